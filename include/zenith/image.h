@@ -1,0 +1,72 @@
+/* Images: interleaved RGB, 8 or 16 bits a sample, sRGB.
+ *
+ *     zn_image *im;
+ *     zn_image_read("photo.jpg", NULL, &im);
+ *     zn_image_write("copy.webp", im, NULL);
+ *     zn_image_free(im);
+ *
+ * Grey, palette and alpha inputs become RGB; alpha is composited over the background; EXIF orientation is applied;
+ * an ICC profile is converted to sRGB. */
+#ifndef ZN_IMAGE_H
+#define ZN_IMAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <zenith/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct zn_image {
+    int width, height; /* pixels, both at least 1 */
+    int bits;          /* 8: pixels is uint8_t; 16: pixels is uint16_t in native byte order */
+    void *pixels;      /* height * width * 3 samples, rows top to bottom, no padding */
+} zn_image;
+
+typedef struct zn_image_read_options {
+    uint8_t background[3]; /* under transparent pixels; default black */
+    int64_t max_pixels;    /* refuse larger images; 0 means 1 << 28 */
+} zn_image_read_options;
+
+typedef struct zn_image_write_options {
+    int quality;  /* JPEG and lossy WebP, 1..100; 0 means 92 */
+    int lossless; /* WebP: non-zero for lossless */
+} zn_image_write_options;
+
+/* A new black image; *out is owned by the caller. */
+ZN_API ZN_MUST_USE zn_status zn_image_new(int width, int height, int bits, zn_image **out);
+ZN_API void zn_image_free(zn_image *image);
+
+/* The format is recognised by content, not by name. options may be NULL. */
+ZN_API ZN_MUST_USE zn_status zn_image_read(const char *path, const zn_image_read_options *options, zn_image **out);
+ZN_API ZN_MUST_USE zn_status zn_image_read_memory(const void *bytes, size_t size, const zn_image_read_options *options,
+                                                  zn_image **out);
+
+/* The format follows the extension (.png .jpg .jpeg .webp). The file appears whole or not at all. */
+ZN_API ZN_MUST_USE zn_status zn_image_write(const char *path, const zn_image *image,
+                                            const zn_image_write_options *options);
+/* As zn_image_write, into memory; format is "png", "jpeg" or "webp"; free *bytes with zn_memory_free. */
+ZN_API ZN_MUST_USE zn_status zn_image_write_memory(const char *format, const zn_image *image,
+                                                   const zn_image_write_options *options, void **bytes, size_t *size);
+ZN_API void zn_memory_free(void *bytes);
+
+/* True if the extension of path is one this build can write. */
+ZN_API int zn_image_can_write(const char *path);
+
+typedef struct zn_image_difference {
+    double psnr;        /* dB over the 8-bit RGB values, range 255; infinity when equal */
+    double ssim;        /* mean SSIM of the luma, 11x11 Gaussian window (sigma 1.5), valid windows only */
+    int max_difference; /* largest absolute difference of two 8-bit values */
+} zn_image_difference;
+
+/* Fails with ZN_ESHAPE if the sizes differ. 16-bit images are compared after rounding to 8 bits. */
+ZN_API ZN_MUST_USE zn_status zn_image_compare(const zn_image *a, const zn_image *b, zn_image_difference *out);
+
+/* original | reconstruction | amplified absolute difference, side by side, 8 bits. */
+ZN_API ZN_MUST_USE zn_status zn_image_side_by_side(const zn_image *a, const zn_image *b, zn_image **out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,70 @@
+/* Models: an architecture with its weights.
+ *
+ *     zn_model *m;
+ *     zn_model_open("weights/taef2", &m);             // a file, or a folder with encoder and decoder files
+ *     printf("%s, %d latent channels\n", zn_model_info_of(m)->architecture, zn_model_info_of(m)->latent_channels);
+ *     zn_model_free(m);
+ *
+ * A model is immutable once open and may be shared by threads. */
+#ifndef ZN_MODEL_H
+#define ZN_MODEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <zenith/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct zn_model zn_model;
+
+typedef enum zn_part { ZN_ENCODER, ZN_DECODER } zn_part;
+
+typedef struct zn_model_info {
+    const char *architecture; /* "taesd", "taesd3", "taef2", "taesana" */
+    const char *description;  /* one line for people */
+    const char *path;         /* where the weights came from; "(random, seed N)" for a seeded network */
+    int latent_channels;
+    int downscale;            /* image pixels per latent pixel and side */
+    int has_encoder, has_decoder;
+    int is_random;
+    int64_t parameters;       /* of the parts that are there */
+} zn_model_info;
+
+/* Opens weights and recognises the architecture from the tensors. path: a weights file, or a folder that holds
+ * encoder and decoder files. */
+ZN_API ZN_MUST_USE zn_status zn_model_open(const char *path, zn_model **out);
+
+/* Finds weights by name, file or folder: a path that exists is opened as it is; otherwise NAME is looked for in
+ * $ZENITH_MODELS (colon-separated), the user's data folder ($XDG_DATA_HOME/zenith/models) and ./weights.
+ * name NULL: the first model found with encoder and decoder. */
+ZN_API ZN_MUST_USE zn_status zn_model_find(const char *name, zn_model **out);
+
+/* A network of a known architecture with random weights (He scale) from a seed: for tests, demos and benchmarks. */
+ZN_API ZN_MUST_USE zn_status zn_model_random(const char *architecture, uint64_t seed, zn_model **out);
+ZN_API void zn_model_free(zn_model *model);
+
+ZN_API const zn_model_info *zn_model_info_of(const zn_model *model);
+
+/* Architectures this build knows: count, then name and description of each. */
+ZN_API int zn_architecture_count(void);
+ZN_API const char *zn_architecture_at(int index, const char **description);
+
+/* Calls visit for every model found in the search places; architecture is "" and error non-empty for a weights file
+ * that could not be used. */
+typedef void (*zn_model_visit_fn)(void *user, const char *path, const zn_model_info *info, const char *error);
+ZN_API ZN_MUST_USE zn_status zn_models_visit(zn_model_visit_fn visit, void *user);
+
+/* What one run at an image size costs, without running it. */
+typedef struct zn_cost {
+    double gflop;           /* convolutions as if direct, multiply and add counted separately */
+    int64_t activations;    /* bytes of planned activation memory (untiled) */
+    int64_t weights;        /* bytes of weights as prepared for running */
+} zn_cost;
+ZN_API ZN_MUST_USE zn_status zn_model_cost(const zn_model *model, zn_part part, int width, int height, zn_cost *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,69 @@
+/* Weight files: named tensors in .safetensors, .pth, .pt or .ckpt files, mapped and checked, never executed.
+ *
+ *     zn_weights *w;
+ *     zn_weights_open("taef2_decoder.pth", &w);
+ *     for (int64_t i = 0; i < zn_weights_count(w); i++)
+ *         puts(zn_weights_at(w, i)->name);
+ *     zn_weights_close(w); */
+#ifndef ZN_WEIGHTS_H
+#define ZN_WEIGHTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <zenith/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum zn_dtype {
+    ZN_F64, ZN_F32, ZN_F16, ZN_BF16, ZN_F8_E4M3, ZN_F8_E5M2,
+    ZN_I64, ZN_I32, ZN_I16, ZN_I8, ZN_U64, ZN_U32, ZN_U16, ZN_U8, ZN_BOOL,
+    ZN_DTYPE_COUNT
+} zn_dtype;
+
+/* Safetensors spelling ("F32", "BF16", …). */
+ZN_API const char *zn_dtype_name(zn_dtype dtype);
+ZN_API size_t zn_dtype_size(zn_dtype dtype);
+
+enum { ZN_MAX_RANK = 8 };
+
+/* One tensor as it is stored: row-major, little-endian, in the checkpoint's own layout (PyTorch: OIHW). */
+typedef struct zn_weight {
+    const char *name;
+    zn_dtype dtype;
+    int rank;
+    int64_t shape[ZN_MAX_RANK];
+    const void *data; /* borrowed from the open file; not necessarily aligned */
+    size_t bytes;
+} zn_weight;
+
+typedef struct zn_weights zn_weights;
+
+/* Recognises the format by content. Nested dictionaries become dotted names. */
+ZN_API ZN_MUST_USE zn_status zn_weights_open(const char *path, zn_weights **out);
+/* As zn_weights_open for bytes in memory, which must outlive the handle; name is used in messages. */
+ZN_API ZN_MUST_USE zn_status zn_weights_open_memory(const void *bytes, size_t size, const char *name, zn_weights **out);
+ZN_API void zn_weights_close(zn_weights *weights);
+
+ZN_API const char *zn_weights_format(const zn_weights *weights); /* "safetensors" or "pytorch" */
+ZN_API int64_t zn_weights_count(const zn_weights *weights);
+ZN_API const zn_weight *zn_weights_at(const zn_weights *weights, int64_t index);
+ZN_API const zn_weight *zn_weights_find(const zn_weights *weights, const char *name); /* NULL if absent */
+
+/* Metadata strings of the file (safetensors __metadata__). */
+ZN_API int64_t zn_weights_metadata_count(const zn_weights *weights);
+ZN_API const char *zn_weights_metadata_at(const zn_weights *weights, int64_t index, const char **value);
+ZN_API const char *zn_weights_metadata(const zn_weights *weights, const char *key); /* NULL if absent */
+
+/* Writes a copy as .safetensors. Floating tensors become dtype when convert is non-zero; others keep theirs.
+ * The file appears whole or not at all. */
+ZN_API ZN_MUST_USE zn_status zn_weights_save(const zn_weights *weights, const char *path, int convert, zn_dtype dtype);
+
+/* Lower-case hex SHA-256 of a file's bytes. */
+ZN_API ZN_MUST_USE zn_status zn_file_sha256(const char *path, char hex[65]);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,82 @@
+/* Aligned heap blocks. A 64-byte header in front of each block remembers its size, so that realloc can copy. */
+#include "base/alloc.h"
+
+#include "base/fail.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 64 };
+
+static _Atomic int64_t calls;
+static _Atomic int64_t fail_in;
+
+int64_t zn_alloc_calls(void) { return atomic_load(&calls); }
+void zn_alloc_fail_at(int64_t nth) { atomic_store(&fail_in, nth); }
+
+static int must_fail(void)
+{
+    atomic_fetch_add(&calls, 1);
+    if (atomic_load_explicit(&fail_in, memory_order_relaxed) == 0)
+        return 0;
+    return atomic_fetch_sub(&fail_in, 1) == 1;
+}
+
+void *zn_alloc(size_t bytes)
+{
+    if (bytes > SIZE_MAX - 2 * ALIGN || must_fail())
+        return NULL;
+    const size_t rounded = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    char *base = aligned_alloc(ALIGN, rounded + ALIGN);
+    if (!base)
+        return NULL;
+    memcpy(base, &bytes, sizeof bytes);
+    return base + ALIGN;
+}
+
+void *zn_calloc(size_t count, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes))
+        return NULL;
+    void *block = zn_alloc(bytes);
+    if (block)
+        memset(block, 0, bytes);
+    return block;
+}
+
+void *zn_realloc(void *block, size_t bytes)
+{
+    if (!block)
+        return zn_alloc(bytes);
+    size_t old;
+    memcpy(&old, (char *)block - ALIGN, sizeof old);
+    void *bigger = zn_alloc(bytes);
+    if (!bigger)
+        return NULL;
+    memcpy(bigger, block, old < bytes ? old : bytes);
+    zn_free(block);
+    return bigger;
+}
+
+void zn_free(void *block)
+{
+    if (block)
+        free((char *)block - ALIGN);
+}
+
+char *zn_strdup(const char *s)
+{
+    const size_t n = strlen(s) + 1;
+    char *copy = zn_alloc(n);
+    if (copy)
+        memcpy(copy, s, n);
+    return copy;
+}
+
+zn_status zn_alloc_for(const char *what, size_t bytes, void **out)
+{
+    *out = zn_alloc(bytes);
+    return *out ? ZN_OK : ZN_FAIL(ZN_ENOMEM, "out of memory: %zu bytes for %s", bytes, what);
+}

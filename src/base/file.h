@@ -1,0 +1,43 @@
+/* Files: mapped for reading, written whole or not at all.
+ *
+ *     zn_map map;
+ *     ZN_TRY(zn_map_open(&map, path));
+ *     ... map.bytes, map.size ...
+ *     zn_map_close(&map);
+ *
+ *     zn_outfile out;
+ *     ZN_TRY(zn_outfile_open(&out, path));           // PATH.tmp-XXXX beside it
+ *     zn_outfile_write(&out, bytes, size);           // remembers the first failure
+ *     ZN_TRY(zn_outfile_commit(&out));               // flush, sync, rename; on failure removes the temporary */
+#ifndef ZN_FILE_H
+#define ZN_FILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <zenith/status.h>
+
+typedef struct zn_map {
+    const uint8_t *bytes;
+    size_t size;
+} zn_map;
+
+ZN_MUST_USE zn_status zn_map_open(zn_map *map, const char *path);
+void zn_map_close(zn_map *map);
+
+typedef struct zn_outfile {
+    FILE *stream; /* NULL when path is "-" has been refused or after commit */
+    char *path, *temporary;
+    int failed; /* errno of the first failed write */
+} zn_outfile;
+
+/* A path that is an existing special file (/dev/stdout, a pipe, /dev/full) is written directly. */
+ZN_MUST_USE zn_status zn_outfile_open(zn_outfile *out, const char *path);
+void zn_outfile_write(zn_outfile *out, const void *bytes, size_t size);
+ZN_MUST_USE zn_status zn_outfile_commit(zn_outfile *out);
+void zn_outfile_abandon(zn_outfile *out); /* removes the temporary; harmless after commit */
+
+/* One call for bytes in memory. */
+ZN_MUST_USE zn_status zn_file_write(const char *path, const void *bytes, size_t size);
+
+#endif

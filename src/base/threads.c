@@ -1,0 +1,179 @@
+/* Thread pool: workers sleep on a futex-backed condition, wake for a job, and take blocks from an atomic counter. A short spin
+ * before sleeping keeps the gap between two layers of a network in the microseconds. */
+#define _GNU_SOURCE
+#include "base/threads.h"
+
+#include "base/alloc.h"
+#include "base/fail.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+enum { SPINS = 2000 };
+
+typedef struct worker {
+    zn_pool *pool;
+    int index;
+    pthread_t thread;
+} worker;
+
+struct zn_pool {
+    int threads;
+    worker *workers; /* threads - 1 of them; the caller is thread 0 */
+    int started;
+    pthread_mutex_t lock;
+    pthread_cond_t wake, finished;
+    _Atomic uint64_t generation; /* each job adds one */
+    _Atomic bool stop;
+    _Atomic int busy;
+    /* the job */
+    zn_body body;
+    const void *args;
+    int64_t units, grain;
+    void *scratch;
+    size_t scratch_stride;
+    _Atomic int64_t next;
+};
+
+static void take_blocks(zn_pool *p, int index)
+{
+    void *scratch = p->scratch ? (char *)p->scratch + (size_t)index * p->scratch_stride : NULL;
+    for (;;) {
+        const int64_t begin = atomic_fetch_add_explicit(&p->next, p->grain, memory_order_relaxed);
+        if (begin >= p->units)
+            return;
+        const int64_t end = begin + p->grain < p->units ? begin + p->grain : p->units;
+        p->body(p->args, (zn_range){ begin, end, scratch });
+    }
+}
+
+static inline void relax(void)
+{
+#if defined(__aarch64__)
+    __asm__ volatile("isb" ::: "memory");
+#elif defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+static void *work(void *arg)
+{
+    worker *w = arg;
+    zn_pool *p = w->pool;
+    uint64_t seen = 0;
+    for (;;) {
+        int spins = SPINS;
+        while (atomic_load(&p->generation) == seen && !atomic_load(&p->stop) && spins-- > 0)
+            relax();
+        if (atomic_load(&p->generation) == seen) {
+            pthread_mutex_lock(&p->lock);
+            while (atomic_load(&p->generation) == seen && !atomic_load(&p->stop))
+                pthread_cond_wait(&p->wake, &p->lock);
+            pthread_mutex_unlock(&p->lock);
+        }
+        if (atomic_load(&p->stop))
+            return NULL;
+        seen = atomic_load(&p->generation);
+        take_blocks(p, w->index);
+        if (atomic_fetch_sub(&p->busy, 1) == 1) {
+            pthread_mutex_lock(&p->lock);
+            pthread_cond_signal(&p->finished);
+            pthread_mutex_unlock(&p->lock);
+        }
+    }
+}
+
+zn_status zn_pool_new(int threads, zn_pool **out)
+{
+    *out = NULL;
+    if (threads <= 0)
+        threads = zn_cpu_count();
+    if (threads > 1024)
+        return ZN_FAIL(ZN_EINVALID, "%d threads: at most 1024", threads);
+    zn_pool *p = zn_calloc(1, sizeof *p);
+    worker *workers = zn_calloc((size_t)threads, sizeof *workers);
+    if (!p || !workers) {
+        zn_free(p);
+        zn_free(workers);
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a pool of %d threads", threads);
+    }
+    p->threads = threads;
+    p->workers = workers;
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->wake, NULL);
+    pthread_cond_init(&p->finished, NULL);
+    for (int i = 1; i < threads; i++) {
+        workers[i] = (worker){ .pool = p, .index = i };
+        if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0) {
+            zn_pool_free(p);
+            return ZN_FAIL(ZN_ENOMEM, "the system refused thread %d of %d", i + 1, threads);
+        }
+        p->started++;
+    }
+    *out = p;
+    return ZN_OK;
+}
+
+void zn_pool_free(zn_pool *p)
+{
+    if (!p)
+        return;
+    pthread_mutex_lock(&p->lock);
+    atomic_store(&p->stop, true);
+    pthread_cond_broadcast(&p->wake);
+    pthread_mutex_unlock(&p->lock);
+    for (int i = 1; i <= p->started; i++)
+        pthread_join(p->workers[i].thread, NULL);
+    pthread_cond_destroy(&p->wake);
+    pthread_cond_destroy(&p->finished);
+    pthread_mutex_destroy(&p->lock);
+    zn_free(p->workers);
+    zn_free(p);
+}
+
+int zn_pool_threads(const zn_pool *p) { return p->threads; }
+
+void zn_pool_run(zn_pool *p, int64_t units, int64_t grain, zn_body body, const void *args, void *scratch,
+                 size_t scratch_stride)
+{
+    if (units <= 0)
+        return;
+    if (grain < 1)
+        grain = 1;
+    p->body = body;
+    p->args = args;
+    p->units = units;
+    p->grain = grain;
+    p->scratch = scratch;
+    p->scratch_stride = scratch_stride;
+    atomic_store(&p->next, 0);
+    if (p->threads == 1 || units <= grain) {
+        take_blocks(p, 0);
+        return;
+    }
+    atomic_store(&p->busy, p->threads - 1);
+    pthread_mutex_lock(&p->lock);
+    atomic_fetch_add(&p->generation, 1);
+    pthread_cond_broadcast(&p->wake);
+    pthread_mutex_unlock(&p->lock);
+    take_blocks(p, 0);
+    int spins = SPINS;
+    while (atomic_load(&p->busy) > 0 && spins-- > 0)
+        relax();
+    if (atomic_load(&p->busy) > 0) {
+        pthread_mutex_lock(&p->lock);
+        while (atomic_load(&p->busy) > 0)
+            pthread_cond_wait(&p->finished, &p->lock);
+        pthread_mutex_unlock(&p->lock);
+    }
+}
+
+int zn_cpu_count(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
+        return CPU_COUNT(&set);
+    return 1;
+}

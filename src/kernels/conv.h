@@ -1,0 +1,61 @@
+/* Convolution kernels: the contract.
+ *
+ *     y = act( conv(x, w) + bias + residual )        tensors NHWC, weights [kh][kw][cin][cout], zero padding
+ *
+ * There are several ways to convolve (direct, Winograd, matrix units), each with its own packing of the weights, so a
+ * kernel here is a descriptor. ops/conv.c asks zn_conv_choose for the best one, packs once, and runs it over threads.
+ * kernels/ref/conv.c is the definition of right: tests/kernels compares every other one with it. */
+#ifndef ZN_KERNELS_CONV_H
+#define ZN_KERNELS_CONV_H
+
+#include "base/threads.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct zn_conv_shape {
+    int n, h, w, cin;      /* input [n][h][w][cin] */
+    int cout, kh, kw;      /* weights [kh][kw][cin][cout] */
+    int stride, pad;       /* the same on both axes; pad on all four sides */
+    bool up2;              /* the input is read through a nearest x2 up-sampling (h, w are the small sizes) */
+    int oh, ow;            /* output [n][oh][ow][cout] */
+} zn_conv_shape;
+
+typedef struct zn_conv_args {
+    zn_conv_shape s;
+    const float *x;
+    const void *packed;    /* made by the same kernel's pack */
+    const float *bias;     /* [cout] or NULL */
+    const float *residual; /* like y, or NULL; may be y itself, not x */
+    float *y;              /* never x */
+    bool relu;
+} zn_conv_args;
+
+/* Precision of the multiplications; sums are always fp32 or better than the stated tolerance. */
+typedef enum zn_math { ZN_MATH_F32, ZN_MATH_BF16, ZN_MATH_F16 } zn_math;
+
+typedef struct zn_conv_kernel {
+    const char *name;      /* "winograd6-f32-neon" */
+    zn_math math;
+    uint32_t cpu;          /* ZN_CPU_ flags it needs */
+    float tolerance;       /* relative RMS error against ref on normal random data */
+    bool (*supports)(const zn_conv_shape *s);
+    size_t (*packed_bytes)(const zn_conv_shape *s);
+    void (*pack)(const zn_conv_shape *s, const float *w, void *packed);
+    size_t (*scratch_bytes)(const zn_conv_shape *s); /* for each thread */
+    int64_t (*units)(const zn_conv_shape *s);        /* independent pieces of work; any split gives the same bits */
+    void (*run)(const void *conv_args, zn_range units);
+    double (*flops)(const zn_conv_shape *s);         /* really executed, multiply and add separately */
+} zn_conv_kernel;
+
+/* Multiply and add counted separately, as if computed directly on the up-sampled map. */
+double zn_conv_direct_flops(const zn_conv_shape *s);
+
+/* All kernels of this build, best first; NULL-terminated. The last one is ref and supports everything. */
+extern const zn_conv_kernel *const zn_conv_kernels[];
+
+/* The first kernel that this CPU has, that supports the shape, and whose math is `math` or F32. Never NULL. */
+const zn_conv_kernel *zn_conv_choose(const zn_conv_shape *s, zn_math math, uint32_t cpu);
+
+#endif
