@@ -18,20 +18,24 @@
 #include <zenith/status.h>
 
 typedef struct zn_map {
-    const uint8_t *bytes;
+    const uint8_t *bytes; /* never NULL while open, even for an empty file */
     size_t size;
+    int copied; /* the bytes came through a pipe or device and lie on the heap */
 } zn_map;
 
+/* ZN_ENOTFOUND if there is no such file, ZN_EIO if it cannot be read or is a directory, ZN_ELIMIT if a pipe or device
+ * gives more than 1 GiB. The file must not shrink while it is mapped. */
 ZN_MUST_USE zn_status zn_map_open(zn_map *map, const char *path);
-void zn_map_close(zn_map *map);
+void zn_map_close(zn_map *map); /* harmless on a zeroed or closed map */
 
 typedef struct zn_outfile {
-    FILE *stream; /* NULL when path is "-" has been refused or after commit */
-    char *path, *temporary;
-    int failed; /* errno of the first failed write */
+    FILE *stream;           /* NULL after a failed open, a commit or an abandon */
+    char *path, *temporary; /* temporary is NULL when the path is written directly */
+    int failed;             /* errno of the first failed write */
 } zn_outfile;
 
-/* A path that is an existing special file (/dev/stdout, a pipe, /dev/full) is written directly. */
+/* A path that is an existing special file (a pipe, /dev/full) or lies under /dev or /proc is written directly; a
+ * symbolic link is followed; a new file takes the old one's permissions. On failure nothing is left to abandon. */
 ZN_MUST_USE zn_status zn_outfile_open(zn_outfile *out, const char *path);
 void zn_outfile_write(zn_outfile *out, const void *bytes, size_t size);
 ZN_MUST_USE zn_status zn_outfile_commit(zn_outfile *out);

@@ -1,0 +1,166 @@
+/* Conversion of number formats with integer operations and one float addition: no branches, so that compilers turn the
+ * loops into vector code on every machine. The addition of a power of two lets the FPU normalise (or round into) the
+ * subnormals of the small format without ever touching a subnormal float32. */
+#include "base/convert.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name;
+    unsigned char size, is_float;
+} dtypes[ZN_DTYPE_COUNT] = {
+    [ZN_F64] = { "F64", 8, 1 },         [ZN_F32] = { "F32", 4, 1 },   [ZN_F16] = { "F16", 2, 1 },
+    [ZN_BF16] = { "BF16", 2, 1 },       [ZN_I64] = { "I64", 8, 0 },   [ZN_I32] = { "I32", 4, 0 },
+    [ZN_I16] = { "I16", 2, 0 },         [ZN_I8] = { "I8", 1, 0 },     [ZN_U64] = { "U64", 8, 0 },
+    [ZN_U32] = { "U32", 4, 0 },         [ZN_U16] = { "U16", 2, 0 },   [ZN_U8] = { "U8", 1, 0 },
+    [ZN_F8_E4M3] = { "F8_E4M3", 1, 1 }, [ZN_BOOL] = { "BOOL", 1, 0 }, [ZN_F8_E5M2] = { "F8_E5M2", 1, 1 },
+};
+
+static int known(zn_dtype dtype) { return (int)dtype >= 0 && dtype < ZN_DTYPE_COUNT; }
+
+const char *zn_dtype_name(zn_dtype dtype) { return known(dtype) ? dtypes[dtype].name : "unknown"; }
+size_t zn_dtype_size(zn_dtype dtype) { return known(dtype) ? dtypes[dtype].size : 0; }
+int zn_dtype_is_float(zn_dtype dtype) { return known(dtype) && dtypes[dtype].is_float; }
+
+int zn_dtype_parse(const char *name, size_t length, zn_dtype *dtype)
+{
+    for (int i = 0; i < ZN_DTYPE_COUNT; i++)
+        if (strlen(dtypes[i].name) == length && memcmp(dtypes[i].name, name, length) == 0) {
+            *dtype = (zn_dtype)i;
+            return 1;
+        }
+    return 0;
+}
+
+static inline uint32_t bits_of(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+
+/* condition ? yes : no, in a form that stays free of branches. */
+static inline uint32_t choose(int condition, uint32_t yes, uint32_t no)
+{
+    const uint32_t mask = 0u - (uint32_t)condition;
+    return (yes & mask) | (no & ~mask);
+}
+
+static inline float float_of(uint32_t u)
+{
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+/* A float of 1 sign, `exponent` and `mantissa` bits, bias 2^(exponent-1)-1, IEEE infinities. */
+static inline uint32_t widen(uint32_t v, int exponent, int mantissa)
+{
+    const int shift = 23 - mantissa;
+    const uint32_t bias = (1u << (exponent - 1)) - 1, top = ((1u << exponent) - 1) << 23;
+    const uint32_t sign = (v >> (exponent + mantissa)) << 31;
+    const uint32_t magnitude = (v & ((1u << (exponent + mantissa)) - 1)) << shift;
+    const uint32_t field = magnitude & top, rebias = (127 - bias) << 23, smallest = rebias + (1u << 23);
+    const uint32_t normal = magnitude + rebias;
+    const uint32_t special = magnitude | 0x7f800000u;
+    const uint32_t subnormal = bits_of(float_of(magnitude + smallest) - float_of(smallest));
+    return sign | choose(field == top, special, choose(field == 0, subnormal, normal));
+}
+
+/* The same without infinities (E4M3FN): only all ones is NaN. */
+static inline uint32_t widen_e4m3(uint32_t v)
+{
+    const uint32_t sign = (v >> 7) << 31, magnitude = (v & 0x7f) << 20, smallest = 121u << 23;
+    const uint32_t normal = magnitude + (120u << 23);
+    const uint32_t subnormal = bits_of(float_of(magnitude + smallest) - float_of(smallest));
+    return sign | choose((v & 0x7f) == 0x7f, 0x7fc00000u, choose((v & 0x78) == 0, subnormal, normal));
+}
+
+/* Magnitude bits of |f| rounded to the small format; at and above `limit` (float32 bits) the value is `infinity`. */
+static inline uint32_t narrow(uint32_t f, int exponent, int mantissa, uint32_t limit, uint32_t infinity, uint32_t nan)
+{
+    const int shift = 23 - mantissa;
+    const uint32_t bias = (1u << (exponent - 1)) - 1, sign = (f >> 31) << (exponent + mantissa);
+    const uint32_t magnitude = f & 0x7fffffffu, smallest = (127 - bias + 1) << 23;
+    const uint32_t magic = (127 - bias + (uint32_t)shift + 1) << 23; /* its last bit weighs as the format's last bit */
+    const uint32_t subnormal = bits_of(float_of(magnitude) + float_of(magic)) - magic;
+    const uint32_t odd = (magnitude >> shift) & 1;
+    const uint32_t normal = (magnitude - ((127 - bias) << 23) + (1u << (shift - 1)) - 1 + odd) >> shift;
+    const uint32_t finite = choose(magnitude < smallest, subnormal, normal);
+    return sign | choose(magnitude > 0x7f800000u, nan, choose(magnitude >= limit, infinity, finite));
+}
+
+static inline uint32_t narrow_f16(uint32_t f) { return narrow(f, 5, 10, 143u << 23, 0x7c00, 0x7e00); }
+static inline uint32_t narrow_e5m2(uint32_t f) { return narrow(f, 5, 2, 143u << 23, 0x7c, 0x7f); }
+static inline uint32_t narrow_e4m3(uint32_t f) { return narrow(f, 4, 3, 0x43e80001u, 0x7f, 0x7f); } /* above 464 */
+
+static inline uint32_t narrow_bf16(uint32_t f)
+{
+    const uint32_t rounded = (f + 0x7fff + ((f >> 16) & 1)) >> 16;
+    return choose((f & 0x7fffffffu) > 0x7f800000u, (f >> 16) | 0x40, rounded);
+}
+
+float zn_f16_to_f32(uint16_t half) { return float_of(widen(half, 5, 10)); }
+uint16_t zn_f32_to_f16(float value) { return (uint16_t)narrow_f16(bits_of(value)); }
+float zn_bf16_to_f32(uint16_t half) { return float_of((uint32_t)half << 16); }
+uint16_t zn_f32_to_bf16(float value) { return (uint16_t)narrow_bf16(bits_of(value)); }
+
+/* Input may be unaligned, hence memcpy for each element; compilers make one vector load of it. */
+#define TO_F32(label, type, expression)                                                                                \
+    case label:                                                                                                        \
+        for (size_t i = 0; i < count; i++) {                                                                           \
+            type v;                                                                                                    \
+            memcpy(&v, (const char *)in + i * sizeof v, sizeof v);                                                     \
+            out[i] = (expression);                                                                                     \
+        }                                                                                                              \
+        break
+
+void zn_to_f32(float *out, const void *in, zn_dtype from, size_t count)
+{
+    switch (from) {
+        TO_F32(ZN_F64, double, (float)v);
+        TO_F32(ZN_F16, uint16_t, float_of(widen(v, 5, 10)));
+        TO_F32(ZN_BF16, uint16_t, float_of((uint32_t)v << 16));
+        TO_F32(ZN_F8_E4M3, uint8_t, float_of(widen_e4m3(v)));
+        TO_F32(ZN_F8_E5M2, uint8_t, float_of(widen(v, 5, 2)));
+        TO_F32(ZN_I64, int64_t, (float)v);
+        TO_F32(ZN_I32, int32_t, (float)v);
+        TO_F32(ZN_I16, int16_t, (float)v);
+        TO_F32(ZN_I8, int8_t, (float)v);
+        TO_F32(ZN_U64, uint64_t, (float)v);
+        TO_F32(ZN_U32, uint32_t, (float)v);
+        TO_F32(ZN_U16, uint16_t, (float)v);
+        TO_F32(ZN_U8, uint8_t, (float)v);
+        TO_F32(ZN_BOOL, uint8_t, v ? 1.0f : 0.0f);
+    case ZN_F32:
+        memcpy(out, in, count * sizeof *out);
+        break;
+    case ZN_DTYPE_COUNT:
+        break;
+    }
+}
+
+#define FROM_F32(label, type, expression)                                                                              \
+    case label:                                                                                                        \
+        for (size_t i = 0; i < count; i++) {                                                                           \
+            const uint32_t f = bits_of(in[i]);                                                                         \
+            const type v = (type)(expression);                                                                         \
+            memcpy((char *)out + i * sizeof v, &v, sizeof v);                                                          \
+        }                                                                                                              \
+        break
+
+void zn_from_f32(void *restrict out, zn_dtype to, const float *restrict in, size_t count)
+{
+    switch (to) {
+        FROM_F32(ZN_F64, double, float_of(f));
+        FROM_F32(ZN_F16, uint16_t, narrow_f16(f));
+        FROM_F32(ZN_BF16, uint16_t, narrow_bf16(f));
+        FROM_F32(ZN_F8_E4M3, uint8_t, narrow_e4m3(f));
+        FROM_F32(ZN_F8_E5M2, uint8_t, narrow_e5m2(f));
+    case ZN_F32:
+        memcpy(out, in, count * sizeof *in);
+        break;
+    default:
+        break;
+    }
+}

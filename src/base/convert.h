@@ -1,0 +1,28 @@
+/* Number formats of tensors: sizes, names and conversion to and from float32.
+ *
+ *     zn_to_f32(floats, w->data, w->dtype, count);       // any dtype, unaligned input allowed
+ *     zn_from_f32(halves, ZN_F16, floats, count);        // floating dtypes only
+ *
+ * Narrowing rounds to nearest, ties to even. NaN stays NaN. Overflow gives infinity, or NaN in F8_E4M3, which has no
+ * infinity. Integers beyond 2^24 round. */
+#ifndef ZN_CONVERT_H
+#define ZN_CONVERT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <zenith/weights.h>
+
+int zn_dtype_is_float(zn_dtype dtype);
+/* The dtype of a safetensors name that need not end in NUL; 0 if there is none. */
+int zn_dtype_parse(const char *name, size_t length, zn_dtype *dtype);
+
+void zn_to_f32(float *out, const void *in, zn_dtype from, size_t count);
+/* to: ZN_F64, ZN_F32, ZN_F16, ZN_BF16, ZN_F8_E4M3 or ZN_F8_E5M2. */
+void zn_from_f32(void *out, zn_dtype to, const float *in, size_t count);
+
+float zn_f16_to_f32(uint16_t half);
+uint16_t zn_f32_to_f16(float value);
+float zn_bf16_to_f32(uint16_t half);
+uint16_t zn_f32_to_bf16(float value);
+
+#endif

@@ -1,0 +1,240 @@
+/* Mapped input and atomic output on POSIX. A reader of the target sees the old file or the new one, never a part: the
+ * bytes go to a temporary in the same folder that is synced before it takes the name. */
+#define _XOPEN_SOURCE 700 /* realpath */
+#include "base/file.h"
+
+#include "base/alloc.h"
+#include "base/fail.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { STREAM_CHUNK = 1 << 16, STREAM_LIMIT = 1 << 30, NAME_ROOM = 224 };
+
+static zn_status open_failed(const char *path, int error)
+{
+    if (error == ENOENT || error == ENOTDIR)
+        return ZN_FAIL(ZN_ENOTFOUND, "%s: no such file", path);
+    return ZN_FAIL(ZN_EIO, "cannot open %s: %s", path, strerror(error));
+}
+
+/* Pipes and devices have no size: read to the end, doubling. */
+static zn_status read_stream(zn_map *map, int fd, const char *path)
+{
+    uint8_t *bytes = NULL;
+    size_t size = 0, capacity = 0;
+    for (;;) {
+        if (size == capacity) {
+            capacity = capacity ? 2 * capacity : STREAM_CHUNK;
+            uint8_t *bigger = capacity > STREAM_LIMIT ? NULL : zn_realloc(bytes, capacity);
+            if (!bigger) {
+                zn_free(bytes);
+                return capacity > STREAM_LIMIT
+                           ? ZN_FAIL(ZN_ELIMIT, "%s: not a regular file and longer than %d bytes", path, STREAM_LIMIT)
+                           : ZN_FAIL(ZN_ENOMEM, "out of memory: %zu bytes for %s", capacity, path);
+            }
+            bytes = bigger;
+        }
+        const ssize_t n = read(fd, bytes + size, capacity - size);
+        if (n == 0)
+            break;
+        if (n < 0 && errno != EINTR) {
+            const int error = errno;
+            zn_free(bytes);
+            return ZN_FAIL(ZN_EIO, "cannot read %s: %s", path, strerror(error));
+        }
+        if (n > 0)
+            size += (size_t)n;
+    }
+    *map = (zn_map){ bytes, size, 1 };
+    return ZN_OK;
+}
+
+static zn_status map_descriptor(zn_map *map, int fd, const char *path)
+{
+    static const uint8_t nothing[1];
+    struct stat s;
+    if (fstat(fd, &s) != 0)
+        return ZN_FAIL(ZN_EIO, "cannot examine %s: %s", path, strerror(errno));
+    if (S_ISDIR(s.st_mode))
+        return ZN_FAIL(ZN_EIO, "%s is a directory, not a file", path);
+    if (!S_ISREG(s.st_mode))
+        return read_stream(map, fd, path);
+    if (s.st_size < 0 || (uint64_t)s.st_size > SIZE_MAX / 2)
+        return ZN_FAIL(ZN_ELIMIT, "%s: too large to map", path);
+    if (s.st_size == 0) {
+        *map = (zn_map){ nothing, 0, 0 };
+        return ZN_OK;
+    }
+    void *bytes = mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (bytes == MAP_FAILED)
+        return ZN_FAIL(errno == ENOMEM ? ZN_ENOMEM : ZN_EIO, "cannot map %s: %s", path, strerror(errno));
+    *map = (zn_map){ bytes, (size_t)s.st_size, 0 };
+    return ZN_OK;
+}
+
+zn_status zn_map_open(zn_map *map, const char *path)
+{
+    *map = (zn_map){ 0 };
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return open_failed(path, errno);
+    const zn_status status = map_descriptor(map, fd, path);
+    close(fd);
+    return status;
+}
+
+void zn_map_close(zn_map *map)
+{
+    if (map->copied)
+        zn_free((void *)map->bytes);
+    else if (map->size)
+        munmap((void *)map->bytes, map->size);
+    *map = (zn_map){ 0 };
+}
+
+/* The file that is to appear: the end of a symbolic link, or the path itself. */
+static char *resolve(const char *path)
+{
+    struct stat s;
+    char target[PATH_MAX];
+    if (lstat(path, &s) == 0 && S_ISLNK(s.st_mode) && realpath(path, target))
+        return zn_strdup(target);
+    return zn_strdup(path);
+}
+
+/* out->path with ".tmp-XXXX", cut where the file system's limit on names asks for it. */
+static char *temporary_name(const char *path, unsigned long salt)
+{
+    const char *slash = strrchr(path, '/');
+    const size_t folder = slash ? (size_t)(slash - path) + 1 : 0, base = strlen(path) - folder;
+    const size_t kept = folder + (base < NAME_ROOM ? base : NAME_ROOM), room = kept + 32;
+    char *name = zn_alloc(room);
+    if (name)
+        snprintf(name, room, "%.*s.tmp-%08lx", (int)kept, path, salt & 0xffffffffUL);
+    return name;
+}
+
+static zn_status open_temporary(zn_outfile *out, const struct stat *old)
+{
+    static _Atomic unsigned long counter;
+    for (int attempt = 0; attempt < 100; attempt++) {
+        struct timespec t;
+        clock_gettime(CLOCK_REALTIME, &t);
+        const unsigned long salt =
+            (unsigned long)getpid() * 2654435761UL + (unsigned long)t.tv_nsec + atomic_fetch_add(&counter, 1) * 40503UL;
+        zn_free(out->temporary);
+        out->temporary = temporary_name(out->path, salt);
+        if (!out->temporary)
+            return ZN_FAIL(ZN_ENOMEM, "out of memory for the name of %s", out->path);
+        const int fd = open(out->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd < 0 && errno == EEXIST)
+            continue;
+        int error = errno;
+        if (fd >= 0 && (!old || fchmod(fd, old->st_mode & 07777) == 0) && (out->stream = fdopen(fd, "wb")) != NULL)
+            return ZN_OK;
+        if (fd >= 0) {
+            error = errno;
+            close(fd);
+            unlink(out->temporary);
+        }
+        return ZN_FAIL(ZN_EIO, "cannot write %s: %s", out->path, strerror(error));
+    }
+    return ZN_FAIL(ZN_EIO, "cannot write %s: no free name for a temporary file beside it", out->path);
+}
+
+static zn_status open_output(zn_outfile *out, const char *path)
+{
+    struct stat s;
+    out->path = resolve(path);
+    if (!out->path)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for the name of %s", path);
+    const int exists = stat(path, &s) == 0;
+    if (exists && S_ISDIR(s.st_mode))
+        return ZN_FAIL(ZN_EIO, "cannot write %s: it is a directory", path);
+    if (exists && access(path, W_OK) != 0)
+        return ZN_FAIL(ZN_EIO, "cannot write %s: %s", path, strerror(errno));
+    if ((exists && !S_ISREG(s.st_mode)) || strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0) {
+        out->stream = fopen(path, "wb");
+        return out->stream ? ZN_OK : ZN_FAIL(ZN_EIO, "cannot write %s: %s", path, strerror(errno));
+    }
+    return open_temporary(out, exists ? &s : NULL);
+}
+
+zn_status zn_outfile_open(zn_outfile *out, const char *path)
+{
+    *out = (zn_outfile){ 0 };
+    if (strcmp(path, "-") == 0 || !*path)
+        return ZN_FAIL(ZN_EINVALID, "'%s' is not a file name; /dev/stdout writes to the standard output", path);
+    const zn_status status = open_output(out, path);
+    if (status != ZN_OK) {
+        zn_free(out->path);
+        zn_free(out->temporary);
+        *out = (zn_outfile){ 0 };
+    }
+    return status;
+}
+
+void zn_outfile_write(zn_outfile *out, const void *bytes, size_t size)
+{
+    if (out->failed || size == 0)
+        return;
+    errno = 0;
+    if (fwrite(bytes, 1, size, out->stream) != size)
+        out->failed = errno ? errno : EIO;
+}
+
+static void note(zn_outfile *out, int succeeded)
+{
+    if (!succeeded && !out->failed)
+        out->failed = errno ? errno : EIO;
+}
+
+zn_status zn_outfile_commit(zn_outfile *out)
+{
+    errno = 0;
+    note(out, out->failed || fflush(out->stream) == 0);
+    if (out->temporary)
+        note(out, out->failed || fsync(fileno(out->stream)) == 0);
+    note(out, fclose(out->stream) == 0);
+    out->stream = NULL;
+    if (out->temporary)
+        note(out, out->failed || rename(out->temporary, out->path) == 0);
+    zn_status status = ZN_OK;
+    if (out->failed) {
+        status = ZN_FAIL(ZN_EIO, "cannot write %s: %s", out->path, strerror(out->failed));
+        if (out->temporary)
+            unlink(out->temporary);
+    }
+    zn_free(out->path);
+    zn_free(out->temporary);
+    *out = (zn_outfile){ 0 };
+    return status;
+}
+
+void zn_outfile_abandon(zn_outfile *out)
+{
+    if (out->stream)
+        fclose(out->stream);
+    if (out->stream && out->temporary)
+        unlink(out->temporary);
+    zn_free(out->path);
+    zn_free(out->temporary);
+    *out = (zn_outfile){ 0 };
+}
+
+zn_status zn_file_write(const char *path, const void *bytes, size_t size)
+{
+    zn_outfile out;
+    ZN_TRY(zn_outfile_open(&out, path));
+    zn_outfile_write(&out, bytes, size);
+    return zn_outfile_commit(&out);
+}

@@ -1,0 +1,153 @@
+/* Looking things up in a JSON document, checking UTF-8, and writing JSON text. */
+#include "base/alloc.h"
+#include "base/json.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+const zn_json_node *zn_json_first(const zn_json_node *container)
+{
+    const int full =
+        container && (container->kind == ZN_JSON_ARRAY || container->kind == ZN_JSON_OBJECT) && container->length > 0;
+    return full ? container + 1 : NULL;
+}
+
+const zn_json_node *zn_json_next(const zn_json_node *container, const zn_json_node *child)
+{
+    const zn_json_node *value = child + (container->kind == ZN_JSON_OBJECT);
+    const zn_json_node *next = value + value->span;
+    return next < container + container->span ? next : NULL;
+}
+
+const zn_json_node *zn_json_get(const zn_json_node *object, const char *key)
+{
+    const size_t length = strlen(key);
+    if (!object || object->kind != ZN_JSON_OBJECT)
+        return NULL;
+    ZN_JSON_EACH(k, object)
+    if (k->length == length && memcmp(k->value.text, key, length) == 0)
+        return k + 1;
+    return NULL;
+}
+
+const char *zn_json_string(const zn_json_node *node)
+{
+    if (!node || node->kind != ZN_JSON_STRING || memchr(node->value.text, 0, node->length))
+        return NULL;
+    return node->value.text;
+}
+
+int zn_json_u64(const zn_json_node *node, uint64_t *value)
+{
+    if (!node || node->kind != ZN_JSON_NUMBER || !node->integer || (node->negative && node->value.magnitude))
+        return 0;
+    *value = node->value.magnitude;
+    return 1;
+}
+
+int zn_json_i64(const zn_json_node *node, int64_t *value)
+{
+    if (!node || node->kind != ZN_JSON_NUMBER || !node->integer)
+        return 0;
+    const uint64_t m = node->value.magnitude;
+    if (m > (uint64_t)INT64_MAX + node->negative)
+        return 0;
+    *value = !node->negative ? (int64_t)m : m ? -(int64_t)(m - 1) - 1 : 0;
+    return 1;
+}
+
+int zn_json_double(const zn_json_node *node, double *value)
+{
+    if (!node || node->kind != ZN_JSON_NUMBER)
+        return 0;
+    *value = !node->integer   ? node->value.real
+             : node->negative ? -(double)node->value.magnitude
+                              : (double)node->value.magnitude;
+    return 1;
+}
+
+int zn_utf8_sequence(const uint8_t *p, size_t n)
+{
+    if (n == 0)
+        return 0;
+    const uint8_t c = p[0];
+    if (c < 0x80)
+        return 1;
+    const int bytes = c >= 0xc2 && c <= 0xdf ? 2 : c >= 0xe0 && c <= 0xef ? 3 : c >= 0xf0 && c <= 0xf4 ? 4 : 0;
+    if (!bytes || (size_t)bytes > n)
+        return 0;
+    for (int i = 1; i < bytes; i++)
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+    const int overlong = (c == 0xe0 && p[1] < 0xa0) || (c == 0xf0 && p[1] < 0x90);
+    const int surrogate = c == 0xed && p[1] >= 0xa0, too_large = c == 0xf4 && p[1] >= 0x90;
+    return overlong || surrogate || too_large ? 0 : bytes;
+}
+
+int zn_utf8_valid(const void *text, size_t size)
+{
+    const uint8_t *p = text;
+    for (size_t i = 0; i < size;) {
+        const int n = zn_utf8_sequence(p + i, size - i);
+        if (!n)
+            return 0;
+        i += (size_t)n;
+    }
+    return 1;
+}
+
+void zn_json_out_raw(zn_json_out *out, const char *text, size_t size)
+{
+    if (out->failed)
+        return;
+    if (size > out->capacity - out->size) {
+        const size_t capacity = 2 * (out->size + size) + 256;
+        char *bigger = zn_realloc(out->bytes, capacity);
+        if (!bigger) {
+            out->failed = 1;
+            return;
+        }
+        out->bytes = bigger;
+        out->capacity = capacity;
+    }
+    memcpy(out->bytes + out->size, text, size);
+    out->size += size;
+}
+
+void zn_json_out_format(zn_json_out *out, const char *format, ...)
+{
+    char text[256];
+    va_list args;
+    va_start(args, format);
+    const int n = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (n < 0 || (size_t)n >= sizeof text)
+        out->failed = 1;
+    else
+        zn_json_out_raw(out, text, (size_t)n);
+}
+
+void zn_json_out_string(zn_json_out *out, const char *text)
+{
+    const size_t size = strlen(text);
+    zn_json_out_raw(out, "\"", 1);
+    for (size_t i = 0; i < size;) {
+        const unsigned char c = (unsigned char)text[i];
+        const int n = zn_utf8_sequence((const uint8_t *)text + i, size - i);
+        if (c == '"' || c == '\\')
+            zn_json_out_format(out, "\\%c", c);
+        else if (c < 0x20 || n == 0)
+            zn_json_out_format(out, "\\u%04x", n == 0 ? 0xfffd : c);
+        else
+            zn_json_out_raw(out, text + i, (size_t)n);
+        i += n ? (size_t)n : 1;
+    }
+    zn_json_out_raw(out, "\"", 1);
+}
+
+void zn_json_out_free(zn_json_out *out)
+{
+    zn_free(out->bytes);
+    *out = (zn_json_out){ 0 };
+}

@@ -1,0 +1,66 @@
+/* Checked arithmetic on offsets and sizes that come from a file, and little-endian loads.
+ *
+ *     if (!zn_span_fits(offset, length, map.size))
+ *         return ZN_FAIL(ZN_EFORMAT, "...");
+ *
+ * Every function returns 1 when the result is exact and 0 when it would overflow or leave the range. */
+#ifndef ZN_SPAN_H
+#define ZN_SPAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "weight and latent files are read in place: a little-endian machine is required"
+#endif
+
+/* [offset, offset + length) lies within [0, size). */
+static inline int zn_span_fits(uint64_t offset, uint64_t length, uint64_t size)
+{
+    return offset <= size && length <= size - offset;
+}
+
+static inline int zn_add_size(size_t a, size_t b, size_t *sum) { return !__builtin_add_overflow(a, b, sum); }
+static inline int zn_mul_size(size_t a, size_t b, size_t *product) { return !__builtin_mul_overflow(a, b, product); }
+
+/* Elements of a shape; no negative side. A side of zero gives zero whatever the others are, but the others must still
+ * multiply without overflow, so that strides can be computed. */
+static inline int zn_shape_count(const int64_t *shape, int rank, size_t *count)
+{
+    size_t product = 1;
+    int empty = 0;
+    for (int i = 0; i < rank; i++) {
+        if (shape[i] < 0)
+            return 0;
+        if (shape[i] == 0)
+            empty = 1;
+        else if (!zn_mul_size(product, (size_t)shape[i], &product) || product > PTRDIFF_MAX)
+            return 0;
+    }
+    *count = empty ? 0 : product;
+    return 1;
+}
+
+static inline uint16_t zn_load16(const uint8_t *p)
+{
+    uint16_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+static inline uint32_t zn_load32(const uint8_t *p)
+{
+    uint32_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+static inline uint64_t zn_load64(const uint8_t *p)
+{
+    uint64_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+#endif
