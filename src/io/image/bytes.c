@@ -1,0 +1,39 @@
+/* A growing run of bytes: encoders write into one, so that a file is only touched when its whole content is known. */
+#include "io/image/bytes.h"
+
+#include "base/alloc.h"
+
+#include <string.h>
+
+int zn_bytes_reserve(zn_bytes *bytes, size_t extra)
+{
+    if (extra <= bytes->capacity - bytes->size)
+        return 1;
+    if (extra > SIZE_MAX / 2 - bytes->size)
+        return 0;
+    size_t capacity = bytes->capacity ? bytes->capacity * 2 : 1 << 16;
+    if (capacity < bytes->size + extra)
+        capacity = bytes->size + extra;
+    uint8_t *data = zn_realloc(bytes->data, capacity);
+    if (!data)
+        return 0;
+    bytes->data = data;
+    bytes->capacity = capacity;
+    return 1;
+}
+
+int zn_bytes_append(zn_bytes *bytes, const void *data, size_t size)
+{
+    if (!zn_bytes_reserve(bytes, size))
+        return 0;
+    if (size)
+        memcpy(bytes->data + bytes->size, data, size);
+    bytes->size += size;
+    return 1;
+}
+
+void zn_bytes_free(zn_bytes *bytes)
+{
+    zn_free(bytes->data);
+    *bytes = (zn_bytes){ 0 };
+}

@@ -1,0 +1,44 @@
+/* What an image format is: a name, a way to recognise its bytes, a reader and a writer. formats.c has the list.
+ *
+ *     const zn_image_format *f = zn_format_of_bytes(bytes, size);
+ *     if (f && f->read)
+ *         ZN_TRY(f->read(&source, max_pixels, &raster));
+ *
+ * A format whose library this build lacks stays in the list, with read and write NULL. */
+#ifndef ZN_FORMAT_H
+#define ZN_FORMAT_H
+
+#include "io/image/bytes.h"
+#include "io/image/raster.h"
+
+#include <zenith/image.h>
+
+typedef struct zn_image_format {
+    const char *name;          /* as zn_image_write_memory takes it: "jpeg" */
+    const char *title;         /* as people write it: "JPEG" */
+    const char *extensions[3]; /* lower case, without the dot; ends with NULL */
+    int (*probe)(const uint8_t *bytes, size_t size);
+    /* Fills *raster, which the caller frees whatever the result. */
+    zn_status (*read)(const zn_source *source, int64_t max_pixels, zn_raster *raster);
+    /* Appends the encoded image, whose quality is already 1..100. */
+    zn_status (*write)(const zn_image *image, const zn_image_write_options *options, zn_bytes *out);
+    int writes_16; /* write takes 16-bit images; others get 8 bits */
+} zn_image_format;
+
+/* All formats, ended by an entry whose name is NULL. */
+extern const zn_image_format zn_image_formats[];
+
+/* NULL if no format matches. */
+const zn_image_format *zn_format_of_bytes(const uint8_t *bytes, size_t size);
+const zn_image_format *zn_format_of_path(const char *path);
+const zn_image_format *zn_format_of_name(const char *name);
+
+/* The readers and writers behind the list. */
+zn_status zn_png_read(const zn_source *source, int64_t max_pixels, zn_raster *raster);
+zn_status zn_png_write(const zn_image *image, const zn_image_write_options *options, zn_bytes *out);
+zn_status zn_jpeg_read(const zn_source *source, int64_t max_pixels, zn_raster *raster);
+zn_status zn_jpeg_write(const zn_image *image, const zn_image_write_options *options, zn_bytes *out);
+zn_status zn_webp_read(const zn_source *source, int64_t max_pixels, zn_raster *raster);
+zn_status zn_webp_write(const zn_image *image, const zn_image_write_options *options, zn_bytes *out);
+
+#endif

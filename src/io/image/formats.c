@@ -1,0 +1,71 @@
+/* The list of image formats. A new one needs its file, its CMake line and an entry here. */
+#include "io/image/format.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#ifdef ZN_WITH_PNG
+#define PNG(function) function
+#else
+#define PNG(function) NULL
+#endif
+#ifdef ZN_WITH_JPEG
+#define JPEG(function) function
+#else
+#define JPEG(function) NULL
+#endif
+#ifdef ZN_WITH_WEBP
+#define WEBP(function) function
+#else
+#define WEBP(function) NULL
+#endif
+
+static int is_png(const uint8_t *bytes, size_t size) { return size >= 8 && !memcmp(bytes, "\x89PNG\r\n\x1a\n", 8); }
+static int is_jpeg(const uint8_t *bytes, size_t size) { return size >= 3 && !memcmp(bytes, "\xff\xd8\xff", 3); }
+
+static int is_webp(const uint8_t *bytes, size_t size)
+{
+    return size >= 12 && !memcmp(bytes, "RIFF", 4) && !memcmp(bytes + 8, "WEBP", 4);
+}
+
+const zn_image_format zn_image_formats[] = {
+    { "png", "PNG", { "png" }, is_png, PNG(zn_png_read), PNG(zn_png_write), 1 },
+    { "jpeg", "JPEG", { "jpg", "jpeg" }, is_jpeg, JPEG(zn_jpeg_read), JPEG(zn_jpeg_write), 0 },
+    { "webp", "WebP", { "webp" }, is_webp, WEBP(zn_webp_read), WEBP(zn_webp_write), 0 },
+    { NULL, NULL, { NULL }, NULL, NULL, NULL, 0 },
+};
+
+const zn_image_format *zn_format_of_bytes(const uint8_t *bytes, size_t size)
+{
+    for (const zn_image_format *f = zn_image_formats; f->name; f++)
+        if (f->probe(bytes, size))
+            return f;
+    return NULL;
+}
+
+static int same_word(const char *word, const char *lower)
+{
+    while (*word && tolower((unsigned char)*word) == *lower)
+        word++, lower++;
+    return !*word && !*lower;
+}
+
+const zn_image_format *zn_format_of_path(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    if (!dot || strchr(dot, '/'))
+        return NULL;
+    for (const zn_image_format *f = zn_image_formats; f->name; f++)
+        for (int i = 0; f->extensions[i]; i++)
+            if (same_word(dot + 1, f->extensions[i]))
+                return f;
+    return NULL;
+}
+
+const zn_image_format *zn_format_of_name(const char *name)
+{
+    for (const zn_image_format *f = zn_image_formats; f->name; f++)
+        if (!strcmp(name, f->name))
+            return f;
+    return NULL;
+}

@@ -1,0 +1,155 @@
+/* The public functions of image.h: they choose a format and hand the bytes over. */
+#include <zenith/image.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "base/file.h"
+#include "io/image/format.h"
+#include "io/image/pixels.h"
+
+#include <string.h>
+
+zn_status zn_image_alloc(int64_t width, int64_t height, int bits, zn_image **out)
+{
+    *out = NULL;
+    zn_raster pixels = { 0 };
+    ZN_TRY(zn_raster_alloc(&pixels, width, height, bits, 3));
+    zn_image *image = zn_alloc(sizeof *image);
+    if (!image) {
+        zn_raster_free(&pixels);
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for an image");
+    }
+    *image = (zn_image){ pixels.width, pixels.height, bits, pixels.pixels };
+    *out = image;
+    return ZN_OK;
+}
+
+zn_status zn_image_new(int width, int height, int bits, zn_image **out)
+{
+    *out = NULL;
+    if (width < 1 || height < 1)
+        return ZN_FAIL(ZN_EINVALID, "an image cannot have %dx%d pixels", width, height);
+    if (bits != 8 && bits != 16)
+        return ZN_FAIL(ZN_EINVALID, "an image has 8 or 16 bits a sample, not %d", bits);
+    ZN_TRY(zn_image_alloc(width, height, bits, out));
+    memset((*out)->pixels, 0, (size_t)width * (size_t)height * 3 * (size_t)(bits / 8));
+    return ZN_OK;
+}
+
+void zn_image_free(zn_image *image)
+{
+    if (image)
+        zn_free(image->pixels);
+    zn_free(image);
+}
+
+void zn_memory_free(void *bytes) { zn_free(bytes); }
+
+static zn_status read_source(const zn_source *source, const zn_image_read_options *options, zn_image **out)
+{
+    static const zn_image_read_options defaults = { 0 };
+    if (!options)
+        options = &defaults;
+    if (options->max_pixels < 0)
+        return ZN_FAIL(ZN_EINVALID, "max_pixels is %lld", (long long)options->max_pixels);
+    if (!source->size)
+        return ZN_FAIL(ZN_EFORMAT, "%s: the file is empty", source->name);
+    const zn_image_format *format = zn_format_of_bytes(source->bytes, source->size);
+    if (!format)
+        return ZN_FAIL(ZN_EFORMAT, "%s: not a PNG, JPEG or WebP picture", source->name);
+    if (!format->read)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: this build cannot read %s", source->name, format->title);
+    zn_raster raster = { 0 };
+    zn_status status = format->read(source, options->max_pixels ? options->max_pixels : 1 << 28, &raster);
+    if (status == ZN_OK)
+        status = zn_raster_finish(&raster, options->background, out);
+    zn_raster_free(&raster);
+    return status;
+}
+
+zn_status zn_image_read_memory(const void *bytes, size_t size, const zn_image_read_options *options, zn_image **out)
+{
+    *out = NULL;
+    const zn_source source = { bytes, size, "image in memory" };
+    return read_source(&source, options, out);
+}
+
+zn_status zn_image_read(const char *path, const zn_image_read_options *options, zn_image **out)
+{
+    *out = NULL;
+    zn_map map;
+    ZN_TRY(zn_map_open(&map, path));
+    const zn_source source = { map.bytes, map.size, path };
+    const zn_status status = read_source(&source, options, out);
+    zn_map_close(&map);
+    return status;
+}
+
+static zn_status check_image(const zn_image *image)
+{
+    if (!image || !image->pixels || image->width < 1 || image->height < 1 || (image->bits != 8 && image->bits != 16))
+        return ZN_FAIL(ZN_EINVALID, "not a valid image to write");
+    return ZN_OK;
+}
+
+static zn_status encode(const zn_image_format *format, const zn_image *image, const zn_image_write_options *options,
+                        zn_bytes *out)
+{
+    enum { QUALITY = 92 };
+    zn_image_write_options chosen = options ? *options : (zn_image_write_options){ 0 };
+    if (chosen.quality < 0 || chosen.quality > 100)
+        return ZN_FAIL(ZN_EINVALID, "a quality of %d is not in 1..100", chosen.quality);
+    if (!chosen.quality)
+        chosen.quality = QUALITY;
+    ZN_TRY(check_image(image));
+    if (image->bits == 8 || format->writes_16)
+        return format->write(image, &chosen, out);
+    zn_image *narrow;
+    ZN_TRY(zn_image_alloc(image->width, image->height, 8, &narrow));
+    zn_pixels_to_8(image->pixels, narrow->pixels, (size_t)image->width * (size_t)image->height * 3);
+    const zn_status status = format->write(narrow, &chosen, out);
+    zn_image_free(narrow);
+    return status;
+}
+
+zn_status zn_image_write_memory(const char *name, const zn_image *image, const zn_image_write_options *options,
+                                void **bytes, size_t *size)
+{
+    *bytes = NULL;
+    *size = 0;
+    const zn_image_format *format = zn_format_of_name(name);
+    if (!format)
+        return ZN_FAIL(ZN_EINVALID, "'%s' is no image format; use png, jpeg or webp", name);
+    if (!format->write)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "this build cannot write %s", format->title);
+    zn_bytes out = { 0 };
+    const zn_status status = encode(format, image, options, &out);
+    if (status != ZN_OK) {
+        zn_bytes_free(&out);
+        return status;
+    }
+    *bytes = out.data;
+    *size = out.size;
+    return ZN_OK;
+}
+
+zn_status zn_image_write(const char *path, const zn_image *image, const zn_image_write_options *options)
+{
+    const zn_image_format *format = zn_format_of_path(path);
+    if (!format)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: a picture's name must end in .png, .jpg, .jpeg or .webp", path);
+    if (!format->write)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: this build cannot write %s", path, format->title);
+    zn_bytes out = { 0 };
+    zn_status status = encode(format, image, options, &out);
+    if (status == ZN_OK)
+        status = zn_file_write(path, out.data, out.size);
+    zn_bytes_free(&out);
+    return status;
+}
+
+int zn_image_can_write(const char *path)
+{
+    const zn_image_format *format = zn_format_of_path(path);
+    return format && format->write;
+}

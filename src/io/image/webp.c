@@ -1,0 +1,111 @@
+/* WebP reader and writer. The extra chunks (profile, EXIF) are found by walking the RIFF container here:
+ *
+ *     "RIFF" | size (4) | "WEBP" | { name (4) | size (4) | data, padded to even }... */
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "io/image/exif.h"
+#include "io/image/format.h"
+
+#include <string.h>
+#include <webp/decode.h>
+#include <webp/encode.h>
+
+static uint32_t little32(const uint8_t *p)
+{
+    return (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
+}
+
+/* The data of the first chunk of that name; NULL if there is none. */
+static const uint8_t *find_chunk(const zn_source *s, const char *name, size_t *size)
+{
+    size_t at = 12;
+    while (at <= s->size && s->size - at >= 8) {
+        const size_t length = little32(s->bytes + at + 4);
+        if (length > s->size - at - 8)
+            return NULL;
+        if (!memcmp(s->bytes + at, name, 4)) {
+            *size = length;
+            return s->bytes + at + 8;
+        }
+        at += 8 + length + length % 2;
+    }
+    return NULL;
+}
+
+static zn_status fail_read(const zn_source *s, VP8StatusCode code)
+{
+    switch (code) {
+    case VP8_STATUS_OUT_OF_MEMORY:
+        return ZN_FAIL(ZN_ENOMEM, "%s: out of memory for a WebP", s->name);
+    case VP8_STATUS_UNSUPPORTED_FEATURE:
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: a WebP with features this build does not know", s->name);
+    case VP8_STATUS_NOT_ENOUGH_DATA:
+        return ZN_FAIL(ZN_EFORMAT, "%s: damaged WebP: the file ends early, at byte %zu", s->name, s->size);
+    default:
+        return ZN_FAIL(ZN_EFORMAT, "%s: damaged WebP", s->name);
+    }
+}
+
+zn_status zn_webp_read(const zn_source *source, int64_t max_pixels, zn_raster *raster)
+{
+    WebPDecoderConfig config;
+    if (!WebPInitDecoderConfig(&config))
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: the WebP library is of another version", source->name);
+    VP8StatusCode code = WebPGetFeatures(source->bytes, source->size, &config.input);
+    if (code != VP8_STATUS_OK)
+        return fail_read(source, code);
+    if (config.input.has_animation)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: an animated WebP; save one frame as a still picture first", source->name);
+    ZN_TRY(zn_raster_check_size(source, config.input.width, config.input.height, max_pixels));
+    const int channels = config.input.has_alpha ? 4 : 3;
+    ZN_TRY(zn_raster_alloc(raster, config.input.width, config.input.height, 8, channels));
+    config.output.colorspace = channels == 4 ? MODE_RGBA : MODE_RGB;
+    config.output.is_external_memory = 1;
+    config.output.u.RGBA.rgba = raster->pixels;
+    config.output.u.RGBA.stride = raster->width * channels;
+    config.output.u.RGBA.size = (size_t)raster->width * (size_t)channels * (size_t)raster->height;
+    code = WebPDecode(source->bytes, source->size, &config);
+    WebPFreeDecBuffer(&config.output);
+    if (code != VP8_STATUS_OK)
+        return fail_read(source, code);
+    size_t size;
+    const uint8_t *chunk = find_chunk(source, "EXIF", &size);
+    if (chunk)
+        raster->orientation = zn_exif_orientation(chunk, size);
+    chunk = find_chunk(source, "ICCP", &size);
+    return chunk ? zn_raster_set_icc(raster, chunk, size) : ZN_OK;
+}
+
+static int on_bytes(const uint8_t *data, size_t size, const WebPPicture *picture)
+{
+    return zn_bytes_append(picture->custom_ptr, data, size);
+}
+
+zn_status zn_webp_write(const zn_image *image, const zn_image_write_options *options, zn_bytes *out)
+{
+    if (image->width > WEBP_MAX_DIMENSION || image->height > WEBP_MAX_DIMENSION)
+        return ZN_FAIL(ZN_EINVALID, "a WebP cannot be larger than %d pixels a side; this is %dx%d", WEBP_MAX_DIMENSION,
+                       image->width, image->height);
+    enum { EFFORT = 2, LOSSLESS_EFFORT = 0 }; /* more gains a few percent and takes several times as long */
+    WebPConfig config;
+    WebPPicture picture;
+    if (!WebPConfigPreset(&config, WEBP_PRESET_DEFAULT, (float)options->quality) || !WebPPictureInit(&picture) ||
+        (options->lossless && !WebPConfigLosslessPreset(&config, LOSSLESS_EFFORT)))
+        return ZN_FAIL(ZN_EUNSUPPORTED, "the WebP library is of another version");
+    config.method = options->lossless ? config.method : EFFORT;
+    picture.use_argb = options->lossless != 0;
+    picture.width = image->width;
+    picture.height = image->height;
+    picture.writer = on_bytes;
+    picture.custom_ptr = out;
+    zn_status status = ZN_OK;
+    if (!WebPPictureImportRGB(&picture, image->pixels, image->width * 3) || !WebPEncode(&config, &picture)) {
+        const int memory = picture.error_code == VP8_ENC_ERROR_OUT_OF_MEMORY ||
+                           picture.error_code == VP8_ENC_ERROR_BITSTREAM_OUT_OF_MEMORY ||
+                           picture.error_code == VP8_ENC_ERROR_BAD_WRITE;
+        status = memory ? ZN_FAIL(ZN_ENOMEM, "out of memory for writing a WebP")
+                        : ZN_FAIL(ZN_EINVALID, "cannot write this as WebP (libwebp error %d)", picture.error_code);
+    }
+    WebPPictureFree(&picture);
+    return status;
+}
