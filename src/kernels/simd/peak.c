@@ -1,0 +1,28 @@
+/* fp32 multiply-adds on registers only: enough independent sums to hide the latency of every ISA. */
+#include "kernels/peak.h"
+
+#include "kernels/simd/vec.h"
+
+enum { SUMS = VEC_REGISTERS - 4, ROUNDS = 20000 };
+
+static void body(const void *args, zn_range r)
+{
+    (void)args;
+    vec sum[SUMS];
+    const vec a = vec_splat(0.999f), b = vec_splat(1e-6f);
+#pragma GCC unroll 32
+    for (int i = 0; i < SUMS; i++)
+        sum[i] = vec_splat((float)i);
+    for (int64_t n = 0; n < (r.end - r.begin) * ROUNDS; n++)
+#pragma GCC unroll 32
+        for (int i = 0; i < SUMS; i++)
+            sum[i] = vec_fma(sum[i], a, b);
+    volatile float keep = 0; /* the sums must be wanted */
+    for (int i = 0; i < SUMS; i++) {
+        float lanes[VEC_LANES];
+        vec_store(lanes, sum[i]);
+        keep = keep + lanes[0];
+    }
+}
+
+const zn_peak ZN_KERNEL(peak) = { body, 2.0 * SUMS * ROUNDS * VEC_LANES };

@@ -1,0 +1,152 @@
+/* vec: the widest float vector of this build, with one spelling for every ISA. Each source in simd/ is compiled once per
+ * ISA of the target; ZN_KERNEL(name) gives its symbols the ISA's suffix.
+ *
+ * Everything is static inline: a shared inline function could be linked from the AVX-512 build into an old CPU. vec_fma is
+ * the fused instruction where the ISA has one, so the same source gives the same bits however the compiler arranges it. */
+#ifndef ZN_VEC_H
+#define ZN_VEC_H
+
+#include "base/cpu.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#define ZN_ISA_NAME "avx512"
+#define ZN_KERNEL(name) zn_##name##_avx512
+#define VEC_REGISTERS 32
+enum { VEC_LANES = 16, VEC_CPU = ZN_CPU_AVX512 };
+typedef __m512 vec;
+#elif defined(__AVX2__)
+#include <immintrin.h>
+#define ZN_ISA_NAME "avx2"
+#define ZN_KERNEL(name) zn_##name##_avx2
+#define VEC_REGISTERS 16
+enum { VEC_LANES = 8, VEC_CPU = ZN_CPU_AVX2 };
+typedef __m256 vec;
+#elif defined(__SSE2__)
+#include <immintrin.h>
+#define ZN_ISA_NAME "sse2"
+#define ZN_KERNEL(name) zn_##name##_sse2
+#define VEC_REGISTERS 16
+enum { VEC_LANES = 4, VEC_CPU = 0 };
+typedef __m128 vec;
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
+#define ZN_ISA_NAME "neon"
+#define ZN_KERNEL(name) zn_##name##_neon
+#define VEC_REGISTERS 32
+enum { VEC_LANES = 4, VEC_CPU = ZN_CPU_NEON };
+typedef float32x4_t vec;
+#else
+#error "no vector unit known for this target"
+#endif
+
+#define VEC_INLINE static inline __attribute__((always_inline))
+
+/* Unaligned whole vectors. */
+VEC_INLINE vec vec_load(const float *p)
+{
+    vec v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+VEC_INLINE void vec_store(float *p, vec v) { memcpy(p, &v, sizeof v); }
+
+VEC_INLINE vec vec_splat(float f)
+{
+#if defined(__AVX512F__)
+    return _mm512_set1_ps(f);
+#elif defined(__AVX2__)
+    return _mm256_set1_ps(f);
+#elif defined(__SSE2__)
+    return _mm_set1_ps(f);
+#else
+    return vdupq_n_f32(f);
+#endif
+}
+
+/* The first n lanes, 0 < n <= VEC_LANES; a partial load fills the others with zero and reads nothing beyond n. */
+VEC_INLINE vec vec_load_part(const float *p, int n)
+{
+#if defined(__AVX512F__)
+    return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+#else
+    float t[VEC_LANES] = { 0 };
+    memcpy(t, p, sizeof(float) * (size_t)n);
+    return vec_load(t);
+#endif
+}
+
+VEC_INLINE void vec_store_part(float *p, vec v, int n)
+{
+#if defined(__AVX512F__)
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), v);
+#else
+    float t[VEC_LANES];
+    vec_store(t, v);
+    memcpy(p, t, sizeof(float) * (size_t)n);
+#endif
+}
+
+/* c + a * b, rounded once where the ISA can (SSE2 cannot). */
+VEC_INLINE vec vec_fma(vec a, vec b, vec c)
+{
+#if defined(__AVX512F__)
+    return _mm512_fmadd_ps(a, b, c);
+#elif defined(__AVX2__)
+    return _mm256_fmadd_ps(a, b, c);
+#elif defined(__SSE2__)
+    return _mm_add_ps(_mm_mul_ps(a, b), c);
+#else
+    return vfmaq_f32(c, a, b);
+#endif
+}
+
+/* c - a * b */
+VEC_INLINE vec vec_fms(vec a, vec b, vec c)
+{
+#if defined(__AVX512F__)
+    return _mm512_fnmadd_ps(a, b, c);
+#elif defined(__AVX2__)
+    return _mm256_fnmadd_ps(a, b, c);
+#elif defined(__SSE2__)
+    return _mm_sub_ps(c, _mm_mul_ps(a, b));
+#else
+    return vfmsq_f32(c, a, b);
+#endif
+}
+
+/* max(v, floor); a NaN in v stays NaN (x86 returns its second operand then). */
+VEC_INLINE vec vec_max(vec v, vec floor)
+{
+#if defined(__AVX512F__)
+    return _mm512_max_ps(floor, v);
+#elif defined(__AVX2__)
+    return _mm256_max_ps(floor, v);
+#elif defined(__SSE2__)
+    return _mm_max_ps(floor, v);
+#else
+    return vmaxq_f32(v, floor);
+#endif
+}
+
+/* c + b * a[lane] where a holds VEC_STEP consecutive multipliers: by element on NEON, where the lanes of one loaded vector
+ * serve; elsewhere a multiplier is broadcast from memory, one at a time. */
+#if defined(__ARM_NEON)
+enum { VEC_STEP = 4 };
+typedef float32x4_t vec_multipliers;
+VEC_INLINE vec_multipliers vec_load_multipliers(const float *p) { return vld1q_f32(p); }
+#define vec_fma_lane(a, lane, b, c) vfmaq_laneq_f32((c), (b), (a), (lane))
+#else
+enum { VEC_STEP = 1 };
+typedef vec vec_multipliers;
+VEC_INLINE vec_multipliers vec_load_multipliers(const float *p) { return vec_splat(*p); }
+#define vec_fma_lane(a, lane, b, c) vec_fma((a), (b), (c))
+#endif
+
+#define VEC_ROUND(n) (((n) + VEC_LANES - 1) / VEC_LANES * VEC_LANES)
+
+#endif

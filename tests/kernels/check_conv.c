@@ -1,0 +1,300 @@
+/* Every convolution kernel this CPU has against the reference one: many shapes, guard zones and forbidden pages around all
+ * memory, scratch full of NaN, equal bits for any split of the units and any number of threads.
+ *
+ *     check-conv                     all shapes
+ *     check-conv --bench [filter]    times; the filter is a part of a kernel's name */
+#include "conv_case.h"
+
+#include "base/cpu.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GUARD = 64 };
+static const float guard_value = -7.25e33f;
+
+static int compared, failures;
+static zn_pool *pools[2]; /* of one and two threads */
+
+typedef struct options {
+    bool bias, residual, alias, relu;
+} options;
+
+typedef struct data {
+    zn_conv_shape s;
+    int64_t x_count, y_count, w_count;
+    float *x, *w, *bias, *residual, *want;
+} data;
+
+static void fail(const zn_conv_kernel *k, const zn_conv_shape *s, const char *what)
+{
+    char text[96];
+    conv_shape_text(s, text, sizeof text);
+    printf("FAIL %s %s: %s\n", k->name, text, what);
+    failures++;
+}
+
+static float *guarded_new(int64_t count)
+{
+    float *y = fenced_new(count + 2 * GUARD, false);
+    for (int64_t i = 0; i < count + 2 * GUARD; i++)
+        y[i] = guard_value;
+    return y + GUARD;
+}
+
+static void guarded_free(float *y) { fenced_free(y - GUARD); }
+
+static bool guards_whole(const float *y, int64_t count)
+{
+    for (int i = 0; i < GUARD; i++)
+        if (y[i - GUARD] != guard_value || y[count + i] != guard_value)
+            return false;
+    return true;
+}
+
+static data data_new(zn_conv_shape s, uint64_t seed)
+{
+    data d = { .s = s,
+               .x_count = (int64_t)s.n * s.h * s.w * s.cin,
+               .y_count = (int64_t)s.n * s.oh * s.ow * s.cout,
+               .w_count = (int64_t)s.kh * s.kw * s.cin * s.cout };
+    zn_rng r = zn_rng_new(seed);
+    d.x = fenced_new(d.x_count, false);
+    d.w = fenced_new(d.w_count, false);
+    d.bias = fenced_new(s.cout, false);
+    d.residual = fenced_new(d.y_count, false);
+    d.want = fenced_new(d.y_count, false);
+    fill_normal(&r, d.x, d.x_count, 1);
+    fill_normal(&r, d.w, d.w_count, 1 / sqrtf((float)(s.kh * s.kw * s.cin)));
+    fill_normal(&r, d.bias, s.cout, 0.5f);
+    fill_normal(&r, d.residual, d.y_count, 0.5f);
+    return d;
+}
+
+static void data_free(data *d)
+{
+    fenced_free(d->x);
+    fenced_free(d->w);
+    fenced_free(d->bias);
+    fenced_free(d->residual);
+    fenced_free(d->want);
+}
+
+typedef enum split { WHOLE, SINGLY_BACKWARDS, TWO_THREADS } split;
+
+/* Runs kernel k into y (with `alias`, y begins as the residual). */
+static void run(const zn_conv_kernel *k, const data *d, options o, split how, float *y)
+{
+    const zn_conv_shape *s = &d->s;
+    const size_t scratch = (k->scratch_bytes(s) + 63) / 64 * 64;
+    float *packed = fenced_new((int64_t)(k->packed_bytes(s) / sizeof(float)), true);
+    float *work = fenced_new((int64_t)(2 * scratch / sizeof(float)), true);
+    memset(work, 0xff, 2 * scratch);
+    k->pack(s, d->w, packed);
+    if (o.alias)
+        memcpy(y, d->residual, sizeof(float) * (size_t)d->y_count);
+    const zn_conv_args a = { .s = *s,
+                             .x = d->x,
+                             .packed = packed,
+                             .bias = o.bias ? d->bias : NULL,
+                             .residual = o.alias ? y : o.residual ? d->residual : NULL,
+                             .y = y,
+                             .relu = o.relu };
+    const int64_t units = k->units(s);
+    if (how == WHOLE)
+        k->run(&a, (zn_range){ 0, units, work });
+    for (int64_t u = units; how == SINGLY_BACKWARDS && u > 0; u--)
+        k->run(&a, (zn_range){ u - 1, u, work });
+    if (how == TWO_THREADS)
+        zn_pool_run(pools[1], units, 1, k->run, &a, work, scratch);
+    fenced_free(packed);
+    fenced_free(work);
+}
+
+static double relative_error(const float *got, const float *want, int64_t count)
+{
+    double e = 0, n = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const double d = (double)got[i] - (double)want[i];
+        e += d * d;
+        n += (double)want[i] * (double)want[i];
+    }
+    return n > 0 ? sqrt(e / n) : sqrt(e);
+}
+
+static double worst[2]; /* relative error over tolerance, relative error */
+
+static void check_against_ref(const zn_conv_kernel *k, const data *d, options o)
+{
+    float *y = guarded_new(d->y_count);
+    run(k, d, o, WHOLE, y);
+    const double e = relative_error(y, d->want, d->y_count);
+    char text[64];
+    snprintf(text, sizeof text, "relative error %.3g, allowed %.3g", e, (double)k->tolerance);
+    if (!(e <= (double)k->tolerance))
+        fail(k, &d->s, text);
+    if (!guards_whole(y, d->y_count))
+        fail(k, &d->s, "wrote outside y");
+    worst[0] = k->tolerance > 0 && e / (double)k->tolerance > worst[0] ? e / (double)k->tolerance : worst[0];
+    worst[1] = e > worst[1] ? e : worst[1];
+    guarded_free(y);
+    compared++;
+}
+
+static void check_splits(const zn_conv_kernel *k, const data *d, options o)
+{
+    float *a = guarded_new(d->y_count), *b = guarded_new(d->y_count);
+    run(k, d, o, WHOLE, a);
+    for (split how = SINGLY_BACKWARDS; how <= TWO_THREADS; how++) {
+        run(k, d, o, how, b);
+        if (memcmp(a, b, sizeof(float) * (size_t)d->y_count) != 0)
+            fail(k, &d->s, how == TWO_THREADS ? "two threads give other bits" : "another split gives other bits");
+    }
+    guarded_free(a);
+    guarded_free(b);
+}
+
+/* Every output that a NaN in the input reaches must be NaN, also behind the activation. */
+static void check_nan(const zn_conv_kernel *k, const zn_conv_kernel *ref, data *d)
+{
+    const options o = { .relu = true };
+    float *y = guarded_new(d->y_count);
+    const float kept = d->x[d->x_count / 2];
+    d->x[d->x_count / 2] = NAN;
+    run(ref, d, o, WHOLE, d->want);
+    run(k, d, o, WHOLE, y);
+    for (int64_t i = 0; i < d->y_count; i++)
+        if (isnan(d->want[i]) && !isnan(y[i])) {
+            fail(k, &d->s, "a NaN in the input was lost");
+            break;
+        }
+    d->x[d->x_count / 2] = kept;
+    guarded_free(y);
+}
+
+static const zn_conv_kernel *reference(void)
+{
+    const zn_conv_kernel *last = NULL;
+    for (const zn_conv_kernel *const *k = zn_conv_kernels; *k; k++)
+        last = *k;
+    return last;
+}
+
+static const options option_list[] = {
+    { 0 },
+    { .bias = true },
+    { .relu = true },
+    { .bias = true, .residual = true, .relu = true },
+    { .bias = true, .residual = true, .alias = true },
+    { .bias = true, .residual = true, .alias = true, .relu = true },
+};
+enum { OPTIONS = sizeof option_list / sizeof *option_list };
+
+static void check_shape(const zn_conv_shape *s, uint32_t cpu, int index)
+{
+    const zn_conv_kernel *ref = reference();
+    data d = data_new(*s, 1000 + (uint64_t)index);
+    for (int i = 0; i < OPTIONS; i++) {
+        if (index % 7 && i != index % OPTIONS) /* all options for every seventh shape, one for the others */
+            continue;
+        run(ref, &d, option_list[i], WHOLE, d.want);
+        for (const zn_conv_kernel *const *k = zn_conv_kernels; *k; k++)
+            if (*k != ref && ((*k)->cpu & ~cpu) == 0 && (*k)->supports(s))
+                check_against_ref(*k, &d, option_list[i]);
+    }
+    for (const zn_conv_kernel *const *k = zn_conv_kernels; *k; k++)
+        if (*k != ref && ((*k)->cpu & ~cpu) == 0 && (*k)->supports(s)) {
+            check_splits(*k, &d, option_list[5]);
+            check_nan(*k, ref, &d);
+        }
+    data_free(&d);
+}
+
+static int shapes(zn_conv_shape *list)
+{
+    static const int channels[] = { 1, 3, 4, 5, 12, 32, 64, 100, 256 };
+    static const int sizes[][2] = { { 1, 1 }, { 2, 3 }, { 6, 6 }, { 7, 13 }, { 12, 25 }, { 31, 6 }, { 20, 50 } };
+    int count = 0;
+    for (int i = 0; i < 9; i++)
+        for (int o = 0; o < 9; o++) { /* every pair of channels, sizes and forms in turn */
+            const int *z = sizes[(i * 9 + o) % 7];
+            list[count++] = conv_shape(1 + (o & 1), z[0], z[1], channels[i], channels[o], 3, 1, 1, false);
+        }
+    for (int i = 0; i < 7; i++)
+        for (int form = 0; form < 9; form++) {
+            static const int kernel[] = { 3, 3, 3, 3, 3, 1, 1, 5, 2 }, stride[] = { 1, 1, 2, 2, 1, 1, 2, 1, 2 };
+            static const int pad[] = { 0, 2, 1, 0, 1, 0, 0, 2, 0 };
+            const int cin = channels[(i + form) % 9], cout = channels[(i * 2 + form) % 9];
+            const int h = sizes[i][0] < kernel[form] ? kernel[form] : sizes[i][0];
+            const int w = sizes[i][1] < kernel[form] ? kernel[form] : sizes[i][1];
+            list[count++] = conv_shape(1, h, w, cin, cout, kernel[form], stride[form], pad[form], form == 4);
+        }
+    list[count++] = conv_shape(2, 15, 29, 64, 64, 3, 1, 1, true);
+    list[count++] = conv_shape(2, 30, 57, 64, 64, 3, 2, 1, false);
+    list[count++] = conv_shape(1, 9, 9, 5, 3, 5, 1, 2, true);
+    list[count++] = conv_shape(1, 9, 9, 5, 7, 3, 1, 0, true);
+    list[count++] = conv_shape(1, 40, 200, 64, 64, 3, 1, 1, false);
+    list[count++] = conv_shape(1, 3, 400, 3, 32, 3, 2, 1, false);
+    return count;
+}
+
+/* A whole decoder of random weights: does the error of 33 layers stay small? */
+static void check_decoder(uint32_t cpu)
+{
+    conv_layer layers[16];
+    const int count = taesd_decoder(6, layers);
+    const zn_conv_kernel *ref = reference();
+    zn_rng r = zn_rng_new(5);
+    float *x[2] = { fenced_new(6 * 6 * 4, false), fenced_new(6 * 6 * 4, false) };
+    fill_normal(&r, x[0], 6 * 6 * 4, 1);
+    memcpy(x[1], x[0], sizeof(float) * 6 * 6 * 4);
+    int64_t last = 0;
+    for (int l = 0; l < count; l++)
+        for (int t = 0; t < layers[l].times; t++) {
+            data d = data_new(layers[l].s, (uint64_t)(100 * l + t));
+            const float *own = d.x;
+            const options o = { .bias = true, .relu = l + 1 < count, .residual = layers[l].residual };
+            for (int i = 0; i < 2; i++) {
+                float *y = guarded_new(d.y_count);
+                const data di = { d.s, d.x_count, d.y_count, d.w_count, x[i], d.w, d.bias, d.residual, NULL };
+                run(i ? zn_conv_choose(&d.s, ZN_MATH_F32, cpu) : ref, &di, o, WHOLE, y);
+                if (l || t)
+                    guarded_free(x[i]);
+                else
+                    fenced_free(x[i]);
+                x[i] = y;
+            }
+            last = d.y_count;
+            d.x = (float *)own;
+            data_free(&d);
+        }
+    const double e = relative_error(x[1], x[0], last);
+    printf("decoder of 33 layers: relative error %.2e\n", e);
+    if (!(e <= 1e-5))
+        fail(ref, &layers[count - 1].s, "the error of a whole decoder is above 1e-5");
+    guarded_free(x[0]);
+    guarded_free(x[1]);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "--bench") == 0)
+        return bench_conv(argc > 2 ? argv[2] : "");
+    const uint32_t cpu = zn_cpu_flags();
+    if (zn_pool_new(1, &pools[0]) != ZN_OK || zn_pool_new(2, &pools[1]) != ZN_OK)
+        return 2;
+    static zn_conv_shape list[256];
+    const int count = shapes(list);
+    for (int i = 0; i < count; i++)
+        check_shape(&list[i], cpu, i);
+    check_decoder(cpu);
+    char text[96];
+    zn_cpu_text(cpu, text, sizeof text);
+    printf("%s: %d comparisons over %d shapes, %d failures; worst error %.2e, %.2f of the tolerance\n", text, compared, count,
+           failures, worst[1], worst[0]);
+    zn_pool_free(pools[0]);
+    zn_pool_free(pools[1]);
+    return failures || !compared;
+}
