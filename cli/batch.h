@@ -1,0 +1,21 @@
+/* Encode and decode share this: many files, one after the other; a file that fails does not stop the rest. */
+#ifndef ZN_CLI_BATCH_H
+#define ZN_CLI_BATCH_H
+
+#include "facts.h"
+#include "files.h"
+#include "session.h"
+
+typedef struct batch {
+    job_rules rules;
+    const char *verb; /* for the progress bar */
+    /* Does one file and adds its facts as members to j (inside an object). On failure the library's error text or
+     * a complaint tells why. */
+    zn_status (*work)(session *s, const job *item, json *j, char *summary, size_t size);
+    unsigned needs;
+    int late; /* work opens the session itself */
+} batch;
+
+int batch_run(const options *o, const batch *b);
+
+#endif

@@ -1,0 +1,29 @@
+/* The commands of the program: each has a file of its own and a line in the table in main.c. */
+#ifndef ZN_CLI_COMMANDS_H
+#define ZN_CLI_COMMANDS_H
+
+#include "options.h"
+
+typedef struct command {
+    const char *name;
+    const char *arguments;        /* of the usage line */
+    const char *summary;          /* one line for `zenith help` */
+    const char *details;          /* a paragraph for `zenith help COMMAND` */
+    unsigned bit;                 /* CMD_... */
+    int least, most;              /* files it takes; most -1: any number */
+    int (*run)(const options *o); /* returns the exit status */
+} command;
+
+extern const command command_table[];
+extern const int command_count;
+
+int encode_run(const options *o);
+int decode_run(const options *o);
+int reconstruct_run(const options *o);
+int compare_run(const options *o);
+int info_run(const options *o);
+int convert_run(const options *o);
+int models_run(const options *o);
+int bench_run(const options *o);
+
+#endif

@@ -1,0 +1,188 @@
+/* Which files to read and what to call the results. No result ever replaces an input, two inputs never share a result,
+ * and a result whose name was not given with -o does not replace a file that happens to be there. */
+#include "files.h"
+
+#include "commands.h"
+#include "report.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+int file_exists(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0;
+}
+
+int is_folder(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
+}
+
+int same_file(const char *a, const char *b)
+{
+    struct stat s, t;
+    return stat(a, &s) == 0 && stat(b, &t) == 0 && s.st_dev == t.st_dev && s.st_ino == t.st_ino;
+}
+
+const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* The dot of the extension, or the end of the name if it has none. */
+static const char *extension_of(const char *path)
+{
+    const char *name = base_name(path), *dot = strrchr(name, '.');
+    return dot && dot != name ? dot : path + strlen(path);
+}
+
+int has_extension(const char *path, const char *extensions)
+{
+    const char *dot = extension_of(path);
+    if (!*dot)
+        return 0;
+    const size_t length = strlen(dot + 1);
+    for (const char *e = extensions; *e;) {
+        const size_t n = strcspn(e, " ");
+        if (n == length && !strncasecmp(e, dot + 1, n))
+            return 1;
+        e += n + (e[n] == ' ');
+    }
+    return 0;
+}
+
+static job *add(job_list *list, char *input)
+{
+    if (list->count == list->capacity) {
+        list->capacity = 2 * list->capacity + 16;
+        list->items = must_alloc(list->items, (size_t)list->capacity * sizeof *list->items);
+    }
+    list->items[list->count] = (job){ .input = input };
+    return &list->items[list->count++];
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(((const job *)a)->input, ((const job *)b)->input); }
+
+static void add_folder(job_list *list, const char *folder, const job_rules *rules)
+{
+    DIR *dir = opendir(folder);
+    if (!dir) {
+        add(list, must_copy(folder))->problem = must_copy(strerror(errno));
+        return;
+    }
+    const int first = list->count;
+    const char *slash = folder[strlen(folder) - 1] == '/' ? "" : "/";
+    for (const struct dirent *e; (e = readdir(dir));) {
+        if (e->d_name[0] == '.')
+            continue;
+        char *path = must_print("%s%s%s", folder, slash, e->d_name);
+        if (!is_folder(path) && rules->takes(path))
+            add(list, path);
+        else
+            free(path);
+    }
+    closedir(dir);
+    if (list->count == first)
+        add(list, must_copy(folder))->problem = must_print("there are no %s in this folder", rules->what);
+    else
+        qsort(list->items + first, (size_t)(list->count - first), sizeof *list->items, by_name);
+}
+
+/* Is -o a folder, made if need be? 1 or 0; -1 after saying what is wrong. */
+static int output_is_folder(const options *o, int several)
+{
+    const size_t length = strlen(o->output);
+    if (is_folder(o->output))
+        return 1;
+    if (!several && o->output[length - 1] != '/')
+        return 0;
+    if (mkdir(o->output, 0777) == 0)
+        return 1;
+    complain("%s: %s", o->output,
+             errno == EEXIST ? "several results need a folder, and this is a file" : strerror(errno));
+    return -1;
+}
+
+static char *result_name(const options *o, const char *input, int in_folder, const char *extension)
+{
+    if (o->output && !in_folder)
+        return must_copy(o->output);
+    const char *name = o->output ? base_name(input) : input;
+    const int stem = (int)(extension_of(name) - name);
+    if (!o->output)
+        return must_print("%.*s.%s", stem, name, extension);
+    const char *slash = o->output[strlen(o->output) - 1] == '/' ? "" : "/";
+    return must_print("%s%s%.*s.%s", o->output, slash, stem, name, extension);
+}
+
+/* Why this job must not write its result, or NULL. */
+static char *conflict(const options *o, const job_list *list, int index)
+{
+    const job *j = &list->items[index];
+    const int there = file_exists(j->output);
+    for (int i = 0; i < list->count; i++) {
+        if (there && same_file(j->output, list->items[i].input))
+            return must_print("its result would replace the input %s", list->items[i].input);
+        if (i < index && !list->items[i].problem && !strcmp(j->output, list->items[i].output))
+            return must_print("its result %s is already that of %s", j->output, list->items[i].input);
+    }
+    if (there && !o->output && !o->force)
+        return must_print("%s exists already; name the result with -o or use --force", j->output);
+    return NULL;
+}
+
+int jobs_make(const options *o, const job_rules *rules, job_list *out)
+{
+    *out = (job_list){ 0 };
+    int several = o->file_count > 1;
+    for (int i = 0; i < o->file_count; i++) {
+        if (is_folder(o->files[i])) {
+            several = 1;
+            add_folder(out, o->files[i], rules);
+        } else {
+            add(out, must_copy(o->files[i]));
+        }
+    }
+    const char *extension = o->format ? o->format : rules->extension;
+    char *sample = must_print("x.%s", extension);
+    const int good = rules->can_write(sample);
+    free(sample);
+    if (!good)
+        return usage_error(o->command->name, "cannot write '%s' files, only %s", extension, rules->extensions);
+    const int in_folder = o->output ? output_is_folder(o, several) : 0;
+    if (in_folder < 0)
+        return EXIT_FAILURE;
+    if (o->output && !in_folder) {
+        if (!rules->can_write(o->output))
+            return usage_error(o->command->name, "cannot write '%s': its name must end in %s", o->output,
+                               rules->extensions);
+        if (same_file(o->output, o->files[0]))
+            return usage_error(o->command->name, "the result would replace the input '%s'", o->files[0]);
+    }
+    for (int i = 0; i < out->count; i++) {
+        job *j = &out->items[i];
+        if (j->problem)
+            continue;
+        j->output = result_name(o, j->input, in_folder, extension);
+        j->problem = conflict(o, out, i);
+    }
+    return 0;
+}
+
+void jobs_free(job_list *list)
+{
+    for (int i = 0; i < list->count; i++) {
+        free(list->items[i].input);
+        free(list->items[i].output);
+        free(list->items[i].problem);
+    }
+    free(list->items);
+    *list = (job_list){ 0 };
+}

@@ -1,0 +1,36 @@
+/* Which files to read and what to call the results. */
+#ifndef ZN_CLI_FILES_H
+#define ZN_CLI_FILES_H
+
+#include "options.h"
+
+/* One file to read and one to write. problem: why this pair cannot be done, NULL if it can. */
+typedef struct job {
+    char *input, *output, *problem;
+} job;
+
+typedef struct job_list {
+    job *items;
+    int count, capacity;
+} job_list;
+
+typedef struct job_rules {
+    const char *what;                   /* of a folder's files, for messages: "images" */
+    int (*takes)(const char *path);     /* is this file of a folder one of them? */
+    const char *extension;              /* of the results where the command line does not say, without the dot */
+    int (*can_write)(const char *path); /* by extension */
+    const char *extensions;             /* for messages: ".png, .jpg or .webp" */
+} job_rules;
+
+/* Expands folders (sorted by name) and names the results. Returns 0, or an exit status after saying what is wrong. */
+int jobs_make(const options *o, const job_rules *rules, job_list *out);
+void jobs_free(job_list *list);
+
+int file_exists(const char *path);
+int is_folder(const char *path);
+int same_file(const char *a, const char *b); /* both exist and are one file, links followed */
+/* Does the name end in "." and one of these space-separated extensions, in any case? */
+int has_extension(const char *path, const char *extensions);
+const char *base_name(const char *path);
+
+#endif

@@ -1,0 +1,147 @@
+/* The program: the table of commands, help, and the way from argv to a command's run function. To add a command, write
+ * cli/NAME.c and add a line to the table. */
+#include "commands.h"
+#include "facts.h"
+#include "progress.h"
+#include "report.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* clang-format off */
+const command command_table[] = {
+    { "encode", "IN... [-o OUT|DIR]", "images to latent files",
+      "Encodes images (PNG, JPEG, WebP) to latents. IN may be a folder: all its images, by name. A result is a\n"
+      ".safetensors file, or a .png for models with four latent channels.\n",
+      CMD_ENCODE, 1, -1, encode_run },
+    { "decode", "IN... [-o OUT|DIR]", "latent files to images",
+      "Decodes latents (.safetensors, or RGBA .png) to PNG, JPEG or WebP. IN may be a folder: all its latents, by\n"
+      "name. Without --model the model named in the latent is used.\n",
+      CMD_DECODE, 1, -1, decode_run },
+    { "reconstruct", "IN [-o OUT] [--compare]", "round trip of an image, with PSNR, SSIM and times",
+      "Encodes and decodes an image and tells how much of it survived.\n",
+      CMD_RECONSTRUCT, 1, 1, reconstruct_run },
+    { "compare", "A B", "PSNR, SSIM and largest difference of two images",
+      "Compares two images of the same size. In JSON, psnr is null and identical is true for equal images.\n",
+      CMD_COMPARE, 2, 2, compare_run },
+    { "info", "FILE [--size WxH]", "what a file is: image, latent, weights, model",
+      "Tells what a file or a folder of weights is: architecture, tensors, parameters, and the arithmetic and memory\n"
+      "it takes at an image size. A model's name or random:ARCHITECTURE works too.\n",
+      CMD_INFO, 1, 1, info_run },
+    { "convert", "IN OUT [--dtype TYPE]", "checkpoints (.pth, .pt, .ckpt, .safetensors) to .safetensors",
+      "Copies the tensors of a checkpoint into a .safetensors file. Nothing in the checkpoint is executed.\n",
+      CMD_CONVERT, 2, 2, convert_run },
+    { "models", "", "architectures known and weights found",
+      "Lists the architectures this build knows and the weights it finds in $ZENITH_MODELS (folders separated by\n"
+      "colons), the user's data folder and ./weights.\n",
+      CMD_MODELS, 0, 0, models_run },
+    { "bench", "[--model NAME] [--part PART] [--size WxH]", "speed of encoder or decoder on this machine",
+      "Times a part of a model on random input, after two warm-up runs, and compares it with what the machine can\n"
+      "do. Without --model the weights are random, which costs the same.\n",
+      CMD_BENCH, 0, 0, bench_run },
+};
+/* clang-format on */
+const int command_count = sizeof command_table / sizeof *command_table;
+
+static const command *find_command(const char *name)
+{
+    for (int i = 0; i < command_count; i++)
+        if (!strcmp(name, command_table[i].name))
+            return &command_table[i];
+    return NULL;
+}
+
+static int unknown_command(const char *name)
+{
+    const char *names[sizeof command_table / sizeof *command_table];
+    for (int i = 0; i < command_count; i++)
+        names[i] = command_table[i].name;
+    const char *near = nearest_word(name, names, command_count);
+    return near ? usage_error(NULL, "unknown command '%s', did you mean '%s'?", name, near)
+                : usage_error(NULL, "unknown command '%s'", name);
+}
+
+static int print_version(void)
+{
+    say("zenith %s\n", zn_version());
+    return 0;
+}
+
+static int help_all(void)
+{
+    say("usage: zenith COMMAND [FILES] [OPTIONS]\n\ncommands\n");
+    for (int i = 0; i < command_count; i++)
+        say("  %-12s %s\n", command_table[i].name, command_table[i].summary);
+    say("  %-12s %s\n\ncommon options\n", "help", "this text, or the options of a command: zenith help COMMAND");
+    options_help(CMD_ALL, 1);
+    say("\nzenith help COMMAND lists the options of a command. Exit status: 0 done, 1 something failed, 2 wrong "
+        "usage.\n");
+    return 0;
+}
+
+static int help_command(const command *c)
+{
+    say("usage: zenith %s%s%s [OPTIONS]\n\n%s\noptions\n", c->name, *c->arguments ? " " : "", c->arguments, c->details);
+    options_help(c->bit, 0);
+    return 0;
+}
+
+/* zenith help [COMMAND] */
+static int help_run(int argc, char **argv)
+{
+    if (argc == 0)
+        return help_all();
+    if (!strcmp(argv[0], "help"))
+        return help_all();
+    const command *c = find_command(argv[0]);
+    return c ? help_command(c) : unknown_command(argv[0]);
+}
+
+static int run_command(const command *c, int argc, char **argv)
+{
+    options o;
+    int status = options_parse(&o, c, argc, argv);
+    if (!status && o.help)
+        status = help_command(c);
+    else if (!status && o.version)
+        status = print_version();
+    else if (!status) {
+        status = c->run(&o);
+        if (status == EXIT_FAILURE && o.json && !facts_printed()) {
+            facts f;
+            facts_begin(&f, 1);
+            fact_text(&f, "error", report_error());
+            facts_end(&f);
+        }
+    }
+    free(o.files);
+    return status;
+}
+
+static int dispatch(int argc, char **argv)
+{
+    const char *word = argc > 1 ? argv[1] : "";
+    if (argc < 2)
+        return usage_error(NULL, "needs a command");
+    if (!strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h"))
+        return help_run(argc - 2, argv + 2);
+    if (!strcmp(word, "--version") || !strcmp(word, "-V"))
+        return print_version();
+    if (word[0] == '-')
+        return usage_error(NULL, "the command comes before its options, not '%s'", word);
+    const command *c = find_command(word);
+    return c ? run_command(c, argc - 2, argv + 2) : unknown_command(word);
+}
+
+int main(int argc, char **argv)
+{
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write like any other */
+    const int status = report_finish(dispatch(argc, argv));
+    if (interrupted()) {
+        /* The shell should see that it was the signal that ended this, after everything is tidy. */
+        signal(interrupted(), SIG_DFL);
+        raise(interrupted());
+    }
+    return status;
+}

@@ -1,0 +1,205 @@
+/* The option table and its parser: long options with a space or '=', short ones alone, clustered or with their value
+ * attached, "--" before names that start with a dash. */
+#include "options.h"
+
+#include "commands.h"
+#include "report.h"
+#include "values.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define AT(member) offsetof(options, member)
+enum {
+    CODEC = CMD_ENCODE | CMD_DECODE | CMD_RECONSTRUCT,
+    PICTURES = CMD_DECODE | CMD_RECONSTRUCT,
+    READS_PICTURES = CMD_ENCODE | CMD_RECONSTRUCT | CMD_COMPARE
+};
+
+/* clang-format off */
+const option option_table[] = {
+    { "output", 'o', "PATH", "file or folder to write; without it, a new file beside the input", "a path",
+      CODEC, 0, value_text, AT(output) },
+    { "force", 'f', NULL, "without -o: replace files that are there already", NULL,
+      CMD_ENCODE | CMD_DECODE, 0, NULL, AT(force) },
+    { "format", 0, "EXT", "kind of file when -o is a folder or absent: safetensors, png | png, jpg, webp", "an extension",
+      CMD_ENCODE | CMD_DECODE, 0, value_text, AT(format) },
+    { "quality", 0, "N", "of JPEG and lossy WebP, 1 to 100 (92)", "a number from 1 to 100",
+      PICTURES, 0, value_quality, AT(quality) },
+    { "lossless", 0, NULL, "write WebP without loss", NULL,
+      PICTURES, 0, NULL, AT(lossless) },
+    { "bits", 0, "8|16", "bits of a sample in the picture written (8)", "8 or 16",
+      CMD_DECODE, 0, value_bits, AT(bits) },
+    { "background", 0, "RRGGBB", "colour under transparent pixels (000000)", "six hexadecimal digits",
+      READS_PICTURES, 0, value_background, AT(background) },
+    { "compare", 0, NULL, "write original | reconstruction | difference", NULL,
+      CMD_RECONSTRUCT, 0, NULL, AT(compare) },
+    { "dtype", 0, "TYPE", "store numbers as f32, f16 or bf16 (as they are)", "f32, f16 or bf16",
+      CMD_CONVERT, 0, value_dtype, AT(dtype) },
+    { "part", 0, "PART", "encode or decode (decode)", "encode or decode",
+      CMD_BENCH, 0, value_part, AT(part) },
+    { "size", 0, "WxH", "image size, 512 or 640x480 (512)", "a size such as 512 or 640x480",
+      CMD_INFO | CMD_BENCH, 0, value_size, AT(size) },
+    { "runs", 0, "N", "timed runs (7)", "a number from 1 to 100000",
+      CMD_BENCH, 0, value_runs, AT(runs) },
+    { "profile", 0, NULL, "a row for each layer: time, GFLOP/s, bytes, share, part of the roofline", NULL,
+      CMD_BENCH, 0, NULL, AT(profile) },
+    { "model", 'm', "NAME", "weights: name, file, folder, or random:ARCHITECTURE", "a name or a path",
+      CODEC | CMD_BENCH, 1, value_text, AT(model) },
+    { "threads", 't', "N", "threads (one for each CPU)", "a number from 0 to 1024",
+      CODEC | CMD_BENCH, 1, value_threads, AT(threads) },
+    { "precision", 'p', "TYPE", "of the multiplications: f32, bf16 or f16 (f32)", "f32, bf16 or f16",
+      CODEC | CMD_BENCH, 1, value_precision, AT(precision) },
+    { "tile", 0, "N", "side of a tile in pixels, auto or off (auto)", "auto, off or a number of pixels",
+      CODEC | CMD_BENCH, 1, value_tile, AT(tile) },
+    { "memory", 0, "SIZE", "budget for activations, such as 1G (half of what is free)", "a size such as 512M or 1G",
+      CODEC | CMD_BENCH, 1, value_memory, AT(memory) },
+    { "seed", 0, "N", "of random weights and random input (0)", "a whole number",
+      CODEC | CMD_BENCH | CMD_INFO, 1, value_seed, AT(seed) },
+    { "show", 0, NULL, "draw the picture in the terminal", NULL,
+      CODEC | CMD_COMPARE | CMD_INFO, 1, NULL, AT(show) },
+    { "json", 0, NULL, "print one JSON object and nothing else", NULL,
+      CMD_ALL, 1, NULL, AT(json) },
+    { "quiet", 'q', NULL, "no progress bar, remarks or lines about single files", NULL,
+      CMD_ALL, 1, NULL, AT(quiet) },
+    { "verbose", 'v', NULL, "say more on stderr: model, plan, times", NULL,
+      CMD_ALL, 1, NULL, AT(verbose) },
+    { "version", 'V', NULL, "print the version", NULL,
+      CMD_ALL, 1, NULL, AT(version) },
+    { "help", 'h', NULL, "print this help", NULL,
+      CMD_ALL, 1, NULL, AT(help) },
+};
+/* clang-format on */
+const int option_count = sizeof option_table / sizeof *option_table;
+
+void options_help(unsigned commands, int common_only)
+{
+    for (int i = 0; i < option_count; i++) {
+        const option *t = &option_table[i];
+        if (!(t->commands & commands) || (common_only && !t->common))
+            continue;
+        char left[64];
+        snprintf(left, sizeof left, "%c%c%c --%s%s%s", t->letter ? '-' : ' ', t->letter ? t->letter : ' ',
+                 t->letter ? ',' : ' ', t->name, t->value ? " " : "", t->value ? t->value : "");
+        say("  %-24s %s\n", left, t->help);
+    }
+}
+
+static int accepts(const option *t, const command *c) { return t->common || (t->commands & c->bit); }
+
+static const option *find_long(const command *c, const char *name, size_t length)
+{
+    for (int i = 0; i < option_count; i++)
+        if (accepts(&option_table[i], c) && strlen(option_table[i].name) == length &&
+            !memcmp(option_table[i].name, name, length))
+            return &option_table[i];
+    return NULL;
+}
+
+static const option *find_short(const command *c, char letter)
+{
+    for (int i = 0; i < option_count; i++)
+        if (accepts(&option_table[i], c) && option_table[i].letter == letter)
+            return &option_table[i];
+    return NULL;
+}
+
+static int unknown_long(const command *c, const char *name, size_t length)
+{
+    const char *names[sizeof option_table / sizeof *option_table];
+    int count = 0;
+    for (int i = 0; i < option_count; i++)
+        if (accepts(&option_table[i], c))
+            names[count++] = option_table[i].name;
+    char *word = must_print("%.*s", (int)length, name);
+    const char *near = nearest_word(word, names, count);
+    const int status = near ? usage_error(c->name, "unknown option '--%s', did you mean '--%s'?", word, near)
+                            : usage_error(c->name, "unknown option '--%s'", word);
+    free(word);
+    return status;
+}
+
+/* Stores one option; value is NULL when none was attached, *taken tells that the next word was used. */
+static int store(options *o, const option *t, const char *value, const char *next, int *taken)
+{
+    void *field = (char *)o + t->field;
+    *taken = 0;
+    if (!t->parse) {
+        *(int *)field = 1;
+        return 0;
+    }
+    if (!value) {
+        if (!next)
+            return usage_error(o->command->name, "--%s needs %s", t->name, t->wants);
+        value = next;
+        *taken = 1;
+    }
+    if (!t->parse(value, field))
+        return usage_error(o->command->name, "--%s needs %s, not '%s'", t->name, t->wants, value);
+    return 0;
+}
+
+static int parse_long(options *o, const char *word, const char *next, int *taken)
+{
+    const char *name = word + 2, *equals = strchr(name, '=');
+    const size_t length = equals ? (size_t)(equals - name) : strlen(name);
+    const option *t = find_long(o->command, name, length);
+    if (!t)
+        return unknown_long(o->command, name, length);
+    if (equals && !t->parse)
+        return usage_error(o->command->name, "--%s takes no value", t->name);
+    return store(o, t, equals ? equals + 1 : NULL, next, taken);
+}
+
+/* "-v", "-vq", "-oOUT", "-o OUT" */
+static int parse_short(options *o, const char *word, const char *next, int *taken)
+{
+    *taken = 0;
+    for (const char *c = word + 1; *c; c++) {
+        const option *t = find_short(o->command, *c);
+        if (!t)
+            return usage_error(o->command->name, "unknown option '-%c'", *c);
+        const int last = !t->parse ? 0 : 1;
+        const int status = store(o, t, last && c[1] ? c + 1 : NULL, next, taken);
+        if (status || last)
+            return status;
+    }
+    return 0;
+}
+
+static int check_files(const options *o)
+{
+    const command *c = o->command;
+    if (o->help || o->version)
+        return 0;
+    if (o->file_count < c->least)
+        return usage_error(c->name, "needs %s: zenith %s %s", c->least == 1 ? "a file" : "two files", c->name,
+                           c->arguments);
+    if (c->most >= 0 && o->file_count > c->most)
+        return usage_error(c->name, "does not know what to do with '%s'", o->files[c->most]);
+    return 0;
+}
+
+int options_parse(options *o, const command *c, int argc, char **argv)
+{
+    *o = (options){ .command = c, .dtype = -1, .part = ZN_DECODER };
+    o->files = must_alloc(NULL, ((size_t)argc + 1) * sizeof *o->files);
+    int only_files = 0;
+    for (int i = 0; i < argc; i++) {
+        const char *word = argv[i], *next = i + 1 < argc ? argv[i + 1] : NULL;
+        int status = 0, taken = 0;
+        if (only_files || word[0] != '-' || !word[1])
+            o->files[o->file_count++] = word;
+        else if (!strcmp(word, "--"))
+            only_files = 1;
+        else if (word[1] == '-')
+            status = parse_long(o, word, next, &taken);
+        else
+            status = parse_short(o, word, next, &taken);
+        if (status)
+            return status;
+        i += taken;
+    }
+    return check_files(o);
+}

@@ -1,0 +1,66 @@
+/* Options of the program: one table for every command. The parser, the help text, the completions and the test of the
+ * manual page all follow this table. */
+#ifndef ZN_CLI_OPTIONS_H
+#define ZN_CLI_OPTIONS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <zenith/zenith.h>
+
+enum {
+    CMD_ENCODE = 1 << 0,
+    CMD_DECODE = 1 << 1,
+    CMD_RECONSTRUCT = 1 << 2,
+    CMD_COMPARE = 1 << 3,
+    CMD_INFO = 1 << 4,
+    CMD_CONVERT = 1 << 5,
+    CMD_MODELS = 1 << 6,
+    CMD_BENCH = 1 << 7,
+    CMD_ALL = (1 << 8) - 1
+};
+
+enum { EXIT_USAGE = 2 };
+
+struct command;
+
+/* What the command line asks for. Zero means "not given" for everything but dtype (-1). */
+typedef struct options {
+    const struct command *command;
+    const char **files;
+    int file_count;
+    const char *output, *model, *format;
+    int threads, tile, runs, quality, bits;
+    int precision, part, dtype; /* zn_precision, zn_part, zn_dtype */
+    int size[2];                /* width, height */
+    uint8_t background[3];
+    size_t memory;
+    uint64_t seed;
+    int json, quiet, verbose, show, compare, profile, lossless, force, help, version;
+} options;
+
+typedef struct option {
+    const char *name;
+    char letter;                                 /* 0: no short form */
+    const char *value;                           /* name of the value in the help; NULL for a flag */
+    const char *help;                            /* one line */
+    const char *wants;                           /* what a good value is, for the message about a bad one */
+    unsigned commands;                           /* where it does something: listed in their help */
+    int common;                                  /* accepted by every command */
+    int (*parse)(const char *text, void *field); /* 0 if text is no good; NULL for a flag */
+    size_t field;                                /* offset in options */
+} option;
+
+extern const option option_table[];
+extern const int option_count;
+
+/* Fills o from the words after the command. Returns 0, or EXIT_USAGE after saying what is wrong. o->files must be
+ * freed. */
+int options_parse(options *o, const struct command *command, int argc, char **argv);
+
+/* Prints the options these commands use, one line each. */
+void options_help(unsigned commands, int common_only);
+
+/* The word in a list nearest to `word` if it is near enough to be meant, else NULL. */
+const char *nearest_word(const char *word, const char *const *list, int count);
+
+#endif

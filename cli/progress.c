@@ -1,0 +1,92 @@
+/* The progress bar on stderr, and the signals that cancel the work through the same callback. */
+#include "progress.h"
+
+#include "report.h"
+#include "terminal.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FIRST_MS = 1000, EVERY_MS = 100, BAR = 24 };
+
+static int visible;
+static volatile sig_atomic_t caught;
+
+static void on_signal(int number) { caught = number; }
+
+void interrupt_catch(void)
+{
+    struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+int interrupted(void) { return caught; }
+
+void progress_begin(progress *p, const char *label, double base, double scale)
+{
+    if (p->started == 0)
+        p->started = now_ms();
+    p->base = base;
+    p->scale = scale;
+    /* The end of a long label says more than its start: it is the file's name. */
+    const size_t length = strlen(label), room = sizeof p->label - 1;
+    size_t skip = length > room ? length - room : 0;
+    while (skip && ((unsigned char)label[skip] & 0xC0) == 0x80)
+        skip++;
+    memcpy(p->label, label + skip, length - skip + 1);
+    for (char *c = p->label; *c; c++)
+        if ((unsigned char)*c < 32 || *c == 127)
+            *c = '?';
+}
+
+/* "12s", "3m05s" */
+static void seconds_text(double ms, char *text, size_t size)
+{
+    const long s = (long)(ms / 1000 + 0.5);
+    if (s < 60)
+        snprintf(text, size, "%lds", s);
+    else
+        snprintf(text, size, "%ldm%02lds", s / 60, s % 60);
+}
+
+static void draw(const progress *p, double fraction, double elapsed)
+{
+    char bar[BAR + 1], spent[32], left[32] = "?";
+    for (int i = 0; i < BAR; i++)
+        bar[i] = i < (int)(fraction * BAR) ? '#' : '.';
+    bar[BAR] = 0;
+    seconds_text(elapsed, spent, sizeof spent);
+    if (fraction > 0)
+        seconds_text(elapsed * (1 - fraction) / fraction, left, sizeof left);
+    char line[160];
+    snprintf(line, sizeof line, "[%s] %3d%%  %s, about %s left  %s", bar, (int)(fraction * 100), spent, left, p->label);
+    int width = terminal_columns(STDERR_FILENO) - 1;
+    fprintf(stderr, "\r\033[K%.*s", width > 0 ? width : 0, line);
+    fflush(stderr);
+    visible = 1;
+}
+
+int progress_tick(void *user, double fraction)
+{
+    progress *p = user;
+    const double now = now_ms(), elapsed = now - p->started;
+    if (!p->quiet && elapsed >= FIRST_MS && now - p->drawn >= EVERY_MS && isatty(STDERR_FILENO)) {
+        p->drawn = now;
+        double whole = p->base + p->scale * fraction;
+        draw(p, whole < 0 ? 0 : whole > 1 ? 1 : whole, elapsed);
+    }
+    return caught != 0;
+}
+
+void progress_erase(void)
+{
+    if (!visible)
+        return;
+    visible = 0;
+    fputs("\r\033[K", stderr);
+    fflush(stderr);
+}

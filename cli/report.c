@@ -1,0 +1,127 @@
+/* What the program says, and the few helpers every command needs. stdout carries results only; a write that fails there
+ * is remembered once and turned into the exit status at the end. */
+#include "report.h"
+
+#include "progress.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static int write_errno;
+static char last_error[2048];
+
+static void remember(int failed)
+{
+    if (failed && !write_errno)
+        write_errno = errno ? errno : EIO;
+}
+
+void say(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    progress_erase();
+    remember(vprintf(format, args) < 0);
+    va_end(args);
+}
+
+void say_bytes(const void *bytes, size_t size)
+{
+    progress_erase();
+    remember(fwrite(bytes, 1, size, stdout) != size);
+}
+
+void note(const options *o, const char *format, ...)
+{
+    if (o->quiet)
+        return;
+    va_list args;
+    va_start(args, format);
+    progress_erase();
+    fputs("zenith: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
+void complain(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char text[sizeof last_error];
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    memcpy(last_error, text, sizeof text);
+    progress_erase();
+    fflush(stdout);
+    fprintf(stderr, "zenith: %s\n", last_error);
+}
+
+void complain_about(const char *file)
+{
+    const char *text = zn_error_text();
+    const size_t length = strlen(file);
+    if (!strncmp(text, file, length) && text[length] == ':')
+        complain("%s", text);
+    else
+        complain("%s: %s", file, text);
+}
+
+const char *report_error(void) { return last_error; }
+
+int usage_error(const char *command, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fprintf(stderr, "zenith%s%s: ", command ? " " : "", command ? command : "");
+    vfprintf(stderr, format, args);
+    fprintf(stderr, "\ntry 'zenith help%s%s'\n", command ? " " : "", command ? command : "");
+    va_end(args);
+    return EXIT_USAGE;
+}
+
+int report_finish(int status)
+{
+    remember(fflush(stdout) != 0);
+    if (!write_errno)
+        return status;
+    if (write_errno != EPIPE)
+        complain("standard output: %s", strerror(write_errno));
+    return status ? status : EXIT_FAILURE;
+}
+
+double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+void *must_alloc(void *old, size_t bytes)
+{
+    void *block = realloc(old, bytes ? bytes : 1);
+    if (!block) {
+        complain("out of memory: %zu bytes", bytes);
+        exit(EXIT_FAILURE);
+    }
+    return block;
+}
+
+char *must_copy(const char *text) { return must_print("%s", text); }
+
+char *must_print(const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    const int length = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    char *text = must_alloc(NULL, (size_t)length + 1);
+    vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
+    return text;
+}

@@ -1,0 +1,29 @@
+/* A model ready to run, with its progress bar. */
+#ifndef ZN_CLI_SESSION_H
+#define ZN_CLI_SESSION_H
+
+#include "options.h"
+#include "progress.h"
+
+typedef struct session {
+    const options *o;
+    zn_model *model;
+    const zn_model_info *info;
+    zn_codec *codec;
+    char asked[64]; /* decode: the model the last latent asked for */
+    progress bar;
+} session;
+
+enum { NEED_ENCODER = 1, NEED_DECODER = 2 };
+
+/* Opens the model called name (NULL: the first found; "random:ARCH": a seeded network). Complains on failure. */
+int model_open(const options *o, const char *name, zn_model **out);
+
+/* Opens model and codec, and catches Ctrl-C. Returns 0, or an exit status after saying what is wrong. Opening again
+ * replaces the model. */
+int session_open(session *s, const options *o, const char *name, unsigned needs);
+void session_close(session *s);
+/* With -v: how the last call was cut into tiles and segments. */
+void session_explain(const session *s);
+
+#endif

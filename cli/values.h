@@ -1,0 +1,19 @@
+/* Values of options: text to number, strictly. Each returns 1 and fills *field, or 0 if the text is no good. */
+#ifndef ZN_CLI_VALUES_H
+#define ZN_CLI_VALUES_H
+
+int value_text(const char *text, void *field);       /* const char *; not empty */
+int value_threads(const char *text, void *field);    /* int, 0..1024; "auto" is 0 */
+int value_runs(const char *text, void *field);       /* int, 1..100000 */
+int value_quality(const char *text, void *field);    /* int, 1..100 */
+int value_bits(const char *text, void *field);       /* int, 8 or 16 */
+int value_tile(const char *text, void *field);       /* int: auto, off or pixels */
+int value_size(const char *text, void *field);       /* int[2]: "512" or "640x480" */
+int value_memory(const char *text, void *field);     /* size_t: "1G", "512M", "1.5GiB", "4096" */
+int value_seed(const char *text, void *field);       /* uint64_t */
+int value_precision(const char *text, void *field);  /* int holding a zn_precision */
+int value_part(const char *text, void *field);       /* int holding a zn_part */
+int value_dtype(const char *text, void *field);      /* int holding a zn_dtype */
+int value_background(const char *text, void *field); /* uint8_t[3]: "RRGGBB" or "#RRGGBB" */
+
+#endif

@@ -1,0 +1,37 @@
+# Completion of zenith for bash. A test checks it against `zenith help`.
+_zenith() {
+    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}
+    local common="--model --threads --precision --tile --memory --seed --show --json --quiet --verbose --version --help"
+    COMPREPLY=()
+    if [[ $COMP_CWORD == 1 ]]; then
+        COMPREPLY=($(compgen -W "encode decode reconstruct compare info convert models bench help --version --help" -- "$current"))
+        return
+    fi
+    case $previous in
+    --precision | -p) COMPREPLY=($(compgen -W "f32 bf16 f16" -- "$current")); return ;;
+    --dtype) COMPREPLY=($(compgen -W "f32 f16 bf16" -- "$current")); return ;;
+    --part) COMPREPLY=($(compgen -W "encode decode" -- "$current")); return ;;
+    --tile) COMPREPLY=($(compgen -W "auto off 256 512 1024" -- "$current")); return ;;
+    --bits) COMPREPLY=($(compgen -W "8 16" -- "$current")); return ;;
+    --format) COMPREPLY=($(compgen -W "safetensors png jpg webp" -- "$current")); return ;;
+    --threads | -t | --memory | --seed | --size | --runs | --quality | --background) return ;;
+    esac
+    if [[ $current != -* ]]; then
+        [[ $command == help ]] &&
+            COMPREPLY=($(compgen -W "encode decode reconstruct compare info convert models bench" -- "$current"))
+        return
+    fi
+    local own
+    case $command in
+    encode) own="--output --force --format --background" ;;
+    decode) own="--output --force --format --quality --lossless --bits" ;;
+    reconstruct) own="--output --compare --quality --lossless --background" ;;
+    compare) own="--background" ;;
+    info) own="--size" ;;
+    convert) own="--dtype" ;;
+    bench) own="--part --size --runs --profile" ;;
+    *) own="" ;;
+    esac
+    COMPREPLY=($(compgen -W "$own $common" -- "$current"))
+}
+complete -o default -F _zenith zenith
