@@ -48,7 +48,7 @@ ZN_API ZN_MUST_USE zn_status zn_decode_bits(zn_codec *codec, const zn_latent *la
 /* The plan of the last call as text: segments, tile, overlap, memory. Valid until the next call. */
 ZN_API const char *zn_codec_plan(const zn_codec *codec);
 
-/* One row for each layer of the last profiled call. */
+/* One row for each layer of the last profiled call; valid until the next call. */
 typedef struct zn_profile_row {
     const char *name;     /* "decoder.3.conv.0" */
     const char *kernel;   /* "winograd6 f32 neon" */
@@ -58,7 +58,7 @@ typedef struct zn_profile_row {
     double mbytes;        /* least traffic: inputs once, outputs once, weights once */
     double roofline;      /* fraction of what peak arithmetic and bandwidth allow, for the work really done */
 } zn_profile_row;
-ZN_API int zn_codec_profile(const zn_codec *codec, const zn_profile_row **rows);
+ZN_API int zn_codec_profile(zn_codec *codec, const zn_profile_row **rows);
 
 /* What this machine can do, measured once per process on first use (about half a second). */
 typedef struct zn_machine {

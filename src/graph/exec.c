@@ -1,0 +1,223 @@
+/* Running a planned graph. */
+#include "graph/exec.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/fail.h"
+#include "graph/plan.h"
+
+#include <string.h>
+
+enum { ALIGN = 64 };
+
+struct zn_exec {
+    zn_exec_options options;
+    zn_prepare prepare;
+    zn_plan plan;
+    zn_node **outputs;
+    int output_count;
+    size_t thread_scratch, shared_scratch, prepared_bytes;
+    char *block;    /* activations, then shared scratch, then each thread's scratch */
+    char *prepared; /* packed weights and choices of all nodes */
+    size_t *prepared_at; /* by step */
+    double *ms;          /* by step, when profiling */
+    double total_flops;
+};
+
+static size_t round_up(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
+
+static zn_needs needs_of(const zn_node *n, const zn_prepare *p)
+{
+    return n->op->needs ? n->op->needs(n, p) : (zn_needs){ 0 };
+}
+
+/* Sums the needs of all steps; prepared_at may be NULL. */
+static void measure(const zn_plan *plan, const zn_prepare *p, size_t *thread, size_t *shared, size_t *prepared,
+                    size_t *prepared_at)
+{
+    *thread = *shared = *prepared = 0;
+    for (int i = 0; i < plan->step_count; i++) {
+        const zn_needs needs = needs_of(plan->steps[i], p);
+        if (prepared_at)
+            prepared_at[i] = *prepared;
+        *thread = needs.thread_scratch > *thread ? needs.thread_scratch : *thread;
+        *shared = needs.shared_scratch > *shared ? needs.shared_scratch : *shared;
+        *prepared += round_up(needs.prepared);
+    }
+    *thread = round_up(*thread);
+    *shared = round_up(*shared);
+}
+
+static void place(zn_exec *e, zn_graph *g)
+{
+    for (int i = 0; i < zn_graph_count(g); i++)
+        if (e->plan.offset[i] >= 0)
+            zn_graph_at(g, i)->data = (float *)(e->block + e->plan.offset[i]);
+    for (int i = 0; i < zn_graph_count(g); i++) {
+        const zn_node *n = zn_graph_at(g, i);
+        if (n->op == &zn_op_input && e->plan.offset[i] >= 0)
+            memset(n->data, 0, sizeof(float) * (size_t)zn_shape_count(n->shape));
+    }
+    for (int i = 0; i < e->plan.step_count; i++) {
+        const zn_node *n = e->plan.steps[i];
+        e->total_flops += n->op->flops ? n->op->flops(n) : 0;
+        if (n->op->prepare)
+            n->op->prepare(n, &e->prepare, e->prepared + e->prepared_at[i]);
+    }
+}
+
+static zn_status check_parameters(const zn_plan *plan)
+{
+    for (int i = 0; i < plan->step_count; i++)
+        for (int s = 0; s < plan->steps[i]->source_count; s++) {
+            const zn_node *n = plan->steps[i]->source[s];
+            if (n->op == &zn_op_parameter && !n->data)
+                return ZN_FAIL(ZN_ENOTFOUND, "parameter '%s' has no values", n->name);
+        }
+    return ZN_OK;
+}
+
+zn_status zn_exec_new(zn_graph *g, zn_node *const *outputs, int count, const zn_exec_options *options, zn_exec **out)
+{
+    *out = NULL;
+    ZN_TRY(zn_graph_status(g));
+    zn_exec *e = zn_calloc(1, sizeof *e);
+    if (!e)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for an executor");
+    e->options = *options;
+    e->prepare = (zn_prepare){ options->math, zn_cpu_flags(), !options->training };
+    zn_status status;
+    ZN_TRY_DONE(zn_plan_make(g, outputs, count, &e->plan));
+    ZN_TRY_DONE(check_parameters(&e->plan));
+    const size_t steps = (size_t)e->plan.step_count + 1;
+    ZN_TRY_DONE(zn_alloc_for("executor", sizeof(size_t) * steps, (void **)&e->prepared_at));
+    ZN_TRY_DONE(zn_alloc_for("executor", sizeof(zn_node *) * (size_t)(count + 1), (void **)&e->outputs));
+    memcpy(e->outputs, outputs, sizeof(zn_node *) * (size_t)count);
+    e->output_count = count;
+    if (options->profile) {
+        ZN_TRY_DONE(zn_alloc_for("profile", sizeof(double) * steps, (void **)&e->ms));
+        memset(e->ms, 0, sizeof(double) * steps);
+    }
+    measure(&e->plan, &e->prepare, &e->thread_scratch, &e->shared_scratch, &e->prepared_bytes, e->prepared_at);
+    ZN_TRY_DONE(zn_alloc_for("activations", zn_exec_activation_bytes(e), (void **)&e->block));
+    ZN_TRY_DONE(zn_alloc_for("prepared weights", e->prepared_bytes, (void **)&e->prepared));
+    place(e, g);
+    *out = e;
+    return ZN_OK;
+done:
+    zn_exec_free(e);
+    return status;
+}
+
+void zn_exec_free(zn_exec *e)
+{
+    if (!e)
+        return;
+    zn_plan_free(&e->plan);
+    zn_free(e->prepared_at);
+    zn_free(e->outputs);
+    zn_free(e->ms);
+    zn_free(e->block);
+    zn_free(e->prepared);
+    zn_free(e);
+}
+
+static zn_launch_context context_of(zn_exec *e, int step)
+{
+    char *scratch = e->block + e->plan.block;
+    return (zn_launch_context){ .pool = e->options.pool,
+                                .shared = scratch,
+                                .scratch = scratch + e->shared_scratch,
+                                .scratch_stride = e->thread_scratch,
+                                .prepared = e->prepared + e->prepared_at[step] };
+}
+
+/* An exponent of all ones is NaN or infinity; on bits the loop vectorises. */
+static bool finite(const zn_node *n)
+{
+    const int64_t count = zn_shape_count(n->shape);
+    const uint32_t exponent = 0x7f800000u;
+    uint32_t bad = 0;
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, n->data + i, sizeof bits);
+        bad |= (bits & exponent) == exponent;
+    }
+    return !bad;
+}
+
+static zn_status run(zn_exec *e, bool look)
+{
+    double done = 0;
+    for (int i = 0; i < e->plan.step_count; i++) {
+        const zn_node *n = e->plan.steps[i];
+        const zn_launch_context c = context_of(e, i);
+        const double start = e->ms ? zn_clock_ms() : 0;
+        n->op->run(n, &c);
+        if (e->ms)
+            e->ms[i] = zn_clock_ms() - start;
+        if (look && !finite(n))
+            return ZN_FAIL(ZN_ENUMERIC, "NaN or infinity in the result of stage '%s' (%s)", n->name, n->op->name);
+        done += n->op->flops ? n->op->flops(n) : 0;
+        if (e->options.progress && e->options.progress(e->options.user, done / (e->total_flops + 1)))
+            return ZN_FAIL(ZN_ECANCELLED, "cancelled");
+    }
+    return ZN_OK;
+}
+
+zn_status zn_exec_run(zn_exec *e) { return run(e, false); }
+
+zn_status zn_exec_check_finite(zn_exec *e)
+{
+    bool good = true;
+    for (int i = 0; i < e->output_count; i++)
+        good &= finite(e->outputs[i]);
+    if (good)
+        return ZN_OK;
+    for (int i = 0; i < e->plan.step_count; i++)
+        for (int s = 0; s < e->plan.steps[i]->source_count; s++) {
+            const zn_node *n = e->plan.steps[i]->source[s];
+            if (n->op->is_leaf && !finite(n))
+                return ZN_FAIL(ZN_ENUMERIC, "the %s '%s' holds NaN or infinity", n->op->name, n->name);
+        }
+    ZN_TRY(run(e, true));
+    return ZN_FAIL(ZN_ENUMERIC, "NaN or infinity in the result");
+}
+
+size_t zn_exec_activation_bytes(const zn_exec *e)
+{
+    return e->plan.block + e->shared_scratch + e->thread_scratch * (size_t)zn_pool_threads(e->options.pool);
+}
+
+size_t zn_exec_prepared_bytes(const zn_exec *e) { return e->prepared_bytes; }
+
+zn_status zn_exec_estimate(zn_graph *g, zn_node *const *outputs, int count, zn_math math, int threads,
+                           size_t *activations, size_t *prepared)
+{
+    ZN_TRY(zn_graph_status(g));
+    zn_plan plan;
+    ZN_TRY(zn_plan_make(g, outputs, count, &plan));
+    size_t thread, shared;
+    const zn_prepare p = { math, zn_cpu_flags(), true };
+    measure(&plan, &p, &thread, &shared, prepared, NULL);
+    *activations = plan.block + shared + thread * (size_t)threads;
+    zn_plan_free(&plan);
+    return ZN_OK;
+}
+
+int zn_exec_rows(const zn_exec *e) { return e->ms ? e->plan.step_count : 0; }
+
+zn_exec_row zn_exec_row_at(const zn_exec *e, int index)
+{
+    const zn_node *n = e->plan.steps[index];
+    zn_exec_row row = { .node = n, .kernel = n->op->name, .ms = e->ms[index] };
+    row.flops = n->op->flops ? n->op->flops(n) : 0;
+    row.flops_done = n->op->flops_done ? n->op->flops_done(n, &e->prepare) : row.flops;
+    row.bytes = (double)sizeof(float) * (double)zn_shape_count(n->shape);
+    for (int s = 0; s < n->source_count; s++)
+        row.bytes += (double)sizeof(float) * (double)zn_shape_count(n->source[s]->shape);
+    if (n->op->kernel)
+        row.kernel = n->op->kernel(n, &e->prepare);
+    return row;
+}

@@ -1,0 +1,57 @@
+/* Executing a graph: memory planned once, then runs that allocate nothing.
+ *
+ *     zn_exec *e;
+ *     ZN_TRY(zn_exec_new(g, outputs, 1, &(zn_exec_options){ .pool = pool }, &e));
+ *     memcpy(input->data, pixels, bytes);
+ *     ZN_TRY(zn_exec_run(e));
+ *     use(outputs[0]->data);
+ *     zn_exec_free(e);
+ *
+ * The graph must outlive the exec. Inputs and outputs have memory of their own for the whole run; everything between
+ * shares one block. A node's result may take over the memory of a source that nobody reads afterwards. */
+#ifndef ZN_EXEC_H
+#define ZN_EXEC_H
+
+#include "graph/graph.h"
+
+typedef struct zn_exec zn_exec;
+
+typedef struct zn_exec_options {
+    zn_pool *pool; /* borrowed */
+    zn_math math;
+    bool training; /* parameters change between runs: pack weights in every run */
+    bool profile;
+    zn_progress_fn progress; /* called after each node; may be NULL */
+    void *user;
+} zn_exec_options;
+
+/* Parameters must have data. Inputs without data get memory (zeroed); inputs with data are used where they are. */
+ZN_MUST_USE zn_status zn_exec_new(zn_graph *g, zn_node *const *outputs, int count, const zn_exec_options *options,
+                                  zn_exec **out);
+void zn_exec_free(zn_exec *e);
+
+/* ZN_OK or ZN_ECANCELLED. */
+ZN_MUST_USE zn_status zn_exec_run(zn_exec *e);
+
+/* ZN_OK, or ZN_ENUMERIC with the name of the first stage whose result holds NaN or infinity. Costs a look at the
+ * outputs when all is well; otherwise runs once more, looking at every stage. */
+ZN_MUST_USE zn_status zn_exec_check_finite(zn_exec *e);
+
+/* Bytes: activations and scratch; prepared weights. */
+size_t zn_exec_activation_bytes(const zn_exec *e);
+size_t zn_exec_prepared_bytes(const zn_exec *e);
+
+/* What zn_exec_new would need, without allocating it: activations + scratch for a pool of `threads`. */
+ZN_MUST_USE zn_status zn_exec_estimate(zn_graph *g, zn_node *const *outputs, int count, zn_math math, int threads,
+                                       size_t *activations, size_t *prepared);
+
+/* Profile rows of the last run, one for each executed node. */
+typedef struct zn_exec_row {
+    const zn_node *node;
+    const char *kernel;
+    double ms, flops, flops_done, bytes;
+} zn_exec_row;
+int zn_exec_rows(const zn_exec *e);
+zn_exec_row zn_exec_row_at(const zn_exec *e, int index);
+
+#endif

@@ -1,0 +1,162 @@
+/* Building graphs: appending nodes, names, and the poison node that carries a failure to the end. */
+#include "graph/graph.h"
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "graph/internal.h"
+
+#include <string.h>
+
+const zn_op zn_op_input = { .name = "input", .is_leaf = true };
+const zn_op zn_op_parameter = { .name = "parameter", .is_leaf = true };
+static const zn_op op_poison = { .name = "poison", .is_leaf = true };
+
+zn_graph *zn_graph_new(void)
+{
+    zn_graph *g = zn_calloc(1, sizeof *g);
+    if (!g)
+        return NULL;
+    g->poison = (zn_node){ .op = &op_poison, .graph = g, .name = "poison", .shape = ZN_SHAPE(1, 1, 1, 1) };
+    g->layer = "";
+    return g;
+}
+
+void zn_graph_free(zn_graph *g)
+{
+    if (!g)
+        return;
+    zn_arena_free(&g->arena);
+    zn_free(g->nodes);
+    zn_free(g);
+}
+
+zn_status zn_graph_status(const zn_graph *g)
+{
+    if (!g || g->arena.failed)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory while building a graph");
+    return g->status == ZN_OK ? ZN_OK : ZN_FAIL(g->status, "%s", g->text);
+}
+
+zn_node *zn_graph_poison(zn_graph *g, zn_status code, const char *text)
+{
+    if (g->status == ZN_OK) {
+        g->status = code;
+        snprintf(g->text, sizeof g->text, "%s", text);
+    }
+    return &g->poison;
+}
+
+bool zn_is_poison(const zn_node *n) { return n->op == &op_poison; }
+
+static zn_node *append(zn_graph *g, const zn_op *op)
+{
+    if (g->count == g->capacity) {
+        const int capacity = g->capacity ? 2 * g->capacity : 64;
+        zn_node **nodes = zn_realloc(g->nodes, sizeof *nodes * (size_t)capacity);
+        if (!nodes)
+            return zn_graph_poison(g, ZN_ENOMEM, "out of memory while building a graph");
+        g->nodes = nodes;
+        g->capacity = capacity;
+    }
+    zn_node *n = zn_arena_alloc(&g->arena, sizeof *n);
+    if (!n)
+        return zn_graph_poison(g, ZN_ENOMEM, "out of memory while building a graph");
+    *n = (zn_node){ .op = op, .graph = g, .index = g->count, .name = g->layer };
+    g->nodes[g->count++] = n;
+    return n;
+}
+
+static zn_node *leaf(zn_graph *g, const zn_op *op, const char *name, zn_shape shape)
+{
+    zn_node *n = append(g, op);
+    if (n == &g->poison)
+        return n;
+    n->name = zn_arena_copy(&g->arena, name);
+    n->shape = shape;
+    return n;
+}
+
+zn_node *zn_graph_input(zn_graph *g, const char *name, zn_shape shape) { return leaf(g, &zn_op_input, name, shape); }
+
+zn_node *zn_graph_parameter(zn_graph *g, const char *name, zn_shape shape, zn_layout layout)
+{
+    if (!name)
+        return zn_graph_poison(g, ZN_ENOMEM, "out of memory while building a graph");
+    for (int i = 0; i < g->count; i++) {
+        zn_node *n = g->nodes[i];
+        if (n->op == &zn_op_parameter && strcmp(n->name, name) == 0)
+            return zn_shape_equal(n->shape, shape) ? n : zn_graph_poison(g, ZN_ESHAPE, "a parameter has two shapes");
+    }
+    zn_node *n = leaf(g, &zn_op_parameter, name, shape);
+    n->layout = layout;
+    return n;
+}
+
+zn_arena *zn_graph_arena(zn_graph *g) { return &g->arena; }
+int zn_graph_count(const zn_graph *g) { return g->count; }
+zn_node *zn_graph_at(const zn_graph *g, int index) { return g->nodes[index]; }
+
+void zn_graph_name_layer(zn_graph *g, const char *name)
+{
+    const char *copy = zn_arena_copy(&g->arena, name);
+    g->layer = copy ? copy : "";
+}
+
+zn_node *zn_apply(const zn_op *op, const void *attribute, size_t attribute_size, zn_node *const *sources, int count)
+{
+    zn_graph *g = sources[0]->graph;
+    for (int i = 0; i < count; i++)
+        if (sources[i] == &g->poison)
+            return &g->poison;
+    zn_node *n = append(g, op);
+    if (n == &g->poison)
+        return n;
+    for (int i = 0; i < count; i++)
+        n->source[n->source_count++] = sources[i];
+    if (attribute_size) {
+        n->attribute = zn_arena_alloc(&g->arena, attribute_size);
+        if (!n->attribute)
+            return zn_graph_poison(g, ZN_ENOMEM, "out of memory while building a graph");
+        memcpy(n->attribute, attribute, attribute_size);
+        n->attribute_size = attribute_size;
+    }
+    const zn_status status = op->shape(n);
+    if (status == ZN_OK)
+        return n;
+    char text[1100];
+    snprintf(text, sizeof text, "%s%s%s: %s", n->name, n->name[0] ? ": " : "", op->name, zn_error_text());
+    g->count--; /* the node never was */
+    return zn_graph_poison(g, status, text);
+}
+
+zn_graph *zn_graph_extract(const zn_graph *g, const zn_node *from, const zn_node *to, zn_shape shape, zn_node **input,
+                           zn_node **output)
+{
+    zn_graph *copy = zn_graph_new();
+    zn_node **map = zn_calloc((size_t)g->count + 1, sizeof *map);
+    if (!copy || !map) {
+        zn_free(map);
+        zn_graph_free(copy);
+        return NULL;
+    }
+    *input = map[from->index] = zn_graph_input(copy, from->name, shape);
+    for (int i = 0; i <= to->index; i++) {
+        const zn_node *n = g->nodes[i];
+        if (n->op == &zn_op_parameter) {
+            map[i] = zn_graph_parameter(copy, n->name, n->shape, n->layout);
+            map[i]->data = n->data;
+        } else if (i > from->index && !n->op->is_leaf) {
+            zn_node *sources[ZN_MAX_SOURCES];
+            bool whole = true;
+            for (int s = 0; s < n->source_count; s++)
+                whole &= (sources[s] = map[n->source[s]->index]) != NULL;
+            if (!whole)
+                continue;
+            zn_graph_name_layer(copy, n->name);
+            map[i] = zn_apply(n->op, n->attribute, n->attribute_size, sources, n->source_count);
+        }
+    }
+    *output = to == from ? *input : map[to->index];
+    zn_free(map);
+    return copy;
+}

@@ -1,0 +1,122 @@
+/* Graphs: what to compute, as a list of nodes.
+ *
+ *     zn_graph *g = zn_graph_new();
+ *     zn_node *x = zn_graph_input(g, "image", ZN_SHAPE(1, 64, 64, 3));
+ *     zn_node *y = zn_relu(x);
+ *     ZN_TRY(zn_graph_status(g));                  // the one place where building can fail
+ *
+ * Building cannot fail halfway: the first bad shape marks the graph and keeps its sentence; later calls return a harmless
+ * poison node, and the caller asks once. So model code has no error handling in it.
+ * ops/autodiff.c adds gradients and ops/fuse.c merges nodes; exec.h plans memory and runs. */
+#ifndef ZN_GRAPH_H
+#define ZN_GRAPH_H
+
+#include "base/arena.h"
+#include "base/threads.h"
+#include "kernels/conv.h"
+#include "tensor/shape.h"
+
+typedef struct zn_graph zn_graph;
+typedef struct zn_node zn_node;
+typedef struct zn_op zn_op;
+
+enum { ZN_MAX_SOURCES = 4 };
+
+/* How a parameter's file layout maps to ours. */
+typedef enum zn_layout { ZN_LAYOUT_PLAIN, ZN_LAYOUT_CONV /* file OIHW, ours [kh,kw,in,out] */ } zn_layout;
+
+struct zn_node {
+    const zn_op *op;
+    zn_graph *graph;
+    int index;         /* position in creation order, which is an order of execution */
+    const char *name;  /* of the layer: "decoder.3.conv.0"; of inputs and parameters: their own */
+    zn_shape shape;
+    int source_count;
+    zn_node *source[ZN_MAX_SOURCES];
+    void *attribute;   /* the op's own settings, in the graph's arena */
+    size_t attribute_size;
+    zn_layout layout;  /* parameters */
+    float *data;       /* parameters, inputs: set by the owner; others: by the plan */
+    zn_node *gradient; /* while differentiating */
+};
+
+/* What a run of one node may use. */
+typedef struct zn_launch_context {
+    zn_pool *pool;
+    void *scratch;         /* shared + for each thread, as the op asked for */
+    size_t scratch_stride; /* between the threads' parts */
+    void *shared;
+    void *prepared;        /* what prepare made */
+} zn_launch_context;
+
+/* Settings under which a graph is prepared. */
+typedef struct zn_prepare {
+    zn_math math;
+    uint32_t cpu;
+    bool constant_parameters; /* weights may be packed once */
+} zn_prepare;
+
+/* Memory an op wants while it runs, and once. */
+typedef struct zn_needs {
+    size_t thread_scratch, shared_scratch;
+    size_t prepared; /* kept between runs */
+} zn_needs;
+
+struct zn_op {
+    const char *name;
+    /* Checks sources and attribute, sets node->shape; on failure returns ZN_FAIL(...). */
+    zn_status (*shape)(zn_node *n);
+    /* Computes. Allocates nothing and cannot fail. */
+    void (*run)(const zn_node *n, const zn_launch_context *c);
+    /* Adds zn_accumulate(source, ...) for each source that needs it. NULL: not differentiable. */
+    void (*gradient)(zn_node *n, zn_node *dy);
+    /* Optional: memory, and one-time work such as packing weights (called when needs.prepared > 0). */
+    zn_needs (*needs)(const zn_node *n, const zn_prepare *p);
+    void (*prepare)(const zn_node *n, const zn_prepare *p, void *prepared);
+    /* Optional: work as if done directly, and as really done; what runs, for the profile. Both 0 when NULL. */
+    double (*flops)(const zn_node *n);
+    double (*flops_done)(const zn_node *n, const zn_prepare *p);
+    const char *(*kernel)(const zn_node *n, const zn_prepare *p);
+    /* Optional: which of the source's positions [*lo,*hi) along H or W output positions [*lo,*hi) depend on.
+     * NULL: the same ones. */
+    void (*reach)(const zn_node *n, int64_t *lo, int64_t *hi);
+    bool global;    /* every output depends on every input position */
+    /* Optional: index of the source whose memory the output may take over, or -1. */
+    int (*in_place)(const zn_node *n);
+    bool is_leaf;   /* input or parameter */
+};
+
+zn_graph *zn_graph_new(void); /* NULL when out of memory */
+void zn_graph_free(zn_graph *g);
+
+/* ZN_OK, or the first failure while building, with its sentence as the error text. */
+ZN_MUST_USE zn_status zn_graph_status(const zn_graph *g);
+
+zn_node *zn_graph_input(zn_graph *g, const char *name, zn_shape shape);
+/* A parameter; the same name gives the same node. */
+zn_node *zn_graph_parameter(zn_graph *g, const char *name, zn_shape shape, zn_layout layout);
+
+/* Memory that lives as long as the graph. */
+zn_arena *zn_graph_arena(zn_graph *g);
+
+int zn_graph_count(const zn_graph *g);
+zn_node *zn_graph_at(const zn_graph *g, int index);
+
+/* Appends a node. attribute (may be NULL) is copied. Sources after the first NULL are ignored. */
+zn_node *zn_apply(const zn_op *op, const void *attribute, size_t attribute_size, zn_node *const *sources, int count);
+
+/* Name given to the nodes appended from now on (layer names for profiles and messages). */
+void zn_graph_name_layer(zn_graph *g, const char *name);
+
+/* Marks the graph as failed unless it is already; returns the poison node. */
+zn_node *zn_graph_poison(zn_graph *g, zn_status code, const char *text);
+bool zn_is_poison(const zn_node *n);
+
+/* A copy of the part between `from` (exclusive: becomes an input of the given shape) and `to`. Parameters keep their
+ * data. *input and *output are the new ends. NULL when out of memory. */
+zn_graph *zn_graph_extract(const zn_graph *g, const zn_node *from, const zn_node *to, zn_shape shape, zn_node **input,
+                           zn_node **output);
+
+extern const zn_op zn_op_input, zn_op_parameter;
+
+#endif

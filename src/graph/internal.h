@@ -1,0 +1,19 @@
+/* Shared by the files of graph/ only. */
+#ifndef ZN_GRAPH_INTERNAL_H
+#define ZN_GRAPH_INTERNAL_H
+
+#include "graph/graph.h"
+
+#include <stdio.h>
+
+struct zn_graph {
+    zn_arena arena;
+    zn_node **nodes;
+    int count, capacity;
+    const char *layer;
+    zn_status status;
+    char text[1100];
+    zn_node poison;
+};
+
+#endif

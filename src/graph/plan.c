@@ -1,0 +1,110 @@
+/* Liveness and first fit: nodes are placed in order of execution at the lowest free address of one block. */
+#include "graph/plan.h"
+
+#include "base/alloc.h"
+#include "base/fail.h"
+
+#include <string.h>
+
+enum { ALIGN = 64 };
+
+/* What the planner knows of each node, by index. */
+typedef struct life {
+    bool used;
+    int last;     /* index of its last reader; INT32_MAX for inputs and outputs */
+    bool taken;   /* its memory now belongs to another node */
+    size_t bytes;
+} life;
+
+static void mark(zn_graph *g, zn_node *const *outputs, int count, life *lives)
+{
+    for (int i = 0; i < count; i++) {
+        lives[outputs[i]->index].used = true;
+        lives[outputs[i]->index].last = INT32_MAX;
+    }
+    for (int i = zn_graph_count(g) - 1; i >= 0; i--) {
+        const zn_node *n = zn_graph_at(g, i);
+        if (n->op == &zn_op_input)
+            lives[i].last = INT32_MAX;
+        if (!lives[i].used)
+            continue;
+        lives[i].bytes = (sizeof(float) * (size_t)zn_shape_count(n->shape) + ALIGN - 1) / ALIGN * ALIGN;
+        for (int s = 0; s < n->source_count; s++) {
+            life *source = &lives[n->source[s]->index];
+            source->used = true;
+            if (source->last < i)
+                source->last = i;
+        }
+    }
+}
+
+/* Lowest address where `bytes` fit between the blocks of the nodes alive at step `index`. */
+static int64_t first_fit(const zn_graph *g, const life *lives, const int64_t *offset, int index, size_t bytes)
+{
+    int64_t at = 0;
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int i = 0; i < zn_graph_count(g); i++) {
+            const life *l = &lives[i];
+            if (offset[i] < 0 || l->taken || l->last < index)
+                continue;
+            if (at < offset[i] + (int64_t)l->bytes && offset[i] < at + (int64_t)bytes) {
+                at = offset[i] + (int64_t)l->bytes;
+                moved = true;
+            }
+        }
+    }
+    return at;
+}
+
+/* Source whose memory n may take over: nobody reads it later, and n reads it once. */
+static zn_node *take_over(const zn_node *n, const life *lives, const int64_t *offset)
+{
+    const int index = n->op->in_place ? n->op->in_place(n) : -1;
+    if (index < 0)
+        return NULL;
+    zn_node *source = n->source[index];
+    int reads = 0;
+    for (int s = 0; s < n->source_count; s++)
+        reads += n->source[s] == source;
+    const life *l = &lives[source->index];
+    const bool fits = l->bytes == lives[n->index].bytes;
+    return offset[source->index] >= 0 && l->last == n->index && reads == 1 && fits ? source : NULL;
+}
+
+zn_status zn_plan_make(zn_graph *g, zn_node *const *outputs, int count, zn_plan *plan)
+{
+    const int nodes = zn_graph_count(g);
+    *plan = (zn_plan){ .steps = zn_calloc((size_t)nodes + 1, sizeof(zn_node *)),
+                       .offset = zn_calloc((size_t)nodes + 1, sizeof(int64_t)) };
+    life *lives = zn_calloc((size_t)nodes + 1, sizeof *lives);
+    if (!plan->steps || !plan->offset || !lives) {
+        zn_plan_free(plan);
+        zn_free(lives);
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a plan of %d nodes", nodes);
+    }
+    mark(g, outputs, count, lives);
+    memset(plan->offset, -1, sizeof(int64_t) * (size_t)nodes);
+    for (int i = 0; i < nodes; i++) {
+        zn_node *n = zn_graph_at(g, i);
+        if (!lives[i].used || n->op == &zn_op_parameter || (n->op == &zn_op_input && n->data))
+            continue;
+        zn_node *source = take_over(n, lives, plan->offset);
+        if (source)
+            lives[source->index].taken = true;
+        plan->offset[i] = source ? plan->offset[source->index] : first_fit(g, lives, plan->offset, i, lives[i].bytes);
+        const size_t end = (size_t)plan->offset[i] + lives[i].bytes;
+        plan->block = end > plan->block ? end : plan->block;
+        if (!n->op->is_leaf)
+            plan->steps[plan->step_count++] = n;
+    }
+    zn_free(lives);
+    return ZN_OK;
+}
+
+void zn_plan_free(zn_plan *plan)
+{
+    zn_free(plan->steps);
+    zn_free(plan->offset);
+    *plan = (zn_plan){ 0 };
+}

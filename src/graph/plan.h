@@ -1,0 +1,17 @@
+/* Memory plan of a graph: which nodes run, and where each result lies in one block. */
+#ifndef ZN_PLAN_H
+#define ZN_PLAN_H
+
+#include "graph/graph.h"
+
+typedef struct zn_plan {
+    zn_node **steps; /* nodes to run, in order */
+    int step_count;
+    int64_t *offset; /* by node index: place in the block, -1 for none */
+    size_t block;    /* bytes */
+} zn_plan;
+
+ZN_MUST_USE zn_status zn_plan_make(zn_graph *g, zn_node *const *outputs, int count, zn_plan *plan);
+void zn_plan_free(zn_plan *plan);
+
+#endif

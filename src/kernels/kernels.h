@@ -1,0 +1,101 @@
+/* Kernels other than convolutions: inner loops on raw pointers. They never allocate, never fail and know no tensor.
+ * Every one has the shape (const args *, zn_range), so threading is written once; any split of the range gives the
+ * same bits. Reductions work on blocks of a fixed size, so they do not depend on the thread count either. */
+#ifndef ZN_KERNELS_H
+#define ZN_KERNELS_H
+
+#include "base/threads.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* y[i] = f(x[i]), units are elements. In the gradients, dx[i] = dy[i] * f'. x or y may be the output. */
+typedef struct zn_unary_args {
+    const float *x; /* for gradients: the value named below */
+    const float *dy;
+    float *y;
+    float a; /* parameter of the function */
+} zn_unary_args;
+void zn_k_relu(const void *unary_args, zn_range elements);
+void zn_k_relu_grad(const void *unary_args, zn_range elements);       /* x = output of the forward */
+void zn_k_soft_clamp(const void *unary_args, zn_range elements);      /* a * tanh(x / a) */
+void zn_k_soft_clamp_grad(const void *unary_args, zn_range elements); /* x = output of the forward */
+void zn_k_scale(const void *unary_args, zn_range elements);           /* a * x */
+
+/* y = a + b, units are elements; y may be a or b. */
+typedef struct zn_binary_args {
+    const float *a, *b;
+    float *y;
+} zn_binary_args;
+void zn_k_add(const void *binary_args, zn_range elements);
+void zn_k_sub(const void *binary_args, zn_range elements);
+
+/* Nearest x2: y[n][2h][2w][c]; its gradient sums the four children. Units are rows of the large map for the forward,
+ * rows of the small map for the gradient. `h`, `w` are the small sizes. */
+typedef struct zn_resample_args {
+    const float *x;
+    float *y;
+    int h, w, c;
+} zn_resample_args;
+void zn_k_upsample2(const void *resample_args, zn_range rows);
+void zn_k_upsample2_grad(const void *resample_args, zn_range rows);
+/* y = x with a zero after every element of both axes: [n][2h][2w][c], last row and column zero. Units: large rows. */
+void zn_k_dilate2(const void *resample_args, zn_range rows);
+
+/* Group norm over [n][pixels][c] in `groups` runs of channels. Units are n * groups. */
+typedef struct zn_group_norm_args {
+    const float *x, *gamma, *beta; /* gamma, beta [c] */
+    const float *dy;
+    float *y;                      /* forward: result; gradient: dx */
+    float *stats;                  /* [n][groups][2]: mean and 1/sqrt(var + eps); written by stats, read by the rest */
+    float *dgamma, *dbeta;         /* [c], written by param_grad */
+    int64_t n, pixels;
+    int c, groups;
+    float eps;
+    bool relu;                     /* y = max(., 0) */
+} zn_group_norm_args;
+void zn_k_group_norm(const void *group_norm_args, zn_range groups);
+void zn_k_group_norm_grad(const void *group_norm_args, zn_range groups);       /* dx */
+void zn_k_group_norm_param_grad(const void *group_norm_args, zn_range groups); /* units: groups, over all images */
+
+/* sum[c] = sum over rows of x[row][c]; units are channels. Also the mean square of a difference. */
+typedef struct zn_reduce_args {
+    const float *x, *b;
+    float *y;
+    int64_t rows;
+    int c;
+} zn_reduce_args;
+void zn_k_channel_sum(const void *reduce_args, zn_range channels);
+/* y[block] = sum of (x-b)^2 over block of ZN_REDUCE_BLOCK elements; units are blocks; rows = number of elements. */
+enum { ZN_REDUCE_BLOCK = 1 << 14 };
+void zn_k_square_difference(const void *reduce_args, zn_range blocks);
+
+/* Weight gradient: dw[ky][kx][i][o] += sum x * dy over output rows; one partial sum for each block of rows. */
+typedef struct zn_conv_weight_grad_args {
+    const float *x, *dy;
+    float *partial; /* [blocks][kh*kw*cin*cout] */
+    int n, h, w, cin, cout, kh, kw, stride, pad, oh, ow;
+    int rows_per_block;
+} zn_conv_weight_grad_args;
+void zn_k_conv_weight_grad(const void *conv_weight_grad_args, zn_range blocks);
+
+/* y[i] = sum over blocks of partial[block][i], in block order; units are elements; c = blocks, rows = elements. */
+void zn_k_sum_partials(const void *reduce_args, zn_range elements);
+
+/* w [kh][kw][i][o] -> flipped and transposed [kh][kw][o][i]; units are taps. */
+typedef struct zn_flip_args {
+    const float *w;
+    float *y;
+    int taps, cin, cout;
+} zn_flip_args;
+void zn_k_flip_weights(const void *flip_args, zn_range taps);
+
+/* One AdamW step over elements: m, v moments, decoupled decay; the bias corrections are given. */
+typedef struct zn_adamw_args {
+    float *w, *m, *v;
+    const float *g;
+    float lr, beta1, beta2, eps, decay, correction1, correction2; /* corrections: 1 - beta^t */
+} zn_adamw_args;
+void zn_k_adamw(const void *adamw_args, zn_range elements);
+
+#endif

@@ -1,0 +1,67 @@
+/* Elementwise kernels in plain C; the loops are simple enough for the compiler to vectorise. */
+#include "kernels/kernels.h"
+
+#include <math.h>
+
+void zn_k_relu(const void *args, zn_range r)
+{
+    const zn_unary_args *a = args;
+    for (int64_t i = r.begin; i < r.end; i++)
+        a->y[i] = a->x[i] < 0 ? 0 : a->x[i]; /* this way round NaN passes through */
+}
+
+void zn_k_relu_grad(const void *args, zn_range r)
+{
+    const zn_unary_args *a = args;
+    for (int64_t i = r.begin; i < r.end; i++)
+        a->y[i] = a->x[i] > 0 ? a->dy[i] : 0;
+}
+
+void zn_k_soft_clamp(const void *args, zn_range r)
+{
+    const zn_unary_args *a = args;
+    for (int64_t i = r.begin; i < r.end; i++)
+        a->y[i] = a->a * tanhf(a->x[i] / a->a);
+}
+
+void zn_k_soft_clamp_grad(const void *args, zn_range r)
+{
+    const zn_unary_args *a = args;
+    for (int64_t i = r.begin; i < r.end; i++) {
+        const float t = a->x[i] / a->a;
+        a->y[i] = a->dy[i] * (1 - t * t);
+    }
+}
+
+void zn_k_scale(const void *args, zn_range r)
+{
+    const zn_unary_args *a = args;
+    for (int64_t i = r.begin; i < r.end; i++)
+        a->y[i] = a->a * a->x[i];
+}
+
+void zn_k_add(const void *args, zn_range r)
+{
+    const zn_binary_args *a = args;
+    for (int64_t i = r.begin; i < r.end; i++)
+        a->y[i] = a->a[i] + a->b[i];
+}
+
+void zn_k_sub(const void *args, zn_range r)
+{
+    const zn_binary_args *a = args;
+    for (int64_t i = r.begin; i < r.end; i++)
+        a->y[i] = a->a[i] - a->b[i];
+}
+
+void zn_k_adamw(const void *args, zn_range r)
+{
+    const zn_adamw_args *a = args;
+    for (int64_t i = r.begin; i < r.end; i++) {
+        const float g = a->g[i];
+        const float m = a->m[i] = a->beta1 * a->m[i] + (1 - a->beta1) * g;
+        const float v = a->v[i] = a->beta2 * a->v[i] + (1 - a->beta2) * g * g;
+        const float step = m / a->correction1 / (sqrtf(v / a->correction2) + a->eps);
+        a->w[i] = a->w[i] * (1 - a->lr * a->decay) - a->lr * step;
+    }
+}

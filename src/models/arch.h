@@ -1,0 +1,50 @@
+/* Architectures: a network definition, its configurations and how checkpoints name its parameters. To add one: one file with
+ * a descriptor, one line in registry.c.
+ *
+ * An autoencoder maps image [N,H,W,3] in [0,1] to latent [N,H/d,W/d,C] and back. */
+#ifndef ZN_ARCH_H
+#define ZN_ARCH_H
+
+#include "nn/nn.h"
+
+#include <zenith/model.h>
+#include <zenith/weights.h>
+
+enum { ZN_LAYER_LIMIT = 16 };
+
+/* One configuration. Recognition fills it from the tensors; presets are entries of the architecture's table. */
+typedef struct zn_config {
+    const char *name;        /* "taesd3" */
+    const char *aliases;     /* other names for the same network, space-separated */
+    const char *description; /* one line */
+    int latent;              /* channels */
+    int downscale;
+    int width;               /* channels of the trunk */
+    bool pooled;             /* TAEF2: blocks at latent resolution have the pooled group-norm path */
+    bool deep;               /* Sana: 32x, five levels */
+} zn_config;
+
+/* How a weights file names the parameters of one part: our name "decoder.3.conv.0.weight" is looked up as
+ * prefix + (3 + shift) + ".conv.0.weight". */
+typedef struct zn_naming {
+    bool present;
+    char prefix[96];
+    int shift;
+} zn_naming;
+
+typedef struct zn_arch {
+    const char *name;
+    const zn_config *configs; /* ends with a NULL name */
+    zn_node *(*encode)(zn_scope s, zn_node *image, const zn_config *k);
+    zn_node *(*decode)(zn_scope s, zn_node *latent, const zn_config *k);
+    /* Fills config and the naming of each part that the file holds; false if this is not the architecture. Fails with a
+     * sentence when it clearly is, but cannot be used. */
+    zn_status (*recognise)(const zn_weights *w, zn_config *k, zn_naming naming[2], bool *is_it);
+} zn_arch;
+
+extern const zn_arch *const zn_archs[]; /* NULL-terminated */
+
+/* The architecture and preset of that name or alias, or NULL. */
+const zn_arch *zn_arch_find(const char *name, const zn_config **config);
+
+#endif

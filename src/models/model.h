@@ -1,0 +1,47 @@
+/* A model inside: architecture, configuration and parameters as fp32 in our layout.
+ *
+ *     zn_graph *g; zn_node *x, *y;
+ *     ZN_TRY(zn_model_graph(model, ZN_DECODER, ZN_SHAPE(1, 64, 64, 4), &g, &x, &y));   // parameters bound */
+#ifndef ZN_MODELS_MODEL_H
+#define ZN_MODELS_MODEL_H
+
+#include "models/arch.h"
+
+typedef struct zn_model_parameter {
+    const char *name; /* "decoder.3.conv.0.weight" */
+    zn_shape shape;
+    zn_layout layout;
+    float *data;
+} zn_model_parameter;
+
+struct zn_model {
+    const zn_arch *arch;
+    zn_config config;
+    zn_model_info info;
+    zn_arena arena; /* names */
+    zn_model_parameter *parameters;
+    int count, capacity;
+};
+
+/* An empty model of an architecture; parts are added by the two functions below. */
+ZN_MUST_USE zn_status zn_model_new(const zn_arch *arch, const zn_config *config, zn_model **out);
+
+/* Adds a part with its parameters from a file, under the names that `naming` gives. */
+ZN_MUST_USE zn_status zn_model_load_part(zn_model *m, zn_part part, const zn_weights *w, const zn_naming *naming);
+/* Adds a part with He-normal weights and zero biases. */
+ZN_MUST_USE zn_status zn_model_random_part(zn_model *m, zn_part part, uint64_t seed);
+
+/* A graph of one part. shape: image or latent, [N,H,W,C]. The graph belongs to the caller. */
+ZN_MUST_USE zn_status zn_model_graph(const zn_model *m, zn_part part, zn_shape shape, zn_graph **graph, zn_node **input,
+                                     zn_node **output);
+
+/* Gives the parameters of a graph their values by name. */
+void zn_model_bind(const zn_model *m, zn_graph *g);
+
+const char *zn_part_name(zn_part part); /* "encoder", "decoder" */
+
+/* Copies a stored tensor into fp32 in our layout, or back. */
+ZN_MUST_USE zn_status zn_weight_import(const zn_weight *w, zn_shape shape, zn_layout layout, float *out);
+void zn_weight_export(const float *in, zn_shape shape, zn_layout layout, float *out);
+
+#endif

@@ -1,0 +1,51 @@
+/* The list of architectures. */
+#include "models/arch.h"
+
+#include <string.h>
+
+extern const zn_arch zn_arch_taesd;
+
+const zn_arch *const zn_archs[] = { &zn_arch_taesd, NULL };
+
+static bool named(const zn_config *k, const char *name)
+{
+    if (strcmp(k->name, name) == 0)
+        return true;
+    const size_t n = strlen(name);
+    for (const char *p = k->aliases; n && (p = strstr(p, name)); p += n)
+        if ((p == k->aliases || p[-1] == ' ') && (p[n] == 0 || p[n] == ' '))
+            return true;
+    return false;
+}
+
+const zn_arch *zn_arch_find(const char *name, const zn_config **config)
+{
+    for (int i = 0; zn_archs[i]; i++)
+        for (const zn_config *k = zn_archs[i]->configs; k->name; k++)
+            if (named(k, name)) {
+                *config = k;
+                return zn_archs[i];
+            }
+    return NULL;
+}
+
+int zn_architecture_count(void)
+{
+    int count = 0;
+    for (int i = 0; zn_archs[i]; i++)
+        for (const zn_config *k = zn_archs[i]->configs; k->name; k++)
+            count++;
+    return count;
+}
+
+const char *zn_architecture_at(int index, const char **description)
+{
+    for (int i = 0; zn_archs[i]; i++)
+        for (const zn_config *k = zn_archs[i]->configs; k->name; k++)
+            if (index-- == 0) {
+                if (description)
+                    *description = k->description;
+                return k->name;
+            }
+    return NULL;
+}

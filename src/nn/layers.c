@@ -1,0 +1,45 @@
+/* Scopes and layers. */
+#include "nn/nn.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+zn_scope zn_at(zn_scope s, const char *format, ...)
+{
+    char name[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(name, sizeof name, format, args);
+    va_end(args);
+    zn_arena *arena = zn_graph_arena(s.graph);
+    const bool top = !s.prefix || !s.prefix[0];
+    const char *prefix = top ? zn_arena_copy(arena, name) : zn_arena_format(arena, "%s.%s", s.prefix, name);
+    return (zn_scope){ s.graph, prefix ? prefix : "" };
+}
+
+zn_node *zn_parameter(zn_scope s, const char *name, zn_shape shape, zn_layout layout)
+{
+    return zn_graph_parameter(s.graph, zn_at(s, "%s", name).prefix, shape, layout);
+}
+
+static zn_node *conv(zn_scope s, zn_node *x, int out, int kernel, int stride, bool biased)
+{
+    zn_graph_name_layer(s.graph, s.prefix);
+    zn_node *w = zn_parameter(s, "weight", ZN_SHAPE(kernel, kernel, zn_channels(x), out), ZN_LAYOUT_CONV);
+    zn_node *b = biased ? zn_parameter(s, "bias", ZN_SHAPE(out), ZN_LAYOUT_PLAIN) : NULL;
+    return zn_conv(x, w, b, (zn_conv_spec){ .stride = stride, .pad = kernel / 2 });
+}
+
+zn_node *zn_conv3x3(zn_scope s, zn_node *x, int out) { return conv(s, x, out, 3, 1, true); }
+zn_node *zn_conv3x3_stride2(zn_scope s, zn_node *x, int out) { return conv(s, x, out, 3, 2, true); }
+zn_node *zn_conv3x3_no_bias(zn_scope s, zn_node *x, int out) { return conv(s, x, out, 3, 1, false); }
+zn_node *zn_conv3x3_stride2_no_bias(zn_scope s, zn_node *x, int out) { return conv(s, x, out, 3, 2, false); }
+zn_node *zn_conv1x1_no_bias(zn_scope s, zn_node *x, int out) { return conv(s, x, out, 1, 1, false); }
+
+zn_node *zn_group_norm_layer(zn_scope s, zn_node *x, int groups, float eps)
+{
+    zn_graph_name_layer(s.graph, s.prefix);
+    zn_node *gamma = zn_parameter(s, "weight", ZN_SHAPE(zn_channels(x)), ZN_LAYOUT_PLAIN);
+    zn_node *beta = zn_parameter(s, "bias", ZN_SHAPE(zn_channels(x)), ZN_LAYOUT_PLAIN);
+    return zn_group_norm(x, gamma, beta, groups, eps);
+}

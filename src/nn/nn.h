@@ -1,0 +1,32 @@
+/* Layers: parameters by name plus ops. A scope is a graph and a name prefix, passed by value, so there is nothing to pop.
+ *
+ *     zn_scope s = { g, "decoder" };
+ *     x = zn_conv3x3(zn_at(s, "%d", 1), x, 64);       // parameters decoder.1.weight, decoder.1.bias
+ *
+ * The names are the checkpoint's names. */
+#ifndef ZN_NN_H
+#define ZN_NN_H
+
+#include "ops/ops.h"
+
+typedef struct zn_scope {
+    zn_graph *graph;
+    const char *prefix;
+} zn_scope;
+
+/* The scope one level down: prefix.format(...). */
+__attribute__((format(printf, 2, 3))) zn_scope zn_at(zn_scope s, const char *format, ...);
+
+zn_node *zn_parameter(zn_scope s, const char *name, zn_shape shape, zn_layout layout);
+
+static inline int zn_channels(const zn_node *x) { return (int)x->shape.dim[x->shape.rank - 1]; }
+
+/* Convolutions to `out` channels; 3x3 with padding 1. Plain: with bias. */
+zn_node *zn_conv3x3(zn_scope s, zn_node *x, int out);
+zn_node *zn_conv3x3_stride2(zn_scope s, zn_node *x, int out);
+zn_node *zn_conv3x3_no_bias(zn_scope s, zn_node *x, int out);
+zn_node *zn_conv3x3_stride2_no_bias(zn_scope s, zn_node *x, int out);
+zn_node *zn_conv1x1_no_bias(zn_scope s, zn_node *x, int out);
+zn_node *zn_group_norm_layer(zn_scope s, zn_node *x, int groups, float eps);
+
+#endif

@@ -1,0 +1,41 @@
+/* Shape helpers and the launch of a kernel over threads. */
+#include "base/fail.h"
+#include "ops/ops.h"
+
+zn_status zn_same_shape(zn_node *n)
+{
+    n->shape = n->source[0]->shape;
+    for (int i = 1; i < n->source_count; i++)
+        if (!zn_shape_equal(n->shape, n->source[i]->shape)) {
+            char a[96], b[96];
+            return ZN_FAIL(ZN_ESHAPE, "shapes %s and %s differ", zn_shape_text(n->shape, a, sizeof a),
+                           zn_shape_text(n->source[i]->shape, b, sizeof b));
+        }
+    return ZN_OK;
+}
+
+zn_status zn_need_rank(const zn_node *n, int rank)
+{
+    char text[96];
+    if (n->source[0]->shape.rank != rank)
+        return ZN_FAIL(ZN_ESHAPE, "needs a tensor of rank %d, not %s", rank,
+                       zn_shape_text(n->source[0]->shape, text, sizeof text));
+    return ZN_OK;
+}
+
+int zn_first_source(const zn_node *n)
+{
+    (void)n;
+    return 0;
+}
+
+int zn_second_source(const zn_node *n)
+{
+    (void)n;
+    return 1;
+}
+
+void zn_launch(const zn_launch_context *c, zn_body body, int64_t units, int64_t grain, const void *args)
+{
+    zn_pool_run(c->pool, units, grain, body, args, c->scratch, c->scratch_stride);
+}

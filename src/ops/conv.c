@@ -1,0 +1,157 @@
+/* Convolution and its gradients. The forward chooses a kernel (kernels/conv.h) and packs the weights for it: once when they are
+ * constant, else in every run. The gradient with respect to the input is a convolution too, with flipped weights. */
+#include "base/fail.h"
+#include "kernels/kernels.h"
+#include "ops/ops.h"
+
+#include <string.h>
+
+static const zn_conv_spec *spec_of(const zn_node *n) { return n->attribute; }
+
+static zn_conv_shape shape_of(const zn_node *n)
+{
+    const int64_t *x = n->source[0]->shape.dim, *w = n->source[1]->shape.dim;
+    const zn_conv_spec *k = spec_of(n);
+    return (zn_conv_shape){ .n = (int)x[0], .h = (int)x[1], .w = (int)x[2], .cin = (int)x[3],
+                            .cout = (int)w[3], .kh = (int)w[0], .kw = (int)w[1],
+                            .stride = k->stride, .pad = k->pad, .up2 = k->up2,
+                            .oh = (int)n->shape.dim[1], .ow = (int)n->shape.dim[2] };
+}
+
+static zn_status shape(zn_node *n)
+{
+    ZN_TRY(zn_need_rank(n, 4));
+    const zn_conv_spec *k = spec_of(n);
+    const zn_shape x = n->source[0]->shape, w = n->source[1]->shape;
+    char a[96], b[96];
+    if (w.rank != 4 || w.dim[2] != x.dim[3])
+        return ZN_FAIL(ZN_ESHAPE, "input %s does not fit weights %s", zn_shape_text(x, a, sizeof a),
+                       zn_shape_text(w, b, sizeof b));
+    if (k->bias && zn_shape_count(n->source[2]->shape) != w.dim[3])
+        return ZN_FAIL(ZN_ESHAPE, "the bias needs %lld values", (long long)w.dim[3]);
+    const int up = k->up2 ? 2 : 1;
+    n->shape = ZN_SHAPE(x.dim[0], (x.dim[1] * up + 2 * k->pad - w.dim[0]) / k->stride + 1,
+                        (x.dim[2] * up + 2 * k->pad - w.dim[1]) / k->stride + 1, w.dim[3]);
+    if (x.dim[1] * up + 2 * k->pad < w.dim[0] || x.dim[2] * up + 2 * k->pad < w.dim[1])
+        return ZN_FAIL(ZN_ESHAPE, "input %s is smaller than the kernel", zn_shape_text(x, a, sizeof a));
+    return ZN_OK;
+}
+
+static const zn_conv_kernel *kernel_of(const zn_node *n, const zn_prepare *p)
+{
+    const zn_conv_shape s = shape_of(n);
+    return zn_conv_choose(&s, p->math, p->cpu);
+}
+
+/* What prepare leaves for run: the choice, and the packed weights behind it when they are constant. */
+typedef struct prepared {
+    const zn_conv_kernel *kernel;
+    bool packed;
+    _Alignas(64) char weights[];
+} prepared;
+
+static bool packs_once(const zn_node *n, const zn_prepare *p)
+{
+    return p->constant_parameters && n->source[1]->op == &zn_op_parameter;
+}
+
+static zn_needs needs(const zn_node *n, const zn_prepare *p)
+{
+    const zn_conv_shape s = shape_of(n);
+    const zn_conv_kernel *k = kernel_of(n, p);
+    const size_t bytes = k->packed_bytes(&s);
+    const bool once = packs_once(n, p);
+    return (zn_needs){ .thread_scratch = k->scratch_bytes(&s), .shared_scratch = once ? 0 : bytes,
+                       .prepared = sizeof(prepared) + (once ? bytes : 0) };
+}
+
+static void prepare(const zn_node *n, const zn_prepare *p, void *memory)
+{
+    prepared *q = memory;
+    const zn_conv_shape s = shape_of(n);
+    *q = (prepared){ .kernel = kernel_of(n, p), .packed = packs_once(n, p) };
+    if (q->packed)
+        q->kernel->pack(&s, n->source[1]->data, q->weights);
+}
+
+static void run(const zn_node *n, const zn_launch_context *c)
+{
+    const prepared *q = c->prepared;
+    const zn_conv_spec *k = spec_of(n);
+    const zn_conv_args a = { .s = shape_of(n),
+                             .x = n->source[0]->data,
+                             .packed = q->packed ? q->weights : c->shared,
+                             .bias = k->bias ? n->source[2]->data : NULL,
+                             .residual = k->residual ? n->source[2 + k->bias]->data : NULL,
+                             .y = n->data,
+                             .relu = k->relu };
+    if (!q->packed)
+        q->kernel->pack(&a.s, n->source[1]->data, c->shared);
+    zn_launch(c, q->kernel->run, q->kernel->units(&a.s), 1, &a);
+}
+
+static double flops(const zn_node *n)
+{
+    const zn_conv_shape s = shape_of(n);
+    return zn_conv_direct_flops(&s);
+}
+
+static double flops_done(const zn_node *n, const zn_prepare *p)
+{
+    const zn_conv_shape s = shape_of(n);
+    return kernel_of(n, p)->flops(&s);
+}
+
+static const char *kernel_name(const zn_node *n, const zn_prepare *p) { return kernel_of(n, p)->name; }
+
+static void reach(const zn_node *n, int64_t *lo, int64_t *hi)
+{
+    const zn_conv_spec *k = spec_of(n);
+    const int64_t kernel = n->source[1]->shape.dim[0];
+    *lo = *lo * k->stride - k->pad;
+    *hi = (*hi - 1) * k->stride - k->pad + kernel;
+    if (k->up2) {
+        *lo = *lo >> 1;
+        *hi = (*hi + 1) >> 1;
+    }
+}
+
+/* dx = conv(dy with zeros between for a stride, flipped w). The stride-2 form is exact when the input sides are even. */
+static zn_node *input_gradient(zn_node *n, zn_node *dy)
+{
+    const zn_conv_spec *k = spec_of(n);
+    zn_node *w = n->source[1];
+    zn_node *flipped = zn_apply(&zn_op_flip_weights, NULL, 0, (zn_node *[]){ w }, 1);
+    if (k->stride == 2)
+        dy = zn_apply(&zn_op_dilate2, NULL, 0, (zn_node *[]){ dy }, 1);
+    return zn_conv(dy, flipped, NULL, (zn_conv_spec){ .stride = 1, .pad = (int)w->shape.dim[0] - 1 - k->pad });
+}
+
+static void gradient(zn_node *n, zn_node *dy)
+{
+    const zn_conv_spec *k = spec_of(n);
+    if (zn_needs_gradient(n->source[0]))
+        zn_accumulate(n->source[0], input_gradient(n, dy));
+    if (zn_needs_gradient(n->source[1])) {
+        const struct {
+            zn_conv_spec k;
+            int64_t kh, kw;
+        } attribute = { *k, n->source[1]->shape.dim[0], n->source[1]->shape.dim[1] };
+        zn_accumulate(n->source[1], zn_apply(&zn_op_conv_weight_grad, &attribute, sizeof attribute,
+                                             (zn_node *[]){ n->source[0], dy }, 2));
+    }
+    if (k->bias && zn_needs_gradient(n->source[2]))
+        zn_accumulate(n->source[2], zn_apply(&zn_op_channel_sum, NULL, 0, (zn_node *[]){ dy }, 1));
+}
+
+static int in_place(const zn_node *n) { return spec_of(n)->residual ? 2 + spec_of(n)->bias : -1; }
+
+const zn_op zn_op_conv = { .name = "conv", .shape = shape, .run = run, .gradient = gradient, .needs = needs,
+                           .prepare = prepare, .flops = flops, .flops_done = flops_done, .kernel = kernel_name,
+                           .reach = reach, .in_place = in_place };
+
+zn_node *zn_conv(zn_node *x, zn_node *w, zn_node *bias, zn_conv_spec k)
+{
+    k.bias = bias != NULL;
+    return zn_apply(&zn_op_conv, &k, sizeof k, (zn_node *[]){ x, w, bias }, bias ? 3 : 2);
+}

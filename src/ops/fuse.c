@@ -1,0 +1,89 @@
+/* Fusion: conv reads through the up-sampling before it and takes over the residual addition and ReLU after it. A node
+ * that is fused turns into the convolution, in place, so that the order of execution stays valid. */
+#include "base/alloc.h"
+#include "ops/ops.h"
+
+#include <string.h>
+
+/* Number of readers of each node; outputs count as read once more. */
+static int *count_uses(zn_graph *g, zn_node *const *outputs, int count)
+{
+    int *uses = zn_calloc((size_t)zn_graph_count(g) + 1, sizeof *uses);
+    if (!uses)
+        return NULL;
+    for (int i = 0; i < zn_graph_count(g); i++) {
+        const zn_node *n = zn_graph_at(g, i);
+        for (int s = 0; s < n->source_count; s++)
+            uses[n->source[s]->index]++;
+    }
+    for (int i = 0; i < count; i++)
+        uses[outputs[i]->index]++;
+    return uses;
+}
+
+/* n becomes the convolution `from`, with its own place in the order. */
+static zn_conv_spec *become(zn_node *n, const zn_node *from)
+{
+    n->op = from->op;
+    n->name = from->name;
+    n->attribute = from->attribute;
+    n->attribute_size = from->attribute_size;
+    n->source_count = from->source_count;
+    memcpy(n->source, from->source, sizeof n->source);
+    return n->attribute;
+}
+
+static bool lone_conv(const zn_node *n, const int *uses) { return n->op == &zn_op_conv && uses[n->index] == 1; }
+
+static void fuse_upsample(zn_node *n, int *uses)
+{
+    zn_conv_spec *k = n->attribute;
+    zn_node *up = n->source[0];
+    if (up->op != &zn_op_upsample2 || k->stride != 1 || k->up2)
+        return;
+    k->up2 = true;
+    n->source[0] = up->source[0];
+    uses[up->index]--;
+    uses[up->source[0]->index]++;
+}
+
+static void fuse_add(zn_node *n, int *uses)
+{
+    for (int side = 1; side >= 0; side--) {
+        zn_node *conv = n->source[side], *other = n->source[1 - side];
+        const zn_conv_spec *k = conv->attribute;
+        if (!lone_conv(conv, uses) || k->residual || k->relu || other == conv)
+            continue;
+        zn_conv_spec *fused = become(n, conv);
+        fused->residual = true;
+        n->source[n->source_count++] = other;
+        uses[conv->index] = 0;
+        return;
+    }
+}
+
+static void fuse_relu(zn_node *n, int *uses)
+{
+    zn_node *conv = n->source[0];
+    if (!lone_conv(conv, uses) || ((zn_conv_spec *)conv->attribute)->relu)
+        return;
+    become(n, conv)->relu = true;
+    uses[conv->index] = 0;
+}
+
+void zn_graph_fuse(zn_graph *g, zn_node *const *outputs, int count)
+{
+    int *uses = count_uses(g, outputs, count);
+    if (!uses)
+        return; /* an unfused graph computes the same */
+    for (int i = 0; i < zn_graph_count(g); i++) {
+        zn_node *n = zn_graph_at(g, i);
+        if (n->op == &zn_op_conv)
+            fuse_upsample(n, uses);
+        else if (n->op == &zn_op_add)
+            fuse_add(n, uses);
+        else if (n->op == &zn_op_relu)
+            fuse_relu(n, uses);
+    }
+    zn_free(uses);
+}

@@ -1,0 +1,73 @@
+/* Losses: scalars of shape [1]. */
+#include "base/fail.h"
+#include "kernels/kernels.h"
+#include "ops/ops.h"
+
+static int64_t blocks_of(const zn_node *x)
+{
+    return (zn_shape_count(x->shape) + ZN_REDUCE_BLOCK - 1) / ZN_REDUCE_BLOCK;
+}
+
+/* mean((a-b)^2)           d/da = 2 (a-b) / count */
+static zn_status mse_shape(zn_node *n)
+{
+    ZN_TRY(zn_same_shape(n));
+    n->shape = ZN_SHAPE(1);
+    return ZN_OK;
+}
+
+static zn_needs mse_needs(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    return (zn_needs){ .shared_scratch = sizeof(float) * (size_t)blocks_of(n->source[0]) };
+}
+
+static void mse_run(const zn_node *n, const zn_launch_context *c)
+{
+    const int64_t count = zn_shape_count(n->source[0]->shape), blocks = blocks_of(n->source[0]);
+    float *partial = c->shared;
+    const zn_reduce_args a = { .x = n->source[0]->data, .b = n->source[1]->data, .y = partial, .rows = count };
+    zn_launch(c, zn_k_square_difference, blocks, 1, &a);
+    double sum = 0;
+    for (int64_t i = 0; i < blocks; i++)
+        sum += (double)partial[i];
+    n->data[0] = (float)(sum / (double)count);
+}
+
+static void mse_gradient(zn_node *n, zn_node *dy)
+{
+    zn_node *a = n->source[0], *b = n->source[1];
+    zn_node *d = zn_scale(zn_sub(a, b), 2.0f / (float)zn_shape_count(a->shape));
+    zn_node *da = zn_apply(&zn_op_multiply_scalar, NULL, 0, (zn_node *[]){ d, dy }, 2);
+    zn_accumulate(a, da);
+    if (zn_needs_gradient(b))
+        zn_accumulate(b, zn_scale(da, -1));
+}
+
+static double mse_flops(const zn_node *n) { return 3.0 * (double)zn_shape_count(n->source[0]->shape); }
+
+const zn_op zn_op_mean_square_error = { .name = "mean_square_error", .shape = mse_shape, .run = mse_run,
+                                        .gradient = mse_gradient, .needs = mse_needs, .flops = mse_flops,
+                                        .global = true };
+zn_node *zn_mean_square_error(zn_node *a, zn_node *b)
+{
+    return zn_apply(&zn_op_mean_square_error, NULL, 0, (zn_node *[]){ a, b }, 2);
+}
+
+/* x [any] times s [1] */
+static zn_status multiply_scalar_shape(zn_node *n)
+{
+    if (zn_shape_count(n->source[1]->shape) != 1)
+        return ZN_FAIL(ZN_ESHAPE, "the second factor is not a scalar");
+    n->shape = n->source[0]->shape;
+    return ZN_OK;
+}
+
+static void multiply_scalar_run(const zn_node *n, const zn_launch_context *c)
+{
+    const zn_unary_args a = { .x = n->source[0]->data, .y = n->data, .a = n->source[1]->data[0] };
+    zn_launch(c, zn_k_scale, zn_shape_count(n->shape), 1 << 14, &a);
+}
+
+const zn_op zn_op_multiply_scalar = { .name = "multiply_scalar", .shape = multiply_scalar_shape,
+                                      .run = multiply_scalar_run, .in_place = zn_first_source };

@@ -1,0 +1,57 @@
+/* Operations: each function appends a node to the graph of its arguments; shapes are checked here.
+ *
+ *     zn_node *y = zn_relu(zn_conv(x, w, b, (zn_conv_spec){ .stride = 1, .pad = 1 }));
+ *
+ * Tensors are [N,H,W,C]. Every op carries its gradient; tests/ops checks each against finite differences. */
+#ifndef ZN_OPS_H
+#define ZN_OPS_H
+
+#include "graph/graph.h"
+
+typedef struct zn_conv_spec {
+    int stride, pad;
+    bool up2;  /* through a nearest x2 up-sampling; set by fuse.c */
+    bool residual, relu; /* y = relu(conv + bias + residual); set by fuse.c */
+    bool bias;
+} zn_conv_spec;
+
+/* x [N,H,W,I], w [kh,kw,I,O], bias [O] or NULL. Only stride and pad of the spec are given by callers. */
+zn_node *zn_conv(zn_node *x, zn_node *w, zn_node *bias, zn_conv_spec spec);
+zn_node *zn_relu(zn_node *x);
+zn_node *zn_soft_clamp(zn_node *x, float limit); /* limit * tanh(x / limit) */
+zn_node *zn_scale(zn_node *x, float factor);
+zn_node *zn_add(zn_node *a, zn_node *b);
+zn_node *zn_sub(zn_node *a, zn_node *b);
+zn_node *zn_upsample2(zn_node *x); /* nearest */
+zn_node *zn_group_norm(zn_node *x, zn_node *gamma, zn_node *beta, int groups, float eps);
+zn_node *zn_mean_square_error(zn_node *a, zn_node *b); /* scalar [1] */
+zn_node *zn_ones_like(zn_node *x);
+
+/* Gradients of `of` with respect to wrt[count], seeded with `seed` (like `of`; NULL: `of` is a scalar and the seed 1).
+ * gradients[i] is NULL if `of` does not depend on wrt[i]. */
+ZN_MUST_USE zn_status zn_graph_differentiate(zn_graph *g, zn_node *of, zn_node *seed, zn_node *const *wrt, int count,
+                                             zn_node **gradients);
+/* For ops' gradient functions: adds g to the gradient of n. Nodes that need none ignore it. */
+void zn_accumulate(zn_node *n, zn_node *g);
+bool zn_needs_gradient(const zn_node *n);
+
+/* Merges up-sampling, residual additions and activations into convolutions; outputs[count] keep their nodes. */
+void zn_graph_fuse(zn_graph *g, zn_node *const *outputs, int count);
+
+/* Every op by name: ops.def is the list. */
+#define ZN_OP(name) extern const zn_op zn_op_##name;
+#include "ops/ops.def"
+#undef ZN_OP
+
+/* Helpers for shape functions. */
+zn_status zn_same_shape(zn_node *n);               /* output like source 0, all sources alike */
+zn_status zn_need_rank(const zn_node *n, int rank); /* source 0 has this rank */
+
+/* For zn_op.in_place. */
+int zn_first_source(const zn_node *n);
+int zn_second_source(const zn_node *n);
+
+/* Runs a kernel over `units` in blocks of `grain` on the context's threads. */
+void zn_launch(const zn_launch_context *c, zn_body body, int64_t units, int64_t grain, const void *args);
+
+#endif

@@ -1,0 +1,55 @@
+/* Nearest x2 up-sampling, its gradient, and zero insertion. */
+#include "base/fail.h"
+#include "kernels/kernels.h"
+#include "ops/ops.h"
+
+static zn_status double_shape(zn_node *n)
+{
+    ZN_TRY(zn_need_rank(n, 4));
+    n->shape = n->source[0]->shape;
+    n->shape.dim[1] *= 2;
+    n->shape.dim[2] *= 2;
+    return ZN_OK;
+}
+
+static zn_status half_shape(zn_node *n)
+{
+    ZN_TRY(zn_need_rank(n, 4));
+    n->shape = n->source[0]->shape;
+    if (n->shape.dim[1] % 2 || n->shape.dim[2] % 2)
+        return ZN_FAIL(ZN_ESHAPE, "sides %lldx%lld are not even", (long long)n->shape.dim[2], (long long)n->shape.dim[1]);
+    n->shape.dim[1] /= 2;
+    n->shape.dim[2] /= 2;
+    return ZN_OK;
+}
+
+/* small: the node whose map has half the side. */
+static void launch(const zn_node *n, const zn_node *small, zn_body body, const zn_launch_context *c)
+{
+    const int64_t *d = small->shape.dim;
+    const zn_resample_args a = { .x = n->source[0]->data, .y = n->data, .h = (int)d[1], .w = (int)d[2], .c = (int)d[3] };
+    zn_launch(c, body, n->shape.dim[0] * n->shape.dim[1], 4, &a);
+}
+
+static zn_node *apply1(const zn_op *op, zn_node *x) { return zn_apply(op, NULL, 0, (zn_node *[]){ x }, 1); }
+
+static void upsample2_run(const zn_node *n, const zn_launch_context *c) { launch(n, n->source[0], zn_k_upsample2, c); }
+static void upsample2_gradient(zn_node *n, zn_node *dy)
+{
+    zn_accumulate(n->source[0], apply1(&zn_op_upsample2_grad, dy));
+}
+static void halve_reach(const zn_node *n, int64_t *lo, int64_t *hi)
+{
+    (void)n;
+    *lo = *lo >> 1; /* rounds down, below zero too */
+    *hi = (*hi + 1) >> 1;
+}
+const zn_op zn_op_upsample2 = { .name = "upsample2", .shape = double_shape, .run = upsample2_run,
+                                .gradient = upsample2_gradient, .reach = halve_reach };
+zn_node *zn_upsample2(zn_node *x) { return apply1(&zn_op_upsample2, x); }
+
+static void upsample2_grad_run(const zn_node *n, const zn_launch_context *c) { launch(n, n, zn_k_upsample2_grad, c); }
+const zn_op zn_op_upsample2_grad = { .name = "upsample2_grad", .shape = half_shape, .run = upsample2_grad_run };
+
+static void dilate2_run(const zn_node *n, const zn_launch_context *c) { launch(n, n->source[0], zn_k_dilate2, c); }
+const zn_op zn_op_dilate2 = { .name = "dilate2", .shape = double_shape, .run = dilate2_run };

@@ -1,0 +1,124 @@
+/* Timing one part of a model, and the profile rows with their distance from the roofline. */
+#define _DEFAULT_SOURCE
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fail.h"
+#include "base/rng.h"
+#include "pipeline/profile.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+zn_status zn_profile_rows(const zn_runner *r, const zn_machine *machine, int runs, zn_profile_row **rows, int *count)
+{
+    const zn_runner_row *from;
+    *count = zn_runner_rows(r, &from);
+    ZN_TRY(zn_alloc_for("a profile", sizeof **rows * (size_t)(*count + 1), (void **)rows));
+    for (int i = 0; i < *count; i++) {
+        const zn_runner_row *f = &from[i];
+        const double arithmetic = f->flops_done / machine->peak_gflops * 1e-6; /* ms at peak */
+        const double memory = f->bytes / machine->bandwidth_gbs * 1e-6;
+        const double floor = arithmetic > memory ? arithmetic : memory;
+        (*rows)[i] = (zn_profile_row){ .name = f->name,
+                                       .kernel = f->kernel,
+                                       .ms = f->ms / runs,
+                                       .gflop = f->flops * 1e-9 / runs,
+                                       .gflop_done = f->flops_done * 1e-9 / runs,
+                                       .mbytes = f->bytes * 1e-6 / runs,
+                                       .roofline = f->ms > 0 ? floor / f->ms : 0 };
+    }
+    return ZN_OK;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static zn_shape input_shape(const zn_model_info *info, const zn_bench_options *o)
+{
+    const int w = o->width > 0 ? o->width : 512, h = o->height > 0 ? o->height : w, d = info->downscale;
+    const int64_t lw = (w + d - 1) / d, lh = (h + d - 1) / d;
+    return o->part == ZN_ENCODER ? ZN_SHAPE(1, lh * d, lw * d, 3) : ZN_SHAPE(1, lh, lw, info->latent_channels);
+}
+
+static zn_status time_runs(zn_runner *r, int runs, uint64_t seed, bool encoder, double *ms)
+{
+    zn_rng rng = zn_rng_new(seed);
+    const int64_t count = zn_shape_count(zn_runner_input_shape(r));
+    float *x = zn_runner_input(r);
+    for (int64_t i = 0; i < count; i++)
+        x[i] = encoder ? zn_rng_uniform(&rng) : zn_rng_normal(&rng);
+    for (int i = 0; i < 2; i++)
+        ZN_TRY(zn_runner_run(r));
+    zn_runner_clear_rows(r);
+    for (int i = 0; i < runs; i++) {
+        const double start = zn_clock_ms();
+        ZN_TRY(zn_runner_run(r));
+        ms[i] = zn_clock_ms() - start;
+    }
+    return ZN_OK;
+}
+
+zn_status zn_bench(const zn_model *model, const zn_bench_options *options, zn_bench_result *out)
+{
+    static const zn_bench_options defaults = { 0 };
+    const zn_bench_options *o = options ? options : &defaults;
+    const zn_model_info *info = zn_model_info_of(model);
+    const int runs = o->runs > 0 ? o->runs : 7;
+    *out = (zn_bench_result){ .runs = runs };
+    if (!(o->part == ZN_ENCODER ? info->has_encoder : info->has_decoder))
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no %s", info->path, zn_part_name(o->part));
+    zn_pool *pool = NULL;
+    zn_runner *r = NULL;
+    double *ms = NULL;
+    zn_status status;
+    ZN_TRY_DONE(zn_pool_new(o->threads, &pool));
+    out->threads = zn_pool_threads(pool);
+    ZN_TRY_DONE(zn_alloc_for("a benchmark", sizeof *ms * (size_t)runs, (void **)&ms));
+    const zn_runner_options ro = { .pool = pool, .math = (zn_math)o->precision, .tile = o->tile, .memory = o->memory,
+                                   .profile = o->profile };
+    ZN_TRY_DONE(zn_runner_new(model, o->part, input_shape(info, o), &ro, &r));
+    ZN_TRY_DONE(time_runs(r, runs, o->seed, o->part == ZN_ENCODER, ms));
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    out->rss_mb = (double)usage.ru_maxrss / 1024.0; /* before the bandwidth test takes its own memory */
+    qsort(ms, (size_t)runs, sizeof *ms, by_value);
+    out->ms_min = ms[0];
+    out->ms_median = runs % 2 ? ms[runs / 2] : 0.5 * (ms[runs / 2 - 1] + ms[runs / 2]);
+    out->gflop = zn_runner_flops(r) * 1e-9;
+    out->gflops = out->gflop / out->ms_median * 1e3;
+    ZN_TRY_DONE(zn_machine_measure(out->threads, o->precision, &out->machine));
+    if (o->profile)
+        ZN_TRY_DONE(zn_profile_rows(r, &out->machine, runs, &out->rows, &out->row_count));
+    status = zn_profile_own_names(out->rows, out->row_count);
+done:
+    zn_runner_free(r);
+    zn_free(ms);
+    zn_pool_free(pool);
+    if (status != ZN_OK)
+        zn_bench_result_clear(out);
+    return status;
+}
+
+/* The names belong to the runner's graph, which is about to go. */
+zn_status zn_profile_own_names(zn_profile_row *rows, int count)
+{
+    for (int i = 0; i < count; i++)
+        rows[i].name = zn_strdup(rows[i].name);
+    for (int i = 0; i < count; i++)
+        if (!rows[i].name)
+            return ZN_FAIL(ZN_ENOMEM, "out of memory for a profile");
+    return ZN_OK;
+}
+
+void zn_bench_result_clear(zn_bench_result *result)
+{
+    for (int i = 0; i < result->row_count; i++)
+        zn_free((void *)(uintptr_t)result->rows[i].name);
+    zn_free(result->rows);
+    result->rows = NULL;
+    result->row_count = 0;
+}

@@ -1,0 +1,33 @@
+/* What a run would cost, from the graph alone; and the library's version. */
+#include "base/fail.h"
+#include "base/cpu.h"
+#include "graph/exec.h"
+#include "models/model.h"
+
+#include <zenith/zenith.h>
+
+const char *zn_version(void) { return ZN_VERSION_STRING; }
+
+zn_status zn_model_cost(const zn_model *m, zn_part part, int width, int height, zn_cost *out)
+{
+    const int d = m->config.downscale;
+    *out = (zn_cost){ 0 };
+    if (width < 1 || height < 1)
+        return ZN_FAIL(ZN_EINVALID, "a size of %dx%d is not one", width, height);
+    const int64_t w = (width + d - 1) / d, h = (height + d - 1) / d;
+    const zn_shape shape = part == ZN_ENCODER ? ZN_SHAPE(1, h * d, w * d, 3) : ZN_SHAPE(1, h, w, m->config.latent);
+    zn_graph *g;
+    zn_node *input, *output;
+    ZN_TRY(zn_model_graph(m, part, shape, &g, &input, &output));
+    for (int i = 0; i < zn_graph_count(g); i++) {
+        const zn_node *n = zn_graph_at(g, i);
+        out->gflop += n->op == &zn_op_conv ? n->op->flops(n) * 1e-9 : 0;
+    }
+    zn_graph_fuse(g, &output, 1);
+    size_t activations, prepared;
+    const zn_status status = zn_exec_estimate(g, &output, 1, ZN_MATH_F32, zn_cpu_count(), &activations, &prepared);
+    out->activations = (int64_t)activations;
+    out->weights = (int64_t)prepared;
+    zn_graph_free(g);
+    return status;
+}

@@ -1,0 +1,13 @@
+/* From a runner's times to the public profile rows. */
+#ifndef ZN_PROFILE_H
+#define ZN_PROFILE_H
+
+#include "pipeline/runner.h"
+
+/* Rows of `runs` runs, as means; *rows is the caller's, names are borrowed from the runner. */
+ZN_MUST_USE zn_status zn_profile_rows(const zn_runner *r, const zn_machine *machine, int runs, zn_profile_row **rows,
+                                      int *count);
+/* Replaces borrowed names by copies (free each with zn_free). */
+ZN_MUST_USE zn_status zn_profile_own_names(zn_profile_row *rows, int count);
+
+#endif

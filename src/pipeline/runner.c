@@ -1,0 +1,388 @@
+/* Tiles: each segment runs windows of one size. A window holds a tile and everything the tile depends on; at the borders
+ * windows are pushed inside the map, so the zero padding of the network falls where it would without tiles. */
+#include "pipeline/runner.h"
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "ops/ops.h"
+#include "pipeline/segment.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* One axis of a tiled segment. Output positions are input positions * up / down. */
+typedef struct axis {
+    int64_t in, out;     /* lengths of the whole map */
+    int64_t tile, tiles; /* output positions for each tile, number of tiles */
+    int64_t window;      /* input positions for each window */
+} axis;
+
+typedef struct stage {
+    zn_segment segment;
+    zn_graph *graph;
+    zn_node *input, *output;
+    zn_exec *exec;
+    axis y, x;
+    double flops;  /* of one window */
+    size_t bytes;  /* estimate */
+    float *result; /* whole output map; NULL when the exec's own output is the whole map */
+} stage;
+
+struct zn_runner {
+    zn_runner_options options;
+    zn_graph *whole; /* the network at full size, for analysis (and execution when nothing is cut) */
+    zn_shape input_shape, output_shape;
+    stage stages[ZN_MAX_SEGMENTS];
+    int count;
+    float *input; /* whole input map when the first stage is tiled */
+    double flops, total, done;
+    char plan[1024];
+    zn_runner_row *rows;
+    int row_count, row_capacity;
+};
+
+static bool tiled(const stage *st) { return st->y.tiles * st->x.tiles > 1; }
+static size_t map_bytes(zn_shape s) { return sizeof(float) * (size_t)zn_shape_count(s); }
+
+static size_t free_memory(void)
+{
+    const long pages = sysconf(_SC_AVPHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    return pages > 0 && size > 0 ? (size_t)pages * (size_t)size : (size_t)1 << 30;
+}
+
+/* ---- windows ---- */
+
+static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Input positions per output position (at least 1): windows must start at a multiple of it. */
+static int64_t stride_of(const axis *a) { return a->in > a->out ? a->in / a->out : 1; }
+
+/* What tile t of an axis needs: [*lo,*hi) of the input, aligned and inside the map. */
+static zn_status tile_needs(const zn_graph *g, const zn_segment *s, const axis *a, int64_t t, int64_t *lo, int64_t *hi)
+{
+    *lo = t * a->tile;
+    *hi = min64(*lo + a->tile, a->out);
+    ZN_TRY(zn_segment_reach(g, s, lo, hi));
+    const int64_t stride = stride_of(a);
+    *lo = *lo < 0 ? 0 : *lo / stride * stride;
+    *hi = *hi > a->in ? a->in : (*hi + stride - 1) / stride * stride;
+    return ZN_OK;
+}
+
+static zn_status axis_plan(const zn_graph *g, const zn_segment *s, int dim, int64_t tile, axis *a)
+{
+    *a = (axis){ .in = s->from->shape.dim[dim], .out = s->to->shape.dim[dim] };
+    a->tile = tile <= 0 || tile > a->out ? a->out : tile;
+    a->tiles = (a->out + a->tile - 1) / a->tile;
+    if (a->tiles == 1) {
+        a->window = a->in;
+        return ZN_OK;
+    }
+    for (int64_t t = 0; t < a->tiles; t++) {
+        int64_t lo, hi;
+        ZN_TRY(tile_needs(g, s, a, t, &lo, &hi));
+        a->window = hi - lo > a->window ? hi - lo : a->window;
+    }
+    return ZN_OK;
+}
+
+/* Builds the graph of one stage for windows of a tile of `tile` output positions (0: whole). */
+static zn_status stage_build(zn_runner *r, const zn_segment *s, int64_t tile, stage *st)
+{
+    *st = (stage){ .segment = *s };
+    ZN_TRY(axis_plan(r->whole, s, 1, tile, &st->y));
+    ZN_TRY(axis_plan(r->whole, s, 2, tile, &st->x));
+    zn_shape shape = s->from->shape;
+    shape.dim[1] = st->y.window;
+    shape.dim[2] = st->x.window;
+    st->graph = zn_graph_extract(r->whole, s->from, s->to, shape, &st->input, &st->output);
+    ZN_TRY(zn_graph_status(st->graph));
+    zn_graph_fuse(st->graph, &st->output, 1);
+    return ZN_OK;
+}
+
+static zn_status stage_measure(const zn_runner *r, stage *st)
+{
+    size_t prepared;
+    ZN_TRY(zn_exec_estimate(st->graph, &st->output, 1, r->options.math, zn_pool_threads(r->options.pool), &st->bytes,
+                            &prepared));
+    if (tiled(st))
+        st->bytes += map_bytes(st->segment.from->shape) + map_bytes(st->segment.to->shape);
+    return ZN_OK;
+}
+
+static void stage_clear(stage *st)
+{
+    zn_exec_free(st->exec);
+    zn_graph_free(st->graph);
+    zn_free(st->result);
+    *st = (stage){ 0 };
+}
+
+/* ---- planning ---- */
+
+/* Image pixels per position of a node's map. */
+static double pixels_per(const zn_runner *r, const zn_node *n)
+{
+    const int64_t image = r->input_shape.dim[1] > r->output_shape.dim[1] ? r->input_shape.dim[1] : r->output_shape.dim[1];
+    return (double)image / (double)n->shape.dim[1];
+}
+
+/* Chooses a tile for one segment: the given one, or the largest that fits the budget. */
+static zn_status stage_choose(zn_runner *r, const zn_segment *s, size_t budget, stage *st)
+{
+    static const int64_t sides[] = { 0, 4096, 2048, 1024, 768, 512, 384, 256, 192, 128, 64 };
+    const int choices = sizeof sides / sizeof *sides;
+    const double pixels = pixels_per(r, s->to);
+    const bool fixed = r->options.tile > 0;
+    for (int i = 0; i < choices; i++) {
+        const int64_t side = s->global ? 0 : fixed ? r->options.tile : sides[i];
+        int64_t tile = (int64_t)((double)side / pixels);
+        if (side && tile < 1)
+            tile = 1;
+        zn_status status = stage_build(r, s, tile, st);
+        if (status == ZN_OK)
+            status = stage_measure(r, st);
+        const bool last = i == choices - 1 || s->global || fixed;
+        if (status == ZN_OK && (last || st->bytes <= budget))
+            return ZN_OK;
+        stage_clear(st);
+        ZN_TRY(status);
+    }
+    return ZN_OK;
+}
+
+static zn_status plan_whole(zn_runner *r, zn_node *input, zn_node *output, size_t budget, bool *fits)
+{
+    const zn_segment s = { input, output, true };
+    ZN_TRY(stage_build(r, &s, 0, &r->stages[0]));
+    ZN_TRY(stage_measure(r, &r->stages[0]));
+    *fits = r->options.tile == ZN_TILE_OFF || (r->options.tile == ZN_TILE_AUTO && r->stages[0].bytes <= budget);
+    if (*fits)
+        r->count = 1;
+    else
+        stage_clear(&r->stages[0]);
+    return ZN_OK;
+}
+
+static zn_status plan_tiles(zn_runner *r, zn_node *input, zn_node *output, size_t budget)
+{
+    zn_segment segments[ZN_MAX_SEGMENTS];
+    int count;
+    ZN_TRY(zn_segments_find(r->whole, input, output, segments, &count));
+    for (int i = 0; i < count; i++) {
+        r->count = i + 1;
+        ZN_TRY(stage_choose(r, &segments[i], budget, &r->stages[i]));
+    }
+    return ZN_OK;
+}
+
+static zn_status stage_start(const zn_runner *r, stage *st)
+{
+    const zn_exec_options options = { .pool = r->options.pool, .math = r->options.math, .profile = r->options.profile };
+    return st->exec ? ZN_OK : zn_exec_new(st->graph, &st->output, 1, &options, &st->exec);
+}
+
+/* A whole network is made ready once; of several stages only two at a time have memory, so those wait until they run. */
+static zn_status prepare(zn_runner *r)
+{
+    for (int i = 0; i < r->count; i++) {
+        stage *st = &r->stages[i];
+        for (int k = 0; k < zn_graph_count(st->graph); k++) {
+            const zn_node *n = zn_graph_at(st->graph, k);
+            st->flops += n->op->flops ? n->op->flops(n) : 0;
+        }
+        r->total += st->flops * (double)(st->y.tiles * st->x.tiles);
+    }
+    if (r->count == 1 && !tiled(&r->stages[0]))
+        return stage_start(r, &r->stages[0]);
+    return zn_alloc_for("the input map", map_bytes(r->input_shape), (void **)&r->input);
+}
+
+static void describe(zn_runner *r)
+{
+    int used = 0;
+    const int size = (int)sizeof r->plan;
+    for (int i = 0; i < r->count && used < size; i++) {
+        const stage *st = &r->stages[i];
+        used += snprintf(r->plan + used, (size_t)(size - used), "%s%s..%s: ", i ? "\n" : "", st->segment.from->name,
+                         st->segment.to->name);
+        if (used < size && !tiled(st))
+            used += snprintf(r->plan + used, (size_t)(size - used), "whole %lldx%lld", (long long)st->x.out,
+                             (long long)st->y.out);
+        else if (used < size)
+            used += snprintf(r->plan + used, (size_t)(size - used), "%lldx%lld tiles of %lldx%lld, windows of %lldx%lld",
+                             (long long)st->x.tiles, (long long)st->y.tiles, (long long)st->x.tile, (long long)st->y.tile,
+                             (long long)st->x.window, (long long)st->y.window);
+        if (used < size)
+            used += snprintf(r->plan + used, (size_t)(size - used), ", %.1f MiB", (double)st->bytes / 1048576.0);
+    }
+}
+
+zn_status zn_runner_new(const zn_model *model, zn_part part, zn_shape input, const zn_runner_options *options,
+                        zn_runner **out)
+{
+    *out = NULL;
+    zn_runner *r = zn_calloc(1, sizeof *r);
+    if (!r)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a runner");
+    r->options = *options;
+    zn_node *first, *last;
+    zn_status status;
+    ZN_TRY_DONE(zn_model_graph(model, part, input, &r->whole, &first, &last));
+    r->input_shape = first->shape;
+    r->output_shape = last->shape;
+    for (int i = 0; i < zn_graph_count(r->whole); i++) {
+        const zn_node *n = zn_graph_at(r->whole, i);
+        r->flops += n->op == &zn_op_conv ? n->op->flops(n) : 0;
+    }
+    const size_t budget = options->memory ? options->memory : free_memory() / 2;
+    bool fits;
+    ZN_TRY_DONE(plan_whole(r, first, last, budget, &fits));
+    if (!fits)
+        ZN_TRY_DONE(plan_tiles(r, first, last, budget));
+    ZN_TRY_DONE(prepare(r));
+    describe(r);
+    *out = r;
+    return ZN_OK;
+done:
+    zn_runner_free(r);
+    return status;
+}
+
+void zn_runner_free(zn_runner *r)
+{
+    if (!r)
+        return;
+    for (int i = 0; i < ZN_MAX_SEGMENTS; i++)
+        stage_clear(&r->stages[i]);
+    zn_graph_free(r->whole);
+    zn_free(r->input);
+    zn_free(r->rows);
+    zn_free(r);
+}
+
+float *zn_runner_input(zn_runner *r) { return r->input ? r->input : r->stages[0].input->data; }
+static const float *stage_result(const stage *st) { return st->result ? st->result : st->output->data; }
+const float *zn_runner_output(const zn_runner *r) { return stage_result(&r->stages[r->count - 1]); }
+zn_shape zn_runner_input_shape(const zn_runner *r) { return r->input_shape; }
+zn_shape zn_runner_output_shape(const zn_runner *r) { return r->output_shape; }
+const char *zn_runner_plan(const zn_runner *r) { return r->plan; }
+double zn_runner_flops(const zn_runner *r) { return r->flops; }
+
+void zn_runner_clear_rows(zn_runner *r) { r->row_count = 0; }
+
+int zn_runner_rows(const zn_runner *r, const zn_runner_row **rows)
+{
+    *rows = r->rows;
+    return r->row_count;
+}
+
+/* ---- running ---- */
+
+/* Copies a rectangle of `h` x `w` positions of c floats between two maps of given row lengths. */
+static void copy_map(float *to, int64_t to_width, const float *from, int64_t from_width, int64_t h, int64_t w, int64_t c)
+{
+    for (int64_t y = 0; y < h; y++)
+        memcpy(to + y * to_width * c, from + y * from_width * c, sizeof(float) * (size_t)(w * c));
+}
+
+static zn_status add_rows(zn_runner *r, const stage *st)
+{
+    for (int i = 0; i < zn_exec_rows(st->exec); i++) {
+        const zn_exec_row row = zn_exec_row_at(st->exec, i);
+        int k = 0;
+        while (k < r->row_count && (strcmp(r->rows[k].name, row.node->name) || strcmp(r->rows[k].kernel, row.kernel)))
+            k++;
+        if (k == r->row_count) {
+            if (k == r->row_capacity) {
+                const int capacity = k ? 2 * k : 64;
+                zn_runner_row *more = zn_realloc(r->rows, sizeof *more * (size_t)capacity);
+                if (!more)
+                    return ZN_FAIL(ZN_ENOMEM, "out of memory for the profile");
+                r->rows = more;
+                r->row_capacity = capacity;
+            }
+            r->rows[r->row_count++] = (zn_runner_row){ .name = row.node->name, .kernel = row.kernel };
+        }
+        r->rows[k].ms += row.ms;
+        r->rows[k].flops += row.flops;
+        r->rows[k].flops_done += row.flops_done;
+        r->rows[k].bytes += row.bytes;
+    }
+    return ZN_OK;
+}
+
+static zn_status run_window(zn_runner *r, stage *st)
+{
+    ZN_TRY(zn_exec_run(st->exec));
+    ZN_TRY(zn_exec_check_finite(st->exec));
+    r->done += st->flops;
+    if (r->options.profile)
+        ZN_TRY(add_rows(r, st));
+    if (r->options.progress && r->options.progress(r->options.user, r->done / r->total))
+        return ZN_FAIL(ZN_ECANCELLED, "cancelled");
+    return ZN_OK;
+}
+
+/* First input position of tile t's window, and the output position that corresponds to it. */
+static zn_status window_at(const zn_runner *r, const stage *st, const axis *a, int64_t t, int64_t *in, int64_t *out)
+{
+    int64_t lo, hi;
+    ZN_TRY(tile_needs(r->whole, &st->segment, a, t, &lo, &hi));
+    *in = lo + a->window > a->in ? a->in - a->window : lo;
+    *out = *in * a->out / a->in;
+    return ZN_OK;
+}
+
+static void stage_stop(stage *st)
+{
+    zn_exec_free(st->exec);
+    zn_free(st->result);
+    st->exec = NULL;
+    st->result = NULL;
+}
+
+static zn_status run_tiles(zn_runner *r, stage *st, const float *map)
+{
+    const int64_t cin = st->input->shape.dim[3], cout = st->output->shape.dim[3];
+    const int64_t out_width = st->output->shape.dim[2];
+    for (int64_t ty = 0; ty < st->y.tiles; ty++)
+        for (int64_t tx = 0; tx < st->x.tiles; tx++) {
+            int64_t iy, ix, oy, ox;
+            ZN_TRY(window_at(r, st, &st->y, ty, &iy, &oy));
+            ZN_TRY(window_at(r, st, &st->x, tx, &ix, &ox));
+            copy_map(st->input->data, st->x.window, map + (iy * st->x.in + ix) * cin, st->x.in, st->y.window, st->x.window,
+                     cin);
+            ZN_TRY(run_window(r, st));
+            const int64_t y = ty * st->y.tile, x = tx * st->x.tile;
+            copy_map(st->result + (y * st->x.out + x) * cout, st->x.out,
+                     st->output->data + ((y - oy) * out_width + (x - ox)) * cout, out_width,
+                     min64(st->y.tile, st->y.out - y), min64(st->x.tile, st->x.out - x), cout);
+        }
+    return ZN_OK;
+}
+
+zn_status zn_runner_run(zn_runner *r)
+{
+    const float *map = zn_runner_input(r);
+    r->done = 0;
+    for (int i = 0; i < r->count; i++) {
+        stage *st = &r->stages[i];
+        ZN_TRY(stage_start(r, st));
+        if (tiled(st)) {
+            if (!st->result)
+                ZN_TRY(zn_alloc_for("a feature map", map_bytes(st->segment.to->shape), (void **)&st->result));
+            ZN_TRY(run_tiles(r, st, map));
+        } else {
+            if (st->input->data != map)
+                memcpy(st->input->data, map, map_bytes(st->input->shape));
+            ZN_TRY(run_window(r, st));
+        }
+        if (i > 0)
+            stage_stop(&r->stages[i - 1]); /* its map has been read */
+        map = stage_result(st);
+    }
+    return ZN_OK;
+}
