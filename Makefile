@@ -1,0 +1,45 @@
+# Everyday commands; `make help` lists them. The build itself is described in CMakeLists.txt.
+PREFIX  ?= /usr/local
+DESTDIR ?=
+BUILD   ?= build
+SECONDS ?= 600
+JOBS    ?= $(shell nproc)
+ZENITH   = $(BUILD)/cli/zenith
+
+.PHONY: build demo test install fuzz nightly bench peers format clean help
+
+build: ## the library and the program, in build/
+	@scripts/deps.sh build
+	@cmake -S . -B $(BUILD) -G Ninja $(CMAKE_ARGS) > /dev/null
+	@cmake --build $(BUILD) -j $(JOBS)
+
+demo: build ## the bundled picture through encoder and decoder, with times and quality
+	@scripts/demo.sh $(ZENITH)
+
+test: ## everything that has to hold (scripts/test.sh names the stages)
+	@JOBS=$(JOBS) scripts/test.sh
+
+install: build ## into PREFIX (/usr/local), below DESTDIR if given
+	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix $(PREFIX)
+
+fuzz: ## every reader against damaged files, SECONDS=600 each
+	@scripts/deps.sh build test
+	@scripts/fuzz.sh $(SECONDS)
+
+nightly: ## the long checks: fuzzing, thread checker on everything, valgrind
+	@scripts/nightly.sh
+
+bench: build ## time of every part and precision on this machine
+	@bench/speed $(ZENITH)
+
+peers: build ## the same network in other engines (downloads them; see bench/peers --help)
+	@bench/peers
+
+format: ## lay out every C file by .clang-format
+	@scripts/format.sh
+
+clean: ## remove everything that was built
+	@rm -rf build build-clang build-asan build-tsan build-x86 build-fuzz
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12

@@ -1,0 +1,82 @@
+#!/bin/sh
+# Installs what building and testing need, on Debian and Ubuntu. Asks the system first: when everything is there nothing
+# is downloaded and no rights are needed.
+#
+#     scripts/deps.sh build               compiler, build tools, image libraries
+#     scripts/deps.sh build test          and test libraries, clang, cross compiler, emulator
+#     scripts/deps.sh build test nightly  and valgrind
+set -eu
+
+missing=
+
+# need PACKAGE COMMAND...: the package is wanted unless the command succeeds
+need() {
+    package=$1
+    shift
+    "$@" >/dev/null 2>&1 || missing="$missing $package"
+}
+# Distribution compilers look for their parts by name; an absent part comes back as the bare name.
+clang_has() { [ -e "$(clang --print-file-name="$1")" ]; }
+library() { pkg-config --exists "$1"; }
+
+build() {
+    need gcc command -v gcc
+    need libc6-dev test -e /usr/include/stdio.h
+    need make command -v make
+    need cmake command -v cmake
+    need ninja-build command -v ninja
+    need pkg-config command -v pkg-config
+    need libpng-dev library libpng
+    need libjpeg62-turbo-dev library libjpeg
+    need libwebp-dev library libwebp
+    need liblcms2-dev library lcms2
+}
+
+test_group() {
+    need libcmocka-dev library cmocka
+    need g++ command -v g++
+    need clang command -v clang
+    need clang-format command -v clang-format
+    need libclang-rt-14-dev clang_has "libclang_rt.fuzzer-$(uname -m).a"
+    need llvm command -v llvm-symbolizer
+    if [ "$(uname -m)" = aarch64 ]; then
+        need gcc-x86-64-linux-gnu command -v x86_64-linux-gnu-gcc
+        need libc6-dev-amd64-cross test -e /usr/x86_64-linux-gnu/include/stdio.h
+        need qemu-user command -v qemu-x86_64
+    fi
+}
+
+nightly() { need valgrind command -v valgrind; }
+
+for group in "$@"; do
+    case $group in
+    build) build ;;
+    test) test_group ;;
+    nightly) nightly ;;
+    *) echo "usage: scripts/deps.sh [build] [test] [nightly]" >&2 && exit 2 ;;
+    esac
+done
+[ -n "$missing" ] || exit 0
+
+if ! command -v apt-get >/dev/null; then
+    echo "scripts/deps.sh: please install what Debian calls$missing; this system has no apt-get." >&2
+    exit 1
+fi
+as_root=
+if [ "$(id -u)" != 0 ]; then
+    as_root=sudo
+    if ! command -v sudo >/dev/null; then
+        echo "scripts/deps.sh: please run as root: apt-get install$missing" >&2
+        exit 1
+    fi
+fi
+echo "installing$missing"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# shellcheck disable=SC2086  # both are lists of words
+if ! { $as_root apt-get update -q && DEBIAN_FRONTEND=noninteractive $as_root apt-get install -q -y \
+    --no-install-recommends $missing; } >"$log" 2>&1; then
+    tail -5 "$log" >&2
+    echo "scripts/deps.sh: apt-get could not install$missing; is the network reachable?" >&2
+    exit 1
+fi

@@ -1,0 +1,11 @@
+#!/bin/sh
+# Formats every C file, or with --check says which are not formatted.
+set -eu
+cd "$(dirname "$0")/.."
+files=$(find include src cli tests bench examples \( -name '*.c' -o -name '*.h' \) | LC_ALL=C sort)
+if [ "${1:-}" = --check ]; then
+    # shellcheck disable=SC2086  # a list of files
+    exec clang-format --dry-run --Werror $files
+fi
+# shellcheck disable=SC2086
+exec clang-format -i $files

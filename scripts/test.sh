@@ -1,0 +1,160 @@
+#!/usr/bin/env bash
+# Everything that has to hold, stage by stage; `make test` and continuous integration run this.
+#
+#     scripts/test.sh              all stages
+#     scripts/test.sh asan fuzz    only these
+#
+# A stage writes its log under build/test-logs. A failed stage shows the end of its log, the others still run. The last
+# line is always "N passed, N failed, N skipped", counted over all stages.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit
+
+logs=build/test-logs
+jobs=${JOBS:-$(nproc)}
+fuzz_seconds=${FUZZ_SECONDS:-60}
+shared=${ZENITH_SHARED:-../shared}
+cross=x86_64-linux-gnu
+all=(format release demo golden clang asan tsan x86 fuzz)
+
+passed=0 failed=0 skipped=0
+mkdir -p "$logs"
+
+# A stage tells what happened in lines of the form "result passed|failed|skipped N"; ctest's own summary counts too.
+result() { echo "result $1 $2"; }
+
+# configure_and_build FOLDER [cmake arguments]
+configure_and_build() {
+    local folder=$1
+    shift
+    cmake -S . -B "$folder" -G Ninja "$@" && cmake --build "$folder" -j "$jobs"
+}
+
+# run_ctest FOLDER SECONDS [ctest arguments]
+run_ctest() {
+    local folder=$1 limit=$2
+    shift 2
+    ctest --test-dir "$folder" --output-on-failure --no-tests=error --timeout "$limit" -j "$jobs" "$@"
+}
+
+stage_format() { scripts/format.sh --check && result passed 1; }
+
+stage_release() {
+    configure_and_build build -DZENITH_TESTS=ON && run_ctest build 300
+}
+
+stage_demo() {
+    rm -f build/demo.png
+    scripts/demo.sh && test -s build/demo.png && result passed 1
+}
+
+# Reference data made elsewhere: every file has weights, inputs and expected outputs.
+stage_golden() {
+    local checker file count=0 status=0
+    checker=$(find build -name check-golden -type f -perm -u+x | head -1)
+    [ -n "$checker" ] || { echo "check-golden was not built" && return 1; }
+    for file in tests/golden/*.safetensors tests/golden/*/*.safetensors "$shared"/golden/taesd/*.safetensors; do
+        [ -e "$file" ] || continue
+        count=$((count + 1))
+        echo "== $file"
+        if ZENITH_MODELS="$shared/data/weights" "$checker" "$file"; then
+            result passed 1
+        else
+            result failed 1
+            status=1
+        fi
+    done
+    [ $count -gt 0 ] || { echo "there are no golden files" && return 1; }
+    [ -d "$shared/golden/taesd" ] || result skipped 1
+    return $status
+}
+
+stage_clang() {
+    configure_and_build build-clang -DCMAKE_C_COMPILER=clang -DZENITH_TESTS=ON && result passed 1
+}
+
+sanitized() {
+    local name=$1
+    shift
+    configure_and_build "build-$name" -DZENITH_TESTS=ON -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g" "$@"
+}
+
+stage_asan() {
+    sanitized asan -DZENITH_SANITIZE=address,undefined || return
+    ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 run_ctest build-asan 600
+}
+
+# Address randomisation is off because the sanitizer's memory map cannot cope with every kernel's.
+thread_checker() {
+    sanitized tsan -DZENITH_SANITIZE=thread || return
+    TSAN_OPTIONS=halt_on_error=1 setarch "$(uname -m)" -R ctest --test-dir build-tsan --output-on-failure \
+        --no-tests=error "$@"
+}
+stage_tsan() { thread_checker --timeout 600 -L threads; }
+stage_tsan_all() { thread_checker --timeout 7200; }
+
+# Memory that is used before it is written, which the sanitizers do not see.
+stage_valgrind() {
+    valgrind --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite build/cli/zenith reconstruct \
+        assets/demo.png --model random:taesd --threads 2 -o build/valgrind.png && result passed 1
+}
+
+# The AVX2 kernels, built by a cross compiler and run by an emulator; on x86-64 itself the release stage has run them.
+stage_x86() {
+    if [ "$(uname -m)" = x86_64 ]; then
+        echo "this is an x86-64 machine: the release stage ran these kernels"
+        result skipped 1
+        return 0
+    fi
+    configure_and_build build-x86 -DCMAKE_TOOLCHAIN_FILE="cmake/$cross.cmake" -DZENITH_IMAGES=OFF -DZENITH_TESTS=ON &&
+        run_ctest build-x86 900 -R '^(kernels|ops)[.]'
+}
+
+stage_fuzz() { scripts/fuzz.sh "$fuzz_seconds"; }
+
+# Adds up a log; prints "passed failed skipped".
+count() {
+    awk '
+        /^result passed /  { passed += $3 }
+        /^result failed /  { failed += $3 }
+        /^result skipped / { skipped += $3 }
+        /\*\*\*Skipped/    { passed -= 1; skipped += 1 }
+        /tests passed, [0-9]+ tests failed out of [0-9]+/ {
+            match($0, /[0-9]+ tests failed out of [0-9]+/)
+            split(substr($0, RSTART, RLENGTH), word, " ")
+            passed += word[6] - word[1]
+            failed += word[1]
+        }
+        END { print passed + 0, failed + 0, skipped + 0 }' "$1"
+}
+
+# Runs one stage and prints its line.
+run_stage() {
+    local name=$1 log=$logs/$1.log begin=$SECONDS ok=1 p f s
+    "stage_$name" >"$log" 2>&1 || ok=0
+    read -r p f s < <(count "$log")
+    if [ $((p + f + s)) = 0 ]; then
+        [ $ok = 0 ] || echo "the stage ran no test" >>"$log"
+        f=1
+    elif [ $ok = 0 ] && [ "$f" = 0 ]; then
+        f=1
+    fi
+    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+    printf '%-8s %4d s  %4d passed %3d failed %3d skipped\n' "$name" $((SECONDS - begin)) "$p" "$f" "$s"
+    [ "$f" = 0 ] && return
+    tail -n 40 "$log" | sed 's/^/    | /'
+    echo "stage $name FAILED; its whole log is $log"
+    return 1
+}
+
+scripts/deps.sh build test || exit 1
+[ $# -gt 0 ] || set -- "${all[@]}"
+for name in "$@"; do
+    declare -F "stage_$name" >/dev/null || { echo "scripts/test.sh: no stage '$name'; there are: ${all[*]}" >&2 && exit 2; }
+done
+begin=$SECONDS
+for name in "$@"; do
+    run_stage "$name"
+done
+echo "$((SECONDS - begin)) s in all"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed = 0 ]
