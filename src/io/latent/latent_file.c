@@ -1,0 +1,187 @@
+/* The public functions of latent.h, and what both kinds of file have in common: the facts beside the numbers. A file
+ * may say anything, so each fact is checked by itself and then against the others. docs/latent-format.md is the format.
+ */
+#include "io/latent/latent_file.h"
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "base/file.h"
+#include "io/image/format.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+zn_status zn_latent_alloc(const char *name, int64_t width, int64_t height, int64_t channels, zn_latent **out)
+{
+    *out = NULL;
+    if (width < 1 || height < 1 || channels < 1)
+        return ZN_FAIL(ZN_EINVALID, "%s: a latent cannot be %lldx%lld with %lld channels", name, (long long)width,
+                       (long long)height, (long long)channels);
+    if (width > ZN_LATENT_MAX_SIDE || height > ZN_LATENT_MAX_SIDE || channels > ZN_LATENT_MAX_CHANNELS)
+        return ZN_FAIL(ZN_ELIMIT, "%s: a latent of %lldx%lld with %lld channels; the limit is %dx%d with %d", name,
+                       (long long)width, (long long)height, (long long)channels, ZN_LATENT_MAX_SIDE, ZN_LATENT_MAX_SIDE,
+                       ZN_LATENT_MAX_CHANNELS);
+    zn_latent *z = zn_calloc(1, sizeof *z);
+    if (!z)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a latent");
+    void *data;
+    const zn_status status = zn_alloc_for("a latent", (size_t)(width * height * channels) * sizeof(float), &data);
+    if (status != ZN_OK) {
+        zn_free(z);
+        return status;
+    }
+    z->width = (int)width;
+    z->height = (int)height;
+    z->channels = (int)channels;
+    z->data = data;
+    *out = z;
+    return ZN_OK;
+}
+
+zn_status zn_latent_new(int width, int height, int channels, zn_latent **out)
+{
+    ZN_TRY(zn_latent_alloc("new latent", width, height, channels, out));
+    memset((*out)->data, 0, (size_t)width * (size_t)height * (size_t)channels * sizeof(float));
+    return ZN_OK;
+}
+
+void zn_latent_free(zn_latent *latent)
+{
+    if (latent)
+        zn_free(latent->data);
+    zn_free(latent);
+}
+
+/* A decimal number from 1 to 2^31-1; 0 for anything else. */
+static int number(const char *text)
+{
+    int64_t value = 0;
+    if (!*text)
+        return 0;
+    for (; *text; text++) {
+        if (!isdigit((unsigned char)*text))
+            return 0;
+        value = value * 10 + (*text - '0');
+        if (value > INT_MAX)
+            return 0;
+    }
+    return (int)value;
+}
+
+zn_status zn_latent_set_fact(zn_latent *z, const char *name, const char *key, const char *value)
+{
+    if (!strcmp(key, "model")) {
+        if (strlen(value) >= sizeof z->model)
+            return ZN_FAIL(ZN_EFORMAT, "%s: the model's name is longer than %zu bytes", name, sizeof z->model - 1);
+        memset(z->model, 0, sizeof z->model);
+        memcpy(z->model, value, strlen(value));
+        return ZN_OK;
+    }
+    int version = 0;
+    int *fact = !strcmp(key, "version")        ? &version
+                : !strcmp(key, "image_width")  ? &z->image_width
+                : !strcmp(key, "image_height") ? &z->image_height
+                : !strcmp(key, "downscale")    ? &z->downscale
+                                               : NULL;
+    if (!fact)
+        return ZN_OK;
+    *fact = number(value);
+    if (!*fact)
+        return ZN_FAIL(ZN_EFORMAT, "%s: %s is '%.32s', not a number", name, key, value);
+    if (version > ZN_LATENT_VERSION)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: latent format version %d is newer than this program, which reads up to %d",
+                       name, version, ZN_LATENT_VERSION);
+    return ZN_OK;
+}
+
+static void put_number(zn_latent_facts *facts, const char *key, int value)
+{
+    if (value <= 0)
+        return;
+    facts->key[facts->count] = key;
+    snprintf(facts->value[facts->count++], sizeof facts->value[0], "%d", value);
+}
+
+void zn_latent_get_facts(const zn_latent *z, zn_latent_facts *facts)
+{
+    *facts = (zn_latent_facts){ 0 };
+    put_number(facts, "version", ZN_LATENT_VERSION);
+    put_number(facts, "image_width", z->image_width);
+    put_number(facts, "image_height", z->image_height);
+    put_number(facts, "downscale", z->downscale);
+    if (z->model[0]) {
+        facts->key[facts->count] = "model";
+        snprintf(facts->value[facts->count++], sizeof facts->value[0], "%s", z->model);
+    }
+}
+
+zn_status zn_latent_check(const zn_latent *z, const char *name, zn_status code)
+{
+    if (!memchr(z->model, 0, sizeof z->model))
+        return ZN_FAIL(code, "%s: the model's name has no end", name);
+    for (const char *c = z->model; *c; c++)
+        if (*c < 32 || *c > 126)
+            return ZN_FAIL(code, "%s: the model's name is not printable ASCII", name);
+    if (z->image_width < 0 || z->image_height < 0 || z->downscale < 0 || !z->image_width != !z->image_height)
+        return ZN_FAIL(code, "%s: an image of %dx%d pixels at 1/%d makes no sense", name, z->image_width,
+                       z->image_height, z->downscale);
+    if (z->downscale &&
+        (z->image_width > (int64_t)z->width * z->downscale || z->image_height > (int64_t)z->height * z->downscale))
+        return ZN_FAIL(code, "%s: an image of %dx%d pixels does not come from a latent of %dx%d at 1/%d", name,
+                       z->image_width, z->image_height, z->width, z->height, z->downscale);
+    return ZN_OK;
+}
+
+zn_status zn_latent_read_bytes(const zn_source *source, zn_latent **out)
+{
+    *out = NULL;
+    const zn_image_format *picture = zn_format_of_bytes(source->bytes, source->size);
+    const int png = picture && !strcmp(picture->name, "png");
+    if (picture && !png)
+        return ZN_FAIL(ZN_EFORMAT, "%s: a %s picture, not a latent", source->name, picture->title);
+    zn_latent *z = NULL;
+    zn_status status = png ? zn_latent_png_read(source, &z) : zn_latent_tensor_read(source, &z);
+    if (status == ZN_OK)
+        status = zn_latent_check(z, source->name, ZN_EFORMAT);
+    if (status == ZN_OK)
+        *out = z;
+    else
+        zn_latent_free(z);
+    return status;
+}
+
+zn_status zn_latent_read(const char *path, zn_latent **out)
+{
+    *out = NULL;
+    zn_map map;
+    ZN_TRY(zn_map_open(&map, path));
+    const zn_source source = { map.bytes, map.size, path };
+    const zn_status status = zn_latent_read_bytes(&source, out);
+    zn_map_close(&map);
+    return status;
+}
+
+static int ends_with(const char *path, const char *lower)
+{
+    const size_t n = strlen(path), m = strlen(lower);
+    if (n < m)
+        return 0;
+    for (size_t i = 0; i < m; i++)
+        if (tolower((unsigned char)path[n - m + i]) != lower[i])
+            return 0;
+    return 1;
+}
+
+zn_status zn_latent_write(const char *path, const zn_latent *z)
+{
+    if (!z || !z->data || z->width < 1 || z->height < 1 || z->channels < 1)
+        return ZN_FAIL(ZN_EINVALID, "%s: not a valid latent to write", path);
+    ZN_TRY(zn_latent_check(z, path, ZN_EINVALID));
+    if (ends_with(path, ".png"))
+        return zn_latent_png_write(z, path);
+    if (ends_with(path, ".safetensors"))
+        return zn_latent_tensor_write(z, path);
+    return ZN_FAIL(ZN_EUNSUPPORTED, "%s: a latent's name must end in .safetensors or .png", path);
+}
