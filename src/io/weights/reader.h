@@ -1,0 +1,43 @@
+/* What the readers of weight files share: the open file and how tensors are added to it.
+ *
+ * A reader recognises a file by its first bytes and adds every tensor with zn_weights_add. Adding a format: one file
+ * with one zn_weights_reader, one line in the list in weights.c. */
+#ifndef ZN_READER_H
+#define ZN_READER_H
+
+#include "base/arena.h"
+#include "base/file.h"
+
+#include <zenith/weights.h>
+
+typedef struct zn_metadata {
+    const char *key, *value;
+} zn_metadata;
+
+struct zn_weights {
+    const char *format;
+    const char *name; /* of the file, for messages */
+    zn_map map;       /* zeroed when the bytes are the caller's */
+    const uint8_t *bytes;
+    size_t size;
+    zn_weight *items; /* in file order */
+    int64_t count, capacity;
+    const zn_weight **sorted; /* by name, for finding */
+    zn_metadata *metadata;
+    int64_t metadata_count;
+    zn_arena arena; /* names, metadata and tensors that had to be copied */
+    char *text;     /* decoded strings of a JSON header, or NULL */
+};
+
+typedef struct zn_weights_reader {
+    const char *format;
+    int (*probe)(const uint8_t *bytes, size_t size);
+    zn_status (*read)(zn_weights *w); /* bytes, size and name are set; what it adds is freed by zn_weights_close */
+} zn_weights_reader;
+
+extern const zn_weights_reader zn_safetensors_reader, zn_pytorch_reader;
+
+/* Appends a copy of the record; name and data must live as long as the file is open. */
+ZN_MUST_USE zn_status zn_weights_add(zn_weights *w, const zn_weight *item);
+
+#endif
