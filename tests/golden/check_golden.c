@@ -1,0 +1,77 @@
+/* check-golden FILE.safetensors...: compares the engine with reference results, one line for each output.
+ * Fails if an output differs, is not understood, or nothing at all was compared. */
+#include "golden.h"
+
+#include "base/alloc.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const golden_kind *const kinds[] = { &golden_taesd_real, &golden_taesd_block, &golden_taesd, NULL };
+
+static const golden_kind *kind_of(const golden *g)
+{
+    for (int i = 0; kinds[i]; i++)
+        if (kinds[i]->matches(g))
+            return kinds[i];
+    return NULL;
+}
+
+static void leftovers(golden *g)
+{
+    for (int64_t i = 0; i < zn_weights_count(g->file); i++) {
+        const char *name = zn_weights_at(g->file, i)->name;
+        if (strncmp(name, "out.", 4) == 0 && !g->compared[i]) {
+            printf("%-48s not understood  FAIL\n", name + 4);
+            g->failed++;
+        }
+    }
+}
+
+static zn_status check(golden *g)
+{
+    zn_status status = zn_weights_open(g->path, &g->file);
+    if (status != ZN_OK)
+        return status;
+    g->compared = zn_calloc((size_t)zn_weights_count(g->file) + 1, sizeof *g->compared);
+    const char *config = zn_weights_metadata(g->file, "config"), *name = zn_weights_metadata(g->file, "case");
+    if (config && zn_json_parse(&g->config_doc, config, strlen(config), "config") == ZN_OK)
+        g->config = g->config_doc.root;
+    const golden_kind *kind = g->compared ? kind_of(g) : NULL;
+    printf("%s: case %s, kind %s\n", g->path, name ? name : "(unnamed)", kind ? kind->name : "unknown");
+    if (kind)
+        status = kind->run(g);
+    if (status == ZN_OK)
+        leftovers(g);
+    zn_free(g->compared);
+    zn_json_free(&g->config_doc);
+    zn_weights_close(g->file);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    zn_pool *pool;
+    int passed = 0, failed = 0, skipped = 0;
+    if (argc < 2 || zn_pool_new(0, &pool) != ZN_OK) {
+        fprintf(stderr, "usage: check-golden FILE.safetensors...\n");
+        return 2;
+    }
+    for (int i = 1; i < argc; i++) {
+        golden g = { .path = argv[i], .pool = pool };
+        if (check(&g) != ZN_OK) {
+            printf("%s: %s  FAIL\n", argv[i], zn_error_text());
+            g.failed++;
+        }
+        if (g.passed + g.failed + g.skipped == 0) {
+            printf("%s: nothing was compared  FAIL\n", argv[i]);
+            g.failed++;
+        }
+        passed += g.passed;
+        failed += g.failed;
+        skipped += g.skipped;
+    }
+    zn_pool_free(pool);
+    printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
+    return failed || passed + skipped == 0 ? 1 : 0;
+}

@@ -1,0 +1,215 @@
+/* Reading golden files and comparing with them. */
+#include "golden.h"
+
+#include "base/alloc.h"
+#include "base/convert.h"
+#include "base/fail.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+const zn_weight *golden_find(const golden *g, const char *prefix, const char *name)
+{
+    char full[512];
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    return zn_weights_find(g->file, full);
+}
+
+bool golden_has(const golden *g, const char *prefix, const char *name) { return golden_find(g, prefix, name) != NULL; }
+
+int64_t golden_int(const golden *g, const char *key, int64_t fallback)
+{
+    int64_t value;
+    return zn_json_i64(zn_json_get(g->config, key), &value) ? value : fallback;
+}
+
+bool golden_flag(const golden *g, const char *key)
+{
+    const zn_json_node *n = zn_json_get(g->config, key);
+    return n && n->kind == ZN_JSON_BOOL && n->value.magnitude;
+}
+
+/* NCHW <-> NHWC of a rank 4 shape given in NHWC. */
+static void permute_map(const float *in, float *out, zn_shape s, bool to_file)
+{
+    const int64_t pixels = s.dim[1] * s.dim[2], c = s.dim[3];
+    for (int64_t n = 0; n < s.dim[0]; n++)
+        for (int64_t p = 0; p < pixels; p++)
+            for (int64_t k = 0; k < c; k++) {
+                const int64_t ours = (n * pixels + p) * c + k, file = (n * c + k) * pixels + p;
+                if (to_file)
+                    out[file] = in[ours];
+                else
+                    out[ours] = in[file];
+            }
+}
+
+zn_status golden_load(const golden *g, const char *prefix, const char *name, zn_shape *shape, float **data)
+{
+    const zn_weight *w = golden_find(g, prefix, name);
+    *data = NULL;
+    if (!w)
+        return ZN_FAIL(ZN_ENOTFOUND, "no tensor '%s%s'", prefix, name);
+    zn_shape s = { .rank = w->rank };
+    memcpy(s.dim, w->shape, sizeof s.dim);
+    const size_t count = (size_t)zn_shape_count(s);
+    ZN_TRY(zn_alloc_for(name, sizeof(float) * (count + 1), (void **)data));
+    zn_to_f32(*data, w->data, w->dtype, count);
+    if (s.rank == 4) {
+        s = ZN_SHAPE(s.dim[0], s.dim[2], s.dim[3], s.dim[1]);
+        float *ours;
+        ZN_TRY(zn_alloc_for(name, sizeof(float) * (count + 1), (void **)&ours));
+        permute_map(*data, ours, s, false);
+        zn_free(*data);
+        *data = ours;
+    }
+    *shape = s;
+    return ZN_OK;
+}
+
+static void mark(golden *g, const zn_weight *w)
+{
+    for (int64_t i = 0; i < zn_weights_count(g->file); i++)
+        if (zn_weights_at(g->file, i) == w)
+            g->compared[i] = true;
+}
+
+static void report(golden *g, const char *name, double worst, double relative, double tolerance, bool pass)
+{
+    printf("%-48s max abs %.3e  max rel %.3e  tolerance %.3e  %s\n", name, worst, relative, tolerance,
+           pass ? "PASS" : "FAIL");
+    pass ? g->passed++ : g->failed++;
+}
+
+static bool same_shape(const zn_weight *w, zn_shape s, int layout)
+{
+    if (w->rank != s.rank && zn_shape_count(s) != 1)
+        return false;
+    if (s.rank == 4 && layout == GOLDEN_MAP)
+        s = ZN_SHAPE(s.dim[0], s.dim[3], s.dim[1], s.dim[2]);
+    if (s.rank == 4 && layout == ZN_LAYOUT_CONV)
+        s = ZN_SHAPE(s.dim[3], s.dim[2], s.dim[0], s.dim[1]);
+    for (int i = 0; i < w->rank; i++)
+        if (w->shape[i] != s.dim[i])
+            return false;
+    return true;
+}
+
+static void to_file_order(const float *in, zn_shape s, int layout, float *out)
+{
+    if (layout == GOLDEN_MAP && s.rank == 4)
+        permute_map(in, out, s, true);
+    else
+        zn_weight_export(in, s, layout == ZN_LAYOUT_CONV ? ZN_LAYOUT_CONV : ZN_LAYOUT_PLAIN, out);
+}
+
+static zn_status compare(golden *g, const char *name, const float *values, zn_shape s, int layout, int how,
+                         const float *each)
+{
+    const zn_weight *w = golden_find(g, "out.", name);
+    if (!w)
+        return ZN_OK; /* this file does not ask for it */
+    mark(g, w);
+    if (!same_shape(w, s, layout)) {
+        printf("%-48s has another shape  FAIL\n", name);
+        g->failed++;
+        return ZN_OK;
+    }
+    const size_t count = (size_t)zn_shape_count(s);
+    float *got, *limit, *want;
+    ZN_TRY(zn_alloc_for(name, 3 * sizeof(float) * count, (void **)&got));
+    want = got + count;
+    limit = want + count;
+    to_file_order(values, s, layout, got);
+    if (each)
+        to_file_order(each, s, layout, limit);
+    zn_to_f32(want, w->data, w->dtype, count);
+    double worst = 0, scale = 0, widest = 0;
+    int64_t bad = 0;
+    for (size_t i = 0; i < count; i++)
+        if (fabs((double)want[i]) > scale)
+            scale = fabs((double)want[i]);
+    /* Forward: 1e-4 * max(1, max|ref|). Gradients: 1e-3 * max(1, max|ref|) and, since they may all be small, an RMS
+     * error of at most 1 %: a ReLU whose input is within rounding of zero may switch and move single values further. */
+    const double usual = (how == GOLDEN_FORWARD ? 1e-4 : 1e-3) * fmax(1, scale);
+    double error = 0, power = 0;
+    for (size_t i = 0; i < count; i++) {
+        const double d = fabs((double)got[i] - (double)want[i]), t = each ? (double)limit[i] : usual;
+        bad += !(d <= t); /* NaN fails */
+        worst = d <= worst ? worst : d;
+        widest = t > widest ? t : widest;
+        error += d * d;
+        power += (double)want[i] * (double)want[i];
+    }
+    const bool pass = bad == 0 && (how == GOLDEN_FORWARD || error <= 1e-4 * power);
+    report(g, name, worst, scale > 0 ? worst / scale : worst, widest, pass);
+    zn_free(got);
+    return ZN_OK;
+}
+
+zn_status golden_compare(golden *g, const char *name, const float *values, zn_shape shape, int layout, int how)
+{
+    return compare(g, name, values, shape, layout, how, NULL);
+}
+
+zn_status golden_compare_each(golden *g, const char *name, const float *values, zn_shape shape, int layout,
+                              const float *tolerance)
+{
+    return compare(g, name, values, shape, layout, GOLDEN_FORWARD, tolerance);
+}
+
+void golden_skip(golden *g, const char *name, const char *why)
+{
+    char full[512];
+    snprintf(full, sizeof full, "out.%s", name);
+    const size_t n = strlen(full);
+    for (int64_t i = 0; i < zn_weights_count(g->file); i++) {
+        const char *t = zn_weights_at(g->file, i)->name;
+        if (strncmp(t, full, n) == 0 && (t[n] == 0 || name[0] == 0) && !g->compared[i]) {
+            printf("%-48s SKIP: %s\n", t + 4, why);
+            g->compared[i] = true;
+            g->skipped++;
+        }
+    }
+}
+
+static bool search_folder(const char *folder, const char *sha256, char *path, size_t size, int depth)
+{
+    struct dirent **entries;
+    const int count = depth > 8 ? -1 : scandir(folder, &entries, NULL, alphasort);
+    bool found = false;
+    for (int i = 0; i < count; i++) {
+        char child[4096], hex[65];
+        struct stat st;
+        snprintf(child, sizeof child, "%s/%s", folder, entries[i]->d_name);
+        if (!found && entries[i]->d_name[0] != '.' && stat(child, &st) == 0) {
+            if (S_ISDIR(st.st_mode))
+                found = search_folder(child, sha256, path, size, depth + 1);
+            else if (S_ISREG(st.st_mode) && zn_file_sha256(child, hex) == ZN_OK && strcmp(hex, sha256) == 0) {
+                snprintf(path, size, "%s", child);
+                found = true;
+            }
+        }
+        free(entries[i]);
+    }
+    if (count >= 0)
+        free(entries);
+    return found;
+}
+
+void golden_find_file(const char *sha256, char *path, size_t size)
+{
+    path[0] = 0;
+    const char *list = getenv("ZENITH_MODELS");
+    while (list && *list && !path[0]) {
+        char folder[4096];
+        const size_t n = strcspn(list, ":");
+        snprintf(folder, sizeof folder, "%.*s", (int)n, list);
+        search_folder(folder, sha256, path, size, 0);
+        list += n + (list[n] == ':');
+    }
+}

@@ -1,0 +1,56 @@
+/* Golden cases: what a reference file holds, and how results are held against it.
+ *
+ * A case is a function that understands a kind of file by its content. It computes and calls golden_compare for every out.*
+ * tensor; whatever it leaves uncompared counts as a failure. To add a family: one file with a golden_kind, one line in
+ * check_golden.c. Tensors in files are NCHW / OIHW, in the engine NHWC / [kh,kw,in,out]. */
+#ifndef ZN_GOLDEN_H
+#define ZN_GOLDEN_H
+
+#include "base/json.h"
+#include "graph/exec.h"
+#include "models/model.h"
+
+typedef struct golden {
+    const char *path;
+    zn_weights *file;
+    zn_json config_doc;
+    const zn_json_node *config; /* object; may be NULL */
+    zn_pool *pool;
+    bool *compared; /* by tensor */
+    int passed, failed, skipped;
+} golden;
+
+typedef struct golden_kind {
+    const char *name;
+    bool (*matches)(const golden *g);
+    zn_status (*run)(golden *g);
+} golden_kind;
+
+extern const golden_kind golden_taesd, golden_taesd_block, golden_taesd_real;
+
+enum { GOLDEN_FORWARD, GOLDEN_GRADIENT };
+
+/* Tensor "prefix" "name", or NULL. */
+const zn_weight *golden_find(const golden *g, const char *prefix, const char *name);
+bool golden_has(const golden *g, const char *prefix, const char *name);
+
+int64_t golden_int(const golden *g, const char *key, int64_t fallback);
+bool golden_flag(const golden *g, const char *key);
+
+/* A tensor as floats in the engine's layout: rank 4 NCHW becomes NHWC. *data is the caller's (zn_free). */
+zn_status golden_load(const golden *g, const char *prefix, const char *name, zn_shape *shape, float **data);
+
+/* Compares values in the engine's layout with out.NAME and prints a line. layout tells how the file stores it:
+ * ZN_LAYOUT_CONV for weights, ZN_LAYOUT_PLAIN for maps (NCHW if rank 4). */
+enum { GOLDEN_MAP = 100 };
+zn_status golden_compare(golden *g, const char *name, const float *values, zn_shape shape, int layout, int how);
+/* As above with a tolerance for each element (same order as values); NULL: the usual one. */
+zn_status golden_compare_each(golden *g, const char *name, const float *values, zn_shape shape, int layout,
+                              const float *tolerance);
+/* Marks out.NAME and every out.NAME.* as skipped, saying why. */
+void golden_skip(golden *g, const char *name, const char *why);
+
+/* Path of a file under $ZENITH_MODELS with this SHA-256 (hex), or "" when there is none. */
+void golden_find_file(const char *sha256, char *path, size_t size);
+
+#endif
