@@ -9,6 +9,9 @@
 #define ZN_GEMM_H
 
 #include "kernels/simd/vec.h"
+#if defined(__aarch64__)
+#include "kernels/arm/gemm_neon.h"
+#endif
 
 /* What fills the registers: rows * vectors accumulators, and room for a row of the panel and the multipliers. */
 #define GEMM_NV (VEC_REGISTERS / 8)
@@ -90,9 +93,26 @@ static const gemm_kernel gemm_kernels[GEMM_NV][GEMM_MR] = { ENTRIES(1), ENTRIES(
 #undef COLUMN
 #undef ENTRIES
 
+#if defined(__aarch64__)
+static void gemm_full(const gemm_a *in, const float *b, float *c, int64_t ldc)
+{
+    static const float zero[16];
+    const float *init = zero;
+    int64_t step = 0;
+    for (int s = 0; s < in->segments; s++, init = c, step = ldc)
+        gemm_6x16_neon(in->a + s * in->segment, in->row, b + (int64_t)s * in->k * 16, in->k / 4, init, step, c, ldc);
+}
+#endif
+
 /* rows <= GEMM_MR; width a multiple of VEC_LANES, at most GEMM_NR. */
 VEC_INLINE void gemm(int rows, int width, const gemm_a *a, const float *b, float *c, int64_t ldc)
 {
+#if defined(__aarch64__)
+    if (rows == 6 && width == 16 && a->k % 4 == 0 && a->segments > 0) {
+        gemm_full(a, b, c, ldc);
+        return;
+    }
+#endif
     gemm_kernels[width / VEC_LANES - 1][rows - 1](a, b, c, ldc);
 }
 
