@@ -77,9 +77,11 @@ struct zn_op {
     double (*flops)(const zn_node *n);
     double (*flops_done)(const zn_node *n, const zn_prepare *p);
     const char *(*kernel)(const zn_node *n, const zn_prepare *p);
-    /* Optional: which of the source's positions [*lo,*hi) along H or W output positions [*lo,*hi) depend on.
-     * NULL: the same ones. */
-    void (*reach)(const zn_node *n, int64_t *lo, int64_t *hi);
+    /* Optional: which of the first source's positions [*lo,*hi) along H or W output positions [*lo,*hi) depend on, down to
+     * the last bit. NULL: the same ones. */
+    void (*reach)(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *hi);
+    /* Optional: outputs are computed in squares of this side, see kernels/conv.h. NULL: 1. */
+    int (*block)(const zn_node *n, const zn_prepare *p);
     bool global;    /* every output depends on every input position */
     /* Optional: index of the source whose memory the output may take over, or -1. */
     int (*in_place)(const zn_node *n);

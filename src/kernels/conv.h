@@ -47,6 +47,9 @@ typedef struct zn_conv_kernel {
     int64_t (*units)(const zn_conv_shape *s);        /* independent pieces of work; any split gives the same bits */
     void (*run)(const void *conv_args, zn_range units);
     double (*flops)(const zn_conv_shape *s);         /* really executed, multiply and add separately */
+    /* Optional: side of the squares of outputs that are computed together, so that their rounding depends on all inputs of
+     * the square. Squares start at the origin, or one position before it when up2. NULL: every output by itself. */
+    int (*block)(const zn_conv_shape *s);
 } zn_conv_kernel;
 
 /* Multiply and add counted separately, as if computed directly on the up-sampled map. */

@@ -104,12 +104,24 @@ static double flops_done(const zn_node *n, const zn_prepare *p)
 
 static const char *kernel_name(const zn_node *n, const zn_prepare *p) { return kernel_of(n, p)->name; }
 
-static void reach(const zn_node *n, int64_t *lo, int64_t *hi)
+static int block(const zn_node *n, const zn_prepare *p)
+{
+    const zn_conv_shape s = shape_of(n);
+    const zn_conv_kernel *k = kernel_of(n, p);
+    return k->block ? k->block(&s) : 1;
+}
+
+static int64_t floor_to(int64_t n, int64_t to) { return (n >= 0 ? n / to : -((-n + to - 1) / to)) * to; }
+
+/* Whole squares of outputs, since rounding depends on all inputs of a square; a stride of 2 reads them in pairs. */
+static void reach(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *hi)
 {
     const zn_conv_spec *k = spec_of(n);
-    const int64_t kernel = n->source[1]->shape.dim[0];
+    const int64_t kernel = n->source[1]->shape.dim[0], side = block(n, p), before = k->up2 ? 1 : 0;
+    *lo = floor_to(*lo + before, side) - before;
+    *hi = floor_to(*hi + before + side - 1, side) - before;
     *lo = *lo * k->stride - k->pad;
-    *hi = (*hi - 1) * k->stride - k->pad + kernel;
+    *hi = (*hi - 1) * k->stride - k->pad + kernel + (side > 1 ? k->stride - 1 : 0);
     if (k->up2) {
         *lo = *lo >> 1;
         *hi = (*hi + 1) >> 1;
@@ -148,7 +160,7 @@ static int in_place(const zn_node *n) { return spec_of(n)->residual ? 2 + spec_o
 
 const zn_op zn_op_conv = { .name = "conv", .shape = shape, .run = run, .gradient = gradient, .needs = needs,
                            .prepare = prepare, .flops = flops, .flops_done = flops_done, .kernel = kernel_name,
-                           .reach = reach, .in_place = in_place };
+                           .reach = reach, .block = block, .in_place = in_place };
 
 zn_node *zn_conv(zn_node *x, zn_node *w, zn_node *bias, zn_conv_spec k)
 {

@@ -38,9 +38,10 @@ static void upsample2_gradient(zn_node *n, zn_node *dy)
 {
     zn_accumulate(n->source[0], apply1(&zn_op_upsample2_grad, dy));
 }
-static void halve_reach(const zn_node *n, int64_t *lo, int64_t *hi)
+static void halve_reach(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *hi)
 {
     (void)n;
+    (void)p;
     *lo = *lo >> 1; /* rounds down, below zero too */
     *hi = (*hi + 1) >> 1;
 }

@@ -3,6 +3,7 @@
 #include "pipeline/runner.h"
 
 #include "base/alloc.h"
+#include "base/cpu.h"
 #include "base/fail.h"
 #include "ops/ops.h"
 #include "pipeline/segment.h"
@@ -11,11 +12,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* One axis of a tiled segment. Output positions are input positions * up / down. */
+/* One axis of a tiled segment. */
 typedef struct axis {
     int64_t in, out;     /* lengths of the whole map */
     int64_t tile, tiles; /* output positions for each tile, number of tiles */
     int64_t window;      /* input positions for each window */
+    int64_t alignment;   /* windows start at multiples of it */
 } axis;
 
 typedef struct stage {
@@ -55,51 +57,61 @@ static size_t free_memory(void)
 
 static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Input positions per output position (at least 1): windows must start at a multiple of it. */
-static int64_t stride_of(const axis *a) { return a->in > a->out ? a->in / a->out : 1; }
+static zn_prepare prepare_of(const zn_runner *r) { return (zn_prepare){ r->options.math, zn_cpu_flags(), true }; }
 
 /* What tile t of an axis needs: [*lo,*hi) of the input, aligned and inside the map. */
-static zn_status tile_needs(const zn_graph *g, const zn_segment *s, const axis *a, int64_t t, int64_t *lo, int64_t *hi)
+static zn_status tile_needs(const zn_runner *r, const stage *st, const axis *a, int64_t t, int64_t *lo, int64_t *hi)
 {
+    const zn_prepare p = prepare_of(r);
     *lo = t * a->tile;
     *hi = min64(*lo + a->tile, a->out);
-    ZN_TRY(zn_segment_reach(g, s, lo, hi));
-    const int64_t stride = stride_of(a);
-    *lo = *lo < 0 ? 0 : *lo / stride * stride;
-    *hi = *hi > a->in ? a->in : (*hi + stride - 1) / stride * stride;
+    ZN_TRY(zn_segment_reach(st->graph, st->input, st->output, &p, lo, hi));
+    *lo = *lo < 0 ? 0 : *lo / a->alignment * a->alignment;
+    *hi = min64(*hi, a->in);
     return ZN_OK;
 }
 
-static zn_status axis_plan(const zn_graph *g, const zn_segment *s, int dim, int64_t tile, axis *a)
+/* The graph of one stage for windows of this size, fused. */
+static zn_status stage_graph(zn_runner *r, stage *st, int64_t height, int64_t width)
 {
-    *a = (axis){ .in = s->from->shape.dim[dim], .out = s->to->shape.dim[dim] };
-    a->tile = tile <= 0 || tile > a->out ? a->out : tile;
-    a->tiles = (a->out + a->tile - 1) / a->tile;
-    if (a->tiles == 1) {
-        a->window = a->in;
-        return ZN_OK;
-    }
-    for (int64_t t = 0; t < a->tiles; t++) {
-        int64_t lo, hi;
-        ZN_TRY(tile_needs(g, s, a, t, &lo, &hi));
-        a->window = hi - lo > a->window ? hi - lo : a->window;
-    }
-    return ZN_OK;
-}
-
-/* Builds the graph of one stage for windows of a tile of `tile` output positions (0: whole). */
-static zn_status stage_build(zn_runner *r, const zn_segment *s, int64_t tile, stage *st)
-{
-    *st = (stage){ .segment = *s };
-    ZN_TRY(axis_plan(r->whole, s, 1, tile, &st->y));
-    ZN_TRY(axis_plan(r->whole, s, 2, tile, &st->x));
-    zn_shape shape = s->from->shape;
-    shape.dim[1] = st->y.window;
-    shape.dim[2] = st->x.window;
-    st->graph = zn_graph_extract(r->whole, s->from, s->to, shape, &st->input, &st->output);
+    zn_shape shape = st->segment.from->shape;
+    shape.dim[1] = height;
+    shape.dim[2] = width;
+    zn_graph_free(st->graph);
+    st->graph = zn_graph_extract(r->whole, st->segment.from, st->segment.to, shape, &st->input, &st->output);
     ZN_TRY(zn_graph_status(st->graph));
     zn_graph_fuse(st->graph, &st->output, 1);
     return ZN_OK;
+}
+
+/* All windows of an axis have one size. The last one ends at the map's end and must start at a multiple of the alignment
+ * too, so the size leaves the same remainder as the map. */
+static zn_status axis_plan(const zn_runner *r, const stage *st, int dim, int64_t tile, axis *a)
+{
+    const zn_prepare p = prepare_of(r);
+    *a = (axis){ .in = st->segment.from->shape.dim[dim], .out = st->segment.to->shape.dim[dim] };
+    a->alignment = zn_segment_alignment(st->graph, st->input, &p);
+    a->tile = tile <= 0 || tile > a->out ? a->out : tile;
+    a->tiles = (a->out + a->tile - 1) / a->tile;
+    for (int64_t t = 0; t < a->tiles && a->tiles > 1; t++) {
+        int64_t lo, hi;
+        ZN_TRY(tile_needs(r, st, a, t, &lo, &hi));
+        a->window = hi - lo > a->window ? hi - lo : a->window;
+    }
+    a->window += ((a->in - a->window) % a->alignment + a->alignment) % a->alignment;
+    if (a->tiles == 1 || a->window >= a->in)
+        *a = (axis){ .in = a->in, .out = a->out, .tile = a->out, .tiles = 1, .window = a->in, .alignment = a->alignment };
+    return ZN_OK;
+}
+
+/* Plans one stage for a tile of `tile` output positions (0: whole) and builds its graph. */
+static zn_status stage_build(zn_runner *r, const zn_segment *s, int64_t tile, stage *st)
+{
+    *st = (stage){ .segment = *s };
+    ZN_TRY(stage_graph(r, st, s->from->shape.dim[1], s->from->shape.dim[2]));
+    ZN_TRY(axis_plan(r, st, 1, tile, &st->y));
+    ZN_TRY(axis_plan(r, st, 2, tile, &st->x));
+    return tiled(st) ? stage_graph(r, st, st->y.window, st->x.window) : ZN_OK;
 }
 
 static zn_status stage_measure(const zn_runner *r, stage *st)
@@ -197,7 +209,9 @@ static zn_status prepare(zn_runner *r)
     }
     if (r->count == 1 && !tiled(&r->stages[0]))
         return stage_start(r, &r->stages[0]);
-    return zn_alloc_for("the input map", map_bytes(r->input_shape), (void **)&r->input);
+    ZN_TRY(zn_alloc_for("the input map", map_bytes(r->input_shape), (void **)&r->input));
+    memset(r->input, 0, map_bytes(r->input_shape));
+    return ZN_OK;
 }
 
 static void describe(zn_runner *r)
@@ -330,7 +344,7 @@ static zn_status run_window(zn_runner *r, stage *st)
 static zn_status window_at(const zn_runner *r, const stage *st, const axis *a, int64_t t, int64_t *in, int64_t *out)
 {
     int64_t lo, hi;
-    ZN_TRY(tile_needs(r->whole, &st->segment, a, t, &lo, &hi));
+    ZN_TRY(tile_needs(r, st, a, t, &lo, &hi));
     *in = lo + a->window > a->in ? a->in - a->window : lo;
     *out = *in * a->out / a->in;
     return ZN_OK;

@@ -93,30 +93,49 @@ typedef struct interval {
     int64_t lo, hi; /* empty when lo >= hi */
 } interval;
 
-zn_status zn_segment_reach(const zn_graph *g, const zn_segment *segment, int64_t *lo, int64_t *hi)
+zn_status zn_segment_reach(const zn_graph *g, const zn_node *input, const zn_node *output, const zn_prepare *p,
+                           int64_t *lo, int64_t *hi)
 {
     interval *need = zn_calloc((size_t)zn_graph_count(g) + 1, sizeof *need);
     if (!need)
         return ZN_FAIL(ZN_ENOMEM, "out of memory while planning tiles");
-    need[segment->to->index] = (interval){ *lo, *hi };
-    for (int i = segment->to->index; i > segment->from->index; i--) {
+    need[output->index] = (interval){ *lo, *hi };
+    for (int i = output->index; i > input->index; i--) {
         const zn_node *n = zn_graph_at(g, i);
-        interval want = need[i];
+        const interval want = need[i];
         if (want.lo >= want.hi || n->op->is_leaf)
             continue;
         for (int s = 0; s < n->source_count; s++) {
             interval *source = &need[n->source[s]->index];
             interval reached = want;
             if (n->op->reach && s == 0) /* only the first source is moved: residuals are read where they are written */
-                n->op->reach(n, &reached.lo, &reached.hi);
+                n->op->reach(n, p, &reached.lo, &reached.hi);
             if (source->lo >= source->hi)
                 *source = reached;
             source->lo = reached.lo < source->lo ? reached.lo : source->lo;
             source->hi = reached.hi > source->hi ? reached.hi : source->hi;
         }
     }
-    *lo = need[segment->from->index].lo;
-    *hi = need[segment->from->index].hi;
+    *lo = need[input->index].lo;
+    *hi = need[input->index].hi;
     zn_free(need);
     return ZN_OK;
+}
+
+static int64_t greatest_common_divisor(int64_t a, int64_t b) { return b ? greatest_common_divisor(b, a % b) : a; }
+
+int64_t zn_segment_alignment(const zn_graph *g, const zn_node *input, const zn_prepare *p)
+{
+    int64_t alignment = 1;
+    for (int i = 0; i < zn_graph_count(g); i++) {
+        const zn_node *n = zn_graph_at(g, i);
+        if (n->op->is_leaf || n->shape.rank != 4)
+            continue;
+        /* start * out / in must be a whole number and a multiple of the block */
+        const int64_t in = input->shape.dim[1], out = n->shape.dim[1], block = n->op->block ? n->op->block(n, p) : 1;
+        const int64_t shrink = in > out ? in / out : 1, grow = out > in ? out / in : 1;
+        const int64_t step = shrink * (block / greatest_common_divisor(block, grow));
+        alignment = alignment / greatest_common_divisor(alignment, step) * step;
+    }
+    return alignment;
 }

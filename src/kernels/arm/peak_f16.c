@@ -18,6 +18,7 @@ static void body(const void *args, zn_range r)
         for (int i = 0; i < SUMS; i++)
             sum[i] = vfmaq_f16(sum[i], a, b);
     volatile float keep = 0;
+#pragma GCC unroll 32
     for (int i = 0; i < SUMS; i++)
         keep = keep + (float)vgetq_lane_f16(sum[i], 0);
 }

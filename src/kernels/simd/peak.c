@@ -18,6 +18,7 @@ static void body(const void *args, zn_range r)
         for (int i = 0; i < SUMS; i++)
             sum[i] = vec_fma(sum[i], a, b);
     volatile float keep = 0; /* the sums must be wanted */
+#pragma GCC unroll 32
     for (int i = 0; i < SUMS; i++) {
         float lanes[VEC_LANES];
         vec_store(lanes, sum[i]);
