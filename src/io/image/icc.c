@@ -1,47 +1,62 @@
 /* ICC profiles through lcms2: perceptual intent with black point compensation, which for the matrix profiles of cameras
- * and displays is the plain colorimetric conversion. The lcms2 context is private to the call and uses our allocator,
- * so a hostile profile cannot reach shared state and a lack of memory is seen. */
+ * and displays is the plain colorimetric conversion.
+ *
+ * lcms2 does not survive a failed allocation everywhere, and a hostile profile can ask for much. So its context is
+ * private to one picture and lives in an arena: an allocation that cannot be met, or that goes beyond a limit, jumps
+ * out of the library, and freeing the arena frees all it had. The jump is armed only while a transform is being made.
+ */
 #include "io/image/icc.h"
 
 #include "base/alloc.h"
+#include "base/arena.h"
 #include "base/fail.h"
 
 #include <lcms2.h>
 #include <lcms2_plugin.h>
+#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum { MEMORY_LIMIT = 64 << 20, HEAD = 16 };
+
 struct zn_icc {
+    zn_arena arena;
+    size_t used;
     cmsContext context;
     cmsHTRANSFORM transform;
-    int no_memory;
+    jmp_buf escape;
+    int armed;
     int bits, channels;
     void *widened; /* a row of RGB, when a grey raster carries an RGB profile */
 };
 
+/* A block remembers its size in front, for lcms_realloc. */
 static void *lcms_malloc(cmsContext context, cmsUInt32Number size)
 {
-    void *block = zn_alloc(size);
     zn_icc *icc = cmsGetContextUserData(context);
-    if (!block && icc)
-        icc->no_memory = 1;
-    return block;
+    char *block = icc->used + size > MEMORY_LIMIT ? NULL : zn_arena_alloc(&icc->arena, HEAD + (size_t)size);
+    if (!block) {
+        if (icc->armed)
+            longjmp(icc->escape, 1);
+        return NULL;
+    }
+    icc->used += HEAD + size;
+    memcpy(block, &size, sizeof size);
+    return block + HEAD;
 }
 
 static void *lcms_realloc(cmsContext context, void *block, cmsUInt32Number size)
 {
-    void *bigger = zn_realloc(block, size);
-    zn_icc *icc = cmsGetContextUserData(context);
-    if (!bigger && icc)
-        icc->no_memory = 1;
+    void *bigger = lcms_malloc(context, size);
+    cmsUInt32Number old = 0;
+    if (block)
+        memcpy(&old, (char *)block - HEAD, sizeof old);
+    if (bigger && block)
+        memcpy(bigger, block, old < size ? old : size);
     return bigger;
 }
 
-static void lcms_free(cmsContext context, void *block)
-{
-    (void)context;
-    zn_free(block);
-}
+static void lcms_free(cmsContext context, void *block) { (void)context, (void)block; }
 
 static cmsContext new_context(zn_icc *icc)
 {
@@ -51,7 +66,8 @@ static cmsContext new_context(zn_icc *icc)
         .FreePtr = lcms_free,
         .ReallocPtr = lcms_realloc,
     };
-    return cmsCreateContext(&memory, icc);
+    /* The context itself fits in the arena's first block, so its making, during which no jump is allowed, succeeds. */
+    return zn_arena_alloc(&icc->arena, 1) ? cmsCreateContext(&memory, icc) : NULL;
 }
 
 /* The lcms2 description of the raster's samples under this profile; 0 if the profile is for something else. */
@@ -112,24 +128,29 @@ static void make_transform(zn_icc *icc, const zn_raster *r)
     cmsHPROFILE srgb = profile ? cmsCreate_sRGBProfileTHR(icc->context) : NULL;
     int widen = 0;
     const cmsUInt32Number from = srgb ? input_format(r, profile, &widen) : 0;
-    if (from) {
-        const cmsUInt32Number to = COLORSPACE_SH(PT_RGB) | CHANNELS_SH(3) | BYTES_SH(r->bits / 8);
-        icc->transform = cmsCreateTransformTHR(icc->context, profile, from, srgb, to, INTENT_PERCEPTUAL,
-                                               cmsFLAGS_BLACKPOINTCOMPENSATION);
-    }
-    if (srgb)
-        cmsCloseProfile(srgb);
-    if (profile)
-        cmsCloseProfile(profile);
-    const int grey = from && T_COLORSPACE(from) == PT_GRAY;
-    if (icc->transform && r->ink == ZN_INK_NONE && changes_nothing(icc, grey)) {
-        cmsDeleteTransform(icc->transform);
+    if (!from)
+        return;
+    const cmsUInt32Number to = COLORSPACE_SH(PT_RGB) | CHANNELS_SH(3) | BYTES_SH(r->bits / 8);
+    /* At 16 bits lcms2 would replace the profile by a coarse table, off by several 8-bit steps in places. */
+    const cmsUInt32Number flags = cmsFLAGS_BLACKPOINTCOMPENSATION | (r->bits == 16 ? cmsFLAGS_NOOPTIMIZE : 0);
+    icc->transform = cmsCreateTransformTHR(icc->context, profile, from, srgb, to, INTENT_PERCEPTUAL, flags);
+    if (!icc->transform)
+        return;
+    if (r->ink == ZN_INK_NONE && changes_nothing(icc, T_COLORSPACE(from) == PT_GRAY))
         icc->transform = NULL;
+    else if (widen)
+        icc->widened = zn_arena_alloc(&icc->arena, (size_t)r->width * 3 * (size_t)(r->bits / 8));
+}
+
+static void try_transform(zn_icc *icc, const zn_raster *r)
+{
+    if (setjmp(icc->escape)) {
+        icc->transform = NULL;
+    } else {
+        icc->armed = 1;
+        make_transform(icc, r);
     }
-    if (icc->transform && widen) {
-        icc->widened = zn_alloc((size_t)r->width * 3 * (size_t)(r->bits / 8));
-        icc->no_memory |= !icc->widened;
-    }
+    icc->armed = 0;
 }
 
 zn_status zn_icc_open(const zn_raster *raster, zn_icc **out)
@@ -144,28 +165,25 @@ zn_status zn_icc_open(const zn_raster *raster, zn_icc **out)
     icc->channels = raster->channels;
     icc->context = new_context(icc);
     if (icc->context)
-        make_transform(icc, raster);
-    if (!icc->context || icc->no_memory) {
+        try_transform(icc, raster);
+    const int no_memory = icc->arena.failed;
+    if (no_memory || !icc->transform) {
         zn_icc_close(icc);
-        return ZN_FAIL(ZN_ENOMEM, "out of memory for a colour profile of %zu bytes", raster->icc_size);
-    }
-    if (!icc->transform) {
-        zn_icc_close(icc);
-        return ZN_OK;
+        return no_memory ? ZN_FAIL(ZN_ENOMEM, "out of memory for a colour profile of %zu bytes", raster->icc_size)
+                         : ZN_OK;
     }
     *out = icc;
     return ZN_OK;
 }
 
+/* The transform and the profiles are memory of the arena and nothing else. */
 void zn_icc_close(zn_icc *icc)
 {
     if (!icc)
         return;
-    if (icc->transform)
-        cmsDeleteTransform(icc->transform);
     if (icc->context)
         cmsDeleteContext(icc->context);
-    zn_free(icc->widened);
+    zn_arena_free(&icc->arena);
     zn_free(icc);
 }
 

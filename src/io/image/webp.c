@@ -42,7 +42,7 @@ static zn_status fail_read(const zn_source *s, VP8StatusCode code)
     case VP8_STATUS_NOT_ENOUGH_DATA:
         return ZN_FAIL(ZN_EFORMAT, "%s: damaged WebP: the file ends early, at byte %zu", s->name, s->size);
     default:
-        return ZN_FAIL(ZN_EFORMAT, "%s: damaged WebP", s->name);
+        return ZN_FAIL(ZN_EFORMAT, "%s: damaged WebP: invalid bits", s->name);
     }
 }
 

@@ -1,0 +1,73 @@
+/* Pictures for the tests, made with the libraries directly, so that what the readers are given does not come from the
+ * code under test. Everything here stops the test on failure. */
+#ifndef IMAGE_MAKE_H
+#define IMAGE_MAKE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <zenith/image.h>
+
+typedef struct blob {
+    uint8_t *data;
+    size_t size;
+} blob;
+
+void blob_add(blob *b, const void *data, size_t size);
+void blob_free(blob *b);
+
+/* A PNG of the given colour type and depth; rows are packed as in the file, 16-bit samples big-endian. */
+typedef struct png_spec {
+    int width, height, type, depth, interlaced;
+    const uint8_t *rows;
+    size_t row_bytes;
+    const uint8_t *palette; /* RGB triples */
+    int palette_size;
+    const uint8_t *alpha; /* of palette entries */
+    int alpha_size;
+    int key; /* with has_key: the transparent sample of grey and RGB, the same in each channel */
+    int has_key;
+    double gamma;
+    blob icc, exif;
+    int exif_last; /* after the pixels */
+    int text;      /* adds tEXt and zTXt */
+} png_spec;
+blob make_png(const png_spec *spec);
+
+typedef struct jpeg_spec {
+    int width, height, channels;
+    const uint8_t *samples;
+    int quality, progressive, sampling; /* sampling 2: 4:2:0 */
+    int ycck, no_adobe, restart, arithmetic;
+    blob icc, exif;
+    int icc_part; /* bytes in one marker; 0: as many as fit */
+} jpeg_spec;
+blob make_jpeg(const jpeg_spec *spec);
+
+/* RGB (3) or RGBA (4) samples. */
+blob make_webp(int width, int height, int channels, const uint8_t *samples, int lossless);
+/* The same picture in an extended file with these chunks; frames > 0 makes it an animation. */
+blob extend_webp(const blob *plain, int width, int height, int alpha, const blob *icc, const blob *exif, int frames);
+
+/* An EXIF block (without "Exif\0\0") that asks for this orientation. */
+blob make_exif(int orientation, int big_endian);
+
+/* A smooth pattern with all channels different; c is 0..2. */
+uint8_t pattern(int x, int y, int c);
+void fill_pattern(uint8_t *rgb, int width, int height);
+
+/* Reading that must work, and reading that must fail with this code and this word in the sentence. */
+zn_image *must_read(const blob *b, const zn_image_read_options *options);
+void must_fail(const blob *b, const zn_image_read_options *options, zn_status code, const char *word);
+
+/* The 8-bit or 16-bit sample of channel c. */
+int at(const zn_image *image, int x, int y, int c);
+
+#endif

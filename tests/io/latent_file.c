@@ -1,0 +1,409 @@
+/* Latent files: exact round trips, files of other programs, broken facts, memory that runs out. */
+#include "image_make.h"
+
+#include "base/alloc.h"
+#include "io/latent/latent_file.h"
+
+#include <math.h>
+#include <png.h>
+#include <unistd.h>
+#include <zenith/latent.h>
+
+static char file[2][64]; /* .safetensors and .png */
+
+static int make_names(void **state)
+{
+    (void)state;
+    snprintf(file[0], sizeof file[0], "/tmp/zenith-latent-%d.safetensors", (int)getpid());
+    snprintf(file[1], sizeof file[1], "/tmp/zenith-latent-%d.PNG", (int)getpid());
+    return 0;
+}
+
+static int remove_files(void **state)
+{
+    (void)state;
+    unlink(file[0]);
+    unlink(file[1]);
+    return 0;
+}
+
+static zn_latent *latent(int width, int height, int channels)
+{
+    zn_latent *z;
+    assert_int_equal(zn_latent_new(width, height, channels, &z), ZN_OK);
+    for (int i = 0; i < width * height * channels; i++) {
+        assert_true(z->data[i] == 0);
+        z->data[i] = (float)(i * 7919 % 1201 - 600) / 199.0f; /* a little beyond [-3,3] */
+    }
+    return z;
+}
+
+static void facts(zn_latent *z, int w, int h, int downscale, const char *model)
+{
+    z->image_width = w;
+    z->image_height = h;
+    z->downscale = downscale;
+    snprintf(z->model, sizeof z->model, "%s", model);
+}
+
+static void same_facts(const zn_latent *a, const zn_latent *b)
+{
+    assert_int_equal(a->width, b->width);
+    assert_int_equal(a->height, b->height);
+    assert_int_equal(a->channels, b->channels);
+    assert_int_equal(a->image_width, b->image_width);
+    assert_int_equal(a->image_height, b->image_height);
+    assert_int_equal(a->downscale, b->downscale);
+    assert_string_equal(a->model, b->model);
+}
+
+static void tensors_are_exact(void **state)
+{
+    (void)state;
+    static const int shapes[][3] = { { 1, 1, 1 }, { 5, 3, 4 }, { 2, 9, 16 }, { 7, 1, 3 }, { 1, 4, 129 } };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        zn_latent *z = latent(shapes[i][0], shapes[i][1], shapes[i][2]), *back;
+        if (i % 2)
+            facts(z, shapes[i][0] * 8 - 3, shapes[i][1] * 8, 8, "taesd \"quoted\" \\ /");
+        z->data[0] = -0.0f;
+        assert_int_equal(zn_latent_write(file[0], z), ZN_OK);
+        assert_int_equal(zn_latent_read(file[0], &back), ZN_OK);
+        same_facts(z, back);
+        assert_memory_equal(z->data, back->data,
+                            (size_t)z->width * (size_t)z->height * (size_t)z->channels * sizeof(float));
+        zn_latent_free(z);
+        zn_latent_free(back);
+    }
+}
+
+/* NaN and infinity are kept: what they mean is the decoder's to say. */
+static void strange_numbers(void **state)
+{
+    (void)state;
+    zn_latent *z = latent(3, 2, 4), *back;
+    z->data[5] = NAN;
+    z->data[6] = INFINITY;
+    assert_int_equal(zn_latent_write(file[0], z), ZN_OK);
+    assert_int_equal(zn_latent_read(file[0], &back), ZN_OK);
+    assert_true(isnan(back->data[5]) && isinf(back->data[6]) && back->data[7] == z->data[7]);
+    zn_latent_free(back);
+    assert_int_equal(zn_latent_write(file[1], z), ZN_ENUMERIC);
+    assert_non_null(strstr(zn_error_text(), "column 1, row 0"));
+    assert_int_equal(access(file[1], F_OK), -1);
+    zn_latent_free(z);
+}
+
+static void pictures(void **state)
+{
+    (void)state;
+    zn_latent *z = latent(9, 6, 4), *back;
+    facts(z, 65, 48, 8, "taef2");
+    assert_int_equal(zn_latent_write(file[1], z), ZN_OK);
+    assert_int_equal(zn_latent_read(file[1], &back), ZN_OK);
+    same_facts(z, back);
+    for (int i = 0; i < 9 * 6 * 4; i++) {
+        const double v = z->data[i] / 6.0 + 0.5, clamped = v < 0 ? 0 : v > 1 ? 1 : v;
+        assert_true(fabs(back->data[i] - (floor(255 * clamped + 0.5) / 255 - 0.5) * 6) < 1e-5);
+    }
+    zn_latent *again;
+    assert_int_equal(zn_latent_write(file[1], back), ZN_OK); /* what a PNG holds it holds exactly */
+    assert_int_equal(zn_latent_read(file[1], &again), ZN_OK);
+    assert_memory_equal(back->data, again->data, 9 * 6 * 4 * sizeof(float));
+    zn_latent_free(z);
+    zn_latent_free(back);
+    zn_latent_free(again);
+    z = latent(2, 2, 16);
+    assert_int_equal(zn_latent_write(file[1], z), ZN_EUNSUPPORTED);
+    assert_non_null(strstr(zn_error_text(), "16 channels"));
+    zn_latent_free(z);
+}
+
+static zn_status read_blob(const blob *b, zn_latent **out)
+{
+    return zn_latent_read_bytes(&(zn_source){ b->data, b->size, "test.file" }, out);
+}
+
+static void expect(const blob *b, zn_status code, const char *word)
+{
+    zn_latent *z = (zn_latent *)1;
+    const zn_status status = read_blob(b, &z);
+    if (status != code || !strstr(zn_error_text(), word) || !strstr(zn_error_text(), "test.file"))
+        fail_msg("status %d, wanted %d; text '%s', wanted '%s'", status, code, zn_error_text(), word);
+    assert_null(z);
+}
+
+/* RGBA pictures of other programs: alpha, gamma, profile and orientation are not acted on. */
+static void foreign_pictures(void **state)
+{
+    (void)state;
+    uint8_t rgba[3 * 2 * 8];
+    for (int i = 0; i < 48; i++)
+        rgba[i] = (uint8_t)(i * 5);
+    png_spec spec = { .width = 3,
+                      .height = 2,
+                      .type = PNG_COLOR_TYPE_RGB_ALPHA,
+                      .depth = 8,
+                      .rows = rgba,
+                      .row_bytes = 12,
+                      .gamma = 1,
+                      .exif = make_exif(6, 0),
+                      .text = 1,
+                      .interlaced = 1 };
+    blob b = make_png(&spec);
+    zn_latent *z;
+    assert_int_equal(read_blob(&b, &z), ZN_OK);
+    assert_int_equal(z->width, 3);
+    assert_int_equal(z->image_width, 0);
+    assert_int_equal(z->downscale, 0);
+    assert_string_equal(z->model, "");
+    for (int i = 0; i < 24; i++)
+        assert_true(fabs(z->data[i] - (rgba[i] / 255.0 - 0.5) * 6) < 1e-6);
+    zn_latent_free(z);
+    blob_free(&b);
+    spec.depth = 16, spec.row_bytes = 24;
+    b = make_png(&spec);
+    assert_int_equal(read_blob(&b, &z), ZN_OK);
+    for (int i = 0; i < 24; i++)
+        assert_true(fabs(z->data[i] - ((rgba[2 * i] * 256 + rgba[2 * i + 1]) / 65535.0 - 0.5) * 6) < 1e-6);
+    zn_latent_free(z);
+    blob_free(&b);
+    spec.depth = 8, spec.type = PNG_COLOR_TYPE_RGB, spec.row_bytes = 9;
+    b = make_png(&spec);
+    expect(&b, ZN_EFORMAT, "a picture of 3 channels");
+    blob_free(&b);
+    b = make_jpeg(&(jpeg_spec){ 4, 4, 3, rgba, .quality = 90 });
+    expect(&b, ZN_EFORMAT, "JPEG picture");
+    blob_free(&b);
+    blob_free(&spec.exif);
+}
+
+/* A safetensors file from its header and data. */
+static blob tensors(const char *header, const void *data, size_t size)
+{
+    blob b = { 0 };
+    const uint64_t length = strlen(header);
+    blob_add(&b, &length, 8);
+    blob_add(&b, header, length);
+    blob_add(&b, data, size);
+    return b;
+}
+
+static void foreign_tensors(void **state)
+{
+    (void)state;
+    static const float f32[12] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 };
+    static const uint16_t bf16[6] = { 0x3f80, 0x4000, 0x4040, 0x4080, 0x40a0, 0x40c0 };
+    blob b = tensors("{\"x\":{\"dtype\":\"F32\",\"shape\":[2,2,3],\"data_offsets\":[0,48]}}", f32, 48);
+    zn_latent *z;
+    assert_int_equal(read_blob(&b, &z), ZN_OK);
+    assert_int_equal(z->width, 3);
+    assert_int_equal(z->height, 2);
+    assert_int_equal(z->channels, 2);
+    for (int y = 0; y < 2; y++)
+        for (int x = 0; x < 3; x++)
+            for (int c = 0; c < 2; c++)
+                assert_true(z->data[(y * 3 + x) * 2 + c] == f32[c * 6 + y * 3 + x]);
+    zn_latent_free(z);
+    blob_free(&b);
+    /* another format's metadata means nothing here; a tensor of another rank beside it is no question */
+    b = tensors("{\"__metadata__\":{\"format\":\"pt\",\"image_width\":\"huge\"},"
+                "\"samples\":{\"dtype\":\"BF16\",\"shape\":[1,1,2,3],\"data_offsets\":[0,12]},"
+                "\"scale\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[12,16]}}",
+                (uint8_t[16]){ 0 }, 16);
+    memcpy(b.data + b.size - 16, bf16, 12);
+    assert_int_equal(read_blob(&b, &z), ZN_OK);
+    for (int i = 0; i < 6; i++)
+        assert_true(z->data[i] == (float)(i + 1));
+    assert_int_equal(z->image_width, 0);
+    zn_latent_free(z);
+    blob_free(&b);
+}
+
+static void broken_tensors(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *header;
+        zn_status code;
+        const char *word;
+    } cases[] = {
+        { "{}", ZN_EFORMAT, "no tensor" },
+        { "{\"latent\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]}}", ZN_EFORMAT, "no tensor" },
+        { "{\"latent\":{\"dtype\":\"I32\",\"shape\":[1,2,2],\"data_offsets\":[0,16]}}", ZN_EFORMAT, "I32" },
+        { "{\"latent\":{\"dtype\":\"F32\",\"shape\":[2,1,2,1],\"data_offsets\":[0,16]}}", ZN_EUNSUPPORTED,
+          "batch of 2" },
+        { "{\"latent\":{\"dtype\":\"F32\",\"shape\":[1,0,2,1],\"data_offsets\":[0,0]},"
+          "\"pad\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]}}",
+          ZN_EFORMAT, "empty" },
+        { "{\"a\":{\"dtype\":\"F16\",\"shape\":[1,2,2],\"data_offsets\":[0,8]},"
+          "\"b\":{\"dtype\":\"F16\",\"shape\":[1,2,2],\"data_offsets\":[8,16]}}",
+          ZN_EFORMAT, "'a' and 'b'" },
+        { "{\"latent\":{\"dtype\":\"F32\",\"shape\":[1,2,200],\"data_offsets\":[0,1600]}}", ZN_EFORMAT, "latent" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        blob b = tensors(cases[i].header, "0123456789abcdef", 16);
+        expect(&b, cases[i].code, cases[i].word);
+        blob_free(&b);
+    }
+    blob long_side =
+        tensors("{\"latent\":{\"dtype\":\"F8_E4M3\",\"shape\":[1,1,65537],\"data_offsets\":[0,65537]}}", "", 0);
+    uint8_t *zeros = calloc(1, 65537);
+    blob_add(&long_side, zeros, 65537);
+    expect(&long_side, ZN_ELIMIT, "65537x1");
+    free(zeros);
+    blob_free(&long_side);
+    expect(&(blob){ (uint8_t *)"nonsense", 8 }, ZN_EFORMAT, "neither");
+    expect(&(blob){ (uint8_t *)"", 0 }, ZN_EFORMAT, "empty");
+}
+
+/* Facts as the metadata of a 2x2 latent of four channels, in both kinds of file. */
+static const struct {
+    const char *key, *value;
+    zn_status code;
+    const char *word;
+} bad_facts[] = {
+    { "version", "2", ZN_EUNSUPPORTED, "version 2" },
+    { "version", "one", ZN_EFORMAT, "'one'" },
+    { "image_width", "0", ZN_EFORMAT, "image_width" },
+    { "image_width", "-5", ZN_EFORMAT, "image_width" },
+    { "image_width", "", ZN_EFORMAT, "image_width" },
+    { "image_width", "16 ", ZN_EFORMAT, "image_width" },
+    { "image_width", "99999999999999999999", ZN_EFORMAT, "image_width" },
+    { "image_width", "17", ZN_EFORMAT, "17x16" },
+    { "image_height", "17", ZN_EFORMAT, "16x17" },
+    { "downscale", "7", ZN_EFORMAT, "1/7" },
+    { "downscale", "8x", ZN_EFORMAT, "downscale" },
+    { "model", "a name of more than sixty-three bytes, which is more than fits in", ZN_EFORMAT, "longer" },
+    { "model", "tab\there", ZN_EFORMAT, "printable" },
+};
+
+static const char *names[] = { "version", "image_width", "image_height", "downscale", "model" };
+static const char *values[] = { "1", "16", "16", "8", "taesd" };
+
+static blob tensor_with(const char *key, const char *value, const char *without)
+{
+    char header[1024] = "{\"__metadata__\":{\"format\":\"zenith-latent\"";
+    for (int i = 0; i < 5; i++) {
+        char escaped[128] = "", *to = escaped;
+        for (const char *from = !strcmp(key, names[i]) ? value : values[i]; *from; from++)
+            to += sprintf(to, *from < 32 ? "\\u%04x" : "%c", *from);
+        if (strcmp(names[i], without))
+            sprintf(header + strlen(header), ",\"%s\":\"%s\"", names[i], escaped);
+    }
+    strcat(header, "},\"latent\":{\"dtype\":\"F32\",\"shape\":[1,4,2,2],\"data_offsets\":[0,64]}}");
+    static const float zeros[16];
+    return tensors(header, zeros, sizeof zeros);
+}
+
+static void put_bytes(png_structp png, png_bytep data, size_t size) { blob_add(png_get_io_ptr(png), data, size); }
+static void put_nothing(png_structp png) { (void)png; }
+
+static blob picture_with(const char *key, const char *value, const char *without)
+{
+    blob b = { 0 };
+    uint8_t row[8] = { 0 };
+    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
+    png_infop info = png_create_info_struct(png);
+    png_set_write_fn(png, &b, put_bytes, put_nothing);
+    png_set_IHDR(png, info, 2, 2, 8, PNG_COLOR_TYPE_RGB_ALPHA, 0, 0, 0);
+    for (int i = 0; i < 5; i++) {
+        char name[64], text[128];
+        snprintf(name, sizeof name, "zenith:%s", names[i]);
+        snprintf(text, sizeof text, "%s", !strcmp(key, names[i]) ? value : values[i]);
+        png_text entry = {
+            .compression = PNG_TEXT_COMPRESSION_NONE, .key = name, .text = text, .text_length = strlen(text)
+        };
+        if (strcmp(names[i], without))
+            png_set_text(png, info, &entry, 1);
+    }
+    png_write_info(png, info);
+    png_write_row(png, row);
+    png_write_row(png, row);
+    png_write_end(png, info);
+    png_destroy_write_struct(&png, &info);
+    return b;
+}
+
+static void broken_facts(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 2; kind++) {
+        blob (*with)(const char *, const char *, const char *) = kind ? picture_with : tensor_with;
+        for (size_t i = 0; i < sizeof bad_facts / sizeof *bad_facts; i++) {
+            blob b = with(bad_facts[i].key, bad_facts[i].value, "");
+            expect(&b, bad_facts[i].code, bad_facts[i].word);
+            blob_free(&b);
+        }
+        blob half = with("", "", "image_width");
+        expect(&half, ZN_EFORMAT, "0x16");
+        blob_free(&half);
+        blob good = with("", "", "version");
+        zn_latent *z;
+        assert_int_equal(read_blob(&good, &z), ZN_OK);
+        assert_int_equal(z->image_width, 16);
+        assert_string_equal(z->model, "taesd");
+        zn_latent_free(z);
+        blob_free(&good);
+    }
+}
+
+static void refused_latents(void **state)
+{
+    (void)state;
+    zn_latent *z = (zn_latent *)1;
+    assert_int_equal(zn_latent_new(0, 1, 1, &z), ZN_EINVALID);
+    assert_null(z);
+    assert_int_equal(zn_latent_new(1, 1, -1, &z), ZN_EINVALID);
+    assert_int_equal(zn_latent_new(65537, 1, 1, &z), ZN_ELIMIT);
+    zn_latent_free(NULL);
+    z = latent(2, 2, 4);
+    assert_int_equal(zn_latent_write("latent.bin", z), ZN_EUNSUPPORTED);
+    assert_non_null(strstr(zn_error_text(), ".safetensors"));
+    memset(z->model, 'x', sizeof z->model);
+    assert_int_equal(zn_latent_write(file[0], z), ZN_EINVALID);
+    facts(z, 17, 16, 8, "m");
+    assert_int_equal(zn_latent_write(file[0], z), ZN_EINVALID);
+    facts(z, 16, 0, 8, "m");
+    assert_int_equal(zn_latent_write(file[0], z), ZN_EINVALID);
+    assert_int_equal(zn_latent_read("/nonexistent/latent.png", &(zn_latent *){ NULL }), ZN_ENOTFOUND);
+    zn_latent_free(z);
+}
+
+static void memory_runs_out(void **state)
+{
+    (void)state;
+    zn_latent *z = latent(5, 4, 4), *back;
+    facts(z, 40, 32, 8, "taesd");
+    for (int kind = 0; kind < 2; kind++) {
+        unlink(file[kind]);
+        zn_status status = ZN_ENOMEM;
+        for (int nth = 1; status != ZN_OK; nth++) {
+            zn_alloc_fail_at(nth);
+            status = zn_latent_write(file[kind], z);
+            zn_alloc_fail_at(0);
+            assert_true(status == ZN_OK || status == ZN_ENOMEM);
+            assert_int_equal(access(file[kind], F_OK), status == ZN_OK ? 0 : -1);
+        }
+        status = ZN_ENOMEM;
+        for (int nth = 1; status != ZN_OK; nth++) {
+            zn_alloc_fail_at(nth);
+            status = zn_latent_read(file[kind], &back);
+            zn_alloc_fail_at(0);
+            assert_true(status == ZN_OK || status == ZN_ENOMEM);
+            assert_true((back != NULL) == (status == ZN_OK));
+        }
+        same_facts(z, back);
+        zn_latent_free(back);
+    }
+    zn_latent_free(z);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tensors_are_exact), cmocka_unit_test(strange_numbers), cmocka_unit_test(pictures),
+        cmocka_unit_test(foreign_pictures),  cmocka_unit_test(foreign_tensors), cmocka_unit_test(broken_tensors),
+        cmocka_unit_test(broken_facts),      cmocka_unit_test(refused_latents), cmocka_unit_test(memory_runs_out),
+    };
+    return cmocka_run_group_tests(tests, make_names, remove_files);
+}
