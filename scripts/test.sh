@@ -47,24 +47,19 @@ stage_demo() {
     scripts/demo.sh && test -s build/demo.png && result passed 1
 }
 
-# Reference data made elsewhere: every file has weights, inputs and expected outputs.
+# Reference data that is kept outside the tree, real weights with it; tests/golden is run by ctest.
 stage_golden() {
-    local checker file count=0 status=0
-    checker=$(find build -name check-golden -type f -perm -u+x | head -1)
-    [ -n "$checker" ] || { echo "check-golden was not built" && return 1; }
-    for file in tests/golden/*.safetensors tests/golden/*/*.safetensors "$shared"/golden/taesd/*.safetensors; do
-        [ -e "$file" ] || continue
-        count=$((count + 1))
-        echo "== $file"
-        if ZENITH_MODELS="$shared/data/weights" "$checker" "$file"; then
-            result passed 1
-        else
-            result failed 1
-            status=1
-        fi
-    done
-    [ $count -gt 0 ] || { echo "there are no golden files" && return 1; }
-    [ -d "$shared/golden/taesd" ] || result skipped 1
+    if [ ! -d "$shared/golden/taesd" ]; then
+        echo "there is no $shared/golden/taesd"
+        result skipped 1
+        return 0
+    fi
+    local text status p f s
+    text=$(ZENITH_MODELS="$shared/data/weights" build/check-golden "$shared"/golden/taesd/*.safetensors)
+    status=$?
+    echo "$text"
+    read -r p _ f _ s _ <<<"${text##*$'\n'}"
+    result passed "$p" && result failed "$f" && result skipped "$s"
     return $status
 }
 
@@ -106,7 +101,7 @@ stage_x86() {
         return 0
     fi
     configure_and_build build-x86 -DCMAKE_TOOLCHAIN_FILE="cmake/$cross.cmake" -DZENITH_IMAGES=OFF -DZENITH_TESTS=ON &&
-        run_ctest build-x86 900 -R '^(kernels|ops)[.]'
+        run_ctest build-x86 900 -R '^(kernels|ops)'
 }
 
 stage_fuzz() { scripts/fuzz.sh "$fuzz_seconds"; }
