@@ -1,0 +1,37 @@
+/* What the three image targets share: read, look at every byte of the result, hold the limit. */
+#ifndef FUZZ_IMAGE_H
+#define FUZZ_IMAGE_H
+
+#include "io/image/format.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <zenith/image.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* -1 (leave out of the corpus) for bytes of another format. */
+static inline int fuzz_image(const char *name, const uint8_t *data, size_t size)
+{
+    enum { MAX_PIXELS = 1 << 16 };
+    const zn_image_format *format = zn_format_of_bytes(data, size);
+    if (!format || strcmp(format->name, name))
+        return -1;
+    const zn_image_read_options options = { .background = { 10, 20, 30 }, .max_pixels = MAX_PIXELS };
+    zn_image *image = NULL;
+    const zn_status status = zn_image_read_memory(data, size, &options, &image);
+    if ((status == ZN_OK) != (image != NULL) || !zn_error_text()[0])
+        abort();
+    if (!image)
+        return 0;
+    if (image->width < 1 || image->height < 1 || (int64_t)image->width * image->height > MAX_PIXELS ||
+        (image->bits != 8 && image->bits != 16))
+        abort();
+    zn_image_difference d; /* reads all of it */
+    if (zn_image_compare(image, image, &d) != ZN_OK || d.max_difference != 0)
+        abort();
+    zn_image_free(image);
+    return 0;
+}
+
+#endif

@@ -1,0 +1,35 @@
+/* Latent files of both kinds: every number is looked at, and the facts that were read can be written and read again. */
+#include "fuzz_crc.h"
+#include "io/latent/latent_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    zn_latent *z = NULL;
+    const zn_status status = zn_latent_read_bytes(&(zn_source){ data, size, "fuzz" }, &z);
+    if ((status == ZN_OK) != (z != NULL))
+        abort();
+    if (!z)
+        return 0;
+    if (zn_latent_check(z, "fuzz", ZN_EFORMAT) != ZN_OK)
+        abort();
+    const size_t count = (size_t)z->width * (size_t)z->height * (size_t)z->channels;
+    volatile float sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum = sum + z->data[i];
+    zn_latent_facts facts;
+    zn_latent_get_facts(z, &facts);
+    zn_latent copy = { .width = z->width, .height = z->height, .channels = z->channels };
+    for (int i = 0; i < facts.count; i++)
+        if (zn_latent_set_fact(&copy, "fuzz", facts.key[i], facts.value[i]) != ZN_OK)
+            abort();
+    if (copy.image_width != z->image_width || copy.image_height != z->image_height || copy.downscale != z->downscale ||
+        strcmp(copy.model, z->model))
+        abort();
+    zn_latent_free(z);
+    return 0;
+}
