@@ -7,6 +7,7 @@
 #include "io/image/format.h"
 #include "io/image/pixels.h"
 
+#include <stdio.h>
 #include <string.h>
 
 zn_status zn_image_alloc(int64_t width, int64_t height, int bits, zn_image **out)
@@ -133,6 +134,14 @@ zn_status zn_image_write_memory(const char *name, const zn_image *image, const z
     return ZN_OK;
 }
 
+/* Encoders do not know which file they write for. */
+static zn_status name_file(const char *path, zn_status status)
+{
+    char text[512];
+    snprintf(text, sizeof text, "%s", zn_error_text());
+    return ZN_FAIL(status, "%s: %s", path, text);
+}
+
 zn_status zn_image_write(const char *path, const zn_image *image, const zn_image_write_options *options)
 {
     const zn_image_format *format = zn_format_of_path(path);
@@ -142,8 +151,7 @@ zn_status zn_image_write(const char *path, const zn_image *image, const zn_image
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s: this build cannot write %s", path, format->title);
     zn_bytes out = { 0 };
     zn_status status = encode(format, image, options, &out);
-    if (status == ZN_OK)
-        status = zn_file_write(path, out.data, out.size);
+    status = status == ZN_OK ? zn_file_write(path, out.data, out.size) : name_file(path, status);
     zn_bytes_free(&out);
     return status;
 }

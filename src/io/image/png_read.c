@@ -1,6 +1,7 @@
 /* PNG reader. libpng reports errors by longjmp: everything it may have to leave behind is in a struct that the frame
- * below setjmp owns, so a jump loses nothing. The header is checked here before libpng sees the file, because the size
- * it claims decides about memory. Compressed text is skipped unread and profiles have a size limit: no bombs. */
+ * below setjmp owns, so a jump loses nothing. The header and the lengths of all chunks are checked here before libpng
+ * sees the file, because it takes memory for what they claim. Compressed text is skipped unread and profiles have a
+ * size limit: no bombs. */
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "io/image/exif.h"
@@ -22,7 +23,6 @@ typedef struct reader {
     png_structp png;
     png_infop info;
     int no_memory;
-    zn_status status; /* of our own functions, when they fail inside the reader */
     char message[128];
 } reader;
 
@@ -84,6 +84,24 @@ static zn_status check_header(const zn_source *s, int64_t max_pixels)
         return ZN_FAIL(ZN_EFORMAT, "%s: damaged PNG: %zu bytes cannot hold %lldx%lld pixels", s->name, s->size,
                        (long long)width, (long long)height);
     return ZN_OK;
+}
+
+/* libpng takes memory for what a chunk claims before it looks whether the file is that long.
+ * length (4) | name (4) | data | checksum (4) */
+static zn_status check_chunks(const zn_source *s)
+{
+    size_t at = 8;
+    while (s->size - at >= 12) {
+        const size_t length = big32(s->bytes + at);
+        if (length > s->size - at - 12)
+            return ZN_FAIL(ZN_EFORMAT, "%s: damaged PNG: the file ends early, in the chunk '%.4s' at byte %zu", s->name,
+                           (const char *)s->bytes + at + 4, at);
+        if (!memcmp(s->bytes + at + 4, "IEND", 4))
+            return ZN_OK;
+        at += 12 + length;
+    }
+    return ZN_FAIL(ZN_EFORMAT, "%s: damaged PNG: the file ends early, at byte %zu without an IEND chunk", s->name,
+                   s->size);
 }
 
 /* Chunks nobody here needs are not even unpacked. */
@@ -164,6 +182,7 @@ static zn_status decode(reader *r)
 static zn_status read_png(reader *r, int64_t max_pixels)
 {
     ZN_TRY(check_header(r->source, max_pixels));
+    ZN_TRY(check_chunks(r->source));
     zn_status status;
     r->png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, r, on_error, on_warning, r, take_memory, give_memory);
     r->info = r->png ? png_create_info_struct(r->png) : NULL;
