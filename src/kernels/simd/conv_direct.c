@@ -89,9 +89,12 @@ static void stretch(const zn_conv_args *a, const zn_conv_shape *s, int n, int oy
     const int up = s->up2 ? 2 : 1, y = oy * s->stride - s->pad, x = ox * s->stride - s->pad;
     const int first = y < 0 ? least(-y, s->kh) : 0, end = least(s->kh, (int64_t)s->h * up - y);
     const int cols = (count - 1) * s->stride + s->kw, k = s->kw * s->cin, cout_p = VEC_ROUND(s->cout);
-    gemm_a in = { .row = (int64_t)s->stride * s->cin, .segments = end > first ? end - first : 0, .k = k };
+    gemm_args in = { .c = scratch,
+                     .row = (int64_t)s->stride * s->cin,
+                     .segments = end > first ? end - first : 0,
+                     .k = k };
     if (s->up2 || x < 0 || x + cols > s->w) {
-        float *patch = scratch + GEMM_MR * GEMM_NR;
+        float *patch = scratch + STRETCH * GEMM_NR;
         gather(a, s, n, y + first, x, in.segments, cols, patch);
         in.a = patch;
         in.segment = (int64_t)cols * s->cin;
@@ -99,16 +102,12 @@ static void stretch(const zn_conv_args *a, const zn_conv_shape *s, int n, int oy
         in.a = a->x + (((int64_t)n * s->h + y + first) * s->w + x) * s->cin;
         in.segment = (int64_t)s->w * s->cin;
     }
-    const float *origin = in.a;
     for (int oc = 0; oc < cout_p; oc += GEMM_NR) {
         const int width = least(GEMM_NR, cout_p - oc);
-        const float *panel = (const float *)a->packed + (int64_t)s->kh * k * oc + (int64_t)first * k * width;
-        for (int t = 0; t < count; t += GEMM_MR) {
-            const int rows = least(GEMM_MR, count - t);
-            in.a = origin + t * in.row;
-            gemm(rows, width, &in, panel, scratch, width);
-            finish(a, s, scratch, rows, oc, width, (((int64_t)n * s->oh + oy) * s->ow + ox + t) * s->cout);
-        }
+        in.b = (const float *)a->packed + (int64_t)s->kh * k * oc + (int64_t)first * k * width;
+        in.c_row = width;
+        gemm(&in, count, width);
+        finish(a, s, scratch, count, oc, width, (((int64_t)n * s->oh + oy) * s->ow + ox) * s->cout);
     }
 }
 
@@ -129,7 +128,7 @@ static bool supports(const zn_conv_shape *s) { return patch_floats(s, GEMM_MR) <
 static size_t scratch_bytes(const zn_conv_shape *shape)
 {
     const zn_conv_shape s = flat(shape);
-    return sizeof(float) * (GEMM_MR * GEMM_NR + (size_t)patch_floats(&s, stretch_of(&s)));
+    return sizeof(float) * (STRETCH * GEMM_NR + (size_t)patch_floats(&s, stretch_of(&s)));
 }
 
 static int64_t units(const zn_conv_shape *shape)

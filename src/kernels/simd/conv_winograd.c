@@ -10,13 +10,10 @@
 #include "kernels/simd/gemm.h"
 #include "kernels/simd/winograd.h"
 
-#include <float.h>
-#include <math.h>
-
 extern const zn_conv_kernel ZN_KERNEL(conv_winograd);
 
-enum { POINTS = 64, LINE = 16 /* floats */, BLOCK_MOST = 36, CHANNELS_MOST = 768 };
-static const int64_t block_floats = 160 << 10;
+enum { POINTS = 64, LINE = 16 /* floats */, BLOCK_MOST = 30, CHANNELS_MOST = 768 };
+static const int64_t block_floats = 320 << 10;
 
 typedef struct plan {
     int taps, outputs, in_phases, out_phases;
@@ -64,18 +61,18 @@ static plan plan_of(const zn_conv_shape *s)
     return p;
 }
 
-/* Scratch, in floats: V and M, then one tile between its two passes, and one gathered tile. */
+/* Scratch, in floats: V and M, one tile between its two passes, and a pixel of zeros for the outside of the image. */
 typedef struct buffers {
-    float *v, *m, *half, *patch;
+    float *v, *m, *half, *zero;
 } buffers;
 
 static int64_t carve(const plan *p, float *base, buffers *b)
 {
     const int64_t v = POINTS * p->v_slot, m = p->in_place ? p->v_slot : POINTS * p->m_slot;
-    const int64_t half = POINTS * most(p->cin_p, p->group), patch = POINTS * p->cin_p;
+    const int64_t half = POINTS * most(p->cin_p, p->group);
     if (b)
-        *b = (buffers){ .m = base, .v = base + m, .half = base + v + m, .patch = base + v + m + half };
-    return v + m + half + patch;
+        *b = (buffers){ .m = base, .v = base + m, .half = base + v + m, .zero = base + v + m + half };
+    return v + m + half + p->cin_p;
 }
 
 /* The 8x8 input positions of a tile: x at (y0,x0), every `step` pixels. */
@@ -101,71 +98,52 @@ static window window_of(const zn_conv_shape *s, const plan *p, int64_t tile, int
     return w;
 }
 
-/* Copies a tile that reaches over the edge, or whose channels are no whole vectors, with zeros around. */
-static void gather(const zn_conv_args *a, const plan *p, window w, float *patch)
+/* V[.][t][phase]: the rows of the tile into half[8][8][cin_p], then its columns into the 64 slots. Rows first: the lines of
+ * eight image rows of a power of two bytes would share one set of the cache. */
+static void input_tile(const zn_conv_args *a, const plan *p, window w, const buffers *b, float *v)
 {
     const zn_conv_shape *s = &a->s;
-    memset(patch, 0, sizeof(float) * POINTS * (size_t)p->cin_p);
-    for (int r = 0; r < 8; r++)
-        for (int c = 0; c < 8; c++) {
-            const int y = w.y0 + r * w.step, x = w.x0 + c * w.step;
-            if (y >= 0 && y < s->h && x >= 0 && x < s->w)
-                memcpy(patch + (r * 8 + c) * p->cin_p, a->x + (((int64_t)w.n * s->h + y) * s->w + x) * s->cin,
-                       sizeof(float) * (size_t)s->cin);
+    for (int r = 0; r < 8; r++) {
+        const int y = w.y0 + r * w.step;
+        const float *row = a->x + ((int64_t)w.n * s->h + y) * s->w * s->cin, *pixel[8];
+        for (int i = 0; i < 8; i++) {
+            const int x = w.x0 + i * w.step;
+            pixel[i] = y >= 0 && y < s->h && x >= 0 && x < s->w ? row + (int64_t)x * s->cin : b->zero;
         }
-}
-
-/* V[.][t][phase]: the columns of the tile into half[8][8][cin_p], then its rows into the 64 slots. */
-static void input_tile(const plan *p, const float *x, int64_t row, int64_t col, float *half, float *v)
-{
+        if (y >= 0 && y < s->h) /* the new pixels of the tile to the right */
+            for (int i = 0; i < p->outputs * s->cin; i += LINE)
+                __builtin_prefetch(pixel[7] + w.step * s->cin + i);
+        winograd_input_row(pixel, s->cin, p->cin_p, b->half + r * 8 * p->cin_p);
+    }
     for (int i = 0; i < 8; i++)
-        for (int c = 0; c < p->cin_p; c += VEC_LANES) {
-            vec d[8], o[8];
-            for (int r = 0; r < 8; r++)
-                d[r] = vec_load(x + r * row + i * col + c);
-            winograd_input(d, o);
-            for (int r = 0; r < 8; r++)
-                vec_store(half + (r * 8 + i) * p->cin_p + c, o[r]);
-        }
-    for (int r = 0; r < 8; r++)
-        for (int c = 0; c < p->cin_p; c += VEC_LANES) {
-            vec d[8], o[8];
-            for (int i = 0; i < 8; i++)
-                d[i] = vec_load(half + (r * 8 + i) * p->cin_p + c);
-            winograd_input(d, o);
-            for (int i = 0; i < 8; i++)
-                vec_store(v + (r * 8 + i) * p->v_slot + c, o[i]);
-        }
+        winograd_input_column(b->half + i * p->cin_p, p->cin_p, v + i * p->v_slot, p->v_slot);
 }
 
 static void input(const zn_conv_args *a, const plan *p, int64_t tile, float *v, const buffers *b)
 {
-    const zn_conv_shape *s = &a->s;
-    for (int phase = 0; phase < p->in_phases; phase++) {
-        const window w = window_of(s, p, tile, phase);
-        const int last = 7 * w.step;
-        float *to = v + phase * p->cin_p;
-        if (w.y0 >= 0 && w.x0 >= 0 && w.y0 + last < s->h && w.x0 + last < s->w && s->cin == p->cin_p) {
-            const float *x = a->x + (((int64_t)w.n * s->h + w.y0) * s->w + w.x0) * s->cin;
-            input_tile(p, x, (int64_t)s->w * s->cin * w.step, (int64_t)s->cin * w.step, b->half, to);
-        } else {
-            gather(a, p, w, b->patch);
-            input_tile(p, b->patch, 8 * (int64_t)p->cin_p, p->cin_p, b->half, to);
-        }
-    }
+    for (int phase = 0; phase < p->in_phases; phase++)
+        input_tile(a, p, window_of(&a->s, p, tile, phase), b, v + phase * p->cin_p);
 }
 
-/* M[f][count][width] = V[f][count][k] * U[f][k][width] */
+/* M[f][count][width] = V[f][count][k] * U[f][k][width]. U streams from far away once per block of tiles, so the next panel
+ * is fetched while this one is used, and the next V with it. */
 static void multiply(const plan *p, const float *u, int count, int width, const buffers *b)
 {
+    const int panels = ceil_div(width, GEMM_NR);
     for (int f = 0; f < POINTS; f++)
-        for (int oc = 0; oc < width; oc += GEMM_NR) {
-            const float *panel = u + (int64_t)f * p->k * width + (int64_t)p->k * oc;
-            const int w = least(GEMM_NR, width - oc);
-            for (int t = 0; t < count; t += GEMM_MR) {
-                const gemm_a in = { .a = b->v + f * p->v_slot + (int64_t)t * p->k, .row = p->k, .segments = 1, .k = p->k };
-                gemm(least(GEMM_MR, count - t), w, &in, panel, b->m + f * p->m_slot + (int64_t)t * width + oc, width);
-            }
+        for (int i = 0; i < panels; i++) {
+            const int oc = i * GEMM_NR, across = least(GEMM_NR, width - oc);
+            const float *v = b->v + f * p->v_slot, *panel = u + (int64_t)p->k * (f * width + oc);
+            gemm(&(gemm_args){ .a = v,
+                               .b = panel,
+                               .c = b->m + f * p->m_slot + oc,
+                               .row = p->k,
+                               .c_row = width,
+                               .segments = 1,
+                               .k = p->k,
+                               .ahead_a = v + p->v_slot + (int64_t)count * p->k * i / panels,
+                               .ahead_b = panel + (int64_t)p->k * across },
+                 count, across);
         }
 }
 
@@ -196,50 +174,31 @@ static target target_of(const zn_conv_shape *s, const plan *p, int64_t tile, int
     return t;
 }
 
-/* Adds bias and residual, applies the activation, stores `lanes` channels at offset `at` of y. */
-VEC_INLINE void finish(const zn_conv_args *a, vec v, vec bias, vec floor, int64_t at, int lanes)
-{
-    v = v + bias;
-    if (lanes == VEC_LANES) {
-        if (a->residual)
-            v = v + vec_load(a->residual + at);
-        vec_store(a->y + at, vec_max(v, floor));
-    } else {
-        if (a->residual)
-            v = v + vec_load_part(a->residual + at, lanes);
-        vec_store_part(a->y + at, vec_max(v, floor), lanes);
-    }
-}
-
-/* The rows of M into half[8][outputs][width], then its columns into y, channels oc.. */
+/* The columns of M into half[outputs][8][width], then its rows into y, channels oc and on. */
 VEC_INLINE void output_tile(const int outputs, const zn_conv_args *a, const plan *p, target t, int oc, int width,
                             const float *m, float *half)
 {
     const zn_conv_shape *s = &a->s;
-    for (int r = 0; r < 8; r++)
-        for (int c = 0; c < width; c += VEC_LANES) {
-            vec d[8], o[7];
-            for (int i = 0; i < 8; i++)
-                d[i] = vec_load(m + (r * 8 + i) * p->m_slot + c);
-            winograd_output(outputs, d, o);
-            for (int i = 0; i < outputs; i++)
-                vec_store(half + (r * outputs + i) * width + c, o[i]);
-        }
-    const vec floor = vec_splat(a->relu ? 0 : -INFINITY);
-    for (int i = t.col_first; i < t.col_end; i++)
-        for (int c = 0; c < width; c += VEC_LANES) {
-            const int lanes = least(VEC_LANES, s->cout - oc - c);
-            const vec bias = a->bias ? vec_load_part(a->bias + oc + c, lanes) : vec_splat(0);
-            vec d[8], o[7];
-            for (int r = 0; r < 8; r++)
-                d[r] = vec_load(half + (r * outputs + i) * width + c);
-            winograd_output(outputs, d, o);
-            const int64_t x = t.x0 + i * t.step;
-            for (int r = 0; r < outputs; r++)
-                if (r >= t.row_first && r < t.row_end)
-                    finish(a, o[r], bias, floor,
-                           (((int64_t)t.n * s->oh + t.y0 + r * t.step) * s->ow + x) * s->cout + oc + c, lanes);
-        }
+    for (int i = 0; i < 8; i++) {
+        const int r = i + t.row_first;
+        if (r < t.row_end)
+            for (int k = 0; k < outputs * t.step * s->cout; k += LINE)
+                __builtin_prefetch(a->y + (((int64_t)t.n * s->oh + t.y0 + r * t.step) * s->ow + t.x0) * s->cout + oc + k, 1);
+        winograd_output_column(outputs, m + i * p->m_slot, p->m_slot, width, half + i * width);
+    }
+    for (int r = t.row_first; r < t.row_end; r++) {
+        const int64_t y = t.y0 + r * t.step;
+        const int64_t at = (((int64_t)t.n * s->oh + y) * s->ow + t.x0) * s->cout + oc;
+        const winograd_row row = { .y = a->y + at,
+                                   .residual = a->residual ? a->residual + at : NULL,
+                                   .bias = a->bias ? a->bias + oc : NULL,
+                                   .relu = a->relu,
+                                   .step = (int64_t)t.step * s->cout,
+                                   .channels = least(width, s->cout - oc),
+                                   .first = t.col_first,
+                                   .end = t.col_end };
+        winograd_output_row(outputs, half + r * 8 * width, width, &row);
+    }
 }
 
 static void output(const zn_conv_args *a, const plan *p, int64_t tile, int phase, int oc, int width, const float *m,
@@ -258,6 +217,7 @@ static void run(const void *args, zn_range r)
     const plan p = plan_of(&a->s);
     buffers b;
     carve(&p, r.scratch, &b);
+    memset(b.zero, 0, sizeof(float) * (size_t)p.cin_p);
     for (int64_t unit = r.begin; unit < r.end; unit++) {
         const int64_t tile = unit * p.block;
         const int count = least(p.block, p.tiles - tile);
@@ -354,6 +314,8 @@ static double flops(const zn_conv_shape *s)
     return (double)p.tiles * (2.0 * POINTS * p.k * p.cout_p * p.out_phases + in + out);
 }
 
+static int block(const zn_conv_shape *s) { return s->up2 ? 14 : plan_of(s).outputs; }
+
 const zn_conv_kernel ZN_KERNEL(conv_winograd) = {
     .name = "winograd-f32-" ZN_ISA_NAME,
     .math = ZN_MATH_F32,
@@ -366,4 +328,5 @@ const zn_conv_kernel ZN_KERNEL(conv_winograd) = {
     .units = units,
     .run = run,
     .flops = flops,
+    .block = block,
 };

@@ -1,6 +1,6 @@
 /* The register-blocked product all fp32 convolutions rest on:
  *
- *     c[t][j] = sum over segments s and k of a[s][t][k] * b[s][k][j]        t < rows <= GEMM_MR, j < width <= GEMM_NR
+ *     c[t][j] = sum over segments s and k of a[s][t][k] * b[s][k][j]        t < rows, j < width <= GEMM_NR
  *
  * A row of a is a run of multipliers, with any stride between rows and between segments. b is a packed panel,
  * [segment][k][width], width a whole number of vectors. The order of the sum over (s,k) is the same for every block shape,
@@ -17,15 +17,18 @@
 #define GEMM_NV (VEC_REGISTERS / 8)
 enum { GEMM_NR = GEMM_NV * VEC_LANES, GEMM_MR = 6 };
 
-typedef struct gemm_a {
-    const float *a;
-    int64_t row, segment; /* strides in floats */
+typedef struct gemm_args {
+    const float *a, *b;
+    float *c;
+    int64_t row, segment, c_row;      /* strides of a and c in floats */
     int segments, k;
-} gemm_a;
+    const float *ahead_a, *ahead_b;   /* what will be multiplied next, fetched into the cache meanwhile; NULL: unknown */
+} gemm_args;
 
 /* mr and nv are constants at every call, so that the accumulators live in registers. */
-VEC_INLINE void gemm_block(const int mr, const int nv, const gemm_a *in, const float *b, float *c, int64_t ldc)
+VEC_INLINE void gemm_block(const int mr, const int nv, const gemm_args *in)
 {
+    const float *b = in->b;
     vec acc[GEMM_MR][GEMM_NV];
 #pragma GCC unroll 8
     for (int t = 0; t < mr; t++)
@@ -68,52 +71,65 @@ VEC_INLINE void gemm_block(const int mr, const int nv, const gemm_a *in, const f
     for (int t = 0; t < mr; t++)
 #pragma GCC unroll 4
         for (int j = 0; j < nv; j++)
-            vec_store(c + t * ldc + j * VEC_LANES, acc[t][j]);
+            vec_store(in->c + t * in->c_row + j * VEC_LANES, acc[t][j]);
 }
 
-typedef void (*gemm_kernel)(const gemm_a *a, const float *b, float *c, int64_t ldc);
+typedef void (*gemm_kernel)(const gemm_args *g);
 
 #define DEFINE(mr, nv)                                                                                                 \
-    static void gemm_##mr##x##nv(const gemm_a *a, const float *b, float *c, int64_t ldc)                               \
+    static void gemm_##mr##x##nv(const gemm_args *g) { gemm_block(mr, nv, g); }
+#define DEFINE_ALL(nv) DEFINE(1, nv) DEFINE(2, nv) DEFINE(3, nv) DEFINE(4, nv) DEFINE(5, nv) DEFINE(6, nv)
+#define ENTRIES(nv)                                                                                                    \
     {                                                                                                                  \
-        gemm_block(mr, nv, a, b, c, ldc);                                                                              \
+        gemm_1x##nv, gemm_2x##nv, gemm_3x##nv, gemm_4x##nv, gemm_5x##nv, gemm_6x##nv                                   \
     }
-#define COLUMN(nv) DEFINE(1, nv) DEFINE(2, nv) DEFINE(3, nv) DEFINE(4, nv) DEFINE(5, nv) DEFINE(6, nv)
-#define ENTRIES(nv) { gemm_1x##nv, gemm_2x##nv, gemm_3x##nv, gemm_4x##nv, gemm_5x##nv, gemm_6x##nv }
-COLUMN(1)
-COLUMN(2)
+DEFINE_ALL(1)
+DEFINE_ALL(2)
 #if GEMM_NV == 4
-COLUMN(3)
-COLUMN(4)
+DEFINE_ALL(3)
+DEFINE_ALL(4)
 static const gemm_kernel gemm_kernels[GEMM_NV][GEMM_MR] = { ENTRIES(1), ENTRIES(2), ENTRIES(3), ENTRIES(4) };
 #else
 static const gemm_kernel gemm_kernels[GEMM_NV][GEMM_MR] = { ENTRIES(1), ENTRIES(2) };
 #endif
 #undef DEFINE
-#undef COLUMN
+#undef DEFINE_ALL
 #undef ENTRIES
 
-#if defined(__aarch64__)
-static void gemm_full(const gemm_a *in, const float *b, float *c, int64_t ldc)
+/* How many of the rows the assembly of this ISA has done: whole blocks of full width, or none. */
+VEC_INLINE int gemm_fast(const gemm_args *g, int rows, int width)
 {
-    static const float zero[16];
-    const float *init = zero;
-    int64_t step = 0;
-    for (int s = 0; s < in->segments; s++, init = c, step = ldc)
-        gemm_6x16_neon(in->a + s * in->segment, in->row, b + (int64_t)s * in->k * 16, in->k / 4, init, step, c, ldc);
+#if defined(__aarch64__)
+    if (width != 16 || g->k % 4 != 0 || g->k < 8 || g->segments < 1 || rows < 6)
+        return 0;
+    gemm_6x16_neon((gemm_6x16){ .a = g->a,
+                                .b = g->b,
+                                .c = g->c,
+                                .ahead_a = g->ahead_a ? g->ahead_a : g->a,
+                                .ahead_b = g->ahead_a ? g->ahead_b : g->b,
+                                .ahead_step = g->ahead_a ? 16 : 0,
+                                .row = g->row,
+                                .segment = g->segment,
+                                .c_row = g->c_row,
+                                .blocks = rows / 6,
+                                .segments = g->segments,
+                                .groups = g->k / 4 });
+    return rows / 6 * 6;
+#else
+    (void)g, (void)rows, (void)width;
+    return 0;
+#endif
 }
-#endif
 
-/* rows <= GEMM_MR; width a multiple of VEC_LANES, at most GEMM_NR. */
-VEC_INLINE void gemm(int rows, int width, const gemm_a *a, const float *b, float *c, int64_t ldc)
+/* Any number of rows; width a multiple of VEC_LANES, at most GEMM_NR. */
+static void gemm(const gemm_args *g, int rows, int width)
 {
-#if defined(__aarch64__)
-    if (rows == 6 && width == 16 && a->k % 4 == 0 && a->segments > 0) {
-        gemm_full(a, b, c, ldc);
-        return;
+    gemm_args part = *g;
+    for (int done = gemm_fast(g, rows, width); done < rows; done += GEMM_MR) {
+        part.a = g->a + done * g->row;
+        part.c = g->c + done * g->c_row;
+        gemm_kernels[width / VEC_LANES - 1][(rows - done < GEMM_MR ? rows - done : GEMM_MR) - 1](&part);
     }
-#endif
-    gemm_kernels[width / VEC_LANES - 1][rows - 1](a, b, c, ldc);
 }
 
 #endif

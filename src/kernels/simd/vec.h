@@ -45,15 +45,43 @@ typedef float32x4_t vec;
 
 #define VEC_INLINE static inline __attribute__((always_inline))
 
-/* Unaligned whole vectors. */
+/* Whole vectors, no alignment needed. */
 VEC_INLINE vec vec_load(const float *p)
 {
-    vec v;
-    memcpy(&v, p, sizeof v);
-    return v;
+#if defined(__AVX512F__)
+    return _mm512_loadu_ps(p);
+#elif defined(__AVX2__)
+    return _mm256_loadu_ps(p);
+#elif defined(__SSE2__)
+    return _mm_loadu_ps(p);
+#else
+    return vld1q_f32(p);
+#endif
 }
 
-VEC_INLINE void vec_store(float *p, vec v) { memcpy(p, &v, sizeof v); }
+VEC_INLINE void vec_store(float *p, vec v)
+{
+#if defined(__AVX512F__)
+    _mm512_storeu_ps(p, v);
+#elif defined(__AVX2__)
+    _mm256_storeu_ps(p, v);
+#elif defined(__SSE2__)
+    _mm_storeu_ps(p, v);
+#else
+    vst1q_f32(p, v);
+#endif
+}
+
+/* Two neighbours in one instruction where there is one: compilers leave two stores when the address has an index. */
+VEC_INLINE void vec_store_pair(float *p, vec a, vec b)
+{
+#if defined(__aarch64__)
+    __asm__("stp %q1, %q2, [%3]" : "=m"(*(float(*)[8])p) : "w"(a), "w"(b), "r"(p));
+#else
+    vec_store(p, a);
+    vec_store(p + VEC_LANES, b);
+#endif
+}
 
 VEC_INLINE vec vec_splat(float f)
 {

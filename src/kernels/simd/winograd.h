@@ -9,6 +9,9 @@
 
 #include "kernels/simd/vec.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+
 /* o = B' d: the coefficients are those of the polynomials prod (x - p) over all points but one. */
 VEC_INLINE void winograd_input(const vec d[8], vec o[8])
 {
@@ -47,6 +50,184 @@ VEC_INLINE void winograd_output(const int outputs, const vec m[8], vec o[7])
         o[5] = o5;
         o[6] = vec_fma(vec_splat(64), s2, vec_fma(vec_splat(1.0f / 64), s3, s1 + m[7]));
     }
+}
+
+/* Vectors a step handles together. Two on NEON: scattered 16-byte stores cost a Neoverse-V1 1.3 cycles each, pairs 1.0. */
+enum { WINOGRAD_WIDE = VEC_REGISTERS == 32 && VEC_LANES == 4 ? 2 : 1 };
+
+VEC_INLINE void winograd_store(const int wide, float *p, vec a, vec b)
+{
+    if (wide == 2)
+        vec_store_pair(p, a, b);
+    else
+        vec_store(p, a);
+}
+
+VEC_INLINE void winograd_input_row_step(const int wide, const float *const pixel[8], int c, int padded, float *half)
+{
+    vec o[2][8];
+#pragma GCC unroll 2
+    for (int k = 0; k < wide; k++) {
+        vec d[8];
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; i++)
+            d[i] = vec_load(pixel[i] + c + k * VEC_LANES);
+        winograd_input(d, o[k]);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++)
+        winograd_store(wide, half + i * padded + c, o[0][i], o[wide - 1][i]);
+}
+
+/* One row of an input tile: 8 pixels of `channels` into half[8][padded], missing channels zero. */
+VEC_INLINE void winograd_input_row(const float *const pixel[8], int channels, int padded, float *half)
+{
+    int c = 0;
+    for (; c + WINOGRAD_WIDE * VEC_LANES <= channels; c += WINOGRAD_WIDE * VEC_LANES)
+        winograd_input_row_step(WINOGRAD_WIDE, pixel, c, padded, half);
+    for (; c + VEC_LANES <= channels; c += VEC_LANES)
+        winograd_input_row_step(1, pixel, c, padded, half);
+    if (c < channels) {
+        vec d[8], o[8];
+        for (int i = 0; i < 8; i++)
+            d[i] = vec_load_part(pixel[i] + c, channels - c);
+        winograd_input(d, o);
+        for (int i = 0; i < 8; i++)
+            vec_store(half + i * padded + c, o[i]);
+    }
+}
+
+VEC_INLINE void winograd_input_column_step(const int wide, const float *half, int c, int padded, float *v, int64_t slot)
+{
+    vec o[2][8];
+#pragma GCC unroll 2
+    for (int k = 0; k < wide; k++) {
+        vec d[8];
+#pragma GCC unroll 8
+        for (int r = 0; r < 8; r++)
+            d[r] = vec_load(half + r * 8 * padded + c + k * VEC_LANES);
+        winograd_input(d, o[k]);
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < 8; r++)
+        winograd_store(wide, v + r * 8 * slot + c, o[0][r], o[wide - 1][r]);
+}
+
+/* One column: half[8][8][padded], taken at its column, into 8 slots of V eight frequencies apart. */
+VEC_INLINE void winograd_input_column(const float *half, int padded, float *v, int64_t slot)
+{
+    int c = 0;
+    for (; c + WINOGRAD_WIDE * VEC_LANES <= padded; c += WINOGRAD_WIDE * VEC_LANES)
+        winograd_input_column_step(WINOGRAD_WIDE, half, c, padded, v, slot);
+    for (; c < padded; c += VEC_LANES)
+        winograd_input_column_step(1, half, c, padded, v, slot);
+}
+
+VEC_INLINE void winograd_output_column_step(const int wide, const int outputs, const float *m, int64_t slot, int c,
+                                            int width, float *half)
+{
+    vec o[2][7];
+#pragma GCC unroll 2
+    for (int k = 0; k < wide; k++) {
+        vec d[8];
+#pragma GCC unroll 8
+        for (int r = 0; r < 8; r++)
+            d[r] = vec_load(m + r * 8 * slot + c + k * VEC_LANES);
+        winograd_output(outputs, d, o[k]);
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < outputs; r++)
+        winograd_store(wide, half + r * 8 * width + c, o[0][r], o[wide - 1][r]);
+}
+
+/* One column of M, 8 slots eight frequencies apart, into its column of half[outputs][8][width]. */
+VEC_INLINE void winograd_output_column(const int outputs, const float *m, int64_t slot, int width, float *half)
+{
+    int c = 0;
+    for (; c + WINOGRAD_WIDE * VEC_LANES <= width; c += WINOGRAD_WIDE * VEC_LANES)
+        winograd_output_column_step(WINOGRAD_WIDE, outputs, m, slot, c, width, half);
+    for (; c < width; c += VEC_LANES)
+        winograd_output_column_step(1, outputs, m, slot, c, width, half);
+}
+
+/* Where a row of outputs goes and what is added on the way. */
+typedef struct winograd_row {
+    float *y;
+    const float *residual, *bias; /* like y; [channels]; each may be NULL */
+    bool relu;
+    int64_t step;                 /* floats from one output pixel to the next */
+    int channels;
+    int first, end;               /* outputs that lie in the image */
+} winograd_row;
+
+/* `wide` whole vectors of channels at c; with !whole only some outputs are in the image. */
+VEC_INLINE void winograd_output_row_step(const int wide, const int outputs, const bool whole, const bool residual,
+                                         const float *half, int width, const winograd_row *t, int c)
+{
+    const vec floor = vec_splat(t->relu ? 0 : -__builtin_inff());
+    vec o[2][7];
+#pragma GCC unroll 2
+    for (int k = 0; k < wide; k++) {
+        const vec bias = t->bias ? vec_load(t->bias + c + k * VEC_LANES) : vec_splat(0);
+        vec d[8];
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; i++)
+            d[i] = vec_load(half + i * width + c + k * VEC_LANES);
+        winograd_output(outputs, d, o[k]);
+#pragma GCC unroll 8
+        for (int i = 0; i < outputs; i++)
+            o[k][i] = o[k][i] + bias;
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < outputs; i++)
+        if (whole || (i >= t->first && i < t->end)) {
+            const int64_t at = i * t->step + c;
+#pragma GCC unroll 2
+            for (int k = 0; k < wide; k++)
+                o[k][i] = vec_max(residual ? o[k][i] + vec_load(t->residual + at + k * VEC_LANES) : o[k][i], floor);
+            winograd_store(wide, t->y + at, o[0][i], o[wide - 1][i]);
+        }
+}
+
+/* The last channels of a row, less than a vector. */
+VEC_INLINE void winograd_output_row_rest(const int outputs, const float *half, int width, const winograd_row *t, int c)
+{
+    const int lanes = t->channels - c;
+    const vec floor = vec_splat(t->relu ? 0 : -__builtin_inff());
+    const vec bias = t->bias ? vec_load_part(t->bias + c, lanes) : vec_splat(0);
+    vec d[8], o[7];
+    for (int i = 0; i < 8; i++)
+        d[i] = vec_load(half + i * width + c);
+    winograd_output(outputs, d, o);
+    for (int i = t->first; i < t->end; i++) {
+        const int64_t at = i * t->step + c;
+        const vec v = o[i] + bias;
+        vec_store_part(t->y + at, vec_max(t->residual ? v + vec_load_part(t->residual + at, lanes) : v, floor), lanes);
+    }
+}
+
+VEC_INLINE void winograd_output_row_of(const int outputs, const bool whole, const bool residual, const float *half,
+                                       int width, const winograd_row *row)
+{
+    const winograd_row t = *row;
+    int c = 0;
+    for (; c + WINOGRAD_WIDE * VEC_LANES <= t.channels; c += WINOGRAD_WIDE * VEC_LANES)
+        winograd_output_row_step(WINOGRAD_WIDE, outputs, whole, residual, half, width, &t, c);
+    for (; c + VEC_LANES <= t.channels; c += VEC_LANES)
+        winograd_output_row_step(1, outputs, whole, residual, half, width, &t, c);
+    if (c < t.channels)
+        winograd_output_row_rest(outputs, half, width, &t, c);
+}
+
+/* One row: half[8][width] to the pixels of y. */
+VEC_INLINE void winograd_output_row(const int outputs, const float *half, int width, const winograd_row *row)
+{
+    if (row->first > 0 || row->end < outputs)
+        winograd_output_row_of(outputs, false, row->residual != NULL, half, width, row);
+    else if (row->residual)
+        winograd_output_row_of(outputs, true, true, half, width, row);
+    else
+        winograd_output_row_of(outputs, true, false, half, width, row);
 }
 
 /* u = G g G' of one channel pair, in double: taps 3 or 2, g[taps][taps]. */
