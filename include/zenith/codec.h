@@ -7,8 +7,8 @@
  *     zn_codec_free(c);
  *
  * A codec borrows its model. It may be used from several threads; calls on one codec take turns. Any image size works:
- * sides are padded by repeating the edge and the result is cropped back. Large images are cut into tiles that overlap by
- * the network's receptive field, so a tiled result equals an untiled one. */
+ * sides are padded by repeating the edge and the result is cropped back. Large images are cut into tiles that overlap
+ * by the network's receptive field, so a tiled result equals an untiled one. */
 #ifndef ZN_CODEC_H
 #define ZN_CODEC_H
 
@@ -28,7 +28,7 @@ typedef enum zn_precision { ZN_PRECISION_F32, ZN_PRECISION_BF16, ZN_PRECISION_F1
 enum { ZN_TILE_AUTO = 0, ZN_TILE_OFF = -1 };
 
 typedef struct zn_codec_options {
-    int threads;             /* 0: one for each CPU this process may use */
+    int threads; /* 0: one for each CPU this process may use */
     zn_precision precision;
     int tile;                /* ZN_TILE_AUTO (from memory), ZN_TILE_OFF, or the side of a tile in image pixels */
     size_t memory;           /* budget for activations in bytes; 0: half of what the machine has free */
@@ -50,22 +50,22 @@ ZN_API const char *zn_codec_plan(const zn_codec *codec);
 
 /* One row for each layer of the last profiled call; valid until the next call. */
 typedef struct zn_profile_row {
-    const char *name;     /* "decoder.3.conv.0" */
-    const char *kernel;   /* "winograd6 f32 neon" */
+    const char *name;   /* "decoder.3.conv.0" */
+    const char *kernel; /* "winograd6 f32 neon" */
     double ms;
-    double gflop;         /* direct-equivalent */
-    double gflop_done;    /* multiplications and additions really executed */
-    double mbytes;        /* least traffic: inputs once, outputs once, weights once */
-    double roofline;      /* fraction of what peak arithmetic and bandwidth allow, for the work really done */
+    double gflop;      /* direct-equivalent */
+    double gflop_done; /* multiplications and additions really executed */
+    double mbytes;     /* least traffic: inputs once, outputs once, weights once */
+    double roofline;   /* fraction of what peak arithmetic and bandwidth allow, for the work really done */
 } zn_profile_row;
 ZN_API int zn_codec_profile(zn_codec *codec, const zn_profile_row **rows);
 
 /* What this machine can do, measured once per process on first use (about half a second). */
 typedef struct zn_machine {
-    char isa[64];          /* instruction set in use, "neon+fp16+bf16+i8mm" */
-    int cpus;              /* CPUs this process may use */
-    double peak_gflops;    /* fp32 multiply-add, registers only, `threads` threads */
-    double bandwidth_gbs;  /* memory, read + write */
+    char isa[64];         /* instruction set in use, "neon+fp16+bf16+i8mm" */
+    int cpus;             /* CPUs this process may use */
+    double peak_gflops;   /* fp32 multiply-add, registers only, `threads` threads */
+    double bandwidth_gbs; /* memory, read + write */
 } zn_machine;
 ZN_API ZN_MUST_USE zn_status zn_machine_measure(int threads, zn_precision precision, zn_machine *out);
 
@@ -75,7 +75,7 @@ typedef struct zn_bench_options {
     int width, height; /* image pixels; 0: 512 */
     int threads;
     zn_precision precision;
-    int runs;          /* timed runs after two warm-ups; 0: 7 */
+    int runs; /* timed runs after two warm-ups; 0: 7 */
     uint64_t seed;
     int profile;
     int tile;
@@ -85,10 +85,10 @@ typedef struct zn_bench_options {
 typedef struct zn_bench_result {
     double ms_median, ms_min;
     int runs, threads;
-    double gflop;      /* direct-equivalent, convolutions */
-    double gflops;     /* gflop / median seconds */
+    double gflop;  /* direct-equivalent, convolutions */
+    double gflops; /* gflop / median seconds */
     zn_machine machine;
-    double rss_mb;     /* peak resident memory of the process, MiB */
+    double rss_mb;        /* peak resident memory of the process, MiB */
     zn_profile_row *rows; /* with profile: mean over the runs; free with zn_bench_result_clear */
     int row_count;
 } zn_bench_result;

@@ -55,9 +55,9 @@ ZN_API void zn_memory_free(void *bytes);
 ZN_API int zn_image_can_write(const char *path);
 
 typedef struct zn_image_difference {
-    double psnr;        /* dB over the 8-bit RGB values, range 255; infinity when equal */
-    double ssim;        /* mean SSIM of the three channels, 11x11 Gaussian window (sigma 1.5), valid windows only; along a
-                         * side shorter than 11 the window is as long as that side */
+    double psnr; /* dB over the 8-bit RGB values, range 255; infinity when equal */
+    double ssim; /* mean SSIM of the three channels, 11x11 Gaussian window (sigma 1.5), valid windows only; along a
+                  * side shorter than 11 the window is as long as that side */
     int max_difference; /* largest absolute difference of two 8-bit values */
 } zn_image_difference;
 

@@ -26,10 +26,10 @@ typedef struct zn_model_info {
     const char *description;  /* one line for people */
     const char *path;         /* where the weights came from; "(random, seed N)" for a seeded network */
     int latent_channels;
-    int downscale;            /* image pixels per latent pixel and side */
+    int downscale; /* image pixels per latent pixel and side */
     int has_encoder, has_decoder;
     int is_random;
-    int64_t parameters;       /* of the parts that are there */
+    int64_t parameters; /* of the parts that are there */
 } zn_model_info;
 
 /* Opens weights and recognises the architecture from the tensors. path: a weights file, or a folder that holds
@@ -58,9 +58,9 @@ ZN_API ZN_MUST_USE zn_status zn_models_visit(zn_model_visit_fn visit, void *user
 
 /* What one run at an image size costs, without running it. */
 typedef struct zn_cost {
-    double gflop;           /* convolutions as if direct, multiply and add counted separately */
-    int64_t activations;    /* bytes of planned activation memory (untiled) */
-    int64_t weights;        /* bytes of weights as prepared for running */
+    double gflop;        /* convolutions as if direct, multiply and add counted separately */
+    int64_t activations; /* bytes of planned activation memory (untiled) */
+    int64_t weights;     /* bytes of weights as prepared for running */
 } zn_cost;
 ZN_API ZN_MUST_USE zn_status zn_model_cost(const zn_model *model, zn_part part, int width, int height, zn_cost *out);
 

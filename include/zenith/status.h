@@ -9,7 +9,7 @@
 #define ZN_STATUS_H
 
 #if defined(__GNUC__)
-#define ZN_API __attribute__((visibility("default")))
+#define ZN_API      __attribute__((visibility("default")))
 #define ZN_MUST_USE __attribute__((warn_unused_result))
 #else
 #define ZN_API

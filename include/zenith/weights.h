@@ -17,8 +17,21 @@ extern "C" {
 #endif
 
 typedef enum zn_dtype {
-    ZN_F64, ZN_F32, ZN_F16, ZN_BF16, ZN_F8_E4M3, ZN_F8_E5M2,
-    ZN_I64, ZN_I32, ZN_I16, ZN_I8, ZN_U64, ZN_U32, ZN_U16, ZN_U8, ZN_BOOL,
+    ZN_F64,
+    ZN_F32,
+    ZN_F16,
+    ZN_BF16,
+    ZN_F8_E4M3,
+    ZN_F8_E5M2,
+    ZN_I64,
+    ZN_I32,
+    ZN_I16,
+    ZN_I8,
+    ZN_U64,
+    ZN_U32,
+    ZN_U16,
+    ZN_U8,
+    ZN_BOOL,
     ZN_DTYPE_COUNT
 } zn_dtype;
 

@@ -16,9 +16,9 @@
 #include <zenith/status.h>
 #include <zenith/weights.h>
 
-#define ZN_VERSION_MAJOR 0
-#define ZN_VERSION_MINOR 1
-#define ZN_VERSION_PATCH 0
+#define ZN_VERSION_MAJOR  0
+#define ZN_VERSION_MINOR  1
+#define ZN_VERSION_PATCH  0
 #define ZN_VERSION_STRING "0.1.0"
 
 #ifdef __cplusplus

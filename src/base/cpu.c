@@ -68,9 +68,14 @@ static const struct {
     uint32_t bit;
     const char *name;
 } names[] = {
-    { ZN_CPU_NEON, "neon" },     { ZN_CPU_FP16, "fp16" },     { ZN_CPU_BF16, "bf16" },
-    { ZN_CPU_I8MM, "i8mm" },     { ZN_CPU_AVX2, "avx2" },     { ZN_CPU_AVX512, "avx512" },
-    { ZN_CPU_AVX512BF16, "avx512bf16" }, { ZN_CPU_AMX_BF16, "amx" },
+    { ZN_CPU_NEON, "neon" },
+    { ZN_CPU_FP16, "fp16" },
+    { ZN_CPU_BF16, "bf16" },
+    { ZN_CPU_I8MM, "i8mm" },
+    { ZN_CPU_AVX2, "avx2" },
+    { ZN_CPU_AVX512, "avx512" },
+    { ZN_CPU_AVX512BF16, "avx512bf16" },
+    { ZN_CPU_AMX_BF16, "amx" },
 };
 enum { NAMES = sizeof names / sizeof *names };
 

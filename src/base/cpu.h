@@ -9,7 +9,7 @@ enum {
     ZN_CPU_FP16 = 1 << 1, /* ARM half-precision arithmetic */
     ZN_CPU_BF16 = 1 << 2, /* ARM BFMMLA */
     ZN_CPU_I8MM = 1 << 3,
-    ZN_CPU_AVX2 = 1 << 8, /* with FMA and F16C */
+    ZN_CPU_AVX2 = 1 << 8,   /* with FMA and F16C */
     ZN_CPU_AVX512 = 1 << 9, /* F, BW, DQ, VL */
     ZN_CPU_AVX512BF16 = 1 << 10,
     ZN_CPU_AMX_BF16 = 1 << 11, /* tiles granted by the kernel too */

@@ -1,5 +1,5 @@
-/* Thread pool: workers sleep on a futex-backed condition, wake for a job, and take blocks from an atomic counter. A short spin
- * before sleeping keeps the gap between two layers of a network in the microseconds. */
+/* Thread pool: workers sleep on a futex-backed condition, wake for a job, and take blocks from an atomic counter. A
+ * short spin before sleeping keeps the gap between two layers of a network in the microseconds. */
 #define _GNU_SOURCE
 #include "base/threads.h"
 

@@ -1,5 +1,5 @@
-/* A pool of threads that splits ranges. The split of [0,units) into blocks depends only on `units` and `grain`, never on
- * the number of threads, so results that depend on the split are the same for any thread count.
+/* A pool of threads that splits ranges. The split of [0,units) into blocks depends only on `units` and `grain`, never
+ * on the number of threads, so results that depend on the split are the same for any thread count.
  *
  *     zn_pool *pool;
  *     ZN_TRY(zn_pool_new(4, &pool));

@@ -18,8 +18,8 @@ struct zn_exec {
     zn_node **outputs;
     int output_count;
     size_t thread_scratch, shared_scratch, prepared_bytes;
-    char *block;    /* activations, then shared scratch, then each thread's scratch */
-    char *prepared; /* packed weights and choices of all nodes */
+    char *block;         /* activations, then shared scratch, then each thread's scratch */
+    char *prepared;      /* packed weights and choices of all nodes */
     size_t *prepared_at; /* by step */
     double *ms;          /* by step, when profiling */
     double total_flops;

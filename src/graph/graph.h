@@ -5,9 +5,9 @@
  *     zn_node *y = zn_relu(x);
  *     ZN_TRY(zn_graph_status(g));                  // the one place where building can fail
  *
- * Building cannot fail halfway: the first bad shape marks the graph and keeps its sentence; later calls return a harmless
- * poison node, and the caller asks once. So model code has no error handling in it.
- * ops/autodiff.c adds gradients and ops/fuse.c merges nodes; exec.h plans memory and runs. */
+ * Building cannot fail halfway: the first bad shape marks the graph and keeps its sentence; later calls return a
+ * harmless poison node, and the caller asks once. So model code has no error handling in it. ops/autodiff.c adds
+ * gradients and ops/fuse.c merges nodes; exec.h plans memory and runs. */
 #ifndef ZN_GRAPH_H
 #define ZN_GRAPH_H
 
@@ -20,7 +20,7 @@ typedef struct zn_graph zn_graph;
 typedef struct zn_node zn_node;
 typedef struct zn_op zn_op;
 
-enum { ZN_MAX_SOURCES = 4 };
+enum { ZN_MAX_SOURCES = 6 };
 
 /* How a parameter's file layout maps to ours. */
 typedef enum zn_layout { ZN_LAYOUT_PLAIN, ZN_LAYOUT_CONV /* file OIHW, ours [kh,kw,in,out] */ } zn_layout;
@@ -28,12 +28,12 @@ typedef enum zn_layout { ZN_LAYOUT_PLAIN, ZN_LAYOUT_CONV /* file OIHW, ours [kh,
 struct zn_node {
     const zn_op *op;
     zn_graph *graph;
-    int index;         /* position in creation order, which is an order of execution */
-    const char *name;  /* of the layer: "decoder.3.conv.0"; of inputs and parameters: their own */
+    int index;        /* position in creation order, which is an order of execution */
+    const char *name; /* of the layer: "decoder.3.conv.0"; of inputs and parameters: their own */
     zn_shape shape;
     int source_count;
     zn_node *source[ZN_MAX_SOURCES];
-    void *attribute;   /* the op's own settings, in the graph's arena */
+    void *attribute; /* the op's own settings, in the graph's arena */
     size_t attribute_size;
     zn_layout layout;  /* parameters */
     float *data;       /* parameters, inputs: set by the owner; others: by the plan */
@@ -46,7 +46,7 @@ typedef struct zn_launch_context {
     void *scratch;         /* shared + for each thread, as the op asked for */
     size_t scratch_stride; /* between the threads' parts */
     void *shared;
-    void *prepared;        /* what prepare made */
+    void *prepared; /* what prepare made */
 } zn_launch_context;
 
 /* Settings under which a graph is prepared. */
@@ -77,15 +77,15 @@ struct zn_op {
     double (*flops)(const zn_node *n);
     double (*flops_done)(const zn_node *n, const zn_prepare *p);
     const char *(*kernel)(const zn_node *n, const zn_prepare *p);
-    /* Optional: which of the first source's positions [*lo,*hi) along H or W output positions [*lo,*hi) depend on, down to
-     * the last bit. NULL: the same ones. */
+    /* Optional: which of the first source's positions [*lo,*hi) along H or W output positions [*lo,*hi) depend on, down
+     * to the last bit. NULL: the same ones. */
     void (*reach)(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *hi);
     /* Optional: outputs are computed in squares of this side, see kernels/conv.h. NULL: 1. */
     int (*block)(const zn_node *n, const zn_prepare *p);
-    bool global;    /* every output depends on every input position */
+    bool global; /* every output depends on every input position */
     /* Optional: index of the source whose memory the output may take over, or -1. */
     int (*in_place)(const zn_node *n);
-    bool is_leaf;   /* input or parameter */
+    bool is_leaf; /* input or parameter */
 };
 
 zn_graph *zn_graph_new(void); /* NULL when out of memory */

@@ -11,8 +11,8 @@ enum { ALIGN = 64 };
 /* What the planner knows of each node, by index. */
 typedef struct life {
     bool used;
-    int last;     /* index of its last reader; INT32_MAX for inputs and outputs */
-    bool taken;   /* its memory now belongs to another node */
+    int last;   /* index of its last reader; INT32_MAX for inputs and outputs */
+    bool taken; /* its memory now belongs to another node */
     size_t bytes;
 } life;
 

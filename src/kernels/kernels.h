@@ -20,6 +20,9 @@ void zn_k_relu(const void *unary_args, zn_range elements);
 void zn_k_relu_grad(const void *unary_args, zn_range elements);       /* x = output of the forward */
 void zn_k_soft_clamp(const void *unary_args, zn_range elements);      /* a * tanh(x / a) */
 void zn_k_soft_clamp_grad(const void *unary_args, zn_range elements); /* x = output of the forward */
+void zn_k_gelu(const void *unary_args, zn_range elements);            /* x (1 + erf(x / sqrt 2)) / 2 */
+void zn_k_gelu_grad(const void *unary_args, zn_range elements);       /* x = input of the forward */
+void zn_k_positive(const void *unary_args, zn_range elements);        /* 1 where x > 0, else 0 */
 void zn_k_scale(const void *unary_args, zn_range elements);           /* a * x */
 
 /* y = a + b, units are elements; y may be a or b. */
@@ -46,13 +49,13 @@ void zn_k_dilate2(const void *resample_args, zn_range rows);
 typedef struct zn_group_norm_args {
     const float *x, *gamma, *beta; /* gamma, beta [c] */
     const float *dy;
-    float *y;                      /* forward: result; gradient: dx */
-    float *stats;                  /* [n][groups][2]: mean and 1/sqrt(var + eps); written by stats, read by the rest */
-    float *dgamma, *dbeta;         /* [c], written by param_grad */
+    float *y;              /* forward: result; gradient: dx */
+    float *stats;          /* [n][groups][2]: mean and 1/sqrt(var + eps); written by stats, read by the rest */
+    float *dgamma, *dbeta; /* [c], written by param_grad */
     int64_t n, pixels;
     int c, groups;
     float eps;
-    bool relu;                     /* y = max(., 0) */
+    bool relu; /* y = max(., 0) */
 } zn_group_norm_args;
 void zn_k_group_norm(const void *group_norm_args, zn_range groups);
 void zn_k_group_norm_grad(const void *group_norm_args, zn_range groups);       /* dx */

@@ -1,5 +1,5 @@
-/* Architectures: a network definition, its configurations and how checkpoints name its parameters. To add one: one file with
- * a descriptor, one line in registry.c.
+/* Architectures: a network definition, its configurations and how checkpoints name its parameters. To add one: one file
+ * with a descriptor, one line in registry.c.
  *
  * An autoencoder maps image [N,H,W,3] in [0,1] to latent [N,H/d,W/d,C] and back. */
 #ifndef ZN_ARCH_H
@@ -19,9 +19,9 @@ typedef struct zn_config {
     const char *description; /* one line */
     int latent;              /* channels */
     int downscale;
-    int width;               /* channels of the trunk */
-    bool pooled;             /* TAEF2: blocks at latent resolution have the pooled group-norm path */
-    bool deep;               /* Sana: 32x, five levels */
+    int width;   /* channels of the trunk */
+    bool pooled; /* TAEF2: blocks at latent resolution have the pooled group-norm path */
+    bool deep;   /* Sana: 32x, five levels */
 } zn_config;
 
 /* How a weights file names the parameters of one part: our name "decoder.3.conv.0.weight" is looked up as

@@ -21,8 +21,11 @@ zn_status zn_model_new(const zn_arch *arch, const zn_config *config, zn_model **
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a model");
     m->arch = arch;
     m->config = *config;
-    m->info = (zn_model_info){ .architecture = config->name, .description = config->description, .path = "",
-                               .latent_channels = config->latent, .downscale = config->downscale };
+    m->info = (zn_model_info){ .architecture = config->name,
+                               .description = config->description,
+                               .path = "",
+                               .latent_channels = config->latent,
+                               .downscale = config->downscale };
     return ZN_OK;
 }
 

@@ -15,8 +15,10 @@
 #include <string.h>
 
 static const zn_config configs[] = {
-    { "taesd", "taesdxl sdxl sd", "tiny autoencoder for Stable Diffusion 1/2 and SDXL, 4 channels at 1/8", 4, 8, 64, false, false },
-    { "taesd3", "taef1 sd3 flux flux1", "tiny autoencoder for SD3 and FLUX.1, 16 channels at 1/8", 16, 8, 64, false, false },
+    { "taesd", "taesdxl sdxl sd", "tiny autoencoder for Stable Diffusion 1/2 and SDXL, 4 channels at 1/8", 4, 8, 64,
+      false, false },
+    { "taesd3", "taef1 sd3 flux flux1", "tiny autoencoder for SD3 and FLUX.1, 16 channels at 1/8", 16, 8, 64, false,
+      false },
     { "taef2", "flux2", "tiny autoencoder for FLUX.2, 32 channels at 1/8, pooled group norm", 32, 8, 64, true, false },
     { "taesana", "sana", "tiny autoencoder for Sana, 32 channels at 1/32", 32, 32, 64, false, true },
     { NULL, NULL, NULL, 0, 0, 0, false, false },
@@ -101,11 +103,16 @@ static const struct {
     const char *prefix;
     int shift; /* diffusers' decoder does not count the clamp */
 } namings[] = {
-    { ZN_ENCODER, "encoder.layers.", 0 },   { ZN_DECODER, "decoder.layers.", -1 },
-    { ZN_ENCODER, "encoder.", 0 },          { ZN_DECODER, "decoder.", 0 },
-    { ZN_ENCODER, "taesd_encoder.", 0 },    { ZN_DECODER, "taesd_decoder.", 0 },
-    { ZN_ENCODER, "layers.", 0 },           { ZN_DECODER, "layers.", -1 },
-    { ZN_ENCODER, "", 0 },                  { ZN_DECODER, "", 0 },
+    { ZN_ENCODER, "encoder.layers.", 0 },
+    { ZN_DECODER, "decoder.layers.", -1 },
+    { ZN_ENCODER, "encoder.", 0 },
+    { ZN_DECODER, "decoder.", 0 },
+    { ZN_ENCODER, "taesd_encoder.", 0 },
+    { ZN_DECODER, "taesd_decoder.", 0 },
+    { ZN_ENCODER, "layers.", 0 },
+    { ZN_DECODER, "layers.", -1 },
+    { ZN_ENCODER, "", 0 },
+    { ZN_DECODER, "", 0 },
 };
 
 /* Wrappers that checkpoints put around a model. */
@@ -156,7 +163,8 @@ static void name_config(zn_config *k)
     k->description = "tiny autoencoder of the TAESD family";
     k->downscale = k->deep ? 32 : 8;
     for (const zn_config *known = configs; known->name; known++)
-        if (known->latent == k->latent && known->pooled == k->pooled && known->deep == k->deep && known->width == k->width)
+        if (known->latent == k->latent && known->pooled == k->pooled && known->deep == k->deep &&
+            known->width == k->width)
             *k = *known;
 }
 
@@ -184,5 +192,6 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[2
     return ZN_OK;
 }
 
-const zn_arch zn_arch_taesd = { .name = "taesd", .configs = configs, .encode = encode, .decode = decode,
-                                .recognise = recognise };
+const zn_arch zn_arch_taesd = {
+    .name = "taesd", .configs = configs, .encode = encode, .decode = decode, .recognise = recognise
+};

@@ -1,4 +1,5 @@
-/* Layers: parameters by name plus ops. A scope is a graph and a name prefix, passed by value, so there is nothing to pop.
+/* Layers: parameters by name plus ops. A scope is a graph and a name prefix, passed by value, so there is nothing to
+ * pop.
  *
  *     zn_scope s = { g, "decoder" };
  *     x = zn_conv3x3(zn_at(s, "%d", 1), x, 64);       // parameters decoder.1.weight, decoder.1.bias

@@ -1,5 +1,6 @@
-/* Convolution and its gradients. The forward chooses a kernel (kernels/conv.h) and packs the weights for it: once when they are
- * constant, else in every run. The gradient with respect to the input is a convolution too, with flipped weights. */
+/* Convolution and its gradients. The forward chooses a kernel (kernels/conv.h) and packs the weights for it: once when
+ * they are constant, else in every run. The gradient with respect to the input is a convolution too, with flipped
+ * weights. */
 #include "base/fail.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
@@ -12,10 +13,18 @@ static zn_conv_shape shape_of(const zn_node *n)
 {
     const int64_t *x = n->source[0]->shape.dim, *w = n->source[1]->shape.dim;
     const zn_conv_spec *k = spec_of(n);
-    return (zn_conv_shape){ .n = (int)x[0], .h = (int)x[1], .w = (int)x[2], .cin = (int)x[3],
-                            .cout = (int)w[3], .kh = (int)w[0], .kw = (int)w[1],
-                            .stride = k->stride, .pad = k->pad, .up2 = k->up2,
-                            .oh = (int)n->shape.dim[1], .ow = (int)n->shape.dim[2] };
+    return (zn_conv_shape){ .n = (int)x[0],
+                            .h = (int)x[1],
+                            .w = (int)x[2],
+                            .cin = (int)x[3],
+                            .cout = (int)w[3],
+                            .kh = (int)w[0],
+                            .kw = (int)w[1],
+                            .stride = k->stride,
+                            .pad = k->pad,
+                            .up2 = k->up2,
+                            .oh = (int)n->shape.dim[1],
+                            .ow = (int)n->shape.dim[2] };
 }
 
 static zn_status shape(zn_node *n)
@@ -61,7 +70,8 @@ static zn_needs needs(const zn_node *n, const zn_prepare *p)
     const zn_conv_kernel *k = kernel_of(n, p);
     const size_t bytes = k->packed_bytes(&s);
     const bool once = packs_once(n, p);
-    return (zn_needs){ .thread_scratch = k->scratch_bytes(&s), .shared_scratch = once ? 0 : bytes,
+    return (zn_needs){ .thread_scratch = k->scratch_bytes(&s),
+                       .shared_scratch = once ? 0 : bytes,
                        .prepared = sizeof(prepared) + (once ? bytes : 0) };
 }
 
@@ -128,7 +138,8 @@ static void reach(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *h
     }
 }
 
-/* dx = conv(dy with zeros between for a stride, flipped w). The stride-2 form is exact when the input sides are even. */
+/* dx = conv(dy with zeros between for a stride, flipped w). The stride-2 form is exact when the input sides are even.
+ */
 static zn_node *input_gradient(zn_node *n, zn_node *dy)
 {
     const zn_conv_spec *k = spec_of(n);
@@ -158,9 +169,18 @@ static void gradient(zn_node *n, zn_node *dy)
 
 static int in_place(const zn_node *n) { return spec_of(n)->residual ? 2 + spec_of(n)->bias : -1; }
 
-const zn_op zn_op_conv = { .name = "conv", .shape = shape, .run = run, .gradient = gradient, .needs = needs,
-                           .prepare = prepare, .flops = flops, .flops_done = flops_done, .kernel = kernel_name,
-                           .reach = reach, .block = block, .in_place = in_place };
+const zn_op zn_op_conv = { .name = "conv",
+                           .shape = shape,
+                           .run = run,
+                           .gradient = gradient,
+                           .needs = needs,
+                           .prepare = prepare,
+                           .flops = flops,
+                           .flops_done = flops_done,
+                           .kernel = kernel_name,
+                           .reach = reach,
+                           .block = block,
+                           .in_place = in_place };
 
 zn_node *zn_conv(zn_node *x, zn_node *w, zn_node *bias, zn_conv_spec k)
 {

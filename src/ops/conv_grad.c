@@ -23,9 +23,17 @@ static zn_conv_weight_grad_args weight_args(const zn_node *n)
     const weight_spec *s = n->attribute;
     const int64_t *x = n->source[0]->shape.dim, *dy = n->source[1]->shape.dim;
     const int64_t rows = dy[0] * dy[1];
-    return (zn_conv_weight_grad_args){ .n = (int)x[0], .h = (int)x[1], .w = (int)x[2], .cin = (int)x[3],
-                                       .cout = (int)dy[3], .kh = (int)s->kh, .kw = (int)s->kw,
-                                       .stride = s->k.stride, .pad = s->k.pad, .oh = (int)dy[1], .ow = (int)dy[2],
+    return (zn_conv_weight_grad_args){ .n = (int)x[0],
+                                       .h = (int)x[1],
+                                       .w = (int)x[2],
+                                       .cin = (int)x[3],
+                                       .cout = (int)dy[3],
+                                       .kh = (int)s->kh,
+                                       .kw = (int)s->kw,
+                                       .stride = s->k.stride,
+                                       .pad = s->k.pad,
+                                       .oh = (int)dy[1],
+                                       .ow = (int)dy[2],
                                        .rows_per_block = (int)((rows + MAX_BLOCKS - 1) / MAX_BLOCKS) };
 }
 
@@ -59,8 +67,12 @@ static double weight_flops(const zn_node *n)
     return 2.0 * (double)zn_shape_count(n->shape) * (double)(dy[0] * dy[1] * dy[2]);
 }
 
-const zn_op zn_op_conv_weight_grad = { .name = "conv_weight_grad", .shape = weight_shape, .run = weight_run,
-                                       .needs = weight_needs, .flops = weight_flops, .global = true };
+const zn_op zn_op_conv_weight_grad = { .name = "conv_weight_grad",
+                                       .shape = weight_shape,
+                                       .run = weight_run,
+                                       .needs = weight_needs,
+                                       .flops = weight_flops,
+                                       .global = true };
 
 static zn_status flip_shape(zn_node *n)
 {
@@ -73,8 +85,9 @@ static zn_status flip_shape(zn_node *n)
 static void flip_run(const zn_node *n, const zn_launch_context *c)
 {
     const int64_t *d = n->source[0]->shape.dim;
-    const zn_flip_args a = { .w = n->source[0]->data, .y = n->data, .taps = (int)(d[0] * d[1]), .cin = (int)d[2],
-                             .cout = (int)d[3] };
+    const zn_flip_args a = {
+        .w = n->source[0]->data, .y = n->data, .taps = (int)(d[0] * d[1]), .cin = (int)d[2], .cout = (int)d[3]
+    };
     zn_launch(c, zn_k_flip_weights, a.taps, 1, &a);
 }
 
@@ -90,10 +103,13 @@ static zn_status channel_sum_shape(zn_node *n)
 static void channel_sum_run(const zn_node *n, const zn_launch_context *c)
 {
     const int64_t channels = n->shape.dim[0];
-    const zn_reduce_args a = { .x = n->source[0]->data, .y = n->data, .c = (int)channels,
+    const zn_reduce_args a = { .x = n->source[0]->data,
+                               .y = n->data,
+                               .c = (int)channels,
                                .rows = zn_shape_count(n->source[0]->shape) / channels };
     zn_launch(c, zn_k_channel_sum, channels, 1, &a);
 }
 
-const zn_op zn_op_channel_sum = { .name = "channel_sum", .shape = channel_sum_shape, .run = channel_sum_run,
-                                  .global = true };
+const zn_op zn_op_channel_sum = {
+    .name = "channel_sum", .shape = channel_sum_shape, .run = channel_sum_run, .global = true
+};

@@ -13,7 +13,10 @@ static zn_node *unary(const zn_op *op, zn_node *x, float a)
     return zn_apply(op, &a, sizeof a, (zn_node *[]){ x }, 1);
 }
 
-static zn_node *binary(const zn_op *op, zn_node *a, zn_node *b) { return zn_apply(op, NULL, 0, (zn_node *[]){ a, b }, 2); }
+static zn_node *binary(const zn_op *op, zn_node *a, zn_node *b)
+{
+    return zn_apply(op, NULL, 0, (zn_node *[]){ a, b }, 2);
+}
 
 static void run_unary(const zn_node *n, const zn_launch_context *c, zn_body body)
 {
@@ -33,35 +36,85 @@ static void run_binary(const zn_node *n, const zn_launch_context *c, zn_body bod
 /* relu(x) = max(x, 0); the gradient needs only the sign of the output. */
 static void relu_run(const zn_node *n, const zn_launch_context *c) { run_unary(n, c, zn_k_relu); }
 static void relu_gradient(zn_node *n, zn_node *dy) { zn_accumulate(n->source[0], binary(&zn_op_relu_grad, n, dy)); }
-const zn_op zn_op_relu = { .name = "relu", .shape = zn_same_shape, .run = relu_run, .gradient = relu_gradient,
-                           .flops = one_flop, .in_place = zn_first_source };
+const zn_op zn_op_relu = { .name = "relu",
+                           .shape = zn_same_shape,
+                           .run = relu_run,
+                           .gradient = relu_gradient,
+                           .flops = one_flop,
+                           .in_place = zn_first_source };
 zn_node *zn_relu(zn_node *x) { return zn_apply(&zn_op_relu, NULL, 0, (zn_node *[]){ x }, 1); }
 
 static void relu_grad_run(const zn_node *n, const zn_launch_context *c) { run_unary(n, c, zn_k_relu_grad); }
-const zn_op zn_op_relu_grad = { .name = "relu_grad", .shape = zn_same_shape, .run = relu_grad_run, .flops = one_flop,
-                                .in_place = zn_second_source };
+const zn_op zn_op_relu_grad = {
+    .name = "relu_grad", .shape = zn_same_shape, .run = relu_grad_run, .flops = one_flop, .in_place = zn_second_source
+};
 
 /* soft_clamp(x) = a tanh(x/a), derivative 1 - (y/a)^2 */
 static void soft_clamp_run(const zn_node *n, const zn_launch_context *c) { run_unary(n, c, zn_k_soft_clamp); }
 static void soft_clamp_gradient(zn_node *n, zn_node *dy)
 {
-    zn_accumulate(n->source[0], zn_apply(&zn_op_soft_clamp_grad, n->attribute, sizeof(float), (zn_node *[]){ n, dy }, 2));
+    zn_accumulate(n->source[0],
+                  zn_apply(&zn_op_soft_clamp_grad, n->attribute, sizeof(float), (zn_node *[]){ n, dy }, 2));
 }
-const zn_op zn_op_soft_clamp = { .name = "soft_clamp", .shape = zn_same_shape, .run = soft_clamp_run,
-                                 .gradient = soft_clamp_gradient, .flops = one_flop, .in_place = zn_first_source };
+const zn_op zn_op_soft_clamp = { .name = "soft_clamp",
+                                 .shape = zn_same_shape,
+                                 .run = soft_clamp_run,
+                                 .gradient = soft_clamp_gradient,
+                                 .flops = one_flop,
+                                 .in_place = zn_first_source };
 zn_node *zn_soft_clamp(zn_node *x, float limit) { return unary(&zn_op_soft_clamp, x, limit); }
 
 static void soft_clamp_grad_run(const zn_node *n, const zn_launch_context *c) { run_unary(n, c, zn_k_soft_clamp_grad); }
-const zn_op zn_op_soft_clamp_grad = { .name = "soft_clamp_grad", .shape = zn_same_shape, .run = soft_clamp_grad_run,
-                                      .flops = one_flop, .in_place = zn_second_source };
+const zn_op zn_op_soft_clamp_grad = { .name = "soft_clamp_grad",
+                                      .shape = zn_same_shape,
+                                      .run = soft_clamp_grad_run,
+                                      .flops = one_flop,
+                                      .in_place = zn_second_source };
+
+/* gelu(x) = x Phi(x), exact erf form */
+static void gelu_run(const zn_node *n, const zn_launch_context *c) { run_unary(n, c, zn_k_gelu); }
+static void gelu_gradient(zn_node *n, zn_node *dy)
+{
+    zn_accumulate(n->source[0], binary(&zn_op_gelu_grad, n->source[0], dy));
+}
+const zn_op zn_op_gelu = { .name = "gelu",
+                           .shape = zn_same_shape,
+                           .run = gelu_run,
+                           .gradient = gelu_gradient,
+                           .flops = one_flop,
+                           .in_place = zn_first_source };
+zn_node *zn_gelu(zn_node *x) { return zn_apply(&zn_op_gelu, NULL, 0, (zn_node *[]){ x }, 1); }
+
+static void gelu_grad_run(const zn_node *n, const zn_launch_context *c) { run_unary(n, c, zn_k_gelu_grad); }
+const zn_op zn_op_gelu_grad = {
+    .name = "gelu_grad", .shape = zn_same_shape, .run = gelu_grad_run, .flops = one_flop, .in_place = zn_second_source
+};
+
+/* 1 where x > 0: a constant pattern, so no gradient passes */
+static void positive_run(const zn_node *n, const zn_launch_context *c) { run_unary(n, c, zn_k_positive); }
+static void no_gradient(zn_node *n, zn_node *dy)
+{
+    (void)n;
+    (void)dy;
+}
+const zn_op zn_op_positive = { .name = "positive",
+                               .shape = zn_same_shape,
+                               .run = positive_run,
+                               .gradient = no_gradient,
+                               .in_place = zn_first_source };
+zn_node *zn_positive(zn_node *x) { return zn_apply(&zn_op_positive, NULL, 0, (zn_node *[]){ x }, 1); }
 
 static void scale_run(const zn_node *n, const zn_launch_context *c) { run_unary(n, c, zn_k_scale); }
 static void scale_gradient(zn_node *n, zn_node *dy)
 {
     zn_accumulate(n->source[0], zn_scale(dy, *(float *)n->attribute));
 }
-const zn_op zn_op_scale = { .name = "scale", .shape = zn_same_shape, .run = scale_run, .gradient = scale_gradient,
-                            .flops = one_flop, .in_place = zn_first_source };
+const zn_op zn_op_scale = { .name = "scale",
+                            .shape = zn_same_shape,
+                            .run = scale_run,
+                            .gradient = scale_gradient,
+                            .flops = one_flop,
+                            .in_place = zn_first_source };
 zn_node *zn_scale(zn_node *x, float factor) { return unary(&zn_op_scale, x, factor); }
 
 static void add_run(const zn_node *n, const zn_launch_context *c) { run_binary(n, c, zn_k_add); }
@@ -70,8 +123,12 @@ static void add_gradient(zn_node *n, zn_node *dy)
     zn_accumulate(n->source[0], dy);
     zn_accumulate(n->source[1], dy);
 }
-const zn_op zn_op_add = { .name = "add", .shape = zn_same_shape, .run = add_run, .gradient = add_gradient,
-                          .flops = one_flop, .in_place = zn_first_source };
+const zn_op zn_op_add = { .name = "add",
+                          .shape = zn_same_shape,
+                          .run = add_run,
+                          .gradient = add_gradient,
+                          .flops = one_flop,
+                          .in_place = zn_first_source };
 zn_node *zn_add(zn_node *a, zn_node *b) { return binary(&zn_op_add, a, b); }
 
 static void sub_run(const zn_node *n, const zn_launch_context *c) { run_binary(n, c, zn_k_sub); }
@@ -81,8 +138,12 @@ static void sub_gradient(zn_node *n, zn_node *dy)
     if (zn_needs_gradient(n->source[1]))
         zn_accumulate(n->source[1], zn_scale(dy, -1));
 }
-const zn_op zn_op_sub = { .name = "sub", .shape = zn_same_shape, .run = sub_run, .gradient = sub_gradient,
-                          .flops = one_flop, .in_place = zn_first_source };
+const zn_op zn_op_sub = { .name = "sub",
+                          .shape = zn_same_shape,
+                          .run = sub_run,
+                          .gradient = sub_gradient,
+                          .flops = one_flop,
+                          .in_place = zn_first_source };
 zn_node *zn_sub(zn_node *a, zn_node *b) { return binary(&zn_op_sub, a, b); }
 
 /* A tensor of ones: the seed of a gradient. */
@@ -92,10 +153,5 @@ static void ones_run(const zn_node *n, const zn_launch_context *c)
     for (int64_t i = 0; i < zn_shape_count(n->shape); i++)
         n->data[i] = 1;
 }
-static void ones_gradient(zn_node *n, zn_node *dy)
-{
-    (void)n;
-    (void)dy;
-}
-const zn_op zn_op_ones = { .name = "ones", .shape = zn_same_shape, .run = ones_run, .gradient = ones_gradient };
+const zn_op zn_op_ones = { .name = "ones", .shape = zn_same_shape, .run = ones_run, .gradient = no_gradient };
 zn_node *zn_ones_like(zn_node *x) { return zn_apply(&zn_op_ones, NULL, 0, (zn_node *[]){ x }, 1); }

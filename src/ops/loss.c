@@ -46,13 +46,46 @@ static void mse_gradient(zn_node *n, zn_node *dy)
 
 static double mse_flops(const zn_node *n) { return 3.0 * (double)zn_shape_count(n->source[0]->shape); }
 
-const zn_op zn_op_mean_square_error = { .name = "mean_square_error", .shape = mse_shape, .run = mse_run,
-                                        .gradient = mse_gradient, .needs = mse_needs, .flops = mse_flops,
+const zn_op zn_op_mean_square_error = { .name = "mean_square_error",
+                                        .shape = mse_shape,
+                                        .run = mse_run,
+                                        .gradient = mse_gradient,
+                                        .needs = mse_needs,
+                                        .flops = mse_flops,
                                         .global = true };
 zn_node *zn_mean_square_error(zn_node *a, zn_node *b)
 {
     return zn_apply(&zn_op_mean_square_error, NULL, 0, (zn_node *[]){ a, b }, 2);
 }
+
+/* mean(x)           d/dx = 1 / count */
+static zn_status mean_shape(zn_node *n)
+{
+    n->shape = ZN_SHAPE(1);
+    return ZN_OK;
+}
+
+static void mean_run(const zn_node *n, const zn_launch_context *c)
+{
+    (void)c;
+    const int64_t count = zn_shape_count(n->source[0]->shape);
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += (double)n->source[0]->data[i];
+    n->data[0] = (float)(sum / (double)count);
+}
+
+static void mean_gradient(zn_node *n, zn_node *dy)
+{
+    zn_node *x = n->source[0];
+    zn_node *ones = zn_scale(zn_ones_like(x), 1.0f / (float)zn_shape_count(x->shape));
+    zn_accumulate(x, zn_apply(&zn_op_multiply_scalar, NULL, 0, (zn_node *[]){ ones, dy }, 2));
+}
+
+const zn_op zn_op_mean = {
+    .name = "mean", .shape = mean_shape, .run = mean_run, .gradient = mean_gradient, .global = true
+};
+zn_node *zn_mean(zn_node *x) { return zn_apply(&zn_op_mean, NULL, 0, (zn_node *[]){ x }, 1); }
 
 /* x [any] times s [1] */
 static zn_status multiply_scalar_shape(zn_node *n)
@@ -69,5 +102,6 @@ static void multiply_scalar_run(const zn_node *n, const zn_launch_context *c)
     zn_launch(c, zn_k_scale, zn_shape_count(n->shape), 1 << 14, &a);
 }
 
-const zn_op zn_op_multiply_scalar = { .name = "multiply_scalar", .shape = multiply_scalar_shape,
-                                      .run = multiply_scalar_run, .in_place = zn_first_source };
+const zn_op zn_op_multiply_scalar = {
+    .name = "multiply_scalar", .shape = multiply_scalar_shape, .run = multiply_scalar_run, .in_place = zn_first_source
+};

@@ -11,8 +11,9 @@ typedef struct spec {
 static zn_group_norm_args args_of(const zn_node *x, const spec *k)
 {
     const int64_t *d = x->shape.dim;
-    return (zn_group_norm_args){ .x = x->data, .n = d[0], .pixels = d[1] * d[2], .c = (int)d[3],
-                                 .groups = k->groups, .eps = k->eps };
+    return (zn_group_norm_args){
+        .x = x->data, .n = d[0], .pixels = d[1] * d[2], .c = (int)d[3], .groups = k->groups, .eps = k->eps
+    };
 }
 
 static zn_status shape(zn_node *n)
@@ -52,15 +53,16 @@ static void gradient(zn_node *n, zn_node *dy)
             spec k;
             int which;
         } attribute = { *(spec *)n->attribute, which };
-        zn_accumulate(p, zn_apply(&zn_op_group_norm_param_grad, &attribute, sizeof attribute,
-                                  (zn_node *[]){ x, dy }, 2));
+        zn_accumulate(p,
+                      zn_apply(&zn_op_group_norm_param_grad, &attribute, sizeof attribute, (zn_node *[]){ x, dy }, 2));
     }
 }
 
 static double flops(const zn_node *n) { return 6.0 * (double)zn_shape_count(n->shape); }
 
-const zn_op zn_op_group_norm = { .name = "group_norm", .shape = shape, .run = run, .gradient = gradient,
-                                 .flops = flops, .global = true };
+const zn_op zn_op_group_norm = {
+    .name = "group_norm", .shape = shape, .run = run, .gradient = gradient, .flops = flops, .global = true
+};
 zn_node *zn_group_norm(zn_node *x, zn_node *gamma, zn_node *beta, int groups, float eps)
 {
     const spec k = { groups, eps };
@@ -111,5 +113,8 @@ static void param_grad_run(const zn_node *n, const zn_launch_context *c)
     zn_launch(c, zn_k_group_norm_param_grad, a.groups, 1, &a);
 }
 
-const zn_op zn_op_group_norm_param_grad = { .name = "group_norm_param_grad", .shape = param_grad_shape,
-                                            .run = param_grad_run, .needs = param_grad_needs, .global = true };
+const zn_op zn_op_group_norm_param_grad = { .name = "group_norm_param_grad",
+                                            .shape = param_grad_shape,
+                                            .run = param_grad_run,
+                                            .needs = param_grad_needs,
+                                            .global = true };

@@ -7,10 +7,11 @@
 #define ZN_OPS_H
 
 #include "graph/graph.h"
+#include "kernels/gates.h"
 
 typedef struct zn_conv_spec {
     int stride, pad;
-    bool up2;  /* through a nearest x2 up-sampling; set by fuse.c */
+    bool up2;            /* through a nearest x2 up-sampling; set by fuse.c */
     bool residual, relu; /* y = relu(conv + bias + residual); set by fuse.c */
     bool bias;
 } zn_conv_spec;
@@ -26,6 +27,33 @@ zn_node *zn_upsample2(zn_node *x); /* nearest */
 zn_node *zn_group_norm(zn_node *x, zn_node *gamma, zn_node *beta, int groups, float eps);
 zn_node *zn_mean_square_error(zn_node *a, zn_node *b); /* scalar [1] */
 zn_node *zn_ones_like(zn_node *x);
+zn_node *zn_gelu(zn_node *x);     /* exact erf form */
+zn_node *zn_positive(zn_node *x); /* 1 where x > 0; a constant for gradients */
+zn_node *zn_mean(zn_node *x);     /* scalar [1] */
+
+/* Spectral ops: scale * H x along an axis (1 rows' direction H, 2 W, 3 channels), and (1/n) H (gate .* H x). */
+zn_node *zn_wht(zn_node *x, int axis, float scale);
+zn_node *zn_spectral(zn_node *x, zn_node *gate, int axis);
+/* In tiles of P along an axis: Q soft(gate .* Q x, |th|), gate and th [P,C]; tiles begin at offset + k P. */
+zn_node *zn_tile_mix(zn_node *x, zn_node *gate, zn_node *th, int axis, int offset);
+
+/* Each pixel's channels with parameters along them. */
+zn_node *zn_scale_channels(zn_node *x, zn_node *w);      /* w[k] x[k] */
+zn_node *zn_soft_threshold(zn_node *x, zn_node *w);      /* sign(x) max(|x| - |w[k]|, 0) */
+zn_node *zn_taps(zn_node *x, zn_node *w);                /* w[0][k] x[k-1] + w[1][k] x[k] + w[2][k] x[k+1] */
+zn_node *zn_rms_norm(zn_node *x, zn_node *w, float eps); /* x / sqrt(mean x^2 + eps) * w[k] */
+
+zn_node *zn_grouped_conv(zn_node *x, zn_node *w, zn_node *bias); /* 1x1, w [G,out/G,in/G], bias [out] or NULL */
+zn_node *zn_depthwise(zn_node *x, zn_node *w);                   /* 3x3, w [C,3,3], zero padding */
+zn_node *zn_depthwise_residual(zn_node *x, zn_node *w);          /* x + depthwise(x) */
+zn_node *zn_pixel_unshuffle(zn_node *x, int r);                  /* PyTorch channel order */
+zn_node *zn_pixel_shuffle(zn_node *x, int r);
+zn_node *zn_select_channels(zn_node *x, const int32_t *from, int count); /* y[k] = x[from[k]], 0 where from[k] < 0 */
+
+/* Block gates: mask [..,C/8] from the energy of eight channels, and its application. eps (noise) may be NULL. */
+zn_node *zn_gate_mask(zn_node *x, zn_node *w, zn_node *v, zn_node *eps, zn_gate_mode mode, float temperature);
+zn_node *zn_gate_apply(zn_node *x, zn_node *mask);
+zn_node *zn_srig(zn_node *u, zn_node *w, zn_node *b); /* u * G(u), w [C,5], b [C] */
 
 /* Gradients of `of` with respect to wrt[count], seeded with `seed` (like `of`; NULL: `of` is a scalar and the seed 1).
  * gradients[i] is NULL if `of` does not depend on wrt[i]. */
@@ -44,7 +72,7 @@ void zn_graph_fuse(zn_graph *g, zn_node *const *outputs, int count);
 #undef ZN_OP
 
 /* Helpers for shape functions. */
-zn_status zn_same_shape(zn_node *n);               /* output like source 0, all sources alike */
+zn_status zn_same_shape(zn_node *n);                /* output like source 0, all sources alike */
 zn_status zn_need_rank(const zn_node *n, int rank); /* source 0 has this rank */
 
 /* For zn_op.in_place. */

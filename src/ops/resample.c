@@ -17,7 +17,8 @@ static zn_status half_shape(zn_node *n)
     ZN_TRY(zn_need_rank(n, 4));
     n->shape = n->source[0]->shape;
     if (n->shape.dim[1] % 2 || n->shape.dim[2] % 2)
-        return ZN_FAIL(ZN_ESHAPE, "sides %lldx%lld are not even", (long long)n->shape.dim[2], (long long)n->shape.dim[1]);
+        return ZN_FAIL(ZN_ESHAPE, "sides %lldx%lld are not even", (long long)n->shape.dim[2],
+                       (long long)n->shape.dim[1]);
     n->shape.dim[1] /= 2;
     n->shape.dim[2] /= 2;
     return ZN_OK;
@@ -27,7 +28,9 @@ static zn_status half_shape(zn_node *n)
 static void launch(const zn_node *n, const zn_node *small, zn_body body, const zn_launch_context *c)
 {
     const int64_t *d = small->shape.dim;
-    const zn_resample_args a = { .x = n->source[0]->data, .y = n->data, .h = (int)d[1], .w = (int)d[2], .c = (int)d[3] };
+    const zn_resample_args a = {
+        .x = n->source[0]->data, .y = n->data, .h = (int)d[1], .w = (int)d[2], .c = (int)d[3]
+    };
     zn_launch(c, body, n->shape.dim[0] * n->shape.dim[1], 4, &a);
 }
 
@@ -45,8 +48,11 @@ static void halve_reach(const zn_node *n, const zn_prepare *p, int64_t *lo, int6
     *lo = *lo >> 1; /* rounds down, below zero too */
     *hi = (*hi + 1) >> 1;
 }
-const zn_op zn_op_upsample2 = { .name = "upsample2", .shape = double_shape, .run = upsample2_run,
-                                .gradient = upsample2_gradient, .reach = halve_reach };
+const zn_op zn_op_upsample2 = { .name = "upsample2",
+                                .shape = double_shape,
+                                .run = upsample2_run,
+                                .gradient = upsample2_gradient,
+                                .reach = halve_reach };
 zn_node *zn_upsample2(zn_node *x) { return apply1(&zn_op_upsample2, x); }
 
 static void upsample2_grad_run(const zn_node *n, const zn_launch_context *c) { launch(n, n, zn_k_upsample2_grad, c); }

@@ -78,8 +78,9 @@ zn_status zn_bench(const zn_model *model, const zn_bench_options *options, zn_be
     ZN_TRY_DONE(zn_pool_new(o->threads, &pool));
     out->threads = zn_pool_threads(pool);
     ZN_TRY_DONE(zn_alloc_for("a benchmark", sizeof *ms * (size_t)runs, (void **)&ms));
-    const zn_runner_options ro = { .pool = pool, .math = (zn_math)o->precision, .tile = o->tile, .memory = o->memory,
-                                   .profile = o->profile };
+    const zn_runner_options ro = {
+        .pool = pool, .math = (zn_math)o->precision, .tile = o->tile, .memory = o->memory, .profile = o->profile
+    };
     ZN_TRY_DONE(zn_runner_new(model, o->part, input_shape(info, o), &ro, &r));
     ZN_TRY_DONE(time_runs(r, runs, o->seed, o->part == ZN_ENCODER, ms));
     struct rusage usage;

@@ -1,5 +1,5 @@
-/* The public promise: image to latent and back. Keeps one runner for each part, so that pictures of one size share their plan
- * and packed weights. */
+/* The public promise: image to latent and back. Keeps one runner for each part, so that pictures of one size share
+ * their plan and packed weights. */
 #include <zenith/codec.h>
 
 #include "base/alloc.h"

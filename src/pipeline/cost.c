@@ -1,6 +1,6 @@
 /* What a run would cost, from the graph alone; and the library's version. */
-#include "base/fail.h"
 #include "base/cpu.h"
+#include "base/fail.h"
 #include "graph/exec.h"
 #include "models/model.h"
 

@@ -1,7 +1,8 @@
 /* Opening models by path and finding them by name.
  *
- * Weights of one model may be one file or two; files of a folder that differ only in extension or in the words encoder and
- * decoder belong together: taef2_encoder.pth, taef2_decoder.safetensors and taef2.safetensors share the stem "taef2". */
+ * Weights of one model may be one file or two; files of a folder that differ only in extension or in the words encoder
+ * and decoder belong together: taef2_encoder.pth, taef2_decoder.safetensors and taef2.safetensors share the stem
+ * "taef2". */
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "models/model.h"
@@ -270,7 +271,7 @@ static void each_model(const roots *r, stem_visit visit, void *user)
 }
 
 typedef struct search {
-    const char *name;  /* NULL: any complete one */
+    const char *name; /* NULL: any complete one */
     zn_model *found;
     zn_status failure; /* of a model that had the name */
     char text[1024];
@@ -331,7 +332,8 @@ zn_status zn_model_find(const char *name, zn_model **out)
         return ZN_OK;
     if (s.failure != ZN_OK)
         return ZN_FAIL(s.failure, "%s", s.text);
-    return ZN_FAIL(ZN_ENOTFOUND, "no model%s%s%s found in %s", name ? " '" : "", name ? name : "", name ? "'" : "", places);
+    return ZN_FAIL(ZN_ENOTFOUND, "no model%s%s%s found in %s", name ? " '" : "", name ? name : "", name ? "'" : "",
+                   places);
 }
 
 typedef struct visitor {

@@ -1,5 +1,5 @@
-/* Tiles: each segment runs windows of one size. A window holds a tile and everything the tile depends on; at the borders
- * windows are pushed inside the map, so the zero padding of the network falls where it would without tiles. */
+/* Tiles: each segment runs windows of one size. A window holds a tile and everything the tile depends on; at the
+ * borders windows are pushed inside the map, so the zero padding of the network falls where it would without tiles. */
 #include "pipeline/runner.h"
 
 #include "base/alloc.h"
@@ -84,8 +84,8 @@ static zn_status stage_graph(zn_runner *r, stage *st, int64_t height, int64_t wi
     return ZN_OK;
 }
 
-/* All windows of an axis have one size. The last one ends at the map's end and must start at a multiple of the alignment
- * too, so the size leaves the same remainder as the map. */
+/* All windows of an axis have one size. The last one ends at the map's end and must start at a multiple of the
+ * alignment too, so the size leaves the same remainder as the map. */
 static zn_status axis_plan(const zn_runner *r, const stage *st, int dim, int64_t tile, axis *a)
 {
     const zn_prepare p = prepare_of(r);
@@ -100,7 +100,9 @@ static zn_status axis_plan(const zn_runner *r, const stage *st, int dim, int64_t
     }
     a->window += ((a->in - a->window) % a->alignment + a->alignment) % a->alignment;
     if (a->tiles == 1 || a->window >= a->in)
-        *a = (axis){ .in = a->in, .out = a->out, .tile = a->out, .tiles = 1, .window = a->in, .alignment = a->alignment };
+        *a = (axis){
+            .in = a->in, .out = a->out, .tile = a->out, .tiles = 1, .window = a->in, .alignment = a->alignment
+        };
     return ZN_OK;
 }
 
@@ -137,7 +139,8 @@ static void stage_clear(stage *st)
 /* Image pixels per position of a node's map. */
 static double pixels_per(const zn_runner *r, const zn_node *n)
 {
-    const int64_t image = r->input_shape.dim[1] > r->output_shape.dim[1] ? r->input_shape.dim[1] : r->output_shape.dim[1];
+    const int64_t image =
+        r->input_shape.dim[1] > r->output_shape.dim[1] ? r->input_shape.dim[1] : r->output_shape.dim[1];
     return (double)image / (double)n->shape.dim[1];
 }
 
@@ -196,7 +199,8 @@ static zn_status stage_start(const zn_runner *r, stage *st)
     return st->exec ? ZN_OK : zn_exec_new(st->graph, &st->output, 1, &options, &st->exec);
 }
 
-/* A whole network is made ready once; of several stages only two at a time have memory, so those wait until they run. */
+/* A whole network is made ready once; of several stages only two at a time have memory, so those wait until they run.
+ */
 static zn_status prepare(zn_runner *r)
 {
     for (int i = 0; i < r->count; i++) {
@@ -226,9 +230,10 @@ static void describe(zn_runner *r)
             used += snprintf(r->plan + used, (size_t)(size - used), "whole %lldx%lld", (long long)st->x.out,
                              (long long)st->y.out);
         else if (used < size)
-            used += snprintf(r->plan + used, (size_t)(size - used), "%lldx%lld tiles of %lldx%lld, windows of %lldx%lld",
-                             (long long)st->x.tiles, (long long)st->y.tiles, (long long)st->x.tile, (long long)st->y.tile,
-                             (long long)st->x.window, (long long)st->y.window);
+            used +=
+                snprintf(r->plan + used, (size_t)(size - used), "%lldx%lld tiles of %lldx%lld, windows of %lldx%lld",
+                         (long long)st->x.tiles, (long long)st->y.tiles, (long long)st->x.tile, (long long)st->y.tile,
+                         (long long)st->x.window, (long long)st->y.window);
         if (used < size)
             used += snprintf(r->plan + used, (size_t)(size - used), ", %.1f MiB", (double)st->bytes / 1048576.0);
     }
@@ -296,7 +301,8 @@ int zn_runner_rows(const zn_runner *r, const zn_runner_row **rows)
 /* ---- running ---- */
 
 /* Copies a rectangle of `h` x `w` positions of c floats between two maps of given row lengths. */
-static void copy_map(float *to, int64_t to_width, const float *from, int64_t from_width, int64_t h, int64_t w, int64_t c)
+static void copy_map(float *to, int64_t to_width, const float *from, int64_t from_width, int64_t h, int64_t w,
+                     int64_t c)
 {
     for (int64_t y = 0; y < h; y++)
         memcpy(to + y * to_width * c, from + y * from_width * c, sizeof(float) * (size_t)(w * c));
@@ -367,8 +373,8 @@ static zn_status run_tiles(zn_runner *r, stage *st, const float *map)
             int64_t iy, ix, oy, ox;
             ZN_TRY(window_at(r, st, &st->y, ty, &iy, &oy));
             ZN_TRY(window_at(r, st, &st->x, tx, &ix, &ox));
-            copy_map(st->input->data, st->x.window, map + (iy * st->x.in + ix) * cin, st->x.in, st->y.window, st->x.window,
-                     cin);
+            copy_map(st->input->data, st->x.window, map + (iy * st->x.in + ix) * cin, st->x.in, st->y.window,
+                     st->x.window, cin);
             ZN_TRY(run_window(r, st));
             const int64_t y = ty * st->y.tile, x = tx * st->x.tile;
             copy_map(st->result + (y * st->x.out + x) * cout, st->x.out,

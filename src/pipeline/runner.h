@@ -26,8 +26,8 @@ typedef struct zn_runner_options {
     void *user;
 } zn_runner_options;
 
-ZN_MUST_USE zn_status zn_runner_new(const zn_model *model, zn_part part, zn_shape input, const zn_runner_options *options,
-                                    zn_runner **out);
+ZN_MUST_USE zn_status zn_runner_new(const zn_model *model, zn_part part, zn_shape input,
+                                    const zn_runner_options *options, zn_runner **out);
 void zn_runner_free(zn_runner *r);
 
 float *zn_runner_input(zn_runner *r);

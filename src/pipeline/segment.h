@@ -21,8 +21,8 @@ ZN_MUST_USE zn_status zn_segments_find(const zn_graph *g, const zn_node *input, 
 
 /* Positions [*lo,*hi) of input along an axis that output positions [*lo,*hi) depend on, down to the last bit; may reach
  * beyond the map. g is the segment's own graph, fused. Fails with ZN_ENOMEM only. */
-ZN_MUST_USE zn_status zn_segment_reach(const zn_graph *g, const zn_node *input, const zn_node *output, const zn_prepare *p,
-                                       int64_t *lo, int64_t *hi);
+ZN_MUST_USE zn_status zn_segment_reach(const zn_graph *g, const zn_node *input, const zn_node *output,
+                                       const zn_prepare *p, int64_t *lo, int64_t *hi);
 
 /* A window of the segment's input must start at a multiple of this for its arithmetic to be that of the whole map. */
 int64_t zn_segment_alignment(const zn_graph *g, const zn_node *input, const zn_prepare *p);

@@ -28,8 +28,14 @@ void zn_adamw_update(zn_adamw *o, zn_pool *pool, float *w, const float *g, int64
 {
     assert(o->used + count <= o->total);
     const zn_adamw_options *k = &o->options;
-    const zn_adamw_args a = { .w = w, .m = o->m + o->used, .v = o->v + o->used, .g = g,
-                              .lr = k->lr, .beta1 = k->beta1, .beta2 = k->beta2, .eps = k->eps,
+    const zn_adamw_args a = { .w = w,
+                              .m = o->m + o->used,
+                              .v = o->v + o->used,
+                              .g = g,
+                              .lr = k->lr,
+                              .beta1 = k->beta1,
+                              .beta2 = k->beta2,
+                              .eps = k->eps,
                               .decay = k->weight_decay,
                               .correction1 = (float)(1 - pow((double)k->beta1, (double)o->step)),
                               .correction2 = (float)(1 - pow((double)k->beta2, (double)o->step)) };

@@ -74,7 +74,8 @@ static void runs_allocate_nothing(void **state)
     zn_model *m = model_of("taesd");
     zn_pool *pool = pool_of(2);
     zn_runner *r;
-    assert_int_equal(zn_runner_new(m, ZN_DECODER, ZN_SHAPE(1, 8, 8, 4), &(zn_runner_options){ .pool = pool }, &r), ZN_OK);
+    assert_int_equal(zn_runner_new(m, ZN_DECODER, ZN_SHAPE(1, 8, 8, 4), &(zn_runner_options){ .pool = pool }, &r),
+                     ZN_OK);
     assert_int_equal(zn_runner_run(r), ZN_OK);
     const int64_t before = zn_alloc_calls();
     for (int i = 0; i < 3; i++)
@@ -115,17 +116,18 @@ static void tiles_equal_the_whole(void **state)
         int width, height, tile;
         size_t memory;
     } cases[] = {
-        { "taesd", ZN_DECODER, 200, 136, 64, 0 }, { "taesd", ZN_ENCODER, 200, 136, 64, 0 },
-        { "taesd3", ZN_DECODER, 104, 264, 48, 0 }, { "taef2", ZN_DECODER, 200, 136, 64, 0 },
-        { "taef2", ZN_ENCODER, 264, 200, 72, 0 }, { "taesana", ZN_ENCODER, 320, 192, 96, 0 },
-        { "taesana", ZN_DECODER, 192, 160, 64, 0 }, { "taesd", ZN_DECODER, 256, 256, 0, 8 << 20 },
+        { "taesd", ZN_DECODER, 200, 136, 64, 0 },      { "taesd", ZN_ENCODER, 200, 136, 64, 0 },
+        { "taesd3", ZN_DECODER, 104, 264, 48, 0 },     { "taef2", ZN_DECODER, 200, 136, 64, 0 },
+        { "taef2", ZN_ENCODER, 264, 200, 72, 0 },      { "taesana", ZN_ENCODER, 320, 192, 96, 0 },
+        { "taesana", ZN_DECODER, 192, 160, 64, 0 },    { "taesd", ZN_DECODER, 256, 256, 0, 8 << 20 },
         { "taef2", ZN_ENCODER, 256, 256, 0, 8 << 20 }, { "taesd", ZN_DECODER, 64, 64, 8, 0 },
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         zn_model *m = model_of(cases[k].model);
         int64_t n, nt;
         float *whole = result_of(m, cases[k].part, cases[k].width, cases[k].height, 2, ZN_TILE_OFF, 0, &n);
-        float *tiled = result_of(m, cases[k].part, cases[k].width, cases[k].height, 2, cases[k].tile, cases[k].memory, &nt);
+        float *tiled =
+            result_of(m, cases[k].part, cases[k].width, cases[k].height, 2, cases[k].tile, cases[k].memory, &nt);
         assert_int_equal(n, nt);
         if (memcmp(whole, tiled, sizeof(float) * (size_t)n))
             fail_msg("%s part %d tile %d: differs by %g", cases[k].model, cases[k].part, cases[k].tile,
@@ -206,7 +208,8 @@ static void nan_names_its_stage(void **state)
             m->parameters[i].data[3] = 3e38f; /* overflows in the next convolution */
     zn_pool *pool = pool_of(1);
     zn_runner *r;
-    assert_int_equal(zn_runner_new(m, ZN_DECODER, ZN_SHAPE(1, 8, 8, 4), &(zn_runner_options){ .pool = pool }, &r), ZN_OK);
+    assert_int_equal(zn_runner_new(m, ZN_DECODER, ZN_SHAPE(1, 8, 8, 4), &(zn_runner_options){ .pool = pool }, &r),
+                     ZN_OK);
     fill(zn_runner_input(r), 8 * 8 * 4, 5);
     assert_int_equal(zn_runner_run(r), ZN_ENUMERIC);
     assert_non_null(strstr(zn_error_text(), "decoder.8.conv."));

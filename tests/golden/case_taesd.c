@@ -178,7 +178,8 @@ static zn_status training_build(const golden *g, const zn_model *m, zn_shape sha
     ZN_TRY(zn_graph_status(t->graph));
     zn_model_bind(m, t->graph);
     for (int i = 0; i < m->count; i++)
-        t->wrt[i] = zn_graph_parameter(t->graph, m->parameters[i].name, m->parameters[i].shape, m->parameters[i].layout);
+        t->wrt[i] =
+            zn_graph_parameter(t->graph, m->parameters[i].name, m->parameters[i].shape, m->parameters[i].layout);
     ZN_TRY(zn_graph_differentiate(t->graph, t->loss, NULL, t->wrt, m->count, t->gradients));
     zn_node **outputs = t->gradients + m->count;
     int count = 0;

@@ -1,8 +1,8 @@
 /* Golden cases: what a reference file holds, and how results are held against it.
  *
- * A case is a function that understands a kind of file by its content. It computes and calls golden_compare for every out.*
- * tensor; whatever it leaves uncompared counts as a failure. To add a family: one file with a golden_kind, one line in
- * check_golden.c. Tensors in files are NCHW / OIHW, in the engine NHWC / [kh,kw,in,out]. */
+ * A case is a function that understands a kind of file by its content. It computes and calls golden_compare for every
+ * out.* tensor; whatever it leaves uncompared counts as a failure. To add a family: one file with a golden_kind, one
+ * line in check_golden.c. Tensors in files are NCHW / OIHW, in the engine NHWC / [kh,kw,in,out]. */
 #ifndef ZN_GOLDEN_H
 #define ZN_GOLDEN_H
 

@@ -33,8 +33,48 @@ static zn_node *group_norm(zn_node **in) { return zn_group_norm(in[0], in[1], in
 static zn_node *mse(zn_node **in) { return zn_mean_square_error(in[0], in[1]); }
 static zn_node *ones(zn_node **in) { return zn_add(in[0], zn_ones_like(in[0])); }
 
-#define MAP(...) { .rank = 4, .dim = { __VA_ARGS__ } }
-#define ROW(n)   { .rank = 1, .dim = { n } }
+static zn_node *gelu(zn_node **in) { return zn_gelu(in[0]); }
+static zn_node *positive(zn_node **in) { return zn_add(in[0], zn_positive(in[0])); }
+static zn_node *mean(zn_node **in) { return zn_mean(in[0]); }
+static zn_node *wht_rows(zn_node **in) { return zn_wht(in[0], 2, 0.25f); }
+static zn_node *wht_channels(zn_node **in) { return zn_wht(in[0], 3, 0.25f); }
+static zn_node *spectral_w(zn_node **in) { return zn_spectral(in[0], in[1], 2); }
+static zn_node *spectral_h(zn_node **in) { return zn_spectral(in[0], in[1], 1); }
+static zn_node *scale_channels(zn_node **in) { return zn_scale_channels(in[0], in[1]); }
+static zn_node *threshold(zn_node **in) { return zn_soft_threshold(zn_scale(in[0], 5), in[1]); }
+static zn_node *taps(zn_node **in) { return zn_taps(in[0], in[1]); }
+static zn_node *rms_norm(zn_node **in) { return zn_rms_norm(in[0], in[1], 1e-6f); }
+static zn_node *grouped(zn_node **in) { return zn_grouped_conv(in[0], in[1], in[2]); }
+static zn_node *depthwise(zn_node **in) { return zn_depthwise(in[0], in[1]); }
+static zn_node *depthwise_residual(zn_node **in) { return zn_depthwise_residual(in[0], in[1]); }
+static zn_node *unshuffle(zn_node **in) { return zn_pixel_unshuffle(in[0], 2); }
+static zn_node *shuffle(zn_node **in) { return zn_pixel_shuffle(in[0], 2); }
+static zn_node *select_some(zn_node **in) { return zn_select_channels(in[0], (int32_t[]){ 2, -1, 0, 2 }, 4); }
+static zn_node *gate_soft(zn_node **in)
+{
+    zn_node *m = zn_gate_mask(zn_scale(in[0], 0.05f), in[1], in[2], NULL, ZN_GATE_SOFT, 0);
+    return zn_gate_apply(in[0], m);
+}
+static zn_node *srig(zn_node **in) { return zn_srig(in[0], in[1], in[2]); }
+static zn_node *tile_rows(zn_node **in) { return zn_tile_mix(in[0], in[1], zn_scale(in[2], 0.01f), 2, 0); }
+static zn_node *tile_columns(zn_node **in) { return zn_tile_mix(in[0], in[1], zn_scale(in[2], 0.01f), 1, 4); }
+
+#define MAP(...)                                                                                                       \
+    {                                                                                                                  \
+        .rank = 4, .dim = { __VA_ARGS__ }                                                                              \
+    }
+#define ROW(n)                                                                                                         \
+    {                                                                                                                  \
+        .rank = 1, .dim = { n }                                                                                        \
+    }
+#define ROWS(...)                                                                                                      \
+    {                                                                                                                  \
+        .rank = 2, .dim = { __VA_ARGS__ }                                                                              \
+    }
+#define CUBE(...)                                                                                                      \
+    {                                                                                                                  \
+        .rank = 3, .dim = { __VA_ARGS__ }                                                                              \
+    }
 static const op_case cases[] = {
     { "conv", NULL, { MAP(2, 5, 7, 3), MAP(3, 3, 3, 4), ROW(4) }, conv_3x3, false },
     { "conv", NULL, { MAP(1, 9, 13, 16), MAP(3, 3, 16, 20), ROW(20) }, conv_3x3, false },
@@ -60,6 +100,43 @@ static const op_case cases[] = {
     { "mean_square_error", NULL, { MAP(1, 3, 4, 2), MAP(1, 3, 4, 2) }, mse, false },
     { "multiply_scalar", "mean_square_error", { ROW(0) }, NULL, false },
     { "ones", NULL, { ROW(5) }, ones, false },
+    { "gelu", NULL, { MAP(1, 4, 5, 3) }, gelu, false },
+    { "gelu_grad", "gelu", { ROW(0) }, NULL, false },
+    { "positive", NULL, { ROW(9) }, positive, true },
+    { "mean", NULL, { MAP(1, 3, 4, 2) }, mean, false },
+    { "wht", NULL, { MAP(2, 3, 8, 5) }, wht_rows, false },
+    { "wht", NULL, { MAP(1, 3, 2, 16) }, wht_channels, false },
+    { "spectral", NULL, { MAP(2, 3, 8, 20), ROW(8) }, spectral_w, false },
+    { "spectral", NULL, { MAP(2, 16, 3, 4), ROW(16) }, spectral_h, false },
+    { "gate_grad", "spectral", { ROW(0) }, NULL, false },
+    { "mix", NULL, { MAP(2, 4, 3, 6), ROW(6) }, scale_channels, false },
+    { "mix", NULL, { MAP(2, 4, 3, 6), ROW(6) }, threshold, true },
+    { "mix", NULL, { MAP(1, 4, 3, 7), ROWS(3, 7) }, taps, false },
+    { "mix", NULL, { MAP(1, 4, 3, 8), ROW(8) }, rms_norm, false },
+    { "mix_grad", "mix", { ROW(0) }, NULL, false },
+    { "mix_param_grad", "mix", { ROW(0) }, NULL, false },
+    { "grouped", NULL, { MAP(2, 3, 4, 8), CUBE(4, 3, 2), ROW(12) }, grouped, false },
+    { "grouped_grad", "grouped", { ROW(0) }, NULL, false },
+    { "grouped_weight_grad", "grouped", { ROW(0) }, NULL, false },
+    { "depthwise", NULL, { MAP(2, 4, 5, 3), CUBE(3, 3, 3) }, depthwise, false },
+    { "depthwise", NULL, { MAP(1, 1, 5, 3), CUBE(3, 3, 3) }, depthwise_residual, false },
+    { "depthwise_weight_grad", "depthwise", { ROW(0) }, NULL, false },
+    { "unshuffle", NULL, { MAP(1, 4, 6, 3) }, unshuffle, false },
+    { "shuffle", NULL, { MAP(1, 2, 3, 8) }, shuffle, false },
+    { "select", NULL, { MAP(1, 2, 3, 3) }, select_some, false },
+    { "select_grad", "select", { ROW(0) }, NULL, false },
+    { "gate_mask", NULL, { MAP(1, 2, 3, 16), ROW(2), ROW(2) }, gate_soft, true },
+    { "gate_mask_grad", "gate_mask", { ROW(0) }, NULL, false },
+    { "gate_mask_param_grad", "gate_mask", { ROW(0) }, NULL, false },
+    { "gate_apply", "gate_mask", { ROW(0) }, NULL, false },
+    { "gate_apply_mask_grad", "gate_mask", { ROW(0) }, NULL, false },
+    { "srig", NULL, { MAP(1, 2, 2, 12), ROWS(12, 5), ROW(12) }, srig, true },
+    { "srig_grad", "srig", { ROW(0) }, NULL, false },
+    { "srig_param_grad", "srig", { ROW(0) }, NULL, false },
+    { "tile_mix", NULL, { MAP(1, 3, 11, 3), ROWS(8, 3), ROWS(8, 3) }, tile_rows, false },
+    { "tile_mix", NULL, { MAP(1, 16, 3, 20), ROWS(8, 20), ROWS(8, 20) }, tile_columns, false },
+    { "tile_mix_grad", "tile_mix", { ROW(0) }, NULL, false },
+    { "tile_mix_param_grad", "tile_mix", { ROW(0) }, NULL, false },
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -92,19 +169,25 @@ static void compare(const op_case *c, zn_exec *e, zn_node *y, zn_node *seed, zn_
     double worst = 0, scale = 1e-3;
     for (int64_t i = 0; i < count; i++)
         scale = fabs((double)analytic[i]) > scale ? fabs((double)analytic[i]) : scale;
+    int used = 0;
     for (int k = 0; k < SAMPLES; k++) {
-        const int64_t i = k < count ? (count <= SAMPLES ? k : (int64_t)(zn_rng_next(rng) % (uint64_t)count)) : k % count;
+        const int64_t i = count <= SAMPLES ? k % count : (int64_t)(zn_rng_next(rng) % (uint64_t)count);
         const float keep = in->data[i];
+        const double here = objective(e, y, seed);
         in->data[i] = keep + step;
         const double up = objective(e, y, seed), high = (double)in->data[i];
         in->data[i] = keep - step;
         const double down = objective(e, y, seed), low = (double)in->data[i];
         in->data[i] = keep;
+        /* thresholds and ReLUs have kinks: where the two sides disagree there is no derivative to compare with */
+        if (fabs((up - here) / (high - (double)keep) - (here - down) / ((double)keep - low)) > 0.01 * scale)
+            continue;
         const double d = fabs((up - down) / (high - low) - (double)analytic[i]) / scale;
         if (!(d <= worst))
             worst = d;
+        used++;
     }
-    const bool pass = worst < 2e-3;
+    const bool pass = worst < 4e-3 && 2 * used >= SAMPLES;
     printf("%-20s input %d  worst relative difference %.1e  %s\n", c->op, which, worst, pass ? "PASS" : "FAIL");
     failures += !pass;
     checks++;

@@ -33,6 +33,29 @@ void zn_k_soft_clamp_grad(const void *args, zn_range r)
     }
 }
 
+void zn_k_gelu(const void *args, zn_range r)
+{
+    const zn_unary_args *a = args;
+    for (int64_t i = r.begin; i < r.end; i++)
+        a->y[i] = 0.5f * a->x[i] * (1 + erff(a->x[i] * 0.70710678f));
+}
+
+void zn_k_gelu_grad(const void *args, zn_range r)
+{
+    const zn_unary_args *a = args;
+    for (int64_t i = r.begin; i < r.end; i++) {
+        const float x = a->x[i], cdf = 0.5f * (1 + erff(x * 0.70710678f)), pdf = 0.39894228f * expf(-0.5f * x * x);
+        a->y[i] = a->dy[i] * (cdf + x * pdf);
+    }
+}
+
+void zn_k_positive(const void *args, zn_range r)
+{
+    const zn_unary_args *a = args;
+    for (int64_t i = r.begin; i < r.end; i++)
+        a->y[i] = a->x[i] > 0 ? 1 : 0;
+}
+
 void zn_k_scale(const void *args, zn_range r)
 {
     const zn_unary_args *a = args;

@@ -1,0 +1,68 @@
+/* Gates of the Prune family and the tiled spectral mixing of the trainable Lite block. */
+#ifndef ZN_KERNELS_GATES_H
+#define ZN_KERNELS_GATES_H
+
+#include "base/threads.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { ZN_GATE_BLOCK = 8 }; /* channels that are kept or pruned together */
+typedef enum zn_gate_mode {
+    ZN_GATE_SOFT, /* m = clamp(0.2 s + 0.5 + T eps, 0, 1) */
+    ZN_GATE_HARD, /* m = [s > 0], no gradient through the mask */
+    ZN_GATE_STE   /* m = [p > 0.5], p = clamp(0.2 s + 0.5, 0, 1); straight-through gradient */
+} zn_gate_mode;
+
+/* s = w[b] * sum of |x| over block b + v[b]. Units are pixels (blocks of ZN_MIX_BLOCK pixels for param_grad). */
+typedef struct zn_gate_args {
+    const float *x, *w, *v;
+    const float *eps;  /* [pixels][blocks] or NULL */
+    const float *dm;   /* gradients: of the mask, [pixels][blocks] */
+    const float *mask; /* apply: [pixels][blocks] */
+    const float *dy;
+    float *y;
+    float *partial; /* [blocks of pixels][2][c/8] */
+    int64_t pixels;
+    int c;
+    float temperature;
+    zn_gate_mode mode;
+} zn_gate_args;
+void zn_k_gate_mask(const void *gate_args, zn_range pixels);      /* y = mask */
+void zn_k_gate_mask_grad(const void *gate_args, zn_range pixels); /* y = dx from dm */
+void zn_k_gate_mask_param_grad(const void *gate_args, zn_range blocks);
+/* y = mask x for each block of channels; the gradient of the mask is the sum over the block of dy x. */
+void zn_k_gate_apply(const void *gate_args, zn_range pixels);
+void zn_k_gate_apply_mask_grad(const void *gate_args, zn_range pixels);
+
+/* Spectral neighbourhood gate (SRIG): y = u * G(u), three iterations over windows of five channels. */
+typedef struct zn_srig_args {
+    const float *u, *w, *b; /* w [c][5], b [c] */
+    const float *dy;
+    float *y;       /* forward: y; gradient: du */
+    float *partial; /* [pixels][6*c]: dw then db */
+    int64_t pixels;
+    int c;
+} zn_srig_args;
+size_t zn_srig_scratch(int c);
+void zn_k_srig(const void *srig_args, zn_range pixels);
+void zn_k_srig_grad(const void *srig_args, zn_range pixels);
+void zn_k_srig_param_grad(const void *srig_args, zn_range blocks); /* blocks of ZN_MIX_BLOCK pixels, [blocks][6*c] */
+
+/* Mixing in tiles of P along an axis of [outer][n][inner]: in each tile c = Q a, c *= gate[k][ch], soft threshold by
+ * |th[k][ch]|, a = Q c, Q orthonormal. Tiles begin at offset + k P; the ends are extended by reflection. gate and th
+ * are [P][channels], channel = position in inner modulo channels. */
+typedef struct zn_tile_mix_args {
+    const float *x, *gate, *th, *dy;
+    float *y;       /* forward: y; gradient: dx */
+    float *partial; /* [units][2][P][channels] */
+    int64_t outer, n, inner;
+    int channels, p, offset;
+} zn_tile_mix_args;
+int64_t zn_tile_mix_units(const zn_tile_mix_args *a);
+size_t zn_tile_mix_scratch(const zn_tile_mix_args *a);
+void zn_k_tile_mix(const void *tile_mix_args, zn_range units);
+void zn_k_tile_mix_grad(const void *tile_mix_args, zn_range units);
+void zn_k_tile_mix_param_grad(const void *tile_mix_args, zn_range units);
+
+#endif

@@ -1,0 +1,90 @@
+/* Kernels of the Zenith blocks: products along an axis, thresholds, taps over channels, grouped and depthwise
+ * convolutions, rearrangements, RMS norm. Gradients that sum over pixels write one partial sum for each block of pixels
+ * (ZN_MIX_BLOCK of them), which zn_k_sum_partials adds up in order. */
+#ifndef ZN_KERNELS_MIX_H
+#define ZN_KERNELS_MIX_H
+
+#include "base/threads.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { ZN_MIX_BLOCK = 1 << 10 };
+
+/* A tensor seen as pixels of c channels. Which pointers are used depends on the kernel. */
+typedef struct zn_mix_args {
+    const float *x, *dy;
+    const float *w, *b; /* parameters */
+    float *y;
+    float *partial; /* [blocks][parameters] */
+    int64_t pixels;
+    int c;
+    float eps;
+} zn_mix_args;
+
+/* y[p][k] = w[k] * x[p][k]; units are pixels. */
+void zn_k_scale_channels(const void *mix_args, zn_range pixels);
+/* partial[block][k] = sum of x * dy; units are blocks. */
+void zn_k_scale_channels_grad(const void *mix_args, zn_range blocks);
+
+/* y = sign(x) max(|x| - |w[k]|, 0); gradients: dx = dy where |x| > |w|; dw = -sign(x) sign(w) dy there. */
+void zn_k_threshold(const void *mix_args, zn_range pixels);
+void zn_k_threshold_grad(const void *mix_args, zn_range pixels);
+void zn_k_threshold_param_grad(const void *mix_args, zn_range blocks);
+
+/* y[k] = w[0][k] x[k-1] + w[1][k] x[k] + w[2][k] x[k+1], zero outside. The gradient with respect to w is [3][c]. */
+void zn_k_taps(const void *mix_args, zn_range pixels);
+void zn_k_taps_grad(const void *mix_args, zn_range pixels);
+void zn_k_taps_param_grad(const void *mix_args, zn_range blocks);
+
+/* y = x / sqrt(mean over channels of x^2 + eps) * w */
+void zn_k_rms_norm(const void *mix_args, zn_range pixels);
+void zn_k_rms_norm_grad(const void *mix_args, zn_range pixels);
+void zn_k_rms_norm_param_grad(const void *mix_args, zn_range blocks);
+
+/* Grouped 1x1 convolution, weights [groups][cout/groups][cin/groups], bias [cout] or NULL. x_of_y: which way dx goes.
+ */
+typedef struct zn_grouped_args {
+    const float *x, *dy, *w, *bias;
+    float *y;       /* forward: y; input gradient: dx */
+    float *partial; /* weight gradient: [blocks][weights] */
+    int64_t pixels;
+    int cin, cout, groups;
+} zn_grouped_args;
+void zn_k_grouped(const void *grouped_args, zn_range pixels);
+void zn_k_grouped_grad(const void *grouped_args, zn_range pixels);
+void zn_k_grouped_weight_grad(const void *grouped_args, zn_range blocks);
+
+/* Depthwise 3x3 with zero padding, weights [c][3][3]; `flip`: the gradient with respect to x. Units are rows n*h. */
+typedef struct zn_depthwise_args {
+    const float *x, *dy, *w;
+    float *y;
+    float *partial; /* weight gradient: [rows][9*c] */
+    int n, h, wide, c;
+    bool flip;
+    bool add_x; /* y = x + conv(x) */
+} zn_depthwise_args;
+void zn_k_depthwise(const void *depthwise_args, zn_range rows);
+void zn_k_depthwise_weight_grad(const void *depthwise_args, zn_range rows);
+
+/* Pixel unshuffle (space to depth, PyTorch order): y[h][w][c*r*r + ry*r + rx] = x[h*r+ry][w*r+rx][c]; shuffle is its
+ * inverse. Units are rows of the small map. h, w: sizes of the small map; c: channels of the large one. */
+typedef struct zn_shuffle_args {
+    const float *x;
+    float *y;
+    int h, w, c, r;
+} zn_shuffle_args;
+void zn_k_unshuffle(const void *shuffle_args, zn_range rows);
+void zn_k_shuffle(const void *shuffle_args, zn_range rows);
+
+/* y[p][k] = x[p][from[k]], or 0 where from[k] < 0; cin and cout channels. Its gradient adds back. Units are pixels. */
+typedef struct zn_select_args {
+    const float *x;
+    float *y;
+    const int32_t *from; /* [cout] */
+    int cin, cout;
+} zn_select_args;
+void zn_k_select(const void *select_args, zn_range pixels);
+void zn_k_select_grad(const void *select_args, zn_range pixels); /* x = dy [cout], y = dx [cin] */
+
+#endif

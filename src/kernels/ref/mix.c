@@ -1,0 +1,175 @@
+/* Products and thresholds along channels, three taps over channels, RMS norm. */
+#include "kernels/mix.h"
+
+#include <math.h>
+#include <string.h>
+
+static float sign(float v) { return v > 0 ? 1.0f : v < 0 ? -1.0f : 0.0f; }
+
+/* Pixels of a block. */
+static void block_range(const zn_mix_args *a, int64_t block, int64_t *begin, int64_t *end)
+{
+    *begin = block * ZN_MIX_BLOCK;
+    *end = *begin + ZN_MIX_BLOCK < a->pixels ? *begin + ZN_MIX_BLOCK : a->pixels;
+}
+
+void zn_k_scale_channels(const void *args, zn_range r)
+{
+    const zn_mix_args *a = args;
+    for (int64_t p = r.begin; p < r.end; p++)
+        for (int k = 0; k < a->c; k++)
+            a->y[p * a->c + k] = a->w[k] * a->x[p * a->c + k];
+}
+
+void zn_k_scale_channels_grad(const void *args, zn_range r)
+{
+    const zn_mix_args *a = args;
+    for (int64_t block = r.begin; block < r.end; block++) {
+        float *sum = a->partial + block * a->c;
+        int64_t begin, end;
+        block_range(a, block, &begin, &end);
+        memset(sum, 0, sizeof(float) * (size_t)a->c);
+        for (int64_t p = begin; p < end; p++)
+            for (int k = 0; k < a->c; k++)
+                sum[k] += a->x[p * a->c + k] * a->dy[p * a->c + k];
+    }
+}
+
+void zn_k_threshold(const void *args, zn_range r)
+{
+    const zn_mix_args *a = args;
+    for (int64_t p = r.begin; p < r.end; p++)
+        for (int k = 0; k < a->c; k++) {
+            const float x = a->x[p * a->c + k], t = fabsf(a->w[k]), m = fabsf(x) - t;
+            a->y[p * a->c + k] = m > 0 ? copysignf(m, x) : m <= 0 ? 0 : m; /* NaN passes through */
+        }
+}
+
+void zn_k_threshold_grad(const void *args, zn_range r)
+{
+    const zn_mix_args *a = args;
+    for (int64_t p = r.begin; p < r.end; p++)
+        for (int k = 0; k < a->c; k++) {
+            const int64_t i = p * a->c + k;
+            a->y[i] = fabsf(a->x[i]) > fabsf(a->w[k]) ? a->dy[i] : 0;
+        }
+}
+
+void zn_k_threshold_param_grad(const void *args, zn_range r)
+{
+    const zn_mix_args *a = args;
+    for (int64_t block = r.begin; block < r.end; block++) {
+        float *sum = a->partial + block * a->c;
+        int64_t begin, end;
+        block_range(a, block, &begin, &end);
+        memset(sum, 0, sizeof(float) * (size_t)a->c);
+        for (int64_t p = begin; p < end; p++)
+            for (int k = 0; k < a->c; k++) {
+                const int64_t i = p * a->c + k;
+                if (fabsf(a->x[i]) > fabsf(a->w[k]))
+                    sum[k] -= sign(a->x[i]) * sign(a->w[k]) * a->dy[i];
+            }
+    }
+}
+
+void zn_k_taps(const void *args, zn_range r)
+{
+    const zn_mix_args *a = args;
+    const float *left = a->w, *centre = left + a->c, *right = centre + a->c;
+    for (int64_t p = r.begin; p < r.end; p++) {
+        const float *x = a->x + p * a->c;
+        float *y = a->y + p * a->c;
+        for (int k = 0; k < a->c; k++)
+            y[k] = centre[k] * x[k];
+        for (int k = 1; k < a->c; k++)
+            y[k] += left[k] * x[k - 1];
+        for (int k = 0; k + 1 < a->c; k++)
+            y[k] += right[k] * x[k + 1];
+    }
+}
+
+void zn_k_taps_grad(const void *args, zn_range r)
+{
+    const zn_mix_args *a = args;
+    const float *left = a->w, *centre = left + a->c, *right = centre + a->c;
+    for (int64_t p = r.begin; p < r.end; p++) {
+        const float *dy = a->dy + p * a->c;
+        float *dx = a->y + p * a->c;
+        for (int k = 0; k < a->c; k++)
+            dx[k] = centre[k] * dy[k];
+        for (int k = 0; k + 1 < a->c; k++)
+            dx[k] += left[k + 1] * dy[k + 1];
+        for (int k = 1; k < a->c; k++)
+            dx[k] += right[k - 1] * dy[k - 1];
+    }
+}
+
+void zn_k_taps_param_grad(const void *args, zn_range r)
+{
+    const zn_mix_args *a = args;
+    for (int64_t block = r.begin; block < r.end; block++) {
+        float *left = a->partial + block * 3 * a->c, *centre = left + a->c, *right = centre + a->c;
+        int64_t begin, end;
+        block_range(a, block, &begin, &end);
+        memset(left, 0, sizeof(float) * 3 * (size_t)a->c);
+        for (int64_t p = begin; p < end; p++) {
+            const float *x = a->x + p * a->c, *dy = a->dy + p * a->c;
+            for (int k = 0; k < a->c; k++)
+                centre[k] += dy[k] * x[k];
+            for (int k = 1; k < a->c; k++)
+                left[k] += dy[k] * x[k - 1];
+            for (int k = 0; k + 1 < a->c; k++)
+                right[k] += dy[k] * x[k + 1];
+        }
+    }
+}
+
+/* 1 / sqrt(mean of squares + eps) */
+static float inverse_rms(const float *x, int c, float eps)
+{
+    float sum = 0;
+    for (int k = 0; k < c; k++)
+        sum += x[k] * x[k];
+    return 1.0f / sqrtf(sum / (float)c + eps);
+}
+
+void zn_k_rms_norm(const void *args, zn_range r)
+{
+    const zn_mix_args *a = args;
+    for (int64_t p = r.begin; p < r.end; p++) {
+        const float *x = a->x + p * a->c, s = inverse_rms(x, a->c, a->eps);
+        for (int k = 0; k < a->c; k++)
+            a->y[p * a->c + k] = x[k] * s * a->w[k];
+    }
+}
+
+/* dx = s (w dy) - x s^3 / c * sum(w dy x) */
+void zn_k_rms_norm_grad(const void *args, zn_range r)
+{
+    const zn_mix_args *a = args;
+    for (int64_t p = r.begin; p < r.end; p++) {
+        const float *x = a->x + p * a->c, *dy = a->dy + p * a->c, s = inverse_rms(x, a->c, a->eps);
+        float dot = 0;
+        for (int k = 0; k < a->c; k++)
+            dot += a->w[k] * dy[k] * x[k];
+        const float back = dot * s * s * s / (float)a->c;
+        for (int k = 0; k < a->c; k++)
+            a->y[p * a->c + k] = s * a->w[k] * dy[k] - x[k] * back;
+    }
+}
+
+void zn_k_rms_norm_param_grad(const void *args, zn_range r)
+{
+    const zn_mix_args *a = args;
+    for (int64_t block = r.begin; block < r.end; block++) {
+        float *sum = a->partial + block * a->c;
+        int64_t begin, end;
+        block_range(a, block, &begin, &end);
+        memset(sum, 0, sizeof(float) * (size_t)a->c);
+        for (int64_t p = begin; p < end; p++) {
+            const float *x = a->x + p * a->c, *dy = a->dy + p * a->c, s = inverse_rms(x, a->c, a->eps);
+            for (int k = 0; k < a->c; k++)
+                sum[k] += dy[k] * x[k] * s;
+        }
+    }
+}

@@ -1,0 +1,40 @@
+/* Walsh-Hadamard kernels. A tensor is seen as [outer][n][inner]: the transform runs along n, which must be a power of
+ * two; inner is contiguous (channels for rows and columns of an image, 1 for the channel axis itself).
+ *
+ * H is the unnormalised matrix in natural order, H[i][j] = (-1)^popcount(i & j); H H = n I. */
+#ifndef ZN_KERNELS_SPECTRAL_H
+#define ZN_KERNELS_SPECTRAL_H
+
+#include "base/threads.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct zn_wht_args {
+    const float *x;
+    float *y;          /* may be x */
+    const float *gate; /* [n] or NULL: y = scale * H (gate .* H x) instead of scale * H x */
+    float scale;
+    int64_t outer, n, inner;
+} zn_wht_args;
+
+/* Units are pieces of `zn_wht_units`; each thread needs zn_wht_scratch bytes. */
+int64_t zn_wht_units(const zn_wht_args *a);
+size_t zn_wht_scratch(const zn_wht_args *a);
+void zn_k_wht(const void *wht_args, zn_range units);
+
+/* dgate[k] = scale * sum over all others of (H dy)[k] * (H x)[k]; partial sums for each unit, [units][n]. */
+typedef struct zn_gate_grad_args {
+    zn_wht_args t; /* x, n, inner, outer, scale */
+    const float *dy;
+    float *partial;
+} zn_gate_grad_args;
+void zn_k_gate_grad(const void *gate_grad_args, zn_range units);
+
+/* One transform in place over rows of `inner` floats, n of them, `stride` floats apart. */
+void zn_wht_rows(float *x, int64_t n, int64_t inner, int64_t stride);
+/* One transform of n contiguous floats. */
+void zn_wht_line(float *x, int64_t n);
+
+#endif

@@ -1,0 +1,218 @@
+/* Grouped 1x1 and depthwise 3x3 convolutions. */
+#include "base/fail.h"
+#include "kernels/kernels.h"
+#include "kernels/mix.h"
+#include "ops/ops.h"
+
+/* ---- grouped 1x1: x [..,cin], w [groups][cout/groups][cin/groups], bias [cout] ---- */
+
+static zn_grouped_args grouped_args(const zn_node *x, const zn_node *w)
+{
+    const int cin = (int)x->shape.dim[x->shape.rank - 1], groups = (int)w->shape.dim[0];
+    return (zn_grouped_args){ .w = w->data,
+                              .pixels = zn_shape_count(x->shape) / cin,
+                              .cin = cin,
+                              .cout = (int)(w->shape.dim[1] * groups),
+                              .groups = groups };
+}
+
+static int64_t grain_of(const zn_grouped_args *a) { return 1 + (1 << 13) / (a->cin + a->cout); }
+
+static zn_status grouped_shape(zn_node *n)
+{
+    const zn_shape x = n->source[0]->shape, w = n->source[1]->shape;
+    char a[96], b[96];
+    if (w.rank != 3 || w.dim[0] * w.dim[2] != x.dim[x.rank - 1])
+        return ZN_FAIL(ZN_ESHAPE, "input %s does not fit grouped weights %s", zn_shape_text(x, a, sizeof a),
+                       zn_shape_text(w, b, sizeof b));
+    n->shape = x;
+    n->shape.dim[x.rank - 1] = w.dim[0] * w.dim[1];
+    if (n->source_count > 2 && zn_shape_count(n->source[2]->shape) != n->shape.dim[x.rank - 1])
+        return ZN_FAIL(ZN_ESHAPE, "the bias needs %lld values", (long long)n->shape.dim[x.rank - 1]);
+    return ZN_OK;
+}
+
+static void grouped_run(const zn_node *n, const zn_launch_context *c)
+{
+    zn_grouped_args a = grouped_args(n->source[0], n->source[1]);
+    a.x = n->source[0]->data;
+    a.bias = n->source_count > 2 ? n->source[2]->data : NULL;
+    a.y = n->data;
+    zn_launch(c, zn_k_grouped, a.pixels, grain_of(&a), &a);
+}
+
+static void grouped_gradient(zn_node *n, zn_node *dy)
+{
+    zn_node *x = n->source[0], *w = n->source[1];
+    if (zn_needs_gradient(x))
+        zn_accumulate(x, zn_apply(&zn_op_grouped_grad, NULL, 0, (zn_node *[]){ x, w, dy }, 3));
+    if (zn_needs_gradient(w))
+        zn_accumulate(w, zn_apply(&zn_op_grouped_weight_grad, NULL, 0, (zn_node *[]){ x, w, dy }, 3));
+    if (n->source_count > 2 && zn_needs_gradient(n->source[2]))
+        zn_accumulate(n->source[2], zn_apply(&zn_op_channel_sum, NULL, 0, (zn_node *[]){ dy }, 1));
+}
+
+static double grouped_flops(const zn_node *n)
+{
+    return 2.0 * (double)zn_shape_count(n->shape) * (double)n->source[1]->shape.dim[2];
+}
+
+const zn_op zn_op_grouped = {
+    .name = "grouped", .shape = grouped_shape, .run = grouped_run, .gradient = grouped_gradient, .flops = grouped_flops
+};
+
+zn_node *zn_grouped_conv(zn_node *x, zn_node *w, zn_node *bias)
+{
+    return zn_apply(&zn_op_grouped, NULL, 0, (zn_node *[]){ x, w, bias }, bias ? 3 : 2);
+}
+
+static zn_status like_first(zn_node *n)
+{
+    n->shape = n->source[0]->shape;
+    return ZN_OK;
+}
+
+static zn_status like_second(zn_node *n)
+{
+    n->shape = n->source[1]->shape;
+    return ZN_OK;
+}
+
+static void grouped_grad_run(const zn_node *n, const zn_launch_context *c)
+{
+    zn_grouped_args a = grouped_args(n->source[0], n->source[1]);
+    a.dy = n->source[2]->data;
+    a.y = n->data;
+    zn_launch(c, zn_k_grouped_grad, a.pixels, grain_of(&a), &a);
+}
+
+const zn_op zn_op_grouped_grad = { .name = "grouped_grad", .shape = like_first, .run = grouped_grad_run };
+
+/* Sums [blocks][count] partials from shared scratch into the node. */
+static void sum_partials(const zn_node *n, const zn_launch_context *c, int64_t blocks)
+{
+    const zn_reduce_args sum = { .x = c->shared, .y = n->data, .rows = zn_shape_count(n->shape), .c = (int)blocks };
+    zn_launch(c, zn_k_sum_partials, sum.rows, 1024, &sum);
+}
+
+static int64_t grouped_blocks(const zn_node *n)
+{
+    const zn_grouped_args a = grouped_args(n->source[0], n->source[1]);
+    return (a.pixels + ZN_MIX_BLOCK - 1) / ZN_MIX_BLOCK;
+}
+
+static zn_needs grouped_weight_needs(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    return (zn_needs){ .shared_scratch = sizeof(float) * (size_t)(grouped_blocks(n) * zn_shape_count(n->shape)) };
+}
+
+static void grouped_weight_run(const zn_node *n, const zn_launch_context *c)
+{
+    zn_grouped_args a = grouped_args(n->source[0], n->source[1]);
+    a.x = n->source[0]->data;
+    a.dy = n->source[2]->data;
+    a.partial = c->shared;
+    zn_launch(c, zn_k_grouped_weight_grad, grouped_blocks(n), 1, &a);
+    sum_partials(n, c, grouped_blocks(n));
+}
+
+const zn_op zn_op_grouped_weight_grad = { .name = "grouped_weight_grad",
+                                          .shape = like_second,
+                                          .run = grouped_weight_run,
+                                          .needs = grouped_weight_needs,
+                                          .global = true };
+
+/* ---- depthwise 3x3: x [N,H,W,C], w [C,3,3], zero padding ---- */
+
+typedef struct depthwise_spec {
+    bool flip, add_x; /* flip: the gradient; add_x: x + conv(x) */
+} depthwise_spec;
+
+static zn_depthwise_args depthwise_args(const zn_node *n)
+{
+    const int64_t *d = n->source[0]->shape.dim;
+    return (zn_depthwise_args){
+        .x = n->source[0]->data, .n = (int)d[0], .h = (int)d[1], .wide = (int)d[2], .c = (int)d[3]
+    };
+}
+
+static zn_status depthwise_shape(zn_node *n)
+{
+    ZN_TRY(zn_need_rank(n, 4));
+    const zn_shape x = n->source[0]->shape, w = n->source[1]->shape;
+    if (w.rank != 3 || w.dim[0] != x.dim[3] || w.dim[1] != 3 || w.dim[2] != 3)
+        return ZN_FAIL(ZN_ESHAPE, "depthwise weights must be %lldx3x3", (long long)x.dim[3]);
+    n->shape = x;
+    return ZN_OK;
+}
+
+static void depthwise_run(const zn_node *n, const zn_launch_context *c)
+{
+    const depthwise_spec *k = n->attribute;
+    zn_depthwise_args a = depthwise_args(n);
+    a.w = n->source[1]->data;
+    a.y = n->data;
+    a.flip = k->flip;
+    a.add_x = k->add_x;
+    zn_launch(c, zn_k_depthwise, (int64_t)a.n * a.h, 1, &a);
+}
+
+static void depthwise_gradient(zn_node *n, zn_node *dy)
+{
+    const depthwise_spec *k = n->attribute, back = { !k->flip, k->add_x };
+    if (zn_needs_gradient(n->source[0]))
+        zn_accumulate(n->source[0],
+                      zn_apply(&zn_op_depthwise, &back, sizeof back, (zn_node *[]){ dy, n->source[1] }, 2));
+    if (zn_needs_gradient(n->source[1]))
+        zn_accumulate(n->source[1], zn_apply(&zn_op_depthwise_weight_grad, NULL, 0,
+                                             (zn_node *[]){ n->source[0], n->source[1], dy }, 3));
+}
+
+static double depthwise_flops(const zn_node *n) { return 18.0 * (double)zn_shape_count(n->shape); }
+
+static void depthwise_reach(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *hi)
+{
+    (void)n;
+    (void)p;
+    --*lo;
+    ++*hi;
+}
+
+const zn_op zn_op_depthwise = { .name = "depthwise",
+                                .shape = depthwise_shape,
+                                .run = depthwise_run,
+                                .gradient = depthwise_gradient,
+                                .flops = depthwise_flops,
+                                .reach = depthwise_reach };
+
+static zn_node *depthwise(zn_node *x, zn_node *w, bool add_x)
+{
+    const depthwise_spec k = { false, add_x };
+    return zn_apply(&zn_op_depthwise, &k, sizeof k, (zn_node *[]){ x, w }, 2);
+}
+
+zn_node *zn_depthwise(zn_node *x, zn_node *w) { return depthwise(x, w, false); }
+zn_node *zn_depthwise_residual(zn_node *x, zn_node *w) { return depthwise(x, w, true); }
+
+static zn_needs depthwise_weight_needs(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    const int64_t *d = n->source[0]->shape.dim;
+    return (zn_needs){ .shared_scratch = sizeof(float) * (size_t)(d[0] * d[1] * 9 * d[3]) };
+}
+
+static void depthwise_weight_run(const zn_node *n, const zn_launch_context *c)
+{
+    zn_depthwise_args a = depthwise_args(n);
+    a.dy = n->source[2]->data;
+    a.partial = c->shared;
+    zn_launch(c, zn_k_depthwise_weight_grad, (int64_t)a.n * a.h, 1, &a);
+    sum_partials(n, c, (int64_t)a.n * a.h);
+}
+
+const zn_op zn_op_depthwise_weight_grad = { .name = "depthwise_weight_grad",
+                                            .shape = like_second,
+                                            .run = depthwise_weight_run,
+                                            .needs = depthwise_weight_needs,
+                                            .global = true };

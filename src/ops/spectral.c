@@ -1,0 +1,158 @@
+/* Walsh-Hadamard transforms along rows, columns or channels, and the spectral diagonal M(g) = (1/n) H diag(g) H.
+ * Both are symmetric, so each is its own adjoint. */
+#include "kernels/spectral.h"
+#include "base/fail.h"
+#include "kernels/kernels.h"
+#include "ops/ops.h"
+
+typedef struct spec {
+    int axis;
+    float scale;
+} spec;
+
+/* The tensor as [outer][n][inner] around the axis. */
+static zn_wht_args args_of(const zn_node *x, const spec *k)
+{
+    zn_wht_args a = { .x = x->data, .scale = k->scale, .outer = 1, .n = x->shape.dim[k->axis], .inner = 1 };
+    for (int i = 0; i < k->axis; i++)
+        a.outer *= x->shape.dim[i];
+    for (int i = k->axis + 1; i < x->shape.rank; i++)
+        a.inner *= x->shape.dim[i];
+    return a;
+}
+
+static zn_status check_length(const zn_node *x, int axis)
+{
+    const int64_t n = x->shape.dim[axis];
+    if (n < 1 || (n & (n - 1)))
+        return ZN_FAIL(ZN_ESHAPE, "a Walsh-Hadamard transform needs a power of two, not %lld", (long long)n);
+    return ZN_OK;
+}
+
+static zn_needs thread_needs(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    const zn_wht_args a = args_of(n->source[0], n->attribute);
+    return (zn_needs){ .thread_scratch = zn_wht_scratch(&a) };
+}
+
+static double flops_of(const zn_node *x, const spec *k, int transforms)
+{
+    double log2n = 0;
+    for (int64_t n = x->shape.dim[k->axis]; n > 1; n /= 2)
+        log2n++;
+    return (double)zn_shape_count(x->shape) * (transforms * log2n + 1);
+}
+
+/* y = scale * H x along an axis */
+static zn_status wht_shape(zn_node *n)
+{
+    n->shape = n->source[0]->shape;
+    return check_length(n->source[0], ((spec *)n->attribute)->axis);
+}
+
+static void wht_run(const zn_node *n, const zn_launch_context *c)
+{
+    zn_wht_args a = args_of(n->source[0], n->attribute);
+    a.y = n->data;
+    zn_launch(c, zn_k_wht, zn_wht_units(&a), 1, &a);
+}
+
+static void wht_gradient(zn_node *n, zn_node *dy)
+{
+    const spec *k = n->attribute;
+    zn_accumulate(n->source[0], zn_wht(dy, k->axis, k->scale));
+}
+
+static double wht_flops(const zn_node *n) { return flops_of(n, n->attribute, 1); }
+
+const zn_op zn_op_wht = { .name = "wht",
+                          .shape = wht_shape,
+                          .run = wht_run,
+                          .gradient = wht_gradient,
+                          .needs = thread_needs,
+                          .flops = wht_flops,
+                          .in_place = zn_first_source,
+                          .global = true };
+
+zn_node *zn_wht(zn_node *x, int axis, float scale)
+{
+    const spec k = { axis, scale };
+    return zn_apply(&zn_op_wht, &k, sizeof k, (zn_node *[]){ x }, 1);
+}
+
+/* y = M(gate) x in one pass over memory */
+static zn_status spectral_shape(zn_node *n)
+{
+    const spec *k = n->attribute;
+    n->shape = n->source[0]->shape;
+    ZN_TRY(check_length(n->source[0], k->axis));
+    const int64_t length = n->shape.dim[k->axis], gates = zn_shape_count(n->source[1]->shape);
+    if (gates != length)
+        return ZN_FAIL(ZN_ESHAPE, "the network was made for a side of %lld here, not %lld", (long long)gates,
+                       (long long)length);
+    return ZN_OK;
+}
+
+static void spectral_run(const zn_node *n, const zn_launch_context *c)
+{
+    zn_wht_args a = args_of(n->source[0], n->attribute);
+    a.y = n->data;
+    a.gate = n->source[1]->data;
+    zn_launch(c, zn_k_wht, zn_wht_units(&a), 1, &a);
+}
+
+static void spectral_gradient(zn_node *n, zn_node *dy)
+{
+    zn_node *x = n->source[0], *gate = n->source[1];
+    if (zn_needs_gradient(x))
+        zn_accumulate(x, zn_apply(&zn_op_spectral, n->attribute, sizeof(spec), (zn_node *[]){ dy, gate }, 2));
+    if (zn_needs_gradient(gate))
+        zn_accumulate(gate, zn_apply(&zn_op_gate_grad, n->attribute, sizeof(spec), (zn_node *[]){ x, dy }, 2));
+}
+
+static double spectral_flops(const zn_node *n) { return flops_of(n, n->attribute, 2); }
+
+const zn_op zn_op_spectral = { .name = "spectral",
+                               .shape = spectral_shape,
+                               .run = spectral_run,
+                               .gradient = spectral_gradient,
+                               .needs = thread_needs,
+                               .flops = spectral_flops,
+                               .in_place = zn_first_source,
+                               .global = true };
+
+zn_node *zn_spectral(zn_node *x, zn_node *gate, int axis)
+{
+    const spec k = { axis, 1.0f / (float)x->shape.dim[axis] };
+    return zn_apply(&zn_op_spectral, &k, sizeof k, (zn_node *[]){ x, gate }, 2);
+}
+
+static zn_status gate_grad_shape(zn_node *n)
+{
+    n->shape = ZN_SHAPE(n->source[0]->shape.dim[((spec *)n->attribute)->axis]);
+    return ZN_OK;
+}
+
+static zn_needs gate_grad_needs(const zn_node *n, const zn_prepare *p)
+{
+    zn_needs needs = thread_needs(n, p);
+    const zn_wht_args a = args_of(n->source[0], n->attribute);
+    needs.shared_scratch = sizeof(float) * (size_t)(zn_wht_units(&a) * a.n);
+    return needs;
+}
+
+static void gate_grad_run(const zn_node *n, const zn_launch_context *c)
+{
+    const zn_gate_grad_args a = { .t = args_of(n->source[0], n->attribute),
+                                  .dy = n->source[1]->data,
+                                  .partial = c->shared };
+    const int64_t units = zn_wht_units(&a.t);
+    zn_launch(c, zn_k_gate_grad, units, 1, &a);
+    const zn_reduce_args sum = { .x = a.partial, .y = n->data, .rows = a.t.n, .c = (int)units };
+    zn_launch(c, zn_k_sum_partials, sum.rows, 64, &sum);
+}
+
+const zn_op zn_op_gate_grad = {
+    .name = "gate_grad", .shape = gate_grad_shape, .run = gate_grad_run, .needs = gate_grad_needs, .global = true
+};

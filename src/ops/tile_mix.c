@@ -1,0 +1,154 @@
+/* Spectral mixing in tiles along rows or columns: sources x, gate [P,C], threshold [P,C] (kernels/gates.h). */
+#include "base/fail.h"
+#include "kernels/gates.h"
+#include "kernels/kernels.h"
+#include "ops/ops.h"
+
+typedef struct spec {
+    int axis, offset;
+    int which; /* param_grad: 0 for the gate, 1 for the threshold */
+} spec;
+
+static zn_tile_mix_args args_of(const zn_node *n)
+{
+    const spec *k = n->attribute;
+    const zn_shape x = n->source[0]->shape;
+    zn_tile_mix_args a = { .x = n->source[0]->data,
+                           .gate = n->source[1]->data,
+                           .th = n->source[2]->data,
+                           .outer = 1,
+                           .n = x.dim[k->axis],
+                           .inner = 1,
+                           .channels = (int)x.dim[x.rank - 1],
+                           .p = (int)n->source[1]->shape.dim[0],
+                           .offset = k->offset };
+    for (int i = 0; i < k->axis; i++)
+        a.outer *= x.dim[i];
+    for (int i = k->axis + 1; i < x.rank; i++)
+        a.inner *= x.dim[i];
+    return a;
+}
+
+static zn_status shape(zn_node *n)
+{
+    ZN_TRY(zn_need_rank(n, 4));
+    const zn_shape x = n->source[0]->shape, g = n->source[1]->shape;
+    n->shape = x;
+    if (g.rank != 2 || (g.dim[0] & (g.dim[0] - 1)) || g.dim[1] != x.dim[3] || !zn_shape_equal(g, n->source[2]->shape))
+        return ZN_FAIL(ZN_ESHAPE, "tile gates must be [power of two][%lld]", (long long)x.dim[3]);
+    return ZN_OK;
+}
+
+static zn_needs needs(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    const zn_tile_mix_args a = args_of(n);
+    return (zn_needs){ .thread_scratch = zn_tile_mix_scratch(&a) };
+}
+
+static void run(const zn_node *n, const zn_launch_context *c)
+{
+    zn_tile_mix_args a = args_of(n);
+    a.y = n->data;
+    zn_launch(c, zn_k_tile_mix, zn_tile_mix_units(&a), 1, &a);
+}
+
+static void gradient(zn_node *n, zn_node *dy)
+{
+    spec k = *(spec *)n->attribute;
+    zn_node *sources[] = { n->source[0], n->source[1], n->source[2], dy };
+    if (zn_needs_gradient(n->source[0]))
+        zn_accumulate(n->source[0], zn_apply(&zn_op_tile_mix_grad, &k, sizeof k, sources, 4));
+    for (k.which = 0; k.which < 2; k.which++)
+        if (zn_needs_gradient(n->source[1 + k.which]))
+            zn_accumulate(n->source[1 + k.which], zn_apply(&zn_op_tile_mix_param_grad, &k, sizeof k, sources, 4));
+}
+
+static double flops(const zn_node *n)
+{
+    double log2p = 0;
+    for (int64_t p = n->source[1]->shape.dim[0]; p > 1; p /= 2)
+        log2p++;
+    return (2 * log2p + 3) * (double)zn_shape_count(n->shape);
+}
+
+/* A position depends on its whole tile, on the axis that is mixed; the other axis is not told apart here. */
+static void reach(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *hi)
+{
+    (void)p;
+    const spec *k = n->attribute;
+    const int64_t side = n->source[1]->shape.dim[0], before = (side - k->offset) % side;
+    *lo = (*lo + before >= 0 ? (*lo + before) / side : -((-*lo - before + side - 1) / side)) * side - before;
+    *hi = (*hi + before + side - 1) / side * side - before;
+}
+
+static int block(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    return (int)n->source[1]->shape.dim[0];
+}
+
+const zn_op zn_op_tile_mix = { .name = "tile_mix",
+                               .shape = shape,
+                               .run = run,
+                               .gradient = gradient,
+                               .needs = needs,
+                               .flops = flops,
+                               .reach = reach,
+                               .block = block };
+
+zn_node *zn_tile_mix(zn_node *x, zn_node *gate, zn_node *th, int axis, int offset)
+{
+    const spec k = { axis, offset, 0 };
+    return zn_apply(&zn_op_tile_mix, &k, sizeof k, (zn_node *[]){ x, gate, th }, 3);
+}
+
+static zn_status grad_shape(zn_node *n)
+{
+    n->shape = n->source[0]->shape;
+    return ZN_OK;
+}
+
+static void grad_run(const zn_node *n, const zn_launch_context *c)
+{
+    zn_tile_mix_args a = args_of(n);
+    a.dy = n->source[3]->data;
+    a.y = n->data;
+    zn_launch(c, zn_k_tile_mix_grad, zn_tile_mix_units(&a), 1, &a);
+}
+
+const zn_op zn_op_tile_mix_grad = { .name = "tile_mix_grad", .shape = grad_shape, .run = grad_run, .needs = needs };
+
+static zn_status param_grad_shape(zn_node *n)
+{
+    n->shape = n->source[1]->shape;
+    return ZN_OK;
+}
+
+static zn_needs param_grad_needs(const zn_node *n, const zn_prepare *p)
+{
+    zn_needs k = needs(n, p);
+    const zn_tile_mix_args a = args_of(n);
+    k.shared_scratch = sizeof(float) * (size_t)((zn_tile_mix_units(&a) + 1) * 2 * zn_shape_count(n->shape));
+    return k;
+}
+
+static void param_grad_run(const zn_node *n, const zn_launch_context *c)
+{
+    zn_tile_mix_args a = args_of(n);
+    const int64_t units = zn_tile_mix_units(&a), count = zn_shape_count(n->shape);
+    float *total = (float *)c->shared + units * 2 * count;
+    a.dy = n->source[3]->data;
+    a.partial = c->shared;
+    zn_launch(c, zn_k_tile_mix_param_grad, units, 1, &a);
+    const zn_reduce_args sum = { .x = a.partial, .y = total, .rows = 2 * count, .c = (int)units };
+    zn_launch(c, zn_k_sum_partials, sum.rows, 1024, &sum);
+    for (int64_t i = 0; i < count; i++)
+        n->data[i] = total[((spec *)n->attribute)->which * count + i];
+}
+
+const zn_op zn_op_tile_mix_param_grad = { .name = "tile_mix_param_grad",
+                                          .shape = param_grad_shape,
+                                          .run = param_grad_run,
+                                          .needs = param_grad_needs,
+                                          .global = true };
