@@ -32,7 +32,7 @@ const char *nearest_word(const char *word, const char *const *list, int count)
     if (length < 2 || length > LONGEST)
         return NULL;
     const char *best = NULL;
-    int best_distance = length < 4 ? 2 : (int)length / 3 + 2; /* one more than is allowed */
+    int best_distance = (length < 6 ? 1 : (int)length / 3) + 1; /* one more than is allowed */
     for (int i = 0; i < count; i++) {
         if (strlen(list[i]) > LONGEST)
             continue;

@@ -1,0 +1,26 @@
+# Folders and several files: sorted, names kept, a bad file does not stop the others.
+mkdir photos photos/sub
+for name in b c a; do makeimage photos/$name.png 24 16 7; done
+makeimage photos/d.jpg 24 16
+makeimage photos/sub/e.png 24 16
+echo "not a picture" >photos/bad.png
+head -c 60 photos/a.png >photos/short.png
+echo "a note" >photos/notes.txt
+zenith encode photos -o latents --model random:taesd | sed 's/  .*//'
+echo "encode ${PIPESTATUS[0]}"
+ls latents
+head -c 100 latents/a.safetensors >latents/bad.safetensors
+zenith decode -q latents -o pictures --format webp --model random:taesd
+echo "decode $?"
+ls pictures
+# Beside the input; several names at once; one of them missing.
+mkdir beside
+cp photos/[abc].png beside
+zenith encode -q beside/a.png beside/none.png beside/b.png --model random:taesd
+echo "beside $?"
+ls beside
+mkdir empty
+zenith encode -q empty --model random:taesd
+echo "empty $?"
+zenith encode -q photos/a.png photos/b.png -o photos/c.png --model random:taesd
+echo "file for a folder $?"

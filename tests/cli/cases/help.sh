@@ -1,0 +1,15 @@
+# Help in all its spellings; each command's two spellings agree and go to stdout.
+zenith help >all || exit 1
+for word in --help -h; do zenith $word | cmp - all || exit 1; done
+for command in encode decode reconstruct compare info convert models bench; do
+    grep -q "^  $command " all || echo "zenith help does not list $command"
+    zenith help $command >one || exit 1
+    zenith $command --help | cmp - one || exit 1
+    zenith $command -h | cmp - one || exit 1
+    head -1 one
+    for option in --json --quiet --verbose --help --version; do
+        grep -q -e " $option" one || echo "zenith help $command does not list $option"
+    done
+done
+zenith --version
+zenith encode --version

@@ -1,0 +1,28 @@
+# --json: exactly one valid object on stdout, with the members scripts rely on; also when the command fails.
+makeimage a.png 40 24
+makeimage b.png 40 24 9
+cp a.png $'odd "name"\twith\\\xff.png'
+check() { "${@:2}" | jsoncheck $1 || echo "failed: ${*:2}"; }
+model="--model random:taesd"
+check "files failed model" zenith encode --json -v $model a.png -o z.safetensors 2>/dev/null
+check "files failed model" zenith encode --json -q $model -o folder odd*.png b.png
+check "files failed model" zenith decode --json -q $model z.safetensors -o out.png
+check "files failed" zenith decode --json -q $model a.png missing -o out 2>/dev/null
+check "model width height psnr ssim encode_ms decode_ms output" zenith reconstruct --json -q $model a.png -o out.png
+check "model width height psnr ssim encode_ms decode_ms output" zenith reconstruct --json -q $model a.png --show 2>/dev/null
+check "psnr ssim max_difference identical" zenith compare --json a.png b.png
+check "psnr ssim max_difference identical" zenith compare --json a.png b.png --show 2>/dev/null
+for file in a.png z.safetensors random:taesd; do check "file kind" zenith info --json -q $file; done
+zenith info --json -q --size 64x32 random:taesd | jsoncheck architecture parameters latent_channels encode decode
+check "input output dtype tensors" zenith convert --json z.safetensors half.safetensors --dtype f16
+check "architectures models" zenith models --json -q
+bench="model part width height threads precision isa ms_median ms_min runs gflop gflops peak_gflops rss_mb"
+check "$bench" zenith bench --json -q --size 64 --runs 2
+check "$bench bandwidth layers" zenith bench --json -q --size 64x40 --runs 1 --part encode --profile
+check error zenith reconstruct --json missing.png $model 2>/dev/null
+check error zenith encode --json a.png -o x.safetensors 2>/dev/null
+check error zenith compare --json a.png missing.png 2>/dev/null
+check error zenith info --json missing.png 2>/dev/null
+zenith compare --json a.png a.png | jsoncheck -p psnr ssim max_difference identical
+zenith reconstruct --json -q $model a.png -o out.png | jsoncheck -p model width height output
+zenith bench --json -q --size 64x40 --runs 3 --threads 1 | jsoncheck -p model part width height threads precision runs

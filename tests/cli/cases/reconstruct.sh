@@ -1,0 +1,12 @@
+# The round trip in one command equals encode and decode, and --compare sets three pictures side by side.
+makeimage a.png 40 24
+zenith reconstruct -q --model random:taesd a.png -o r.png
+zenith encode -q --model random:taesd a.png -o z.safetensors || exit 1
+zenith decode -q --model random:taesd z.safetensors -o d.png || exit 1
+zenith compare --json r.png d.png | jsoncheck -p max_difference
+zenith reconstruct -q --json --model random:taesd a.png -o side.png --compare >json || exit 1
+zenith info --json side.png >info
+[[ $(jsoncheck -p width <info) -ge 120 ]] || echo "side.png is too narrow"
+# Its figures are those of the picture that decode writes.
+zenith compare --json a.png d.png | jsoncheck -p psnr ssim >one
+jsoncheck -p psnr ssim <json | cmp - one
