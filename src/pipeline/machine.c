@@ -14,7 +14,7 @@ enum { MEGABYTES = 256, TRIES = 5, MAX_KEPT = 16 };
 static double peak_gflops(zn_pool *pool, zn_math math)
 {
     const zn_peak peak = zn_peak_choose(math, zn_cpu_flags());
-    const int64_t units = 8LL * zn_pool_threads(pool);
+    const int64_t units = 128LL * zn_pool_threads(pool); /* long enough to forget the start of the threads */
     double best = 0;
     for (int i = 0; i < TRIES; i++) {
         const double start = zn_clock_ms();

@@ -16,7 +16,7 @@ static void body(const void *args, zn_range r)
     for (int64_t n = 0; n < (r.end - r.begin) * ROUNDS; n++)
 #pragma GCC unroll 32
         for (int i = 0; i < SUMS; i++)
-            sum[i] = vec_fma(sum[i], a, b);
+            sum[i] = vec_fma(a, b, sum[i]);
     volatile float keep = 0; /* the sums must be wanted */
 #pragma GCC unroll 32
     for (int i = 0; i < SUMS; i++) {
@@ -26,4 +26,4 @@ static void body(const void *args, zn_range r)
     }
 }
 
-const zn_peak ZN_KERNEL(peak) = { body, 2.0 * SUMS * ROUNDS * VEC_LANES };
+const zn_peak ZN_KERNEL(peak) = { body, 2.0 * SUMS *ROUNDS *VEC_LANES };
