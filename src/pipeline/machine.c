@@ -14,9 +14,11 @@ enum { MEGABYTES = 256, TRIES = 5, MAX_KEPT = 16 };
 static double peak_gflops(zn_pool *pool, zn_math math)
 {
     const zn_peak peak = zn_peak_choose(math, zn_cpu_flags());
-    const int64_t units = 128LL * zn_pool_threads(pool); /* long enough to forget the start of the threads */
+    const int64_t units = 64LL * zn_pool_threads(pool); /* long enough to forget the start of the threads */
     double best = 0;
     for (int i = 0; i < TRIES; i++) {
+        /* Some CPUs slow down when nothing but multiply-adds runs for long: short bursts after a rest show the peak. */
+        nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
         const double start = zn_clock_ms();
         zn_pool_run(pool, units, 1, peak.body, NULL, NULL, 0);
         const double gflops = (double)units * peak.flops_per_unit / (zn_clock_ms() - start) * 1e-6;
