@@ -9,10 +9,11 @@ static void body(const void *args, zn_range r)
 {
     (void)args;
     vec sum[SUMS];
-    const vec a = vec_splat(0.999f), b = vec_splat(1e-6f);
+    const vec a = vec_splat(1),
+              b = vec_splat(0); /* quiet data: what the units can do, not what the power supply allows */
 #pragma GCC unroll 32
     for (int i = 0; i < SUMS; i++)
-        sum[i] = vec_splat((float)i);
+        sum[i] = vec_splat(1);
     for (int64_t n = 0; n < (r.end - r.begin) * ROUNDS; n++)
 #pragma GCC unroll 32
         for (int i = 0; i < SUMS; i++)
