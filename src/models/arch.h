@@ -5,6 +5,7 @@
 #ifndef ZN_ARCH_H
 #define ZN_ARCH_H
 
+#include "base/rng.h"
 #include "nn/nn.h"
 
 #include <zenith/model.h>
@@ -24,22 +25,26 @@ typedef struct zn_config {
     bool deep;   /* Sana: 32x, five levels */
 } zn_config;
 
-/* How a weights file names the parameters of one part: our name "decoder.3.conv.0.weight" is looked up as
- * prefix + (3 + shift) + ".conv.0.weight". */
+/* How a weights file names the parameters of one part. */
 typedef struct zn_naming {
     bool present;
-    char prefix[96];
-    int shift;
+    char prefix[96]; /* put before our names */
+    int shift;       /* architectures may count layers from elsewhere: see file_name */
 } zn_naming;
 
 typedef struct zn_arch {
     const char *name;
     const zn_config *configs; /* ends with a NULL name */
+    const char *scope[2];     /* prefix of the parameters of encoder and decoder */
     zn_node *(*encode)(zn_scope s, zn_node *image, const zn_config *k);
     zn_node *(*decode)(zn_scope s, zn_node *latent, const zn_config *k);
     /* Fills config and the naming of each part that the file holds; false if this is not the architecture. Fails with a
      * sentence when it clearly is, but cannot be used. */
     zn_status (*recognise)(const zn_weights *w, zn_config *k, zn_naming naming[2], bool *is_it);
+    /* Optional: the file's name of our parameter `name`. NULL: naming->prefix + name. */
+    void (*file_name)(const char *name, const zn_naming *naming, char *out, size_t size);
+    /* Optional: start values of a parameter for a new network; false: the usual ones (He normal, biases zero). */
+    bool (*initial)(const zn_config *k, const char *name, zn_shape shape, zn_rng *rng, float *out);
 } zn_arch;
 
 extern const zn_arch *const zn_archs[]; /* NULL-terminated */

@@ -8,7 +8,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 const char *zn_part_name(zn_part part) { return part == ZN_ENCODER ? "encoder" : "decoder"; }
@@ -112,35 +111,31 @@ static zn_status add_parameter(zn_model *m, const zn_node *n, zn_model_parameter
     return ZN_OK;
 }
 
-/* "decoder.3.conv.0.weight" with naming { "decoder.layers.", -1 } is "decoder.layers.2.conv.0.weight". */
-static void file_name(const char *name, const zn_naming *naming, char *out, size_t size)
-{
-    char *rest;
-    const long index = strtol(strchr(name, '.') + 1, &rest, 10);
-    snprintf(out, size, "%s%ld%s", naming->prefix, index + naming->shift, rest);
-}
-
 typedef struct source {
     const zn_weights *file;
     const zn_naming *naming;
     zn_rng *rng;
 } source;
 
-static zn_status fill(const source *from, zn_model_parameter *p)
+static zn_status fill(const zn_model *m, const source *from, zn_model_parameter *p)
 {
     const int64_t count = zn_shape_count(p->shape);
     if (from->file) {
         char name[256];
-        file_name(p->name, from->naming, name, sizeof name);
+        if (m->arch->file_name)
+            m->arch->file_name(p->name, from->naming, name, sizeof name);
+        else
+            snprintf(name, sizeof name, "%s%s", from->naming->prefix, p->name);
         const zn_weight *w = zn_weights_find(from->file, name);
         if (!w)
             return ZN_FAIL(ZN_ENOTFOUND, "tensor '%s' is missing", name);
         return zn_weight_import(w, p->shape, p->layout, p->data);
     }
-    const bool norm = p->shape.rank == 1 && strstr(p->name, ".pool.1.weight");
+    if (m->arch->initial && m->arch->initial(&m->config, p->name, p->shape, from->rng, p->data))
+        return ZN_OK;
     const float deviation = p->layout == ZN_LAYOUT_CONV ? sqrtf(2.0f / (float)(count / p->shape.dim[3])) : 0;
     for (int64_t i = 0; i < count; i++)
-        p->data[i] = norm ? 1 : deviation * zn_rng_normal(from->rng);
+        p->data[i] = deviation > 0 ? deviation * zn_rng_normal(from->rng) : 0;
     return ZN_OK;
 }
 
@@ -158,7 +153,7 @@ static zn_status add_part(zn_model *m, zn_part part, const source *from)
             continue;
         status = add_parameter(m, zn_graph_at(g, i), &p);
         if (status == ZN_OK)
-            status = fill(from, p);
+            status = fill(m, from, p);
     }
     zn_graph_free(g);
     *(part == ZN_ENCODER ? &m->info.has_encoder : &m->info.has_decoder) = status == ZN_OK;
@@ -196,7 +191,7 @@ zn_status zn_model_graph(const zn_model *m, zn_part part, zn_shape shape, zn_gra
     if (!g)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a graph");
     *input = zn_graph_input(g, part == ZN_ENCODER ? "image" : "latent", shape);
-    const zn_scope s = { g, zn_part_name(part) };
+    const zn_scope s = { g, m->arch->scope[part] };
     *output = (part == ZN_ENCODER ? m->arch->encode : m->arch->decode)(s, *input, &m->config);
     const zn_status status = zn_graph_status(g);
     if (status != ZN_OK) {

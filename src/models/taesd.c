@@ -12,6 +12,7 @@
 #include "base/fail.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const zn_config configs[] = {
@@ -192,6 +193,31 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[2
     return ZN_OK;
 }
 
-const zn_arch zn_arch_taesd = {
-    .name = "taesd", .configs = configs, .encode = encode, .decode = decode, .recognise = recognise
-};
+/* "decoder.3.conv.0.weight" with naming { "decoder.layers.", -1 } is "decoder.layers.2.conv.0.weight". */
+static void file_name(const char *name, const zn_naming *naming, char *out, size_t size)
+{
+    char *rest;
+    const long index = strtol(strchr(name, '.') + 1, &rest, 10);
+    snprintf(out, size, "%s%ld%s", naming->prefix, index + naming->shift, rest);
+}
+
+/* Group norm scales start at one. */
+static bool initial(const zn_config *k, const char *name, zn_shape shape, zn_rng *rng, float *out)
+{
+    (void)k;
+    (void)rng;
+    if (!strstr(name, ".pool.1.weight"))
+        return false;
+    for (int64_t i = 0; i < zn_shape_count(shape); i++)
+        out[i] = 1;
+    return true;
+}
+
+const zn_arch zn_arch_taesd = { .name = "taesd",
+                                .configs = configs,
+                                .scope = { "encoder", "decoder" },
+                                .file_name = file_name,
+                                .initial = initial,
+                                .encode = encode,
+                                .decode = decode,
+                                .recognise = recognise };
