@@ -5,6 +5,7 @@ extern const zn_conv_kernel zn_conv_ref;
 #if defined(__aarch64__)
 extern const zn_conv_kernel zn_conv_winograd_neon, zn_conv_direct_neon;
 #elif defined(__x86_64__)
+extern const zn_conv_kernel zn_conv_amx_bf16, zn_conv_amx_bf16x3;
 extern const zn_conv_kernel zn_conv_winograd_avx512, zn_conv_direct_avx512;
 extern const zn_conv_kernel zn_conv_winograd_avx2, zn_conv_direct_avx2;
 extern const zn_conv_kernel zn_conv_winograd_sse2, zn_conv_direct_sse2;
@@ -15,6 +16,8 @@ const zn_conv_kernel *const zn_conv_kernels[] = {
     &zn_conv_winograd_neon,
     &zn_conv_direct_neon,
 #elif defined(__x86_64__)
+    &zn_conv_amx_bf16x3, /* the first of these two is what bf16 means: nearly exact, or three times fewer products */
+    &zn_conv_amx_bf16,
     &zn_conv_winograd_avx512,
     &zn_conv_direct_avx512,
     &zn_conv_winograd_avx2,

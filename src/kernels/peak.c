@@ -14,11 +14,12 @@ zn_peak zn_peak_choose(zn_math math, uint32_t cpu)
     return zn_peak_neon;
 }
 #elif defined(__x86_64__)
-extern const zn_peak zn_peak_sse2, zn_peak_avx2, zn_peak_avx512;
+extern const zn_peak zn_peak_sse2, zn_peak_avx2, zn_peak_avx512, zn_peak_amx;
 
 zn_peak zn_peak_choose(zn_math math, uint32_t cpu)
 {
-    (void)math;
+    if (math == ZN_MATH_BF16 && (cpu & ZN_CPU_AMX_BF16))
+        return zn_peak_amx;
     return cpu & ZN_CPU_AVX512 ? zn_peak_avx512 : cpu & ZN_CPU_AVX2 ? zn_peak_avx2 : zn_peak_sse2;
 }
 #endif

@@ -1,0 +1,156 @@
+/* How a convolution is cut into products of bf16 tiles, and the weights packed for it.
+ *
+ * Positions are output pixels; with up2 they are input pixels, and each has four outputs, one for each parity ("phase")
+ * of row and column. A phase has a kernel of its own, about half as large: where two rows of the kernel meet the same
+ * input row, their weights are added. So position g and row d of the kernel of phase p meet input row g * stride +
+ * origin(p) + d.
+ *
+ * In a patch of pixels with their channels, the kw * cin values that one kernel row meets lie together. They are cut
+ * into `steps` equal runs of `depth` values, depth even and at most a tile's: no run holds a value of another pixel,
+ * which could be a NaN. A unit is a rectangle of positions, small enough that its patch stays in the second-level
+ * cache. */
+#ifndef ZN_KERNELS_X86_CONV_PLAN_H
+#define ZN_KERNELS_X86_CONV_PLAN_H
+
+#include "kernels/conv.h"
+#include "kernels/x86/bf16.h"
+#include "kernels/x86/tile.h"
+
+/* Each number is stored in PARTS bf16 parts; with two, three products are made (low * low is left out). */
+#if PRODUCTS == 3
+enum { PARTS = 2 };
+#elif PRODUCTS == 1
+enum { PARTS = 1 };
+#else
+#error "PRODUCTS is 1 or 3"
+#endif
+
+enum {
+    UNIT_ROWS = 16, /* at most */
+    UNIT_COLS = 64,
+    LEAST_ROWS = 4,
+    LEAST_UNITS = 32, /* to share among threads, if the map is large enough */
+    PATCH_BYTES = 512 << 10,
+    LARGEST_PATCH = 8 << 20, /* of the smallest unit */
+};
+
+typedef struct plan {
+    int up;                     /* 2: up2; else 1 */
+    int kh, kw;                 /* kernel of one phase */
+    int cin, steps, depth;      /* channels of a patch pixel; kw * cin = steps * depth */
+    int couts;                  /* tiles of 16 outputs */
+    int high, wide;             /* positions of the map */
+    int rows, cols;             /* positions of a unit; cols whole tiles */
+    int down, across;           /* units of the map */
+    int patch_rows, patch_cols; /* pixels */
+} plan;
+
+static inline int least(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
+static inline int pieces(int64_t n, int of) { return (int)((n + of - 1) / of); }
+
+/* The input row (or column) that position 0 and row 0 of the kernel of a phase meet; rounds down. */
+static inline int origin(const zn_conv_shape *s, int phase) { return s->up2 ? (phase - s->pad) >> 1 : -s->pad; }
+
+/* The fewest steps; a patch pixel may get some channels of zeros for it. */
+static inline void plan_depth(const zn_conv_shape *s, plan *p)
+{
+    for (int c = (s->cin + 1) / 2 * 2; c <= pieces(s->cin, TILE_DEPTH) * TILE_DEPTH; c += 2) {
+        const int k = p->kw * c;
+        int steps = pieces(k, TILE_DEPTH);
+        while (k % (2 * steps))
+            steps++;
+        if (!p->steps || steps < p->steps) {
+            p->steps = steps;
+            p->depth = k / steps;
+            p->cin = c;
+        }
+    }
+}
+
+static inline void plan_units(const zn_conv_shape *s, plan *p)
+{
+    const int slack = s->up2 ? origin(s, 1) - origin(s, 0) : 0;
+    p->down = pieces(p->high, p->rows);
+    p->across = pieces(p->wide, p->cols);
+    p->patch_rows = (p->rows - 1) * s->stride + p->kh + slack;
+    p->patch_cols = (p->cols - 1) * s->stride + p->kw + slack;
+}
+
+static inline size_t patch_bytes(const plan *p)
+{
+    return sizeof(uint16_t) * PARTS * (size_t)p->patch_rows * (size_t)p->patch_cols * (size_t)p->cin;
+}
+
+static inline plan plan_of(const zn_conv_shape *s)
+{
+    plan p = { .up = s->up2 ? 2 : 1, .kh = s->kh, .kw = s->kw, .couts = pieces(s->cout, TILE_ROWS) };
+    if (s->up2) {
+        p.kh = s->kh / 2 + 1;
+        p.kw = s->kw / 2 + 1;
+    }
+    plan_depth(s, &p);
+    p.high = pieces(s->oh, p.up);
+    p.wide = pieces(s->ow, p.up);
+    p.rows = least(UNIT_ROWS, p.high);
+    p.cols = least(UNIT_COLS, pieces(p.wide, TILE_ROWS) * TILE_ROWS);
+    for (plan_units(s, &p); (int64_t)s->n * p.down * p.across < LEAST_UNITS || patch_bytes(&p) > PATCH_BYTES;
+         plan_units(s, &p))
+        if (p.cols > TILE_ROWS && (p.cols > 2 * p.rows || p.rows <= LEAST_ROWS))
+            p.cols = pieces(p.cols / 2, TILE_ROWS) * TILE_ROWS;
+        else if (p.rows > LEAST_ROWS)
+            p.rows = (p.rows + 1) / 2;
+        else
+            break;
+    return p;
+}
+
+/* Bytes of packed weights for one product (an operand tile and its low parts), and for 16 outputs of one phase. */
+static inline int64_t step_bytes(const plan *p) { return (int64_t)PARTS * (p->depth / 2) * TILE_BYTES; }
+static inline int64_t slice_bytes(const plan *p) { return p->kh * p->steps * step_bytes(p); }
+
+/* The weight of phase (py,px) at row dy and column dx of its kernel: the sum of those that meet the same input pixel.
+ */
+static inline float phase_weight(const zn_conv_shape *s, const float *w, const int phase[2], const int at[2], int ci,
+                                 int co)
+{
+    const int up = s->up2 ? 2 : 1;
+    const int y = up * (at[0] + origin(s, phase[0])) + s->pad - phase[0];
+    const int x = up * (at[1] + origin(s, phase[1])) + s->pad - phase[1];
+    double sum = 0;
+    for (int ky = y < 0 ? 0 : y; ky < y + up && ky < s->kh; ky++)
+        for (int kx = x < 0 ? 0 : x; kx < x + up && kx < s->kw; kx++)
+            sum += (double)w[((int64_t)(ky * s->kw + kx) * s->cin + ci) * s->cout + co];
+    return (float)sum;
+}
+
+/* One operand tile: pairs of successive values of the kernel row for 16 outputs, [depth / 2][16][2]; then its low
+ * parts. */
+static inline void pack_step(const zn_conv_shape *s, const plan *p, const float *w, const int phase[2],
+                             const int dy_step[2], int cout, uint16_t *to)
+{
+    const int64_t part = (int64_t)p->depth * TILE_ROWS;
+    for (int i = 0; i < p->depth; i++) {
+        const int k = dy_step[1] * p->depth + i, at[2] = { dy_step[0], k / p->cin }, ci = k % p->cin;
+        for (int j = 0; j < TILE_ROWS; j++) {
+            const bool real = ci < s->cin && cout + j < s->cout;
+            const float v = real ? phase_weight(s, w, phase, at, ci, cout + j) : 0;
+            uint16_t *pair = to + (i / 2 * TILE_ROWS + j) * 2 + i % 2;
+            pair[0] = bf16_round(v);
+            if (PARTS == 2)
+                pair[part] = bf16_round(v - bf16_value(pair[0]));
+        }
+    }
+}
+
+/* [phase row][phase column][cout / 16][kernel row][step][part][depth / 2][16][2] */
+static inline void plan_pack(const zn_conv_shape *s, const plan *p, const float *w, void *packed)
+{
+    char *to = packed;
+    for (int phase = 0; phase < p->up * p->up; phase++)
+        for (int c = 0; c < p->couts; c++)
+            for (int i = 0; i < p->kh * p->steps; i++, to += step_bytes(p))
+                pack_step(s, p, w, (int[2]){ phase / p->up, phase % p->up }, (int[2]){ i / p->steps, i % p->steps },
+                          c * TILE_ROWS, (uint16_t *)to);
+}
+
+#endif

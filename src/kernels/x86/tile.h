@@ -1,0 +1,54 @@
+/* The eight AMX tile registers, each up to 16 rows of 64 bytes. Tiles 0 to 3 are sums, the others operands:
+ *
+ *     tile_begin(depth);                 sums 16 x 16 fp32; 4, 5: 16 rows of `depth` bf16; 6, 7: depth / 2 rows of 16
+ * pairs tile_zero(0); tile_load(4, a, a_stride);         strides in bytes tile_load(6, b, 64); tile_dp(0, 4, 6);
+ * sum[m][n] += a[m][2k] * b[k][2n] + a[m][2k+1] * b[k][2n+1] over all k tile_store(0, c, 64); tile_end();
+ *
+ * Register numbers are part of the instruction, hence macros. They are written in assembly because the compilers' own
+ * intrinsics do not say that a tile load reads memory, so that stores before it could be dropped. */
+#ifndef ZN_KERNELS_X86_TILE_H
+#define ZN_KERNELS_X86_TILE_H
+
+#include <stdint.h>
+
+enum { TILE_ROWS = 16, TILE_BYTES = 64, TILE_DEPTH = 32, TILE_SUMS = 4, TILE_COUNT = 8 };
+
+/* The operand of LDTILECFG: palette 1, then bytes of a row and rows for each tile. */
+typedef struct tile_config {
+    uint8_t palette, start_row, zero[14];
+    uint16_t bytes[16];
+    uint8_t rows[16];
+} tile_config;
+_Static_assert(sizeof(tile_config) == 64, "as the processor reads it");
+
+static inline tile_config tile_config_of(int depth)
+{
+    tile_config c = { .palette = 1 };
+    for (int t = 0; t < TILE_COUNT; t++) {
+        c.bytes[t] = (uint16_t)(t == 4 || t == 5 ? depth * 2 : TILE_BYTES);
+        c.rows[t] = (uint8_t)(t == 6 || t == 7 ? depth / 2 : TILE_ROWS);
+    }
+    return c;
+}
+
+#if defined(ZN_AMX_EMULATE)
+#include "kernels/x86/tile_emulated.h"
+#else
+
+static inline void tile_begin(int depth)
+{
+    const tile_config c = tile_config_of(depth);
+    __asm__ volatile("ldtilecfg %0" ::"m"(c));
+}
+
+static inline void tile_end(void) { __asm__ volatile("tilerelease"); }
+
+#define tile_zero(t) __asm__ volatile("tilezero %%tmm" #t ::)
+#define tile_load(t, from, stride)                                                                                     \
+    __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #t ::"r"(from), "r"((int64_t)(stride)) : "memory")
+#define tile_store(t, to, stride)                                                                                      \
+    __asm__ volatile("tilestored %%tmm" #t ", (%0,%1,1)" ::"r"(to), "r"((int64_t)(stride)) : "memory")
+#define tile_dp(sum, a, b) __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #sum ::)
+
+#endif
+#endif
