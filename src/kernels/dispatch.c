@@ -16,7 +16,8 @@ const zn_conv_kernel *const zn_conv_kernels[] = {
     &zn_conv_winograd_neon,
     &zn_conv_direct_neon,
 #elif defined(__x86_64__)
-    &zn_conv_amx_bf16x3, /* the first of these two is what bf16 means: nearly exact, or three times fewer products */
+    /* The first of the next two is what bf16 means here: nearly exact, or a third of the products. */
+    &zn_conv_amx_bf16x3,
     &zn_conv_amx_bf16,
     &zn_conv_winograd_avx512,
     &zn_conv_direct_avx512,
