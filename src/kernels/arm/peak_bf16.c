@@ -12,8 +12,10 @@ static void body(const void *args, zn_range r)
     const bfloat16x8_t a = vreinterpretq_bf16_u16(vdupq_n_u16(0x3f80)),
                        b = vreinterpretq_bf16_u16(vdupq_n_u16(0)); /* quiet, as in simd/peak.c */
 #pragma GCC unroll 32
-    for (int i = 0; i < SUMS; i++)
+    for (int i = 0; i < SUMS; i++) {
         sum[i] = vdupq_n_f32(1);
+        __asm__("" : "+w"(sum[i])); /* equal sums must not be merged */
+    }
     for (int64_t n = 0; n < (r.end - r.begin) * ROUNDS; n++)
 #pragma GCC unroll 32
         for (int i = 0; i < SUMS; i++)

@@ -11,8 +11,10 @@ static void body(const void *args, zn_range r)
     float16x8_t sum[SUMS];
     const float16x8_t a = vdupq_n_f16((float16_t)1), b = vdupq_n_f16((float16_t)0); /* quiet, as in simd/peak.c */
 #pragma GCC unroll 32
-    for (int i = 0; i < SUMS; i++)
+    for (int i = 0; i < SUMS; i++) {
         sum[i] = vdupq_n_f16((float16_t)1);
+        __asm__("" : "+w"(sum[i])); /* equal sums must not be merged */
+    }
     for (int64_t n = 0; n < (r.end - r.begin) * ROUNDS; n++)
 #pragma GCC unroll 32
         for (int i = 0; i < SUMS; i++)

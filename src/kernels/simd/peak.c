@@ -3,6 +3,12 @@
 
 #include "kernels/simd/vec.h"
 
+#if defined(__x86_64__)
+#define OPAQUE(v) "+v"(v)
+#else
+#define OPAQUE(v) "+w"(v)
+#endif
+
 enum { SUMS = VEC_REGISTERS - 4, ROUNDS = 20000 };
 
 static void body(const void *args, zn_range r)
@@ -12,8 +18,10 @@ static void body(const void *args, zn_range r)
     const vec a = vec_splat(1),
               b = vec_splat(0); /* quiet data: what the units can do, not what the power supply allows */
 #pragma GCC unroll 32
-    for (int i = 0; i < SUMS; i++)
+    for (int i = 0; i < SUMS; i++) {
         sum[i] = vec_splat(1);
+        __asm__("" : OPAQUE(sum[i])); /* equal sums must not be merged */
+    }
     for (int64_t n = 0; n < (r.end - r.begin) * ROUNDS; n++)
 #pragma GCC unroll 32
         for (int i = 0; i < SUMS; i++)
