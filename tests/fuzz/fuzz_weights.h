@@ -1,0 +1,47 @@
+/* What the weight targets share: open, look at every byte of every tensor, hold the promises of weights.h. */
+#ifndef FUZZ_WEIGHTS_H
+#define FUZZ_WEIGHTS_H
+
+#include "base/span.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <zenith/weights.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed);
+
+static inline void check_tensor(const zn_weights *w, const zn_weight *t)
+{
+    size_t count;
+    unsigned sum = 0;
+    if (zn_weights_find(w, t->name) != t || t->rank > ZN_MAX_RANK || zn_dtype_size(t->dtype) == 0 || !t->data)
+        abort();
+    if (!zn_shape_count(t->shape, t->rank, &count) || count * zn_dtype_size(t->dtype) != t->bytes)
+        abort();
+    for (size_t i = 0; i < t->bytes; i++)
+        sum += ((const uint8_t *)t->data)[i];
+    volatile unsigned used = sum;
+    (void)used;
+}
+
+static inline void fuzz_weights(const uint8_t *data, size_t size)
+{
+    zn_weights *w = NULL;
+    const zn_status status = zn_weights_open_memory(data, size, "fuzz", &w);
+    if ((status == ZN_OK) != (w != NULL) || !zn_error_text()[0])
+        abort();
+    if (!w)
+        return;
+    for (int64_t i = 0; i < zn_weights_count(w); i++)
+        check_tensor(w, zn_weights_at(w, i));
+    for (int64_t i = 0; i < zn_weights_metadata_count(w); i++) {
+        const char *value = NULL, *key = zn_weights_metadata_at(w, i, &value);
+        if (!key || !value || !zn_weights_metadata(w, key))
+            abort();
+    }
+    zn_weights_close(w);
+}
+
+#endif
