@@ -1,3 +1,5 @@
+/* CPU features, by what the kernel says (ARM) or the CPU itself (x86). */
+#define _DEFAULT_SOURCE /* syscall */
 #include "base/cpu.h"
 
 #include <stdio.h>
