@@ -4,6 +4,7 @@
 #include "report.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct listing {
     json *out; /* NULL: text */
@@ -34,6 +35,8 @@ static void visit(void *user, const char *path, const zn_model_info *info, const
     l->found += !bad;
     if (l->out)
         visit_json(l->out, path, info, bad && error ? error : NULL);
+    else if (bad && error && !strncmp(error, path, strlen(path)))
+        say("  %-10s %s\n", "(unusable)", error);
     else if (bad)
         say("  %-10s %s: %s\n", "(unusable)", path, error ? error : "");
     else

@@ -60,7 +60,7 @@ static void draw(const progress *p, double fraction, double elapsed)
         bar[i] = i < (int)(fraction * BAR) ? '#' : '.';
     bar[BAR] = 0;
     seconds_text(elapsed, spent, sizeof spent);
-    if (fraction > 0)
+    if (fraction >= 0.02) /* before that a guess would be far off */
         seconds_text(elapsed * (1 - fraction) / fraction, left, sizeof left);
     char line[160];
     snprintf(line, sizeof line, "[%s] %3d%%  %s, about %s left  %s", bar, (int)(fraction * 100), spent, left, p->label);

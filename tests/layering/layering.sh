@@ -17,7 +17,7 @@ includes() {
         sed -nE 's/^([^:]+):([0-9]+):[[:space:]]*#[[:space:]]*include[[:space:]]*(["<][^">]+[">]).*/\1 \2 \3/p'
 }
 
-# Where each quoted include leads: beside the file, in src/, or in the root.
+# Where each quoted include leads: beside the file, in src/, or, for tests, which share helpers, anywhere in tests/.
 resolve() {
     while read -r file line spelling; do
         name=${spelling:1:${#spelling}-2}
@@ -31,6 +31,8 @@ resolve() {
                 target=src/$name
             elif [[ $name == zenith/* && -e include/$name ]]; then
                 target=include/$name
+            elif [[ $file == tests/* && -n $(find tests -path "*/$name" -print -quit) ]]; then
+                target=$(find tests -path "*/$name" -print -quit)
             else
                 target=missing:$name
             fi

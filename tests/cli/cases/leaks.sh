@@ -8,11 +8,5 @@ zenith decode -q --model random:taesd latents -o pictures
 echo "decode $?"
 zenith reconstruct -q --json --model random:taesd a.png -o side.webp --compare >/dev/null
 echo "reconstruct $?"
-ZENITH_SHOW=sixel zenith info latents/a.safetensors --show >/dev/null
-echo "info $?"
-zenith decode -q --model random:taesd3 latents -o pictures 2>/dev/null
-echo "mismatch $?"
 zenith bench -q --size 64 --runs 1 --profile >/dev/null
 echo "bench $?"
-zenith encode --foo a.png 2>/dev/null
-echo "usage $?"
