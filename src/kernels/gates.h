@@ -35,6 +35,19 @@ void zn_k_gate_mask_param_grad(const void *gate_args, zn_range blocks);
 void zn_k_gate_apply(const void *gate_args, zn_range pixels);
 void zn_k_gate_apply_mask_grad(const void *gate_args, zn_range pixels);
 
+/* Depthwise 3x3 behind a gate: y = mask e for each block of channels, e the depthwise sums (zero padding, weights
+ * [c][3][3]), which are not computed where the mask is 0. Units are rows n*h. */
+typedef struct zn_sparse_args {
+    const float *x, *w, *dy;
+    const float *mask; /* [n][h][wide][c/8] */
+    float *y;          /* forward: y; gradient: dx from dy */
+    float *partial;    /* weight gradient: [rows][9*c] */
+    int h, wide, c;
+} zn_sparse_args;
+void zn_k_sparse_depthwise(const void *sparse_args, zn_range rows);
+void zn_k_sparse_depthwise_grad(const void *sparse_args, zn_range rows);
+void zn_k_sparse_depthwise_weight_grad(const void *sparse_args, zn_range rows);
+
 /* Spectral neighbourhood gate (SRIG): y = u * G(u), three iterations over windows of five channels. */
 typedef struct zn_srig_args {
     const float *u, *w, *b; /* w [c][5], b [c] */

@@ -22,6 +22,9 @@ typedef struct zn_mix_args {
     float eps;
 } zn_mix_args;
 
+/* y[p][k] = x[p][k] + b[k]; units are pixels. */
+void zn_k_add_channels(const void *mix_args, zn_range pixels);
+
 /* y[p][k] = w[k] * x[p][k]; units are pixels. */
 void zn_k_scale_channels(const void *mix_args, zn_range pixels);
 /* partial[block][k] = sum of x * dy; units are blocks. */
@@ -76,6 +79,9 @@ typedef struct zn_shuffle_args {
 } zn_shuffle_args;
 void zn_k_unshuffle(const void *shuffle_args, zn_range rows);
 void zn_k_shuffle(const void *shuffle_args, zn_range rows);
+/* The same with the channels inside: y[h][w][(ry*r + rx)*c + k] = x[h*r+ry][w*r+rx][k] (TensorFlow order). */
+void zn_k_space_to_depth(const void *shuffle_args, zn_range rows);
+void zn_k_depth_to_space(const void *shuffle_args, zn_range rows);
 
 /* y[p][k] = x[p][from[k]], or 0 where from[k] < 0; cin and cout channels. Its gradient adds back. Units are pixels. */
 typedef struct zn_select_args {

@@ -37,4 +37,7 @@ void zn_wht_rows(float *x, int64_t n, int64_t inner, int64_t stride);
 /* One transform of n contiguous floats. */
 void zn_wht_line(float *x, int64_t n);
 
+/* Natural index of sequency position k: that row of H has exactly k changes of sign. */
+int64_t zn_wht_sequency(int64_t k, int64_t n);
+
 #endif

@@ -38,6 +38,7 @@ zn_node *zn_spectral(zn_node *x, zn_node *gate, int axis);
 zn_node *zn_tile_mix(zn_node *x, zn_node *gate, zn_node *th, int axis, int offset);
 
 /* Each pixel's channels with parameters along them. */
+zn_node *zn_add_channels(zn_node *x, zn_node *b);        /* x[k] + b[k] */
 zn_node *zn_scale_channels(zn_node *x, zn_node *w);      /* w[k] x[k] */
 zn_node *zn_soft_threshold(zn_node *x, zn_node *w);      /* sign(x) max(|x| - |w[k]|, 0) */
 zn_node *zn_taps(zn_node *x, zn_node *w);                /* w[0][k] x[k-1] + w[1][k] x[k] + w[2][k] x[k+1] */
@@ -48,11 +49,20 @@ zn_node *zn_depthwise(zn_node *x, zn_node *w);                   /* 3x3, w [C,3,
 zn_node *zn_depthwise_residual(zn_node *x, zn_node *w);          /* x + depthwise(x) */
 zn_node *zn_pixel_unshuffle(zn_node *x, int r);                  /* PyTorch channel order */
 zn_node *zn_pixel_shuffle(zn_node *x, int r);
+zn_node *zn_space_to_depth(zn_node *x, int r); /* TensorFlow channel order: patches of r x r pixels */
+zn_node *zn_depth_to_space(zn_node *x, int r);
 zn_node *zn_select_channels(zn_node *x, const int32_t *from, int count); /* y[k] = x[from[k]], 0 where from[k] < 0 */
+
+/* y[k] = x[table[row][k]]: a permutation kept with the weights, table [rows,C] of ZN_LAYOUT_INDEX; and row `row` of a
+ * table of parameters [rows,c], as [c]. */
+zn_node *zn_permute_channels(zn_node *x, zn_node *table, int row);
+zn_node *zn_row(zn_node *table, int row);
 
 /* Block gates: mask [..,C/8] from the energy of eight channels, and its application. eps (noise) may be NULL. */
 zn_node *zn_gate_mask(zn_node *x, zn_node *w, zn_node *v, zn_node *eps, zn_gate_mode mode, float temperature);
 zn_node *zn_gate_apply(zn_node *x, zn_node *mask);
+/* mask .* depthwise(x, w), skipped where the mask is 0. zn_positive(mask) makes the pattern a constant. */
+zn_node *zn_sparse_depthwise(zn_node *x, zn_node *w, zn_node *mask);
 zn_node *zn_srig(zn_node *u, zn_node *w, zn_node *b); /* u * G(u), w [C,5], b [C] */
 
 /* Gradients of `of` with respect to wrt[count], seeded with `seed` (like `of`; NULL: `of` is a scalar and the seed 1).

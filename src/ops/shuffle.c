@@ -1,4 +1,5 @@
-/* Rearrangements: pixel shuffle and unshuffle (PyTorch order), and selection of channels. */
+/* Rearrangements: pixel shuffle and unshuffle (PyTorch order), space to depth and back (TensorFlow order), and
+ * selection of channels. */
 #include "base/fail.h"
 #include "kernels/mix.h"
 #include "ops/ops.h"
@@ -88,6 +89,41 @@ const zn_op zn_op_shuffle = {
 
 zn_node *zn_pixel_unshuffle(zn_node *x, int r) { return apply_factor(&zn_op_unshuffle, x, r); }
 zn_node *zn_pixel_shuffle(zn_node *x, int r) { return apply_factor(&zn_op_shuffle, x, r); }
+
+/* ---- the same with the channels inside: patches, as a convolution with kernel = stride sees them ---- */
+
+static void space_run(const zn_node *n, const zn_launch_context *c)
+{
+    launch(n, n, n->source[0], zn_k_space_to_depth, c);
+}
+static void depth_run(const zn_node *n, const zn_launch_context *c)
+{
+    launch(n, n->source[0], n, zn_k_depth_to_space, c);
+}
+
+static void space_gradient(zn_node *n, zn_node *dy)
+{
+    zn_accumulate(n->source[0], zn_depth_to_space(dy, *(int *)n->attribute));
+}
+
+static void depth_gradient(zn_node *n, zn_node *dy)
+{
+    zn_accumulate(n->source[0], zn_space_to_depth(dy, *(int *)n->attribute));
+}
+
+const zn_op zn_op_space_to_depth = { .name = "space_to_depth",
+                                     .shape = unshuffle_shape,
+                                     .run = space_run,
+                                     .gradient = space_gradient,
+                                     .reach = unshuffle_reach };
+const zn_op zn_op_depth_to_space = { .name = "depth_to_space",
+                                     .shape = shuffle_shape,
+                                     .run = depth_run,
+                                     .gradient = depth_gradient,
+                                     .reach = shuffle_reach };
+
+zn_node *zn_space_to_depth(zn_node *x, int r) { return apply_factor(&zn_op_space_to_depth, x, r); }
+zn_node *zn_depth_to_space(zn_node *x, int r) { return apply_factor(&zn_op_depth_to_space, x, r); }
 
 /* ---- selection: y[k] = x[from[k]], zero where from[k] < 0; attribute: cin, then from[cout] ---- */
 

@@ -49,11 +49,23 @@ static zn_node *depthwise(zn_node **in) { return zn_depthwise(in[0], in[1]); }
 static zn_node *depthwise_residual(zn_node **in) { return zn_depthwise_residual(in[0], in[1]); }
 static zn_node *unshuffle(zn_node **in) { return zn_pixel_unshuffle(in[0], 2); }
 static zn_node *shuffle(zn_node **in) { return zn_pixel_shuffle(in[0], 2); }
+static zn_node *space_to_depth(zn_node **in) { return zn_space_to_depth(in[0], 2); }
+static zn_node *depth_to_space(zn_node **in) { return zn_depth_to_space(in[0], 2); }
 static zn_node *select_some(zn_node **in) { return zn_select_channels(in[0], (int32_t[]){ 2, -1, 0, 2 }, 4); }
 static zn_node *gate_soft(zn_node **in)
 {
     zn_node *m = zn_gate_mask(zn_scale(in[0], 0.05f), in[1], in[2], NULL, ZN_GATE_SOFT, 0);
     return zn_gate_apply(in[0], m);
+}
+static zn_node *sparse(zn_node **in) { return zn_sparse_depthwise(in[0], in[1], zn_relu(in[2])); } /* half pruned */
+static zn_node *add_channels(zn_node **in) { return zn_add_channels(in[0], in[1]); }
+static zn_node *row(zn_node **in) { return zn_scale_channels(in[0], zn_row(in[1], 1)); }
+static zn_node *permute(zn_node **in)
+{
+    static float table[] = { 0, 1, 2, 3, 4, 5, 3, 5, 0, 4, 1, 2 };
+    zn_node *p = zn_graph_parameter(in[0]->graph, "table", ZN_SHAPE(2, 6), ZN_LAYOUT_INDEX);
+    p->data = table;
+    return zn_permute_channels(in[0], p, 1);
 }
 static zn_node *srig(zn_node **in) { return zn_srig(in[0], in[1], in[2]); }
 static zn_node *tile_rows(zn_node **in) { return zn_tile_mix(in[0], in[1], zn_scale(in[2], 0.01f), 2, 0); }
@@ -123,6 +135,8 @@ static const op_case cases[] = {
     { "depthwise_weight_grad", "depthwise", { ROW(0) }, NULL, false },
     { "unshuffle", NULL, { MAP(1, 4, 6, 3) }, unshuffle, false },
     { "shuffle", NULL, { MAP(1, 2, 3, 8) }, shuffle, false },
+    { "space_to_depth", NULL, { MAP(2, 4, 6, 3) }, space_to_depth, false },
+    { "depth_to_space", NULL, { MAP(2, 2, 3, 8) }, depth_to_space, false },
     { "select", NULL, { MAP(1, 2, 3, 3) }, select_some, false },
     { "select_grad", "select", { ROW(0) }, NULL, false },
     { "gate_mask", NULL, { MAP(1, 2, 3, 16), ROW(2), ROW(2) }, gate_soft, true },
@@ -130,6 +144,14 @@ static const op_case cases[] = {
     { "gate_mask_param_grad", "gate_mask", { ROW(0) }, NULL, false },
     { "gate_apply", "gate_mask", { ROW(0) }, NULL, false },
     { "gate_apply_mask_grad", "gate_mask", { ROW(0) }, NULL, false },
+    { "sparse_depthwise", NULL, { MAP(2, 3, 4, 64), CUBE(64, 3, 3), MAP(2, 3, 4, 8) }, sparse, true },
+    { "sparse_depthwise_grad", "sparse_depthwise", { ROW(0) }, NULL, false },
+    { "sparse_depthwise_weight_grad", "sparse_depthwise", { ROW(0) }, NULL, false },
+    { "add_channels", NULL, { MAP(1, 4, 3, 7), ROW(7) }, add_channels, false },
+    { "row", NULL, { MAP(1, 4, 3, 5), ROWS(3, 5) }, row, false },
+    { "row_grad", "row", { ROW(0) }, NULL, false },
+    { "permute", NULL, { MAP(1, 4, 3, 6) }, permute, false },
+    { "permute_grad", "permute", { ROW(0) }, NULL, false },
     { "srig", NULL, { MAP(1, 2, 2, 12), ROWS(12, 5), ROW(12) }, srig, true },
     { "srig_grad", "srig", { ROW(0) }, NULL, false },
     { "srig_param_grad", "srig", { ROW(0) }, NULL, false },

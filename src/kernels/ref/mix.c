@@ -13,6 +13,14 @@ static void block_range(const zn_mix_args *a, int64_t block, int64_t *begin, int
     *end = *begin + ZN_MIX_BLOCK < a->pixels ? *begin + ZN_MIX_BLOCK : a->pixels;
 }
 
+void zn_k_add_channels(const void *args, zn_range r)
+{
+    const zn_mix_args *a = args;
+    for (int64_t p = r.begin; p < r.end; p++)
+        for (int k = 0; k < a->c; k++)
+            a->y[p * a->c + k] = a->x[p * a->c + k] + a->b[k];
+}
+
 void zn_k_scale_channels(const void *args, zn_range r)
 {
     const zn_mix_args *a = args;

@@ -31,6 +31,29 @@ void zn_k_shuffle(const void *args, zn_range r)
             }
 }
 
+/* r pixels side by side are one run of r*c channels, so rows are copied run by run. */
+void zn_k_space_to_depth(const void *args, zn_range r)
+{
+    const zn_shuffle_args *a = args;
+    const int64_t run = (int64_t)a->r * a->c;
+    for (int64_t row = r.begin; row < r.end; row++)
+        for (int ry = 0; ry < a->r; ry++)
+            for (int x = 0; x < a->w; x++)
+                memcpy(a->y + ((row * a->w + x) * a->r + ry) * run, a->x + ((row * a->r + ry) * a->w + x) * run,
+                       sizeof(float) * (size_t)run);
+}
+
+void zn_k_depth_to_space(const void *args, zn_range r)
+{
+    const zn_shuffle_args *a = args;
+    const int64_t run = (int64_t)a->r * a->c;
+    for (int64_t row = r.begin; row < r.end; row++)
+        for (int ry = 0; ry < a->r; ry++)
+            for (int x = 0; x < a->w; x++)
+                memcpy(a->y + ((row * a->r + ry) * a->w + x) * run, a->x + ((row * a->w + x) * a->r + ry) * run,
+                       sizeof(float) * (size_t)run);
+}
+
 void zn_k_select(const void *args, zn_range r)
 {
     const zn_select_args *a = args;

@@ -49,6 +49,16 @@ void zn_wht_line(float *x, int64_t n)
     }
 }
 
+/* Bits of the Gray code of k, in reverse. */
+int64_t zn_wht_sequency(int64_t k, int64_t n)
+{
+    const int64_t gray = k ^ (k >> 1);
+    int64_t index = 0;
+    for (int64_t bit = 1; bit < n; bit *= 2)
+        index = 2 * index + ((gray & bit) != 0);
+    return index;
+}
+
 static int64_t runs_of(const zn_wht_args *a) { return a->inner == 1 ? 1 : (a->inner + RUN - 1) / RUN; }
 
 int64_t zn_wht_units(const zn_wht_args *a) { return a->outer * runs_of(a); }

@@ -1,0 +1,156 @@
+/* Small ops around channels: a vector added to every pixel, one row of a table of parameters, and a permutation that is
+ * itself a parameter (an index table from a file), as the spectral linear layer needs them. */
+#include "base/fail.h"
+#include "kernels/kernels.h"
+#include "kernels/mix.h"
+#include "ops/ops.h"
+
+#include <string.h>
+
+static int64_t channels_of(const zn_node *x) { return x->shape.dim[x->shape.rank - 1]; }
+static int64_t pixels_of(const zn_node *x) { return zn_shape_count(x->shape) / channels_of(x); }
+
+/* ---- y = x + b, b [C] ---- */
+
+static zn_status add_shape(zn_node *n)
+{
+    n->shape = n->source[0]->shape;
+    if (zn_shape_count(n->source[1]->shape) != channels_of(n->source[0]))
+        return ZN_FAIL(ZN_ESHAPE, "%lld channels need as many values to add", (long long)channels_of(n->source[0]));
+    return ZN_OK;
+}
+
+static void add_run(const zn_node *n, const zn_launch_context *c)
+{
+    const zn_mix_args a = { .x = n->source[0]->data, .b = n->source[1]->data, .y = n->data, .c = (int)channels_of(n) };
+    zn_launch(c, zn_k_add_channels, pixels_of(n), 1 + (1 << 14) / a.c, &a);
+}
+
+static void add_gradient(zn_node *n, zn_node *dy)
+{
+    zn_accumulate(n->source[0], dy);
+    if (zn_needs_gradient(n->source[1]))
+        zn_accumulate(n->source[1], zn_apply(&zn_op_channel_sum, NULL, 0, (zn_node *[]){ dy }, 1));
+}
+
+static double add_flops(const zn_node *n) { return (double)zn_shape_count(n->shape); }
+
+const zn_op zn_op_add_channels = { .name = "add_channels",
+                                   .shape = add_shape,
+                                   .run = add_run,
+                                   .gradient = add_gradient,
+                                   .flops = add_flops,
+                                   .in_place = zn_first_source };
+
+zn_node *zn_add_channels(zn_node *x, zn_node *b)
+{
+    return zn_apply(&zn_op_add_channels, NULL, 0, (zn_node *[]){ x, b }, 2);
+}
+
+/* ---- row `k` of a table [rows][c] ---- */
+
+typedef struct row_spec {
+    int64_t row, rows; /* rows: for the gradient */
+} row_spec;
+
+static zn_status row_shape(zn_node *n)
+{
+    const row_spec *k = n->attribute;
+    const zn_shape t = n->source[0]->shape;
+    if (t.rank != 2 || k->row < 0 || k->row >= t.dim[0])
+        return ZN_FAIL(ZN_ESHAPE, "there is no row %lld", (long long)k->row);
+    n->shape = ZN_SHAPE(t.dim[1]);
+    return ZN_OK;
+}
+
+static void row_run(const zn_node *n, const zn_launch_context *c)
+{
+    (void)c;
+    const int64_t length = n->shape.dim[0];
+    memcpy(n->data, n->source[0]->data + ((row_spec *)n->attribute)->row * length, sizeof(float) * (size_t)length);
+}
+
+static void row_gradient(zn_node *n, zn_node *dy)
+{
+    const row_spec k = { ((row_spec *)n->attribute)->row, n->source[0]->shape.dim[0] };
+    zn_accumulate(n->source[0], zn_apply(&zn_op_row_grad, &k, sizeof k, (zn_node *[]){ dy }, 1));
+}
+
+/* Rows and tables are parameters, not maps: marked global so that nothing takes their sides for positions. */
+const zn_op zn_op_row = { .name = "row", .shape = row_shape, .run = row_run, .gradient = row_gradient, .global = true };
+
+zn_node *zn_row(zn_node *table, int row)
+{
+    const row_spec k = { row, 0 };
+    return zn_apply(&zn_op_row, &k, sizeof k, (zn_node *[]){ table }, 1);
+}
+
+static zn_status row_grad_shape(zn_node *n)
+{
+    n->shape = ZN_SHAPE(((row_spec *)n->attribute)->rows, n->source[0]->shape.dim[0]);
+    return ZN_OK;
+}
+
+static void row_grad_run(const zn_node *n, const zn_launch_context *c)
+{
+    (void)c;
+    const int64_t length = n->shape.dim[1];
+    memset(n->data, 0, sizeof(float) * (size_t)zn_shape_count(n->shape));
+    memcpy(n->data + ((row_spec *)n->attribute)->row * length, n->source[0]->data, sizeof(float) * (size_t)length);
+}
+
+const zn_op zn_op_row_grad = { .name = "row_grad", .shape = row_grad_shape, .run = row_grad_run, .global = true };
+
+/* ---- y[j] = x[table[row][j]], the table a parameter of ZN_LAYOUT_INDEX ---- */
+
+static zn_status permute_shape(zn_node *n)
+{
+    const int64_t row = *(int64_t *)n->attribute, c = channels_of(n->source[0]);
+    const zn_shape t = n->source[1]->shape;
+    n->shape = n->source[0]->shape;
+    if (t.rank != 2 || t.dim[1] != c || row < 0 || row >= t.dim[0])
+        return ZN_FAIL(ZN_ESHAPE, "a permutation of %lld channels needs a table of that width", (long long)c);
+    return ZN_OK;
+}
+
+static zn_needs permute_needs(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    return (zn_needs){ .shared_scratch = sizeof(int32_t) * (size_t)channels_of(n) };
+}
+
+/* The table holds whole numbers as floats. It was checked when it was loaded; an index outside selects nothing. */
+static void permute_launch(const zn_node *n, const zn_launch_context *c, zn_body body)
+{
+    const int64_t channels = channels_of(n);
+    const float *table = n->source[1]->data + *(int64_t *)n->attribute * channels;
+    int32_t *from = c->shared;
+    for (int64_t k = 0; k < channels; k++)
+        from[k] = table[k] >= 0 && table[k] < (float)channels ? (int32_t)table[k] : -1;
+    const zn_select_args a = {
+        .x = n->source[0]->data, .y = n->data, .from = from, .cin = (int)channels, .cout = (int)channels
+    };
+    zn_launch(c, body, pixels_of(n), 1 + (1 << 14) / channels, &a);
+}
+
+static void permute_run(const zn_node *n, const zn_launch_context *c) { permute_launch(n, c, zn_k_select); }
+static void permute_grad_run(const zn_node *n, const zn_launch_context *c) { permute_launch(n, c, zn_k_select_grad); }
+
+static void permute_gradient(zn_node *n, zn_node *dy)
+{
+    zn_accumulate(n->source[0],
+                  zn_apply(&zn_op_permute_grad, n->attribute, n->attribute_size, (zn_node *[]){ dy, n->source[1] }, 2));
+}
+
+const zn_op zn_op_permute = {
+    .name = "permute", .shape = permute_shape, .run = permute_run, .gradient = permute_gradient, .needs = permute_needs
+};
+const zn_op zn_op_permute_grad = {
+    .name = "permute_grad", .shape = permute_shape, .run = permute_grad_run, .needs = permute_needs
+};
+
+zn_node *zn_permute_channels(zn_node *x, zn_node *table, int row)
+{
+    const int64_t k = row;
+    return zn_apply(&zn_op_permute, &k, sizeof k, (zn_node *[]){ x, table }, 2);
+}

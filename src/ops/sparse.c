@@ -1,0 +1,116 @@
+/* Depthwise 3x3 behind a block gate: y = mask e, and e is not computed where the mask is 0 (kernels/gates.h).
+ *
+ * The gradient of the mask needs e also where it was skipped: a straight-through gate must feel what it pruned. Where
+ * the pattern is a constant (zn_positive, hard gates) nobody asks for it, and nothing dense is run. */
+#include "base/fail.h"
+#include "kernels/gates.h"
+#include "kernels/kernels.h"
+#include "ops/ops.h"
+
+/* Sources: x [N,H,W,C], w [C,3,3], mask [N,H,W,C/8] and, in the gradients, dy. */
+static zn_sparse_args args_of(const zn_node *n)
+{
+    const zn_node *x = n->source[0];
+    return (zn_sparse_args){ .x = x->data,
+                             .w = n->source[1]->data,
+                             .mask = n->source[2]->data,
+                             .dy = n->source_count > 3 ? n->source[3]->data : NULL,
+                             .y = n->data,
+                             .h = (int)x->shape.dim[1],
+                             .wide = (int)x->shape.dim[2],
+                             .c = (int)x->shape.dim[3] };
+}
+
+static int64_t rows_of(const zn_node *n) { return n->source[0]->shape.dim[0] * n->source[0]->shape.dim[1]; }
+
+static zn_status shape(zn_node *n)
+{
+    ZN_TRY(zn_need_rank(n, 4));
+    const zn_shape x = n->source[0]->shape, w = n->source[1]->shape;
+    if (w.rank != 3 || w.dim[0] != x.dim[3] || w.dim[1] != 3 || w.dim[2] != 3)
+        return ZN_FAIL(ZN_ESHAPE, "depthwise weights must be %lldx3x3", (long long)x.dim[3]);
+    if (zn_shape_count(n->source[2]->shape) * ZN_GATE_BLOCK != zn_shape_count(x))
+        return ZN_FAIL(ZN_ESHAPE, "the mask does not fit the tensor");
+    n->shape = x;
+    return ZN_OK;
+}
+
+static void run(const zn_node *n, const zn_launch_context *c)
+{
+    const zn_sparse_args a = args_of(n);
+    zn_launch(c, zn_k_sparse_depthwise, rows_of(n), 1, &a);
+}
+
+static void gradient(zn_node *n, zn_node *dy)
+{
+    zn_node *x = n->source[0], *w = n->source[1], *mask = n->source[2], *sources[] = { x, w, mask, dy };
+    if (zn_needs_gradient(x))
+        zn_accumulate(x, zn_apply(&zn_op_sparse_depthwise_grad, NULL, 0, sources, 4));
+    if (zn_needs_gradient(w))
+        zn_accumulate(w, zn_apply(&zn_op_sparse_depthwise_weight_grad, NULL, 0, sources, 4));
+    if (zn_needs_gradient(mask))
+        zn_accumulate(mask,
+                      zn_apply(&zn_op_gate_apply_mask_grad, NULL, 0, (zn_node *[]){ zn_depthwise(x, w), mask, dy }, 3));
+}
+
+static double flops(const zn_node *n) { return 18.0 * (double)zn_shape_count(n->shape); }
+
+static void reach(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *hi)
+{
+    (void)n;
+    (void)p;
+    --*lo;
+    ++*hi;
+}
+
+const zn_op zn_op_sparse_depthwise = {
+    .name = "sparse_depthwise", .shape = shape, .run = run, .gradient = gradient, .flops = flops, .reach = reach
+};
+
+zn_node *zn_sparse_depthwise(zn_node *x, zn_node *w, zn_node *mask)
+{
+    return zn_apply(&zn_op_sparse_depthwise, NULL, 0, (zn_node *[]){ x, w, mask }, 3);
+}
+
+static zn_status grad_shape(zn_node *n)
+{
+    n->shape = n->source[0]->shape;
+    return ZN_OK;
+}
+
+static void grad_run(const zn_node *n, const zn_launch_context *c)
+{
+    const zn_sparse_args a = args_of(n);
+    zn_launch(c, zn_k_sparse_depthwise_grad, rows_of(n), 1, &a);
+}
+
+const zn_op zn_op_sparse_depthwise_grad = {
+    .name = "sparse_depthwise_grad", .shape = grad_shape, .run = grad_run, .flops = flops, .reach = reach
+};
+
+static zn_status weight_shape(zn_node *n)
+{
+    n->shape = n->source[1]->shape;
+    return ZN_OK;
+}
+
+static zn_needs weight_needs(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    return (zn_needs){ .shared_scratch = sizeof(float) * (size_t)(rows_of(n) * zn_shape_count(n->shape)) };
+}
+
+static void weight_run(const zn_node *n, const zn_launch_context *c)
+{
+    zn_sparse_args a = args_of(n);
+    a.partial = c->shared;
+    zn_launch(c, zn_k_sparse_depthwise_weight_grad, rows_of(n), 1, &a);
+    const zn_reduce_args sum = { .x = a.partial, .y = n->data, .rows = zn_shape_count(n->shape), .c = (int)rows_of(n) };
+    zn_launch(c, zn_k_sum_partials, sum.rows, 1024, &sum);
+}
+
+const zn_op zn_op_sparse_depthwise_weight_grad = { .name = "sparse_depthwise_weight_grad",
+                                                   .shape = weight_shape,
+                                                   .run = weight_run,
+                                                   .needs = weight_needs,
+                                                   .global = true };
