@@ -20,9 +20,12 @@ typedef struct zn_config {
     const char *description; /* one line */
     int latent;              /* channels */
     int downscale;
-    int width;   /* channels of the trunk */
-    bool pooled; /* TAEF2: blocks at latent resolution have the pooled group-norm path */
-    bool deep;   /* Sana: 32x, five levels */
+    int width;                   /* channels of the trunk */
+    bool pooled;                 /* TAEF2: blocks at latent resolution have the pooled group-norm path */
+    bool deep;                   /* Sana: 32x, five levels */
+    int kind;                    /* which network of its family, in the architecture's own count */
+    int made_width, made_height; /* the only image size it can do, when weights depend on it; 0: any */
+    int8_t blocks[2][4];         /* zenith-r: blocks of encoder and decoder at 1/1, 1/2, 1/4, 1/8 */
 } zn_config;
 
 /* How a weights file names the parameters of one part. */

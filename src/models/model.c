@@ -41,11 +41,24 @@ void zn_model_free(zn_model *m)
 
 const zn_model_info *zn_model_info_of(const zn_model *m) { return &m->info; }
 
-/* [kh,kw,I,O] has this shape in the file: [O,I,kh,kw]. */
-static zn_shape file_shape(zn_shape s, zn_layout layout)
+zn_shape zn_weight_file_shape(zn_shape s, zn_layout layout)
 {
-    return layout == ZN_LAYOUT_CONV ? ZN_SHAPE(s.dim[3], s.dim[2], s.dim[0], s.dim[1]) : s;
+    switch (layout) {
+    case ZN_LAYOUT_CONV:
+        return ZN_SHAPE(s.dim[3], s.dim[2], s.dim[0], s.dim[1]);
+    case ZN_LAYOUT_LINEAR:
+        return ZN_SHAPE(s.dim[3], s.dim[2]);
+    case ZN_LAYOUT_PATCH2:
+        return ZN_SHAPE(2, 2, s.dim[2] / 4, s.dim[3]);
+    case ZN_LAYOUT_PATCH4:
+        return ZN_SHAPE(4, 4, s.dim[2] / 16, s.dim[3]);
+    default:
+        return s;
+    }
 }
+
+/* True where the file holds [out][in] and we [in][out]; elsewhere the order of the numbers is the same. */
+static bool is_turned(zn_layout layout) { return layout == ZN_LAYOUT_CONV || layout == ZN_LAYOUT_LINEAR; }
 
 static void permute(const float *in, float *out, zn_shape s, bool to_file)
 {
@@ -61,18 +74,46 @@ static void permute(const float *in, float *out, zn_shape s, bool to_file)
             }
 }
 
-zn_status zn_weight_import(const zn_weight *w, zn_shape shape, zn_layout layout, float *out)
+static zn_status check_shape(const zn_weight *w, zn_shape shape, zn_layout layout)
 {
     zn_shape stored = { .rank = w->rank };
     memcpy(stored.dim, w->shape, sizeof stored.dim);
+    const zn_shape wanted = zn_weight_file_shape(shape, layout);
     char a[96], b[96];
-    if (!zn_shape_equal(stored, file_shape(shape, layout)))
+    if (!zn_shape_equal(stored, wanted))
         return ZN_FAIL(ZN_ESHAPE, "tensor '%s' is %s, but the network needs %s", w->name,
-                       zn_shape_text(stored, a, sizeof a), zn_shape_text(file_shape(shape, layout), b, sizeof b));
+                       zn_shape_text(stored, a, sizeof a), zn_shape_text(wanted, b, sizeof b));
+    return ZN_OK;
+}
+
+/* Every row must name each of its positions once: kernels use the numbers as indices. */
+static zn_status check_permutations(const zn_weight *w, zn_shape shape, const float *rows)
+{
+    const int64_t length = shape.dim[shape.rank - 1], count = zn_shape_count(shape);
+    int64_t *seen = zn_calloc((size_t)length + 1, sizeof *seen); /* 1 + the last row that named it */
+    if (!seen)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory while checking '%s'", w->name);
+    zn_status status = ZN_OK;
+    for (int64_t i = 0; i < count && status == ZN_OK; i++) {
+        const int64_t row = i / length;
+        const bool inside = rows[i] >= 0 && rows[i] < (float)length && rows[i] == floorf(rows[i]);
+        if (!inside || seen[(int64_t)rows[i]] == row + 1)
+            status = ZN_FAIL(ZN_EFORMAT, "tensor '%s': %g at %lld makes row %lld no permutation of 0..%lld", w->name,
+                             (double)rows[i], (long long)(i % length), (long long)row, (long long)length - 1);
+        else
+            seen[(int64_t)rows[i]] = row + 1;
+    }
+    zn_free(seen);
+    return status;
+}
+
+zn_status zn_weight_import(const zn_weight *w, zn_shape shape, zn_layout layout, float *out)
+{
+    ZN_TRY(check_shape(w, shape, layout));
     const size_t count = (size_t)zn_shape_count(shape);
-    if (layout == ZN_LAYOUT_PLAIN) {
+    if (!is_turned(layout)) {
         zn_to_f32(out, w->data, w->dtype, count);
-        return ZN_OK;
+        return layout == ZN_LAYOUT_INDEX ? check_permutations(w, shape, out) : ZN_OK;
     }
     float *plain;
     ZN_TRY(zn_alloc_for("a weight", sizeof *plain * count, (void **)&plain));
@@ -84,7 +125,7 @@ zn_status zn_weight_import(const zn_weight *w, zn_shape shape, zn_layout layout,
 
 void zn_weight_export(const float *in, zn_shape shape, zn_layout layout, float *out)
 {
-    if (layout == ZN_LAYOUT_CONV)
+    if (is_turned(layout))
         permute(in, out, shape, true);
     else
         memcpy(out, in, sizeof *out * (size_t)zn_shape_count(shape));
@@ -106,7 +147,7 @@ static zn_status add_parameter(zn_model *m, const zn_node *n, zn_model_parameter
         return ZN_FAIL(ZN_ENOMEM, "out of memory for parameters");
     ZN_TRY(zn_alloc_for("a parameter", sizeof(float) * (size_t)zn_shape_count(n->shape), (void **)&p->data));
     m->count++;
-    m->info.parameters += zn_shape_count(n->shape);
+    m->info.parameters += n->layout == ZN_LAYOUT_INDEX ? 0 : zn_shape_count(n->shape);
     *out = p;
     return ZN_OK;
 }
@@ -117,20 +158,26 @@ typedef struct source {
     zn_rng *rng;
 } source;
 
-static zn_status fill(const zn_model *m, const source *from, zn_model_parameter *p)
+/* The stored tensor of a parameter, of the right shape; so memory is only taken for what the file really holds. */
+static zn_status find_stored(const zn_model *m, const source *from, const zn_node *n, const zn_weight **out)
+{
+    char name[256];
+    *out = NULL;
+    if (!from->file)
+        return ZN_OK;
+    if (m->arch->file_name)
+        m->arch->file_name(n->name, from->naming, name, sizeof name);
+    else
+        snprintf(name, sizeof name, "%s%s", from->naming->prefix, n->name);
+    *out = zn_weights_find(from->file, name);
+    return *out ? check_shape(*out, n->shape, n->layout) : ZN_FAIL(ZN_ENOTFOUND, "tensor '%s' is missing", name);
+}
+
+static zn_status fill(const zn_model *m, const source *from, const zn_weight *w, zn_model_parameter *p)
 {
     const int64_t count = zn_shape_count(p->shape);
-    if (from->file) {
-        char name[256];
-        if (m->arch->file_name)
-            m->arch->file_name(p->name, from->naming, name, sizeof name);
-        else
-            snprintf(name, sizeof name, "%s%s", from->naming->prefix, p->name);
-        const zn_weight *w = zn_weights_find(from->file, name);
-        if (!w)
-            return ZN_FAIL(ZN_ENOTFOUND, "tensor '%s' is missing", name);
+    if (w)
         return zn_weight_import(w, p->shape, p->layout, p->data);
-    }
     if (m->arch->initial && m->arch->initial(&m->config, p->name, p->shape, from->rng, p->data))
         return ZN_OK;
     const float deviation = p->layout == ZN_LAYOUT_CONV ? sqrtf(2.0f / (float)(count / p->shape.dim[3])) : 0;
@@ -143,17 +190,23 @@ static zn_status add_part(zn_model *m, zn_part part, const source *from)
 {
     zn_graph *g;
     zn_node *input, *output;
-    const int side = part == ZN_ENCODER ? m->config.downscale : 1;
-    const zn_shape shape = ZN_SHAPE(1, side, side, part == ZN_ENCODER ? 3 : m->config.latent);
+    const zn_config *k = &m->config;
+    const int width = k->made_width ? k->made_width : k->downscale, d = part == ZN_ENCODER ? 1 : k->downscale;
+    const int height = k->made_height ? k->made_height : k->downscale;
+    const zn_shape shape = ZN_SHAPE(1, height / d, width / d, part == ZN_ENCODER ? 3 : k->latent);
     ZN_TRY(zn_model_graph(m, part, shape, &g, &input, &output));
     zn_status status = ZN_OK;
     for (int i = 0; i < zn_graph_count(g) && status == ZN_OK; i++) {
+        const zn_node *n = zn_graph_at(g, i);
+        const zn_weight *stored;
         zn_model_parameter *p = NULL;
-        if (zn_graph_at(g, i)->op != &zn_op_parameter)
+        if (n->op != &zn_op_parameter)
             continue;
-        status = add_parameter(m, zn_graph_at(g, i), &p);
+        status = find_stored(m, from, n, &stored);
         if (status == ZN_OK)
-            status = fill(m, from, p);
+            status = add_parameter(m, n, &p);
+        if (status == ZN_OK)
+            status = fill(m, from, stored, p);
     }
     zn_graph_free(g);
     *(part == ZN_ENCODER ? &m->info.has_encoder : &m->info.has_decoder) = status == ZN_OK;

@@ -40,7 +40,10 @@ void zn_model_bind(const zn_model *m, zn_graph *g);
 
 const char *zn_part_name(zn_part part); /* "encoder", "decoder" */
 
-/* Copies a stored tensor into fp32 in our layout, or back. */
+/* The shape that files give a parameter of our shape and layout. */
+zn_shape zn_weight_file_shape(zn_shape shape, zn_layout layout);
+/* Copies a stored tensor into fp32 in our layout, or back. Refuses other shapes, and indices that are no permutation.
+ */
 ZN_MUST_USE zn_status zn_weight_import(const zn_weight *w, zn_shape shape, zn_layout layout, float *out);
 void zn_weight_export(const float *in, zn_shape shape, zn_layout layout, float *out);
 
