@@ -9,61 +9,13 @@
 #include "kernels/conv.h"
 #include "kernels/simd/gemm.h"
 #include "kernels/simd/winograd.h"
+#include "kernels/simd/winograd_plan.h"
 
 extern const zn_conv_kernel ZN_KERNEL(conv_winograd);
 
-enum { POINTS = 64, LINE = 16 /* floats */, BLOCK_MOST = 30, CHANNELS_MOST = 768 };
-static const int64_t block_floats = 320 << 10;
-
-typedef struct plan {
-    int taps, outputs, in_phases, out_phases;
-    int cin_p, k;     /* padded channels of a phase; all phases */
-    int cout_p;       /* padded */
-    int group;        /* output channels multiplied at once */
-    int rows, cols;   /* tiles of one image */
-    int64_t tiles;    /* of the batch */
-    int block;        /* tiles of a unit */
-    bool in_place;    /* M[f] overwrites V[f-1] */
-    int64_t v_slot, m_slot; /* floats from one frequency to the next; a cache line more than a power of two */
-} plan;
-
-static int least(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
-static int most(int a, int b) { return a > b ? a : b; }
-static int ceil_div(int a, int b) { return (a + b - 1) / b; }
-
-/* Enough tiles to use each U often, few enough for the cache, and for the small maps to give every thread a block. */
-static int block_of(const plan *p)
-{
-    const int64_t wide = p->in_place ? most(p->k, p->group) : p->k + p->group;
-    const int64_t fit = block_floats / (POINTS * wide), fair = p->tiles / 32 + GEMM_MR - 1;
-    return most(least(least(fit, fair), BLOCK_MOST) / GEMM_MR, 1) * GEMM_MR;
-}
-
-static plan plan_of(const zn_conv_shape *s)
-{
-    plan p = { .taps = 3, .outputs = 6, .in_phases = 1, .out_phases = 1 };
-    int step = 6, high = s->oh, wide = s->ow;
-    if (s->stride == 2)
-        p.taps = 2, p.outputs = 7, p.in_phases = 4, step = 7;
-    if (s->up2) /* a tile begins one large row before the image */
-        p.taps = 2, p.outputs = 7, p.out_phases = 4, step = 14, high++, wide++;
-    p.cin_p = VEC_ROUND(s->cin);
-    p.k = p.in_phases * p.cin_p;
-    p.cout_p = VEC_ROUND(s->cout);
-    p.group = p.cout_p <= 128 ? p.cout_p : 64;
-    p.in_place = p.out_phases == 1 && p.group == p.cout_p;
-    p.rows = ceil_div(high, step);
-    p.cols = ceil_div(wide, step);
-    p.tiles = (int64_t)s->n * p.rows * p.cols;
-    p.block = block_of(&p);
-    p.v_slot = (int64_t)p.block * (p.in_place ? most(p.k, p.group) : p.k) + LINE;
-    p.m_slot = p.in_place ? p.v_slot : (int64_t)p.block * p.group + LINE;
-    return p;
-}
-
-/* Scratch, in floats: V and M, one tile between its two passes, and a pixel of zeros for the outside of the image. */
+/* Scratch, in floats: V and M, one tile between its two passes, and a row of it gathered at the edge of the image. */
 typedef struct buffers {
-    float *v, *m, *half, *zero;
+    float *v, *m, *half, *edge;
 } buffers;
 
 static int64_t carve(const plan *p, float *base, buffers *b)
@@ -71,65 +23,96 @@ static int64_t carve(const plan *p, float *base, buffers *b)
     const int64_t v = POINTS * p->v_slot, m = p->in_place ? p->v_slot : POINTS * p->m_slot;
     const int64_t half = POINTS * most(p->cin_p, p->group);
     if (b)
-        *b = (buffers){ .m = base, .v = base + m, .half = base + v + m, .zero = base + v + m + half };
-    return v + m + half + p->cin_p;
+        *b = (buffers){ .m = base, .v = base + m, .half = base + v + m, .edge = base + v + m + half };
+    return v + m + half + 8 * p->cin_p;
 }
 
-/* The 8x8 input positions of a tile: x at (y0,x0), every `step` pixels. */
-typedef struct window {
-    int n, y0, x0, step;
-} window;
-
-static window window_of(const zn_conv_shape *s, const plan *p, int64_t tile, int phase)
-{
-    const int row = (int)(tile / p->cols % p->rows), col = (int)(tile % p->cols);
-    window w = { .n = (int)(tile / p->cols / p->rows), .step = 1 };
-    if (s->up2) {
-        w.y0 = 7 * row - 1;
-        w.x0 = 7 * col - 1;
-    } else if (s->stride == 2) {
-        w.step = 2;
-        w.y0 = 14 * row + phase / 2 - s->pad;
-        w.x0 = 14 * col + phase % 2 - s->pad;
-    } else {
-        w.y0 = 6 * row - s->pad;
-        w.x0 = 6 * col - s->pad;
-    }
-    return w;
-}
-
-/* V[.][t][phase]: the rows of the tile into half[8][8][cin_p], then its columns into the 64 slots. Rows first: the lines of
- * eight image rows of a power of two bytes would share one set of the cache. */
-static void input_tile(const zn_conv_args *a, const plan *p, window w, const buffers *b, float *v)
+/* Row r of the window into its eight pixels of half. */
+static void input_row(const zn_conv_args *a, const plan *p, window w, int r, float *half, float *edge)
 {
     const zn_conv_shape *s = &a->s;
-    for (int r = 0; r < 8; r++) {
-        const int y = w.y0 + r * w.step;
-        const float *row = a->x + ((int64_t)w.n * s->h + y) * s->w * s->cin, *pixel[8];
-        for (int i = 0; i < 8; i++) {
-            const int x = w.x0 + i * w.step;
-            pixel[i] = y >= 0 && y < s->h && x >= 0 && x < s->w ? row + (int64_t)x * s->cin : b->zero;
-        }
-        if (y >= 0 && y < s->h) /* the new pixels of the tile to the right */
-            for (int i = 0; i < p->outputs * s->cin; i += LINE)
-                __builtin_prefetch(pixel[7] + w.step * s->cin + i);
-        winograd_input_row(pixel, s->cin, p->cin_p, b->half + r * 8 * p->cin_p);
+    const int y = w.y0 + r * w.step, below = least(y + p->step_in, s->h - 1);
+    if (y < 0 || y >= s->h) {
+        memset(half, 0, sizeof(float) * 8 * (size_t)p->cin_p);
+        return;
     }
-    for (int i = 0; i < 8; i++)
-        winograd_input_column(b->half + i * p->cin_p, p->cin_p, v + i * p->v_slot, p->v_slot);
+    const float *row = a->x + ((int64_t)w.n * s->h + y) * s->w * s->cin;
+    if (w.x0 >= 0 && w.x0 + 7 * w.step < s->w) {
+        const float *x = row + (int64_t)w.x0 * s->cin;
+        winograd_input_row(x, (int64_t)w.step * s->cin, s->cin, p->cin_p, half, x + (int64_t)(below - y) * s->w * s->cin);
+        return;
+    }
+    for (int i = 0; i < 8; i++) {
+        const int x = w.x0 + i * w.step;
+        if (x >= 0 && x < s->w)
+            memcpy(edge + i * s->cin, row + (int64_t)x * s->cin, sizeof(float) * (size_t)s->cin);
+        else
+            memset(edge + i * s->cin, 0, sizeof(float) * (size_t)s->cin);
+    }
+    winograd_input_row(edge, s->cin, s->cin, p->cin_p, half, edge);
 }
 
-static void input(const zn_conv_args *a, const plan *p, int64_t tile, float *v, const buffers *b)
+/* V[.][t]: the rows of the tile into half, then its columns into the 64 slots. Rows first, since the lines of eight image rows of
+ * a power of two bytes would share one set of the cache. half is a ring of eight rows: after the tile above (`follows`) only the
+ * rows below it are new. */
+static void input_tile(const zn_conv_args *a, const plan *p, place at, bool follows, float *v, const buffers *b)
 {
-    for (int phase = 0; phase < p->in_phases; phase++)
-        input_tile(a, p, window_of(&a->s, p, tile, phase), b, v + phase * p->cin_p);
+    const int top = at.row * p->outputs;
+    for (int phase = 0; phase < p->in_phases; phase++) {
+        const window w = window_of(&a->s, p, at, phase);
+        const float *rows[8];
+        for (int r = 0; r < 8; r++) {
+            float *half = b->half + ((top + r) & 7) * 8 * p->cin_p;
+            rows[r] = half;
+            if (!follows || p->in_phases > 1 || r >= 8 - p->outputs)
+                input_row(a, p, w, r, half, b->edge);
+        }
+        for (int i = 0; i < 8; i++)
+            winograd_input_column(rows, i * p->cin_p, p->cin_p, v + phase * p->cin_p + i * p->v_slot, p->v_slot);
+    }
+}
+
+static void input(const zn_conv_args *a, const plan *p, int64_t tile, int count, const buffers *b)
+{
+    place before = { .n = -1 };
+    for (int t = 0; t < count; t++) {
+        const place at = place_of(p, tile + t);
+        const bool follows = before.n == at.n && before.col == at.col && before.row + 1 == at.row;
+        input_tile(a, p, at, follows, b->v + (int64_t)t * p->k, b);
+        before = at;
+    }
+}
+
+/* Memory that call number `call` of a block's 64 * panels products should fetch into L2: first the outputs this block will write,
+ * then the inputs of the next one, in runs of `run` lines along the rows of the image. Without it the transforms wait. */
+static const float *far_of(const zn_conv_args *a, const plan *p, int64_t tile, int call, int run)
+{
+    const zn_conv_shape *s = &a->s;
+    const int cols = most(1, p->block / STRIP);
+    const int y_runs = ceil_div(cols * p->step_out * s->cout, run * LINE), y_rows = STRIP * p->step_out;
+    const int x_runs = ceil_div(cols * p->step_in * s->cin, run * LINE);
+    const bool input = call >= y_runs * y_rows;
+    const int i = input ? call - y_runs * y_rows : call;
+    const place at = place_of(p, least(tile + (input ? p->block : 0), p->tiles - 1));
+    const int strip = at.row / STRIP * STRIP;
+    if (input)
+        return a->packed;
+    if (input) {
+        const int y = least(most(0, strip * p->step_in - 1 + i / x_runs), s->h - 1);
+        return a->x + (((int64_t)at.n * s->h + y) * s->w + least(at.col * p->step_in, s->w - 1)) * s->cin +
+               i % x_runs * run * LINE;
+    }
+    const int y = least(strip * p->step_out + i / y_runs, s->oh - 1);
+    return a->y + (((int64_t)at.n * s->oh + y) * s->ow + least(at.col * p->step_out, s->ow - 1)) * s->cout +
+           i % y_runs * run * LINE;
 }
 
 /* M[f][count][width] = V[f][count][k] * U[f][k][width]. U streams from far away once per block of tiles, so the next panel
  * is fetched while this one is used, and the next V with it. */
-static void multiply(const plan *p, const float *u, int count, int width, const buffers *b)
+static void multiply(const zn_conv_args *a, const plan *p, int64_t tile, const float *u, int count, int width,
+                     const buffers *b)
 {
-    const int panels = ceil_div(width, GEMM_NR);
+    const int panels = ceil_div(width, GEMM_NR), run = most(1, count / GEMM_MR * (p->k / 4 - 2));
     for (int f = 0; f < POINTS; f++)
         for (int i = 0; i < panels; i++) {
             const int oc = i * GEMM_NR, across = least(GEMM_NR, width - oc);
@@ -142,36 +125,10 @@ static void multiply(const plan *p, const float *u, int count, int width, const 
                                .segments = 1,
                                .k = p->k,
                                .ahead_a = v + p->v_slot + (int64_t)count * p->k * i / panels,
-                               .ahead_b = panel + (int64_t)p->k * across },
+                               .ahead_b = panel + (int64_t)p->k * across,
+                               .ahead_far = p->in_place ? far_of(a, p, tile, f * panels + i, run) : panel },
                  count, across);
         }
-}
-
-/* Where the outputs of a tile go: rows y0 + step * [first,end), columns likewise. */
-typedef struct target {
-    int n, step;
-    int y0, row_first, row_end;
-    int x0, col_first, col_end;
-} target;
-
-static void clip(int start, int step, int outputs, int size, int *first, int *end)
-{
-    *first = start < 0 ? ceil_div(-start, step) : 0;
-    *end = least(outputs, (size - start + step - 1) / step);
-}
-
-static target target_of(const zn_conv_shape *s, const plan *p, int64_t tile, int phase)
-{
-    const int row = (int)(tile / p->cols % p->rows), col = (int)(tile % p->cols);
-    target t = { .n = (int)(tile / p->cols / p->rows), .step = 1, .y0 = p->outputs * row, .x0 = p->outputs * col };
-    if (s->up2) {
-        t.step = 2;
-        t.y0 = 14 * row - (phase / 2 ? 1 : 0);
-        t.x0 = 14 * col - (phase % 2 ? 1 : 0);
-    }
-    clip(t.y0, t.step, p->outputs, s->oh, &t.row_first, &t.row_end);
-    clip(t.x0, t.step, p->outputs, s->ow, &t.col_first, &t.col_end);
-    return t;
 }
 
 /* The columns of M into half[outputs][8][width], then its rows into y, channels oc and on. */
@@ -179,13 +136,8 @@ VEC_INLINE void output_tile(const int outputs, const zn_conv_args *a, const plan
                             const float *m, float *half)
 {
     const zn_conv_shape *s = &a->s;
-    for (int i = 0; i < 8; i++) {
-        const int r = i + t.row_first;
-        if (r < t.row_end)
-            for (int k = 0; k < outputs * t.step * s->cout; k += LINE)
-                __builtin_prefetch(a->y + (((int64_t)t.n * s->oh + t.y0 + r * t.step) * s->ow + t.x0) * s->cout + oc + k, 1);
+    for (int i = 0; i < 8; i++)
         winograd_output_column(outputs, m + i * p->m_slot, p->m_slot, width, half + i * width);
-    }
     for (int r = t.row_first; r < t.row_end; r++) {
         const int64_t y = t.y0 + r * t.step;
         const int64_t at = (((int64_t)t.n * s->oh + y) * s->ow + t.x0) * s->cout + oc;
@@ -201,14 +153,17 @@ VEC_INLINE void output_tile(const int outputs, const zn_conv_args *a, const plan
     }
 }
 
-static void output(const zn_conv_args *a, const plan *p, int64_t tile, int phase, int oc, int width, const float *m,
-                   float *half)
+static void output(const zn_conv_args *a, const plan *p, int64_t tile, int count, int phase, int oc, int width,
+                   const buffers *b)
 {
-    const target t = target_of(&a->s, p, tile, phase);
-    if (p->outputs == 6)
-        output_tile(6, a, p, t, oc, width, m, half);
-    else
-        output_tile(7, a, p, t, oc, width, m, half);
+    for (int t = 0; t < count; t++) {
+        const target to = target_of(&a->s, p, place_of(p, tile + t), phase);
+        const float *m = b->m + (int64_t)t * width;
+        if (p->outputs == 6)
+            output_tile(6, a, p, to, oc, width, m, b->half);
+        else
+            output_tile(7, a, p, to, oc, width, m, b->half);
+    }
 }
 
 static void run(const void *args, zn_range r)
@@ -217,19 +172,16 @@ static void run(const void *args, zn_range r)
     const plan p = plan_of(&a->s);
     buffers b;
     carve(&p, r.scratch, &b);
-    memset(b.zero, 0, sizeof(float) * (size_t)p.cin_p);
     for (int64_t unit = r.begin; unit < r.end; unit++) {
         const int64_t tile = unit * p.block;
         const int count = least(p.block, p.tiles - tile);
-        for (int t = 0; t < count; t++)
-            input(a, &p, tile + t, b.v + (int64_t)t * p.k, &b);
+        input(a, &p, tile, count, &b);
         for (int phase = 0; phase < p.out_phases; phase++)
             for (int oc = 0; oc < p.cout_p; oc += p.group) {
                 const int width = least(p.group, p.cout_p - oc);
                 const float *u = (const float *)a->packed + (int64_t)POINTS * p.k * (phase * p.cout_p + oc);
-                multiply(&p, u, count, width, &b);
-                for (int t = 0; t < count; t++)
-                    output(a, &p, tile + t, phase, oc, width, b.m + (int64_t)t * width, b.half);
+                multiply(a, &p, tile, u, count, width, &b);
+                output(a, &p, tile, count, phase, oc, width, &b);
             }
     }
 }

@@ -23,6 +23,7 @@ typedef struct gemm_args {
     int64_t row, segment, c_row;      /* strides of a and c in floats */
     int segments, k;
     const float *ahead_a, *ahead_b;   /* what will be multiplied next, fetched into the cache meanwhile; NULL: unknown */
+    const float *ahead_far;           /* what will be needed after that */
 } gemm_args;
 
 /* mr and nv are constants at every call, so that the accumulators live in registers. */
@@ -107,6 +108,7 @@ VEC_INLINE int gemm_fast(const gemm_args *g, int rows, int width)
                                 .c = g->c,
                                 .ahead_a = g->ahead_a ? g->ahead_a : g->a,
                                 .ahead_b = g->ahead_a ? g->ahead_b : g->b,
+                                .ahead_far = g->ahead_a ? g->ahead_far : g->b,
                                 .ahead_step = g->ahead_a ? 16 : 0,
                                 .row = g->row,
                                 .segment = g->segment,

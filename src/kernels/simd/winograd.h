@@ -63,7 +63,7 @@ VEC_INLINE void winograd_store(const int wide, float *p, vec a, vec b)
         vec_store(p, a);
 }
 
-VEC_INLINE void winograd_input_row_step(const int wide, const float *const pixel[8], int c, int padded, float *half)
+VEC_INLINE void winograd_input_row_step(const int wide, const float *x, int64_t step, int padded, float *half)
 {
     vec o[2][8];
 #pragma GCC unroll 2
@@ -71,33 +71,38 @@ VEC_INLINE void winograd_input_row_step(const int wide, const float *const pixel
         vec d[8];
 #pragma GCC unroll 8
         for (int i = 0; i < 8; i++)
-            d[i] = vec_load(pixel[i] + c + k * VEC_LANES);
+            d[i] = vec_load(x + i * step + k * VEC_LANES);
         winograd_input(d, o[k]);
     }
 #pragma GCC unroll 8
     for (int i = 0; i < 8; i++)
-        winograd_store(wide, half + i * padded + c, o[0][i], o[wide - 1][i]);
+        winograd_store(wide, half + i * padded, o[0][i], o[wide - 1][i]);
 }
 
-/* One row of an input tile: 8 pixels of `channels` into half[8][padded], missing channels zero. */
-VEC_INLINE void winograd_input_row(const float *const pixel[8], int channels, int padded, float *half)
+/* One row of an input tile: 8 pixels, `step` floats apart, into half[8][padded], missing channels zero. `ahead` are pixels
+ * for later, fetched a little at every step: in one burst they would fill the queues of the cache and stop everything. */
+VEC_INLINE void winograd_input_row(const float *x, int64_t step, int channels, int padded, float *half, const float *ahead)
 {
     int c = 0;
-    for (; c + WINOGRAD_WIDE * VEC_LANES <= channels; c += WINOGRAD_WIDE * VEC_LANES)
-        winograd_input_row_step(WINOGRAD_WIDE, pixel, c, padded, half);
+    for (; c + WINOGRAD_WIDE * VEC_LANES <= channels; c += WINOGRAD_WIDE * VEC_LANES) {
+#pragma GCC unroll 8
+        for (int i = 0; i < 8 * WINOGRAD_WIDE * VEC_LANES; i += 16)
+            __builtin_prefetch(ahead + 8 * c + i);
+        winograd_input_row_step(WINOGRAD_WIDE, x + c, step, padded, half + c);
+    }
     for (; c + VEC_LANES <= channels; c += VEC_LANES)
-        winograd_input_row_step(1, pixel, c, padded, half);
+        winograd_input_row_step(1, x + c, step, padded, half + c);
     if (c < channels) {
         vec d[8], o[8];
         for (int i = 0; i < 8; i++)
-            d[i] = vec_load_part(pixel[i] + c, channels - c);
+            d[i] = vec_load_part(x + i * step + c, channels - c);
         winograd_input(d, o);
         for (int i = 0; i < 8; i++)
             vec_store(half + i * padded + c, o[i]);
     }
 }
 
-VEC_INLINE void winograd_input_column_step(const int wide, const float *half, int c, int padded, float *v, int64_t slot)
+VEC_INLINE void winograd_input_column_step(const int wide, const float *const rows[8], int at, float *v, int64_t slot)
 {
     vec o[2][8];
 #pragma GCC unroll 2
@@ -105,22 +110,23 @@ VEC_INLINE void winograd_input_column_step(const int wide, const float *half, in
         vec d[8];
 #pragma GCC unroll 8
         for (int r = 0; r < 8; r++)
-            d[r] = vec_load(half + r * 8 * padded + c + k * VEC_LANES);
+            d[r] = vec_load(rows[r] + at + k * VEC_LANES);
         winograd_input(d, o[k]);
     }
 #pragma GCC unroll 8
     for (int r = 0; r < 8; r++)
-        winograd_store(wide, v + r * 8 * slot + c, o[0][r], o[wide - 1][r]);
+        winograd_store(wide, v + r * 8 * slot, o[0][r], o[wide - 1][r]);
 }
 
-/* One column: half[8][8][padded], taken at its column, into 8 slots of V eight frequencies apart. */
-VEC_INLINE void winograd_input_column(const float *half, int padded, float *v, int64_t slot)
+/* One column of the tile, `at` in each of its rows, into 8 slots of V eight frequencies apart. */
+VEC_INLINE void winograd_input_column(const float *const rows[8], int at, int padded, float *v, int64_t slot)
 {
+    const float *const local[8] = { rows[0], rows[1], rows[2], rows[3], rows[4], rows[5], rows[6], rows[7] };
     int c = 0;
     for (; c + WINOGRAD_WIDE * VEC_LANES <= padded; c += WINOGRAD_WIDE * VEC_LANES)
-        winograd_input_column_step(WINOGRAD_WIDE, half, c, padded, v, slot);
+        winograd_input_column_step(WINOGRAD_WIDE, local, at + c, v + c, slot);
     for (; c < padded; c += VEC_LANES)
-        winograd_input_column_step(1, half, c, padded, v, slot);
+        winograd_input_column_step(1, local, at + c, v + c, slot);
 }
 
 VEC_INLINE void winograd_output_column_step(const int wide, const int outputs, const float *m, int64_t slot, int c,

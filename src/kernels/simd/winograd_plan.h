@@ -1,0 +1,111 @@
+/* How conv_winograd.c cuts a convolution into tiles, and where each tile reads and writes. */
+#ifndef ZN_WINOGRAD_PLAN_H
+#define ZN_WINOGRAD_PLAN_H
+
+#include "kernels/conv.h"
+#include "kernels/simd/gemm.h"
+
+/* STRIP: tiles run down columns of this many, so that rows already transformed serve the tile below. */
+enum { POINTS = 64, LINE = 16 /* floats */, STRIP = 6, BLOCK_MOST = 30, CHANNELS_MOST = 768 };
+static const int64_t block_floats = 160 << 10;
+
+typedef struct plan {
+    int taps, outputs;            /* of a tile, each way: 3 and 6, or 2 and 7 */
+    int in_phases, out_phases;    /* 4 for stride 2, 4 for up2, else 1 */
+    int step_in, step_out;        /* from one tile to the next, in pixels of the input and of the output */
+    int cin_p, k;                 /* padded channels of a phase; of all phases */
+    int cout_p;                   /* padded */
+    int group;                    /* output channels multiplied at once */
+    int rows, cols;               /* tiles of one image */
+    int64_t tiles;                /* of the batch */
+    int block;                    /* tiles of a unit */
+    bool in_place;                /* M[f] overwrites V[f-1] */
+    int64_t v_slot, m_slot;       /* floats from one frequency to the next; a cache line more than a power of two */
+} plan;
+
+static inline int least(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
+static inline int most(int64_t a, int64_t b) { return (int)(a > b ? a : b); }
+static inline int ceil_div(int a, int b) { return (a + b - 1) / b; }
+
+/* Enough tiles to use each U often, few enough for the cache, and for the small maps to give every thread a block. */
+static inline int block_of(const plan *p)
+{
+    const int64_t wide = p->in_place ? most(p->k, p->group) : p->k + p->group;
+    const int64_t fit = block_floats / (POINTS * wide), fair = p->tiles / 32 + GEMM_MR - 1;
+    return most(least(least(fit, fair), BLOCK_MOST) / GEMM_MR, 1) * GEMM_MR;
+}
+
+static inline plan plan_of(const zn_conv_shape *s)
+{
+    plan p = { .taps = 3, .outputs = 6, .in_phases = 1, .out_phases = 1, .step_in = 6, .step_out = 6 };
+    int high = s->oh, wide = s->ow;
+    if (s->stride == 2)
+        p.taps = 2, p.outputs = 7, p.in_phases = 4, p.step_in = 14, p.step_out = 7;
+    if (s->up2) /* a tile begins one large row before the image */
+        p.taps = 2, p.outputs = 7, p.out_phases = 4, p.step_in = 7, p.step_out = 14, high++, wide++;
+    p.cin_p = VEC_ROUND(s->cin);
+    p.k = p.in_phases * p.cin_p;
+    p.cout_p = VEC_ROUND(s->cout);
+    p.group = p.cout_p <= 128 ? p.cout_p : 64;
+    p.in_place = p.out_phases == 1 && p.group == p.cout_p;
+    p.rows = ceil_div(high, p.step_out);
+    p.cols = ceil_div(wide, p.step_out);
+    p.tiles = (int64_t)s->n * p.rows * p.cols;
+    p.block = block_of(&p);
+    p.v_slot = (int64_t)p.block * (p.in_place ? most(p.k, p.group) : p.k) + LINE;
+    p.m_slot = p.in_place ? p.v_slot : (int64_t)p.block * p.group + LINE;
+    return p;
+}
+
+typedef struct place {
+    int n, row, col;
+} place;
+
+/* Tiles are numbered down the columns of a strip, strip after strip, image after image. */
+static inline place place_of(const plan *p, int64_t tile)
+{
+    const int64_t image = (int64_t)p->rows * p->cols, i = tile % image;
+    const int strip = (int)(i / ((int64_t)STRIP * p->cols)), high = least(STRIP, p->rows - strip * STRIP);
+    const int j = (int)(i - (int64_t)strip * STRIP * p->cols);
+    return (place){ .n = (int)(tile / image), .row = strip * STRIP + j % high, .col = j / high };
+}
+
+/* The 8x8 input positions of a tile: from (y0,x0) on, every `step` pixels. */
+typedef struct window {
+    int n, y0, x0, step;
+} window;
+
+static inline window window_of(const zn_conv_shape *s, const plan *p, place at, int phase)
+{
+    window w = { .n = at.n, .y0 = at.row * p->step_in, .x0 = at.col * p->step_in, .step = s->stride };
+    w.y0 += s->up2 ? -1 : (s->stride == 2 ? phase / 2 : 0) - s->pad;
+    w.x0 += s->up2 ? -1 : (s->stride == 2 ? phase % 2 : 0) - s->pad;
+    return w;
+}
+
+/* Where the outputs of a tile go: rows y0 + step * [row_first,row_end), columns likewise. */
+typedef struct target {
+    int n, step;
+    int y0, row_first, row_end;
+    int x0, col_first, col_end;
+} target;
+
+static inline void clip(int start, int step, int outputs, int size, int *first, int *end)
+{
+    *first = start < 0 ? ceil_div(-start, step) : 0;
+    *end = least(outputs, (size - start + step - 1) / step);
+}
+
+static inline target target_of(const zn_conv_shape *s, const plan *p, place at, int phase)
+{
+    target t = { .n = at.n, .step = s->up2 ? 2 : 1, .y0 = at.row * p->step_out, .x0 = at.col * p->step_out };
+    if (s->up2) {
+        t.y0 -= phase / 2;
+        t.x0 -= phase % 2;
+    }
+    clip(t.y0, t.step, p->outputs, s->oh, &t.row_first, &t.row_end);
+    clip(t.x0, t.step, p->outputs, s->ow, &t.col_first, &t.col_end);
+    return t;
+}
+
+#endif
