@@ -15,12 +15,18 @@ static const struct {
     { "taehv_latents/test_latents_wan", 1, "fea1efa5bb0afebb84d20114fa8883e06144f9fba6c5052ecf7d0d7a35d4a808" },
 };
 
+static const char *shared(void)
+{
+    const char *folder = getenv("ZENITH_SHARED");
+    return folder && *folder ? folder : SHARED;
+}
+
 static const char *path_of(const char *stem, const char *extension)
 {
     static char path[2][4096];
     static int turn;
     turn = !turn;
-    snprintf(path[turn], sizeof path[turn], "%s/data/weights/%s%s", SHARED, stem, extension);
+    snprintf(path[turn], sizeof path[turn], "%s/data/weights/%s%s", shared(), stem, extension);
     return path[turn];
 }
 
@@ -60,7 +66,7 @@ static void legacy_is_named(void **state)
 int main(void)
 {
     if (access(path_of(models[0].stem, ".pth"), R_OK) != 0) {
-        printf("skipped: no weights under " SHARED "/data/weights\n");
+        printf("skipped: no weights under %s/data/weights\n", shared());
         return 77;
     }
     const struct CMUnitTest tests[] = { cmocka_unit_test(twins), cmocka_unit_test(checksums),
