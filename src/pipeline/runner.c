@@ -37,8 +37,8 @@ struct zn_runner {
     zn_shape input_shape, output_shape;
     stage stages[ZN_MAX_SEGMENTS];
     int count;
-    float *input; /* whole input map when the first stage is tiled */
-    double flops, total, done;
+    float *input;                      /* whole input map when the first stage is tiled */
+    double flops, total, done, window; /* window: of the one that is running */
     char plan[1024];
     zn_runner_row *rows;
     int row_count, row_capacity;
@@ -193,9 +193,20 @@ static zn_status plan_tiles(zn_runner *r, zn_node *input, zn_node *output, size_
     return ZN_OK;
 }
 
-static zn_status stage_start(const zn_runner *r, stage *st)
+/* Progress within a window as progress of the whole: untiled work has only one. */
+static int window_progress(void *user, double fraction)
 {
-    const zn_exec_options options = { .pool = r->options.pool, .math = r->options.math, .profile = r->options.profile };
+    const zn_runner *r = user;
+    return r->options.progress(r->options.user, (r->done + fraction * r->window) / r->total);
+}
+
+static zn_status stage_start(zn_runner *r, stage *st)
+{
+    const zn_exec_options options = { .pool = r->options.pool,
+                                      .math = r->options.math,
+                                      .profile = r->options.profile,
+                                      .progress = r->options.progress ? window_progress : NULL,
+                                      .user = r };
     return st->exec ? ZN_OK : zn_exec_new(st->graph, &st->output, 1, &options, &st->exec);
 }
 
@@ -336,6 +347,7 @@ static zn_status add_rows(zn_runner *r, const stage *st)
 
 static zn_status run_window(zn_runner *r, stage *st)
 {
+    r->window = st->flops;
     ZN_TRY(zn_exec_run(st->exec));
     ZN_TRY(zn_exec_check_finite(st->exec));
     r->done += st->flops;

@@ -1,7 +1,7 @@
 # Long work on a terminal: a bar appears and is erased. Ctrl-C then stops it, and nothing is left behind.
 makeimage big.png 2400 1800
 mkdir out
-onterminal -i 'left  encode' zenith reconstruct --model random:taesd --threads 1 --tile 256 big.png -o out/big.png >seen
+onterminal -i 'left  encode' zenith reconstruct --model random:taesd --threads 1 big.png -o out/big.png >seen
 echo "status $?"
 ls -A out
 tr -d '\n' <seen >line
@@ -11,7 +11,7 @@ grep -oE '\^M\^\[\[K\[[#.]{24}\] +[0-9]+%  [0-9ms]+, about [0-9ms?]+ left  encod
 sed -E 's/.*left  encode//' line
 echo
 # A signal from outside ends it the same way.
-zenith encode -q --model random:taesd --threads 1 --tile 256 big.png -o out/big.safetensors 2>/dev/null &
+zenith encode -q --model random:taesd --threads 1 big.png -o out/big.safetensors 2>/dev/null &
 sleep 0.5
 kill -TERM $!
 wait $!

@@ -1,26 +1,17 @@
-# A picture cut into tiles equals the same picture done whole, up to the rounding of single samples.
+# A picture cut into tiles is the same picture, bit for bit, as the one done whole.
 makeimage in.png 300 212
 model="--model random:taesd"
-# same FILE DB: FILE and whole.png differ by rounding only
-same() {
-    zenith compare --json whole.png $1 | jsoncheck -p psnr max_difference | {
-        read -r psnr
-        read -r most
-        [[ $psnr == null ]] || awk "BEGIN { exit !($psnr >= $2 && $most <= $3) }" || echo "$1 differs: $psnr dB, $most"
-    }
-}
+same() { cmp -s $1 $2 || echo "$2 differs from $1"; }
 zenith encode -q $model --tile off in.png -o whole.safetensors || exit 1
 zenith decode -q $model --tile off whole.safetensors -o whole.png || exit 1
 for tile in 64 128 auto; do
     zenith decode -q $model --tile $tile whole.safetensors -o tiled.png || exit 1
-    same tiled.png 75 1
+    same whole.png tiled.png
 done
 zenith decode -v $model --memory 8M whole.safetensors -o small.png 2>plan >/dev/null || exit 1
 grep -o ' tiles of' plan | sort -u
-same small.png 75 1
-# Random weights make large latents, whose rounding the decoder magnifies.
+same whole.png small.png
 zenith encode -q $model --tile 96 in.png -o tiled.safetensors || exit 1
-zenith decode -q $model --tile off tiled.safetensors -o tiled.png || exit 1
-same tiled.png 60 16
+same whole.safetensors tiled.safetensors
 cmp -s whole.png in.png && echo "the codec does nothing"
 exit 0
