@@ -3,9 +3,10 @@
 
 #include <string.h>
 
-extern const zn_arch zn_arch_taesd;
+extern const zn_arch zn_arch_taesd, zn_arch_zenith_r, zn_arch_zenith_taesd, zn_arch_zenith_prune;
 
-const zn_arch *const zn_archs[] = { &zn_arch_taesd, NULL };
+const zn_arch *const zn_archs[] = { &zn_arch_taesd, &zn_arch_zenith_r, &zn_arch_zenith_taesd, &zn_arch_zenith_prune,
+                                    NULL };
 
 static bool named(const zn_config *k, const char *name)
 {

@@ -7,7 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static const golden_kind *const kinds[] = { &golden_taesd_real, &golden_taesd_block, &golden_taesd, NULL };
+static const golden_kind *const kinds[] = { &golden_zenith_ops,
+                                            &golden_zenith_models,
+                                            &golden_zenith_train,
+                                            &golden_taesd_real,
+                                            &golden_taesd_block,
+                                            &golden_taesd,
+                                            NULL };
 
 static const golden_kind *kind_of(const golden *g)
 {
@@ -37,6 +43,8 @@ static zn_status check(golden *g)
     const char *config = zn_weights_metadata(g->file, "config"), *name = zn_weights_metadata(g->file, "case");
     if (config && zn_json_parse(&g->config_doc, config, strlen(config), "config") == ZN_OK)
         g->config = g->config_doc.root;
+    const char *layout = zn_json_string(zn_json_get(g->config, "layout"));
+    g->nhwc = layout && strncmp(layout, "NHWC", 4) == 0;
     const golden_kind *kind = g->compared ? kind_of(g) : NULL;
     printf("%s: case %s, kind %s\n", g->path, name ? name : "(unnamed)", kind ? kind->name : "unknown");
     if (kind)

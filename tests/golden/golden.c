@@ -27,6 +27,12 @@ int64_t golden_int(const golden *g, const char *key, int64_t fallback)
     return zn_json_i64(zn_json_get(g->config, key), &value) ? value : fallback;
 }
 
+double golden_double(const golden *g, const char *key, double fallback)
+{
+    double value;
+    return zn_json_double(zn_json_get(g->config, key), &value) ? value : fallback;
+}
+
 bool golden_flag(const golden *g, const char *key)
 {
     const zn_json_node *n = zn_json_get(g->config, key);
@@ -59,7 +65,7 @@ zn_status golden_load(const golden *g, const char *prefix, const char *name, zn_
     const size_t count = (size_t)zn_shape_count(s);
     ZN_TRY(zn_alloc_for(name, sizeof(float) * (count + 1), (void **)data));
     zn_to_f32(*data, w->data, w->dtype, count);
-    if (s.rank == 4) {
+    if (s.rank == 4 && !g->nhwc) {
         s = ZN_SHAPE(s.dim[0], s.dim[2], s.dim[3], s.dim[1]);
         float *ours;
         ZN_TRY(zn_alloc_for(name, sizeof(float) * (count + 1), (void **)&ours));
@@ -85,26 +91,28 @@ static void report(golden *g, const char *name, double worst, double relative, d
     pass ? g->passed++ : g->failed++;
 }
 
-static bool same_shape(const zn_weight *w, zn_shape s, int layout)
+static bool is_nchw(const golden *g, zn_shape s, int layout) { return layout == GOLDEN_MAP && s.rank == 4 && !g->nhwc; }
+
+static bool same_shape(const golden *g, const zn_weight *w, zn_shape s, int layout)
 {
+    if (is_nchw(g, s, layout))
+        s = ZN_SHAPE(s.dim[0], s.dim[3], s.dim[1], s.dim[2]);
+    else if (layout != GOLDEN_MAP)
+        s = zn_weight_file_shape(s, (zn_layout)layout);
     if (w->rank != s.rank && zn_shape_count(s) != 1)
         return false;
-    if (s.rank == 4 && layout == GOLDEN_MAP)
-        s = ZN_SHAPE(s.dim[0], s.dim[3], s.dim[1], s.dim[2]);
-    if (s.rank == 4 && layout == ZN_LAYOUT_CONV)
-        s = ZN_SHAPE(s.dim[3], s.dim[2], s.dim[0], s.dim[1]);
     for (int i = 0; i < w->rank; i++)
         if (w->shape[i] != s.dim[i])
             return false;
     return true;
 }
 
-static void to_file_order(const float *in, zn_shape s, int layout, float *out)
+static void to_file_order(const golden *g, const float *in, zn_shape s, int layout, float *out)
 {
-    if (layout == GOLDEN_MAP && s.rank == 4)
+    if (is_nchw(g, s, layout))
         permute_map(in, out, s, true);
     else
-        zn_weight_export(in, s, layout == ZN_LAYOUT_CONV ? ZN_LAYOUT_CONV : ZN_LAYOUT_PLAIN, out);
+        zn_weight_export(in, s, layout == GOLDEN_MAP ? ZN_LAYOUT_PLAIN : (zn_layout)layout, out);
 }
 
 static zn_status compare(golden *g, const char *name, const float *values, zn_shape s, int layout, int how,
@@ -114,7 +122,7 @@ static zn_status compare(golden *g, const char *name, const float *values, zn_sh
     if (!w)
         return ZN_OK; /* this file does not ask for it */
     mark(g, w);
-    if (!same_shape(w, s, layout)) {
+    if (!same_shape(g, w, s, layout)) {
         printf("%-48s has another shape  FAIL\n", name);
         g->failed++;
         return ZN_OK;
@@ -124,9 +132,9 @@ static zn_status compare(golden *g, const char *name, const float *values, zn_sh
     ZN_TRY(zn_alloc_for(name, 3 * sizeof(float) * count, (void **)&got));
     want = got + count;
     limit = want + count;
-    to_file_order(values, s, layout, got);
+    to_file_order(g, values, s, layout, got);
     if (each)
-        to_file_order(each, s, layout, limit);
+        to_file_order(g, each, s, layout, limit);
     zn_to_f32(want, w->data, w->dtype, count);
     double worst = 0, scale = 0, widest = 0;
     int64_t bad = 0;

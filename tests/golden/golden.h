@@ -2,7 +2,8 @@
  *
  * A case is a function that understands a kind of file by its content. It computes and calls golden_compare for every
  * out.* tensor; whatever it leaves uncompared counts as a failure. To add a family: one file with a golden_kind, one
- * line in check_golden.c. Tensors in files are NCHW / OIHW, in the engine NHWC / [kh,kw,in,out]. */
+ * line in check_golden.c. Tensors in files are NCHW / OIHW unless the configuration's "layout" says NHWC; in the engine
+ * NHWC / [kh,kw,in,out]. */
 #ifndef ZN_GOLDEN_H
 #define ZN_GOLDEN_H
 
@@ -15,6 +16,7 @@ typedef struct golden {
     zn_weights *file;
     zn_json config_doc;
     const zn_json_node *config; /* object; may be NULL */
+    bool nhwc;                  /* the file's maps are laid out like ours */
     zn_pool *pool;
     bool *compared; /* by tensor */
     int passed, failed, skipped;
@@ -27,6 +29,7 @@ typedef struct golden_kind {
 } golden_kind;
 
 extern const golden_kind golden_taesd, golden_taesd_block, golden_taesd_real;
+extern const golden_kind golden_zenith_ops, golden_zenith_models, golden_zenith_train;
 
 enum { GOLDEN_FORWARD, GOLDEN_GRADIENT };
 
@@ -35,13 +38,14 @@ const zn_weight *golden_find(const golden *g, const char *prefix, const char *na
 bool golden_has(const golden *g, const char *prefix, const char *name);
 
 int64_t golden_int(const golden *g, const char *key, int64_t fallback);
+double golden_double(const golden *g, const char *key, double fallback);
 bool golden_flag(const golden *g, const char *key);
 
-/* A tensor as floats in the engine's layout: rank 4 NCHW becomes NHWC. *data is the caller's (zn_free). */
+/* A tensor as floats in the engine's layout: rank 4 becomes NHWC. *data is the caller's (zn_free). */
 zn_status golden_load(const golden *g, const char *prefix, const char *name, zn_shape *shape, float **data);
 
 /* Compares values in the engine's layout with out.NAME and prints a line. layout tells how the file stores it:
- * ZN_LAYOUT_CONV for weights, ZN_LAYOUT_PLAIN for maps (NCHW if rank 4). */
+ * a zn_layout for weights, GOLDEN_MAP for maps. */
 enum { GOLDEN_MAP = 100 };
 zn_status golden_compare(golden *g, const char *name, const float *values, zn_shape shape, int layout, int how);
 /* As above with a tolerance for each element (same order as values); NULL: the usual one. */

@@ -1,0 +1,72 @@
+/* The Zenith family: blocks that its networks share (docs/models/zenith.md).
+ *
+ *     x = zn_lite_r_block(zn_at(s, "block0"), x, 0);
+ *
+ * Its files keep convolutions as [k,k,in,out] and everything else as it is used, so the layouts are plain. */
+#ifndef ZN_MODELS_ZENITH_H
+#define ZN_MODELS_ZENITH_H
+
+#include "models/arch.h"
+
+/* Convolution with bias to `out` channels, zero padding kernel/2; parameters weight [k,k,in,out] and bias. */
+zn_node *zn_plain_conv(zn_scope s, zn_node *x, int out, int kernel, int stride);
+/* Convolution with kernel = stride, no padding: 2 or 4. */
+zn_node *zn_patch_conv(zn_scope s, zn_node *x, int out, int stride);
+
+/* Lite block (A1): grouped 1x1 to a quarter of the channels, M(gate_h) along rows, M(gate_v) along columns, grouped 1x1
+ * back, plus x. The gates have the sides of x, which must be powers of two. */
+zn_node *zn_lite_block(zn_scope s, zn_node *x);
+
+/* Lite-R block (D2): norm, local 3x3, grouped 1x1 to half the channels, spectral tiles of `tile` that begin at
+ * `offset`, GELU, dense 1x1 back, plus x. Any sides. */
+zn_node *zn_lite_r_block(zn_scope s, zn_node *x, int tile, int offset);
+
+/* Block of the Prune family (B1), spectral over the channels, which must be a power of two. */
+typedef struct zn_prune_spec {
+    bool srig;
+    zn_node *mask; /* of the gate before it, or NULL: multiplies the depthwise sums, which are skipped where it is 0 */
+    zn_node *keep; /* [C] 0 or 1: spectral dropout, for training; or NULL */
+    float drop;    /* its rate */
+} zn_prune_spec;
+zn_node *zn_prune_block(zn_scope s, zn_node *x, const zn_prune_spec *spec);
+/* Its residual form (D1). */
+zn_node *zn_prune_r_block(zn_scope s, zn_node *x);
+
+/* How a hierarchical autoencoder is run. Zero: gates as in inference, no dropout. */
+typedef enum zn_prune_mode {
+    ZN_PRUNE_HARD,      /* open or shut by the score's sign; the mask is a constant */
+    ZN_PRUNE_SOFT,      /* soft mask, skipping where it is exactly 0, that pattern a constant (as the source trains) */
+    ZN_PRUNE_SOFT_MASK, /* soft mask that also multiplies the depthwise sums, differentiated through both */
+    ZN_PRUNE_STE,       /* hard mask with a straight-through gradient, differentiated through both */
+} zn_prune_mode;
+typedef struct zn_prune_run {
+    zn_prune_mode mode;
+    float temperature; /* of the noise in soft masks */
+    zn_node *noise[2]; /* [N,H/32,W/32,C/8] normal, or NULL */
+    zn_node *keep[3];  /* dropout of the three blocks, [C] 0 or 1, or NULL */
+    float drop;
+    zn_node *mask[2]; /* filled: masks of the two gates; NULL when the network has none */
+} zn_prune_run;
+zn_node *zn_prune_encode(zn_scope s, zn_node *image, const zn_config *k, zn_prune_run *run);
+
+/* Start values: rules of an architecture by how a parameter's name ends; the first that fits is taken. */
+typedef struct zn_start_rule {
+    const char *ends; /* NULL: the end of the table */
+    void (*start)(zn_shape shape, float a, zn_rng *rng, float *out);
+    float a;
+} zn_start_rule;
+bool zn_start_values(const zn_start_rule *rules, const char *name, zn_shape shape, zn_rng *rng, float *out);
+
+void zn_start_value(zn_shape shape, float a, zn_rng *rng, float *out);       /* a */
+void zn_start_normal(zn_shape shape, float a, zn_rng *rng, float *out);      /* N(0, a^2) */
+void zn_start_he(zn_shape shape, float a, zn_rng *rng, float *out);          /* N(0, a^2 2/fan-in) */
+void zn_start_uniform(zn_shape shape, float a, zn_rng *rng, float *out);     /* U(-b, b), b = a sqrt(2/fan-in) */
+void zn_start_shared(zn_shape shape, float a, zn_rng *rng, float *out);      /* He, alike for groups of a outputs */
+void zn_start_eyes(zn_shape shape, float a, zn_rng *rng, float *out);        /* [C,3,3]: identity + N(0, a^2) */
+void zn_start_dense_eyes(zn_shape shape, float a, zn_rng *rng, float *out);  /* [C,3,3]: N(0, a^2 2/(9C)) */
+void zn_start_inverse(zn_shape shape, float a, zn_rng *rng, float *out);     /* a / last side */
+void zn_start_root(zn_shape shape, float a, zn_rng *rng, float *out);        /* N(0, a^2 / last side) */
+void zn_start_mixer(zn_shape shape, float a, zn_rng *rng, float *out);       /* [3,C]: 0, a, 0 */
+void zn_start_permutation(zn_shape shape, float a, zn_rng *rng, float *out); /* identity, then random rows */
+
+#endif
