@@ -93,12 +93,22 @@ typedef struct zn_flip_args {
 } zn_flip_args;
 void zn_k_flip_weights(const void *flip_args, zn_range taps);
 
-/* One AdamW step over elements: m, v moments, decoupled decay; the bias corrections are given. */
-typedef struct zn_adamw_args {
-    float *w, *m, *v;
+/* One step of Adam over elements: m, v moments; v_max for amsgrad, else NULL. decay shrinks the weights themselves
+ * (AdamW), penalty is added to the gradient. corrections: 1 - beta^t. */
+typedef struct zn_adam_args {
+    float *w, *m, *v, *v_max;
     const float *g;
-    float lr, beta1, beta2, eps, decay, correction1, correction2; /* corrections: 1 - beta^t */
-} zn_adamw_args;
-void zn_k_adamw(const void *adamw_args, zn_range elements);
+    float lr, beta1, beta2, eps, decay, penalty, correction1, correction2;
+} zn_adam_args;
+void zn_k_adam(const void *adam_args, zn_range elements);
+
+/* One step of gradient descent: m the momentum's memory, or NULL without. */
+typedef struct zn_sgd_args {
+    float *w, *m;
+    const float *g;
+    float lr, momentum, penalty;
+    bool nesterov;
+} zn_sgd_args;
+void zn_k_sgd(const void *sgd_args, zn_range elements);
 
 #endif

@@ -129,20 +129,21 @@ static zn_status check_adamw(golden *g, const zn_model_parameter *p, const float
 {
     const zn_json_node *k = zn_json_get(g->config, "adamw"), *betas = zn_json_get(k, "betas");
     const zn_json_node *b1 = zn_json_first(betas), *b2 = b1 ? zn_json_next(betas, b1) : NULL;
-    const zn_adamw_options o = { .lr = (float)number(zn_json_get(k, "lr"), 1e-3),
+    const zn_optim_options o = { .kind = ZN_ADAMW,
+                                 .lr = (float)number(zn_json_get(k, "lr"), 1e-3),
                                  .beta1 = (float)number(b1, 0.9),
                                  .beta2 = (float)number(b2, 0.999),
                                  .eps = (float)number(zn_json_get(k, "eps"), 1e-8),
                                  .weight_decay = (float)number(zn_json_get(k, "weight_decay"), 0.01) };
     const int64_t count = zn_shape_count(p->shape);
-    zn_adamw adamw;
+    zn_optim adamw;
     float *w = NULL;
-    ZN_TRY(zn_adamw_new(&adamw, count, &o));
+    ZN_TRY(zn_optim_new(&adamw, count, &o));
     zn_status status;
     ZN_TRY_DONE(zn_alloc_for("a step", 2 * sizeof(float) * (size_t)count, (void **)&w));
     memcpy(w, p->data, sizeof(float) * (size_t)count);
-    zn_adamw_begin(&adamw);
-    zn_adamw_update(&adamw, g->pool, w, gradient, count);
+    zn_optim_begin(&adamw, 0);
+    zn_optim_update(&adamw, g->pool, w, gradient, count, NULL);
     float largest = 0, *tolerance = w + count;
     for (int64_t i = 0; i < count; i++)
         largest = fmaxf(largest, fabsf(gradient[i]));
@@ -153,7 +154,7 @@ static zn_status check_adamw(golden *g, const zn_model_parameter *p, const float
     status = golden_compare_each(g, name, w, p->shape, p->layout, tolerance);
 done:
     zn_free(w);
-    zn_adamw_free(&adamw);
+    zn_optim_free(&adamw);
     return status;
 }
 

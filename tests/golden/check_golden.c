@@ -7,13 +7,16 @@
 #include <stdio.h>
 #include <string.h>
 
-static const golden_kind *const kinds[] = { &golden_zenith_ops,
-                                            &golden_zenith_models,
-                                            &golden_zenith_train,
-                                            &golden_taesd_real,
-                                            &golden_taesd_block,
-                                            &golden_taesd,
-                                            NULL };
+/* The first that matches is taken, so those that look closest come first. */
+static const golden_kind *const kinds[] = {
+    &golden_zenith_train,
+    &golden_zenith_models,
+    &golden_zenith_ops,
+    &golden_taesd_real,
+    &golden_taesd_block,
+    &golden_taesd,
+    NULL,
+};
 
 static const golden_kind *kind_of(const golden *g)
 {

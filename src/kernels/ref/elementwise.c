@@ -76,15 +76,3 @@ void zn_k_sub(const void *args, zn_range r)
     for (int64_t i = r.begin; i < r.end; i++)
         a->y[i] = a->a[i] - a->b[i];
 }
-
-void zn_k_adamw(const void *args, zn_range r)
-{
-    const zn_adamw_args *a = args;
-    for (int64_t i = r.begin; i < r.end; i++) {
-        const float g = a->g[i];
-        const float m = a->m[i] = a->beta1 * a->m[i] + (1 - a->beta1) * g;
-        const float v = a->v[i] = a->beta2 * a->v[i] + (1 - a->beta2) * g * g;
-        const float step = m / a->correction1 / (sqrtf(v / a->correction2) + a->eps);
-        a->w[i] = a->w[i] * (1 - a->lr * a->decay) - a->lr * step;
-    }
-}

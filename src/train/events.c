@@ -1,0 +1,172 @@
+#include "train/events.h"
+
+#include "base/alloc.h"
+#include "base/fail.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+struct zn_events {
+    FILE *stream;
+};
+
+/* CRC-32C (Castagnoli), bit by bit: a few kilobytes for each record. */
+static uint32_t crc32c(const uint8_t *p, size_t n)
+{
+    uint32_t crc = ~0u;
+    for (size_t i = 0; i < n; i++) {
+        crc ^= p[i];
+        for (int k = 0; k < 8; k++)
+            crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
+    }
+    return ~crc;
+}
+
+static uint32_t masked(uint32_t crc) { return (crc >> 15 | crc << 17) + 0xa282ead8u; }
+
+/* ---- protobuf: a message is a run of (field << 3 | type, value) ---- */
+
+typedef struct message {
+    uint8_t *bytes;
+    size_t size, capacity;
+    int failed;
+} message;
+
+static void put(message *m, const void *bytes, size_t n)
+{
+    if (m->size + n > m->capacity) {
+        const size_t capacity = 2 * (m->size + n) + 64;
+        uint8_t *more = m->failed ? NULL : zn_realloc(m->bytes, capacity);
+        if (!more) {
+            m->failed = 1;
+            return;
+        }
+        m->bytes = more;
+        m->capacity = capacity;
+    }
+    memcpy(m->bytes + m->size, bytes, n);
+    m->size += n;
+}
+
+static void put_varint(message *m, uint64_t v)
+{
+    uint8_t bytes[10];
+    int n = 0;
+    do {
+        bytes[n++] = (uint8_t)(v & 127) | (v > 127 ? 128 : 0);
+        v >>= 7;
+    } while (v);
+    put(m, bytes, (size_t)n);
+}
+
+enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
+
+static void put_key(message *m, int field, int type) { put_varint(m, (uint64_t)(field << 3 | type)); }
+
+static void put_bytes(message *m, int field, const void *bytes, size_t n)
+{
+    put_key(m, field, BYTES);
+    put_varint(m, n);
+    put(m, bytes, n);
+}
+
+static void put_int(message *m, int field, uint64_t v)
+{
+    put_key(m, field, VARINT);
+    put_varint(m, v);
+}
+
+/* Event { 1: wall_time double, 2: step int64, 3: file_version string, 5: summary } */
+static void write_event(zn_events *e, int64_t step, int field, const void *body, size_t size)
+{
+    message m = { 0 };
+    const double wall = (double)time(NULL);
+    put_key(&m, 1, FIXED64);
+    put(&m, &wall, sizeof wall);
+    if (step >= 0)
+        put_int(&m, 2, (uint64_t)step);
+    put_bytes(&m, field, body, size);
+    if (!m.failed) {
+        const uint64_t length = m.size;
+        uint8_t head[8];
+        for (int i = 0; i < 8; i++)
+            head[i] = (uint8_t)(length >> 8 * i);
+        const uint32_t head_crc = masked(crc32c(head, 8)), crc = masked(crc32c(m.bytes, m.size));
+        fwrite(head, 8, 1, e->stream);
+        fwrite(&head_crc, 4, 1, e->stream);
+        fwrite(m.bytes, m.size, 1, e->stream);
+        fwrite(&crc, 4, 1, e->stream);
+        fflush(e->stream);
+    }
+    zn_free(m.bytes);
+}
+
+zn_status zn_events_open(const char *folder, zn_events **out)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/events.out.tfevents.zenith", folder);
+    *out = NULL;
+    zn_events *e = zn_calloc(1, sizeof *e);
+    if (!e)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for an event file");
+    e->stream = fopen(path, "ab");
+    if (!e->stream) {
+        zn_free(e);
+        return ZN_FAIL(ZN_EIO, "%s: %s", path, strerror(errno));
+    }
+    *out = e;
+    if (ftell(e->stream) == 0)
+        write_event(e, -1, 3, "brain.Event:2", strlen("brain.Event:2"));
+    return ZN_OK;
+}
+
+/* Summary { 1: Value { 1: tag, 2: simple_value float | 4: Image { 1: height, 2: width, 3: colorspace, 4: png } } } */
+static void write_value(zn_events *e, int64_t step, const message *value)
+{
+    message summary = { 0 };
+    put_bytes(&summary, 1, value->bytes, value->size);
+    if (!summary.failed && !value->failed)
+        write_event(e, step, 5, summary.bytes, summary.size);
+    zn_free(summary.bytes);
+}
+
+void zn_events_scalar(zn_events *e, const char *tag, int64_t step, double value)
+{
+    message v = { 0 };
+    const float f = (float)value;
+    put_bytes(&v, 1, tag, strlen(tag));
+    put_key(&v, 2, FIXED32);
+    put(&v, &f, sizeof f);
+    write_value(e, step, &v);
+    zn_free(v.bytes);
+}
+
+void zn_events_image(zn_events *e, const char *tag, int64_t step, const zn_image *image)
+{
+    void *png;
+    size_t size;
+    if (zn_image_write_memory("png", image, NULL, &png, &size) != ZN_OK)
+        return;
+    message picture = { 0 }, v = { 0 };
+    put_int(&picture, 1, (uint64_t)image->height);
+    put_int(&picture, 2, (uint64_t)image->width);
+    put_int(&picture, 3, 3);
+    put_bytes(&picture, 4, png, size);
+    put_bytes(&v, 1, tag, strlen(tag));
+    put_bytes(&v, 4, picture.bytes, picture.size);
+    v.failed |= picture.failed;
+    write_value(e, step, &v);
+    zn_free(picture.bytes);
+    zn_free(v.bytes);
+    zn_memory_free(png);
+}
+
+void zn_events_close(zn_events *e)
+{
+    if (!e)
+        return;
+    fclose(e->stream);
+    zn_free(e);
+}

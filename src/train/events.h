@@ -1,0 +1,25 @@
+/* TensorBoard event files: scalars and pictures that the viewer of that name can show.
+ *
+ *     zn_events *e;
+ *     ZN_TRY(zn_events_open("run/events", &e));
+ *     zn_events_scalar(e, "loss", step, 0.25);
+ *     zn_events_image(e, "samples", step, image);
+ *     zn_events_close(e);
+ *
+ * A record is length u64, masked CRC-32C of it, a protobuf message, masked CRC-32C of that. Writing goes on after a
+ * failed write: a log must not stop a run. */
+#ifndef ZN_EVENTS_H
+#define ZN_EVENTS_H
+
+#include <stdint.h>
+#include <zenith/image.h>
+
+typedef struct zn_events zn_events;
+
+/* Appends to FOLDER/events.out.tfevents.zenith, which is made when absent. */
+ZN_MUST_USE zn_status zn_events_open(const char *folder, zn_events **out);
+void zn_events_scalar(zn_events *e, const char *tag, int64_t step, double value);
+void zn_events_image(zn_events *e, const char *tag, int64_t step, const zn_image *image);
+void zn_events_close(zn_events *e);
+
+#endif

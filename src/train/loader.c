@@ -1,0 +1,251 @@
+/* The ring of batches: slot s holds steps s, s + ahead, s + 2 ahead, ...; workers take the next unmade picture, the
+ * reader waits for its slot. */
+#include "train/loader.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fail.h"
+#include "base/rng.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct slot {
+    int64_t step; /* -1: free */
+    int taken, made;
+    float *pixels;
+} slot;
+
+struct zn_loader {
+    const zn_dataset *data;
+    zn_loader_options options;
+    int64_t *usable; /* indices that are not held out */
+    int64_t usable_count;
+    slot *slots;
+    pthread_t *threads;
+    int started;
+    pthread_mutex_t lock;
+    pthread_cond_t work, ready;
+    int64_t next_step; /* the next one the reader will ask for; -1 before the first call */
+    bool stop;
+    zn_status status; /* of the first failure */
+    char text[1024];
+    double waited;
+};
+
+static uint64_t mix(uint64_t a, uint64_t b)
+{
+    zn_rng r = zn_rng_new(a ^ (b * 0x9e3779b97f4a7c15u));
+    return zn_rng_next(&r);
+}
+
+static int reflect(int i, int n)
+{
+    if (n == 1)
+        return 0;
+    const int period = 2 * (n - 1);
+    i = (i % period + period) % period;
+    return i < n ? i : period - i;
+}
+
+void zn_crop_random(const zn_image *image, int size, bool flip, uint64_t seed, float *out)
+{
+    zn_rng rng = zn_rng_new(seed);
+    const int spare_x = image->width - size, spare_y = image->height - size;
+    const int x0 = spare_x > 0 ? (int)(zn_rng_next(&rng) % (uint64_t)(spare_x + 1)) : 0;
+    const int y0 = spare_y > 0 ? (int)(zn_rng_next(&rng) % (uint64_t)(spare_y + 1)) : 0;
+    const bool mirrored = flip && (zn_rng_next(&rng) & 1);
+    for (int y = 0; y < size; y++)
+        for (int x = 0; x < size; x++) {
+            const int sx = reflect(x0 + (mirrored ? size - 1 - x : x), image->width),
+                      sy = reflect(y0 + y, image->height);
+            const size_t at = ((size_t)sy * (size_t)image->width + (size_t)sx) * 3;
+            for (int c = 0; c < 3; c++)
+                out[((size_t)y * (size_t)size + (size_t)x) * 3 + (size_t)c] =
+                    image->bits == 8 ? (float)((uint8_t *)image->pixels)[at + (size_t)c] / 255.0f
+                                     : (float)((uint16_t *)image->pixels)[at + (size_t)c] / 65535.0f;
+        }
+}
+
+/* Picture number `n` of the endless sequence: every epoch is a permutation, made by sorting-free cycle walking over a
+ * keyed bijection of [0, 2^k). */
+static int64_t shuffled(uint64_t seed, uint64_t n, uint64_t count)
+{
+    const uint64_t epoch = n / count;
+    uint64_t i = n % count;
+    int bits = 2;
+    while ((1ull << bits) < count)
+        bits += 2;
+    const int half = bits / 2;
+    const uint64_t mask = (1ull << half) - 1;
+    do { /* four Feistel rounds; repeat until the value falls inside */
+        uint64_t left = i >> half, right = i & mask;
+        for (uint64_t round = 0; round < 4; round++) {
+            const uint64_t swap = right;
+            right = left ^ (mix(seed ^ (epoch << 8) ^ round, right) & mask);
+            left = swap;
+        }
+        i = left << half | right;
+    } while (i >= count);
+    return (int64_t)i;
+}
+
+static zn_status make_picture(zn_loader *l, int64_t step, int index, float *out)
+{
+    const zn_loader_options *o = &l->options;
+    const uint64_t n = (uint64_t)step * (uint64_t)o->batch + (uint64_t)(o->first + index);
+    const int64_t picture = l->usable[shuffled(o->seed, n, (uint64_t)l->usable_count)];
+    zn_image *image;
+    ZN_TRY(zn_dataset_read(l->data, picture, &image));
+    zn_crop_random(image, o->size, !o->no_flip, mix(o->seed + 1, n), out);
+    zn_image_free(image);
+    return ZN_OK;
+}
+
+/* A slot with pictures to make, the earliest step first; NULL if there is none. Called with the lock held. */
+static slot *slot_to_fill(zn_loader *l)
+{
+    slot *best = NULL;
+    for (int i = 0; i < l->options.ahead; i++) {
+        slot *s = &l->slots[i];
+        if (s->step >= 0 && s->taken < l->options.count && (!best || s->step < best->step))
+            best = s;
+    }
+    return best;
+}
+
+static void *work(void *arg)
+{
+    zn_loader *l = arg;
+    const size_t floats = (size_t)l->options.size * (size_t)l->options.size * 3;
+    pthread_mutex_lock(&l->lock);
+    while (!l->stop) {
+        slot *s = l->status == ZN_OK ? slot_to_fill(l) : NULL;
+        if (!s) {
+            pthread_cond_wait(&l->work, &l->lock);
+            continue;
+        }
+        const int index = s->taken++;
+        const int64_t step = s->step;
+        pthread_mutex_unlock(&l->lock);
+        const zn_status status = make_picture(l, step, index, s->pixels + floats * (size_t)index);
+        pthread_mutex_lock(&l->lock);
+        if (status != ZN_OK && l->status == ZN_OK) {
+            l->status = status;
+            snprintf(l->text, sizeof l->text, "%s", zn_error_text());
+        }
+        s->made++;
+        pthread_cond_broadcast(&l->ready);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+static zn_status list_usable(zn_loader *l)
+{
+    const int64_t count = zn_dataset_count(l->data);
+    ZN_TRY(zn_alloc_for("a list of pictures", sizeof(int64_t) * (size_t)count, (void **)&l->usable));
+    for (int64_t i = 0; i < count; i++)
+        if (!zn_dataset_held_out(l->data, i, l->options.held_out))
+            l->usable[l->usable_count++] = i;
+    if (!l->usable_count)
+        return ZN_FAIL(ZN_EINVALID, "all pictures are held out: nothing to train on");
+    return ZN_OK;
+}
+
+zn_status zn_loader_new(const zn_dataset *data, const zn_loader_options *options, zn_loader **out)
+{
+    *out = NULL;
+    zn_loader *l = zn_calloc(1, sizeof *l);
+    if (!l)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a loader");
+    l->data = data;
+    l->options = *options;
+    zn_loader_options *o = &l->options;
+    o->count = o->count > 0 ? o->count : o->batch;
+    o->threads = o->threads > 0 ? o->threads : 1;
+    o->ahead = o->ahead > 0 ? o->ahead : 4;
+    l->next_step = -1;
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->work, NULL);
+    pthread_cond_init(&l->ready, NULL);
+    zn_status status;
+    ZN_TRY_DONE(list_usable(l));
+    status = ZN_FAIL(ZN_ENOMEM, "out of memory for %d batches of %d pictures", o->ahead, o->count);
+    l->slots = zn_calloc((size_t)o->ahead, sizeof *l->slots);
+    l->threads = zn_calloc((size_t)o->threads, sizeof *l->threads);
+    if (!l->slots || !l->threads)
+        goto done;
+    for (int i = 0; i < o->ahead; i++) {
+        l->slots[i].step = -1;
+        l->slots[i].pixels = zn_alloc(sizeof(float) * (size_t)o->count * (size_t)o->size * (size_t)o->size * 3);
+        if (!l->slots[i].pixels)
+            goto done;
+    }
+    for (; l->started < o->threads; l->started++)
+        if (pthread_create(&l->threads[l->started], NULL, work, l)) {
+            status = ZN_FAIL(ZN_ENOMEM, "the system refused a loader thread");
+            goto done;
+        }
+    *out = l;
+    return ZN_OK;
+done:
+    zn_loader_free(l);
+    return status;
+}
+
+void zn_loader_free(zn_loader *l)
+{
+    if (!l)
+        return;
+    pthread_mutex_lock(&l->lock);
+    l->stop = true;
+    pthread_cond_broadcast(&l->work);
+    pthread_mutex_unlock(&l->lock);
+    for (int i = 0; i < l->started; i++)
+        pthread_join(l->threads[i], NULL);
+    for (int i = 0; l->slots && i < l->options.ahead; i++)
+        zn_free(l->slots[i].pixels);
+    zn_free(l->slots);
+    zn_free(l->threads);
+    zn_free(l->usable);
+    pthread_cond_destroy(&l->work);
+    pthread_cond_destroy(&l->ready);
+    pthread_mutex_destroy(&l->lock);
+    zn_free(l);
+}
+
+zn_status zn_loader_next(zn_loader *l, int64_t step, float *out)
+{
+    const int ahead = l->options.ahead;
+    const double start = zn_clock_ms();
+    pthread_mutex_lock(&l->lock);
+    if (l->next_step < 0) { /* the first call starts the ring */
+        for (int64_t s = step; s < step + ahead; s++)
+            l->slots[s % ahead].step = s;
+        l->next_step = step;
+        pthread_cond_broadcast(&l->work);
+    }
+    slot *s = &l->slots[step % ahead];
+    zn_status status = ZN_OK;
+    if (step != l->next_step)
+        status = ZN_FAIL(ZN_EINVALID, "batches must be taken in order: %lld, not %lld", (long long)l->next_step,
+                         (long long)step);
+    while (status == ZN_OK && s->made < l->options.count && l->status == ZN_OK)
+        pthread_cond_wait(&l->ready, &l->lock);
+    if (status == ZN_OK && l->status != ZN_OK)
+        status = ZN_FAIL(l->status, "%s", l->text);
+    if (status == ZN_OK) {
+        const size_t floats = (size_t)l->options.count * (size_t)l->options.size * (size_t)l->options.size * 3;
+        memcpy(out, s->pixels, sizeof(float) * floats);
+        *s = (slot){ .step = step + ahead, .pixels = s->pixels };
+        l->next_step = step + 1;
+        pthread_cond_broadcast(&l->work);
+    }
+    l->waited += (zn_clock_ms() - start) * 1e-3;
+    pthread_mutex_unlock(&l->lock);
+    return status;
+}
+
+double zn_loader_waited(const zn_loader *l) { return l->waited; }

@@ -1,0 +1,40 @@
+/* Batches of random crops, made ahead by background threads so that the model never waits.
+ *
+ *     zn_loader *l;
+ *     ZN_TRY(zn_loader_new(data, &(zn_loader_options){ .batch = 16, .size = 128, .seed = 1 }, &l));
+ *     ZN_TRY(zn_loader_next(l, step, batch));          // [batch][size][size][3] in [0,1]
+ *     zn_loader_free(l);
+ *
+ * A batch depends on the seed and its step number alone: not on threads, not on what was read before. So a run can be
+ * resumed at any step, and ranks of a parallel run take their slices of one common batch. */
+#ifndef ZN_LOADER_H
+#define ZN_LOADER_H
+
+#include "io/dataset/dataset.h"
+
+typedef struct zn_loader zn_loader;
+
+typedef struct zn_loader_options {
+    int batch;        /* pictures of the whole batch */
+    int first, count; /* slice that this loader makes; count 0: all */
+    int size;         /* side of the crops */
+    uint64_t seed;
+    int threads;  /* 0: 1 */
+    int ahead;    /* batches made in advance; 0: 4 */
+    int held_out; /* percent of pictures that are never used */
+    bool no_flip;
+} zn_loader_options;
+
+ZN_MUST_USE zn_status zn_loader_new(const zn_dataset *data, const zn_loader_options *options, zn_loader **out);
+void zn_loader_free(zn_loader *l);
+
+/* Steps must be asked for in ascending order without gaps; the first call says where to begin. */
+ZN_MUST_USE zn_status zn_loader_next(zn_loader *l, int64_t step, float *out);
+
+/* Seconds that calls of zn_loader_next spent waiting. */
+double zn_loader_waited(const zn_loader *l);
+
+/* One crop: `size` square at random position (smaller pictures are extended by reflection), perhaps mirrored. */
+void zn_crop_random(const zn_image *image, int size, bool flip, uint64_t seed, float *out);
+
+#endif

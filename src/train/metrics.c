@@ -1,0 +1,160 @@
+/* MSE, PSNR, SSIM (Wang and others 2004) and multi-scale SSIM (2003) in double. One channel of one image at a time: the
+ * five moments are filtered along rows, then down the columns. */
+#include "train/metrics.h"
+
+#include "base/alloc.h"
+#include "base/fail.h"
+
+#include <math.h>
+
+enum { WINDOW = 11, MOMENTS = 5, SCALES = 5 };
+
+double zn_mean_square(const float *a, const float *b, int64_t count)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const double d = (double)a[i] - (double)b[i];
+        sum += d * d;
+    }
+    return sum / (double)count;
+}
+
+double zn_psnr(double mean_square, double range) { return 10 * log10(range * range / mean_square); }
+
+static void gaussian(double weight[WINDOW])
+{
+    double sum = 0;
+    for (int i = 0; i < WINDOW; i++)
+        sum += weight[i] = exp(-(i - WINDOW / 2) * (i - WINDOW / 2) / (2 * 1.5 * 1.5));
+    for (int i = 0; i < WINDOW; i++)
+        weight[i] /= sum;
+}
+
+/* Two planes and the memory to compare them. */
+typedef struct planes {
+    double *a, *b; /* [h][w] */
+    double *rows;  /* [MOMENTS][h][w]: filtered along rows */
+    int64_t h, w;
+} planes;
+
+static void filter_rows(const planes *p, const double *weight)
+{
+    const int64_t valid = p->w - WINDOW + 1, plane = p->h * p->w;
+    for (int64_t y = 0; y < p->h; y++)
+        for (int64_t x = 0; x < valid; x++) {
+            double m[MOMENTS] = { 0 };
+            for (int k = 0; k < WINDOW; k++) {
+                const double a = p->a[y * p->w + x + k], b = p->b[y * p->w + x + k];
+                m[0] += weight[k] * a;
+                m[1] += weight[k] * b;
+                m[2] += weight[k] * a * a;
+                m[3] += weight[k] * b * b;
+                m[4] += weight[k] * a * b;
+            }
+            for (int i = 0; i < MOMENTS; i++)
+                p->rows[i * plane + y * p->w + x] = m[i];
+        }
+}
+
+/* Means over the valid positions: of the whole similarity, and of its contrast and structure alone. */
+static void compare(const planes *p, double range, double *whole, double *structure)
+{
+    double weight[WINDOW];
+    const double c1 = 0.01 * range * 0.01 * range, c2 = 0.03 * range * 0.03 * range;
+    const int64_t high = p->h - WINDOW + 1, wide = p->w - WINDOW + 1, plane = p->h * p->w;
+    gaussian(weight);
+    filter_rows(p, weight);
+    *whole = *structure = 0;
+    for (int64_t y = 0; y < high; y++)
+        for (int64_t x = 0; x < wide; x++) {
+            double m[MOMENTS] = { 0 };
+            for (int i = 0; i < MOMENTS; i++)
+                for (int k = 0; k < WINDOW; k++)
+                    m[i] += weight[k] * p->rows[i * plane + (y + k) * p->w + x];
+            const double aa = m[0] * m[0], bb = m[1] * m[1], ab = m[0] * m[1];
+            const double s = (2 * (m[4] - ab) + c2) / (m[2] - aa + m[3] - bb + c2);
+            *structure += s;
+            *whole += s * (2 * ab + c1) / (aa + bb + c1);
+        }
+    *whole /= (double)(high * wide);
+    *structure /= (double)(high * wide);
+}
+
+static void take(planes *p, const float *a, const float *b, zn_shape s, int64_t image, int64_t channel)
+{
+    p->h = s.dim[1];
+    p->w = s.dim[2];
+    for (int64_t i = 0; i < p->h * p->w; i++) {
+        const int64_t at = (image * p->h * p->w + i) * s.dim[3] + channel;
+        p->a[i] = (double)a[at];
+        p->b[i] = (double)b[at];
+    }
+}
+
+/* Means of 2x2, in place: a result is written where nothing is read any more. */
+static void halve(planes *p)
+{
+    const int64_t h = p->h / 2, w = p->w / 2;
+    double *both[] = { p->a, p->b };
+    for (int i = 0; i < 2; i++)
+        for (int64_t y = 0; y < h; y++)
+            for (int64_t x = 0; x < w; x++) {
+                const double *from = both[i] + 2 * y * p->w + 2 * x;
+                both[i][y * w + x] = (from[0] + from[1] + from[p->w] + from[p->w + 1]) / 4;
+            }
+    p->h = h;
+    p->w = w;
+}
+
+static double single(planes *p, double range)
+{
+    double whole, structure;
+    compare(p, range, &whole, &structure);
+    return whole;
+}
+
+static double multiple(planes *p, double range)
+{
+    static const double power[SCALES] = { 0.0448, 0.2856, 0.3001, 0.2363, 0.1333 };
+    double product = 1;
+    for (int i = 0; i < SCALES; i++) {
+        double whole, structure;
+        if (i > 0)
+            halve(p);
+        compare(p, range, &whole, &structure);
+        product *= pow(fmax(i < SCALES - 1 ? structure : whole, 0), power[i]);
+    }
+    return product;
+}
+
+static zn_status similarity(const float *a, const float *b, zn_shape s, double range, int64_t least,
+                            double (*of)(planes *, double), double *out)
+{
+    char text[96];
+    if (s.rank != 4 || s.dim[1] < least || s.dim[2] < least)
+        return ZN_FAIL(ZN_ESHAPE, "similarity needs sides of at least %lld, not %s", (long long)least,
+                       zn_shape_text(s, text, sizeof text));
+    planes p = { 0 };
+    const int64_t plane = s.dim[1] * s.dim[2];
+    ZN_TRY(zn_alloc_for("comparing maps", sizeof(double) * (size_t)(plane * (2 + MOMENTS)), (void **)&p.a));
+    p.b = p.a + plane;
+    p.rows = p.b + plane;
+    double sum = 0;
+    for (int64_t i = 0; i < s.dim[0] * s.dim[3]; i++) {
+        take(&p, a, b, s, i / s.dim[3], i % s.dim[3]);
+        sum += of(&p, range);
+    }
+    zn_free(p.a);
+    *out = sum / (double)(s.dim[0] * s.dim[3]);
+    return ZN_OK;
+}
+
+zn_status zn_ssim(const float *a, const float *b, zn_shape map, double range, double *out)
+{
+    return similarity(a, b, map, range, WINDOW, single, out);
+}
+
+zn_status zn_ms_ssim(const float *a, const float *b, zn_shape map, double range, double *out)
+{
+    return similarity(a, b, map, range, (int64_t)WINDOW << (SCALES - 1), multiple, out);
+}

@@ -1,0 +1,55 @@
+/* Recipes: what to train and how, as presets or small YAML files.
+ *
+ *     model: zenith-r
+ *     batch: 8
+ *     lr: 1e-3
+ *     betas: [0.9, 0.99]
+ *     loss:
+ *       l1: 1
+ *       bands: 0.5
+ *
+ * The YAML understood is mappings of scalars and flat lists, two levels deep, with comments. An unknown key is an error
+ * that names it and its line. */
+#ifndef ZN_RECIPE_H
+#define ZN_RECIPE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <zenith/status.h>
+
+typedef enum zn_task { ZN_TASK_AUTOENCODE, ZN_TASK_RESTORE, ZN_TASK_DISTILL } zn_task;
+typedef enum zn_schedule { ZN_SCHEDULE_COSINE, ZN_SCHEDULE_CONSTANT, ZN_SCHEDULE_STEP } zn_schedule;
+
+typedef struct zn_recipe {
+    char model[64];
+    zn_task task;
+    int64_t steps;
+    int batch, size, accumulate;
+    char optimizer[16]; /* adamw, adam, amsgrad, sgd */
+    double lr, beta1, beta2, eps, weight_decay, momentum;
+    zn_schedule schedule;
+    int64_t warmup, step_every;
+    double final_lr;                                      /* cosine: fraction of lr at the end */
+    double step_factor;                                   /* step: factor every step_every steps */
+    double clip;                                          /* global norm; 0: none */
+    double ema;                                           /* decay of the averaged weights; 0: none */
+    double l1, mse, huber, bands, ssim, latent, features; /* weights of the losses */
+    int held_out;                                         /* percent of the pictures kept for evaluation */
+    int64_t eval_every, checkpoint_every, sample_every;
+    uint64_t seed;
+} zn_recipe;
+
+/* A preset by name, or a file whose name ends in .yaml or .yml. */
+ZN_MUST_USE zn_status zn_recipe_read(const char *name, zn_recipe *out);
+ZN_MUST_USE zn_status zn_recipe_parse(const char *text, size_t size, const char *name, zn_recipe *out);
+
+/* The recipe as YAML, every key written out; returns the length like snprintf. */
+int zn_recipe_text(const zn_recipe *r, char *text, size_t size);
+
+/* Learning rate of a step (0-based). */
+double zn_recipe_lr(const zn_recipe *r, int64_t step);
+
+/* Presets: name and one line; NULL after the last. */
+const char *zn_recipe_preset(int index, const char **description);
+
+#endif
