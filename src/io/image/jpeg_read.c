@@ -39,7 +39,9 @@ static void escape(j_common_ptr c)
     case JERR_BAD_PRECISION:
     case JERR_SOF_UNSUPPORTED:
     case JERR_CONVERSION_NOTIMPL:
+#if JPEG_LIB_VERSION < 70 /* later versions decode arithmetic coding */
     case JERR_ARITH_NOTIMPL:
+#endif
         r->code = ZN_EUNSUPPORTED;
         break;
     default:
