@@ -71,6 +71,16 @@
     STORE_ROW(20, 21, 22, 23)                                                                                          \
     STORE_ROW(24, 25, 26, 27)                                                                                          \
     STORE_ROW(28, 29, 30, 31)
+#define LOAD_ROW(at, v0, v1, v2, v3)                                                                                   \
+    "ldp q" #v0 ", q" #v1 ", [%[" at "]]\n"                                                                           \
+    "ldp q" #v2 ", q" #v3 ", [%[" at "], #32]\n"
+#define LOAD_ROWS                                                                                                      \
+    LOAD_ROW("c", 8, 9, 10, 11)                                                                                        \
+    "add %[step], %[c], %[c_row]\n" LOAD_ROW("step", 12, 13, 14, 15)                                                  \
+    "add %[step], %[step], %[c_row]\n" LOAD_ROW("step", 16, 17, 18, 19)                                               \
+    "add %[step], %[step], %[c_row]\n" LOAD_ROW("step", 20, 21, 22, 23)                                               \
+    "add %[step], %[step], %[c_row]\n" LOAD_ROW("step", 24, 25, 26, 27)                                               \
+    "add %[step], %[step], %[c_row]\n" LOAD_ROW("step", 28, 29, 30, 31)
 #define SKIP_A                                                                                                         \
     "add %[a0], %[a0], %[step]\n"                                                                                   \
     "add %[a1], %[a1], %[step]\n"                                                                                   \
@@ -79,33 +89,41 @@
     "add %[a4], %[a4], %[step]\n"                                                                                   \
     "add %[a5], %[a5], %[step]\n"
 
-/* Strides in floats, counts at least 1, groups at least 2. The three `ahead`s are memory to fetch meanwhile, the first two into L1,
- * the third into L2: a line of each for nearly every group. ahead_step is a line, or 0 where nothing is known. */
+/* Strides in floats, counts at least 1, groups at least 2. The `ahead`s are memory to fetch meanwhile, the first three into L1, the
+ * last into L2: a line of each for nearly every group. ahead_step is a line, or 0 where nothing is known. */
 typedef struct gemm_6x16 {
-    const float *a, *b, *ahead_a, *ahead_b, *ahead_far;
+    const float *a, *b, *ahead_a, *ahead_b, *ahead_c, *ahead_far;
     float *c;
     int64_t row, segment, c_row, ahead_step;
     int64_t blocks, segments, groups;
+    int64_t more; /* 1: add to what c holds */
 } gemm_6x16;
 
 static inline void gemm_6x16_neon(gemm_6x16 g)
 {
     const float *a0 = g.a, *a1 = a0 + g.row, *a2 = a1 + g.row, *a3 = a2 + g.row, *a4 = a3 + g.row, *a5 = a4 + g.row;
     const int64_t k = 4 * g.groups;
-    /* What changes at the end of a segment and of a block, in bytes; memory, as registers for operands run out. */
-    const int64_t steps[4] = { 4 * (g.segment - k), 4 * (6 * g.row - (g.segments - 1) * g.segment - k),
-                               256 * (g.groups * g.segments - 1), g.segments - 1 };
+    /* What is needed once a segment or a block, strides in bytes: an asm has no room for so many operands. */
+    const int64_t rare[6] = { 4 * (g.segment - k),
+                              4 * (6 * g.row - (g.segments - 1) * g.segment - k),
+                              256 * (g.groups * g.segments - 1),
+                              g.segments - 1,
+                              g.groups - 1,
+                              g.more };
     int64_t left, segments, step;
     __asm__ volatile(
         LOAD_B(6, 0) LOAD_A(0) LOAD_A(1) LOAD_A(2) LOAD_A(3) LOAD_A(4) LOAD_A(5)
         "1:\n"
-        "sub %[left], %[groups], #2\n"
-        "ldr %[segments], [%[steps], #24]\n" GROUP("fmul")
+        "ldp %[segments], %[left], [%[rare], #24]\n"
+        "ldr %[step], [%[rare], #40]\n"
+        "cbnz %[step], 6f\n"
+        "sub %[left], %[left], #1\n" GROUP("fmul")
         "add %[b], %[b], #256\n" LAST_COLUMN_AND_LOADS
         "cbz %[left], 3f\n"
         "2:\n"
         "prfm pldl1keep, [%[ahead_a]]\n"
         "prfm pldl1keep, [%[ahead_a], %[ahead_b]]\n"
+        "prfm pldl1keep, [%[ahead_a], %[ahead_c]]\n"
         "prfm pldl2keep, [%[ahead_a], %[ahead_far]]\n"
         "add %[ahead_a], %[ahead_a], %[ahead_step]\n"
         "sub %[left], %[left], #1\n" GROUP("fmla")
@@ -114,22 +132,25 @@ static inline void gemm_6x16_neon(gemm_6x16 g)
         "3:\n" GROUP("fmla")
         "cbz %[segments], 4f\n"
         "sub %[segments], %[segments], #1\n"
-        "sub %[left], %[groups], #1\n"
-        "ldr %[step], [%[steps]]\n"
+        "ldr %[left], [%[rare], #32]\n"
+        "ldr %[step], [%[rare]]\n"
         "add %[b], %[b], #256\n" SKIP_A LAST_COLUMN_AND_LOADS
         "b 2b\n"
         "4:\n"
         "subs %[blocks], %[blocks], #1\n"
         "b.eq 5f\n"
-        "ldp %[step], %[left], [%[steps], #8]\n"
+        "ldp %[step], %[left], [%[rare], #8]\n"
         "sub %[b], %[b], %[left]\n" SKIP_A LAST_COLUMN_AND_LOADS STORE_ROWS
         "b 1b\n"
+        "6:\n" /* the sums go on from what c holds */
+        LOAD_ROWS "b 2b\n"
         "5:\n" LAST_COLUMN("fmla", 3) STORE_ROWS
         : [a0] "+r"(a0), [a1] "+r"(a1), [a2] "+r"(a2), [a3] "+r"(a3), [a4] "+r"(a4), [a5] "+r"(a5), [b] "+r"(g.b),
           [c] "+r"(g.c), [blocks] "+r"(g.blocks), [ahead_a] "+r"(g.ahead_a), [left] "=&r"(left), [segments] "=&r"(segments),
           [step] "=&r"(step)
-        : [groups] "r"(g.groups), [steps] "r"(steps), [c_row] "r"(4 * g.c_row), [ahead_step] "r"(4 * g.ahead_step),
+        : [rare] "r"(rare), [c_row] "r"(4 * g.c_row), [ahead_step] "r"(4 * g.ahead_step),
           [ahead_b] "r"((intptr_t)g.ahead_b - (intptr_t)g.ahead_a),
+          [ahead_c] "r"((intptr_t)g.ahead_c - (intptr_t)g.ahead_a),
           [ahead_far] "r"((intptr_t)g.ahead_far - (intptr_t)g.ahead_a)
         : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14",
           "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30",
@@ -147,5 +168,7 @@ static inline void gemm_6x16_neon(gemm_6x16 g)
 #undef STORE_ROW
 #undef STORE_ROWS
 #undef SKIP_A
+#undef LOAD_ROW
+#undef LOAD_ROWS
 
 #endif

@@ -9,20 +9,24 @@
 #define ZN_GEMM_H
 
 #include "kernels/simd/vec.h"
+
+#include <stdbool.h>
 #if defined(__aarch64__)
 #include "kernels/arm/gemm_neon.h"
 #endif
 
 /* What fills the registers: rows * vectors accumulators, and room for a row of the panel and the multipliers. */
 #define GEMM_NV (VEC_REGISTERS / 8)
-enum { GEMM_NR = GEMM_NV * VEC_LANES, GEMM_MR = 6 };
+enum { GEMM_NR = GEMM_NV * VEC_LANES, GEMM_MR = 6, GEMM_K_LEAST = 2 * VEC_STEP /* for gemm_fast */ };
 
 typedef struct gemm_args {
     const float *a, *b;
     float *c;
     int64_t row, segment, c_row;      /* strides of a and c in floats */
     int segments, k;
-    const float *ahead_a, *ahead_b;   /* what will be multiplied next, fetched into the cache meanwhile; NULL: unknown */
+    bool more;                        /* add to what c holds */
+    /* What the next product reads and writes, fetched into the cache meanwhile; all NULL: unknown. */
+    const float *ahead_a, *ahead_b, *ahead_c;
     const float *ahead_far;           /* what will be needed after that */
 } gemm_args;
 
@@ -35,7 +39,7 @@ VEC_INLINE void gemm_block(const int mr, const int nv, const gemm_args *in)
     for (int t = 0; t < mr; t++)
 #pragma GCC unroll 4
         for (int j = 0; j < nv; j++)
-            acc[t][j] = vec_splat(0);
+            acc[t][j] = in->more ? vec_load(in->c + t * in->c_row + j * VEC_LANES) : vec_splat(-0.0f); /* -0 + p is p */
     for (int s = 0; s < in->segments; s++) {
         const float *a = in->a + s * in->segment;
         int k = 0;
@@ -108,6 +112,7 @@ VEC_INLINE int gemm_fast(const gemm_args *g, int rows, int width)
                                 .c = g->c,
                                 .ahead_a = g->ahead_a ? g->ahead_a : g->a,
                                 .ahead_b = g->ahead_a ? g->ahead_b : g->b,
+                                .ahead_c = g->ahead_a ? g->ahead_c : g->b,
                                 .ahead_far = g->ahead_a ? g->ahead_far : g->b,
                                 .ahead_step = g->ahead_a ? 16 : 0,
                                 .row = g->row,
@@ -115,7 +120,8 @@ VEC_INLINE int gemm_fast(const gemm_args *g, int rows, int width)
                                 .c_row = g->c_row,
                                 .blocks = rows / 6,
                                 .segments = g->segments,
-                                .groups = g->k / 4 });
+                                .groups = g->k / 4,
+                                .more = g->more });
     return rows / 6 * 6;
 #else
     (void)g, (void)rows, (void)width;

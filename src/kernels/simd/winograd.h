@@ -99,7 +99,11 @@ VEC_INLINE void winograd_input_row(const float *x, int64_t step, int channels, i
         winograd_input(d, o);
         for (int i = 0; i < 8; i++)
             vec_store(half + i * padded + c, o[i]);
+        c += VEC_LANES;
     }
+    for (; c < padded; c += VEC_LANES)
+        for (int i = 0; i < 8; i++)
+            vec_store(half + i * padded + c, vec_splat(0));
 }
 
 VEC_INLINE void winograd_input_column_step(const int wide, const float *const rows[8], int at, float *v, int64_t slot)
@@ -190,7 +194,7 @@ VEC_INLINE void winograd_output_row_step(const int wide, const int outputs, cons
             const int64_t at = i * t->step + c;
 #pragma GCC unroll 2
             for (int k = 0; k < wide; k++)
-                o[k][i] = vec_max(residual ? o[k][i] + vec_load(t->residual + at + k * VEC_LANES) : o[k][i], floor);
+                o[k][i] = vec_max(residual ? (vec)(o[k][i] + vec_load(t->residual + at + k * VEC_LANES)) : o[k][i], floor);
             winograd_store(wide, t->y + at, o[0][i], o[wide - 1][i]);
         }
 }
@@ -208,7 +212,7 @@ VEC_INLINE void winograd_output_row_rest(const int outputs, const float *half, i
     for (int i = t->first; i < t->end; i++) {
         const int64_t at = i * t->step + c;
         const vec v = o[i] + bias;
-        vec_store_part(t->y + at, vec_max(t->residual ? v + vec_load_part(t->residual + at, lanes) : v, floor), lanes);
+        vec_store_part(t->y + at, vec_max(t->residual ? (vec)(v + vec_load_part(t->residual + at, lanes)) : v, floor), lanes);
     }
 }
 

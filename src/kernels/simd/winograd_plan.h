@@ -6,14 +6,15 @@
 #include "kernels/simd/gemm.h"
 
 /* STRIP: tiles run down columns of this many, so that rows already transformed serve the tile below. */
-enum { POINTS = 64, LINE = 16 /* floats */, STRIP = 6, BLOCK_MOST = 30, CHANNELS_MOST = 768 };
-static const int64_t block_floats = 160 << 10;
+enum { POINTS = 64, LINE = 16 /* floats */, STRIP = 6, BLOCK_MOST = 30, CHANNELS_MOST = 4096 };
+static const int64_t block_floats = 240 << 10;
 
 typedef struct plan {
     int taps, outputs;            /* of a tile, each way: 3 and 6, or 2 and 7 */
     int in_phases, out_phases;    /* 4 for stride 2, 4 for up2, else 1 */
     int step_in, step_out;        /* from one tile to the next, in pixels of the input and of the output */
     int cin_p, k;                 /* padded channels of a phase; of all phases */
+    int kc, chunks;               /* channels transformed and multiplied at once, and how often that is done */
     int cout_p;                   /* padded */
     int group;                    /* output channels multiplied at once */
     int rows, cols;               /* tiles of one image */
@@ -30,8 +31,9 @@ static inline int ceil_div(int a, int b) { return (a + b - 1) / b; }
 /* Enough tiles to use each U often, few enough for the cache, and for the small maps to give every thread a block. */
 static inline int block_of(const plan *p)
 {
-    const int64_t wide = p->in_place ? most(p->k, p->group) : p->k + p->group;
-    const int64_t fit = block_floats / (POINTS * wide), fair = p->tiles / 32 + GEMM_MR - 1;
+    const int64_t wide = p->in_place ? most(p->kc, p->group) : p->kc + p->group;
+    const int64_t fit = block_floats / (POINTS * wide);
+    const int64_t fair = most(p->tiles / 32 + GEMM_MR - 1, p->tiles > 48 ? 2 * GEMM_MR : GEMM_MR);
     return most(least(least(fit, fair), BLOCK_MOST) / GEMM_MR, 1) * GEMM_MR;
 }
 
@@ -43,18 +45,34 @@ static inline plan plan_of(const zn_conv_shape *s)
         p.taps = 2, p.outputs = 7, p.in_phases = 4, p.step_in = 14, p.step_out = 7;
     if (s->up2) /* a tile begins one large row before the image */
         p.taps = 2, p.outputs = 7, p.out_phases = 4, p.step_in = 7, p.step_out = 14, high++, wide++;
-    p.cin_p = VEC_ROUND(s->cin);
+    p.cin_p = most(VEC_ROUND(s->cin), GEMM_K_LEAST);
     p.k = p.in_phases * p.cin_p;
+    p.kc = p.k <= 128 ? p.k : p.cin_p <= 128 ? p.cin_p : 64;
+    p.chunks = p.k <= 128 ? 1 : p.in_phases * ceil_div(p.cin_p, p.kc);
     p.cout_p = VEC_ROUND(s->cout);
-    p.group = p.cout_p <= 128 ? p.cout_p : 64;
-    p.in_place = p.out_phases == 1 && p.group == p.cout_p;
+    p.group = p.cout_p <= 128 ? p.cout_p : p.chunks > 1 ? 128 : 64;
+    p.in_place = p.out_phases == 1 && p.group == p.cout_p && p.chunks == 1;
     p.rows = ceil_div(high, p.step_out);
     p.cols = ceil_div(wide, p.step_out);
     p.tiles = (int64_t)s->n * p.rows * p.cols;
     p.block = block_of(&p);
-    p.v_slot = (int64_t)p.block * (p.in_place ? most(p.k, p.group) : p.k) + LINE;
+    p.v_slot = (int64_t)p.block * (p.in_place ? most(p.kc, p.group) : p.kc) + LINE;
     p.m_slot = p.in_place ? p.v_slot : (int64_t)p.block * p.group + LINE;
     return p;
+}
+
+/* Channels [first,end) of `phases` phases, `k` in all; `before` of the packed channels come earlier. */
+typedef struct chunk {
+    int phase, phases, first, end, k, before;
+} chunk;
+
+static inline chunk chunk_of(const plan *p, int i)
+{
+    if (p->chunks == 1)
+        return (chunk){ .phases = p->in_phases, .end = p->cin_p, .k = p->k };
+    const int pieces = ceil_div(p->cin_p, p->kc), first = i % pieces * p->kc, end = least(first + p->kc, p->cin_p);
+    return (chunk){ .phase = i / pieces, .phases = 1, .first = first, .end = end, .k = end - first,
+                    .before = i / pieces * p->cin_p + first };
 }
 
 typedef struct place {
