@@ -60,6 +60,13 @@ static void stem_of(const char *name, char *stem, size_t size)
 
 /* ---- opening ---- */
 
+/* True if parts of two files make one network. */
+static bool same_network(const zn_config *a, const zn_config *b)
+{
+    return strcmp(a->name, b->name) == 0 && a->latent == b->latent && a->width == b->width &&
+           a->made_width == b->made_width && a->made_height == b->made_height;
+}
+
 static zn_status add_file(zn_model **model, const char *path)
 {
     zn_weights *w;
@@ -80,14 +87,16 @@ static zn_status add_file(zn_model **model, const char *path)
     if (!*model)
         ZN_TRY_DONE(zn_model_new(zn_archs[i - 1], &config, model));
     zn_model *m = *model;
-    if (strcmp(m->config.name, config.name) || m->config.latent != config.latent) {
+    if (!same_network(&m->config, &config)) {
         status = ZN_FAIL(ZN_EFORMAT, "%s: %s does not belong to the %s beside it", path, config.name, m->config.name);
         goto done;
     }
-    if (naming[ZN_ENCODER].present && !m->info.has_encoder)
-        ZN_TRY_DONE(zn_model_load_part(m, ZN_ENCODER, w, &naming[ZN_ENCODER]));
-    if (naming[ZN_DECODER].present && !m->info.has_decoder)
-        ZN_TRY_DONE(zn_model_load_part(m, ZN_DECODER, w, &naming[ZN_DECODER]));
+    for (int part = 0; part < 2; part++) {
+        if (!naming[part].present || (part == ZN_ENCODER ? m->info.has_encoder : m->info.has_decoder))
+            continue;
+        memcpy(m->config.blocks[part], config.blocks[part], sizeof config.blocks[part]); /* only this file knows */
+        ZN_TRY_DONE(zn_model_load_part(m, (zn_part)part, w, &naming[part]));
+    }
 done:
     zn_weights_close(w);
     return status;
