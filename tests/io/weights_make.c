@@ -5,7 +5,10 @@
 
 void bytes_put(bytes *b, const void *data, size_t size)
 {
-    b->data = realloc(b->data, b->size + size + 1);
+    if (!b->data || size > b->capacity - b->size) {
+        b->capacity = 2 * (b->size + size) + 64;
+        b->data = realloc(b->data, b->capacity);
+    }
     if (!b->data)
         abort();
     if (size)
@@ -13,14 +16,22 @@ void bytes_put(bytes *b, const void *data, size_t size)
     b->size += size;
 }
 
+void bytes_trim(bytes *b)
+{
+    b->data = realloc(b->data, b->size ? b->size : 1);
+    b->capacity = b->size;
+    if (!b->data)
+        abort();
+}
+
 void bytes_text(bytes *b, const char *text) { bytes_put(b, text, strlen(text)); }
 
 void bytes_number(bytes *b, uint64_t value, int width)
 {
-    for (int i = 0; i < width; i++, value >>= 8) {
-        const uint8_t byte = (uint8_t)value;
-        bytes_put(b, &byte, 1);
-    }
+    uint8_t p[16];
+    for (int i = 0; i < width; i++, value >>= 8)
+        p[i] = (uint8_t)value;
+    bytes_put(b, p, (size_t)width);
 }
 
 void bytes_free(bytes *b)
@@ -41,6 +52,7 @@ bytes make_safetensors(const char *header, size_t data)
     bytes_number(&b, strlen(header), 8);
     bytes_text(&b, header);
     put_counting(&b, data);
+    bytes_trim(&b);
     return b;
 }
 
@@ -129,6 +141,7 @@ bytes make_zip(const zip_item *items, int count, int zip64)
     bytes_number(&b, zip64 ? 0xffffffff : start, 4);
     bytes_number(&b, 0, 2);
     free(offset);
+    bytes_trim(&b);
     return b;
 }
 

@@ -7,12 +7,13 @@
 
 typedef struct bytes {
     uint8_t *data;
-    size_t size;
+    size_t size, capacity;
 } bytes;
 
 void bytes_put(bytes *b, const void *data, size_t size);
 void bytes_text(bytes *b, const char *text);
 void bytes_number(bytes *b, uint64_t value, int width); /* little-endian */
+void bytes_trim(bytes *b); /* so that a sanitizer sees where they end; what is made below is trimmed */
 void bytes_free(bytes *b);
 
 /* 8 bytes of length, the header, `data` bytes that count 0, 1, 2, ... */

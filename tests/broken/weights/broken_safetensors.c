@@ -8,7 +8,7 @@
 #define F32            "\"dtype\":\"F32\","
 #define AT(begin, end) ",\"data_offsets\":[" #begin "," #end "]"
 
-static bytes empty(void) { return (bytes){ calloc(1, 1), 0 }; }
+static bytes empty(void) { return (bytes){ .data = calloc(1, 1) }; }
 
 static bytes lone(const char *text)
 {
@@ -46,7 +46,7 @@ static bytes header_short(void) { return header_length(1); }
 static bytes header_over_limit(void)
 {
     const size_t length = 100 * 1000 * 1000 + 1;
-    bytes b = { malloc(8 + length), 8 + length };
+    bytes b = { malloc(8 + length), 8 + length, 8 + length };
     memset(b.data, ' ', b.size);
     for (int i = 0; i < 8; i++)
         b.data[i] = (uint8_t)(length >> 8 * i);
