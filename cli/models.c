@@ -36,11 +36,11 @@ static void visit(void *user, const char *path, const zn_model_info *info, const
     if (l->out)
         visit_json(l->out, path, info, bad && error ? error : NULL);
     else if (bad && error && !strncmp(error, path, strlen(path)))
-        say("  %-10s %s\n", "(unusable)", error);
+        say("  %-18s %s\n", "(unusable)", error);
     else if (bad)
-        say("  %-10s %s: %s\n", "(unusable)", path, error ? error : "");
+        say("  %-18s %s: %s\n", "(unusable)", path, error ? error : "");
     else
-        say("  %-10s %-17s %.2f M parameters  %s\n", info->architecture,
+        say("  %-18s %-17s %.2f M parameters  %s\n", info->architecture,
             info->has_encoder && info->has_decoder ? "encoder + decoder"
             : info->has_encoder                    ? "encoder"
                                                    : "decoder",
@@ -63,7 +63,7 @@ int models_run(const options *o)
             json_text(&f.out, "description", description);
             json_close(&f.out, '}');
         } else {
-            say("  %-10s %s\n", name, description);
+            say("  %-18s %s\n", name, description);
         }
     }
     if (f.json) {
