@@ -73,6 +73,18 @@ void zn_k_channel_sum(const void *reduce_args, zn_range channels);
 enum { ZN_REDUCE_BLOCK = 1 << 14 };
 void zn_k_square_difference(const void *reduce_args, zn_range blocks);
 
+/* Huber's distance, linear beyond the knee (0: plain absolute differences). Units: blocks of ZN_REDUCE_BLOCK elements.
+ */
+typedef struct zn_distance_args {
+    const float *a, *b;
+    const float *dy; /* gradient: scalar */
+    float *y;        /* a sum for each block; gradient: da, units are elements */
+    int64_t count;
+    float knee;
+} zn_distance_args;
+void zn_k_distance(const void *distance_args, zn_range blocks);
+void zn_k_distance_grad(const void *distance_args, zn_range elements);
+
 /* Weight gradient: dw[ky][kx][i][o] += sum x * dy over output rows; one partial sum for each block of rows. */
 typedef struct zn_conv_weight_grad_args {
     const float *x, *dy;

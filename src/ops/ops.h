@@ -26,6 +26,9 @@ zn_node *zn_sub(zn_node *a, zn_node *b);
 zn_node *zn_upsample2(zn_node *x); /* nearest */
 zn_node *zn_group_norm(zn_node *x, zn_node *gamma, zn_node *beta, int groups, float eps);
 zn_node *zn_mean_square_error(zn_node *a, zn_node *b); /* scalar [1] */
+zn_node *zn_mean_absolute_error(zn_node *a, zn_node *b);
+zn_node *zn_huber(zn_node *a, zn_node *b, float knee); /* quadratic up to the knee */
+zn_node *zn_downsample2(zn_node *x);                   /* mean of 2x2 */
 zn_node *zn_ones_like(zn_node *x);
 zn_node *zn_gelu(zn_node *x);     /* exact erf form */
 zn_node *zn_positive(zn_node *x); /* 1 where x > 0; a constant for gradients */

@@ -56,7 +56,21 @@ const zn_op zn_op_upsample2 = { .name = "upsample2",
 zn_node *zn_upsample2(zn_node *x) { return apply1(&zn_op_upsample2, x); }
 
 static void upsample2_grad_run(const zn_node *n, const zn_launch_context *c) { launch(n, n, zn_k_upsample2_grad, c); }
-const zn_op zn_op_upsample2_grad = { .name = "upsample2_grad", .shape = half_shape, .run = upsample2_grad_run };
+static void upsample2_grad_gradient(zn_node *n, zn_node *dy) { zn_accumulate(n->source[0], zn_upsample2(dy)); }
+static void double_reach(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *hi)
+{
+    (void)n;
+    (void)p;
+    *lo *= 2;
+    *hi *= 2;
+}
+const zn_op zn_op_upsample2_grad = { .gradient = upsample2_grad_gradient,
+                                     .reach = double_reach,
+                                     .name = "upsample2_grad",
+                                     .shape = half_shape,
+                                     .run = upsample2_grad_run };
+
+zn_node *zn_downsample2(zn_node *x) { return zn_scale(apply1(&zn_op_upsample2_grad, x), 0.25f); }
 
 static void dilate2_run(const zn_node *n, const zn_launch_context *c) { launch(n, n->source[0], zn_k_dilate2, c); }
 const zn_op zn_op_dilate2 = { .name = "dilate2", .shape = double_shape, .run = dilate2_run };

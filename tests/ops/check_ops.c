@@ -33,6 +33,9 @@ static zn_node *group_norm(zn_node **in) { return zn_group_norm(in[0], in[1], in
 static zn_node *mse(zn_node **in) { return zn_mean_square_error(in[0], in[1]); }
 static zn_node *ones(zn_node **in) { return zn_add(in[0], zn_ones_like(in[0])); }
 
+static zn_node *absolute(zn_node **in) { return zn_mean_absolute_error(in[0], in[1]); }
+static zn_node *huber(zn_node **in) { return zn_huber(in[0], in[1], 0.7f); }
+static zn_node *downsample2(zn_node **in) { return zn_downsample2(in[0]); }
 static zn_node *gelu(zn_node **in) { return zn_gelu(in[0]); }
 static zn_node *positive(zn_node **in) { return zn_add(in[0], zn_positive(in[0])); }
 static zn_node *mean(zn_node **in) { return zn_mean(in[0]); }
@@ -105,13 +108,16 @@ static const op_case cases[] = {
     { "add", NULL, { ROW(9) }, add_self, false },
     { "sub", NULL, { ROW(7), ROW(7) }, sub, false },
     { "upsample2", NULL, { MAP(2, 3, 4, 5) }, upsample2, false },
-    { "upsample2_grad", "upsample2", { ROW(0) }, NULL, false },
+    { "upsample2_grad", NULL, { MAP(1, 4, 6, 3) }, downsample2, false },
     { "group_norm", NULL, { MAP(2, 3, 5, 8), ROW(8), ROW(8) }, group_norm, false },
     { "group_norm_grad", "group_norm", { ROW(0) }, NULL, false },
     { "group_norm_param_grad", "group_norm", { ROW(0) }, NULL, false },
     { "mean_square_error", NULL, { MAP(1, 3, 4, 2), MAP(1, 3, 4, 2) }, mse, false },
     { "multiply_scalar", "mean_square_error", { ROW(0) }, NULL, false },
     { "ones", NULL, { ROW(5) }, ones, false },
+    { "distance", NULL, { MAP(1, 3, 4, 2), MAP(1, 3, 4, 2) }, absolute, false },
+    { "distance", NULL, { MAP(1, 3, 4, 2), MAP(1, 3, 4, 2) }, huber, false },
+    { "distance_grad", "distance", { ROW(0) }, NULL, false },
     { "gelu", NULL, { MAP(1, 4, 5, 3) }, gelu, false },
     { "gelu_grad", "gelu", { ROW(0) }, NULL, false },
     { "positive", NULL, { ROW(9) }, positive, true },
