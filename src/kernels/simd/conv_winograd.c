@@ -28,10 +28,10 @@ static int64_t carve(const plan *p, float *base, buffers *b)
 }
 
 /* Row r of the window, channels of the chunk, into its eight pixels of half. */
-static void input_row(const zn_conv_args *a, const plan *p, const chunk *c, window w, int r, float *half, float *edge)
+static void input_row(const zn_conv_args *a, const chunk *c, window w, int r, float *half, float *edge)
 {
     const zn_conv_shape *s = &a->s;
-    const int y = w.y0 + r * w.step, below = least(y + p->step_in, s->h - 1);
+    const int y = w.y0 + r * w.step;
     const int channels = least(c->end, s->cin) - c->first, padded = c->end - c->first;
     if (y < 0 || y >= s->h) {
         memset(half, 0, sizeof(float) * 8 * (size_t)padded);
@@ -40,7 +40,8 @@ static void input_row(const zn_conv_args *a, const plan *p, const chunk *c, wind
     const float *row = a->x + ((int64_t)w.n * s->h + y) * s->w * s->cin + c->first;
     if (w.x0 >= 0 && w.x0 + 7 * w.step < s->w) {
         const float *x = row + (int64_t)w.x0 * s->cin;
-        winograd_input_row(x, (int64_t)w.step * s->cin, channels, padded, half, x + (int64_t)(below - y) * s->w * s->cin);
+        const int64_t below = y + w.step < s->h ? (int64_t)w.step * s->w * s->cin : 0;
+        winograd_input_row(x, (int64_t)w.step * s->cin, channels, padded, half, x + below);
         return;
     }
     for (int i = 0; i < 8; i++) {
@@ -67,7 +68,7 @@ static void input_tile(const zn_conv_args *a, const plan *p, const chunk *c, pla
             float *half = b->half + ((top + r) & 7) * 8 * wide;
             rows[r] = half;
             if (!follows || c->phases > 1 || r >= 8 - p->outputs)
-                input_row(a, p, c, w, r, half, b->edge);
+                input_row(a, c, w, r, half, b->edge);
         }
         for (int i = 0; i < 8; i++)
             winograd_input_column(rows, i * wide, wide, v + phase * wide + i * p->v_slot, p->v_slot);
@@ -130,7 +131,7 @@ static void multiply(const zn_conv_args *a, const plan *p, const chunk *c, int64
                                .ahead_a = v + p->v_slot + (int64_t)count * c->k * i / panels,
                                .ahead_b = panel + (int64_t)c->k * across,
                                .ahead_c = p->in_place ? panel : b->m + (f + 1) * p->m_slot + (int64_t)count * width * i / panels,
-                               .ahead_far = run >= c->k && p->in_place ? far_of(a, p, tile, f * panels + i, run)
+                               .ahead_far = run > 0 && p->in_place ? far_of(a, p, tile, f * panels + i, run)
                                                                        : panel + (int64_t)c->k * across + run * LINE },
                  count, across);
         }

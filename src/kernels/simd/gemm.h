@@ -130,10 +130,10 @@ VEC_INLINE int gemm_fast(const gemm_args *g, int rows, int width)
 }
 
 /* Any number of rows; width a multiple of VEC_LANES, at most GEMM_NR. */
-static void gemm(const gemm_args *g, int rows, int width)
+VEC_INLINE void gemm(const gemm_args *g, int rows, int width)
 {
-    gemm_args part = *g;
     for (int done = gemm_fast(g, rows, width); done < rows; done += GEMM_MR) {
+        gemm_args part = *g;
         part.a = g->a + done * g->row;
         part.c = g->c + done * g->c_row;
         gemm_kernels[width / VEC_LANES - 1][(rows - done < GEMM_MR ? rows - done : GEMM_MR) - 1](&part);

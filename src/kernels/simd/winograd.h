@@ -79,8 +79,8 @@ VEC_INLINE void winograd_input_row_step(const int wide, const float *x, int64_t 
         winograd_store(wide, half + i * padded, o[0][i], o[wide - 1][i]);
 }
 
-/* One row of an input tile: 8 pixels, `step` floats apart, into half[8][padded], missing channels zero. `ahead` are pixels
- * for later, fetched a little at every step: in one burst they would fill the queues of the cache and stop everything. */
+/* One row of an input tile: 8 pixels, `step` floats apart, into half[8][padded], missing channels zero. `ahead` is the row to
+ * come, fetched a little at every step: in one burst it would fill the queues of the cache and stop everything. */
 VEC_INLINE void winograd_input_row(const float *x, int64_t step, int channels, int padded, float *half, const float *ahead)
 {
     int c = 0;
