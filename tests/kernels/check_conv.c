@@ -2,7 +2,7 @@
  * memory, scratch full of NaN, equal bits for any split of the units and any number of threads.
  *
  *     check-conv                     all shapes
- *     check-conv --bench [filter]    times; the filter is a part of a kernel's name */
+ *     check-conv --bench [filter [threads]]    times; the filter is a part of a kernel's name, or "network" */
 #include "conv_case.h"
 
 #include "base/cpu.h"
@@ -281,7 +281,7 @@ static void check_decoder(uint32_t cpu)
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "--bench") == 0)
-        return bench_conv(argc > 2 ? argv[2] : "");
+        return bench_conv(argc > 2 ? argv[2] : "", argc > 3 ? atoi(argv[3]) : 0);
     const uint32_t cpu = zn_cpu_flags();
     if (zn_pool_new(1, &pools[0]) != ZN_OK || zn_pool_new(2, &pools[1]) != ZN_OK)
         return 2;

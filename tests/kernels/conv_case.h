@@ -24,7 +24,7 @@ typedef struct conv_layer {
 int taesd_decoder(int latent, conv_layer *layers); /* at most 16 */
 int taesd_encoder(int latent, conv_layer *layers);
 
-/* Prints times; returns 0. */
-int bench_conv(const char *filter);
+/* Prints times of the kernels whose name holds `filter` ("network": only the sums), for `only` threads or for one and two. */
+int bench_conv(const char *filter, int only);
 
 #endif

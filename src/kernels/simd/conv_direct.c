@@ -2,15 +2,14 @@
  *
  * In NHWC the kw * cin multipliers of one kernel row lie together in the input, so an output pixel is a row of gemm.h's a with one
  * segment per kernel row, read where it lies. A unit is a stretch of one output row; only a stretch that reaches over the left
- * or right edge (or reads through the up-sampling) is copied, with zeros, first. Rows above and below are left out. */
+ * or right edge (or reads through the up-sampling) is copied, with zeros, first; rows above and below are left out.
+ * Where there are too few channels for that, all multipliers of a pixel are gathered into one row ("columns" below). */
 #include "kernels/conv.h"
 #include "kernels/simd/gemm.h"
 
-#include <math.h>
-
 extern const zn_conv_kernel ZN_KERNEL(conv_direct);
 
-enum { STRETCH = 16 * GEMM_MR, PATCH_FLOATS = 256 << 10 };
+enum { STRETCH = 16 * GEMM_MR, PATCH_FLOATS = 256 << 10, FEW = 24 };
 
 static int least(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
 
@@ -26,9 +25,19 @@ static zn_conv_shape flat(const zn_conv_shape *s)
     return f;
 }
 
+/* Multipliers of a gathered pixel, in whole steps; 0: not gathered. */
+static int columns_of(const zn_conv_shape *s)
+{
+    const int k = s->kw * s->cin, all = s->kh * k, step = 4;
+    const bool few = k < FEW && s->kh > 1;
+    if ((!few && k % VEC_STEP == 0 && k >= GEMM_K_LEAST) || all > 1024)
+        return 0;
+    return (all < 8 ? 8 : (all + step - 1) / step * step);
+}
+
 static int64_t patch_floats(const zn_conv_shape *s, int stretch)
 {
-    return (int64_t)s->kh * ((stretch - 1) * s->stride + s->kw) * s->cin;
+    return (int64_t)s->kh * ((stretch - 1) * s->stride + s->kw) * s->cin + VEC_LANES;
 }
 
 /* Output pixels of a unit: whole blocks, a part of a row, a patch of bounded size. */
@@ -47,88 +56,142 @@ static int parts_of(const zn_conv_shape *s)
     return (s->ow + stretch - 1) / stretch;
 }
 
+/* Scratch, in floats: the results of a stretch, its patch of the input, its gathered multipliers. */
+typedef struct buffers {
+    float *c, *patch, *columns;
+} buffers;
+
+static int64_t carve(const zn_conv_shape *s, float *base, buffers *b)
+{
+    const int stretch = stretch_of(s);
+    const int64_t c = (int64_t)stretch * VEC_ROUND(s->cout), patch = patch_floats(s, stretch);
+    if (b)
+        *b = (buffers){ .c = base, .patch = base + c, .columns = base + c + patch };
+    return c + patch + (int64_t)stretch * columns_of(s) + VEC_LANES;
+}
+
 /* patch[rows][cols][cin] = the input from (y,x) on, up-sampled if need be, zero outside. */
 static void gather(const zn_conv_args *a, const zn_conv_shape *s, int n, int y, int x, int rows, int cols, float *patch)
 {
-    const int up = s->up2 ? 1 : 0;
-    const size_t pixel = sizeof(float) * (size_t)s->cin;
-    for (int r = 0; r < rows; r++) {
-        const float *line = a->x + ((int64_t)n * s->h + ((y + r) >> up)) * s->w * s->cin;
-        for (int c = 0; c < cols; c++, patch += s->cin)
-            if (x + c < 0 || x + c >= s->w << up)
-                memset(patch, 0, pixel);
-            else
-                memcpy(patch, line + (int64_t)((x + c) >> up) * s->cin, pixel);
-    }
-}
-
-static void finish(const zn_conv_args *a, const zn_conv_shape *s, const float *c, int rows, int oc, int width, int64_t at)
-{
-    const vec floor = vec_splat(a->relu ? 0 : -INFINITY);
-    for (int t = 0; t < rows; t++, at += s->cout)
-        for (int j = 0; j < width; j += VEC_LANES) {
-            const int lanes = least(VEC_LANES, s->cout - oc - j);
-            vec v = vec_load(c + t * width + j);
-            if (a->bias)
-                v = v + vec_load_part(a->bias + oc + j, lanes);
-            if (lanes == VEC_LANES) {
-                if (a->residual)
-                    v = v + vec_load(a->residual + at + oc + j);
-                vec_store(a->y + at + oc + j, vec_max(v, floor));
-            } else {
-                if (a->residual)
-                    v = v + vec_load_part(a->residual + at + oc + j, lanes);
-                vec_store_part(a->y + at + oc + j, vec_max(v, floor), lanes);
-            }
+    const int up = s->up2 ? 1 : 0, high = s->h << up, wide = s->w << up;
+    const int first = x < 0 ? least(-x, cols) : 0, end = wide - x < first ? first : least(cols, wide - x);
+    for (int r = 0; r < rows; r++, patch += (int64_t)cols * s->cin) {
+        if (y + r < 0 || y + r >= high) {
+            memset(patch, 0, sizeof(float) * (size_t)cols * (size_t)s->cin);
+            continue;
         }
+        const float *line = a->x + ((int64_t)n * s->h + ((y + r) >> up)) * s->w * s->cin;
+        memset(patch, 0, sizeof(float) * (size_t)first * (size_t)s->cin);
+        memset(patch + (int64_t)end * s->cin, 0, sizeof(float) * (size_t)(cols - end) * (size_t)s->cin);
+        if (!up)
+            memcpy(patch + (int64_t)first * s->cin, line + (int64_t)(x + first) * s->cin,
+                   sizeof(float) * (size_t)(end - first) * (size_t)s->cin);
+        for (int c = first; up && c < end; c++)
+            memcpy(patch + (int64_t)c * s->cin, line + (int64_t)((x + c) >> 1) * s->cin,
+                   sizeof(float) * (size_t)s->cin);
+    }
 }
 
-/* `count` pixels of output row oy from ox on. */
-static void stretch(const zn_conv_args *a, const zn_conv_shape *s, int n, int oy, int ox, int count, float *scratch)
+/* columns[count][width]: the kh * kw * cin multipliers of each pixel, then zeros. Whole vectors are copied: what runs over is
+ * written again by the next row or pixel. */
+static void gather_columns(const zn_conv_shape *s, const float *patch, int cols, int count, int width, float *columns)
 {
-    const int up = s->up2 ? 2 : 1, y = oy * s->stride - s->pad, x = ox * s->stride - s->pad;
-    const int first = y < 0 ? least(-y, s->kh) : 0, end = least(s->kh, (int64_t)s->h * up - y);
-    const int cols = (count - 1) * s->stride + s->kw, k = s->kw * s->cin, cout_p = VEC_ROUND(s->cout);
-    gemm_args in = { .c = scratch,
-                     .row = (int64_t)s->stride * s->cin,
-                     .segments = end > first ? end - first : 0,
-                     .k = k };
+    const int k = s->kw * s->cin, all = s->kh * k;
+    for (int t = 0; t < count; t++, columns += width) {
+        for (int ky = 0; ky < s->kh; ky++) {
+            const float *from = patch + ((int64_t)ky * cols + t * s->stride) * s->cin;
+            for (int i = 0; i < k; i += VEC_LANES)
+                vec_store(columns + ky * k + i, vec_load(from + i));
+        }
+        for (int i = all; i < width; i++)
+            columns[i] = 0;
+    }
+}
+
+/* y = act(c + bias + residual) for `count` pixels at `at`, c[count][padded]. */
+static void finish(const zn_conv_args *a, const float *c, int padded, int count, int64_t at)
+{
+    const vec floor = vec_splat(a->relu ? 0 : -__builtin_inff());
+    const int cout = a->s.cout;
+    for (int t = 0; t < count; t++, at += cout, c += padded) {
+        int j = 0;
+        for (; j + VEC_LANES <= cout; j += VEC_LANES) {
+            vec v = vec_load(c + j);
+            if (a->bias)
+                v = v + vec_load(a->bias + j);
+            if (a->residual)
+                v = v + vec_load(a->residual + at + j);
+            vec_store(a->y + at + j, vec_max(v, floor));
+        }
+        if (j < cout) {
+            vec v = vec_load(c + j);
+            if (a->bias)
+                v = v + vec_load_part(a->bias + j, cout - j);
+            if (a->residual)
+                v = v + vec_load_part(a->residual + at + j, cout - j);
+            vec_store_part(a->y + at + j, vec_max(v, floor), cout - j);
+        }
+    }
+}
+
+/* The multipliers of `count` pixels from (n,oy,ox) on: in the input itself, in a patch, or gathered. Returns the first kernel
+ * row that counts. */
+static int multipliers(const zn_conv_args *a, const zn_conv_shape *s, int64_t row, int ox, int count, const buffers *b,
+                       gemm_args *g)
+{
+    const int n = (int)(row / s->oh), y = (int)(row % s->oh) * s->stride - s->pad, x = ox * s->stride - s->pad;
+    const int cols = (count - 1) * s->stride + s->kw, k = s->kw * s->cin, all = columns_of(s);
+    if (all) {
+        gather(a, s, n, y, x, s->kh, cols, b->patch);
+        gather_columns(s, b->patch, cols, count, all, b->columns);
+        *g = (gemm_args){ .a = b->columns, .row = all, .segments = 1, .k = all };
+        return 0;
+    }
+    const int first = y < 0 ? least(-y, s->kh) : 0, end = least(s->kh, ((int64_t)s->h << s->up2) - y);
+    *g = (gemm_args){ .row = (int64_t)s->stride * s->cin, .segments = end > first ? end - first : 0, .k = k };
     if (s->up2 || x < 0 || x + cols > s->w) {
-        float *patch = scratch + STRETCH * GEMM_NR;
-        gather(a, s, n, y + first, x, in.segments, cols, patch);
-        in.a = patch;
-        in.segment = (int64_t)cols * s->cin;
+        gather(a, s, n, y + first, x, g->segments, cols, b->patch);
+        g->a = b->patch;
+        g->segment = (int64_t)cols * s->cin;
     } else {
-        in.a = a->x + (((int64_t)n * s->h + y + first) * s->w + x) * s->cin;
-        in.segment = (int64_t)s->w * s->cin;
+        g->a = a->x + (((int64_t)n * s->h + y + first) * s->w + x) * s->cin;
+        g->segment = (int64_t)s->w * s->cin;
     }
-    for (int oc = 0; oc < cout_p; oc += GEMM_NR) {
-        const int width = least(GEMM_NR, cout_p - oc);
-        in.b = (const float *)a->packed + (int64_t)s->kh * k * oc + (int64_t)first * k * width;
-        in.c_row = width;
-        gemm(&in, count, width);
-        finish(a, s, scratch, count, oc, width, (((int64_t)n * s->oh + oy) * s->ow + ox) * s->cout);
-    }
+    return first;
 }
 
 static void run(const void *args, zn_range r)
 {
     const zn_conv_args *a = args;
     const zn_conv_shape s = flat(&a->s);
-    const int length = stretch_of(&s), parts = parts_of(&s);
+    const int length = stretch_of(&s), parts = parts_of(&s), cout_p = VEC_ROUND(s.cout);
+    const int64_t k = s.kw * s.cin, all = columns_of(&s) ? columns_of(&s) : s.kh * k;
+    buffers b;
+    carve(&s, r.scratch, &b);
     for (int64_t unit = r.begin; unit < r.end; unit++) {
-        const int64_t row = unit / parts;
-        const int ox = (int)(unit % parts) * length;
-        stretch(a, &s, (int)(row / s.oh), (int)(row % s.oh), ox, least(length, s.ow - ox), r.scratch);
+        const int ox = (int)(unit % parts) * length, count = least(length, s.ow - ox);
+        gemm_args g;
+        const int first = multipliers(a, &s, unit / parts, ox, count, &b, &g);
+        g.c_row = cout_p;
+        for (int oc = 0; oc < cout_p; oc += GEMM_NR) {
+            const int width = least(GEMM_NR, cout_p - oc);
+            g.b = (const float *)a->packed + all * oc + first * k * width;
+            g.c = b.c + oc;
+            gemm(&g, count, width);
+        }
+        finish(a, b.c, cout_p, count, (unit / parts * s.ow + ox) * s.cout);
     }
 }
 
-static bool supports(const zn_conv_shape *s) { return patch_floats(s, GEMM_MR) <= PATCH_FLOATS; }
+static bool supports(const zn_conv_shape *s)
+{
+    return patch_floats(s, GEMM_MR) <= PATCH_FLOATS && s->cout <= PATCH_FLOATS / STRETCH;
+}
 
 static size_t scratch_bytes(const zn_conv_shape *shape)
 {
     const zn_conv_shape s = flat(shape);
-    return sizeof(float) * (STRETCH * GEMM_NR + (size_t)patch_floats(&s, stretch_of(&s)));
+    return sizeof(float) * (size_t)carve(&s, NULL, NULL);
 }
 
 static int64_t units(const zn_conv_shape *shape)
@@ -139,19 +202,19 @@ static int64_t units(const zn_conv_shape *shape)
 
 static size_t packed_bytes(const zn_conv_shape *s)
 {
-    return sizeof(float) * (size_t)s->kh * (size_t)s->kw * (size_t)s->cin * (size_t)VEC_ROUND(s->cout);
+    const int all = columns_of(s) ? columns_of(s) : s->kh * s->kw * s->cin;
+    return sizeof(float) * (size_t)all * (size_t)VEC_ROUND(s->cout);
 }
 
-/* [panel of GEMM_NR outputs][kh][kw][cin][outputs of the panel], the missing outputs of the last one zero. */
+/* [panel of GEMM_NR outputs][kh][kw][cin][outputs of the panel], with zeros for what is missing. */
 static void pack(const zn_conv_shape *s, const float *w, void *packed)
 {
-    const int64_t k = (int64_t)s->kh * s->kw * s->cin;
-    const int cout_p = VEC_ROUND(s->cout);
+    const int k = s->kh * s->kw * s->cin, all = columns_of(s) ? columns_of(s) : k, cout_p = VEC_ROUND(s->cout);
     float *to = packed;
     for (int oc = 0; oc < cout_p; oc += GEMM_NR)
-        for (int64_t i = 0; i < k; i++)
+        for (int i = 0; i < all; i++)
             for (int j = oc; j < oc + GEMM_NR && j < cout_p; j++)
-                *to++ = j < s->cout ? w[i * s->cout + j] : 0;
+                *to++ = i < k && j < s->cout ? w[(int64_t)i * s->cout + j] : 0;
 }
 
 const zn_conv_kernel ZN_KERNEL(conv_direct) = {
