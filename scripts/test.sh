@@ -36,7 +36,15 @@ run_ctest() {
     ctest --test-dir "$folder" --output-on-failure --no-tests=error --timeout "$limit" -j "$jobs" "$@"
 }
 
-stage_format() { scripts/format.sh --check && result passed 1; }
+# Versions of the tool lay code out differently; the tree follows the one of Debian 12.
+stage_format() {
+    clang-format --version
+    if ! clang-format --version | grep -q 'version 14[.]'; then
+        result skipped 1
+        return 0
+    fi
+    scripts/format.sh --check && result passed 1
+}
 
 stage_release() {
     configure_and_build build -DZENITH_TESTS=ON && run_ctest build 300
@@ -55,7 +63,7 @@ stage_golden() {
         return 0
     fi
     local text status p f s
-    text=$(ZENITH_MODELS="$shared/data/weights" build/check-golden "$shared"/golden/taesd/*.safetensors)
+    text=$(ZENITH_MODELS="$shared/data/weights" build/check-golden "$shared"/golden/{taesd,zenith}/*.safetensors)
     status=$?
     echo "$text"
     read -r p _ f _ s _ <<<"${text##*$'\n'}"
@@ -67,15 +75,22 @@ stage_clang() {
     configure_and_build build-clang -DCMAKE_C_COMPILER=clang -DZENITH_TESTS=ON && result passed 1
 }
 
+# gcc's hunt for uninitialised variables sees ghosts in instrumented code; the other builds do that.
 sanitized() {
     local name=$1
     shift
-    configure_and_build "build-$name" -DZENITH_TESTS=ON -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O1 -g" "$@"
+    configure_and_build "build-$name" -DZENITH_TESTS=ON -DCMAKE_BUILD_TYPE=Debug \
+        "-DCMAKE_C_FLAGS_DEBUG=-O1 -g -Wno-error=maybe-uninitialized" "$@"
 }
 
 stage_asan() {
     sanitized asan -DZENITH_SANITIZE=address,undefined || return
-    ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 run_ctest build-asan 600
+    local leaky=1
+    # On ARM64 the leak check walks an address space: four seconds for each process, and the program's tests start hundreds.
+    [ "$(uname -m)" = x86_64 ] || leaky=0
+    export UBSAN_OPTIONS=print_stacktrace=1
+    ASAN_OPTIONS=detect_leaks=1 run_ctest build-asan 600 -E '^cli' &&
+        ASAN_OPTIONS=detect_leaks=$leaky run_ctest build-asan 600 -R '^cli'
 }
 
 # Address randomisation is off because the sanitizer's memory map cannot cope with every kernel's.
@@ -101,7 +116,7 @@ stage_x86() {
         return 0
     fi
     configure_and_build build-x86 -DCMAKE_TOOLCHAIN_FILE="cmake/$cross.cmake" -DZENITH_IMAGES=OFF -DZENITH_TESTS=ON &&
-        run_ctest build-x86 900 -R '^(kernels|ops)'
+        run_ctest build-x86 900 -R '^(kernels|ops)' -E emulated
 }
 
 stage_fuzz() { scripts/fuzz.sh "$fuzz_seconds"; }
