@@ -25,5 +25,6 @@ int info_run(const options *o);
 int convert_run(const options *o);
 int models_run(const options *o);
 int bench_run(const options *o);
+int train_run(const options *o);
 
 #endif

@@ -40,6 +40,11 @@ const command command_table[] = {
       "Times a part of a model on random input, after two warm-up runs, and compares it with what the machine can\n"
       "do. Without --model the weights are random, which costs the same.\n",
       CMD_BENCH, 0, 0, bench_run },
+    { "train", "[RECIPE] --data PATH -o RUN [--resume]", "train a model on a folder of pictures",
+      "Trains by a recipe: a preset (zenith-r, taesd, taesd3) or a .yaml file. The run's folder gets the recipe as used,\n"
+      "metrics, sample pictures, a report page, a checkpoint and the model. Ctrl-C saves; --resume goes on as if the\n"
+      "run had never been stopped.\n",
+      CMD_TRAIN, 0, 1, train_run },
 };
 /* clang-format on */
 const int command_count = sizeof command_table / sizeof *command_table;

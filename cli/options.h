@@ -16,7 +16,8 @@ enum {
     CMD_CONVERT = 1 << 5,
     CMD_MODELS = 1 << 6,
     CMD_BENCH = 1 << 7,
-    CMD_ALL = (1 << 8) - 1
+    CMD_TRAIN = 1 << 8,
+    CMD_ALL = (1 << 9) - 1
 };
 
 enum { EXIT_USAGE = 2 };
@@ -28,14 +29,15 @@ typedef struct options {
     const struct command *command;
     const char **files;
     int file_count;
-    const char *output, *model, *format;
+    const char *output, *model, *format, *data;
     int threads, tile, runs, quality, bits;
     int precision, part, dtype; /* zn_precision, zn_part, zn_dtype */
     int size[2];                /* width, height */
     uint8_t background[3];
     size_t memory;
     uint64_t seed;
-    int json, quiet, verbose, show, compare, profile, lossless, force, help, version;
+    int64_t steps;
+    int json, quiet, verbose, show, compare, profile, lossless, force, resume, help, version;
 } options;
 
 typedef struct option {

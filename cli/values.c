@@ -45,6 +45,12 @@ int value_threads(const char *text, void *field)
     return whole_int(text, 0, 1024, field);
 }
 
+int value_steps(const char *text, void *field)
+{
+    int steps;
+    return whole_int(text, 1, 1000000000, &steps) && (*(int64_t *)field = steps, 1);
+}
+
 int value_runs(const char *text, void *field) { return whole_int(text, 1, 100000, field); }
 int value_quality(const char *text, void *field) { return whole_int(text, 1, 100, field); }
 

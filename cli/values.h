@@ -4,6 +4,7 @@
 
 int value_text(const char *text, void *field);       /* const char *; not empty */
 int value_threads(const char *text, void *field);    /* int, 0..1024; "auto" is 0 */
+int value_steps(const char *text, void *field);      /* int64_t, 1..1e9 */
 int value_runs(const char *text, void *field);       /* int, 1..100000 */
 int value_quality(const char *text, void *field);    /* int, 1..100 */
 int value_bits(const char *text, void *field);       /* int, 8 or 16 */

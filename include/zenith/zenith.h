@@ -14,6 +14,7 @@
 #include <zenith/latent.h>
 #include <zenith/model.h>
 #include <zenith/status.h>
+#include <zenith/train.h>
 #include <zenith/weights.h>
 
 #define ZN_VERSION_MAJOR  0

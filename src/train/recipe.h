@@ -3,7 +3,6 @@
  *     model: zenith-r
  *     batch: 8
  *     lr: 1e-3
- *     betas: [0.9, 0.99]
  *     loss:
  *       l1: 1
  *       bands: 0.5
@@ -14,29 +13,34 @@
 #define ZN_RECIPE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <zenith/status.h>
 
-typedef enum zn_task { ZN_TASK_AUTOENCODE, ZN_TASK_RESTORE, ZN_TASK_DISTILL } zn_task;
+typedef enum zn_recipe_optimizer {
+    ZN_RECIPE_ADAMW,
+    ZN_RECIPE_ADAM,
+    ZN_RECIPE_AMSGRAD,
+    ZN_RECIPE_SGD
+} zn_recipe_optimizer;
 typedef enum zn_schedule { ZN_SCHEDULE_COSINE, ZN_SCHEDULE_CONSTANT, ZN_SCHEDULE_STEP } zn_schedule;
 
 typedef struct zn_recipe {
     char model[64];
-    zn_task task;
     int64_t steps;
     int batch, size, accumulate;
-    char optimizer[16]; /* adamw, adam, amsgrad, sgd */
+    zn_recipe_optimizer optimizer;
     double lr, beta1, beta2, eps, weight_decay, momentum;
     zn_schedule schedule;
     int64_t warmup, step_every;
-    double final_lr;                                      /* cosine: fraction of lr at the end */
-    double step_factor;                                   /* step: factor every step_every steps */
-    double clip;                                          /* global norm; 0: none */
-    double ema;                                           /* decay of the averaged weights; 0: none */
-    double l1, mse, huber, bands, ssim, latent, features; /* weights of the losses */
-    int held_out;                                         /* percent of the pictures kept for evaluation */
-    int64_t eval_every, checkpoint_every, sample_every;
-    uint64_t seed;
+    double final_lr;              /* cosine: fraction of lr at the end */
+    double step_factor;           /* step: factor every step_every steps */
+    double clip;                  /* global norm; 0: none */
+    double ema;                   /* decay of the averaged weights; 0: none */
+    double mse, l1, huber, bands; /* weights of the losses */
+    int held_out;                 /* percent of the pictures kept for evaluation */
+    int64_t eval_every, checkpoint_every;
+    int64_t seed;
 } zn_recipe;
 
 /* A preset by name, or a file whose name ends in .yaml or .yml. */

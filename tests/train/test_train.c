@@ -1,9 +1,10 @@
-/* Optimisers against values of PyTorch 2 in double, clipping, learning rates of single tensors; the wavelet generator's
- * statistics; similarity where the answer is known. */
+/* Training: recipes are read strictly, batches depend on seed and step alone, a run that is stopped and resumed gives
+ * the same bits, and the network learns. */
 #include "base/alloc.h"
-#include "train/metrics.h"
-#include "train/optim.h"
-#include "train/wavelet.h"
+#include "io/dataset/dataset.h"
+#include "train/journal.h"
+#include "train/loader.h"
+#include "train/recipe.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,140 +12,269 @@
 
 #include <cmocka.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zenith/model.h>
+#include <zenith/train.h>
+#include <zenith/weights.h>
 
-enum { N = 4, STEPS = 3 };
-static const float start[N] = { 0.5f, -1.25f, 2.0f, 0.0f };
-static const float gradients[STEPS][N] = { { 0.1f, -0.4f, 3.0f, 0.02f },
-                                           { 0.5f, 0.4f, -0.2f, -0.01f },
-                                           { -0.3f, 0.05f, 0.1f, 0.03f } };
+static char folder[64];
 
-/* Three steps from `start`, in two tensors of two. */
-static void take_steps(const zn_optim_options *options, const zn_optim_tensor *second, float w[N])
+static const char *in_folder(const char *name)
 {
-    zn_pool *pool;
-    zn_optim o;
-    assert_int_equal(zn_pool_new(1, &pool), ZN_OK);
-    assert_int_equal(zn_optim_new(&o, N, options), ZN_OK);
-    memcpy(w, start, sizeof start);
-    for (int k = 0; k < STEPS; k++) {
-        zn_optim_begin(&o, 0);
-        zn_optim_update(&o, pool, w, gradients[k], 2, NULL);
-        zn_optim_update(&o, pool, w + 2, gradients[k] + 2, 2, second);
-    }
-    zn_optim_free(&o);
-    zn_pool_free(pool);
+    static char paths[8][128];
+    static int next;
+    char *path = paths[next++ % 8];
+    snprintf(path, 128, "%s/%s", folder, name);
+    return path;
 }
 
-static void optimisers_are_those_of_pytorch(void **state)
+/* Smooth coloured pictures, all different. */
+static void make_pictures(const char *where, int count, int side)
+{
+    assert_int_equal(mkdir(where, 0777), 0);
+    for (int n = 0; n < count; n++) {
+        zn_image *image;
+        char path[256];
+        assert_int_equal(zn_image_new(side + n, side, 8, &image), ZN_OK);
+        uint8_t *p = image->pixels;
+        for (int y = 0; y < image->height; y++)
+            for (int x = 0; x < image->width; x++)
+                for (int c = 0; c < 3; c++)
+                    *p++ = (uint8_t)(128 + 100 * sin(0.07 * (x + n * 3) * (c + 1) + 0.05 * y * (n % 5)));
+        snprintf(path, sizeof path, "%s/p%02d.png", where, n);
+        assert_int_equal(zn_image_write(path, image, NULL), ZN_OK);
+        zn_image_free(image);
+    }
+}
+
+static int set_up(void **state)
 {
     (void)state;
+    snprintf(folder, sizeof folder, "/tmp/zenith-train-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    make_pictures(in_folder("pictures"), 20, 40);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
+static void recipes_are_read_strictly(void **state)
+{
+    (void)state;
+    zn_recipe r, again;
+    char text[4096];
+    const char *good = "# comment\nmodel: taesd\nlr: 3e-4   # rate\nloss:\n  l1: 0\n  mse: 2\nschedule: step\n";
+    assert_int_equal(zn_recipe_parse(good, strlen(good), "r.yaml", &r), ZN_OK);
+    assert_string_equal(r.model, "taesd");
+    assert_true(r.lr == 3e-4 && r.mse == 2 && r.l1 == 0 && r.schedule == ZN_SCHEDULE_STEP);
+    const int length = zn_recipe_text(&r, text, sizeof text);
+    assert_int_equal(zn_recipe_parse(text, (size_t)length, "again", &again), ZN_OK);
+    assert_memory_equal(&r, &again, sizeof r);
     static const struct {
-        zn_optim_options options;
-        double want[N];
-    } cases[] = {
-        { { .kind = ZN_ADAM, .lr = 0.01f, .weight_decay = 0.1f },
-          { 0.477321503, -1.234852964, 1.977552802, -0.018385396 } },
-        { { .kind = ZN_ADAMW, .lr = 0.01f, .beta1 = 0.9f, .beta2 = 0.5f, .weight_decay = 0.01f, .amsgrad = true },
-          { 0.480088385, -1.241010225, 1.980207099, -0.018180142 } },
-        { { .kind = ZN_SGD, .lr = 0.01f }, { 0.497, -1.2505, 1.971, -0.0004 } },
-        { { .kind = ZN_SGD, .lr = 0.01f, .momentum = 0.9f, .weight_decay = 0.1f },
-          { 0.487996199, -1.240264695, 1.910401568, -0.00065134 } },
-        { { .kind = ZN_SGD, .lr = 0.01f, .momentum = 0.9f, .nesterov = true },
-          { 0.488711, -1.248034, 1.90035, -0.0009868 } },
+        const char *text, *word;
+    } bad[] = {
+        { "modle: taesd\n", "'modle'" },     { "lr: fast\n", "'fast'" },         { "\nbatch: 2.5\n", "line 2" },
+        { "batch: 0\n", "1 to 4096" },       { "schedule: linear\n", "cosine" }, { "just words\n", "key: value" },
+        { "loss:\n  l3: 1\n", "'loss.l3'" }, { "  l1: 1\n", "indented" },
     };
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        float w[N];
-        take_steps(&cases[k].options, NULL, w);
-        for (int i = 0; i < N; i++)
-            if (fabs((double)w[i] - cases[k].want[i]) > 1e-6)
-                fail_msg("case %zu, value %d: %.9f instead of %.9f", k, i, (double)w[i], cases[k].want[i]);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_not_equal(zn_recipe_parse(bad[i].text, strlen(bad[i].text), "r.yaml", &r), ZN_OK);
+        if (!strstr(zn_error_text(), bad[i].word))
+            fail_msg("'%s' does not say %s", zn_error_text(), bad[i].word);
     }
 }
 
-static void a_tensor_may_have_its_own_rate(void **state)
+static void schedules_have_their_shapes(void **state)
 {
     (void)state;
-    const zn_optim_options options = { .kind = ZN_SGD, .lr = 0.01f, .weight_decay = 0.5f };
-    float w[N];
-    take_steps(&options, &(zn_optim_tensor){ .lr_factor = 2, .no_decay = true }, w);
-    assert_true(fabs((double)w[2] - (2.0 - 2 * 0.029)) < 1e-6); /* twice the steps, no decay */
-    assert_true((double)w[0] < 0.497 - 0.005);                  /* decayed */
+    zn_recipe r;
+    const char *text = "steps: 100\nwarmup: 10\nlr: 1\n";
+    assert_int_equal(zn_recipe_parse(text, strlen(text), "r", &r), ZN_OK);
+    assert_true(fabs(zn_recipe_lr(&r, 0) - 0.1) < 1e-12 && fabs(zn_recipe_lr(&r, 9) - 1) < 1e-12);
+    assert_true(fabs(zn_recipe_lr(&r, 55) - (0.01 + 0.99 * 0.5)) < 1e-9);
+    assert_true(fabs(zn_recipe_lr(&r, 100) - 0.01) < 1e-9);
 }
 
-static void gradients_are_clipped_together(void **state)
+static float *batches(int threads, int64_t first, int count, size_t *floats)
 {
-    (void)state;
-    float a[] = { 3, 0 }, b[] = { 0, 4, 0 };
-    float *const both[] = { a, b };
-    const int64_t counts[] = { 2, 3 };
-    assert_true(fabs(zn_clip_norm(both, counts, 2, 10) - 5) < 1e-9);
-    assert_true(a[0] == 3 && b[1] == 4);
-    zn_clip_norm(both, counts, 2, 1);
-    assert_true(fabs((double)a[0] - 0.6) < 1e-6 && fabs((double)b[1] - 0.8) < 1e-6);
+    zn_dataset *d;
+    zn_loader *l;
+    assert_int_equal(zn_dataset_open(in_folder("pictures"), &d), ZN_OK);
+    const zn_loader_options o = { .batch = 4, .size = 32, .seed = 9, .threads = threads, .held_out = 10 };
+    assert_int_equal(zn_loader_new(d, &o, &l), ZN_OK);
+    *floats = (size_t)4 * 32 * 32 * 3;
+    float *all = zn_alloc(sizeof(float) * *floats * (size_t)count);
+    for (int i = 0; i < count; i++)
+        assert_int_equal(zn_loader_next(l, first + i, all + *floats * (size_t)i), ZN_OK);
+    zn_loader_free(l);
+    zn_dataset_close(d);
+    return all;
 }
 
-/* Means over many pictures, against those of the specification and the reference (B6). */
-static void wavelets_have_the_known_statistics(void **state)
+static void batches_depend_on_seed_and_step_alone(void **state)
 {
     (void)state;
-    static const struct {
-        int side;
-        double mean, mean_square, variance;
-    } cases[] = { { 64, 1.12, 1.77, 0.245 }, { 128, 0.475, 0.545, 0.217 } };
-    enum { PICTURES = 400 };
-    for (int k = 0; k < 2; k++) {
-        const int side = cases[k].side, count = side * side;
-        zn_rng rng = zn_rng_new(3);
-        double mean = 0, square = 0, variance = 0;
-        float *image = zn_alloc(sizeof *image * (size_t)count);
-        for (int p = 0; p < PICTURES; p++) {
-            zn_wavelet w[ZN_WAVELET_MAX];
-            const int n = zn_wavelet_draw(&rng, side, side, w);
-            assert_in_range(n, 3, 8);
-            zn_wavelet_image(w, n, side, side, 1, image);
-            double sum = 0, squares = 0;
-            for (int i = 0; i < count; i++) {
-                sum += (double)image[i];
-                squares += (double)image[i] * (double)image[i];
-            }
-            mean += sum / count / PICTURES;
-            square += squares / count / PICTURES;
-            variance += (squares / count - sum / count * (sum / count)) / PICTURES;
-        }
-        zn_free(image);
-        if (fabs(mean / cases[k].mean - 1) > 0.1 || fabs(square / cases[k].mean_square - 1) > 0.15 ||
-            fabs(variance / cases[k].variance - 1) > 0.12)
-            fail_msg("side %d: mean %.3f, mean square %.3f, variance %.3f", side, mean, square, variance);
+    size_t floats;
+    float *all = batches(1, 0, 6, &floats), *threaded = batches(3, 0, 6, &floats), *later = batches(2, 4, 2, &floats);
+    assert_memory_equal(all, threaded, sizeof(float) * floats * 6);
+    assert_memory_equal(all + floats * 4, later, sizeof(float) * floats * 2);
+    assert_memory_not_equal(all, all + floats, sizeof(float) * floats);
+    zn_free(all);
+    zn_free(threaded);
+    zn_free(later);
+}
+
+static void lmdb_keeps_pictures(void **state)
+{
+    (void)state;
+    zn_dataset *d, *copy;
+    zn_dataset_writer *w = NULL;
+    assert_int_equal(zn_dataset_open(in_folder("pictures"), &d), ZN_OK);
+    const zn_status status = zn_dataset_writer_open(in_folder("set.lmdb"), &w);
+    if (status == ZN_EUNSUPPORTED) {
+        zn_dataset_close(d);
+        skip(); /* a build without LMDB */
     }
+    for (int64_t i = 0; i < zn_dataset_count(d); i++) {
+        zn_image *image;
+        assert_int_equal(zn_dataset_read(d, i, &image), ZN_OK);
+        assert_int_equal(zn_dataset_writer_add(w, zn_dataset_name(d, i), image), ZN_OK);
+        zn_image_free(image);
+    }
+    assert_int_not_equal(access(in_folder("set.lmdb"), F_OK), 0); /* not there before it is whole */
+    assert_int_equal(zn_dataset_writer_commit(w), ZN_OK);
+    zn_dataset_writer_free(w);
+    assert_int_equal(zn_dataset_open(in_folder("set.lmdb"), &copy), ZN_OK);
+    assert_int_equal(zn_dataset_count(copy), zn_dataset_count(d));
+    zn_image *a, *b;
+    zn_image_difference difference;
+    assert_int_equal(zn_dataset_read(d, 7, &a), ZN_OK);
+    assert_int_equal(zn_dataset_read(copy, 7, &b), ZN_OK);
+    assert_int_equal(zn_image_compare(a, b, &difference), ZN_OK);
+    assert_int_equal(difference.max_difference, 0);
+    assert_int_equal(zn_dataset_held_out(d, 7, 50), zn_dataset_held_out(copy, 7, 50));
+    zn_image_free(a);
+    zn_image_free(b);
+    zn_dataset_close(copy);
+    zn_dataset_close(d);
 }
 
-static void similarity_of_equals_is_one(void **state)
+static const char *recipe_file(void)
+{
+    static const char text[] =
+        "model: taesd\nbatch: 4\naccumulate: 2\nsize: 16\nsteps: 8\nwarmup: 2\nlr: 1e-3\n"
+        "eval_every: 4\ncheckpoint_every: 3\nheld_out: 20\nloss:\n  l1: 0\n  mse: 1\n  bands: 0.1\n";
+    const char *path = in_folder("recipe.yaml");
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+    return path;
+}
+
+static int stop_at(void *user, const zn_train_progress *p) { return p->step == *(int64_t *)user; }
+
+static zn_status train_into(const char *run, int threads, bool resume, int64_t stop, zn_train_result *r)
+{
+    char data[128];
+    snprintf(data, sizeof data, "%s/pictures", folder);
+    const zn_train_options o = { .recipe = resume ? NULL : recipe_file(),
+                                 .data = data,
+                                 .run = run,
+                                 .resume = resume,
+                                 .threads = threads,
+                                 .progress = stop ? stop_at : NULL,
+                                 .user = &stop };
+    return zn_train(&o, r);
+}
+
+static void same_tensors(const char *a, const char *b)
+{
+    zn_weights *x, *y;
+    assert_int_equal(zn_weights_open(a, &x), ZN_OK);
+    assert_int_equal(zn_weights_open(b, &y), ZN_OK);
+    assert_int_equal(zn_weights_count(x), zn_weights_count(y));
+    for (int64_t i = 0; i < zn_weights_count(x); i++) {
+        assert_int_equal(zn_weights_at(x, i)->bytes, zn_weights_at(y, i)->bytes);
+        assert_memory_equal(zn_weights_at(x, i)->data, zn_weights_at(y, i)->data, zn_weights_at(x, i)->bytes);
+    }
+    zn_weights_close(x);
+    zn_weights_close(y);
+}
+
+static void a_resumed_run_gives_the_same_bits(void **state)
 {
     (void)state;
-    enum { SIDE = 176 };
-    const zn_shape shape = ZN_SHAPE(1, SIDE, SIDE, 1);
-    float *a = zn_alloc(sizeof *a * SIDE * SIDE);
-    zn_rng rng = zn_rng_new(1);
-    for (int i = 0; i < SIDE * SIDE; i++)
-        a[i] = zn_rng_uniform(&rng);
-    double v;
-    assert_int_equal(zn_ssim(a, a, shape, 1, &v), ZN_OK);
-    assert_true(fabs(v - 1) < 1e-12);
-    assert_int_equal(zn_ms_ssim(a, a, shape, 1, &v), ZN_OK);
-    assert_true(fabs(v - 1) < 1e-12);
-    assert_true(isinf(zn_psnr(zn_mean_square(a, a, SIDE * SIDE), 1)));
-    assert_int_equal(zn_ssim(a, a, ZN_SHAPE(1, 10, 50, 1), 1, &v), ZN_ESHAPE);
-    assert_int_equal(zn_ms_ssim(a, a, ZN_SHAPE(1, 175, 176, 1), 1, &v), ZN_ESHAPE);
-    zn_free(a);
+    char whole[128], parts[128], a[160], b[160];
+    snprintf(whole, sizeof whole, "%s/whole", folder);
+    snprintf(parts, sizeof parts, "%s/parts", folder);
+    zn_train_result r;
+    assert_int_equal(train_into(whole, 2, false, 0, &r), ZN_OK);
+    assert_int_equal(r.steps, 8);
+    assert_true(isfinite(r.loss) && r.eval_psnr > 0);
+    assert_int_equal(train_into(parts, 1, false, 5, &r), ZN_ECANCELLED);
+    assert_int_equal(r.steps, 5);
+    assert_int_equal(train_into(parts, 2, true, 0, &r), ZN_OK);
+    snprintf(a, sizeof a, "%s/checkpoint.safetensors", whole);
+    snprintf(b, sizeof b, "%s/checkpoint.safetensors", parts);
+    same_tensors(a, b);
+    snprintf(a, sizeof a, "%s/report.html", parts);
+    assert_int_equal(access(a, F_OK), 0);
+    assert_int_equal(train_into(whole, 1, false, 0, &r), ZN_EINVALID); /* the folder is not empty */
+    assert_non_null(strstr(zn_error_text(), "not empty"));
+}
+
+static void the_model_can_be_used(void **state)
+{
+    (void)state;
+    char path[160];
+    snprintf(path, sizeof path, "%s/whole/model.safetensors", folder);
+    zn_model *m;
+    assert_int_equal(zn_model_open(path, &m), ZN_OK);
+    assert_string_equal(zn_model_info_of(m)->architecture, "taesd");
+    assert_true(zn_model_info_of(m)->has_encoder && zn_model_info_of(m)->has_decoder);
+    zn_model_free(m);
+}
+
+static void a_broken_picture_stops_with_its_name(void **state)
+{
+    (void)state;
+    make_pictures(in_folder("broken"), 1, 32);
+    FILE *f = fopen(in_folder("broken/bad.png"), "w");
+    fputs("not a picture", f);
+    fclose(f);
+    zn_dataset *d;
+    zn_loader *l;
+    assert_int_equal(zn_dataset_open(in_folder("broken"), &d), ZN_OK);
+    assert_int_equal(zn_loader_new(d, &(zn_loader_options){ .batch = 4, .size = 16 }, &l), ZN_OK);
+    float *batch = zn_alloc(sizeof(float) * 4 * 16 * 16 * 3);
+    assert_int_not_equal(zn_loader_next(l, 0, batch), ZN_OK);
+    assert_non_null(strstr(zn_error_text(), "bad.png"));
+    zn_free(batch);
+    zn_loader_free(l);
+    zn_dataset_close(d);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(optimisers_are_those_of_pytorch), cmocka_unit_test(a_tensor_may_have_its_own_rate),
-        cmocka_unit_test(gradients_are_clipped_together),  cmocka_unit_test(wavelets_have_the_known_statistics),
-        cmocka_unit_test(similarity_of_equals_is_one),
+        cmocka_unit_test(recipes_are_read_strictly),
+        cmocka_unit_test(schedules_have_their_shapes),
+        cmocka_unit_test(batches_depend_on_seed_and_step_alone),
+        cmocka_unit_test(lmdb_keeps_pictures),
+        cmocka_unit_test(a_resumed_run_gives_the_same_bits),
+        cmocka_unit_test(the_model_can_be_used),
+        cmocka_unit_test(a_broken_picture_stops_with_its_name),
     };
-    return cmocka_run_group_tests_name("train", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("train", tests, set_up, tear_down);
 }

@@ -1,0 +1,63 @@
+/* zenith train: a run from a recipe and a folder of pictures, with a bar that shows loss, speed and time left. */
+#include "commands.h"
+#include "facts.h"
+#include "progress.h"
+#include "report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <zenith/train.h>
+
+static int tick(void *user, const zn_train_progress *p)
+{
+    progress *bar = user;
+    char label[64], psnr[24] = "";
+    if (p->eval_psnr > 0)
+        snprintf(psnr, sizeof psnr, ", %.2f dB", p->eval_psnr);
+    snprintf(label, sizeof label, "loss %.4g%s, %.1f/s", p->loss, psnr, p->images_per_second);
+    progress_begin(bar, label, 0, 1);
+    return progress_tick(bar, (double)p->step / (double)p->steps);
+}
+
+static void print_result(const options *o, const zn_train_result *r)
+{
+    facts f;
+    facts_begin(&f, o->json);
+    fact_text(&f, "run", o->output);
+    fact_integer(&f, "steps", r->steps);
+    fact_real(&f, "loss", r->loss, 5, "");
+    fact_real(&f, "psnr", r->eval_psnr, 2, " dB on held-out pictures");
+    fact_real(&f, "seconds", r->seconds, 1, " s");
+    facts_end(&f);
+}
+
+int train_run(const options *o)
+{
+    if (!o->data)
+        return usage_error("train", "--data is needed: a folder of pictures or an .lmdb data set");
+    if (!o->output)
+        return usage_error("train", "-o is needed: the folder of the run");
+    if (!o->file_count && !o->resume)
+        return usage_error("train", "a recipe is needed: a preset or a .yaml file");
+    interrupt_catch();
+    progress bar = { .quiet = o->quiet };
+    const zn_train_options t = { .recipe = o->file_count ? o->files[0] : NULL,
+                                 .data = o->data,
+                                 .run = o->output,
+                                 .resume = o->resume,
+                                 .steps = o->steps,
+                                 .threads = o->threads,
+                                 .progress = tick,
+                                 .user = &bar };
+    zn_train_result r;
+    const zn_status status = zn_train(&t, &r);
+    progress_erase();
+    if (status == ZN_OK) {
+        print_result(o, &r);
+        return 0;
+    }
+    complain("%s", zn_error_text());
+    if (status == ZN_ECANCELLED)
+        note(o, "go on with: zenith train --resume --data %s -o %s\n", o->data, o->output);
+    return EXIT_FAILURE;
+}

@@ -1,0 +1,83 @@
+/* What all kinds of data sets share. */
+#include "io/dataset/dataset.h"
+
+#include "base/alloc.h"
+#include "base/fail.h"
+
+#include <string.h>
+
+extern const zn_dataset_kind zn_dataset_folder, zn_dataset_lmdb;
+static const zn_dataset_kind *const kinds[] = { &zn_dataset_lmdb, &zn_dataset_folder, NULL };
+
+zn_status zn_dataset_open(const char *path, zn_dataset **out)
+{
+    *out = NULL;
+    int k = 0;
+    while (kinds[k] && !kinds[k]->is_mine(path))
+        k++;
+    if (!kinds[k])
+        return ZN_FAIL(ZN_ENOTFOUND, "%s: neither a folder of pictures nor an LMDB data set", path);
+    zn_dataset *d = zn_calloc(1, sizeof *d);
+    if (!d)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a data set");
+    d->kind = kinds[k];
+    d->path = zn_strdup(path);
+    zn_status status = d->path ? d->kind->open(path, d) : ZN_FAIL(ZN_ENOMEM, "out of memory for a data set");
+    if (status == ZN_OK && d->count == 0)
+        status = ZN_FAIL(ZN_ENOTFOUND, "%s: no pictures in it", path);
+    if (status != ZN_OK) {
+        zn_dataset_close(d);
+        return status;
+    }
+    *out = d;
+    return ZN_OK;
+}
+
+void zn_dataset_close(zn_dataset *d)
+{
+    if (!d)
+        return;
+    d->kind->close(d);
+    for (int64_t i = 0; i < d->count; i++)
+        zn_free(d->names[i]);
+    zn_free(d->names);
+    zn_free(d->path);
+    zn_free(d);
+}
+
+zn_status zn_dataset_add(zn_dataset *d, const char *name)
+{
+    if (d->count == d->capacity) {
+        const int64_t capacity = d->capacity ? 2 * d->capacity : 256;
+        char **names = zn_realloc(d->names, sizeof *names * (size_t)capacity);
+        if (!names)
+            return ZN_FAIL(ZN_ENOMEM, "out of memory for the names of %lld pictures", (long long)capacity);
+        d->names = names;
+        d->capacity = capacity;
+    }
+    d->names[d->count] = zn_strdup(name);
+    if (!d->names[d->count])
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for the name of a picture");
+    d->count++;
+    return ZN_OK;
+}
+
+int64_t zn_dataset_count(const zn_dataset *d) { return d->count; }
+const char *zn_dataset_name(const zn_dataset *d, int64_t index) { return d->names[index]; }
+
+zn_status zn_dataset_read(const zn_dataset *d, int64_t index, zn_image **out)
+{
+    *out = NULL;
+    if (index < 0 || index >= d->count)
+        return ZN_FAIL(ZN_EINVALID, "%s: picture %lld of %lld", d->path, (long long)index, (long long)d->count);
+    return d->kind->read(d, index, out);
+}
+
+/* FNV-1a of the name up to '#', so that all crops of one picture fall on the same side. */
+bool zn_dataset_held_out(const zn_dataset *d, int64_t index, int percent)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (const char *c = d->names[index]; *c && *c != '#'; c++)
+        hash = (hash ^ (uint8_t)*c) * 0x100000001b3u;
+    return (int)((hash ^ hash >> 32) % 100) < percent;
+}

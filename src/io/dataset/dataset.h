@@ -1,0 +1,56 @@
+/* Data sets: pictures by number, from a folder or from an LMDB file.
+ *
+ *     zn_dataset *d;
+ *     ZN_TRY(zn_dataset_open("photos", &d));
+ *     ZN_TRY(zn_dataset_read(d, 7, &image));
+ *     zn_dataset_close(d);
+ *
+ * Reading is safe from several threads; several processes may read one LMDB file. Which pictures are held out for
+ * evaluation depends on a hash of their names alone, so it stays the same when pictures are added. */
+#ifndef ZN_DATASET_H
+#define ZN_DATASET_H
+
+#include <stdbool.h>
+#include <zenith/image.h>
+
+typedef struct zn_dataset zn_dataset;
+
+ZN_MUST_USE zn_status zn_dataset_open(const char *path, zn_dataset **out);
+void zn_dataset_close(zn_dataset *d);
+
+int64_t zn_dataset_count(const zn_dataset *d);
+const char *zn_dataset_name(const zn_dataset *d, int64_t index); /* path inside the folder, or the record's name */
+ZN_MUST_USE zn_status zn_dataset_read(const zn_dataset *d, int64_t index, zn_image **out);
+
+/* True for about `percent` of a hundred pictures. */
+bool zn_dataset_held_out(const zn_dataset *d, int64_t index, int percent);
+
+/* A kind of data set: opens a path it knows, or says that it is not its own. */
+typedef struct zn_dataset_kind {
+    const char *name;
+    bool (*is_mine)(const char *path);
+    zn_status (*open)(const char *path, zn_dataset *d);
+    zn_status (*read)(const zn_dataset *d, int64_t index, zn_image **out);
+    void (*close)(zn_dataset *d);
+} zn_dataset_kind;
+
+struct zn_dataset {
+    const zn_dataset_kind *kind;
+    char *path;
+    char **names;
+    int64_t count, capacity;
+    void *state; /* the kind's own */
+};
+
+/* Appends a name; for kinds. */
+ZN_MUST_USE zn_status zn_dataset_add(zn_dataset *d, const char *name);
+
+/* Writes crops of pictures into an LMDB file: record names "SOURCE#N", values zn_image pixels with a small header. */
+typedef struct zn_dataset_writer zn_dataset_writer;
+ZN_MUST_USE zn_status zn_dataset_writer_open(const char *path, zn_dataset_writer **out);
+ZN_MUST_USE zn_status zn_dataset_writer_add(zn_dataset_writer *w, const char *name, const zn_image *image);
+/* Commits; the file appears whole or not at all. */
+ZN_MUST_USE zn_status zn_dataset_writer_commit(zn_dataset_writer *w);
+void zn_dataset_writer_free(zn_dataset_writer *w);
+
+#endif

@@ -1,0 +1,73 @@
+/* A folder of pictures, with its subfolders, in order of their paths. */
+#include "io/dataset/dataset.h"
+
+#include "base/alloc.h"
+#include "base/fail.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+enum { PATH_SIZE = 4096, MAX_DEPTH = 16 };
+
+static bool is_mine(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
+}
+
+static bool is_picture(const char *name)
+{
+    static const char *const extensions[] = { ".png", ".jpg", ".jpeg", ".webp" };
+    const char *dot = strrchr(name, '.');
+    for (int i = 0; dot && i < 4; i++)
+        if (strcasecmp(dot, extensions[i]) == 0)
+            return true;
+    return false;
+}
+
+/* inside: path below the data set's folder, "" at the top. */
+static zn_status scan(zn_dataset *d, const char *inside, int depth)
+{
+    char folder[PATH_SIZE];
+    snprintf(folder, sizeof folder, "%s%s%s", d->path, inside[0] ? "/" : "", inside);
+    struct dirent **entries;
+    const int count = scandir(folder, &entries, NULL, alphasort);
+    if (count < 0)
+        return ZN_FAIL(ZN_EIO, "%s: cannot read the folder", folder);
+    zn_status status = ZN_OK;
+    for (int i = 0; i < count; i++) {
+        char child[PATH_SIZE], full[2 * PATH_SIZE];
+        snprintf(child, sizeof child, "%s%s%s", inside, inside[0] ? "/" : "", entries[i]->d_name);
+        snprintf(full, sizeof full, "%s/%s", d->path, child);
+        if (status == ZN_OK && entries[i]->d_name[0] != '.') {
+            if (is_mine(full))
+                status = depth < MAX_DEPTH ? scan(d, child, depth + 1) : ZN_OK;
+            else if (is_picture(child))
+                status = zn_dataset_add(d, child);
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    return status;
+}
+
+static zn_status open_folder(const char *path, zn_dataset *d)
+{
+    (void)path;
+    return scan(d, "", 0);
+}
+
+static zn_status read_picture(const zn_dataset *d, int64_t index, zn_image **out)
+{
+    char path[2 * PATH_SIZE];
+    snprintf(path, sizeof path, "%s/%s", d->path, d->names[index]);
+    return zn_image_read(path, NULL, out);
+}
+
+static void close_folder(zn_dataset *d) { (void)d; }
+
+const zn_dataset_kind zn_dataset_folder = { "folder", is_mine, open_folder, read_picture, close_folder };

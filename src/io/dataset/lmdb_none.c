@@ -1,0 +1,52 @@
+/* Stands in for lmdb.c in a build without LMDB. */
+#include "io/dataset/dataset.h"
+
+#include "base/fail.h"
+
+#include <string.h>
+
+static zn_status missing(const char *path) { return ZN_FAIL(ZN_EUNSUPPORTED, "%s: this build has no LMDB", path); }
+
+static bool is_mine(const char *path)
+{
+    const size_t n = strlen(path);
+    return n > 5 && strcmp(path + n - 5, ".lmdb") == 0;
+}
+
+static zn_status open_lmdb(const char *path, zn_dataset *d)
+{
+    (void)d;
+    return missing(path);
+}
+
+static zn_status read_record(const zn_dataset *d, int64_t index, zn_image **out)
+{
+    (void)index;
+    (void)out;
+    return missing(d->path);
+}
+
+static void close_lmdb(zn_dataset *d) { (void)d; }
+
+const zn_dataset_kind zn_dataset_lmdb = { "lmdb", is_mine, open_lmdb, read_record, close_lmdb };
+
+zn_status zn_dataset_writer_open(const char *path, zn_dataset_writer **out)
+{
+    *out = NULL;
+    return missing(path);
+}
+
+zn_status zn_dataset_writer_add(zn_dataset_writer *w, const char *name, const zn_image *image)
+{
+    (void)w;
+    (void)image;
+    return missing(name);
+}
+
+zn_status zn_dataset_writer_commit(zn_dataset_writer *w)
+{
+    (void)w;
+    return missing("data set");
+}
+
+void zn_dataset_writer_free(zn_dataset_writer *w) { (void)w; }

@@ -1,0 +1,294 @@
+/* Recipes: one table of keys serves reading, writing and the messages about unknown ones. */
+#include "train/recipe.h"
+
+#include "base/fail.h"
+#include "base/file.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum kind { TEXT, NUMBER, INTEGER, COUNT, CHOICE } kind;
+
+typedef struct key {
+    const char *name; /* dotted */
+    kind kind;
+    size_t offset, size;
+    double least, most;
+    const char *choices; /* CHOICE: words in the order of the enumeration */
+} key;
+
+#define FIELD(member) offsetof(zn_recipe, member), sizeof(((zn_recipe *)0)->member)
+static const key keys[] = {
+    { "model", TEXT, FIELD(model), 0, 0, NULL },
+    { "steps", INTEGER, FIELD(steps), 1, 1e9, NULL },
+    { "batch", COUNT, FIELD(batch), 1, 4096, NULL },
+    { "size", COUNT, FIELD(size), 8, 4096, NULL },
+    { "accumulate", COUNT, FIELD(accumulate), 1, 1024, NULL },
+    { "optimizer", CHOICE, FIELD(optimizer), 0, 0, "adamw adam amsgrad sgd" },
+    { "lr", NUMBER, FIELD(lr), 0, 10, NULL },
+    { "beta1", NUMBER, FIELD(beta1), 0, 1, NULL },
+    { "beta2", NUMBER, FIELD(beta2), 0, 1, NULL },
+    { "eps", NUMBER, FIELD(eps), 0, 1, NULL },
+    { "weight_decay", NUMBER, FIELD(weight_decay), 0, 10, NULL },
+    { "momentum", NUMBER, FIELD(momentum), 0, 1, NULL },
+    { "schedule", CHOICE, FIELD(schedule), 0, 0, "cosine constant step" },
+    { "warmup", INTEGER, FIELD(warmup), 0, 1e9, NULL },
+    { "final_lr", NUMBER, FIELD(final_lr), 0, 1, NULL },
+    { "step_every", INTEGER, FIELD(step_every), 1, 1e9, NULL },
+    { "step_factor", NUMBER, FIELD(step_factor), 0, 1, NULL },
+    { "clip", NUMBER, FIELD(clip), 0, 1e9, NULL },
+    { "ema", NUMBER, FIELD(ema), 0, 1, NULL },
+    { "loss.mse", NUMBER, FIELD(mse), 0, 1e6, NULL },
+    { "loss.l1", NUMBER, FIELD(l1), 0, 1e6, NULL },
+    { "loss.huber", NUMBER, FIELD(huber), 0, 1e6, NULL },
+    { "loss.bands", NUMBER, FIELD(bands), 0, 1e6, NULL },
+    { "held_out", COUNT, FIELD(held_out), 0, 90, NULL },
+    { "eval_every", INTEGER, FIELD(eval_every), 1, 1e9, NULL },
+    { "checkpoint_every", INTEGER, FIELD(checkpoint_every), 1, 1e9, NULL },
+    { "seed", INTEGER, FIELD(seed), 0, 9e15, NULL },
+};
+enum { KEYS = sizeof keys / sizeof *keys };
+
+static const zn_recipe defaults = { .model = "zenith-r",
+                                    .steps = 20000,
+                                    .batch = 8,
+                                    .size = 128,
+                                    .accumulate = 1,
+                                    .lr = 1e-3,
+                                    .beta1 = 0.9,
+                                    .beta2 = 0.99,
+                                    .eps = 1e-8,
+                                    .weight_decay = 0.01,
+                                    .momentum = 0.9,
+                                    .warmup = 200,
+                                    .final_lr = 0.01,
+                                    .step_every = 1000,
+                                    .step_factor = 0.5,
+                                    .clip = 1,
+                                    .ema = 0.999,
+                                    .l1 = 1,
+                                    .bands = 0.5,
+                                    .held_out = 2,
+                                    .eval_every = 500,
+                                    .checkpoint_every = 500,
+                                    .seed = 1 };
+
+static const struct {
+    const char *name, *description, *yaml;
+} presets[] = {
+    { "zenith-r", "Zenith's own autoencoder, 16 channels at 1/8", "model: zenith-r\n" },
+    { "taesd", "the TAESD network from scratch, 4 channels at 1/8", "model: taesd\nlr: 3e-4\nbeta2: 0.999\n" },
+    { "taesd3", "the TAESD network from scratch, 16 channels at 1/8", "model: taesd3\nlr: 3e-4\nbeta2: 0.999\n" },
+};
+enum { PRESETS = sizeof presets / sizeof *presets };
+
+const char *zn_recipe_preset(int index, const char **description)
+{
+    if (index < 0 || index >= PRESETS)
+        return NULL;
+    if (description)
+        *description = presets[index].description;
+    return presets[index].name;
+}
+
+/* ---- values ---- */
+
+/* Position of a word in a list of words, or -1. */
+static int choice_of(const char *choices, const char *word)
+{
+    const size_t n = strlen(word);
+    int index = 0;
+    for (const char *p = choices; *p; index++) {
+        const size_t length = strcspn(p, " ");
+        if (length == n && strncmp(p, word, n) == 0)
+            return index;
+        p += length + (p[length] == ' ');
+    }
+    return -1;
+}
+
+static zn_status set_number(const key *k, const char *value, const char *where, zn_recipe *r)
+{
+    char *end;
+    const double v = strtod(value, &end);
+    if (end == value || *end || !(v >= k->least && v <= k->most))
+        return ZN_FAIL(ZN_EINVALID, "%s: %s must be a number from %g to %g, not '%s'", where, k->name, k->least,
+                       k->most, value);
+    if (k->kind != NUMBER && v != floor(v))
+        return ZN_FAIL(ZN_EINVALID, "%s: %s must be a whole number, not '%s'", where, k->name, value);
+    void *field = (char *)r + k->offset;
+    if (k->kind == NUMBER)
+        *(double *)field = v;
+    else if (k->kind == COUNT)
+        *(int *)field = (int)v;
+    else
+        *(int64_t *)field = (int64_t)v;
+    return ZN_OK;
+}
+
+static zn_status set_value(const char *name, const char *value, const char *where, zn_recipe *r)
+{
+    for (int i = 0; i < KEYS; i++) {
+        const key *k = &keys[i];
+        if (strcmp(k->name, name))
+            continue;
+        if (k->kind == TEXT) {
+            if (!*value || strlen(value) >= k->size)
+                return ZN_FAIL(ZN_EINVALID, "%s: %s needs a name of 1 to %zu characters", where, name, k->size - 1);
+            strcpy((char *)r + k->offset, value);
+            return ZN_OK;
+        }
+        if (k->kind != CHOICE)
+            return set_number(k, value, where, r);
+        const int index = choice_of(k->choices, value);
+        if (index < 0)
+            return ZN_FAIL(ZN_EINVALID, "%s: %s must be one of %s, not '%s'", where, name, k->choices, value);
+        *(int *)((char *)r + k->offset) = index;
+        return ZN_OK;
+    }
+    return ZN_FAIL(ZN_EINVALID, "%s: there is no setting '%s'", where, name);
+}
+
+/* ---- text ---- */
+
+static void trim(char *s)
+{
+    size_t n = strlen(s), lead = strspn(s, " \t");
+    while (n > lead && strchr(" \t\r", s[n - 1]))
+        n--;
+    memmove(s, s + lead, n - lead);
+    s[n - lead] = 0;
+}
+
+/* One line; section is "" or the name of the mapping that indented lines belong to. */
+static zn_status parse_line(char *line, const char *where, char section[64], zn_recipe *r)
+{
+    char *comment = strchr(line, '#');
+    if (comment)
+        *comment = 0;
+    const bool indented = line[0] == ' ' || line[0] == '\t';
+    trim(line);
+    if (!line[0] || strcmp(line, "---") == 0)
+        return ZN_OK;
+    char *colon = strchr(line, ':');
+    if (!colon)
+        return ZN_FAIL(ZN_EFORMAT, "%s: '%.60s' is not of the form key: value", where, line);
+    *colon = 0;
+    char *value = colon + 1, name[128];
+    trim(line);
+    trim(value);
+    if (!indented)
+        section[0] = 0;
+    if (!value[0] && !indented) {
+        snprintf(section, 64, "%.63s", line);
+        return ZN_OK;
+    }
+    if (indented && !section[0])
+        return ZN_FAIL(ZN_EFORMAT, "%s: '%.60s' is indented, but under nothing", where, line);
+    snprintf(name, sizeof name, "%s%s%.60s", section, section[0] ? "." : "", line);
+    return set_value(name, value, where, r);
+}
+
+static zn_status parse_over(const char *text, size_t size, const char *name, zn_recipe *r)
+{
+    char section[64] = "";
+    int number = 0;
+    for (size_t at = 0; at < size;) {
+        const char *end = memchr(text + at, '\n', size - at);
+        const size_t length = end ? (size_t)(end - text) - at : size - at;
+        char line[512], where[256];
+        snprintf(where, sizeof where, "%.200s line %d", name, ++number);
+        if (length >= sizeof line || memchr(text + at, 0, length))
+            return ZN_FAIL(ZN_EFORMAT, "%s is not a line of a recipe", where);
+        memcpy(line, text + at, length);
+        line[length] = 0;
+        ZN_TRY(parse_line(line, where, section, r));
+        at += length + 1;
+    }
+    return ZN_OK;
+}
+
+zn_status zn_recipe_parse(const char *text, size_t size, const char *name, zn_recipe *out)
+{
+    *out = defaults;
+    return parse_over(text, size, name, out);
+}
+
+zn_status zn_recipe_read(const char *name, zn_recipe *out)
+{
+    for (int i = 0; i < PRESETS; i++)
+        if (strcmp(presets[i].name, name) == 0)
+            return zn_recipe_parse(presets[i].yaml, strlen(presets[i].yaml), name, out);
+    const char *dot = strrchr(name, '.');
+    if (!dot || (strcmp(dot, ".yaml") && strcmp(dot, ".yml")))
+        return ZN_FAIL(ZN_ENOTFOUND, "no recipe is called '%s', and it is no .yaml file", name);
+    zn_map map;
+    ZN_TRY(zn_map_open(&map, name));
+    const zn_status status = zn_recipe_parse((const char *)map.bytes, map.size, name, out);
+    zn_map_close(&map);
+    return status;
+}
+
+/* A choice's word, its length in *length. */
+static const char *word_of(const char *choices, int index, int *length)
+{
+    const char *p = choices;
+    while (index-- > 0)
+        p = strchr(p, ' ') + 1;
+    *length = (int)strcspn(p, " ");
+    return p;
+}
+
+static int value_text(const zn_recipe *r, const key *k, char *text, size_t size)
+{
+    const void *field = (const char *)r + k->offset;
+    int length;
+    switch (k->kind) {
+    case TEXT:
+        return snprintf(text, size, "%s", (const char *)field);
+    case NUMBER:
+        return snprintf(text, size, "%.17g", *(const double *)field);
+    case COUNT:
+        return snprintf(text, size, "%d", *(const int *)field);
+    case INTEGER:
+        return snprintf(text, size, "%lld", (long long)*(const int64_t *)field);
+    default:
+        break;
+    }
+    const char *word = word_of(k->choices, *(const int *)field, &length);
+    return snprintf(text, size, "%.*s", length, word);
+}
+
+int zn_recipe_text(const zn_recipe *r, char *text, size_t size)
+{
+    size_t used = 0;
+    char section[64] = "";
+    for (int i = 0; i < KEYS; i++) {
+        const char *dot = strchr(keys[i].name, '.');
+        char value[128], *to = text + (used < size ? used : size);
+        const size_t room = used < size ? size - used : 0;
+        value_text(r, &keys[i], value, sizeof value);
+        if (dot && strncmp(section, keys[i].name, (size_t)(dot - keys[i].name))) {
+            snprintf(section, sizeof section, "%.*s", (int)(dot - keys[i].name), keys[i].name);
+            used += (size_t)snprintf(to, room, "%s:\n  %s: %s\n", section, dot + 1, value);
+        } else {
+            used += (size_t)snprintf(to, room, "%s%s: %s\n", dot ? "  " : "", dot ? dot + 1 : keys[i].name, value);
+        }
+    }
+    return (int)used;
+}
+
+double zn_recipe_lr(const zn_recipe *r, int64_t step)
+{
+    if (step < r->warmup)
+        return r->lr * (double)(step + 1) / (double)r->warmup;
+    if (r->schedule == ZN_SCHEDULE_CONSTANT)
+        return r->lr;
+    if (r->schedule == ZN_SCHEDULE_STEP)
+        return r->lr * pow(r->step_factor, (double)((step - r->warmup) / r->step_every));
+    const double left = (double)(r->steps - r->warmup), t = left > 0 ? (double)(step - r->warmup) / left : 1;
+    return r->lr * (r->final_lr + (1 - r->final_lr) * 0.5 * (1 + cos(3.14159265358979 * (t < 1 ? t : 1))));
+}

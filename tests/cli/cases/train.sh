@@ -1,0 +1,31 @@
+# A small run from a recipe: everything it promises is in the folder, the model works, mistakes are one sentence.
+mkdir pictures
+for n in 1 2 3 4 5 6 7 8; do makeimage pictures/$n.png 40 4$n; done
+cat >small.yaml <<'Y'
+model: taesd
+batch: 2
+size: 16
+steps: 3
+warmup: 1
+held_out: 30
+loss:
+  l1: 1
+  bands: 0
+Y
+zenith train small.yaml --data pictures -o run --json | jsoncheck run steps loss seconds
+(cd run && ls)
+grep -c '"loss"' run/metrics.jsonl
+zenith info run/model.safetensors | grep '^architecture'
+zenith train small.yaml --data pictures -o run
+echo "status $?"
+zenith train small.yaml --data nowhere -o other
+echo "status $?"
+zenith train --resume --data pictures -o none
+echo "status $?"
+echo 'stepps: 3' >bad.yaml
+zenith train bad.yaml --data pictures -o bad
+echo "status $?"
+zenith train nothing --data pictures -o bad2
+echo "status $?"
+zenith train taesd -o x
+echo "status $?"
