@@ -1,9 +1,9 @@
-/* The full block of gemm.h, 6 rows by 16 outputs, in assembly, for a whole column of blocks:
+/* The full block of gemm.h, 6 rows by 16 outputs, in assembly, for a whole matrix of blocks:
  *
- *     c[t][j] = sum over s < segments, k < 4 * groups of a[s][t][k] * b[s][k][j]        t < 6 * blocks, j < 16
+ *     c[t][16 p + j] = sum over s < segments, k < 4 * groups of a[s][t][k] * b[p][s][k][j]     t < 6 * blocks, j < 16, p < panels
  *
  * Why not C: gcc 12 keeps the 24 accumulators in registers but copies some of them at every step, clang 14 spills. On a
- * Neoverse-V1 this text reaches 3.8 of 4 FMLA per cycle, gcc's 1.7, clang's 0.8 (64 multipliers, data in L1).
+ * Neoverse-V1 this text reaches 3.76 of 4 FMLA per cycle, gcc's 1.7, clang's 0.8 (64 multipliers, data in L1).
  *
  * v0-v5 hold four multipliers of each row, v6 and v7 alternate as the vector of b, v8-v31 accumulate. A load stands before the
  * arithmetic of the vector ahead of it, and the last group of a block loads the first multipliers of the next block, so that
@@ -34,18 +34,24 @@
     COLUMN(op, 6, lane, 10, 14, 18, 22, 26, 30)
 #define LAST_COLUMN(op, lane) COLUMN(op, 7, lane, 11, 15, 19, 23, 27, 31)
 
-/* A group but for its last column, where the loads of what follows are woven in. v6 holds b[0] on entry. */
-#define GROUP(op)                                                                                                      \
+/* A group but for its last column, where the loads of what follows are woven in. v6 holds b[0] on entry. The two fetches stand far
+ * from those loads, where they cost nothing. */
+#define GROUP(op, fetch1, fetch2)                                                                                      \
     LANE(op, 0, 16, 32, 48)                                                                                            \
     LOAD_B(6, 64)                                                                                                      \
     LAST_COLUMN(op, 0)                                                                                                 \
+    fetch1                                                                                                             \
     LANE("fmla", 1, 80, 96, 112)                                                                                       \
     LOAD_B(6, 128)                                                                                                     \
     LAST_COLUMN("fmla", 1)                                                                                             \
+    fetch2                                                                                                             \
     LANE("fmla", 2, 144, 160, 176)                                                                                     \
     LOAD_B(6, 192)                                                                                                     \
     LAST_COLUMN("fmla", 2)                                                                                             \
     LANE("fmla", 3, 208, 224, 240)
+#define FETCH(at, step)                                                                                                \
+    "prfm pldl1keep, [" at "]\n"                                                                                       \
+    "add " at ", " at ", " step "\n"
 #define LAST_COLUMN_AND_LOADS                                                                                          \
     LOAD_B(6, 0)                                                                                                       \
     OP("fmla", 11, 7, 0, 3)                                                                                            \
@@ -60,101 +66,131 @@
     LOAD_A(4)                                                                                                          \
     OP("fmla", 31, 7, 5, 3)                                                                                            \
     LOAD_A(5)
+/* x11 holds the stride of c. */
 #define STORE_ROW(v0, v1, v2, v3)                                                                                      \
     "stp q" #v0 ", q" #v1 ", [%[c]]\n"                                                                                 \
     "stp q" #v2 ", q" #v3 ", [%[c], #32]\n"                                                                            \
-    "add %[c], %[c], %[c_row]\n"
+    "add %[c], %[c], x11\n"
 #define STORE_ROWS                                                                                                     \
+    "ldr x11, [%[rare], #48]\n"                                                                                        \
     STORE_ROW(8, 9, 10, 11)                                                                                            \
     STORE_ROW(12, 13, 14, 15)                                                                                          \
     STORE_ROW(16, 17, 18, 19)                                                                                          \
     STORE_ROW(20, 21, 22, 23)                                                                                          \
     STORE_ROW(24, 25, 26, 27)                                                                                          \
     STORE_ROW(28, 29, 30, 31)
-#define LOAD_ROW(at, v0, v1, v2, v3)                                                                                   \
-    "ldp q" #v0 ", q" #v1 ", [%[" at "]]\n"                                                                           \
-    "ldp q" #v2 ", q" #v3 ", [%[" at "], #32]\n"
+#define LOAD_ROW(v0, v1, v2, v3)                                                                                       \
+    "ldp q" #v0 ", q" #v1 ", [x15]\n"                                                                                  \
+    "ldp q" #v2 ", q" #v3 ", [x15, #32]\n"                                                                             \
+    "add x15, x15, x11\n"
 #define LOAD_ROWS                                                                                                      \
-    LOAD_ROW("c", 8, 9, 10, 11)                                                                                        \
-    "add %[step], %[c], %[c_row]\n" LOAD_ROW("step", 12, 13, 14, 15)                                                  \
-    "add %[step], %[step], %[c_row]\n" LOAD_ROW("step", 16, 17, 18, 19)                                               \
-    "add %[step], %[step], %[c_row]\n" LOAD_ROW("step", 20, 21, 22, 23)                                               \
-    "add %[step], %[step], %[c_row]\n" LOAD_ROW("step", 24, 25, 26, 27)                                               \
-    "add %[step], %[step], %[c_row]\n" LOAD_ROW("step", 28, 29, 30, 31)
-#define SKIP_A                                                                                                         \
-    "add %[a0], %[a0], %[step]\n"                                                                                   \
-    "add %[a1], %[a1], %[step]\n"                                                                                   \
-    "add %[a2], %[a2], %[step]\n"                                                                                   \
-    "add %[a3], %[a3], %[step]\n"                                                                                   \
-    "add %[a4], %[a4], %[step]\n"                                                                                   \
-    "add %[a5], %[a5], %[step]\n"
+    "ldr x11, [%[rare], #48]\n"                                                                                        \
+    "mov x15, %[c]\n"                                                                                                  \
+    LOAD_ROW(8, 9, 10, 11)                                                                                             \
+    LOAD_ROW(12, 13, 14, 15)                                                                                           \
+    LOAD_ROW(16, 17, 18, 19)                                                                                           \
+    LOAD_ROW(20, 21, 22, 23)                                                                                           \
+    LOAD_ROW(24, 25, 26, 27)                                                                                           \
+    LOAD_ROW(28, 29, 30, 31)
+#define MOVE_A                                                                                                         \
+    "add %[a0], %[a0], x11\n"                                                                                          \
+    "add %[a1], %[a1], x11\n"                                                                                          \
+    "add %[a2], %[a2], x11\n"                                                                                          \
+    "add %[a3], %[a3], x11\n"                                                                                          \
+    "add %[a4], %[a4], x11\n"                                                                                          \
+    "add %[a5], %[a5], x11\n"
 
-/* Strides in floats, counts at least 1, groups at least 2. The `ahead`s are memory to fetch meanwhile, the first three into L1, the
- * last into L2: a line of each for nearly every group. ahead_step is a line, or 0 where nothing is known. */
+enum { GEMM_PANELS_MOST = 8 };
+
+/* Strides in floats, counts at least 1, groups at least 2. Memory to fetch into L1 meanwhile: ahead, ahead_step floats further for
+ * every second group; the panel of b after this one, a line for every group; far[p], a line for every second group of panel p.
+ * More than two fetches a group cost more than they bring. With ahead_step 0 only the first line of each is fetched. */
 typedef struct gemm_6x16 {
-    const float *a, *b, *ahead_a, *ahead_b, *ahead_c, *ahead_far;
+    const float *a, *b, *ahead;
     float *c;
-    int64_t row, segment, c_row, ahead_step;
-    int64_t blocks, segments, groups;
+    int64_t row, segment, c_row, panel, ahead_step; /* panel: from one panel of b to the next */
+    int64_t blocks, segments, groups, panels;
     int64_t more; /* 1: add to what c holds */
+    const float *far[GEMM_PANELS_MOST];
 } gemm_6x16;
 
-static inline void gemm_6x16_neon(gemm_6x16 g)
+static inline void gemm_6x16_neon(const gemm_6x16 *g)
 {
-    const float *a0 = g.a, *a1 = a0 + g.row, *a2 = a1 + g.row, *a3 = a2 + g.row, *a4 = a3 + g.row, *a5 = a4 + g.row;
-    const int64_t k = 4 * g.groups;
-    /* What is needed once a segment or a block, strides in bytes: an asm has no room for so many operands. */
-    const int64_t rare[6] = { 4 * (g.segment - k),
-                              4 * (6 * g.row - (g.segments - 1) * g.segment - k),
-                              256 * (g.groups * g.segments - 1),
-                              g.segments - 1,
-                              g.groups - 1,
-                              g.more };
-    int64_t left, segments, step;
+    const float *a0 = g->a, *a1 = a0 + g->row, *a2 = a1 + g->row, *a3 = a2 + g->row, *a4 = a3 + g->row, *a5 = a4 + g->row;
+    const float *b = g->b, *ahead = g->ahead;
+    float *c = g->c;
+    int64_t blocks = g->blocks, panels = g->panels;
+    const int64_t k = 4 * g->groups, depth = (g->segments - 1) * g->segment + k; /* of a, from a block's start to its end */
+    /* What is needed once a segment, block or panel, strides in bytes: an asm has no room for so many operands. */
+    const int64_t rare[13] = { 4 * (g->segment - k),
+                               4 * (6 * g->row - depth),
+                               256 * (g->groups * g->segments - 1),
+                               g->segments - 1,
+                               g->groups - 1,
+                               g->more,
+                               4 * g->c_row,
+                               g->blocks,
+                               -4 * (6 * g->row * (g->blocks - 1) + depth),
+                               64 - 24 * g->c_row * g->blocks,
+                               4 * g->panel,
+                               g->ahead_step ? 64 : 0,
+                               4 * (g->panel - 64 * g->groups * g->segments) + 256 };
     __asm__ volatile(
         LOAD_B(6, 0) LOAD_A(0) LOAD_A(1) LOAD_A(2) LOAD_A(3) LOAD_A(4) LOAD_A(5)
-        "1:\n"
-        "ldp %[segments], %[left], [%[rare], #24]\n"
-        "ldr %[step], [%[rare], #40]\n"
-        "cbnz %[step], 6f\n"
-        "sub %[left], %[left], #1\n" GROUP("fmul")
+        "mov x14, %[far]\n"
+        "0:\n" /* a panel: x12 and x13 walk over what to fetch */
+        "ldp x12, x16, [%[rare], #80]\n"
+        "add x12, x12, %[b]\n"
+        "ldr x13, [x14], #8\n"
+        "1:\n" /* a block: x9 counts groups, x10 segments */
+        "ldp x10, x9, [%[rare], #24]\n"
+        "ldr x11, [%[rare], #40]\n"
+        "cbnz x11, 6f\n"
+        "sub x9, x9, #1\n" GROUP("fmul", "", "")
         "add %[b], %[b], #256\n" LAST_COLUMN_AND_LOADS
-        "cbz %[left], 3f\n"
+        "cbz x9, 3f\n"
+        "8:\n" /* x9 groups, two at a time */
+        "add x9, x9, #1\n"
+        "tbz x9, #0, 9f\n"
         "2:\n"
-        "prfm pldl1keep, [%[ahead_a]]\n"
-        "prfm pldl1keep, [%[ahead_a], %[ahead_b]]\n"
-        "prfm pldl1keep, [%[ahead_a], %[ahead_c]]\n"
-        "prfm pldl2keep, [%[ahead_a], %[ahead_far]]\n"
-        "add %[ahead_a], %[ahead_a], %[ahead_step]\n"
-        "sub %[left], %[left], #1\n" GROUP("fmla")
+        GROUP("fmla", FETCH("%[ahead]", "%[ahead_step]"), FETCH("x12", "x16"))
         "add %[b], %[b], #256\n" LAST_COLUMN_AND_LOADS
-        "cbnz %[left], 2b\n"
-        "3:\n" GROUP("fmla")
-        "cbz %[segments], 4f\n"
-        "sub %[segments], %[segments], #1\n"
-        "ldr %[left], [%[rare], #32]\n"
-        "ldr %[step], [%[rare]]\n"
-        "add %[b], %[b], #256\n" SKIP_A LAST_COLUMN_AND_LOADS
-        "b 2b\n"
+        "9:\n"
+        "sub x9, x9, #2\n" GROUP("fmla", FETCH("x13", "x16"), FETCH("x12", "x16"))
+        "add %[b], %[b], #256\n" LAST_COLUMN_AND_LOADS
+        "cmp x9, #1\n"
+        "b.gt 2b\n"
+        "3:\n" GROUP("fmla", "", "")
+        "cbz x10, 4f\n"
+        "sub x10, x10, #1\n" /* the next segment */
+        "ldr x9, [%[rare], #32]\n"
+        "ldr x11, [%[rare]]\n"
+        "add %[b], %[b], #256\n" MOVE_A LAST_COLUMN_AND_LOADS
+        "b 8b\n"
         "4:\n"
         "subs %[blocks], %[blocks], #1\n"
         "b.eq 5f\n"
-        "ldp %[step], %[left], [%[rare], #8]\n"
-        "sub %[b], %[b], %[left]\n" SKIP_A LAST_COLUMN_AND_LOADS STORE_ROWS
+        "ldp x11, x9, [%[rare], #8]\n" /* the next block */
+        "sub %[b], %[b], x9\n" MOVE_A LAST_COLUMN_AND_LOADS STORE_ROWS
         "b 1b\n"
-        "6:\n" /* the sums go on from what c holds */
-        LOAD_ROWS "b 2b\n"
-        "5:\n" LAST_COLUMN("fmla", 3) STORE_ROWS
-        : [a0] "+r"(a0), [a1] "+r"(a1), [a2] "+r"(a2), [a3] "+r"(a3), [a4] "+r"(a4), [a5] "+r"(a5), [b] "+r"(g.b),
-          [c] "+r"(g.c), [blocks] "+r"(g.blocks), [ahead_a] "+r"(g.ahead_a), [left] "=&r"(left), [segments] "=&r"(segments),
-          [step] "=&r"(step)
-        : [rare] "r"(rare), [c_row] "r"(4 * g.c_row), [ahead_step] "r"(4 * g.ahead_step),
-          [ahead_b] "r"((intptr_t)g.ahead_b - (intptr_t)g.ahead_a),
-          [ahead_c] "r"((intptr_t)g.ahead_c - (intptr_t)g.ahead_a),
-          [ahead_far] "r"((intptr_t)g.ahead_far - (intptr_t)g.ahead_a)
-        : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14",
-          "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30",
-          "v31");
+        "5:\n"
+        "subs %[panels], %[panels], #1\n"
+        "b.eq 7f\n"
+        "ldp %[blocks], x11, [%[rare], #56]\n" /* the next panel */
+        "ldr x9, [%[rare], #96]\n"
+        "add %[b], %[b], x9\n" MOVE_A LAST_COLUMN_AND_LOADS STORE_ROWS
+        "ldr x9, [%[rare], #72]\n"
+        "add %[c], %[c], x9\n"
+        "b 0b\n"
+        "6:\n" LOAD_ROWS /* the sums go on from what c holds */
+        "b 8b\n"
+        "7:\n" LAST_COLUMN("fmla", 3) STORE_ROWS
+        : [a0] "+r"(a0), [a1] "+r"(a1), [a2] "+r"(a2), [a3] "+r"(a3), [a4] "+r"(a4), [a5] "+r"(a5), [b] "+r"(b),
+          [c] "+r"(c), [blocks] "+r"(blocks), [panels] "+r"(panels), [ahead] "+r"(ahead)
+        : [rare] "r"(rare), [far] "r"(g->far), [ahead_step] "r"(4 * g->ahead_step)
+        : "memory", "cc", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "v0", "v1", "v2", "v3", "v4", "v5",
+          "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21",
+          "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");
 }
 
 #undef OP
@@ -164,10 +200,11 @@ static inline void gemm_6x16_neon(gemm_6x16 g)
 #undef LANE
 #undef LAST_COLUMN
 #undef GROUP
+#undef FETCH
 #undef LAST_COLUMN_AND_LOADS
 #undef STORE_ROW
 #undef STORE_ROWS
-#undef SKIP_A
+#undef MOVE_A
 #undef LOAD_ROW
 #undef LOAD_ROWS
 

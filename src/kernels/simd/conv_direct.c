@@ -165,20 +165,19 @@ static void run(const void *args, zn_range r)
     const zn_conv_args *a = args;
     const zn_conv_shape s = flat(&a->s);
     const int length = stretch_of(&s), parts = parts_of(&s), cout_p = VEC_ROUND(s.cout);
-    const int64_t k = s.kw * s.cin, all = columns_of(&s) ? columns_of(&s) : s.kh * k;
+    const int all = columns_of(&s) ? columns_of(&s) : s.kh * s.kw * s.cin;
     buffers b;
     carve(&s, r.scratch, &b);
     for (int64_t unit = r.begin; unit < r.end; unit++) {
         const int ox = (int)(unit % parts) * length, count = least(length, s.ow - ox);
         gemm_args g;
         const int first = multipliers(a, &s, unit / parts, ox, count, &b, &g);
+        g.b = a->packed;
+        g.depth = all;
+        g.skip = first * s.kw * s.cin;
+        g.c = b.c;
         g.c_row = cout_p;
-        for (int oc = 0; oc < cout_p; oc += GEMM_NR) {
-            const int width = least(GEMM_NR, cout_p - oc);
-            g.b = (const float *)a->packed + all * oc + first * k * width;
-            g.c = b.c + oc;
-            gemm(&g, count, width);
-        }
+        gemm(&g, count, cout_p);
         finish(a, b.c, cout_p, count, (unit / parts * s.ow + ox) * s.cout);
     }
 }

@@ -110,31 +110,24 @@ static const float *far_of(const zn_conv_args *a, const plan *p, int64_t tile, i
            i % y_runs * run * LINE;
 }
 
-/* M[f][count][width] (+)= V[f][count][k] * U[f][k][width]. U streams from far away once per block of tiles, so the next panel
- * is fetched while this one is used, and the next V with it. */
+/* M[f][count][width] (+)= V[f][count][k] * U[f][k][width]. U streams from far away once per block of tiles: the product fetches
+ * the next of its panels by itself; the next V, and the next M or what is yet farther away, are named here. */
 static void multiply(const zn_conv_args *a, const plan *p, const chunk *c, int64_t tile, const float *u, int count,
                      int width, const buffers *b)
 {
-    const int panels = ceil_div(width, GEMM_NR), run = count / GEMM_MR * (c->k / 4 - 2);
-    for (int f = 0; f < POINTS; f++)
-        for (int i = 0; i < panels; i++) {
-            const int oc = i * GEMM_NR, across = least(GEMM_NR, width - oc);
-            const float *v = b->v + f * p->v_slot, *panel = u + (int64_t)c->k * (f * width + oc);
-            gemm(&(gemm_args){ .a = v,
-                               .b = panel,
-                               .c = b->m + f * p->m_slot + oc,
-                               .row = c->k,
-                               .c_row = width,
-                               .segments = 1,
-                               .k = c->k,
-                               .more = c->before > 0,
-                               .ahead_a = v + p->v_slot + (int64_t)count * c->k * i / panels,
-                               .ahead_b = panel + (int64_t)c->k * across,
-                               .ahead_c = p->in_place ? panel : b->m + (f + 1) * p->m_slot + (int64_t)count * width * i / panels,
-                               .ahead_far = run > 0 && p->in_place ? far_of(a, p, tile, f * panels + i, run)
-                                                                       : panel + (int64_t)c->k * across + run * LINE },
-                 count, across);
-        }
+    gemm_args g = { .row = c->k, .c_row = width, .segments = 1, .k = c->k, .depth = c->k, .more = c->before > 0 };
+    const int panels = ceil_div(width, GEMM_NR), run = gemm_fetches(&g, count);
+    for (int f = 0; f < POINTS; f++) {
+        g.a = b->v + f * p->v_slot;
+        g.b = u + (int64_t)f * c->k * width;
+        g.c = b->m + f * p->m_slot;
+        g.ahead = g.a + p->v_slot;
+        g.ahead_floats = count * c->k;
+        for (int i = 0; i < panels && i < GEMM_PANELS_MOST; i++)
+            g.far[i] = p->in_place ? far_of(a, p, tile, f * panels + i, most(run, 1))
+                                   : g.c + p->m_slot + (int64_t)i * run * LINE;
+        gemm(&g, count, width);
+    }
 }
 
 /* The columns of M into half[outputs][8][width], then its rows into y, channels oc and on. */

@@ -1,9 +1,9 @@
 /* The register-blocked product all fp32 convolutions rest on:
  *
- *     c[t][j] = sum over segments s and k of a[s][t][k] * b[s][k][j]        t < rows, j < width <= GEMM_NR
+ *     c[t][j] = sum over segments s and k of a[s][t][k] * b[s][k][j]        t < rows, j < width
  *
- * A row of a is a run of multipliers, with any stride between rows and between segments. b is a packed panel,
- * [segment][k][width], width a whole number of vectors. The order of the sum over (s,k) is the same for every block shape,
+ * A row of a is a run of multipliers, with any stride between rows and between segments. b is packed in panels of GEMM_NR
+ * outputs, [segment][k][GEMM_NR], the last one as narrow as whole vectors allow. The order of the sum over (s,k) is the same for every block shape,
  * so how rows are grouped does not change a bit of the result. */
 #ifndef ZN_GEMM_H
 #define ZN_GEMM_H
@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #if defined(__aarch64__)
 #include "kernels/arm/gemm_neon.h"
+#else
+enum { GEMM_PANELS_MOST = 8 };
 #endif
 
 /* What fills the registers: rows * vectors accumulators, and room for a row of the panel and the multipliers. */
@@ -22,13 +24,21 @@ enum { GEMM_NR = GEMM_NV * VEC_LANES, GEMM_MR = 6, GEMM_K_LEAST = 2 * VEC_STEP /
 typedef struct gemm_args {
     const float *a, *b;
     float *c;
-    int64_t row, segment, c_row;      /* strides of a and c in floats */
+    int64_t row, segment, c_row; /* strides of a and c in floats */
     int segments, k;
-    bool more;                        /* add to what c holds */
-    /* What the next product reads and writes, fetched into the cache meanwhile; all NULL: unknown. */
-    const float *ahead_a, *ahead_b, *ahead_c;
-    const float *ahead_far;           /* what will be needed after that */
+    int depth, skip;             /* rows of a panel of b, and how many of them to leave out first */
+    bool more;                   /* add to what c holds */
+    /* Memory to fetch into the cache meanwhile: `ahead_floats` from `ahead` on, what the next product multiplies; and for each
+     * panel a run of gemm_fetches lines. NULL: unknown. */
+    const float *ahead, *far[GEMM_PANELS_MOST];
+    int ahead_floats;
 } gemm_args;
+
+/* Lines of far[p] that are fetched while panel p is multiplied. */
+VEC_INLINE int gemm_fetches(const gemm_args *g, int rows)
+{
+    return VEC_STEP == 4 ? rows / GEMM_MR * (g->segments * (g->k / 4 - 1) - !g->more) / 2 : 0;
+}
 
 /* mr and nv are constants at every call, so that the accumulators live in registers. */
 VEC_INLINE void gemm_block(const int mr, const int nv, const gemm_args *in)
@@ -101,27 +111,34 @@ static const gemm_kernel gemm_kernels[GEMM_NV][GEMM_MR] = { ENTRIES(1), ENTRIES(
 #undef DEFINE_ALL
 #undef ENTRIES
 
-/* How many of the rows the assembly of this ISA has done: whole blocks of full width, or none. */
+/* How many of the rows the assembly of this ISA has done, for all whole panels of `width`: whole blocks, or none. */
 VEC_INLINE int gemm_fast(const gemm_args *g, int rows, int width)
 {
 #if defined(__aarch64__)
-    if (width != 16 || g->k % 4 != 0 || g->k < 8 || g->segments < 1 || rows < 6)
+    if (width < 16 || g->k % 4 != 0 || g->k < 8 || g->segments < 1 || rows < 6)
         return 0;
-    gemm_6x16_neon((gemm_6x16){ .a = g->a,
-                                .b = g->b,
-                                .c = g->c,
-                                .ahead_a = g->ahead_a ? g->ahead_a : g->a,
-                                .ahead_b = g->ahead_a ? g->ahead_b : g->b,
-                                .ahead_c = g->ahead_a ? g->ahead_c : g->b,
-                                .ahead_far = g->ahead_a ? g->ahead_far : g->b,
-                                .ahead_step = g->ahead_a ? 16 : 0,
-                                .row = g->row,
-                                .segment = g->segment,
-                                .c_row = g->c_row,
-                                .blocks = rows / 6,
-                                .segments = g->segments,
-                                .groups = g->k / 4,
-                                .more = g->more });
+    gemm_6x16 x = { .a = g->a,
+                    .b = g->b + g->skip * 16,
+                    .c = g->c,
+                    .row = g->row,
+                    .segment = g->segment,
+                    .c_row = g->c_row,
+                    .panel = (int64_t)g->depth * 16,
+                    .blocks = rows / 6,
+                    .segments = g->segments,
+                    .groups = g->k / 4,
+                    .more = g->more,
+                    .ahead = g->ahead ? g->ahead : g->a };
+    const int64_t fetches = gemm_fetches(g, rows);
+    for (int p = 0; p < width / 16; p += GEMM_PANELS_MOST) {
+        x.panels = width / 16 - p < GEMM_PANELS_MOST ? width / 16 - p : GEMM_PANELS_MOST;
+        x.ahead_step = g->ahead ? (g->ahead_floats / (fetches * x.panels + 1) + 4) & ~3 : 0;
+        for (int i = 0; i < x.panels; i++)
+            x.far[i] = g->ahead ? g->far[i] : g->b;
+        gemm_6x16_neon(&x);
+        x.b += x.panel * x.panels;
+        x.c += 16 * x.panels;
+    }
     return rows / 6 * 6;
 #else
     (void)g, (void)rows, (void)width;
@@ -129,14 +146,20 @@ VEC_INLINE int gemm_fast(const gemm_args *g, int rows, int width)
 #endif
 }
 
-/* Any number of rows; width a multiple of VEC_LANES, at most GEMM_NR. */
-VEC_INLINE void gemm(const gemm_args *g, int rows, int width)
+/* Any number of rows; width a multiple of VEC_LANES. b is panel after panel, [depth][GEMM_NR], the last one narrower. */
+static void gemm(const gemm_args *g, int rows, int width)
 {
-    for (int done = gemm_fast(g, rows, width); done < rows; done += GEMM_MR) {
-        gemm_args part = *g;
-        part.a = g->a + done * g->row;
-        part.c = g->c + done * g->c_row;
-        gemm_kernels[width / VEC_LANES - 1][(rows - done < GEMM_MR ? rows - done : GEMM_MR) - 1](&part);
+    const int fast = gemm_fast(g, rows, width);
+    for (int j = 0; j < width; j += GEMM_NR) {
+        const int across = width - j < GEMM_NR ? width - j : GEMM_NR;
+        for (int t = across == GEMM_NR ? fast : 0; t < rows; t += GEMM_MR) {
+            const int high = rows - t < GEMM_MR ? rows - t : GEMM_MR;
+            gemm_args part = *g;
+            part.a = g->a + t * g->row;
+            part.b = g->b + (int64_t)g->depth * j + g->skip * across;
+            part.c = g->c + t * g->c_row + j;
+            gemm_kernels[across / VEC_LANES - 1][high - 1](&part);
+        }
     }
 }
 
