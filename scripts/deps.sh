@@ -29,7 +29,8 @@ build() {
     need libpng-dev library libpng
     need libjpeg62-turbo-dev library libjpeg
     need libwebp-dev library libwebp
-    need liblcms2-dev liblmdb-dev library lcms2
+    need liblcms2-dev library lcms2
+    need liblmdb-dev test -e /usr/include/lmdb.h
 }
 
 test_group() {
