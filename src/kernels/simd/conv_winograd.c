@@ -13,18 +13,20 @@
 
 extern const zn_conv_kernel ZN_KERNEL(conv_winograd);
 
-/* Scratch, in floats: V and M, one tile between its two passes, and a row of it gathered at the edge of the image. */
+/* Scratch, in floats: V and M, one tile between its two passes, a row of it gathered at the edge of the image, and the bias in
+ * whole vectors. */
 typedef struct buffers {
-    float *v, *m, *half, *edge;
+    float *v, *m, *half, *edge, *bias;
 } buffers;
 
 static int64_t carve(const plan *p, float *base, buffers *b)
 {
     const int64_t v = POINTS * p->v_slot, m = p->in_place ? p->v_slot : POINTS * p->m_slot;
-    const int64_t half = POINTS * most(p->kc, p->group);
+    const int64_t half = POINTS * most(p->kc, p->group), edge = 8 * p->kc;
+    float *rest = base + v + m;
     if (b)
-        *b = (buffers){ .m = base, .v = base + m, .half = base + v + m, .edge = base + v + m + half };
-    return v + m + half + 8 * p->kc;
+        *b = (buffers){ .m = base, .v = base + m, .half = rest, .edge = rest + half, .bias = rest + half + edge };
+    return v + m + half + edge + p->cout_p;
 }
 
 /* Row r of the window, channels of the chunk, into its eight pixels of half. */
@@ -86,28 +88,18 @@ static void input(const zn_conv_args *a, const plan *p, const chunk *c, int64_t 
     }
 }
 
-/* Memory that call number `call` of a block's 64 * panels products should fetch into L2: first the outputs this block will write,
- * then the inputs of the next one, in runs of `run` lines along the rows of the image. Without it the transforms wait. */
+/* Memory to fetch during product number `call` of a block's 64 * panels: the outputs the block will write, in runs of `run` lines
+ * along the rows of the image. Without it the output transform waits for them. */
 static const float *far_of(const zn_conv_args *a, const plan *p, int64_t tile, int call, int run)
 {
     const zn_conv_shape *s = &a->s;
-    const int cols = most(1, p->block / STRIP);
-    const int y_runs = ceil_div(cols * p->step_out * s->cout, run * LINE), y_rows = STRIP * p->step_out;
-    const int x_runs = ceil_div(cols * p->step_in * s->cin, run * LINE);
-    const bool input = call >= y_runs * y_rows;
-    const int i = input ? call - y_runs * y_rows : call;
-    const place at = place_of(p, least(tile + (input ? p->block : 0), p->tiles - 1));
-    const int strip = at.row / STRIP * STRIP;
-    if (input)
+    const place at = place_of(p, tile);
+    const int runs = ceil_div(most(1, p->block / STRIP) * p->step_out * s->cout, run * LINE);
+    const int y = at.row / STRIP * STRIP * p->step_out + call / runs;
+    if (call >= STRIP * p->step_out * runs || y >= s->oh)
         return a->packed;
-    if (input) {
-        const int y = least(most(0, strip * p->step_in - 1 + i / x_runs), s->h - 1);
-        return a->x + (((int64_t)at.n * s->h + y) * s->w + least(at.col * p->step_in, s->w - 1)) * s->cin +
-               i % x_runs * run * LINE;
-    }
-    const int y = least(strip * p->step_out + i / y_runs, s->oh - 1);
     return a->y + (((int64_t)at.n * s->oh + y) * s->ow + least(at.col * p->step_out, s->ow - 1)) * s->cout +
-           i % y_runs * run * LINE;
+           call % runs * run * LINE;
 }
 
 /* M[f][count][width] (+)= V[f][count][k] * U[f][k][width]. U streams from far away once per block of tiles: the product fetches
@@ -132,7 +124,7 @@ static void multiply(const zn_conv_args *a, const plan *p, const chunk *c, int64
 
 /* The columns of M into half[outputs][8][width], then its rows into y, channels oc and on. */
 VEC_INLINE void output_tile(const int outputs, const zn_conv_args *a, const plan *p, target t, int oc, int width,
-                            const float *m, float *half)
+                            const float *m, const buffers *b)
 {
     const zn_conv_shape *s = &a->s;
     const int channels = least(width, s->cout - oc);
@@ -143,19 +135,19 @@ VEC_INLINE void output_tile(const int outputs, const zn_conv_args *a, const plan
             for (int j = t.col_first; j < t.col_end; j++)
                 for (int c = 0; c < channels; c += LINE)
                     __builtin_prefetch(a->y + origin + i * row_step + j * step + c, 1);
-        winograd_output_column(outputs, m + i * p->m_slot, p->m_slot, width, half + i * width);
+        winograd_output_column(outputs, m + i * p->m_slot, p->m_slot, i == 1 ? b->bias + oc : NULL, width,
+                               b->half + i * width);
     }
     for (int r = t.row_first; r < t.row_end; r++) {
         const int64_t at = origin + r * row_step;
         const winograd_row row = { .y = a->y + at,
                                    .residual = a->residual ? a->residual + at : NULL,
-                                   .bias = a->bias ? a->bias + oc : NULL,
                                    .relu = a->relu,
                                    .step = step,
                                    .channels = channels,
                                    .first = t.col_first,
                                    .end = t.col_end };
-        winograd_output_row(outputs, half + r * 8 * width, width, &row);
+        winograd_output_row(outputs, b->half + r * 8 * width, width, &row);
     }
 }
 
@@ -166,9 +158,9 @@ static void output(const zn_conv_args *a, const plan *p, int64_t tile, int count
         const target to = target_of(&a->s, p, place_of(p, tile + t), phase);
         const float *m = b->m + (int64_t)t * width;
         if (p->outputs == 6)
-            output_tile(6, a, p, to, oc, width, m, b->half);
+            output_tile(6, a, p, to, oc, width, m, b);
         else
-            output_tile(7, a, p, to, oc, width, m, b->half);
+            output_tile(7, a, p, to, oc, width, m, b);
     }
 }
 
@@ -196,6 +188,9 @@ static void run(const void *args, zn_range r)
     const plan p = plan_of(&a->s);
     buffers b;
     carve(&p, r.scratch, &b);
+    memset(b.bias, 0, sizeof(float) * (size_t)p.cout_p);
+    if (a->bias)
+        memcpy(b.bias, a->bias, sizeof(float) * (size_t)a->s.cout);
     for (int64_t unit = r.begin; unit < r.end; unit++)
         run_block(a, &p, unit * p.block, least(p.block, p.tiles - unit * p.block), &b);
 }

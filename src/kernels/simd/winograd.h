@@ -133,8 +133,8 @@ VEC_INLINE void winograd_input_column(const float *const rows[8], int at, int pa
         winograd_input_column_step(1, local, at + c, v + c, slot);
 }
 
-VEC_INLINE void winograd_output_column_step(const int wide, const int outputs, const float *m, int64_t slot, int c,
-                                            int width, float *half)
+VEC_INLINE void winograd_output_column_step(const int wide, const int outputs, const float *m, int64_t slot,
+                                            const float *bias, int width, float *half)
 {
     vec o[2][7];
 #pragma GCC unroll 2
@@ -142,32 +142,36 @@ VEC_INLINE void winograd_output_column_step(const int wide, const int outputs, c
         vec d[8];
 #pragma GCC unroll 8
         for (int r = 0; r < 8; r++)
-            d[r] = vec_load(m + r * 8 * slot + c + k * VEC_LANES);
+            d[r] = vec_load(m + r * 8 * slot + k * VEC_LANES);
+        if (bias)
+            d[1] = d[1] + vec_load(bias + k * VEC_LANES);
         winograd_output(outputs, d, o[k]);
     }
 #pragma GCC unroll 8
     for (int r = 0; r < outputs; r++)
-        winograd_store(wide, half + r * 8 * width + c, o[0][r], o[wide - 1][r]);
+        winograd_store(wide, half + r * 8 * width, o[0][r], o[wide - 1][r]);
 }
 
-/* One column of M, 8 slots eight frequencies apart, into its column of half[outputs][8][width]. */
-VEC_INLINE void winograd_output_column(const int outputs, const float *m, int64_t slot, int width, float *half)
+/* One column of M, 8 slots eight frequencies apart, into its column of half[outputs][8][width]. bias, for column 1 only: the
+ * frequency (1,1) is that of the points 1, whose powers are all 1, so what is added there reaches every output alike. */
+VEC_INLINE void winograd_output_column(const int outputs, const float *m, int64_t slot, const float *bias, int width,
+                                       float *half)
 {
     int c = 0;
     for (; c + WINOGRAD_WIDE * VEC_LANES <= width; c += WINOGRAD_WIDE * VEC_LANES)
-        winograd_output_column_step(WINOGRAD_WIDE, outputs, m, slot, c, width, half);
+        winograd_output_column_step(WINOGRAD_WIDE, outputs, m + c, slot, bias ? bias + c : NULL, width, half + c);
     for (; c < width; c += VEC_LANES)
-        winograd_output_column_step(1, outputs, m, slot, c, width, half);
+        winograd_output_column_step(1, outputs, m + c, slot, bias ? bias + c : NULL, width, half + c);
 }
 
 /* Where a row of outputs goes and what is added on the way. */
 typedef struct winograd_row {
     float *y;
-    const float *residual, *bias; /* like y; [channels]; each may be NULL */
+    const float *residual; /* like y, or NULL */
     bool relu;
-    int64_t step;                 /* floats from one output pixel to the next */
+    int64_t step;          /* floats from one output pixel to the next */
     int channels;
-    int first, end;               /* outputs that lie in the image */
+    int first, end;        /* outputs that lie in the image */
 } winograd_row;
 
 /* `wide` whole vectors of channels at c; with !whole only some outputs are in the image. */
@@ -178,15 +182,11 @@ VEC_INLINE void winograd_output_row_step(const int wide, const int outputs, cons
     vec o[2][7];
 #pragma GCC unroll 2
     for (int k = 0; k < wide; k++) {
-        const vec bias = t->bias ? vec_load(t->bias + c + k * VEC_LANES) : vec_splat(0);
         vec d[8];
 #pragma GCC unroll 8
         for (int i = 0; i < 8; i++)
             d[i] = vec_load(half + i * width + c + k * VEC_LANES);
         winograd_output(outputs, d, o[k]);
-#pragma GCC unroll 8
-        for (int i = 0; i < outputs; i++)
-            o[k][i] = o[k][i] + bias;
     }
 #pragma GCC unroll 8
     for (int i = 0; i < outputs; i++)
@@ -204,15 +204,14 @@ VEC_INLINE void winograd_output_row_rest(const int outputs, const float *half, i
 {
     const int lanes = t->channels - c;
     const vec floor = vec_splat(t->relu ? 0 : -__builtin_inff());
-    const vec bias = t->bias ? vec_load_part(t->bias + c, lanes) : vec_splat(0);
     vec d[8], o[7];
     for (int i = 0; i < 8; i++)
         d[i] = vec_load(half + i * width + c);
     winograd_output(outputs, d, o);
     for (int i = t->first; i < t->end; i++) {
         const int64_t at = i * t->step + c;
-        const vec v = o[i] + bias;
-        vec_store_part(t->y + at, vec_max(t->residual ? (vec)(v + vec_load_part(t->residual + at, lanes)) : v, floor), lanes);
+        const vec v = t->residual ? (vec)(o[i] + vec_load_part(t->residual + at, lanes)) : o[i];
+        vec_store_part(t->y + at, vec_max(v, floor), lanes);
     }
 }
 

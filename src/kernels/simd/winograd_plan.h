@@ -33,7 +33,7 @@ static inline int block_of(const plan *p)
 {
     const int64_t wide = p->in_place ? most(p->kc, p->group) : p->kc + p->group;
     const int64_t fit = block_floats / (POINTS * wide);
-    const int64_t fair = most(p->tiles / 32 + GEMM_MR - 1, p->tiles > 48 ? 2 * GEMM_MR : GEMM_MR);
+    const int64_t fair = most(p->tiles / 20, p->tiles > 48 ? 2 * GEMM_MR : GEMM_MR);
     return most(least(least(fit, fair), BLOCK_MOST) / GEMM_MR, 1) * GEMM_MR;
 }
 
