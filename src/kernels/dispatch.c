@@ -5,7 +5,7 @@ extern const zn_conv_kernel zn_conv_ref;
 #if defined(__aarch64__)
 extern const zn_conv_kernel zn_conv_winograd_neon, zn_conv_direct_neon;
 #elif defined(__x86_64__)
-extern const zn_conv_kernel zn_conv_amx_bf16, zn_conv_amx_bf16x3;
+extern const zn_conv_kernel zn_conv_amx_bf16;
 extern const zn_conv_kernel zn_conv_winograd_avx512, zn_conv_direct_avx512;
 extern const zn_conv_kernel zn_conv_winograd_avx2, zn_conv_direct_avx2;
 extern const zn_conv_kernel zn_conv_winograd_sse2, zn_conv_direct_sse2;
@@ -16,8 +16,6 @@ const zn_conv_kernel *const zn_conv_kernels[] = {
     &zn_conv_winograd_neon,
     &zn_conv_direct_neon,
 #elif defined(__x86_64__)
-    /* The first of the next two is what bf16 means here: nearly exact, or a third of the products. */
-    &zn_conv_amx_bf16x3,
     &zn_conv_amx_bf16,
     &zn_conv_winograd_avx512,
     &zn_conv_direct_avx512,

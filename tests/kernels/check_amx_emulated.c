@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-extern const zn_conv_kernel zn_conv_amx_bf16_emulated, zn_conv_amx_bf16x3_emulated, zn_conv_ref;
+extern const zn_conv_kernel zn_conv_amx_bf16_emulated, zn_conv_ref;
 
 static int compared, failures;
 
@@ -160,7 +160,7 @@ enum { FORMS = sizeof forms / sizeof *forms };
 
 int main(void)
 {
-    static const zn_conv_kernel *const kernels[] = { &zn_conv_amx_bf16_emulated, &zn_conv_amx_bf16x3_emulated };
+    static const zn_conv_kernel *const kernels[] = { &zn_conv_amx_bf16_emulated };
     for (int i = 0; i < FORMS; i++) {
         const int *f = forms[i];
         const zn_conv_shape s = conv_shape(f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7], f[8]);

@@ -131,13 +131,15 @@ static void check_against_ref(const zn_conv_kernel *k, const data *d, options o)
     float *y = guarded_new(d->y_count);
     run(k, d, o, WHOLE, y);
     const double e = relative_error(y, d->want, d->y_count);
+    /* the tolerance is of the mean over many outputs: a handful may all happen to be small sums of large products */
+    const double allowed = (double)k->tolerance * (d->y_count < 256 ? 4 : 1);
     char text[64];
-    snprintf(text, sizeof text, "relative error %.3g, allowed %.3g", e, (double)k->tolerance);
-    if (!(e <= (double)k->tolerance))
+    snprintf(text, sizeof text, "relative error %.3g, allowed %.3g", e, allowed);
+    if (!(e <= allowed))
         fail(k, &d->s, text);
     if (!guards_whole(y, d->y_count))
         fail(k, &d->s, "wrote outside y");
-    worst[0] = k->tolerance > 0 && e / (double)k->tolerance > worst[0] ? e / (double)k->tolerance : worst[0];
+    worst[0] = allowed > 0 && e / allowed > worst[0] ? e / allowed : worst[0];
     worst[1] = e > worst[1] ? e : worst[1];
     guarded_free(y);
     compared++;
@@ -231,6 +233,10 @@ static int shapes(zn_conv_shape *list)
             const int w = sizes[i][1] < kernel[form] ? kernel[form] : sizes[i][1];
             list[count++] = conv_shape(1, h, w, cin, cout, kernel[form], stride[form], pad[form], form == 4);
         }
+    list[count++] = conv_shape(1, 37, 41, 13, 37, 3, 1, 1, false); /* Winograd with tails both ways */
+    list[count++] = conv_shape(1, 37, 41, 30, 33, 3, 2, 1, false);
+    list[count++] = conv_shape(1, 19, 21, 35, 18, 3, 1, 1, true);
+    list[count++] = conv_shape(1, 64, 64, 64, 3, 3, 1, 1, false);
     list[count++] = conv_shape(2, 15, 29, 64, 64, 3, 1, 1, true);
     list[count++] = conv_shape(2, 30, 57, 64, 64, 3, 2, 1, false);
     list[count++] = conv_shape(1, 9, 9, 5, 3, 5, 1, 2, true);
