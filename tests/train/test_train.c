@@ -172,7 +172,7 @@ static void lmdb_keeps_pictures(void **state)
 static const char *recipe_file(void)
 {
     static const char text[] =
-        "model: taesd\nbatch: 4\naccumulate: 2\nsize: 16\nsteps: 8\nwarmup: 2\nlr: 1e-3\n"
+        "model: taesd\nbatch: 2\naccumulate: 2\nsize: 8\nsteps: 8\nwarmup: 2\nlr: 1e-3\n"
         "eval_every: 4\ncheckpoint_every: 3\nheld_out: 20\nloss:\n  l1: 0\n  mse: 1\n  bands: 0.1\n";
     const char *path = in_folder("recipe.yaml");
     FILE *f = fopen(path, "w");
@@ -265,8 +265,11 @@ static void a_broken_picture_stops_with_its_name(void **state)
     zn_dataset_close(d);
 }
 
-int main(void)
+/* test-train [PATTERN]: only the tests whose names match. */
+int main(int argc, char **argv)
 {
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recipes_are_read_strictly),
         cmocka_unit_test(schedules_have_their_shapes),
