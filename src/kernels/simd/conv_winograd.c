@@ -195,11 +195,22 @@ static void run(const void *args, zn_range r)
         run_block(a, &p, unit * p.block, least(p.block, p.tiles - unit * p.block), &b);
 }
 
+/* Is it faster than conv_direct? Both in cycles of a Neoverse-V1, as measured: products near their peak, and for the transforms
+ * so much for each channel of a tile. Other CPUs shift all of these terms alike. */
+static bool wins(const zn_conv_shape *s, const plan *p)
+{
+    const double outs = (double)p->cout_p * p->out_phases, larger = p->outputs == 7 ? 1.36 : 1;
+    const double tile = POINTS * p->k * outs / 14 + 63.0 * p->k + 80 * outs * larger + 1000;
+    const double pixel = 9.0 * s->cin * p->cout_p / (p->cout_p < GEMM_NR ? 5 : 13) + s->cout / 2;
+    return (double)p->tiles * tile < (double)s->n * s->oh * s->ow * pixel;
+}
+
 static bool supports(const zn_conv_shape *s)
 {
     if (s->kh != 3 || s->kw != 3 || s->stride < 1 || s->stride > 2 || (s->up2 && (s->stride != 1 || s->pad != 1)))
         return false;
-    return plan_of(s).k <= CHANNELS_MOST;
+    const plan p = plan_of(s);
+    return p.k <= CHANNELS_MOST && p.cout_p <= CHANNELS_MOST && wins(s, &p);
 }
 
 static size_t scratch_bytes(const zn_conv_shape *s)

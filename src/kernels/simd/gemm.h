@@ -40,6 +40,14 @@ VEC_INLINE int gemm_fetches(const gemm_args *g, int rows)
     return VEC_STEP == 4 ? rows / GEMM_MR * (g->segments * (g->k / 4 - 1) - !g->more) / 2 : 0;
 }
 
+/* One lane of the multipliers m against a row of the panel. */
+#define GEMM_LANE(lane)                                                                                                \
+    _Pragma("GCC unroll 4") for (int j = 0; j < nv; j++)                                                               \
+    {                                                                                                                  \
+        const vec bj = vec_load(b + ((lane)*nv + j) * VEC_LANES);                                                      \
+        _Pragma("GCC unroll 8") for (int t = 0; t < mr; t++) acc[t][j] = vec_fma_lane(m[t], lane, bj, acc[t][j]);      \
+    }
+
 /* mr and nv are constants at every call, so that the accumulators live in registers. */
 VEC_INLINE void gemm_block(const int mr, const int nv, const gemm_args *in)
 {
@@ -53,34 +61,31 @@ VEC_INLINE void gemm_block(const int mr, const int nv, const gemm_args *in)
     for (int s = 0; s < in->segments; s++) {
         const float *a = in->a + s * in->segment;
         int k = 0;
-        for (; k + VEC_STEP <= in->k; k += VEC_STEP) {
+#if defined(__ARM_NEON)
+        for (; k + VEC_STEP <= in->k; k += VEC_STEP, b += VEC_STEP * nv * VEC_LANES) {
             vec_multipliers m[GEMM_MR];
 #pragma GCC unroll 8
             for (int t = 0; t < mr; t++)
                 m[t] = vec_load_multipliers(a + t * in->row + k);
-#define LANE(lane)                                                                                                     \
-    _Pragma("GCC unroll 4") for (int j = 0; j < nv; j++)                                                               \
-    {                                                                                                                  \
-        const vec bj = vec_load(b + ((lane)*nv + j) * VEC_LANES);                                                      \
-        _Pragma("GCC unroll 8") for (int t = 0; t < mr; t++) acc[t][j] = vec_fma_lane(m[t], lane, bj, acc[t][j]);      \
-    }
-            LANE(0)
-#if defined(__ARM_NEON)
-            LANE(1)
-            LANE(2)
-            LANE(3)
-#endif
-#undef LANE
-            b += VEC_STEP * nv * VEC_LANES;
+            GEMM_LANE(0)
+            GEMM_LANE(1)
+            GEMM_LANE(2)
+            GEMM_LANE(3)
         }
-        for (; VEC_STEP > 1 && k < in->k; k++, b += nv * VEC_LANES)
+#endif
+        for (; k < in->k; k++, b += nv * VEC_LANES) {
+            vec bj[GEMM_NV];
 #pragma GCC unroll 4
-            for (int j = 0; j < nv; j++) {
-                const vec bj = vec_load(b + j * VEC_LANES);
+            for (int j = 0; j < nv; j++)
+                bj[j] = vec_load(b + j * VEC_LANES);
 #pragma GCC unroll 8
-                for (int t = 0; t < mr; t++)
-                    acc[t][j] = vec_fma(vec_splat(a[t * in->row + k]), bj, acc[t][j]);
+            for (int t = 0; t < mr; t++) {
+                const vec m = vec_splat(a[t * in->row + k]);
+#pragma GCC unroll 4
+                for (int j = 0; j < nv; j++)
+                    acc[t][j] = vec_fma(m, bj[j], acc[t][j]);
             }
+        }
     }
 #pragma GCC unroll 8
     for (int t = 0; t < mr; t++)

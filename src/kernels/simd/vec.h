@@ -96,15 +96,26 @@ VEC_INLINE vec vec_splat(float f)
 #endif
 }
 
-/* The first n lanes, 0 < n <= VEC_LANES; a partial load fills the others with zero and reads nothing beyond n. */
+/* The first n lanes, 0 < n <= VEC_LANES; a partial load fills the others with zero and touches nothing beyond n. */
 VEC_INLINE vec vec_load_part(const float *p, int n)
 {
 #if defined(__AVX512F__)
     return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
-#else
-    float t[VEC_LANES] = { 0 };
-    memcpy(t, p, sizeof(float) * (size_t)n);
+#elif defined(__AVX2__)
+    float t[VEC_LANES] = { 0 }; /* a masked load reads beyond n under qemu, though not on a CPU */
+    for (int i = 0; i < n; i++)
+        t[i] = p[i];
     return vec_load(t);
+#else
+    vec v = vec_splat(0);
+    v[0] = p[0];
+    if (n > 1)
+        v[1] = p[1];
+    if (n > 2)
+        v[2] = p[2];
+    if (n > 3)
+        v[3] = p[3];
+    return v;
 #endif
 }
 
@@ -112,10 +123,17 @@ VEC_INLINE void vec_store_part(float *p, vec v, int n)
 {
 #if defined(__AVX512F__)
     _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), v);
+#elif defined(__AVX2__)
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    _mm256_maskstore_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32(n), lane), v);
 #else
-    float t[VEC_LANES];
-    vec_store(t, v);
-    memcpy(p, t, sizeof(float) * (size_t)n);
+    p[0] = v[0];
+    if (n > 1)
+        p[1] = v[1];
+    if (n > 2)
+        p[2] = v[2];
+    if (n > 3)
+        p[3] = v[3];
 #endif
 }
 
@@ -161,8 +179,8 @@ VEC_INLINE vec vec_max(vec v, vec floor)
 #endif
 }
 
-/* c + b * a[lane] where a holds VEC_STEP consecutive multipliers: by element on NEON, where the lanes of one loaded vector
- * serve; elsewhere a multiplier is broadcast from memory, one at a time. */
+/* VEC_STEP multipliers are taken at once: on NEON the lanes of one loaded vector serve as c + b * a[lane]; elsewhere a
+ * multiplier is broadcast from memory (vec_splat), which costs nothing extra there. */
 #if defined(__ARM_NEON)
 enum { VEC_STEP = 4 };
 typedef float32x4_t vec_multipliers;
@@ -170,9 +188,6 @@ VEC_INLINE vec_multipliers vec_load_multipliers(const float *p) { return vld1q_f
 #define vec_fma_lane(a, lane, b, c) vfmaq_laneq_f32((c), (b), (a), (lane))
 #else
 enum { VEC_STEP = 1 };
-typedef vec vec_multipliers;
-VEC_INLINE vec_multipliers vec_load_multipliers(const float *p) { return vec_splat(*p); }
-#define vec_fma_lane(a, lane, b, c) vec_fma((a), (b), (c))
 #endif
 
 #define VEC_ROUND(n) (((n) + VEC_LANES - 1) / VEC_LANES * VEC_LANES)
