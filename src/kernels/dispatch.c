@@ -3,6 +3,7 @@
 
 extern const zn_conv_kernel zn_conv_ref;
 #if defined(__aarch64__)
+extern const zn_conv_kernel zn_conv_i8_as_f16, zn_conv_i8_as_bf16;
 extern const zn_conv_kernel zn_conv_winograd_neon, zn_conv_direct_neon;
 #elif defined(__x86_64__)
 extern const zn_conv_kernel zn_conv_amx_bf16;
@@ -13,6 +14,8 @@ extern const zn_conv_kernel zn_conv_winograd_sse2, zn_conv_direct_sse2;
 
 const zn_conv_kernel *const zn_conv_kernels[] = {
 #if defined(__aarch64__)
+    &zn_conv_i8_as_f16,
+    &zn_conv_i8_as_bf16,
     &zn_conv_winograd_neon,
     &zn_conv_direct_neon,
 #elif defined(__x86_64__)

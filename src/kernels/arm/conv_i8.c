@@ -1,0 +1,258 @@
+/* 3x3 convolution with 16-bit fixed-point multiplications on the int8 matrix unit (SMMLA), inside Winograd F(6,3).
+ *
+ * Each transformed value is rounded to q in [-32639, 32639] with a scale of its own for every tile and frequency
+ * (weights: for every frequency and output channel), and q split into two signed digits, q = 256 hi + lo. A product is
+ * then 65536 (hi hi + (hi lo + lo hi) / 256): three of the four digit products, summed exactly in int32; lo lo is below
+ * the rounding. Of a whole network this leaves a third of the error that fp16 operands with fp32 sums would, and fp16
+ * sums of 16 terms have six times that again.
+ *
+ * A tile with an infinity or a NaN in it, or values beyond 2^118, has a scale of NaN and comes out as NaN. */
+#include "base/cpu.h"
+#include "kernels/arm/i8_block.h"
+#include "kernels/arm/lowp.h"
+
+#include <arm_neon.h>
+#include <math.h>
+#include <string.h>
+
+#define INLINE  static inline __attribute__((always_inline))
+#define LARGEST 32639.0f    /* 127 * 256 + 127 */
+#define MAGIC   12582912.0f /* 1.5 * 2^23, whose last bit counts ones: adding it makes an integer of a float */
+
+/* Packed weights: for each chunk of columns, frequency, and block of 8 columns: low digits, high digits ([depth / 8][4]
+ * [2 columns][8 channels] each), then a table of three rows, each with four times two columns c0 c1 c0 c1: the scales,
+ * -MAGIC times the scales, and (as integers) -128 times the sums of the high digits. */
+enum { TABLE = 3 * 16 * sizeof(float) };
+
+static size_t block_bytes(const zn_lowp_grid *g) { return (size_t)g->depth * 16 + TABLE; }
+
+static size_t packed_bytes(const zn_conv_shape *s)
+{
+    const zn_lowp_grid g = zn_lowp_grid_of(s);
+    return (size_t)g.cols / 8 * ZN_LOWP_FREQS * block_bytes(&g);
+}
+
+static int chunk(const zn_lowp_grid *g, int col)
+{
+    const int left = g->cols / g->phases - col % (g->cols / g->phases);
+    return left < ZN_LOWP_COLS ? left : ZN_LOWP_COLS;
+}
+
+/* The scale that brings a peak to at most LARGEST, cut to 16 bits so that its product with MAGIC is exact. */
+static float scale_for(float peak)
+{
+    int exponent;
+    const double m = frexp((double)(peak > 1e-30f ? peak : 1e-30f) / (double)LARGEST, &exponent);
+    return (float)ldexp(ceil(m * 65536), exponent - 16);
+}
+
+/* One column of one frequency into its block: w[depth], column 0 to 7. */
+static void pack_column(const float *w, int64_t stride, int depth, int column, int8_t *block)
+{
+    float peak = 0;
+    for (int c = 0; c < depth; c++)
+        peak = fmaxf(peak, fabsf(w[c * stride]));
+    const float scale = scale_for(peak);
+    int sum = 0;
+    for (int c = 0; c < depth; c++) {
+        const int q = (int)lrintf(w[c * stride] / scale), high = (q + 128) >> 8;
+        const int64_t at = c / 8 * 64 + column / 2 * 16 + column % 2 * 8 + c % 8;
+        block[at] = (int8_t)(q - high * 256);
+        block[depth * 8 + at] = (int8_t)high;
+        sum += high;
+    }
+    const float scales[2] = { scale * 65536, scale * 65536 * -MAGIC };
+    const int32_t offset = -128 * sum;
+    for (size_t r = 0; r < 2; r++) {
+        int8_t *at = block + depth * 16 + sizeof(float) * (size_t)(column / 2 * 4 + column % 2 + (int)r * 2);
+        memcpy(at, &scales[0], sizeof(float));
+        memcpy(at + 16 * sizeof(float), &scales[1], sizeof(float));
+        memcpy(at + 32 * sizeof(float), &offset, sizeof offset);
+    }
+}
+
+static void pack(const zn_conv_shape *s, const float *w, void *packed)
+{
+    const zn_lowp_grid g = zn_lowp_grid_of(s);
+    const int each = g.cols / g.phases;
+    float u[ZN_LOWP_DEPTH * ZN_LOWP_FREQS];
+    for (int col = 0; col < g.cols; col++) {
+        for (int c = 0; c < g.depth; c++)
+            zn_lowp_weights(s, w, c, col, u + c * ZN_LOWP_FREQS);
+        const int first = col - col % each % ZN_LOWP_COLS, in = col - first, blocks = chunk(&g, first) / 8;
+        int8_t *at = (int8_t *)packed + (size_t)first / 8 * ZN_LOWP_FREQS * block_bytes(&g);
+        for (int f = 0; f < ZN_LOWP_FREQS; f++)
+            pack_column(u + f, ZN_LOWP_FREQS, g.depth, in % 8, at + (size_t)(f * blocks + in / 8) * block_bytes(&g));
+    }
+}
+
+/* Scratch of a thread: digits [frequency][pair][hi, lo][depth / 8][2 tiles][8] with 16 bytes between pairs against bank
+ * conflicts, their scales [frequency][pair][4], the rows at an edge and the transforms of one pair of tiles, and the
+ * products of one chunk [pair][frequency][columns / 2 + 1][4]. */
+typedef struct scratch {
+    int8_t *digits;
+    float *scales, *edge, *v[2], *m;
+} scratch;
+
+enum { M_STRIDE = ZN_LOWP_FREQS * (ZN_LOWP_COLS * 2 + 4) }; /* floats */
+
+static size_t pair_bytes(const zn_lowp_grid *g) { return (size_t)g->depth * 4 + 16; }
+static size_t v_floats(const zn_lowp_grid *g) { return (size_t)g->depth / 4 * ZN_LOWP_V_STRIDE; }
+
+static void *take(char **at, size_t bytes)
+{
+    char *p = *at;
+    *at += (bytes + 63) & ~(size_t)63;
+    return p;
+}
+
+static scratch scratch_at(const zn_lowp_grid *g, char *base, size_t *bytes)
+{
+    char *at = (char *)(((uintptr_t)base + 63) & ~(uintptr_t)63);
+    scratch t;
+    t.digits = take(&at, ZN_LOWP_FREQS * ZN_LOWP_PAIRS * pair_bytes(g));
+    t.scales = take(&at, ZN_LOWP_FREQS * ZN_LOWP_PAIRS * 4 * sizeof(float));
+    t.edge = take(&at, (size_t)g->depth * 128 * sizeof(float));
+    t.v[0] = take(&at, v_floats(g) * sizeof(float));
+    t.v[1] = take(&at, v_floats(g) * sizeof(float));
+    t.m = take(&at, (size_t)M_STRIDE * ZN_LOWP_PAIRS * sizeof(float));
+    *bytes = (size_t)(at - base) + 64;
+    return t;
+}
+
+static size_t scratch_bytes(const zn_conv_shape *s)
+{
+    const zn_lowp_grid g = zn_lowp_grid_of(s);
+    size_t bytes;
+    scratch_at(&g, NULL, &bytes);
+    return bytes;
+}
+
+/* The scales of eight frequencies of a tile, powers of two that are the weight of a unit of q, and the floats of which
+ * the last bit has that weight: MAGIC + 128 units. */
+INLINE void scales_of(const float *v, int64_t depth, float magic[8], float scale[8])
+{
+    float32x4_t top[8] = { 0 };
+    for (int64_t c = 0; c < depth / 4; c++)
+        for (int i = 0; i < 8; i++)
+            top[i] = vmaxq_f32(top[i], vabsq_f32(vld1q_f32(v + c * ZN_LOWP_V_STRIDE + i * 4)));
+    for (int i = 0; i < 8; i += 4) {
+        const float32x4_t peak = vpmaxq_f32(vpmaxq_f32(top[i], top[i + 1]), vpmaxq_f32(top[i + 2], top[i + 3]));
+        const float32x4_t safe = vmaxq_f32(vmulq_n_f32(peak, 32768.0f / LARGEST), vdupq_n_f32(0x1p-60f));
+        /* one more than the exponent, so that the power is above the peak, less the 15 bits of q */
+        const int32x4_t power = vshlq_n_s32(vshrq_n_s32(vreinterpretq_s32_f32(safe), 23), 23);
+        const int32x4_t unit = vsubq_s32(power, vdupq_n_s32(14 << 23));
+        vst1q_s32((int32_t *)(void *)(magic + i), vaddq_s32(unit, vdupq_n_s32(23 << 23 | 0x400080)));
+        const float32x4_t big = vmulq_n_f32(peak, 512); /* infinite if magic would be; big - big is 0 or NaN */
+        vst1q_f32(scale + i, vaddq_f32(vreinterpretq_f32_s32(unit), vsubq_f32(big, big)));
+    }
+}
+
+INLINE int8x16_t fixed(const float *v, float32x4_t magic)
+{
+    const float32x4_t a = vaddq_f32(vld1q_f32(v), magic), b = vaddq_f32(vld1q_f32(v + ZN_LOWP_V_STRIDE), magic);
+    return vreinterpretq_s8_s16(vuzp1q_s16(vreinterpretq_s16_f32(a), vreinterpretq_s16_f32(b)));
+}
+
+/* Digits of one pair of tiles. With 128 added, the high byte is hi and the low one lo + 128. */
+INLINE void quantise_deep(int64_t depth, float *const v[2], int8_t *digits, size_t stride, float *scales)
+{
+    for (int f0 = 0; f0 < ZN_LOWP_FREQS; f0 += 8) {
+        float magic[2][8], scale[2][8];
+        for (int i = 0; i < 2; i++)
+            scales_of(v[i] + f0 * 4, depth, magic[i], scale[i]);
+        for (int i = 0; i < 8; i++) {
+            const float32x4_t m0 = vld1q_dup_f32(&magic[0][i]), m1 = vld1q_dup_f32(&magic[1][i]);
+            int8_t *hi = digits + (size_t)(f0 + i) * stride, *lo = hi + depth * 2;
+            for (int64_t c = 0; c < depth; c += 8) {
+                const int64_t at = c / 4 * ZN_LOWP_V_STRIDE + (f0 + i) * 4;
+                const int8x16_t a = fixed(v[0] + at, m0), b = fixed(v[1] + at, m1);
+                vst1q_s8(hi + c * 2, vuzp2q_s8(a, b));
+                vst1q_s8(lo + c * 2, vuzp1q_s8(a, b));
+            }
+            const float32x2_t s0 = vld1_dup_f32(&scale[0][i]), s1 = vld1_dup_f32(&scale[1][i]);
+            vst1q_f32(scales + (f0 + i) * ZN_LOWP_PAIRS * 4, vcombine_f32(s0, s1));
+        }
+    }
+}
+
+static void quantise(const zn_lowp_grid *g, float *const v[2], int8_t *digits, float *scales)
+{
+    if (g->depth == 64) /* the width of every model at hand: loops of known length */
+        quantise_deep(64, v, digits, ZN_LOWP_PAIRS * pair_bytes(g), scales);
+    else
+        quantise_deep(g->depth, v, digits, ZN_LOWP_PAIRS * pair_bytes(g), scales);
+}
+
+/* One chunk of columns. */
+static void multiply(const zn_conv_args *a, const zn_lowp_grid *g, const scratch *t, int64_t first, int tiles, int col,
+                     int ncols)
+{
+    enum { CALLS = 2 * ZN_LOWP_FREQS * (ZN_LOWP_TILES / ZN_I8_TILES) * (ZN_LOWP_COLS / ZN_I8_COLS) };
+    const float *far[CALLS];
+    zn_lowp_ahead(a, g, first, tiles, col, far, CALLS);
+    zn_i8_block k = { .pair = pair_bytes(g),
+                      .b = (const int8_t *)a->packed + (size_t)col / 8 * ZN_LOWP_FREQS * block_bytes(g),
+                      .steps = (size_t)g->depth / 16,
+                      .blocks = (size_t)ncols / ZN_I8_COLS,
+                      .ahead = (size_t)ncols / ZN_I8_COLS * block_bytes(g),
+                      .stride = M_STRIDE * sizeof(float),
+                      .far = far,
+                      .other = a->residual ? (size_t)((uintptr_t)a->residual - (uintptr_t)a->y) : 0 };
+    for (int f = 0; f < ZN_LOWP_FREQS; f++) {
+        for (int p = 0; 2 * p < tiles; p += ZN_I8_TILES / 2) {
+            k.a = t->digits + (size_t)(f * ZN_LOWP_PAIRS + p) * k.pair;
+            k.rows = t->scales + (f * ZN_LOWP_PAIRS + p) * 4;
+            k.m = t->m + p * M_STRIDE + f * (ncols * 2 + 4);
+            zn_i8_multiply(&k);
+            k.far += 2 * k.blocks;
+        }
+        k.b += k.ahead;
+    }
+}
+
+static void run_unit(const zn_conv_args *a, const zn_lowp_grid *g, int64_t unit, const scratch *t)
+{
+    const int64_t first = unit * g->unit;
+    const int tiles = (int)(g->tiles - first < g->unit ? g->tiles - first : g->unit), pairs = (tiles + 1) / 2;
+    for (int p = 0; p < pairs; p++) {
+        const int64_t tile[2] = { first + 2 * p, first + (2 * p + 1 < tiles ? 2 * p + 1 : 2 * p) };
+        zn_lowp_input(a, g, tile, t->edge, t->v);
+        quantise(g, t->v, t->digits + (size_t)p * pair_bytes(g), t->scales + p * 4);
+    }
+    for (int col = 0, ncols; col < g->cols; col += ncols) {
+        ncols = chunk(g, col);
+        multiply(a, g, t, first, tiles, col, ncols);
+        for (int p = 0; p < pairs; p++) {
+            const int64_t tile[2] = { first + 2 * p, first + (2 * p + 1 < tiles ? 2 * p + 1 : 2 * p) };
+            zn_lowp_output(a, g, tile, col, ncols, t->m + p * M_STRIDE);
+        }
+    }
+}
+
+static void run(const void *args, zn_range r)
+{
+    const zn_conv_args *a = args;
+    const zn_lowp_grid g = zn_lowp_grid_of(&a->s);
+    size_t bytes;
+    const scratch t = scratch_at(&g, r.scratch, &bytes);
+    for (int64_t unit = r.begin; unit < r.end; unit++)
+        run_unit(a, &g, unit, &t);
+}
+
+static double flops(const zn_conv_shape *s)
+{
+    const zn_lowp_grid g = zn_lowp_grid_of(s);
+    return 2.0 * 3 * ZN_LOWP_FREQS * (double)g.tiles * g.cols * g.depth;
+}
+
+/* 16-bit operands with exact sums are better than what either name promises, so both get it. */
+#define DESCRIBE(precision)                                                                                            \
+    {                                                                                                                  \
+        .name = "winograd-i8x2-smmla", .math = precision, .cpu = ZN_CPU_NEON | ZN_CPU_I8MM, .tolerance = 3e-3f,        \
+        .supports = zn_lowp_supports, .packed_bytes = packed_bytes, .pack = pack, .scratch_bytes = scratch_bytes,      \
+        .units = zn_lowp_units, .run = run, .flops = flops, .block = zn_lowp_block,                                    \
+    }
+
+const zn_conv_kernel zn_conv_i8_as_f16 = DESCRIBE(ZN_MATH_F16);
+const zn_conv_kernel zn_conv_i8_as_bf16 = DESCRIBE(ZN_MATH_BF16);

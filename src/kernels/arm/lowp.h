@@ -1,0 +1,69 @@
+/* The fp32 side of the reduced-precision ARM convolutions: 8-point Winograd tiles, points 0, +-1, +-2, +-1/2, infinity.
+ *
+ *     stride 1   8x8 inputs give 6x6 outputs, F(6,3)
+ *     up2        one 2x2 kernel on the small map for each parity of output rows and columns; one input transform gives
+ *                7x7 outputs of each parity, F(7,2)
+ *     stride 2   even and odd rows and columns of the input are four maps with 2x2 kernels, read as channels, F(7,2)
+ *
+ * Work goes in units of up to ZN_LOWP_TILES tiles, taken in pairs because the matrix instructions make 2x2 results. */
+#ifndef ZN_KERNELS_ARM_LOWP_H
+#define ZN_KERNELS_ARM_LOWP_H
+
+#include "kernels/conv.h"
+
+enum {
+    ZN_LOWP_FREQS = 64,
+    ZN_LOWP_TILES = 24, /* tiles in a unit at most */
+    ZN_LOWP_PAIRS = ZN_LOWP_TILES / 2,
+    ZN_LOWP_DEPTH = 256, /* channels at most: more would not fit the sums of conv_i8.c */
+    ZN_LOWP_COLS = 32,   /* output channels multiplied and transformed back at a time */
+};
+
+/* All strides here are odd multiples of 16 bytes: the first cache serves three loads in a cycle, but one when they lie
+ * 128 bytes apart. */
+enum { ZN_LOWP_V_STRIDE = (ZN_LOWP_FREQS + 1) * 4 }; /* floats between groups of four channels in v */
+
+typedef struct zn_lowp_grid {
+    int step;       /* outputs of a tile along one axis: 6, or 7 (of each parity when up2) */
+    int tall, wide; /* tiles down and across */
+    int phases;     /* of the output: 1, or 4 when up2 */
+    int parts;      /* of the input: 1, or 4 for stride 2 */
+    int cols;       /* columns of the multiplication: phases * cout rounded up to 8 */
+    int depth;      /* channels of the multiplication: parts * cin */
+    int unit;       /* tiles in a unit but the last */
+    int64_t tiles;  /* over all images */
+} zn_lowp_grid;
+
+bool zn_lowp_supports(const zn_conv_shape *s);
+zn_lowp_grid zn_lowp_grid_of(const zn_conv_shape *s);
+int64_t zn_lowp_units(const zn_conv_shape *s);
+int zn_lowp_block(const zn_conv_shape *s);
+
+/* Transformed weights of one channel of depth and one column; zeros for padding. */
+void zn_lowp_weights(const zn_conv_shape *s, const float *w, int channel, int column, float u[ZN_LOWP_FREQS]);
+
+/* Tiles are counted two rows of the grid at a time, one above the other, so that the two of a pair share rows. */
+typedef struct zn_lowp_place {
+    int64_t image;
+    int x, y;
+} zn_lowp_place;
+
+zn_lowp_place zn_lowp_place_of(const zn_lowp_grid *g, int64_t tile);
+
+/* The input transform of two tiles (the same one twice at an odd end), each into v[depth / 4][65][4], of which the
+ * 65th is padding, frequency 8j + i for j across and i down. edge: 128 * cin
+ * floats of scratch, twice that for stride 2. */
+void zn_lowp_input(const zn_conv_args *a, const zn_lowp_grid *g, const int64_t tile[2], float *edge, float *const v[2]);
+
+/* The output transform of two tiles (the same one twice at an odd end) and columns [col, col + ncols), ncols 8 or 16:
+ * m[64][ncols / 2 + 1][4] holds products in lanes (tile 0, column 0), (0, 1), (1, 0), (1, 1). Adds bias and residual,
+ * applies ReLU, stores. */
+/* The first `count` pixels that a unit will write from column `col` on, filled up with something harmless: to be called
+ * into the second cache during the multiplication, a few at a time. All at once they would keep it waiting. */
+void zn_lowp_ahead(const zn_conv_args *a, const zn_lowp_grid *g, int64_t first, int tiles, int col, const float **at,
+                   int count);
+
+void zn_lowp_output(const zn_conv_args *a, const zn_lowp_grid *g, const int64_t tile[2], int col, int ncols,
+                    const float *m);
+
+#endif
