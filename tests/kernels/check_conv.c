@@ -246,42 +246,16 @@ static int shapes(zn_conv_shape *list)
     return count;
 }
 
-/* A whole decoder of random weights: does the error of 33 layers stay small? */
-static void check_decoder(uint32_t cpu)
+static void check_networks(uint32_t cpu)
 {
     conv_layer layers[16];
-    const int count = taesd_decoder(6, layers);
-    const zn_conv_kernel *ref = reference();
-    zn_rng r = zn_rng_new(5);
-    float *x[2] = { fenced_new(6 * 6 * 4, false), fenced_new(6 * 6 * 4, false) };
-    fill_normal(&r, x[0], 6 * 6 * 4, 1);
-    memcpy(x[1], x[0], sizeof(float) * 6 * 6 * 4);
-    int64_t last = 0;
-    for (int l = 0; l < count; l++)
-        for (int t = 0; t < layers[l].times; t++) {
-            data d = data_new(layers[l].s, (uint64_t)(100 * l + t));
-            const float *own = d.x;
-            const options o = { .bias = true, .relu = l + 1 < count, .residual = layers[l].residual };
-            for (int i = 0; i < 2; i++) {
-                float *y = guarded_new(d.y_count);
-                const data di = { d.s, d.x_count, d.y_count, d.w_count, x[i], d.w, d.bias, d.residual, NULL };
-                run(i ? zn_conv_choose(&d.s, ZN_MATH_F32, cpu) : ref, &di, o, WHOLE, y);
-                if (l || t)
-                    guarded_free(x[i]);
-                else
-                    fenced_free(x[i]);
-                x[i] = y;
-            }
-            last = d.y_count;
-            d.x = (float *)own;
-            data_free(&d);
-        }
-    const double e = relative_error(x[1], x[0], last);
-    printf("decoder of 33 layers: relative error %.2e\n", e);
-    if (!(e <= 1e-5))
-        fail(ref, &layers[count - 1].s, "the error of a whole decoder is above 1e-5");
-    guarded_free(x[0]);
-    guarded_free(x[1]);
+    for (int encoder = 0; encoder < 2; encoder++) {
+        const int count = encoder ? taesd_encoder(6, layers) : taesd_decoder(6, layers);
+        const double e = conv_chain_error(layers, count, reference(), cpu);
+        printf("TAESD %s: relative error %.2e\n", encoder ? "encoder" : "decoder", e);
+        if (!(e <= 1e-5))
+            fail(reference(), &layers[count - 1].s, "the error of a whole network is above 1e-5");
+    }
 }
 
 int main(int argc, char **argv)
@@ -295,7 +269,7 @@ int main(int argc, char **argv)
     const int count = shapes(list);
     for (int i = 0; i < count; i++)
         check_shape(&list[i], cpu, i);
-    check_decoder(cpu);
+    check_networks(cpu);
     char text[96];
     zn_cpu_text(cpu, text, sizeof text);
     printf("%s: %d comparisons over %d shapes, %d failures; worst error %.2e, %.2f of the tolerance\n", text, compared, count,

@@ -65,41 +65,42 @@ void fill_normal(zn_rng *r, float *x, int64_t count, float scale)
         x[i] = scale * zn_rng_normal(r);
 }
 
-static void add(conv_layer *l, int *count, int times, bool residual, zn_conv_shape s)
+static void add(conv_layer *l, int *count, int times, bool residual, bool relu, zn_conv_shape s)
 {
-    l[(*count)++] = (conv_layer){ .s = s, .times = times, .residual = residual };
+    l[(*count)++] = (conv_layer){ .s = s, .times = times, .residual = residual, .relu = relu };
 }
 
 /* Blocks of three convolutions, the last of each with the residual. */
 static void add_blocks(conv_layer *l, int *count, int blocks, int side)
 {
     const zn_conv_shape s = conv_shape(1, side, side, 64, 64, 3, 1, 1, false);
-    add(l, count, 2 * blocks, false, s);
-    add(l, count, blocks, true, s);
+    add(l, count, 2 * blocks, false, true, s);
+    add(l, count, blocks, true, true, s);
 }
 
 int taesd_decoder(int latent, conv_layer *l)
 {
     int count = 0;
-    add(l, &count, 1, false, conv_shape(1, latent, latent, 4, 64, 3, 1, 1, false));
+    add(l, &count, 1, false, true, conv_shape(1, latent, latent, 4, 64, 3, 1, 1, false));
     for (int level = 0; level < 3; level++) {
         add_blocks(l, &count, 3, latent << level);
-        add(l, &count, 1, false, conv_shape(1, latent << level, latent << level, 64, 64, 3, 1, 1, true));
+        add(l, &count, 1, false, false, conv_shape(1, latent << level, latent << level, 64, 64, 3, 1, 1, true));
     }
     add_blocks(l, &count, 1, latent << 3);
-    add(l, &count, 1, false, conv_shape(1, latent << 3, latent << 3, 64, 3, 3, 1, 1, false));
+    add(l, &count, 1, false, false, conv_shape(1, latent << 3, latent << 3, 64, 3, 3, 1, 1, false));
     return count;
 }
 
 int taesd_encoder(int latent, conv_layer *l)
 {
     int count = 0;
-    add(l, &count, 1, false, conv_shape(1, latent << 3, latent << 3, 3, 64, 3, 1, 1, false));
+    add(l, &count, 1, false, false, conv_shape(1, latent << 3, latent << 3, 3, 64, 3, 1, 1, false));
     add_blocks(l, &count, 1, latent << 3);
     for (int level = 2; level >= 0; level--) {
-        add(l, &count, 1, false, conv_shape(1, latent << (level + 1), latent << (level + 1), 64, 64, 3, 2, 1, false));
+        const int side = latent << (level + 1);
+        add(l, &count, 1, false, false, conv_shape(1, side, side, 64, 64, 3, 2, 1, false));
         add_blocks(l, &count, 3, latent << level);
     }
-    add(l, &count, 1, false, conv_shape(1, latent, latent, 64, 4, 3, 1, 1, false));
+    add(l, &count, 1, false, false, conv_shape(1, latent, latent, 64, 4, 3, 1, 1, false));
     return count;
 }

@@ -19,10 +19,14 @@ void fill_normal(zn_rng *r, float *x, int64_t count, float scale);
 typedef struct conv_layer {
     zn_conv_shape s;
     int times;
-    bool residual;
+    bool residual; /* the third of a block; the entry before it is the other two */
+    bool relu;
 } conv_layer;
 int taesd_decoder(int latent, conv_layer *layers); /* at most 16 */
 int taesd_encoder(int latent, conv_layer *layers);
+
+/* Relative RMS error of the result of such a network, with the kernels of `cpu`, against the kernel ref. */
+double conv_chain_error(const conv_layer *layers, int count, const zn_conv_kernel *ref, uint32_t cpu);
 
 /* Prints times of the kernels whose name holds `filter` ("network": only the sums), for `only` threads or for one and two. */
 int bench_conv(const char *filter, int only);
