@@ -1,5 +1,5 @@
-/* Times of the convolution kernels, one and two threads: a line per kernel and shape, then the sum over the layers of the TAESD
- * decoder and encoder at 512x512 with the kernels zn_conv_choose picks. "peak" is what plain FMA instructions
+/* Times of the convolution kernels, one and two threads: a line per kernel and shape, then the sum over the layers of
+ * the TAESD decoder and encoder at 512x512 with the kernels zn_conv_choose picks. "peak" is what plain FMA instructions
  * reached just before, for the machines whose speed changes under load. */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -59,13 +59,9 @@ static setup setup_new(const zn_conv_kernel *k, const zn_conv_shape *s, bool res
     for (int i = 0; i < s->cout; i++)
         u.bias[i] = 0.1f;
     /* as in the networks, the residual is what y held */
-    u.a = (zn_conv_args){ .s = *s,
-                          .x = u.x,
-                          .packed = u.packed,
-                          .bias = u.bias,
-                          .residual = residual ? u.y : NULL,
-                          .y = u.y,
-                          .relu = true };
+    u.a = (zn_conv_args){
+        .s = *s, .x = u.x, .packed = u.packed, .bias = u.bias, .residual = residual ? u.y : NULL, .y = u.y, .relu = true
+    };
     zn_free(w);
     return u;
 }
@@ -122,18 +118,18 @@ static void network(const char *name, const conv_layer *layers, int count, uint3
 
 static void every_kernel(const char *filter, uint32_t cpu, zn_pool *pool)
 {
-    static const int form[][6] = { /* cin, cout, kernel, stride, pad, up2 */
-                                   { 64, 64, 3, 1, 1, 0 },  { 64, 64, 3, 2, 1, 0 },   { 64, 64, 3, 1, 1, 1 },
-                                   { 64, 256, 1, 1, 0, 0 }, { 256, 64, 1, 1, 0, 0 },  { 3, 64, 3, 1, 1, 0 },
-                                   { 3, 32, 3, 2, 1, 0 },   { 32, 64, 3, 2, 1, 0 },   { 64, 3, 3, 1, 1, 0 },
-                                   { 64, 4, 3, 1, 1, 0 },   { 4, 64, 3, 1, 1, 0 },    { 16, 64, 3, 1, 1, 0 },
-                                   { 32, 64, 3, 1, 1, 0 },  { 32, 256, 3, 1, 1, 0 },  { 256, 128, 3, 1, 1, 0 },
-                                   { 256, 128, 1, 1, 0, 0 } };
+    static const int form[][6] = {
+        /* cin, cout, kernel, stride, pad, up2 */
+        { 64, 64, 3, 1, 1, 0 },  { 64, 64, 3, 2, 1, 0 },  { 64, 64, 3, 1, 1, 1 },   { 64, 256, 1, 1, 0, 0 },
+        { 256, 64, 1, 1, 0, 0 }, { 3, 64, 3, 1, 1, 0 },   { 3, 32, 3, 2, 1, 0 },    { 32, 64, 3, 2, 1, 0 },
+        { 64, 3, 3, 1, 1, 0 },   { 64, 4, 3, 1, 1, 0 },   { 4, 64, 3, 1, 1, 0 },    { 16, 64, 3, 1, 1, 0 },
+        { 32, 64, 3, 1, 1, 0 },  { 32, 256, 3, 1, 1, 0 }, { 256, 128, 3, 1, 1, 0 }, { 256, 128, 1, 1, 0, 0 }
+    };
     for (unsigned f = 0; f < sizeof form / sizeof *form; f++)
         for (int side = 512; side >= 64; side /= 2)
             for (const zn_conv_kernel *const *k = zn_conv_kernels; *k && k[1]; k++) {
-                const zn_conv_shape s = conv_shape(1, side, side, form[f][0], form[f][1], form[f][2], form[f][3],
-                                                   form[f][4], form[f][5]);
+                const zn_conv_shape s =
+                    conv_shape(1, side, side, form[f][0], form[f][1], form[f][2], form[f][3], form[f][4], form[f][5]);
                 if (((*k)->cpu & ~cpu) == 0 && (*k)->supports(&s) && strstr((*k)->name, filter) && s.oh <= 512)
                     line(*k, &s, false, 0, pool);
             }

@@ -1,5 +1,5 @@
-/* Every convolution kernel this CPU has against the reference one: many shapes, guard zones and forbidden pages around all
- * memory, scratch full of NaN, equal bits for any split of the units and any number of threads.
+/* Every convolution kernel this CPU has against the reference one: many shapes, guard zones and forbidden pages around
+ * all memory, scratch full of NaN, equal bits for any split of the units and any number of threads.
  *
  *     check-conv                     all shapes
  *     check-conv --bench [filter [threads]]    times; the filter is a part of a kernel's name, or "network" */
@@ -99,7 +99,9 @@ static void run(const zn_conv_kernel *k, const data *d, options o, split how, fl
                              .x = d->x,
                              .packed = packed,
                              .bias = o.bias ? d->bias : NULL,
-                             .residual = o.alias ? y : o.residual ? d->residual : NULL,
+                             .residual = o.alias      ? y
+                                         : o.residual ? d->residual
+                                                      : NULL,
                              .y = y,
                              .relu = o.relu };
     const int64_t units = k->units(s);
@@ -272,8 +274,8 @@ int main(int argc, char **argv)
     check_networks(cpu);
     char text[96];
     zn_cpu_text(cpu, text, sizeof text);
-    printf("%s: %d comparisons over %d shapes, %d failures; worst error %.2e, %.2f of the tolerance\n", text, compared, count,
-           failures, worst[1], worst[0]);
+    printf("%s: %d comparisons over %d shapes, %d failures; worst error %.2e, %.2f of the tolerance\n", text, compared,
+           count, failures, worst[1], worst[0]);
     zn_pool_free(pools[0]);
     zn_pool_free(pools[1]);
     return failures || !compared;

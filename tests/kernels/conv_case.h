@@ -9,7 +9,8 @@
 zn_conv_shape conv_shape(int n, int h, int w, int cin, int cout, int kernel, int stride, int pad, bool up2);
 void conv_shape_text(const zn_conv_shape *s, char *text, int size);
 
-/* `count` floats that end exactly at a page nobody may touch; 64-byte aligned where `aligned` (then up to 60 bytes before it). */
+/* `count` floats that end exactly at a page nobody may touch; 64-byte aligned where `aligned` (then up to 60 bytes
+ * before it). */
 float *fenced_new(int64_t count, bool aligned);
 void fenced_free(float *block);
 
@@ -28,7 +29,8 @@ int taesd_encoder(int latent, conv_layer *layers);
 /* Relative RMS error of the result of such a network, with the kernels of `cpu`, against the kernel ref. */
 double conv_chain_error(const conv_layer *layers, int count, const zn_conv_kernel *ref, uint32_t cpu);
 
-/* Prints times of the kernels whose name holds `filter` ("network": only the sums), for `only` threads or for one and two. */
+/* Prints times of the kernels whose name holds `filter` ("network": only the sums), for `only` threads or for one and
+ * two. */
 int bench_conv(const char *filter, int only);
 
 #endif

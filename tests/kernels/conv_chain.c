@@ -1,5 +1,5 @@
-/* Does the error of one kernel stay small through a whole network? The two halves of TAESD with random weights, every layer once with
- * the reference kernel and once with the one the library would choose, each on its own results. */
+/* Does the error of one kernel stay small through a whole network? The two halves of TAESD with random weights, every
+ * layer once with the reference kernel and once with the one the library would choose, each on its own results. */
 #include "base/alloc.h"
 #include "conv_case.h"
 
@@ -34,7 +34,8 @@ static void run(const zn_conv_kernel *k, zn_conv_args a, const float *w)
     zn_free(scratch);
 }
 
-/* One layer; `skip` (may be NULL) is added before the activation. The former map is freed unless it is the skip of a block. */
+/* One layer; `skip` (may be NULL) is added before the activation. The former map is freed unless it is the skip of a
+ * block. */
 static void advance(chain *c, const zn_conv_shape *s, float *const skip[2], bool relu, bool keep)
 {
     const int64_t weights = (int64_t)s->kh * s->kw * s->cin * s->cout, count = (int64_t)s->n * s->oh * s->ow * s->cout;
@@ -43,7 +44,9 @@ static void advance(chain *c, const zn_conv_shape *s, float *const skip[2], bool
     fill_normal(&c->rng, bias, s->cout, 0.1f);
     for (int i = 0; i < 2; i++) {
         float *y = floats_new(count);
-        const zn_conv_args a = { .s = *s, .x = c->x[i], .bias = bias, .residual = skip ? skip[i] : NULL, .y = y, .relu = relu };
+        const zn_conv_args a = {
+            .s = *s, .x = c->x[i], .bias = bias, .residual = skip ? skip[i] : NULL, .y = y, .relu = relu
+        };
         run(i ? zn_conv_choose(s, ZN_MATH_F32, c->cpu) : c->ref, a, w);
         if (!keep)
             zn_free(c->x[i]);

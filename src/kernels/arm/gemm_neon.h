@@ -1,13 +1,14 @@
 /* The full block of gemm.h, 6 rows by 16 outputs, in assembly, for a whole matrix of blocks:
  *
- *     c[t][16 p + j] = sum over s < segments, k < 4 * groups of a[s][t][k] * b[p][s][k][j]     t < 6 * blocks, j < 16, p < panels
+ *     c[t][16 p + j] = sum over s < segments, k < 4 * groups of a[s][t][k] * b[p][s][k][j]     t < 6 * blocks, j < 16,
+ * p < panels
  *
  * Why not C: gcc 12 keeps the 24 accumulators in registers but copies some of them at every step, clang 14 spills. On a
  * Neoverse-V1 this text reaches 3.76 of 4 FMLA per cycle, gcc's 1.7, clang's 0.8 (64 multipliers, data in L1).
  *
- * v0-v5 hold four multipliers of each row, v6 and v7 alternate as the vector of b, v8-v31 accumulate. A load stands before the
- * arithmetic of the vector ahead of it, and the last group of a block loads the first multipliers of the next block, so that
- * the blocks run into each other. Nothing is read beyond the end of a or b. */
+ * v0-v5 hold four multipliers of each row, v6 and v7 alternate as the vector of b, v8-v31 accumulate. A load stands
+ * before the arithmetic of the vector ahead of it, and the last group of a block loads the first multipliers of the
+ * next block, so that the blocks run into each other. Nothing is read beyond the end of a or b. */
 #ifndef ZN_GEMM_NEON_H
 #define ZN_GEMM_NEON_H
 
@@ -22,9 +23,10 @@
     OP(op, r4, b, 4, lane)                                                                                             \
     OP(op, r5, b, 5, lane)
 #define LOAD_B(reg, offset) "ldr q" #reg ", [%[b], #" #offset "]\n"
-#define LOAD_A(row) "ldr q" #row ", [%[a" #row "]], #16\n"
+#define LOAD_A(row)         "ldr q" #row ", [%[a" #row "]], #16\n"
 
-/* A quarter of a group: one lane of the multipliers against four vectors of b, o0 to o3 being the places of the next four. */
+/* A quarter of a group: one lane of the multipliers against four vectors of b, o0 to o3 being the places of the next
+ * four. */
 #define LANE(op, lane, o0, o1, o2)                                                                                     \
     LOAD_B(7, o0)                                                                                                      \
     COLUMN(op, 6, lane, 8, 12, 16, 20, 24, 28)                                                                         \
@@ -34,21 +36,14 @@
     COLUMN(op, 6, lane, 10, 14, 18, 22, 26, 30)
 #define LAST_COLUMN(op, lane) COLUMN(op, 7, lane, 11, 15, 19, 23, 27, 31)
 
-/* A group but for its last column, where the loads of what follows are woven in. v6 holds b[0] on entry. The two fetches stand far
- * from those loads, where they cost nothing. */
+/* A group but for its last column, where the loads of what follows are woven in. v6 holds b[0] on entry. The two
+ * fetches stand far from those loads, where they cost nothing. */
 #define GROUP(op, fetch1, fetch2)                                                                                      \
     LANE(op, 0, 16, 32, 48)                                                                                            \
     LOAD_B(6, 64)                                                                                                      \
     LAST_COLUMN(op, 0)                                                                                                 \
-    fetch1                                                                                                             \
-    LANE("fmla", 1, 80, 96, 112)                                                                                       \
-    LOAD_B(6, 128)                                                                                                     \
-    LAST_COLUMN("fmla", 1)                                                                                             \
-    fetch2                                                                                                             \
-    LANE("fmla", 2, 144, 160, 176)                                                                                     \
-    LOAD_B(6, 192)                                                                                                     \
-    LAST_COLUMN("fmla", 2)                                                                                             \
-    LANE("fmla", 3, 208, 224, 240)
+    fetch1 LANE("fmla", 1, 80, 96, 112) LOAD_B(6, 128) LAST_COLUMN("fmla", 1) fetch2 LANE("fmla", 2, 144, 160, 176)    \
+        LOAD_B(6, 192) LAST_COLUMN("fmla", 2) LANE("fmla", 3, 208, 224, 240)
 #define FETCH(at, step)                                                                                                \
     "prfm pldl1keep, [" at "]\n"                                                                                       \
     "add " at ", " at ", " step "\n"
@@ -72,26 +67,16 @@
     "stp q" #v2 ", q" #v3 ", [%[c], #32]\n"                                                                            \
     "add %[c], %[c], x11\n"
 #define STORE_ROWS                                                                                                     \
-    "ldr x11, [%[rare], #48]\n"                                                                                        \
-    STORE_ROW(8, 9, 10, 11)                                                                                            \
-    STORE_ROW(12, 13, 14, 15)                                                                                          \
-    STORE_ROW(16, 17, 18, 19)                                                                                          \
-    STORE_ROW(20, 21, 22, 23)                                                                                          \
-    STORE_ROW(24, 25, 26, 27)                                                                                          \
-    STORE_ROW(28, 29, 30, 31)
+    "ldr x11, [%[rare], #48]\n" STORE_ROW(8, 9, 10, 11) STORE_ROW(12, 13, 14, 15) STORE_ROW(16, 17, 18, 19)            \
+        STORE_ROW(20, 21, 22, 23) STORE_ROW(24, 25, 26, 27) STORE_ROW(28, 29, 30, 31)
 #define LOAD_ROW(v0, v1, v2, v3)                                                                                       \
     "ldp q" #v0 ", q" #v1 ", [x15]\n"                                                                                  \
     "ldp q" #v2 ", q" #v3 ", [x15, #32]\n"                                                                             \
     "add x15, x15, x11\n"
 #define LOAD_ROWS                                                                                                      \
     "ldr x11, [%[rare], #48]\n"                                                                                        \
-    "mov x15, %[c]\n"                                                                                                  \
-    LOAD_ROW(8, 9, 10, 11)                                                                                             \
-    LOAD_ROW(12, 13, 14, 15)                                                                                           \
-    LOAD_ROW(16, 17, 18, 19)                                                                                           \
-    LOAD_ROW(20, 21, 22, 23)                                                                                           \
-    LOAD_ROW(24, 25, 26, 27)                                                                                           \
-    LOAD_ROW(28, 29, 30, 31)
+    "mov x15, %[c]\n" LOAD_ROW(8, 9, 10, 11) LOAD_ROW(12, 13, 14, 15) LOAD_ROW(16, 17, 18, 19)                         \
+        LOAD_ROW(20, 21, 22, 23) LOAD_ROW(24, 25, 26, 27) LOAD_ROW(28, 29, 30, 31)
 #define MOVE_A                                                                                                         \
     "add %[a0], %[a0], x11\n"                                                                                          \
     "add %[a1], %[a1], x11\n"                                                                                          \
@@ -102,9 +87,10 @@
 
 enum { GEMM_PANELS_MOST = 8 };
 
-/* Strides in floats, counts at least 1, groups at least 2. Memory to fetch into L1 meanwhile: ahead, ahead_step floats further for
- * every second group; the panel of b after this one, a line for every group; far[p], a line for every second group of panel p.
- * More than two fetches a group cost more than they bring. With ahead_step 0 only the first line of each is fetched. */
+/* Strides in floats, counts at least 1, groups at least 2. Memory to fetch into L1 meanwhile: ahead, ahead_step floats
+ * further for every second group; the panel of b after this one, a line for every group; far[p], a line for every
+ * second group of panel p. More than two fetches a group cost more than they bring. With ahead_step 0 only the first
+ * line of each is fetched. */
 typedef struct gemm_6x16 {
     const float *a, *b, *ahead;
     float *c;
@@ -114,27 +100,36 @@ typedef struct gemm_6x16 {
     const float *far[GEMM_PANELS_MOST];
 } gemm_6x16;
 
+/* What the assembly needs once a segment, block or panel, by offset; strides in bytes. An asm has no room for so many
+ * operands. */
+static inline void gemm_6x16_rare(const gemm_6x16 *g, int64_t rare[13])
+{
+    const int64_t k = 4 * g->groups,
+                  depth = (g->segments - 1) * g->segment + k;       /* of a, from a block's start to its end */
+    rare[0] = 4 * (g->segment - k);                                 /*  0: a, to the next segment */
+    rare[1] = 4 * (6 * g->row - depth);                             /*  8: a, to the next block */
+    rare[2] = 256 * (g->groups * g->segments - 1);                  /* 16: b, back for it */
+    rare[3] = g->segments - 1;                                      /* 24 */
+    rare[4] = g->groups - 1;                                        /* 32 */
+    rare[5] = g->more;                                              /* 40 */
+    rare[6] = 4 * g->c_row;                                         /* 48 */
+    rare[7] = g->blocks;                                            /* 56 */
+    rare[8] = -4 * (6 * g->row * (g->blocks - 1) + depth);          /* 64: a, back for the next panel */
+    rare[9] = 64 - 24 * g->c_row * g->blocks;                       /* 72: c, to the next panel */
+    rare[10] = 4 * g->panel;                                        /* 80: what to fetch of b lies so far ahead */
+    rare[11] = g->ahead_step ? 64 : 0;                              /* 88: and is fetched in steps of this */
+    rare[12] = 4 * (g->panel - 64 * g->groups * g->segments) + 256; /* 96: b, to the next panel */
+}
+
 static inline void gemm_6x16_neon(const gemm_6x16 *g)
 {
-    const float *a0 = g->a, *a1 = a0 + g->row, *a2 = a1 + g->row, *a3 = a2 + g->row, *a4 = a3 + g->row, *a5 = a4 + g->row;
+    const float *a0 = g->a, *a1 = a0 + g->row, *a2 = a1 + g->row, *a3 = a2 + g->row, *a4 = a3 + g->row,
+                *a5 = a4 + g->row;
     const float *b = g->b, *ahead = g->ahead;
     float *c = g->c;
-    int64_t blocks = g->blocks, panels = g->panels;
-    const int64_t k = 4 * g->groups, depth = (g->segments - 1) * g->segment + k; /* of a, from a block's start to its end */
-    /* What is needed once a segment, block or panel, strides in bytes: an asm has no room for so many operands. */
-    const int64_t rare[13] = { 4 * (g->segment - k),
-                               4 * (6 * g->row - depth),
-                               256 * (g->groups * g->segments - 1),
-                               g->segments - 1,
-                               g->groups - 1,
-                               g->more,
-                               4 * g->c_row,
-                               g->blocks,
-                               -4 * (6 * g->row * (g->blocks - 1) + depth),
-                               64 - 24 * g->c_row * g->blocks,
-                               4 * g->panel,
-                               g->ahead_step ? 64 : 0,
-                               4 * (g->panel - 64 * g->groups * g->segments) + 256 };
+    int64_t blocks = g->blocks, panels = g->panels, rare[13];
+    gemm_6x16_rare(g, rare);
+    /* clang-format off */
     __asm__ volatile(
         LOAD_B(6, 0) LOAD_A(0) LOAD_A(1) LOAD_A(2) LOAD_A(3) LOAD_A(4) LOAD_A(5)
         "mov x14, %[far]\n"
@@ -191,6 +186,7 @@ static inline void gemm_6x16_neon(const gemm_6x16 *g)
         : "memory", "cc", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "v0", "v1", "v2", "v3", "v4", "v5",
           "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21",
           "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");
+    /* clang-format on */
 }
 
 #undef OP

@@ -1,9 +1,10 @@
 /* Direct convolution of any shape as an implicit matrix product, fp32, NHWC.
  *
- * In NHWC the kw * cin multipliers of one kernel row lie together in the input, so an output pixel is a row of gemm.h's a with one
- * segment per kernel row, read where it lies. A unit is a stretch of one output row; only a stretch that reaches over the left
- * or right edge (or reads through the up-sampling) is copied, with zeros, first; rows above and below are left out.
- * Where there are too few channels for that, all multipliers of a pixel are gathered into one row ("columns" below). */
+ * In NHWC the kw * cin multipliers of one kernel row lie together in the input, so an output pixel is a row of gemm.h's
+ * a with one segment per kernel row, read where it lies. A unit is a stretch of one output row; only a stretch that
+ * reaches over the left or right edge (or reads through the up-sampling) is copied, with zeros, first; rows above and
+ * below are left out. Where there are too few channels for that, all multipliers of a pixel are gathered into one row
+ * ("columns" below). */
 #include "kernels/conv.h"
 #include "kernels/simd/gemm.h"
 
@@ -44,7 +45,7 @@ static int64_t patch_floats(const zn_conv_shape *s, int stretch)
 static int stretch_of(const zn_conv_shape *s)
 {
     int stretch = STRETCH;
-    while (stretch > GEMM_MR && patch_floats(s, stretch) > PATCH_FLOATS)
+    while (stretch > GEMM_MR && (patch_floats(s, stretch) > PATCH_FLOATS || stretch * s->cout > PATCH_FLOATS))
         stretch -= GEMM_MR;
     const int parts = (s->ow + stretch - 1) / stretch, even = (s->ow + parts - 1) / parts;
     return (even + GEMM_MR - 1) / GEMM_MR * GEMM_MR;
@@ -92,8 +93,8 @@ static void gather(const zn_conv_args *a, const zn_conv_shape *s, int n, int y, 
     }
 }
 
-/* columns[count][width]: the kh * kw * cin multipliers of each pixel, then zeros. Whole vectors are copied: what runs over is
- * written again by the next row or pixel. */
+/* columns[count][width]: the kh * kw * cin multipliers of each pixel, then zeros. Whole vectors are copied: what runs
+ * over is written again by the next row or pixel. */
 static void gather_columns(const zn_conv_shape *s, const float *patch, int cols, int count, int width, float *columns)
 {
     const int k = s->kw * s->cin, all = s->kh * k;
@@ -134,8 +135,8 @@ static void finish(const zn_conv_args *a, const float *c, int padded, int count,
     }
 }
 
-/* The multipliers of `count` pixels from (n,oy,ox) on: in the input itself, in a patch, or gathered. Returns the first kernel
- * row that counts. */
+/* The multipliers of `count` pixels from (n,oy,ox) on: in the input itself, in a patch, or gathered. Returns the first
+ * kernel row that counts. */
 static int multipliers(const zn_conv_args *a, const zn_conv_shape *s, int64_t row, int ox, int count, const buffers *b,
                        gemm_args *g)
 {
@@ -184,7 +185,7 @@ static void run(const void *args, zn_range r)
 
 static bool supports(const zn_conv_shape *s)
 {
-    return patch_floats(s, GEMM_MR) <= PATCH_FLOATS && s->cout <= PATCH_FLOATS / STRETCH;
+    return patch_floats(s, GEMM_MR) <= PATCH_FLOATS && s->cout <= PATCH_FLOATS / GEMM_MR;
 }
 
 static size_t scratch_bytes(const zn_conv_shape *shape)

@@ -1,20 +1,22 @@
 /* 3x3 convolution by Winograd's method with 8x8 tiles, fp32, NHWC. One plan covers three cases:
  *
  *     stride 1   6x6 outputs a tile, 3 taps
- *     stride 2   7x7 outputs, 2 taps: even and odd rows and columns of the input are four phases, read as extra channels
- *     up2        7x7 outputs, 2 taps: each of the four phases of the doubled map is a 2x2 convolution of the small map
+ *     stride 2   7x7 outputs, 2 taps: even and odd rows and columns of the input are four phases, as more channels
+ *     up2        7x7 outputs, 2 taps: the four phases of the doubled map are 2x2 convolutions of the small one
  *
  * A unit is a block of tiles small enough that all its intermediates stay in the L2 cache:
+ *
  *     x -> V[64][tiles][k]   (input transform)      M[f] = V[f] * U[f]   (one product per frequency)      M -> y */
 #include "kernels/conv.h"
 #include "kernels/simd/gemm.h"
 #include "kernels/simd/winograd.h"
+#include "kernels/simd/winograd_pack.h"
 #include "kernels/simd/winograd_plan.h"
 
 extern const zn_conv_kernel ZN_KERNEL(conv_winograd);
 
-/* Scratch, in floats: V and M, one tile between its two passes, a row of it gathered at the edge of the image, and the bias in
- * whole vectors. */
+/* Scratch, in floats: V and M, one tile between its two passes, a row of it gathered at the edge of the image, and the
+ * bias in whole vectors. */
 typedef struct buffers {
     float *v, *m, *half, *edge, *bias;
 } buffers;
@@ -56,9 +58,9 @@ static void input_row(const zn_conv_args *a, const chunk *c, window w, int r, fl
     winograd_input_row(edge, channels, channels, padded, half, edge);
 }
 
-/* V[.][t]: the rows of the tile into half, then its columns into the 64 slots. Rows first, since the lines of eight image rows of
- * a power of two bytes would share one set of the cache. half is a ring of eight rows: after the tile above (`follows`) only the
- * rows below it are new. */
+/* V[.][t]: the rows of the tile into half, then its columns into the 64 slots. Rows first, since the lines of eight
+ * image rows of a power of two bytes would share one set of the cache. half is a ring of eight rows: after the tile
+ * above (`follows`) only the rows below it are new. */
 static void input_tile(const zn_conv_args *a, const plan *p, const chunk *c, place at, bool follows, float *v,
                        const buffers *b)
 {
@@ -88,8 +90,8 @@ static void input(const zn_conv_args *a, const plan *p, const chunk *c, int64_t 
     }
 }
 
-/* Memory to fetch during product number `call` of a block's 64 * panels: the outputs the block will write, in runs of `run` lines
- * along the rows of the image. Without it the output transform waits for them. */
+/* Memory to fetch during product number `call` of a block's 64 * panels: the outputs the block will write, in runs of
+ * `run` lines along the rows of the image. Without it the output transform waits for them. */
 static const float *far_of(const zn_conv_args *a, const plan *p, int64_t tile, int call, int run)
 {
     const zn_conv_shape *s = &a->s;
@@ -102,8 +104,8 @@ static const float *far_of(const zn_conv_args *a, const plan *p, int64_t tile, i
            call % runs * run * LINE;
 }
 
-/* M[f][count][width] (+)= V[f][count][k] * U[f][k][width]. U streams from far away once per block of tiles: the product fetches
- * the next of its panels by itself; the next V, and the next M or what is yet farther away, are named here. */
+/* M[f][count][width] (+)= V[f][count][k] * U[f][k][width]. U streams from far away once per block of tiles: the product
+ * fetches the next of its panels by itself; the next V, and the next M or what is yet farther away, are named here. */
 static void multiply(const zn_conv_args *a, const plan *p, const chunk *c, int64_t tile, const float *u, int count,
                      int width, const buffers *b)
 {
@@ -164,8 +166,8 @@ static void output(const zn_conv_args *a, const plan *p, int64_t tile, int count
     }
 }
 
-/* One block of tiles. With several chunks of input channels the sums in M grow chunk by chunk; with several groups of outputs V
- * is kept for all of them, or made again when it is chunked. */
+/* One block of tiles. With several chunks of input channels the sums in M grow chunk by chunk; with several groups of
+ * outputs V is kept for all of them, or made again when it is chunked. */
 static void run_block(const zn_conv_args *a, const plan *p, int64_t tile, int count, const buffers *b)
 {
     for (int phase = 0; phase < p->out_phases; phase++)
@@ -195,14 +197,15 @@ static void run(const void *args, zn_range r)
         run_block(a, &p, unit * p.block, least(p.block, p.tiles - unit * p.block), &b);
 }
 
-/* Is it faster than conv_direct? Both in cycles of a Neoverse-V1, as measured: products near their peak, and for the transforms
- * so much for each channel of a tile. Other CPUs shift all of these terms alike. */
+/* Is it faster than conv_direct on a whole tile? Both in cycles of a Neoverse-V1, as measured: products near their
+ * peak, and for the transforms so much for each channel. Other CPUs shift all of these terms alike. The size of the map
+ * does not count, so that a part of an image is computed as the whole is. */
 static bool wins(const zn_conv_shape *s, const plan *p)
 {
     const double outs = (double)p->cout_p * p->out_phases, larger = p->outputs == 7 ? 1.36 : 1;
     const double tile = POINTS * p->k * outs / 14 + 63.0 * p->k + 80 * outs * larger + 1000;
     const double pixel = 9.0 * s->cin * p->cout_p / (p->cout_p < GEMM_NR ? 5 : 13) + s->cout / 2;
-    return (double)p->tiles * tile < (double)s->n * s->oh * s->ow * pixel;
+    return tile < p->step_out * p->step_out * pixel;
 }
 
 static bool supports(const zn_conv_shape *s)
@@ -231,57 +234,10 @@ static int64_t units(const zn_conv_shape *s)
     return (p.tiles + p.block - 1) / p.block;
 }
 
-/* Taps of one axis of a phase as sums of the three taps of the kernel: tap j takes w[i] where bit i of mask[j] is set. */
-static void phase_taps(const zn_conv_shape *s, int phase, unsigned mask[3])
-{
-    mask[0] = 1, mask[1] = 2, mask[2] = 4;
-    if (s->up2) /* phase 0 sees rows -1 0 0 of the small map, phase 1 rows 0 0 1 */
-        mask[0] = phase ? 3 : 1, mask[1] = phase ? 4 : 6;
-    else if (s->stride == 2)
-        mask[0] = phase ? 2 : 1, mask[1] = phase ? 0 : 4;
-}
-
-static void phase_filter(const zn_conv_shape *s, int taps, int phase, const float *w, double *g)
-{
-    unsigned rows[3], cols[3];
-    phase_taps(s, phase / 2, rows);
-    phase_taps(s, phase % 2, cols);
-    for (int i = 0; i < taps; i++)
-        for (int j = 0; j < taps; j++) {
-            g[i * taps + j] = 0;
-            for (int ky = 0; ky < 3; ky++)
-                for (int kx = 0; kx < 3; kx++)
-                    if ((rows[i] >> ky & 1) && (cols[j] >> kx & 1))
-                        g[i * taps + j] += (double)w[(int64_t)(ky * 3 + kx) * s->cin * s->cout];
-        }
-}
-
-/* U: [out phase][group][chunk][frequency][panel of GEMM_NR outputs][k of the chunk][outputs of the panel] */
-static void pack_one(const plan *p, int phase, int i, int o, double u[8][8], float *packed)
-{
-    const int k = i + (p->in_phases > 1 ? phase * p->cin_p : 0), out = p->out_phases > 1 ? phase : 0;
-    const int group = o / p->group * p->group, width = least(p->group, p->cout_p - group);
-    const int panel = (o - group) / GEMM_NR * GEMM_NR, across = least(GEMM_NR, width - panel);
-    const int pieces = ceil_div(p->cin_p, p->kc);
-    const chunk c = chunk_of(p, p->chunks == 1 ? 0 : k / p->cin_p * pieces + k % p->cin_p / p->kc);
-    float *to = packed + (int64_t)POINTS * p->k * (out * p->cout_p + group) + (int64_t)POINTS * c.before * width;
-    to += (int64_t)c.k * panel + (int64_t)(k - c.before) * across + (o - group - panel);
-    for (int f = 0; f < POINTS; f++)
-        to[(int64_t)f * c.k * width] = (float)u[f / 8][f % 8];
-}
-
 static void pack(const zn_conv_shape *s, const float *w, void *packed)
 {
     const plan p = plan_of(s);
-    memset(packed, 0, packed_bytes(s));
-    for (int phase = 0; phase < p.in_phases * p.out_phases; phase++)
-        for (int i = 0; i < s->cin; i++)
-            for (int o = 0; o < s->cout; o++) {
-                double g[9], u[8][8];
-                phase_filter(s, p.taps, phase, w + (int64_t)i * s->cout + o, g);
-                winograd_filter(p.taps, g, u);
-                pack_one(&p, phase, i, o, u, packed);
-            }
+    winograd_pack(s, &p, w, packed);
 }
 
 /* The products, and the two transforms as written in winograd.h. */

@@ -1,8 +1,9 @@
-/* vec: the widest float vector of this build, with one spelling for every ISA. Each source in simd/ is compiled once per
- * ISA of the target; ZN_KERNEL(name) gives its symbols the ISA's suffix.
+/* vec: the widest float vector of this build, with one spelling for every ISA. Each source in simd/ is compiled once
+ * per ISA of the target; ZN_KERNEL(name) gives its symbols the ISA's suffix.
  *
- * Everything is static inline: a shared inline function could be linked from the AVX-512 build into an old CPU. vec_fma is
- * the fused instruction where the ISA has one, so the same source gives the same bits however the compiler arranges it. */
+ * Everything is static inline: a shared inline function could be linked from the AVX-512 build into an old CPU. vec_fma
+ * is the fused instruction where the ISA has one, so the same source gives the same bits however the compiler arranges
+ * it. */
 #ifndef ZN_VEC_H
 #define ZN_VEC_H
 
@@ -13,30 +14,30 @@
 
 #if defined(__AVX512F__)
 #include <immintrin.h>
-#define ZN_ISA_NAME "avx512"
+#define ZN_ISA_NAME     "avx512"
 #define ZN_KERNEL(name) zn_##name##_avx512
-#define VEC_REGISTERS 32
+#define VEC_REGISTERS   32
 enum { VEC_LANES = 16, VEC_CPU = ZN_CPU_AVX512 };
 typedef __m512 vec;
 #elif defined(__AVX2__)
 #include <immintrin.h>
-#define ZN_ISA_NAME "avx2"
+#define ZN_ISA_NAME     "avx2"
 #define ZN_KERNEL(name) zn_##name##_avx2
-#define VEC_REGISTERS 16
+#define VEC_REGISTERS   16
 enum { VEC_LANES = 8, VEC_CPU = ZN_CPU_AVX2 };
 typedef __m256 vec;
 #elif defined(__SSE2__)
 #include <immintrin.h>
-#define ZN_ISA_NAME "sse2"
+#define ZN_ISA_NAME     "sse2"
 #define ZN_KERNEL(name) zn_##name##_sse2
-#define VEC_REGISTERS 16
+#define VEC_REGISTERS   16
 enum { VEC_LANES = 4, VEC_CPU = 0 };
 typedef __m128 vec;
 #elif defined(__ARM_NEON)
 #include <arm_neon.h>
-#define ZN_ISA_NAME "neon"
+#define ZN_ISA_NAME     "neon"
 #define ZN_KERNEL(name) zn_##name##_neon
-#define VEC_REGISTERS 32
+#define VEC_REGISTERS   32
 enum { VEC_LANES = 4, VEC_CPU = ZN_CPU_NEON };
 typedef float32x4_t vec;
 #else

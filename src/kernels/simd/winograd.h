@@ -2,8 +2,8 @@
  *
  *     Y = A' [ (G g G') . (B' d B) ] A
  *
- * The input transform B' is the same for 6 outputs of 3 taps and for 7 outputs of 2 taps; only A' and G differ. Vectors run over
- * channels, so every function here is written for one position and does VEC_LANES channels of it. */
+ * The input transform B' is the same for 6 outputs of 3 taps and for 7 outputs of 2 taps; only A' and G differ. Vectors
+ * run over channels, so every function here is written for one position and does VEC_LANES channels of it. */
 #ifndef ZN_WINOGRAD_H
 #define ZN_WINOGRAD_H
 
@@ -16,7 +16,8 @@
 VEC_INLINE void winograd_input(const vec d[8], vec o[8])
 {
     const vec k525 = vec_splat(5.25f), k425 = vec_splat(4.25f), k125 = vec_splat(1.25f), k25 = vec_splat(2.5f);
-    const vec k4 = vec_splat(4), k5 = vec_splat(5), k2 = vec_splat(2), half = vec_splat(0.5f), quarter = vec_splat(0.25f);
+    const vec k4 = vec_splat(4), k5 = vec_splat(5), k2 = vec_splat(2), half = vec_splat(0.5f),
+              quarter = vec_splat(0.25f);
     o[0] = vec_fma(k525, d[4] - d[2], d[0] - d[6]);
     o[7] = vec_fma(k525, d[3] - d[5], d[7] - d[1]);
     const vec even1 = vec_fms(k425, d[4], d[2] + d[6]), odd1 = vec_fms(k425, d[3], d[1] + d[5]);
@@ -32,7 +33,8 @@ VEC_INLINE void winograd_input(const vec d[8], vec o[8])
     o[6] = even3 - odd3;
 }
 
-/* o = A' m: output j is the sum of m[i] * point_i^j; infinity counts for the last one. outputs is 6 or 7, a constant. */
+/* o = A' m: output j is the sum of m[i] * point_i^j; infinity counts for the last one. outputs is 6 or 7, a constant.
+ */
 VEC_INLINE void winograd_output(const int outputs, const vec m[8], vec o[7])
 {
     const vec s1 = m[1] + m[2], d1 = m[1] - m[2];
@@ -52,7 +54,8 @@ VEC_INLINE void winograd_output(const int outputs, const vec m[8], vec o[7])
     }
 }
 
-/* Vectors a step handles together. Two on NEON: scattered 16-byte stores cost a Neoverse-V1 1.3 cycles each, pairs 1.0. */
+/* Vectors a step handles together. Two on NEON: scattered 16-byte stores cost a Neoverse-V1 1.3 cycles each, pairs 1.0.
+ */
 enum { WINOGRAD_WIDE = VEC_REGISTERS == 32 && VEC_LANES == 4 ? 2 : 1 };
 
 VEC_INLINE void winograd_store(const int wide, float *p, vec a, vec b)
@@ -79,9 +82,11 @@ VEC_INLINE void winograd_input_row_step(const int wide, const float *x, int64_t 
         winograd_store(wide, half + i * padded, o[0][i], o[wide - 1][i]);
 }
 
-/* One row of an input tile: 8 pixels, `step` floats apart, into half[8][padded], missing channels zero. `ahead` is the row to
- * come, fetched a little at every step: in one burst it would fill the queues of the cache and stop everything. */
-VEC_INLINE void winograd_input_row(const float *x, int64_t step, int channels, int padded, float *half, const float *ahead)
+/* One row of an input tile: 8 pixels, `step` floats apart, into half[8][padded], missing channels zero. `ahead` is the
+ * row to come, fetched a little at every step: in one burst it would fill the queues of the cache and stop everything.
+ */
+VEC_INLINE void winograd_input_row(const float *x, int64_t step, int channels, int padded, float *half,
+                                   const float *ahead)
 {
     int c = 0;
     for (; c + WINOGRAD_WIDE * VEC_LANES <= channels; c += WINOGRAD_WIDE * VEC_LANES) {
@@ -152,8 +157,9 @@ VEC_INLINE void winograd_output_column_step(const int wide, const int outputs, c
         winograd_store(wide, half + r * 8 * width, o[0][r], o[wide - 1][r]);
 }
 
-/* One column of M, 8 slots eight frequencies apart, into its column of half[outputs][8][width]. bias, for column 1 only: the
- * frequency (1,1) is that of the points 1, whose powers are all 1, so what is added there reaches every output alike. */
+/* One column of M, 8 slots eight frequencies apart, into its column of half[outputs][8][width]. bias, for column 1
+ * only: the frequency (1,1) is that of the points 1, whose powers are all 1, so what is added there reaches every
+ * output alike. */
 VEC_INLINE void winograd_output_column(const int outputs, const float *m, int64_t slot, const float *bias, int width,
                                        float *half)
 {
@@ -169,9 +175,9 @@ typedef struct winograd_row {
     float *y;
     const float *residual; /* like y, or NULL */
     bool relu;
-    int64_t step;          /* floats from one output pixel to the next */
+    int64_t step; /* floats from one output pixel to the next */
     int channels;
-    int first, end;        /* outputs that lie in the image */
+    int first, end; /* outputs that lie in the image */
 } winograd_row;
 
 /* `wide` whole vectors of channels at c; with !whole only some outputs are in the image. */
@@ -194,7 +200,8 @@ VEC_INLINE void winograd_output_row_step(const int wide, const int outputs, cons
             const int64_t at = i * t->step + c;
 #pragma GCC unroll 2
             for (int k = 0; k < wide; k++)
-                o[k][i] = vec_max(residual ? (vec)(o[k][i] + vec_load(t->residual + at + k * VEC_LANES)) : o[k][i], floor);
+                o[k][i] =
+                    vec_max(residual ? (vec)(o[k][i] + vec_load(t->residual + at + k * VEC_LANES)) : o[k][i], floor);
             winograd_store(wide, t->y + at, o[0][i], o[wide - 1][i]);
         }
 }
@@ -237,29 +244,6 @@ VEC_INLINE void winograd_output_row(const int outputs, const float *half, int wi
         winograd_output_row_of(outputs, true, true, half, width, row);
     else
         winograd_output_row_of(outputs, true, false, half, width, row);
-}
-
-/* u = G g G' of one channel pair, in double: taps 3 or 2, g[taps][taps]. */
-static inline void winograd_filter(int taps, const double *g, double u[8][8])
-{
-    static const double point[7] = { 0, 1, -1, 2, -2, 0.5, -0.5 };
-    double G[8][3] = { { 0 } };
-    for (int i = 0; i < 7; i++) {
-        double n = i == 0 ? -1 : 1; /* the sign row 0 of B' was given */
-        for (int j = 0; j < 7; j++)
-            n *= j == i ? 1 : point[i] - point[j];
-        for (int k = 0; k < taps; k++)
-            G[i][k] = (k == 0 ? 1 : k == 1 ? point[i] : point[i] * point[i]) / n;
-    }
-    G[7][taps - 1] = 1;
-    for (int i = 0; i < 8; i++)
-        for (int j = 0; j < 8; j++) {
-            double sum = 0;
-            for (int k = 0; k < taps; k++)
-                for (int l = 0; l < taps; l++)
-                    sum += G[i][k] * g[k * taps + l] * G[j][l];
-            u[i][j] = sum;
-        }
 }
 
 #endif

@@ -10,18 +10,18 @@ enum { POINTS = 64, LINE = 16 /* floats */, STRIP = 6, BLOCK_MOST = 30, CHANNELS
 static const int64_t block_floats = 240 << 10;
 
 typedef struct plan {
-    int taps, outputs;            /* of a tile, each way: 3 and 6, or 2 and 7 */
-    int in_phases, out_phases;    /* 4 for stride 2, 4 for up2, else 1 */
-    int step_in, step_out;        /* from one tile to the next, in pixels of the input and of the output */
-    int cin_p, k;                 /* padded channels of a phase; of all phases */
-    int kc, chunks;               /* channels transformed and multiplied at once, and how often that is done */
-    int cout_p;                   /* padded */
-    int group;                    /* output channels multiplied at once */
-    int rows, cols;               /* tiles of one image */
-    int64_t tiles;                /* of the batch */
-    int block;                    /* tiles of a unit */
-    bool in_place;                /* M[f] overwrites V[f-1] */
-    int64_t v_slot, m_slot;       /* floats from one frequency to the next; a cache line more than a power of two */
+    int taps, outputs;         /* of a tile, each way: 3 and 6, or 2 and 7 */
+    int in_phases, out_phases; /* 4 for stride 2, 4 for up2, else 1 */
+    int step_in, step_out;     /* from one tile to the next, in pixels of the input and of the output */
+    int cin_p, k;              /* padded channels of a phase; of all phases */
+    int kc, chunks;            /* channels transformed and multiplied at once, and how often that is done */
+    int cout_p;                /* padded */
+    int group;                 /* output channels multiplied at once */
+    int rows, cols;            /* tiles of one image */
+    int64_t tiles;             /* of the batch */
+    int block;                 /* tiles of a unit */
+    bool in_place;             /* M[f] overwrites V[f-1] */
+    int64_t v_slot, m_slot;    /* floats from one frequency to the next; a cache line more than a power of two */
 } plan;
 
 static inline int least(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
@@ -71,7 +71,11 @@ static inline chunk chunk_of(const plan *p, int i)
     if (p->chunks == 1)
         return (chunk){ .phases = p->in_phases, .end = p->cin_p, .k = p->k };
     const int pieces = ceil_div(p->cin_p, p->kc), first = i % pieces * p->kc, end = least(first + p->kc, p->cin_p);
-    return (chunk){ .phase = i / pieces, .phases = 1, .first = first, .end = end, .k = end - first,
+    return (chunk){ .phase = i / pieces,
+                    .phases = 1,
+                    .first = first,
+                    .end = end,
+                    .k = end - first,
                     .before = i / pieces * p->cin_p + first };
 }
 
