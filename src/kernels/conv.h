@@ -15,11 +15,11 @@
 #include <stdint.h>
 
 typedef struct zn_conv_shape {
-    int n, h, w, cin;      /* input [n][h][w][cin] */
-    int cout, kh, kw;      /* weights [kh][kw][cin][cout] */
-    int stride, pad;       /* the same on both axes; pad on all four sides */
-    bool up2;              /* the input is read through a nearest x2 up-sampling (h, w are the small sizes) */
-    int oh, ow;            /* output [n][oh][ow][cout] */
+    int n, h, w, cin; /* input [n][h][w][cin] */
+    int cout, kh, kw; /* weights [kh][kw][cin][cout] */
+    int stride, pad;  /* the same on both axes; pad on all four sides */
+    bool up2;         /* the input is read through a nearest x2 up-sampling (h, w are the small sizes) */
+    int oh, ow;       /* output [n][oh][ow][cout] */
 } zn_conv_shape;
 
 typedef struct zn_conv_args {
@@ -36,19 +36,19 @@ typedef struct zn_conv_args {
 typedef enum zn_math { ZN_MATH_F32, ZN_MATH_BF16, ZN_MATH_F16 } zn_math;
 
 typedef struct zn_conv_kernel {
-    const char *name;      /* "winograd6-f32-neon" */
+    const char *name; /* "winograd6-f32-neon" */
     zn_math math;
-    uint32_t cpu;          /* ZN_CPU_ flags it needs */
-    float tolerance;       /* relative RMS error against ref on normal random data */
+    uint32_t cpu;    /* ZN_CPU_ flags it needs */
+    float tolerance; /* relative RMS error against ref on normal random data */
     bool (*supports)(const zn_conv_shape *s);
     size_t (*packed_bytes)(const zn_conv_shape *s);
     void (*pack)(const zn_conv_shape *s, const float *w, void *packed);
     size_t (*scratch_bytes)(const zn_conv_shape *s); /* for each thread */
     int64_t (*units)(const zn_conv_shape *s);        /* independent pieces of work; any split gives the same bits */
     void (*run)(const void *conv_args, zn_range units);
-    double (*flops)(const zn_conv_shape *s);         /* really executed, multiply and add separately */
-    /* Optional: side of the squares of outputs that are computed together, so that their rounding depends on all inputs of
-     * the square. Squares start at the origin, or one position before it when up2. NULL: every output by itself. */
+    double (*flops)(const zn_conv_shape *s); /* really executed, multiply and add separately */
+    /* Optional: side of the squares of outputs that are computed together, so that their rounding depends on all inputs
+     * of the square. Squares start at the origin, or one position before it when up2. NULL: every output by itself. */
     int (*block)(const zn_conv_shape *s);
 } zn_conv_kernel;
 

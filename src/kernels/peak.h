@@ -6,7 +6,7 @@
 #include "kernels/conv.h"
 
 typedef struct zn_peak {
-    zn_body body;           /* args: NULL; each unit is the same work */
+    zn_body body; /* args: NULL; each unit is the same work */
     double flops_per_unit;
 } zn_peak;
 
