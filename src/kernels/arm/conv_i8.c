@@ -86,7 +86,7 @@ static void pack(const zn_conv_shape *s, const float *w, void *packed)
     }
 }
 
-/* Scratch of a thread: digits [frequency][pair][hi, lo][depth / 8][2 tiles][8] with 16 bytes between pairs against bank
+/* Scratch of a thread: digits [frequency][pair][depth / 8][hi, lo][2 tiles][8] with 16 bytes between pairs against bank
  * conflicts, their scales [frequency][pair][4], the rows at an edge and the transforms of one pair of tiles, and the
  * products of one chunk [pair][frequency][columns / 2 + 1][4]. */
 typedef struct scratch {
@@ -99,33 +99,45 @@ enum { M_STRIDE = ZN_LOWP_FREQS * (ZN_LOWP_COLS * 2 + 4) }; /* floats */
 static size_t pair_bytes(const zn_lowp_grid *g) { return (size_t)g->depth * 4 + 16; }
 static size_t v_floats(const zn_lowp_grid *g) { return (size_t)g->depth / 4 * ZN_LOWP_V_STRIDE; }
 
-static void *take(char **at, size_t bytes)
+/* The next piece of scratch, on a cache line of its own. */
+static size_t take(size_t *used, size_t bytes)
 {
-    char *p = *at;
-    *at += (bytes + 63) & ~(size_t)63;
-    return p;
+    const size_t at = *used;
+    *used += (bytes + 63) & ~(size_t)63;
+    return at;
 }
 
-static scratch scratch_at(const zn_lowp_grid *g, char *base, size_t *bytes)
+typedef struct layout {
+    size_t digits, scales, edge, v[2], m, bytes;
+} layout;
+
+static layout layout_of(const zn_lowp_grid *g)
 {
-    char *at = (char *)(((uintptr_t)base + 63) & ~(uintptr_t)63);
-    scratch t;
-    t.digits = take(&at, ZN_LOWP_FREQS * ZN_LOWP_PAIRS * pair_bytes(g));
-    t.scales = take(&at, ZN_LOWP_FREQS * ZN_LOWP_PAIRS * 4 * sizeof(float));
-    t.edge = take(&at, (size_t)g->depth * 128 * sizeof(float));
-    t.v[0] = take(&at, v_floats(g) * sizeof(float));
-    t.v[1] = take(&at, v_floats(g) * sizeof(float));
-    t.m = take(&at, (size_t)M_STRIDE * ZN_LOWP_PAIRS * sizeof(float));
-    *bytes = (size_t)(at - base) + 64;
-    return t;
+    layout at = { 0 };
+    at.digits = take(&at.bytes, ZN_LOWP_FREQS * ZN_LOWP_PAIRS * pair_bytes(g));
+    at.scales = take(&at.bytes, ZN_LOWP_FREQS * ZN_LOWP_PAIRS * 4 * sizeof(float));
+    at.edge = take(&at.bytes, (size_t)g->depth * 128 * sizeof(float));
+    at.v[0] = take(&at.bytes, v_floats(g) * sizeof(float));
+    at.v[1] = take(&at.bytes, v_floats(g) * sizeof(float));
+    at.m = take(&at.bytes, (size_t)M_STRIDE * ZN_LOWP_PAIRS * sizeof(float));
+    return at;
 }
 
 static size_t scratch_bytes(const zn_conv_shape *s)
 {
     const zn_lowp_grid g = zn_lowp_grid_of(s);
-    size_t bytes;
-    scratch_at(&g, NULL, &bytes);
-    return bytes;
+    return layout_of(&g).bytes + 64;
+}
+
+static scratch scratch_at(const zn_lowp_grid *g, char *base)
+{
+    const layout at = layout_of(g);
+    base += -(uintptr_t)base & 63;
+    return (scratch){ .digits = (int8_t *)base + at.digits,
+                      .scales = (float *)(void *)(base + at.scales),
+                      .edge = (float *)(void *)(base + at.edge),
+                      .v = { (float *)(void *)(base + at.v[0]), (float *)(void *)(base + at.v[1]) },
+                      .m = (float *)(void *)(base + at.m) };
 }
 
 /* The scales of eight frequencies of a tile, powers of two that are the weight of a unit of q, and the floats of which
@@ -163,12 +175,12 @@ INLINE void quantise_deep(int64_t depth, float *const v[2], int8_t *digits, size
             scales_of(v[i] + f0 * 4, depth, magic[i], scale[i]);
         for (int i = 0; i < 8; i++) {
             const float32x4_t m0 = vld1q_dup_f32(&magic[0][i]), m1 = vld1q_dup_f32(&magic[1][i]);
-            int8_t *hi = digits + (size_t)(f0 + i) * stride, *lo = hi + depth * 2;
+            int8_t *to = digits + (size_t)(f0 + i) * stride;
             for (int64_t c = 0; c < depth; c += 8) {
                 const int64_t at = c / 4 * ZN_LOWP_V_STRIDE + (f0 + i) * 4;
                 const int8x16_t a = fixed(v[0] + at, m0), b = fixed(v[1] + at, m1);
-                vst1q_s8(hi + c * 2, vuzp2q_s8(a, b));
-                vst1q_s8(lo + c * 2, vuzp1q_s8(a, b));
+                vst1q_s8(to + c * 4, vuzp2q_s8(a, b));
+                vst1q_s8(to + c * 4 + 16, vuzp1q_s8(a, b));
             }
             const float32x2_t s0 = vld1_dup_f32(&scale[0][i]), s1 = vld1_dup_f32(&scale[1][i]);
             vst1q_f32(scales + (f0 + i) * ZN_LOWP_PAIRS * 4, vcombine_f32(s0, s1));
@@ -234,8 +246,7 @@ static void run(const void *args, zn_range r)
 {
     const zn_conv_args *a = args;
     const zn_lowp_grid g = zn_lowp_grid_of(&a->s);
-    size_t bytes;
-    const scratch t = scratch_at(&g, r.scratch, &bytes);
+    const scratch t = scratch_at(&g, r.scratch);
     for (int64_t unit = r.begin; unit < r.end; unit++)
         run_unit(a, &g, unit, &t);
 }

@@ -55,15 +55,15 @@ zn_lowp_place zn_lowp_place_of(const zn_lowp_grid *g, int64_t tile);
  * floats of scratch, twice that for stride 2. */
 void zn_lowp_input(const zn_conv_args *a, const zn_lowp_grid *g, const int64_t tile[2], float *edge, float *const v[2]);
 
-/* The output transform of two tiles (the same one twice at an odd end) and columns [col, col + ncols), ncols 8 or 16:
- * m[64][ncols / 2 + 1][4] holds products in lanes (tile 0, column 0), (0, 1), (1, 0), (1, 1). Adds bias and residual,
- * applies ReLU, stores. */
-/* The first `count` pixels that a unit will write from column `col` on, filled up with something harmless: to be called
- * into the second cache during the multiplication, a few at a time. All at once they would keep it waiting. */
-void zn_lowp_ahead(const zn_conv_args *a, const zn_lowp_grid *g, int64_t first, int tiles, int col, const float **at,
-                   int count);
-
+/* The output transform of two tiles (the same one twice at an odd end) and columns [col, col + ncols), ncols up to
+ * ZN_LOWP_COLS: m[64][ncols / 2 + 1][4] holds products in lanes (tile 0, column 0), (0, 1), (1, 0), (1, 1). Adds bias
+ * and residual, applies ReLU, stores. */
 void zn_lowp_output(const zn_conv_args *a, const zn_lowp_grid *g, const int64_t tile[2], int col, int ncols,
                     const float *m);
+
+/* The first `count` pixels that a unit will write from column `col` on, filled up with something harmless: to be
+ * fetched during the multiplication, a few at a time. All at once they would keep it waiting. */
+void zn_lowp_ahead(const zn_conv_args *a, const zn_lowp_grid *g, int64_t first, int tiles, int col, const float **at,
+                   int count);
 
 #endif
