@@ -12,45 +12,92 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* o = B' d: the coefficients are those of the polynomials prod (x - p) over all points but one. */
-VEC_INLINE void winograd_input(const vec d[8], vec o[8])
+/* Constants of the transforms. NEON multiplies by a lane, so twelve of them take three registers (the empty asm keeps
+ * the compiler from spreading them again); elsewhere each is a vector of its own, in a register or in memory. */
+#if defined(__ARM_NEON)
+typedef struct winograd_constants {
+    vec a, b, c;
+} winograd_constants;
+
+VEC_INLINE winograd_constants winograd_constants_load(const float table[12])
 {
-    const vec k525 = vec_splat(5.25f), k425 = vec_splat(4.25f), k125 = vec_splat(1.25f), k25 = vec_splat(2.5f);
-    const vec k4 = vec_splat(4), k5 = vec_splat(5), k2 = vec_splat(2), half = vec_splat(0.5f),
-              quarter = vec_splat(0.25f);
-    o[0] = vec_fma(k525, d[4] - d[2], d[0] - d[6]);
-    o[7] = vec_fma(k525, d[3] - d[5], d[7] - d[1]);
-    const vec even1 = vec_fms(k425, d[4], d[2] + d[6]), odd1 = vec_fms(k425, d[3], d[1] + d[5]);
+    winograd_constants k = { vec_load(table), vec_load(table + 4), vec_load(table + 8) };
+    __asm__("" : "+w"(k.a), "+w"(k.b), "+w"(k.c));
+    return k;
+}
+#define LANE_a0                    k->a, 0
+#define LANE_a1                    k->a, 1
+#define LANE_a2                    k->a, 2
+#define LANE_a3                    k->a, 3
+#define LANE_b0                    k->b, 0
+#define LANE_b1                    k->b, 1
+#define LANE_b2                    k->b, 2
+#define LANE_b3                    k->b, 3
+#define LANE_c0                    k->c, 0
+#define FMA_LANE(from, lane, x, c) vfmaq_laneq_f32((c), (x), (from), (lane))
+#define FMS_LANE(from, lane, x, c) vfmsq_laneq_f32((c), (x), (from), (lane))
+#define MUL_LANE(from, lane, x)    vmulq_laneq_f32((x), (from), (lane))
+#define EXPAND(macro, ...)         macro(__VA_ARGS__)
+#define FMA(at, value, x, c)       EXPAND(FMA_LANE, LANE_##at, x, c)
+#define FMS(at, value, x, c)       EXPAND(FMS_LANE, LANE_##at, x, c)
+#define MUL(at, value, x)          EXPAND(MUL_LANE, LANE_##at, x)
+#else
+typedef struct winograd_constants {
+    int none;
+} winograd_constants;
+
+VEC_INLINE winograd_constants winograd_constants_load(const float table[12])
+{
+    (void)table;
+    return (winograd_constants){ 0 };
+}
+#define FMA(at, value, x, c) vec_fma(vec_splat(value), (x), (c))
+#define FMS(at, value, x, c) vec_fms(vec_splat(value), (x), (c))
+#define MUL(at, value, x)    (vec_splat(value) * (x))
+#endif
+
+/* FMA(at, value, x, c) is c + value * x, `at` being where value stands in the table; FMS subtracts. */
+static const float winograd_input_table[12] = { 5.25f, 4.25f, 2.5f, 1.25f, 5, 4, 2, 0.5f, 0.25f };
+static const float winograd_output_table[12] = { 4, 0.25f, 2, 0.5f, 8, 0.125f, 16, 0.0625f };
+
+/* o = B' d: the coefficients are those of the polynomials prod (x - p) over all points but one. */
+VEC_INLINE void winograd_input(const winograd_constants *k, const vec d[8], vec o[8])
+{
+    (void)k;
+    o[0] = FMA(a0, 5.25f, d[4] - d[2], d[0] - d[6]);
+    o[7] = FMA(a0, 5.25f, d[3] - d[5], d[7] - d[1]);
+    const vec even1 = FMS(a1, 4.25f, d[4], d[2] + d[6]), odd1 = FMS(a1, 4.25f, d[3], d[1] + d[5]);
     o[1] = even1 + odd1;
     o[2] = even1 - odd1;
-    const vec even2 = vec_fma(quarter, d[2], vec_fms(k125, d[4], d[6]));
-    const vec odd2 = vec_fma(half, d[1], vec_fms(k25, d[3], k2 * d[5]));
+    const vec even2 = FMA(c0, 0.25f, d[2], FMS(a3, 1.25f, d[4], d[6]));
+    const vec odd2 = FMA(b3, 0.5f, d[1], FMS(a2, 2.5f, d[3], MUL(b2, 2, d[5])));
     o[3] = even2 + odd2;
     o[4] = even2 - odd2;
-    const vec even3 = vec_fma(k4, d[2], vec_fms(k5, d[4], d[6]));
-    const vec odd3 = vec_fma(k2, d[1], vec_fms(k25, d[3], half * d[5]));
+    const vec even3 = FMA(b1, 4, d[2], FMS(b0, 5, d[4], d[6]));
+    const vec odd3 = FMA(b2, 2, d[1], FMS(a2, 2.5f, d[3], MUL(b3, 0.5f, d[5])));
     o[5] = even3 + odd3;
     o[6] = even3 - odd3;
 }
 
 /* o = A' m: output j is the sum of m[i] * point_i^j; infinity counts for the last one. outputs is 6 or 7, a constant.
- */
-VEC_INLINE void winograd_output(const int outputs, const vec m[8], vec o[7])
+ * The frequencies of 2 and -2 come multiplied by 4, those of 1/2 and -1/2 divided by it: then three of the sums are
+ * plain. */
+VEC_INLINE void winograd_output(const winograd_constants *k, const int outputs, const vec m[8], vec o[7])
 {
     const vec s1 = m[1] + m[2], d1 = m[1] - m[2];
     const vec s2 = m[3] + m[4], d2 = m[3] - m[4];
     const vec s3 = m[5] + m[6], d3 = m[5] - m[6];
-    o[0] = m[0] + s1 + (s2 + s3);
-    o[1] = vec_fma(vec_splat(2), d2, vec_fma(vec_splat(1.0f / 2), d3, d1));
-    o[2] = vec_fma(vec_splat(4), s2, vec_fma(vec_splat(1.0f / 4), s3, s1));
-    o[3] = vec_fma(vec_splat(8), d2, vec_fma(vec_splat(1.0f / 8), d3, d1));
-    o[4] = vec_fma(vec_splat(16), s2, vec_fma(vec_splat(1.0f / 16), s3, s1));
-    const vec o5 = vec_fma(vec_splat(32), d2, vec_fma(vec_splat(1.0f / 32), d3, d1));
+    (void)k;
+    o[0] = FMA(a1, 0.25f, s2, FMA(a0, 4, s3, m[0] + s1));
+    o[1] = FMA(a3, 0.5f, d2, FMA(a2, 2, d3, d1));
+    o[2] = s1 + (s2 + s3);
+    o[3] = FMA(a2, 2, d2, FMA(a3, 0.5f, d3, d1));
+    o[4] = FMA(a0, 4, s2, FMA(a1, 0.25f, s3, s1));
     if (outputs == 6) {
-        o[5] = o5 + m[7];
+        o[5] = FMA(b0, 8, d2, FMA(b1, 0.125f, d3, d1 + m[7]));
     } else {
-        o[5] = o5;
-        o[6] = vec_fma(vec_splat(64), s2, vec_fma(vec_splat(1.0f / 64), s3, s1 + m[7]));
+        o[5] = FMA(b0, 8, d2, FMA(b1, 0.125f, d3, d1));
+        o[6] = FMA(b2, 16, s2, FMA(b3, 0.0625f, s3, s1 + m[7]));
     }
 }
 
@@ -66,7 +113,8 @@ VEC_INLINE void winograd_store(const int wide, float *p, vec a, vec b)
         vec_store(p, a);
 }
 
-VEC_INLINE void winograd_input_row_step(const int wide, const float *x, int64_t step, int padded, float *half)
+VEC_INLINE void winograd_input_row_step(const int wide, const winograd_constants *constants, const float *x,
+                                        int64_t step, int padded, float *half)
 {
     vec o[2][8];
 #pragma GCC unroll 2
@@ -75,7 +123,7 @@ VEC_INLINE void winograd_input_row_step(const int wide, const float *x, int64_t 
 #pragma GCC unroll 8
         for (int i = 0; i < 8; i++)
             d[i] = vec_load(x + i * step + k * VEC_LANES);
-        winograd_input(d, o[k]);
+        winograd_input(constants, d, o[k]);
     }
 #pragma GCC unroll 8
     for (int i = 0; i < 8; i++)
@@ -88,20 +136,21 @@ VEC_INLINE void winograd_input_row_step(const int wide, const float *x, int64_t 
 VEC_INLINE void winograd_input_row(const float *x, int64_t step, int channels, int padded, float *half,
                                    const float *ahead)
 {
+    const winograd_constants constants = winograd_constants_load(winograd_input_table);
     int c = 0;
     for (; c + WINOGRAD_WIDE * VEC_LANES <= channels; c += WINOGRAD_WIDE * VEC_LANES) {
 #pragma GCC unroll 8
         for (int i = 0; i < 8 * WINOGRAD_WIDE * VEC_LANES; i += 16)
             __builtin_prefetch(ahead + 8 * c + i);
-        winograd_input_row_step(WINOGRAD_WIDE, x + c, step, padded, half + c);
+        winograd_input_row_step(WINOGRAD_WIDE, &constants, x + c, step, padded, half + c);
     }
     for (; c + VEC_LANES <= channels; c += VEC_LANES)
-        winograd_input_row_step(1, x + c, step, padded, half + c);
+        winograd_input_row_step(1, &constants, x + c, step, padded, half + c);
     if (c < channels) {
         vec d[8], o[8];
         for (int i = 0; i < 8; i++)
             d[i] = vec_load_part(x + i * step + c, channels - c);
-        winograd_input(d, o);
+        winograd_input(&constants, d, o);
         for (int i = 0; i < 8; i++)
             vec_store(half + i * padded + c, o[i]);
         c += VEC_LANES;
@@ -111,7 +160,8 @@ VEC_INLINE void winograd_input_row(const float *x, int64_t step, int channels, i
             vec_store(half + i * padded + c, vec_splat(0));
 }
 
-VEC_INLINE void winograd_input_column_step(const int wide, const float *const rows[8], int at, float *v, int64_t slot)
+VEC_INLINE void winograd_input_column_step(const int wide, const winograd_constants *constants,
+                                           const float *const rows[8], int at, float *v, int64_t slot)
 {
     vec o[2][8];
 #pragma GCC unroll 2
@@ -120,7 +170,7 @@ VEC_INLINE void winograd_input_column_step(const int wide, const float *const ro
 #pragma GCC unroll 8
         for (int r = 0; r < 8; r++)
             d[r] = vec_load(rows[r] + at + k * VEC_LANES);
-        winograd_input(d, o[k]);
+        winograd_input(constants, d, o[k]);
     }
 #pragma GCC unroll 8
     for (int r = 0; r < 8; r++)
@@ -130,16 +180,17 @@ VEC_INLINE void winograd_input_column_step(const int wide, const float *const ro
 /* One column of the tile, `at` in each of its rows, into 8 slots of V eight frequencies apart. */
 VEC_INLINE void winograd_input_column(const float *const rows[8], int at, int padded, float *v, int64_t slot)
 {
+    const winograd_constants constants = winograd_constants_load(winograd_input_table);
     const float *const local[8] = { rows[0], rows[1], rows[2], rows[3], rows[4], rows[5], rows[6], rows[7] };
     int c = 0;
     for (; c + WINOGRAD_WIDE * VEC_LANES <= padded; c += WINOGRAD_WIDE * VEC_LANES)
-        winograd_input_column_step(WINOGRAD_WIDE, local, at + c, v + c, slot);
+        winograd_input_column_step(WINOGRAD_WIDE, &constants, local, at + c, v + c, slot);
     for (; c < padded; c += VEC_LANES)
-        winograd_input_column_step(1, local, at + c, v + c, slot);
+        winograd_input_column_step(1, &constants, local, at + c, v + c, slot);
 }
 
-VEC_INLINE void winograd_output_column_step(const int wide, const int outputs, const float *m, int64_t slot,
-                                            const float *bias, int width, float *half)
+VEC_INLINE void winograd_output_column_step(const int wide, const winograd_constants *constants, const int outputs,
+                                            const float *m, int64_t slot, const float *bias, int width, float *half)
 {
     vec o[2][7];
 #pragma GCC unroll 2
@@ -150,7 +201,7 @@ VEC_INLINE void winograd_output_column_step(const int wide, const int outputs, c
             d[r] = vec_load(m + r * 8 * slot + k * VEC_LANES);
         if (bias)
             d[1] = d[1] + vec_load(bias + k * VEC_LANES);
-        winograd_output(outputs, d, o[k]);
+        winograd_output(constants, outputs, d, o[k]);
     }
 #pragma GCC unroll 8
     for (int r = 0; r < outputs; r++)
@@ -163,11 +214,13 @@ VEC_INLINE void winograd_output_column_step(const int wide, const int outputs, c
 VEC_INLINE void winograd_output_column(const int outputs, const float *m, int64_t slot, const float *bias, int width,
                                        float *half)
 {
+    const winograd_constants constants = winograd_constants_load(winograd_output_table);
     int c = 0;
     for (; c + WINOGRAD_WIDE * VEC_LANES <= width; c += WINOGRAD_WIDE * VEC_LANES)
-        winograd_output_column_step(WINOGRAD_WIDE, outputs, m + c, slot, bias ? bias + c : NULL, width, half + c);
+        winograd_output_column_step(WINOGRAD_WIDE, &constants, outputs, m + c, slot, bias ? bias + c : NULL, width,
+                                    half + c);
     for (; c < width; c += VEC_LANES)
-        winograd_output_column_step(1, outputs, m + c, slot, bias ? bias + c : NULL, width, half + c);
+        winograd_output_column_step(1, &constants, outputs, m + c, slot, bias ? bias + c : NULL, width, half + c);
 }
 
 /* Where a row of outputs goes and what is added on the way. */
@@ -181,8 +234,9 @@ typedef struct winograd_row {
 } winograd_row;
 
 /* `wide` whole vectors of channels at c; with !whole only some outputs are in the image. */
-VEC_INLINE void winograd_output_row_step(const int wide, const int outputs, const bool whole, const bool residual,
-                                         const float *half, int width, const winograd_row *t, int c)
+VEC_INLINE void winograd_output_row_step(const int wide, const winograd_constants *constants, const int outputs,
+                                         const bool whole, const bool residual, const float *half, int width,
+                                         const winograd_row *t, int c)
 {
     const vec floor = vec_splat(t->relu ? 0 : -__builtin_inff());
     vec o[2][7];
@@ -192,7 +246,7 @@ VEC_INLINE void winograd_output_row_step(const int wide, const int outputs, cons
 #pragma GCC unroll 8
         for (int i = 0; i < 8; i++)
             d[i] = vec_load(half + i * width + c + k * VEC_LANES);
-        winograd_output(outputs, d, o[k]);
+        winograd_output(constants, outputs, d, o[k]);
     }
 #pragma GCC unroll 8
     for (int i = 0; i < outputs; i++)
@@ -207,14 +261,15 @@ VEC_INLINE void winograd_output_row_step(const int wide, const int outputs, cons
 }
 
 /* The last channels of a row, less than a vector. */
-VEC_INLINE void winograd_output_row_rest(const int outputs, const float *half, int width, const winograd_row *t, int c)
+VEC_INLINE void winograd_output_row_rest(const winograd_constants *constants, const int outputs, const float *half,
+                                         int width, const winograd_row *t, int c)
 {
     const int lanes = t->channels - c;
     const vec floor = vec_splat(t->relu ? 0 : -__builtin_inff());
     vec d[8], o[7];
     for (int i = 0; i < 8; i++)
         d[i] = vec_load(half + i * width + c);
-    winograd_output(outputs, d, o);
+    winograd_output(constants, outputs, d, o);
     for (int i = t->first; i < t->end; i++) {
         const int64_t at = i * t->step + c;
         const vec v = t->residual ? (vec)(o[i] + vec_load_part(t->residual + at, lanes)) : o[i];
@@ -225,14 +280,15 @@ VEC_INLINE void winograd_output_row_rest(const int outputs, const float *half, i
 VEC_INLINE void winograd_output_row_of(const int outputs, const bool whole, const bool residual, const float *half,
                                        int width, const winograd_row *row)
 {
+    const winograd_constants constants = winograd_constants_load(winograd_output_table);
     const winograd_row t = *row;
     int c = 0;
     for (; c + WINOGRAD_WIDE * VEC_LANES <= t.channels; c += WINOGRAD_WIDE * VEC_LANES)
-        winograd_output_row_step(WINOGRAD_WIDE, outputs, whole, residual, half, width, &t, c);
+        winograd_output_row_step(WINOGRAD_WIDE, &constants, outputs, whole, residual, half, width, &t, c);
     for (; c + VEC_LANES <= t.channels; c += VEC_LANES)
-        winograd_output_row_step(1, outputs, whole, residual, half, width, &t, c);
+        winograd_output_row_step(1, &constants, outputs, whole, residual, half, width, &t, c);
     if (c < t.channels)
-        winograd_output_row_rest(outputs, half, width, &t, c);
+        winograd_output_row_rest(&constants, outputs, half, width, &t, c);
 }
 
 /* One row: half[8][width] to the pixels of y. */
@@ -245,5 +301,22 @@ VEC_INLINE void winograd_output_row(const int outputs, const float *half, int wi
     else
         winograd_output_row_of(outputs, true, false, half, width, row);
 }
+
+#undef LANE_a0
+#undef LANE_a1
+#undef LANE_a2
+#undef LANE_a3
+#undef LANE_b0
+#undef LANE_b1
+#undef LANE_b2
+#undef LANE_b3
+#undef LANE_c0
+#undef FMA_LANE
+#undef FMS_LANE
+#undef MUL_LANE
+#undef EXPAND
+#undef FMA
+#undef FMS
+#undef MUL
 
 #endif

@@ -25,6 +25,7 @@ static inline void filter_matrix(int taps, double G[8][3])
         double n = i == 0 ? -1 : 1; /* the sign row 0 of B' was given */
         for (int j = 0; j < 7; j++)
             n *= j == i ? 1 : point[i] - point[j];
+        n *= point[i] * point[i] == 4 ? 0.25 : point[i] * point[i] == 0.25 ? 4 : 1; /* what A' expects */
         for (int k = 0; k < taps; k++)
             G[i][k] = (k == 0 ? 1 : k == 1 ? point[i] : point[i] * point[i]) / n;
     }
