@@ -374,6 +374,7 @@ static void stage_stop(stage *st)
     zn_free(st->result);
     st->exec = NULL;
     st->result = NULL;
+    st->input->data = NULL; /* it was the executor's; the next one must give it memory again */
 }
 
 static zn_status run_tiles(zn_runner *r, stage *st, const float *map)
