@@ -25,9 +25,10 @@ static int64_t carve(const plan *p, float *base, buffers *b)
 {
     const int64_t v = POINTS * p->v_slot, m = p->in_place ? p->v_slot : POINTS * p->m_slot;
     const int64_t half = POINTS * most(p->kc, p->group), edge = 8 * p->kc;
-    float *rest = base + v + m;
-    if (b)
+    if (b) { /* without it only the size is asked for, and base is NULL */
+        float *rest = base + v + m;
         *b = (buffers){ .m = base, .v = base + m, .half = rest, .edge = rest + half, .bias = rest + half + edge };
+    }
     return v + m + half + edge + p->cout_p;
 }
 
