@@ -24,6 +24,7 @@ void zn_k_gelu(const void *unary_args, zn_range elements);            /* x (1 + 
 void zn_k_gelu_grad(const void *unary_args, zn_range elements);       /* x = input of the forward */
 void zn_k_positive(const void *unary_args, zn_range elements);        /* 1 where x > 0, else 0 */
 void zn_k_scale(const void *unary_args, zn_range elements);           /* a * x */
+void zn_k_exp(const void *unary_args, zn_range elements);
 
 /* y = a + b, units are elements; y may be a or b. */
 typedef struct zn_binary_args {
@@ -32,6 +33,7 @@ typedef struct zn_binary_args {
 } zn_binary_args;
 void zn_k_add(const void *binary_args, zn_range elements);
 void zn_k_sub(const void *binary_args, zn_range elements);
+void zn_k_multiply(const void *binary_args, zn_range elements);
 
 /* Nearest x2: y[n][2h][2w][c]; its gradient sums the four children. Units are rows of the large map for the forward,
  * rows of the small map for the gradient. `h`, `w` are the small sizes. */
@@ -84,6 +86,19 @@ typedef struct zn_distance_args {
 } zn_distance_args;
 void zn_k_distance(const void *distance_args, zn_range blocks);
 void zn_k_distance_grad(const void *distance_args, zn_range elements);
+
+/* Mean structural similarity of each plane (channel of an image) of [n][h][w][c]; see ref/ssim.c. Units are planes.
+ * The range's scratch holds zn_ssim_scratch bytes. */
+enum { ZN_SSIM_WINDOW = 11 };
+typedef struct zn_ssim_args {
+    const float *a, *b;
+    const float *dy; /* gradient: scalar, of each plane's mean */
+    float *y;        /* a mean for each plane; gradient: da */
+    int h, w, c;
+} zn_ssim_args;
+size_t zn_ssim_scratch(int h, int w);
+void zn_k_ssim(const void *ssim_args, zn_range planes);
+void zn_k_ssim_grad(const void *ssim_args, zn_range planes);
 
 /* Weight gradient: dw[ky][kx][i][o] += sum x * dy over output rows; one partial sum for each block of rows. */
 typedef struct zn_conv_weight_grad_args {

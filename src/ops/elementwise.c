@@ -146,6 +146,33 @@ const zn_op zn_op_sub = { .name = "sub",
                           .in_place = zn_first_source };
 zn_node *zn_sub(zn_node *a, zn_node *b) { return binary(&zn_op_sub, a, b); }
 
+static void multiply_run(const zn_node *n, const zn_launch_context *c) { run_binary(n, c, zn_k_multiply); }
+static void multiply_gradient(zn_node *n, zn_node *dy)
+{
+    zn_node *a = n->source[0], *b = n->source[1];
+    if (zn_needs_gradient(a))
+        zn_accumulate(a, zn_multiply(dy, b));
+    if (zn_needs_gradient(b))
+        zn_accumulate(b, zn_multiply(dy, a));
+}
+const zn_op zn_op_multiply = { .name = "multiply",
+                               .shape = zn_same_shape,
+                               .run = multiply_run,
+                               .gradient = multiply_gradient,
+                               .flops = one_flop,
+                               .in_place = zn_first_source };
+zn_node *zn_multiply(zn_node *a, zn_node *b) { return binary(&zn_op_multiply, a, b); }
+
+static void exp_run(const zn_node *n, const zn_launch_context *c) { run_unary(n, c, zn_k_exp); }
+static void exp_gradient(zn_node *n, zn_node *dy) { zn_accumulate(n->source[0], zn_multiply(dy, n)); }
+const zn_op zn_op_exp = { .name = "exp",
+                          .shape = zn_same_shape,
+                          .run = exp_run,
+                          .gradient = exp_gradient,
+                          .flops = one_flop,
+                          .in_place = zn_first_source };
+zn_node *zn_exp(zn_node *x) { return zn_apply(&zn_op_exp, NULL, 0, (zn_node *[]){ x }, 1); }
+
 /* A tensor of ones: the seed of a gradient. */
 static void ones_run(const zn_node *n, const zn_launch_context *c)
 {

@@ -38,7 +38,7 @@ static void mse_gradient(zn_node *n, zn_node *dy)
 {
     zn_node *a = n->source[0], *b = n->source[1];
     zn_node *d = zn_scale(zn_sub(a, b), 2.0f / (float)zn_shape_count(a->shape));
-    zn_node *da = zn_apply(&zn_op_multiply_scalar, NULL, 0, (zn_node *[]){ d, dy }, 2);
+    zn_node *da = zn_multiply_scalar(d, dy);
     zn_accumulate(a, da);
     if (zn_needs_gradient(b))
         zn_accumulate(b, zn_scale(da, -1));
@@ -79,7 +79,7 @@ static void mean_gradient(zn_node *n, zn_node *dy)
 {
     zn_node *x = n->source[0];
     zn_node *ones = zn_scale(zn_ones_like(x), 1.0f / (float)zn_shape_count(x->shape));
-    zn_accumulate(x, zn_apply(&zn_op_multiply_scalar, NULL, 0, (zn_node *[]){ ones, dy }, 2));
+    zn_accumulate(x, zn_multiply_scalar(ones, dy));
 }
 
 const zn_op zn_op_mean = {
@@ -102,6 +102,25 @@ static void multiply_scalar_run(const zn_node *n, const zn_launch_context *c)
     zn_launch(c, zn_k_scale, zn_shape_count(n->shape), 1 << 14, &a);
 }
 
-const zn_op zn_op_multiply_scalar = {
-    .name = "multiply_scalar", .shape = multiply_scalar_shape, .run = multiply_scalar_run, .in_place = zn_first_source
-};
+/* The scalar is a weight or a gradient that arrives from above: nothing asks for its own gradient. */
+static void multiply_scalar_gradient(zn_node *n, zn_node *dy)
+{
+    zn_accumulate(n->source[0], zn_multiply_scalar(dy, n->source[1]));
+}
+
+const zn_op zn_op_multiply_scalar = { .name = "multiply_scalar",
+                                      .shape = multiply_scalar_shape,
+                                      .run = multiply_scalar_run,
+                                      .gradient = multiply_scalar_gradient,
+                                      .in_place = zn_first_source };
+zn_node *zn_multiply_scalar(zn_node *x, zn_node *s)
+{
+    return zn_apply(&zn_op_multiply_scalar, NULL, 0, (zn_node *[]){ x, s }, 2);
+}
+
+/* mean(m^2 + exp(v) - v - 1) / 2 */
+zn_node *zn_kl_gaussian(zn_node *m, zn_node *v)
+{
+    zn_node *sum = zn_sub(zn_add(zn_multiply(m, m), zn_exp(v)), zn_add(v, zn_ones_like(v)));
+    return zn_scale(zn_mean(sum), 0.5f);
+}

@@ -23,12 +23,17 @@ zn_node *zn_soft_clamp(zn_node *x, float limit); /* limit * tanh(x / limit) */
 zn_node *zn_scale(zn_node *x, float factor);
 zn_node *zn_add(zn_node *a, zn_node *b);
 zn_node *zn_sub(zn_node *a, zn_node *b);
+zn_node *zn_multiply(zn_node *a, zn_node *b);        /* element by element */
+zn_node *zn_multiply_scalar(zn_node *x, zn_node *s); /* s [1]; no gradient goes to s */
+zn_node *zn_exp(zn_node *x);
 zn_node *zn_upsample2(zn_node *x); /* nearest */
 zn_node *zn_group_norm(zn_node *x, zn_node *gamma, zn_node *beta, int groups, float eps);
 zn_node *zn_mean_square_error(zn_node *a, zn_node *b); /* scalar [1] */
 zn_node *zn_mean_absolute_error(zn_node *a, zn_node *b);
-zn_node *zn_huber(zn_node *a, zn_node *b, float knee); /* quadratic up to the knee */
-zn_node *zn_downsample2(zn_node *x);                   /* mean of 2x2 */
+zn_node *zn_huber(zn_node *a, zn_node *b, float knee);   /* quadratic up to the knee */
+zn_node *zn_ssim_loss(zn_node *a, zn_node *b);           /* 1 - SSIM of [N,H,W,C] in [0,1]: 11x11 Gaussian window */
+zn_node *zn_kl_gaussian(zn_node *mean, zn_node *logvar); /* of N(mean, exp(logvar)) to N(0,1), mean over elements */
+zn_node *zn_downsample2(zn_node *x);                     /* mean of 2x2 */
 zn_node *zn_ones_like(zn_node *x);
 zn_node *zn_gelu(zn_node *x);     /* exact erf form */
 zn_node *zn_positive(zn_node *x); /* 1 where x > 0; a constant for gradients */

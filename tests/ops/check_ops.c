@@ -31,6 +31,15 @@ static zn_node *sub(zn_node **in) { return zn_sub(in[0], in[1]); }
 static zn_node *upsample2(zn_node **in) { return zn_upsample2(in[0]); }
 static zn_node *group_norm(zn_node **in) { return zn_group_norm(in[0], in[1], in[2], 2, 1e-5f); }
 static zn_node *mse(zn_node **in) { return zn_mean_square_error(in[0], in[1]); }
+static zn_node *multiply(zn_node **in) { return zn_multiply(in[0], in[1]); }
+static zn_node *square(zn_node **in) { return zn_multiply(in[0], in[0]); }
+static zn_node *multiply_scalar(zn_node **in)
+{
+    return zn_multiply_scalar(in[0], zn_scale(zn_mean(zn_ones_like(in[0])), -1.7f));
+}
+static zn_node *exponential(zn_node **in) { return zn_exp(in[0]); }
+static zn_node *kl(zn_node **in) { return zn_kl_gaussian(in[0], in[1]); }
+static zn_node *ssim(zn_node **in) { return zn_scale(zn_ssim_loss(in[0], in[1]), 100); }
 static zn_node *ones(zn_node **in) { return zn_add(in[0], zn_ones_like(in[0])); }
 
 static zn_node *absolute(zn_node **in) { return zn_mean_absolute_error(in[0], in[1]); }
@@ -113,7 +122,13 @@ static const op_case cases[] = {
     { "group_norm_grad", "group_norm", { ROW(0) }, NULL, false },
     { "group_norm_param_grad", "group_norm", { ROW(0) }, NULL, false },
     { "mean_square_error", NULL, { MAP(1, 3, 4, 2), MAP(1, 3, 4, 2) }, mse, false },
-    { "multiply_scalar", "mean_square_error", { ROW(0) }, NULL, false },
+    { "multiply_scalar", NULL, { ROW(6) }, multiply_scalar, false },
+    { "multiply", NULL, { ROW(7), ROW(7) }, multiply, false },
+    { "multiply", NULL, { ROW(9) }, square, false },
+    { "exp", NULL, { ROW(9) }, exponential, false },
+    { "exp", NULL, { MAP(1, 3, 4, 2), MAP(1, 3, 4, 2) }, kl, false },
+    { "ssim", NULL, { MAP(2, 12, 15, 2), MAP(2, 12, 15, 2) }, ssim, false },
+    { "ssim_grad", "ssim", { ROW(0) }, NULL, false },
     { "ones", NULL, { ROW(5) }, ones, false },
     { "distance", NULL, { MAP(1, 3, 4, 2), MAP(1, 3, 4, 2) }, absolute, false },
     { "distance", NULL, { MAP(1, 3, 4, 2), MAP(1, 3, 4, 2) }, huber, false },

@@ -76,3 +76,17 @@ void zn_k_sub(const void *args, zn_range r)
     for (int64_t i = r.begin; i < r.end; i++)
         a->y[i] = a->a[i] - a->b[i];
 }
+
+void zn_k_multiply(const void *args, zn_range r)
+{
+    const zn_binary_args *a = args;
+    for (int64_t i = r.begin; i < r.end; i++)
+        a->y[i] = a->a[i] * a->b[i];
+}
+
+void zn_k_exp(const void *args, zn_range r)
+{
+    const zn_unary_args *a = args;
+    for (int64_t i = r.begin; i < r.end; i++)
+        a->y[i] = expf(a->x[i]);
+}
