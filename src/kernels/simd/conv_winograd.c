@@ -125,6 +125,17 @@ static void multiply(const zn_conv_args *a, const plan *p, const chunk *c, int64
     }
 }
 
+/* Rows of y, and of what is added to them, into the cache while the columns are still being transformed. */
+VEC_INLINE void fetch_outputs(const zn_conv_args *a, const target *t, int64_t row, int64_t step, int channels)
+{
+    for (int j = t->col_first; j < t->col_end; j++)
+        for (int c = 0; c < channels; c += LINE) {
+            __builtin_prefetch(a->y + row + j * step + c, 1);
+            if (a->residual)
+                __builtin_prefetch(a->residual + row + j * step + c);
+        }
+}
+
 /* The columns of M into half[outputs][8][width], then its rows into y, channels oc and on. */
 VEC_INLINE void output_tile(const int outputs, const zn_conv_args *a, const plan *p, target t, int oc, int width,
                             const float *m, const buffers *b)
@@ -134,10 +145,8 @@ VEC_INLINE void output_tile(const int outputs, const zn_conv_args *a, const plan
     const int64_t origin = (((int64_t)t.n * s->oh + t.y0) * s->ow + t.x0) * s->cout + oc;
     const int64_t row_step = (int64_t)t.step * s->ow * s->cout, step = (int64_t)t.step * s->cout;
     for (int i = 0; i < 8; i++) {
-        if (!p->in_place && i >= t.row_first && i < t.row_end)
-            for (int j = t.col_first; j < t.col_end; j++)
-                for (int c = 0; c < channels; c += LINE)
-                    __builtin_prefetch(a->y + origin + i * row_step + j * step + c, 1);
+        if (!(p->in_place && GEMM_FETCHES) && i >= t.row_first && i < t.row_end)
+            fetch_outputs(a, &t, origin + i * row_step, step, channels);
         winograd_output_column(outputs, m + i * p->m_slot, p->m_slot, i == 1 ? b->bias + oc : NULL, width,
                                b->half + i * width);
     }

@@ -35,10 +35,11 @@ typedef struct gemm_args {
     int ahead_floats;
 } gemm_args;
 
-/* Lines of far[p] that are fetched while panel p is multiplied. */
+/* Lines of far[p] that are fetched while panel p is multiplied; only the assembly does so. */
+enum { GEMM_FETCHES = VEC_STEP == 4 };
 VEC_INLINE int gemm_fetches(const gemm_args *g, int rows)
 {
-    return VEC_STEP == 4 ? rows / GEMM_MR * (g->segments * (g->k / 4 - 1) - !g->more) / 2 : 0;
+    return GEMM_FETCHES ? rows / GEMM_MR * (g->segments * (g->k / 4 - 1) - !g->more) / 2 : 0;
 }
 
 /* One lane of the multipliers m against a row of the panel. */
