@@ -62,7 +62,7 @@ static void report(const options *o, const zn_model_info *info, const zn_bench_o
     facts_begin(&f, o->json);
     fact_text(&f, "model", info->architecture);
     fact_text(&f, "weights", info->path);
-    fact_text(&f, "part", b->part == ZN_ENCODER ? "encode" : "decode");
+    fact_text(&f, "part", info->restores ? "restore" : b->part == ZN_ENCODER ? "encode" : "decode");
     fact_integer(&f, "width", b->width);
     fact_integer(&f, "height", b->height);
     fact_integer(&f, "threads", r->threads);

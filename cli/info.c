@@ -27,10 +27,9 @@ static void file_facts(facts *f, const char *path, const char *kind)
         fact_bytes(f, "bytes", (int64_t)s.st_size);
 }
 
-static void cost_facts(facts *f, const zn_model *model, const options *o, zn_part part)
+static void cost_facts(facts *f, const zn_model *model, const options *o, zn_part part, const char *name)
 {
     const int width = o->size[0] ? o->size[0] : 512, height = o->size[1] ? o->size[1] : 512;
-    const char *name = part == ZN_ENCODER ? "encode" : "decode";
     zn_cost cost;
     if (zn_model_cost(model, part, width, height, &cost) != ZN_OK) {
         note(o, "cannot tell the cost to %s %dx%d: %s", name, width, height, zn_error_text());
@@ -56,15 +55,21 @@ static void model_facts(facts *f, const zn_model *model, const options *o)
     const zn_model_info *m = zn_model_info_of(model);
     fact_text(f, "architecture", m->architecture);
     fact_text(f, "description", m->description);
-    fact_integer(f, "latent_channels", m->latent_channels);
-    fact_integer(f, "downscale", m->downscale);
-    fact_bool(f, "encoder", m->has_encoder);
-    fact_bool(f, "decoder", m->has_decoder);
+    if (m->restores) {
+        fact_bool(f, "restores", 1);
+    } else {
+        fact_integer(f, "latent_channels", m->latent_channels);
+        fact_integer(f, "downscale", m->downscale);
+        fact_bool(f, "encoder", m->has_encoder);
+        fact_bool(f, "decoder", m->has_decoder);
+    }
     fact_integer(f, "parameters", m->parameters);
+    if (m->restores)
+        cost_facts(f, model, o, ZN_ENCODER, "restore");
     if (m->has_encoder)
-        cost_facts(f, model, o, ZN_ENCODER);
+        cost_facts(f, model, o, ZN_ENCODER, "encode");
     if (m->has_decoder)
-        cost_facts(f, model, o, ZN_DECODER);
+        cost_facts(f, model, o, ZN_DECODER, "decode");
 }
 
 /* "1x4x64x64" */

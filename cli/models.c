@@ -23,6 +23,7 @@ static void visit_json(json *j, const char *path, const zn_model_info *info, con
         json_integer(j, "downscale", info->downscale);
         json_bool(j, "encoder", info->has_encoder);
         json_bool(j, "decoder", info->has_decoder);
+        json_bool(j, "restores", info->restores);
         json_integer(j, "parameters", info->parameters);
     }
     json_close(j, '}');
@@ -41,9 +42,10 @@ static void visit(void *user, const char *path, const zn_model_info *info, const
         say("  %-18s %s: %s\n", "(unusable)", path, error ? error : "");
     else
         say("  %-18s %-17s %.2f M parameters  %s\n", info->architecture,
-            info->has_encoder && info->has_decoder ? "encoder + decoder"
-            : info->has_encoder                    ? "encoder"
-                                                   : "decoder",
+            info->restores                           ? "restores"
+            : info->has_encoder && info->has_decoder ? "encoder + decoder"
+            : info->has_encoder                      ? "encoder"
+                                                     : "decoder",
             (double)info->parameters / 1e6, path);
 }
 

@@ -28,6 +28,7 @@ typedef struct zn_model_info {
     int latent_channels;
     int downscale; /* image pixels per latent pixel and side */
     int has_encoder, has_decoder;
+    int restores; /* one network from picture to picture (zn_restore); it has neither encoder nor decoder */
     int is_random;
     int64_t parameters; /* of the parts that are there */
 } zn_model_info;
@@ -56,7 +57,7 @@ ZN_API const char *zn_architecture_at(int index, const char **description);
 typedef void (*zn_model_visit_fn)(void *user, const char *path, const zn_model_info *info, const char *error);
 ZN_API ZN_MUST_USE zn_status zn_models_visit(zn_model_visit_fn visit, void *user);
 
-/* What one run at an image size costs, without running it. */
+/* What one run at an image size costs, without running it. A restorer has one cost, whatever the part. */
 typedef struct zn_cost {
     double gflop;        /* convolutions as if direct, multiply and add counted separately */
     int64_t activations; /* bytes of planned activation memory (untiled) */

@@ -1,7 +1,8 @@
 /* Architectures: a network definition, its configurations and how checkpoints name its parameters. To add one: one file
  * with a descriptor, one line in registry.c.
  *
- * An autoencoder maps image [N,H,W,3] in [0,1] to latent [N,H/d,W/d,C] and back. */
+ * An autoencoder maps image [N,H,W,3] in [0,1] to latent [N,H/d,W/d,C] and back. A restorer maps image and hints
+ * [N,H,W,inputs] to image: its whole network stands in the place of the encoder. */
 #ifndef ZN_ARCH_H
 #define ZN_ARCH_H
 
@@ -20,6 +21,7 @@ typedef struct zn_config {
     const char *description; /* one line */
     int latent;              /* channels */
     int downscale;
+    int inputs;                  /* channels of the image with what is beside it; 0: 3 */
     int width;                   /* channels of the trunk */
     bool pooled;                 /* TAEF2: blocks at latent resolution have the pooled group-norm path */
     bool deep;                   /* Sana: 32x, five levels */
@@ -39,6 +41,7 @@ typedef struct zn_arch {
     const char *name;
     const zn_config *configs; /* ends with a NULL name */
     const char *scope[2];     /* prefix of the parameters of encoder and decoder */
+    bool restores;            /* encode is the network from image to image; there is no decode */
     zn_node *(*encode)(zn_scope s, zn_node *image, const zn_config *k);
     zn_node *(*decode)(zn_scope s, zn_node *latent, const zn_config *k);
     /* Fills config and the naming of each part that the file holds; false if this is not the architecture. Fails with a

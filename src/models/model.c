@@ -12,6 +12,11 @@
 
 const char *zn_part_name(zn_part part) { return part == ZN_ENCODER ? "encoder" : "decoder"; }
 
+int zn_model_inputs(const zn_model *m, zn_part part)
+{
+    return part == ZN_DECODER ? m->config.latent : m->config.inputs ? m->config.inputs : 3;
+}
+
 zn_status zn_model_new(const zn_arch *arch, const zn_config *config, zn_model **out)
 {
     zn_model *m = zn_calloc(1, sizeof *m);
@@ -193,7 +198,7 @@ static zn_status add_part(zn_model *m, zn_part part, const source *from)
     const zn_config *k = &m->config;
     const int width = k->made_width ? k->made_width : k->downscale, d = part == ZN_ENCODER ? 1 : k->downscale;
     const int height = k->made_height ? k->made_height : k->downscale;
-    const zn_shape shape = ZN_SHAPE(1, height / d, width / d, part == ZN_ENCODER ? 3 : k->latent);
+    const zn_shape shape = ZN_SHAPE(1, height / d, width / d, zn_model_inputs(m, part));
     ZN_TRY(zn_model_graph(m, part, shape, &g, &input, &output));
     zn_status status = ZN_OK;
     for (int i = 0; i < zn_graph_count(g) && status == ZN_OK; i++) {
@@ -209,7 +214,8 @@ static zn_status add_part(zn_model *m, zn_part part, const source *from)
             status = fill(m, from, stored, p);
     }
     zn_graph_free(g);
-    *(part == ZN_ENCODER ? &m->info.has_encoder : &m->info.has_decoder) = status == ZN_OK;
+    int *has = part == ZN_ENCODER ? &m->info.has_encoder : &m->info.has_decoder;
+    *(m->arch->restores ? &m->info.restores : has) = status == ZN_OK;
     return status;
 }
 
@@ -239,6 +245,9 @@ void zn_model_bind(const zn_model *m, zn_graph *g)
 zn_status zn_model_graph(const zn_model *m, zn_part part, zn_shape shape, zn_graph **graph, zn_node **input,
                          zn_node **output)
 {
+    *graph = NULL;
+    if (part == ZN_DECODER && !m->arch->decode)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no decoder", m->config.name);
     zn_graph *g = zn_graph_new();
     *graph = g;
     if (!g)

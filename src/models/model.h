@@ -38,6 +38,9 @@ ZN_MUST_USE zn_status zn_model_graph(const zn_model *m, zn_part part, zn_shape s
 /* Gives the parameters of a graph their values by name. */
 void zn_model_bind(const zn_model *m, zn_graph *g);
 
+/* Channels of the input of a part: those of the image, or of the latent. */
+int zn_model_inputs(const zn_model *m, zn_part part);
+
 const char *zn_part_name(zn_part part); /* "encoder", "decoder" */
 
 /* The shape that files give a parameter of our shape and layout. */

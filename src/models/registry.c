@@ -3,10 +3,11 @@
 
 #include <string.h>
 
-extern const zn_arch zn_arch_taesd, zn_arch_zenith_r, zn_arch_zenith_taesd, zn_arch_zenith_prune;
+extern const zn_arch zn_arch_taesd, zn_arch_zenith_r, zn_arch_zenith_taesd, zn_arch_zenith_prune,
+    zn_arch_zenith_restore;
 
-const zn_arch *const zn_archs[] = { &zn_arch_taesd, &zn_arch_zenith_r, &zn_arch_zenith_taesd, &zn_arch_zenith_prune,
-                                    NULL };
+const zn_arch *const zn_archs[] = { &zn_arch_taesd,        &zn_arch_zenith_r,       &zn_arch_zenith_taesd,
+                                    &zn_arch_zenith_prune, &zn_arch_zenith_restore, NULL };
 
 static bool named(const zn_config *k, const char *name)
 {

@@ -37,11 +37,12 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static zn_shape input_shape(const zn_model_info *info, const zn_bench_options *o)
+static zn_shape input_shape(const zn_model *m, zn_part part, const zn_bench_options *o)
 {
-    const int w = o->width > 0 ? o->width : 512, h = o->height > 0 ? o->height : w, d = info->downscale;
+    const int w = o->width > 0 ? o->width : 512, h = o->height > 0 ? o->height : w, d = m->config.downscale;
     const int64_t lw = (w + d - 1) / d, lh = (h + d - 1) / d;
-    return o->part == ZN_ENCODER ? ZN_SHAPE(1, lh * d, lw * d, 3) : ZN_SHAPE(1, lh, lw, info->latent_channels);
+    const int64_t step = part == ZN_ENCODER ? d : 1;
+    return ZN_SHAPE(1, lh * step, lw * step, zn_model_inputs(m, part));
 }
 
 static zn_status time_runs(zn_runner *r, int runs, uint64_t seed, bool encoder, double *ms)
@@ -69,8 +70,9 @@ zn_status zn_bench(const zn_model *model, const zn_bench_options *options, zn_be
     const zn_model_info *info = zn_model_info_of(model);
     const int runs = o->runs > 0 ? o->runs : 7;
     *out = (zn_bench_result){ .runs = runs };
-    if (!(o->part == ZN_ENCODER ? info->has_encoder : info->has_decoder))
-        return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no %s", info->path, zn_part_name(o->part));
+    const zn_part part = info->restores ? ZN_ENCODER : o->part; /* a restorer has one part */
+    if (!info->restores && !(part == ZN_ENCODER ? info->has_encoder : info->has_decoder))
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no %s", info->path, zn_part_name(part));
     zn_pool *pool = NULL;
     zn_runner *r = NULL;
     double *ms = NULL;
@@ -81,8 +83,8 @@ zn_status zn_bench(const zn_model *model, const zn_bench_options *options, zn_be
     const zn_runner_options ro = {
         .pool = pool, .math = (zn_math)o->precision, .tile = o->tile, .memory = o->memory, .profile = o->profile
     };
-    ZN_TRY_DONE(zn_runner_new(model, o->part, input_shape(info, o), &ro, &r));
-    ZN_TRY_DONE(time_runs(r, runs, o->seed, o->part == ZN_ENCODER, ms));
+    ZN_TRY_DONE(zn_runner_new(model, part, input_shape(model, part, o), &ro, &r));
+    ZN_TRY_DONE(time_runs(r, runs, o->seed, part == ZN_ENCODER, ms));
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     out->rss_mb = (double)usage.ru_maxrss / 1024.0; /* before the bandwidth test takes its own memory */

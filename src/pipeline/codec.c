@@ -5,22 +5,11 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "io/image/pixels.h"
+#include "pipeline/codec.h"
 #include "pipeline/profile.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-
-struct zn_codec {
-    const zn_model *model;
-    zn_codec_options options;
-    zn_pool *pool;
-    pthread_mutex_t lock;
-    zn_runner *runner[2]; /* by part, for the last size used */
-    zn_part last;
-    zn_profile_row *rows;
-    int row_count;
-};
 
 zn_status zn_codec_new(const zn_model *model, const zn_codec_options *options, zn_codec **out)
 {
@@ -55,7 +44,7 @@ void zn_codec_free(zn_codec *c)
     zn_free(c);
 }
 
-static zn_status runner_for(zn_codec *c, zn_part part, zn_shape shape, zn_runner **out)
+zn_status zn_codec_runner(zn_codec *c, zn_part part, zn_shape shape, zn_runner **out)
 {
     zn_runner **kept = &c->runner[part];
     if (*kept && !zn_shape_equal(zn_runner_input_shape(*kept), shape)) {
@@ -77,16 +66,14 @@ static zn_status runner_for(zn_codec *c, zn_part part, zn_shape shape, zn_runner
     return ZN_OK;
 }
 
-static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-
 static zn_status encode(zn_codec *c, const zn_image *image, zn_latent **out)
 {
     const zn_model_info *info = zn_model_info_of(c->model);
     if (!info->has_encoder)
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no encoder: give a model with encoder weights", info->path);
-    const int64_t h = round_up(image->height, info->downscale), w = round_up(image->width, info->downscale);
+    const int64_t h = zn_round_up(image->height, info->downscale), w = zn_round_up(image->width, info->downscale);
     zn_runner *r;
-    ZN_TRY(runner_for(c, ZN_ENCODER, ZN_SHAPE(1, h, w, 3), &r));
+    ZN_TRY(zn_codec_runner(c, ZN_ENCODER, ZN_SHAPE(1, h, w, 3), &r));
     zn_runner_clear_rows(r);
     zn_pixels_to_float(image, (zn_region){ 0, 0, (int)w, (int)h }, zn_runner_input(r), (size_t)w * 3);
     ZN_TRY(zn_runner_run(r));
@@ -114,7 +101,7 @@ static zn_status decode(zn_codec *c, const zn_latent *z, int bits, zn_image **ou
         return ZN_FAIL(ZN_ESHAPE, "the latent was made at 1/%d of the image, but %s decodes 1/%d", z->downscale,
                        info->architecture, info->downscale);
     zn_runner *r;
-    ZN_TRY(runner_for(c, ZN_DECODER, ZN_SHAPE(1, z->height, z->width, z->channels), &r));
+    ZN_TRY(zn_codec_runner(c, ZN_DECODER, ZN_SHAPE(1, z->height, z->width, z->channels), &r));
     const zn_shape s = zn_runner_output_shape(r);
     const int width = z->image_width ? z->image_width : (int)s.dim[2];
     const int height = z->image_height ? z->image_height : (int)s.dim[1];

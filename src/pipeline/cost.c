@@ -15,7 +15,9 @@ zn_status zn_model_cost(const zn_model *m, zn_part part, int width, int height, 
     if (width < 1 || height < 1)
         return ZN_FAIL(ZN_EINVALID, "a size of %dx%d is not one", width, height);
     const int64_t w = (width + d - 1) / d, h = (height + d - 1) / d;
-    const zn_shape shape = part == ZN_ENCODER ? ZN_SHAPE(1, h * d, w * d, 3) : ZN_SHAPE(1, h, w, m->config.latent);
+    part = m->info.restores ? ZN_ENCODER : part;
+    const int64_t step = part == ZN_ENCODER ? d : 1;
+    const zn_shape shape = ZN_SHAPE(1, h * step, w * step, zn_model_inputs(m, part));
     zn_graph *g;
     zn_node *input, *output;
     ZN_TRY(zn_model_graph(m, part, shape, &g, &input, &output));

@@ -92,7 +92,8 @@ static zn_status add_file(zn_model **model, const char *path)
         goto done;
     }
     for (int part = 0; part < 2; part++) {
-        if (!naming[part].present || (part == ZN_ENCODER ? m->info.has_encoder : m->info.has_decoder))
+        const int has = part == ZN_ENCODER ? m->info.has_encoder || m->info.restores : m->info.has_decoder;
+        if (!naming[part].present || has)
             continue;
         memcpy(m->config.blocks[part], config.blocks[part], sizeof config.blocks[part]); /* only this file knows */
         ZN_TRY_DONE(zn_model_load_part(m, (zn_part)part, w, &naming[part]));
@@ -139,7 +140,7 @@ static zn_status open_stem(const char *folder, const char *stem, zn_model **out)
             stem_of(entries[i]->d_name, name, sizeof name);
             if (extension_of(entries[i]->d_name) != e || strcmp(name, stem))
                 continue;
-            if (m && m->info.has_encoder && m->info.has_decoder)
+            if (m && ((m->info.has_encoder && m->info.has_decoder) || m->info.restores))
                 continue;
             snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
             status = add_file(&m, path);
@@ -221,7 +222,7 @@ zn_status zn_model_random(const char *architecture, uint64_t seed, zn_model **ou
     ZN_TRY(zn_model_new(arch, config, &m));
     m->info.is_random = 1;
     zn_status status = zn_model_random_part(m, ZN_ENCODER, seed);
-    if (status == ZN_OK)
+    if (status == ZN_OK && arch->decode)
         status = zn_model_random_part(m, ZN_DECODER, seed);
     char path[64];
     snprintf(path, sizeof path, "(random, seed %llu)", (unsigned long long)seed);

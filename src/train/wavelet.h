@@ -1,16 +1,12 @@
-/* Pictures of wavelets, corruptions of them, and plain filters to compare with (specification B6, B7).
+/* Pictures of wavelets (specification B6); corrupt.h and filters.h have what is done to them.
  *
  *     zn_wavelet w[ZN_WAVELET_MAX];
  *     const int count = zn_wavelet_draw(&rng, 64, 64, w);
- *     zn_wavelet_image(w, count, 64, 64, 3, image);                    // grey in three channels, not clamped
- *     zn_add_gaussian(image, noise, pixels, 0.3f, noisy);
- *
- * Noise is given, not drawn, so that a run can be repeated and compared. Maps are [N,H,W,C]. */
+ *     zn_wavelet_image(w, count, 64, 64, 3, image);                    // grey in three channels, not clamped */
 #ifndef ZN_TRAIN_WAVELET_H
 #define ZN_TRAIN_WAVELET_H
 
 #include "base/rng.h"
-#include "tensor/shape.h"
 
 enum { ZN_WAVELET_MAX = 8 };
 
@@ -28,14 +24,5 @@ typedef struct zn_wavelet {
 int zn_wavelet_draw(zn_rng *rng, int width, int height, zn_wavelet out[ZN_WAVELET_MAX]);
 /* Their sum, the same in each channel. */
 void zn_wavelet_image(const zn_wavelet *wavelets, int count, int width, int height, int channels, float *image);
-
-/* y = x + deviation * noise. y may be x. */
-void zn_add_gaussian(const float *x, const float *noise, int64_t count, float deviation, float *y);
-/* y = x, and where u < p, magnitude is added (v > 0.5) or taken away. y may be x. */
-void zn_add_shot(const float *x, const float *u, const float *v, int64_t count, float p, float magnitude, float *y);
-/* Mean over the side x side neighbours that are inside the picture; side is odd. */
-void zn_box_blur(const float *x, zn_shape map, int side, float *y);
-/* Median of 3x3, the edge pixel repeated. */
-void zn_median3(const float *x, zn_shape map, float *y);
 
 #endif

@@ -4,6 +4,8 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "train/corrupt.h"
+#include "train/filters.h"
 #include "train/metrics.h"
 #include "train/optim.h"
 #include "train/wavelet.h"
@@ -184,7 +186,7 @@ static bool corrupt(const restoration *r, const char *name)
         zn_box_blur(r->from, r->shape, (int)strtol(name + 4, NULL, 10), r->y);
     } else if (strcmp(name, "median3") == 0) { /* of the shot noise */
         zn_add_shot(r->clean, r->u, r->v, count, r->shot_p, r->shot_magnitude, r->from);
-        zn_median3(r->from, r->shape, r->y);
+        zn_median(r->from, r->shape, 3, r->y);
     } else {
         return false;
     }

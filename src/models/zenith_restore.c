@@ -1,0 +1,142 @@
+/* Zenith-restore: photos with noise, impulses or blur to clean ones, blind or with a hint.
+ *
+ *   image and hint [N,H,W,6]: RGB in [0,1], then three planes of 0, or 1 in that of the task
+ *     space to depth, conv3x3 24->b, blocks          @H/2
+ *     space to depth, 1x1 4b->2b, blocks             @H/4
+ *     1x1 2b->4b, depth to space, + the map of H/2, blocks
+ *     conv3x3 b->12, depth to space                  @H
+ *   restored [N,H,W,3]: the image plus that
+ *
+ * A block is two 3x3 convolutions around a ReLU, added to its input; dense ones, since at these widths our Winograd
+ * kernels make them as cheap as anything else and they learn fastest. At 1/4 some of the blocks are Lite-R: their
+ * spectral tiles of 32 see 128 pixels at once. The last convolution starts small, so the network starts as the
+ * identity. */
+#include "models/zenith.h"
+
+#include "base/fail.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { HINTS = 3, INPUTS = 3 + HINTS, TILE = 32, MAX_WIDTH = 512, MAX_BLOCKS = 32 };
+enum { DOWN, QUARTER, UP, SPECTRAL }; /* of zn_config.blocks[0] */
+
+static const zn_config configs[] = {
+    { .name = "zenith-restore",
+      .aliases = "restore",
+      .description = "restores photos: noise, impulses, blur; any size",
+      .latent = 3,
+      .downscale = 4,
+      .inputs = INPUTS,
+      .width = 32,
+      .blocks = { { 2, 4, 2, 0 } } },
+    { .name = NULL },
+};
+
+static zn_node *residual(zn_scope s, zn_node *x)
+{
+    zn_node *y = zn_relu(zn_plain_conv(zn_at(s, "a"), x, zn_channels(x), 3, 1));
+    return zn_add(x, zn_plain_conv(zn_at(s, "b"), y, zn_channels(x), 3, 1));
+}
+
+static zn_node *residuals(zn_scope s, zn_node *x, const char *level, int count)
+{
+    for (int i = 0; i < count; i++)
+        x = residual(zn_at(s, "%s.%d", level, i), x);
+    return x;
+}
+
+/* Spectral blocks come between the others. */
+static zn_node *quarter(zn_scope s, zn_node *x, int count, int spectral)
+{
+    for (int i = 0; i < count || i < spectral; i++) {
+        if (i < count)
+            x = residual(zn_at(s, "quarter.%d", i), x);
+        if (i < spectral)
+            x = zn_lite_r_block(zn_at(s, "spectral.%d", i), x, TILE, i % 2 * TILE / 2);
+    }
+    return x;
+}
+
+static zn_node *restore(zn_scope s, zn_node *x, const zn_config *k)
+{
+    static const int32_t rgb[] = { 0, 1, 2 };
+    const int8_t *blocks = k->blocks[0];
+    zn_node *half = zn_plain_conv(zn_at(s, "stem"), zn_space_to_depth(x, 2), k->width, 3, 1);
+    half = residuals(s, half, "down", blocks[DOWN]);
+    zn_node *y = zn_plain_conv(zn_at(s, "shrink"), zn_space_to_depth(half, 2), 2 * k->width, 1, 1);
+    y = quarter(s, y, blocks[QUARTER], blocks[SPECTRAL]);
+    y = zn_depth_to_space(zn_plain_conv(zn_at(s, "grow"), y, 4 * k->width, 1, 1), 2);
+    y = residuals(s, zn_add(half, y), "up", blocks[UP]);
+    y = zn_depth_to_space(zn_plain_conv(zn_at(s, "out"), y, 12, 3, 1), 2);
+    zn_graph_name_layer(s.graph, zn_at(s, "skip").prefix);
+    return zn_add(zn_select_channels(x, rgb, 3), y);
+}
+
+/* ---- files: the names are ours, restore.* ---- */
+
+static bool count_blocks(const zn_weights *w, const char *name, int8_t *count)
+{
+    char full[64];
+    for (*count = 0; *count <= MAX_BLOCKS; ++*count) {
+        snprintf(full, sizeof full, name, *count);
+        if (!zn_weights_find(w, full))
+            return true;
+    }
+    return false;
+}
+
+static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[2], bool *is_it)
+{
+    const zn_weight *stem = zn_weights_find(w, "restore.stem.weight");
+    *k = configs[0];
+    memset(naming, 0, sizeof(zn_naming) * 2);
+    *is_it = stem && stem->rank == 4;
+    if (!*is_it)
+        return ZN_OK;
+    int8_t *blocks = k->blocks[0];
+    if (stem->shape[2] != 4 * INPUTS || stem->shape[3] < 8 || stem->shape[3] > MAX_WIDTH || stem->shape[3] % 8 ||
+        !count_blocks(w, "restore.down.%d.a.weight", &blocks[DOWN]) ||
+        !count_blocks(w, "restore.quarter.%d.a.weight", &blocks[QUARTER]) ||
+        !count_blocks(w, "restore.up.%d.a.weight", &blocks[UP]) ||
+        !count_blocks(w, "restore.spectral.%d.norm", &blocks[SPECTRAL]))
+        return ZN_FAIL(ZN_EFORMAT,
+                       "tensor 'restore.stem.weight': %lld inputs and %lld outputs, or the number of "
+                       "blocks, are not of a network this build knows",
+                       (long long)stem->shape[2], (long long)stem->shape[3]);
+    k->width = (int)stem->shape[3];
+    naming[ZN_ENCODER].present = true;
+    return ZN_OK;
+}
+
+/* Every branch starts small: at first the network is its input. */
+static bool initial(const zn_config *k, const char *name, zn_shape shape, zn_rng *rng, float *out)
+{
+    (void)k;
+    static const zn_start_rule rules[] = {
+        { ".b.weight", zn_start_he, 0.1f },
+        { ".out.weight", zn_start_he, 0.1f },
+        { ".grow.weight", zn_start_he, 0.5f },
+        { ".norm", zn_start_value, 1 },
+        { ".dw", zn_start_normal, 0.02f },
+        { ".Wc", zn_start_he, 1 },
+        { ".We", zn_start_he, 0.1f },
+        { ".gate_h", zn_start_value, 1 },
+        { ".gate_v", zn_start_value, 1 },
+        { ".th_h", zn_start_value, 0.01f },
+        { ".th_v", zn_start_value, 0.01f },
+        { ".gamma", zn_start_value, 1 },
+        { ".weight", zn_start_he, 1 },
+        { "", zn_start_value, 0 },
+        { NULL, NULL, 0 },
+    };
+    return zn_start_values(rules, name, shape, rng, out);
+}
+
+const zn_arch zn_arch_zenith_restore = { .name = "zenith-restore",
+                                         .configs = configs,
+                                         .scope = { "restore", "" },
+                                         .restores = true,
+                                         .encode = restore,
+                                         .recognise = recognise,
+                                         .initial = initial };

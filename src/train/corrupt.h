@@ -1,0 +1,37 @@
+/* Damage done to pictures on purpose: to train restoration and to measure it.
+ *
+ *     zn_draw d = zn_draw_training(seed);                        // what to do, drawn for one training picture
+ *     ZN_TRY(zn_corrupt_map(clean, 128, 128, &d, 255, noisy));   // [H,W,3] in [0,1], rounded to 8 bits
+ *
+ * The two functions on plain numbers are those of the experiments on wavelet pictures (specification B7): noise is
+ * given, not drawn, and nothing is clamped. */
+#ifndef ZN_TRAIN_CORRUPT_H
+#define ZN_TRAIN_CORRUPT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <zenith/restore.h>
+
+/* One damage with everything that decides its bits. */
+typedef struct zn_draw {
+    zn_corruption what;
+    bool whole_pixels; /* impulses hit all three channels of a pixel together */
+    float grain;       /* blur: deviation of noise added after it, of 255 */
+    zn_task hint;      /* what the network is told */
+    uint64_t seed;
+} zn_draw;
+
+/* Damage of a training picture: Gaussian 0-55, impulses 1-22 %, blur 0.4-2.2 or box 3-7; for half of the pictures the
+ * network is told the task. */
+zn_draw zn_draw_training(uint64_t seed);
+
+/* y = x [height,width,3] damaged, clamped to [0,1]; with `levels` > 0 rounded to that many steps (255 as 8-bit files).
+ */
+ZN_MUST_USE zn_status zn_corrupt_map(const float *x, int width, int height, const zn_draw *d, int levels, float *y);
+
+/* y = x + deviation * noise. y may be x. */
+void zn_add_gaussian(const float *x, const float *noise, int64_t count, float deviation, float *y);
+/* y = x, and where u < p, magnitude is added (v > 0.5) or taken away. y may be x. */
+void zn_add_shot(const float *x, const float *u, const float *v, int64_t count, float p, float magnitude, float *y);
+
+#endif
