@@ -91,6 +91,9 @@ int bench_run(const options *o)
     if (model_open(o, o->model ? o->model : "random:taesd", &model))
         return EXIT_FAILURE;
     const zn_model_info *info = zn_model_info_of(model);
+    progress bar = { .quiet = o->quiet };
+    progress_begin(&bar, o->part == ZN_ENCODER ? "encode" : "decode", 0, 1);
+    interrupt_catch();
     const zn_bench_options b = { .part = (zn_part)o->part,
                                  .width = o->size[0] ? o->size[0] : 512,
                                  .height = o->size[1] ? o->size[1] : 512,
@@ -100,9 +103,12 @@ int bench_run(const options *o)
                                  .seed = o->seed,
                                  .profile = o->profile,
                                  .tile = o->tile,
-                                 .memory = o->memory };
+                                 .memory = o->memory,
+                                 .progress = progress_tick,
+                                 .user = &bar };
     zn_bench_result result = { 0 };
     const int failed = zn_bench(model, &b, &result) != ZN_OK;
+    progress_erase();
     if (failed)
         complain_about(info->path);
     else

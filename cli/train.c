@@ -28,6 +28,10 @@ static void print_result(const options *o, const zn_train_result *r)
     fact_real(&f, "loss", r->loss, 5, "");
     fact_real(&f, "psnr", r->eval_psnr, 2, " dB on held-out pictures");
     fact_real(&f, "seconds", r->seconds, 1, " s");
+    if (f.json)
+        json_real(&f.out, "waited", r->waited);
+    else
+        fact_real(&f, "waited", 100 * r->waited, 2, " % of the time, for pictures");
     facts_end(&f);
 }
 

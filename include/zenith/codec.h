@@ -80,6 +80,8 @@ typedef struct zn_bench_options {
     int profile;
     int tile;
     size_t memory;
+    zn_progress_fn progress; /* of all runs together; may be NULL */
+    void *user;
 } zn_bench_options;
 
 typedef struct zn_bench_result {

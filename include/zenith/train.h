@@ -31,7 +31,7 @@ typedef struct zn_train_options {
     const char *recipe; /* a preset or a .yaml file; with resume NULL means the run's own */
     const char *data;   /* a folder of pictures (with subfolders) or an .lmdb data set */
     const char *run;    /* folder of the run; must be new or empty unless resume */
-    int resume;         /* continue from the run's last checkpoint */
+    int resume;         /* continue from the run's last checkpoint, or from the start if it was cut off before one */
     int64_t steps;      /* 0: the recipe's */
     int threads;        /* 0: one for each CPU */
     /* Called after every step; non-zero stops: the state is saved and ZN_ECANCELLED returned. May be NULL. */
@@ -42,6 +42,7 @@ typedef struct zn_train_options {
 typedef struct zn_train_result {
     int64_t steps;
     double loss, eval_psnr, seconds;
+    double waited; /* share of the steps' time spent waiting for pictures */
 } zn_train_result;
 
 /* ZN_ENUMERIC: NaN or infinity; the sentence names the layer and the state before it is kept. */

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -229,6 +230,23 @@ void zn_outfile_abandon(zn_outfile *out)
     zn_free(out->path);
     zn_free(out->temporary);
     *out = (zn_outfile){ 0 };
+}
+
+int zn_is_temporary(const char *name)
+{
+    const size_t length = strlen(name);
+    return length > 13 && !memcmp(name + length - 13, ".tmp-", 5) && strspn(name + length - 8, "0123456789abcdef") == 8;
+}
+
+void zn_remove_temporaries(const char *folder)
+{
+    DIR *d = opendir(folder);
+    if (!d)
+        return;
+    for (const struct dirent *e; (e = readdir(d));)
+        if (zn_is_temporary(e->d_name))
+            unlinkat(dirfd(d), e->d_name, 0);
+    closedir(d);
 }
 
 zn_status zn_file_write(const char *path, const void *bytes, size_t size)

@@ -41,6 +41,11 @@ void zn_outfile_write(zn_outfile *out, const void *bytes, size_t size);
 ZN_MUST_USE zn_status zn_outfile_commit(zn_outfile *out);
 void zn_outfile_abandon(zn_outfile *out); /* removes the temporary; harmless after commit */
 
+/* Is this the name of a temporary of zn_outfile? And removes those that killed processes left in a folder, which must
+ * not be in use by another one. */
+int zn_is_temporary(const char *name);
+void zn_remove_temporaries(const char *folder);
+
 /* One call for bytes in memory. */
 ZN_MUST_USE zn_status zn_file_write(const char *path, const void *bytes, size_t size);
 

@@ -45,17 +45,32 @@ static zn_shape input_shape(const zn_model *m, zn_part part, const zn_bench_opti
     return ZN_SHAPE(1, lh * step, lw * step, zn_model_inputs(m, part));
 }
 
-static zn_status time_runs(zn_runner *r, int runs, uint64_t seed, bool encoder, double *ms)
+enum { WARM_UP = 2 };
+
+/* Where the run in progress lies among all of them. */
+typedef struct bench_progress {
+    const zn_bench_options *options;
+    int done, all;
+} bench_progress;
+
+static int on_progress(void *user, double fraction)
 {
-    zn_rng rng = zn_rng_new(seed);
+    const bench_progress *p = user;
+    return p->options->progress(p->options->user, (p->done + fraction) / p->all);
+}
+
+static zn_status time_runs(zn_runner *r, const zn_bench_options *o, int runs, bool encoder, bench_progress *p,
+                           double *ms)
+{
+    zn_rng rng = zn_rng_new(o->seed);
     const int64_t count = zn_shape_count(zn_runner_input_shape(r));
     float *x = zn_runner_input(r);
     for (int64_t i = 0; i < count; i++)
         x[i] = encoder ? zn_rng_uniform(&rng) : zn_rng_normal(&rng);
-    for (int i = 0; i < 2; i++)
+    for (; p->done < WARM_UP; p->done++)
         ZN_TRY(zn_runner_run(r));
     zn_runner_clear_rows(r);
-    for (int i = 0; i < runs; i++) {
+    for (int i = 0; i < runs; i++, p->done++) {
         const double start = zn_clock_ms();
         ZN_TRY(zn_runner_run(r));
         ms[i] = zn_clock_ms() - start;
@@ -80,11 +95,16 @@ zn_status zn_bench(const zn_model *model, const zn_bench_options *options, zn_be
     ZN_TRY_DONE(zn_pool_new(o->threads, &pool));
     out->threads = zn_pool_threads(pool);
     ZN_TRY_DONE(zn_alloc_for("a benchmark", sizeof *ms * (size_t)runs, (void **)&ms));
-    const zn_runner_options ro = {
-        .pool = pool, .math = (zn_math)o->precision, .tile = o->tile, .memory = o->memory, .profile = o->profile
-    };
+    bench_progress progress = { .options = o, .all = WARM_UP + runs };
+    const zn_runner_options ro = { .pool = pool,
+                                   .math = (zn_math)o->precision,
+                                   .tile = o->tile,
+                                   .memory = o->memory,
+                                   .profile = o->profile,
+                                   .progress = o->progress ? on_progress : NULL,
+                                   .user = &progress };
     ZN_TRY_DONE(zn_runner_new(model, part, input_shape(model, part, o), &ro, &r));
-    ZN_TRY_DONE(time_runs(r, runs, o->seed, part == ZN_ENCODER, ms));
+    ZN_TRY_DONE(time_runs(r, o, runs, part == ZN_ENCODER, &progress, ms));
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     out->rss_mb = (double)usage.ru_maxrss / 1024.0; /* before the bandwidth test takes its own memory */

@@ -36,6 +36,7 @@ typedef struct run {
     double psnr, started;
     int64_t first; /* step this call began with */
     double loss;
+    bool has_checkpoint; /* to resume from; a run cut off before its first one starts over */
 } run;
 
 const char *zn_train_preset(int index, const char **description) { return zn_recipe_preset(index, description); }
@@ -51,8 +52,8 @@ static bool is_empty(const char *folder)
 {
     DIR *d = opendir(folder);
     int entries = 0;
-    while (d && entries <= 2 && readdir(d))
-        entries++;
+    for (const struct dirent *e; d && entries <= 2 && (e = readdir(d));)
+        entries += !zn_is_temporary(e->d_name);
     if (d)
         closedir(d);
     return entries <= 2;
@@ -65,11 +66,12 @@ static zn_status read_recipe(run *r)
     char path[PATH_SIZE];
     struct stat s;
     path_in(r, "checkpoint.safetensors", path);
-    if (o->resume && stat(path, &s))
+    r->has_checkpoint = o->resume && stat(path, &s) == 0;
+    path_in(r, "recipe.yaml", path);
+    if (o->resume && !r->has_checkpoint && stat(path, &s))
         return ZN_FAIL(ZN_ENOTFOUND, "%s: no checkpoint to resume from", o->run);
     if (!o->recipe && !o->resume)
         return ZN_FAIL(ZN_EINVALID, "training needs a recipe");
-    path_in(r, "recipe.yaml", path);
     ZN_TRY(zn_recipe_read(o->resume ? path : o->recipe, &r->recipe));
     if (o->steps > 0)
         r->recipe.steps = o->steps;
@@ -87,6 +89,7 @@ static zn_status make_folder(const run *r)
         if (!is_empty(folder))
             return ZN_FAIL(ZN_EINVALID, "%s: not empty; resume the run there or choose another folder", folder);
     }
+    zn_remove_temporaries(folder);
     path_in(r, "recipe.yaml", path);
     const int length = zn_recipe_text(&r->recipe, text, sizeof text);
     return zn_file_write(path, text, (size_t)length);
@@ -121,7 +124,7 @@ static zn_status prepare(run *r)
     ZN_TRY(zn_trainer_new(r->model, k, r->pool, k->batch / k->accumulate, &r->trainer));
     char path[PATH_SIZE];
     path_in(r, "checkpoint.safetensors", path);
-    if (r->options->resume)
+    if (r->has_checkpoint)
         ZN_TRY(zn_checkpoint_read(path, r->trainer));
     r->first = r->trainer->step;
     ZN_TRY(prepare_held_out(r));
@@ -187,14 +190,21 @@ static zn_status evaluate(run *r)
     return write_sample(r);
 }
 
+/* The checkpoint comes last: a run cut off before it does this step again, one that has it has the rest too. */
 static zn_status save(run *r)
 {
     char path[PATH_SIZE];
-    path_in(r, "checkpoint.safetensors", path);
-    ZN_TRY(zn_checkpoint_write(path, r->trainer));
     path_in(r, "model.safetensors", path);
     ZN_TRY(zn_trainer_export(path, r->trainer));
-    return zn_journal_report(r->journal, &r->recipe);
+    ZN_TRY(zn_journal_report(r->journal, &r->recipe));
+    path_in(r, "checkpoint.safetensors", path);
+    return zn_checkpoint_write(path, r->trainer);
+}
+
+static double waited_share(const run *r)
+{
+    const double seconds = (zn_clock_ms() - r->started) * 1e-3;
+    return seconds > 0 ? zn_loader_waited(r->loader) / seconds : 0;
 }
 
 static zn_train_progress progress_of(const run *r)
@@ -207,7 +217,7 @@ static zn_train_progress progress_of(const run *r)
                                 .lr = zn_recipe_lr(&r->recipe, r->trainer->step),
                                 .images_per_second = (double)(done * r->recipe.batch) / seconds,
                                 .seconds_left = seconds / (double)done * (double)(r->recipe.steps - r->trainer->step),
-                                .waited = zn_loader_waited(r->loader) / seconds,
+                                .waited = waited_share(r),
                                 .eval_psnr = r->psnr };
 }
 
@@ -221,7 +231,7 @@ static zn_status one_step(run *r)
         ZN_TRY(evaluate(r));
     if (eval || step % LOG_EVERY == 0) {
         const zn_train_progress p = progress_of(r);
-        ZN_TRY(zn_journal_add(r->journal, &(zn_journal_entry){ step, r->loss, p.lr, p.images_per_second,
+        ZN_TRY(zn_journal_add(r->journal, &(zn_journal_entry){ step, r->loss, p.lr, p.images_per_second, p.waited,
                                                                eval && r->held_count ? r->psnr : NAN }));
     }
     if (last || step % r->recipe.checkpoint_every == 0)
@@ -254,7 +264,11 @@ zn_status zn_train(const zn_train_options *options, zn_train_result *out)
     ZN_TRY_DONE(read_recipe(&r));
     ZN_TRY_DONE(prepare(&r));
     status = train(&r);
-    *out = (zn_train_result){ r.trainer->step, r.loss, r.psnr, (zn_clock_ms() - start) * 1e-3 };
+    *out = (zn_train_result){ .steps = r.trainer->step,
+                              .loss = r.loss,
+                              .eval_psnr = r.psnr,
+                              .seconds = (zn_clock_ms() - start) * 1e-3,
+                              .waited = waited_share(&r) };
 done:
     zn_loader_free(r.loader);
     zn_journal_close(r.journal);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 struct zn_events {
     FILE *stream;
@@ -103,6 +104,33 @@ static void write_event(zn_events *e, int64_t step, int field, const void *body,
     zn_free(m.bytes);
 }
 
+/* Where the last whole record ends: a process killed while writing leaves a part of one, and readers would stop there.
+ */
+static long whole_records(FILE *f)
+{
+    uint8_t head[12];
+    long end = 0, size = fseek(f, 0, SEEK_END) ? 0 : ftell(f);
+    for (uint64_t length = 0; fseek(f, end, SEEK_SET) == 0 && fread(head, 12, 1, f) == 1; end += 16 + (long)length) {
+        length = 0;
+        for (int i = 0; i < 8; i++)
+            length |= (uint64_t)head[i] << 8 * i;
+        if (size - end < 16 || length > (uint64_t)(size - end - 16))
+            break;
+    }
+    return end;
+}
+
+static void cut_torn_end(const char *path)
+{
+    FILE *f = fopen(path, "r+b");
+    if (!f)
+        return;
+    const long end = whole_records(f);
+    const int failed = ftruncate(fileno(f), end);
+    (void)failed; /* a log must not stop a run */
+    fclose(f);
+}
+
 zn_status zn_events_open(const char *folder, zn_events **out)
 {
     char path[4096];
@@ -111,6 +139,7 @@ zn_status zn_events_open(const char *folder, zn_events **out)
     zn_events *e = zn_calloc(1, sizeof *e);
     if (!e)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for an event file");
+    cut_torn_end(path);
     e->stream = fopen(path, "ab");
     if (!e->stream) {
         zn_free(e);

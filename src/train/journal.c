@@ -40,8 +40,10 @@ static zn_status remember(zn_journal *j, const zn_journal_entry *e)
 
 static int entry_text(const zn_journal_entry *e, char *text, size_t size)
 {
-    int n = snprintf(text, size, "{\"step\": %lld, \"loss\": %.9g, \"lr\": %.9g, \"images_per_second\": %.4g",
-                     (long long)e->step, e->loss, e->lr, e->images_per_second);
+    int n = snprintf(text, size,
+                     "{\"step\": %lld, \"loss\": %.9g, \"lr\": %.9g, \"images_per_second\": %.4g, "
+                     "\"waited\": %.4f",
+                     (long long)e->step, e->loss, e->lr, e->images_per_second, isnan(e->waited) ? 0 : e->waited);
     if (!isnan(e->psnr))
         n += snprintf(text + n, size - (size_t)n, ", \"psnr\": %.5f", e->psnr);
     return n + snprintf(text + n, size - (size_t)n, "}\n");
@@ -68,8 +70,8 @@ static zn_status read_old(zn_journal *j, const char *path, int64_t step)
         const size_t length = (size_t)(end - map.bytes) - at;
         if (zn_json_parse(&doc, map.bytes + at, length, path) == ZN_OK) {
             const zn_json_node *o = doc.root;
-            const zn_journal_entry e = { (int64_t)number(o, "step"), number(o, "loss"), number(o, "lr"),
-                                         number(o, "images_per_second"), number(o, "psnr") };
+            const zn_journal_entry e = { (int64_t)number(o, "step"),     number(o, "loss"),   number(o, "lr"),
+                                         number(o, "images_per_second"), number(o, "waited"), number(o, "psnr") };
             if (e.step <= step)
                 status = remember(j, &e);
             zn_json_free(&doc);
@@ -78,6 +80,18 @@ static zn_status read_old(zn_journal *j, const char *path, int64_t step)
     }
     zn_map_close(&map);
     return status;
+}
+
+/* What is kept is put in place whole, so that a run cut off here loses nothing. */
+static zn_status write_kept(const zn_journal *j, const char *path)
+{
+    zn_outfile out;
+    ZN_TRY(zn_outfile_open(&out, path));
+    for (int64_t i = 0; i < j->count; i++) {
+        char text[256];
+        zn_outfile_write(&out, text, (size_t)entry_text(&j->entries[i], text, sizeof text));
+    }
+    return zn_outfile_commit(&out);
 }
 
 zn_status zn_journal_open(const char *folder, int64_t step, zn_journal **out)
@@ -95,19 +109,15 @@ zn_status zn_journal_open(const char *folder, int64_t step, zn_journal **out)
     }
     snprintf(path, sizeof path, "%s/samples", folder);
     mkdir(path, 0777);
+    zn_remove_temporaries(path);
     snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
     ZN_TRY_DONE(read_old(j, path, step));
-    j->lines = fopen(path, "w");
+    ZN_TRY_DONE(write_kept(j, path));
+    j->lines = fopen(path, "a");
     if (!j->lines) {
         status = ZN_FAIL(ZN_EIO, "%s: %s", path, strerror(errno));
         goto done;
     }
-    for (int64_t i = 0; i < j->count; i++) {
-        char text[256];
-        entry_text(&j->entries[i], text, sizeof text);
-        fputs(text, j->lines);
-    }
-    fflush(j->lines);
     ZN_TRY_DONE(zn_events_open(folder, &j->events));
     *out = j;
     return ZN_OK;
@@ -189,13 +199,14 @@ zn_status zn_journal_report(zn_journal *j, const zn_recipe *recipe)
     snprintf(path, sizeof path, "%s/report.html", j->folder);
     ZN_TRY(zn_outfile_open(&out, path));
     FILE *o = out.stream;
+    const zn_journal_entry last = j->count ? j->entries[j->count - 1] : (zn_journal_entry){ 0 };
     fprintf(o,
             "<!doctype html><meta charset='utf-8'><title>%s</title>\n"
             "<style>body{font:16px sans-serif;max-width:760px;margin:2em auto;color:#222}"
             "svg{width:100%%;background:#f6f6f6}polyline{fill:none;stroke:#06c;stroke-width:1.5}"
             "text{font-size:12px;fill:#666}img{max-width:100%%}pre{background:#f6f6f6;padding:1em}</style>\n"
-            "<h1>Training of %s</h1>\n<p>%lld steps.</p>\n",
-            recipe->model, recipe->model, (long long)(j->count ? j->entries[j->count - 1].step : 0));
+            "<h1>Training of %s</h1>\n<p>%lld steps. The model waited for pictures during %.2f %% of the time.</p>\n",
+            recipe->model, recipe->model, (long long)last.step, 100 * last.waited);
     curve(o, j, "Loss (logarithmic)", offsetof(zn_journal_entry, loss), true);
     curve(o, j, "PSNR of held-out pictures, dB", offsetof(zn_journal_entry, psnr), false);
     curve(o, j, "Pictures per second", offsetof(zn_journal_entry, images_per_second), false);

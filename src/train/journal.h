@@ -15,7 +15,8 @@ void zn_journal_close(zn_journal *j);
 typedef struct zn_journal_entry {
     int64_t step;
     double loss, lr, images_per_second;
-    double psnr; /* on held-out pictures; NaN when not measured */
+    double waited; /* share of the time spent waiting for pictures */
+    double psnr;   /* on held-out pictures; NaN when not measured */
 } zn_journal_entry;
 
 ZN_MUST_USE zn_status zn_journal_add(zn_journal *j, const zn_journal_entry *entry);

@@ -2,3 +2,7 @@
 zenith bench -q --size 96x64 --runs 2 --threads 1 --profile
 zenith bench -q --size 96x64 --runs 3 --threads 1 --profile --json >json
 jsoncheck -p ms_median ms_min <json | { read -r median; read -r least; awk "BEGIN { exit !($least > 0 && $median >= $least) }"; } || echo "times are wrong"
+# On a terminal a bar shows how far it is, and Ctrl-C ends it.
+onterminal -i 'left  decode' zenith bench --size 512 --runs 1000 --threads 1 >seen
+echo "status $?"
+tr -d '\n' <seen | grep -qE '\[[#.]{24}\] +[0-9]+%  [0-9ms]+, about [0-9ms?]+ left  decode' || echo "no bar"

@@ -12,7 +12,7 @@ loss:
   l1: 1
   bands: 0
 Y
-zenith train small.yaml --data pictures -o run --json | jsoncheck run steps loss seconds
+zenith train small.yaml --data pictures -o run --json | jsoncheck run steps loss seconds waited
 (cd run && ls)
 grep -c '"loss"' run/metrics.jsonl
 zenith info run/model.safetensors | grep '^architecture'
