@@ -1,4 +1,4 @@
-/* The input of a unit as bf16, with the zeros of the border in it: patch[part][patch_rows][patch_cols][cin]. */
+/* The input of a unit as bf16, with the zeros of the border in it: patch[patch_rows][patch_cols][cin]. */
 #ifndef ZN_KERNELS_X86_CONV_PATCH_H
 #define ZN_KERNELS_X86_CONV_PATCH_H
 
@@ -20,30 +20,23 @@ static inline spot spot_of(const plan *p, int64_t unit)
     return u;
 }
 
-/* `count` pixels of the input with p->cin channels; low NULL with one part. */
-static inline void convert(const zn_conv_shape *s, const plan *p, const float *x, int count, uint16_t *high,
-                           uint16_t *low)
+/* `count` pixels of the input with p->cin channels. */
+static inline void convert(const zn_conv_shape *s, const plan *p, const float *x, int count, uint16_t *to)
 {
     if (p->cin == s->cin) {
-        bf16_split(x, (int64_t)count * p->cin, high, low);
+        bf16_from(x, (int64_t)count * p->cin, to);
         return;
     }
-    for (int i = 0; i < count; i++, x += s->cin) {
-        const int64_t at = (int64_t)i * p->cin;
-        bf16_split(x, s->cin, high + at, low ? low + at : NULL);
-        for (int c = s->cin; c < p->cin; c++) {
-            high[at + c] = 0;
-            if (low)
-                low[at + c] = 0;
-        }
+    for (int i = 0; i < count; i++, x += s->cin, to += p->cin) {
+        bf16_from(x, s->cin, to);
+        for (int c = s->cin; c < p->cin; c++)
+            to[c] = 0;
     }
 }
 
-static inline void clear(const plan *p, int count, uint16_t *high, uint16_t *low)
+static inline void clear(const plan *p, int count, uint16_t *to)
 {
-    memset(high, 0, sizeof *high * (size_t)count * (size_t)p->cin);
-    if (low)
-        memset(low, 0, sizeof *low * (size_t)count * (size_t)p->cin);
+    memset(to, 0, sizeof *to * (size_t)count * (size_t)p->cin);
 }
 
 /* The columns of a unit's patch, and those of them that are on the map. */
@@ -78,15 +71,15 @@ static inline void gather(const zn_conv_args *a, const plan *p, const spot *u, i
     const int64_t line = (int64_t)p->patch_cols * p->cin;
     const int64_t begin = (int64_t)c.begin * p->cin, after = (int64_t)c.end * p->cin;
     for (int r = first; r < end; r++) {
-        uint16_t *high = patch + r * line, *low = PARTS == 2 ? high + p->patch_rows * line : NULL;
+        uint16_t *to = patch + r * line;
         const float *x = input_row(a, u, &c, r);
         if (!x) {
-            clear(p, c.all, high, low);
+            clear(p, c.all, to);
             continue;
         }
-        clear(p, c.begin, high, low);
-        convert(&a->s, p, x, c.end - c.begin, high + begin, low ? low + begin : NULL);
-        clear(p, c.all - c.end, high + after, low ? low + after : NULL);
+        clear(p, c.begin, to);
+        convert(&a->s, p, x, c.end - c.begin, to + begin);
+        clear(p, c.all - c.end, to + after);
     }
 }
 

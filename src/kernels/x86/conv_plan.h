@@ -16,15 +16,6 @@
 #include "kernels/x86/bf16.h"
 #include "kernels/x86/tile.h"
 
-/* Each number is stored in PARTS bf16 parts; with two, three products are made (low * low is left out). */
-#if PRODUCTS == 3
-enum { PARTS = 2 };
-#elif PRODUCTS == 1
-enum { PARTS = 1 };
-#else
-#error "PRODUCTS is 1 or 3"
-#endif
-
 enum {
     UNIT_ROWS = 16, /* at most */
     UNIT_COLS = 64,
@@ -78,7 +69,7 @@ static inline void plan_units(const zn_conv_shape *s, plan *p)
 
 static inline size_t patch_bytes(const plan *p)
 {
-    return sizeof(uint16_t) * PARTS * (size_t)p->patch_rows * (size_t)p->patch_cols * (size_t)p->cin;
+    return sizeof(uint16_t) * (size_t)p->patch_rows * (size_t)p->patch_cols * (size_t)p->cin;
 }
 
 static inline plan plan_of(const zn_conv_shape *s)
@@ -104,8 +95,8 @@ static inline plan plan_of(const zn_conv_shape *s)
     return p;
 }
 
-/* Bytes of packed weights for one product (an operand tile and its low parts), and for 16 outputs of one phase. */
-static inline int64_t step_bytes(const plan *p) { return (int64_t)PARTS * (p->depth / 2) * TILE_BYTES; }
+/* Bytes of packed weights for one product (an operand tile), and for 16 outputs of one phase. */
+static inline int64_t step_bytes(const plan *p) { return (int64_t)(p->depth / 2) * TILE_BYTES; }
 static inline int64_t slice_bytes(const plan *p) { return p->kh * p->steps * step_bytes(p); }
 
 /* The weight of phase (py,px) at row dy and column dx of its kernel: the sum of those that meet the same input pixel.
@@ -123,26 +114,21 @@ static inline float phase_weight(const zn_conv_shape *s, const float *w, const i
     return (float)sum;
 }
 
-/* One operand tile: pairs of successive values of the kernel row for 16 outputs, [depth / 2][16][2]; then its low
- * parts. */
+/* One operand tile: pairs of successive values of the kernel row for 16 outputs, [depth / 2][16][2]. */
 static inline void pack_step(const zn_conv_shape *s, const plan *p, const float *w, const int phase[2],
                              const int dy_step[2], int cout, uint16_t *to)
 {
-    const int64_t part = (int64_t)p->depth * TILE_ROWS;
     for (int i = 0; i < p->depth; i++) {
         const int k = dy_step[1] * p->depth + i, at[2] = { dy_step[0], k / p->cin }, ci = k % p->cin;
         for (int j = 0; j < TILE_ROWS; j++) {
             const bool real = ci < s->cin && cout + j < s->cout;
             const float v = real ? phase_weight(s, w, phase, at, ci, cout + j) : 0;
-            uint16_t *pair = to + (i / 2 * TILE_ROWS + j) * 2 + i % 2;
-            pair[0] = bf16_round(v);
-            if (PARTS == 2)
-                pair[part] = bf16_round(v - bf16_value(pair[0]));
+            to[(i / 2 * TILE_ROWS + j) * 2 + i % 2] = bf16_round(v);
         }
     }
 }
 
-/* [phase row][phase column][cout / 16][kernel row][step][part][depth / 2][16][2] */
+/* [phase row][phase column][cout / 16][kernel row][step][depth / 2][16][2] */
 static inline void plan_pack(const zn_conv_shape *s, const plan *p, const float *w, void *packed)
 {
     char *to = packed;

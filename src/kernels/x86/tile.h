@@ -1,8 +1,13 @@
 /* The eight AMX tile registers, each up to 16 rows of 64 bytes. Tiles 0 to 3 are sums, the others operands:
  *
- *     tile_begin(depth);                 sums 16 x 16 fp32; 4, 5: 16 rows of `depth` bf16; 6, 7: depth / 2 rows of 16
- * pairs tile_zero(0); tile_load(4, a, a_stride);         strides in bytes tile_load(6, b, 64); tile_dp(0, 4, 6);
- * sum[m][n] += a[m][2k] * b[k][2n] + a[m][2k+1] * b[k][2n+1] over all k tile_store(0, c, 64); tile_end();
+ *     tile_begin(depth);           sums: 16 x 16 fp32; 4, 5: 16 rows of `depth` bf16;
+ *                                  6, 7: depth / 2 rows of 16 pairs
+ *     tile_zero(0);
+ *     tile_load(4, a, a_stride);   strides in bytes
+ *     tile_load(6, b, 64);
+ *     tile_dp(0, 4, 6);            sum[m][n] += a[m][2k] * b[k][2n] + a[m][2k+1] * b[k][2n+1] over all k
+ *     tile_store(0, c, 64);
+ *     tile_end();
  *
  * Register numbers are part of the instruction, hence macros. They are written in assembly because the compilers' own
  * intrinsics do not say that a tile load reads memory, so that stores before it could be dropped. */
