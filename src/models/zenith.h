@@ -32,6 +32,12 @@ zn_node *zn_prune_block(zn_scope s, zn_node *x, const zn_prune_spec *spec);
 /* Its residual form (D1). */
 zn_node *zn_prune_r_block(zn_scope s, zn_node *x);
 
+/* Input of a restorer, [pixels][ZN_RESTORE_INPUTS]: RGB, then a plane for each task, 1 in that of the hint (1..3; 0:
+ * none). The colours lie packed at the end of the map and are spread from there. */
+enum { ZN_RESTORE_INPUTS = 6 };
+void zn_restore_spread(float *map, int64_t pixels, int hint);
+static inline float *zn_restore_colours(float *map, int64_t pixels) { return map + pixels * (ZN_RESTORE_INPUTS - 3); }
+
 /* How a hierarchical autoencoder is run. Zero: gates as in inference, no dropout. */
 typedef enum zn_prune_mode {
     ZN_PRUNE_HARD,      /* open or shut by the score's sign; the mask is a constant */

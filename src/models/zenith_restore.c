@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { HINTS = 3, INPUTS = 3 + HINTS, TILE = 32, MAX_WIDTH = 512, MAX_BLOCKS = 32 };
+enum { INPUTS = ZN_RESTORE_INPUTS, TILE = 32, MAX_WIDTH = 512, MAX_BLOCKS = 32 };
 enum { DOWN, QUARTER, UP, SPECTRAL }; /* of zn_config.blocks[0] */
 
 static const zn_config configs[] = {
@@ -32,6 +32,17 @@ static const zn_config configs[] = {
       .blocks = { { 2, 4, 2, 0 } } },
     { .name = NULL },
 };
+
+void zn_restore_spread(float *map, int64_t pixels, int hint)
+{
+    const float *rgb = zn_restore_colours(map, pixels);
+    for (int64_t i = 0; i < pixels; i++) {
+        const float pixel[3] = { rgb[3 * i], rgb[3 * i + 1], rgb[3 * i + 2] };
+        memcpy(map + i * INPUTS, pixel, sizeof pixel);
+        for (int k = 3; k < INPUTS; k++)
+            map[i * INPUTS + k] = k == 2 + hint;
+    }
+}
 
 static zn_node *residual(zn_scope s, zn_node *x)
 {

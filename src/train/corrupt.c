@@ -4,6 +4,7 @@
 #include "base/fail.h"
 #include "base/rng.h"
 #include "io/image/pixels.h"
+#include "models/zenith.h"
 #include "train/filters.h"
 
 #include <math.h>
@@ -165,6 +166,20 @@ zn_status zn_corrupt_map(const float *x, int width, int height, const zn_draw *d
         add_noise(y, count, d->grain / 255, &rng, y);
     store(y, count, levels);
     return ZN_OK;
+}
+
+zn_status zn_restore_input_of(const float *picture, int size, const zn_draw *d, float *input)
+{
+    const int64_t pixels = (int64_t)size * size;
+    ZN_TRY(zn_corrupt_map(picture, size, size, d, 255, zn_restore_colours(input, pixels)));
+    zn_restore_spread(input, pixels, (int)d->hint);
+    return ZN_OK;
+}
+
+zn_status zn_restore_input(const float *picture, int size, uint64_t seed, float *input)
+{
+    const zn_draw d = zn_draw_training(seed);
+    return zn_restore_input_of(picture, size, &d, input);
 }
 
 zn_status zn_corrupt(const zn_image *image, zn_corruption c, uint64_t seed, zn_image **out)

@@ -25,6 +25,12 @@ typedef struct zn_draw {
  * network is told the task. */
 zn_draw zn_draw_training(uint64_t seed);
 
+/* What a restoring network gets for a picture [size,size,3] in training: RGB damaged by zn_draw_training(seed), then a
+ * plane for each task; [size,size,ZN_RESTORE_INPUTS]. */
+ZN_MUST_USE zn_status zn_restore_input(const float *picture, int size, uint64_t seed, float *input);
+/* The same with a given damage. */
+ZN_MUST_USE zn_status zn_restore_input_of(const float *picture, int size, const zn_draw *d, float *input);
+
 /* y = x [height,width,3] damaged, clamped to [0,1]; with `levels` > 0 rounded to that many steps (255 as 8-bit files).
  */
 ZN_MUST_USE zn_status zn_corrupt_map(const float *x, int width, int height, const zn_draw *d, int levels, float *y);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <zenith/restore.h>
 
 struct zn_journal {
     char *folder;
@@ -38,6 +39,12 @@ static zn_status remember(zn_journal *j, const zn_journal_entry *e)
     return ZN_OK;
 }
 
+static const char *task_key(int task, char key[32])
+{
+    snprintf(key, 32, "psnr_%s", zn_task_name(ZN_TASK_DENOISE + task));
+    return key;
+}
+
 static int entry_text(const zn_journal_entry *e, char *text, size_t size)
 {
     int n = snprintf(text, size,
@@ -46,6 +53,10 @@ static int entry_text(const zn_journal_entry *e, char *text, size_t size)
                      (long long)e->step, e->loss, e->lr, e->images_per_second, isnan(e->waited) ? 0 : e->waited);
     if (!isnan(e->psnr))
         n += snprintf(text + n, size - (size_t)n, ", \"psnr\": %.5f", e->psnr);
+    char key[32];
+    for (int i = 0; i < ZN_JOURNAL_TASKS; i++)
+        if (!isnan(e->task_psnr[i]))
+            n += snprintf(text + n, size - (size_t)n, ", \"%s\": %.5f", task_key(i, key), e->task_psnr[i]);
     return n + snprintf(text + n, size - (size_t)n, "}\n");
 }
 
@@ -70,8 +81,15 @@ static zn_status read_old(zn_journal *j, const char *path, int64_t step)
         const size_t length = (size_t)(end - map.bytes) - at;
         if (zn_json_parse(&doc, map.bytes + at, length, path) == ZN_OK) {
             const zn_json_node *o = doc.root;
-            const zn_journal_entry e = { (int64_t)number(o, "step"),     number(o, "loss"),   number(o, "lr"),
-                                         number(o, "images_per_second"), number(o, "waited"), number(o, "psnr") };
+            zn_journal_entry e = { .step = (int64_t)number(o, "step"),
+                                   .loss = number(o, "loss"),
+                                   .lr = number(o, "lr"),
+                                   .images_per_second = number(o, "images_per_second"),
+                                   .waited = number(o, "waited"),
+                                   .psnr = number(o, "psnr") };
+            char key[32];
+            for (int i = 0; i < ZN_JOURNAL_TASKS; i++)
+                e.task_psnr[i] = number(o, task_key(i, key));
             if (e.step <= step)
                 status = remember(j, &e);
             zn_json_free(&doc);
@@ -140,7 +158,7 @@ void zn_journal_close(zn_journal *j)
 
 zn_status zn_journal_add(zn_journal *j, const zn_journal_entry *e)
 {
-    char text[256];
+    char text[512];
     entry_text(e, text, sizeof text);
     ZN_TRY(remember(j, e));
     if (fputs(text, j->lines) < 0 || fflush(j->lines))
@@ -150,6 +168,10 @@ zn_status zn_journal_add(zn_journal *j, const zn_journal_entry *e)
     zn_events_scalar(j->events, "images_per_second", e->step, e->images_per_second);
     if (!isnan(e->psnr))
         zn_events_scalar(j->events, "psnr", e->step, e->psnr);
+    char key[32];
+    for (int i = 0; i < ZN_JOURNAL_TASKS; i++)
+        if (!isnan(e->task_psnr[i]))
+            zn_events_scalar(j->events, task_key(i, key), e->step, e->task_psnr[i]);
     return ZN_OK;
 }
 

@@ -12,11 +12,14 @@ typedef struct zn_journal zn_journal;
 ZN_MUST_USE zn_status zn_journal_open(const char *folder, int64_t step, zn_journal **out);
 void zn_journal_close(zn_journal *j);
 
+enum { ZN_JOURNAL_TASKS = 3 };
+
 typedef struct zn_journal_entry {
     int64_t step;
     double loss, lr, images_per_second;
-    double waited; /* share of the time spent waiting for pictures */
-    double psnr;   /* on held-out pictures; NaN when not measured */
+    double waited;                      /* share of the time spent waiting for pictures */
+    double psnr;                        /* on held-out pictures; NaN when not measured */
+    double task_psnr[ZN_JOURNAL_TASKS]; /* restoring: for denoise, impulse, deblur; NaN when not measured */
 } zn_journal_entry;
 
 ZN_MUST_USE zn_status zn_journal_add(zn_journal *j, const zn_journal_entry *entry);

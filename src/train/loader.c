@@ -14,7 +14,7 @@
 typedef struct slot {
     int64_t step; /* -1: free */
     int taken, made;
-    float *pixels;
+    float *pixels, *inputs; /* inputs: NULL without prepare */
 } slot;
 
 struct zn_loader {
@@ -91,7 +91,7 @@ static int64_t shuffled(uint64_t seed, uint64_t n, uint64_t count)
     return (int64_t)i;
 }
 
-static zn_status make_picture(zn_loader *l, int64_t step, int index, float *out)
+static zn_status make_picture(zn_loader *l, int64_t step, int index, float *out, float *input)
 {
     const zn_loader_options *o = &l->options;
     const uint64_t n = (uint64_t)step * (uint64_t)o->batch + (uint64_t)(o->first + index);
@@ -100,7 +100,7 @@ static zn_status make_picture(zn_loader *l, int64_t step, int index, float *out)
     ZN_TRY(zn_dataset_read(l->data, picture, &image));
     zn_crop_random(image, o->size, !o->no_flip, mix(o->seed + 1, n), out);
     zn_image_free(image);
-    return ZN_OK;
+    return o->prepare ? o->prepare(out, o->size, mix(o->seed + 2, n), input) : ZN_OK;
 }
 
 /* A slot with pictures to make, the earliest step first; NULL if there is none. Called with the lock held. */
@@ -118,7 +118,8 @@ static slot *slot_to_fill(zn_loader *l)
 static void *work(void *arg)
 {
     zn_loader *l = arg;
-    const size_t floats = (size_t)l->options.size * (size_t)l->options.size * 3;
+    const size_t pixels = (size_t)l->options.size * (size_t)l->options.size;
+    const size_t floats = pixels * 3, inputs = pixels * (size_t)l->options.inputs;
     pthread_mutex_lock(&l->lock);
     while (!l->stop) {
         slot *s = l->status == ZN_OK ? slot_to_fill(l) : NULL;
@@ -129,7 +130,8 @@ static void *work(void *arg)
         const int index = s->taken++;
         const int64_t step = s->step;
         pthread_mutex_unlock(&l->lock);
-        const zn_status status = make_picture(l, step, index, s->pixels + floats * (size_t)index);
+        const zn_status status = make_picture(l, step, index, s->pixels + floats * (size_t)index,
+                                              s->inputs ? s->inputs + inputs * (size_t)index : NULL);
         pthread_mutex_lock(&l->lock);
         if (status != ZN_OK && l->status == ZN_OK) {
             l->status = status;
@@ -179,8 +181,10 @@ zn_status zn_loader_new(const zn_dataset *data, const zn_loader_options *options
         goto done;
     for (int i = 0; i < o->ahead; i++) {
         l->slots[i].step = -1;
-        l->slots[i].pixels = zn_alloc(sizeof(float) * (size_t)o->count * (size_t)o->size * (size_t)o->size * 3);
-        if (!l->slots[i].pixels)
+        const size_t pixels = (size_t)o->count * (size_t)o->size * (size_t)o->size;
+        l->slots[i].pixels = zn_alloc(sizeof(float) * pixels * 3);
+        l->slots[i].inputs = o->prepare ? zn_alloc(sizeof(float) * pixels * (size_t)o->inputs) : NULL;
+        if (!l->slots[i].pixels || (o->prepare && !l->slots[i].inputs))
             goto done;
     }
     for (; l->started < o->threads; l->started++)
@@ -205,8 +209,10 @@ void zn_loader_free(zn_loader *l)
     pthread_mutex_unlock(&l->lock);
     for (int i = 0; i < l->started; i++)
         pthread_join(l->threads[i], NULL);
-    for (int i = 0; l->slots && i < l->options.ahead; i++)
+    for (int i = 0; l->slots && i < l->options.ahead; i++) {
         zn_free(l->slots[i].pixels);
+        zn_free(l->slots[i].inputs);
+    }
     zn_free(l->slots);
     zn_free(l->threads);
     zn_free(l->usable);
@@ -216,7 +222,7 @@ void zn_loader_free(zn_loader *l)
     zn_free(l);
 }
 
-zn_status zn_loader_next(zn_loader *l, int64_t step, float *out)
+zn_status zn_loader_next_pair(zn_loader *l, int64_t step, float *inputs, float *out)
 {
     const int ahead = l->options.ahead;
     const double start = zn_clock_ms();
@@ -237,9 +243,11 @@ zn_status zn_loader_next(zn_loader *l, int64_t step, float *out)
     if (status == ZN_OK && l->status != ZN_OK)
         status = ZN_FAIL(l->status, "%s", l->text);
     if (status == ZN_OK) {
-        const size_t floats = (size_t)l->options.count * (size_t)l->options.size * (size_t)l->options.size * 3;
-        memcpy(out, s->pixels, sizeof(float) * floats);
-        *s = (slot){ .step = step + ahead, .pixels = s->pixels };
+        const size_t pixels = (size_t)l->options.count * (size_t)l->options.size * (size_t)l->options.size;
+        memcpy(out, s->pixels, sizeof(float) * pixels * 3);
+        if (s->inputs && inputs)
+            memcpy(inputs, s->inputs, sizeof(float) * pixels * (size_t)l->options.inputs);
+        *s = (slot){ .step = step + ahead, .pixels = s->pixels, .inputs = s->inputs };
         l->next_step = step + 1;
         pthread_cond_broadcast(&l->work);
     }
@@ -247,5 +255,7 @@ zn_status zn_loader_next(zn_loader *l, int64_t step, float *out)
     pthread_mutex_unlock(&l->lock);
     return status;
 }
+
+zn_status zn_loader_next(zn_loader *l, int64_t step, float *out) { return zn_loader_next_pair(l, step, NULL, out); }
 
 double zn_loader_waited(const zn_loader *l) { return l->waited; }

@@ -23,6 +23,10 @@ typedef struct zn_loader_options {
     int ahead;    /* batches made in advance; 0: 4 */
     int held_out; /* percent of pictures that are never used */
     bool no_flip;
+    /* What the network gets for a picture, [size][size][inputs], made in the background too; the seed is the picture's
+     * own. NULL: the picture itself. */
+    zn_status (*prepare)(const float *picture, int size, uint64_t seed, float *input);
+    int inputs;
 } zn_loader_options;
 
 ZN_MUST_USE zn_status zn_loader_new(const zn_dataset *data, const zn_loader_options *options, zn_loader **out);
@@ -30,6 +34,9 @@ void zn_loader_free(zn_loader *l);
 
 /* Steps must be asked for in ascending order without gaps; the first call says where to begin. */
 ZN_MUST_USE zn_status zn_loader_next(zn_loader *l, int64_t step, float *out);
+
+/* With prepare: inputs and pictures of the step. */
+ZN_MUST_USE zn_status zn_loader_next_pair(zn_loader *l, int64_t step, float *inputs, float *out);
 
 /* Seconds that calls of zn_loader_next spent waiting. */
 double zn_loader_waited(const zn_loader *l);

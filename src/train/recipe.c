@@ -23,6 +23,7 @@ typedef struct key {
 #define FIELD(member) offsetof(zn_recipe, member), sizeof(((zn_recipe *)0)->member)
 static const key keys[] = {
     { "model", TEXT, FIELD(model), 0, 0, NULL },
+    { "task", CHOICE, FIELD(task), 0, 0, "autoencode restore" },
     { "steps", INTEGER, FIELD(steps), 1, 1e9, NULL },
     { "batch", COUNT, FIELD(batch), 1, 4096, NULL },
     { "size", COUNT, FIELD(size), 8, 4096, NULL },
@@ -82,6 +83,8 @@ static const struct {
     { "zenith-r", "Zenith's own autoencoder, 16 channels at 1/8", "model: zenith-r\n" },
     { "taesd", "the TAESD network from scratch, 4 channels at 1/8", "model: taesd\nlr: 3e-4\nbeta2: 0.999\n" },
     { "taesd3", "the TAESD network from scratch, 16 channels at 1/8", "model: taesd3\nlr: 3e-4\nbeta2: 0.999\n" },
+    { "restore", "a network that takes noise, impulses and blur out of photos",
+      "model: zenith-restore\ntask: restore\nbatch: 16\nsteps: 6000\nlr: 2e-3\nloss:\n  bands: 0\n" },
 };
 enum { PRESETS = sizeof presets / sizeof *presets };
 

@@ -25,8 +25,12 @@ typedef enum zn_recipe_optimizer {
 } zn_recipe_optimizer;
 typedef enum zn_schedule { ZN_SCHEDULE_COSINE, ZN_SCHEDULE_CONSTANT, ZN_SCHEDULE_STEP } zn_schedule;
 
+/* What the network learns: to give back what it gets, or what a damaged picture was before. */
+typedef enum zn_recipe_task { ZN_RECIPE_AUTOENCODE, ZN_RECIPE_RESTORE } zn_recipe_task;
+
 typedef struct zn_recipe {
     char model[64];
+    zn_recipe_task task;
     int64_t steps;
     int batch, size, accumulate;
     zn_recipe_optimizer optimizer;

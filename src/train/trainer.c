@@ -46,6 +46,7 @@ static zn_status build(zn_trainer *t)
     zn_model *m = t->model;
     const zn_recipe *r = t->recipe;
     const zn_shape shape = ZN_SHAPE(t->batch, r->size, r->size, 3);
+    const zn_shape input = ZN_SHAPE(t->batch, r->size, r->size, zn_model_inputs(m, ZN_ENCODER));
     t->graph = zn_graph_new();
     zn_node **wrt = zn_calloc((size_t)m->count * 3 + 3, sizeof *wrt), **outputs = wrt + m->count;
     t->gradients = zn_calloc((size_t)m->count + 1, sizeof *t->gradients);
@@ -53,10 +54,11 @@ static zn_status build(zn_trainer *t)
         zn_free(wrt);
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a training graph");
     }
-    t->input = zn_graph_input(t->graph, "input", shape);
+    t->input = zn_graph_input(t->graph, "input", input);
     t->target = zn_graph_input(t->graph, "target", shape);
-    zn_node *z = m->arch->encode((zn_scope){ t->graph, m->arch->scope[ZN_ENCODER] }, t->input, &m->config);
-    t->output = m->arch->decode((zn_scope){ t->graph, m->arch->scope[ZN_DECODER] }, z, &m->config);
+    t->output = m->arch->encode((zn_scope){ t->graph, m->arch->scope[ZN_ENCODER] }, t->input, &m->config);
+    if (!m->arch->restores)
+        t->output = m->arch->decode((zn_scope){ t->graph, m->arch->scope[ZN_DECODER] }, t->output, &m->config);
     zn_graph_name_layer(t->graph, "loss");
     t->loss = loss_of(r, t->output, t->target);
     zn_status status;
@@ -200,10 +202,10 @@ static zn_status update(zn_trainer *t)
 
 zn_status zn_trainer_step(zn_trainer *t, const float *input, const float *target, double *loss)
 {
-    const int64_t floats = zn_shape_count(t->input->shape);
+    const int64_t inputs = zn_shape_count(t->input->shape), floats = zn_shape_count(t->target->shape);
     *loss = 0;
     for (int micro = 0; micro < t->recipe->accumulate; micro++) {
-        memcpy(t->input->data, input + micro * floats, sizeof(float) * (size_t)floats);
+        memcpy(t->input->data, input + micro * inputs, sizeof(float) * (size_t)inputs);
         memcpy(t->target->data, target + micro * floats, sizeof(float) * (size_t)floats);
         ZN_TRY(zn_exec_run(t->exec));
         ZN_TRY(zn_exec_check_finite(t->exec));

@@ -2,7 +2,7 @@
  *
  *     zn_trainer *t;
  *     ZN_TRY(zn_trainer_new(model, &recipe, pool, batch, &t));
- *     ZN_TRY(zn_trainer_step(t, input, target, &loss));           // both [batch * accumulate, size, size, 3]
+ *     ZN_TRY(zn_trainer_step(t, input, target, &loss));           // [batch * accumulate, size, size, inputs and 3]
  *     ZN_TRY(zn_checkpoint_write("run/checkpoint.safetensors", t));
  *     zn_trainer_free(t);
  *
