@@ -106,7 +106,7 @@ static zn_status write_kept(const zn_journal *j, const char *path)
     zn_outfile out;
     ZN_TRY(zn_outfile_open(&out, path));
     for (int64_t i = 0; i < j->count; i++) {
-        char text[256];
+        char text[512];
         zn_outfile_write(&out, text, (size_t)entry_text(&j->entries[i], text, sizeof text));
     }
     return zn_outfile_commit(&out);
