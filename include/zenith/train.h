@@ -18,7 +18,9 @@ extern "C" {
 #endif
 
 typedef struct zn_train_progress {
-    int64_t step, steps;
+    int64_t step, steps; /* of all stages */
+    const char *stage;   /* "train"; of a distillation "encoder", "decoder", "joint", "gan" */
+    int stage_number, stage_count;
     double loss; /* of the last step */
     double lr;
     double images_per_second; /* mean of this call */
@@ -45,11 +47,46 @@ typedef struct zn_train_result {
     double waited; /* share of the steps' time spent waiting for pictures */
 } zn_train_result;
 
-/* ZN_ENUMERIC: NaN or infinity; the sentence names the layer and the state before it is kept. */
+/* ZN_ENUMERIC: NaN or infinity; the sentence names the layer and the state before it is saved. */
 ZN_API ZN_MUST_USE zn_status zn_train(const zn_train_options *options, zn_train_result *out);
 
 /* Presets: name and one line of description; NULL after the last. */
 ZN_API const char *zn_train_preset(int index, const char **description);
+
+/* Distillation: a small model for the latent space of a teacher.
+ *
+ *     zn_distill_options o = { .teacher = "taef2", .student = "zenith-r", .data = "photos", .run = "runs/small" };
+ *     zn_distill_result r;
+ *     zn_distill(&o, &r);                  // runs/small/model.safetensors
+ *
+ * In stages: the encoder learns the teacher's latents; the decoder learns the teacher's pictures and activations from
+ * disturbed latents; both learn the pictures themselves while latents stay near the teacher's; a discriminator may
+ * sharpen the end. A teacher with an encoder alone teaches an encoder. The run folder is that of zn_train. */
+typedef struct zn_distill_options {
+    const char *teacher; /* weights by name, file or folder; with resume NULL means the run's own, as below */
+    const char *student; /* a preset or a .yaml file */
+    const char *data, *run;
+    int resume;
+    int64_t steps; /* of all stages, shared out as the recipe does; 0: the recipe's. Not with resume. */
+    int threads;
+    int (*progress)(void *user, const zn_train_progress *progress);
+    void *user;
+} zn_distill_options;
+
+/* On held-out pictures; NaN where there was nothing to measure. */
+typedef struct zn_distill_result {
+    int64_t steps;
+    double loss, seconds;
+    double latent_error; /* mean square difference of latents to the teacher's, % of their variance */
+    double decoder_psnr; /* dB, to the teacher's picture of the same latents */
+    double psnr;         /* dB, of the student's reconstructions */
+    double teacher_psnr; /* dB, of the teacher's own */
+} zn_distill_result;
+
+ZN_API ZN_MUST_USE zn_status zn_distill(const zn_distill_options *options, zn_distill_result *out);
+
+/* Students: as zn_train_preset. */
+ZN_API const char *zn_distill_student(int index, const char **description);
 
 #ifdef __cplusplus
 }

@@ -230,14 +230,15 @@ zn_status zn_model_random_part(zn_model *m, zn_part part, uint64_t seed)
     return add_part(m, part, &(source){ .rng = &rng });
 }
 
-void zn_model_bind(const zn_model *m, zn_graph *g)
+void zn_model_bind(const zn_model *m, zn_graph *g, const char *prefix)
 {
+    const size_t skip = strlen(prefix);
     for (int i = 0; i < zn_graph_count(g); i++) {
         zn_node *n = zn_graph_at(g, i);
-        if (n->op != &zn_op_parameter)
+        if (n->op != &zn_op_parameter || strncmp(n->name, prefix, skip))
             continue;
         for (int k = 0; k < m->count && !n->data; k++)
-            if (strcmp(m->parameters[k].name, n->name) == 0)
+            if (strcmp(m->parameters[k].name, n->name + skip) == 0)
                 n->data = m->parameters[k].data;
     }
 }
@@ -261,6 +262,6 @@ zn_status zn_model_graph(const zn_model *m, zn_part part, zn_shape shape, zn_gra
         *graph = NULL;
         return status;
     }
-    zn_model_bind(m, g);
+    zn_model_bind(m, g, "");
     return ZN_OK;
 }

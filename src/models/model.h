@@ -35,8 +35,8 @@ ZN_MUST_USE zn_status zn_model_random_part(zn_model *m, zn_part part, uint64_t s
 ZN_MUST_USE zn_status zn_model_graph(const zn_model *m, zn_part part, zn_shape shape, zn_graph **graph, zn_node **input,
                                      zn_node **output);
 
-/* Gives the parameters of a graph their values by name. */
-void zn_model_bind(const zn_model *m, zn_graph *g);
+/* Gives the parameters of a graph their values by name; prefix: what the graph puts before the model's names. */
+void zn_model_bind(const zn_model *m, zn_graph *g, const char *prefix);
 
 /* Channels of the input of a part: those of the image, or of the latent. */
 int zn_model_inputs(const zn_model *m, zn_part part);

@@ -12,58 +12,91 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <zenith/restore.h>
+
+enum { PATH_SIZE = 4096, NAME_SIZE = 32, LINE_SIZE = ZN_MAX_METRICS * 64 };
+
+typedef struct entry {
+    int64_t step;
+    double value[ZN_MAX_METRICS]; /* by column; NaN: none */
+} entry;
 
 struct zn_journal {
     char *folder;
     FILE *lines;
     zn_events *events;
-    zn_journal_entry *entries;
+    char names[ZN_MAX_METRICS][NAME_SIZE]; /* of the columns */
+    int columns;
+    entry *entries;
     int64_t count, capacity;
     char sample[64]; /* file name of the last one, "" before the first */
 };
 
-enum { PATH_SIZE = 4096 };
+/* The column of a name, a new one if need be; -1 when there are too many or it is not a name that we write. */
+static int column_of(zn_journal *j, const char *name)
+{
+    for (int i = 0; i < j->columns; i++)
+        if (strcmp(j->names[i], name) == 0)
+            return i;
+    const size_t plain = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_/");
+    if (j->columns == ZN_MAX_METRICS || name[plain] || plain >= NAME_SIZE)
+        return -1;
+    strcpy(j->names[j->columns], name);
+    return j->columns++;
+}
 
-static zn_status remember(zn_journal *j, const zn_journal_entry *e)
+static zn_status new_entry(zn_journal *j, int64_t step, entry **out)
 {
     if (j->count == j->capacity) {
-        const int64_t capacity = j->capacity ? 2 * j->capacity : 256;
-        zn_journal_entry *more = zn_realloc(j->entries, sizeof *more * (size_t)capacity);
+        const int64_t capacity = j->capacity ? 2 * j->capacity : 64;
+        entry *more = zn_realloc(j->entries, sizeof *more * (size_t)capacity);
         if (!more)
             return ZN_FAIL(ZN_ENOMEM, "out of memory for the journal");
         j->entries = more;
         j->capacity = capacity;
     }
-    j->entries[j->count++] = *e;
+    entry *e = *out = &j->entries[j->count++];
+    e->step = step;
+    for (int i = 0; i < ZN_MAX_METRICS; i++)
+        e->value[i] = NAN;
     return ZN_OK;
 }
 
-static const char *task_key(int task, char key[32])
+static void set_value(zn_journal *j, entry *e, const char *name, double value)
 {
-    snprintf(key, 32, "psnr_%s", zn_task_name(ZN_TASK_DENOISE + task));
-    return key;
+    const int column = column_of(j, name);
+    if (column >= 0)
+        e->value[column] = value;
 }
 
-static int entry_text(const zn_journal_entry *e, char *text, size_t size)
+static int entry_text(const zn_journal *j, const entry *e, char text[LINE_SIZE])
 {
-    int n = snprintf(text, size,
-                     "{\"step\": %lld, \"loss\": %.9g, \"lr\": %.9g, \"images_per_second\": %.4g, "
-                     "\"waited\": %.4f",
-                     (long long)e->step, e->loss, e->lr, e->images_per_second, isnan(e->waited) ? 0 : e->waited);
-    if (!isnan(e->psnr))
-        n += snprintf(text + n, size - (size_t)n, ", \"psnr\": %.5f", e->psnr);
-    char key[32];
-    for (int i = 0; i < ZN_JOURNAL_TASKS; i++)
-        if (!isnan(e->task_psnr[i]))
-            n += snprintf(text + n, size - (size_t)n, ", \"%s\": %.5f", task_key(i, key), e->task_psnr[i]);
-    return n + snprintf(text + n, size - (size_t)n, "}\n");
+    int n = snprintf(text, LINE_SIZE, "{\"step\": %lld", (long long)e->step);
+    for (int i = 0; i < j->columns; i++)
+        if (isfinite(e->value[i]))
+            n += snprintf(text + n, (size_t)(LINE_SIZE - n), ", \"%s\": %.9g", j->names[i], e->value[i]);
+    return n + snprintf(text + n, (size_t)(LINE_SIZE - n), "}\n");
 }
 
 static double number(const zn_json_node *object, const char *name)
 {
     double v;
     return zn_json_double(zn_json_get(object, name), &v) ? v : NAN;
+}
+
+static zn_status read_line(zn_journal *j, const zn_json_node *o, int64_t last)
+{
+    const double step = number(o, "step");
+    entry *e = NULL;
+    if (!(step >= 0 && step <= (double)last))
+        return ZN_OK;
+    ZN_TRY(new_entry(j, (int64_t)step, &e));
+    ZN_JSON_EACH(key, o)
+    {
+        const char *name = zn_json_string(key);
+        if (name && strcmp(name, "step"))
+            set_value(j, e, name, number(o, name));
+    }
+    return ZN_OK;
 }
 
 /* Keeps the entries up to `step`; a half-written last line is dropped with the rest. */
@@ -80,18 +113,7 @@ static zn_status read_old(zn_journal *j, const char *path, int64_t step)
         zn_json doc;
         const size_t length = (size_t)(end - map.bytes) - at;
         if (zn_json_parse(&doc, map.bytes + at, length, path) == ZN_OK) {
-            const zn_json_node *o = doc.root;
-            zn_journal_entry e = { .step = (int64_t)number(o, "step"),
-                                   .loss = number(o, "loss"),
-                                   .lr = number(o, "lr"),
-                                   .images_per_second = number(o, "images_per_second"),
-                                   .waited = number(o, "waited"),
-                                   .psnr = number(o, "psnr") };
-            char key[32];
-            for (int i = 0; i < ZN_JOURNAL_TASKS; i++)
-                e.task_psnr[i] = number(o, task_key(i, key));
-            if (e.step <= step)
-                status = remember(j, &e);
+            status = read_line(j, doc.root, step);
             zn_json_free(&doc);
         }
         at += length + 1;
@@ -106,8 +128,8 @@ static zn_status write_kept(const zn_journal *j, const char *path)
     zn_outfile out;
     ZN_TRY(zn_outfile_open(&out, path));
     for (int64_t i = 0; i < j->count; i++) {
-        char text[512];
-        zn_outfile_write(&out, text, (size_t)entry_text(&j->entries[i], text, sizeof text));
+        char text[LINE_SIZE];
+        zn_outfile_write(&out, text, (size_t)entry_text(j, &j->entries[i], text));
     }
     return zn_outfile_commit(&out);
 }
@@ -156,22 +178,19 @@ void zn_journal_close(zn_journal *j)
     zn_free(j);
 }
 
-zn_status zn_journal_add(zn_journal *j, const zn_journal_entry *e)
+zn_status zn_journal_add(zn_journal *j, int64_t step, const zn_metric *metrics, int count)
 {
-    char text[512];
-    entry_text(e, text, sizeof text);
-    ZN_TRY(remember(j, e));
+    char text[LINE_SIZE];
+    entry *e = NULL;
+    ZN_TRY(new_entry(j, step, &e));
+    for (int i = 0; i < count; i++)
+        if (isfinite(metrics[i].value)) {
+            set_value(j, e, metrics[i].name, metrics[i].value);
+            zn_events_scalar(j->events, metrics[i].name, step, metrics[i].value);
+        }
+    entry_text(j, e, text);
     if (fputs(text, j->lines) < 0 || fflush(j->lines))
         return ZN_FAIL(ZN_EIO, "%s/metrics.jsonl: %s", j->folder, strerror(errno));
-    zn_events_scalar(j->events, "loss", e->step, e->loss);
-    zn_events_scalar(j->events, "lr", e->step, e->lr);
-    zn_events_scalar(j->events, "images_per_second", e->step, e->images_per_second);
-    if (!isnan(e->psnr))
-        zn_events_scalar(j->events, "psnr", e->step, e->psnr);
-    char key[32];
-    for (int i = 0; i < ZN_JOURNAL_TASKS; i++)
-        if (!isnan(e->task_psnr[i]))
-            zn_events_scalar(j->events, task_key(i, key), e->step, e->task_psnr[i]);
     return ZN_OK;
 }
 
@@ -186,17 +205,50 @@ zn_status zn_journal_sample(zn_journal *j, int64_t step, const zn_image *picture
 
 /* ---- report ---- */
 
-/* An SVG curve of one quantity; log10 of it when `logarithmic`. */
-static void curve(FILE *o, const zn_journal *j, const char *title, size_t offset, bool logarithmic)
+static const char *title_of(const char *name)
+{
+    static const char *const titles[][2] = {
+        { "loss", "Loss" },
+        { "lr", "Learning rate" },
+        { "psnr", "PSNR of held-out pictures, dB" },
+        { "teacher_psnr", "PSNR of the teacher, dB" },
+        { "decoder_psnr", "PSNR of the decoder to the teacher's picture, dB" },
+        { "latent_error", "Square error of latents, % of their variance" },
+        { "images_per_second", "Pictures per second" },
+        { "psnr_denoise", "PSNR of denoised pictures, dB" },
+        { "psnr_impulse", "PSNR of pictures freed of impulses, dB" },
+        { "psnr_deblur", "PSNR of sharpened pictures, dB" },
+    };
+    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
+        if (strcmp(titles[i][0], name) == 0)
+            return titles[i][1];
+    return name;
+}
+
+/* Losses fall by factors, so their curves are drawn by their logarithms when all are positive. */
+static bool is_logarithmic(const zn_journal *j, int column)
+{
+    if (strncmp(j->names[column], "loss", 4) && strcmp(j->names[column], "latent_error"))
+        return false;
+    for (int64_t i = 0; i < j->count; i++)
+        if (j->entries[i].value[column] <= 0)
+            return false;
+    return true;
+}
+
+/* An SVG curve of one column. */
+static void curve(FILE *o, const zn_journal *j, int column)
 {
     enum { W = 720, H = 220 };
     double lo = INFINITY, hi = -INFINITY;
+    const bool logarithmic = is_logarithmic(j, column);
     const double last = j->count ? (double)j->entries[j->count - 1].step : 1;
     for (int pass = 0; pass < 2; pass++) {
         if (pass)
-            fprintf(o, "<h2>%s</h2>\n<svg viewBox='0 0 %d %d'><polyline points='", title, W, H);
+            fprintf(o, "<h2>%s%s</h2>\n<svg viewBox='0 0 %d %d'><polyline points='", title_of(j->names[column]),
+                    logarithmic ? " (logarithmic)" : "", W, H);
         for (int64_t i = 0; i < j->count; i++) {
-            double v = *(const double *)((const char *)&j->entries[i] + offset);
+            double v = j->entries[i].value[column];
             v = logarithmic ? log10(v) : v;
             if (!isfinite(v))
                 continue;
@@ -214,6 +266,15 @@ static void curve(FILE *o, const zn_journal *j, const char *title, size_t offset
         fprintf(o, "'/></svg>\n");
 }
 
+/* The last entry's share of the time spent waiting for pictures. */
+static double waited(const zn_journal *j)
+{
+    for (int i = 0; i < j->columns && j->count; i++)
+        if (strcmp(j->names[i], "waited") == 0 && isfinite(j->entries[j->count - 1].value[i]))
+            return j->entries[j->count - 1].value[i];
+    return 0;
+}
+
 zn_status zn_journal_report(zn_journal *j, const zn_recipe *recipe)
 {
     char text[4096], path[PATH_SIZE];
@@ -221,17 +282,16 @@ zn_status zn_journal_report(zn_journal *j, const zn_recipe *recipe)
     snprintf(path, sizeof path, "%s/report.html", j->folder);
     ZN_TRY(zn_outfile_open(&out, path));
     FILE *o = out.stream;
-    const zn_journal_entry last = j->count ? j->entries[j->count - 1] : (zn_journal_entry){ 0 };
     fprintf(o,
             "<!doctype html><meta charset='utf-8'><title>%s</title>\n"
             "<style>body{font:16px sans-serif;max-width:760px;margin:2em auto;color:#222}"
             "svg{width:100%%;background:#f6f6f6}polyline{fill:none;stroke:#06c;stroke-width:1.5}"
             "text{font-size:12px;fill:#666}img{max-width:100%%}pre{background:#f6f6f6;padding:1em}</style>\n"
             "<h1>Training of %s</h1>\n<p>%lld steps. The model waited for pictures during %.2f %% of the time.</p>\n",
-            recipe->model, recipe->model, (long long)last.step, 100 * last.waited);
-    curve(o, j, "Loss (logarithmic)", offsetof(zn_journal_entry, loss), true);
-    curve(o, j, "PSNR of held-out pictures, dB", offsetof(zn_journal_entry, psnr), false);
-    curve(o, j, "Pictures per second", offsetof(zn_journal_entry, images_per_second), false);
+            recipe->model, recipe->model, (long long)(j->count ? j->entries[j->count - 1].step : 0), 100 * waited(j));
+    for (int i = 0; i < j->columns; i++)
+        if (strcmp(j->names[i], "stage") && strcmp(j->names[i], "waited"))
+            curve(o, j, i);
     if (j->sample[0])
         fprintf(o, "<h2>Held-out pictures and what became of them</h2>\n<img src='%s'>\n", j->sample);
     zn_recipe_text(recipe, text, sizeof text);

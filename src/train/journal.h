@@ -12,17 +12,15 @@ typedef struct zn_journal zn_journal;
 ZN_MUST_USE zn_status zn_journal_open(const char *folder, int64_t step, zn_journal **out);
 void zn_journal_close(zn_journal *j);
 
-enum { ZN_JOURNAL_TASKS = 3 };
+/* One number of a step, by a name such as "loss" or "loss/l1". */
+typedef struct zn_metric {
+    const char *name;
+    double value; /* NaN: not measured, not written */
+} zn_metric;
 
-typedef struct zn_journal_entry {
-    int64_t step;
-    double loss, lr, images_per_second;
-    double waited;                      /* share of the time spent waiting for pictures */
-    double psnr;                        /* on held-out pictures; NaN when not measured */
-    double task_psnr[ZN_JOURNAL_TASKS]; /* restoring: for denoise, impulse, deblur; NaN when not measured */
-} zn_journal_entry;
+enum { ZN_MAX_METRICS = 32 };
 
-ZN_MUST_USE zn_status zn_journal_add(zn_journal *j, const zn_journal_entry *entry);
+ZN_MUST_USE zn_status zn_journal_add(zn_journal *j, int64_t step, const zn_metric *metrics, int count);
 /* Writes samples/step-NNNNNNN.png. */
 ZN_MUST_USE zn_status zn_journal_sample(zn_journal *j, int64_t step, const zn_image *picture);
 /* report.html: one page with the curves and the last samples, no network needed. */

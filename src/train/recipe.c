@@ -2,7 +2,6 @@
 #include "train/recipe.h"
 
 #include "base/fail.h"
-#include "base/file.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -24,6 +23,8 @@ typedef struct key {
 static const key keys[] = {
     { "model", TEXT, FIELD(model), 0, 0, NULL },
     { "task", CHOICE, FIELD(task), 0, 0, "autoencode restore" },
+    { "width", COUNT, FIELD(width), 0, 1024, NULL },
+    { "latent", COUNT, FIELD(latent), 0, 1024, NULL },
     { "steps", INTEGER, FIELD(steps), 1, 1e9, NULL },
     { "batch", COUNT, FIELD(batch), 1, 4096, NULL },
     { "size", COUNT, FIELD(size), 8, 4096, NULL },
@@ -40,12 +41,25 @@ static const key keys[] = {
     { "final_lr", NUMBER, FIELD(final_lr), 0, 1, NULL },
     { "step_every", INTEGER, FIELD(step_every), 1, 1e9, NULL },
     { "step_factor", NUMBER, FIELD(step_factor), 0, 1, NULL },
+    { "gate_lr", NUMBER, FIELD(gate_lr), 0, 100, NULL },
     { "clip", NUMBER, FIELD(clip), 0, 1e9, NULL },
     { "ema", NUMBER, FIELD(ema), 0, 1, NULL },
     { "loss.mse", NUMBER, FIELD(mse), 0, 1e6, NULL },
     { "loss.l1", NUMBER, FIELD(l1), 0, 1e6, NULL },
     { "loss.huber", NUMBER, FIELD(huber), 0, 1e6, NULL },
     { "loss.bands", NUMBER, FIELD(bands), 0, 1e6, NULL },
+    { "loss.haar", NUMBER, FIELD(haar), 0, 1e6, NULL },
+    { "loss.ssim", NUMBER, FIELD(ssim), 0, 1e6, NULL },
+    { "loss.kl", NUMBER, FIELD(kl), 0, 1e6, NULL },
+    { "loss.discriminator", NUMBER, FIELD(discriminator), 0, 1e6, NULL },
+    { "loss.features", NUMBER, FIELD(features), 0, 1e6, NULL },
+    { "loss.latent", NUMBER, FIELD(latent_mse), 0, 1e6, NULL },
+    { "distill.teacher", TEXT, FIELD(teacher), 0, 0, NULL },
+    { "distill.encoder", INTEGER, FIELD(encoder_steps), 0, 1e9, NULL },
+    { "distill.decoder", INTEGER, FIELD(decoder_steps), 0, 1e9, NULL },
+    { "distill.joint", INTEGER, FIELD(joint_steps), 0, 1e9, NULL },
+    { "distill.gan", INTEGER, FIELD(gan_steps), 0, 1e9, NULL },
+    { "distill.jitter", NUMBER, FIELD(jitter), 0, 10, NULL },
     { "held_out", COUNT, FIELD(held_out), 0, 90, NULL },
     { "eval_every", INTEGER, FIELD(eval_every), 1, 1e9, NULL },
     { "checkpoint_every", INTEGER, FIELD(checkpoint_every), 1, 1e9, NULL },
@@ -68,6 +82,7 @@ static const zn_recipe defaults = { .model = "zenith-r",
                                     .final_lr = 0.01,
                                     .step_every = 1000,
                                     .step_factor = 0.5,
+                                    .gate_lr = 2,
                                     .clip = 1,
                                     .ema = 0.999,
                                     .l1 = 1,
@@ -76,26 +91,6 @@ static const zn_recipe defaults = { .model = "zenith-r",
                                     .eval_every = 500,
                                     .checkpoint_every = 500,
                                     .seed = 1 };
-
-static const struct {
-    const char *name, *description, *yaml;
-} presets[] = {
-    { "zenith-r", "Zenith's own autoencoder, 16 channels at 1/8", "model: zenith-r\n" },
-    { "taesd", "the TAESD network from scratch, 4 channels at 1/8", "model: taesd\nlr: 3e-4\nbeta2: 0.999\n" },
-    { "taesd3", "the TAESD network from scratch, 16 channels at 1/8", "model: taesd3\nlr: 3e-4\nbeta2: 0.999\n" },
-    { "restore", "a network that takes noise, impulses and blur out of photos",
-      "model: zenith-restore\ntask: restore\nbatch: 16\nsteps: 6000\nlr: 2e-3\nloss:\n  bands: 0\n" },
-};
-enum { PRESETS = sizeof presets / sizeof *presets };
-
-const char *zn_recipe_preset(int index, const char **description)
-{
-    if (index < 0 || index >= PRESETS)
-        return NULL;
-    if (description)
-        *description = presets[index].description;
-    return presets[index].name;
-}
 
 /* ---- values ---- */
 
@@ -139,8 +134,8 @@ static zn_status set_value(const char *name, const char *value, const char *wher
         if (strcmp(k->name, name))
             continue;
         if (k->kind == TEXT) {
-            if (!*value || strlen(value) >= k->size)
-                return ZN_FAIL(ZN_EINVALID, "%s: %s needs a name of 1 to %zu characters", where, name, k->size - 1);
+            if (strlen(value) >= k->size)
+                return ZN_FAIL(ZN_EINVALID, "%s: %s needs a name of at most %zu characters", where, name, k->size - 1);
             strcpy((char *)r + k->offset, value);
             return ZN_OK;
         }
@@ -166,36 +161,71 @@ static void trim(char *s)
     s[n - lead] = 0;
 }
 
+/* Splits "key: value" in place; false without a colon. */
+static bool split(char *pair, char **value)
+{
+    char *colon = strchr(pair, ':');
+    if (!colon)
+        return false;
+    *colon = 0;
+    *value = colon + 1;
+    trim(pair);
+    trim(*value);
+    return true;
+}
+
+/* {key: value, key: value} */
+static zn_status parse_braces(const char *section, char *text, const char *where, zn_recipe *r)
+{
+    const size_t length = strlen(text);
+    if (text[length - 1] != '}')
+        return ZN_FAIL(ZN_EFORMAT, "%s: the brace after '%.60s:' is not closed", where, section);
+    text[length - 1] = 0;
+    for (char *pair = text + 1; pair;) {
+        char *comma = strchr(pair, ','), *value, name[128];
+        if (comma)
+            *comma = 0;
+        if (pair[strspn(pair, " \t")]) {
+            if (!split(pair, &value))
+                return ZN_FAIL(ZN_EFORMAT, "%s: '%.60s' is not of the form key: value", where, pair);
+            snprintf(name, sizeof name, "%.60s.%.60s", section, pair);
+            ZN_TRY(set_value(name, value, where, r));
+        }
+        pair = comma ? comma + 1 : NULL;
+    }
+    return ZN_OK;
+}
+
 /* One line; section is "" or the name of the mapping that indented lines belong to. */
 static zn_status parse_line(char *line, const char *where, char section[64], zn_recipe *r)
 {
-    char *comment = strchr(line, '#');
-    if (comment)
-        *comment = 0;
+    for (char *c = strchr(line, '#'); c; c = strchr(c + 1, '#'))
+        if (c == line || c[-1] == ' ' || c[-1] == '\t') {
+            *c = 0; /* a comment */
+            break;
+        }
     const bool indented = line[0] == ' ' || line[0] == '\t';
     trim(line);
     if (!line[0] || strcmp(line, "---") == 0)
         return ZN_OK;
-    char *colon = strchr(line, ':');
-    if (!colon)
+    char *value, name[128];
+    if (!split(line, &value))
         return ZN_FAIL(ZN_EFORMAT, "%s: '%.60s' is not of the form key: value", where, line);
-    *colon = 0;
-    char *value = colon + 1, name[128];
-    trim(line);
-    trim(value);
     if (!indented)
         section[0] = 0;
     if (!value[0] && !indented) {
         snprintf(section, 64, "%.63s", line);
         return ZN_OK;
     }
+    if (value[0] == '{' && !indented)
+        return parse_braces(line, value, where, r);
     if (indented && !section[0])
         return ZN_FAIL(ZN_EFORMAT, "%s: '%.60s' is indented, but under nothing", where, line);
     snprintf(name, sizeof name, "%s%s%.60s", section, section[0] ? "." : "", line);
     return set_value(name, value, where, r);
 }
 
-static zn_status parse_over(const char *text, size_t size, const char *name, zn_recipe *r)
+zn_status zn_recipe_apply(const char *text, size_t size, const char *name, zn_recipe *r)
 {
     char section[64] = "";
     int number = 0;
@@ -217,22 +247,7 @@ static zn_status parse_over(const char *text, size_t size, const char *name, zn_
 zn_status zn_recipe_parse(const char *text, size_t size, const char *name, zn_recipe *out)
 {
     *out = defaults;
-    return parse_over(text, size, name, out);
-}
-
-zn_status zn_recipe_read(const char *name, zn_recipe *out)
-{
-    for (int i = 0; i < PRESETS; i++)
-        if (strcmp(presets[i].name, name) == 0)
-            return zn_recipe_parse(presets[i].yaml, strlen(presets[i].yaml), name, out);
-    const char *dot = strrchr(name, '.');
-    if (!dot || (strcmp(dot, ".yaml") && strcmp(dot, ".yml")))
-        return ZN_FAIL(ZN_ENOTFOUND, "no recipe is called '%s', and it is no .yaml file", name);
-    zn_map map;
-    ZN_TRY(zn_map_open(&map, name));
-    const zn_status status = zn_recipe_parse((const char *)map.bytes, map.size, name, out);
-    zn_map_close(&map);
-    return status;
+    return zn_recipe_apply(text, size, name, out);
 }
 
 /* A choice's word, its length in *length. */
@@ -271,7 +286,9 @@ int zn_recipe_text(const zn_recipe *r, char *text, size_t size)
     char section[64] = "";
     for (int i = 0; i < KEYS; i++) {
         const char *dot = strchr(keys[i].name, '.');
-        char value[128], *to = text + (used < size ? used : size);
+        if (!r->teacher[0] && strncmp(keys[i].name, "distill.", 8) == 0)
+            continue;
+        char value[512], *to = text + (used < size ? used : size);
         const size_t room = used < size ? size - used : 0;
         value_text(r, &keys[i], value, sizeof value);
         if (dot && strncmp(section, keys[i].name, (size_t)(dot - keys[i].name))) {

@@ -6,9 +6,10 @@
  *     loss:
  *       l1: 1
  *       bands: 0.5
+ *     distill: {joint: 1000, jitter: 0.05}
  *
- * The YAML understood is mappings of scalars and flat lists, two levels deep, with comments. An unknown key is an error
- * that names it and its line. */
+ * The YAML understood is mappings of scalars, two levels deep, the inner ones indented or in braces on one line, with
+ * comments. An unknown key is an error that names it and its line. */
 #ifndef ZN_RECIPE_H
 #define ZN_RECIPE_H
 
@@ -31,18 +32,26 @@ typedef enum zn_recipe_task { ZN_RECIPE_AUTOENCODE, ZN_RECIPE_RESTORE } zn_recip
 typedef struct zn_recipe {
     char model[64];
     zn_recipe_task task;
+    int width, latent; /* channels of the network's trunk and of its latents; 0: the architecture's own */
     int64_t steps;
     int batch, size, accumulate;
     zn_recipe_optimizer optimizer;
     double lr, beta1, beta2, eps, weight_decay, momentum;
     zn_schedule schedule;
     int64_t warmup, step_every;
-    double final_lr;              /* cosine: fraction of lr at the end */
-    double step_factor;           /* step: factor every step_every steps */
-    double clip;                  /* global norm; 0: none */
-    double ema;                   /* decay of the averaged weights; 0: none */
-    double mse, l1, huber, bands; /* weights of the losses */
-    int held_out;                 /* percent of the pictures kept for evaluation */
+    double final_lr;    /* cosine: fraction of lr at the end */
+    double step_factor; /* step: factor every step_every steps */
+    double gate_lr;     /* factor of lr for gates, thresholds and layer scales */
+    double clip;        /* global norm; 0: none */
+    double ema;         /* decay of the averaged weights; 0: none */
+    /* weights of the losses */
+    double mse, l1, huber, bands, haar, ssim, kl, discriminator;
+    double features, latent_mse; /* with a teacher: its activations, its latents */
+    /* distillation: the teacher's weights, steps of each stage, deviation of the noise on latents */
+    char teacher[400];
+    int64_t encoder_steps, decoder_steps, joint_steps, gan_steps;
+    double jitter;
+    int held_out; /* percent of the pictures kept for evaluation */
     int64_t eval_every, checkpoint_every;
     int64_t seed;
 } zn_recipe;
@@ -50,6 +59,8 @@ typedef struct zn_recipe {
 /* A preset by name, or a file whose name ends in .yaml or .yml. */
 ZN_MUST_USE zn_status zn_recipe_read(const char *name, zn_recipe *out);
 ZN_MUST_USE zn_status zn_recipe_parse(const char *text, size_t size, const char *name, zn_recipe *out);
+/* Sets what the text mentions. */
+ZN_MUST_USE zn_status zn_recipe_apply(const char *text, size_t size, const char *name, zn_recipe *r);
 
 /* The recipe as YAML, every key written out; returns the length like snprintf. */
 int zn_recipe_text(const zn_recipe *r, char *text, size_t size);
@@ -57,7 +68,11 @@ int zn_recipe_text(const zn_recipe *r, char *text, size_t size);
 /* Learning rate of a step (0-based). */
 double zn_recipe_lr(const zn_recipe *r, int64_t step);
 
+/* The same for a student of zn_distill: its presets, or a file. */
+ZN_MUST_USE zn_status zn_recipe_read_student(const char *name, zn_recipe *out);
+
 /* Presets: name and one line; NULL after the last. */
 const char *zn_recipe_preset(int index, const char **description);
+const char *zn_recipe_student(int index, const char **description);
 
 #endif

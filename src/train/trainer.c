@@ -1,4 +1,4 @@
-/* The training graph and one step of it. */
+/* The training graph put together, and one step of it. */
 #include "train/trainer.h"
 
 #include "base/alloc.h"
@@ -6,82 +6,30 @@
 
 #include <string.h>
 
-enum { BANDS = 3 };
+/* The discriminator has a say in the last part of a run, and more of it towards the end. */
+static const double discriminator_begin = 0.8;
+/* Adaptors and the like start as small as a branch of the model would. */
+static const float extra_scale = 0.5f;
 
-static zn_node *plus(zn_node *sum, zn_node *term, double weight)
+static int64_t opening(const zn_recipe *r) { return (int64_t)(discriminator_begin * (double)r->steps); }
+
+int64_t zn_trainer_judged(const zn_trainer *t)
 {
-    term = zn_scale(term, (float)weight);
-    return sum ? zn_add(sum, term) : term;
+    const int64_t done = t->step - opening(t->recipe);
+    return done > 0 ? done : 0;
 }
 
-/* Differences to the next coarser scale, where edges and texture are; weights 4, 2, 1 from fine to coarse. */
-static zn_node *band_loss(zn_node *sum, zn_node *a, zn_node *b, double weight)
+static zn_status add_discriminator(zn_trainer *t)
 {
-    for (int level = 0; level < BANDS && a->shape.dim[1] % 2 == 0 && a->shape.dim[2] % 2 == 0; level++) {
-        zn_node *a2 = zn_downsample2(a), *b2 = zn_downsample2(b);
-        sum = plus(sum, zn_mean_absolute_error(zn_sub(a, zn_upsample2(a2)), zn_sub(b, zn_upsample2(b2))),
-                   weight * (double)(4 >> level));
-        a = a2;
-        b = b2;
-    }
-    return sum;
-}
-
-static zn_node *loss_of(const zn_recipe *r, zn_node *y, zn_node *target)
-{
-    zn_node *sum = NULL;
-    if (r->mse > 0)
-        sum = plus(sum, zn_mean_square_error(y, target), r->mse);
-    if (r->l1 > 0)
-        sum = plus(sum, zn_mean_absolute_error(y, target), r->l1);
-    if (r->huber > 0)
-        sum = plus(sum, zn_huber(y, target, 0.05f), r->huber);
-    if (r->bands > 0)
-        sum = band_loss(sum, y, target, r->bands);
-    return sum;
-}
-
-static zn_status build(zn_trainer *t)
-{
-    zn_model *m = t->model;
+    zn_objective *o = &t->objective;
     const zn_recipe *r = t->recipe;
-    const zn_shape shape = ZN_SHAPE(t->batch, r->size, r->size, 3);
-    const zn_shape input = ZN_SHAPE(t->batch, r->size, r->size, zn_model_inputs(m, ZN_ENCODER));
-    t->graph = zn_graph_new();
-    zn_node **wrt = zn_calloc((size_t)m->count * 3 + 3, sizeof *wrt), **outputs = wrt + m->count;
-    t->gradients = zn_calloc((size_t)m->count + 1, sizeof *t->gradients);
-    if (!t->graph || !wrt || !t->gradients) {
-        zn_free(wrt);
-        return ZN_FAIL(ZN_ENOMEM, "out of memory for a training graph");
-    }
-    t->input = zn_graph_input(t->graph, "input", input);
-    t->target = zn_graph_input(t->graph, "target", shape);
-    t->output = m->arch->encode((zn_scope){ t->graph, m->arch->scope[ZN_ENCODER] }, t->input, &m->config);
-    if (!m->arch->restores)
-        t->output = m->arch->decode((zn_scope){ t->graph, m->arch->scope[ZN_DECODER] }, t->output, &m->config);
-    zn_graph_name_layer(t->graph, "loss");
-    t->loss = loss_of(r, t->output, t->target);
-    zn_status status;
-    if (!t->loss) {
-        status = ZN_FAIL(ZN_EINVALID, "the recipe gives no loss a weight");
-        goto done;
-    }
-    ZN_TRY_DONE(zn_graph_status(t->graph));
-    zn_model_bind(m, t->graph);
-    for (int i = 0; i < m->count; i++)
-        wrt[i] = zn_graph_parameter(t->graph, m->parameters[i].name, m->parameters[i].shape, m->parameters[i].layout);
-    ZN_TRY_DONE(zn_graph_differentiate(t->graph, t->loss, NULL, wrt, m->count, t->gradients));
-    int count = 0;
-    outputs[count++] = t->loss;
-    outputs[count++] = t->output;
-    for (int i = 0; i < m->count; i++)
-        if (t->gradients[i])
-            outputs[count++] = t->gradients[i];
-    zn_graph_fuse(t->graph, outputs, count);
-    status = zn_exec_new(t->graph, outputs, count, &(zn_exec_options){ .pool = t->pool, .training = true }, &t->exec);
-done:
-    zn_free(wrt);
-    return status;
+    if (r->discriminator <= 0 || !o->output || t->options.goal == ZN_GOAL_ENCODER || t->options.goal == ZN_GOAL_DECODER)
+        return ZN_OK;
+    ZN_TRY(zn_discriminator_new(o->target->shape, r, t->options.pool, &t->discriminator));
+    zn_node *opinion = zn_mean(zn_discriminator_view(o->output));
+    zn_parameters_bind(&t->discriminator->parameters, o->graph);
+    zn_objective_add(o, "discriminator", zn_scale(opinion, -1), (zn_ramp){ 0, r->discriminator, opening(r), r->steps });
+    return ZN_OK;
 }
 
 static zn_optim_options optim_options(const zn_recipe *r)
@@ -97,122 +45,170 @@ static zn_optim_options optim_options(const zn_recipe *r)
                                .amsgrad = r->optimizer == ZN_RECIPE_AMSGRAD };
 }
 
-/* An array of buffers like the parameters, copies of them when `copy`. */
-static zn_status like_parameters(const zn_model *m, bool copy, float ***out)
+/* True if parameter i of the learner is one that the goal wants learned. */
+static bool is_learned(const zn_trainer *t, int i)
 {
-    *out = zn_calloc((size_t)m->count + 1, sizeof **out);
-    if (!*out)
-        return ZN_FAIL(ZN_ENOMEM, "out of memory for training");
-    for (int i = 0; i < m->count; i++) {
-        const size_t bytes = sizeof(float) * (size_t)zn_shape_count(m->parameters[i].shape);
-        ZN_TRY(zn_alloc_for("training", bytes, (void **)&(*out)[i]));
-        if (copy)
-            memcpy((*out)[i], m->parameters[i].data, bytes);
+    if (i >= t->model->count)
+        return true;
+    for (int part = 0; part < 2; part++) {
+        const char *scope = t->model->arch->scope[part];
+        if (strncmp(t->model->parameters[i].name, scope, strlen(scope)) == 0)
+            return t->objective.learns[part];
     }
-    return ZN_OK;
+    return true;
 }
 
-zn_status zn_trainer_new(zn_model *model, const zn_recipe *recipe, zn_pool *pool, int batch, zn_trainer **out)
+/* Gradients of the loss by what is learned, and the executor of loss, output, terms and gradients. `room` has a place
+ * for each parameter and each output. */
+static zn_status differentiate(zn_trainer *t, zn_node **wrt, zn_node **gradients, zn_node **outputs)
 {
-    *out = NULL;
-    if (recipe->size % model->config.downscale)
-        return ZN_FAIL(ZN_EINVALID, "size %d is not a multiple of %d, which %s needs", recipe->size,
-                       model->config.downscale, model->config.name);
-    zn_trainer *t = zn_calloc(1, sizeof *t);
-    if (!t)
-        return ZN_FAIL(ZN_ENOMEM, "out of memory for training");
-    *t = (zn_trainer){ .model = model, .recipe = recipe, .pool = pool, .batch = batch };
-    const zn_optim_options options = optim_options(recipe);
+    zn_objective *o = &t->objective;
+    zn_learner *l = &t->learner;
+    int learned = 0, count = 0;
+    for (int i = 0; i < l->count; i++) {
+        const zn_model_parameter *p = l->parameters[i];
+        if (is_learned(t, i))
+            wrt[learned++] = zn_graph_parameter(o->graph, p->name, p->shape, p->layout);
+    }
+    ZN_TRY(zn_graph_differentiate(o->graph, o->loss, NULL, wrt, learned, gradients));
+    for (int i = 0, k = 0; i < l->count; i++)
+        l->gradients[i] = is_learned(t, i) ? gradients[k++] : NULL;
+    outputs[count++] = o->loss;
+    if (o->output)
+        outputs[count++] = o->output;
+    for (int i = 0; i < o->count; i++)
+        outputs[count++] = o->terms[i].value;
+    for (int i = 0; i < l->count; i++)
+        if (l->gradients[i])
+            outputs[count++] = l->gradients[i];
+    zn_graph_fuse(o->graph, outputs, count);
+    const zn_exec_options options = { .pool = t->options.pool, .training = true };
+    return zn_exec_new(o->graph, outputs, count, &options, &t->exec);
+}
+
+static zn_status make_learner(zn_trainer *t)
+{
+    const int count = t->model->count + t->extra.count;
+    const zn_model_parameter **list = zn_calloc((size_t)count + 1, sizeof *list);
+    zn_node **room = zn_calloc((size_t)count * 3 + ZN_MAX_TERMS + 2, sizeof *room);
+    const zn_optim_options options = optim_options(t->recipe);
     zn_status status;
-    ZN_TRY_DONE(build(t));
-    ZN_TRY_DONE(zn_optim_new(&t->optim, model->info.parameters, &options));
-    ZN_TRY_DONE(like_parameters(model, false, &t->sums));
-    if (recipe->ema > 0)
-        ZN_TRY_DONE(like_parameters(model, true, &t->ema));
-    *out = t;
-    return ZN_OK;
+    if (!list || !room) {
+        status = ZN_FAIL(ZN_ENOMEM, "out of memory for training");
+        goto done;
+    }
+    for (int i = 0; i < count; i++)
+        list[i] = i < t->model->count ? &t->model->parameters[i] : &t->extra.list[i - t->model->count];
+    ZN_TRY_DONE(zn_learner_new(&t->learner, list, count, &options, t->recipe->ema > 0));
+    status = differentiate(t, room, room + count, room + 2 * count);
 done:
-    zn_trainer_free(t);
+    zn_free(list);
+    zn_free(room);
     return status;
 }
 
-static void free_like(const zn_model *m, float **buffers)
+static zn_status build(zn_trainer *t)
 {
-    for (int i = 0; buffers && i < m->count; i++)
-        zn_free(buffers[i]);
-    zn_free(buffers);
+    const zn_trainer_options *k = &t->options;
+    const zn_objective_options o = {
+        .model = k->model, .teacher = k->teacher, .goal = k->goal, .recipe = k->recipe, .batch = k->batch
+    };
+    ZN_TRY(zn_objective_build(&t->objective, &o));
+    ZN_TRY(add_discriminator(t));
+    ZN_TRY(zn_objective_close(&t->objective));
+    ZN_TRY(zn_parameters_adopt(&t->extra, t->objective.graph, (uint64_t)t->recipe->seed, extra_scale));
+    return make_learner(t);
+}
+
+zn_status zn_trainer_new(const zn_trainer_options *options, zn_trainer **out)
+{
+    *out = NULL;
+    const zn_model *m = options->model;
+    if (options->recipe->size % m->config.downscale)
+        return ZN_FAIL(ZN_EINVALID, "size %d is not a multiple of %d, which %s needs", options->recipe->size,
+                       m->config.downscale, m->config.name);
+    zn_trainer *t = zn_calloc(1, sizeof *t);
+    if (!t)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for training");
+    *t = (zn_trainer){
+        .options = *options, .model = options->model, .recipe = options->recipe, .batch = options->batch
+    };
+    const zn_status status = build(t);
+    if (status == ZN_OK)
+        *out = t;
+    else
+        zn_trainer_free(t);
+    return status;
 }
 
 void zn_trainer_free(zn_trainer *t)
 {
     if (!t)
         return;
-    free_like(t->model, t->sums);
-    free_like(t->model, t->ema);
-    zn_optim_free(&t->optim);
     zn_exec_free(t->exec);
-    zn_graph_free(t->graph);
-    zn_free(t->gradients);
+    zn_learner_free(&t->learner);
+    zn_discriminator_free(t->discriminator);
+    zn_objective_free(&t->objective);
+    zn_parameters_free(&t->extra);
     zn_free(t);
 }
 
-static void add_gradients(zn_trainer *t, int micro)
+/* An input that no term reads has no memory. */
+static void put(zn_node *n, const float *from)
 {
-    for (int i = 0; i < t->model->count; i++) {
-        const int64_t count = zn_shape_count(t->model->parameters[i].shape);
-        const float scale = 1.0f / (float)t->recipe->accumulate;
-        for (int64_t k = 0; k < count; k++) {
-            const float g = t->gradients[i] ? scale * t->gradients[i]->data[k] : 0;
-            t->sums[i][k] = micro ? t->sums[i][k] + g : g;
-        }
+    if (n->data)
+        memcpy(n->data, from, sizeof(float) * (size_t)zn_shape_count(n->shape));
+}
+
+/* Each picture's noise depends on the seed and on the picture's number in the run alone. */
+static void draw_noise(zn_trainer *t, int micro)
+{
+    zn_node *n = t->objective.noise;
+    if (!n || !n->data)
+        return;
+    const int64_t each = zn_shape_count(n->shape) / t->batch;
+    for (int i = 0; i < t->batch; i++) {
+        const int64_t number = (t->step * t->recipe->accumulate + micro) * t->batch + i;
+        zn_rng rng = zn_rng_new((uint64_t)t->recipe->seed * 0x9e3779b97f4a7c15u + (uint64_t)number);
+        for (int64_t k = 0; k < each; k++)
+            n->data[i * each + k] = zn_rng_normal(&rng);
     }
 }
 
-/* Only matrices decay: biases, gates, thresholds and scales are vectors or hold one value for each frequency. */
-static zn_optim_tensor rule_for(const zn_model_parameter *p)
+static zn_status run_micro(zn_trainer *t, int micro, const float *input, const float *target, double *loss)
 {
-    return (zn_optim_tensor){ .no_decay = p->shape.rank < 3 };
-}
-
-static zn_status update(zn_trainer *t)
-{
-    zn_model *m = t->model;
-    int64_t *counts = zn_calloc((size_t)m->count + 1, sizeof *counts);
-    if (!counts)
-        return ZN_FAIL(ZN_ENOMEM, "out of memory for a training step");
-    for (int i = 0; i < m->count; i++)
-        counts[i] = zn_shape_count(m->parameters[i].shape);
-    if (t->recipe->clip > 0)
-        zn_clip_norm(t->sums, counts, m->count, t->recipe->clip);
-    zn_optim_begin(&t->optim, (float)zn_recipe_lr(t->recipe, t->step));
-    for (int i = 0; i < m->count; i++) {
-        const zn_optim_tensor rule = rule_for(&m->parameters[i]);
-        if (t->gradients[i])
-            zn_optim_update(&t->optim, t->pool, m->parameters[i].data, t->sums[i], counts[i], &rule);
-    }
-    /* the average warms up with the run, or its first weights would linger */
-    const double settled = (1.0 + (double)t->step) / (10.0 + (double)t->step);
-    const float keep = (float)(t->recipe->ema < settled ? t->recipe->ema : settled);
-    for (int i = 0; t->ema && i < m->count; i++)
-        for (int64_t k = 0; k < counts[i]; k++)
-            t->ema[i][k] = keep * t->ema[i][k] + (1 - keep) * m->parameters[i].data[k];
-    zn_free(counts);
+    zn_objective *o = &t->objective;
+    const int of = t->recipe->accumulate;
+    put(o->input, input);
+    put(o->target, target);
+    draw_noise(t, micro);
+    ZN_TRY(zn_exec_run(t->exec));
+    ZN_TRY(zn_exec_check_finite(t->exec));
+    *loss += (double)o->loss->data[0] / of;
+    for (int i = 0; i < o->count; i++)
+        t->values[i] = (micro ? t->values[i] : 0) + (double)o->terms[i].value->data[0] / of;
+    zn_learner_gather(&t->learner, micro, of);
+    if (t->discriminator && t->step >= opening(t->recipe))
+        return zn_discriminator_look(t->discriminator, target, o->output->data, micro, of);
     return ZN_OK;
 }
 
 zn_status zn_trainer_step(zn_trainer *t, const float *input, const float *target, double *loss)
 {
-    const int64_t inputs = zn_shape_count(t->input->shape), floats = zn_shape_count(t->target->shape);
+    const zn_recipe *r = t->recipe;
+    zn_objective *o = &t->objective;
+    const int64_t in = zn_shape_count(o->input->shape), out = zn_shape_count(o->target->shape);
     *loss = 0;
-    for (int micro = 0; micro < t->recipe->accumulate; micro++) {
-        memcpy(t->input->data, input + micro * inputs, sizeof(float) * (size_t)inputs);
-        memcpy(t->target->data, target + micro * floats, sizeof(float) * (size_t)floats);
-        ZN_TRY(zn_exec_run(t->exec));
-        ZN_TRY(zn_exec_check_finite(t->exec));
-        *loss += (double)t->loss->data[0] / t->recipe->accumulate;
-        add_gradients(t, micro);
-    }
-    ZN_TRY(update(t));
+    for (int i = 0; i < o->count; i++)
+        o->terms[i].weight->data[0] = (float)zn_ramp_at(&o->terms[i].ramp, t->step);
+    for (int micro = 0; micro < r->accumulate; micro++)
+        ZN_TRY(run_micro(t, micro, input + micro * in, target + micro * out, loss));
+    const zn_learner_step step = {
+        .lr = zn_recipe_lr(r, t->step), .clip = r->clip, .average = r->ema, .gate_lr = r->gate_lr
+    };
+    ZN_TRY(zn_learner_update(&t->learner, t->options.pool, &step));
+    if (t->discriminator && t->step >= opening(r))
+        ZN_TRY(zn_discriminator_learn(t->discriminator));
     t->step++;
     return ZN_OK;
 }

@@ -1,8 +1,8 @@
-/* A trainer: a model with its loss, gradients and optimiser, one step at a time.
+/* A trainer: a model with its objective, gradients and optimiser, one step at a time.
  *
  *     zn_trainer *t;
- *     ZN_TRY(zn_trainer_new(model, &recipe, pool, batch, &t));
- *     ZN_TRY(zn_trainer_step(t, input, target, &loss));           // [batch * accumulate, size, size, inputs and 3]
+ *     ZN_TRY(zn_trainer_new(&(zn_trainer_options){ .model = m, .recipe = &recipe, .pool = pool, .batch = 4 }, &t));
+ *     ZN_TRY(zn_trainer_step(t, input, target, &loss));           // [batch * accumulate, size, size, ..]
  *     ZN_TRY(zn_checkpoint_write("run/checkpoint.safetensors", t));
  *     zn_trainer_free(t);
  *
@@ -12,36 +12,47 @@
 #define ZN_TRAINER_H
 
 #include "graph/exec.h"
-#include "models/model.h"
-#include "train/optim.h"
-#include "train/recipe.h"
+#include "train/discriminator.h"
+#include "train/learner.h"
+#include "train/objective.h"
 
-typedef struct zn_trainer {
-    zn_model *model;         /* borrowed */
+typedef struct zn_trainer_options {
+    zn_model *model;         /* borrowed, and changed */
+    const zn_model *teacher; /* borrowed; NULL where the goal needs none */
     const zn_recipe *recipe; /* borrowed */
     zn_pool *pool;           /* borrowed */
-    zn_graph *graph;
+    zn_goal goal;
+    int batch; /* pictures of one micro-batch, accumulate of which make a step */
+    int stage; /* which stage of its run this is, for the checkpoint */
+} zn_trainer_options;
+
+typedef struct zn_trainer {
+    zn_trainer_options options;
+    zn_model *model;         /* = options.model */
+    const zn_recipe *recipe; /* = options.recipe */
+    zn_objective objective;
     zn_exec *exec;
-    zn_node *input, *target, *output, *loss;
-    zn_node **gradients; /* by parameter of the model; NULL where the loss does not depend on it */
-    zn_optim optim;
-    float **sums; /* by parameter: gradients added up over micro-batches */
-    float **ema;  /* by parameter: averaged weights; NULL without ema */
-    int64_t step; /* steps done */
-    int batch;    /* pictures of one micro-batch */
+    zn_parameters extra;             /* what only training knows: adaptors and the like */
+    zn_learner learner;              /* the model's parameters, then the extra ones */
+    zn_discriminator *discriminator; /* NULL: there is none */
+    double values[ZN_MAX_TERMS];     /* the terms of the last step, by themselves */
+    int64_t step;                    /* steps done */
+    int batch;                       /* = options.batch */
 } zn_trainer;
 
-/* batch: pictures of one micro-batch, accumulate of which make a step. */
-ZN_MUST_USE zn_status zn_trainer_new(zn_model *model, const zn_recipe *recipe, zn_pool *pool, int batch,
-                                     zn_trainer **out);
+ZN_MUST_USE zn_status zn_trainer_new(const zn_trainer_options *options, zn_trainer **out);
 void zn_trainer_free(zn_trainer *t);
 
 /* One optimiser step. ZN_ENUMERIC names the layer whose result is not finite; the weights are then those before it. */
 ZN_MUST_USE zn_status zn_trainer_step(zn_trainer *t, const float *input, const float *target, double *loss);
 
+/* Steps in which the discriminator took part. */
+int64_t zn_trainer_judged(const zn_trainer *t);
+
 /* Whole state, for continuing; and the weights alone (averaged ones when there are any), for use. */
 ZN_MUST_USE zn_status zn_checkpoint_write(const char *path, const zn_trainer *t);
 ZN_MUST_USE zn_status zn_checkpoint_read(const char *path, zn_trainer *t);
+ZN_MUST_USE zn_status zn_checkpoint_stage(const char *path, int *stage);
 ZN_MUST_USE zn_status zn_trainer_export(const char *path, const zn_trainer *t);
 
 #endif

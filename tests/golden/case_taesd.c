@@ -177,7 +177,7 @@ static zn_status training_build(const golden *g, const zn_model *m, zn_shape sha
     zn_node *y = m->arch->decode((zn_scope){ t->graph, "decoder" }, z, &m->config);
     t->loss = zn_mean_square_error(y, t->input);
     ZN_TRY(zn_graph_status(t->graph));
-    zn_model_bind(m, t->graph);
+    zn_model_bind(m, t->graph, "");
     for (int i = 0; i < m->count; i++)
         t->wrt[i] =
             zn_graph_parameter(t->graph, m->parameters[i].name, m->parameters[i].shape, m->parameters[i].layout);

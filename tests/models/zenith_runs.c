@@ -224,7 +224,7 @@ static void learn(const char *preset, int width, int steps, float lr, double *fi
     int64_t counts[MAX];
     assert_true(m->count < MAX);
     assert_int_equal(zn_graph_status(g), ZN_OK);
-    zn_model_bind(m, g);
+    zn_model_bind(m, g, "");
     for (int i = 0; i < m->count; i++)
         wrt[i] = zn_graph_parameter(g, m->parameters[i].name, m->parameters[i].shape, m->parameters[i].layout);
     assert_int_equal(zn_graph_differentiate(g, loss, NULL, wrt, m->count, gradients), ZN_OK);

@@ -1,0 +1,132 @@
+/* zn_distill: teacher and student put together, and the stages in which the one learns from the other. */
+#include "base/clock.h"
+#include "base/fail.h"
+#include "pipeline/run.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *zn_distill_student(int index, const char **description) { return zn_recipe_student(index, description); }
+
+/* Shares `steps` out over the stages in the recipe's proportions; the first stages take what remains of the division.
+ */
+static void share_steps(zn_recipe *k, int64_t steps)
+{
+    int64_t *stages[] = { &k->encoder_steps, &k->decoder_steps, &k->joint_steps, &k->gan_steps };
+    int64_t all = 0, before = 0, given = 0;
+    for (int i = 0; i < 4; i++)
+        all += *stages[i];
+    for (int i = 0; i < 4 && all > 0; i++) {
+        before += *stages[i];
+        const int64_t up_to = (int64_t)((double)steps * (double)before / (double)all + 0.5);
+        *stages[i] = up_to - given;
+        given = up_to;
+    }
+}
+
+static zn_status read_recipe(zn_run *r, const zn_distill_options *o)
+{
+    zn_recipe *k = &r->recipe;
+    if (o->resume) {
+        ZN_TRY(zn_run_read_recipe(r));
+        if (!k->teacher[0])
+            return ZN_FAIL(ZN_EINVALID, "%s: not a distillation; resume it with train", o->run);
+        if (o->steps > 0)
+            return ZN_FAIL(ZN_EINVALID, "the stages of a distillation keep their lengths when it is resumed");
+    } else {
+        if (!o->teacher || !o->student)
+            return ZN_FAIL(ZN_EINVALID, "distilling needs a teacher and a student");
+        ZN_TRY(zn_recipe_read_student(o->student, k));
+        if (o->steps > 0)
+            share_steps(k, o->steps);
+    }
+    if (!o->teacher)
+        return ZN_OK;
+    if (strlen(o->teacher) >= sizeof k->teacher)
+        return ZN_FAIL(ZN_EINVALID, "the teacher's name is longer than %zu bytes", sizeof k->teacher - 1);
+    strcpy(k->teacher, o->teacher);
+    return ZN_OK;
+}
+
+/* "random:taesd" is a teacher without knowledge, for trying things out. */
+static zn_status open_teacher(zn_run *r)
+{
+    const char *name = r->recipe.teacher;
+    ZN_TRY(strncmp(name, "random:", 7) ? zn_model_find(name, &r->teacher)
+                                       : zn_model_random(name + 7, (uint64_t)r->recipe.seed, &r->teacher));
+    const zn_model_info *i = &r->teacher->info;
+    if (!i->has_encoder && !i->has_decoder)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: %s has neither encoder nor decoder to learn from", name, i->architecture);
+    return ZN_OK;
+}
+
+/* The student: a network of the recipe's kind for the teacher's latents. Of the teacher's own kind it takes over all
+ * but the width. */
+static zn_status make_student(zn_run *r)
+{
+    const zn_recipe *k = &r->recipe;
+    const zn_config *known, *t = &r->teacher->config;
+    const zn_arch *arch = zn_arch_find(k->model, &known);
+    if (!arch || arch->restores)
+        return ZN_FAIL(ZN_ENOTFOUND, "no architecture for a student is called '%s'", k->model);
+    zn_config config = arch == r->teacher->arch ? *t : *known;
+    if (config.downscale != t->downscale)
+        return ZN_FAIL(ZN_EINVALID, "%s has latents at 1/%d, but the teacher %s at 1/%d", config.name, config.downscale,
+                       t->name, t->downscale);
+    config.latent = t->latent;
+    config.width = k->width ? k->width : config.width;
+    ZN_TRY(zn_model_new(arch, &config, &r->model));
+    ZN_TRY(zn_model_random_part(r->model, ZN_ENCODER, (uint64_t)k->seed));
+    return r->teacher->info.has_decoder ? zn_model_random_part(r->model, ZN_DECODER, (uint64_t)k->seed) : ZN_OK;
+}
+
+static void add_stage(zn_run *r, const char *name, zn_goal goal, int64_t steps, double discriminator)
+{
+    if (steps <= 0)
+        return;
+    zn_run_stage *s = &r->stages[r->stage_count++];
+    *s = (zn_run_stage){ name, goal, r->recipe };
+    s->recipe.steps = steps;
+    s->recipe.discriminator = discriminator;
+    if (s->recipe.warmup > steps / 5) /* short stages still reach their rate */
+        s->recipe.warmup = steps / 5;
+}
+
+static zn_status plan_stages(zn_run *r)
+{
+    const zn_recipe *k = &r->recipe;
+    const bool decodes = r->teacher->info.has_decoder;
+    add_stage(r, "encoder", ZN_GOAL_ENCODER, k->encoder_steps, 0);
+    add_stage(r, "decoder", ZN_GOAL_DECODER, decodes ? k->decoder_steps : 0, 0);
+    add_stage(r, "joint", ZN_GOAL_JOINT, decodes ? k->joint_steps : 0, 0);
+    add_stage(r, "gan", ZN_GOAL_JOINT, decodes ? k->gan_steps : 0, k->discriminator > 0 ? k->discriminator : 0.05);
+    return r->stage_count ? ZN_OK : ZN_FAIL(ZN_EINVALID, "the recipe has no steps for what the teacher can teach");
+}
+
+zn_status zn_distill(const zn_distill_options *o, zn_distill_result *out)
+{
+    const double start = zn_clock_ms();
+    zn_run r = { .folder = o->run,
+                 .data = o->data,
+                 .resume = o->resume,
+                 .threads = o->threads,
+                 .progress = o->progress,
+                 .user = o->user };
+    *out = (zn_distill_result){ 0 };
+    zn_status status;
+    ZN_TRY_DONE(read_recipe(&r, o));
+    ZN_TRY_DONE(open_teacher(&r));
+    ZN_TRY_DONE(make_student(&r));
+    ZN_TRY_DONE(plan_stages(&r));
+    status = zn_run_all(&r);
+    *out = (zn_distill_result){ .steps = r.done,
+                                .loss = r.loss,
+                                .seconds = (zn_clock_ms() - start) * 1e-3,
+                                .latent_error = r.measures.latent_error,
+                                .decoder_psnr = r.measures.decoder_psnr,
+                                .psnr = r.measures.psnr,
+                                .teacher_psnr = r.measures.teacher_psnr };
+done:
+    zn_run_free(&r);
+    return status;
+}

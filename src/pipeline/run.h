@@ -1,0 +1,73 @@
+/* Training runs: one or more stages over the same pictures and the same model, saved so that nothing is lost when a run
+ * is cut off. zn_train has one stage, zn_distill up to four.
+ *
+ *     zn_run r = { .folder = "runs/first", .data = "photos" };
+ *     r.recipe, r.model, r.stages = ...
+ *     status = zn_run_all(&r);
+ *     zn_run_free(&r); */
+#ifndef ZN_RUN_H
+#define ZN_RUN_H
+
+#include "io/dataset/dataset.h"
+#include "train/held_out.h"
+#include "train/journal.h"
+#include "train/loader.h"
+#include "train/trainer.h"
+#include "train/yardstick.h"
+
+#include <zenith/train.h>
+
+enum { ZN_RUN_STAGES = 4 };
+
+typedef struct zn_run_stage {
+    const char *name;
+    zn_goal goal;
+    zn_recipe recipe; /* steps: of this stage */
+} zn_run_stage;
+
+typedef struct zn_run {
+    /* set by the caller */
+    const char *folder, *data;
+    bool resume;
+    int threads;
+    int (*progress)(void *user, const zn_train_progress *progress);
+    void *user;
+    zn_recipe recipe;          /* goes into the folder */
+    zn_model *model, *teacher; /* owned; the teacher may be NULL */
+    zn_run_stage stages[ZN_RUN_STAGES];
+    int stage_count;
+
+    /* results */
+    int64_t done; /* steps of all stages */
+    double loss;
+    zn_measures measures; /* the last evaluation of each */
+
+    /* inside */
+    zn_pool *pool;
+    zn_dataset *set;
+    zn_loader *loader;
+    zn_journal *journal;
+    int stage; /* the one under way, and its parts */
+    zn_trainer *trainer;
+    zn_yardstick *yardstick;
+    float *batch;  /* the step's pictures */
+    float *inputs; /* restoring: what the network gets for them; NULL: the pictures */
+    zn_held_out held;
+    bool has_checkpoint; /* to resume from; a run cut off before its first one starts over */
+    int64_t first;       /* step this call began with */
+    double started;
+} zn_run;
+
+/* The path of the run's file of that name. */
+enum { ZN_RUN_PATH = 4096 };
+void zn_run_path(const zn_run *r, const char *name, char path[ZN_RUN_PATH]);
+/* With resume: the recipe in the folder; fails when there is nothing to resume. */
+ZN_MUST_USE zn_status zn_run_read_recipe(zn_run *r);
+
+ZN_MUST_USE zn_status zn_run_all(zn_run *r);
+void zn_run_free(zn_run *r);
+
+/* Share of the time since the first step that was spent waiting for pictures. */
+double zn_run_waited(const zn_run *r);
+
+#endif

@@ -1,0 +1,186 @@
+/* Sums of gradients, clipping, the optimiser and averages over a list of parameters. */
+#include "train/learner.h"
+
+#include "base/alloc.h"
+#include "base/fail.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- parameters without a model ---- */
+
+/* FNV-1a: the same start whatever other parameters there are. */
+static uint64_t hash(const char *s)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+    for (; *s; s++)
+        h = (h ^ (uint8_t)*s) * 0x100000001b3u;
+    return h;
+}
+
+static void start(zn_model_parameter *p, uint64_t seed, float scale)
+{
+    zn_rng rng = zn_rng_new(seed ^ hash(p->name));
+    const int64_t count = zn_shape_count(p->shape);
+    const float deviation = p->shape.rank == 4 ? scale * sqrtf(2.0f / (float)(count / p->shape.dim[3])) : 0;
+    for (int64_t i = 0; i < count; i++)
+        p->data[i] = deviation > 0 ? deviation * zn_rng_normal(&rng) : 0;
+}
+
+static bool is_orphan(const zn_node *n) { return n->op == &zn_op_parameter && !n->data; }
+
+zn_status zn_parameters_adopt(zn_parameters *p, zn_graph *g, uint64_t seed, float scale)
+{
+    int count = 0;
+    for (int i = 0; i < zn_graph_count(g); i++)
+        count += is_orphan(zn_graph_at(g, i));
+    p->list = zn_arena_alloc(&p->arena, sizeof *p->list * (size_t)(count + 1));
+    for (int i = 0; i < zn_graph_count(g) && p->list; i++) {
+        zn_node *n = zn_graph_at(g, i);
+        if (!is_orphan(n))
+            continue;
+        zn_model_parameter *q = &p->list[p->count];
+        *q = (zn_model_parameter){ .name = zn_arena_copy(&p->arena, n->name), .shape = n->shape, .layout = n->layout };
+        q->data = zn_arena_alloc(&p->arena, sizeof(float) * (size_t)zn_shape_count(n->shape));
+        if (!q->name || !q->data)
+            break;
+        start(q, seed, scale);
+        n->data = q->data;
+        p->count++;
+    }
+    return p->arena.failed ? ZN_FAIL(ZN_ENOMEM, "out of memory for parameters of the loss") : ZN_OK;
+}
+
+void zn_parameters_bind(const zn_parameters *p, zn_graph *g)
+{
+    for (int i = 0; i < zn_graph_count(g); i++) {
+        zn_node *n = zn_graph_at(g, i);
+        for (int k = 0; k < p->count && is_orphan(n); k++)
+            if (strcmp(p->list[k].name, n->name) == 0)
+                n->data = p->list[k].data;
+    }
+}
+
+void zn_parameters_free(zn_parameters *p)
+{
+    zn_arena_free(&p->arena);
+    *p = (zn_parameters){ 0 };
+}
+
+/* ---- learners ---- */
+
+/* An array of buffers like the parameters, copies of them when `copy`. */
+static zn_status like_parameters(const zn_learner *l, bool copy, float ***out)
+{
+    *out = zn_calloc((size_t)l->count + 1, sizeof **out);
+    if (!*out)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for training");
+    for (int i = 0; i < l->count; i++) {
+        const size_t bytes = sizeof(float) * (size_t)l->counts[i];
+        ZN_TRY(zn_alloc_for("training", bytes, (void **)&(*out)[i]));
+        if (copy)
+            memcpy((*out)[i], l->parameters[i]->data, bytes);
+    }
+    return ZN_OK;
+}
+
+static zn_status prepare(zn_learner *l, const zn_optim_options *options, bool average)
+{
+    if (!l->parameters || !l->gradients || !l->counts)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for training");
+    int64_t total = 0;
+    for (int i = 0; i < l->count; i++)
+        total += l->counts[i] = zn_shape_count(l->parameters[i]->shape);
+    ZN_TRY(zn_optim_new(&l->optim, total, options));
+    ZN_TRY(like_parameters(l, false, &l->sums));
+    return average ? like_parameters(l, true, &l->ema) : ZN_OK;
+}
+
+zn_status zn_learner_new(zn_learner *l, const zn_model_parameter *const *parameters, int count,
+                         const zn_optim_options *options, bool average)
+{
+    *l = (zn_learner){ .count = count };
+    l->parameters = zn_calloc((size_t)count + 1, sizeof *l->parameters);
+    l->gradients = zn_calloc((size_t)count + 1, sizeof *l->gradients);
+    l->counts = zn_calloc((size_t)count + 1, sizeof *l->counts);
+    if (l->parameters)
+        memcpy(l->parameters, parameters, sizeof *parameters * (size_t)count);
+    const zn_status status = prepare(l, options, average);
+    if (status != ZN_OK)
+        zn_learner_free(l);
+    return status;
+}
+
+static void free_like(const zn_learner *l, float **buffers)
+{
+    for (int i = 0; buffers && i < l->count; i++)
+        zn_free(buffers[i]);
+    zn_free(buffers);
+}
+
+void zn_learner_free(zn_learner *l)
+{
+    free_like(l, l->sums);
+    free_like(l, l->ema);
+    zn_optim_free(&l->optim);
+    zn_free(l->parameters);
+    zn_free(l->gradients);
+    zn_free(l->counts);
+    *l = (zn_learner){ 0 };
+}
+
+void zn_learner_gather(zn_learner *l, int micro, int of)
+{
+    const float scale = 1.0f / (float)of;
+    for (int i = 0; i < l->count; i++)
+        for (int64_t k = 0; k < l->counts[i]; k++) {
+            const float g = l->gradients[i] ? scale * l->gradients[i]->data[k] : 0;
+            l->sums[i][k] = micro ? l->sums[i][k] + g : g;
+        }
+}
+
+static bool ends_with_word(const char *name, const char *word)
+{
+    const size_t n = strlen(name), w = strlen(word);
+    return n > w && name[n - w - 1] == '.' && strcmp(name + n - w, word) == 0;
+}
+
+zn_optim_tensor zn_parameter_rule(const zn_model_parameter *p, double gate_lr)
+{
+    static const char *const fast[] = { "gate_h", "gate_v", "th_h", "th_v", "gamma", "th", "g", "alpha" };
+    zn_optim_tensor rule = { .no_decay = p->shape.rank < 3 };
+    for (size_t i = 0; i < sizeof fast / sizeof *fast; i++)
+        if (ends_with_word(p->name, fast[i]))
+            rule.lr_factor = (float)gate_lr;
+    return rule;
+}
+
+zn_status zn_learner_update(zn_learner *l, zn_pool *pool, const zn_learner_step *s)
+{
+    const double norm = zn_clip_norm(l->sums, l->counts, l->count, s->clip > 0 ? s->clip : INFINITY);
+    if (!isfinite(norm))
+        return ZN_FAIL(ZN_ENUMERIC, "the gradients' norm is not finite");
+    zn_optim_begin(&l->optim, (float)s->lr);
+    for (int i = 0; i < l->count; i++) {
+        const zn_optim_tensor rule = zn_parameter_rule(l->parameters[i], s->gate_lr);
+        if (l->gradients[i])
+            zn_optim_update(&l->optim, pool, l->parameters[i]->data, l->sums[i], l->counts[i], &rule);
+    }
+    /* the average warms up with the run, or its first weights would linger */
+    const double done = (double)(l->optim.step - 1), settled = (1 + done) / (10 + done);
+    const float keep = (float)(s->average < settled ? s->average : settled);
+    for (int i = 0; l->ema && i < l->count; i++)
+        for (int64_t k = 0; k < l->counts[i]; k++)
+            l->ema[i][k] = keep * l->ema[i][k] + (1 - keep) * l->parameters[i]->data[k];
+    return ZN_OK;
+}
+
+void zn_learner_swap(zn_learner *l)
+{
+    for (int i = 0; l->ema && i < l->count; i++)
+        for (int64_t k = 0; k < l->counts[i]; k++) {
+            const float w = l->parameters[i]->data[k];
+            l->parameters[i]->data[k] = l->ema[i][k];
+            l->ema[i][k] = w;
+        }
+}

@@ -1,0 +1,60 @@
+/* Learners: parameters and what it takes to improve them: gradients summed over micro-batches, an optimiser, averaged
+ * weights.
+ *
+ *     zn_learner l;
+ *     ZN_TRY(zn_learner_new(&l, parameters, count, &options, true));
+ *     l.gradients[i] = ...                       // nodes of the graph; NULL: parameter i is not learned
+ *     zn_learner_gather(&l, micro, of);          // after each of `of` runs of the graph
+ *     ZN_TRY(zn_learner_update(&l, pool, &(zn_learner_step){ .lr = lr, .clip = 1, .average = 0.999 }));
+ *     zn_learner_free(&l); */
+#ifndef ZN_LEARNER_H
+#define ZN_LEARNER_H
+
+#include "models/model.h"
+#include "train/optim.h"
+
+/* Parameters that are not of a model: adaptors, a discriminator. */
+typedef struct zn_parameters {
+    zn_arena arena; /* all memory */
+    zn_model_parameter *list;
+    int count;
+} zn_parameters;
+
+/* Those parameters of a graph that have no values: they get start values (He normal times `scale`, biases zero), which
+ * depend on their names and the seed, and are bound. */
+ZN_MUST_USE zn_status zn_parameters_adopt(zn_parameters *p, zn_graph *g, uint64_t seed, float scale);
+void zn_parameters_bind(const zn_parameters *p, zn_graph *g);
+void zn_parameters_free(zn_parameters *p);
+
+typedef struct zn_learner {
+    const zn_model_parameter **parameters; /* what they point to is borrowed */
+    int count;
+    zn_node **gradients;
+    float **sums; /* by parameter: gradients added up over micro-batches */
+    float **ema;  /* by parameter: averaged weights; NULL without */
+    int64_t *counts;
+    zn_optim optim;
+} zn_learner;
+
+ZN_MUST_USE zn_status zn_learner_new(zn_learner *l, const zn_model_parameter *const *parameters, int count,
+                                     const zn_optim_options *options, bool average);
+void zn_learner_free(zn_learner *l);
+
+void zn_learner_gather(zn_learner *l, int micro, int of);
+
+typedef struct zn_learner_step {
+    double lr;
+    double clip;    /* global norm; 0: none */
+    double average; /* decay of the averaged weights */
+    double gate_lr; /* factor of the rate of gates, thresholds and layer scales */
+} zn_learner_step;
+/* ZN_ENUMERIC if the gradients' norm is not finite; nothing is changed then. */
+ZN_MUST_USE zn_status zn_learner_update(zn_learner *l, zn_pool *pool, const zn_learner_step *step);
+
+/* Exchanges the weights with the averaged ones; a second call takes it back. Nothing happens without averages. */
+void zn_learner_swap(zn_learner *l);
+
+/* How a parameter is treated: gates, thresholds and layer scales learn faster; these, biases and gains do not decay. */
+zn_optim_tensor zn_parameter_rule(const zn_model_parameter *p, double gate_lr);
+
+#endif

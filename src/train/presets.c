@@ -1,0 +1,66 @@
+/* Presets: recipes by name, for models from scratch and for students of a teacher. */
+#include "base/fail.h"
+#include "base/file.h"
+#include "train/recipe.h"
+
+#include <string.h>
+
+typedef struct preset {
+    const char *name, *description, *yaml; /* ends with a NULL name */
+} preset;
+
+static const preset presets[] = {
+    { "zenith-r", "Zenith's own autoencoder, 16 channels at 1/8", "model: zenith-r\n" },
+    { "taesd", "the TAESD network from scratch, 4 channels at 1/8", "model: taesd\nlr: 3e-4\nbeta2: 0.999\n" },
+    { "taesd3", "the TAESD network from scratch, 16 channels at 1/8", "model: taesd3\nlr: 3e-4\nbeta2: 0.999\n" },
+    { "restore", "a network that takes noise, impulses and blur out of photos",
+      "model: zenith-restore\ntask: restore\nbatch: 16\nsteps: 6000\nlr: 2e-3\nloss:\n  bands: 0\n" },
+    { NULL, NULL, NULL },
+};
+
+static const preset students[] = {
+    { "zenith-r", "Zenith's own network for the teacher's latents at 1/8", "model: zenith-r\n" },
+    { "zenith-r-wide", "the same with half as many channels again", "model: zenith-r\nwidth: 48\n" },
+    { "taesd-half", "the teacher's network with half its channels", "model: taesd\nwidth: 32\nlr: 5e-4\n" },
+    { NULL, NULL, NULL },
+};
+
+static const char student_base[] = "loss: {features: 0.5, latent: 0.1}\n"
+                                   "distill: {encoder: 6000, decoder: 9000, joint: 5000, jitter: 0.05}\n";
+
+static const char *name_in(const preset *list, int index, const char **description)
+{
+    for (int i = 0; i <= index; i++)
+        if (!list[i].name)
+            return NULL;
+    if (description)
+        *description = list[index].description;
+    return list[index].name;
+}
+
+const char *zn_recipe_preset(int index, const char **description) { return name_in(presets, index, description); }
+const char *zn_recipe_student(int index, const char **description) { return name_in(students, index, description); }
+
+/* `base` is what the list's recipes have in common. */
+static zn_status read_from(const preset *list, const char *base, const char *name, zn_recipe *out)
+{
+    ZN_TRY(zn_recipe_parse(base, strlen(base), name, out));
+    for (const preset *p = list; p->name; p++)
+        if (strcmp(p->name, name) == 0)
+            return zn_recipe_apply(p->yaml, strlen(p->yaml), name, out);
+    const char *dot = strrchr(name, '.');
+    if (!dot || (strcmp(dot, ".yaml") && strcmp(dot, ".yml")))
+        return ZN_FAIL(ZN_ENOTFOUND, "no %s is called '%s', and it is no .yaml file",
+                       list == students ? "student" : "recipe", name);
+    zn_map map;
+    ZN_TRY(zn_map_open(&map, name));
+    const zn_status status = zn_recipe_apply((const char *)map.bytes, map.size, name, out);
+    zn_map_close(&map);
+    return status;
+}
+
+zn_status zn_recipe_read(const char *name, zn_recipe *out) { return read_from(presets, "", name, out); }
+zn_status zn_recipe_read_student(const char *name, zn_recipe *out)
+{
+    return read_from(students, student_base, name, out);
+}
