@@ -26,5 +26,6 @@ int convert_run(const options *o);
 int models_run(const options *o);
 int bench_run(const options *o);
 int train_run(const options *o);
+int dataset_run(const options *o);
 
 #endif

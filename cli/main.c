@@ -45,6 +45,11 @@ const command command_table[] = {
       "metrics, sample pictures, a report page, a checkpoint and the model. Ctrl-C saves; --resume goes on as if the\n"
       "run had never been stopped.\n",
       CMD_TRAIN, 0, 1, train_run },
+    { "dataset", "build DIR... -o SET.lmdb | info SET|DIR | show SET|DIR -o SHEET.png", "data sets to train on and to judge by",
+      "build packs photos into one .lmdb file: of each the middle square, scaled down to --size, or --crops N squares at\n"
+      "random places and scales. info tells what is in a data set or a folder and finds what cannot be read. show draws\n"
+      "pictures of it on a contact sheet.\n",
+      CMD_DATASET, 0, -1, dataset_run },
 };
 /* clang-format on */
 const int command_count = sizeof command_table / sizeof *command_table;

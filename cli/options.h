@@ -17,7 +17,8 @@ enum {
     CMD_MODELS = 1 << 6,
     CMD_BENCH = 1 << 7,
     CMD_TRAIN = 1 << 8,
-    CMD_ALL = (1 << 9) - 1
+    CMD_DATASET = 1 << 9,
+    CMD_ALL = (1 << 10) - 1
 };
 
 enum { EXIT_USAGE = 2 };
@@ -31,6 +32,7 @@ typedef struct options {
     int file_count;
     const char *output, *model, *format, *data;
     int threads, tile, runs, quality, bits;
+    int side, crops, count, heldout;
     int precision, part, dtype; /* zn_precision, zn_part, zn_dtype */
     int size[2];                /* width, height */
     uint8_t background[3];

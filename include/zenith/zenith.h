@@ -10,6 +10,7 @@
 #define ZN_ZENITH_H
 
 #include <zenith/codec.h>
+#include <zenith/dataset.h>
 #include <zenith/image.h>
 #include <zenith/latent.h>
 #include <zenith/model.h>

@@ -7,8 +7,8 @@
  *
  * Reading is safe from several threads; several processes may read one LMDB file. Which pictures are held out for
  * evaluation depends on a hash of their names alone, so it stays the same when pictures are added. */
-#ifndef ZN_DATASET_H
-#define ZN_DATASET_H
+#ifndef ZN_IO_DATASET_H
+#define ZN_IO_DATASET_H
 
 #include <stdbool.h>
 #include <zenith/image.h>
@@ -22,6 +22,8 @@ int64_t zn_dataset_count(const zn_dataset *d);
 const char *zn_dataset_name(const zn_dataset *d, int64_t index); /* path inside the folder, or the record's name */
 ZN_MUST_USE zn_status zn_dataset_read(const zn_dataset *d, int64_t index, zn_image **out);
 
+int64_t zn_dataset_bytes(const zn_dataset *d); /* on the disk */
+
 /* True for about `percent` of a hundred pictures. */
 bool zn_dataset_held_out(const zn_dataset *d, int64_t index, int percent);
 
@@ -31,6 +33,7 @@ typedef struct zn_dataset_kind {
     bool (*is_mine)(const char *path);
     zn_status (*open)(const char *path, zn_dataset *d);
     zn_status (*read)(const zn_dataset *d, int64_t index, zn_image **out);
+    int64_t (*bytes)(const zn_dataset *d);
     void (*close)(zn_dataset *d);
 } zn_dataset_kind;
 
@@ -45,10 +48,11 @@ struct zn_dataset {
 /* Appends a name; for kinds. */
 ZN_MUST_USE zn_status zn_dataset_add(zn_dataset *d, const char *name);
 
-/* Writes crops of pictures into an LMDB file: record names "SOURCE#N", values zn_image pixels with a small header. */
+/* Writes picture files into an LMDB file. Crops of one picture are called "SOURCE#N": they are held out together. */
 typedef struct zn_dataset_writer zn_dataset_writer;
+/* On failure too, *out must be freed. */
 ZN_MUST_USE zn_status zn_dataset_writer_open(const char *path, zn_dataset_writer **out);
-ZN_MUST_USE zn_status zn_dataset_writer_add(zn_dataset_writer *w, const char *name, const zn_image *image);
+ZN_MUST_USE zn_status zn_dataset_writer_add(zn_dataset_writer *w, const char *name, const void *bytes, size_t size);
 /* Commits; the file appears whole or not at all. */
 ZN_MUST_USE zn_status zn_dataset_writer_commit(zn_dataset_writer *w);
 void zn_dataset_writer_free(zn_dataset_writer *w);

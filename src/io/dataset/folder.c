@@ -68,6 +68,18 @@ static zn_status read_picture(const zn_dataset *d, int64_t index, zn_image **out
     return zn_image_read(path, NULL, out);
 }
 
+static int64_t bytes_of(const zn_dataset *d)
+{
+    int64_t sum = 0;
+    for (int64_t i = 0; i < d->count; i++) {
+        char path[2 * PATH_SIZE];
+        struct stat s;
+        snprintf(path, sizeof path, "%s/%s", d->path, d->names[i]);
+        sum += stat(path, &s) == 0 ? (int64_t)s.st_size : 0;
+    }
+    return sum;
+}
+
 static void close_folder(zn_dataset *d) { (void)d; }
 
-const zn_dataset_kind zn_dataset_folder = { "folder", is_mine, open_folder, read_picture, close_folder };
+const zn_dataset_kind zn_dataset_folder = { "folder", is_mine, open_folder, read_picture, bytes_of, close_folder };

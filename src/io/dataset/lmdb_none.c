@@ -26,9 +26,15 @@ static zn_status read_record(const zn_dataset *d, int64_t index, zn_image **out)
     return missing(d->path);
 }
 
+static int64_t bytes_of(const zn_dataset *d)
+{
+    (void)d;
+    return 0;
+}
+
 static void close_lmdb(zn_dataset *d) { (void)d; }
 
-const zn_dataset_kind zn_dataset_lmdb = { "lmdb", is_mine, open_lmdb, read_record, close_lmdb };
+const zn_dataset_kind zn_dataset_lmdb = { "lmdb", is_mine, open_lmdb, read_record, bytes_of, close_lmdb };
 
 zn_status zn_dataset_writer_open(const char *path, zn_dataset_writer **out)
 {
@@ -36,10 +42,11 @@ zn_status zn_dataset_writer_open(const char *path, zn_dataset_writer **out)
     return missing(path);
 }
 
-zn_status zn_dataset_writer_add(zn_dataset_writer *w, const char *name, const zn_image *image)
+zn_status zn_dataset_writer_add(zn_dataset_writer *w, const char *name, const void *bytes, size_t size)
 {
     (void)w;
-    (void)image;
+    (void)bytes;
+    (void)size;
     return missing(name);
 }
 

@@ -1,0 +1,94 @@
+/* Writing LMDB data sets: beside the final place, renamed when complete. */
+#include "io/dataset/dataset.h"
+#include "io/dataset/lmdb_use.h"
+
+#include "base/alloc.h"
+#include "base/fail.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { COMMIT_EVERY = 256 }; /* records of one transaction: bounds the dirty pages */
+
+struct zn_dataset_writer {
+    char *path, *temporary;
+    MDB_env *env;
+    MDB_txn *txn;
+    MDB_dbi db;
+    int pending;
+};
+
+static zn_status begin(zn_dataset_writer *w)
+{
+    int code = mdb_txn_begin(w->env, NULL, 0, &w->txn);
+    if (!code)
+        code = mdb_dbi_open(w->txn, NULL, 0, &w->db);
+    return code ? zn_lmdb_fail(w->path, "cannot write", code) : ZN_OK;
+}
+
+zn_status zn_dataset_writer_open(const char *path, zn_dataset_writer **out)
+{
+    zn_dataset_writer *w = zn_calloc(1, sizeof *w);
+    *out = w;
+    const size_t size = strlen(path) + 16;
+    if (!w || !(w->path = zn_strdup(path)) || !(w->temporary = zn_alloc(size)))
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a data set");
+    snprintf(w->temporary, size, "%s.part", path);
+    unlink(w->temporary);
+    int code = mdb_env_create(&w->env);
+    if (code)
+        return zn_lmdb_fail(path, "cannot write", code);
+    mdb_env_set_mapsize(w->env, ZN_LMDB_MAP);
+    code = mdb_env_open(w->env, w->temporary, MDB_NOSUBDIR | MDB_NOLOCK | MDB_NOSYNC, 0644);
+    return code ? zn_lmdb_fail(path, "cannot write", code) : begin(w);
+}
+
+zn_status zn_dataset_writer_add(zn_dataset_writer *w, const char *name, const void *bytes, size_t size)
+{
+    const size_t length = strlen(name), most = (size_t)mdb_env_get_maxkeysize(w->env);
+    if (length == 0 || length > most)
+        return ZN_FAIL(ZN_ELIMIT, "%s: names in a data set have at most %zu bytes", name, most);
+    MDB_val key = { length, (void *)(uintptr_t)name }, value = { size, (void *)(uintptr_t)bytes };
+    int code = mdb_put(w->txn, w->db, &key, &value, 0);
+    if (code)
+        return zn_lmdb_fail(w->path, "cannot write", code);
+    if (++w->pending < COMMIT_EVERY)
+        return ZN_OK;
+    w->pending = 0;
+    code = mdb_txn_commit(w->txn);
+    w->txn = NULL;
+    return code ? zn_lmdb_fail(w->path, "cannot write", code) : begin(w);
+}
+
+zn_status zn_dataset_writer_commit(zn_dataset_writer *w)
+{
+    int code = mdb_txn_commit(w->txn);
+    w->txn = NULL;
+    if (!code)
+        code = mdb_env_sync(w->env, 1);
+    if (code)
+        return zn_lmdb_fail(w->path, "cannot write", code);
+    mdb_env_close(w->env);
+    w->env = NULL;
+    if (rename(w->temporary, w->path))
+        return ZN_FAIL(ZN_EIO, "%s: cannot put the data set in place", w->path);
+    zn_free(w->temporary);
+    w->temporary = NULL;
+    return ZN_OK;
+}
+
+void zn_dataset_writer_free(zn_dataset_writer *w)
+{
+    if (!w)
+        return;
+    if (w->txn)
+        mdb_txn_abort(w->txn);
+    if (w->env)
+        mdb_env_close(w->env);
+    if (w->temporary)
+        unlink(w->temporary);
+    zn_free(w->temporary);
+    zn_free(w->path);
+    zn_free(w);
+}
