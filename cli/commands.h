@@ -27,5 +27,6 @@ int models_run(const options *o);
 int bench_run(const options *o);
 int train_run(const options *o);
 int dataset_run(const options *o);
+int distill_run(const options *o);
 
 #endif

@@ -50,6 +50,11 @@ const command command_table[] = {
       "random places and scales. info tells what is in a data set or a folder and finds what cannot be read. show draws\n"
       "pictures of it on a contact sheet.\n",
       CMD_DATASET, 0, -1, dataset_run },
+    { "distill", "--teacher NAME --student NAME --data PATH -o RUN [--resume]", "a small model for a large one's latents",
+      "Trains a small model to understand the latents of a large one, in stages: its encoder learns the teacher's\n"
+      "latents, its decoder the teacher's pictures, then both together the pictures themselves. A teacher with an encoder\n"
+      "alone teaches an encoder. The run's folder is like that of train.\n",
+      CMD_DISTILL, 0, 0, distill_run },
 };
 /* clang-format on */
 const int command_count = sizeof command_table / sizeof *command_table;

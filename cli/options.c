@@ -14,7 +14,8 @@
 enum {
     CODEC = CMD_ENCODE | CMD_DECODE | CMD_RECONSTRUCT,
     PICTURES = CMD_DECODE | CMD_RECONSTRUCT,
-    READS_PICTURES = CMD_ENCODE | CMD_RECONSTRUCT | CMD_COMPARE
+    READS_PICTURES = CMD_ENCODE | CMD_RECONSTRUCT | CMD_COMPARE,
+    TRAINS = CMD_TRAIN | CMD_DISTILL
 };
 
 /* clang-format off */
@@ -24,7 +25,7 @@ const option option_table[] = {
     { "force", 'f', NULL, "without -o: replace files that are there already", NULL,
       CMD_ENCODE | CMD_DECODE, 0, NULL, AT(force) },
     { "output", 'o', "DIR", "folder of the run", "a path",
-      CMD_TRAIN, 0, value_text, AT(output) },
+      TRAINS, 0, value_text, AT(output) },
     { "output", 'o', "PATH", "build: the data set; show: the picture of the sheet", "a path",
       CMD_DATASET, 0, value_text, AT(output) },
     { "size", 0, "N", "build: side of the stored pictures (256); show: of a square (160)", "a number from 8 to 4096",
@@ -37,12 +38,16 @@ const option option_table[] = {
       CMD_DATASET, 0, value_percent, AT(heldout) },
     { "format", 0, "EXT", "build: store pictures as jpg, png or webp (jpg)", "an extension",
       CMD_DATASET, 0, value_text, AT(format) },
+    { "teacher", 0, "NAME", "weights to learn from: name, file or folder", "a name or a path",
+      CMD_DISTILL, 0, value_text, AT(teacher) },
+    { "student", 0, "NAME", "zenith-r, zenith-r-wide, taesd-half or a .yaml file", "a name or a path",
+      CMD_DISTILL, 0, value_text, AT(student) },
     { "data", 'd', "PATH", "pictures to train on: a folder, or an .lmdb data set", "a path",
-      CMD_TRAIN, 0, value_text, AT(data) },
+      TRAINS, 0, value_text, AT(data) },
     { "steps", 0, "N", "how many (the recipe's)", "a number from 1 to 1000000000",
-      CMD_TRAIN, 0, value_steps, AT(steps) },
+      TRAINS, 0, value_steps, AT(steps) },
     { "resume", 0, NULL, "go on from the run's last checkpoint", NULL,
-      CMD_TRAIN, 0, NULL, AT(resume) },
+      TRAINS, 0, NULL, AT(resume) },
     { "format", 0, "EXT", "safetensors or png, where -o does not name a file (safetensors)", "an extension",
       CMD_ENCODE, 0, value_text, AT(format) },
     { "format", 0, "EXT", "png, jpg or webp, where -o does not name a file (png)", "an extension",
@@ -70,7 +75,7 @@ const option option_table[] = {
     { "model", 'm', "NAME", "weights: name, file, folder, or random:ARCHITECTURE", "a name or a path",
       CODEC | CMD_BENCH, 1, value_text, AT(model) },
     { "threads", 't', "N", "threads (one for each CPU)", "a number from 0 to 1024",
-      CODEC | CMD_BENCH | CMD_TRAIN | CMD_DATASET, 1, value_threads, AT(threads) },
+      CODEC | CMD_BENCH | TRAINS | CMD_DATASET, 1, value_threads, AT(threads) },
     { "precision", 'p', "TYPE", "of the multiplications: f32, bf16 or f16 (f32)", "f32, bf16 or f16",
       CODEC | CMD_BENCH, 1, value_precision, AT(precision) },
     { "tile", 0, "N", "side of a tile in pixels, auto or off (auto)", "auto, off or a number of pixels",

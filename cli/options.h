@@ -18,7 +18,8 @@ enum {
     CMD_BENCH = 1 << 7,
     CMD_TRAIN = 1 << 8,
     CMD_DATASET = 1 << 9,
-    CMD_ALL = (1 << 10) - 1
+    CMD_DISTILL = 1 << 10,
+    CMD_ALL = (1 << 11) - 1
 };
 
 enum { EXIT_USAGE = 2 };
@@ -30,7 +31,7 @@ typedef struct options {
     const struct command *command;
     const char **files;
     int file_count;
-    const char *output, *model, *format, *data;
+    const char *output, *model, *format, *data, *teacher, *student;
     int threads, tile, runs, quality, bits;
     int side, crops, count, heldout;
     int precision, part, dtype; /* zn_precision, zn_part, zn_dtype */

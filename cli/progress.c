@@ -53,6 +53,17 @@ static void seconds_text(double ms, char *text, size_t size)
         snprintf(text, size, "%ldm%02lds", s / 60, s % 60);
 }
 
+/* Ends the text after `columns` characters. */
+static void cut(char *text, int columns)
+{
+    int seen = 0;
+    for (char *c = text; *c; c++)
+        if (((unsigned char)*c & 0xC0) != 0x80 && ++seen > columns) {
+            *c = 0;
+            return;
+        }
+}
+
 static void draw(const progress *p, double fraction, double elapsed)
 {
     char bar[BAR + 1], spent[32], left[32] = "?";
@@ -60,12 +71,14 @@ static void draw(const progress *p, double fraction, double elapsed)
         bar[i] = i < (int)(fraction * BAR) ? '#' : '.';
     bar[BAR] = 0;
     seconds_text(elapsed, spent, sizeof spent);
-    if (fraction >= 0.02) /* before that a guess would be far off */
+    if (p->left_ms > 0)
+        seconds_text(p->left_ms, left, sizeof left);
+    else if (fraction >= 0.02) /* before that a guess would be far off */
         seconds_text(elapsed * (1 - fraction) / fraction, left, sizeof left);
-    char line[160];
+    char line[PROGRESS_LABEL + 112];
     snprintf(line, sizeof line, "[%s] %3d%%  %s, about %s left  %s", bar, (int)(fraction * 100), spent, left, p->label);
-    int width = terminal_columns(STDERR_FILENO) - 1;
-    fprintf(stderr, "\r\033[K%.*s", width > 0 ? width : 0, line);
+    cut(line, terminal_columns(STDERR_FILENO) - 1);
+    fprintf(stderr, "\r\033[K%s", line);
     fflush(stderr);
     visible = 1;
 }

@@ -7,12 +7,15 @@
 #ifndef ZN_CLI_PROGRESS_H
 #define ZN_CLI_PROGRESS_H
 
+enum { PROGRESS_LABEL = 160 };
+
 typedef struct progress {
     int quiet;
     double started;     /* of the whole, ms; 0 before the first step */
     double drawn;       /* last time the bar was drawn */
     double base, scale; /* where this step lies in the whole */
-    char label[48];
+    double left_ms;     /* time left, where it is known better than from the fraction; 0: it is not */
+    char label[PROGRESS_LABEL];
 } progress;
 
 /* Starts a step that covers [base, base + scale] of the whole. */

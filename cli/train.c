@@ -1,23 +1,10 @@
 /* zenith train: a run from a recipe and a folder of pictures, with a bar that shows loss, speed and time left. */
 #include "commands.h"
 #include "facts.h"
-#include "progress.h"
+#include "monitor.h"
 #include "report.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <zenith/train.h>
-
-static int tick(void *user, const zn_train_progress *p)
-{
-    progress *bar = user;
-    char label[64], psnr[24] = "";
-    if (p->eval_psnr > 0)
-        snprintf(psnr, sizeof psnr, ", %.2f dB", p->eval_psnr);
-    snprintf(label, sizeof label, "loss %.4g%s, %.1f/s", p->loss, psnr, p->images_per_second);
-    progress_begin(bar, label, 0, 1);
-    return progress_tick(bar, (double)p->step / (double)p->steps);
-}
 
 static void print_result(const options *o, const zn_train_result *r)
 {
@@ -44,15 +31,15 @@ int train_run(const options *o)
     if (!o->file_count && !o->resume)
         return usage_error("train", "a recipe is needed: a preset or a .yaml file");
     interrupt_catch();
-    progress bar = { .quiet = o->quiet };
+    monitor m = { .bar.quiet = o->quiet };
     const zn_train_options t = { .recipe = o->file_count ? o->files[0] : NULL,
                                  .data = o->data,
                                  .run = o->output,
                                  .resume = o->resume,
                                  .steps = o->steps,
                                  .threads = o->threads,
-                                 .progress = tick,
-                                 .user = &bar };
+                                 .progress = monitor_tick,
+                                 .user = &m };
     zn_train_result r;
     const zn_status status = zn_train(&t, &r);
     progress_erase();

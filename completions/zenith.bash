@@ -4,11 +4,12 @@ _zenith() {
     local common="--model --threads --precision --tile --memory --seed --show --json --quiet --verbose --version --help"
     COMPREPLY=()
     if [[ $COMP_CWORD == 1 ]]; then
-        COMPREPLY=($(compgen -W "encode decode reconstruct compare info convert models bench train dataset help --version --help" -- "$current"))
+        COMPREPLY=($(compgen -W "encode decode reconstruct compare info convert models bench train dataset distill help --version --help" -- "$current"))
         return
     fi
     case $previous in
     --precision | -p) COMPREPLY=($(compgen -W "f32 bf16 f16" -- "$current")); return ;;
+    --student) COMPREPLY=($(compgen -W "zenith-r zenith-r-wide taesd-half" -- "$current")); return ;;
     --dtype) COMPREPLY=($(compgen -W "f32 f16 bf16" -- "$current")); return ;;
     --part) COMPREPLY=($(compgen -W "encode decode" -- "$current")); return ;;
     --tile) COMPREPLY=($(compgen -W "auto off 256 512 1024" -- "$current")); return ;;
@@ -19,7 +20,7 @@ _zenith() {
     if [[ $current != -* ]]; then
         [[ $command == dataset && $COMP_CWORD == 2 ]] && COMPREPLY=($(compgen -W "build info show" -- "$current"))
         [[ $command == help ]] &&
-            COMPREPLY=($(compgen -W "encode decode reconstruct compare info convert models bench train dataset" -- "$current"))
+            COMPREPLY=($(compgen -W "encode decode reconstruct compare info convert models bench train dataset distill" -- "$current"))
         return
     fi
     local own
@@ -33,6 +34,7 @@ _zenith() {
     bench) own="--part --size --runs --profile" ;;
     train) own="--output --data --steps --resume" ;;
     dataset) own="--output --size --crops --count --heldout --format --quality --lossless" ;;
+    distill) own="--output --teacher --student --data --steps --resume" ;;
     *) own="" ;;
     esac
     COMPREPLY=($(compgen -W "$own $common" -- "$current"))

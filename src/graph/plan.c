@@ -85,9 +85,12 @@ zn_status zn_plan_make(zn_graph *g, zn_node *const *outputs, int count, zn_plan 
     }
     mark(g, outputs, count, lives);
     memset(plan->offset, -1, sizeof(int64_t) * (size_t)nodes);
-    for (int i = 0; i < nodes; i++) {
+    for (int k = 0; k < 2 * nodes; k++) { /* inputs first: they are filled before anything runs */
+        const int i = k % nodes;
         zn_node *n = zn_graph_at(g, i);
         if (!lives[i].used || n->op == &zn_op_parameter || (n->op == &zn_op_input && n->data))
+            continue;
+        if ((n->op == &zn_op_input) != (k < nodes))
             continue;
         zn_node *source = take_over(n, lives, plan->offset);
         if (source)

@@ -100,6 +100,9 @@ static zn_status plan_stages(zn_run *r)
     add_stage(r, "decoder", ZN_GOAL_DECODER, decodes ? k->decoder_steps : 0, 0);
     add_stage(r, "joint", ZN_GOAL_JOINT, decodes ? k->joint_steps : 0, 0);
     add_stage(r, "gan", ZN_GOAL_JOINT, decodes ? k->gan_steps : 0, k->discriminator > 0 ? k->discriminator : 0.05);
+    r->recipe.steps = 0;
+    for (int i = 0; i < r->stage_count; i++)
+        r->recipe.steps += r->stages[i].recipe.steps;
     return r->stage_count ? ZN_OK : ZN_FAIL(ZN_EINVALID, "the recipe has no steps for what the teacher can teach");
 }
 

@@ -268,7 +268,9 @@ static int value_text(const zn_recipe *r, const key *k, char *text, size_t size)
     case TEXT:
         return snprintf(text, size, "%s", (const char *)field);
     case NUMBER:
-        return snprintf(text, size, "%.17g", *(const double *)field);
+        length = snprintf(text, size, "%.15g", *(const double *)field); /* 17 digits only where they are needed */
+        return strtod(text, NULL) == *(const double *)field ? length
+                                                            : snprintf(text, size, "%.17g", *(const double *)field);
     case COUNT:
         return snprintf(text, size, "%d", *(const int *)field);
     case INTEGER:

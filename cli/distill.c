@@ -1,0 +1,54 @@
+/* zenith distill: a small model for the latent space of a large one. */
+#include "commands.h"
+#include "facts.h"
+#include "monitor.h"
+#include "report.h"
+
+#include <stdlib.h>
+
+static void print_result(const options *o, const zn_distill_result *r)
+{
+    facts f;
+    facts_begin(&f, o->json);
+    fact_text(&f, "run", o->output);
+    fact_integer(&f, "steps", r->steps);
+    fact_real(&f, "loss", r->loss, 5, "");
+    fact_real(&f, "latent_error", r->latent_error, 2, " % of the variance of the teacher's latents");
+    fact_real(&f, "decoder_psnr", r->decoder_psnr, 2, " dB to the teacher's pictures");
+    fact_real(&f, "psnr", r->psnr, 2, " dB on held-out pictures");
+    fact_real(&f, "teacher_psnr", r->teacher_psnr, 2, " dB, the teacher");
+    fact_real(&f, "seconds", r->seconds, 1, " s");
+    facts_end(&f);
+}
+
+int distill_run(const options *o)
+{
+    if (!o->resume && (!o->teacher || !o->student))
+        return usage_error("distill", "--teacher and --student are needed: weights to learn from, and a preset");
+    if (!o->data)
+        return usage_error("distill", "--data is needed: a folder of pictures or an .lmdb data set");
+    if (!o->output)
+        return usage_error("distill", "-o is needed: the folder of the run");
+    interrupt_catch();
+    monitor m = { .bar.quiet = o->quiet };
+    const zn_distill_options d = { .teacher = o->teacher,
+                                   .student = o->student,
+                                   .data = o->data,
+                                   .run = o->output,
+                                   .resume = o->resume,
+                                   .steps = o->steps,
+                                   .threads = o->threads,
+                                   .progress = monitor_tick,
+                                   .user = &m };
+    zn_distill_result r;
+    const zn_status status = zn_distill(&d, &r);
+    progress_erase();
+    if (status == ZN_OK) {
+        print_result(o, &r);
+        return 0;
+    }
+    complain("%s", zn_error_text());
+    if (status == ZN_ECANCELLED)
+        note(o, "go on with: zenith distill --resume --data %s -o %s\n", o->data, o->output);
+    return EXIT_FAILURE;
+}

@@ -1,0 +1,79 @@
+/* The line of a training run. The curve covers the whole stage: when its places are full, pairs of them are joined. */
+#include "monitor.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void join_pairs(monitor *m)
+{
+    for (int i = 0; i < MONITOR_CURVE / 2; i++)
+        m->sums[i] = m->sums[2 * i] + m->sums[2 * i + 1];
+    m->count = MONITOR_CURVE / 2;
+    m->span *= 2;
+    m->in_last = m->span;
+}
+
+static void note_loss(monitor *m, const zn_train_progress *p)
+{
+    if (m->stage != p->stage_number) { /* another stage, another kind of loss */
+        m->stage = p->stage_number;
+        m->count = 0;
+        m->span = 1;
+        m->in_last = 1;
+    }
+    if (!(p->loss > 0))
+        return;
+    if (!m->count || m->in_last == m->span) {
+        if (m->count == MONITOR_CURVE)
+            join_pairs(m);
+        m->sums[m->count++] = 0;
+        m->in_last = 0;
+    }
+    m->sums[m->count - 1] += log(p->loss);
+    m->in_last++;
+}
+
+static int has_blocks(void)
+{
+    static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
+    for (int i = 0; i < 3; i++) {
+        const char *value = getenv(names[i]);
+        if (value && *value)
+            return strstr(value, "UTF-8") || strstr(value, "utf8") || strstr(value, "UTF8");
+    }
+    return 0;
+}
+
+void monitor_curve(const monitor *m, char text[MONITOR_TEXT])
+{
+    static const char *const blocks[] = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
+    static const char *const digits[] = { "0", "1", "2", "3", "4", "5", "6", "7" };
+    const char *const *marks = has_blocks() ? blocks : digits;
+    double value[MONITOR_CURVE], low = INFINITY, high = -INFINITY;
+    for (int i = 0; i < m->count; i++) {
+        value[i] = m->sums[i] / (i == m->count - 1 ? m->in_last : m->span);
+        low = value[i] < low ? value[i] : low;
+        high = value[i] > high ? value[i] : high;
+    }
+    text[0] = 0;
+    for (int i = 0; i < m->count; i++)
+        strcat(text, marks[high > low ? (int)((value[i] - low) / (high - low) * 7.999) : 0]);
+}
+
+int monitor_tick(void *user, const zn_train_progress *p)
+{
+    monitor *m = user;
+    char label[PROGRESS_LABEL], stage[48] = "", psnr[24] = "", curve[MONITOR_TEXT];
+    note_loss(m, p);
+    if (p->stage_count > 1)
+        snprintf(stage, sizeof stage, "%s (%d of %d): ", p->stage, p->stage_number, p->stage_count);
+    if (p->eval_psnr > 0)
+        snprintf(psnr, sizeof psnr, ", %.2f dB", p->eval_psnr);
+    monitor_curve(m, curve);
+    snprintf(label, sizeof label, "%sloss %.3g %s%s, %.1f/s", stage, p->loss, curve, psnr, p->images_per_second);
+    progress_begin(&m->bar, label, 0, 1);
+    m->bar.left_ms = p->seconds_left * 1000;
+    return progress_tick(&m->bar, (double)p->step / (double)p->steps);
+}
