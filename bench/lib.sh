@@ -1,5 +1,5 @@
-# Shared by bench/speed and bench/scaling: one measurement, and numbers out of its JSON. Sourced, not run; the program
-# to measure is $zenith.
+# Shared by the scripts here: one measurement, numbers out of its JSON, other engines. Sourced, not run; the program to
+# measure is $zenith.
 # shellcheck shell=bash disable=SC2154
 
 # field NAME: a number or string of the JSON object on stdin
@@ -18,4 +18,19 @@ describe_machine() {
     local cpu
     cpu=$(lscpu 2>/dev/null | sed -n 's/^Model name: *//p' | head -1)
     echo "${cpu:-$(uname -m)}, $(nproc) CPUs, commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
+}
+
+# use_venv DIR PACKAGE...: sets $python to that of a virtual environment with these packages, making what is missing
+use_venv() {
+    local venv=$1 package
+    shift
+    python=$venv/bin/python3
+    if [ ! -x "$python" ]; then
+        python3 -m venv "$venv" || { echo "$0: python3 with its venv module is needed" >&2 && exit 1; }
+    fi
+    for package in "$@"; do
+        "$python" -c "import $package" 2>/dev/null && continue
+        echo "$0: installing $package" >&2
+        "$venv/bin/pip" install -q "$package" || echo "$0: $package could not be installed; going on without" >&2
+    done
 }

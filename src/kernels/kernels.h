@@ -63,14 +63,16 @@ void zn_k_group_norm(const void *group_norm_args, zn_range groups);
 void zn_k_group_norm_grad(const void *group_norm_args, zn_range groups);       /* dx */
 void zn_k_group_norm_param_grad(const void *group_norm_args, zn_range groups); /* units: groups, over all images */
 
-/* sum[c] = sum over rows of x[row][c]; units are channels. Also the mean square of a difference. */
+/* y[block][c] = sum of x[row][c] over the rows of a block, ZN_SUM_ROWS of them; units are blocks. zn_k_sum_partials
+ * adds the blocks up. Also the mean square of a difference. */
 typedef struct zn_reduce_args {
     const float *x, *b;
     float *y;
     int64_t rows;
     int c;
 } zn_reduce_args;
-void zn_k_channel_sum(const void *reduce_args, zn_range channels);
+enum { ZN_SUM_ROWS = 256 };
+void zn_k_channel_sum(const void *reduce_args, zn_range blocks);
 /* y[block] = sum of (x-b)^2 over block of ZN_REDUCE_BLOCK elements; units are blocks; rows = number of elements. */
 enum { ZN_REDUCE_BLOCK = 1 << 14 };
 void zn_k_square_difference(const void *reduce_args, zn_range blocks);
@@ -99,15 +101,6 @@ typedef struct zn_ssim_args {
 size_t zn_ssim_scratch(int h, int w);
 void zn_k_ssim(const void *ssim_args, zn_range planes);
 void zn_k_ssim_grad(const void *ssim_args, zn_range planes);
-
-/* Weight gradient: dw[ky][kx][i][o] += sum x * dy over output rows; one partial sum for each block of rows. */
-typedef struct zn_conv_weight_grad_args {
-    const float *x, *dy;
-    float *partial; /* [blocks][kh*kw*cin*cout] */
-    int n, h, w, cin, cout, kh, kw, stride, pad, oh, ow;
-    int rows_per_block;
-} zn_conv_weight_grad_args;
-void zn_k_conv_weight_grad(const void *conv_weight_grad_args, zn_range blocks);
 
 /* y[i] = sum over blocks of partial[block][i], in block order; units are elements; c = blocks, rows = elements. */
 void zn_k_sum_partials(const void *reduce_args, zn_range elements);

@@ -1,10 +1,8 @@
 /* The pieces of a convolution's gradient: weight gradient, flipped weights, channel sums. */
+#include "kernels/conv_grad.h"
 #include "base/fail.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
-
-/* Partial sums over blocks of output rows, then one sum in block order: the result does not depend on threads. */
-enum { MAX_BLOCKS = 32 };
 
 typedef struct weight_spec {
     zn_conv_spec k;
@@ -18,60 +16,76 @@ static zn_status weight_shape(zn_node *n)
     return ZN_OK;
 }
 
-static zn_conv_weight_grad_args weight_args(const zn_node *n)
+/* The shape of the forward convolution. */
+static zn_conv_shape forward_of(const zn_node *n)
 {
     const weight_spec *s = n->attribute;
     const int64_t *x = n->source[0]->shape.dim, *dy = n->source[1]->shape.dim;
-    const int64_t rows = dy[0] * dy[1];
-    return (zn_conv_weight_grad_args){ .n = (int)x[0],
-                                       .h = (int)x[1],
-                                       .w = (int)x[2],
-                                       .cin = (int)x[3],
-                                       .cout = (int)dy[3],
-                                       .kh = (int)s->kh,
-                                       .kw = (int)s->kw,
-                                       .stride = s->k.stride,
-                                       .pad = s->k.pad,
-                                       .oh = (int)dy[1],
-                                       .ow = (int)dy[2],
-                                       .rows_per_block = (int)((rows + MAX_BLOCKS - 1) / MAX_BLOCKS) };
+    return (zn_conv_shape){ .n = (int)x[0],
+                            .h = (int)x[1],
+                            .w = (int)x[2],
+                            .cin = (int)x[3],
+                            .cout = (int)dy[3],
+                            .kh = (int)s->kh,
+                            .kw = (int)s->kw,
+                            .stride = s->k.stride,
+                            .pad = s->k.pad,
+                            .oh = (int)dy[1],
+                            .ow = (int)dy[2] };
 }
 
-static int64_t weight_blocks(const zn_conv_weight_grad_args *a)
+static const zn_conv_grad_kernel *weight_kernel(const zn_node *n, const zn_prepare *p)
 {
-    return ((int64_t)a->n * a->oh + a->rows_per_block - 1) / a->rows_per_block;
+    const zn_conv_shape s = forward_of(n);
+    return zn_conv_grad_choose(&s, p->cpu);
 }
 
 static zn_needs weight_needs(const zn_node *n, const zn_prepare *p)
 {
-    (void)p;
-    const zn_conv_weight_grad_args a = weight_args(n);
-    return (zn_needs){ .shared_scratch = sizeof(float) * (size_t)(weight_blocks(&a) * zn_shape_count(n->shape)) };
+    const zn_conv_shape s = forward_of(n);
+    const zn_conv_grad_kernel *k = weight_kernel(n, p);
+    return (zn_needs){ .shared_scratch = k->shared_bytes(&s),
+                       .thread_scratch = k->scratch_bytes(&s),
+                       .prepared = sizeof k };
+}
+
+static void weight_prepare(const zn_node *n, const zn_prepare *p, void *memory)
+{
+    *(const zn_conv_grad_kernel **)memory = weight_kernel(n, p);
 }
 
 static void weight_run(const zn_node *n, const zn_launch_context *c)
 {
-    zn_conv_weight_grad_args a = weight_args(n);
-    const int64_t blocks = weight_blocks(&a);
-    a.x = n->source[0]->data;
-    a.dy = n->source[1]->data;
-    a.partial = c->shared;
-    zn_launch(c, zn_k_conv_weight_grad, blocks, 1, &a);
-    const zn_reduce_args sum = { .x = a.partial, .y = n->data, .rows = zn_shape_count(n->shape), .c = (int)blocks };
-    zn_launch(c, zn_k_sum_partials, sum.rows, 4096, &sum);
+    const zn_conv_grad_kernel *k = *(const zn_conv_grad_kernel **)c->prepared;
+    zn_conv_grad_args a = {
+        .s = forward_of(n), .x = n->source[0]->data, .dy = n->source[1]->data, .dw = n->data, .shared = c->shared
+    };
+    for (; a.stage < k->stages(&a.s); a.stage++)
+        zn_launch(c, k->run, k->units(&a.s, a.stage), 1, &a);
 }
 
 static double weight_flops(const zn_node *n)
 {
-    const int64_t *dy = n->source[1]->shape.dim;
-    return 2.0 * (double)zn_shape_count(n->shape) * (double)(dy[0] * dy[1] * dy[2]);
+    const zn_conv_shape s = forward_of(n);
+    return zn_conv_direct_flops(&s);
 }
+
+static double weight_flops_done(const zn_node *n, const zn_prepare *p)
+{
+    const zn_conv_shape s = forward_of(n);
+    return weight_kernel(n, p)->flops(&s);
+}
+
+static const char *weight_kernel_name(const zn_node *n, const zn_prepare *p) { return weight_kernel(n, p)->name; }
 
 const zn_op zn_op_conv_weight_grad = { .name = "conv_weight_grad",
                                        .shape = weight_shape,
                                        .run = weight_run,
                                        .needs = weight_needs,
+                                       .prepare = weight_prepare,
                                        .flops = weight_flops,
+                                       .flops_done = weight_flops_done,
+                                       .kernel = weight_kernel_name,
                                        .global = true };
 
 static zn_status flip_shape(zn_node *n)
@@ -100,16 +114,32 @@ static zn_status channel_sum_shape(zn_node *n)
     return ZN_OK;
 }
 
-static void channel_sum_run(const zn_node *n, const zn_launch_context *c)
+static int64_t channel_sum_blocks(const zn_node *n)
 {
-    const int64_t channels = n->shape.dim[0];
-    const zn_reduce_args a = { .x = n->source[0]->data,
-                               .y = n->data,
-                               .c = (int)channels,
-                               .rows = zn_shape_count(n->source[0]->shape) / channels };
-    zn_launch(c, zn_k_channel_sum, channels, 1, &a);
+    const int64_t rows = zn_shape_count(n->source[0]->shape) / n->shape.dim[0];
+    return (rows + ZN_SUM_ROWS - 1) / ZN_SUM_ROWS;
 }
 
-const zn_op zn_op_channel_sum = {
-    .name = "channel_sum", .shape = channel_sum_shape, .run = channel_sum_run, .global = true
-};
+static zn_needs channel_sum_needs(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    return (zn_needs){ .shared_scratch = sizeof(float) * (size_t)(channel_sum_blocks(n) * n->shape.dim[0]) };
+}
+
+static void channel_sum_run(const zn_node *n, const zn_launch_context *c)
+{
+    const int64_t channels = n->shape.dim[0], blocks = channel_sum_blocks(n);
+    const zn_reduce_args a = { .x = n->source[0]->data,
+                               .y = c->shared,
+                               .c = (int)channels,
+                               .rows = zn_shape_count(n->source[0]->shape) / channels };
+    zn_launch(c, zn_k_channel_sum, blocks, 1, &a);
+    const zn_reduce_args sum = { .x = c->shared, .y = n->data, .rows = channels, .c = (int)blocks };
+    zn_launch(c, zn_k_sum_partials, channels, 256, &sum);
+}
+
+const zn_op zn_op_channel_sum = { .name = "channel_sum",
+                                  .shape = channel_sum_shape,
+                                  .run = channel_sum_run,
+                                  .needs = channel_sum_needs,
+                                  .global = true };

@@ -1,8 +1,24 @@
 /* Gradient of a convolution with respect to its weights, and the flipped weights that turn the gradient with respect
  * to its input into an ordinary convolution. */
+#include "kernels/conv_grad.h"
 #include "kernels/kernels.h"
 
 #include <string.h>
+
+extern const zn_conv_grad_kernel zn_conv_grad_ref;
+
+int zn_grad_rows(const zn_conv_shape *s)
+{
+    return (int)(((int64_t)s->n * s->oh + ZN_GRAD_BLOCKS - 1) / ZN_GRAD_BLOCKS);
+}
+
+int zn_grad_blocks(const zn_conv_shape *s)
+{
+    const int rows = zn_grad_rows(s);
+    return (int)(((int64_t)s->n * s->oh + rows - 1) / rows);
+}
+
+static int64_t weights_of(const zn_conv_shape *s) { return (int64_t)s->kh * s->kw * s->cin * s->cout; }
 
 /* dw[i][o] += x[i] * dy[o] for one pair of pixels. */
 static void outer(const float *x, const float *dy, float *dw, int cin, int cout)
@@ -12,31 +28,76 @@ static void outer(const float *x, const float *dy, float *dw, int cin, int cout)
             dw[(int64_t)i * cout + o] += x[i] * dy[o];
 }
 
-void zn_k_conv_weight_grad(const void *args, zn_range r)
+/* Adds the products of one output row. */
+static void row_products(const zn_conv_grad_args *a, int64_t row, float *dw)
 {
-    const zn_conv_weight_grad_args *a = args;
-    const int64_t count = (int64_t)a->kh * a->kw * a->cin * a->cout, rows = (int64_t)a->n * a->oh;
-    for (int64_t block = r.begin; block < r.end; block++) {
-        float *dw = a->partial + block * count;
-        memset(dw, 0, sizeof(float) * (size_t)count);
-        const int64_t begin = block * a->rows_per_block;
-        const int64_t end = begin + a->rows_per_block < rows ? begin + a->rows_per_block : rows;
-        for (int64_t row = begin; row < end; row++)
-            for (int ky = 0; ky < a->kh; ky++) {
-                const int iy = (int)(row % a->oh) * a->stride - a->pad + ky;
-                if (iy < 0 || iy >= a->h)
-                    continue;
-                const float *xrow = a->x + (row / a->oh * a->h + iy) * a->w * a->cin;
-                for (int kx = 0; kx < a->kw; kx++)
-                    for (int ox = 0; ox < a->ow; ox++) {
-                        const int ix = ox * a->stride - a->pad + kx;
-                        if (ix >= 0 && ix < a->w)
-                            outer(xrow + (int64_t)ix * a->cin, a->dy + (row * a->ow + ox) * a->cout,
-                                  dw + (int64_t)(ky * a->kw + kx) * a->cin * a->cout, a->cin, a->cout);
-                    }
+    const zn_conv_shape *s = &a->s;
+    for (int ky = 0; ky < s->kh; ky++) {
+        const int iy = (int)(row % s->oh) * s->stride - s->pad + ky;
+        if (iy < 0 || iy >= s->h)
+            continue;
+        const float *xrow = a->x + (row / s->oh * s->h + iy) * s->w * s->cin;
+        for (int kx = 0; kx < s->kw; kx++)
+            for (int ox = 0; ox < s->ow; ox++) {
+                const int ix = ox * s->stride - s->pad + kx;
+                if (ix >= 0 && ix < s->w)
+                    outer(xrow + (int64_t)ix * s->cin, a->dy + (row * s->ow + ox) * s->cout,
+                          dw + (int64_t)(ky * s->kw + kx) * s->cin * s->cout, s->cin, s->cout);
             }
     }
 }
+
+/* Stage 0: a sum for each block of rows; stage 1: the sum of those, in block order. */
+static void run(const void *args, zn_range r)
+{
+    const zn_conv_grad_args *a = args;
+    const int64_t count = weights_of(&a->s), rows = (int64_t)a->s.n * a->s.oh;
+    if (a->stage == 1) {
+        const zn_reduce_args sum = { .x = a->shared, .y = a->dw, .rows = count, .c = zn_grad_blocks(&a->s) };
+        zn_k_sum_partials(&sum, (zn_range){ r.begin * a->s.cout, r.end * a->s.cout, NULL });
+        return;
+    }
+    for (int64_t block = r.begin; block < r.end; block++) {
+        float *dw = (float *)a->shared + block * count;
+        memset(dw, 0, sizeof(float) * (size_t)count);
+        const int64_t begin = block * zn_grad_rows(&a->s), end = begin + zn_grad_rows(&a->s);
+        for (int64_t row = begin; row < end && row < rows; row++)
+            row_products(a, row, dw);
+    }
+}
+
+static bool supports(const zn_conv_shape *s) { return !s->up2; }
+
+static size_t shared_bytes(const zn_conv_shape *s)
+{
+    return sizeof(float) * (size_t)weights_of(s) * (size_t)zn_grad_blocks(s);
+}
+
+static size_t scratch_bytes(const zn_conv_shape *s)
+{
+    (void)s;
+    return 0;
+}
+
+static int stages(const zn_conv_shape *s)
+{
+    (void)s;
+    return 2;
+}
+
+static int64_t units(const zn_conv_shape *s, int stage)
+{
+    return stage == 0 ? zn_grad_blocks(s) : weights_of(s) / s->cout;
+}
+
+const zn_conv_grad_kernel zn_conv_grad_ref = { .name = "direct-grad-f32",
+                                               .supports = supports,
+                                               .shared_bytes = shared_bytes,
+                                               .scratch_bytes = scratch_bytes,
+                                               .stages = stages,
+                                               .units = units,
+                                               .run = run,
+                                               .flops = zn_conv_direct_flops };
 
 void zn_k_flip_weights(const void *args, zn_range r)
 {

@@ -1,14 +1,25 @@
-/* Sums. Each result is summed in one fixed order, in double, whatever the thread count. */
+/* Sums. Each result is summed in one fixed order, whatever the thread count: short runs in float, those in double. */
 #include "kernels/kernels.h"
 
+#include <string.h>
+
+/* Sums of ZN_SUM_ROWS rows at most, in float, four rows at a time: a run along the channels, which vectorises. */
 void zn_k_channel_sum(const void *args, zn_range r)
 {
     const zn_reduce_args *a = args;
-    for (int64_t c = r.begin; c < r.end; c++) {
-        double sum = 0;
-        for (int64_t row = 0; row < a->rows; row++)
-            sum += (double)a->x[row * a->c + c];
-        a->y[c] = (float)sum;
+    const int64_t c = a->c;
+    for (int64_t block = r.begin; block < r.end; block++) {
+        const int64_t begin = block * ZN_SUM_ROWS, end = begin + ZN_SUM_ROWS < a->rows ? begin + ZN_SUM_ROWS : a->rows;
+        const float *x = a->x + begin * c;
+        float *restrict y = a->y + block * c;
+        int64_t row = begin;
+        memset(y, 0, sizeof(float) * (size_t)c);
+        for (; row + 4 <= end; row += 4, x += 4 * c)
+            for (int64_t k = 0; k < c; k++)
+                y[k] += (x[k] + x[k + c]) + (x[k + 2 * c] + x[k + 3 * c]);
+        for (; row < end; row++, x += c)
+            for (int64_t k = 0; k < c; k++)
+                y[k] += x[k];
     }
 }
 

@@ -32,40 +32,58 @@ static inline void filter_matrix(int taps, double G[8][3])
     G[7][taps - 1] = 1;
 }
 
-/* u[64][across] of input channel i and outputs [o, o + across) of a phase; w begins at that channel and output. */
-static inline void filter_panel(const zn_conv_shape *s, int taps, int phase, const float *w, int across,
-                                double u[POINTS][GEMM_NR])
+/* g[i][j] = the taps of a phase, of one input channel and the outputs [o, o + across); w begins at that channel and
+ * output. Outputs beyond are zero: loops of a constant length vectorise. */
+static inline void phase_filter(const zn_conv_shape *s, int taps, int phase, const float *w, int across,
+                                double g[3][3][GEMM_NR])
 {
-    double G[8][3], g[3][3][GEMM_NR] = { { { 0 } } }, half[8][3][GEMM_NR];
     unsigned rows[3], cols[3];
-    filter_matrix(taps, G);
     phase_taps(s, phase / 2, rows);
     phase_taps(s, phase % 2, cols);
     for (int i = 0; i < taps; i++)
-        for (int j = 0; j < taps; j++)
-            for (int t = 0; t < 9; t++)
-                for (int o = 0; (rows[i] >> t / 3 & 1) && (cols[j] >> t % 3 & 1) && o < across; o++)
-                    g[i][j][o] += (double)w[(int64_t)t * s->cin * s->cout + o];
-    for (int f = 0; f < 8; f++)
-        for (int j = 0; j < taps; j++)
-            for (int o = 0; o < across; o++) {
-                half[f][j][o] = 0;
-                for (int i = 0; i < taps; i++)
-                    half[f][j][o] += G[f][i] * g[i][j][o];
-            }
-    for (int f = 0; f < POINTS; f++)
-        for (int o = 0; o < across; o++) {
-            u[f][o] = 0;
-            for (int j = 0; j < taps; j++)
-                u[f][o] += half[f / 8][j][o] * G[f % 8][j];
+        for (int j = 0; j < taps; j++) {
+            memset(g[i][j], 0, sizeof g[i][j]);
+            for (unsigned r = rows[i]; r; r &= r - 1)
+                for (unsigned c = cols[j]; c; c &= c - 1) {
+                    const float *from = w + (int64_t)(__builtin_ctz(r) * 3 + __builtin_ctz(c)) * s->cin * s->cout;
+                    for (int o = 0; across == GEMM_NR && o < GEMM_NR; o++)
+                        g[i][j][o] += (double)from[o];
+                    for (int o = 0; across < GEMM_NR && o < across; o++)
+                        g[i][j][o] += (double)from[o];
+                }
         }
+}
+
+/* to[f * step] = row f of G g G', GEMM_NR outputs of which `real` are stored. taps is a constant, 2 or 3. */
+VEC_INLINE void filter_panel(const int taps, const double G[8][3], double g[3][3][GEMM_NR], int real, float *to,
+                             int64_t step)
+{
+    for (int row = 0; row < 8; row++) {
+        double half[3][GEMM_NR];
+        for (int j = 0; j < taps; j++)
+            for (int o = 0; o < GEMM_NR; o++)
+                half[j][o] = G[row][0] * g[0][j][o] + G[row][1] * g[1][j][o] + (taps == 3 ? G[row][2] * g[2][j][o] : 0);
+        for (int col = 0; col < 8; col++, to += step) {
+            float u[GEMM_NR];
+            for (int o = 0; o < GEMM_NR; o++)
+                u[o] =
+                    (float)(G[col][0] * half[0][o] + G[col][1] * half[1][o] + (taps == 3 ? G[col][2] * half[2][o] : 0));
+            if (real == GEMM_NR)
+                memcpy(to, u, sizeof u);
+            else
+                memcpy(to, u, sizeof(float) * (size_t)real);
+        }
+    }
 }
 
 /* U: [out phase][group][chunk][frequency][panel of GEMM_NR outputs][k of the chunk][outputs of the panel] */
 static inline void winograd_pack(const zn_conv_shape *s, const plan *p, const float *w, float *packed)
 {
     const int pieces = ceil_div(p->cin_p, p->kc);
-    memset(packed, 0, sizeof(float) * POINTS * (size_t)p->k * (size_t)p->cout_p * (size_t)p->out_phases);
+    double G[8][3], g[3][3][GEMM_NR];
+    filter_matrix(p->taps, G);
+    if (p->cin_p > s->cin || p->cout_p > s->cout)
+        memset(packed, 0, sizeof(float) * POINTS * (size_t)p->k * (size_t)p->cout_p * (size_t)p->out_phases);
     for (int phase = 0; phase < p->in_phases * p->out_phases; phase++)
         for (int i = 0; i < s->cin; i++) {
             const int k = i + (p->in_phases > 1 ? phase * p->cin_p : 0), out = p->out_phases > 1 ? phase : 0;
@@ -73,13 +91,13 @@ static inline void winograd_pack(const zn_conv_shape *s, const plan *p, const fl
             for (int o = 0; o < s->cout;) {
                 const int group = o / p->group * p->group, width = least(p->group, p->cout_p - group), at = o - group;
                 const int across = least(GEMM_NR, width - at), real = least(across, s->cout - o);
-                double u[POINTS][GEMM_NR];
-                filter_panel(s, p->taps, phase, w + (int64_t)i * s->cout + o, real, u);
                 float *to = packed + (int64_t)POINTS * (p->k * (int64_t)(out * p->cout_p + group) + c.before * width) +
                             (int64_t)c.k * at + (int64_t)(k - c.before) * across;
-                for (int f = 0; f < POINTS; f++, to += (int64_t)c.k * width)
-                    for (int j = 0; j < real; j++)
-                        to[j] = (float)u[f][j];
+                phase_filter(s, p->taps, phase, w + (int64_t)i * s->cout + o, real, g);
+                if (p->taps == 3)
+                    filter_panel(3, G, g, real, to, (int64_t)c.k * width);
+                else
+                    filter_panel(2, G, g, real, to, (int64_t)c.k * width);
                 o += across;
             }
         }

@@ -1,0 +1,36 @@
+/* Which weight-gradient kernels this build has, best first. To add one: its line in the list and its extern above it.
+ */
+#include "kernels/conv_grad.h"
+
+extern const zn_conv_grad_kernel zn_conv_grad_ref;
+#if defined(__aarch64__)
+extern const zn_conv_grad_kernel zn_conv_grad_winograd_neon, zn_conv_grad_direct_neon;
+#elif defined(__x86_64__)
+extern const zn_conv_grad_kernel zn_conv_grad_winograd_avx512, zn_conv_grad_direct_avx512;
+extern const zn_conv_grad_kernel zn_conv_grad_winograd_avx2, zn_conv_grad_direct_avx2;
+extern const zn_conv_grad_kernel zn_conv_grad_winograd_sse2, zn_conv_grad_direct_sse2;
+#endif
+
+const zn_conv_grad_kernel *const zn_conv_grad_kernels[] = {
+#if defined(__aarch64__)
+    &zn_conv_grad_winograd_neon,
+    &zn_conv_grad_direct_neon,
+#elif defined(__x86_64__)
+    &zn_conv_grad_winograd_avx512,
+    &zn_conv_grad_direct_avx512,
+    &zn_conv_grad_winograd_avx2,
+    &zn_conv_grad_direct_avx2,
+    &zn_conv_grad_winograd_sse2,
+    &zn_conv_grad_direct_sse2,
+#endif
+    &zn_conv_grad_ref,
+    NULL,
+};
+
+const zn_conv_grad_kernel *zn_conv_grad_choose(const zn_conv_shape *s, uint32_t cpu)
+{
+    for (const zn_conv_grad_kernel *const *k = zn_conv_grad_kernels; *k; k++)
+        if (((*k)->cpu & ~cpu) == 0 && (*k)->supports(s))
+            return *k;
+    return &zn_conv_grad_ref;
+}
