@@ -25,6 +25,7 @@ int info_run(const options *o);
 int convert_run(const options *o);
 int models_run(const options *o);
 int bench_run(const options *o);
+int restore_run(const options *o);
 int train_run(const options *o);
 int dataset_run(const options *o);
 int distill_run(const options *o);

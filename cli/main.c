@@ -22,6 +22,10 @@ const command command_table[] = {
     { "reconstruct", "IN [-o OUT] [--compare]", "round trip of an image, with PSNR, SSIM and times",
       "Encodes and decodes an image and tells how much of it survived.\n",
       CMD_RECONSTRUCT, 1, 1, reconstruct_run },
+    { "restore", "IN... -o OUT|DIR [--task TASK]", "noise, wrong pixels or blur taken out of photos",
+      "Restores photos with the model zenith-restore, or the one given by --model. It sees for itself what is wrong;\n"
+      "--task tells it. IN may be a folder: all its images, by name. Alpha is kept, 16-bit pictures stay 16-bit in PNG.\n",
+      CMD_RESTORE, 1, -1, restore_run },
     { "compare", "A B", "PSNR, SSIM and largest difference of two images",
       "Compares two images of the same size. In JSON, psnr is null and identical is true for equal images.\n",
       CMD_COMPARE, 2, 2, compare_run },
@@ -41,7 +45,7 @@ const command command_table[] = {
       "do. Without --model the weights are random, which costs the same.\n",
       CMD_BENCH, 0, 0, bench_run },
     { "train", "[RECIPE] --data PATH -o RUN [--resume]", "train a model on a folder of pictures",
-      "Trains by a recipe: a preset (zenith-r, taesd, taesd3) or a .yaml file. The run's folder gets the recipe as used,\n"
+      "Trains by a recipe: a preset (zenith-r, restore, taesd, taesd3) or a .yaml file. The run's folder gets the recipe as used,\n"
       "metrics, sample pictures, a report page, a checkpoint and the model. Ctrl-C saves; --resume goes on as if the\n"
       "run had never been stopped.\n",
       CMD_TRAIN, 0, 1, train_run },

@@ -19,7 +19,8 @@ enum {
     CMD_TRAIN = 1 << 8,
     CMD_DATASET = 1 << 9,
     CMD_DISTILL = 1 << 10,
-    CMD_ALL = (1 << 11) - 1
+    CMD_RESTORE = 1 << 11,
+    CMD_ALL = (1 << 12) - 1
 };
 
 enum { EXIT_USAGE = 2 };
@@ -31,11 +32,11 @@ typedef struct options {
     const struct command *command;
     const char **files;
     int file_count;
-    const char *output, *model, *format, *data, *teacher, *student;
+    const char *output, *model, *format, *data, *reference, *teacher, *student;
     int threads, tile, runs, quality, bits;
     int side, crops, count, heldout;
-    int precision, part, dtype; /* zn_precision, zn_part, zn_dtype */
-    int size[2];                /* width, height */
+    int precision, part, dtype, task; /* zn_precision, zn_part, zn_dtype, zn_task */
+    int size[2];                      /* width, height */
     uint8_t background[3];
     size_t memory;
     uint64_t seed;

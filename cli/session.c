@@ -43,6 +43,10 @@ int session_open(session *s, const options *o, const char *name, unsigned needs)
                  no_encoder ? "encoder" : "decoder");
         return EXIT_FAILURE;
     }
+    if ((needs & NEED_RESTORER) && !s->info->restores) {
+        complain("%s: the model %s is an autoencoder and restores nothing", s->info->path, s->info->architecture);
+        return EXIT_FAILURE;
+    }
     const zn_codec_options codec = { .threads = o->threads,
                                      .precision = (zn_precision)o->precision,
                                      .tile = o->tile,

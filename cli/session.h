@@ -14,7 +14,7 @@ typedef struct session {
     progress bar;
 } session;
 
-enum { NEED_ENCODER = 1, NEED_DECODER = 2 };
+enum { NEED_ENCODER = 1, NEED_DECODER = 2, NEED_RESTORER = 4 };
 
 /* Opens the model called name (NULL: the first found; "random:ARCH": a seeded network). Complains on failure. */
 int model_open(const options *o, const char *name, zn_model **out);

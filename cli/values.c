@@ -118,6 +118,14 @@ static int place(const char *text, const char *const *names, int count)
     return -1;
 }
 
+int value_task(const char *text, void *field)
+{
+    for (int i = 0; zn_task_name(i); i++)
+        if (!strcmp(text, zn_task_name(i)))
+            return *(int *)field = i, 1;
+    return 0;
+}
+
 int value_precision(const char *text, void *field)
 {
     static const char *const names[] = { "f32", "bf16", "f16" };

@@ -4,7 +4,7 @@ _zenith() {
     local common="--model --threads --precision --tile --memory --seed --show --json --quiet --verbose --version --help"
     COMPREPLY=()
     if [[ $COMP_CWORD == 1 ]]; then
-        COMPREPLY=($(compgen -W "encode decode reconstruct compare info convert models bench train dataset distill help --version --help" -- "$current"))
+        COMPREPLY=($(compgen -W "encode decode reconstruct restore compare info convert models bench train dataset distill help --version --help" -- "$current"))
         return
     fi
     case $previous in
@@ -12,6 +12,7 @@ _zenith() {
     --student) COMPREPLY=($(compgen -W "zenith-r zenith-r-wide taesd-half" -- "$current")); return ;;
     --dtype) COMPREPLY=($(compgen -W "f32 f16 bf16" -- "$current")); return ;;
     --part) COMPREPLY=($(compgen -W "encode decode" -- "$current")); return ;;
+    --task) COMPREPLY=($(compgen -W "auto denoise impulse deblur" -- "$current")); return ;;
     --tile) COMPREPLY=($(compgen -W "auto off 256 512 1024" -- "$current")); return ;;
     --bits) COMPREPLY=($(compgen -W "8 16" -- "$current")); return ;;
     --format) COMPREPLY=($(compgen -W "safetensors png jpg webp" -- "$current")); return ;;
@@ -20,7 +21,7 @@ _zenith() {
     if [[ $current != -* ]]; then
         [[ $command == dataset && $COMP_CWORD == 2 ]] && COMPREPLY=($(compgen -W "build info show" -- "$current"))
         [[ $command == help ]] &&
-            COMPREPLY=($(compgen -W "encode decode reconstruct compare info convert models bench train dataset distill" -- "$current"))
+            COMPREPLY=($(compgen -W "encode decode reconstruct restore compare info convert models bench train dataset distill" -- "$current"))
         return
     fi
     local own
@@ -28,6 +29,7 @@ _zenith() {
     encode) own="--output --force --format --background" ;;
     decode) own="--output --force --format --quality --lossless --bits" ;;
     reconstruct) own="--output --compare --quality --lossless --background" ;;
+    restore) own="--output --task --reference --compare --format --quality --lossless --background" ;;
     compare) own="--background" ;;
     info) own="--size" ;;
     convert) own="--dtype" ;;

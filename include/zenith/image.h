@@ -27,11 +27,13 @@ typedef struct zn_image {
 typedef struct zn_image_read_options {
     uint8_t background[3]; /* under transparent pixels; default black */
     int64_t max_pixels;    /* refuse larger images; 0 means 1 << 28 */
+    int ignore_alpha;      /* non-zero: colours as they are stored, nothing shines through */
 } zn_image_read_options;
 
 typedef struct zn_image_write_options {
-    int quality;  /* JPEG and lossy WebP, 1..100; 0 means 92 */
-    int lossless; /* WebP: non-zero for lossless */
+    int quality;           /* JPEG and lossy WebP, 1..100; 0 means 92 */
+    int lossless;          /* WebP: non-zero for lossless */
+    const zn_image *alpha; /* PNG and WebP: how opaque each pixel is, as zn_image_read_alpha gives it; NULL: wholly */
 } zn_image_write_options;
 
 /* A new black image; *out is owned by the caller. */
@@ -42,6 +44,11 @@ ZN_API void zn_image_free(zn_image *image);
 ZN_API ZN_MUST_USE zn_status zn_image_read(const char *path, const zn_image_read_options *options, zn_image **out);
 ZN_API ZN_MUST_USE zn_status zn_image_read_memory(const void *bytes, size_t size, const zn_image_read_options *options,
                                                   zn_image **out);
+
+/* How opaque a picture's pixels are: three equal samples each, of the size and bits that zn_image_read gives. *out is
+ * NULL for a picture without alpha. */
+ZN_API ZN_MUST_USE zn_status zn_image_read_alpha(const char *path, const zn_image_read_options *options,
+                                                 zn_image **out);
 
 /* The format follows the extension (.png .jpg .jpeg .webp). The file appears whole or not at all. */
 ZN_API ZN_MUST_USE zn_status zn_image_write(const char *path, const zn_image *image,

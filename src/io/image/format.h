@@ -22,7 +22,8 @@ typedef struct zn_image_format {
     zn_status (*read)(const zn_source *source, int64_t max_pixels, zn_raster *raster);
     /* Appends the encoded image, whose quality is already 1..100. */
     zn_status (*write)(const zn_image *image, const zn_image_write_options *options, zn_bytes *out);
-    int writes_16; /* write takes 16-bit images; others get 8 bits */
+    int writes_16;    /* write takes 16-bit images; others get 8 bits */
+    int writes_alpha; /* write takes options->alpha */
 } zn_image_format;
 
 /* All formats, ended by an entry whose name is NULL. */

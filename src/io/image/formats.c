@@ -29,10 +29,10 @@ static int is_webp(const uint8_t *bytes, size_t size)
 }
 
 const zn_image_format zn_image_formats[] = {
-    { "png", "PNG", { "png" }, is_png, PNG(zn_png_read), PNG(zn_png_write), 1 },
-    { "jpeg", "JPEG", { "jpg", "jpeg" }, is_jpeg, JPEG(zn_jpeg_read), JPEG(zn_jpeg_write), 0 },
-    { "webp", "WebP", { "webp" }, is_webp, WEBP(zn_webp_read), WEBP(zn_webp_write), 0 },
-    { NULL, NULL, { NULL }, NULL, NULL, NULL, 0 },
+    { "png", "PNG", { "png" }, is_png, PNG(zn_png_read), PNG(zn_png_write), 1, 1 },
+    { "jpeg", "JPEG", { "jpg", "jpeg" }, is_jpeg, JPEG(zn_jpeg_read), JPEG(zn_jpeg_write), 0, 0 },
+    { "webp", "WebP", { "webp" }, is_webp, WEBP(zn_webp_read), WEBP(zn_webp_write), 0, 1 },
+    { NULL, NULL, { NULL }, NULL, NULL, NULL, 0, 0 },
 };
 
 const zn_image_format *zn_format_of_bytes(const uint8_t *bytes, size_t size)

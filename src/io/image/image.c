@@ -7,6 +7,7 @@
 #include "io/image/format.h"
 #include "io/image/pixels.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -46,7 +47,8 @@ void zn_image_free(zn_image *image)
 
 void zn_memory_free(void *bytes) { zn_free(bytes); }
 
-static zn_status read_source(const zn_source *source, const zn_image_read_options *options, zn_image **out)
+/* The picture, or with `alpha` its alpha. */
+static zn_status read_source(const zn_source *source, const zn_image_read_options *options, bool alpha, zn_image **out)
 {
     static const zn_image_read_options defaults = { 0 };
     if (!options)
@@ -63,7 +65,8 @@ static zn_status read_source(const zn_source *source, const zn_image_read_option
     zn_raster raster = { 0 };
     zn_status status = format->read(source, options->max_pixels ? options->max_pixels : 1 << 28, &raster);
     if (status == ZN_OK)
-        status = zn_raster_finish(&raster, options->background, out);
+        status = alpha ? zn_raster_alpha(&raster, out)
+                       : zn_raster_finish(&raster, options->ignore_alpha ? NULL : options->background, out);
     zn_raster_free(&raster);
     return status;
 }
@@ -72,24 +75,54 @@ zn_status zn_image_read_memory(const void *bytes, size_t size, const zn_image_re
 {
     *out = NULL;
     const zn_source source = { bytes, size, "image in memory" };
-    return read_source(&source, options, out);
+    return read_source(&source, options, false, out);
 }
 
-zn_status zn_image_read(const char *path, const zn_image_read_options *options, zn_image **out)
+static zn_status read_file(const char *path, const zn_image_read_options *options, bool alpha, zn_image **out)
 {
     *out = NULL;
     zn_map map;
     ZN_TRY(zn_map_open(&map, path));
     const zn_source source = { map.bytes, map.size, path };
-    const zn_status status = read_source(&source, options, out);
+    const zn_status status = read_source(&source, options, alpha, out);
     zn_map_close(&map);
     return status;
+}
+
+zn_status zn_image_read(const char *path, const zn_image_read_options *options, zn_image **out)
+{
+    return read_file(path, options, false, out);
+}
+
+zn_status zn_image_read_alpha(const char *path, const zn_image_read_options *options, zn_image **out)
+{
+    return read_file(path, options, true, out);
 }
 
 static zn_status check_image(const zn_image *image)
 {
     if (!image || !image->pixels || image->width < 1 || image->height < 1 || (image->bits != 8 && image->bits != 16))
         return ZN_FAIL(ZN_EINVALID, "not a valid image to write");
+    return ZN_OK;
+}
+
+static zn_status check_alpha(const zn_image_format *format, const zn_image *image, const zn_image *alpha)
+{
+    if (!alpha)
+        return ZN_OK;
+    ZN_TRY(check_image(alpha));
+    if (!format->writes_alpha)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "a %s has no alpha", format->title);
+    if (alpha->width != image->width || alpha->height != image->height || alpha->bits != image->bits)
+        return ZN_FAIL(ZN_EINVALID, "the alpha is %dx%d of %d bits, the image %dx%d of %d", alpha->width, alpha->height,
+                       alpha->bits, image->width, image->height, image->bits);
+    return ZN_OK;
+}
+
+static zn_status to_8(const zn_image *image, zn_image **out)
+{
+    ZN_TRY(zn_image_alloc(image->width, image->height, 8, out));
+    zn_pixels_to_8(image->pixels, (*out)->pixels, (size_t)image->width * (size_t)image->height * 3);
     return ZN_OK;
 }
 
@@ -103,12 +136,17 @@ static zn_status encode(const zn_image_format *format, const zn_image *image, co
     if (!chosen.quality)
         chosen.quality = QUALITY;
     ZN_TRY(check_image(image));
+    ZN_TRY(check_alpha(format, image, chosen.alpha));
     if (image->bits == 8 || format->writes_16)
         return format->write(image, &chosen, out);
-    zn_image *narrow;
-    ZN_TRY(zn_image_alloc(image->width, image->height, 8, &narrow));
-    zn_pixels_to_8(image->pixels, narrow->pixels, (size_t)image->width * (size_t)image->height * 3);
-    const zn_status status = format->write(narrow, &chosen, out);
+    zn_image *narrow = NULL, *alpha = NULL;
+    zn_status status = to_8(image, &narrow);
+    if (status == ZN_OK && chosen.alpha)
+        status = to_8(chosen.alpha, &alpha);
+    chosen.alpha = alpha;
+    if (status == ZN_OK)
+        status = format->write(narrow, &chosen, out);
+    zn_image_free(alpha);
     zn_image_free(narrow);
     return status;
 }

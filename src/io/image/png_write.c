@@ -114,7 +114,13 @@ zn_status zn_png_write_stored(const zn_raster *raster, const zn_png_text *text, 
 
 zn_status zn_png_write(const zn_image *image, const zn_image_write_options *options, zn_bytes *out)
 {
-    (void)options;
+    if (options->alpha) {
+        zn_raster joined;
+        ZN_TRY(zn_raster_join(image, options->alpha, &joined));
+        const zn_status status = zn_png_write_stored(&joined, NULL, 0, 1, out);
+        zn_raster_free(&joined);
+        return status;
+    }
     const zn_raster raster = { image->width, image->height, image->bits, 3, .pixels = image->pixels };
     return zn_png_write_stored(&raster, NULL, 0, 1, out);
 }

@@ -10,6 +10,7 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 zn_status zn_raster_check_size(const zn_source *source, int64_t width, int64_t height, int64_t max_pixels)
@@ -102,8 +103,11 @@ typedef struct finisher {
     const zn_raster *raster;
     zn_icc *icc;
     uint16_t *table;
+    bool composite;
     uint32_t background[3];
 } finisher;
+
+static bool has_alpha(const zn_raster *r) { return r->ink == ZN_INK_NONE && r->channels % 2 == 0; }
 
 static void finish_row(const finisher *f, const void *from, void *rgb)
 {
@@ -123,7 +127,7 @@ static void finish_row(const finisher *f, const void *from, void *rgb)
             else
                 ((uint8_t *)rgb)[i] = (uint8_t)f->table[((uint8_t *)rgb)[i]];
         }
-    if (r->ink != ZN_INK_NONE || r->channels % 2)
+    if (!f->composite || !has_alpha(r))
         return;
     if (wide)
         over_uint16_t(from, r->channels, f->background, rgb, r->width);
@@ -133,10 +137,10 @@ static void finish_row(const finisher *f, const void *from, void *rgb)
 
 zn_status zn_raster_finish(zn_raster *r, const uint8_t background[3], zn_image **out)
 {
-    finisher f = { .raster = r };
+    finisher f = { .raster = r, .composite = background != NULL };
     zn_image *image = NULL;
     zn_status status;
-    for (int c = 0; c < 3; c++)
+    for (int c = 0; background && c < 3; c++)
         f.background[c] = background[c] * (r->bits == 16 ? 257u : 1u);
     ZN_TRY_DONE(zn_icc_open(r, &f.icc));
     if (!f.icc && r->gamma > 0 && !(f.table = gamma_table(r->bits, r->gamma))) {
@@ -169,4 +173,42 @@ done:
     else
         zn_image_free(image);
     return status;
+}
+
+/* Sample i of either width, as it is stored. */
+static void copy_sample(const void *from, size_t i, void *to, size_t k, int bits)
+{
+    if (bits == 16)
+        ((uint16_t *)to)[k] = ((const uint16_t *)from)[i];
+    else
+        ((uint8_t *)to)[k] = ((const uint8_t *)from)[i];
+}
+
+zn_status zn_raster_alpha(const zn_raster *r, zn_image **out)
+{
+    *out = NULL;
+    if (!has_alpha(r))
+        return ZN_OK;
+    zn_image *image;
+    ZN_TRY(zn_image_alloc(r->width, r->height, r->bits, &image));
+    const size_t samples = (size_t)r->width * (size_t)r->height * 3, channels = (size_t)r->channels;
+    for (size_t i = 0; i < samples; i++)
+        copy_sample(r->pixels, i / 3 * channels + channels - 1, image->pixels, i, r->bits);
+    const zn_status status = zn_exif_apply(r->orientation, &image);
+    if (status == ZN_OK)
+        *out = image;
+    else
+        zn_image_free(image);
+    return status;
+}
+
+zn_status zn_raster_join(const zn_image *image, const zn_image *alpha, zn_raster *out)
+{
+    *out = (zn_raster){ 0 };
+    ZN_TRY(zn_raster_alloc(out, image->width, image->height, image->bits, 4));
+    const size_t samples = (size_t)image->width * (size_t)image->height * 4;
+    for (size_t i = 0; i < samples; i++)
+        copy_sample(i % 4 == 3 ? alpha->pixels : image->pixels, i / 4 * 3 + (i % 4 == 3 ? 0 : i % 4), out->pixels, i,
+                    image->bits);
+    return ZN_OK;
 }

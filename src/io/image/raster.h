@@ -46,7 +46,13 @@ void *zn_raster_row(const zn_raster *raster, int64_t y);
 /* As zn_image_new, the pixels uninitialised. */
 ZN_MUST_USE zn_status zn_image_alloc(int64_t width, int64_t height, int bits, zn_image **out);
 
-/* Profile to sRGB, alpha over the background, grey and CMYK to RGB, orientation. May take over raster->pixels. */
+/* The alpha of a raster as an image of grey pixels, upright; NULL if it has none. */
+ZN_MUST_USE zn_status zn_raster_alpha(const zn_raster *raster, zn_image **out);
+/* An image and its alpha (of the same size and bits) as a raster of four channels, which the caller frees. */
+ZN_MUST_USE zn_status zn_raster_join(const zn_image *image, const zn_image *alpha, zn_raster *out);
+
+/* Profile to sRGB, alpha over the background (NULL: alpha is left out), grey and CMYK to RGB, orientation. May take
+ * over raster->pixels. */
 ZN_MUST_USE zn_status zn_raster_finish(zn_raster *raster, const uint8_t background[3], zn_image **out);
 
 #endif

@@ -6,6 +6,7 @@
 #include "io/image/exif.h"
 #include "io/image/format.h"
 
+#include <stdbool.h>
 #include <string.h>
 #include <webp/decode.h>
 #include <webp/encode.h>
@@ -81,6 +82,21 @@ static int on_bytes(const uint8_t *data, size_t size, const WebPPicture *picture
     return zn_bytes_append(picture->custom_ptr, data, size);
 }
 
+/* The picture's samples into libwebp's own; false for lack of memory. */
+static bool import_pixels(WebPPicture *picture, const zn_image *image, const zn_image *alpha)
+{
+    if (!alpha)
+        return WebPPictureImportRGB(picture, image->pixels, image->width * 3);
+    zn_raster joined;
+    if (zn_raster_join(image, alpha, &joined) != ZN_OK) {
+        picture->error_code = VP8_ENC_ERROR_OUT_OF_MEMORY;
+        return false;
+    }
+    const bool good = WebPPictureImportRGBA(picture, joined.pixels, image->width * 4);
+    zn_raster_free(&joined);
+    return good;
+}
+
 zn_status zn_webp_write(const zn_image *image, const zn_image_write_options *options, zn_bytes *out)
 {
     if (image->width > WEBP_MAX_DIMENSION || image->height > WEBP_MAX_DIMENSION)
@@ -99,7 +115,7 @@ zn_status zn_webp_write(const zn_image *image, const zn_image_write_options *opt
     picture.writer = on_bytes;
     picture.custom_ptr = out;
     zn_status status = ZN_OK;
-    if (!WebPPictureImportRGB(&picture, image->pixels, image->width * 3) || !WebPEncode(&config, &picture)) {
+    if (!import_pixels(&picture, image, options->alpha) || !WebPEncode(&config, &picture)) {
         const int memory = picture.error_code == VP8_ENC_ERROR_OUT_OF_MEMORY ||
                            picture.error_code == VP8_ENC_ERROR_BITSTREAM_OUT_OF_MEMORY ||
                            picture.error_code == VP8_ENC_ERROR_BAD_WRITE;

@@ -1,0 +1,33 @@
+# Restoring: one file, a folder, a reference, tiles that change nothing, alpha and 16 bits kept, mistakes in one sentence.
+makeimage a.png 70 45
+makeimage b.png 33 20
+model="--model random:zenith-restore"
+zenith restore -q $model a.png -o whole.png --tile off || exit 1
+for tile in 32 auto; do
+    zenith restore -q $model a.png -o tiled.png --tile $tile || exit 1
+    cmp whole.png tiled.png
+done
+cmp -s a.png whole.png && echo "the network does nothing"
+zenith restore -q --json $model a.png b.png -o out/ --task denoise | jsoncheck files failed model
+ls out
+mkdir refs && cp a.png b.png refs/
+zenith restore --json $model a.png -o r.png --reference refs >json || exit 1
+grep -oE '"(input_psnr|psnr|ssim|task|bits)"' json | tr '\n' ' '
+echo
+zenith compare --json a.png r.png | jsoncheck -p psnr >one
+grep -oE '"psnr": [0-9.]+' json | cut -d' ' -f2 | cmp - one
+zenith restore -q $model a.png -o side.png --compare && zenith info --json side.png | jsoncheck -p width
+zenith restore -q $model a.png -o r.jpg && zenith info --json r.jpg | jsoncheck -p width height
+# the task is a hint that the network gets
+zenith restore -q $model a.png -o hint.png --task deblur && cmp -s hint.png whole.png && echo "the hint changes nothing"
+zenith restore -q $model a.png
+echo "status $?"
+zenith restore -q $model a.png -o x.png --task sharpen
+echo "status $?"
+zenith restore -q --model random:taesd a.png -o x.png
+echo "status $?"
+zenith encode -q $model a.png -o x.safetensors
+echo "status $?"
+zenith restore -q $model a.png nothing.png -o some/
+echo "status $?"
+ls some
