@@ -200,6 +200,29 @@ static void a_bad_shape_is_one_sentence(void **state)
     zn_graph_free(g);
 }
 
+/* An input that is made late in a graph keeps its value while earlier nodes use memory and give it back. */
+static void inputs_keep_their_values(void **state)
+{
+    (void)state;
+    zn_graph *g = zn_graph_new();
+    zn_node *x = zn_graph_input(g, "x", ZN_SHAPE(1, 4, 4, 1));
+    zn_node *y = zn_mean(zn_scale(zn_relu(zn_scale(x, 3)), 2)); /* big results die before the small input is read */
+    zn_node *late = zn_graph_input(g, "late", ZN_SHAPE(1));
+    zn_node *sum = zn_add(y, late);
+    zn_exec *e;
+    zn_pool *pool;
+    assert_int_equal(zn_pool_new(1, &pool), ZN_OK);
+    assert_int_equal(zn_exec_new(g, &sum, 1, &(zn_exec_options){ .pool = pool }, &e), ZN_OK);
+    for (int i = 0; i < 16; i++)
+        x->data[i] = 1;
+    late->data[0] = 100;
+    assert_int_equal(zn_exec_run(e), ZN_OK);
+    assert_true(sum->data[0] == 106);
+    zn_exec_free(e);
+    zn_pool_free(pool);
+    zn_graph_free(g);
+}
+
 static void nan_names_its_stage(void **state)
 {
     (void)state;
@@ -301,6 +324,7 @@ int main(void)
         cmocka_unit_test(a_small_budget_makes_tiles),
         cmocka_unit_test(fusion_does_not_change_the_result),
         cmocka_unit_test(a_bad_shape_is_one_sentence),
+        cmocka_unit_test(inputs_keep_their_values),
         cmocka_unit_test(nan_names_its_stage),
         cmocka_unit_test(progress_can_cancel),
         cmocka_unit_test(every_allocation_may_fail),
