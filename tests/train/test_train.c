@@ -5,6 +5,7 @@
 #include "train/journal.h"
 #include "train/loader.h"
 #include "train/recipe.h"
+#include "train_files.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,53 +22,6 @@
 #include <zenith/train.h>
 #include <zenith/weights.h>
 
-static char folder[64];
-
-static const char *in_folder(const char *name)
-{
-    static char paths[8][128];
-    static int next;
-    char *path = paths[next++ % 8];
-    snprintf(path, 128, "%s/%s", folder, name);
-    return path;
-}
-
-/* Smooth coloured pictures, all different. */
-static void make_pictures(const char *where, int count, int side)
-{
-    assert_int_equal(mkdir(where, 0777), 0);
-    for (int n = 0; n < count; n++) {
-        zn_image *image;
-        char path[256];
-        assert_int_equal(zn_image_new(side + n, side, 8, &image), ZN_OK);
-        uint8_t *p = image->pixels;
-        for (int y = 0; y < image->height; y++)
-            for (int x = 0; x < image->width; x++)
-                for (int c = 0; c < 3; c++)
-                    *p++ = (uint8_t)(128 + 100 * sin(0.07 * (x + n * 3) * (c + 1) + 0.05 * y * (n % 5)));
-        snprintf(path, sizeof path, "%s/p%02d.png", where, n);
-        assert_int_equal(zn_image_write(path, image, NULL), ZN_OK);
-        zn_image_free(image);
-    }
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/zenith-train-XXXXXX");
-    assert_non_null(mkdtemp(folder));
-    make_pictures(in_folder("pictures"), 20, 40);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
-}
-
 static void recipes_are_read_strictly(void **state)
 {
     (void)state;
@@ -80,12 +34,17 @@ static void recipes_are_read_strictly(void **state)
     const int length = zn_recipe_text(&r, text, sizeof text);
     assert_int_equal(zn_recipe_parse(text, (size_t)length, "again", &again), ZN_OK);
     assert_memory_equal(&r, &again, sizeof r);
+    const char *braces = "loss: {l1: 0, ssim: 0.1,haar:3}   # all in one line\ndistill: {teacher: a#b}\n";
+    assert_int_equal(zn_recipe_parse(braces, strlen(braces), "r.yaml", &r), ZN_OK);
+    assert_true(r.l1 == 0 && r.ssim == 0.1 && r.haar == 3 && r.bands == 0.5);
+    assert_string_equal(r.teacher, "a#b");
     static const struct {
         const char *text, *word;
     } bad[] = {
         { "modle: taesd\n", "'modle'" },     { "lr: fast\n", "'fast'" },         { "\nbatch: 2.5\n", "line 2" },
         { "batch: 0\n", "1 to 4096" },       { "schedule: linear\n", "cosine" }, { "just words\n", "key: value" },
-        { "loss:\n  l3: 1\n", "'loss.l3'" }, { "  l1: 1\n", "indented" },
+        { "loss:\n  l3: 1\n", "'loss.l3'" }, { "  l1: 1\n", "indented" },        { "loss: {l1: 1\n", "not closed" },
+        { "loss: {l1}\n", "key: value" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_int_not_equal(zn_recipe_parse(bad[i].text, strlen(bad[i].text), "r.yaml", &r), ZN_OK);
@@ -103,6 +62,13 @@ static void schedules_have_their_shapes(void **state)
     assert_true(fabs(zn_recipe_lr(&r, 0) - 0.1) < 1e-12 && fabs(zn_recipe_lr(&r, 9) - 1) < 1e-12);
     assert_true(fabs(zn_recipe_lr(&r, 55) - (0.01 + 0.99 * 0.5)) < 1e-9);
     assert_true(fabs(zn_recipe_lr(&r, 100) - 0.01) < 1e-9);
+    r.schedule = ZN_SCHEDULE_CONSTANT;
+    assert_true(zn_recipe_lr(&r, 4) == 0.5 && zn_recipe_lr(&r, 10) == 1 && zn_recipe_lr(&r, 99) == 1);
+    r.schedule = ZN_SCHEDULE_STEP;
+    r.step_every = 20;
+    r.step_factor = 0.1;
+    assert_true(zn_recipe_lr(&r, 29) == 1 && fabs(zn_recipe_lr(&r, 30) - 0.1) < 1e-12);
+    assert_true(fabs(zn_recipe_lr(&r, 50) - 0.01) < 1e-12);
 }
 
 static float *batches(int threads, int64_t first, int count, size_t *floats)
@@ -202,20 +168,6 @@ static zn_status train_into(const char *run, int threads, bool resume, int64_t s
     return zn_train(&o, r);
 }
 
-static void same_tensors(const char *a, const char *b)
-{
-    zn_weights *x, *y;
-    assert_int_equal(zn_weights_open(a, &x), ZN_OK);
-    assert_int_equal(zn_weights_open(b, &y), ZN_OK);
-    assert_int_equal(zn_weights_count(x), zn_weights_count(y));
-    for (int64_t i = 0; i < zn_weights_count(x); i++) {
-        assert_int_equal(zn_weights_at(x, i)->bytes, zn_weights_at(y, i)->bytes);
-        assert_memory_equal(zn_weights_at(x, i)->data, zn_weights_at(y, i)->data, zn_weights_at(x, i)->bytes);
-    }
-    zn_weights_close(x);
-    zn_weights_close(y);
-}
-
 static void a_resumed_run_gives_the_same_bits(void **state)
 {
     (void)state;
@@ -250,6 +202,47 @@ static void the_model_can_be_used(void **state)
     zn_model_free(m);
 }
 
+static void write_text(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+/* Steps far too large: the run ends with the layer's name, and what it saved is from before. */
+static void not_a_number_stops_the_run(void **state)
+{
+    (void)state;
+    char run[128], data[128], recipe[128], path[160];
+    snprintf(run, sizeof run, "%s/wild", folder);
+    snprintf(data, sizeof data, "%s/pictures", folder);
+    snprintf(recipe, sizeof recipe, "%s/wild.yaml", folder);
+    write_text(recipe, "model: zenith-r\nwidth: 8\nbatch: 1\nsize: 16\nsteps: 200\nwarmup: 0\noptimizer: sgd\n"
+                       "schedule: constant\nlr: 10\nclip: 0\nema: 0\nloss: {l1: 0, bands: 0, mse: 1e6}\n");
+    zn_train_result r;
+    zn_train_options o = { .recipe = recipe, .data = data, .run = run, .threads = 1 };
+    assert_int_equal(zn_train(&o, &r), ZN_ENUMERIC);
+    const char *text = zn_error_text();
+    if (!strstr(text, "'enc.") && !strstr(text, "'dec.") && !strstr(text, "'loss'"))
+        fail_msg("'%s' does not name a layer", text);
+    assert_non_null(strstr(text, "state before it is saved"));
+    snprintf(path, sizeof path, "%s/checkpoint.safetensors", run);
+    zn_weights *w;
+    assert_int_equal(zn_weights_open(path, &w), ZN_OK);
+    for (int64_t i = 0; i < zn_weights_count(w); i++) {
+        const zn_weight *t = zn_weights_at(w, i);
+        for (size_t k = 0; k < t->bytes / sizeof(float); k++)
+            assert_true(isfinite(((const float *)t->data)[k]));
+    }
+    zn_weights_close(w);
+    const int64_t reached = r.steps;
+    o.recipe = NULL;
+    o.resume = 1;
+    assert_int_equal(zn_train(&o, &r), ZN_ENUMERIC); /* and it fails again at the same step */
+    assert_int_equal(r.steps, reached);
+}
+
 static void a_broken_picture_stops_with_its_name(void **state)
 {
     (void)state;
@@ -281,7 +274,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(lmdb_keeps_pictures),
         cmocka_unit_test(a_resumed_run_gives_the_same_bits),
         cmocka_unit_test(the_model_can_be_used),
+        cmocka_unit_test(not_a_number_stops_the_run),
         cmocka_unit_test(a_broken_picture_stops_with_its_name),
     };
-    return cmocka_run_group_tests_name("train", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("train", tests, files_set_up, files_tear_down);
 }

@@ -1,0 +1,37 @@
+# A small distillation: stages, metrics and model are there, Ctrl-C saves and says how to go on, mistakes are one sentence.
+mkdir pictures
+for n in 1 2 3 4 5 6 7 8; do makeimage pictures/$n.png 40 4$n; done
+cat >student.yaml <<'Y'
+model: zenith-r
+width: 8
+batch: 1
+size: 16
+warmup: 1
+held_out: 30
+distill: {encoder: 2, decoder: 2, joint: 2}
+Y
+zenith distill --teacher random:taesd --student student.yaml --data pictures -o run --json |
+    jsoncheck run steps loss latent_error decoder_psnr psnr teacher_psnr seconds
+(cd run && ls)
+grep -o '"stage": [0-9]' run/metrics.jsonl | sort -u
+zenith info run/model.safetensors | grep -E '^(architecture|latent channels|encoder|decoder)'
+zenith encode -q --model run/model.safetensors pictures/1.png -o one.safetensors
+zenith decode -q --model run/model.safetensors one.safetensors -o one.png && ls one.png
+# The bar shows the stage, the loss and its curve.
+sed 's/encoder: 2,/encoder: 100000,/' student.yaml >long.yaml
+LC_ALL=C.UTF-8 onterminal -i 'of 3): loss' zenith distill --teacher random:taesd --student long.yaml --data pictures -o long >seen
+echo "status $?"
+grep -q $'encoder (1 of 3): loss [0-9.e+]* \xe2\x96' seen || echo "no curve"
+grep -q 'left  encoder' seen || echo "no time left"
+grep -o 'stopped after step' seen
+grep -o 'go on with: zenith distill --resume --data pictures -o long' seen
+zenith distill --teacher random:taesana --student zenith-r --data pictures -o bad
+echo "status $?"
+zenith distill --teacher random:taesd --student nobody --data pictures -o bad
+echo "status $?"
+zenith distill --resume --data pictures -o none
+echo "status $?"
+zenith train --resume --data pictures -o run
+echo "status $?"
+zenith distill --teacher random:taesd --data pictures -o bad
+echo "status $?"

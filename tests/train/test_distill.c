@@ -1,0 +1,295 @@
+/* Distillation: a small seeded teacher teaches a smaller student. A run that is stopped in any stage and resumed gives
+ * the same bits, the result is a model like any other, half a teacher teaches the half it can, and the student learns.
+ */
+#include "io/weights/writer.h"
+#include "train/trainer.h"
+#include "train_files.h"
+
+#include "base/alloc.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zenith/model.h>
+#include <zenith/train.h>
+#include <zenith/weights.h>
+
+static void write_text(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+/* The tensors of a model whose names begin with `prefix`. */
+static void write_part(const zn_model *m, const char *prefix, const char *path)
+{
+    zn_arena arena = { 0 };
+    zn_weight *list = zn_arena_alloc(&arena, sizeof *list * (size_t)m->count);
+    int64_t count = 0;
+    for (int i = 0; i < m->count; i++) {
+        const zn_model_parameter *p = &m->parameters[i];
+        if (strncmp(p->name, prefix, strlen(prefix)))
+            continue;
+        const zn_shape s = zn_weight_file_shape(p->shape, p->layout);
+        float *data = zn_arena_alloc(&arena, sizeof(float) * (size_t)zn_shape_count(s));
+        zn_weight_export(p->data, p->shape, p->layout, data);
+        zn_weight *w = &list[count++];
+        *w = (zn_weight){ .name = p->name, .dtype = ZN_F32, .rank = s.rank, .data = data };
+        memcpy(w->shape, s.dim, sizeof w->shape);
+    }
+    assert_int_equal(zn_safetensors_write(path, list, count, NULL, 0), ZN_OK);
+    zn_arena_free(&arena);
+}
+
+/* A TAESD of 8 channels with 4 latents: whole, and each half by itself. */
+static int set_up(void **state)
+{
+    files_set_up(state);
+    const zn_config *known;
+    const zn_arch *arch = zn_arch_find("taesd", &known);
+    zn_config config = *known;
+    config.width = 8;
+    zn_model *m;
+    assert_int_equal(zn_model_new(arch, &config, &m), ZN_OK);
+    assert_int_equal(zn_model_random_part(m, ZN_ENCODER, 3), ZN_OK);
+    assert_int_equal(zn_model_random_part(m, ZN_DECODER, 3), ZN_OK);
+    for (int i = 0; i < m->count; i++) /* latents and pictures of a sane size */
+        for (int64_t k = 0; k < zn_shape_count(m->parameters[i].shape); k++)
+            m->parameters[i].data[k] *= 0.6f;
+    write_part(m, "", in_folder("teacher.safetensors"));
+    write_part(m, "encoder.", in_folder("half_encoder.safetensors"));
+    write_part(m, "decoder.", in_folder("other_decoder.safetensors"));
+    zn_model_free(m);
+    write_text(in_folder("student.yaml"),
+               "model: zenith-r\nwidth: 8\nbatch: 2\naccumulate: 2\nsize: 16\nwarmup: 1\neval_every: 3\n"
+               "checkpoint_every: 2\nheld_out: 20\ndistill: {encoder: 3, decoder: 3, joint: 2, gan: 2}\n"
+               "loss: {ssim: 0.1}\n");
+    return 0;
+}
+
+static int stop_at(void *user, const zn_train_progress *p) { return p->step == *(int64_t *)user; }
+
+typedef struct
+try {
+    const char *teacher, *student, *run;
+    int64_t stop, steps;
+    int threads, resume;
+}
+try;
+
+static zn_status distill(try t, zn_distill_result *r)
+{
+    char teacher[128], student[128], run[128], data[128];
+    snprintf(teacher, sizeof teacher, "%s/%s", folder, t.teacher ? t.teacher : "");
+    snprintf(student, sizeof student, "%s/%s", folder, t.student ? t.student : "");
+    snprintf(run, sizeof run, "%s/%s", folder, t.run);
+    snprintf(data, sizeof data, "%s/pictures", folder);
+    const zn_distill_options o = { .teacher = t.teacher ? teacher : NULL,
+                                   .student = t.student ? (strchr(t.student, '.') ? student : t.student) : NULL,
+                                   .data = data,
+                                   .run = run,
+                                   .resume = t.resume,
+                                   .steps = t.steps,
+                                   .threads = t.threads,
+                                   .progress = t.stop ? stop_at : NULL,
+                                   .user = &t.stop };
+    return zn_distill(&o, r);
+}
+
+static void a_resumed_distillation_gives_the_same_bits(void **state)
+{
+    (void)state;
+    zn_distill_result r;
+    const try whole = { .teacher = "teacher.safetensors", .student = "student.yaml", .run = "whole", .threads = 2 };
+    assert_int_equal(distill(whole, &r), ZN_OK);
+    assert_int_equal(r.steps, 10);
+    assert_true(isfinite(r.latent_error) && isfinite(r.decoder_psnr) && isfinite(r.psnr) && isfinite(r.teacher_psnr));
+    try parts = whole;
+    parts.run = "parts";
+    parts.threads = 1;
+    static const int64_t stops[] = { 2, 3, 5, 9 }; /* within stages, and where one ends */
+    for (int i = 0; i < 4; i++) {
+        parts.stop = stops[i];
+        assert_int_equal(distill(parts, &r), ZN_ECANCELLED);
+        assert_int_equal(r.steps, stops[i]);
+        parts = (try){ .run = "parts", .threads = 1 + i % 2, .resume = 1 };
+    }
+    assert_int_equal(distill(parts, &r), ZN_OK);
+    same_tensors(in_folder("whole/checkpoint.safetensors"), in_folder("parts/checkpoint.safetensors"));
+    same_tensors(in_folder("whole/model.safetensors"), in_folder("parts/model.safetensors"));
+    parts.steps = 20;
+    assert_int_equal(distill(parts, &r), ZN_EINVALID);
+    assert_non_null(strstr(zn_error_text(), "keep their lengths"));
+}
+
+static void metrics_tell_what_was_learned(void **state)
+{
+    (void)state;
+    char text[1 << 14] = "";
+    FILE *f = fopen(in_folder("whole/metrics.jsonl"), "r");
+    assert_non_null(f);
+    assert_true(fread(text, 1, sizeof text - 1, f) > 0);
+    fclose(f);
+    static const char *const words[] = {
+        "\"latent_error\"", "\"decoder_psnr\"",       "\"teacher_psnr\"",  "\"psnr\"",
+        "\"stage\": 1",     "\"stage\": 4",           "\"loss/features\"", "\"loss/ssim\"",
+        "\"loss/latent\"",  "\"loss/discriminator\"", "\"loss/judgement\""
+    };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strstr(text, words[i]))
+            fail_msg("metrics.jsonl has no %s", words[i]);
+}
+
+static void expect_model(const char *path, int encoder, int decoder)
+{
+    zn_model *m;
+    assert_int_equal(zn_model_open(in_folder(path), &m), ZN_OK);
+    const zn_model_info *i = zn_model_info_of(m);
+    assert_string_equal(i->architecture, "zenith-r");
+    assert_int_equal(i->latent_channels, 4);
+    assert_int_equal(i->has_encoder, encoder);
+    assert_int_equal(i->has_decoder, decoder);
+    zn_model_free(m);
+}
+
+static void the_student_is_a_model(void **state)
+{
+    (void)state;
+    expect_model("whole/model.safetensors", 1, 1);
+}
+
+static void half_a_teacher_teaches_what_it_can(void **state)
+{
+    (void)state;
+    zn_distill_result r;
+    try t = { .teacher = "half_encoder.safetensors", .student = "student.yaml", .run = "half", .threads = 2 };
+    assert_int_equal(distill(t, &r), ZN_OK);
+    assert_int_equal(r.steps, 3);
+    assert_true(isfinite(r.latent_error) && isnan(r.psnr) && isnan(r.teacher_psnr));
+    expect_model("half/model.safetensors", 1, 0);
+    t.teacher = "other_decoder.safetensors";
+    t.run = "other";
+    assert_int_equal(distill(t, &r), ZN_OK);
+    assert_int_equal(r.steps, 10);
+    assert_true(isnan(r.latent_error) && isfinite(r.psnr) && isfinite(r.decoder_psnr));
+    expect_model("other/model.safetensors", 1, 1);
+}
+
+static void a_narrow_teacher_of_its_own_kind(void **state)
+{
+    (void)state;
+    write_text(in_folder("narrow.yaml"), "model: taesd\nwidth: 4\nbatch: 2\nsize: 16\nwarmup: 1\nheld_out: 20\n"
+                                         "distill: {encoder: 6000, decoder: 9000, joint: 5000}\n");
+    zn_distill_result r;
+    const try t = {
+        .teacher = "teacher.safetensors", .student = "narrow.yaml", .run = "narrow", .steps = 4, .threads = 2
+    };
+    assert_int_equal(distill(t, &r), ZN_OK);
+    assert_int_equal(r.steps, 4); /* shared out as 1, 2, 1 */
+    zn_model *m;
+    assert_int_equal(zn_model_open(in_folder("narrow/model.safetensors"), &m), ZN_OK);
+    assert_int_equal(m->config.width, 4);
+    zn_model_free(m);
+}
+
+static void mistakes_are_one_sentence(void **state)
+{
+    (void)state;
+    zn_distill_result r;
+    char data[128], run[128];
+    snprintf(data, sizeof data, "%s/pictures", folder);
+    snprintf(run, sizeof run, "%s/never", folder);
+    static const struct {
+        const char *teacher, *student, *word;
+    } cases[] = {
+        { "random:taesana", "zenith-r", "1/32" },
+        { "random:taesd", "nobody", "no student is called 'nobody'" },
+        { "random:nobody", "zenith-r", "'nobody'" },
+        { "random:zenith-restore", "zenith-r", "neither encoder nor decoder" },
+        { NULL, "zenith-r", "a teacher and a student" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const zn_distill_options o = {
+            .teacher = cases[i].teacher, .student = cases[i].student, .data = data, .run = run, .threads = 1
+        };
+        assert_int_not_equal(zn_distill(&o, &r), ZN_OK);
+        if (!strstr(zn_error_text(), cases[i].word))
+            fail_msg("'%s' does not say %s", zn_error_text(), cases[i].word);
+    }
+}
+
+/* Sixty steps of the first stage bring the latents much nearer to the teacher's. */
+static void the_encoder_learns(void **state)
+{
+    (void)state;
+    write_text(in_folder("eager.yaml"),
+               "model: zenith-r\nwidth: 8\nbatch: 2\nsize: 16\nwarmup: 3\nlr: 5e-3\nheld_out: 20\n"
+               "distill: {encoder: 60, decoder: 0, joint: 0}\n");
+    zn_distill_result early, late;
+    try t = {
+        .teacher = "half_encoder.safetensors", .student = "eager.yaml", .run = "early", .steps = 2, .threads = 2
+    };
+    assert_int_equal(distill(t, &early), ZN_OK);
+    t.run = "late";
+    t.steps = 0;
+    assert_int_equal(distill(t, &late), ZN_OK);
+    if (!(late.latent_error < 0.6 * early.latent_error))
+        fail_msg("latent error %g %% after 2 steps, %g %% after 60", early.latent_error, late.latent_error);
+}
+
+/* Each allocation of making a trainer fails in turn: an error, no leak, no crash. */
+static void memory_may_run_out(void **state)
+{
+    (void)state;
+    zn_recipe r;
+    const char *text = "size: 16\nloss: {features: 0.5, latent: 0.1, discriminator: 0.1, ssim: 1}\n";
+    assert_int_equal(zn_recipe_parse(text, strlen(text), "test", &r), ZN_OK);
+    zn_model *teacher, *m;
+    zn_pool *pool;
+    assert_int_equal(zn_model_open(in_folder("teacher.safetensors"), &teacher), ZN_OK);
+    assert_int_equal(zn_model_open(in_folder("whole/model.safetensors"), &m), ZN_OK);
+    assert_int_equal(zn_pool_new(1, &pool), ZN_OK);
+    for (int goal = ZN_GOAL_AUTOENCODER; goal <= ZN_GOAL_JOINT; goal++) {
+        zn_status status = ZN_ENOMEM;
+        int tried = 0;
+        for (int64_t nth = 1; status != ZN_OK; nth += 1 + nth / 6, tried++) {
+            zn_trainer *t = NULL;
+            const zn_trainer_options o = {
+                .model = m, .teacher = teacher, .recipe = &r, .pool = pool, .goal = (zn_goal)goal, .batch = 1
+            };
+            zn_alloc_fail_at(nth);
+            status = zn_trainer_new(&o, &t);
+            zn_alloc_fail_at(0);
+            if (status != ZN_OK && status != ZN_ENOMEM)
+                fail_msg("goal %d, allocation %lld: %s", goal, (long long)nth, zn_error_text());
+            zn_trainer_free(t);
+        }
+        assert_true(tried > 10);
+    }
+    zn_pool_free(pool);
+    zn_model_free(m);
+    zn_model_free(teacher);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_resumed_distillation_gives_the_same_bits),
+        cmocka_unit_test(metrics_tell_what_was_learned),
+        cmocka_unit_test(the_student_is_a_model),
+        cmocka_unit_test(half_a_teacher_teaches_what_it_can),
+        cmocka_unit_test(a_narrow_teacher_of_its_own_kind),
+        cmocka_unit_test(mistakes_are_one_sentence),
+        cmocka_unit_test(the_encoder_learns),
+        cmocka_unit_test(memory_may_run_out),
+    };
+    return cmocka_run_group_tests_name("distill", tests, set_up, files_tear_down);
+}

@@ -1,0 +1,18 @@
+/* Folders and pictures for the tests of whole runs.
+ *
+ *     cmocka_run_group_tests_name("train", tests, files_set_up, files_tear_down)     // folder, with pictures/ in it */
+#ifndef ZN_TESTS_TRAIN_FILES_H
+#define ZN_TESTS_TRAIN_FILES_H
+
+extern char folder[64];
+int files_set_up(void **state);
+int files_tear_down(void **state);
+
+/* The path of a name in the folder; good for the next seven calls. */
+const char *in_folder(const char *name);
+/* A new folder of smooth coloured pictures, all different. */
+void make_pictures(const char *where, int count, int side);
+/* Fails the test unless two weights files hold the same bits. */
+void same_tensors(const char *a, const char *b);
+
+#endif
