@@ -38,13 +38,20 @@ void zn_k_square_difference(const void *args, zn_range r)
     }
 }
 
+/* A stretch of neighbours at a time, so that the memory is read in order. */
 void zn_k_sum_partials(const void *args, zn_range r)
 {
+    enum { STRETCH = 256 };
     const zn_reduce_args *a = args;
-    for (int64_t i = r.begin; i < r.end; i++) {
-        double sum = 0;
-        for (int block = 0; block < a->c; block++)
-            sum += (double)a->x[(int64_t)block * a->rows + i];
-        a->y[i] = (float)sum;
+    for (int64_t begin = r.begin; begin < r.end; begin += STRETCH) {
+        const int64_t count = begin + STRETCH < r.end ? STRETCH : r.end - begin;
+        double sum[STRETCH] = { 0 };
+        for (int block = 0; block < a->c; block++) {
+            const float *x = a->x + (int64_t)block * a->rows + begin;
+            for (int64_t i = 0; i < count; i++)
+                sum[i] += (double)x[i];
+        }
+        for (int64_t i = 0; i < count; i++)
+            a->y[begin + i] = (float)sum[i];
     }
 }
