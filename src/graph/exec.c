@@ -15,6 +15,7 @@ struct zn_exec {
     zn_exec_options options;
     zn_prepare prepare;
     zn_plan plan;
+    int first; /* step to begin a run with: the constants are computed once, unless parameters change */
     zn_node **outputs;
     int output_count;
     size_t thread_scratch, shared_scratch, prepared_bytes;
@@ -49,6 +50,16 @@ static void measure(const zn_plan *plan, const zn_prepare *p, size_t *thread, si
     *shared = round_up(*shared);
 }
 
+static zn_launch_context context_of(zn_exec *e, int step)
+{
+    char *scratch = e->block + e->plan.block;
+    return (zn_launch_context){ .pool = e->options.pool,
+                                .shared = scratch,
+                                .scratch = scratch + e->shared_scratch,
+                                .scratch_stride = e->thread_scratch,
+                                .prepared = e->prepared + e->prepared_at[step] };
+}
+
 static void place(zn_exec *e, zn_graph *g)
 {
     for (int i = 0; i < zn_graph_count(g); i++)
@@ -59,11 +70,17 @@ static void place(zn_exec *e, zn_graph *g)
         if (n->op == &zn_op_input && e->plan.offset[i] >= 0)
             memset(n->data, 0, sizeof(float) * (size_t)zn_shape_count(n->shape));
     }
+    e->first = e->options.training ? 0 : e->plan.constant_count;
     for (int i = 0; i < e->plan.step_count; i++) {
         const zn_node *n = e->plan.steps[i];
-        e->total_flops += n->op->flops ? n->op->flops(n) : 0;
         if (n->op->prepare)
             n->op->prepare(n, &e->prepare, e->prepared + e->prepared_at[i]);
+        if (i >= e->first) {
+            e->total_flops += n->op->flops ? n->op->flops(n) : 0;
+        } else {
+            const zn_launch_context c = context_of(e, i);
+            n->op->run(n, &c);
+        }
     }
 }
 
@@ -123,16 +140,6 @@ void zn_exec_free(zn_exec *e)
     zn_free(e);
 }
 
-static zn_launch_context context_of(zn_exec *e, int step)
-{
-    char *scratch = e->block + e->plan.block;
-    return (zn_launch_context){ .pool = e->options.pool,
-                                .shared = scratch,
-                                .scratch = scratch + e->shared_scratch,
-                                .scratch_stride = e->thread_scratch,
-                                .prepared = e->prepared + e->prepared_at[step] };
-}
-
 /* An exponent of all ones is NaN or infinity; on bits the loop vectorises. */
 static bool finite(const zn_node *n)
 {
@@ -150,7 +157,7 @@ static bool finite(const zn_node *n)
 static zn_status run(zn_exec *e, bool look)
 {
     double done = 0;
-    for (int i = 0; i < e->plan.step_count; i++) {
+    for (int i = e->first; i < e->plan.step_count; i++) {
         const zn_node *n = e->plan.steps[i];
         const zn_launch_context c = context_of(e, i);
         const double start = e->ms ? zn_clock_ms() : 0;
@@ -206,12 +213,12 @@ zn_status zn_exec_estimate(zn_graph *g, zn_node *const *outputs, int count, zn_m
     return ZN_OK;
 }
 
-int zn_exec_rows(const zn_exec *e) { return e->ms ? e->plan.step_count : 0; }
+int zn_exec_rows(const zn_exec *e) { return e->ms ? e->plan.step_count - e->first : 0; }
 
 zn_exec_row zn_exec_row_at(const zn_exec *e, int index)
 {
-    const zn_node *n = e->plan.steps[index];
-    zn_exec_row row = { .node = n, .kernel = n->op->name, .ms = e->ms[index] };
+    const zn_node *n = e->plan.steps[e->first + index];
+    zn_exec_row row = { .node = n, .kernel = n->op->name, .ms = e->ms[e->first + index] };
     row.flops = n->op->flops ? n->op->flops(n) : 0;
     row.flops_done = n->op->flops_done ? n->op->flops_done(n, &e->prepare) : row.flops;
     row.bytes = (double)sizeof(float) * (double)zn_shape_count(n->shape);

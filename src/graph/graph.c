@@ -46,6 +46,7 @@ zn_node *zn_graph_poison(zn_graph *g, zn_status code, const char *text)
     return &g->poison;
 }
 
+bool zn_is_constant(const zn_node *n) { return n->op == &zn_op_parameter || n->constant; }
 bool zn_is_poison(const zn_node *n) { return n->op == &op_poison; }
 
 static zn_node *append(zn_graph *g, const zn_op *op)
@@ -111,8 +112,11 @@ zn_node *zn_apply(const zn_op *op, const void *attribute, size_t attribute_size,
     zn_node *n = append(g, op);
     if (n == &g->poison)
         return n;
-    for (int i = 0; i < count; i++)
+    n->constant = true;
+    for (int i = 0; i < count; i++) {
         n->source[n->source_count++] = sources[i];
+        n->constant &= zn_is_constant(sources[i]);
+    }
     if (attribute_size) {
         n->attribute = zn_arena_alloc(&g->arena, attribute_size);
         if (!n->attribute)
@@ -145,7 +149,7 @@ zn_graph *zn_graph_extract(const zn_graph *g, const zn_node *from, const zn_node
         if (n->op == &zn_op_parameter) {
             map[i] = zn_graph_parameter(copy, n->name, n->shape, n->layout);
             map[i]->data = n->data;
-        } else if (i > from->index && !n->op->is_leaf) {
+        } else if ((i > from->index || n->constant) && !n->op->is_leaf) {
             zn_node *sources[ZN_MAX_SOURCES];
             bool whole = true;
             for (int s = 0; s < n->source_count; s++)

@@ -42,6 +42,7 @@ struct zn_node {
     zn_node *source[ZN_MAX_SOURCES];
     void *attribute; /* the op's own settings, in the graph's arena */
     size_t attribute_size;
+    bool constant;     /* computed from parameters alone */
     zn_layout layout;  /* parameters */
     float *data;       /* parameters, inputs: set by the owner; others: by the plan */
     zn_node *gradient; /* while differentiating */
@@ -92,8 +93,13 @@ struct zn_op {
     bool global; /* every output depends on every input position */
     /* Optional: index of the source whose memory the output may take over, or -1. */
     int (*in_place)(const zn_node *n);
+    /* Optional: floats kept behind the result, for ops that read more of this node than its result. */
+    int64_t (*tail)(const zn_node *n);
     bool is_leaf; /* input or parameter */
 };
+
+/* A parameter, or computed from parameters alone. */
+bool zn_is_constant(const zn_node *n);
 
 zn_graph *zn_graph_new(void); /* NULL when out of memory */
 void zn_graph_free(zn_graph *g);

@@ -24,11 +24,12 @@ static void mark(zn_graph *g, zn_node *const *outputs, int count, life *lives)
     }
     for (int i = zn_graph_count(g) - 1; i >= 0; i--) {
         const zn_node *n = zn_graph_at(g, i);
-        if (n->op == &zn_op_input)
+        if (n->op == &zn_op_input || n->constant)
             lives[i].last = INT32_MAX;
         if (!lives[i].used)
             continue;
-        lives[i].bytes = (sizeof(float) * (size_t)zn_shape_count(n->shape) + ALIGN - 1) / ALIGN * ALIGN;
+        const int64_t floats = zn_shape_count(n->shape) + (n->op->tail ? n->op->tail(n) : 0);
+        lives[i].bytes = (sizeof(float) * (size_t)floats + ALIGN - 1) / ALIGN * ALIGN;
         for (int s = 0; s < n->source_count; s++) {
             life *source = &lives[n->source[s]->index];
             source->used = true;
@@ -72,6 +73,22 @@ static zn_node *take_over(const zn_node *n, const life *lives, const int64_t *of
     return offset[source->index] >= 0 && l->last == n->index && reads == 1 && fits ? source : NULL;
 }
 
+/* Gives node i its place, and a step if it is computed. */
+static void place(zn_graph *g, int i, life *lives, zn_plan *plan)
+{
+    zn_node *n = zn_graph_at(g, i);
+    if (!lives[i].used || n->op == &zn_op_parameter || (n->op == &zn_op_input && n->data))
+        return;
+    zn_node *source = n->constant ? NULL : take_over(n, lives, plan->offset);
+    if (source)
+        lives[source->index].taken = true;
+    plan->offset[i] = source ? plan->offset[source->index] : first_fit(g, lives, plan->offset, i, lives[i].bytes);
+    const size_t end = (size_t)plan->offset[i] + lives[i].bytes;
+    plan->block = end > plan->block ? end : plan->block;
+    if (!n->op->is_leaf)
+        plan->steps[plan->step_count++] = n;
+}
+
 zn_status zn_plan_make(zn_graph *g, zn_node *const *outputs, int count, zn_plan *plan)
 {
     const int nodes = zn_graph_count(g);
@@ -85,22 +102,13 @@ zn_status zn_plan_make(zn_graph *g, zn_node *const *outputs, int count, zn_plan 
     }
     mark(g, outputs, count, lives);
     memset(plan->offset, -1, sizeof(int64_t) * (size_t)nodes);
-    for (int k = 0; k < 2 * nodes; k++) { /* inputs first: they are filled before anything runs */
-        const int i = k % nodes;
-        zn_node *n = zn_graph_at(g, i);
-        if (!lives[i].used || n->op == &zn_op_parameter || (n->op == &zn_op_input && n->data))
-            continue;
-        if ((n->op == &zn_op_input) != (k < nodes))
-            continue;
-        zn_node *source = take_over(n, lives, plan->offset);
-        if (source)
-            lives[source->index].taken = true;
-        plan->offset[i] = source ? plan->offset[source->index] : first_fit(g, lives, plan->offset, i, lives[i].bytes);
-        const size_t end = (size_t)plan->offset[i] + lives[i].bytes;
-        plan->block = end > plan->block ? end : plan->block;
-        if (!n->op->is_leaf)
-            plan->steps[plan->step_count++] = n;
-    }
+    for (int i = 0; i < nodes; i++) /* what is filled before a run */
+        if (zn_graph_at(g, i)->constant || zn_graph_at(g, i)->op == &zn_op_input)
+            place(g, i, lives, plan);
+    plan->constant_count = plan->step_count;
+    for (int i = 0; i < nodes; i++)
+        if (!zn_graph_at(g, i)->constant && zn_graph_at(g, i)->op != &zn_op_input)
+            place(g, i, lives, plan);
     zn_free(lives);
     return ZN_OK;
 }

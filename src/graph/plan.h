@@ -5,8 +5,8 @@
 #include "graph/graph.h"
 
 typedef struct zn_plan {
-    zn_node **steps; /* nodes to run, in order */
-    int step_count;
+    zn_node **steps; /* nodes to run, in order: constants first, which keep their memory */
+    int step_count, constant_count;
     int64_t *offset; /* by node index: place in the block, -1 for none */
     size_t block;    /* bytes */
 } zn_plan;

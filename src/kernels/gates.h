@@ -64,18 +64,27 @@ void zn_k_srig_param_grad(const void *srig_args, zn_range blocks); /* blocks of 
 
 /* Mixing in tiles of P along an axis of [outer][n][inner]: in each tile c = Q a, c *= gate[k][ch], soft threshold by
  * |th[k][ch]|, a = Q c, Q orthonormal. Tiles begin at offset + k P; the ends are extended by reflection. gate and th
- * are [P][channels], channel = position in inner modulo channels. */
+ * are [P][channels], channel = position in inner modulo channels, which divides inner. A unit is a strip of whole
+ * pixels along the axis. Each thread needs zn_tile_mix_scratch bytes. */
 typedef struct zn_tile_mix_args {
     const float *x, *gate, *th, *dy;
     float *y;       /* forward: y; gradient: dx */
-    float *partial; /* [units][2][P][channels] */
+    float *partial; /* [blocks][2][P][channels]: of gate, of th */
     int64_t outer, n, inner;
     int channels, p, offset;
 } zn_tile_mix_args;
+
+/* A strip, or one tile's worth of it. */
+typedef struct zn_strip {
+    int64_t at, wide;    /* first float, floats at each position */
+    int64_t left, tiles; /* positions before the line's first in the first tile; tiles */
+} zn_strip;
 int64_t zn_tile_mix_units(const zn_tile_mix_args *a);
 size_t zn_tile_mix_scratch(const zn_tile_mix_args *a);
+zn_strip zn_tile_mix_strip(const zn_tile_mix_args *a, int64_t unit);
+int64_t zn_tile_mix_reflect(int64_t i, int64_t n); /* position that extended position i shows */
 void zn_k_tile_mix(const void *tile_mix_args, zn_range units);
-void zn_k_tile_mix_grad(const void *tile_mix_args, zn_range units);
-void zn_k_tile_mix_param_grad(const void *tile_mix_args, zn_range units);
+/* All three gradients in one go; units are zn_sum_blocks(units) blocks of units. */
+void zn_k_tile_mix_grad(const void *tile_mix_args, zn_range blocks);
 
 #endif

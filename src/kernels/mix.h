@@ -1,15 +1,24 @@
 /* Kernels of the Zenith blocks: products along an axis, thresholds, taps over channels, grouped and depthwise
- * convolutions, rearrangements, RMS norm. Gradients that sum over pixels write one partial sum for each block of pixels
- * (ZN_MIX_BLOCK of them), which zn_k_sum_partials adds up in order. */
+ * convolutions, rearrangements, RMS norm. Gradients that sum over pixels write one partial sum for each block of
+ * pixels, which zn_k_sum_partials adds up in order. */
 #ifndef ZN_KERNELS_MIX_H
 #define ZN_KERNELS_MIX_H
 
 #include "base/threads.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum { ZN_MIX_BLOCK = 1 << 10 };
+
+/* Blocks for sums over pixels (or rows): enough for many threads, few enough to be summed up in no time. */
+enum { ZN_SUM_BLOCKS = 64 };
+static inline int64_t zn_sum_block(int64_t units) { return (units + ZN_SUM_BLOCKS - 1) / ZN_SUM_BLOCKS; }
+static inline int64_t zn_sum_blocks(int64_t units)
+{
+    return units ? (units + zn_sum_block(units) - 1) / zn_sum_block(units) : 0;
+}
 
 /* A tensor seen as pixels of c channels. Which pointers are used depends on the kernel. */
 typedef struct zn_mix_args {
@@ -45,30 +54,35 @@ void zn_k_rms_norm(const void *mix_args, zn_range pixels);
 void zn_k_rms_norm_grad(const void *mix_args, zn_range pixels);
 void zn_k_rms_norm_param_grad(const void *mix_args, zn_range blocks);
 
-/* Grouped 1x1 convolution, weights [groups][cout/groups][cin/groups], bias [cout] or NULL. x_of_y: which way dx goes.
- */
+/* Grouped 1x1 convolution, weights [groups][cout/groups][cin/groups], bias [cout] or NULL. With `interleave` the
+ * results of the groups alternate: y[j * groups + g] is output j of group g. The weight gradient has units
+ * blocks * groups, zn_sum_blocks(pixels) blocks. Each thread needs zn_grouped_scratch bytes. */
 typedef struct zn_grouped_args {
     const float *x, *dy, *w, *bias;
     float *y;       /* forward: y; input gradient: dx */
     float *partial; /* weight gradient: [blocks][weights] */
     int64_t pixels;
     int cin, cout, groups;
+    bool interleave;
 } zn_grouped_args;
+enum { ZN_GROUPED_PIXELS = 48 }; /* of the vector builds' blocks */
+size_t zn_grouped_scratch(const zn_grouped_args *a);
 void zn_k_grouped(const void *grouped_args, zn_range pixels);
 void zn_k_grouped_grad(const void *grouped_args, zn_range pixels);
-void zn_k_grouped_weight_grad(const void *grouped_args, zn_range blocks);
+void zn_k_grouped_weight_grad(const void *grouped_args, zn_range blocks_groups);
 
-/* Depthwise 3x3 with zero padding, weights [c][3][3]; `flip`: the gradient with respect to x. Units are rows n*h. */
+/* Depthwise 3x3 with zero padding, weights [c][3][3]; `flip`: the gradient with respect to x. Units are rows n*h. Each
+ * thread needs 9 * c floats of scratch. */
 typedef struct zn_depthwise_args {
     const float *x, *dy, *w;
     float *y;
-    float *partial; /* weight gradient: [rows][9*c] */
+    float *partial; /* weight gradient: [blocks][9*c] */
     int n, h, wide, c;
     bool flip;
     bool add_x; /* y = x + conv(x) */
 } zn_depthwise_args;
 void zn_k_depthwise(const void *depthwise_args, zn_range rows);
-void zn_k_depthwise_weight_grad(const void *depthwise_args, zn_range rows);
+void zn_k_depthwise_weight_grad(const void *depthwise_args, zn_range blocks); /* zn_sum_blocks(n * h) of them */
 
 /* Pixel unshuffle (space to depth, PyTorch order): y[h][w][c*r*r + ry*r + rx] = x[h*r+ry][w*r+rx][c]; shuffle is its
  * inverse. Units are rows of the small map. h, w: sizes of the small map; c: channels of the large one. */

@@ -27,36 +27,25 @@ zn_node *zn_patch_conv(zn_scope s, zn_node *x, int out, int stride)
     return zn_conv(zn_space_to_depth(x, stride), w, vector(s, "bias", out), (zn_conv_spec){ .stride = 1 });
 }
 
-/* Grouped 1x1 with parameters W and b. */
-static zn_node *grouped(zn_scope s, zn_node *x, int out, const char *weight, const char *bias)
+/* Grouped 1x1 with parameters W and b; interleaved: neighbours come from different groups. */
+static zn_node *grouped(zn_scope s, zn_node *x, int out, const char *weight, const char *bias, bool interleaved)
 {
     const int in = zn_channels(x);
     if (in % GROUPS || out % GROUPS || !out)
         return zn_graph_poison(s.graph, ZN_ESHAPE, "channels of a Lite block must be multiples of 4, inside it too");
     zn_node *w = zn_parameter(s, weight, ZN_SHAPE(GROUPS, out / GROUPS, in / GROUPS), ZN_LAYOUT_PLAIN);
-    return zn_grouped_conv(x, w, vector(s, bias, out));
+    zn_node *b = vector(s, bias, out);
+    return interleaved ? zn_grouped_interleaved(x, w, b) : zn_grouped_conv(x, w, b);
 }
 
 zn_node *zn_lite_block(zn_scope s, zn_node *x)
 {
     zn_graph_name_layer(s.graph, s.prefix);
     const int c = zn_channels(x), height = (int)x->shape.dim[1], width = (int)x->shape.dim[2];
-    zn_node *y = grouped(s, x, c / 4, "Wc", "bc");
+    zn_node *y = grouped(s, x, c / 4, "Wc", "bc", false);
     y = zn_spectral(y, vector(s, "gate_h", width), 2);
     y = zn_spectral(y, vector(s, "gate_v", height), 1);
-    return zn_add(grouped(s, y, c, "We", "be"), x);
-}
-
-/* out[j*4 + g] = in[g*(c/4) + j]: neighbours come from different groups. */
-static zn_node *interleave(zn_node *x)
-{
-    const int c = zn_channels(x);
-    int32_t *from = zn_arena_alloc(zn_graph_arena(x->graph), sizeof *from * (size_t)c);
-    if (!from)
-        return zn_graph_poison(x->graph, ZN_ENOMEM, "out of memory while building a graph");
-    for (int k = 0; k < c; k++)
-        from[k] = k % GROUPS * (c / GROUPS) + k / GROUPS;
-    return zn_select_channels(x, from, c);
+    return zn_add(grouped(s, y, c, "We", "be", false), x);
 }
 
 static zn_node *tiles(zn_scope s, zn_node *x, int axis, const char *gate, const char *threshold, int tile, int offset)
@@ -66,18 +55,24 @@ static zn_node *tiles(zn_scope s, zn_node *x, int axis, const char *gate, const 
                        zn_parameter(s, threshold, shape, ZN_LAYOUT_PLAIN), axis, offset);
 }
 
+/* gamma (We f + be) is one convolution with scaled parameters. */
+static zn_node *expand(zn_scope s, zn_node *f, int out)
+{
+    zn_node *w = zn_parameter(s, "We", ZN_SHAPE(1, 1, zn_channels(f), out), ZN_LAYOUT_LINEAR);
+    zn_node *b = vector(s, "be", out), *gamma = vector(s, "gamma", out);
+    return zn_conv(f, zn_scale_channels(w, gamma), zn_scale_channels(b, gamma), (zn_conv_spec){ .stride = 1 });
+}
+
 zn_node *zn_lite_r_block(zn_scope s, zn_node *x, int tile, int offset)
 {
     zn_graph_name_layer(s.graph, s.prefix);
-    const int c = zn_channels(x), inner = c / 2;
+    const int c = zn_channels(x);
     zn_node *y = zn_rms_norm(x, vector(s, "norm", c), 1e-6f);
     y = zn_depthwise_residual(y, zn_parameter(s, "dw", ZN_SHAPE(c, 3, 3), ZN_LAYOUT_PLAIN));
-    y = interleave(grouped(s, y, inner, "Wc", "bc"));
+    y = grouped(s, y, c / 2, "Wc", "bc", true);
     y = tiles(s, y, 2, "gate_h", "th_h", tile, offset);
     y = tiles(s, y, 1, "gate_v", "th_v", tile, offset);
-    zn_node *expand = zn_parameter(s, "We", ZN_SHAPE(1, 1, inner, c), ZN_LAYOUT_LINEAR);
-    y = zn_conv(zn_gelu(y), expand, vector(s, "be", c), (zn_conv_spec){ .stride = 1 });
-    return zn_add(x, zn_scale_channels(y, vector(s, "gamma", c)));
+    return zn_add(x, expand(s, zn_gelu(y), c));
 }
 
 static zn_node *eyes(zn_scope s, zn_node *x, zn_node *mask)

@@ -61,7 +61,7 @@ typedef struct prepared {
 
 static bool packs_once(const zn_node *n, const zn_prepare *p)
 {
-    return p->constant_parameters && n->source[1]->op == &zn_op_parameter;
+    return p->constant_parameters && zn_is_constant(n->source[1]);
 }
 
 static zn_needs needs(const zn_node *n, const zn_prepare *p)

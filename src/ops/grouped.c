@@ -4,19 +4,29 @@
 #include "kernels/mix.h"
 #include "ops/ops.h"
 
-/* ---- grouped 1x1: x [..,cin], w [groups][cout/groups][cin/groups], bias [cout] ---- */
+/* ---- grouped 1x1: x [..,cin], w [groups][cout/groups][cin/groups], bias [cout]; attribute: interleave ---- */
 
-static zn_grouped_args grouped_args(const zn_node *x, const zn_node *w)
+static zn_grouped_args grouped_args(const zn_node *n)
 {
+    const zn_node *x = n->source[0], *w = n->source[1];
     const int cin = (int)x->shape.dim[x->shape.rank - 1], groups = (int)w->shape.dim[0];
     return (zn_grouped_args){ .w = w->data,
                               .pixels = zn_shape_count(x->shape) / cin,
                               .cin = cin,
                               .cout = (int)(w->shape.dim[1] * groups),
-                              .groups = groups };
+                              .groups = groups,
+                              .interleave = *(bool *)n->attribute };
 }
 
-static int64_t grain_of(const zn_grouped_args *a) { return 1 + (1 << 13) / (a->cin + a->cout); }
+static zn_needs grouped_needs(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    const zn_grouped_args a = grouped_args(n);
+    return (zn_needs){ .thread_scratch = zn_grouped_scratch(&a) };
+}
+
+/* Enough pixels to be worth the packing of the weights. */
+enum { GROUPED_GRAIN = 4 * ZN_GROUPED_PIXELS };
 
 static zn_status grouped_shape(zn_node *n)
 {
@@ -34,22 +44,36 @@ static zn_status grouped_shape(zn_node *n)
 
 static void grouped_run(const zn_node *n, const zn_launch_context *c)
 {
-    zn_grouped_args a = grouped_args(n->source[0], n->source[1]);
+    zn_grouped_args a = grouped_args(n);
     a.x = n->source[0]->data;
     a.bias = n->source_count > 2 ? n->source[2]->data : NULL;
     a.y = n->data;
-    zn_launch(c, zn_k_grouped, a.pixels, grain_of(&a), &a);
+    zn_launch(c, zn_k_grouped, a.pixels, GROUPED_GRAIN, &a);
+}
+
+/* From the order of interleaved outputs, j * groups + g, to that of the parameters. */
+static zn_node *part(zn_node *x, int groups)
+{
+    const int count = (int)x->shape.dim[0], each = count / groups;
+    int32_t *from = zn_arena_alloc(zn_graph_arena(x->graph), sizeof *from * (size_t)count);
+    if (!from)
+        return zn_graph_poison(x->graph, ZN_ENOMEM, "out of memory while building a graph");
+    for (int i = 0; i < count; i++)
+        from[i] = i % each * groups + i / each;
+    return zn_select_channels(x, from, count);
 }
 
 static void grouped_gradient(zn_node *n, zn_node *dy)
 {
-    zn_node *x = n->source[0], *w = n->source[1];
+    zn_node *x = n->source[0], *w = n->source[1], *sources[] = { x, w, dy };
     if (zn_needs_gradient(x))
-        zn_accumulate(x, zn_apply(&zn_op_grouped_grad, NULL, 0, (zn_node *[]){ x, w, dy }, 3));
+        zn_accumulate(x, zn_apply(&zn_op_grouped_grad, n->attribute, n->attribute_size, sources, 3));
     if (zn_needs_gradient(w))
-        zn_accumulate(w, zn_apply(&zn_op_grouped_weight_grad, NULL, 0, (zn_node *[]){ x, w, dy }, 3));
-    if (n->source_count > 2 && zn_needs_gradient(n->source[2]))
-        zn_accumulate(n->source[2], zn_apply(&zn_op_channel_sum, NULL, 0, (zn_node *[]){ dy }, 1));
+        zn_accumulate(w, zn_apply(&zn_op_grouped_weight_grad, n->attribute, n->attribute_size, sources, 3));
+    if (n->source_count > 2 && zn_needs_gradient(n->source[2])) {
+        zn_node *sum = zn_apply(&zn_op_channel_sum, NULL, 0, (zn_node *[]){ dy }, 1);
+        zn_accumulate(n->source[2], *(bool *)n->attribute ? part(sum, (int)w->shape.dim[0]) : sum);
+    }
 }
 
 static double grouped_flops(const zn_node *n)
@@ -57,14 +81,20 @@ static double grouped_flops(const zn_node *n)
     return 2.0 * (double)zn_shape_count(n->shape) * (double)n->source[1]->shape.dim[2];
 }
 
-const zn_op zn_op_grouped = {
-    .name = "grouped", .shape = grouped_shape, .run = grouped_run, .gradient = grouped_gradient, .flops = grouped_flops
-};
+const zn_op zn_op_grouped = { .name = "grouped",
+                              .shape = grouped_shape,
+                              .run = grouped_run,
+                              .gradient = grouped_gradient,
+                              .needs = grouped_needs,
+                              .flops = grouped_flops };
 
-zn_node *zn_grouped_conv(zn_node *x, zn_node *w, zn_node *bias)
+static zn_node *grouped(zn_node *x, zn_node *w, zn_node *bias, bool interleave)
 {
-    return zn_apply(&zn_op_grouped, NULL, 0, (zn_node *[]){ x, w, bias }, bias ? 3 : 2);
+    return zn_apply(&zn_op_grouped, &interleave, sizeof interleave, (zn_node *[]){ x, w, bias }, bias ? 3 : 2);
 }
+
+zn_node *zn_grouped_conv(zn_node *x, zn_node *w, zn_node *bias) { return grouped(x, w, bias, false); }
+zn_node *zn_grouped_interleaved(zn_node *x, zn_node *w, zn_node *bias) { return grouped(x, w, bias, true); }
 
 static zn_status like_first(zn_node *n)
 {
@@ -80,13 +110,23 @@ static zn_status like_second(zn_node *n)
 
 static void grouped_grad_run(const zn_node *n, const zn_launch_context *c)
 {
-    zn_grouped_args a = grouped_args(n->source[0], n->source[1]);
+    zn_grouped_args a = grouped_args(n);
     a.dy = n->source[2]->data;
     a.y = n->data;
-    zn_launch(c, zn_k_grouped_grad, a.pixels, grain_of(&a), &a);
+    zn_launch(c, zn_k_grouped_grad, a.pixels, GROUPED_GRAIN, &a);
 }
 
-const zn_op zn_op_grouped_grad = { .name = "grouped_grad", .shape = like_first, .run = grouped_grad_run };
+/* Either gradient takes as many multiplications as the forward. */
+static double grouped_grad_flops(const zn_node *n)
+{
+    return 2.0 * (double)zn_shape_count(n->source[2]->shape) * (double)n->source[1]->shape.dim[2];
+}
+
+const zn_op zn_op_grouped_grad = { .name = "grouped_grad",
+                                   .shape = like_first,
+                                   .run = grouped_grad_run,
+                                   .needs = grouped_needs,
+                                   .flops = grouped_grad_flops };
 
 /* Sums [blocks][count] partials from shared scratch into the node. */
 static void sum_partials(const zn_node *n, const zn_launch_context *c, int64_t blocks)
@@ -95,32 +135,30 @@ static void sum_partials(const zn_node *n, const zn_launch_context *c, int64_t b
     zn_launch(c, zn_k_sum_partials, sum.rows, 1024, &sum);
 }
 
-static int64_t grouped_blocks(const zn_node *n)
-{
-    const zn_grouped_args a = grouped_args(n->source[0], n->source[1]);
-    return (a.pixels + ZN_MIX_BLOCK - 1) / ZN_MIX_BLOCK;
-}
-
 static zn_needs grouped_weight_needs(const zn_node *n, const zn_prepare *p)
 {
-    (void)p;
-    return (zn_needs){ .shared_scratch = sizeof(float) * (size_t)(grouped_blocks(n) * zn_shape_count(n->shape)) };
+    zn_needs needs = grouped_needs(n, p);
+    const zn_grouped_args a = grouped_args(n);
+    needs.shared_scratch = sizeof(float) * (size_t)(zn_sum_blocks(a.pixels) * zn_shape_count(n->shape));
+    return needs;
 }
 
 static void grouped_weight_run(const zn_node *n, const zn_launch_context *c)
 {
-    zn_grouped_args a = grouped_args(n->source[0], n->source[1]);
+    zn_grouped_args a = grouped_args(n);
+    const int64_t blocks = zn_sum_blocks(a.pixels);
     a.x = n->source[0]->data;
     a.dy = n->source[2]->data;
     a.partial = c->shared;
-    zn_launch(c, zn_k_grouped_weight_grad, grouped_blocks(n), 1, &a);
-    sum_partials(n, c, grouped_blocks(n));
+    zn_launch(c, zn_k_grouped_weight_grad, blocks * a.groups, 1, &a);
+    sum_partials(n, c, blocks);
 }
 
 const zn_op zn_op_grouped_weight_grad = { .name = "grouped_weight_grad",
                                           .shape = like_second,
                                           .run = grouped_weight_run,
                                           .needs = grouped_weight_needs,
+                                          .flops = grouped_grad_flops,
                                           .global = true };
 
 /* ---- depthwise 3x3: x [N,H,W,C], w [C,3,3], zero padding ---- */
@@ -147,6 +185,14 @@ static zn_status depthwise_shape(zn_node *n)
     return ZN_OK;
 }
 
+static zn_needs depthwise_needs(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    return (zn_needs){ .thread_scratch = sizeof(float) * 9 * (size_t)n->source[0]->shape.dim[3] };
+}
+
+enum { DEPTHWISE_GRAIN = 64 }; /* pixels, to be worth the reordering of the weights */
+
 static void depthwise_run(const zn_node *n, const zn_launch_context *c)
 {
     const depthwise_spec *k = n->attribute;
@@ -155,7 +201,7 @@ static void depthwise_run(const zn_node *n, const zn_launch_context *c)
     a.y = n->data;
     a.flip = k->flip;
     a.add_x = k->add_x;
-    zn_launch(c, zn_k_depthwise, (int64_t)a.n * a.h, 1, &a);
+    zn_launch(c, zn_k_depthwise, (int64_t)a.n * a.h, 1 + DEPTHWISE_GRAIN / a.wide, &a);
 }
 
 static void depthwise_gradient(zn_node *n, zn_node *dy)
@@ -169,7 +215,10 @@ static void depthwise_gradient(zn_node *n, zn_node *dy)
                                              (zn_node *[]){ n->source[0], n->source[1], dy }, 3));
 }
 
-static double depthwise_flops(const zn_node *n) { return 18.0 * (double)zn_shape_count(n->shape); }
+static double depthwise_flops(const zn_node *n)
+{
+    return (18.0 + ((depthwise_spec *)n->attribute)->add_x) * (double)zn_shape_count(n->shape);
+}
 
 static void depthwise_reach(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *hi)
 {
@@ -183,6 +232,7 @@ const zn_op zn_op_depthwise = { .name = "depthwise",
                                 .shape = depthwise_shape,
                                 .run = depthwise_run,
                                 .gradient = depthwise_gradient,
+                                .needs = depthwise_needs,
                                 .flops = depthwise_flops,
                                 .reach = depthwise_reach };
 
@@ -199,20 +249,24 @@ static zn_needs depthwise_weight_needs(const zn_node *n, const zn_prepare *p)
 {
     (void)p;
     const int64_t *d = n->source[0]->shape.dim;
-    return (zn_needs){ .shared_scratch = sizeof(float) * (size_t)(d[0] * d[1] * 9 * d[3]) };
+    return (zn_needs){ .shared_scratch = sizeof(float) * (size_t)(zn_sum_blocks(d[0] * d[1]) * 9 * d[3]) };
 }
 
 static void depthwise_weight_run(const zn_node *n, const zn_launch_context *c)
 {
     zn_depthwise_args a = depthwise_args(n);
+    const int64_t blocks = zn_sum_blocks((int64_t)a.n * a.h);
     a.dy = n->source[2]->data;
     a.partial = c->shared;
-    zn_launch(c, zn_k_depthwise_weight_grad, (int64_t)a.n * a.h, 1, &a);
-    sum_partials(n, c, (int64_t)a.n * a.h);
+    zn_launch(c, zn_k_depthwise_weight_grad, blocks, 1, &a);
+    sum_partials(n, c, blocks);
 }
+
+static double depthwise_weight_flops(const zn_node *n) { return 18.0 * (double)zn_shape_count(n->source[0]->shape); }
 
 const zn_op zn_op_depthwise_weight_grad = { .name = "depthwise_weight_grad",
                                             .shape = like_second,
                                             .run = depthwise_weight_run,
                                             .needs = depthwise_weight_needs,
+                                            .flops = depthwise_weight_flops,
                                             .global = true };

@@ -52,10 +52,11 @@ zn_node *zn_soft_threshold(zn_node *x, zn_node *w);      /* sign(x) max(|x| - |w
 zn_node *zn_taps(zn_node *x, zn_node *w);                /* w[0][k] x[k-1] + w[1][k] x[k] + w[2][k] x[k+1] */
 zn_node *zn_rms_norm(zn_node *x, zn_node *w, float eps); /* x / sqrt(mean x^2 + eps) * w[k] */
 
-zn_node *zn_grouped_conv(zn_node *x, zn_node *w, zn_node *bias); /* 1x1, w [G,out/G,in/G], bias [out] or NULL */
-zn_node *zn_depthwise(zn_node *x, zn_node *w);                   /* 3x3, w [C,3,3], zero padding */
-zn_node *zn_depthwise_residual(zn_node *x, zn_node *w);          /* x + depthwise(x) */
-zn_node *zn_pixel_unshuffle(zn_node *x, int r);                  /* PyTorch channel order */
+zn_node *zn_grouped_conv(zn_node *x, zn_node *w, zn_node *bias);        /* 1x1, w [G,out/G,in/G], bias [out] or NULL */
+zn_node *zn_grouped_interleaved(zn_node *x, zn_node *w, zn_node *bias); /* then y[j*G + g] is output j of group g */
+zn_node *zn_depthwise(zn_node *x, zn_node *w);                          /* 3x3, w [C,3,3], zero padding */
+zn_node *zn_depthwise_residual(zn_node *x, zn_node *w);                 /* x + depthwise(x) */
+zn_node *zn_pixel_unshuffle(zn_node *x, int r);                         /* PyTorch channel order */
 zn_node *zn_pixel_shuffle(zn_node *x, int r);
 zn_node *zn_space_to_depth(zn_node *x, int r); /* TensorFlow channel order: patches of r x r pixels */
 zn_node *zn_depth_to_space(zn_node *x, int r);

@@ -1,8 +1,12 @@
-/* Spectral mixing in tiles along rows or columns: sources x, gate [P,C], threshold [P,C] (kernels/gates.h). */
+/* Spectral mixing in tiles along rows or columns: sources x, gate [P,C], threshold [P,C] (kernels/gates.h). The three
+ * gradients share all their transforms, so one op computes them: dx is its result, the others lie in its tail. */
 #include "base/fail.h"
 #include "kernels/gates.h"
 #include "kernels/kernels.h"
+#include "kernels/mix.h"
 #include "ops/ops.h"
+
+#include <string.h>
 
 typedef struct spec {
     int axis, offset;
@@ -56,12 +60,13 @@ static void run(const zn_node *n, const zn_launch_context *c)
 static void gradient(zn_node *n, zn_node *dy)
 {
     spec k = *(spec *)n->attribute;
-    zn_node *sources[] = { n->source[0], n->source[1], n->source[2], dy };
-    if (zn_needs_gradient(n->source[0]))
-        zn_accumulate(n->source[0], zn_apply(&zn_op_tile_mix_grad, &k, sizeof k, sources, 4));
+    zn_node *all =
+        zn_apply(&zn_op_tile_mix_grad, &k, sizeof k, (zn_node *[]){ n->source[0], n->source[1], n->source[2], dy }, 4);
+    zn_accumulate(n->source[0], all);
     for (k.which = 0; k.which < 2; k.which++)
         if (zn_needs_gradient(n->source[1 + k.which]))
-            zn_accumulate(n->source[1 + k.which], zn_apply(&zn_op_tile_mix_param_grad, &k, sizeof k, sources, 4));
+            zn_accumulate(n->source[1 + k.which],
+                          zn_apply(&zn_op_tile_mix_param_grad, &k, sizeof k, (zn_node *[]){ all, n->source[1] }, 2));
 }
 
 static double flops(const zn_node *n)
@@ -109,46 +114,59 @@ static zn_status grad_shape(zn_node *n)
     return ZN_OK;
 }
 
+/* Partial sums of both parameters, and their sum. */
+static int64_t parameters(const zn_node *n) { return 2 * zn_shape_count(n->source[1]->shape); }
+
+static zn_needs grad_needs(const zn_node *n, const zn_prepare *p)
+{
+    zn_needs k = needs(n, p);
+    const zn_tile_mix_args a = args_of(n);
+    k.shared_scratch = sizeof(float) * (size_t)(zn_sum_blocks(zn_tile_mix_units(&a)) * parameters(n));
+    return k;
+}
+
+static int64_t grad_tail(const zn_node *n) { return parameters(n); }
+
 static void grad_run(const zn_node *n, const zn_launch_context *c)
 {
     zn_tile_mix_args a = args_of(n);
+    const int64_t blocks = zn_sum_blocks(zn_tile_mix_units(&a));
     a.dy = n->source[3]->data;
     a.y = n->data;
-    zn_launch(c, zn_k_tile_mix_grad, zn_tile_mix_units(&a), 1, &a);
+    a.partial = c->shared;
+    zn_launch(c, zn_k_tile_mix_grad, blocks, 1, &a);
+    const zn_reduce_args sum = {
+        .x = a.partial, .y = n->data + zn_shape_count(n->shape), .rows = parameters(n), .c = (int)blocks
+    };
+    zn_launch(c, zn_k_sum_partials, sum.rows, 1024, &sum);
 }
 
-const zn_op zn_op_tile_mix_grad = { .name = "tile_mix_grad", .shape = grad_shape, .run = grad_run, .needs = needs };
+/* Three transforms, and a product and a sum for each parameter. */
+static double grad_flops(const zn_node *n) { return 1.5 * flops(n); }
 
+const zn_op zn_op_tile_mix_grad = { .name = "tile_mix_grad",
+                                    .shape = grad_shape,
+                                    .run = grad_run,
+                                    .needs = grad_needs,
+                                    .flops = grad_flops,
+                                    .tail = grad_tail };
+
+/* Sources: the node above, and the gate for its shape. */
 static zn_status param_grad_shape(zn_node *n)
 {
     n->shape = n->source[1]->shape;
     return ZN_OK;
 }
 
-static zn_needs param_grad_needs(const zn_node *n, const zn_prepare *p)
-{
-    zn_needs k = needs(n, p);
-    const zn_tile_mix_args a = args_of(n);
-    k.shared_scratch = sizeof(float) * (size_t)((zn_tile_mix_units(&a) + 1) * 2 * zn_shape_count(n->shape));
-    return k;
-}
-
 static void param_grad_run(const zn_node *n, const zn_launch_context *c)
 {
-    zn_tile_mix_args a = args_of(n);
-    const int64_t units = zn_tile_mix_units(&a), count = zn_shape_count(n->shape);
-    float *total = (float *)c->shared + units * 2 * count;
-    a.dy = n->source[3]->data;
-    a.partial = c->shared;
-    zn_launch(c, zn_k_tile_mix_param_grad, units, 1, &a);
-    const zn_reduce_args sum = { .x = a.partial, .y = total, .rows = 2 * count, .c = (int)units };
-    zn_launch(c, zn_k_sum_partials, sum.rows, 1024, &sum);
-    for (int64_t i = 0; i < count; i++)
-        n->data[i] = total[((spec *)n->attribute)->which * count + i];
+    (void)c;
+    const zn_node *all = n->source[0];
+    const int64_t count = zn_shape_count(n->shape);
+    memcpy(n->data, all->data + zn_shape_count(all->shape) + ((spec *)n->attribute)->which * count,
+           sizeof(float) * (size_t)count);
 }
 
-const zn_op zn_op_tile_mix_param_grad = { .name = "tile_mix_param_grad",
-                                          .shape = param_grad_shape,
-                                          .run = param_grad_run,
-                                          .needs = param_grad_needs,
-                                          .global = true };
+const zn_op zn_op_tile_mix_param_grad = {
+    .name = "tile_mix_param_grad", .shape = param_grad_shape, .run = param_grad_run, .global = true
+};

@@ -5,6 +5,9 @@
 
 #include <string.h>
 
+/* What is computed from parameters has no positions. */
+static bool is_global(const zn_node *n) { return n->op->global && !n->constant; }
+
 /* cut[i]: no node before i is read after i. */
 static void find_cuts(const zn_graph *g, const zn_node *input, int *last, bool *cut)
 {
@@ -18,7 +21,7 @@ static void find_cuts(const zn_graph *g, const zn_node *input, int *last, bool *
     int furthest = 0;
     for (int i = input->index; i < count; i++) {
         const zn_node *n = zn_graph_at(g, i);
-        if (n->op == &zn_op_parameter)
+        if (zn_is_constant(n))
             continue;
         cut[i] = furthest <= i;
         furthest = last[i] > furthest ? last[i] : furthest;
@@ -33,7 +36,7 @@ static bool ends_at(const zn_graph *g, const bool *cut, int i, int end)
         return true; /* just halved */
     for (int k = i + 1; k <= end; k++) {
         const zn_node *m = zn_graph_at(g, k);
-        if (m->op == &zn_op_parameter)
+        if (zn_is_constant(m))
             continue;
         if (m->shape.dim[1] > n->shape.dim[1] || m->op->global)
             return true; /* about to grow, or a global op before the next cut */
@@ -41,7 +44,7 @@ static bool ends_at(const zn_graph *g, const bool *cut, int i, int end)
             break;
     }
     for (int k = i; k >= 0; k--) { /* global ops since the previous cut */
-        if (zn_graph_at(g, k)->op->global)
+        if (is_global(zn_graph_at(g, k)))
             return true;
         if (k < i && cut[k])
             break;
@@ -52,7 +55,7 @@ static bool ends_at(const zn_graph *g, const bool *cut, int i, int end)
 static bool holds_global(const zn_graph *g, int from, int to)
 {
     for (int i = from + 1; i <= to; i++)
-        if (zn_graph_at(g, i)->op->global)
+        if (is_global(zn_graph_at(g, i)))
             return true;
     return false;
 }
@@ -103,7 +106,7 @@ zn_status zn_segment_reach(const zn_graph *g, const zn_node *input, const zn_nod
     for (int i = output->index; i > input->index; i--) {
         const zn_node *n = zn_graph_at(g, i);
         const interval want = need[i];
-        if (want.lo >= want.hi || n->op->is_leaf)
+        if (want.lo >= want.hi || n->op->is_leaf || n->constant)
             continue;
         for (int s = 0; s < n->source_count; s++) {
             interval *source = &need[n->source[s]->index];
@@ -129,7 +132,7 @@ int64_t zn_segment_alignment(const zn_graph *g, const zn_node *input, const zn_p
     int64_t alignment = 1;
     for (int i = 0; i < zn_graph_count(g); i++) {
         const zn_node *n = zn_graph_at(g, i);
-        if (n->op->is_leaf || n->shape.rank != 4)
+        if (n->op->is_leaf || n->constant || n->shape.rank != 4)
             continue;
         /* start * out / in must be a whole number and a multiple of the block */
         const int64_t in = input->shape.dim[1], out = n->shape.dim[1], block = n->op->block ? n->op->block(n, p) : 1;

@@ -80,8 +80,8 @@ static zn_node *permute(zn_node **in)
     return zn_permute_channels(in[0], p, 1);
 }
 static zn_node *srig(zn_node **in) { return zn_srig(in[0], in[1], in[2]); }
-static zn_node *tile_rows(zn_node **in) { return zn_tile_mix(in[0], in[1], zn_scale(in[2], 0.01f), 2, 0); }
-static zn_node *tile_columns(zn_node **in) { return zn_tile_mix(in[0], in[1], zn_scale(in[2], 0.01f), 1, 4); }
+static zn_node *tile_rows(zn_node **in) { return zn_tile_mix(in[0], in[1], zn_scale(in[2], 0.1f), 2, 0); }
+static zn_node *tile_columns(zn_node **in) { return zn_tile_mix(in[0], in[1], zn_scale(in[2], 0.1f), 1, 4); }
 
 #define MAP(...)                                                                                                       \
     {                                                                                                                  \

@@ -45,14 +45,14 @@ void zn_k_soft_clamp_grad(const void *args, zn_range r)
     }
 }
 
-void zn_k_gelu(const void *args, zn_range r)
+void zn_ref_gelu(const void *args, zn_range r)
 {
     const zn_unary_args *a = args;
     for (int64_t i = r.begin; i < r.end; i++)
         a->y[i] = 0.5f * a->x[i] * (1 + erff(a->x[i] * 0.70710678f));
 }
 
-void zn_k_gelu_grad(const void *args, zn_range r)
+void zn_ref_gelu_grad(const void *args, zn_range r)
 {
     const zn_unary_args *a = args;
     for (int64_t i = r.begin; i < r.end; i++) {

@@ -3,7 +3,21 @@
 
 #include <string.h>
 
-void zn_k_grouped(const void *args, zn_range r)
+/* For the vector builds: packed weights of groups taken together up to 16 lanes, and a few pixels of both maps. */
+size_t zn_grouped_scratch(const zn_grouped_args *a)
+{
+    const size_t groups = (size_t)a->groups + 16, gi = (size_t)(a->cin / a->groups), go = (size_t)(a->cout / a->groups);
+    return sizeof(float) * groups * (gi * go + 32 * (gi + go) + ZN_GROUPED_PIXELS * (gi + go + 32));
+}
+
+/* Where output o of all lies. */
+static int place(const zn_grouped_args *a, int o)
+{
+    const int go = a->cout / a->groups;
+    return a->interleave ? o % go * a->groups + o / go : o;
+}
+
+void zn_ref_grouped(const void *args, zn_range r)
 {
     const zn_grouped_args *a = args;
     const int gi = a->cin / a->groups, go = a->cout / a->groups;
@@ -13,11 +27,11 @@ void zn_k_grouped(const void *args, zn_range r)
             float sum = a->bias ? a->bias[o] : 0;
             for (int i = 0; i < gi; i++)
                 sum += w[i] * x[i];
-            a->y[p * a->cout + o] = sum;
+            a->y[p * a->cout + place(a, o)] = sum;
         }
 }
 
-void zn_k_grouped_grad(const void *args, zn_range r)
+void zn_ref_grouped_grad(const void *args, zn_range r)
 {
     const zn_grouped_args *a = args;
     const int gi = a->cin / a->groups, go = a->cout / a->groups;
@@ -25,33 +39,33 @@ void zn_k_grouped_grad(const void *args, zn_range r)
         float *dx = a->y + p * a->cin;
         memset(dx, 0, sizeof(float) * (size_t)a->cin);
         for (int o = 0; o < a->cout; o++) {
-            const float *w = a->w + (int64_t)o * gi, dy = a->dy[p * a->cout + o];
+            const float *w = a->w + (int64_t)o * gi, dy = a->dy[p * a->cout + place(a, o)];
             for (int i = 0; i < gi; i++)
                 dx[o / go * gi + i] += w[i] * dy;
         }
     }
 }
 
-void zn_k_grouped_weight_grad(const void *args, zn_range r)
+void zn_ref_grouped_weight_grad(const void *args, zn_range r)
 {
     const zn_grouped_args *a = args;
     const int gi = a->cin / a->groups, go = a->cout / a->groups;
-    const int64_t count = (int64_t)a->cout * gi;
-    for (int64_t block = r.begin; block < r.end; block++) {
-        const int64_t begin = block * ZN_MIX_BLOCK;
-        const int64_t end = begin + ZN_MIX_BLOCK < a->pixels ? begin + ZN_MIX_BLOCK : a->pixels;
-        float *dw = a->partial + block * count;
-        memset(dw, 0, sizeof(float) * (size_t)count);
+    const int64_t size = zn_sum_block(a->pixels);
+    for (int64_t unit = r.begin; unit < r.end; unit++) {
+        const int64_t begin = unit / a->groups * size, end = begin + size < a->pixels ? begin + size : a->pixels;
+        const int g = (int)(unit % a->groups);
+        float *dw = a->partial + unit * go * gi;
+        memset(dw, 0, sizeof(float) * (size_t)(go * gi));
         for (int64_t p = begin; p < end; p++)
-            for (int o = 0; o < a->cout; o++) {
-                const float *x = a->x + p * a->cin + o / go * gi, dy = a->dy[p * a->cout + o];
+            for (int o = 0; o < go; o++) {
+                const float *x = a->x + p * a->cin + g * gi, dy = a->dy[p * a->cout + place(a, g * go + o)];
                 for (int i = 0; i < gi; i++)
                     dw[(int64_t)o * gi + i] += dy * x[i];
             }
     }
 }
 
-void zn_k_depthwise(const void *args, zn_range r)
+void zn_ref_depthwise(const void *args, zn_range r)
 {
     const zn_depthwise_args *a = args;
     for (int64_t row = r.begin; row < r.end; row++)
@@ -74,26 +88,34 @@ void zn_k_depthwise(const void *args, zn_range r)
         }
 }
 
-void zn_k_depthwise_weight_grad(const void *args, zn_range r)
+/* Adds the sums of one row. */
+static void depthwise_weight_row(const zn_depthwise_args *a, int64_t row, float *dw)
+{
+    for (int ky = 0; ky < 3; ky++)
+        for (int kx = 0; kx < 3; kx++) {
+            const int iy = (int)(row % a->h) + ky - 1;
+            if (iy < 0 || iy >= a->h)
+                continue;
+            for (int ox = 0; ox < a->wide; ox++) {
+                const int ix = ox + kx - 1;
+                if (ix < 0 || ix >= a->wide)
+                    continue;
+                const float *x = a->x + ((row / a->h * a->h + iy) * a->wide + ix) * a->c;
+                const float *dy = a->dy + (row * a->wide + ox) * a->c;
+                for (int k = 0; k < a->c; k++)
+                    dw[9 * k + 3 * ky + kx] += dy[k] * x[k];
+            }
+        }
+}
+
+void zn_ref_depthwise_weight_grad(const void *args, zn_range r)
 {
     const zn_depthwise_args *a = args;
-    for (int64_t row = r.begin; row < r.end; row++) {
-        float *dw = a->partial + row * 9 * a->c;
+    const int64_t rows = (int64_t)a->n * a->h, size = zn_sum_block(rows);
+    for (int64_t block = r.begin; block < r.end; block++) {
+        float *dw = a->partial + block * 9 * a->c;
         memset(dw, 0, sizeof(float) * 9 * (size_t)a->c);
-        for (int ky = 0; ky < 3; ky++)
-            for (int kx = 0; kx < 3; kx++) {
-                const int iy = (int)(row % a->h) + ky - 1;
-                if (iy < 0 || iy >= a->h)
-                    continue;
-                for (int ox = 0; ox < a->wide; ox++) {
-                    const int ix = ox + kx - 1;
-                    if (ix < 0 || ix >= a->wide)
-                        continue;
-                    const float *x = a->x + ((row / a->h * a->h + iy) * a->wide + ix) * a->c;
-                    const float *dy = a->dy + (row * a->wide + ox) * a->c;
-                    for (int k = 0; k < a->c; k++)
-                        dw[9 * k + 3 * ky + kx] += dy[k] * x[k];
-                }
-            }
+        for (int64_t row = block * size; row < (block + 1) * size && row < rows; row++)
+            depthwise_weight_row(a, row, dw);
     }
 }

@@ -1,45 +1,43 @@
-/* Spectral mixing in tiles (specification D2). A unit is one run of channels of one line: it is extended by reflection
- * into scratch, each tile transformed, gated, thresholded and transformed back, and the middle copied out. */
+/* Spectral mixing in tiles (specification D2). Tile by tile, a strip is gathered into scratch, by reflection beyond the
+ * ends, transformed, gated, thresholded and transformed back. */
 #include "kernels/gates.h"
 
+#include "kernels/mix.h"
 #include "kernels/spectral.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { RUN = 16 };
+enum { STRIP = 64 }; /* floats, or one pixel */
 
-typedef struct piece {
-    int64_t at, width;    /* first float and floats of the run */
-    int64_t left, padded; /* extension before, and length with both */
-} piece;
+/* Pixels of a strip. */
+static int64_t strip_pixels(const zn_tile_mix_args *a) { return a->channels < STRIP ? STRIP / a->channels : 1; }
 
-static int64_t runs_of(const zn_tile_mix_args *a) { return (a->inner + RUN - 1) / RUN; }
-int64_t zn_tile_mix_units(const zn_tile_mix_args *a) { return a->outer * runs_of(a); }
-
-static int64_t padded_of(const zn_tile_mix_args *a, int64_t *left)
+static int64_t strips_of(const zn_tile_mix_args *a)
 {
-    *left = (a->p - a->offset) % a->p;
-    return (*left + a->n + a->p - 1) / a->p * a->p;
+    return (a->inner / a->channels + strip_pixels(a) - 1) / strip_pixels(a);
 }
+
+int64_t zn_tile_mix_units(const zn_tile_mix_args *a) { return a->outer * strips_of(a); }
 
 size_t zn_tile_mix_scratch(const zn_tile_mix_args *a)
 {
-    int64_t left;
-    return sizeof(float) * 2 * RUN * (size_t)padded_of(a, &left);
+    const int64_t padded = (a->channels + 15) / 16 * 16; /* the vector builds' rows are whole vectors */
+    return sizeof(float) * 4 * (size_t)(a->p * strip_pixels(a) * padded);
 }
 
-static piece piece_of(const zn_tile_mix_args *a, int64_t unit)
+zn_strip zn_tile_mix_strip(const zn_tile_mix_args *a, int64_t unit)
 {
-    const int64_t first = unit % runs_of(a) * RUN;
-    piece q = { .at = unit / runs_of(a) * a->n * a->inner + first,
-                .width = a->inner - first < RUN ? a->inner - first : RUN };
-    q.padded = padded_of(a, &q.left);
-    return q;
+    const int64_t wide = strip_pixels(a) * a->channels, first = unit % strips_of(a) * wide;
+    zn_strip s = { .at = unit / strips_of(a) * a->n * a->inner + first,
+                   .wide = a->inner - first < wide ? a->inner - first : wide,
+                   .left = (a->p - a->offset) % a->p };
+    s.tiles = (s.left + a->n + a->p - 1) / a->p;
+    return s;
 }
 
-/* Position of the line that extended position i shows: reflection without repeating the edge. */
-static int64_t reflect(int64_t i, int64_t n)
+/* Without repeating the edge. */
+int64_t zn_tile_mix_reflect(int64_t i, int64_t n)
 {
     if (n == 1)
         return 0;
@@ -48,116 +46,101 @@ static int64_t reflect(int64_t i, int64_t n)
     return i < n ? i : period - i;
 }
 
-static void extend(const zn_tile_mix_args *a, const piece *q, const float *x, float *t)
-{
-    for (int64_t i = 0; i < q->padded; i++)
-        memcpy(t + i * q->width, x + q->at + reflect(i - q->left, a->n) * a->inner, sizeof(float) * (size_t)q->width);
-}
-
-/* The transpose of extend: adds every extended value to its source. */
-static void fold(const zn_tile_mix_args *a, const piece *q, const float *t, float *y)
-{
-    for (int64_t i = 0; i < a->n; i++)
-        memset(y + q->at + i * a->inner, 0, sizeof(float) * (size_t)q->width);
-    for (int64_t i = 0; i < q->padded; i++) {
-        float *to = y + q->at + reflect(i - q->left, a->n) * a->inner;
-        for (int64_t c = 0; c < q->width; c++)
-            to[c] += t[i * q->width + c];
-    }
-}
-
-static void crop(const zn_tile_mix_args *a, const piece *q, const float *t, float *y)
-{
-    for (int64_t i = 0; i < a->n; i++)
-        memcpy(y + q->at + i * a->inner, t + (i + q->left) * q->width, sizeof(float) * (size_t)q->width);
-}
-
-/* The gradient of crop: zero in the extension. */
-static void uncrop(const zn_tile_mix_args *a, const piece *q, const float *dy, float *t)
-{
-    memset(t, 0, sizeof(float) * (size_t)(q->padded * q->width));
-    for (int64_t i = 0; i < a->n; i++)
-        memcpy(t + (i + q->left) * q->width, dy + q->at + i * a->inner, sizeof(float) * (size_t)q->width);
-}
-
-static void transform_tiles(const zn_tile_mix_args *a, const piece *q, float *t)
+/* t[P][wide] = Q of a tile of x; positions outside the line are reflected, or zero for a gradient. */
+static void spectrum(const zn_tile_mix_args *a, const zn_strip *s, int64_t tile, const float *x, bool reflected,
+                     float *t)
 {
     const float scale = 1 / sqrtf((float)a->p);
-    for (int64_t tile = 0; tile < q->padded; tile += a->p)
-        zn_wht_rows(t + tile * q->width, a->p, q->width, q->width);
-    for (int64_t i = 0; i < q->padded * q->width; i++)
+    const size_t bytes = sizeof(float) * (size_t)s->wide;
+    for (int64_t i = 0; i < a->p; i++) {
+        const int64_t at = tile * a->p + i - s->left;
+        if (!reflected && (at < 0 || at >= a->n))
+            memset(t + i * s->wide, 0, bytes);
+        else
+            memcpy(t + i * s->wide, x + s->at + zn_tile_mix_reflect(at, a->n) * a->inner, bytes);
+    }
+    zn_wht_rows(t, a->p, s->wide, s->wide);
+    for (int64_t i = 0; i < a->p * s->wide; i++)
         t[i] *= scale;
 }
 
-/* Parameter index of extended position i, float c of the run. */
-static int64_t parameter(const zn_tile_mix_args *a, const piece *q, int64_t i, int64_t c)
+static void back(const zn_tile_mix_args *a, const zn_strip *s, float *t)
 {
-    return i % a->p * a->channels + (q->at % a->inner + c) % a->channels;
+    const float scale = 1 / sqrtf((float)a->p);
+    zn_wht_rows(t, a->p, s->wide, s->wide);
+    for (int64_t i = 0; i < a->p * s->wide; i++)
+        t[i] *= scale;
 }
 
-void zn_k_tile_mix(const void *args, zn_range r)
+/* Parameter of float i of a tile. */
+static int64_t parameter(const zn_tile_mix_args *a, const zn_strip *s, int64_t i)
+{
+    return i / s->wide * a->channels + i % s->wide % a->channels;
+}
+
+void zn_ref_tile_mix(const void *args, zn_range r)
 {
     const zn_tile_mix_args *a = args;
     float *t = r.scratch;
     for (int64_t unit = r.begin; unit < r.end; unit++) {
-        const piece q = piece_of(a, unit);
-        extend(a, &q, a->x, t);
-        transform_tiles(a, &q, t);
-        for (int64_t i = 0; i < q.padded; i++)
-            for (int64_t c = 0; c < q.width; c++) {
-                const int64_t k = parameter(a, &q, i, c);
-                const float v = a->gate[k] * t[i * q.width + c], m = fabsf(v) - fabsf(a->th[k]);
-                t[i * q.width + c] = m <= 0 ? 0 : copysignf(m, v);
+        const zn_strip s = zn_tile_mix_strip(a, unit);
+        for (int64_t tile = 0; tile < s.tiles; tile++) {
+            spectrum(a, &s, tile, a->x, true, t);
+            for (int64_t i = 0; i < a->p * s.wide; i++) {
+                const int64_t k = parameter(a, &s, i);
+                const float v = a->gate[k] * t[i], m = fabsf(v) - fabsf(a->th[k]);
+                t[i] = m <= 0 ? 0 : copysignf(m, v);
             }
-        transform_tiles(a, &q, t);
-        crop(a, &q, t, a->y);
+            back(a, &s, t);
+            for (int64_t i = 0; i < a->p; i++) {
+                const int64_t at = tile * a->p + i - s.left;
+                if (at >= 0 && at < a->n)
+                    memcpy(a->y + s.at + at * a->inner, t + i * s.wide, sizeof(float) * (size_t)s.wide);
+            }
+        }
     }
 }
 
-/* Fills x with the spectrum of the input and dy with the gradient after the threshold. */
-static void both_spectra(const zn_tile_mix_args *a, const piece *q, float *x, float *dy)
+/* Gradients of one tile: x and dy are its spectra, dy becomes the gradient before the gate. */
+static void tile_back(const zn_tile_mix_args *a, const zn_strip *s, const float *x, float *dy, float *dgate, float *dth)
 {
-    extend(a, q, a->x, x);
-    transform_tiles(a, q, x);
-    uncrop(a, q, a->dy, dy);
-    transform_tiles(a, q, dy);
-}
-
-void zn_k_tile_mix_grad(const void *args, zn_range r)
-{
-    const zn_tile_mix_args *a = args;
-    for (int64_t unit = r.begin; unit < r.end; unit++) {
-        const piece q = piece_of(a, unit);
-        float *x = r.scratch, *dy = x + q.padded * RUN;
-        both_spectra(a, &q, x, dy);
-        for (int64_t i = 0; i < q.padded; i++)
-            for (int64_t c = 0; c < q.width; c++) {
-                const int64_t k = parameter(a, &q, i, c), at = i * q.width + c;
-                dy[at] = fabsf(a->gate[k] * x[at]) > fabsf(a->th[k]) ? a->gate[k] * dy[at] : 0;
-            }
-        transform_tiles(a, &q, dy);
-        fold(a, &q, dy, a->y);
+    for (int64_t i = 0; i < a->p * s->wide; i++) {
+        const int64_t k = parameter(a, s, i);
+        const float v = a->gate[k] * x[i], th = a->th[k], d = fabsf(v) <= fabsf(th) ? 0 : dy[i];
+        dgate[k] += x[i] * d;
+        dth[k] -= (v > 0 ? 1.0f : -1.0f) * (th > 0 ? 1.0f : th < 0 ? -1.0f : 0.0f) * d;
+        dy[i] = a->gate[k] * d;
     }
 }
 
-void zn_k_tile_mix_param_grad(const void *args, zn_range r)
+static void strip_back(const zn_tile_mix_args *a, const zn_strip *s, float *scratch, float *dgate, float *dth)
+{
+    float *x = scratch, *dy = x + a->p * s->wide;
+    for (int64_t i = 0; i < a->n; i++)
+        memset(a->y + s->at + i * a->inner, 0, sizeof(float) * (size_t)s->wide);
+    for (int64_t tile = 0; tile < s->tiles; tile++) {
+        spectrum(a, s, tile, a->x, true, x);
+        spectrum(a, s, tile, a->dy, false, dy);
+        tile_back(a, s, x, dy, dgate, dth);
+        back(a, s, dy);
+        for (int64_t i = 0; i < a->p; i++) { /* every extended value goes to its source */
+            float *to = a->y + s->at + zn_tile_mix_reflect(tile * a->p + i - s->left, a->n) * a->inner;
+            for (int64_t c = 0; c < s->wide; c++)
+                to[c] += dy[i * s->wide + c];
+        }
+    }
+}
+
+void zn_ref_tile_mix_grad(const void *args, zn_range r)
 {
     const zn_tile_mix_args *a = args;
-    const int64_t count = (int64_t)a->p * a->channels;
-    for (int64_t unit = r.begin; unit < r.end; unit++) {
-        const piece q = piece_of(a, unit);
-        float *x = r.scratch, *dy = x + q.padded * RUN;
-        float *dgate = a->partial + unit * 2 * count, *dth = dgate + count;
+    const int64_t count = (int64_t)a->p * a->channels, units = zn_tile_mix_units(a), size = zn_sum_block(units);
+    for (int64_t block = r.begin; block < r.end; block++) {
+        float *dgate = a->partial + block * 2 * count, *dth = dgate + count;
         memset(dgate, 0, sizeof(float) * 2 * (size_t)count);
-        both_spectra(a, &q, x, dy);
-        for (int64_t i = 0; i < q.padded; i++)
-            for (int64_t c = 0; c < q.width; c++) {
-                const int64_t k = parameter(a, &q, i, c), at = i * q.width + c;
-                const float v = a->gate[k] * x[at];
-                if (fabsf(v) <= fabsf(a->th[k]))
-                    continue;
-                dgate[k] += x[at] * dy[at];
-                dth[k] -= (v > 0 ? 1.0f : -1.0f) * (a->th[k] > 0 ? 1.0f : a->th[k] < 0 ? -1.0f : 0.0f) * dy[at];
-            }
+        for (int64_t unit = block * size; unit < (block + 1) * size && unit < units; unit++) {
+            const zn_strip s = zn_tile_mix_strip(a, unit);
+            strip_back(a, &s, r.scratch, dgate, dth);
+        }
     }
 }

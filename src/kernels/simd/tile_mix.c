@@ -1,0 +1,231 @@
+/* Spectral mixing in tiles. A tile of a strip is copied into scratch of whole vectors (rows of a map lie far apart, and
+ * often in the same sets of the caches), where it is transformed by passes over several rows at a time. Four
+ * neighbouring rows are transformed last, gated while they are in registers, and transformed back first. */
+#include "kernels/gates.h"
+#include "kernels/mix.h"
+#include "kernels/simd/vec_math.h"
+#include "kernels/simd/wht.h"
+
+#include <math.h>
+
+void ZN_KERNEL(tile_mix)(const void *args, zn_range r);
+void ZN_KERNEL(tile_mix_grad)(const void *args, zn_range r);
+
+/* A strip of a unit in scratch: each pixel's channels padded to whole vectors, `wide` floats for each position. */
+typedef struct job {
+    const zn_tile_mix_args *a;
+    zn_strip s;
+    int64_t padded, wide;
+    float root; /* 1 / sqrt(P) */
+} job;
+
+static job job_of(const zn_tile_mix_args *a, int64_t unit)
+{
+    job j = { .a = a, .s = zn_tile_mix_strip(a, unit), .padded = VEC_ROUND(a->channels) };
+    j.wide = j.s.wide / a->channels * j.padded;
+    j.root = 1 / sqrtf((float)a->p);
+    return j;
+}
+
+VEC_INLINE vec load(const float *p, int n) { return n == VEC_LANES ? vec_load(p) : vec_load_part(p, n); }
+VEC_INLINE void store(float *p, vec v, int n)
+{
+    if (n == VEC_LANES)
+        vec_store(p, v);
+    else
+        vec_store_part(p, v, n);
+}
+
+static void copy(float *to, const float *from, int64_t count)
+{
+    for (int64_t i = 0; i < count; i += VEC_LANES)
+        vec_store(to + i, vec_load(from + i));
+}
+
+/* One position of the strip from the map to scratch (zeros in the padding), and back. */
+static void row_in(const job *j, const float *x, float *t)
+{
+    const int c = j->a->channels;
+    if (j->padded == c)
+        copy(t, x, j->wide);
+    for (int64_t i = 0; j->padded != c && i < j->wide; i += VEC_LANES) {
+        const int64_t k = i % j->padded;
+        vec_store(t + i, load(x + i / j->padded * c + k, c - k < VEC_LANES ? (int)(c - k) : VEC_LANES));
+    }
+}
+
+static void row_out(const job *j, const float *t, float *y, bool add)
+{
+    const int c = j->a->channels;
+    if (j->padded == c && !add)
+        copy(y, t, j->wide);
+    for (int64_t i = 0; (j->padded != c || add) && i < j->wide; i += VEC_LANES) {
+        const int64_t k = i % j->padded;
+        const int n = c - k < VEC_LANES ? (int)(c - k) : VEC_LANES;
+        float *to = y + i / j->padded * c + k;
+        vec v = vec_load(t + i);
+        if (add)
+            v = v + load(to, n);
+        store(to, v, n);
+    }
+}
+
+/* Gathers a tile and does all steps but those among four neighbours. Outside the line: reflected, or zero. */
+static void tile_in(const job *j, int64_t tile, const float *x, bool reflected, float *t)
+{
+    const zn_tile_mix_args *a = j->a;
+    for (int64_t i = 0; i < a->p; i++) {
+        int64_t at = tile * a->p + i - j->s.left;
+        const bool outside = at < 0 || at >= a->n;
+        if (outside && reflected)
+            at = zn_tile_mix_reflect(at, a->n);
+        if (outside && !reflected)
+            memset(t + i * j->wide, 0, sizeof(float) * (size_t)j->wide);
+        else
+            row_in(j, x + j->s.at + at * a->inner, t + i * j->wide);
+    }
+    wht_rows_from(t, a->p, 4, j->wide, j->wide);
+}
+
+/* soft(v g, th) where g and th already hold the scale of both transforms. */
+VEC_INLINE vec soft(vec v, vec gate, vec th)
+{
+    const vec c = v * gate;
+    return vec_with_sign(vec_max(vec_abs(c) - th, vec_splat(0)), c);
+}
+
+/* The middle of a tile: `rows` (4, or P if less; a constant) neighbours at a time. */
+VEC_INLINE void gate_rows(const int rows, const job *j, float *t)
+{
+    const zn_tile_mix_args *a = j->a;
+    const vec all = vec_splat(j->root * j->root), root = vec_splat(j->root);
+    for (int64_t k = 0; k < a->p; k += rows)
+        for (int64_t i = 0; i < j->wide; i += VEC_LANES) {
+            const int c = (int)(i % j->padded), n = a->channels - c < VEC_LANES ? a->channels - c : VEC_LANES;
+            float *at = t + k * j->wide + i;
+            vec v[8];
+#pragma GCC unroll 4
+            for (int q = 0; q < rows; q++)
+                v[q] = vec_load(at + q * j->wide);
+            wht_registers(rows, v);
+#pragma GCC unroll 4
+            for (int q = 0; q < rows; q++) {
+                const int64_t parameter = (k + q) * a->channels + c;
+                v[q] = soft(v[q], load(a->gate + parameter, n) * all, vec_abs(load(a->th + parameter, n)) * root);
+            }
+            wht_registers(rows, v);
+#pragma GCC unroll 4
+            for (int q = 0; q < rows; q++)
+                vec_store(at + q * j->wide, v[q]);
+        }
+}
+
+void ZN_KERNEL(tile_mix)(const void *args, zn_range r)
+{
+    const zn_tile_mix_args *a = args;
+    float *t = r.scratch;
+    for (int64_t unit = r.begin; unit < r.end; unit++) {
+        const job j = job_of(a, unit);
+        for (int64_t tile = 0; tile < j.s.tiles; tile++) {
+            tile_in(&j, tile, a->x, true, t);
+            if (a->p >= 4)
+                gate_rows(4, &j, t);
+            else if (a->p == 2)
+                gate_rows(2, &j, t);
+            else
+                gate_rows(1, &j, t);
+            wht_rows_from(t, a->p, 4, j.wide, j.wide);
+            for (int64_t i = 0; i < a->p; i++) {
+                const int64_t at = tile * a->p + i - j.s.left;
+                if (at >= 0 && at < a->n)
+                    row_out(&j, t + i * j.wide, a->y + j.s.at + at * a->inner, false);
+            }
+        }
+    }
+}
+
+/* The middle of the gradient: from x and dy to dx in dy's place; sums for the parameters. */
+VEC_INLINE void gate_rows_back(const int rows, const job *j, const float *x, float *dy, float *dgate, float *dth)
+{
+    const zn_tile_mix_args *a = j->a;
+    const vec root = vec_splat(j->root), all = vec_splat(j->root * j->root);
+    for (int64_t k = 0; k < a->p; k += rows)
+        for (int64_t i = 0; i < j->wide; i += VEC_LANES) {
+            const int c = (int)(i % j->padded), n = a->channels - c < VEC_LANES ? a->channels - c : VEC_LANES;
+            float *at = dy + k * j->wide + i;
+            vec v[8], d[8];
+#pragma GCC unroll 4
+            for (int q = 0; q < rows; q++) {
+                v[q] = vec_load(x + k * j->wide + i + q * j->wide);
+                d[q] = vec_load(at + q * j->wide);
+            }
+            wht_registers(rows, v);
+            wht_registers(rows, d);
+#pragma GCC unroll 4
+            for (int q = 0; q < rows; q++) {
+                const int64_t parameter = (k + q) * a->channels + c;
+                const vec gate = load(a->gate + parameter, n), th = load(a->th + parameter, n);
+                const vec coefficient = v[q] * root, gated = coefficient * gate;
+                d[q] = vec_where(vec_greater(vec_abs(gated), vec_abs(th)), d[q]);
+                store(dgate + parameter, vec_fma(coefficient * root, d[q], load(dgate + parameter, n)), n);
+                /* -sign(gated) sign(th) d: the sign bits of all three, unless th is 0 */
+                const veci flip = (vec_bits(gated) ^ ~vec_bits(th)) & veci_splat(INT32_MIN);
+                const vec moved = vec_of_bits(vec_bits(d[q]) ^ flip);
+                const vec some = vec_where(vec_greater(vec_abs(th), vec_splat(0)), moved);
+                store(dth + parameter, vec_fma(root, some, load(dth + parameter, n)), n);
+                d[q] = d[q] * (gate * all);
+            }
+            wht_registers(rows, d);
+#pragma GCC unroll 4
+            for (int q = 0; q < rows; q++)
+                vec_store(at + q * j->wide, d[q]);
+        }
+}
+
+/* One strip. Gradients of reflected positions wait in `outside` ([2][P][wide]: before and behind the line) until all
+ * own ones are written. */
+static void strip_back(const job *j, float *scratch, float *dgate, float *dth)
+{
+    const zn_tile_mix_args *a = j->a;
+    const int64_t size = a->p * j->wide, right = j->s.left + a->n;
+    float *x = scratch, *dy = x + size, *outside = dy + size;
+    for (int64_t tile = 0; tile < j->s.tiles; tile++) {
+        tile_in(j, tile, a->x, true, x);
+        tile_in(j, tile, a->dy, false, dy);
+        if (a->p >= 4)
+            gate_rows_back(4, j, x, dy, dgate, dth);
+        else if (a->p == 2)
+            gate_rows_back(2, j, x, dy, dgate, dth);
+        else
+            gate_rows_back(1, j, x, dy, dgate, dth);
+        wht_rows_from(dy, a->p, 4, j->wide, j->wide);
+        for (int64_t i = 0; i < a->p; i++) {
+            const int64_t at = tile * a->p + i;
+            if (at < j->s.left)
+                copy(outside + at * j->wide, dy + i * j->wide, j->wide);
+            else if (at >= right)
+                copy(outside + size + (at - right) * j->wide, dy + i * j->wide, j->wide);
+            else
+                row_out(j, dy + i * j->wide, a->y + j->s.at + (at - j->s.left) * a->inner, false);
+        }
+    }
+    for (int64_t i = 0; i < j->s.left; i++)
+        row_out(j, outside + i * j->wide, a->y + j->s.at + zn_tile_mix_reflect(i - j->s.left, a->n) * a->inner, true);
+    for (int64_t i = right; i < j->s.tiles * a->p; i++)
+        row_out(j, outside + size + (i - right) * j->wide,
+                a->y + j->s.at + zn_tile_mix_reflect(i - j->s.left, a->n) * a->inner, true);
+}
+
+void ZN_KERNEL(tile_mix_grad)(const void *args, zn_range r)
+{
+    const zn_tile_mix_args *a = args;
+    const int64_t count = (int64_t)a->p * a->channels, units = zn_tile_mix_units(a), size = zn_sum_block(units);
+    for (int64_t block = r.begin; block < r.end; block++) {
+        float *dgate = a->partial + block * 2 * count, *dth = dgate + count;
+        memset(dgate, 0, sizeof(float) * 2 * (size_t)count);
+        for (int64_t unit = block * size; unit < (block + 1) * size && unit < units; unit++) {
+            const job j = job_of(a, unit);
+            strip_back(&j, r.scratch, dgate, dth);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+/* Every kernel of simd.def, in every build this CPU can run, against its reference: odd sizes, guard zones and
+ * forbidden pages around all memory, scratch full of NaN, equal bits for any split of the units and any number of
+ * threads. The cases are in simd_cases.c. */
+#include "simd_case.h"
+
+#include "base/cpu.h"
+#include "conv_case.h"
+#include "kernels/simd.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { GUARD = 64 };
+static const float guard_value = -7.25e33f;
+
+static const char *const names[] = {
+#define ZN_SIMD(name) #name,
+#include "kernels/simd.def"
+#undef ZN_SIMD
+};
+
+static int compared, failures;
+static zn_pool *pools[2]; /* of one and two threads */
+
+static void fail(const zn_simd_table *t, const simd_case *c, const char *what)
+{
+    printf("FAIL %s %s (%s): %s\n", names[c->kernel], t->isa, c->text, what);
+    failures++;
+}
+
+static float *guarded_new(int64_t count)
+{
+    float *y = fenced_new(count + 2 * GUARD, false);
+    for (int64_t i = 0; i < count + 2 * GUARD; i++)
+        y[i] = guard_value;
+    return y + GUARD;
+}
+
+static bool guards_whole(const float *y, int64_t count)
+{
+    for (int i = 0; i < GUARD; i++)
+        if (y[i - GUARD] != guard_value || y[count + i] != guard_value)
+            return false;
+    return true;
+}
+
+/* Results of one run: one block for each output. */
+typedef struct results {
+    float *y[SIMD_OUTPUTS];
+} results;
+
+static void results_free(const simd_case *c, results *r)
+{
+    for (int i = 0; i < c->outputs; i++)
+        fenced_free(r->y[i] - GUARD);
+}
+
+typedef enum split { WHOLE, SINGLY_BACKWARDS, TWO_THREADS } split;
+
+static results run(const simd_case *c, zn_body body, split how)
+{
+    results r = { { NULL } };
+    for (int i = 0; i < c->outputs; i++)
+        *c->output[i].slot = r.y[i] = guarded_new(c->output[i].count);
+    const int64_t floats = ((int64_t)(c->scratch / sizeof(float)) + 15) / 16 * 16;
+    float *scratch = fenced_new(2 * floats + 16, true);
+    for (int64_t i = 0; i < 2 * floats; i++)
+        scratch[i] = NAN;
+    if (how == WHOLE)
+        body(c->args, (zn_range){ 0, c->units, scratch });
+    for (int64_t u = c->units; how == SINGLY_BACKWARDS && u > 0; u--)
+        body(c->args, (zn_range){ u - 1, u, scratch });
+    if (how == TWO_THREADS)
+        zn_pool_run(pools[1], c->units, 1 + c->units / 7, body, c->args, scratch, sizeof(float) * (size_t)floats);
+    fenced_free(scratch);
+    return r;
+}
+
+/* Largest difference over the largest value, for the whole result. */
+static double difference(const float *y, const float *want, int64_t count)
+{
+    double worst = 0, scale = 1e-30;
+    for (int64_t i = 0; i < count; i++) {
+        const double d = fabs((double)y[i] - (double)want[i]);
+        worst = d <= worst ? worst : d; /* NaN counts as worst */
+        scale = fabs((double)want[i]) > scale ? fabs((double)want[i]) : scale;
+    }
+    return worst / scale;
+}
+
+static void check(const simd_case *c, const zn_simd_table *t, const results *want)
+{
+    results whole = run(c, t->body[c->kernel], WHOLE);
+    for (int i = 0; i < c->outputs; i++) {
+        const double e = difference(whole.y[i], want->y[i], c->output[i].count);
+        char text[64];
+        snprintf(text, sizeof text, "output %d differs by %.2e", i, e);
+        if (!(e <= c->tolerance))
+            fail(t, c, text);
+        if (!guards_whole(whole.y[i], c->output[i].count))
+            fail(t, c, "wrote outside its output");
+        compared++;
+    }
+    for (split how = SINGLY_BACKWARDS; how <= TWO_THREADS; how++) {
+        results other = run(c, t->body[c->kernel], how);
+        for (int i = 0; i < c->outputs; i++)
+            if (memcmp(other.y[i], whole.y[i], sizeof(float) * (size_t)c->output[i].count) != 0)
+                fail(t, c, how == TWO_THREADS ? "two threads give other bits" : "single units give other bits");
+        results_free(c, &other);
+    }
+    results_free(c, &whole);
+}
+
+int main(void)
+{
+    const uint32_t cpu = zn_cpu_flags();
+    int cases[ZN_SIMD_COUNT] = { 0 };
+    if (zn_pool_new(1, &pools[0]) != ZN_OK || zn_pool_new(2, &pools[1]) != ZN_OK)
+        return 2;
+    simd_case c;
+    for (int i = 0; simd_case_at(i, &c); i++) {
+        const zn_simd_table *const *t = zn_simd_tables, *const *ref = t;
+        while (ref[1])
+            ref++;
+        results want = run(&c, (*ref)->body[c.kernel], WHOLE);
+        for (; t != ref; t++)
+            if (((*t)->cpu & ~cpu) == 0)
+                check(&c, *t, &want);
+        cases[c.kernel]++;
+        results_free(&c, &want);
+        simd_case_free();
+    }
+    for (int k = 0; k < ZN_SIMD_COUNT; k++)
+        if (!cases[k]) {
+            printf("FAIL %s has no case\n", names[k]);
+            failures++;
+        }
+    char text[96];
+    zn_cpu_text(cpu, text, sizeof text);
+    printf("%s: %d comparisons, %d failures\n", text, compared, failures);
+    zn_pool_free(pools[0]);
+    zn_pool_free(pools[1]);
+    return failures != 0;
+}

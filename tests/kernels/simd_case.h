@@ -1,0 +1,29 @@
+/* One run of a kernel of simd.def: its arguments with all inputs, and where its results go. */
+#ifndef ZN_SIMD_CASE_H
+#define ZN_SIMD_CASE_H
+
+#include "base/threads.h"
+
+#include <stdbool.h>
+
+enum { SIMD_OUTPUTS = 2 };
+
+typedef struct simd_case {
+    int kernel; /* ZN_SIMD_... */
+    char text[96];
+    const void *args;
+    int64_t units;
+    size_t scratch; /* bytes for each thread */
+    double tolerance;
+    int outputs;
+    struct {
+        float **slot; /* in args: set before each run */
+        int64_t count;
+    } output[SIMD_OUTPUTS];
+} simd_case;
+
+/* Case i of all; false behind the last. Its memory lasts until simd_case_free. */
+bool simd_case_at(int index, simd_case *c);
+void simd_case_free(void);
+
+#endif

@@ -1,0 +1,180 @@
+/* The cases of check_simd.c. */
+#include "simd_case.h"
+
+#include "conv_case.h"
+#include "kernels/gates.h"
+#include "kernels/kernels.h"
+#include "kernels/mix.h"
+#include "kernels/simd.h"
+#include "kernels/spectral.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- inputs of the case at hand ---- */
+
+enum { MAX_BLOCKS = 16 };
+static float *blocks[MAX_BLOCKS];
+static int block_count;
+static zn_rng rng;
+
+static const float *normal(int64_t count, float scale)
+{
+    float *x = blocks[block_count++] = fenced_new(count, false);
+    fill_normal(&rng, x, count, scale);
+    return x;
+}
+
+void simd_case_free(void)
+{
+    while (block_count > 0)
+        fenced_free(blocks[--block_count]);
+}
+
+static void output(simd_case *c, float **slot, int64_t count)
+{
+    c->output[c->outputs].slot = slot;
+    c->output[c->outputs++].count = count;
+}
+
+/* ---- one function for each family: size `s` of a short list, kernel `k` ---- */
+
+static const int counts[] = { 1, 3, 16, 37, 1000 };
+
+static void unary(simd_case *c, int kernel, int size)
+{
+    static zn_unary_args a;
+    const int64_t n = counts[size];
+    a = (zn_unary_args){ .x = normal(n, 3), .dy = normal(n, 1) };
+    snprintf(c->text, sizeof c->text, "%lld values", (long long)n);
+    c->kernel = kernel;
+    c->args = &a;
+    c->units = n;
+    output(c, &a.y, n);
+}
+
+static const int grouped_sizes[][4] = { /* pixels, cin, cout, groups */
+                                        { 1, 8, 4, 4 },      { 7, 32, 16, 4 },   { 100, 64, 32, 4 }, { 50, 128, 64, 4 },
+                                        { 13, 256, 128, 4 }, { 9, 12, 20, 4 },   { 70, 6, 9, 3 },    { 21, 16, 64, 4 },
+                                        { 300, 40, 8, 4 },   { 11, 128, 32, 4 }, { 5, 10, 10, 10 }
+};
+
+static void grouped(simd_case *c, int kernel, int size)
+{
+    static zn_grouped_args a;
+    const int *z = grouped_sizes[size / 2];
+    const int64_t weights = (int64_t)z[1] * z[2] / z[3];
+    a = (zn_grouped_args){ .x = normal((int64_t)z[0] * z[1], 1),
+                           .dy = normal((int64_t)z[0] * z[2], 1),
+                           .w = normal(weights, 1),
+                           .bias = size % 3 ? normal(z[2], 1) : NULL,
+                           .pixels = z[0],
+                           .cin = z[1],
+                           .cout = z[2],
+                           .groups = z[3],
+                           .interleave = size % 2 };
+    snprintf(c->text, sizeof c->text, "%d pixels %d->%d in %d groups%s", z[0], z[1], z[2], z[3],
+             size % 2 ? ", interleaved" : "");
+    c->kernel = kernel;
+    c->args = &a;
+    c->scratch = zn_grouped_scratch(&a);
+    c->units = kernel == ZN_SIMD_grouped_weight_grad ? zn_sum_blocks(z[0]) * z[3] : z[0];
+    if (kernel == ZN_SIMD_grouped_weight_grad)
+        output(c, &a.partial, zn_sum_blocks(z[0]) * weights);
+    else
+        output(c, &a.y, (int64_t)z[0] * (kernel == ZN_SIMD_grouped ? z[2] : z[1]));
+}
+
+static const int map_sizes[][4] = { { 1, 1, 1, 1 },   { 1, 2, 3, 5 },   { 2, 4, 1, 16 },
+                                    { 1, 7, 70, 32 }, { 2, 70, 5, 20 }, { 1, 3, 130, 67 } };
+
+static void depthwise(simd_case *c, int kernel, int size)
+{
+    static zn_depthwise_args a;
+    const int *z = map_sizes[size];
+    const int64_t count = (int64_t)z[0] * z[1] * z[2] * z[3];
+    a = (zn_depthwise_args){ .x = normal(count, 1),
+                             .dy = normal(count, 1),
+                             .w = normal(9 * z[3], 1),
+                             .n = z[0],
+                             .h = z[1],
+                             .wide = z[2],
+                             .c = z[3],
+                             .flip = size % 2,
+                             .add_x = size % 3 == 0 };
+    snprintf(c->text, sizeof c->text, "%dx%dx%dx%d", z[0], z[1], z[2], z[3]);
+    c->kernel = kernel;
+    c->args = &a;
+    c->scratch = sizeof(float) * 9 * (size_t)z[3];
+    const int64_t rows = (int64_t)z[0] * z[1];
+    c->units = kernel == ZN_SIMD_depthwise ? rows : zn_sum_blocks(rows);
+    if (kernel == ZN_SIMD_depthwise)
+        output(c, &a.y, count);
+    else
+        output(c, &a.partial, zn_sum_blocks(rows) * 9 * z[3]);
+}
+
+static const int tile_sizes[][5] = { /* outer, n, pixels across, channels, P */
+                                     { 1, 32, 1, 16, 32 }, { 2, 50, 1, 32, 32 },  { 1, 64, 5, 16, 32 },
+                                     { 2, 7, 3, 5, 8 },    { 1, 128, 2, 70, 32 }, { 3, 20, 1, 12, 4 },
+                                     { 1, 9, 2, 8, 2 },    { 1, 1, 2, 64, 16 },   { 2, 3, 1, 3, 1 },
+                                     { 1, 5, 9, 24, 64 }
+};
+
+static void tile_mix(simd_case *c, int kernel, int size)
+{
+    static zn_tile_mix_args a;
+    const int *z = tile_sizes[size / 2];
+    const int64_t inner = (int64_t)z[2] * z[3], count = z[0] * z[1] * inner, parameters = (int64_t)z[4] * z[3];
+    a = (zn_tile_mix_args){ .x = normal(count, 1),
+                            .dy = normal(count, 1),
+                            .gate = normal(parameters, 1),
+                            .th = normal(parameters, 0.2f),
+                            .outer = z[0],
+                            .n = z[1],
+                            .inner = inner,
+                            .channels = z[3],
+                            .p = z[4],
+                            .offset = size % 2 ? z[4] / 2 : 0 };
+    snprintf(c->text, sizeof c->text, "[%d][%d][%d*%d], tiles of %d from %d", z[0], z[1], z[2], z[3], z[4], a.offset);
+    c->kernel = kernel;
+    c->args = &a;
+    c->scratch = zn_tile_mix_scratch(&a);
+    c->tolerance = 3e-6;
+    c->units = zn_tile_mix_units(&a);
+    if (kernel == ZN_SIMD_tile_mix_grad) {
+        c->units = zn_sum_blocks(c->units);
+        output(c, &a.partial, c->units * 2 * parameters);
+    }
+    output(c, &a.y, count);
+}
+
+#define SIZES(list) (int)(sizeof(list) / sizeof *(list))
+static const struct {
+    void (*make)(simd_case *c, int kernel, int size);
+    int kernel, sizes;
+} families[] = {
+    { unary, ZN_SIMD_gelu, SIZES(counts) },
+    { unary, ZN_SIMD_gelu_grad, SIZES(counts) },
+    { grouped, ZN_SIMD_grouped, 2 * SIZES(grouped_sizes) },
+    { grouped, ZN_SIMD_grouped_grad, 2 * SIZES(grouped_sizes) },
+    { grouped, ZN_SIMD_grouped_weight_grad, 2 * SIZES(grouped_sizes) },
+    { depthwise, ZN_SIMD_depthwise, SIZES(map_sizes) },
+    { depthwise, ZN_SIMD_depthwise_weight_grad, SIZES(map_sizes) },
+    { tile_mix, ZN_SIMD_tile_mix, 2 * SIZES(tile_sizes) },
+    { tile_mix, ZN_SIMD_tile_mix_grad, 2 * SIZES(tile_sizes) },
+};
+
+bool simd_case_at(int index, simd_case *c)
+{
+    rng = zn_rng_new(100 + (uint64_t)index);
+    *c = (simd_case){ .tolerance = 1e-6 };
+    for (int f = 0; f < SIZES(families); f++) {
+        if (index < families[f].sizes) {
+            families[f].make(c, families[f].kernel, index);
+            return true;
+        }
+        index -= families[f].sizes;
+    }
+    return false;
+}
