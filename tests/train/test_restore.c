@@ -149,6 +149,40 @@ static void tiles_and_threads_change_nothing(void **state)
     zn_model_free(m);
 }
 
+/* Fails allocation 1, 2, 3, ... until everything succeeds. */
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    zn_image *clean = scene(40, 24, 8, 1);
+    zn_model *m = narrow(2);
+    zn_status status = ZN_ENOMEM;
+    int tried = 0;
+    for (int64_t nth = 1; status != ZN_OK; nth++, tried++) {
+        zn_codec *c = NULL;
+        zn_image *bad = NULL, *smooth = NULL, *out = NULL;
+        zn_alloc_fail_at(nth);
+        status = zn_corrupt(clean, (zn_corruption){ ZN_DAMAGE_BLUR, 1.5 }, 1, &bad);
+        if (status == ZN_OK)
+            status = zn_filter(bad, ZN_FILTER_NLM, 3, 1, &smooth);
+        if (status == ZN_OK)
+            status = zn_codec_new(m, &(zn_codec_options){ .threads = 1 }, &c);
+        if (status == ZN_OK)
+            status = zn_restore(c, bad, ZN_TASK_DEBLUR, &out);
+        zn_alloc_fail_at(0);
+        if (status != ZN_OK && status != ZN_ENOMEM)
+            fail_msg("allocation %lld: %s", (long long)nth, zn_error_text());
+        assert_true((status == ZN_OK) == (out != NULL));
+        zn_codec_free(c);
+        zn_image_free(bad);
+        zn_image_free(smooth);
+        zn_image_free(out);
+        nth += nth / 8; /* all of the first, then sparser */
+    }
+    assert_true(tried > 15);
+    zn_model_free(m);
+    zn_image_free(clean);
+}
+
 /* ---- training ---- */
 
 static void a_short_training_restores(void **state)
@@ -200,9 +234,8 @@ static void a_short_training_restores(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_are_those_of_the_text),
-        cmocka_unit_test(gradients_are_those_of_finite_differences),
-        cmocka_unit_test(tiles_and_threads_change_nothing),
+        cmocka_unit_test(counts_are_those_of_the_text),     cmocka_unit_test(gradients_are_those_of_finite_differences),
+        cmocka_unit_test(tiles_and_threads_change_nothing), cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(a_short_training_restores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
