@@ -131,6 +131,7 @@ static zn_status prepare_pictures(zn_run *r)
                                    .seed = (uint64_t)k->seed,
                                    .threads = 1 + zn_pool_threads(r->pool) / 8,
                                    .held_out = k->held_out,
+                                   .halve = k->halve,
                                    .prepare = r->inputs ? zn_restore_input : NULL,
                                    .inputs = inputs };
     return zn_loader_new(r->set, &lo, &r->loader);

@@ -91,6 +91,33 @@ static int64_t shuffled(uint64_t seed, uint64_t n, uint64_t count)
     return (int64_t)i;
 }
 
+/* A crop of twice the side, every 2x2 pixels made one. */
+static zn_status crop_halved(const zn_image *image, int size, bool flip, uint64_t seed, float *out)
+{
+    float *large;
+    ZN_TRY(zn_alloc_for("a crop", sizeof *large * (size_t)size * (size_t)size * 12, (void **)&large));
+    zn_crop_random(image, 2 * size, flip, seed, large);
+    const size_t row = (size_t)size * 6;
+    for (size_t y = 0; y < (size_t)size; y++)
+        for (size_t i = 0; i < (size_t)size * 3; i++) {
+            const float *p = large + 2 * y * row + i / 3 * 6 + i % 3;
+            out[y * (size_t)size * 3 + i] = 0.25f * (p[0] + p[3] + p[row] + p[row + 3]);
+        }
+    zn_free(large);
+    return ZN_OK;
+}
+
+/* Pictures that are too small for it are never halved. */
+static zn_status crop(const zn_loader_options *o, const zn_image *image, uint64_t seed, float *out)
+{
+    zn_rng rng = zn_rng_new(seed ^ 0x5ca1ab1e);
+    if (o->halve > 0 && image->width >= 2 * o->size && image->height >= 2 * o->size &&
+        (double)zn_rng_uniform(&rng) < o->halve)
+        return crop_halved(image, o->size, !o->no_flip, seed, out);
+    zn_crop_random(image, o->size, !o->no_flip, seed, out);
+    return ZN_OK;
+}
+
 static zn_status make_picture(zn_loader *l, int64_t step, int index, float *out, float *input)
 {
     const zn_loader_options *o = &l->options;
@@ -98,8 +125,9 @@ static zn_status make_picture(zn_loader *l, int64_t step, int index, float *out,
     const int64_t picture = l->usable[shuffled(o->seed, n, (uint64_t)l->usable_count)];
     zn_image *image;
     ZN_TRY(zn_dataset_read(l->data, picture, &image));
-    zn_crop_random(image, o->size, !o->no_flip, mix(o->seed + 1, n), out);
+    const zn_status status = crop(o, image, mix(o->seed + 1, n), out);
     zn_image_free(image);
+    ZN_TRY(status);
     return o->prepare ? o->prepare(out, o->size, mix(o->seed + 2, n), input) : ZN_OK;
 }
 

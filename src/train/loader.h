@@ -23,6 +23,8 @@ typedef struct zn_loader_options {
     int ahead;    /* batches made in advance; 0: 4 */
     int held_out; /* percent of pictures that are never used */
     bool no_flip;
+    double
+        halve; /* share of the crops that are taken twice as large and scaled down: sharper, less of the JPEG in them */
     /* What the network gets for a picture, [size][size][inputs], made in the background too; the seed is the picture's
      * own. NULL: the picture itself. */
     zn_status (*prepare)(const float *picture, int size, uint64_t seed, float *input);

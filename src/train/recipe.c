@@ -28,6 +28,7 @@ static const key keys[] = {
     { "steps", INTEGER, FIELD(steps), 1, 1e9, NULL },
     { "batch", COUNT, FIELD(batch), 1, 4096, NULL },
     { "size", COUNT, FIELD(size), 8, 4096, NULL },
+    { "halve", NUMBER, FIELD(halve), 0, 1, NULL },
     { "accumulate", COUNT, FIELD(accumulate), 1, 1024, NULL },
     { "optimizer", CHOICE, FIELD(optimizer), 0, 0, "adamw adam amsgrad sgd" },
     { "lr", NUMBER, FIELD(lr), 0, 10, NULL },

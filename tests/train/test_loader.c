@@ -122,11 +122,46 @@ static void waiting_is_counted(void **state)
     zn_loader_free(l);
 }
 
+/* A picture whose samples count up. */
+static zn_status counting_read(const zn_dataset *d, int64_t index, zn_image **out)
+{
+    (void)d;
+    (void)index;
+    const zn_status status = zn_image_new(2 * SIZE, 2 * SIZE, 8, out);
+    for (int i = 0; status == ZN_OK && i < 12 * SIZE * SIZE; i++)
+        ((uint8_t *)(*out)->pixels)[i] = (uint8_t)(i % 251);
+    return status;
+}
+
+static void halved_crops_are_means(void **state)
+{
+    (void)state;
+    static char name[] = "picture", *names[] = { name };
+    static const zn_dataset_kind kind = { .name = "counting", .read = counting_read };
+    zn_dataset d = { .kind = &kind, .names = names, .count = 1 };
+    zn_loader *l;
+    float crops[2][SIZE * SIZE * 3];
+    const zn_loader_options o = { .batch = 1, .size = SIZE, .seed = 3, .no_flip = true, .halve = 1 };
+    assert_int_equal(zn_loader_new(&d, &o, &l), ZN_OK);
+    for (int step = 0; step < 2; step++)
+        assert_int_equal(zn_loader_next(l, step, crops[step]), ZN_OK);
+    zn_loader_free(l);
+    for (int i = 0; i < SIZE * SIZE * 3; i++) {
+        const int x = i / 3 % SIZE, y = i / 3 / SIZE, c = i % 3;
+        int sum = 0;
+        for (int k = 0; k < 4; k++)
+            sum += ((2 * y + k / 2) * 2 * SIZE * 3 + (2 * x + k % 2) * 3 + c) % 251;
+        assert_float_equal(crops[0][i], (float)sum / 1020, 1e-6f); /* twice the side is all of it */
+        assert_float_equal(crops[1][i], crops[0][i], 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_are_made_ahead),
         cmocka_unit_test(waiting_is_counted),
+        cmocka_unit_test(halved_crops_are_means),
     };
     return cmocka_run_group_tests_name("loader", tests, NULL, NULL);
 }
