@@ -15,17 +15,11 @@ typedef struct talk {
     int skipped;
 } talk;
 
-enum { MOST_COMPLAINTS = 20 };
-
 static int tick(void *user, double fraction) { return progress_tick(&((talk *)user)->bar, fraction); }
 
 static void on_skipped(void *user, const char *name, const char *why)
 {
-    talk *t = user;
-    if (t->skipped++ < MOST_COMPLAINTS)
-        complain("%s%s%s", strstr(why, name) ? "" : name, strstr(why, name) ? "" : ": ", why);
-    else if (t->skipped == MOST_COMPLAINTS + 1)
-        complain("more pictures cannot be read");
+    complain_skipped(&((talk *)user)->skipped, name, why);
 }
 
 static talk begin(const options *o, const char *label)

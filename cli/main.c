@@ -54,6 +54,11 @@ const command command_table[] = {
       "random places and scales. info tells what is in a data set or a folder and finds what cannot be read. show draws\n"
       "pictures of it on a contact sheet.\n",
       CMD_DATASET, 0, -1, dataset_run },
+    { "eval", "--model NAME --data PATH [--task TASK] [-o SCORES.csv]", "PSNR, SSIM and MS-SSIM of a model on many pictures",
+      "Judges a model on a folder of pictures or a data set. Autoencoders make a round trip. Restorers repair damage that\n"
+      "--seed decides, beside plain filters. --gates shows what the block gates of an encoder prune, and the time of each\n"
+      "layer.\n",
+      CMD_EVAL, 0, 0, eval_run },
     { "distill", "--teacher NAME --student NAME --data PATH -o RUN [--resume]", "a small model for a large one's latents",
       "Trains a small model to understand the latents of a large one, in stages: its encoder learns the teacher's\n"
       "latents, its decoder the teacher's pictures, then both together the pictures themselves. A teacher with an encoder\n"

@@ -20,7 +20,8 @@ enum {
     CMD_DATASET = 1 << 9,
     CMD_DISTILL = 1 << 10,
     CMD_RESTORE = 1 << 11,
-    CMD_ALL = (1 << 12) - 1
+    CMD_EVAL = 1 << 12,
+    CMD_ALL = (1 << 13) - 1
 };
 
 enum { EXIT_USAGE = 2 };
@@ -32,7 +33,7 @@ typedef struct options {
     const struct command *command;
     const char **files;
     int file_count;
-    const char *output, *model, *format, *data, *reference, *teacher, *student;
+    const char *output, *model, *format, *data, *reference, *teacher, *student, *damage;
     int threads, tile, runs, quality, bits;
     int side, crops, count, heldout;
     int precision, part, dtype, task; /* zn_precision, zn_part, zn_dtype, zn_task */
@@ -41,7 +42,7 @@ typedef struct options {
     size_t memory;
     uint64_t seed;
     int64_t steps;
-    int json, quiet, verbose, show, compare, profile, lossless, force, resume, help, version;
+    int json, quiet, verbose, show, compare, profile, lossless, force, resume, gates, nlm, help, version;
 } options;
 
 typedef struct option {

@@ -71,6 +71,16 @@ void complain_about(const char *file)
         complain("%s: %s", file, text);
 }
 
+void complain_skipped(int *count, const char *name, const char *why)
+{
+    enum { MOST = 20 };
+    const int named = strstr(why, name) != NULL;
+    if (++*count <= MOST)
+        complain("%s%s%s", named ? "" : name, named ? "" : ": ", why);
+    else if (*count == MOST + 1)
+        complain("there are more pictures that cannot be used");
+}
+
 const char *report_error(void) { return last_error; }
 
 int usage_error(const char *command, const char *format, ...)

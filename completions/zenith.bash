@@ -4,7 +4,7 @@ _zenith() {
     local common="--model --threads --precision --tile --memory --seed --show --json --quiet --verbose --version --help"
     COMPREPLY=()
     if [[ $COMP_CWORD == 1 ]]; then
-        COMPREPLY=($(compgen -W "encode decode reconstruct restore compare info convert models bench train dataset distill help --version --help" -- "$current"))
+        COMPREPLY=($(compgen -W "encode decode reconstruct restore compare info convert models bench train dataset distill eval help --version --help" -- "$current"))
         return
     fi
     case $previous in
@@ -16,12 +16,12 @@ _zenith() {
     --tile) COMPREPLY=($(compgen -W "auto off 256 512 1024" -- "$current")); return ;;
     --bits) COMPREPLY=($(compgen -W "8 16" -- "$current")); return ;;
     --format) COMPREPLY=($(compgen -W "safetensors png jpg webp" -- "$current")); return ;;
-    --threads | -t | --steps | --memory | --seed | --size | --crops | --count | --heldout | --runs | --quality | --background) return ;;
+    --threads | -t | --steps | --memory | --seed | --size | --crops | --count | --heldout | --damage | --runs | --quality | --background) return ;;
     esac
     if [[ $current != -* ]]; then
         [[ $command == dataset && $COMP_CWORD == 2 ]] && COMPREPLY=($(compgen -W "build info show" -- "$current"))
         [[ $command == help ]] &&
-            COMPREPLY=($(compgen -W "encode decode reconstruct restore compare info convert models bench train dataset distill" -- "$current"))
+            COMPREPLY=($(compgen -W "encode decode reconstruct restore compare info convert models bench train dataset distill eval" -- "$current"))
         return
     fi
     local own
@@ -35,6 +35,7 @@ _zenith() {
     convert) own="--dtype" ;;
     bench) own="--part --size --runs --profile" ;;
     train) own="--output --data --steps --resume" ;;
+    eval) own="--output --data --task --damage --nlm --heldout --gates" ;;
     dataset) own="--output --size --crops --count --heldout --format --quality --lossless" ;;
     distill) own="--output --teacher --student --data --steps --resume" ;;
     *) own="" ;;

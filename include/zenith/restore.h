@@ -46,6 +46,8 @@ typedef struct zn_corruption {
 
 /* Reads "gaussian:25", "salt:5", "random:10", "blur:1.5", "box:5" or "none". */
 ZN_API ZN_MUST_USE zn_status zn_corruption_parse(const char *text, zn_corruption *out);
+/* The same the other way; returns text. */
+ZN_API const char *zn_corruption_text(zn_corruption c, char text[32]);
 /* The task that a damage belongs to; AUTO for none. */
 ZN_API zn_task zn_corruption_task(zn_corruption c);
 /* Damages that a task is judged by: index 0, 1, ... until it returns 0. */

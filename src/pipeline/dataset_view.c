@@ -16,7 +16,8 @@ enum { HELD_OUT = 2, AHEAD = 8, SHEET_COUNT = 24, SHEET_SIDE = 160, SHEET_MOST =
 /* ---- what is in it ---- */
 
 typedef struct seen {
-    int width, height; /* 0: unreadable */
+    zn_status status;
+    int width, height;
     char why[512];
 } seen;
 
@@ -32,11 +33,13 @@ static void look_at(const void *args, zn_range range)
     for (int64_t i = range.begin; i < range.end; i++) {
         seen *s = &l->batch[i];
         zn_image *image;
-        *s = (seen){ 0 };
-        if (zn_dataset_read(l->set, l->first + i, &image) == ZN_OK)
-            *s = (seen){ .width = image->width, .height = image->height };
-        else
+        s->status = zn_dataset_read(l->set, l->first + i, &image);
+        if (s->status == ZN_OK) {
+            s->width = image->width;
+            s->height = image->height;
+        } else {
             snprintf(s->why, sizeof s->why, "%s", zn_error_text());
+        }
         zn_image_free(image);
     }
 }
@@ -65,7 +68,9 @@ static zn_status look_at_all(look *l, const zn_dataset_info_options *o, zn_pool 
         zn_pool_run(pool, now, 1, look_at, l, NULL, 0);
         for (int64_t i = 0; i < now; i++) {
             const seen *s = &l->batch[i];
-            if (s->width)
+            if (s->status == ZN_ENOMEM)
+                return ZN_FAIL(ZN_ENOMEM, "%s", s->why);
+            if (s->status == ZN_OK)
                 count(info, s, zn_dataset_held_out(l->set, l->first + i, info->held_out_percent));
             else if (info->unreadable++, o->skipped)
                 o->skipped(o->user, zn_dataset_name(l->set, l->first + i), s->why);
@@ -140,12 +145,15 @@ static zn_status fill(const zn_dataset *set, const zn_dataset_sheet_options *o, 
     for (int i = 0; i < number; i++) {
         const int x = GAP + i % columns * (side + GAP), y = GAP + i / columns * (side + GAP);
         zn_image *picture;
-        if (zn_dataset_read(set, chosen[i], &picture) != ZN_OK) {
+        zn_status status = zn_dataset_read(set, chosen[i], &picture);
+        if (status == ZN_ENOMEM)
+            return status;
+        if (status != ZN_OK) {
             if (o->skipped)
                 o->skipped(o->user, zn_dataset_name(set, chosen[i]), zn_error_text());
             continue;
         }
-        const zn_status status = place(picture, side, sheet, x, y);
+        status = place(picture, side, sheet, x, y);
         zn_image_free(picture);
         ZN_TRY(status);
     }

@@ -32,6 +32,13 @@ const char *zn_task_name(int task)
     return task >= 0 && task < (int)(sizeof names / sizeof *names) ? names[task] : NULL;
 }
 
+const char *zn_corruption_text(zn_corruption c, char text[32])
+{
+    const bool known = (int)c.damage >= 0 && (int)c.damage < DAMAGES;
+    snprintf(text, 32, c.damage == ZN_DAMAGE_NONE ? "%s" : "%s:%g", known ? damages[c.damage].name : "?", c.amount);
+    return text;
+}
+
 zn_task zn_corruption_task(zn_corruption c)
 {
     return (int)c.damage >= 0 && (int)c.damage < DAMAGES ? damages[c.damage].task : ZN_TASK_AUTO;

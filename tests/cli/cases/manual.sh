@@ -1,5 +1,5 @@
 # The manual page and the three completions know every command and every option, and no option that does not exist.
-commands="encode decode reconstruct restore compare info convert models bench train dataset distill"
+commands="encode decode reconstruct restore compare info convert models bench train dataset distill eval"
 for command in $commands; do zenith help $command; done |
     sed -nE 's/^ +(-(.), )? *--([a-z0-9]+).*/\2 \3/p' | sort -u >options
 [[ $(wc -l <options) -ge 20 ]] || echo "too few options found"

@@ -1,0 +1,304 @@
+/* Judging a model picture by picture. Pictures are taken one after the other: the model itself uses all threads. */
+#include <zenith/eval.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fail.h"
+#include "io/dataset/dataset.h"
+#include "io/image/pixels.h"
+#include "train/metrics.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct judge {
+    const zn_eval_options *o;
+    const zn_model_info *info;
+    zn_codec *codec;
+    zn_dataset *data;
+    zn_corruption damages[ZN_EVAL_GROUPS];
+    int damage_count;                      /* 1 for an autoencoder, whose pictures are not damaged */
+    int64_t ms_ssim_count[ZN_EVAL_GROUPS]; /* pictures large enough for it */
+    zn_eval_result *out;
+    int64_t capacity;
+    double base, scale; /* where the running model's progress lies in the whole */
+} judge;
+
+static const zn_scores no_scores = { NAN, NAN, NAN };
+
+const char *zn_eval_plain_name(int plain)
+{
+    static const char *const names[] = { "damaged", "mean", "median", "nlm" };
+    return plain >= 0 && plain < ZN_PLAIN_COUNT ? names[plain] : NULL;
+}
+
+static int on_progress(void *user, double fraction)
+{
+    const judge *j = user;
+    return j->o->progress(j->o->user, j->base + j->scale * fraction);
+}
+
+/* ---- one picture ---- */
+
+/* MS-SSIM of the 8-bit values; NaN where a side is too short. */
+static zn_status ms_ssim(const zn_image *a, const zn_image *b, double *out)
+{
+    enum { LEAST = 176 };
+    *out = NAN;
+    if (a->width < LEAST || a->height < LEAST)
+        return ZN_OK;
+    const size_t row = (size_t)a->width * 3, samples = row * (size_t)a->height;
+    const zn_region all = { 0, 0, a->width, a->height };
+    float *both;
+    ZN_TRY(zn_alloc_for("comparing pictures", sizeof *both * samples * 2, (void **)&both));
+    zn_pixels_to_float(a, all, both, row);
+    zn_pixels_to_float(b, all, both + samples, row);
+    if (a->bits == 16) /* as the other scores have it */
+        for (size_t i = 0; i < 2 * samples; i++)
+            both[i] = floorf(both[i] * 255 + 0.5f) / 255;
+    const zn_status status = zn_ms_ssim(both, both + samples, ZN_SHAPE(1, a->height, a->width, 3), 1, out);
+    zn_free(both);
+    return status;
+}
+
+static zn_status score(const zn_image *truth, const zn_image *got, zn_scores *out)
+{
+    zn_image_difference d;
+    ZN_TRY(zn_image_compare(truth, got, &d));
+    out->psnr = d.psnr;
+    out->ssim = d.ssim;
+    return ms_ssim(truth, got, &out->ms_ssim);
+}
+
+static zn_status round_trip(judge *j, const zn_image *picture, zn_eval_row *row)
+{
+    zn_latent *latent = NULL;
+    zn_image *back = NULL;
+    zn_status status;
+    const double base = j->base, start = zn_clock_ms();
+    j->scale /= 2;
+    ZN_TRY_DONE(zn_encode(j->codec, picture, &latent));
+    j->base += j->scale;
+    ZN_TRY_DONE(zn_decode(j->codec, latent, &back));
+    row->ms = zn_clock_ms() - start;
+    status = score(picture, back, &row->model);
+done:
+    j->base = base;
+    zn_latent_free(latent);
+    zn_image_free(back);
+    return status;
+}
+
+static zn_status score_plain(const judge *j, const zn_image *picture, const zn_image *damaged, zn_corruption c,
+                             zn_eval_row *row)
+{
+    static const zn_filter_kind kinds[] = {
+        [ZN_PLAIN_MEAN] = ZN_FILTER_MEAN, [ZN_PLAIN_MEDIAN] = ZN_FILTER_MEDIAN, [ZN_PLAIN_NLM] = ZN_FILTER_NLM
+    };
+    ZN_TRY(score(picture, damaged, &row->plain[ZN_PLAIN_DAMAGED]));
+    for (int p = ZN_PLAIN_MEAN; p < ZN_PLAIN_COUNT; p++) {
+        const bool nlm = p == ZN_PLAIN_NLM;
+        if (nlm && (!j->o->nlm || c.damage != ZN_DAMAGE_GAUSSIAN))
+            continue;
+        zn_image *filtered;
+        ZN_TRY(zn_filter(damaged, kinds[p], nlm ? c.amount : 0, j->o->codec.threads, &filtered));
+        const zn_status status = score(picture, filtered, &row->plain[p]);
+        zn_image_free(filtered);
+        ZN_TRY(status);
+    }
+    return ZN_OK;
+}
+
+static zn_status repair(judge *j, const zn_image *picture, zn_corruption c, uint64_t seed, zn_eval_row *row)
+{
+    zn_image *damaged = NULL, *restored = NULL;
+    zn_status status;
+    ZN_TRY_DONE(zn_corrupt(picture, c, seed, &damaged));
+    const double start = zn_clock_ms();
+    ZN_TRY_DONE(zn_restore(j->codec, damaged, j->o->task, &restored));
+    row->ms = zn_clock_ms() - start;
+    ZN_TRY_DONE(score(picture, restored, &row->model));
+    status = score_plain(j, picture, damaged, c, row);
+done:
+    zn_image_free(damaged);
+    zn_image_free(restored);
+    return status;
+}
+
+/* ---- all of them ---- */
+
+static zn_status add_row(judge *j, const zn_eval_row *row)
+{
+    zn_eval_result *r = j->out;
+    if (r->row_count == j->capacity) {
+        const int64_t capacity = j->capacity ? 2 * j->capacity : 64;
+        zn_eval_row *rows = zn_realloc(r->rows, sizeof *rows * (size_t)capacity);
+        if (!rows)
+            return ZN_FAIL(ZN_ENOMEM, "out of memory for the scores of %lld pictures", (long long)capacity);
+        r->rows = rows;
+        j->capacity = capacity;
+    }
+    zn_eval_row *kept = &r->rows[r->row_count];
+    *kept = *row;
+    kept->name = zn_strdup(row->name);
+    if (!kept->name)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for the name of a picture");
+    r->row_count++;
+    return ZN_OK;
+}
+
+/* A hash of the name, so that a picture gets the same noise wherever it stands in the set. */
+static uint64_t seed_for(const judge *j, const char *name)
+{
+    uint64_t hash = 0xcbf29ce484222325u ^ j->o->seed * 0x9e3779b97f4a7c15u;
+    for (; *name; name++)
+        hash = (hash ^ (uint8_t)*name) * 0x100000001b3u;
+    return hash;
+}
+
+/* All damages of one picture; its rows are kept only together. */
+static zn_status judge_picture(judge *j, int64_t index)
+{
+    char *name = (char *)(uintptr_t)zn_dataset_name(j->data, index);
+    const double base = j->base, scale = j->scale;
+    zn_image *picture;
+    ZN_TRY(zn_dataset_read(j->data, index, &picture));
+    zn_status status = ZN_OK;
+    for (int d = 0; d < j->damage_count && status == ZN_OK; d++) {
+        zn_eval_row row = { .name = name, .width = picture->width, .height = picture->height, .model = no_scores };
+        for (int p = 0; p < ZN_PLAIN_COUNT; p++)
+            row.plain[p] = no_scores;
+        memcpy(row.damage, j->out->groups[d].damage, sizeof row.damage);
+        j->scale = scale / j->damage_count;
+        j->base = base + d * j->scale;
+        status = j->info->restores ? repair(j, picture, j->damages[d], seed_for(j, name), &row)
+                                   : round_trip(j, picture, &row);
+        if (status == ZN_OK)
+            status = add_row(j, &row);
+    }
+    zn_image_free(picture);
+    return status;
+}
+
+static bool stops(zn_status status) { return status == ZN_ECANCELLED || status == ZN_ENOMEM; }
+
+static zn_status judge_all(judge *j)
+{
+    const int64_t count = zn_dataset_count(j->data);
+    int64_t wanted = 0, done = 0;
+    for (int64_t i = 0; i < count; i++)
+        wanted += !j->o->held_out || zn_dataset_held_out(j->data, i, j->o->held_out);
+    for (int64_t i = 0; i < count; i++) {
+        if (j->o->held_out && !zn_dataset_held_out(j->data, i, j->o->held_out))
+            continue;
+        const int64_t before = j->out->row_count;
+        j->base = (double)done++ / (double)wanted;
+        j->scale = 1.0 / (double)wanted;
+        const zn_status status = judge_picture(j, i);
+        if (status == ZN_OK)
+            continue;
+        while (j->out->row_count > before)
+            zn_free(j->out->rows[--j->out->row_count].name);
+        if (stops(status))
+            return status;
+        j->out->failed++;
+        if (j->o->skipped)
+            j->o->skipped(j->o->user, zn_dataset_name(j->data, i), zn_error_text());
+    }
+    if (!wanted)
+        return ZN_FAIL(ZN_ENOTFOUND, "%s: none of %lld pictures is held out", j->o->data, (long long)count);
+    if (!j->out->row_count)
+        return ZN_FAIL(ZN_ENOTFOUND, "%s: not one of %lld pictures could be judged", j->o->data, (long long)wanted);
+    return ZN_OK;
+}
+
+static void add_scores(zn_scores *sum, const zn_scores *s, double weight, double ms_ssim_weight)
+{
+    sum->psnr += weight * s->psnr;
+    sum->ssim += weight * s->ssim;
+    if (!isnan(s->ms_ssim))
+        sum->ms_ssim += ms_ssim_weight * s->ms_ssim;
+}
+
+/* Means of each damage; rows of one picture lie together, in the order of the damages. */
+static void average(judge *j)
+{
+    zn_eval_result *r = j->out;
+    for (int64_t i = 0; i < r->row_count; i++) {
+        r->groups[i % j->damage_count].pictures++;
+        j->ms_ssim_count[i % j->damage_count] += !isnan(r->rows[i].model.ms_ssim);
+    }
+    for (int64_t i = 0; i < r->row_count; i++) {
+        zn_eval_group *g = &r->groups[i % j->damage_count];
+        const int64_t large = j->ms_ssim_count[i % j->damage_count];
+        const double weight = 1.0 / (double)g->pictures, ms_ssim_weight = large ? 1.0 / (double)large : NAN;
+        g->ms += weight * r->rows[i].ms;
+        add_scores(&g->model, &r->rows[i].model, weight, ms_ssim_weight);
+        for (int p = 0; p < ZN_PLAIN_COUNT; p++)
+            add_scores(&g->plain[p], &r->rows[i].plain[p], weight, ms_ssim_weight);
+    }
+    for (int d = 0; d < j->damage_count; d++)
+        for (int p = -1; p < ZN_PLAIN_COUNT; p++) {
+            zn_scores *s = p < 0 ? &r->groups[d].model : &r->groups[d].plain[p];
+            if (isnan(s->psnr) || !j->ms_ssim_count[d])
+                s->ms_ssim = NAN;
+        }
+}
+
+static zn_status prepare(judge *j, const zn_model *model)
+{
+    const zn_eval_options *o = j->o;
+    zn_codec_options codec = o->codec;
+    codec.progress = o->progress ? on_progress : NULL;
+    codec.user = j;
+    const bool damaged = o->damage.damage != ZN_DAMAGE_NONE;
+    if (!j->info->restores && (damaged || o->task != ZN_TASK_AUTO))
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: %s is an autoencoder; tasks and damages are for models that restore",
+                       j->info->path, j->info->architecture);
+    if (!j->info->restores && !(j->info->has_encoder && j->info->has_decoder))
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: a round trip needs encoder and decoder, and one is missing",
+                       j->info->path);
+    if (!j->info->restores)
+        j->damage_count = 1;
+    else if (damaged)
+        j->damages[j->damage_count++] = o->damage;
+    else
+        while (j->damage_count < ZN_EVAL_GROUPS &&
+               zn_corruption_of_task(o->task, j->damage_count, &j->damages[j->damage_count]))
+            j->damage_count++;
+    j->out->group_count = j->damage_count;
+    for (int d = 0; d < j->damage_count && j->info->restores; d++)
+        zn_corruption_text(j->damages[d], j->out->groups[d].damage);
+    snprintf(j->out->architecture, sizeof j->out->architecture, "%s", j->info->architecture);
+    snprintf(j->out->data, sizeof j->out->data, "%s", o->data);
+    ZN_TRY(zn_dataset_open(o->data, &j->data));
+    return zn_codec_new(model, &codec, &j->codec);
+}
+
+zn_status zn_eval(const zn_model *model, const zn_eval_options *options, zn_eval_result *out)
+{
+    judge j = { .o = options, .info = zn_model_info_of(model), .out = out };
+    const double start = zn_clock_ms();
+    *out = (zn_eval_result){ 0 };
+    zn_status status = prepare(&j, model);
+    if (status == ZN_OK)
+        status = judge_all(&j);
+    if (status == ZN_OK)
+        average(&j);
+    out->seconds = (zn_clock_ms() - start) * 1e-3;
+    zn_codec_free(j.codec);
+    zn_dataset_close(j.data);
+    if (status != ZN_OK)
+        zn_eval_result_clear(out);
+    return status;
+}
+
+void zn_eval_result_clear(zn_eval_result *r)
+{
+    for (int64_t i = 0; i < r->row_count; i++)
+        zn_free(r->rows[i].name);
+    zn_free(r->rows);
+    r->rows = NULL;
+    r->row_count = 0;
+}

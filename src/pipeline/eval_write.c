@@ -1,0 +1,133 @@
+/* Scores as files: comma-separated values for spreadsheets, JSON for programs. */
+#include <zenith/eval.h>
+
+#include "base/fail.h"
+#include "base/file.h"
+#include "base/json.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+#include <strings.h>
+
+/* A number, or nothing where there is none. */
+static void csv_number(zn_json_out *o, double v)
+{
+    if (isfinite(v))
+        zn_json_out_format(o, ",%.9g", v);
+    else
+        zn_json_out_format(o, isinf(v) ? ",inf" : ",");
+}
+
+/* Quoted as RFC 4180 has it. */
+static void csv_text(zn_json_out *o, const char *text)
+{
+    zn_json_out_raw(o, "\"", 1);
+    for (; *text; text++)
+        zn_json_out_raw(o, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
+    zn_json_out_raw(o, "\"", 1);
+}
+
+static void csv_scores(zn_json_out *o, const zn_scores *s)
+{
+    csv_number(o, s->psnr);
+    csv_number(o, s->ssim);
+    csv_number(o, s->ms_ssim);
+}
+
+static void csv(zn_json_out *o, const zn_eval_result *r)
+{
+    const bool damaged = r->groups[0].damage[0];
+    zn_json_out_format(o, "picture,width,height,ms,psnr,ssim,ms_ssim");
+    if (damaged)
+        zn_json_out_format(o, ",damage");
+    for (int p = 0; damaged && p < ZN_PLAIN_COUNT; p++) {
+        const char *name = zn_eval_plain_name(p);
+        zn_json_out_format(o, ",%s_psnr,%s_ssim,%s_ms_ssim", name, name, name);
+    }
+    zn_json_out_format(o, "\n");
+    for (int64_t i = 0; i < r->row_count; i++) {
+        const zn_eval_row *row = &r->rows[i];
+        csv_text(o, row->name);
+        zn_json_out_format(o, ",%d,%d,%.3f", row->width, row->height, row->ms);
+        csv_scores(o, &row->model);
+        if (damaged)
+            zn_json_out_format(o, ",%s", row->damage);
+        for (int p = 0; damaged && p < ZN_PLAIN_COUNT; p++)
+            csv_scores(o, &row->plain[p]);
+        zn_json_out_format(o, "\n");
+    }
+}
+
+static void json_number(zn_json_out *o, const char *comma, const char *key, double v)
+{
+    zn_json_out_format(o, "%s\"%s\": ", comma, key);
+    if (isfinite(v))
+        zn_json_out_format(o, "%.9g", v);
+    else
+        zn_json_out_format(o, "null");
+}
+
+/* comma: what goes before the first. */
+static void json_scores(zn_json_out *o, const char *comma, const zn_scores *s)
+{
+    json_number(o, comma, "psnr", s->psnr);
+    json_number(o, ", ", "ssim", s->ssim);
+    json_number(o, ", ", "ms_ssim", s->ms_ssim);
+}
+
+/* What rows and means have in common; the object is open and has a member. */
+static void json_figures(zn_json_out *o, const char *damage, double ms, const zn_scores *model, const zn_scores *plain)
+{
+    json_number(o, ", ", "ms", ms);
+    json_scores(o, ", ", model);
+    if (!damage[0])
+        return;
+    zn_json_out_format(o, ", \"damage\": \"%s\"", damage);
+    for (int p = 0; p < ZN_PLAIN_COUNT; p++) {
+        if (isnan(plain[p].psnr))
+            continue;
+        zn_json_out_format(o, ", \"%s\": {", zn_eval_plain_name(p));
+        json_scores(o, "", &plain[p]);
+        zn_json_out_format(o, "}");
+    }
+}
+
+static void json(zn_json_out *o, const zn_eval_result *r)
+{
+    zn_json_out_format(o, "{\"model\": ");
+    zn_json_out_string(o, r->architecture);
+    zn_json_out_format(o, ", \"data\": ");
+    zn_json_out_string(o, r->data);
+    zn_json_out_format(o, ", \"failed\": %lld, \"mean\": [", (long long)r->failed);
+    for (int g = 0; g < r->group_count; g++) {
+        const zn_eval_group *m = &r->groups[g];
+        zn_json_out_format(o, "%s{\"pictures\": %lld", g ? ",\n " : "\n ", (long long)m->pictures);
+        json_figures(o, m->damage, m->ms, &m->model, m->plain);
+        zn_json_out_format(o, "}");
+    }
+    zn_json_out_format(o, "],\n\"pictures\": [");
+    for (int64_t i = 0; i < r->row_count; i++) {
+        const zn_eval_row *row = &r->rows[i];
+        zn_json_out_format(o, "%s{\"picture\": ", i ? ",\n " : "\n ");
+        zn_json_out_string(o, row->name);
+        zn_json_out_format(o, ", \"width\": %d, \"height\": %d", row->width, row->height);
+        json_figures(o, row->damage, row->ms, &row->model, row->plain);
+        zn_json_out_format(o, "}");
+    }
+    zn_json_out_format(o, "]}\n");
+}
+
+zn_status zn_eval_write(const char *path, const zn_eval_result *result)
+{
+    const char *dot = strrchr(path, '.');
+    const bool is_csv = dot && !strcasecmp(dot, ".csv"), is_json = dot && !strcasecmp(dot, ".json");
+    if (!is_csv && !is_json)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: scores are written as .csv or .json", path);
+    zn_json_out o = { 0 };
+    (is_csv ? csv : json)(&o, result);
+    const zn_status status =
+        o.failed ? ZN_FAIL(ZN_ENOMEM, "out of memory for %s", path) : zn_file_write(path, o.bytes, o.size);
+    zn_json_out_free(&o);
+    return status;
+}

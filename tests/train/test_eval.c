@@ -1,0 +1,251 @@
+/* Data sets and judging: crops are where they should be, gates are counted, and running out of memory anywhere is an
+ * error and nothing worse. */
+#include "base/alloc.h"
+#include "io/dataset/dataset.h"
+#include "io/image/resize.h"
+#include "models/model.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zenith/eval.h>
+
+static char folder[64], pictures[96], set[96];
+
+static uint8_t *pixel(const zn_image *image, int x, int y)
+{
+    return (uint8_t *)image->pixels + ((size_t)y * (size_t)image->width + (size_t)x) * 3;
+}
+
+/* Red tells the column, green the row. */
+static zn_image *ramp(int width, int height)
+{
+    zn_image *image;
+    assert_int_equal(zn_image_new(width, height, 8, &image), ZN_OK);
+    for (int y = 0; y < height; y++)
+        for (int x = 0; x < width; x++) {
+            pixel(image, x, y)[0] = (uint8_t)x;
+            pixel(image, x, y)[1] = (uint8_t)y;
+            pixel(image, x, y)[2] = 7;
+        }
+    return image;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/zenith-eval-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    snprintf(pictures, sizeof pictures, "%s/pictures", folder);
+    snprintf(set, sizeof set, "%s/set.lmdb", folder);
+    assert_int_equal(mkdir(pictures, 0777), 0);
+    for (int i = 0; i < 3; i++) {
+        char path[128];
+        zn_image *image = ramp(64 + 32 * i, 64);
+        snprintf(path, sizeof path, "%s/%d.png", pictures, i);
+        assert_int_equal(zn_image_write(path, image, NULL), ZN_OK);
+        zn_image_free(image);
+    }
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
+static void shrinking_averages_areas(void **state)
+{
+    (void)state;
+    zn_image *image = ramp(200, 100), *small, *wide, *same;
+    assert_int_equal(zn_image_shrink(image, (zn_region){ 20, 10, 80, 60 }, 20, 15, &small), ZN_OK);
+    for (int y = 0; y < 15; y++)
+        for (int x = 0; x < 20; x++) { /* means of four: 20 + 4x + 1.5, rounded up */
+            assert_int_equal(pixel(small, x, y)[0], 22 + 4 * x);
+            assert_int_equal(pixel(small, x, y)[1], 12 + 4 * y);
+            assert_int_equal(pixel(small, x, y)[2], 7);
+        }
+    /* 3 samples for 2: (0 + 1/2 of 1) / 1.5 and (1/2 of 1 + 2) / 1.5, here with a step of 3 */
+    assert_int_equal(zn_image_shrink(image, (zn_region){ 3, 0, 3, 1 }, 2, 1, &wide), ZN_OK);
+    assert_int_equal(pixel(wide, 0, 0)[0], 3);
+    assert_int_equal(pixel(wide, 1, 0)[0], 5);
+    assert_int_equal(zn_image_shrink(image, (zn_region){ 0, 0, 200, 100 }, 200, 100, &same), ZN_OK);
+    assert_memory_equal(same->pixels, image->pixels, 200 * 100 * 3);
+    zn_image_free(same);
+    zn_image_free(wide);
+    zn_image_free(small);
+    zn_image_free(image);
+}
+
+static zn_status build(int crops, int threads)
+{
+    const char *inputs[] = { pictures };
+    const zn_dataset_build_options o = { .inputs = inputs,
+                                         .input_count = 1,
+                                         .output = set,
+                                         .size = 32,
+                                         .crops = crops,
+                                         .format = "png",
+                                         .threads = threads };
+    zn_dataset_build_result r;
+    return zn_dataset_build(&o, &r);
+}
+
+static bool no_lmdb(void)
+{
+    const zn_status status = build(0, 1);
+    if (status != ZN_EUNSUPPORTED)
+        assert_int_equal(status, ZN_OK);
+    return status == ZN_EUNSUPPORTED;
+}
+
+static void a_set_holds_the_middle_or_squares(void **state)
+{
+    (void)state;
+    if (no_lmdb())
+        skip();
+    zn_dataset *d;
+    zn_image *image;
+    assert_int_equal(zn_dataset_open(set, &d), ZN_OK);
+    assert_int_equal(zn_dataset_count(d), 3);
+    assert_string_equal(zn_dataset_name(d, 2), "2.png");
+    assert_int_equal(zn_dataset_read(d, 2, &image), ZN_OK); /* of 128x64: columns 32 to 95, halved */
+    assert_true(image->width == 32 && image->height == 32);
+    assert_int_equal(pixel(image, 0, 0)[0], 33);
+    assert_int_equal(pixel(image, 31, 31)[0], 95);
+    assert_int_equal(pixel(image, 31, 31)[1], 63);
+    zn_image_free(image);
+    zn_dataset_close(d);
+    assert_int_equal(build(8, 2), ZN_OK);
+    assert_int_equal(zn_dataset_open(set, &d), ZN_OK);
+    assert_int_equal(zn_dataset_count(d), 24);
+    for (int64_t i = 0; i < 24; i++) { /* squares: as many columns as rows, somewhere inside */
+        assert_int_equal(zn_dataset_read(d, i, &image), ZN_OK);
+        const int columns = pixel(image, 31, 0)[0] - pixel(image, 0, 0)[0];
+        const int rows = pixel(image, 0, 31)[1] - pixel(image, 0, 0)[1];
+        assert_true(image->width == 32 && image->height == 32 && abs(columns - rows) <= 1 && columns >= 31);
+        assert_true(pixel(image, 31, 0)[0] < 64 + 32 * (zn_dataset_name(d, i)[0] - '0'));
+        assert_int_equal(zn_dataset_held_out(d, i, 50), zn_dataset_held_out(d, i / 8 * 8, 50));
+        zn_image_free(image);
+    }
+    zn_dataset_close(d);
+}
+
+/* Shuts every second block of the first gate. */
+static zn_model *half_shut(void)
+{
+    zn_model *m;
+    assert_int_equal(zn_model_random("zenith-hier", 1, &m), ZN_OK);
+    for (int i = 0; i < m->count; i++)
+        if (strstr(m->parameters[i].name, "gate1.v"))
+            for (int64_t k = 0; k < zn_shape_count(m->parameters[i].shape); k += 2)
+                m->parameters[i].data[k] = -1e6f;
+    return m;
+}
+
+static void gates_are_counted(void **state)
+{
+    (void)state;
+    zn_model *m = half_shut();
+    zn_gate_result r;
+    assert_int_equal(zn_eval_gates(m, &(zn_eval_options){ .data = pictures }, &r), ZN_OK);
+    assert_int_equal(r.pictures, 3);
+    double share = 0;
+    for (int i = 0; i < r.row_count; i++) {
+        const zn_gate_row *row = &r.rows[i];
+        share += row->share;
+        if (!strcmp(row->layer, "gate1") || !strcmp(row->layer, "block1"))
+            assert_true(row->pruned == 0.5);
+        else if (!strcmp(row->layer, "gate2") || !strcmp(row->layer, "block2"))
+            assert_true(row->pruned >= 0 && row->pruned <= 1);
+        else
+            assert_true(isnan(row->pruned));
+    }
+    assert_int_equal(r.row_count, 6);
+    assert_true(fabs(share - 1) < 1e-9);
+    zn_gate_result_clear(&r);
+    zn_model_free(m);
+}
+
+/* Lets the n-th allocation fail, until the call needs fewer; of many, not every n. Fusing layers may do without. */
+static void starve(zn_status (*call)(void))
+{
+    bool reached = true;
+    for (int64_t n = 1; reached; n += 1 + n / 40) {
+        const int64_t before = zn_alloc_calls();
+        zn_alloc_fail_at(n);
+        const zn_status status = call();
+        zn_alloc_fail_at(0);
+        reached = zn_alloc_calls() - before >= n;
+        assert_true(status == ZN_OK || (reached && status == ZN_ENOMEM));
+    }
+}
+
+static zn_model *model;
+
+static zn_status build_once(void) { return build(2, 1); }
+
+static zn_status examine_once(void)
+{
+    zn_dataset_info info;
+    return zn_dataset_examine(pictures, &(zn_dataset_info_options){ .threads = 1 }, &info);
+}
+
+static zn_status sheet_once(void)
+{
+    zn_image *sheet;
+    const zn_status status = zn_dataset_sheet(pictures, &(zn_dataset_sheet_options){ .side = 16 }, &sheet);
+    zn_image_free(sheet);
+    return status;
+}
+
+static zn_status eval_once(void)
+{
+    zn_eval_result r;
+    const zn_status status = zn_eval(model, &(zn_eval_options){ .data = pictures, .codec.threads = 1 }, &r);
+    zn_eval_result_clear(&r);
+    return status;
+}
+
+static zn_status gates_once(void)
+{
+    zn_gate_result r;
+    const zn_status status = zn_eval_gates(model, &(zn_eval_options){ .data = pictures, .codec.threads = 1 }, &r);
+    zn_gate_result_clear(&r);
+    return status;
+}
+
+static void without_memory_there_is_an_error(void **state)
+{
+    (void)state;
+    model = half_shut();
+    if (!no_lmdb())
+        starve(build_once);
+    starve(examine_once);
+    starve(sheet_once);
+    starve(eval_once);
+    starve(gates_once);
+    zn_model_free(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shrinking_averages_areas),
+        cmocka_unit_test(a_set_holds_the_middle_or_squares),
+        cmocka_unit_test(gates_are_counted),
+        cmocka_unit_test(without_memory_there_is_an_error),
+    };
+    return cmocka_run_group_tests_name("eval", tests, set_up, tear_down);
+}
