@@ -117,10 +117,9 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[2
     return ZN_OK;
 }
 
-/* Near a linear resampler: branches and the picture's convolution start small, sub-pixels start equal. */
+/* Near a linear codec: branches and the picture's convolution start small, sub-pixels of random channels equal. */
 static bool initial(const zn_config *k, const char *name, zn_shape shape, zn_rng *rng, float *out)
 {
-    (void)k;
     static const zn_start_rule rules[] = {
         { ".norm", zn_start_value, 1 },
         { ".dw", zn_start_normal, 0.02f },
@@ -139,7 +138,9 @@ static bool initial(const zn_config *k, const char *name, zn_shape shape, zn_rng
         { "", zn_start_value, 0 },
         /* biases */ { NULL, NULL, 0 },
     };
-    return zn_start_values(rules, name, shape, rng, out);
+    const bool known = zn_start_values(rules, name, shape, rng, out);
+    zn_walsh_start(k, name, shape, out);
+    return known;
 }
 
 const zn_arch zn_arch_zenith_r = { .name = "zenith-r",

@@ -105,13 +105,18 @@ static void start_values_are_those_of_the_specification(void **state)
     expect(m, "block1.th", 0.02, 0);
     assert_true(fabsf(parameter_of(m, "block1.eyes")->data[4] - 1) < 0.1f);
     zn_model_free(m);
-    m = small_model("zenith-r", 32, 0, 1);
+    m = small_model("zenith-r", 16, 0, 1);
     expect(m, "enc.stem.weight", 0, sqrt(2.0 / 27));
-    expect(m, "dec.out.weight", 0, 0.1 * sqrt(2.0 / (9 * 32)));
-    expect(m, "dec.level3.block0.We", 0, 0.1 * sqrt(2.0 / 128));
+    expect(m, "dec.out.weight", 0, 0.1 * sqrt(2.0 / (9 * 16)));
+    expect(m, "dec.level3.block0.We", 0, 0.1 * sqrt(2.0 / 64));
     expect(m, "dec.level3.block0.gamma", 0.1, 0);
     p = parameter_of(m, "dec.up2.weight");
     assert_true(p->data[0] == p->data[3] && p->data[0] != p->data[4]); /* sub-pixels alike */
+    zn_model_free(m);
+    m = small_model("zenith-r", 32, 0, 1); /* wide enough to begin as a codec: Haar transforms */
+    p = parameter_of(m, "enc.down1.weight");
+    assert_true(p->data[0] == 0.5f && p->data[1] == 0.5f && p->data[64 + 1] == -0.5f && p->data[64 + 2] == 0.5f);
+    expect(m, "dec.level3.block0.We", 0, 0.02 * sqrt(2.0 / 128));
     zn_model_free(m);
 }
 

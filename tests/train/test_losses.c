@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "train/metrics.h"
 #include "train/trainer.h"
+#include "train/yardstick.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -343,6 +344,33 @@ static void stages_are_found(void **state)
     }
 }
 
+/* Zenith-R begins as a Walsh codec: smooth pictures come back well before the first step. */
+static void a_new_network_codes_pictures(void **state)
+{
+    (void)state;
+    enum { BIG = 64 };
+    float *picture = zn_alloc(sizeof(float) * BIG * BIG * 3);
+    for (int i = 0; i < BIG * BIG * 3; i++)
+        picture[i] =
+            0.5f + 0.3f * sinf(0.05f * (float)(i / 3 % BIG) + (float)(i % 3)) * cosf(0.04f * (float)(i / 3 / BIG));
+    zn_model *m = small_model("zenith-r", 32, 16);
+    zn_pool *pool;
+    zn_yardstick *y;
+    zn_measures measures;
+    assert_int_equal(zn_pool_new(2, &pool), ZN_OK);
+    const zn_yardstick_options o = { .model = m, .size = BIG, .batch = 1, .pool = pool };
+    assert_int_equal(zn_yardstick_new(&o, &y), ZN_OK);
+    assert_int_equal(zn_yardstick_measure(y, &(zn_held_out){ .pictures = picture, .count = 1, .tasks = 1 }, &measures),
+                     ZN_OK);
+    if (!(measures.psnr > 28))
+        fail_msg("%g dB", measures.psnr);
+    assert_true(isnan(measures.latent_error) && isnan(measures.teacher_psnr));
+    zn_yardstick_free(y);
+    zn_pool_free(pool);
+    zn_model_free(m);
+    zn_free(picture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -351,7 +379,7 @@ int main(void)
         cmocka_unit_test(ramps_go_from_end_to_end),  cmocka_unit_test(an_objective_is_the_sum_of_its_terms),
         cmocka_unit_test(parts_of_a_batch_add_up),   cmocka_unit_test(parameters_are_treated_by_kind),
         cmocka_unit_test(learners_clip_and_average), cmocka_unit_test(a_discriminator_learns),
-        cmocka_unit_test(stages_are_found),
+        cmocka_unit_test(stages_are_found),          cmocka_unit_test(a_new_network_codes_pictures),
     };
     return cmocka_run_group_tests_name("losses", tests, NULL, NULL);
 }
