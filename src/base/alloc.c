@@ -1,13 +1,17 @@
-/* Aligned heap blocks. A 64-byte header in front of each block remembers its size, so that realloc can copy. */
+/* Aligned heap blocks. A 64-byte header in front of each block remembers its size, so that realloc can copy. Large
+ * blocks ask for large pages: weights of hundreds of megabytes are read across, one page for every row otherwise. */
+#define _DEFAULT_SOURCE /* madvise */
 #include "base/alloc.h"
 
 #include "base/fail.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-enum { ALIGN = 64 };
+enum { ALIGN = 64, LARGE_PAGE = 2 << 20, LARGE = 4 * LARGE_PAGE };
 
 static _Atomic int64_t calls;
 static _Atomic int64_t fail_in;
@@ -25,12 +29,18 @@ static int must_fail(void)
 
 void *zn_alloc(size_t bytes)
 {
-    if (bytes > SIZE_MAX - 2 * ALIGN || must_fail())
+    if (bytes > SIZE_MAX - 2 * LARGE_PAGE || must_fail())
         return NULL;
     const size_t rounded = (bytes + ALIGN - 1) / ALIGN * ALIGN;
-    char *base = aligned_alloc(ALIGN, rounded + ALIGN);
+    const bool large = rounded >= LARGE;
+    const size_t align = large ? LARGE_PAGE : ALIGN, whole = (rounded + ALIGN + align - 1) / align * align;
+    char *base = aligned_alloc(align, whole);
     if (!base)
         return NULL;
+#if defined(MADV_HUGEPAGE)
+    if (large)
+        (void)madvise(base, whole, MADV_HUGEPAGE); /* a wish */
+#endif
     memcpy(base, &bytes, sizeof bytes);
     return base + ALIGN;
 }

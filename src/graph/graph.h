@@ -20,7 +20,7 @@ typedef struct zn_graph zn_graph;
 typedef struct zn_node zn_node;
 typedef struct zn_op zn_op;
 
-enum { ZN_MAX_SOURCES = 6 };
+enum { ZN_MAX_SOURCES = 10 };
 
 /* How a parameter's file layout maps to ours. */
 typedef enum zn_layout {

@@ -5,6 +5,7 @@
 #include "base/threads.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum { ZN_GATE_BLOCK = 8 }; /* channels that are kept or pruned together */
@@ -36,17 +37,27 @@ void zn_k_gate_apply(const void *gate_args, zn_range pixels);
 void zn_k_gate_apply_mask_grad(const void *gate_args, zn_range pixels);
 
 /* Depthwise 3x3 behind a gate: y = mask e for each block of channels, e the depthwise sums (zero padding, weights
- * [c][3][3]), which are not computed where the mask is 0. Units are rows n*h. */
+ * [c][3][3]), which are not computed where the mask is 0. Units are strips of channels of an image, the strip inside;
+ * each thread needs zn_sparse_scratch bytes. */
 typedef struct zn_sparse_args {
     const float *x, *w, *dy;
-    const float *mask; /* [n][h][wide][c/8] */
+    const float *mask; /* [n][h][wide][c/8], or NULL: all ones */
     float *y;          /* forward: y; gradient: dx from dy */
-    float *partial;    /* weight gradient: [rows][9*c] */
-    int h, wide, c;
+    float *partial;    /* weight gradient: [n][9*c] */
+    int n, h, wide, c; /* c a multiple of ZN_GATE_BLOCK */
 } zn_sparse_args;
-void zn_k_sparse_depthwise(const void *sparse_args, zn_range rows);
-void zn_k_sparse_depthwise_grad(const void *sparse_args, zn_range rows);
-void zn_k_sparse_depthwise_weight_grad(const void *sparse_args, zn_range rows);
+enum { ZN_SPARSE_STRIP = 64 };
+static inline int64_t zn_sparse_strips(const zn_sparse_args *a) /* of one image */
+{
+    return (a->c + ZN_SPARSE_STRIP - 1) / ZN_SPARSE_STRIP;
+}
+static inline size_t zn_sparse_scratch(int wide)
+{
+    return sizeof(float) * ZN_SPARSE_STRIP * (9 + 3 * ((size_t)wide + 2));
+}
+void zn_k_sparse_depthwise(const void *sparse_args, zn_range strips);
+void zn_k_sparse_depthwise_grad(const void *sparse_args, zn_range strips);
+void zn_k_sparse_depthwise_weight_grad(const void *sparse_args, zn_range strips);
 
 /* Spectral neighbourhood gate (SRIG): y = u * G(u), three iterations over windows of five channels. */
 typedef struct zn_srig_args {

@@ -2,8 +2,10 @@
 #include "kernels/simd.h"
 
 #include "base/cpu.h"
+#include "kernels/dense.h"
 #include "kernels/gates.h"
 #include "kernels/kernels.h"
+#include "kernels/line.h"
 #include "kernels/mix.h"
 #include "kernels/spectral.h"
 

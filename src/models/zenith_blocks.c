@@ -11,11 +11,23 @@ static zn_node *vector(zn_scope s, const char *name, int length)
     return zn_parameter(s, name, ZN_SHAPE(length), ZN_LAYOUT_PLAIN);
 }
 
+/* A 1x1 convolution; where the weights outweigh the map they are used as they lie. */
+static zn_node *pointwise(zn_node *x, zn_node *w, zn_node *bias)
+{
+    const int64_t out = w->shape.dim[3], weights = zn_shape_count(w->shape);
+    if (out % 32 == 0 && weights >= 1 << 18)
+        return zn_dense(x, w, bias);
+    return zn_conv(x, w, bias, (zn_conv_spec){ .stride = 1 });
+}
+
 zn_node *zn_plain_conv(zn_scope s, zn_node *x, int out, int kernel, int stride)
 {
     zn_graph_name_layer(s.graph, s.prefix);
     zn_node *w = zn_parameter(s, "weight", ZN_SHAPE(kernel, kernel, zn_channels(x), out), ZN_LAYOUT_PLAIN);
-    return zn_conv(x, w, vector(s, "bias", out), (zn_conv_spec){ .stride = stride, .pad = kernel / 2 });
+    zn_node *bias = vector(s, "bias", out);
+    if (kernel == 1 && stride == 1)
+        return pointwise(x, w, bias);
+    return zn_conv(x, w, bias, (zn_conv_spec){ .stride = stride, .pad = kernel / 2 });
 }
 
 /* A kernel that steps by its own side is a 1x1 convolution of patches. */
@@ -24,7 +36,7 @@ zn_node *zn_patch_conv(zn_scope s, zn_node *x, int out, int stride)
     zn_graph_name_layer(s.graph, s.prefix);
     const int in = zn_channels(x) * stride * stride;
     zn_node *w = zn_parameter(s, "weight", ZN_SHAPE(1, 1, in, out), stride == 2 ? ZN_LAYOUT_PATCH2 : ZN_LAYOUT_PATCH4);
-    return zn_conv(zn_space_to_depth(x, stride), w, vector(s, "bias", out), (zn_conv_spec){ .stride = 1 });
+    return pointwise(zn_space_to_depth(x, stride), w, vector(s, "bias", out));
 }
 
 /* Grouped 1x1 with parameters W and b; interleaved: neighbours come from different groups. */
@@ -78,33 +90,36 @@ zn_node *zn_lite_r_block(zn_scope s, zn_node *x, int tile, int offset)
 static zn_node *eyes(zn_scope s, zn_node *x, zn_node *mask)
 {
     zn_node *w = zn_parameter(s, "eyes", ZN_SHAPE(zn_channels(x), 3, 3), ZN_LAYOUT_PLAIN);
-    return mask ? zn_sparse_depthwise(x, w, mask) : zn_depthwise(x, w);
+    return zn_channels(x) % 8 ? zn_depthwise(x, w) : zn_sparse_depthwise(x, w, mask);
 }
 
-static zn_node *mixer(zn_scope s, zn_node *x)
-{
-    return zn_taps(x, zn_parameter(s, "mixer", ZN_SHAPE(3, zn_channels(x)), ZN_LAYOUT_PLAIN));
-}
+static zn_node *mixer(zn_scope s, int c) { return zn_parameter(s, "mixer", ZN_SHAPE(3, c), ZN_LAYOUT_PLAIN); }
 
 zn_node *zn_prune_block(zn_scope s, zn_node *x, const zn_prune_spec *k)
 {
     zn_graph_name_layer(s.graph, s.prefix);
     const int c = zn_channels(x);
-    zn_node *u = zn_wht(eyes(s, x, k->mask), 3, 1);
-    if (k->srig)
-        u = zn_srig(u, zn_parameter(s, "srig_w", ZN_SHAPE(c, 5), ZN_LAYOUT_PLAIN), vector(s, "srig_b", c));
+    zn_node *e = eyes(s, x, k->mask);
+    zn_line_sources line = { .mask = k->mask };
+    if (k->srig) {
+        line.w = zn_parameter(s, "srig_w", ZN_SHAPE(c, 5), ZN_LAYOUT_PLAIN);
+        line.b = vector(s, "srig_b", c);
+    }
+    line.scale = vector(s, "scale", c);
     if (k->keep)
-        u = zn_scale_channels(u, zn_scale(k->keep, 1 / (1 - k->drop)));
-    u = mixer(s, zn_scale_channels(u, vector(s, "scale", c)));
-    return zn_group_norm(zn_relu(zn_wht(u, 3, 1)), vector(s, "gamma", c), vector(s, "beta", c), c % 32 ? 1 : 32, 1e-5f);
+        line.scale = zn_scale_channels(line.scale, zn_scale(k->keep, 1 / (1 - k->drop)));
+    line.mixer = mixer(s, c);
+    line.gamma = vector(s, "gamma", c);
+    line.beta = vector(s, "beta", c);
+    return zn_line(e, &line, (zn_line_spec){ .unit = 1, .groups = c % 32 ? 1 : 32, .eps = 1e-5f });
 }
 
 zn_node *zn_prune_r_block(zn_scope s, zn_node *x)
 {
     zn_graph_name_layer(s.graph, s.prefix);
     const int c = zn_channels(x);
-    const float unit = 1 / sqrtf((float)c);
-    zn_node *t = zn_soft_threshold(zn_wht(eyes(s, x, NULL), 3, unit), vector(s, "th", c));
-    zn_node *z = zn_wht(mixer(s, zn_scale_channels(t, vector(s, "g", c))), 3, unit);
+    zn_node *e = eyes(s, x, NULL);
+    zn_line_sources line = { .w = vector(s, "th", c), .scale = vector(s, "g", c), .mixer = mixer(s, c) };
+    zn_node *z = zn_line(e, &line, (zn_line_spec){ .unit = 1 / sqrtf((float)c) });
     return zn_add(x, zn_scale_channels(z, vector(s, "alpha", c)));
 }

@@ -82,7 +82,12 @@ static void mask_gradient(zn_node *n, zn_node *dm)
             zn_accumulate(n->source[1 + k.which], zn_apply(&zn_op_gate_mask_param_grad, &k, sizeof k, sources, count));
 }
 
-const zn_op zn_op_gate_mask = { .name = "gate_mask", .shape = mask_shape, .run = mask_run, .gradient = mask_gradient };
+/* One for each element, here and in the application. */
+static double flops(const zn_node *n) { return (double)zn_shape_count(n->source[0]->shape); }
+
+const zn_op zn_op_gate_mask = {
+    .name = "gate_mask", .shape = mask_shape, .run = mask_run, .gradient = mask_gradient, .flops = flops
+};
 
 static zn_gate_args mask_grad_args(const zn_node *n)
 {
@@ -165,7 +170,7 @@ static void apply_gradient(zn_node *n, zn_node *dy)
 }
 
 const zn_op zn_op_gate_apply = {
-    .name = "gate_apply", .shape = apply_shape, .run = apply_run, .gradient = apply_gradient
+    .name = "gate_apply", .shape = apply_shape, .run = apply_run, .gradient = apply_gradient, .flops = flops
 };
 zn_node *zn_gate_apply(zn_node *x, zn_node *mask)
 {

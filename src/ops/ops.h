@@ -8,6 +8,7 @@
 
 #include "graph/graph.h"
 #include "kernels/gates.h"
+#include "kernels/line.h"
 
 typedef struct zn_conv_spec {
     int stride, pad;
@@ -18,6 +19,9 @@ typedef struct zn_conv_spec {
 
 /* x [N,H,W,I], w [kh,kw,I,O], bias [O] or NULL. Only stride and pad of the spec are given by callers. */
 zn_node *zn_conv(zn_node *x, zn_node *w, zn_node *bias, zn_conv_spec spec);
+/* x [N,H,W,I], w [1,1,I,O], bias [O] or NULL: a 1x1 convolution whose weights are too many to pack; O a multiple of
+ * 32. */
+zn_node *zn_dense(zn_node *x, zn_node *w, zn_node *bias);
 zn_node *zn_relu(zn_node *x);
 zn_node *zn_soft_clamp(zn_node *x, float limit); /* limit * tanh(x / limit) */
 zn_node *zn_scale(zn_node *x, float factor);
@@ -70,8 +74,26 @@ zn_node *zn_row(zn_node *table, int row);
 /* Block gates: mask [..,C/8] from the energy of eight channels, and its application. eps (noise) may be NULL. */
 zn_node *zn_gate_mask(zn_node *x, zn_node *w, zn_node *v, zn_node *eps, zn_gate_mode mode, float temperature);
 zn_node *zn_gate_apply(zn_node *x, zn_node *mask);
-/* mask .* depthwise(x, w), skipped where the mask is 0. zn_positive(mask) makes the pattern a constant. */
+/* mask .* depthwise(x, w), skipped where the mask is 0. zn_positive(mask) makes the pattern a constant. Without a mask
+ * (NULL) the same as zn_depthwise, for wide pixels. C a multiple of 8. */
 zn_node *zn_sparse_depthwise(zn_node *x, zn_node *w, zn_node *mask);
+
+/* The spectral half of a Prune block in one op: unit H taps(scale .* N(unit H e)), N the SRIG gate (w, b), a soft
+ * threshold (w) or nothing; with gamma and beta then the group norm of its positive part. Where the mask (only with a
+ * norm) is 0, e must be 0. */
+typedef struct zn_line_spec {
+    float unit, eps;
+    int groups;
+    zn_line_kind kind; /* kind, mask and which are set by zn_line */
+    bool mask;
+    int which;
+} zn_line_spec;
+typedef struct zn_line_sources {
+    zn_node *scale, *mixer;               /* [C], [3,C] */
+    zn_node *mask, *w, *b, *gamma, *beta; /* or NULL */
+} zn_line_sources;
+zn_node *zn_line(zn_node *e, const zn_line_sources *sources, zn_line_spec spec);
+
 zn_node *zn_srig(zn_node *u, zn_node *w, zn_node *b); /* u * G(u), w [C,5], b [C] */
 
 /* Gradients of `of` with respect to wrt[count], seeded with `seed` (like `of`; NULL: `of` is a scalar and the seed 1).

@@ -7,21 +7,29 @@
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 
-/* Sources: x [N,H,W,C], w [C,3,3], mask [N,H,W,C/8] and, in the gradients, dy. */
-static zn_sparse_args args_of(const zn_node *n)
+/* Sources: x [N,H,W,C], w [C,3,3], in the gradients dy, and last the mask [N,H,W,C/8] if there is one. */
+static zn_sparse_args args_of(const zn_node *n, bool gradient)
 {
     const zn_node *x = n->source[0];
+    const int mask = gradient ? 3 : 2;
     return (zn_sparse_args){ .x = x->data,
                              .w = n->source[1]->data,
-                             .mask = n->source[2]->data,
-                             .dy = n->source_count > 3 ? n->source[3]->data : NULL,
+                             .dy = gradient ? n->source[2]->data : NULL,
+                             .mask = n->source_count > mask ? n->source[mask]->data : NULL,
                              .y = n->data,
+                             .n = (int)x->shape.dim[0],
                              .h = (int)x->shape.dim[1],
                              .wide = (int)x->shape.dim[2],
                              .c = (int)x->shape.dim[3] };
 }
 
-static int64_t rows_of(const zn_node *n) { return n->source[0]->shape.dim[0] * n->source[0]->shape.dim[1]; }
+static int64_t units_of(const zn_sparse_args *a) { return a->n * zn_sparse_strips(a); }
+
+static zn_needs needs(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    return (zn_needs){ .thread_scratch = zn_sparse_scratch((int)n->source[0]->shape.dim[2]) };
+}
 
 static zn_status shape(zn_node *n)
 {
@@ -29,7 +37,9 @@ static zn_status shape(zn_node *n)
     const zn_shape x = n->source[0]->shape, w = n->source[1]->shape;
     if (w.rank != 3 || w.dim[0] != x.dim[3] || w.dim[1] != 3 || w.dim[2] != 3)
         return ZN_FAIL(ZN_ESHAPE, "depthwise weights must be %lldx3x3", (long long)x.dim[3]);
-    if (zn_shape_count(n->source[2]->shape) * ZN_GATE_BLOCK != zn_shape_count(x))
+    if (x.dim[3] % ZN_GATE_BLOCK)
+        return ZN_FAIL(ZN_ESHAPE, "%lld channels do not divide into blocks of %d", (long long)x.dim[3], ZN_GATE_BLOCK);
+    if (n->source_count > 2 && zn_shape_count(n->source[2]->shape) * ZN_GATE_BLOCK != zn_shape_count(x))
         return ZN_FAIL(ZN_ESHAPE, "the mask does not fit the tensor");
     n->shape = x;
     return ZN_OK;
@@ -37,20 +47,22 @@ static zn_status shape(zn_node *n)
 
 static void run(const zn_node *n, const zn_launch_context *c)
 {
-    const zn_sparse_args a = args_of(n);
-    zn_launch(c, zn_k_sparse_depthwise, rows_of(n), 1, &a);
+    const zn_sparse_args a = args_of(n, false);
+    zn_launch(c, zn_k_sparse_depthwise, units_of(&a), 1, &a);
 }
 
 static void gradient(zn_node *n, zn_node *dy)
 {
-    zn_node *x = n->source[0], *w = n->source[1], *mask = n->source[2], *sources[] = { x, w, mask, dy };
+    zn_node *x = n->source[0], *w = n->source[1], *mask = n->source_count > 2 ? n->source[2] : NULL;
+    zn_node *sources[] = { x, w, dy, mask };
+    const int count = mask ? 4 : 3;
     if (zn_needs_gradient(x))
-        zn_accumulate(x, zn_apply(&zn_op_sparse_depthwise_grad, NULL, 0, sources, 4));
+        zn_accumulate(x, zn_apply(&zn_op_sparse_depthwise_grad, NULL, 0, sources, count));
     if (zn_needs_gradient(w))
-        zn_accumulate(w, zn_apply(&zn_op_sparse_depthwise_weight_grad, NULL, 0, sources, 4));
-    if (zn_needs_gradient(mask))
-        zn_accumulate(mask,
-                      zn_apply(&zn_op_gate_apply_mask_grad, NULL, 0, (zn_node *[]){ zn_depthwise(x, w), mask, dy }, 3));
+        zn_accumulate(w, zn_apply(&zn_op_sparse_depthwise_weight_grad, NULL, 0, sources, count));
+    if (mask && zn_needs_gradient(mask))
+        zn_accumulate(mask, zn_apply(&zn_op_gate_apply_mask_grad, NULL, 0,
+                                     (zn_node *[]){ zn_sparse_depthwise(x, w, NULL), mask, dy }, 3));
 }
 
 static double flops(const zn_node *n) { return 18.0 * (double)zn_shape_count(n->shape); }
@@ -63,13 +75,17 @@ static void reach(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *h
     ++*hi;
 }
 
-const zn_op zn_op_sparse_depthwise = {
-    .name = "sparse_depthwise", .shape = shape, .run = run, .gradient = gradient, .flops = flops, .reach = reach
-};
+const zn_op zn_op_sparse_depthwise = { .name = "sparse_depthwise",
+                                       .shape = shape,
+                                       .run = run,
+                                       .gradient = gradient,
+                                       .needs = needs,
+                                       .flops = flops,
+                                       .reach = reach };
 
 zn_node *zn_sparse_depthwise(zn_node *x, zn_node *w, zn_node *mask)
 {
-    return zn_apply(&zn_op_sparse_depthwise, NULL, 0, (zn_node *[]){ x, w, mask }, 3);
+    return zn_apply(&zn_op_sparse_depthwise, NULL, 0, (zn_node *[]){ x, w, mask }, mask ? 3 : 2);
 }
 
 static zn_status grad_shape(zn_node *n)
@@ -80,13 +96,16 @@ static zn_status grad_shape(zn_node *n)
 
 static void grad_run(const zn_node *n, const zn_launch_context *c)
 {
-    const zn_sparse_args a = args_of(n);
-    zn_launch(c, zn_k_sparse_depthwise_grad, rows_of(n), 1, &a);
+    const zn_sparse_args a = args_of(n, true);
+    zn_launch(c, zn_k_sparse_depthwise_grad, units_of(&a), 1, &a);
 }
 
-const zn_op zn_op_sparse_depthwise_grad = {
-    .name = "sparse_depthwise_grad", .shape = grad_shape, .run = grad_run, .flops = flops, .reach = reach
-};
+const zn_op zn_op_sparse_depthwise_grad = { .name = "sparse_depthwise_grad",
+                                            .shape = grad_shape,
+                                            .run = grad_run,
+                                            .needs = needs,
+                                            .flops = flops,
+                                            .reach = reach };
 
 static zn_status weight_shape(zn_node *n)
 {
@@ -94,23 +113,30 @@ static zn_status weight_shape(zn_node *n)
     return ZN_OK;
 }
 
+static double weight_flops(const zn_node *n) { return flops(n->source[0]); }
+
+/* One sum for each image. */
 static zn_needs weight_needs(const zn_node *n, const zn_prepare *p)
 {
-    (void)p;
-    return (zn_needs){ .shared_scratch = sizeof(float) * (size_t)(rows_of(n) * zn_shape_count(n->shape)) };
+    zn_needs k = needs(n, p);
+    k.shared_scratch = sizeof(float) * (size_t)(n->source[0]->shape.dim[0] * zn_shape_count(n->shape));
+    return k;
 }
 
 static void weight_run(const zn_node *n, const zn_launch_context *c)
 {
-    zn_sparse_args a = args_of(n);
-    a.partial = c->shared;
-    zn_launch(c, zn_k_sparse_depthwise_weight_grad, rows_of(n), 1, &a);
-    const zn_reduce_args sum = { .x = a.partial, .y = n->data, .rows = zn_shape_count(n->shape), .c = (int)rows_of(n) };
-    zn_launch(c, zn_k_sum_partials, sum.rows, 1024, &sum);
+    zn_sparse_args a = args_of(n, true);
+    const int64_t count = zn_shape_count(n->shape);
+    a.partial = a.n == 1 ? n->data : c->shared;
+    zn_launch(c, zn_k_sparse_depthwise_weight_grad, units_of(&a), 1, &a);
+    const zn_line_fold_args sum = { .partial = a.partial, .y = n->data, .blocks = a.n, .count = count };
+    if (a.n > 1)
+        zn_launch(c, zn_k_line_fold, (count + ZN_LINE_FOLD - 1) / ZN_LINE_FOLD, 4, &sum);
 }
 
 const zn_op zn_op_sparse_depthwise_weight_grad = { .name = "sparse_depthwise_weight_grad",
                                                    .shape = weight_shape,
                                                    .run = weight_run,
                                                    .needs = weight_needs,
+                                                   .flops = weight_flops,
                                                    .global = true };

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-enum { SIMD_OUTPUTS = 2 };
+enum { SIMD_OUTPUTS = 4 };
 
 typedef struct simd_case {
     int kernel; /* ZN_SIMD_... */
@@ -25,5 +25,14 @@ typedef struct simd_case {
 /* Case i of all; false behind the last. Its memory lasts until simd_case_free. */
 bool simd_case_at(int index, simd_case *c);
 void simd_case_free(void);
+
+/* For files of cases: a kernel's cases by size, random inputs, and where results go. */
+typedef struct simd_family {
+    void (*make)(simd_case *c, int kernel, int size);
+    int kernel, sizes;
+} simd_family;
+const float *simd_normal(int64_t count, float scale);
+void simd_output(simd_case *c, float **slot, int64_t count);
+extern const simd_family simd_prune_families[]; /* ends with a NULL */
 
 #endif

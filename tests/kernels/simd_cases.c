@@ -13,7 +13,7 @@
 
 /* ---- inputs of the case at hand ---- */
 
-enum { MAX_BLOCKS = 16 };
+enum { MAX_BLOCKS = 24 };
 static float *blocks[MAX_BLOCKS];
 static int block_count;
 static zn_rng rng;
@@ -36,6 +36,9 @@ static void output(simd_case *c, float **slot, int64_t count)
     c->output[c->outputs].slot = slot;
     c->output[c->outputs++].count = count;
 }
+
+const float *simd_normal(int64_t count, float scale) { return normal(count, scale); }
+void simd_output(simd_case *c, float **slot, int64_t count) { output(c, slot, count); }
 
 /* ---- one function for each family: size `s` of a short list, kernel `k` ---- */
 
@@ -175,6 +178,13 @@ bool simd_case_at(int index, simd_case *c)
             return true;
         }
         index -= families[f].sizes;
+    }
+    for (const simd_family *f = simd_prune_families; f->make; f++) {
+        if (index < f->sizes) {
+            f->make(c, f->kernel, index);
+            return true;
+        }
+        index -= f->sizes;
     }
     return false;
 }

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_INPUTS = 4, SAMPLES = 40 };
+enum { MAX_INPUTS = 6, SAMPLES = 40 };
 
 typedef struct op_case {
     const char *op;      /* name in ops.def */
@@ -22,6 +22,7 @@ typedef struct op_case {
 static zn_node *conv_3x3(zn_node **in) { return zn_conv(in[0], in[1], in[2], (zn_conv_spec){ .stride = 1, .pad = 1 }); }
 static zn_node *conv_s2(zn_node **in) { return zn_conv(in[0], in[1], NULL, (zn_conv_spec){ .stride = 2, .pad = 1 }); }
 static zn_node *conv_1x1(zn_node **in) { return zn_conv(in[0], in[1], in[2], (zn_conv_spec){ .stride = 1 }); }
+static zn_node *dense(zn_node **in) { return zn_dense(in[0], in[1], in[2]); }
 static zn_node *relu(zn_node **in) { return zn_relu(in[0]); }
 static zn_node *soft_clamp(zn_node **in) { return zn_soft_clamp(in[0], 3); }
 static zn_node *scale(zn_node **in) { return zn_scale(in[0], -1.7f); }
@@ -79,6 +80,22 @@ static zn_node *permute(zn_node **in)
     p->data = table;
     return zn_permute_channels(in[0], p, 1);
 }
+static zn_node *line_norm(zn_node **in) /* half of the blocks are pruned */
+{
+    zn_node *mask = zn_relu(in[5]);
+    const zn_line_sources s = { .scale = in[1], .mixer = in[2], .gamma = in[3], .beta = in[4], .mask = mask };
+    return zn_line(zn_gate_apply(in[0], mask), &s, (zn_line_spec){ .unit = 1, .groups = 2, .eps = 1e-5f });
+}
+static zn_node *line_srig(zn_node **in)
+{
+    const zn_line_sources s = { .scale = in[1], .mixer = in[2], .w = in[3], .b = in[4] };
+    return zn_line(in[0], &s, (zn_line_spec){ .unit = 0.2f });
+}
+static zn_node *line_threshold(zn_node **in)
+{
+    const zn_line_sources s = { .scale = in[1], .mixer = in[2], .w = zn_scale(in[3], 0.1f) };
+    return zn_line(in[0], &s, (zn_line_spec){ .unit = 0.125f });
+}
 static zn_node *srig(zn_node **in) { return zn_srig(in[0], in[1], in[2]); }
 static zn_node *tile_rows(zn_node **in) { return zn_tile_mix(in[0], in[1], zn_scale(in[2], 0.1f), 2, 0); }
 static zn_node *tile_columns(zn_node **in) { return zn_tile_mix(in[0], in[1], zn_scale(in[2], 0.1f), 1, 4); }
@@ -104,6 +121,9 @@ static const op_case cases[] = {
     { "conv", NULL, { MAP(1, 9, 13, 16), MAP(3, 3, 16, 20), ROW(20) }, conv_3x3, false },
     { "conv", NULL, { MAP(2, 6, 8, 5), MAP(3, 3, 5, 6) }, conv_s2, false },
     { "conv", NULL, { MAP(1, 4, 3, 8), MAP(1, 1, 8, 12), ROW(12) }, conv_1x1, false },
+    { "dense", NULL, { MAP(1, 3, 3, 7), MAP(1, 1, 7, 32), ROW(32) }, dense, false },
+    { "dense_grad", "dense", { ROW(0) }, NULL, false },
+    { "dense_weight_grad", "dense", { ROW(0) }, NULL, false },
     { "conv_weight_grad", "conv", { ROW(0) }, NULL, false },
     { "flip_weights", "conv", { ROW(0) }, NULL, false },
     { "channel_sum", "conv", { ROW(0) }, NULL, false },
@@ -174,6 +194,12 @@ static const op_case cases[] = {
     { "permute", NULL, { MAP(1, 4, 3, 6) }, permute, false },
     { "permute_grad", "permute", { ROW(0) }, NULL, false },
     { "srig", NULL, { MAP(1, 2, 2, 12), ROWS(12, 5), ROW(12) }, srig, true },
+    { "line", NULL, { MAP(2, 2, 3, 64), ROW(64), ROWS(3, 64), ROW(64), ROW(64), MAP(2, 2, 3, 8) }, line_norm, true },
+    { "line", NULL, { MAP(1, 2, 3, 64), ROW(64), ROWS(3, 64), ROWS(64, 5), ROW(64) }, line_srig, true },
+    { "line", NULL, { MAP(1, 2, 3, 64), ROW(64), ROWS(3, 64), ROW(64) }, line_threshold, true },
+    { "line", NULL, { MAP(1, 2, 3, 8), ROW(8), ROWS(3, 8), ROW(8) }, line_threshold, true },
+    { "line_grad", "line", { ROW(0) }, NULL, false },
+    { "line_param_grad", "line", { ROW(0) }, NULL, false },
     { "srig_grad", "srig", { ROW(0) }, NULL, false },
     { "srig_param_grad", "srig", { ROW(0) }, NULL, false },
     { "tile_mix", NULL, { MAP(1, 3, 11, 3), ROWS(8, 3), ROWS(8, 3) }, tile_rows, false },

@@ -6,6 +6,12 @@
 #include <math.h>
 #include <string.h>
 
+void zn_ref_gate_mask(const void *gate_args, zn_range units);
+void zn_ref_gate_mask_grad(const void *gate_args, zn_range units);
+void zn_ref_gate_mask_param_grad(const void *gate_args, zn_range units);
+void zn_ref_gate_apply(const void *gate_args, zn_range units);
+void zn_ref_gate_apply_mask_grad(const void *gate_args, zn_range units);
+
 static float sign(float v) { return v > 0 ? 1.0f : v < 0 ? -1.0f : 0.0f; }
 
 static float energy_of(const float *x)
@@ -28,7 +34,7 @@ static float mask_of(const zn_gate_args *a, float score, int64_t at, float *soft
     return a->mode == ZN_GATE_HARD ? (score > 0 ? 1.0f : 0.0f) : (*soft > 0.5f ? 1.0f : 0.0f);
 }
 
-void zn_k_gate_mask(const void *args, zn_range r)
+void zn_ref_gate_mask(const void *args, zn_range r)
 {
     const zn_gate_args *a = args;
     const int blocks = a->c / ZN_GATE_BLOCK;
@@ -50,7 +56,7 @@ static float score_gradient(const zn_gate_args *a, int64_t p, int b, float *ener
     return a->mode != ZN_GATE_HARD && soft > 0 && soft < 1 ? 0.2f * a->dm[p * blocks + b] : 0;
 }
 
-void zn_k_gate_mask_grad(const void *args, zn_range r)
+void zn_ref_gate_mask_grad(const void *args, zn_range r)
 {
     const zn_gate_args *a = args;
     for (int64_t p = r.begin; p < r.end; p++)
@@ -64,7 +70,7 @@ void zn_k_gate_mask_grad(const void *args, zn_range r)
         }
 }
 
-void zn_k_gate_mask_param_grad(const void *args, zn_range r)
+void zn_ref_gate_mask_param_grad(const void *args, zn_range r)
 {
     const zn_gate_args *a = args;
     const int blocks = a->c / ZN_GATE_BLOCK;
@@ -83,7 +89,7 @@ void zn_k_gate_mask_param_grad(const void *args, zn_range r)
     }
 }
 
-void zn_k_gate_apply(const void *args, zn_range r)
+void zn_ref_gate_apply(const void *args, zn_range r)
 {
     const zn_gate_args *a = args;
     const int blocks = a->c / ZN_GATE_BLOCK;
@@ -95,7 +101,7 @@ void zn_k_gate_apply(const void *args, zn_range r)
             }
 }
 
-void zn_k_gate_apply_mask_grad(const void *args, zn_range r)
+void zn_ref_gate_apply_mask_grad(const void *args, zn_range r)
 {
     const zn_gate_args *a = args;
     const int blocks = a->c / ZN_GATE_BLOCK;

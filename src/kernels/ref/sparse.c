@@ -5,78 +5,72 @@
 
 #include <string.h>
 
-enum { BLOCK = ZN_GATE_BLOCK };
+enum { BLOCK = ZN_GATE_BLOCK, STRIP = ZN_SPARSE_STRIP };
 
-/* A neighbour of one pixel of row `row`: its pixel number, or -1 outside the image. */
-static int64_t neighbour(const zn_sparse_args *a, int64_t row, int x, int dy, int dx)
+void zn_ref_sparse_depthwise(const void *sparse_args, zn_range strips);
+void zn_ref_sparse_depthwise_grad(const void *sparse_args, zn_range strips);
+void zn_ref_sparse_depthwise_weight_grad(const void *sparse_args, zn_range strips);
+
+/* A neighbour of a pixel of image n, row y: its number, or -1 outside the image. */
+static int64_t neighbour(const zn_sparse_args *a, int64_t n, int y, int x, int dy, int dx)
 {
-    const int64_t y = row % a->h + dy;
-    if (y < 0 || y >= a->h || x + dx < 0 || x + dx >= a->wide)
+    if (y + dy < 0 || y + dy >= a->h || x + dx < 0 || x + dx >= a->wide)
         return -1;
-    return (row + dy) * a->wide + x + dx;
+    return (n * a->h + y + dy) * a->wide + x + dx;
 }
 
-void zn_k_sparse_depthwise(const void *args, zn_range r)
+static float mask_of(const zn_sparse_args *a, int64_t pixel, int k)
 {
-    const zn_sparse_args *a = args;
-    const int blocks = a->c / BLOCK;
-    for (int64_t row = r.begin; row < r.end; row++)
-        for (int64_t i = 0; i < (int64_t)a->wide * blocks; i++) {
-            const int ox = (int)(i / blocks), first = (int)(i % blocks) * BLOCK;
-            const int64_t pixel = row * a->wide + ox;
-            const float m = a->mask[pixel * blocks + i % blocks];
-            float sum[BLOCK] = { 0 };
-            for (int tap = 0; tap < 9 && m != 0; tap++) {
-                const int64_t from = neighbour(a, row, ox, tap / 3 - 1, tap % 3 - 1);
-                if (from < 0)
-                    continue;
-                for (int k = 0; k < BLOCK; k++)
-                    sum[k] += a->w[9 * (first + k) + tap] * a->x[from * a->c + first + k];
-            }
-            for (int k = 0; k < BLOCK; k++)
-                a->y[pixel * a->c + first + k] = m * sum[k];
-        }
+    return a->mask ? a->mask[pixel * (a->c / BLOCK) + k / BLOCK] : 1;
 }
 
-/* dx = sum over the outputs around each input of w mask dy; pruned outputs are left out. */
-void zn_k_sparse_depthwise_grad(const void *args, zn_range r)
+/* One result: the sum over taps, output pixel to input pixel (forward) or the other way (back). */
+static float result(const zn_sparse_args *a, int64_t n, int y, int x, int k, bool back)
 {
-    const zn_sparse_args *a = args;
-    const int blocks = a->c / BLOCK;
-    for (int64_t row = r.begin; row < r.end; row++)
-        for (int64_t i = 0; i < (int64_t)a->wide * blocks; i++) {
-            const int ix = (int)(i / blocks), first = (int)(i % blocks) * BLOCK;
-            float sum[BLOCK] = { 0 };
-            for (int tap = 0; tap < 9; tap++) {
-                const int64_t out = neighbour(a, row, ix, 1 - tap / 3, 1 - tap % 3);
-                const float m = out < 0 ? 0 : a->mask[out * blocks + i % blocks];
-                if (m == 0)
-                    continue;
-                for (int k = 0; k < BLOCK; k++)
-                    sum[k] += a->w[9 * (first + k) + tap] * (m * a->dy[out * a->c + first + k]);
-            }
-            memcpy(a->y + (row * a->wide + ix) * a->c + first, sum, sizeof sum);
-        }
-}
-
-void zn_k_sparse_depthwise_weight_grad(const void *args, zn_range r)
-{
-    const zn_sparse_args *a = args;
-    const int blocks = a->c / BLOCK;
-    for (int64_t row = r.begin; row < r.end; row++) {
-        float *dw = a->partial + row * 9 * a->c;
-        memset(dw, 0, sizeof(float) * 9 * (size_t)a->c);
-        for (int64_t i = 0; i < (int64_t)a->wide * blocks; i++) {
-            const int ox = (int)(i / blocks), first = (int)(i % blocks) * BLOCK;
-            const int64_t pixel = row * a->wide + ox;
-            const float m = a->mask[pixel * blocks + i % blocks];
-            for (int tap = 0; tap < 9 && m != 0; tap++) {
-                const int64_t from = neighbour(a, row, ox, tap / 3 - 1, tap % 3 - 1);
-                if (from < 0)
-                    continue;
-                for (int k = first; k < first + BLOCK; k++)
-                    dw[9 * k + tap] += m * a->dy[pixel * a->c + k] * a->x[from * a->c + k];
-            }
-        }
+    float sum = 0;
+    for (int tap = 0; tap < 9; tap++) {
+        const int64_t from = neighbour(a, n, y, x, tap / 3 - 1, tap % 3 - 1);
+        if (from < 0)
+            continue;
+        const float w = a->w[9 * k + (back ? 8 - tap : tap)], m = back ? mask_of(a, from, k) : 1;
+        if (m != 0)
+            sum += w * (back ? m * a->dy[from * a->c + k] : a->x[from * a->c + k]);
     }
+    return sum;
+}
+
+static void convolve(const zn_sparse_args *a, zn_range r, bool back)
+{
+    const int64_t strips = zn_sparse_strips(a);
+    for (int64_t u = r.begin; u < r.end; u++)
+        for (int64_t p = 0; p < (int64_t)a->h * a->wide; p++)
+            for (int k = (int)(u % strips) * STRIP; k < a->c && k < ((int)(u % strips) + 1) * STRIP; k++) {
+                const int64_t n = u / strips, pixel = n * a->h * a->wide + p;
+                const float m = back ? 1 : mask_of(a, pixel, k);
+                a->y[pixel * a->c + k] = m == 0 ? 0 : m * result(a, n, (int)(p / a->wide), (int)(p % a->wide), k, back);
+            }
+}
+
+void zn_ref_sparse_depthwise(const void *args, zn_range r) { convolve(args, r, false); }
+void zn_ref_sparse_depthwise_grad(const void *args, zn_range r) { convolve(args, r, true); }
+
+void zn_ref_sparse_depthwise_weight_grad(const void *args, zn_range r)
+{
+    const zn_sparse_args *a = args;
+    const int64_t strips = zn_sparse_strips(a);
+    for (int64_t u = r.begin; u < r.end; u++)
+        for (int k = (int)(u % strips) * STRIP; k < a->c && k < ((int)(u % strips) + 1) * STRIP; k++)
+            for (int tap = 0; tap < 9; tap++) {
+                const int64_t n = u / strips;
+                double sum = 0;
+                for (int64_t p = 0; p < (int64_t)a->h * a->wide; p++) {
+                    const int64_t pixel = n * a->h * a->wide + p;
+                    const int64_t from =
+                        neighbour(a, n, (int)(p / a->wide), (int)(p % a->wide), tap / 3 - 1, tap % 3 - 1);
+                    const float m = mask_of(a, pixel, k);
+                    if (from >= 0 && m != 0)
+                        sum += (double)(m * a->dy[pixel * a->c + k]) * (double)a->x[from * a->c + k];
+                }
+                a->partial[n * 9 * a->c + 9 * k + tap] = (float)sum;
+            }
 }

@@ -64,6 +64,19 @@ VEC_INLINE vec vec_min(vec a, vec b)
 #endif
 }
 
+VEC_INLINE vec vec_sqrt(vec v)
+{
+#if defined(__AVX512F__)
+    return _mm512_sqrt_ps(v);
+#elif defined(__AVX2__)
+    return _mm256_sqrt_ps(v);
+#elif defined(__SSE2__)
+    return _mm_sqrt_ps(v);
+#else
+    return vsqrtq_f32(v);
+#endif
+}
+
 /* The sum of the lanes: halves are added to halves, whatever the number of lanes. */
 VEC_INLINE float vec_sum(vec v)
 {
@@ -83,8 +96,9 @@ VEC_INLINE float vec_sum(vec v)
 VEC_INLINE void interleave4(float *to, const float *from, int64_t step)
 {
 #if defined(__ARM_NEON)
-    vst4q_f32(to, (float32x4x4_t){ { vld1q_f32(from), vld1q_f32(from + step), vld1q_f32(from + 2 * step),
-                                     vld1q_f32(from + 3 * step) } });
+    const float32x4x4_t v = { { vld1q_f32(from), vld1q_f32(from + step), vld1q_f32(from + 2 * step),
+                                vld1q_f32(from + 3 * step) } };
+    vst4q_f32(to, v);
 #else
     __m128 a = _mm_loadu_ps(from), b = _mm_loadu_ps(from + step), c = _mm_loadu_ps(from + 2 * step),
            d = _mm_loadu_ps(from + 3 * step);
