@@ -93,7 +93,8 @@ static zn_status make_pictures(const builder *b, int64_t item, made *m)
     int64_t index;
     const char *label;
     zn_image *photo;
-    ZN_TRY(zn_dataset_read(photo_of(b, item, &index, &label), index, &photo));
+    const zn_dataset *set = photo_of(b, item, &index, &label);
+    ZN_TRY(zn_dataset_read(set, index, &photo));
     photo_name(b, item, name, sizeof name);
     zn_rng rng = rng_for(b, name);
     zn_status status = ZN_OK;
