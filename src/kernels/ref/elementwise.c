@@ -1,19 +1,14 @@
 /* Elementwise kernels in plain C. Results may replace an operand, but element i depends on element i alone: the
  * compiler is told so and vectorises the loops. */
+#include "kernels/elementwise.h"
 #include "kernels/kernels.h"
 
 #include <math.h>
 
-#if defined(__clang__)
-#define ELEMENTWISE _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define ELEMENTWISE _Pragma("GCC ivdep")
-#endif
-
 void zn_k_relu(const void *args, zn_range r)
 {
     const zn_unary_args *a = args;
-    ELEMENTWISE
+    ZN_ELEMENTWISE
     for (int64_t i = r.begin; i < r.end; i++)
         a->y[i] = a->x[i] < 0 ? 0 : a->x[i]; /* this way round NaN passes through */
 }
@@ -21,7 +16,7 @@ void zn_k_relu(const void *args, zn_range r)
 void zn_k_relu_grad(const void *args, zn_range r)
 {
     const zn_unary_args *a = args;
-    ELEMENTWISE
+    ZN_ELEMENTWISE
     for (int64_t i = r.begin; i < r.end; i++) {
         const float dy = a->dy[i]; /* read in any case, or the loop would branch at every element */
         a->y[i] = a->x[i] > 0 ? dy : 0;
@@ -38,9 +33,10 @@ void zn_k_soft_clamp(const void *args, zn_range r)
 void zn_k_soft_clamp_grad(const void *args, zn_range r)
 {
     const zn_unary_args *a = args;
-    ELEMENTWISE
+    const float limit = a->a;
+    ZN_ELEMENTWISE
     for (int64_t i = r.begin; i < r.end; i++) {
-        const float t = a->x[i] / a->a;
+        const float t = a->x[i] / limit;
         a->y[i] = a->dy[i] * (1 - t * t);
     }
 }
@@ -64,7 +60,7 @@ void zn_ref_gelu_grad(const void *args, zn_range r)
 void zn_k_positive(const void *args, zn_range r)
 {
     const zn_unary_args *a = args;
-    ELEMENTWISE
+    ZN_ELEMENTWISE
     for (int64_t i = r.begin; i < r.end; i++)
         a->y[i] = a->x[i] > 0 ? 1 : 0;
 }
@@ -72,15 +68,16 @@ void zn_k_positive(const void *args, zn_range r)
 void zn_k_scale(const void *args, zn_range r)
 {
     const zn_unary_args *a = args;
-    ELEMENTWISE
+    const float factor = a->a;
+    ZN_ELEMENTWISE
     for (int64_t i = r.begin; i < r.end; i++)
-        a->y[i] = a->a * a->x[i];
+        a->y[i] = factor * a->x[i];
 }
 
 void zn_k_add(const void *args, zn_range r)
 {
     const zn_binary_args *a = args;
-    ELEMENTWISE
+    ZN_ELEMENTWISE
     for (int64_t i = r.begin; i < r.end; i++)
         a->y[i] = a->a[i] + a->b[i];
 }
@@ -88,7 +85,7 @@ void zn_k_add(const void *args, zn_range r)
 void zn_k_sub(const void *args, zn_range r)
 {
     const zn_binary_args *a = args;
-    ELEMENTWISE
+    ZN_ELEMENTWISE
     for (int64_t i = r.begin; i < r.end; i++)
         a->y[i] = a->a[i] - a->b[i];
 }

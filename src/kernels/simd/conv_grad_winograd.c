@@ -14,7 +14,7 @@
 
 extern const zn_conv_grad_kernel ZN_KERNEL(conv_grad_winograd);
 
-enum { POINTS = 64, OUTPUTS = 6, LINE = 16 /* floats */, CHUNK_FLOATS = 1 << 20, CHUNK_LEAST = 24 };
+enum { POINTS = 64, OUTPUTS = 6, LINE = 16 /* floats */, CHUNK_FLOATS = 3 << 18, CHUNK_LEAST = 24 };
 enum { CHANNELS_MOST = 4096 };
 
 static int least(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
