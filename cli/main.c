@@ -45,7 +45,7 @@ const command command_table[] = {
       "do. Without --model the weights are random, which costs the same.\n",
       CMD_BENCH, 0, 0, bench_run },
     { "train", "[RECIPE] --data PATH -o RUN [--resume]", "train a model on a folder of pictures",
-      "Trains by a recipe: a preset (zenith-r, restore, taesd, taesd3) or a .yaml file. The run's folder gets the recipe as used,\n"
+      "Trains by a recipe: a preset (zenith-r, restore, taesd, taesd3 and others) or a .yaml file. The run's folder gets the recipe as used,\n"
       "metrics, sample pictures, a report page, a checkpoint and the model. Ctrl-C saves; --resume goes on as if the\n"
       "run had never been stopped.\n",
       CMD_TRAIN, 0, 1, train_run },

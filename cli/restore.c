@@ -11,7 +11,8 @@
 
 typedef struct work_of {
     zn_image *damaged, *alpha, *restored, *picture; /* picture: what is written, may be restored itself */
-    zn_image_difference before, after;              /* against the reference */
+    zn_image_read_options reading;
+    zn_image_difference before, after; /* against the reference */
     int has_reference;
     double ms;
 } work_of;
@@ -21,14 +22,14 @@ static int takes(const char *path) { return has_extension(path, "png jpg jpeg we
 /* Alpha is kept where the result can have it; elsewhere the background shines through. */
 static zn_status read_input(const options *o, const job *item, work_of *w)
 {
-    zn_image_read_options reading = { .background = { o->background[0], o->background[1], o->background[2] } };
+    w->reading = (zn_image_read_options){ .background = { o->background[0], o->background[1], o->background[2] } };
     if (!o->compare && has_extension(item->output, "png webp")) {
-        const zn_status status = zn_image_read_alpha(item->input, &reading, &w->alpha);
+        const zn_status status = zn_image_read_alpha(item->input, &w->reading, &w->alpha);
         if (status != ZN_OK)
             return status;
-        reading.ignore_alpha = w->alpha != NULL;
+        w->reading.ignore_alpha = w->alpha != NULL;
     }
-    return zn_image_read(item->input, &reading, &w->damaged);
+    return zn_image_read(item->input, &w->reading, &w->damaged);
 }
 
 /* How far the picture was from the reference, and how far the result is. A folder has a reference of each name. */
@@ -39,7 +40,7 @@ static zn_status judge(const options *o, const job *item, work_of *w)
     char *path =
         is_folder(o->reference) ? must_print("%s/%s", o->reference, base_name(item->input)) : must_copy(o->reference);
     zn_image *reference = NULL;
-    zn_status status = zn_image_read(path, NULL, &reference);
+    zn_status status = zn_image_read(path, &w->reading, &reference);
     free(path);
     if (status == ZN_OK)
         status = zn_image_compare(reference, w->damaged, &w->before);

@@ -8,8 +8,8 @@
  *   restored [N,H,W,3]: the image plus that
  *
  * A block is two 3x3 convolutions around a ReLU, added to its input; dense ones, since at these widths our Winograd
- * kernels make them as cheap as anything else and they learn fastest. At 1/4 some of the blocks are Lite-R: their
- * spectral tiles of 32 see 128 pixels at once. The last convolution starts small, so the network starts as the
+ * kernels make them as cheap as anything else and they learn fastest. In the spectral form some blocks at 1/4 are
+ * Lite-R: their tiles of 32 see 128 pixels at once. The last convolution starts small, so the network starts as the
  * identity. */
 #include "models/zenith.h"
 
@@ -21,15 +21,18 @@
 enum { INPUTS = ZN_RESTORE_INPUTS, TILE = 32, MAX_WIDTH = 512, MAX_BLOCKS = 32 };
 enum { DOWN, QUARTER, UP, SPECTRAL }; /* of zn_config.blocks[0] */
 
+#define PRESET(text, alias, what, ...)                                                                                 \
+    {                                                                                                                  \
+        .name = text, .aliases = alias, .description = what, .latent = 3, .downscale = 4, .inputs = INPUTS,            \
+        .width = 32, .blocks = {                                                                                       \
+            { __VA_ARGS__ }                                                                                            \
+        }                                                                                                              \
+    }
+
 static const zn_config configs[] = {
-    { .name = "zenith-restore",
-      .aliases = "restore",
-      .description = "restores photos: noise, impulses, blur; any size",
-      .latent = 3,
-      .downscale = 4,
-      .inputs = INPUTS,
-      .width = 32,
-      .blocks = { { 2, 4, 2, 0 } } },
+    PRESET("zenith-restore", "restore", "restores photos: noise, impulses, blur; any size", 2, 4, 2, 0),
+    PRESET("zenith-restore-spectral", "", "the same with spectral blocks for one of its others; for comparison", 2, 3,
+           2, 2),
     { .name = NULL },
 };
 
@@ -100,13 +103,12 @@ static bool count_blocks(const zn_weights *w, const char *name, int8_t *count)
 static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[2], bool *is_it)
 {
     const zn_weight *stem = zn_weights_find(w, "restore.stem.weight");
-    *k = configs[0];
     memset(naming, 0, sizeof(zn_naming) * 2);
     *is_it = stem && stem->rank == 4;
     if (!*is_it)
         return ZN_OK;
-    int8_t *blocks = k->blocks[0];
-    if (stem->shape[2] != 4 * INPUTS || stem->shape[3] < 8 || stem->shape[3] > MAX_WIDTH || stem->shape[3] % 8 ||
+    int8_t blocks[4];
+    if (stem->shape[2] != 4 * INPUTS || stem->shape[3] < 1 || stem->shape[3] > MAX_WIDTH ||
         !count_blocks(w, "restore.down.%d.a.weight", &blocks[DOWN]) ||
         !count_blocks(w, "restore.quarter.%d.a.weight", &blocks[QUARTER]) ||
         !count_blocks(w, "restore.up.%d.a.weight", &blocks[UP]) ||
@@ -115,6 +117,8 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[2
                        "tensor 'restore.stem.weight': %lld inputs and %lld outputs, or the number of "
                        "blocks, are not of a network this build knows",
                        (long long)stem->shape[2], (long long)stem->shape[3]);
+    *k = configs[blocks[SPECTRAL] > 0];
+    memcpy(k->blocks[0], blocks, sizeof blocks);
     k->width = (int)stem->shape[3];
     naming[ZN_ENCODER].present = true;
     return ZN_OK;

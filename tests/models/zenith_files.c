@@ -16,9 +16,17 @@ static const struct {
     const char *preset;
     int width, side;
 } networks[] = {
-    { "zenith-std", 16, 32 },   { "zenith-lite", 16, 32 },   { "zenith-spectral", 16, 64 },
-    { "zenith-vanilla", 4, 0 }, { "zenith-hier", 4, 0 },     { "zenith-srig", 4, 0 },
-    { "zenith-hier-r", 4, 0 },  { "zenith-baseline", 2, 0 }, { "zenith-r", 8, 0 },
+    { "zenith-std", 16, 32 },
+    { "zenith-lite", 16, 32 },
+    { "zenith-spectral", 16, 64 },
+    { "zenith-vanilla", 4, 0 },
+    { "zenith-hier", 4, 0 },
+    { "zenith-srig", 4, 0 },
+    { "zenith-hier-r", 4, 0 },
+    { "zenith-baseline", 2, 0 },
+    { "zenith-r", 8, 0 },
+    { "zenith-restore", 6, 0 },
+    { "zenith-restore-spectral", 8, 0 },
 };
 enum { NETWORKS = sizeof networks / sizeof *networks };
 
@@ -64,7 +72,8 @@ void networks_come_back_from_their_files(void **state)
         assert_int_equal(back->config.width, networks[i].width);
         assert_int_equal(back->config.made_width, networks[i].side);
         assert_int_equal(back->config.latent, m->config.latent);
-        assert_true(back->info.has_encoder && back->info.has_decoder);
+        assert_true((back->info.has_encoder && back->info.has_decoder) || back->info.restores);
+        assert_memory_equal(back->config.blocks, m->config.blocks, sizeof m->config.blocks);
         assert_int_equal(back->info.parameters, m->info.parameters);
         assert_int_equal(back->count, m->count);
         for (int k = 0; k < m->count; k++) {
