@@ -28,6 +28,7 @@ int bench_run(const options *o);
 int restore_run(const options *o);
 int train_run(const options *o);
 int dataset_run(const options *o);
+int dataset_info(const options *o, const char *path); /* also for zenith info */
 int eval_run(const options *o);
 int distill_run(const options *o);
 

@@ -95,11 +95,11 @@ static int build(const options *o)
 
 /* ---- info ---- */
 
-static void print_info(const options *o, const zn_dataset_info *i)
+static void print_info(const options *o, const char *path, const zn_dataset_info *i)
 {
     facts f;
     facts_begin(&f, o->json);
-    fact_text(&f, "data", o->files[1]);
+    fact_text(&f, "file", path);
     fact_text(&f, "kind", i->kind);
     fact_integer(&f, "pictures", i->pictures);
     fact_integer(&f, "unreadable", i->unreadable);
@@ -121,20 +121,25 @@ static void print_info(const options *o, const zn_dataset_info *i)
     facts_end(&f);
 }
 
-static int info(const options *o)
+int dataset_info(const options *o, const char *path)
 {
-    if (o->file_count != 2)
-        return usage_error("dataset", "info needs one folder or data set: zenith dataset info SET|DIR");
     talk t = begin(o, "dataset info");
     const zn_dataset_info_options i = {
         .held_out = o->heldout, .threads = o->threads, .skipped = on_skipped, .progress = tick, .user = &t
     };
     zn_dataset_info r;
-    if (zn_dataset_examine(o->files[1], &i, &r) != ZN_OK)
+    if (zn_dataset_examine(path, &i, &r) != ZN_OK)
         return failed();
     progress_erase();
-    print_info(o, &r);
+    print_info(o, path, &r);
     return r.unreadable ? EXIT_FAILURE : 0;
+}
+
+static int info(const options *o)
+{
+    if (o->file_count != 2)
+        return usage_error("dataset", "info needs one folder or data set: zenith dataset info SET|DIR");
+    return dataset_info(o, o->files[1]);
 }
 
 /* ---- show ---- */

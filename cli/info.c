@@ -267,6 +267,8 @@ int info_run(const options *o)
 {
     const char *path = o->files[0];
     zn_model *model = NULL;
+    if (has_extension(path, "lmdb"))
+        return dataset_info(o, path);
     if (is_folder(path))
         return zn_model_open(path, &model) == ZN_OK ? model_info(o, path, model) : fail(path);
     if (!file_exists(path) && !strpbrk(path, "/."))

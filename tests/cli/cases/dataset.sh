@@ -26,7 +26,8 @@ zenith dataset build photos/sub -o png.lmdb --size 64 --crops 50 --format png -q
 zenith dataset info middle.lmdb | grep -v bytes
 zenith dataset info photos --heldout 50 --json |
     jsoncheck -p kind pictures unreadable least_width most_width least_height most_height held_out_percent
-zenith dataset info crops.lmdb --json | jsoncheck data kind pictures bytes megapixels for_training held_out
+zenith dataset info crops.lmdb --json | jsoncheck file kind pictures bytes megapixels for_training held_out
+zenith info crops.lmdb --json | jsoncheck -p file kind pictures
 # A set from a set: its crops of crops are held out together with them.
 zenith dataset build crops.lmdb -o small.lmdb --size 16 -q >/dev/null && zenith dataset info small.lmdb | grep ^width
 head -c 30000 crops.lmdb >cut.lmdb
