@@ -1,10 +1,10 @@
 /* Times whole training steps of a model: forward, loss, backward, optimiser. Our side of bench/training.
  *
- *     train-step MODEL SIZE BATCH THREADS RUNS PICTURES [profile]
+ *     train-step MODEL SIZE BATCH THREADS RUNS PICTURES [profile] ["KEY: VALUE"...]
  *
  * PICTURES holds BATCH pictures of SIZE x SIZE as 32-bit floats, [height][width][3]. Prints a JSON object: the loss and
  * the norm of all gradients at the first step, the loss at the last, and the time of each timed step. With `profile`,
- * prints a table of what the last step spent where instead. */
+ * prints a table of what the last step spent where instead. Further words are lines of a recipe. */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "train/trainer.h"
@@ -21,6 +21,7 @@ typedef struct job {
     const char *model, *pictures;
     int size, batch, threads, runs;
     bool profile;
+    char **lines; /* of a recipe, up to NULL */
 } job;
 
 static double gradient_norm(const zn_trainer *t)
@@ -136,6 +137,8 @@ static zn_status run(const job *j)
     const size_t count = (size_t)j->batch * (size_t)j->size * (size_t)j->size * 3;
     float *pictures = zn_calloc(count, sizeof *pictures);
     zn_status status = zn_recipe_parse(recipe_text, strlen(recipe_text), "bench", &recipe);
+    for (char **text = j->lines; status == ZN_OK && *text; text++)
+        status = zn_recipe_apply(*text, strlen(*text), "command line", &recipe);
     recipe.size = j->size;
     recipe.batch = j->batch;
     if (status == ZN_OK && (!pictures || !read_pictures(j->pictures, pictures, count))) {
@@ -164,16 +167,18 @@ static zn_status run(const job *j)
 int main(int argc, char **argv)
 {
     if (argc < 7) {
-        fprintf(stderr, "usage: train-step MODEL SIZE BATCH THREADS RUNS PICTURES [profile]\n");
+        fprintf(stderr, "usage: train-step MODEL SIZE BATCH THREADS RUNS PICTURES [profile] [\"KEY: VALUE\"...]\n");
         return 2;
     }
+    const bool profile = argc > 7 && strcmp(argv[7], "profile") == 0;
     const job j = { .model = argv[1],
                     .size = atoi(argv[2]),
                     .batch = atoi(argv[3]),
                     .threads = atoi(argv[4]),
                     .runs = atoi(argv[5]),
                     .pictures = argv[6],
-                    .profile = argc > 7 && strcmp(argv[7], "profile") == 0 };
+                    .profile = profile,
+                    .lines = argv + 7 + profile };
     if (j.size < 8 || j.size > 4096 || j.batch < 1 || j.batch > 4096 || j.runs < 1 || j.runs > 100000) {
         fprintf(stderr, "train-step: a size, batch or number of runs is out of range\n");
         return 2;

@@ -1,4 +1,7 @@
-/* Gradients: walks the nodes backwards and lets each op append the nodes of its own gradient. */
+/* Gradients: walks the nodes backwards and lets each op append the nodes of its own gradient. To save memory the
+ * forward may be cut into segments (recompute.c): before the gradients of a segment come copies of its nodes, so that
+ * what lies between the segments' ends is computed again there instead of being kept. */
+#include "base/alloc.h"
 #include "base/fail.h"
 #include "ops/ops.h"
 
@@ -33,11 +36,111 @@ static void mark(zn_graph *g, const zn_node *of, zn_node *const *wrt, int count)
     }
 }
 
-zn_status zn_graph_differentiate(zn_graph *g, zn_node *of, zn_node *seed, zn_node *const *wrt, int count,
-                                 zn_node **gradients)
+/* The walk backwards over the forward nodes [0,count), segment by segment. */
+typedef struct walk {
+    zn_graph *graph;
+    int count;
+    int *reader;     /* by node: its last reader among the forward nodes; count for those wanted themselves */
+    bool *starts;    /* by node: it begins a segment */
+    zn_node **stand; /* by node: what gradients are built from, the node itself or a copy that computes it again */
+} walk;
+
+static zn_status walk_new(walk *w, zn_graph *g, int count, zn_node *const *wrt, int wanted_count)
+{
+    *w = (walk){ .graph = g,
+                 .count = count,
+                 .reader = zn_calloc((size_t)count, sizeof(int)),
+                 .starts = zn_calloc((size_t)count, sizeof(bool)),
+                 .stand = zn_calloc((size_t)count, sizeof(zn_node *)) };
+    if (!w->reader || !w->starts || !w->stand)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for gradients");
+    for (int i = 0; i < count; i++) {
+        const zn_node *n = w->stand[i] = zn_graph_at(g, i);
+        for (int s = 0; s < n->source_count; s++)
+            w->reader[n->source[s]->index] = i;
+    }
+    for (int i = 0; i < wanted_count; i++)
+        if (wrt[i]->index < count)
+            w->reader[wrt[i]->index] = count;
+    return ZN_OK;
+}
+
+static void walk_free(walk *w)
+{
+    zn_free(w->reader);
+    zn_free(w->starts);
+    zn_free(w->stand);
+}
+
+/* Copies of the segment's nodes. One that is read after the segment is kept and read as it is; its copy only says how
+ * it was made. */
+static void copy_segment(walk *w, int first, int end)
+{
+    for (int i = first; i < end; i++) {
+        zn_node *n = zn_graph_at(w->graph, i), *sources[ZN_MAX_SOURCES];
+        if (n->op->is_leaf || !n->gradient)
+            continue;
+        for (int s = 0; s < n->source_count; s++) {
+            const int from = n->source[s]->index;
+            sources[s] = from >= first && w->reader[from] < end ? w->stand[from] : n->source[s];
+        }
+        zn_graph_name_layer(w->graph, n->name);
+        w->stand[i] = zn_apply(n->op, n->attribute, n->attribute_size, sources, n->source_count);
+        w->stand[i]->gradient = n->gradient;
+    }
+}
+
+/* What was built from node `created` on reads kept nodes themselves, not their copies. */
+static void read_kept(walk *w, int first, int end, int created)
+{
+    for (int k = created; k < zn_graph_count(w->graph); k++) {
+        zn_node *n = zn_graph_at(w->graph, k);
+        for (int s = 0; s < n->source_count; s++)
+            for (int i = first; i < end; i++)
+                if (w->reader[i] >= end && n->source[s] == w->stand[i])
+                    n->source[s] = zn_graph_at(w->graph, i);
+    }
+}
+
+static zn_status segment_gradients(walk *w, int first, int end, bool again)
+{
+    const int created = zn_graph_count(w->graph);
+    if (again)
+        copy_segment(w, first, end);
+    ZN_TRY(zn_graph_status(w->graph));
+    for (int i = end - 1; i >= first; i--) {
+        zn_node *n = w->stand[i];
+        zn_node *gradient = w->reader[i] >= end ? zn_graph_at(w->graph, i)->gradient : n->gradient;
+        if (!gradient || gradient == &wanted || n->op->is_leaf)
+            continue;
+        if (!n->op->gradient)
+            return ZN_FAIL(ZN_EUNSUPPORTED, "%s: op '%s' has no gradient", n->name, n->op->name);
+        zn_graph_name_layer(w->graph, n->name);
+        n->op->gradient(n, gradient);
+    }
+    if (again)
+        read_kept(w, first, end, created);
+    return ZN_OK;
+}
+
+static zn_status differentiate(walk *w, bool lean)
+{
+    if (lean)
+        ZN_TRY(zn_recompute_segments(w->graph, w->count, w->starts));
+    for (int end = w->count, first; end > 0; end = first) {
+        first = end - 1;
+        while (first > 0 && !w->starts[first])
+            first--;
+        ZN_TRY(segment_gradients(w, first, end, end < w->count)); /* the last one's results are still there */
+    }
+    return ZN_OK;
+}
+
+zn_status zn_graph_differentiate_as(zn_graph *g, zn_node *of, zn_node *seed, zn_node *const *wrt, int count,
+                                    zn_node **gradients, bool lean)
 {
     ZN_TRY(zn_graph_status(g));
-    const int last = of->index;
+    const int nodes = of->index + 1;
     mark(g, of, wrt, count);
     for (int i = 0; i < count; i++)
         gradients[i] = NULL;
@@ -49,16 +152,19 @@ zn_status zn_graph_differentiate(zn_graph *g, zn_node *of, zn_node *seed, zn_nod
         seed = zn_ones_like(of);
     }
     zn_accumulate(of, seed);
-    for (int i = last; i >= 0; i--) {
-        zn_node *n = zn_graph_at(g, i);
-        if (!n->gradient || n->gradient == &wanted || n->op->is_leaf)
-            continue;
-        if (!n->op->gradient)
-            return ZN_FAIL(ZN_EUNSUPPORTED, "%s: op '%s' has no gradient", n->name, n->op->name);
-        zn_graph_name_layer(g, n->name);
-        n->op->gradient(n, n->gradient);
-    }
+    walk w;
+    zn_status status = walk_new(&w, g, nodes, wrt, count);
+    if (status == ZN_OK)
+        status = differentiate(&w, lean);
+    walk_free(&w);
+    ZN_TRY(status);
     for (int i = 0; i < count; i++)
         gradients[i] = wrt[i]->gradient == &wanted ? NULL : wrt[i]->gradient;
     return zn_graph_status(g);
+}
+
+zn_status zn_graph_differentiate(zn_graph *g, zn_node *of, zn_node *seed, zn_node *const *wrt, int count,
+                                 zn_node **gradients)
+{
+    return zn_graph_differentiate_as(g, of, seed, wrt, count, gradients, false);
 }

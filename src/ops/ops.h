@@ -100,6 +100,12 @@ zn_node *zn_srig(zn_node *u, zn_node *w, zn_node *b); /* u * G(u), w [C,5], b [C
  * gradients[i] is NULL if `of` does not depend on wrt[i]. */
 ZN_MUST_USE zn_status zn_graph_differentiate(zn_graph *g, zn_node *of, zn_node *seed, zn_node *const *wrt, int count,
                                              zn_node **gradients);
+/* The same; with `lean`, activations inside segments of the forward are computed again for the backward instead of
+ * kept. The gradients have the same bits. */
+ZN_MUST_USE zn_status zn_graph_differentiate_as(zn_graph *g, zn_node *of, zn_node *seed, zn_node *const *wrt, int count,
+                                                zn_node **gradients, bool lean);
+/* Chooses the segments: starts[i] of the first `count` nodes is set where one begins. */
+ZN_MUST_USE zn_status zn_recompute_segments(const zn_graph *g, int count, bool *starts);
 /* For ops' gradient functions: adds g to the gradient of n. Nodes that need none ignore it. */
 void zn_accumulate(zn_node *n, zn_node *g);
 bool zn_needs_gradient(const zn_node *n);

@@ -35,7 +35,8 @@ typedef struct zn_recipe {
     int width, latent; /* channels of the network's trunk and of its latents; 0: the architecture's own */
     int64_t steps;
     int batch, size, accumulate;
-    double halve; /* share of the crops taken twice as large and scaled down */
+    double halve;  /* share of the crops taken twice as large and scaled down */
+    int recompute; /* 1: activations are computed again for the backward instead of kept, to fit memory */
     zn_recipe_optimizer optimizer;
     double lr, beta1, beta2, eps, weight_decay, momentum;
     zn_schedule schedule;

@@ -70,7 +70,7 @@ static zn_status differentiate(zn_trainer *t, zn_node **wrt, zn_node **gradients
         if (is_learned(t, i))
             wrt[learned++] = zn_graph_parameter(o->graph, p->name, p->shape, p->layout);
     }
-    ZN_TRY(zn_graph_differentiate(o->graph, o->loss, NULL, wrt, learned, gradients));
+    ZN_TRY(zn_graph_differentiate_as(o->graph, o->loss, NULL, wrt, learned, gradients, t->recipe->recompute));
     for (int i = 0, k = 0; i < l->count; i++)
         l->gradients[i] = is_learned(t, i) ? gradients[k++] : NULL;
     outputs[count++] = o->loss;
