@@ -19,9 +19,9 @@
 #define LARGEST 32639.0f    /* 127 * 256 + 127 */
 #define MAGIC   12582912.0f /* 1.5 * 2^23, whose last bit counts ones: adding it makes an integer of a float */
 
-/* Packed weights: for each chunk of columns, frequency, and block of 8 columns: low digits, high digits ([depth / 8][4]
- * [2 columns][8 channels] each), then a table of three rows, each with four times two columns c0 c1 c0 c1: the scales,
- * -MAGIC times the scales, and (as integers) -128 times the sums of the high digits. */
+/* Packed weights: for each chunk of columns, frequency, and block of 8 columns: digits [depth / 8][hi, lo][4][2
+ * columns] [8 channels], then a table of three rows, each with four times two columns c0 c1 c0 c1: the scales, -MAGIC
+ * times the scales, and (as integers) -128 times the sums of the high digits. */
 enum { TABLE = 3 * 16 * sizeof(float) };
 
 static size_t block_bytes(const zn_lowp_grid *g) { return (size_t)g->depth * 16 + TABLE; }
@@ -56,9 +56,9 @@ static void pack_column(const float *w, int64_t stride, int depth, int column, i
     int sum = 0;
     for (int c = 0; c < depth; c++) {
         const int q = (int)lrintf(w[c * stride] / scale), high = (q + 128) >> 8;
-        const int64_t at = c / 8 * 64 + column / 2 * 16 + column % 2 * 8 + c % 8;
-        block[at] = (int8_t)(q - high * 256);
-        block[depth * 8 + at] = (int8_t)high;
+        const int64_t at = c / 8 * 128 + column / 2 * 16 + column % 2 * 8 + c % 8;
+        block[at] = (int8_t)high;
+        block[at + 64] = (int8_t)(q - high * 256);
         sum += high;
     }
     const float scales[2] = { scale * 65536, scale * 65536 * -MAGIC };
@@ -87,11 +87,11 @@ static void pack(const zn_conv_shape *s, const float *w, void *packed)
 }
 
 /* Scratch of a thread: digits [frequency][pair][depth / 8][hi, lo][2 tiles][8] with 16 bytes between pairs against bank
- * conflicts, their scales [frequency][pair][4], the rows at an edge and the transforms of one pair of tiles, and the
- * products of one chunk [pair][frequency][columns / 2 + 1][4]. */
+ * conflicts, their scales [frequency][pair][4], of one pair of tiles the rows at an edge, the rows transformed and
+ * eight frequencies, and the products of one chunk [pair][frequency][columns / 2 + 1][4]. */
 typedef struct scratch {
     int8_t *digits;
-    float *scales, *edge, *v[2], *m;
+    float *scales, *edge, *rows, *v[2], *m;
 } scratch;
 
 enum { M_STRIDE = ZN_LOWP_FREQS * (ZN_LOWP_COLS * 2 + 4) }; /* floats */
@@ -108,7 +108,7 @@ static size_t take(size_t *used, size_t bytes)
 }
 
 typedef struct layout {
-    size_t digits, scales, edge, v[2], m, bytes;
+    size_t digits, scales, edge, rows, v[2], m, bytes;
 } layout;
 
 static layout layout_of(const zn_lowp_grid *g)
@@ -117,6 +117,7 @@ static layout layout_of(const zn_lowp_grid *g)
     at.digits = take(&at.bytes, ZN_LOWP_FREQS * ZN_LOWP_PAIRS * pair_bytes(g));
     at.scales = take(&at.bytes, ZN_LOWP_FREQS * ZN_LOWP_PAIRS * 4 * sizeof(float));
     at.edge = take(&at.bytes, (size_t)g->depth * 128 * sizeof(float));
+    at.rows = take(&at.bytes, (size_t)(16 * ZN_LOWP_ROW(g->depth)) * sizeof(float));
     at.v[0] = take(&at.bytes, v_floats(g) * sizeof(float));
     at.v[1] = take(&at.bytes, v_floats(g) * sizeof(float));
     at.m = take(&at.bytes, (size_t)M_STRIDE * ZN_LOWP_PAIRS * sizeof(float));
@@ -136,20 +137,17 @@ static scratch scratch_at(const zn_lowp_grid *g, char *base)
     return (scratch){ .digits = (int8_t *)base + at.digits,
                       .scales = (float *)(void *)(base + at.scales),
                       .edge = (float *)(void *)(base + at.edge),
+                      .rows = (float *)(void *)(base + at.rows),
                       .v = { (float *)(void *)(base + at.v[0]), (float *)(void *)(base + at.v[1]) },
                       .m = (float *)(void *)(base + at.m) };
 }
 
 /* The scales of eight frequencies of a tile, powers of two that are the weight of a unit of q, and the floats of which
  * the last bit has that weight: MAGIC + 128 units. */
-INLINE void scales_of(const float *v, int64_t depth, float magic[8], float scale[8])
+INLINE void scales_of(const float peaks[8], float magic[8], float scale[8])
 {
-    float32x4_t top[8] = { 0 };
-    for (int64_t c = 0; c < depth / 4; c++)
-        for (int i = 0; i < 8; i++)
-            top[i] = vmaxq_f32(top[i], vabsq_f32(vld1q_f32(v + c * ZN_LOWP_V_STRIDE + i * 4)));
     for (int i = 0; i < 8; i += 4) {
-        const float32x4_t peak = vpmaxq_f32(vpmaxq_f32(top[i], top[i + 1]), vpmaxq_f32(top[i + 2], top[i + 3]));
+        const float32x4_t peak = vld1q_f32(peaks + i);
         const float32x4_t safe = vmaxq_f32(vmulq_n_f32(peak, 32768.0f / LARGEST), vdupq_n_f32(0x1p-60f));
         /* one more than the exponent, so that the power is above the peak, less the 15 bits of q */
         const int32x4_t power = vshlq_n_s32(vshrq_n_s32(vreinterpretq_s32_f32(safe), 23), 23);
@@ -166,61 +164,73 @@ INLINE int8x16_t fixed(const float *v, float32x4_t magic)
     return vreinterpretq_s8_s16(vuzp1q_s16(vreinterpretq_s16_f32(a), vreinterpretq_s16_f32(b)));
 }
 
-/* Digits of one pair of tiles. With 128 added, the high byte is hi and the low one lo + 128. */
-INLINE void quantise_deep(int64_t depth, float *const v[2], int8_t *digits, size_t stride, float *scales)
+/* Digits of eight frequencies of a pair of tiles. With 128 added, the high byte is hi and the low one lo + 128. */
+INLINE void quantise(int64_t depth, float *const v[2], float peak[2][8], int8_t *digits, size_t stride, float *scales)
 {
-    for (int f0 = 0; f0 < ZN_LOWP_FREQS; f0 += 8) {
-        float magic[2][8], scale[2][8];
-        for (int i = 0; i < 2; i++)
-            scales_of(v[i] + f0 * 4, depth, magic[i], scale[i]);
-        for (int i = 0; i < 8; i++) {
-            const float32x4_t m0 = vld1q_dup_f32(&magic[0][i]), m1 = vld1q_dup_f32(&magic[1][i]);
-            int8_t *to = digits + (size_t)(f0 + i) * stride;
-            for (int64_t c = 0; c < depth; c += 8) {
-                const int64_t at = c / 4 * ZN_LOWP_V_STRIDE + (f0 + i) * 4;
-                const int8x16_t a = fixed(v[0] + at, m0), b = fixed(v[1] + at, m1);
-                vst1q_s8(to + c * 4, vuzp2q_s8(a, b));
-                vst1q_s8(to + c * 4 + 16, vuzp1q_s8(a, b));
-            }
-            const float32x2_t s0 = vld1_dup_f32(&scale[0][i]), s1 = vld1_dup_f32(&scale[1][i]);
-            vst1q_f32(scales + (f0 + i) * ZN_LOWP_PAIRS * 4, vcombine_f32(s0, s1));
+    float magic[2][8], scale[2][8];
+    for (int i = 0; i < 2; i++)
+        scales_of(peak[i], magic[i], scale[i]);
+    for (int i = 0; i < 8; i++) {
+        const float32x4_t m0 = vld1q_dup_f32(&magic[0][i]), m1 = vld1q_dup_f32(&magic[1][i]);
+        int8_t *to = digits + (size_t)i * stride;
+#pragma GCC unroll 4
+        for (int64_t c = 0; c < depth; c += 8) {
+            const int64_t at = c / 4 * ZN_LOWP_V_STRIDE + i * 4;
+            const int8x16_t a = fixed(v[0] + at, m0), b = fixed(v[1] + at, m1);
+            vst1q_s8(to + c * 4, vuzp2q_s8(a, b));
+            vst1q_s8(to + c * 4 + 16, vuzp1q_s8(a, b));
         }
+        const float32x2_t s0 = vld1_dup_f32(&scale[0][i]), s1 = vld1_dup_f32(&scale[1][i]);
+        vst1q_f32(scales + i * ZN_LOWP_PAIRS * 4, vcombine_f32(s0, s1));
     }
 }
 
-static void quantise(const zn_lowp_grid *g, float *const v[2], int8_t *digits, float *scales)
+/* The digits of pair number p of a unit, a column of frequencies at a time: what lies between stays in the first cache.
+ */
+static void input(const zn_conv_args *a, const zn_lowp_grid *g, const int64_t tile[2], int p, const scratch *t)
 {
-    if (g->depth == 64) /* the width of every model at hand: loops of known length */
-        quantise_deep(64, v, digits, ZN_LOWP_PAIRS * pair_bytes(g), scales);
-    else
-        quantise_deep(g->depth, v, digits, ZN_LOWP_PAIRS * pair_bytes(g), scales);
+    const size_t stride = ZN_LOWP_PAIRS * pair_bytes(g);
+    const int second = zn_lowp_rows(a, g, tile, t->edge, t->rows);
+    for (int j = 0; j < 8; j++) {
+        float peak[2][8];
+        zn_lowp_column(g, t->rows, second, j, t->v, peak);
+        int8_t *digits = t->digits + (size_t)j * 8 * stride + (size_t)p * pair_bytes(g);
+        float *scales = t->scales + (j * 8 * ZN_LOWP_PAIRS + p) * 4;
+        if (g->depth == 64) /* the width of every model at hand: loops of known length */
+            quantise(64, t->v, peak, digits, stride, scales);
+        else
+            quantise(g->depth, t->v, peak, digits, stride, scales);
+    }
 }
 
-/* One chunk of columns. */
+/* One chunk of columns: every frequency and block of columns. While one frequency is multiplied, the digits and weights
+ * of the next are fetched. */
 static void multiply(const zn_conv_args *a, const zn_lowp_grid *g, const scratch *t, int64_t first, int tiles, int col,
                      int ncols)
 {
-    enum { CALLS = 2 * ZN_LOWP_FREQS * (ZN_LOWP_TILES / ZN_I8_TILES) * (ZN_LOWP_COLS / ZN_I8_COLS) };
+    enum { CALLS = ZN_LOWP_FREQS * (ZN_LOWP_PAIRS / ZN_I8_PAIRS) * (ZN_LOWP_COLS / ZN_I8_COLS) };
     const float *far[CALLS];
     zn_lowp_ahead(a, g, first, tiles, col, far, CALLS);
+    const int blocks = ncols / ZN_I8_COLS;
+    const size_t block = block_bytes(g), line = ZN_LOWP_PAIRS * pair_bytes(g);
     zn_i8_block k = { .pair = pair_bytes(g),
-                      .b = (const int8_t *)a->packed + (size_t)col / 8 * ZN_LOWP_FREQS * block_bytes(g),
+                      .blocks = (size_t)(tiles + 2 * ZN_I8_PAIRS - 1) / (2 * ZN_I8_PAIRS),
+                      .b = (const int8_t *)a->packed + (size_t)col / 8 * ZN_LOWP_FREQS * block,
                       .steps = (size_t)g->depth / 16,
-                      .blocks = (size_t)ncols / ZN_I8_COLS,
-                      .ahead = (size_t)ncols / ZN_I8_COLS * block_bytes(g),
                       .stride = M_STRIDE * sizeof(float),
                       .far = far,
                       .other = a->residual ? (size_t)((uintptr_t)a->residual - (uintptr_t)a->y) : 0 };
-    for (int f = 0; f < ZN_LOWP_FREQS; f++) {
-        for (int p = 0; 2 * p < tiles; p += ZN_I8_TILES / 2) {
-            k.a = t->digits + (size_t)(f * ZN_LOWP_PAIRS + p) * k.pair;
-            k.rows = t->scales + (f * ZN_LOWP_PAIRS + p) * 4;
-            k.m = t->m + p * M_STRIDE + f * (ncols * 2 + 4);
+    for (int f = 0; f < ZN_LOWP_FREQS; f++)
+        for (int i = 0; i < blocks; i++) {
+            k.a = t->digits + (size_t)f * line;
+            k.rows = t->scales + f * ZN_LOWP_PAIRS * 4;
+            k.m = t->m + f * (ncols * 2 + 4) + i * 16;
+            k.next_a = k.a + line + (size_t)i * (line / (size_t)blocks);
+            k.next_b = k.b + (size_t)blocks * block;
             zn_i8_multiply(&k);
-            k.far += 2 * k.blocks;
+            k.b += block;
+            k.far += k.blocks;
         }
-        k.b += k.ahead;
-    }
 }
 
 static void run_unit(const zn_conv_args *a, const zn_lowp_grid *g, int64_t unit, const scratch *t)
@@ -229,8 +239,7 @@ static void run_unit(const zn_conv_args *a, const zn_lowp_grid *g, int64_t unit,
     const int tiles = (int)(g->tiles - first < g->unit ? g->tiles - first : g->unit), pairs = (tiles + 1) / 2;
     for (int p = 0; p < pairs; p++) {
         const int64_t tile[2] = { first + 2 * p, first + (2 * p + 1 < tiles ? 2 * p + 1 : 2 * p) };
-        zn_lowp_input(a, g, tile, t->edge, t->v);
-        quantise(g, t->v, t->digits + (size_t)p * pair_bytes(g), t->scales + p * 4);
+        input(a, g, tile, p, t);
     }
     for (int col = 0, ncols; col < g->cols; col += ncols) {
         ncols = chunk(g, col);

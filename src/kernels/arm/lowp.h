@@ -19,9 +19,10 @@ enum {
     ZN_LOWP_COLS = 32,   /* output channels multiplied and transformed back at a time */
 };
 
-/* All strides here are odd multiples of 16 bytes: the first cache serves three loads in a cycle, but one when they lie
- * 128 bytes apart. */
-enum { ZN_LOWP_V_STRIDE = (ZN_LOWP_FREQS + 1) * 4 }; /* floats between groups of four channels in v */
+/* Strides are odd multiples of 16 bytes: the first cache serves three loads in a cycle, but one when they lie 128 bytes
+ * apart. In floats: between rows of the half-transformed input, and between groups of four channels in v. */
+#define ZN_LOWP_ROW(depth) ((depth)*8 + 4)
+enum { ZN_LOWP_V_STRIDE = 8 * 4 + 4 };
 
 typedef struct zn_lowp_grid {
     int step;       /* outputs of a tile along one axis: 6, or 7 (of each parity when up2) */
@@ -50,10 +51,14 @@ typedef struct zn_lowp_place {
 
 zn_lowp_place zn_lowp_place_of(const zn_lowp_grid *g, int64_t tile);
 
-/* The input transform of two tiles (the same one twice at an odd end), each into v[depth / 4][65][4], of which the
- * 65th is padding, frequency 8j + i for j across and i down. edge: 128 * cin
- * floats of scratch, twice that for stride 2. */
-void zn_lowp_input(const zn_conv_args *a, const zn_lowp_grid *g, const int64_t tile[2], float *edge, float *const v[2]);
+/* The input transform of two tiles (the same one twice at an odd end), first along the rows of pixels: into
+ * t[16][ZN_LOWP_ROW(depth)], rows of [depth / 4][8][4]. Returns the row at which the second tile begins: they share
+ * rows if one lies above the other. edge: 128 * cin floats of scratch, twice that for stride 2. */
+int zn_lowp_rows(const zn_conv_args *a, const zn_lowp_grid *g, const int64_t tile[2], float *edge, float *t);
+
+/* Then down column j: frequencies 8j to 8j + 7 of each tile, into v[depth / 4][9][4], of which the 9th is padding, and
+ * the largest magnitude of each. */
+void zn_lowp_column(const zn_lowp_grid *g, const float *t, int second, int j, float *const v[2], float peak[2][8]);
 
 /* The output transform of two tiles (the same one twice at an odd end) and columns [col, col + ncols), ncols up to
  * ZN_LOWP_COLS: m[64][ncols / 2 + 1][4] holds products in lanes (tile 0, column 0), (0, 1), (1, 0), (1, 1). Adds bias

@@ -98,79 +98,65 @@ void zn_lowp_weights(const zn_conv_shape *s, const float *w, int channel, int co
     }
 }
 
-typedef struct two {
-    float32x4_t v[2];
-} two;
-
 #define INLINE static inline __attribute__((always_inline))
-#define BOTH(x)                                                                                                        \
-    for (int z = 0; z < 2; z++)                                                                                        \
-    x
 
-/* B^T along one axis with rows 5 and 6 divided by 4, for two vectors at a time: the core looks too few instructions
- * ahead to mix two transforms by itself. */
-INLINE void forward(two d[8])
+/* B^T along one axis with rows 5 and 6 divided by 4. */
+INLINE void forward(float32x4_t d[8])
 {
-    two e, g, u, w, a1, a2, b1, b2, b3;
-    BOTH(e.v[z] = vsubq_f32(d[2].v[z], d[4].v[z]));
-    BOTH(g.v[z] = vsubq_f32(d[6].v[z], d[4].v[z]));
-    BOTH(u.v[z] = vsubq_f32(d[1].v[z], d[3].v[z]));
-    BOTH(w.v[z] = vsubq_f32(d[5].v[z], d[3].v[z]));
-    BOTH(d[0].v[z] = vsubq_f32(d[0].v[z], d[6].v[z]));
-    BOTH(d[7].v[z] = vsubq_f32(d[7].v[z], d[1].v[z]));
-    BOTH(a1.v[z] = vaddq_f32(e.v[z], g.v[z]));
-    BOTH(b1.v[z] = vaddq_f32(u.v[z], w.v[z]));
-    BOTH(u.v[z] = vmulq_n_f32(u.v[z], 0.5f));
-    BOTH(d[0].v[z] = vfmsq_n_f32(d[0].v[z], e.v[z], 5.25f));
-    BOTH(d[7].v[z] = vfmsq_n_f32(d[7].v[z], w.v[z], 5.25f));
-    BOTH(a1.v[z] = vfmsq_n_f32(a1.v[z], d[4].v[z], 2.25f));
-    BOTH(b1.v[z] = vfmsq_n_f32(b1.v[z], d[3].v[z], 2.25f));
-    BOTH(a2.v[z] = vfmaq_n_f32(g.v[z], e.v[z], 0.25f));
-    BOTH(e.v[z] = vfmaq_n_f32(e.v[z], g.v[z], 0.25f));
-    BOTH(b2.v[z] = vfmaq_n_f32(u.v[z], w.v[z], 2.0f));
-    BOTH(b3.v[z] = vfmaq_n_f32(u.v[z], w.v[z], 0.125f));
-    BOTH(d[1].v[z] = vaddq_f32(a1.v[z], b1.v[z]));
-    BOTH(d[2].v[z] = vsubq_f32(a1.v[z], b1.v[z]));
-    BOTH(d[3].v[z] = vaddq_f32(a2.v[z], b2.v[z]));
-    BOTH(d[4].v[z] = vsubq_f32(a2.v[z], b2.v[z]));
-    BOTH(d[5].v[z] = vaddq_f32(e.v[z], b3.v[z]));
-    BOTH(d[6].v[z] = vsubq_f32(e.v[z], b3.v[z]));
+    const float32x4_t e = vsubq_f32(d[2], d[4]), g = vsubq_f32(d[6], d[4]);
+    const float32x4_t u = vsubq_f32(d[1], d[3]), w = vsubq_f32(d[5], d[3]);
+    const float32x4_t a1 = vfmsq_n_f32(vaddq_f32(e, g), d[4], 2.25f), b1 = vfmsq_n_f32(vaddq_f32(u, w), d[3], 2.25f);
+    const float32x4_t h = vmulq_n_f32(u, 0.5f);
+    const float32x4_t a2 = vfmaq_n_f32(g, e, 0.25f), b2 = vfmaq_n_f32(h, w, 2.0f);
+    const float32x4_t a3 = vfmaq_n_f32(e, g, 0.25f), b3 = vfmaq_n_f32(h, w, 0.125f);
+    d[0] = vfmsq_n_f32(vsubq_f32(d[0], d[6]), e, 5.25f);
+    d[7] = vfmsq_n_f32(vsubq_f32(d[7], d[1]), w, 5.25f);
+    d[1] = vaddq_f32(a1, b1);
+    d[2] = vsubq_f32(a1, b1);
+    d[3] = vaddq_f32(a2, b2);
+    d[4] = vsubq_f32(a2, b2);
+    d[5] = vaddq_f32(a3, b3);
+    d[6] = vsubq_f32(a3, b3);
 }
 
-/* Channels taken at a time: a cache line of each pixel, and little enough to stay in the first cache; and floats
- * between rows. */
-enum { GROUP = 16, ROW = GROUP * 8 + 4 };
+/* Channels taken at a time: a cache line of each pixel. */
+enum { GROUP = 16 };
 
-/* Along one row of pixels: t[GROUP / 4][8][4]. Stores run on (scattered ones cost twice as much). Fetches the next row.
- */
+/* Along one row of pixels: t[GROUP / 4][8][4]. Stores run on (scattered ones cost twice as much). Fetches the next row,
+ * and for the second cache what the next tile to the right will need of this one. */
 INLINE void along(const float *x, int64_t pixel, const float *next, float *t)
 {
     for (int j = 0; j < 8; j++)
         __builtin_prefetch(next + j * pixel);
-    for (int c = 0; c < GROUP; c += 8) {
-        two d[8];
+    for (int j = 8; j < 14; j++)
+        __builtin_prefetch(x + j * pixel, 0, 2);
+#pragma GCC unroll 4
+    for (int c = 0; c < GROUP; c += 4) {
+        float32x4_t d[8];
         for (int j = 0; j < 8; j++)
-            BOTH(d[j].v[z] = vld1q_f32(x + j * pixel + c + z * 4));
+            d[j] = vld1q_f32(x + j * pixel + c);
         forward(d);
-        for (int z = 0; z < 2; z++)
-            for (int j = 0; j < 8; j++)
-                vst1q_f32(t + (c + z * 4) * 8 + j * 4, d[j].v[z]);
+        for (int j = 0; j < 8; j++)
+            vst1q_f32(t + c * 8 + j * 4, d[j]);
     }
 }
 
-/* Down the columns of the eight rows from t on, into v. */
-INLINE void down(const float *t, float *v)
+/* Down column j of the eight rows from t on, into v, with the largest magnitudes of each frequency. */
+INLINE void down(const float *t, int64_t depth, int j, float *v, float32x4_t top[8])
 {
-    for (int c = 0; c < GROUP / 4; c++)
-        for (int j = 0; j < 8; j += 2) {
-            two d[8];
-            for (int i = 0; i < 8; i++)
-                BOTH(d[i].v[z] = vld1q_f32(t + i * ROW + c * 32 + (j + z) * 4));
-            forward(d);
-            for (int z = 0; z < 2; z++)
-                for (int i = 0; i < 8; i++)
-                    vst1q_f32(v + c * ZN_LOWP_V_STRIDE + ((j + z) * 8 + i) * 4, d[i].v[z]);
-        }
+    for (int i = 0; i < 8; i++)
+        top[i] = vdupq_n_f32(0);
+#pragma GCC unroll 2
+    for (int64_t c = 0; c < depth / 4; c++) {
+        float32x4_t d[8];
+        for (int i = 0; i < 8; i++)
+            d[i] = vld1q_f32(t + i * ZN_LOWP_ROW(depth) + c * 32 + j * 4);
+        forward(d);
+        for (int i = 0; i < 8; i++)
+            vst1q_f32(v + c * ZN_LOWP_V_STRIDE + i * 4, d[i]);
+        for (int i = 0; i < 8; i++)
+            top[i] = vmaxq_f32(top[i], vabsq_f32(d[i]));
+    }
 }
 
 /* Eight pixels from (y, x) on, `by` apart: NULL if the row is outside of the picture, in `edge` if part of it is. */
@@ -193,35 +179,45 @@ static const float *row_at(const zn_conv_args *a, int64_t image, int y, int x0, 
     return edge;
 }
 
-/* One part of the input of two tiles. The rows of the second begin at number `second`. */
-static void transform(const zn_conv_args *a, int64_t pixel, const float *const row[16], int second, float *const v[2])
+/* One row of one part of the input; NULL: outside of the picture. */
+static void transform_row(const float *x, const float *next, int64_t pixel, int64_t channels, float *t)
 {
-    for (int64_t c = 0; c < a->s.cin; c += GROUP) {
-        float t[16][ROW];
-        for (int i = 0; i < second + 8; i++)
-            if (row[i])
-                along(row[i] + c, pixel, i + 1 < second + 8 && row[i + 1] ? row[i + 1] + c : row[i], t[i]);
-            else
-                memset(t[i], 0, sizeof t[i]);
-        for (int i = 0; i < 2; i++)
-            down(t[i * second], v[i] + c / 4 * ZN_LOWP_V_STRIDE);
-    }
+    if (!x)
+        memset(t, 0, sizeof *t * (size_t)channels * 8);
+    else
+        for (int64_t c = 0; c < channels; c += GROUP)
+            along(x + c, pixel, next + c, t + c * 8);
 }
 
-void zn_lowp_input(const zn_conv_args *a, const zn_lowp_grid *g, const int64_t tile[2], float *edge, float *const v[2])
+int zn_lowp_rows(const zn_conv_args *a, const zn_lowp_grid *g, const int64_t tile[2], float *edge, float *t)
 {
     const zn_lowp_place p[2] = { zn_lowp_place_of(g, tile[0]), zn_lowp_place_of(g, tile[1]) };
     const bool below = p[1].image == p[0].image && p[1].x == p[0].x && p[1].y == p[0].y + 1;
-    const int second = below ? g->step : 8, by = g->parts == 4 ? 2 : 1;
+    const int second = below ? g->step : 8, count = second + 8, by = g->parts == 4 ? 2 : 1;
     const int64_t pixel = (int64_t)by * a->s.cin;
     for (int part = 0; part < g->parts; part++) {
         const float *row[16];
-        for (int i = 0; i < second + 8; i++) {
+        for (int i = 0; i < count; i++) {
             const zn_lowp_place *q = &p[i >= second];
             const int y = q->y * g->step - 1 + (i >= second ? i - second : i), x = q->x * g->step - 1;
             row[i] = row_at(a, q->image, y * by + part / 2, x * by + part % 2, by, edge + i * 8 * pixel);
         }
-        const int64_t at = part * a->s.cin / 4 * ZN_LOWP_V_STRIDE;
-        transform(a, pixel, row, second, (float *[2]){ v[0] + at, v[1] + at });
+        for (int i = 0; i < count; i++)
+            transform_row(row[i], i + 1 < count && row[i + 1] ? row[i + 1] : row[i], pixel, a->s.cin,
+                          t + i * ZN_LOWP_ROW(g->depth) + part * a->s.cin * 8);
+    }
+    return second;
+}
+
+void zn_lowp_column(const zn_lowp_grid *g, const float *t, int second, int j, float *const v[2], float peak[2][8])
+{
+    for (int i = 0; i < 2; i++) {
+        float32x4_t top[8];
+        if (g->depth == 64) /* the width of every model at hand: loops of known length */
+            down(t + i * second * ZN_LOWP_ROW(64), 64, j, v[i], top);
+        else
+            down(t + i * second * ZN_LOWP_ROW(g->depth), g->depth, j, v[i], top);
+        for (int f = 0; f < 8; f += 4)
+            vst1q_f32(peak[i] + f, vpmaxq_f32(vpmaxq_f32(top[f], top[f + 1]), vpmaxq_f32(top[f + 2], top[f + 3])));
     }
 }
