@@ -30,6 +30,7 @@ typedef struct gates {
     int mask_count;
     zn_gate_result *out;
     double pruned_sum[MAX_LAYERS]; /* by row of the result */
+    int64_t counted[MAX_LAYERS];   /* the picture that was added last, from 1 on; 0: a layer without a gate */
 } gates;
 
 static void drop_graph(gates *g)
@@ -87,12 +88,12 @@ static double shut_fraction(const zn_node *mask)
     return (double)shut / (double)count;
 }
 
-/* The gate whose mask lets this node skip work, or NULL: a source, or behind zn_positive. */
+/* The gate whose mask this node makes or goes by, or NULL: a source, or behind zn_positive. */
 static const zn_node *gate_of(const zn_node *n)
 {
     if (n->op == &zn_op_gate_mask)
         return n;
-    for (int s = 0; n->op == &zn_op_sparse_depthwise && s < n->source_count; s++) {
+    for (int s = 0; n->op != &zn_op_positive && s < n->source_count; s++) {
         const zn_node *m = n->source[s];
         m = m->op == &zn_op_positive ? m->source[0] : m;
         if (m->op == &zn_op_gate_mask)
@@ -110,9 +111,9 @@ static zn_status count_run(gates *g)
         ZN_TRY(row_for(g, e.node->name, &row));
         g->out->rows[row].ms += e.ms;
         g->out->ms += e.ms;
-        if (mask) {
+        if (mask && g->counted[row] <= g->out->pictures) { /* a layer has one gate, but several nodes that go by it */
+            g->counted[row] = g->out->pictures + 1;
             g->pruned_sum[row] += shut_fraction(mask);
-            g->out->rows[row].pruned = 0; /* filled at the end */
         }
     }
     g->out->pictures++;
@@ -165,7 +166,7 @@ static void average(gates *g)
         zn_gate_row *row = &r->rows[i];
         row->ms /= (double)r->pictures;
         row->share = r->ms > 0 ? row->ms / r->ms : 0;
-        if (!isnan(row->pruned))
+        if (g->counted[i])
             row->pruned = g->pruned_sum[i] / (double)r->pictures;
     }
 }
