@@ -262,18 +262,14 @@ zn_status zn_dataset_build(const zn_dataset_build_options *options, zn_dataset_b
 {
     builder b = { .o = *options };
     const double start = zn_clock_ms();
-    zn_dataset *built = NULL;
     *out = (zn_dataset_build_result){ 0 };
     zn_status status;
     ZN_TRY_DONE(prepare(&b));
     ZN_TRY_DONE(build_all(&b));
-    ZN_TRY_DONE(zn_dataset_writer_commit(b.writer));
-    ZN_TRY_DONE(zn_dataset_open(b.o.output, &built));
-    b.result.bytes = zn_dataset_bytes(built);
+    ZN_TRY_DONE(zn_dataset_writer_commit(b.writer, &b.result.bytes));
     b.result.seconds = (zn_clock_ms() - start) * 1e-3;
     *out = b.result;
 done:
-    zn_dataset_close(built);
     finish(&b);
     return status;
 }

@@ -122,7 +122,7 @@ static void lmdb_keeps_pictures(void **state)
         zn_image_free(image);
     }
     assert_int_not_equal(access(in_folder("set.lmdb"), F_OK), 0); /* not there before it is whole */
-    assert_int_equal(zn_dataset_writer_commit(w), ZN_OK);
+    assert_int_equal(zn_dataset_writer_commit(w, NULL), ZN_OK);
     zn_dataset_writer_free(w);
     assert_int_equal(zn_dataset_open(in_folder("set.lmdb"), &copy), ZN_OK);
     assert_int_equal(zn_dataset_count(copy), zn_dataset_count(d));

@@ -53,8 +53,8 @@ typedef struct zn_dataset_writer zn_dataset_writer;
 /* On failure too, *out must be freed. */
 ZN_MUST_USE zn_status zn_dataset_writer_open(const char *path, zn_dataset_writer **out);
 ZN_MUST_USE zn_status zn_dataset_writer_add(zn_dataset_writer *w, const char *name, const void *bytes, size_t size);
-/* Commits; the file appears whole or not at all. */
-ZN_MUST_USE zn_status zn_dataset_writer_commit(zn_dataset_writer *w);
+/* Commits; the file appears whole or not at all. bytes (may be NULL): its size. */
+ZN_MUST_USE zn_status zn_dataset_writer_commit(zn_dataset_writer *w, int64_t *bytes);
 void zn_dataset_writer_free(zn_dataset_writer *w);
 
 #endif

@@ -68,7 +68,7 @@ static zn_status open_lmdb(const char *path, zn_dataset *d)
     if (code)
         return zn_lmdb_fail(path, "cannot open", code);
     d->state = env;
-    mdb_env_set_mapsize(env, ZN_LMDB_MAP);
+    mdb_env_set_mapsize(env, 1 << 20); /* LMDB raises it to what the file has */
     mdb_env_set_maxreaders(env, 512);
     code = mdb_env_open(env, path, MDB_NOSUBDIR | MDB_RDONLY | MDB_NOTLS | MDB_NOLOCK, 0644);
     if (!code)

@@ -50,9 +50,10 @@ zn_status zn_dataset_writer_add(zn_dataset_writer *w, const char *name, const vo
     return missing(name);
 }
 
-zn_status zn_dataset_writer_commit(zn_dataset_writer *w)
+zn_status zn_dataset_writer_commit(zn_dataset_writer *w, int64_t *bytes)
 {
     (void)w;
+    (void)bytes;
     return missing("data set");
 }
 

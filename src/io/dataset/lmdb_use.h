@@ -5,8 +5,6 @@
 #include <lmdb.h>
 #include <zenith/status.h>
 
-#define ZN_LMDB_MAP ((size_t)1 << 40) /* address space, not memory */
-
 /* "PATH: WHAT: reason" */
 zn_status zn_lmdb_fail(const char *path, const char *what, int code);
 

@@ -7,9 +7,11 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-enum { COMMIT_EVERY = 256 }; /* records of one transaction: bounds the dirty pages */
+static const size_t map_size = (size_t)1 << 40; /* address space, not memory */
+enum { COMMIT_EVERY = 256 };                    /* records of one transaction: bounds the dirty pages */
 
 struct zn_dataset_writer {
     char *path, *temporary;
@@ -39,7 +41,7 @@ zn_status zn_dataset_writer_open(const char *path, zn_dataset_writer **out)
     int code = mdb_env_create(&w->env);
     if (code)
         return zn_lmdb_fail(path, "cannot write", code);
-    mdb_env_set_mapsize(w->env, ZN_LMDB_MAP);
+    mdb_env_set_mapsize(w->env, map_size);
     code = mdb_env_open(w->env, w->temporary, MDB_NOSUBDIR | MDB_NOLOCK | MDB_NOSYNC, 0644);
     return code ? zn_lmdb_fail(path, "cannot write", code) : begin(w);
 }
@@ -61,7 +63,7 @@ zn_status zn_dataset_writer_add(zn_dataset_writer *w, const char *name, const vo
     return code ? zn_lmdb_fail(w->path, "cannot write", code) : begin(w);
 }
 
-zn_status zn_dataset_writer_commit(zn_dataset_writer *w)
+zn_status zn_dataset_writer_commit(zn_dataset_writer *w, int64_t *bytes)
 {
     int code = mdb_txn_commit(w->txn);
     w->txn = NULL;
@@ -75,6 +77,9 @@ zn_status zn_dataset_writer_commit(zn_dataset_writer *w)
         return ZN_FAIL(ZN_EIO, "%s: cannot put the data set in place", w->path);
     zn_free(w->temporary);
     w->temporary = NULL;
+    struct stat s;
+    if (bytes)
+        *bytes = stat(w->path, &s) == 0 ? (int64_t)s.st_size : 0;
     return ZN_OK;
 }
 
