@@ -25,7 +25,7 @@ typedef struct zn_mix_args {
     const float *x, *dy;
     const float *w, *b; /* parameters */
     float *y;
-    float *partial; /* [blocks][parameters] */
+    float *partial; /* [blocks][parameters], zn_sum_blocks(pixels) blocks */
     int64_t pixels;
     int c;
     float eps;
@@ -49,10 +49,9 @@ void zn_k_taps(const void *mix_args, zn_range pixels);
 void zn_k_taps_grad(const void *mix_args, zn_range pixels);
 void zn_k_taps_param_grad(const void *mix_args, zn_range blocks);
 
-/* y = x / sqrt(mean over channels of x^2 + eps) * w */
+/* y = x / sqrt(mean over channels of x^2 + eps) * w. The gradients in one go: dx in y, dw in partial. */
 void zn_k_rms_norm(const void *mix_args, zn_range pixels);
-void zn_k_rms_norm_grad(const void *mix_args, zn_range pixels);
-void zn_k_rms_norm_param_grad(const void *mix_args, zn_range blocks);
+void zn_k_rms_norm_grad(const void *mix_args, zn_range blocks);
 
 /* Grouped 1x1 convolution, weights [groups][cout/groups][cin/groups], bias [cout] or NULL. With `interleave` the
  * results of the groups alternate: y[j * groups + g] is output j of group g. The weight gradient has units

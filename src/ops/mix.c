@@ -1,11 +1,11 @@
-/* Ops on each pixel's channels with parameters along the channels: products, thresholds, three taps, RMS norm. They
+/* Ops on each pixel's channels with parameters along the channels: products, thresholds, three taps. They
  * share one shape rule and one way to sum parameter gradients, so each is a row of a table. */
 #include "kernels/mix.h"
 #include "base/fail.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 
-enum { SCALE, THRESHOLD, TAPS, RMS_NORM, KINDS };
+enum { SCALE, THRESHOLD, TAPS, KINDS };
 
 static const struct {
     const char *name;
@@ -16,20 +16,17 @@ static const struct {
     [SCALE] = { "scale_channels", 1, zn_k_scale_channels, NULL, zn_k_scale_channels_grad, 1 },
     [THRESHOLD] = { "threshold", 1, zn_k_threshold, zn_k_threshold_grad, zn_k_threshold_param_grad, 2 },
     [TAPS] = { "taps", 3, zn_k_taps, zn_k_taps_grad, zn_k_taps_param_grad, 5 },
-    [RMS_NORM] = { "rms_norm", 1, zn_k_rms_norm, zn_k_rms_norm_grad, zn_k_rms_norm_param_grad, 4 },
 };
 
 typedef struct spec {
     int kind;
-    float eps;
 } spec;
 
 static zn_mix_args args_of(const zn_node *n)
 {
-    const spec *k = n->attribute;
     const zn_shape s = n->source[0]->shape;
     const int c = (int)s.dim[s.rank - 1];
-    return (zn_mix_args){ .x = n->source[0]->data, .c = c, .pixels = zn_shape_count(s) / c, .eps = k->eps };
+    return (zn_mix_args){ .x = n->source[0]->data, .c = c, .pixels = zn_shape_count(s) / c };
 }
 
 static int64_t grain_of(const zn_mix_args *a) { return 1 + (1 << 14) / a->c; }
@@ -109,7 +106,7 @@ static zn_status param_grad_shape(zn_node *n)
     return ZN_OK;
 }
 
-static int64_t blocks_of(const zn_mix_args *a) { return (a->pixels + ZN_MIX_BLOCK - 1) / ZN_MIX_BLOCK; }
+static int64_t blocks_of(const zn_mix_args *a) { return zn_sum_blocks(a->pixels); }
 
 static zn_needs param_grad_needs(const zn_node *n, const zn_prepare *p)
 {
@@ -136,13 +133,12 @@ const zn_op zn_op_mix_param_grad = { .name = "mix_param_grad",
                                      .needs = param_grad_needs,
                                      .global = true };
 
-static zn_node *mix(int kind, zn_node *x, zn_node *w, float eps)
+static zn_node *mix(int kind, zn_node *x, zn_node *w)
 {
-    const spec k = { kind, eps };
+    const spec k = { kind };
     return apply(&zn_op_mix, &k, x, w, NULL);
 }
 
-zn_node *zn_scale_channels(zn_node *x, zn_node *w) { return mix(SCALE, x, w, 0); }
-zn_node *zn_soft_threshold(zn_node *x, zn_node *w) { return mix(THRESHOLD, x, w, 0); }
-zn_node *zn_taps(zn_node *x, zn_node *w) { return mix(TAPS, x, w, 0); }
-zn_node *zn_rms_norm(zn_node *x, zn_node *w, float eps) { return mix(RMS_NORM, x, w, eps); }
+zn_node *zn_scale_channels(zn_node *x, zn_node *w) { return mix(SCALE, x, w); }
+zn_node *zn_soft_threshold(zn_node *x, zn_node *w) { return mix(THRESHOLD, x, w); }
+zn_node *zn_taps(zn_node *x, zn_node *w) { return mix(TAPS, x, w); }

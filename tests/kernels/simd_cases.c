@@ -117,6 +117,27 @@ static void depthwise(simd_case *c, int kernel, int size)
         output(c, &a.partial, zn_sum_blocks(rows) * 9 * z[3]);
 }
 
+static const int norm_sizes[][2] = { { 1, 2 }, { 7, 5 }, { 100, 32 }, { 33, 67 }, { 9, 256 }, { 200, 12 } };
+
+static void rms_norm(simd_case *c, int kernel, int size)
+{
+    static zn_mix_args a;
+    const int64_t pixels = norm_sizes[size][0], channels = norm_sizes[size][1], count = pixels * channels;
+    a = (zn_mix_args){ .x = normal(count, 1),
+                       .dy = normal(count, 1),
+                       .w = normal(channels, 1),
+                       .pixels = pixels,
+                       .c = (int)channels,
+                       .eps = 1e-6f };
+    snprintf(c->text, sizeof c->text, "%d pixels of %d", norm_sizes[size][0], norm_sizes[size][1]);
+    c->kernel = kernel;
+    c->args = &a;
+    c->units = kernel == ZN_SIMD_rms_norm ? pixels : zn_sum_blocks(pixels);
+    output(c, &a.y, count);
+    if (kernel == ZN_SIMD_rms_norm_grad)
+        output(c, &a.partial, c->units * channels);
+}
+
 static const int tile_sizes[][5] = { /* outer, n, pixels across, channels, P */
                                      { 1, 32, 1, 16, 32 }, { 2, 50, 1, 32, 32 },  { 1, 64, 5, 16, 32 },
                                      { 2, 7, 3, 5, 8 },    { 1, 128, 2, 70, 32 }, { 3, 20, 1, 12, 4 },
@@ -164,6 +185,8 @@ static const struct {
     { grouped, ZN_SIMD_grouped_weight_grad, 2 * SIZES(grouped_sizes) },
     { depthwise, ZN_SIMD_depthwise, SIZES(map_sizes) },
     { depthwise, ZN_SIMD_depthwise_weight_grad, SIZES(map_sizes) },
+    { rms_norm, ZN_SIMD_rms_norm, SIZES(norm_sizes) },
+    { rms_norm, ZN_SIMD_rms_norm_grad, SIZES(norm_sizes) },
     { tile_mix, ZN_SIMD_tile_mix, 2 * SIZES(tile_sizes) },
     { tile_mix, ZN_SIMD_tile_mix_grad, 2 * SIZES(tile_sizes) },
 };

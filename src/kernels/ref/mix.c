@@ -9,8 +9,9 @@ static float sign(float v) { return v > 0 ? 1.0f : v < 0 ? -1.0f : 0.0f; }
 /* Pixels of a block. */
 static void block_range(const zn_mix_args *a, int64_t block, int64_t *begin, int64_t *end)
 {
-    *begin = block * ZN_MIX_BLOCK;
-    *end = *begin + ZN_MIX_BLOCK < a->pixels ? *begin + ZN_MIX_BLOCK : a->pixels;
+    const int64_t size = zn_sum_block(a->pixels);
+    *begin = block * size;
+    *end = *begin + size < a->pixels ? *begin + size : a->pixels;
 }
 
 void zn_k_add_channels(const void *args, zn_range r)
@@ -141,7 +142,7 @@ static float inverse_rms(const float *x, int c, float eps)
     return 1.0f / sqrtf(sum / (float)c + eps);
 }
 
-void zn_k_rms_norm(const void *args, zn_range r)
+void zn_ref_rms_norm(const void *args, zn_range r)
 {
     const zn_mix_args *a = args;
     for (int64_t p = r.begin; p < r.end; p++) {
@@ -151,33 +152,29 @@ void zn_k_rms_norm(const void *args, zn_range r)
     }
 }
 
-/* dx = s (w dy) - x s^3 / c * sum(w dy x) */
-void zn_k_rms_norm_grad(const void *args, zn_range r)
+/* dx = s (w dy) - x s^3 / c * sum(w dy x); dw += dy x s */
+static void rms_norm_back(const zn_mix_args *a, int64_t p, float *dw)
 {
-    const zn_mix_args *a = args;
-    for (int64_t p = r.begin; p < r.end; p++) {
-        const float *x = a->x + p * a->c, *dy = a->dy + p * a->c, s = inverse_rms(x, a->c, a->eps);
-        float dot = 0;
-        for (int k = 0; k < a->c; k++)
-            dot += a->w[k] * dy[k] * x[k];
-        const float back = dot * s * s * s / (float)a->c;
-        for (int k = 0; k < a->c; k++)
-            a->y[p * a->c + k] = s * a->w[k] * dy[k] - x[k] * back;
+    const float *x = a->x + p * a->c, *dy = a->dy + p * a->c, s = inverse_rms(x, a->c, a->eps);
+    float dot = 0;
+    for (int k = 0; k < a->c; k++) {
+        dot += a->w[k] * dy[k] * x[k];
+        dw[k] += dy[k] * x[k] * s;
     }
+    const float back = dot * s * s * s / (float)a->c;
+    for (int k = 0; k < a->c; k++)
+        a->y[p * a->c + k] = s * a->w[k] * dy[k] - x[k] * back;
 }
 
-void zn_k_rms_norm_param_grad(const void *args, zn_range r)
+void zn_ref_rms_norm_grad(const void *args, zn_range r)
 {
     const zn_mix_args *a = args;
     for (int64_t block = r.begin; block < r.end; block++) {
-        float *sum = a->partial + block * a->c;
+        float *dw = a->partial + block * a->c;
         int64_t begin, end;
         block_range(a, block, &begin, &end);
-        memset(sum, 0, sizeof(float) * (size_t)a->c);
-        for (int64_t p = begin; p < end; p++) {
-            const float *x = a->x + p * a->c, *dy = a->dy + p * a->c, s = inverse_rms(x, a->c, a->eps);
-            for (int k = 0; k < a->c; k++)
-                sum[k] += dy[k] * x[k] * s;
-        }
+        memset(dw, 0, sizeof(float) * (size_t)a->c);
+        for (int64_t p = begin; p < end; p++)
+            rms_norm_back(a, p, dw);
     }
 }

@@ -94,29 +94,37 @@ VEC_INLINE vec soft(vec v, vec gate, vec th)
     return vec_with_sign(vec_max(vec_abs(c) - th, vec_splat(0)), c);
 }
 
+/* One vector of `rows` neighbours of a tile, the first of them position k; c: its first channel, n lanes that count. */
+VEC_INLINE void gate_vector(const int rows, const job *j, float *at, int64_t k, int c, const int n)
+{
+    const zn_tile_mix_args *a = j->a;
+    const float *gate = a->gate + k * a->channels + c, *th = a->th + k * a->channels + c;
+    const vec all = vec_splat(j->root * j->root), root = vec_splat(j->root);
+    vec v[8];
+#pragma GCC unroll 4
+    for (int q = 0; q < rows; q++)
+        v[q] = vec_load(at + q * j->wide);
+    wht_registers(rows, v);
+#pragma GCC unroll 4
+    for (int q = 0; q < rows; q++)
+        v[q] = soft(v[q], load(gate + q * a->channels, n) * all, vec_abs(load(th + q * a->channels, n)) * root);
+    wht_registers(rows, v);
+#pragma GCC unroll 4
+    for (int q = 0; q < rows; q++)
+        vec_store(at + q * j->wide, v[q]);
+}
+
 /* The middle of a tile: `rows` (4, or P if less; a constant) neighbours at a time. */
 VEC_INLINE void gate_rows(const int rows, const job *j, float *t)
 {
-    const zn_tile_mix_args *a = j->a;
-    const vec all = vec_splat(j->root * j->root), root = vec_splat(j->root);
-    for (int64_t k = 0; k < a->p; k += rows)
-        for (int64_t i = 0; i < j->wide; i += VEC_LANES) {
-            const int c = (int)(i % j->padded), n = a->channels - c < VEC_LANES ? a->channels - c : VEC_LANES;
-            float *at = t + k * j->wide + i;
-            vec v[8];
-#pragma GCC unroll 4
-            for (int q = 0; q < rows; q++)
-                v[q] = vec_load(at + q * j->wide);
-            wht_registers(rows, v);
-#pragma GCC unroll 4
-            for (int q = 0; q < rows; q++) {
-                const int64_t parameter = (k + q) * a->channels + c;
-                v[q] = soft(v[q], load(a->gate + parameter, n) * all, vec_abs(load(a->th + parameter, n)) * root);
-            }
-            wht_registers(rows, v);
-#pragma GCC unroll 4
-            for (int q = 0; q < rows; q++)
-                vec_store(at + q * j->wide, v[q]);
+    const int channels = j->a->channels, whole = channels / VEC_LANES * VEC_LANES;
+    for (int64_t k = 0; k < j->a->p; k += rows)
+        for (int64_t pixel = 0; pixel < j->wide; pixel += j->padded) {
+            float *at = t + k * j->wide + pixel;
+            for (int c = 0; c < whole; c += VEC_LANES)
+                gate_vector(rows, j, at + c, k, c, VEC_LANES);
+            if (whole < channels)
+                gate_vector(rows, j, at + whole, k, whole, channels - whole);
         }
 }
 
@@ -144,47 +152,57 @@ void ZN_KERNEL(tile_mix)(const void *args, zn_range r)
     }
 }
 
-/* The middle of the gradient: from x and dy to dx in dy's place; sums for the parameters. */
-VEC_INLINE void gate_rows_back(const int rows, const job *j, const float *x, float *dy, float *dgate, float *dth)
+/* The same for the gradient: from x and dy to dx in dy's place; sums for the parameters. */
+VEC_INLINE void gate_vector_back(const int rows, const job *j, const float *x, float *dy, float *sums, int64_t k, int c,
+                                 const int n)
 {
     const zn_tile_mix_args *a = j->a;
-    const vec root = vec_splat(j->root), all = vec_splat(j->root * j->root);
-    for (int64_t k = 0; k < a->p; k += rows)
-        for (int64_t i = 0; i < j->wide; i += VEC_LANES) {
-            const int c = (int)(i % j->padded), n = a->channels - c < VEC_LANES ? a->channels - c : VEC_LANES;
-            float *at = dy + k * j->wide + i;
-            vec v[8], d[8];
+    const int64_t first = k * a->channels + c, count = (int64_t)a->p * a->channels;
+    const vec root = vec_splat(j->root), all = vec_splat(j->root * j->root), zero = vec_splat(0);
+    vec v[8], d[8];
 #pragma GCC unroll 4
-            for (int q = 0; q < rows; q++) {
-                v[q] = vec_load(x + k * j->wide + i + q * j->wide);
-                d[q] = vec_load(at + q * j->wide);
-            }
-            wht_registers(rows, v);
-            wht_registers(rows, d);
+    for (int q = 0; q < rows; q++) {
+        v[q] = vec_load(x + q * j->wide);
+        d[q] = vec_load(dy + q * j->wide);
+    }
+    wht_registers(rows, v);
+    wht_registers(rows, d);
 #pragma GCC unroll 4
-            for (int q = 0; q < rows; q++) {
-                const int64_t parameter = (k + q) * a->channels + c;
-                const vec gate = load(a->gate + parameter, n), th = load(a->th + parameter, n);
-                const vec coefficient = v[q] * root, gated = coefficient * gate;
-                d[q] = vec_where(vec_greater(vec_abs(gated), vec_abs(th)), d[q]);
-                store(dgate + parameter, vec_fma(coefficient * root, d[q], load(dgate + parameter, n)), n);
-                /* -sign(gated) sign(th) d: the sign bits of all three, unless th is 0 */
-                const veci flip = (vec_bits(gated) ^ ~vec_bits(th)) & veci_splat(INT32_MIN);
-                const vec moved = vec_of_bits(vec_bits(d[q]) ^ flip);
-                const vec some = vec_where(vec_greater(vec_abs(th), vec_splat(0)), moved);
-                store(dth + parameter, vec_fma(root, some, load(dth + parameter, n)), n);
-                d[q] = d[q] * (gate * all);
-            }
-            wht_registers(rows, d);
+    for (int q = 0; q < rows; q++) {
+        const int64_t at = first + q * a->channels;
+        const vec gate = load(a->gate + at, n), th = load(a->th + at, n);
+        const vec coefficient = v[q] * root, gated = coefficient * gate;
+        float *dgate = sums + at, *dth = dgate + count;
+        d[q] = vec_where(vec_greater(vec_abs(gated), vec_abs(th)), d[q]);
+        store(dgate, vec_fma(coefficient * root, d[q], load(dgate, n)), n);
+        /* -sign(gated) sign(th) d: the sign bits of all three, unless th is 0 */
+        const veci flip = (vec_bits(gated) ^ ~vec_bits(th)) & veci_splat(INT32_MIN);
+        const vec moved = vec_where(vec_greater(vec_abs(th), zero), vec_of_bits(vec_bits(d[q]) ^ flip));
+        store(dth, vec_fma(root, moved, load(dth, n)), n);
+        d[q] = d[q] * (gate * all);
+    }
+    wht_registers(rows, d);
 #pragma GCC unroll 4
-            for (int q = 0; q < rows; q++)
-                vec_store(at + q * j->wide, d[q]);
+    for (int q = 0; q < rows; q++)
+        vec_store(dy + q * j->wide, d[q]);
+}
+
+VEC_INLINE void gate_rows_back(const int rows, const job *j, const float *x, float *dy, float *sums)
+{
+    const int channels = j->a->channels, whole = channels / VEC_LANES * VEC_LANES;
+    for (int64_t k = 0; k < j->a->p; k += rows)
+        for (int64_t pixel = 0; pixel < j->wide; pixel += j->padded) {
+            const int64_t at = k * j->wide + pixel;
+            for (int c = 0; c < whole; c += VEC_LANES)
+                gate_vector_back(rows, j, x + at + c, dy + at + c, sums, k, c, VEC_LANES);
+            if (whole < channels)
+                gate_vector_back(rows, j, x + at + whole, dy + at + whole, sums, k, whole, channels - whole);
         }
 }
 
 /* One strip. Gradients of reflected positions wait in `outside` ([2][P][wide]: before and behind the line) until all
  * own ones are written. */
-static void strip_back(const job *j, float *scratch, float *dgate, float *dth)
+static void strip_back(const job *j, float *scratch, float *sums)
 {
     const zn_tile_mix_args *a = j->a;
     const int64_t size = a->p * j->wide, right = j->s.left + a->n;
@@ -193,11 +211,11 @@ static void strip_back(const job *j, float *scratch, float *dgate, float *dth)
         tile_in(j, tile, a->x, true, x);
         tile_in(j, tile, a->dy, false, dy);
         if (a->p >= 4)
-            gate_rows_back(4, j, x, dy, dgate, dth);
+            gate_rows_back(4, j, x, dy, sums);
         else if (a->p == 2)
-            gate_rows_back(2, j, x, dy, dgate, dth);
+            gate_rows_back(2, j, x, dy, sums);
         else
-            gate_rows_back(1, j, x, dy, dgate, dth);
+            gate_rows_back(1, j, x, dy, sums);
         wht_rows_from(dy, a->p, 4, j->wide, j->wide);
         for (int64_t i = 0; i < a->p; i++) {
             const int64_t at = tile * a->p + i;
@@ -221,11 +239,11 @@ void ZN_KERNEL(tile_mix_grad)(const void *args, zn_range r)
     const zn_tile_mix_args *a = args;
     const int64_t count = (int64_t)a->p * a->channels, units = zn_tile_mix_units(a), size = zn_sum_block(units);
     for (int64_t block = r.begin; block < r.end; block++) {
-        float *dgate = a->partial + block * 2 * count, *dth = dgate + count;
-        memset(dgate, 0, sizeof(float) * 2 * (size_t)count);
+        float *sums = a->partial + block * 2 * count; /* of gate, of th */
+        memset(sums, 0, sizeof(float) * 2 * (size_t)count);
         for (int64_t unit = block * size; unit < (block + 1) * size && unit < units; unit++) {
             const job j = job_of(a, unit);
-            strip_back(&j, r.scratch, dgate, dth);
+            strip_back(&j, r.scratch, sums);
         }
     }
 }

@@ -80,8 +80,10 @@ VEC_INLINE vec vec_sqrt(vec v)
 /* The sum of the lanes: halves are added to halves, whatever the number of lanes. */
 VEC_INLINE float vec_sum(vec v)
 {
-#if defined(__ARM_NEON) && !defined(__AVX2__)
+#if defined(__ARM_NEON)
     return vaddvq_f32(v);
+#elif defined(__AVX512F__)
+    return _mm512_reduce_add_ps(v);
 #else
     float t[VEC_LANES];
     vec_store(t, v);

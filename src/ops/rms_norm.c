@@ -1,0 +1,108 @@
+/* RMS norm over the channels of each pixel: y = x / sqrt(mean x^2 + eps) * w[k]. Both gradients read the same maps, so one
+ * op computes them: dx is its result, dw lies in its tail. */
+#include "base/fail.h"
+#include "kernels/kernels.h"
+#include "kernels/mix.h"
+#include "ops/ops.h"
+
+#include <string.h>
+
+static zn_mix_args args_of(const zn_node *n)
+{
+    const zn_shape s = n->source[0]->shape;
+    const int c = (int)s.dim[s.rank - 1];
+    return (zn_mix_args){ .x = n->source[0]->data,
+                          .w = n->source[1]->data,
+                          .y = n->data,
+                          .c = c,
+                          .pixels = zn_shape_count(s) / c,
+                          .eps = *(float *)n->attribute };
+}
+
+static zn_status shape(zn_node *n)
+{
+    const zn_shape s = n->source[0]->shape;
+    n->shape = s;
+    if (zn_shape_count(n->source[1]->shape) != s.dim[s.rank - 1])
+        return ZN_FAIL(ZN_ESHAPE, "a norm of %lld channels needs as many gains", (long long)s.dim[s.rank - 1]);
+    return ZN_OK;
+}
+
+static void run(const zn_node *n, const zn_launch_context *c)
+{
+    const zn_mix_args a = args_of(n);
+    zn_launch(c, zn_k_rms_norm, a.pixels, 1 + (1 << 14) / a.c, &a);
+}
+
+static void gradient(zn_node *n, zn_node *dy)
+{
+    zn_node *x = n->source[0], *w = n->source[1];
+    zn_node *both = zn_apply(&zn_op_rms_norm_grad, n->attribute, n->attribute_size, (zn_node *[]){ x, w, dy }, 3);
+    zn_accumulate(x, both);
+    if (zn_needs_gradient(w))
+        zn_accumulate(w, zn_apply(&zn_op_rms_norm_param_grad, NULL, 0, (zn_node *[]){ both, w }, 2));
+}
+
+/* A square and its sum, the product with the scale and with the gain. */
+static double flops(const zn_node *n) { return 4.0 * (double)zn_shape_count(n->shape); }
+
+const zn_op zn_op_rms_norm = { .name = "rms_norm",
+                               .shape = shape,
+                               .run = run,
+                               .gradient = gradient,
+                               .flops = flops,
+                               .in_place = zn_first_source };
+
+zn_node *zn_rms_norm(zn_node *x, zn_node *w, float eps)
+{
+    return zn_apply(&zn_op_rms_norm, &eps, sizeof eps, (zn_node *[]){ x, w }, 2);
+}
+
+static zn_needs grad_needs(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    const zn_mix_args a = args_of(n);
+    return (zn_needs){ .shared_scratch = sizeof(float) * (size_t)(zn_sum_blocks(a.pixels) * a.c) };
+}
+
+static int64_t grad_tail(const zn_node *n) { return zn_shape_count(n->source[1]->shape); }
+
+static void grad_run(const zn_node *n, const zn_launch_context *c)
+{
+    zn_mix_args a = args_of(n);
+    const int64_t blocks = zn_sum_blocks(a.pixels);
+    a.dy = n->source[2]->data;
+    a.partial = c->shared;
+    zn_launch(c, zn_k_rms_norm_grad, blocks, 1, &a);
+    const zn_reduce_args sum = {
+        .x = a.partial, .y = n->data + zn_shape_count(n->shape), .rows = a.c, .c = (int)blocks
+    };
+    zn_launch(c, zn_k_sum_partials, sum.rows, 1024, &sum);
+}
+
+static double grad_flops(const zn_node *n) { return 11.0 * (double)zn_shape_count(n->shape); }
+
+const zn_op zn_op_rms_norm_grad = { .name = "rms_norm_grad",
+                                    .shape = shape,
+                                    .run = grad_run,
+                                    .needs = grad_needs,
+                                    .flops = grad_flops,
+                                    .tail = grad_tail };
+
+/* Sources: the node above, and the gains for their shape. */
+static zn_status param_grad_shape(zn_node *n)
+{
+    n->shape = n->source[1]->shape;
+    return ZN_OK;
+}
+
+static void param_grad_run(const zn_node *n, const zn_launch_context *c)
+{
+    (void)c;
+    const zn_node *both = n->source[0];
+    memcpy(n->data, both->data + zn_shape_count(both->shape), sizeof(float) * (size_t)zn_shape_count(n->shape));
+}
+
+const zn_op zn_op_rms_norm_param_grad = {
+    .name = "rms_norm_param_grad", .shape = param_grad_shape, .run = param_grad_run, .global = true
+};
