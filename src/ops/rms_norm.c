@@ -1,5 +1,5 @@
-/* RMS norm over the channels of each pixel: y = x / sqrt(mean x^2 + eps) * w[k]. Both gradients read the same maps, so one
- * op computes them: dx is its result, dw lies in its tail. */
+/* RMS norm over the channels of each pixel: y = x / sqrt(mean x^2 + eps) * w[k]. Both gradients read the same maps, so
+ * one op computes them: dx is its result, dw lies in its tail. */
 #include "base/fail.h"
 #include "kernels/kernels.h"
 #include "kernels/mix.h"
@@ -46,12 +46,9 @@ static void gradient(zn_node *n, zn_node *dy)
 /* A square and its sum, the product with the scale and with the gain. */
 static double flops(const zn_node *n) { return 4.0 * (double)zn_shape_count(n->shape); }
 
-const zn_op zn_op_rms_norm = { .name = "rms_norm",
-                               .shape = shape,
-                               .run = run,
-                               .gradient = gradient,
-                               .flops = flops,
-                               .in_place = zn_first_source };
+const zn_op zn_op_rms_norm = {
+    .name = "rms_norm", .shape = shape, .run = run, .gradient = gradient, .flops = flops, .in_place = zn_first_source
+};
 
 zn_node *zn_rms_norm(zn_node *x, zn_node *w, float eps)
 {

@@ -138,6 +138,27 @@ static void rms_norm(simd_case *c, int kernel, int size)
         output(c, &a.partial, c->units * channels);
 }
 
+static const int shuffle_sizes[][4] = { /* rows, width of the small map, channels of the large, r */
+                                        { 1, 1, 1, 2 },
+                                        { 3, 5, 7, 2 },
+                                        { 4, 9, 32, 2 },
+                                        { 2, 3, 5, 4 }
+};
+
+static void shuffle(simd_case *c, int kernel, int size)
+{
+    static zn_shuffle_args a;
+    const int *z = shuffle_sizes[size];
+    const int64_t count = (int64_t)z[0] * z[1] * z[2] * z[3] * z[3];
+    a = (zn_shuffle_args){ .x = normal(count, 1), .h = z[0], .w = z[1], .c = z[2], .r = z[3] };
+    snprintf(c->text, sizeof c->text, "%dx%d, %d channels by %d", z[0], z[1], z[2], z[3]);
+    c->kernel = kernel;
+    c->args = &a;
+    c->units = z[0];
+    c->tolerance = 0;
+    output(c, &a.y, count);
+}
+
 static const int tile_sizes[][5] = { /* outer, n, pixels across, channels, P */
                                      { 1, 32, 1, 16, 32 }, { 2, 50, 1, 32, 32 },  { 1, 64, 5, 16, 32 },
                                      { 2, 7, 3, 5, 8 },    { 1, 128, 2, 70, 32 }, { 3, 20, 1, 12, 4 },
@@ -187,6 +208,8 @@ static const struct {
     { depthwise, ZN_SIMD_depthwise_weight_grad, SIZES(map_sizes) },
     { rms_norm, ZN_SIMD_rms_norm, SIZES(norm_sizes) },
     { rms_norm, ZN_SIMD_rms_norm_grad, SIZES(norm_sizes) },
+    { shuffle, ZN_SIMD_shuffle, SIZES(shuffle_sizes) },
+    { shuffle, ZN_SIMD_unshuffle, SIZES(shuffle_sizes) },
     { tile_mix, ZN_SIMD_tile_mix, 2 * SIZES(tile_sizes) },
     { tile_mix, ZN_SIMD_tile_mix_grad, 2 * SIZES(tile_sizes) },
 };

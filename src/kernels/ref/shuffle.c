@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-void zn_k_unshuffle(const void *args, zn_range r)
+void zn_ref_unshuffle(const void *args, zn_range r)
 {
     const zn_shuffle_args *a = args;
     const int rr = a->r * a->r;
@@ -17,7 +17,7 @@ void zn_k_unshuffle(const void *args, zn_range r)
             }
 }
 
-void zn_k_shuffle(const void *args, zn_range r)
+void zn_ref_shuffle(const void *args, zn_range r)
 {
     const zn_shuffle_args *a = args;
     const int rr = a->r * a->r;

@@ -83,7 +83,7 @@ static void part(float *to, const float *from, int n, int groups)
     int j = 0;
     if (groups == 4)
         for (; j + 4 <= n; j += 4)
-            deinterleave4(to + j, n, from + 4 * j);
+            deinterleave4(to + j, to + n + j, to + 2 * n + j, to + 3 * n + j, from + 4 * j);
     for (; j < n; j++)
         for (int g = 0; g < groups; g++)
             to[g * n + j] = from[j * groups + g];
@@ -94,7 +94,7 @@ static void alternate(float *to, const float *from, int n, int groups)
     int j = 0;
     if (groups == 4)
         for (; j + 4 <= n; j += 4)
-            interleave4(to + 4 * j, from + j, n);
+            interleave4(to + 4 * j, from + j, from + n + j, from + 2 * n + j, from + 3 * n + j);
     for (; j < n; j++)
         for (int g = 0; g < groups; g++)
             to[j * groups + g] = from[g * n + j];

@@ -94,60 +94,59 @@ VEC_INLINE float vec_sum(vec v)
 #endif
 }
 
-/* to[4j + i] = from[i * step + j] for j < 4, and the way back. */
-VEC_INLINE void interleave4(float *to, const float *from, int64_t step)
+/* to[4j + i] = i-th source[j] for j < 4, and the way back. */
+VEC_INLINE void interleave4(float *to, const float *a, const float *b, const float *c, const float *d)
 {
 #if defined(__ARM_NEON)
-    const float32x4x4_t v = { { vld1q_f32(from), vld1q_f32(from + step), vld1q_f32(from + 2 * step),
-                                vld1q_f32(from + 3 * step) } };
+    const float32x4x4_t v = { { vld1q_f32(a), vld1q_f32(b), vld1q_f32(c), vld1q_f32(d) } };
     vst4q_f32(to, v);
 #else
-    __m128 a = _mm_loadu_ps(from), b = _mm_loadu_ps(from + step), c = _mm_loadu_ps(from + 2 * step),
-           d = _mm_loadu_ps(from + 3 * step);
-    _MM_TRANSPOSE4_PS(a, b, c, d);
-    _mm_storeu_ps(to, a);
-    _mm_storeu_ps(to + 4, b);
-    _mm_storeu_ps(to + 8, c);
-    _mm_storeu_ps(to + 12, d);
+    __m128 p = _mm_loadu_ps(a), q = _mm_loadu_ps(b), r = _mm_loadu_ps(c), s = _mm_loadu_ps(d);
+    _MM_TRANSPOSE4_PS(p, q, r, s);
+    _mm_storeu_ps(to, p);
+    _mm_storeu_ps(to + 4, q);
+    _mm_storeu_ps(to + 8, r);
+    _mm_storeu_ps(to + 12, s);
 #endif
 }
 
-VEC_INLINE void deinterleave4(float *to, int64_t step, const float *from)
+VEC_INLINE void deinterleave4(float *a, float *b, float *c, float *d, const float *from)
 {
 #if defined(__ARM_NEON)
     const float32x4x4_t v = vld4q_f32(from);
-    vst1q_f32(to, v.val[0]);
-    vst1q_f32(to + step, v.val[1]);
-    vst1q_f32(to + 2 * step, v.val[2]);
-    vst1q_f32(to + 3 * step, v.val[3]);
+    vst1q_f32(a, v.val[0]);
+    vst1q_f32(b, v.val[1]);
+    vst1q_f32(c, v.val[2]);
+    vst1q_f32(d, v.val[3]);
 #else
-    __m128 a = _mm_loadu_ps(from), b = _mm_loadu_ps(from + 4), c = _mm_loadu_ps(from + 8), d = _mm_loadu_ps(from + 12);
-    _MM_TRANSPOSE4_PS(a, b, c, d);
-    _mm_storeu_ps(to, a);
-    _mm_storeu_ps(to + step, b);
-    _mm_storeu_ps(to + 2 * step, c);
-    _mm_storeu_ps(to + 3 * step, d);
+    __m128 p = _mm_loadu_ps(from), q = _mm_loadu_ps(from + 4), r = _mm_loadu_ps(from + 8), s = _mm_loadu_ps(from + 12);
+    _MM_TRANSPOSE4_PS(p, q, r, s);
+    _mm_storeu_ps(a, p);
+    _mm_storeu_ps(b, q);
+    _mm_storeu_ps(c, r);
+    _mm_storeu_ps(d, s);
 #endif
 }
 
-/* exp(v) for v <= 0 (below -87 it stays at 1.6e-38), to about 1e-7 of the result: 2^n times a polynomial on half an
- * octave to either side. A NaN gives NaN. */
-VEC_INLINE vec vec_exp_negative(vec v)
+/* v = exp(v) for v <= 0 (below -87 it stays at 1.6e-38), to about 1e-7 of the result: 2^n times a polynomial on half an
+ * octave to either side. A NaN gives NaN. Four vectors side by side, since each is one long chain. */
+enum { VEC_EXP_VECTORS = 4 };
+#define VEC_EACH _Pragma("GCC unroll 4") for (int u = 0; u < VEC_EXP_VECTORS; u++)
+VEC_INLINE void vec_exp_negative(vec v[VEC_EXP_VECTORS])
 {
-    const vec low = vec_splat(-87.0f), shift = vec_splat(12582912.0f); /* 1.5 * 2^23: rounds to whole numbers */
-    v = vec_max(v, low);
-    const vec n = vec_fma(v, vec_splat(1.44269504f), shift), whole = n - shift;
-    vec r = vec_fms(whole, vec_splat(0.693359375f), v);
-    r = vec_fms(whole, vec_splat(-2.12194440e-4f), r);
-    vec p = vec_splat(1.0f / 720);
-    p = vec_fma(p, r, vec_splat(1.0f / 120));
-    p = vec_fma(p, r, vec_splat(1.0f / 24));
-    p = vec_fma(p, r, vec_splat(1.0f / 6));
-    p = vec_fma(p, r, vec_splat(0.5f));
-    p = vec_fma(p, r, vec_splat(1));
-    p = vec_fma(p, r, vec_splat(1));
-    const vec power = vec_of_bits((vec_bits(n) - vec_bits(shift) + 127) << 23);
-    return p * power;
+    static const float taylor[] = { 1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1, 1 };
+    const vec shift = vec_splat(12582912.0f); /* 1.5 * 2^23: rounds to whole numbers */
+    vec n[VEC_EXP_VECTORS], p[VEC_EXP_VECTORS];
+    VEC_EACH v[u] = vec_max(v[u], vec_splat(-87.0f));
+    VEC_EACH n[u] = vec_fma(v[u], vec_splat(1.44269504f), shift);
+    VEC_EACH v[u] = vec_fms(n[u] - shift, vec_splat(0.693359375f), v[u]);
+    VEC_EACH v[u] = vec_fms(n[u] - shift, vec_splat(-2.12194440e-4f), v[u]);
+    VEC_EACH p[u] = vec_splat(taylor[0]);
+#pragma GCC unroll 6
+    for (int i = 1; i < 7; i++)
+        VEC_EACH p[u] = vec_fma(p[u], v[u], vec_splat(taylor[i]));
+    VEC_EACH v[u] = p[u] * vec_of_bits((vec_bits(n[u]) - vec_bits(shift) + 127) << 23);
 }
+#undef VEC_EACH
 
 #endif
