@@ -7,7 +7,7 @@
 void ZN_KERNEL(gelu)(const void *args, zn_range r);
 void ZN_KERNEL(gelu_grad)(const void *args, zn_range r);
 
-enum { U = VEC_EXP_VECTORS, BLOCK = U * VEC_LANES };
+enum { U = 4, BLOCK = U * VEC_LANES };
 #define EACH _Pragma("GCC unroll 4") for (int u = 0; u < U; u++)
 
 /* p = Phi(x) */
@@ -23,7 +23,7 @@ VEC_INLINE void normal(const vec x[U], vec p[U])
     for (int i = 1; i < 8; i++)
         EACH p[u] = vec_fms(p[u], a[u], vec_splat(q[i]));
     EACH a[u] = p[u] * a[u];
-    vec_exp_negative(a);
+    vec_exp_vectors(U, a);
     EACH a[u] = vec_splat(0.5f) * a[u];
     EACH p[u] = vec_select(vec_greater(x[u], vec_splat(0)), vec_splat(1) - a[u], a[u]);
 }
@@ -40,7 +40,7 @@ VEC_INLINE void slope(vec x[U])
 {
     vec density[U], p[U];
     EACH density[u] = vec_splat(-0.5f) * x[u] * x[u];
-    vec_exp_negative(density);
+    vec_exp_vectors(U, density);
     normal(x, p);
     EACH x[u] = vec_fma(x[u], density[u] * vec_splat(0.39894228f), p[u]);
 }

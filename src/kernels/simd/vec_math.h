@@ -128,25 +128,31 @@ VEC_INLINE void deinterleave4(float *a, float *b, float *c, float *d, const floa
 #endif
 }
 
-/* v = exp(v) for v <= 0 (below -87 it stays at 1.6e-38), to about 1e-7 of the result: 2^n times a polynomial on half an
- * octave to either side. A NaN gives NaN. Four vectors side by side, since each is one long chain. */
-enum { VEC_EXP_VECTORS = 4 };
-#define VEC_EACH _Pragma("GCC unroll 4") for (int u = 0; u < VEC_EXP_VECTORS; u++)
-VEC_INLINE void vec_exp_negative(vec v[VEC_EXP_VECTORS])
+/* v = exp(v) for `count` vectors (a constant) of v <= 0 (below -87 it stays at 1.6e-38), to about 1e-7 of the result:
+ * 2^n times a polynomial on half an octave to either side. A NaN gives NaN. Each vector is one long chain: several side
+ * by side take hardly longer than one. */
+VEC_INLINE void vec_exp_vectors(const int count, vec *v)
 {
     static const float taylor[] = { 1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1, 1 };
     const vec shift = vec_splat(12582912.0f); /* 1.5 * 2^23: rounds to whole numbers */
-    vec n[VEC_EXP_VECTORS], p[VEC_EXP_VECTORS];
-    VEC_EACH v[u] = vec_max(v[u], vec_splat(-87.0f));
-    VEC_EACH n[u] = vec_fma(v[u], vec_splat(1.44269504f), shift);
-    VEC_EACH v[u] = vec_fms(n[u] - shift, vec_splat(0.693359375f), v[u]);
-    VEC_EACH v[u] = vec_fms(n[u] - shift, vec_splat(-2.12194440e-4f), v[u]);
-    VEC_EACH p[u] = vec_splat(taylor[0]);
+    vec n[4], p[4];
+#define EACH _Pragma("GCC unroll 4") for (int u = 0; u < count; u++)
+    EACH v[u] = vec_max(v[u], vec_splat(-87.0f));
+    EACH n[u] = vec_fma(v[u], vec_splat(1.44269504f), shift);
+    EACH v[u] = vec_fms(n[u] - shift, vec_splat(0.693359375f), v[u]);
+    EACH v[u] = vec_fms(n[u] - shift, vec_splat(-2.12194440e-4f), v[u]);
+    EACH p[u] = vec_splat(taylor[0]);
 #pragma GCC unroll 6
     for (int i = 1; i < 7; i++)
-        VEC_EACH p[u] = vec_fma(p[u], v[u], vec_splat(taylor[i]));
-    VEC_EACH v[u] = p[u] * vec_of_bits((vec_bits(n[u]) - vec_bits(shift) + 127) << 23);
+        EACH p[u] = vec_fma(p[u], v[u], vec_splat(taylor[i]));
+    EACH v[u] = p[u] * vec_of_bits((vec_bits(n[u]) - vec_bits(shift) + 127) << 23);
+#undef EACH
 }
-#undef VEC_EACH
+
+VEC_INLINE vec vec_exp_negative(vec v)
+{
+    vec_exp_vectors(1, &v);
+    return v;
+}
 
 #endif
