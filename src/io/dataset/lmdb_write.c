@@ -5,13 +5,13 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const size_t map_size = (size_t)1 << 40; /* address space, not memory */
-enum { COMMIT_EVERY = 256 };                    /* records of one transaction: bounds the dirty pages */
+enum { COMMIT_EVERY = 256 }; /* records of one transaction: bounds the dirty pages */
 
 struct zn_dataset_writer {
     char *path, *temporary;
@@ -29,6 +29,24 @@ static zn_status begin(zn_dataset_writer *w)
     return code ? zn_lmdb_fail(w->path, "cannot write", code) : ZN_OK;
 }
 
+/* With as much address space (not memory) as the system gives: a file cannot outgrow it. */
+static int open_env(zn_dataset_writer *w)
+{
+    int code = ENOMEM;
+    for (size_t space = (size_t)1 << 40; code == ENOMEM && space >= (size_t)1 << 28; space /= 4) {
+        code = mdb_env_create(&w->env);
+        if (code)
+            break;
+        mdb_env_set_mapsize(w->env, space);
+        code = mdb_env_open(w->env, w->temporary, MDB_NOSUBDIR | MDB_NOLOCK | MDB_NOSYNC, 0644);
+        if (code) {
+            mdb_env_close(w->env);
+            w->env = NULL;
+        }
+    }
+    return code;
+}
+
 zn_status zn_dataset_writer_open(const char *path, zn_dataset_writer **out)
 {
     zn_dataset_writer *w = zn_calloc(1, sizeof *w);
@@ -38,11 +56,7 @@ zn_status zn_dataset_writer_open(const char *path, zn_dataset_writer **out)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a data set");
     snprintf(w->temporary, size, "%s.part", path);
     unlink(w->temporary);
-    int code = mdb_env_create(&w->env);
-    if (code)
-        return zn_lmdb_fail(path, "cannot write", code);
-    mdb_env_set_mapsize(w->env, map_size);
-    code = mdb_env_open(w->env, w->temporary, MDB_NOSUBDIR | MDB_NOLOCK | MDB_NOSYNC, 0644);
+    const int code = open_env(w);
     return code ? zn_lmdb_fail(path, "cannot write", code) : begin(w);
 }
 
