@@ -4,7 +4,15 @@
 #include "monitor.h"
 #include "report.h"
 
+#include <math.h>
 #include <stdlib.h>
+
+/* People are spared what there was nothing to measure of; JSON has null for it. */
+static void fact_measure(facts *f, const char *key, double value, const char *unit)
+{
+    if (f->json || isfinite(value))
+        fact_real(f, key, value, 2, unit);
+}
 
 static void print_result(const options *o, const zn_distill_result *r)
 {
@@ -13,10 +21,10 @@ static void print_result(const options *o, const zn_distill_result *r)
     fact_text(&f, "run", o->output);
     fact_integer(&f, "steps", r->steps);
     fact_real(&f, "loss", r->loss, 5, "");
-    fact_real(&f, "latent_error", r->latent_error, 2, " % of the variance of the teacher's latents");
-    fact_real(&f, "decoder_psnr", r->decoder_psnr, 2, " dB to the teacher's pictures");
-    fact_real(&f, "psnr", r->psnr, 2, " dB on held-out pictures");
-    fact_real(&f, "teacher_psnr", r->teacher_psnr, 2, " dB, the teacher");
+    fact_measure(&f, "latent_error", r->latent_error, " % of the variance of the teacher's latents");
+    fact_measure(&f, "decoder_psnr", r->decoder_psnr, " dB to the teacher's pictures");
+    fact_measure(&f, "psnr", r->psnr, " dB on held-out pictures");
+    fact_measure(&f, "teacher_psnr", r->teacher_psnr, " dB, the teacher");
     fact_real(&f, "seconds", r->seconds, 1, " s");
     facts_end(&f);
 }

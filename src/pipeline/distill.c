@@ -37,8 +37,6 @@ static zn_status read_recipe(zn_run *r, const zn_distill_options *o)
         if (!o->teacher || !o->student)
             return ZN_FAIL(ZN_EINVALID, "distilling needs a teacher and a student");
         ZN_TRY(zn_recipe_read_student(o->student, k));
-        if (o->steps > 0)
-            share_steps(k, o->steps);
     }
     if (!o->teacher)
         return ZN_OK;
@@ -92,14 +90,17 @@ static void add_stage(zn_run *r, const char *name, zn_goal goal, int64_t steps, 
         s->recipe.warmup = steps / 5;
 }
 
-static zn_status plan_stages(zn_run *r)
+static zn_status plan_stages(zn_run *r, int64_t steps)
 {
-    const zn_recipe *k = &r->recipe;
-    const bool decodes = r->teacher->info.has_decoder;
+    zn_recipe *k = &r->recipe;
+    if (!r->teacher->info.has_decoder)
+        k->decoder_steps = k->joint_steps = k->gan_steps = 0;
+    if (steps > 0)
+        share_steps(k, steps);
     add_stage(r, "encoder", ZN_GOAL_ENCODER, k->encoder_steps, 0);
-    add_stage(r, "decoder", ZN_GOAL_DECODER, decodes ? k->decoder_steps : 0, 0);
-    add_stage(r, "joint", ZN_GOAL_JOINT, decodes ? k->joint_steps : 0, 0);
-    add_stage(r, "gan", ZN_GOAL_JOINT, decodes ? k->gan_steps : 0, k->discriminator > 0 ? k->discriminator : 0.05);
+    add_stage(r, "decoder", ZN_GOAL_DECODER, k->decoder_steps, 0);
+    add_stage(r, "joint", ZN_GOAL_JOINT, k->joint_steps, 0);
+    add_stage(r, "gan", ZN_GOAL_JOINT, k->gan_steps, k->discriminator > 0 ? k->discriminator : 0.05);
     r->recipe.steps = 0;
     for (int i = 0; i < r->stage_count; i++)
         r->recipe.steps += r->stages[i].recipe.steps;
@@ -120,7 +121,7 @@ zn_status zn_distill(const zn_distill_options *o, zn_distill_result *out)
     ZN_TRY_DONE(read_recipe(&r, o));
     ZN_TRY_DONE(open_teacher(&r));
     ZN_TRY_DONE(make_student(&r));
-    ZN_TRY_DONE(plan_stages(&r));
+    ZN_TRY_DONE(plan_stages(&r, o->steps));
     status = zn_run_all(&r);
     *out = (zn_distill_result){ .steps = r.done,
                                 .loss = r.loss,

@@ -175,6 +175,11 @@ static void half_a_teacher_teaches_what_it_can(void **state)
     assert_int_equal(r.steps, 3);
     assert_true(isfinite(r.latent_error) && isnan(r.psnr) && isnan(r.teacher_psnr));
     expect_model("half/model.safetensors", 1, 0);
+    t.run = "half_more";
+    t.steps = 5;
+    assert_int_equal(distill(t, &r), ZN_OK);
+    assert_int_equal(r.steps, 5); /* all of them go to the one stage there is */
+    t.steps = 0;
     t.teacher = "other_decoder.safetensors";
     t.run = "other";
     assert_int_equal(distill(t, &r), ZN_OK);
