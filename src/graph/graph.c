@@ -72,9 +72,12 @@ static zn_node *leaf(zn_graph *g, const zn_op *op, const char *name, zn_shape sh
     zn_node *n = append(g, op);
     if (n == &g->poison)
         return n;
-    n->name = zn_arena_copy(&g->arena, name);
     n->shape = shape;
-    return n;
+    n->name = zn_arena_copy(&g->arena, name);
+    if (n->name)
+        return n;
+    g->count--; /* the node never was */
+    return zn_graph_poison(g, ZN_ENOMEM, "out of memory while building a graph");
 }
 
 zn_node *zn_graph_input(zn_graph *g, const char *name, zn_shape shape) { return leaf(g, &zn_op_input, name, shape); }
