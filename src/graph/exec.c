@@ -9,7 +9,8 @@
 
 #include <string.h>
 
-enum { ALIGN = 64 };
+/* REFRESH_GROUP: nodes refreshed at once, for as many threads. */
+enum { ALIGN = 64, REFRESH_GROUP = 16 };
 
 struct zn_exec {
     zn_exec_options options;
@@ -19,7 +20,10 @@ struct zn_exec {
     zn_node **outputs;
     int output_count;
     size_t thread_scratch, shared_scratch, prepared_bytes;
-    char *block;         /* activations, then shared scratch, then each thread's scratch */
+    size_t *refreshed_at; /* by step: place among the refreshed of its group */
+    int *group_end;       /* by step: where the group that begins here ends; 0 where none does */
+    size_t refreshed_bytes;
+    char *block;         /* activations, what is refreshed, shared scratch, then each thread's scratch */
     char *prepared;      /* packed weights and choices of all nodes */
     size_t *prepared_at; /* by step */
     double *ms;          /* by step, when profiling */
@@ -50,14 +54,60 @@ static void measure(const zn_plan *plan, const zn_prepare *p, size_t *thread, si
     *shared = round_up(*shared);
 }
 
+/* Puts the nodes that are refreshed into groups, which follow each other in the same memory. */
+static void group(zn_exec *e)
+{
+    size_t used = 0;
+    int first = 0, count = 0;
+    for (int i = 0; i < e->plan.step_count; i++) {
+        const size_t bytes = round_up(needs_of(e->plan.steps[i], &e->prepare).refreshed);
+        e->group_end[i] = 0;
+        if (!bytes)
+            continue;
+        if (count % REFRESH_GROUP == 0) {
+            first = i;
+            used = 0;
+        }
+        e->refreshed_at[i] = used;
+        used += bytes;
+        e->group_end[first] = i + 1;
+        e->refreshed_bytes = used > e->refreshed_bytes ? used : e->refreshed_bytes;
+        count++;
+    }
+}
+
 static zn_launch_context context_of(zn_exec *e, int step)
 {
-    char *scratch = e->block + e->plan.block;
+    char *scratch = e->block + e->plan.block + e->refreshed_bytes;
     return (zn_launch_context){ .pool = e->options.pool,
                                 .shared = scratch,
                                 .scratch = scratch + e->shared_scratch,
                                 .scratch_stride = e->thread_scratch,
-                                .prepared = e->prepared + e->prepared_at[step] };
+                                .prepared = e->prepared + e->prepared_at[step],
+                                .refreshed = e->block + e->plan.block + e->refreshed_at[step] };
+}
+
+typedef struct refresh_args {
+    zn_exec *exec;
+    int first;
+} refresh_args;
+
+static void refresh(const void *args, zn_range r)
+{
+    const refresh_args *a = args;
+    for (int64_t i = a->first + r.begin; i < a->first + r.end; i++) {
+        const zn_node *n = a->exec->plan.steps[i];
+        const zn_launch_context c = context_of(a->exec, (int)i);
+        if (n->op->refresh && needs_of(n, &a->exec->prepare).refreshed)
+            n->op->refresh(n, c.prepared, c.refreshed, r.scratch);
+    }
+}
+
+static void refresh_group(zn_exec *e, int first)
+{
+    const zn_launch_context c = context_of(e, first);
+    zn_pool_run(c.pool, e->group_end[first] - first, 1, refresh, &(refresh_args){ e, first }, c.scratch,
+                c.scratch_stride);
 }
 
 static void place(zn_exec *e, zn_graph *g)
@@ -109,6 +159,9 @@ zn_status zn_exec_new(zn_graph *g, zn_node *const *outputs, int count, const zn_
     ZN_TRY_DONE(check_parameters(&e->plan));
     const size_t steps = (size_t)e->plan.step_count + 1;
     ZN_TRY_DONE(zn_alloc_for("executor", sizeof(size_t) * steps, (void **)&e->prepared_at));
+    ZN_TRY_DONE(zn_alloc_for("executor", sizeof(size_t) * steps, (void **)&e->refreshed_at));
+    ZN_TRY_DONE(zn_alloc_for("executor", sizeof(int) * steps, (void **)&e->group_end));
+    memset(e->refreshed_at, 0, sizeof(size_t) * steps);
     ZN_TRY_DONE(zn_alloc_for("executor", sizeof(zn_node *) * (size_t)(count + 1), (void **)&e->outputs));
     memcpy(e->outputs, outputs, sizeof(zn_node *) * (size_t)count);
     e->output_count = count;
@@ -117,6 +170,7 @@ zn_status zn_exec_new(zn_graph *g, zn_node *const *outputs, int count, const zn_
         memset(e->ms, 0, sizeof(double) * steps);
     }
     measure(&e->plan, &e->prepare, &e->thread_scratch, &e->shared_scratch, &e->prepared_bytes, e->prepared_at);
+    group(e);
     ZN_TRY_DONE(zn_alloc_for("activations", zn_exec_activation_bytes(e), (void **)&e->block));
     ZN_TRY_DONE(zn_alloc_for("prepared weights", e->prepared_bytes, (void **)&e->prepared));
     place(e, g);
@@ -133,6 +187,8 @@ void zn_exec_free(zn_exec *e)
         return;
     zn_plan_free(&e->plan);
     zn_free(e->prepared_at);
+    zn_free(e->refreshed_at);
+    zn_free(e->group_end);
     zn_free(e->outputs);
     zn_free(e->ms);
     zn_free(e->block);
@@ -161,6 +217,8 @@ static zn_status run(zn_exec *e, bool look)
         const zn_node *n = e->plan.steps[i];
         const zn_launch_context c = context_of(e, i);
         const double start = e->ms ? zn_clock_ms() : 0;
+        if (e->group_end[i])
+            refresh_group(e, i);
         n->op->run(n, &c);
         if (e->ms)
             e->ms[i] = zn_clock_ms() - start;
@@ -194,7 +252,8 @@ zn_status zn_exec_check_finite(zn_exec *e)
 
 size_t zn_exec_activation_bytes(const zn_exec *e)
 {
-    return e->plan.block + e->shared_scratch + e->thread_scratch * (size_t)zn_pool_threads(e->options.pool);
+    return e->plan.block + e->refreshed_bytes + e->shared_scratch +
+           e->thread_scratch * (size_t)zn_pool_threads(e->options.pool);
 }
 
 size_t zn_exec_prepared_bytes(const zn_exec *e) { return e->prepared_bytes; }

@@ -54,7 +54,8 @@ typedef struct zn_launch_context {
     void *scratch;         /* shared + for each thread, as the op asked for */
     size_t scratch_stride; /* between the threads' parts */
     void *shared;
-    void *prepared; /* what prepare made */
+    void *prepared;  /* what prepare made */
+    void *refreshed; /* what refresh made */
 } zn_launch_context;
 
 /* Settings under which a graph is prepared. */
@@ -67,7 +68,8 @@ typedef struct zn_prepare {
 /* Memory an op wants while it runs, and once. */
 typedef struct zn_needs {
     size_t thread_scratch, shared_scratch;
-    size_t prepared; /* kept between runs */
+    size_t prepared;  /* kept between runs */
+    size_t refreshed; /* made in every run, before the node runs, from constants alone: parameters changed */
 } zn_needs;
 
 struct zn_op {
@@ -81,6 +83,9 @@ struct zn_op {
     /* Optional: memory, and one-time work such as packing weights (called when needs.prepared > 0). */
     zn_needs (*needs)(const zn_node *n, const zn_prepare *p);
     void (*prepare)(const zn_node *n, const zn_prepare *p, void *prepared);
+    /* Optional: makes needs.refreshed bytes; reads constants only (zn_is_constant). Nodes are refreshed several at
+     * once, each on one thread, with that thread's scratch. */
+    void (*refresh)(const zn_node *n, const void *prepared, void *refreshed, void *scratch);
     /* Optional: work as if done directly, and as really done; what runs, for the profile. Both 0 when NULL. */
     double (*flops)(const zn_node *n);
     double (*flops_done)(const zn_node *n, const zn_prepare *p);

@@ -1,6 +1,6 @@
 /* Convolution and its gradients. The forward chooses a kernel (kernels/conv.h) and packs the weights for it: once when
- * they are constant, else in every run. The gradient with respect to the input is a convolution too, with flipped
- * weights. */
+ * they are constant, else in every run, several convolutions at once. The gradient with respect to the input is a
+ * convolution too, with flipped weights. */
 #include "base/fail.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
@@ -17,7 +17,7 @@ static zn_conv_shape shape_of(const zn_node *n)
                             .h = (int)x[1],
                             .w = (int)x[2],
                             .cin = (int)x[3],
-                            .cout = (int)w[3],
+                            .cout = (int)w[k->flipped ? 2 : 3],
                             .kh = (int)w[0],
                             .kw = (int)w[1],
                             .stride = k->stride,
@@ -31,8 +31,13 @@ static zn_status shape(zn_node *n)
 {
     ZN_TRY(zn_need_rank(n, 4));
     const zn_conv_spec *k = spec_of(n);
-    const zn_shape x = n->source[0]->shape, w = n->source[1]->shape;
+    const zn_shape x = n->source[0]->shape;
+    zn_shape w = n->source[1]->shape;
     char a[96], b[96];
+    if (k->flipped) {
+        w.dim[2] = n->source[1]->shape.dim[3];
+        w.dim[3] = n->source[1]->shape.dim[2];
+    }
     if (w.rank != 4 || w.dim[2] != x.dim[3])
         return ZN_FAIL(ZN_ESHAPE, "input %s does not fit weights %s", zn_shape_text(x, a, sizeof a),
                        zn_shape_text(w, b, sizeof b));
@@ -55,33 +60,60 @@ static const zn_conv_kernel *kernel_of(const zn_node *n, const zn_prepare *p)
 /* What prepare leaves for run: the choice, and the packed weights behind it when they are constant. */
 typedef struct prepared {
     const zn_conv_kernel *kernel;
-    bool packed;
-    _Alignas(64) char weights[];
+    enum { PACKED, REFRESHED, COMPUTED } weights; /* never change; change between runs; come out of this very run */
+    _Alignas(64) char packed[];
 } prepared;
 
-static bool packs_once(const zn_node *n, const zn_prepare *p)
+static int weights_of(const zn_node *n, const zn_prepare *p)
 {
-    return p->constant_parameters && zn_is_constant(n->source[1]);
+    return !zn_is_constant(n->source[1]) ? COMPUTED : p->constant_parameters ? PACKED : REFRESHED;
 }
+
+static size_t flipped_bytes(const zn_node *n)
+{
+    return spec_of(n)->flipped ? sizeof(float) * (size_t)zn_shape_count(n->source[1]->shape) : 0;
+}
+
+static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 static zn_needs needs(const zn_node *n, const zn_prepare *p)
 {
     const zn_conv_shape s = shape_of(n);
     const zn_conv_kernel *k = kernel_of(n, p);
-    const size_t bytes = k->packed_bytes(&s);
-    const bool once = packs_once(n, p);
-    return (zn_needs){ .thread_scratch = k->scratch_bytes(&s),
-                       .shared_scratch = once ? 0 : bytes,
-                       .prepared = sizeof(prepared) + (once ? bytes : 0) };
+    const size_t packed = k->packed_bytes(&s), scratch = k->scratch_bytes(&s), flipped = flipped_bytes(n);
+    const int weights = weights_of(n, p);
+    return (zn_needs){ .thread_scratch = scratch > flipped ? scratch : flipped,
+                       .shared_scratch = weights == COMPUTED ? packed : 0,
+                       .refreshed = weights == REFRESHED ? packed : 0,
+                       .prepared = sizeof(prepared) + (weights == PACKED ? aligned(packed) + flipped : 0) };
+}
+
+/* room: flipped_bytes. */
+static void pack(const zn_node *n, const zn_conv_kernel *k, void *packed, void *room)
+{
+    const zn_conv_shape s = shape_of(n);
+    const float *w = n->source[1]->data;
+    if (spec_of(n)->flipped) {
+        const zn_flip_args a = { .w = w, .y = room, .taps = s.kh * s.kw, .cin = s.cout, .cout = s.cin };
+        zn_k_flip_weights(&a, (zn_range){ 0, a.taps, NULL });
+        w = room;
+    }
+    k->pack(&s, w, packed);
 }
 
 static void prepare(const zn_node *n, const zn_prepare *p, void *memory)
 {
     prepared *q = memory;
     const zn_conv_shape s = shape_of(n);
-    *q = (prepared){ .kernel = kernel_of(n, p), .packed = packs_once(n, p) };
-    if (q->packed)
-        q->kernel->pack(&s, n->source[1]->data, q->weights);
+    *q = (prepared){ .kernel = kernel_of(n, p), .weights = weights_of(n, p) };
+    if (q->weights == PACKED)
+        pack(n, q->kernel, q->packed, q->packed + aligned(q->kernel->packed_bytes(&s)));
+}
+
+static void refresh(const zn_node *n, const void *memory, void *refreshed, void *scratch)
+{
+    const prepared *q = memory;
+    pack(n, q->kernel, refreshed, scratch);
 }
 
 static void run(const zn_node *n, const zn_launch_context *c)
@@ -90,13 +122,15 @@ static void run(const zn_node *n, const zn_launch_context *c)
     const zn_conv_spec *k = spec_of(n);
     const zn_conv_args a = { .s = shape_of(n),
                              .x = n->source[0]->data,
-                             .packed = q->packed ? q->weights : c->shared,
+                             .packed = q->weights == PACKED      ? q->packed
+                                       : q->weights == REFRESHED ? c->refreshed
+                                                                 : c->shared,
                              .bias = k->bias ? n->source[2]->data : NULL,
                              .residual = k->residual ? n->source[2 + k->bias]->data : NULL,
                              .y = n->data,
                              .relu = k->relu };
-    if (!q->packed)
-        q->kernel->pack(&a.s, n->source[1]->data, c->shared);
+    if (q->weights == COMPUTED)
+        pack(n, q->kernel, c->shared, c->scratch);
     zn_launch(c, q->kernel->run, q->kernel->units(&a.s), 1, &a);
 }
 
@@ -144,15 +178,19 @@ static zn_node *input_gradient(zn_node *n, zn_node *dy)
 {
     const zn_conv_spec *k = spec_of(n);
     zn_node *w = n->source[1];
-    zn_node *flipped = zn_apply(&zn_op_flip_weights, NULL, 0, (zn_node *[]){ w }, 1);
     if (k->stride == 2)
         dy = zn_apply(&zn_op_dilate2, NULL, 0, (zn_node *[]){ dy }, 1);
-    return zn_conv(dy, flipped, NULL, (zn_conv_spec){ .stride = 1, .pad = (int)w->shape.dim[0] - 1 - k->pad });
+    const int pad = (int)w->shape.dim[0] - 1 - k->pad;
+    return zn_conv(dy, w, NULL, (zn_conv_spec){ .stride = 1, .pad = pad, .flipped = true });
 }
 
 static void gradient(zn_node *n, zn_node *dy)
 {
     const zn_conv_spec *k = spec_of(n);
+    if (k->flipped) {
+        zn_graph_poison(n->graph, ZN_EUNSUPPORTED, "the gradient of a convolution has no gradient itself");
+        return;
+    }
     if (zn_needs_gradient(n->source[0]))
         zn_accumulate(n->source[0], input_gradient(n, dy));
     if (zn_needs_gradient(n->source[1])) {
@@ -175,6 +213,7 @@ const zn_op zn_op_conv = { .name = "conv",
                            .gradient = gradient,
                            .needs = needs,
                            .prepare = prepare,
+                           .refresh = refresh,
                            .flops = flops,
                            .flops_done = flops_done,
                            .kernel = kernel_name,

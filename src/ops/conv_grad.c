@@ -1,4 +1,4 @@
-/* The pieces of a convolution's gradient: weight gradient, flipped weights, channel sums. */
+/* The pieces of a convolution's gradient: weight gradient, channel sums. */
 #include "kernels/conv_grad.h"
 #include "base/fail.h"
 #include "kernels/kernels.h"
@@ -87,25 +87,6 @@ const zn_op zn_op_conv_weight_grad = { .name = "conv_weight_grad",
                                        .flops_done = weight_flops_done,
                                        .kernel = weight_kernel_name,
                                        .global = true };
-
-static zn_status flip_shape(zn_node *n)
-{
-    ZN_TRY(zn_need_rank(n, 4));
-    const int64_t *d = n->source[0]->shape.dim;
-    n->shape = ZN_SHAPE(d[0], d[1], d[3], d[2]);
-    return ZN_OK;
-}
-
-static void flip_run(const zn_node *n, const zn_launch_context *c)
-{
-    const int64_t *d = n->source[0]->shape.dim;
-    const zn_flip_args a = {
-        .w = n->source[0]->data, .y = n->data, .taps = (int)(d[0] * d[1]), .cin = (int)d[2], .cout = (int)d[3]
-    };
-    zn_launch(c, zn_k_flip_weights, a.taps, 1, &a);
-}
-
-const zn_op zn_op_flip_weights = { .name = "flip_weights", .shape = flip_shape, .run = flip_run };
 
 static zn_status channel_sum_shape(zn_node *n)
 {

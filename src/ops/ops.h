@@ -15,6 +15,7 @@ typedef struct zn_conv_spec {
     bool up2;            /* through a nearest x2 up-sampling; set by fuse.c */
     bool residual, relu; /* y = relu(conv + bias + residual); set by fuse.c */
     bool bias;
+    bool flipped; /* w [kh,kw,O,I] with its taps in reverse: the gradient by the input of a convolution with w */
 } zn_conv_spec;
 
 /* x [N,H,W,I], w [kh,kw,I,O], bias [O] or NULL. Only stride and pad of the spec are given by callers. */

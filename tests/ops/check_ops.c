@@ -125,7 +125,6 @@ static const op_case cases[] = {
     { "dense_grad", "dense", { ROW(0) }, NULL, false },
     { "dense_weight_grad", "dense", { ROW(0) }, NULL, false },
     { "conv_weight_grad", "conv", { ROW(0) }, NULL, false },
-    { "flip_weights", "conv", { ROW(0) }, NULL, false },
     { "channel_sum", "conv", { ROW(0) }, NULL, false },
     { "dilate2", "conv", { ROW(0) }, NULL, false },
     { "relu", NULL, { MAP(1, 4, 5, 3) }, relu, true },
