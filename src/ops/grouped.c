@@ -247,9 +247,10 @@ zn_node *zn_depthwise_residual(zn_node *x, zn_node *w) { return depthwise(x, w, 
 
 static zn_needs depthwise_weight_needs(const zn_node *n, const zn_prepare *p)
 {
-    (void)p;
+    zn_needs needs = depthwise_needs(n, p);
     const int64_t *d = n->source[0]->shape.dim;
-    return (zn_needs){ .shared_scratch = sizeof(float) * (size_t)(zn_sum_blocks(d[0] * d[1]) * 9 * d[3]) };
+    needs.shared_scratch = sizeof(float) * (size_t)(zn_sum_blocks(d[0] * d[1]) * 9 * d[3]);
+    return needs;
 }
 
 static void depthwise_weight_run(const zn_node *n, const zn_launch_context *c)

@@ -1,84 +1,124 @@
-/* Depthwise 3x3: vectors run over channels, the nine weights of a vector stay in registers while a row of pixels goes
- * by. The gradient of the weights keeps nine sums the same way. Products are rounded before they are added (this file
- * is compiled without contraction), as in the reference and in the kernel that skips pruned blocks: all three give the
- * same bits. */
+/* Depthwise 3x3: vectors run over channels. Four neighbouring pixels are taken together through all their channels:
+ * they share what they read, and pixels of many channels lie so far apart that they would not stay in the L1 for a
+ * second visit. Products are rounded before they are added (this file is compiled without contraction), as in the
+ * reference and in the kernel that skips pruned blocks: all three give the same bits. */
 #include "kernels/mix.h"
 #include "kernels/simd/vec_math.h"
 
 void ZN_KERNEL(depthwise)(const void *args, zn_range r);
 void ZN_KERNEL(depthwise_weight_grad)(const void *args, zn_range r);
 
+enum { FOUR = 4 };
+
 VEC_INLINE vec load(const float *p, int n) { return n == VEC_LANES ? vec_load(p) : vec_load_part(p, n); }
+VEC_INLINE void store(float *p, vec v, int n)
+{
+    if (n == VEC_LANES)
+        vec_store(p, v);
+    else
+        vec_store_part(p, v, n);
+}
 
-enum { STRETCH = 64 }; /* pixels whose channels are gone through before the next ones: they stay in the L1 */
-
-/* One row of one vector of channels: which kernel rows exist (ky in [from,to)), and where the first would begin. */
+/* One row: which kernel rows exist (ky in [from,to)), and where the first would begin. */
 typedef struct strip {
     const float *x;
     int64_t at, line; /* float of kernel row 0; floats of a row */
     int from, to, wide, c;
-    int lanes; /* of this vector */
 } strip;
 
-VEC_INLINE const float *tap_of(const strip *s, int ky, int x)
+VEC_INLINE const float *tap_of(const strip *s, int ky, int x, int k)
 {
-    return s->x + (s->at + ky * s->line + (int64_t)x * s->c);
+    return s->x + (s->at + ky * s->line + (int64_t)x * s->c + k);
 }
 
-static strip strip_of(const zn_depthwise_args *a, int64_t row, int k)
+static strip strip_of(const zn_depthwise_args *a, int64_t row)
 {
     const int y = (int)(row % a->h);
     const int64_t line = (int64_t)a->wide * a->c;
     return (strip){ .x = a->x,
-                    .at = (row - 1) * line + k,
+                    .at = (row - 1) * line,
                     .line = line,
                     .from = y == 0 ? 1 : 0,
                     .to = y + 1 == a->h ? 2 : 3,
                     .wide = a->wide,
-                    .c = a->c,
-                    .lanes = a->c - k < VEC_LANES ? a->c - k : VEC_LANES };
+                    .c = a->c };
 }
 
-/* Sum of the taps of pixel ox, kernel columns [left, right), all rows of the kernel that exist. */
-VEC_INLINE vec taps(const strip *s, const vec w[9], int ox, int from, int to, int left, int right, int lanes, vec sum)
+/* How a group of pixels is gone through: `count` of them from ox on, kernel rows [from,to), columns [left,right),
+ * channels k.. of `lanes`. All but ox and k are constants for groups inside the map. */
+typedef struct group {
+    int count, from, to, left, right, lanes, ox, k;
+} group;
+
+VEC_INLINE void sums_of(const strip *s, const group g, const float *turned, bool add_x, float *y)
 {
+    vec sum[FOUR], x[FOUR + 2];
+#pragma GCC unroll 4
+    for (int t = 0; t < g.count; t++)
+        sum[t] = add_x ? load(tap_of(s, 1, g.ox + t, g.k), g.lanes) : vec_splat(0);
 #pragma GCC unroll 3
-    for (int ky = from; ky < to; ky++)
+    for (int ky = g.from; ky < g.to; ky++) {
+#pragma GCC unroll 6
+        for (int i = g.left; i < g.count - 1 + g.right; i++)
+            x[i] = load(tap_of(s, ky, g.ox + i - 1, g.k), g.lanes);
 #pragma GCC unroll 3
-        for (int kx = left; kx < right; kx++)
-            sum = sum + w[3 * ky + kx] * load(tap_of(s, ky, ox + kx - 1), lanes);
-    return sum;
+        for (int kx = g.left; kx < g.right; kx++) {
+            const vec w = load(turned + (3 * ky + kx) * s->c + g.k, g.lanes);
+#pragma GCC unroll 4
+            for (int t = 0; t < g.count; t++)
+                sum[t] = sum[t] + w * x[t + kx];
+        }
+    }
+#pragma GCC unroll 4
+    for (int t = 0; t < g.count; t++)
+        store(y + (int64_t)(g.ox + t) * s->c + g.k, sum[t], g.lanes);
 }
 
-/* Pixels [ox, end). from, to and lanes are constants for rows inside the map. */
-VEC_INLINE void row_of(const strip *s, const vec w[9], bool add_x, int from, int to, int lanes, int ox, int end,
-                       float *y)
+/* Adds the products of a group to sums[9][c]. */
+VEC_INLINE void products_of(const strip *s, const group g, const float *dy, float *sums)
 {
-    for (; ox < end; ox++) {
-        const vec start = add_x ? load(tap_of(s, 1, ox), lanes) : vec_splat(0);
-        const int left = ox == 0 ? 1 : 0, right = ox + 1 == s->wide ? 2 : 3;
-        const vec sum = left == 0 && right == 3 ? taps(s, w, ox, from, to, 0, 3, lanes, start)
-                                                : taps(s, w, ox, from, to, left, right, lanes, start);
-        if (lanes == VEC_LANES)
-            vec_store(y + (int64_t)ox * s->c, sum);
-        else
-            vec_store_part(y + (int64_t)ox * s->c, sum, lanes);
+    vec d[FOUR], x[FOUR + 2];
+#pragma GCC unroll 4
+    for (int t = 0; t < g.count; t++)
+        d[t] = load(dy + (int64_t)(g.ox + t) * s->c + g.k, g.lanes);
+#pragma GCC unroll 3
+    for (int ky = g.from; ky < g.to; ky++) {
+#pragma GCC unroll 6
+        for (int i = g.left; i < g.count - 1 + g.right; i++)
+            x[i] = load(tap_of(s, ky, g.ox + i - 1, g.k), g.lanes);
+#pragma GCC unroll 3
+        for (int kx = g.left; kx < g.right; kx++) {
+            float *at = sums + (3 * ky + kx) * s->c + g.k;
+            vec sum = load(at, g.lanes);
+#pragma GCC unroll 4
+            for (int t = 0; t < g.count; t++)
+                sum = sum + d[t] * x[t + kx];
+            store(at, sum, g.lanes);
+        }
     }
 }
 
-static void stretch(const zn_depthwise_args *a, const float *turned, int64_t row, int k, int ox, int end)
-{
-    const strip s = strip_of(a, row, k);
-    vec w[9];
-#pragma GCC unroll 9
-    for (int i = 0; i < 9; i++)
-        w[i] = load(turned + i * a->c + k, s.lanes);
-    float *y = a->y + row * s.line + k;
-    if (s.lanes == VEC_LANES && s.from == 0 && s.to == 3)
-        row_of(&s, w, a->add_x, 0, 3, VEC_LANES, ox, end, y);
-    else
-        row_of(&s, w, a->add_x, s.from, s.to, s.lanes, ox, end, y);
-}
+/* Goes through a row: BODY(group) for all groups and all their channels. */
+#define FOR_GROUPS(s, BODY)                                                                                            \
+    for (int ox = 0, step; ox < (s)->wide; ox += step) {                                                               \
+        const int whole = (s)->c / VEC_LANES * VEC_LANES, rest = (s)->c - whole;                                       \
+        const int left = ox == 0 ? 1 : 0, right = ox + 1 == (s)->wide ? 2 : 3, from = (s)->from, to = (s)->to;         \
+        const bool four = left == 0 && ox + FOUR < (s)->wide;                                                          \
+        step = four ? FOUR : 1;                                                                                        \
+        if (four && from == 0 && to == 3)                                                                              \
+            for (int k = 0; k < whole; k += VEC_LANES)                                                                 \
+                BODY((group){ FOUR, 0, 3, 0, 3, VEC_LANES, ox, k });                                                   \
+        else if (four)                                                                                                 \
+            for (int k = 0; k < whole; k += VEC_LANES)                                                                 \
+                BODY((group){ FOUR, from, to, 0, 3, VEC_LANES, ox, k });                                               \
+        else                                                                                                           \
+            for (int k = 0; k < whole; k += VEC_LANES)                                                                 \
+                BODY((group){ 1, from, to, left, right, VEC_LANES, ox, k });                                           \
+        if (rest && four)                                                                                              \
+            BODY((group){ FOUR, from, to, 0, 3, rest, ox, whole });                                                    \
+        else if (rest)                                                                                                 \
+            BODY((group){ 1, from, to, left, right, rest, ox, whole });                                                \
+    }
 
 void ZN_KERNEL(depthwise)(const void *args, zn_range r)
 {
@@ -87,65 +127,31 @@ void ZN_KERNEL(depthwise)(const void *args, zn_range r)
     for (int k = 0; k < a->c; k++)
         for (int i = 0; i < 9; i++)
             turned[i * a->c + k] = a->w[9 * k + (a->flip ? 8 - i : i)];
-    for (int64_t row = r.begin; row < r.end; row++)
-        for (int ox = 0; ox < a->wide; ox += STRETCH)
-            for (int k = 0; k < a->c; k += VEC_LANES)
-                stretch(a, turned, row, k, ox, ox + STRETCH < a->wide ? ox + STRETCH : a->wide);
-}
-
-VEC_INLINE void weight_taps(const strip *s, const float *dy, int ox, int from, int to, int left, int right, int lanes,
-                            vec sum[9])
-{
-    const vec d = load(dy + (int64_t)ox * s->c, lanes);
-#pragma GCC unroll 3
-    for (int ky = from; ky < to; ky++)
-#pragma GCC unroll 3
-        for (int kx = left; kx < right; kx++)
-            sum[3 * ky + kx] = sum[3 * ky + kx] + d * load(tap_of(s, ky, ox + kx - 1), lanes);
-}
-
-static void weight_edge(const strip *s, const float *dy, int ox, vec sum[9])
-{
-    weight_taps(s, dy, ox, s->from, s->to, ox == 0 ? 1 : 0, ox + 1 == s->wide ? 2 : 3, s->lanes, sum);
-}
-
-/* Adds the sums of one row to sum[9]. */
-static void weight_row(const zn_depthwise_args *a, int64_t row, int k, vec sum[9])
-{
-    const strip s = strip_of(a, row, k);
-    const float *dy = a->dy + row * s.line + k;
-    const bool inside = s.lanes == VEC_LANES && s.from == 0 && s.to == 3;
-    weight_edge(&s, dy, 0, sum);
-    if (inside) {
-        vec t[9];
-        memcpy(t, sum, sizeof t);
-        for (int ox = 1; ox + 1 < s.wide; ox++)
-            weight_taps(&s, dy, ox, 0, 3, 0, 3, VEC_LANES, t);
-        memcpy(sum, t, sizeof t);
-    } else {
-        for (int ox = 1; ox + 1 < s.wide; ox++)
-            weight_edge(&s, dy, ox, sum);
+    for (int64_t row = r.begin; row < r.end; row++) {
+        const strip s = strip_of(a, row);
+        float *y = a->y + row * s.line;
+#define SUMS(...) sums_of(&s, __VA_ARGS__, turned, a->add_x, y)
+        FOR_GROUPS(&s, SUMS)
+#undef SUMS
     }
-    if (s.wide > 1)
-        weight_edge(&s, dy, s.wide - 1, sum);
 }
 
 void ZN_KERNEL(depthwise_weight_grad)(const void *args, zn_range r)
 {
     const zn_depthwise_args *a = args;
     const int64_t rows = (int64_t)a->n * a->h, size = zn_sum_block(rows);
-    for (int64_t block = r.begin; block < r.end; block++)
-        for (int k = 0; k < a->c; k += VEC_LANES) {
-            vec sum[9];
-            for (int i = 0; i < 9; i++)
-                sum[i] = vec_splat(0);
-            for (int64_t row = block * size; row < (block + 1) * size && row < rows; row++)
-                weight_row(a, row, k, sum);
-            for (int i = 0; i < 9; i++) {
-                float lanes[VEC_LANES];
-                vec_store(lanes, sum[i]);
-                for (int j = 0; j < VEC_LANES && k + j < a->c; j++)
-                    a->partial[block * 9 * a->c + 9 * (k + j) + i] = lanes[j];
-            }
+    float *sums = r.scratch; /* [9][c] */
+    for (int64_t block = r.begin; block < r.end; block++) {
+        memset(sums, 0, sizeof(float) * 9 * (size_t)a->c);
+        for (int64_t row = block * size; row < (block + 1) * size && row < rows; row++) {
+            const strip s = strip_of(a, row);
+            const float *dy = a->dy + row * s.line;
+#define PRODUCTS(...) products_of(&s, __VA_ARGS__, dy, sums)
+            FOR_GROUPS(&s, PRODUCTS)
+#undef PRODUCTS
         }
+        for (int k = 0; k < a->c; k++)
+            for (int i = 0; i < 9; i++)
+                a->partial[block * 9 * a->c + 9 * k + i] = sums[i * a->c + k];
+    }
 }
