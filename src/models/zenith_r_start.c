@@ -3,7 +3,7 @@
  * The way through the network, without its blocks, is linear: three times 2x2 pixels become channels and are mixed.
  * With a 2x2 Haar transform at each level that is the Walsh transform of 8x8 squares, of which the encoder keeps as
  * many coefficients as there are latents, those with most energy in photos first; the decoder turns it around. So a new
- * network reconstructs photos at about 27 dB before its first step, where random weights take hundreds of steps to
+ * network reconstructs photos at about 25 dB before its first step, where random weights take hundreds of steps to
  * come, and training goes on from there. Blocks and the other channels start at random. */
 #include "models/zenith.h"
 

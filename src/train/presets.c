@@ -10,7 +10,7 @@ typedef struct preset {
 } preset;
 
 static const preset presets[] = {
-    { "zenith-r", "Zenith's own autoencoder, 16 channels at 1/8", "model: zenith-r\n" },
+    { "zenith-r", "Zenith's own autoencoder, 16 channels at 1/8", "model: zenith-r\nlr: 2e-3\n" },
     { "taesd", "the TAESD network from scratch, 4 channels at 1/8", "model: taesd\nlr: 3e-4\nbeta2: 0.999\n" },
     { "taesd3", "the TAESD network from scratch, 16 channels at 1/8", "model: taesd3\nlr: 3e-4\nbeta2: 0.999\n" },
     { "restore", "a network that takes noise, impulses and blur out of photos",
@@ -22,8 +22,8 @@ static const preset presets[] = {
 };
 
 static const preset students[] = {
-    { "zenith-r", "Zenith's own network for the teacher's latents at 1/8", "model: zenith-r\n" },
-    { "zenith-r-wide", "the same with half as many channels again", "model: zenith-r\nwidth: 48\n" },
+    { "zenith-r", "Zenith's own network for the teacher's latents at 1/8", "model: zenith-r\nlr: 2e-3\n" },
+    { "zenith-r-wide", "the same with half as many channels again", "model: zenith-r\nwidth: 48\nlr: 2e-3\n" },
     { "taesd-half", "the teacher's network with half its channels", "model: taesd\nwidth: 32\nlr: 5e-4\n" },
     { NULL, NULL, NULL },
 };
