@@ -37,26 +37,44 @@ void zn_k_gate_apply(const void *gate_args, zn_range pixels);
 void zn_k_gate_apply_mask_grad(const void *gate_args, zn_range pixels);
 
 /* Depthwise 3x3 behind a gate: y = mask e for each block of channels, e the depthwise sums (zero padding, weights
- * [c][3][3]), which are not computed where the mask is 0. Units are strips of channels of an image, the strip inside;
- * each thread needs zn_sparse_scratch bytes. */
+ * [c][3][3]), which are not computed where the mask is 0. Units are pixels; those of the weight gradient strips of
+ * channels of an image, the strip inside, and it needs zn_sparse_scratch bytes for each thread. */
 typedef struct zn_sparse_args {
     const float *x, *w, *dy;
-    const float *mask; /* [n][h][wide][c/8], or NULL: all ones */
-    float *y;          /* forward: y; gradient: dx from dy */
-    float *partial;    /* weight gradient: [n][9*c] */
-    int n, h, wide, c; /* c a multiple of ZN_GATE_BLOCK */
+    const float *turned; /* [9][zn_sparse_row(c)], made of w by sparse_turn; not for the weight gradient */
+    const float *mask;   /* [n][h][wide][c/8], or NULL: all ones */
+    float *y;            /* forward: y; gradient: dx from dy */
+    float *partial;      /* weight gradient: [n][9*c] */
+    int n, h, wide, c;   /* c a multiple of ZN_GATE_BLOCK */
 } zn_sparse_args;
+/* Rows of turned weights lie a line further apart than a power of two. */
+static inline int64_t zn_sparse_row(int c) { return (int64_t)c + 16; }
+typedef struct zn_sparse_turn_args {
+    const float *w;
+    float *turned;
+    int c;
+} zn_sparse_turn_args;
+void zn_k_sparse_turn(const void *sparse_turn_args, zn_range channels);
+
 enum { ZN_SPARSE_STRIP = 64 };
 static inline int64_t zn_sparse_strips(const zn_sparse_args *a) /* of one image */
 {
     return (a->c + ZN_SPARSE_STRIP - 1) / ZN_SPARSE_STRIP;
 }
-static inline size_t zn_sparse_scratch(int wide)
+/* Rows that are worked on together: a band of about ZN_SPARSE_BAND pixels. */
+enum { ZN_SPARSE_BAND = 320 };
+static inline int zn_sparse_rows(int h, int wide)
 {
-    return sizeof(float) * ZN_SPARSE_STRIP * (9 + 3 * ((size_t)wide + 2));
+    const int rows = ZN_SPARSE_BAND / wide > 1 ? ZN_SPARSE_BAND / wide : 1;
+    return rows < h ? rows : h;
 }
-void zn_k_sparse_depthwise(const void *sparse_args, zn_range strips);
-void zn_k_sparse_depthwise_grad(const void *sparse_args, zn_range strips);
+static inline size_t zn_sparse_scratch(int h, int wide)
+{
+    const size_t rows = (size_t)zn_sparse_rows(h, wide), across = (size_t)wide + 2;
+    return sizeof(float) * (ZN_SPARSE_STRIP * (rows + 2) * across + 2 * rows * across);
+}
+void zn_k_sparse_depthwise(const void *sparse_args, zn_range pixels);
+void zn_k_sparse_depthwise_grad(const void *sparse_args, zn_range pixels);
 void zn_k_sparse_depthwise_weight_grad(const void *sparse_args, zn_range strips);
 
 /* Spectral neighbourhood gate (SRIG): y = u * G(u), three iterations over windows of five channels. */

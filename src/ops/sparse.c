@@ -23,12 +23,19 @@ static zn_sparse_args args_of(const zn_node *n, bool gradient)
                              .c = (int)x->shape.dim[3] };
 }
 
-static int64_t units_of(const zn_sparse_args *a) { return a->n * zn_sparse_strips(a); }
-
+/* The weights, turned: shared by all threads. */
 static zn_needs needs(const zn_node *n, const zn_prepare *p)
 {
     (void)p;
-    return (zn_needs){ .thread_scratch = zn_sparse_scratch((int)n->source[0]->shape.dim[2]) };
+    return (zn_needs){ .shared_scratch = sizeof(float) * 9 * (size_t)zn_sparse_row((int)n->source[0]->shape.dim[3]) };
+}
+
+static void launch(const zn_launch_context *c, zn_body body, zn_sparse_args *a)
+{
+    const zn_sparse_turn_args t = { .w = a->w, .turned = c->shared, .c = a->c };
+    zn_launch(c, zn_k_sparse_turn, a->c, 512, &t);
+    a->turned = c->shared;
+    zn_launch(c, body, (int64_t)a->n * a->h * a->wide, 1 + 4096 / a->c, a);
 }
 
 static zn_status shape(zn_node *n)
@@ -47,8 +54,8 @@ static zn_status shape(zn_node *n)
 
 static void run(const zn_node *n, const zn_launch_context *c)
 {
-    const zn_sparse_args a = args_of(n, false);
-    zn_launch(c, zn_k_sparse_depthwise, units_of(&a), 1, &a);
+    zn_sparse_args a = args_of(n, false);
+    launch(c, zn_k_sparse_depthwise, &a);
 }
 
 static void gradient(zn_node *n, zn_node *dy)
@@ -96,8 +103,8 @@ static zn_status grad_shape(zn_node *n)
 
 static void grad_run(const zn_node *n, const zn_launch_context *c)
 {
-    const zn_sparse_args a = args_of(n, true);
-    zn_launch(c, zn_k_sparse_depthwise_grad, units_of(&a), 1, &a);
+    zn_sparse_args a = args_of(n, true);
+    launch(c, zn_k_sparse_depthwise_grad, &a);
 }
 
 const zn_op zn_op_sparse_depthwise_grad = { .name = "sparse_depthwise_grad",
@@ -118,9 +125,10 @@ static double weight_flops(const zn_node *n) { return flops(n->source[0]); }
 /* One sum for each image. */
 static zn_needs weight_needs(const zn_node *n, const zn_prepare *p)
 {
-    zn_needs k = needs(n, p);
-    k.shared_scratch = sizeof(float) * (size_t)(n->source[0]->shape.dim[0] * zn_shape_count(n->shape));
-    return k;
+    (void)p;
+    const int64_t *d = n->source[0]->shape.dim;
+    return (zn_needs){ .thread_scratch = zn_sparse_scratch((int)d[1], (int)d[2]),
+                       .shared_scratch = sizeof(float) * (size_t)(d[0] * zn_shape_count(n->shape)) };
 }
 
 static void weight_run(const zn_node *n, const zn_launch_context *c)
@@ -128,7 +136,7 @@ static void weight_run(const zn_node *n, const zn_launch_context *c)
     zn_sparse_args a = args_of(n, true);
     const int64_t count = zn_shape_count(n->shape);
     a.partial = a.n == 1 ? n->data : c->shared;
-    zn_launch(c, zn_k_sparse_depthwise_weight_grad, units_of(&a), 1, &a);
+    zn_launch(c, zn_k_sparse_depthwise_weight_grad, a.n * zn_sparse_strips(&a), 1, &a);
     const zn_line_fold_args sum = { .partial = a.partial, .y = n->data, .blocks = a.n, .count = count };
     if (a.n > 1)
         zn_launch(c, zn_k_line_fold, (count + ZN_LINE_FOLD - 1) / ZN_LINE_FOLD, 4, &sum);

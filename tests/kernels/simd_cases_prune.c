@@ -146,8 +146,8 @@ static void line_norm(simd_case *c, int kernel, int size)
 
 /* ---- gated depthwise ---- */
 
-static const int sparse_sizes[][4] = { { 1, 4, 4, 256 }, { 2, 3, 5, 24 }, { 1, 1, 1, 8 },
-                                       { 1, 7, 2, 72 },  { 3, 2, 9, 64 }, { 1, 16, 16, 40 } };
+static const int sparse_sizes[][4] = { { 1, 4, 4, 256 }, { 2, 3, 5, 24 },   { 1, 1, 1, 8 },   { 1, 7, 2, 72 },
+                                       { 3, 2, 9, 64 },  { 1, 16, 16, 40 }, { 1, 40, 20, 16 } };
 
 static void sparse(simd_case *c, int kernel, int size)
 {
@@ -165,12 +165,29 @@ static void sparse(simd_case *c, int kernel, int size)
     snprintf(c->text, sizeof c->text, "%dx%dx%dx%d, mask %d", z[0], z[1], z[2], z[3], size % 3);
     c->kernel = kernel;
     c->args = &a;
-    c->scratch = zn_sparse_scratch(z[2]);
-    c->units = z[0] * zn_sparse_strips(&a);
+    c->scratch = zn_sparse_scratch(z[1], z[2]);
+    c->units = pixels;
+    c->tolerance = 2e-6;
+    float *turned = (float *)simd_normal(9 * zn_sparse_row(a.c), 1);
+    zn_k_sparse_turn(&(zn_sparse_turn_args){ .w = a.w, .turned = turned, .c = a.c }, (zn_range){ 0, a.c, NULL });
+    a.turned = turned;
+    if (kernel == ZN_SIMD_sparse_depthwise_weight_grad)
+        c->units = z[0] * zn_sparse_strips(&a);
     if (kernel == ZN_SIMD_sparse_depthwise_weight_grad)
         simd_output(c, &a.partial, (int64_t)z[0] * 9 * z[3]);
     else
         simd_output(c, &a.y, count);
+}
+
+static void turn(simd_case *c, int kernel, int size)
+{
+    static zn_sparse_turn_args a;
+    a = (zn_sparse_turn_args){ .w = simd_normal(9 * (8 + 8 * size), 1), .c = 8 + 8 * size };
+    snprintf(c->text, sizeof c->text, "%d channels", a.c);
+    c->kernel = kernel;
+    c->args = &a;
+    c->units = a.c;
+    simd_output(c, &a.turned, 9 * zn_sparse_row(a.c));
 }
 
 /* ---- block gates ---- */
@@ -218,6 +235,7 @@ const simd_family simd_prune_families[] = {
     { line, ZN_SIMD_line_grad, 2 * SIZES(line_sizes) },
     { line_norm, ZN_SIMD_line_norm, 12 },
     { line_norm, ZN_SIMD_line_sums, 12 },
+    { turn, ZN_SIMD_sparse_turn, 3 },
     { sparse, ZN_SIMD_sparse_depthwise, 3 * SIZES(sparse_sizes) },
     { sparse, ZN_SIMD_sparse_depthwise_grad, 3 * SIZES(sparse_sizes) },
     { sparse, ZN_SIMD_sparse_depthwise_weight_grad, 3 * SIZES(sparse_sizes) },

@@ -7,8 +7,9 @@
 
 enum { BLOCK = ZN_GATE_BLOCK, STRIP = ZN_SPARSE_STRIP };
 
-void zn_ref_sparse_depthwise(const void *sparse_args, zn_range strips);
-void zn_ref_sparse_depthwise_grad(const void *sparse_args, zn_range strips);
+void zn_ref_sparse_turn(const void *sparse_turn_args, zn_range channels);
+void zn_ref_sparse_depthwise(const void *sparse_args, zn_range pixels);
+void zn_ref_sparse_depthwise_grad(const void *sparse_args, zn_range pixels);
 void zn_ref_sparse_depthwise_weight_grad(const void *sparse_args, zn_range strips);
 
 /* A neighbour of a pixel of image n, row y: its number, or -1 outside the image. */
@@ -41,14 +42,22 @@ static float result(const zn_sparse_args *a, int64_t n, int y, int x, int k, boo
 
 static void convolve(const zn_sparse_args *a, zn_range r, bool back)
 {
-    const int64_t strips = zn_sparse_strips(a);
-    for (int64_t u = r.begin; u < r.end; u++)
-        for (int64_t p = 0; p < (int64_t)a->h * a->wide; p++)
-            for (int k = (int)(u % strips) * STRIP; k < a->c && k < ((int)(u % strips) + 1) * STRIP; k++) {
-                const int64_t n = u / strips, pixel = n * a->h * a->wide + p;
-                const float m = back ? 1 : mask_of(a, pixel, k);
-                a->y[pixel * a->c + k] = m == 0 ? 0 : m * result(a, n, (int)(p / a->wide), (int)(p % a->wide), k, back);
-            }
+    const int64_t size = (int64_t)a->h * a->wide;
+    for (int64_t pixel = r.begin; pixel < r.end; pixel++)
+        for (int k = 0; k < a->c; k++) {
+            const int64_t p = pixel % size;
+            const float m = back ? 1 : mask_of(a, pixel, k);
+            a->y[pixel * a->c + k] =
+                m == 0 ? 0 : m * result(a, pixel / size, (int)(p / a->wide), (int)(p % a->wide), k, back);
+        }
+}
+
+void zn_ref_sparse_turn(const void *args, zn_range r)
+{
+    const zn_sparse_turn_args *a = args;
+    for (int64_t k = r.begin; k < r.end; k++)
+        for (int tap = 0; tap < 9; tap++)
+            a->turned[tap * zn_sparse_row(a->c) + k] = a->w[9 * k + tap];
 }
 
 void zn_ref_sparse_depthwise(const void *args, zn_range r) { convolve(args, r, false); }

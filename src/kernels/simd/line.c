@@ -11,7 +11,11 @@ void zn_ref_line(const void *args, zn_range r);
 void zn_ref_line_grad(const void *args, zn_range r);
 
 /* Short lines and narrow groups are left to the reference. */
-static bool is_small(const zn_line_args *a) { return a->c < WHT_HEAD || (a->gamma && a->c / a->groups % VEC_LANES); }
+static bool is_small(const zn_line_args *a)
+{
+    const int width = a->gamma ? a->c / a->groups : a->c;
+    return a->c < WHT_HEAD || width % VEC_LANES || (width & (width - 1));
+}
 
 static float *line_at(const zn_line_args *a, void *scratch, int i)
 {
@@ -25,31 +29,39 @@ static void clear_pads(float *line, int c)
     memset(line + c, 0, sizeof(float) * ZN_LINE_PAD);
 }
 
-static bool any(const float *mask, int count)
+VEC_INLINE void head_of(const float *e, float *u)
 {
-    bool open = false;
-    for (int i = 0; i < count; i++)
-        open |= mask[i] != 0;
-    return open;
+    vec v[8];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++)
+        v[i] = vec_load(e + i * VEC_LANES);
+    wht_head(v);
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++)
+        vec_store(u + i * VEC_LANES, v[i]);
 }
 
 /* u = H e of one pixel; groups of e that are pruned throughout are not looked at. The factor `unit` comes later. */
 static void analyse(const zn_line_args *a, int64_t p, float *u)
 {
+    enum { BLOCKS = WHT_HEAD / ZN_GATE_BLOCK, LIST = 512 };
     const float *e = a->e + p * a->c, *mask = a->mask ? a->mask + p * (a->c / ZN_GATE_BLOCK) : NULL;
-    for (int k = 0; k < a->c; k += WHT_HEAD) {
-        if (mask && !any(mask + k / ZN_GATE_BLOCK, WHT_HEAD / ZN_GATE_BLOCK)) {
-            memset(u + k, 0, sizeof(float) * WHT_HEAD);
-            continue;
+    for (int k = 0; k < a->c && !mask; k += WHT_HEAD)
+        head_of(e + k, u + k);
+    if (mask)
+        memset(u, 0, sizeof(float) * (size_t)a->c);
+    for (int first = 0; first < a->c && mask;) { /* open groups are listed without branches: masks are hard to guess */
+        int32_t list[LIST];
+        int open = 0, looked = 0;
+        for (; first < a->c && looked < LIST; first += WHT_HEAD, looked++) {
+            bool any = false;
+            for (int b = 0; b < BLOCKS; b++)
+                any |= mask[first / ZN_GATE_BLOCK + b] != 0;
+            list[open] = first;
+            open += any;
         }
-        vec v[8];
-#pragma GCC unroll 8
-        for (int i = 0; i < 8; i++)
-            v[i] = vec_load(e + k + i * VEC_LANES);
-        wht_head(v);
-#pragma GCC unroll 8
-        for (int i = 0; i < 8; i++)
-            vec_store(u + k + i * VEC_LANES, v[i]);
+        for (int i = 0; i < open; i++)
+            head_of(e + list[i], u + list[i]);
     }
     wht_rest(u, a->c);
 }
@@ -66,7 +78,7 @@ static float *nonlinear(const zn_line_args *a, float *u, float *t, const srig *g
             vec_store(t + k, vec_load(u + k) * vec_load(gate->g[SRIG_ROUNDS - 1] + k));
         return t;
     }
-    for (int k = 0; k < a->c; k += VEC_LANES) {
+    for (int k = 0; k < a->c && (a->unit != 1 || a->kind == ZN_LINE_THRESHOLD); k += VEC_LANES) {
         const vec v = vec_load(u + k) * unit;
         vec_store(u + k, v);
         if (a->kind == ZN_LINE_THRESHOLD)
@@ -96,25 +108,31 @@ static void synthesise(const zn_line_args *a, const float *s, float *z)
     wht_rest(z, a->c);
 }
 
+/* The sum over a group of channels, in four chains where it is wide enough; of squares around the mean if wanted. */
+VEC_INLINE float sum_of(const float *r, int width, const bool square, float mean)
+{
+    const int step = width % (4 * VEC_LANES) ? VEC_LANES : 4 * VEC_LANES;
+    vec sum[4] = { vec_splat(0), vec_splat(0), vec_splat(0), vec_splat(0) };
+    for (int k = 0; k < width; k += step)
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++)
+            if (i == 0 || step > VEC_LANES) {
+                const vec v = vec_load(r + k + i * VEC_LANES), d = v - vec_splat(mean);
+                sum[i] = square ? vec_fma(d, d, sum[i]) : (vec)(sum[i] + v);
+            }
+    return vec_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
+}
+
 /* r = max(unit z, 0) with the moments of each group. */
 static void rectify(const zn_line_args *a, const float *z, float *r, float *moments)
 {
     const int width = a->c / a->groups;
-    const vec unit = vec_splat(a->unit), zero = vec_splat(0);
+    for (int k = 0; k < a->c; k += VEC_LANES)
+        vec_store(r + k, vec_max(vec_load(z + k) * vec_splat(a->unit), vec_splat(0)));
     for (int g = 0; g < a->groups; g++) {
-        vec sum = zero, square = zero;
-        for (int k = g * width; k < (g + 1) * width; k += VEC_LANES) {
-            const vec v = vec_max(vec_load(z + k) * unit, zero);
-            vec_store(r + k, v);
-            sum = sum + v;
-        }
-        const float mean = vec_sum(sum) / (float)width;
-        for (int k = g * width; k < (g + 1) * width; k += VEC_LANES) {
-            const vec d = vec_load(r + k) - vec_splat(mean);
-            square = vec_fma(d, d, square);
-        }
+        const float mean = sum_of(r + g * width, width, false, 0) / (float)width;
         moments[2 * g] = mean;
-        moments[2 * g + 1] = vec_sum(square);
+        moments[2 * g + 1] = sum_of(r + g * width, width, true, mean);
     }
 }
 
@@ -151,12 +169,12 @@ void ZN_KERNEL(line)(const void *args, zn_range range)
 }
 
 /* dz of one pixel's vector at k: through norm and rectifier, if there are any. */
-VEC_INLINE vec begin(const zn_line_args *a, const float *dy, const float *r, const float *stats, int width, int k)
+VEC_INLINE vec begin(const zn_line_args *a, const float *dy, const float *r, const float *stats, int shift, int k)
 {
     const vec d = vec_load(dy + k);
     if (!a->gamma)
         return d;
-    const float *t = stats + 4 * (k / width);
+    const float *t = stats + 4 * (k >> shift);
     const vec v = vec_load(r + k), scale = vec_splat(t[1]), xh = (v - vec_splat(t[0])) * scale;
     const vec dr = vec_fms(xh, vec_splat(t[3]), vec_fma(d, vec_load(a->gamma + k), vec_splat(0) - vec_splat(t[2])));
     return vec_where(vec_greater(v, vec_splat(0)), dr * scale);
@@ -165,14 +183,14 @@ VEC_INLINE vec begin(const zn_line_args *a, const float *dy, const float *r, con
 /* dm = unit H dz */
 static void begin_line(const zn_line_args *a, int64_t p, float *dm)
 {
-    const int width = a->gamma ? a->c / a->groups : a->c;
+    const int shift = a->gamma ? __builtin_ctz((unsigned)(a->c / a->groups)) : 0; /* groups are powers of two wide */
     const float *stats = a->gamma ? a->stats + 4 * (p / a->pixels * a->groups) : NULL;
     const float *r = a->gamma ? a->r + p * a->c : NULL;
     for (int k = 0; k < a->c; k += WHT_HEAD) {
         vec v[8];
 #pragma GCC unroll 8
         for (int i = 0; i < 8; i++)
-            v[i] = begin(a, a->dy + p * a->c, r, stats, width, k + i * VEC_LANES);
+            v[i] = begin(a, a->dy + p * a->c, r, stats, shift, k + i * VEC_LANES);
         wht_head(v);
 #pragma GCC unroll 8
         for (int i = 0; i < 8; i++)

@@ -30,31 +30,45 @@ void ZN_KERNEL(line_norm)(const void *args, zn_range range)
     }
 }
 
-/* Sums of one vector of channels over the pixels of an image. */
+/* Sums of a line of the cache's worth of channels over the pixels of an image. */
+enum { SPAN = 16, SPAN_VECTORS = SPAN / VEC_LANES };
+
 static void sum_columns(const zn_line_args *a, int64_t image, int k)
 {
-    const float *stats = a->stats + 4 * (image * a->groups + k / (a->c / a->groups));
-    const vec mean = vec_splat(stats[0]), scale = vec_splat(stats[1]), zero = vec_splat(0);
-    vec sum = zero, product = zero;
-    for (int64_t p = image * a->pixels; p < (image + 1) * a->pixels; p++) {
-        const vec dy = vec_load(a->dy + p * a->c + k);
-        const vec r = a->pruned[p] != 0 ? zero : vec_load(a->r + p * a->c + k);
-        sum = sum + dy;
-        product = vec_fma(dy, r - mean, product);
+    const int width = a->c / a->groups;
+    vec mean[SPAN_VECTORS], scale[SPAN_VECTORS], sum[SPAN_VECTORS], product[SPAN_VECTORS];
+#pragma GCC unroll 4
+    for (int v = 0; v < SPAN_VECTORS; v++) {
+        const float *stats = a->stats + 4 * (image * a->groups + (k + v * VEC_LANES) / width);
+        mean[v] = vec_splat(stats[0]), scale[v] = vec_splat(stats[1]);
+        sum[v] = product[v] = vec_splat(0);
     }
-    vec_store(a->sums + 2 * image * a->c + k, sum);
-    vec_store(a->sums + (2 * image + 1) * a->c + k, product * scale);
+    for (int64_t p = image * a->pixels; p < (image + 1) * a->pixels; p++) {
+        const float *dy = a->dy + p * a->c + k, *r = a->r + p * a->c + k;
+        const bool pruned = a->pruned[p] != 0;
+#pragma GCC unroll 4
+        for (int v = 0; v < SPAN_VECTORS; v++) {
+            const vec d = vec_load(dy + v * VEC_LANES), x = pruned ? vec_splat(0) : vec_load(r + v * VEC_LANES);
+            sum[v] = sum[v] + d;
+            product[v] = vec_fma(d, x - mean[v], product[v]);
+        }
+    }
+#pragma GCC unroll 4
+    for (int v = 0; v < SPAN_VECTORS; v++) {
+        vec_store(a->sums + 2 * image * a->c + k + v * VEC_LANES, sum[v]);
+        vec_store(a->sums + (2 * image + 1) * a->c + k + v * VEC_LANES, product[v] * scale[v]);
+    }
 }
 
 void ZN_KERNEL(line_sums)(const void *args, zn_range range)
 {
     const zn_line_args *a = args;
-    if (a->c / a->groups % VEC_LANES) {
+    if (a->c / a->groups % VEC_LANES || a->c % SPAN) {
         zn_ref_line_sums(args, range);
         return;
     }
     const int64_t strips = zn_line_strips(a) / a->n;
     for (int64_t u = range.begin; u < range.end; u++)
-        for (int64_t k = u % strips * ZN_LINE_STRIP; k < (u % strips + 1) * ZN_LINE_STRIP && k < a->c; k += VEC_LANES)
+        for (int64_t k = u % strips * ZN_LINE_STRIP; k < (u % strips + 1) * ZN_LINE_STRIP && k < a->c; k += SPAN)
             sum_columns(a, u / strips, (int)k);
 }

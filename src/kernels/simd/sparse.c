@@ -1,192 +1,186 @@
-/* Depthwise 3x3 behind a block gate. A unit is a strip of channels of one image: its rows are copied, with a zero pixel
- * at both ends, into a ring of three short rows, since pixels of wide maps lie a multiple of a cache's size apart; the
- * nine weights of a vector are turned once for all pixels. Where a block's mask is 0 nothing is computed.
+/* Depthwise 3x3 behind a block gate, one pixel at a time: a pixel whose blocks are all pruned costs the zeros it is,
+ * and so does one that no open pixel reaches in the gradient. Channels go by in groups of a cache line, since pixels of
+ * wide maps lie a multiple of a cache's size apart and a line that was fetched must be used at once.
  *
  * Products are rounded before they are added, in the order of simd/depthwise.c, so that open gates give its bits (this
  * file is compiled without contraction). */
 #include "kernels/gates.h"
 #include "kernels/simd/vec_math.h"
 
+void ZN_KERNEL(sparse_turn)(const void *args, zn_range r);
 void ZN_KERNEL(sparse_depthwise)(const void *args, zn_range r);
 void ZN_KERNEL(sparse_depthwise_grad)(const void *args, zn_range r);
-void ZN_KERNEL(sparse_depthwise_weight_grad)(const void *args, zn_range r);
 
-enum { STRIP = ZN_SPARSE_STRIP, BLOCK = ZN_GATE_BLOCK, VECTORS = STRIP / VEC_LANES };
+enum { BLOCK = ZN_GATE_BLOCK, GROUP = 2 * ZN_GATE_BLOCK, VECTORS = GROUP / VEC_LANES };
 
-/* The channels [first, first + width) of image n; width is a multiple of BLOCK. */
-typedef struct strip {
-    const zn_sparse_args *a;
-    int64_t pixel; /* first of the image */
-    int first, width;
-    float *w;    /* [9][STRIP], zero beyond the width */
-    float *ring; /* [3][wide + 2][STRIP] */
-} strip;
-
-static strip strip_of(const zn_sparse_args *a, int64_t unit, float *scratch, bool flip)
+/* Four channels at a time: two squares of four taps, and the last tap. */
+void ZN_KERNEL(sparse_turn)(const void *args, zn_range r)
 {
-    const int64_t strips = zn_sparse_strips(a);
-    strip s = { .a = a, .pixel = unit / strips * a->h * a->wide, .first = (int)(unit % strips) * STRIP };
-    s.width = a->c - s.first < STRIP ? a->c - s.first : STRIP;
-    s.w = scratch;
-    s.ring = scratch + 9 * STRIP;
-    memset(scratch, 0, sizeof(float) * (9 * STRIP + 3 * (size_t)(a->wide + 2) * STRIP));
-    for (int k = 0; k < s.width; k++)
-        for (int i = 0; i < 9; i++)
-            s.w[i * STRIP + k] = a->w[9 * (s.first + k) + (flip ? 8 - i : i)];
-    return s;
-}
-
-static float *ring_row(const strip *s, int y) { return s->ring + (int64_t)((y + 3) % 3) * (s->a->wide + 2) * STRIP; }
-
-static float mask_at(const strip *s, int64_t pixel, int k)
-{
-    return s->a->mask ? s->a->mask[pixel * (s->a->c / BLOCK) + (s->first + k) / BLOCK] : 1;
-}
-
-/* Row y of x into the ring, zeros beyond the image; multiplied by the mask if wanted. */
-static void take_row(const strip *s, const float *x, int y, bool masked)
-{
-    float *to = ring_row(s, y) + STRIP;
-    const zn_sparse_args *a = s->a;
-    for (int ox = 0; ox < a->wide; ox++, to += STRIP) {
-        const int64_t pixel = s->pixel + (int64_t)y * a->wide + ox;
-        const bool inside = y >= 0 && y < a->h;
-        for (int k = 0; k < s->width; k += BLOCK) {
-            const float m = !inside ? 0 : masked ? mask_at(s, pixel, k) : 1;
-            if (m == 1)
-                memcpy(to + k, x + pixel * a->c + s->first + k, sizeof(float) * BLOCK);
-            else if (m == 0)
-                memset(to + k, 0, sizeof(float) * BLOCK);
-            else
-                for (int i = 0; i < BLOCK; i++)
-                    to[k + i] = m * x[pixel * a->c + s->first + k + i];
-        }
-    }
-}
-
-/* The nine products of one vector of channels around pixel ox of row y. Taps outside the image are zeros. */
-VEC_INLINE vec taps(const vec w[9], const float *const rows[3], int ox, int k)
-{
-    vec sum = vec_splat(0);
-#pragma GCC unroll 3
-    for (int ky = 0; ky < 3; ky++)
-#pragma GCC unroll 3
-        for (int kx = 0; kx < 3; kx++)
-            sum = sum + w[3 * ky + kx] * vec_load(rows[ky] + (int64_t)(ox + kx) * STRIP + k);
-    return sum;
-}
-
-/* Lanes of the masks of a vector that spans one block or several. */
-VEC_INLINE vec mask_vector(const strip *s, int64_t pixel, int k, bool *open)
-{
-    if ((int)VEC_LANES <= (int)BLOCK) {
-        const float m = mask_at(s, pixel, k);
-        *open = m != 0;
-        return vec_splat(m);
-    }
-    float m[VEC_LANES];
-    *open = false;
-    for (int i = 0; i < VEC_LANES; i++) {
-        m[i] = k + i < s->width ? mask_at(s, pixel, k + i) : 0;
-        *open |= m[i] != 0;
-    }
-    return vec_load(m);
-}
-
-/* One row of results, all pixels of it; with a mask on the results, or without. */
-static void give_row(const strip *s, int y, bool masked)
-{
-    const zn_sparse_args *a = s->a;
-    const float *const rows[3] = { ring_row(s, y - 1), ring_row(s, y), ring_row(s, y + 1) };
-    for (int k = 0; k < s->width; k += VEC_LANES) {
-        const int lanes = s->width - k < VEC_LANES ? s->width - k : VEC_LANES;
-        vec w[9];
+    const zn_sparse_turn_args *a = args;
+    const int64_t row = zn_sparse_row(a->c);
+    int64_t k = r.begin;
+    for (; k + 4 <= r.end; k += 4) {
+        const float *from = a->w + 9 * k;
+        float t[9][4];
+        interleave4(t[0], from, from + 9, from + 18, from + 27);
+        interleave4(t[4], from + 4, from + 13, from + 22, from + 31);
+        for (int i = 0; i < 4; i++)
+            t[8][i] = from[9 * i + 8];
 #pragma GCC unroll 9
-        for (int i = 0; i < 9; i++)
-            w[i] = vec_load(s->w + i * STRIP + k);
-        for (int ox = 0; ox < a->wide; ox++) {
-            const int64_t pixel = s->pixel + (int64_t)y * a->wide + ox;
-            float *to = a->y + pixel * a->c + s->first + k;
-            bool open = true;
-            const vec m = masked ? mask_vector(s, pixel, k, &open) : vec_splat(1);
-            const vec sum = open ? (vec)(m * taps(w, rows, ox, k)) : vec_splat(0);
-            if (lanes == VEC_LANES)
-                vec_store(to, sum);
-            else
-                vec_store_part(to, sum, lanes);
+        for (int tap = 0; tap < 9; tap++)
+            memcpy(a->turned + tap * row + k, t[tap], sizeof t[tap]);
+    }
+    for (; k < r.end; k++)
+        for (int tap = 0; tap < 9; tap++)
+            a->turned[tap * row + k] = a->w[9 * k + tap];
+}
+
+/* Neighbours that count, in the order of the taps. */
+typedef struct taps {
+    const float *x[9], *w[9], *mask[9]; /* mask: of the neighbour, for the gradient */
+    int count;
+} taps;
+
+static bool any_open(const zn_sparse_args *a, int64_t pixel)
+{
+    const float *m = a->mask + pixel * (a->c / BLOCK);
+    int open = 0;
+    for (int b = 0; b < a->c / BLOCK; b++)
+        open |= m[b] != 0;
+    return open;
+}
+
+static taps taps_of(const zn_sparse_args *a, int64_t pixel, bool back)
+{
+    taps t = { .count = 0 };
+    const int64_t image = pixel / ((int64_t)a->h * a->wide) * a->h * a->wide;
+    const int y = (int)((pixel - image) / a->wide), x = (int)((pixel - image) % a->wide);
+    for (int tap = 0; tap < 9; tap++) {
+        const int ny = y + tap / 3 - 1, nx = x + tap % 3 - 1;
+        if (ny < 0 || ny >= a->h || nx < 0 || nx >= a->wide)
+            continue;
+        const int64_t from = image + (int64_t)ny * a->wide + nx;
+        if (back && a->mask && !any_open(a, from))
+            continue;
+        t.x[t.count] = (back ? a->dy : a->x) + from * a->c;
+        t.w[t.count] = a->turned + (back ? 8 - tap : tap) * zn_sparse_row(a->c);
+        t.mask[t.count++] = back && a->mask ? a->mask + from * (a->c / BLOCK) : NULL;
+    }
+    return t;
+}
+
+/* The masks of a group as lanes; m has one for each block. */
+VEC_INLINE void mask_lanes(const float *m, vec lanes[VECTORS])
+{
+#pragma GCC unroll 4
+    for (int v = 0; v < VECTORS; v++) {
+        if ((int)VEC_LANES <= (int)BLOCK) {
+            lanes[v] = vec_splat(m[v * VEC_LANES / BLOCK]);
+            continue;
+        }
+        float t[VEC_LANES];
+        for (int i = 0; i < VEC_LANES; i++)
+            t[i] = m[(v * VEC_LANES + i) / BLOCK];
+        lanes[v] = vec_load(t);
+    }
+}
+
+/* The sums of one group of channels; the taps' own masks are applied if there are any. */
+VEC_INLINE void sum_group(const taps *t, int k, const bool masked, vec sum[VECTORS])
+{
+#pragma GCC unroll 4
+    for (int v = 0; v < VECTORS; v++)
+        sum[v] = vec_splat(0);
+    for (int i = 0; i < t->count; i++) {
+        vec lanes[VECTORS];
+        if (masked)
+            mask_lanes(t->mask[i] + k / BLOCK, lanes);
+#pragma GCC unroll 4
+        for (int v = 0; v < VECTORS; v++) {
+            const vec x = vec_load(t->x[i] + k + v * VEC_LANES);
+            sum[v] = sum[v] + vec_load(t->w[i] + k + v * VEC_LANES) * (masked ? (vec)(lanes[v] * x) : x);
         }
     }
 }
 
-static void convolve(const strip *s, const float *x, bool mask_input, bool mask_output)
+/* Groups from `first` on, LIST at most, that any of the masks opens: without branches, since masks are hard to guess.
+ */
+enum { LIST = 512 };
+static int list_open(const float *const *masks, int count, int first, int end, int32_t *list)
 {
-    take_row(s, x, -1, false);
-    take_row(s, x, 0, mask_input);
-    for (int y = 0; y < s->a->h; y++) {
-        take_row(s, x, y + 1, mask_input);
-        give_row(s, y, mask_output);
+    int open = 0;
+    for (int k = first; k < end; k += GROUP) {
+        bool any = false;
+        for (int i = 0; i < count; i++)
+            any |= (masks[i][k / BLOCK] != 0) | (masks[i][k / BLOCK + 1] != 0);
+        list[open] = k;
+        open += any;
     }
+    return open;
+}
+
+/* Channels behind the last whole group. */
+static void single(const zn_sparse_args *a, const taps *t, const float *mask, int k, float *y)
+{
+    for (; k < a->c; k++) {
+        const float m = mask ? mask[k / BLOCK] : 1;
+        float sum = 0;
+        for (int i = 0; i < t->count && m != 0; i++)
+            sum += t->w[i][k] * (t->mask[i] ? t->mask[i][k / BLOCK] * t->x[i][k] : t->x[i][k]);
+        y[k] = m == 0 ? 0 : m * sum;
+    }
+}
+
+/* mask: of the pixel itself, forward; the taps have theirs on the way back. */
+static void pixel_of(const zn_sparse_args *a, int64_t pixel, bool back)
+{
+    const taps t = taps_of(a, pixel, back);
+    const bool masked = a->mask != NULL;
+    const float *mask = masked && !back ? a->mask + pixel * (a->c / BLOCK) : NULL;
+    float *y = a->y + pixel * a->c;
+    const int whole = a->c / GROUP * GROUP;
+    if (masked)
+        memset(y, 0, sizeof(float) * (size_t)a->c);
+    for (int k = 0; k < whole && !masked; k += GROUP) {
+        vec sum[VECTORS];
+        sum_group(&t, k, false, sum);
+#pragma GCC unroll 4
+        for (int v = 0; v < VECTORS; v++)
+            vec_store(y + k + v * VEC_LANES, sum[v]);
+    }
+    for (int first = 0; first < whole && masked; first += LIST * GROUP) {
+        int32_t list[LIST];
+        const int end = whole - first < LIST * GROUP ? whole : first + LIST * GROUP;
+        const int open = back ? list_open(t.mask, t.count, first, end, list) : list_open(&mask, 1, first, end, list);
+        for (int i = 0; i < open; i++) {
+            vec sum[VECTORS], lanes[VECTORS];
+            if (back)
+                sum_group(&t, list[i], true, sum);
+            else
+                sum_group(&t, list[i], false, sum);
+            if (!back)
+                mask_lanes(mask + list[i] / BLOCK, lanes);
+#pragma GCC unroll 4
+            for (int v = 0; v < VECTORS; v++) /* what is pruned cannot hurt, even if it is not finite */
+                vec_store(y + list[i] + v * VEC_LANES,
+                          back ? sum[v] : vec_where(vec_nonzero(lanes[v]), lanes[v] * sum[v]));
+        }
+    }
+    single(a, &t, mask, whole, y);
 }
 
 void ZN_KERNEL(sparse_depthwise)(const void *args, zn_range r)
 {
     const zn_sparse_args *a = args;
-    for (int64_t u = r.begin; u < r.end; u++) {
-        const strip s = strip_of(a, u, r.scratch, false);
-        convolve(&s, a->x, false, a->mask != NULL);
-    }
+    for (int64_t p = r.begin; p < r.end; p++)
+        if (a->mask && !any_open(a, p))
+            memset(a->y + p * a->c, 0, sizeof(float) * (size_t)a->c);
+        else
+            pixel_of(a, p, false);
 }
 
 void ZN_KERNEL(sparse_depthwise_grad)(const void *args, zn_range r)
 {
-    const zn_sparse_args *a = args;
-    for (int64_t u = r.begin; u < r.end; u++) {
-        const strip s = strip_of(a, u, r.scratch, true);
-        convolve(&s, a->dy, a->mask != NULL, false);
-    }
-}
-
-/* Adds one row of one vector to the nine sums. */
-VEC_INLINE void weight_row(const strip *s, int y, int k, int lanes, vec sum[9])
-{
-    const zn_sparse_args *a = s->a;
-    const float *const rows[3] = { ring_row(s, y - 1), ring_row(s, y), ring_row(s, y + 1) };
-    vec t[9];
-    memcpy(t, sum, sizeof t);
-    for (int ox = 0; ox < a->wide; ox++) {
-        const int64_t pixel = s->pixel + (int64_t)y * a->wide + ox;
-        const float *dy = a->dy + pixel * a->c + s->first + k;
-        bool open = true;
-        const vec m = a->mask ? mask_vector(s, pixel, k, &open) : vec_splat(1);
-        if (!open)
-            continue;
-        const vec d = m * (lanes == VEC_LANES ? vec_load(dy) : vec_load_part(dy, lanes));
-#pragma GCC unroll 3
-        for (int ky = 0; ky < 3; ky++)
-#pragma GCC unroll 3
-            for (int kx = 0; kx < 3; kx++)
-                t[3 * ky + kx] = t[3 * ky + kx] + d * vec_load(rows[ky] + (int64_t)(ox + kx) * STRIP + k);
-    }
-    memcpy(sum, t, sizeof t);
-}
-
-void ZN_KERNEL(sparse_depthwise_weight_grad)(const void *args, zn_range r)
-{
-    const zn_sparse_args *a = args;
-    for (int64_t u = r.begin; u < r.end; u++) {
-        const strip s = strip_of(a, u, r.scratch, false);
-        vec sums[VECTORS][9];
-        memset(sums, 0, sizeof sums);
-        take_row(&s, a->x, -1, false);
-        take_row(&s, a->x, 0, false);
-        for (int y = 0; y < a->h; y++) {
-            take_row(&s, a->x, y + 1, false);
-            for (int k = 0; k < s.width; k += VEC_LANES)
-                weight_row(&s, y, k, s.width - k < VEC_LANES ? s.width - k : VEC_LANES, sums[k / VEC_LANES]);
-        }
-        float *dw = a->partial + u / zn_sparse_strips(a) * 9 * a->c + 9 * s.first;
-        for (int k = 0; k < s.width; k++)
-            for (int i = 0; i < 9; i++)
-                dw[9 * k + i] = ((const float *)&sums[k / VEC_LANES][i])[k % VEC_LANES];
-    }
+    for (int64_t p = r.begin; p < r.end; p++)
+        pixel_of(args, p, true);
 }

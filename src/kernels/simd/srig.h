@@ -35,7 +35,7 @@ static inline srig srig_of(const float *turned, const float *b, int c, float *li
 
 /* What a window gives. */
 typedef struct srig_window {
-    vec r, d, den, cosine, gain, act, g;
+    vec r, den, cosine, gain, act, g;
 } srig_window;
 
 VEC_INLINE srig_window srig_look(const srig *s, const float *est, int c)
@@ -49,7 +49,6 @@ VEC_INLINE srig_window srig_look(const srig *s, const float *est, int c)
         dot = vec_fma(vec_load(s->w[j] + c), e, dot);
     }
     k.r = vec_sqrt(vec_fma(square, vec_splat(0.2f), vec_splat(1e-10f)));
-    k.d = dot;
     k.den = vec_fma(k.r, vec_load(s->norm + c), vec_splat(1e-6f));
     k.cosine = dot / k.den;
     k.gain = vec_sqrt(k.r + vec_splat(1e-10f));
@@ -81,7 +80,8 @@ VEC_INLINE void srig_windows_back(const srig *s, int round, float *rows)
         const vec dg = vec_load(s->dg + c), norm = vec_load(s->norm + c);
         const vec dact = vec_where(vec_greater(k.act, zero), dg * k.g * (vec_splat(1) - k.g));
         const vec dcos = dact * k.gain, dd = dcos / k.den, t = dd * k.cosine; /* dcos d / den^2 */
-        const vec dr = dact * k.cosine * half / k.gain - t * norm, dnorm = (zero - t) * k.r / norm;
+        const vec dr = dact * k.cosine * half / k.gain - t * norm;
+        const vec dnorm = (zero - t) * k.r / norm;
         vec_store(s->dd + c, dd);
         vec_store(s->q + c, dr * fifth / k.r);
         vec_store(rows + 5 * (int64_t)s->c + c, vec_load(rows + 5 * (int64_t)s->c + c) + dact);

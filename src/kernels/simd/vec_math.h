@@ -45,6 +45,9 @@ VEC_INLINE veci vec_greater(vec a, vec b)
 #endif
 }
 
+/* All bits of a lane set where v is not 0. */
+VEC_INLINE veci vec_nonzero(vec v) { return (vec_bits(v) & 0x7fffffff) != 0; }
+
 /* a where the mask is set, else b. */
 VEC_INLINE vec vec_select(veci mask, vec a, vec b) { return vec_of_bits((vec_bits(a) & mask) | (vec_bits(b) & ~mask)); }
 

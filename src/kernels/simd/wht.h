@@ -1,16 +1,18 @@
-/* Walsh-Hadamard steps on rows of vectors: butterflies over 2, 4 or 8 rows held in registers. Steps of a transform
+/* Walsh-Hadamard steps on rows of vectors: butterflies over 2 to 16 rows held in registers. Steps of a transform
  * commute, so a long one is done in any order of such passes. */
 #ifndef ZN_SIMD_WHT_H
 #define ZN_SIMD_WHT_H
 
 #include "kernels/simd/vec.h"
 
-/* All of the transform over radix (2, 4 or 8, a constant) values. */
-VEC_INLINE void wht_registers(const int radix, vec v[8])
+enum { WHT_RADIX = VEC_REGISTERS == 32 ? 16 : 8 }; /* the most that registers hold */
+
+/* All of the transform over radix (2, 4, 8 or 16, a constant) values. */
+VEC_INLINE void wht_registers(const int radix, vec *v)
 {
-#pragma GCC unroll 3
+#pragma GCC unroll 4
     for (int len = 1; len < radix; len *= 2)
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (int i = 0; i < radix; i++)
             if (!(i & len)) {
                 const vec a = v[i], b = v[i + len];
@@ -26,12 +28,12 @@ VEC_INLINE void wht_pass(const int radix, float *x, int64_t n, int64_t len, int6
         for (int64_t k = i; k < i + len; k++)
             for (int64_t c = 0; c < width; c += VEC_LANES) {
                 float *at = x + k * stride + c;
-                vec v[8];
-#pragma GCC unroll 8
+                vec v[WHT_RADIX];
+#pragma GCC unroll 16
                 for (int j = 0; j < radix; j++)
                     v[j] = vec_load(at + j * len * stride);
                 wht_registers(radix, v);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
                 for (int j = 0; j < radix; j++)
                     vec_store(at + j * len * stride, v[j]);
             }
@@ -40,8 +42,12 @@ VEC_INLINE void wht_pass(const int radix, float *x, int64_t n, int64_t len, int6
 /* The steps at distances len, 2 len, ... below n. */
 static inline void wht_rows_from(float *x, int64_t n, int64_t len, int64_t width, int64_t stride)
 {
-    for (; len * 8 <= n; len *= 8)
+    for (; len * WHT_RADIX <= n; len *= WHT_RADIX)
+        wht_pass(WHT_RADIX, x, n, len, width, stride);
+    if (WHT_RADIX > 8 && len * 8 <= n) {
         wht_pass(8, x, n, len, width, stride);
+        len *= 8;
+    }
     if (len * 4 <= n) {
         wht_pass(4, x, n, len, width, stride);
         len *= 4;

@@ -1,0 +1,96 @@
+"""What the experiments share: charts as PNG, the line that says where and how something was measured, and tables.
+
+    import plot
+    plot.lines("docs/results/x.png", "title", "x", "y", {"series": ([1, 2, 3], [4, 5, 6])})
+    text = plot.table(["what", "ms"], [["a", 1.5]])
+"""
+import os
+import platform
+import statistics
+import subprocess
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+RESULTS = os.path.join(ROOT, "docs", "results")
+COLOURS = ["#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#17becf", "#7f7f7f"]
+
+
+def _figure(title, xlabel, ylabel):
+    import matplotlib
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    figure, axes = pyplot.subplots(figsize=(7.2, 4.2), dpi=110)
+    axes.set_title(title, fontsize=11)
+    axes.set_xlabel(xlabel)
+    axes.set_ylabel(ylabel)
+    axes.grid(True, alpha=0.3)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    return figure, axes
+
+
+def _save(figure, path):
+    from matplotlib import pyplot
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Software": None})
+    pyplot.close(figure)
+
+
+def lines(path, title, xlabel, ylabel, series, logx=False, logy=False, limits=None, mark=None):
+    """series: {name: (xs, ys)} or {name: (xs, ys, style)}; mark: a horizontal line (value, text)."""
+    figure, axes = _figure(title, xlabel, ylabel)
+    for (name, data), colour in zip(series.items(), COLOURS * 4):
+        axes.plot(data[0], data[1], data[2] if len(data) > 2 else "o-", color=colour, label=name, markersize=4)
+    if mark:
+        axes.axhline(mark[0], color="#444444", linestyle=":", linewidth=1)
+        axes.annotate(mark[1], (axes.get_xlim()[0], mark[0]), xytext=(4, 3), textcoords="offset points", fontsize=8)
+    if logx:
+        axes.set_xscale("log")
+    if logy:
+        axes.set_yscale("log")
+    if limits:
+        axes.set_ylim(*limits)
+    axes.legend(fontsize=8, frameon=False)
+    _save(figure, path)
+
+
+def bars(path, title, ylabel, groups, series, logy=False):
+    """groups: names along the axis; series: {name: values, one for each group}."""
+    figure, axes = _figure(title, "", ylabel)
+    width = 0.8 / len(series)
+    for i, ((name, values), colour) in enumerate(zip(series.items(), COLOURS * 4)):
+        places = [g + (i - (len(series) - 1) / 2) * width for g in range(len(groups))]
+        drawn = axes.bar(places, [v or 0 for v in values], width, color=colour, label=name)
+        axes.bar_label(drawn, [f"{v:.3g}" if v else "" for v in values], fontsize=7, padding=1)
+    axes.set_xticks(range(len(groups)), groups)
+    axes.grid(False, axis="x")
+    if logy:
+        axes.set_yscale("log")
+    axes.legend(fontsize=8, frameon=False)
+    _save(figure, path)
+
+
+def table(head, rows):
+    """Markdown; numbers to the right."""
+    def right(column):
+        return all(not isinstance(row[column], str) or not row[column] or row[column][0] in "-0123456789" for row in rows)
+    text = [head] + [["---:" if right(i) else "---" for i in range(len(head))]] + rows
+    return "\n".join("| " + " | ".join(str(cell) for cell in row) + " |" for row in text) + "\n"
+
+
+def spread(values):
+    """'median (least to most)' with three digits."""
+    return f"{statistics.median(values):.3g} ({min(values):.3g} to {max(values):.3g})"
+
+
+def cpu():
+    try:
+        text = subprocess.run(["lscpu"], capture_output=True, text=True, check=True).stdout
+        return next(line.split(":", 1)[1].strip() for line in text.splitlines() if line.startswith("Model name"))
+    except (OSError, StopIteration, subprocess.CalledProcessError):
+        return platform.machine()
+
+
+def machine(threads):
+    done = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    return f"{cpu()}, {len(os.sched_getaffinity(0))} CPUs, {threads} threads, commit {done.stdout.strip() or 'unknown'}"
