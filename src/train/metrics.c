@@ -32,28 +32,38 @@ static void gaussian(double weight[WINDOW])
 
 /* Two planes and the memory to compare them. */
 typedef struct planes {
-    double *a, *b; /* [h][w] */
-    double *rows;  /* [MOMENTS][h][w]: filtered along rows */
+    double *a, *b;   /* [h][w] */
+    double *rows;    /* [MOMENTS][h][w]: filtered along rows */
+    double *moments; /* [MOMENTS][w]: of one row, before filtering; then of one row of windows */
     int64_t h, w;
 } planes;
 
+/* to[i] = sum over k of weight[k] * from[i + k * step] */
+static void filter(const double *from, int64_t step, const double *weight, int64_t count, double *to)
+{
+    for (int64_t i = 0; i < count; i++)
+        to[i] = weight[0] * from[i];
+    for (int k = 1; k < WINDOW; k++)
+        for (int64_t i = 0; i < count; i++)
+            to[i] += weight[k] * from[i + k * step];
+}
+
 static void filter_rows(const planes *p, const double *weight)
 {
-    const int64_t valid = p->w - WINDOW + 1, plane = p->h * p->w;
-    for (int64_t y = 0; y < p->h; y++)
-        for (int64_t x = 0; x < valid; x++) {
-            double m[MOMENTS] = { 0 };
-            for (int k = 0; k < WINDOW; k++) {
-                const double a = p->a[y * p->w + x + k], b = p->b[y * p->w + x + k];
-                m[0] += weight[k] * a;
-                m[1] += weight[k] * b;
-                m[2] += weight[k] * a * a;
-                m[3] += weight[k] * b * b;
-                m[4] += weight[k] * a * b;
-            }
-            for (int i = 0; i < MOMENTS; i++)
-                p->rows[i * plane + y * p->w + x] = m[i];
+    const int64_t w = p->w, valid = w - WINDOW + 1, plane = p->h * w;
+    for (int64_t y = 0; y < p->h; y++) {
+        const double *a = p->a + y * w, *b = p->b + y * w;
+        double *m = p->moments;
+        for (int64_t x = 0; x < w; x++) {
+            m[x] = a[x];
+            m[w + x] = b[x];
+            m[2 * w + x] = a[x] * a[x];
+            m[3 * w + x] = b[x] * b[x];
+            m[4 * w + x] = a[x] * b[x];
         }
+        for (int i = 0; i < MOMENTS; i++)
+            filter(m + i * w, 1, weight, valid, p->rows + i * plane + y * w);
+    }
 }
 
 /* Means over the valid positions: of the whole similarity, and of its contrast and structure alone. */
@@ -61,21 +71,21 @@ static void compare(const planes *p, double range, double *whole, double *struct
 {
     double weight[WINDOW];
     const double c1 = 0.01 * range * 0.01 * range, c2 = 0.03 * range * 0.03 * range;
-    const int64_t high = p->h - WINDOW + 1, wide = p->w - WINDOW + 1, plane = p->h * p->w;
+    const int64_t w = p->w, high = p->h - WINDOW + 1, wide = w - WINDOW + 1, plane = p->h * w;
     gaussian(weight);
     filter_rows(p, weight);
     *whole = *structure = 0;
-    for (int64_t y = 0; y < high; y++)
+    for (int64_t y = 0; y < high; y++) {
+        double *m = p->moments;
+        for (int i = 0; i < MOMENTS; i++)
+            filter(p->rows + i * plane + y * w, w, weight, wide, m + i * w);
         for (int64_t x = 0; x < wide; x++) {
-            double m[MOMENTS] = { 0 };
-            for (int i = 0; i < MOMENTS; i++)
-                for (int k = 0; k < WINDOW; k++)
-                    m[i] += weight[k] * p->rows[i * plane + (y + k) * p->w + x];
-            const double aa = m[0] * m[0], bb = m[1] * m[1], ab = m[0] * m[1];
-            const double s = (2 * (m[4] - ab) + c2) / (m[2] - aa + m[3] - bb + c2);
+            const double aa = m[x] * m[x], bb = m[w + x] * m[w + x], ab = m[x] * m[w + x];
+            const double s = (2 * (m[4 * w + x] - ab) + c2) / (m[2 * w + x] - aa + m[3 * w + x] - bb + c2);
             *structure += s;
             *whole += s * (2 * ab + c1) / (aa + bb + c1);
         }
+    }
     *whole /= (double)(high * wide);
     *structure /= (double)(high * wide);
 }
@@ -136,9 +146,11 @@ static zn_status similarity(const float *a, const float *b, zn_shape s, double r
                        zn_shape_text(s, text, sizeof text));
     planes p = { 0 };
     const int64_t plane = s.dim[1] * s.dim[2];
-    ZN_TRY(zn_alloc_for("comparing maps", sizeof(double) * (size_t)(plane * (2 + MOMENTS)), (void **)&p.a));
+    ZN_TRY(
+        zn_alloc_for("comparing maps", sizeof(double) * (size_t)((plane + s.dim[2]) * (2 + MOMENTS)), (void **)&p.a));
     p.b = p.a + plane;
     p.rows = p.b + plane;
+    p.moments = p.rows + MOMENTS * plane;
     double sum = 0;
     for (int64_t i = 0; i < s.dim[0] * s.dim[3]; i++) {
         take(&p, a, b, s, i / s.dim[3], i % s.dim[3]);

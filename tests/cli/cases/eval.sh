@@ -24,8 +24,9 @@ sed -E 's/,[0-9.]+,([0-9.]+),([0-9.]+),([0-9.]*)$/,MS,PSNR,SSIM,\3/; s/,0\.[0-9]
 zenith eval -q $model --data photos -o scores.json >/dev/null && jsoncheck model data mean pictures failed <scores.json
 
 # A set, and only what training leaves alone.
-zenith dataset build photos -o set.lmdb --size 24 --format png -q >/dev/null 2>&1 &&
-    zenith eval -q $model --data set.lmdb --json | jsoncheck mean || echo '"no LMDB"'
+if zenith dataset build photos -o set.lmdb --size 24 --format png -q >/dev/null 2>&1; then # else there is no LMDB
+    check "mean pictures" zenith eval -q $model --data set.lmdb --json
+fi
 zenith eval -q $model --data photos --heldout 60 -o held.csv >/dev/null; wc -l <held.csv
 
 # Restoring: damage by the seed, plain filters beside the network.
