@@ -1,0 +1,134 @@
+/* report.html: curves, samples and recipe on one page that needs nothing beside it. */
+#include "base/fail.h"
+#include "base/file.h"
+#include "train/journal_data.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *title_of(const char *name)
+{
+    static const char *const titles[][2] = {
+        { "loss", "Loss" },
+        { "lr", "Learning rate" },
+        { "psnr", "PSNR of held-out pictures, dB" },
+        { "teacher_psnr", "PSNR of the teacher, dB" },
+        { "decoder_psnr", "PSNR of the decoder to the teacher's picture, dB" },
+        { "latent_error", "Square error of latents, % of their variance" },
+        { "images_per_second", "Pictures per second" },
+        { "psnr_denoise", "PSNR of denoised pictures, dB" },
+        { "psnr_impulse", "PSNR of pictures freed of impulses, dB" },
+        { "psnr_deblur", "PSNR of sharpened pictures, dB" },
+    };
+    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
+        if (strcmp(titles[i][0], name) == 0)
+            return titles[i][1];
+    return name;
+}
+
+/* Losses fall by factors, so their curves are drawn by their logarithms when all are positive. */
+static bool is_logarithmic(const zn_journal *j, int column)
+{
+    if (strncmp(j->names[column], "loss", 4) && strcmp(j->names[column], "latent_error"))
+        return false;
+    for (int64_t i = 0; i < j->count; i++)
+        if (j->entries[i].value[column] <= 0)
+            return false;
+    return true;
+}
+
+/* An SVG curve of one column. */
+static void curve(FILE *o, const zn_journal *j, int column)
+{
+    enum { W = 720, H = 220 };
+    double lo = INFINITY, hi = -INFINITY;
+    const bool logarithmic = is_logarithmic(j, column);
+    const double last = j->count ? (double)j->entries[j->count - 1].step : 1;
+    for (int pass = 0; pass < 2; pass++) {
+        if (pass)
+            fprintf(o, "<h2>%s%s</h2>\n<svg viewBox='0 0 %d %d'><polyline points='", title_of(j->names[column]),
+                    logarithmic ? " (logarithmic)" : "", W, H);
+        for (int64_t i = 0; i < j->count; i++) {
+            double v = j->entries[i].value[column];
+            v = logarithmic ? log10(v) : v;
+            if (!isfinite(v))
+                continue;
+            lo = v < lo ? v : lo;
+            hi = v > hi ? v : hi;
+            if (pass)
+                fprintf(o, "%.1f,%.1f ", 10 + (W - 20) * (double)j->entries[i].step / last,
+                        H - 10 - (H - 20) * (v - lo) / (hi > lo ? hi - lo : 1));
+        }
+    }
+    if (lo <= hi)
+        fprintf(o, "'/><text x='12' y='20'>%.5g</text><text x='12' y='%d'>%.5g</text></svg>\n",
+                logarithmic ? pow(10, hi) : hi, H - 14, logarithmic ? pow(10, lo) : lo);
+    else
+        fprintf(o, "'/></svg>\n");
+}
+
+/* The last entry's share of the time spent waiting for pictures. */
+static double waited(const zn_journal *j)
+{
+    for (int i = 0; i < j->columns && j->count; i++)
+        if (strcmp(j->names[i], "waited") == 0 && isfinite(j->entries[j->count - 1].value[i]))
+            return j->entries[j->count - 1].value[i];
+    return 0;
+}
+
+/* The picture itself goes into the page, so that the page is all there is to pass on. A sample that cannot be read is
+ * left out: a report must not stop a run. */
+static void embed(FILE *o, const char *path)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    zn_map map;
+    if (zn_map_open(&map, path) != ZN_OK)
+        return;
+    fputs("<h2>Held-out pictures and what became of them</h2>\n<img src='data:image/png;base64,", o);
+    for (size_t i = 0; i < map.size; i += 3) {
+        const size_t n = map.size - i < 3 ? map.size - i : 3;
+        uint32_t bits = 0;
+        for (size_t k = 0; k < 3; k++)
+            bits = bits << 8 | (k < n ? map.bytes[i + k] : 0);
+        for (size_t k = 0; k < 4; k++)
+            fputc(k <= n ? digits[bits >> (18 - 6 * k) & 63] : '=', o);
+    }
+    fputs("'>\n", o);
+    zn_map_close(&map);
+}
+
+static void escaped(FILE *o, const char *text)
+{
+    for (; *text; text++)
+        if (*text == '&' || *text == '<')
+            fputs(*text == '&' ? "&amp;" : "&lt;", o);
+        else
+            fputc(*text, o);
+}
+
+zn_status zn_journal_report(zn_journal *j, const zn_recipe *recipe)
+{
+    char text[4096], path[4096];
+    zn_outfile out;
+    snprintf(path, sizeof path, "%s/report.html", j->folder);
+    ZN_TRY(zn_outfile_open(&out, path));
+    FILE *o = out.stream;
+    fprintf(o,
+            "<!doctype html><meta charset='utf-8'><title>%s</title>\n"
+            "<style>body{font:16px sans-serif;max-width:760px;margin:2em auto;color:#222}"
+            "svg{width:100%%;background:#f6f6f6}polyline{fill:none;stroke:#06c;stroke-width:1.5}"
+            "text{font-size:12px;fill:#666}img{max-width:100%%}pre{background:#f6f6f6;padding:1em}</style>\n"
+            "<h1>Training of %s</h1>\n<p>%lld steps. The model waited for pictures during %.2f %% of the time.</p>\n",
+            recipe->model, recipe->model, (long long)(j->count ? j->entries[j->count - 1].step : 0), 100 * waited(j));
+    for (int i = 0; i < j->columns; i++)
+        if (strcmp(j->names[i], "stage") && strcmp(j->names[i], "waited"))
+            curve(o, j, i);
+    snprintf(path, sizeof path, "%s/%s", j->folder, j->sample);
+    if (j->sample[0])
+        embed(o, path);
+    zn_recipe_text(recipe, text, sizeof text);
+    fputs("<h2>Recipe</h2>\n<pre>", o);
+    escaped(o, text);
+    fputs("</pre>\n", o);
+    return zn_outfile_commit(&out);
+}
