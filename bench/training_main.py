@@ -17,9 +17,13 @@ import peers_main as peers
 import peers_net as net
 
 HERE, ROOT = peers.HERE, peers.ROOT
-# name, label; PyTorch with its default layout and with the one that is usually faster
-SIDES = [("zenith", "**Zenith** f32"), ("torch-nhwc", "PyTorch fp32, channels last"), ("torch", "PyTorch fp32")]
-LIMITS = {"loss": 1e-4, "gradient_norm": 1e-3, "last_loss": 2e-2}  # relative; after a few steps paths part a little
+# name, label by precision; PyTorch with its default layout and with the one that is usually faster
+SIDES = {"f32": [("zenith", "**Zenith** f32"), ("torch-nhwc", "PyTorch fp32, channels last"), ("torch", "PyTorch fp32")],
+         "bf16": [("zenith", "**Zenith** bf16"), ("torch-bf16-nhwc", "PyTorch bf16 (autocast), channels last"),
+                  ("torch-bf16", "PyTorch bf16 (autocast)")]}
+# relative; after a few steps paths part a little
+LIMITS = {"f32": {"loss": 1e-4, "gradient_norm": 1e-3, "last_loss": 2e-2},
+          "bf16": {"loss": 1e-2, "gradient_norm": 5e-2, "last_loss": 1e-1}}
 
 
 def arguments():
@@ -27,6 +31,7 @@ def arguments():
     parser.add_argument("--size", type=int, default=128)
     parser.add_argument("--batch", type=int, default=2)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--precision", choices=list(SIDES), default="f32")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--prefix", default="")
@@ -52,7 +57,7 @@ def prepare(a):
 def measure(name, a):
     if name == "zenith":
         command = [a.step, f"{a.folder}/taesd", str(a.size), str(a.batch), str(a.threads), str(a.runs),
-                   f"{a.folder}/pictures.raw"]
+                   f"{a.folder}/pictures.raw", f"precision: {a.precision}"]
     else:
         command = [sys.executable, f"{HERE}/training_worker.py", name, a.folder, str(a.threads), str(a.runs)]
     environment = dict(os.environ, OMP_NUM_THREADS=str(a.threads))
@@ -61,7 +66,7 @@ def measure(name, a):
 
 
 def run_rounds(a):
-    results = {name: [] for name, _ in SIDES}
+    results = {name: [] for name, _ in SIDES[a.precision]}
     names = list(results)
     for i in range(a.rounds):
         turn = i % len(names)
@@ -71,11 +76,11 @@ def run_rounds(a):
     return results
 
 
-def disagreements(results):
+def disagreements(results, precision):
     """Sentences about what differs from the last side by more than it may."""
-    want = results[SIDES[-1][0]][0]
+    want = results[SIDES[precision][-1][0]][0]
     return [f"{name}: {key} {rounds[0][key]:.6g}, not {want[key]:.6g}" for name, rounds in results.items()
-            for key, limit in LIMITS.items() if not abs(rounds[0][key] - want[key]) <= limit * abs(want[key])]
+            for key, limit in LIMITS[precision].items() if not abs(rounds[0][key] - want[key]) <= limit * abs(want[key])]
 
 
 def main():
@@ -87,20 +92,21 @@ def main():
     medians = {name: statistics.median(r["ms_median"] for r in rounds) for name, rounds in results.items()}
     best = min(ms for name, ms in medians.items() if name != "zenith")
     commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout
-    print(f"TAESD training step, batch {a.batch}, {a.size}x{a.size}, fp32, AdamW, {a.threads} threads, {peers.cpu_name()} "
-          f"({len(os.sched_getaffinity(0))} CPUs), commit {commit.strip() or 'unknown'}. Median of {a.rounds} rounds of "
-          f"{a.runs} steps; other programs used {others:.0f} CPU seconds meanwhile. {results['torch'][0]['version']}.\n")
+    version = results[SIDES[a.precision][-1][0]][0]["version"]
+    print(f"TAESD training step, batch {a.batch}, {a.size}x{a.size}, {a.precision}, AdamW, {a.threads} threads, "
+          f"{peers.cpu_name()} ({len(os.sched_getaffinity(0))} CPUs), commit {commit.strip() or 'unknown'}. Median of "
+          f"{a.rounds} rounds of {a.runs} steps; other programs used {others:.0f} CPU seconds meanwhile. {version}.\n")
     print("| engine | median ms | best ms | time / best PyTorch | loss | gradient norm | peak MiB |")
     print("|---|---:|---:|---:|---:|---:|---:|")
-    for name, label in SIDES:
+    for name, label in SIDES[a.precision]:
         rounds = results[name]
         print(f"| {label} | {medians[name]:.1f} | {min(min(r['ms']) for r in rounds):.1f} | {medians[name] / best:.2f} | "
               f"{rounds[0]['loss']:.6f} | {rounds[0]['gradient_norm']:.6f} | {max(r['rss_mb'] for r in rounds):.0f} |")
     if a.json:
         with open(a.json, "w") as f:
-            json.dump({"size": a.size, "batch": a.batch, "threads": a.threads, "cpu": peers.cpu_name(),
-                       "commit": commit.strip(), "ratio": medians["zenith"] / best, "results": results}, f, indent=1)
-    wrong = disagreements(results)
+            json.dump({"size": a.size, "batch": a.batch, "threads": a.threads, "precision": a.precision,
+                       "cpu": peers.cpu_name(), "commit": commit.strip(), "ratio": medians["zenith"] / best, "results": results}, f, indent=1)
+    wrong = disagreements(results, a.precision)
     for sentence in wrong:
         print(f"bench/training: {sentence}", file=sys.stderr)
     return 1 if wrong else 0

@@ -68,6 +68,8 @@ const option option_table[] = {
       TRAINS, 0, value_text, AT(data) },
     { "steps", 0, "N", "how many (the recipe's)", "a number from 1 to 1000000000",
       TRAINS, 0, value_steps, AT(steps) },
+    { "precision", 'p', "TYPE", "of the convolutions: f32 or bf16; weights stay f32 (the recipe's)", "f32 or bf16",
+      CMD_TRAIN, 0, value_learning, AT(learning) },
     { "resume", 0, NULL, "go on from the run's last checkpoint", NULL,
       TRAINS, 0, NULL, AT(resume) },
     { "format", 0, "EXT", "safetensors or png, where -o does not name a file (safetensors)", "an extension",

@@ -37,6 +37,7 @@ int train_run(const options *o)
                                  .run = o->output,
                                  .resume = o->resume,
                                  .steps = o->steps,
+                                 .precision = o->learning,
                                  .threads = o->threads,
                                  .progress = monitor_tick,
                                  .user = &m };

@@ -134,6 +134,13 @@ int value_precision(const char *text, void *field)
     return i >= 0 && (*(int *)field = values[i], 1);
 }
 
+int value_learning(const char *text, void *field)
+{
+    static const char *const names[] = { "f32", "bf16" };
+    const int i = place(text, names, 2);
+    return i >= 0 && (*(const char **)field = names[i], 1);
+}
+
 int value_part(const char *text, void *field)
 {
     static const char *const names[] = { "encode", "decode" };

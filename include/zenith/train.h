@@ -30,12 +30,13 @@ typedef struct zn_train_progress {
 } zn_train_progress;
 
 typedef struct zn_train_options {
-    const char *recipe; /* a preset or a .yaml file; with resume NULL means the run's own */
-    const char *data;   /* a folder of pictures (with subfolders) or an .lmdb data set */
-    const char *run;    /* folder of the run; must be new or empty unless resume */
-    int resume;         /* continue from the run's last checkpoint, or from the start if it was cut off before one */
-    int64_t steps;      /* 0: the recipe's */
-    int threads;        /* 0: one for each CPU */
+    const char *recipe;    /* a preset or a .yaml file; with resume NULL means the run's own */
+    const char *data;      /* a folder of pictures (with subfolders) or an .lmdb data set */
+    const char *run;       /* folder of the run; must be new or empty unless resume */
+    int resume;            /* continue from the run's last checkpoint, or from the start if it was cut off before one */
+    int64_t steps;         /* 0: the recipe's */
+    const char *precision; /* of the convolutions, "f32" or "bf16"; NULL: the recipe's */
+    int threads;           /* 0: one for each CPU */
     /* Called after every step; non-zero stops: the state is saved and ZN_ECANCELLED returned. May be NULL. */
     int (*progress)(void *user, const zn_train_progress *progress);
     void *user;

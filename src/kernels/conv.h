@@ -60,5 +60,8 @@ extern const zn_conv_kernel *const zn_conv_kernels[];
 
 /* The first kernel that this CPU has, that supports the shape, and whose math is `math` or F32. Never NULL. */
 const zn_conv_kernel *zn_conv_choose(const zn_conv_shape *s, zn_math math, uint32_t cpu);
+/* The same for weights that are packed anew for every run: passes over kernels whose packing takes longer than their
+ * products save. */
+const zn_conv_kernel *zn_conv_choose_changing(const zn_conv_shape *s, zn_math math, uint32_t cpu);
 
 #endif

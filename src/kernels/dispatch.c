@@ -25,10 +25,36 @@ const zn_conv_kernel *const zn_conv_kernels[] = {
     &zn_conv_ref,           NULL,
 };
 
-const zn_conv_kernel *zn_conv_choose(const zn_conv_shape *s, zn_math math, uint32_t cpu)
+/* Digits of weights take eight times as long as the transforms of fp32: on a Neoverse-V1 that is saved again from so
+ * many output pixels on. */
+enum { DIGITS_PAY = 1 << 15 };
+
+static bool packs_dearly(const zn_conv_kernel *k)
 {
+#if defined(__aarch64__)
+    return k == &zn_conv_i8_as_f16 || k == &zn_conv_i8_as_bf16;
+#else
+    (void)k;
+    return false;
+#endif
+}
+
+static const zn_conv_kernel *choose(const zn_conv_shape *s, zn_math math, uint32_t cpu, bool changing)
+{
+    const bool few = (int64_t)s->n * s->oh * s->ow < DIGITS_PAY;
     for (const zn_conv_kernel *const *k = zn_conv_kernels; *k; k++)
-        if (((*k)->cpu & ~cpu) == 0 && ((*k)->math == math || (*k)->math == ZN_MATH_F32) && (*k)->supports(s))
+        if (((*k)->cpu & ~cpu) == 0 && ((*k)->math == math || (*k)->math == ZN_MATH_F32) && (*k)->supports(s) &&
+            !(changing && few && packs_dearly(*k)))
             return *k;
     return &zn_conv_ref;
+}
+
+const zn_conv_kernel *zn_conv_choose(const zn_conv_shape *s, zn_math math, uint32_t cpu)
+{
+    return choose(s, math, cpu, false);
+}
+
+const zn_conv_kernel *zn_conv_choose_changing(const zn_conv_shape *s, zn_math math, uint32_t cpu)
+{
+    return choose(s, math, cpu, true);
 }

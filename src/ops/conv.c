@@ -54,7 +54,7 @@ static zn_status shape(zn_node *n)
 static const zn_conv_kernel *kernel_of(const zn_node *n, const zn_prepare *p)
 {
     const zn_conv_shape s = shape_of(n);
-    return zn_conv_choose(&s, p->math, p->cpu);
+    return (p->constant_parameters ? zn_conv_choose : zn_conv_choose_changing)(&s, p->math, p->cpu);
 }
 
 /* What prepare leaves for run: the choice, and the packed weights behind it when they are constant. */

@@ -6,6 +6,7 @@
 #include "pipeline/run.h"
 
 #include <math.h>
+#include <stdio.h>
 
 const char *zn_train_preset(int index, const char **description) { return zn_recipe_preset(index, description); }
 
@@ -19,7 +20,9 @@ static zn_status read_recipe(zn_run *r, const zn_train_options *o)
         return ZN_FAIL(ZN_EINVALID, "%s has a teacher: it is one for distilling", o->resume ? o->run : o->recipe);
     if (o->steps > 0)
         r->recipe.steps = o->steps;
-    return ZN_OK;
+    char line[64];
+    const int length = snprintf(line, sizeof line, "precision: %.40s", o->precision ? o->precision : "");
+    return o->precision ? zn_recipe_apply(line, (size_t)length, "options", &r->recipe) : ZN_OK;
 }
 
 static zn_status make_model(zn_run *r)

@@ -31,6 +31,7 @@ static const key keys[] = {
     { "halve", NUMBER, FIELD(halve), 0, 1, NULL },
     { "accumulate", COUNT, FIELD(accumulate), 1, 1024, NULL },
     { "recompute", CHOICE, FIELD(recompute), 0, 0, "false true" },
+    { "precision", CHOICE, FIELD(precision), 0, 0, "f32 bf16" },
     { "optimizer", CHOICE, FIELD(optimizer), 0, 0, "adamw adam amsgrad sgd" },
     { "lr", NUMBER, FIELD(lr), 0, 10, NULL },
     { "beta1", NUMBER, FIELD(beta1), 0, 1, NULL },

@@ -24,6 +24,8 @@ typedef enum zn_recipe_optimizer {
     ZN_RECIPE_AMSGRAD,
     ZN_RECIPE_SGD
 } zn_recipe_optimizer;
+/* Of the products of convolutions, forward and back; weights, gradients, optimiser and losses are always f32. */
+typedef enum zn_recipe_precision { ZN_RECIPE_F32, ZN_RECIPE_BF16 } zn_recipe_precision;
 typedef enum zn_schedule { ZN_SCHEDULE_COSINE, ZN_SCHEDULE_CONSTANT, ZN_SCHEDULE_STEP } zn_schedule;
 
 /* What the network learns: to give back what it gets, or what a damaged picture was before. */
@@ -37,6 +39,7 @@ typedef struct zn_recipe {
     int batch, size, accumulate;
     double halve;  /* share of the crops taken twice as large and scaled down */
     int recompute; /* 1: activations are computed again for the backward instead of kept, to fit memory */
+    zn_recipe_precision precision;
     zn_recipe_optimizer optimizer;
     double lr, beta1, beta2, eps, weight_decay, momentum;
     zn_schedule schedule;

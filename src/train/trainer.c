@@ -82,7 +82,10 @@ static zn_status differentiate(zn_trainer *t, zn_node **wrt, zn_node **gradients
         if (l->gradients[i])
             outputs[count++] = l->gradients[i];
     zn_graph_fuse(o->graph, outputs, count);
-    const zn_exec_options options = { .pool = t->options.pool, .training = true, .profile = true };
+    const zn_exec_options options = { .pool = t->options.pool,
+                                      .math = t->recipe->precision == ZN_RECIPE_BF16 ? ZN_MATH_BF16 : ZN_MATH_F32,
+                                      .training = true,
+                                      .profile = true };
     return zn_exec_new(o->graph, outputs, count, &options, &t->exec);
 }
 
