@@ -108,13 +108,37 @@ static void many_terms(void **state)
     check_bits("taesd", "loss:\n  mse: 1\n  ssim: 0.1\n  haar: 0.1\n  kl: 0.01\n");
 }
 
+static void memory_may_run_out(void **state)
+{
+    (void)state;
+    const char *text = "model: taesd\nsize: 16\nrecompute: true\n";
+    zn_recipe recipe;
+    zn_pool *pool;
+    zn_model *model;
+    assert_int_equal(zn_recipe_parse(text, strlen(text), "test", &recipe), ZN_OK);
+    assert_int_equal(zn_pool_new(1, &pool), ZN_OK);
+    assert_int_equal(zn_model_random("taesd", 5, &model), ZN_OK);
+    const zn_trainer_options o = { .model = model, .recipe = &recipe, .pool = pool, .batch = 1 };
+    zn_status status = ZN_ENOMEM;
+    int tried = 0;
+    for (int64_t nth = 1; status != ZN_OK; nth++, tried++) {
+        zn_trainer *t;
+        zn_alloc_fail_at(nth);
+        status = zn_trainer_new(&o, &t);
+        zn_alloc_fail_at(0);
+        assert_true(status == ZN_OK || status == ZN_ENOMEM);
+        zn_trainer_free(t);
+    }
+    assert_true(tried > 20);
+    zn_model_free(model);
+    zn_pool_free(pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(convolutions),
-        cmocka_unit_test(norms_and_pools),
-        cmocka_unit_test(spectral_blocks),
-        cmocka_unit_test(many_terms),
+        cmocka_unit_test(convolutions), cmocka_unit_test(norms_and_pools),    cmocka_unit_test(spectral_blocks),
+        cmocka_unit_test(many_terms),   cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
