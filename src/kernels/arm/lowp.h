@@ -13,7 +13,7 @@
 
 enum {
     ZN_LOWP_FREQS = 64,
-    ZN_LOWP_TILES = 24, /* tiles in a unit at most */
+    ZN_LOWP_TILES = 36, /* tiles in a unit at most */
     ZN_LOWP_PAIRS = ZN_LOWP_TILES / 2,
     ZN_LOWP_DEPTH = 256, /* channels at most: more would not fit the sums of conv_i8.c */
     ZN_LOWP_COLS = 32,   /* output channels multiplied and transformed back at a time */

@@ -25,7 +25,7 @@ zn_lowp_grid zn_lowp_grid_of(const zn_conv_shape *s)
     g.cols = g.phases * round_up(s->cout, 8);
     g.depth = g.parts * s->cin;
     g.tiles = (int64_t)s->n * g.tall * g.wide;
-    const int64_t units = (g.tiles + ZN_LOWP_TILES - 1) / ZN_LOWP_TILES; /* of even size */
+    const int64_t two = 2 * ZN_LOWP_TILES, units = (g.tiles + two - 1) / two * 2; /* even, and of even size */
     g.unit = (int)((g.tiles + 2 * units - 1) / (2 * units) * 2);
     return g;
 }
