@@ -41,3 +41,12 @@ float zn_rng_normal(zn_rng *r)
     const double u = ((double)(zn_rng_next(r) >> 11) + 0.5) * 0x1p-53, v = (double)(zn_rng_next(r) >> 11) * 0x1p-53;
     return (float)(sqrt(-2.0 * log(u)) * cos(6.283185307179586 * v));
 }
+
+/* FNV-1a, begun at a place that the seed decides. */
+uint64_t zn_seed_for(uint64_t seed, const char *name)
+{
+    uint64_t hash = 0xcbf29ce484222325u ^ seed * 0x9e3779b97f4a7c15u;
+    for (; *name; name++)
+        hash = (hash ^ (uint8_t)*name) * 0x100000001b3u;
+    return hash;
+}

@@ -79,14 +79,6 @@ static zn_region part_of(const zn_image *photo, int size, zn_rng *rng)
     return r;
 }
 
-static zn_rng rng_for(const builder *b, const char *name)
-{
-    uint64_t hash = 0xcbf29ce484222325u ^ b->o.seed * 0x9e3779b97f4a7c15u;
-    for (; *name; name++)
-        hash = (hash ^ (uint8_t)*name) * 0x100000001b3u;
-    return zn_rng_new(hash);
-}
-
 static zn_status make_pictures(const builder *b, int64_t item, made *m)
 {
     char name[NAME_SIZE];
@@ -96,7 +88,7 @@ static zn_status make_pictures(const builder *b, int64_t item, made *m)
     const zn_dataset *set = photo_of(b, item, &index, &label);
     ZN_TRY(zn_dataset_read(set, index, &photo));
     photo_name(b, item, name, sizeof name);
-    zn_rng rng = rng_for(b, name);
+    zn_rng rng = zn_rng_new(zn_seed_for(b->o.seed, name));
     zn_status status = ZN_OK;
     for (int i = 0; i < b->pictures && status == ZN_OK; i++) {
         const zn_region part = part_of(photo, b->o.size, b->o.crops ? &rng : NULL);

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fail.h"
+#include "base/rng.h"
 #include "io/dataset/dataset.h"
 #include "io/image/pixels.h"
 #include "train/metrics.h"
@@ -148,15 +149,6 @@ static zn_status add_row(judge *j, const zn_eval_row *row)
     return ZN_OK;
 }
 
-/* A hash of the name, so that a picture gets the same noise wherever it stands in the set. */
-static uint64_t seed_for(const judge *j, const char *name)
-{
-    uint64_t hash = 0xcbf29ce484222325u ^ j->o->seed * 0x9e3779b97f4a7c15u;
-    for (; *name; name++)
-        hash = (hash ^ (uint8_t)*name) * 0x100000001b3u;
-    return hash;
-}
-
 /* All damages of one picture; its rows are kept only together. */
 static zn_status judge_picture(judge *j, int64_t index)
 {
@@ -172,7 +164,7 @@ static zn_status judge_picture(judge *j, int64_t index)
         memcpy(row.damage, j->out->groups[d].damage, sizeof row.damage);
         j->scale = scale / j->damage_count;
         j->base = base + d * j->scale;
-        status = j->info->restores ? repair(j, picture, j->damages[d], seed_for(j, name), &row)
+        status = j->info->restores ? repair(j, picture, j->damages[d], zn_seed_for(j->o->seed, name), &row)
                                    : round_trip(j, picture, &row);
         if (status == ZN_OK)
             status = add_row(j, &row);
