@@ -95,12 +95,13 @@ static void gradient_tile(const map *m, int n, int y, int x, float *z, int64_t s
     for (int r = 0; r < OUTPUTS; r++) {
         float *half = m->half + (int64_t)r * 8 * wide;
         const float *from = pixels(m, n, y + r, x, OUTPUTS), *runs[OUTPUTS];
+        if (!from) {
+            memset(half, 0, sizeof(float) * 8 * (size_t)wide);
+            continue;
+        }
         for (int i = 0; i < OUTPUTS; i++)
             runs[i] = from + (int64_t)i * m->c;
-        if (from)
-            winograd_spread_all(runs, m->c, half, wide);
-        else
-            memset(half, 0, sizeof(float) * 8 * (size_t)wide);
+        winograd_spread_all(runs, m->c, half, wide);
     }
     for (int i = 0; i < 8; i++) {
         const float *runs[OUTPUTS];
