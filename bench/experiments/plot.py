@@ -78,9 +78,14 @@ def table(head, rows):
     return "\n".join("| " + " | ".join(str(cell) for cell in row) + " |" for row in text) + "\n"
 
 
+def digits(value):
+    """Three digits, all of those before the point."""
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
 def spread(values):
-    """'median (least to most)' with three digits."""
-    return f"{statistics.median(values):.3g} ({min(values):.3g} to {max(values):.3g})"
+    """'median (least to most)'"""
+    return f"{digits(statistics.median(values))} ({digits(min(values))} to {digits(max(values))})"
 
 
 def cpu():

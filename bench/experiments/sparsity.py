@@ -103,12 +103,12 @@ Masks are constants (hard gates); backward computes the gradients of the input a
 
 At 90 % pruned a block takes {share['pixels'][0]:.2f} (forward) and {share['pixels'][1]:.2f} (backward) of its dense time **when whole pixels are
 pruned**; the aim was 0.35. When the same share is pruned as blocks of channels it takes {share['channels'][0]:.2f} and {share['channels'][1]:.2f}, and spread at
-random {share['random'][0]:.2f} and {share['random'][1]:.2f}: there the aim is out of reach, by arithmetic and not for want of code. The first transform
-spreads every open block over all channels of its pixel, so whatever follows is dense unless the whole pixel is zero.
+random {share['random'][0]:.2f} and {share['random'][1]:.2f}. There the aim is out of reach: the first transform spreads every open block over all channels of
+its pixel, so whatever follows is dense unless the whole pixel is zero.
 
 {table}
 With every block of a pixel pruned all of it is saved but the writing of the result, which is a constant there. With 90 % of the
-blocks pruned at least {least:.2f} of the operations remain.
+blocks pruned {least:.2f} of the operations remain, and lists of open blocks cost some of what is saved.
 
 """
     for label, rows in blocks:
@@ -122,7 +122,7 @@ their mean (`prune-learn`). Error and masks are those of 32 held-out pictures wi
 {learn(a)}
 So training with a penalty does prune, at a price in error that the table states. What it prunes are **blocks of channels, in all
 pixels alike**: a gate has one scale and one bias for each block, and no pixel is ever shut whole. That is the structure from which the
-block's function saves little time; pruning that is to save time has to shut pixels.
+block's function saves little time; pruning that is to save time has to shut whole pixels.
 """
     os.makedirs(plot.RESULTS, exist_ok=True)
     with open(os.path.join(plot.RESULTS, "sparsity.md"), "w") as f:

@@ -91,7 +91,7 @@ def table(results):
                 continue
             back, forward = own["all_flops"] - own["flops"], own["flops"]
             ms = [median(e, part) for part in ("inference_ms", "forward_ms", "backward_ms")]
-            body.append([label, engine, plot.spread(e["inference_ms"]), f"{ms[1]:.3g}", plot.spread(e["backward_ms"]),
+            body.append([label, engine, plot.spread(e["inference_ms"]), plot.digits(ms[1]), plot.spread(e["backward_ms"]),
                          f"{forward * 1e-6:.1f} / {back * 1e-6:.1f}",
                          f"{forward / ms[0] * 1e-6:.1f} / {back / ms[2] * 1e-6:.1f}",
                          f"{own['bytes'] * 1e-6:.1f} / {(own['all_bytes'] - own['bytes']) * 1e-6:.1f}" if who == "ours" else "",
@@ -129,7 +129,7 @@ of weights of the baseline. of roofline: the larger of MFLOP at peak and MB at f
 - **The original's 70x does not hold against a tuned convolution**: here the hierarchical network takes 1/{one['baseline', 'ours'] / one['hier', 'ours']:.0f} of the baseline's
   forward time and 1/{back['baseline', 'ours'] / back['hier', 'ours']:.0f} of its backward time, with SRIG 1/{one['baseline', 'ours'] / one['srig', 'ours']:.0f} and 1/{back['baseline', 'ours'] / back['srig', 'ours']:.0f}; and it does
   1/{base['flops'] / r['hier', 'ours']['flops']:.0f} of the operations with 1/{base['parameters'] / r['hier', 'ours']['parameters']:.0f} of the parameters, so for each operation the convolutions are the faster ones.
-- The baseline's forward runs at {100 * peak:.0f} % of the machine's peak, its three products for the backward at
+- The baseline's forward runs at {100 * peak:.0f} % of the machine's peak, its products of the backward at
   {100 * (base['all_flops'] - base['flops']) / back['baseline', 'ours'] * 1e-6 / base['peak_gflops']:.0f} %: a bar that a naive convolution does not set.
 - "Prune" and "hierarchical" both contain the gates and differ by SRIG; with the gates' start values nothing is pruned in either.
   [sparsity.md](sparsity.md) has what pruning saves.

@@ -139,10 +139,8 @@ static void rms_norm(simd_case *c, int kernel, int size)
 }
 
 static const int shuffle_sizes[][4] = { /* rows, width of the small map, channels of the large, r */
-                                        { 1, 1, 1, 2 },
-                                        { 3, 5, 7, 2 },
-                                        { 4, 9, 32, 2 },
-                                        { 2, 3, 5, 4 }
+                                        { 1, 1, 1, 2 }, { 3, 5, 7, 2 },  { 4, 9, 32, 2 },
+                                        { 2, 3, 5, 4 }, { 2, 2, 18, 4 }, { 1, 2, 9, 3 }
 };
 
 static void shuffle(simd_case *c, int kernel, int size)

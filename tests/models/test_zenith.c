@@ -136,6 +136,9 @@ int main(void)
         cmocka_unit_test(shut_gates_skip),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(a_small_network_learns),
+        cmocka_unit_test(an_open_mask_gives_the_dense_bits),
+        cmocka_unit_test(what_is_skipped_is_zero),
+        cmocka_unit_test(gates_learn_to_prune),
     };
     return cmocka_run_group_tests_name("zenith", tests, NULL, NULL);
 }

@@ -15,4 +15,9 @@ void shut_gates_skip(void **state);
 void every_allocation_may_fail(void **state);
 void a_small_network_learns(void **state);
 
+/* zenith_prune.c */
+void an_open_mask_gives_the_dense_bits(void **state);
+void what_is_skipped_is_zero(void **state);
+void gates_learn_to_prune(void **state);
+
 #endif

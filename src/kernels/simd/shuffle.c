@@ -1,5 +1,5 @@
-/* Pixel shuffle and unshuffle. For r = 2 a pixel of the small map is four of the large one, interleaved channel by
- * channel, so four channels are a 4x4 transposition. */
+/* Pixel shuffle and unshuffle. For even r the r x r pixels of the large map that make one of the small map are taken
+ * four at a time: four channels of them are a 4x4 transposition. */
 #include "kernels/mix.h"
 #include "kernels/simd/vec_math.h"
 
@@ -13,6 +13,37 @@ static int64_t large(const zn_shuffle_args *a, int64_t row, int x, int i)
     return ((y * a->w + x) * a->r + i % a->r) * a->c;
 }
 
+/* Four sub-pixels from i on: channels in fours; returns how many are done. `each` sub-pixels lie between channels. */
+static int shuffle_four(const zn_shuffle_args *a, int64_t row, int x, int i, int each, const float *from)
+{
+    float *to[4];
+    int k = 0;
+    for (int j = 0; j < 4; j++)
+        to[j] = a->y + large(a, row, x, i + j);
+    for (; k + 4 <= a->c; k += 4) {
+        float t[16];
+        for (int j = 0; j < 4; j++)
+            memcpy(t + 4 * j, from + (int64_t)(k + j) * each + i, sizeof(float) * 4);
+        deinterleave4(to[0] + k, to[1] + k, to[2] + k, to[3] + k, t);
+    }
+    return k;
+}
+
+static int unshuffle_four(const zn_shuffle_args *a, int64_t row, int x, int i, int each, float *to)
+{
+    const float *from[4];
+    int k = 0;
+    for (int j = 0; j < 4; j++)
+        from[j] = a->x + large(a, row, x, i + j);
+    for (; k + 4 <= a->c; k += 4) {
+        float t[16];
+        interleave4(t, from[0] + k, from[1] + k, from[2] + k, from[3] + k);
+        for (int j = 0; j < 4; j++)
+            memcpy(to + (int64_t)(k + j) * each + i, t + 4 * j, sizeof(float) * 4);
+    }
+    return k;
+}
+
 void ZN_KERNEL(shuffle)(const void *args, zn_range r)
 {
     const zn_shuffle_args *a = args;
@@ -20,16 +51,12 @@ void ZN_KERNEL(shuffle)(const void *args, zn_range r)
     for (int64_t row = r.begin; row < r.end; row++)
         for (int x = 0; x < a->w; x++) {
             const float *from = a->x + (row * a->w + x) * a->c * each;
-            float *to = a->y;
-            int k = 0;
-            if (a->r == 2) {
-                float *p = to + large(a, row, x, 0), *q = to + large(a, row, x, 2);
-                for (; k + 4 <= a->c; k += 4)
-                    deinterleave4(p + k, p + a->c + k, q + k, q + a->c + k, from + 4 * k);
-            }
-            for (; k < a->c; k++)
+            int done = 0;
+            for (int i = 0; i < each && each % 4 == 0; i += 4)
+                done = shuffle_four(a, row, x, i, each, from);
+            for (int k = done; k < a->c; k++)
                 for (int i = 0; i < each; i++)
-                    to[large(a, row, x, i) + k] = from[k * each + i];
+                    a->y[large(a, row, x, i) + k] = from[k * each + i];
         }
 }
 
@@ -39,16 +66,12 @@ void ZN_KERNEL(unshuffle)(const void *args, zn_range r)
     const int each = a->r * a->r;
     for (int64_t row = r.begin; row < r.end; row++)
         for (int x = 0; x < a->w; x++) {
-            const float *from = a->x;
             float *to = a->y + (row * a->w + x) * a->c * each;
-            int k = 0;
-            if (a->r == 2) {
-                const float *p = from + large(a, row, x, 0), *q = from + large(a, row, x, 2);
-                for (; k + 4 <= a->c; k += 4)
-                    interleave4(to + 4 * k, p + k, p + a->c + k, q + k, q + a->c + k);
-            }
-            for (; k < a->c; k++)
+            int done = 0;
+            for (int i = 0; i < each && each % 4 == 0; i += 4)
+                done = unshuffle_four(a, row, x, i, each, to);
+            for (int k = done; k < a->c; k++)
                 for (int i = 0; i < each; i++)
-                    to[k * each + i] = from[large(a, row, x, i) + k];
+                    to[k * each + i] = a->x[large(a, row, x, i) + k];
         }
 }
