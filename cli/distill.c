@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "facts.h"
 #include "monitor.h"
+#include "ranks.h"
 #include "report.h"
 
 #include <math.h>
@@ -29,7 +30,7 @@ static void print_result(const options *o, const zn_distill_result *r)
     facts_end(&f);
 }
 
-int distill_run(const options *o)
+static int run_on(const options *o, zn_ranks *ranks)
 {
     if (!o->resume && (!o->teacher || !o->student))
         return usage_error("distill", "--teacher and --student are needed: weights to learn from, and a preset");
@@ -46,7 +47,9 @@ int distill_run(const options *o)
                                    .resume = o->resume,
                                    .steps = o->steps,
                                    .threads = o->threads,
+                                   .ranks = ranks,
                                    .progress = monitor_tick,
+                                   .stop = monitor_stop,
                                    .user = &m };
     zn_distill_result r;
     const zn_status status = zn_distill(&d, &r);
@@ -60,3 +63,5 @@ int distill_run(const options *o)
         note(o, "go on with: zenith distill --resume --data %s -o %s\n", o->data, o->output);
     return EXIT_FAILURE;
 }
+
+int distill_run(const options *o) { return on_ranks(o, run_on); }

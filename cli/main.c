@@ -47,7 +47,7 @@ const command command_table[] = {
     { "train", "[RECIPE] --data PATH -o RUN [--resume]", "train a model on a folder of pictures",
       "Trains by a recipe: a preset (zenith-r, restore, taesd, taesd3 and others) or a .yaml file. The run's folder gets the recipe as used,\n"
       "metrics, sample pictures, a report page, a checkpoint and the model. Ctrl-C saves; --resume goes on as if the\n"
-      "run had never been stopped.\n",
+      "run had never been stopped. mpirun -np N zenith train ... shares the work between N processes.\n",
       CMD_TRAIN, 0, 1, train_run },
     { "dataset", "build DIR... -o SET.lmdb | info SET|DIR | show SET|DIR -o SHEET.png", "data sets to train on and to judge by",
       "build packs photos into one .lmdb file: of each the middle square, scaled down to --size, or --crops N squares at\n"

@@ -77,3 +77,9 @@ int monitor_tick(void *user, const zn_train_progress *p)
     m->bar.left_ms = p->seconds_left * 1000;
     return progress_tick(&m->bar, (double)p->step / (double)p->steps);
 }
+
+int monitor_stop(void *user)
+{
+    (void)user;
+    return interrupted();
+}

@@ -2,7 +2,7 @@
  * curve of the loss.
  *
  *     monitor m = { .bar.quiet = o->quiet };
- *     zn_train_options t = { ..., .progress = monitor_tick, .user = &m }; */
+ *     zn_train_options t = { ..., .progress = monitor_tick, .stop = monitor_stop, .user = &m }; */
 #ifndef ZN_CLI_MONITOR_H
 #define ZN_CLI_MONITOR_H
 
@@ -21,6 +21,9 @@ typedef struct monitor {
 
 /* A progress function of zn_train and zn_distill; non-zero after Ctrl-C. */
 int monitor_tick(void *user, const zn_train_progress *p);
+
+/* A stop function of the same: non-zero after Ctrl-C. */
+int monitor_stop(void *user);
 
 /* The curve so far, at most MONITOR_CURVE characters: blocks where the locale has them, else digits. */
 enum { MONITOR_TEXT = MONITOR_CURVE * 3 + 1 };

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-static int write_errno;
+static int write_errno, silent;
 static char last_error[2048];
 
 static void remember(int failed)
@@ -20,8 +20,12 @@ static void remember(int failed)
         write_errno = errno ? errno : EIO;
 }
 
+void report_silence(void) { silent = 1; }
+
 void say(const char *format, ...)
 {
+    if (silent)
+        return;
     va_list args;
     va_start(args, format);
     progress_erase();
@@ -31,13 +35,15 @@ void say(const char *format, ...)
 
 void say_bytes(const void *bytes, size_t size)
 {
+    if (silent)
+        return;
     progress_erase();
     remember(fwrite(bytes, 1, size, stdout) != size);
 }
 
 void note(const options *o, const char *format, ...)
 {
-    if (o->quiet)
+    if (o->quiet || silent)
         return;
     va_list args;
     va_start(args, format);
@@ -56,6 +62,8 @@ void complain(const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     memcpy(last_error, text, sizeof text);
+    if (silent)
+        return;
     progress_erase();
     fflush(stdout);
     fprintf(stderr, "zenith: %s\n", last_error);
@@ -85,6 +93,8 @@ const char *report_error(void) { return last_error; }
 
 int usage_error(const char *command, const char *format, ...)
 {
+    if (silent)
+        return EXIT_USAGE;
     va_list args;
     va_start(args, format);
     fprintf(stderr, "zenith%s%s: ", command ? " " : "", command ? command : "");

@@ -23,6 +23,9 @@ const char *report_error(void);
 /* "zenith COMMAND: ..." and where to look; returns EXIT_USAGE. command NULL: the program as a whole. */
 __attribute__((format(printf, 2, 3))) int usage_error(const char *command, const char *format, ...);
 
+/* From now on nothing is printed: another process of the same run speaks. */
+void report_silence(void);
+
 /* Flushes stdout; returns status, or EXIT_FAILURE if something could not be written. A closed pipe is not announced. */
 int report_finish(int status);
 

@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "facts.h"
 #include "monitor.h"
+#include "ranks.h"
 #include "report.h"
 
 #include <stdlib.h>
@@ -22,7 +23,7 @@ static void print_result(const options *o, const zn_train_result *r)
     facts_end(&f);
 }
 
-int train_run(const options *o)
+static int run_on(const options *o, zn_ranks *ranks)
 {
     if (!o->data)
         return usage_error("train", "--data is needed: a folder of pictures or an .lmdb data set");
@@ -39,7 +40,9 @@ int train_run(const options *o)
                                  .steps = o->steps,
                                  .precision = o->learning,
                                  .threads = o->threads,
+                                 .ranks = ranks,
                                  .progress = monitor_tick,
+                                 .stop = monitor_stop,
                                  .user = &m };
     zn_train_result r;
     const zn_status status = zn_train(&t, &r);
@@ -53,3 +56,5 @@ int train_run(const options *o)
         note(o, "go on with: zenith train --resume --data %s -o %s\n", o->data, o->output);
     return EXIT_FAILURE;
 }
+
+int train_run(const options *o) { return on_ranks(o, run_on); }

@@ -31,6 +31,8 @@ build() {
     need libwebp-dev library libwebp
     need liblcms2-dev library lcms2
     need liblmdb-dev test -e /usr/include/lmdb.h
+    need libopenmpi-dev command -v mpicc
+    need openmpi-bin command -v mpirun
 }
 
 test_group() {

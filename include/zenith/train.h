@@ -11,6 +11,7 @@
 #define ZN_TRAIN_H
 
 #include <stdint.h>
+#include <zenith/ranks.h>
 #include <zenith/status.h>
 
 #ifdef __cplusplus
@@ -36,9 +37,14 @@ typedef struct zn_train_options {
     int resume;            /* continue from the run's last checkpoint, or from the start if it was cut off before one */
     int64_t steps;         /* 0: the recipe's */
     const char *precision; /* of the convolutions, "f32" or "bf16"; NULL: the recipe's */
-    int threads;           /* 0: one for each CPU */
-    /* Called after every step; non-zero stops: the state is saved and ZN_ECANCELLED returned. May be NULL. */
+    int threads;           /* 0: one for each CPU; of this process when there are several */
+    zn_ranks *ranks;       /* processes that share the work; only rank 0 writes. NULL: alone */
+    /* Called after every step, on every rank; non-zero on any of them stops: the state is saved and ZN_ECANCELLED
+     * returned. May be NULL. */
     int (*progress)(void *user, const zn_train_progress *progress);
+    /* Asked many times within a step, so it must be quick; non-zero stops as above, the unfinished step is forgotten.
+     * May be NULL. */
+    int (*stop)(void *user);
     void *user;
 } zn_train_options;
 
@@ -70,7 +76,9 @@ typedef struct zn_distill_options {
     int resume;
     int64_t steps; /* of all stages, shared out as the recipe does; 0: the recipe's. Not with resume. */
     int threads;
+    zn_ranks *ranks; /* these and what follows: as in zn_train_options */
     int (*progress)(void *user, const zn_train_progress *progress);
+    int (*stop)(void *user);
     void *user;
 } zn_distill_options;
 

@@ -15,6 +15,7 @@
 #include <zenith/image.h>
 #include <zenith/latent.h>
 #include <zenith/model.h>
+#include <zenith/ranks.h>
 #include <zenith/restore.h>
 #include <zenith/status.h>
 #include <zenith/train.h>

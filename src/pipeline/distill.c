@@ -107,6 +107,14 @@ static zn_status plan_stages(zn_run *r, int64_t steps)
     return r->stage_count ? ZN_OK : ZN_FAIL(ZN_EINVALID, "the recipe has no steps for what the teacher can teach");
 }
 
+static zn_status set_up(zn_run *r, const zn_distill_options *o)
+{
+    ZN_TRY(read_recipe(r, o));
+    ZN_TRY(open_teacher(r));
+    ZN_TRY(make_student(r));
+    return plan_stages(r, o->steps);
+}
+
 zn_status zn_distill(const zn_distill_options *o, zn_distill_result *out)
 {
     const double start = zn_clock_ms();
@@ -114,15 +122,11 @@ zn_status zn_distill(const zn_distill_options *o, zn_distill_result *out)
                  .data = o->data,
                  .resume = o->resume,
                  .threads = o->threads,
+                 .ranks = o->ranks,
                  .progress = o->progress,
+                 .stop = o->stop,
                  .user = o->user };
-    *out = (zn_distill_result){ 0 };
-    zn_status status;
-    ZN_TRY_DONE(read_recipe(&r, o));
-    ZN_TRY_DONE(open_teacher(&r));
-    ZN_TRY_DONE(make_student(&r));
-    ZN_TRY_DONE(plan_stages(&r, o->steps));
-    status = zn_run_all(&r);
+    const zn_status status = zn_run_all(&r, set_up(&r, o));
     *out = (zn_distill_result){ .steps = r.done,
                                 .loss = r.loss,
                                 .seconds = (zn_clock_ms() - start) * 1e-3,
@@ -130,7 +134,6 @@ zn_status zn_distill(const zn_distill_options *o, zn_distill_result *out)
                                 .decoder_psnr = r.measures.decoder_psnr,
                                 .psnr = r.measures.psnr,
                                 .teacher_psnr = r.measures.teacher_psnr };
-done:
     zn_run_free(&r);
     return status;
 }

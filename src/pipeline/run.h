@@ -2,8 +2,8 @@
  * is cut off. zn_train has one stage, zn_distill up to four.
  *
  *     zn_run r = { .folder = "runs/first", .data = "photos" };
- *     r.recipe, r.model, r.stages = ...
- *     status = zn_run_all(&r);
+ *     status = set_up(&r);                          // r.recipe, r.model, r.stages
+ *     status = zn_run_all(&r, status);
  *     zn_run_free(&r); */
 #ifndef ZN_RUN_H
 #define ZN_RUN_H
@@ -30,7 +30,9 @@ typedef struct zn_run {
     const char *folder, *data;
     bool resume;
     int threads;
+    zn_ranks *ranks; /* NULL: alone */
     int (*progress)(void *user, const zn_train_progress *progress);
+    int (*stop)(void *user);
     void *user;
     zn_recipe recipe;          /* goes into the folder */
     zn_model *model, *teacher; /* owned; the teacher may be NULL */
@@ -50,7 +52,8 @@ typedef struct zn_run {
     int stage; /* the one under way, and its parts */
     zn_trainer *trainer;
     zn_yardstick *yardstick;
-    float *batch;  /* the step's pictures */
+    bool in_step;
+    float *batch;  /* this rank's pictures of the step */
     float *inputs; /* restoring: what the network gets for them; NULL: the pictures */
     zn_held_out held;
     bool has_checkpoint; /* to resume from; a run cut off before its first one starts over */
@@ -64,8 +67,16 @@ void zn_run_path(const zn_run *r, const char *name, char path[ZN_RUN_PATH]);
 /* With resume: the recipe in the folder; fails when there is nothing to resume. */
 ZN_MUST_USE zn_status zn_run_read_recipe(zn_run *r);
 
-ZN_MUST_USE zn_status zn_run_all(zn_run *r);
+/* `status` is that of setting up this rank's part of the above: all ranks run, or all fail. */
+ZN_MUST_USE zn_status zn_run_all(zn_run *r, zn_status status);
 void zn_run_free(zn_run *r);
+
+/* Inside the run. What is left to do after a step has made new weights: measure, log, save, as the recipe says. For the
+ * rank that keeps the folder. */
+ZN_MUST_USE zn_status zn_run_record(zn_run *r);
+ZN_MUST_USE zn_status zn_run_save(zn_run *r);
+zn_train_progress zn_run_progress(const zn_run *r);
+int64_t zn_run_steps_before(const zn_run *r, int stage);
 
 /* Share of the time since the first step that was spent waiting for pictures. */
 double zn_run_waited(const zn_run *r);

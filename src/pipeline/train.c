@@ -40,6 +40,14 @@ static zn_status make_model(zn_run *r)
     return arch->restores ? ZN_OK : zn_model_random_part(r->model, ZN_DECODER, (uint64_t)k->seed);
 }
 
+static zn_status set_up(zn_run *r, const zn_train_options *o)
+{
+    ZN_TRY(read_recipe(r, o));
+    ZN_TRY(make_model(r));
+    r->stages[r->stage_count++] = (zn_run_stage){ "train", ZN_GOAL_AUTOENCODER, r->recipe };
+    return ZN_OK;
+}
+
 zn_status zn_train(const zn_train_options *o, zn_train_result *out)
 {
     const double start = zn_clock_ms();
@@ -47,20 +55,16 @@ zn_status zn_train(const zn_train_options *o, zn_train_result *out)
                  .data = o->data,
                  .resume = o->resume,
                  .threads = o->threads,
+                 .ranks = o->ranks,
                  .progress = o->progress,
+                 .stop = o->stop,
                  .user = o->user };
-    *out = (zn_train_result){ 0 };
-    zn_status status;
-    ZN_TRY_DONE(read_recipe(&r, o));
-    ZN_TRY_DONE(make_model(&r));
-    r.stages[r.stage_count++] = (zn_run_stage){ "train", ZN_GOAL_AUTOENCODER, r.recipe };
-    status = zn_run_all(&r);
+    const zn_status status = zn_run_all(&r, set_up(&r, o));
     *out = (zn_train_result){ .steps = r.done,
                               .loss = r.loss,
                               .eval_psnr = isnan(r.measures.psnr) ? 0 : r.measures.psnr,
                               .seconds = (zn_clock_ms() - start) * 1e-3,
                               .waited = zn_run_waited(&r) };
-done:
     zn_run_free(&r);
     return status;
 }

@@ -24,7 +24,7 @@ static zn_node *hinge(zn_node *real, zn_node *fake)
     return zn_add(zn_mean(zn_relu(zn_sub(one, real))), zn_mean(zn_relu(zn_add(one, fake))));
 }
 
-static zn_status build(zn_discriminator *d, zn_shape shape)
+static zn_status build(zn_discriminator *d, zn_shape shape, int parts)
 {
     enum { MAX = 16 };
     const zn_model_parameter *list[MAX];
@@ -45,21 +45,22 @@ static zn_status build(zn_discriminator *d, zn_shape shape)
         wrt[i] = zn_graph_parameter(d->graph, p->name, p->shape, p->layout);
     }
     const zn_optim_options adam = { .kind = ZN_ADAM, .lr = (float)d->recipe->lr, .beta1 = 0.5f, .beta2 = 0.99f };
-    ZN_TRY(zn_learner_new(&d->learner, list, count, &adam, false));
+    ZN_TRY(zn_learner_new(&d->learner, list, count, &adam, false, parts));
     ZN_TRY(zn_graph_differentiate(d->graph, d->loss, NULL, wrt, count, d->learner.gradients));
     memcpy(outputs + 1, d->learner.gradients, sizeof *outputs * (size_t)count);
     zn_graph_fuse(d->graph, outputs, count + 1);
     return zn_exec_new(d->graph, outputs, count + 1, &(zn_exec_options){ .pool = d->pool, .training = true }, &d->exec);
 }
 
-zn_status zn_discriminator_new(zn_shape shape, const zn_recipe *recipe, zn_pool *pool, zn_discriminator **out)
+zn_status zn_discriminator_new(zn_shape shape, const zn_recipe *recipe, zn_pool *pool, int parts,
+                               zn_discriminator **out)
 {
     zn_discriminator *d = *out = zn_calloc(1, sizeof *d);
     if (!d)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a discriminator");
     d->recipe = recipe;
     d->pool = pool;
-    const zn_status status = build(d, shape);
+    const zn_status status = build(d, shape, parts);
     if (status != ZN_OK) {
         zn_discriminator_free(d);
         *out = NULL;
@@ -78,15 +79,15 @@ void zn_discriminator_free(zn_discriminator *d)
     zn_free(d);
 }
 
-zn_status zn_discriminator_look(zn_discriminator *d, const float *real, const float *fake, int micro, int of)
+zn_status zn_discriminator_look(zn_discriminator *d, const float *real, const float *fake, int part, int of)
 {
     const size_t bytes = sizeof(float) * (size_t)zn_shape_count(d->real->shape);
     memcpy(d->real->data, real, bytes);
     memcpy(d->fake->data, fake, bytes);
     ZN_TRY(zn_exec_run(d->exec));
     ZN_TRY(zn_exec_check_finite(d->exec));
-    zn_learner_gather(&d->learner, micro, of);
-    d->value = (micro ? d->value : 0) + (double)d->loss->data[0] / of;
+    zn_learner_gather(&d->learner, part, of);
+    d->value = (part ? d->value : 0) + (double)d->loss->data[0] / of;
     return ZN_OK;
 }
 

@@ -69,40 +69,51 @@ void zn_parameters_free(zn_parameters *p)
 
 /* ---- learners ---- */
 
-/* An array of buffers like the parameters, copies of them when `copy`. */
-static zn_status like_parameters(const zn_learner *l, bool copy, float ***out)
+static zn_status copy_parameters(zn_learner *l)
 {
-    *out = zn_calloc((size_t)l->count + 1, sizeof **out);
-    if (!*out)
+    l->ema = zn_calloc((size_t)l->count + 1, sizeof *l->ema);
+    if (!l->ema)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for training");
     for (int i = 0; i < l->count; i++) {
         const size_t bytes = sizeof(float) * (size_t)l->counts[i];
-        ZN_TRY(zn_alloc_for("training", bytes, (void **)&(*out)[i]));
-        if (copy)
-            memcpy((*out)[i], l->parameters[i]->data, bytes);
+        ZN_TRY(zn_alloc_for("training", bytes, (void **)&l->ema[i]));
+        memcpy(l->ema[i], l->parameters[i]->data, bytes);
     }
+    return ZN_OK;
+}
+
+/* Sums of 1, 2, 4, ... parts wait for their like: one level for each bit of the number of parts. */
+static zn_status make_tree(zn_learner *l)
+{
+    int levels = 0;
+    while (l->parts >> levels)
+        levels++;
+    ZN_TRY(zn_alloc_for("gradients", sizeof(float) * (size_t)(l->total * levels), (void **)&l->tree));
+    float *at = l->tree;
+    for (int i = 0; i < l->count; at += l->counts[i++])
+        l->sums[i] = at;
     return ZN_OK;
 }
 
 static zn_status prepare(zn_learner *l, const zn_optim_options *options, bool average)
 {
-    if (!l->parameters || !l->gradients || !l->counts)
+    if (!l->parameters || !l->gradients || !l->counts || !l->sums)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for training");
-    int64_t total = 0;
     for (int i = 0; i < l->count; i++)
-        total += l->counts[i] = zn_shape_count(l->parameters[i]->shape);
-    ZN_TRY(zn_optim_new(&l->optim, total, options));
-    ZN_TRY(like_parameters(l, false, &l->sums));
-    return average ? like_parameters(l, true, &l->ema) : ZN_OK;
+        l->total += l->counts[i] = zn_shape_count(l->parameters[i]->shape);
+    ZN_TRY(zn_optim_new(&l->optim, l->total, options));
+    ZN_TRY(make_tree(l));
+    return average ? copy_parameters(l) : ZN_OK;
 }
 
 zn_status zn_learner_new(zn_learner *l, const zn_model_parameter *const *parameters, int count,
-                         const zn_optim_options *options, bool average)
+                         const zn_optim_options *options, bool average, int parts)
 {
-    *l = (zn_learner){ .count = count };
+    *l = (zn_learner){ .count = count, .parts = parts };
     l->parameters = zn_calloc((size_t)count + 1, sizeof *l->parameters);
     l->gradients = zn_calloc((size_t)count + 1, sizeof *l->gradients);
     l->counts = zn_calloc((size_t)count + 1, sizeof *l->counts);
+    l->sums = zn_calloc((size_t)count + 1, sizeof *l->sums);
     if (l->parameters)
         memcpy(l->parameters, parameters, sizeof *parameters * (size_t)count);
     const zn_status status = prepare(l, options, average);
@@ -111,17 +122,13 @@ zn_status zn_learner_new(zn_learner *l, const zn_model_parameter *const *paramet
     return status;
 }
 
-static void free_like(const zn_learner *l, float **buffers)
-{
-    for (int i = 0; buffers && i < l->count; i++)
-        zn_free(buffers[i]);
-    zn_free(buffers);
-}
-
 void zn_learner_free(zn_learner *l)
 {
-    free_like(l, l->sums);
-    free_like(l, l->ema);
+    for (int i = 0; l->ema && i < l->count; i++)
+        zn_free(l->ema[i]);
+    zn_free(l->ema);
+    zn_free(l->sums);
+    zn_free(l->tree);
     zn_optim_free(&l->optim);
     zn_free(l->parameters);
     zn_free(l->gradients);
@@ -129,14 +136,29 @@ void zn_learner_free(zn_learner *l)
     *l = (zn_learner){ 0 };
 }
 
-void zn_learner_gather(zn_learner *l, int micro, int of)
+/* The last level in use is added to the one before. */
+static void join_levels(zn_learner *l)
+{
+    const float *from = l->tree + --l->waiting * l->total;
+    float *to = l->tree + (l->waiting - 1) * l->total;
+    for (int64_t k = 0; k < l->total; k++)
+        to[k] += from[k];
+}
+
+void zn_learner_gather(zn_learner *l, int part, int of)
 {
     const float scale = 1.0f / (float)of;
-    for (int i = 0; i < l->count; i++)
-        for (int64_t k = 0; k < l->counts[i]; k++) {
-            const float g = l->gradients[i] ? scale * l->gradients[i]->data[k] : 0;
-            l->sums[i][k] = micro ? l->sums[i][k] + g : g;
-        }
+    l->waiting = part ? l->waiting : 0;
+    float *to = l->tree + l->waiting++ * l->total;
+    for (int i = 0; i < l->count; i++) {
+        const float *g = l->gradients[i] ? l->gradients[i]->data : NULL;
+        for (int64_t k = 0; k < l->counts[i]; k++)
+            *to++ = g ? scale * g[k] : 0;
+    }
+    for (int done = part + 1; done % 2 == 0; done /= 2)
+        join_levels(l);
+    while (part + 1 == l->parts && l->waiting > 1)
+        join_levels(l);
 }
 
 static bool ends_with_word(const char *name, const char *word)

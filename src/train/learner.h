@@ -2,9 +2,10 @@
  * weights.
  *
  *     zn_learner l;
- *     ZN_TRY(zn_learner_new(&l, parameters, count, &options, true));
+ *     ZN_TRY(zn_learner_new(&l, parameters, count, &options, true, parts));
  *     l.gradients[i] = ...                       // nodes of the graph; NULL: parameter i is not learned
- *     zn_learner_gather(&l, micro, of);          // after each of `of` runs of the graph
+ *     zn_learner_gather(&l, part, of);           // after each of `parts` runs of the graph, for a mean over `of` parts
+ *     ZN_TRY(zn_ranks_sum(ranks, l.tree, l.total));            // the other parts are theirs
  *     ZN_TRY(zn_learner_update(&l, pool, &(zn_learner_step){ .lr = lr, .clip = 1, .average = 0.999 }));
  *     zn_learner_free(&l); */
 #ifndef ZN_LEARNER_H
@@ -30,17 +31,23 @@ typedef struct zn_learner {
     const zn_model_parameter **parameters; /* what they point to is borrowed */
     int count;
     zn_node **gradients;
-    float **sums; /* by parameter: gradients added up over micro-batches */
+    int parts;    /* whose gradients are added up here */
+    float **sums; /* by parameter: gradients added up over parts, one behind the other in `tree` */
     float **ema;  /* by parameter: averaged weights; NULL without */
     int64_t *counts;
+    int64_t total; /* floats of all parameters */
+    float *tree;   /* [levels][total]: first the sums, then sums of parts that wait for their like */
+    int waiting;   /* levels in use */
     zn_optim optim;
 } zn_learner;
 
 ZN_MUST_USE zn_status zn_learner_new(zn_learner *l, const zn_model_parameter *const *parameters, int count,
-                                     const zn_optim_options *options, bool average);
+                                     const zn_optim_options *options, bool average, int parts);
 void zn_learner_free(zn_learner *l);
 
-void zn_learner_gather(zn_learner *l, int micro, int of);
+/* Parts in ascending order. They are added as zn_ranks_sum adds ranks, neighbours first; after the last one the sums
+ * are complete. */
+void zn_learner_gather(zn_learner *l, int part, int of);
 
 typedef struct zn_learner_step {
     double lr;

@@ -11,6 +11,8 @@ static const double discriminator_begin = 0.8;
 /* Adaptors and the like start as small as a branch of the model would. */
 static const float extra_scale = 0.5f;
 
+static int own_parts(const zn_trainer *t) { return t->parts / zn_ranks_count(t->options.ranks); }
+
 static int64_t opening(const zn_recipe *r) { return (int64_t)(discriminator_begin * (double)r->steps); }
 
 int64_t zn_trainer_judged(const zn_trainer *t)
@@ -19,13 +21,16 @@ int64_t zn_trainer_judged(const zn_trainer *t)
     return done > 0 ? done : 0;
 }
 
+/* True if the discriminator takes part in this step. */
+static bool judges(const zn_trainer *t) { return t->discriminator && t->step >= opening(t->recipe); }
+
 static zn_status add_discriminator(zn_trainer *t)
 {
     zn_objective *o = &t->objective;
     const zn_recipe *r = t->recipe;
     if (r->discriminator <= 0 || !o->output || t->options.goal == ZN_GOAL_ENCODER || t->options.goal == ZN_GOAL_DECODER)
         return ZN_OK;
-    ZN_TRY(zn_discriminator_new(o->target->shape, r, t->options.pool, &t->discriminator));
+    ZN_TRY(zn_discriminator_new(o->target->shape, r, t->options.pool, own_parts(t), &t->discriminator));
     zn_node *opinion = zn_mean(zn_discriminator_view(o->output));
     zn_parameters_bind(&t->discriminator->parameters, o->graph);
     zn_objective_add(o, "discriminator", zn_scale(opinion, -1), (zn_ramp){ 0, r->discriminator, opening(r), r->steps });
@@ -85,7 +90,9 @@ static zn_status differentiate(zn_trainer *t, zn_node **wrt, zn_node **gradients
     const zn_exec_options options = { .pool = t->options.pool,
                                       .math = t->recipe->precision == ZN_RECIPE_BF16 ? ZN_MATH_BF16 : ZN_MATH_F32,
                                       .training = true,
-                                      .profile = true };
+                                      .profile = true,
+                                      .progress = t->options.stop,
+                                      .user = t->options.user };
     return zn_exec_new(o->graph, outputs, count, &options, &t->exec);
 }
 
@@ -102,7 +109,7 @@ static zn_status make_learner(zn_trainer *t)
     }
     for (int i = 0; i < count; i++)
         list[i] = i < t->model->count ? &t->model->parameters[i] : &t->extra.list[i - t->model->count];
-    ZN_TRY_DONE(zn_learner_new(&t->learner, list, count, &options, t->recipe->ema > 0));
+    ZN_TRY_DONE(zn_learner_new(&t->learner, list, count, &options, t->recipe->ema > 0, own_parts(t)));
     status = differentiate(t, room, room + count, room + 2 * count);
 done:
     zn_free(list);
@@ -120,7 +127,23 @@ static zn_status build(zn_trainer *t)
     ZN_TRY(add_discriminator(t));
     ZN_TRY(zn_objective_close(&t->objective));
     ZN_TRY(zn_parameters_adopt(&t->extra, t->objective.graph, (uint64_t)t->recipe->seed, extra_scale));
+    ZN_TRY(zn_alloc_for("losses", sizeof(float) * ZN_FIGURES * (size_t)t->parts, (void **)&t->figures));
     return make_learner(t);
+}
+
+zn_status zn_trainer_divide(const zn_recipe *r, const zn_ranks *ranks, int *parts, int *batch)
+{
+    const int count = zn_ranks_count(ranks);
+    if (r->batch % r->accumulate)
+        return ZN_FAIL(ZN_EINVALID, "a batch of %d does not divide into %d parts", r->batch, r->accumulate);
+    *parts = r->accumulate;
+    while (*parts % count)
+        *parts += r->accumulate;
+    if (r->batch % *parts)
+        return ZN_FAIL(ZN_EINVALID, "a batch of %d does not divide into %d parts for %d ranks", r->batch, *parts,
+                       count);
+    *batch = r->batch / *parts;
+    return ZN_OK;
 }
 
 zn_status zn_trainer_new(const zn_trainer_options *options, zn_trainer **out)
@@ -136,6 +159,7 @@ zn_status zn_trainer_new(const zn_trainer_options *options, zn_trainer **out)
     *t = (zn_trainer){
         .options = *options, .model = options->model, .recipe = options->recipe, .batch = options->batch
     };
+    t->parts = options->parts ? options->parts : options->recipe->accumulate;
     const zn_status status = build(t);
     if (status == ZN_OK)
         *out = t;
@@ -153,6 +177,7 @@ void zn_trainer_free(zn_trainer *t)
     zn_discriminator_free(t->discriminator);
     zn_objective_free(&t->objective);
     zn_parameters_free(&t->extra);
+    zn_free(t->figures);
     zn_free(t);
 }
 
@@ -164,54 +189,89 @@ static void put(zn_node *n, const float *from)
 }
 
 /* Each picture's noise depends on the seed and on the picture's number in the run alone. */
-static void draw_noise(zn_trainer *t, int micro)
+static void draw_noise(zn_trainer *t, int part)
 {
     zn_node *n = t->objective.noise;
     if (!n || !n->data)
         return;
     const int64_t each = zn_shape_count(n->shape) / t->batch;
     for (int i = 0; i < t->batch; i++) {
-        const int64_t number = (t->step * t->recipe->accumulate + micro) * t->batch + i;
+        const int64_t number = (t->step * t->parts + part) * t->batch + i;
         zn_rng rng = zn_rng_new((uint64_t)t->recipe->seed * 0x9e3779b97f4a7c15u + (uint64_t)number);
         for (int64_t k = 0; k < each; k++)
             n->data[i * each + k] = zn_rng_normal(&rng);
     }
 }
 
-static zn_status run_micro(zn_trainer *t, int micro, const float *input, const float *target, double *loss)
+/* Part `part` of all, the `own`-th of this rank's. */
+static zn_status run_part(zn_trainer *t, int part, int own, const float *input, const float *target)
 {
     zn_objective *o = &t->objective;
-    const int of = t->recipe->accumulate;
+    float *figures = t->figures + part * ZN_FIGURES;
     put(o->input, input);
     put(o->target, target);
-    draw_noise(t, micro);
+    draw_noise(t, part);
     ZN_TRY(zn_exec_run(t->exec));
     ZN_TRY(zn_exec_check_finite(t->exec));
-    *loss += (double)o->loss->data[0] / of;
+    *figures++ = o->loss->data[0];
     for (int i = 0; i < o->count; i++)
-        t->values[i] = (micro ? t->values[i] : 0) + (double)o->terms[i].value->data[0] / of;
-    zn_learner_gather(&t->learner, micro, of);
-    if (t->discriminator && t->step >= opening(t->recipe))
-        return zn_discriminator_look(t->discriminator, target, o->output->data, micro, of);
+        *figures++ = o->terms[i].value->data[0];
+    zn_learner_gather(&t->learner, own, t->parts);
+    if (!judges(t))
+        return ZN_OK;
+    ZN_TRY(zn_discriminator_look(t->discriminator, target, o->output->data, own, t->parts));
+    *figures = t->discriminator->loss->data[0];
     return ZN_OK;
+}
+
+static zn_status run_parts(zn_trainer *t, const float *input, const float *target)
+{
+    const zn_objective *o = &t->objective;
+    const int64_t in = zn_shape_count(o->input->shape), out = zn_shape_count(o->target->shape);
+    const int own = own_parts(t), first = own * zn_ranks_rank(t->options.ranks);
+    memset(t->figures, 0, sizeof(float) * ZN_FIGURES * (size_t)t->parts);
+    for (int i = 0; i < own; i++)
+        ZN_TRY(run_part(t, first + i, i, input + i * in, target + i * out));
+    return ZN_OK;
+}
+
+/* What the other ranks found out. Each figure comes from one rank, so nothing is lost in these sums. */
+static zn_status join_ranks(zn_trainer *t)
+{
+    zn_ranks *ranks = t->options.ranks;
+    ZN_TRY(zn_ranks_sum(ranks, t->learner.tree, t->learner.total));
+    if (judges(t))
+        ZN_TRY(zn_ranks_sum(ranks, t->discriminator->learner.tree, t->discriminator->learner.total));
+    return zn_ranks_sum(ranks, t->figures, (int64_t)t->parts * ZN_FIGURES);
+}
+
+static double mean_figure(const zn_trainer *t, int figure)
+{
+    double sum = 0;
+    for (int i = 0; i < t->parts; i++)
+        sum += (double)t->figures[i * ZN_FIGURES + figure];
+    return sum / t->parts;
 }
 
 zn_status zn_trainer_step(zn_trainer *t, const float *input, const float *target, double *loss)
 {
     const zn_recipe *r = t->recipe;
     zn_objective *o = &t->objective;
-    const int64_t in = zn_shape_count(o->input->shape), out = zn_shape_count(o->target->shape);
-    *loss = 0;
     for (int i = 0; i < o->count; i++)
         o->terms[i].weight->data[0] = (float)zn_ramp_at(&o->terms[i].ramp, t->step);
-    for (int micro = 0; micro < r->accumulate; micro++)
-        ZN_TRY(run_micro(t, micro, input + micro * in, target + micro * out, loss));
+    ZN_TRY(zn_ranks_agree(t->options.ranks, run_parts(t, input, target)));
+    ZN_TRY(join_ranks(t));
+    *loss = mean_figure(t, 0);
+    for (int i = 0; i < o->count; i++)
+        t->values[i] = mean_figure(t, 1 + i);
     const zn_learner_step step = {
         .lr = zn_recipe_lr(r, t->step), .clip = r->clip, .average = r->ema, .gate_lr = r->gate_lr
     };
     ZN_TRY(zn_learner_update(&t->learner, t->options.pool, &step));
-    if (t->discriminator && t->step >= opening(r))
+    if (judges(t)) {
+        t->discriminator->value = mean_figure(t, 1 + o->count);
         ZN_TRY(zn_discriminator_learn(t->discriminator));
+    }
     t->step++;
     return ZN_OK;
 }

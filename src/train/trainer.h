@@ -2,7 +2,7 @@
  *
  *     zn_trainer *t;
  *     ZN_TRY(zn_trainer_new(&(zn_trainer_options){ .model = m, .recipe = &recipe, .pool = pool, .batch = 4 }, &t));
- *     ZN_TRY(zn_trainer_step(t, input, target, &loss));           // [batch * accumulate, size, size, ..]
+ *     ZN_TRY(zn_trainer_step(t, input, target, &loss));           // [batch * parts / ranks, size, size, ..]
  *     ZN_TRY(zn_checkpoint_write("run/checkpoint.safetensors", t));
  *     zn_trainer_free(t);
  *
@@ -15,6 +15,7 @@
 #include "train/discriminator.h"
 #include "train/learner.h"
 #include "train/objective.h"
+#include "train/ranks.h"
 
 typedef struct zn_trainer_options {
     zn_model *model;         /* borrowed, and changed */
@@ -22,9 +23,16 @@ typedef struct zn_trainer_options {
     const zn_recipe *recipe; /* borrowed */
     zn_pool *pool;           /* borrowed */
     zn_goal goal;
-    int batch; /* pictures of one micro-batch, accumulate of which make a step */
-    int stage; /* which stage of its run this is, for the checkpoint */
+    int batch;       /* pictures of one part, `parts` of which make a step */
+    int parts;       /* over all ranks; 0: accumulate of the recipe. A multiple of the ranks */
+    zn_ranks *ranks; /* borrowed; NULL: alone. Rank r has the r-th share of the parts */
+    int stage;       /* which stage of its run this is, for the checkpoint */
+    /* Asked often while a step runs; non-zero abandons it with ZN_ECANCELLED. May be NULL. */
+    zn_progress_fn stop;
+    void *user;
 } zn_trainer_options;
+
+enum { ZN_FIGURES = ZN_MAX_TERMS + 2 };
 
 typedef struct zn_trainer {
     zn_trainer_options options;
@@ -37,11 +45,16 @@ typedef struct zn_trainer {
     zn_discriminator *discriminator; /* NULL: there is none */
     double values[ZN_MAX_TERMS];     /* the terms of the last step, by themselves */
     int64_t step;                    /* steps done */
-    int batch;                       /* = options.batch */
+    int batch, parts;                /* of options */
+    float *figures;                  /* [parts][ZN_FIGURES]: loss, terms, the discriminator's loss */
 } zn_trainer;
 
 ZN_MUST_USE zn_status zn_trainer_new(const zn_trainer_options *options, zn_trainer **out);
 void zn_trainer_free(zn_trainer *t);
+
+/* The smallest multiple of the recipe's `accumulate` parts that the ranks can share, and the pictures of each. A step
+ * has the same bits on any number of ranks that gives the same parts and each rank 1, 2, 4, 8, ... of them. */
+ZN_MUST_USE zn_status zn_trainer_divide(const zn_recipe *recipe, const zn_ranks *ranks, int *parts, int *batch);
 
 /* One optimiser step. ZN_ENUMERIC names the layer whose result is not finite; the weights are then those before it. */
 ZN_MUST_USE zn_status zn_trainer_step(zn_trainer *t, const float *input, const float *target, double *loss);

@@ -272,7 +272,7 @@ static void learners_clip_and_average(void **state)
     zn_learner l;
     zn_pool *pool;
     assert_int_equal(zn_pool_new(1, &pool), ZN_OK);
-    assert_int_equal(zn_learner_new(&l, list, 1, &(zn_optim_options){ .kind = ZN_SGD, .lr = 1 }, true), ZN_OK);
+    assert_int_equal(zn_learner_new(&l, list, 1, &(zn_optim_options){ .kind = ZN_SGD, .lr = 1 }, true, 1), ZN_OK);
     l.gradients[0] = &gradient;
     const zn_learner_step s = { .lr = 0.1, .clip = 1, .average = 0.999 };
     double average = 1;
@@ -306,7 +306,7 @@ static void a_discriminator_learns(void **state)
     zn_pool *pool;
     zn_discriminator *d;
     assert_int_equal(zn_pool_new(2, &pool), ZN_OK);
-    assert_int_equal(zn_discriminator_new(ZN_SHAPE(2, SIDE, SIDE, 3), &r, pool, &d), ZN_OK);
+    assert_int_equal(zn_discriminator_new(ZN_SHAPE(2, SIDE, SIDE, 3), &r, pool, 1, &d), ZN_OK);
     double first = 0;
     for (int step = 0; step < 30; step++) {
         assert_int_equal(zn_discriminator_look(d, real, fake, 0, 1), ZN_OK);

@@ -1,0 +1,88 @@
+#!/bin/sh
+# Training over MPI ranks: tests/train/test_ranks.c alone and on 2 and 3 ranks, then the program: one sentence for an
+# error, nothing left hanging when a rank is killed, and a signal to mpirun saves.
+#
+#     mpi.sh TEST-RANKS ZENITH
+set -eu
+ranks=$1 zenith=$2
+if ! command -v mpirun >/dev/null; then
+    echo "skipped: there is no mpirun on this machine"
+    exit 77
+fi
+# Open MPI: root may run it, ranks may outnumber CPUs, and they need no CPU of their own. Its own leaks are not ours.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_mpi_yield_when_idle=1
+export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+fail() {
+    echo "FAILED: $*"
+    exit 1
+}
+
+"$ranks"
+for n in 2 3; do
+    status=0
+    timeout 300 mpirun -np $n "$ranks" >"$folder/log" 2>&1 || status=$?
+    if grep -q '^skipped:' "$folder/log"; then
+        grep -m 1 '^skipped:' "$folder/log"
+        exit 77
+    fi
+    [ $status = 0 ] || { cat "$folder/log" && fail "test-ranks on $n ranks"; }
+done
+
+mkdir "$folder/pictures"
+for i in 1 2 3 4 5 6 7 8 9; do
+    cp "$(dirname "$0")/../../assets/demo.png" "$folder/pictures/$i.png"
+done
+printf '%s\n' 'model: zenith-hier-r' 'size: 32' 'batch: 4' 'accumulate: 2' 'held_out: 20' 'checkpoint_every: 5' \
+    'schedule: constant'     >"$folder/recipe.yaml"
+
+# start NAME: two ranks that would train for hours; $job is the parent of mpirun
+start() {
+    timeout 300 mpirun -np 2 "$zenith" train "$folder/recipe.yaml" --data "$folder/pictures" -o "$folder/$1" \
+        --steps 1000000 >"$folder/$1.log" 2>&1 &
+    job=$!
+    tries=0
+    while [ ! -e "$folder/$1/checkpoint.safetensors" ]; do
+        tries=$((tries + 1))
+        [ $tries -lt 600 ] && kill -0 $job || { cat "$folder/$1.log" && fail "no checkpoint in $1"; }
+        sleep 0.1
+    done
+}
+children() { cat "/proc/$1/task/$1/children"; }
+finish() { # the job ends, and not well
+    status=0
+    wait $job || status=$?
+    [ $status != 0 ] || fail "$1: mpirun says all is well"
+    [ $status != 124 ] || fail "$1: hangs"
+}
+
+echo "one rank killed"
+start killed
+# shellcheck disable=SC2046  # a list of processes
+set -- $(children $(children $job))
+[ $# = 2 ] || fail "$# ranks under mpirun"
+kill -KILL "$2"
+finish killed
+
+echo "a signal to mpirun"
+start stopped
+# shellcheck disable=SC2046
+kill -INT $(children $job)
+finish stopped
+[ "$(grep -c 'stopped after step' "$folder/stopped.log")" = 1 ] || { cat "$folder/stopped.log" && fail "not said once"; }
+step=$(sed -n 's/.*stopped after step \([0-9]*\);.*/\1/p' "$folder/stopped.log")
+
+echo "both go on, by one process"
+for run in killed stopped; do
+    "$zenith" train --resume --data "$folder/pictures" -o "$folder/$run" --steps $((step + 40)) --json \
+        >"$folder/$run.json" || fail "$run does not go on"
+done
+cmp "$folder/killed/model.safetensors" "$folder/stopped/model.safetensors" || fail "the runs differ"
+
+echo "one sentence"
+timeout 300 mpirun -np 2 "$zenith" train "$folder/recipe.yaml" --data "$folder/nowhere" -o "$folder/x" \
+    >"$folder/x.log" 2>&1 && fail "training on nothing works"
+[ "$(grep -c '^zenith: .*nowhere' "$folder/x.log")" = 1 ] || { cat "$folder/x.log" && fail "not said once"; }

@@ -1,0 +1,331 @@
+/* Ranks, run by mpi.sh as `mpirun -np N test-ranks`: sums have the promised order, failures reach everyone, and
+ * training over ranks is training of one process with the whole batch. Run alone, the same holds for one. */
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "train/ranks.h"
+#include "train/trainer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <zenith/image.h>
+#include <zenith/train.h>
+
+enum { BATCH = 12, SIDE = 32, SKIPPED = 77 };
+
+static zn_ranks *ranks;
+static int rank, count;
+static char folder[64]; /* the same on all ranks */
+
+static void together(void) { assert_int_equal(zn_ranks_agree(ranks, ZN_OK), ZN_OK); }
+
+/* ---- messages ---- */
+
+static float value_of(int of, int64_t i)
+{
+    zn_rng rng = zn_rng_new((uint64_t)(of * 1000003 + i));
+    return zn_rng_normal(&rng);
+}
+
+/* The sum as ranks.h words it, by another way than the library's: recursively, the left side a power of two. */
+static float tree_sum(int first, int n, int64_t i)
+{
+    int left = 1;
+    if (n == 1)
+        return value_of(first, i);
+    while (left * 2 < n)
+        left *= 2;
+    return tree_sum(first, left, i) + tree_sum(first + left, n - left, i);
+}
+
+static void sums_have_a_fixed_order(void **state)
+{
+    (void)state;
+    static const int64_t counts[] = { 1, 2, 7, 300000 };
+    for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
+        float *values = zn_alloc(sizeof(float) * (size_t)counts[k]);
+        for (int64_t i = 0; i < counts[k]; i++)
+            values[i] = value_of(rank, i);
+        assert_int_equal(zn_ranks_sum(ranks, values, counts[k]), ZN_OK);
+        for (int64_t i = 0; i<counts[k]; i += counts[k]> 100 ? 997 : 1)
+            assert_true(values[i] == tree_sum(0, count, i));
+        zn_free(values);
+    }
+}
+
+static zn_status trouble(void)
+{
+    char text[64];
+    snprintf(text, sizeof text, "trouble on rank %d", rank);
+    zn_image *none;
+    return zn_image_read(text, NULL, &none); /* there is no such file, and the sentence says so */
+}
+
+static void one_failure_is_everyones(void **state)
+{
+    (void)state;
+    char want[64];
+    snprintf(want, sizeof want, "trouble on rank %d", count - 1);
+    assert_int_not_equal(zn_ranks_agree(ranks, rank == count - 1 ? trouble() : ZN_OK), ZN_OK);
+    assert_non_null(strstr(zn_error_text(), want));
+    assert_int_not_equal(zn_ranks_agree(ranks, trouble()), ZN_OK);
+    assert_non_null(strstr(zn_error_text(), "trouble on rank 0"));
+    together();
+    bool any = rank == count - 1;
+    assert_int_equal(zn_ranks_any(ranks, &any), ZN_OK);
+    assert_true(any);
+    any = false;
+    assert_int_equal(zn_ranks_any(ranks, &any), ZN_OK);
+    assert_false(any);
+}
+
+/* ---- one step ---- */
+
+static zn_recipe recipe_of(int accumulate)
+{
+    zn_recipe r;
+    char text[200];
+    snprintf(text, sizeof text, "model: zenith-hier-r\nbatch: %d\naccumulate: %d\nsize: %d\noptimizer: sgd\nclip: 0\n",
+             BATCH, accumulate, SIDE);
+    assert_int_equal(zn_recipe_parse(text, strlen(text), "test", &r), ZN_OK);
+    return r;
+}
+
+/* Gradients of one step over `among`. */
+static float *gradients_of(const zn_recipe *r, zn_ranks *among, int64_t *floats, double *loss)
+{
+    const size_t pixels = (size_t)SIDE * SIDE * 3;
+    const int share = BATCH / zn_ranks_count(among), first = share * zn_ranks_rank(among);
+    zn_pool *pool;
+    zn_model *model;
+    zn_trainer *t;
+    float *batch = zn_alloc(sizeof(float) * pixels * (size_t)share);
+    for (size_t i = 0; i < pixels * (size_t)share; i++)
+        batch[i] = 0.5f + 0.2f * value_of(99, (int64_t)(i + pixels * (size_t)first));
+    assert_int_equal(zn_pool_new(1, &pool), ZN_OK);
+    assert_int_equal(zn_model_random(r->model, 5, &model), ZN_OK);
+    zn_trainer_options o = { .model = model, .recipe = r, .pool = pool, .ranks = among };
+    assert_int_equal(zn_trainer_divide(r, among, &o.parts, &o.batch), ZN_OK);
+    assert_int_equal(zn_trainer_new(&o, &t), ZN_OK);
+    assert_int_equal(zn_trainer_step(t, batch, batch, loss), ZN_OK);
+    *floats = t->learner.total;
+    float *g = zn_alloc(sizeof(float) * (size_t)*floats);
+    memcpy(g, t->learner.tree, sizeof(float) * (size_t)*floats);
+    zn_trainer_free(t);
+    zn_model_free(model);
+    zn_pool_free(pool);
+    zn_free(batch);
+    return g;
+}
+
+static void gradients_are_those_of_the_whole_batch(void **state)
+{
+    (void)state;
+    int64_t floats;
+    double alone_loss, loss;
+    const zn_recipe whole = recipe_of(1);
+    float *alone = gradients_of(&whole, NULL, &floats, &alone_loss),
+          *ours = gradients_of(&whole, ranks, &floats, &loss);
+    double error = 0, power = 0;
+    for (int64_t i = 0; i < floats; i++) {
+        error += pow((double)ours[i] - (double)alone[i], 2);
+        power += pow((double)alone[i], 2);
+    }
+    assert_true(power > 0);
+    if (!(sqrt(error / power) <= 1e-6 && fabs(loss / alone_loss - 1) <= 1e-6))
+        fail_msg("gradients differ by %g, loss %.9g by %g", sqrt(error / power), loss, loss / alone_loss - 1);
+    zn_free(alone);
+    zn_free(ours);
+}
+
+static void gradients_of_equal_parts_have_the_same_bits(void **state)
+{
+    (void)state;
+    static const int per_rank[] = { 1, 2, 4 };
+    for (int k = 0; k < 3; k++) {
+        const int parts = per_rank[k] * count;
+        if (BATCH % parts)
+            continue;
+        int64_t floats;
+        double alone_loss, loss;
+        const zn_recipe r = recipe_of(parts);
+        float *alone = gradients_of(&r, NULL, &floats, &alone_loss), *ours = gradients_of(&r, ranks, &floats, &loss);
+        assert_memory_equal(alone, ours, sizeof(float) * (size_t)floats);
+        assert_true(loss == alone_loss);
+        zn_free(alone);
+        zn_free(ours);
+    }
+}
+
+static void batches_that_cannot_be_shared_are_refused(void **state)
+{
+    (void)state;
+    int parts, batch;
+    zn_recipe r = recipe_of(1);
+    r.batch = 7 * count + 1;
+    assert_int_equal(zn_trainer_divide(&r, ranks, &parts, &batch), count > 1 ? ZN_EINVALID : ZN_OK);
+    r.accumulate = 3;
+    r.batch = 6 * count;
+    assert_int_equal(zn_trainer_divide(&r, ranks, &parts, &batch), ZN_OK);
+    assert_true(parts % 3 == 0 && parts % count == 0 && parts * batch == r.batch);
+}
+
+/* ---- whole runs ---- */
+
+static const char *in_folder(const char *name)
+{
+    static char paths[8][128];
+    static int next;
+    char *path = paths[next++ % 8];
+    snprintf(path, 128, "%s/%s", folder, name);
+    return path;
+}
+
+static void write_text(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+static void make_pictures(const char *where, int pictures)
+{
+    assert_int_equal(mkdir(where, 0777), 0);
+    for (int n = 0; n < pictures; n++) {
+        zn_image *image;
+        char path[160];
+        assert_int_equal(zn_image_new(SIDE + 8, SIDE + n, 8, &image), ZN_OK);
+        uint8_t *p = image->pixels;
+        for (int i = 0; i < image->width * image->height * 3; i++)
+            p[i] = (uint8_t)(128 + 100 * sin(0.01 * i * (n + 1)));
+        snprintf(path, sizeof path, "%s/p%02d.png", where, n);
+        assert_int_equal(zn_image_write(path, image, NULL), ZN_OK);
+        zn_image_free(image);
+    }
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/zenith-ranks-XXXXXX");
+    if (rank == 0) {
+        assert_non_null(mkdtemp(folder));
+        make_pictures(in_folder("pictures"), 15);
+        make_pictures(in_folder("broken"), 15);
+        write_text(in_folder("broken/p07.png"), "no picture");
+        char text[300];
+        snprintf(text, sizeof text,
+                 "model: zenith-hier-r\nbatch: %d\naccumulate: %d\nsize: %d\nsteps: 6\nwarmup: 2\neval_every: 2\n"
+                 "checkpoint_every: 4\nheld_out: 20\n",
+                 BATCH, count, SIDE);
+        write_text(in_folder("recipe.yaml"), text);
+    }
+    return zn_ranks_share(ranks, folder, sizeof folder) != ZN_OK;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    together();
+    return rank == 0 ? system(command) : 0;
+}
+
+static int stop_at_three(void *user, const zn_train_progress *p) { return p->step == 3 && rank == *(int *)user; }
+
+/* stopper: the rank that asks for a stop after step 3; -1: none. */
+static zn_status train_into(const char *run, const char *data, zn_ranks *among, bool resume, int stopper)
+{
+    const zn_train_options o = { .recipe = resume ? NULL : in_folder("recipe.yaml"),
+                                 .data = in_folder(data),
+                                 .run = in_folder(run),
+                                 .resume = resume,
+                                 .threads = 1,
+                                 .ranks = among,
+                                 .progress = stop_at_three,
+                                 .user = &stopper };
+    zn_train_result r;
+    return zn_train(&o, &r);
+}
+
+static void same_file(const char *a, const char *b)
+{
+    char command[300];
+    snprintf(command, sizeof command, "cmp %s %s", in_folder(a), in_folder(b));
+    assert_int_equal(system(command), 0);
+}
+
+static void runs_are_those_of_one_process(void **state)
+{
+    (void)state;
+    assert_int_equal(train_into("all", "pictures", ranks, false, -1), ZN_OK);
+    if (rank == 0) {
+        assert_int_equal(train_into("one", "pictures", NULL, false, -1), ZN_OK);
+        same_file("one/checkpoint.safetensors", "all/checkpoint.safetensors");
+        same_file("one/model.safetensors", "all/model.safetensors");
+        same_file("one/samples/step-0000006.png", "all/samples/step-0000006.png");
+    }
+    together();
+}
+
+/* Stopped by one rank among all, continued by one process alone, and the other way round. */
+static void runs_go_on_with_other_ranks(void **state)
+{
+    (void)state;
+    assert_int_equal(train_into("some", "pictures", ranks, false, count - 1), ZN_ECANCELLED);
+    assert_non_null(strstr(zn_error_text(), "stopped after step 3"));
+    if (rank == 0) {
+        assert_int_equal(train_into("some", "pictures", NULL, true, -1), ZN_OK);
+        same_file("some/checkpoint.safetensors", "all/checkpoint.safetensors");
+        assert_int_equal(train_into("first", "pictures", NULL, false, 0), ZN_ECANCELLED);
+    }
+    together();
+    assert_int_equal(train_into("first", "pictures", ranks, true, -1), ZN_OK);
+    if (rank == 0)
+        same_file("first/checkpoint.safetensors", "all/checkpoint.safetensors");
+    together();
+}
+
+/* The file is in one rank's slice, or one picture of the evaluation; all name it. */
+static void a_broken_picture_stops_everyone(void **state)
+{
+    (void)state;
+    assert_int_not_equal(train_into("bad", "broken", ranks, false, -1), ZN_OK);
+    assert_non_null(strstr(zn_error_text(), "p07.png"));
+    assert_int_not_equal(train_into("worse", "nowhere", ranks, false, -1), ZN_OK);
+    assert_non_null(strstr(zn_error_text(), "nowhere"));
+}
+
+int main(void)
+{
+    if (zn_ranks_open(&ranks) != ZN_OK) {
+        printf("skipped: %s\n", zn_error_text());
+        return SKIPPED;
+    }
+    rank = zn_ranks_rank(ranks);
+    count = zn_ranks_count(ranks);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_have_a_fixed_order),
+        cmocka_unit_test(one_failure_is_everyones),
+        cmocka_unit_test(gradients_are_those_of_the_whole_batch),
+        cmocka_unit_test(gradients_of_equal_parts_have_the_same_bits),
+        cmocka_unit_test(batches_that_cannot_be_shared_are_refused),
+        cmocka_unit_test(runs_are_those_of_one_process),
+        cmocka_unit_test(runs_go_on_with_other_ranks),
+        cmocka_unit_test(a_broken_picture_stops_everyone),
+    };
+    const int failed = cmocka_run_group_tests_name("ranks", tests, set_up, tear_down);
+    if (failed)
+        _Exit(1); /* the others may be waiting: mpirun ends them */
+    zn_ranks_close(ranks);
+    return 0;
+}
