@@ -113,6 +113,17 @@ typedef struct zn_flip_args {
 } zn_flip_args;
 void zn_k_flip_weights(const void *flip_args, zn_range taps);
 
+/* Median of 3x3 in each channel of maps [n][h][w][c], the edge pixel repeated; units are rows of all images. Its
+ * gradient goes to the first neighbour that is the median; units are images. */
+typedef struct zn_median_args {
+    const float *x;
+    const float *dy; /* gradient */
+    float *y;        /* gradient: dx */
+    int h, w, c;
+} zn_median_args;
+void zn_k_median3(const void *median_args, zn_range rows);
+void zn_k_median3_grad(const void *median_args, zn_range images);
+
 /* One step of Adam over elements: m, v moments; v_max for amsgrad, else NULL. decay shrinks the weights themselves
  * (AdamW), penalty is added to the gradient. corrections: 1 - beta^t. */
 typedef struct zn_adam_args {

@@ -61,6 +61,7 @@ zn_node *zn_grouped_conv(zn_node *x, zn_node *w, zn_node *bias);        /* 1x1, 
 zn_node *zn_grouped_interleaved(zn_node *x, zn_node *w, zn_node *bias); /* then y[j*G + g] is output j of group g */
 zn_node *zn_depthwise(zn_node *x, zn_node *w);                          /* 3x3, w [C,3,3], zero padding */
 zn_node *zn_depthwise_residual(zn_node *x, zn_node *w);                 /* x + depthwise(x) */
+zn_node *zn_median3(zn_node *x);                                        /* of 3x3 in each channel, the edge repeated */
 zn_node *zn_pixel_unshuffle(zn_node *x, int r);                         /* PyTorch channel order */
 zn_node *zn_pixel_shuffle(zn_node *x, int r);
 zn_node *zn_space_to_depth(zn_node *x, int r); /* TensorFlow channel order: patches of r x r pixels */

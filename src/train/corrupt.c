@@ -97,13 +97,13 @@ zn_draw zn_draw_training(uint64_t seed)
     zn_rng rng = zn_rng_new(seed);
     zn_draw d = { .seed = zn_rng_next(&rng) };
     const float kind = zn_rng_uniform(&rng);
-    if (kind < 0.45f) {
+    if (kind < 0.42f) {
         d.what = (zn_corruption){ ZN_DAMAGE_GAUSSIAN, between(&rng, 0, 55) };
-    } else if (kind < 0.7f) {
+    } else if (kind < 0.72f) {
         d.what.damage = zn_rng_uniform(&rng) < 0.5f ? ZN_DAMAGE_SALT : ZN_DAMAGE_RANDOM;
         d.what.amount = between(&rng, 1, 22);
         d.whole_pixels = zn_rng_uniform(&rng) < 0.25f;
-    } else if (kind < 0.87f) {
+    } else if (kind < 0.88f) {
         d.what = (zn_corruption){ ZN_DAMAGE_BLUR, between(&rng, 0.4, 2.2) };
     } else {
         d.what = (zn_corruption){ ZN_DAMAGE_BOX, 3 + 2 * (double)(zn_rng_next(&rng) % 3) };

@@ -14,9 +14,9 @@ static const preset presets[] = {
     { "taesd", "the TAESD network from scratch, 4 channels at 1/8", "model: taesd\nlr: 3e-4\nbeta2: 0.999\n" },
     { "taesd3", "the TAESD network from scratch, 16 channels at 1/8", "model: taesd3\nlr: 3e-4\nbeta2: 0.999\n" },
     { "restore", "a network that takes noise, impulses and blur out of photos",
-      "model: zenith-restore\ntask: restore\nbatch: 16\nhalve: 0.5\nsteps: 8000\nlr: 2e-3\nloss: {bands: 0}\n" },
+      "model: zenith-restore\ntask: restore\nbatch: 16\nhalve: 0.5\nsteps: 8000\nlr: 1.5e-3\nloss: {bands: 0}\n" },
     { "restore-small", "the same with half the channels: a quarter of the arithmetic",
-      "model: zenith-restore\ntask: restore\nwidth: 16\nbatch: 16\nhalve: 0.5\nsteps: 8000\nlr: 2e-3\nloss: {bands: "
+      "model: zenith-restore\ntask: restore\nwidth: 16\nbatch: 16\nhalve: 0.5\nsteps: 8000\nlr: 1.5e-3\nloss: {bands: "
       "0}\n" },
     { NULL, NULL, NULL },
 };

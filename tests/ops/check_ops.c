@@ -58,6 +58,7 @@ static zn_node *threshold(zn_node **in) { return zn_soft_threshold(zn_scale(in[0
 static zn_node *taps(zn_node **in) { return zn_taps(in[0], in[1]); }
 static zn_node *rms_norm(zn_node **in) { return zn_rms_norm(in[0], in[1], 1e-6f); }
 static zn_node *grouped(zn_node **in) { return zn_grouped_conv(in[0], in[1], in[2]); }
+static zn_node *median3(zn_node **in) { return zn_median3(in[0]); }
 static zn_node *depthwise(zn_node **in) { return zn_depthwise(in[0], in[1]); }
 static zn_node *depthwise_residual(zn_node **in) { return zn_depthwise_residual(in[0], in[1]); }
 static zn_node *unshuffle(zn_node **in) { return zn_pixel_unshuffle(in[0], 2); }
@@ -172,6 +173,9 @@ static const op_case cases[] = {
     { "grouped", NULL, { MAP(2, 3, 4, 8), CUBE(4, 3, 2), ROW(12) }, grouped, false },
     { "grouped_grad", "grouped", { ROW(0) }, NULL, false },
     { "grouped_weight_grad", "grouped", { ROW(0) }, NULL, false },
+    { "median3", NULL, { MAP(2, 4, 5, 3) }, median3, false },
+    { "median3", NULL, { MAP(1, 1, 4, 2) }, median3, false },
+    { "median3_grad", "median3", { ROW(0) }, NULL, false },
     { "depthwise", NULL, { MAP(2, 4, 5, 3), CUBE(3, 3, 3) }, depthwise, false },
     { "depthwise", NULL, { MAP(1, 1, 5, 3), CUBE(3, 3, 3) }, depthwise_residual, false },
     { "depthwise_weight_grad", "depthwise", { ROW(0) }, NULL, false },

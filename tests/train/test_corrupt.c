@@ -148,6 +148,38 @@ static void non_local_means_follows_its_definition(void **state)
     }
 }
 
+static int by_value(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+/* Both medians against sorting, on maps down to one pixel, several images at once. */
+static void medians_are_the_middle(void **state)
+{
+    (void)state;
+    static const int sizes[][2] = { { 1, 1 }, { 2, 1 }, { 1, 5 }, { 7, 6 }, { 19, 4 } };
+    zn_rng rng = zn_rng_new(6);
+    for (size_t n = 0; n < 5; n++)
+        for (int side = 3; side <= 5; side += 2) {
+            const int w = sizes[n][0], h = sizes[n][1];
+            float x[2 * 19 * 6 * 3], y[2 * 19 * 6 * 3], around[25];
+            for (int i = 0; i < 2 * w * h * 3; i++)
+                x[i] = (float)(zn_rng_next(&rng) % 7); /* with ties */
+            zn_median(x, ZN_SHAPE(2, h, w, 3), side, y);
+            for (int i = 0; i < 2 * w * h * 3; i++) {
+                const int image = i / (3 * w * h), px = i / 3 % w, py = i / 3 / w % h;
+                for (int k = 0; k < side * side; k++) {
+                    const int qx = px + k % side - side / 2, qy = py + k / side - side / 2;
+                    const int cx = qx < 0 ? 0 : qx >= w ? w - 1 : qx, cy = qy < 0 ? 0 : qy >= h ? h - 1 : qy;
+                    around[k] = x[((image * h + cy) * w + cx) * 3 + i % 3];
+                }
+                qsort(around, (size_t)(side * side), sizeof *around, by_value);
+                assert_true(y[i] == around[side * side / 2]);
+            }
+        }
+}
+
 static void filters_do_their_work(void **state)
 {
     (void)state;
@@ -176,7 +208,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(damages_are_what_they_say), cmocka_unit_test(damages_repeat),
         cmocka_unit_test(bad_damages_are_refused),   cmocka_unit_test(non_local_means_follows_its_definition),
-        cmocka_unit_test(filters_do_their_work),
+        cmocka_unit_test(medians_are_the_middle),    cmocka_unit_test(filters_do_their_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
