@@ -6,6 +6,7 @@
 #include "kernels/gates.h"
 #include "kernels/kernels.h"
 #include "kernels/line.h"
+#include "kernels/lite.h"
 #include "kernels/mix.h"
 #include "kernels/spectral.h"
 

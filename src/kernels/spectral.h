@@ -37,6 +37,20 @@ void zn_wht_rows(float *x, int64_t n, int64_t inner, int64_t stride);
 /* One transform of n contiguous floats. */
 void zn_wht_line(float *x, int64_t n);
 
+/* DeepSpectralLinear (specification A4): each pixel's cin channels, filled with zeros to d (a power of two), go `depth`
+ * times through x <- H (s_k .* P_k x); the first cout are kept, plus bias. The pixels are those of a map [rows][wide];
+ * with shuffle_in, x is the map of four times as many pixels and cin/4 channels whose pixel unshuffle is meant, and
+ * with shuffle_out y is the pixel shuffle of the result. Units are rows. */
+typedef struct zn_spectral_linear_args {
+    const float *x, *s, *bias; /* s [depth][d], bias [cout] */
+    const int32_t *from;       /* [depth][d]: (P_k x)[j] = x[from[k][j]] */
+    float *y;
+    int wide, cin, cout, d, depth;
+    bool shuffle_in, shuffle_out;
+} zn_spectral_linear_args;
+size_t zn_spectral_linear_scratch(int d);
+void zn_k_spectral_linear(const void *spectral_linear_args, zn_range rows);
+
 /* Natural index of sequency position k: that row of H has exactly k changes of sign. */
 int64_t zn_wht_sequency(int64_t k, int64_t n);
 

@@ -79,6 +79,8 @@ static void row_gradient(zn_node *n, zn_node *dy)
 /* Rows and tables are parameters, not maps: marked global so that nothing takes their sides for positions. */
 const zn_op zn_op_row = { .name = "row", .shape = row_shape, .run = row_run, .gradient = row_gradient, .global = true };
 
+int zn_row_index(const zn_node *n) { return (int)((row_spec *)n->attribute)->row; }
+
 zn_node *zn_row(zn_node *table, int row)
 {
     const row_spec k = { row, 0 };
@@ -148,6 +150,8 @@ const zn_op zn_op_permute = {
 const zn_op zn_op_permute_grad = {
     .name = "permute_grad", .shape = permute_shape, .run = permute_grad_run, .needs = permute_needs
 };
+
+int zn_permute_row(const zn_node *n) { return (int)*(int64_t *)n->attribute; }
 
 zn_node *zn_permute_channels(zn_node *x, zn_node *table, int row)
 {

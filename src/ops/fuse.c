@@ -1,7 +1,7 @@
-/* Fusion: conv reads through the up-sampling before it and takes over the residual addition and ReLU after it. A node
- * that is fused turns into the convolution, in place, so that the order of execution stays valid. */
+/* Fusion: conv reads through the up-sampling before it and takes over the residual addition and ReLU after it; blocks
+ * and layers of the Zenith family have files of their own (fuse.h). */
+#include "ops/fuse.h"
 #include "base/alloc.h"
-#include "ops/ops.h"
 
 #include <string.h>
 
@@ -31,6 +31,32 @@ static zn_conv_spec *become(zn_node *n, const zn_node *from)
     n->source_count = from->source_count;
     memcpy(n->source, from->source, sizeof n->source);
     return n->attribute;
+}
+
+/* n no longer reads its sources; one that nobody reads any more reads nothing either. */
+static void forget_sources(const zn_node *n, int *uses)
+{
+    for (int i = 0; i < n->source_count; i++)
+        if (--uses[n->source[i]->index] == 0)
+            forget_sources(n->source[i], uses);
+}
+
+void zn_fuse_become(zn_node *n, int *uses, const zn_op *op, const void *attribute, size_t attribute_size,
+                    zn_node *const *sources, int count)
+{
+    void *copy = attribute_size ? zn_arena_alloc(zn_graph_arena(n->graph), attribute_size) : NULL;
+    if (attribute_size && !copy)
+        return; /* unfused it computes the same */
+    if (copy)
+        memcpy(copy, attribute, attribute_size);
+    for (int i = 0; i < count; i++)
+        uses[sources[i]->index]++;
+    forget_sources(n, uses);
+    n->op = op;
+    n->attribute = copy;
+    n->attribute_size = attribute_size;
+    n->source_count = count;
+    memmove(n->source, sources, sizeof *sources * (size_t)count);
 }
 
 static bool lone_conv(const zn_node *n, const int *uses) { return n->op == &zn_op_conv && uses[n->index] == 1; }
@@ -84,6 +110,8 @@ void zn_graph_fuse(zn_graph *g, zn_node *const *outputs, int count)
             fuse_add(n, uses);
         else if (n->op == &zn_op_relu)
             fuse_relu(n, uses);
+        zn_fuse_lite(n, uses);
+        zn_fuse_spectral_linear(n, uses);
     }
     zn_free(uses);
 }

@@ -142,3 +142,5 @@ static zn_node *mix(int kind, zn_node *x, zn_node *w)
 zn_node *zn_scale_channels(zn_node *x, zn_node *w) { return mix(SCALE, x, w); }
 zn_node *zn_soft_threshold(zn_node *x, zn_node *w) { return mix(THRESHOLD, x, w); }
 zn_node *zn_taps(zn_node *x, zn_node *w) { return mix(TAPS, x, w); }
+
+bool zn_is_scale_channels(const zn_node *n) { return ((spec *)n->attribute)->kind == SCALE; }

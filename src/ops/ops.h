@@ -120,6 +120,15 @@ void zn_graph_fuse(zn_graph *g, zn_node *const *outputs, int count);
 #include "ops/ops.def"
 #undef ZN_OP
 
+/* What ops are, for fusion: the axis of a spectral, whether a transform has this axis and scale, whether a mix is
+ * zn_scale_channels, which row a row or permute op takes, whether a select keeps or fills the first channels. */
+int zn_spectral_axis(const zn_node *spectral);
+bool zn_wht_is(const zn_node *wht, int axis, float scale);
+bool zn_is_scale_channels(const zn_node *mix);
+int zn_row_index(const zn_node *row);
+int zn_permute_row(const zn_node *permute);
+bool zn_selects_first(const zn_node *select);
+
 /* Helpers for shape functions. */
 zn_status zn_same_shape(zn_node *n);                /* output like source 0, all sources alike */
 zn_status zn_need_rank(const zn_node *n, int rank); /* source 0 has this rank */

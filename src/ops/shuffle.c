@@ -167,6 +167,14 @@ static void select_gradient(zn_node *n, zn_node *dy)
 const zn_op zn_op_select = { .name = "select", .shape = select_shape, .run = select_run, .gradient = select_gradient };
 const zn_op zn_op_select_grad = { .name = "select_grad", .shape = select_grad_shape, .run = select_grad_run };
 
+bool zn_selects_first(const zn_node *n)
+{
+    for (int i = 0; i < cout_of(n); i++)
+        if (from_of(n)[i] != (i < cin_of(n) ? i : -1))
+            return false;
+    return true;
+}
+
 zn_node *zn_select_channels(zn_node *x, const int32_t *from, int count)
 {
     int32_t *attribute = zn_arena_alloc(zn_graph_arena(x->graph), sizeof(int32_t) * (size_t)(count + 1));

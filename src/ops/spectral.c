@@ -21,6 +21,14 @@ static zn_wht_args args_of(const zn_node *x, const spec *k)
     return a;
 }
 
+int zn_spectral_axis(const zn_node *n) { return ((spec *)n->attribute)->axis; }
+
+bool zn_wht_is(const zn_node *n, int axis, float scale)
+{
+    const spec *k = n->attribute;
+    return k->axis == axis && k->scale == scale;
+}
+
 static zn_status check_length(const zn_node *x, int axis)
 {
     const int64_t n = x->shape.dim[axis];

@@ -4,6 +4,7 @@
 #include "conv_case.h"
 #include "kernels/gates.h"
 #include "kernels/kernels.h"
+#include "kernels/lite.h"
 #include "kernels/mix.h"
 #include "kernels/simd.h"
 #include "kernels/spectral.h"
@@ -192,6 +193,75 @@ static void tile_mix(simd_case *c, int kernel, int size)
     output(c, &a.y, count);
 }
 
+static const int lite_sizes[][5] = { /* images, height, width, channels, inner channels */
+                                     { 1, 8, 8, 64, 16 },   { 2, 16, 32, 16, 4 },  { 1, 1, 2, 32, 8 },
+                                     { 1, 64, 16, 80, 20 }, { 1, 4, 64, 128, 32 }, { 1, 32, 4, 256, 64 },
+                                     { 1, 2, 128, 64, 16 }
+};
+
+static void lite(simd_case *c, int kernel, int size)
+{
+    static zn_lite_args a;
+    const int *z = lite_sizes[size];
+    const int64_t pixels = (int64_t)z[0] * z[1] * z[2];
+    const bool rows = kernel == ZN_SIMD_lite_rows;
+    a = (zn_lite_args){ .x = normal(pixels * z[3], 1),
+                        .t = normal(pixels * z[4], 1),
+                        .w = normal((int64_t)z[3] * z[4] / 4, 1),
+                        .b = normal(rows ? z[4] : z[3], 1),
+                        .gate = normal(rows ? z[2] : z[1], 1),
+                        .n = z[0],
+                        .h = z[1],
+                        .wide = z[2],
+                        .c = z[3],
+                        .ci = z[4],
+                        .groups = 4 };
+    snprintf(c->text, sizeof c->text, "%dx%dx%d, %d channels, %d inside", z[0], z[1], z[2], z[3], z[4]);
+    c->kernel = kernel;
+    c->args = &a;
+    c->tolerance = 3e-6;
+    c->scratch = zn_lite_scratch(&a);
+    c->units = rows ? (int64_t)z[0] * z[1] : zn_lite_strips(&a);
+    output(c, &a.y, pixels * (rows ? z[4] : z[3]));
+}
+
+static const int linear_sizes[][4] = { /* rows, width, channels in and out */
+                                       { 3, 5, 3, 64 },    { 2, 33, 64, 3 },  { 1, 17, 12, 20 },
+                                       { 2, 3, 512, 256 }, { 1, 9, 4, 1024 }, { 1, 2, 1, 4 }
+};
+
+static void spectral_linear(simd_case *c, int kernel, int size)
+{
+    static zn_spectral_linear_args a;
+    static int32_t from[4 * 1024];
+    const int *z = linear_sizes[size / 4];
+    const int64_t pixels = (int64_t)z[0] * z[1];
+    int d = 1;
+    while (d < z[2] || d < z[3])
+        d *= 2;
+    for (int i = 0; i < 4 * d; i++) /* an odd factor permutes */
+        from[i] = i < d ? i : (int32_t)((unsigned)(i % d) * 2654435761u % (unsigned)d);
+    a = (zn_spectral_linear_args){ .x = normal(pixels * z[2], 1),
+                                   .s = normal(4 * d, 0.1f),
+                                   .bias = normal(z[3], 1),
+                                   .from = from,
+                                   .wide = z[1],
+                                   .cin = z[2],
+                                   .cout = z[3],
+                                   .d = d,
+                                   .depth = 4,
+                                   .shuffle_in = size % 2 && z[2] % 4 == 0,
+                                   .shuffle_out = size / 2 % 2 && z[3] % 4 == 0 };
+    snprintf(c->text, sizeof c->text, "%d rows of %d, %d->%d%s%s", z[0], z[1], z[2], z[3],
+             a.shuffle_in ? ", unshuffled" : "", a.shuffle_out ? ", shuffled" : "");
+    c->kernel = kernel;
+    c->args = &a;
+    c->tolerance = 3e-6;
+    c->scratch = zn_spectral_linear_scratch(d);
+    c->units = z[0];
+    output(c, &a.y, pixels * z[3]);
+}
+
 #define SIZES(list) (int)(sizeof(list) / sizeof *(list))
 static const struct {
     void (*make)(simd_case *c, int kernel, int size);
@@ -208,6 +278,9 @@ static const struct {
     { rms_norm, ZN_SIMD_rms_norm_grad, SIZES(norm_sizes) },
     { shuffle, ZN_SIMD_shuffle, SIZES(shuffle_sizes) },
     { shuffle, ZN_SIMD_unshuffle, SIZES(shuffle_sizes) },
+    { lite, ZN_SIMD_lite_rows, SIZES(lite_sizes) },
+    { lite, ZN_SIMD_lite_columns, SIZES(lite_sizes) },
+    { spectral_linear, ZN_SIMD_spectral_linear, 4 * SIZES(linear_sizes) },
     { tile_mix, ZN_SIMD_tile_mix, 2 * SIZES(tile_sizes) },
     { tile_mix, ZN_SIMD_tile_mix_grad, 2 * SIZES(tile_sizes) },
 };

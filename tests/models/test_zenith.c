@@ -132,6 +132,7 @@ int main(void)
         cmocka_unit_test(other_sizes_give_one_sentence),
         cmocka_unit_test(tiles_equal_the_whole),
         cmocka_unit_test(threads_do_not_change_a_bit),
+        cmocka_unit_test(fusion_only_rounds),
         cmocka_unit_test(open_gates_equal_the_dense_path),
         cmocka_unit_test(shut_gates_skip),
         cmocka_unit_test(every_allocation_may_fail),

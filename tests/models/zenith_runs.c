@@ -122,6 +122,56 @@ void threads_do_not_change_a_bit(void **state)
     }
 }
 
+/* The result of one part of a small network, fused or as it is written. */
+static float *graph_result(const zn_model *m, zn_part part, bool fused, int64_t *count)
+{
+    zn_pool *pool = pool_of(2);
+    zn_graph *g;
+    zn_node *input, *output;
+    zn_exec *e;
+    const zn_shape shape = part == ZN_ENCODER ? ZN_SHAPE(1, 64, 64, 3) : ZN_SHAPE(1, 8, 8, m->config.latent);
+    assert_int_equal(zn_model_graph(m, part, shape, &g, &input, &output), ZN_OK);
+    if (fused)
+        zn_graph_fuse(g, &output, 1);
+    assert_int_equal(zn_exec_new(g, &output, 1, &(zn_exec_options){ .pool = pool }, &e), ZN_OK);
+    fill(input->data, zn_shape_count(shape), 9);
+    assert_int_equal(zn_exec_run(e), ZN_OK);
+    *count = zn_shape_count(output->shape);
+    float *copy = zn_alloc(sizeof *copy * (size_t)*count);
+    memcpy(copy, output->data, sizeof *copy * (size_t)*count);
+    zn_exec_free(e);
+    zn_graph_free(g);
+    zn_pool_free(pool);
+    return copy;
+}
+
+void fusion_only_rounds(void **state)
+{
+    (void)state;
+    static const char *const presets[] = { "zenith-r", "zenith-std", "zenith-lite", "zenith-spectral",
+                                           "zenith-vanilla" };
+    for (int k = 0; k < 5; k++) {
+        zn_model *m = small_model(presets[k], 16, 64, 3);
+        for (int part = 0; part < 2; part++) {
+            int64_t count, other;
+            float *plain = graph_result(m, (zn_part)part, false, &count);
+            float *fused = graph_result(m, (zn_part)part, true, &other);
+            double worst = 0, scale = 0;
+            assert_int_equal(count, other);
+            for (int64_t i = 0; i < count; i++) {
+                const double d = fabs((double)plain[i] - (double)fused[i]), v = fabs((double)plain[i]);
+                worst = d <= worst ? worst : d;
+                scale = v <= scale ? scale : v;
+            }
+            if (!(worst <= 2e-5 * scale))
+                fail_msg("%s: fused, the result differs by %g of %g", presets[k], worst, scale);
+            zn_free(plain);
+            zn_free(fused);
+        }
+        zn_model_free(m);
+    }
+}
+
 /* Runs depthwise with and without a mask of this value on the same numbers. */
 static void masked(float value, float *dense, float *sparse, int64_t count)
 {

@@ -10,6 +10,7 @@ void parts_of_two_networks_are_refused(void **state);
 void other_sizes_give_one_sentence(void **state);
 void tiles_equal_the_whole(void **state);
 void threads_do_not_change_a_bit(void **state);
+void fusion_only_rounds(void **state);
 void open_gates_equal_the_dense_path(void **state);
 void shut_gates_skip(void **state);
 void every_allocation_may_fail(void **state);

@@ -2,80 +2,13 @@
  * with zeros where they do not meet, so that no lane is idle for long. The input gradient is the same product with the
  * weights the other way round. */
 #include "kernels/mix.h"
-#include "kernels/simd/gemm.h"
+#include "kernels/simd/group_product.h"
 #include "kernels/simd/rank_update.h"
 #include "kernels/simd/vec_math.h"
 
 void ZN_KERNEL(grouped)(const void *args, zn_range r);
 void ZN_KERNEL(grouped_grad)(const void *args, zn_range r);
 void ZN_KERNEL(grouped_weight_grad)(const void *args, zn_range r);
-
-static int least(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
-
-/* c_g[j] = sum over k of a_g[k] w[g][k][j], strides of w given. */
-typedef struct product {
-    const float *w;
-    int groups, deep, wide;      /* of one group */
-    int64_t w_group, w_k, w_j;   /* strides */
-    int together, across, total; /* groups of one product, its padded width, padded widths of all */
-} product;
-
-static product product_of(const float *w, int groups, int deep, int wide, int64_t w_k, int64_t w_j)
-{
-    product q = { w, groups, deep, wide, (int64_t)deep * wide, w_k, w_j, 1, 0, 0 };
-    if (wide < VEC_LANES)
-        q.together = least((VEC_LANES + wide - 1) / wide, groups);
-    q.across = VEC_ROUND(q.together * wide);
-    q.total = (groups + q.together - 1) / q.together * q.across;
-    return q;
-}
-
-/* Row k of group g in the panel of columns [j0, j0 + across): its own columns, zeros elsewhere. */
-static void pack_row(const product *q, int g, int k, int j0, int across, float *to)
-{
-    const int own = g % q->together * q->wide - j0; /* may lie before or behind this panel */
-    const int begin = own < 0 ? 0 : least(own, across), end = own + q->wide < 0 ? 0 : least(own + q->wide, across);
-    const float *w = q->w + g * q->w_group + k * q->w_k;
-    for (int j = 0; j < begin; j++)
-        to[j] = 0;
-    for (int j = begin; j < end; j++)
-        to[j] = w[(j - own) * q->w_j];
-    for (int j = end > begin ? end : begin; j < across; j++)
-        to[j] = 0;
-}
-
-/* Panels of every product one after the other; returns where they end. */
-static float *pack(const product *q, float *to)
-{
-    for (int first = 0; first < q->groups; first += q->together)
-        for (int j0 = 0; j0 < q->across; j0 += GEMM_NR) {
-            const int across = least(GEMM_NR, q->across - j0);
-            for (int g = first; g < first + q->together; g++)
-                for (int k = 0; k < q->deep; k++, to += across)
-                    if (g < q->groups)
-                        pack_row(q, g, k, j0, across, to);
-        }
-    return to;
-}
-
-/* c[rows][c_row] (+)= all groups of a[rows][groups * deep]. */
-static void multiply(const product *q, const float *packed, const float *a, int rows, float *c, int64_t c_row,
-                     bool more)
-{
-    for (int first = 0; first < q->groups; first += q->together) {
-        const int groups = least(q->together, q->groups - first);
-        const gemm_args g = { .a = a + first * q->deep,
-                              .b = packed + (int64_t)(first / q->together) * q->together * q->deep * q->across,
-                              .c = c + (int64_t)(first / q->together) * q->across,
-                              .row = (int64_t)q->groups * q->deep,
-                              .c_row = c_row,
-                              .segments = 1,
-                              .k = groups * q->deep,
-                              .depth = q->together * q->deep,
-                              .more = more };
-        gemm(&g, rows, q->across);
-    }
-}
 
 /* to[groups][n] = from[n][groups] for one pixel, and back. */
 static void part(float *to, const float *from, int n, int groups)
@@ -98,19 +31,6 @@ static void alternate(float *to, const float *from, int n, int groups)
     for (; j < n; j++)
         for (int g = 0; g < groups; g++)
             to[j * groups + g] = from[g * n + j];
-}
-
-/* Whether the padded products lie side by side as the groups do. */
-static bool dense(const product *q) { return q->total == q->groups * q->wide; }
-
-/* Closes the gaps of padded products in one row, in place. */
-static void close_gaps(const product *q, float *c)
-{
-    if (dense(q))
-        return;
-    const int step = q->together * q->wide;
-    for (int i = 1; i * q->together < q->groups; i++)
-        memmove(c + i * step, c + i * q->across, sizeof(float) * (size_t)step);
 }
 
 void ZN_KERNEL(grouped)(const void *args, zn_range r)

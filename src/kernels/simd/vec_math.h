@@ -131,6 +131,26 @@ VEC_INLINE void deinterleave4(float *a, float *b, float *c, float *d, const floa
 #endif
 }
 
+/* to[j * step + i] = i-th source[j] for i, j < 4. */
+VEC_INLINE void transpose4(float *to, int64_t step, const float *a, const float *b, const float *c, const float *d)
+{
+#if defined(__ARM_NEON)
+    const float32x4_t p = vld1q_f32(a), q = vld1q_f32(b), r = vld1q_f32(c), s = vld1q_f32(d);
+    const float32x4_t pr = vzip1q_f32(p, r), pr2 = vzip2q_f32(p, r), qs = vzip1q_f32(q, s), qs2 = vzip2q_f32(q, s);
+    vst1q_f32(to, vzip1q_f32(pr, qs));
+    vst1q_f32(to + step, vzip2q_f32(pr, qs));
+    vst1q_f32(to + 2 * step, vzip1q_f32(pr2, qs2));
+    vst1q_f32(to + 3 * step, vzip2q_f32(pr2, qs2));
+#else
+    __m128 p = _mm_loadu_ps(a), q = _mm_loadu_ps(b), r = _mm_loadu_ps(c), s = _mm_loadu_ps(d);
+    _MM_TRANSPOSE4_PS(p, q, r, s);
+    _mm_storeu_ps(to, p);
+    _mm_storeu_ps(to + step, q);
+    _mm_storeu_ps(to + 2 * step, r);
+    _mm_storeu_ps(to + 3 * step, s);
+#endif
+}
+
 /* v = exp(v) for `count` vectors (a constant) of v <= 0 (below -87 it stays at 1.6e-38), to about 1e-7 of the result:
  * 2^n times a polynomial on half an octave to either side. A NaN gives NaN. Each vector is one long chain: several side
  * by side take hardly longer than one. */

@@ -1,0 +1,83 @@
+/* The two passes of a Lite block, from the pieces they are made of. */
+#include "kernels/lite.h"
+
+#include "kernels/mix.h"
+#include "kernels/spectral.h"
+
+enum { STRIP = 256 }; /* floats of t at each row of a strip */
+
+int zn_lite_strip(const zn_lite_args *a) { return a->ci < STRIP ? STRIP / a->ci : 1; }
+
+static int64_t strips_across(const zn_lite_args *a) { return (a->wide + zn_lite_strip(a) - 1) / zn_lite_strip(a); }
+int64_t zn_lite_strips(const zn_lite_args *a) { return a->n * strips_across(a); }
+
+/* A line of each pixel of a strip, packed weights, and a few pixels of results. */
+size_t zn_lite_scratch(const zn_lite_args *a)
+{
+    const size_t side = (size_t)(a->h > a->wide ? a->h : a->wide), strip = (size_t)zn_lite_strip(a);
+    const zn_grouped_args g = { .cin = a->c, .cout = a->ci, .groups = a->groups };
+    const size_t vectors = (size_t)(a->ci + 15) / 16 * 16, padded = (size_t)(a->c + a->ci) + 64 * (size_t)a->groups;
+    return sizeof(float) * strip * (side * vectors + ZN_GROUPED_PIXELS * padded) + zn_grouped_scratch(&g);
+}
+
+/* x = M(gate) x over n rows of `width` floats. */
+static void mix(float *x, const float *gate, int n, int width)
+{
+    zn_wht_rows(x, n, width, width);
+    for (int k = 0; k < n; k++)
+        for (int c = 0; c < width; c++)
+            x[(int64_t)k * width + c] *= gate[k] / (float)n;
+    zn_wht_rows(x, n, width, width);
+}
+
+void zn_ref_grouped(const void *grouped_args, zn_range pixels);
+void zn_ref_lite_rows(const void *lite_args, zn_range rows);
+void zn_ref_lite_columns(const void *lite_args, zn_range strips);
+
+void zn_ref_lite_rows(const void *args, zn_range r)
+{
+    const zn_lite_args *a = args;
+    for (int64_t row = r.begin; row < r.end; row++) {
+        const zn_grouped_args g = { .x = a->x + row * a->wide * a->c,
+                                    .w = a->w,
+                                    .bias = a->b,
+                                    .y = a->y + row * a->wide * a->ci,
+                                    .cin = a->c,
+                                    .cout = a->ci,
+                                    .groups = a->groups };
+        zn_ref_grouped(&g, (zn_range){ 0, a->wide, NULL });
+        mix(g.y, a->gate, a->wide, a->ci);
+    }
+}
+
+static void column(const zn_lite_args *a, int64_t image, int x, float *line)
+{
+    for (int y = 0; y < a->h; y++)
+        for (int k = 0; k < a->ci; k++)
+            line[y * a->ci + k] = a->t[((image * a->h + y) * a->wide + x) * a->ci + k];
+    mix(line, a->gate, a->h, a->ci);
+    for (int y = 0; y < a->h; y++) {
+        const int64_t at = ((image * a->h + y) * a->wide + x) * a->c;
+        const zn_grouped_args g = { .x = line + y * a->ci,
+                                    .w = a->w,
+                                    .bias = a->b,
+                                    .y = a->y + at,
+                                    .cin = a->ci,
+                                    .cout = a->c,
+                                    .groups = a->groups };
+        zn_ref_grouped(&g, (zn_range){ 0, 1, NULL });
+        for (int k = 0; k < a->c; k++)
+            a->y[at + k] += a->x[at + k];
+    }
+}
+
+void zn_ref_lite_columns(const void *args, zn_range r)
+{
+    const zn_lite_args *a = args;
+    const int strip = zn_lite_strip(a);
+    for (int64_t unit = r.begin; unit < r.end; unit++) {
+        const int first = (int)(unit % strips_across(a)) * strip;
+        for (int x = first; x < first + strip && x < a->wide; x++)
+            column(a, unit / strips_across(a), x, r.scratch);
+    }
+}

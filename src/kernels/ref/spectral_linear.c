@@ -1,0 +1,40 @@
+/* DeepSpectralLinear, one pixel after the other. */
+#include "kernels/spectral.h"
+
+enum { LANES = 16 };
+
+/* Two buffers of d rows, of as many pixels as the vector builds take together. */
+size_t zn_spectral_linear_scratch(int d) { return sizeof(float) * 2 * LANES * (size_t)d; }
+
+void zn_ref_spectral_linear(const void *spectral_linear_args, zn_range rows);
+
+/* Where channel k of pixel x of a row lies: in a map of its own, or in the one it was shuffled from. */
+static int64_t place(bool shuffled, int64_t row, int x, int wide, int channels, int k)
+{
+    if (!shuffled)
+        return (row * wide + x) * channels + k;
+    const int sub = k % 4;
+    return (((row * 2 + sub / 2) * wide + x) * 2 + sub % 2) * (channels / 4) + k / 4;
+}
+
+void zn_ref_spectral_linear(const void *args, zn_range r)
+{
+    const zn_spectral_linear_args *a = args;
+    float *t = r.scratch, *u = t + a->d;
+    for (int64_t row = r.begin; row < r.end; row++)
+        for (int x = 0; x < a->wide; x++) {
+            for (int k = 0; k < a->d; k++)
+                t[k] = k < a->cin ? a->x[place(a->shuffle_in, row, x, a->wide, a->cin, k)] : 0;
+            for (int stage = 0; stage < a->depth; stage++) {
+                const int32_t *from = a->from + (int64_t)stage * a->d;
+                for (int k = 0; k < a->d; k++)
+                    u[k] = a->s[(int64_t)stage * a->d + k] * t[from[k]];
+                zn_wht_line(u, a->d);
+                float *other = t;
+                t = u;
+                u = other;
+            }
+            for (int k = 0; k < a->cout; k++)
+                a->y[place(a->shuffle_out, row, x, a->wide, a->cout, k)] = t[k] + a->bias[k];
+        }
+}

@@ -1,0 +1,237 @@
+/* The two passes of a Lite block. A line of t (one row of the map, or one column of a pixel) is transformed in scratch,
+ * where it fits the L1: all steps but the last three, those three, gate and three steps back in registers, and the
+ * rest. The grouped convolutions run on the way in and on the way out. */
+#include "kernels/lite.h"
+#include "kernels/mix.h"
+#include "kernels/simd/group_product.h"
+#include "kernels/simd/vec_math.h"
+#include "kernels/simd/wht.h"
+
+void ZN_KERNEL(lite_rows)(const void *args, zn_range r);
+void ZN_KERNEL(lite_columns)(const void *args, zn_range r);
+
+VEC_INLINE vec load(const float *p, int n) { return n == VEC_LANES ? vec_load(p) : vec_load_part(p, n); }
+VEC_INLINE void store(float *p, vec v, int n)
+{
+    if (n == VEC_LANES)
+        vec_store(p, v);
+    else
+        vec_store_part(p, v, n);
+}
+
+/* The steps among `rows` neighbours (a constant), with the gate between. */
+VEC_INLINE void gate_rows(const int rows, float *x, const float *gate, int n, int64_t width)
+{
+    const float scale = 1 / (float)n;
+    for (int k = 0; k < n; k += rows) {
+        vec g[8];
+#pragma GCC unroll 8
+        for (int i = 0; i < rows; i++)
+            g[i] = vec_splat(gate[k + i] * scale);
+        for (int64_t c = 0; c < width; c += VEC_LANES) {
+            float *at = x + k * width + c;
+            vec v[8];
+#pragma GCC unroll 8
+            for (int i = 0; i < rows; i++)
+                v[i] = vec_load(at + i * width);
+            wht_registers(rows, v);
+#pragma GCC unroll 8
+            for (int i = 0; i < rows; i++)
+                v[i] = v[i] * g[i];
+            wht_registers(rows, v);
+#pragma GCC unroll 8
+            for (int i = 0; i < rows; i++)
+                vec_store(at + i * width, v[i]);
+        }
+    }
+}
+
+/* x = M(gate) x over n rows of `width` floats, whole vectors. */
+static void mix(float *x, const float *gate, int n, int64_t width)
+{
+    wht_rows_from(x, n, 8, width, width);
+    if (n >= 8)
+        gate_rows(8, x, gate, n, width);
+    else if (n == 4)
+        gate_rows(4, x, gate, n, width);
+    else if (n == 2)
+        gate_rows(2, x, gate, n, width);
+    else
+        gate_rows(1, x, gate, n, width);
+    wht_rows_from(x, n, 8, width, width);
+}
+
+/* Rows of `c` floats, moved to rows of whole vectors (zeros behind) and back. */
+static void widen(float *to, int64_t wide, const float *from, int c)
+{
+    memcpy(to, from, sizeof(float) * (size_t)c);
+    memset(to + c, 0, sizeof(float) * (size_t)(wide - c));
+}
+
+void ZN_KERNEL(lite_rows)(const void *args, zn_range r)
+{
+    const zn_lite_args *a = args;
+    const product q = product_of(a->w, a->groups, a->c / a->groups, a->ci / a->groups, 1, a->c / a->groups);
+    const int64_t width = VEC_ROUND(a->ci);
+    float *packed = r.scratch, *products = pack(&q, packed), *line = products + ZN_GROUPED_PIXELS * q.total;
+    const bool direct = dense(&q) && width == a->ci;
+    for (int64_t row = r.begin; row < r.end; row++) {
+        const float *x = a->x + row * a->wide * a->c;
+        for (int p = 0; p < a->wide; p += ZN_GROUPED_PIXELS) {
+            const int count = least(ZN_GROUPED_PIXELS, a->wide - p);
+            float *to = direct ? line + p * width : products;
+            for (int t = 0; direct && t < count; t++)
+                memcpy(to + t * width, a->b, sizeof(float) * (size_t)a->ci);
+            multiply(&q, packed, x + (int64_t)p * a->c, count, to, q.total, direct);
+            for (int t = 0; t < count && !direct; t++) {
+                float *c = products + (int64_t)t * q.total;
+                close_gaps(&q, c);
+                for (int k = 0; k < a->ci; k++)
+                    c[k] += a->b[k];
+                widen(line + (p + t) * width, width, c, a->ci);
+            }
+        }
+        mix(line, a->gate, a->wide, width);
+        float *y = a->y + row * a->wide * a->ci;
+        for (int p = 0; p < a->wide && width != a->ci; p++)
+            memcpy(y + (int64_t)p * a->ci, line + p * width, sizeof(float) * (size_t)a->ci);
+        if (width == a->ci)
+            memcpy(y, line, sizeof(float) * (size_t)(a->wide * width));
+    }
+}
+
+static void fetch(const float *from, int64_t floats)
+{
+    for (int64_t i = 0; i < floats; i += 16)
+        __builtin_prefetch(from + i);
+}
+
+enum { AHEAD = 6, ROWS = 6, ACROSS = VEC_REGISTERS / 8 }; /* rows of t that are fetched early; a block of results */
+
+/* What one pixel's column is expanded with: packed weights [groups][deep][padded]. */
+typedef struct expansion {
+    const zn_lite_args *a;
+    const float *packed;
+    int deep, wide, padded;
+    int64_t line; /* floats of a row of the map */
+} expansion;
+
+/* y = x + b + t w for `rows` rows (a constant) of `across` vectors (likewise), the last one of `last` lanes. x and y
+ * begin at float `at`, b and w at output o of group g. */
+VEC_INLINE void expand_block(const int rows, const int across, const expansion *e, const float *t, int g, int o,
+                             int64_t at, int last)
+{
+    const zn_lite_args *a = e->a;
+    const float *b = a->b + g * e->wide + o, *w = e->packed + (int64_t)g * e->deep * e->padded + o;
+    vec sum[ROWS][ACROSS];
+#pragma GCC unroll 4
+    for (int j = 0; j < across; j++) {
+        const int n = j == across - 1 ? last : VEC_LANES;
+        const vec bj = load(b + j * VEC_LANES, n);
+#pragma GCC unroll 6
+        for (int i = 0; i < rows; i++)
+            sum[i][j] = bj + load(a->x + at + i * e->line + j * VEC_LANES, n);
+    }
+    for (int k = 0; k < e->deep; k++, w += e->padded) {
+        vec wj[ACROSS];
+#pragma GCC unroll 4
+        for (int j = 0; j < across; j++)
+            wj[j] = vec_load(w + j * VEC_LANES);
+#pragma GCC unroll 6
+        for (int i = 0; i < rows; i++) {
+            const vec m = vec_splat(t[i * a->ci + g * e->deep + k]);
+#pragma GCC unroll 4
+            for (int j = 0; j < across; j++)
+                sum[i][j] = vec_fma(m, wj[j], sum[i][j]);
+        }
+    }
+#pragma GCC unroll 6
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+        for (int j = 0; j < across; j++)
+            store(a->y + at + i * e->line + j * VEC_LANES, sum[i][j], j == across - 1 ? last : VEC_LANES);
+}
+
+/* All outputs of one pixel in `rows` rows. */
+VEC_INLINE void expand_rows(const int rows, const expansion *e, const float *t, int64_t at)
+{
+    for (int g = 0; g < e->a->groups; g++, at += e->wide) {
+        int o = 0;
+        for (; o + ACROSS * VEC_LANES <= e->wide; o += ACROSS * VEC_LANES)
+            expand_block(rows, ACROSS, e, t, g, o, at + o, VEC_LANES);
+        for (; o + VEC_LANES <= e->wide; o += VEC_LANES)
+            expand_block(rows, 1, e, t, g, o, at + o, VEC_LANES);
+        if (o < e->wide)
+            expand_block(rows, 1, e, t, g, o, at + o, e->wide - o);
+    }
+}
+
+/* Expands all rows of a strip of `pixels`, whose columns lie `step` floats apart in lines. */
+static void expand(const expansion *e, const float *lines, int64_t step, int pixels, int64_t first)
+{
+    const zn_lite_args *a = e->a;
+    for (int y = 0; y < a->h;) {
+        const int rows = a->h - y >= ROWS ? ROWS : 1;
+        const float *x = a->x + (first + (int64_t)y * a->wide) * a->c;
+        for (int t = rows; t < 2 * rows && y + t < a->h; t++) /* rows lie far apart: the next ones come meanwhile */
+            fetch(x + t * e->line, (int64_t)pixels * a->c);
+        for (int p = 0; p < pixels; p++) {
+            const int64_t at = (first + (int64_t)y * a->wide + p) * a->c;
+            if (rows == ROWS)
+                expand_rows(ROWS, e, lines + p * step + (int64_t)y * a->ci, at);
+            else
+                expand_rows(1, e, lines + p * step + (int64_t)y * a->ci, at);
+        }
+        y += rows;
+    }
+}
+
+/* [groups][deep][padded] from [groups][wide][deep], zeros behind; returns where they end. */
+static float *pack_expansion(const expansion *e, float *to)
+{
+    const zn_lite_args *a = e->a;
+    for (int g = 0; g < a->groups; g++)
+        for (int k = 0; k < e->deep; k++)
+            for (int o = 0; o < e->padded; o++)
+                *to++ = o < e->wide ? a->w[((int64_t)g * e->wide + o) * e->deep + k] : 0;
+    return to;
+}
+
+/* Lines are narrowed from whole vectors to ci floats for the product. */
+static void columns_in(const zn_lite_args *a, int64_t first, int pixels, int64_t width, int64_t step, float *lines)
+{
+    for (int y = 0; y < a->h; y++) {
+        if (y + AHEAD < a->h)
+            fetch(a->t + (first + (int64_t)(y + AHEAD) * a->wide) * a->ci, (int64_t)pixels * a->ci);
+        for (int p = 0; p < pixels; p++) {
+            const float *from = a->t + (first + (int64_t)y * a->wide + p) * a->ci;
+            float *to = lines + p * step + y * width;
+            if (width == a->ci)
+                for (int k = 0; k < a->ci; k += VEC_LANES)
+                    vec_store(to + k, vec_load(from + k));
+            else
+                widen(to, width, from, a->ci);
+        }
+    }
+    for (int p = 0; p < pixels; p++) {
+        float *line = lines + p * step;
+        mix(line, a->gate, a->h, width);
+        for (int y = 1; y < a->h && width != a->ci; y++)
+            memmove(line + (int64_t)y * a->ci, line + y * width, sizeof(float) * (size_t)a->ci);
+    }
+}
+
+void ZN_KERNEL(lite_columns)(const void *args, zn_range r)
+{
+    const zn_lite_args *a = args;
+    const int strip = zn_lite_strip(a), across = (a->wide + strip - 1) / strip, wide = a->c / a->groups;
+    const int64_t width = VEC_ROUND(a->ci), step = width * a->h;
+    const expansion e = { a, r.scratch, a->ci / a->groups, wide, VEC_ROUND(wide), (int64_t)a->wide * a->c };
+    float *lines = pack_expansion(&e, r.scratch);
+    for (int64_t unit = r.begin; unit < r.end; unit++) {
+        const int x = (int)(unit % across) * strip, pixels = least(strip, a->wide - x);
+        const int64_t first = unit / across * a->h * a->wide + x;
+        columns_in(a, first, pixels, width, step, lines);
+        expand(&e, lines, step, pixels, first);
+    }
+}

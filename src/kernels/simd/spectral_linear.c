@@ -1,0 +1,130 @@
+/* DeepSpectralLinear on a few pixels at a time, turned so that a channel of all of them is a row of vectors: then the
+ * permutation moves whole rows while they are read, and no step of the transform works within a vector. All stages of
+ * the pixels stay in the L1. */
+#include "kernels/simd/vec_math.h"
+#include "kernels/simd/wht.h"
+#include "kernels/spectral.h"
+
+void ZN_KERNEL(spectral_linear)(const void *args, zn_range r);
+
+enum { L1_FLOATS = 4096, MOST = 16 };
+
+/* Pixels that are taken together. */
+static int pixels_of(int d)
+{
+    const int fit = L1_FLOATS / d < MOST ? L1_FLOATS / d : MOST;
+    return fit > VEC_LANES ? fit / VEC_LANES * VEC_LANES : VEC_LANES;
+}
+
+/* Some pixels of one row: p of them, the first at x; `channels` of each in rows of t, `from` a map or its shuffled
+ * form. */
+typedef struct block {
+    int64_t row;
+    int x, count, p, wide;
+} block;
+
+/* The part `sub` of a map: where its channel 0 of pixel i of the block lies, and which rows of t it fills. */
+static int64_t place(const block *b, bool shuffled, int channels, int sub, int i)
+{
+    const int x = b->x + (i < b->count ? i : b->count - 1); /* beyond the end: the last one again */
+    if (!shuffled)
+        return (b->row * b->wide + x) * channels;
+    return (((b->row * 2 + sub / 2) * b->wide + x) * 2 + sub % 2) * (channels / 4);
+}
+
+/* t[channel][pixel] from the map. */
+static void turn_in(const block *b, const float *x, bool shuffled, int channels, float *t)
+{
+    const int parts = shuffled ? 4 : 1, each = channels / parts;
+    for (int sub = 0; sub < parts; sub++)
+        for (int i = 0; i < b->p; i += 4) {
+            const float *from[4];
+            for (int j = 0; j < 4; j++)
+                from[j] = x + place(b, shuffled, channels, sub, i + j);
+            int k = 0;
+            for (; k + 4 <= each; k += 4)
+                transpose4(t + (int64_t)(k * parts + sub) * b->p + i, (int64_t)parts * b->p, from[0] + k, from[1] + k,
+                           from[2] + k, from[3] + k);
+            for (; k < each; k++)
+                for (int j = 0; j < 4; j++)
+                    t[(int64_t)(k * parts + sub) * b->p + i + j] = from[j][k];
+        }
+}
+
+/* The map from t[channel][pixel], plus bias. */
+static void turn_out(const block *b, const float *t, const float *bias, bool shuffled, int channels, float *y)
+{
+    const int parts = shuffled ? 4 : 1, each = channels / parts;
+    const int64_t step = (int64_t)parts * b->p;
+    for (int sub = 0; sub < parts; sub++)
+        for (int i = 0; i < b->count; i++) {
+            float *to = y + place(b, shuffled, channels, sub, i);
+            const float *from = t + (int64_t)sub * b->p + i;
+            const bool four = i % 4 == 0 && i + 4 <= b->count;
+            int k = 0;
+            if (four) {
+                const int64_t next = (shuffled ? 2 : 1) * (int64_t)each;
+                for (; k + 4 <= each; k += 4)
+                    transpose4(to + k, next, from + k * step, from + (k + 1) * step, from + (k + 2) * step,
+                               from + (k + 3) * step);
+                for (int j = 0; j < 4; j++)
+                    for (int c = 0; c < k; c++)
+                        to[j * next + c] += bias[c * parts + sub];
+                for (int j = 1; j < 4; j++)
+                    for (int c = k; c < each; c++)
+                        to[j * next + c] = from[c * step + j] + bias[c * parts + sub];
+            }
+            for (; k < each; k++)
+                to[k] = from[k * step] + bias[k * parts + sub];
+            i += four ? 3 : 0;
+        }
+}
+
+/* to = the transform of s .* rows of x in the order `from`. */
+VEC_INLINE void gathered(const int radix, const float *x, const float *s, const int32_t *from, int d, int p, float *to)
+{
+    for (int k = 0; k < d; k += radix)
+        for (int c = 0; c < p; c += VEC_LANES) {
+            vec v[8];
+#pragma GCC unroll 8
+            for (int i = 0; i < radix; i++)
+                v[i] = vec_load(x + (int64_t)from[k + i] * p + c) * vec_splat(s[k + i]);
+            wht_registers(radix, v);
+#pragma GCC unroll 8
+            for (int i = 0; i < radix; i++)
+                vec_store(to + (int64_t)(k + i) * p + c, v[i]);
+        }
+}
+
+static void stage(const float *x, const float *s, const int32_t *from, int d, int p, float *to)
+{
+    if (d >= 8)
+        gathered(8, x, s, from, d, p, to);
+    else if (d == 4)
+        gathered(4, x, s, from, d, p, to);
+    else if (d == 2)
+        gathered(2, x, s, from, d, p, to);
+    else
+        gathered(1, x, s, from, d, p, to);
+    wht_rows_from(to, d, 8, p, p);
+}
+
+void ZN_KERNEL(spectral_linear)(const void *args, zn_range r)
+{
+    const zn_spectral_linear_args *a = args;
+    const int p = pixels_of(a->d);
+    for (int64_t row = r.begin; row < r.end; row++)
+        for (int x = 0; x < a->wide; x += p) {
+            float *t = r.scratch, *u = t + (int64_t)a->d * p;
+            const block b = { row, x, a->wide - x < p ? a->wide - x : p, p, a->wide };
+            turn_in(&b, a->x, a->shuffle_in, a->cin, t);
+            memset(t + (int64_t)a->cin * p, 0, sizeof(float) * (size_t)(a->d - a->cin) * (size_t)p);
+            for (int k = 0; k < a->depth; k++) {
+                stage(t, a->s + (int64_t)k * a->d, a->from + (int64_t)k * a->d, a->d, p, u);
+                float *other = t;
+                t = u;
+                u = other;
+            }
+            turn_out(&b, t, a->bias, a->shuffle_out, a->cout, a->y);
+        }
+}

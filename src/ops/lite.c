@@ -1,0 +1,138 @@
+/* The Lite block in two passes (kernels/lite.h), as fusion finds it in a graph:
+ *
+ *     rows     spectral along W of a grouped convolution: sources x, w, b, gate
+ *     columns  x + grouped convolution of a spectral along H: sources t, w, b, gate, x */
+#include "kernels/lite.h"
+#include "base/fail.h"
+#include "ops/fuse.h"
+
+static double log2_of(int64_t n)
+{
+    double log2n = 0;
+    for (; n > 1; n /= 2)
+        log2n++;
+    return log2n;
+}
+
+static zn_lite_args rows_args(const zn_node *n)
+{
+    const int64_t *d = n->source[0]->shape.dim;
+    return (zn_lite_args){ .x = n->source[0]->data,
+                           .w = n->source[1]->data,
+                           .b = n->source[2]->data,
+                           .gate = n->source[3]->data,
+                           .y = n->data,
+                           .n = (int)d[0],
+                           .h = (int)d[1],
+                           .wide = (int)d[2],
+                           .c = (int)d[3],
+                           .ci = (int)n->shape.dim[3],
+                           .groups = (int)n->source[1]->shape.dim[0] };
+}
+
+static zn_lite_args columns_args(const zn_node *n)
+{
+    zn_lite_args a = rows_args(n);
+    a.t = a.x;
+    a.x = n->source[4]->data;
+    a.ci = a.c;
+    a.c = (int)n->shape.dim[3];
+    return a;
+}
+
+static zn_needs rows_needs(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    const zn_lite_args a = rows_args(n);
+    return (zn_needs){ .thread_scratch = zn_lite_scratch(&a) };
+}
+
+static zn_needs columns_needs(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    const zn_lite_args a = columns_args(n);
+    return (zn_needs){ .thread_scratch = zn_lite_scratch(&a) };
+}
+
+static void rows_run(const zn_node *n, const zn_launch_context *c)
+{
+    const zn_lite_args a = rows_args(n);
+    zn_launch(c, zn_k_lite_rows, (int64_t)a.n * a.h, 1 + 256 / a.wide, &a);
+}
+
+static void columns_run(const zn_node *n, const zn_launch_context *c)
+{
+    const zn_lite_args a = columns_args(n);
+    zn_launch(c, zn_k_lite_columns, zn_lite_strips(&a), 1 + 256 / a.h, &a);
+}
+
+/* Shapes were checked when the parts were built; a copy of a graph asks again. */
+static zn_status rows_shape(zn_node *n)
+{
+    n->shape = n->source[0]->shape;
+    n->shape.dim[3] = n->source[1]->shape.dim[0] * n->source[1]->shape.dim[1];
+    return ZN_OK;
+}
+
+static zn_status columns_shape(zn_node *n)
+{
+    n->shape = n->source[4]->shape;
+    return ZN_OK;
+}
+
+/* Grouped product, and two transforms with the gate between. */
+static double rows_flops(const zn_node *n)
+{
+    const double per = 2.0 * (double)n->source[1]->shape.dim[2] + 2 * log2_of(n->shape.dim[2]) + 1;
+    return (double)zn_shape_count(n->shape) * per;
+}
+
+/* The same along columns, and the residual. */
+static double columns_flops(const zn_node *n)
+{
+    const double product = (double)zn_shape_count(n->shape) * (2.0 * (double)n->source[1]->shape.dim[2] + 1);
+    return product + (double)zn_shape_count(n->source[0]->shape) * (2 * log2_of(n->shape.dim[1]) + 1);
+}
+
+static int residual(const zn_node *n)
+{
+    (void)n;
+    return 4;
+}
+
+const zn_op zn_op_lite_rows = {
+    .name = "lite_rows", .shape = rows_shape, .run = rows_run, .needs = rows_needs, .flops = rows_flops, .global = true
+};
+const zn_op zn_op_lite_columns = { .name = "lite_columns",
+                                   .shape = columns_shape,
+                                   .run = columns_run,
+                                   .needs = columns_needs,
+                                   .flops = columns_flops,
+                                   .in_place = residual,
+                                   .global = true };
+
+/* A plain grouped convolution with bias on a map. */
+static bool is_grouped(const zn_node *n)
+{
+    return n->op == &zn_op_grouped && !*(bool *)n->attribute && n->source_count == 3 && n->shape.rank == 4;
+}
+
+static bool is_spectral(const zn_node *n, int axis) { return n->op == &zn_op_spectral && zn_spectral_axis(n) == axis; }
+
+void zn_fuse_lite(zn_node *n, int *uses)
+{
+    if (is_spectral(n, 2)) {
+        zn_node *g = n->source[0];
+        if (is_grouped(g) && uses[g->index] == 1)
+            zn_fuse_become(n, uses, &zn_op_lite_rows, NULL, 0,
+                           (zn_node *[]){ g->source[0], g->source[1], g->source[2], n->source[1] }, 4);
+        return;
+    }
+    for (int side = 0; side < 2 && n->op == &zn_op_add; side++) {
+        zn_node *g = n->source[side], *x = n->source[1 - side];
+        zn_node *m = is_grouped(g) && uses[g->index] == 1 ? g->source[0] : NULL;
+        if (m && is_spectral(m, 1) && uses[m->index] == 1 && x != g)
+            zn_fuse_become(n, uses, &zn_op_lite_columns, NULL, 0,
+                           (zn_node *[]){ m->source[0], g->source[1], g->source[2], m->source[1], x }, 5);
+    }
+}
