@@ -1,5 +1,6 @@
 /* Block gates: the mask of eight channels from their energy, its application, and their gradients. The energy of a
- * block is summed alike in every kernel here, so that a mask and its gradient see the same score. */
+ * block is summed alike in every kernel here, so that a mask and its gradient see the same score. Compiled without
+ * contraction: scores are rounded as in the reference, and emulators read too far for a scalar multiply-add. */
 #include "kernels/gates.h"
 #include "kernels/mix.h"
 #include "kernels/simd/vec_math.h"
@@ -37,35 +38,45 @@ VEC_INLINE float energy_of(const float *x) { return quad_sum(quad_abs(quad_load(
 
 VEC_INLINE float clamp01(float v) { return v < 0 ? 0 : v > 1 ? 1 : v; }
 
+/* Noise only where it is used: a load under a condition becomes a masked one, which emulators let read too far. */
+VEC_INLINE bool is_noisy(const zn_gate_args *a) { return a->eps && a->mode == ZN_GATE_SOFT; }
+
 /* The mask of a block, and the soft value behind it. */
-VEC_INLINE float mask_of(const zn_gate_args *a, float score, int64_t at, float *soft)
+VEC_INLINE float mask_of(const zn_gate_args *a, const bool noisy, float score, int64_t at, float *soft)
 {
-    const float noise = a->eps && a->mode == ZN_GATE_SOFT ? a->temperature * a->eps[at] : 0;
-    *soft = clamp01(0.2f * score + 0.5f + noise);
+    *soft = clamp01(0.2f * score + 0.5f + (noisy ? a->temperature * a->eps[at] : 0));
     if (a->mode == ZN_GATE_SOFT)
         return *soft;
     return a->mode == ZN_GATE_HARD ? (score > 0 ? 1.0f : 0.0f) : (*soft > 0.5f ? 1.0f : 0.0f);
 }
 
+VEC_INLINE void masks(const zn_gate_args *a, const bool noisy, int64_t p)
+{
+    const int blocks = a->c / BLOCK;
+    for (int b = 0; b < blocks; b++) {
+        float soft;
+        const float score = a->w[b] * energy_of(a->x + p * a->c + b * BLOCK) + a->v[b];
+        a->y[p * blocks + b] = mask_of(a, noisy, score, p * blocks + b, &soft);
+    }
+}
+
 void ZN_KERNEL(gate_mask)(const void *args, zn_range r)
 {
     const zn_gate_args *a = args;
-    const int blocks = a->c / BLOCK;
     for (int64_t p = r.begin; p < r.end; p++)
-        for (int b = 0; b < blocks; b++) {
-            float soft;
-            const float score = a->w[b] * energy_of(a->x + p * a->c + b * BLOCK) + a->v[b];
-            a->y[p * blocks + b] = mask_of(a, score, p * blocks + b, &soft);
-        }
+        if (is_noisy(a))
+            masks(a, true, p);
+        else
+            masks(a, false, p);
 }
 
 /* ds = 0.2 dm where the soft value is strictly between 0 and 1; none in hard mode. */
 VEC_INLINE float score_gradient(const zn_gate_args *a, int64_t p, int b, float energy)
 {
     const int64_t at = p * (a->c / BLOCK) + b;
-    float soft;
-    mask_of(a, a->w[b] * energy + a->v[b], at, &soft);
-    return a->mode != ZN_GATE_HARD && soft > 0 && soft < 1 ? 0.2f * a->dm[at] : 0;
+    const float dm = a->dm[at], noise = is_noisy(a) ? a->temperature * a->eps[at] : 0;
+    const float soft = clamp01(0.2f * (a->w[b] * energy + a->v[b]) + 0.5f + noise);
+    return a->mode != ZN_GATE_HARD && soft > 0 && soft < 1 ? 0.2f * dm : 0;
 }
 
 void ZN_KERNEL(gate_mask_grad)(const void *args, zn_range r)
