@@ -4,8 +4,8 @@
  *
  * MODEL is the name of an architecture, whose weights are random. The input is normal noise, gates are hard, the
  * gradient of the result is all ones, and gradients of all parameters are computed. Prints a JSON object with the times
- * of each run, operations and bytes. With a FOLDER, the first run leaves there input.f32, output.f32 and one file for
- * each gradient (name.f32), and the weights as weights.safetensors, so that others can compute the same. */
+ * of each run, operations and bytes. With a FOLDER it leaves there, as 32-bit floats, input.f32, output.f32, and
+ * w.NAME.f32 and g.NAME.f32 for each parameter and its gradient, so that others can compute the same. */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/rng.h"
