@@ -87,7 +87,7 @@ typedef struct zn_bench_options {
 typedef struct zn_bench_result {
     double ms_median, ms_min;
     int runs, threads;
-    double gflop;  /* direct-equivalent, convolutions */
+    double gflop;  /* work as if done directly; additions and ReLUs inside convolutions are not counted */
     double gflops; /* gflop / median seconds */
     zn_machine machine;
     double rss_mb;        /* peak resident memory of the process, MiB */

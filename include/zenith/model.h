@@ -59,7 +59,7 @@ ZN_API ZN_MUST_USE zn_status zn_models_visit(zn_model_visit_fn visit, void *user
 
 /* What one run at an image size costs, without running it. A restorer has one cost, whatever the part. */
 typedef struct zn_cost {
-    double gflop;        /* convolutions as if direct, multiply and add counted separately */
+    double gflop;        /* as if done directly, multiply and add counted separately */
     int64_t activations; /* bytes of planned activation memory (untiled) */
     int64_t weights;     /* bytes of weights as prepared for running */
 } zn_cost;

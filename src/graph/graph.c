@@ -167,3 +167,22 @@ zn_graph *zn_graph_extract(const zn_graph *g, const zn_node *from, const zn_node
     zn_free(map);
     return copy;
 }
+
+double zn_graph_flops(const zn_graph *g, const zn_node *output)
+{
+    bool *used = zn_calloc((size_t)g->count + 1, sizeof *used);
+    double flops = 0;
+    if (!used)
+        return -1;
+    used[output->index] = true;
+    for (int i = output->index; i >= 0; i--) {
+        const zn_node *n = g->nodes[i];
+        if (!used[i] || n->constant)
+            continue;
+        for (int s = 0; s < n->source_count; s++)
+            used[n->source[s]->index] = true;
+        flops += n->op->flops ? n->op->flops(n) : 0;
+    }
+    zn_free(used);
+    return flops;
+}

@@ -21,11 +21,8 @@ zn_status zn_model_cost(const zn_model *m, zn_part part, int width, int height, 
     zn_graph *g;
     zn_node *input, *output;
     ZN_TRY(zn_model_graph(m, part, shape, &g, &input, &output));
-    for (int i = 0; i < zn_graph_count(g); i++) {
-        const zn_node *n = zn_graph_at(g, i);
-        out->gflop += n->op == &zn_op_conv ? n->op->flops(n) * 1e-9 : 0;
-    }
     zn_graph_fuse(g, &output, 1);
+    out->gflop = zn_graph_flops(g, output) * 1e-9;
     size_t activations, prepared;
     const zn_status status = zn_exec_estimate(g, &output, 1, ZN_MATH_F32, zn_cpu_count(), &activations, &prepared);
     out->activations = (int64_t)activations;

@@ -173,6 +173,9 @@ static zn_status plan_whole(zn_runner *r, zn_node *input, zn_node *output, size_
     const zn_segment s = { input, output, true };
     ZN_TRY(stage_build(r, &s, 0, &r->stages[0]));
     ZN_TRY(stage_measure(r, &r->stages[0]));
+    r->flops = zn_graph_flops(r->stages[0].graph, r->stages[0].output);
+    if (r->flops < 0)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a count of operations");
     *fits = r->options.tile == ZN_TILE_OFF || (r->options.tile == ZN_TILE_AUTO && r->stages[0].bytes <= budget);
     if (*fits)
         r->count = 1;
@@ -263,12 +266,8 @@ zn_status zn_runner_new(const zn_model *model, zn_part part, zn_shape input, con
     ZN_TRY_DONE(zn_model_graph(model, part, input, &r->whole, &first, &last));
     r->input_shape = first->shape;
     r->output_shape = last->shape;
-    for (int i = 0; i < zn_graph_count(r->whole); i++) {
-        const zn_node *n = zn_graph_at(r->whole, i);
-        r->flops += n->op == &zn_op_conv ? n->op->flops(n) : 0;
-    }
     const size_t budget = options->memory ? options->memory : free_memory() / 2;
-    bool fits;
+    bool fits = false;
     ZN_TRY_DONE(plan_whole(r, first, last, budget, &fits));
     if (!fits)
         ZN_TRY_DONE(plan_tiles(r, first, last, budget));
