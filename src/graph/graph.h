@@ -137,7 +137,8 @@ bool zn_is_poison(const zn_node *n);
 zn_graph *zn_graph_extract(const zn_graph *g, const zn_node *from, const zn_node *to, zn_shape shape, zn_node **input,
                            zn_node **output);
 
-/* Work of everything that leads to `output`, as if done directly; constants are not counted. Negative: out of memory. */
+/* Work of everything that leads to `output`, as if done directly; constants are not counted. Negative: out of memory.
+ */
 double zn_graph_flops(const zn_graph *g, const zn_node *output);
 
 extern const zn_op zn_op_input, zn_op_parameter;
