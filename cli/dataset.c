@@ -3,6 +3,7 @@
 #include "facts.h"
 #include "files.h"
 #include "progress.h"
+#include "ranks.h"
 #include "report.h"
 #include "show.h"
 
@@ -66,7 +67,7 @@ static void print_built(const options *o, const zn_dataset_build_result *r)
     facts_end(&f);
 }
 
-static int build(const options *o)
+static int build_on(const options *o, zn_ranks *ranks)
 {
     const int status = check_build(o);
     if (status)
@@ -82,6 +83,7 @@ static int build(const options *o)
                                          .write = { .quality = o->quality, .lossless = o->lossless },
                                          .seed = o->seed,
                                          .threads = o->threads,
+                                         .ranks = ranks,
                                          .skipped = on_skipped,
                                          .progress = tick,
                                          .user = &t };
@@ -92,6 +94,8 @@ static int build(const options *o)
     print_built(o, &r);
     return r.skipped ? EXIT_FAILURE : 0;
 }
+
+static int build(const options *o) { return on_ranks(o, build_on); }
 
 /* ---- info ---- */
 

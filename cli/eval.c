@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "facts.h"
 #include "files.h"
+#include "ranks.h"
 #include "report.h"
 #include "session.h"
 
@@ -198,7 +199,7 @@ static int run_scores(const options *o, const zn_model *model, const zn_eval_opt
     zn_eval_result r;
     zn_status status = zn_eval(model, e, &r);
     progress_erase();
-    if (status == ZN_OK && o->output)
+    if (status == ZN_OK && o->output && zn_ranks_rank(e->ranks) == 0)
         status = zn_eval_write(o->output, &r);
     if (status == ZN_OK && o->json)
         print_json(o, &r);
@@ -222,7 +223,7 @@ static int check(const options *o)
     return 0;
 }
 
-int eval_run(const options *o)
+static int run_on(const options *o, zn_ranks *ranks)
 {
     const int usage = check(o);
     zn_eval_options e = { .data = o->data,
@@ -234,6 +235,7 @@ int eval_run(const options *o)
                           .seed = o->seed,
                           .held_out = o->heldout,
                           .nlm = o->nlm,
+                          .ranks = ranks,
                           .skipped = on_skipped,
                           .progress = tick };
     if (usage)
@@ -242,13 +244,24 @@ int eval_run(const options *o)
         return usage_error("eval", "%s", zn_error_text());
     zn_model *model;
     const int status = model_open(o, o->model, &model);
-    if (status)
-        return status;
+    if (zn_ranks_agree(ranks, status ? ZN_ENOTFOUND : ZN_OK) != ZN_OK) {
+        if (!status) {
+            complain("%s", zn_error_text());
+            zn_model_free(model);
+        }
+        return EXIT_FAILURE;
+    }
     talk t = { .bar.quiet = o->quiet };
     progress_begin(&t.bar, "eval", 0, 1);
     interrupt_catch();
     e.user = &t;
-    const int result = o->gates ? run_gates(o, model, &e) : run_scores(o, model, &e);
+    int result = 0;
+    if (!o->gates)
+        result = run_scores(o, model, &e);
+    else if (zn_ranks_rank(ranks) == 0) /* times are those of a process alone */
+        result = run_gates(o, model, &e);
     zn_model_free(model);
     return result;
 }
+
+int eval_run(const options *o) { return on_ranks(o, run_on); }

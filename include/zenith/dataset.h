@@ -12,6 +12,7 @@
 #define ZN_PUBLIC_DATASET_H
 
 #include <zenith/image.h>
+#include <zenith/ranks.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -23,7 +24,7 @@ typedef void (*zn_skipped_fn)(void *user, const char *name, const char *why);
 /* Without crops a photo becomes one picture: its middle square, scaled down to size x size. With crops it becomes that
  * many: squares at random places, their sides between size and the photo's shorter side (small ones more often), scaled
  * down to size x size. Nothing is scaled up: of a photo that is smaller, what there is is cut at its own scale. Crops
- * depend on the seed and the photo's name alone. The result has the same bytes for any number of threads. */
+ * depend on the seed and the photo's name alone. The result has the same bytes for any number of threads and ranks. */
 typedef struct zn_dataset_build_options {
     const char *const *inputs; /* folders and data sets */
     int input_count;
@@ -34,7 +35,8 @@ typedef struct zn_dataset_build_options {
     zn_image_write_options write; /* for the format; quality 0: 95 */
     uint64_t seed;
     int threads;             /* 0: one for each CPU */
-    zn_skipped_fn skipped;   /* may be NULL; called from the calling thread, in the order of the photos */
+    zn_ranks *ranks;         /* processes that share the photos; rank 0 writes and gets the result. NULL: alone */
+    zn_skipped_fn skipped;   /* may be NULL; called from the calling thread, in the order of the photos, on rank 0 */
     zn_progress_fn progress; /* may be NULL */
     void *user;
 } zn_dataset_build_options;

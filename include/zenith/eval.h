@@ -12,6 +12,7 @@
 #define ZN_EVAL_H
 
 #include <zenith/dataset.h>
+#include <zenith/ranks.h>
 #include <zenith/restore.h>
 
 #ifdef __cplusplus
@@ -64,6 +65,7 @@ typedef struct zn_eval_options {
     int held_out;            /* percent: only pictures that are held out from training at this figure; 0: all */
     int nlm;                 /* non-local means too, which takes long */
     zn_skipped_fn skipped;   /* told of pictures that could not be judged; may be NULL */
+    zn_ranks *ranks;         /* processes that share the pictures; rank 0 gets the result. NULL: alone */
     zn_progress_fn progress; /* may be NULL */
     void *user;
 } zn_eval_options;
@@ -80,7 +82,7 @@ typedef struct zn_eval_result {
 } zn_eval_result;
 
 /* Round trips for an autoencoder; damage and repair for a restorer. A picture that fails does not stop the others; if
- * all do, the call fails. */
+ * all do, the call fails. Ranks other than 0 get no rows. */
 ZN_API ZN_MUST_USE zn_status zn_eval(const zn_model *model, const zn_eval_options *options, zn_eval_result *out);
 ZN_API void zn_eval_result_clear(zn_eval_result *result);
 

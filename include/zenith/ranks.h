@@ -29,6 +29,10 @@ ZN_API void zn_ranks_close(zn_ranks *ranks);
 ZN_API int zn_ranks_rank(const zn_ranks *ranks);
 ZN_API int zn_ranks_count(const zn_ranks *ranks);
 
+/* ZN_OK if that is everyone's status; otherwise, on all ranks, status and sentence (zn_error_text) of the first rank
+ * that failed. With ZN_OK it is a barrier. */
+ZN_API ZN_MUST_USE zn_status zn_ranks_agree(zn_ranks *ranks, zn_status status);
+
 #ifdef __cplusplus
 }
 #endif

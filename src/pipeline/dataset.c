@@ -1,5 +1,6 @@
 /* Building data sets: photos are read, cut, scaled and compressed by all threads, a few at a time, and written in their
- * order by one, so that the file has the same bytes for any number of threads. */
+ * order by one, so that the file has the same bytes for any number of threads. Of several ranks each makes its slice of
+ * the photos begun together, and rank 0 writes. */
 #include <zenith/dataset.h>
 
 #include "base/alloc.h"
@@ -9,6 +10,7 @@
 #include "base/threads.h"
 #include "io/dataset/dataset.h"
 #include "io/image/resize.h"
+#include "train/parcel.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -150,23 +152,81 @@ static zn_status keep(builder *b, int64_t item, made *m)
     return ZN_OK;
 }
 
+/* What this rank made of its photos, for rank 0. */
+static void pack(const builder *b, const made *m, zn_parcel *p)
+{
+    zn_parcel_put(p, &m->status, sizeof m->status);
+    zn_parcel_put(p, m->why, sizeof m->why);
+    for (int i = 0; i < b->pictures && m->status == ZN_OK; i++)
+        zn_parcel_put_bytes(p, m->bytes[i], m->sizes[i]);
+}
+
+/* The next photo of the parcel; its pictures stay in there. */
+static zn_status unpack(const builder *b, zn_parcel *p, made *m)
+{
+    bool whole = zn_parcel_take(p, &m->status, sizeof m->status) && zn_parcel_take(p, m->why, sizeof m->why);
+    for (int i = 0; i < b->pictures && whole && m->status == ZN_OK; i++) {
+        m->bytes[i] = (void *)(uintptr_t)zn_parcel_take_bytes(p, &m->sizes[i]);
+        whole = m->bytes[i] != NULL;
+    }
+    return whole ? ZN_OK : ZN_FAIL(ZN_EFORMAT, "what the ranks sent is cut off");
+}
+
+/* Photos [first, first + now) as the ranks sent them. */
+static zn_status keep_sent(builder *b, zn_parcel *p, int64_t first, int64_t now)
+{
+    made *m = &b->batch[0];
+    zn_status status = ZN_OK;
+    for (int64_t i = 0; i < now && status == ZN_OK; i++) {
+        status = unpack(b, p, m);
+        if (status == ZN_OK)
+            status = keep(b, first + i, m);
+    }
+    memset(m->bytes, 0, sizeof *m->bytes * (size_t)b->pictures);
+    return status;
+}
+
+/* Photos [first, first + now), over all ranks. */
+static zn_status build_some(builder *b, int64_t first, int64_t now)
+{
+    zn_ranks *ranks = b->o.ranks;
+    const int64_t share = b->batch_size, begin = share * zn_ranks_rank(ranks), left = now > begin ? now - begin : 0;
+    const int64_t own = left < share ? left : share;
+    zn_parcel p = { 0 };
+    zn_status status = ZN_OK;
+    b->first = first + begin;
+    zn_pool_run(b->pool, own, 1, make_range, b, NULL, 0);
+    for (int64_t i = 0; i < own; i++) {
+        if (zn_ranks_count(ranks) > 1)
+            pack(b, &b->batch[i], &p);
+        else
+            status = status == ZN_OK ? keep(b, b->first + i, &b->batch[i]) : status;
+        clear(b, &b->batch[i]);
+    }
+    if (zn_ranks_count(ranks) > 1)
+        status = zn_parcel_gather(&p, ranks);
+    if (status == ZN_OK && p.bytes)
+        status = keep_sent(b, &p, first, now);
+    zn_parcel_free(&p);
+    return zn_ranks_agree(ranks, status);
+}
+
 static zn_status build_all(builder *b)
 {
-    for (b->first = 0; b->first < b->count; b->first += b->batch_size) {
-        const int64_t left = b->count - b->first, now = left < b->batch_size ? left : b->batch_size;
-        zn_pool_run(b->pool, now, 1, make_range, b, NULL, 0);
-        zn_status status = ZN_OK;
-        for (int64_t i = 0; i < now; i++) {
-            status = status == ZN_OK ? keep(b, b->first + i, &b->batch[i]) : status;
-            clear(b, &b->batch[i]);
-        }
-        ZN_TRY(status);
-        if (b->o.progress && b->o.progress(b->o.user, (double)(b->first + now) / (double)b->count))
+    zn_ranks *ranks = b->o.ranks;
+    const int64_t together = b->batch_size * zn_ranks_count(ranks);
+    for (int64_t first = 0; first < b->count; first += together) {
+        const int64_t left = b->count - first, now = left < together ? left : together;
+        ZN_TRY(build_some(b, first, now));
+        bool stop = b->o.progress && b->o.progress(b->o.user, (double)(first + now) / (double)b->count);
+        ZN_TRY(zn_ranks_any(ranks, &stop));
+        if (stop)
             return ZN_FAIL(ZN_ECANCELLED, "cancelled");
     }
-    if (!b->result.pictures)
-        return ZN_FAIL(ZN_ENOTFOUND, "%s: not one of %lld photos could be used", b->o.output, (long long)b->count);
-    return ZN_OK;
+    const bool empty = !zn_ranks_rank(ranks) && !b->result.pictures;
+    return zn_ranks_agree(ranks, empty ? ZN_FAIL(ZN_ENOTFOUND, "%s: not one of %lld photos could be used", b->o.output,
+                                                 (long long)b->count)
+                                       : ZN_OK);
 }
 
 /* ---- beginning and end ---- */
@@ -222,8 +282,15 @@ static zn_status prepare(builder *b)
         b->count += zn_dataset_count(b->sources[i].set);
     }
     label_sources(b);
-    ZN_TRY(zn_pool_new(b->o.threads, &b->pool));
+    ZN_TRY(zn_pool_new(b->o.threads > 0 ? b->o.threads : zn_ranks_threads(b->o.ranks), &b->pool));
     b->batch_size = (int64_t)AHEAD * zn_pool_threads(b->pool);
+    return zn_ranks_rank(b->o.ranks) ? ZN_OK : zn_dataset_writer_open(b->o.output, &b->writer);
+}
+
+/* The same number of photos on each rank, whatever threads it has. */
+static zn_status prepare_batch(builder *b)
+{
+    ZN_TRY(zn_ranks_share(b->o.ranks, &b->batch_size, sizeof b->batch_size));
     b->batch = zn_calloc((size_t)b->batch_size, sizeof *b->batch);
     for (int64_t i = 0; b->batch && i < b->batch_size; i++) {
         b->batch[i].bytes = zn_calloc((size_t)b->pictures, sizeof(void *));
@@ -231,9 +298,7 @@ static zn_status prepare(builder *b)
         if (!b->batch[i].bytes || !b->batch[i].sizes)
             return ZN_FAIL(ZN_ENOMEM, "out of memory for a data set");
     }
-    if (!b->batch)
-        return ZN_FAIL(ZN_ENOMEM, "out of memory for a data set");
-    return zn_dataset_writer_open(b->o.output, &b->writer);
+    return b->batch ? ZN_OK : ZN_FAIL(ZN_ENOMEM, "out of memory for a data set");
 }
 
 static void finish(builder *b)
@@ -256,9 +321,10 @@ zn_status zn_dataset_build(const zn_dataset_build_options *options, zn_dataset_b
     const double start = zn_clock_ms();
     *out = (zn_dataset_build_result){ 0 };
     zn_status status;
-    ZN_TRY_DONE(prepare(&b));
+    ZN_TRY_DONE(zn_ranks_agree(b.o.ranks, prepare(&b)));
+    ZN_TRY_DONE(zn_ranks_agree(b.o.ranks, prepare_batch(&b)));
     ZN_TRY_DONE(build_all(&b));
-    ZN_TRY_DONE(zn_dataset_writer_commit(b.writer, &b.result.bytes));
+    ZN_TRY_DONE(zn_ranks_agree(b.o.ranks, b.writer ? zn_dataset_writer_commit(b.writer, &b.result.bytes) : ZN_OK));
     b.result.seconds = (zn_clock_ms() - start) * 1e-3;
     *out = b.result;
 done:

@@ -8,6 +8,7 @@
 #include "io/dataset/dataset.h"
 #include "io/image/pixels.h"
 #include "train/metrics.h"
+#include "train/parcel.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@ typedef struct judge {
     int64_t ms_ssim_count[ZN_EVAL_GROUPS]; /* pictures large enough for it */
     zn_eval_result *out;
     int64_t capacity;
+    zn_parcel parcel;   /* for rank 0 */
     double base, scale; /* where the running model's progress lies in the whole */
 } judge;
 
@@ -175,34 +177,95 @@ static zn_status judge_picture(judge *j, int64_t index)
 
 static bool stops(zn_status status) { return status == ZN_ECANCELLED || status == ZN_ENOMEM; }
 
-static zn_status judge_all(judge *j)
+static bool wants(const judge *j, int64_t index)
 {
-    const int64_t count = zn_dataset_count(j->data);
-    int64_t wanted = 0, done = 0;
-    for (int64_t i = 0; i < count; i++)
-        wanted += !j->o->held_out || zn_dataset_held_out(j->data, i, j->o->held_out);
-    for (int64_t i = 0; i < count; i++) {
-        if (j->o->held_out && !zn_dataset_held_out(j->data, i, j->o->held_out))
+    return !j->o->held_out || zn_dataset_held_out(j->data, index, j->o->held_out);
+}
+
+static void tell_skipped(judge *j, const char *name, const char *why)
+{
+    j->out->failed++;
+    if (j->o->skipped)
+        j->o->skipped(j->o->user, name, why);
+}
+
+static void drop_rows(judge *j, int64_t from)
+{
+    while (j->out->row_count > from)
+        zn_free(j->out->rows[--j->out->row_count].name);
+}
+
+/* Pictures [first,last) of those that are wanted, this rank's slice of them. */
+static zn_status judge_slice(judge *j, int64_t first, int64_t last)
+{
+    for (int64_t i = 0, number = 0; i < zn_dataset_count(j->data) && number < last; i++) {
+        if (!wants(j, i) || number++ < first)
             continue;
         const int64_t before = j->out->row_count;
-        j->base = (double)done++ / (double)wanted;
-        j->scale = 1.0 / (double)wanted;
+        j->scale = 1.0 / (double)(last - first);
+        j->base = (double)(number - 1 - first) * j->scale;
         const zn_status status = judge_picture(j, i);
         if (status == ZN_OK)
             continue;
-        while (j->out->row_count > before)
-            zn_free(j->out->rows[--j->out->row_count].name);
+        drop_rows(j, before);
         if (stops(status))
             return status;
-        j->out->failed++;
-        if (j->o->skipped)
-            j->o->skipped(j->o->user, zn_dataset_name(j->data, i), zn_error_text());
+        const char *name = zn_dataset_name(j->data, i);
+        if (zn_ranks_count(j->o->ranks) == 1) {
+            tell_skipped(j, name, zn_error_text());
+        } else {
+            zn_parcel_put(&j->parcel, &(bool){ false }, sizeof(bool));
+            zn_parcel_put_text(&j->parcel, name);
+            zn_parcel_put_text(&j->parcel, zn_error_text());
+        }
     }
+    return ZN_OK;
+}
+
+/* Slices in the order of the ranks are all pictures in their order. A parcel has, after a flag, rows with their names,
+ * or names and reasons. */
+static zn_status collect(judge *j)
+{
+    zn_parcel *p = &j->parcel;
+    zn_eval_row row;
+    size_t size;
+    for (int64_t i = 0; i < j->out->row_count; i++) {
+        zn_parcel_put(p, &(bool){ true }, sizeof(bool));
+        zn_parcel_put(p, &j->out->rows[i], sizeof row);
+        zn_parcel_put_text(p, j->out->rows[i].name);
+    }
+    drop_rows(j, 0);
+    ZN_TRY(zn_parcel_gather(p, j->o->ranks));
+    for (bool is_row; zn_parcel_take(p, &is_row, sizeof is_row);) {
+        const bool whole = !is_row || zn_parcel_take(p, &row, sizeof row);
+        const void *name = zn_parcel_take_bytes(p, &size), *why = is_row ? "" : zn_parcel_take_bytes(p, &size);
+        if (!whole || !name || !why)
+            return ZN_FAIL(ZN_EFORMAT, "what the ranks sent is cut off");
+        row.name = (char *)(uintptr_t)name;
+        if (is_row)
+            ZN_TRY(add_row(j, &row));
+        else
+            tell_skipped(j, name, why);
+    }
+    return ZN_OK;
+}
+
+static zn_status judge_all(judge *j)
+{
+    zn_ranks *ranks = j->o->ranks;
+    const int64_t count = zn_dataset_count(j->data), all = zn_ranks_count(ranks), me = zn_ranks_rank(ranks);
+    int64_t wanted = 0;
+    for (int64_t i = 0; i < count; i++)
+        wanted += wants(j, i);
     if (!wanted)
         return ZN_FAIL(ZN_ENOTFOUND, "%s: none of %lld pictures is held out", j->o->data, (long long)count);
-    if (!j->out->row_count)
-        return ZN_FAIL(ZN_ENOTFOUND, "%s: not one of %lld pictures could be judged", j->o->data, (long long)wanted);
-    return ZN_OK;
+    ZN_TRY(zn_ranks_agree(ranks, judge_slice(j, wanted * me / all, wanted * (me + 1) / all)));
+    if (all > 1)
+        ZN_TRY(zn_ranks_agree(ranks, collect(j)));
+    return zn_ranks_agree(ranks, me || j->out->row_count
+                                     ? ZN_OK
+                                     : ZN_FAIL(ZN_ENOTFOUND, "%s: not one of %lld pictures could be judged", j->o->data,
+                                               (long long)wanted));
 }
 
 static void add_scores(zn_scores *sum, const zn_scores *s, double weight, double ms_ssim_weight)
@@ -242,6 +305,7 @@ static zn_status prepare(judge *j, const zn_model *model)
 {
     const zn_eval_options *o = j->o;
     zn_codec_options codec = o->codec;
+    codec.threads = codec.threads > 0 ? codec.threads : zn_ranks_threads(o->ranks);
     codec.progress = o->progress ? on_progress : NULL;
     codec.user = j;
     const bool damaged = o->damage.damage != ZN_DAMAGE_NONE;
@@ -273,12 +337,13 @@ zn_status zn_eval(const zn_model *model, const zn_eval_options *options, zn_eval
     judge j = { .o = options, .info = zn_model_info_of(model), .out = out };
     const double start = zn_clock_ms();
     *out = (zn_eval_result){ 0 };
-    zn_status status = prepare(&j, model);
+    zn_status status = zn_ranks_agree(options->ranks, prepare(&j, model));
     if (status == ZN_OK)
         status = judge_all(&j);
     if (status == ZN_OK)
         average(&j);
     out->seconds = (zn_clock_ms() - start) * 1e-3;
+    zn_parcel_free(&j.parcel);
     zn_codec_free(j.codec);
     zn_dataset_close(j.data);
     if (status != ZN_OK)

@@ -21,9 +21,9 @@ ZN_MUST_USE zn_status zn_ranks_sum(zn_ranks *r, float *values, int64_t count);
 /* Everyone gets rank 0's bytes. */
 ZN_MUST_USE zn_status zn_ranks_share(zn_ranks *r, void *bytes, size_t size);
 
-/* ZN_OK if that is everyone's status; otherwise, on all ranks, status and sentence of the first rank that failed.
- * With ZN_OK it is a barrier. */
-ZN_MUST_USE zn_status zn_ranks_agree(zn_ranks *r, zn_status status);
+/* Rank 0 gets everyone's bytes, in the order of the ranks, in memory that it must zn_free, and the size of each in
+ * sizes[count]; the others get NULL. */
+ZN_MUST_USE zn_status zn_ranks_gather(zn_ranks *r, const void *bytes, size_t size, void **all, size_t *sizes);
 
 /* *value becomes true if it is true on any rank. */
 ZN_MUST_USE zn_status zn_ranks_any(zn_ranks *r, bool *value);

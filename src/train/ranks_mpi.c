@@ -11,6 +11,7 @@
 
 #include <mpi.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { PIECE = 1 << 18 }; /* floats: the cache holds a piece and its parts */
@@ -156,6 +157,42 @@ zn_status zn_ranks_share(zn_ranks *r, void *bytes, size_t size)
     for (size_t at = 0; r && at < size; at += PIECE)
         ZN_TRY(check(MPI_Bcast(p + at, (int)(size - at < PIECE ? size - at : PIECE), MPI_BYTE, 0, r->comm),
                      "send what rank 0 has"));
+    return ZN_OK;
+}
+
+/* One rank's bytes to rank 0, a piece at a time: counts of MPI are ints. */
+static zn_status bring(zn_ranks *r, int from, const char *bytes, size_t size, char *to)
+{
+    if (from == 0 && r->rank == 0)
+        memcpy(to, bytes, size);
+    for (size_t at = 0; from > 0 && at < size; at += PIECE) {
+        const int n = (int)(size - at < PIECE ? size - at : PIECE);
+        if (r->rank == from)
+            ZN_TRY(check(MPI_Send(bytes + at, n, MPI_BYTE, 0, 0, r->comm), "reach rank 0"));
+        else if (r->rank == 0)
+            ZN_TRY(check(MPI_Recv(to + at, n, MPI_BYTE, from, 0, r->comm, MPI_STATUS_IGNORE), "hear from a rank"));
+    }
+    return ZN_OK;
+}
+
+zn_status zn_ranks_gather(zn_ranks *r, const void *bytes, size_t size, void **all, size_t *sizes)
+{
+    size_t total = 0, at = 0;
+    *all = NULL;
+    if (!r) {
+        *sizes = size;
+        ZN_TRY(zn_alloc_for("results", size, all));
+        memcpy(*all, bytes, size);
+        return ZN_OK;
+    }
+    for (int k = 0; k < r->count; k++) {
+        sizes[k] = size;
+        ZN_TRY(check(MPI_Bcast(&sizes[k], (int)sizeof *sizes, MPI_BYTE, k, r->comm), "count results"));
+        total += sizes[k];
+    }
+    ZN_TRY(zn_ranks_agree(r, r->rank == 0 ? zn_alloc_for("results", total, all) : ZN_OK));
+    for (int k = 0; k < r->count; at += sizes[k++])
+        ZN_TRY(bring(r, k, bytes, sizes[k], *all ? (char *)*all + at : NULL));
     return ZN_OK;
 }
 

@@ -86,3 +86,19 @@ echo "one sentence"
 timeout 300 mpirun -np 2 "$zenith" train "$folder/recipe.yaml" --data "$folder/nowhere" -o "$folder/x" \
     >"$folder/x.log" 2>&1 && fail "training on nothing works"
 [ "$(grep -c '^zenith: .*nowhere' "$folder/x.log")" = 1 ] || { cat "$folder/x.log" && fail "not said once"; }
+
+echo "data sets and scores are shared too"
+echo "no picture" >"$folder/pictures/5.png"
+build() { "$@" dataset build "$folder/pictures" -o "$folder/set.lmdb" --size 64 --crops 2 --threads 1 >"$folder/set.log" 2>&1; }
+if ! build "$zenith" && grep -q 'has no LMDB' "$folder/set.log"; then
+    mkdir "$folder/set.lmdb" && cp "$(dirname "$0")"/../broken/images/good* "$folder/set.lmdb"
+else
+    mv "$folder/set.lmdb" "$folder/one.lmdb"
+    build timeout 300 mpirun -np 3 "$zenith" && fail "a broken picture went by unnoticed"
+    [ "$(grep -c '5.png' "$folder/set.log")" = 1 ] || { cat "$folder/set.log" && fail "the broken picture is not named once"; }
+    cmp "$folder/one.lmdb" "$folder/set.lmdb" || fail "data sets differ"
+fi
+score() { "$@" eval --model random:zenith-hier-r --data "$folder/set.lmdb" -o "$folder/scores.csv" --threads 1 --quiet >/dev/null; }
+score "$zenith" && cut -d, -f1-3,5- "$folder/scores.csv" >"$folder/one.csv"
+score timeout 300 mpirun -np 3 "$zenith" && cut -d, -f1-3,5- "$folder/scores.csv" >"$folder/three.csv"
+[ "$(wc -l <"$folder/one.csv")" -gt 3 ] && cmp "$folder/one.csv" "$folder/three.csv" || fail "scores differ"
