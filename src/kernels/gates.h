@@ -116,4 +116,21 @@ void zn_k_tile_mix(const void *tile_mix_args, zn_range units);
 /* All three gradients in one go; units are zn_sum_blocks(units) blocks of units. */
 void zn_k_tile_mix_grad(const void *tile_mix_args, zn_range blocks);
 
+/* The same along rows and then along columns of [n][h][wide][channels], and GELU of the result, tile by tile: a square
+ * of P x P needs nothing else. gate[0] and th[0] are those of rows. Units are tiles. */
+typedef struct zn_tile_square_args {
+    const float *x, *gate[2], *th[2];
+    float *y;
+    int n, h, wide, channels, p, offset;
+} zn_tile_square_args;
+int64_t zn_tile_square_units(const zn_tile_square_args *a);
+size_t zn_tile_square_scratch(const zn_tile_square_args *a);
+
+/* Where a unit lies: its image, and the map's position of its first row and column (may be negative). */
+typedef struct zn_tile_square {
+    int64_t image, y, x;
+} zn_tile_square;
+zn_tile_square zn_tile_square_at(const zn_tile_square_args *a, int64_t unit);
+void zn_k_tile_square(const void *tile_square_args, zn_range tiles);
+
 #endif

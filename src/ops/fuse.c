@@ -112,6 +112,7 @@ void zn_graph_fuse(zn_graph *g, zn_node *const *outputs, int count)
             fuse_relu(n, uses);
         zn_fuse_lite(n, uses);
         zn_fuse_spectral_linear(n, uses);
+        zn_fuse_tile_square(n, uses);
     }
     zn_free(uses);
 }

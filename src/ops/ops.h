@@ -128,6 +128,9 @@ bool zn_is_scale_channels(const zn_node *mix);
 int zn_row_index(const zn_node *row);
 int zn_permute_row(const zn_node *permute);
 bool zn_selects_first(const zn_node *select);
+int zn_tile_mix_axis(const zn_node *tile_mix, int *offset);
+/* Extends output positions [*lo,*hi) to whole tiles of `side` that begin at offset. */
+void zn_tile_reach(int64_t side, int offset, int64_t *lo, int64_t *hi);
 
 /* Helpers for shape functions. */
 zn_status zn_same_shape(zn_node *n);                /* output like source 0, all sources alike */

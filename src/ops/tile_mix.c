@@ -77,14 +77,25 @@ static double flops(const zn_node *n)
     return (2 * log2p + 3) * (double)zn_shape_count(n->shape);
 }
 
+int zn_tile_mix_axis(const zn_node *n, int *offset)
+{
+    const spec *k = n->attribute;
+    *offset = k->offset;
+    return k->axis;
+}
+
+void zn_tile_reach(int64_t side, int offset, int64_t *lo, int64_t *hi)
+{
+    const int64_t before = (side - offset) % side;
+    *lo = (*lo + before >= 0 ? (*lo + before) / side : -((-*lo - before + side - 1) / side)) * side - before;
+    *hi = (*hi + before + side - 1) / side * side - before;
+}
+
 /* A position depends on its whole tile, on the axis that is mixed; the other axis is not told apart here. */
 static void reach(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *hi)
 {
     (void)p;
-    const spec *k = n->attribute;
-    const int64_t side = n->source[1]->shape.dim[0], before = (side - k->offset) % side;
-    *lo = (*lo + before >= 0 ? (*lo + before) / side : -((-*lo - before + side - 1) / side)) * side - before;
-    *hi = (*hi + before + side - 1) / side * side - before;
+    zn_tile_reach(n->source[1]->shape.dim[0], ((spec *)n->attribute)->offset, lo, hi);
 }
 
 static int block(const zn_node *n, const zn_prepare *p)

@@ -262,6 +262,34 @@ static void spectral_linear(simd_case *c, int kernel, int size)
     output(c, &a.y, pixels * z[3]);
 }
 
+static const int square_sizes[][5] = { /* images, height, width, channels, P */
+                                       { 1, 32, 32, 16, 32 }, { 2, 20, 50, 8, 32 }, { 1, 40, 33, 20, 16 },
+                                       { 1, 7, 9, 5, 8 },     { 1, 64, 3, 64, 4 },  { 1, 5, 1, 12, 2 }
+};
+
+static void tile_square(simd_case *c, int kernel, int size)
+{
+    static zn_tile_square_args a;
+    const int *z = square_sizes[size / 2];
+    const int64_t count = (int64_t)z[0] * z[1] * z[2] * z[3], parameters = (int64_t)z[4] * z[3];
+    a = (zn_tile_square_args){ .x = normal(count, 1),
+                               .gate = { normal(parameters, 1), normal(parameters, 1) },
+                               .th = { normal(parameters, 0.2f), normal(parameters, 0.2f) },
+                               .n = z[0],
+                               .h = z[1],
+                               .wide = z[2],
+                               .channels = z[3],
+                               .p = z[4],
+                               .offset = size % 2 ? z[4] / 2 : 0 };
+    snprintf(c->text, sizeof c->text, "%dx%dx%dx%d, tiles of %d from %d", z[0], z[1], z[2], z[3], z[4], a.offset);
+    c->kernel = kernel;
+    c->args = &a;
+    c->tolerance = 3e-6;
+    c->scratch = zn_tile_square_scratch(&a);
+    c->units = zn_tile_square_units(&a);
+    output(c, &a.y, count);
+}
+
 #define SIZES(list) (int)(sizeof(list) / sizeof *(list))
 static const struct {
     void (*make)(simd_case *c, int kernel, int size);
@@ -281,6 +309,7 @@ static const struct {
     { lite, ZN_SIMD_lite_rows, SIZES(lite_sizes) },
     { lite, ZN_SIMD_lite_columns, SIZES(lite_sizes) },
     { spectral_linear, ZN_SIMD_spectral_linear, 4 * SIZES(linear_sizes) },
+    { tile_square, ZN_SIMD_tile_square, 2 * SIZES(square_sizes) },
     { tile_mix, ZN_SIMD_tile_mix, 2 * SIZES(tile_sizes) },
     { tile_mix, ZN_SIMD_tile_mix_grad, 2 * SIZES(tile_sizes) },
 };

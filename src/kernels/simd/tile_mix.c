@@ -3,8 +3,7 @@
  * neighbouring rows are transformed last, gated while they are in registers, and transformed back first. */
 #include "kernels/gates.h"
 #include "kernels/mix.h"
-#include "kernels/simd/vec_math.h"
-#include "kernels/simd/wht.h"
+#include "kernels/simd/tile_gate.h"
 
 #include <math.h>
 
@@ -25,15 +24,6 @@ static job job_of(const zn_tile_mix_args *a, int64_t unit)
     j.wide = j.s.wide / a->channels * j.padded;
     j.root = 1 / sqrtf((float)a->p);
     return j;
-}
-
-VEC_INLINE vec load(const float *p, int n) { return n == VEC_LANES ? vec_load(p) : vec_load_part(p, n); }
-VEC_INLINE void store(float *p, vec v, int n)
-{
-    if (n == VEC_LANES)
-        vec_store(p, v);
-    else
-        vec_store_part(p, v, n);
 }
 
 static void copy(float *to, const float *from, int64_t count)
@@ -87,44 +77,18 @@ static void tile_in(const job *j, int64_t tile, const float *x, bool reflected, 
     wht_rows_from(t, a->p, 4, j->wide, j->wide);
 }
 
-/* soft(v g, th) where g and th already hold the scale of both transforms. */
-VEC_INLINE vec soft(vec v, vec gate, vec th)
-{
-    const vec c = v * gate;
-    return vec_with_sign(vec_max(vec_abs(c) - th, vec_splat(0)), c);
-}
-
-/* One vector of `rows` neighbours of a tile, the first of them position k; c: its first channel, n lanes that count. */
-VEC_INLINE void gate_vector(const int rows, const job *j, float *at, int64_t k, int c, const int n)
-{
-    const zn_tile_mix_args *a = j->a;
-    const float *gate = a->gate + k * a->channels + c, *th = a->th + k * a->channels + c;
-    const vec all = vec_splat(j->root * j->root), root = vec_splat(j->root);
-    vec v[8];
-#pragma GCC unroll 4
-    for (int q = 0; q < rows; q++)
-        v[q] = vec_load(at + q * j->wide);
-    wht_registers(rows, v);
-#pragma GCC unroll 4
-    for (int q = 0; q < rows; q++)
-        v[q] = soft(v[q], load(gate + q * a->channels, n) * all, vec_abs(load(th + q * a->channels, n)) * root);
-    wht_registers(rows, v);
-#pragma GCC unroll 4
-    for (int q = 0; q < rows; q++)
-        vec_store(at + q * j->wide, v[q]);
-}
-
 /* The middle of a tile: `rows` (4, or P if less; a constant) neighbours at a time. */
 VEC_INLINE void gate_rows(const int rows, const job *j, float *t)
 {
     const int channels = j->a->channels, whole = channels / VEC_LANES * VEC_LANES;
+    const tile_gates g = { j->a->gate, j->a->th, channels, j->wide, j->root };
     for (int64_t k = 0; k < j->a->p; k += rows)
         for (int64_t pixel = 0; pixel < j->wide; pixel += j->padded) {
             float *at = t + k * j->wide + pixel;
             for (int c = 0; c < whole; c += VEC_LANES)
-                gate_vector(rows, j, at + c, k, c, VEC_LANES);
+                tile_gate(rows, &g, at + c, k, c, VEC_LANES);
             if (whole < channels)
-                gate_vector(rows, j, at + whole, k, whole, channels - whole);
+                tile_gate(rows, &g, at + whole, k, whole, channels - whole);
         }
 }
 

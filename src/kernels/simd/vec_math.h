@@ -116,11 +116,13 @@ VEC_INLINE void interleave4(float *to, const float *a, const float *b, const flo
 VEC_INLINE void deinterleave4(float *a, float *b, float *c, float *d, const float *from)
 {
 #if defined(__ARM_NEON)
-    const float32x4x4_t v = vld4q_f32(from);
-    vst1q_f32(a, v.val[0]);
-    vst1q_f32(b, v.val[1]);
-    vst1q_f32(c, v.val[2]);
-    vst1q_f32(d, v.val[3]);
+    const float32x4_t p = vld1q_f32(from), q = vld1q_f32(from + 4), r = vld1q_f32(from + 8), s = vld1q_f32(from + 12);
+    const float32x4_t even = vuzp1q_f32(p, q), odd = vuzp2q_f32(p, q), even2 = vuzp1q_f32(r, s),
+                      odd2 = vuzp2q_f32(r, s);
+    vst1q_f32(a, vuzp1q_f32(even, even2));
+    vst1q_f32(b, vuzp1q_f32(odd, odd2));
+    vst1q_f32(c, vuzp2q_f32(even, even2));
+    vst1q_f32(d, vuzp2q_f32(odd, odd2));
 #else
     __m128 p = _mm_loadu_ps(from), q = _mm_loadu_ps(from + 4), r = _mm_loadu_ps(from + 8), s = _mm_loadu_ps(from + 12);
     _MM_TRANSPOSE4_PS(p, q, r, s);

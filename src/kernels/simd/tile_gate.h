@@ -1,0 +1,48 @@
+/* The middle of spectral mixing in a tile: gate and soft threshold, with the steps of the transform among neighbouring
+ * rows before and after, in registers. */
+#ifndef ZN_TILE_GATE_H
+#define ZN_TILE_GATE_H
+
+#include "kernels/simd/vec_math.h"
+#include "kernels/simd/wht.h"
+
+VEC_INLINE vec load(const float *p, int n) { return n == VEC_LANES ? vec_load(p) : vec_load_part(p, n); }
+VEC_INLINE void store(float *p, vec v, int n)
+{
+    if (n == VEC_LANES)
+        vec_store(p, v);
+    else
+        vec_store_part(p, v, n);
+}
+
+typedef struct tile_gates {
+    const float *gate, *th; /* [P][channels] */
+    int64_t channels;
+    int64_t row; /* floats between rows of the tile */
+    float root;  /* 1 / sqrt(P) */
+} tile_gates;
+
+/* One vector of `rows` neighbours (a constant), the first of them position k; c: its first channel, n lanes that count.
+ * Both transforms' scales are in gate and threshold. */
+VEC_INLINE void tile_gate(const int rows, const tile_gates *g, float *at, int64_t k, int c, const int n)
+{
+    const float *gate = g->gate + k * g->channels + c, *th = g->th + k * g->channels + c;
+    const vec all = vec_splat(g->root * g->root), root = vec_splat(g->root);
+    vec v[8];
+#pragma GCC unroll 4
+    for (int q = 0; q < rows; q++)
+        v[q] = vec_load(at + q * g->row);
+    wht_registers(rows, v);
+#pragma GCC unroll 4
+    for (int q = 0; q < rows; q++) {
+        const vec coefficient = v[q] * (load(gate + q * g->channels, n) * all);
+        const vec left = vec_fms(vec_abs(load(th + q * g->channels, n)), root, vec_abs(coefficient));
+        v[q] = vec_with_sign(vec_max(left, vec_splat(0)), coefficient);
+    }
+    wht_registers(rows, v);
+#pragma GCC unroll 4
+    for (int q = 0; q < rows; q++)
+        vec_store(at + q * g->row, v[q]);
+}
+
+#endif
