@@ -38,7 +38,7 @@ const command command_table[] = {
       CMD_CONVERT, 2, 2, convert_run },
     { "models", "", "architectures known and weights found",
       "Lists the architectures this build knows and the weights it finds in $ZENITH_MODELS (folders separated by\n"
-      "colons), the user's data folder and ./weights.\n",
+      "colons), the user's data folder, ./weights and what is installed.\n",
       CMD_MODELS, 0, 0, models_run },
     { "bench", "[--model NAME] [--part PART] [--size WxH]", "speed of encoder or decoder on this machine",
       "Times a part of a model on random input, after two warm-up runs, and compares it with what the machine can\n"

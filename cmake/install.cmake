@@ -1,4 +1,4 @@
-# What `cmake --install` puts where: program, libraries, headers, zenith.pc, manual page, completions.
+# What `cmake --install` puts where: program, libraries, headers, zenith.pc, manual page, completions, weights.
 install(TARGETS zenith RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS zenith_static zenith_shared
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
@@ -9,6 +9,8 @@ install(FILES ${CMAKE_SOURCE_DIR}/completions/zenith.bash
         DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME zenith)
 install(FILES ${CMAKE_SOURCE_DIR}/completions/_zenith DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
 install(FILES ${CMAKE_SOURCE_DIR}/completions/zenith.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/weights/ DESTINATION ${CMAKE_INSTALL_DATADIR}/zenith/models)
 
 # zenith.pc names what a static link needs: everything the objects link to, as -l flags. (Requires.private would make
 # pkg-config insist on the .pc files of all of them even for a shared link.)

@@ -242,22 +242,30 @@ static void add_root(roots *r, const char *base, const char *rest, size_t length
         snprintf(r->path[r->count++], PATH_SIZE, "%.*s%s", (int)length, base, rest);
 }
 
+/* Each folder of a list that is divided by colons. */
+static void add_roots(roots *r, const char *list, const char *rest)
+{
+    while (list && *list) {
+        const size_t n = strcspn(list, ":");
+        add_root(r, list, rest, n);
+        list += n + (list[n] == ':');
+    }
+}
+
+/* The user's own before the repository's, and that before what is installed. */
 static zn_status search_places(roots **out)
 {
     roots *r = *out = zn_calloc(1, sizeof *r);
     if (!r)
         return ZN_FAIL(ZN_ENOMEM, "out of memory while looking for models");
-    const char *list = getenv("ZENITH_MODELS"), *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
-    while (list && *list) {
-        const size_t n = strcspn(list, ":");
-        add_root(r, list, "", n);
-        list += n + (list[n] == ':');
-    }
+    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME"), *system = getenv("XDG_DATA_DIRS");
+    add_roots(r, getenv("ZENITH_MODELS"), "");
     if (data && *data)
         add_root(r, data, "/zenith/models", strlen(data));
     else if (home && *home)
         add_root(r, home, "/.local/share/zenith/models", strlen(home));
     add_root(r, "weights", "", strlen("weights"));
+    add_roots(r, system && *system ? system : "/usr/local/share:/usr/share", "/zenith/models");
     return ZN_OK;
 }
 

@@ -15,8 +15,8 @@ mkdir "$work/bin" "$work/home" "$work/run"
 ln -s "$(cd "$(dirname "$program")" && pwd)/$(basename "$program")" "$work/bin/zenith"
 
 cd "$work/run" || exit 99
-env -i PATH="$work/bin:$tools:$PATH" HOME="$work/home" XDG_DATA_HOME="$work/home/data" SOURCE="$source_root" LC_ALL=C \
-    TERM=dumb COLUMNS=80 ZENITH_KILLS="${ZENITH_KILLS-}" ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0" \
+env -i PATH="$work/bin:$tools:$PATH" HOME="$work/home" XDG_DATA_HOME="$work/home/data" XDG_DATA_DIRS="$work/share" \
+    SOURCE="$source_root" LC_ALL=C TERM=dumb COLUMNS=80 ZENITH_KILLS="${ZENITH_KILLS-}" ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0" \
     bash -u "$case" >"$work/stdout" 2>"$work/stderr" </dev/null
 status=$?
 
