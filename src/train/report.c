@@ -37,34 +37,65 @@ static bool is_logarithmic(const zn_journal *j, int column)
     return true;
 }
 
-/* An SVG curve of one column. */
+/* What a chart shows of a column: its values or their logarithms, between lo and hi. */
+typedef struct chart {
+    const zn_journal *journal;
+    int column;
+    bool logarithmic;
+    double lo, hi;
+} chart;
+
+enum { W = 480, H = 200 };
+
+static double value_at(const chart *c, int64_t i)
+{
+    const double v = c->journal->entries[i].value[c->column];
+    return c->logarithmic ? log10(v) : v;
+}
+
+/* One line of a chart; `keep` of the mean before is kept at every point, 0 draws the values themselves. */
+static void line(FILE *o, const chart *c, const char *kind, double keep)
+{
+    const zn_journal *j = c->journal;
+    const double last = (double)j->entries[j->count - 1].step;
+    double mean = NAN;
+    fprintf(o, "<polyline class='%s' points='", kind);
+    for (int64_t i = 0; i < j->count; i++) {
+        const double v = value_at(c, i);
+        if (!isfinite(v))
+            continue;
+        mean = isnan(mean) ? v : keep * mean + (1 - keep) * v;
+        fprintf(o, "%.1f,%.1f ", 10 + (W - 20) * (double)j->entries[i].step / last,
+                H - 10 - (H - 20) * (mean - c->lo) / (c->hi > c->lo ? c->hi - c->lo : 1));
+    }
+    fputs("'/>", o);
+}
+
+/* An SVG chart of one column: its values, and over those of a loss their running mean. */
 static void curve(FILE *o, const zn_journal *j, int column)
 {
-    enum { W = 720, H = 220 };
-    double lo = INFINITY, hi = -INFINITY;
-    const bool logarithmic = is_logarithmic(j, column);
-    const double last = j->count ? (double)j->entries[j->count - 1].step : 1;
-    for (int pass = 0; pass < 2; pass++) {
-        if (pass)
-            fprintf(o, "<h2>%s%s</h2>\n<svg viewBox='0 0 %d %d'><polyline points='", title_of(j->names[column]),
-                    logarithmic ? " (logarithmic)" : "", W, H);
-        for (int64_t i = 0; i < j->count; i++) {
-            double v = j->entries[i].value[column];
-            v = logarithmic ? log10(v) : v;
-            if (!isfinite(v))
-                continue;
-            lo = v < lo ? v : lo;
-            hi = v > hi ? v : hi;
-            if (pass)
-                fprintf(o, "%.1f,%.1f ", 10 + (W - 20) * (double)j->entries[i].step / last,
-                        H - 10 - (H - 20) * (v - lo) / (hi > lo ? hi - lo : 1));
-        }
+    chart c = { j, column, is_logarithmic(j, column), INFINITY, -INFINITY };
+    int64_t points = 0;
+    double latest = NAN;
+    for (int64_t i = 0; i < j->count; i++) {
+        const double v = value_at(&c, i);
+        if (!isfinite(v))
+            continue;
+        points++;
+        latest = j->entries[i].value[column];
+        c.lo = v < c.lo ? v : c.lo;
+        c.hi = v > c.hi ? v : c.hi;
     }
-    if (lo <= hi)
-        fprintf(o, "'/><text x='12' y='20'>%.5g</text><text x='12' y='%d'>%.5g</text></svg>\n",
-                logarithmic ? pow(10, hi) : hi, H - 14, logarithmic ? pow(10, lo) : lo);
-    else
-        fprintf(o, "'/></svg>\n");
+    if (!points)
+        return;
+    const bool many = points > 40 && strncmp(j->names[column], "loss", 4) == 0;
+    fprintf(o, "<figure><figcaption>%s%s<b>%.5g</b></figcaption>\n<svg viewBox='0 0 %d %d'>",
+            title_of(j->names[column]), c.logarithmic ? ", logarithmic" : "", latest, W, H);
+    line(o, &c, many ? "all" : "mean", 0);
+    if (many)
+        line(o, &c, "mean", 0.9);
+    fprintf(o, "<text x='12' y='20'>%.5g</text><text x='12' y='%d'>%.5g</text></svg></figure>\n",
+            c.logarithmic ? pow(10, c.hi) : c.hi, H - 14, c.logarithmic ? pow(10, c.lo) : c.lo);
 }
 
 /* The last entry's share of the time spent waiting for pictures. */
@@ -115,17 +146,21 @@ zn_status zn_journal_report(zn_journal *j, const zn_recipe *recipe)
     FILE *o = out.stream;
     fprintf(o,
             "<!doctype html><meta charset='utf-8'><title>%s</title>\n"
-            "<style>body{font:16px sans-serif;max-width:760px;margin:2em auto;color:#222}"
-            "svg{width:100%%;background:#f6f6f6}polyline{fill:none;stroke:#06c;stroke-width:1.5}"
-            "text{font-size:12px;fill:#666}img{max-width:100%%}pre{background:#f6f6f6;padding:1em}</style>\n"
+            "<style>body{font:16px sans-serif;max-width:1000px;margin:2em auto;color:#222}"
+            ".charts{display:grid;grid-template-columns:1fr 1fr;gap:1em}figure{margin:0}figcaption{font-size:14px}"
+            "figcaption b{float:right}svg{width:100%%;background:#f6f6f6}polyline{fill:none;stroke-width:1.5}"
+            ".all{stroke:#9cf}.mean{stroke:#06c}text{font-size:12px;fill:#666}img{max-width:100%%}"
+            "pre{background:#f6f6f6;padding:1em}</style>\n"
             "<h1>Training of %s</h1>\n<p>%lld steps. The model waited for pictures during %.2f %% of the time.</p>\n",
             recipe->model, recipe->model, (long long)(j->count ? j->entries[j->count - 1].step : 0), 100 * waited(j));
-    for (int i = 0; i < j->columns; i++)
-        if (strcmp(j->names[i], "stage") && strcmp(j->names[i], "waited"))
-            curve(o, j, i);
     snprintf(path, sizeof path, "%s/%s", j->folder, j->sample);
     if (j->sample[0])
         embed(o, path);
+    fputs("<h2>Curves</h2>\n<div class='charts'>\n", o);
+    for (int i = 0; i < j->columns; i++)
+        if (strcmp(j->names[i], "stage") && strcmp(j->names[i], "waited"))
+            curve(o, j, i);
+    fputs("</div>\n", o);
     zn_recipe_text(recipe, text, sizeof text);
     fputs("<h2>Recipe</h2>\n<pre>", o);
     escaped(o, text);
