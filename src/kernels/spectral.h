@@ -19,8 +19,12 @@ typedef struct zn_wht_args {
     int64_t outer, n, inner;
 } zn_wht_args;
 
+/* Floats of a run that are transformed together: with n = 512 rows this is 32 KB. */
+enum { ZN_WHT_RUN = 16 };
+
 /* Units are pieces of `zn_wht_units`; each thread needs zn_wht_scratch bytes. */
 int64_t zn_wht_units(const zn_wht_args *a);
+int64_t zn_wht_grain(const zn_wht_args *a); /* units that are worth dealing out */
 size_t zn_wht_scratch(const zn_wht_args *a);
 void zn_k_wht(const void *wht_args, zn_range units);
 

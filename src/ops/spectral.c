@@ -63,7 +63,7 @@ static void wht_run(const zn_node *n, const zn_launch_context *c)
 {
     zn_wht_args a = args_of(n->source[0], n->attribute);
     a.y = n->data;
-    zn_launch(c, zn_k_wht, zn_wht_units(&a), 1, &a);
+    zn_launch(c, zn_k_wht, zn_wht_units(&a), zn_wht_grain(&a), &a);
 }
 
 static void wht_gradient(zn_node *n, zn_node *dy)
@@ -107,7 +107,7 @@ static void spectral_run(const zn_node *n, const zn_launch_context *c)
     zn_wht_args a = args_of(n->source[0], n->attribute);
     a.y = n->data;
     a.gate = n->source[1]->data;
-    zn_launch(c, zn_k_wht, zn_wht_units(&a), 1, &a);
+    zn_launch(c, zn_k_wht, zn_wht_units(&a), zn_wht_grain(&a), &a);
 }
 
 static void spectral_gradient(zn_node *n, zn_node *dy)
@@ -156,7 +156,7 @@ static void gate_grad_run(const zn_node *n, const zn_launch_context *c)
                                   .dy = n->source[1]->data,
                                   .partial = c->shared };
     const int64_t units = zn_wht_units(&a.t);
-    zn_launch(c, zn_k_gate_grad, units, 1, &a);
+    zn_launch(c, zn_k_gate_grad, units, zn_wht_grain(&a.t), &a);
     const zn_reduce_args sum = { .x = a.partial, .y = n->data, .rows = a.t.n, .c = (int)units };
     zn_launch(c, zn_k_sum_partials, sum.rows, 64, &sum);
 }

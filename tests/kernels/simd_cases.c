@@ -290,6 +290,36 @@ static void tile_square(simd_case *c, int kernel, int size)
     output(c, &a.y, count);
 }
 
+static const int wht_sizes[][3] = { /* outer, n, inner */
+                                    { 3, 1, 5 },  { 2, 2, 16 },  { 1, 64, 20 },  { 2, 512, 7 }, { 1, 8, 100 },
+                                    { 5, 1, 1 },  { 7, 2, 1 },   { 3, 4, 1 },    { 2, 8, 1 },   { 2, 16, 1 },
+                                    { 2, 32, 1 }, { 1, 256, 1 }, { 1, 4096, 1 }, { 1, 2048, 3 }
+};
+
+static void wht(simd_case *c, int kernel, int size)
+{
+    static zn_gate_grad_args a;
+    const int *z = wht_sizes[size / 2];
+    const int64_t count = (int64_t)z[0] * z[1] * z[2];
+    a = (zn_gate_grad_args){ .t = { .x = normal(count, 1),
+                                    .gate = size % 2 ? normal(z[1], 1) : NULL,
+                                    .scale = 0.5f,
+                                    .outer = z[0],
+                                    .n = z[1],
+                                    .inner = z[2] },
+                             .dy = normal(count, 1) };
+    snprintf(c->text, sizeof c->text, "[%d][%d][%d]%s", z[0], z[1], z[2], size % 2 ? ", gated" : "");
+    c->kernel = kernel;
+    c->args = kernel == ZN_SIMD_wht ? (const void *)&a.t : &a;
+    c->tolerance = 3e-6;
+    c->scratch = zn_wht_scratch(&a.t);
+    c->units = zn_wht_units(&a.t);
+    if (kernel == ZN_SIMD_wht)
+        output(c, &a.t.y, count);
+    else
+        output(c, &a.partial, c->units * z[1]);
+}
+
 #define SIZES(list) (int)(sizeof(list) / sizeof *(list))
 static const struct {
     void (*make)(simd_case *c, int kernel, int size);
@@ -310,6 +340,8 @@ static const struct {
     { lite, ZN_SIMD_lite_columns, SIZES(lite_sizes) },
     { spectral_linear, ZN_SIMD_spectral_linear, 4 * SIZES(linear_sizes) },
     { tile_square, ZN_SIMD_tile_square, 2 * SIZES(square_sizes) },
+    { wht, ZN_SIMD_wht, 2 * SIZES(wht_sizes) },
+    { wht, ZN_SIMD_gate_grad, 2 * SIZES(wht_sizes) },
     { tile_mix, ZN_SIMD_tile_mix, 2 * SIZES(tile_sizes) },
     { tile_mix, ZN_SIMD_tile_mix_grad, 2 * SIZES(tile_sizes) },
 };

@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-/* Floats of a run that are transformed together: with n = 512 rows this is 32 KB. */
-enum { RUN = 16 };
+enum { RUN = ZN_WHT_RUN };
 
 static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -62,6 +61,7 @@ int64_t zn_wht_sequency(int64_t k, int64_t n)
 static int64_t runs_of(const zn_wht_args *a) { return a->inner == 1 ? 1 : (a->inner + RUN - 1) / RUN; }
 
 int64_t zn_wht_units(const zn_wht_args *a) { return a->outer * runs_of(a); }
+int64_t zn_wht_grain(const zn_wht_args *a) { return 1 + (1 << 14) / (a->n * (a->inner == 1 ? 1 : RUN)); }
 size_t zn_wht_scratch(const zn_wht_args *a) { return sizeof(float) * 2 * RUN * (size_t)a->n; }
 
 static void gather(const zn_wht_args *a, const float *x, float *t, int64_t width)
@@ -90,7 +90,7 @@ static int64_t piece(const zn_wht_args *a, int64_t u, int64_t *width)
     return u / runs * a->n * a->inner + first;
 }
 
-void zn_k_wht(const void *args, zn_range r)
+void zn_ref_wht(const void *args, zn_range r)
 {
     const zn_wht_args *a = args;
     float *t = r.scratch;
@@ -112,7 +112,7 @@ void zn_k_wht(const void *args, zn_range r)
     }
 }
 
-void zn_k_gate_grad(const void *args, zn_range r)
+void zn_ref_gate_grad(const void *args, zn_range r)
 {
     const zn_gate_grad_args *g = args;
     const zn_wht_args *a = &g->t;

@@ -5,6 +5,8 @@
 
 #include "kernels/simd/vec.h"
 
+#include <stdbool.h>
+
 enum { WHT_RADIX = VEC_REGISTERS == 32 ? 16 : 8 }; /* the most that registers hold */
 
 /* All of the transform over radix (2, 4, 8 or 16, a constant) values. */
@@ -24,9 +26,11 @@ VEC_INLINE void wht_registers(const int radix, vec *v)
 /* One pass over rows x[i * stride], i < n, at distance len: radix * len divides n. width: floats, whole vectors. */
 VEC_INLINE void wht_pass(const int radix, float *x, int64_t n, int64_t len, int64_t width, int64_t stride)
 {
+    const bool solid = stride == width; /* then rows that are treated alike are one run */
+    const int64_t runs = solid ? 1 : len, run = solid ? len * width : width;
     for (int64_t i = 0; i < n; i += radix * len)
-        for (int64_t k = i; k < i + len; k++)
-            for (int64_t c = 0; c < width; c += VEC_LANES) {
+        for (int64_t k = i; k < i + runs; k++)
+            for (int64_t c = 0; c < run; c += VEC_LANES) {
                 float *at = x + k * stride + c;
                 vec v[WHT_RADIX];
 #pragma GCC unroll 16
