@@ -20,8 +20,9 @@ typedef struct square {
     float *t;
 } square;
 
-/* One vector of `rows` positions (a constant) through the steps among them, gate and threshold, and back. */
-VEC_INLINE void gate_vector(const int rows, float *at, int64_t step, const vec gate[4], const vec th[4])
+/* One vector of `rows` positions (a constant) through the steps among them, gate and threshold, and back: the same bits
+ * as tile_mix gives, since training may compute one here and again there. */
+VEC_INLINE void gate_vector(const int rows, float *at, int64_t step, const vec gate[4], const vec th[4], vec root)
 {
     vec v[8];
 #pragma GCC unroll 4
@@ -31,7 +32,8 @@ VEC_INLINE void gate_vector(const int rows, float *at, int64_t step, const vec g
 #pragma GCC unroll 4
     for (int i = 0; i < rows; i++) {
         const vec coefficient = v[i] * gate[i];
-        v[i] = vec_with_sign(vec_max(vec_abs(coefficient) - th[i], vec_splat(0)), coefficient);
+        const vec left = vec_fms(th[i], root, vec_abs(coefficient)); /* rounded as in tile_gate.h */
+        v[i] = vec_with_sign(vec_max(left, vec_splat(0)), coefficient);
     }
     wht_registers(rows, v);
 #pragma GCC unroll 4
@@ -40,7 +42,7 @@ VEC_INLINE void gate_vector(const int rows, float *at, int64_t step, const vec g
 }
 
 /* The middle of the transforms along `axis` of P lines that lie `line` floats apart, their positions `step` floats:
- * gates stay in registers while all lines go by. They hold the scale of both transforms. */
+ * gates stay in registers while all lines go by. They hold the scale of both transforms, the thresholds get it. */
 VEC_INLINE void gates(const int rows, const square *q, int axis, int64_t step, int64_t line)
 {
     const zn_tile_square_args *a = q->a;
@@ -53,10 +55,10 @@ VEC_INLINE void gates(const int rows, const square *q, int axis, int64_t step, i
             for (int i = 0; i < rows; i++) {
                 const int64_t parameter = (int64_t)(k + i) * a->channels + q->first + c;
                 gate[i] = load(a->gate[axis] + parameter, n) * all;
-                th[i] = vec_abs(load(a->th[axis] + parameter, n)) * root;
+                th[i] = vec_abs(load(a->th[axis] + parameter, n));
             }
             for (int l = 0; l < a->p; l++)
-                gate_vector(rows, q->t + k * step + l * line + c, step, gate, th);
+                gate_vector(rows, q->t + k * step + l * line + c, step, gate, th, root);
         }
 }
 
