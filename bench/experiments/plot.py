@@ -54,8 +54,8 @@ def lines(path, title, xlabel, ylabel, series, logx=False, logy=False, limits=No
     _save(figure, path)
 
 
-def bars(path, title, ylabel, groups, series, logy=False):
-    """groups: names along the axis; series: {name: values, one for each group}."""
+def bars(path, title, ylabel, groups, series, logy=False, below=False):
+    """groups: names along the axis; series: {name: values, one for each group}; below: the legend, out of the way."""
     figure, axes = _figure(title, "", ylabel)
     width = 0.8 / len(series)
     for i, ((name, values), colour) in enumerate(zip(series.items(), COLOURS * 4)):
@@ -66,7 +66,10 @@ def bars(path, title, ylabel, groups, series, logy=False):
     axes.grid(False, axis="x")
     if logy:
         axes.set_yscale("log")
-    axes.legend(fontsize=8, frameon=False)
+    if below:
+        axes.legend(fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.08), ncols=4)
+    else:
+        axes.legend(fontsize=8, frameon=False)
     _save(figure, path)
 
 

@@ -1,0 +1,55 @@
+/* Networks of the Prune family that learn on pictures of wavelets: what restoration and convergence share.
+ *
+ *     study s;
+ *     status = study_new("residual", &(study_options){ .side = 64, .batch = 4, .seed = 1, .pool = pool }, &s);
+ *     memcpy(s.train.x->data, ...), memcpy(s.train.target->data, ...);
+ *     status = study_step(&s, rate, clip);
+ *     study_free(&s);
+ *
+ * Kinds: "seed", the original's network with gates, SRIG and dropout; "residual", the form without gates that trains
+ * (zenith-hier-r); "none", its skeleton without blocks; "depthwise", the skeleton with depthwise-separable blocks of
+ * about as many operations; "baseline", the convolutional one. All gradients are exact. */
+#ifndef ZN_EXPERIMENTS_STUDY_H
+#define ZN_EXPERIMENTS_STUDY_H
+
+#include "base/rng.h"
+#include "graph/exec.h"
+#include "models/model.h"
+#include "train/learner.h"
+
+typedef struct study_options {
+    int side, batch;
+    uint64_t seed;
+    zn_pool *pool; /* borrowed */
+    bool adam_of_seed;
+} study_options;
+
+typedef struct study_net {
+    zn_graph *graph;
+    zn_exec *exec;
+    zn_node *x, *target, *y, *loss;
+} study_net;
+
+typedef struct study {
+    study_options options;
+    zn_model *model;
+    study_net train, test; /* the same weights; the test has neither noise nor dropout */
+    zn_learner learner;
+    zn_rng rng;          /* noise of gates, dropout */
+    float temperature;   /* of the gates' noise; for the caller to change */
+    double flops, bytes; /* of the forward pass for one picture: operations, weights and results written once each */
+} study;
+
+ZN_MUST_USE zn_status study_new(const char *kind, const study_options *options, study *s);
+void study_free(study *s);
+
+/* One step of Adam on what lies in train.x and train.target. clip 0: none. */
+ZN_MUST_USE zn_status study_step(study *s, double rate, double clip);
+
+/* Mean square error over `count` pictures, a multiple of the batch. */
+ZN_MUST_USE zn_status study_error(study *s, const float *inputs, const float *targets, int count, double *error);
+
+/* Wavelet pictures [count,side,side,3]. */
+void study_pictures(zn_rng *rng, int side, int count, float *out);
+
+#endif
