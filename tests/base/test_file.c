@@ -16,6 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../skip.h"
+
 static char folder[64];
 
 static const char *in_folder(const char *name)
@@ -186,7 +188,7 @@ static void full_disk(void **state)
 {
     (void)state;
     if (access("/dev/full", W_OK) != 0)
-        skip();
+        skip_because("there is no /dev/full");
     assert_int_equal(zn_file_write("/dev/full", "x", 1), ZN_EIO);
     assert_non_null(strstr(zn_error_text(), "/dev/full"));
     assert_non_null(strstr(zn_error_text(), "space"));

@@ -7,6 +7,8 @@
 #include <math.h>
 #include <unistd.h>
 
+#include "../skip.h"
+
 static char folder[64];
 
 static const char *in_folder(const char *name)
@@ -144,7 +146,7 @@ static void full_disk(void **state)
 {
     (void)state;
     if (access("/dev/full", W_OK) != 0)
-        skip();
+        skip_because("there is no /dev/full");
     zn_weights *w = must_open(TEST_DATA "/checkpoint.safetensors");
     assert_int_equal(zn_weights_save(w, "/dev/full", 0, ZN_F32), ZN_EIO);
     assert_non_null(strstr(zn_error_text(), "/dev/full"));

@@ -18,6 +18,8 @@
 #include <unistd.h>
 #include <zenith/eval.h>
 
+#include "../skip.h"
+
 static char folder[64], pictures[96], set[96];
 
 static uint8_t *pixel(const zn_image *image, int x, int y)
@@ -114,7 +116,7 @@ static void a_set_holds_the_middle_or_squares(void **state)
 {
     (void)state;
     if (no_lmdb())
-        skip();
+        skip_because("this build has no LMDB");
     zn_dataset *d;
     zn_image *image;
     assert_int_equal(zn_dataset_open(set, &d), ZN_OK);

@@ -22,6 +22,8 @@
 #include <zenith/train.h>
 #include <zenith/weights.h>
 
+#include "../skip.h"
+
 static void recipes_are_read_strictly(void **state)
 {
     (void)state;
@@ -109,7 +111,7 @@ static void lmdb_keeps_pictures(void **state)
     const zn_status status = zn_dataset_writer_open(in_folder("set.lmdb"), &w);
     if (status == ZN_EUNSUPPORTED) {
         zn_dataset_close(d);
-        skip(); /* a build without LMDB */
+        skip_because("this build has no LMDB");
     }
     for (int64_t i = 0; i < zn_dataset_count(d); i++) {
         zn_image *image;
