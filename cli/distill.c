@@ -6,7 +6,6 @@
 #include "report.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 /* People are spared what there was nothing to measure of; JSON has null for it. */
 static void fact_measure(facts *f, const char *key, double value, const char *unit)
@@ -54,14 +53,10 @@ static int run_on(const options *o, zn_ranks *ranks)
     zn_distill_result r;
     const zn_status status = zn_distill(&d, &r);
     progress_erase();
-    if (status == ZN_OK) {
-        print_result(o, &r);
-        return 0;
-    }
-    complain("%s", zn_error_text());
-    if (status == ZN_ECANCELLED)
-        note(o, "go on with: zenith distill --resume --data %s -o %s\n", o->data, o->output);
-    return EXIT_FAILURE;
+    if (status != ZN_OK)
+        return monitor_failed(o, "distill", status);
+    print_result(o, &r);
+    return 0;
 }
 
 int distill_run(const options *o) { return on_ranks(o, run_on); }

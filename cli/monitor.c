@@ -1,5 +1,6 @@
 /* The line of a training run. The curve covers the whole stage: when its places are full, pairs of them are joined. */
 #include "monitor.h"
+#include "report.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -82,4 +83,12 @@ int monitor_stop(void *user)
 {
     (void)user;
     return interrupted();
+}
+
+int monitor_failed(const options *o, const char *command, zn_status status)
+{
+    complain("%s", zn_error_text());
+    if (status == ZN_ECANCELLED)
+        note(o, "go on with: zenith %s --resume --data %s -o %s\n", command, o->data, o->output);
+    return EXIT_FAILURE;
 }

@@ -6,6 +6,7 @@
 #ifndef ZN_CLI_MONITOR_H
 #define ZN_CLI_MONITOR_H
 
+#include "options.h"
 #include "progress.h"
 
 #include <zenith/train.h>
@@ -24,6 +25,9 @@ int monitor_tick(void *user, const zn_train_progress *p);
 
 /* A stop function of the same: non-zero after Ctrl-C. */
 int monitor_stop(void *user);
+
+/* The end of a run that did not succeed: the sentence, and how to go on after Ctrl-C. Returns the exit status. */
+int monitor_failed(const options *o, const char *command, zn_status status);
 
 /* The curve so far, at most MONITOR_CURVE characters: blocks where the locale has them, else digits. */
 enum { MONITOR_TEXT = MONITOR_CURVE * 3 + 1 };

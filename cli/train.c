@@ -5,8 +5,6 @@
 #include "ranks.h"
 #include "report.h"
 
-#include <stdlib.h>
-
 static void print_result(const options *o, const zn_train_result *r)
 {
     facts f;
@@ -47,14 +45,10 @@ static int run_on(const options *o, zn_ranks *ranks)
     zn_train_result r;
     const zn_status status = zn_train(&t, &r);
     progress_erase();
-    if (status == ZN_OK) {
-        print_result(o, &r);
-        return 0;
-    }
-    complain("%s", zn_error_text());
-    if (status == ZN_ECANCELLED)
-        note(o, "go on with: zenith train --resume --data %s -o %s\n", o->data, o->output);
-    return EXIT_FAILURE;
+    if (status != ZN_OK)
+        return monitor_failed(o, "train", status);
+    print_result(o, &r);
+    return 0;
 }
 
 int train_run(const options *o) { return on_ranks(o, run_on); }

@@ -61,6 +61,14 @@ typedef struct zn_start_rule {
     void (*start)(zn_shape shape, float a, zn_rng *rng, float *out);
     float a;
 } zn_start_rule;
+/* Rules of a Lite-R block but for gamma, which says how much of it counts at first. */
+#define ZN_LITE_R_RULES                                                                                                \
+    { ".norm", zn_start_value, 1 }, { ".dw", zn_start_normal, 0.02f }, { ".Wc", zn_start_he, 1 },                      \
+        { ".We", zn_start_he, 0.1f }, { ".gate_h", zn_start_value, 1 }, { ".gate_v", zn_start_value, 1 },              \
+        { ".th_h", zn_start_value, 0.01f },                                                                            \
+    {                                                                                                                  \
+        ".th_v", zn_start_value, 0.01f                                                                                 \
+    }
 bool zn_start_values(const zn_start_rule *rules, const char *name, zn_shape shape, zn_rng *rng, float *out);
 
 /* Zenith-R: writes a Walsh transform codec over the random start values of a parameter, where it has a share in one. */

@@ -121,22 +121,15 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[2
 static bool initial(const zn_config *k, const char *name, zn_shape shape, zn_rng *rng, float *out)
 {
     static const zn_start_rule rules[] = {
-        { ".norm", zn_start_value, 1 },
-        { ".dw", zn_start_normal, 0.02f },
-        { ".Wc", zn_start_he, 1 },
-        { ".We", zn_start_he, 0.1f },
-        { ".gate_h", zn_start_value, 1 },
-        { ".gate_v", zn_start_value, 1 },
-        { ".th_h", zn_start_value, 0.01f },
-        { ".th_v", zn_start_value, 0.01f },
+        ZN_LITE_R_RULES,
         { ".gamma", zn_start_value, 0.1f },
         { "dec.out.weight", zn_start_he, 0.1f },
         { ".up1.weight", zn_start_shared, 4 },
         { ".up2.weight", zn_start_shared, 4 },
         { ".up3.weight", zn_start_shared, 4 },
         { ".weight", zn_start_he, 1 },
-        { "", zn_start_value, 0 },
-        /* biases */ { NULL, NULL, 0 },
+        { "", zn_start_value, 0 }, /* biases */
+        { NULL, NULL, 0 },
     };
     const bool known = zn_start_values(rules, name, shape, rng, out);
     zn_walsh_start(k, name, shape, out);

@@ -240,12 +240,6 @@ const zn_op zn_op_line_grad = { .name = "line_grad",
                                 .tail = grad_tail };
 
 /* Sources: the node above, and the parameter for its shape. */
-static zn_status param_grad_shape(zn_node *n)
-{
-    n->shape = n->source[1]->shape;
-    return ZN_OK;
-}
-
 static void param_grad_run(const zn_node *n, const zn_launch_context *context)
 {
     (void)context;
@@ -270,5 +264,5 @@ static void param_grad_run(const zn_node *n, const zn_launch_context *context)
 }
 
 const zn_op zn_op_line_param_grad = {
-    .name = "line_param_grad", .shape = param_grad_shape, .run = param_grad_run, .global = true
+    .name = "line_param_grad", .shape = zn_tail_shape, .run = param_grad_run, .global = true
 };

@@ -5,8 +5,6 @@
 #include "kernels/mix.h"
 #include "ops/ops.h"
 
-#include <string.h>
-
 static zn_mix_args args_of(const zn_node *n)
 {
     const zn_shape s = n->source[0]->shape;
@@ -87,19 +85,12 @@ const zn_op zn_op_rms_norm_grad = { .name = "rms_norm_grad",
                                     .tail = grad_tail };
 
 /* Sources: the node above, and the gains for their shape. */
-static zn_status param_grad_shape(zn_node *n)
-{
-    n->shape = n->source[1]->shape;
-    return ZN_OK;
-}
-
 static void param_grad_run(const zn_node *n, const zn_launch_context *c)
 {
     (void)c;
-    const zn_node *both = n->source[0];
-    memcpy(n->data, both->data + zn_shape_count(both->shape), sizeof(float) * (size_t)zn_shape_count(n->shape));
+    zn_tail_copy(n, 0);
 }
 
 const zn_op zn_op_rms_norm_param_grad = {
-    .name = "rms_norm_param_grad", .shape = param_grad_shape, .run = param_grad_run, .global = true
+    .name = "rms_norm_param_grad", .shape = zn_tail_shape, .run = param_grad_run, .global = true
 };

@@ -6,8 +6,6 @@
 #include "kernels/mix.h"
 #include "ops/ops.h"
 
-#include <string.h>
-
 typedef struct spec {
     int axis, offset;
     int which; /* param_grad: 0 for the gate, 1 for the threshold */
@@ -163,21 +161,12 @@ const zn_op zn_op_tile_mix_grad = { .name = "tile_mix_grad",
                                     .tail = grad_tail };
 
 /* Sources: the node above, and the gate for its shape. */
-static zn_status param_grad_shape(zn_node *n)
-{
-    n->shape = n->source[1]->shape;
-    return ZN_OK;
-}
-
 static void param_grad_run(const zn_node *n, const zn_launch_context *c)
 {
     (void)c;
-    const zn_node *all = n->source[0];
-    const int64_t count = zn_shape_count(n->shape);
-    memcpy(n->data, all->data + zn_shape_count(all->shape) + ((spec *)n->attribute)->which * count,
-           sizeof(float) * (size_t)count);
+    zn_tail_copy(n, ((spec *)n->attribute)->which * zn_shape_count(n->shape));
 }
 
 const zn_op zn_op_tile_mix_param_grad = {
-    .name = "tile_mix_param_grad", .shape = param_grad_shape, .run = param_grad_run, .global = true
+    .name = "tile_mix_param_grad", .shape = zn_tail_shape, .run = param_grad_run, .global = true
 };
