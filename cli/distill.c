@@ -41,6 +41,7 @@ static int run_on(const options *o, zn_ranks *ranks)
     monitor m = { .bar.quiet = o->quiet };
     const zn_distill_options d = { .teacher = o->teacher,
                                    .student = o->student,
+                                   .from = o->from,
                                    .data = o->data,
                                    .run = o->output,
                                    .resume = o->resume,

@@ -70,6 +70,8 @@ const option option_table[] = {
       TRAINS, 0, value_steps, AT(steps) },
     { "precision", 'p', "TYPE", "of the convolutions: f32 or bf16; weights stay f32 (the recipe's)", "f32 or bf16",
       CMD_TRAIN, 0, value_learning, AT(learning) },
+    { "from", 0, "NAME", "weights to train further: name, file or folder (fresh ones)", "a name or a path",
+      TRAINS, 0, value_text, AT(from) },
     { "resume", 0, NULL, "go on from the run's last checkpoint", NULL,
       TRAINS, 0, NULL, AT(resume) },
     { "format", 0, "EXT", "safetensors or png, where -o does not name a file (safetensors)", "an extension",

@@ -32,6 +32,7 @@ static int run_on(const options *o, zn_ranks *ranks)
     interrupt_catch();
     monitor m = { .bar.quiet = o->quiet };
     const zn_train_options t = { .recipe = o->file_count ? o->files[0] : NULL,
+                                 .from = o->from,
                                  .data = o->data,
                                  .run = o->output,
                                  .resume = o->resume,

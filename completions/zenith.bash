@@ -34,10 +34,10 @@ _zenith() {
     info) own="--size" ;;
     convert) own="--dtype" ;;
     bench) own="--part --size --runs --profile" ;;
-    train) own="--output --data --steps --resume" ;;
+    train) own="--output --data --steps --from --resume" ;;
     eval) own="--output --data --task --damage --nlm --heldout --gates" ;;
     dataset) own="--output --size --crops --count --heldout --format --quality --lossless" ;;
-    distill) own="--output --teacher --student --data --steps --resume" ;;
+    distill) own="--output --teacher --student --data --steps --from --resume" ;;
     *) own="" ;;
     esac
     COMPREPLY=($(compgen -W "$own $common" -- "$current"))

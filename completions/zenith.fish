@@ -31,6 +31,7 @@ complete -c zenith -n '__fish_seen_subcommand_from distill' -l teacher -r -d 'we
 complete -c zenith -n '__fish_seen_subcommand_from distill' -l student -x -a 'zenith-r zenith-r-wide taesd-half' -d 'what learns'
 complete -c zenith -n '__fish_seen_subcommand_from train distill eval' -s d -l data -r -d 'pictures to train on'
 complete -c zenith -n '__fish_seen_subcommand_from train distill' -l steps -x -d 'how many'
+complete -c zenith -n '__fish_seen_subcommand_from train distill' -l from -r -d 'weights to train further'
 complete -c zenith -n '__fish_seen_subcommand_from train distill' -l resume -d 'go on from the last checkpoint'
 complete -c zenith -n '__fish_seen_subcommand_from eval' -l damage -x -d 'only this damage'
 complete -c zenith -n '__fish_seen_subcommand_from eval' -l nlm -d 'compare with non-local means too'

@@ -32,6 +32,7 @@ typedef struct zn_train_progress {
 
 typedef struct zn_train_options {
     const char *recipe;    /* a preset or a .yaml file; with resume NULL means the run's own */
+    const char *from;      /* weights to train further, by name, file or folder; NULL: the recipe's, or fresh values */
     const char *data;      /* a folder of pictures (with subfolders) or an .lmdb data set */
     const char *run;       /* folder of the run; must be new or empty unless resume */
     int resume;            /* continue from the run's last checkpoint, or from the start if it was cut off before one */
@@ -72,6 +73,7 @@ ZN_API const char *zn_train_preset(int index, const char **description);
 typedef struct zn_distill_options {
     const char *teacher; /* weights by name, file or folder; with resume NULL means the run's own, as below */
     const char *student; /* a preset or a .yaml file */
+    const char *from;    /* as in zn_train_options */
     const char *data, *run;
     int resume;
     int64_t steps; /* of all stages, shared out as the recipe does; 0: the recipe's. Not with resume. */

@@ -38,12 +38,8 @@ static zn_status read_recipe(zn_run *r, const zn_distill_options *o)
             return ZN_FAIL(ZN_EINVALID, "distilling needs a teacher and a student");
         ZN_TRY(zn_recipe_read_student(o->student, k));
     }
-    if (!o->teacher)
-        return ZN_OK;
-    if (strlen(o->teacher) >= sizeof k->teacher)
-        return ZN_FAIL(ZN_EINVALID, "the teacher's name is longer than %zu bytes", sizeof k->teacher - 1);
-    strcpy(k->teacher, o->teacher);
-    return ZN_OK;
+    ZN_TRY(zn_run_set_path(k->from, sizeof k->from, o->from, "the first model"));
+    return zn_run_set_path(k->teacher, sizeof k->teacher, o->teacher, "the teacher");
 }
 
 /* "random:taesd" is a teacher without knowledge, for trying things out. */
@@ -73,11 +69,10 @@ static zn_status make_student(zn_run *r)
                        t->name, t->downscale);
     config.latent = t->latent;
     config.width = k->width ? k->width : config.width;
-    ZN_TRY(zn_model_new(arch, &config, &r->model));
-    ZN_TRY(zn_model_random_part(r->model, ZN_ENCODER, (uint64_t)k->seed));
-    return r->teacher->info.has_decoder ? zn_model_random_part(r->model, ZN_DECODER, (uint64_t)k->seed) : ZN_OK;
+    return zn_run_new_model(r, arch, &config, r->teacher->info.has_decoder);
 }
 
+/* A stage with both parts has less to learn and more to lose: a high rate would undo what they know. */
 static void add_stage(zn_run *r, const char *name, zn_goal goal, int64_t steps, double discriminator)
 {
     if (steps <= 0)
@@ -86,6 +81,8 @@ static void add_stage(zn_run *r, const char *name, zn_goal goal, int64_t steps, 
     *s = (zn_run_stage){ name, goal, r->recipe };
     s->recipe.steps = steps;
     s->recipe.discriminator = discriminator;
+    if (goal == ZN_GOAL_JOINT)
+        s->recipe.lr *= r->recipe.joint_lr;
     if (s->recipe.warmup > steps / 5) /* short stages still reach their rate */
         s->recipe.warmup = steps / 5;
 }

@@ -67,6 +67,12 @@ void zn_run_path(const zn_run *r, const char *name, char path[ZN_RUN_PATH]);
 /* With resume: the recipe in the folder; fails when there is nothing to resume. */
 ZN_MUST_USE zn_status zn_run_read_recipe(zn_run *r);
 
+/* The run's model, with fresh values or those of the weights named in the recipe, unless a checkpoint will replace
+ * them. */
+ZN_MUST_USE zn_status zn_run_new_model(zn_run *r, const zn_arch *arch, const zn_config *config, bool decodes);
+/* Puts a path into a field of the recipe; NULL changes nothing. */
+ZN_MUST_USE zn_status zn_run_set_path(char *field, size_t size, const char *path, const char *what);
+
 /* `status` is that of setting up this rank's part of the above: all ranks run, or all fail. */
 ZN_MUST_USE zn_status zn_run_all(zn_run *r, zn_status status);
 void zn_run_free(zn_run *r);

@@ -20,6 +20,7 @@ static zn_status read_recipe(zn_run *r, const zn_train_options *o)
         return ZN_FAIL(ZN_EINVALID, "%s has a teacher: it is one for distilling", o->resume ? o->run : o->recipe);
     if (o->steps > 0)
         r->recipe.steps = o->steps;
+    ZN_TRY(zn_run_set_path(r->recipe.from, sizeof r->recipe.from, o->from, "the first model"));
     char line[64];
     const int length = snprintf(line, sizeof line, "precision: %.40s", o->precision ? o->precision : "");
     return o->precision ? zn_recipe_apply(line, (size_t)length, "options", &r->recipe) : ZN_OK;
@@ -35,9 +36,7 @@ static zn_status make_model(zn_run *r)
     zn_config config = *known;
     config.width = k->width ? k->width : config.width;
     config.latent = k->latent ? k->latent : config.latent;
-    ZN_TRY(zn_model_new(arch, &config, &r->model));
-    ZN_TRY(zn_model_random_part(r->model, ZN_ENCODER, (uint64_t)k->seed));
-    return arch->restores ? ZN_OK : zn_model_random_part(r->model, ZN_DECODER, (uint64_t)k->seed);
+    return zn_run_new_model(r, arch, &config, !arch->restores);
 }
 
 static zn_status set_up(zn_run *r, const zn_train_options *o)

@@ -72,6 +72,14 @@ static void add_encoder(zn_objective *o, const zn_objective_options *k)
     zn_objective_add(o, "latent", zn_mean_square_error(z, wanted), (zn_ramp){ 0, 1, turn, turn });
 }
 
+/* The student's picture of latents with noise on them, which makes it forgive what its encoder gets wrong. */
+static zn_node *decode_disturbed(zn_objective *o, const zn_objective_options *k, zn_node *z)
+{
+    o->noise = zn_graph_input(o->graph, "noise", z->shape);
+    zn_node *disturbed = zn_add(z, zn_scale(o->noise, (float)k->recipe->jitter));
+    return zn_part_of(k->model, ZN_DECODER, "", disturbed);
+}
+
 static void add_decoder(zn_objective *o, const zn_objective_options *k)
 {
     zn_node *z = k->teacher->info.has_encoder ? teacher_part(k, ZN_ENCODER, o->input)
@@ -80,10 +88,8 @@ static void add_decoder(zn_objective *o, const zn_objective_options *k)
     int first = zn_graph_count(o->graph);
     zn_node *wanted = teacher_part(k, ZN_DECODER, z);
     const int teacher_count = zn_stage_outputs(o->graph, first, stages[1]);
-    o->noise = zn_graph_input(o->graph, "noise", z->shape);
-    zn_node *disturbed = zn_add(z, zn_scale(o->noise, (float)k->recipe->jitter));
     first = zn_graph_count(o->graph);
-    o->output = zn_part_of(k->model, ZN_DECODER, "", disturbed);
+    o->output = decode_disturbed(o, k, z);
     const int count = zn_stage_outputs(o->graph, first, stages[0]);
     o->learns[ZN_DECODER] = true;
     zn_graph_name_layer(o->graph, "loss");
@@ -92,6 +98,7 @@ static void add_decoder(zn_objective *o, const zn_objective_options *k)
         add_features(o, k->recipe, stages[0], count, stages[1], teacher_count);
 }
 
+/* Without the teacher's latents before it as well, the decoder would soon understand those of its own encoder alone. */
 static void add_joint(zn_objective *o, const zn_objective_options *k)
 {
     zn_node *z = zn_part_of(k->model, ZN_ENCODER, "", o->input);
@@ -101,10 +108,16 @@ static void add_joint(zn_objective *o, const zn_objective_options *k)
     zn_add_picture_terms(o, k->recipe, o->output, o->target);
     if (k->recipe->latent_mse <= 0)
         return;
-    zn_node *kept = k->teacher->info.has_encoder
-                        ? zn_mean_square_error(z, teacher_part(k, ZN_ENCODER, o->input))
-                        : zn_mean_square_error(teacher_part(k, ZN_DECODER, z), o->target); /* still its language */
-    zn_objective_add(o, "latent", kept, (zn_ramp){ .to = k->recipe->latent_mse });
+    const zn_ramp weight = { .to = k->recipe->latent_mse };
+    if (!k->teacher->info.has_encoder) { /* still its language */
+        zn_objective_add(o, "latent", zn_mean_square_error(teacher_part(k, ZN_DECODER, z), o->target), weight);
+        return;
+    }
+    zn_node *wanted = teacher_part(k, ZN_ENCODER, o->input);
+    zn_objective_add(o, "latent", zn_mean_square_error(z, wanted), weight);
+    zn_objective_add(o, "decoder",
+                     zn_mean_absolute_error(decode_disturbed(o, k, wanted), teacher_part(k, ZN_DECODER, wanted)),
+                     (zn_ramp){ .to = 1 });
 }
 
 void zn_add_teacher_terms(zn_objective *o, const zn_objective_options *k)

@@ -34,6 +34,7 @@ typedef enum zn_recipe_task { ZN_RECIPE_AUTOENCODE, ZN_RECIPE_RESTORE } zn_recip
 typedef struct zn_recipe {
     char model[64];
     zn_recipe_task task;
+    char from[400];    /* weights to start with; empty: fresh values */
     int width, latent; /* channels of the network's trunk and of its latents; 0: the architecture's own */
     int64_t steps;
     int batch, size, accumulate;
@@ -52,10 +53,11 @@ typedef struct zn_recipe {
     /* weights of the losses */
     double mse, l1, huber, bands, haar, ssim, kl, discriminator;
     double features, latent_mse; /* with a teacher: its activations, its latents */
-    /* distillation: the teacher's weights, steps of each stage, deviation of the noise on latents */
+    /* distillation: the teacher's weights, steps of each stage, factor of lr once both parts learn, deviation of the
+     * noise on latents */
     char teacher[400];
     int64_t encoder_steps, decoder_steps, joint_steps, gan_steps;
-    double jitter;
+    double joint_lr, jitter;
     int held_out; /* percent of the pictures kept for evaluation */
     int64_t eval_every, checkpoint_every;
     int64_t seed;

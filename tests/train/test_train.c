@@ -212,6 +212,31 @@ static void write_text(const char *path, const char *text)
     fclose(f);
 }
 
+/* A step of no length leaves the weights as they were, so it shows what a run began with. */
+static void weights_can_be_trained_further(void **state)
+{
+    (void)state;
+    char run[128], data[128], recipe[128], from[160], path[160];
+    snprintf(run, sizeof run, "%s/further", folder);
+    snprintf(data, sizeof data, "%s/pictures", folder);
+    snprintf(recipe, sizeof recipe, "%s/further.yaml", folder);
+    snprintf(from, sizeof from, "%s/whole/model.safetensors", folder);
+    snprintf(path, sizeof path, "%s/model.safetensors", run);
+    write_text(recipe, "model: taesd\nbatch: 1\nsize: 8\nsteps: 1\nlr: 0\nema: 0\nheld_out: 20\n");
+    zn_train_result r;
+    zn_train_options o = { .recipe = recipe, .from = from, .data = data, .run = run, .threads = 1 };
+    assert_int_equal(zn_train(&o, &r), ZN_OK);
+    same_tensors(from, path);
+    o.run = in_folder("none");
+    write_text(recipe, "model: taesd\nwidth: 32\nbatch: 1\nsize: 8\nsteps: 1\nheld_out: 20\n");
+    assert_int_equal(zn_train(&o, &r), ZN_EINVALID);
+    assert_non_null(strstr(zn_error_text(), "another shape than the recipe's"));
+    write_text(recipe, "model: zenith-r\nbatch: 1\nsize: 8\nsteps: 1\nheld_out: 20\n");
+    assert_int_equal(zn_train(&o, &r), ZN_EINVALID);
+    assert_non_null(strstr(zn_error_text(), "a taesd, but the recipe trains a zenith-r"));
+    assert_int_not_equal(access(in_folder("none"), F_OK), 0); /* a mistake leaves nothing behind */
+}
+
 /* Steps far too large: the run ends with the layer's name, and what it saved is from before. */
 static void not_a_number_stops_the_run(void **state)
 {
@@ -276,6 +301,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(lmdb_keeps_pictures),
         cmocka_unit_test(a_resumed_run_gives_the_same_bits),
         cmocka_unit_test(the_model_can_be_used),
+        cmocka_unit_test(weights_can_be_trained_further),
         cmocka_unit_test(not_a_number_stops_the_run),
         cmocka_unit_test(a_broken_picture_stops_with_its_name),
     };

@@ -1,0 +1,56 @@
+/* The model that a run starts with: fresh values, or the weights that the recipe names, to train them further. */
+#include "base/fail.h"
+#include "pipeline/run.h"
+
+#include <string.h>
+
+static const zn_model_parameter *find(const zn_model *m, const char *name)
+{
+    for (int i = 0; i < m->count; i++)
+        if (strcmp(m->parameters[i].name, name) == 0)
+            return &m->parameters[i];
+    return NULL;
+}
+
+/* What the weights lack (one half of an autoencoder, say) keeps its fresh values. */
+static zn_status take_over(zn_model *m, const zn_model *from, const char *name)
+{
+    if (from->arch != m->arch)
+        return ZN_FAIL(ZN_EINVALID, "%s: a %s, but the recipe trains a %s", name, from->config.name, m->config.name);
+    for (int i = 0; i < m->count; i++) {
+        const zn_model_parameter *p = &m->parameters[i], *q = find(from, p->name);
+        if (!q)
+            continue;
+        if (!zn_shape_equal(p->shape, q->shape))
+            return ZN_FAIL(ZN_EINVALID, "%s: its %s has another shape than the recipe's (see width and latent)", name,
+                           p->name);
+        memcpy(p->data, q->data, sizeof(float) * (size_t)zn_shape_count(p->shape));
+    }
+    return ZN_OK;
+}
+
+zn_status zn_run_new_model(zn_run *r, const zn_arch *arch, const zn_config *config, bool decodes)
+{
+    const uint64_t seed = (uint64_t)r->recipe.seed;
+    ZN_TRY(zn_model_new(arch, config, &r->model));
+    ZN_TRY(zn_model_random_part(r->model, ZN_ENCODER, seed));
+    if (decodes)
+        ZN_TRY(zn_model_random_part(r->model, ZN_DECODER, seed));
+    if (!r->recipe.from[0] || r->has_checkpoint)
+        return ZN_OK;
+    zn_model *from;
+    ZN_TRY(zn_model_find(r->recipe.from, &from));
+    const zn_status status = take_over(r->model, from, r->recipe.from);
+    zn_model_free(from);
+    return status;
+}
+
+zn_status zn_run_set_path(char *field, size_t size, const char *path, const char *what)
+{
+    if (!path)
+        return ZN_OK;
+    if (strlen(path) >= size)
+        return ZN_FAIL(ZN_EINVALID, "%s's name is longer than %zu bytes", what, size - 1);
+    strcpy(field, path);
+    return ZN_OK;
+}
