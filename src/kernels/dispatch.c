@@ -4,6 +4,8 @@
 extern const zn_conv_kernel zn_conv_ref;
 #if defined(__aarch64__)
 extern const zn_conv_kernel zn_conv_i8_as_f16, zn_conv_i8_as_bf16;
+extern const zn_conv_kernel zn_conv_from_few_as_f16, zn_conv_from_few_as_bf16;
+extern const zn_conv_kernel zn_conv_to_few_as_f16, zn_conv_to_few_as_bf16;
 extern const zn_conv_kernel zn_conv_winograd_neon, zn_conv_direct_neon;
 #elif defined(__x86_64__)
 extern const zn_conv_kernel zn_conv_amx_bf16;
@@ -14,15 +16,22 @@ extern const zn_conv_kernel zn_conv_winograd_sse2, zn_conv_direct_sse2;
 
 const zn_conv_kernel *const zn_conv_kernels[] = {
 #if defined(__aarch64__)
-    &zn_conv_i8_as_f16,     &zn_conv_i8_as_bf16,
-    &zn_conv_winograd_neon, &zn_conv_direct_neon,
+    &zn_conv_i8_as_f16,
+    &zn_conv_i8_as_bf16,
+    &zn_conv_from_few_as_f16,
+    &zn_conv_from_few_as_bf16,
+    &zn_conv_to_few_as_f16,
+    &zn_conv_to_few_as_bf16,
+    &zn_conv_winograd_neon,
+    &zn_conv_direct_neon,
 #elif defined(__x86_64__)
     &zn_conv_amx_bf16,      &zn_conv_winograd_avx512,
     &zn_conv_direct_avx512, &zn_conv_winograd_avx2,
     &zn_conv_direct_avx2,   &zn_conv_winograd_sse2,
     &zn_conv_direct_sse2,
 #endif
-    &zn_conv_ref,           NULL,
+    &zn_conv_ref,
+    NULL,
 };
 
 /* Digits of weights take eight times as long as the transforms of fp32: on a Neoverse-V1 that is saved again from so

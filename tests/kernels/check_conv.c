@@ -262,6 +262,9 @@ static int shapes(zn_conv_shape *list)
     list[count++] = conv_shape(1, 37, 41, 30, 33, 3, 2, 1, false);
     list[count++] = conv_shape(1, 19, 21, 35, 18, 3, 1, 1, true);
     list[count++] = conv_shape(1, 64, 64, 64, 3, 3, 1, 1, false);
+    list[count++] = conv_shape(2, 70, 131, 32, 3, 3, 1, 1, false); /* several units each way */
+    list[count++] = conv_shape(1, 66, 65, 16, 2, 3, 1, 1, false);
+    list[count++] = conv_shape(2, 5, 271, 3, 48, 3, 1, 1, false);
     list[count++] = conv_shape(2, 15, 29, 64, 64, 3, 1, 1, true);
     list[count++] = conv_shape(2, 30, 57, 64, 64, 3, 2, 1, false);
     list[count++] = conv_shape(1, 9, 9, 5, 3, 5, 1, 2, true);
