@@ -6,8 +6,7 @@
 #include "base/fail.h"
 #include "base/rng.h"
 #include "io/dataset/dataset.h"
-#include "io/image/pixels.h"
-#include "train/metrics.h"
+#include "pipeline/eval_score.h"
 #include "train/parcel.h"
 
 #include <math.h>
@@ -20,8 +19,7 @@ typedef struct judge {
     zn_codec *codec;
     zn_dataset *data;
     zn_corruption damages[ZN_EVAL_GROUPS];
-    int damage_count;                      /* 1 for an autoencoder, whose pictures are not damaged */
-    int64_t ms_ssim_count[ZN_EVAL_GROUPS]; /* pictures large enough for it */
+    int damage_count; /* 1 for an autoencoder, whose pictures are not damaged */
     zn_eval_result *out;
     int64_t capacity;
     zn_parcel parcel;   /* for rank 0 */
@@ -30,12 +28,6 @@ typedef struct judge {
 
 static const zn_scores no_scores = { NAN, NAN, NAN };
 
-const char *zn_eval_plain_name(int plain)
-{
-    static const char *const names[] = { "damaged", "mean", "median", "nlm" };
-    return plain >= 0 && plain < ZN_PLAIN_COUNT ? names[plain] : NULL;
-}
-
 static int on_progress(void *user, double fraction)
 {
     const judge *j = user;
@@ -43,36 +35,6 @@ static int on_progress(void *user, double fraction)
 }
 
 /* ---- one picture ---- */
-
-/* MS-SSIM of the 8-bit values; NaN where a side is too short. */
-static zn_status ms_ssim(const zn_image *a, const zn_image *b, double *out)
-{
-    enum { LEAST = 176 };
-    *out = NAN;
-    if (a->width < LEAST || a->height < LEAST)
-        return ZN_OK;
-    const size_t row = (size_t)a->width * 3, samples = row * (size_t)a->height;
-    const zn_region all = { 0, 0, a->width, a->height };
-    float *both;
-    ZN_TRY(zn_alloc_for("comparing pictures", sizeof *both * samples * 2, (void **)&both));
-    zn_pixels_to_float(a, all, both, row);
-    zn_pixels_to_float(b, all, both + samples, row);
-    if (a->bits == 16) /* as the other scores have it */
-        for (size_t i = 0; i < 2 * samples; i++)
-            both[i] = floorf(both[i] * 255 + 0.5f) / 255;
-    const zn_status status = zn_ms_ssim(both, both + samples, ZN_SHAPE(1, a->height, a->width, 3), 1, out);
-    zn_free(both);
-    return status;
-}
-
-static zn_status score(const zn_image *truth, const zn_image *got, zn_scores *out)
-{
-    zn_image_difference d;
-    ZN_TRY(zn_image_compare(truth, got, &d));
-    out->psnr = d.psnr;
-    out->ssim = d.ssim;
-    return ms_ssim(truth, got, &out->ms_ssim);
-}
 
 static zn_status round_trip(judge *j, const zn_image *picture, zn_eval_row *row)
 {
@@ -85,32 +47,12 @@ static zn_status round_trip(judge *j, const zn_image *picture, zn_eval_row *row)
     j->base += j->scale;
     ZN_TRY_DONE(zn_decode(j->codec, latent, &back));
     row->ms = zn_clock_ms() - start;
-    status = score(picture, back, &row->model);
+    status = zn_eval_score(picture, back, &row->model);
 done:
     j->base = base;
     zn_latent_free(latent);
     zn_image_free(back);
     return status;
-}
-
-static zn_status score_plain(const judge *j, const zn_image *picture, const zn_image *damaged, zn_corruption c,
-                             zn_eval_row *row)
-{
-    static const zn_filter_kind kinds[] = {
-        [ZN_PLAIN_MEAN] = ZN_FILTER_MEAN, [ZN_PLAIN_MEDIAN] = ZN_FILTER_MEDIAN, [ZN_PLAIN_NLM] = ZN_FILTER_NLM
-    };
-    ZN_TRY(score(picture, damaged, &row->plain[ZN_PLAIN_DAMAGED]));
-    for (int p = ZN_PLAIN_MEAN; p < ZN_PLAIN_COUNT; p++) {
-        const bool nlm = p == ZN_PLAIN_NLM;
-        if (nlm && (!j->o->nlm || c.damage != ZN_DAMAGE_GAUSSIAN))
-            continue;
-        zn_image *filtered;
-        ZN_TRY(zn_filter(damaged, kinds[p], nlm ? c.amount : 0, j->o->codec.threads, &filtered));
-        const zn_status status = score(picture, filtered, &row->plain[p]);
-        zn_image_free(filtered);
-        ZN_TRY(status);
-    }
-    return ZN_OK;
 }
 
 static zn_status repair(judge *j, const zn_image *picture, zn_corruption c, uint64_t seed, zn_eval_row *row)
@@ -121,8 +63,8 @@ static zn_status repair(judge *j, const zn_image *picture, zn_corruption c, uint
     const double start = zn_clock_ms();
     ZN_TRY_DONE(zn_restore(j->codec, damaged, j->o->task, &restored));
     row->ms = zn_clock_ms() - start;
-    ZN_TRY_DONE(score(picture, restored, &row->model));
-    status = score_plain(j, picture, damaged, c, row);
+    ZN_TRY_DONE(zn_eval_score(picture, restored, &row->model));
+    status = zn_eval_score_plain(j->o, picture, damaged, c, row);
 done:
     zn_image_free(damaged);
     zn_image_free(restored);
@@ -268,39 +210,6 @@ static zn_status judge_all(judge *j)
                                                (long long)wanted));
 }
 
-static void add_scores(zn_scores *sum, const zn_scores *s, double weight, double ms_ssim_weight)
-{
-    sum->psnr += weight * s->psnr;
-    sum->ssim += weight * s->ssim;
-    if (!isnan(s->ms_ssim))
-        sum->ms_ssim += ms_ssim_weight * s->ms_ssim;
-}
-
-/* Means of each damage; rows of one picture lie together, in the order of the damages. */
-static void average(judge *j)
-{
-    zn_eval_result *r = j->out;
-    for (int64_t i = 0; i < r->row_count; i++) {
-        r->groups[i % j->damage_count].pictures++;
-        j->ms_ssim_count[i % j->damage_count] += !isnan(r->rows[i].model.ms_ssim);
-    }
-    for (int64_t i = 0; i < r->row_count; i++) {
-        zn_eval_group *g = &r->groups[i % j->damage_count];
-        const int64_t large = j->ms_ssim_count[i % j->damage_count];
-        const double weight = 1.0 / (double)g->pictures, ms_ssim_weight = large ? 1.0 / (double)large : NAN;
-        g->ms += weight * r->rows[i].ms;
-        add_scores(&g->model, &r->rows[i].model, weight, ms_ssim_weight);
-        for (int p = 0; p < ZN_PLAIN_COUNT; p++)
-            add_scores(&g->plain[p], &r->rows[i].plain[p], weight, ms_ssim_weight);
-    }
-    for (int d = 0; d < j->damage_count; d++)
-        for (int p = -1; p < ZN_PLAIN_COUNT; p++) {
-            zn_scores *s = p < 0 ? &r->groups[d].model : &r->groups[d].plain[p];
-            if (isnan(s->psnr) || !j->ms_ssim_count[d])
-                s->ms_ssim = NAN;
-        }
-}
-
 static zn_status prepare(judge *j, const zn_model *model)
 {
     const zn_eval_options *o = j->o;
@@ -341,7 +250,7 @@ zn_status zn_eval(const zn_model *model, const zn_eval_options *options, zn_eval
     if (status == ZN_OK)
         status = judge_all(&j);
     if (status == ZN_OK)
-        average(&j);
+        zn_eval_average(out);
     out->seconds = (zn_clock_ms() - start) * 1e-3;
     zn_parcel_free(&j.parcel);
     zn_codec_free(j.codec);
