@@ -115,14 +115,7 @@ static zn_status set_up(zn_run *r, const zn_distill_options *o)
 zn_status zn_distill(const zn_distill_options *o, zn_distill_result *out)
 {
     const double start = zn_clock_ms();
-    zn_run r = { .folder = o->run,
-                 .data = o->data,
-                 .resume = o->resume,
-                 .threads = o->threads,
-                 .ranks = o->ranks,
-                 .progress = o->progress,
-                 .stop = o->stop,
-                 .user = o->user };
+    zn_run r = ZN_RUN_OF(o);
     const zn_status status = zn_run_all(&r, set_up(&r, o));
     *out = (zn_distill_result){ .steps = r.done,
                                 .loss = r.loss,

@@ -61,6 +61,13 @@ typedef struct zn_run {
     double started;
 } zn_run;
 
+/* A run as the options of zn_train or zn_distill ask for it. */
+#define ZN_RUN_OF(o)                                                                                                   \
+    {                                                                                                                  \
+        .folder = (o)->run, .data = (o)->data, .resume = (o)->resume, .threads = (o)->threads, .ranks = (o)->ranks,    \
+        .progress = (o)->progress, .stop = (o)->stop, .user = (o)->user                                                \
+    }
+
 /* The path of the run's file of that name. */
 enum { ZN_RUN_PATH = 4096 };
 void zn_run_path(const zn_run *r, const char *name, char path[ZN_RUN_PATH]);

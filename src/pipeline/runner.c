@@ -1,41 +1,20 @@
-/* Tiles: each segment runs windows of one size. A window holds a tile and everything the tile depends on; at the
- * borders windows are pushed inside the map, so the zero padding of the network falls where it would without tiles. */
+/* Runs a network whole where it fits the memory, or segment by segment in tiles. */
 #include "pipeline/runner.h"
 
 #include "base/alloc.h"
-#include "base/cpu.h"
 #include "base/fail.h"
 #include "ops/ops.h"
-#include "pipeline/segment.h"
+#include "pipeline/stage.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-/* One axis of a tiled segment. */
-typedef struct axis {
-    int64_t in, out;     /* lengths of the whole map */
-    int64_t tile, tiles; /* output positions for each tile, number of tiles */
-    int64_t window;      /* input positions for each window */
-    int64_t alignment;   /* windows start at multiples of it */
-} axis;
-
-typedef struct stage {
-    zn_segment segment;
-    zn_graph *graph;
-    zn_node *input, *output;
-    zn_exec *exec;
-    axis y, x;
-    double flops;  /* of one window */
-    size_t bytes;  /* estimate */
-    float *result; /* whole output map; NULL when the exec's own output is the whole map */
-} stage;
-
 struct zn_runner {
     zn_runner_options options;
     zn_graph *whole; /* the network at full size, for analysis (and execution when nothing is cut) */
     zn_shape input_shape, output_shape;
-    stage stages[ZN_MAX_SEGMENTS];
+    zn_stage stages[ZN_MAX_SEGMENTS];
     int count;
     float *input;                      /* whole input map when the first stage is tiled */
     double flops, total, done, window; /* window: of the one that is running */
@@ -44,94 +23,10 @@ struct zn_runner {
     int row_count, row_capacity;
 };
 
-static bool tiled(const stage *st) { return st->y.tiles * st->x.tiles > 1; }
-static size_t map_bytes(zn_shape s) { return sizeof(float) * (size_t)zn_shape_count(s); }
-
 static size_t free_memory(void)
 {
     const long pages = sysconf(_SC_AVPHYS_PAGES), size = sysconf(_SC_PAGESIZE);
     return pages > 0 && size > 0 ? (size_t)pages * (size_t)size : (size_t)1 << 30;
-}
-
-/* ---- windows ---- */
-
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-
-static zn_prepare prepare_of(const zn_runner *r) { return (zn_prepare){ r->options.math, zn_cpu_flags(), true }; }
-
-/* What tile t of an axis needs: [*lo,*hi) of the input, aligned and inside the map. */
-static zn_status tile_needs(const zn_runner *r, const stage *st, const axis *a, int64_t t, int64_t *lo, int64_t *hi)
-{
-    const zn_prepare p = prepare_of(r);
-    *lo = t * a->tile;
-    *hi = min64(*lo + a->tile, a->out);
-    ZN_TRY(zn_segment_reach(st->graph, st->input, st->output, &p, lo, hi));
-    *lo = *lo < 0 ? 0 : *lo / a->alignment * a->alignment;
-    *hi = min64(*hi, a->in);
-    return ZN_OK;
-}
-
-/* The graph of one stage for windows of this size, fused. */
-static zn_status stage_graph(zn_runner *r, stage *st, int64_t height, int64_t width)
-{
-    zn_shape shape = st->segment.from->shape;
-    shape.dim[1] = height;
-    shape.dim[2] = width;
-    zn_graph_free(st->graph);
-    st->graph = zn_graph_extract(r->whole, st->segment.from, st->segment.to, shape, &st->input, &st->output);
-    ZN_TRY(zn_graph_status(st->graph));
-    zn_graph_fuse(st->graph, &st->output, 1);
-    return ZN_OK;
-}
-
-/* All windows of an axis have one size. The last one ends at the map's end and must start at a multiple of the
- * alignment too, so the size leaves the same remainder as the map. */
-static zn_status axis_plan(const zn_runner *r, const stage *st, int dim, int64_t tile, axis *a)
-{
-    const zn_prepare p = prepare_of(r);
-    *a = (axis){ .in = st->segment.from->shape.dim[dim], .out = st->segment.to->shape.dim[dim] };
-    a->alignment = zn_segment_alignment(st->graph, st->input, &p);
-    a->tile = tile <= 0 || tile > a->out ? a->out : tile;
-    a->tiles = (a->out + a->tile - 1) / a->tile;
-    for (int64_t t = 0; t < a->tiles && a->tiles > 1; t++) {
-        int64_t lo, hi;
-        ZN_TRY(tile_needs(r, st, a, t, &lo, &hi));
-        a->window = hi - lo > a->window ? hi - lo : a->window;
-    }
-    a->window += ((a->in - a->window) % a->alignment + a->alignment) % a->alignment;
-    if (a->tiles == 1 || a->window >= a->in)
-        *a = (axis){
-            .in = a->in, .out = a->out, .tile = a->out, .tiles = 1, .window = a->in, .alignment = a->alignment
-        };
-    return ZN_OK;
-}
-
-/* Plans one stage for a tile of `tile` output positions (0: whole) and builds its graph. */
-static zn_status stage_build(zn_runner *r, const zn_segment *s, int64_t tile, stage *st)
-{
-    *st = (stage){ .segment = *s };
-    ZN_TRY(stage_graph(r, st, s->from->shape.dim[1], s->from->shape.dim[2]));
-    ZN_TRY(axis_plan(r, st, 1, tile, &st->y));
-    ZN_TRY(axis_plan(r, st, 2, tile, &st->x));
-    return tiled(st) ? stage_graph(r, st, st->y.window, st->x.window) : ZN_OK;
-}
-
-static zn_status stage_measure(const zn_runner *r, stage *st)
-{
-    size_t prepared;
-    ZN_TRY(zn_exec_estimate(st->graph, &st->output, 1, r->options.math, zn_pool_threads(r->options.pool), &st->bytes,
-                            &prepared));
-    if (tiled(st))
-        st->bytes += map_bytes(st->segment.from->shape) + map_bytes(st->segment.to->shape);
-    return ZN_OK;
-}
-
-static void stage_clear(stage *st)
-{
-    zn_exec_free(st->exec);
-    zn_graph_free(st->graph);
-    zn_free(st->result);
-    *st = (stage){ 0 };
 }
 
 /* ---- planning ---- */
@@ -145,7 +40,7 @@ static double pixels_per(const zn_runner *r, const zn_node *n)
 }
 
 /* Chooses a tile for one segment: the given one, or the largest that fits the budget. */
-static zn_status stage_choose(zn_runner *r, const zn_segment *s, size_t budget, stage *st)
+static zn_status stage_choose(zn_runner *r, const zn_segment *s, size_t budget, zn_stage *st)
 {
     static const int64_t sides[] = { 0, 4096, 2048, 1024, 768, 512, 384, 256, 192, 128, 64 };
     const int choices = sizeof sides / sizeof *sides;
@@ -156,13 +51,13 @@ static zn_status stage_choose(zn_runner *r, const zn_segment *s, size_t budget, 
         int64_t tile = (int64_t)((double)side / pixels);
         if (side && tile < 1)
             tile = 1;
-        zn_status status = stage_build(r, s, tile, st);
+        zn_status status = zn_stage_build(r->whole, s, tile, r->options.math, st);
         if (status == ZN_OK)
-            status = stage_measure(r, st);
+            status = zn_stage_measure(st, zn_pool_threads(r->options.pool));
         const bool last = i == choices - 1 || s->global || fixed;
         if (status == ZN_OK && (last || st->bytes <= budget))
             return ZN_OK;
-        stage_clear(st);
+        zn_stage_clear(st);
         ZN_TRY(status);
     }
     return ZN_OK;
@@ -171,8 +66,8 @@ static zn_status stage_choose(zn_runner *r, const zn_segment *s, size_t budget, 
 static zn_status plan_whole(zn_runner *r, zn_node *input, zn_node *output, size_t budget, bool *fits)
 {
     const zn_segment s = { input, output, true };
-    ZN_TRY(stage_build(r, &s, 0, &r->stages[0]));
-    ZN_TRY(stage_measure(r, &r->stages[0]));
+    ZN_TRY(zn_stage_build(r->whole, &s, 0, r->options.math, &r->stages[0]));
+    ZN_TRY(zn_stage_measure(&r->stages[0], zn_pool_threads(r->options.pool)));
     r->flops = zn_graph_flops(r->stages[0].graph, r->stages[0].output);
     if (r->flops < 0)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a count of operations");
@@ -180,7 +75,7 @@ static zn_status plan_whole(zn_runner *r, zn_node *input, zn_node *output, size_
     if (*fits)
         r->count = 1;
     else
-        stage_clear(&r->stages[0]);
+        zn_stage_clear(&r->stages[0]);
     return ZN_OK;
 }
 
@@ -203,7 +98,7 @@ static int window_progress(void *user, double fraction)
     return r->options.progress(r->options.user, (r->done + fraction * r->window) / r->total);
 }
 
-static zn_status stage_start(zn_runner *r, stage *st)
+static zn_status stage_start(zn_runner *r, zn_stage *st)
 {
     const zn_exec_options options = { .pool = r->options.pool,
                                       .math = r->options.math,
@@ -218,17 +113,17 @@ static zn_status stage_start(zn_runner *r, stage *st)
 static zn_status prepare(zn_runner *r)
 {
     for (int i = 0; i < r->count; i++) {
-        stage *st = &r->stages[i];
+        zn_stage *st = &r->stages[i];
         for (int k = 0; k < zn_graph_count(st->graph); k++) {
             const zn_node *n = zn_graph_at(st->graph, k);
             st->flops += n->op->flops ? n->op->flops(n) : 0;
         }
         r->total += st->flops * (double)(st->y.tiles * st->x.tiles);
     }
-    if (r->count == 1 && !tiled(&r->stages[0]))
+    if (r->count == 1 && !zn_stage_tiled(&r->stages[0]))
         return stage_start(r, &r->stages[0]);
-    ZN_TRY(zn_alloc_for("the input map", map_bytes(r->input_shape), (void **)&r->input));
-    memset(r->input, 0, map_bytes(r->input_shape));
+    ZN_TRY(zn_alloc_for("the input map", zn_map_bytes(r->input_shape), (void **)&r->input));
+    memset(r->input, 0, zn_map_bytes(r->input_shape));
     return ZN_OK;
 }
 
@@ -237,10 +132,10 @@ static void describe(zn_runner *r)
     int used = 0;
     const int size = (int)sizeof r->plan;
     for (int i = 0; i < r->count && used < size; i++) {
-        const stage *st = &r->stages[i];
+        const zn_stage *st = &r->stages[i];
         used += snprintf(r->plan + used, (size_t)(size - used), "%s%s..%s: ", i ? "\n" : "", st->segment.from->name,
                          st->segment.to->name);
-        if (used < size && !tiled(st))
+        if (used < size && !zn_stage_tiled(st))
             used += snprintf(r->plan + used, (size_t)(size - used), "whole %lldx%lld", (long long)st->x.out,
                              (long long)st->y.out);
         else if (used < size)
@@ -285,7 +180,7 @@ void zn_runner_free(zn_runner *r)
     if (!r)
         return;
     for (int i = 0; i < ZN_MAX_SEGMENTS; i++)
-        stage_clear(&r->stages[i]);
+        zn_stage_clear(&r->stages[i]);
     zn_graph_free(r->whole);
     zn_free(r->input);
     zn_free(r->rows);
@@ -293,7 +188,7 @@ void zn_runner_free(zn_runner *r)
 }
 
 float *zn_runner_input(zn_runner *r) { return r->input ? r->input : r->stages[0].input->data; }
-static const float *stage_result(const stage *st) { return st->result ? st->result : st->output->data; }
+static const float *stage_result(const zn_stage *st) { return st->result ? st->result : st->output->data; }
 const float *zn_runner_output(const zn_runner *r) { return stage_result(&r->stages[r->count - 1]); }
 zn_shape zn_runner_input_shape(const zn_runner *r) { return r->input_shape; }
 zn_shape zn_runner_output_shape(const zn_runner *r) { return r->output_shape; }
@@ -310,6 +205,8 @@ int zn_runner_rows(const zn_runner *r, const zn_runner_row **rows)
 
 /* ---- running ---- */
 
+static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
+
 /* Copies a rectangle of `h` x `w` positions of c floats between two maps of given row lengths. */
 static void copy_map(float *to, int64_t to_width, const float *from, int64_t from_width, int64_t h, int64_t w,
                      int64_t c)
@@ -318,7 +215,7 @@ static void copy_map(float *to, int64_t to_width, const float *from, int64_t fro
         memcpy(to + y * to_width * c, from + y * from_width * c, sizeof(float) * (size_t)(w * c));
 }
 
-static zn_status add_rows(zn_runner *r, const stage *st)
+static zn_status add_rows(zn_runner *r, const zn_stage *st)
 {
     for (int i = 0; i < zn_exec_rows(st->exec); i++) {
         const zn_exec_row row = zn_exec_row_at(st->exec, i);
@@ -344,7 +241,7 @@ static zn_status add_rows(zn_runner *r, const stage *st)
     return ZN_OK;
 }
 
-static zn_status run_window(zn_runner *r, stage *st)
+static zn_status run_window(zn_runner *r, zn_stage *st)
 {
     r->window = st->flops;
     ZN_TRY(zn_exec_run(st->exec));
@@ -357,17 +254,7 @@ static zn_status run_window(zn_runner *r, stage *st)
     return ZN_OK;
 }
 
-/* First input position of tile t's window, and the output position that corresponds to it. */
-static zn_status window_at(const zn_runner *r, const stage *st, const axis *a, int64_t t, int64_t *in, int64_t *out)
-{
-    int64_t lo, hi;
-    ZN_TRY(tile_needs(r, st, a, t, &lo, &hi));
-    *in = lo + a->window > a->in ? a->in - a->window : lo;
-    *out = *in * a->out / a->in;
-    return ZN_OK;
-}
-
-static void stage_stop(stage *st)
+static void stage_stop(zn_stage *st)
 {
     zn_exec_free(st->exec);
     zn_free(st->result);
@@ -376,15 +263,15 @@ static void stage_stop(stage *st)
     st->input->data = NULL; /* it was the executor's; the next one must give it memory again */
 }
 
-static zn_status run_tiles(zn_runner *r, stage *st, const float *map)
+static zn_status run_tiles(zn_runner *r, zn_stage *st, const float *map)
 {
     const int64_t cin = st->input->shape.dim[3], cout = st->output->shape.dim[3];
     const int64_t out_width = st->output->shape.dim[2];
     for (int64_t ty = 0; ty < st->y.tiles; ty++)
         for (int64_t tx = 0; tx < st->x.tiles; tx++) {
             int64_t iy, ix, oy, ox;
-            ZN_TRY(window_at(r, st, &st->y, ty, &iy, &oy));
-            ZN_TRY(window_at(r, st, &st->x, tx, &ix, &ox));
+            ZN_TRY(zn_stage_window(st, &st->y, ty, &iy, &oy));
+            ZN_TRY(zn_stage_window(st, &st->x, tx, &ix, &ox));
             copy_map(st->input->data, st->x.window, map + (iy * st->x.in + ix) * cin, st->x.in, st->y.window,
                      st->x.window, cin);
             ZN_TRY(run_window(r, st));
@@ -401,15 +288,15 @@ zn_status zn_runner_run(zn_runner *r)
     const float *map = zn_runner_input(r);
     r->done = 0;
     for (int i = 0; i < r->count; i++) {
-        stage *st = &r->stages[i];
+        zn_stage *st = &r->stages[i];
         ZN_TRY(stage_start(r, st));
-        if (tiled(st)) {
+        if (zn_stage_tiled(st)) {
             if (!st->result)
-                ZN_TRY(zn_alloc_for("a feature map", map_bytes(st->segment.to->shape), (void **)&st->result));
+                ZN_TRY(zn_alloc_for("a feature map", zn_map_bytes(st->segment.to->shape), (void **)&st->result));
             ZN_TRY(run_tiles(r, st, map));
         } else {
             if (st->input->data != map)
-                memcpy(st->input->data, map, map_bytes(st->input->shape));
+                memcpy(st->input->data, map, zn_map_bytes(st->input->shape));
             ZN_TRY(run_window(r, st));
         }
         if (i > 0)

@@ -50,14 +50,7 @@ static zn_status set_up(zn_run *r, const zn_train_options *o)
 zn_status zn_train(const zn_train_options *o, zn_train_result *out)
 {
     const double start = zn_clock_ms();
-    zn_run r = { .folder = o->run,
-                 .data = o->data,
-                 .resume = o->resume,
-                 .threads = o->threads,
-                 .ranks = o->ranks,
-                 .progress = o->progress,
-                 .stop = o->stop,
-                 .user = o->user };
+    zn_run r = ZN_RUN_OF(o);
     const zn_status status = zn_run_all(&r, set_up(&r, o));
     *out = (zn_train_result){ .steps = r.done,
                               .loss = r.loss,
