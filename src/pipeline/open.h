@@ -1,0 +1,19 @@
+/* Weights in a folder, by stem: what the names of a model's files have in common. */
+#ifndef ZN_OPEN_H
+#define ZN_OPEN_H
+
+#include <stdbool.h>
+#include <zenith/model.h>
+
+enum { ZN_MODEL_PATH = 4096 };
+
+/* Opens the files of `folder` that share a stem. */
+ZN_MUST_USE zn_status zn_open_stem(const char *folder, const char *stem, zn_model **out);
+
+/* Calls visit for each different stem of a folder's weight files, in order. Stops when visit returns false. */
+typedef bool (*zn_stem_visit)(void *user, const char *folder, const char *stem);
+void zn_each_stem(const char *folder, zn_stem_visit visit, void *user);
+
+bool zn_is_folder(const char *path);
+
+#endif
