@@ -20,6 +20,9 @@ typedef struct zn_conv_shape {
     int stride, pad;  /* the same on both axes; pad on all four sides */
     bool up2;         /* the input is read through a nearest x2 up-sampling (h, w are the small sizes) */
     int oh, ow;       /* output [n][oh][ow][cout] */
+    /* Only where zn_conv_can_shuffle: x is [n][2h][2w][cin/4], read through a pixel unshuffle by 2; y and the residual
+     * are [n][2oh][2ow][cout/4], written through a pixel shuffle by 2. The bits are those of two separate steps. */
+    bool unshuffle, shuffle;
 } zn_conv_shape;
 
 typedef struct zn_conv_args {
@@ -51,6 +54,14 @@ typedef struct zn_conv_kernel {
      * of the square. Squares start at the origin, or one position before it when up2. NULL: every output by itself. */
     int (*block)(const zn_conv_shape *s);
 } zn_conv_kernel;
+
+/* Whether a 1x1 convolution with these channels on the side of the shuffle may be one with it. */
+static inline bool zn_conv_can_shuffle(int64_t channels) { return channels % 32 == 0; }
+/* Floats before sub-pixel i < 4 of pixel x in a row, in a map [2 rows][2 wide][c]. */
+static inline int64_t zn_conv_sub_pixel(int64_t row, int64_t wide, int64_t x, int i, int c)
+{
+    return ((2 * row + i / 2) * 2 * wide + 2 * x + i % 2) * c;
+}
 
 /* Multiply and add counted separately, as if computed directly on the up-sampled map. */
 double zn_conv_direct_flops(const zn_conv_shape *s);

@@ -6,6 +6,7 @@ extern const zn_conv_kernel zn_conv_ref;
 extern const zn_conv_kernel zn_conv_i8_as_f16, zn_conv_i8_as_bf16;
 extern const zn_conv_kernel zn_conv_from_few_as_f16, zn_conv_from_few_as_bf16;
 extern const zn_conv_kernel zn_conv_to_few_as_f16, zn_conv_to_few_as_bf16;
+extern const zn_conv_kernel zn_conv_bf16x3;
 extern const zn_conv_kernel zn_conv_winograd_neon, zn_conv_direct_neon;
 #elif defined(__x86_64__)
 extern const zn_conv_kernel zn_conv_amx_bf16;
@@ -22,6 +23,7 @@ const zn_conv_kernel *const zn_conv_kernels[] = {
     &zn_conv_from_few_as_bf16,
     &zn_conv_to_few_as_f16,
     &zn_conv_to_few_as_bf16,
+    &zn_conv_bf16x3,
     &zn_conv_winograd_neon,
     &zn_conv_direct_neon,
 #elif defined(__x86_64__)

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 typedef struct zn_lite_args {
-    const float *x;     /* [n][h][wide][c] */
+    const float *x;     /* [n][h][wide][c]; columns: may be y */
     const float *t;     /* columns: [n][h][wide][ci] */
     const float *w, *b; /* rows: [groups][ci/groups][c/groups], [ci]; columns: [groups][c/groups][ci/groups], [c] */
     const float *gate;  /* rows: [wide]; columns: [h] */

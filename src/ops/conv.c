@@ -13,27 +13,31 @@ static zn_conv_shape shape_of(const zn_node *n)
 {
     const int64_t *x = n->source[0]->shape.dim, *w = n->source[1]->shape.dim;
     const zn_conv_spec *k = spec_of(n);
+    const int in = k->unshuffle ? 2 : 1, out = k->shuffle ? 2 : 1;
     return (zn_conv_shape){ .n = (int)x[0],
-                            .h = (int)x[1],
-                            .w = (int)x[2],
-                            .cin = (int)x[3],
+                            .h = (int)x[1] / in,
+                            .w = (int)x[2] / in,
+                            .cin = (int)x[3] * in * in,
                             .cout = (int)w[k->flipped ? 2 : 3],
                             .kh = (int)w[0],
                             .kw = (int)w[1],
                             .stride = k->stride,
                             .pad = k->pad,
                             .up2 = k->up2,
-                            .oh = (int)n->shape.dim[1],
-                            .ow = (int)n->shape.dim[2] };
+                            .oh = (int)n->shape.dim[1] / out,
+                            .ow = (int)n->shape.dim[2] / out,
+                            .unshuffle = k->unshuffle,
+                            .shuffle = k->shuffle };
 }
 
 static zn_status shape(zn_node *n)
 {
     ZN_TRY(zn_need_rank(n, 4));
     const zn_conv_spec *k = spec_of(n);
-    const zn_shape x = n->source[0]->shape;
-    zn_shape w = n->source[1]->shape;
+    zn_shape x = n->source[0]->shape, w = n->source[1]->shape;
     char a[96], b[96];
+    if (k->unshuffle)
+        x = ZN_SHAPE(x.dim[0], x.dim[1] / 2, x.dim[2] / 2, x.dim[3] * 4);
     if (k->flipped) {
         w.dim[2] = n->source[1]->shape.dim[3];
         w.dim[3] = n->source[1]->shape.dim[2];
@@ -48,6 +52,8 @@ static zn_status shape(zn_node *n)
                         (x.dim[2] * up + 2 * k->pad - w.dim[1]) / k->stride + 1, w.dim[3]);
     if (x.dim[1] * up + 2 * k->pad < w.dim[0] || x.dim[2] * up + 2 * k->pad < w.dim[1])
         return ZN_FAIL(ZN_ESHAPE, "input %s is smaller than the kernel", zn_shape_text(x, a, sizeof a));
+    if (k->shuffle)
+        n->shape = ZN_SHAPE(n->shape.dim[0], n->shape.dim[1] * 2, n->shape.dim[2] * 2, n->shape.dim[3] / 4);
     return ZN_OK;
 }
 
@@ -162,6 +168,10 @@ static void reach(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *h
 {
     const zn_conv_spec *k = spec_of(n);
     const int64_t kernel = n->source[1]->shape.dim[0], side = block(n, p), before = k->up2 ? 1 : 0;
+    if (k->shuffle) {
+        *lo = *lo >> 1;
+        *hi = (*hi + 1) >> 1;
+    }
     *lo = floor_to(*lo + before, side) - before;
     *hi = floor_to(*hi + before + side - 1, side) - before;
     *lo = *lo * k->stride - k->pad;
@@ -169,6 +179,10 @@ static void reach(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *h
     if (k->up2) {
         *lo = *lo >> 1;
         *hi = (*hi + 1) >> 1;
+    }
+    if (k->unshuffle) {
+        *lo *= 2;
+        *hi *= 2;
     }
 }
 

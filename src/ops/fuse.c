@@ -1,5 +1,6 @@
-/* Fusion: conv reads through the up-sampling before it and takes over the residual addition and ReLU after it; blocks
- * and layers of the Zenith family have files of their own (fuse.h). */
+/* Fusion: conv reads through the up-sampling before it and takes over the residual addition and ReLU after it; with 1x1
+ * kernels it reads through a pixel unshuffle and writes through a pixel shuffle. Blocks and layers of the Zenith family
+ * have files of their own (fuse.h). */
 #include "ops/fuse.h"
 #include "base/alloc.h"
 
@@ -73,6 +74,42 @@ static void fuse_upsample(zn_node *n, int *uses)
     uses[up->source[0]->index]++;
 }
 
+/* A convolution that changes nothing but channels, and has nothing fused to it that would be shuffled with it. */
+static bool is_pointwise(const zn_node *n)
+{
+    const zn_conv_spec *k = n->attribute;
+    const int64_t *w = n->source[1]->shape.dim;
+    return w[0] == 1 && w[1] == 1 && k->stride == 1 && k->pad == 0 && !k->up2 && !k->residual && !k->relu;
+}
+
+static void fuse_unshuffle(zn_node *n, int *uses)
+{
+    zn_conv_spec *k = n->attribute;
+    zn_node *before = n->source[0];
+    if (before->op != &zn_op_unshuffle || uses[before->index] != 1 || zn_shuffle_factor(before) != 2 ||
+        !is_pointwise(n) || k->unshuffle || !zn_conv_can_shuffle(before->shape.dim[3]))
+        return;
+    k->unshuffle = true;
+    n->source[0] = before->source[0];
+    uses[before->index] = 0;
+}
+
+static void fuse_before(zn_node *conv, int *uses)
+{
+    fuse_upsample(conv, uses);
+    fuse_unshuffle(conv, uses);
+}
+
+static void fuse_shuffle(zn_node *n, int *uses)
+{
+    zn_node *conv = n->source[0];
+    if (!lone_conv(conv, uses) || zn_shuffle_factor(n) != 2 || !is_pointwise(conv) ||
+        ((zn_conv_spec *)conv->attribute)->shuffle || !zn_conv_can_shuffle(conv->shape.dim[3]))
+        return;
+    become(n, conv)->shuffle = true;
+    uses[conv->index] = 0;
+}
+
 static void fuse_add(zn_node *n, int *uses)
 {
     for (int side = 1; side >= 0; side--) {
@@ -105,7 +142,9 @@ void zn_graph_fuse(zn_graph *g, zn_node *const *outputs, int count)
     for (int i = 0; i < zn_graph_count(g); i++) {
         zn_node *n = zn_graph_at(g, i);
         if (n->op == &zn_op_conv)
-            fuse_upsample(n, uses);
+            fuse_before(n, uses);
+        else if (n->op == &zn_op_shuffle)
+            fuse_shuffle(n, uses);
         else if (n->op == &zn_op_add)
             fuse_add(n, uses);
         else if (n->op == &zn_op_relu)

@@ -14,6 +14,8 @@ typedef struct zn_conv_spec {
     int stride, pad;
     bool up2;            /* through a nearest x2 up-sampling; set by fuse.c */
     bool residual, relu; /* y = relu(conv + bias + residual); set by fuse.c */
+    bool unshuffle;      /* of 1x1: x is read through a pixel unshuffle by 2; set by fuse.c */
+    bool shuffle;        /* of 1x1: y is written through a pixel shuffle by 2; set by fuse.c */
     bool bias;
     bool flipped; /* w [kh,kw,O,I] with its taps in reverse: the gradient by the input of a convolution with w */
 } zn_conv_spec;
@@ -121,12 +123,14 @@ void zn_graph_fuse(zn_graph *g, zn_node *const *outputs, int count);
 #undef ZN_OP
 
 /* What ops are, for fusion: the axis of a spectral, whether a transform has this axis and scale, whether a mix is
- * zn_scale_channels, which row a row or permute op takes, whether a select keeps or fills the first channels. */
+ * zn_scale_channels, which row a row or permute op takes, the factor of a pixel (un)shuffle, whether a select keeps or
+ * fills the first channels. */
 int zn_spectral_axis(const zn_node *spectral);
 bool zn_wht_is(const zn_node *wht, int axis, float scale);
 bool zn_is_scale_channels(const zn_node *mix);
 int zn_row_index(const zn_node *row);
 int zn_permute_row(const zn_node *permute);
+int zn_shuffle_factor(const zn_node *shuffle);
 bool zn_selects_first(const zn_node *select);
 int zn_tile_mix_axis(const zn_node *tile_mix, int *offset);
 /* Extends output positions [*lo,*hi) to whole tiles of `side` that begin at offset. */

@@ -87,6 +87,7 @@ const zn_op zn_op_shuffle = {
     .name = "shuffle", .shape = shuffle_shape, .run = shuffle_run, .gradient = shuffle_gradient, .reach = shuffle_reach
 };
 
+int zn_shuffle_factor(const zn_node *n) { return *(int *)n->attribute; }
 zn_node *zn_pixel_unshuffle(zn_node *x, int r) { return apply_factor(&zn_op_unshuffle, x, r); }
 zn_node *zn_pixel_shuffle(zn_node *x, int r) { return apply_factor(&zn_op_shuffle, x, r); }
 

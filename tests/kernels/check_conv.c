@@ -239,6 +239,25 @@ static void check_shape(const zn_conv_shape *s, uint32_t cpu, int index)
     data_free(&d);
 }
 
+/* 1x1, plain and between shuffles. */
+static int pointwise_shapes(zn_conv_shape *list)
+{
+    static const int channels[][2] = { { 64, 64 }, { 70, 72 }, { 256, 96 }, { 32, 160 }, { 512, 64 }, { 65, 200 } };
+    static const int sizes[][2] = { { 1, 1 }, { 5, 7 }, { 3, 12 }, { 9, 31 } };
+    int count = 0;
+    for (int i = 0; i < 24; i++) {
+        const int *c = channels[i % 6], *z = sizes[i % 4];
+        const zn_conv_shape s = conv_shape(1 + i % 2, z[0], z[1], c[0], c[1], 1, 1, 0, false);
+        for (int form = 0; form < 4; form++) {
+            list[count] = s;
+            list[count].unshuffle = form & 1;
+            list[count].shuffle = form >> 1;
+            count += (!(form & 1) || zn_conv_can_shuffle(s.cin)) && (!(form >> 1) || zn_conv_can_shuffle(s.cout));
+        }
+    }
+    return count;
+}
+
 static int shapes(zn_conv_shape *list)
 {
     static const int channels[] = { 1, 3, 4, 5, 12, 32, 64, 100, 256 };
@@ -271,7 +290,7 @@ static int shapes(zn_conv_shape *list)
     list[count++] = conv_shape(1, 9, 9, 5, 7, 3, 1, 0, true);
     list[count++] = conv_shape(1, 40, 200, 64, 64, 3, 1, 1, false);
     list[count++] = conv_shape(1, 3, 400, 3, 32, 3, 2, 1, false);
-    return count;
+    return count + pointwise_shapes(list + count);
 }
 
 static void check_networks(uint32_t cpu)

@@ -56,7 +56,7 @@ static void results_free(const simd_case *c, results *r)
         fenced_free(r->y[i] - GUARD);
 }
 
-typedef enum split { WHOLE, SINGLY_BACKWARDS, TWO_THREADS } split;
+typedef enum split { WHOLE, SINGLY_BACKWARDS, TWO_THREADS, IN_PLACE } split;
 
 static results run(const simd_case *c, zn_body body, split how)
 {
@@ -67,13 +67,20 @@ static results run(const simd_case *c, zn_body body, split how)
     float *scratch = fenced_new(2 * floats + 16, true);
     for (int64_t i = 0; i < 2 * floats; i++)
         scratch[i] = NAN;
-    if (how == WHOLE)
+    const float *input = how == IN_PLACE ? *c->replaced : NULL;
+    if (input) {
+        memcpy(r.y[0], input, sizeof(float) * (size_t)c->output[0].count);
+        *c->replaced = r.y[0];
+    }
+    if (how == WHOLE || how == IN_PLACE)
         body(c->args, (zn_range){ 0, c->units, scratch });
     for (int64_t u = c->units; how == SINGLY_BACKWARDS && u > 0; u--)
         body(c->args, (zn_range){ u - 1, u, scratch });
     if (how == TWO_THREADS)
         zn_pool_run(pools[1], c->units, 1 + c->units / 7, body, c->args, scratch, sizeof(float) * (size_t)floats);
     fenced_free(scratch);
+    if (input)
+        *c->replaced = input;
     return r;
 }
 
@@ -87,6 +94,17 @@ static double difference(const float *y, const float *want, int64_t count)
         scale = fabs((double)want[i]) > scale ? fabs((double)want[i]) : scale;
     }
     return worst / scale;
+}
+
+static void check_in_place(const simd_case *c, const zn_simd_table *t)
+{
+    if (!c->replaced)
+        return;
+    results apart = run(c, t->body[c->kernel], WHOLE), placed = run(c, t->body[c->kernel], IN_PLACE);
+    if (memcmp(apart.y[0], placed.y[0], sizeof(float) * (size_t)c->output[0].count) != 0)
+        fail(t, c, "in place it gives other bits");
+    results_free(c, &apart);
+    results_free(c, &placed);
 }
 
 static void check(const simd_case *c, const zn_simd_table *t, const results *want)
@@ -124,9 +142,12 @@ int main(void)
         while (ref[1])
             ref++;
         results want = run(&c, (*ref)->body[c.kernel], WHOLE);
+        check_in_place(&c, *ref);
         for (; t != ref; t++)
-            if (((*t)->cpu & ~cpu) == 0)
+            if (((*t)->cpu & ~cpu) == 0) {
                 check(&c, *t, &want);
+                check_in_place(&c, *t);
+            }
         cases[c.kernel]++;
         results_free(&c, &want);
         simd_case_free();

@@ -26,8 +26,8 @@ zn_conv_shape conv_shape(int n, int h, int w, int cin, int cout, int kernel, int
 
 void conv_shape_text(const zn_conv_shape *s, char *text, int size)
 {
-    snprintf(text, (size_t)size, "%dx%dx%d %d->%d %dx%d s%d p%d%s", s->n, s->h, s->w, s->cin, s->cout, s->kh, s->kw,
-             s->stride, s->pad, s->up2 ? " up2" : "");
+    snprintf(text, (size_t)size, "%dx%dx%d %d->%d %dx%d s%d p%d%s%s%s", s->n, s->h, s->w, s->cin, s->cout, s->kh, s->kw,
+             s->stride, s->pad, s->up2 ? " up2" : "", s->unshuffle ? " unshuffle" : "", s->shuffle ? " shuffle" : "");
 }
 
 /* The page before the block's first one holds the size of the whole mapping. */

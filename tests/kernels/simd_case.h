@@ -20,6 +20,7 @@ typedef struct simd_case {
         float **slot; /* in args: set before each run */
         int64_t count;
     } output[SIMD_OUTPUTS];
+    const float **replaced; /* in args, or NULL: the input that output 0 may lie on */
 } simd_case;
 
 /* Case i of all; false behind the last. Its memory lasts until simd_case_free. */

@@ -223,6 +223,7 @@ static void lite(simd_case *c, int kernel, int size)
     c->scratch = zn_lite_scratch(&a);
     c->units = rows ? (int64_t)z[0] * z[1] : zn_lite_strips(&a);
     output(c, &a.y, pixels * (rows ? z[4] : z[3]));
+    c->replaced = rows ? NULL : &a.x;
 }
 
 static const int linear_sizes[][4] = { /* rows, width, channels in and out */

@@ -19,6 +19,12 @@ double zn_conv_direct_flops(const zn_conv_shape *s)
     return 2.0 * s->n * s->oh * s->ow * (double)s->cout * s->cin * s->kh * s->kw;
 }
 
+/* Channel i of pixel (row, x) in a map of `channels`, or in the larger map it is shuffled from or to. */
+static int64_t place(int64_t row, int wide, int x, int i, int channels, bool shuffled)
+{
+    return shuffled ? zn_conv_sub_pixel(row, wide, x, i % 4, channels / 4) + i / 4 : (row * wide + x) * channels + i;
+}
+
 /* Adds the products of one output pixel to sum[cout]. */
 static void pixel(const zn_conv_args *a, int n, int oy, int ox, double *sum)
 {
@@ -30,11 +36,13 @@ static void pixel(const zn_conv_args *a, int n, int oy, int ox, double *sum)
             const int iy = oy * s->stride - s->pad + ky, ix = ox * s->stride - s->pad + kx;
             if (iy < 0 || ix < 0 || iy >= s->h * up || ix >= s->w * up)
                 continue;
-            const float *x = a->x + (((int64_t)n * s->h + iy / up) * s->w + ix / up) * s->cin;
+            const int64_t row = (int64_t)n * s->h + iy / up;
             const float *wk = w + (int64_t)(ky * s->kw + kx) * s->cin * s->cout;
-            for (int i = 0; i < s->cin; i++)
+            for (int i = 0; i < s->cin; i++) {
+                const double x = (double)a->x[place(row, s->w, ix / up, i, s->cin, s->unshuffle)];
                 for (int o = 0; o < s->cout; o++)
-                    sum[o] += (double)x[i] * (double)wk[(int64_t)i * s->cout + o];
+                    sum[o] += x * (double)wk[(int64_t)i * s->cout + o];
+            }
         }
 }
 
@@ -45,12 +53,13 @@ static void run(const void *args, zn_range r)
     double *sum = r.scratch;
     for (int64_t row = r.begin; row < r.end; row++)
         for (int ox = 0; ox < s->ow; ox++) {
-            const int64_t at = (row * s->ow + ox) * s->cout;
-            for (int o = 0; o < s->cout; o++)
-                sum[o] = (a->bias ? (double)a->bias[o] : 0) + (a->residual ? (double)a->residual[at + o] : 0);
+            for (int o = 0; o < s->cout; o++) {
+                const int64_t at = place(row, s->ow, ox, o, s->cout, s->shuffle);
+                sum[o] = (a->bias ? (double)a->bias[o] : 0) + (a->residual ? (double)a->residual[at] : 0);
+            }
             pixel(a, (int)(row / s->oh), (int)(row % s->oh), ox, sum);
-            for (int o = 0; o < s->cout; o++)
-                a->y[at + o] = a->relu && sum[o] < 0 ? 0.0f : (float)sum[o]; /* NaN passes through */
+            for (int o = 0; o < s->cout; o++) /* NaN passes through */
+                a->y[place(row, s->ow, ox, o, s->cout, s->shuffle)] = a->relu && sum[o] < 0 ? 0.0f : (float)sum[o];
         }
 }
 

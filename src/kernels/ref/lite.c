@@ -50,8 +50,10 @@ void zn_ref_lite_rows(const void *args, zn_range r)
     }
 }
 
+/* y may be x: an expanded pixel is added as a whole. */
 static void column(const zn_lite_args *a, int64_t image, int x, float *line)
 {
+    float *expanded = line + (int64_t)a->h * a->ci;
     for (int y = 0; y < a->h; y++)
         for (int k = 0; k < a->ci; k++)
             line[y * a->ci + k] = a->t[((image * a->h + y) * a->wide + x) * a->ci + k];
@@ -61,13 +63,13 @@ static void column(const zn_lite_args *a, int64_t image, int x, float *line)
         const zn_grouped_args g = { .x = line + y * a->ci,
                                     .w = a->w,
                                     .bias = a->b,
-                                    .y = a->y + at,
+                                    .y = expanded,
                                     .cin = a->ci,
                                     .cout = a->c,
                                     .groups = a->groups };
         zn_ref_grouped(&g, (zn_range){ 0, 1, NULL });
         for (int k = 0; k < a->c; k++)
-            a->y[at + k] += a->x[at + k];
+            a->y[at + k] = a->x[at + k] + expanded[k];
     }
 }
 

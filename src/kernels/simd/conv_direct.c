@@ -4,9 +4,10 @@
  * a with one segment per kernel row, read where it lies. A unit is a stretch of one output row; only a stretch that
  * reaches over the left or right edge (or reads through the up-sampling) is copied, with zeros, first; rows above and
  * below are left out. Where there are too few channels for that, all multipliers of a pixel are gathered into one row
- * ("columns" below). */
+ * ("columns" below). Pixel shuffles are done on the way, in the scratch of a stretch. */
 #include "kernels/conv.h"
 #include "kernels/simd/gemm.h"
+#include "kernels/simd/vec_math.h"
 
 extern const zn_conv_kernel ZN_KERNEL(conv_direct);
 
@@ -19,7 +20,8 @@ static zn_conv_shape flat(const zn_conv_shape *s)
 {
     zn_conv_shape f = *s;
     const int64_t pixels = (int64_t)s->n * s->oh * s->ow;
-    if (s->kh == 1 && s->kw == 1 && s->stride == 1 && s->pad == 0 && !s->up2 && pixels < INT32_MAX) {
+    if (s->kh == 1 && s->kw == 1 && s->stride == 1 && s->pad == 0 && !s->up2 && !s->unshuffle && !s->shuffle &&
+        pixels < INT32_MAX) {
         f.w = f.ow = (int)pixels;
         f.n = f.h = f.oh = 1;
     }
@@ -57,7 +59,8 @@ static int parts_of(const zn_conv_shape *s)
     return (s->ow + stretch - 1) / stretch;
 }
 
-/* Scratch, in floats: the results of a stretch, its patch of the input, its gathered multipliers. */
+/* Scratch, in floats: the results of a stretch, its patch of the input (or one pixel on its way through a shuffle), its
+ * gathered multipliers. */
 typedef struct buffers {
     float *c, *patch, *columns;
 } buffers;
@@ -65,7 +68,8 @@ typedef struct buffers {
 static int64_t carve(const zn_conv_shape *s, float *base, buffers *b)
 {
     const int stretch = stretch_of(s);
-    const int64_t c = (int64_t)stretch * VEC_ROUND(s->cout), patch = patch_floats(s, stretch);
+    const int64_t c = (int64_t)stretch * VEC_ROUND(s->cout), most = patch_floats(s, stretch);
+    const int64_t patch = most < s->cout ? s->cout : most;
     if (b)
         *b = (buffers){ .c = base, .patch = base + c, .columns = base + c + patch };
     return c + patch + (int64_t)stretch * columns_of(s) + VEC_LANES;
@@ -93,6 +97,20 @@ static void gather(const zn_conv_args *a, const zn_conv_shape *s, int n, int y, 
     }
 }
 
+/* patch[count][cin] through a pixel unshuffle. */
+static void gather_unshuffled(const zn_conv_args *a, const zn_conv_shape *s, int64_t row, int x, int count,
+                              float *patch)
+{
+    const int c = s->cin / 4;
+    for (int t = 0; t < count; t++, patch += s->cin) {
+        const float *from[4];
+        for (int i = 0; i < 4; i++)
+            from[i] = a->x + zn_conv_sub_pixel(row, s->w, x + t, i, c);
+        for (int k = 0; k < c; k += 4)
+            interleave4(patch + 4 * k, from[0] + k, from[1] + k, from[2] + k, from[3] + k);
+    }
+}
+
 /* columns[count][width]: the kh * kw * cin multipliers of each pixel, then zeros. Whole vectors are copied: what runs
  * over is written again by the next row or pixel. */
 static void gather_columns(const zn_conv_shape *s, const float *patch, int cols, int count, int width, float *columns)
@@ -109,29 +127,46 @@ static void gather_columns(const zn_conv_shape *s, const float *patch, int cols,
     }
 }
 
-/* y = act(c + bias + residual) for `count` pixels at `at`, c[count][padded]. */
-static void finish(const zn_conv_args *a, const float *c, int padded, int count, int64_t at)
+/* y = act(c + bias + residual) for a run of n floats at `at`; what lies behind c up to a whole vector may be read. */
+VEC_INLINE void finish_run(const zn_conv_args *a, const float *c, const float *bias, int n, int64_t at)
 {
     const vec floor = vec_splat(a->relu ? 0 : -__builtin_inff());
-    const int cout = a->s.cout;
-    for (int t = 0; t < count; t++, at += cout, c += padded) {
-        int j = 0;
-        for (; j + VEC_LANES <= cout; j += VEC_LANES) {
-            vec v = vec_load(c + j);
-            if (a->bias)
-                v = v + vec_load(a->bias + j);
-            if (a->residual)
-                v = v + vec_load(a->residual + at + j);
-            vec_store(a->y + at + j, vec_max(v, floor));
-        }
-        if (j < cout) {
-            vec v = vec_load(c + j);
-            if (a->bias)
-                v = v + vec_load_part(a->bias + j, cout - j);
-            if (a->residual)
-                v = v + vec_load_part(a->residual + at + j, cout - j);
-            vec_store_part(a->y + at + j, vec_max(v, floor), cout - j);
-        }
+    int j = 0;
+    for (; j + VEC_LANES <= n; j += VEC_LANES) {
+        vec v = vec_load(c + j);
+        if (bias)
+            v = v + vec_load(bias + j);
+        if (a->residual)
+            v = v + vec_load(a->residual + at + j);
+        vec_store(a->y + at + j, vec_max(v, floor));
+    }
+    if (j < n) {
+        vec v = vec_load(c + j);
+        if (bias)
+            v = v + vec_load_part(bias + j, n - j);
+        if (a->residual)
+            v = v + vec_load_part(a->residual + at + j, n - j);
+        vec_store_part(a->y + at + j, vec_max(v, floor), n - j);
+    }
+}
+
+/* The results c[count][padded] of a stretch. */
+static void finish(const zn_conv_args *a, const float *c, int padded, int count, int64_t at)
+{
+    for (int t = 0; t < count; t++, at += a->s.cout, c += padded)
+        finish_run(a, c, a->bias, a->s.cout, at);
+}
+
+/* The same through a pixel shuffle; one pixel at a time is parted in `room`. */
+static void finish_shuffled(const zn_conv_args *a, float *c, int padded, int count, int64_t row, int x, float *room)
+{
+    const int cout = a->s.cout, each = cout / 4;
+    for (int t = 0; t < count; t++, c += padded) {
+        for (int j = 0; a->bias && j < cout; j++)
+            c[j] += a->bias[j];
+        part(room, c, each, 4);
+        for (int i = 0; i < 4; i++)
+            finish_run(a, room + i * each, NULL, each, zn_conv_sub_pixel(row, a->s.ow, x + t, i, each));
     }
 }
 
@@ -142,6 +177,11 @@ static int multipliers(const zn_conv_args *a, const zn_conv_shape *s, int64_t ro
 {
     const int n = (int)(row / s->oh), y = (int)(row % s->oh) * s->stride - s->pad, x = ox * s->stride - s->pad;
     const int cols = (count - 1) * s->stride + s->kw, k = s->kw * s->cin, all = columns_of(s);
+    if (s->unshuffle) {
+        gather_unshuffled(a, s, row, ox, count, b->patch);
+        *g = (gemm_args){ .a = b->patch, .row = s->cin, .segments = 1, .k = s->cin };
+        return 0;
+    }
     if (all) {
         gather(a, s, n, y, x, s->kh, cols, b->patch);
         gather_columns(s, b->patch, cols, count, all, b->columns);
@@ -179,7 +219,10 @@ static void run(const void *args, zn_range r)
         g.c = b.c;
         g.c_row = cout_p;
         gemm(&g, count, cout_p);
-        finish(a, b.c, cout_p, count, (unit / parts * s.ow + ox) * s.cout);
+        if (s.shuffle)
+            finish_shuffled(a, b.c, cout_p, count, unit / parts, ox, b.patch);
+        else
+            finish(a, b.c, cout_p, count, (unit / parts * s.ow + ox) * s.cout);
     }
 }
 

@@ -10,18 +10,7 @@ void ZN_KERNEL(grouped)(const void *args, zn_range r);
 void ZN_KERNEL(grouped_grad)(const void *args, zn_range r);
 void ZN_KERNEL(grouped_weight_grad)(const void *args, zn_range r);
 
-/* to[groups][n] = from[n][groups] for one pixel, and back. */
-static void part(float *to, const float *from, int n, int groups)
-{
-    int j = 0;
-    if (groups == 4)
-        for (; j + 4 <= n; j += 4)
-            deinterleave4(to + j, to + n + j, to + 2 * n + j, to + 3 * n + j, from + 4 * j);
-    for (; j < n; j++)
-        for (int g = 0; g < groups; g++)
-            to[g * n + j] = from[j * groups + g];
-}
-
+/* to[n][groups] = from[groups][n] for one pixel: the way back from part. */
 static void alternate(float *to, const float *from, int n, int groups)
 {
     int j = 0;

@@ -133,6 +133,18 @@ VEC_INLINE void deinterleave4(float *a, float *b, float *c, float *d, const floa
 #endif
 }
 
+/* to[groups][n] = from[n][groups]. */
+static inline void part(float *to, const float *from, int n, int groups)
+{
+    int j = 0;
+    if (groups == 4)
+        for (; j + 4 <= n; j += 4)
+            deinterleave4(to + j, to + n + j, to + 2 * n + j, to + 3 * n + j, from + 4 * j);
+    for (; j < n; j++)
+        for (int g = 0; g < groups; g++)
+            to[g * n + j] = from[j * groups + g];
+}
+
 /* to[j * step + i] = i-th source[j] for i, j < 4. */
 VEC_INLINE void transpose4(float *to, int64_t step, const float *a, const float *b, const float *c, const float *d)
 {
