@@ -1,13 +1,12 @@
-/* 3x3 convolution from many channels to at most three, the last layer of a decoder, with BFMMLA: operands of 8 bits,
- * fp32 sums.
+/* 3x3 convolution from many channels to at most three, the last layer of a decoder, direct, fp32.
  *
  * With so few outputs the nine taps are columns of one product: each pixel is multiplied once by all 27 vectors of
  * weights, and an output is the sum of nine of these partial sums of its neighbours. A unit is a strip of outputs; the
  * partial sums of three rows of it stay in the first cache. */
 #include "base/cpu.h"
-#include "kernels/arm/bf16_product.h"
 #include "kernels/conv.h"
 
+#include <arm_neon.h>
 #include <math.h>
 #include <string.h>
 
@@ -16,9 +15,9 @@
 enum {
     OUTPUTS = 3,  /* at most */
     COLUMNS = 28, /* 9 taps of 3, and one of zeros */
-    WIDE = 64,
-    TALL = 64, /* outputs of a unit */
-    SIDE = 4,  /* pixels multiplied together */
+    WIDE = 64,    /* outputs of a unit */
+    TALL = 64,
+    SIDE = 3, /* pixels multiplied together: with four, sums and operands would not fit the registers */
     LINE = (WIDE + 2 + SIDE) * COLUMNS,
 };
 
@@ -28,80 +27,77 @@ static bool supports(const zn_conv_shape *s)
            s->cout <= OUTPUTS;
 }
 
-/* [cin / 4][COLUMNS / 2][2 columns][4 channels] */
-static size_t packed_bytes(const zn_conv_shape *s) { return (size_t)s->cin * COLUMNS * sizeof(bfloat16_t); }
+/* [cin][COLUMNS] */
+static size_t packed_bytes(const zn_conv_shape *s) { return (size_t)s->cin * COLUMNS * sizeof(float); }
 
 static void pack(const zn_conv_shape *s, const float *w, void *packed)
 {
-    bfloat16_t *to = packed;
+    float *to = packed;
     memset(to, 0, packed_bytes(s));
     for (int tap = 0; tap < 9; tap++)
         for (int c = 0; c < s->cin; c++)
             for (int o = 0; o < s->cout; o++)
-                to[(c / 4 * COLUMNS + tap * OUTPUTS + o) * 4 + c % 4] =
-                    vcvth_bf16_f32(w[((int64_t)tap * s->cin + c) * s->cout + o]);
+                to[c * COLUMNS + tap * OUTPUTS + o] = w[((int64_t)tap * s->cin + c) * s->cout + o];
 }
 
 static size_t scratch_bytes(const zn_conv_shape *s)
 {
-    return 3 * LINE * sizeof(float) + (size_t)s->cin * SIDE * sizeof(bfloat16_t);
+    (void)s;
+    return 3 * LINE * sizeof(float);
 }
 
 static int across(const zn_conv_shape *s) { return (s->ow + WIDE - 1) / WIDE; }
 static int down(const zn_conv_shape *s) { return (s->oh + TALL - 1) / TALL; }
 static int64_t units(const zn_conv_shape *s) { return (int64_t)s->n * down(s) * across(s); }
 
-/* Pixels of a row as bf16, in pairs: to[cin / 4][2][4]. They go through memory because the products are twice as fast
- * with operands that were loaded as with results of other vector instructions. */
-static void convert(const float *x0, const float *x1, int64_t next, int channels, bfloat16_t *to)
-{
-    for (int c = 0; c < channels; c += 16) {
-        __builtin_prefetch(x0 + c + next);
-        __builtin_prefetch(x1 + c + next);
-#pragma GCC unroll 4
-        for (int i = c; i < c + 16; i += 4)
-            vst1q_bf16(to + i * 2, vcvtq_high_bf16_f32(vcvtq_low_bf16_f32(vld1q_f32(x0 + i)), vld1q_f32(x1 + i)));
+/* One channel of all pixels by all columns. */
+#define CHANNEL(lane)                                                                                                  \
+    for (int j = 0; j < COLUMNS / 4; j++) {                                                                            \
+        const float32x4_t b = vld1q_f32(w + (lane)*COLUMNS + j * 4);                                                   \
+        sum[0][j] = vfmaq_laneq_f32(sum[0][j], b, a0, lane);                                                           \
+        sum[1][j] = vfmaq_laneq_f32(sum[1][j], b, a1, lane);                                                           \
+        sum[2][j] = vfmaq_laneq_f32(sum[2][j], b, a2, lane);                                                           \
     }
-}
 
-/* Two pairs of pixels by all columns: z[4][COLUMNS]. */
-static void multiply(const bfloat16_t *x, int channels, const bfloat16_t *w, float *z)
+/* Three pixels by all columns: z[3][COLUMNS]. Fetches the same pixels of the next row, `ahead` floats on. */
+static void multiply(const float *const x[SIDE], int channels, int64_t ahead, const float *w, float *z)
 {
-    float32x4_t sum[2][COLUMNS / 2];
-#pragma GCC unroll 14
-    for (int j = 0; j < COLUMNS / 2; j++)
-        sum[0][j] = sum[1][j] = vdupq_n_f32(0);
-    for (int c = 0; c < channels; c += 4, x += 8, w += COLUMNS * 4) {
-        const bfloat16x8_t a0 = vld1q_bf16(x), a1 = vld1q_bf16(x + channels * 2);
-#pragma GCC unroll 14
-        for (int j = 0; j < COLUMNS / 2; j++) {
-            const bfloat16x8_t b = vld1q_bf16(w + j * 8);
-            BF16_PRODUCT(sum[0][j], a0, b);
-            BF16_PRODUCT(sum[1][j], a1, b);
-        }
+    float32x4_t sum[SIDE][COLUMNS / 4];
+#pragma GCC unroll 7
+    for (int j = 0; j < COLUMNS / 4; j++)
+        sum[0][j] = sum[1][j] = sum[2][j] = vdupq_n_f32(0);
+    for (int c = 0; c < channels; c += 4, w += 4 * COLUMNS) {
+        const float32x4_t a0 = vld1q_f32(x[0] + c), a1 = vld1q_f32(x[1] + c), a2 = vld1q_f32(x[2] + c);
+        __builtin_prefetch(x[c / 4 % 3] + c / 4 / 3 * 16 + ahead);
+#pragma GCC unroll 7
+        CHANNEL(0)
+#pragma GCC unroll 7
+        CHANNEL(1)
+#pragma GCC unroll 7
+        CHANNEL(2)
+#pragma GCC unroll 7
+        CHANNEL(3)
     }
-#pragma GCC unroll 4
+#pragma GCC unroll 3
     for (int i = 0; i < SIDE; i++)
 #pragma GCC unroll 7
-        for (int j = 0; j < COLUMNS / 2; j += 2)
-            vst1q_f32(z + i * COLUMNS + j * 2, bf16_row(sum[i / 2][j], sum[i / 2][j + 1], i % 2));
+        for (int j = 0; j < COLUMNS / 4; j++)
+            vst1q_f32(z + i * COLUMNS + j * 4, sum[i][j]);
 }
 
 /* Partial sums of pixels [x0 - 1, x0 + count] of a row, zeros outside of the map (row NULL: all). */
-static void partial_sums(const zn_conv_args *a, const float *row, int x0, int count, bfloat16_t *pixels, float *z)
+static void partial_sums(const zn_conv_args *a, const float *row, int x0, int count, float *z)
 {
-    const int first = x0 == 0, end = a->s.w - x0 + 1 < count + 2 ? a->s.w - x0 + 1 : count + 2, last = end - 1;
-    const int64_t channels = a->s.cin;
+    const int first = x0 == 0, end = a->s.w - x0 + 1 < count + 2 ? a->s.w - x0 + 1 : count + 2;
     if (!row) {
         memset(z, 0, sizeof *z * (size_t)(count + 2) * COLUMNS);
         return;
     }
     for (int i = first; i < end; i += SIDE) {
-        for (int k = i; k < i + SIDE; k += 2) { /* what is beyond the end is done twice and not used */
-            const int p0 = x0 - 1 + (k < last ? k : last), p1 = x0 - 1 + (k + 1 < last ? k + 1 : last);
-            convert(row + p0 * channels, row + p1 * channels, a->s.w * channels, a->s.cin, pixels + (k - i) * channels);
-        }
-        multiply(pixels, a->s.cin, a->packed, z + (int64_t)i * COLUMNS);
+        const float *x[SIDE];
+        for (int k = 0; k < SIDE; k++) /* what is beyond the end is done twice and not used */
+            x[k] = row + (int64_t)(x0 - 1 + (i + k < end ? i + k : end - 1)) * a->s.cin;
+        multiply(x, a->s.cin, (int64_t)a->s.w * a->s.cin, a->packed, z + (int64_t)i * COLUMNS);
     }
     memset(z, 0, sizeof *z * (size_t)first * COLUMNS);
     memset(z + (int64_t)end * COLUMNS, 0, sizeof *z * (size_t)(count + 2 - end) * COLUMNS);
@@ -110,8 +106,7 @@ static void partial_sums(const zn_conv_args *a, const float *row, int x0, int co
 /* Three lanes at most. */
 INLINE float32x4_t load_part(const float *x, int count)
 {
-    float32x4_t v = vdupq_n_f32(0);
-    v = vld1q_lane_f32(x, v, 0);
+    float32x4_t v = vld1q_lane_f32(x, vdupq_n_f32(0), 0);
     v = count > 1 ? vld1q_lane_f32(x + 1, v, 1) : v;
     return count > 2 ? vld1q_lane_f32(x + 2, v, 2) : v;
 }
@@ -152,7 +147,7 @@ static void run_unit(const zn_conv_args *a, int64_t unit, float *scratch)
     const int count = s->w - x0 < WIDE ? s->w - x0 : WIDE, end = s->h - y0 < TALL ? s->h : y0 + TALL;
     for (int y = y0 - 1; y <= end; y++) { /* y is the row below the outputs */
         const float *row = y < 0 || y >= s->h ? NULL : a->x + (n * s->h + y) * s->w * s->cin;
-        partial_sums(a, row, x0, count, (bfloat16_t *)(scratch + 3 * LINE), scratch + (y + 3) % 3 * LINE);
+        partial_sums(a, row, x0, count, scratch + (y + 3) % 3 * LINE);
         if (y <= y0)
             continue;
         const float *z[3] = { scratch + (y + 1) % 3 * LINE, scratch + (y + 2) % 3 * LINE, scratch + y % 3 * LINE };
@@ -172,12 +167,16 @@ static void run(const void *args, zn_range r)
 
 static double flops(const zn_conv_shape *s) { return 2.0 * s->n * s->oh * s->ow * s->cin * COLUMNS; }
 
-#define DESCRIBE(precision)                                                                                            \
-    {                                                                                                                  \
-        .name = "to-few-bf16-bfmmla", .math = precision, .cpu = ZN_CPU_NEON | ZN_CPU_BF16, .tolerance = 3e-3f,         \
-        .supports = supports, .packed_bytes = packed_bytes, .pack = pack, .scratch_bytes = scratch_bytes,              \
-        .units = units, .run = run, .flops = flops,                                                                    \
-    }
-
-const zn_conv_kernel zn_conv_to_few_as_f16 = DESCRIBE(ZN_MATH_F16);
-const zn_conv_kernel zn_conv_to_few_as_bf16 = DESCRIBE(ZN_MATH_BF16);
+const zn_conv_kernel zn_conv_to_few_neon = {
+    .name = "to-few-f32-neon",
+    .math = ZN_MATH_F32,
+    .cpu = ZN_CPU_NEON,
+    .tolerance = 5e-6f,
+    .supports = supports,
+    .packed_bytes = packed_bytes,
+    .pack = pack,
+    .scratch_bytes = scratch_bytes,
+    .units = units,
+    .run = run,
+    .flops = flops,
+};
