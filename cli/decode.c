@@ -62,6 +62,10 @@ static zn_status work(session *s, const job *item, json *j, char *summary, size_
     const zn_image_write_options writing = { .quality = o->quality, .lossless = o->lossless };
     zn_latent *latent = NULL;
     zn_image *image = NULL;
+    if (o->bits == 16 && !has_extension(item->output, "png")) {
+        complain("%s: only PNG holds 16 bits a sample", item->output);
+        return ZN_EINVALID;
+    }
     zn_status status = zn_latent_read(item->input, &latent);
     if (status == ZN_OK && (open_for(s, latent) || !fits(s, item, latent))) {
         zn_latent_free(latent);

@@ -24,7 +24,7 @@ const command command_table[] = {
       CMD_RECONSTRUCT, 1, 1, reconstruct_run },
     { "restore", "IN... -o OUT|DIR [--task TASK]", "noise, wrong pixels or blur taken out of photos",
       "Restores photos with the model zenith-restore, or the one given by --model. It sees for itself what is wrong;\n"
-      "--task tells it. IN may be a folder: all its images, by name. Alpha is kept, 16-bit pictures stay 16-bit in PNG.\n",
+      "--task tells it. IN may be a folder: all its images, by name. PNG keeps alpha and 16 bits, WebP alpha.\n",
       CMD_RESTORE, 1, -1, restore_run },
     { "compare", "A B", "PSNR, SSIM and largest difference of two images",
       "Compares two images of the same size. In JSON, psnr is null and identical is true for equal images.\n",
@@ -45,7 +45,7 @@ const command command_table[] = {
       "do. Without --model the weights are random, which costs the same.\n",
       CMD_BENCH, 0, 0, bench_run },
     { "train", "[RECIPE] --data PATH -o RUN [--resume]", "train a model on a folder of pictures",
-      "Trains by a recipe: a preset (zenith-r, restore, taesd, taesd3 and others) or a .yaml file. The run's folder gets the recipe as used,\n"
+      "Trains by a recipe: one of those below, or a .yaml file. The run's folder gets the recipe as used,\n"
       "metrics, sample pictures, a report page, a checkpoint and the model. Ctrl-C saves; --resume goes on as if the\n"
       "run had never been stopped. mpirun -np N zenith train ... shares the work between N processes.\n",
       CMD_TRAIN, 0, 1, train_run },
@@ -104,9 +104,23 @@ static int help_all(void)
     return 0;
 }
 
+static void help_names(const char *title, const char *(*name_of)(int, const char **))
+{
+    const char *name, *description;
+    say("%s\n", title);
+    for (int i = 0; (name = name_of(i, &description)) != NULL; i++)
+        say("  %-14s %s\n", name, description);
+    say("\n");
+}
+
 static int help_command(const command *c)
 {
-    say("usage: zenith %s%s%s [OPTIONS]\n\n%s\noptions\n", c->name, *c->arguments ? " " : "", c->arguments, c->details);
+    say("usage: zenith %s%s%s [OPTIONS]\n\n%s\n", c->name, *c->arguments ? " " : "", c->arguments, c->details);
+    if (c->bit == CMD_TRAIN)
+        help_names("recipes", zn_train_preset);
+    if (c->bit == CMD_DISTILL)
+        help_names("students", zn_distill_student);
+    say("options\n");
     options_help(c->bit, 0);
     return 0;
 }

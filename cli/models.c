@@ -19,8 +19,10 @@ static void visit_json(json *j, const char *path, const zn_model_info *info, con
         json_text(j, "error", error);
     } else {
         json_text(j, "architecture", info->architecture);
-        json_integer(j, "latent_channels", info->latent_channels);
-        json_integer(j, "downscale", info->downscale);
+        if (!info->restores) {
+            json_integer(j, "latent_channels", info->latent_channels);
+            json_integer(j, "downscale", info->downscale);
+        }
         json_bool(j, "encoder", info->has_encoder);
         json_bool(j, "decoder", info->has_decoder);
         json_bool(j, "restores", info->restores);

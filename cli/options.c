@@ -22,7 +22,9 @@ enum {
 /* clang-format off */
 const option option_table[] = {
     { "output", 'o', "PATH", "file or folder to write; without it, a new file beside the input", "a path",
-      CODEC, 0, value_text, AT(output) },
+      CMD_ENCODE | CMD_DECODE, 0, value_text, AT(output) },
+    { "output", 'o', "PATH", "picture to write; without it, none is", "a path",
+      CMD_RECONSTRUCT, 0, value_text, AT(output) },
     { "force", 'f', NULL, "without -o: replace files that are there already", NULL,
       CMD_ENCODE | CMD_DECODE, 0, NULL, AT(force) },
     { "output", 'o', "DIR", "folder of the run", "a path",
@@ -82,7 +84,7 @@ const option option_table[] = {
       PICTURES | CMD_DATASET, 0, value_quality, AT(quality) },
     { "lossless", 0, NULL, "write WebP without loss", NULL,
       PICTURES | CMD_DATASET, 0, NULL, AT(lossless) },
-    { "bits", 0, "8|16", "bits of a sample in the picture written (8)", "8 or 16",
+    { "bits", 0, "8|16", "bits of a sample in the picture written; 16 for PNG only (8)", "8 or 16",
       CMD_DECODE, 0, value_bits, AT(bits) },
     { "background", 0, "RRGGBB", "colour under transparent pixels (000000)", "six hexadecimal digits",
       READS_PICTURES, 0, value_background, AT(background) },

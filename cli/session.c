@@ -74,6 +74,10 @@ void session_close(session *s)
 
 void session_explain(const session *s)
 {
-    if (s->o->verbose && s->codec)
-        note(s->o, "%s", zn_codec_plan(s->codec));
+    const char *line = s->o->verbose && s->codec ? zn_codec_plan(s->codec) : "";
+    while (*line) {
+        const int length = (int)strcspn(line, "\n");
+        note(s->o, "%.*s", length, line);
+        line += length + (line[length] == '\n');
+    }
 }

@@ -11,7 +11,7 @@ if "$zenith" models 2>/dev/null | grep -q "encoder + decoder"; then
     set --
 else
     set -- --model random:taesd --seed 1
-    echo "No weights were found in \$ZENITH_MODELS, the user's data folder or weights/ (docs/tour.md says where to get them)."
+    echo "No weights were found in \$ZENITH_MODELS, the user's data folder or weights/ (README.md says where to get them)."
     echo "The network below has RANDOM weights: the times are real, the picture is noise."
     echo
 fi

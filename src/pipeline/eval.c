@@ -218,8 +218,9 @@ static zn_status prepare(judge *j, const zn_model *model)
     codec.progress = o->progress ? on_progress : NULL;
     codec.user = j;
     const bool damaged = o->damage.damage != ZN_DAMAGE_NONE;
-    if (!j->info->restores && (damaged || o->task != ZN_TASK_AUTO))
-        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: %s is an autoencoder; tasks and damages are for models that restore",
+    if (!j->info->restores && (damaged || o->task != ZN_TASK_AUTO || o->nlm))
+        return ZN_FAIL(ZN_EUNSUPPORTED,
+                       "%s: %s is an autoencoder; tasks, damages and filters are for models that restore",
                        j->info->path, j->info->architecture);
     if (!j->info->restores && !(j->info->has_encoder && j->info->has_decoder))
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s: a round trip needs encoder and decoder, and one is missing",

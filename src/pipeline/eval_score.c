@@ -5,6 +5,7 @@
 #include "base/fail.h"
 #include "io/image/pixels.h"
 #include "train/metrics.h"
+#include "train/ranks.h"
 
 #include <math.h>
 
@@ -50,6 +51,7 @@ zn_status zn_eval_score_plain(const zn_eval_options *o, const zn_image *picture,
     static const zn_filter_kind kinds[] = {
         [ZN_PLAIN_MEAN] = ZN_FILTER_MEAN, [ZN_PLAIN_MEDIAN] = ZN_FILTER_MEDIAN, [ZN_PLAIN_NLM] = ZN_FILTER_NLM
     };
+    const int threads = o->codec.threads > 0 ? o->codec.threads : zn_ranks_threads(o->ranks);
     ZN_TRY(zn_eval_score(picture, damaged, &row->plain[ZN_PLAIN_DAMAGED]));
     const double rms = 255 * pow(10, -row->plain[ZN_PLAIN_DAMAGED].psnr / 20);
     const double strength = c.damage == ZN_DAMAGE_GAUSSIAN ? c.amount : rms;
@@ -58,7 +60,7 @@ zn_status zn_eval_score_plain(const zn_eval_options *o, const zn_image *picture,
         if (nlm && !o->nlm)
             continue;
         zn_image *filtered;
-        ZN_TRY(zn_filter(damaged, kinds[p], nlm ? strength : 0, o->codec.threads, &filtered));
+        ZN_TRY(zn_filter(damaged, kinds[p], nlm ? strength : 0, threads, &filtered));
         const zn_status status = zn_eval_score(picture, filtered, &row->plain[p]);
         zn_image_free(filtered);
         ZN_TRY(status);

@@ -146,21 +146,40 @@ zn_status zn_open_stem(const char *folder, const char *stem, zn_model **out)
     return finish(m, status, path, out);
 }
 
+/* In the folder of a training run the model counts, not the checkpoint beside it. */
+static bool is_checkpoint(const char *folder, const char *name)
+{
+    char path[ZN_MODEL_PATH];
+    struct stat s;
+    snprintf(path, sizeof path, "%s/recipe.yaml", folder);
+    return strcmp(name, "checkpoint.safetensors") == 0 && stat(path, &s) == 0;
+}
+
+/* True for the first weight file of its stem. */
+static bool begins_stem(struct dirent **entries, int index, const char *stem)
+{
+    for (int i = 0; i <= index; i++) {
+        char other[256];
+        stem_of(entries[i]->d_name, other, sizeof other);
+        if (extension_of(entries[i]->d_name) >= 0 && strcmp(other, stem) == 0)
+            return i == index;
+    }
+    return false;
+}
+
 void zn_each_stem(const char *folder, zn_stem_visit visit, void *user)
 {
     struct dirent **entries;
     const int count = scandir(folder, &entries, NULL, alphasort);
-    char previous[256] = "\n";
-    bool more = count > 0;
-    for (int i = 0; i < count; i++) {
+    bool more = true;
+    for (int i = 0; i < count && more; i++) {
         char stem[256];
         stem_of(entries[i]->d_name, stem, sizeof stem);
-        if (more && extension_of(entries[i]->d_name) >= 0 && strcmp(stem, previous)) {
+        if (begins_stem(entries, i, stem) && !is_checkpoint(folder, entries[i]->d_name))
             more = visit(user, folder, stem);
-            snprintf(previous, sizeof previous, "%s", stem);
-        }
-        free(entries[i]);
     }
+    for (int i = 0; i < count; i++)
+        free(entries[i]);
     if (count >= 0)
         free(entries);
 }

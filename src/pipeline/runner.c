@@ -14,6 +14,7 @@ struct zn_runner {
     zn_runner_options options;
     zn_graph *whole; /* the network at full size, for analysis (and execution when nothing is cut) */
     zn_shape input_shape, output_shape;
+    size_t budget;
     zn_stage stages[ZN_MAX_SEGMENTS];
     int count;
     float *input;                      /* whole input map when the first stage is tiled */
@@ -39,39 +40,48 @@ static double pixels_per(const zn_runner *r, const zn_node *n)
     return (double)image / (double)n->shape.dim[1];
 }
 
-/* Chooses a tile for one segment: the given one, or the largest that fits the budget. */
-static zn_status stage_choose(zn_runner *r, const zn_segment *s, size_t budget, zn_stage *st)
+/* One of several stages, for tiles of `side` image pixels (0: whole). */
+static zn_status stage_try(zn_runner *r, const zn_segment *s, int64_t side, zn_stage *st)
 {
-    static const int64_t sides[] = { 0, 4096, 2048, 1024, 768, 512, 384, 256, 192, 128, 64 };
-    const int choices = sizeof sides / sizeof *sides;
-    const double pixels = pixels_per(r, s->to);
-    const bool fixed = r->options.tile > 0;
-    for (int i = 0; i < choices; i++) {
-        const int64_t side = s->global ? 0 : fixed ? r->options.tile : sides[i];
-        int64_t tile = (int64_t)((double)side / pixels);
-        if (side && tile < 1)
-            tile = 1;
-        zn_status status = zn_stage_build(r->whole, s, tile, r->options.math, st);
-        if (status == ZN_OK)
-            status = zn_stage_measure(st, zn_pool_threads(r->options.pool));
-        const bool last = i == choices - 1 || s->global || fixed;
-        if (status == ZN_OK && (last || st->bytes <= budget))
-            return ZN_OK;
+    int64_t tile = (int64_t)((double)side / pixels_per(r, s->to));
+    if (side && tile < 1)
+        tile = 1;
+    zn_status status = zn_stage_build(r->whole, s, tile, r->options.math, st);
+    if (status == ZN_OK)
+        status = zn_stage_measure(st, zn_pool_threads(r->options.pool), false);
+    if (status != ZN_OK)
         zn_stage_clear(st);
-        ZN_TRY(status);
+    return status;
+}
+
+/* Chooses a tile for one segment: the given one, or the largest that fits the budget, or the one that needs least:
+ * below some size windows shrink no more, and there are only more of them. */
+static zn_status stage_choose(zn_runner *r, const zn_segment *s, zn_stage *st)
+{
+    static const int64_t sides[] = { 4096, 2048, 1024, 768, 512, 384, 256, 192, 128, 64 };
+    const int choices = sizeof sides / sizeof *sides;
+    const bool fixed = r->options.tile > 0;
+    ZN_TRY(stage_try(r, s, fixed && !s->global ? r->options.tile : 0, st));
+    for (int i = 0; i < choices && !s->global && !fixed && st->bytes > r->budget; i++) {
+        zn_stage smaller;
+        ZN_TRY(stage_try(r, s, sides[i], &smaller));
+        zn_stage *worse = smaller.bytes < st->bytes ? st : &smaller;
+        zn_stage_clear(worse);
+        if (worse == st)
+            *st = smaller;
     }
     return ZN_OK;
 }
 
-static zn_status plan_whole(zn_runner *r, zn_node *input, zn_node *output, size_t budget, bool *fits)
+static zn_status plan_whole(zn_runner *r, zn_node *input, zn_node *output, bool *fits)
 {
     const zn_segment s = { input, output, true };
     ZN_TRY(zn_stage_build(r->whole, &s, 0, r->options.math, &r->stages[0]));
-    ZN_TRY(zn_stage_measure(&r->stages[0], zn_pool_threads(r->options.pool)));
+    ZN_TRY(zn_stage_measure(&r->stages[0], zn_pool_threads(r->options.pool), true));
     r->flops = zn_graph_flops(r->stages[0].graph, r->stages[0].output);
     if (r->flops < 0)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a count of operations");
-    *fits = r->options.tile == ZN_TILE_OFF || (r->options.tile == ZN_TILE_AUTO && r->stages[0].bytes <= budget);
+    *fits = r->options.tile == ZN_TILE_OFF || (r->options.tile == ZN_TILE_AUTO && r->stages[0].bytes <= r->budget);
     if (*fits)
         r->count = 1;
     else
@@ -79,14 +89,14 @@ static zn_status plan_whole(zn_runner *r, zn_node *input, zn_node *output, size_
     return ZN_OK;
 }
 
-static zn_status plan_tiles(zn_runner *r, zn_node *input, zn_node *output, size_t budget)
+static zn_status plan_tiles(zn_runner *r, zn_node *input, zn_node *output)
 {
     zn_segment segments[ZN_MAX_SEGMENTS];
     int count;
     ZN_TRY(zn_segments_find(r->whole, input, output, segments, &count));
     for (int i = 0; i < count; i++) {
         r->count = i + 1;
-        ZN_TRY(stage_choose(r, &segments[i], budget, &r->stages[i]));
+        ZN_TRY(stage_choose(r, &segments[i], &r->stages[i]));
     }
     return ZN_OK;
 }
@@ -108,8 +118,7 @@ static zn_status stage_start(zn_runner *r, zn_stage *st)
     return st->exec ? ZN_OK : zn_exec_new(st->graph, &st->output, 1, &options, &st->exec);
 }
 
-/* A whole network is made ready once; of several stages only two at a time have memory, so those wait until they run.
- */
+/* A whole network is made ready once; of several stages only one at a time has memory, so those wait until they run. */
 static zn_status prepare(zn_runner *r)
 {
     for (int i = 0; i < r->count; i++) {
@@ -144,7 +153,8 @@ static void describe(zn_runner *r)
                          (long long)st->x.tiles, (long long)st->y.tiles, (long long)st->x.tile, (long long)st->y.tile,
                          (long long)st->x.window, (long long)st->y.window);
         if (used < size)
-            used += snprintf(r->plan + used, (size_t)(size - used), ", %.1f MiB", (double)st->bytes / 1048576.0);
+            used += snprintf(r->plan + used, (size_t)(size - used), ", %.1f MiB%s", (double)st->bytes / 1048576.0,
+                             r->options.tile == ZN_TILE_AUTO && st->bytes > r->budget ? ", over the budget" : "");
     }
 }
 
@@ -161,11 +171,11 @@ zn_status zn_runner_new(const zn_model *model, zn_part part, zn_shape input, con
     ZN_TRY_DONE(zn_model_graph(model, part, input, &r->whole, &first, &last));
     r->input_shape = first->shape;
     r->output_shape = last->shape;
-    const size_t budget = options->memory ? options->memory : free_memory() / 2;
+    r->budget = options->memory ? options->memory : free_memory() / 2;
     bool fits = false;
-    ZN_TRY_DONE(plan_whole(r, first, last, budget, &fits));
+    ZN_TRY_DONE(plan_whole(r, first, last, &fits));
     if (!fits)
-        ZN_TRY_DONE(plan_tiles(r, first, last, budget));
+        ZN_TRY_DONE(plan_tiles(r, first, last));
     ZN_TRY_DONE(prepare(r));
     describe(r);
     *out = r;
@@ -254,13 +264,23 @@ static zn_status run_window(zn_runner *r, zn_stage *st)
     return ZN_OK;
 }
 
-static void stage_stop(zn_stage *st)
+/* The stage's map stays, its executor goes: the next one's takes its place in memory. */
+static zn_status stage_stop(zn_stage *st)
 {
+    if (!st->result) {
+        ZN_TRY(zn_alloc_for("a feature map", zn_map_bytes(st->segment.to->shape), (void **)&st->result));
+        memcpy(st->result, st->output->data, zn_map_bytes(st->segment.to->shape));
+    }
     zn_exec_free(st->exec);
-    zn_free(st->result);
     st->exec = NULL;
-    st->result = NULL;
     st->input->data = NULL; /* it was the executor's; the next one must give it memory again */
+    return ZN_OK;
+}
+
+static void drop_result(zn_stage *st)
+{
+    zn_free(st->result);
+    st->result = NULL;
 }
 
 static zn_status run_tiles(zn_runner *r, zn_stage *st, const float *map)
@@ -299,8 +319,10 @@ zn_status zn_runner_run(zn_runner *r)
                 memcpy(st->input->data, map, zn_map_bytes(st->input->shape));
             ZN_TRY(run_window(r, st));
         }
+        if (i + 1 < r->count)
+            ZN_TRY(stage_stop(st));
         if (i > 0)
-            stage_stop(&r->stages[i - 1]); /* its map has been read */
+            drop_result(&r->stages[i - 1]); /* it has been read */
         map = stage_result(st);
     }
     return ZN_OK;

@@ -65,11 +65,11 @@ zn_status zn_stage_build(zn_graph *whole, const zn_segment *s, int64_t tile, zn_
     return zn_stage_tiled(st) ? window_graph(whole, st, st->y.window, st->x.window) : ZN_OK;
 }
 
-zn_status zn_stage_measure(zn_stage *st, int threads)
+zn_status zn_stage_measure(zn_stage *st, int threads, bool alone)
 {
     size_t prepared;
     ZN_TRY(zn_exec_estimate(st->graph, &st->output, 1, st->prepare.math, threads, &st->bytes, &prepared));
-    if (zn_stage_tiled(st))
+    if (!alone || zn_stage_tiled(st))
         st->bytes += zn_map_bytes(st->segment.from->shape) + zn_map_bytes(st->segment.to->shape);
     return ZN_OK;
 }

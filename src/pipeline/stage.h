@@ -34,8 +34,8 @@ typedef struct zn_stage {
 
 /* Plans a segment of `whole` for tiles of `tile` output positions (0: whole) and builds the graph of a window. */
 ZN_MUST_USE zn_status zn_stage_build(zn_graph *whole, const zn_segment *s, int64_t tile, zn_math math, zn_stage *st);
-/* Sets st->bytes. */
-ZN_MUST_USE zn_status zn_stage_measure(zn_stage *st, int threads);
+/* Sets st->bytes; unless the stage is alone, the maps it reads and leaves behind are counted too. */
+ZN_MUST_USE zn_status zn_stage_measure(zn_stage *st, int threads, bool alone);
 /* First input position of tile t's window on an axis, and the output position that corresponds to it. */
 ZN_MUST_USE zn_status zn_stage_window(const zn_stage *st, const zn_axis *a, int64_t t, int64_t *in, int64_t *out);
 void zn_stage_clear(zn_stage *st);

@@ -92,10 +92,15 @@ static const float *packed_of(const zn_conv_kernel *k, const data *d)
     return packed;
 }
 
-static void data_free(data *d)
+static void forget_packed(void)
 {
     while (pack_count > 0)
         fenced_free(packs[--pack_count].packed);
+}
+
+static void data_free(data *d)
+{
+    forget_packed();
     fenced_free(d->x);
     fenced_free(d->w);
     fenced_free(d->bias);
@@ -191,11 +196,10 @@ static bool applies(const zn_conv_kernel *k, const zn_conv_shape *s, uint32_t cp
     return k != reference() && (k->cpu & ~cpu) == 0 && k->supports(s);
 }
 
-/* Every output that a NaN in the input reaches must be NaN, also behind the activation. */
-static void check_nan(const data *d, uint32_t cpu)
+/* Every output that a NaN reaches must be NaN, also behind the activation. */
+static void check_nan(const data *d, const char *where, uint32_t cpu)
 {
     const options o = { .relu = true };
-    d->x[d->x_count / 2] = NAN;
     run(reference(), d, o, WHOLE, d->want);
     for (const zn_conv_kernel *const *k = zn_conv_kernels; *k; k++) {
         if (!applies(*k, &d->s, cpu))
@@ -206,7 +210,7 @@ static void check_nan(const data *d, uint32_t cpu)
         for (int64_t i = 0; i < d->y_count; i++)
             lost += isnan(d->want[i]) && !isnan(y[i]);
         if (lost)
-            fail(*k, &d->s, "a NaN in the input was lost");
+            fail(*k, &d->s, where);
         guarded_free(y);
     }
 }
@@ -235,7 +239,10 @@ static void check_shape(const zn_conv_shape *s, uint32_t cpu, int index)
     for (const zn_conv_kernel *const *k = zn_conv_kernels; *k; k++)
         if (applies(*k, s, cpu))
             check_splits(*k, &d, option_list[5]);
-    check_nan(&d, cpu); /* last: it spoils the input */
+    float *const spoilt = index % 2 ? &d.x[d.x_count / 2] : &d.w[d.w_count / 2];
+    *spoilt = NAN;
+    forget_packed();
+    check_nan(&d, index % 2 ? "a NaN in the input was lost" : "a NaN in the weights was lost", cpu);
     data_free(&d);
 }
 

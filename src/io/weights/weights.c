@@ -65,7 +65,7 @@ static zn_status refuse(const zn_weights *w)
         return ZN_FAIL(ZN_EFORMAT, "%s is a Git LFS pointer, not the file itself: fetch it with git lfs pull", w->name);
     if (starts_with(w, "<!DOCTYPE", 9) || starts_with(w, "<!doctype", 9) || starts_with(w, "<html", 5))
         return ZN_FAIL(ZN_EFORMAT, "%s is a web page, not a weight file: the download went wrong", w->name);
-    return ZN_FAIL(ZN_EFORMAT, "%s is neither a .safetensors nor a PyTorch file", w->name);
+    return ZN_FAIL(ZN_EFORMAT, "%s: neither a .safetensors nor a PyTorch file", w->name);
 }
 
 static zn_status read_any(zn_weights *w)

@@ -46,16 +46,20 @@ static float scale_for(float peak)
     return (float)ldexp(ceil(m * 65536), exponent - 16);
 }
 
-/* One column of one frequency into its block: w[depth], column 0 to 7. */
+/* One column of one frequency into its block: w[depth], column 0 to 7. Digits cannot say NaN or infinity: a scale that
+ * is NaN does, so that whatever they reach is NaN. */
 static void pack_column(const float *w, int64_t stride, int depth, int column, int8_t *block)
 {
     float peak = 0;
-    for (int c = 0; c < depth; c++)
+    bool finite = true;
+    for (int c = 0; c < depth; c++) {
         peak = fmaxf(peak, fabsf(w[c * stride]));
-    const float scale = scale_for(peak);
+        finite = finite && isfinite(w[c * stride]);
+    }
+    const float scale = finite ? scale_for(peak) : NAN;
     int sum = 0;
     for (int c = 0; c < depth; c++) {
-        const int q = (int)lrintf(w[c * stride] / scale), high = (q + 128) >> 8;
+        const int q = finite ? (int)lrintf(w[c * stride] / scale) : 0, high = (q + 128) >> 8;
         const int64_t at = c / 8 * 128 + column / 2 * 16 + column % 2 * 8 + c % 8;
         block[at] = (int8_t)high;
         block[at + 64] = (int8_t)(q - high * 256);

@@ -12,6 +12,7 @@ for name in out.png out.jpg out.webp; do
     zenith info --json $name | jsoncheck -p kind width
 done
 zenith decode -q --model random:taesd z.png --bits 16 -o deep2.png && zenith info --json deep2.png | jsoncheck -p bits
+zenith decode -q --model random:taesd z.png --bits 16 -o deep.jpg || echo "no 16 bits in JPEG"
 zenith decode -q --model random:taesd z.png --lossless -o exact.webp && zenith compare --json out.png exact.webp | jsoncheck -p max_difference
 zenith decode -q --model random:taesd z.png --quality 5 -o small.jpg
 [[ $(stat -c %s small.jpg) -lt $(stat -c %s out.jpg) ]] || echo "quality changes nothing"

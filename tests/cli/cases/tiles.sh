@@ -11,6 +11,10 @@ done
 zenith decode -v $model --memory 8M whole.safetensors -o small.png 2>plan >/dev/null || exit 1
 grep -o ' tiles of' plan | sort -u
 same whole.png small.png
+zenith decode -v $model --memory 1M whole.safetensors -o small.png 2>plan >/dev/null || exit 1
+grep -c '^zenith: .* over the budget$' plan
+grep -cv '^zenith: ' plan
+same whole.png small.png
 zenith encode -q $model --tile 96 in.png -o tiled.safetensors || exit 1
 same whole.safetensors tiled.safetensors
 cmp -s whole.png in.png && echo "the codec does nothing"
