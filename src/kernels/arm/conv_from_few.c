@@ -87,6 +87,18 @@ static void gather(const zn_conv_args *a, int64_t row, int x0, int count, const 
     }
 }
 
+/* One multiplier of all pixels of a block. */
+#define STEP(lane)                                                                                                     \
+    for (int j = 0; j < COLUMNS / 4; j++) {                                                                            \
+        const float32x4_t b = vld1q_f32(w + (lane)*COLUMNS + j * 4);                                                   \
+        sum[0][j] = vfmaq_laneq_f32(sum[0][j], b, m[0], lane);                                                         \
+        sum[1][j] = vfmaq_laneq_f32(sum[1][j], b, m[1], lane);                                                         \
+        sum[2][j] = vfmaq_laneq_f32(sum[2][j], b, m[2], lane);                                                         \
+        sum[3][j] = vfmaq_laneq_f32(sum[3][j], b, m[3], lane);                                                         \
+        sum[4][j] = vfmaq_laneq_f32(sum[4][j], b, m[4], lane);                                                         \
+        sum[5][j] = vfmaq_laneq_f32(sum[5][j], b, m[5], lane);                                                         \
+    }
+
 /* A block of pixels by COLUMNS outputs, at y[at]; count: pixels of it that there are. */
 INLINE void multiply(const zn_conv_args *a, float (*x)[STEPS], const float *w, const float *bias, const float *residual,
                      int64_t at, int count)
@@ -97,16 +109,19 @@ INLINE void multiply(const zn_conv_args *a, float (*x)[STEPS], const float *w, c
 #pragma GCC unroll 4
         for (int j = 0; j < COLUMNS / 4; j++)
             sum[p][j] = vld1q_f32(bias + j * 4);
-    for (int k = 0; k < STEPS; k++) {
-        float32x4_t b[COLUMNS / 4];
-#pragma GCC unroll 4
-        for (int j = 0; j < COLUMNS / 4; j++)
-            b[j] = vld1q_f32(w + k * COLUMNS + j * 4);
+    for (int k = 0; k < STEPS; k += 4, w += 4 * COLUMNS) {
+        float32x4_t m[PIXELS];
 #pragma GCC unroll 6
         for (int p = 0; p < PIXELS; p++)
+            m[p] = vld1q_f32(x[p] + k);
 #pragma GCC unroll 4
-            for (int j = 0; j < COLUMNS / 4; j++)
-                sum[p][j] = vfmaq_n_f32(sum[p][j], b[j], x[p][k]);
+        STEP(0)
+#pragma GCC unroll 4
+        STEP(1)
+#pragma GCC unroll 4
+        STEP(2)
+#pragma GCC unroll 4
+        STEP(3)
     }
     const float32x4_t floor = vdupq_n_f32(a->relu ? 0 : -INFINITY); /* FMAX passes NaN on */
 #pragma GCC unroll 6

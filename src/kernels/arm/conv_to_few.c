@@ -66,9 +66,11 @@ static void multiply(const float *const x[SIDE], int channels, int64_t ahead, co
 #pragma GCC unroll 7
     for (int j = 0; j < COLUMNS / 4; j++)
         sum[0][j] = sum[1][j] = sum[2][j] = vdupq_n_f32(0);
+    for (int c = 0; c < channels; c += 16)
+        for (int i = 0; i < SIDE; i++)
+            __builtin_prefetch(x[i] + c + ahead);
     for (int c = 0; c < channels; c += 4, w += 4 * COLUMNS) {
         const float32x4_t a0 = vld1q_f32(x[0] + c), a1 = vld1q_f32(x[1] + c), a2 = vld1q_f32(x[2] + c);
-        __builtin_prefetch(x[c / 4 % 3] + c / 4 / 3 * 16 + ahead);
 #pragma GCC unroll 7
         CHANNEL(0)
 #pragma GCC unroll 7
