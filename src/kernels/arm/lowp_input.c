@@ -1,7 +1,7 @@
 /* Input side of the reduced-precision convolutions: tile grid, weight transform, and the fp32 input transform. */
 #include "kernels/arm/lowp.h"
+#include "kernels/arm/two.h"
 
-#include <arm_neon.h>
 #include <string.h>
 
 static int round_up(int value, int unit) { return (value + unit - 1) / unit * unit; }
@@ -25,7 +25,7 @@ zn_lowp_grid zn_lowp_grid_of(const zn_conv_shape *s)
     g.cols = g.phases * round_up(s->cout, 8);
     g.depth = g.parts * s->cin;
     g.tiles = (int64_t)s->n * g.tall * g.wide;
-    const int64_t two = 2 * ZN_LOWP_TILES, units = (g.tiles + two - 1) / two * 2; /* even, and of even size */
+    const int64_t span = 2 * ZN_LOWP_TILES, units = (g.tiles + span - 1) / span * 2; /* even, and of even size */
     g.unit = (int)((g.tiles + 2 * units - 1) / (2 * units) * 2);
     return g;
 }
@@ -98,25 +98,40 @@ void zn_lowp_weights(const zn_conv_shape *s, const float *w, int channel, int co
     }
 }
 
-#define INLINE static inline __attribute__((always_inline))
+typedef struct factors {
+    float32x4_t eighth, quarter, half, nine_4, twenty_one_4;
+} factors;
 
-/* B^T along one axis with rows 5 and 6 divided by 4. */
-INLINE void forward(float32x4_t d[8])
+ZN_INLINE factors factors_of(void)
 {
-    const float32x4_t e = vsubq_f32(d[2], d[4]), g = vsubq_f32(d[6], d[4]);
-    const float32x4_t u = vsubq_f32(d[1], d[3]), w = vsubq_f32(d[5], d[3]);
-    const float32x4_t a1 = vfmsq_n_f32(vaddq_f32(e, g), d[4], 2.25f), b1 = vfmsq_n_f32(vaddq_f32(u, w), d[3], 2.25f);
-    const float32x4_t h = vmulq_n_f32(u, 0.5f);
-    const float32x4_t a2 = vfmaq_n_f32(g, e, 0.25f), b2 = vfmaq_n_f32(h, w, 2.0f);
-    const float32x4_t a3 = vfmaq_n_f32(e, g, 0.25f), b3 = vfmaq_n_f32(h, w, 0.125f);
-    d[0] = vfmsq_n_f32(vsubq_f32(d[0], d[6]), e, 5.25f);
-    d[7] = vfmsq_n_f32(vsubq_f32(d[7], d[1]), w, 5.25f);
-    d[1] = vaddq_f32(a1, b1);
-    d[2] = vsubq_f32(a1, b1);
-    d[3] = vaddq_f32(a2, b2);
-    d[4] = vsubq_f32(a2, b2);
-    d[5] = vaddq_f32(a3, b3);
-    d[6] = vsubq_f32(a3, b3);
+    return (factors){ .eighth = two_factor(0.125f),
+                      .quarter = two_factor(0.25f),
+                      .half = two_factor(0.5f),
+                      .nine_4 = two_factor(2.25f),
+                      .twenty_one_4 = two_factor(5.25f) };
+}
+
+/* B^T along one axis, with rows 5 and 6 divided by 4: of eight vectors from x on, `step` apart, and of the eight that
+ * lie `stride` further on. */
+ZN_INLINE void forward(factors k, const float *x, int64_t step, int64_t stride, two d[8])
+{
+    const two x2 = two_load(x + 2 * step, stride), x4 = two_load(x + 4 * step, stride),
+              x6 = two_load(x + 6 * step, stride);
+    const two e = two_sub(x2, x4), g = two_sub(x6, x4);
+    const two x1 = two_load(x + step, stride), x3 = two_load(x + 3 * step, stride), x5 = two_load(x + 5 * step, stride);
+    const two u = two_sub(x1, x3), w = two_sub(x5, x3);
+    const two a1 = two_sub_times(two_add(e, g), x4, k.nine_4), b1 = two_sub_times(two_add(u, w), x3, k.nine_4);
+    d[0] = two_sub_times(two_sub(two_load(x, stride), x6), e, k.twenty_one_4);
+    d[7] = two_sub_times(two_sub(two_load(x + 7 * step, stride), x1), w, k.twenty_one_4);
+    d[1] = two_add(a1, b1);
+    d[2] = two_sub(a1, b1);
+    const two h = two_times(u, k.half);
+    const two a2 = two_add(g, two_times(e, k.quarter)), b2 = two_add(h, two_add(w, w));
+    d[3] = two_add(a2, b2);
+    d[4] = two_sub(a2, b2);
+    const two a3 = two_add(e, two_times(g, k.quarter)), b3 = two_add_times(h, w, k.eighth);
+    d[5] = two_add(a3, b3);
+    d[6] = two_sub(a3, b3);
 }
 
 /* Channels taken at a time: a cache line of each pixel. */
@@ -124,38 +139,35 @@ enum { GROUP = 16 };
 
 /* Along one row of pixels: t[GROUP / 4][8][4]. Stores run on (scattered ones cost twice as much). Fetches the next row,
  * and for the second cache what the next tile to the right will need of this one. */
-INLINE void along(const float *x, int64_t pixel, const float *next, float *t)
+ZN_INLINE void along(const float *x, int64_t pixel, const float *next, float *t)
 {
     for (int j = 0; j < 8; j++)
         __builtin_prefetch(next + j * pixel);
     for (int j = 8; j < 14; j++)
         __builtin_prefetch(x + j * pixel, 0, 2);
-#pragma GCC unroll 4
-    for (int c = 0; c < GROUP; c += 4) {
-        float32x4_t d[8];
+    const factors k = factors_of();
+#pragma GCC unroll 2
+    for (int c = 0; c < GROUP; c += 8) {
+        two d[8];
+        forward(k, x + c, pixel, 4, d);
         for (int j = 0; j < 8; j++)
-            d[j] = vld1q_f32(x + j * pixel + c);
-        forward(d);
-        for (int j = 0; j < 8; j++)
-            vst1q_f32(t + c * 8 + j * 4, d[j]);
+            two_store(t + c * 8 + j * 4, 32, d[j]);
     }
 }
 
 /* Down column j of the eight rows from t on, into v, with the largest magnitudes of each frequency. */
-INLINE void down(const float *t, int64_t depth, int j, float *v, float32x4_t top[8])
+ZN_INLINE void down(const float *t, int64_t depth, int j, float *v, float32x4_t top[8])
 {
+    const factors k = factors_of();
     for (int i = 0; i < 8; i++)
         top[i] = vdupq_n_f32(0);
-#pragma GCC unroll 2
-    for (int64_t c = 0; c < depth / 4; c++) {
-        float32x4_t d[8];
-        for (int i = 0; i < 8; i++)
-            d[i] = vld1q_f32(t + i * ZN_LOWP_ROW(depth) + c * 32 + j * 4);
-        forward(d);
-        for (int i = 0; i < 8; i++)
-            vst1q_f32(v + c * ZN_LOWP_V_STRIDE + i * 4, d[i]);
-        for (int i = 0; i < 8; i++)
-            top[i] = vmaxq_f32(top[i], vabsq_f32(d[i]));
+    for (int64_t c = 0; c < depth / 4; c += 2) {
+        two d[8];
+        forward(k, t + c * 32 + j * 4, ZN_LOWP_ROW(depth), 32, d);
+        for (int i = 0; i < 8; i++) {
+            two_store(v + c * ZN_LOWP_V_STRIDE + i * 4, ZN_LOWP_V_STRIDE, d[i]);
+            top[i] = vmaxq_f32(top[i], vmaxq_f32(vabsq_f32(d[i].val[0]), vabsq_f32(d[i].val[1])));
+        }
     }
 }
 

@@ -1,29 +1,41 @@
 /* Output side of the reduced-precision convolutions: the fp32 output transform with bias, residual and ReLU. */
 #include "kernels/arm/lowp.h"
+#include "kernels/arm/two.h"
 
-#include <arm_neon.h>
 #include <math.h>
-
-#define INLINE static inline __attribute__((always_inline))
 
 enum { MAX_STEP = 7 };
 
-/* A^T along one axis: 8 products to 6 outputs, or 7 for two taps. The infinite point belongs to the last output. */
-INLINE void backward(const float32x4_t m[8], int step, float32x4_t y[MAX_STEP])
+typedef struct factors {
+    float32x4_t quarter, half, four, sixteen, sixteenth;
+} factors;
+
+ZN_INLINE factors factors_of(void)
 {
-    const float32x4_t s1 = vaddq_f32(m[1], m[2]), d1 = vsubq_f32(m[1], m[2]);
-    const float32x4_t s2 = vaddq_f32(m[3], m[4]), d2 = vsubq_f32(m[3], m[4]);
-    const float32x4_t s3 = vaddq_f32(m[5], m[6]), d3 = vsubq_f32(m[5], m[6]);
-    y[0] = vaddq_f32(vaddq_f32(m[0], s1), vaddq_f32(s2, s3));
-    y[1] = vfmaq_n_f32(vfmaq_n_f32(d1, d2, 2.0f), d3, 0.5f);
-    y[2] = vfmaq_n_f32(vfmaq_n_f32(s1, s2, 4.0f), s3, 0.25f);
-    y[3] = vfmaq_n_f32(vfmaq_n_f32(d1, d2, 8.0f), d3, 0.125f);
-    y[4] = vfmaq_n_f32(vfmaq_n_f32(s1, s2, 16.0f), s3, 0.0625f);
-    y[5] = vfmaq_n_f32(vfmaq_n_f32(d1, d2, 32.0f), d3, 0.03125f);
+    return (factors){ .quarter = two_factor(0.25f),
+                      .half = two_factor(0.5f),
+                      .four = two_factor(4),
+                      .sixteen = two_factor(16),
+                      .sixteenth = two_factor(0.0625f) };
+}
+
+/* A^T along one axis: 8 products to 6 outputs, or 7 for two taps. The infinite point belongs to the last output. */
+ZN_INLINE void backward(factors k, const two m[8], int step, two y[MAX_STEP])
+{
+    const two s1 = two_add(m[1], m[2]), d1 = two_sub(m[1], m[2]);
+    const two s2 = two_add(m[3], m[4]), d2 = two_sub(m[3], m[4]);
+    const two s3 = two_add(m[5], m[6]), d3 = two_sub(m[5], m[6]);
+    const two twice = two_add(d2, d2), half = two_times(d3, k.half);
+    y[0] = two_add(two_add(m[0], s1), two_add(s2, s3));
+    y[1] = two_add(two_add(d1, twice), half);
+    y[2] = two_add_times(two_add_times(s1, s2, k.four), s3, k.quarter);
+    y[3] = two_add_times(two_add_times(d1, twice, k.four), half, k.quarter);
+    y[4] = two_add_times(two_add_times(s1, s2, k.sixteen), s3, k.sixteenth);
+    y[5] = two_add_times(two_add_times(d1, twice, k.sixteen), half, k.sixteenth);
     if (step == 6)
-        y[5] = vaddq_f32(y[5], m[7]);
+        y[5] = two_add(y[5], m[7]);
     else
-        y[6] = vaddq_f32(vfmaq_n_f32(vfmaq_n_f32(s1, s2, 64.0f), s3, 0.015625f), m[7]);
+        y[6] = two_add(two_add_times(two_add_times(s1, s2, vdupq_n_f32(64)), s3, vdupq_n_f32(0.015625f)), m[7]);
 }
 
 /* Where the outputs of one tile and one phase go: row k is there if bit k of rows is set, and so along the row. */
@@ -53,53 +65,52 @@ static place place_of(const zn_conv_args *a, const zn_lowp_grid *g, int64_t tile
                     .pixels = inside(x0, by, g->step, s->ow) };
 }
 
-INLINE float32x4_t half(float32x4_t a, float32x4_t b, int which)
+/* Four columns of one of the tiles. */
+ZN_INLINE float32x4_t half(two v, int which)
 {
-    const float64x2_t x = vreinterpretq_f64_f32(a), y = vreinterpretq_f64_f32(b);
+    const float64x2_t x = vreinterpretq_f64_f32(v.val[0]), y = vreinterpretq_f64_f32(v.val[1]);
     return vreinterpretq_f32_f64(which ? vzip2q_f64(x, y) : vzip1q_f64(x, y));
 }
 
 /* Down column j, all columns of the product: t[q][j][k] from m[8j + i]. */
-INLINE void down(const float *m, int ncols, int pairs, int j, const float32x4_t *bias, int step,
-                 float32x4_t (*t)[8][MAX_STEP])
+ZN_INLINE void down(factors f, const float *m, int ncols, int pairs, int j, const float32x4_t *bias, int step,
+                    float32x4_t (*t)[8][MAX_STEP])
 {
-    for (int q = 0; q < pairs; q++) {
-        float32x4_t in[8], out[MAX_STEP];
+    for (int q = 0; q < pairs; q += 2) {
+        two in[8], out[MAX_STEP];
         for (int i = 0; i < 8; i++)
-            in[i] = vld1q_f32(m + (j * 8 + i) * (ncols * 2 + 4) + q * 4);
+            in[i] = two_load(m + (j * 8 + i) * (ncols * 2 + 4) + q * 4, 4);
         if (bias)
-            in[1] = vaddq_f32(in[1], bias[q]);
-        backward(in, step, out);
+            in[1] = two_add(in[1], two_of(bias[q], bias[q + 1]));
+        backward(f, in, step, out);
         for (int k = 0; k < step; k++)
-            t[q][j][k] = out[k];
+            t[q][j][k] = out[k].val[0], t[q + 1][j][k] = out[k].val[1];
     }
 }
 
-/* Along output row k, four columns: lo and hi are two columns each of both tiles. */
-INLINE void along(float32x4_t (*t)[8][MAX_STEP], int k, int step, float32x4_t *lo, float32x4_t *hi)
+/* Along output row k, four columns: out has two columns each of both tiles. */
+ZN_INLINE void along(factors f, float32x4_t (*t)[8][MAX_STEP], int k, int step, two out[MAX_STEP])
 {
-    float32x4_t in[8];
+    two in[8];
     for (int j = 0; j < 8; j++)
-        in[j] = t[0][j][k];
-    backward(in, step, lo);
-    for (int j = 0; j < 8; j++)
-        in[j] = t[1][j][k];
-    backward(in, step, hi);
+        in[j] = two_of(t[0][j][k], t[1][j][k]);
+    backward(f, in, step, out);
 }
 
 /* Two whole tiles, channels a multiple of 4. */
-INLINE void whole(const zn_conv_args *a, const place p[2], int channels, int step, bool add,
-                  float32x4_t (*t)[8][MAX_STEP])
+ZN_INLINE void whole(const zn_conv_args *a, const place p[2], int channels, int step, bool add,
+                     float32x4_t (*t)[8][MAX_STEP])
 {
     const float32x4_t floor = vdupq_n_f32(a->relu ? 0 : -INFINITY); /* FMAX passes NaN on */
+    const factors f = factors_of();
     for (int k = 0; k < step; k++)
         for (int c = 0; c < channels; c += 4) {
-            float32x4_t lo[MAX_STEP], hi[MAX_STEP];
-            along(t + c / 2, k, step, lo, hi);
+            two out[MAX_STEP];
+            along(f, t + c / 2, k, step, out);
             for (int i = 0; i < 2; i++) {
                 const int64_t at = p[i].first + k * p[i].row + c;
                 for (int l = 0; l < step; l++) {
-                    float32x4_t v = half(lo[l], hi[l], i);
+                    float32x4_t v = half(out[l], i);
                     if (add)
                         v = vaddq_f32(v, vld1q_f32(&a->residual[at + l * p[i].pixel]));
                     vst1q_f32(&a->y[at + l * p[i].pixel], vmaxq_f32(v, floor));
@@ -120,20 +131,21 @@ static void few(const zn_conv_args *a, int64_t at, int channels, float32x4_t v)
 }
 
 /* Tiles that stick out of the picture, or channels that are no multiple of 4. */
-INLINE void partly(const zn_conv_args *a, const place p[2], int channels, int step, float32x4_t (*t)[8][MAX_STEP])
+ZN_INLINE void partly(const zn_conv_args *a, const place p[2], int channels, int step, float32x4_t (*t)[8][MAX_STEP])
 {
     const float32x4_t floor = vdupq_n_f32(a->relu ? 0 : -INFINITY);
+    const factors f = factors_of();
     for (int k = 0; k < step; k++)
         for (int c = 0; c < channels; c += 4) {
-            float32x4_t lo[MAX_STEP], hi[MAX_STEP];
-            along(t + c / 2, k, step, lo, hi);
+            two out[MAX_STEP];
+            along(f, t + c / 2, k, step, out);
             for (int i = 0; i < 2; i++) {
                 const unsigned pixels = p[i].rows >> k & 1 ? p[i].pixels : 0;
                 const int64_t at = p[i].first + k * p[i].row + c;
                 for (int l = 0; l < step; l++) {
                     if (!(pixels >> l & 1))
                         continue;
-                    float32x4_t v = half(lo[l], hi[l], i);
+                    float32x4_t v = half(out[l], i);
                     if (channels - c < 4) {
                         few(a, at + l * p[i].pixel, channels - c, v);
                         continue;
@@ -146,8 +158,8 @@ INLINE void partly(const zn_conv_args *a, const place p[2], int channels, int st
         }
 }
 
-INLINE void transform(const zn_conv_args *a, const place p[2], const float *bias, int channels, int step, int ncols,
-                      const float *m)
+ZN_INLINE void transform(const zn_conv_args *a, const place p[2], const float *bias, int channels, int step, int ncols,
+                         const float *m)
 {
     /* A constant is its own transform at the point (1, 1), so bias goes in there. */
     float32x4_t t[ZN_LOWP_COLS / 2][8][MAX_STEP], b[ZN_LOWP_COLS / 2];
@@ -157,8 +169,9 @@ INLINE void transform(const zn_conv_args *a, const place p[2], const float *bias
                     b1 = bias && 2 * q + 1 < channels ? bias[2 * q + 1] : 0;
         b[q] = (float32x4_t){ b0, b1, b0, b1 };
     }
+    const factors f = factors_of();
     for (int j = 0; j < 8; j++)
-        down(m, ncols, pairs, j, j == 1 ? b : NULL, step, t);
+        down(f, m, ncols, pairs, j, j == 1 ? b : NULL, step, t);
     const unsigned all = (1u << step) - 1;
     if ((p[0].rows & p[0].pixels & p[1].rows & p[1].pixels) != all || channels % 4)
         partly(a, p, channels, step, t);
