@@ -207,8 +207,9 @@ zn_status study_step(study *s, double rate, double clip)
     draw_inputs(s);
     ZN_TRY(zn_exec_run(s->train.exec));
     zn_learner_gather(&s->learner, 0, 1);
-    return zn_learner_update(&s->learner, s->options.pool,
-                             &(zn_learner_step){ .lr = rate, .clip = clip, .gate_lr = 1 });
+    ZN_TRY(zn_learner_clip(&s->learner, clip));
+    zn_learner_update(&s->learner, s->options.pool, &(zn_learner_step){ .lr = rate, .gate_lr = 1 });
+    return ZN_OK;
 }
 
 zn_status study_error(study *s, const float *inputs, const float *targets, int count, double *error)

@@ -91,7 +91,7 @@ zn_status zn_discriminator_look(zn_discriminator *d, const float *real, const fl
     return ZN_OK;
 }
 
-zn_status zn_discriminator_learn(zn_discriminator *d)
+void zn_discriminator_learn(zn_discriminator *d)
 {
-    return zn_learner_update(&d->learner, d->pool, &(zn_learner_step){ .lr = d->recipe->lr, .clip = d->recipe->clip });
+    zn_learner_update(&d->learner, d->pool, &(zn_learner_step){ .lr = d->recipe->lr });
 }

@@ -5,7 +5,8 @@
  *     ZN_TRY(zn_discriminator_new(shape, &recipe, pool, parts, &d));
  *     zn_node *opinion = zn_discriminator_view(d, output);          // in the model's graph: large where taken for real
  *     ZN_TRY(zn_discriminator_look(d, real, fake, part, of));       // each of `parts`
- *     ZN_TRY(zn_discriminator_learn(d));
+ *     ZN_TRY(zn_learner_clip(&d->learner, recipe.clip));
+ *     zn_discriminator_learn(d);
  *     zn_discriminator_free(d); */
 #ifndef ZN_DISCRIMINATOR_H
 #define ZN_DISCRIMINATOR_H
@@ -35,6 +36,6 @@ zn_node *zn_discriminator_view(zn_node *picture);
 
 ZN_MUST_USE zn_status zn_discriminator_look(zn_discriminator *d, const float *real, const float *fake, int part,
                                             int of);
-ZN_MUST_USE zn_status zn_discriminator_learn(zn_discriminator *d);
+void zn_discriminator_learn(zn_discriminator *d);
 
 #endif

@@ -177,11 +177,14 @@ zn_optim_tensor zn_parameter_rule(const zn_model_parameter *p, double gate_lr)
     return rule;
 }
 
-zn_status zn_learner_update(zn_learner *l, zn_pool *pool, const zn_learner_step *s)
+zn_status zn_learner_clip(zn_learner *l, double limit)
 {
-    const double norm = zn_clip_norm(l->sums, l->counts, l->count, s->clip > 0 ? s->clip : INFINITY);
-    if (!isfinite(norm))
-        return ZN_FAIL(ZN_ENUMERIC, "the gradients' norm is not finite");
+    const double norm = zn_clip_norm(l->sums, l->counts, l->count, limit > 0 ? limit : INFINITY);
+    return isfinite(norm) ? ZN_OK : ZN_FAIL(ZN_ENUMERIC, "the gradients' norm is not finite");
+}
+
+void zn_learner_update(zn_learner *l, zn_pool *pool, const zn_learner_step *s)
+{
     zn_optim_begin(&l->optim, (float)s->lr);
     for (int i = 0; i < l->count; i++) {
         const zn_optim_tensor rule = zn_parameter_rule(l->parameters[i], s->gate_lr);
@@ -194,7 +197,6 @@ zn_status zn_learner_update(zn_learner *l, zn_pool *pool, const zn_learner_step 
     for (int i = 0; l->ema && i < l->count; i++)
         for (int64_t k = 0; k < l->counts[i]; k++)
             l->ema[i][k] = keep * l->ema[i][k] + (1 - keep) * l->parameters[i]->data[k];
-    return ZN_OK;
 }
 
 void zn_learner_swap(zn_learner *l)

@@ -6,7 +6,8 @@
  *     l.gradients[i] = ...                       // nodes of the graph; NULL: parameter i is not learned
  *     zn_learner_gather(&l, part, of);           // after each of `parts` runs of the graph, for a mean over `of` parts
  *     ZN_TRY(zn_ranks_sum(ranks, l.tree, l.total));            // the other parts are theirs
- *     ZN_TRY(zn_learner_update(&l, pool, &(zn_learner_step){ .lr = lr, .clip = 1, .average = 0.999 }));
+ *     ZN_TRY(zn_learner_clip(&l, 1));
+ *     zn_learner_update(&l, pool, &(zn_learner_step){ .lr = lr, .average = 0.999 });
  *     zn_learner_free(&l); */
 #ifndef ZN_LEARNER_H
 #define ZN_LEARNER_H
@@ -49,14 +50,15 @@ void zn_learner_free(zn_learner *l);
  * are complete. */
 void zn_learner_gather(zn_learner *l, int part, int of);
 
+/* Scales the sums down where their global norm is above the limit; 0: none. ZN_ENUMERIC if the norm is not finite. */
+ZN_MUST_USE zn_status zn_learner_clip(zn_learner *l, double limit);
+
 typedef struct zn_learner_step {
     double lr;
-    double clip;    /* global norm; 0: none */
     double average; /* decay of the averaged weights */
     double gate_lr; /* factor of the rate of gates, thresholds and layer scales */
 } zn_learner_step;
-/* ZN_ENUMERIC if the gradients' norm is not finite; nothing is changed then. */
-ZN_MUST_USE zn_status zn_learner_update(zn_learner *l, zn_pool *pool, const zn_learner_step *step);
+void zn_learner_update(zn_learner *l, zn_pool *pool, const zn_learner_step *step);
 
 /* Exchanges the weights with the averaged ones; a second call takes it back. Nothing happens without averages. */
 void zn_learner_swap(zn_learner *l);

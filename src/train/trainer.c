@@ -264,14 +264,14 @@ zn_status zn_trainer_step(zn_trainer *t, const float *input, const float *target
     *loss = mean_figure(t, 0);
     for (int i = 0; i < o->count; i++)
         t->values[i] = mean_figure(t, 1 + i);
-    const zn_learner_step step = {
-        .lr = zn_recipe_lr(r, t->step), .clip = r->clip, .average = r->ema, .gate_lr = r->gate_lr
-    };
-    ZN_TRY(zn_learner_update(&t->learner, t->options.pool, &step));
-    if (judges(t)) {
+    const zn_learner_step step = { .lr = zn_recipe_lr(r, t->step), .average = r->ema, .gate_lr = r->gate_lr };
+    ZN_TRY(zn_learner_clip(&t->learner, r->clip));
+    if (judges(t)) { /* nothing is changed before all is known to be finite */
+        ZN_TRY(zn_learner_clip(&t->discriminator->learner, r->clip));
         t->discriminator->value = mean_figure(t, 1 + o->count);
-        ZN_TRY(zn_discriminator_learn(t->discriminator));
+        zn_discriminator_learn(t->discriminator);
     }
+    zn_learner_update(&t->learner, t->options.pool, &step);
     t->step++;
     return ZN_OK;
 }
