@@ -55,7 +55,8 @@ typedef struct zn_train_result {
     double waited; /* share of the steps' time spent waiting for pictures */
 } zn_train_result;
 
-/* ZN_ENUMERIC: NaN or infinity; the sentence names the layer and the state before it is saved. */
+/* ZN_ENUMERIC: NaN or infinity; the sentence names the layer and the state before it is saved, or, if that is not
+ * finite either, the step of what was saved before. */
 ZN_API ZN_MUST_USE zn_status zn_train(const zn_train_options *options, zn_train_result *out);
 
 /* Presets: name and one line of description; NULL after the last. */

@@ -24,15 +24,18 @@ static bool keeps(const zn_run *r) { return zn_ranks_rank(r->ranks) == 0; }
 
 /* ---- starting ---- */
 
-static bool is_empty(const char *folder)
+static zn_status check_empty(const char *folder)
 {
     DIR *d = opendir(folder);
     int entries = 0;
-    for (const struct dirent *e; d && entries <= 2 && (e = readdir(d));)
+    if (!d)
+        return ZN_FAIL(ZN_EIO, "%s: %s", folder, strerror(errno));
+    for (const struct dirent *e; entries <= 2 && (e = readdir(d));)
         entries += !zn_is_temporary(e->d_name);
-    if (d)
-        closedir(d);
-    return entries <= 2;
+    closedir(d);
+    if (entries > 2)
+        return ZN_FAIL(ZN_EINVALID, "%s: not empty; resume the run there or choose another folder", folder);
+    return ZN_OK;
 }
 
 zn_status zn_run_read_recipe(zn_run *r)
@@ -54,8 +57,7 @@ static zn_status make_folder(const zn_run *r)
     if (!r->resume) {
         if (mkdir(r->folder, 0777) && errno != EEXIST)
             return ZN_FAIL(ZN_EIO, "%s: %s", r->folder, strerror(errno));
-        if (!is_empty(r->folder))
-            return ZN_FAIL(ZN_EINVALID, "%s: not empty; resume the run there or choose another folder", r->folder);
+        ZN_TRY(check_empty(r->folder));
     }
     zn_remove_temporaries(r->folder);
     zn_run_path(r, "recipe.yaml", path);
@@ -167,6 +169,7 @@ static zn_status prepare(zn_run *r)
     if (r->has_checkpoint)
         ZN_TRY(zn_checkpoint_read(path, r->trainer));
     r->first = zn_run_steps_before(r, stage) + r->trainer->step;
+    r->saved = r->has_checkpoint ? r->first : -1;
     return prepare_pictures(r);
 }
 

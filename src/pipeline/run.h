@@ -58,6 +58,7 @@ typedef struct zn_run {
     zn_held_out held;
     bool has_checkpoint; /* to resume from; a run cut off before its first one starts over */
     int64_t first;       /* step this call began with */
+    int64_t saved;       /* step of the checkpoint; -1: there is none */
     double started;
 } zn_run;
 
@@ -77,7 +78,8 @@ ZN_MUST_USE zn_status zn_run_read_recipe(zn_run *r);
 /* The run's model, with fresh values or those of the weights named in the recipe, unless a checkpoint will replace
  * them. */
 ZN_MUST_USE zn_status zn_run_new_model(zn_run *r, const zn_arch *arch, const zn_config *config, bool decodes);
-/* Puts a path into a field of the recipe; NULL changes nothing. */
+/* Puts the name of weights into a field of the recipe; NULL: the one that is there. A path becomes one that is good
+ * from any folder. */
 ZN_MUST_USE zn_status zn_run_set_path(char *field, size_t size, const char *path, const char *what);
 
 /* `status` is that of setting up this rank's part of the above: all ranks run, or all fail. */
@@ -87,6 +89,7 @@ void zn_run_free(zn_run *r);
 /* Inside the run. What is left to do after a step has made new weights: measure, log, save, as the recipe says. For the
  * rank that keeps the folder. */
 ZN_MUST_USE zn_status zn_run_record(zn_run *r);
+/* ZN_ENUMERIC if the state is not finite: what was saved before stays. */
 ZN_MUST_USE zn_status zn_run_save(zn_run *r);
 zn_train_progress zn_run_progress(const zn_run *r);
 int64_t zn_run_steps_before(const zn_run *r, int stage);

@@ -55,15 +55,32 @@ static zn_status evaluate(zn_run *r, zn_measures *m)
     return r->held.count ? write_sample(r) : ZN_OK;
 }
 
+/* What cannot be used must not replace what can. */
+static zn_status check_finite(const zn_run *r)
+{
+    char kept[64] = "nothing was saved before";
+    const zn_status status = zn_trainer_check_finite(r->trainer);
+    if (status == ZN_OK)
+        return ZN_OK;
+    if (r->saved >= 0)
+        snprintf(kept, sizeof kept, "what is saved is from step %lld", (long long)r->saved);
+    char text[900];
+    snprintf(text, sizeof text, "%s", zn_error_text());
+    return ZN_FAIL(status, "step %lld: %s after the update; %s", (long long)r->done, text, kept);
+}
+
 /* The checkpoint comes last: a run cut off before it does this step again, one that has it has the rest too. */
 zn_status zn_run_save(zn_run *r)
 {
     char path[ZN_RUN_PATH];
+    ZN_TRY(check_finite(r));
     zn_run_path(r, "model.safetensors", path);
     ZN_TRY(zn_trainer_export(path, r->trainer));
     ZN_TRY(zn_journal_report(r->journal, &r->recipe));
     zn_run_path(r, "checkpoint.safetensors", path);
-    return zn_checkpoint_write(path, r->trainer);
+    ZN_TRY(zn_checkpoint_write(path, r->trainer));
+    r->saved = r->done;
+    return ZN_OK;
 }
 
 double zn_run_waited(const zn_run *r)

@@ -1,7 +1,11 @@
 /* The model that a run starts with: fresh values, or the weights that the recipe names, to train them further. */
+#define _DEFAULT_SOURCE
 #include "base/fail.h"
 #include "pipeline/run.h"
+#include "train/yaml.h"
 
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const zn_model_parameter *find(const zn_model *m, const char *name)
@@ -45,12 +49,16 @@ zn_status zn_run_new_model(zn_run *r, const zn_arch *arch, const zn_config *conf
     return status;
 }
 
+/* A run may be resumed from another folder, so what lies in this one is named in full. */
 zn_status zn_run_set_path(char *field, size_t size, const char *path, const char *what)
 {
-    if (!path)
-        return ZN_OK;
+    char full[PATH_MAX];
+    path = path ? path : field;
+    path = path[0] && realpath(path, full) ? full : path;
     if (strlen(path) >= size)
         return ZN_FAIL(ZN_EINVALID, "%s's name is longer than %zu bytes", what, size - 1);
-    strcpy(field, path);
+    if (!zn_yaml_can_hold(path))
+        return ZN_FAIL(ZN_EINVALID, "%s's name has a line break or the like, which a recipe cannot hold", what);
+    memmove(field, path, strlen(path) + 1);
     return ZN_OK;
 }

@@ -6,6 +6,7 @@
 #include "io/weights/writer.h"
 #include "train/trainer.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@ typedef struct part {
     float **split; /* one buffer for each; both NULL: the parameters themselves */
 } part;
 
-enum { MAX_PARTS = 10 };
+enum { MAX_PARTS = 10, MOST_STEPS = 1000000000 }; /* as many as a recipe may have */
 
 static int parts_of_learner(const zn_learner *l, part *parts)
 {
@@ -106,6 +107,32 @@ static zn_status write_parts(const char *path, const part *parts, int count, con
     return status;
 }
 
+static bool finite(const float *values, int64_t count)
+{
+    bool good = true;
+    for (int64_t k = 0; k < count; k++)
+        good &= isfinite(values[k]) != 0;
+    return good;
+}
+
+zn_status zn_trainer_check_finite(const zn_trainer *t)
+{
+    part parts[MAX_PARTS];
+    const int count = parts_of(t, parts);
+    for (int k = 0; k < count; k++) {
+        int64_t offset = 0;
+        for (int i = 0; i < parts[k].count; i++) {
+            const zn_model_parameter *p = parts[k].learner->parameters[i];
+            if (!has(&parts[k], i))
+                continue;
+            if (!finite(values_of(&parts[k], i, offset), zn_shape_count(p->shape)))
+                return ZN_FAIL(ZN_ENUMERIC, "'%s%s' holds NaN or infinity", parts[k].prefix, p->name);
+            offset += zn_shape_count(p->shape);
+        }
+    }
+    return ZN_OK;
+}
+
 zn_status zn_checkpoint_write(const char *path, const zn_trainer *t)
 {
     part parts[MAX_PARTS];
@@ -141,18 +168,36 @@ static zn_status read_part(const zn_weights *w, const part *p)
     return ZN_OK;
 }
 
+/* A number of the metadata: digits and nothing else. */
+static zn_status read_count(const char *path, const char *what, const char *text, int64_t *out)
+{
+    const size_t digits = strspn(text, "0123456789");
+    *out = digits && digits <= 10 && !text[digits] ? strtoll(text, NULL, 10) : -1;
+    if (*out >= 0 && *out <= MOST_STEPS)
+        return ZN_OK;
+    return ZN_FAIL(ZN_EFORMAT, "%s: its %s '%.40s' is not a number from 0 to %d", path, what, text, MOST_STEPS);
+}
+
+static zn_status read_place(const char *path, const zn_weights *w, int64_t *step, int *stage)
+{
+    const char *format = zn_weights_metadata(w, "format"), *at = zn_weights_metadata(w, "step");
+    const char *in = zn_weights_metadata(w, "stage"); /* older ones know a single stage */
+    int64_t number;
+    if (!format || strcmp(format, FORMAT) || !at)
+        return ZN_FAIL(ZN_EFORMAT, "%s: not a checkpoint of a training run", path);
+    ZN_TRY(read_count(path, "step", at, step));
+    ZN_TRY(read_count(path, "stage", in ? in : "0", &number));
+    *stage = (int)number;
+    return ZN_OK;
+}
+
 static zn_status open_checkpoint(const char *path, zn_weights **w, int64_t *step, int *stage)
 {
     ZN_TRY(zn_weights_open(path, w));
-    const char *format = zn_weights_metadata(*w, "format"), *at = zn_weights_metadata(*w, "step");
-    const char *in = zn_weights_metadata(*w, "stage"); /* older ones know a single stage */
-    if (format && !strcmp(format, FORMAT) && at) {
-        *step = strtoll(at, NULL, 10);
-        *stage = in ? (int)strtol(in, NULL, 10) : 0;
-        return ZN_OK;
-    }
-    zn_weights_close(*w);
-    return ZN_FAIL(ZN_EFORMAT, "%s: not a checkpoint of a training run", path);
+    const zn_status status = read_place(path, *w, step, stage);
+    if (status != ZN_OK)
+        zn_weights_close(*w);
+    return status;
 }
 
 zn_status zn_checkpoint_read(const char *path, zn_trainer *t)

@@ -104,11 +104,26 @@ static void write_event(zn_events *e, int64_t step, int field, const void *body,
     zn_free(m.bytes);
 }
 
-/* Where the last whole record ends: a process killed while writing leaves a part of one, and readers would stop there.
- */
-static long whole_records(FILE *f)
+/* The step of an event as write_event begins it; -1 if it has none. */
+static int64_t step_of(const uint8_t *event, size_t size)
 {
-    uint8_t head[12];
+    enum { STEP = 9 }; /* behind the time */
+    uint64_t step = 0;
+    if (size <= STEP || event[0] != (1 << 3 | FIXED64) || event[STEP] != (2 << 3 | VARINT))
+        return -1;
+    for (size_t i = STEP + 1, shift = 0; i < size && shift < 63; i++, shift += 7) {
+        step |= (uint64_t)(event[i] & 127) << shift;
+        if (event[i] < 128)
+            return (int64_t)step;
+    }
+    return -1;
+}
+
+/* Where the last record to keep ends. A process killed while writing leaves a part of one, and readers would stop
+ * there; what it wrote after step `last` is written again. */
+static long records_up_to(FILE *f, int64_t last)
+{
+    uint8_t head[12], event[20];
     long end = 0, size = fseek(f, 0, SEEK_END) ? 0 : ftell(f);
     for (uint64_t length = 0; fseek(f, end, SEEK_SET) == 0 && fread(head, 12, 1, f) == 1; end += 16 + (long)length) {
         length = 0;
@@ -116,22 +131,25 @@ static long whole_records(FILE *f)
             length |= (uint64_t)head[i] << 8 * i;
         if (size - end < 16 || length > (uint64_t)(size - end - 16))
             break;
+        const size_t begun = fread(event, 1, length < sizeof event ? (size_t)length : sizeof event, f);
+        if (step_of(event, begun) > last)
+            break;
     }
     return end;
 }
 
-static void cut_torn_end(const char *path)
+static void cut_back(const char *path, int64_t last)
 {
     FILE *f = fopen(path, "r+b");
     if (!f)
         return;
-    const long end = whole_records(f);
+    const long end = records_up_to(f, last);
     const int failed = ftruncate(fileno(f), end);
     (void)failed; /* a log must not stop a run */
     fclose(f);
 }
 
-zn_status zn_events_open(const char *folder, zn_events **out)
+zn_status zn_events_open(const char *folder, int64_t step, zn_events **out)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/events.out.tfevents.zenith", folder);
@@ -139,7 +157,7 @@ zn_status zn_events_open(const char *folder, zn_events **out)
     zn_events *e = zn_calloc(1, sizeof *e);
     if (!e)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for an event file");
-    cut_torn_end(path);
+    cut_back(path, step);
     e->stream = fopen(path, "ab");
     if (!e->stream) {
         zn_free(e);

@@ -1,7 +1,7 @@
 /* TensorBoard event files: scalars and pictures that the viewer of that name can show.
  *
  *     zn_events *e;
- *     ZN_TRY(zn_events_open("run/events", &e));
+ *     ZN_TRY(zn_events_open("run", 0, &e));
  *     zn_events_scalar(e, "loss", step, 0.25);
  *     zn_events_image(e, "samples", step, image);
  *     zn_events_close(e);
@@ -16,8 +16,9 @@
 
 typedef struct zn_events zn_events;
 
-/* Appends to FOLDER/events.out.tfevents.zenith, which is made when absent. */
-ZN_MUST_USE zn_status zn_events_open(const char *folder, zn_events **out);
+/* Appends to FOLDER/events.out.tfevents.zenith, which is made when absent; events of steps after `step` (of a run that
+ * was cut off) are dropped. */
+ZN_MUST_USE zn_status zn_events_open(const char *folder, int64_t step, zn_events **out);
 void zn_events_scalar(zn_events *e, const char *tag, int64_t step, double value);
 void zn_events_image(zn_events *e, const char *tag, int64_t step, const zn_image *image);
 void zn_events_close(zn_events *e);

@@ -142,7 +142,7 @@ zn_status zn_journal_open(const char *folder, int64_t step, zn_journal **out)
         status = ZN_FAIL(ZN_EIO, "%s: %s", path, strerror(errno));
         goto done;
     }
-    ZN_TRY_DONE(zn_events_open(folder, &j->events));
+    ZN_TRY_DONE(zn_events_open(folder, step, &j->events));
     *out = j;
     return ZN_OK;
 done:

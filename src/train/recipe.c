@@ -2,6 +2,7 @@
 #include "train/recipe.h"
 
 #include "base/fail.h"
+#include "train/yaml.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -19,6 +20,8 @@ typedef struct key {
     const char *choices; /* CHOICE: words in the order of the enumeration */
 } key;
 
+/* A moment that keeps all of itself never sees a gradient, and correcting it divides by zero. */
+#define BELOW_ONE     0.999999
 #define FIELD(member) offsetof(zn_recipe, member), sizeof(((zn_recipe *)0)->member)
 static const key keys[] = {
     { "model", TEXT, FIELD(model), 0, 0, NULL },
@@ -35,8 +38,8 @@ static const key keys[] = {
     { "precision", CHOICE, FIELD(precision), 0, 0, "f32 bf16" },
     { "optimizer", CHOICE, FIELD(optimizer), 0, 0, "adamw adam amsgrad sgd" },
     { "lr", NUMBER, FIELD(lr), 0, 10, NULL },
-    { "beta1", NUMBER, FIELD(beta1), 0, 1, NULL },
-    { "beta2", NUMBER, FIELD(beta2), 0, 1, NULL },
+    { "beta1", NUMBER, FIELD(beta1), 0, BELOW_ONE, NULL },
+    { "beta2", NUMBER, FIELD(beta2), 0, BELOW_ONE, NULL },
     { "eps", NUMBER, FIELD(eps), 0, 1, NULL },
     { "weight_decay", NUMBER, FIELD(weight_decay), 0, 10, NULL },
     { "momentum", NUMBER, FIELD(momentum), 0, 1, NULL },
@@ -133,8 +136,9 @@ static zn_status set_number(const key *k, const char *value, const char *where, 
     return ZN_OK;
 }
 
-static zn_status set_value(const char *name, const char *value, const char *where, zn_recipe *r)
+static zn_status set_value(void *user, const char *name, const char *value, const char *where)
 {
+    zn_recipe *r = user;
     for (int i = 0; i < KEYS; i++) {
         const key *k = &keys[i];
         if (strcmp(k->name, name))
@@ -158,96 +162,9 @@ static zn_status set_value(const char *name, const char *value, const char *wher
 
 /* ---- text ---- */
 
-static void trim(char *s)
-{
-    size_t n = strlen(s), lead = strspn(s, " \t");
-    while (n > lead && strchr(" \t\r", s[n - 1]))
-        n--;
-    memmove(s, s + lead, n - lead);
-    s[n - lead] = 0;
-}
-
-/* Splits "key: value" in place; false without a colon. */
-static bool split(char *pair, char **value)
-{
-    char *colon = strchr(pair, ':');
-    if (!colon)
-        return false;
-    *colon = 0;
-    *value = colon + 1;
-    trim(pair);
-    trim(*value);
-    return true;
-}
-
-/* {key: value, key: value} */
-static zn_status parse_braces(const char *section, char *text, const char *where, zn_recipe *r)
-{
-    const size_t length = strlen(text);
-    if (text[length - 1] != '}')
-        return ZN_FAIL(ZN_EFORMAT, "%s: the brace after '%.60s:' is not closed", where, section);
-    text[length - 1] = 0;
-    for (char *pair = text + 1; pair;) {
-        char *comma = strchr(pair, ','), *value, name[128];
-        if (comma)
-            *comma = 0;
-        if (pair[strspn(pair, " \t")]) {
-            if (!split(pair, &value))
-                return ZN_FAIL(ZN_EFORMAT, "%s: '%.60s' is not of the form key: value", where, pair);
-            snprintf(name, sizeof name, "%.60s.%.60s", section, pair);
-            ZN_TRY(set_value(name, value, where, r));
-        }
-        pair = comma ? comma + 1 : NULL;
-    }
-    return ZN_OK;
-}
-
-/* One line; section is "" or the name of the mapping that indented lines belong to. */
-static zn_status parse_line(char *line, const char *where, char section[64], zn_recipe *r)
-{
-    for (char *c = strchr(line, '#'); c; c = strchr(c + 1, '#'))
-        if (c == line || c[-1] == ' ' || c[-1] == '\t') {
-            *c = 0; /* a comment */
-            break;
-        }
-    const bool indented = line[0] == ' ' || line[0] == '\t';
-    trim(line);
-    if (!line[0] || strcmp(line, "---") == 0)
-        return ZN_OK;
-    char *value, name[128];
-    if (!split(line, &value))
-        return ZN_FAIL(ZN_EFORMAT, "%s: '%.60s' is not of the form key: value", where, line);
-    if (!indented)
-        section[0] = 0;
-    if (!value[0] && !indented) {
-        snprintf(section, 64, "%.63s", line);
-        return ZN_OK;
-    }
-    if (value[0] == '{' && !indented)
-        return parse_braces(line, value, where, r);
-    if (indented && !section[0])
-        return ZN_FAIL(ZN_EFORMAT, "%s: '%.60s' is indented, but under nothing", where, line);
-    snprintf(name, sizeof name, "%s%s%.60s", section, section[0] ? "." : "", line);
-    return set_value(name, value, where, r);
-}
-
 zn_status zn_recipe_apply(const char *text, size_t size, const char *name, zn_recipe *r)
 {
-    char section[64] = "";
-    int number = 0;
-    for (size_t at = 0; at < size;) {
-        const char *end = memchr(text + at, '\n', size - at);
-        const size_t length = end ? (size_t)(end - text) - at : size - at;
-        char line[512], where[256];
-        snprintf(where, sizeof where, "%.200s line %d", name, ++number);
-        if (length >= sizeof line || memchr(text + at, 0, length))
-            return ZN_FAIL(ZN_EFORMAT, "%s is not a line of a recipe", where);
-        memcpy(line, text + at, length);
-        line[length] = 0;
-        ZN_TRY(parse_line(line, where, section, r));
-        at += length + 1;
-    }
-    return ZN_OK;
+    return zn_yaml_read(text, size, name, set_value, r);
 }
 
 zn_status zn_recipe_parse(const char *text, size_t size, const char *name, zn_recipe *out)
@@ -272,7 +189,7 @@ static int value_text(const zn_recipe *r, const key *k, char *text, size_t size)
     int length;
     switch (k->kind) {
     case TEXT:
-        return snprintf(text, size, "%s", (const char *)field);
+        return zn_yaml_scalar(field, text, size);
     case NUMBER:
         length = snprintf(text, size, "%.15g", *(const double *)field); /* 17 digits only where they are needed */
         return strtod(text, NULL) == *(const double *)field ? length
@@ -296,7 +213,7 @@ int zn_recipe_text(const zn_recipe *r, char *text, size_t size)
         const char *dot = strchr(keys[i].name, '.');
         if (!r->teacher[0] && strncmp(keys[i].name, "distill.", 8) == 0)
             continue;
-        char value[512], *to = text + (used < size ? used : size);
+        char value[1024], *to = text + (used < size ? used : size);
         const size_t room = used < size ? size - used : 0;
         value_text(r, &keys[i], value, sizeof value);
         if (dot && strncmp(section, keys[i].name, (size_t)(dot - keys[i].name))) {

@@ -8,8 +8,7 @@
  *       bands: 0.5
  *     distill: {joint: 1000, jitter: 0.05}
  *
- * The YAML understood is mappings of scalars, two levels deep, the inner ones indented or in braces on one line, with
- * comments. An unknown key is an error that names it and its line. */
+ * The YAML understood is that of train/yaml.h. An unknown key is an error that names it and its line. */
 #ifndef ZN_RECIPE_H
 #define ZN_RECIPE_H
 

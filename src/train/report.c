@@ -137,6 +137,23 @@ static void escaped(FILE *o, const char *text)
             fputc(*text, o);
 }
 
+static void head(FILE *o, const zn_journal *j, const char *model)
+{
+    fputs("<!doctype html><meta charset='utf-8'><title>", o);
+    escaped(o, model);
+    fputs("</title>\n"
+          "<style>body{font:16px sans-serif;max-width:1000px;margin:2em auto;color:#222}"
+          ".charts{display:grid;grid-template-columns:1fr 1fr;gap:1em}figure{margin:0}figcaption{font-size:14px}"
+          "figcaption b{float:right}svg{width:100%;background:#f6f6f6}polyline{fill:none;stroke-width:1.5}"
+          ".all{stroke:#9cf}.mean{stroke:#06c}text{font-size:12px;fill:#666}img{max-width:100%}"
+          "pre{background:#f6f6f6;padding:1em}</style>\n"
+          "<h1>Training of ",
+          o);
+    escaped(o, model);
+    fprintf(o, "</h1>\n<p>%lld steps. The model waited for pictures during %.2f %% of the time.</p>\n",
+            (long long)(j->count ? j->entries[j->count - 1].step : 0), 100 * waited(j));
+}
+
 zn_status zn_journal_report(zn_journal *j, const zn_recipe *recipe)
 {
     char text[4096], path[4096];
@@ -144,15 +161,7 @@ zn_status zn_journal_report(zn_journal *j, const zn_recipe *recipe)
     snprintf(path, sizeof path, "%s/report.html", j->folder);
     ZN_TRY(zn_outfile_open(&out, path));
     FILE *o = out.stream;
-    fprintf(o,
-            "<!doctype html><meta charset='utf-8'><title>%s</title>\n"
-            "<style>body{font:16px sans-serif;max-width:1000px;margin:2em auto;color:#222}"
-            ".charts{display:grid;grid-template-columns:1fr 1fr;gap:1em}figure{margin:0}figcaption{font-size:14px}"
-            "figcaption b{float:right}svg{width:100%%;background:#f6f6f6}polyline{fill:none;stroke-width:1.5}"
-            ".all{stroke:#9cf}.mean{stroke:#06c}text{font-size:12px;fill:#666}img{max-width:100%%}"
-            "pre{background:#f6f6f6;padding:1em}</style>\n"
-            "<h1>Training of %s</h1>\n<p>%lld steps. The model waited for pictures during %.2f %% of the time.</p>\n",
-            recipe->model, recipe->model, (long long)(j->count ? j->entries[j->count - 1].step : 0), 100 * waited(j));
+    head(o, j, recipe->model);
     snprintf(path, sizeof path, "%s/%s", j->folder, j->sample);
     if (j->sample[0])
         embed(o, path);

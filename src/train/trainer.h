@@ -62,6 +62,10 @@ ZN_MUST_USE zn_status zn_trainer_step(zn_trainer *t, const float *input, const f
 /* Steps in which the discriminator took part. */
 int64_t zn_trainer_judged(const zn_trainer *t);
 
+/* ZN_ENUMERIC names a parameter, an average or a moment that is not finite: an update may make one out of gradients
+ * that are. */
+ZN_MUST_USE zn_status zn_trainer_check_finite(const zn_trainer *t);
+
 /* Whole state, for continuing; and the weights alone (averaged ones when there are any), for use. */
 ZN_MUST_USE zn_status zn_checkpoint_write(const char *path, const zn_trainer *t);
 ZN_MUST_USE zn_status zn_checkpoint_read(const char *path, zn_trainer *t);

@@ -20,14 +20,6 @@
 #include <zenith/train.h>
 #include <zenith/weights.h>
 
-static void write_text(const char *path, const char *text)
-{
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
-}
-
 /* The tensors of a model whose names begin with `prefix`. */
 static void write_part(const zn_model *m, const char *prefix, const char *path)
 {

@@ -1,10 +1,8 @@
-/* Training: recipes are read strictly, batches depend on seed and step alone, a run that is stopped and resumed gives
- * the same bits, and the network learns. */
+/* Training: batches depend on seed and step alone, a run that is stopped and resumed gives the same bits, and the
+ * network learns. */
 #include "base/alloc.h"
 #include "io/dataset/dataset.h"
-#include "train/journal.h"
 #include "train/loader.h"
-#include "train/recipe.h"
 #include "train_files.h"
 
 #include <setjmp.h>
@@ -23,55 +21,6 @@
 #include <zenith/weights.h>
 
 #include "../skip.h"
-
-static void recipes_are_read_strictly(void **state)
-{
-    (void)state;
-    zn_recipe r, again;
-    char text[4096];
-    const char *good = "# comment\nmodel: taesd\nlr: 3e-4   # rate\nloss:\n  l1: 0\n  mse: 2\nschedule: step\n";
-    assert_int_equal(zn_recipe_parse(good, strlen(good), "r.yaml", &r), ZN_OK);
-    assert_string_equal(r.model, "taesd");
-    assert_true(r.lr == 3e-4 && r.mse == 2 && r.l1 == 0 && r.schedule == ZN_SCHEDULE_STEP);
-    const int length = zn_recipe_text(&r, text, sizeof text);
-    assert_int_equal(zn_recipe_parse(text, (size_t)length, "again", &again), ZN_OK);
-    assert_memory_equal(&r, &again, sizeof r);
-    const char *braces = "loss: {l1: 0, ssim: 0.1,haar:3}   # all in one line\ndistill: {teacher: a#b}\n";
-    assert_int_equal(zn_recipe_parse(braces, strlen(braces), "r.yaml", &r), ZN_OK);
-    assert_true(r.l1 == 0 && r.ssim == 0.1 && r.haar == 3 && r.bands == 0.5);
-    assert_string_equal(r.teacher, "a#b");
-    static const struct {
-        const char *text, *word;
-    } bad[] = {
-        { "modle: taesd\n", "'modle'" },     { "lr: fast\n", "'fast'" },         { "\nbatch: 2.5\n", "line 2" },
-        { "batch: 0\n", "1 to 4096" },       { "schedule: linear\n", "cosine" }, { "just words\n", "key: value" },
-        { "loss:\n  l3: 1\n", "'loss.l3'" }, { "  l1: 1\n", "indented" },        { "loss: {l1: 1\n", "not closed" },
-        { "loss: {l1}\n", "key: value" },
-    };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        assert_int_not_equal(zn_recipe_parse(bad[i].text, strlen(bad[i].text), "r.yaml", &r), ZN_OK);
-        if (!strstr(zn_error_text(), bad[i].word))
-            fail_msg("'%s' does not say %s", zn_error_text(), bad[i].word);
-    }
-}
-
-static void schedules_have_their_shapes(void **state)
-{
-    (void)state;
-    zn_recipe r;
-    const char *text = "steps: 100\nwarmup: 10\nlr: 1\n";
-    assert_int_equal(zn_recipe_parse(text, strlen(text), "r", &r), ZN_OK);
-    assert_true(fabs(zn_recipe_lr(&r, 0) - 0.1) < 1e-12 && fabs(zn_recipe_lr(&r, 9) - 1) < 1e-12);
-    assert_true(fabs(zn_recipe_lr(&r, 55) - (0.01 + 0.99 * 0.5)) < 1e-9);
-    assert_true(fabs(zn_recipe_lr(&r, 100) - 0.01) < 1e-9);
-    r.schedule = ZN_SCHEDULE_CONSTANT;
-    assert_true(zn_recipe_lr(&r, 4) == 0.5 && zn_recipe_lr(&r, 10) == 1 && zn_recipe_lr(&r, 99) == 1);
-    r.schedule = ZN_SCHEDULE_STEP;
-    r.step_every = 20;
-    r.step_factor = 0.1;
-    assert_true(zn_recipe_lr(&r, 29) == 1 && fabs(zn_recipe_lr(&r, 30) - 0.1) < 1e-12);
-    assert_true(fabs(zn_recipe_lr(&r, 50) - 0.01) < 1e-12);
-}
 
 static float *batches(int threads, int64_t first, int count, size_t *floats)
 {
@@ -204,14 +153,6 @@ static void the_model_can_be_used(void **state)
     zn_model_free(m);
 }
 
-static void write_text(const char *path, const char *text)
-{
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
-}
-
 /* A step of no length leaves the weights as they were, so it shows what a run began with. */
 static void weights_can_be_trained_further(void **state)
 {
@@ -295,14 +236,9 @@ int main(int argc, char **argv)
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recipes_are_read_strictly),
-        cmocka_unit_test(schedules_have_their_shapes),
-        cmocka_unit_test(batches_depend_on_seed_and_step_alone),
-        cmocka_unit_test(lmdb_keeps_pictures),
-        cmocka_unit_test(a_resumed_run_gives_the_same_bits),
-        cmocka_unit_test(the_model_can_be_used),
-        cmocka_unit_test(weights_can_be_trained_further),
-        cmocka_unit_test(not_a_number_stops_the_run),
+        cmocka_unit_test(batches_depend_on_seed_and_step_alone), cmocka_unit_test(lmdb_keeps_pictures),
+        cmocka_unit_test(a_resumed_run_gives_the_same_bits),     cmocka_unit_test(the_model_can_be_used),
+        cmocka_unit_test(weights_can_be_trained_further),        cmocka_unit_test(not_a_number_stops_the_run),
         cmocka_unit_test(a_broken_picture_stops_with_its_name),
     };
     return cmocka_run_group_tests_name("train", tests, files_set_up, files_tear_down);

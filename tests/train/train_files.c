@@ -59,6 +59,14 @@ int files_tear_down(void **state)
     return system(command);
 }
 
+void write_text(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
 void same_tensors(const char *a, const char *b)
 {
     zn_weights *x, *y;

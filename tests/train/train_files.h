@@ -12,6 +12,7 @@ int files_tear_down(void **state);
 const char *in_folder(const char *name);
 /* A new folder of smooth coloured pictures, all different. */
 void make_pictures(const char *where, int count, int side);
+void write_text(const char *path, const char *text);
 /* Fails the test unless two weights files hold the same bits. */
 void same_tensors(const char *a, const char *b);
 

@@ -1,0 +1,136 @@
+/* Recipes are read strictly and come back from their text as they were; schedules have their shapes. */
+#include "train/recipe.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+static void recipes_are_read_strictly(void **state)
+{
+    (void)state;
+    zn_recipe r, again;
+    char text[4096];
+    const char *good = "# comment\nmodel: taesd\nlr: 3e-4   # rate\nloss:\n  l1: 0\n  mse: 2\nschedule: step\n";
+    assert_int_equal(zn_recipe_parse(good, strlen(good), "r.yaml", &r), ZN_OK);
+    assert_string_equal(r.model, "taesd");
+    assert_true(r.lr == 3e-4 && r.mse == 2 && r.l1 == 0 && r.schedule == ZN_SCHEDULE_STEP);
+    const int length = zn_recipe_text(&r, text, sizeof text);
+    assert_int_equal(zn_recipe_parse(text, (size_t)length, "again", &again), ZN_OK);
+    assert_memory_equal(&r, &again, sizeof r);
+    const char *braces = "loss: {l1: 0, ssim: 0.1,haar:3}   # all in one line\ndistill: {teacher: a#b}\n";
+    assert_int_equal(zn_recipe_parse(braces, strlen(braces), "r.yaml", &r), ZN_OK);
+    assert_true(r.l1 == 0 && r.ssim == 0.1 && r.haar == 3 && r.bands == 0.5);
+    assert_string_equal(r.teacher, "a#b");
+    static const struct {
+        const char *text, *word;
+    } bad[] = {
+        { "modle: taesd\n", "'modle'" },       { "lr: fast\n", "'fast'" },
+        { "\nbatch: 2.5\n", "line 2" },        { "batch: 0\n", "1 to 4096" },
+        { "schedule: linear\n", "cosine" },    { "just words\n", "key: value" },
+        { "loss:\n  l3: 1\n", "'loss.l3'" },   { "  l1: 1\n", "indented" },
+        { "loss: {l1: 1\n", "not closed" },    { "loss: {l1}\n", "key: value" },
+        { "beta1: 1\n", "0 to 0.999999" },     { "beta2: 1\n", "0 to 0.999999" },
+        { "model: \"a\n", "not closed" },      { "model: 'a\n", "not closed" },
+        { "model: \"a\" b\n", "'b' follows" }, { "loss: {l1: 1} mse: 1\n", "'mse: 1' follows" },
+        { "model: \"a\\nb\"\n", "backslash" },
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_not_equal(zn_recipe_parse(bad[i].text, strlen(bad[i].text), "r.yaml", &r), ZN_OK);
+        if (!strstr(zn_error_text(), bad[i].word))
+            fail_msg("'%s' does not say %s", zn_error_text(), bad[i].word);
+    }
+}
+
+static void schedules_have_their_shapes(void **state)
+{
+    (void)state;
+    zn_recipe r;
+    const char *text = "steps: 100\nwarmup: 10\nlr: 1\n";
+    assert_int_equal(zn_recipe_parse(text, strlen(text), "r", &r), ZN_OK);
+    assert_true(fabs(zn_recipe_lr(&r, 0) - 0.1) < 1e-12 && fabs(zn_recipe_lr(&r, 9) - 1) < 1e-12);
+    assert_true(fabs(zn_recipe_lr(&r, 55) - (0.01 + 0.99 * 0.5)) < 1e-9);
+    assert_true(fabs(zn_recipe_lr(&r, 100) - 0.01) < 1e-9);
+    r.schedule = ZN_SCHEDULE_CONSTANT;
+    assert_true(zn_recipe_lr(&r, 4) == 0.5 && zn_recipe_lr(&r, 10) == 1 && zn_recipe_lr(&r, 99) == 1);
+    r.schedule = ZN_SCHEDULE_STEP;
+    r.step_every = 20;
+    r.step_factor = 0.1;
+    assert_true(zn_recipe_lr(&r, 29) == 1 && fabs(zn_recipe_lr(&r, 30) - 0.1) < 1e-12);
+    assert_true(fabs(zn_recipe_lr(&r, 50) - 0.01) < 1e-12);
+}
+
+/* Whatever a file may be called, but for line breaks. */
+static void names_survive_writing(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "w #1/a.safetensors",
+        " a ",
+        "#a",
+        "a\"b",
+        "\"",
+        "\\",
+        "it's",
+        "'a'",
+        "{a}",
+        "a, b}",
+        "a: b",
+        "a:",
+        "/tmp/x-y",
+        "random:taesd",
+        "",
+        "\ta\t\\",
+        "---",
+        "\xc3\xa4 b",
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        zn_recipe r, again;
+        char text[4096];
+        assert_int_equal(zn_recipe_parse("", 0, "none", &r), ZN_OK);
+        strcpy(r.from, names[i]);
+        strcpy(r.teacher, names[i]);
+        const int length = zn_recipe_text(&r, text, sizeof text);
+        assert_int_equal(zn_recipe_parse(text, (size_t)length, "again", &again), ZN_OK);
+        assert_string_equal(again.from, names[i]);
+        assert_string_equal(again.teacher, names[i]);
+    }
+    zn_recipe longest, again;
+    char text[4096];
+    assert_int_equal(zn_recipe_parse("", 0, "none", &longest), ZN_OK);
+    memset(longest.from, '"', sizeof longest.from - 1);
+    memset(longest.teacher, '\\', sizeof longest.teacher - 1);
+    const int length = zn_recipe_text(&longest, text, sizeof text);
+    assert_true(length < (int)sizeof text);
+    assert_int_equal(zn_recipe_parse(text, (size_t)length, "again", &again), ZN_OK);
+    assert_memory_equal(&longest, &again, sizeof longest);
+}
+
+static void quotes_are_read(void **state)
+{
+    (void)state;
+    zn_recipe r;
+    const char *text = "from: 'it''s # here'   # there\nmodel: \"taesd\"\ndistill: {teacher: \"a, b}\", joint: 7}\r\n";
+    assert_int_equal(zn_recipe_parse(text, strlen(text), "r.yaml", &r), ZN_OK);
+    assert_string_equal(r.from, "it's # here");
+    assert_string_equal(r.model, "taesd");
+    assert_string_equal(r.teacher, "a, b}");
+    assert_int_equal(r.joint_steps, 7);
+    text = "from: \"\"\n";
+    assert_int_equal(zn_recipe_apply(text, strlen(text), "r.yaml", &r), ZN_OK);
+    assert_string_equal(r.from, "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(recipes_are_read_strictly),
+        cmocka_unit_test(schedules_have_their_shapes),
+        cmocka_unit_test(names_survive_writing),
+        cmocka_unit_test(quotes_are_read),
+    };
+    return cmocka_run_group_tests_name("recipe", tests, NULL, NULL);
+}

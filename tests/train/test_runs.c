@@ -1,0 +1,227 @@
+/* Run folders: what is in one may be damaged, from elsewhere or finished, and a run started there says so, or goes on
+ * with what is good. */
+#include "io/weights/writer.h"
+#include "train/journal.h"
+#include "train_files.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zenith/train.h>
+#include <zenith/weights.h>
+
+static const char small[] =
+    "model: taesd\nwidth: 8\nbatch: 1\nsize: 8\nsteps: 4\nwarmup: 0\nheld_out: 20\neval_every: 1\n"
+    "checkpoint_every: 100\nloss: {l1: 1, bands: 0}\n";
+
+static int stop_at(void *user, const zn_train_progress *p) { return p->step == *(int64_t *)user; }
+
+/* A run into the folder's `name`; stop 0: up to its end. */
+static zn_status start(const char *name, const char *recipe, int64_t stop, zn_train_result *r)
+{
+    char run[128], data[128], path[128];
+    snprintf(run, sizeof run, "%s/%s", folder, name);
+    snprintf(data, sizeof data, "%s/pictures", folder);
+    snprintf(path, sizeof path, "%s/%s.yaml", folder, name);
+    write_text(path, recipe);
+    const zn_train_options o = {
+        .recipe = path, .data = data, .run = run, .threads = 1, .progress = stop ? stop_at : NULL, .user = &stop
+    };
+    return zn_train(&o, r);
+}
+
+static zn_status resume(const char *name, int64_t steps, zn_train_result *r)
+{
+    char run[128], data[128];
+    snprintf(run, sizeof run, "%s/%s", folder, name);
+    snprintf(data, sizeof data, "%s/pictures", folder);
+    const zn_train_options o = { .data = data, .run = run, .resume = 1, .steps = steps, .threads = 1 };
+    return zn_train(&o, r);
+}
+
+static void expect_text(const char *words)
+{
+    if (!strstr(zn_error_text(), words))
+        fail_msg("'%s' does not say '%s'", zn_error_text(), words);
+}
+
+/* The bytes of a file in the folder, and a zero. */
+static char *contents(const char *name, size_t *size)
+{
+    FILE *f = fopen(in_folder(name), "rb");
+    assert_non_null(f);
+    fseek(f, 0, SEEK_END);
+    *size = (size_t)ftell(f);
+    rewind(f);
+    char *bytes = calloc(1, *size + 1);
+    assert_int_equal(fread(bytes, 1, *size, f), *size);
+    fclose(f);
+    return bytes;
+}
+
+static void checkpoints_that_lie_are_refused(void **state)
+{
+    (void)state;
+    zn_train_result r;
+    assert_int_equal(start("lies", small, 1, &r), ZN_ECANCELLED);
+    static const char *const steps[] = {
+        "-5", "x", "", "1x", " 1", "+1", "0x1", "99999999999999999999999", "1000000001", "-9223372036854775808"
+    };
+    zn_weights *w;
+    rename(in_folder("lies/checkpoint.safetensors"), in_folder("good.safetensors"));
+    assert_int_equal(zn_weights_open(in_folder("good.safetensors"), &w), ZN_OK);
+    const int64_t count = zn_weights_count(w);
+    zn_weight *tensors = calloc((size_t)count, sizeof *tensors);
+    for (int64_t i = 0; i < count; i++)
+        tensors[i] = *zn_weights_at(w, i);
+    for (size_t i = 0; i < 2 * sizeof steps / sizeof *steps; i++) {
+        const char *lie = steps[i / 2], *step = i % 2 ? lie : "1", *stage = i % 2 ? "0" : lie;
+        const zn_metadata metadata[] = { { "format", "zenith-checkpoint" }, { "step", step }, { "stage", stage } };
+        assert_int_equal(zn_safetensors_write(in_folder("lies/checkpoint.safetensors"), tensors, count, metadata, 3),
+                         ZN_OK);
+        assert_int_equal(resume("lies", 0, &r), ZN_EFORMAT);
+        expect_text("checkpoint.safetensors: its ");
+        expect_text(i % 2 ? "step '" : "stage '");
+    }
+    free(tensors);
+    zn_weights_close(w);
+}
+
+/* A moment that is NaN makes the next update's weights NaN: what was saved before must stay. */
+static void what_is_not_finite_is_not_saved(void **state)
+{
+    (void)state;
+    static const char *const files[] = { "finite/checkpoint.safetensors", "finite/model.safetensors" };
+    zn_train_result r;
+    size_t size, again;
+    assert_int_equal(start("finite", small, 1, &r), ZN_ECANCELLED);
+    FILE *f = fopen(in_folder(files[0]), "r+b");
+    assert_int_equal(fseek(f, -4, SEEK_END), 0);
+    assert_int_equal(fwrite("\xff\xff\xff\xff", 4, 1, f), 1);
+    fclose(f);
+    char *before[2], *after;
+    before[0] = contents(files[0], &size);
+    before[1] = contents(files[1], &size);
+    for (int64_t steps = 2; steps <= 4; steps += 2) { /* the end of the run; a step that finds NaN */
+        assert_int_equal(resume("finite", steps, &r), ZN_ENUMERIC);
+        expect_text("holds NaN or infinity after the update; what is saved is from step 1");
+        for (int i = 0; i < 2; i++) {
+            after = contents(files[i], &again);
+            assert_memory_equal(before[i], after, again);
+            free(after);
+        }
+    }
+    free(before[0]);
+    free(before[1]);
+}
+
+static int64_t scalars_in(const char *name, int64_t *last)
+{
+    size_t size;
+    uint8_t *bytes = (uint8_t *)contents(name, &size);
+    int64_t count = 0;
+    *last = 0;
+    for (size_t at = 0; at < size; count++) {
+        uint64_t length;
+        memcpy(&length, bytes + at, sizeof length);
+        if (count > 0) { /* the first names the version; small steps are one byte */
+            assert_int_equal(bytes[at + 12 + 9], 0x10);
+            assert_true(bytes[at + 12 + 10] >= *last); /* no step comes back */
+            *last = bytes[at + 12 + 10];
+        }
+        at += 16 + length;
+    }
+    free(bytes);
+    return count;
+}
+
+/* Steps 2 to 4 are done again after the checkpoint of step 1 is put back. */
+static void events_are_cut_back(void **state)
+{
+    (void)state;
+    zn_train_result r;
+    int64_t last;
+    assert_int_equal(start("events", small, 1, &r), ZN_ECANCELLED);
+    rename(in_folder("events/checkpoint.safetensors"), in_folder("first.safetensors"));
+    link(in_folder("first.safetensors"), in_folder("events/checkpoint.safetensors"));
+    assert_int_equal(resume("events", 0, &r), ZN_OK);
+    const int64_t once = scalars_in("events/events.out.tfevents.zenith", &last);
+    assert_int_equal(last, 4);
+    rename(in_folder("first.safetensors"), in_folder("events/checkpoint.safetensors"));
+    assert_int_equal(resume("events", 0, &r), ZN_OK);
+    assert_int_equal(scalars_in("events/events.out.tfevents.zenith", &last), once);
+    assert_int_equal(last, 4);
+}
+
+static void a_run_needs_a_folder(void **state)
+{
+    (void)state;
+    char sentence[160];
+    zn_train_result r;
+    write_text(in_folder("file"), "not a folder");
+    assert_int_equal(start("file", small, 0, &r), ZN_EIO);
+    snprintf(sentence, sizeof sentence, "%s/file: Not a directory", folder);
+    assert_string_equal(zn_error_text(), sentence);
+}
+
+static void reports_escape_names(void **state)
+{
+    (void)state;
+    zn_journal *j;
+    zn_recipe r = { .model = "<script>&" };
+    size_t size;
+    assert_int_equal(mkdir(in_folder("page"), 0777), 0);
+    assert_int_equal(zn_journal_open(in_folder("page"), 0, &j), ZN_OK);
+    assert_int_equal(zn_journal_report(j, &r), ZN_OK);
+    zn_journal_close(j);
+    char *page = contents("page/report.html", &size);
+    assert_null(strstr(page, "<script>"));
+    assert_non_null(strstr(page, "<title>&lt;script>&amp;</title>"));
+    assert_non_null(strstr(page, "Training of &lt;script>&amp;</h1>"));
+    free(page);
+}
+
+/* Weights named by a path from one folder, in a folder with an odd name; the run is resumed from another. */
+static void names_are_good_from_anywhere(void **state)
+{
+    (void)state;
+    char run[128], data[128], recipe[128];
+    zn_train_result r;
+    assert_int_equal(start("w #1", small, 1, &r), ZN_ECANCELLED);
+    snprintf(run, sizeof run, "%s/further", folder);
+    snprintf(data, sizeof data, "%s/pictures", folder);
+    snprintf(recipe, sizeof recipe, "%s/further.yaml", folder);
+    write_text(recipe, "model: taesd\nwidth: 8\nbatch: 1\nsize: 8\nsteps: 1\nlr: 0\nema: 0\nheld_out: 20\n");
+    assert_int_equal(chdir(folder), 0);
+    zn_train_options o = { .recipe = recipe, .from = "w #1/model.safetensors", .data = data, .run = run, .threads = 1 };
+    assert_int_equal(zn_train(&o, &r), ZN_OK);
+    assert_int_equal(chdir("/"), 0);
+    assert_int_equal(unlink(in_folder("further/checkpoint.safetensors")), 0); /* cut off before the first one */
+    assert_int_equal(resume("further", 0, &r), ZN_OK);
+    same_tensors(in_folder("w #1/model.safetensors"), in_folder("further/model.safetensors"));
+    o.run = in_folder("never");
+    o.from = "a\nb";
+    assert_int_equal(zn_train(&o, &r), ZN_EINVALID);
+    expect_text("line break");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(checkpoints_that_lie_are_refused),
+        cmocka_unit_test(what_is_not_finite_is_not_saved),
+        cmocka_unit_test(events_are_cut_back),
+        cmocka_unit_test(a_run_needs_a_folder),
+        cmocka_unit_test(reports_escape_names),
+        cmocka_unit_test(names_are_good_from_anywhere),
+    };
+    return cmocka_run_group_tests_name("runs", tests, files_set_up, files_tear_down);
+}
