@@ -177,6 +177,8 @@ INLINE void quantise(int64_t depth, float *const v[2], float peak[2][8], int8_t 
     for (int i = 0; i < 8; i++) {
         const float32x4_t m0 = vld1q_dup_f32(&magic[0][i]), m1 = vld1q_dup_f32(&magic[1][i]);
         int8_t *to = digits + (size_t)i * stride;
+        for (int64_t c = 0; c < depth * 4; c += 64) /* the same of the next column */
+            __builtin_prefetch(to + 8 * stride + c, 1);
 #pragma GCC unroll 4
         for (int64_t c = 0; c < depth; c += 8) {
             const int64_t at = c / 4 * ZN_LOWP_V_STRIDE + i * 4;
@@ -207,14 +209,14 @@ static void input(const zn_conv_args *a, const zn_lowp_grid *g, const int64_t ti
     }
 }
 
+/* Blocks of products in a chunk of columns, at most. */
+enum { CALLS = ZN_LOWP_FREQS * (ZN_LOWP_PAIRS / ZN_I8_PAIRS) * (ZN_LOWP_COLS / ZN_I8_COLS) };
+
 /* One chunk of columns: every frequency and block of columns. While one frequency is multiplied, the digits and weights
  * of the next are fetched. */
-static void multiply(const zn_conv_args *a, const zn_lowp_grid *g, const scratch *t, int64_t first, int tiles, int col,
-                     int ncols)
+static void multiply(const zn_conv_args *a, const zn_lowp_grid *g, const scratch *t, int tiles, int col, int ncols,
+                     const float *const *far)
 {
-    enum { CALLS = ZN_LOWP_FREQS * (ZN_LOWP_PAIRS / ZN_I8_PAIRS) * (ZN_LOWP_COLS / ZN_I8_COLS) };
-    const float *far[CALLS];
-    zn_lowp_ahead(a, g, first, tiles, col, far, CALLS);
     const int blocks = ncols / ZN_I8_COLS;
     const size_t block = block_bytes(g), line = ZN_LOWP_PAIRS * pair_bytes(g);
     zn_i8_block k = { .pair = pair_bytes(g),
@@ -245,9 +247,14 @@ static void run_unit(const zn_conv_args *a, const zn_lowp_grid *g, int64_t unit,
         const int64_t tile[2] = { first + 2 * p, first + (2 * p + 1 < tiles ? 2 * p + 1 : 2 * p) };
         input(a, g, tile, p, t);
     }
+    const float *far[CALLS];
     for (int col = 0, ncols; col < g->cols; col += ncols) {
         ncols = chunk(g, col);
-        multiply(a, g, t, first, tiles, col, ncols);
+        if (col % (g->cols / g->phases) == 0)
+            zn_lowp_ahead(a, g, first, tiles, col, far, CALLS);
+        multiply(a, g, t, tiles, col, ncols, far);
+        for (int i = 0; i < CALLS; i++) /* the same pixels, the next channels */
+            far[i] += ncols;
         for (int p = 0; p < pairs; p++) {
             const int64_t tile[2] = { first + 2 * p, first + (2 * p + 1 < tiles ? 2 * p + 1 : 2 * p) };
             zn_lowp_output(a, g, tile, col, ncols, t->m + p * M_STRIDE);

@@ -66,7 +66,8 @@ typedef struct zn_i8_block {
     size_t other;                  /* and two lines this many bytes on */
 } zn_i8_block;
 
-/* The last step loads what would follow, of b the table and of a the next pair, and does nothing with it. */
+/* The last step loads what would follow: of b the scales of the columns, which are wanted next, and of a the next pair,
+ * which is not. */
 static inline void zn_i8_multiply(const zn_i8_block *k)
 {
     static const int32_t magic[8] = { 0x4b400000, 0x4b400000, 0x4b400000, 0x4b400000,
@@ -86,14 +87,14 @@ static inline void zn_i8_multiply(const zn_i8_block *k)
         "0:\n" STEP(0) FETCH(next_a) STEP(32) FETCH(next_b)
         "add %[a0], %[a0], #64\n add %[a1], %[a1], #64\n add %[a2], %[a2], #64\n add %[b], %[b], #256\n"
         "subs %[n], %[n], #1\n b.ne 0b\n"
-        PAIR(28, 29, table, 0) PAIR(30, 31, table, 32) PAIR(24, 25, rows, 0) LOAD(26, rows, 32)
-        ADD_ROW(0, 1, 2, 3, 12, 13, 14, 15) ADD_ROW(4, 5, 6, 7, 16, 17, 18, 19) ADD_ROW(8, 9, 10, 11, 20, 21, 22, 23)
+        PAIR(24, 25, rows, 0) LOAD(26, rows, 32)
         FETCH(next_b)
+        ADD_ROW(0, 1, 2, 3, 12, 13, 14, 15) ADD_ROW(4, 5, 6, 7, 16, 17, 18, 19) SCALE_ROW(0, 1, 2, 3, 12, 13, 14, 15)
+        ADD_ROW(8, 9, 10, 11, 20, 21, 22, 23) SCALE_ROW(4, 5, 6, 7, 16, 17, 18, 19)
         "add %[a0], %[a0], %[turn]\n add %[a1], %[a1], %[turn]\n add %[a2], %[a2], %[turn]\n"
         "sub %[b], %[b], %[steps], lsl #8\n add %[rows], %[rows], #48\n"
-        SCALE_ROW(0, 1, 2, 3, 12, 13, 14, 15) SCALE_ROW(4, 5, 6, 7, 16, 17, 18, 19)
-        SCALE_ROW(8, 9, 10, 11, 20, 21, 22, 23)
-        STORE_ROW(12, 13, 14, 15, 24) STORE_ROW(16, 17, 18, 19, 25) STORE_ROW(20, 21, 22, 23, 26)
+        STORE_ROW(12, 13, 14, 15, 24) SCALE_ROW(8, 9, 10, 11, 20, 21, 22, 23)
+        STORE_ROW(16, 17, 18, 19, 25) STORE_ROW(20, 21, 22, 23, 26)
         "subs %[blocks], %[blocks], #1\n b.ne 1b\n"
         : [a0] "+&r"(a0), [a1] "+&r"(a1), [a2] "+&r"(a2), [b] "+&r"(b), [m] "+&r"(m), [n] "=&r"(n),
           [next_a] "+&r"(next_a), [next_b] "+&r"(next_b), [rows] "+&r"(rows), [far] "+&r"(far),
