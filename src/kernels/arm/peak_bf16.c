@@ -10,7 +10,7 @@ static void body(const void *args, zn_range r)
     (void)args;
     float32x4_t sum[SUMS];
     const bfloat16x8_t a = vreinterpretq_bf16_u16(vdupq_n_u16(0x3f80)),
-                       b = vreinterpretq_bf16_u16(vdupq_n_u16(0)); /* quiet, as in simd/peak.c */
+                       b = vreinterpretq_bf16_u16(vdupq_n_u16(0)); /* a zero, as in simd/peak.c */
 #pragma GCC unroll 32
     for (int i = 0; i < SUMS; i++) {
         sum[i] = vdupq_n_f32(1);

@@ -9,7 +9,7 @@ static void body(const void *args, zn_range r)
 {
     (void)args;
     float16x8_t sum[SUMS];
-    const float16x8_t a = vdupq_n_f16((float16_t)1), b = vdupq_n_f16((float16_t)0); /* quiet, as in simd/peak.c */
+    const float16x8_t a = vdupq_n_f16((float16_t)1), b = vdupq_n_f16((float16_t)0); /* a zero, as in simd/peak.c */
 #pragma GCC unroll 32
     for (int i = 0; i < SUMS; i++) {
         sum[i] = vdupq_n_f16((float16_t)1);
