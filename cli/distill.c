@@ -20,6 +20,8 @@ static void print_result(const options *o, const zn_distill_result *r)
     facts_begin(&f, o->json);
     fact_text(&f, "run", o->output);
     fact_integer(&f, "steps", r->steps);
+    if (f.json || r->skipped)
+        fact_integer(&f, "skipped", r->skipped);
     fact_real(&f, "loss", r->loss, 5, "");
     fact_measure(&f, "latent_error", r->latent_error, " % of the variance of the teacher's latents");
     fact_measure(&f, "decoder_psnr", r->decoder_psnr, " dB to the teacher's pictures");
@@ -50,12 +52,15 @@ static int run_on(const options *o, zn_ranks *ranks)
                                    .ranks = ranks,
                                    .progress = monitor_tick,
                                    .stop = monitor_stop,
+                                   .skipped = monitor_skipped,
                                    .user = &m };
     zn_distill_result r;
     const zn_status status = zn_distill(&d, &r);
     progress_erase();
     if (status != ZN_OK)
         return monitor_failed(o, "distill", status);
+    if (r.first == r.steps)
+        note(o, "%s is finished: nothing was left to do", o->output);
     print_result(o, &r);
     return 0;
 }

@@ -85,6 +85,11 @@ int monitor_stop(void *user)
     return interrupted();
 }
 
+void monitor_skipped(void *user, const char *name, const char *why)
+{
+    complain_skipped(&((monitor *)user)->skipped, name, why);
+}
+
 int monitor_failed(const options *o, const char *command, zn_status status)
 {
     complain("%s", zn_error_text());

@@ -17,7 +17,8 @@ typedef struct monitor {
     progress bar;
     double sums[MONITOR_CURVE]; /* of the loss's logarithm over `span` steps each; the last one may be unfinished */
     int count, span, in_last;
-    int stage; /* that the curve is of */
+    int stage;   /* that the curve is of */
+    int skipped; /* pictures that could not be read */
 } monitor;
 
 /* A progress function of zn_train and zn_distill; non-zero after Ctrl-C. */
@@ -25,6 +26,9 @@ int monitor_tick(void *user, const zn_train_progress *p);
 
 /* A stop function of the same: non-zero after Ctrl-C. */
 int monitor_stop(void *user);
+
+/* A skipped function of the same: one line for each picture. */
+void monitor_skipped(void *user, const char *name, const char *why);
 
 /* The end of a run that did not succeed: the sentence, and how to go on after Ctrl-C. Returns the exit status. */
 int monitor_failed(const options *o, const char *command, zn_status status);

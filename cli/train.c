@@ -5,14 +5,21 @@
 #include "ranks.h"
 #include "report.h"
 
+#include <math.h>
+
 static void print_result(const options *o, const zn_train_result *r)
 {
     facts f;
     facts_begin(&f, o->json);
     fact_text(&f, "run", o->output);
     fact_integer(&f, "steps", r->steps);
+    if (f.json || r->skipped)
+        fact_integer(&f, "skipped", r->skipped);
     fact_real(&f, "loss", r->loss, 5, "");
-    fact_real(&f, "psnr", r->eval_psnr, 2, " dB on held-out pictures");
+    if (f.json || isfinite(r->eval_psnr))
+        fact_real(&f, "psnr", r->eval_psnr, 2, " dB on held-out pictures");
+    else
+        fact_text(&f, "psnr", "no pictures are held out");
     fact_real(&f, "seconds", r->seconds, 1, " s");
     if (f.json)
         json_real(&f.out, "waited", r->waited);
@@ -42,12 +49,15 @@ static int run_on(const options *o, zn_ranks *ranks)
                                  .ranks = ranks,
                                  .progress = monitor_tick,
                                  .stop = monitor_stop,
+                                 .skipped = monitor_skipped,
                                  .user = &m };
     zn_train_result r;
     const zn_status status = zn_train(&t, &r);
     progress_erase();
     if (status != ZN_OK)
         return monitor_failed(o, "train", status);
+    if (r.first == r.steps)
+        note(o, "%s is finished: nothing was left to do", o->output);
     print_result(o, &r);
     return 0;
 }

@@ -11,6 +11,7 @@
 #define ZN_TRAIN_H
 
 #include <stdint.h>
+#include <zenith/dataset.h>
 #include <zenith/ranks.h>
 #include <zenith/status.h>
 
@@ -27,7 +28,7 @@ typedef struct zn_train_progress {
     double images_per_second; /* mean of this call */
     double seconds_left;
     double waited;    /* share of the time spent waiting for pictures */
-    double eval_psnr; /* dB on held-out pictures, last evaluation; 0 before the first */
+    double eval_psnr; /* dB on held-out pictures, last evaluation; NaN before the first */
 } zn_train_progress;
 
 typedef struct zn_train_options {
@@ -36,7 +37,7 @@ typedef struct zn_train_options {
     const char *data;      /* a folder of pictures (with subfolders) or an .lmdb data set */
     const char *run;       /* folder of the run; must be new or empty unless resume */
     int resume;            /* continue from the run's last checkpoint, or from the start if it was cut off before one */
-    int64_t steps;         /* 0: the recipe's */
+    int64_t steps;         /* 0: the recipe's; with resume not fewer than are done */
     const char *precision; /* of the convolutions, "f32" or "bf16"; NULL: the recipe's */
     int threads;           /* 0: one for each CPU; of this process when there are several */
     zn_ranks *ranks;       /* processes that share the work; only rank 0 writes. NULL: alone */
@@ -46,12 +47,18 @@ typedef struct zn_train_options {
     /* Asked many times within a step, so it must be quick; non-zero stops as above, the unfinished step is forgotten.
      * May be NULL. */
     int (*stop)(void *user);
+    /* Told once, on rank 0, of each picture that could not be read; the next one takes its place. May be NULL. */
+    zn_skipped_fn skipped;
     void *user;
 } zn_train_options;
 
 typedef struct zn_train_result {
-    int64_t steps;
-    double loss, eval_psnr, seconds;
+    int64_t first;    /* step that this call began with: 0, or that of the checkpoint */
+    int64_t steps;    /* step that it ended with; the same if there was nothing left to do */
+    int64_t skipped;  /* pictures that could not be read */
+    double loss;      /* of the last step; NaN before the first */
+    double eval_psnr; /* dB on held-out pictures, last evaluation; NaN if there are none */
+    double seconds;
     double waited; /* share of the steps' time spent waiting for pictures */
 } zn_train_result;
 
@@ -82,12 +89,13 @@ typedef struct zn_distill_options {
     zn_ranks *ranks; /* these and what follows: as in zn_train_options */
     int (*progress)(void *user, const zn_train_progress *progress);
     int (*stop)(void *user);
+    zn_skipped_fn skipped;
     void *user;
 } zn_distill_options;
 
 /* On held-out pictures; NaN where there was nothing to measure. */
 typedef struct zn_distill_result {
-    int64_t steps;
+    int64_t first, steps, skipped; /* as in zn_train_result */
     double loss, seconds;
     double latent_error; /* mean square difference of latents to the teacher's, % of their variance */
     double decoder_psnr; /* dB, to the teacher's picture of the same latents */

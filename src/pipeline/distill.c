@@ -117,7 +117,9 @@ zn_status zn_distill(const zn_distill_options *o, zn_distill_result *out)
     const double start = zn_clock_ms();
     zn_run r = ZN_RUN_OF(o);
     const zn_status status = zn_run_all(&r, set_up(&r, o));
-    *out = (zn_distill_result){ .steps = r.done,
+    *out = (zn_distill_result){ .first = r.first,
+                                .steps = r.done,
+                                .skipped = r.skips.count,
                                 .loss = r.loss,
                                 .seconds = (zn_clock_ms() - start) * 1e-3,
                                 .latent_error = r.measures.latent_error,

@@ -1,18 +1,14 @@
 /* The loop of a training run: how it starts, its steps, and the way from one stage to the next. */
-#define _DEFAULT_SOURCE
 #include "pipeline/run.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fail.h"
-#include "base/file.h"
 #include "train/corrupt.h"
 
-#include <dirent.h>
-#include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 void zn_run_path(const zn_run *r, const char *name, char path[ZN_RUN_PATH])
 {
@@ -23,47 +19,6 @@ void zn_run_path(const zn_run *r, const char *name, char path[ZN_RUN_PATH])
 static bool keeps(const zn_run *r) { return zn_ranks_rank(r->ranks) == 0; }
 
 /* ---- starting ---- */
-
-static zn_status check_empty(const char *folder)
-{
-    DIR *d = opendir(folder);
-    int entries = 0;
-    if (!d)
-        return ZN_FAIL(ZN_EIO, "%s: %s", folder, strerror(errno));
-    for (const struct dirent *e; entries <= 2 && (e = readdir(d));)
-        entries += !zn_is_temporary(e->d_name);
-    closedir(d);
-    if (entries > 2)
-        return ZN_FAIL(ZN_EINVALID, "%s: not empty; resume the run there or choose another folder", folder);
-    return ZN_OK;
-}
-
-zn_status zn_run_read_recipe(zn_run *r)
-{
-    char path[ZN_RUN_PATH];
-    struct stat s;
-    zn_run_path(r, "checkpoint.safetensors", path);
-    r->has_checkpoint = stat(path, &s) == 0;
-    zn_run_path(r, "recipe.yaml", path);
-    if (!r->has_checkpoint && stat(path, &s))
-        return ZN_FAIL(ZN_ENOTFOUND, "%s: no checkpoint to resume from", r->folder);
-    return zn_recipe_read(path, &r->recipe);
-}
-
-/* The folder is made only when all else is in order, so a mistake leaves nothing behind. */
-static zn_status make_folder(const zn_run *r)
-{
-    char path[ZN_RUN_PATH], text[4096];
-    if (!r->resume) {
-        if (mkdir(r->folder, 0777) && errno != EEXIST)
-            return ZN_FAIL(ZN_EIO, "%s: %s", r->folder, strerror(errno));
-        ZN_TRY(check_empty(r->folder));
-    }
-    zn_remove_temporaries(r->folder);
-    zn_run_path(r, "recipe.yaml", path);
-    const int length = zn_recipe_text(&r->recipe, text, sizeof text);
-    return zn_file_write(path, text, (size_t)length);
-}
 
 int64_t zn_run_steps_before(const zn_run *r, int stage)
 {
@@ -138,15 +93,17 @@ static zn_status prepare_pictures(zn_run *r)
     if (k->task == ZN_RECIPE_RESTORE)
         ZN_TRY(zn_alloc_for("a batch", sizeof(float) * pixels * (size_t)inputs, (void **)&r->inputs));
     ZN_TRY(zn_alloc_for("a batch", sizeof(float) * pixels * 3, (void **)&r->batch));
-    ZN_TRY(zn_held_out_new(&r->held, r->set, k));
+    ZN_TRY(zn_run_prepare_skips(r));
+    const zn_skip skip = zn_run_skip(r);
+    ZN_TRY(zn_held_out_new(&r->held, r->set, k, &skip));
     const zn_loader_options lo = { .batch = k->batch,
                                    .first = share * zn_ranks_rank(r->ranks),
                                    .count = share,
-                                   .size = k->size,
+                                   .crop = { .size = k->size, .halve = k->halve },
+                                   .skip = skip,
                                    .seed = (uint64_t)k->seed,
                                    .threads = 1 + zn_pool_threads(r->pool) / 8,
                                    .held_out = k->held_out,
-                                   .halve = k->halve,
                                    .prepare = r->inputs ? zn_restore_input : NULL,
                                    .inputs = inputs };
     return zn_loader_new(r->set, &lo, &r->loader);
@@ -156,7 +113,6 @@ static zn_status prepare(zn_run *r)
 {
     char path[ZN_RUN_PATH];
     int stage = 0;
-    r->measures = zn_no_measures();
     ZN_TRY(check_task(r));
     ZN_TRY(zn_pool_new(r->threads > 0 ? r->threads : zn_ranks_threads(r->ranks), &r->pool));
     ZN_TRY(zn_dataset_open(r->data, &r->set));
@@ -169,6 +125,9 @@ static zn_status prepare(zn_run *r)
     if (r->has_checkpoint)
         ZN_TRY(zn_checkpoint_read(path, r->trainer));
     r->first = zn_run_steps_before(r, stage) + r->trainer->step;
+    if (r->trainer->step > r->trainer->recipe->steps)
+        return ZN_FAIL(ZN_EINVALID, "%s: %lld steps are done already, more than the %lld it is to have", r->folder,
+                       (long long)r->first, (long long)zn_run_steps_before(r, r->stage_count));
     r->saved = r->has_checkpoint ? r->first : -1;
     return prepare_pictures(r);
 }
@@ -189,10 +148,23 @@ static zn_status check_alike(const zn_run *r)
                    zn_ranks_rank(r->ranks));
 }
 
+/* The results of a run with nothing left to do are those of its last steps. */
+static void recall(zn_run *r)
+{
+    r->loss = zn_journal_last(r->journal, "loss");
+    r->measures.psnr = zn_journal_last(r->journal, "psnr");
+    r->measures.teacher_psnr = zn_journal_last(r->journal, "teacher_psnr");
+    r->measures.decoder_psnr = zn_journal_last(r->journal, "decoder_psnr");
+    r->measures.latent_error = zn_journal_last(r->journal, "latent_error");
+}
+
+/* The folder is made only when all else is in order, so a mistake leaves nothing behind. */
 static zn_status open_folder(zn_run *r)
 {
-    ZN_TRY(make_folder(r));
-    return zn_journal_open(r->folder, r->first, &r->journal);
+    ZN_TRY(zn_run_make_folder(r));
+    ZN_TRY(zn_journal_open(r->folder, r->first, &r->journal));
+    recall(r);
+    return ZN_OK;
 }
 
 static zn_status begin(zn_run *r, zn_status status)
@@ -201,7 +173,8 @@ static zn_status begin(zn_run *r, zn_status status)
         status = prepare(r);
     ZN_TRY(zn_ranks_agree(r->ranks, status));
     ZN_TRY(zn_ranks_agree(r->ranks, check_alike(r)));
-    return zn_ranks_agree(r->ranks, keeps(r) ? open_folder(r) : ZN_OK);
+    ZN_TRY(zn_ranks_agree(r->ranks, keeps(r) ? open_folder(r) : ZN_OK));
+    return zn_run_tell_skips(r);
 }
 
 /* ---- going on ---- */
@@ -220,6 +193,7 @@ static zn_status save_and_stop(zn_run *r, zn_status status)
 static zn_status one_step(zn_run *r)
 {
     ZN_TRY(zn_ranks_agree(r->ranks, zn_loader_next_pair(r->loader, r->done, r->inputs, r->batch)));
+    ZN_TRY(zn_run_tell_skips(r));
     r->in_step = true;
     const zn_status status = zn_trainer_step(r->trainer, r->inputs ? r->inputs : r->batch, r->batch, &r->loss);
     r->in_step = false;
@@ -250,6 +224,8 @@ static zn_status run_stage(zn_run *r)
 
 zn_status zn_run_all(zn_run *r, zn_status status)
 {
+    r->loss = NAN;
+    r->measures = zn_no_measures();
     ZN_TRY(begin(r, status));
     r->started = zn_clock_ms();
     r->done = r->first;
@@ -276,4 +252,5 @@ void zn_run_free(zn_run *r)
     zn_free(r->batch);
     zn_free(r->inputs);
     zn_held_out_free(&r->held);
+    zn_run_free_skips(r);
 }

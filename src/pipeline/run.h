@@ -12,6 +12,7 @@
 #include "train/held_out.h"
 #include "train/journal.h"
 #include "train/loader.h"
+#include "train/parcel.h"
 #include "train/trainer.h"
 #include "train/yardstick.h"
 
@@ -25,6 +26,13 @@ typedef struct zn_run_stage {
     zn_recipe recipe; /* steps: of this stage */
 } zn_run_stage;
 
+/* Pictures that cannot be read. */
+typedef struct zn_run_skips {
+    uint8_t *marks; /* by picture */
+    zn_parcel untold;
+    int64_t count; /* told */
+} zn_run_skips;
+
 typedef struct zn_run {
     /* set by the caller */
     const char *folder, *data;
@@ -33,6 +41,7 @@ typedef struct zn_run {
     zn_ranks *ranks; /* NULL: alone */
     int (*progress)(void *user, const zn_train_progress *progress);
     int (*stop)(void *user);
+    zn_skipped_fn skipped;
     void *user;
     zn_recipe recipe;          /* goes into the folder */
     zn_model *model, *teacher; /* owned; the teacher may be NULL */
@@ -40,9 +49,10 @@ typedef struct zn_run {
     int stage_count;
 
     /* results */
-    int64_t done; /* steps of all stages */
-    double loss;
+    int64_t done;         /* steps of all stages */
+    double loss;          /* NaN before the first step */
     zn_measures measures; /* the last evaluation of each */
+    zn_run_skips skips;
 
     /* inside */
     zn_pool *pool;
@@ -66,7 +76,7 @@ typedef struct zn_run {
 #define ZN_RUN_OF(o)                                                                                                   \
     {                                                                                                                  \
         .folder = (o)->run, .data = (o)->data, .resume = (o)->resume, .threads = (o)->threads, .ranks = (o)->ranks,    \
-        .progress = (o)->progress, .stop = (o)->stop, .user = (o)->user                                                \
+        .progress = (o)->progress, .stop = (o)->stop, .skipped = (o)->skipped, .user = (o)->user                       \
     }
 
 /* The path of the run's file of that name. */
@@ -74,6 +84,16 @@ enum { ZN_RUN_PATH = 4096 };
 void zn_run_path(const zn_run *r, const char *name, char path[ZN_RUN_PATH]);
 /* With resume: the recipe in the folder; fails when there is nothing to resume. */
 ZN_MUST_USE zn_status zn_run_read_recipe(zn_run *r);
+
+/* The folder with the recipe in it, which must be new or empty unless the run is resumed. */
+ZN_MUST_USE zn_status zn_run_make_folder(const zn_run *r);
+
+/* Pictures that cannot be read: whom to tell of them; then, on all ranks together, those found since the last call go
+ * to the caller's function. */
+ZN_MUST_USE zn_status zn_run_prepare_skips(zn_run *r);
+zn_skip zn_run_skip(zn_run *r);
+ZN_MUST_USE zn_status zn_run_tell_skips(zn_run *r);
+void zn_run_free_skips(zn_run *r);
 
 /* The run's model, with fresh values or those of the weights named in the recipe, unless a checkpoint will replace
  * them. */

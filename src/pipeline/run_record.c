@@ -103,7 +103,7 @@ zn_train_progress zn_run_progress(const zn_run *r)
                                 .images_per_second = (double)(done * r->recipe.batch) / seconds,
                                 .seconds_left = seconds / (double)done * (double)(all - r->done),
                                 .waited = zn_run_waited(r),
-                                .eval_psnr = isnan(r->measures.psnr) ? 0 : r->measures.psnr };
+                                .eval_psnr = r->measures.psnr };
 }
 
 static zn_status log_step(zn_run *r, const zn_measures *m)

@@ -5,7 +5,6 @@
 #include "base/fail.h"
 #include "pipeline/run.h"
 
-#include <math.h>
 #include <stdio.h>
 
 const char *zn_train_preset(int index, const char **description) { return zn_recipe_preset(index, description); }
@@ -52,9 +51,11 @@ zn_status zn_train(const zn_train_options *o, zn_train_result *out)
     const double start = zn_clock_ms();
     zn_run r = ZN_RUN_OF(o);
     const zn_status status = zn_run_all(&r, set_up(&r, o));
-    *out = (zn_train_result){ .steps = r.done,
+    *out = (zn_train_result){ .first = r.first,
+                              .steps = r.done,
                               .loss = r.loss,
-                              .eval_psnr = isnan(r.measures.psnr) ? 0 : r.measures.psnr,
+                              .eval_psnr = r.measures.psnr,
+                              .skipped = r.skips.count,
                               .seconds = (zn_clock_ms() - start) * 1e-3,
                               .waited = zn_run_waited(&r) };
     zn_run_free(&r);

@@ -28,7 +28,7 @@ static zn_status damage(zn_held_out *h, int size)
     return ZN_OK;
 }
 
-zn_status zn_held_out_new(zn_held_out *h, const zn_dataset *set, const zn_recipe *r)
+zn_status zn_held_out_new(zn_held_out *h, const zn_dataset *set, const zn_recipe *r, const zn_skip *skip)
 {
     const bool restores = r->task == ZN_RECIPE_RESTORE;
     const size_t pixels = (size_t)r->size * (size_t)r->size;
@@ -42,7 +42,9 @@ zn_status zn_held_out_new(zn_held_out *h, const zn_dataset *set, const zn_recipe
         if (!zn_dataset_held_out(set, i, r->held_out))
             continue;
         zn_image *image;
-        ZN_TRY(zn_dataset_read(set, i, &image));
+        ZN_TRY(zn_picture_read(set, i, skip, &image));
+        if (!image)
+            continue;
         const zn_region centre = { (image->width - r->size) / 2, (image->height - r->size) / 2, r->size, r->size };
         zn_pixels_to_float(image, centre, h->pictures + pixels * 3 * (size_t)h->count++, (size_t)r->size * 3);
         zn_image_free(image);

@@ -1,13 +1,13 @@
 /* Held-out pictures: the same centre crops every time, for evaluations during a run.
  *
  *     zn_held_out h;
- *     ZN_TRY(zn_held_out_new(&h, set, &recipe));
+ *     ZN_TRY(zn_held_out_new(&h, set, &recipe, &skip));
  *     ... h.pictures [count,size,size,3] ...
  *     zn_held_out_free(&h); */
 #ifndef ZN_HELD_OUT_H
 #define ZN_HELD_OUT_H
 
-#include "io/dataset/dataset.h"
+#include "train/pictures.h"
 #include "train/recipe.h"
 
 enum { ZN_TASKS = 3 }; /* denoise, impulse, deblur */
@@ -19,8 +19,9 @@ typedef struct zn_held_out {
     int tasks; /* restoring: ZN_TASKS, and picture i is one for task i % tasks; else 1 */
 } zn_held_out;
 
-/* Up to 16 pictures; restoring: each of them once for every task. */
-ZN_MUST_USE zn_status zn_held_out_new(zn_held_out *h, const zn_dataset *set, const zn_recipe *recipe);
+/* Up to 16 pictures that can be read; restoring: each of them once for every task. */
+ZN_MUST_USE zn_status zn_held_out_new(zn_held_out *h, const zn_dataset *set, const zn_recipe *recipe,
+                                      const zn_skip *skip);
 void zn_held_out_free(zn_held_out *h);
 
 #endif

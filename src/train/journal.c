@@ -162,6 +162,15 @@ void zn_journal_close(zn_journal *j)
     zn_free(j);
 }
 
+double zn_journal_last(const zn_journal *j, const char *name)
+{
+    double last = NAN;
+    for (int c = 0; c < j->columns; c++)
+        for (int64_t i = 0; strcmp(j->names[c], name) == 0 && i < j->count; i++)
+            last = isfinite(j->entries[i].value[c]) ? j->entries[i].value[c] : last;
+    return last;
+}
+
 zn_status zn_journal_add(zn_journal *j, int64_t step, const zn_metric *metrics, int count)
 {
     char text[LINE_SIZE];

@@ -20,6 +20,9 @@ typedef struct zn_metric {
 
 enum { ZN_MAX_METRICS = 32 };
 
+/* The last value that a number had; NaN if it had none. */
+double zn_journal_last(const zn_journal *j, const char *name);
+
 ZN_MUST_USE zn_status zn_journal_add(zn_journal *j, int64_t step, const zn_metric *metrics, int count);
 /* Writes samples/step-NNNNNNN.png. */
 ZN_MUST_USE zn_status zn_journal_sample(zn_journal *j, int64_t step, const zn_image *picture);

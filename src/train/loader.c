@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/rng.h"
+#include "train/parcel.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@ typedef struct slot {
     int64_t step; /* -1: free */
     int taken, made;
     float *pixels, *inputs; /* inputs: NULL without prepare */
+    zn_parcel skipped;      /* what could not be read for it: numbers and reasons */
 } slot;
 
 struct zn_loader {
@@ -40,34 +42,6 @@ static uint64_t mix(uint64_t a, uint64_t b)
     return zn_rng_next(&r);
 }
 
-static int reflect(int i, int n)
-{
-    if (n == 1)
-        return 0;
-    const int period = 2 * (n - 1);
-    i = (i % period + period) % period;
-    return i < n ? i : period - i;
-}
-
-void zn_crop_random(const zn_image *image, int size, bool flip, uint64_t seed, float *out)
-{
-    zn_rng rng = zn_rng_new(seed);
-    const int spare_x = image->width - size, spare_y = image->height - size;
-    const int x0 = spare_x > 0 ? (int)(zn_rng_next(&rng) % (uint64_t)(spare_x + 1)) : 0;
-    const int y0 = spare_y > 0 ? (int)(zn_rng_next(&rng) % (uint64_t)(spare_y + 1)) : 0;
-    const bool mirrored = flip && (zn_rng_next(&rng) & 1);
-    for (int y = 0; y < size; y++)
-        for (int x = 0; x < size; x++) {
-            const int sx = reflect(x0 + (mirrored ? size - 1 - x : x), image->width),
-                      sy = reflect(y0 + y, image->height);
-            const size_t at = ((size_t)sy * (size_t)image->width + (size_t)sx) * 3;
-            for (int c = 0; c < 3; c++)
-                out[((size_t)y * (size_t)size + (size_t)x) * 3 + (size_t)c] =
-                    image->bits == 8 ? (float)((uint8_t *)image->pixels)[at + (size_t)c] / 255.0f
-                                     : (float)((uint16_t *)image->pixels)[at + (size_t)c] / 65535.0f;
-        }
-}
-
 /* Picture number `n` of the endless sequence: every epoch is a permutation, made by sorting-free cycle walking over a
  * keyed bijection of [0, 2^k). */
 static int64_t shuffled(uint64_t seed, uint64_t n, uint64_t count)
@@ -91,44 +65,41 @@ static int64_t shuffled(uint64_t seed, uint64_t n, uint64_t count)
     return (int64_t)i;
 }
 
-/* A crop of twice the side, every 2x2 pixels made one. */
-static zn_status crop_halved(const zn_image *image, int size, bool flip, uint64_t seed, float *out)
+/* Texts of pictures that could not be read, for whoever takes the batch. */
+static void note_skipped(void *user, int64_t picture, const char *why)
 {
-    float *large;
-    ZN_TRY(zn_alloc_for("a crop", sizeof *large * (size_t)size * (size_t)size * 12, (void **)&large));
-    zn_crop_random(image, 2 * size, flip, seed, large);
-    const size_t row = (size_t)size * 6;
-    for (size_t y = 0; y < (size_t)size; y++)
-        for (size_t i = 0; i < (size_t)size * 3; i++) {
-            const float *p = large + 2 * y * row + i / 3 * 6 + i % 3;
-            out[y * (size_t)size * 3 + i] = 0.25f * (p[0] + p[3] + p[row] + p[row + 3]);
-        }
-    zn_free(large);
-    return ZN_OK;
+    zn_parcel_put(user, &picture, sizeof picture);
+    zn_parcel_put_text(user, why);
 }
 
-/* Pictures that are too small for it are never halved. */
-static zn_status crop(const zn_loader_options *o, const zn_image *image, uint64_t seed, float *out)
+/* Picture n, or if that cannot be read the one after it in the epoch: the same for all threads, ranks and calls. */
+static zn_status read_picture(const zn_loader *l, uint64_t n, zn_parcel *skipped, zn_image **out)
 {
-    zn_rng rng = zn_rng_new(seed ^ 0x5ca1ab1e);
-    if (o->halve > 0 && image->width >= 2 * o->size && image->height >= 2 * o->size &&
-        (double)zn_rng_uniform(&rng) < o->halve)
-        return crop_halved(image, o->size, !o->no_flip, seed, out);
-    zn_crop_random(image, o->size, !o->no_flip, seed, out);
-    return ZN_OK;
+    const uint64_t count = (uint64_t)l->usable_count, epoch = n - n % count;
+    const zn_skip skip = { note_skipped, skipped };
+    char text[900];
+    *out = NULL;
+    for (uint64_t k = 0; k < count && !*out; k++) {
+        const int64_t index = shuffled(l->options.seed, epoch + (n + k) % count, count);
+        ZN_TRY(zn_picture_read(l->data, l->usable[index], &skip, out));
+    }
+    if (*out)
+        return ZN_OK;
+    snprintf(text, sizeof text, "%s", zn_error_text());
+    return ZN_FAIL(ZN_EFORMAT, "none of the %lld pictures to train on can be read, among them %s",
+                   (long long)l->usable_count, text);
 }
 
-static zn_status make_picture(zn_loader *l, int64_t step, int index, float *out, float *input)
+static zn_status make_picture(const zn_loader *l, int64_t step, int index, zn_parcel *skipped, float *out, float *input)
 {
     const zn_loader_options *o = &l->options;
     const uint64_t n = (uint64_t)step * (uint64_t)o->batch + (uint64_t)(o->first + index);
-    const int64_t picture = l->usable[shuffled(o->seed, n, (uint64_t)l->usable_count)];
     zn_image *image;
-    ZN_TRY(zn_dataset_read(l->data, picture, &image));
-    const zn_status status = crop(o, image, mix(o->seed + 1, n), out);
+    ZN_TRY(read_picture(l, n, skipped, &image));
+    const zn_status status = zn_picture_crop(image, &o->crop, mix(o->seed + 1, n), out);
     zn_image_free(image);
     ZN_TRY(status);
-    return o->prepare ? o->prepare(out, o->size, mix(o->seed + 2, n), input) : ZN_OK;
+    return o->prepare ? o->prepare(out, o->crop.size, mix(o->seed + 2, n), input) : ZN_OK;
 }
 
 /* A slot with pictures to make, the earliest step first; NULL if there is none. Called with the lock held. */
@@ -146,7 +117,7 @@ static slot *slot_to_fill(zn_loader *l)
 static void *work(void *arg)
 {
     zn_loader *l = arg;
-    const size_t pixels = (size_t)l->options.size * (size_t)l->options.size;
+    const size_t pixels = (size_t)l->options.crop.size * (size_t)l->options.crop.size;
     const size_t floats = pixels * 3, inputs = pixels * (size_t)l->options.inputs;
     pthread_mutex_lock(&l->lock);
     while (!l->stop) {
@@ -158,13 +129,18 @@ static void *work(void *arg)
         const int index = s->taken++;
         const int64_t step = s->step;
         pthread_mutex_unlock(&l->lock);
-        const zn_status status = make_picture(l, step, index, s->pixels + floats * (size_t)index,
+        zn_parcel skipped = { 0 };
+        const zn_status status = make_picture(l, step, index, &skipped, s->pixels + floats * (size_t)index,
                                               s->inputs ? s->inputs + inputs * (size_t)index : NULL);
         pthread_mutex_lock(&l->lock);
         if (status != ZN_OK && l->status == ZN_OK) {
             l->status = status;
             snprintf(l->text, sizeof l->text, "%s", zn_error_text());
         }
+        if (skipped.size)
+            zn_parcel_put(&s->skipped, skipped.bytes, skipped.size);
+        s->skipped.failed |= skipped.failed;
+        zn_parcel_free(&skipped);
         s->made++;
         pthread_cond_broadcast(&l->ready);
     }
@@ -209,7 +185,7 @@ zn_status zn_loader_new(const zn_dataset *data, const zn_loader_options *options
         goto done;
     for (int i = 0; i < o->ahead; i++) {
         l->slots[i].step = -1;
-        const size_t pixels = (size_t)o->count * (size_t)o->size * (size_t)o->size;
+        const size_t pixels = (size_t)o->count * (size_t)o->crop.size * (size_t)o->crop.size;
         l->slots[i].pixels = zn_alloc(sizeof(float) * pixels * 3);
         l->slots[i].inputs = o->prepare ? zn_alloc(sizeof(float) * pixels * (size_t)o->inputs) : NULL;
         if (!l->slots[i].pixels || (o->prepare && !l->slots[i].inputs))
@@ -240,6 +216,7 @@ void zn_loader_free(zn_loader *l)
     for (int i = 0; l->slots && i < l->options.ahead; i++) {
         zn_free(l->slots[i].pixels);
         zn_free(l->slots[i].inputs);
+        zn_parcel_free(&l->slots[i].skipped);
     }
     zn_free(l->slots);
     zn_free(l->threads);
@@ -248,6 +225,17 @@ void zn_loader_free(zn_loader *l)
     pthread_cond_destroy(&l->ready);
     pthread_mutex_destroy(&l->lock);
     zn_free(l);
+}
+
+static zn_status tell_skipped(const zn_loader *l, zn_parcel *skipped)
+{
+    const zn_skip *skip = &l->options.skip;
+    const zn_status status = skipped->failed ? ZN_FAIL(ZN_ENOMEM, "out of memory for a list of pictures") : ZN_OK;
+    size_t size;
+    for (int64_t picture; status == ZN_OK && skip->note && zn_parcel_take(skipped, &picture, sizeof picture);)
+        skip->note(skip->user, picture, zn_parcel_take_bytes(skipped, &size));
+    zn_parcel_free(skipped);
+    return status;
 }
 
 zn_status zn_loader_next_pair(zn_loader *l, int64_t step, float *inputs, float *out)
@@ -262,6 +250,7 @@ zn_status zn_loader_next_pair(zn_loader *l, int64_t step, float *inputs, float *
         pthread_cond_broadcast(&l->work);
     }
     slot *s = &l->slots[step % ahead];
+    zn_parcel skipped = { 0 };
     zn_status status = ZN_OK;
     if (step != l->next_step)
         status = ZN_FAIL(ZN_EINVALID, "batches must be taken in order: %lld, not %lld", (long long)l->next_step,
@@ -271,17 +260,19 @@ zn_status zn_loader_next_pair(zn_loader *l, int64_t step, float *inputs, float *
     if (status == ZN_OK && l->status != ZN_OK)
         status = ZN_FAIL(l->status, "%s", l->text);
     if (status == ZN_OK) {
-        const size_t pixels = (size_t)l->options.count * (size_t)l->options.size * (size_t)l->options.size;
+        const size_t pixels = (size_t)l->options.count * (size_t)l->options.crop.size * (size_t)l->options.crop.size;
         memcpy(out, s->pixels, sizeof(float) * pixels * 3);
         if (s->inputs && inputs)
             memcpy(inputs, s->inputs, sizeof(float) * pixels * (size_t)l->options.inputs);
+        skipped = s->skipped;
         *s = (slot){ .step = step + ahead, .pixels = s->pixels, .inputs = s->inputs };
         l->next_step = step + 1;
         pthread_cond_broadcast(&l->work);
     }
     l->waited += (zn_clock_ms() - start) * 1e-3;
     pthread_mutex_unlock(&l->lock);
-    return status;
+    ZN_TRY(status);
+    return tell_skipped(l, &skipped);
 }
 
 zn_status zn_loader_next(zn_loader *l, int64_t step, float *out) { return zn_loader_next_pair(l, step, NULL, out); }

@@ -1,30 +1,29 @@
 /* Batches of random crops, made ahead by background threads so that the model never waits.
  *
  *     zn_loader *l;
- *     ZN_TRY(zn_loader_new(data, &(zn_loader_options){ .batch = 16, .size = 128, .seed = 1 }, &l));
+ *     ZN_TRY(zn_loader_new(data, &(zn_loader_options){ .batch = 16, .crop.size = 128, .seed = 1 }, &l));
  *     ZN_TRY(zn_loader_next(l, step, batch));          // [batch][size][size][3] in [0,1]
  *     zn_loader_free(l);
  *
  * A batch depends on the seed and its step number alone: not on threads, not on what was read before. So a run can be
- * resumed at any step, and ranks of a parallel run take their slices of one common batch. */
+ * resumed at any step, and ranks of a parallel run take their slices of one common batch. A picture that cannot be read
+ * gives its place to the next one of the order; it is an error if there is none. */
 #ifndef ZN_LOADER_H
 #define ZN_LOADER_H
 
-#include "io/dataset/dataset.h"
+#include "train/pictures.h"
 
 typedef struct zn_loader zn_loader;
 
 typedef struct zn_loader_options {
     int batch;        /* pictures of the whole batch */
     int first, count; /* slice that this loader makes; count 0: all */
-    int size;         /* side of the crops */
     uint64_t seed;
     int threads;  /* 0: 1 */
     int ahead;    /* batches made in advance; 0: 4 */
     int held_out; /* percent of pictures that are never used */
-    bool no_flip;
-    double
-        halve; /* share of the crops that are taken twice as large and scaled down: sharper, less of the JPEG in them */
+    zn_crop crop;
+    zn_skip skip; /* told of pictures that cannot be read, by zn_loader_next for its batch */
     /* What the network gets for a picture, [size][size][inputs], made in the background too; the seed is the picture's
      * own. NULL: the picture itself. */
     zn_status (*prepare)(const float *picture, int size, uint64_t seed, float *input);
@@ -42,8 +41,5 @@ ZN_MUST_USE zn_status zn_loader_next_pair(zn_loader *l, int64_t step, float *inp
 
 /* Seconds that calls of zn_loader_next spent waiting. */
 double zn_loader_waited(const zn_loader *l);
-
-/* One crop: `size` square at random position (smaller pictures are extended by reflection), perhaps mirrored. */
-void zn_crop_random(const zn_image *image, int size, bool flip, uint64_t seed, float *out);
 
 #endif

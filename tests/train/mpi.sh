@@ -89,6 +89,16 @@ timeout 300 mpirun -np 2 "$zenith" train "$folder/recipe.yaml" --data "$folder/n
 
 echo "data sets and scores are shared too"
 echo "no picture" >"$folder/pictures/5.png"
+learn() { # NAME COMMAND..
+    name=$1 && shift
+    "$@" train "$folder/recipe.yaml" --data "$folder/pictures" -o "$folder/$name" --steps 6 --threads 1 >"$folder/$name.log" 2>&1 ||
+        { cat "$folder/$name.log" && fail "a broken picture ends a run"; }
+    [ "$(grep -c '5.png' "$folder/$name.log")" = 1 ] || { cat "$folder/$name.log" && fail "the broken picture is not named once"; }
+    grep -q '^skipped *1$' "$folder/$name.log" || { cat "$folder/$name.log" && fail "the broken picture is not counted"; }
+}
+learn learned1 "$zenith"
+learn learned2 timeout 300 mpirun -np 2 "$zenith"
+cmp "$folder/learned1/model.safetensors" "$folder/learned2/model.safetensors" || fail "ranks leave out other pictures"
 build() { "$@" dataset build "$folder/pictures" -o "$folder/set.lmdb" --size 64 --crops 2 --threads 1 >"$folder/set.log" 2>&1; }
 if ! build "$zenith" && grep -q 'has no LMDB' "$folder/set.log"; then
     mkdir "$folder/set.lmdb" && cp "$(dirname "$0")"/../broken/images/good* "$folder/set.lmdb"

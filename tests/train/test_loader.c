@@ -1,6 +1,7 @@
 /* The loader works ahead: with a reader that stands still the batches made before come out without a read, and the
- * time a caller has to wait is counted. The reader obeys the test, so nothing here depends on speed. */
-#include "base/alloc.h"
+ * time a caller has to wait is counted. The reader obeys the test, so nothing here depends on speed. Pictures that
+ * cannot be read are left out in the same way by all. */
+#include "base/fail.h"
 #include "io/dataset/dataset.h"
 #include "train/loader.h"
 
@@ -10,6 +11,8 @@
 
 #include <cmocka.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 enum { PICTURES = 7, BATCH = 3, SIZE = 8, AHEAD = 4 };
@@ -60,7 +63,7 @@ static zn_loader *new_loader(zn_dataset *d, int threads)
         names[i] = name;
     *d = (zn_dataset){ .kind = &kind, .path = name, .names = names, .count = PICTURES };
     reader.permits = reader.reads = 0;
-    const zn_loader_options o = { .batch = BATCH, .size = SIZE, .seed = 1, .threads = threads, .ahead = AHEAD };
+    const zn_loader_options o = { .batch = BATCH, .crop.size = SIZE, .seed = 1, .threads = threads, .ahead = AHEAD };
     zn_loader *l;
     assert_int_equal(zn_loader_new(d, &o, &l), ZN_OK);
     return l;
@@ -141,7 +144,7 @@ static void halved_crops_are_means(void **state)
     zn_dataset d = { .kind = &kind, .names = names, .count = 1 };
     zn_loader *l;
     float crops[2][SIZE * SIZE * 3];
-    const zn_loader_options o = { .batch = 1, .size = SIZE, .seed = 3, .no_flip = true, .halve = 1 };
+    const zn_loader_options o = { .batch = 1, .seed = 3, .crop = { .size = SIZE, .no_flip = true, .halve = 1 } };
     assert_int_equal(zn_loader_new(&d, &o, &l), ZN_OK);
     for (int step = 0; step < 2; step++)
         assert_int_equal(zn_loader_next(l, step, crops[step]), ZN_OK);
@@ -156,12 +159,108 @@ static void halved_crops_are_means(void **state)
     }
 }
 
+/* A data set of one-coloured pictures, the first `bad` of which cannot be read. */
+typedef struct patchy {
+    zn_dataset set;
+    int bad;
+} patchy;
+
+static zn_status patchy_read(const zn_dataset *d, int64_t index, zn_image **out)
+{
+    if (index < ((const patchy *)d)->bad)
+        return ZN_FAIL(ZN_EFORMAT, "picture %d is broken", (int)index);
+    const zn_status status = zn_image_new(SIZE, SIZE, 8, out);
+    for (int i = 0; status == ZN_OK && i < 3 * SIZE * SIZE; i++)
+        ((uint8_t *)(*out)->pixels)[i] = (uint8_t)index;
+    return status;
+}
+
+static patchy new_patchy(int bad)
+{
+    static char name[] = "picture", *names[PICTURES] = { name, name, name, name, name, name, name };
+    static const zn_dataset_kind kind = { .name = "patchy", .read = patchy_read };
+    return (patchy){ .set = { .kind = &kind, .names = names, .count = PICTURES }, .bad = bad };
+}
+
+enum { STEPS = 8, PLACES = STEPS * BATCH };
+
+static void count_skipped(void *user, int64_t picture, const char *why)
+{
+    char text[64];
+    snprintf(text, sizeof text, "picture %d is broken", (int)picture);
+    assert_string_equal(why, text);
+    ((int *)user)[picture]++;
+}
+
+/* The numbers of the pictures from step `first` on, of a slice of each batch; how often each was told as skipped. */
+static void numbers(int bad, int threads, int first, int slice, int slices, int *found, int told[PICTURES])
+{
+    patchy p = new_patchy(bad);
+    zn_loader *l;
+    float batch[BATCH * SIZE * SIZE * 3];
+    const int count = BATCH / slices;
+    const zn_loader_options o = { .batch = BATCH,
+                                  .first = slice * count,
+                                  .count = count,
+                                  .crop.size = SIZE,
+                                  .seed = 5,
+                                  .threads = threads,
+                                  .ahead = 2,
+                                  .skip = { count_skipped, told } };
+    assert_int_equal(zn_loader_new(&p.set, &o, &l), ZN_OK);
+    for (int step = first; step < STEPS; step++) {
+        assert_int_equal(zn_loader_next(l, step, batch), ZN_OK);
+        for (int i = 0; i < count; i++)
+            found[step * BATCH + o.first + i] = (int)(255 * batch[i * SIZE * SIZE * 3] + 0.5f);
+    }
+    zn_loader_free(l);
+}
+
+/* What cannot be read gives its place to the next readable picture of its epoch; all others stay where they were. */
+static void broken_pictures_give_their_places_away(void **state)
+{
+    (void)state;
+    int whole[PLACES], found[PLACES], again[PLACES], told[PICTURES] = { 0 }, more[PICTURES] = { 0 };
+    numbers(0, 1, 0, 0, 1, whole, told);
+    for (int i = 0; i < PICTURES; i++)
+        assert_int_equal(told[i], 0);
+    numbers(2, 1, 0, 0, 1, found, told);
+    for (int i = 0; i < PLACES / PICTURES * PICTURES; i++) {
+        int next = i;
+        while (whole[next] < 2)
+            next = next % PICTURES == PICTURES - 1 ? next - PICTURES + 1 : next + 1;
+        assert_int_equal(found[i], whole[next]);
+    }
+    assert_true(told[0] > 0 && told[1] > 0 && told[2] == 0);
+    numbers(2, 3, 0, 0, 1, again, more);
+    assert_memory_equal(found, again, sizeof found);
+    assert_memory_equal(told, more, sizeof told); /* though the threads worked ahead */
+    for (int slice = 0; slice < BATCH; slice++)
+        numbers(2, 2, 0, slice, BATCH, again, more);
+    assert_memory_equal(found, again, sizeof found);
+    again[PLACES - 1] = -1;
+    numbers(2, 1, STEPS - 2, 0, 1, again, more);
+    assert_memory_equal(found, again, sizeof found);
+}
+
+static void some_picture_must_be_readable(void **state)
+{
+    (void)state;
+    patchy p = new_patchy(PICTURES);
+    zn_loader *l;
+    float batch[BATCH * SIZE * SIZE * 3];
+    assert_int_equal(zn_loader_new(&p.set, &(zn_loader_options){ .batch = BATCH, .crop.size = SIZE }, &l), ZN_OK);
+    assert_int_equal(zn_loader_next(l, 0, batch), ZN_EFORMAT);
+    assert_non_null(strstr(zn_error_text(), "none of the 7 pictures"));
+    zn_loader_free(l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batches_are_made_ahead),
-        cmocka_unit_test(waiting_is_counted),
-        cmocka_unit_test(halved_crops_are_means),
+        cmocka_unit_test(batches_are_made_ahead),        cmocka_unit_test(waiting_is_counted),
+        cmocka_unit_test(halved_crops_are_means),        cmocka_unit_test(broken_pictures_give_their_places_away),
+        cmocka_unit_test(some_picture_must_be_readable),
     };
     return cmocka_run_group_tests_name("loader", tests, NULL, NULL);
 }

@@ -221,6 +221,9 @@ static int set_up(void **state)
         make_pictures(in_folder("pictures"), 15);
         make_pictures(in_folder("broken"), 15);
         write_text(in_folder("broken/p07.png"), "no picture");
+        assert_int_equal(mkdir(in_folder("useless"), 0777), 0);
+        write_text(in_folder("useless/a.png"), "no picture");
+        write_text(in_folder("useless/b.png"), "no picture");
         char text[300];
         snprintf(text, sizeof text,
                  "model: zenith-hier-r\nbatch: %d\naccumulate: %d\nsize: %d\nsteps: 6\nwarmup: 2\neval_every: 2\n"
@@ -295,12 +298,24 @@ static void runs_go_on_with_other_ranks(void **state)
     together();
 }
 
-/* The file is in one rank's slice, or one picture of the evaluation; all name it. */
-static void a_broken_picture_stops_everyone(void **state)
+/* The file is in one rank's slice, or one picture of the evaluation: another takes its place, the same one as when one
+ * process does it all. */
+static void a_broken_picture_stops_nobody(void **state)
 {
     (void)state;
-    assert_int_not_equal(train_into("bad", "broken", ranks, false, -1), ZN_OK);
-    assert_non_null(strstr(zn_error_text(), "p07.png"));
+    assert_int_equal(train_into("bad", "broken", ranks, false, -1), ZN_OK);
+    if (rank == 0) {
+        assert_int_equal(train_into("bad_one", "broken", NULL, false, -1), ZN_OK);
+        same_file("bad/checkpoint.safetensors", "bad_one/checkpoint.safetensors");
+    }
+    together();
+}
+
+static void what_cannot_go_on_stops_everyone(void **state)
+{
+    (void)state;
+    assert_int_not_equal(train_into("hopeless", "useless", ranks, false, -1), ZN_OK);
+    assert_non_null(strstr(zn_error_text(), "pictures to train on can be read"));
     assert_int_not_equal(train_into("worse", "nowhere", ranks, false, -1), ZN_OK);
     assert_non_null(strstr(zn_error_text(), "nowhere"));
 }
@@ -321,7 +336,8 @@ int main(void)
         cmocka_unit_test(batches_that_cannot_be_shared_are_refused),
         cmocka_unit_test(runs_are_those_of_one_process),
         cmocka_unit_test(runs_go_on_with_other_ranks),
-        cmocka_unit_test(a_broken_picture_stops_everyone),
+        cmocka_unit_test(a_broken_picture_stops_nobody),
+        cmocka_unit_test(what_cannot_go_on_stops_everyone),
     };
     const int failed = cmocka_run_group_tests_name("ranks", tests, set_up, tear_down);
     if (failed)

@@ -213,6 +213,83 @@ static void names_are_good_from_anywhere(void **state)
     expect_text("line break");
 }
 
+static char *text_of(const char *name)
+{
+    size_t size;
+    return contents(name, &size);
+}
+
+static void a_finished_run_says_so(void **state)
+{
+    (void)state;
+    zn_train_result once, again;
+    assert_int_equal(start("done", small, 0, &once), ZN_OK);
+    assert_true(once.first == 0 && once.steps == 4 && isfinite(once.loss) && once.eval_psnr > 0);
+    char *before = text_of("done/recipe.yaml"), *after;
+    assert_int_equal(resume("done", 0, &again), ZN_OK);
+    assert_true(again.first == 4 && again.steps == 4);
+    assert_true(fabs(again.loss - once.loss) < 1e-6 && fabs(again.eval_psnr - once.eval_psnr) < 1e-5);
+    assert_int_equal(resume("done", 3, &again), ZN_EINVALID);
+    expect_text("4 steps are done already, more than the 3");
+    after = text_of("done/recipe.yaml");
+    assert_string_equal(before, after);
+    free(before);
+    free(after);
+    assert_int_equal(resume("done", 5, &again), ZN_OK);
+    assert_true(again.first == 4 && again.steps == 5);
+}
+
+static int psnr_is_unknown(void *user, const zn_train_progress *p)
+{
+    (void)user;
+    return !isnan(p->eval_psnr);
+}
+
+static void nothing_held_out_is_nothing_measured(void **state)
+{
+    (void)state;
+    zn_train_result r;
+    char data[128], run[128], recipe[128];
+    snprintf(data, sizeof data, "%s/pictures", folder);
+    snprintf(run, sizeof run, "%s/all", folder);
+    snprintf(recipe, sizeof recipe, "%s/all.yaml", folder);
+    write_text(recipe, "model: taesd\nwidth: 8\nbatch: 1\nsize: 8\nsteps: 1\nheld_out: 0\n");
+    const zn_train_options o = {
+        .recipe = recipe, .data = data, .run = run, .threads = 1, .progress = psnr_is_unknown
+    };
+    assert_int_equal(zn_train(&o, &r), ZN_OK);
+    assert_true(isnan(r.eval_psnr) && isfinite(r.loss));
+}
+
+static void count_told(void *user, const char *name, const char *why)
+{
+    int *told = user;
+    assert_non_null(strstr(why, name));
+    told[strcmp(name, "bad_a.png") == 0 ? 0 : strcmp(name, "bad_b.png") == 0 ? 1 : 2]++;
+}
+
+/* Half of the pictures are held out; of these too, one may be broken. */
+static void broken_pictures_are_told_once(void **state)
+{
+    (void)state;
+    char data[128], run[128], recipe[128];
+    int told[3] = { 0 };
+    snprintf(data, sizeof data, "%s/patchy", folder);
+    snprintf(run, sizeof run, "%s/told", folder);
+    snprintf(recipe, sizeof recipe, "%s/told.yaml", folder);
+    make_pictures(data, 6, 16);
+    write_text(in_folder("patchy/bad_a.png"), "not a picture");
+    write_text(in_folder("patchy/bad_b.png"), "");
+    write_text(recipe, "model: taesd\nwidth: 8\nbatch: 4\nsize: 8\nsteps: 6\nheld_out: 50\n");
+    zn_train_result r;
+    const zn_train_options o = {
+        .recipe = recipe, .data = data, .run = run, .threads = 1, .skipped = count_told, .user = told
+    };
+    assert_int_equal(zn_train(&o, &r), ZN_OK);
+    assert_true(r.steps == 6 && r.skipped == 2);
+    assert_true(told[0] == 1 && told[1] == 1 && told[2] == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -222,6 +299,9 @@ int main(void)
         cmocka_unit_test(a_run_needs_a_folder),
         cmocka_unit_test(reports_escape_names),
         cmocka_unit_test(names_are_good_from_anywhere),
+        cmocka_unit_test(a_finished_run_says_so),
+        cmocka_unit_test(nothing_held_out_is_nothing_measured),
+        cmocka_unit_test(broken_pictures_are_told_once),
     };
     return cmocka_run_group_tests_name("runs", tests, files_set_up, files_tear_down);
 }

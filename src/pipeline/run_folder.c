@@ -1,0 +1,51 @@
+/* The folder of a run: is there something to resume, or nothing in the way; and its recipe. */
+#define _DEFAULT_SOURCE
+#include "base/fail.h"
+#include "base/file.h"
+#include "pipeline/run.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static zn_status check_empty(const char *folder)
+{
+    DIR *d = opendir(folder);
+    int entries = 0;
+    if (!d)
+        return ZN_FAIL(ZN_EIO, "%s: %s", folder, strerror(errno));
+    for (const struct dirent *e; entries <= 2 && (e = readdir(d));)
+        entries += !zn_is_temporary(e->d_name);
+    closedir(d);
+    if (entries > 2)
+        return ZN_FAIL(ZN_EINVALID, "%s: not empty; resume the run there or choose another folder", folder);
+    return ZN_OK;
+}
+
+zn_status zn_run_read_recipe(zn_run *r)
+{
+    char path[ZN_RUN_PATH];
+    struct stat s;
+    zn_run_path(r, "checkpoint.safetensors", path);
+    r->has_checkpoint = stat(path, &s) == 0;
+    zn_run_path(r, "recipe.yaml", path);
+    if (!r->has_checkpoint && stat(path, &s))
+        return ZN_FAIL(ZN_ENOTFOUND, "%s: no checkpoint to resume from", r->folder);
+    return zn_recipe_read(path, &r->recipe);
+}
+
+zn_status zn_run_make_folder(const zn_run *r)
+{
+    char path[ZN_RUN_PATH], text[4096];
+    if (!r->resume) {
+        if (mkdir(r->folder, 0777) && errno != EEXIST)
+            return ZN_FAIL(ZN_EIO, "%s: %s", r->folder, strerror(errno));
+        ZN_TRY(check_empty(r->folder));
+    }
+    zn_remove_temporaries(r->folder);
+    zn_run_path(r, "recipe.yaml", path);
+    const int length = zn_recipe_text(&r->recipe, text, sizeof text);
+    return zn_file_write(path, text, (size_t)length);
+}

@@ -1,0 +1,29 @@
+/* Pictures for training: reading those that may be broken, and crops of them.
+ *
+ *     ZN_TRY(zn_picture_read(set, 7, &(zn_skip){ note, user }, &image));
+ *     if (image)
+ *         ZN_TRY(zn_picture_crop(image, &(zn_crop){ .size = 128 }, seed, pixels)); */
+#ifndef ZN_TRAIN_PICTURES_H
+#define ZN_TRAIN_PICTURES_H
+
+#include "io/dataset/dataset.h"
+
+/* Whom to tell of a picture that cannot be read; the function may be NULL. */
+typedef struct zn_skip {
+    void (*note)(void *user, int64_t picture, const char *why);
+    void *user;
+} zn_skip;
+
+/* *out is NULL if the picture cannot be read: `skip` is told. Fails only where another try might not. */
+ZN_MUST_USE zn_status zn_picture_read(const zn_dataset *set, int64_t picture, const zn_skip *skip, zn_image **out);
+
+typedef struct zn_crop {
+    int size; /* its side */
+    bool no_flip;
+    double halve; /* share of the crops that are taken twice as large and scaled down */
+} zn_crop;
+
+/* One crop: a square at a random position (smaller pictures are extended by reflection), perhaps mirrored. */
+ZN_MUST_USE zn_status zn_picture_crop(const zn_image *image, const zn_crop *crop, uint64_t seed, float *out);
+
+#endif
