@@ -1,7 +1,8 @@
 /* Depthwise 3x3: vectors run over channels. Four neighbouring pixels are taken together through all their channels:
  * they share what they read, and pixels of many channels lie so far apart that they would not stay in the L1 for a
  * second visit. Products are rounded before they are added (this file is compiled without contraction), as in the
- * reference and in the kernel that skips pruned blocks: all three give the same bits. */
+ * reference and in the kernel that skips pruned blocks: all three give the same bits. Only y = x + conv(x), which that
+ * kernel has not, takes fused multiply-adds. */
 #include "kernels/mix.h"
 #include "kernels/simd/vec_math.h"
 
@@ -50,7 +51,7 @@ typedef struct group {
     int count, from, to, left, right, lanes, ox, k;
 } group;
 
-VEC_INLINE void sums_of(const strip *s, const group g, const float *turned, bool add_x, float *y)
+VEC_INLINE void sums_of(const strip *s, const group g, const float *turned, const bool add_x, float *y)
 {
     vec sum[FOUR], x[FOUR + 2];
 #pragma GCC unroll 4
@@ -66,7 +67,7 @@ VEC_INLINE void sums_of(const strip *s, const group g, const float *turned, bool
             const vec w = load(turned + (3 * ky + kx) * s->c + g.k, g.lanes);
 #pragma GCC unroll 4
             for (int t = 0; t < g.count; t++)
-                sum[t] = sum[t] + w * x[t + kx];
+                sum[t] = add_x ? vec_fma(w, x[t + kx], sum[t]) : sum[t] + w * x[t + kx];
         }
     }
 #pragma GCC unroll 4
@@ -130,9 +131,14 @@ void ZN_KERNEL(depthwise)(const void *args, zn_range r)
     for (int64_t row = r.begin; row < r.end; row++) {
         const strip s = strip_of(a, row);
         float *y = a->y + row * s.line;
-#define SUMS(...) sums_of(&s, __VA_ARGS__, turned, a->add_x, y)
-        FOR_GROUPS(&s, SUMS)
+#define SUMS(...)  sums_of(&s, __VA_ARGS__, turned, false, y)
+#define ADDED(...) sums_of(&s, __VA_ARGS__, turned, true, y)
+        if (a->add_x)
+            FOR_GROUPS(&s, ADDED)
+        else
+            FOR_GROUPS(&s, SUMS)
 #undef SUMS
+#undef ADDED
     }
 }
 

@@ -20,8 +20,8 @@ VEC_INLINE void store(float *p, vec v, int n)
         vec_store_part(p, v, n);
 }
 
-/* 1 / sqrt(mean of squares + eps); two sums, so that one waits less for the other. */
-VEC_INLINE float inverse_rms(const float *x, int c, float eps)
+/* Sum of squares; two sums, so that one waits less for the other. */
+VEC_INLINE float squares(const float *x, int c)
 {
     vec even = vec_splat(0), odd = even;
     int k = 0;
@@ -34,18 +34,32 @@ VEC_INLINE float inverse_rms(const float *x, int c, float eps)
         const vec a = load(x + k, c - k < VEC_LANES ? c - k : VEC_LANES);
         even = vec_fma(a, a, even);
     }
-    return 1.0f / sqrtf(vec_sum(even + odd) / (float)c + eps);
+    return vec_sum(even + odd);
+}
+
+/* 1 / sqrt(mean of squares + eps) for `count` pixels, at most as many as a vector has lanes: a root and a division take
+ * as long as a pixel of few channels. */
+VEC_INLINE void inverse_rms(const float *x, int c, float eps, int count, float *s)
+{
+    float sum[VEC_LANES] = { 0 };
+    for (int t = 0; t < count; t++)
+        sum[t] = squares(x + (int64_t)t * c, c);
+    vec_store(s, vec_splat(1) / vec_sqrt(vec_load(sum) / vec_splat((float)c) + vec_splat(eps)));
 }
 
 void ZN_KERNEL(rms_norm)(const void *args, zn_range r)
 {
     const zn_mix_args *a = args;
-    for (int64_t p = r.begin; p < r.end; p++) {
+    for (int64_t p = r.begin; p < r.end; p += VEC_LANES) {
+        const int count = r.end - p < VEC_LANES ? (int)(r.end - p) : VEC_LANES;
         const float *x = a->x + p * a->c;
-        float *y = a->y + p * a->c;
-        const vec s = vec_splat(inverse_rms(x, a->c, a->eps));
-        FOR_CHANNELS(a->c, k, n)
-        store(y + k, load(x + k, n) * s * load(a->w + k, n), n);
+        float *y = a->y + p * a->c, scale[VEC_LANES];
+        inverse_rms(x, a->c, a->eps, count, scale);
+        for (int t = 0; t < count; t++, x += a->c, y += a->c) {
+            const vec s = vec_splat(scale[t]);
+            FOR_CHANNELS(a->c, k, n)
+            store(y + k, load(x + k, n) * s * load(a->w + k, n), n);
+        }
     }
 }
 
@@ -53,8 +67,10 @@ void ZN_KERNEL(rms_norm)(const void *args, zn_range r)
 static void pixel_back(const zn_mix_args *a, int64_t p, float *dw)
 {
     const int c = a->c;
-    const float *x = a->x + p * c, *dy = a->dy + p * c, scale = inverse_rms(x, c, a->eps);
-    float *dx = a->y + p * c;
+    const float *x = a->x + p * c, *dy = a->dy + p * c;
+    float *dx = a->y + p * c, scales[VEC_LANES];
+    inverse_rms(x, c, a->eps, 1, scales);
+    const float scale = scales[0];
     const vec s = vec_splat(scale);
     vec dot = vec_splat(0);
     FOR_CHANNELS(c, k, n)

@@ -18,11 +18,12 @@ typedef struct square {
     int64_t row;
     float root;
     float *t;
+    float *gate[2], *th[2]; /* of each axis, [P][CHANNELS]; gates hold the scale of both transforms */
 } square;
 
 /* One vector of `rows` positions (a constant) through the steps among them, gate and threshold, and back: the same bits
  * as tile_mix gives, since training may compute one here and again there. */
-VEC_INLINE void gate_vector(const int rows, float *at, int64_t step, const vec gate[4], const vec th[4], vec root)
+VEC_INLINE void gate_vector(const int rows, float *at, int64_t step, const float *gate, const float *th, vec root)
 {
     vec v[8];
 #pragma GCC unroll 4
@@ -31,8 +32,8 @@ VEC_INLINE void gate_vector(const int rows, float *at, int64_t step, const vec g
     wht_registers(rows, v);
 #pragma GCC unroll 4
     for (int i = 0; i < rows; i++) {
-        const vec coefficient = v[i] * gate[i];
-        const vec left = vec_fms(th[i], root, vec_abs(coefficient)); /* rounded as in tile_gate.h */
+        const vec coefficient = v[i] * vec_load(gate + i * CHANNELS);
+        const vec left = vec_fms(vec_load(th + i * CHANNELS), root, vec_abs(coefficient)); /* rounded as in tile_gate.h */
         v[i] = vec_with_sign(vec_max(left, vec_splat(0)), coefficient);
     }
     wht_registers(rows, v);
@@ -41,38 +42,45 @@ VEC_INLINE void gate_vector(const int rows, float *at, int64_t step, const vec g
         vec_store(at + i * step, v[i]);
 }
 
-/* The middle of the transforms along `axis` of P lines that lie `line` floats apart, their positions `step` floats:
- * gates stay in registers while all lines go by. They hold the scale of both transforms, the thresholds get it. */
-VEC_INLINE void gates(const int rows, const square *q, int axis, int64_t step, int64_t line)
+static void tables(const square *q)
 {
     const zn_tile_square_args *a = q->a;
-    const vec all = vec_splat(q->root * q->root), root = vec_splat(q->root);
-    for (int k = 0; k < a->p; k += rows)
-        for (int c = 0; c < q->count; c += VEC_LANES) {
-            const int n = q->count - c < VEC_LANES ? q->count - c : VEC_LANES;
-            vec gate[4], th[4];
-#pragma GCC unroll 4
-            for (int i = 0; i < rows; i++) {
-                const int64_t parameter = (int64_t)(k + i) * a->channels + q->first + c;
-                gate[i] = load(a->gate[axis] + parameter, n) * all;
-                th[i] = vec_abs(load(a->th[axis] + parameter, n));
+    const vec all = vec_splat(q->root * q->root);
+    for (int axis = 0; axis < 2; axis++)
+        for (int k = 0; k < a->p; k++)
+            for (int c = 0; c < q->count; c += VEC_LANES) {
+                const int64_t from = (int64_t)k * a->channels + q->first + c, to = (int64_t)k * CHANNELS + c;
+                const int n = q->count - c < VEC_LANES ? q->count - c : VEC_LANES;
+                vec_store(q->gate[axis] + to, load(a->gate[axis] + from, n) * all);
+                vec_store(q->th[axis] + to, vec_abs(load(a->th[axis] + from, n)));
             }
-            for (int l = 0; l < a->p; l++)
-                gate_vector(rows, q->t + k * step + l * line + c, step, gate, th, root);
+}
+
+/* The middle of the transforms of one line, `rows` positions at a time. */
+VEC_INLINE void gates(const int rows, const square *q, int axis, float *line, int64_t step)
+{
+    const vec root = vec_splat(q->root);
+    for (int k = 0; k < q->a->p; k += rows)
+        for (int c = 0; c < q->count; c += VEC_LANES) {
+            const float *gate = q->gate[axis] + k * CHANNELS + c, *th = q->th[axis] + k * CHANNELS + c;
+            gate_vector(rows, line + k * step + c, step, gate, th, root);
         }
 }
 
-static void gates_of(const square *q, int axis, int64_t step, int64_t line)
+/* Mixes one line along `axis`, positions `step` floats apart: a few KB, which stay in the first cache meanwhile. */
+static void mix_line(const square *q, int axis, float *line, int64_t step)
 {
+    wht_rows_from(line, q->a->p, 4, CHANNELS, step);
     if (q->a->p >= 4)
-        gates(4, q, axis, step, line);
+        gates(4, q, axis, line, step);
     else if (q->a->p == 2)
-        gates(2, q, axis, step, line);
+        gates(2, q, axis, line, step);
     else
-        gates(1, q, axis, step, line);
+        gates(1, q, axis, line, step);
+    wht_rows_from(line, q->a->p, 4, CHANNELS, step);
 }
 
-/* One row of the square, with all steps but those among four neighbours; what lies outside the map is reflected. */
+/* One row of the square, mixed; what lies outside the map is reflected. */
 static void row_in(const square *q, int i)
 {
     const zn_tile_square_args *a = q->a;
@@ -89,51 +97,78 @@ static void row_in(const square *q, int i)
             else
                 vec_store(to + c, c < q->count ? load(pixel + c, q->count - c) : vec_splat(0));
     }
-    wht_rows_from(q->t + i * q->row, a->p, 4, CHANNELS, CHANNELS);
+    mix_line(q, 0, q->t + i * q->row, CHANNELS);
 }
 
-/* GELU of one row, in place, then what lies inside the map goes out. */
-static void row_out(const square *q, int i)
+/* All rows. One outside the map is most often another one of the square over again. */
+static void rows_in(const square *q)
 {
     const zn_tile_square_args *a = q->a;
-    const int64_t y = q->at.y + i, width = (int64_t)a->p * CHANNELS;
-    if (y < 0 || y >= a->h)
-        return;
+    for (int outside = 0; outside < 2; outside++)
+        for (int i = 0; i < a->p; i++) {
+            const int64_t y = q->at.y + i, twin = zn_tile_mix_reflect(y, a->h) - q->at.y;
+            if ((y < 0 || y >= a->h) != outside)
+                continue;
+            if (outside && twin >= 0 && twin < a->p)
+                memcpy(q->t + i * q->row, q->t + twin * q->row, sizeof(float) * (size_t)a->p * CHANNELS);
+            else
+                row_in(q, i);
+        }
+}
+
+/* GELU of one row, in place, then what lies inside the map goes out: columns [begin, end). */
+static void row_out(const square *q, int i, int64_t begin, int64_t end)
+{
+    const zn_tile_square_args *a = q->a;
+    const int64_t y = q->at.y + i;
     float *from = q->t + i * q->row; /* a row has room for whole blocks */
-    for (int64_t c = 0; c < width; c += GELU_BLOCK) {
+    for (int64_t c = begin * CHANNELS; c < end * CHANNELS; c += GELU_BLOCK) {
         vec x[GELU_U];
         GELU_EACH x[u] = vec_load(from + c + u * VEC_LANES);
         gelu(x);
         GELU_EACH vec_store(from + c + u * VEC_LANES, x[u]);
     }
-    const int64_t begin = q->at.x < 0 ? -q->at.x : 0, end = a->wide - q->at.x < a->p ? a->wide - q->at.x : a->p;
     float *to = a->y + ((q->at.image * a->h + y) * a->wide + q->at.x + begin) * a->channels + q->first;
     for (int64_t j = begin; j < end; j++, to += a->channels)
         for (int c = 0; c < q->count; c += VEC_LANES)
             store(to + c, vec_load(from + j * CHANNELS + c), q->count - c < VEC_LANES ? q->count - c : VEC_LANES);
 }
 
+static int64_t inside(int64_t at, int64_t first, int64_t size)
+{
+    const int64_t i = at - first;
+    return i < 0 ? 0 : i < size ? i : size;
+}
+
+static void run_square(const square *q)
+{
+    const zn_tile_square_args *a = q->a;
+    const int64_t left = inside(0, q->at.x, a->p), right = inside(a->wide, q->at.x, a->p);
+    rows_in(q);
+    for (int64_t j = left; j < right; j++)
+        mix_line(q, 1, q->t + j * CHANNELS, q->row);
+    for (int64_t i = inside(0, q->at.y, a->p); i < inside(a->h, q->at.y, a->p); i++)
+        row_out(q, (int)i, left, right);
+}
+
 void ZN_KERNEL(tile_square)(const void *args, zn_range r)
 {
     const zn_tile_square_args *a = args;
-    for (int64_t unit = r.begin; unit < r.end; unit++)
-        for (int first = 0; first < a->channels; first += CHANNELS) {
-            const square q = { .a = a,
-                               .at = zn_tile_square_at(a, unit),
-                               .first = first,
-                               .count = a->channels - first < CHANNELS ? a->channels - first : CHANNELS,
-                               .row = (int64_t)a->p * CHANNELS + PADDING,
-                               .root = 1 / sqrtf((float)a->p),
-                               .t = r.scratch };
-            for (int i = 0; i < a->p; i++)
-                row_in(&q, i);
-            gates_of(&q, 0, CHANNELS, q.row);
-            for (int i = 0; i < a->p; i++)
-                wht_rows_from(q.t + i * q.row, a->p, 4, CHANNELS, CHANNELS);
-            wht_rows_from(q.t, a->p, 4, (int64_t)a->p * CHANNELS, q.row);
-            gates_of(&q, 1, q.row, CHANNELS);
-            wht_rows_from(q.t, a->p, 4, (int64_t)a->p * CHANNELS, q.row);
-            for (int i = 0; i < a->p; i++)
-                row_out(&q, i);
+    const int64_t row = (int64_t)a->p * CHANNELS + PADDING, table = (int64_t)a->p * CHANNELS;
+    float *t = r.scratch, *end = t + a->p * row;
+    for (int first = 0; first < a->channels; first += CHANNELS) {
+        square q = { .a = a,
+                     .first = first,
+                     .count = a->channels - first < CHANNELS ? a->channels - first : CHANNELS,
+                     .row = row,
+                     .root = 1 / sqrtf((float)a->p),
+                     .t = t,
+                     .gate = { end, end + table },
+                     .th = { end + 2 * table, end + 3 * table } };
+        tables(&q);
+        for (int64_t unit = r.begin; unit < r.end; unit++) {
+            q.at = zn_tile_square_at(a, unit);
+            run_square(&q);
         }
+    }
 }
