@@ -19,8 +19,10 @@ typedef struct zn_wht_args {
     int64_t outer, n, inner;
 } zn_wht_args;
 
-/* Floats of a run that are transformed together: with n = 512 rows this is 32 KB. */
-enum { ZN_WHT_RUN = 16 };
+/* Floats of a run that are transformed together. Wide ones where n is small: memory likes to be read in long pieces. */
+int64_t zn_wht_run(const zn_wht_args *a);
+/* Floats of neighbouring lines that the vector builds take at once. */
+enum { ZN_WHT_CHUNK = 4096 };
 
 /* Units are pieces of `zn_wht_units`; each thread needs zn_wht_scratch bytes. */
 int64_t zn_wht_units(const zn_wht_args *a);

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-enum { RUN = ZN_WHT_RUN };
-
 static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
 void zn_wht_rows(float *x, int64_t n, int64_t inner, int64_t stride)
@@ -58,11 +56,24 @@ int64_t zn_wht_sequency(int64_t k, int64_t n)
     return index;
 }
 
-static int64_t runs_of(const zn_wht_args *a) { return a->inner == 1 ? 1 : (a->inner + RUN - 1) / RUN; }
+int64_t zn_wht_run(const zn_wht_args *a)
+{
+    if (a->inner == 1)
+        return 1;
+    return a->n <= 1024 ? 64 : 32;
+}
+
+static int64_t runs_of(const zn_wht_args *a) { return (a->inner + zn_wht_run(a) - 1) / zn_wht_run(a); }
 
 int64_t zn_wht_units(const zn_wht_args *a) { return a->outer * runs_of(a); }
-int64_t zn_wht_grain(const zn_wht_args *a) { return 1 + (1 << 14) / (a->n * (a->inner == 1 ? 1 : RUN)); }
-size_t zn_wht_scratch(const zn_wht_args *a) { return sizeof(float) * 2 * RUN * (size_t)a->n; }
+int64_t zn_wht_grain(const zn_wht_args *a) { return 1 + (1 << 16) / (a->n * min64(zn_wht_run(a), a->inner)); }
+
+/* Two pieces, or a chunk of lines. */
+size_t zn_wht_scratch(const zn_wht_args *a)
+{
+    const size_t floats = (size_t)(2 * zn_wht_run(a) * a->n);
+    return sizeof(float) * (floats < ZN_WHT_CHUNK ? ZN_WHT_CHUNK : floats);
+}
 
 static void gather(const zn_wht_args *a, const float *x, float *t, int64_t width)
 {
@@ -85,8 +96,8 @@ static void transform(const zn_wht_args *a, float *t, int64_t width)
 /* Where unit u begins, and how many floats of a run it has. */
 static int64_t piece(const zn_wht_args *a, int64_t u, int64_t *width)
 {
-    const int64_t runs = runs_of(a), first = u % runs * RUN;
-    *width = min64(a->inner == 1 ? 1 : RUN, a->inner - first);
+    const int64_t runs = runs_of(a), first = u % runs * zn_wht_run(a);
+    *width = min64(zn_wht_run(a), a->inner - first);
     return u / runs * a->n * a->inner + first;
 }
 
@@ -116,7 +127,7 @@ void zn_ref_gate_grad(const void *args, zn_range r)
 {
     const zn_gate_grad_args *g = args;
     const zn_wht_args *a = &g->t;
-    float *x = r.scratch, *dy = x + RUN * a->n;
+    float *x = r.scratch, *dy = x + zn_wht_run(a) * a->n;
     for (int64_t u = r.begin; u < r.end; u++) {
         int64_t width;
         const int64_t at = piece(a, u, &width);

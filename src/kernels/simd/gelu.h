@@ -15,8 +15,9 @@ VEC_INLINE void tail(const vec x[GELU_U], vec a[GELU_U], vec h[GELU_U])
 {
     static const float q[] = { 1.978430468e-06f,  -2.976340111e-05f, 1.438878719e-04f, 2.299177948e-04f,
                                -7.171302344e-03f, 5.256011775e-02f,  4.591911411e-01f, 1.151106626e+00f };
-    static const float half_power[] = { 7.701765197e-05f, 6.666779073e-04f, 4.809064554e-03f, 2.775205433e-02f,
-                                        1.201132535e-01f, 3.465735903e-01f, 0.5f };
+    static const float half_power[] = {
+        7.701765197e-05f, 6.666779073e-04f, 4.809064554e-03f, 2.775205433e-02f, 1.201132535e-01f, 3.465735903e-01f, 0.5f
+    };
     const vec shift = vec_splat(12582912.0f); /* 1.5 * 2^23: rounds to whole numbers */
     vec n[GELU_U], f[GELU_U];
     GELU_EACH a[u] = vec_max(vec_of_bits(vec_bits(x[u]) | (veci)veci_splat(INT32_MIN)), vec_splat(-10));

@@ -33,7 +33,8 @@ VEC_INLINE void gate_vector(const int rows, float *at, int64_t step, const float
 #pragma GCC unroll 4
     for (int i = 0; i < rows; i++) {
         const vec coefficient = v[i] * vec_load(gate + i * CHANNELS);
-        const vec left = vec_fms(vec_load(th + i * CHANNELS), root, vec_abs(coefficient)); /* rounded as in tile_gate.h */
+        const vec left =
+            vec_fms(vec_load(th + i * CHANNELS), root, vec_abs(coefficient)); /* rounded as in tile_gate.h */
         v[i] = vec_with_sign(vec_max(left, vec_splat(0)), coefficient);
     }
     wht_registers(rows, v);
