@@ -123,7 +123,7 @@ VEC_INLINE void through(const ending end, rows q, int64_t n, int64_t total, floa
 {
     float *out = q.to;
     const int64_t out_row = q.to_row;
-    const bool neighbours = n == 8 && q.to_row == VEC_LANES;
+    const bool neighbours = n == 8 && end == SCALE_WITHIN;
     int64_t len = 1;
     while (n > 4 * len && !neighbours) {
         q.to = t;
@@ -143,7 +143,7 @@ VEC_INLINE void through(const ending end, rows q, int64_t n, int64_t total, floa
     }
     q.to = out;
     q.to_row = out_row;
-    if (n == 8 * len)
+    if (end == SCALE_WITHIN && n == 8 * len)
         pass(8, end, &q, total, len, scale);
     else if (n == 4 * len)
         pass(4, end, &q, total, len, scale);
@@ -151,6 +151,19 @@ VEC_INLINE void through(const ending end, rows q, int64_t n, int64_t total, floa
         pass(2, end, &q, total, len, scale);
     else
         pass(1, end, &q, total, len, scale);
+}
+
+/* Both uses apart: in one function, gcc lacks registers for either. */
+static __attribute__((noinline)) void through_lines(const zn_wht_args *a, int64_t at, int64_t units, float *t)
+{
+    const int64_t n = a->n / VEC_LANES;
+    through(SCALE_WITHIN, (rows){ a->x + at, a->y + at, VEC_LANES, VEC_LANES, VEC_LANES }, n, n * units, a->scale, t);
+}
+
+static __attribute__((noinline)) void through_rows(const zn_wht_args *a, int64_t at, int64_t width, int64_t units,
+                                                   float *t)
+{
+    through(SCALE, (rows){ a->x + at, a->y + at, a->inner, a->inner, width }, a->n, a->n * units, a->scale, t);
 }
 
 /* All steps over n contiguous floats in scratch. */
@@ -257,15 +270,12 @@ void ZN_KERNEL(wht)(const void *args, zn_range r)
     for (int64_t unit = r.begin; unit < r.end; unit += most) {
         const piece q = piece_of(a, unit);
         const int64_t units = r.end - unit < most ? r.end - unit : most;
-        const float *x = a->x + q.at;
-        float *y = a->y + q.at;
         if (a->gate || (a->inner > 1 && q.width % VEC_LANES))
             gated(a, &q, r.scratch);
         else if (a->inner == 1)
-            through(SCALE_WITHIN, (rows){ x, y, VEC_LANES, VEC_LANES, VEC_LANES }, a->n / VEC_LANES,
-                    a->n / VEC_LANES * units, a->scale, r.scratch);
+            through_lines(a, q.at, units, r.scratch);
         else
-            through(SCALE, (rows){ x, y, a->inner, a->inner, q.width }, a->n, a->n * units, a->scale, r.scratch);
+            through_rows(a, q.at, q.width, units, r.scratch);
     }
 }
 
