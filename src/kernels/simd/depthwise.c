@@ -67,7 +67,7 @@ VEC_INLINE void sums_of(const strip *s, const group g, const float *turned, cons
             const vec w = load(turned + (3 * ky + kx) * s->c + g.k, g.lanes);
 #pragma GCC unroll 4
             for (int t = 0; t < g.count; t++)
-                sum[t] = add_x ? vec_fma(w, x[t + kx], sum[t]) : sum[t] + w * x[t + kx];
+                sum[t] = add_x ? vec_fma(w, x[t + kx], sum[t]) : (vec)(sum[t] + w * x[t + kx]);
         }
     }
 #pragma GCC unroll 4
