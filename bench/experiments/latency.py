@@ -108,7 +108,8 @@ networks in turn.
 {table(r)}
 GFLOP: exact, as if every convolution were done directly. MB: what the layers read and write once each, as they are run. of
 roofline: for every layer the larger of executed operations at peak and bytes at full bandwidth, summed, over the time; peak is that of
-multiply-adds, so a layer of additions (the transforms) reaches half of it at best.
+multiply-adds, so a layer of additions (the transforms) reaches half of it at best; fp32 on the bf16 matrix unit counts three quarters of
+its operations, the share of the peak's time that it needs.
 
 {chr(10).join(sentences(r))}
 """
