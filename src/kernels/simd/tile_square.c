@@ -117,18 +117,30 @@ static void rows_in(const square *q)
         }
 }
 
+/* In place; count: whole vectors, not always whole blocks, and what lies behind them is not to be touched. */
+static void gelu_run(float *at, int64_t count)
+{
+    vec x[GELU_U];
+    for (; count >= GELU_BLOCK; count -= GELU_BLOCK, at += GELU_BLOCK) {
+        GELU_EACH x[u] = vec_load(at + u * VEC_LANES);
+        gelu(x);
+        GELU_EACH vec_store(at + u * VEC_LANES, x[u]);
+    }
+    if (count <= 0)
+        return;
+    GELU_EACH x[u] = u * VEC_LANES < count ? vec_load(at + u * VEC_LANES) : vec_splat(0);
+    gelu(x);
+    for (int u = 0; u * VEC_LANES < count; u++)
+        vec_store(at + u * VEC_LANES, x[u]);
+}
+
 /* GELU of one row, in place, then what lies inside the map goes out: columns [begin, end). */
 static void row_out(const square *q, int i, int64_t begin, int64_t end)
 {
     const zn_tile_square_args *a = q->a;
     const int64_t y = q->at.y + i;
-    float *from = q->t + i * q->row; /* a row has room for whole blocks */
-    for (int64_t c = begin * CHANNELS; c < end * CHANNELS; c += GELU_BLOCK) {
-        vec x[GELU_U];
-        GELU_EACH x[u] = vec_load(from + c + u * VEC_LANES);
-        gelu(x);
-        GELU_EACH vec_store(from + c + u * VEC_LANES, x[u]);
-    }
+    float *from = q->t + i * q->row;
+    gelu_run(from + begin * CHANNELS, (end - begin) * CHANNELS);
     float *to = a->y + ((q->at.image * a->h + y) * a->wide + q->at.x + begin) * a->channels + q->first;
     for (int64_t j = begin; j < end; j++, to += a->channels)
         for (int c = 0; c < q->count; c += VEC_LANES)

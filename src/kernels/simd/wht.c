@@ -48,15 +48,14 @@ static void short_lines(const zn_wht_args *a, int64_t at, int64_t count)
     const vec s = vec_splat(a->scale);
     const float *x = a->x + at;
     float *y = a->y + at;
-    int64_t k = 0;
-    for (; k + VEC_LANES <= count && a->n > 1; k += VEC_LANES)
-        vec_store(y + k, within(a->n, vec_load(x + k)) * s);
-    for (; k < count; k += a->n) {
-        float t[VEC_LANES];
-        memcpy(t, x + k, sizeof(float) * (size_t)a->n);
-        zn_wht_line(t, a->n);
-        for (int64_t i = 0; i < a->n; i++)
-            y[k + i] = a->scale * t[i];
+    for (int64_t k = 0; k < count; k += VEC_LANES) {
+        const int n = count - k < VEC_LANES ? (int)(count - k) : VEC_LANES; /* whole lines too */
+        vec v = n < VEC_LANES ? vec_load_part(x + k, n) : vec_load(x + k);
+        v = (a->n > 1 ? within(a->n, v) : v) * s;
+        if (n < VEC_LANES)
+            vec_store_part(y + k, v, n);
+        else
+            vec_store(y + k, v);
     }
 }
 
