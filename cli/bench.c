@@ -30,6 +30,7 @@ static void layers_json(json *j, const zn_bench_result *r)
         json_real(j, "ms", row->ms);
         json_real(j, "gflop", row->gflop);
         json_real(j, "gflop_done", row->gflop_done);
+        json_real(j, "gslot", row->gslot);
         json_real(j, "gflops", row_gflops(row));
         json_real(j, "mbytes", row->mbytes);
         json_real(j, "share", row->ms / total_ms(r));

@@ -107,9 +107,10 @@ networks in turn.
 
 {table(r)}
 GFLOP: exact, as if every convolution were done directly. MB: what the layers read and write once each, as they are run. of
-roofline: for every layer the larger of executed operations at peak and bytes at full bandwidth, summed, over the time; peak is that of
-multiply-adds, so a layer of additions (the transforms) reaches half of it at best; fp32 on the bf16 matrix unit counts three quarters of
-its operations, the share of the peak's time that it needs.
+roofline: for every layer the larger of its operations at peak and its bytes at full bandwidth, summed, over the time. Operations are
+issue slots, the least that the arithmetic takes (src/ops/slots.h): a multiply-add is one, and so is an addition, a product or a comparison
+that no multiply-add takes in; peak is that of multiply-adds, two FLOP a slot. Winograd counts its products and transforms, fp32 on the bf16
+matrix unit three slots for sixteen products.
 
 {chr(10).join(sentences(r))}
 """

@@ -57,8 +57,9 @@ typedef struct zn_profile_row {
     double ms;
     double gflop;      /* direct-equivalent */
     double gflop_done; /* multiplications and additions really executed */
+    double gslot;      /* least issue slots: a multiply-add, or any operation that is not part of one, takes one */
     double mbytes;     /* least traffic: inputs once, outputs once, weights once */
-    double roofline;   /* fraction of what peak arithmetic and bandwidth allow, for the work really done */
+    double roofline;   /* the larger of gslot at peak_gflops / 2 and mbytes at full bandwidth, over the time */
 } zn_profile_row;
 ZN_API int zn_codec_profile(zn_codec *codec, const zn_profile_row **rows);
 

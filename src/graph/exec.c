@@ -280,6 +280,7 @@ zn_exec_row zn_exec_row_at(const zn_exec *e, int index)
     zn_exec_row row = { .node = n, .kernel = n->op->name, .ms = e->ms[e->first + index] };
     row.flops = n->op->flops ? n->op->flops(n) : 0;
     row.flops_done = n->op->flops_done ? n->op->flops_done(n, &e->prepare) : row.flops;
+    row.slots = n->op->slots ? n->op->slots(n, &e->prepare) : 0.5 * row.flops_done;
     row.bytes = (double)sizeof(float) * (double)zn_shape_count(n->shape);
     for (int s = 0; s < n->source_count; s++)
         row.bytes += (double)sizeof(float) * (double)zn_shape_count(n->source[s]->shape);

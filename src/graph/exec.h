@@ -49,7 +49,7 @@ ZN_MUST_USE zn_status zn_exec_estimate(zn_graph *g, zn_node *const *outputs, int
 typedef struct zn_exec_row {
     const zn_node *node;
     const char *kernel;
-    double ms, flops, flops_done, bytes;
+    double ms, flops, flops_done, slots, bytes;
 } zn_exec_row;
 int zn_exec_rows(const zn_exec *e);
 zn_exec_row zn_exec_row_at(const zn_exec *e, int index);

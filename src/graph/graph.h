@@ -89,6 +89,9 @@ struct zn_op {
     /* Optional: work as if done directly, and as really done; what runs, for the profile. Both 0 when NULL. */
     double (*flops)(const zn_node *n);
     double (*flops_done)(const zn_node *n, const zn_prepare *p);
+    /* Optional: the least that the arithmetic takes, as ops/slots.h counts. NULL: half of flops_done, as if all of it
+     * were multiply-adds. */
+    double (*slots)(const zn_node *n, const zn_prepare *p);
     const char *(*kernel)(const zn_node *n, const zn_prepare *p);
     /* Optional: which of the first source's positions [*lo,*hi) along H or W output positions [*lo,*hi) depend on, down
      * to the last bit. NULL: the same ones. */

@@ -50,6 +50,7 @@ typedef struct zn_conv_kernel {
     int64_t (*units)(const zn_conv_shape *s);        /* independent pieces of work; any split gives the same bits */
     void (*run)(const void *conv_args, zn_range units);
     double (*flops)(const zn_conv_shape *s); /* really executed, multiply and add separately */
+    double (*slots)(const zn_conv_shape *s); /* optional: issue slots (ops/slots.h); NULL: half of flops */
     /* Optional: side of the squares of outputs that are computed together, so that their rounding depends on all inputs
      * of the square. Squares start at the origin, or one position before it when up2. NULL: every output by itself. */
     int (*block)(const zn_conv_shape *s);

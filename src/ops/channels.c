@@ -35,11 +35,18 @@ static void add_gradient(zn_node *n, zn_node *dy)
 
 static double add_flops(const zn_node *n) { return (double)zn_shape_count(n->shape); }
 
+static double add_slots(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    return add_flops(n);
+}
+
 const zn_op zn_op_add_channels = { .name = "add_channels",
                                    .shape = add_shape,
                                    .run = add_run,
                                    .gradient = add_gradient,
                                    .flops = add_flops,
+                                   .slots = add_slots,
                                    .in_place = zn_first_source };
 
 zn_node *zn_add_channels(zn_node *x, zn_node *b)

@@ -152,6 +152,16 @@ static double flops_done(const zn_node *n, const zn_prepare *p)
     return kernel_of(n, p)->flops(&s);
 }
 
+/* The sum begins with the bias, or else with the residual. */
+static double slots(const zn_node *n, const zn_prepare *p)
+{
+    const zn_conv_shape s = shape_of(n);
+    const zn_conv_kernel *k = kernel_of(n, p);
+    const zn_conv_spec *c = spec_of(n);
+    const int more = (c->bias && c->residual) + c->relu;
+    return (k->slots ? k->slots(&s) : 0.5 * k->flops(&s)) + more * (double)zn_shape_count(n->shape);
+}
+
 static const char *kernel_name(const zn_node *n, const zn_prepare *p) { return kernel_of(n, p)->name; }
 
 static int block(const zn_node *n, const zn_prepare *p)
@@ -230,6 +240,7 @@ const zn_op zn_op_conv = { .name = "conv",
                            .refresh = refresh,
                            .flops = flops,
                            .flops_done = flops_done,
+                           .slots = slots,
                            .kernel = kernel_name,
                            .reach = reach,
                            .block = block,

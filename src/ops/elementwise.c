@@ -1,12 +1,26 @@
 /* Elementwise ops: activations, sums, scales. */
 #include "kernels/kernels.h"
 #include "ops/ops.h"
+#include "ops/slots.h"
 
 #include <stddef.h>
 
 enum { GRAIN = 1 << 14 };
 
 static double one_flop(const zn_node *n) { return (double)zn_shape_count(n->shape); }
+
+/* Of sums, products, and what is counted as if it were one. */
+static double one_slot(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    return (double)zn_shape_count(n->shape);
+}
+
+static double gelu_slots(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    return ZN_SLOTS_GELU * (double)zn_shape_count(n->shape);
+}
 
 static zn_node *unary(const zn_op *op, zn_node *x, float a)
 {
@@ -41,13 +55,17 @@ const zn_op zn_op_relu = { .name = "relu",
                            .run = relu_run,
                            .gradient = relu_gradient,
                            .flops = one_flop,
+                           .slots = one_slot,
                            .in_place = zn_first_source };
 zn_node *zn_relu(zn_node *x) { return zn_apply(&zn_op_relu, NULL, 0, (zn_node *[]){ x }, 1); }
 
 static void relu_grad_run(const zn_node *n, const zn_launch_context *c) { run_unary(n, c, zn_k_relu_grad); }
-const zn_op zn_op_relu_grad = {
-    .name = "relu_grad", .shape = zn_same_shape, .run = relu_grad_run, .flops = one_flop, .in_place = zn_second_source
-};
+const zn_op zn_op_relu_grad = { .name = "relu_grad",
+                                .shape = zn_same_shape,
+                                .run = relu_grad_run,
+                                .flops = one_flop,
+                                .slots = one_slot,
+                                .in_place = zn_second_source };
 
 /* soft_clamp(x) = a tanh(x/a), derivative 1 - (y/a)^2 */
 static void soft_clamp_run(const zn_node *n, const zn_launch_context *c) { run_unary(n, c, zn_k_soft_clamp); }
@@ -61,6 +79,7 @@ const zn_op zn_op_soft_clamp = { .name = "soft_clamp",
                                  .run = soft_clamp_run,
                                  .gradient = soft_clamp_gradient,
                                  .flops = one_flop,
+                                 .slots = one_slot,
                                  .in_place = zn_first_source };
 zn_node *zn_soft_clamp(zn_node *x, float limit) { return unary(&zn_op_soft_clamp, x, limit); }
 
@@ -69,6 +88,7 @@ const zn_op zn_op_soft_clamp_grad = { .name = "soft_clamp_grad",
                                       .shape = zn_same_shape,
                                       .run = soft_clamp_grad_run,
                                       .flops = one_flop,
+                                      .slots = one_slot,
                                       .in_place = zn_second_source };
 
 /* gelu(x) = x Phi(x), exact erf form */
@@ -82,13 +102,17 @@ const zn_op zn_op_gelu = { .name = "gelu",
                            .run = gelu_run,
                            .gradient = gelu_gradient,
                            .flops = one_flop,
+                           .slots = gelu_slots,
                            .in_place = zn_first_source };
 zn_node *zn_gelu(zn_node *x) { return zn_apply(&zn_op_gelu, NULL, 0, (zn_node *[]){ x }, 1); }
 
 static void gelu_grad_run(const zn_node *n, const zn_launch_context *c) { run_unary(n, c, zn_k_gelu_grad); }
-const zn_op zn_op_gelu_grad = {
-    .name = "gelu_grad", .shape = zn_same_shape, .run = gelu_grad_run, .flops = one_flop, .in_place = zn_second_source
-};
+const zn_op zn_op_gelu_grad = { .name = "gelu_grad",
+                                .shape = zn_same_shape,
+                                .run = gelu_grad_run,
+                                .flops = one_flop,
+                                .slots = one_slot,
+                                .in_place = zn_second_source };
 
 /* 1 where x > 0: a constant pattern, so no gradient passes */
 static void positive_run(const zn_node *n, const zn_launch_context *c) { run_unary(n, c, zn_k_positive); }
@@ -114,6 +138,7 @@ const zn_op zn_op_scale = { .name = "scale",
                             .run = scale_run,
                             .gradient = scale_gradient,
                             .flops = one_flop,
+                            .slots = one_slot,
                             .in_place = zn_first_source };
 zn_node *zn_scale(zn_node *x, float factor) { return unary(&zn_op_scale, x, factor); }
 
@@ -128,6 +153,7 @@ const zn_op zn_op_add = { .name = "add",
                           .run = add_run,
                           .gradient = add_gradient,
                           .flops = one_flop,
+                          .slots = one_slot,
                           .in_place = zn_first_source };
 zn_node *zn_add(zn_node *a, zn_node *b) { return binary(&zn_op_add, a, b); }
 
@@ -143,6 +169,7 @@ const zn_op zn_op_sub = { .name = "sub",
                           .run = sub_run,
                           .gradient = sub_gradient,
                           .flops = one_flop,
+                          .slots = one_slot,
                           .in_place = zn_first_source };
 zn_node *zn_sub(zn_node *a, zn_node *b) { return binary(&zn_op_sub, a, b); }
 
@@ -160,6 +187,7 @@ const zn_op zn_op_multiply = { .name = "multiply",
                                .run = multiply_run,
                                .gradient = multiply_gradient,
                                .flops = one_flop,
+                               .slots = one_slot,
                                .in_place = zn_first_source };
 zn_node *zn_multiply(zn_node *a, zn_node *b) { return binary(&zn_op_multiply, a, b); }
 
@@ -170,6 +198,7 @@ const zn_op zn_op_exp = { .name = "exp",
                           .run = exp_run,
                           .gradient = exp_gradient,
                           .flops = one_flop,
+                          .slots = one_slot,
                           .in_place = zn_first_source };
 zn_node *zn_exp(zn_node *x) { return zn_apply(&zn_op_exp, NULL, 0, (zn_node *[]){ x }, 1); }
 

@@ -220,6 +220,13 @@ static double depthwise_flops(const zn_node *n)
     return (18.0 + ((depthwise_spec *)n->attribute)->add_x) * (double)zn_shape_count(n->shape);
 }
 
+/* What is added is where the sum begins. */
+static double depthwise_slots(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    return 9.0 * (double)zn_shape_count(n->shape);
+}
+
 static void depthwise_reach(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *hi)
 {
     (void)n;
@@ -234,6 +241,7 @@ const zn_op zn_op_depthwise = { .name = "depthwise",
                                 .gradient = depthwise_gradient,
                                 .needs = depthwise_needs,
                                 .flops = depthwise_flops,
+                                .slots = depthwise_slots,
                                 .reach = depthwise_reach };
 
 static zn_node *depthwise(zn_node *x, zn_node *w, bool add_x)

@@ -5,14 +5,7 @@
 #include "kernels/lite.h"
 #include "base/fail.h"
 #include "ops/fuse.h"
-
-static double log2_of(int64_t n)
-{
-    double log2n = 0;
-    for (; n > 1; n /= 2)
-        log2n++;
-    return log2n;
-}
+#include "ops/slots.h"
 
 static zn_lite_args rows_args(const zn_node *n)
 {
@@ -83,7 +76,7 @@ static zn_status columns_shape(zn_node *n)
 /* Grouped product, and two transforms with the gate between. */
 static double rows_flops(const zn_node *n)
 {
-    const double per = 2.0 * (double)n->source[1]->shape.dim[2] + 2 * log2_of(n->shape.dim[2]) + 1;
+    const double per = 2.0 * (double)n->source[1]->shape.dim[2] + 2 * log2((double)n->shape.dim[2]) + 1;
     return (double)zn_shape_count(n->shape) * per;
 }
 
@@ -91,7 +84,23 @@ static double rows_flops(const zn_node *n)
 static double columns_flops(const zn_node *n)
 {
     const double product = (double)zn_shape_count(n->shape) * (2.0 * (double)n->source[1]->shape.dim[2] + 1);
-    return product + (double)zn_shape_count(n->source[0]->shape) * (2 * log2_of(n->shape.dim[1]) + 1);
+    return product + (double)zn_shape_count(n->source[0]->shape) * (2 * log2((double)n->shape.dim[1]) + 1);
+}
+
+static double rows_slots(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    const double deep = (double)n->source[1]->shape.dim[2], length = (double)n->shape.dim[2];
+    return (double)zn_shape_count(n->shape) * (deep + zn_slots_spectral(length));
+}
+
+/* The sum begins with the residual; the bias is an addition. */
+static double columns_slots(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    const double deep = (double)n->source[1]->shape.dim[2], length = (double)n->shape.dim[1];
+    return (double)zn_shape_count(n->shape) * (deep + 1) +
+           (double)zn_shape_count(n->source[0]->shape) * zn_slots_spectral(length);
 }
 
 static int residual(const zn_node *n)
@@ -100,14 +109,19 @@ static int residual(const zn_node *n)
     return 4;
 }
 
-const zn_op zn_op_lite_rows = {
-    .name = "lite_rows", .shape = rows_shape, .run = rows_run, .needs = rows_needs, .flops = rows_flops, .global = true
-};
+const zn_op zn_op_lite_rows = { .name = "lite_rows",
+                                .shape = rows_shape,
+                                .run = rows_run,
+                                .needs = rows_needs,
+                                .flops = rows_flops,
+                                .slots = rows_slots,
+                                .global = true };
 const zn_op zn_op_lite_columns = { .name = "lite_columns",
                                    .shape = columns_shape,
                                    .run = columns_run,
                                    .needs = columns_needs,
                                    .flops = columns_flops,
+                                   .slots = columns_slots,
                                    .in_place = residual,
                                    .global = true };
 

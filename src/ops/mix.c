@@ -4,6 +4,7 @@
 #include "base/fail.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
+#include "ops/slots.h"
 
 enum { SCALE, THRESHOLD, TAPS, KINDS };
 
@@ -11,11 +12,12 @@ static const struct {
     const char *name;
     int rows; /* parameters for each channel */
     zn_body forward, grad, param_grad;
-    double flops; /* for each element */
+    double flops, slots; /* for each element */
 } kinds[KINDS] = {
-    [SCALE] = { "scale_channels", 1, zn_k_scale_channels, NULL, zn_k_scale_channels_grad, 1 },
-    [THRESHOLD] = { "threshold", 1, zn_k_threshold, zn_k_threshold_grad, zn_k_threshold_param_grad, 2 },
-    [TAPS] = { "taps", 3, zn_k_taps, zn_k_taps_grad, zn_k_taps_param_grad, 5 },
+    [SCALE] = { "scale_channels", 1, zn_k_scale_channels, NULL, zn_k_scale_channels_grad, 1, 1 },
+    [THRESHOLD] = { "threshold", 1, zn_k_threshold, zn_k_threshold_grad, zn_k_threshold_param_grad, 2,
+                    ZN_SLOTS_THRESHOLD },
+    [TAPS] = { "taps", 3, zn_k_taps, zn_k_taps_grad, zn_k_taps_param_grad, 5, 3 },
 };
 
 typedef struct spec {
@@ -71,6 +73,12 @@ static double flops(const zn_node *n)
     return kinds[((spec *)n->attribute)->kind].flops * (double)zn_shape_count(n->shape);
 }
 
+static double slots(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    return kinds[((spec *)n->attribute)->kind].slots * (double)zn_shape_count(n->shape);
+}
+
 static const char *kernel(const zn_node *n, const zn_prepare *p)
 {
     (void)p;
@@ -78,7 +86,7 @@ static const char *kernel(const zn_node *n, const zn_prepare *p)
 }
 
 const zn_op zn_op_mix = {
-    .name = "mix", .shape = shape, .run = run, .gradient = gradient, .flops = flops, .kernel = kernel
+    .name = "mix", .shape = shape, .run = run, .gradient = gradient, .flops = flops, .slots = slots, .kernel = kernel
 };
 
 static zn_status grad_shape(zn_node *n)

@@ -44,9 +44,20 @@ static void gradient(zn_node *n, zn_node *dy)
 /* A square and its sum, the product with the scale and with the gain. */
 static double flops(const zn_node *n) { return 4.0 * (double)zn_shape_count(n->shape); }
 
-const zn_op zn_op_rms_norm = {
-    .name = "rms_norm", .shape = shape, .run = run, .gradient = gradient, .flops = flops, .in_place = zn_first_source
-};
+/* The square, added, and two factors. */
+static double slots(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    return 3.0 * (double)zn_shape_count(n->shape);
+}
+
+const zn_op zn_op_rms_norm = { .name = "rms_norm",
+                               .shape = shape,
+                               .run = run,
+                               .gradient = gradient,
+                               .flops = flops,
+                               .slots = slots,
+                               .in_place = zn_first_source };
 
 zn_node *zn_rms_norm(zn_node *x, zn_node *w, float eps)
 {

@@ -4,6 +4,7 @@
 #include "base/fail.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
+#include "ops/slots.h"
 
 typedef struct spec {
     int axis;
@@ -46,10 +47,7 @@ static zn_needs thread_needs(const zn_node *n, const zn_prepare *p)
 
 static double flops_of(const zn_node *x, const spec *k, int transforms)
 {
-    double log2n = 0;
-    for (int64_t n = x->shape.dim[k->axis]; n > 1; n /= 2)
-        log2n++;
-    return (double)zn_shape_count(x->shape) * (transforms * log2n + 1);
+    return (double)zn_shape_count(x->shape) * (transforms * log2((double)x->shape.dim[k->axis]) + 1);
 }
 
 /* y = scale * H x along an axis */
@@ -74,12 +72,21 @@ static void wht_gradient(zn_node *n, zn_node *dy)
 
 static double wht_flops(const zn_node *n) { return flops_of(n, n->attribute, 1); }
 
+static double wht_slots(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    const spec *k = n->attribute;
+    const double length = (double)n->shape.dim[k->axis], factor = k->scale == 1 ? 0 : length > 1 ? ZN_SLOTS_FACTOR : 1;
+    return (double)zn_shape_count(n->shape) * (zn_slots_wht(length) + factor);
+}
+
 const zn_op zn_op_wht = { .name = "wht",
                           .shape = wht_shape,
                           .run = wht_run,
                           .gradient = wht_gradient,
                           .needs = thread_needs,
                           .flops = wht_flops,
+                          .slots = wht_slots,
                           .in_place = zn_first_source,
                           .global = true };
 
@@ -121,12 +128,19 @@ static void spectral_gradient(zn_node *n, zn_node *dy)
 
 static double spectral_flops(const zn_node *n) { return flops_of(n, n->attribute, 2); }
 
+static double spectral_slots(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    return (double)zn_shape_count(n->shape) * zn_slots_spectral((double)n->shape.dim[zn_spectral_axis(n)]);
+}
+
 const zn_op zn_op_spectral = { .name = "spectral",
                                .shape = spectral_shape,
                                .run = spectral_run,
                                .gradient = spectral_gradient,
                                .needs = thread_needs,
                                .flops = spectral_flops,
+                               .slots = spectral_slots,
                                .in_place = zn_first_source,
                                .global = true };
 

@@ -6,6 +6,7 @@
 #include "base/fail.h"
 #include "kernels/spectral.h"
 #include "ops/fuse.h"
+#include "ops/slots.h"
 
 typedef struct spec {
     int cout, depth;
@@ -66,10 +67,34 @@ static double flops(const zn_node *n)
 {
     const spec *k = spec_of(n);
     const double pixels = (double)zn_shape_count(n->shape) / k->cout;
-    double log2d = 0;
-    for (int64_t d = d_of(n); d > 1; d /= 2)
-        log2d++;
-    return pixels * (k->depth * d_of(n) * (log2d + 1) + k->cout);
+    return pixels * (k->depth * d_of(n) * (log2(d_of(n)) + 1) + k->cout);
+}
+
+static int power_of_two(int n)
+{
+    int power = 1;
+    while (power < n)
+        power *= 2;
+    return power;
+}
+
+/* A transform of d of which `used` inputs are not zero, or as many outputs are wanted: beyond the next power of two a
+ * step has no differences to take, and on the way in not even sums. */
+static double stage_slots(int d, int used, bool out)
+{
+    const double few = power_of_two(used);
+    return (out ? d * ZN_SLOTS_FACTOR + d - few : few * ZN_SLOTS_FACTOR) + few * zn_slots_wht(few);
+}
+
+static double slots(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    const spec *k = spec_of(n);
+    const int d = d_of(n), cin = (int)n->source[0]->shape.dim[3] * (k->shuffle_in ? 4 : 1);
+    const double first = stage_slots(d, cin, false), last = stage_slots(d, k->cout, true);
+    const double whole = d * (zn_slots_wht(d) + ZN_SLOTS_FACTOR);
+    const double stages = k->depth > 1 ? first + last + (k->depth - 2) * whole : first < last ? first : last;
+    return (double)zn_shape_count(n->shape) / k->cout * (stages + k->cout);
 }
 
 static void reach(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *hi)
@@ -84,9 +109,13 @@ static void reach(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *h
     *hi *= k->shuffle_in ? 2 : 1;
 }
 
-const zn_op zn_op_spectral_linear = {
-    .name = "spectral_linear", .shape = shape, .run = run, .needs = needs, .flops = flops, .reach = reach
-};
+const zn_op zn_op_spectral_linear = { .name = "spectral_linear",
+                                      .shape = shape,
+                                      .run = run,
+                                      .needs = needs,
+                                      .flops = flops,
+                                      .slots = slots,
+                                      .reach = reach };
 
 /* n's only-read first source if it is of this op, else NULL. */
 static zn_node *before(const zn_node *n, const zn_op *op, const int *uses)

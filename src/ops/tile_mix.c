@@ -5,6 +5,7 @@
 #include "kernels/kernels.h"
 #include "kernels/mix.h"
 #include "ops/ops.h"
+#include "ops/slots.h"
 
 typedef struct spec {
     int axis, offset;
@@ -69,10 +70,13 @@ static void gradient(zn_node *n, zn_node *dy)
 
 static double flops(const zn_node *n)
 {
-    double log2p = 0;
-    for (int64_t p = n->source[1]->shape.dim[0]; p > 1; p /= 2)
-        log2p++;
-    return (2 * log2p + 3) * (double)zn_shape_count(n->shape);
+    return (2 * log2((double)n->source[1]->shape.dim[0]) + 3) * (double)zn_shape_count(n->shape);
+}
+
+static double slots(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    return zn_slots_tile((double)n->source[1]->shape.dim[0]) * (double)zn_shape_count(n->shape);
 }
 
 int zn_tile_mix_axis(const zn_node *n, int *offset)
@@ -108,6 +112,7 @@ const zn_op zn_op_tile_mix = { .name = "tile_mix",
                                .gradient = gradient,
                                .needs = needs,
                                .flops = flops,
+                               .slots = slots,
                                .reach = reach,
                                .block = block };
 

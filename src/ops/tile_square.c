@@ -2,6 +2,7 @@
  * over memory. Sources: x, gate and threshold of rows, gate and threshold of columns. */
 #include "kernels/gates.h"
 #include "ops/fuse.h"
+#include "ops/slots.h"
 
 static zn_tile_square_args args_of(const zn_node *n)
 {
@@ -40,10 +41,13 @@ static void run(const zn_node *n, const zn_launch_context *c)
 /* Two axes of two transforms, gate and threshold each, and the activation. */
 static double flops(const zn_node *n)
 {
-    double log2p = 0;
-    for (int64_t p = n->source[1]->shape.dim[0]; p > 1; p /= 2)
-        log2p++;
-    return (2 * (2 * log2p + 3) + 1) * (double)zn_shape_count(n->shape);
+    return (2 * (2 * log2((double)n->source[1]->shape.dim[0]) + 3) + 1) * (double)zn_shape_count(n->shape);
+}
+
+static double slots(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    return (2 * zn_slots_tile((double)n->source[1]->shape.dim[0]) + ZN_SLOTS_GELU) * (double)zn_shape_count(n->shape);
 }
 
 /* Both axes reach as far as one op along either would. */
@@ -59,9 +63,14 @@ static int block(const zn_node *n, const zn_prepare *p)
     return (int)n->source[1]->shape.dim[0];
 }
 
-const zn_op zn_op_tile_square = {
-    .name = "tile_square", .shape = shape, .run = run, .needs = needs, .flops = flops, .reach = reach, .block = block
-};
+const zn_op zn_op_tile_square = { .name = "tile_square",
+                                  .shape = shape,
+                                  .run = run,
+                                  .needs = needs,
+                                  .flops = flops,
+                                  .slots = slots,
+                                  .reach = reach,
+                                  .block = block };
 
 void zn_fuse_tile_square(zn_node *n, int *uses)
 {

@@ -17,7 +17,7 @@ zn_status zn_profile_rows(const zn_runner *r, const zn_machine *machine, int run
     ZN_TRY(zn_alloc_for("a profile", sizeof **rows * (size_t)(*count + 1), (void **)rows));
     for (int i = 0; i < *count; i++) {
         const zn_runner_row *f = &from[i];
-        const double arithmetic = f->flops_done / machine->peak_gflops * 1e-6; /* ms at peak */
+        const double arithmetic = 2 * f->slots / machine->peak_gflops * 1e-6; /* ms: a multiply-add takes one slot */
         const double memory = f->bytes / machine->bandwidth_gbs * 1e-6;
         const double floor = arithmetic > memory ? arithmetic : memory;
         (*rows)[i] = (zn_profile_row){ .name = f->name,
@@ -25,6 +25,7 @@ zn_status zn_profile_rows(const zn_runner *r, const zn_machine *machine, int run
                                        .ms = f->ms / runs,
                                        .gflop = f->flops * 1e-9 / runs,
                                        .gflop_done = f->flops_done * 1e-9 / runs,
+                                       .gslot = f->slots * 1e-9 / runs,
                                        .mbytes = f->bytes * 1e-6 / runs,
                                        .roofline = f->ms > 0 ? floor / f->ms : 0 };
     }

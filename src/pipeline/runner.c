@@ -246,6 +246,7 @@ static zn_status add_rows(zn_runner *r, const zn_stage *st)
         r->rows[k].ms += row.ms;
         r->rows[k].flops += row.flops;
         r->rows[k].flops_done += row.flops_done;
+        r->rows[k].slots += row.slots;
         r->rows[k].bytes += row.bytes;
     }
     return ZN_OK;

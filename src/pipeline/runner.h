@@ -44,7 +44,7 @@ double zn_runner_flops(const zn_runner *r);     /* direct-equivalent, convolutio
 /* Profile of the runs so far: sums over runs and tiles, one row for each layer. */
 typedef struct zn_runner_row {
     const char *name, *kernel;
-    double ms, flops, flops_done, bytes;
+    double ms, flops, flops_done, slots, bytes;
 } zn_runner_row;
 void zn_runner_clear_rows(zn_runner *r);
 int zn_runner_rows(const zn_runner *r, const zn_runner_row **rows);

@@ -248,6 +248,10 @@ static void run(const void *args, zn_range r)
 /* In multiply-adds of the fp32 pipes' time. */
 static double flops(const zn_conv_shape *s) { return 0.75 * zn_conv_direct_flops(s); }
 
+/* Three matrix instructions, one slot each, for sixteen products; and for each input its high part, the difference and
+ * the low part. */
+static double slots(const zn_conv_shape *s) { return (double)pixels_of(s) * s->cin * (4 * 3 / 16.0 * s->cout + 3); }
+
 const zn_conv_kernel zn_conv_bf16x3 = {
     .name = "pointwise-bf16x3",
     .math = ZN_MATH_F32,
@@ -260,4 +264,5 @@ const zn_conv_kernel zn_conv_bf16x3 = {
     .units = units,
     .run = run,
     .flops = flops,
+    .slots = slots,
 };

@@ -222,7 +222,7 @@ static int64_t units(const zn_conv_shape *s, int stage)
 static double flops(const zn_conv_shape *s)
 {
     const plan p = plan_of(s);
-    return (double)p.tiles * (2.0 * POINTS * s->cin * p.cout_p + 16 * 38.0 * p.cin_p + 14 * 30.0 * p.cout_p);
+    return (double)p.tiles * (2.0 * POINTS * s->cin * p.cout_p + 16 * 40.0 * p.cin_p + 14 * 30.0 * p.cout_p);
 }
 
 const zn_conv_grad_kernel ZN_KERNEL(conv_grad_winograd) = {

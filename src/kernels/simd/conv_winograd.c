@@ -258,9 +258,22 @@ static void pack(const zn_conv_shape *s, const float *w, void *packed)
 static double flops(const zn_conv_shape *s)
 {
     const plan p = plan_of(s);
-    const double in = 16 * 38.0 * p.k, one = p.outputs == 6 ? 30 : 34;
+    const double in = 16 * 40.0 * p.k, one = p.outputs == 6 ? 30 : 34;
     const double out = (8 + p.outputs) * one * p.cout_p * p.out_phases;
     return (double)p.tiles * (2.0 * POINTS * p.k * p.cout_p * p.out_phases + in + out);
+}
+
+/* Issue slots of winograd_input and winograd_output for one line of eight. */
+enum { INPUT_SLOTS = 24, OUTPUT_SLOTS_6 = 20, OUTPUT_SLOTS_7 = 22 };
+
+/* Without padding. Neighbouring tiles share the rows of input that they have in common, so for each tile eight lines
+ * one way and as many as it has outputs the other way are transformed, on the way in as on the way out. */
+static double slots(const zn_conv_shape *s)
+{
+    const plan p = plan_of(s);
+    const double lines = 8 + p.outputs, in = s->cin * p.in_phases, out = s->cout * p.out_phases;
+    return (double)p.tiles * (POINTS * in * out + lines * INPUT_SLOTS * in +
+                              lines * (p.outputs == 6 ? OUTPUT_SLOTS_6 : OUTPUT_SLOTS_7) * out);
 }
 
 static int block(const zn_conv_shape *s) { return s->up2 ? 14 : plan_of(s).outputs; }
@@ -277,5 +290,6 @@ const zn_conv_kernel ZN_KERNEL(conv_winograd) = {
     .units = units,
     .run = run,
     .flops = flops,
+    .slots = slots,
     .block = block,
 };

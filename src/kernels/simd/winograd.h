@@ -12,17 +12,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Constants of the transforms. NEON multiplies by a lane, so twelve of them take three registers (the empty asm keeps
+/* Constants of the transforms. NEON multiplies by a lane, so eight of them take two registers (the empty asm keeps
  * the compiler from spreading them again); elsewhere each is a vector of its own, in a register or in memory. */
 #if defined(__ARM_NEON)
 typedef struct winograd_constants {
-    vec a, b, c;
+    vec a, b;
 } winograd_constants;
 
-VEC_INLINE winograd_constants winograd_constants_load(const float table[12])
+VEC_INLINE winograd_constants winograd_constants_load(const float table[8])
 {
-    winograd_constants k = { vec_load(table), vec_load(table + 4), vec_load(table + 8) };
-    __asm__("" : "+w"(k.a), "+w"(k.b), "+w"(k.c));
+    winograd_constants k = { vec_load(table), vec_load(table + 4) };
+    __asm__("" : "+w"(k.a), "+w"(k.b));
     return k;
 }
 #define LANE_a0                    k->a, 0
@@ -33,32 +33,28 @@ VEC_INLINE winograd_constants winograd_constants_load(const float table[12])
 #define LANE_b1                    k->b, 1
 #define LANE_b2                    k->b, 2
 #define LANE_b3                    k->b, 3
-#define LANE_c0                    k->c, 0
 #define FMA_LANE(from, lane, x, c) vfmaq_laneq_f32((c), (x), (from), (lane))
 #define FMS_LANE(from, lane, x, c) vfmsq_laneq_f32((c), (x), (from), (lane))
-#define MUL_LANE(from, lane, x)    vmulq_laneq_f32((x), (from), (lane))
 #define EXPAND(macro, ...)         macro(__VA_ARGS__)
 #define FMA(at, value, x, c)       EXPAND(FMA_LANE, LANE_##at, x, c)
 #define FMS(at, value, x, c)       EXPAND(FMS_LANE, LANE_##at, x, c)
-#define MUL(at, value, x)          EXPAND(MUL_LANE, LANE_##at, x)
 #else
 typedef struct winograd_constants {
     int none;
 } winograd_constants;
 
-VEC_INLINE winograd_constants winograd_constants_load(const float table[12])
+VEC_INLINE winograd_constants winograd_constants_load(const float table[8])
 {
     (void)table;
     return (winograd_constants){ 0 };
 }
 #define FMA(at, value, x, c) vec_fma(vec_splat(value), (x), (c))
 #define FMS(at, value, x, c) vec_fms(vec_splat(value), (x), (c))
-#define MUL(at, value, x)    (vec_splat(value) * (x))
 #endif
 
 /* FMA(at, value, x, c) is c + value * x, `at` being where value stands in the table; FMS subtracts. */
-static const float winograd_input_table[12] = { 5.25f, 4.25f, 2.5f, 1.25f, 5, 4, 2, 0.5f, 0.25f };
-static const float winograd_output_table[12] = { 4, 0.25f, 2, 0.5f, 8, 0.125f, 16, 0.0625f };
+static const float winograd_input_table[8] = { 5.25f, 4.25f, 0.5f, 1.25f, 5, 4, 0.25f };
+static const float winograd_output_table[8] = { 4, 0.25f, 2, 0.5f, 8, 0.125f, 16, 0.0625f };
 
 /* o = B' d: the coefficients are those of the polynomials prod (x - p) over all points but one. */
 VEC_INLINE void winograd_input(const winograd_constants *k, const vec d[8], vec o[8])
@@ -69,14 +65,14 @@ VEC_INLINE void winograd_input(const winograd_constants *k, const vec d[8], vec 
     const vec even1 = FMS(a1, 4.25f, d[4], d[2] + d[6]), odd1 = FMS(a1, 4.25f, d[3], d[1] + d[5]);
     o[1] = even1 + odd1;
     o[2] = even1 - odd1;
-    const vec even2 = FMA(c0, 0.25f, d[2], FMS(a3, 1.25f, d[4], d[6]));
-    const vec odd2 = FMA(b3, 0.5f, d[1], FMS(a2, 2.5f, d[3], MUL(b2, 2, d[5])));
-    o[3] = even2 + odd2;
-    o[4] = even2 - odd2;
+    const vec even2 = FMA(b2, 0.25f, d[2], FMS(a3, 1.25f, d[4], d[6]));
+    const vec odd2 = FMA(b1, 4, d[5], FMS(b0, 5, d[3], d[1])); /* twice its value */
+    o[3] = FMA(a2, 0.5f, odd2, even2);
+    o[4] = FMS(a2, 0.5f, odd2, even2);
     const vec even3 = FMA(b1, 4, d[2], FMS(b0, 5, d[4], d[6]));
-    const vec odd3 = FMA(b2, 2, d[1], FMS(a2, 2.5f, d[3], MUL(b3, 0.5f, d[5])));
-    o[5] = even3 + odd3;
-    o[6] = even3 - odd3;
+    const vec odd3 = FMA(b1, 4, d[1], FMS(b0, 5, d[3], d[5])); /* likewise */
+    o[5] = FMA(a2, 0.5f, odd3, even3);
+    o[6] = FMS(a2, 0.5f, odd3, even3);
 }
 
 /* o = A' m: output j is the sum of m[i] * point_i^j; infinity counts for the last one. outputs is 6 or 7, a constant.
@@ -310,13 +306,10 @@ VEC_INLINE void winograd_output_row(const int outputs, const float *half, int wi
 #undef LANE_b1
 #undef LANE_b2
 #undef LANE_b3
-#undef LANE_c0
 #undef FMA_LANE
 #undef FMS_LANE
-#undef MUL_LANE
 #undef EXPAND
 #undef FMA
 #undef FMS
-#undef MUL
 
 #endif
