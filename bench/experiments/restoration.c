@@ -1,12 +1,14 @@
 /* Restoration of wavelet pictures (specification B7): trains one network and measures it, or measures plain filters.
  *
  *     restoration-run filters
- *     restoration-run KIND STEPS RATE SEED THREADS [TASK]   kinds: see study.h; tasks: 0 to 3, alone
+ *     restoration-run KIND STEPS RATE SEED THREADS [HOW]   kinds: see study.h
  *
  * 64x64 pictures, batches of 4, 50 batches that come again and again, damaged anew in every step: Gaussian noise of
- * 0.2, shot noise, box blur of 3x3 or 7x7 in turn. Adam, 20 steps of warm-up, cosine to 2 %, norm clipped to 1. "seed"
- * with a RATE below zero trains as the original did: Adam at -RATE, nothing else. The test has 64 pictures, the same
- * for all. Prints a JSON object: "mse" for Gaussian noise of 0.3, shot noise, blur 7x7, blur 3x3. */
+ * 0.2, shot noise, box blur of 3x3 or 7x7. HOW: nothing, one damage for each batch, in turn; "only=K", damage K alone;
+ * "weights=A,B,C,D", each picture of a batch has its own, and its square error counts so many times. Adam, 20 steps of
+ * warm-up, cosine to 2 %, norm clipped to 1. A RATE below zero trains as the original did: Adam at -RATE, nothing else,
+ * no blur of 7x7. The test has 64 pictures, the same for all. Prints a JSON object: "mse" for Gaussian noise of 0.3,
+ * shot noise, blur 7x7, blur 3x3. Damages and weights have this order. */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fail.h"
@@ -93,6 +95,8 @@ typedef struct job {
     int steps, threads;
     double rate; /* below 0: the original's way */
     int only;    /* the damage to train on; -1: all */
+    bool together;
+    double weights[TASKS]; /* together: of each damage's error */
     uint64_t seed;
 } job;
 
@@ -107,12 +111,26 @@ static double rate_at(const job *j, int step)
 /* The original's gates are noisy for 50 steps, and less and less so up to step 150. */
 static float temperature_at(int step) { return step <= 50 ? 1 : step >= 150 ? 0 : (float)(150 - step) / 100; }
 
-/* All damages in turn, or one of them alone. */
-static int task_at(const job *j, int step)
+static int task_at(const job *j, int step, int picture)
 {
     if (j->only >= 0)
         return j->only;
+    if (j->together)
+        return (step / BATCHES + picture) % TASKS;
     return step % 3 < 2 ? step % 3 : j->rate > 0 && step / 3 % 2 ? BLUR7 : BLUR3;
+}
+
+/* Pictures of a batch that have one damage in common are damaged in one go. */
+static void fill_batch(study *s, const job *j, int step, const float *clean, zn_rng *rng)
+{
+    const int each = j->together ? 1 : BATCH;
+    memcpy(s->train.target->data, clean, sizeof(float) * BATCH * PICTURE);
+    for (int i = 0; i < BATCH; i += each) {
+        const int task = task_at(j, step, i);
+        damage(task, 0.2f, rng, clean + i * PICTURE, each, s->train.x->data + i * PICTURE);
+        for (int k = 0; k < PICTURE && j->together; k++)
+            s->train.weight->data[i * PICTURE + k] = (float)sqrt(j->weights[task]);
+    }
 }
 
 static zn_status train(study *s, const job *j, const float *pictures, double *seconds)
@@ -120,10 +138,7 @@ static zn_status train(study *s, const job *j, const float *pictures, double *se
     zn_rng rng = zn_rng_new(j->seed + 5000);
     const bool plain = j->rate < 0;
     for (int step = 0; step < j->steps; step++) {
-        const float *clean = pictures + (int64_t)(step % BATCHES) * BATCH * PICTURE;
-        const int task = task_at(j, step);
-        memcpy(s->train.target->data, clean, sizeof(float) * BATCH * PICTURE);
-        damage(task, 0.2f, &rng, clean, BATCH, s->train.x->data);
+        fill_batch(s, j, step, pictures + (int64_t)(step % BATCHES) * BATCH * PICTURE, &rng);
         s->temperature = temperature_at(step);
         const double start = zn_clock_ms();
         ZN_TRY(study_step(s, rate_at(j, step), plain ? 0 : 1));
@@ -158,9 +173,12 @@ static zn_status run(const job *j, const test_set *t)
     ZN_TRY_DONE(zn_pool_new(j->threads, &pool));
     ZN_TRY_DONE(zn_alloc_for("pictures", sizeof(float) * BATCHES * BATCH * PICTURE, (void **)&pictures));
     study_pictures(&rng, SIDE, BATCHES * BATCH, pictures);
-    const study_options o = {
-        .side = SIDE, .batch = BATCH, .seed = j->seed, .pool = pool, .adam_of_seed = j->rate < 0
-    };
+    const study_options o = { .side = SIDE,
+                              .batch = BATCH,
+                              .seed = j->seed,
+                              .pool = pool,
+                              .adam_of_seed = j->rate < 0,
+                              .weighted = j->together };
     ZN_TRY_DONE(study_new(j->kind, &o, &s));
     ZN_TRY_DONE(train(&s, j, pictures, &seconds));
     status = report(&s, j, t, seconds);
@@ -171,24 +189,38 @@ done:
     return status;
 }
 
+static bool read_how(const char *how, job *j)
+{
+    double *w = j->weights;
+    j->together = sscanf(how, "weights=%lf,%lf,%lf,%lf", w, w + 1, w + 2, w + 3) == TASKS;
+    return j->together || (sscanf(how, "only=%d", &j->only) == 1 && j->only >= 0 && j->only < TASKS);
+}
+
+static int usage(void)
+{
+    fprintf(stderr, "usage: restoration-run filters | KIND STEPS RATE SEED THREADS [only=K | weights=A,B,C,D]\n");
+    return 2;
+}
+
 int main(int argc, char **argv)
 {
+    const bool plain = argc == 2 && !strcmp(argv[1], "filters");
+    job j = { .only = -1 };
+    if (!plain && argc != 6 && argc != 7)
+        return usage();
+    if (!plain) {
+        j.kind = argv[1];
+        j.steps = atoi(argv[2]);
+        j.rate = atof(argv[3]);
+        j.seed = (uint64_t)atoll(argv[4]);
+        j.threads = atoi(argv[5]);
+        if (argc == 7 && !read_how(argv[6], &j))
+            return usage();
+    }
     test_set t = { 0 };
     zn_status status = test_new(&t);
-    if (argc == 2 && !strcmp(argv[1], "filters")) {
-        status = status == ZN_OK ? filters(&t) : status;
-    } else if (argc == 6 || argc == 7) {
-        const job j = { .kind = argv[1],
-                        .steps = atoi(argv[2]),
-                        .rate = atof(argv[3]),
-                        .seed = (uint64_t)atoll(argv[4]),
-                        .threads = atoi(argv[5]),
-                        .only = argc == 7 ? atoi(argv[6]) : -1 };
-        status = status == ZN_OK ? run(&j, &t) : status;
-    } else {
-        fprintf(stderr, "usage: restoration-run filters | KIND STEPS RATE SEED THREADS [TASK]\n");
-        return 2;
-    }
+    if (status == ZN_OK)
+        status = plain ? filters(&t) : run(&j, &t);
     if (status != ZN_OK)
         fprintf(stderr, "restoration-run: %s\n", zn_error_text());
     zn_free(t.clean);

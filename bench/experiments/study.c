@@ -112,7 +112,9 @@ static void build(study *s, study_net *n, bool seed, bool training)
     zn_node *z =
         seed ? seed_encode(scope, n->x, &s->model->config, training) : a->encode(scope, n->x, &s->model->config);
     n->y = a->decode(scope, z, &s->model->config);
-    n->loss = zn_mean_square_error(n->y, n->target);
+    n->weight = training && s->options.weighted ? zn_graph_input(n->graph, "weight", shape) : NULL;
+    n->loss = n->weight ? zn_mean_square_error(zn_multiply(n->y, n->weight), zn_multiply(n->target, n->weight))
+                        : zn_mean_square_error(n->y, n->target);
     zn_model_bind(s->model, n->graph, "");
 }
 

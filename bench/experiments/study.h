@@ -22,12 +22,14 @@ typedef struct study_options {
     uint64_t seed;
     zn_pool *pool; /* borrowed */
     bool adam_of_seed;
+    bool weighted; /* the loss is the mean of weight^2 (y - target)^2 */
 } study_options;
 
 typedef struct study_net {
     zn_graph *graph;
     zn_exec *exec;
     zn_node *x, *target, *y, *loss;
+    zn_node *weight; /* like x, of a weighted study's training; NULL: none */
 } study_net;
 
 typedef struct study {
