@@ -61,8 +61,10 @@ def bars(path, title, ylabel, groups, series, logy=False, below=False):
     for i, ((name, values), colour) in enumerate(zip(series.items(), COLOURS * 4)):
         places = [g + (i - (len(series) - 1) / 2) * width for g in range(len(groups))]
         drawn = axes.bar(places, [v or 0 for v in values], width, color=colour, label=name)
-        axes.bar_label(drawn, [f"{v:.3g}" if v else "" for v in values], fontsize=7, padding=1)
+        axes.bar_label(drawn, [f"{v:.3g}" if v else "" for v in values], fontsize=7, padding=1,
+                       rotation=90 if len(series) > 6 else 0)
     axes.set_xticks(range(len(groups)), groups)
+    axes.margins(y=0.12 if len(series) > 6 else 0.05)
     axes.grid(False, axis="x")
     if logy:
         axes.set_yscale("log")

@@ -41,11 +41,12 @@ void zn_k_gate_apply_mask_grad(const void *gate_args, zn_range pixels);
  * channels of an image, the strip inside, and it needs zn_sparse_scratch bytes for each thread. */
 typedef struct zn_sparse_args {
     const float *x, *w, *dy;
-    const float *turned; /* [9][zn_sparse_row(c)], made of w by sparse_turn; not for the weight gradient */
-    const float *mask;   /* [n][h][wide][c/8], or NULL: all ones */
-    float *y;            /* forward: y; gradient: dx from dy */
-    float *partial;      /* weight gradient: [n][9*c] */
-    int n, h, wide, c;   /* c a multiple of ZN_GATE_BLOCK */
+    const float *turned;  /* [9][zn_sparse_row(c)], made of w by sparse_turn; not for the weight gradient */
+    const float *mask;    /* [n][h][wide][c/8], or NULL: all ones */
+    const uint64_t *open; /* [n][h][wide][zn_sparse_words(c)], made of the mask by sparse_look; NULL without one */
+    float *y;             /* forward: y; gradient: dx from dy */
+    float *partial;       /* weight gradient: [n][9*c] */
+    int n, h, wide, c;    /* c a multiple of ZN_GATE_BLOCK */
 } zn_sparse_args;
 /* Rows of turned weights lie a line further apart than a power of two. */
 static inline int64_t zn_sparse_row(int c) { return (int64_t)c + 16; }
@@ -55,6 +56,21 @@ typedef struct zn_sparse_turn_args {
     int c;
 } zn_sparse_turn_args;
 void zn_k_sparse_turn(const void *sparse_turn_args, zn_range channels);
+
+/* What a mask leaves open, so that nobody has to read nine masks for each pixel: a bit for each block of channels, and
+ * behind them a word of these. */
+enum {
+    ZN_SPARSE_ANY = 1,   /* a block is open */
+    ZN_SPARSE_PLAIN = 2, /* every mask is 0 or 1 */
+    ZN_SPARSE_FULL = 4   /* every mask is 1 */
+};
+static inline int64_t zn_sparse_words(int c) { return (c / ZN_GATE_BLOCK + 63) / 64 + 1; } /* of a pixel */
+typedef struct zn_sparse_look_args {
+    const float *mask;
+    uint64_t *open;
+    int c;
+} zn_sparse_look_args;
+void zn_k_sparse_look(const void *sparse_look_args, zn_range pixels);
 
 enum { ZN_SPARSE_STRIP = 64 };
 static inline int64_t zn_sparse_strips(const zn_sparse_args *a) /* of one image */
@@ -71,7 +87,7 @@ static inline int zn_sparse_rows(int h, int wide)
 static inline size_t zn_sparse_scratch(int h, int wide)
 {
     const size_t rows = (size_t)zn_sparse_rows(h, wide), across = (size_t)wide + 2;
-    return sizeof(float) * (ZN_SPARSE_STRIP * (rows + 2) * across + 2 * rows * across);
+    return sizeof(float) * (ZN_SPARSE_STRIP * (rows + 2) * across + 3 * rows * across);
 }
 void zn_k_sparse_depthwise(const void *sparse_args, zn_range pixels);
 void zn_k_sparse_depthwise_grad(const void *sparse_args, zn_range pixels);

@@ -23,19 +23,43 @@ static zn_sparse_args args_of(const zn_node *n, bool gradient)
                              .c = (int)x->shape.dim[3] };
 }
 
-/* The weights, turned: shared by all threads. */
+static int64_t pixels_of(const zn_node *x) { return zn_shape_count(x->shape) / x->shape.dim[3]; }
+
+/* What all threads share: words of the mask, and behind them floats of the op's own. */
+static size_t shared_words(const zn_node *x) { return (size_t)(pixels_of(x) * zn_sparse_words((int)x->shape.dim[3])); }
+
+static size_t shared_bytes(const zn_node *x, int64_t floats)
+{
+    return sizeof(uint64_t) * shared_words(x) + sizeof(float) * (size_t)floats;
+}
+
+/* Returns where the floats begin. */
+static float *look(const zn_launch_context *c, const zn_node *x, zn_sparse_args *a)
+{
+    uint64_t *open = c->shared;
+    const zn_sparse_look_args k = { .mask = a->mask, .open = open, .c = a->c };
+    if (a->mask) {
+        zn_launch(c, zn_k_sparse_look, pixels_of(x), 1 + 4096 / a->c, &k);
+        a->open = open;
+    }
+    return (float *)(open + shared_words(x));
+}
+
+/* The weights, turned. */
 static zn_needs needs(const zn_node *n, const zn_prepare *p)
 {
     (void)p;
-    return (zn_needs){ .shared_scratch = sizeof(float) * 9 * (size_t)zn_sparse_row((int)n->source[0]->shape.dim[3]) };
+    const zn_node *x = n->source[0];
+    return (zn_needs){ .shared_scratch = shared_bytes(x, 9 * zn_sparse_row((int)x->shape.dim[3])) };
 }
 
-static void launch(const zn_launch_context *c, zn_body body, zn_sparse_args *a)
+static void launch(const zn_launch_context *c, const zn_node *x, zn_body body, zn_sparse_args *a)
 {
-    const zn_sparse_turn_args t = { .w = a->w, .turned = c->shared, .c = a->c };
+    float *turned = look(c, x, a);
+    const zn_sparse_turn_args t = { .w = a->w, .turned = turned, .c = a->c };
     zn_launch(c, zn_k_sparse_turn, a->c, 512, &t);
-    a->turned = c->shared;
-    zn_launch(c, body, (int64_t)a->n * a->h * a->wide, 1 + 4096 / a->c, a);
+    a->turned = turned;
+    zn_launch(c, body, pixels_of(x), 1 + 4096 / a->c, a);
 }
 
 static zn_status shape(zn_node *n)
@@ -55,7 +79,7 @@ static zn_status shape(zn_node *n)
 static void run(const zn_node *n, const zn_launch_context *c)
 {
     zn_sparse_args a = args_of(n, false);
-    launch(c, zn_k_sparse_depthwise, &a);
+    launch(c, n->source[0], zn_k_sparse_depthwise, &a);
 }
 
 static void gradient(zn_node *n, zn_node *dy)
@@ -104,7 +128,7 @@ static zn_status grad_shape(zn_node *n)
 static void grad_run(const zn_node *n, const zn_launch_context *c)
 {
     zn_sparse_args a = args_of(n, true);
-    launch(c, zn_k_sparse_depthwise_grad, &a);
+    launch(c, n->source[0], zn_k_sparse_depthwise_grad, &a);
 }
 
 const zn_op zn_op_sparse_depthwise_grad = { .name = "sparse_depthwise_grad",
@@ -128,14 +152,15 @@ static zn_needs weight_needs(const zn_node *n, const zn_prepare *p)
     (void)p;
     const int64_t *d = n->source[0]->shape.dim;
     return (zn_needs){ .thread_scratch = zn_sparse_scratch((int)d[1], (int)d[2]),
-                       .shared_scratch = sizeof(float) * (size_t)(d[0] * zn_shape_count(n->shape)) };
+                       .shared_scratch = shared_bytes(n->source[0], d[0] * zn_shape_count(n->shape)) };
 }
 
 static void weight_run(const zn_node *n, const zn_launch_context *c)
 {
     zn_sparse_args a = args_of(n, true);
     const int64_t count = zn_shape_count(n->shape);
-    a.partial = a.n == 1 ? n->data : c->shared;
+    float *sums = look(c, n->source[0], &a);
+    a.partial = a.n == 1 ? n->data : sums;
     zn_launch(c, zn_k_sparse_depthwise_weight_grad, a.n * zn_sparse_strips(&a), 1, &a);
     const zn_line_fold_args sum = { .partial = a.partial, .y = n->data, .blocks = a.n, .count = count };
     if (a.n > 1)

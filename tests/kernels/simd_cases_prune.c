@@ -40,13 +40,20 @@ static void dense(simd_case *c, int kernel, int size)
                                                : (int64_t)z[1] * z[2]);
 }
 
-/* ---- masks: whole pixels, single blocks, nothing ---- */
+/* ---- masks ---- */
 
-static const float *mask_of(int64_t pixels, int blocks, int how, bool soft)
+/* What is open: everything, whole pixels, any block, the same blocks in all pixels. */
+enum { ALL, PIXELS, BLOCKS, SAME_BLOCKS, STRUCTURES };
+
+/* soft: some masks are neither 0 nor 1. */
+static const float *mask_of(int64_t pixels, int blocks, int structure, bool soft)
 {
     float *m = (float *)simd_normal(pixels * blocks, 1);
     for (int64_t i = 0; i < pixels * blocks; i++) {
-        const bool open = how == 0 || (how == 1 ? i / blocks % 3 == 1 : m[i] > 0.3f);
+        const bool open = structure == ALL           ? true
+                          : structure == PIXELS      ? i / blocks % 3 == 1
+                          : structure == SAME_BLOCKS ? i % blocks % 3 == 1
+                                                     : m[i] > 0.3f;
         m[i] = !open ? 0 : soft && i % 5 == 0 ? 0.25f : 1;
     }
     return m;
@@ -108,7 +115,7 @@ static void line(simd_case *c, int kernel, int size)
         a.beta = simd_normal(z[2], 1);
         if (size % 2 && a.c >= 8) {
             float *e = (float *)a.e;
-            a.mask = mask_of(all, a.c / 8, 1 + size / 2 % 2, false);
+            a.mask = mask_of(all, a.c / 8, PIXELS + size / 2 % 2, false);
             for (int64_t i = 0; i < count; i++)
                 e[i] *= a.mask[i / 8];
         }
@@ -147,23 +154,26 @@ static void line_norm(simd_case *c, int kernel, int size)
 
 /* ---- gated depthwise ---- */
 
-static const int sparse_sizes[][4] = { { 1, 4, 4, 256 }, { 2, 3, 5, 24 },   { 1, 1, 1, 8 },   { 1, 7, 2, 72 },
-                                       { 3, 2, 9, 64 },  { 1, 16, 16, 40 }, { 1, 40, 20, 16 } };
+static const int sparse_sizes[][4] = { { 1, 4, 4, 256 }, { 2, 3, 5, 24 },   { 1, 1, 1, 8 },    { 1, 7, 2, 72 },
+                                       { 3, 2, 9, 64 },  { 1, 16, 16, 40 }, { 1, 40, 20, 16 }, { 1, 2, 2, 8448 } };
+
+/* Structure `how / 2`, soft and hard, and none. */
+enum { HOWS = 2 * STRUCTURES + 1 };
 
 static void sparse(simd_case *c, int kernel, int size)
 {
     static zn_sparse_args a;
-    const int *z = sparse_sizes[size / 3];
+    const int *z = sparse_sizes[size / HOWS], how = size % HOWS;
     const int64_t pixels = (int64_t)z[0] * z[1] * z[2], count = pixels * z[3];
     a = (zn_sparse_args){ .x = simd_normal(count, 1),
                           .dy = simd_normal(count, 1),
                           .w = simd_normal(9 * z[3], 1),
-                          .mask = size % 3 ? mask_of(pixels, z[3] / 8, size % 3, true) : NULL,
+                          .mask = how / 2 < STRUCTURES ? mask_of(pixels, z[3] / 8, how / 2, how % 2) : NULL,
                           .n = z[0],
                           .h = z[1],
                           .wide = z[2],
                           .c = z[3] };
-    snprintf(c->text, sizeof c->text, "%dx%dx%dx%d, mask %d", z[0], z[1], z[2], z[3], size % 3);
+    snprintf(c->text, sizeof c->text, "%dx%dx%dx%d, mask %d", z[0], z[1], z[2], z[3], how);
     c->kernel = kernel;
     c->args = &a;
     c->scratch = zn_sparse_scratch(z[1], z[2]);
@@ -172,6 +182,12 @@ static void sparse(simd_case *c, int kernel, int size)
     float *turned = (float *)simd_normal(9 * zn_sparse_row(a.c), 1);
     zn_k_sparse_turn(&(zn_sparse_turn_args){ .w = a.w, .turned = turned, .c = a.c }, (zn_range){ 0, a.c, NULL });
     a.turned = turned;
+    if (a.mask) {
+        uint64_t *open = (uint64_t *)simd_normal(2 * pixels * zn_sparse_words(a.c), 1);
+        zn_k_sparse_look(&(zn_sparse_look_args){ .mask = a.mask, .open = open, .c = a.c },
+                         (zn_range){ 0, pixels, NULL });
+        a.open = open;
+    }
     if (kernel == ZN_SIMD_sparse_depthwise_weight_grad)
         c->units = z[0] * zn_sparse_strips(&a);
     if (kernel == ZN_SIMD_sparse_depthwise_weight_grad)
@@ -207,7 +223,7 @@ static void gates(simd_case *c, int kernel, int size)
                         .v = simd_normal(blocks, 1),
                         .dm = simd_normal((int64_t)z[0] * blocks, 1),
                         .eps = size % 2 ? simd_normal((int64_t)z[0] * blocks, 1) : NULL,
-                        .mask = apply ? mask_of(z[0], blocks, 2, true) : NULL,
+                        .mask = apply ? mask_of(z[0], blocks, BLOCKS, true) : NULL,
                         .pixels = z[0],
                         .c = z[1],
                         .temperature = 0.3f,
@@ -237,9 +253,9 @@ const simd_family simd_prune_families[] = {
     { line_norm, ZN_SIMD_line_norm, 12 },
     { line_norm, ZN_SIMD_line_sums, 12 },
     { turn, ZN_SIMD_sparse_turn, 3 },
-    { sparse, ZN_SIMD_sparse_depthwise, 3 * SIZES(sparse_sizes) },
-    { sparse, ZN_SIMD_sparse_depthwise_grad, 3 * SIZES(sparse_sizes) },
-    { sparse, ZN_SIMD_sparse_depthwise_weight_grad, 3 * SIZES(sparse_sizes) },
+    { sparse, ZN_SIMD_sparse_depthwise, SIZES(sparse_sizes) * HOWS },
+    { sparse, ZN_SIMD_sparse_depthwise_grad, SIZES(sparse_sizes) * HOWS },
+    { sparse, ZN_SIMD_sparse_depthwise_weight_grad, SIZES(sparse_sizes) * HOWS },
     { gates, ZN_SIMD_gate_mask, 3 * SIZES(gate_sizes) },
     { gates, ZN_SIMD_gate_mask_grad, 3 * SIZES(gate_sizes) },
     { gates, ZN_SIMD_gate_mask_param_grad, 3 * SIZES(gate_sizes) },

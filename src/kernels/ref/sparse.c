@@ -60,6 +60,43 @@ void zn_ref_sparse_turn(const void *args, zn_range r)
             a->turned[tap * zn_sparse_row(a->c) + k] = a->w[9 * k + tap];
 }
 
+/* The bits of `count` blocks, at most 64; eight at a time, which compilers make vectors of. */
+static uint64_t bits_of(const float *m, int count)
+{
+    uint64_t bits = 0;
+    int b = 0;
+    for (; b + 8 <= count; b += 8) {
+        int byte = 0;
+        for (int i = 0; i < 8; i++)
+            byte += (m[b + i] != 0) << i;
+        bits |= (uint64_t)byte << b;
+    }
+    for (; b < count; b++)
+        bits |= (uint64_t)(m[b] != 0) << b;
+    return bits;
+}
+
+void zn_k_sparse_look(const void *args, zn_range r)
+{
+    const zn_sparse_look_args *a = args;
+    const int blocks = a->c / BLOCK;
+    const int64_t words = zn_sparse_words(a->c);
+    for (int64_t p = r.begin; p < r.end; p++) {
+        const float *m = a->mask + p * blocks;
+        uint64_t *open = a->open + p * words, any = 0;
+        int odd = 0, less = 0; /* masks that are neither 0 nor 1; that are not 1 */
+        for (int first = 0; first < blocks; first += 64) {
+            open[first / 64] = bits_of(m + first, blocks - first < 64 ? blocks - first : 64);
+            any |= open[first / 64];
+        }
+        for (int b = 0; b < blocks; b++) {
+            odd |= (m[b] != 0) & (m[b] != 1);
+            less |= m[b] != 1;
+        }
+        open[words - 1] = (any ? ZN_SPARSE_ANY : 0) | (odd ? 0 : ZN_SPARSE_PLAIN) | (less ? 0 : ZN_SPARSE_FULL);
+    }
+}
+
 void zn_ref_sparse_depthwise(const void *args, zn_range r) { convolve(args, r, false); }
 void zn_ref_sparse_depthwise_grad(const void *args, zn_range r) { convolve(args, r, true); }
 

@@ -41,28 +41,49 @@ VEC_INLINE void head_of(const float *e, float *u)
         vec_store(u + i * VEC_LANES, v[i]);
 }
 
-/* u = H e of one pixel; groups of e that are pruned throughout are not looked at. The factor `unit` comes later. */
+enum { LIST = 512, AHEAD = 4 }; /* heads that are looked at together; how far e is fetched in advance */
+
+/* The heads among `count` whose masks are not all 0: without branches, since masks are hard to guess. */
+static int list_open(const float *mask, int count, int32_t *list)
+{
+    enum { BLOCKS = WHT_HEAD / ZN_GATE_BLOCK };
+    int open = 0;
+    for (int i = 0; i < count; i++) {
+        bool any = false;
+        for (int b = 0; b < BLOCKS; b++)
+            any |= mask[i * BLOCKS + b] != 0;
+        list[open] = i * WHT_HEAD;
+        open += any;
+    }
+    return open;
+}
+
+/* The heads of `count` groups. Where most of them are pruned the others alone are read; e is 0 in the rest. */
+static void heads_of(const float *e, const float *mask, int count, float *u)
+{
+    int32_t list[LIST];
+    const int open = mask ? list_open(mask, count, list) : count;
+    if (2 * open >= count) {
+        for (int k = 0; k < count * WHT_HEAD; k += WHT_HEAD)
+            head_of(e + k, u + k);
+        return;
+    }
+    memset(u, 0, sizeof(float) * (size_t)(count * WHT_HEAD));
+    for (int i = 0; i < open; i++) {
+        for (int k = 0; k < WHT_HEAD && i + AHEAD < open; k += 16)
+            __builtin_prefetch(e + list[i + AHEAD] + k);
+        head_of(e + list[i], u + list[i]);
+    }
+}
+
+/* u = H e of one pixel. The factor `unit` comes later. */
 static void analyse(const zn_line_args *a, int64_t p, float *u)
 {
-    enum { BLOCKS = WHT_HEAD / ZN_GATE_BLOCK, LIST = 512 };
     const float *e = a->e + p * a->c, *mask = a->mask ? a->mask + p * (a->c / ZN_GATE_BLOCK) : NULL;
-    for (int k = 0; k < a->c && !mask; k += WHT_HEAD)
-        head_of(e + k, u + k);
-    if (mask)
-        memset(u, 0, sizeof(float) * (size_t)a->c);
-    for (int first = 0; first < a->c && mask;) { /* open groups are listed without branches: masks are hard to guess */
-        int32_t list[LIST];
-        int open = 0, looked = 0;
-        for (; first < a->c && looked < LIST; first += WHT_HEAD, looked++) {
-            bool any = false;
-            for (int b = 0; b < BLOCKS; b++)
-                any |= mask[first / ZN_GATE_BLOCK + b] != 0;
-            list[open] = first;
-            open += any;
-        }
-        for (int i = 0; i < open; i++)
-            head_of(e + list[i], u + list[i]);
-    }
+    const int heads = a->c / WHT_HEAD;
+    for (int i = 0; i < heads; i += LIST)
+        heads_of(e + i * WHT_HEAD, mask ? mask + i * (WHT_HEAD / ZN_GATE_BLOCK) : NULL,
+                 heads - i < LIST ? heads - i : LIST, u + i * WHT_HEAD);
     wht_rest(u, a->c);
 }
 

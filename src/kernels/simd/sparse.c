@@ -37,18 +37,17 @@ void ZN_KERNEL(sparse_turn)(const void *args, zn_range r)
 
 /* Neighbours that count, in the order of the taps. */
 typedef struct taps {
-    const float *x[9], *w[9], *mask[9]; /* mask: of the neighbour, for the gradient */
+    const float *x[9], *w[9];
+    const float *mask[9]; /* of the neighbour, for the gradient; and its bits */
+    const uint64_t *open[9];
     int count;
 } taps;
 
-static bool any_open(const zn_sparse_args *a, int64_t pixel)
+static const uint64_t *open_of(const zn_sparse_args *a, int64_t pixel)
 {
-    const float *m = a->mask + pixel * (a->c / BLOCK);
-    int open = 0;
-    for (int b = 0; b < a->c / BLOCK; b++)
-        open |= m[b] != 0;
-    return open;
+    return a->open + pixel * zn_sparse_words(a->c);
 }
+static uint64_t state_of(const zn_sparse_args *a, const uint64_t *open) { return open[zn_sparse_words(a->c) - 1]; }
 
 static taps taps_of(const zn_sparse_args *a, int64_t pixel, bool back)
 {
@@ -60,13 +59,29 @@ static taps taps_of(const zn_sparse_args *a, int64_t pixel, bool back)
         if (ny < 0 || ny >= a->h || nx < 0 || nx >= a->wide)
             continue;
         const int64_t from = image + (int64_t)ny * a->wide + nx;
-        if (back && a->mask && !any_open(a, from))
-            continue;
+        if (back && a->mask) {
+            if (!(state_of(a, open_of(a, from)) & ZN_SPARSE_ANY))
+                continue;
+            t.open[t.count] = open_of(a, from);
+            t.mask[t.count] = a->mask + from * (a->c / BLOCK);
+        }
         t.x[t.count] = (back ? a->dy : a->x) + from * a->c;
-        t.w[t.count] = a->turned + (back ? 8 - tap : tap) * zn_sparse_row(a->c);
-        t.mask[t.count++] = back && a->mask ? a->mask + from * (a->c / BLOCK) : NULL;
+        t.w[t.count++] = a->turned + (back ? 8 - tap : tap) * zn_sparse_row(a->c);
     }
     return t;
+}
+
+/* Where masks are applied: nowhere, since they are 1; to the sum; to each tap. */
+typedef enum way { NOWHERE, ON_SUM, ON_TAPS } way;
+
+/* Masks of taps that are alike, 0 or 1 and the same, may as well be applied to the sum. */
+static way way_back(const zn_sparse_args *a, const taps *t)
+{
+    const size_t bytes = sizeof(uint64_t) * (size_t)zn_sparse_words(a->c);
+    for (int i = 0; i < t->count; i++)
+        if (!(state_of(a, t->open[i]) & ZN_SPARSE_PLAIN) || memcmp(t->open[i], t->open[0], bytes))
+            return ON_TAPS;
+    return t->count && state_of(a, t->open[0]) & ZN_SPARSE_FULL ? NOWHERE : ON_SUM;
 }
 
 /* The masks of a group as lanes; m has one for each block. */
@@ -103,20 +118,23 @@ VEC_INLINE void sum_group(const taps *t, int k, const bool masked, vec sum[VECTO
     }
 }
 
-/* Groups from `first` on, LIST at most, that any of the masks opens: without branches, since masks are hard to guess.
- */
-enum { LIST = 512 };
-static int list_open(const float *const *masks, int count, int first, int end, int32_t *list)
+static int least(int a, int b) { return a < b ? a : b; }
+
+/* Groups that any of the masks opens, LIST at most, from word *next on: few branches, since masks are hard to guess. */
+enum { LIST = 512, AHEAD = 4, WORD = 64 };
+static int list_open(const uint64_t *const *open, int count, int end, int *next, int32_t *list)
 {
-    int open = 0;
-    for (int k = first; k < end; k += GROUP) {
-        bool any = false;
+    int found = 0;
+    for (; *next * WORD * BLOCK < end && found <= LIST - WORD / 2; ++*next) {
+        uint64_t bits = 0;
         for (int i = 0; i < count; i++)
-            any |= (masks[i][k / BLOCK] != 0) | (masks[i][k / BLOCK + 1] != 0);
-        list[open] = k;
-        open += any;
+            bits |= open[i][*next];
+        for (bits = (bits | bits >> 1) & 0x5555555555555555; bits; bits &= bits - 1) {
+            list[found] = (*next * WORD + __builtin_ctzll(bits)) * BLOCK;
+            found += list[found] < end;
+        }
     }
-    return open;
+    return found;
 }
 
 /* Channels behind the last whole group. */
@@ -131,41 +149,59 @@ static void single(const zn_sparse_args *a, const taps *t, const float *mask, in
     }
 }
 
-/* mask: of the pixel itself, forward; the taps have theirs on the way back. */
+VEC_INLINE void store_group(float *y, const vec sum[VECTORS])
+{
+#pragma GCC unroll 4
+    for (int v = 0; v < VECTORS; v++)
+        vec_store(y + v * VEC_LANES, sum[v]);
+}
+
+/* The open groups of a pixel; mask: for the sum, or NULL where it is on the taps. */
+static void listed(const taps *t, const uint64_t *const *open, int count, const float *mask, int end, float *y)
+{
+    for (int next = 0; next * WORD * BLOCK < end;) {
+        int32_t list[LIST];
+        const int found = list_open(open, count, end, &next, list);
+        const bool far = mask && found * 4 < least(LIST, end / GROUP); /* apart: no hardware foresees them */
+        for (int i = 0; i < found; i++) {
+            vec sum[VECTORS], lanes[VECTORS];
+            for (int j = 0; j < t->count && far && i + AHEAD < found; j++)
+                __builtin_prefetch(t->x[j] + list[i + AHEAD]);
+            if (mask)
+                sum_group(t, list[i], false, sum);
+            else
+                sum_group(t, list[i], true, sum);
+            if (mask)
+                mask_lanes(mask + list[i] / BLOCK, lanes);
+#pragma GCC unroll 4
+            for (int v = 0; v < VECTORS && mask; v++) /* what is pruned cannot hurt, even if it is not finite */
+                sum[v] = vec_where(vec_nonzero(lanes[v]), lanes[v] * sum[v]);
+            store_group(y + list[i], sum);
+        }
+    }
+}
+
 static void pixel_of(const zn_sparse_args *a, int64_t pixel, bool back)
 {
     const taps t = taps_of(a, pixel, back);
-    const bool masked = a->mask != NULL;
-    const float *mask = masked && !back ? a->mask + pixel * (a->c / BLOCK) : NULL;
+    const uint64_t *own = a->mask ? open_of(a, pixel) : NULL;
+    const float *mask = own && !back ? a->mask + pixel * (a->c / BLOCK) : NULL;
+    const way how = !own ? NOWHERE : back ? way_back(a, &t) : state_of(a, own) & ZN_SPARSE_FULL ? NOWHERE : ON_SUM;
     float *y = a->y + pixel * a->c;
     const int whole = a->c / GROUP * GROUP;
-    if (masked)
+    if (how != NOWHERE)
         memset(y, 0, sizeof(float) * (size_t)a->c);
-    for (int k = 0; k < whole && !masked; k += GROUP) {
+    for (int k = 0; k < whole && how == NOWHERE; k += GROUP) {
         vec sum[VECTORS];
         sum_group(&t, k, false, sum);
-#pragma GCC unroll 4
-        for (int v = 0; v < VECTORS; v++)
-            vec_store(y + k + v * VEC_LANES, sum[v]);
+        store_group(y + k, sum);
     }
-    for (int first = 0; first < whole && masked; first += LIST * GROUP) {
-        int32_t list[LIST];
-        const int end = whole - first < LIST * GROUP ? whole : first + LIST * GROUP;
-        const int open = back ? list_open(t.mask, t.count, first, end, list) : list_open(&mask, 1, first, end, list);
-        for (int i = 0; i < open; i++) {
-            vec sum[VECTORS], lanes[VECTORS];
-            if (back)
-                sum_group(&t, list[i], true, sum);
-            else
-                sum_group(&t, list[i], false, sum);
-            if (!back)
-                mask_lanes(mask + list[i] / BLOCK, lanes);
-#pragma GCC unroll 4
-            for (int v = 0; v < VECTORS; v++) /* what is pruned cannot hurt, even if it is not finite */
-                vec_store(y + list[i] + v * VEC_LANES,
-                          back ? sum[v] : vec_where(vec_nonzero(lanes[v]), lanes[v] * sum[v]));
-        }
-    }
+    if (how == ON_SUM && back && t.count)
+        listed(&t, t.open, 1, t.mask[0], whole, y);
+    else if (how == ON_SUM && !back)
+        listed(&t, &own, 1, mask, whole, y);
+    else if (how == ON_TAPS)
+        listed(&t, t.open, t.count, NULL, whole, y);
     single(a, &t, mask, whole, y);
 }
 
@@ -173,7 +209,7 @@ void ZN_KERNEL(sparse_depthwise)(const void *args, zn_range r)
 {
     const zn_sparse_args *a = args;
     for (int64_t p = r.begin; p < r.end; p++)
-        if (a->mask && !any_open(a, p))
+        if (a->mask && !(state_of(a, open_of(a, p)) & ZN_SPARSE_ANY))
             memset(a->y + p * a->c, 0, sizeof(float) * (size_t)a->c);
         else
             pixel_of(a, p, false);

@@ -19,6 +19,8 @@ typedef struct place {
     int32_t pixel, corner;
 } place;
 
+_Static_assert(STRIP == 8 * BLOCK, "a strip's blocks have a byte of bits");
+
 /* Some rows of the channels [first, first + width) of an image. */
 typedef struct strip {
     const zn_sparse_args *a;
@@ -28,6 +30,9 @@ typedef struct strip {
     float *band;   /* [rows + 2][wide + 2][STRIP] */
     place *open;   /* pixels of the band for the chunk at hand */
     int open_count;
+    uint8_t *bits; /* of each pixel of the band: the strip's blocks that are open */
+    uint8_t used;  /* and those that are open anywhere in the band */
+    bool plain;    /* every mask of the band is 0 or 1 */
 } strip;
 
 static int least(int a, int b) { return a < b ? a : b; }
@@ -40,6 +45,7 @@ static strip strip_of(const zn_sparse_args *a, int64_t unit, float *scratch)
     s.rows = zn_sparse_rows(a->h, a->wide);
     s.band = scratch;
     s.open = (place *)(s.band + (int64_t)(s.rows + 2) * (a->wide + 2) * STRIP);
+    s.bits = (uint8_t *)(s.open + (int64_t)s.rows * a->wide);
     if (s.width < STRIP) /* lanes beyond the last channel */
         memset(scratch, 0, zn_sparse_scratch(a->h, a->wide));
     return s;
@@ -50,6 +56,30 @@ static const float *masks_of(const strip *s, int64_t pixel)
     return s->a->mask + pixel * (s->a->c / BLOCK) + s->first / BLOCK;
 }
 
+/* What is open in the band. */
+static void look(strip *s)
+{
+    const zn_sparse_args *a = s->a;
+    const int64_t words = zn_sparse_words(a->c), first = s->pixel + (int64_t)s->row * a->wide;
+    s->used = a->mask ? 0 : UINT8_MAX;
+    s->plain = true;
+    for (int p = 0; p < s->rows * a->wide; p++) {
+        const uint64_t *open = a->mask ? a->open + (first + p) * words : NULL;
+        s->bits[p] = open ? (uint8_t)(open[s->first / BLOCK / 64] >> s->first / BLOCK % 64) : UINT8_MAX;
+        s->used |= s->bits[p];
+        s->plain &= !open || (open[words - 1] & ZN_SPARSE_PLAIN);
+    }
+}
+
+/* Channels of one pixel: those of the lines of the cache that are used. */
+static void take_pixel(const strip *s, const float *x, float *to)
+{
+    enum { LINE = 2 * BLOCK };
+    for (int k = 0; k < s->width; k += LINE)
+        if (s->used >> k / BLOCK & 3)
+            memcpy(to + k, x + k, sizeof(float) * (size_t)least(LINE, s->width - k));
+}
+
 /* The band from `row` on, with the rows and columns around it; zeros outside the image. */
 static void take_band(strip *s, int row)
 {
@@ -57,6 +87,7 @@ static void take_band(strip *s, int row)
     const int across = (a->wide + 2) * STRIP;
     s->row = row;
     s->rows = least(s->rows, a->h - row);
+    look(s);
     for (int y = -1; y <= s->rows; y++) {
         float *line = s->band + (int64_t)(y + 1) * across;
         if (row + y < 0 || row + y >= a->h) {
@@ -65,26 +96,26 @@ static void take_band(strip *s, int row)
         }
         memset(line, 0, sizeof(float) * STRIP);
         memset(line + across - STRIP, 0, sizeof(float) * STRIP);
+        const float *x = a->x + (s->pixel + (int64_t)(row + y) * a->wide) * a->c + s->first;
         for (int ox = 0; ox < a->wide; ox++)
-            memcpy(line + (ox + 1) * STRIP, a->x + (s->pixel + (int64_t)(row + y) * a->wide + ox) * a->c + s->first,
-                   sizeof(float) * (size_t)s->width);
+            if (s->used == UINT8_MAX && s->width == STRIP)
+                memcpy(line + (ox + 1) * STRIP, x + (int64_t)ox * a->c, sizeof(float) * STRIP);
+            else
+                take_pixel(s, x + (int64_t)ox * a->c, line + (ox + 1) * STRIP);
     }
 }
 
-/* Sorts the pixels of the band by the masks of the chunk at k; without masks all are open. */
-static void list(strip *s, int k, bool masked)
+enum { CHUNK_BITS = (1 << CHUNK / BLOCK) - 1 };
+
+/* Lists the pixels of the band where a block of the chunk at k is open. */
+static void list(strip *s, int k)
 {
-    const int wide = s->a->wide, blocks = least(CHUNK / BLOCK, (s->width - k) / BLOCK);
-    const int64_t step = s->a->c / BLOCK;
-    const float *m = masked ? masks_of(s, s->pixel + (int64_t)s->row * wide) + k / BLOCK : NULL;
+    const int wide = s->a->wide;
     s->open_count = 0;
     for (int y = 0, p = 0; y < s->rows; y++)
         for (int x = 0; x < wide; x++, p++) {
-            bool open = !masked;
-            for (int b = 0; masked && b < blocks; b++)
-                open |= m[p * step + b] != 0;
             s->open[s->open_count] = (place){ p, (y * (wide + 2) + x) * STRIP };
-            s->open_count += open;
+            s->open_count += (s->bits[p] >> k / BLOCK & CHUNK_BITS) != 0;
         }
 }
 
@@ -106,13 +137,14 @@ VEC_INLINE void weigh(const strip *s, int k, vec sum[9])
     const zn_sparse_args *a = s->a;
     const int64_t first = s->pixel + (int64_t)s->row * a->wide, across = (int64_t)(a->wide + 2) * STRIP;
     const int lanes = least(s->width - k, VEC_LANES);
+    const bool masked = a->mask && !(s->plain && (int)CHUNK == (int)BLOCK); /* an open block of its own is all ones */
     vec t[9];
     memcpy(t, sum, sizeof t);
     for (int i = 0; i < s->open_count; i++) {
         const int64_t pixel = first + s->open[i].pixel;
         const float *dy = a->dy + pixel * a->c + s->first + k, *x = s->band + s->open[i].corner + k;
         vec d = lanes == VEC_LANES ? vec_load(dy) : vec_load_part(dy, lanes);
-        if (a->mask)
+        if (masked)
             d = d * mask_vector(s, pixel, k);
 #pragma GCC unroll 9
         for (int j = 0; j < 9; j++)
@@ -133,7 +165,9 @@ void ZN_KERNEL(sparse_depthwise_weight_grad)(const void *args, zn_range r)
             s.rows = rows;
             take_band(&s, row);
             for (int k = 0; k < s.width; k += CHUNK) {
-                list(&s, k, a->mask != NULL);
+                if (!(s.used >> k / BLOCK & CHUNK_BITS))
+                    continue;
+                list(&s, k);
                 for (int at = k; at < k + CHUNK && at < s.width; at += VEC_LANES)
                     weigh(&s, at, sums[at / VEC_LANES]);
             }
