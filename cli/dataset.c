@@ -194,9 +194,10 @@ int dataset_run(const options *o)
         const char *name;
         int (*run)(const options *o);
     } actions[] = { { "build", build }, { "info", info }, { "show", sheet } };
-    const char *action = o->file_count ? o->files[0] : "nothing";
+    const char *action = o->file_count ? o->files[0] : "";
     for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
         if (!strcmp(action, actions[i].name))
             return actions[i].run(o);
-    return usage_error("dataset", "what to do comes first: build, info or show, not '%s'", action);
+    return usage_error("dataset", "what to do comes first: build, info or show%s%s%s", *action ? ", not '" : "", action,
+                       *action ? "'" : "");
 }

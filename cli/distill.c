@@ -27,6 +27,7 @@ static void print_result(const options *o, const zn_distill_result *r)
     fact_measure(&f, "decoder_psnr", r->decoder_psnr, " dB to the teacher's pictures");
     fact_measure(&f, "psnr", r->psnr, " dB on held-out pictures");
     fact_measure(&f, "teacher_psnr", r->teacher_psnr, " dB, the teacher");
+    fact_model(&f, o);
     fact_real(&f, "seconds", r->seconds, 1, " s");
     facts_end(&f);
 }

@@ -251,6 +251,8 @@ static int run_on(const options *o, zn_ranks *ranks)
         }
         return EXIT_FAILURE;
     }
+    if (!o->model)
+        note(o, "model %s from %s", zn_model_info_of(model)->architecture, zn_model_info_of(model)->path);
     talk t = { .bar.quiet = o->quiet };
     progress_begin(&t.bar, "eval", 0, 1);
     interrupt_catch();

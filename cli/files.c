@@ -1,5 +1,4 @@
-/* Which files to read and what to call the results. No result ever replaces an input, two inputs never share a result,
- * and a result whose name was not given with -o does not replace a file that happens to be there. */
+/* Which files to read and what to call the results. */
 #include "files.h"
 
 #include "commands.h"
@@ -95,18 +94,25 @@ static void add_folder(job_list *list, const char *folder, const job_rules *rule
         qsort(list->items + first, (size_t)(list->count - first), sizeof *list->items, by_name);
 }
 
-/* Is -o a folder, made if need be? 1 or 0; -1 after saying what is wrong. */
-static int output_is_folder(const options *o, int several)
+/* Is -o a folder, made if need be? 1 or 0; -1 after saying what is wrong. The name of a new folder must not look like
+ * that of a file: who gives one for several results has something else in mind. */
+static int output_is_folder(const options *o, const job_rules *rules, int several)
 {
     const size_t length = strlen(o->output);
     if (is_folder(o->output))
         return 1;
-    if (!several && o->output[length - 1] != '/')
-        return 0;
+    if (o->output[length - 1] != '/') {
+        if (!several)
+            return 0;
+        if (file_exists(o->output) || rules->can_write(o->output)) {
+            complain("%s: several results need a folder, and this is %s", o->output,
+                     file_exists(o->output) ? "a file" : "the name of a file");
+            return -1;
+        }
+    }
     if (mkdir(o->output, 0777) == 0)
         return 1;
-    complain("%s: %s", o->output,
-             errno == EEXIST ? "several results need a folder, and this is a file" : strerror(errno));
+    complain("cannot make the folder %s: %s", o->output, strerror(errno));
     return -1;
 }
 
@@ -120,22 +126,6 @@ static char *result_name(const options *o, const char *input, int in_folder, con
         return must_print("%.*s.%s", stem, name, extension);
     const char *slash = o->output[strlen(o->output) - 1] == '/' ? "" : "/";
     return must_print("%s%s%.*s.%s", o->output, slash, stem, name, extension);
-}
-
-/* Why this job must not write its result, or NULL. */
-static char *conflict(const options *o, const job_list *list, int index)
-{
-    const job *j = &list->items[index];
-    const int there = file_exists(j->output);
-    for (int i = 0; i < list->count; i++) {
-        if (there && same_file(j->output, list->items[i].input))
-            return must_print("its result would replace the input %s", list->items[i].input);
-        if (i < index && !list->items[i].problem && !strcmp(j->output, list->items[i].output))
-            return must_print("its result %s is already that of %s", j->output, list->items[i].input);
-    }
-    if (there && !o->output && !o->force)
-        return must_print("%s exists already; name the result with -o or use --force", j->output);
-    return NULL;
 }
 
 int jobs_make(const options *o, const job_rules *rules, job_list *out)
@@ -156,7 +146,7 @@ int jobs_make(const options *o, const job_rules *rules, job_list *out)
     free(sample);
     if (!good)
         return usage_error(o->command->name, "cannot write '%s' files, only %s", extension, rules->extensions);
-    const int in_folder = o->output ? output_is_folder(o, several) : 0;
+    const int in_folder = o->output ? output_is_folder(o, rules, several) : 0;
     if (in_folder < 0)
         return EXIT_FAILURE;
     if (o->output && !in_folder) {
@@ -168,11 +158,10 @@ int jobs_make(const options *o, const job_rules *rules, job_list *out)
     }
     for (int i = 0; i < out->count; i++) {
         job *j = &out->items[i];
-        if (j->problem)
-            continue;
-        j->output = result_name(o, j->input, in_folder, extension);
-        j->problem = conflict(o, out, i);
+        if (!j->problem)
+            j->output = result_name(o, j->input, in_folder, extension);
     }
+    jobs_find_conflicts(o, out);
     return 0;
 }
 

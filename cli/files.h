@@ -24,6 +24,9 @@ typedef struct job_rules {
 
 /* Expands folders (sorted by name) and names the results. Returns 0, or an exit status after saying what is wrong. */
 int jobs_make(const options *o, const job_rules *rules, job_list *out);
+/* Gives jobs a problem so that no result replaces an input, two inputs never share a result, and a result whose name
+ * was not given with -o does not replace a file that happens to be there (part of jobs_make). */
+void jobs_find_conflicts(const options *o, job_list *list);
 void jobs_free(job_list *list);
 
 int file_exists(const char *path);

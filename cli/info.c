@@ -188,7 +188,7 @@ static void latent_info(const options *o, const char *path, const zn_latent *z)
         show_latent(o, z);
 }
 
-static int image_info(const options *o, const char *path)
+static int image_info(const options *o, const char *path, const char *format)
 {
     zn_image *image = NULL;
     if (zn_image_read(path, NULL, &image) != ZN_OK)
@@ -196,6 +196,7 @@ static int image_info(const options *o, const char *path)
     facts f;
     facts_begin(&f, o->json);
     file_facts(&f, path, "image");
+    fact_text(&f, "format", format);
     fact_integer(&f, "width", image->width);
     fact_integer(&f, "height", image->height);
     fact_integer(&f, "bits", image->bits);
@@ -218,16 +219,20 @@ static int model_info(const options *o, const char *path, zn_model *model)
     return 0;
 }
 
-/* Does the file start like a PNG, JPEG or WebP? */
-static int looks_like_image(const char *path)
+/* The format of a file that starts like a picture, or NULL. */
+static const char *image_format(const char *path)
 {
     unsigned char head[12] = { 0 };
     FILE *file = fopen(path, "rb");
     const size_t n = file ? fread(head, 1, sizeof head, file) : 0;
     if (file)
         fclose(file);
-    return n == sizeof head && (!memcmp(head, "\x89PNG\r\n\x1a\n", 8) || !memcmp(head, "\xFF\xD8\xFF", 3) ||
-                                (!memcmp(head, "RIFF", 4) && !memcmp(head + 8, "WEBP", 4)));
+    if (n < sizeof head)
+        return NULL;
+    return !memcmp(head, "\x89PNG\r\n\x1a\n", 8)                      ? "png"
+           : !memcmp(head, "\xFF\xD8\xFF", 3)                         ? "jpeg"
+           : !memcmp(head, "RIFF", 4) && !memcmp(head + 8, "WEBP", 4) ? "webp"
+                                                                      : NULL;
 }
 
 /* A safetensors file is a latent if it says so, or if it can be read as one and fits no network. */
@@ -243,12 +248,13 @@ static int file_info(const options *o, const char *path)
 {
     zn_latent *latent = NULL;
     int status = 0;
-    if (looks_like_image(path)) {
+    const char *format = image_format(path);
+    if (format) {
         /* Any RGBA picture could be a latent; only one that records its image size says it is. */
         if (zn_latent_read(path, &latent) == ZN_OK && latent->image_width > 0)
             latent_info(o, path, latent);
         else
-            status = image_info(o, path);
+            status = image_info(o, path, format);
     } else {
         zn_weights *weights = NULL;
         if (zn_weights_open(path, &weights) != ZN_OK)

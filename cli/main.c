@@ -175,6 +175,7 @@ static int dispatch(int argc, char **argv)
 int main(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write like any other */
+    signal(SIGXFSZ, SIG_IGN); /* and so is a file that has reached the user's limit */
     const int status = report_finish(dispatch(argc, argv));
     if (interrupted()) {
         /* The shell should see that it was the signal that ended this, after everything is tidy. */

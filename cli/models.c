@@ -8,8 +8,20 @@
 
 typedef struct listing {
     json *out; /* NULL: text */
+    int width; /* of the column of names */
     int found;
 } listing;
+
+static int longest_name(void)
+{
+    size_t longest = 0;
+    const char *description;
+    for (int i = 0; i < zn_architecture_count(); i++) {
+        const size_t length = strlen(zn_architecture_at(i, &description));
+        longest = length > longest ? length : longest;
+    }
+    return (int)longest;
+}
 
 static void visit_json(json *j, const char *path, const zn_model_info *info, const char *error)
 {
@@ -39,11 +51,11 @@ static void visit(void *user, const char *path, const zn_model_info *info, const
     if (l->out)
         visit_json(l->out, path, info, bad && error ? error : NULL);
     else if (bad && error && !strncmp(error, path, strlen(path)))
-        say("  %-18s %s\n", "(unusable)", error);
+        say("  %-*s %s\n", l->width, "(unusable)", error);
     else if (bad)
-        say("  %-18s %s: %s\n", "(unusable)", path, error ? error : "");
+        say("  %-*s %s: %s\n", l->width, "(unusable)", path, error ? error : "");
     else
-        say("  %-18s %-17s %.2f M parameters  %s\n", info->architecture,
+        say("  %-*s %-17s %6.2f M parameters  %s\n", l->width, info->architecture,
             info->restores                           ? "restores"
             : info->has_encoder && info->has_decoder ? "encoder + decoder"
             : info->has_encoder                      ? "encoder"
@@ -55,6 +67,7 @@ int models_run(const options *o)
 {
     facts f;
     facts_begin(&f, o->json);
+    listing l = { .out = f.json ? &f.out : NULL, .width = longest_name() };
     if (f.json)
         json_open(&f.out, "architectures", '[');
     else
@@ -67,7 +80,7 @@ int models_run(const options *o)
             json_text(&f.out, "description", description);
             json_close(&f.out, '}');
         } else {
-            say("  %-18s %s\n", name, description);
+            say("  %-*s %s\n", l.width, name, description);
         }
     }
     if (f.json) {
@@ -76,7 +89,6 @@ int models_run(const options *o)
     } else {
         say("weights\n");
     }
-    listing l = { .out = f.json ? &f.out : NULL };
     const zn_status status = zn_models_visit(visit, &l);
     if (f.json)
         json_close(&f.out, ']');

@@ -73,7 +73,8 @@ int monitor_tick(void *user, const zn_train_progress *p)
     if (p->eval_psnr > 0)
         snprintf(psnr, sizeof psnr, ", %.2f dB", p->eval_psnr);
     monitor_curve(m, curve);
-    snprintf(label, sizeof label, "%sloss %.3g %s%s, %.1f/s", stage, p->loss, curve, psnr, p->images_per_second);
+    snprintf(label, sizeof label, "%s%lld/%lld, loss %.3g %s%s, %.1f/s", stage, (long long)p->step, (long long)p->steps,
+             p->loss, curve, psnr, p->images_per_second);
     progress_begin(&m->bar, label, 0, 1);
     m->bar.left_ms = p->seconds_left * 1000;
     return progress_tick(&m->bar, (double)p->step / (double)p->steps);
@@ -90,10 +91,39 @@ void monitor_skipped(void *user, const char *name, const char *why)
     complain_skipped(&((monitor *)user)->skipped, name, why);
 }
 
+void fact_model(facts *f, const options *o)
+{
+    char *path = must_print("%s/model.safetensors", o->output);
+    fact_text(f, "model", path);
+    free(path);
+}
+
+/* A word for the shell, in quotes where it needs them. */
+static char *shell_word(const char *word)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./+,:=@%";
+    if (word[0] && !word[strspn(word, plain)])
+        return must_copy(word);
+    char *text = must_alloc(NULL, 4 * strlen(word) + 3), *end = text;
+    *end++ = '\'';
+    for (; *word; word++) {
+        const char *piece = *word == '\'' ? "'\\''" : word;
+        const size_t length = *word == '\'' ? 4 : 1;
+        memcpy(end, piece, length);
+        end += length;
+    }
+    memcpy(end, "'", 2);
+    return text;
+}
+
 int monitor_failed(const options *o, const char *command, zn_status status)
 {
     complain("%s", zn_error_text());
-    if (status == ZN_ECANCELLED)
-        note(o, "go on with: zenith %s --resume --data %s -o %s\n", command, o->data, o->output);
+    if (status != ZN_ECANCELLED)
+        return EXIT_FAILURE;
+    char *data = shell_word(o->data), *run = shell_word(o->output);
+    note(o, "go on with: zenith %s --resume --data %s -o %s", command, data, run);
+    free(data);
+    free(run);
     return EXIT_FAILURE;
 }

@@ -6,6 +6,7 @@
 #ifndef ZN_CLI_MONITOR_H
 #define ZN_CLI_MONITOR_H
 
+#include "facts.h"
 #include "options.h"
 #include "progress.h"
 
@@ -32,6 +33,9 @@ void monitor_skipped(void *user, const char *name, const char *why);
 
 /* The end of a run that did not succeed: the sentence, and how to go on after Ctrl-C. Returns the exit status. */
 int monitor_failed(const options *o, const char *command, zn_status status);
+
+/* What a run is for: where its model lies. */
+void fact_model(facts *f, const options *o);
 
 /* The curve so far, at most MONITOR_CURVE characters: blocks where the locale has them, else digits. */
 enum { MONITOR_TEXT = MONITOR_CURVE * 3 + 1 };

@@ -43,14 +43,16 @@ void progress_begin(progress *p, const char *label, double base, double scale)
             *c = '?';
 }
 
-/* "12s", "3m05s" */
+/* "12s", "3m05s", "4h07m" */
 static void seconds_text(double ms, char *text, size_t size)
 {
     const long s = (long)(ms / 1000 + 0.5);
     if (s < 60)
         snprintf(text, size, "%lds", s);
-    else
+    else if (s < 3600)
         snprintf(text, size, "%ldm%02lds", s / 60, s % 60);
+    else
+        snprintf(text, size, "%ldh%02ldm", s / 3600, s / 60 % 60);
 }
 
 /* Ends the text after `columns` characters. */

@@ -69,22 +69,31 @@ void complain(const char *format, ...)
     fprintf(stderr, "zenith: %s\n", last_error);
 }
 
-void complain_about(const char *file)
+/* Does the sentence name this file, as a word or the end of a path? */
+static int names(const char *text, const char *file)
 {
-    const char *text = zn_error_text();
     const size_t length = strlen(file);
-    if (!strncmp(text, file, length) && text[length] == ':')
-        complain("%s", text);
-    else
-        complain("%s: %s", file, text);
+    for (const char *at = text; length && (at = strstr(at, file)) != NULL; at++)
+        if ((at == text || strchr(" '/", at[-1])) && strchr(" ':,;", at[length]))
+            return 1;
+    return 0;
 }
+
+static void complain_of(const char *file, const char *why)
+{
+    if (names(why, file))
+        complain("%s", why);
+    else
+        complain("%s: %s", file, why);
+}
+
+void complain_about(const char *file) { complain_of(file, zn_error_text()); }
 
 void complain_skipped(int *count, const char *name, const char *why)
 {
     enum { MOST = 20 };
-    const int named = strstr(why, name) != NULL;
     if (++*count <= MOST)
-        complain("%s%s%s", named ? "" : name, named ? "" : ": ", why);
+        complain_of(name, why);
     else if (*count == MOST + 1)
         complain("there are more pictures that cannot be used");
 }

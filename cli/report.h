@@ -13,7 +13,7 @@ __attribute__((format(printf, 2, 3))) void note(const options *o, const char *fo
 
 /* "zenith: ..." on stderr; kept for report_error. */
 __attribute__((format(printf, 1, 2))) void complain(const char *format, ...);
-/* The library's last error as a complaint about a file, whose name is not repeated if the text starts with it. */
+/* The library's last error as a complaint about a file, whose name is not repeated if the text has it. */
 void complain_about(const char *file);
 /* Complains about one of many pictures, of which *count were bad before; silent after the first twenty. */
 void complain_skipped(int *count, const char *name, const char *why);

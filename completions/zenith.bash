@@ -13,12 +13,15 @@ _zenith() {
     --dtype) COMPREPLY=($(compgen -W "f32 f16 bf16" -- "$current")); return ;;
     --part) COMPREPLY=($(compgen -W "encode decode" -- "$current")); return ;;
     --task) COMPREPLY=($(compgen -W "auto denoise impulse deblur" -- "$current")); return ;;
+    --damage) COMPREPLY=($(compgen -W "gaussian:25 salt:5 random:5 blur:1.5 box:5" -- "$current")); return ;;
     --tile) COMPREPLY=($(compgen -W "auto off 256 512 1024" -- "$current")); return ;;
     --bits) COMPREPLY=($(compgen -W "8 16" -- "$current")); return ;;
     --format) COMPREPLY=($(compgen -W "safetensors png jpg webp" -- "$current")); return ;;
-    --threads | -t | --steps | --memory | --seed | --size | --crops | --count | --heldout | --damage | --runs | --quality | --background) return ;;
+    --threads | -t | --steps | --memory | --seed | --size | --crops | --count | --heldout | --runs | --quality | --background) return ;;
     esac
     if [[ $current != -* ]]; then
+        [[ $command == train && $previous == train ]] &&
+            COMPREPLY=($(compgen -W "zenith-r taesd taesd3 restore restore-small" -- "$current"))
         [[ $command == dataset && $COMP_CWORD == 2 ]] && COMPREPLY=($(compgen -W "build info show" -- "$current"))
         [[ $command == help ]] &&
             COMPREPLY=($(compgen -W "encode decode reconstruct restore compare info convert models bench train dataset distill eval" -- "$current"))

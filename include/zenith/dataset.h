@@ -23,8 +23,9 @@ typedef void (*zn_skipped_fn)(void *user, const char *name, const char *why);
 
 /* Without crops a photo becomes one picture: its middle square, scaled down to size x size. With crops it becomes that
  * many: squares at random places, their sides between size and the photo's shorter side (small ones more often), scaled
- * down to size x size. Nothing is scaled up: of a photo that is smaller, what there is is cut at its own scale. Crops
- * depend on the seed and the photo's name alone. The result has the same bytes for any number of threads and ranks. */
+ * down to size x size. Nothing is scaled up: of a photo that is smaller, what there is is cut at its own scale, and
+ * one that is smaller both ways gives one picture, itself. Crops depend on the seed and the photo's name alone. The
+ * result has the same bytes for any number of threads and ranks. */
 typedef struct zn_dataset_build_options {
     const char *const *inputs; /* folders and data sets */
     int input_count;

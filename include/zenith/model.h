@@ -38,7 +38,8 @@ typedef struct zn_model_info {
 ZN_API ZN_MUST_USE zn_status zn_model_open(const char *path, zn_model **out);
 
 /* Finds weights by name, file or folder: a path that exists is opened as it is; otherwise NAME is looked for in
- * $ZENITH_MODELS (colon-separated), the user's data folder ($XDG_DATA_HOME/zenith/models) and ./weights.
+ * $ZENITH_MODELS (colon-separated), the user's data folder ($XDG_DATA_HOME/zenith/models), ./weights and what is
+ * installed (../share/zenith/models beside the program, $XDG_DATA_DIRS).
  * name NULL: the first model found with encoder and decoder. */
 ZN_API ZN_MUST_USE zn_status zn_model_find(const char *name, zn_model **out);
 

@@ -249,6 +249,24 @@ void zn_remove_temporaries(const char *folder)
     closedir(d);
 }
 
+zn_status zn_folder_make(const char *path)
+{
+    char *part = zn_strdup(path);
+    if (!part)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for the name of %s", path);
+    for (char *slash = part; *slash && (slash = strchr(slash + 1, '/')) != NULL;) {
+        *slash = 0;
+        mkdir(part, 0777); /* one that is missing afterwards makes the last one fail */
+        *slash = '/';
+    }
+    const int error = mkdir(part, 0777) ? errno : 0;
+    zn_free(part);
+    struct stat s;
+    if (!error || (error == EEXIST && stat(path, &s) == 0 && S_ISDIR(s.st_mode)))
+        return ZN_OK;
+    return ZN_FAIL(ZN_EIO, "cannot make the folder %s: %s", path, strerror(error));
+}
+
 zn_status zn_file_write(const char *path, const void *bytes, size_t size)
 {
     zn_outfile out;

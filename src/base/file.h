@@ -46,6 +46,9 @@ void zn_outfile_abandon(zn_outfile *out); /* removes the temporary; harmless aft
 int zn_is_temporary(const char *name);
 void zn_remove_temporaries(const char *folder);
 
+/* A folder and those above it, as far as they are missing. */
+ZN_MUST_USE zn_status zn_folder_make(const char *path);
+
 /* One call for bytes in memory. */
 ZN_MUST_USE zn_status zn_file_write(const char *path, const void *bytes, size_t size);
 

@@ -26,13 +26,14 @@ typedef struct source {
 typedef struct made {
     zn_status status;
     char why[512];
-    void **bytes; /* [pictures] */
+    int count;    /* of its pictures */
+    void **bytes; /* [count] of room for builder.pictures */
     size_t *sizes;
 } made;
 
 typedef struct builder {
     zn_dataset_build_options o;
-    int pictures; /* of each photo */
+    int pictures; /* of each photo, at most */
     source *sources;
     int64_t count; /* photos of all sources */
     zn_pool *pool;
@@ -92,7 +93,9 @@ static zn_status make_pictures(const builder *b, int64_t item, made *m)
     photo_name(b, item, name, sizeof name);
     zn_rng rng = zn_rng_new(zn_seed_for(b->o.seed, name));
     zn_status status = ZN_OK;
-    for (int i = 0; i < b->pictures && status == ZN_OK; i++) {
+    const int whole = photo->width <= b->o.size && photo->height <= b->o.size; /* all crops would be the same */
+    m->count = whole ? 1 : b->pictures;
+    for (int i = 0; i < m->count && status == ZN_OK; i++) {
         const zn_region part = part_of(photo, b->o.size, b->o.crops ? &rng : NULL);
         zn_image *picture;
         status = zn_image_shrink(photo, part, least(part.width, b->o.size), least(part.height, b->o.size), &picture);
@@ -133,7 +136,7 @@ static zn_status keep(builder *b, int64_t item, made *m)
     photo_name(b, item, photo, sizeof photo);
     if (m->status == ZN_ENOMEM)
         return ZN_FAIL(ZN_ENOMEM, "%s", m->why);
-    for (int i = 0; i < b->pictures && m->status == ZN_OK; i++) {
+    for (int i = 0; i < m->count && m->status == ZN_OK; i++) {
         snprintf(name, sizeof name, b->o.crops ? "%s#%d" : "%s", photo, i);
         m->status = zn_dataset_writer_add(b->writer, name, m->bytes[i], m->sizes[i]);
         if (m->status == ZN_ELIMIT && i == 0)
@@ -143,7 +146,7 @@ static zn_status keep(builder *b, int64_t item, made *m)
     }
     if (m->status == ZN_OK) {
         b->result.photos++;
-        b->result.pictures += b->pictures;
+        b->result.pictures += m->count;
         return ZN_OK;
     }
     b->result.skipped++;
@@ -153,19 +156,21 @@ static zn_status keep(builder *b, int64_t item, made *m)
 }
 
 /* What this rank made of its photos, for rank 0. */
-static void pack(const builder *b, const made *m, zn_parcel *p)
+static void pack(const made *m, zn_parcel *p)
 {
     zn_parcel_put(p, &m->status, sizeof m->status);
     zn_parcel_put(p, m->why, sizeof m->why);
-    for (int i = 0; i < b->pictures && m->status == ZN_OK; i++)
+    zn_parcel_put(p, &m->count, sizeof m->count);
+    for (int i = 0; i < m->count && m->status == ZN_OK; i++)
         zn_parcel_put_bytes(p, m->bytes[i], m->sizes[i]);
 }
 
 /* The next photo of the parcel; its pictures stay in there. */
 static zn_status unpack(const builder *b, zn_parcel *p, made *m)
 {
-    bool whole = zn_parcel_take(p, &m->status, sizeof m->status) && zn_parcel_take(p, m->why, sizeof m->why);
-    for (int i = 0; i < b->pictures && whole && m->status == ZN_OK; i++) {
+    bool whole = zn_parcel_take(p, &m->status, sizeof m->status) && zn_parcel_take(p, m->why, sizeof m->why) &&
+                 zn_parcel_take(p, &m->count, sizeof m->count) && m->count <= b->pictures;
+    for (int i = 0; whole && i < m->count && m->status == ZN_OK; i++) {
         m->bytes[i] = (void *)(uintptr_t)zn_parcel_take_bytes(p, &m->sizes[i]);
         whole = m->bytes[i] != NULL;
     }
@@ -198,7 +203,7 @@ static zn_status build_some(builder *b, int64_t first, int64_t now)
     zn_pool_run(b->pool, own, 1, make_range, b, NULL, 0);
     for (int64_t i = 0; i < own; i++) {
         if (zn_ranks_count(ranks) > 1)
-            pack(b, &b->batch[i], &p);
+            pack(&b->batch[i], &p);
         else
             status = status == ZN_OK ? keep(b, b->first + i, &b->batch[i]) : status;
         clear(b, &b->batch[i]);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { MAX_ROOTS = 16 };
 
@@ -25,8 +26,14 @@ typedef struct roots {
 
 static void add_root(roots *r, const char *base, const char *rest, size_t length)
 {
-    if (r->count < MAX_ROOTS && length && length < ZN_MODEL_PATH - 64)
-        snprintf(r->path[r->count++], ZN_MODEL_PATH, "%.*s%s", (int)length, base, rest);
+    if (r->count == MAX_ROOTS || !length || length >= ZN_MODEL_PATH - 64)
+        return;
+    char *path = r->path[r->count];
+    snprintf(path, ZN_MODEL_PATH, "%.*s%s", (int)length, base, rest);
+    for (int i = 0; i < r->count; i++)
+        if (strcmp(r->path[i], path) == 0)
+            return;
+    r->count++;
 }
 
 /* Each folder of a list that is divided by colons. */
@@ -37,6 +44,21 @@ static void add_roots(roots *r, const char *list, const char *rest)
         add_root(r, list, rest, n);
         list += n + (list[n] == ':');
     }
+}
+
+/* What was installed together with the program: PREFIX/bin/zenith and PREFIX/share/zenith/models. */
+static void add_own_root(roots *r)
+{
+    char program[ZN_MODEL_PATH];
+    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[length > 0 ? length : 0] = 0;
+    char *name = strrchr(program, '/');
+    if (!name)
+        return;
+    *name = 0;
+    const char *folder = strrchr(program, '/');
+    if (folder && strcmp(folder, "/bin") == 0)
+        add_root(r, program, "/share/zenith/models", (size_t)(folder - program));
 }
 
 /* The user's own before the repository's, and that before what is installed. */
@@ -52,6 +74,7 @@ static zn_status search_places(roots **out)
     else if (home && *home)
         add_root(r, home, "/.local/share/zenith/models", strlen(home));
     add_root(r, "weights", "", strlen("weights"));
+    add_own_root(r);
     add_roots(r, system && *system ? system : "/usr/local/share:/usr/share", "/zenith/models");
     return ZN_OK;
 }

@@ -40,8 +40,7 @@ zn_status zn_run_make_folder(const zn_run *r)
 {
     char path[ZN_RUN_PATH], text[4096];
     if (!r->resume) {
-        if (mkdir(r->folder, 0777) && errno != EEXIST)
-            return ZN_FAIL(ZN_EIO, "%s: %s", r->folder, strerror(errno));
+        ZN_TRY(zn_folder_make(r->folder));
         ZN_TRY(check_empty(r->folder));
     }
     zn_remove_temporaries(r->folder);

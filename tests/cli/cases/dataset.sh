@@ -44,7 +44,6 @@ ZENITH_SHOW=blocks zenith dataset show crops.lmdb --show --count 4 --size 8 | gr
 # A full disk and a polite kill leave nothing behind, not even where a set was before.
 cp middle.lmdb kept.lmdb
 (
-    trap '' XFSZ
     ulimit -f 100
     zenith dataset build photos -o middle.lmdb --size 64 --crops 50 --format png -q
     echo "full $?"

@@ -19,9 +19,9 @@ zenith encode -q --model run/model.safetensors pictures/1.png -o one.safetensors
 zenith decode -q --model run/model.safetensors one.safetensors -o one.png && ls one.png
 # The bar shows the stage, the loss and its curve.
 sed 's/encoder: 2,/encoder: 100000,/' student.yaml >long.yaml
-LC_ALL=C.UTF-8 onterminal -i 'of 3): loss' zenith distill --teacher random:taesd --student long.yaml --data pictures -o long >seen
+LC_ALL=C.UTF-8 onterminal -i ', loss' zenith distill --teacher random:taesd --student long.yaml --data pictures -o long >seen
 echo "status $?"
-grep -q $'encoder (1 of 3): loss [0-9.e+]* \xe2\x96' seen || echo "no curve"
+grep -q $'encoder (1 of 3): [0-9]*/100004, loss [0-9.e+]* \xe2\x96' seen || echo "no curve"
 grep -q 'left  encoder' seen || echo "no time left"
 grep -o 'stopped after step' seen
 grep -o 'go on with: zenith distill --resume --data pictures -o long' seen

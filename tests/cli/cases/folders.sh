@@ -24,3 +24,18 @@ zenith encode -q empty --model random:taesd
 echo "empty $?"
 zenith encode -q photos/a.png photos/b.png -o photos/c.png --model random:taesd
 echo "file for a folder $?"
+zenith encode -q photos/a.png photos/b.png -o both.safetensors --model random:taesd
+echo "a file's name for a folder $?"
+zenith encode -q photos/a.png -o no/such/folder/ --model random:taesd
+echo "no way to the folder $?"
+ls -d both.safetensors no 2>/dev/null
+# Two results of one name, and a result that is an input.
+mkdir here
+cp photos/a.png here/x.png
+cp photos/d.jpg here/x.jpg
+zenith encode -q here -o there --model random:taesd
+echo "two of one name $?"
+zenith decode -q there/x.safetensors -o here --model random:taesd && cp photos/a.png here/x.png
+zenith restore -q photos/a.png here/x.png -o here --model random:zenith-restore
+echo "over an input $?"
+ls here there

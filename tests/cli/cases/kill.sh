@@ -45,7 +45,6 @@ until [[ -e run/checkpoint.safetensors ]]; do
 done
 cp run/checkpoint.safetensors good.safetensors
 (
-    trap '' XFSZ
     ulimit -f 1000 # KiB: less than a checkpoint
     (go_on)
     status=$?

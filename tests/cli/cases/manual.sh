@@ -34,6 +34,16 @@ for command in $commands; do
     missing=$(comm -23 own offered)
     [[ -z $missing ]] || echo "bash completion of $command lacks: $missing"
 done
+# What it offers in place of a recipe or a student is what there is.
+offers() { # WORD... is completed by the names that `zenith help COMMAND` has below TITLE
+    local title=$1
+    shift
+    COMP_WORDS=(zenith "$@" "") COMP_CWORD=$(($# + 1))
+    _zenith
+    printf '%s\n' "${COMPREPLY[@]}" | cmp - <(zenith help "$1" | sed -nE "/^$title/,/^\$/s/^  ([^ ]+) .*/\1/p")
+}
+offers recipes train
+offers students distill --student
 zenith help >all
 version=$(zenith --version)
 grep -q "\"$version\"" page || echo "the manual page is not of $version"

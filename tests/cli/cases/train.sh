@@ -31,7 +31,7 @@ zenith train taesd -o x
 echo "status $?"
 echo 'no picture' >pictures/9.png
 sed -i 's/held_out: 30/held_out: 0/; s/steps: 3/steps: 6/' small.yaml
-zenith train small.yaml --data pictures -o patchy | grep -E 'steps|skipped|psnr'
-zenith train --resume --data pictures -o patchy --json | jsoncheck run steps skipped loss psnr seconds waited
-zenith train --resume --data pictures -o patchy --steps 5
+zenith train small.yaml --data pictures -o runs/patchy | grep -E 'steps|skipped|psnr'
+zenith train --resume --data pictures -o runs/patchy --json | jsoncheck run steps skipped loss psnr seconds waited
+zenith train --resume --data pictures -o runs/patchy --steps 5
 echo "status $?"
