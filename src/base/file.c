@@ -259,12 +259,12 @@ zn_status zn_folder_make(const char *path)
         mkdir(part, 0777); /* one that is missing afterwards makes the last one fail */
         *slash = '/';
     }
-    const int error = mkdir(part, 0777) ? errno : 0;
+    int error = mkdir(part, 0777) ? errno : 0;
     zn_free(part);
     struct stat s;
-    if (!error || (error == EEXIST && stat(path, &s) == 0 && S_ISDIR(s.st_mode)))
-        return ZN_OK;
-    return ZN_FAIL(ZN_EIO, "cannot make the folder %s: %s", path, strerror(error));
+    if (error == EEXIST)
+        error = stat(path, &s) == 0 && S_ISDIR(s.st_mode) ? 0 : ENOTDIR;
+    return error ? ZN_FAIL(ZN_EIO, "cannot make the folder %s: %s", path, strerror(error)) : ZN_OK;
 }
 
 zn_status zn_file_write(const char *path, const void *bytes, size_t size)

@@ -253,4 +253,5 @@ void zn_run_free(zn_run *r)
     zn_free(r->inputs);
     zn_held_out_free(&r->held);
     zn_run_free_skips(r);
+    zn_run_unlock_folder(r);
 }

@@ -16,6 +16,7 @@
 #include "train/trainer.h"
 #include "train/yardstick.h"
 
+#include <dirent.h>
 #include <zenith/train.h>
 
 enum { ZN_RUN_STAGES = 4 };
@@ -66,6 +67,7 @@ typedef struct zn_run {
     float *batch;  /* this rank's pictures of the step */
     float *inputs; /* restoring: what the network gets for them; NULL: the pictures */
     zn_held_out held;
+    DIR *lock;           /* on the folder, held by rank 0 */
     bool has_checkpoint; /* to resume from; a run cut off before its first one starts over */
     int64_t first;       /* step this call began with */
     int64_t saved;       /* step of the checkpoint; -1: there is none */
@@ -82,11 +84,13 @@ typedef struct zn_run {
 /* The path of the run's file of that name. */
 enum { ZN_RUN_PATH = 4096 };
 void zn_run_path(const zn_run *r, const char *name, char path[ZN_RUN_PATH]);
-/* With resume: the recipe in the folder; fails when there is nothing to resume. */
+/* With resume: the recipe in the folder; fails when there is nothing to resume, or another process is doing it. */
 ZN_MUST_USE zn_status zn_run_read_recipe(zn_run *r);
 
-/* The folder with the recipe in it, which must be new or empty unless the run is resumed. */
-ZN_MUST_USE zn_status zn_run_make_folder(const zn_run *r);
+/* The folder with the recipe in it, which must be new or empty unless the run is resumed. This or the above keeps other
+ * processes out until it is unlocked. */
+ZN_MUST_USE zn_status zn_run_make_folder(zn_run *r);
+void zn_run_unlock_folder(zn_run *r);
 
 /* Pictures that cannot be read: whom to tell of them; then, on all ranks together, those found since the last call go
  * to the caller's function. */

@@ -1,4 +1,4 @@
-/* The folder of a run: is there something to resume, or nothing in the way; and its recipe. */
+/* The folder of a run: is there something to resume, or nothing in the way; its recipe; and one process at a time. */
 #define _DEFAULT_SOURCE
 #include "base/fail.h"
 #include "base/file.h"
@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 static zn_status check_empty(const char *folder)
@@ -24,10 +25,27 @@ static zn_status check_empty(const char *folder)
     return ZN_OK;
 }
 
+/* The lock goes with the process, however that ends. A file system without locks must do without. */
+static zn_status lock_folder(zn_run *r)
+{
+    r->lock = zn_ranks_rank(r->ranks) == 0 ? opendir(r->folder) : NULL;
+    if (r->lock && flock(dirfd(r->lock), LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+        return ZN_FAIL(ZN_EINVALID, "%s: another process is at work on this run", r->folder);
+    return ZN_OK;
+}
+
+void zn_run_unlock_folder(zn_run *r)
+{
+    if (r->lock)
+        closedir(r->lock);
+    r->lock = NULL;
+}
+
 zn_status zn_run_read_recipe(zn_run *r)
 {
     char path[ZN_RUN_PATH];
     struct stat s;
+    ZN_TRY(lock_folder(r));
     zn_run_path(r, "checkpoint.safetensors", path);
     r->has_checkpoint = stat(path, &s) == 0;
     zn_run_path(r, "recipe.yaml", path);
@@ -36,11 +54,12 @@ zn_status zn_run_read_recipe(zn_run *r)
     return zn_recipe_read(path, &r->recipe);
 }
 
-zn_status zn_run_make_folder(const zn_run *r)
+zn_status zn_run_make_folder(zn_run *r)
 {
     char path[ZN_RUN_PATH], text[4096];
     if (!r->resume) {
         ZN_TRY(zn_folder_make(r->folder));
+        ZN_TRY(lock_folder(r));
         ZN_TRY(check_empty(r->folder));
     }
     zn_remove_temporaries(r->folder);

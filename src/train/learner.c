@@ -172,8 +172,10 @@ zn_optim_tensor zn_parameter_rule(const zn_model_parameter *p, double gate_lr)
     static const char *const fast[] = { "gate_h", "gate_v", "th_h", "th_v", "gamma", "th", "g", "alpha" };
     zn_optim_tensor rule = { .no_decay = p->shape.rank < 3 };
     for (size_t i = 0; i < sizeof fast / sizeof *fast; i++)
-        if (ends_with_word(p->name, fast[i]))
+        if (ends_with_word(p->name, fast[i])) {
             rule.lr_factor = (float)gate_lr;
+            rule.frozen = gate_lr == 0;
+        }
     return rule;
 }
 

@@ -36,7 +36,7 @@ void zn_optim_begin(zn_optim *o, float lr)
 {
     o->step++;
     o->used = 0;
-    o->lr = lr > 0 ? lr : o->options.lr;
+    o->lr = lr < 0 ? o->options.lr : lr;
 }
 
 static float *at(const zn_optim *o, float *moments) { return moments ? moments + o->used : NULL; }
@@ -65,7 +65,8 @@ void zn_optim_update(zn_optim *o, zn_pool *pool, float *w, const float *g, int64
 {
     assert(o->used + count <= o->total);
     const zn_optim_options *k = &o->options;
-    const float lr = o->lr * (tensor && tensor->lr_factor > 0 ? tensor->lr_factor : 1);
+    const float factor = !tensor ? 1 : tensor->frozen ? 0 : tensor->lr_factor > 0 ? tensor->lr_factor : 1;
+    const float lr = o->lr * factor;
     const float decay = tensor && tensor->no_decay ? 0 : k->weight_decay;
     if (k->kind == ZN_SGD) {
         const zn_sgd_args a = { .w = w,

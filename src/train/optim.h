@@ -3,7 +3,7 @@
  *     zn_optim o;
  *     ZN_TRY(zn_optim_new(&o, total, &(zn_optim_options){ .kind = ZN_ADAMW, .lr = 1e-3f, .weight_decay = 0.01f }));
  *     zn_clip_norm(gradients, counts, tensors, 1);
- *     zn_optim_begin(&o, 0);                               // one step over all tensors
+ *     zn_optim_begin(&o, -1);                              // one step over all tensors
  *     zn_optim_update(&o, pool, w, g, count, NULL);        // tensors in the same order each step
  *     zn_optim_free(&o); */
 #ifndef ZN_OPTIM_H
@@ -41,11 +41,12 @@ typedef struct zn_optim {
 /* What is special about one tensor. Zero: nothing. */
 typedef struct zn_optim_tensor {
     float lr_factor; /* 0: 1 */
+    bool frozen;     /* keeps its values */
     bool no_decay;   /* biases, gates, scales */
 } zn_optim_tensor;
 
 ZN_MUST_USE zn_status zn_optim_new(zn_optim *o, int64_t total, const zn_optim_options *options);
-/* Begins a step; lr 0: the options' own. */
+/* Begins a step; a negative lr: the options' own. */
 void zn_optim_begin(zn_optim *o, float lr);
 /* tensor may be NULL. */
 void zn_optim_update(zn_optim *o, zn_pool *pool, float *w, const float *g, int64_t count,

@@ -20,8 +20,10 @@ typedef struct key {
     const char *choices; /* CHOICE: words in the order of the enumeration */
 } key;
 
-/* A moment that keeps all of itself never sees a gradient, and correcting it divides by zero. */
+/* A moment that keeps all of itself never sees a gradient, and correcting it divides by zero. One that keeps nothing,
+ * or an eps of nothing, would be the optimiser's word for "as usual". */
 #define BELOW_ONE     0.999999
+#define ABOVE_ZERO    1e-12
 #define FIELD(member) offsetof(zn_recipe, member), sizeof(((zn_recipe *)0)->member)
 static const key keys[] = {
     { "model", TEXT, FIELD(model), 0, 0, NULL },
@@ -39,8 +41,8 @@ static const key keys[] = {
     { "optimizer", CHOICE, FIELD(optimizer), 0, 0, "adamw adam amsgrad sgd" },
     { "lr", NUMBER, FIELD(lr), 0, 10, NULL },
     { "beta1", NUMBER, FIELD(beta1), 0, BELOW_ONE, NULL },
-    { "beta2", NUMBER, FIELD(beta2), 0, BELOW_ONE, NULL },
-    { "eps", NUMBER, FIELD(eps), 0, 1, NULL },
+    { "beta2", NUMBER, FIELD(beta2), ABOVE_ZERO, BELOW_ONE, NULL },
+    { "eps", NUMBER, FIELD(eps), ABOVE_ZERO, 1, NULL },
     { "weight_decay", NUMBER, FIELD(weight_decay), 0, 10, NULL },
     { "momentum", NUMBER, FIELD(momentum), 0, 1, NULL },
     { "schedule", CHOICE, FIELD(schedule), 0, 0, "cosine constant step" },

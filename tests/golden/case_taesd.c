@@ -142,7 +142,7 @@ static zn_status check_adamw(golden *g, const zn_model_parameter *p, const float
     zn_status status;
     ZN_TRY_DONE(zn_alloc_for("a step", 2 * sizeof(float) * (size_t)count, (void **)&w));
     memcpy(w, p->data, sizeof(float) * (size_t)count);
-    zn_optim_begin(&adamw, 0);
+    zn_optim_begin(&adamw, -1);
     zn_optim_update(&adamw, g->pool, w, gradient, count, NULL);
     float largest = 0, *tolerance = w + count;
     for (int64_t i = 0; i < count; i++)

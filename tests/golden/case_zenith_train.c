@@ -49,7 +49,7 @@ static zn_status steps(golden *g, const char *form, zn_optim_kind kind, float *w
     ZN_TRY(zn_optim_new(&o, size, &options));
     for (int64_t k = 0; k < count && status == ZN_OK; k++) {
         char name[64];
-        zn_optim_begin(&o, 0);
+        zn_optim_begin(&o, -1);
         zn_optim_update(&o, g->pool, w, grads + k * size, size, NULL);
         snprintf(name, sizeof name, "%s.step%lld", form, (long long)k + 1);
         /* a step moves a weight by about lr, so that is what the error is measured by */

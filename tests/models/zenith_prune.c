@@ -161,7 +161,7 @@ void gates_learn_to_prune(void **state)
             first = (double)mse->data[0];
             open = (double)penalty->data[0];
         }
-        zn_optim_begin(&o, 0);
+        zn_optim_begin(&o, -1);
         for (int i = 0; i < m->count; i++) {
             const char *name = m->parameters[i].name;
             const int64_t size = zn_shape_count(wrt[i]->shape);

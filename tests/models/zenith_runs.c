@@ -295,7 +295,7 @@ static void learn(const char *preset, int width, int steps, float lr, double *fi
         assert_int_equal(zn_exec_run(e), ZN_OK);
         *(step ? last : first) = (double)loss->data[0];
         zn_clip_norm(values, counts, m->count, 1);
-        zn_optim_begin(&o, 0);
+        zn_optim_begin(&o, -1);
         for (int i = 0; i < m->count; i++)
             zn_optim_update(&o, pool, wrt[i]->data, values[i], counts[i], NULL);
     }

@@ -28,7 +28,7 @@ static void take_steps(const zn_optim_options *options, const zn_optim_tensor *s
     assert_int_equal(zn_optim_new(&o, N, options), ZN_OK);
     memcpy(w, start, sizeof start);
     for (int k = 0; k < STEPS; k++) {
-        zn_optim_begin(&o, 0);
+        zn_optim_begin(&o, -1);
         zn_optim_update(&o, pool, w, gradients[k], 2, NULL);
         zn_optim_update(&o, pool, w + 2, gradients[k] + 2, 2, second);
     }
@@ -70,6 +70,28 @@ static void a_tensor_may_have_its_own_rate(void **state)
     take_steps(&options, &(zn_optim_tensor){ .lr_factor = 2, .no_decay = true }, w);
     assert_true(fabs((double)w[2] - (2.0 - 2 * 0.029)) < 1e-6); /* twice the steps, no decay */
     assert_true((double)w[0] < 0.497 - 0.005);                  /* decayed */
+    take_steps(&options, &(zn_optim_tensor){ .frozen = true }, w);
+    assert_true(w[2] == start[2] && w[3] == start[3] && w[0] != start[0]);
+}
+
+static void a_rate_of_zero_changes_nothing(void **state)
+{
+    (void)state;
+    static const zn_optim_kind kinds[] = { ZN_ADAM, ZN_ADAMW, ZN_ADAM_SEED, ZN_SGD };
+    zn_pool *pool;
+    assert_int_equal(zn_pool_new(1, &pool), ZN_OK);
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        const zn_optim_options options = { .kind = kinds[k], .lr = 0.01f, .weight_decay = 0.5f };
+        float w[N];
+        zn_optim o;
+        memcpy(w, start, sizeof start);
+        assert_int_equal(zn_optim_new(&o, N, &options), ZN_OK);
+        zn_optim_begin(&o, 0);
+        zn_optim_update(&o, pool, w, gradients[0], N, NULL);
+        assert_memory_equal(w, start, sizeof start);
+        zn_optim_free(&o);
+    }
+    zn_pool_free(pool);
 }
 
 static void gradients_are_clipped_together(void **state)
@@ -142,9 +164,9 @@ static void similarity_of_equals_is_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(optimisers_are_those_of_pytorch), cmocka_unit_test(a_tensor_may_have_its_own_rate),
-        cmocka_unit_test(gradients_are_clipped_together),  cmocka_unit_test(wavelets_have_the_known_statistics),
-        cmocka_unit_test(similarity_of_equals_is_one),
+        cmocka_unit_test(optimisers_are_those_of_pytorch),    cmocka_unit_test(a_tensor_may_have_its_own_rate),
+        cmocka_unit_test(a_rate_of_zero_changes_nothing),     cmocka_unit_test(gradients_are_clipped_together),
+        cmocka_unit_test(wavelets_have_the_known_statistics), cmocka_unit_test(similarity_of_equals_is_one),
     };
     return cmocka_run_group_tests_name("train", tests, NULL, NULL);
 }

@@ -28,15 +28,25 @@ static void recipes_are_read_strictly(void **state)
     static const struct {
         const char *text, *word;
     } bad[] = {
-        { "modle: taesd\n", "'modle'" },       { "lr: fast\n", "'fast'" },
-        { "\nbatch: 2.5\n", "line 2" },        { "batch: 0\n", "1 to 4096" },
-        { "schedule: linear\n", "cosine" },    { "just words\n", "key: value" },
-        { "loss:\n  l3: 1\n", "'loss.l3'" },   { "  l1: 1\n", "indented" },
-        { "loss: {l1: 1\n", "not closed" },    { "loss: {l1}\n", "key: value" },
-        { "beta1: 1\n", "0 to 0.999999" },     { "beta2: 1\n", "0 to 0.999999" },
-        { "model: \"a\n", "not closed" },      { "model: 'a\n", "not closed" },
-        { "model: \"a\" b\n", "'b' follows" }, { "loss: {l1: 1} mse: 1\n", "'mse: 1' follows" },
+        { "modle: taesd\n", "'modle'" },
+        { "lr: fast\n", "'fast'" },
+        { "\nbatch: 2.5\n", "line 2" },
+        { "batch: 0\n", "1 to 4096" },
+        { "schedule: linear\n", "cosine" },
+        { "just words\n", "key: value" },
+        { "loss:\n  l3: 1\n", "'loss.l3'" },
+        { "  l1: 1\n", "indented" },
+        { "loss: {l1: 1\n", "not closed" },
+        { "loss: {l1}\n", "key: value" },
+        { "beta1: 1\n", "0 to 0.999999" },
+        { "beta2: 1\n", "to 0.999999" },
+        { "model: \"a\n", "not closed" },
+        { "model: 'a\n", "not closed" },
+        { "model: \"a\" b\n", "'b' follows" },
+        { "loss: {l1: 1} mse: 1\n", "'mse: 1' follows" },
         { "model: \"a\\nb\"\n", "backslash" },
+        { "beta2: 0\n", "1e-12 to" },
+        { "eps: 0\n", "1e-12 to" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_int_not_equal(zn_recipe_parse(bad[i].text, strlen(bad[i].text), "r.yaml", &r), ZN_OK);

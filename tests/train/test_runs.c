@@ -164,11 +164,11 @@ static void events_are_cut_back(void **state)
 static void a_run_needs_a_folder(void **state)
 {
     (void)state;
-    char sentence[160];
+    char sentence[200];
     zn_train_result r;
     write_text(in_folder("file"), "not a folder");
     assert_int_equal(start("file", small, 0, &r), ZN_EIO);
-    snprintf(sentence, sizeof sentence, "%s/file: Not a directory", folder);
+    snprintf(sentence, sizeof sentence, "cannot make the folder %s/file: Not a directory", folder);
     assert_string_equal(zn_error_text(), sentence);
 }
 
@@ -290,6 +290,31 @@ static void broken_pictures_are_told_once(void **state)
     assert_true(told[0] == 1 && told[1] == 1 && told[2] == 0);
 }
 
+static int resume_meanwhile(void *user, const zn_train_progress *p)
+{
+    zn_train_result r;
+    (void)p;
+    *(zn_status *)user = resume("busy", 0, &r);
+    return 1;
+}
+
+static void one_process_at_a_time(void **state)
+{
+    (void)state;
+    char data[128];
+    zn_status other = ZN_OK;
+    zn_train_result r;
+    assert_int_equal(start("busy", small, 1, &r), ZN_ECANCELLED);
+    snprintf(data, sizeof data, "%s/pictures", folder);
+    const zn_train_options o = {
+        .data = data, .run = in_folder("busy"), .resume = 1, .threads = 1, .progress = resume_meanwhile, .user = &other
+    };
+    assert_int_equal(zn_train(&o, &r), ZN_ECANCELLED);
+    assert_int_equal(other, ZN_EINVALID);
+    assert_int_equal(resume("busy", 0, &r), ZN_OK);
+    assert_int_equal(r.steps, 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -302,6 +327,7 @@ int main(void)
         cmocka_unit_test(a_finished_run_says_so),
         cmocka_unit_test(nothing_held_out_is_nothing_measured),
         cmocka_unit_test(broken_pictures_are_told_once),
+        cmocka_unit_test(one_process_at_a_time),
     };
     return cmocka_run_group_tests_name("runs", tests, files_set_up, files_tear_down);
 }
