@@ -268,7 +268,7 @@ static zn_status run_window(zn_runner *r, zn_stage *st)
 /* The stage's map stays, its executor goes: the next one's takes its place in memory. */
 static zn_status stage_stop(zn_stage *st)
 {
-    if (!st->result) {
+    if (!zn_stage_tiled(st)) {
         ZN_TRY(zn_alloc_for("a feature map", zn_map_bytes(st->segment.to->shape), (void **)&st->result));
         memcpy(st->result, st->output->data, zn_map_bytes(st->segment.to->shape));
     }
@@ -308,12 +308,13 @@ zn_status zn_runner_run(zn_runner *r)
 {
     const float *map = zn_runner_input(r);
     r->done = 0;
+    for (int i = 0; i < r->count; i++) /* those of a run that was cut off */
+        drop_result(&r->stages[i]);
     for (int i = 0; i < r->count; i++) {
         zn_stage *st = &r->stages[i];
         ZN_TRY(stage_start(r, st));
         if (zn_stage_tiled(st)) {
-            if (!st->result)
-                ZN_TRY(zn_alloc_for("a feature map", zn_map_bytes(st->segment.to->shape), (void **)&st->result));
+            ZN_TRY(zn_alloc_for("a feature map", zn_map_bytes(st->segment.to->shape), (void **)&st->result));
             ZN_TRY(run_tiles(r, st, map));
         } else {
             if (st->input->data != map)

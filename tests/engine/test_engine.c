@@ -268,6 +268,38 @@ static void progress_can_cancel(void **state)
     zn_model_free(m);
 }
 
+/* `user`: the part of the work after which to stop. */
+static int cancel_after(void *user, double fraction) { return fraction > *(double *)user; }
+
+/* Nothing of a picture that was given up gets into the next one, wherever it was stopped. */
+static void a_cancelled_run_leaves_no_trace(void **state)
+{
+    (void)state;
+    zn_model *m = model_of("taef2");
+    zn_pool *pool = pool_of(1);
+    zn_runner *r;
+    int64_t count;
+    double limit;
+    float *want = result_of(m, ZN_ENCODER, 96, 64, 1, 32, 0, &count);
+    const zn_runner_options o = { .pool = pool, .tile = 32, .progress = cancel_after, .user = &limit };
+    assert_int_equal(zn_runner_new(m, ZN_ENCODER, shape_of(m, ZN_ENCODER, 96, 64), &o, &r), ZN_OK);
+    for (int part = 1; part < 20; part++) {
+        float *input = zn_runner_input(r);
+        const int64_t floats = zn_shape_count(zn_runner_input_shape(r));
+        memset(input, 0, sizeof *input * (size_t)floats);
+        limit = part / 20.0;
+        assert_int_equal(zn_runner_run(r), ZN_ECANCELLED);
+        fill(input, floats, 5);
+        limit = 2;
+        assert_int_equal(zn_runner_run(r), ZN_OK);
+        assert_memory_equal(zn_runner_output(r), want, sizeof *want * (size_t)count);
+    }
+    zn_free(want);
+    zn_runner_free(r);
+    zn_pool_free(pool);
+    zn_model_free(m);
+}
+
 /* Fails allocation 1, 2, 3, ... until everything succeeds. */
 static void every_allocation_may_fail(void **state)
 {
@@ -327,6 +359,7 @@ int main(void)
         cmocka_unit_test(inputs_keep_their_values),
         cmocka_unit_test(nan_names_its_stage),
         cmocka_unit_test(progress_can_cancel),
+        cmocka_unit_test(a_cancelled_run_leaves_no_trace),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(counts_are_the_published_ones),
     };
