@@ -19,7 +19,7 @@ static void print_result(const options *o, const zn_train_result *r)
     if (f.json || isfinite(r->eval_psnr))
         fact_real(&f, "psnr", r->eval_psnr, 2, " dB on held-out pictures");
     else
-        fact_text(&f, "psnr", "no pictures are held out");
+        fact_text(&f, "psnr", "no pictures are held out: see held_out in the recipe");
     fact_model(&f, o);
     fact_real(&f, "seconds", r->seconds, 1, " s");
     if (f.json)

@@ -17,6 +17,9 @@ static zn_status read_recipe(zn_run *r, const zn_train_options *o)
     ZN_TRY(o->resume ? zn_run_read_recipe(r) : zn_recipe_read(o->recipe, &r->recipe));
     if (r->recipe.teacher[0])
         return ZN_FAIL(ZN_EINVALID, "%s has a teacher: it is one for distilling", o->resume ? o->run : o->recipe);
+    if (r->recipe.features > 0 || r->recipe.latent_mse > 0)
+        return ZN_FAIL(ZN_EINVALID, "%s weighs loss.%s, which needs a teacher: it is for distilling",
+                       o->resume ? o->run : o->recipe, r->recipe.features > 0 ? "features" : "latent");
     if (o->steps > 0)
         r->recipe.steps = o->steps;
     ZN_TRY(zn_run_set_path(r->recipe.from, sizeof r->recipe.from, o->from, "the first model"));

@@ -25,6 +25,9 @@ echo "status $?"
 echo 'stepps: 3' >bad.yaml
 zenith train bad.yaml --data pictures -o bad
 echo "status $?"
+echo 'loss: {features: 1}' >bad.yaml
+zenith train bad.yaml --data pictures -o bad
+echo "status $?"
 zenith train nothing --data pictures -o bad2
 echo "status $?"
 zenith train taesd -o x
