@@ -191,7 +191,16 @@ static zn_needs depthwise_needs(const zn_node *n, const zn_prepare *p)
     return (zn_needs){ .thread_scratch = sizeof(float) * 9 * (size_t)n->source[0]->shape.dim[3] };
 }
 
-enum { DEPTHWISE_GRAIN = 64 }; /* pixels, to be worth the reordering of the weights */
+enum { DEPTHWISE_GRAIN = 64, DEPTHWISE_ROWS = 8, DEPTHWISE_PARTS = 64 };
+
+/* Rows of a task: enough pixels to be worth the reordering of the weights, and neighbours, which share what they read;
+ * but parts for many threads. */
+static int64_t depthwise_grain(const zn_depthwise_args *a)
+{
+    const int64_t most = (int64_t)a->n * a->h / DEPTHWISE_PARTS, rows = most < DEPTHWISE_ROWS ? most : DEPTHWISE_ROWS;
+    const int64_t least = 1 + DEPTHWISE_GRAIN / a->wide;
+    return rows > least ? rows : least;
+}
 
 static void depthwise_run(const zn_node *n, const zn_launch_context *c)
 {
@@ -201,7 +210,7 @@ static void depthwise_run(const zn_node *n, const zn_launch_context *c)
     a.y = n->data;
     a.flip = k->flip;
     a.add_x = k->add_x;
-    zn_launch(c, zn_k_depthwise, (int64_t)a.n * a.h, 1 + DEPTHWISE_GRAIN / a.wide, &a);
+    zn_launch(c, zn_k_depthwise, (int64_t)a.n * a.h, depthwise_grain(&a), &a);
 }
 
 static void depthwise_gradient(zn_node *n, zn_node *dy)

@@ -15,7 +15,7 @@ int64_t zn_tile_square_units(const zn_tile_square_args *a) { return a->n * tiles
 /* Rows of the vector builds' squares are a line apart from a power of two; four tables of parameters lie behind. */
 size_t zn_tile_square_scratch(const zn_tile_square_args *a)
 {
-    return sizeof(float) * (size_t)a->p * ((size_t)a->p * LANES + LANES + 4 * LANES);
+    return sizeof(float) * (size_t)a->p * ((size_t)a->p * LANES + LANES + 6 * LANES);
 }
 
 zn_tile_square zn_tile_square_at(const zn_tile_square_args *a, int64_t unit)

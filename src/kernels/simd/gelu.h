@@ -9,31 +9,45 @@
 enum { GELU_U = 4, GELU_BLOCK = GELU_U * VEC_LANES };
 #define GELU_EACH _Pragma("GCC unroll 4") for (int u = 0; u < GELU_U; u++)
 
+/* s = p[0] x + p[1] x^2: no sum begins with a constant, which a multiply-add would overwrite. And p[0] + p[1] x. */
+#define GELU_CURVE(s, p, x) GELU_EACH s[u] = vec_fma(vec_splat((p)[1]), square[u], vec_splat((p)[0]) * x[u])
+#define GELU_LINE(s, p, x)  GELU_EACH s[u] = vec_fma(vec_splat((p)[1]), x[u], vec_splat((p)[0]))
+
 /* a = -|x|, at least -10, and the tail h beyond it: 2^n times a polynomial on half an octave to either side, n added to
- * the exponent. */
+ * the exponent. Both polynomials in pairs of pairs, since one chain of multiply-adds would take twice as long. */
 VEC_INLINE void tail(const vec x[GELU_U], vec a[GELU_U], vec h[GELU_U])
 {
-    static const float q[] = { 1.978430468e-06f,  -2.976340111e-05f, 1.438878719e-04f, 2.299177948e-04f,
-                               -7.171302344e-03f, 5.256011775e-02f,  4.591911411e-01f, 1.151106626e+00f };
+    static const float q[] = { 1.151106626e+00f, -4.591911411e-01f, 5.256011775e-02f,  7.171302344e-03f,
+                               2.299177948e-04f, -1.438878719e-04f, -2.976340111e-05f, -1.978430468e-06f };
     static const float half_power[] = {
-        7.701765197e-05f, 6.666779073e-04f, 4.809064554e-03f, 2.775205433e-02f, 1.201132535e-01f, 3.465735903e-01f, 0.5f
+        0.5f, 3.465735903e-01f, 1.201132535e-01f, 2.775205433e-02f, 4.809064554e-03f, 6.666779073e-04f, 7.701765197e-05f
     };
     const vec shift = vec_splat(12582912.0f); /* 1.5 * 2^23: rounds to whole numbers */
-    vec n[GELU_U], f[GELU_U];
+    vec n[GELU_U], f[GELU_U], s[GELU_U], t[GELU_U], square[GELU_U];
     GELU_EACH a[u] = vec_max(vec_of_bits(vec_bits(x[u]) | (veci)veci_splat(INT32_MIN)), vec_splat(-10));
-    GELU_EACH f[u] = vec_splat(q[0]);
-#pragma GCC unroll 8
-    for (int i = 1; i < 8; i++)
-        GELU_EACH f[u] = vec_fms(f[u], a[u], vec_splat(q[i]));
-    GELU_EACH f[u] = f[u] * a[u];
+    GELU_EACH square[u] = a[u] * a[u];
+    GELU_CURVE(f, q, a);
+    GELU_CURVE(s, q + 2, a);
+    GELU_CURVE(h, q + 4, a);
+    GELU_CURVE(t, q + 6, a);
+    GELU_EACH f[u] = vec_fma(s[u], square[u], f[u]);
+    GELU_EACH h[u] = vec_fma(t[u], square[u], h[u]);
+    GELU_EACH square[u] = square[u] * square[u];
+    GELU_EACH f[u] = vec_fma(h[u], square[u], f[u]);
     GELU_EACH n[u] = f[u] + shift;
     GELU_EACH f[u] = f[u] - (n[u] - shift);
-    GELU_EACH h[u] = vec_splat(half_power[0]);
-#pragma GCC unroll 6
-    for (int i = 1; i < 7; i++)
-        GELU_EACH h[u] = vec_fma(h[u], f[u], vec_splat(half_power[i]));
+    GELU_EACH square[u] = f[u] * f[u];
+    GELU_LINE(h, half_power, f);
+    GELU_LINE(s, half_power + 2, f);
+    GELU_LINE(t, half_power + 4, f);
+    GELU_EACH h[u] = vec_fma(s[u], square[u], h[u]);
+    GELU_EACH t[u] = vec_fma(vec_splat(half_power[6]), square[u], t[u]);
+    GELU_EACH square[u] = square[u] * square[u];
+    GELU_EACH h[u] = vec_fma(t[u], square[u], h[u]);
     GELU_EACH h[u] = vec_of_bits(vec_bits(h[u]) + (vec_bits(n[u]) << 23));
 }
+#undef GELU_CURVE
+#undef GELU_LINE
 
 /* p = Phi(x) */
 VEC_INLINE void normal(const vec x[GELU_U], vec p[GELU_U])

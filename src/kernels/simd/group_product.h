@@ -4,6 +4,7 @@
 #define ZN_GROUP_PRODUCT_H
 
 #include "kernels/simd/gemm.h"
+#include "kernels/simd/group_panel.h"
 
 static int least(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
 
@@ -77,10 +78,19 @@ static void short_product(const gemm_args *g, int rows, int across)
         gemm_kernels[vectors - 1][rows - t - 1](&part);
 }
 
-/* c[rows][c_row] (+)= all groups of a[rows][groups * deep]. */
+/* c[rows][c_row] = start (or 0, where it is NULL) + all groups of a[rows][groups * deep]. With a start, c is dense. */
 static void multiply(const product *q, const float *packed, const float *a, int rows, float *c, int64_t c_row,
-                     bool more)
+                     const float *start)
 {
+#if defined(__ARM_NEON)
+    if (group_panels_do(q->groups, q->deep, q->wide)) {
+        const group_panel g = { a, packed, start, c, (int64_t)q->groups * q->deep, c_row, q->deep };
+        group_panels(g, q->groups, q->wide, rows);
+        return;
+    }
+#endif
+    for (int t = 0; start && t < rows; t++)
+        memcpy(c + t * c_row, start, sizeof(float) * (size_t)(q->groups * q->wide));
     for (int first = 0; first < q->groups; first += q->together) {
         const int groups = least(q->together, q->groups - first);
         const gemm_args g = { .a = a + first * q->deep,
@@ -91,7 +101,7 @@ static void multiply(const product *q, const float *packed, const float *a, int 
                               .segments = 1,
                               .k = groups * q->deep,
                               .depth = q->together * q->deep,
-                              .more = more };
+                              .more = start != NULL };
         if (short_does(&g, q->across))
             short_product(&g, rows, q->across);
         else

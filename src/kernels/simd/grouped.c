@@ -32,13 +32,12 @@ void ZN_KERNEL(grouped)(const void *args, zn_range r)
     for (int64_t p = r.begin; p < r.end; p += ZN_GROUPED_PIXELS) {
         const int rows = least(ZN_GROUPED_PIXELS, r.end - p);
         float *y = a->y + p * a->cout, *to = direct ? y : c;
-        for (int t = 0; a->bias && direct && t < rows; t++)
-            memcpy(to + (int64_t)t * a->cout, a->bias, sizeof(float) * (size_t)a->cout);
-        multiply(&q, packed, a->x + p * a->cin, rows, to, q.total, direct && a->bias);
+        const float *start = dense(&q) ? a->bias : NULL;
+        multiply(&q, packed, a->x + p * a->cin, rows, to, q.total, start);
         for (int t = 0; t < rows && !direct; t++, y += a->cout) {
             float *row = c + (int64_t)t * q.total;
             close_gaps(&q, row);
-            for (int o = 0; a->bias && o < a->cout; o++)
+            for (int o = 0; a->bias && !start && o < a->cout; o++)
                 row[o] += a->bias[o];
             if (a->interleave)
                 alternate(y, row, go, a->groups);
@@ -61,7 +60,7 @@ void ZN_KERNEL(grouped_grad)(const void *args, zn_range r)
         float *dx = a->y + p * a->cin, *to = dense(&q) ? dx : c;
         for (int t = 0; t < rows && a->interleave; t++)
             part(parted + (int64_t)t * a->cout, dy + (int64_t)t * a->cout, go, a->groups);
-        multiply(&q, packed, a->interleave ? parted : dy, rows, to, q.total, false);
+        multiply(&q, packed, a->interleave ? parted : dy, rows, to, q.total, NULL);
         for (int t = 0; t < rows && !dense(&q); t++) {
             close_gaps(&q, c + (int64_t)t * q.total);
             memcpy(dx + (int64_t)t * a->cin, c + (int64_t)t * q.total, sizeof(float) * (size_t)a->cin);

@@ -80,9 +80,7 @@ void ZN_KERNEL(lite_rows)(const void *args, zn_range r)
         for (int p = 0; p < a->wide; p += ZN_GROUPED_PIXELS) {
             const int count = least(ZN_GROUPED_PIXELS, a->wide - p);
             float *to = direct ? line + p * width : products;
-            for (int t = 0; direct && t < count; t++)
-                memcpy(to + t * width, a->b, sizeof(float) * (size_t)a->ci);
-            multiply(&q, packed, x + (int64_t)p * a->c, count, to, q.total, direct);
+            multiply(&q, packed, x + (int64_t)p * a->c, count, to, q.total, direct ? a->b : NULL);
             for (int t = 0; t < count && !direct; t++) {
                 float *c = products + (int64_t)t * q.total;
                 close_gaps(&q, c);

@@ -1,5 +1,5 @@
 /* Spectral mixing in tiles. A tile of a strip is copied into scratch of whole vectors (rows of a map lie far apart, and
- * often in the same sets of the caches), where it is transformed by passes over several rows at a time. Four
+ * often in the same sets of the caches), where it is transformed by passes over several rows at a time. Eight
  * neighbouring rows are transformed last, gated while they are in registers, and transformed back first. */
 #include "kernels/gates.h"
 #include "kernels/mix.h"
@@ -60,7 +60,7 @@ static void row_out(const job *j, const float *t, float *y, bool add)
     }
 }
 
-/* Gathers a tile and does all steps but those among four neighbours. Outside the line: reflected, or zero. */
+/* Gathers a tile and does all steps but those of the middle. Outside the line: reflected, or zero. */
 static void tile_in(const job *j, int64_t tile, const float *x, bool reflected, float *t)
 {
     const zn_tile_mix_args *a = j->a;
@@ -74,10 +74,10 @@ static void tile_in(const job *j, int64_t tile, const float *x, bool reflected, 
         else
             row_in(j, x + j->s.at + at * a->inner, t + i * j->wide);
     }
-    wht_rows_from(t, a->p, 4, j->wide, j->wide);
+    wht_rows_from(t, a->p, TILE_MIDDLE, j->wide, j->wide);
 }
 
-/* The middle of a tile: `rows` (4, or P if less; a constant) neighbours at a time. */
+/* The middle of a tile: `rows` neighbours (a constant) at a time. */
 VEC_INLINE void gate_rows(const int rows, const job *j, float *t)
 {
     const int channels = j->a->channels, whole = channels / VEC_LANES * VEC_LANES;
@@ -100,13 +100,15 @@ void ZN_KERNEL(tile_mix)(const void *args, zn_range r)
         const job j = job_of(a, unit);
         for (int64_t tile = 0; tile < j.s.tiles; tile++) {
             tile_in(&j, tile, a->x, true, t);
-            if (a->p >= 4)
+            if (a->p >= TILE_MIDDLE)
+                gate_rows(TILE_MIDDLE, &j, t);
+            else if (a->p == 4)
                 gate_rows(4, &j, t);
             else if (a->p == 2)
                 gate_rows(2, &j, t);
             else
                 gate_rows(1, &j, t);
-            wht_rows_from(t, a->p, 4, j.wide, j.wide);
+            wht_rows_from(t, a->p, TILE_MIDDLE, j.wide, j.wide);
             for (int64_t i = 0; i < a->p; i++) {
                 const int64_t at = tile * a->p + i - j.s.left;
                 if (at >= 0 && at < a->n)
@@ -124,14 +126,14 @@ VEC_INLINE void gate_vector_back(const int rows, const job *j, const float *x, f
     const int64_t first = k * a->channels + c, count = (int64_t)a->p * a->channels;
     const vec root = vec_splat(j->root), all = vec_splat(j->root * j->root), zero = vec_splat(0);
     vec v[8], d[8];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int q = 0; q < rows; q++) {
         v[q] = vec_load(x + q * j->wide);
         d[q] = vec_load(dy + q * j->wide);
     }
     wht_registers(rows, v);
     wht_registers(rows, d);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int q = 0; q < rows; q++) {
         const int64_t at = first + q * a->channels;
         const vec gate = load(a->gate + at, n), th = load(a->th + at, n);
@@ -146,7 +148,7 @@ VEC_INLINE void gate_vector_back(const int rows, const job *j, const float *x, f
         d[q] = d[q] * (gate * all);
     }
     wht_registers(rows, d);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int q = 0; q < rows; q++)
         vec_store(dy + q * j->wide, d[q]);
 }
@@ -174,13 +176,15 @@ static void strip_back(const job *j, float *scratch, float *sums)
     for (int64_t tile = 0; tile < j->s.tiles; tile++) {
         tile_in(j, tile, a->x, true, x);
         tile_in(j, tile, a->dy, false, dy);
-        if (a->p >= 4)
+        if (a->p >= TILE_MIDDLE)
+            gate_rows_back(TILE_MIDDLE, j, x, dy, sums);
+        else if (a->p == 4)
             gate_rows_back(4, j, x, dy, sums);
         else if (a->p == 2)
             gate_rows_back(2, j, x, dy, sums);
         else
             gate_rows_back(1, j, x, dy, sums);
-        wht_rows_from(dy, a->p, 4, j->wide, j->wide);
+        wht_rows_from(dy, a->p, TILE_MIDDLE, j->wide, j->wide);
         for (int64_t i = 0; i < a->p; i++) {
             const int64_t at = tile * a->p + i;
             if (at < j->s.left)

@@ -8,7 +8,8 @@
 
 void ZN_KERNEL(tile_square)(const void *args, zn_range r);
 
-enum { CHANNELS = 16, PADDING = 16 };
+/* FOUR_MIDDLES: the side for which the steps beyond the middle are one pass over whole lines. */
+enum { CHANNELS = WHT_LINE, PADDING = 16, FOUR_MIDDLES = 4 * TILE_MIDDLE };
 
 /* Channels [first, first + count) of a square; row: floats between its rows. */
 typedef struct square {
@@ -18,27 +19,25 @@ typedef struct square {
     int64_t row;
     float root;
     float *t;
-    float *gate[2], *th[2]; /* of each axis, [P][CHANNELS]; gates hold the scale of both transforms */
+    float *gate[2];          /* of each axis, [P][CHANNELS], with the scale of both transforms */
+    float *low[2], *high[2]; /* bounds of what the threshold takes away, likewise */
 } square;
 
 /* One vector of `rows` positions (a constant) through the steps among them, gate and threshold, and back: the same bits
  * as tile_mix gives, since training may compute one here and again there. */
-VEC_INLINE void gate_vector(const int rows, float *at, int64_t step, const float *gate, const float *th, vec root)
+VEC_INLINE void gate_vector(const int rows, float *at, int64_t step, const float *gate, const float *low,
+                            const float *high)
 {
-    vec v[8];
-#pragma GCC unroll 4
+    vec v[TILE_MIDDLE];
+#pragma GCC unroll 8
     for (int i = 0; i < rows; i++)
         v[i] = vec_load(at + i * step);
     wht_registers(rows, v);
-#pragma GCC unroll 4
-    for (int i = 0; i < rows; i++) {
-        const vec coefficient = v[i] * vec_load(gate + i * CHANNELS);
-        const vec left =
-            vec_fms(vec_load(th + i * CHANNELS), root, vec_abs(coefficient)); /* rounded as in tile_gate.h */
-        v[i] = vec_with_sign(vec_max(left, vec_splat(0)), coefficient);
-    }
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; i++)
+        v[i] = soft(v[i] * vec_load(gate + i * CHANNELS), vec_load(low + i * CHANNELS), vec_load(high + i * CHANNELS));
     wht_registers(rows, v);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int i = 0; i < rows; i++)
         vec_store(at + i * step, v[i]);
 }
@@ -46,39 +45,50 @@ VEC_INLINE void gate_vector(const int rows, float *at, int64_t step, const float
 static void tables(const square *q)
 {
     const zn_tile_square_args *a = q->a;
-    const vec all = vec_splat(q->root * q->root);
+    const vec all = vec_splat(q->root * q->root), root = vec_splat(q->root);
     for (int axis = 0; axis < 2; axis++)
         for (int k = 0; k < a->p; k++)
             for (int c = 0; c < q->count; c += VEC_LANES) {
                 const int64_t from = (int64_t)k * a->channels + q->first + c, to = (int64_t)k * CHANNELS + c;
                 const int n = q->count - c < VEC_LANES ? q->count - c : VEC_LANES;
+                const vec t = vec_abs(load(a->th[axis] + from, n)) * root;
                 vec_store(q->gate[axis] + to, load(a->gate[axis] + from, n) * all);
-                vec_store(q->th[axis] + to, vec_abs(load(a->th[axis] + from, n)));
+                vec_store(q->low[axis] + to, -t);
+                vec_store(q->high[axis] + to, t);
             }
 }
 
 /* The middle of the transforms of one line, `rows` positions at a time. */
 VEC_INLINE void gates(const int rows, const square *q, int axis, float *line, int64_t step)
 {
-    const vec root = vec_splat(q->root);
     for (int k = 0; k < q->a->p; k += rows)
         for (int c = 0; c < q->count; c += VEC_LANES) {
-            const float *gate = q->gate[axis] + k * CHANNELS + c, *th = q->th[axis] + k * CHANNELS + c;
-            gate_vector(rows, line + k * step + c, step, gate, th, root);
+            const int at = k * CHANNELS + c;
+            gate_vector(rows, line + k * step + c, step, q->gate[axis] + at, q->low[axis] + at, q->high[axis] + at);
         }
 }
 
-/* Mixes one line along `axis`, positions `step` floats apart: a few KB, which stay in the first cache meanwhile. */
-static void mix_line(const square *q, int axis, float *line, int64_t step)
+static void middle(const square *q, int axis, float *line, int64_t step)
 {
-    wht_rows_from(line, q->a->p, 4, CHANNELS, step);
-    if (q->a->p >= 4)
+    if (q->a->p >= TILE_MIDDLE)
+        gates(TILE_MIDDLE, q, axis, line, step);
+    else if (q->a->p == 4)
         gates(4, q, axis, line, step);
     else if (q->a->p == 2)
         gates(2, q, axis, line, step);
     else
         gates(1, q, axis, line, step);
-    wht_rows_from(line, q->a->p, 4, CHANNELS, step);
+}
+
+/* The steps of one line beyond the middle, in place, positions `step` floats apart. */
+static void outer_steps(const square *q, float *line, int64_t step)
+{
+    if (q->a->p != FOUR_MIDDLES) {
+        wht_rows_from(line, q->a->p, TILE_MIDDLE, CHANNELS, step);
+        return;
+    }
+    for (int k = 0; k < TILE_MIDDLE; k++)
+        wht_lines(line + k * step, TILE_MIDDLE * step, line + k * step, TILE_MIDDLE * step);
 }
 
 /* One row of the square, mixed; what lies outside the map is reflected. */
@@ -87,18 +97,26 @@ static void row_in(const square *q, int i)
     const zn_tile_square_args *a = q->a;
     const int64_t y = zn_tile_mix_reflect(q->at.y + i, a->h);
     const float *from = a->x + ((q->at.image * a->h + y) * a->wide) * a->channels + q->first;
-    float *to = q->t + i * q->row;
+    float *line = q->t + i * q->row, *to = line;
     const bool inside = q->at.x >= 0 && q->at.x + a->p <= a->wide && q->count == CHANNELS;
-    for (int j = 0; j < a->p; j++, to += CHANNELS) {
-        const int64_t x = inside ? q->at.x + j : zn_tile_mix_reflect(q->at.x + j, a->wide);
-        const float *pixel = from + x * a->channels;
-        for (int c = 0; c < CHANNELS; c += VEC_LANES)
-            if (inside || c + VEC_LANES <= q->count)
-                vec_store(to + c, vec_load(pixel + c));
-            else
-                vec_store(to + c, c < q->count ? load(pixel + c, q->count - c) : vec_splat(0));
+    if (inside && a->p == FOUR_MIDDLES) {
+        for (int k = 0; k < TILE_MIDDLE; k++)
+            wht_lines(from + (q->at.x + k) * a->channels, (int64_t)TILE_MIDDLE * a->channels, to + k * CHANNELS,
+                      TILE_MIDDLE * CHANNELS);
+    } else {
+        for (int j = 0; j < a->p; j++, to += CHANNELS) {
+            const int64_t x = inside ? q->at.x + j : zn_tile_mix_reflect(q->at.x + j, a->wide);
+            const float *pixel = from + x * a->channels;
+            for (int c = 0; c < CHANNELS; c += VEC_LANES)
+                if (inside || c + VEC_LANES <= q->count)
+                    vec_store(to + c, vec_load(pixel + c));
+                else
+                    vec_store(to + c, c < q->count ? load(pixel + c, q->count - c) : vec_splat(0));
+        }
+        outer_steps(q, line, CHANNELS);
     }
-    mix_line(q, 0, q->t + i * q->row, CHANNELS);
+    middle(q, 0, line, CHANNELS);
+    outer_steps(q, line, CHANNELS);
 }
 
 /* All rows. One outside the map is most often another one of the square over again. */
@@ -153,14 +171,46 @@ static int64_t inside(int64_t at, int64_t first, int64_t size)
     return i < 0 ? 0 : i < size ? i : size;
 }
 
+/* The last steps along columns of the rows i, i + 8, i + 16 and i + 24, through GELU, and out: columns [begin, end), as
+ * far as the rows lie in [top, bottom). */
+static void four_rows_out(const square *q, int i, int64_t begin, int64_t end, int64_t top, int64_t bottom)
+{
+    enum { VECTORS = CHANNELS / VEC_LANES }; /* of a line */
+    const zn_tile_square_args *a = q->a;
+    float *y[4];
+    for (int k = 0; k < 4; k++) {
+        const int64_t row = i + k * TILE_MIDDLE, at = (q->at.image * a->h + q->at.y + row) * a->wide + q->at.x;
+        y[k] = row >= top && row < bottom ? a->y + at * a->channels + q->first : NULL;
+    }
+    for (int64_t j = begin; j < end; j++) {
+        vec v[VECTORS][4], x[GELU_U];
+        wht_load_lines(q->t + i * q->row + j * CHANNELS, TILE_MIDDLE * q->row, v);
+#pragma GCC unroll 4
+        for (int g = 0; g < VECTORS; g++) {
+            GELU_EACH x[u] = v[(4 * g + u) % VECTORS][(4 * g + u) / VECTORS];
+            gelu(x);
+            GELU_EACH if (y[(4 * g + u) / VECTORS])
+                vec_store(y[(4 * g + u) / VECTORS] + j * a->channels + (4 * g + u) % VECTORS * VEC_LANES, x[u]);
+        }
+    }
+}
+
 static void run_square(const square *q)
 {
     const zn_tile_square_args *a = q->a;
     const int64_t left = inside(0, q->at.x, a->p), right = inside(a->wide, q->at.x, a->p);
+    const int64_t top = inside(0, q->at.y, a->p), bottom = inside(a->h, q->at.y, a->p);
+    const bool lines = a->p == FOUR_MIDDLES && q->count == CHANNELS;
     rows_in(q);
-    for (int64_t j = left; j < right; j++)
-        mix_line(q, 1, q->t + j * CHANNELS, q->row);
-    for (int64_t i = inside(0, q->at.y, a->p); i < inside(a->h, q->at.y, a->p); i++)
+    for (int64_t j = left; j < right; j++) {
+        outer_steps(q, q->t + j * CHANNELS, q->row);
+        middle(q, 1, q->t + j * CHANNELS, q->row);
+        if (!lines)
+            outer_steps(q, q->t + j * CHANNELS, q->row);
+    }
+    for (int i = 0; lines && i < TILE_MIDDLE; i++)
+        four_rows_out(q, i, left, right, top, bottom);
+    for (int64_t i = top; !lines && i < bottom; i++)
         row_out(q, (int)i, left, right);
 }
 
@@ -177,7 +227,8 @@ void ZN_KERNEL(tile_square)(const void *args, zn_range r)
                      .root = 1 / sqrtf((float)a->p),
                      .t = t,
                      .gate = { end, end + table },
-                     .th = { end + 2 * table, end + 3 * table } };
+                     .low = { end + 2 * table, end + 3 * table },
+                     .high = { end + 4 * table, end + 5 * table } };
         tables(&q);
         for (int64_t unit = r.begin; unit < r.end; unit++) {
             q.at = zn_tile_square_at(a, unit);
