@@ -162,9 +162,12 @@ zn_status zn_yaml_read(const char *text, size_t size, const char *name, zn_yaml_
     return ZN_OK;
 }
 
-/* Letters, digits and what names are made of; other YAML readers see a plain scalar too. */
+/* Letters, digits and what names are made of; other YAML readers see a plain scalar too. Nothing at all would be no
+ * value. */
 static bool is_plain(const char *text)
 {
+    if (!*text)
+        return false;
     for (const char *c = text; *c; c++)
         if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
               (unsigned char)*c >= 128 || strchr("._/+-", *c) || (*c == ':' && c[1])))
