@@ -158,13 +158,13 @@ def measure(name, part, a, output):
 
 
 def relative_error(name, part, a, output):
-    """RMS of the difference over the spread of the reference. Zenith's picture has 16 bits: their rounding noise, a
+    """RMS of the difference over the RMS of the reference. Zenith's picture has 16 bits: their rounding noise, a
     twelfth of a step squared, is not the network's and is taken off; what is left is good to about 2e-6."""
     reference = np.load(f"{a.folder}/reference_{part}.npy")
     mse = np.mean((np.load(output).astype(np.float64) - reference) ** 2)
     if name.startswith("zenith") and part == "decode":
         mse = max(mse - (1 / 65535) ** 2 / 12, 0)
-    return float(np.sqrt(mse / np.var(reference)))
+    return float(np.sqrt(mse / np.mean(reference**2)))
 
 
 def busy():
@@ -259,7 +259,7 @@ def main():
         for bits in (32, 16):
             if any((name, part) in results for name, _, b in ENGINES if b == bits):
                 table(part, bits, results)
-    print("\nerror: RMS of the difference to 64-bit arithmetic, over the spread of the result. peak: of the whole process, "
+    print("\nerror: RMS of the difference to 64-bit arithmetic, over the RMS of the result. peak: of the whole process, "
           "interpreter and libraries with it.")
     if a.json:
         with open(a.json, "w") as f:

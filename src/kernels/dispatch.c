@@ -3,7 +3,7 @@
 
 extern const zn_conv_kernel zn_conv_ref;
 #if defined(__aarch64__)
-extern const zn_conv_kernel zn_conv_i8_as_f16, zn_conv_i8_as_bf16;
+extern const zn_conv_kernel zn_conv_bf16, zn_conv_i8_as_f16, zn_conv_i8_as_bf16;
 extern const zn_conv_kernel zn_conv_from_few_neon, zn_conv_to_few_neon;
 extern const zn_conv_kernel zn_conv_bf16x3;
 extern const zn_conv_kernel zn_conv_winograd_neon, zn_conv_direct_neon;
@@ -16,10 +16,10 @@ extern const zn_conv_kernel zn_conv_winograd_sse2, zn_conv_direct_sse2;
 
 const zn_conv_kernel *const zn_conv_kernels[] = {
 #if defined(__aarch64__)
-    &zn_conv_i8_as_f16,     &zn_conv_i8_as_bf16,
-    &zn_conv_from_few_neon, &zn_conv_to_few_neon,
-    &zn_conv_bf16x3,        &zn_conv_winograd_neon,
-    &zn_conv_direct_neon,
+    &zn_conv_bf16,          &zn_conv_i8_as_f16,
+    &zn_conv_i8_as_bf16,    &zn_conv_from_few_neon,
+    &zn_conv_to_few_neon,   &zn_conv_bf16x3,
+    &zn_conv_winograd_neon, &zn_conv_direct_neon,
 #elif defined(__x86_64__)
     &zn_conv_amx_bf16,      &zn_conv_winograd_avx512,
     &zn_conv_direct_avx512, &zn_conv_winograd_avx2,
@@ -29,26 +29,36 @@ const zn_conv_kernel *const zn_conv_kernels[] = {
     &zn_conv_ref,           NULL,
 };
 
-/* Digits of weights take eight times as long as the transforms of fp32: on a Neoverse-V1 that is saved again from so
- * many output pixels on. */
-enum { DIGITS_PAY = 1 << 15 };
-
-static bool packs_dearly(const zn_conv_kernel *k)
-{
 #if defined(__aarch64__)
-    return k == &zn_conv_i8_as_f16 || k == &zn_conv_i8_as_bf16;
-#else
-    (void)k;
-    return false;
-#endif
+enum {
+    /* Digits of weights take eight times as long as the transforms of fp32: on a Neoverse-V1 that is saved again from
+     * so many output pixels on. */
+    DIGITS_PAY = 1 << 15,
+    /* What small maps get wrong passes through the rest of a network, and they take little of its time: below so many
+     * pixels the finer kernel is chosen. */
+    COARSE_PAYS = 160 * 160,
+};
+
+static bool worth_it(const zn_conv_kernel *k, const zn_conv_shape *s, bool changing)
+{
+    if (k == &zn_conv_bf16)
+        return (int64_t)s->h * s->w >= COARSE_PAYS;
+    const bool digits = k == &zn_conv_i8_as_f16 || k == &zn_conv_i8_as_bf16;
+    return !(digits && changing && (int64_t)s->n * s->oh * s->ow < DIGITS_PAY);
 }
+#else
+static bool worth_it(const zn_conv_kernel *k, const zn_conv_shape *s, bool changing)
+{
+    (void)k, (void)s, (void)changing;
+    return true;
+}
+#endif
 
 static const zn_conv_kernel *choose(const zn_conv_shape *s, zn_math math, uint32_t cpu, bool changing)
 {
-    const bool few = (int64_t)s->n * s->oh * s->ow < DIGITS_PAY;
     for (const zn_conv_kernel *const *k = zn_conv_kernels; *k; k++)
         if (((*k)->cpu & ~cpu) == 0 && ((*k)->math == math || (*k)->math == ZN_MATH_F32) && (*k)->supports(s) &&
-            !(changing && few && packs_dearly(*k)))
+            worth_it(*k, s, changing))
             return *k;
     return &zn_conv_ref;
 }

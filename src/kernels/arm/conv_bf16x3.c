@@ -7,13 +7,12 @@
  * only. An infinity comes out as NaN, as do values that bf16 rounds to one (beyond 3.39e38). */
 #include "base/cpu.h"
 #include "kernels/arm/bf16x3_block.h"
+#include "kernels/arm/two.h"
 #include "kernels/conv.h"
 
 #include <string.h>
 
 extern const zn_conv_kernel zn_conv_bf16x3;
-
-#define INLINE static inline __attribute__((always_inline))
 
 enum {
     STRIP_BYTES = 32 << 10, /* of split pixels: half of the first cache */
@@ -59,7 +58,7 @@ static int64_t units(const zn_conv_shape *s) { return (pixels_of(s) + strip_of(s
 
 /* Four channels of two pixels (or outputs): high parts, and low parts `low` halves on. The high ones are rounded as
  * integers, which goes faster; a NaN that overflows there stays in the low part. */
-INLINE void split(float32x4_t p, float32x4_t q, uint16_t *to, int low)
+ZN_INLINE void split(float32x4_t p, float32x4_t q, uint16_t *to, int low)
 {
     const uint32x4_t half = vdupq_n_u32(0x8000), upper = vdupq_n_u32(0xffff0000);
     const uint32x4_t ph = vaddq_u32(vreinterpretq_u32_f32(p), half), qh = vaddq_u32(vreinterpretq_u32_f32(q), half);
@@ -117,7 +116,7 @@ static void split_pair(const float *p, const float *q, int cin, uint16_t *to)
 }
 
 /* v[j] = channel j of the four sub-pixels at x; `line` floats lie between rows, c channels are a sub-pixel. */
-INLINE void unshuffle(const float *x, int64_t line, int c, float32x4_t v[4])
+ZN_INLINE void unshuffle(const float *x, int64_t line, int c, float32x4_t v[4])
 {
     const float32x4_t a = vld1q_f32(x), b = vld1q_f32(x + c), d = vld1q_f32(x + line), e = vld1q_f32(x + line + c);
     const float32x4_t ad = vzip1q_f32(a, d), be = vzip1q_f32(b, e), ad2 = vzip2q_f32(a, d), be2 = vzip2q_f32(b, e);
@@ -162,8 +161,8 @@ typedef struct target {
 } target;
 
 /* y = act(sum + residual) for `count` pixels of a block. residual, relu, and count where it is all, are constants. */
-INLINE void put_as(const bool residual, const bool relu, const int count, const target *k,
-                   float32x4_t sum[ZN_X3_PAIRS][4])
+ZN_INLINE void put_as(const bool residual, const bool relu, const int count, const target *k,
+                      float32x4_t sum[ZN_X3_PAIRS][4])
 {
     const float32x4_t zero = vdupq_n_f32(0);
 #pragma GCC unroll 12
@@ -187,7 +186,7 @@ INLINE void put_as(const bool residual, const bool relu, const int count, const 
     }
 }
 
-INLINE void put(const int count, const target *k, float32x4_t sum[ZN_X3_PAIRS][4])
+ZN_INLINE void put(const int count, const target *k, float32x4_t sum[ZN_X3_PAIRS][4])
 {
     if (k->a->residual && k->a->relu)
         put_as(true, true, count, k, sum);

@@ -3,13 +3,12 @@
  * The 27 multipliers of each pixel are gathered, with one zero after them, and all outputs of a block of pixels are
  * finished in registers. A unit is a stretch of one output row. */
 #include "base/cpu.h"
+#include "kernels/arm/two.h"
 #include "kernels/conv.h"
 
 #include <arm_neon.h>
 #include <math.h>
 #include <string.h>
-
-#define INLINE static inline __attribute__((always_inline))
 
 enum {
     CHANNELS = 3,
@@ -100,8 +99,8 @@ static void gather(const zn_conv_args *a, int64_t row, int x0, int count, const 
     }
 
 /* A block of pixels by COLUMNS outputs, at y[at]; count: pixels of it that there are. */
-INLINE void multiply(const zn_conv_args *a, float (*x)[STEPS], const float *w, const float *bias, const float *residual,
-                     int64_t at, int count)
+ZN_INLINE void multiply(const zn_conv_args *a, float (*x)[STEPS], const float *w, const float *bias,
+                        const float *residual, int64_t at, int count)
 {
     float32x4_t sum[PIXELS][COLUMNS / 4];
 #pragma GCC unroll 6

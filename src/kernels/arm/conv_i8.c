@@ -10,14 +10,24 @@
 #include "base/cpu.h"
 #include "kernels/arm/i8_block.h"
 #include "kernels/arm/lowp.h"
+#include "kernels/arm/two.h"
 
 #include <arm_neon.h>
 #include <math.h>
 #include <string.h>
 
-#define INLINE  static inline __attribute__((always_inline))
 #define LARGEST 32639.0f    /* 127 * 256 + 127 */
 #define MAGIC   12582912.0f /* 1.5 * 2^23, whose last bit counts ones: adding it makes an integer of a float */
+
+enum {
+    POINTS = 8,
+    FREQS = POINTS * POINTS,
+    TILES = 36, /* of a unit, at most */
+    PAIRS = TILES / 2,
+    COLS = 32, /* multiplied and transformed back at a time */
+};
+
+static zn_lowp_grid grid_of(const zn_conv_shape *s) { return zn_lowp_grid_of(s, POINTS, TILES); }
 
 /* Packed weights: for each chunk of columns, frequency, and block of 8 columns: digits [depth / 8][hi, lo][4][2
  * columns] [8 channels], then a table of three rows, each with four times two columns c0 c1 c0 c1: the scales, -MAGIC
@@ -28,14 +38,8 @@ static size_t block_bytes(const zn_lowp_grid *g) { return (size_t)g->depth * 16 
 
 static size_t packed_bytes(const zn_conv_shape *s)
 {
-    const zn_lowp_grid g = zn_lowp_grid_of(s);
-    return (size_t)g.cols / 8 * ZN_LOWP_FREQS * block_bytes(&g);
-}
-
-static int chunk(const zn_lowp_grid *g, int col)
-{
-    const int left = g->cols / g->phases - col % (g->cols / g->phases);
-    return left < ZN_LOWP_COLS ? left : ZN_LOWP_COLS;
+    const zn_lowp_grid g = grid_of(s);
+    return (size_t)g.cols / 8 * FREQS * block_bytes(&g);
 }
 
 /* The scale that brings a peak to at most LARGEST, cut to 16 bits so that its product with MAGIC is exact. */
@@ -77,16 +81,16 @@ static void pack_column(const float *w, int64_t stride, int depth, int column, i
 
 static void pack(const zn_conv_shape *s, const float *w, void *packed)
 {
-    const zn_lowp_grid g = zn_lowp_grid_of(s);
+    const zn_lowp_grid g = grid_of(s);
     const int each = g.cols / g.phases;
-    float u[ZN_LOWP_DEPTH * ZN_LOWP_FREQS];
+    float u[ZN_LOWP_DEPTH * FREQS];
     for (int col = 0; col < g.cols; col++) {
         for (int c = 0; c < g.depth; c++)
-            zn_lowp_weights(s, w, c, col, u + c * ZN_LOWP_FREQS);
-        const int first = col - col % each % ZN_LOWP_COLS, in = col - first, blocks = chunk(&g, first) / 8;
-        int8_t *at = (int8_t *)packed + (size_t)first / 8 * ZN_LOWP_FREQS * block_bytes(&g);
-        for (int f = 0; f < ZN_LOWP_FREQS; f++)
-            pack_column(u + f, ZN_LOWP_FREQS, g.depth, in % 8, at + (size_t)(f * blocks + in / 8) * block_bytes(&g));
+            zn_lowp_weights(s, POINTS, w, c, col, u + c * FREQS);
+        const int first = col - col % each % COLS, in = col - first, blocks = zn_lowp_chunk(&g, first, COLS) / 8;
+        int8_t *at = (int8_t *)packed + (size_t)first / 8 * FREQS * block_bytes(&g);
+        for (int f = 0; f < FREQS; f++)
+            pack_column(u + f, FREQS, g.depth, in % 8, at + (size_t)(f * blocks + in / 8) * block_bytes(&g));
     }
 }
 
@@ -98,18 +102,10 @@ typedef struct scratch {
     float *scales, *edge, *rows, *v[2], *m;
 } scratch;
 
-enum { M_STRIDE = ZN_LOWP_FREQS * (ZN_LOWP_COLS * 2 + 4) }; /* floats */
+enum { M_STRIDE = FREQS * (COLS * 2 + 4) }; /* floats */
 
 static size_t pair_bytes(const zn_lowp_grid *g) { return (size_t)g->depth * 4 + 16; }
 static size_t v_floats(const zn_lowp_grid *g) { return (size_t)g->depth / 4 * ZN_LOWP_V_STRIDE; }
-
-/* The next piece of scratch, on a cache line of its own. */
-static size_t take(size_t *used, size_t bytes)
-{
-    const size_t at = *used;
-    *used += (bytes + 63) & ~(size_t)63;
-    return at;
-}
 
 typedef struct layout {
     size_t digits, scales, edge, rows, v[2], m, bytes;
@@ -118,19 +114,19 @@ typedef struct layout {
 static layout layout_of(const zn_lowp_grid *g)
 {
     layout at = { 0 };
-    at.digits = take(&at.bytes, ZN_LOWP_FREQS * ZN_LOWP_PAIRS * pair_bytes(g));
-    at.scales = take(&at.bytes, ZN_LOWP_FREQS * ZN_LOWP_PAIRS * 4 * sizeof(float));
-    at.edge = take(&at.bytes, (size_t)g->depth * 128 * sizeof(float));
-    at.rows = take(&at.bytes, (size_t)(16 * ZN_LOWP_ROW(g->depth)) * sizeof(float));
-    at.v[0] = take(&at.bytes, v_floats(g) * sizeof(float));
-    at.v[1] = take(&at.bytes, v_floats(g) * sizeof(float));
-    at.m = take(&at.bytes, (size_t)M_STRIDE * ZN_LOWP_PAIRS * sizeof(float));
+    at.digits = zn_lowp_take(&at.bytes, FREQS * PAIRS * pair_bytes(g));
+    at.scales = zn_lowp_take(&at.bytes, FREQS * PAIRS * 4 * sizeof(float));
+    at.edge = zn_lowp_take(&at.bytes, (size_t)g->depth * 128 * sizeof(float));
+    at.rows = zn_lowp_take(&at.bytes, (size_t)(16 * ZN_LOWP_ROW(POINTS, g->depth)) * sizeof(float));
+    at.v[0] = zn_lowp_take(&at.bytes, v_floats(g) * sizeof(float));
+    at.v[1] = zn_lowp_take(&at.bytes, v_floats(g) * sizeof(float));
+    at.m = zn_lowp_take(&at.bytes, (size_t)M_STRIDE * PAIRS * sizeof(float));
     return at;
 }
 
 static size_t scratch_bytes(const zn_conv_shape *s)
 {
-    const zn_lowp_grid g = zn_lowp_grid_of(s);
+    const zn_lowp_grid g = grid_of(s);
     return layout_of(&g).bytes + 64;
 }
 
@@ -148,7 +144,7 @@ static scratch scratch_at(const zn_lowp_grid *g, char *base)
 
 /* The scales of eight frequencies of a tile, powers of two that are the weight of a unit of q, and the floats of which
  * the last bit has that weight: MAGIC + 128 units. */
-INLINE void scales_of(const float peaks[8], float magic[8], float scale[8])
+ZN_INLINE void scales_of(const float peaks[8], float magic[8], float scale[8])
 {
     for (int i = 0; i < 8; i += 4) {
         const float32x4_t peak = vld1q_f32(peaks + i);
@@ -162,14 +158,15 @@ INLINE void scales_of(const float peaks[8], float magic[8], float scale[8])
     }
 }
 
-INLINE int8x16_t fixed(const float *v, float32x4_t magic)
+ZN_INLINE int8x16_t fixed(const float *v, float32x4_t magic)
 {
     const float32x4_t a = vaddq_f32(vld1q_f32(v), magic), b = vaddq_f32(vld1q_f32(v + ZN_LOWP_V_STRIDE), magic);
     return vreinterpretq_s8_s16(vuzp1q_s16(vreinterpretq_s16_f32(a), vreinterpretq_s16_f32(b)));
 }
 
 /* Digits of eight frequencies of a pair of tiles. With 128 added, the high byte is hi and the low one lo + 128. */
-INLINE void quantise(int64_t depth, float *const v[2], float peak[2][8], int8_t *digits, size_t stride, float *scales)
+ZN_INLINE void quantise(int64_t depth, float *const v[2], float peak[2][8], int8_t *digits, size_t stride,
+                        float *scales)
 {
     float magic[2][8], scale[2][8];
     for (int i = 0; i < 2; i++)
@@ -187,7 +184,7 @@ INLINE void quantise(int64_t depth, float *const v[2], float peak[2][8], int8_t 
             vst1q_s8(to + c * 4 + 16, vuzp1q_s8(a, b));
         }
         const float32x2_t s0 = vld1_dup_f32(&scale[0][i]), s1 = vld1_dup_f32(&scale[1][i]);
-        vst1q_f32(scales + i * ZN_LOWP_PAIRS * 4, vcombine_f32(s0, s1));
+        vst1q_f32(scales + i * PAIRS * 4, vcombine_f32(s0, s1));
     }
 }
 
@@ -195,13 +192,13 @@ INLINE void quantise(int64_t depth, float *const v[2], float peak[2][8], int8_t 
  */
 static void input(const zn_conv_args *a, const zn_lowp_grid *g, const int64_t tile[2], int p, const scratch *t)
 {
-    const size_t stride = ZN_LOWP_PAIRS * pair_bytes(g);
+    const size_t stride = PAIRS * pair_bytes(g);
     const int second = zn_lowp_rows(a, g, tile, t->edge, t->rows);
     for (int j = 0; j < 8; j++) {
         float peak[2][8];
         zn_lowp_column(g, t->rows, second, j, t->v, peak);
         int8_t *digits = t->digits + (size_t)j * 8 * stride + (size_t)p * pair_bytes(g);
-        float *scales = t->scales + (j * 8 * ZN_LOWP_PAIRS + p) * 4;
+        float *scales = t->scales + (j * 8 * PAIRS + p) * 4;
         if (g->depth == 64) /* the width of every model at hand: loops of known length */
             quantise(64, t->v, peak, digits, stride, scales);
         else
@@ -210,7 +207,7 @@ static void input(const zn_conv_args *a, const zn_lowp_grid *g, const int64_t ti
 }
 
 /* Blocks of products in a chunk of columns, at most. */
-enum { CALLS = ZN_LOWP_FREQS * (ZN_LOWP_PAIRS / ZN_I8_PAIRS) * (ZN_LOWP_COLS / ZN_I8_COLS) };
+enum { CALLS = FREQS * (PAIRS / ZN_I8_PAIRS) * (COLS / ZN_I8_COLS) };
 
 /* One chunk of columns: every frequency and block of columns. While one frequency is multiplied, the digits and weights
  * of the next are fetched. */
@@ -218,18 +215,18 @@ static void multiply(const zn_conv_args *a, const zn_lowp_grid *g, const scratch
                      const float *const *far)
 {
     const int blocks = ncols / ZN_I8_COLS;
-    const size_t block = block_bytes(g), line = ZN_LOWP_PAIRS * pair_bytes(g);
+    const size_t block = block_bytes(g), line = PAIRS * pair_bytes(g);
     zn_i8_block k = { .pair = pair_bytes(g),
                       .blocks = (size_t)(tiles + 2 * ZN_I8_PAIRS - 1) / (2 * ZN_I8_PAIRS),
-                      .b = (const int8_t *)a->packed + (size_t)col / 8 * ZN_LOWP_FREQS * block,
+                      .b = (const int8_t *)a->packed + (size_t)col / 8 * FREQS * block,
                       .steps = (size_t)g->depth / 16,
                       .stride = M_STRIDE * sizeof(float),
                       .far = far,
                       .other = a->residual ? (size_t)((uintptr_t)a->residual - (uintptr_t)a->y) : 0 };
-    for (int f = 0; f < ZN_LOWP_FREQS; f++)
+    for (int f = 0; f < FREQS; f++)
         for (int i = 0; i < blocks; i++) {
             k.a = t->digits + (size_t)f * line;
-            k.rows = t->scales + f * ZN_LOWP_PAIRS * 4;
+            k.rows = t->scales + f * PAIRS * 4;
             k.m = t->m + f * (ncols * 2 + 4) + i * 16;
             k.next_a = k.a + line + (size_t)i * (line / (size_t)blocks);
             k.next_b = k.b + (size_t)blocks * block;
@@ -244,19 +241,21 @@ static void run_unit(const zn_conv_args *a, const zn_lowp_grid *g, int64_t unit,
     const int64_t first = unit * g->unit;
     const int tiles = (int)(g->tiles - first < g->unit ? g->tiles - first : g->unit), pairs = (tiles + 1) / 2;
     for (int p = 0; p < pairs; p++) {
-        const int64_t tile[2] = { first + 2 * p, first + (2 * p + 1 < tiles ? 2 * p + 1 : 2 * p) };
+        int64_t tile[2];
+        zn_lowp_pair(first, tiles, p, tile);
         input(a, g, tile, p, t);
     }
     const float *far[CALLS];
     for (int col = 0, ncols; col < g->cols; col += ncols) {
-        ncols = chunk(g, col);
+        ncols = zn_lowp_chunk(g, col, COLS);
         if (col % (g->cols / g->phases) == 0)
             zn_lowp_ahead(a, g, first, tiles, col, far, CALLS);
         multiply(a, g, t, tiles, col, ncols, far);
         for (int i = 0; i < CALLS; i++) /* the same pixels, the next channels */
             far[i] += ncols;
         for (int p = 0; p < pairs; p++) {
-            const int64_t tile[2] = { first + 2 * p, first + (2 * p + 1 < tiles ? 2 * p + 1 : 2 * p) };
+            int64_t tile[2];
+            zn_lowp_pair(first, tiles, p, tile);
             zn_lowp_output(a, g, tile, col, ncols, t->m + p * M_STRIDE);
         }
     }
@@ -265,7 +264,7 @@ static void run_unit(const zn_conv_args *a, const zn_lowp_grid *g, int64_t unit,
 static void run(const void *args, zn_range r)
 {
     const zn_conv_args *a = args;
-    const zn_lowp_grid g = zn_lowp_grid_of(&a->s);
+    const zn_lowp_grid g = grid_of(&a->s);
     const scratch t = scratch_at(&g, r.scratch);
     for (int64_t unit = r.begin; unit < r.end; unit++)
         run_unit(a, &g, unit, &t);
@@ -273,8 +272,20 @@ static void run(const void *args, zn_range r)
 
 static double flops(const zn_conv_shape *s)
 {
-    const zn_lowp_grid g = zn_lowp_grid_of(s);
-    return 2.0 * 3 * ZN_LOWP_FREQS * (double)g.tiles * g.cols * g.depth;
+    const zn_lowp_grid g = grid_of(s);
+    return 2.0 * 3 * FREQS * (double)g.tiles * g.cols * g.depth;
+}
+
+static int64_t units(const zn_conv_shape *s)
+{
+    const zn_lowp_grid g = grid_of(s);
+    return zn_lowp_units(&g);
+}
+
+static int block_side(const zn_conv_shape *s)
+{
+    const zn_lowp_grid g = grid_of(s);
+    return zn_lowp_block(&g);
 }
 
 /* 16-bit operands with exact sums are better than what either name promises, so both get it. */
@@ -282,7 +293,7 @@ static double flops(const zn_conv_shape *s)
     {                                                                                                                  \
         .name = "winograd-i8x2-smmla", .math = precision, .cpu = ZN_CPU_NEON | ZN_CPU_I8MM, .tolerance = 3e-3f,        \
         .supports = zn_lowp_supports, .packed_bytes = packed_bytes, .pack = pack, .scratch_bytes = scratch_bytes,      \
-        .units = zn_lowp_units, .run = run, .flops = flops, .block = zn_lowp_block,                                    \
+        .units = units, .run = run, .flops = flops, .block = block_side,                                               \
     }
 
 const zn_conv_kernel zn_conv_i8_as_f16 = DESCRIBE(ZN_MATH_F16);

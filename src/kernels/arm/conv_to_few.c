@@ -4,13 +4,12 @@
  * weights, and an output is the sum of nine of these partial sums of its neighbours. A unit is a strip of outputs; the
  * partial sums of three rows of it stay in the first cache. */
 #include "base/cpu.h"
+#include "kernels/arm/two.h"
 #include "kernels/conv.h"
 
 #include <arm_neon.h>
 #include <math.h>
 #include <string.h>
-
-#define INLINE static inline __attribute__((always_inline))
 
 enum {
     OUTPUTS = 3,  /* at most */
@@ -106,14 +105,14 @@ static void partial_sums(const zn_conv_args *a, const float *row, int x0, int co
 }
 
 /* Three lanes at most. */
-INLINE float32x4_t load_part(const float *x, int count)
+ZN_INLINE float32x4_t load_part(const float *x, int count)
 {
     float32x4_t v = vld1q_lane_f32(x, vdupq_n_f32(0), 0);
     v = count > 1 ? vld1q_lane_f32(x + 1, v, 1) : v;
     return count > 2 ? vld1q_lane_f32(x + 2, v, 2) : v;
 }
 
-INLINE void store_part(float *y, float32x4_t v, int count)
+ZN_INLINE void store_part(float *y, float32x4_t v, int count)
 {
     vst1q_lane_f32(y, v, 0);
     if (count > 1)
@@ -123,7 +122,7 @@ INLINE void store_part(float *y, float32x4_t v, int count)
 }
 
 /* `count` outputs from y[at] on, out of the partial sums of the rows above, here and below. */
-INLINE void add_up(const zn_conv_args *a, const float *const z[3], int count, int outputs, int64_t at)
+ZN_INLINE void add_up(const zn_conv_args *a, const float *const z[3], int count, int outputs, int64_t at)
 {
     const float32x4_t floor = vdupq_n_f32(a->relu ? 0 : -INFINITY), zero = vdupq_n_f32(0);
     const float32x4_t bias = a->bias ? load_part(a->bias, outputs) : zero;

@@ -1,31 +1,37 @@
-/* The fp32 side of the reduced-precision ARM convolutions: 8-point Winograd tiles, points 0, +-1, +-2, +-1/2, infinity.
+/* The fp32 side of the reduced-precision ARM convolutions: Winograd tiles of 8 points, 0, +-1, +-2, +-1/2, infinity,
  *
  *     stride 1   8x8 inputs give 6x6 outputs, F(6,3)
  *     up2        one 2x2 kernel on the small map for each parity of output rows and columns; one input transform gives
  *                7x7 outputs of each parity, F(7,2)
  *     stride 2   even and odd rows and columns of the input are four maps with 2x2 kernels, read as channels, F(7,2)
  *
- * Work goes in units of up to ZN_LOWP_TILES tiles, taken in pairs because the matrix instructions make 2x2 results. */
+ * or of 6 points, 0, +-NEAR, +-FAR, infinity, which give 4x4 outputs, F(4,3), or 5x5, F(5,2). These points are
+ * chosen so that an error of the products is magnified 5 times, where the usual +-1, +-2 do so 10.8 times (and the
+ * 8 points 20.6 times); that their product is 1 spares multiplications.
+ *
+ * Work goes in units of tiles, taken in pairs because the matrix instructions make 2x2 results. */
 #ifndef ZN_KERNELS_ARM_LOWP_H
 #define ZN_KERNELS_ARM_LOWP_H
 
 #include "kernels/conv.h"
 
+#define ZN_LOWP_NEAR 0.7
+#define ZN_LOWP_FAR  (1 / ZN_LOWP_NEAR)
+
 enum {
-    ZN_LOWP_FREQS = 64,
-    ZN_LOWP_TILES = 36, /* tiles in a unit at most */
-    ZN_LOWP_PAIRS = ZN_LOWP_TILES / 2,
+    ZN_LOWP_FREQS = 64,  /* points * points at most */
     ZN_LOWP_DEPTH = 256, /* channels at most: more would not fit the sums of conv_i8.c */
-    ZN_LOWP_COLS = 32,   /* output channels multiplied and transformed back at a time */
+    ZN_LOWP_COLS = 64,   /* output channels transformed back at a time, at most */
 };
 
 /* Strides are odd multiples of 16 bytes: the first cache serves three loads in a cycle, but one when they lie 128 bytes
  * apart. In floats: between rows of the half-transformed input, and between groups of four channels in v. */
-#define ZN_LOWP_ROW(depth) ((depth)*8 + 4)
+#define ZN_LOWP_ROW(points, depth) ((depth) * (points) + 4)
 enum { ZN_LOWP_V_STRIDE = 8 * 4 + 4 };
 
 typedef struct zn_lowp_grid {
-    int step;       /* outputs of a tile along one axis: 6, or 7 (of each parity when up2) */
+    int points; /* of a tile along one axis: 6 or 8 */
+    int step;   /* outputs of a tile along one axis: points - 2, or points - 1 for two taps (of each parity if up2) */
     int tall, wide; /* tiles down and across */
     int phases;     /* of the output: 1, or 4 when up2 */
     int parts;      /* of the input: 1, or 4 for stride 2 */
@@ -35,13 +41,32 @@ typedef struct zn_lowp_grid {
     int64_t tiles;  /* over all images */
 } zn_lowp_grid;
 
+/* Whether tiles of 8 points can do it. */
 bool zn_lowp_supports(const zn_conv_shape *s);
-zn_lowp_grid zn_lowp_grid_of(const zn_conv_shape *s);
-int64_t zn_lowp_units(const zn_conv_shape *s);
-int zn_lowp_block(const zn_conv_shape *s);
+/* Units have at most `tiles` tiles. */
+zn_lowp_grid zn_lowp_grid_of(const zn_conv_shape *s, int points, int tiles);
+int64_t zn_lowp_units(const zn_lowp_grid *g);
+/* Side of the squares of outputs that a tile makes. */
+int zn_lowp_block(const zn_lowp_grid *g);
+/* Columns from col on that can be done together: of one phase, at most `most`. */
+int zn_lowp_chunk(const zn_lowp_grid *g, int col, int most);
+/* The tiles of pair p of a unit that begins with tile `first`: the same one twice at an odd end. */
+static inline void zn_lowp_pair(int64_t first, int tiles, int p, int64_t tile[2])
+{
+    tile[0] = first + 2 * p;
+    tile[1] = first + (2 * p + 1 < tiles ? 2 * p + 1 : 2 * p);
+}
 
-/* Transformed weights of one channel of depth and one column; zeros for padding. */
-void zn_lowp_weights(const zn_conv_shape *s, const float *w, int channel, int column, float u[ZN_LOWP_FREQS]);
+/* The place of the next piece of scratch, on a cache line of its own. */
+static inline size_t zn_lowp_take(size_t *used, size_t bytes)
+{
+    const size_t at = *used;
+    *used += (bytes + 63) & ~(size_t)63;
+    return at;
+}
+
+/* Transformed weights of one channel of depth and one column, u[points * points]; zeros for padding. */
+void zn_lowp_weights(const zn_conv_shape *s, int points, const float *w, int channel, int column, float *u);
 
 /* Tiles are counted two rows of the grid at a time, one above the other, so that the two of a pair share rows. */
 typedef struct zn_lowp_place {
@@ -52,17 +77,22 @@ typedef struct zn_lowp_place {
 zn_lowp_place zn_lowp_place_of(const zn_lowp_grid *g, int64_t tile);
 
 /* The input transform of two tiles (the same one twice at an odd end), first along the rows of pixels: into
- * t[16][ZN_LOWP_ROW(depth)], rows of [depth / 4][8][4]. Returns the row at which the second tile begins: they share
- * rows if one lies above the other. edge: 128 * cin floats of scratch, twice that for stride 2. */
+ * t[2 * points][ZN_LOWP_ROW(points, depth)], rows of [depth / 4][points][4]. Returns the row at which the second tile
+ * begins: they share rows if one lies above the other. edge: 128 * cin floats of scratch, twice that for stride 2. */
 int zn_lowp_rows(const zn_conv_args *a, const zn_lowp_grid *g, const int64_t tile[2], float *edge, float *t);
 
-/* Then down column j: frequencies 8j to 8j + 7 of each tile, into v[depth / 4][9][4], of which the 9th is padding, and
- * the largest magnitude of each. */
+/* Then down column j of 8 points: frequencies 8j to 8j + 7 of each tile, into v[depth / 4][9][4], of which the 9th is
+ * padding, and the largest magnitude of each. */
 void zn_lowp_column(const zn_lowp_grid *g, const float *t, int second, int j, float *const v[2], float peak[2][8]);
+/* Or of 6 points: frequencies 6j to 6j + 5 of both tiles as bf16 [6][2 tiles][4 channels], groups of four channels
+ * `stride` numbers apart. They are cut off, not rounded, which takes a third of the instructions: what is lost is
+ * ZN_LOWP_CUT of a value on average, for the weights to make up for, and scatters little more than rounding would. */
+void zn_lowp_column_bf16(const zn_lowp_grid *g, const float *t, int second, int j, uint16_t *v, int64_t stride);
+#define ZN_LOWP_CUT (1 / 384.0)
 
 /* The output transform of two tiles (the same one twice at an odd end) and columns [col, col + ncols), ncols up to
- * ZN_LOWP_COLS: m[64][ncols / 2 + 1][4] holds products in lanes (tile 0, column 0), (0, 1), (1, 0), (1, 1). Adds bias
- * and residual, applies ReLU, stores. */
+ * ZN_LOWP_COLS: m[points * points][ncols / 2 + 1][4] holds products in lanes (tile 0, column 0), (0, 1), (1, 0), (1,
+ * 1). Adds bias and residual, applies ReLU, stores. */
 void zn_lowp_output(const zn_conv_args *a, const zn_lowp_grid *g, const int64_t tile[2], int col, int ncols,
                     const float *m);
 

@@ -4,23 +4,44 @@
 
 #include <math.h>
 
-enum { MAX_STEP = 7 };
+enum { MAX_STEP = 7, MAX_VECTORS = 32 * 6 * 5 }; /* 64 columns of 6 points, for two taps; 32 of 8 are less */
 
 typedef struct factors {
-    float32x4_t quarter, half, four, sixteen, sixteenth;
+    float32x4_t quarter, half, four, sixteen, sixteenth; /* for 8 points */
+    float32x4_t near[5], far[5];                         /* for 6: their powers */
 } factors;
 
-ZN_INLINE factors factors_of(void)
+ZN_INLINE factors factors_of(int points)
 {
-    return (factors){ .quarter = two_factor(0.25f),
-                      .half = two_factor(0.5f),
-                      .four = two_factor(4),
-                      .sixteen = two_factor(16),
-                      .sixteenth = two_factor(0.0625f) };
+    if (points == 8)
+        return (factors){ .quarter = two_factor(0.25f),
+                          .half = two_factor(0.5f),
+                          .four = two_factor(4),
+                          .sixteen = two_factor(16),
+                          .sixteenth = two_factor(0.0625f) };
+    factors f = { 0 };
+    double near = ZN_LOWP_NEAR, far = ZN_LOWP_FAR;
+    for (int i = 1; i < 5; i++, near *= ZN_LOWP_NEAR, far *= ZN_LOWP_FAR)
+        f.near[i] = two_factor((float)near), f.far[i] = two_factor((float)far);
+    return f;
 }
 
-/* A^T along one axis: 8 products to 6 outputs, or 7 for two taps. The infinite point belongs to the last output. */
-ZN_INLINE void backward(factors k, const two m[8], int step, two y[MAX_STEP])
+/* A^T along one axis: 6 products to 4 outputs, or 5 for two taps. The infinite point belongs to the last output. */
+ZN_INLINE void backward6(factors k, const two m[6], int step, two y[5])
+{
+    const two s1 = two_add(m[1], m[2]), d1 = two_sub(m[1], m[2]);
+    const two s2 = two_add(m[3], m[4]), d2 = two_sub(m[3], m[4]);
+    y[0] = two_add(two_add(m[0], s1), s2);
+    y[1] = two_add_times(two_times(d1, k.near[1]), d2, k.far[1]);
+    y[2] = two_add_times(two_times(s1, k.near[2]), s2, k.far[2]);
+    y[3] = two_add_times(two_times(d1, k.near[3]), d2, k.far[3]);
+    if (step == 5)
+        y[4] = two_add_times(two_times(s1, k.near[4]), s2, k.far[4]);
+    y[step - 1] = two_add(y[step - 1], m[5]);
+}
+
+/* 8 products to 6 outputs, or 7 for two taps. */
+ZN_INLINE void backward8(factors k, const two m[8], int step, two y[MAX_STEP])
 {
     const two s1 = two_add(m[1], m[2]), d1 = two_sub(m[1], m[2]);
     const two s2 = two_add(m[3], m[4]), d2 = two_sub(m[3], m[4]);
@@ -36,6 +57,14 @@ ZN_INLINE void backward(factors k, const two m[8], int step, two y[MAX_STEP])
         y[5] = two_add(y[5], m[7]);
     else
         y[6] = two_add(two_add_times(two_add_times(s1, s2, vdupq_n_f32(64)), s3, vdupq_n_f32(0.015625f)), m[7]);
+}
+
+ZN_INLINE void backward(int points, factors k, const two *m, int step, two *y)
+{
+    if (points == 8)
+        backward8(k, m, step, y);
+    else
+        backward6(k, m, step, y);
 }
 
 /* Where the outputs of one tile and one phase go: row k is there if bit k of rows is set, and so along the row. */
@@ -72,51 +101,74 @@ ZN_INLINE float32x4_t half(two v, int which)
     return vreinterpretq_f32_f64(which ? vzip2q_f64(x, y) : vzip1q_f64(x, y));
 }
 
-/* Down column j, all columns of the product: t[q][j][k] from m[8j + i]. */
-ZN_INLINE void down(factors f, const float *m, int ncols, int pairs, int j, const float32x4_t *bias, int step,
-                    float32x4_t (*t)[8][MAX_STEP])
+/* What a chunk of columns is between the two halves of the transform: t[q][j][k], two columns of both tiles in each. */
+typedef struct half_way {
+    float32x4_t *t;
+    int points, step;
+} half_way;
+
+ZN_INLINE float32x4_t *half_way_at(half_way h, int64_t q, int j, int k)
 {
-    for (int q = 0; q < pairs; q += 2) {
+    return h.t + q * h.points * h.step + j * h.step + k;
+}
+
+/* Down column j, all columns of the product: t[q][j][k] from m[points * j + i]. Fetches the next column. */
+ZN_INLINE void down(factors f, const float *m, int64_t ncols, int pairs, int j, const float32x4_t *bias, half_way h)
+{
+    const int64_t row = ncols * 2 + 4;
+    m += j * h.points * row;
+#pragma GCC unroll 2
+    for (int64_t q = 0; q < pairs; q += 2) {
         two in[8], out[MAX_STEP];
-        for (int i = 0; i < 8; i++)
-            in[i] = two_load(m + (j * 8 + i) * (ncols * 2 + 4) + q * 4, 4);
+        if (h.points == 6 && q % 4 == 0)
+            for (int i = 0; i < h.points; i++)
+                __builtin_prefetch(m + (h.points + i) * row + q * 4);
+        for (int i = 0; i < h.points; i++)
+            in[i] = two_load(m + i * row + q * 4, 4);
         if (bias)
             in[1] = two_add(in[1], two_of(bias[q], bias[q + 1]));
-        backward(f, in, step, out);
-        for (int k = 0; k < step; k++)
-            t[q][j][k] = out[k].val[0], t[q + 1][j][k] = out[k].val[1];
+        backward(h.points, f, in, h.step, out);
+        for (int k = 0; k < h.step; k++)
+            *half_way_at(h, q, j, k) = out[k].val[0], *half_way_at(h, q + 1, j, k) = out[k].val[1];
     }
 }
 
-/* Along output row k, four columns: out has two columns each of both tiles. */
-ZN_INLINE void along(factors f, float32x4_t (*t)[8][MAX_STEP], int k, int step, two out[MAX_STEP])
+/* Along output row k, four columns from q: out has two columns each of both tiles. */
+ZN_INLINE void along(factors f, half_way h, int64_t q, int k, two out[MAX_STEP])
 {
     two in[8];
-    for (int j = 0; j < 8; j++)
-        in[j] = two_of(t[0][j][k], t[1][j][k]);
-    backward(f, in, step, out);
+    for (int j = 0; j < h.points; j++)
+        in[j] = two_of(*half_way_at(h, q, j, k), *half_way_at(h, q + 1, j, k));
+    backward(h.points, f, in, h.step, out);
 }
 
-/* Two whole tiles, channels a multiple of 4. */
-ZN_INLINE void whole(const zn_conv_args *a, const place p[2], int channels, int step, bool add,
-                     float32x4_t (*t)[8][MAX_STEP])
+/* Two whole tiles, channels a multiple of 4. bias: what the transform did not add, or NULL. */
+ZN_INLINE void whole(const zn_conv_args *a, const place p[2], int channels, const float *bias, bool add, half_way h)
 {
     const float32x4_t floor = vdupq_n_f32(a->relu ? 0 : -INFINITY); /* FMAX passes NaN on */
-    const factors f = factors_of();
-    for (int k = 0; k < step; k++)
-        for (int c = 0; c < channels; c += 4) {
+    const factors f = factors_of(h.points);
+    const ptrdiff_t residual = add ? (const char *)a->residual - (const char *)a->y : 0;
+    for (int k = 0; k < h.step; k++) {
+        float *y[2][MAX_STEP];
+        for (int i = 0; i < 2; i++)
+            for (int l = 0; l < h.step; l++)
+                y[i][l] = a->y + p[i].first + k * p[i].row + l * p[i].pixel;
+        for (int64_t c = 0; c < channels; c += 4) {
             two out[MAX_STEP];
-            along(f, t + c / 2, k, step, out);
-            for (int i = 0; i < 2; i++) {
-                const int64_t at = p[i].first + k * p[i].row + c;
-                for (int l = 0; l < step; l++) {
+            along(f, h, c / 2, k, out);
+            const float32x4_t b = bias ? vld1q_f32(bias + c) : vdupq_n_f32(0);
+            for (int i = 0; i < 2; i++)
+                for (int l = 0; l < h.step; l++) {
                     float32x4_t v = half(out[l], i);
+                    if (bias)
+                        v = vaddq_f32(v, b);
                     if (add)
-                        v = vaddq_f32(v, vld1q_f32(&a->residual[at + l * p[i].pixel]));
-                    vst1q_f32(&a->y[at + l * p[i].pixel], vmaxq_f32(v, floor));
+                        v = vaddq_f32(v,
+                                      vld1q_f32((const float *)(const void *)((const char *)(y[i][l] + c) + residual)));
+                    vst1q_f32(y[i][l] + c, vmaxq_f32(v, floor));
                 }
-            }
         }
+    }
 }
 
 /* Up to four channels of one pixel. */
@@ -131,21 +183,26 @@ static void few(const zn_conv_args *a, int64_t at, int channels, float32x4_t v)
 }
 
 /* Tiles that stick out of the picture, or channels that are no multiple of 4. */
-ZN_INLINE void partly(const zn_conv_args *a, const place p[2], int channels, int step, float32x4_t (*t)[8][MAX_STEP])
+ZN_INLINE void partly(const zn_conv_args *a, const place p[2], int channels, const float *bias, half_way h)
 {
     const float32x4_t floor = vdupq_n_f32(a->relu ? 0 : -INFINITY);
-    const factors f = factors_of();
-    for (int k = 0; k < step; k++)
+    const factors f = factors_of(h.points);
+    for (int k = 0; k < h.step; k++)
         for (int c = 0; c < channels; c += 4) {
             two out[MAX_STEP];
-            along(f, t + c / 2, k, step, out);
+            along(f, h, c / 2, k, out);
+            float b[4] = { 0 };
+            for (int e = 0; bias && e < 4 && c + e < channels; e++)
+                b[e] = bias[c + e];
             for (int i = 0; i < 2; i++) {
                 const unsigned pixels = p[i].rows >> k & 1 ? p[i].pixels : 0;
                 const int64_t at = p[i].first + k * p[i].row + c;
-                for (int l = 0; l < step; l++) {
+                for (int l = 0; l < h.step; l++) {
                     if (!(pixels >> l & 1))
                         continue;
                     float32x4_t v = half(out[l], i);
+                    if (bias)
+                        v = vaddq_f32(v, vld1q_f32(b));
                     if (channels - c < 4) {
                         few(a, at + l * p[i].pixel, channels - c, v);
                         continue;
@@ -158,27 +215,31 @@ ZN_INLINE void partly(const zn_conv_args *a, const place p[2], int channels, int
         }
 }
 
-ZN_INLINE void transform(const zn_conv_args *a, const place p[2], const float *bias, int channels, int step, int ncols,
-                         const float *m)
+ZN_INLINE void transform(const zn_conv_args *a, const place p[2], const float *bias, int channels, int points, int step,
+                         int ncols, const float *m)
 {
-    /* A constant is its own transform at the point (1, 1), so bias goes in there. */
-    float32x4_t t[ZN_LOWP_COLS / 2][8][MAX_STEP], b[ZN_LOWP_COLS / 2];
+    float32x4_t t[MAX_VECTORS], b[ZN_LOWP_COLS / 2];
+    const half_way h = { .t = t, .points = points, .step = step };
     const int pairs = (channels + 3) / 4 * 2;
-    for (int q = 0; q < pairs; q++) {
+    /* With a point at 1 a constant is its own transform at (1, 1), so bias goes in there; else it is added at the end.
+     */
+    const bool early = points == 8;
+    for (int q = 0; early && q < pairs; q++) {
         const float b0 = bias && 2 * q < channels ? bias[2 * q] : 0,
                     b1 = bias && 2 * q + 1 < channels ? bias[2 * q + 1] : 0;
         b[q] = (float32x4_t){ b0, b1, b0, b1 };
     }
-    const factors f = factors_of();
-    for (int j = 0; j < 8; j++)
-        down(f, m, ncols, pairs, j, j == 1 ? b : NULL, step, t);
+    const factors f = factors_of(points);
+    for (int j = 0; j < points; j++)
+        down(f, m, ncols, pairs, j, early && j == 1 ? b : NULL, h);
+    const float *late = early ? NULL : bias;
     const unsigned all = (1u << step) - 1;
     if ((p[0].rows & p[0].pixels & p[1].rows & p[1].pixels) != all || channels % 4)
-        partly(a, p, channels, step, t);
+        partly(a, p, channels, late, h);
     else if (a->residual)
-        whole(a, p, channels, step, true, t);
+        whole(a, p, channels, late, true, h);
     else
-        whole(a, p, channels, step, false, t);
+        whole(a, p, channels, late, false, h);
 }
 
 void zn_lowp_output(const zn_conv_args *a, const zn_lowp_grid *g, const int64_t tile[2], int col, int ncols,
@@ -191,10 +252,18 @@ void zn_lowp_output(const zn_conv_args *a, const zn_lowp_grid *g, const int64_t 
     if (tile[0] == tile[1])
         p[1].rows = 0;
     const float *bias = a->bias ? a->bias + channel : NULL;
-    if (g->step == 6)
-        transform(a, p, bias, channels, 6, ncols, m);
+    if (g->step == 4 && channels == 64) /* the width of every model at hand: loops of known length */
+        transform(a, p, bias, 64, 6, 4, 64, m);
+    else if (g->step == 5 && channels == 64)
+        transform(a, p, bias, 64, 6, 5, 64, m);
+    else if (g->step == 4)
+        transform(a, p, bias, channels, 6, 4, ncols, m);
+    else if (g->step == 5)
+        transform(a, p, bias, channels, 6, 5, ncols, m);
+    else if (g->step == 6)
+        transform(a, p, bias, channels, 8, 6, ncols, m);
     else
-        transform(a, p, bias, channels, 7, ncols, m);
+        transform(a, p, bias, channels, 8, 7, ncols, m);
 }
 
 void zn_lowp_ahead(const zn_conv_args *a, const zn_lowp_grid *g, int64_t first, int tiles, int col, const float **at,
@@ -204,10 +273,12 @@ void zn_lowp_ahead(const zn_conv_args *a, const zn_lowp_grid *g, int64_t first, 
     int n = 0;
     for (int t = 0; t < tiles; t++) {
         const place p = place_of(a, g, first + t, col / each, col % each);
-        for (int k = 0; k < g->step; k++)
-            for (int l = 0; l < g->step && (p.rows >> k & 1); l++)
-                if ((p.pixels >> l & 1) && n < count)
-                    at[n++] = &a->y[p.first + k * p.row + l * p.pixel];
+        for (int k = 0; k < g->step && n + g->step <= count; k++) {
+            const float *y = a->y + p.first + k * p.row;
+            for (int l = 0; l < g->step && p.rows >> k & 1; l++)
+                if (p.pixels >> l & 1)
+                    at[n++] = y + l * p.pixel;
+        }
     }
     while (n < count)
         at[n++] = a->y;
