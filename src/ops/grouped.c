@@ -93,6 +93,8 @@ static zn_node *grouped(zn_node *x, zn_node *w, zn_node *bias, bool interleave)
     return zn_apply(&zn_op_grouped, &interleave, sizeof interleave, (zn_node *[]){ x, w, bias }, bias ? 3 : 2);
 }
 
+bool zn_grouped_is_interleaved(const zn_node *n) { return *(bool *)n->attribute; }
+
 zn_node *zn_grouped_conv(zn_node *x, zn_node *w, zn_node *bias) { return grouped(x, w, bias, false); }
 zn_node *zn_grouped_interleaved(zn_node *x, zn_node *w, zn_node *bias) { return grouped(x, w, bias, true); }
 
@@ -257,6 +259,12 @@ static zn_node *depthwise(zn_node *x, zn_node *w, bool add_x)
 {
     const depthwise_spec k = { false, add_x };
     return zn_apply(&zn_op_depthwise, &k, sizeof k, (zn_node *[]){ x, w }, 2);
+}
+
+bool zn_depthwise_is_residual(const zn_node *n)
+{
+    const depthwise_spec *k = n->attribute;
+    return k->add_x && !k->flip;
 }
 
 zn_node *zn_depthwise(zn_node *x, zn_node *w) { return depthwise(x, w, false); }

@@ -128,7 +128,7 @@ const zn_op zn_op_lite_columns = { .name = "lite_columns",
 /* A plain grouped convolution with bias on a map. */
 static bool is_grouped(const zn_node *n)
 {
-    return n->op == &zn_op_grouped && !*(bool *)n->attribute && n->source_count == 3 && n->shape.rank == 4;
+    return n->op == &zn_op_grouped && !zn_grouped_is_interleaved(n) && n->source_count == 3 && n->shape.rank == 4;
 }
 
 static bool is_spectral(const zn_node *n, int axis) { return n->op == &zn_op_spectral && zn_spectral_axis(n) == axis; }

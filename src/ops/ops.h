@@ -126,6 +126,8 @@ void zn_graph_fuse(zn_graph *g, zn_node *const *outputs, int count);
  * zn_scale_channels, which row a row or permute op takes, the factor of a pixel (un)shuffle, whether a select keeps or
  * fills the first channels. */
 int zn_spectral_axis(const zn_node *spectral);
+bool zn_grouped_is_interleaved(const zn_node *grouped);
+bool zn_depthwise_is_residual(const zn_node *depthwise); /* x + conv(x), and no gradient */
 bool zn_wht_is(const zn_node *wht, int axis, float scale);
 bool zn_is_scale_channels(const zn_node *mix);
 int zn_row_index(const zn_node *row);

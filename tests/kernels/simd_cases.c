@@ -5,6 +5,7 @@
 #include "kernels/gates.h"
 #include "kernels/kernels.h"
 #include "kernels/lite.h"
+#include "kernels/lite_head.h"
 #include "kernels/mix.h"
 #include "kernels/simd.h"
 #include "kernels/spectral.h"
@@ -226,6 +227,37 @@ static void lite(simd_case *c, int kernel, int size)
     c->replaced = rows ? NULL : &a.x;
 }
 
+static const int head_sizes[][5] = { /* images, height, width, channels in and out */
+                                     { 1, 1, 1, 16, 8 },   { 2, 5, 7, 32, 16 },  { 1, 4, 50, 32, 16 },
+                                     { 1, 6, 23, 64, 32 }, { 2, 3, 9, 128, 64 }, { 1, 3, 6, 256, 128 },
+                                     { 1, 9, 5, 48, 24 },  { 3, 1, 2, 80, 20 }
+};
+
+static void lite_head(simd_case *c, int kernel, int size)
+{
+    static zn_lite_head_args a;
+    const int *z = head_sizes[size];
+    const int64_t pixels = (int64_t)z[0] * z[1] * z[2];
+    a = (zn_lite_head_args){ .x = normal(pixels * z[3], 1),
+                             .gain = normal(z[3], 1),
+                             .taps = normal(9 * z[3], 1),
+                             .w = normal((int64_t)z[3] * z[4] / 4, 1),
+                             .b = normal(z[4], 1),
+                             .eps = 1e-6f,
+                             .n = z[0],
+                             .h = z[1],
+                             .wide = z[2],
+                             .c = z[3],
+                             .co = z[4],
+                             .groups = 4 };
+    snprintf(c->text, sizeof c->text, "%dx%dx%d, %d to %d channels", z[0], z[1], z[2], z[3], z[4]);
+    c->kernel = kernel;
+    c->args = &a;
+    c->scratch = zn_lite_head_scratch(&a);
+    c->units = (int64_t)z[0] * z[1];
+    output(c, &a.y, pixels * z[4]);
+}
+
 static const int linear_sizes[][4] = { /* rows, width, channels in and out */
                                        { 3, 5, 3, 64 },    { 2, 33, 64, 3 },  { 1, 17, 12, 20 },
                                        { 2, 3, 512, 256 }, { 1, 9, 4, 1024 }, { 1, 2, 1, 4 }
@@ -339,6 +371,7 @@ static const struct {
     { shuffle, ZN_SIMD_unshuffle, SIZES(shuffle_sizes) },
     { lite, ZN_SIMD_lite_rows, SIZES(lite_sizes) },
     { lite, ZN_SIMD_lite_columns, SIZES(lite_sizes) },
+    { lite_head, ZN_SIMD_lite_head, SIZES(head_sizes) },
     { spectral_linear, ZN_SIMD_spectral_linear, 4 * SIZES(linear_sizes) },
     { tile_square, ZN_SIMD_tile_square, 2 * SIZES(square_sizes) },
     { wht, ZN_SIMD_wht, 2 * SIZES(wht_sizes) },

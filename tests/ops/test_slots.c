@@ -85,6 +85,19 @@ static void winograd(void **state)
     assert_true(found > 0);
 }
 
+/* What fusion makes of the head of a Lite-R block: norm, taps, product. */
+static void head(void **state)
+{
+    (void)state;
+    zn_graph *g = zn_graph_new();
+    zn_node *y = zn_rms_norm(map_of(g, 32), weights(g, "gain", ZN_SHAPE(32)), 1e-6f);
+    y = zn_depthwise_residual(y, weights(g, "taps", ZN_SHAPE(32, 3, 3)));
+    y = zn_grouped_interleaved(y, weights(g, "w", ZN_SHAPE(4, 4, 8)), weights(g, "b", ZN_SHAPE(16)));
+    zn_graph_fuse(g, &y, 1);
+    expect(y, &zn_op_lite_head, MAP * 32 * (3 + 9) + MAP * 16 * 8);
+    zn_graph_free(g);
+}
+
 /* What fusion makes of a Lite block: both passes. */
 static void lite(void **state)
 {
@@ -140,8 +153,13 @@ static void spectral_linear(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(single_ops), cmocka_unit_test(convolutions), cmocka_unit_test(winograd),
-        cmocka_unit_test(lite),       cmocka_unit_test(squares),      cmocka_unit_test(spectral_linear),
+        cmocka_unit_test(single_ops),
+        cmocka_unit_test(convolutions),
+        cmocka_unit_test(winograd),
+        cmocka_unit_test(head),
+        cmocka_unit_test(lite),
+        cmocka_unit_test(squares),
+        cmocka_unit_test(spectral_linear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

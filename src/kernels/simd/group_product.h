@@ -5,6 +5,7 @@
 
 #include "kernels/simd/gemm.h"
 #include "kernels/simd/group_panel.h"
+#include "kernels/simd/vec_math.h"
 
 static int least(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
 
@@ -120,6 +121,18 @@ static void close_gaps(const product *q, float *c)
     const int step = q->together * q->wide;
     for (int i = 1; i * q->together < q->groups; i++)
         memmove(c + i * step, c + i * q->across, sizeof(float) * (size_t)step);
+}
+
+/* to[n][groups] = from[groups][n] for one pixel: the way back from part. */
+static inline void alternate(float *to, const float *from, int n, int groups)
+{
+    int j = 0;
+    if (groups == 4)
+        for (; j + 4 <= n; j += 4)
+            interleave4(to + 4 * j, from + j, from + n + j, from + 2 * n + j, from + 3 * n + j);
+    for (; j < n; j++)
+        for (int g = 0; g < groups; g++)
+            to[j * groups + g] = from[g * n + j];
 }
 
 #endif

@@ -10,18 +10,6 @@ void ZN_KERNEL(grouped)(const void *args, zn_range r);
 void ZN_KERNEL(grouped_grad)(const void *args, zn_range r);
 void ZN_KERNEL(grouped_weight_grad)(const void *args, zn_range r);
 
-/* to[n][groups] = from[groups][n] for one pixel: the way back from part. */
-static void alternate(float *to, const float *from, int n, int groups)
-{
-    int j = 0;
-    if (groups == 4)
-        for (; j + 4 <= n; j += 4)
-            interleave4(to + 4 * j, from + j, from + n + j, from + 2 * n + j, from + 3 * n + j);
-    for (; j < n; j++)
-        for (int g = 0; g < groups; g++)
-            to[j * groups + g] = from[g * n + j];
-}
-
 void ZN_KERNEL(grouped)(const void *args, zn_range r)
 {
     const zn_grouped_args *a = args;

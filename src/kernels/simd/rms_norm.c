@@ -1,6 +1,6 @@
 /* RMS norm over channels, pixel by pixel, and both its gradients. */
 #include "kernels/mix.h"
-#include "kernels/simd/vec_math.h"
+#include "kernels/simd/rms.h"
 
 #include <math.h>
 
@@ -10,42 +10,6 @@ void ZN_KERNEL(rms_norm_grad)(const void *args, zn_range r);
 /* Calls body(load, store, k, n) for all vectors of c channels: whole ones, then the rest. */
 #define FOR_CHANNELS(c, k, n)                                                                                          \
     for (int k = 0, n = VEC_LANES; k < (c) && (n = (c)-k < VEC_LANES ? (c)-k : VEC_LANES); k += VEC_LANES)
-
-VEC_INLINE vec load(const float *p, int n) { return n == VEC_LANES ? vec_load(p) : vec_load_part(p, n); }
-VEC_INLINE void store(float *p, vec v, int n)
-{
-    if (n == VEC_LANES)
-        vec_store(p, v);
-    else
-        vec_store_part(p, v, n);
-}
-
-/* Sum of squares; two sums, so that one waits less for the other. */
-VEC_INLINE float squares(const float *x, int c)
-{
-    vec even = vec_splat(0), odd = even;
-    int k = 0;
-    for (; k + 2 * VEC_LANES <= c; k += 2 * VEC_LANES) {
-        const vec a = vec_load(x + k), b = vec_load(x + k + VEC_LANES);
-        even = vec_fma(a, a, even);
-        odd = vec_fma(b, b, odd);
-    }
-    for (; k < c; k += VEC_LANES) {
-        const vec a = load(x + k, c - k < VEC_LANES ? c - k : VEC_LANES);
-        even = vec_fma(a, a, even);
-    }
-    return vec_sum(even + odd);
-}
-
-/* 1 / sqrt(mean of squares + eps) for `count` pixels, at most as many as a vector has lanes: a root and a division take
- * as long as a pixel of few channels. */
-VEC_INLINE void inverse_rms(const float *x, int c, float eps, int count, float *s)
-{
-    float sum[VEC_LANES] = { 0 };
-    for (int t = 0; t < count; t++)
-        sum[t] = squares(x + (int64_t)t * c, c);
-    vec_store(s, vec_splat(1) / vec_sqrt(vec_load(sum) / vec_splat((float)c) + vec_splat(eps)));
-}
 
 void ZN_KERNEL(rms_norm)(const void *args, zn_range r)
 {

@@ -1,0 +1,32 @@
+/* The head of a Lite-R block in one pass over memory: RMS norm, x + depthwise 3x3 of it, grouped 1x1.
+ *
+ *     e = v + depthwise(v),  v = x / sqrt(mean x^2 + eps) * gain
+ *     y[j * groups + g] = b[...] + output j of group g of e */
+#ifndef ZN_KERNELS_LITE_HEAD_H
+#define ZN_KERNELS_LITE_HEAD_H
+
+#include "base/threads.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { ZN_LITE_HEAD_CHANNELS = 16 }; /* c is a multiple */
+
+typedef struct zn_lite_head_args {
+    const float *x;     /* [n][h][wide][c] */
+    const float *gain;  /* [c] */
+    const float *taps;  /* [c][3][3] */
+    const float *w, *b; /* [groups][co/groups][c/groups], [co]; b lies group after group */
+    float *y;           /* [n][h][wide][co] */
+    float eps;
+    int n, h, wide, c, co, groups;
+} zn_lite_head_args;
+
+/* Units are rows n*h; neighbours share what they read. */
+void zn_k_lite_head(const void *lite_head_args, zn_range rows);
+size_t zn_lite_head_scratch(const zn_lite_head_args *a);
+
+/* Pixels of a row that the vector builds take at once, a multiple of four: four rows of them stay in the L1. */
+int zn_lite_head_strip(const zn_lite_head_args *a);
+
+#endif
