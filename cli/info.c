@@ -244,6 +244,17 @@ static int is_latent(const char *path, const zn_weights *weights, zn_latent **la
     return zn_weights_count(weights) == 1 && zn_latent_read(path, latent) == ZN_OK;
 }
 
+/* Why a file cannot be opened as weights; one that was not meant to be any is told what else it could have been. */
+static int fail_weights(const char *path, zn_status status)
+{
+    if (status != ZN_EFORMAT || has_extension(path, "safetensors pth pt ckpt bin"))
+        return fail(path);
+    complain(
+        "%s: neither a picture (PNG, JPEG, WebP) nor a latent, weights (.safetensors, PyTorch) or a data set (.lmdb)",
+        path);
+    return EXIT_FAILURE;
+}
+
 static int file_info(const options *o, const char *path)
 {
     zn_latent *latent = NULL;
@@ -257,8 +268,9 @@ static int file_info(const options *o, const char *path)
             status = image_info(o, path, format);
     } else {
         zn_weights *weights = NULL;
-        if (zn_weights_open(path, &weights) != ZN_OK)
-            status = fail(path);
+        const zn_status opened = zn_weights_open(path, &weights);
+        if (opened != ZN_OK)
+            status = fail_weights(path, opened);
         else if (is_latent(path, weights, &latent))
             latent_info(o, path, latent);
         else
