@@ -242,6 +242,8 @@ static int run_on(const options *o, zn_ranks *ranks)
         return usage;
     if (o->damage && zn_corruption_parse(o->damage, &e.damage) != ZN_OK)
         return usage_error("eval", "%s", zn_error_text());
+    if (o->damage && e.damage.damage == ZN_DAMAGE_NONE)
+        return usage_error("eval", "--damage needs a kind of damage, not '%s'", o->damage);
     zn_model *model;
     const int status = model_open(o, o->model, &model);
     if (zn_ranks_agree(ranks, status ? ZN_ENOTFOUND : ZN_OK) != ZN_OK) {

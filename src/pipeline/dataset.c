@@ -6,10 +6,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fail.h"
-#include "base/rng.h"
 #include "base/threads.h"
 #include "io/dataset/dataset.h"
-#include "io/image/resize.h"
+#include "pipeline/dataset_cut.h"
 #include "train/parcel.h"
 
 #include <stdio.h>
@@ -26,9 +25,7 @@ typedef struct source {
 typedef struct made {
     zn_status status;
     char why[512];
-    int count;    /* of its pictures */
-    void **bytes; /* [count] of room for builder.pictures */
-    size_t *sizes;
+    zn_pictures pictures; /* with room for builder.pictures */
 } made;
 
 typedef struct builder {
@@ -63,25 +60,6 @@ static void photo_name(const builder *b, int64_t item, char *name, size_t size)
     snprintf(name, size, "%s%s%s", label, label[0] ? "/" : "", zn_dataset_name(set, index));
 }
 
-static int least(int a, int b) { return a < b ? a : b; }
-
-/* A random whole number in [0, spare]. */
-static int somewhere(zn_rng *rng, int spare) { return (int)(zn_rng_next(rng) % (uint64_t)(spare + 1)); }
-
-/* The part of a photo that becomes a picture; rng NULL: the middle. */
-static zn_region part_of(const zn_image *photo, int size, zn_rng *rng)
-{
-    const int side = least(photo->width, photo->height);
-    zn_region r = { .width = least(photo->width, size), .height = least(photo->height, size) };
-    if (side > size) {
-        const double u = rng ? (double)zn_rng_uniform(rng) : 1;
-        r.width = r.height = rng ? size + (int)(u * u * (side - size + 1)) : side;
-    }
-    r.x = rng ? somewhere(rng, photo->width - r.width) : (photo->width - r.width) / 2;
-    r.y = rng ? somewhere(rng, photo->height - r.height) : (photo->height - r.height) / 2;
-    return r;
-}
-
 static zn_status make_pictures(const builder *b, int64_t item, made *m)
 {
     char name[NAME_SIZE];
@@ -91,18 +69,7 @@ static zn_status make_pictures(const builder *b, int64_t item, made *m)
     const zn_dataset *set = photo_of(b, item, &index, &label);
     ZN_TRY(zn_dataset_read(set, index, &photo));
     photo_name(b, item, name, sizeof name);
-    zn_rng rng = zn_rng_new(zn_seed_for(b->o.seed, name));
-    zn_status status = ZN_OK;
-    const int whole = photo->width <= b->o.size && photo->height <= b->o.size; /* all crops would be the same */
-    m->count = whole ? 1 : b->pictures;
-    for (int i = 0; i < m->count && status == ZN_OK; i++) {
-        const zn_region part = part_of(photo, b->o.size, b->o.crops ? &rng : NULL);
-        zn_image *picture;
-        status = zn_image_shrink(photo, part, least(part.width, b->o.size), least(part.height, b->o.size), &picture);
-        if (status == ZN_OK)
-            status = zn_image_write_memory(b->o.format, picture, &b->o.write, &m->bytes[i], &m->sizes[i]);
-        zn_image_free(picture);
-    }
+    const zn_status status = zn_cut_photo(photo, name, &b->o, &m->pictures);
     zn_image_free(photo);
     return status;
 }
@@ -124,8 +91,8 @@ static void make_range(const void *args, zn_range range)
 static void clear(const builder *b, made *m)
 {
     for (int i = 0; i < b->pictures; i++) {
-        zn_memory_free(m->bytes[i]);
-        m->bytes[i] = NULL;
+        zn_memory_free(m->pictures.bytes[i]);
+        m->pictures.bytes[i] = NULL;
     }
 }
 
@@ -136,9 +103,9 @@ static zn_status keep(builder *b, int64_t item, made *m)
     photo_name(b, item, photo, sizeof photo);
     if (m->status == ZN_ENOMEM)
         return ZN_FAIL(ZN_ENOMEM, "%s", m->why);
-    for (int i = 0; i < m->count && m->status == ZN_OK; i++) {
+    for (int i = 0; i < m->pictures.count && m->status == ZN_OK; i++) {
         snprintf(name, sizeof name, b->o.crops ? "%s#%d" : "%s", photo, i);
-        m->status = zn_dataset_writer_add(b->writer, name, m->bytes[i], m->sizes[i]);
+        m->status = zn_dataset_writer_add(b->writer, name, m->pictures.bytes[i], m->pictures.sizes[i]);
         if (m->status == ZN_ELIMIT && i == 0)
             snprintf(m->why, sizeof m->why, "%s", zn_error_text());
         else
@@ -146,7 +113,7 @@ static zn_status keep(builder *b, int64_t item, made *m)
     }
     if (m->status == ZN_OK) {
         b->result.photos++;
-        b->result.pictures += m->count;
+        b->result.pictures += m->pictures.count;
         return ZN_OK;
     }
     b->result.skipped++;
@@ -160,19 +127,19 @@ static void pack(const made *m, zn_parcel *p)
 {
     zn_parcel_put(p, &m->status, sizeof m->status);
     zn_parcel_put(p, m->why, sizeof m->why);
-    zn_parcel_put(p, &m->count, sizeof m->count);
-    for (int i = 0; i < m->count && m->status == ZN_OK; i++)
-        zn_parcel_put_bytes(p, m->bytes[i], m->sizes[i]);
+    zn_parcel_put(p, &m->pictures.count, sizeof m->pictures.count);
+    for (int i = 0; i < m->pictures.count && m->status == ZN_OK; i++)
+        zn_parcel_put_bytes(p, m->pictures.bytes[i], m->pictures.sizes[i]);
 }
 
 /* The next photo of the parcel; its pictures stay in there. */
 static zn_status unpack(const builder *b, zn_parcel *p, made *m)
 {
     bool whole = zn_parcel_take(p, &m->status, sizeof m->status) && zn_parcel_take(p, m->why, sizeof m->why) &&
-                 zn_parcel_take(p, &m->count, sizeof m->count) && m->count <= b->pictures;
-    for (int i = 0; whole && i < m->count && m->status == ZN_OK; i++) {
-        m->bytes[i] = (void *)(uintptr_t)zn_parcel_take_bytes(p, &m->sizes[i]);
-        whole = m->bytes[i] != NULL;
+                 zn_parcel_take(p, &m->pictures.count, sizeof m->pictures.count) && m->pictures.count <= b->pictures;
+    for (int i = 0; whole && i < m->pictures.count && m->status == ZN_OK; i++) {
+        m->pictures.bytes[i] = (void *)(uintptr_t)zn_parcel_take_bytes(p, &m->pictures.sizes[i]);
+        whole = m->pictures.bytes[i] != NULL;
     }
     return whole ? ZN_OK : ZN_FAIL(ZN_EFORMAT, "what the ranks sent is cut off");
 }
@@ -187,7 +154,7 @@ static zn_status keep_sent(builder *b, zn_parcel *p, int64_t first, int64_t now)
         if (status == ZN_OK)
             status = keep(b, first + i, m);
     }
-    memset(m->bytes, 0, sizeof *m->bytes * (size_t)b->pictures);
+    memset(m->pictures.bytes, 0, sizeof *m->pictures.bytes * (size_t)b->pictures);
     return status;
 }
 
@@ -298,9 +265,9 @@ static zn_status prepare_batch(builder *b)
     ZN_TRY(zn_ranks_share(b->o.ranks, &b->batch_size, sizeof b->batch_size));
     b->batch = zn_calloc((size_t)b->batch_size, sizeof *b->batch);
     for (int64_t i = 0; b->batch && i < b->batch_size; i++) {
-        b->batch[i].bytes = zn_calloc((size_t)b->pictures, sizeof(void *));
-        b->batch[i].sizes = zn_calloc((size_t)b->pictures, sizeof(size_t));
-        if (!b->batch[i].bytes || !b->batch[i].sizes)
+        b->batch[i].pictures.bytes = zn_calloc((size_t)b->pictures, sizeof(void *));
+        b->batch[i].pictures.sizes = zn_calloc((size_t)b->pictures, sizeof(size_t));
+        if (!b->batch[i].pictures.bytes || !b->batch[i].pictures.sizes)
             return ZN_FAIL(ZN_ENOMEM, "out of memory for a data set");
     }
     return b->batch ? ZN_OK : ZN_FAIL(ZN_ENOMEM, "out of memory for a data set");
@@ -310,8 +277,8 @@ static void finish(builder *b)
 {
     zn_dataset_writer_free(b->writer);
     for (int64_t i = 0; b->batch && i < b->batch_size; i++) {
-        zn_free(b->batch[i].bytes);
-        zn_free(b->batch[i].sizes);
+        zn_free(b->batch[i].pictures.bytes);
+        zn_free(b->batch[i].pictures.sizes);
     }
     zn_free(b->batch);
     zn_pool_free(b->pool);

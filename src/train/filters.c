@@ -94,7 +94,7 @@ zn_status zn_gaussian_blur(const float *x, zn_shape map, float sigma, float *y)
     const int64_t c = map.dim[3];
     double total = 0;
     for (int64_t k = -reach; k <= reach; k++) {
-        kernel[k + reach] = reach ? expf(-(float)(k * k) / (2 * sigma * sigma)) : 1;
+        kernel[k + reach] = k ? expf(-(float)(k * k) / (2 * sigma * sigma)) : 1; /* not 0/0 for the least sigmas */
         total += (double)kernel[k + reach];
     }
     for (int64_t k = 0; k <= 2 * reach; k++)

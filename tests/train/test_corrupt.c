@@ -87,6 +87,18 @@ static void bad_damages_are_refused(void **state)
                 !zn_corruption_of_task(ZN_TASK_AUTO, count, &c));
 }
 
+static void the_least_blur_is_none(void **state)
+{
+    (void)state;
+    const float x[12] = { 0, 1, 0.5f, 0.25f, 1, 0, 0.75f, 0.1f, 0.9f, 0.3f, 0.6f, 0.2f };
+    static const float sigmas[] = { 0, 1e-30f, 1e-3f };
+    for (int i = 0; i < 3; i++) {
+        float y[12];
+        assert_int_equal(zn_gaussian_blur(x, ZN_SHAPE(1, 2, 2, 3), sigmas[i], y), ZN_OK);
+        assert_memory_equal(x, y, sizeof x);
+    }
+}
+
 /* Non-local means by its definition: the mean of pixels weighted by exp(-max(0, d^2 - 2 s^2) / h^2). */
 static double nlm_at(const float *x, int w, int h, int px, int py, int c, double sigma)
 {
@@ -206,9 +218,13 @@ static void filters_do_their_work(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(damages_are_what_they_say), cmocka_unit_test(damages_repeat),
-        cmocka_unit_test(bad_damages_are_refused),   cmocka_unit_test(non_local_means_follows_its_definition),
-        cmocka_unit_test(medians_are_the_middle),    cmocka_unit_test(filters_do_their_work),
+        cmocka_unit_test(damages_are_what_they_say),
+        cmocka_unit_test(damages_repeat),
+        cmocka_unit_test(bad_damages_are_refused),
+        cmocka_unit_test(the_least_blur_is_none),
+        cmocka_unit_test(non_local_means_follows_its_definition),
+        cmocka_unit_test(medians_are_the_middle),
+        cmocka_unit_test(filters_do_their_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
