@@ -111,7 +111,8 @@ stage_valgrind() {
         assets/demo.png --model random:taesd --threads 2 -o build/valgrind.png && result passed 1
 }
 
-# The AVX2 kernels, built by a cross compiler and run by an emulator; on x86-64 itself the release stage has run them.
+# The SSE2 and AVX2 kernels, and those of AVX-512 made of AVX2 instructions, built by a cross compiler and run by an
+# emulator; on x86-64 itself the release stage has run them.
 stage_x86() {
     if [ "$(uname -m)" = x86_64 ]; then
         echo "this is an x86-64 machine: the release stage ran these kernels"

@@ -2,6 +2,7 @@
  * all memory, scratch full of NaN, equal bits for any split of the units and any number of threads.
  *
  *     check-conv                     all shapes
+ *     check-conv FILTER [N]          only kernels whose name holds it, only every Nth shape
  *     check-conv --bench [filter [threads]]    times; the filter is a part of a kernel's name, or "network" */
 #include "conv_case.h"
 
@@ -15,6 +16,7 @@
 enum { GUARD = 64 };
 static const float guard_value = -7.25e33f;
 
+static const char *filter = "";
 static int compared, failures;
 static zn_pool *pools[2]; /* of one and two threads */
 
@@ -193,7 +195,7 @@ static const zn_conv_kernel *reference(void)
 
 static bool applies(const zn_conv_kernel *k, const zn_conv_shape *s, uint32_t cpu)
 {
-    return k != reference() && (k->cpu & ~cpu) == 0 && k->supports(s);
+    return k != reference() && (k->cpu & ~cpu) == 0 && k->supports(s) && strstr(k->name, filter);
 }
 
 /* Every output that a NaN reaches must be NaN, also behind the activation. */
@@ -316,18 +318,21 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "--bench") == 0)
         return bench_conv(argc > 2 ? argv[2] : "", argc > 3 ? atoi(argv[3]) : 0);
+    filter = argc > 1 ? argv[1] : filter;
+    const int step = argc > 2 && atoi(argv[2]) > 0 ? atoi(argv[2]) : 1;
     const uint32_t cpu = zn_cpu_flags();
     if (zn_pool_new(1, &pools[0]) != ZN_OK || zn_pool_new(2, &pools[1]) != ZN_OK)
         return 2;
     static zn_conv_shape list[256];
     const int count = shapes(list);
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i += step)
         check_shape(&list[i], cpu, i);
-    check_networks(cpu);
+    if (!*filter)
+        check_networks(cpu);
     char text[96];
     zn_cpu_text(cpu, text, sizeof text);
     printf("%s: %d comparisons over %d shapes, %d failures; worst error %.2e, %.2f of the tolerance\n", text, compared,
-           count, failures, worst[1], worst[0]);
+           (count + step - 1) / step, failures, worst[1], worst[0]);
     zn_pool_free(pools[0]);
     zn_pool_free(pools[1]);
     return failures || !compared;

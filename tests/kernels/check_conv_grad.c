@@ -1,5 +1,7 @@
 /* Every weight-gradient kernel this CPU has against the reference one: many shapes, forbidden pages around all memory,
- * scratch full of NaN, equal bits for any split of the units and any number of threads. */
+ * scratch full of NaN, equal bits for any split of the units and any number of threads.
+ *
+ *     check-conv-grad [FILTER [N]]    FILTER: a part of the names of kernels; N: every Nth shape */
 #include "conv_case.h"
 
 #include "base/cpu.h"
@@ -7,8 +9,11 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+static const char *filter = "";
+static int step = 1;
 static int compared, failures;
 static double worst; /* relative error over tolerance */
 static zn_pool *pool;
@@ -86,12 +91,14 @@ static void check_kernel(const zn_conv_grad_kernel *k, const data *d)
 static void check_shape(zn_conv_shape s, uint32_t cpu)
 {
     static uint64_t seed = 100;
+    if (++seed % (uint64_t)step)
+        return;
     const zn_conv_grad_kernel *const *last = zn_conv_grad_kernels;
     while (last[1])
         last++;
     data d = { .s = s, .count = (int64_t)s.kh * s.kw * s.cin * s.cout };
     const int64_t x = (int64_t)s.n * s.h * s.w * s.cin, dy = (int64_t)s.n * s.oh * s.ow * s.cout;
-    zn_rng r = zn_rng_new(seed++);
+    zn_rng r = zn_rng_new(seed);
     d.x = fenced_new(x, false);
     d.dy = fenced_new(dy, false);
     d.want = fenced_new(d.count, false);
@@ -99,20 +106,22 @@ static void check_shape(zn_conv_shape s, uint32_t cpu)
     fill_normal(&r, d.dy, dy, 1);
     run(*last, &d, WHOLE, d.want);
     for (const zn_conv_grad_kernel *const *k = zn_conv_grad_kernels; k < last; k++)
-        if (((*k)->cpu & ~cpu) == 0 && (*k)->supports(&s))
+        if (((*k)->cpu & ~cpu) == 0 && (*k)->supports(&s) && strstr((*k)->name, filter))
             check_kernel(*k, &d);
     fenced_free(d.x);
     fenced_free(d.dy);
     fenced_free(d.want);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static const int channels[] = { 1, 3, 4, 5, 12, 32, 64, 100 };
     static const int sizes[][2] = { { 1, 1 }, { 2, 3 }, { 6, 6 }, { 7, 13 }, { 12, 25 }, { 31, 6 }, { 20, 50 } };
     static const int kernel[] = { 3, 3, 3, 3, 1, 1, 5, 2 }, stride[] = { 1, 1, 2, 2, 1, 2, 1, 2 };
     static const int pad[] = { 0, 2, 1, 0, 0, 0, 2, 0 };
     const uint32_t cpu = zn_cpu_flags();
+    filter = argc > 1 ? argv[1] : filter;
+    step = argc > 2 && atoi(argv[2]) > 0 ? atoi(argv[2]) : 1;
     if (zn_pool_new(2, &pool) != ZN_OK)
         return 2;
     for (int i = 0; i < 8; i++)

@@ -1,6 +1,8 @@
 /* Every kernel of simd.def, in every build this CPU can run, against its reference: odd sizes, guard zones and
  * forbidden pages around all memory, scratch full of NaN, equal bits for any split of the units and any number of
- * threads. The cases are in simd_cases.c. */
+ * threads. The cases are in simd_cases.c.
+ *
+ *     check-simd [ISA]    only the build for it */
 #include "simd_case.h"
 
 #include "base/cpu.h"
@@ -130,7 +132,7 @@ static void check(const simd_case *c, const zn_simd_table *t, const results *wan
     results_free(c, &whole);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const uint32_t cpu = zn_cpu_flags();
     int cases[ZN_SIMD_COUNT] = { 0 };
@@ -144,7 +146,7 @@ int main(void)
         results want = run(&c, (*ref)->body[c.kernel], WHOLE);
         check_in_place(&c, *ref);
         for (; t != ref; t++)
-            if (((*t)->cpu & ~cpu) == 0) {
+            if (((*t)->cpu & ~cpu) == 0 && (argc < 2 || !strcmp((*t)->isa, argv[1]))) {
                 check(&c, *t, &want);
                 check_in_place(&c, *t);
             }
@@ -162,5 +164,5 @@ int main(void)
     printf("%s: %d comparisons, %d failures\n", text, compared, failures);
     zn_pool_free(pools[0]);
     zn_pool_free(pools[1]);
-    return failures != 0;
+    return failures || !compared;
 }

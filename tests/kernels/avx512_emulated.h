@@ -1,0 +1,122 @@
+/* AVX-512 made of AVX2: the instructions that src/kernels/simd uses, so that its builds for 16 lanes can be tested on
+ * machines and emulators that have none. Included before everything else: what is compiled with it takes itself for an
+ * AVX-512 build and runs where there is AVX2. */
+#ifndef ZN_AVX512_EMULATED_H
+#define ZN_AVX512_EMULATED_H
+
+#include "base/cpu.h"
+
+#include <immintrin.h>
+#include <string.h>
+
+#define __AVX512F__   1
+#define ZN_CPU_AVX512 ZN_CPU_AVX2 /* what its tables ask of the CPU */
+
+typedef union emulated {
+    __m512 whole;
+    __m256 half[2];
+    __m128 quarter[4];
+    float lane[16];
+} emulated;
+
+#define EMULATED static inline __attribute__((always_inline))
+
+/* emulated_NAME of up to three vectors: NAME of AVX2 for each half. */
+#define BY_HALVES(name, parameters, arguments)                                                                         \
+    EMULATED __m512 emulated_##name parameters                                                                         \
+    {                                                                                                                  \
+        emulated r;                                                                                                    \
+        for (int i = 0; i < 2; i++)                                                                                    \
+            r.half[i] = _mm256_##name arguments;                                                                       \
+        return r.whole;                                                                                                \
+    }
+#define HALF(v)       HALF_OF(v, i)
+#define HALF_OF(v, i) (((emulated){ .whole = (v) }).half[i])
+BY_HALVES(set1_ps, (float f), (f))
+BY_HALVES(fmadd_ps, (__m512 a, __m512 b, __m512 c), (HALF(a), HALF(b), HALF(c)))
+BY_HALVES(fnmadd_ps, (__m512 a, __m512 b, __m512 c), (HALF(a), HALF(b), HALF(c)))
+BY_HALVES(max_ps, (__m512 a, __m512 b), (HALF(a), HALF(b)))
+BY_HALVES(min_ps, (__m512 a, __m512 b), (HALF(a), HALF(b)))
+BY_HALVES(sqrt_ps, (__m512 a), (HALF(a)))
+
+BY_HALVES(loadu_ps, (const float *p), (p + 8 * i))
+
+EMULATED void emulated_storeu_ps(float *p, __m512 v)
+{
+    for (int i = 0; i < 2; i++)
+        _mm256_storeu_ps(p + 8 * i, HALF(v));
+}
+
+/* A mask has a bit for each lane; what is not in it is not touched. */
+EMULATED __m512 emulated_maskz_loadu(unsigned mask, const float *p)
+{
+    emulated r;
+    for (int i = 0; i < 16; i++)
+        r.lane[i] = mask >> i & 1 ? p[i] : 0;
+    return r.whole;
+}
+
+EMULATED void emulated_mask_storeu(float *p, unsigned mask, __m512 v)
+{
+    const emulated e = { .whole = v };
+    for (int i = 0; i < 16; i++)
+        if (mask >> i & 1)
+            p[i] = e.lane[i];
+}
+
+EMULATED __m512i emulated_movm(unsigned mask)
+{
+    int lanes[16];
+    for (int i = 0; i < 16; i++)
+        lanes[i] = mask >> i & 1 ? -1 : 0;
+    __m512i r;
+    memcpy(&r, lanes, sizeof r);
+    return r;
+}
+
+EMULATED float emulated_reduce_add(__m512 v)
+{
+    emulated e = { .whole = v };
+    for (int n = 8; n > 0; n /= 2)
+        for (int i = 0; i < n; i++)
+            e.lane[i] += e.lane[i + n];
+    return e.lane[0];
+}
+
+/* Quarters chosen by pairs of bits: two of a, two of b. */
+EMULATED __m512 emulated_shuffle_f32x4(__m512 a, __m512 b, int chosen)
+{
+    const emulated from[2] = { { .whole = a }, { .whole = b } };
+    emulated r;
+    for (int i = 0; i < 4; i++)
+        r.quarter[i] = from[i / 2].quarter[chosen >> 2 * i & 3];
+    return r.whole;
+}
+
+/* Macros where the last operand has to be a constant. */
+#define emulated_permute(v, chosen)                                                                                    \
+    (((emulated){ .half = { _mm256_permute_ps(HALF_OF(v, 0), chosen), _mm256_permute_ps(HALF_OF(v, 1), chosen) } })    \
+         .whole)
+#define COMPARED(a, b, how, i)       ((unsigned)_mm256_movemask_ps(_mm256_cmp_ps(HALF_OF(a, i), HALF_OF(b, i), how)))
+#define emulated_cmp_mask(a, b, how) (COMPARED(a, b, how, 0) | COMPARED(a, b, how, 1) << 8)
+
+#undef _mm512_permute_ps
+#undef _mm512_shuffle_f32x4
+#undef _mm512_cmp_ps_mask
+#define _mm512_set1_ps        emulated_set1_ps
+#define _mm512_fmadd_ps       emulated_fmadd_ps
+#define _mm512_fnmadd_ps      emulated_fnmadd_ps
+#define _mm512_max_ps         emulated_max_ps
+#define _mm512_min_ps         emulated_min_ps
+#define _mm512_sqrt_ps        emulated_sqrt_ps
+#define _mm512_loadu_ps       emulated_loadu_ps
+#define _mm512_storeu_ps      emulated_storeu_ps
+#define _mm512_maskz_loadu_ps emulated_maskz_loadu
+#define _mm512_mask_storeu_ps emulated_mask_storeu
+#define _mm512_movm_epi32     emulated_movm
+#define _mm512_reduce_add_ps  emulated_reduce_add
+#define _mm512_permute_ps     emulated_permute
+#define _mm512_shuffle_f32x4  emulated_shuffle_f32x4
+#define _mm512_cmp_ps_mask    emulated_cmp_mask
+
+#endif
