@@ -100,6 +100,17 @@ zn_arena *zn_graph_arena(zn_graph *g) { return &g->arena; }
 int zn_graph_count(const zn_graph *g) { return g->count; }
 zn_node *zn_graph_at(const zn_graph *g, int index) { return g->nodes[index]; }
 
+int64_t zn_graph_largest_map(const zn_graph *g)
+{
+    int64_t largest = g->largest;
+    for (int i = 0; i < g->count; i++) {
+        const zn_shape s = g->nodes[i]->shape;
+        if (s.rank == 4 && s.dim[1] * s.dim[2] > largest)
+            largest = s.dim[1] * s.dim[2];
+    }
+    return largest;
+}
+
 void zn_graph_name_layer(zn_graph *g, const char *name)
 {
     const char *copy = zn_arena_copy(&g->arena, name);
@@ -147,6 +158,9 @@ zn_graph *zn_graph_extract(const zn_graph *g, const zn_node *from, const zn_node
         return NULL;
     }
     *input = map[from->index] = zn_graph_input(copy, from->name, shape);
+    if (from->shape.rank == 4)
+        copy->largest =
+            zn_graph_largest_map(g) * (shape.dim[1] * shape.dim[2]) / (from->shape.dim[1] * from->shape.dim[2]);
     for (int i = 0; i <= to->index; i++) {
         const zn_node *n = g->nodes[i];
         if (n->op == &zn_op_parameter) {

@@ -11,6 +11,7 @@ struct zn_graph {
     zn_node **nodes;
     int count, capacity;
     const char *layer;
+    int64_t largest; /* least answer of zn_graph_largest_map */
     zn_status status;
     char text[1100];
     zn_node poison;

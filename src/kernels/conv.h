@@ -70,10 +70,15 @@ double zn_conv_direct_flops(const zn_conv_shape *s);
 /* All kernels of this build, best first; NULL-terminated. The last one is ref and supports everything. */
 extern const zn_conv_kernel *const zn_conv_kernels[];
 
-/* The first kernel that this CPU has, that supports the shape, and whose math is `math` or F32. Never NULL. */
-const zn_conv_kernel *zn_conv_choose(const zn_conv_shape *s, zn_math math, uint32_t cpu);
-/* The same for weights that are packed anew for every run: passes over kernels whose packing takes longer than their
- * products save. */
-const zn_conv_kernel *zn_conv_choose_changing(const zn_conv_shape *s, zn_math math, uint32_t cpu);
+typedef struct zn_conv_wish {
+    zn_math math;
+    uint32_t cpu;
+    bool changing;   /* weights are packed anew for every run: no kernel whose packing takes longer than it saves */
+    int64_t largest; /* pixels of the largest map of the network: small maps get a finer kernel, see dispatch.c */
+} zn_conv_wish;
+
+/* The first kernel that this CPU has, that supports the shape and is worth it, and whose math is the one wished for or
+ * F32. Never NULL. */
+const zn_conv_kernel *zn_conv_choose(const zn_conv_shape *s, zn_conv_wish wish);
 
 #endif

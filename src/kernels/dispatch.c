@@ -34,41 +34,31 @@ enum {
     /* Digits of weights take eight times as long as the transforms of fp32: on a Neoverse-V1 that is saved again from
      * so many output pixels on. */
     DIGITS_PAY = 1 << 15,
-    /* What small maps get wrong passes through the rest of a network, and they take little of its time: below so many
-     * pixels the finer kernel is chosen. */
-    COARSE_PAYS = 160 * 160,
+    /* What small maps get wrong passes through the rest of a network, and they take little of its time: the coarsest
+     * kernel is for maps that have at least an eighth of the pixels of the largest. */
+    COARSE_SHARE = 8,
 };
 
-static bool worth_it(const zn_conv_kernel *k, const zn_conv_shape *s, bool changing)
+static bool worth_it(const zn_conv_kernel *k, const zn_conv_shape *s, zn_conv_wish wish)
 {
     if (k == &zn_conv_bf16)
-        return (int64_t)s->h * s->w >= COARSE_PAYS;
+        return (int64_t)s->h * s->w * COARSE_SHARE >= wish.largest;
     const bool digits = k == &zn_conv_i8_as_f16 || k == &zn_conv_i8_as_bf16;
-    return !(digits && changing && (int64_t)s->n * s->oh * s->ow < DIGITS_PAY);
+    return !(digits && wish.changing && (int64_t)s->n * s->oh * s->ow < DIGITS_PAY);
 }
 #else
-static bool worth_it(const zn_conv_kernel *k, const zn_conv_shape *s, bool changing)
+static bool worth_it(const zn_conv_kernel *k, const zn_conv_shape *s, zn_conv_wish wish)
 {
-    (void)k, (void)s, (void)changing;
+    (void)k, (void)s, (void)wish;
     return true;
 }
 #endif
 
-static const zn_conv_kernel *choose(const zn_conv_shape *s, zn_math math, uint32_t cpu, bool changing)
+const zn_conv_kernel *zn_conv_choose(const zn_conv_shape *s, zn_conv_wish wish)
 {
     for (const zn_conv_kernel *const *k = zn_conv_kernels; *k; k++)
-        if (((*k)->cpu & ~cpu) == 0 && ((*k)->math == math || (*k)->math == ZN_MATH_F32) && (*k)->supports(s) &&
-            worth_it(*k, s, changing))
+        if (((*k)->cpu & ~wish.cpu) == 0 && ((*k)->math == wish.math || (*k)->math == ZN_MATH_F32) &&
+            (*k)->supports(s) && worth_it(*k, s, wish))
             return *k;
     return &zn_conv_ref;
-}
-
-const zn_conv_kernel *zn_conv_choose(const zn_conv_shape *s, zn_math math, uint32_t cpu)
-{
-    return choose(s, math, cpu, false);
-}
-
-const zn_conv_kernel *zn_conv_choose_changing(const zn_conv_shape *s, zn_math math, uint32_t cpu)
-{
-    return choose(s, math, cpu, true);
 }

@@ -60,7 +60,10 @@ static zn_status shape(zn_node *n)
 static const zn_conv_kernel *kernel_of(const zn_node *n, const zn_prepare *p)
 {
     const zn_conv_shape s = shape_of(n);
-    return (p->constant_parameters ? zn_conv_choose : zn_conv_choose_changing)(&s, p->math, p->cpu);
+    return zn_conv_choose(&s, (zn_conv_wish){ .math = p->math,
+                                              .cpu = p->cpu,
+                                              .changing = !p->constant_parameters,
+                                              .largest = p->math == ZN_MATH_F32 ? 0 : zn_graph_largest_map(n->graph) });
 }
 
 /* What prepare leaves for run: the choice, and the packed weights behind it when they are constant. */

@@ -110,7 +110,7 @@ static void network(const char *name, const conv_layer *layers, int count, uint3
 {
     double sum = 0;
     for (int i = 0; i < count; i++) {
-        const zn_conv_kernel *k = zn_conv_choose(&layers[i].s, ZN_MATH_F32, cpu);
+        const zn_conv_kernel *k = zn_conv_choose(&layers[i].s, (zn_conv_wish){ .cpu = cpu });
         sum += layers[i].times * line(k, &layers[i].s, layers[i].residual, layers[i].times, pool);
     }
     printf("%s 512x512, %d threads: %.1f ms\n\n", name, zn_pool_threads(pool), sum);

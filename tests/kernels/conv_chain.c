@@ -47,7 +47,7 @@ static void advance(chain *c, const zn_conv_shape *s, float *const skip[2], bool
         const zn_conv_args a = {
             .s = *s, .x = c->x[i], .bias = bias, .residual = skip ? skip[i] : NULL, .y = y, .relu = relu
         };
-        run(i ? zn_conv_choose(s, ZN_MATH_F32, c->cpu) : c->ref, a, w);
+        run(i ? zn_conv_choose(s, (zn_conv_wish){ .cpu = c->cpu }) : c->ref, a, w);
         if (!keep)
             zn_free(c->x[i]);
         c->x[i] = y;

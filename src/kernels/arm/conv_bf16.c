@@ -1,5 +1,5 @@
 /* 3x3 convolution with bf16 operands on the matrix unit (BFMMLA), inside Winograd F(4,3), or F(5,2) after an
- * up-sampling, with fp32 transforms and sums.
+ * up-sampling, with fp32 transforms and sums. Not for stride 2: there its error would be the largest of a network.
  *
  * A layer has an error of some 5e-3 of its result, more than that of conv_i8.c, and takes 0.75 of its time. A NaN or an
  * infinity in a tile or in the weights comes out as NaN. */
@@ -23,8 +23,7 @@ static bool supports(const zn_conv_shape *s) { return zn_lowp_supports(s) && s->
 
 static zn_lowp_grid grid_of(const zn_conv_shape *s) { return zn_lowp_grid_of(s, POINTS, TILES); }
 
-/* Packed weights: for each chunk of columns, frequency, and block of 8 columns: [depth / 4][4][2 columns][4 channels]
- */
+/* Packed weights: for each chunk of columns, frequency and block of 8 columns [depth / 4][4][2 columns][4 channels] */
 static size_t block_numbers(const zn_lowp_grid *g) { return (size_t)g->depth * ZN_BF16_COLS; }
 
 static size_t packed_bytes(const zn_conv_shape *s)
