@@ -90,8 +90,10 @@ typedef struct zn_bench_options {
 typedef struct zn_bench_result {
     double ms_median, ms_min;
     int runs, threads;
-    double gflop;  /* work as if done directly; additions and ReLUs inside convolutions are not counted */
-    double gflops; /* gflop / median seconds */
+    double gflop;           /* work as if done directly; additions and ReLUs inside convolutions are not counted */
+    double gflops;          /* gflop / median seconds */
+    zn_precision precision; /* f32 where no layer was computed in the precision asked for */
+    double precision_share; /* of the operations, that were computed in it: the others are fp32 */
     zn_machine machine;
     double rss_mb;        /* peak resident memory of the process, MiB */
     zn_profile_row *rows; /* with profile: mean over the runs; free with zn_bench_result_clear */

@@ -10,6 +10,9 @@
 
 __attribute__((format(printf, 2, 3))) zn_status zn_fail(zn_status code, const char *format, ...);
 
+/* Puts the path before the sentence of a failure that does not name it: for readers that know only tensors or bytes. */
+zn_status zn_fail_in_file(zn_status code, const char *path);
+
 #define ZN_FAIL(code, ...) zn_fail((code), __VA_ARGS__)
 #define ZN_TRY(call)                                                                                                   \
     do {                                                                                                               \

@@ -93,6 +93,8 @@ struct zn_op {
      * were multiply-adds. */
     double (*slots)(const zn_node *n, const zn_prepare *p);
     const char *(*kernel)(const zn_node *n, const zn_prepare *p);
+    /* Optional: the precision that its multiplications really have. NULL: fp32. */
+    zn_math (*math)(const zn_node *n, const zn_prepare *p);
     /* Optional: which of the first source's positions [*lo,*hi) along H or W output positions [*lo,*hi) depend on, down
      * to the last bit. NULL: the same ones. */
     void (*reach)(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *hi);

@@ -166,6 +166,7 @@ static double slots(const zn_node *n, const zn_prepare *p)
 }
 
 static const char *kernel_name(const zn_node *n, const zn_prepare *p) { return kernel_of(n, p)->name; }
+static zn_math math(const zn_node *n, const zn_prepare *p) { return kernel_of(n, p)->math; }
 
 static int block(const zn_node *n, const zn_prepare *p)
 {
@@ -245,6 +246,7 @@ const zn_op zn_op_conv = { .name = "conv",
                            .flops_done = flops_done,
                            .slots = slots,
                            .kernel = kernel_name,
+                           .math = math,
                            .reach = reach,
                            .block = block,
                            .in_place = in_place };

@@ -114,7 +114,10 @@ zn_status zn_bench(const zn_model *model, const zn_bench_options *options, zn_be
     out->ms_median = runs % 2 ? ms[runs / 2] : 0.5 * (ms[runs / 2 - 1] + ms[runs / 2]);
     out->gflop = zn_runner_flops(r) * 1e-9;
     out->gflops = out->gflop / out->ms_median * 1e3;
-    ZN_TRY_DONE(zn_machine_measure(out->threads, o->precision, &out->machine));
+    const double coarse = zn_runner_coarse(r);
+    out->precision = coarse > 0 ? o->precision : ZN_PRECISION_F32;
+    out->precision_share = coarse > 0 ? coarse : 1;
+    ZN_TRY_DONE(zn_machine_measure(out->threads, out->precision, &out->machine));
     if (o->profile)
         ZN_TRY_DONE(zn_profile_rows(r, &out->machine, runs, &out->rows, &out->row_count));
     status = zn_profile_own_names(out->rows, out->row_count);

@@ -95,14 +95,6 @@ done:
     return status;
 }
 
-/* Adds the path to sentences that name only a tensor. */
-static zn_status explain(zn_status status, const char *path)
-{
-    char text[1024];
-    snprintf(text, sizeof text, "%s", zn_error_text());
-    return strstr(text, path) ? status : ZN_FAIL(status, "%s: %s", path, text);
-}
-
 static zn_status finish(zn_model *m, zn_status status, const char *path, zn_model **out)
 {
     if (status == ZN_OK) {
@@ -111,7 +103,7 @@ static zn_status finish(zn_model *m, zn_status status, const char *path, zn_mode
     }
     if (status != ZN_OK) {
         zn_model_free(m);
-        return explain(status, path);
+        return zn_fail_in_file(status, path);
     }
     *out = m;
     return ZN_OK;

@@ -19,6 +19,7 @@ struct zn_runner {
     int count;
     float *input;                      /* whole input map when the first stage is tiled */
     double flops, total, done, window; /* window: of the one that is running */
+    double coarse;                     /* of total: below fp32 */
     char plan[1024];
     zn_runner_row *rows;
     int row_count, row_capacity;
@@ -123,11 +124,15 @@ static zn_status prepare(zn_runner *r)
 {
     for (int i = 0; i < r->count; i++) {
         zn_stage *st = &r->stages[i];
+        const double tiles = (double)(st->y.tiles * st->x.tiles);
         for (int k = 0; k < zn_graph_count(st->graph); k++) {
             const zn_node *n = zn_graph_at(st->graph, k);
-            st->flops += n->op->flops ? n->op->flops(n) : 0;
+            const double flops = n->op->flops ? n->op->flops(n) : 0;
+            st->flops += flops;
+            if (n->op->math && n->op->math(n, &st->prepare) != ZN_MATH_F32)
+                r->coarse += flops * tiles;
         }
-        r->total += st->flops * (double)(st->y.tiles * st->x.tiles);
+        r->total += st->flops * tiles;
     }
     if (r->count == 1 && !zn_stage_tiled(&r->stages[0]))
         return stage_start(r, &r->stages[0]);
@@ -204,6 +209,7 @@ zn_shape zn_runner_input_shape(const zn_runner *r) { return r->input_shape; }
 zn_shape zn_runner_output_shape(const zn_runner *r) { return r->output_shape; }
 const char *zn_runner_plan(const zn_runner *r) { return r->plan; }
 double zn_runner_flops(const zn_runner *r) { return r->flops; }
+double zn_runner_coarse(const zn_runner *r) { return r->total > 0 ? r->coarse / r->total : 0; }
 
 void zn_runner_clear_rows(zn_runner *r) { r->row_count = 0; }
 

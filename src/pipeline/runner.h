@@ -40,6 +40,7 @@ ZN_MUST_USE zn_status zn_runner_run(zn_runner *r);
 
 const char *zn_runner_plan(const zn_runner *r); /* for people: segments, tiles, memory */
 double zn_runner_flops(const zn_runner *r);     /* direct-equivalent, convolutions, of the whole map */
+double zn_runner_coarse(const zn_runner *r);    /* share of the operations that are coarser than fp32, 0 to 1 */
 
 /* Profile of the runs so far: sums over runs and tiles, one row for each layer. */
 typedef struct zn_runner_row {

@@ -217,7 +217,7 @@ zn_status zn_checkpoint_read(const char *path, zn_trainer *t)
             t->discriminator->learner.optim.step = zn_trainer_judged(t);
     }
     zn_weights_close(w);
-    return status;
+    return status == ZN_OK ? ZN_OK : zn_fail_in_file(status, path);
 }
 
 zn_status zn_checkpoint_stage(const char *path, int *stage)

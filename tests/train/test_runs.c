@@ -91,6 +91,12 @@ static void checkpoints_that_lie_are_refused(void **state)
         expect_text("checkpoint.safetensors: its ");
         expect_text(i % 2 ? "step '" : "stage '");
     }
+    const zn_metadata metadata[] = { { "format", "zenith-checkpoint" }, { "step", "1" }, { "stage", "0" } };
+    assert_int_equal(zn_safetensors_write(in_folder("lies/checkpoint.safetensors"), tensors, count - 1, metadata, 3),
+                     ZN_OK);
+    assert_int_equal(resume("lies", 0, &r), ZN_ENOTFOUND);
+    expect_text("checkpoint.safetensors: tensor '");
+    expect_text("' is missing");
     free(tensors);
     zn_weights_close(w);
 }

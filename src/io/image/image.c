@@ -8,7 +8,6 @@
 #include "io/image/pixels.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 
 zn_status zn_image_alloc(int64_t width, int64_t height, int bits, zn_image **out)
@@ -172,14 +171,6 @@ zn_status zn_image_write_memory(const char *name, const zn_image *image, const z
     return ZN_OK;
 }
 
-/* Encoders do not know which file they write for. */
-static zn_status name_file(const char *path, zn_status status)
-{
-    char text[512];
-    snprintf(text, sizeof text, "%s", zn_error_text());
-    return ZN_FAIL(status, "%s: %s", path, text);
-}
-
 zn_status zn_image_write(const char *path, const zn_image *image, const zn_image_write_options *options)
 {
     const zn_image_format *format = zn_format_of_path(path);
@@ -189,7 +180,7 @@ zn_status zn_image_write(const char *path, const zn_image *image, const zn_image
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s: this build cannot write %s", path, format->title);
     zn_bytes out = { 0 };
     zn_status status = encode(format, image, options, &out);
-    status = status == ZN_OK ? zn_file_write(path, out.data, out.size) : name_file(path, status);
+    status = status == ZN_OK ? zn_file_write(path, out.data, out.size) : zn_fail_in_file(status, path);
     zn_bytes_free(&out);
     return status;
 }

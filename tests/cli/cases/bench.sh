@@ -2,6 +2,11 @@
 zenith bench -q --size 96x64 --runs 2 --threads 1 --profile
 zenith bench -q --size 96x64 --runs 3 --threads 1 --profile --json >json
 jsoncheck -p ms_median ms_min <json | { read -r median; read -r least; awk "BEGIN { exit !($least > 0 && $median >= $least) }"; } || echo "times are wrong"
+# The precision is the one that was used, not the one that was asked for.
+export ZENITH_CPU_MASK=fp16,bf16,i8mm,amx
+zenith bench -q --size 64 --runs 1 --threads 1 --precision f16 | grep '^precision'
+zenith bench -q --size 64 --runs 1 --threads 1 --precision f16 --json | jsoncheck -p precision precision_asked precision_share
+unset ZENITH_CPU_MASK
 # On a terminal a bar shows how far it is, and Ctrl-C ends it.
 onterminal -i 'left  decode' zenith bench --size 512 --runs 1000 --threads 1 >seen
 echo "status $?"

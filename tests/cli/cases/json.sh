@@ -16,7 +16,7 @@ for file in a.png z.safetensors random:taesd; do check "file kind" zenith info -
 zenith info --json -q --size 64x32 random:taesd | jsoncheck architecture parameters latent_channels encode decode
 check "input output dtype tensors" zenith convert --json z.safetensors half.safetensors --dtype f16
 check "architectures models" zenith models --json -q
-bench="model part width height threads precision isa ms_median ms_min runs gflop gflops peak_gflops rss_mb"
+bench="model part width height threads precision precision_asked precision_share isa ms_median ms_min runs gflop gflops peak_gflops rss_mb"
 check "$bench" zenith bench --json -q --size 64 --runs 2
 check "$bench bandwidth layers" zenith bench --json -q --size 64x40 --runs 1 --part encode --profile
 check error zenith reconstruct --json missing.png $model 2>/dev/null
