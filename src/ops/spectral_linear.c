@@ -2,11 +2,16 @@
  *
  *     select to d channels, depth times (permute, scale by a row, transform), select the first, add bias
  *
- * with the pixel unshuffle before it and the pixel shuffle after it. Sources: x, s [depth,d], table [depth,d], bias. */
+ * with the pixel unshuffle before it and the pixel shuffle after it. Sources: x, s [depth,d], table [depth,d], bias.
+ *
+ * Where few channels go in or come out, the product with the matrix of the whole takes less than the transforms: then
+ * it is multiplied out once, and the op runs as a 1x1 convolution. */
 #include "base/fail.h"
 #include "kernels/spectral.h"
 #include "ops/fuse.h"
 #include "ops/slots.h"
+
+#include <string.h>
 
 typedef struct spec {
     int cout, depth;
@@ -29,23 +34,122 @@ static zn_status shape(zn_node *n)
     return ZN_OK;
 }
 
+static zn_conv_shape conv_of(const zn_node *n)
+{
+    const spec *k = spec_of(n);
+    const int64_t *x = n->source[0]->shape.dim;
+    const int shrink = k->shuffle_in ? 2 : 1, h = (int)x[1] / shrink, w = (int)x[2] / shrink;
+    return (zn_conv_shape){ .n = (int)x[0],
+                            .h = h,
+                            .w = w,
+                            .cin = (int)x[3] * shrink * shrink,
+                            .cout = k->cout,
+                            .kh = 1,
+                            .kw = 1,
+                            .stride = 1,
+                            .oh = h,
+                            .ow = w,
+                            .unshuffle = k->shuffle_in,
+                            .shuffle = k->shuffle_out };
+}
+
+static double stages_slots(const zn_node *n);
+
+/* The kernel that multiplies with the whole matrix, or NULL where the stages take less. */
+static const zn_conv_kernel *dense_kernel(const zn_node *n, const zn_prepare *p)
+{
+    const zn_conv_shape s = conv_of(n);
+    if (!p->constant_parameters || (s.unshuffle && !zn_conv_can_shuffle(s.cin)) ||
+        (s.shuffle && !zn_conv_can_shuffle(s.cout)) || (double)s.cin * s.cout > stages_slots(n))
+        return NULL;
+    return zn_conv_choose(&s, ZN_MATH_F32, p->cpu);
+}
+
+/* What prepare leaves: the choice, and behind it packed weights, the matrix they come from, and two rows of d. */
+typedef struct prepared {
+    const zn_conv_kernel *kernel;
+    _Alignas(64) char packed[];
+} prepared;
+
+static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
 static zn_needs needs(const zn_node *n, const zn_prepare *p)
 {
-    (void)p;
+    const zn_conv_kernel *k = dense_kernel(n, p);
+    const zn_conv_shape s = conv_of(n);
+    if (k)
+        return (zn_needs){ .thread_scratch = k->scratch_bytes(&s),
+                           .prepared = sizeof(prepared) + aligned(k->packed_bytes(&s)) +
+                                       sizeof(float) * ((size_t)s.cin * (size_t)s.cout + 2 * (size_t)d_of(n)) };
     return (zn_needs){ .thread_scratch = zn_spectral_linear_scratch(d_of(n)),
-                       .shared_scratch = sizeof(int32_t) * (size_t)zn_shape_count(n->source[2]->shape) };
+                       .shared_scratch = sizeof(int32_t) * (size_t)zn_shape_count(n->source[2]->shape),
+                       .prepared = sizeof(prepared) };
 }
 
 /* The table holds whole numbers as floats, checked when it was loaded. */
+static int32_t entry(const zn_node *n, int64_t i)
+{
+    const float f = n->source[2]->data[i];
+    return f >= 0 && f < (float)d_of(n) ? (int32_t)f : 0;
+}
+
+/* t = its product with the matrix of all stages, or with `back` with the transposed one. u: as much room. */
+static void through(const zn_node *n, bool back, float *t, float *u)
+{
+    const int d = d_of(n), depth = spec_of(n)->depth;
+    for (int i = 0; i < depth; i++) {
+        const int64_t first = (int64_t)(back ? depth - 1 - i : i) * d;
+        const float *s = n->source[1]->data + first;
+        if (back)
+            zn_wht_line(t, d);
+        memset(u, 0, sizeof(float) * (size_t)d);
+        for (int k = 0; k < d; k++) {
+            const int32_t from = entry(n, first + k);
+            if (back)
+                u[from] += s[k] * t[k];
+            else
+                u[k] = s[k] * t[from];
+        }
+        if (!back)
+            zn_wht_line(u, d);
+        memcpy(t, u, sizeof(float) * (size_t)d);
+    }
+}
+
+static void prepare(const zn_node *n, const zn_prepare *p, void *memory)
+{
+    prepared *q = memory;
+    const zn_conv_shape s = conv_of(n);
+    *q = (prepared){ .kernel = dense_kernel(n, p) };
+    if (!q->kernel)
+        return;
+    float *w = (float *)(void *)(q->packed + aligned(q->kernel->packed_bytes(&s))), *t = w + (int64_t)s.cin * s.cout;
+    const bool back = s.cout < s.cin; /* a unit vector for each of the fewer */
+    for (int i = 0; i < (back ? s.cout : s.cin); i++) {
+        memset(t, 0, sizeof(float) * (size_t)d_of(n));
+        t[i] = 1;
+        through(n, back, t, t + d_of(n));
+        for (int k = 0; k < (back ? s.cin : s.cout); k++)
+            w[back ? (int64_t)k * s.cout + i : (int64_t)i * s.cout + k] = t[k];
+    }
+    q->kernel->pack(&s, w, q->packed);
+}
+
 static void run(const zn_node *n, const zn_launch_context *c)
 {
+    const prepared *q = c->prepared;
+    if (q->kernel) {
+        const zn_conv_args a = {
+            .s = conv_of(n), .x = n->source[0]->data, .packed = q->packed, .bias = n->source[3]->data, .y = n->data
+        };
+        zn_launch(c, q->kernel->run, q->kernel->units(&a.s), 1, &a);
+        return;
+    }
     const spec *k = spec_of(n);
     const int64_t *x = n->source[0]->shape.dim, entries = zn_shape_count(n->source[2]->shape);
     int32_t *from = c->shared;
-    for (int64_t i = 0; i < entries; i++) {
-        const float f = n->source[2]->data[i];
-        from[i] = f >= 0 && f < (float)d_of(n) ? (int32_t)f : 0;
-    }
+    for (int64_t i = 0; i < entries; i++)
+        from[i] = entry(n, i);
     const int shrink = k->shuffle_in ? 2 : 1;
     const zn_spectral_linear_args a = { .x = n->source[0]->data,
                                         .s = n->source[1]->data,
@@ -86,15 +190,29 @@ static double stage_slots(int d, int used, bool out)
     return (out ? d * ZN_SLOTS_FACTOR + d - few : few * ZN_SLOTS_FACTOR) + few * zn_slots_wht(few);
 }
 
-static double slots(const zn_node *n, const zn_prepare *p)
+/* For each pixel. */
+static double stages_slots(const zn_node *n)
 {
-    (void)p;
     const spec *k = spec_of(n);
     const int d = d_of(n), cin = (int)n->source[0]->shape.dim[3] * (k->shuffle_in ? 4 : 1);
     const double first = stage_slots(d, cin, false), last = stage_slots(d, k->cout, true);
     const double whole = d * (zn_slots_wht(d) + ZN_SLOTS_FACTOR);
-    const double stages = k->depth > 1 ? first + last + (k->depth - 2) * whole : first < last ? first : last;
-    return (double)zn_shape_count(n->shape) / k->cout * (stages + k->cout);
+    return (k->depth > 1 ? first + last + (k->depth - 2) * whole : first < last ? first : last) + k->cout;
+}
+
+static double slots(const zn_node *n, const zn_prepare *p)
+{
+    const zn_conv_shape s = conv_of(n);
+    const zn_conv_kernel *k = dense_kernel(n, p);
+    if (k)
+        return k->slots ? k->slots(&s) : 0.5 * k->flops(&s);
+    return (double)s.n * s.oh * s.ow * stages_slots(n);
+}
+
+static const char *kernel_name(const zn_node *n, const zn_prepare *p)
+{
+    const zn_conv_kernel *k = dense_kernel(n, p);
+    return k ? k->name : n->op->name;
 }
 
 static void reach(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *hi)
@@ -113,8 +231,10 @@ const zn_op zn_op_spectral_linear = { .name = "spectral_linear",
                                       .shape = shape,
                                       .run = run,
                                       .needs = needs,
+                                      .prepare = prepare,
                                       .flops = flops,
                                       .slots = slots,
+                                      .kernel = kernel_name,
                                       .reach = reach };
 
 /* n's only-read first source if it is of this op, else NULL. */

@@ -4,7 +4,7 @@
 #include "kernels/mix.h"
 #include "kernels/spectral.h"
 
-enum { STRIP = 256 }; /* floats of t at each row of a strip */
+enum { STRIP = 256, APART = 16 }; /* floats of t at each row of a strip, and between its columns */
 
 int zn_lite_strip(const zn_lite_args *a) { return a->ci < STRIP ? STRIP / a->ci : 1; }
 
@@ -17,7 +17,7 @@ size_t zn_lite_scratch(const zn_lite_args *a)
     const size_t side = (size_t)(a->h > a->wide ? a->h : a->wide), strip = (size_t)zn_lite_strip(a);
     const zn_grouped_args g = { .cin = a->c, .cout = a->ci, .groups = a->groups };
     const size_t vectors = (size_t)(a->ci + 15) / 16 * 16, padded = (size_t)(a->c + a->ci) + 64 * (size_t)a->groups;
-    return sizeof(float) * strip * (side * vectors + ZN_GROUPED_PIXELS * padded) + zn_grouped_scratch(&g);
+    return sizeof(float) * strip * (side * vectors + APART + ZN_GROUPED_PIXELS * padded) + zn_grouped_scratch(&g);
 }
 
 /* x = M(gate) x over n rows of `width` floats. */

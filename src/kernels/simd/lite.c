@@ -4,6 +4,7 @@
 #include "kernels/lite.h"
 #include "kernels/mix.h"
 #include "kernels/simd/group_product.h"
+#include "kernels/simd/lite_panel.h"
 #include "kernels/simd/vec_math.h"
 #include "kernels/simd/wht.h"
 
@@ -104,94 +105,105 @@ static void fetch(const float *from, int64_t floats)
         __builtin_prefetch(from + i);
 }
 
-enum { AHEAD = 6, ROWS = 6, ACROSS = VEC_REGISTERS / 8 }; /* rows of t that are fetched early; a block of results */
+/* AHEAD: rows of t that are fetched early. PIXELS, ACROSS: a block of results, neighbours in one row, since rows often
+ * lie in the same sets of the caches. APART: floats that keep neighbouring columns in other sets. */
+enum { AHEAD = 6, FAR = 4, PIXELS = 4, ACROSS = VEC_REGISTERS / 8, APART = 16 };
 
 /* What one pixel's column is expanded with: packed weights [groups][deep][padded]. */
 typedef struct expansion {
     const zn_lite_args *a;
     const float *packed;
     int deep, wide, padded;
-    int64_t line; /* floats of a row of the map */
+    int64_t step; /* floats from one pixel's column to the next */
 } expansion;
 
-/* y = x + b + t w for `rows` rows (a constant) of `across` vectors (likewise), the last one of `last` lanes. x and y
- * begin at float `at`, b and w at output o of group g. */
-VEC_INLINE void expand_block(const int rows, const int across, const expansion *e, const float *t, int g, int o,
+/* y = x + b + t w for `pixels` pixels (a constant) of `across` vectors (likewise), the last one of `last` lanes. x and
+ * y begin at float `at`, b and w at output o of group g. */
+VEC_INLINE void expand_block(const int pixels, const int across, const expansion *e, const float *t, int g, int o,
                              int64_t at, int last)
 {
     const zn_lite_args *a = e->a;
     const float *b = a->b + g * e->wide + o, *w = e->packed + (int64_t)g * e->deep * e->padded + o;
-    vec sum[ROWS][ACROSS];
+    vec sum[PIXELS][ACROSS];
 #pragma GCC unroll 4
     for (int j = 0; j < across; j++) {
         const int n = j == across - 1 ? last : VEC_LANES;
         const vec bj = load(b + j * VEC_LANES, n);
-#pragma GCC unroll 6
-        for (int i = 0; i < rows; i++)
-            sum[i][j] = bj + load(a->x + at + i * e->line + j * VEC_LANES, n);
+#pragma GCC unroll 4
+        for (int i = 0; i < pixels; i++)
+            sum[i][j] = bj + load(a->x + at + i * a->c + j * VEC_LANES, n);
     }
     for (int k = 0; k < e->deep; k++, w += e->padded) {
         vec wj[ACROSS];
 #pragma GCC unroll 4
         for (int j = 0; j < across; j++)
             wj[j] = vec_load(w + j * VEC_LANES);
-#pragma GCC unroll 6
-        for (int i = 0; i < rows; i++) {
-            const vec m = vec_splat(t[i * a->ci + g * e->deep + k]);
+#pragma GCC unroll 4
+        for (int i = 0; i < pixels; i++) {
+            const vec m = vec_splat(t[i * e->step + g * e->deep + k]);
 #pragma GCC unroll 4
             for (int j = 0; j < across; j++)
                 sum[i][j] = vec_fma(m, wj[j], sum[i][j]);
         }
     }
-#pragma GCC unroll 6
-    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+    for (int i = 0; i < pixels; i++)
 #pragma GCC unroll 4
         for (int j = 0; j < across; j++)
-            store(a->y + at + i * e->line + j * VEC_LANES, sum[i][j], j == across - 1 ? last : VEC_LANES);
+            store(a->y + at + i * a->c + j * VEC_LANES, sum[i][j], j == across - 1 ? last : VEC_LANES);
 }
 
-/* All outputs of one pixel in `rows` rows. */
-VEC_INLINE void expand_rows(const int rows, const expansion *e, const float *t, int64_t at)
+/* All outputs of some pixels. */
+VEC_INLINE void expand_pixels(const int pixels, const expansion *e, const float *t, int64_t at)
 {
+#if defined(__ARM_NEON)
+    if (lite_panels_do(e->deep, e->wide)) {
+        const zn_lite_args *a = e->a;
+        lite_panels(pixels, a->groups, e->deep, e->wide, t, e->step, e->packed, a->b, a->x + at, a->y + at, a->c);
+        return;
+    }
+#endif
     for (int g = 0; g < e->a->groups; g++, at += e->wide) {
         int o = 0;
         for (; o + ACROSS * VEC_LANES <= e->wide; o += ACROSS * VEC_LANES)
-            expand_block(rows, ACROSS, e, t, g, o, at + o, VEC_LANES);
+            expand_block(pixels, ACROSS, e, t, g, o, at + o, VEC_LANES);
         for (; o + VEC_LANES <= e->wide; o += VEC_LANES)
-            expand_block(rows, 1, e, t, g, o, at + o, VEC_LANES);
+            expand_block(pixels, 1, e, t, g, o, at + o, VEC_LANES);
         if (o < e->wide)
-            expand_block(rows, 1, e, t, g, o, at + o, e->wide - o);
+            expand_block(pixels, 1, e, t, g, o, at + o, e->wide - o);
     }
 }
 
-/* Expands all rows of a strip of `pixels`, whose columns lie `step` floats apart in lines. */
-static void expand(const expansion *e, const float *lines, int64_t step, int pixels, int64_t first)
+/* Expands a strip of `pixels` row by row; `first` is its pixel in the map. */
+static void expand(const expansion *e, const float *lines, int pixels, int64_t first)
 {
     const zn_lite_args *a = e->a;
-    for (int y = 0; y < a->h;) {
-        const int rows = a->h - y >= ROWS ? ROWS : 1;
-        const float *x = a->x + (first + (int64_t)y * a->wide) * a->c;
-        for (int t = rows; t < 2 * rows && y + t < a->h; t++) /* rows lie far apart: the next ones come meanwhile */
-            fetch(x + t * e->line, (int64_t)pixels * a->c);
-        for (int p = 0; p < pixels; p++) {
-            const int64_t at = (first + (int64_t)y * a->wide + p) * a->c;
-            if (rows == ROWS)
-                expand_rows(ROWS, e, lines + p * step + (int64_t)y * a->ci, at);
-            else
-                expand_rows(1, e, lines + p * step + (int64_t)y * a->ci, at);
+    for (int y = 0; y < a->h; y++, first += a->wide, lines += a->ci) {
+        const int64_t ahead = y + FAR < a->h ? (int64_t)FAR * a->wide : 0;
+        int p = 0;
+        for (; p + PIXELS <= pixels; p += PIXELS) {
+            fetch(a->x + (first + p + ahead) * a->c, (int64_t)PIXELS * a->c); /* all at once would fill the queues */
+            expand_pixels(PIXELS, e, lines + p * e->step, (first + p) * a->c);
         }
-        y += rows;
+        for (; p < pixels; p++)
+            expand_pixels(1, e, lines + p * e->step, (first + p) * a->c);
     }
 }
 
-/* [groups][deep][padded] from [groups][wide][deep], zeros behind; returns where they end. */
+/* [groups][panels][deep][across] from [groups][wide][deep], zeros behind; returns where they end. One panel of `padded`
+ * outputs, unless the build has narrower ones. */
 static float *pack_expansion(const expansion *e, float *to)
 {
     const zn_lite_args *a = e->a;
+    int across = e->padded;
+#if defined(__ARM_NEON)
+    across = lite_panels_do(e->deep, e->wide) ? PANEL : across;
+#endif
     for (int g = 0; g < a->groups; g++)
-        for (int k = 0; k < e->deep; k++)
-            for (int o = 0; o < e->padded; o++)
-                *to++ = o < e->wide ? a->w[((int64_t)g * e->wide + o) * e->deep + k] : 0;
+        for (int panel = 0; panel < e->padded; panel += across)
+            for (int k = 0; k < e->deep; k++)
+                for (int o = panel; o < panel + across; o++)
+                    *to++ = o < e->wide ? a->w[((int64_t)g * e->wide + o) * e->deep + k] : 0;
     return to;
 }
 
@@ -223,13 +235,13 @@ void ZN_KERNEL(lite_columns)(const void *args, zn_range r)
 {
     const zn_lite_args *a = args;
     const int strip = zn_lite_strip(a), across = (a->wide + strip - 1) / strip, wide = a->c / a->groups;
-    const int64_t width = VEC_ROUND(a->ci), step = width * a->h;
-    const expansion e = { a, r.scratch, a->ci / a->groups, wide, VEC_ROUND(wide), (int64_t)a->wide * a->c };
+    const int64_t width = VEC_ROUND(a->ci), step = width * a->h + APART;
+    const expansion e = { a, r.scratch, a->ci / a->groups, wide, VEC_ROUND(wide), step };
     float *lines = pack_expansion(&e, r.scratch);
     for (int64_t unit = r.begin; unit < r.end; unit++) {
         const int x = (int)(unit % across) * strip, pixels = least(strip, a->wide - x);
         const int64_t first = unit / across * a->h * a->wide + x;
         columns_in(a, first, pixels, width, step, lines);
-        expand(&e, lines, step, pixels, first);
+        expand(&e, lines, pixels, first);
     }
 }
