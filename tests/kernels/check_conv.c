@@ -299,6 +299,10 @@ static int shapes(zn_conv_shape *list)
     list[count++] = conv_shape(1, 9, 9, 5, 7, 3, 1, 0, true);
     list[count++] = conv_shape(1, 40, 200, 64, 64, 3, 1, 1, false);
     list[count++] = conv_shape(1, 3, 400, 3, 32, 3, 2, 1, false);
+    for (int few = 1; few <= 4; few++) { /* 1x1 from and to few, several units and what is left of a group */
+        list[count++] = conv_shape(1, 23, 29, few, 48, 1, 1, 0, false);
+        list[count++] = conv_shape(1, 31, 37, 32, few, 1, 1, 0, false);
+    }
     return count + pointwise_shapes(list + count);
 }
 

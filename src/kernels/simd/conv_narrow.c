@@ -1,0 +1,158 @@
+/* 1x1 convolution from or to at most four channels, fp32: bound by memory, so pixels are taken as they lie, and their
+ * lines are written one after the other. */
+#include "kernels/conv.h"
+#include "kernels/simd/vec_math.h"
+
+#include <math.h>
+
+extern const zn_conv_kernel ZN_KERNEL(conv_narrow);
+
+enum { NARROW = 4, WIDE = 16 /* the other side is a multiple */, UNIT = 512 /* pixels */, VECTORS = WIDE / VEC_LANES };
+
+static bool from_narrow(const zn_conv_shape *s) { return s->cin <= NARROW; }
+
+static bool supports(const zn_conv_shape *s)
+{
+    const int wide = from_narrow(s) ? s->cout : s->cin, narrow = from_narrow(s) ? s->cin : s->cout;
+    return s->kh == 1 && s->kw == 1 && s->stride == 1 && s->pad == 0 && !s->up2 && !s->unshuffle && !s->shuffle &&
+           narrow <= NARROW && wide % WIDE == 0;
+}
+
+static size_t packed_bytes(const zn_conv_shape *s) { return sizeof(float) * (size_t)s->cin * (size_t)s->cout; }
+
+/* [narrow][wide] */
+static void pack(const zn_conv_shape *s, const float *w, void *packed)
+{
+    float *to = packed;
+    for (int i = 0; i < s->cin; i++)
+        for (int o = 0; o < s->cout; o++)
+            to[from_narrow(s) ? i * s->cout + o : o * s->cin + i] = w[(int64_t)i * s->cout + o];
+}
+
+static size_t scratch_bytes(const zn_conv_shape *s)
+{
+    (void)s;
+    return 0;
+}
+
+static int64_t pixels_of(const zn_conv_shape *s) { return (int64_t)s->n * s->oh * s->ow; }
+static int64_t units(const zn_conv_shape *s) { return (pixels_of(s) + UNIT - 1) / UNIT; }
+
+/* All outputs of one pixel of cin channels (a constant). */
+VEC_INLINE void spread(const int cin, const zn_conv_args *a, int64_t pixel)
+{
+    const int cout = a->s.cout;
+    const float *w = a->packed, *residual = a->residual ? a->residual + pixel * cout : NULL;
+    const vec floor = vec_splat(a->relu ? 0 : -INFINITY);
+    float *y = a->y + pixel * cout;
+    vec x[NARROW];
+#pragma GCC unroll 4
+    for (int i = 0; i < cin; i++)
+        x[i] = vec_splat(a->x[pixel * cin + i]);
+    for (int o = 0; o < cout; o += WIDE) {
+        vec sum[VECTORS];
+#pragma GCC unroll 4
+        for (int u = 0; u < VECTORS; u++)
+            sum[u] = a->bias ? vec_load(a->bias + o + u * VEC_LANES) : vec_splat(0);
+#pragma GCC unroll 4
+        for (int i = 0; i < cin; i++)
+#pragma GCC unroll 4
+            for (int u = 0; u < VECTORS; u++)
+                sum[u] = vec_fma(x[i], vec_load(w + i * cout + o + u * VEC_LANES), sum[u]);
+#pragma GCC unroll 4
+        for (int u = 0; u < VECTORS; u++) {
+            if (residual)
+                sum[u] = sum[u] + vec_load(residual + o + u * VEC_LANES);
+            vec_store(y + o + u * VEC_LANES, vec_max(sum[u], floor));
+        }
+    }
+}
+
+/* `pixels` (a constant) pixels to cout outputs (likewise). */
+VEC_INLINE void gather(const int pixels, const int cout, const zn_conv_args *a, int64_t pixel)
+{
+    const int cin = a->s.cin;
+    const float *x = a->x + pixel * cin, *w = a->packed;
+    vec sum[NARROW][NARROW];
+#pragma GCC unroll 4
+    for (int p = 0; p < pixels; p++)
+#pragma GCC unroll 4
+        for (int o = 0; o < cout; o++)
+            sum[p][o] = vec_splat(0);
+    for (int k = 0; k < cin; k += VEC_LANES) {
+        vec m[NARROW];
+#pragma GCC unroll 4
+        for (int p = 0; p < pixels; p++)
+            m[p] = vec_load(x + p * cin + k);
+#pragma GCC unroll 4
+        for (int o = 0; o < cout; o++) {
+            const vec v = vec_load(w + o * cin + k);
+#pragma GCC unroll 4
+            for (int p = 0; p < pixels; p++)
+                sum[p][o] = vec_fma(m[p], v, sum[p][o]);
+        }
+    }
+#pragma GCC unroll 4
+    for (int p = 0; p < pixels; p++)
+#pragma GCC unroll 4
+        for (int o = 0; o < cout; o++) {
+            const int64_t at = (pixel + p) * cout + o;
+            const float v = vec_sum(sum[p][o]) + (a->bias ? a->bias[o] : 0) + (a->residual ? a->residual[at] : 0);
+            a->y[at] = a->relu && v < 0 ? 0 : v;
+        }
+}
+
+VEC_INLINE void gather_all(const int cout, const zn_conv_args *a, int64_t pixel, int64_t end)
+{
+    const int together = cout < 4 ? 4 : 3; /* as many sums as fit the registers */
+    for (; pixel + together <= end; pixel += together)
+        gather(together, cout, a, pixel);
+    for (; pixel < end; pixel++)
+        gather(1, cout, a, pixel);
+}
+
+static void run_unit(const zn_conv_args *a, int64_t pixel, int64_t end)
+{
+    const int narrow = from_narrow(&a->s) ? a->s.cin : a->s.cout;
+    if (!from_narrow(&a->s)) {
+        if (narrow == 1)
+            gather_all(1, a, pixel, end);
+        else if (narrow == 2)
+            gather_all(2, a, pixel, end);
+        else if (narrow == 3)
+            gather_all(3, a, pixel, end);
+        else
+            gather_all(4, a, pixel, end);
+        return;
+    }
+    for (; pixel < end; pixel++)
+        if (narrow == 1)
+            spread(1, a, pixel);
+        else if (narrow == 2)
+            spread(2, a, pixel);
+        else if (narrow == 3)
+            spread(3, a, pixel);
+        else
+            spread(4, a, pixel);
+}
+
+static void run(const void *args, zn_range r)
+{
+    const zn_conv_args *a = args;
+    const int64_t pixels = pixels_of(&a->s), end = r.end * UNIT < pixels ? r.end * UNIT : pixels;
+    run_unit(a, r.begin * UNIT, end);
+}
+
+const zn_conv_kernel ZN_KERNEL(conv_narrow) = {
+    .name = "narrow-f32-" ZN_ISA_NAME,
+    .math = ZN_MATH_F32,
+    .cpu = VEC_CPU,
+    .tolerance = 5e-6f,
+    .supports = supports,
+    .packed_bytes = packed_bytes,
+    .pack = pack,
+    .scratch_bytes = scratch_bytes,
+    .units = units,
+    .run = run,
+    .flops = zn_conv_direct_flops,
+};
