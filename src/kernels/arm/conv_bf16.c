@@ -61,13 +61,13 @@ static void pack(const zn_conv_shape *s, const float *w, void *packed)
 }
 
 /* Scratch of a thread, in bytes from its start: transformed numbers [6 columns of frequencies][blocks of six pairs]
- * [depth / 4][ZN_BF16_GROUP bytes], products of a chunk of columns [pair][frequency][columns / 2 + 1][4], and of one
+ * [depth / 4][ZN_BF16_GROUP bytes], products of a chunk of columns [pair][frequency][columns / 2 + 4][4], and of one
  * pair of tiles the rows at an edge and the rows transformed. */
 typedef struct layout {
     size_t numbers, products, edge, rows, bytes;
 } layout;
 
-enum { M_STRIDE = FREQS * (COLS * 2 + 4) }; /* floats */
+enum { M_STRIDE = FREQS * ZN_LOWP_M_ROW(COLS) }; /* floats */
 
 static size_t block_bytes(const zn_lowp_grid *g) { return (size_t)g->depth / 4 * ZN_BF16_GROUP; }
 static size_t column_bytes(const zn_lowp_grid *g) { return BLOCKS * block_bytes(g); }
@@ -130,7 +130,7 @@ static void multiply(const zn_conv_args *a, const zn_lowp_grid *g, const scratch
         const char *column = t->numbers + (size_t)(f / POINTS) * column_bytes(g);
         k.a = (const uint16_t *)(const void *)(column + f % POINTS * 16);
         k.next_b = k.b + block_numbers(g);
-        k.m = t->products + f * (ncols * 2 + 4);
+        k.m = t->products + f * ZN_LOWP_M_ROW(ncols);
         zn_bf16_multiply(&k);
         k.b += k.cols * block_numbers(g);
         k.far += k.blocks * k.cols;

@@ -96,13 +96,13 @@ static void pack(const zn_conv_shape *s, const float *w, void *packed)
 
 /* Scratch of a thread: digits [frequency][pair][depth / 8][hi, lo][2 tiles][8] with 16 bytes between pairs against bank
  * conflicts, their scales [frequency][pair][4], of one pair of tiles the rows at an edge, the rows transformed and
- * eight frequencies, and the products of one chunk [pair][frequency][columns / 2 + 1][4]. */
+ * eight frequencies, and the products of one chunk [pair][frequency][columns / 2 + 4][4]. */
 typedef struct scratch {
     int8_t *digits;
     float *scales, *edge, *rows, *v[2], *m;
 } scratch;
 
-enum { M_STRIDE = FREQS * (COLS * 2 + 4) }; /* floats */
+enum { M_STRIDE = FREQS * ZN_LOWP_M_ROW(COLS) }; /* floats */
 
 static size_t pair_bytes(const zn_lowp_grid *g) { return (size_t)g->depth * 4 + 16; }
 static size_t v_floats(const zn_lowp_grid *g) { return (size_t)g->depth / 4 * ZN_LOWP_V_STRIDE; }
@@ -227,7 +227,7 @@ static void multiply(const zn_conv_args *a, const zn_lowp_grid *g, const scratch
         for (int i = 0; i < blocks; i++) {
             k.a = t->digits + (size_t)f * line;
             k.rows = t->scales + f * PAIRS * 4;
-            k.m = t->m + f * (ncols * 2 + 4) + i * 16;
+            k.m = t->m + f * ZN_LOWP_M_ROW(ncols) + i * 16;
             k.next_a = k.a + line + (size_t)i * (line / (size_t)blocks);
             k.next_b = k.b + (size_t)blocks * block;
             zn_i8_multiply(&k);

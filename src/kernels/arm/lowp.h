@@ -28,6 +28,9 @@ enum {
  * apart. In floats: between rows of the half-transformed input, and between groups of four channels in v. */
 #define ZN_LOWP_ROW(points, depth) ((depth) * (points) + 4)
 enum { ZN_LOWP_V_STRIDE = 8 * 4 + 4 };
+/* Between frequencies of the products of a pair: whole cache lines, as the products of eight columns are one, and an
+ * odd number of them. */
+#define ZN_LOWP_M_ROW(ncols) ((ncols)*2 + 16)
 
 typedef struct zn_lowp_grid {
     int points; /* of a tile along one axis: 6 or 8 */
@@ -91,7 +94,7 @@ void zn_lowp_column_bf16(const zn_lowp_grid *g, const float *t, int second, int 
 #define ZN_LOWP_CUT (1 / 384.0)
 
 /* The output transform of two tiles (the same one twice at an odd end) and columns [col, col + ncols), ncols up to
- * ZN_LOWP_COLS: m[points * points][ncols / 2 + 1][4] holds products in lanes (tile 0, column 0), (0, 1), (1, 0), (1,
+ * ZN_LOWP_COLS: m[points * points][ncols / 2 + 4][4] holds products in lanes (tile 0, column 0), (0, 1), (1, 0), (1,
  * 1). Adds bias and residual, applies ReLU, stores. */
 void zn_lowp_output(const zn_conv_args *a, const zn_lowp_grid *g, const int64_t tile[2], int col, int ncols,
                     const float *m);

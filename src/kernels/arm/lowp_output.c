@@ -115,7 +115,7 @@ ZN_INLINE float32x4_t *half_way_at(half_way h, int64_t q, int j, int k)
 /* Down column j, all columns of the product: t[q][j][k] from m[points * j + i]. Fetches the next column. */
 ZN_INLINE void down(factors f, const float *m, int64_t ncols, int pairs, int j, const float32x4_t *bias, half_way h)
 {
-    const int64_t row = ncols * 2 + 4;
+    const int64_t row = ZN_LOWP_M_ROW(ncols);
     m += j * h.points * row;
 #pragma GCC unroll 2
     for (int64_t q = 0; q < pairs; q += 2) {
