@@ -10,25 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the library's callbacks get: the bar, and the number of pictures complained about. */
-typedef struct talk {
-    progress bar;
-    int skipped;
-} talk;
-
-static int tick(void *user, double fraction) { return progress_tick(&((talk *)user)->bar, fraction); }
-
-static void on_skipped(void *user, const char *name, const char *why)
+static progress begin(const options *o, const char *label)
 {
-    complain_skipped(&((talk *)user)->skipped, name, why);
-}
-
-static talk begin(const options *o, const char *label)
-{
-    talk t = { .bar.quiet = o->quiet };
-    progress_begin(&t.bar, label, 0, 1);
+    progress bar = { .quiet = o->quiet };
+    progress_begin(&bar, label, 0, 1);
     interrupt_catch();
-    return t;
+    return bar;
 }
 
 static int failed(void)
@@ -72,7 +59,7 @@ static int build_on(const options *o, zn_ranks *ranks)
     const int status = check_build(o);
     if (status)
         return status;
-    talk t = begin(o, "dataset build");
+    progress bar = begin(o, "dataset build");
     const char *format = !o->format ? NULL : strcmp(o->format, "jpg") ? o->format : "jpeg";
     const zn_dataset_build_options b = { .inputs = o->files + 1,
                                          .input_count = o->file_count - 1,
@@ -84,9 +71,9 @@ static int build_on(const options *o, zn_ranks *ranks)
                                          .seed = o->seed,
                                          .threads = o->threads,
                                          .ranks = ranks,
-                                         .skipped = on_skipped,
-                                         .progress = tick,
-                                         .user = &t };
+                                         .skipped = progress_skipped,
+                                         .progress = progress_tick,
+                                         .user = &bar };
     zn_dataset_build_result r;
     if (zn_dataset_build(&b, &r) != ZN_OK)
         return failed();
@@ -127,10 +114,12 @@ static void print_info(const options *o, const char *path, const zn_dataset_info
 
 int dataset_info(const options *o, const char *path)
 {
-    talk t = begin(o, "dataset info");
-    const zn_dataset_info_options i = {
-        .held_out = o->heldout, .threads = o->threads, .skipped = on_skipped, .progress = tick, .user = &t
-    };
+    progress bar = begin(o, "dataset info");
+    const zn_dataset_info_options i = { .held_out = o->heldout,
+                                        .threads = o->threads,
+                                        .skipped = progress_skipped,
+                                        .progress = progress_tick,
+                                        .user = &bar };
     zn_dataset_info r;
     if (zn_dataset_examine(path, &i, &r) != ZN_OK)
         return failed();
@@ -164,9 +153,9 @@ static int sheet(const options *o)
     const int status = check_show(o);
     if (status)
         return status;
-    talk t = begin(o, "dataset show");
+    progress bar = begin(o, "dataset show");
     const zn_dataset_sheet_options s = {
-        .count = o->count, .side = o->side, .seed = o->seed, .skipped = on_skipped, .user = &t
+        .count = o->count, .side = o->side, .seed = o->seed, .skipped = progress_skipped, .user = &bar
     };
     const zn_image_write_options writing = { .quality = o->quality, .lossless = o->lossless };
     zn_image *image = NULL;
@@ -185,7 +174,7 @@ static int sheet(const options *o)
     if (o->show)
         show_image(o, image);
     zn_image_free(image);
-    return t.skipped ? EXIT_FAILURE : 0;
+    return bar.skipped ? EXIT_FAILURE : 0;
 }
 
 int dataset_run(const options *o)

@@ -11,19 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the library's callbacks get. */
-typedef struct talk {
-    progress bar;
-    int skipped;
-} talk;
-
-static int tick(void *user, double fraction) { return progress_tick(&((talk *)user)->bar, fraction); }
-
-static void on_skipped(void *user, const char *name, const char *why)
-{
-    complain_skipped(&((talk *)user)->skipped, name, why);
-}
-
 /* ---- text ---- */
 
 static const char *number(double v, int decimals, char text[32])
@@ -236,8 +223,8 @@ static int run_on(const options *o, zn_ranks *ranks)
                           .held_out = o->heldout,
                           .nlm = o->nlm,
                           .ranks = ranks,
-                          .skipped = on_skipped,
-                          .progress = tick };
+                          .skipped = progress_skipped,
+                          .progress = progress_tick };
     if (usage)
         return usage;
     if (o->damage && zn_corruption_parse(o->damage, &e.damage) != ZN_OK)
@@ -255,10 +242,10 @@ static int run_on(const options *o, zn_ranks *ranks)
     }
     if (!o->model)
         note(o, "model %s from %s", zn_model_info_of(model)->architecture, zn_model_info_of(model)->path);
-    talk t = { .bar.quiet = o->quiet };
-    progress_begin(&t.bar, "eval", 0, 1);
+    progress bar = { .quiet = o->quiet };
+    progress_begin(&bar, "eval", 0, 1);
     interrupt_catch();
-    e.user = &t;
+    e.user = &bar;
     int result = 0;
     if (!o->gates)
         result = run_scores(o, model, &e);

@@ -88,7 +88,7 @@ int monitor_stop(void *user)
 
 void monitor_skipped(void *user, const char *name, const char *why)
 {
-    complain_skipped(&((monitor *)user)->skipped, name, why);
+    progress_skipped(&((monitor *)user)->bar, name, why);
 }
 
 void fact_model(facts *f, const options *o)

@@ -18,8 +18,7 @@ typedef struct monitor {
     progress bar;
     double sums[MONITOR_CURVE]; /* of the loss's logarithm over `span` steps each; the last one may be unfinished */
     int count, span, in_last;
-    int stage;   /* that the curve is of */
-    int skipped; /* pictures that could not be read */
+    int stage; /* that the curve is of */
 } monitor;
 
 /* A progress function of zn_train and zn_distill; non-zero after Ctrl-C. */

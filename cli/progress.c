@@ -97,6 +97,16 @@ int progress_tick(void *user, double fraction)
     return caught != 0;
 }
 
+void progress_skipped(void *user, const char *name, const char *why)
+{
+    enum { MOST = 20 };
+    const int count = ++((progress *)user)->skipped;
+    if (count <= MOST)
+        complain_of(name, why);
+    else if (count == MOST + 1)
+        complain("there are more pictures that cannot be used");
+}
+
 void progress_erase(void)
 {
     if (!visible)

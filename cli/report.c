@@ -79,7 +79,7 @@ static int names(const char *text, const char *file)
     return 0;
 }
 
-static void complain_of(const char *file, const char *why)
+void complain_of(const char *file, const char *why)
 {
     if (names(why, file))
         complain("%s", why);
@@ -88,15 +88,6 @@ static void complain_of(const char *file, const char *why)
 }
 
 void complain_about(const char *file) { complain_of(file, zn_error_text()); }
-
-void complain_skipped(int *count, const char *name, const char *why)
-{
-    enum { MOST = 20 };
-    if (++*count <= MOST)
-        complain_of(name, why);
-    else if (*count == MOST + 1)
-        complain("there are more pictures that cannot be used");
-}
 
 const char *report_error(void) { return last_error; }
 

@@ -13,10 +13,10 @@ __attribute__((format(printf, 2, 3))) void note(const options *o, const char *fo
 
 /* "zenith: ..." on stderr; kept for report_error. */
 __attribute__((format(printf, 1, 2))) void complain(const char *format, ...);
-/* The library's last error as a complaint about a file, whose name is not repeated if the text has it. */
+/* A complaint about a file, whose name is not repeated if the sentence has it; and one with the library's last error.
+ */
+void complain_of(const char *file, const char *why);
 void complain_about(const char *file);
-/* Complains about one of many pictures, of which *count were bad before; silent after the first twenty. */
-void complain_skipped(int *count, const char *name, const char *why);
 /* Text of the last complaint, without "zenith: "; "" if there was none. */
 const char *report_error(void);
 
