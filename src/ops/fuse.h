@@ -6,7 +6,8 @@
 #include "ops/ops.h"
 
 /* Ops that only fusion makes; they have no gradient, and none is asked for after fusion. */
-extern const zn_op zn_op_lite_rows, zn_op_lite_columns, zn_op_lite_head, zn_op_spectral_linear, zn_op_tile_square;
+extern const zn_op zn_op_lite_rows, zn_op_lite_columns, zn_op_lite_expand, zn_op_lite_head, zn_op_spectral_linear,
+    zn_op_tile_square;
 
 /* Each looks whether n is the last node of what it knows (uses: readers by node index) and if so changes n. */
 void zn_fuse_lite(zn_node *n, int *uses);

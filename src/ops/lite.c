@@ -1,7 +1,8 @@
-/* The Lite block in two passes (kernels/lite.h), as fusion finds it in a graph:
+/* The Lite block in three passes (kernels/lite.h), as fusion finds it in a graph:
  *
  *     rows     spectral along W of a grouped convolution: sources x, w, b, gate
- *     columns  x + grouped convolution of a spectral along H: sources t, w, b, gate, x */
+ *     columns  spectral along H: sources t, gate
+ *     expand   x + grouped convolution: sources t, w, b, x */
 #include "kernels/lite.h"
 #include "base/fail.h"
 #include "ops/fuse.h"
@@ -25,12 +26,31 @@ static zn_lite_args rows_args(const zn_node *n)
 
 static zn_lite_args columns_args(const zn_node *n)
 {
-    zn_lite_args a = rows_args(n);
-    a.t = a.x;
-    a.x = n->source[4]->data;
-    a.ci = a.c;
-    a.c = (int)n->shape.dim[3];
-    return a;
+    const int64_t *d = n->shape.dim;
+    return (zn_lite_args){ .t = n->source[0]->data,
+                           .gate = n->source[1]->data,
+                           .y = n->data,
+                           .n = (int)d[0],
+                           .h = (int)d[1],
+                           .wide = (int)d[2],
+                           .ci = (int)d[3],
+                           .groups = 1 };
+}
+
+static zn_lite_args expand_args(const zn_node *n)
+{
+    const int64_t *d = n->shape.dim;
+    return (zn_lite_args){ .x = n->source[3]->data,
+                           .t = n->source[0]->data,
+                           .w = n->source[1]->data,
+                           .b = n->source[2]->data,
+                           .y = n->data,
+                           .n = (int)d[0],
+                           .h = (int)d[1],
+                           .wide = (int)d[2],
+                           .c = (int)d[3],
+                           .ci = (int)n->source[0]->shape.dim[3],
+                           .groups = (int)n->source[1]->shape.dim[0] };
 }
 
 static zn_needs rows_needs(const zn_node *n, const zn_prepare *p)
@@ -47,6 +67,13 @@ static zn_needs columns_needs(const zn_node *n, const zn_prepare *p)
     return (zn_needs){ .thread_scratch = zn_lite_scratch(&a) };
 }
 
+static zn_needs expand_needs(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    const zn_lite_args a = expand_args(n);
+    return (zn_needs){ .thread_scratch = zn_lite_scratch(&a) };
+}
+
 static void rows_run(const zn_node *n, const zn_launch_context *c)
 {
     const zn_lite_args a = rows_args(n);
@@ -59,6 +86,14 @@ static void columns_run(const zn_node *n, const zn_launch_context *c)
     zn_launch(c, zn_k_lite_columns, zn_lite_strips(&a), 1 + 256 / a.h, &a);
 }
 
+enum { EXPAND_GRAIN = 1 << 18 }; /* floats */
+
+static void expand_run(const zn_node *n, const zn_launch_context *c)
+{
+    const zn_lite_args a = expand_args(n);
+    zn_launch(c, zn_k_lite_expand, (int64_t)a.n * a.h * a.wide, 1 + EXPAND_GRAIN / a.c, &a);
+}
+
 /* Shapes were checked when the parts were built; a copy of a graph asks again. */
 static zn_status rows_shape(zn_node *n)
 {
@@ -69,7 +104,13 @@ static zn_status rows_shape(zn_node *n)
 
 static zn_status columns_shape(zn_node *n)
 {
-    n->shape = n->source[4]->shape;
+    n->shape = n->source[0]->shape;
+    return ZN_OK;
+}
+
+static zn_status expand_shape(zn_node *n)
+{
+    n->shape = n->source[3]->shape;
     return ZN_OK;
 }
 
@@ -80,11 +121,15 @@ static double rows_flops(const zn_node *n)
     return (double)zn_shape_count(n->shape) * per;
 }
 
-/* The same along columns, and the residual. */
 static double columns_flops(const zn_node *n)
 {
-    const double product = (double)zn_shape_count(n->shape) * (2.0 * (double)n->source[1]->shape.dim[2] + 1);
-    return product + (double)zn_shape_count(n->source[0]->shape) * (2 * log2((double)n->shape.dim[1]) + 1);
+    return (double)zn_shape_count(n->shape) * (2 * log2((double)n->shape.dim[1]) + 1);
+}
+
+/* The product, and the residual. */
+static double expand_flops(const zn_node *n)
+{
+    return (double)zn_shape_count(n->shape) * (2.0 * (double)n->source[1]->shape.dim[2] + 1);
 }
 
 static double rows_slots(const zn_node *n, const zn_prepare *p)
@@ -94,19 +139,23 @@ static double rows_slots(const zn_node *n, const zn_prepare *p)
     return (double)zn_shape_count(n->shape) * (deep + zn_slots_spectral(length));
 }
 
-/* The sum begins with the residual; the bias is an addition. */
 static double columns_slots(const zn_node *n, const zn_prepare *p)
 {
     (void)p;
-    const double deep = (double)n->source[1]->shape.dim[2], length = (double)n->shape.dim[1];
-    return (double)zn_shape_count(n->shape) * (deep + 1) +
-           (double)zn_shape_count(n->source[0]->shape) * zn_slots_spectral(length);
+    return (double)zn_shape_count(n->shape) * zn_slots_spectral((double)n->shape.dim[1]);
+}
+
+/* The sum begins with the residual; the bias is an addition. */
+static double expand_slots(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    return (double)zn_shape_count(n->shape) * ((double)n->source[1]->shape.dim[2] + 1);
 }
 
 static int residual(const zn_node *n)
 {
     (void)n;
-    return 4;
+    return 3;
 }
 
 const zn_op zn_op_lite_rows = { .name = "lite_rows",
@@ -122,8 +171,15 @@ const zn_op zn_op_lite_columns = { .name = "lite_columns",
                                    .needs = columns_needs,
                                    .flops = columns_flops,
                                    .slots = columns_slots,
-                                   .in_place = residual,
+                                   .in_place = zn_first_source,
                                    .global = true };
+const zn_op zn_op_lite_expand = { .name = "lite_expand",
+                                  .shape = expand_shape,
+                                  .run = expand_run,
+                                  .needs = expand_needs,
+                                  .flops = expand_flops,
+                                  .slots = expand_slots,
+                                  .in_place = residual };
 
 /* A plain grouped convolution with bias on a map. */
 static bool is_grouped(const zn_node *n)
@@ -142,11 +198,12 @@ void zn_fuse_lite(zn_node *n, int *uses)
                            (zn_node *[]){ g->source[0], g->source[1], g->source[2], n->source[1] }, 4);
         return;
     }
+    if (is_spectral(n, 1) && n->shape.rank == 4)
+        zn_fuse_become(n, uses, &zn_op_lite_columns, NULL, 0, (zn_node *[]){ n->source[0], n->source[1] }, 2);
     for (int side = 0; side < 2 && n->op == &zn_op_add; side++) {
         zn_node *g = n->source[side], *x = n->source[1 - side];
-        zn_node *m = is_grouped(g) && uses[g->index] == 1 ? g->source[0] : NULL;
-        if (m && is_spectral(m, 1) && uses[m->index] == 1 && x != g)
-            zn_fuse_become(n, uses, &zn_op_lite_columns, NULL, 0,
-                           (zn_node *[]){ m->source[0], g->source[1], g->source[2], m->source[1], x }, 5);
+        if (is_grouped(g) && uses[g->index] == 1 && x != g)
+            zn_fuse_become(n, uses, &zn_op_lite_expand, NULL, 0,
+                           (zn_node *[]){ g->source[0], g->source[1], g->source[2], x }, 4);
     }
 }

@@ -205,7 +205,7 @@ static void lite(simd_case *c, int kernel, int size)
     static zn_lite_args a;
     const int *z = lite_sizes[size];
     const int64_t pixels = (int64_t)z[0] * z[1] * z[2];
-    const bool rows = kernel == ZN_SIMD_lite_rows;
+    const bool rows = kernel == ZN_SIMD_lite_rows, expand = kernel == ZN_SIMD_lite_expand;
     a = (zn_lite_args){ .x = normal(pixels * z[3], 1),
                         .t = normal(pixels * z[4], 1),
                         .w = normal((int64_t)z[3] * z[4] / 4, 1),
@@ -222,9 +222,9 @@ static void lite(simd_case *c, int kernel, int size)
     c->args = &a;
     c->tolerance = 3e-6;
     c->scratch = zn_lite_scratch(&a);
-    c->units = rows ? (int64_t)z[0] * z[1] : zn_lite_strips(&a);
-    output(c, &a.y, pixels * (rows ? z[4] : z[3]));
-    c->replaced = rows ? NULL : &a.x;
+    c->units = rows ? (int64_t)z[0] * z[1] : expand ? pixels : zn_lite_strips(&a);
+    output(c, &a.y, pixels * (expand ? z[3] : z[4]));
+    c->replaced = rows ? NULL : expand ? &a.x : &a.t;
 }
 
 static const int head_sizes[][5] = { /* images, height, width, channels in and out */
@@ -371,6 +371,7 @@ static const struct {
     { shuffle, ZN_SIMD_unshuffle, SIZES(shuffle_sizes) },
     { lite, ZN_SIMD_lite_rows, SIZES(lite_sizes) },
     { lite, ZN_SIMD_lite_columns, SIZES(lite_sizes) },
+    { lite, ZN_SIMD_lite_expand, SIZES(lite_sizes) },
     { lite_head, ZN_SIMD_lite_head, SIZES(head_sizes) },
     { spectral_linear, ZN_SIMD_spectral_linear, 4 * SIZES(linear_sizes) },
     { tile_square, ZN_SIMD_tile_square, 2 * SIZES(square_sizes) },

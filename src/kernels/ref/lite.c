@@ -33,6 +33,7 @@ static void mix(float *x, const float *gate, int n, int width)
 void zn_ref_grouped(const void *grouped_args, zn_range pixels);
 void zn_ref_lite_rows(const void *lite_args, zn_range rows);
 void zn_ref_lite_columns(const void *lite_args, zn_range strips);
+void zn_ref_lite_expand(const void *lite_args, zn_range pixels);
 
 void zn_ref_lite_rows(const void *args, zn_range r)
 {
@@ -50,27 +51,16 @@ void zn_ref_lite_rows(const void *args, zn_range r)
     }
 }
 
-/* y may be x: an expanded pixel is added as a whole. */
 static void column(const zn_lite_args *a, int64_t image, int x, float *line)
 {
-    float *expanded = line + (int64_t)a->h * a->ci;
+    const int64_t first = (image * a->h * a->wide + x) * a->ci, row = (int64_t)a->wide * a->ci;
     for (int y = 0; y < a->h; y++)
         for (int k = 0; k < a->ci; k++)
-            line[y * a->ci + k] = a->t[((image * a->h + y) * a->wide + x) * a->ci + k];
+            line[y * a->ci + k] = a->t[first + y * row + k];
     mix(line, a->gate, a->h, a->ci);
-    for (int y = 0; y < a->h; y++) {
-        const int64_t at = ((image * a->h + y) * a->wide + x) * a->c;
-        const zn_grouped_args g = { .x = line + y * a->ci,
-                                    .w = a->w,
-                                    .bias = a->b,
-                                    .y = expanded,
-                                    .cin = a->ci,
-                                    .cout = a->c,
-                                    .groups = a->groups };
-        zn_ref_grouped(&g, (zn_range){ 0, 1, NULL });
-        for (int k = 0; k < a->c; k++)
-            a->y[at + k] = a->x[at + k] + expanded[k];
-    }
+    for (int y = 0; y < a->h; y++)
+        for (int k = 0; k < a->ci; k++)
+            a->y[first + y * row + k] = line[y * a->ci + k];
 }
 
 void zn_ref_lite_columns(const void *args, zn_range r)
@@ -81,5 +71,24 @@ void zn_ref_lite_columns(const void *args, zn_range r)
         const int first = (int)(unit % strips_across(a)) * strip;
         for (int x = first; x < first + strip && x < a->wide; x++)
             column(a, unit / strips_across(a), x, r.scratch);
+    }
+}
+
+/* y may be x: an expanded pixel is added as a whole. */
+void zn_ref_lite_expand(const void *args, zn_range r)
+{
+    const zn_lite_args *a = args;
+    float *expanded = r.scratch;
+    for (int64_t p = r.begin; p < r.end; p++) {
+        const zn_grouped_args g = { .x = a->t + p * a->ci,
+                                    .w = a->w,
+                                    .bias = a->b,
+                                    .y = expanded,
+                                    .cin = a->ci,
+                                    .cout = a->c,
+                                    .groups = a->groups };
+        zn_ref_grouped(&g, (zn_range){ 0, 1, NULL });
+        for (int k = 0; k < a->c; k++)
+            a->y[p * a->c + k] = a->x[p * a->c + k] + expanded[k];
     }
 }

@@ -1,4 +1,4 @@
-/* The two passes of a Lite block. A line of t (one row of the map, or one column of a pixel) is transformed in scratch,
+/* The passes of a Lite block. A line of t (one row of the map, or one column of a pixel) is transformed in scratch,
  * where it fits the L1: all steps but the last three, those three, gate and three steps back in registers, and the
  * rest. The grouped convolutions run on the way in and on the way out. */
 #include "kernels/lite.h"
@@ -10,6 +10,7 @@
 
 void ZN_KERNEL(lite_rows)(const void *args, zn_range r);
 void ZN_KERNEL(lite_columns)(const void *args, zn_range r);
+void ZN_KERNEL(lite_expand)(const void *args, zn_range r);
 
 VEC_INLINE vec load(const float *p, int n) { return n == VEC_LANES ? vec_load(p) : vec_load_part(p, n); }
 VEC_INLINE void store(float *p, vec v, int n)
@@ -105,16 +106,15 @@ static void fetch(const float *from, int64_t floats)
         __builtin_prefetch(from + i);
 }
 
-/* AHEAD: rows of t that are fetched early. PIXELS, ACROSS: a block of results, neighbours in one row, since rows often
- * lie in the same sets of the caches. APART: floats that keep neighbouring columns in other sets. */
-enum { AHEAD = 6, FAR = 4, PIXELS = 4, ACROSS = VEC_REGISTERS / 8, APART = 16 };
+/* AHEAD: rows of t that are fetched early. APART: floats that keep neighbouring columns in other sets of the caches.
+ * PIXELS, ACROSS: a block of results. */
+enum { AHEAD = 6, APART = 16, PIXELS = 4, ACROSS = VEC_REGISTERS / 8 };
 
-/* What one pixel's column is expanded with: packed weights [groups][deep][padded]. */
+/* What a pixel is expanded with: packed weights [groups][deep][padded]. */
 typedef struct expansion {
     const zn_lite_args *a;
     const float *packed;
     int deep, wide, padded;
-    int64_t step; /* floats from one pixel's column to the next */
 } expansion;
 
 /* y = x + b + t w for `pixels` pixels (a constant) of `across` vectors (likewise), the last one of `last` lanes. x and
@@ -140,7 +140,7 @@ VEC_INLINE void expand_block(const int pixels, const int across, const expansion
             wj[j] = vec_load(w + j * VEC_LANES);
 #pragma GCC unroll 4
         for (int i = 0; i < pixels; i++) {
-            const vec m = vec_splat(t[i * e->step + g * e->deep + k]);
+            const vec m = vec_splat(t[i * a->ci + g * e->deep + k]);
 #pragma GCC unroll 4
             for (int j = 0; j < across; j++)
                 sum[i][j] = vec_fma(m, wj[j], sum[i][j]);
@@ -159,7 +159,7 @@ VEC_INLINE void expand_pixels(const int pixels, const expansion *e, const float 
 #if defined(__ARM_NEON)
     if (lite_panels_do(e->deep, e->wide)) {
         const zn_lite_args *a = e->a;
-        lite_panels(pixels, a->groups, e->deep, e->wide, t, e->step, e->packed, a->b, a->x + at, a->y + at, a->c);
+        lite_panels(pixels, a->groups, e->deep, e->wide, t, a->ci, e->packed, a->b, a->x + at, a->y + at, a->c);
         return;
     }
 #endif
@@ -171,22 +171,6 @@ VEC_INLINE void expand_pixels(const int pixels, const expansion *e, const float 
             expand_block(pixels, 1, e, t, g, o, at + o, VEC_LANES);
         if (o < e->wide)
             expand_block(pixels, 1, e, t, g, o, at + o, e->wide - o);
-    }
-}
-
-/* Expands a strip of `pixels` row by row; `first` is its pixel in the map. */
-static void expand(const expansion *e, const float *lines, int pixels, int64_t first)
-{
-    const zn_lite_args *a = e->a;
-    for (int y = 0; y < a->h; y++, first += a->wide, lines += a->ci) {
-        const int64_t ahead = y + FAR < a->h ? (int64_t)FAR * a->wide : 0;
-        int p = 0;
-        for (; p + PIXELS <= pixels; p += PIXELS) {
-            fetch(a->x + (first + p + ahead) * a->c, (int64_t)PIXELS * a->c); /* all at once would fill the queues */
-            expand_pixels(PIXELS, e, lines + p * e->step, (first + p) * a->c);
-        }
-        for (; p < pixels; p++)
-            expand_pixels(1, e, lines + p * e->step, (first + p) * a->c);
     }
 }
 
@@ -207,41 +191,54 @@ static float *pack_expansion(const expansion *e, float *to)
     return to;
 }
 
-/* Lines are narrowed from whole vectors to ci floats for the product. */
-static void columns_in(const zn_lite_args *a, int64_t first, int pixels, int64_t width, int64_t step, float *lines)
+void ZN_KERNEL(lite_expand)(const void *args, zn_range r)
 {
-    for (int y = 0; y < a->h; y++) {
-        if (y + AHEAD < a->h)
-            fetch(a->t + (first + (int64_t)(y + AHEAD) * a->wide) * a->ci, (int64_t)pixels * a->ci);
-        for (int p = 0; p < pixels; p++) {
-            const float *from = a->t + (first + (int64_t)y * a->wide + p) * a->ci;
-            float *to = lines + p * step + y * width;
-            if (width == a->ci)
-                for (int k = 0; k < a->ci; k += VEC_LANES)
-                    vec_store(to + k, vec_load(from + k));
-            else
-                widen(to, width, from, a->ci);
-        }
-    }
-    for (int p = 0; p < pixels; p++) {
-        float *line = lines + p * step;
-        mix(line, a->gate, a->h, width);
-        for (int y = 1; y < a->h && width != a->ci; y++)
-            memmove(line + (int64_t)y * a->ci, line + y * width, sizeof(float) * (size_t)a->ci);
-    }
+    const zn_lite_args *a = args;
+    const int wide = a->c / a->groups;
+    const expansion e = { a, r.scratch, a->ci / a->groups, wide, VEC_ROUND(wide) };
+    pack_expansion(&e, r.scratch);
+    int64_t p = r.begin;
+    for (; p + PIXELS <= r.end; p += PIXELS)
+        expand_pixels(PIXELS, &e, a->t + p * a->ci, p * a->c);
+    for (; p < r.end; p++)
+        expand_pixels(1, &e, a->t + p * a->ci, p * a->c);
+}
+
+/* One row of a strip, from the map to its columns' lines or back; a line has `width` floats for each of its rows. */
+static void row_in(const float *from, int ci, int pixels, float *to, int64_t width, int64_t step)
+{
+    for (int p = 0; p < pixels; p++, from += ci, to += step)
+        if (width == ci)
+            for (int k = 0; k < ci; k += VEC_LANES)
+                vec_store(to + k, vec_load(from + k));
+        else
+            widen(to, width, from, ci);
+}
+
+static void row_out(const float *from, int64_t step, int ci, int pixels, float *to)
+{
+    for (int p = 0; p < pixels; p++, from += step, to += ci)
+        for (int k = 0; k < ci; k += VEC_LANES)
+            store(to + k, vec_load(from + k), least(VEC_LANES, ci - k));
 }
 
 void ZN_KERNEL(lite_columns)(const void *args, zn_range r)
 {
     const zn_lite_args *a = args;
-    const int strip = zn_lite_strip(a), across = (a->wide + strip - 1) / strip, wide = a->c / a->groups;
-    const int64_t width = VEC_ROUND(a->ci), step = width * a->h + APART;
-    const expansion e = { a, r.scratch, a->ci / a->groups, wide, VEC_ROUND(wide), step };
-    float *lines = pack_expansion(&e, r.scratch);
+    const int strip = zn_lite_strip(a), across = (a->wide + strip - 1) / strip;
+    const int64_t width = VEC_ROUND(a->ci), step = width * a->h + APART, row = (int64_t)a->wide * a->ci;
+    float *lines = r.scratch;
     for (int64_t unit = r.begin; unit < r.end; unit++) {
         const int x = (int)(unit % across) * strip, pixels = least(strip, a->wide - x);
-        const int64_t first = unit / across * a->h * a->wide + x;
-        columns_in(a, first, pixels, width, step, lines);
-        expand(&e, lines, pixels, first);
+        const int64_t first = (unit / across * a->h * a->wide + x) * a->ci;
+        for (int y = 0; y < a->h; y++) {
+            if (y + AHEAD < a->h)
+                fetch(a->t + first + (y + AHEAD) * row, (int64_t)pixels * a->ci);
+            row_in(a->t + first + y * row, a->ci, pixels, lines + y * width, width, step);
+        }
+        for (int p = 0; p < pixels; p++)
+            mix(lines + p * step, a->gate, a->h, width);
+        for (int y = 0; y < a->h; y++)
+            row_out(lines + y * width, step, a->ci, pixels, a->y + first + y * row);
     }
 }
