@@ -138,13 +138,23 @@ static zn_status set_number(const key *k, const char *value, const char *where, 
     return ZN_OK;
 }
 
+/* A recipe while a text is read. */
+typedef struct reading {
+    zn_recipe *recipe;
+    bool seen[KEYS];
+} reading;
+
 static zn_status set_value(void *user, const char *name, const char *value, const char *where)
 {
-    zn_recipe *r = user;
+    reading *now = user;
+    zn_recipe *r = now->recipe;
     for (int i = 0; i < KEYS; i++) {
         const key *k = &keys[i];
         if (strcmp(k->name, name))
             continue;
+        if (now->seen[i])
+            return ZN_FAIL(ZN_EINVALID, "%s: %s is there for the second time", where, name);
+        now->seen[i] = true;
         if (k->kind == TEXT) {
             if (strlen(value) >= k->size)
                 return ZN_FAIL(ZN_EINVALID, "%s: %s needs a name of at most %zu characters", where, name, k->size - 1);
@@ -166,7 +176,8 @@ static zn_status set_value(void *user, const char *name, const char *value, cons
 
 zn_status zn_recipe_apply(const char *text, size_t size, const char *name, zn_recipe *r)
 {
-    return zn_yaml_read(text, size, name, set_value, r);
+    reading now = { .recipe = r };
+    return zn_yaml_read(text, size, name, set_value, &now);
 }
 
 zn_status zn_recipe_parse(const char *text, size_t size, const char *name, zn_recipe *out)

@@ -47,6 +47,8 @@ static void recipes_are_read_strictly(void **state)
         { "model: \"a\\nb\"\n", "backslash" },
         { "beta2: 0\n", "1e-12 to" },
         { "eps: 0\n", "1e-12 to" },
+        { "lr: 1\nlr: 2\n", "line 2: lr is there" },
+        { "loss: {l1: 1, l1: 2}\n", "second time" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_int_not_equal(zn_recipe_parse(bad[i].text, strlen(bad[i].text), "r.yaml", &r), ZN_OK);
