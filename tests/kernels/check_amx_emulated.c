@@ -177,6 +177,14 @@ int main(void)
         }
         data_free(&d);
     }
+    const zn_conv_shape shuffled = {
+        .n = 1, .h = 4, .w = 4, .cin = 64, .cout = 64, .kh = 1, .kw = 1, .stride = 1, .oh = 4, .ow = 4
+    };
+    for (int i = 0; i < 2; i++) { /* not made for it, so it must say so */
+        zn_conv_shape s = shuffled;
+        s.shuffle = i == 0, s.unshuffle = i == 1;
+        failures += k->supports(&s);
+    }
     printf("%d comparisons over %d shapes, %d failures\n", compared, FORMS, failures);
     return failures != 0;
 }

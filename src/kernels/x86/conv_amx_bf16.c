@@ -212,7 +212,7 @@ static void pack(const zn_conv_shape *s, const float *w, void *packed)
  * however few of its values are real: eight are the least that pay. */
 static bool supports(const zn_conv_shape *s)
 {
-    if (s->up2 && (s->stride != 1 || s->kh % 2 == 0 || s->kw % 2 == 0))
+    if (s->unshuffle || s->shuffle || (s->up2 && (s->stride != 1 || s->kh % 2 == 0 || s->kw % 2 == 0)))
         return false;
     const plan p = plan_of(s);
     return p.kw * s->cin >= 8 * p.steps && patch_bytes(&p) <= LARGEST_PATCH;
