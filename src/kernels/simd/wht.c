@@ -64,6 +64,7 @@ typedef struct rows {
     const float *from;
     float *to;
     int64_t from_row, to_row, width;
+    const float *ahead; /* what is read next, fetched by the last pass of SCALE_WITHIN meanwhile; or NULL */
 } rows;
 
 typedef enum ending { KEEP, SCALE, SCALE_WITHIN } ending; /* what a pass does last: only the last one more than KEEP */
@@ -95,9 +96,11 @@ VEC_INLINE void block(const int radix, const int across, const ending end, const
         }
 }
 
-/* One pass over `total` rows at distance len: radix * len divides it. radix and end are constants. A pass that writes
- * the map writes whole lines one after the other where it can: memory takes lines in pieces at a third of the speed. */
-VEC_INLINE void pass(const int radix, const ending end, const rows *q, int64_t total, int64_t len, float scale)
+/* One pass over `total` rows at distance len: radix * len divides it. radix, end and fetches are constants. A pass that
+ * writes the map writes whole lines one after the other where it can: memory takes lines in pieces at a third of the
+ * speed. */
+VEC_INLINE void pass(const int radix, const ending end, const bool fetches, const rows *q, int64_t total, int64_t len,
+                     float scale)
 {
     const vec s = vec_splat(scale);
     const bool solid = q->from_row == q->width && q->to_row == q->width; /* rows that are treated alike are one run */
@@ -108,8 +111,13 @@ VEC_INLINE void pass(const int radix, const ending end, const rows *q, int64_t t
             const float *from = q->from + k * q->from_row;
             float *to = q->to + k * q->to_row;
             int64_t c = 0;
-            for (; end != KEEP && c + LINE * VEC_LANES <= run; c += LINE * VEC_LANES)
+            for (; end != KEEP && c + LINE * VEC_LANES <= run; c += LINE * VEC_LANES) {
+                if (fetches && q->ahead)
+#pragma GCC unroll 8
+                    for (int j = 0; j < radix; j++)
+                        __builtin_prefetch(q->ahead + k * q->to_row + c + j * to_step);
                 block(radix, LINE, end, from + c, from_step, to + c, to_step, s);
+            }
             for (; c < run; c += VEC_LANES)
                 block(radix, 1, end, from + c, from_step, to + c, to_step, s);
         }
@@ -123,18 +131,19 @@ VEC_INLINE void through(const ending end, rows q, int64_t n, int64_t total, floa
     float *out = q.to;
     const int64_t out_row = q.to_row;
     const bool neighbours = n == 8 && end == SCALE_WITHIN;
+    const bool fetches = end == SCALE_WITHIN;
     int64_t len = 1;
     while (n > 4 * len && !neighbours) {
         q.to = t;
         q.to_row = q.width;
         if (n >= 32 * len) {
-            pass(8, KEEP, &q, total, len, 1);
+            pass(8, KEEP, false, &q, total, len, 1);
             len *= 8;
         } else if (n >= 16 * len) {
-            pass(4, KEEP, &q, total, len, 1);
+            pass(4, KEEP, false, &q, total, len, 1);
             len *= 4;
         } else {
-            pass(2, KEEP, &q, total, len, 1);
+            pass(2, KEEP, false, &q, total, len, 1);
             len *= 2;
         }
         q.from = t;
@@ -143,26 +152,28 @@ VEC_INLINE void through(const ending end, rows q, int64_t n, int64_t total, floa
     q.to = out;
     q.to_row = out_row;
     if (end == SCALE_WITHIN && n == 8 * len)
-        pass(8, end, &q, total, len, scale);
+        pass(8, end, false, &q, total, len, scale);
     else if (n == 4 * len)
-        pass(4, end, &q, total, len, scale);
+        pass(4, end, fetches, &q, total, len, scale);
     else if (n == 2 * len)
-        pass(2, end, &q, total, len, scale);
+        pass(2, end, fetches, &q, total, len, scale);
     else
-        pass(1, end, &q, total, len, scale);
+        pass(1, end, fetches, &q, total, len, scale);
 }
 
 /* Both uses apart: in one function, gcc lacks registers for either. */
 static __attribute__((noinline)) void through_lines(const zn_wht_args *a, int64_t at, int64_t units, float *t)
 {
-    const int64_t n = a->n / VEC_LANES;
-    through(SCALE_WITHIN, (rows){ a->x + at, a->y + at, VEC_LANES, VEC_LANES, VEC_LANES }, n, n * units, a->scale, t);
+    const int64_t n = a->n / VEC_LANES, next = at + a->n * units;
+    const bool more = n > 8 && next + a->n * units <= a->outer * a->n; /* short ones read as they write */
+    const rows q = { a->x + at, a->y + at, VEC_LANES, VEC_LANES, VEC_LANES, more ? a->x + next : NULL };
+    through(SCALE_WITHIN, q, n, n * units, a->scale, t);
 }
 
 static __attribute__((noinline)) void through_rows(const zn_wht_args *a, int64_t at, int64_t width, int64_t units,
                                                    float *t)
 {
-    through(SCALE, (rows){ a->x + at, a->y + at, a->inner, a->inner, width }, a->n, a->n * units, a->scale, t);
+    through(SCALE, (rows){ a->x + at, a->y + at, a->inner, a->inner, width, NULL }, a->n, a->n * units, a->scale, t);
 }
 
 /* All steps over n contiguous floats in scratch. */

@@ -55,8 +55,11 @@ VEC_INLINE void wht_pass(const int radix, float *x, int64_t n, int64_t len, int6
     const bool solid = stride == width; /* then rows that are treated alike are one run */
     const int64_t runs = solid ? 1 : len, run = solid ? len * width : width;
     for (int64_t i = 0; i < n; i += radix * len)
-        for (int64_t k = i; k < i + runs; k++)
-            for (int64_t c = 0; c < run; c += VEC_LANES) {
+        for (int64_t k = i; k < i + runs; k++) {
+            int64_t c = 0;
+            for (; radix == 4 && c + WHT_LINE <= run; c += WHT_LINE)
+                wht_lines(x + k * stride + c, len * stride, x + k * stride + c, len * stride);
+            for (; c < run; c += VEC_LANES) {
                 float *at = x + k * stride + c;
                 vec v[WHT_RADIX];
 #pragma GCC unroll 16
@@ -67,6 +70,7 @@ VEC_INLINE void wht_pass(const int radix, float *x, int64_t n, int64_t len, int6
                 for (int j = 0; j < radix; j++)
                     vec_store(at + j * len * stride, v[j]);
             }
+        }
 }
 
 /* The steps at distances len, 2 len, ... below n. */
