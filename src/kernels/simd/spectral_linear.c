@@ -5,6 +5,8 @@
 #include "kernels/simd/wht.h"
 #include "kernels/spectral.h"
 
+#include <stdbool.h>
+
 void ZN_KERNEL(spectral_linear)(const void *args, zn_range r);
 
 enum { L1_FLOATS = 4096, MOST = 16 };
@@ -80,47 +82,117 @@ static void turn_out(const block *b, const float *t, const float *bias, bool shu
         }
 }
 
-/* to = the transform of s .* rows of x in the order `from`. */
-VEC_INLINE void gathered(const int radix, const float *x, const float *s, const int32_t *from, int d, int p, float *to)
+/* One stage: to = the first `rows` of H (s .* P x), both powers of two, x known by its first `known` rows (the others
+ * repeat them). Steps at distances of `rows` and more only add, so they are done while P x is read. */
+typedef struct stage {
+    const float *x, *s;
+    const int32_t *from;
+    int d, rows, known, p;
+    float *to;
+} stage;
+
+/* `radix` rows (a constant) at a time, each the sum of `folds` rows (likewise; more are added one by one). */
+VEC_INLINE void gathered(const int radix, const int folds, const stage *q)
 {
-    for (int k = 0; k < d; k += radix)
-        for (int c = 0; c < p; c += VEC_LANES) {
+    const int32_t *from = q->from, mask = q->known - 1;
+    for (int k = 0; k < q->rows; k += radix) {
+        const float *at[2][8];
+        vec s[2][8];
+#pragma GCC unroll 2
+        for (int f = 0; f < folds; f++)
+#pragma GCC unroll 8
+            for (int i = 0; i < radix; i++) {
+                at[f][i] = q->x + (int64_t)(from[k + f * q->rows + i] & mask) * q->p;
+                s[f][i] = vec_splat(q->s[k + f * q->rows + i]);
+            }
+        for (int c = 0; c < q->p; c += VEC_LANES) {
             vec v[8];
 #pragma GCC unroll 8
             for (int i = 0; i < radix; i++)
-                v[i] = vec_load(x + (int64_t)from[k + i] * p + c) * vec_splat(s[k + i]);
+                v[i] = vec_load(at[0][i] + c) * s[0][i];
+            if (folds == 2)
+#pragma GCC unroll 8
+                for (int i = 0; i < radix; i++)
+                    v[i] = vec_fma(vec_load(at[1][i] + c), s[1][i], v[i]);
+            for (int more = k + folds * q->rows; more < q->d; more += q->rows)
+#pragma GCC unroll 8
+                for (int i = 0; i < radix; i++)
+                    v[i] = vec_fma(vec_load(q->x + (int64_t)(from[more + i] & mask) * q->p + c),
+                                   vec_splat(q->s[more + i]), v[i]);
             wht_registers(radix, v);
 #pragma GCC unroll 8
             for (int i = 0; i < radix; i++)
-                vec_store(to + (int64_t)(k + i) * p + c, v[i]);
+                vec_store(q->to + (int64_t)(k + i) * q->p + c, v[i]);
         }
+    }
 }
 
-static void stage(const float *x, const float *s, const int32_t *from, int d, int p, float *to)
+static void run_stage(const stage *q)
 {
-    if (d >= 8)
-        gathered(8, x, s, from, d, p, to);
-    else if (d == 4)
-        gathered(4, x, s, from, d, p, to);
-    else if (d == 2)
-        gathered(2, x, s, from, d, p, to);
+    if (q->rows >= 8 && q->rows == q->d)
+        gathered(8, 1, q);
+    else if (q->rows >= 8)
+        gathered(8, 2, q);
+    else if (q->rows == 4)
+        gathered(4, 1, q);
+    else if (q->rows == 2)
+        gathered(2, 1, q);
     else
-        gathered(1, x, s, from, d, p, to);
-    wht_rows_from(to, d, 8, p, p);
+        gathered(1, 1, q);
+    wht_rows_from(q->to, q->rows, 8, q->p, q->p);
+}
+
+static int power_of_two(int n)
+{
+    int power = 1;
+    while (power < n)
+        power *= 2;
+    return power;
+}
+
+static bool is_identity(const int32_t *from, int d)
+{
+    int same = 0;
+    while (same < d && from[same] == same)
+        same++;
+    return same == d;
+}
+
+/* A part of what the block behind b will read, one of `parts`: it comes while the stages of b are computed. */
+static void fetch(const zn_spectral_linear_args *a, const block *b, int part, int parts)
+{
+    const int rows = a->shuffle_in ? 2 : 1;
+    const int64_t line = (int64_t)a->wide * a->cin / rows, run = (int64_t)b->p * a->cin / rows;
+    if (b->x + 2 * b->p > a->wide)
+        return;
+    for (int i = 0; i < rows; i++) {
+        const float *from = a->x + (b->row * rows + i) * line + (int64_t)(b->x + b->p) * a->cin / rows;
+        for (int64_t k = run * part / parts; k < run * (part + 1) / parts; k += 16)
+            __builtin_prefetch(from + k);
+    }
 }
 
 void ZN_KERNEL(spectral_linear)(const void *args, zn_range r)
 {
     const zn_spectral_linear_args *a = args;
-    const int p = pixels_of(a->d);
+    const int p = pixels_of(a->d), last = a->depth - 1;
+    const bool ordered = last > 0 && is_identity(a->from, a->d); /* then zeros behind the input make its end repeat */
+    const int first = ordered ? power_of_two(a->cin) : a->d;
     for (int64_t row = r.begin; row < r.end; row++)
         for (int x = 0; x < a->wide; x += p) {
             float *t = r.scratch, *u = t + (int64_t)a->d * p;
             const block b = { row, x, a->wide - x < p ? a->wide - x : p, p, a->wide };
             turn_in(&b, a->x, a->shuffle_in, a->cin, t);
-            memset(t + (int64_t)a->cin * p, 0, sizeof(float) * (size_t)(a->d - a->cin) * (size_t)p);
-            for (int k = 0; k < a->depth; k++) {
-                stage(t, a->s + (int64_t)k * a->d, a->from + (int64_t)k * a->d, a->d, p, u);
+            memset(t + (int64_t)a->cin * p, 0, sizeof(float) * (size_t)(first - a->cin) * (size_t)p);
+            for (int k = 0, known = first; k < a->depth; k++) {
+                stage q = { t, a->s + (int64_t)k * a->d, a->from + (int64_t)k * a->d, a->d, a->d, known, p, u };
+                if (k == last)
+                    q.rows = power_of_two(a->cout);
+                else if (k == 0)
+                    q.rows = q.d = first;
+                fetch(a, &b, k, a->depth);
+                run_stage(&q);
+                known = q.rows;
                 float *other = t;
                 t = u;
                 u = other;
