@@ -4,6 +4,7 @@
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/numbers.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -125,7 +126,9 @@ zn_status zn_eval_write(const char *path, const zn_eval_result *result)
     if (!is_csv && !is_json)
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s: scores are written as .csv or .json", path);
     zn_json_out o = { 0 };
+    const locale_t old = zn_numbers_begin();
     (is_csv ? csv : json)(&o, result);
+    zn_numbers_end(old);
     const zn_status status =
         o.failed ? ZN_FAIL(ZN_ENOMEM, "out of memory for %s", path) : zn_file_write(path, o.bytes, o.size);
     zn_json_out_free(&o);

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/numbers.h"
 #include "base/rng.h"
 #include "io/image/pixels.h"
 #include "models/zenith.h"
@@ -35,7 +36,9 @@ const char *zn_task_name(int task)
 const char *zn_corruption_text(zn_corruption c, char text[32])
 {
     const bool known = (int)c.damage >= 0 && (int)c.damage < DAMAGES;
+    const locale_t old = zn_numbers_begin();
     snprintf(text, 32, c.damage == ZN_DAMAGE_NONE ? "%s" : "%s:%g", known ? damages[c.damage].name : "?", c.amount);
+    zn_numbers_end(old);
     return text;
 }
 
@@ -79,8 +82,10 @@ zn_status zn_corruption_parse(const char *text, zn_corruption *out)
             continue;
         *out = (zn_corruption){ .damage = (zn_damage)i };
         char *end = (char *)text + n;
+        const locale_t old = zn_numbers_begin();
         if (*end == ':')
             out->amount = strtod(text + n + 1, &end);
+        zn_numbers_end(old);
         if (*end || (i != ZN_DAMAGE_NONE) != (text[n] == ':' && text[n + 1]))
             break;
         return check(*out);

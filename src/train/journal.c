@@ -5,6 +5,7 @@
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/numbers.h"
 
 #include <errno.h>
 #include <math.h>
@@ -54,10 +55,12 @@ static void set_value(zn_journal *j, zn_journal_entry *e, const char *name, doub
 
 static int entry_text(const zn_journal *j, const zn_journal_entry *e, char text[LINE_SIZE])
 {
+    const locale_t old = zn_numbers_begin();
     int n = snprintf(text, LINE_SIZE, "{\"step\": %lld", (long long)e->step);
     for (int i = 0; i < j->columns; i++)
         if (isfinite(e->value[i]))
             n += snprintf(text + n, (size_t)(LINE_SIZE - n), ", \"%s\": %.9g", j->names[i], e->value[i]);
+    zn_numbers_end(old);
     return n + snprintf(text + n, (size_t)(LINE_SIZE - n), "}\n");
 }
 

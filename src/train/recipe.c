@@ -2,6 +2,7 @@
 #include "train/recipe.h"
 
 #include "base/fail.h"
+#include "base/numbers.h"
 #include "train/yaml.h"
 
 #include <math.h>
@@ -177,7 +178,10 @@ static zn_status set_value(void *user, const char *name, const char *value, cons
 zn_status zn_recipe_apply(const char *text, size_t size, const char *name, zn_recipe *r)
 {
     reading now = { .recipe = r };
-    return zn_yaml_read(text, size, name, set_value, &now);
+    const locale_t old = zn_numbers_begin();
+    const zn_status status = zn_yaml_read(text, size, name, set_value, &now);
+    zn_numbers_end(old);
+    return status;
 }
 
 zn_status zn_recipe_parse(const char *text, size_t size, const char *name, zn_recipe *out)
@@ -222,6 +226,7 @@ int zn_recipe_text(const zn_recipe *r, char *text, size_t size)
 {
     size_t used = 0;
     char section[64] = "";
+    const locale_t old = zn_numbers_begin();
     for (int i = 0; i < KEYS; i++) {
         const char *dot = strchr(keys[i].name, '.');
         if (!r->teacher[0] && strncmp(keys[i].name, "distill.", 8) == 0)
@@ -236,6 +241,7 @@ int zn_recipe_text(const zn_recipe *r, char *text, size_t size)
             used += (size_t)snprintf(to, room, "%s%s: %s\n", dot ? "  " : "", dot ? dot + 1 : keys[i].name, value);
         }
     }
+    zn_numbers_end(old);
     return (int)used;
 }
 

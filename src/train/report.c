@@ -1,6 +1,7 @@
 /* report.html: curves, samples and recipe on one page that needs nothing beside it. */
 #include "base/fail.h"
 #include "base/file.h"
+#include "base/numbers.h"
 #include "train/journal_data.h"
 
 #include <math.h>
@@ -161,6 +162,7 @@ zn_status zn_journal_report(zn_journal *j, const zn_recipe *recipe)
     snprintf(path, sizeof path, "%s/report.html", j->folder);
     ZN_TRY(zn_outfile_open(&out, path));
     FILE *o = out.stream;
+    const locale_t old = zn_numbers_begin();
     head(o, j, recipe->model);
     snprintf(path, sizeof path, "%s/%s", j->folder, j->sample);
     if (j->sample[0])
@@ -174,5 +176,6 @@ zn_status zn_journal_report(zn_journal *j, const zn_recipe *recipe)
     fputs("<h2>Recipe</h2>\n<pre>", o);
     escaped(o, text);
     fputs("</pre>\n", o);
+    zn_numbers_end(old);
     return zn_outfile_commit(&out);
 }

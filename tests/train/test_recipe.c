@@ -6,8 +6,12 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <locale.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <zenith/restore.h>
 
 static void recipes_are_read_strictly(void **state)
 {
@@ -136,13 +140,40 @@ static void quotes_are_read(void **state)
     assert_string_equal(r.from, "");
 }
 
+/* In a program that speaks German. Where no such locale can be had there is nothing to see. */
+static void numbers_have_a_point(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/zenith-locale-XXXXXX", command[128], text[4096], damage[32];
+    assert_non_null(mkdtemp(folder));
+    snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 >/dev/null 2>&1", folder);
+    const int made = system(command) == 0;
+    setenv("LOCPATH", folder, 1);
+    if (made && setlocale(LC_ALL, "de_DE.UTF-8")) {
+        zn_recipe r;
+        zn_corruption c;
+        snprintf(text, sizeof text, "%.1f", 0.5);
+        assert_string_equal(text, "0,5");
+        assert_int_equal(zn_recipe_parse("lr: 0.25\n", 9, "r.yaml", &r), ZN_OK);
+        assert_true(r.lr == 0.25);
+        zn_recipe_text(&r, text, sizeof text);
+        assert_non_null(strstr(text, "lr: 0.25\n"));
+        assert_int_equal(zn_corruption_parse("blur:1.5", &c), ZN_OK);
+        assert_string_equal(zn_corruption_text(c, damage), "blur:1.5");
+        snprintf(text, sizeof text, "%.1f", 0.5); /* the program's own numbers stay as they were */
+        assert_string_equal(text, "0,5");
+        setlocale(LC_ALL, "C");
+    }
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recipes_are_read_strictly),
-        cmocka_unit_test(schedules_have_their_shapes),
-        cmocka_unit_test(names_survive_writing),
-        cmocka_unit_test(quotes_are_read),
+        cmocka_unit_test(recipes_are_read_strictly), cmocka_unit_test(schedules_have_their_shapes),
+        cmocka_unit_test(names_survive_writing),     cmocka_unit_test(quotes_are_read),
+        cmocka_unit_test(numbers_have_a_point),
     };
     return cmocka_run_group_tests_name("recipe", tests, NULL, NULL);
 }
