@@ -32,11 +32,30 @@ static bool is_picture(const char *name)
 /* By bytes, where alphasort would ask the locale: training takes pictures by their places in this order. */
 static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
 
+/* A folder that is being read, and the one it was found in. */
+typedef struct place {
+    const struct place *up;
+    struct stat id;
+    int depth;
+} place;
+
+/* Links may lead back to where they are: each folder is read once on a way down. */
+static bool is_loop(const place *p)
+{
+    for (const place *q = p->up; q; q = q->up)
+        if (q->id.st_dev == p->id.st_dev && q->id.st_ino == p->id.st_ino)
+            return true;
+    return false;
+}
+
 /* inside: path below the data set's folder, "" at the top. */
-static zn_status scan(zn_dataset *d, const char *inside, int depth)
+static zn_status scan(zn_dataset *d, const char *inside, const place *up)
 {
     char folder[PATH_SIZE];
+    place here = { .up = up, .depth = up ? up->depth + 1 : 0 };
     snprintf(folder, sizeof folder, "%s%s%s", d->path, inside[0] ? "/" : "", inside);
+    if (here.depth > MAX_DEPTH || stat(folder, &here.id) || is_loop(&here))
+        return ZN_OK;
     struct dirent **entries;
     const int count = scandir(folder, &entries, NULL, by_name);
     if (count < 0)
@@ -48,7 +67,7 @@ static zn_status scan(zn_dataset *d, const char *inside, int depth)
         snprintf(full, sizeof full, "%s/%s", d->path, child);
         if (status == ZN_OK && entries[i]->d_name[0] != '.') {
             if (is_mine(full))
-                status = depth < MAX_DEPTH ? scan(d, child, depth + 1) : ZN_OK;
+                status = scan(d, child, &here);
             else if (is_picture(child))
                 status = zn_dataset_add(d, child);
         }
@@ -61,7 +80,7 @@ static zn_status scan(zn_dataset *d, const char *inside, int depth)
 static zn_status open_folder(const char *path, zn_dataset *d)
 {
     (void)path;
-    return scan(d, "", 0);
+    return scan(d, "", NULL);
 }
 
 static zn_status read_picture(const zn_dataset *d, int64_t index, zn_image **out)

@@ -13,6 +13,9 @@ echo "a note" >photos/notes.txt
 zenith dataset build photos -o middle.lmdb --size 64 | grep -v seconds
 echo "status ${PIPESTATUS[0]}"
 rm photos/bad.png
+ln -s . photos/sub/loop
+zenith dataset info photos/sub --json | jsoncheck -p pictures
+rm photos/sub/loop
 zenith dataset build photos more/photos -o crops.lmdb --size 64 --crops 5 --format png --threads 1 --json |
     jsoncheck -p photos skipped pictures output
 zenith dataset build photos more/photos -o again.lmdb --size 64 --crops 5 --format png --threads 3 -q >/dev/null
