@@ -74,10 +74,13 @@ static zn_needs expand_needs(const zn_node *n, const zn_prepare *p)
     return (zn_needs){ .thread_scratch = zn_lite_scratch(&a) };
 }
 
+enum { ROWS_MOST = 16, TASKS = 4 }; /* rows of a task, for which weights are packed; tasks of a thread at least */
+
 static void rows_run(const zn_node *n, const zn_launch_context *c)
 {
     const zn_lite_args a = rows_args(n);
-    zn_launch(c, zn_k_lite_rows, (int64_t)a.n * a.h, 1 + 256 / a.wide, &a);
+    const int64_t rows = (int64_t)a.n * a.h, most = rows / (TASKS * zn_pool_threads(c->pool));
+    zn_launch(c, zn_k_lite_rows, rows, most < 1 ? 1 : most < ROWS_MOST ? most : ROWS_MOST, &a);
 }
 
 static void columns_run(const zn_node *n, const zn_launch_context *c)
