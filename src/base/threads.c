@@ -1,5 +1,9 @@
 /* Thread pool: workers sleep on a futex-backed condition, wake for a job, and take blocks from an atomic counter. A
- * short spin before sleeping keeps the gap between two layers of a network in the microseconds. */
+ * short spin before sleeping keeps the gap between two layers of a network in the microseconds.
+ *
+ * A job is over when its blocks are done, not when every worker has looked at it: one whose CPU is busy elsewhere finds
+ * nothing left when it wakes. So that it never takes a block of one job with the settings of another, the number of the
+ * job and the blocks taken are one atomic word, and the word says that all are taken while settings change. */
 #define _GNU_SOURCE
 #include "base/threads.h"
 
@@ -25,27 +29,44 @@ struct zn_pool {
     int started;
     pthread_mutex_t lock;
     pthread_cond_t wake, finished;
-    _Atomic uint64_t generation; /* each job adds one */
     _Atomic bool stop;
-    _Atomic int busy;
-    /* the job */
+    _Atomic uint64_t state; /* number of the job, blocks of it that are taken: see below */
+    _Atomic int64_t blocks, done;
+    /* the job; read by those who have taken a block of it */
     zn_body body;
     const void *args;
     int64_t units, grain;
     void *scratch;
     size_t scratch_stride;
-    _Atomic int64_t next;
 };
 
-static void take_blocks(zn_pool *p, int index)
+enum { JOB_SHIFT = 40 };
+#define TAKEN_MASK ((UINT64_C(1) << JOB_SHIFT) - 1) /* as a count: all are taken */
+
+static uint64_t job_of(uint64_t state) { return state >> JOB_SHIFT; }
+
+static void run_block(const zn_pool *p, int64_t block, int index)
 {
+    const int64_t begin = block * p->grain, end = p->units - begin < p->grain ? p->units : begin + p->grain;
     void *scratch = p->scratch ? (char *)p->scratch + (size_t)index * p->scratch_stride : NULL;
+    p->body(p->args, (zn_range){ begin, end, scratch });
+}
+
+/* Takes blocks until none is left; returns the number of the job. */
+static uint64_t take_blocks(zn_pool *p, int index)
+{
     for (;;) {
-        const int64_t begin = atomic_fetch_add_explicit(&p->next, p->grain, memory_order_relaxed);
-        if (begin >= p->units)
-            return;
-        const int64_t end = begin + p->grain < p->units ? begin + p->grain : p->units;
-        p->body(p->args, (zn_range){ begin, end, scratch });
+        uint64_t state = atomic_load(&p->state);
+        do {
+            if ((state & TAKEN_MASK) >= (uint64_t)atomic_load(&p->blocks))
+                return job_of(state);
+        } while (!atomic_compare_exchange_weak(&p->state, &state, state + 1));
+        run_block(p, (int64_t)(state & TAKEN_MASK), index);
+        if (atomic_fetch_add(&p->done, 1) + 1 == atomic_load(&p->blocks)) {
+            pthread_mutex_lock(&p->lock);
+            pthread_cond_signal(&p->finished);
+            pthread_mutex_unlock(&p->lock);
+        }
     }
 }
 
@@ -65,23 +86,17 @@ static void *work(void *arg)
     uint64_t seen = 0;
     for (;;) {
         int spins = SPINS;
-        while (atomic_load(&p->generation) == seen && !atomic_load(&p->stop) && spins-- > 0)
+        while (job_of(atomic_load(&p->state)) == seen && !atomic_load(&p->stop) && spins-- > 0)
             relax();
-        if (atomic_load(&p->generation) == seen) {
+        if (job_of(atomic_load(&p->state)) == seen) {
             pthread_mutex_lock(&p->lock);
-            while (atomic_load(&p->generation) == seen && !atomic_load(&p->stop))
+            while (job_of(atomic_load(&p->state)) == seen && !atomic_load(&p->stop))
                 pthread_cond_wait(&p->wake, &p->lock);
             pthread_mutex_unlock(&p->lock);
         }
         if (atomic_load(&p->stop))
             return NULL;
-        seen = atomic_load(&p->generation);
-        take_blocks(p, w->index);
-        if (atomic_fetch_sub(&p->busy, 1) == 1) {
-            pthread_mutex_lock(&p->lock);
-            pthread_cond_signal(&p->finished);
-            pthread_mutex_unlock(&p->lock);
-        }
+        seen = take_blocks(p, w->index);
     }
 }
 
@@ -101,6 +116,7 @@ zn_status zn_pool_new(int threads, zn_pool **out)
     }
     p->threads = threads;
     p->workers = workers;
+    atomic_init(&p->state, TAKEN_MASK);
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->wake, NULL);
     pthread_cond_init(&p->finished, NULL);
@@ -140,34 +156,36 @@ void zn_pool_run(zn_pool *p, int64_t units, int64_t grain, zn_body body, const v
 {
     if (units <= 0)
         return;
-    if (grain < 1)
-        grain = 1;
     p->body = body;
     p->args = args;
     p->units = units;
-    p->grain = grain;
+    p->grain = grain < 1 ? 1 : grain;
     p->scratch = scratch;
     p->scratch_stride = scratch_stride;
-    atomic_store(&p->next, 0);
-    if (p->threads == 1 || units <= grain) {
-        take_blocks(p, 0);
+    const int64_t blocks = (units + p->grain - 1) / p->grain;
+    if (p->threads == 1 || blocks == 1) {
+        for (int64_t i = 0; i < blocks; i++)
+            run_block(p, i, 0);
         return;
     }
-    atomic_store(&p->busy, p->threads - 1);
+    atomic_store(&p->blocks, blocks);
+    atomic_store(&p->done, 0);
+    const uint64_t job = (job_of(atomic_load(&p->state)) + 1) << JOB_SHIFT;
     pthread_mutex_lock(&p->lock);
-    atomic_fetch_add(&p->generation, 1);
+    atomic_store(&p->state, job);
     pthread_cond_broadcast(&p->wake);
     pthread_mutex_unlock(&p->lock);
     take_blocks(p, 0);
     int spins = SPINS;
-    while (atomic_load(&p->busy) > 0 && spins-- > 0)
+    while (atomic_load(&p->done) < blocks && spins-- > 0)
         relax();
-    if (atomic_load(&p->busy) > 0) {
+    if (atomic_load(&p->done) < blocks) {
         pthread_mutex_lock(&p->lock);
-        while (atomic_load(&p->busy) > 0)
+        while (atomic_load(&p->done) < blocks)
             pthread_cond_wait(&p->finished, &p->lock);
         pthread_mutex_unlock(&p->lock);
     }
+    atomic_store(&p->state, job | TAKEN_MASK);
 }
 
 int zn_cpu_count(void)
