@@ -3,6 +3,7 @@
 
 #include "commands.h"
 #include "report.h"
+#include "standard.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,8 @@ static int run_one(session *s, const batch *b, const job *item, facts *f, double
         else
             json_text(&f->out, "output", item->output);
         json_close(&f->out, '}');
+    } else if (!failed && !strcmp(item->output, STANDARD_OUTPUT)) {
+        note(s->o, "%s -> standard output  %s", item->input, summary);
     } else if (!failed && !s->o->quiet) {
         say("%s -> %s  %s\n", item->input, item->output, summary);
     }

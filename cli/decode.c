@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "report.h"
 #include "show.h"
+#include "standard.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -62,7 +63,7 @@ static zn_status work(session *s, const job *item, json *j, char *summary, size_
     const zn_image_write_options writing = { .quality = o->quality, .lossless = o->lossless };
     zn_latent *latent = NULL;
     zn_image *image = NULL;
-    if (o->bits == 16 && !has_extension(item->output, "png")) {
+    if (o->bits == 16 && !has_extension(item->kind, "png")) {
         complain("%s: only PNG holds 16 bits a sample", item->output);
         return ZN_EINVALID;
     }
@@ -76,7 +77,7 @@ static zn_status work(session *s, const job *item, json *j, char *summary, size_
         status = zn_decode_bits(s->codec, latent, o->bits ? o->bits : 8, &image);
     ms = now_ms() - ms;
     if (status == ZN_OK)
-        status = zn_image_write(item->output, image, &writing);
+        status = write_picture(item->output, item->kind, image, &writing);
     if (status != ZN_OK) {
         complain_about(item->input);
         goto done;

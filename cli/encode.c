@@ -5,6 +5,7 @@
 #include "show.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static int takes(const char *path) { return has_extension(path, "png jpg jpeg webp"); }
 static int can_write(const char *path) { return has_extension(path, "safetensors png"); }
@@ -49,6 +50,8 @@ done:
 
 int encode_run(const options *o)
 {
+    if (o->output && !strcmp(o->output, "-") && o->format && strcmp(o->format, "safetensors"))
+        return usage_error("encode", "only .safetensors goes to standard output, not '%s'", o->format);
     const batch b = {
         .rules = { "images", takes, "safetensors", can_write, ".safetensors or .png" },
         .verb = "encode",

@@ -3,6 +3,7 @@
 
 #include "commands.h"
 #include "report.h"
+#include "standard.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -101,6 +102,10 @@ static int output_is_folder(const options *o, const job_rules *rules, int severa
     const size_t length = strlen(o->output);
     if (is_folder(o->output))
         return 1;
+    if (several && !strcmp(o->output, "-")) {
+        complain("several results need a folder, not standard output");
+        return -1;
+    }
     if (o->output[length - 1] != '/') {
         if (!several)
             return 0;
@@ -116,8 +121,12 @@ static int output_is_folder(const options *o, const job_rules *rules, int severa
     return -1;
 }
 
+static int to_standard_output(const options *o) { return o->output && !strcmp(o->output, "-"); }
+
 static char *result_name(const options *o, const char *input, int in_folder, const char *extension)
 {
+    if (to_standard_output(o))
+        return must_copy(STANDARD_OUTPUT);
     if (o->output && !in_folder)
         return must_copy(o->output);
     const char *name = o->output ? base_name(input) : input;
@@ -140,6 +149,11 @@ int jobs_make(const options *o, const job_rules *rules, job_list *out)
             add(out, must_copy(o->files[i]));
         }
     }
+    const char *why = to_standard_output(o) ? standard_output_problem(o->json, o->show) : NULL;
+    if (why)
+        return usage_error(o->command->name, "cannot write to standard output: %s", why);
+    if (!o->output && !strncmp(o->files[0], "/dev/fd/", 8))
+        return usage_error(o->command->name, "what is made of standard input needs a name: -o");
     const char *extension = o->format ? o->format : rules->extension;
     char *sample = must_print("x.%s", extension);
     const int good = rules->can_write(sample);
@@ -149,7 +163,7 @@ int jobs_make(const options *o, const job_rules *rules, job_list *out)
     const int in_folder = o->output ? output_is_folder(o, rules, several) : 0;
     if (in_folder < 0)
         return EXIT_FAILURE;
-    if (o->output && !in_folder) {
+    if (o->output && !in_folder && !to_standard_output(o)) {
         if (!rules->can_write(o->output))
             return usage_error(o->command->name, "cannot write '%s': its name must end in %s", o->output,
                                rules->extensions);
@@ -158,8 +172,10 @@ int jobs_make(const options *o, const job_rules *rules, job_list *out)
     }
     for (int i = 0; i < out->count; i++) {
         job *j = &out->items[i];
-        if (!j->problem)
-            j->output = result_name(o, j->input, in_folder, extension);
+        if (j->problem)
+            continue;
+        j->output = result_name(o, j->input, in_folder, extension);
+        j->kind = to_standard_output(o) ? must_print("-.%s", extension) : must_copy(j->output);
     }
     jobs_find_conflicts(o, out);
     return 0;
@@ -170,6 +186,7 @@ void jobs_free(job_list *list)
     for (int i = 0; i < list->count; i++) {
         free(list->items[i].input);
         free(list->items[i].output);
+        free(list->items[i].kind);
         free(list->items[i].problem);
     }
     free(list->items);

@@ -4,9 +4,10 @@
 
 #include "options.h"
 
-/* One file to read and one to write. problem: why this pair cannot be done, NULL if it can. */
+/* One file to read and one to write. kind: a name with the extension of the result's format, which is that of output
+ * unless that is standard output. problem: why this pair cannot be done, NULL if it can. */
 typedef struct job {
-    char *input, *output, *problem;
+    char *input, *output, *kind, *problem;
 } job;
 
 typedef struct job_list {

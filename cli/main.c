@@ -99,7 +99,8 @@ static int help_all(void)
         say("  %-12s %s\n", command_table[i].name, command_table[i].summary);
     say("  %-12s %s\n\ncommon options\n", "help", "this text, or the options of a command: zenith help COMMAND");
     options_help(CMD_ALL, 1);
-    say("\nzenith help COMMAND lists the options of a command. Exit status: 0 done, 1 something failed, 2 wrong "
+    say("\nA file called - is standard input; -o - of encode, decode and restore is standard output.\n"
+        "zenith help COMMAND lists the options of a command. Exit status: 0 done, 1 something failed, 2 wrong "
         "usage.\n");
     return 0;
 }

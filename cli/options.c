@@ -4,6 +4,7 @@
 
 #include "commands.h"
 #include "report.h"
+#include "standard.h"
 #include "values.h"
 
 #include <stdio.h>
@@ -242,10 +243,10 @@ int options_parse(options *o, const command *c, int argc, char **argv)
 {
     *o = (options){ .command = c, .dtype = -1, .part = ZN_DECODER };
     o->files = must_alloc(NULL, ((size_t)argc + 1) * sizeof *o->files);
-    int only_files = 0;
+    int only_files = 0, status = 0;
     for (int i = 0; i < argc; i++) {
         const char *word = argv[i], *next = i + 1 < argc ? argv[i + 1] : NULL;
-        int status = 0, taken = 0;
+        int taken = 0;
         if (only_files || word[0] != '-' || !word[1])
             o->files[o->file_count++] = word;
         else if (!strcmp(word, "--"))
@@ -258,5 +259,9 @@ int options_parse(options *o, const command *c, int argc, char **argv)
             return status;
         i += taken;
     }
-    return check_files(o);
+    status = check_files(o);
+    for (int i = 0; i < o->file_count && !status && !o->help && !o->version; i++)
+        if (!strcmp(o->files[i], "-") && !(o->files[i] = standard_input()))
+            status = EXIT_FAILURE;
+    return status;
 }

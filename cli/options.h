@@ -60,8 +60,8 @@ typedef struct option {
 extern const option option_table[];
 extern const int option_count;
 
-/* Fills o from the words after the command. Returns 0, or EXIT_USAGE after saying what is wrong. o->files must be
- * freed. */
+/* Fills o from the words after the command; a file "-" becomes a path to what standard input gives. Returns 0, or an
+ * exit status after saying what is wrong. o->files must be freed. */
 int options_parse(options *o, const struct command *command, int argc, char **argv);
 
 /* Prints the options these commands use, one line each. */

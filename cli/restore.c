@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "report.h"
 #include "show.h"
+#include "standard.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ static int takes(const char *path) { return has_extension(path, "png jpg jpeg we
 static zn_status read_input(const options *o, const job *item, work_of *w)
 {
     w->reading = (zn_image_read_options){ .background = { o->background[0], o->background[1], o->background[2] } };
-    if (!o->compare && has_extension(item->output, "png webp")) {
+    if (!o->compare && has_extension(item->kind, "png webp")) {
         const zn_status status = zn_image_read_alpha(item->input, &w->reading, &w->alpha);
         if (status != ZN_OK)
             return status;
@@ -66,7 +67,7 @@ static zn_status restore(session *s, const job *item, work_of *w)
     if (status == ZN_OK && o->compare)
         status = zn_image_side_by_side(w->damaged, w->restored, &w->picture);
     const zn_image_write_options writing = { .quality = o->quality, .lossless = o->lossless, .alpha = w->alpha };
-    return status == ZN_OK ? zn_image_write(item->output, w->picture, &writing) : status;
+    return status == ZN_OK ? write_picture(item->output, item->kind, w->picture, &writing) : status;
 }
 
 /* Infinity, for equal pictures, is null in JSON. */

@@ -32,7 +32,7 @@ ZN_API void zn_latent_free(zn_latent *latent);
 
 /* Reads .safetensors (ours, or any file whose only 3-D/4-D tensor is [C,H,W] or [1,C,H,W]) or RGBA PNG, by content. */
 ZN_API ZN_MUST_USE zn_status zn_latent_read(const char *path, zn_latent **out);
-/* By extension: .safetensors or .png. The file appears whole or not at all. */
+/* By extension: .safetensors or .png; /dev/stdout gets .safetensors. The file appears whole or not at all. */
 ZN_API ZN_MUST_USE zn_status zn_latent_write(const char *path, const zn_latent *latent);
 
 #ifdef __cplusplus

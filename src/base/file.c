@@ -152,6 +152,13 @@ static zn_status open_temporary(zn_outfile *out, const struct stat *old)
     return ZN_FAIL(ZN_EIO, "cannot write %s: no free name for a temporary file beside it", out->path);
 }
 
+/* Another name of an open file, which may be a regular one. */
+static int is_descriptor(const char *path)
+{
+    return strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/stderr") == 0 || strncmp(path, "/dev/fd/", 8) == 0 ||
+           strncmp(path, "/proc/", 6) == 0;
+}
+
 static zn_status open_output(zn_outfile *out, const char *path)
 {
     struct stat s;
@@ -163,8 +170,8 @@ static zn_status open_output(zn_outfile *out, const char *path)
         return ZN_FAIL(ZN_EIO, "cannot write %s: it is a directory", path);
     if (exists && access(path, W_OK) != 0)
         return ZN_FAIL(ZN_EIO, "cannot write %s: %s", path, strerror(errno));
-    if ((exists && !S_ISREG(s.st_mode)) || strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0) {
-        out->stream = fopen(path, "wb");
+    if ((exists && !S_ISREG(s.st_mode)) || is_descriptor(path)) {
+        out->stream = fopen(path, "ab"); /* a descriptor may be a file that the shell appends to */
         return out->stream ? ZN_OK : ZN_FAIL(ZN_EIO, "cannot write %s: %s", path, strerror(errno));
     }
     return open_temporary(out, exists ? &s : NULL);

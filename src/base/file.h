@@ -34,8 +34,9 @@ typedef struct zn_outfile {
     int failed;             /* errno of the first failed write */
 } zn_outfile;
 
-/* A path that is an existing special file (a pipe, /dev/full) or lies under /dev or /proc is written directly; a
- * symbolic link is followed; a new file takes the old one's permissions. On failure nothing is left to abandon. */
+/* A path that is an existing special file (a pipe, /dev/full) or names an open one (/dev/stdout, /dev/fd/3) is written
+ * directly; a symbolic link is followed; a new file takes the old one's permissions. On failure nothing is left to
+ * abandon. */
 ZN_MUST_USE zn_status zn_outfile_open(zn_outfile *out, const char *path);
 void zn_outfile_write(zn_outfile *out, const void *bytes, size_t size);
 ZN_MUST_USE zn_status zn_outfile_commit(zn_outfile *out);

@@ -181,7 +181,7 @@ zn_status zn_latent_write(const char *path, const zn_latent *z)
     ZN_TRY(zn_latent_check(z, path, ZN_EINVALID));
     if (ends_with(path, ".png"))
         return zn_latent_png_write(z, path);
-    if (ends_with(path, ".safetensors"))
+    if (ends_with(path, ".safetensors") || strcmp(path, "/dev/stdout") == 0)
         return zn_latent_tensor_write(z, path);
     return ZN_FAIL(ZN_EUNSUPPORTED, "%s: a latent's name must end in .safetensors or .png", path);
 }

@@ -4,3 +4,29 @@ for line in "help" "help encode" "compare a.png a.png" "info a.png --json" "info
     { sleep 0.2; zenith $line; echo "$line: $?" >>statuses; } | true
 done
 cat statuses
+# "-" is standard input and output, however often a command looks at its input; what is there already stays.
+model="--model random:taesd -q"
+zenith encode $model a.png -o a.safetensors && zenith decode $model a.safetensors -o back.png
+cat a.png | zenith encode $model - -o - | cmp - a.safetensors
+cat a.safetensors | zenith decode $model - -o - | cmp - back.png
+zenith decode $model a.safetensors -o back.jpg
+zenith decode $model - -o - --format jpg <a.safetensors | cmp - back.jpg
+zenith restore --model random:zenith-restore -q a.png -o clean.png
+printf before >all
+cat a.png | zenith restore --model random:zenith-restore -q - -o - >>all
+cat <(printf before) clean.png | cmp - all
+cat a.png | zenith info - | grep -E 'kind|width'
+cat a.png | zenith compare - a.png | head -1
+cat a.safetensors | zenith convert - copy.safetensors -q && zenith info copy.safetensors | grep kind
+try() {
+    zenith "$@" >out
+    echo "$* $? $(stat -c %s out)"
+}
+try encode - <a.png
+try encode a.png a.png -o -
+try encode a.png -o - --format png
+try decode a.safetensors -o - --json
+try decode a.safetensors -o - --format gif
+echo junk | try encode $model - -o -
+zenith decode $model a.safetensors -o - >/dev/full
+echo "full $?"

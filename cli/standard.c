@@ -1,0 +1,54 @@
+/* Standard input is kept in a file without a name: commands look at their inputs more than once, and a pipe can be
+ * read only once. */
+#include "standard.h"
+
+#include "report.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *standard_input(void)
+{
+    static char path[32];
+    if (path[0])
+        return path;
+    FILE *kept = tmpfile();
+    char buffer[1 << 16];
+    size_t n = 0;
+    while (kept && (n = fread(buffer, 1, sizeof buffer, stdin)) > 0)
+        if (fwrite(buffer, 1, n, kept) != n)
+            break;
+    if (!kept || n || ferror(stdin) || fflush(kept)) {
+        complain("cannot keep standard input: %s", strerror(errno));
+        if (kept)
+            fclose(kept);
+        return NULL;
+    }
+    snprintf(path, sizeof path, "/dev/fd/%d", fileno(kept)); /* it stays open as long as the program runs */
+    return path;
+}
+
+const char *standard_output_problem(int json, int show)
+{
+    if (json || show)
+        return "--json and --show have it for themselves";
+    return isatty(STDOUT_FILENO) ? "it is a terminal" : NULL;
+}
+
+zn_status write_picture(const char *path, const char *kind, const zn_image *image,
+                        const zn_image_write_options *writing)
+{
+    if (strcmp(path, STANDARD_OUTPUT))
+        return zn_image_write(path, image, writing);
+    const char *extension = strrchr(kind, '.') + 1;
+    void *bytes;
+    size_t size;
+    const zn_status status =
+        zn_image_write_memory(strcmp(extension, "jpg") ? extension : "jpeg", image, writing, &bytes, &size);
+    if (status == ZN_OK)
+        say_bytes(bytes, size);
+    zn_memory_free(bytes);
+    return status;
+}

@@ -1,0 +1,19 @@
+/* "-" on the command line: standard input and standard output as files. */
+#ifndef ZN_CLI_STANDARD_H
+#define ZN_CLI_STANDARD_H
+
+#include <zenith/image.h>
+
+#define STANDARD_OUTPUT "/dev/stdout"
+
+/* A path to all that standard input gives, which can be read more than once; NULL after saying what is wrong. */
+const char *standard_input(void);
+
+/* Why results cannot go to standard output, or NULL. */
+const char *standard_output_problem(int json, int show);
+
+/* As zn_image_write, but for STANDARD_OUTPUT the extension of `kind` says the format. */
+zn_status write_picture(const char *path, const char *kind, const zn_image *image,
+                        const zn_image_write_options *writing);
+
+#endif
