@@ -47,7 +47,7 @@ static inline plan plan_of(const zn_conv_shape *s)
         p.taps = 2, p.outputs = 7, p.out_phases = 4, p.step_in = 7, p.step_out = 14, high++, wide++;
     p.cin_p = most(VEC_ROUND(s->cin), GEMM_K_LEAST);
     p.k = p.in_phases * p.cin_p;
-    p.kc = p.k <= 128 ? p.k : p.cin_p <= 128 ? p.cin_p : 64;
+    p.kc = p.k <= 128 ? p.k : p.cin_p < 128 ? p.cin_p : 64;
     p.chunks = p.k <= 128 ? 1 : p.in_phases * ceil_div(p.cin_p, p.kc);
     p.cout_p = VEC_ROUND(s->cout);
     p.group = p.cout_p <= 128 ? p.cout_p : p.chunks > 1 ? 128 : 64;
