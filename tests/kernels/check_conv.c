@@ -302,6 +302,8 @@ static int shapes(zn_conv_shape *list)
     for (int few = 1; few <= 4; few++) { /* 1x1 from and to few, several units and what is left of a group */
         list[count++] = conv_shape(1, 23, 29, few, 48, 1, 1, 0, false);
         list[count++] = conv_shape(1, 31, 37, 32, few, 1, 1, 0, false);
+        list[count] = conv_shape(2, 5, 9, few, 128, 1, 1, 0, false);
+        list[count++].shuffle = true;
     }
     return count + pointwise_shapes(list + count);
 }

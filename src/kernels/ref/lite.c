@@ -4,7 +4,7 @@
 #include "kernels/mix.h"
 #include "kernels/spectral.h"
 
-enum { STRIP = 256, APART = 16 }; /* floats of t at each row of a strip, and between its columns */
+enum { STRIP = 128, APART = 16 }; /* floats of t at each row of a strip, and between its columns */
 
 int zn_lite_strip(const zn_lite_args *a) { return a->ci < STRIP ? STRIP / a->ci : 1; }
 

@@ -1,5 +1,6 @@
 /* 1x1 convolution from or to at most four channels, fp32: bound by memory, so pixels are taken as they lie, and their
- * lines are written one after the other. */
+ * lines are written one after the other. From few channels also through a pixel shuffle: outputs then lie sub-pixel by
+ * sub-pixel. */
 #include "kernels/conv.h"
 #include "kernels/simd/vec_math.h"
 
@@ -14,11 +15,15 @@ static bool from_narrow(const zn_conv_shape *s) { return s->cin <= NARROW; }
 static bool supports(const zn_conv_shape *s)
 {
     const int wide = from_narrow(s) ? s->cout : s->cin, narrow = from_narrow(s) ? s->cin : s->cout;
-    return s->kh == 1 && s->kw == 1 && s->stride == 1 && s->pad == 0 && !s->up2 && !s->unshuffle && !s->shuffle &&
-           narrow <= NARROW && wide % WIDE == 0;
+    if (s->kh != 1 || s->kw != 1 || s->stride != 1 || s->pad || s->up2 || s->unshuffle || narrow > NARROW)
+        return false;
+    return s->shuffle ? from_narrow(s) && wide % (4 * WIDE) == 0 : wide % WIDE == 0;
 }
 
 static size_t packed_bytes(const zn_conv_shape *s) { return sizeof(float) * (size_t)s->cin * (size_t)s->cout; }
+
+/* Where output o lies: by itself, or sub-pixel by sub-pixel. */
+static int place(const zn_conv_shape *s, int o) { return s->shuffle ? o % 4 * (s->cout / 4) + o / 4 : o; }
 
 /* [narrow][wide] */
 static void pack(const zn_conv_shape *s, const float *w, void *packed)
@@ -26,45 +31,55 @@ static void pack(const zn_conv_shape *s, const float *w, void *packed)
     float *to = packed;
     for (int i = 0; i < s->cin; i++)
         for (int o = 0; o < s->cout; o++)
-            to[from_narrow(s) ? i * s->cout + o : o * s->cin + i] = w[(int64_t)i * s->cout + o];
+            to[from_narrow(s) ? i * s->cout + place(s, o) : o * s->cin + i] = w[(int64_t)i * s->cout + o];
 }
 
-static size_t scratch_bytes(const zn_conv_shape *s)
-{
-    (void)s;
-    return 0;
-}
+/* The bias in the order of the outputs. */
+static size_t scratch_bytes(const zn_conv_shape *s) { return sizeof(float) * (size_t)s->cout; }
 
 static int64_t pixels_of(const zn_conv_shape *s) { return (int64_t)s->n * s->oh * s->ow; }
 static int64_t units(const zn_conv_shape *s) { return (pixels_of(s) + UNIT - 1) / UNIT; }
 
-/* All outputs of one pixel of cin channels (a constant). */
-VEC_INLINE void spread(const int cin, const zn_conv_args *a, int64_t pixel)
+/* `each` outputs of a pixel of cin channels (a constant) x; w and bias begin with theirs. */
+VEC_INLINE void spread(const int cin, const zn_conv_args *a, const vec x[NARROW], const float *w, const float *bias,
+                       int each, int64_t at)
 {
-    const int cout = a->s.cout;
-    const float *w = a->packed, *residual = a->residual ? a->residual + pixel * cout : NULL;
     const vec floor = vec_splat(a->relu ? 0 : -INFINITY);
-    float *y = a->y + pixel * cout;
-    vec x[NARROW];
-#pragma GCC unroll 4
-    for (int i = 0; i < cin; i++)
-        x[i] = vec_splat(a->x[pixel * cin + i]);
-    for (int o = 0; o < cout; o += WIDE) {
+    for (int o = 0; o < each; o += WIDE) {
         vec sum[VECTORS];
 #pragma GCC unroll 4
         for (int u = 0; u < VECTORS; u++)
-            sum[u] = a->bias ? vec_load(a->bias + o + u * VEC_LANES) : vec_splat(0);
+            sum[u] = vec_load(bias + o + u * VEC_LANES);
 #pragma GCC unroll 4
         for (int i = 0; i < cin; i++)
 #pragma GCC unroll 4
             for (int u = 0; u < VECTORS; u++)
-                sum[u] = vec_fma(x[i], vec_load(w + i * cout + o + u * VEC_LANES), sum[u]);
+                sum[u] = vec_fma(x[i], vec_load(w + i * a->s.cout + o + u * VEC_LANES), sum[u]);
 #pragma GCC unroll 4
         for (int u = 0; u < VECTORS; u++) {
-            if (residual)
-                sum[u] = sum[u] + vec_load(residual + o + u * VEC_LANES);
-            vec_store(y + o + u * VEC_LANES, vec_max(sum[u], floor));
+            if (a->residual)
+                sum[u] = sum[u] + vec_load(a->residual + at + o + u * VEC_LANES);
+            vec_store(a->y + at + o + u * VEC_LANES, vec_max(sum[u], floor));
         }
+    }
+}
+
+VEC_INLINE void spread_all(const int cin, const zn_conv_args *a, const float *bias, int64_t pixel, int64_t end)
+{
+    const int cout = a->s.cout, each = a->s.shuffle ? cout / 4 : cout;
+    const float *w = a->packed;
+    for (; pixel < end; pixel++) {
+        vec x[NARROW];
+#pragma GCC unroll 4
+        for (int i = 0; i < cin; i++)
+            x[i] = vec_splat(a->x[pixel * cin + i]);
+        if (!a->s.shuffle) {
+            spread(cin, a, x, w, bias, cout, pixel * cout);
+            continue;
+        }
+        for (int sub = 0; sub < 4; sub++)
+            spread(cin, a, x, w + sub * each, bias + sub * each, each,
+                   zn_conv_sub_pixel(pixel / a->s.ow, a->s.ow, pixel % a->s.ow, sub, each));
     }
 }
 
@@ -111,36 +126,31 @@ VEC_INLINE void gather_all(const int cout, const zn_conv_args *a, int64_t pixel,
         gather(1, cout, a, pixel);
 }
 
-static void run_unit(const zn_conv_args *a, int64_t pixel, int64_t end)
-{
-    const int narrow = from_narrow(&a->s) ? a->s.cin : a->s.cout;
-    if (!from_narrow(&a->s)) {
-        if (narrow == 1)
-            gather_all(1, a, pixel, end);
-        else if (narrow == 2)
-            gather_all(2, a, pixel, end);
-        else if (narrow == 3)
-            gather_all(3, a, pixel, end);
-        else
-            gather_all(4, a, pixel, end);
-        return;
-    }
-    for (; pixel < end; pixel++)
-        if (narrow == 1)
-            spread(1, a, pixel);
-        else if (narrow == 2)
-            spread(2, a, pixel);
-        else if (narrow == 3)
-            spread(3, a, pixel);
-        else
-            spread(4, a, pixel);
-}
-
 static void run(const void *args, zn_range r)
 {
     const zn_conv_args *a = args;
-    const int64_t pixels = pixels_of(&a->s), end = r.end * UNIT < pixels ? r.end * UNIT : pixels;
-    run_unit(a, r.begin * UNIT, end);
+    const zn_conv_shape *s = &a->s;
+    const int64_t pixels = pixels_of(s), pixel = r.begin * UNIT, end = r.end * UNIT < pixels ? r.end * UNIT : pixels;
+    const int narrow = from_narrow(s) ? s->cin : s->cout;
+    float *bias = r.scratch;
+    for (int o = 0; o < s->cout; o++)
+        bias[place(s, o)] = a->bias ? a->bias[o] : 0;
+    if (from_narrow(s) && narrow == 1)
+        spread_all(1, a, bias, pixel, end);
+    else if (from_narrow(s) && narrow == 2)
+        spread_all(2, a, bias, pixel, end);
+    else if (from_narrow(s) && narrow == 3)
+        spread_all(3, a, bias, pixel, end);
+    else if (from_narrow(s))
+        spread_all(4, a, bias, pixel, end);
+    else if (narrow == 1)
+        gather_all(1, a, pixel, end);
+    else if (narrow == 2)
+        gather_all(2, a, pixel, end);
+    else if (narrow == 3)
+        gather_all(3, a, pixel, end);
+    else
+        gather_all(4, a, pixel, end);
 }
 
 const zn_conv_kernel ZN_KERNEL(conv_narrow) = {
