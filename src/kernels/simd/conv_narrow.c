@@ -40,46 +40,66 @@ static size_t scratch_bytes(const zn_conv_shape *s) { return sizeof(float) * (si
 static int64_t pixels_of(const zn_conv_shape *s) { return (int64_t)s->n * s->oh * s->ow; }
 static int64_t units(const zn_conv_shape *s) { return (pixels_of(s) + UNIT - 1) / UNIT; }
 
-/* `each` outputs of a pixel of cin channels (a constant) x; w and bias begin with theirs. */
-VEC_INLINE void spread(const int cin, const zn_conv_args *a, const vec x[NARROW], const float *w, const float *bias,
-                       int each, int64_t at)
+/* Sixteen outputs of `pixels` neighbours (a constant, as cin), which lie `step` floats apart from y on; x holds their
+ * channels, w and bias begin with those outputs. */
+VEC_INLINE void spread(const int pixels, const int cin, const zn_conv_args *a, const float *x, const float *w,
+                       const float *bias, int64_t at, int64_t step)
 {
-    const vec floor = vec_splat(a->relu ? 0 : -INFINITY);
-    for (int o = 0; o < each; o += WIDE) {
-        vec sum[VECTORS];
+    const vec zero = vec_splat(0);
+    vec sum[NARROW][VECTORS];
+#pragma GCC unroll 4
+    for (int p = 0; p < pixels; p++)
 #pragma GCC unroll 4
         for (int u = 0; u < VECTORS; u++)
-            sum[u] = vec_load(bias + o + u * VEC_LANES);
+            sum[p][u] = vec_load(bias + u * VEC_LANES);
 #pragma GCC unroll 4
-        for (int i = 0; i < cin; i++)
-#pragma GCC unroll 4
-            for (int u = 0; u < VECTORS; u++)
-                sum[u] = vec_fma(x[i], vec_load(w + i * a->s.cout + o + u * VEC_LANES), sum[u]);
+    for (int i = 0; i < cin; i++)
 #pragma GCC unroll 4
         for (int u = 0; u < VECTORS; u++) {
-            if (a->residual)
-                sum[u] = sum[u] + vec_load(a->residual + at + o + u * VEC_LANES);
-            vec_store(a->y + at + o + u * VEC_LANES, vec_max(sum[u], floor));
+            const vec v = vec_load(w + i * a->s.cout + u * VEC_LANES);
+#pragma GCC unroll 4
+            for (int p = 0; p < pixels; p++)
+                sum[p][u] = vec_fma(vec_splat(x[p * cin + i]), v, sum[p][u]);
         }
+    if (a->residual)
+        for (int p = 0; p < pixels; p++)
+            for (int u = 0; u < VECTORS; u++)
+                sum[p][u] = sum[p][u] + vec_load(a->residual + at + p * step + u * VEC_LANES);
+    if (a->relu)
+        for (int p = 0; p < pixels; p++)
+            for (int u = 0; u < VECTORS; u++)
+                sum[p][u] = vec_max(sum[p][u], zero);
+#pragma GCC unroll 4
+    for (int p = 0; p < pixels; p++)
+#pragma GCC unroll 4
+        for (int u = 0; u < VECTORS; u++)
+            vec_store(a->y + at + p * step + u * VEC_LANES, sum[p][u]);
+}
+
+/* All outputs of some neighbours in one row. */
+VEC_INLINE void spread_pixels(const int pixels, const int cin, const zn_conv_args *a, const float *bias, int64_t pixel)
+{
+    const zn_conv_shape *s = &a->s;
+    const int parts = s->shuffle ? 4 : 1, each = s->cout / parts;
+    for (int sub = 0; sub < parts; sub++) {
+        const int64_t at =
+            s->shuffle ? zn_conv_sub_pixel(pixel / s->ow, s->ow, pixel % s->ow, sub, each) : pixel * s->cout;
+        for (int o = 0; o < each; o += WIDE)
+            spread(pixels, cin, a, a->x + pixel * cin, (const float *)a->packed + sub * each + o, bias + sub * each + o,
+                   at + o, s->shuffle ? 2 * (int64_t)each : each);
     }
 }
 
 VEC_INLINE void spread_all(const int cin, const zn_conv_args *a, const float *bias, int64_t pixel, int64_t end)
 {
-    const int cout = a->s.cout, each = a->s.shuffle ? cout / 4 : cout;
-    const float *w = a->packed;
-    for (; pixel < end; pixel++) {
-        vec x[NARROW];
-#pragma GCC unroll 4
-        for (int i = 0; i < cin; i++)
-            x[i] = vec_splat(a->x[pixel * cin + i]);
-        if (!a->s.shuffle) {
-            spread(cin, a, x, w, bias, cout, pixel * cout);
-            continue;
-        }
-        for (int sub = 0; sub < 4; sub++)
-            spread(cin, a, x, w + sub * each, bias + sub * each, each,
-                   zn_conv_sub_pixel(pixel / a->s.ow, a->s.ow, pixel % a->s.ow, sub, each));
+    while (pixel < end) {
+        const int64_t left = a->s.shuffle ? a->s.ow - pixel % a->s.ow : end - pixel; /* in the row, where it matters */
+        const int some = left >= NARROW && pixel + NARROW <= end ? NARROW : 1;
+        if (some == NARROW)
+            spread_pixels(NARROW, cin, a, bias, pixel);
+        else
+            spread_pixels(1, cin, a, bias, pixel);
+        pixel += some;
     }
 }
 
@@ -107,19 +127,28 @@ VEC_INLINE void gather(const int pixels, const int cout, const zn_conv_args *a, 
                 sum[p][o] = vec_fma(m[p], v, sum[p][o]);
         }
     }
+    float out[NARROW][NARROW];
+#if defined(__ARM_NEON)
+    if (pixels == 4)
 #pragma GCC unroll 4
+        for (int o = 0; o < cout; o++) /* in the order of vec_sum */
+            vec_store(out[o], vpaddq_f32(vpaddq_f32(sum[0][o], sum[1][o]), vpaddq_f32(sum[2][o], sum[3][o])));
+    else
+#endif
+        for (int o = 0; o < cout; o++)
+            for (int p = 0; p < pixels; p++)
+                out[o][p] = vec_sum(sum[p][o]);
     for (int p = 0; p < pixels; p++)
-#pragma GCC unroll 4
         for (int o = 0; o < cout; o++) {
             const int64_t at = (pixel + p) * cout + o;
-            const float v = vec_sum(sum[p][o]) + (a->bias ? a->bias[o] : 0) + (a->residual ? a->residual[at] : 0);
+            const float v = out[o][p] + (a->bias ? a->bias[o] : 0) + (a->residual ? a->residual[at] : 0);
             a->y[at] = a->relu && v < 0 ? 0 : v;
         }
 }
 
 VEC_INLINE void gather_all(const int cout, const zn_conv_args *a, int64_t pixel, int64_t end)
 {
-    const int together = cout < 4 ? 4 : 3; /* as many sums as fit the registers */
+    const int together = VEC_REGISTERS == 32 || cout < 4 ? 4 : 3; /* as many sums as fit the registers */
     for (; pixel + together <= end; pixel += together)
         gather(together, cout, a, pixel);
     for (; pixel < end; pixel++)
