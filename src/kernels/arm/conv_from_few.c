@@ -98,11 +98,9 @@ static void gather(const zn_conv_args *a, int64_t row, int x0, int count, const 
         sum[5][j] = vfmaq_laneq_f32(sum[5][j], b, m[5], lane);                                                         \
     }
 
-/* A block of pixels by COLUMNS outputs, at y[at]; count: pixels of it that there are. */
-ZN_INLINE void multiply(const zn_conv_args *a, float (*x)[STEPS], const float *w, const float *bias,
-                        const float *residual, int64_t at, int count)
+/* A block of pixels by COLUMNS outputs. */
+ZN_INLINE void multiply(float (*x)[STEPS], const float *w, const float *bias, float32x4_t sum[PIXELS][COLUMNS / 4])
 {
-    float32x4_t sum[PIXELS][COLUMNS / 4];
 #pragma GCC unroll 6
     for (int p = 0; p < PIXELS; p++)
 #pragma GCC unroll 4
@@ -122,29 +120,40 @@ ZN_INLINE void multiply(const zn_conv_args *a, float (*x)[STEPS], const float *w
 #pragma GCC unroll 4
         STEP(3)
     }
+}
+
+/* All outputs of a block of pixels from y on. */
+static void whole(const zn_conv_args *a, float (*x)[STEPS], const float *bias, float *y)
+{
     const float32x4_t floor = vdupq_n_f32(a->relu ? 0 : -INFINITY); /* FMAX passes NaN on */
+    const int64_t cout = a->s.cout;
+    const float *w = a->packed, *end = bias + cout;
+    for (; bias < end; bias += COLUMNS, w += STEPS * COLUMNS, y += COLUMNS) {
+        float32x4_t sum[PIXELS][COLUMNS / 4];
+        __asm__("" : "+r"(x)); /* or compilers keep the multipliers for the next outputs, on the stack */
+        multiply(x, w, bias, sum);
 #pragma GCC unroll 6
-    for (int p = 0; p < PIXELS; p++)
-        if (p < count)
+        for (int p = 0; p < PIXELS; p++)
 #pragma GCC unroll 4
+            for (int j = 0; j < COLUMNS; j += 4)
+                vst1q_f32(y + p * cout + j, vmaxq_f32(sum[p][j / 4], floor));
+    }
+}
+
+/* The same of `count` pixels, with a residual if there is one. */
+static void partly(const zn_conv_args *a, float (*x)[STEPS], const float *bias, int64_t at, int count)
+{
+    const float32x4_t floor = vdupq_n_f32(a->relu ? 0 : -INFINITY);
+    for (int64_t o = 0; o < a->s.cout; o += COLUMNS) {
+        float32x4_t sum[PIXELS][COLUMNS / 4];
+        multiply(x, (const float *)a->packed + o * STEPS, bias + o, sum);
+        for (int p = 0; p < PIXELS && p < count; p++)
             for (int j = 0; j < COLUMNS; j += 4) {
-                const int64_t to = at + p * a->s.cout + j;
-                const float32x4_t v = residual ? vaddq_f32(sum[p][j / 4], vld1q_f32(residual + to)) : sum[p][j / 4];
-                vst1q_f32(a->y + to, vmaxq_f32(v, floor));
+                const int64_t to = at + p * a->s.cout + o + j;
+                const float32x4_t v = sum[p][j / 4];
+                vst1q_f32(a->y + to, vmaxq_f32(a->residual ? vaddq_f32(v, vld1q_f32(a->residual + to)) : v, floor));
             }
-}
-
-/* Out of line, as compilers would else keep multipliers for the next outputs, on the stack. */
-static __attribute__((noinline)) void whole(const zn_conv_args *a, float (*x)[STEPS], const float *w, const float *bias,
-                                            int64_t at)
-{
-    multiply(a, x, w, bias, NULL, at, PIXELS);
-}
-
-static __attribute__((noinline)) void any(const zn_conv_args *a, float (*x)[STEPS], const float *w, const float *bias,
-                                          int64_t at, int count)
-{
-    multiply(a, x, w, bias, a->residual, at, count);
+    }
 }
 
 static void run_unit(const zn_conv_args *a, int64_t unit, const scratch *t)
@@ -153,15 +162,13 @@ static void run_unit(const zn_conv_args *a, int64_t unit, const scratch *t)
     const int64_t row = unit / parts(s);
     const int x0 = (int)(unit % parts(s)) * STRETCH, count = s->ow - x0 < STRETCH ? s->ow - x0 : STRETCH;
     gather(a, row, x0, count, t);
-    for (int i = 0; i < count; i += PIXELS)
-        for (int64_t o = 0; o < s->cout; o += COLUMNS) {
-            const float *w = (const float *)a->packed + o * STEPS;
-            const int64_t at = (row * s->ow + x0 + i) * s->cout + o;
-            if (count - i >= PIXELS && !a->residual)
-                whole(a, t->pixel + i, w, t->bias + o, at);
-            else
-                any(a, t->pixel + i, w, t->bias + o, at, count - i);
-        }
+    for (int i = 0; i < count; i += PIXELS) {
+        const int64_t at = (row * s->ow + x0 + i) * s->cout;
+        if (count - i >= PIXELS && !a->residual)
+            whole(a, t->pixel + i, t->bias, a->y + at);
+        else
+            partly(a, t->pixel + i, t->bias, at, count - i);
+    }
 }
 
 static void run(const void *args, zn_range r)

@@ -19,7 +19,6 @@
 #define ZN_LOWP_FAR  (1 / ZN_LOWP_NEAR)
 
 enum {
-    ZN_LOWP_FREQS = 64,  /* points * points at most */
     ZN_LOWP_DEPTH = 256, /* channels at most: more would not fit the sums of conv_i8.c */
     ZN_LOWP_COLS = 64,   /* output channels transformed back at a time, at most */
 };
