@@ -34,6 +34,19 @@ void ZN_KERNEL(gelu)(const void *args, zn_range r)
     }
 }
 
+/* Vector u of a block that begins with line i. */
+VEC_INLINE int64_t line_of(int64_t i, int u) { return i + u * VEC_LANES / GELU_LINE; }
+
+void ZN_KERNEL(gelu_lines)(const float *x, int64_t lines, float *y, int64_t step)
+{
+    for (int64_t i = 0; i < lines; i += GELU_BLOCK / GELU_LINE) {
+        vec v[GELU_U];
+        GELU_EACH v[u] = line_of(i, u) < lines ? vec_load(x + i * GELU_LINE + u * VEC_LANES) : vec_splat(0);
+        gelu(v);
+        GELU_EACH if (line_of(i, u) < lines) vec_store(y + line_of(i, u) * step + u * VEC_LANES % GELU_LINE, v[u]);
+    }
+}
+
 void ZN_KERNEL(gelu_grad)(const void *args, zn_range r)
 {
     const zn_unary_args *a = args;

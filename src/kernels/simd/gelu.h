@@ -9,9 +9,14 @@
 enum { GELU_U = 4, GELU_BLOCK = GELU_U * VEC_LANES };
 #define GELU_EACH _Pragma("GCC unroll 4") for (int u = 0; u < GELU_U; u++)
 
+/* GELU of `lines` lines of 16 floats that lie one behind the other, to lines `step` floats apart. In gelu.c, whose
+ * compiler flags suit it. */
+enum { GELU_LINE = 16 };
+void ZN_KERNEL(gelu_lines)(const float *x, int64_t lines, float *y, int64_t step);
+
 /* s = p[0] x + p[1] x^2: no sum begins with a constant, which a multiply-add would overwrite. And p[0] + p[1] x. */
-#define GELU_CURVE(s, p, x) GELU_EACH s[u] = vec_fma(vec_splat((p)[1]), square[u], vec_splat((p)[0]) * x[u])
-#define GELU_LINE(s, p, x)  GELU_EACH s[u] = vec_fma(vec_splat((p)[1]), x[u], vec_splat((p)[0]))
+#define GELU_CURVE(s, p, x)    GELU_EACH s[u] = vec_fma(vec_splat((p)[1]), square[u], vec_splat((p)[0]) * x[u])
+#define GELU_STRAIGHT(s, p, x) GELU_EACH s[u] = vec_fma(vec_splat((p)[1]), x[u], vec_splat((p)[0]))
 
 /* a = -|x|, at least -10, and the tail h beyond it: 2^n times a polynomial on half an octave to either side, n added to
  * the exponent. Both polynomials in pairs of pairs, since one chain of multiply-adds would take twice as long. */
@@ -37,9 +42,9 @@ VEC_INLINE void tail(const vec x[GELU_U], vec a[GELU_U], vec h[GELU_U])
     GELU_EACH n[u] = f[u] + shift;
     GELU_EACH f[u] = f[u] - (n[u] - shift);
     GELU_EACH square[u] = f[u] * f[u];
-    GELU_LINE(h, half_power, f);
-    GELU_LINE(s, half_power + 2, f);
-    GELU_LINE(t, half_power + 4, f);
+    GELU_STRAIGHT(h, half_power, f);
+    GELU_STRAIGHT(s, half_power + 2, f);
+    GELU_STRAIGHT(t, half_power + 4, f);
     GELU_EACH h[u] = vec_fma(s[u], square[u], h[u]);
     GELU_EACH t[u] = vec_fma(vec_splat(half_power[6]), square[u], t[u]);
     GELU_EACH square[u] = square[u] * square[u];
@@ -47,7 +52,7 @@ VEC_INLINE void tail(const vec x[GELU_U], vec a[GELU_U], vec h[GELU_U])
     GELU_EACH h[u] = vec_of_bits(vec_bits(h[u]) + (vec_bits(n[u]) << 23));
 }
 #undef GELU_CURVE
-#undef GELU_LINE
+#undef GELU_STRAIGHT
 
 /* p = Phi(x) */
 VEC_INLINE void normal(const vec x[GELU_U], vec p[GELU_U])

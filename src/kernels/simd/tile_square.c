@@ -135,34 +135,21 @@ static void rows_in(const square *q)
         }
 }
 
-/* In place; count: whole vectors, not always whole blocks, and what lies behind them is not to be touched. */
-static void gelu_run(float *at, int64_t count)
-{
-    vec x[GELU_U];
-    for (; count >= GELU_BLOCK; count -= GELU_BLOCK, at += GELU_BLOCK) {
-        GELU_EACH x[u] = vec_load(at + u * VEC_LANES);
-        gelu(x);
-        GELU_EACH vec_store(at + u * VEC_LANES, x[u]);
-    }
-    if (count <= 0)
-        return;
-    GELU_EACH x[u] = u * VEC_LANES < count ? vec_load(at + u * VEC_LANES) : vec_splat(0);
-    gelu(x);
-    for (int u = 0; u * VEC_LANES < count; u++)
-        vec_store(at + u * VEC_LANES, x[u]);
-}
-
-/* GELU of one row, in place, then what lies inside the map goes out: columns [begin, end). */
+/* GELU of one row and out with what lies inside the map: columns [begin, end). */
 static void row_out(const square *q, int i, int64_t begin, int64_t end)
 {
     const zn_tile_square_args *a = q->a;
     const int64_t y = q->at.y + i;
-    float *from = q->t + i * q->row;
-    gelu_run(from + begin * CHANNELS, (end - begin) * CHANNELS);
+    float *from = q->t + i * q->row + begin * CHANNELS;
     float *to = a->y + ((q->at.image * a->h + y) * a->wide + q->at.x + begin) * a->channels + q->first;
-    for (int64_t j = begin; j < end; j++, to += a->channels)
+    if (q->count == CHANNELS) {
+        ZN_KERNEL(gelu_lines)(from, end - begin, to, a->channels);
+        return;
+    }
+    ZN_KERNEL(gelu_lines)(from, end - begin, from, CHANNELS);
+    for (int64_t j = begin; j < end; j++, from += CHANNELS, to += a->channels)
         for (int c = 0; c < q->count; c += VEC_LANES)
-            store(to + c, vec_load(from + j * CHANNELS + c), q->count - c < VEC_LANES ? q->count - c : VEC_LANES);
+            store(to + c, vec_load(from + c), q->count - c < VEC_LANES ? q->count - c : VEC_LANES);
 }
 
 static int64_t inside(int64_t at, int64_t first, int64_t size)
@@ -171,46 +158,17 @@ static int64_t inside(int64_t at, int64_t first, int64_t size)
     return i < 0 ? 0 : i < size ? i : size;
 }
 
-/* The last steps along columns of the rows i, i + 8, i + 16 and i + 24, through GELU, and out: columns [begin, end), as
- * far as the rows lie in [top, bottom). */
-static void four_rows_out(const square *q, int i, int64_t begin, int64_t end, int64_t top, int64_t bottom)
-{
-    enum { VECTORS = CHANNELS / VEC_LANES }; /* of a line */
-    const zn_tile_square_args *a = q->a;
-    float *y[4];
-    for (int k = 0; k < 4; k++) {
-        const int64_t row = i + k * TILE_MIDDLE, at = (q->at.image * a->h + q->at.y + row) * a->wide + q->at.x;
-        y[k] = row >= top && row < bottom ? a->y + at * a->channels + q->first : NULL;
-    }
-    for (int64_t j = begin; j < end; j++) {
-        vec v[VECTORS][4], x[GELU_U];
-        wht_load_lines(q->t + i * q->row + j * CHANNELS, TILE_MIDDLE * q->row, v);
-#pragma GCC unroll 4
-        for (int g = 0; g < VECTORS; g++) {
-            GELU_EACH x[u] = v[(4 * g + u) % VECTORS][(4 * g + u) / VECTORS];
-            gelu(x);
-            GELU_EACH if (y[(4 * g + u) / VECTORS])
-                vec_store(y[(4 * g + u) / VECTORS] + j * a->channels + (4 * g + u) % VECTORS * VEC_LANES, x[u]);
-        }
-    }
-}
-
 static void run_square(const square *q)
 {
     const zn_tile_square_args *a = q->a;
     const int64_t left = inside(0, q->at.x, a->p), right = inside(a->wide, q->at.x, a->p);
-    const int64_t top = inside(0, q->at.y, a->p), bottom = inside(a->h, q->at.y, a->p);
-    const bool lines = a->p == FOUR_MIDDLES && q->count == CHANNELS;
     rows_in(q);
     for (int64_t j = left; j < right; j++) {
         outer_steps(q, q->t + j * CHANNELS, q->row);
         middle(q, 1, q->t + j * CHANNELS, q->row);
-        if (!lines)
-            outer_steps(q, q->t + j * CHANNELS, q->row);
+        outer_steps(q, q->t + j * CHANNELS, q->row);
     }
-    for (int i = 0; lines && i < TILE_MIDDLE; i++)
-        four_rows_out(q, i, left, right, top, bottom);
-    for (int64_t i = top; !lines && i < bottom; i++)
+    for (int64_t i = inside(0, q->at.y, a->p); i < inside(a->h, q->at.y, a->p); i++)
         row_out(q, (int)i, left, right);
 }
 
