@@ -91,8 +91,9 @@ typedef struct stage {
     float *to;
 } stage;
 
-/* `radix` rows (a constant) at a time, each the sum of `folds` rows (likewise; more are added one by one). */
-VEC_INLINE void gathered(const int radix, const int folds, const stage *q)
+/* `radix` rows (a constant) at a time, each the sum of `folds` rows (likewise; more are added one by one); p, its
+ * pixels, is one too where it is as usual. */
+VEC_INLINE void gathered(const int radix, const int folds, const int p, const stage *q)
 {
     const int32_t *from = q->from, mask = q->known - 1;
     for (int k = 0; k < q->rows; k += radix) {
@@ -102,10 +103,10 @@ VEC_INLINE void gathered(const int radix, const int folds, const stage *q)
         for (int f = 0; f < folds; f++)
 #pragma GCC unroll 8
             for (int i = 0; i < radix; i++) {
-                at[f][i] = q->x + (int64_t)(from[k + f * q->rows + i] & mask) * q->p;
+                at[f][i] = q->x + (int64_t)(from[k + f * q->rows + i] & mask) * p;
                 s[f][i] = vec_splat(q->s[k + f * q->rows + i]);
             }
-        for (int c = 0; c < q->p; c += VEC_LANES) {
+        for (int c = 0; c < p; c += VEC_LANES) {
             vec v[8];
 #pragma GCC unroll 8
             for (int i = 0; i < radix; i++)
@@ -117,29 +118,39 @@ VEC_INLINE void gathered(const int radix, const int folds, const stage *q)
             for (int more = k + folds * q->rows; more < q->d; more += q->rows)
 #pragma GCC unroll 8
                 for (int i = 0; i < radix; i++)
-                    v[i] = vec_fma(vec_load(q->x + (int64_t)(from[more + i] & mask) * q->p + c),
-                                   vec_splat(q->s[more + i]), v[i]);
+                    v[i] = vec_fma(vec_load(q->x + (int64_t)(from[more + i] & mask) * p + c), vec_splat(q->s[more + i]),
+                                   v[i]);
             wht_registers(radix, v);
 #pragma GCC unroll 8
             for (int i = 0; i < radix; i++)
-                vec_store(q->to + (int64_t)(k + i) * q->p + c, v[i]);
+                vec_store(q->to + (int64_t)(k + i) * p + c, v[i]);
         }
     }
 }
 
-static void run_stage(const stage *q)
+VEC_INLINE void run_stage_of(const int p, const stage *q)
 {
     if (q->rows >= 8 && q->rows == q->d)
-        gathered(8, 1, q);
+        gathered(8, 1, p, q);
     else if (q->rows >= 8)
-        gathered(8, 2, q);
+        gathered(8, 2, p, q);
     else if (q->rows == 4)
-        gathered(4, 1, q);
+        gathered(4, 1, p, q);
     else if (q->rows == 2)
-        gathered(2, 1, q);
+        gathered(2, 1, p, q);
     else
-        gathered(1, 1, q);
-    wht_rows_from(q->to, q->rows, 8, q->p, q->p);
+        gathered(1, 1, p, q);
+    wht_rows_from(q->to, q->rows, 8, p, p);
+}
+
+static void run_stage(const stage *q)
+{
+    if (q->p == MOST)
+        run_stage_of(MOST, q);
+    else if (q->p == MOST / 2)
+        run_stage_of(MOST / 2, q);
+    else
+        run_stage_of(q->p, q);
 }
 
 static int power_of_two(int n)
