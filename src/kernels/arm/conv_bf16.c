@@ -104,7 +104,7 @@ static scratch scratch_at(const zn_lowp_grid *g, char *base)
 }
 
 /* The numbers of pair p of a unit. */
-static void input(const zn_conv_args *a, const zn_lowp_grid *g, const int64_t tile[2], int p, const scratch *t)
+static void input(const zn_conv_args *a, const zn_lowp_grid *g, const zn_lowp_place tile[2], int p, const scratch *t)
 {
     const int second = zn_lowp_rows(a, g, tile, t->edge, t->rows);
     char *to = t->numbers + (size_t)(p / ZN_BF16_PAIRS) * block_bytes(g) + p % ZN_BF16_PAIRS * ZN_BF16_PAIR;
@@ -141,21 +141,17 @@ static void run_unit(const zn_conv_args *a, const zn_lowp_grid *g, int64_t unit,
 {
     const int64_t first = unit * g->unit;
     const int tiles = (int)(g->tiles - first < g->unit ? g->tiles - first : g->unit), pairs = (tiles + 1) / 2;
-    for (int p = 0; p < pairs; p++) {
-        int64_t tile[2];
-        zn_lowp_pair(first, tiles, p, tile);
-        input(a, g, tile, p, t);
-    }
+    zn_lowp_place place[TILES];
+    zn_lowp_places(g, first, tiles, place);
+    for (int p = 0; p < pairs; p++)
+        input(a, g, place + 2 * p, p, t);
     const float *far[CALLS];
     for (int col = 0, ncols; col < g->cols; col += ncols) {
         ncols = zn_lowp_chunk(g, col, COLS);
-        zn_lowp_ahead(a, g, first, tiles, col, far, CALLS);
+        zn_lowp_ahead(a, g, place, tiles, col, far, CALLS);
         multiply(a, g, t, tiles, col, ncols, far);
-        for (int p = 0; p < pairs; p++) {
-            int64_t tile[2];
-            zn_lowp_pair(first, tiles, p, tile);
-            zn_lowp_output(a, g, tile, col, ncols, t->products + p * M_STRIDE);
-        }
+        for (int p = 0; p < pairs; p++)
+            zn_lowp_output(a, g, place + 2 * p, col, ncols, t->products + p * M_STRIDE);
     }
 }
 

@@ -190,7 +190,7 @@ ZN_INLINE void quantise(int64_t depth, float *const v[2], float peak[2][8], int8
 
 /* The digits of pair number p of a unit, a column of frequencies at a time: what lies between stays in the first cache.
  */
-static void input(const zn_conv_args *a, const zn_lowp_grid *g, const int64_t tile[2], int p, const scratch *t)
+static void input(const zn_conv_args *a, const zn_lowp_grid *g, const zn_lowp_place tile[2], int p, const scratch *t)
 {
     const size_t stride = PAIRS * pair_bytes(g);
     const int second = zn_lowp_rows(a, g, tile, t->edge, t->rows);
@@ -240,24 +240,20 @@ static void run_unit(const zn_conv_args *a, const zn_lowp_grid *g, int64_t unit,
 {
     const int64_t first = unit * g->unit;
     const int tiles = (int)(g->tiles - first < g->unit ? g->tiles - first : g->unit), pairs = (tiles + 1) / 2;
-    for (int p = 0; p < pairs; p++) {
-        int64_t tile[2];
-        zn_lowp_pair(first, tiles, p, tile);
-        input(a, g, tile, p, t);
-    }
+    zn_lowp_place place[TILES];
+    zn_lowp_places(g, first, tiles, place);
+    for (int p = 0; p < pairs; p++)
+        input(a, g, place + 2 * p, p, t);
     const float *far[CALLS];
     for (int col = 0, ncols; col < g->cols; col += ncols) {
         ncols = zn_lowp_chunk(g, col, COLS);
         if (col % (g->cols / g->phases) == 0)
-            zn_lowp_ahead(a, g, first, tiles, col, far, CALLS);
+            zn_lowp_ahead(a, g, place, tiles, col, far, CALLS);
         multiply(a, g, t, tiles, col, ncols, far);
         for (int i = 0; i < CALLS; i++) /* the same pixels, the next channels */
             far[i] += ncols;
-        for (int p = 0; p < pairs; p++) {
-            int64_t tile[2];
-            zn_lowp_pair(first, tiles, p, tile);
-            zn_lowp_output(a, g, tile, col, ncols, t->m + p * M_STRIDE);
-        }
+        for (int p = 0; p < pairs; p++)
+            zn_lowp_output(a, g, place + 2 * p, col, ncols, t->m + p * M_STRIDE);
     }
 }
 

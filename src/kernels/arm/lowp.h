@@ -52,13 +52,6 @@ int64_t zn_lowp_units(const zn_lowp_grid *g);
 int zn_lowp_block(const zn_lowp_grid *g);
 /* Columns from col on that can be done together: of one phase, at most `most`. */
 int zn_lowp_chunk(const zn_lowp_grid *g, int col, int most);
-/* The tiles of pair p of a unit that begins with tile `first`: the same one twice at an odd end. */
-static inline void zn_lowp_pair(int64_t first, int tiles, int p, int64_t tile[2])
-{
-    tile[0] = first + 2 * p;
-    tile[1] = first + (2 * p + 1 < tiles ? 2 * p + 1 : 2 * p);
-}
-
 /* The place of the next piece of scratch, on a cache line of its own. */
 static inline size_t zn_lowp_take(size_t *used, size_t bytes)
 {
@@ -76,12 +69,13 @@ typedef struct zn_lowp_place {
     int x, y;
 } zn_lowp_place;
 
-zn_lowp_place zn_lowp_place_of(const zn_lowp_grid *g, int64_t tile);
+/* The places of `count` tiles from tile `first` on, and of one more if that is odd: the last one again. */
+void zn_lowp_places(const zn_lowp_grid *g, int64_t first, int count, zn_lowp_place *p);
 
 /* The input transform of two tiles (the same one twice at an odd end), first along the rows of pixels: into
  * t[2 * points][ZN_LOWP_ROW(points, depth)], rows of [depth / 4][points][4]. Returns the row at which the second tile
  * begins: they share rows if one lies above the other. edge: 128 * cin floats of scratch, twice that for stride 2. */
-int zn_lowp_rows(const zn_conv_args *a, const zn_lowp_grid *g, const int64_t tile[2], float *edge, float *t);
+int zn_lowp_rows(const zn_conv_args *a, const zn_lowp_grid *g, const zn_lowp_place p[2], float *edge, float *t);
 
 /* Then down column j of 8 points: frequencies 8j to 8j + 7 of each tile, into v[depth / 4][9][4], of which the 9th is
  * padding, and the largest magnitude of each. */
@@ -95,12 +89,12 @@ void zn_lowp_column_bf16(const zn_lowp_grid *g, const float *t, int second, int 
 /* The output transform of two tiles (the same one twice at an odd end) and columns [col, col + ncols), ncols up to
  * ZN_LOWP_COLS: m[points * points][ncols / 2 + 4][4] holds products in lanes (tile 0, column 0), (0, 1), (1, 0), (1,
  * 1). Adds bias and residual, applies ReLU, stores. */
-void zn_lowp_output(const zn_conv_args *a, const zn_lowp_grid *g, const int64_t tile[2], int col, int ncols,
+void zn_lowp_output(const zn_conv_args *a, const zn_lowp_grid *g, const zn_lowp_place p[2], int col, int ncols,
                     const float *m);
 
-/* The first `count` pixels that a unit will write from column `col` on, filled up with something harmless: to be
+/* The first `count` pixels that tiles will write from column `col` on, filled up with something harmless: to be
  * fetched during the multiplication, a few at a time. All at once they would keep it waiting. */
-void zn_lowp_ahead(const zn_conv_args *a, const zn_lowp_grid *g, int64_t first, int tiles, int col, const float **at,
-                   int count);
+void zn_lowp_ahead(const zn_conv_args *a, const zn_lowp_grid *g, const zn_lowp_place *p, int tiles, int col,
+                   const float **at, int count);
 
 #endif

@@ -35,12 +35,20 @@ zn_lowp_grid zn_lowp_grid_of(const zn_conv_shape *s, int points, int tiles)
     return g;
 }
 
-zn_lowp_place zn_lowp_place_of(const zn_lowp_grid *g, int64_t tile)
+static zn_lowp_place place_of(const zn_lowp_grid *g, int64_t tile)
 {
     const int64_t each = (int64_t)g->tall * g->wide;
     const int in = (int)(tile % each), top = in / (2 * g->wide) * 2, rest = in % (2 * g->wide);
     const int rows = g->tall - top < 2 ? 1 : 2;
     return (zn_lowp_place){ .image = tile / each, .x = rest / rows, .y = top + rest % rows };
+}
+
+void zn_lowp_places(const zn_lowp_grid *g, int64_t first, int count, zn_lowp_place *p)
+{
+    for (int i = 0; i < count; i++)
+        p[i] = place_of(g, first + i);
+    if (count % 2)
+        p[count] = p[count - 1];
 }
 
 int64_t zn_lowp_units(const zn_lowp_grid *g) { return (g->tiles + g->unit - 1) / g->unit; }
@@ -263,9 +271,8 @@ static void transform_row(int points, const float *x, const float *next, int64_t
             along(6, x + c, pixel, next + c, t + c * 6);
 }
 
-int zn_lowp_rows(const zn_conv_args *a, const zn_lowp_grid *g, const int64_t tile[2], float *edge, float *t)
+int zn_lowp_rows(const zn_conv_args *a, const zn_lowp_grid *g, const zn_lowp_place p[2], float *edge, float *t)
 {
-    const zn_lowp_place p[2] = { zn_lowp_place_of(g, tile[0]), zn_lowp_place_of(g, tile[1]) };
     const bool below = p[1].image == p[0].image && p[1].x == p[0].x && p[1].y == p[0].y + 1;
     const int second = below ? g->step : g->points, count = second + g->points, by = g->parts == 4 ? 2 : 1;
     const int64_t pixel = (int64_t)by * a->s.cin;

@@ -76,15 +76,16 @@ typedef struct place {
 static unsigned inside(int first, int by, int step, int size)
 {
     unsigned bits = 0;
+    if (first >= 0 && first + (step - 1) * by < size)
+        return (1u << step) - 1;
     for (int k = 0; k < step; k++)
         bits |= (unsigned)(first + k * by >= 0 && first + k * by < size) << k;
     return bits;
 }
 
-static place place_of(const zn_conv_args *a, const zn_lowp_grid *g, int64_t tile, int phase, int channel)
+static place place_of(const zn_conv_args *a, const zn_lowp_grid *g, zn_lowp_place at, int phase, int channel)
 {
     const zn_conv_shape *s = &a->s;
-    const zn_lowp_place at = zn_lowp_place_of(g, tile);
     const int by = s->up2 ? 2 : 1;
     const int y0 = at.y * g->step * by - phase / 2, x0 = at.x * g->step * by - phase % 2;
     return (place){ .first = ((at.image * s->oh + y0) * s->ow + x0) * s->cout + channel,
@@ -242,14 +243,14 @@ ZN_INLINE void transform(const zn_conv_args *a, const place p[2], const float *b
         whole(a, p, channels, late, false, h);
 }
 
-void zn_lowp_output(const zn_conv_args *a, const zn_lowp_grid *g, const int64_t tile[2], int col, int ncols,
+void zn_lowp_output(const zn_conv_args *a, const zn_lowp_grid *g, const zn_lowp_place at[2], int col, int ncols,
                     const float *m)
 {
     const int each = g->cols / g->phases;
     const int phase = col / each, channel = col % each;
     const int channels = a->s.cout - channel < ncols ? a->s.cout - channel : ncols;
-    place p[2] = { place_of(a, g, tile[0], phase, channel), place_of(a, g, tile[1], phase, channel) };
-    if (tile[0] == tile[1])
+    place p[2] = { place_of(a, g, at[0], phase, channel), place_of(a, g, at[1], phase, channel) };
+    if (p[0].first == p[1].first) /* the same one twice */
         p[1].rows = 0;
     const float *bias = a->bias ? a->bias + channel : NULL;
     if (g->step == 4 && channels == 64) /* the width of every model at hand: loops of known length */
@@ -266,13 +267,13 @@ void zn_lowp_output(const zn_conv_args *a, const zn_lowp_grid *g, const int64_t 
         transform(a, p, bias, channels, 8, 7, ncols, m);
 }
 
-void zn_lowp_ahead(const zn_conv_args *a, const zn_lowp_grid *g, int64_t first, int tiles, int col, const float **at,
-                   int count)
+void zn_lowp_ahead(const zn_conv_args *a, const zn_lowp_grid *g, const zn_lowp_place *tile, int tiles, int col,
+                   const float **at, int count)
 {
     const int each = g->cols / g->phases;
     int n = 0;
     for (int t = 0; t < tiles; t++) {
-        const place p = place_of(a, g, first + t, col / each, col % each);
+        const place p = place_of(a, g, tile[t], col / each, col % each);
         for (int k = 0; k < g->step && n + g->step <= count; k++) {
             const float *y = a->y + p.first + k * p.row;
             for (int l = 0; l < g->step && p.rows >> k & 1; l++)
