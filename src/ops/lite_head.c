@@ -58,11 +58,10 @@ static double flops(const zn_node *n)
     return (4 + 19) * (double)zn_shape_count(n->source[0]->shape) + 2 * products(n);
 }
 
-/* The square, one factor (the gain can be in the taps, and what is added too), nine taps. */
 static double slots(const zn_node *n, const zn_prepare *p)
 {
     (void)p;
-    return (2 + 9) * (double)zn_shape_count(n->source[0]->shape) + products(n);
+    return (3 + 9) * (double)zn_shape_count(n->source[0]->shape) + products(n);
 }
 
 static void reach(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *hi)

@@ -1,6 +1,6 @@
-/* The head of a Lite-R block, strip by strip of a few pixels: rows of v without the gain are made once, from top to
- * bottom, and four of them stay in a ring; two rows of e come out of it at a time and go through the grouped product to
- * the map. Zeros lie around the map. */
+/* The head of a Lite-R block, strip by strip of a few pixels: rows of v are made once, from top to bottom, and four of
+ * them stay in a ring; two rows of e come out of it at a time and go through the grouped product to the map. Zeros lie
+ * around the map. */
 #include "kernels/lite_head.h"
 #include "kernels/mix.h"
 #include "kernels/simd/group_product.h"
@@ -14,7 +14,7 @@ enum { RING = 4, FOUR = 4, PADDING = 16 };
 typedef struct strip {
     const zn_lite_head_args *a;
     const float *image;
-    const float *taps; /* [9][c], times the gain, and with what is added in the middle */
+    const float *taps; /* [9][c] */
     float *ring;       /* [RING][row]; pixel 0 is x0 - 1 */
     int64_t row;
     int x0, count;
@@ -47,7 +47,7 @@ static void row_in(const strip *s, int y)
             for (int k = 0; k < a->c; k += VEC_LANES) {
                 if (k % 16 == 0)
                     __builtin_prefetch(x + line + k); /* the row below */
-                vec_store(to + k, vec_load(x + k) * v);
+                vec_store(to + k, vec_load(x + k) * v * vec_load(a->gain + k));
             }
         }
     }
@@ -65,7 +65,7 @@ VEC_INLINE void sums_of(const int rows, const float *const v[RING], const float 
         for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
             for (int t = 0; t < FOUR; t++)
-                sum[r][t] = vec_splat(0);
+                sum[r][t] = vec_load(v[1 + r] + (t + 1) * c + k);
 #pragma GCC unroll 4
         for (int i = 0; i < rows + 2; i++) {
             vec x[FOUR + 2];
@@ -163,7 +163,7 @@ void ZN_KERNEL(lite_head)(const void *args, zn_range r)
     d.results = pack(&d.q, packed);
     for (int k = 0; k < a->c; k++)
         for (int i = 0; i < 9; i++)
-            taps[i * a->c + k] = a->gain[k] * (a->taps[9 * k + i] + (i == 4 ? 1.0f : 0.0f));
+            taps[i * a->c + k] = a->taps[9 * k + i];
     for (int64_t unit = r.begin; unit < r.end;) {
         const int64_t image = unit / a->h, end = least(r.end - image * a->h, a->h);
         const strip s = {
