@@ -1,6 +1,6 @@
 /* The head of a Lite-R block, strip by strip of a few pixels: rows of v are made once, from top to bottom, and four of
  * them stay in a ring; two rows of e come out of it at a time and go through the grouped product to the map. Zeros lie
- * around the map. */
+ * around the map. The bits are those of the separate ops, which training runs where it needs what lies between. */
 #include "kernels/lite_head.h"
 #include "kernels/mix.h"
 #include "kernels/simd/group_product.h"
