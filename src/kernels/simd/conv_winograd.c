@@ -76,7 +76,8 @@ static void input_tile(const zn_conv_args *a, const plan *p, const chunk *c, pla
                 input_row(a, c, w, r, half, b->edge);
         }
         for (int i = 0; i < 8; i++)
-            winograd_input_column(rows, i * wide, wide, v + phase * wide + i * p->v_slot, p->v_slot);
+            if (c->phases > 1 || !input_is_spare(p, c->phase, i))
+                winograd_input_column(rows, i * wide, wide, v + phase * wide + i * p->v_slot, p->v_slot);
     }
 }
 
@@ -107,12 +108,14 @@ static const float *far_of(const zn_conv_args *a, const plan *p, int64_t tile, i
 
 /* M[f][count][width] (+)= V[f][count][k] * U[f][k][width]. U streams from far away once per block of tiles: the product
  * fetches the next of its panels by itself; the next V, and the next M or what is yet farther away, are named here. */
-static void multiply(const zn_conv_args *a, const plan *p, const chunk *c, int64_t tile, const float *u, int count,
-                     int width, const buffers *b)
+static void multiply(const zn_conv_args *a, const plan *p, const chunk *c, int turn, int64_t tile, const float *u,
+                     int count, int width, const buffers *b)
 {
     gemm_args g = { .row = c->k, .c_row = width, .segments = 1, .k = c->k, .depth = c->k, .more = c->before > 0 };
     const int panels = ceil_div(width, GEMM_NR), run = gemm_fetches(&g, count);
     for (int f = 0; f < POINTS; f++) {
+        if (is_spare(p, c, turn, f))
+            continue;
         g.a = b->v + f * p->v_slot;
         g.b = u + (int64_t)f * c->k * width;
         g.c = b->m + f * p->m_slot;
@@ -178,19 +181,19 @@ static void output(const zn_conv_args *a, const plan *p, int64_t tile, int count
     }
 }
 
-/* One block of tiles. With several chunks of input channels the sums in M grow chunk by chunk; with several groups of
- * outputs V is kept for all of them, or made again when it is chunked. */
+/* One block of tiles. With several chunks of input channels the sums in M grow chunk by chunk; V is kept for all groups
+ * of outputs and their phases, or made again when it is chunked. */
 static void run_block(const zn_conv_args *a, const plan *p, int64_t tile, int count, const buffers *b)
 {
-    for (int phase = 0; phase < p->out_phases; phase++)
-        for (int oc = 0; oc < p->cout_p; oc += p->group) {
-            const int width = least(p->group, p->cout_p - oc);
+    for (int oc = 0; oc < p->cout_p; oc += p->group)
+        for (int turn = 0; turn < p->out_phases; turn++) {
+            const int width = least(p->group, p->cout_p - oc), phase = out_phase(turn);
             const float *u = (const float *)a->packed + (int64_t)POINTS * p->k * (phase * p->cout_p + oc);
             for (int i = 0; i < p->chunks; i++) {
                 const chunk c = chunk_of(p, i);
-                if (p->chunks > 1 || (phase == 0 && oc == 0))
+                if (p->chunks > 1 || (turn == 0 && oc == 0))
                     input(a, p, &c, tile, count, b);
-                multiply(a, p, &c, tile, u + (int64_t)POINTS * c.before * width, count, width, b);
+                multiply(a, p, &c, turn, tile, u + (int64_t)POINTS * c.before * width, count, width, b);
             }
             output(a, p, tile, count, phase, oc, width, b);
         }
@@ -215,7 +218,7 @@ static void run(const void *args, zn_range r)
 static bool wins(const zn_conv_shape *s, const plan *p)
 {
     const double outs = (double)p->cout_p * p->out_phases, larger = p->outputs == 7 ? 1.36 : 1;
-    const double tile = POINTS * p->k * outs / 14 + 63.0 * p->k + 80 * outs * larger + 1000;
+    const double tile = (double)products_of(p) * p->cin_p * p->cout_p / 14 + 63.0 * p->k + 80 * outs * larger + 1000;
     const double pixel = 9.0 * s->cin * p->cout_p / (p->cout_p < GEMM_NR ? 5 : 13) + s->cout / 2;
     return tile < p->step_out * p->step_out * pixel;
 }
@@ -260,7 +263,7 @@ static double flops(const zn_conv_shape *s)
     const plan p = plan_of(s);
     const double in = 16 * 40.0 * p.k, one = p.outputs == 6 ? 30 : 34;
     const double out = (8 + p.outputs) * one * p.cout_p * p.out_phases;
-    return (double)p.tiles * (2.0 * POINTS * p.k * p.cout_p * p.out_phases + in + out);
+    return (double)p.tiles * (2.0 * products_of(&p) * p.cin_p * p.cout_p + in + out);
 }
 
 /* Issue slots of winograd_input and winograd_output for one line of eight. */
@@ -272,7 +275,7 @@ static double slots(const zn_conv_shape *s)
 {
     const plan p = plan_of(s);
     const double lines = 8 + p.outputs, in = s->cin * p.in_phases, out = s->cout * p.out_phases;
-    return (double)p.tiles * (POINTS * in * out + lines * INPUT_SLOTS * in +
+    return (double)p.tiles * ((double)products_of(&p) * s->cin * s->cout + lines * INPUT_SLOTS * in +
                               lines * (p.outputs == 6 ? OUTPUT_SLOTS_6 : OUTPUT_SLOTS_7) * out);
 }
 

@@ -79,6 +79,40 @@ static inline chunk chunk_of(const plan *p, int i)
                     .before = i / pieces * p->cin_p + first };
 }
 
+/* Products that need not be done, one in eight along each axis:
+ *
+ *     stride 2   An odd phase has one tap, so that its weights are 0 at infinity, the last frequency.
+ *     up2        The taps of both phases have the same sum, so that they share their product at point 1, frequency 1.
+ *                Phases take turns in an order in which each differs from the one before along one axis only, and
+ *                find there in M what that one left. (Of the last one as many again are lost, since the second one
+ *                has overwritten them.)
+ */
+static inline int out_phase(int turn) { return turn ^ turn >> 1; }
+
+/* Column i of frequencies of an input phase. */
+static inline bool input_is_spare(const plan *p, int phase, int i)
+{
+    return p->in_phases > 1 && i == 7 && phase % 2 == 1;
+}
+
+static inline bool is_spare(const plan *p, const chunk *c, int turn, int f)
+{
+    if (p->in_phases > 1)
+        return c->phases == 1 && (input_is_spare(p, c->phase, f % 8) || (f / 8 == 7 && c->phase / 2 == 1));
+    if (turn == 0)
+        return false;
+    return (out_phase(turn) ^ out_phase(turn - 1)) == 1 ? f % 8 == 1 : f / 8 == 1;
+}
+
+/* Of the products of all phases and frequencies, how many are done. */
+static inline int products_of(const plan *p)
+{
+    const int all = p->in_phases * p->out_phases * POINTS;
+    if (p->out_phases > 1)
+        return all - 3 * 8;
+    return p->chunks > 1 && p->in_phases > 1 ? all - 31 : all;
+}
+
 typedef struct place {
     int n, row, col;
 } place;
