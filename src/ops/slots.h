@@ -14,9 +14,9 @@
 
 /* x - min(max(x, -t), t) */
 #define ZN_SLOTS_THRESHOLD 3.0
-/* max(x, 0) - |x| h(-|x|), h = 2^q, to 1e-7 (kernels/simd/gelu.h): |x| and its bound 2, q of degree eight 8, its whole
- * part 3, the power of the rest of degree six 6, the exponent 1, the end 2. */
-#define ZN_SLOTS_GELU 22.0
+/* max(x, 0) - |x| h, h = p(|x|)^8, to 1e-7 (kernels/simd/gelu.h): |x| and its bound 2, p of degree eight 8, its power
+ * 3, the end 2. */
+#define ZN_SLOTS_GELU 15.0
 /* A factor for each of two numbers before their sum and difference are taken: one product and two multiply-adds instead
  * of two products and two additions. */
 #define ZN_SLOTS_FACTOR 0.5
