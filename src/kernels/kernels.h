@@ -22,6 +22,8 @@ void zn_k_soft_clamp(const void *unary_args, zn_range elements);      /* a * tan
 void zn_k_soft_clamp_grad(const void *unary_args, zn_range elements); /* x = output of the forward */
 void zn_k_gelu(const void *unary_args, zn_range elements);            /* x (1 + erf(x / sqrt 2)) / 2 */
 void zn_k_gelu_grad(const void *unary_args, zn_range elements);       /* x = input of the forward */
+void zn_k_silu(const void *unary_args, zn_range elements);            /* x / (1 + exp(-x)) */
+void zn_k_silu_grad(const void *unary_args, zn_range elements);       /* x = input of the forward */
 void zn_k_positive(const void *unary_args, zn_range elements);        /* 1 where x > 0, else 0 */
 void zn_k_scale(const void *unary_args, zn_range elements);           /* a * x */
 void zn_k_exp(const void *unary_args, zn_range elements);
@@ -46,22 +48,6 @@ void zn_k_upsample2(const void *resample_args, zn_range rows);
 void zn_k_upsample2_grad(const void *resample_args, zn_range rows);
 /* y = x with a zero after every element of both axes: [n][2h][2w][c], last row and column zero. Units: large rows. */
 void zn_k_dilate2(const void *resample_args, zn_range rows);
-
-/* Group norm over [n][pixels][c] in `groups` runs of channels. Units are n * groups. */
-typedef struct zn_group_norm_args {
-    const float *x, *gamma, *beta; /* gamma, beta [c] */
-    const float *dy;
-    float *y;              /* forward: result; gradient: dx */
-    float *stats;          /* [n][groups][2]: mean and 1/sqrt(var + eps); written by stats, read by the rest */
-    float *dgamma, *dbeta; /* [c], written by param_grad */
-    int64_t n, pixels;
-    int c, groups;
-    float eps;
-    bool relu; /* y = max(., 0) */
-} zn_group_norm_args;
-void zn_k_group_norm(const void *group_norm_args, zn_range groups);
-void zn_k_group_norm_grad(const void *group_norm_args, zn_range groups);       /* dx */
-void zn_k_group_norm_param_grad(const void *group_norm_args, zn_range groups); /* units: groups, over all images */
 
 /* y[block][c] = sum of x[row][c] over the rows of a block, ZN_SUM_ROWS of them; units are blocks. zn_k_sum_partials
  * adds the blocks up. Also the mean square of a difference. */

@@ -34,6 +34,16 @@ typedef struct zn_mix_args {
 /* y[p][k] = x[p][k] + b[k]; units are pixels. */
 void zn_k_add_channels(const void *mix_args, zn_range pixels);
 
+/* Some neighbouring channels of every pixel: y[p * to + skip + k] = x[p * from + k], k < count; units are pixels. */
+typedef struct zn_channel_copy_args {
+    const float *x;
+    float *y;
+    int from, to; /* channels of a pixel */
+    int count, skip;
+    bool clear; /* the other channels of y become 0 */
+} zn_channel_copy_args;
+void zn_k_copy_channels(const void *channel_copy_args, zn_range pixels);
+
 /* y[p][k] = w[k] * x[p][k]; units are pixels. */
 void zn_k_scale_channels(const void *mix_args, zn_range pixels);
 /* partial[block][k] = sum of x * dy; units are blocks. */

@@ -2,12 +2,14 @@
 #include "kernels/simd.h"
 
 #include "base/cpu.h"
+#include "kernels/attention.h"
 #include "kernels/dense.h"
 #include "kernels/gates.h"
 #include "kernels/kernels.h"
 #include "kernels/line.h"
 #include "kernels/lite.h"
 #include "kernels/mix.h"
+#include "kernels/norm.h"
 #include "kernels/spectral.h"
 
 #include <stdatomic.h>

@@ -53,6 +53,8 @@ zn_shape zn_weight_file_shape(zn_shape s, zn_layout layout)
         return ZN_SHAPE(s.dim[3], s.dim[2], s.dim[0], s.dim[1]);
     case ZN_LAYOUT_LINEAR:
         return ZN_SHAPE(s.dim[3], s.dim[2]);
+    case ZN_LAYOUT_CONV1D:
+        return ZN_SHAPE(s.dim[3], s.dim[2], 1);
     case ZN_LAYOUT_PATCH2:
         return ZN_SHAPE(2, 2, s.dim[2] / 4, s.dim[3]);
     case ZN_LAYOUT_PATCH4:
@@ -63,7 +65,10 @@ zn_shape zn_weight_file_shape(zn_shape s, zn_layout layout)
 }
 
 /* True where the file holds [out][in] and we [in][out]; elsewhere the order of the numbers is the same. */
-static bool is_turned(zn_layout layout) { return layout == ZN_LAYOUT_CONV || layout == ZN_LAYOUT_LINEAR; }
+static bool is_turned(zn_layout layout)
+{
+    return layout == ZN_LAYOUT_CONV || layout == ZN_LAYOUT_LINEAR || layout == ZN_LAYOUT_CONV1D;
+}
 
 static void permute(const float *in, float *out, zn_shape s, bool to_file)
 {

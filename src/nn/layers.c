@@ -36,6 +36,34 @@ zn_node *zn_conv3x3_no_bias(zn_scope s, zn_node *x, int out) { return conv(s, x,
 zn_node *zn_conv3x3_stride2_no_bias(zn_scope s, zn_node *x, int out) { return conv(s, x, out, 3, 2, false); }
 zn_node *zn_conv1x1_no_bias(zn_scope s, zn_node *x, int out) { return conv(s, x, out, 1, 1, false); }
 
+zn_node *zn_conv1x1(zn_scope s, zn_node *x, int out) { return conv(s, x, out, 1, 1, true); }
+
+/* Few rows would not repay the packing of many weights: these are read where they lie. */
+static zn_node *linear(zn_scope s, zn_node *x, int out, zn_layout layout, bool biased)
+{
+    enum { LARGE = 1 << 16, COLUMNS = 32, ROWS = 128 };
+    zn_graph_name_layer(s.graph, s.prefix);
+    const int in = zn_channels(x);
+    zn_node *w = zn_parameter(s, "weight", ZN_SHAPE(1, 1, in, out), layout);
+    zn_node *b = biased ? zn_parameter(s, "bias", ZN_SHAPE(out), ZN_LAYOUT_PLAIN) : NULL;
+    const bool few = zn_shape_count(x->shape) / in < ROWS;
+    if (few && (int64_t)in * out >= LARGE && out % COLUMNS == 0)
+        return zn_dense(x, w, b);
+    return zn_conv(x, w, b, (zn_conv_spec){ .stride = 1 });
+}
+
+zn_node *zn_linear(zn_scope s, zn_node *x, int out) { return linear(s, x, out, ZN_LAYOUT_LINEAR, true); }
+zn_node *zn_linear_no_bias(zn_scope s, zn_node *x, int out) { return linear(s, x, out, ZN_LAYOUT_LINEAR, false); }
+zn_node *zn_conv1d(zn_scope s, zn_node *x, int out) { return linear(s, x, out, ZN_LAYOUT_CONV1D, true); }
+
+zn_node *zn_layer_norm_layer(zn_scope s, zn_node *x, float eps)
+{
+    zn_graph_name_layer(s.graph, s.prefix);
+    zn_node *gamma = zn_parameter(s, "weight", ZN_SHAPE(zn_channels(x)), ZN_LAYOUT_PLAIN);
+    zn_node *beta = zn_parameter(s, "bias", ZN_SHAPE(zn_channels(x)), ZN_LAYOUT_PLAIN);
+    return zn_layer_norm(x, gamma, beta, eps);
+}
+
 zn_node *zn_group_norm_layer(zn_scope s, zn_node *x, int groups, float eps)
 {
     zn_graph_name_layer(s.graph, s.prefix);

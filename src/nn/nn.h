@@ -28,6 +28,12 @@ zn_node *zn_conv3x3_stride2(zn_scope s, zn_node *x, int out);
 zn_node *zn_conv3x3_no_bias(zn_scope s, zn_node *x, int out);
 zn_node *zn_conv3x3_stride2_no_bias(zn_scope s, zn_node *x, int out);
 zn_node *zn_conv1x1_no_bias(zn_scope s, zn_node *x, int out);
+zn_node *zn_conv1x1(zn_scope s, zn_node *x, int out);
+/* y = x w' + b on every pixel; weights as [out,in] in files, or [out,in,1]. */
+zn_node *zn_linear(zn_scope s, zn_node *x, int out);
+zn_node *zn_linear_no_bias(zn_scope s, zn_node *x, int out);
+zn_node *zn_conv1d(zn_scope s, zn_node *x, int out);
+zn_node *zn_layer_norm_layer(zn_scope s, zn_node *x, float eps);
 zn_node *zn_group_norm_layer(zn_scope s, zn_node *x, int groups, float eps);
 
 #endif

@@ -114,6 +114,33 @@ const zn_op zn_op_gelu_grad = { .name = "gelu_grad",
                                 .slots = one_slot,
                                 .in_place = zn_second_source };
 
+static void silu_run(const zn_node *n, const zn_launch_context *c) { run_unary(n, c, zn_k_silu); }
+static void silu_gradient(zn_node *n, zn_node *dy)
+{
+    zn_accumulate(n->source[0], binary(&zn_op_silu_grad, n->source[0], dy));
+}
+static double silu_slots(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    return ZN_SLOTS_SILU * (double)zn_shape_count(n->shape);
+}
+const zn_op zn_op_silu = { .name = "silu",
+                           .shape = zn_same_shape,
+                           .run = silu_run,
+                           .gradient = silu_gradient,
+                           .flops = one_flop,
+                           .slots = silu_slots,
+                           .in_place = zn_first_source };
+zn_node *zn_silu(zn_node *x) { return zn_apply(&zn_op_silu, NULL, 0, (zn_node *[]){ x }, 1); }
+
+static void silu_grad_run(const zn_node *n, const zn_launch_context *c) { run_unary(n, c, zn_k_silu_grad); }
+const zn_op zn_op_silu_grad = { .name = "silu_grad",
+                                .shape = zn_same_shape,
+                                .run = silu_grad_run,
+                                .flops = one_flop,
+                                .slots = silu_slots,
+                                .in_place = zn_second_source };
+
 /* 1 where x > 0: a constant pattern, so no gradient passes */
 static void positive_run(const zn_node *n, const zn_launch_context *c) { run_unary(n, c, zn_k_positive); }
 static void no_gradient(zn_node *n, zn_node *dy)

@@ -149,6 +149,7 @@ void zn_graph_fuse(zn_graph *g, zn_node *const *outputs, int count)
             fuse_add(n, uses);
         else if (n->op == &zn_op_relu)
             fuse_relu(n, uses);
+        zn_fuse_norm(n, uses);
         zn_fuse_lite(n, uses);
         zn_fuse_lite_head(n, uses);
         zn_fuse_spectral_linear(n, uses);

@@ -10,6 +10,7 @@ extern const zn_op zn_op_lite_rows, zn_op_lite_columns, zn_op_lite_expand, zn_op
     zn_op_tile_square;
 
 /* Each looks whether n is the last node of what it knows (uses: readers by node index) and if so changes n. */
+void zn_fuse_norm(zn_node *n, int *uses);
 void zn_fuse_lite(zn_node *n, int *uses);
 void zn_fuse_lite_head(zn_node *n, int *uses);
 void zn_fuse_spectral_linear(zn_node *n, int *uses);

@@ -35,7 +35,8 @@ zn_node *zn_multiply_scalar(zn_node *x, zn_node *s); /* s [1]; no gradient goes 
 zn_node *zn_exp(zn_node *x);
 zn_node *zn_upsample2(zn_node *x); /* nearest */
 zn_node *zn_group_norm(zn_node *x, zn_node *gamma, zn_node *beta, int groups, float eps);
-zn_node *zn_mean_square_error(zn_node *a, zn_node *b); /* scalar [1] */
+zn_node *zn_layer_norm(zn_node *x, zn_node *gamma, zn_node *beta, float eps); /* over the channels of each pixel */
+zn_node *zn_mean_square_error(zn_node *a, zn_node *b);                        /* scalar [1] */
 zn_node *zn_mean_absolute_error(zn_node *a, zn_node *b);
 zn_node *zn_huber(zn_node *a, zn_node *b, float knee);   /* quadratic up to the knee */
 zn_node *zn_ssim_loss(zn_node *a, zn_node *b);           /* 1 - SSIM of [N,H,W,C] in [0,1]: 11x11 Gaussian window */
@@ -43,8 +44,22 @@ zn_node *zn_kl_gaussian(zn_node *mean, zn_node *logvar); /* of N(mean, exp(logva
 zn_node *zn_downsample2(zn_node *x);                     /* mean of 2x2 */
 zn_node *zn_ones_like(zn_node *x);
 zn_node *zn_gelu(zn_node *x);     /* exact erf form */
+zn_node *zn_silu(zn_node *x);     /* x / (1 + exp(-x)) */
 zn_node *zn_positive(zn_node *x); /* 1 where x > 0; a constant for gradients */
 zn_node *zn_mean(zn_node *x);     /* scalar [1] */
+
+/* Channels of maps side by side, and some neighbouring ones of a map. */
+zn_node *zn_concat(zn_node *a, zn_node *b);
+zn_node *zn_slice_channels(zn_node *x, int first, int count);
+
+/* Maps and tables with a row for each sample, [1,1,N,C]: x (1 + scale) + shift (or NULL), rows of x that belong to a
+ * sample one after the other; and the mean of each sample's pixels. */
+zn_node *zn_modulate(zn_node *x, zn_node *scale, zn_node *shift);
+zn_node *zn_sample_mean(zn_node *x);
+
+/* Self-attention over the pixels of each map: qkv [N,H,W,3C], for each head its d = C / heads channels of q, k and v
+ * one behind the other; y [N,H,W,C] = softmax(q k' / sqrt d) v. */
+zn_node *zn_attention(zn_node *qkv, int heads);
 
 /* Spectral ops: scale * H x along an axis (1 rows' direction H, 2 W, 3 channels), and (1/n) H (gate .* H x). */
 zn_node *zn_wht(zn_node *x, int axis, float scale);

@@ -17,6 +17,9 @@
 /* max(x, 0) - |x| h, h = p(|x|)^8, to 1e-7 (kernels/simd/gelu.h): |x| and its bound 2, p of degree eight 8, its power
  * 3, the end 2. */
 #define ZN_SLOTS_GELU 15.0
+/* x / (1 + exp(-x)): the exponential's whole part and rest 4, its power of degree six 6, the exponent 1, the sum, the
+ * quotient and the product 3. */
+#define ZN_SLOTS_SILU 14.0
 /* A factor for each of two numbers before their sum and difference are taken: one product and two multiply-adds instead
  * of two products and two additions. */
 #define ZN_SLOTS_FACTOR 0.5

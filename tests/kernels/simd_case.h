@@ -34,6 +34,6 @@ typedef struct simd_family {
 } simd_family;
 const float *simd_normal(int64_t count, float scale);
 void simd_output(simd_case *c, float **slot, int64_t count);
-extern const simd_family simd_prune_families[]; /* ends with a NULL */
+extern const simd_family simd_prune_families[], simd_diffusion_families[]; /* each ends with a NULL */
 
 #endif

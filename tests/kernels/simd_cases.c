@@ -392,12 +392,14 @@ bool simd_case_at(int index, simd_case *c)
         }
         index -= families[f].sizes;
     }
-    for (const simd_family *f = simd_prune_families; f->make; f++) {
-        if (index < f->sizes) {
-            f->make(c, f->kernel, index);
-            return true;
+    static const simd_family *const lists[] = { simd_prune_families, simd_diffusion_families };
+    for (int list = 0; list < SIZES(lists); list++)
+        for (const simd_family *f = lists[list]; f->make; f++) {
+            if (index < f->sizes) {
+                f->make(c, f->kernel, index);
+                return true;
+            }
+            index -= f->sizes;
         }
-        index -= f->sizes;
-    }
     return false;
 }

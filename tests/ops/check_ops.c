@@ -47,6 +47,13 @@ static zn_node *absolute(zn_node **in) { return zn_mean_absolute_error(in[0], in
 static zn_node *huber(zn_node **in) { return zn_huber(in[0], in[1], 0.7f); }
 static zn_node *downsample2(zn_node **in) { return zn_downsample2(in[0]); }
 static zn_node *gelu(zn_node **in) { return zn_gelu(in[0]); }
+static zn_node *silu(zn_node **in) { return zn_silu(in[0]); }
+static zn_node *concat(zn_node **in) { return zn_concat(in[0], in[1]); }
+static zn_node *slice(zn_node **in) { return zn_slice_channels(in[0], 1, 3); }
+static zn_node *modulate(zn_node **in) { return zn_modulate(in[0], in[1], in[2]); }
+static zn_node *sample_mean(zn_node **in) { return zn_sample_mean(in[0]); }
+static zn_node *attention(zn_node **in) { return zn_attention(in[0], 2); }
+static zn_node *layer_norm(zn_node **in) { return zn_layer_norm(in[0], in[1], in[2], 1e-5f); }
 static zn_node *positive(zn_node **in) { return zn_add(in[0], zn_positive(in[0])); }
 static zn_node *mean(zn_node **in) { return zn_mean(in[0]); }
 static zn_node *wht_rows(zn_node **in) { return zn_wht(in[0], 2, 0.25f); }
@@ -138,6 +145,18 @@ static const op_case cases[] = {
     { "sub", NULL, { ROW(7), ROW(7) }, sub, false },
     { "upsample2", NULL, { MAP(2, 3, 4, 5) }, upsample2, false },
     { "upsample2_grad", NULL, { MAP(1, 4, 6, 3) }, downsample2, false },
+    { "silu", NULL, { MAP(1, 4, 5, 3) }, silu, false },
+    { "silu_grad", "silu", { ROW(0) }, NULL, false },
+    { "concat", NULL, { MAP(2, 2, 3, 5), MAP(2, 2, 3, 4) }, concat, false },
+    { "slice", NULL, { MAP(1, 2, 3, 5) }, slice, false },
+    { "slice_grad", "slice", { ROW(0) }, NULL, false },
+    { "modulate", NULL, { MAP(2, 3, 4, 6), MAP(1, 1, 2, 6), MAP(1, 1, 2, 6) }, modulate, false },
+    { "sample_sum", "modulate", { ROW(0) }, NULL, false },
+    { "sample_mean", NULL, { MAP(3, 2, 4, 70) }, sample_mean, false },
+    { "spread", "sample_mean", { ROW(0) }, NULL, false },
+    { "attention", NULL, { MAP(2, 3, 7, 30) }, attention, false },
+    { "attention_grad", "attention", { ROW(0) }, NULL, false },
+    { "group_norm", NULL, { MAP(3, 1, 2, 7), ROW(7), ROW(7) }, layer_norm, false },
     { "group_norm", NULL, { MAP(2, 3, 5, 8), ROW(8), ROW(8) }, group_norm, false },
     { "group_norm_grad", "group_norm", { ROW(0) }, NULL, false },
     { "group_norm_param_grad", "group_norm", { ROW(0) }, NULL, false },

@@ -57,6 +57,24 @@ void zn_ref_gelu_grad(const void *args, zn_range r)
     }
 }
 
+static float logistic(float x) { return 1 / (1 + expf(-x)); }
+
+void zn_ref_silu(const void *args, zn_range r)
+{
+    const zn_unary_args *a = args;
+    for (int64_t i = r.begin; i < r.end; i++)
+        a->y[i] = a->x[i] * logistic(a->x[i]);
+}
+
+void zn_ref_silu_grad(const void *args, zn_range r)
+{
+    const zn_unary_args *a = args;
+    for (int64_t i = r.begin; i < r.end; i++) {
+        const float s = logistic(a->x[i]);
+        a->y[i] = a->dy[i] * (s + a->x[i] * s * (1 - s));
+    }
+}
+
 void zn_k_positive(const void *args, zn_range r)
 {
     const zn_unary_args *a = args;

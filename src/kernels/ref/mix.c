@@ -22,6 +22,17 @@ void zn_k_add_channels(const void *args, zn_range r)
             a->y[p * a->c + k] = a->x[p * a->c + k] + a->b[k];
 }
 
+void zn_k_copy_channels(const void *args, zn_range r)
+{
+    const zn_channel_copy_args *a = args;
+    for (int64_t p = r.begin; p < r.end; p++) {
+        float *y = a->y + p * a->to;
+        if (a->clear)
+            memset(y, 0, sizeof(float) * (size_t)a->to);
+        memcpy(y + a->skip, a->x + p * a->from, sizeof(float) * (size_t)a->count);
+    }
+}
+
 void zn_k_scale_channels(const void *args, zn_range r)
 {
     const zn_mix_args *a = args;

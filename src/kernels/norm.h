@@ -1,0 +1,51 @@
+/* Group norm over maps [n][pixels][c], in `groups` runs of channels, in passes that read a map from one end to the
+ * other:
+ *
+ *     norm_sums   mean and squares around it of every channel, block of pixels by block
+ *     norm_merge  from these the statistics of a group, and from them a factor and a shift for each channel
+ *     norm_apply  y = act(factor x + shift)
+ *
+ * A modulation (x (1 + scale) + shift) (1 + gain) by sample and channel is a part of factor and shift. The gradient
+ * goes the same way: sums, merge, dx = a dy + b x + c. Merging is done in double. */
+#ifndef ZN_KERNELS_NORM_H
+#define ZN_KERNELS_NORM_H
+
+#include "base/threads.h"
+
+#include <stdint.h>
+
+typedef enum zn_activation { ZN_ACT_NONE, ZN_ACT_RELU, ZN_ACT_SILU } zn_activation;
+
+typedef struct zn_norm_args {
+    const float *x, *dy;
+    float *y;
+    const float *gamma, *beta;         /* [c] */
+    const float *scale, *shift, *gain; /* modulation: [n][c], or NULL */
+    float *partial;                    /* [n][blocks][2][c] */
+    float *table;                      /* [n][3][c]: forward factor, shift; gradient 1/deviation, -mean/deviation */
+    float *sums;                       /* gradient: [n][2][c], of dy times the normalised x, and of dy */
+    int64_t n, pixels;
+    int c, groups;
+    float eps;
+    zn_activation act;
+} zn_norm_args;
+
+/* Pixels of a block: as much as stays in the first cache while it is read twice. */
+static inline int64_t zn_norm_block(const zn_norm_args *a) { return a->c < 512 ? 8192 / a->c : 16; }
+static inline int64_t zn_norm_blocks(const zn_norm_args *a)
+{
+    return (a->pixels + zn_norm_block(a) - 1) / zn_norm_block(a);
+}
+/* Floats of partial, table and sums together. */
+static inline int64_t zn_norm_scratch(const zn_norm_args *a) { return a->n * a->c * (2 * zn_norm_blocks(a) + 5); }
+
+void zn_k_norm_sums(const void *norm_args, zn_range blocks);  /* units: n * blocks */
+void zn_k_norm_merge(const void *norm_args, zn_range groups); /* units: n * groups */
+void zn_k_norm_apply(const void *norm_args, zn_range pixels); /* units: pixels of all maps */
+
+void zn_k_norm_stats(const void *norm_args, zn_range groups);      /* for the gradient: merge that only normalises */
+void zn_k_norm_grad_sums(const void *norm_args, zn_range blocks);  /* partial: sums of dy xh, and of dy */
+void zn_k_norm_grad_merge(const void *norm_args, zn_range groups); /* sums, and the table of dx = a dy + b x + c */
+void zn_k_norm_grad(const void *norm_args, zn_range pixels);
+
+#endif

@@ -1,0 +1,177 @@
+/* Group norm and its gradient; see norm.h. */
+#include "kernels/norm.h"
+
+#include <math.h>
+
+static float silu(float x) { return x / (1 + expf(-x)); }
+
+static float activate(zn_activation act, float v)
+{
+    return act == ZN_ACT_SILU ? silu(v) : act == ZN_ACT_RELU && v < 0 ? 0 : v;
+}
+
+/* Pixels [*begin, *end) of block `unit`, counted over all maps. */
+static void block_of(const zn_norm_args *a, int64_t unit, int64_t *begin, int64_t *end)
+{
+    const int64_t blocks = zn_norm_blocks(a), size = zn_norm_block(a), map = unit / blocks;
+    *begin = map * a->pixels + unit % blocks * size;
+    *end = *begin + size < (map + 1) * a->pixels ? *begin + size : (map + 1) * a->pixels;
+}
+
+void zn_ref_norm_sums(const void *args, zn_range r)
+{
+    const zn_norm_args *a = args;
+    for (int64_t unit = r.begin; unit < r.end; unit++) {
+        int64_t begin, end;
+        block_of(a, unit, &begin, &end);
+        for (int c = 0; c < a->c; c++) {
+            float mean = 0, square = 0;
+            for (int64_t p = begin; p < end; p++)
+                mean += a->x[p * a->c + c];
+            mean /= (float)(end - begin);
+            for (int64_t p = begin; p < end; p++)
+                square += (a->x[p * a->c + c] - mean) * (a->x[p * a->c + c] - mean);
+            a->partial[unit * 2 * a->c + c] = mean;
+            a->partial[(unit * 2 + 1) * a->c + c] = square;
+        }
+    }
+}
+
+/* Mean and 1 / sqrt(variance + eps) of a group of one map. */
+static void statistics(const zn_norm_args *a, int64_t map, int first, int width, double *mean, double *scale)
+{
+    const int64_t blocks = zn_norm_blocks(a), size = zn_norm_block(a);
+    const double count = (double)a->pixels * width;
+    double sum = 0, square = 0;
+    for (int64_t b = 0; b < blocks; b++) {
+        const float *means = a->partial + (map * blocks + b) * 2 * a->c;
+        const double pixels = (double)((b + 1) * size < a->pixels ? size : a->pixels - b * size);
+        for (int c = first; c < first + width; c++)
+            sum += pixels * (double)means[c];
+    }
+    *mean = sum / count;
+    for (int64_t b = 0; b < blocks; b++) {
+        const float *means = a->partial + (map * blocks + b) * 2 * a->c, *squares = means + a->c;
+        const double pixels = (double)((b + 1) * size < a->pixels ? size : a->pixels - b * size);
+        for (int c = first; c < first + width; c++) {
+            const double off = (double)means[c] - *mean;
+            square += (double)squares[c] + pixels * off * off;
+        }
+    }
+    *scale = 1 / sqrt(square / count + (double)a->eps);
+}
+
+void zn_k_norm_merge(const void *args, zn_range r)
+{
+    const zn_norm_args *a = args;
+    const int width = a->c / a->groups;
+    for (int64_t unit = r.begin; unit < r.end; unit++) {
+        const int64_t map = unit / a->groups;
+        const int first = (int)(unit % a->groups) * width;
+        double mean, scale;
+        statistics(a, map, first, width, &mean, &scale);
+        float *factors = a->table + map * 3 * a->c, *shifts = factors + a->c;
+        for (int c = first; c < first + width; c++) {
+            const int64_t at = map * a->c + c;
+            const double gain = 1 + (a->gain ? (double)a->gain[at] : 0);
+            const double own = 1 + (a->scale ? (double)a->scale[at] : 0);
+            const double factor = scale * (double)a->gamma[c];
+            factors[c] = (float)(factor * own * gain);
+            shifts[c] =
+                (float)((((double)a->beta[c] - mean * factor) * own + (a->shift ? (double)a->shift[at] : 0)) * gain);
+        }
+    }
+}
+
+void zn_ref_norm_apply(const void *args, zn_range r)
+{
+    const zn_norm_args *a = args;
+    for (int64_t p = r.begin; p < r.end; p++) {
+        const float *factors = a->table + p / a->pixels * 3 * a->c, *shifts = factors + a->c;
+        for (int c = 0; c < a->c; c++)
+            a->y[p * a->c + c] = activate(a->act, factors[c] * a->x[p * a->c + c] + shifts[c]);
+    }
+}
+
+/* ---- gradient: dx = (b - mean(b) - xh mean(b xh)) / deviation, b = dy gamma, xh the normalised x ---- */
+
+void zn_k_norm_stats(const void *args, zn_range r)
+{
+    const zn_norm_args *a = args;
+    const int width = a->c / a->groups;
+    for (int64_t unit = r.begin; unit < r.end; unit++) {
+        const int64_t map = unit / a->groups;
+        const int first = (int)(unit % a->groups) * width;
+        double mean, scale;
+        statistics(a, map, first, width, &mean, &scale);
+        float *scales = a->table + map * 3 * a->c, *shifts = scales + a->c;
+        for (int c = first; c < first + width; c++) {
+            scales[c] = (float)scale;
+            shifts[c] = (float)(-mean * scale);
+        }
+    }
+}
+
+void zn_ref_norm_grad_sums(const void *args, zn_range r)
+{
+    const zn_norm_args *a = args;
+    for (int64_t unit = r.begin; unit < r.end; unit++) {
+        int64_t begin, end;
+        block_of(a, unit, &begin, &end);
+        const float *scales = a->table + begin / a->pixels * 3 * a->c, *shifts = scales + a->c;
+        for (int c = 0; c < a->c; c++) {
+            float product = 0, sum = 0;
+            for (int64_t p = begin; p < end; p++) {
+                const float dy = a->dy[p * a->c + c];
+                product += dy * (a->x[p * a->c + c] * scales[c] + shifts[c]);
+                sum += dy;
+            }
+            a->partial[unit * 2 * a->c + c] = product;
+            a->partial[(unit * 2 + 1) * a->c + c] = sum;
+        }
+    }
+}
+
+void zn_k_norm_grad_merge(const void *args, zn_range r)
+{
+    const zn_norm_args *a = args;
+    const int width = a->c / a->groups;
+    const int64_t blocks = zn_norm_blocks(a);
+    const double count = (double)a->pixels * width;
+    for (int64_t unit = r.begin; unit < r.end; unit++) {
+        const int64_t map = unit / a->groups;
+        const int first = (int)(unit % a->groups) * width;
+        float *products = a->sums + map * 2 * a->c, *sums = products + a->c;
+        double mean = 0, mean_product = 0;
+        for (int c = first; c < first + width; c++) {
+            double product = 0, sum = 0;
+            for (int64_t b = 0; b < blocks; b++) {
+                product += (double)a->partial[(map * blocks + b) * 2 * a->c + c];
+                sum += (double)a->partial[((map * blocks + b) * 2 + 1) * a->c + c];
+            }
+            products[c] = (float)product;
+            sums[c] = (float)sum;
+            mean += (double)a->gamma[c] * sum / count;
+            mean_product += (double)a->gamma[c] * product / count;
+        }
+        float *by_dy = a->table + map * 3 * a->c, *by_x = by_dy + a->c, *rest = by_x + a->c;
+        for (int c = first; c < first + width; c++) {
+            const double scale = (double)by_dy[c], shift = (double)by_x[c];
+            by_dy[c] = (float)(scale * (double)a->gamma[c]);
+            by_x[c] = (float)(-scale * scale * mean_product);
+            rest[c] = (float)(-scale * (mean + shift * mean_product));
+        }
+    }
+}
+
+void zn_ref_norm_grad(const void *args, zn_range r)
+{
+    const zn_norm_args *a = args;
+    for (int64_t p = r.begin; p < r.end; p++) {
+        const float *by_dy = a->table + p / a->pixels * 3 * a->c, *by_x = by_dy + a->c, *rest = by_x + a->c;
+        for (int c = 0; c < a->c; c++) {
+            const int64_t i = p * a->c + c;
+            a->y[i] = by_dy[c] * a->dy[i] + (by_x[c] * a->x[i] + rest[c]);
+        }
+    }
+}

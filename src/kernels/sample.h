@@ -1,0 +1,28 @@
+/* Maps [samples][pixels][c] with one value for each sample and channel, as networks that know a time or a condition
+ * have them: factors and shifts, sums over a sample, and a value spread over one. */
+#ifndef ZN_KERNELS_SAMPLE_H
+#define ZN_KERNELS_SAMPLE_H
+
+#include "base/threads.h"
+
+#include <stdint.h>
+
+typedef struct zn_sample_args {
+    const float *x;             /* the map; spread: [samples][c] */
+    const float *other;         /* sum: a map that x is multiplied with, or NULL */
+    const float *scale, *shift; /* modulate: [samples][c]; shift may be NULL */
+    float *y;
+    int64_t pixels;
+    int c;
+    float factor; /* of sums and of what is spread */
+} zn_sample_args;
+
+enum { ZN_SAMPLE_CHANNELS = 64 }; /* of one unit of a sum */
+static inline int64_t zn_sample_parts(int c) { return (c + ZN_SAMPLE_CHANNELS - 1) / ZN_SAMPLE_CHANNELS; }
+
+void zn_k_modulate(const void *sample_args, zn_range pixels); /* y = x (1 + scale) + shift; pixels of all samples */
+/* y[sample][c] = factor * sum of x, or of x * other; units are samples x zn_sample_parts. */
+void zn_k_sample_sum(const void *sample_args, zn_range parts);
+void zn_k_spread(const void *sample_args, zn_range pixels); /* y[sample][pixel][c] = factor * x[sample][c] */
+
+#endif

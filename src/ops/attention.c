@@ -1,0 +1,126 @@
+/* Self-attention over the pixels of a map. */
+#include "kernels/attention.h"
+
+#include "base/fail.h"
+#include "ops/ops.h"
+
+#include <math.h>
+
+static int heads_of(const zn_node *n) { return *(int *)n->attribute; }
+
+/* qkv [N,H,W,3C]: for each head q, k and v one behind the other. */
+static zn_attention_args args_of(const zn_node *qkv, int heads)
+{
+    const int64_t *d = qkv->shape.dim, pixels = d[1] * d[2], c = d[3] / 3, width = c / heads;
+    const zn_rows q = { qkv->data, 3 * pixels * c, 3 * width, 3 * c };
+    zn_attention_args a = { .q = q,
+                            .k = q,
+                            .v = q,
+                            .queries = pixels,
+                            .keys = pixels,
+                            .heads = heads,
+                            .width = (int)width,
+                            .scale = 1 / sqrtf((float)width) };
+    if (q.data) {
+        a.k.data += width;
+        a.v.data += 2 * width;
+    }
+    return a;
+}
+
+/* [N,H,W,C] */
+static zn_rows rows_of(const zn_node *n, int heads)
+{
+    const int64_t *d = n->shape.dim;
+    return (zn_rows){ n->data, d[1] * d[2] * d[3], d[3] / heads, d[3] };
+}
+
+static zn_status shape(zn_node *n)
+{
+    ZN_TRY(zn_need_rank(n, 4));
+    const int64_t c = n->source[0]->shape.dim[3];
+    if (heads_of(n) < 1 || c % (3 * heads_of(n)))
+        return ZN_FAIL(ZN_ESHAPE, "%lld channels are not q, k and v of %d heads", (long long)c, heads_of(n));
+    n->shape = n->source[0]->shape;
+    n->shape.dim[3] = c / 3;
+    return ZN_OK;
+}
+
+static zn_needs needs(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    const zn_attention_args a = args_of(n->source[0], heads_of(n));
+    return (zn_needs){ .thread_scratch = zn_attention_scratch(&a) };
+}
+
+static void run(const zn_node *n, const zn_launch_context *c)
+{
+    zn_attention_args a = args_of(n->source[0], heads_of(n));
+    a.y = rows_of(n, a.heads);
+    zn_launch(c, zn_k_attention, n->shape.dim[0] * a.heads * zn_attention_blocks(&a), 1, &a);
+}
+
+static void gradient(zn_node *n, zn_node *dy)
+{
+    zn_node *x = n->source[0];
+    zn_accumulate(x, zn_apply(&zn_op_attention_grad, n->attribute, n->attribute_size, (zn_node *[]){ x, dy }, 2));
+}
+
+static double flops(const zn_node *n)
+{
+    const int64_t *d = n->shape.dim;
+    return 4.0 * (double)(d[1] * d[2]) * (double)zn_shape_count(n->shape);
+}
+
+static double flops_done(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    return flops(n);
+}
+
+const zn_op zn_op_attention = { .name = "attention",
+                                .shape = shape,
+                                .run = run,
+                                .gradient = gradient,
+                                .needs = needs,
+                                .flops = flops,
+                                .flops_done = flops_done,
+                                .global = true };
+
+zn_node *zn_attention(zn_node *qkv, int heads)
+{
+    return zn_apply(&zn_op_attention, &heads, sizeof heads, (zn_node *[]){ qkv }, 1);
+}
+
+static zn_status grad_shape(zn_node *n)
+{
+    n->shape = n->source[0]->shape;
+    return ZN_OK;
+}
+
+static zn_needs grad_needs(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    const zn_attention_args a = args_of(n->source[0], heads_of(n));
+    return (zn_needs){ .thread_scratch = zn_attention_grad_scratch(&a) };
+}
+
+static void grad_run(const zn_node *n, const zn_launch_context *c)
+{
+    zn_attention_args a = args_of(n->source[0], heads_of(n));
+    const zn_attention_args to = args_of(n, a.heads);
+    a.y = rows_of(n->source[1], a.heads);
+    a.dq = to.q;
+    a.dk = to.k;
+    a.dv = to.v;
+    zn_launch(c, zn_k_attention_grad, n->shape.dim[0] * a.heads, 1, &a);
+}
+
+static double grad_flops(const zn_node *n) { return 2.5 * flops(n->source[1]); }
+
+const zn_op zn_op_attention_grad = { .name = "attention_grad",
+                                     .shape = grad_shape,
+                                     .run = grad_run,
+                                     .needs = grad_needs,
+                                     .flops = grad_flops,
+                                     .global = true };

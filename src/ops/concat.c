@@ -1,0 +1,125 @@
+/* Channels of several maps side by side, and some neighbouring channels of one. */
+#include "base/fail.h"
+#include "kernels/mix.h"
+#include "ops/ops.h"
+
+static int64_t channels_of(const zn_node *n) { return n->shape.dim[n->shape.rank - 1]; }
+static int64_t rows_of(const zn_node *n) { return zn_shape_count(n->shape) / channels_of(n); }
+
+static void copy(const zn_node *n, const zn_launch_context *c, zn_channel_copy_args a)
+{
+    zn_launch(c, zn_k_copy_channels, rows_of(n), 1 + (1 << 14) / a.count, &a);
+}
+
+/* ---- concat ---- */
+
+static zn_status concat_shape(zn_node *n)
+{
+    const zn_node *first = n->source[0];
+    char a[96], b[96];
+    n->shape = first->shape;
+    for (int i = 1; i < n->source_count; i++) {
+        zn_shape other = n->source[i]->shape;
+        other.dim[other.rank - 1] = channels_of(first);
+        if (!zn_shape_equal(other, first->shape))
+            return ZN_FAIL(ZN_ESHAPE, "maps %s and %s do not lie beside each other",
+                           zn_shape_text(first->shape, a, sizeof a), zn_shape_text(n->source[i]->shape, b, sizeof b));
+        n->shape.dim[n->shape.rank - 1] += channels_of(n->source[i]);
+    }
+    return ZN_OK;
+}
+
+static void concat_run(const zn_node *n, const zn_launch_context *c)
+{
+    int at = 0;
+    for (int i = 0; i < n->source_count; i++) {
+        const int width = (int)channels_of(n->source[i]);
+        copy(
+            n, c,
+            (zn_channel_copy_args){
+                .x = n->source[i]->data, .y = n->data + at, .from = width, .to = (int)channels_of(n), .count = width });
+        at += width;
+    }
+}
+
+static void concat_gradient(zn_node *n, zn_node *dy)
+{
+    int at = 0;
+    for (int i = 0; i < n->source_count; i++) {
+        const int width = (int)channels_of(n->source[i]);
+        if (zn_needs_gradient(n->source[i]))
+            zn_accumulate(n->source[i], zn_slice_channels(dy, at, width));
+        at += width;
+    }
+}
+
+const zn_op zn_op_concat = { .name = "concat", .shape = concat_shape, .run = concat_run, .gradient = concat_gradient };
+
+zn_node *zn_concat(zn_node *a, zn_node *b) { return zn_apply(&zn_op_concat, NULL, 0, (zn_node *[]){ a, b }, 2); }
+
+/* ---- slice ---- */
+
+typedef struct slice_spec {
+    int first, count;
+    int whole; /* gradient: channels of the map that was cut */
+} slice_spec;
+
+static zn_status slice_shape(zn_node *n)
+{
+    const slice_spec *k = n->attribute;
+    const int64_t c = channels_of(n->source[0]);
+    n->shape = n->source[0]->shape;
+    if (k->first < 0 || k->count < 1 || k->first + k->count > c)
+        return ZN_FAIL(ZN_ESHAPE, "of %lld channels, %d to %d cannot be taken", (long long)c, k->first,
+                       k->first + k->count - 1);
+    n->shape.dim[n->shape.rank - 1] = k->count;
+    return ZN_OK;
+}
+
+static void slice_run(const zn_node *n, const zn_launch_context *c)
+{
+    const slice_spec *k = n->attribute;
+    copy(n, c,
+         (zn_channel_copy_args){ .x = n->source[0]->data + k->first,
+                                 .y = n->data,
+                                 .from = (int)channels_of(n->source[0]),
+                                 .to = k->count,
+                                 .count = k->count });
+}
+
+static void slice_gradient(zn_node *n, zn_node *dy)
+{
+    slice_spec k = *(slice_spec *)n->attribute;
+    k.whole = (int)channels_of(n->source[0]);
+    zn_accumulate(n->source[0], zn_apply(&zn_op_slice_grad, &k, sizeof k, (zn_node *[]){ dy }, 1));
+}
+
+const zn_op zn_op_slice = { .name = "slice", .shape = slice_shape, .run = slice_run, .gradient = slice_gradient };
+
+zn_node *zn_slice_channels(zn_node *x, int first, int count)
+{
+    const slice_spec k = { first, count, 0 };
+    return zn_apply(&zn_op_slice, &k, sizeof k, (zn_node *[]){ x }, 1);
+}
+
+static zn_status slice_grad_shape(zn_node *n)
+{
+    n->shape = n->source[0]->shape;
+    n->shape.dim[n->shape.rank - 1] = ((slice_spec *)n->attribute)->whole;
+    return ZN_OK;
+}
+
+static void slice_grad_run(const zn_node *n, const zn_launch_context *c)
+{
+    const slice_spec *k = n->attribute;
+    copy(n, c,
+         (zn_channel_copy_args){ .x = n->source[0]->data,
+                                 .y = n->data,
+                                 .from = k->count,
+                                 .to = k->whole,
+                                 .count = k->count,
+                                 .skip = k->first,
+                                 .clear = true });
+}
+
+const zn_op zn_op_slice_grad = { .name = "slice_grad", .shape = slice_grad_shape, .run = slice_grad_run };

@@ -1,0 +1,118 @@
+/* Cases of check_simd.c: what diffusion networks add, group norm, SiLU and attention. */
+#include "simd_case.h"
+
+#include "kernels/attention.h"
+#include "kernels/kernels.h"
+#include "kernels/norm.h"
+#include "kernels/simd.h"
+
+#include <stdio.h>
+
+#define SIZES(list) (int)(sizeof(list) / sizeof *(list))
+
+static const int counts[] = { 1, 3, 16, 37, 1000 };
+
+static void unary(simd_case *c, int kernel, int size)
+{
+    static zn_unary_args a;
+    const int64_t n = counts[size];
+    a = (zn_unary_args){ .x = simd_normal(n, 8), .dy = simd_normal(n, 1) };
+    snprintf(c->text, sizeof c->text, "%lld values", (long long)n);
+    c->kernel = kernel;
+    c->args = &a;
+    c->units = n;
+    simd_output(c, &a.y, n);
+}
+
+static const int norm_sizes[][3] = { /* maps, pixels, channels */
+                                     { 1, 1, 2 },
+                                     { 2, 7, 5 },
+                                     { 3, 100, 32 },
+                                     { 1, 700, 67 },
+                                     { 2, 9, 600 }
+};
+
+static void norm(simd_case *c, int kernel, int size)
+{
+    static zn_norm_args a;
+    const int *z = norm_sizes[size % SIZES(norm_sizes)], act = size / SIZES(norm_sizes);
+    const int64_t count = (int64_t)z[0] * z[1] * z[2];
+    a = (zn_norm_args){ .x = simd_normal(count, 2),
+                        .dy = simd_normal(count, 1),
+                        .table = (float *)simd_normal((int64_t)z[0] * 3 * z[2], 1),
+                        .n = z[0],
+                        .pixels = z[1],
+                        .c = z[2],
+                        .groups = 1,
+                        .act = (zn_activation)act };
+    snprintf(c->text, sizeof c->text, "%d maps of %d pixels of %d, activation %d", z[0], z[1], z[2], act);
+    c->kernel = kernel;
+    c->args = &a;
+    c->tolerance = 3e-6;
+    if (kernel == ZN_SIMD_norm_sums || kernel == ZN_SIMD_norm_grad_sums) {
+        c->units = a.n * zn_norm_blocks(&a);
+        simd_output(c, &a.partial, c->units * 2 * a.c);
+    } else {
+        c->units = a.n * a.pixels;
+        simd_output(c, &a.y, count);
+    }
+}
+
+static const int attention_sizes[][4] = { /* samples, heads, rows, width */
+                                          { 1, 1, 1, 1 },
+                                          { 2, 1, 5, 8 },
+                                          { 1, 3, 37, 20 },
+                                          { 1, 2, 64, 48 },
+                                          { 2, 2, 16, 7 }
+};
+
+static void attention(simd_case *c, int kernel, int size)
+{
+    static zn_attention_args a;
+    const int *z = attention_sizes[size];
+    const int64_t c_all = (int64_t)z[1] * z[3], count = z[0] * z[2] * c_all;
+    const zn_rows one = { NULL, z[2] * c_all, z[3], c_all };
+    a = (zn_attention_args){ .q = one,
+                             .k = one,
+                             .v = one,
+                             .y = one,
+                             .dq = one,
+                             .dk = one,
+                             .dv = one,
+                             .queries = z[2],
+                             .keys = z[2],
+                             .heads = z[1],
+                             .width = z[3],
+                             .scale = 0.5f };
+    a.q.data = (float *)simd_normal(count, 1);
+    a.k.data = (float *)simd_normal(count, 1);
+    a.v.data = (float *)simd_normal(count, 1);
+    snprintf(c->text, sizeof c->text, "%d samples, %d heads, %d rows of %d", z[0], z[1], z[2], z[3]);
+    c->kernel = kernel;
+    c->args = &a;
+    c->tolerance = 3e-6;
+    if (kernel == ZN_SIMD_attention) {
+        c->units = z[0] * z[1] * zn_attention_blocks(&a);
+        c->scratch = zn_attention_scratch(&a);
+        simd_output(c, &a.y.data, count);
+        return;
+    }
+    a.y.data = (float *)simd_normal(count, 1);
+    c->units = z[0] * z[1];
+    c->scratch = zn_attention_grad_scratch(&a);
+    simd_output(c, &a.dq.data, count);
+    simd_output(c, &a.dk.data, count);
+    simd_output(c, &a.dv.data, count);
+}
+
+const simd_family simd_diffusion_families[] = {
+    { unary, ZN_SIMD_silu, SIZES(counts) },
+    { unary, ZN_SIMD_silu_grad, SIZES(counts) },
+    { norm, ZN_SIMD_norm_sums, SIZES(norm_sizes) },
+    { norm, ZN_SIMD_norm_apply, 3 * SIZES(norm_sizes) },
+    { norm, ZN_SIMD_norm_grad_sums, SIZES(norm_sizes) },
+    { norm, ZN_SIMD_norm_grad, SIZES(norm_sizes) },
+    { attention, ZN_SIMD_attention, SIZES(attention_sizes) },
+    { attention, ZN_SIMD_attention_grad, SIZES(attention_sizes) },
+    { NULL, 0, 0 },
+};
