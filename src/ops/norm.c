@@ -102,7 +102,6 @@ const zn_op zn_op_group_norm = { .name = "group_norm",
                                  .needs = needs,
                                  .flops = flops,
                                  .slots = slots,
-                                 .in_place = zn_first_source,
                                  .global = true };
 
 static zn_node *norm(zn_node *x, zn_node *gamma, zn_node *beta, spec k)
