@@ -85,7 +85,7 @@
     "add %[a4], %[a4], x11\n"                                                                                          \
     "add %[a5], %[a5], x11\n"
 
-enum { GEMM_PANELS_MOST = 8 };
+enum { GEMM_PANELS_MOST = 16 };
 
 /* Strides in floats, counts at least 1, groups at least 2. Memory to fetch into L1 meanwhile: ahead, ahead_step floats
  * further for every second group; the panel of b after this one, a line for every group; far[p], a line for every

@@ -4,7 +4,7 @@
  *     stride 2   7x7 outputs, 2 taps: even and odd rows and columns of the input are four phases, as more channels
  *     up2        7x7 outputs, 2 taps: the four phases of the doubled map are 2x2 convolutions of the small one
  *
- * A unit is a block of tiles small enough that all its intermediates stay in the L2 cache:
+ * A unit is a block of tiles; its intermediates stay in the L2 cache, or are fetched into it in time:
  *
  *     x -> V[64][tiles][k]   (input transform)      M[f] = V[f] * U[f]   (one product per frequency)      M -> y */
 #include "kernels/conv.h"
@@ -209,7 +209,7 @@ static void run(const void *args, zn_range r)
     if (a->bias)
         memcpy(b.bias, a->bias, sizeof(float) * (size_t)a->s.cout);
     for (int64_t unit = r.begin; unit < r.end; unit++)
-        run_block(a, &p, unit * p.block, least(p.block, p.tiles - unit * p.block), &b);
+        run_block(a, &p, tile_of(&p, unit), (int)(tile_of(&p, unit + 1) - tile_of(&p, unit)), &b);
 }
 
 /* Is it faster than conv_direct on a whole tile? Both in cycles of a Neoverse-V1, as measured: products near their
@@ -245,11 +245,7 @@ static size_t packed_bytes(const zn_conv_shape *s)
     return sizeof(float) * POINTS * (size_t)p.k * (size_t)p.cout_p * (size_t)p.out_phases;
 }
 
-static int64_t units(const zn_conv_shape *s)
-{
-    const plan p = plan_of(s);
-    return (p.tiles + p.block - 1) / p.block;
-}
+static int64_t units(const zn_conv_shape *s) { return plan_of(s).units; }
 
 static void pack(const zn_conv_shape *s, const float *w, void *packed)
 {

@@ -14,7 +14,7 @@
 #if defined(__aarch64__)
 #include "kernels/arm/gemm_neon.h"
 #else
-enum { GEMM_PANELS_MOST = 8 };
+enum { GEMM_PANELS_MOST = 16 };
 #endif
 
 /* What fills the registers: rows * vectors accumulators, and room for a row of the panel and the multipliers. A panel

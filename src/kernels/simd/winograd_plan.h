@@ -7,6 +7,7 @@
 
 /* STRIP: tiles run down columns of this many, so that rows already transformed serve the tile below. */
 enum { POINTS = 64, LINE = 16 /* floats */, STRIP = 6, BLOCK_MOST = 30, CHANNELS_MOST = 4096 };
+enum { HEAVY = 1 << 14 /* weights of one frequency, from which on streaming them is what counts */ };
 static const int64_t block_floats = 240 << 10;
 
 typedef struct plan {
@@ -19,7 +20,8 @@ typedef struct plan {
     int group;                 /* output channels multiplied at once */
     int rows, cols;            /* tiles of one image */
     int64_t tiles;             /* of the batch */
-    int block;                 /* tiles of a unit */
+    int64_t row_blocks, units; /* of the product, GEMM_MR tiles each; what they are dealt to */
+    int block;                 /* tiles of the largest unit */
     bool in_place;             /* M[f] overwrites V[f-1] */
     int64_t v_slot, m_slot;    /* floats from one frequency to the next; a cache line more than a power of two */
 } plan;
@@ -28,13 +30,38 @@ static inline int least(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
 static inline int most(int64_t a, int64_t b) { return (int)(a > b ? a : b); }
 static inline int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
-/* Enough tiles to use each U often, few enough for the cache, and for the small maps to give every thread a block. */
-static inline int block_of(const plan *p)
+/* Units of a whole number of row blocks of the product, all of nearly one size. The more tiles a unit has, the less
+ * often U streams from far away, but small maps too should give every thread a unit: few heavy ones are an even number.
+ */
+static inline void cut(plan *p)
 {
     const int64_t wide = p->in_place ? most(p->kc, p->group) : p->kc + p->group;
-    const int64_t fit = block_floats / (POINTS * wide);
-    const int64_t fair = most(p->tiles / 20, p->tiles > 48 ? 2 * GEMM_MR : GEMM_MR);
-    return most(least(least(fit, fair), BLOCK_MOST) / GEMM_MR, 1) * GEMM_MR;
+    const int64_t fit = GEMM_FETCHES ? BLOCK_MOST : block_floats / (POINTS * wide);
+    const bool heavy = GEMM_FETCHES && (int64_t)p->k * p->cout_p * p->out_phases >= HEAVY;
+    const int64_t fair = most(p->tiles / 20, p->tiles <= 48 ? GEMM_MR : heavy ? BLOCK_MOST : 2 * GEMM_MR);
+    const int want = most(least(least(fit, fair), BLOCK_MOST) / GEMM_MR, 1);
+    p->row_blocks = (p->tiles + GEMM_MR - 1) / GEMM_MR;
+    p->units = (p->row_blocks + want - 1) / want;
+    if (heavy && p->units > 1 && p->units <= 16)
+        p->units = most((p->row_blocks + want) / (2 * want), 1) * 2;
+    p->block = (int)((p->row_blocks + p->units - 1) / p->units) * GEMM_MR;
+}
+
+/* The first tile of a unit. */
+static inline int64_t tile_of(const plan *p, int64_t unit)
+{
+    const int64_t tile = unit * p->row_blocks / p->units * GEMM_MR;
+    return tile < p->tiles ? tile : p->tiles;
+}
+
+/* How many channels at once. Where the product fetches its operands ahead, V and M may lie beyond the L2, and all
+ * outputs should use a V before it is made again; elsewhere they must not. */
+static inline void set_channels(plan *p)
+{
+    const int whole = GEMM_FETCHES && p->out_phases > 1 ? 256 : 128, group = GEMM_FETCHES ? 256 : 128;
+    p->kc = p->k <= whole ? p->k : p->cin_p < 128 ? p->cin_p : GEMM_FETCHES ? 128 : 64;
+    p->chunks = p->kc == p->k ? 1 : p->in_phases * ceil_div(p->cin_p, p->kc);
+    p->group = p->cout_p <= group ? p->cout_p : p->chunks > 1 || GEMM_FETCHES ? group : 64;
 }
 
 static inline plan plan_of(const zn_conv_shape *s)
@@ -46,16 +73,14 @@ static inline plan plan_of(const zn_conv_shape *s)
     if (s->up2) /* a tile begins one large row before the image */
         p.taps = 2, p.outputs = 7, p.out_phases = 4, p.step_in = 7, p.step_out = 14, high++, wide++;
     p.cin_p = most(VEC_ROUND(s->cin), GEMM_K_LEAST);
-    p.k = p.in_phases * p.cin_p;
-    p.kc = p.k <= 128 ? p.k : p.cin_p < 128 ? p.cin_p : 64;
-    p.chunks = p.k <= 128 ? 1 : p.in_phases * ceil_div(p.cin_p, p.kc);
     p.cout_p = VEC_ROUND(s->cout);
-    p.group = p.cout_p <= 128 ? p.cout_p : p.chunks > 1 ? 128 : 64;
+    p.k = p.in_phases * p.cin_p;
+    set_channels(&p);
     p.in_place = p.out_phases == 1 && p.group == p.cout_p && p.chunks == 1;
     p.rows = ceil_div(high, p.step_out);
     p.cols = ceil_div(wide, p.step_out);
     p.tiles = (int64_t)s->n * p.rows * p.cols;
-    p.block = block_of(&p);
+    cut(&p);
     p.v_slot = (int64_t)p.block * (p.in_place ? most(p.kc, p.group) : p.kc) + LINE;
     p.m_slot = p.in_place ? p.v_slot : (int64_t)p.block * p.group + LINE;
     return p;
