@@ -153,7 +153,7 @@ VEC_INLINE void output_tile(const int outputs, const zn_conv_args *a, const plan
         if (!(p->in_place && GEMM_FETCHES) && i >= t.row_first && i < t.row_end)
             fetch_outputs(a, &t, origin + i * row_step, step, channels);
         winograd_output_column(outputs, m + i * p->m_slot, p->m_slot, i == 1 ? b->bias + oc : NULL, width,
-                               b->half + i * width);
+                               b->half + i * width, i < 7 ? m + (i + 1) * p->m_slot : m + width);
     }
     for (int r = t.row_first; r < t.row_end; r++) {
         const int64_t at = origin + r * row_step;

@@ -99,7 +99,7 @@ VEC_INLINE void winograd_output(const winograd_constants *k, const int outputs, 
 
 /* Vectors a step handles together. Two on NEON: scattered 16-byte stores cost a Neoverse-V1 1.3 cycles each, pairs 1.0.
  */
-enum { WINOGRAD_WIDE = VEC_REGISTERS == 32 && VEC_LANES == 4 ? 2 : 1 };
+enum { WINOGRAD_WIDE = VEC_REGISTERS == 32 && VEC_LANES == 4 ? 2 : 1, WINOGRAD_STEP = WINOGRAD_WIDE * VEC_LANES };
 
 VEC_INLINE void winograd_store(const int wide, float *p, vec a, vec b)
 {
@@ -127,17 +127,18 @@ VEC_INLINE void winograd_input_row_step(const int wide, const winograd_constants
 }
 
 /* One row of an input tile: 8 pixels, `step` floats apart, into half[8][padded], missing channels zero. `ahead` is the
- * row to come, fetched a little at every step: in one burst it would fill the queues of the cache and stop everything.
- */
+ * row to come, whose lines are fetched a few at every step: in one burst they would fill the queues of the cache and
+ * stop everything. */
 VEC_INLINE void winograd_input_row(const float *x, int64_t step, int channels, int padded, float *half,
                                    const float *ahead)
 {
     const winograd_constants constants = winograd_constants_load(winograd_input_table);
     int c = 0;
-    for (; c + WINOGRAD_WIDE * VEC_LANES <= channels; c += WINOGRAD_WIDE * VEC_LANES) {
+    for (; c + WINOGRAD_STEP <= channels; c += WINOGRAD_STEP) {
+        const float *next = ahead + c + c / WINOGRAD_STEP % (16 / WINOGRAD_STEP) * (WINOGRAD_STEP / 2) * step;
 #pragma GCC unroll 8
-        for (int i = 0; i < 8 * WINOGRAD_WIDE * VEC_LANES; i += 16)
-            __builtin_prefetch(ahead + 8 * c + i);
+        for (int i = 0; i < WINOGRAD_STEP / 2; i++)
+            __builtin_prefetch(next + i * step);
         winograd_input_row_step(WINOGRAD_WIDE, &constants, x + c, step, padded, half + c);
     }
     for (; c + VEC_LANES <= channels; c += VEC_LANES)
@@ -179,16 +180,21 @@ VEC_INLINE void winograd_input_column(const float *const rows[8], int at, int pa
     const winograd_constants constants = winograd_constants_load(winograd_input_table);
     const float *const local[8] = { rows[0], rows[1], rows[2], rows[3], rows[4], rows[5], rows[6], rows[7] };
     int c = 0;
-    for (; c + WINOGRAD_WIDE * VEC_LANES <= padded; c += WINOGRAD_WIDE * VEC_LANES)
+    for (; c + WINOGRAD_STEP <= padded; c += WINOGRAD_STEP)
         winograd_input_column_step(WINOGRAD_WIDE, &constants, local, at + c, v + c, slot);
     for (; c < padded; c += VEC_LANES)
         winograd_input_column_step(1, &constants, local, at + c, v + c, slot);
 }
 
 VEC_INLINE void winograd_output_column_step(const int wide, const winograd_constants *constants, const int outputs,
-                                            const float *m, int64_t slot, const float *bias, int width, float *half)
+                                            const float *m, int64_t slot, const float *bias, int width, float *half,
+                                            const float *ahead)
 {
     vec o[2][7];
+    if (wide > 1) /* half of the lines at a step of half a line */
+#pragma GCC unroll 4
+        for (int r = 0; r < 4; r++)
+            __builtin_prefetch(ahead + r * 8 * slot);
 #pragma GCC unroll 2
     for (int k = 0; k < wide; k++) {
         vec d[8];
@@ -206,17 +212,18 @@ VEC_INLINE void winograd_output_column_step(const int wide, const winograd_const
 
 /* One column of M, 8 slots eight frequencies apart, into its column of half[outputs][8][width]. bias, for column 1
  * only: the frequency (1,1) is that of the points 1, whose powers are all 1, so what is added there reaches every
- * output alike. */
+ * output alike. `ahead` is the column to come. */
 VEC_INLINE void winograd_output_column(const int outputs, const float *m, int64_t slot, const float *bias, int width,
-                                       float *half)
+                                       float *half, const float *ahead)
 {
     const winograd_constants constants = winograd_constants_load(winograd_output_table);
     int c = 0;
-    for (; c + WINOGRAD_WIDE * VEC_LANES <= width; c += WINOGRAD_WIDE * VEC_LANES)
+    for (; c + WINOGRAD_STEP <= width; c += WINOGRAD_STEP)
         winograd_output_column_step(WINOGRAD_WIDE, &constants, outputs, m + c, slot, bias ? bias + c : NULL, width,
-                                    half + c);
+                                    half + c, ahead + c + (c / 8 % 2) * 32 * slot);
     for (; c < width; c += VEC_LANES)
-        winograd_output_column_step(1, &constants, outputs, m + c, slot, bias ? bias + c : NULL, width, half + c);
+        winograd_output_column_step(1, &constants, outputs, m + c, slot, bias ? bias + c : NULL, width, half + c,
+                                    ahead);
 }
 
 /* Where a row of outputs goes and what is added on the way. */
@@ -279,7 +286,7 @@ VEC_INLINE void winograd_output_row_of(const int outputs, const bool whole, cons
     const winograd_constants constants = winograd_constants_load(winograd_output_table);
     const winograd_row t = *row;
     int c = 0;
-    for (; c + WINOGRAD_WIDE * VEC_LANES <= t.channels; c += WINOGRAD_WIDE * VEC_LANES)
+    for (; c + WINOGRAD_STEP <= t.channels; c += WINOGRAD_STEP)
         winograd_output_row_step(WINOGRAD_WIDE, &constants, outputs, whole, residual, half, width, &t, c);
     for (; c + VEC_LANES <= t.channels; c += VEC_LANES)
         winograd_output_row_step(1, &constants, outputs, whole, residual, half, width, &t, c);
