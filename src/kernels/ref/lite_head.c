@@ -6,20 +6,20 @@
 
 void zn_ref_lite_head(const void *lite_head_args, zn_range rows);
 
-enum { L1_FLOATS = 1536, STRIP_LEAST = 12, STRIP_MOST = ZN_GROUPED_PIXELS, ROWS = 4, LANES = 16 };
+enum { L1_FLOATS = 2304, STRIP_LEAST = 16, STRIP_MOST = ZN_GROUPED_PIXELS, ROWS = 3 };
 
 int zn_lite_head_strip(const zn_lite_head_args *a)
 {
-    const int fit = (L1_FLOATS / a->c - 2) / 4 * 4;
+    const int fit = (L1_FLOATS / a->c - 2) / 8 * 8;
     return fit < STRIP_LEAST ? STRIP_LEAST : fit < STRIP_MOST ? fit : STRIP_MOST;
 }
 
-/* Taps in another order, rows of v, two rows of e, and the product's own. */
+/* Taps in another order, rows of v, one of e, and the product's own. */
 size_t zn_lite_head_scratch(const zn_lite_head_args *a)
 {
     const size_t strip = (size_t)zn_lite_head_strip(a), c = (size_t)a->c;
     const zn_grouped_args g = { .cin = a->c, .cout = a->co, .groups = a->groups };
-    return sizeof(float) * (9 * c + ROWS * ((strip + 2) * c + LANES) + 2 * strip * c) + zn_grouped_scratch(&g);
+    return sizeof(float) * (9 + ROWS * (strip + 2) + strip) * c + zn_grouped_scratch(&g);
 }
 
 static float inverse_rms(const float *x, int c, float eps)

@@ -1,128 +1,171 @@
-/* The head of a Lite-R block, strip by strip of a few pixels: rows of v are made once, from top to bottom, and four of
- * them stay in a ring; two rows of e come out of it at a time and go through the grouped product to the map. Zeros lie
- * around the map. The bits are those of the separate ops, which training runs where it needs what lies between. */
+/* The head of a Lite-R block, strip by strip of a few pixels: rows of v are made once, from top to bottom, and three of
+ * them stay in a ring; a row of e comes out of it and goes through the grouped product to the map. Zeros lie around the
+ * map. Inside, a vector of channels of all pixels of a row is one run: neighbours are read and written one behind the
+ * other, which a Neoverse-V1 does at twice the rate of loads one pixel apart. The bits are those of the separate ops,
+ * which training runs where it needs what lies between. */
 #include "kernels/lite_head.h"
 #include "kernels/mix.h"
 #include "kernels/simd/group_product.h"
+#include "kernels/simd/group_quad.h"
 #include "kernels/simd/rms.h"
 
 void ZN_KERNEL(lite_head)(const void *args, zn_range r);
 
-enum { RING = 4, FOUR = 4, PADDING = 16 };
+enum { RING = 3, SUMS = VEC_REGISTERS == 32 ? 8 : 4 /* pixels of e at once */ };
+
+/* In one function gcc keeps the addresses of all loops on the stack: 1.5 times as slow. */
+#define APART static __attribute__((noinline))
 
 /* Pixels [x0, x0 + count) of the rows of one image. */
 typedef struct strip {
     const zn_lite_head_args *a;
     const float *image;
-    const float *taps; /* [9][c] */
-    float *ring;       /* [RING][row]; pixel 0 is x0 - 1 */
-    int64_t row;
+    const float *taps;        /* [c / VEC_LANES][9][VEC_LANES] */
+    float *ring;              /* [c / VEC_LANES][RING][row]; pixel 0 is x0 - 1 */
+    float *e;                 /* one row */
+    int64_t row, plane;       /* of the ring */
+    int64_t e_plane, e_pixel; /* planes too for quads of groups, else pixels with all their channels */
     int x0, count;
 } strip;
 
 static float *ring_row(const strip *s, int y) { return s->ring + (y + RING) % RING * s->row; }
 
-/* Row y of v into the ring, whole groups of four pixels and one more on either side. */
-static void row_in(const strip *s, int y)
+/* Zeros for v of the pixels [begin, end) of a row. */
+static void clear(const strip *s, float *row, int begin, int end)
+{
+    for (int k = 0; k < s->a->c && begin < end; k += VEC_LANES, row += s->plane)
+        memset(row + begin * VEC_LANES, 0, sizeof(float) * (size_t)(end - begin) * VEC_LANES);
+}
+
+/* v of `count` pixels (a constant) from x into the ring; what lies `ahead` goes to the second cache meanwhile. */
+VEC_INLINE void norm_of(const int count, const float *x, int64_t ahead, const float *scale, const strip *s, float *to)
+{
+    enum { TOGETHER = ZN_LITE_HEAD_CHANNELS / VEC_LANES };
+    const int c = s->a->c;
+    const float *gain = s->a->gain;
+    const int64_t plane = s->plane;
+    vec by[VEC_LANES];
+#pragma GCC unroll 16
+    for (int t = 0; t < count; t++)
+        by[t] = vec_splat(scale[t]);
+    for (int k = 0; k < c; k += ZN_LITE_HEAD_CHANNELS) {
+#pragma GCC unroll 16
+        for (int t = 0; t < count; t++)
+            __builtin_prefetch(x + ahead + t * c + k, 0, 2);
+        vec v[VEC_LANES][TOGETHER];
+#pragma GCC unroll 16
+        for (int t = 0; t < count; t++)
+#pragma GCC unroll 4
+            for (int u = 0; u < TOGETHER; u++)
+                v[t][u] = vec_load(x + t * c + k + u * VEC_LANES) * by[t];
+#pragma GCC unroll 4
+        for (int u = 0; u < TOGETHER; u++, to += plane) {
+            const vec g = vec_load(gain + k + u * VEC_LANES);
+#pragma GCC unroll 16
+            for (int t = 0; t < count; t++)
+                vec_store(to + t * VEC_LANES, v[t][u] * g);
+        }
+    }
+}
+
+/* Row y of v into the ring, whole groups of SUMS pixels and one more on either side. First the scales of all pixels,
+ * whose roots and divisions wait for each other, then the products. */
+APART void row_in(const strip *s, int y)
 {
     const zn_lite_head_args *a = s->a;
-    const int pixels = (s->count + FOUR - 1) / FOUR * FOUR + 2;
-    float *to = ring_row(s, y);
+    const int pixels = (s->count + SUMS - 1) / SUMS * SUMS + 2;
+    float *to = ring_row(s, y), scale[ZN_GROUPED_PIXELS + 2 + VEC_LANES];
     if (y < 0 || y >= a->h) {
-        memset(to, 0, sizeof(float) * (size_t)(pixels * a->c));
+        clear(s, to, 0, pixels);
         return;
     }
     const int first = s->x0 == 0 ? 1 : 0, end = least(pixels, a->wide - s->x0 + 1);
-    const int64_t line = y + 1 < a->h ? (int64_t)a->wide * a->c : 0;
-    const float *x = s->image + ((int64_t)y * a->wide + s->x0 - 1 + first) * a->c;
-    memset(to, 0, sizeof(float) * (size_t)(first * a->c));
-    memset(to + (int64_t)end * a->c, 0, sizeof(float) * (size_t)((pixels - end) * a->c));
-    to += first * a->c;
-    for (int p = first; p < end; p += VEC_LANES) {
-        float scale[VEC_LANES];
-        const int some = least(VEC_LANES, end - p);
-        inverse_rms(x, a->c, a->eps, some, scale);
-        for (int t = 0; t < some; t++, x += a->c, to += a->c) {
-            const vec v = vec_splat(scale[t]);
-            for (int k = 0; k < a->c; k += VEC_LANES) {
-                if (k % 16 == 0)
-                    __builtin_prefetch(x + line + k); /* the row below */
-                vec_store(to + k, vec_load(x + k) * v * vec_load(a->gain + k));
-            }
-        }
-    }
+    const int64_t c = a->c, ahead = y + 2 < a->h ? 2 * a->wide * c : 0;
+    const float *x = s->image + ((int64_t)y * a->wide + s->x0 - 1) * c;
+    clear(s, to, 0, first);
+    clear(s, to, end, pixels);
+    for (int p = first; p < end; p += VEC_LANES)
+        inverse_rms(x + p * c, a->c, a->eps, least(VEC_LANES, end - p), scale + p);
+    int p = first;
+    for (; p + VEC_LANES <= end; p += VEC_LANES)
+        norm_of(VEC_LANES, x + p * c, ahead, scale + p, s, to + p * VEC_LANES);
+    for (; p < end; p++)
+        norm_of(1, x + p * c, ahead, scale + p, s, to + p * VEC_LANES);
 }
 
-/* e of four pixels in `rows` rows (1 or 2, a constant) from the ring rows v, the upper of them first. */
-VEC_INLINE void sums_of(const int rows, const float *const v[RING], const float *taps, int c, float *e, int64_t e_row)
+/* e of SUMS pixels from the ring rows v. A pixel is multiplied by all it meets as soon as it is loaded: of two factors
+ * that both lie in registers for long, a Neoverse-V1 does two multiply-adds a cycle instead of four. */
+VEC_INLINE void sums_of(const float *const v[RING], int at, const vec w[9], float *e, int64_t e_pixel)
 {
-    for (int k = 0; k < c; k += VEC_LANES) {
-        vec sum[2][FOUR], w[9];
-#pragma GCC unroll 9
-        for (int i = 0; i < 9; i++)
-            w[i] = vec_load(taps + i * c + k);
-#pragma GCC unroll 2
-        for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
-            for (int t = 0; t < FOUR; t++)
-                sum[r][t] = vec_load(v[1 + r] + (t + 1) * c + k);
-#pragma GCC unroll 4
-        for (int i = 0; i < rows + 2; i++) {
-            vec x[FOUR + 2];
-#pragma GCC unroll 6
-            for (int t = 0; t < FOUR + 2; t++)
-                x[t] = vec_load(v[i] + t * c + k);
-#pragma GCC unroll 2
-            for (int r = 0; r < rows; r++) {
-                const int ky = i - r;
-                if (ky < 0 || ky > 2)
-                    continue;
+    vec sum[SUMS];
+#pragma GCC unroll 8
+    for (int t = 0; t < SUMS; t++)
+        sum[t] = vec_load(v[1] + at + (t + 1) * VEC_LANES);
 #pragma GCC unroll 3
-                for (int kx = 0; kx < 3; kx++)
-#pragma GCC unroll 4
-                    for (int t = 0; t < FOUR; t++)
-                        sum[r][t] = vec_fma(w[3 * ky + kx], x[t + kx], sum[r][t]);
-            }
+    for (int i = 0; i < RING; i++) {
+        const float *row = v[i] + at;
+        __asm__("" : "+r"(row)); /* or compilers load all pixels before */
+#pragma GCC unroll 10
+        for (int t = 0; t < SUMS + 2; t++) {
+            const vec x = vec_load(row + t * VEC_LANES);
+#pragma GCC unroll 3
+            for (int kx = 2; kx >= 0; kx--)
+                if (t >= kx && t - kx < SUMS)
+                    sum[t - kx] = vec_fma(w[3 * i + kx], x, sum[t - kx]);
         }
-#pragma GCC unroll 2
-        for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
-            for (int t = 0; t < FOUR; t++)
-                vec_store(e + r * e_row + t * c + k, sum[r][t]);
     }
+#pragma GCC unroll 8
+    for (int t = 0; t < SUMS; t++)
+        vec_store(e + t * e_pixel, sum[t]);
 }
 
-static void rows_of(const strip *s, int y, int rows, float *e, int64_t e_row)
+/* Row y of e, one vector of channels after the other. */
+VEC_INLINE void row_of(const bool planes, const strip *s, int y)
 {
-    const int c = s->a->c;
-    const float *v[RING];
+    const int64_t plane = s->plane, e_plane = s->e_plane, e_pixel = planes ? VEC_LANES : s->e_pixel;
+    const int c = s->a->c, end = s->count * VEC_LANES;
+    const float *v[RING], *taps = s->taps;
     for (int i = 0; i < RING; i++)
         v[i] = ring_row(s, y - 1 + i);
-    for (int p = 0; p < s->count; p += FOUR, e += FOUR * c) {
-        if (rows == 2)
-            sums_of(2, v, s->taps, c, e, e_row);
-        else
-            sums_of(1, v, s->taps, c, e, e_row);
+    for (int k = 0; k < c; k += VEC_LANES, taps += 9 * VEC_LANES) {
+        float *e = s->e + k / VEC_LANES * e_plane;
+        vec w[9];
+#pragma GCC unroll 9
+        for (int i = 0; i < 9; i++)
+            w[i] = vec_load(taps + i * VEC_LANES);
+        for (int at = 0; at < end; at += SUMS * VEC_LANES, e += SUMS * e_pixel)
+            sums_of(v, at, w, e, e_pixel);
         for (int i = 0; i < RING; i++)
-            v[i] += FOUR * c;
+            v[i] += plane;
     }
 }
+
+APART void row_of_planes(const strip *s, int y) { row_of(true, s, y); }
+APART void row_of_pixels(const strip *s, int y) { row_of(false, s, y); }
 
 /* What the product needs, and where its results wait to be put in order. */
 typedef struct ending {
     product q;
     const float *packed;
     float *results;
+    bool quads;
 } ending;
 
 /* Row y: from e to the map. */
-static void row_out(const strip *s, const ending *d, int y, const float *e)
+APART void row_out(const strip *s, const ending *d, int y)
 {
     const zn_lite_head_args *a = s->a;
     const product *q = &d->q;
-    const float *start = dense(q) ? a->b : NULL;
     float *to = a->y + (s->image - a->x) / a->c * a->co + ((int64_t)y * a->wide + s->x0) * a->co;
-    multiply(q, d->packed, e, s->count, d->results, q->total, start);
+#if defined(__ARM_NEON)
+    if (d->quads) {
+        const group_quad g = { s->e, d->packed, a->b, to, s->e_plane, q->deep, q->wide };
+        group_quads(&g, s->count);
+        return;
+    }
+#endif
+    const float *start = dense(q) ? a->b : NULL;
+    multiply(q, d->packed, s->e, s->count, d->results, q->total, start);
     for (int t = 0; t < s->count; t++, to += a->co) {
         float *row = d->results + (int64_t)t * q->total;
         close_gaps(q, row);
@@ -133,43 +176,61 @@ static void row_out(const strip *s, const ending *d, int y, const float *e)
 }
 
 /* Rows [begin, end) of one image. */
-static void image_rows(strip s, const ending *d, int begin, int end, float *e)
+static void image_rows(strip s, const ending *d, int begin, int end)
 {
     const zn_lite_head_args *a = s.a;
     const int step = zn_lite_head_strip(a);
-    const int64_t e_row = (int64_t)step * a->c;
     for (s.x0 = 0; s.x0 < a->wide; s.x0 += step) {
         s.count = least(step, a->wide - s.x0);
-        int made = begin - 1;
-        for (int y = begin, rows; y < end; y += rows) {
-            rows = VEC_REGISTERS == 32 && y + 1 < end ? 2 : 1;
-            for (; made <= y + rows; made++)
-                row_in(&s, made);
-            rows_of(&s, y, rows, e, e_row);
-            for (int i = 0; i < rows; i++)
-                row_out(&s, d, y + i, e + i * e_row);
+        for (int y = begin - 1; y <= begin; y++)
+            row_in(&s, y);
+        for (int y = begin; y < end; y++) {
+            row_in(&s, y + 1);
+            if (d->quads)
+                row_of_planes(&s, y);
+            else
+                row_of_pixels(&s, y);
+            row_out(&s, d, y);
         }
     }
+}
+
+/* The places of everything in scratch; returns where the product's own begin. */
+static float *lay_out(strip *s, bool quads, float *scratch)
+{
+    const int c = s->a->c, most = zn_lite_head_strip(s->a);
+    float *taps = scratch;
+    for (int k = 0; k < c; k++)
+        for (int i = 0; i < 9; i++)
+            taps[(k / VEC_LANES * 9 + i) * VEC_LANES + k % VEC_LANES] = s->a->taps[9 * k + i];
+    s->taps = taps;
+    s->ring = taps + 9 * c;
+    s->row = (int64_t)(most + 2) * VEC_LANES;
+    s->plane = RING * s->row;
+    s->e = s->ring + RING * (int64_t)(most + 2) * c;
+    s->e_plane = quads ? (int64_t)most * VEC_LANES : VEC_LANES;
+    s->e_pixel = quads ? VEC_LANES : c;
+    return s->e + (int64_t)most * c;
 }
 
 void ZN_KERNEL(lite_head)(const void *args, zn_range r)
 {
     const zn_lite_head_args *a = args;
-    const int gi = a->c / a->groups, go = a->co / a->groups, most = zn_lite_head_strip(a);
-    float *taps = r.scratch, *ring = taps + 9 * a->c;
-    const int64_t row = (int64_t)(most + 2) * a->c + PADDING;
-    float *e = ring + RING * row, *packed = e + 2 * (int64_t)most * a->c;
-    ending d = { .q = product_of(a->w, a->groups, gi, go, 1, gi), .packed = packed };
-    d.results = pack(&d.q, packed);
-    for (int k = 0; k < a->c; k++)
-        for (int i = 0; i < 9; i++)
-            taps[i * a->c + k] = a->taps[9 * k + i];
+    const int gi = a->c / a->groups, go = a->co / a->groups;
+    ending d = { .q = product_of(a->w, a->groups, gi, go, 1, gi), .quads = group_quads_do(a->groups, gi, go) };
+    strip s = { .a = a };
+    float *packed = lay_out(&s, d.quads, r.scratch);
+    d.packed = packed;
+#if defined(__ARM_NEON)
+    if (d.quads)
+        group_quad_pack(a->w, gi, go, packed);
+    else
+#endif
+        d.results = pack(&d.q, packed);
     for (int64_t unit = r.begin; unit < r.end;) {
         const int64_t image = unit / a->h, end = least(r.end - image * a->h, a->h);
-        const strip s = {
-            .a = a, .image = a->x + image * a->h * a->wide * a->c, .taps = taps, .ring = ring, .row = row
-        };
-        image_rows(s, &d, (int)(unit - image * a->h), (int)end, e);
+        s.image = a->x + image * a->h * a->wide * a->c;
+        image_rows(s, &d, (int)(unit - image * a->h), (int)end);
         unit = image * a->h + end;
     }
 }
