@@ -3,6 +3,8 @@
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 
+#include <math.h>
+
 static int64_t blocks_of(const zn_node *x)
 {
     return (zn_shape_count(x->shape) + ZN_REDUCE_BLOCK - 1) / ZN_REDUCE_BLOCK;
@@ -124,3 +126,53 @@ zn_node *zn_kl_gaussian(zn_node *m, zn_node *v)
     zn_node *sum = zn_sub(zn_add(zn_multiply(m, m), zn_exp(v)), zn_add(v, zn_ones_like(v)));
     return zn_scale(zn_mean(sum), 0.5f);
 }
+
+/* mean(log(1 + exp(x)) - t x)          d/dx = (1 / (1 + exp(-x)) - t) / count. A few thousand numbers at most: in
+ * double, on one thread. Labels are constants. */
+static void logistic_run(const zn_node *n, const zn_launch_context *c)
+{
+    (void)c;
+    const float *x = n->source[0]->data, *t = n->source[1]->data;
+    const int64_t count = zn_shape_count(n->source[0]->shape);
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const double v = (double)x[i];
+        sum += fmax(v, 0) + log1p(exp(-fabs(v))) - v * (double)t[i];
+    }
+    n->data[0] = (float)(sum / (double)count);
+}
+
+static void logistic_gradient(zn_node *n, zn_node *dy)
+{
+    zn_node *x = n->source[0];
+    zn_accumulate(x, zn_apply(&zn_op_logistic_loss_grad, NULL, 0, (zn_node *[]){ x, n->source[1], dy }, 3));
+}
+
+const zn_op zn_op_logistic_loss = {
+    .name = "logistic_loss", .shape = mse_shape, .run = logistic_run, .gradient = logistic_gradient, .global = true
+};
+
+zn_node *zn_logistic_loss(zn_node *logits, zn_node *labels)
+{
+    return zn_apply(&zn_op_logistic_loss, NULL, 0, (zn_node *[]){ logits, labels }, 2);
+}
+
+static zn_status logistic_grad_shape(zn_node *n)
+{
+    n->shape = n->source[0]->shape;
+    return ZN_OK;
+}
+
+static void logistic_grad_run(const zn_node *n, const zn_launch_context *c)
+{
+    (void)c;
+    const float *x = n->source[0]->data, *t = n->source[1]->data;
+    const int64_t count = zn_shape_count(n->shape);
+    const double scale = (double)n->source[2]->data[0] / (double)count;
+    for (int64_t i = 0; i < count; i++)
+        n->data[i] = (float)(scale * (1 / (1 + exp(-(double)x[i])) - (double)t[i]));
+}
+
+const zn_op zn_op_logistic_loss_grad = { .name = "logistic_loss_grad",
+                                         .shape = logistic_grad_shape,
+                                         .run = logistic_grad_run };

@@ -38,10 +38,11 @@ zn_node *zn_group_norm(zn_node *x, zn_node *gamma, zn_node *beta, int groups, fl
 zn_node *zn_layer_norm(zn_node *x, zn_node *gamma, zn_node *beta, float eps); /* over the channels of each pixel */
 zn_node *zn_mean_square_error(zn_node *a, zn_node *b);                        /* scalar [1] */
 zn_node *zn_mean_absolute_error(zn_node *a, zn_node *b);
-zn_node *zn_huber(zn_node *a, zn_node *b, float knee);   /* quadratic up to the knee */
-zn_node *zn_ssim_loss(zn_node *a, zn_node *b);           /* 1 - SSIM of [N,H,W,C] in [0,1]: 11x11 Gaussian window */
-zn_node *zn_kl_gaussian(zn_node *mean, zn_node *logvar); /* of N(mean, exp(logvar)) to N(0,1), mean over elements */
-zn_node *zn_downsample2(zn_node *x);                     /* mean of 2x2 */
+zn_node *zn_logistic_loss(zn_node *logits, zn_node *labels); /* cross-entropy with labels 0 and 1, mean */
+zn_node *zn_huber(zn_node *a, zn_node *b, float knee);       /* quadratic up to the knee */
+zn_node *zn_ssim_loss(zn_node *a, zn_node *b);               /* 1 - SSIM of [N,H,W,C] in [0,1]: 11x11 Gaussian window */
+zn_node *zn_kl_gaussian(zn_node *mean, zn_node *logvar);     /* of N(mean, exp(logvar)) to N(0,1), mean over elements */
+zn_node *zn_downsample2(zn_node *x);                         /* mean of 2x2 */
 zn_node *zn_ones_like(zn_node *x);
 zn_node *zn_gelu(zn_node *x);     /* exact erf form */
 zn_node *zn_silu(zn_node *x);     /* x / (1 + exp(-x)) */

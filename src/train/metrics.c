@@ -90,14 +90,17 @@ static void compare(const planes *p, double range, double *whole, double *struct
     *structure /= (double)(high * wide);
 }
 
-static void take(planes *p, const float *a, const float *b, zn_shape s, int64_t image, int64_t channel)
+/* One channel, with `edge` zeros around it. */
+static void take(planes *p, const float *a, const float *b, zn_shape s, int64_t edge, int64_t image, int64_t channel)
 {
-    p->h = s.dim[1];
-    p->w = s.dim[2];
+    p->h = s.dim[1] + 2 * edge;
+    p->w = s.dim[2] + 2 * edge;
     for (int64_t i = 0; i < p->h * p->w; i++) {
-        const int64_t at = (image * p->h * p->w + i) * s.dim[3] + channel;
-        p->a[i] = (double)a[at];
-        p->b[i] = (double)b[at];
+        const int64_t y = i / p->w - edge, x = i % p->w - edge;
+        const bool inside = y >= 0 && y < s.dim[1] && x >= 0 && x < s.dim[2];
+        const int64_t at = ((image * s.dim[1] + y) * s.dim[2] + x) * s.dim[3] + channel;
+        p->a[i] = inside ? (double)a[at] : 0;
+        p->b[i] = inside ? (double)b[at] : 0;
     }
 }
 
@@ -137,7 +140,7 @@ static double multiple(planes *p, double range)
     return product;
 }
 
-static zn_status similarity(const float *a, const float *b, zn_shape s, double range, int64_t least,
+static zn_status similarity(const float *a, const float *b, zn_shape s, int64_t edge, double range, int64_t least,
                             double (*of)(planes *, double), double *out)
 {
     char text[96];
@@ -145,15 +148,14 @@ static zn_status similarity(const float *a, const float *b, zn_shape s, double r
         return ZN_FAIL(ZN_ESHAPE, "similarity needs sides of at least %lld, not %s", (long long)least,
                        zn_shape_text(s, text, sizeof text));
     planes p = { 0 };
-    const int64_t plane = s.dim[1] * s.dim[2];
-    ZN_TRY(
-        zn_alloc_for("comparing maps", sizeof(double) * (size_t)((plane + s.dim[2]) * (2 + MOMENTS)), (void **)&p.a));
+    const int64_t width = s.dim[2] + 2 * edge, plane = (s.dim[1] + 2 * edge) * width;
+    ZN_TRY(zn_alloc_for("comparing maps", sizeof(double) * (size_t)((plane + width) * (2 + MOMENTS)), (void **)&p.a));
     p.b = p.a + plane;
     p.rows = p.b + plane;
     p.moments = p.rows + MOMENTS * plane;
     double sum = 0;
     for (int64_t i = 0; i < s.dim[0] * s.dim[3]; i++) {
-        take(&p, a, b, s, i / s.dim[3], i % s.dim[3]);
+        take(&p, a, b, s, edge, i / s.dim[3], i % s.dim[3]);
         sum += of(&p, range);
     }
     zn_free(p.a);
@@ -163,10 +165,15 @@ static zn_status similarity(const float *a, const float *b, zn_shape s, double r
 
 zn_status zn_ssim(const float *a, const float *b, zn_shape map, double range, double *out)
 {
-    return similarity(a, b, map, range, WINDOW, single, out);
+    return similarity(a, b, map, 0, range, WINDOW, single, out);
+}
+
+zn_status zn_ssim_padded(const float *a, const float *b, zn_shape map, double range, double *out)
+{
+    return similarity(a, b, map, WINDOW / 2, range, 1, single, out);
 }
 
 zn_status zn_ms_ssim(const float *a, const float *b, zn_shape map, double range, double *out)
 {
-    return similarity(a, b, map, range, (int64_t)WINDOW << (SCALES - 1), multiple, out);
+    return similarity(a, b, map, 0, range, (int64_t)WINDOW << (SCALES - 1), multiple, out);
 }

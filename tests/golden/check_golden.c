@@ -3,12 +3,17 @@
 #include "golden.h"
 
 #include "base/alloc.h"
+#include "base/file.h"
 
 #include <stdio.h>
 #include <string.h>
 
 /* The first that matches is taken, so those that look closest come first. */
 static const golden_kind *const kinds[] = {
+    &golden_diffae_schedule,
+    &golden_diffae_networks,
+    &golden_diffae_latent,
+    &golden_diffae_ops,
     &golden_zenith_train,
     &golden_zenith_models,
     &golden_zenith_ops,
@@ -37,15 +42,36 @@ static void leftovers(golden *g)
     }
 }
 
+/* The configuration: in the file itself, or a JSON file beside it, FAMILY_VARIANT_config.json for all cases of a
+ * variant or of the same name. None at all is no error. */
+static void read_config(golden *g, const char *name)
+{
+    const char *inside = zn_weights_metadata(g->file, "config");
+    if (inside && zn_json_parse(&g->config_doc, inside, strlen(inside), "config") == ZN_OK) {
+        g->config = g->config_doc.root;
+        return;
+    }
+    const size_t stem = strlen(g->path) - strlen(".safetensors"), end = name ? strlen(name) : 0;
+    char path[4096];
+    snprintf(path, sizeof path, "%.*s.json", (int)stem, g->path);
+    if (name && stem > end + 1 && g->path[stem - end - 1] == '_' && strncmp(g->path + stem - end, name, end) == 0)
+        snprintf(path, sizeof path, "%.*sconfig.json", (int)(stem - end), g->path);
+    zn_map map;
+    if (zn_map_open(&map, path) != ZN_OK)
+        return;
+    if (zn_json_parse(&g->config_doc, (const char *)map.bytes, map.size, path) == ZN_OK)
+        g->config = g->config_doc.root;
+    zn_map_close(&map);
+}
+
 static zn_status check(golden *g)
 {
     zn_status status = zn_weights_open(g->path, &g->file);
     if (status != ZN_OK)
         return status;
     g->compared = zn_calloc((size_t)zn_weights_count(g->file) + 1, sizeof *g->compared);
-    const char *config = zn_weights_metadata(g->file, "config"), *name = zn_weights_metadata(g->file, "case");
-    if (config && zn_json_parse(&g->config_doc, config, strlen(config), "config") == ZN_OK)
-        g->config = g->config_doc.root;
+    const char *name = zn_weights_metadata(g->file, "case");
+    read_config(g, name);
     const char *layout = zn_json_string(zn_json_get(g->config, "layout"));
     g->nhwc = layout && strncmp(layout, "NHWC", 4) == 0;
     const golden_kind *kind = g->compared ? kind_of(g) : NULL;

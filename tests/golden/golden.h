@@ -29,6 +29,7 @@ typedef struct golden_kind {
 } golden_kind;
 
 extern const golden_kind golden_taesd, golden_taesd_block, golden_taesd_real;
+extern const golden_kind golden_diffae_schedule, golden_diffae_networks, golden_diffae_latent, golden_diffae_ops;
 extern const golden_kind golden_zenith_ops, golden_zenith_models, golden_zenith_train;
 
 enum { GOLDEN_FORWARD, GOLDEN_GRADIENT };
@@ -51,6 +52,8 @@ zn_status golden_compare(golden *g, const char *name, const float *values, zn_sh
 /* As above with a tolerance for each element (same order as values); NULL: the usual one. */
 zn_status golden_compare_each(golden *g, const char *name, const float *values, zn_shape shape, int layout,
                               const float *tolerance);
+/* Compares with a tensor of doubles or whole numbers; the tolerance is relative to its largest value. */
+zn_status golden_compare_double(golden *g, const char *name, const double *values, int64_t count, double tolerance);
 /* Marks out.NAME and every out.NAME.* as skipped, saying why. */
 void golden_skip(golden *g, const char *name, const char *why);
 

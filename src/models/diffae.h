@@ -1,0 +1,34 @@
+/* Diffusion autoencoders (DiffAE): the networks. An encoder makes a condition of an image, a U-Net predicts the noise
+ * in an image, knowing the time and the condition, and a latent net predicts the noise in conditions. */
+#ifndef ZN_DIFFAE_H
+#define ZN_DIFFAE_H
+
+#include "nn/nn.h"
+
+enum { ZN_UNET_LEVELS = 8 };
+
+/* The walk through the levels, of the U-Net or of the encoder. */
+typedef struct zn_unet {
+    int width; /* channels of the first convolution */
+    int levels, blocks;
+    int mult[ZN_UNET_LEVELS];       /* channels of a level, in widths */
+    bool attention[ZN_UNET_LEVELS]; /* behind every block of the level */
+    int heads;
+    int out; /* channels of the result: of the image; of the encoder's condition */
+} zn_unet;
+
+typedef struct zn_latent_net {
+    int channels, hidden, layers;
+} zn_latent_net;
+
+/* image [N,H,W,3] in [-1,1] to a condition [1,1,N,out]. H and W: multiples of 2^(levels-1). */
+zn_node *zn_diffae_encode(zn_scope s, zn_node *image, const zn_unet *k);
+
+/* The noise in x [N,H,W,3]. time [1,1,N,width]: the embedding of the step (diffusion/schedule.h), whose inner layers
+ * have `embed` channels. cond [1,1,N,..], or NULL for a plain diffusion model. */
+zn_node *zn_diffae_unet(zn_scope s, zn_node *x, zn_node *time, zn_node *cond, int embed, const zn_unet *k);
+
+/* The noise in conditions z [1,1,N,channels], time as above. */
+zn_node *zn_diffae_latent(zn_scope s, zn_node *z, zn_node *time, const zn_latent_net *k);
+
+#endif
