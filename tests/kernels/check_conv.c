@@ -292,6 +292,14 @@ static int shapes(zn_conv_shape *list)
     list[count++] = conv_shape(1, 64, 64, 64, 3, 3, 1, 1, false);
     list[count++] = conv_shape(2, 70, 131, 32, 3, 3, 1, 1, false); /* several units each way */
     list[count++] = conv_shape(1, 66, 65, 16, 2, 3, 1, 1, false);
+    list[count++] = conv_shape(2, 70, 131, 32, 3, 3, 1, 1, true);
+    list[count++] = conv_shape(1, 66, 65, 16, 2, 3, 1, 1, true);
+    list[count++] = conv_shape(1, 1, 5, 16, 1, 3, 1, 1, true);
+    list[count++] = conv_shape(1, 9, 131, 64, 4, 3, 2, 1, false);   /* both edges of a stretch */
+    list[count++] = conv_shape(1, 31, 61, 256, 64, 3, 1, 1, false); /* Winograd, several chunks, groups and units */
+    list[count++] = conv_shape(1, 33, 29, 64, 272, 3, 2, 1, false);
+    list[count++] = conv_shape(1, 15, 29, 272, 32, 3, 1, 1, true);
+    list[count++] = conv_shape(1, 15, 17, 32, 272, 3, 1, 1, true);
     list[count++] = conv_shape(2, 5, 271, 3, 48, 3, 1, 1, false);
     list[count++] = conv_shape(2, 15, 29, 64, 64, 3, 1, 1, true);
     list[count++] = conv_shape(2, 30, 57, 64, 64, 3, 2, 1, false);
@@ -329,7 +337,7 @@ int main(int argc, char **argv)
     const uint32_t cpu = zn_cpu_flags();
     if (zn_pool_new(1, &pools[0]) != ZN_OK || zn_pool_new(2, &pools[1]) != ZN_OK)
         return 2;
-    static zn_conv_shape list[256];
+    static zn_conv_shape list[320];
     const int count = shapes(list);
     for (int i = 0; i < count; i += step)
         check_shape(&list[i], cpu, i);

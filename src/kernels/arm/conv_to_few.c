@@ -1,8 +1,10 @@
-/* 3x3 convolution from many channels to at most three, the last layer of a decoder, direct, fp32.
+/* 3x3 convolution from many channels to at most three, the last layer of a decoder, direct, fp32; also of a map that is
+ * read through a nearest x2 up-sampling.
  *
- * With so few outputs the nine taps are columns of one product: each pixel is multiplied once by all 27 vectors of
- * weights, and an output is the sum of nine of these partial sums of its neighbours. A unit is a strip of outputs; the
- * partial sums of three rows of it stay in the first cache. */
+ * With so few outputs the nine taps are columns of one product: each pixel is multiplied once by all 27 vectors
+ * of weights, and an output is the sum of nine of these partial sums of its neighbours (or of the pixels that it shares
+ * with its neighbours, after an up-sampling). The three of a kernel row are added up at once, for all outputs that will
+ * need them. A unit is a strip of the input; the sums of three rows of it stay in the first cache. */
 #include "base/cpu.h"
 #include "kernels/arm/two.h"
 #include "kernels/conv.h"
@@ -14,20 +16,20 @@
 enum {
     OUTPUTS = 3,  /* at most */
     COLUMNS = 28, /* 9 taps of 3, and one of zeros */
-    WIDE = 64,    /* outputs of a unit */
+    WIDE = 64,    /* input pixels of a unit */
     TALL = 64,
     SIDE = 3, /* pixels multiplied together: with four, sums and operands would not fit the registers */
-    LINE = (WIDE + 2 + SIDE) * COLUMNS,
+    SUMS = (WIDE + 2 + SIDE) * COLUMNS,
+    ROW = WIDE * 2 * 3 * 4, /* vectors of three kernel rows for each output */
 };
 
 static bool supports(const zn_conv_shape *s)
 {
-    return s->kh == 3 && s->kw == 3 && s->pad == 1 && s->stride == 1 && !s->up2 && s->cin % 16 == 0 &&
-           s->cout <= OUTPUTS;
+    return s->kh == 3 && s->kw == 3 && s->pad == 1 && s->stride == 1 && s->cin % 16 == 0 && s->cout <= OUTPUTS;
 }
 
-/* [cin][COLUMNS] */
-static size_t packed_bytes(const zn_conv_shape *s) { return (size_t)s->cin * COLUMNS * sizeof(float); }
+/* [cin][COLUMNS], and a row that is loaded after the last one */
+static size_t packed_bytes(const zn_conv_shape *s) { return ((size_t)s->cin + 1) * COLUMNS * sizeof(float); }
 
 static void pack(const zn_conv_shape *s, const float *w, void *packed)
 {
@@ -42,69 +44,119 @@ static void pack(const zn_conv_shape *s, const float *w, void *packed)
 static size_t scratch_bytes(const zn_conv_shape *s)
 {
     (void)s;
-    return 3 * LINE * sizeof(float);
+    return (SUMS + 3 * ROW) * sizeof(float);
 }
 
-static int across(const zn_conv_shape *s) { return (s->ow + WIDE - 1) / WIDE; }
-static int down(const zn_conv_shape *s) { return (s->oh + TALL - 1) / TALL; }
+static int across(const zn_conv_shape *s) { return (s->w + WIDE - 1) / WIDE; }
+static int down(const zn_conv_shape *s) { return (s->h + TALL - 1) / TALL; }
 static int64_t units(const zn_conv_shape *s) { return (int64_t)s->n * down(s) * across(s); }
 
-/* One channel of all pixels by all columns. */
-#define CHANNEL(lane)                                                                                                  \
-    for (int j = 0; j < COLUMNS / 4; j++) {                                                                            \
-        const float32x4_t b = vld1q_f32(w + (lane)*COLUMNS + j * 4);                                                   \
-        sum[0][j] = vfmaq_laneq_f32(sum[0][j], b, a0, lane);                                                           \
-        sum[1][j] = vfmaq_laneq_f32(sum[1][j], b, a1, lane);                                                           \
-        sum[2][j] = vfmaq_laneq_f32(sum[2][j], b, a2, lane);                                                           \
-    }
+/* v8-v14, v15-v21 and v22-v28 are the sums of three pixels, v0-v2 four channels of each, v3-v7, v29 and v30 a row of
+ * weights; each is loaded anew for the next channel as soon as it was used. */
+#define FMLA(op, sum, b, pixel, lane) op " v" #sum ".4s, v" #b ".4s, v" #pixel ".s[" #lane "]\n"
+#define LOAD_W(b, next)               "ldr q" #b ", [%[w], #" next "]\n"
+#define COLUMN(op, b, lane, s0, s1, s2, next)                                                                          \
+    FMLA(op, s0, b, 0, lane) FMLA(op, s1, b, 1, lane) FMLA(op, s2, b, 2, lane) LOAD_W(b, next)
+#define SIX_COLUMNS(op, lane, row)                                                                                     \
+    COLUMN(op, 3, lane, 8, 15, 22, row "*112")                                                                         \
+    COLUMN(op, 4, lane, 9, 16, 23, row "*112+16")                                                                      \
+    COLUMN(op, 5, lane, 10, 17, 24, row "*112+32")                                                                     \
+    COLUMN(op, 6, lane, 11, 18, 25, row "*112+48")                                                                     \
+    COLUMN(op, 7, lane, 12, 19, 26, row "*112+64")                                                                     \
+    COLUMN(op, 29, lane, 13, 20, 27, row "*112+80")
+#define CHANNEL(op, lane, row) SIX_COLUMNS(op, lane, row) COLUMN(op, 30, lane, 14, 21, 28, row "*112+96")
+#define CHANNELS(op, load0, load1, load2)                                                                              \
+    CHANNEL(op, 0, "1")                                                                                                \
+    CHANNEL("fmla", 1, "2")                                                                                            \
+    CHANNEL("fmla", 2, "3") SIX_COLUMNS("fmla", 3, "4") FMLA("fmla", 14, 30, 0, 3) load0 FMLA("fmla", 21, 30, 1, 3)    \
+        load1 FMLA("fmla", 28, 30, 2, 3) load2 LOAD_W(30, "4*112+96") "add %[w], %[w], #448\n"
+#define LOAD_X(pixel) "ldr q" #pixel ", [%[x" #pixel "]], #16\n"
 
-/* Three pixels by all columns: z[3][COLUMNS]. Fetches the same pixels of the next row, `ahead` floats on. */
+/* Three pixels by all columns: z[3][COLUMNS]. Fetches the same pixels of the next row, `ahead` floats on. In assembly,
+ * since compilers load weights just before they are needed: 3.0 multiply-adds in a cycle of a Neoverse-V1. */
 static void multiply(const float *const x[SIDE], int channels, int64_t ahead, const float *w, float *z)
 {
-    float32x4_t sum[SIDE][COLUMNS / 4];
-#pragma GCC unroll 7
-    for (int j = 0; j < COLUMNS / 4; j++)
-        sum[0][j] = sum[1][j] = sum[2][j] = vdupq_n_f32(0);
     for (int c = 0; c < channels; c += 16)
         for (int i = 0; i < SIDE; i++)
             __builtin_prefetch(x[i] + c + ahead);
-    for (int c = 0; c < channels; c += 4, w += 4 * COLUMNS) {
-        const float32x4_t a0 = vld1q_f32(x[0] + c), a1 = vld1q_f32(x[1] + c), a2 = vld1q_f32(x[2] + c);
-#pragma GCC unroll 7
-        CHANNEL(0)
-#pragma GCC unroll 7
-        CHANNEL(1)
-#pragma GCC unroll 7
-        CHANNEL(2)
-#pragma GCC unroll 7
-        CHANNEL(3)
-    }
-#pragma GCC unroll 3
-    for (int i = 0; i < SIDE; i++)
-#pragma GCC unroll 7
-        for (int j = 0; j < COLUMNS / 4; j++)
-            vst1q_f32(z + i * COLUMNS + j * 4, sum[i][j]);
+    const float *x0 = x[0], *x1 = x[1], *x2 = x[2];
+    int64_t groups = channels / 4 - 2;
+    /* clang-format off */
+    __asm__ volatile(
+        LOAD_X(0) LOAD_X(1) LOAD_X(2) LOAD_W(3, "0") LOAD_W(4, "16") LOAD_W(5, "32") LOAD_W(6, "48") LOAD_W(7, "64")
+        LOAD_W(29, "80") LOAD_W(30, "96")
+        CHANNELS("fmul", LOAD_X(0), LOAD_X(1), LOAD_X(2))
+        "0:\n"
+        CHANNELS("fmla", LOAD_X(0), LOAD_X(1), LOAD_X(2))
+        "subs %[groups], %[groups], #1\n"
+        "b.gt 0b\n"
+        CHANNELS("fmla", "", "", "")
+        "stp q8, q9, [%[z]]\nstp q10, q11, [%[z], #32]\nstp q12, q13, [%[z], #64]\nstp q14, q15, [%[z], #96]\n"
+        "stp q16, q17, [%[z], #128]\nstp q18, q19, [%[z], #160]\nstp q20, q21, [%[z], #192]\n"
+        "stp q22, q23, [%[z], #224]\nstp q24, q25, [%[z], #256]\nstp q26, q27, [%[z], #288]\nstr q28, [%[z], #320]\n"
+        : [x0] "+r"(x0), [x1] "+r"(x1), [x2] "+r"(x2), [w] "+r"(w), [groups] "+r"(groups)
+        : [z] "r"(z)
+        : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14",
+          "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29",
+          "v30");
+    /* clang-format on */
 }
 
-/* Partial sums of pixels [x0 - 1, x0 + count] of a row, zeros outside of the map (row NULL: all). */
+/* Partial sums of pixels [x0 - 1, x0 + count] of a row, zeros outside of the map. */
 static void partial_sums(const zn_conv_args *a, const float *row, int x0, int count, float *z)
 {
     const int first = x0 == 0, end = a->s.w - x0 + 1 < count + 2 ? a->s.w - x0 + 1 : count + 2;
-    if (!row) {
-        memset(z, 0, sizeof *z * (size_t)(count + 2) * COLUMNS);
-        return;
-    }
+    const int64_t ahead = (int64_t)a->s.w * a->s.cin;
     for (int i = first; i < end; i += SIDE) {
         const float *x[SIDE];
         for (int k = 0; k < SIDE; k++) /* what is beyond the end is done twice and not used */
             x[k] = row + (int64_t)(x0 - 1 + (i + k < end ? i + k : end - 1)) * a->s.cin;
-        multiply(x, a->s.cin, (int64_t)a->s.w * a->s.cin, a->packed, z + (int64_t)i * COLUMNS);
+        multiply(x, a->s.cin, ahead, a->packed, z + (int64_t)i * COLUMNS);
     }
-    memset(z, 0, sizeof *z * (size_t)first * COLUMNS);
-    memset(z + (int64_t)end * COLUMNS, 0, sizeof *z * (size_t)(count + 2 - end) * COLUMNS);
+    memset(z, 0, sizeof *z * (size_t)(first * COLUMNS));
+    memset(z + (int64_t)end * COLUMNS, 0, sizeof *z * (size_t)((count + 2 - end) * COLUMNS));
 }
 
-/* Three lanes at most. */
+ZN_INLINE float32x4_t add(const float *a, const float *b, const float *c)
+{
+    return vaddq_f32(vaddq_f32(vld1q_f32(a), vld1q_f32(b)), vld1q_f32(c));
+}
+
+/* h[output][kernel row][4] from the partial sums of count + 2 pixels: the three of each kernel row, of one output for
+ * each pixel or of two. */
+ZN_INLINE void fold(const bool up2, const float *z, int count, float *h)
+{
+    const int tap = OUTPUTS;
+    for (int i = 0; i < count; i++, z += COLUMNS)
+#pragma GCC unroll 3
+        for (int ky = 0; ky < 3; ky++, h += 4) {
+            const float *left = z + ky * 3 * tap, *mid = left + COLUMNS, *right = mid + COLUMNS;
+            if (!up2) {
+                vst1q_f32(h, add(left, mid + tap, right + 2 * tap));
+            } else {
+                vst1q_f32(h, add(mid + tap, mid + 2 * tap, left));
+                vst1q_f32(h + 12, add(mid, mid + tap, right + 2 * tap));
+            }
+            if (up2 && ky == 2)
+                h += 12;
+        }
+}
+
+/* The sums of a row of the map, or zeros where there is none. */
+static void fold_row(const zn_conv_args *a, const float *row, int x0, int count, float *z, float *h)
+{
+    const zn_conv_shape *s = &a->s;
+    if (!row) {
+        memset(h, 0, sizeof(float) * (size_t)(count * (s->up2 ? 24 : 12)));
+        return;
+    }
+    partial_sums(a, row, x0, count, z);
+    if (s->up2)
+        fold(true, z, count, h);
+    else
+        fold(false, z, count, h);
+}
+
 ZN_INLINE float32x4_t load_part(const float *x, int count)
 {
     float32x4_t v = vld1q_lane_f32(x, vdupq_n_f32(0), 0);
@@ -121,22 +173,23 @@ ZN_INLINE void store_part(float *y, float32x4_t v, int count)
         vst1q_lane_f32(y + 2, v, 2);
 }
 
-/* `count` outputs from y[at] on, out of the partial sums of the rows above, here and below. */
-ZN_INLINE void add_up(const zn_conv_args *a, const float *const z[3], int count, int outputs, int64_t at)
+/* `count` outputs from y[at] on, out of the sums of three kernel rows. Whole vectors are stored where the next outputs
+ * overwrite what is too much; not with a residual, which may be what is there. */
+static void add_up(const zn_conv_args *a, const float *const h[3], int count, int64_t at)
 {
-    const float32x4_t floor = vdupq_n_f32(a->relu ? 0 : -INFINITY), zero = vdupq_n_f32(0);
-    const float32x4_t bias = a->bias ? load_part(a->bias, outputs) : zero;
-    for (int64_t i = 0; i < count; i++, at += outputs) {
-        float32x4_t row[3];
-        for (int ky = 0; ky < 3; ky++) {
-            const float *tap = z[ky] + i * COLUMNS + ky * 3 * OUTPUTS;
-            row[ky] = vaddq_f32(vld1q_f32(tap), vld1q_f32(tap + COLUMNS + OUTPUTS));
-            row[ky] = vaddq_f32(row[ky], vld1q_f32(tap + 2 * (COLUMNS + OUTPUTS)));
-        }
-        float32x4_t v = vaddq_f32(vaddq_f32(row[0], row[1]), vaddq_f32(row[2], bias));
+    const int outputs = a->s.cout;
+    const float32x4_t floor = vdupq_n_f32(a->relu ? 0 : -INFINITY);
+    const float32x4_t bias = a->bias ? load_part(a->bias, outputs) : vdupq_n_f32(0);
+    float *y = a->y + at, *end = y + (int64_t)count * outputs;
+    for (int64_t i = 0; i < count; i++, y += outputs) {
+        float32x4_t v = vaddq_f32(add(h[0] + i * 12, h[1] + i * 12 + 4, h[2] + i * 12 + 8), bias);
         if (a->residual)
-            v = vaddq_f32(v, load_part(a->residual + at, outputs));
-        store_part(a->y + at, vmaxq_f32(v, floor), outputs);
+            v = vaddq_f32(v, load_part(a->residual + (y - a->y), outputs));
+        v = vmaxq_f32(v, floor);
+        if (end - y >= 4 && !a->residual)
+            vst1q_f32(y, v);
+        else
+            store_part(y, v, outputs);
     }
 }
 
@@ -146,17 +199,18 @@ static void run_unit(const zn_conv_args *a, int64_t unit, float *scratch)
     const int x0 = (int)(unit % across(s)) * WIDE, y0 = (int)(unit / across(s) % down(s)) * TALL;
     const int64_t n = unit / across(s) / down(s);
     const int count = s->w - x0 < WIDE ? s->w - x0 : WIDE, end = s->h - y0 < TALL ? s->h : y0 + TALL;
+    const int times = s->up2 ? 2 : 1;
+    float *const sums = scratch + SUMS;
     for (int y = y0 - 1; y <= end; y++) { /* y is the row below the outputs */
         const float *row = y < 0 || y >= s->h ? NULL : a->x + (n * s->h + y) * s->w * s->cin;
-        partial_sums(a, row, x0, count, scratch + (y + 3) % 3 * LINE);
+        fold_row(a, row, x0, count, scratch, sums + (y + 3) % 3 * ROW);
         if (y <= y0)
             continue;
-        const float *z[3] = { scratch + (y + 1) % 3 * LINE, scratch + (y + 2) % 3 * LINE, scratch + y % 3 * LINE };
-        const int64_t at = ((n * s->oh + y - 1) * s->ow + x0) * s->cout;
-        if (s->cout == OUTPUTS)
-            add_up(a, z, count, OUTPUTS, at);
-        else
-            add_up(a, z, count, s->cout, at);
+        const float *above = sums + (y + 1) % 3 * ROW, *here = sums + (y + 2) % 3 * ROW, *below = sums + y % 3 * ROW;
+        for (int sub = 0; sub < times; sub++) {
+            const float *h[3] = { sub ? here : above, here, sub || !s->up2 ? below : here };
+            add_up(a, h, times * count, ((n * s->oh + times * (y - 1) + sub) * s->ow + times * x0) * s->cout);
+        }
     }
 }
 
@@ -166,7 +220,7 @@ static void run(const void *args, zn_range r)
         run_unit(args, unit, r.scratch);
 }
 
-static double flops(const zn_conv_shape *s) { return 2.0 * s->n * s->oh * s->ow * s->cin * COLUMNS; }
+static double flops(const zn_conv_shape *s) { return 2.0 * s->n * s->h * s->w * s->cin * COLUMNS; }
 
 const zn_conv_kernel zn_conv_to_few_neon = {
     .name = "to-few-f32-neon",

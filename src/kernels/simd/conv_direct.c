@@ -201,28 +201,50 @@ static int multipliers(const zn_conv_args *a, const zn_conv_shape *s, int64_t ro
     return first;
 }
 
+/* Of `count` pixels from (row,ox) on, how many to do at once: those that reach over an edge apart from those that are
+ * read where they lie, or everything would be copied. */
+static int piece_of(const zn_conv_shape *s, int ox, int count)
+{
+    if (s->up2 || s->unshuffle || columns_of(s))
+        return count;
+    const int inside = s->w - s->kw + s->pad < 0 ? 0 : (s->w - s->kw + s->pad) / s->stride + 1; /* of the right edge */
+    if (ox * s->stride < s->pad)
+        return least(count, GEMM_MR_ONE);
+    return ox < inside ? least(count, inside - ox) : count;
+}
+
+static void run_piece(const zn_conv_args *a, const zn_conv_shape *s, int64_t row, int ox, int count, const buffers *b)
+{
+    const int cout_p = VEC_ROUND(s->cout);
+    gemm_args g;
+    const int first = multipliers(a, s, row, ox, count, b, &g);
+    g.b = a->packed;
+    g.depth = columns_of(s) ? columns_of(s) : s->kh * s->kw * s->cin;
+    g.skip = first * s->kw * s->cin;
+    g.c = b->c;
+    g.c_row = cout_p;
+    gemm(&g, count, cout_p);
+    if (s->shuffle)
+        finish_shuffled(a, b->c, cout_p, count, row, ox, b->patch);
+    else
+        finish(a, b->c, cout_p, count, (row * s->ow + ox) * s->cout);
+}
+
 static void run(const void *args, zn_range r)
 {
     const zn_conv_args *a = args;
     const zn_conv_shape s = flat(&a->s);
-    const int length = stretch_of(&s), parts = parts_of(&s), cout_p = VEC_ROUND(s.cout);
-    const int all = columns_of(&s) ? columns_of(&s) : s.kh * s.kw * s.cin;
+    const int length = stretch_of(&s), parts = parts_of(&s);
     buffers b;
     carve(&s, r.scratch, &b);
     for (int64_t unit = r.begin; unit < r.end; unit++) {
-        const int ox = (int)(unit % parts) * length, count = least(length, s.ow - ox);
-        gemm_args g;
-        const int first = multipliers(a, &s, unit / parts, ox, count, &b, &g);
-        g.b = a->packed;
-        g.depth = all;
-        g.skip = first * s.kw * s.cin;
-        g.c = b.c;
-        g.c_row = cout_p;
-        gemm(&g, count, cout_p);
-        if (s.shuffle)
-            finish_shuffled(a, b.c, cout_p, count, unit / parts, ox, b.patch);
-        else
-            finish(a, b.c, cout_p, count, (unit / parts * s.ow + ox) * s.cout);
+        int ox = (int)(unit % parts) * length;
+        const int end = least(ox + length, s.ow);
+        while (ox < end) {
+            const int count = piece_of(&s, ox, end - ox);
+            run_piece(a, &s, unit / parts, ox, count, &b);
+            ox += count;
+        }
     }
 }
 

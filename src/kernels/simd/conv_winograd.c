@@ -219,7 +219,7 @@ static bool wins(const zn_conv_shape *s, const plan *p)
 {
     const double outs = (double)p->cout_p * p->out_phases, larger = p->outputs == 7 ? 1.36 : 1;
     const double tile = (double)products_of(p) * p->cin_p * p->cout_p / 14 + 63.0 * p->k + 80 * outs * larger + 1000;
-    const double pixel = 9.0 * s->cin * p->cout_p / (p->cout_p < GEMM_NR ? 5 : 13) + s->cout / 2;
+    const double pixel = 9.0 * s->cin * p->cout_p / (p->cout_p < GEMM_NR ? 7 : 13) + s->cout / 2;
     return tile < p->step_out * p->step_out * pixel;
 }
 
