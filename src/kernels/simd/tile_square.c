@@ -9,7 +9,7 @@
 void ZN_KERNEL(tile_square)(const void *args, zn_range r);
 
 /* FOUR_MIDDLES: the side for which the steps beyond the middle are one pass over whole lines. */
-enum { CHANNELS = WHT_LINE, PADDING = 16, FOUR_MIDDLES = 4 * TILE_MIDDLE };
+enum { CHANNELS = WHT_LINE, PADDING = 16, FOUR_MIDDLES = 4 * TILE_MIDDLE, AHEAD = 3 };
 
 /* Channels [first, first + count) of a square; row: floats between its rows. */
 typedef struct square {
@@ -114,6 +114,11 @@ static void row_in(const square *q, int i)
                     vec_store(to + c, c < q->count ? load(pixel + c, q->count - c) : vec_splat(0));
         }
         outer_steps(q, line, CHANNELS);
+    }
+    if (inside && y + AHEAD < a->h) { /* a later row, into the second cache */
+        const float *later = from + (AHEAD * (int64_t)a->wide + q->at.x) * a->channels;
+        for (int j = 0; j < a->p; j++)
+            __builtin_prefetch(later + (int64_t)j * a->channels, 0, 2);
     }
     middle(q, 0, line, CHANNELS);
     outer_steps(q, line, CHANNELS);
