@@ -10,6 +10,8 @@
 #include "kernels/lite.h"
 #include "kernels/mix.h"
 #include "kernels/norm.h"
+#include "kernels/scan.h"
+#include "kernels/sequence.h"
 #include "kernels/spectral.h"
 
 #include <stdatomic.h>

@@ -54,7 +54,7 @@ zn_node *zn_add_channels(zn_node *x, zn_node *b)
     return zn_apply(&zn_op_add_channels, NULL, 0, (zn_node *[]){ x, b }, 2);
 }
 
-/* ---- row `k` of a table [rows][c] ---- */
+/* ---- row `k` of a table [rows,...] ---- */
 
 typedef struct row_spec {
     int64_t row, rows; /* rows: for the gradient */
@@ -64,16 +64,17 @@ static zn_status row_shape(zn_node *n)
 {
     const row_spec *k = n->attribute;
     const zn_shape t = n->source[0]->shape;
-    if (t.rank != 2 || k->row < 0 || k->row >= t.dim[0])
+    if (t.rank < 2 || k->row < 0 || k->row >= t.dim[0])
         return ZN_FAIL(ZN_ESHAPE, "there is no row %lld", (long long)k->row);
-    n->shape = ZN_SHAPE(t.dim[1]);
+    n->shape.rank = t.rank - 1;
+    memcpy(n->shape.dim, t.dim + 1, sizeof(int64_t) * (size_t)n->shape.rank);
     return ZN_OK;
 }
 
 static void row_run(const zn_node *n, const zn_launch_context *c)
 {
     (void)c;
-    const int64_t length = n->shape.dim[0];
+    const int64_t length = zn_shape_count(n->shape);
     memcpy(n->data, n->source[0]->data + ((row_spec *)n->attribute)->row * length, sizeof(float) * (size_t)length);
 }
 
@@ -96,14 +97,16 @@ zn_node *zn_row(zn_node *table, int row)
 
 static zn_status row_grad_shape(zn_node *n)
 {
-    n->shape = ZN_SHAPE(((row_spec *)n->attribute)->rows, n->source[0]->shape.dim[0]);
+    const zn_shape row = n->source[0]->shape;
+    n->shape = (zn_shape){ .rank = row.rank + 1, .dim = { ((row_spec *)n->attribute)->rows } };
+    memcpy(n->shape.dim + 1, row.dim, sizeof(int64_t) * (size_t)row.rank);
     return ZN_OK;
 }
 
 static void row_grad_run(const zn_node *n, const zn_launch_context *c)
 {
     (void)c;
-    const int64_t length = n->shape.dim[1];
+    const int64_t length = zn_shape_count(n->source[0]->shape);
     memset(n->data, 0, sizeof(float) * (size_t)zn_shape_count(n->shape));
     memcpy(n->data + ((row_spec *)n->attribute)->row * length, n->source[0]->data, sizeof(float) * (size_t)length);
 }

@@ -87,7 +87,7 @@ zn_node *zn_depth_to_space(zn_node *x, int r);
 zn_node *zn_select_channels(zn_node *x, const int32_t *from, int count); /* y[k] = x[from[k]], 0 where from[k] < 0 */
 
 /* y[k] = x[table[row][k]]: a permutation kept with the weights, table [rows,C] of ZN_LAYOUT_INDEX; and row `row` of a
- * table of parameters [rows,c], as [c]. */
+ * table of parameters [rows,...], as [...]. */
 zn_node *zn_permute_channels(zn_node *x, zn_node *table, int row);
 zn_node *zn_row(zn_node *table, int row);
 
@@ -115,6 +115,28 @@ typedef struct zn_line_sources {
 zn_node *zn_line(zn_node *e, const zn_line_sources *sources, zn_line_spec spec);
 
 zn_node *zn_srig(zn_node *u, zn_node *w, zn_node *b); /* u * G(u), w [C,5], b [C] */
+
+/* Sequences of tokens [N,1,L,C]. */
+/* Over the tokens of each channel, none that come later: w [C,..,taps], the last tap for the token itself, bias [C] or
+ * NULL. */
+zn_node *zn_causal_conv(zn_node *x, zn_node *w, zn_node *bias);
+zn_node *zn_fourier(zn_node *p, zn_node *b); /* [cos 2 pi b p, sin 2 pi b p], b [F,sides]: not trained */
+
+/* Tokens in other orders. `orders` [2,N,K,L] holds whole numbers: in its first half, for each sequence and order, the
+ * token that comes t-th; in the second the place of each token, the inverse. -1 (behind the last that is there; for a
+ * token that is nowhere) stands for zeros. */
+zn_node *zn_gather_tokens(zn_node *x, zn_node *orders, int order);                    /* into this order */
+zn_node *zn_merge_tokens(zn_node *const *x, int count, zn_node *orders, float scale); /* scale * sum, from all */
+zn_node *zn_mean_tokens(zn_node *x, zn_node *orders); /* [1,1,N,C], over the tokens that have a place */
+
+/* The selective scan of Mamba: u, dt [N,1,L,C], b, c [N,1,L,S], a_log [C,S], d, dt_bias [C]; y like u. */
+typedef struct zn_scan_sources {
+    zn_node *u, *dt, *b, *c, *a_log, *d, *dt_bias;
+    zn_node *first; /* [N,C,S], the state before the first token, or NULL */
+} zn_scan_sources;
+zn_node *zn_scan(const zn_scan_sources *sources);
+/* After a run: the state behind the last token, [N,C,S]. The scan must be an output, or its memory is others'. */
+void zn_scan_last_state(const zn_node *scan, float *out);
 
 /* Gradients of `of` with respect to wrt[count], seeded with `seed` (like `of`; NULL: `of` is a scalar and the seed 1).
  * gradients[i] is NULL if `of` does not depend on wrt[i]. */

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-enum { SIMD_OUTPUTS = 4 };
+enum { SIMD_OUTPUTS = 5 };
 
 typedef struct simd_case {
     int kernel; /* ZN_SIMD_... */
@@ -34,6 +34,7 @@ typedef struct simd_family {
 } simd_family;
 const float *simd_normal(int64_t count, float scale);
 void simd_output(simd_case *c, float **slot, int64_t count);
-extern const simd_family simd_prune_families[], simd_diffusion_families[]; /* each ends with a NULL */
+/* Each ends with a NULL. */
+extern const simd_family simd_prune_families[], simd_diffusion_families[], simd_mamba_families[];
 
 #endif

@@ -392,7 +392,7 @@ bool simd_case_at(int index, simd_case *c)
         }
         index -= families[f].sizes;
     }
-    static const simd_family *const lists[] = { simd_prune_families, simd_diffusion_families };
+    static const simd_family *const lists[] = { simd_prune_families, simd_diffusion_families, simd_mamba_families };
     for (int list = 0; list < SIZES(lists); list++)
         for (const simd_family *f = lists[list]; f->make; f++) {
             if (index < f->sizes) {

@@ -33,7 +33,9 @@ VEC_INLINE void over(const bool forward, const zn_unary_args *a, zn_range r)
             for (int64_t k = 0; k < count; k++)
                 a->y[i + k] = forward ? rest[k] : a->dy[i + k] * rest[k];
         } else {
-            SILU_EACH vec_store(a->y + i + u * VEC_LANES, forward ? x[u] : vec_load(a->dy + i + u * VEC_LANES) * x[u]);
+            if (!forward)
+                SILU_EACH x[u] = vec_load(a->dy + i + u * VEC_LANES) * x[u];
+            SILU_EACH vec_store(a->y + i + u * VEC_LANES, x[u]);
         }
     }
 }
