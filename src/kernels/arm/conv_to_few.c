@@ -68,7 +68,8 @@ static int64_t units(const zn_conv_shape *s) { return (int64_t)s->n * down(s) * 
 #define CHANNELS(op, load0, load1, load2)                                                                              \
     CHANNEL(op, 0, "1")                                                                                                \
     CHANNEL("fmla", 1, "2")                                                                                            \
-    CHANNEL("fmla", 2, "3") SIX_COLUMNS("fmla", 3, "4") FMLA("fmla", 14, 30, 0, 3) load0 FMLA("fmla", 21, 30, 1, 3)    \
+    CHANNEL("fmla", 2, "3")                                                                                            \
+    SIX_COLUMNS("fmla", 3, "4") FMLA("fmla", 14, 30, 0, 3) load0 FMLA("fmla", 21, 30, 1, 3)                            \
         load1 FMLA("fmla", 28, 30, 2, 3) load2 LOAD_W(30, "4*112+96") "add %[w], %[w], #448\n"
 #define LOAD_X(pixel) "ldr q" #pixel ", [%[x" #pixel "]], #16\n"
 
