@@ -21,46 +21,34 @@ VEC_INLINE void store(float *p, vec v, int n)
         vec_store_part(p, v, n);
 }
 
-/* The steps among `rows` neighbours (a constant), with the gate between. */
-VEC_INLINE void gate_rows(const int rows, float *x, const float *gate, int n, int64_t width)
+/* The steps among eight neighbours, or all n, and back with the gate between. */
+static void gate_rows(float *x, const float *gate, int n, int64_t width, float *to, wht_ahead *ahead)
 {
-    const float scale = 1 / (float)n;
-    for (int k = 0; k < n; k += rows) {
-        vec g[8];
-#pragma GCC unroll 8
-        for (int i = 0; i < rows; i++)
-            g[i] = vec_splat(gate[k + i] * scale);
-        for (int64_t c = 0; c < width; c += VEC_LANES) {
-            float *at = x + k * width + c;
-            vec v[8];
-#pragma GCC unroll 8
-            for (int i = 0; i < rows; i++)
-                v[i] = vec_load(at + i * width);
-            wht_registers(rows, v);
-#pragma GCC unroll 8
-            for (int i = 0; i < rows; i++)
-                v[i] = v[i] * g[i];
-            wht_registers(rows, v);
-#pragma GCC unroll 8
-            for (int i = 0; i < rows; i++)
-                vec_store(at + i * width, v[i]);
-        }
-    }
+    wht_walk q = wht_solid(x, to, n, n < 8 ? n : 8, 1, width);
+    q.ahead = ahead;
+    q.factors = gate;
+    q.scale = 1 / (float)n;
+    if (n >= 8)
+        wht_walk_all(WHT_GATE, 8, &q);
+    else if (n == 4)
+        wht_walk_blocks(WHT_GATE, 4, &q);
+    else if (n == 2)
+        wht_walk_blocks(WHT_GATE, 2, &q);
+    else
+        wht_walk_blocks(WHT_GATE, 1, &q);
 }
 
-/* x = M(gate) x over n rows of `width` floats, whole vectors. */
-static void mix(float *x, const float *gate, int n, int64_t width)
+/* to = M(gate) x over n rows of `width` floats, whole vectors. x is lost; it may be `to`. */
+static void mix(float *x, const float *gate, int n, int64_t width, float *to, wht_ahead *ahead)
 {
-    wht_rows_from(x, n, 8, width, width);
-    if (n >= 8)
-        gate_rows(8, x, gate, n, width);
-    else if (n == 4)
-        gate_rows(4, x, gate, n, width);
-    else if (n == 2)
-        gate_rows(2, x, gate, n, width);
-    else
-        gate_rows(1, x, gate, n, width);
-    wht_rows_from(x, n, 8, width, width);
+    const int last = n >= 64 ? 8 : n / 8; /* the radix of the last pass */
+    wht_solid_from(x, n, 8, n, width, ahead);
+    gate_rows(x, gate, n, width, n > 8 ? x : to, ahead);
+    if (n > 8) {
+        wht_solid_from(x, n, 8, n / last, width, ahead);
+        const wht_walk q = wht_solid(x, to, n, last, n / last, width);
+        wht_plain(last, &q);
+    }
 }
 
 /* Rows of `c` floats, moved to rows of whole vectors (zeros behind) and back. */
@@ -91,24 +79,18 @@ void ZN_KERNEL(lite_rows)(const void *args, zn_range r)
                 widen(line + (p + t) * width, width, c, a->ci);
             }
         }
-        mix(line, a->gate, a->wide, width);
         float *y = a->y + row * a->wide * a->ci;
+        /* What the next row's product reads comes while this one is transformed. */
+        wht_ahead ahead = { x + a->wide * a->c, row + 1 < r.end ? a->wide * a->c / 16 : 0, 8 };
+        mix(line, a->gate, a->wide, width, width == a->ci ? y : line, &ahead);
         for (int p = 0; p < a->wide && width != a->ci; p++)
             memcpy(y + (int64_t)p * a->ci, line + p * width, sizeof(float) * (size_t)a->ci);
-        if (width == a->ci)
-            memcpy(y, line, sizeof(float) * (size_t)(a->wide * width));
     }
 }
 
-static void fetch(const float *from, int64_t floats)
-{
-    for (int64_t i = 0; i < floats; i += 16)
-        __builtin_prefetch(from + i);
-}
-
-/* AHEAD: rows of t that are fetched early. APART: floats that keep neighbouring columns in other sets of the caches.
- * PIXELS, ACROSS: a block of results. */
-enum { AHEAD = 6, APART = 16, PIXELS = 4, ACROSS = VEC_REGISTERS / 8 };
+/* AHEAD: rows of t, less than eight, that are fetched early. APART: floats that keep neighbouring columns in other sets
+ * of the caches. PIXELS, ACROSS: a block of results. */
+enum { AHEAD = 4, APART = 16, PIXELS = 4, ACROSS = VEC_REGISTERS / 8 };
 
 /* What a pixel is expanded with: packed weights [groups][deep][padded]. */
 typedef struct expansion {
@@ -204,15 +186,82 @@ void ZN_KERNEL(lite_expand)(const void *args, zn_range r)
         expand_pixels(1, &e, a->t + p * a->ci, p * a->c);
 }
 
+/* A strip of columns whose pixels are whole lines of the cache. The first pass goes from the map to the columns' lines,
+ * the last one back; between them each column stays in the L1. */
+typedef struct columns {
+    const zn_lite_args *a;
+    int64_t first, row, step; /* floats: where it begins in the map, a row of the map, a column of the lines */
+    int pixels;
+    float *lines;
+} columns;
+
+/* `radix` rows of the map, eight apart, come into the second cache: the first has too few ways for them. */
+static void fetch_rows(const columns *q, int64_t y, int radix)
+{
+    for (int64_t k = y; k < y + 8 * radix && k < q->a->h; k += 8)
+        for (int64_t i = 0; i < q->pixels * q->a->ci; i += 16)
+            __builtin_prefetch(q->a->t + q->first + k * q->row + i, 0, 2);
+}
+
+/* `radix` rows of the map, eight apart. */
+static void strip_in(const columns *q, int y, int radix)
+{
+    const zn_lite_args *a = q->a;
+    const wht_walk walk = { .from = a->t + q->first + y * q->row,
+                            .to = q->lines + (int64_t)y * a->ci,
+                            .from_step = 8 * q->row,
+                            .to_step = (int64_t)8 * a->ci,
+                            .run = a->ci,
+                            .runs = q->pixels,
+                            .from_next = a->ci,
+                            .to_next = q->step };
+    wht_plain(radix, &walk);
+}
+
+/* `radix` rows of the result. */
+static void strip_out(const columns *q, int y, int radix)
+{
+    const zn_lite_args *a = q->a;
+    const int64_t len = a->h / radix;
+    const wht_walk walk = { .from = q->lines + (int64_t)y * a->ci,
+                            .to = a->y + q->first + y * q->row,
+                            .from_step = len * a->ci,
+                            .to_step = len * q->row,
+                            .run = a->ci,
+                            .runs = q->pixels,
+                            .from_next = q->step,
+                            .to_next = a->ci };
+    wht_plain(radix, &walk);
+}
+
+/* 16 rows or more. Passes over the map take four rows at most: these lie in few sets of the caches, often in one. */
+static void transform_strip(const columns *q)
+{
+    const zn_lite_args *a = q->a;
+    const int radix = a->h > 16 ? 4 : 2;
+    for (int y = 0; y < AHEAD; y++)
+        fetch_rows(q, y, radix);
+    for (int base = 0; base < a->h; base += 8 * radix)
+        for (int k = 0; k < 8; k++) {
+            const int next = k + AHEAD < 8 ? base + k + AHEAD : base + 8 * radix + k + AHEAD - 8;
+            fetch_rows(q, next, radix);
+            strip_in(q, base + k, radix);
+        }
+    for (int p = 0; p < q->pixels; p++) {
+        float *x = q->lines + p * q->step;
+        wht_solid_from(x, a->h, 8 * radix, a->h, a->ci, NULL);
+        gate_rows(x, a->gate, a->h, a->ci, x, NULL);
+        wht_solid_from(x, a->h, 8, a->h / radix, a->ci, NULL);
+    }
+    for (int y = 0; y < a->h / radix; y++)
+        strip_out(q, y, radix);
+}
+
 /* One row of a strip, from the map to its columns' lines or back; a line has `width` floats for each of its rows. */
 static void row_in(const float *from, int ci, int pixels, float *to, int64_t width, int64_t step)
 {
     for (int p = 0; p < pixels; p++, from += ci, to += step)
-        if (width == ci)
-            for (int k = 0; k < ci; k += VEC_LANES)
-                vec_store(to + k, vec_load(from + k));
-        else
-            widen(to, width, from, ci);
+        widen(to, width, from, ci);
 }
 
 static void row_out(const float *from, int64_t step, int ci, int pixels, float *to)
@@ -231,13 +280,14 @@ void ZN_KERNEL(lite_columns)(const void *args, zn_range r)
     for (int64_t unit = r.begin; unit < r.end; unit++) {
         const int x = (int)(unit % across) * strip, pixels = least(strip, a->wide - x);
         const int64_t first = (unit / across * a->h * a->wide + x) * a->ci;
-        for (int y = 0; y < a->h; y++) {
-            if (y + AHEAD < a->h)
-                fetch(a->t + first + (y + AHEAD) * row, (int64_t)pixels * a->ci);
-            row_in(a->t + first + y * row, a->ci, pixels, lines + y * width, width, step);
+        if (a->h > 8 && width == a->ci) {
+            transform_strip(&(columns){ a, first, row, step, pixels, lines });
+            continue;
         }
+        for (int y = 0; y < a->h; y++)
+            row_in(a->t + first + y * row, a->ci, pixels, lines + y * width, width, step);
         for (int p = 0; p < pixels; p++)
-            mix(lines + p * step, a->gate, a->h, width);
+            mix(lines + p * step, a->gate, a->h, width, lines + p * step, NULL);
         for (int y = 0; y < a->h; y++)
             row_out(lines + y * width, step, a->ci, pixels, a->y + first + y * row);
     }

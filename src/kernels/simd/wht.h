@@ -1,13 +1,12 @@
-/* Walsh-Hadamard steps on rows of vectors: butterflies over 2 to 16 rows held in registers. Steps of a transform
+/* Walsh-Hadamard steps on rows of vectors: butterflies over 2 to 8 rows held in registers. Steps of a transform
  * commute, so a long one is done in any order of such passes. */
 #ifndef ZN_SIMD_WHT_H
 #define ZN_SIMD_WHT_H
 
-#include "kernels/simd/vec.h"
-
-#include <stdbool.h>
-
-enum { WHT_RADIX = VEC_REGISTERS == 32 ? 16 : 8 }; /* the most that registers hold */
+#include "kernels/simd/wht_walk.h"
+#if defined(__aarch64__)
+#include "kernels/arm/wht_pass.h"
+#endif
 
 /* All of the transform over radix (2, 4, 8 or 16, a constant) values. */
 VEC_INLINE void wht_registers(const int radix, vec *v)
@@ -49,45 +48,115 @@ VEC_INLINE void wht_lines(const float *from, int64_t from_step, float *to, int64
             vec_store(to + j * to_step + u * VEC_LANES, v[u][j]);
 }
 
-/* One pass over rows x[i * stride], i < n, at distance len: radix * len divides n. width: floats, whole vectors. */
-VEC_INLINE void wht_pass(const int radix, float *x, int64_t n, int64_t len, int64_t width, int64_t stride)
+/* Row `row` of the block at float c of run `number`. */
+VEC_INLINE vec wht_walk_load(const wht_kind kind, const int radix, const wht_walk *q, int64_t number, int64_t c,
+                             int row)
 {
-    const bool solid = stride == width; /* then rows that are treated alike are one run */
-    const int64_t runs = solid ? 1 : len, run = solid ? len * width : width;
-    for (int64_t i = 0; i < n; i += radix * len)
-        for (int64_t k = i; k < i + runs; k++) {
-            int64_t c = 0;
-            for (; radix == 4 && c + WHT_LINE <= run; c += WHT_LINE)
-                wht_lines(x + k * stride + c, len * stride, x + k * stride + c, len * stride);
-            for (; c < run; c += VEC_LANES) {
-                float *at = x + k * stride + c;
-                vec v[WHT_RADIX];
-#pragma GCC unroll 16
-                for (int j = 0; j < radix; j++)
-                    v[j] = vec_load(at + j * len * stride);
+    if (kind != WHT_FACTORS)
+        return vec_load(q->from + number * q->from_next + c + row * q->from_step);
+    const int64_t k = number * radix + row;
+    return vec_load(q->from + (int64_t)(q->table[k] & q->mask) * q->from_step + c) * vec_splat(q->factors[k]);
+}
+
+/* All blocks of a walk, a vector of each row at a time. kind and radix (8 at most) are constants. */
+VEC_INLINE void wht_walk_blocks(const wht_kind kind, const int radix, const wht_walk *q)
+{
+    for (int64_t number = 0; number < q->runs; number++)
+        for (int64_t c = 0; c < q->run; c += VEC_LANES) {
+            vec v[8];
+#pragma GCC unroll 8
+            for (int j = 0; j < radix; j++)
+                v[j] = wht_walk_load(kind, radix, q, number, c, j);
+            wht_registers(radix, v);
+#pragma GCC unroll 8
+            for (int j = 0; j < radix; j++)
+                if (kind == WHT_GATE)
+                    v[j] = v[j] * vec_splat(q->factors[number * radix + j] * q->scale);
+                else if (kind == WHT_SCALE)
+                    v[j] = v[j] * vec_splat(q->scale);
+            if (kind == WHT_GATE)
                 wht_registers(radix, v);
-#pragma GCC unroll 16
-                for (int j = 0; j < radix; j++)
-                    vec_store(at + j * len * stride, v[j]);
+#pragma GCC unroll 8
+            for (int j = 0; j < radix; j++)
+                vec_store(q->to + number * q->to_next + c + j * q->to_step, v[j]);
+            if (wht_fetches(q)) {
+                for (int i = 0; i < q->ahead->each; i += 2)
+                    __builtin_prefetch(q->ahead->at + 8 * i);
+                wht_fetched(q, q->ahead->at + 8 * q->ahead->each);
             }
         }
 }
 
-/* The steps at distances len, 2 len, ... below n. */
+/* The same, with sixteen vectors at a time where the build can. */
+VEC_INLINE void wht_walk_all(const wht_kind kind, const int radix, const wht_walk *q)
+{
+#if defined(__aarch64__)
+    if (q->run % (WHT_ACROSS(radix) * VEC_LANES) == 0) {
+        wht_pass_pinned(kind, radix, q);
+        return;
+    }
+#endif
+    wht_walk_blocks(kind, radix, q);
+}
+
+static __attribute__((noinline, unused)) void wht_plain8(const wht_walk *q) { wht_walk_all(WHT_PLAIN, 8, q); }
+static __attribute__((noinline, unused)) void wht_plain4(const wht_walk *q) { wht_walk_all(WHT_PLAIN, 4, q); }
+static __attribute__((noinline, unused)) void wht_plain2(const wht_walk *q) { wht_walk_all(WHT_PLAIN, 2, q); }
+
+static inline void wht_plain(int radix, const wht_walk *q)
+{
+    if (radix == 8)
+        wht_plain8(q);
+    else if (radix == 4)
+        wht_plain4(q);
+    else
+        wht_plain2(q);
+}
+
+/* A pass over n rows of `width` floats that lie one behind the other: what is treated alike is one run. */
+static inline wht_walk wht_solid(const float *from, float *to, int64_t n, int radix, int64_t len, int64_t width)
+{
+    const int64_t run = len * width;
+    return (wht_walk){ .from = from,
+                       .to = to,
+                       .from_step = run,
+                       .to_step = run,
+                       .run = run,
+                       .runs = n / (radix * len),
+                       .from_next = radix * run,
+                       .to_next = radix * run };
+}
+
+/* The radix of the next pass when the steps below n are left: eight, but sixteen as four by four. */
+static inline int wht_next_radix(int64_t n) { return n == 4 || n == 16 ? 4 : n > 4 ? 8 : (int)n; }
+
+/* The steps at distances len, 2 len, ... below end over n rows of `width` floats, whole vectors, without gaps. */
+static inline void wht_solid_from(float *x, int64_t n, int64_t len, int64_t end, int64_t width, wht_ahead *ahead)
+{
+    for (int radix; len < end; len *= radix) {
+        radix = wht_next_radix(end / len);
+        wht_walk q = wht_solid(x, x, n, radix, len, width);
+        q.ahead = ahead;
+        wht_plain(radix, &q);
+    }
+}
+
+/* The steps at distances len, 2 len, ... below n over rows x[i * stride] of `width` floats, whole vectors. */
 static inline void wht_rows_from(float *x, int64_t n, int64_t len, int64_t width, int64_t stride)
 {
-    for (; len * WHT_RADIX <= n; len *= WHT_RADIX)
-        wht_pass(WHT_RADIX, x, n, len, width, stride);
-    if (WHT_RADIX > 8 && len * 8 <= n) {
-        wht_pass(8, x, n, len, width, stride);
-        len *= 8;
+    if (stride == width) {
+        wht_solid_from(x, n, len, n, width, NULL);
+        return;
     }
-    if (len * 4 <= n) {
-        wht_pass(4, x, n, len, width, stride);
-        len *= 4;
+    for (int radix; len < n; len *= radix) {
+        radix = wht_next_radix(n / len);
+        wht_walk q = { .from_step = len * stride, .to_step = len * stride, .run = width, .runs = len };
+        q.from_next = q.to_next = stride;
+        for (int64_t i = 0; i < n; i += radix * len) {
+            q.from = q.to = x + i * stride;
+            wht_plain(radix, &q);
+        }
     }
-    if (len * 2 <= n)
-        wht_pass(2, x, n, len, width, stride);
 }
 
 #endif
