@@ -58,8 +58,10 @@ static zn_node *depthwise_encode(zn_scope s, zn_node *x, const zn_config *k)
 }
 
 /* As the residual form starts: see zenith_prune.c. */
-static bool skeleton_start(const zn_config *k, const char *name, zn_shape shape, zn_rng *rng, float *out)
+static bool skeleton_start(const zn_config *k, const char *name, zn_shape shape, int64_t fan_in, zn_rng *rng,
+                           float *out)
 {
+    (void)fan_in;
     static const zn_start_rule rules[] = {
         { ".eyes", zn_start_eyes, 0.02f },
         { ".mix", zn_start_he, 1 },

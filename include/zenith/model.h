@@ -19,7 +19,8 @@ extern "C" {
 
 typedef struct zn_model zn_model;
 
-typedef enum zn_part { ZN_ENCODER, ZN_DECODER } zn_part;
+/* The last two are parts of diffusion autoencoders alone. */
+typedef enum zn_part { ZN_ENCODER, ZN_DECODER, ZN_LATENT_NET, ZN_CLASSIFIER } zn_part;
 
 typedef struct zn_model_info {
     const char *architecture; /* "taesd", "taesd3", "taef2", "taesana" */
@@ -28,7 +29,10 @@ typedef struct zn_model_info {
     int latent_channels;
     int downscale; /* image pixels per latent pixel and side */
     int has_encoder, has_decoder;
-    int restores; /* one network from picture to picture (zn_restore); it has neither encoder nor decoder */
+    int restores;   /* one network from picture to picture (zn_restore); it has neither encoder nor decoder */
+    int diffuses;   /* a diffusion autoencoder (zenith/diffae.h): encoder and decoder are not those of a codec */
+    int image_size; /* of a diffusion autoencoder: side of the pictures it was made for */
+    int has_latent_net, has_classifier;
     int is_random;
     int64_t parameters; /* of the parts that are there */
 } zn_model_info;

@@ -7,12 +7,13 @@
 #define ZN_ARCH_H
 
 #include "base/rng.h"
+#include "models/diffae.h"
 #include "nn/nn.h"
 
 #include <zenith/model.h>
 #include <zenith/weights.h>
 
-enum { ZN_LAYER_LIMIT = 16 };
+enum { ZN_LAYER_LIMIT = 16, ZN_PARTS = ZN_CLASSIFIER + 1 };
 
 /* One configuration. Recognition fills it from the tensors; presets are entries of the architecture's table. */
 typedef struct zn_config {
@@ -28,6 +29,7 @@ typedef struct zn_config {
     int kind;                    /* which network of its family, in the architecture's own count */
     int made_width, made_height; /* the only image size it can do, when weights depend on it; 0: any */
     int8_t blocks[2][4];         /* zenith-r: blocks of encoder and decoder at 1/1, 1/2, 1/4, 1/8 */
+    zn_diffae diffae;            /* diffusion autoencoders */
 } zn_config;
 
 /* How a weights file names the parameters of one part. */
@@ -39,18 +41,23 @@ typedef struct zn_naming {
 
 typedef struct zn_arch {
     const char *name;
-    const zn_config *configs; /* ends with a NULL name */
-    const char *scope[2];     /* prefix of the parameters of encoder and decoder */
-    bool restores;            /* encode is the network from image to image; there is no decode */
+    const zn_config *configs;    /* ends with a NULL name */
+    const char *scope[ZN_PARTS]; /* prefix of the parameters of each part */
+    bool restores;               /* encode is the network from image to image; there is no decode */
     zn_node *(*encode)(zn_scope s, zn_node *image, const zn_config *k);
     zn_node *(*decode)(zn_scope s, zn_node *latent, const zn_config *k);
+    /* Instead of these two, where parts have several inputs: the result of a part. See zn_model_network. */
+    zn_node *(*network)(zn_scope s, zn_part part, zn_node *const *inputs, const zn_config *k);
+    /* Shapes of the inputs of a part for n samples, images of h x w; returns how many. */
+    int (*inputs)(const zn_config *k, zn_part part, int64_t n, int64_t h, int64_t w, zn_shape *shapes);
     /* Fills config and the naming of each part that the file holds; false if this is not the architecture. Fails with a
      * sentence when it clearly is, but cannot be used. */
-    zn_status (*recognise)(const zn_weights *w, zn_config *k, zn_naming naming[2], bool *is_it);
+    zn_status (*recognise)(const zn_weights *w, zn_config *k, zn_naming naming[ZN_PARTS], bool *is_it);
     /* Optional: the file's name of our parameter `name`. NULL: naming->prefix + name. */
     void (*file_name)(const char *name, const zn_naming *naming, char *out, size_t size);
-    /* Optional: start values of a parameter for a new network; false: the usual ones (He normal, biases zero). */
-    bool (*initial)(const zn_config *k, const char *name, zn_shape shape, zn_rng *rng, float *out);
+    /* Optional: start values of a parameter for a new network; false: the usual ones (He normal, biases zero). fan_in:
+     * inputs of an output, also for a bias. */
+    bool (*initial)(const zn_config *k, const char *name, zn_shape shape, int64_t fan_in, zn_rng *rng, float *out);
 } zn_arch;
 
 extern const zn_arch *const zn_archs[]; /* NULL-terminated */

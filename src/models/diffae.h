@@ -18,8 +18,17 @@ typedef struct zn_unet {
 } zn_unet;
 
 typedef struct zn_latent_net {
-    int channels, hidden, layers;
+    int channels, hidden, layers, time; /* time: width of the step's embedding */
 } zn_latent_net;
+
+/* A whole diffusion autoencoder; encoder.out is the width of a condition, 0 for a plain diffusion model. */
+typedef struct zn_diffae {
+    int size; /* side of the images it was made for; others work where they divide */
+    int embed;
+    zn_unet unet, encoder;
+    zn_latent_net latent;
+    int classes; /* of the classifier */
+} zn_diffae;
 
 /* image [N,H,W,3] in [-1,1] to a condition [1,1,N,out]. H and W: multiples of 2^(levels-1). */
 zn_node *zn_diffae_encode(zn_scope s, zn_node *image, const zn_unet *k);

@@ -10,7 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *zn_part_name(zn_part part) { return part == ZN_ENCODER ? "encoder" : "decoder"; }
+const char *zn_part_name(zn_part part)
+{
+    static const char *const names[ZN_PARTS] = { "encoder", "decoder", "latent net", "classifier" };
+    return names[part];
+}
 
 int zn_model_inputs(const zn_model *m, zn_part part)
 {
@@ -29,7 +33,9 @@ zn_status zn_model_new(const zn_arch *arch, const zn_config *config, zn_model **
                                .description = config->description,
                                .path = "",
                                .latent_channels = config->latent,
-                               .downscale = config->downscale };
+                               .downscale = config->downscale,
+                               .diffuses = arch->network != NULL,
+                               .image_size = config->diffae.size };
     return ZN_OK;
 }
 
@@ -183,12 +189,20 @@ static zn_status find_stored(const zn_model *m, const source *from, const zn_nod
     return *out ? check_shape(*out, n->shape, n->layout) : ZN_FAIL(ZN_ENOTFOUND, "tensor '%s' is missing", name);
 }
 
+/* Of a convolution or linear layer, or of the one before it, whose bias it then is. */
+static int64_t fan_in(const zn_model *m, const zn_model_parameter *p)
+{
+    if (p->shape.rank != 4 && p > m->parameters && p[-1].shape.rank == 4)
+        p--;
+    return p->shape.rank == 4 ? p->shape.dim[0] * p->shape.dim[1] * p->shape.dim[2] : 1;
+}
+
 static zn_status fill(const zn_model *m, const source *from, const zn_weight *w, zn_model_parameter *p)
 {
     const int64_t count = zn_shape_count(p->shape);
     if (w)
         return zn_weight_import(w, p->shape, p->layout, p->data);
-    if (m->arch->initial && m->arch->initial(&m->config, p->name, p->shape, from->rng, p->data))
+    if (m->arch->initial && m->arch->initial(&m->config, p->name, p->shape, fan_in(m, p), from->rng, p->data))
         return ZN_OK;
     const float deviation = p->layout == ZN_LAYOUT_CONV ? sqrtf(2.0f / (float)(count / p->shape.dim[3])) : 0;
     for (int64_t i = 0; i < count; i++)
@@ -196,21 +210,54 @@ static zn_status fill(const zn_model *m, const source *from, const zn_weight *w,
     return ZN_OK;
 }
 
-static zn_status add_part(zn_model *m, zn_part part, const source *from)
+const zn_model_parameter *zn_model_parameter_find(const zn_model *m, const char *name)
 {
-    zn_graph *g;
-    zn_node *input, *output;
+    for (int i = 0; i < m->count; i++)
+        if (strcmp(m->parameters[i].name, name) == 0)
+            return &m->parameters[i];
+    return NULL;
+}
+
+/* The smallest graph of a part: what it names are its parameters. */
+static zn_status part_graph(const zn_model *m, zn_part part, zn_graph **graph)
+{
     const zn_config *k = &m->config;
+    if (m->arch->network) {
+        zn_network n;
+        const zn_status status = zn_model_network(m, part, 1, k->downscale, k->downscale, &n);
+        *graph = n.graph;
+        return status;
+    }
+    zn_node *input, *output;
     const int width = k->made_width ? k->made_width : k->downscale, d = part == ZN_ENCODER ? 1 : k->downscale;
     const int height = k->made_height ? k->made_height : k->downscale;
     const zn_shape shape = ZN_SHAPE(1, height / d, width / d, zn_model_inputs(m, part));
-    ZN_TRY(zn_model_graph(m, part, shape, &g, &input, &output));
+    return zn_model_graph(m, part, shape, graph, &input, &output);
+}
+
+static void mark_part(zn_model *m, zn_part part)
+{
+    m->has[part] = true;
+    if (m->arch->restores)
+        m->info.restores = 1;
+    else if (part == ZN_LATENT_NET)
+        m->info.has_latent_net = 1;
+    else if (part == ZN_CLASSIFIER)
+        m->info.has_classifier = 1;
+    else if (!m->arch->network)
+        *(part == ZN_ENCODER ? &m->info.has_encoder : &m->info.has_decoder) = 1;
+}
+
+static zn_status add_part(zn_model *m, zn_part part, const source *from)
+{
+    zn_graph *g;
+    ZN_TRY(part_graph(m, part, &g));
     zn_status status = ZN_OK;
     for (int i = 0; i < zn_graph_count(g) && status == ZN_OK; i++) {
         const zn_node *n = zn_graph_at(g, i);
         const zn_weight *stored;
         zn_model_parameter *p = NULL;
-        if (n->op != &zn_op_parameter)
+        if (n->op != &zn_op_parameter || n->data) /* what parts share is already there */
             continue;
         status = find_stored(m, from, n, &stored);
         if (status == ZN_OK)
@@ -219,8 +266,8 @@ static zn_status add_part(zn_model *m, zn_part part, const source *from)
             status = fill(m, from, stored, p);
     }
     zn_graph_free(g);
-    int *has = part == ZN_ENCODER ? &m->info.has_encoder : &m->info.has_decoder;
-    *(m->arch->restores ? &m->info.restores : has) = status == ZN_OK;
+    if (status == ZN_OK)
+        mark_part(m, part);
     return status;
 }
 
@@ -268,5 +315,28 @@ zn_status zn_model_graph(const zn_model *m, zn_part part, zn_shape shape, zn_gra
         return status;
     }
     zn_model_bind(m, g, "");
+    return ZN_OK;
+}
+
+zn_status zn_model_network(const zn_model *m, zn_part part, int64_t n, int64_t h, int64_t w, zn_network *out)
+{
+    static const char *const names[ZN_PARTS][ZN_NETWORK_INPUTS] = {
+        { "image" }, { "x", "time", "condition" }, { "z", "time" }, { "z" }
+    };
+    zn_shape shapes[ZN_NETWORK_INPUTS];
+    *out = (zn_network){ .graph = zn_graph_new() };
+    if (!out->graph)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a graph");
+    const int count = m->arch->inputs(&m->config, part, n, h, w, shapes);
+    for (int i = 0; i < count; i++)
+        out->input[i] = zn_graph_input(out->graph, names[part][i], shapes[i]);
+    out->output = m->arch->network((zn_scope){ out->graph, m->arch->scope[part] }, part, out->input, &m->config);
+    const zn_status status = zn_graph_status(out->graph);
+    if (status != ZN_OK) {
+        zn_graph_free(out->graph);
+        out->graph = NULL;
+        return status;
+    }
+    zn_model_bind(m, out->graph, "");
     return ZN_OK;
 }

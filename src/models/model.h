@@ -21,6 +21,7 @@ struct zn_model {
     zn_arena arena; /* names */
     zn_model_parameter *parameters;
     int count, capacity;
+    bool has[ZN_PARTS];
 };
 
 /* An empty model of an architecture; parts are added by the two functions below. */
@@ -35,13 +36,30 @@ ZN_MUST_USE zn_status zn_model_random_part(zn_model *m, zn_part part, uint64_t s
 ZN_MUST_USE zn_status zn_model_graph(const zn_model *m, zn_part part, zn_shape shape, zn_graph **graph, zn_node **input,
                                      zn_node **output);
 
+/* A graph of one part of a model whose parts have several inputs, for n samples and images of h x w:
+ *
+ *     encoder     image in [-1,1]                                     condition [1,1,n,c]
+ *     decoder     x, embedding of the step [1,1,n,..], condition      noise in x
+ *     latent net  z [1,1,n,c], embedding of the step                  noise in z
+ *     classifier  z, normalised                                       logits [1,1,n,classes] */
+enum { ZN_NETWORK_INPUTS = 3 };
+typedef struct zn_network {
+    zn_graph *graph; /* the caller's */
+    zn_node *input[ZN_NETWORK_INPUTS], *output;
+} zn_network;
+ZN_MUST_USE zn_status zn_model_network(const zn_model *m, zn_part part, int64_t n, int64_t h, int64_t w,
+                                       zn_network *out);
+
+/* A parameter by name, or NULL. */
+const zn_model_parameter *zn_model_parameter_find(const zn_model *m, const char *name);
+
 /* Gives the parameters of a graph their values by name; prefix: what the graph puts before the model's names. */
 void zn_model_bind(const zn_model *m, zn_graph *g, const char *prefix);
 
 /* Channels of the input of a part: those of the image, or of the latent. */
 int zn_model_inputs(const zn_model *m, zn_part part);
 
-const char *zn_part_name(zn_part part); /* "encoder", "decoder" */
+const char *zn_part_name(zn_part part); /* "encoder", "decoder", "latent net", "classifier" */
 
 /* The shape that files give a parameter of our shape and layout. */
 zn_shape zn_weight_file_shape(zn_shape shape, zn_layout layout);

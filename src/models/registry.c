@@ -4,10 +4,15 @@
 #include <string.h>
 
 extern const zn_arch zn_arch_taesd, zn_arch_zenith_r, zn_arch_zenith_taesd, zn_arch_zenith_prune,
-    zn_arch_zenith_restore;
+    zn_arch_zenith_restore, zn_arch_diffae;
 
-const zn_arch *const zn_archs[] = { &zn_arch_taesd,        &zn_arch_zenith_r,       &zn_arch_zenith_taesd,
-                                    &zn_arch_zenith_prune, &zn_arch_zenith_restore, NULL };
+const zn_arch *const zn_archs[] = { &zn_arch_taesd,
+                                    &zn_arch_zenith_r,
+                                    &zn_arch_zenith_taesd,
+                                    &zn_arch_zenith_prune,
+                                    &zn_arch_zenith_restore,
+                                    &zn_arch_diffae,
+                                    NULL };
 
 static bool named(const zn_config *k, const char *name)
 {

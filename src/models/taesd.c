@@ -190,10 +190,10 @@ static void name_config(zn_config *k)
             *k = *known;
 }
 
-static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[2], bool *is_it)
+static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[ZN_PARTS], bool *is_it)
 {
     zn_config part[2] = { { 0 } };
-    memset(naming, 0, sizeof(zn_naming) * 2);
+    memset(naming, 0, sizeof(zn_naming) * ZN_PARTS);
     for (size_t i = 0; i < sizeof wrappers / sizeof *wrappers; i++)
         for (size_t j = 0; j < sizeof namings / sizeof *namings; j++) {
             const zn_part p = namings[j].part;
@@ -224,8 +224,9 @@ static void file_name(const char *name, const zn_naming *naming, char *out, size
 
 /* Group norm scales start at one, and what a block adds to its input at a tenth of the usual: a dozen full blocks one
  * after the other make pictures of hundreds, which training first has to bring down. */
-static bool initial(const zn_config *k, const char *name, zn_shape shape, zn_rng *rng, float *out)
+static bool initial(const zn_config *k, const char *name, zn_shape shape, int64_t fan_in, zn_rng *rng, float *out)
 {
+    (void)fan_in;
     (void)k;
     const int64_t count = zn_shape_count(shape);
     const bool norm = strstr(name, ".pool.1.weight"), last = strstr(name, ".conv.4.weight");

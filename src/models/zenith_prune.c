@@ -148,9 +148,9 @@ static int64_t read_decoder(const zn_weights *w, int kind)
     return last && last->rank == 4 && last->shape[0] == 1 && last->shape[3] == 12 ? last->shape[2] : 0;
 }
 
-static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[2], bool *is_it)
+static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[ZN_PARTS], bool *is_it)
 {
-    memset(naming, 0, sizeof(zn_naming) * 2);
+    memset(naming, 0, sizeof(zn_naming) * ZN_PARTS);
     int kind;
     const int64_t base = read_encoder(w, &kind), back = read_decoder(w, kind);
     *is_it = base > 0;
@@ -170,8 +170,9 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[2
     return ZN_OK;
 }
 
-static bool initial(const zn_config *k, const char *name, zn_shape shape, zn_rng *rng, float *out)
+static bool initial(const zn_config *k, const char *name, zn_shape shape, int64_t fan_in, zn_rng *rng, float *out)
 {
+    (void)fan_in;
     static const zn_start_rule plain[] = {
         { ".eyes", zn_start_dense_eyes, 1 },
         { ".scale", zn_start_inverse, 1 },

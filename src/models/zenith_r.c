@@ -100,10 +100,10 @@ static bool read_part(const zn_weights *w, zn_part part, zn_config *k)
     return count_blocks(w, encoder ? "enc" : "dec", k->blocks[part]);
 }
 
-static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[2], bool *is_it)
+static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[ZN_PARTS], bool *is_it)
 {
     zn_config part[2] = { configs[0], configs[0] };
-    memset(naming, 0, sizeof(zn_naming) * 2);
+    memset(naming, 0, sizeof(zn_naming) * ZN_PARTS);
     for (int p = 0; p < 2; p++)
         naming[p].present = read_part(w, (zn_part)p, &part[p]);
     *is_it = naming[0].present || naming[1].present;
@@ -118,8 +118,9 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[2
 }
 
 /* Near a linear codec: branches and the picture's convolution start small, sub-pixels of random channels equal. */
-static bool initial(const zn_config *k, const char *name, zn_shape shape, zn_rng *rng, float *out)
+static bool initial(const zn_config *k, const char *name, zn_shape shape, int64_t fan_in, zn_rng *rng, float *out)
 {
+    (void)fan_in;
     static const zn_start_rule rules[] = {
         ZN_LITE_R_RULES,
         { ".gamma", zn_start_value, 0.1f },

@@ -131,10 +131,10 @@ static bool count_blocks(const zn_weights *w, const char *name, int8_t *count)
     return false;
 }
 
-static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[2], bool *is_it)
+static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[ZN_PARTS], bool *is_it)
 {
     const zn_weight *stem = zn_weights_find(w, "restore.stem.weight");
-    memset(naming, 0, sizeof(zn_naming) * 2);
+    memset(naming, 0, sizeof(zn_naming) * ZN_PARTS);
     *is_it = stem && stem->rank == 4;
     if (!*is_it)
         return ZN_OK;
@@ -156,8 +156,9 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[2
 }
 
 /* Every branch starts small: at first the network is its input. */
-static bool initial(const zn_config *k, const char *name, zn_shape shape, zn_rng *rng, float *out)
+static bool initial(const zn_config *k, const char *name, zn_shape shape, int64_t fan_in, zn_rng *rng, float *out)
 {
+    (void)fan_in;
     (void)k;
     static const zn_start_rule rules[] = {
         { ".b.weight", zn_start_he, 0.1f },

@@ -204,10 +204,10 @@ static bool same_network(const zn_config *a, const zn_config *b)
            a->made_height == b->made_height && (a->latent == b->latent || a->kind == SPECTRAL);
 }
 
-static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[2], bool *is_it)
+static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[ZN_PARTS], bool *is_it)
 {
     zn_config part[2] = { { 0 } };
-    memset(naming, 0, sizeof(zn_naming) * 2);
+    memset(naming, 0, sizeof(zn_naming) * ZN_PARTS);
     for (int p = 0; p < 2; p++)
         naming[p].present = read_part(w, (zn_part)p, &part[p]);
     *is_it = naming[0].present || naming[1].present;
@@ -224,8 +224,9 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[2
     return ZN_OK;
 }
 
-static bool initial(const zn_config *k, const char *name, zn_shape shape, zn_rng *rng, float *out)
+static bool initial(const zn_config *k, const char *name, zn_shape shape, int64_t fan_in, zn_rng *rng, float *out)
 {
+    (void)fan_in;
     (void)k;
     static const zn_start_rule rules[] = {
         { ".weight", zn_start_uniform, 1 },   { ".Wc", zn_start_normal, 0.05f }, { ".We", zn_start_normal, 0.05f },

@@ -66,7 +66,7 @@ static zn_status add_file(zn_model **model, const char *path)
     zn_status status = ZN_OK;
     bool is_it = false;
     zn_config config = { 0 };
-    zn_naming naming[2];
+    zn_naming naming[ZN_PARTS];
     int i = 0;
     for (; zn_archs[i] && !is_it && status == ZN_OK; i++)
         status = zn_archs[i]->recognise(w, &config, naming, &is_it);
@@ -83,11 +83,11 @@ static zn_status add_file(zn_model **model, const char *path)
         status = ZN_FAIL(ZN_EFORMAT, "%s: %s does not belong to the %s beside it", path, config.name, m->config.name);
         goto done;
     }
-    for (int part = 0; part < 2; part++) {
-        const int has = part == ZN_ENCODER ? m->info.has_encoder || m->info.restores : m->info.has_decoder;
-        if (!naming[part].present || has)
+    for (int part = 0; part < ZN_PARTS; part++) {
+        if (!naming[part].present || m->has[part])
             continue;
-        memcpy(m->config.blocks[part], config.blocks[part], sizeof config.blocks[part]); /* only this file knows */
+        if (part <= ZN_DECODER) /* only this file knows */
+            memcpy(m->config.blocks[part], config.blocks[part], sizeof config.blocks[part]);
         ZN_TRY_DONE(zn_model_load_part(m, (zn_part)part, w, &naming[part]));
     }
 done:
@@ -221,7 +221,7 @@ zn_status zn_model_random(const char *architecture, uint64_t seed, zn_model **ou
     ZN_TRY(zn_model_new(arch, config, &m));
     m->info.is_random = 1;
     zn_status status = zn_model_random_part(m, ZN_ENCODER, seed);
-    if (status == ZN_OK && arch->decode)
+    if (status == ZN_OK && (arch->decode || arch->network))
         status = zn_model_random_part(m, ZN_DECODER, seed);
     char path[64];
     snprintf(path, sizeof path, "(random, seed %llu)", (unsigned long long)seed);

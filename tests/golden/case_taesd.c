@@ -358,7 +358,7 @@ static zn_status load_real(const golden *g, zn_model *m, const char **missing)
         zn_weights *w;
         ZN_TRY(zn_weights_open(path, &w));
         zn_config found = { 0 };
-        zn_naming naming[2];
+        zn_naming naming[ZN_PARTS];
         bool is_it;
         zn_status status = m->arch->recognise(w, &found, naming, &is_it);
         if (status == ZN_OK && (!is_it || found.latent != m->config.latent || found.pooled != m->config.pooled))

@@ -39,7 +39,7 @@ static zn_status load(const uint8_t *bytes, size_t size, zn_model **out)
     zn_status status = ZN_ENOTFOUND;
     for (int i = 0; zn_archs[i] && !*out && status != ZN_EFORMAT; i++) {
         zn_config k = { 0 };
-        zn_naming naming[2];
+        zn_naming naming[ZN_PARTS];
         bool is_it = false;
         status = zn_archs[i]->recognise(w, &k, naming, &is_it);
         if (status != ZN_OK || !is_it)
