@@ -50,7 +50,7 @@ static void unary(simd_case *c, int kernel, int size)
 {
     static zn_unary_args a;
     const int64_t n = counts[size];
-    a = (zn_unary_args){ .x = normal(n, 3), .dy = normal(n, 1) };
+    a = (zn_unary_args){ .x = normal(n, 3), .dy = normal(n, 1), .a = 3 };
     snprintf(c->text, sizeof c->text, "%lld values", (long long)n);
     c->kernel = kernel;
     c->args = &a;
@@ -358,6 +358,7 @@ static const struct {
     void (*make)(simd_case *c, int kernel, int size);
     int kernel, sizes;
 } families[] = {
+    { unary, ZN_SIMD_soft_clamp, SIZES(counts) },
     { unary, ZN_SIMD_gelu, SIZES(counts) },
     { unary, ZN_SIMD_gelu_grad, SIZES(counts) },
     { grouped, ZN_SIMD_grouped, 2 * SIZES(grouped_sizes) },

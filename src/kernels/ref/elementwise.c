@@ -23,7 +23,7 @@ void zn_k_relu_grad(const void *args, zn_range r)
     }
 }
 
-void zn_k_soft_clamp(const void *args, zn_range r)
+void zn_ref_soft_clamp(const void *args, zn_range r)
 {
     const zn_unary_args *a = args;
     for (int64_t i = r.begin; i < r.end; i++)

@@ -10,8 +10,8 @@
 enum { GELU_U = 4, GELU_BLOCK = GELU_U * VEC_LANES };
 #define GELU_EACH _Pragma("GCC unroll 4") for (int u = 0; u < GELU_U; u++)
 
-/* GELU of `lines` lines of 16 floats that lie one behind the other, to lines `step` floats apart. In gelu.c, whose
- * compiler flags suit it. */
+/* GELU of `lines` lines of 16 floats that lie one behind the other, to lines `step` floats apart. In
+ * activation.c, whose compiler flags suit it. */
 enum { GELU_LINE = 16 };
 void ZN_KERNEL(gelu_lines)(const float *x, int64_t lines, float *y, int64_t step);
 

@@ -1,8 +1,9 @@
-/* GELU and its gradient over elements. */
-#include "kernels/simd/gelu.h"
+/* GELU, its gradient, and the soft clamp over elements. */
 #include "kernels/kernels.h"
+#include "kernels/simd/gelu.h"
 
 void ZN_KERNEL(gelu)(const void *args, zn_range r);
+void ZN_KERNEL(soft_clamp)(const void *args, zn_range r);
 void ZN_KERNEL(gelu_grad)(const void *args, zn_range r);
 
 /* x = Phi(x) + x phi(x) */
@@ -15,9 +16,9 @@ VEC_INLINE void slope(vec x[GELU_U])
     GELU_EACH x[u] = vec_fma(x[u], density[u] * vec_splat(0.39894228f), p[u]);
 }
 
-void ZN_KERNEL(gelu)(const void *args, zn_range r)
+/* y = f(x) for all elements. f is a constant. */
+VEC_INLINE void through(void (*const f)(vec x[GELU_U], float), const zn_unary_args *a, zn_range r)
 {
-    const zn_unary_args *a = args;
     for (int64_t i = r.begin; i < r.end; i += GELU_BLOCK) {
         const bool whole = i + GELU_BLOCK <= r.end;
         float rest[GELU_BLOCK] = { 0 };
@@ -27,12 +28,41 @@ void ZN_KERNEL(gelu)(const void *args, zn_range r)
         float *to = whole ? a->y + i : rest;
         vec x[GELU_U];
         GELU_EACH x[u] = vec_load(from + u * VEC_LANES);
-        gelu(x);
+        f(x, a->a);
         GELU_EACH vec_store(to + u * VEC_LANES, x[u]);
         if (!whole)
             memcpy(a->y + i, rest, sizeof(float) * (size_t)(r.end - i));
     }
 }
+
+VEC_INLINE void gelu_of(vec x[GELU_U], float unused)
+{
+    (void)unused;
+    gelu(x);
+}
+
+/* limit * tanh(x / limit). With t = |x / limit|, tanh is (1 - e) / (1 + e), e = exp(-2 t); where that would cancel, t
+ * plus a polynomial in t^2, right to 1e-8. */
+VEC_INLINE void soft_clamp(vec x[GELU_U], float limit)
+{
+    static const float series[] = { -0.333332658f, 0.133309498f, -0.0536971353f, 0.0204966404f, -0.00554311741f };
+    vec t[GELU_U], square[GELU_U], e[GELU_U], s[GELU_U];
+    GELU_EACH t[u] = vec_abs(x[u]) / vec_splat(limit);
+    GELU_EACH e[u] = vec_splat(-2) * t[u];
+    vec_exp_vectors(GELU_U, e);
+    GELU_EACH e[u] = (vec_splat(1) - e[u]) / (vec_splat(1) + e[u]);
+    GELU_EACH square[u] = t[u] * t[u];
+    GELU_EACH s[u] = vec_splat(series[4]);
+#pragma GCC unroll 4
+    for (int i = 3; i >= 0; i--)
+        GELU_EACH s[u] = vec_fma(s[u], square[u], vec_splat(series[i]));
+    GELU_EACH s[u] = vec_fma(s[u] * square[u], t[u], t[u]);
+    GELU_EACH e[u] = vec_select(vec_greater(t[u], vec_splat(0.625f)), e[u], s[u]);
+    GELU_EACH x[u] = vec_with_sign(e[u] * vec_splat(limit), x[u]);
+}
+
+void ZN_KERNEL(gelu)(const void *args, zn_range r) { through(gelu_of, args, r); }
+void ZN_KERNEL(soft_clamp)(const void *args, zn_range r) { through(soft_clamp, args, r); }
 
 /* Vector u of a block that begins with line i. */
 VEC_INLINE int64_t line_of(int64_t i, int u) { return i + u * VEC_LANES / GELU_LINE; }
