@@ -92,15 +92,17 @@ static void input(const zn_conv_args *a, const plan *p, const chunk *c, int64_t 
     }
 }
 
-/* Memory to fetch during product number `call` of a block's 64 * panels: the outputs the block will write, in runs of
- * `run` lines along the rows of the image. Without it the output transform waits for them. */
-static const float *far_of(const zn_conv_args *a, const plan *p, int64_t tile, int call, int run)
+/* Memory to fetch during product number `call` of a block's 64 * panels, the last ones before its outputs are written:
+ * these, in runs of `run` lines along the rows of the image. Without it the output transform waits for them. Of an
+ * up-sampled map two turns write every second row, and share what there is to fetch. */
+static const float *far_of(const zn_conv_args *a, const plan *p, int64_t tile, int turn, int call, int run)
 {
     const zn_conv_shape *s = &a->s;
     const place at = place_of(p, tile);
     const int runs = ceil_div(most(1, p->block / STRIP) * p->step_out * s->cout, run * LINE);
-    const int y = at.row / STRIP * STRIP * p->step_out + call / runs;
-    if (call >= STRIP * p->step_out * runs || y >= s->oh)
+    const int every = p->out_phases > 1 ? 2 : 1, row = call / runs * every;
+    const int y = at.row / STRIP * STRIP * p->step_out + row - turn / 2;
+    if (row >= STRIP * p->step_out || y < 0 || y >= s->oh)
         return a->packed;
     return a->y + (((int64_t)at.n * s->oh + y) * s->ow + least(at.col * p->step_out, s->ow - 1)) * s->cout +
            call % runs * run * LINE;
@@ -112,7 +114,8 @@ static void multiply(const zn_conv_args *a, const plan *p, const chunk *c, int t
                      int count, int width, const buffers *b)
 {
     gemm_args g = { .row = c->k, .c_row = width, .segments = 1, .k = c->k, .depth = c->k, .more = c->before > 0 };
-    const int panels = ceil_div(width, GEMM_NR), run = gemm_fetches(&g, count);
+    const int panels = ceil_div(width, GEMM_NR), run = gemm_fetches(&g, count), before = turn % 2 * POINTS * panels;
+    const bool last = c->before + c->k == p->k && p->group == p->cout_p;
     for (int f = 0; f < POINTS; f++) {
         if (is_spare(p, c, turn, f))
             continue;
@@ -122,8 +125,8 @@ static void multiply(const zn_conv_args *a, const plan *p, const chunk *c, int t
         g.ahead = g.a + p->v_slot;
         g.ahead_floats = count * c->k;
         for (int i = 0; i < panels && i < GEMM_PANELS_MOST; i++)
-            g.far[i] = p->in_place ? far_of(a, p, tile, f * panels + i, most(run, 1))
-                                   : g.c + p->m_slot + (int64_t)i * run * LINE;
+            g.far[i] = last ? far_of(a, p, tile, turn, before + f * panels + i, most(run, 1))
+                            : g.c + p->m_slot + (int64_t)i * run * LINE;
         gemm(&g, count, width);
     }
 }
