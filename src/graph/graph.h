@@ -25,12 +25,13 @@ enum { ZN_MAX_SOURCES = 10 };
 /* How a parameter's file layout maps to ours. */
 typedef enum zn_layout {
     ZN_LAYOUT_PLAIN,
-    ZN_LAYOUT_CONV,   /* file OIHW, ours [kh,kw,in,out] */
-    ZN_LAYOUT_LINEAR, /* file [out,in], ours [1,1,in,out] */
-    ZN_LAYOUT_CONV1D, /* file [out,in,1], ours [1,1,in,out] */
-    ZN_LAYOUT_PATCH2, /* file [2,2,in,out], ours [1,1,4*in,out]: a convolution with kernel = stride, on patches */
-    ZN_LAYOUT_PATCH4, /* file [4,4,in,out], ours [1,1,16*in,out] */
-    ZN_LAYOUT_INDEX,  /* rows of permutations of 0..last side-1; constant: neither counted nor trained */
+    ZN_LAYOUT_CONV,    /* file OIHW, ours [kh,kw,in,out] */
+    ZN_LAYOUT_LINEAR,  /* file [out,in], ours [1,1,in,out] */
+    ZN_LAYOUT_LINEARS, /* file [rows,out,in], ours [rows,1,1,in,out]: one for each row, taken by zn_row */
+    ZN_LAYOUT_CONV1D,  /* file [out,in,1], ours [1,1,in,out] */
+    ZN_LAYOUT_PATCH2,  /* file [2,2,in,out], ours [1,1,4*in,out]: a convolution with kernel = stride, on patches */
+    ZN_LAYOUT_PATCH4,  /* file [4,4,in,out], ours [1,1,16*in,out] */
+    ZN_LAYOUT_INDEX,   /* rows of permutations of 0..last side-1; constant: neither counted nor trained */
 } zn_layout;
 
 struct zn_node {

@@ -59,6 +59,8 @@ zn_shape zn_weight_file_shape(zn_shape s, zn_layout layout)
         return ZN_SHAPE(s.dim[3], s.dim[2], s.dim[0], s.dim[1]);
     case ZN_LAYOUT_LINEAR:
         return ZN_SHAPE(s.dim[3], s.dim[2]);
+    case ZN_LAYOUT_LINEARS:
+        return ZN_SHAPE(s.dim[0], s.dim[4], s.dim[3]);
     case ZN_LAYOUT_CONV1D:
         return ZN_SHAPE(s.dim[3], s.dim[2], 1);
     case ZN_LAYOUT_PATCH2:
@@ -73,11 +75,20 @@ zn_shape zn_weight_file_shape(zn_shape s, zn_layout layout)
 /* True where the file holds [out][in] and we [in][out]; elsewhere the order of the numbers is the same. */
 static bool is_turned(zn_layout layout)
 {
-    return layout == ZN_LAYOUT_CONV || layout == ZN_LAYOUT_LINEAR || layout == ZN_LAYOUT_CONV1D;
+    return layout == ZN_LAYOUT_CONV || layout == ZN_LAYOUT_LINEAR || layout == ZN_LAYOUT_LINEARS ||
+           layout == ZN_LAYOUT_CONV1D;
 }
 
+/* One behind the other where the shape has a side more than [kh,kw,in,out]. */
 static void permute(const float *in, float *out, zn_shape s, bool to_file)
 {
+    if (s.rank > 4) {
+        zn_shape one = { .rank = s.rank - 1 };
+        memcpy(one.dim, s.dim + 1, sizeof(int64_t) * (size_t)one.rank);
+        for (int64_t i = 0; i < s.dim[0]; i++)
+            permute(in + i * zn_shape_count(one), out + i * zn_shape_count(one), one, to_file);
+        return;
+    }
     const int64_t taps = s.dim[0] * s.dim[1], in_channels = s.dim[2], out_channels = s.dim[3];
     for (int64_t t = 0; t < taps; t++)
         for (int64_t i = 0; i < in_channels; i++)

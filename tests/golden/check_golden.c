@@ -14,6 +14,7 @@ static const golden_kind *const kinds[] = {
     &golden_diffae_networks,
     &golden_diffae_latent,
     &golden_diffae_ops,
+    &golden_diffae_mamba,
     &golden_zenith_train,
     &golden_zenith_models,
     &golden_zenith_ops,

@@ -29,7 +29,8 @@ typedef struct golden_kind {
 } golden_kind;
 
 extern const golden_kind golden_taesd, golden_taesd_block, golden_taesd_real;
-extern const golden_kind golden_diffae_schedule, golden_diffae_networks, golden_diffae_latent, golden_diffae_ops;
+extern const golden_kind golden_diffae_schedule, golden_diffae_networks, golden_diffae_latent, golden_diffae_ops,
+    golden_diffae_mamba;
 extern const golden_kind golden_zenith_ops, golden_zenith_models, golden_zenith_train;
 
 enum { GOLDEN_FORWARD, GOLDEN_GRADIENT };

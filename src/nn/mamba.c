@@ -1,0 +1,91 @@
+/* Mixers of tokens by selective scans.
+ *
+ *   x [N,1,L,C]
+ *     in_proj                             [N,1,L,2D]: x and the gate z
+ *     each way: conv1d, SiLU              u [N,1,L,D]
+ *               x_proj                    dt of rank R, b, c
+ *               dt_proj, scan             [N,1,L,D]
+ *     times SiLU(z), out_proj             [N,1,L,C] */
+#include "nn/mamba.h"
+
+/* Parameters of one way; inner channels, states, rank of dt. */
+typedef struct way {
+    zn_node *conv, *conv_bias;    /* [D,taps], [D] */
+    zn_node *x_proj, *dt_proj;    /* [1,1,D,R+2S], [1,1,R,D] */
+    zn_node *dt_bias, *a_log, *d; /* [D], [D,S], [D] */
+    int states, rank;
+} way;
+
+static zn_node *linear(zn_node *x, zn_node *w) { return zn_conv(x, w, NULL, (zn_conv_spec){ .stride = 1 }); }
+
+static zn_node *walk(zn_node *x, const way *p)
+{
+    zn_node *u = zn_silu(zn_causal_conv(x, p->conv, p->conv_bias)), *all = linear(u, p->x_proj);
+    return zn_scan(&(zn_scan_sources){ .u = u,
+                                       .dt = linear(zn_slice_channels(all, 0, p->rank), p->dt_proj),
+                                       .b = zn_slice_channels(all, p->rank, p->states),
+                                       .c = zn_slice_channels(all, p->rank + p->states, p->states),
+                                       .a_log = p->a_log,
+                                       .d = p->d,
+                                       .dt_bias = p->dt_bias });
+}
+
+/* The rank of dt that goes with tokens of this width. */
+static int rank_of(int width) { return (width + 15) / 16; }
+
+/* in_proj: x, and behind it the gate. */
+static zn_node *expand(zn_scope s, zn_node *x, int inner, zn_node **gate)
+{
+    zn_node *both = zn_linear_no_bias(zn_at(s, "in_proj"), x, 2 * inner);
+    zn_graph_name_layer(s.graph, s.prefix);
+    *gate = zn_silu(zn_slice_channels(both, inner, inner));
+    return zn_slice_channels(both, 0, inner);
+}
+
+static zn_node *contract(zn_scope s, zn_node *y, zn_node *gate, int width)
+{
+    return zn_linear_no_bias(zn_at(s, "out_proj"), zn_multiply(y, gate), width);
+}
+
+zn_node *zn_mamba_line(zn_scope s, zn_node *x, const zn_mamba *k)
+{
+    const int width = zn_channels(x), inner = k->expand * width, rank = rank_of(width);
+    zn_node *gate, *in = expand(s, x, inner, &gate);
+    const way p = { .conv = zn_parameter(s, "conv1d.weight", ZN_SHAPE(inner, 1, k->taps), ZN_LAYOUT_PLAIN),
+                    .conv_bias = zn_parameter(s, "conv1d.bias", ZN_SHAPE(inner), ZN_LAYOUT_PLAIN),
+                    .x_proj =
+                        zn_parameter(s, "x_proj.weight", ZN_SHAPE(1, 1, inner, rank + 2 * k->states), ZN_LAYOUT_LINEAR),
+                    .dt_proj = zn_parameter(s, "dt_proj.weight", ZN_SHAPE(1, 1, rank, inner), ZN_LAYOUT_LINEAR),
+                    .dt_bias = zn_parameter(s, "dt_proj.bias", ZN_SHAPE(inner), ZN_LAYOUT_PLAIN),
+                    .a_log = zn_parameter(s, "A_log", ZN_SHAPE(inner, k->states), ZN_LAYOUT_PLAIN),
+                    .d = zn_parameter(s, "D", ZN_SHAPE(inner), ZN_LAYOUT_PLAIN),
+                    .states = k->states,
+                    .rank = rank };
+    return contract(s, walk(in, &p), gate, width);
+}
+
+static zn_node *row(zn_scope s, const char *name, zn_shape shape, zn_layout layout, int which)
+{
+    return zn_row(zn_parameter(s, name, shape, layout), which);
+}
+
+zn_node *zn_mamba_plane(zn_scope s, zn_node *x, zn_node *orders, const zn_mamba *k)
+{
+    enum { WAYS = ZN_SCAN_WAYS };
+    const int width = zn_channels(x), inner = k->expand * width, rank = rank_of(width);
+    zn_node *gate, *in = expand(s, x, inner, &gate), *y[WAYS];
+    for (int i = 0; i < WAYS; i++) {
+        const way p = { .conv = row(s, "conv1d.weight", ZN_SHAPE(WAYS, inner, k->taps), ZN_LAYOUT_PLAIN, i),
+                        .conv_bias = row(s, "conv1d.bias", ZN_SHAPE(WAYS, inner), ZN_LAYOUT_PLAIN, i),
+                        .x_proj = row(s, "x_proj.weight", ZN_SHAPE(WAYS, 1, 1, inner, rank + 2 * k->states),
+                                      ZN_LAYOUT_LINEARS, i),
+                        .dt_proj = row(s, "dt_proj.weight", ZN_SHAPE(WAYS, 1, 1, rank, inner), ZN_LAYOUT_LINEARS, i),
+                        .dt_bias = row(s, "dt_proj.bias", ZN_SHAPE(WAYS, inner), ZN_LAYOUT_PLAIN, i),
+                        .a_log = row(s, "A_log", ZN_SHAPE(WAYS, inner, k->states), ZN_LAYOUT_PLAIN, i),
+                        .d = row(s, "D", ZN_SHAPE(WAYS, inner), ZN_LAYOUT_PLAIN, i),
+                        .states = k->states,
+                        .rank = rank };
+        y[i] = walk(zn_gather_tokens(in, orders, i), &p);
+    }
+    return contract(s, zn_merge_tokens(y, WAYS, orders, 1.0f / WAYS), gate, width);
+}

@@ -1,0 +1,417 @@
+/* Mamba layers and the sparse-field networks (specification B1 to B5). Tokens are [N,L,C] in files, in the scan's
+ * [N,C,L]; sizes come from the tensors, the grid from the configuration. */
+#include "network.h"
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "diffusion/schedule.h"
+#include "models/mamba_field.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How a file keeps what is [N,1,L,C] here (ROWS: [1,1,N,C]); PLAIN: as it is. */
+typedef enum form { PLAIN, TOKENS, TURNED, ROWS } form;
+
+enum { ITEMS = 64 };
+typedef struct item {
+    zn_node *node;
+    const char *name;
+    form form;
+} item;
+
+typedef struct bench {
+    golden *g;
+    zn_graph *graph;
+    zn_exec *exec;
+    item outputs[ITEMS], wrt[ITEMS];
+    int output_count, wrt_count;
+} bench;
+
+static zn_status bench_new(bench *b, golden *g)
+{
+    *b = (bench){ .g = g, .graph = zn_graph_new() };
+    return b->graph ? ZN_OK : ZN_FAIL(ZN_ENOMEM, "out of memory for a graph");
+}
+
+static void bench_free(bench *b)
+{
+    zn_exec_free(b->exec);
+    zn_graph_free(b->graph);
+}
+
+static void turn(const float *from, int64_t samples, int64_t rows, int64_t columns, float *to)
+{
+    for (int64_t s = 0; s < samples; s++, from += rows * columns, to += rows * columns)
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t k = 0; k < columns; k++)
+                to[k * rows + i] = from[i * columns + k];
+}
+
+/* in.NAME; of sequences only the tokens [begin,end). */
+static zn_node *part(bench *b, const char *name, form f, int64_t begin, int64_t end)
+{
+    zn_shape s;
+    float *data;
+    if (golden_load(b->g, "in.", name, &s, &data) != ZN_OK)
+        return zn_graph_poison(b->graph, ZN_ENOTFOUND, zn_error_text());
+    if (f != PLAIN && s.rank != 3) {
+        zn_free(data);
+        return zn_graph_poison(b->graph, ZN_ESHAPE, "sequences need three sides");
+    }
+    const int64_t length = f == TURNED ? s.dim[2] : s.dim[1], c = f == TURNED ? s.dim[1] : s.dim[2], n = s.dim[0];
+    end = end < 0 ? length : end;
+    const zn_shape ours = f == PLAIN ? s : ZN_SHAPE(n, 1, end - begin, c);
+    zn_node *node = zn_graph_input(b->graph, name, ours);
+    const size_t bytes = sizeof(float) * (size_t)zn_shape_count(s);
+    float *all = zn_arena_alloc(zn_graph_arena(b->graph), bytes);
+    node->data = zn_arena_alloc(zn_graph_arena(b->graph), bytes);
+    if (all && node->data) {
+        memcpy(all, data, bytes);
+        if (f == TURNED)
+            turn(data, n, c, length, all);
+        for (int64_t i = 0; i < n && f != PLAIN; i++)
+            memcpy(node->data + i * (end - begin) * c, all + (i * length + begin) * c,
+                   sizeof(float) * (size_t)((end - begin) * c));
+        if (f == PLAIN)
+            memcpy(node->data, all, bytes);
+    }
+    zn_free(data);
+    return node;
+}
+
+static zn_node *input(bench *b, const char *name, form f) { return part(b, name, f, 0, -1); }
+
+static void add(bench *b, item *list, int *count, item i)
+{
+    if (*count == ITEMS)
+        zn_graph_poison(b->graph, ZN_ELIMIT, "too many results");
+    else
+        list[(*count)++] = i;
+}
+
+static void output(bench *b, zn_node *n, const char *name, form f)
+{
+    add(b, b->outputs, &b->output_count, (item){ n, name, f });
+}
+static void want(bench *b, zn_node *n, const char *name, form f)
+{
+    add(b, b->wrt, &b->wrt_count, (item){ n, name, f });
+}
+
+static void want_parameters(bench *b)
+{
+    for (int i = 0; i < zn_graph_count(b->graph); i++)
+        if (zn_graph_at(b->graph, i)->op == &zn_op_parameter)
+            want(b, zn_graph_at(b->graph, i), zn_graph_at(b->graph, i)->name, PLAIN);
+}
+
+static zn_status compare(bench *b, const item *i, const zn_node *node, const char *prefix, int how)
+{
+    const int64_t *d = node->shape.dim, count = zn_shape_count(node->shape);
+    const int layout = i->node->op == &zn_op_parameter ? (int)i->node->layout : GOLDEN_MAP;
+    char name[256];
+    snprintf(name, sizeof name, "%s%s", prefix, i->name);
+    if (i->form == PLAIN)
+        return golden_compare(b->g, name, node->data, node->shape, layout, how);
+    if (i->form == ROWS)
+        return golden_compare(b->g, name, node->data, ZN_SHAPE(d[2], d[3]), GOLDEN_MAP, how);
+    if (i->form == TOKENS)
+        return golden_compare(b->g, name, node->data, ZN_SHAPE(d[0], d[2], d[3]), GOLDEN_MAP, how);
+    float *turned;
+    ZN_TRY(zn_alloc_for(name, sizeof(float) * (size_t)count, (void **)&turned));
+    turn(node->data, d[0], d[2], d[3], turned);
+    const zn_status status = golden_compare(b->g, name, turned, ZN_SHAPE(d[0], d[3], d[2]), GOLDEN_MAP, how);
+    zn_free(turned);
+    return status;
+}
+
+/* Runs the graph; with `of`, gradients of sum(of * seed) too. Keeps the results until bench_free. */
+static zn_status bench_run(bench *b, zn_node *of, zn_node *seed)
+{
+    zn_node *wrt[ITEMS], *gradients[ITEMS] = { 0 }, *outputs[2 * ITEMS];
+    int count = 0;
+    ZN_TRY(zn_graph_status(b->graph));
+    for (int i = 0; i < b->wrt_count; i++)
+        wrt[i] = b->wrt[i].node;
+    if (of)
+        ZN_TRY(zn_graph_differentiate(b->graph, of, seed, wrt, b->wrt_count, gradients));
+    for (int i = 0; i < b->output_count; i++)
+        outputs[count++] = b->outputs[i].node;
+    for (int i = 0; i < b->wrt_count; i++)
+        if (gradients[i])
+            outputs[count++] = gradients[i];
+    zn_graph_fuse(b->graph, outputs, count);
+    ZN_TRY(zn_exec_new(b->graph, outputs, count, &(zn_exec_options){ .pool = b->g->pool, .training = of }, &b->exec));
+    ZN_TRY(zn_exec_run(b->exec));
+    for (int i = 0; i < b->output_count; i++)
+        ZN_TRY(compare(b, &b->outputs[i], b->outputs[i].node, "", GOLDEN_FORWARD));
+    for (int i = 0; i < b->wrt_count; i++)
+        if (gradients[i])
+            ZN_TRY(compare(b, &b->wrt[i], gradients[i], "grad.", GOLDEN_GRADIENT));
+    return ZN_OK;
+}
+
+/* ---- B1: the scan ---- */
+
+/* in[8]: u, dt_raw, B, C, A_log, D, dt_bias, z of the tokens [begin,end); first may be NULL. */
+static const item scan_inputs[] = { { NULL, "u", TURNED },      { NULL, "dt_raw", TURNED }, { NULL, "B", TURNED },
+                                    { NULL, "C", TURNED },      { NULL, "A_log", PLAIN },   { NULL, "D", PLAIN },
+                                    { NULL, "dt_bias", PLAIN }, { NULL, "z", TURNED } };
+enum { SCAN_INPUTS = 8 };
+
+static zn_node *scan_of(bench *b, int64_t begin, int64_t end, const float *state, zn_node **gated)
+{
+    zn_node *in[SCAN_INPUTS], *first = NULL;
+    for (int i = 0; i < SCAN_INPUTS; i++) {
+        in[i] = part(b, scan_inputs[i].name, scan_inputs[i].form, begin, end);
+        want(b, in[i], scan_inputs[i].name, scan_inputs[i].form);
+    }
+    if (state && zn_graph_status(b->graph) == ZN_OK) {
+        first =
+            zn_graph_input(b->graph, "state", ZN_SHAPE(in[0]->shape.dim[0], in[4]->shape.dim[0], in[4]->shape.dim[1]));
+        first->data = (float *)state;
+    }
+    zn_node *y = zn_scan(&(zn_scan_sources){ in[0], in[1], in[2], in[3], in[4], in[5], in[6], first });
+    *gated = zn_multiply(y, zn_silu(in[7]));
+    return y;
+}
+
+/* state [N,C,S] behind token `end`; the gated y of the tokens from `begin` on goes to y [N,L,C]. */
+static zn_status scan_half(golden *g, int64_t begin, int64_t end, const float *from, const char *state_name,
+                           float *state, float *y)
+{
+    bench b;
+    zn_node *gated;
+    ZN_TRY(bench_new(&b, g));
+    zn_node *scan = scan_of(&b, begin, end, from, &gated);
+    output(&b, scan, "-", TOKENS); /* no such tensor: kept, not compared */
+    output(&b, gated, "-", TOKENS);
+    zn_status status = bench_run(&b, NULL, NULL);
+    if (status == ZN_OK) {
+        const zn_weight *all = golden_find(g, "in.", "u"), *rates = golden_find(g, "in.", "A_log");
+        const int64_t length = all->shape[2], c = all->shape[1], tokens = gated->shape.dim[2];
+        for (int64_t i = 0; i < all->shape[0]; i++)
+            memcpy(y + (i * length + begin) * c, gated->data + i * tokens * c, sizeof(float) * (size_t)(tokens * c));
+        zn_scan_last_state(scan, state);
+        status = golden_compare(g, state_name, state, ZN_SHAPE(all->shape[0], c, rates->shape[1]), GOLDEN_MAP,
+                                GOLDEN_FORWARD);
+    }
+    bench_free(&b);
+    return status;
+}
+
+/* Two halves, the state carried over, give the same as all at once. */
+static zn_status scan_halves(golden *g)
+{
+    const zn_weight *u = golden_find(g, "in.", "u"), *rates = golden_find(g, "in.", "A_log");
+    const int64_t n = u->shape[0], c = u->shape[1], length = u->shape[2], states = n * c * rates->shape[1];
+    float *memory;
+    ZN_TRY(zn_alloc_for("states", sizeof(float) * (size_t)(2 * states + 2 * n * c * length), (void **)&memory));
+    float *end = memory + states, *y = end + states, *turned = y + n * c * length;
+    zn_status status;
+    ZN_TRY_DONE(scan_half(g, 0, length / 2, NULL, "state_at_half", memory, y));
+    ZN_TRY_DONE(scan_half(g, length / 2, length, memory, "last_state", end, y));
+    turn(y, n, length, c, turned);
+    status = golden_compare(g, "y", turned, ZN_SHAPE(n, c, length), GOLDEN_MAP, GOLDEN_FORWARD);
+done:
+    zn_free(memory);
+    return status;
+}
+
+static zn_status scan_run(golden *g)
+{
+    bench b;
+    zn_node *gated;
+    ZN_TRY(bench_new(&b, g));
+    scan_of(&b, 0, -1, NULL, &gated);
+    output(&b, gated, "y", TURNED);
+    zn_node *dy = input(&b, "dy", TURNED);
+    const zn_status status = bench_run(&b, gated, dy);
+    bench_free(&b);
+    ZN_TRY(status);
+    return scan_halves(g);
+}
+
+/* ---- B2, B3: mixers ---- */
+
+static zn_mamba mixer_of(const golden *g, const char *prefix, int width)
+{
+    const zn_weight *rates = golden_find(g, prefix, "mixer.A_log"),
+                    *conv = golden_find(g, prefix, "mixer.conv1d.weight");
+    if (!rates || rates->rank < 2 || !conv || width < 1)
+        return (zn_mamba){ 0 };
+    return (zn_mamba){ .states = (int)rates->shape[rates->rank - 1],
+                       .taps = (int)conv->shape[conv->rank - 1],
+                       .expand = (int)rates->shape[rates->rank - 2] / width };
+}
+
+static zn_status block_run(golden *g)
+{
+    bench b;
+    ZN_TRY(bench_new(&b, g));
+    const zn_scope s = { b.graph, "" };
+    zn_node *x = input(&b, "x", TOKENS), *dy = input(&b, "dy", TOKENS);
+    const zn_mamba k = mixer_of(g, "w.", zn_channels(x));
+    zn_node *y = zn_mamba_line(zn_at(s, "mixer"), x, &k);
+    want(&b, x, "x", TOKENS);
+    want_parameters(&b);
+    zn_node *gain = zn_parameter(s, "norm.weight", ZN_SHAPE(zn_channels(x)), ZN_LAYOUT_PLAIN);
+    output(&b, y, "mixer", TOKENS);
+    output(&b, zn_add(x, zn_mamba_line(zn_at(s, "mixer"), zn_rms_norm(x, gain, 1e-5f), &k)), "block", TOKENS);
+    zn_status status = network_bind(g, b.graph, "w.");
+    if (status == ZN_OK)
+        status = bench_run(&b, y, dy);
+    bench_free(&b);
+    return status;
+}
+
+static int grid_of(const golden *g)
+{
+    int64_t grid;
+    return zn_json_i64(zn_json_get(zn_json_get(g->config, "mamba"), "grid"), &grid) ? (int)grid : 64;
+}
+
+/* The orders of points [N,1,L,2] or [L,2] as an input, compared with out.NAME unless that is NULL. */
+static zn_node *orders_of(bench *b, const zn_node *points, int grid, const char *name)
+{
+    const zn_shape s = points->shape;
+    const int64_t n = s.rank == 4 ? s.dim[0] : 1, length = s.dim[s.rank - 2], count = n * ZN_SCAN_WAYS * length;
+    zn_node *orders = zn_graph_input(b->graph, "orders", ZN_SHAPE(2, n, ZN_SCAN_WAYS, length));
+    double *values = zn_calloc((size_t)count + 1, sizeof *values);
+    orders->data = zn_arena_alloc(zn_graph_arena(b->graph), sizeof(float) * (size_t)(2 * count));
+    zn_status status = values && orders->data ? ZN_OK : ZN_FAIL(ZN_ENOMEM, "out of memory for orders");
+    if (status == ZN_OK)
+        status = zn_scan_orders(points->data, NULL, n, length, grid, orders->data);
+    for (int64_t i = 0; i < count && status == ZN_OK; i++)
+        values[i] = (double)orders->data[i];
+    if (status == ZN_OK && name)
+        status = golden_compare_double(b->g, name, values, count, 0);
+    zn_free(values);
+    return status == ZN_OK ? orders : zn_graph_poison(b->graph, status, zn_error_text());
+}
+
+/* out.grid_orders_<size>_G<grid> of in.grid_coords_<size>. */
+static void grid_orders(bench *b)
+{
+    static const char begin[] = "out.grid_orders_";
+    for (int64_t i = 0; i < zn_weights_count(b->g->file); i++) {
+        const char *name = zn_weights_at(b->g->file, i)->name, *grid = strstr(name, "_G");
+        char coords[128];
+        if (strncmp(name, begin, sizeof begin - 1) != 0 || !grid)
+            continue;
+        const char *size = name + sizeof begin - 1;
+        snprintf(coords, sizeof coords, "grid_coords_%.*s", (int)(grid - size), size);
+        orders_of(b, input(b, coords, PLAIN), (int)strtol(grid + 2, NULL, 10), name + 4);
+    }
+}
+
+static zn_status plane_run(golden *g)
+{
+    bench b;
+    ZN_TRY(bench_new(&b, g));
+    const zn_scope s = { b.graph, "" };
+    zn_node *x = input(&b, "x", TOKENS), *dy = input(&b, "dy", TOKENS), *points = input(&b, "coords", TOKENS);
+    zn_status status;
+    ZN_TRY_DONE(zn_graph_status(b.graph));
+    grid_orders(&b);
+    const zn_mamba k = mixer_of(g, "w.", zn_channels(x));
+    zn_node *y = zn_mamba_plane(zn_at(s, "mixer"), x, orders_of(&b, points, grid_of(g), "orders"), &k);
+    output(&b, y, "mixer", TOKENS);
+    want(&b, x, "x", TOKENS);
+    want_parameters(&b);
+    ZN_TRY_DONE(network_bind(g, b.graph, "w."));
+    status = bench_run(&b, y, dy);
+done:
+    bench_free(&b);
+    return status;
+}
+
+/* ---- B4, B5: networks ---- */
+
+static int side(const golden *g, const char *name, int index)
+{
+    const zn_weight *w = golden_find(g, "w.", name);
+    return w && w->rank > index ? (int)w->shape[index] : 0;
+}
+
+static zn_field field_of(const golden *g)
+{
+    const zn_weight *values = golden_find(g, "in.", "values");
+    zn_field k = { .width = side(g, "enc.embed.weight", 0),
+                   .features = side(g, "enc.fourier.B", 0),
+                   .values = values && values->rank == 3 ? (int)values->shape[2] : 0,
+                   .latent = side(g, "enc.proj.weight", 0),
+                   .embed = side(g, "dec.time.0.weight", 0),
+                   .hidden = side(g, "coord.rgb.0.weight", 0),
+                   .grid = grid_of(g) };
+    char name[64];
+    do
+        snprintf(name, sizeof name, "enc.blocks.%d.norm.weight", k.blocks);
+    while (side(g, name, 0) && k.blocks++ < ITEMS);
+    k.mixer = mixer_of(g, "w.enc.blocks.0.", k.width);
+    return k;
+}
+
+/* Embeddings [1,1,N,width] of the steps in.t. */
+static zn_node *times(bench *b, int width)
+{
+    zn_node *t = input(b, "t", PLAIN);
+    const int64_t n = zn_shape_count(t->shape);
+    zn_node *time = zn_graph_input(b->graph, "time", ZN_SHAPE(1, 1, n, width));
+    time->data = zn_arena_alloc(zn_graph_arena(b->graph), sizeof(float) * (size_t)(n * width));
+    for (int64_t i = 0; i < n && time->data; i++)
+        zn_time_embedding((double)t->data[i], width, time->data + i * width);
+    return time;
+}
+
+static zn_status field_run(golden *g)
+{
+    bench b;
+    ZN_TRY(bench_new(&b, g));
+    const zn_field k = field_of(g);
+    const zn_scope enc = { b.graph, "enc" }, dec = { b.graph, "dec" }, coord = { b.graph, "coord" };
+    zn_node *points = input(&b, "coords", TOKENS), *query = input(&b, "query", TOKENS);
+    zn_node *values = input(&b, "values", TOKENS), *noisy = input(&b, "v_t", TOKENS), *f = input(&b, "f_t", TOKENS);
+    zn_node *time = times(&b, k.width);
+    zn_status status;
+    ZN_TRY_DONE(zn_graph_status(b.graph));
+    zn_node *cond = zn_field_encode(enc, points, values, orders_of(&b, points, k.grid, NULL), &k);
+    const zn_field_known known = { orders_of(&b, query, k.grid, NULL), time, cond };
+    zn_node *clean = zn_field_clean_features(coord, f, &known, &k);
+    output(&b, cond, "latent", ROWS);
+    output(&b, zn_fourier(points, zn_parameter(enc, "fourier.B", ZN_SHAPE(k.features, 2), ZN_LAYOUT_PLAIN)), "fourier",
+           TOKENS);
+    output(&b, zn_field_denoise(dec, query, noisy, &known, &k), "eps", TOKENS);
+    output(&b, zn_field_features(coord, query, &k), "coord.f0", TOKENS);
+    output(&b, clean, "coord.f0_pred", TOKENS);
+    output(&b, zn_field_colours(coord, clean, cond, &k), "coord.rgb", TOKENS);
+    ZN_TRY_DONE(network_bind(g, b.graph, "w."));
+    status = bench_run(&b, NULL, NULL);
+done:
+    bench_free(&b);
+    return status;
+}
+
+static const struct {
+    const char *name;
+    zn_status (*run)(golden *g);
+} cases[] = { { "mamba_scan", scan_run },
+              { "mamba_block", block_run },
+              { "mamba_multidir", plane_run },
+              { "mamba_field", field_run } };
+
+static int case_of(const golden *g)
+{
+    const char *name = zn_weights_metadata(g->file, "case");
+    for (int i = 0; name && i < (int)(sizeof cases / sizeof *cases); i++)
+        if (strcmp(name, cases[i].name) == 0)
+            return i;
+    return -1;
+}
+
+static bool matches(const golden *g) { return case_of(g) >= 0; }
+static zn_status run(golden *g) { return cases[case_of(g)].run(g); }
+
+const golden_kind golden_diffae_mamba = { "mamba", matches, run };
