@@ -105,32 +105,13 @@ static bool ends(const char *name, const char *with)
     return n >= e && strcmp(name + n - e, with) == 0;
 }
 
-/* How many inputs the layer of a bias has. */
-static int inputs_of(const zn_field *k, const char *name)
-{
-    const struct {
-        const char *bias;
-        int inputs;
-    } layers[] = { { "embed.bias", 2 * k->features + k->values },
-                   { "time.0.bias", k->width },
-                   { "time.2.bias", k->embed },
-                   { "emb.bias", k->embed },
-                   { "cond.bias", k->latent },
-                   { "rgb.0.bias", 2 * k->features },
-                   { "rgb.2.bias", k->hidden } };
-    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
-        if (ends(name, layers[i].bias))
-            return layers[i].inputs;
-    return k->width;
-}
-
 static void fill(zn_shape s, float value, float *out)
 {
     for (int64_t i = 0; i < zn_shape_count(s); i++)
         out[i] = value;
 }
 
-void zn_field_start(const zn_field *k, const char *name, zn_shape s, zn_rng *rng, float *out)
+void zn_field_start(const zn_field *k, const char *name, zn_shape s, int64_t fan_in, zn_rng *rng, float *out)
 {
     if (zn_mamba_start(&k->mixer, name, s, k->blocks, rng, out))
         return;
@@ -142,5 +123,5 @@ void zn_field_start(const zn_field *k, const char *name, zn_shape s, zn_rng *rng
     else if (ends(name, "head.weight") || ends(name, "head.bias"))
         fill(s, 0, out);
     else
-        zn_start_linear(s.rank == 4 ? s.dim[2] : inputs_of(k, name), s, rng, out);
+        zn_start_linear(fan_in, s, rng, out);
 }
