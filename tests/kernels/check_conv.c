@@ -251,11 +251,12 @@ static void check_shape(const zn_conv_shape *s, uint32_t cpu, int index)
 /* 1x1, plain and between shuffles. */
 static int pointwise_shapes(zn_conv_shape *list)
 {
-    static const int channels[][2] = { { 64, 64 }, { 70, 72 }, { 256, 96 }, { 32, 160 }, { 512, 64 }, { 65, 200 } };
+    static const int channels[][2] = { { 64, 64 },  { 70, 72 }, { 256, 96 }, { 32, 160 }, { 512, 64 },
+                                       { 65, 200 }, { 16, 32 }, { 8, 16 },   { 36, 48 } };
     static const int sizes[][2] = { { 1, 1 }, { 5, 7 }, { 3, 12 }, { 9, 31 } };
     int count = 0;
-    for (int i = 0; i < 24; i++) {
-        const int *c = channels[i % 6], *z = sizes[i % 4];
+    for (int i = 0; i < 36; i++) {
+        const int *c = channels[i % 9], *z = sizes[i % 4];
         const zn_conv_shape s = conv_shape(1 + i % 2, z[0], z[1], c[0], c[1], 1, 1, 0, false);
         for (int form = 0; form < 4; form++) {
             list[count] = s;
