@@ -11,6 +11,7 @@
 
 #include <zenith/codec.h>
 #include <zenith/dataset.h>
+#include <zenith/diffae.h>
 #include <zenith/eval.h>
 #include <zenith/image.h>
 #include <zenith/latent.h>

@@ -29,7 +29,7 @@ typedef struct zn_config {
     int kind;                    /* which network of its family, in the architecture's own count */
     int made_width, made_height; /* the only image size it can do, when weights depend on it; 0: any */
     int8_t blocks[2][4];         /* zenith-r: blocks of encoder and decoder at 1/1, 1/2, 1/4, 1/8 */
-    zn_diffae diffae;            /* diffusion autoencoders */
+    zn_diffae_form diffae;       /* diffusion autoencoders */
 } zn_config;
 
 /* How a weights file names the parameters of one part. */

@@ -63,10 +63,10 @@ static void statistics(zn_graph *g, int width)
 
 static zn_node *network(zn_scope s, zn_part part, zn_node *const *in, const zn_config *k)
 {
-    const zn_diffae *d = &k->diffae;
+    const zn_diffae_form *d = &k->diffae;
     switch (part) {
     case ZN_ENCODER:
-        return zn_diffae_encode(s, in[0], &d->encoder);
+        return zn_diffae_encoder(s, in[0], &d->encoder);
     case ZN_DECODER:
         return zn_diffae_unet(s, in[0], in[1], d->encoder.out ? in[2] : NULL, d->embed, &d->unet);
     case ZN_LATENT_NET:
@@ -80,7 +80,7 @@ static zn_node *network(zn_scope s, zn_part part, zn_node *const *in, const zn_c
 
 static int inputs(const zn_config *k, zn_part part, int64_t n, int64_t h, int64_t w, zn_shape *shapes)
 {
-    const zn_diffae *d = &k->diffae;
+    const zn_diffae_form *d = &k->diffae;
     const zn_shape image = ZN_SHAPE(n, h, w, 3), cond = ZN_SHAPE(1, 1, n, d->encoder.out);
     shapes[0] = part <= ZN_DECODER ? image : cond;
     if (part == ZN_DECODER || part == ZN_LATENT_NET)
@@ -158,7 +158,7 @@ static int blocks_of(const zn_weights *w, const char *prefix)
 
 static bool read_autoencoder(const zn_weights *w, const char *prefix, zn_config *k, zn_naming *naming)
 {
-    zn_diffae *d = &k->diffae;
+    zn_diffae_form *d = &k->diffae;
     const int blocks = blocks_of(w, prefix);
     char encoder[128];
     snprintf(encoder, sizeof encoder, "%sencoder.", prefix);
@@ -193,7 +193,7 @@ static bool read_latent(const zn_weights *w, const char *prefix, zn_config *k)
 /* Presets keep their names; anything else of the family is described by what it is. */
 static void name_config(zn_config *k)
 {
-    const zn_diffae *d = &k->diffae;
+    const zn_diffae_form *d = &k->diffae;
     k->name = d->encoder.out ? "diffae-custom" : "ddim-custom";
     k->aliases = "";
     k->description = d->encoder.out ? "diffusion autoencoder" : "diffusion model without conditions";

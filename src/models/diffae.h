@@ -22,16 +22,16 @@ typedef struct zn_latent_net {
 } zn_latent_net;
 
 /* A whole diffusion autoencoder; encoder.out is the width of a condition, 0 for a plain diffusion model. */
-typedef struct zn_diffae {
+typedef struct zn_diffae_form {
     int size; /* side of the images it was made for; others work where they divide */
     int embed;
     zn_unet unet, encoder;
     zn_latent_net latent;
     int classes; /* of the classifier */
-} zn_diffae;
+} zn_diffae_form;
 
 /* image [N,H,W,3] in [-1,1] to a condition [1,1,N,out]. H and W: multiples of 2^(levels-1). */
-zn_node *zn_diffae_encode(zn_scope s, zn_node *image, const zn_unet *k);
+zn_node *zn_diffae_encoder(zn_scope s, zn_node *image, const zn_unet *k);
 
 /* The noise in x [N,H,W,3]. time [1,1,N,width]: the embedding of the step (diffusion/schedule.h), whose inner layers
  * have `embed` channels. cond [1,1,N,..], or NULL for a plain diffusion model. */

@@ -136,7 +136,7 @@ static zn_node *divisible(zn_node *x, const zn_unet *k)
     return zn_graph_poison(x->graph, ZN_ESHAPE, text);
 }
 
-zn_node *zn_diffae_encode(zn_scope s, zn_node *image, const zn_unet *k)
+zn_node *zn_diffae_encoder(zn_scope s, zn_node *image, const zn_unet *k)
 {
     zn_node *x = middle(s, down(s, divisible(image, k), k, NULL, NULL), k, NULL);
     x = zn_sample_mean(zn_silu(norm(zn_at(s, "out.0"), x)));

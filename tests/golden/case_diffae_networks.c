@@ -116,7 +116,7 @@ static zn_status encoder_run(golden *g, float **cond, zn_shape *shape)
     unet_of(g, &encoder, &unet, &embed);
     ZN_TRY_DONE(golden_load(g, "in.", "image", shape, &image));
     n.x = zn_graph_input(n.graph, "image", *shape);
-    n.y = zn_diffae_encode((zn_scope){ n.graph, "encoder" }, n.x, &encoder);
+    n.y = zn_diffae_encoder((zn_scope){ n.graph, "encoder" }, n.x, &encoder);
     ZN_TRY_DONE(network_bind(g, n.graph, "w."));
     ZN_TRY_DONE(network_start(&n, true));
     memcpy(n.x->data, image, sizeof(float) * (size_t)zn_shape_count(*shape));
@@ -298,7 +298,7 @@ static zn_status check_training(golden *g)
     ZN_TRY_DONE(noised(g, zn_json_string(zn_json_get(g->config, "beta_schedule")), image, shape, noise, unet.width,
                        x->data, time->data));
     ZN_TRY_DONE(golden_compare(g, "train.x_t", x->data, shape, GOLDEN_MAP, GOLDEN_FORWARD));
-    zn_node *cond = zn_diffae_encode((zn_scope){ l.graph, "encoder" }, x0, &encoder);
+    zn_node *cond = zn_diffae_encoder((zn_scope){ l.graph, "encoder" }, x0, &encoder);
     l.loss = zn_mean_square_error(zn_diffae_unet((zn_scope){ l.graph, "" }, x, time, cond, embed, &unet), wanted);
     status = lesson_run(&l, "adam");
     l.graph = NULL;
