@@ -1,5 +1,6 @@
 /* Scaling pictures up or down with a triangle filter that is as wide as the scale, in the arithmetic of Pillow's
- * Image.resize(..., BILINEAR): data sets and demos of the original networks are made with it, to the last bit.
+ * Image.resize(..., BILINEAR): data sets and demos of the original networks are made with it. The same to the last bit
+ * where both sides grow or both shrink.
  *
  *     ZN_TRY(zn_image_resample(photo, 256, 171, &small));                 // 8 bits
  *     ZN_TRY(zn_image_fit(photo, 256, &square));                          // shorter side to 256, then the middle */
