@@ -4,21 +4,13 @@
  * reference and in the kernel that skips pruned blocks: all three give the same bits. Only y = x + conv(x), which that
  * kernel has not, takes fused multiply-adds. */
 #include "kernels/mix.h"
+#include "kernels/simd/lanes.h"
 #include "kernels/simd/vec_math.h"
 
 void ZN_KERNEL(depthwise)(const void *args, zn_range r);
 void ZN_KERNEL(depthwise_weight_grad)(const void *args, zn_range r);
 
 enum { FOUR = 4 };
-
-VEC_INLINE vec load(const float *p, int n) { return n == VEC_LANES ? vec_load(p) : vec_load_part(p, n); }
-VEC_INLINE void store(float *p, vec v, int n)
-{
-    if (n == VEC_LANES)
-        vec_store(p, v);
-    else
-        vec_store_part(p, v, n);
-}
 
 /* One row: which kernel rows exist (ky in [from,to)), and where the first would begin. */
 typedef struct strip {

@@ -1,5 +1,6 @@
 /* The passes of group norm over maps (norm.h), a vector of channels at a time. */
 #include "kernels/norm.h"
+#include "kernels/simd/lanes.h"
 #include "kernels/simd/silu.h"
 
 void ZN_KERNEL(norm_sums)(const void *args, zn_range r);
@@ -9,15 +10,6 @@ void ZN_KERNEL(norm_grad)(const void *args, zn_range r);
 
 /* Four vectors of channels at a time, so that their sums do not wait for each other; then single ones, then a part. */
 enum { WIDE = 4 };
-
-VEC_INLINE vec load(const float *p, const int n) { return n == VEC_LANES ? vec_load(p) : vec_load_part(p, n); }
-VEC_INLINE void store(float *p, vec v, const int n)
-{
-    if (n == VEC_LANES)
-        vec_store(p, v);
-    else
-        vec_store_part(p, v, n);
-}
 
 static void block_of(const zn_norm_args *a, int64_t unit, int64_t *begin, int64_t *end)
 {

@@ -2,18 +2,10 @@
 #ifndef ZN_SIMD_RMS_H
 #define ZN_SIMD_RMS_H
 
+#include "kernels/simd/lanes.h"
 #include "kernels/simd/vec_math.h"
 
 #include <stdbool.h>
-
-VEC_INLINE vec load(const float *p, int n) { return n == VEC_LANES ? vec_load(p) : vec_load_part(p, n); }
-VEC_INLINE void store(float *p, vec v, int n)
-{
-    if (n == VEC_LANES)
-        vec_store(p, v);
-    else
-        vec_store_part(p, v, n);
-}
 
 /* Sum of squares; two sums, so that one waits less for the other. */
 VEC_INLINE float squares(const float *x, int c)

@@ -3,17 +3,9 @@
 #ifndef ZN_TILE_GATE_H
 #define ZN_TILE_GATE_H
 
+#include "kernels/simd/lanes.h"
 #include "kernels/simd/vec_math.h"
 #include "kernels/simd/wht.h"
-
-VEC_INLINE vec load(const float *p, int n) { return n == VEC_LANES ? vec_load(p) : vec_load_part(p, n); }
-VEC_INLINE void store(float *p, vec v, int n)
-{
-    if (n == VEC_LANES)
-        vec_store(p, v);
-    else
-        vec_store_part(p, v, n);
-}
 
 typedef struct tile_gates {
     const float *gate, *th; /* [P][channels] */

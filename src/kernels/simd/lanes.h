@@ -1,0 +1,17 @@
+/* The first n lanes of a vector, 0 < n <= VEC_LANES: where n is a constant, whole vectors are taken as such. */
+#ifndef ZN_SIMD_LANES_H
+#define ZN_SIMD_LANES_H
+
+#include "kernels/simd/vec.h"
+
+VEC_INLINE vec load(const float *p, int n) { return n == VEC_LANES ? vec_load(p) : vec_load_part(p, n); }
+
+VEC_INLINE void store(float *p, vec v, int n)
+{
+    if (n == VEC_LANES)
+        vec_store(p, v);
+    else
+        vec_store_part(p, v, n);
+}
+
+#endif
