@@ -82,12 +82,6 @@ static layout layout_of(const zn_lowp_grid *g)
     return at;
 }
 
-static size_t scratch_bytes(const zn_conv_shape *s)
-{
-    const zn_lowp_grid g = grid_of(s);
-    return layout_of(&g).bytes + 64;
-}
-
 typedef struct scratch {
     char *numbers;
     float *products, *edge, *rows;
@@ -137,49 +131,12 @@ static void multiply(const zn_conv_args *a, const zn_lowp_grid *g, const scratch
     }
 }
 
-static void run_unit(const zn_conv_args *a, const zn_lowp_grid *g, int64_t unit, const scratch *t)
-{
-    const int64_t first = unit * g->unit;
-    const int tiles = (int)(g->tiles - first < g->unit ? g->tiles - first : g->unit), pairs = (tiles + 1) / 2;
-    zn_lowp_place place[TILES];
-    zn_lowp_places(g, first, tiles, place);
-    for (int p = 0; p < pairs; p++)
-        input(a, g, place + 2 * p, p, t);
-    const float *far[CALLS];
-    for (int col = 0, ncols; col < g->cols; col += ncols) {
-        ncols = zn_lowp_chunk(g, col, COLS);
-        zn_lowp_ahead(a, g, place, tiles, col, far, CALLS);
-        multiply(a, g, t, tiles, col, ncols, far);
-        for (int p = 0; p < pairs; p++)
-            zn_lowp_output(a, g, place + 2 * p, col, ncols, t->products + p * M_STRIDE);
-    }
-}
-
-static void run(const void *args, zn_range r)
-{
-    const zn_conv_args *a = args;
-    const zn_lowp_grid g = grid_of(&a->s);
-    const scratch t = scratch_at(&g, r.scratch);
-    for (int64_t unit = r.begin; unit < r.end; unit++)
-        run_unit(a, &g, unit, &t);
-}
-
-static int64_t units(const zn_conv_shape *s)
-{
-    const zn_lowp_grid g = grid_of(s);
-    return zn_lowp_units(&g);
-}
+#include "kernels/arm/lowp_unit.h"
 
 static double flops(const zn_conv_shape *s)
 {
     const zn_lowp_grid g = grid_of(s);
     return 2.0 * FREQS * (double)g.tiles * g.cols * g.depth;
-}
-
-static int block_side(const zn_conv_shape *s)
-{
-    const zn_lowp_grid g = grid_of(s);
-    return zn_lowp_block(&g);
 }
 
 const zn_conv_kernel zn_conv_bf16 = {

@@ -99,7 +99,7 @@ static void pack(const zn_conv_shape *s, const float *w, void *packed)
  * eight frequencies, and the products of one chunk [pair][frequency][columns / 2 + 4][4]. */
 typedef struct scratch {
     int8_t *digits;
-    float *scales, *edge, *rows, *v[2], *m;
+    float *scales, *edge, *rows, *v[2], *products;
 } scratch;
 
 enum { M_STRIDE = FREQS * ZN_LOWP_M_ROW(COLS) }; /* floats */
@@ -108,7 +108,7 @@ static size_t pair_bytes(const zn_lowp_grid *g) { return (size_t)g->depth * 4 + 
 static size_t v_floats(const zn_lowp_grid *g) { return (size_t)g->depth / 4 * ZN_LOWP_V_STRIDE; }
 
 typedef struct layout {
-    size_t digits, scales, edge, rows, v[2], m, bytes;
+    size_t digits, scales, edge, rows, v[2], products, bytes;
 } layout;
 
 static layout layout_of(const zn_lowp_grid *g)
@@ -120,14 +120,8 @@ static layout layout_of(const zn_lowp_grid *g)
     at.rows = zn_lowp_take(&at.bytes, (size_t)(16 * ZN_LOWP_ROW(POINTS, g->depth)) * sizeof(float));
     at.v[0] = zn_lowp_take(&at.bytes, v_floats(g) * sizeof(float));
     at.v[1] = zn_lowp_take(&at.bytes, v_floats(g) * sizeof(float));
-    at.m = zn_lowp_take(&at.bytes, (size_t)M_STRIDE * PAIRS * sizeof(float));
+    at.products = zn_lowp_take(&at.bytes, (size_t)M_STRIDE * PAIRS * sizeof(float));
     return at;
-}
-
-static size_t scratch_bytes(const zn_conv_shape *s)
-{
-    const zn_lowp_grid g = grid_of(s);
-    return layout_of(&g).bytes + 64;
 }
 
 static scratch scratch_at(const zn_lowp_grid *g, char *base)
@@ -139,7 +133,7 @@ static scratch scratch_at(const zn_lowp_grid *g, char *base)
                       .edge = (float *)(void *)(base + at.edge),
                       .rows = (float *)(void *)(base + at.rows),
                       .v = { (float *)(void *)(base + at.v[0]), (float *)(void *)(base + at.v[1]) },
-                      .m = (float *)(void *)(base + at.m) };
+                      .products = (float *)(void *)(base + at.products) };
 }
 
 /* The scales of eight frequencies of a tile, powers of two that are the weight of a unit of q, and the floats of which
@@ -227,7 +221,7 @@ static void multiply(const zn_conv_args *a, const zn_lowp_grid *g, const scratch
         for (int i = 0; i < blocks; i++) {
             k.a = t->digits + (size_t)f * line;
             k.rows = t->scales + f * PAIRS * 4;
-            k.m = t->m + f * ZN_LOWP_M_ROW(ncols) + i * 16;
+            k.m = t->products + f * ZN_LOWP_M_ROW(ncols) + i * 16;
             k.next_a = k.a + line + (size_t)i * (line / (size_t)blocks);
             k.next_b = k.b + (size_t)blocks * block;
             zn_i8_multiply(&k);
@@ -236,52 +230,12 @@ static void multiply(const zn_conv_args *a, const zn_lowp_grid *g, const scratch
         }
 }
 
-static void run_unit(const zn_conv_args *a, const zn_lowp_grid *g, int64_t unit, const scratch *t)
-{
-    const int64_t first = unit * g->unit;
-    const int tiles = (int)(g->tiles - first < g->unit ? g->tiles - first : g->unit), pairs = (tiles + 1) / 2;
-    zn_lowp_place place[TILES];
-    zn_lowp_places(g, first, tiles, place);
-    for (int p = 0; p < pairs; p++)
-        input(a, g, place + 2 * p, p, t);
-    const float *far[CALLS];
-    for (int col = 0, ncols; col < g->cols; col += ncols) {
-        ncols = zn_lowp_chunk(g, col, COLS);
-        if (col % (g->cols / g->phases) == 0)
-            zn_lowp_ahead(a, g, place, tiles, col, far, CALLS);
-        multiply(a, g, t, tiles, col, ncols, far);
-        for (int i = 0; i < CALLS; i++) /* the same pixels, the next channels */
-            far[i] += ncols;
-        for (int p = 0; p < pairs; p++)
-            zn_lowp_output(a, g, place + 2 * p, col, ncols, t->m + p * M_STRIDE);
-    }
-}
-
-static void run(const void *args, zn_range r)
-{
-    const zn_conv_args *a = args;
-    const zn_lowp_grid g = grid_of(&a->s);
-    const scratch t = scratch_at(&g, r.scratch);
-    for (int64_t unit = r.begin; unit < r.end; unit++)
-        run_unit(a, &g, unit, &t);
-}
+#include "kernels/arm/lowp_unit.h"
 
 static double flops(const zn_conv_shape *s)
 {
     const zn_lowp_grid g = grid_of(s);
     return 2.0 * 3 * FREQS * (double)g.tiles * g.cols * g.depth;
-}
-
-static int64_t units(const zn_conv_shape *s)
-{
-    const zn_lowp_grid g = grid_of(s);
-    return zn_lowp_units(&g);
-}
-
-static int block_side(const zn_conv_shape *s)
-{
-    const zn_lowp_grid g = grid_of(s);
-    return zn_lowp_block(&g);
 }
 
 /* 16-bit operands with exact sums are better than what either name promises, so both get it. */
