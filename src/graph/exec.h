@@ -19,6 +19,7 @@ typedef struct zn_exec zn_exec;
 typedef struct zn_exec_options {
     zn_pool *pool; /* borrowed */
     zn_math math;
+    bool whole;    /* the graph is never cut into tiles, whose bits would have to be the same */
     bool training; /* parameters change between runs: pack weights in every run */
     bool profile;
     zn_progress_fn progress; /* called after each node; may be NULL */

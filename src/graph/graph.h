@@ -65,6 +65,7 @@ typedef struct zn_prepare {
     zn_math math;
     uint32_t cpu;
     bool constant_parameters; /* weights may be packed once */
+    bool whole;               /* the graph stands for itself: it is no tile of a larger one */
 } zn_prepare;
 
 /* Memory an op wants while it runs, and once. */

@@ -74,6 +74,7 @@ typedef struct zn_conv_wish {
     zn_math math;
     uint32_t cpu;
     bool changing;   /* weights are packed anew for every run: no kernel whose packing takes longer than it saves */
+    bool whole;      /* the network is never cut into tiles, so small maps may get a kernel of their own */
     int64_t largest; /* pixels of the largest map of the network: small maps get a finer kernel, see dispatch.c */
 } zn_conv_wish;
 

@@ -1,6 +1,8 @@
 /* Which convolution kernels this build has, best first. To add one: its line in the list and its extern above it. */
 #include "kernels/conv.h"
 
+#include <string.h>
+
 extern const zn_conv_kernel zn_conv_ref;
 #if defined(__aarch64__)
 extern const zn_conv_kernel zn_conv_bf16, zn_conv_i8_as_f16, zn_conv_i8_as_bf16;
@@ -62,11 +64,22 @@ static bool worth_it(const zn_conv_kernel *k, const zn_conv_shape *s, zn_conv_wi
 }
 #endif
 
+/* Winograd's weights are seven times as many: where there are few tiles, reading them takes longer than multiplying
+ * directly, and memory is short before time is. */
+enum { FEW_TILES = 4, TILE_SIDE = 6, MANY_WEIGHTS = 1 << 14 };
+
+static bool too_few_tiles(const zn_conv_kernel *k, const zn_conv_shape *s, zn_conv_wish wish)
+{
+    const int64_t across = (s->ow + TILE_SIDE - 1) / TILE_SIDE, down = (s->oh + TILE_SIDE - 1) / TILE_SIDE;
+    return wish.whole && strncmp(k->name, "winograd", 8) == 0 && s->n * across * down <= FEW_TILES &&
+           (int64_t)s->cin * s->cout >= MANY_WEIGHTS;
+}
+
 const zn_conv_kernel *zn_conv_choose(const zn_conv_shape *s, zn_conv_wish wish)
 {
     for (const zn_conv_kernel *const *k = zn_conv_kernels; *k; k++)
         if (((*k)->cpu & ~wish.cpu) == 0 && ((*k)->math == wish.math || (*k)->math == ZN_MATH_F32) &&
-            (*k)->supports(s) && worth_it(*k, s, wish))
+            (*k)->supports(s) && worth_it(*k, s, wish) && !too_few_tiles(*k, s, wish))
             return *k;
     return &zn_conv_ref;
 }

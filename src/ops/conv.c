@@ -61,6 +61,7 @@ static const zn_conv_kernel *kernel_of(const zn_node *n, const zn_prepare *p)
 {
     const zn_conv_shape s = shape_of(n);
     return zn_conv_choose(&s, (zn_conv_wish){ .math = p->math,
+                                              .whole = p->whole,
                                               .cpu = p->cpu,
                                               .changing = !p->constant_parameters,
                                               .largest = p->math == ZN_MATH_F32 ? 0 : zn_graph_largest_map(n->graph) });

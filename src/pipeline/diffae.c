@@ -139,7 +139,7 @@ static zn_status network_of(zn_diffae *d, zn_part part, int64_t n, kept **out)
     ZN_TRY(zn_model_network(d->model, part, n, side, side, &k->network));
     zn_graph_fuse(k->network.graph, &k->network.output, 1);
     k->n = n;
-    const zn_exec_options options = { .pool = d->pool, .math = (zn_math)d->options.precision };
+    const zn_exec_options options = { .pool = d->pool, .math = (zn_math)d->options.precision, .whole = true };
     return zn_exec_new(k->network.graph, &k->network.output, 1, &options, &k->exec);
 }
 
