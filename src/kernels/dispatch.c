@@ -65,13 +65,14 @@ static bool worth_it(const zn_conv_kernel *k, const zn_conv_shape *s, zn_conv_wi
 #endif
 
 /* Winograd's weights are seven times as many: where there are few tiles, reading them takes longer than multiplying
- * directly, and memory is short before time is. */
-enum { FEW_TILES = 4, TILE_SIDE = 6, MANY_WEIGHTS = 1 << 14 };
+ * directly, and memory is short before time is. More so where they are transformed for every run. */
+enum { FEW_TILES = 4, FEW_CHANGING = 16, TILE_SIDE = 6, MANY_WEIGHTS = 1 << 14 };
 
 static bool too_few_tiles(const zn_conv_kernel *k, const zn_conv_shape *s, zn_conv_wish wish)
 {
     const int64_t across = (s->ow + TILE_SIDE - 1) / TILE_SIDE, down = (s->oh + TILE_SIDE - 1) / TILE_SIDE;
-    return wish.whole && strncmp(k->name, "winograd", 8) == 0 && s->n * across * down <= FEW_TILES &&
+    return wish.whole && strncmp(k->name, "winograd", 8) == 0 &&
+           s->n * across * down <= (wish.changing ? FEW_CHANGING : FEW_TILES) &&
            (int64_t)s->cin * s->cout >= MANY_WEIGHTS;
 }
 
