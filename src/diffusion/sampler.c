@@ -23,7 +23,7 @@ static void step_ddim(const zn_sampling *s, const stride *k, const float *fresh,
     }
 }
 
-static stride stride_of(const zn_schedule *t, int i)
+static stride stride_of(const zn_diffusion *t, int i)
 {
     return (stride){ .a = (float)sqrt(1 / t->kept[i]), .b = (float)sqrt(1 / t->kept[i] - 1) };
 }
@@ -35,7 +35,7 @@ static zn_status finish(const zn_sampling *s, int done, const float *x)
 
 zn_status zn_ddim(const zn_sampling *s, float *x)
 {
-    const zn_schedule *t = s->schedule;
+    const zn_diffusion *t = s->schedule;
     float *eps, *fresh;
     zn_status status = zn_alloc_for("sampling", 2 * sizeof *eps * (size_t)s->count, (void **)&eps);
     if (status != ZN_OK)
@@ -62,7 +62,7 @@ zn_status zn_ddim(const zn_sampling *s, float *x)
 
 zn_status zn_ddim_invert(const zn_sampling *s, float *x)
 {
-    const zn_schedule *t = s->schedule;
+    const zn_diffusion *t = s->schedule;
     float *eps;
     zn_status status = zn_alloc_for("sampling", sizeof *eps * (size_t)s->count, (void **)&eps);
     for (int i = 0; i < t->count && status == ZN_OK; i++) {
@@ -82,7 +82,7 @@ zn_status zn_ddim_invert(const zn_sampling *s, float *x)
 /* Variance "fixed large": beta, for the first step the posterior's of the second. */
 zn_status zn_ddpm(const zn_sampling *s, float *x)
 {
-    const zn_schedule *t = s->schedule;
+    const zn_diffusion *t = s->schedule;
     float *eps, *fresh;
     zn_status status = zn_alloc_for("sampling", 2 * sizeof *eps * (size_t)s->count, (void **)&eps);
     if (status != ZN_OK)
@@ -110,7 +110,7 @@ zn_status zn_ddpm(const zn_sampling *s, float *x)
     return status;
 }
 
-void zn_add_noise(const zn_schedule *all, int step, const float *x, const float *noise, float *y, int64_t count)
+void zn_add_noise(const zn_diffusion *all, int step, const float *x, const float *noise, float *y, int64_t count)
 {
     const float signal = (float)sqrt(all->kept[step]), rest = (float)sqrt(1 - all->kept[step]);
     for (int64_t i = 0; i < count; i++)

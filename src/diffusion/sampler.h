@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 typedef struct zn_sampling {
-    const zn_schedule *schedule;
+    const zn_diffusion *schedule;
     int64_t count; /* floats of x */
     bool clamp;    /* the estimate of the image is kept in [-1,1] */
     float eta;     /* DDIM: 0 adds no noise, 1 as much as DDPM */
@@ -28,6 +28,6 @@ ZN_MUST_USE zn_status zn_ddim_invert(const zn_sampling *s, float *x);
 ZN_MUST_USE zn_status zn_ddpm(const zn_sampling *s, float *x);
 
 /* y = the image after noising to step `step` of the whole schedule. */
-void zn_add_noise(const zn_schedule *all, int step, const float *x, const float *noise, float *y, int64_t count);
+void zn_add_noise(const zn_diffusion *all, int step, const float *x, const float *noise, float *y, int64_t count);
 
 #endif

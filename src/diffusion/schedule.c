@@ -18,7 +18,7 @@ static double cosine(double u)
     return c * c;
 }
 
-zn_status zn_schedule_betas(const char *name, double beta[T])
+zn_status zn_diffusion_betas(const char *name, double beta[T])
 {
     char *end = NULL;
     const double constant = strncmp(name, "const", 5) == 0 ? strtod(name + 5, &end) : 0;
@@ -72,7 +72,7 @@ static zn_status choose_steps(zn_spacing spacing, int count, int *step)
 }
 
 /* beta, and all that follows from it. */
-static void fill(zn_schedule *s)
+static void fill(zn_diffusion *s)
 {
     for (int i = 0; i < s->count; i++) {
         s->before[i] = i ? s->kept[i - 1] : 1;
@@ -86,22 +86,22 @@ static void fill(zn_schedule *s)
     }
 }
 
-zn_status zn_schedule_new(const char *betas, zn_spacing spacing, int count, zn_schedule **out)
+zn_status zn_diffusion_new(const char *betas, zn_spacing spacing, int count, zn_diffusion **out)
 {
     *out = NULL;
     double beta[T];
     int step[T];
-    ZN_TRY(zn_schedule_betas(betas, beta));
+    ZN_TRY(zn_diffusion_betas(betas, beta));
     count = spacing == ZN_SPACING_ALL ? T : count;
     for (int i = 0; i < T; i++)
         step[i] = i;
     if (spacing != ZN_SPACING_ALL)
         ZN_TRY(choose_steps(spacing, count, step));
-    zn_schedule *s;
+    zn_diffusion *s;
     ZN_TRY(zn_alloc_for("a noise schedule", sizeof *s + (TABLES * sizeof(double) + sizeof(int)) * (size_t)count,
                         (void **)&s));
     double *table = (double *)(s + 1), kept = 1;
-    *s = (zn_schedule){ .count = count };
+    *s = (zn_diffusion){ .count = count };
     double **const tables[TABLES] = { &s->beta,      &s->kept,       &s->before,    &s->behind,
                                       &s->posterior, &s->mean_image, &s->mean_noisy };
     for (int i = 0; i < TABLES; i++)
@@ -119,7 +119,7 @@ zn_status zn_schedule_new(const char *betas, zn_spacing spacing, int count, zn_s
     return ZN_OK;
 }
 
-void zn_schedule_free(zn_schedule *s) { zn_free(s); }
+void zn_diffusion_free(zn_diffusion *s) { zn_free(s); }
 
 void zn_time_embedding(double t, int width, float *out)
 {

@@ -230,8 +230,8 @@ static zn_status report(void *self, int done, int of, const float *x)
 static zn_status go(walk *w, zn_status (*sampler)(const zn_sampling *, float *), const char *betas, int steps,
                     bool clamp, float *x)
 {
-    zn_schedule *schedule;
-    ZN_TRY(zn_schedule_new(betas, ZN_SPACING_DDIM, steps, &schedule));
+    zn_diffusion *schedule;
+    ZN_TRY(zn_diffusion_new(betas, ZN_SPACING_DDIM, steps, &schedule));
     const zn_sampling s = { .schedule = schedule,
                             .count = zn_shape_count(w->k->network.input[0]->shape),
                             .clamp = clamp,
@@ -239,7 +239,7 @@ static zn_status go(walk *w, zn_status (*sampler)(const zn_sampling *, float *),
                             .done = report,
                             .self = w };
     const zn_status status = sampler(&s, x);
-    zn_schedule_free(schedule);
+    zn_diffusion_free(schedule);
     return status;
 }
 

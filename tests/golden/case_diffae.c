@@ -29,7 +29,7 @@ static zn_status compare_table(golden *g, const char *begin, const char *name, c
     return golden_compare_double(g, full, values, count, 1e-12);
 }
 
-static zn_status compare_schedule(golden *g, const char *begin, const zn_schedule *s)
+static zn_status compare_schedule(golden *g, const char *begin, const zn_diffusion *s)
 {
     double derived[ZN_DIFFUSION_STEPS];
     ZN_TRY(compare_table(g, begin, "betas", s->beta, s->count));
@@ -72,10 +72,10 @@ static zn_status check_tables(golden *g, const char *name)
     const zn_spacing spacing = strncmp(form, ".ddim", 5) == 0   ? ZN_SPACING_DDIM
                                : strncmp(form, ".ddpm", 5) == 0 ? ZN_SPACING_DDPM
                                                                 : ZN_SPACING_ALL;
-    zn_schedule *s;
-    ZN_TRY(zn_schedule_new(betas, spacing, atoi(form + 5), &s));
+    zn_diffusion *s;
+    ZN_TRY(zn_diffusion_new(betas, spacing, atoi(form + 5), &s));
     const zn_status status = compare_schedule(g, begin, s);
-    zn_schedule_free(s);
+    zn_diffusion_free(s);
     return status;
 }
 
@@ -103,7 +103,7 @@ static zn_status schedule_run(golden *g)
         if (strncmp(name - 4, "out.", 4) != 0 || g->compared[i])
             continue;
         if (strncmp(name, "betas.", 6) == 0) {
-            ZN_TRY(zn_schedule_betas(name + 6, values));
+            ZN_TRY(zn_diffusion_betas(name + 6, values));
             ZN_TRY(golden_compare_double(g, name, values, ZN_DIFFUSION_STEPS, 1e-12));
         } else if (strncmp(name, "timestep_embedding.", 19) == 0) {
             ZN_TRY(check_embedding(g, name));

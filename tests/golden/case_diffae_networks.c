@@ -233,15 +233,15 @@ typedef struct trip {
 /* x: room for two. */
 static zn_status travel(walk *w, const trip *t, const char *betas, const float *start, float *x)
 {
-    zn_schedule *schedule;
-    ZN_TRY(zn_schedule_new(betas, t->spacing, t->steps, &schedule));
+    zn_diffusion *schedule;
+    ZN_TRY(zn_diffusion_new(betas, t->spacing, t->steps, &schedule));
     const int64_t count = zn_shape_count(w->shape);
     for (int i = 0; i < 2 && !t->goes_on; i++)
         memcpy(x + i * count, start, sizeof(float) * (size_t)count);
     w->begin = t->begin;
     w->last = t->last;
     const zn_status status = walk_run(w, t->sampler, schedule, t->clamp, x, x + count);
-    zn_schedule_free(schedule);
+    zn_diffusion_free(schedule);
     return status;
 }
 
@@ -378,7 +378,7 @@ static zn_latent_net latent_of(const golden *g, int *width)
 static zn_status check_latent(golden *g, const zn_latent_net *k, int width, zn_shape shape, float *x)
 {
     network n = { .g = g, .graph = zn_graph_new(), .samples = shape.dim[0], .width = width };
-    zn_schedule *schedule = NULL;
+    zn_diffusion *schedule = NULL;
     zn_shape s;
     float *t = NULL, *mean = NULL, *deviation = NULL, *shaken = NULL;
     const char *betas = zn_json_string(zn_json_get(g->config, "latent_beta_schedule"));
@@ -394,7 +394,7 @@ static zn_status check_latent(golden *g, const zn_latent_net *k, int width, zn_s
         zn_time_embedding((double)t[i], width, n.time->data + i * width);
     ZN_TRY_DONE(zn_exec_run(n.exec));
     ZN_TRY_DONE(golden_compare(g, "pred", n.y->data, shape, GOLDEN_MAP, GOLDEN_FORWARD));
-    ZN_TRY_DONE(zn_schedule_new(betas, ZN_SPACING_DDIM, 5, &schedule));
+    ZN_TRY_DONE(zn_diffusion_new(betas, ZN_SPACING_DDIM, 5, &schedule));
     walk w = { .n = &n, .begin = "ddim5", .shape = shape };
     ZN_TRY_DONE(zn_alloc_for("a sample", sizeof(float) * (size_t)zn_shape_count(shape), (void **)&shaken));
     memcpy(shaken, x, sizeof(float) * (size_t)zn_shape_count(shape));
@@ -405,7 +405,7 @@ static zn_status check_latent(golden *g, const zn_latent_net *k, int width, zn_s
         x[i] = x[i] * deviation[i % k->channels] + mean[i % k->channels];
     status = golden_compare(g, "ddim5.denormalized", x, shape, GOLDEN_MAP, GOLDEN_FORWARD);
 done:
-    zn_schedule_free(schedule);
+    zn_diffusion_free(schedule);
     zn_free(shaken);
     zn_free(t);
     zn_free(mean);

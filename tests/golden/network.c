@@ -128,7 +128,7 @@ static zn_status walk_done(void *self, int done, int of, const float *x)
     return done == of && w->last ? compare_loop(w, w->last, x, shaken) : ZN_OK;
 }
 
-zn_status walk_run(walk *w, sampler_fn sampler, const zn_schedule *schedule, bool clamp, float *x, float *shaken)
+zn_status walk_run(walk *w, sampler_fn sampler, const zn_diffusion *schedule, bool clamp, float *x, float *shaken)
 {
     const int64_t count = zn_shape_count(w->shape);
     const zn_sampling s = { .schedule = schedule,
@@ -265,9 +265,9 @@ zn_status noised(const golden *g, const char *betas, const float *x, zn_shape sh
 {
     zn_shape ts;
     float *t;
-    zn_schedule *all;
+    zn_diffusion *all;
     ZN_TRY(golden_load(g, "in.", "train_t", &ts, &t));
-    const zn_status status = zn_schedule_new(betas, ZN_SPACING_ALL, 0, &all);
+    const zn_status status = zn_diffusion_new(betas, ZN_SPACING_ALL, 0, &all);
     const int64_t count = zn_shape_count(shape) / ts.dim[0];
     for (int64_t i = 0; i < ts.dim[0] && status == ZN_OK; i++) {
         zn_add_noise(all, (int)t[i], x + i * count, noise + i * count, x_t + i * count, count);
@@ -275,6 +275,6 @@ zn_status noised(const golden *g, const char *betas, const float *x, zn_shape sh
     }
     zn_free(t);
     if (status == ZN_OK)
-        zn_schedule_free(all);
+        zn_diffusion_free(all);
     return status;
 }

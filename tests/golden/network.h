@@ -39,7 +39,7 @@ typedef struct walk {
 } walk;
 typedef zn_status (*sampler_fn)(const zn_sampling *s, float *x);
 /* x and shaken are changed; both begin alike, or where a walk before ended. */
-zn_status walk_run(walk *w, sampler_fn sampler, const zn_schedule *schedule, bool clamp, float *x, float *shaken);
+zn_status walk_run(walk *w, sampler_fn sampler, const zn_diffusion *schedule, bool clamp, float *x, float *shaken);
 
 /* A training step: loss, gradients, their norm, the optimiser's step and the average of weights. */
 typedef struct lesson {
