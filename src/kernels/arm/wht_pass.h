@@ -61,8 +61,7 @@ VEC_INLINE void wht_times(vec *a, vec g, const int lane)
 #define WHT_STEPS(radix)  (((radix) == 8 ? 3 : (radix) / 2) * WHT_PAIRS(radix)) /* butterflies of one transform */
 #define WHT_OPERATIONS(kind, radix)                                                                                    \
     (WHT_STEPS(radix) * ((kind) == WHT_GATE ? 2 : 1) + ((kind) == WHT_PLAIN ? 0 : WHT_PAIRS(radix)))
-#define WHT_WRITE(radix, r) ((r) % 2 * (radix) / 2 + (r) / 2)         /* the r-th row that the last step finishes */
-#define WHT_FIRST(radix)    ((radix) == 8 ? 3 : WHT_PAIRS(radix) / 4) /* pairs stored before the next block is begun */
+#define WHT_FIRST(radix) ((radix) == 8 ? 3 : WHT_PAIRS(radix) / 4) /* pairs stored before the next block is begun */
 
 VEC_INLINE void wht_step(const int radix, vec *v, const int k)
 {
@@ -73,7 +72,7 @@ VEC_INLINE void wht_step(const int radix, vec *v, const int k)
 
 VEC_INLINE void wht_factor(const wht_kind kind, const int radix, vec *v, const vec *g, const int k)
 {
-    const int pairs = WHT_ACROSS(radix) / 2, r = k / pairs, row = kind == WHT_SCALE ? WHT_WRITE(radix, r) : r;
+    const int pairs = WHT_ACROSS(radix) / 2, row = k / pairs;
     vec *at = v + row * WHT_ACROSS(radix) + k % pairs * 2;
     wht_times(at, g[row / VEC_LANES], kind == WHT_SCALE ? 0 : row % VEC_LANES);
     wht_times(at + 1, g[row / VEC_LANES], kind == WHT_SCALE ? 0 : row % VEC_LANES);
@@ -131,7 +130,7 @@ VEC_INLINE void wht_read(const wht_kind kind, const int radix, const wht_walk *q
 
 VEC_INLINE void wht_write(const int radix, const wht_walk *q, const wht_place *p, const vec *v, const int k)
 {
-    const int pairs = WHT_ACROSS(radix) / 2, row = WHT_WRITE(radix, k / pairs);
+    const int pairs = WHT_ACROSS(radix) / 2, row = k / pairs;
     wht_store_pair((char *)q->to + p->at + row * q->to_step, k % pairs, v + row * WHT_ACROSS(radix));
 }
 
@@ -198,13 +197,14 @@ VEC_INLINE void wht_end(const int radix, const wht_walk *q, const vec *v, const 
 }
 
 /* Fetches lines; returns what follows them. */
-VEC_INLINE const float *wht_fetch(const float *at, int each)
+VEC_INLINE const float *wht_fetch(const float *at, int each, bool near)
 {
-    if (each == 2)
-        __asm__ volatile("prfm pldl1keep, [%0]\n\tprfm pldl1keep, [%0, 64]" : : "r"(at));
-    for (int i = 0; i < each && each > 2; i++)
-        __asm__ volatile("prfm pldl2keep, [%0]" : : "r"(at + 16 * i));
-    return at + 16 * each;
+    for (int i = 0; i < each; i++, at += 16)
+        if (near)
+            __asm__ volatile("prfm pldl1keep, [%0]" : : "r"(at));
+        else
+            __asm__ volatile("prfm pldl2keep, [%0]" : : "r"(at));
+    return at;
 }
 
 /* All blocks of a walk; runs are whole blocks. */
@@ -220,7 +220,7 @@ VEC_INLINE void wht_pass_pinned(const wht_kind kind, const int radix, const wht_
     here.to_next *= size;
     __asm__ volatile("" : : : "memory"); /* loads and stores do not name what they touch: these two stand for them */
     wht_place read = { 0, q->run, 0 }, own = read, old = read;
-    const bool fetches = wht_fetches(q);
+    const bool fetches = wht_fetches(q), near = fetches && q->ahead->near;
     const int each = fetches ? q->ahead->each : 0;
     const float *ahead = fetches ? q->ahead->at : NULL;
     int64_t blocks = q->runs * walk->run / (WHT_ACROSS(radix) * VEC_LANES);
@@ -236,7 +236,7 @@ VEC_INLINE void wht_pass_pinned(const wht_kind kind, const int radix, const wht_
         for (blocks -= 2; blocks > 1; blocks -= 2) {
             wht_block(kind, radix, q, b, a, a, g, &old, &own, &read);
             wht_block(kind, radix, q, a, b, b, g, &old, &own, &read);
-            ahead = wht_fetch(ahead, each);
+            ahead = wht_fetch(ahead, each, near);
         }
         wht_block(kind, radix, q, b, a, NULL, g, &old, &own, &read);
         wht_end(radix, q, b, &old);

@@ -60,13 +60,20 @@ int64_t zn_wht_run(const zn_wht_args *a)
 {
     if (a->inner == 1)
         return 1;
-    return a->n <= 1024 ? 64 : 32;
+    return a->n <= 64 ? 256 : a->n <= 1024 ? 128 : 32;
 }
 
 static int64_t runs_of(const zn_wht_args *a) { return (a->inner + zn_wht_run(a) - 1) / zn_wht_run(a); }
 
 int64_t zn_wht_units(const zn_wht_args *a) { return a->outer * runs_of(a); }
-int64_t zn_wht_grain(const zn_wht_args *a) { return 1 + (1 << 16) / (a->n * min64(zn_wht_run(a), a->inner)); }
+
+/* Long pieces: two threads that work less than a few MB apart slow each other's memory by up to a third. */
+int64_t zn_wht_grain(const zn_wht_args *a)
+{
+    const int64_t unit = a->n * min64(zn_wht_run(a), a->inner), all = a->outer * a->n * a->inner;
+    const int64_t share = all / (runs_of(a) > 1 ? 32 : 16), least = 1 << 16, most = 1 << 20;
+    return 1 + (share < least ? least : share > most ? most : share) / unit;
+}
 
 /* Two pieces, or a chunk of lines. */
 size_t zn_wht_scratch(const zn_wht_args *a)

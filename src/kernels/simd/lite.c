@@ -6,7 +6,7 @@
 #include "kernels/simd/group_product.h"
 #include "kernels/simd/lite_panel.h"
 #include "kernels/simd/vec_math.h"
-#include "kernels/simd/wht.h"
+#include "kernels/simd/wht_strip.h"
 
 void ZN_KERNEL(lite_rows)(const void *args, zn_range r);
 void ZN_KERNEL(lite_columns)(const void *args, zn_range r);
@@ -29,7 +29,7 @@ static void gate_rows(float *x, const float *gate, int n, int64_t width, float *
     q.factors = gate;
     q.scale = 1 / (float)n;
     if (n >= 8)
-        wht_walk_all(WHT_GATE, 8, &q);
+        wht_gate8(&q);
     else if (n == 4)
         wht_walk_blocks(WHT_GATE, 4, &q);
     else if (n == 2)
@@ -81,16 +81,14 @@ void ZN_KERNEL(lite_rows)(const void *args, zn_range r)
         }
         float *y = a->y + row * a->wide * a->ci;
         /* What the next row's product reads comes while this one is transformed. */
-        wht_ahead ahead = { x + a->wide * a->c, row + 1 < r.end ? a->wide * a->c / 16 : 0, 8 };
+        wht_ahead ahead = { x + a->wide * a->c, row + 1 < r.end ? a->wide * a->c / 16 : 0, 8, false };
         mix(line, a->gate, a->wide, width, width == a->ci ? y : line, &ahead);
         for (int p = 0; p < a->wide && width != a->ci; p++)
             memcpy(y + (int64_t)p * a->ci, line + p * width, sizeof(float) * (size_t)a->ci);
     }
 }
 
-/* AHEAD: rows of t, less than eight, that are fetched early. APART: floats that keep neighbouring columns in other sets
- * of the caches. PIXELS, ACROSS: a block of results. */
-enum { AHEAD = 4, APART = 16, PIXELS = 4, ACROSS = VEC_REGISTERS / 8 };
+enum { PIXELS = 4, ACROSS = VEC_REGISTERS / 8 }; /* a block of results */
 
 /* What a pixel is expanded with: packed weights [groups][deep][padded]. */
 typedef struct expansion {
@@ -186,77 +184,6 @@ void ZN_KERNEL(lite_expand)(const void *args, zn_range r)
         expand_pixels(1, &e, a->t + p * a->ci, p * a->c);
 }
 
-/* A strip of columns whose pixels are whole lines of the cache. The first pass goes from the map to the columns' lines,
- * the last one back; between them each column stays in the L1. */
-typedef struct columns {
-    const zn_lite_args *a;
-    int64_t first, row, step; /* floats: where it begins in the map, a row of the map, a column of the lines */
-    int pixels;
-    float *lines;
-} columns;
-
-/* `radix` rows of the map, eight apart, come into the second cache: the first has too few ways for them. */
-static void fetch_rows(const columns *q, int64_t y, int radix)
-{
-    for (int64_t k = y; k < y + 8 * radix && k < q->a->h; k += 8)
-        for (int64_t i = 0; i < q->pixels * q->a->ci; i += 16)
-            __builtin_prefetch(q->a->t + q->first + k * q->row + i, 0, 2);
-}
-
-/* `radix` rows of the map, eight apart. */
-static void strip_in(const columns *q, int y, int radix)
-{
-    const zn_lite_args *a = q->a;
-    const wht_walk walk = { .from = a->t + q->first + y * q->row,
-                            .to = q->lines + (int64_t)y * a->ci,
-                            .from_step = 8 * q->row,
-                            .to_step = (int64_t)8 * a->ci,
-                            .run = a->ci,
-                            .runs = q->pixels,
-                            .from_next = a->ci,
-                            .to_next = q->step };
-    wht_plain(radix, &walk);
-}
-
-/* `radix` rows of the result. */
-static void strip_out(const columns *q, int y, int radix)
-{
-    const zn_lite_args *a = q->a;
-    const int64_t len = a->h / radix;
-    const wht_walk walk = { .from = q->lines + (int64_t)y * a->ci,
-                            .to = a->y + q->first + y * q->row,
-                            .from_step = len * a->ci,
-                            .to_step = len * q->row,
-                            .run = a->ci,
-                            .runs = q->pixels,
-                            .from_next = q->step,
-                            .to_next = a->ci };
-    wht_plain(radix, &walk);
-}
-
-/* 16 rows or more. Passes over the map take four rows at most: these lie in few sets of the caches, often in one. */
-static void transform_strip(const columns *q)
-{
-    const zn_lite_args *a = q->a;
-    const int radix = a->h > 16 ? 4 : 2;
-    for (int y = 0; y < AHEAD; y++)
-        fetch_rows(q, y, radix);
-    for (int base = 0; base < a->h; base += 8 * radix)
-        for (int k = 0; k < 8; k++) {
-            const int next = k + AHEAD < 8 ? base + k + AHEAD : base + 8 * radix + k + AHEAD - 8;
-            fetch_rows(q, next, radix);
-            strip_in(q, base + k, radix);
-        }
-    for (int p = 0; p < q->pixels; p++) {
-        float *x = q->lines + p * q->step;
-        wht_solid_from(x, a->h, 8 * radix, a->h, a->ci, NULL);
-        gate_rows(x, a->gate, a->h, a->ci, x, NULL);
-        wht_solid_from(x, a->h, 8, a->h / radix, a->ci, NULL);
-    }
-    for (int y = 0; y < a->h / radix; y++)
-        strip_out(q, y, radix);
-}
-
 /* One row of a strip, from the map to its columns' lines or back; a line has `width` floats for each of its rows. */
 static void row_in(const float *from, int ci, int pixels, float *to, int64_t width, int64_t step)
 {
@@ -275,13 +202,22 @@ void ZN_KERNEL(lite_columns)(const void *args, zn_range r)
 {
     const zn_lite_args *a = args;
     const int strip = zn_lite_strip(a), across = (a->wide + strip - 1) / strip;
-    const int64_t width = VEC_ROUND(a->ci), step = width * a->h + APART, row = (int64_t)a->wide * a->ci;
+    const int64_t width = VEC_ROUND(a->ci), step = width * a->h + WHT_APART, row = (int64_t)a->wide * a->ci;
     float *lines = r.scratch;
     for (int64_t unit = r.begin; unit < r.end; unit++) {
         const int x = (int)(unit % across) * strip, pixels = least(strip, a->wide - x);
         const int64_t first = (unit / across * a->h * a->wide + x) * a->ci;
         if (a->h > 8 && width == a->ci) {
-            transform_strip(&(columns){ a, first, row, step, pixels, lines });
+            const wht_strip q = { .from = a->t + first,
+                                  .to = a->y + first,
+                                  .row = row,
+                                  .n = a->h,
+                                  .columns = pixels,
+                                  .width = a->ci,
+                                  .gate = a->gate,
+                                  .scale = 1 / (float)a->h,
+                                  .lines = lines };
+            wht_strip_all(&q);
             continue;
         }
         for (int y = 0; y < a->h; y++)

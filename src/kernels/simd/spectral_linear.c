@@ -245,7 +245,8 @@ static wht_ahead next_of(const zn_spectral_linear_args *a, const block *b, int l
 {
     const int lines = a->shuffle_in ? 2 : 1, x = b->x + 2 * b->p <= a->wide ? b->x + b->p : 0;
     const int64_t row = x ? b->row : b->row + 1, each = a->cin / lines;
-    return (wht_ahead){ a->x + ((row * lines + line) * a->wide + x) * each, line < lines ? b->p * each / 16 : 0, 2 };
+    return (wht_ahead){ a->x + ((row * lines + line) * a->wide + x) * each, line < lines ? b->p * each / 16 : 0, 2,
+                        true };
 }
 
 void ZN_KERNEL(spectral_linear)(const void *args, zn_range r)

@@ -1,179 +1,169 @@
 /* Walsh-Hadamard transforms along rows, columns and channels. A piece (a run of a line, or lines that lie one behind
  * the other) is transformed by passes of up to three steps in registers: the first reads the map, the last writes it,
- * and between them the piece stays in scratch that fits the first caches. Up to eight positions need no scratch. */
-#include "kernels/simd/wht.h"
+ * and between them the piece stays in scratch that fits the first caches. Up to four rows, and lines that registers
+ * hold, are done in one pass. */
 #include "kernels/simd/vec_math.h"
+#include "kernels/simd/wht_line.h"
+#include "kernels/simd/wht_strip.h"
 #include "kernels/spectral.h"
 
 void ZN_KERNEL(wht)(const void *args, zn_range r);
 void ZN_KERNEL(gate_grad)(const void *args, zn_range r);
 
-/* v[i ^ distance] + or - v[i]: one step within a vector. */
-#if defined(__AVX512F__)
-#define LANES(a, b, c, d, e, f, g, h)                                                                                  \
-    a, b, c, d, e, f, g, h, 8 + (a), 8 + (b), 8 + (c), 8 + (d), 8 + (e), 8 + (f), 8 + (g), 8 + (h)
-#define SIGNS(...) __VA_ARGS__, __VA_ARGS__
-#elif defined(__AVX2__)
-#define LANES(...) __VA_ARGS__
-#define SIGNS(...) __VA_ARGS__
-#else
-#define LANES(a, b, c, d, e, f, g, h) a, b, c, d
-#define SIGNS(a, b, c, d, e, f, g, h) a, b, c, d
-#endif
-
 /* All steps of lines of n positions, several of them in a vector if n is less than its lanes. */
 VEC_INLINE vec within(const int64_t n, vec v)
 {
-    static const float one[] = { SIGNS(1, -1, 1, -1, 1, -1, 1, -1) }, two[] = { SIGNS(1, 1, -1, -1, 1, 1, -1, -1) };
-    v = vec_fma(v, vec_load(one), (vec)__builtin_shufflevector(v, v, LANES(1, 0, 3, 2, 5, 4, 7, 6)));
-    if (n > 2)
-        v = vec_fma(v, vec_load(two), (vec)__builtin_shufflevector(v, v, LANES(2, 3, 0, 1, 6, 7, 4, 5)));
-#if defined(__AVX2__)
-    static const float four[] = { SIGNS(1, 1, 1, 1, -1, -1, -1, -1) };
-    if (n > 4)
-        v = vec_fma(v, vec_load(four), (vec)__builtin_shufflevector(v, v, LANES(4, 5, 6, 7, 0, 1, 2, 3)));
-#endif
-#if defined(__AVX512F__)
-    static const float eight[] = { 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1, -1 };
-    if (n > 8)
-        v = vec_fma(v, vec_load(eight),
-                    (vec)__builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
-#endif
+#pragma GCC unroll 4
+    for (int d = 1; d < VEC_LANES; d *= 2)
+        if (d < n)
+            v = vec_fma(v, wht_signs(d), wht_swap(d, v)); /* exact: the product is v or -v */
     return v;
 }
 
-/* Lines shorter than a vector, `count` floats of them. */
-static void short_lines(const zn_wht_args *a, int64_t at, int64_t count)
+enum { HEAD = VEC_REGISTERS == 32 ? 16 : 8 }; /* vectors that registers hold */
+
+/* Groups of HEAD vectors: all steps of lines of `within_n` floats within a vector (VEC_LANES: all), and those among
+ * `radix` neighbours (a constant, up to HEAD). */
+VEC_INLINE void head(const int radix, const int64_t within_n, const float *from, float *to, int64_t vectors, vec scale)
 {
-    const vec s = vec_splat(a->scale);
+    int64_t i = 0;
+    for (; i + HEAD <= vectors; i += HEAD, from += HEAD * VEC_LANES, to += HEAD * VEC_LANES) {
+        vec v[HEAD];
+#pragma GCC unroll 16
+        for (int j = 0; j < HEAD; j++)
+            v[j] = within(within_n, vec_load(from + j * VEC_LANES));
+#pragma GCC unroll 16
+        for (int j = 0; j < HEAD; j += radix)
+            wht_registers(radix, v + j);
+#pragma GCC unroll 16
+        for (int j = 0; j < HEAD; j += 2)
+            vec_store_pair(to + j * VEC_LANES, v[j] * scale, v[j + 1] * scale);
+    }
+    for (; i < vectors; i += radix, from += radix * VEC_LANES, to += radix * VEC_LANES) {
+        vec v[HEAD];
+#pragma GCC unroll 16
+        for (int j = 0; j < radix; j++)
+            v[j] = within(within_n, vec_load(from + j * VEC_LANES));
+        wht_registers(radix, v);
+#pragma GCC unroll 16
+        for (int j = 0; j < radix; j++)
+            vec_store(to + j * VEC_LANES, v[j] * scale);
+    }
+}
+
+/* Lines of n floats, fewer than a vector has, `count` floats together. */
+static void short_lines(int64_t n, const float *from, float *to, int64_t count, vec scale)
+{
+    const int64_t whole = count / VEC_LANES;
+    const int rest = (int)(count % VEC_LANES);
+    if (n == 2)
+        head(1, 2, from, to, whole, scale);
+    else if (n == 4)
+        head(1, 4, from, to, whole, scale);
+    else if (n == 8)
+        head(1, 8, from, to, whole, scale);
+    else
+        head(1, 1, from, to, whole, scale);
+    if (rest) {
+        const vec v = vec_load_part(from + whole * VEC_LANES, rest);
+        vec_store_part(to + whole * VEC_LANES, within(n, v) * scale, rest);
+    }
+}
+
+/* The steps at distances below n of `total` rows of `width` floats without gaps, into t. Returns where they are: t, or
+ * `from` if there are none. */
+static const float *steps(const float *from, float *t, int64_t n, int64_t total, int64_t width, wht_ahead *ahead)
+{
+    for (int64_t len = 1, radix; len < n; len *= radix, from = t) {
+        radix = wht_next_radix(n / len);
+        wht_walk q = wht_solid(from, t, total, (int)radix, len, width);
+        q.ahead = ahead;
+        wht_plain((int)radix, &q);
+    }
+    return from;
+}
+
+static int passes_of(int64_t n)
+{
+    int passes = 1;
+    for (int64_t left = n / 4; left > 1; left /= wht_next_radix(left))
+        passes++;
+    return passes;
+}
+
+/* What comes behind `floats` floats of the map, and is as long, for lines of several passes: one pass alone reads as it
+ * writes. */
+static wht_ahead behind(const zn_wht_args *a, int64_t at, int64_t floats)
+{
+    const int passes = passes_of(a->n);
+    const bool more = passes > 1 && at + 2 * floats <= a->outer * a->n * a->inner;
+    return (wht_ahead){ a->x + at + floats, more ? floats / 16 : 0, (8 + passes - 1) / passes, false };
+}
+
+/* Lines of n rows of `width` floats without gaps, `total` rows in all. The last pass has four rows at most, so that it
+ * writes whole lines of the cache: memory takes them in pieces at a third of the speed. */
+static void solid(const float *from, float *t, float *to, int64_t n, int64_t total, int64_t width, float scale,
+                  wht_ahead *ahead)
+{
+    const int last = n >= 4 ? 4 : (int)n;
+    from = steps(from, t, n / last, total, width, ahead);
+    wht_walk q = wht_solid(from, to, total, last, n / last, width);
+    q.ahead = ahead;
+    q.scale = scale;
+    wht_scaled(last, &q);
+}
+
+/* `units` lines of n floats. */
+static void channels(const zn_wht_args *a, int64_t at, int64_t units, float *t)
+{
+    const int64_t count = a->n * units, vectors = count / VEC_LANES, n = a->n / VEC_LANES;
     const float *x = a->x + at;
     float *y = a->y + at;
-    for (int64_t k = 0; k < count; k += VEC_LANES) {
-        const int n = count - k < VEC_LANES ? (int)(count - k) : VEC_LANES; /* whole lines too */
-        vec v = n < VEC_LANES ? vec_load_part(x + k, n) : vec_load(x + k);
-        v = (a->n > 1 ? within(a->n, v) : v) * s;
-        if (n < VEC_LANES)
-            vec_store_part(y + k, v, n);
-        else
-            vec_store(y + k, v);
+    const vec scale = vec_splat(a->scale);
+    if (n == 0)
+        short_lines(a->n, x, y, count, scale);
+    else if (n == 1)
+        head(1, VEC_LANES, x, y, vectors, scale);
+    else if (n == 2)
+        head(2, VEC_LANES, x, y, vectors, scale);
+    else if (n == 4)
+        head(4, VEC_LANES, x, y, vectors, scale);
+    else if (n == 8)
+        head(8, VEC_LANES, x, y, vectors, scale);
+    else if (n == HEAD)
+        head(HEAD, VEC_LANES, x, y, vectors, scale);
+    else {
+        head(HEAD, VEC_LANES, x, t, vectors, vec_splat(1));
+        solid(t, t, y, n / HEAD, vectors / HEAD, HEAD * VEC_LANES, a->scale, NULL);
     }
 }
 
-/* Rows that a pass reads and writes; `width` floats of each, whole vectors. */
-typedef struct rows {
-    const float *from;
-    float *to;
-    int64_t from_row, to_row, width;
-    const float *ahead; /* what is read next, fetched by the last pass of SCALE_WITHIN meanwhile; or NULL */
-} rows;
-
-typedef enum ending { KEEP, SCALE, SCALE_WITHIN } ending; /* what a pass does last: only the last one more than KEEP */
-
-enum { LINE = 16 / VEC_LANES > 1 ? 16 / VEC_LANES : 1 }; /* vectors of a line of the cache */
-
-/* radix rows of `across` neighbouring vectors, all constants, `from_step` and `to_step` floats apart. */
-VEC_INLINE void block(const int radix, const int across, const ending end, const float *from, int64_t from_step,
-                      float *to, int64_t to_step, vec scale)
+/* Lines whose rows have no gaps. */
+static void rows(const zn_wht_args *a, int64_t at, int64_t units, float *t)
 {
-    vec v[LINE][8];
-#pragma GCC unroll 8
-    for (int j = 0; j < radix; j++)
-#pragma GCC unroll 4
-        for (int u = 0; u < across; u++)
-            v[u][j] = vec_load(from + j * from_step + u * VEC_LANES);
-#pragma GCC unroll 4
-    for (int u = 0; u < across; u++)
-        wht_registers(radix, v[u]);
-#pragma GCC unroll 8
-    for (int j = 0; j < radix; j++)
-#pragma GCC unroll 4
-        for (int u = 0; u < across; u++) {
-            if (end == SCALE_WITHIN)
-                v[u][j] = within(VEC_LANES, v[u][j]);
-            if (end != KEEP)
-                v[u][j] = v[u][j] * scale;
-            vec_store(to + j * to_step + u * VEC_LANES, v[u][j]);
-        }
+    wht_ahead ahead = behind(a, at, a->n * a->inner * units);
+    solid(a->x + at, t, a->y + at, a->n, a->n * units, a->inner, a->scale, &ahead);
 }
 
-/* One pass over `total` rows at distance len: radix * len divides it. radix, end and fetches are constants. A pass that
- * writes the map writes whole lines one after the other where it can: memory takes lines in pieces at a third of the
- * speed. */
-VEC_INLINE void pass(const int radix, const ending end, const bool fetches, const rows *q, int64_t total, int64_t len,
-                     float scale)
+/* `width` floats of each of n rows that lie apart. */
+static void columns(const zn_wht_args *a, int64_t at, int64_t width, float *t)
 {
-    const vec s = vec_splat(scale);
-    const bool solid = q->from_row == q->width && q->to_row == q->width; /* rows that are treated alike are one run */
-    const int64_t runs = solid ? 1 : len, run = solid ? len * q->width : q->width;
-    const int64_t from_step = len * q->from_row, to_step = len * q->to_row;
-    for (int64_t i = 0; i < total; i += radix * len)
-        for (int64_t k = i; k < i + runs; k++) {
-            const float *from = q->from + k * q->from_row;
-            float *to = q->to + k * q->to_row;
-            int64_t c = 0;
-            for (; end != KEEP && c + LINE * VEC_LANES <= run; c += LINE * VEC_LANES) {
-                if (fetches && q->ahead)
-#pragma GCC unroll 8
-                    for (int j = 0; j < radix; j++)
-                        __builtin_prefetch(q->ahead + k * q->to_row + c + j * to_step);
-                block(radix, LINE, end, from + c, from_step, to + c, to_step, s);
-            }
-            for (; c < run; c += VEC_LANES)
-                block(radix, 1, end, from + c, from_step, to + c, to_step, s);
-        }
-}
-
-/* All steps over lines of n rows, `total` rows together, from the map through t (rows of `width` floats) to the map.
- * The last pass has two steps at most, so that registers hold a line of each of its rows; neighbouring vectors are a
- * line anyway. */
-VEC_INLINE void through(const ending end, rows q, int64_t n, int64_t total, float scale, float *t)
-{
-    float *out = q.to;
-    const int64_t out_row = q.to_row;
-    const bool neighbours = n == 8 && end == SCALE_WITHIN;
-    const bool fetches = end == SCALE_WITHIN;
-    int64_t len = 1;
-    while (n > 4 * len && !neighbours) {
-        q.to = t;
-        q.to_row = q.width;
-        if (n >= 32 * len) {
-            pass(8, KEEP, false, &q, total, len, 1);
-            len *= 8;
-        } else if (n >= 16 * len) {
-            pass(4, KEEP, false, &q, total, len, 1);
-            len *= 4;
-        } else {
-            pass(2, KEEP, false, &q, total, len, 1);
-            len *= 2;
-        }
-        q.from = t;
-        q.from_row = q.width;
+    const int64_t each = width % 16 ? width : 16;
+    const wht_strip q = { .from = a->x + at,
+                          .to = a->y + at,
+                          .row = a->inner,
+                          .n = a->n,
+                          .columns = width / each,
+                          .width = each,
+                          .scale = a->scale,
+                          .lines = t };
+    if (a->n >= 8) {
+        wht_strip_all(&q);
+        return;
     }
-    q.to = out;
-    q.to_row = out_row;
-    if (end == SCALE_WITHIN && n == 8 * len)
-        pass(8, end, false, &q, total, len, scale);
-    else if (n == 4 * len)
-        pass(4, end, fetches, &q, total, len, scale);
-    else if (n == 2 * len)
-        pass(2, end, fetches, &q, total, len, scale);
-    else
-        pass(1, end, fetches, &q, total, len, scale);
-}
-
-/* Both uses apart: in one function, gcc lacks registers for either. */
-static __attribute__((noinline)) void through_lines(const zn_wht_args *a, int64_t at, int64_t units, float *t)
-{
-    const int64_t n = a->n / VEC_LANES, next = at + a->n * units;
-    const bool more = n > 8 && next + a->n * units <= a->outer * a->n; /* short ones read as they write */
-    const rows q = { a->x + at, a->y + at, VEC_LANES, VEC_LANES, VEC_LANES, more ? a->x + next : NULL };
-    through(SCALE_WITHIN, q, n, n * units, a->scale, t);
-}
-
-static __attribute__((noinline)) void through_rows(const zn_wht_args *a, int64_t at, int64_t width, int64_t units,
-                                                   float *t)
-{
-    through(SCALE, (rows){ a->x + at, a->y + at, a->inner, a->inner, width, NULL }, a->n, a->n * units, a->scale, t);
+    wht_walk walk = { .from = q.from, .to = q.to, .from_step = q.row, .to_step = q.row, .run = width, .runs = 1 };
+    walk.scale = a->scale;
+    wht_scaled((int)a->n, &walk);
 }
 
 /* All steps over n contiguous floats in scratch. */
@@ -266,26 +256,27 @@ static int64_t together(const zn_wht_args *a)
 {
     const bool lines = a->inner == 1 || (a->inner <= zn_wht_run(a) && a->inner % VEC_LANES == 0);
     const int64_t most = ZN_WHT_CHUNK / (a->n * a->inner);
+    if (lines && a->n <= (a->inner > 1 ? 4 : HEAD * VEC_LANES))
+        return INT64_MAX; /* one pass: no scratch */
     return lines && most > 1 ? most : 1;
 }
 
 void ZN_KERNEL(wht)(const void *args, zn_range r)
 {
     const zn_wht_args *a = args;
-    if (a->inner == 1 && a->n < VEC_LANES && !a->gate) {
-        short_lines(a, r.begin * a->n, (r.end - r.begin) * a->n);
-        return;
-    }
     const int64_t most = a->gate ? 1 : together(a);
-    for (int64_t unit = r.begin; unit < r.end; unit += most) {
+    int64_t units;
+    for (int64_t unit = r.begin; unit < r.end; unit += units) {
         const piece q = piece_of(a, unit);
-        const int64_t units = r.end - unit < most ? r.end - unit : most;
+        units = r.end - unit < most ? r.end - unit : most;
         if (a->gate || (a->inner > 1 && q.width % VEC_LANES))
             gated(a, &q, r.scratch);
         else if (a->inner == 1)
-            through_lines(a, q.at, units, r.scratch);
+            channels(a, q.at, units, r.scratch);
+        else if (q.width == a->inner)
+            rows(a, q.at, units, r.scratch);
         else
-            through_rows(a, q.at, q.width, units, r.scratch);
+            columns(a, q.at, q.width, r.scratch);
     }
 }
 

@@ -19,7 +19,8 @@ typedef enum wht_kind {
 typedef struct wht_ahead {
     const float *at;
     int64_t lines; /* those that are left; none if not positive */
-    int each;      /* how many with two blocks: a pair into the first cache, more into the second */
+    int each;      /* how many with two blocks */
+    bool near;     /* into the first cache instead of the second */
 } wht_ahead;
 
 typedef struct wht_walk {
