@@ -310,8 +310,8 @@ zn_status zn_model_graph(const zn_model *m, zn_part part, zn_shape shape, zn_gra
                          zn_node **output)
 {
     *graph = NULL;
-    if (part == ZN_DECODER && !m->arch->decode)
-        return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no decoder", m->config.name);
+    if (part > ZN_DECODER || !(part == ZN_ENCODER ? m->arch->encode : m->arch->decode))
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no %s", m->config.name, zn_part_name(part));
     zn_graph *g = zn_graph_new();
     *graph = g;
     if (!g)

@@ -43,7 +43,10 @@ zn_node *zn_part_of(const zn_model *m, zn_part part, const char *prefix, zn_node
     char name[64];
     snprintf(name, sizeof name, "%s%s", prefix, m->arch->scope[part]);
     const zn_scope s = zn_at((zn_scope){ x->graph, "" }, "%s", name);
-    return (part == ZN_ENCODER ? m->arch->encode : m->arch->decode)(s, x, &m->config);
+    zn_node *(*const build)(zn_scope, zn_node *, const zn_config *) =
+        part == ZN_ENCODER ? m->arch->encode : m->arch->decode;
+    return build ? build(s, x, &m->config)
+                 : zn_graph_poison(x->graph, ZN_EUNSUPPORTED, "a diffusion autoencoder does not learn by this recipe");
 }
 
 /* Latents as the mean of a normal distribution whose log variance, in [-8,0], is learned beside them; the decoder sees
