@@ -4,27 +4,30 @@
 
 extern const zn_conv_grad_kernel zn_conv_grad_ref;
 #if defined(__aarch64__)
-extern const zn_conv_grad_kernel zn_conv_grad_winograd_neon, zn_conv_grad_direct_neon;
+extern const zn_conv_grad_kernel zn_conv_grad_winograd_neon, zn_conv_grad_pointwise_neon, zn_conv_grad_direct_neon;
 #elif defined(__x86_64__)
-extern const zn_conv_grad_kernel zn_conv_grad_winograd_avx512, zn_conv_grad_direct_avx512;
-extern const zn_conv_grad_kernel zn_conv_grad_winograd_avx2, zn_conv_grad_direct_avx2;
-extern const zn_conv_grad_kernel zn_conv_grad_winograd_sse2, zn_conv_grad_direct_sse2;
+extern const zn_conv_grad_kernel zn_conv_grad_winograd_avx512, zn_conv_grad_pointwise_avx512,
+    zn_conv_grad_direct_avx512;
+extern const zn_conv_grad_kernel zn_conv_grad_winograd_avx2, zn_conv_grad_pointwise_avx2, zn_conv_grad_direct_avx2;
+extern const zn_conv_grad_kernel zn_conv_grad_winograd_sse2, zn_conv_grad_pointwise_sse2, zn_conv_grad_direct_sse2;
 #endif
 
 const zn_conv_grad_kernel *const zn_conv_grad_kernels[] = {
 #if defined(__aarch64__)
-    &zn_conv_grad_winograd_neon,
+    &zn_conv_grad_winograd_neon, &zn_conv_grad_pointwise_neon,
     &zn_conv_grad_direct_neon,
 #elif defined(__x86_64__)
     &zn_conv_grad_winograd_avx512,
+    &zn_conv_grad_pointwise_avx512,
     &zn_conv_grad_direct_avx512,
     &zn_conv_grad_winograd_avx2,
+    &zn_conv_grad_pointwise_avx2,
     &zn_conv_grad_direct_avx2,
     &zn_conv_grad_winograd_sse2,
+    &zn_conv_grad_pointwise_sse2,
     &zn_conv_grad_direct_sse2,
 #endif
-    &zn_conv_grad_ref,
-    NULL,
+    &zn_conv_grad_ref,           NULL,
 };
 
 const zn_conv_grad_kernel *zn_conv_grad_choose(const zn_conv_shape *s, uint32_t cpu)

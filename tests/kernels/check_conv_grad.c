@@ -140,6 +140,8 @@ int main(int argc, char **argv)
     check_shape(conv_shape(2, 40, 100, 64, 64, 3, 1, 1, false), cpu); /* several chunks of tiles */
     check_shape(conv_shape(1, 3, 300, 64, 3, 3, 2, 1, false), cpu);   /* several stretches of a row */
     check_shape(conv_shape(1, 1, 5, 8, 8, 5, 1, 4, false), cpu);      /* taps that see nothing but padding */
+    check_shape(conv_shape(1, 5, 7, 130, 512, 1, 1, 0, false), cpu);  /* many weights */
+    check_shape(conv_shape(2, 1, 70, 300, 224, 1, 1, 0, false), cpu);
     char text[96];
     zn_cpu_text(cpu, text, sizeof text);
     printf("%s: %d comparisons, %d failures; worst error %.2f of the tolerance\n", text, compared, failures, worst);

@@ -28,16 +28,33 @@ static void prepare(const zn_scan_args *a, zn_scan_part p, int64_t begin, int64_
     const int64_t channel = channel_of(p.block);
     for (int64_t t = 0; t < tokens; t++) {
         const int64_t at = (p.sequence * a->length + begin + t) * a->channels + channel;
+        vec delta[SCAN_V], slope[SCAN_V];
+        SCAN_EACH_VECTOR delta[v] = block_load(a->dt + at, v, width) + block_load(a->bias + channel, v, width);
+        softplus(delta, slope);
         SCAN_EACH_VECTOR
         {
             const int64_t to = t * ZN_SCAN_BLOCK + v * VEC_LANES;
-            vec slope;
-            const vec u = block_load(a->u + at, v, width), bias = block_load(a->bias + channel, v, width);
-            const vec delta = vec_softplus(block_load(a->dt + at, v, width) + bias, &slope);
-            vec_store(m->delta + to, delta);
-            vec_store(m->w + to, delta * u);
+            const vec u = block_load(a->u + at, v, width);
+            vec_store(m->delta + to, delta[v]);
+            vec_store(m->w + to, delta[v] * u);
             vec_store(m->y + to, u * block_load(a->d + channel, v, width));
         }
+    }
+}
+
+/* `steps` tokens (a constant) from t on; b, c of the first of them. */
+VEC_INLINE void tokens_on(const int steps, const int count, const zn_scan_args *a, const room *m, int64_t at,
+                          const vec *rate, vec *h, const float *b, const float *c)
+{
+    vec decay[SCAN_CHAINS];
+    decays_of(steps, count, m->delta + at, rate, decay);
+#pragma GCC unroll 2
+    for (int k = 0; k < steps; k++, at += ZN_SCAN_BLOCK, b += a->states, c += a->states) {
+        const vec w = vec_load(m->w + at);
+        vec y = vec_load(m->y + at);
+        SCAN_EACH(count) h[u] = vec_fma(decay[k * count + u], h[u], w * vec_splat(b[u]));
+        SCAN_EACH(count) y = vec_fma(h[u], vec_splat(c[u]), y);
+        vec_store(m->y + at, y);
     }
 }
 
@@ -45,20 +62,14 @@ static void prepare(const zn_scan_args *a, zn_scan_part p, int64_t begin, int64_
 VEC_INLINE void advance(const int count, const zn_scan_args *a, const room *m, int64_t cell, int64_t tokens,
                         const float *b, const float *c)
 {
-    const int64_t lane = cell % ZN_SCAN_BLOCK;
     vec h[SCAN_U], rate[SCAN_U];
     SCAN_EACH(count) h[u] = vec_load(m->h + cell + u * ZN_SCAN_BLOCK);
     SCAN_EACH(count) rate[u] = vec_load(m->rate + cell + u * ZN_SCAN_BLOCK);
-    for (int64_t t = 0; t < tokens; t++, b += a->states, c += a->states) {
-        const int64_t at = t * ZN_SCAN_BLOCK + lane;
-        const vec delta = vec_load(m->delta + at), w = vec_load(m->w + at);
-        vec decay[SCAN_U], y = vec_load(m->y + at);
-        SCAN_EACH(count) decay[u] = delta * rate[u];
-        vec_power2(count, decay);
-        SCAN_EACH(count) h[u] = vec_fma(decay[u], h[u], w * vec_splat(b[u]));
-        SCAN_EACH(count) y = vec_fma(h[u], vec_splat(c[u]), y);
-        vec_store(m->y + at, y);
-    }
+    int64_t t = 0, at = cell % ZN_SCAN_BLOCK;
+    for (; t + SCAN_T <= tokens; t += SCAN_T, at += SCAN_T * ZN_SCAN_BLOCK)
+        tokens_on(SCAN_T, count, a, m, at, rate, h, b + t * a->states, c + t * a->states);
+    for (; t < tokens; t++, at += ZN_SCAN_BLOCK)
+        tokens_on(1, count, a, m, at, rate, h, b + t * a->states, c + t * a->states);
     SCAN_EACH(count) vec_store(m->h + cell + u * ZN_SCAN_BLOCK, h[u]);
 }
 
@@ -164,10 +175,9 @@ VEC_INLINE void retreat(const int count, const zn_scan_args *a, const room *m, i
     SCAN_EACH(count) rate[u] = vec_load(m->rate + cell + u * ZN_SCAN_BLOCK);
     for (int64_t t = tokens - 1; t >= 0; t--) {
         const int64_t at = t * ZN_SCAN_BLOCK + lane;
-        const vec delta = vec_load(m->delta + at), dy = vec_load(m->y + at);
+        const vec dy = vec_load(m->y + at);
         vec decay[SCAN_U];
-        SCAN_EACH(count) decay[u] = delta * rate[u];
-        vec_power2(count, decay);
+        decays_of(1, count, m->delta + at, rate, decay);
         SCAN_EACH(count) g[u] = decay[u] * vec_fma(dy, vec_splat(c[t * a->states + u]), g[u]);
     }
     SCAN_EACH(count) vec_store(m->h + cell + u * ZN_SCAN_BLOCK, g[u]);

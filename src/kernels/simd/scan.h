@@ -8,10 +8,15 @@
 
 #include <math.h>
 
-/* Vectors of a block; states that go side by side. */
-enum { SCAN_V = ZN_SCAN_BLOCK / VEC_LANES, SCAN_U = 4 };
+/* Vectors of a block; states, and tokens, that go side by side. */
+enum {
+    SCAN_V = ZN_SCAN_BLOCK / VEC_LANES,
+    SCAN_U = 4,
+    SCAN_T = VEC_REGISTERS >= 32 ? 2 : 1,
+    SCAN_CHAINS = SCAN_U * SCAN_T
+};
 #define SCAN_EACH_VECTOR _Pragma("GCC unroll 4") for (int v = 0; v < SCAN_V; v++)
-#define SCAN_EACH(count) _Pragma("GCC unroll 4") for (int u = 0; u < (count); u++)
+#define SCAN_EACH(count) _Pragma("GCC unroll 8") for (int u = 0; u < (count); u++)
 
 /* `count` of a block's channels, zero behind them. */
 VEC_INLINE vec block_load(const float *p, int v, int count)
@@ -29,43 +34,75 @@ VEC_INLINE void block_store(float *p, int v, int count, vec x)
         vec_store_part(p + v * VEC_LANES, x, n);
 }
 
+/* A constant that a multiply-add is to overwrite. On ARM it is read each time: a copy of a register would take the
+ * place of an addition, while loads have places of their own. */
+VEC_INLINE vec vec_fresh(const float p[4])
+{
+#if defined(__aarch64__)
+    vec v;
+    __asm__ volatile("ldr %q0, %1" : "=w"(v) : "m"(*(const float(*)[4])p));
+    return v;
+#else
+    return vec_splat(p[0]);
+#endif
+}
+
 /* 2^x of `count` vectors (a constant) of x <= 0, down to 2^-125, to 2e-7; near 0, where errors would add up over many
  * tokens, to rounding: the first two coefficients are those of the series. 2^n is made by shifting n + 127 out of the
- * sum with `shift`. No sum begins with a constant, which a multiply-add would overwrite. A NaN gives NaN. */
+ * sum with `shift`. A NaN gives NaN. */
 VEC_INLINE void vec_power2(const int count, vec *x)
 {
-    static const float p[] = { 6.931471825e-01f, 2.402228198e-01f, 5.550558342e-02f, 9.669691607e-03f,
-                               1.330060613e-03f };
+#define FOUR(c)                                                                                                        \
+    {                                                                                                                  \
+        c, c, c, c                                                                                                     \
+    }
+    static const float p[][4] = { FOUR(9.669691607e-03f), FOUR(5.550558342e-02f), FOUR(2.402228198e-01f),
+                                  FOUR(6.931471825e-01f) };
+#undef FOUR
     const vec shift = vec_splat(12582912.0f + 127); /* 1.5 * 2^23: rounds to whole numbers */
-    vec n[SCAN_U], s[SCAN_U], t[SCAN_U], square[SCAN_U];
+    vec n[SCAN_CHAINS], s[SCAN_CHAINS];
     SCAN_EACH(count) x[u] = vec_max(x[u], vec_splat(-125));
     SCAN_EACH(count) n[u] = x[u] + shift;
     SCAN_EACH(count) x[u] = x[u] - (n[u] - shift);
-    SCAN_EACH(count) square[u] = x[u] * x[u];
-    SCAN_EACH(count) s[u] = vec_splat(p[2]) * x[u];
-    SCAN_EACH(count) t[u] = vec_splat(p[4]) * x[u];
-    SCAN_EACH(count) s[u] = vec_fma(vec_splat(p[3]), square[u], s[u]);
-    SCAN_EACH(count) s[u] = vec_fma(t[u], square[u], s[u]);
-    SCAN_EACH(count) x[u] = vec_splat(p[0]) * x[u];
-    SCAN_EACH(count) x[u] = vec_fma(vec_splat(p[1]), square[u], x[u]);
-    SCAN_EACH(count) x[u] = vec_fma(s[u], square[u], x[u]);
+    SCAN_EACH(count) s[u] = vec_fma(vec_splat(1.330060613e-03f), x[u], vec_fresh(p[0]));
+#pragma GCC unroll 3
+    for (int i = 1; i < 4; i++)
+        SCAN_EACH(count) s[u] = vec_fma(s[u], x[u], vec_fresh(p[i]));
+    SCAN_EACH(count) x[u] = s[u] * x[u];
     SCAN_EACH(count) n[u] = vec_of_bits(vec_bits(n[u]) << 23);
     SCAN_EACH(count) x[u] = vec_fma(n[u], x[u], n[u]);
 }
 
-/* softplus(x) = max(x, 0) + log(1 + e), e = exp(-|x|), and its slope. log(1 + e) = 2 artanh(e / (2 + e)). */
-VEC_INLINE vec vec_softplus(vec x, vec *slope)
+/* x = softplus(x) = max(x, 0) + log(1 + e), e = exp(-|x|), of a block, and its slope. log(1 + e) is
+ * 2 artanh(e / (2 + e)). Each vector is one long chain, so they go side by side. */
+VEC_INLINE void softplus(vec x[SCAN_V], vec slope[SCAN_V])
 {
     static const float p[] = { 2.817833263e-01f, 2.796060759e-01f, 4.002490953e-01f, 6.666631471e-01f, 2 };
-    const vec one = vec_splat(1), e = vec_exp_negative(vec_of_bits(vec_bits(x) | (veci)veci_splat(INT32_MIN)));
-    const vec s = e / (one + one + e), square = s * s, part = one / (one + e);
-    vec q = vec_splat(p[0]);
+    const vec one = vec_splat(1), two = vec_splat(2);
+    vec e[SCAN_V], s[SCAN_V], square[SCAN_V], q[SCAN_V];
+    SCAN_EACH_VECTOR e[v] = vec_of_bits(vec_bits(x[v]) | (veci)veci_splat(INT32_MIN));
+    vec_exp_vectors(SCAN_V, e);
+    SCAN_EACH_VECTOR s[v] = e[v] / (two + e[v]);
+    SCAN_EACH_VECTOR square[v] = s[v] * s[v];
+    SCAN_EACH_VECTOR q[v] = vec_splat(p[0]);
 #pragma GCC unroll 4
     for (int i = 1; i < 5; i++)
-        q = vec_fma(q, square, vec_splat(p[i]));
-    *slope = vec_select(vec_greater(x, vec_splat(0)), part, e * part);
-    const vec sum = vec_fma(q, s, vec_max(x, vec_splat(0)));
-    return vec_select(vec_greater(x, vec_splat(20)), x, sum);
+        SCAN_EACH_VECTOR q[v] = vec_fma(q[v], square[v], vec_splat(p[i]));
+    SCAN_EACH_VECTOR square[v] = one / (one + e[v]);
+    SCAN_EACH_VECTOR slope[v] = vec_select(vec_greater(x[v], vec_splat(0)), square[v], e[v] * square[v]);
+    SCAN_EACH_VECTOR q[v] = vec_fma(q[v], s[v], vec_max(x[v], vec_splat(0)));
+    SCAN_EACH_VECTOR x[v] = vec_select(vec_greater(x[v], vec_splat(20)), x[v], q[v]);
+}
+
+/* decay[k * count + u] = 2^(delta[k] rate[u]) for `steps` tokens and `count` states (constants). */
+VEC_INLINE void decays_of(const int steps, const int count, const float *delta, const vec *rate, vec *decay)
+{
+#pragma GCC unroll 2
+    for (int k = 0; k < steps; k++) {
+        const vec d = vec_load(delta + k * ZN_SCAN_BLOCK);
+        SCAN_EACH(count) decay[k * count + u] = d * rate[u];
+    }
+    vec_power2(steps * count, decay);
 }
 
 /* Where a block's channels begin, and how many there are. */

@@ -74,20 +74,39 @@ static void prepare(const piece *p, const room *m)
     const int64_t channel = channel_of(p->block);
     for (int64_t t = 0; t < p->tokens; t++) {
         const int64_t at = map_of(p, t), to = t * ZN_SCAN_BLOCK;
+        vec delta[SCAN_V], slope[SCAN_V];
+        SCAN_EACH_VECTOR delta[v] = block_load(a->dt + at, v, p->width) + block_load(a->bias + channel, v, p->width);
+        softplus(delta, slope);
         SCAN_EACH_VECTOR
         {
             const int64_t lane = v * VEC_LANES;
-            vec slope;
             const vec u = block_load(a->u + at, v, p->width), dy = block_load(a->dy + at, v, p->width);
-            const vec delta =
-                vec_softplus(block_load(a->dt + at, v, p->width) + block_load(a->bias + channel, v, p->width), &slope);
-            vec_store(m->delta + to + lane, delta);
-            vec_store(m->w + to + lane, delta * u);
+            vec_store(m->delta + to + lane, delta[v]);
+            vec_store(m->w + to + lane, delta[v] * u);
             vec_store(m->dy + to + lane, dy);
-            vec_store(m->slope + to + lane, slope);
+            vec_store(m->slope + to + lane, slope[v]);
             vec_store(m->through + to + lane, vec_splat(0));
             vec_store(m->ddelta + to + lane, vec_splat(0));
             vec_store(p->dd + lane, vec_fma(u, dy, vec_load(p->dd + lane)));
+        }
+    }
+}
+
+/* `steps` tokens (a constant) from t on; b of the first of them. */
+VEC_INLINE void tokens_on(const int steps, const int count, const piece *p, const room *m, int64_t t, int64_t lane,
+                          const vec *rate, vec *h, const float *b)
+{
+    vec decay[SCAN_CHAINS];
+    decays_of(steps, count, m->delta + t * ZN_SCAN_BLOCK + lane, rate, decay);
+#pragma GCC unroll 2
+    for (int k = 0; k < steps; k++, t++, b += p->a->states) {
+        const vec w = vec_load(m->w + t * ZN_SCAN_BLOCK + lane);
+        SCAN_EACH(count)
+        {
+            const vec rest = decay[k * count + u] * h[u];
+            vec_store(m->decay + (t * SCAN_U + u) * VEC_LANES, decay[k * count + u]);
+            vec_store(m->rest + (t * SCAN_U + u) * VEC_LANES, rest);
+            h[u] = vec_fma(w, vec_splat(b[u]), rest);
         }
     }
 }
@@ -102,19 +121,11 @@ VEC_INLINE void forwards(const int count, const piece *p, const room *m, int i, 
     vec h[SCAN_U], rate[SCAN_U];
     SCAN_EACH(count) h[u] = vec_load(mark + u * ZN_SCAN_BLOCK);
     SCAN_EACH(count) rate[u] = vec_load(p->rate + cell + u * ZN_SCAN_BLOCK);
-    for (int64_t t = 0; t < p->tokens; t++, b += a->states) {
-        const vec delta = vec_load(m->delta + t * ZN_SCAN_BLOCK + lane), w = vec_load(m->w + t * ZN_SCAN_BLOCK + lane);
-        vec decay[SCAN_U];
-        SCAN_EACH(count) decay[u] = delta * rate[u];
-        vec_power2(count, decay);
-        SCAN_EACH(count)
-        {
-            const vec rest = decay[u] * h[u];
-            vec_store(m->decay + (t * SCAN_U + u) * VEC_LANES, decay[u]);
-            vec_store(m->rest + (t * SCAN_U + u) * VEC_LANES, rest);
-            h[u] = vec_fma(w, vec_splat(b[u]), rest);
-        }
-    }
+    int64_t t = 0;
+    for (; t + SCAN_T <= p->tokens; t += SCAN_T)
+        tokens_on(SCAN_T, count, p, m, t, lane, rate, h, b + t * a->states);
+    for (; t < p->tokens; t++)
+        tokens_on(1, count, p, m, t, lane, rate, h, b + t * a->states);
 }
 
 VEC_INLINE void backwards(const int count, const piece *p, const room *m, int i, int64_t lane)
