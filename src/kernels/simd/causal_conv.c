@@ -1,7 +1,7 @@
 /* Causal convolution over the tokens of each channel, channels as lanes, four tokens at a time. */
 #include "kernels/mix.h"
 #include "kernels/sequence.h"
-#include "kernels/simd/rms.h"
+#include "kernels/simd/lanes.h"
 
 void ZN_KERNEL(causal_conv)(const void *args, zn_range r);
 void ZN_KERNEL(causal_conv_weight_grad)(const void *args, zn_range r);
