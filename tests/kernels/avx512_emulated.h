@@ -47,8 +47,9 @@ EMULATED void emulated_storeu_ps(float *p, __m512 v)
         _mm256_storeu_ps(p + 8 * i, HALF(v));
 }
 
-/* A mask has a bit for each lane; what is not in it is not touched. */
-EMULATED __m512 emulated_maskz_loadu(unsigned mask, const float *p)
+/* A mask has a bit for each lane; what is not in it is not touched. Volatile, since a compiler would make masked
+ * instructions of the loops, which touch all lanes under qemu. */
+EMULATED __m512 emulated_maskz_loadu(unsigned mask, const volatile float *p)
 {
     emulated r;
     for (int i = 0; i < 16; i++)
@@ -56,7 +57,7 @@ EMULATED __m512 emulated_maskz_loadu(unsigned mask, const float *p)
     return r.whole;
 }
 
-EMULATED void emulated_mask_storeu(float *p, unsigned mask, __m512 v)
+EMULATED void emulated_mask_storeu(volatile float *p, unsigned mask, __m512 v)
 {
     const emulated e = { .whole = v };
     for (int i = 0; i < 16; i++)
