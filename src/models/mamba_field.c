@@ -22,6 +22,7 @@ const zn_field zn_field_usual = { .width = 512,
                                   .values = 3,
                                   .latent = 512,
                                   .embed = 512,
+                                  .colours = 3,
                                   .hidden = 512,
                                   .grid = 64,
                                   .mixer = { .states = 16, .taps = 4, .expand = 2 } };
@@ -94,7 +95,7 @@ zn_node *zn_field_colours(zn_scope s, zn_node *features, zn_node *cond, const zn
 {
     zn_node *h = zn_linear(zn_at(s, "rgb.0"), features, k->hidden);
     h = zn_modulate(h, zn_linear(zn_at(s, "rgb.cond"), zn_silu(cond), k->hidden), NULL);
-    return zn_linear(zn_at(s, "rgb.2"), zn_silu(h), k->values);
+    return zn_linear(zn_at(s, "rgb.2"), zn_silu(h), k->colours);
 }
 
 /* ---- start values ---- */

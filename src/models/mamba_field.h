@@ -16,7 +16,8 @@ typedef struct zn_field {
     int values;        /* at each point */
     int latent;        /* of the condition */
     int embed;         /* of the time's inner layers */
-    int hidden;        /* of the colours' inner layer */
+    int colours;       /* of the coordinate network */
+    int hidden;        /* of the layer before them */
     int grid;
     zn_mamba mixer;
 } zn_field;
@@ -35,7 +36,7 @@ typedef struct zn_field_known {
 zn_node *zn_field_denoise(zn_scope s, zn_node *points, zn_node *values, const zn_field_known *known, const zn_field *k);
 
 /* The coordinate network: features of points, of variance 1; those that are behind noisy ones [N,1,Q,2F]; colours
- * [N,1,Q,C] for features under a condition. */
+ * [N,1,Q,colours] for features under a condition. */
 zn_node *zn_field_features(zn_scope s, zn_node *points, const zn_field *k);
 zn_node *zn_field_clean_features(zn_scope s, zn_node *noisy, const zn_field_known *known, const zn_field *k);
 zn_node *zn_field_colours(zn_scope s, zn_node *features, zn_node *cond, const zn_field *k);

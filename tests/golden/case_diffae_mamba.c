@@ -344,6 +344,7 @@ static zn_field field_of(const golden *g)
                    .values = values && values->rank == 3 ? (int)values->shape[2] : 0,
                    .latent = side(g, "enc.proj.weight", 0),
                    .embed = side(g, "dec.time.0.weight", 0),
+                   .colours = side(g, "coord.rgb.2.weight", 0),
                    .hidden = side(g, "coord.rgb.0.weight", 0),
                    .grid = grid_of(g) };
     char name[64];

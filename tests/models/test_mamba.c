@@ -23,6 +23,7 @@ static const zn_field tiny = { .width = 24,
                                .values = 3,
                                .latent = 12,
                                .embed = 20,
+                               .colours = 3,
                                .hidden = 16,
                                .grid = 8,
                                .mixer = { .states = 6, .taps = 4, .expand = 2 } };
@@ -49,9 +50,11 @@ static zn_node *tokens(zn_graph *g, const char *name, int64_t n, int64_t length,
     return zn_graph_input(g, name, ZN_SHAPE(n, 1, length, c));
 }
 
-static void build(net *t, const zn_field *k, int64_t n, int64_t length, int64_t queries)
+static zn_status build(net *t, const zn_field *k, int64_t n, int64_t length, int64_t queries)
 {
     zn_graph *g = t->graph = zn_graph_new();
+    if (!g)
+        return ZN_ENOMEM;
     t->points = tokens(g, "points", n, length, 2);
     t->values = tokens(g, "values", n, length, k->values);
     t->orders = zn_graph_input(g, "orders", ZN_SHAPE(2, n, ZN_SCAN_WAYS, length));
@@ -64,7 +67,7 @@ static void build(net *t, const zn_field *k, int64_t n, int64_t length, int64_t 
     const zn_field_known known = { t->query_orders, t->time, t->cond };
     t->eps = zn_field_denoise((zn_scope){ g, "dec" }, t->query, t->noisy, &known, k);
     t->loss = zn_mean_square_error(t->eps, t->target);
-    check(zn_graph_status(g));
+    return zn_graph_status(g);
 }
 
 /* Parameters with start values; what starts at 0 gets something, so that all of it shows. */
@@ -86,15 +89,19 @@ static void start(net *t, const zn_field *k)
     }
 }
 
-static void net_new(net *t, const zn_field *k, int64_t n, int64_t length, int64_t queries, int threads, bool teach)
+/* How a net is to be taught: not at all, or with all activations kept or computed again. */
+typedef enum lesson { NONE, KEPT, AGAIN } lesson;
+
+static void net_new(net *t, const zn_field *k, int64_t n, int64_t length, int64_t queries, int threads, lesson teach)
 {
     *t = (net){ 0 };
-    build(t, k, n, length, queries);
+    check(build(t, k, n, length, queries));
     start(t, k);
     zn_node *outputs[260] = { t->cond, t->eps, t->loss };
     int count = 3;
     if (teach)
-        check(zn_graph_differentiate(t->graph, t->loss, NULL, t->parameters, t->count, t->gradients));
+        check(
+            zn_graph_differentiate_as(t->graph, t->loss, NULL, t->parameters, t->count, t->gradients, teach == AGAIN));
     for (int i = 0; i < t->count && teach; i++)
         if (t->gradients[i])
             outputs[count++] = t->gradients[i];
@@ -165,7 +172,7 @@ static void counts_are_those_of_the_specification(void **state)
 {
     (void)state;
     net t = { 0 };
-    build(&t, &zn_field_usual, 1, 4, 4);
+    check(build(&t, &zn_field_usual, 1, 4, 4));
     assert_int_equal(count_parameters(t.graph, "enc."), 12892672);
     assert_int_equal(count_parameters(t.graph, "dec."), 17884675);
     assert_int_equal(count_parameters(t.graph, "enc.blocks.0.mixer."), 2060288);
@@ -203,7 +210,7 @@ static void networks_start_as_they_should(void **state)
 {
     (void)state;
     net t = { 0 };
-    build(&t, &tiny, 1, 4, 4);
+    check(build(&t, &tiny, 1, 4, 4));
     start(&t, &tiny);
     const zn_node *rates = parameter(&t, "enc.blocks.1.mixer.A_log"), *d = parameter(&t, "enc.blocks.1.mixer.D");
     for (int64_t i = 0; i < zn_shape_count(rates->shape); i++)
@@ -236,8 +243,8 @@ static void the_order_of_points_does_not_matter(void **state)
 {
     (void)state;
     net a, b;
-    net_new(&a, &tiny, 1, POINTS, QUERIES, 2, false);
-    net_new(&b, &tiny, 1, POINTS, QUERIES, 2, false);
+    net_new(&a, &tiny, 1, POINTS, QUERIES, 2, NONE);
+    net_new(&b, &tiny, 1, POINTS, QUERIES, 2, NONE);
     fill_all(&a, &tiny);
     fill_all(&b, &tiny);
     for (int64_t i = 0; i < POINTS; i++) { /* 77 and 150 have no common factor */
@@ -263,8 +270,8 @@ static void padding_does_not_matter(void **state)
     (void)state;
     enum { SHORT = 70, FEW = 41 };
     net a, b;
-    net_new(&a, &tiny, 1, SHORT, FEW, 2, false);
-    net_new(&b, &tiny, 2, POINTS, QUERIES, 2, false);
+    net_new(&a, &tiny, 1, SHORT, FEW, 2, NONE);
+    net_new(&b, &tiny, 2, POINTS, QUERIES, 2, NONE);
     fill_all(&a, &tiny);
     fill_all(&b, &tiny);
     memcpy(b.points->data, a.points->data, sizeof(float) * 2 * SHORT);
@@ -303,12 +310,11 @@ static void padded_tokens_give_zero(void **state)
     net_free(&t);
 }
 
-static void threads_do_not_change_a_bit(void **state)
+static void expect_same_gradients(int threads, lesson teach)
 {
-    (void)state;
     net t[2];
     for (int i = 0; i < 2; i++) {
-        net_new(&t[i], &tiny, 2, POINTS, QUERIES, 1 + 2 * i, true);
+        net_new(&t[i], &tiny, 2, POINTS, QUERIES, i ? threads : 1, i ? teach : KEPT);
         fill_all(&t[i], &tiny);
         sort(&t[i], &tiny, NULL, NULL);
         check(zn_exec_run(t[i].exec));
@@ -322,13 +328,66 @@ static void threads_do_not_change_a_bit(void **state)
     net_free(&t[1]);
 }
 
+static void threads_do_not_change_a_bit(void **state)
+{
+    (void)state;
+    expect_same_gradients(3, KEPT);
+}
+
+static void computing_again_does_not_change_a_bit(void **state)
+{
+    (void)state;
+    expect_same_gradients(1, AGAIN);
+}
+
+/* Without values the denoiser works as with zeros. */
+static void no_values_are_zeros(void **state)
+{
+    (void)state;
+    net t = { 0 };
+    check(build(&t, &tiny, 1, 20, 15));
+    const zn_field_known known = { t.query_orders, t.time, t.cond };
+    zn_node *outputs[] = { t.eps, zn_field_denoise((zn_scope){ t.graph, "dec" }, t.query, NULL, &known, &tiny) };
+    start(&t, &tiny);
+    check(zn_pool_new(1, &t.pool));
+    check(zn_exec_new(t.graph, outputs, 2, &(zn_exec_options){ .pool = t.pool }, &t.exec));
+    fill(t.points, 1, 1, false);
+    fill(t.values, 2, 1, true);
+    fill(t.query, 3, 1, false);
+    sort(&t, &tiny, NULL, NULL);
+    check(zn_exec_run(t.exec)); /* noisy values that nobody gave are zeros */
+    assert_memory_equal(outputs[0]->data, outputs[1]->data, sizeof(float) * 3 * 15);
+    net_free(&t);
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    zn_status status = ZN_ENOMEM;
+    int failures = -1;
+    for (int64_t nth = 1; status == ZN_ENOMEM; nth++, failures++) {
+        net t = { 0 };
+        zn_alloc_fail_at(nth);
+        status = build(&t, &tiny, 1, 20, 15);
+        for (int i = 0; status == ZN_OK && i < zn_graph_count(t.graph); i++)
+            if (zn_graph_at(t.graph, i)->op == &zn_op_parameter)
+                t.parameters[t.count++] = zn_graph_at(t.graph, i);
+        if (status == ZN_OK)
+            status = zn_graph_differentiate(t.graph, t.loss, NULL, t.parameters, t.count, t.gradients);
+        zn_alloc_fail_at(0);
+        zn_graph_free(t.graph);
+    }
+    check(status);
+    assert_true(failures > 10);
+}
+
 static void encoder_and_denoiser_learn_together(void **state)
 {
     (void)state;
     net t;
     zn_optim o;
     int64_t total = 0;
-    net_new(&t, &tiny, 2, 40, 30, 2, true);
+    net_new(&t, &tiny, 2, 40, 30, 2, KEPT);
     fill_all(&t, &tiny);
     sort(&t, &tiny, NULL, NULL);
     for (int i = 0; i < t.count; i++) {
@@ -397,6 +456,9 @@ int main(void)
         cmocka_unit_test(padding_does_not_matter),
         cmocka_unit_test(padded_tokens_give_zero),
         cmocka_unit_test(threads_do_not_change_a_bit),
+        cmocka_unit_test(computing_again_does_not_change_a_bit),
+        cmocka_unit_test(no_values_are_zeros),
+        cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(encoder_and_denoiser_learn_together),
         cmocka_unit_test(bad_points_are_refused),
         cmocka_unit_test(equal_points_keep_their_order),
