@@ -1,5 +1,4 @@
-/* Ops on sequences of tokens [N,..,C] (kernels/sequence.h): causal convolution, tokens in another order, their mean,
- * Fourier features. */
+/* Ops on sequences of tokens [N,..,C] (kernels/sequence.h): causal convolution, tokens in another order, their mean. */
 #include "kernels/sequence.h"
 
 #include "base/fail.h"
@@ -258,54 +257,3 @@ static void mean_grad_run(const zn_node *n, const zn_launch_context *c)
 const zn_op zn_op_mean_tokens_grad = {
     .name = "mean_tokens_grad", .shape = like_first, .run = mean_grad_run, .global = true
 };
-
-/* ---- Fourier features of coordinates; the frequencies are fixed ---- */
-
-static zn_status fourier_shape(zn_node *n)
-{
-    const zn_shape b = n->source[1]->shape;
-    if (b.rank != 2 || b.dim[1] != channels_of(n->source[0]))
-        return ZN_FAIL(ZN_ESHAPE, "frequencies need as many sides as the coordinates");
-    n->shape = n->source[0]->shape;
-    n->shape.dim[n->shape.rank - 1] = 2 * b.dim[0];
-    return ZN_OK;
-}
-
-static zn_fourier_args fourier_args(const zn_node *n)
-{
-    const zn_shape b = n->source[1]->shape;
-    return (zn_fourier_args){ .p = n->source[0]->data,
-                              .b = n->source[1]->data,
-                              .to = n->data,
-                              .features = (int)b.dim[0],
-                              .sides = (int)b.dim[1] };
-}
-
-static void fourier_run(const zn_node *n, const zn_launch_context *c)
-{
-    const zn_fourier_args a = fourier_args(n);
-    zn_launch(c, zn_k_fourier, tokens_of(n), 16, &a);
-}
-
-static void fourier_gradient(zn_node *n, zn_node *dy)
-{
-    zn_node *p = n->source[0];
-    if (zn_needs_gradient(p))
-        zn_accumulate(p, zn_apply(&zn_op_fourier_grad, NULL, 0, (zn_node *[]){ p, n->source[1], n, dy }, 4));
-}
-
-const zn_op zn_op_fourier = {
-    .name = "fourier", .shape = fourier_shape, .run = fourier_run, .gradient = fourier_gradient
-};
-
-zn_node *zn_fourier(zn_node *p, zn_node *b) { return zn_apply(&zn_op_fourier, NULL, 0, (zn_node *[]){ p, b }, 2); }
-
-static void fourier_grad_run(const zn_node *n, const zn_launch_context *c)
-{
-    zn_fourier_args a = fourier_args(n);
-    a.y = n->source[2]->data;
-    a.dy = n->source[3]->data;
-    zn_launch(c, zn_k_fourier_grad, tokens_of(n), 16, &a);
-}
-
-const zn_op zn_op_fourier_grad = { .name = "fourier_grad", .shape = like_first, .run = fourier_grad_run };

@@ -1,6 +1,7 @@
 /* Mamba layers and the sparse-field networks (specification B1 to B5). Tokens are [N,L,C] in files, in the scan's
  * [N,C,L]; sizes come from the tensors, the grid from the configuration. */
 #include "network.h"
+#include "tokens.h"
 
 #include "base/alloc.h"
 #include "base/fail.h"
@@ -10,148 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* How a file keeps what is [N,1,L,C] here (ROWS: [1,1,N,C]); PLAIN: as it is. */
-typedef enum form { PLAIN, TOKENS, TURNED, ROWS } form;
-
-enum { ITEMS = 64 };
-typedef struct item {
-    zn_node *node;
-    const char *name;
-    form form;
-} item;
-
-typedef struct bench {
-    golden *g;
-    zn_graph *graph;
-    zn_exec *exec;
-    item outputs[ITEMS], wrt[ITEMS];
-    int output_count, wrt_count;
-} bench;
-
-static zn_status bench_new(bench *b, golden *g)
-{
-    *b = (bench){ .g = g, .graph = zn_graph_new() };
-    return b->graph ? ZN_OK : ZN_FAIL(ZN_ENOMEM, "out of memory for a graph");
-}
-
-static void bench_free(bench *b)
-{
-    zn_exec_free(b->exec);
-    zn_graph_free(b->graph);
-}
-
-static void turn(const float *from, int64_t samples, int64_t rows, int64_t columns, float *to)
-{
-    for (int64_t s = 0; s < samples; s++, from += rows * columns, to += rows * columns)
-        for (int64_t i = 0; i < rows; i++)
-            for (int64_t k = 0; k < columns; k++)
-                to[k * rows + i] = from[i * columns + k];
-}
-
-/* in.NAME; of sequences only the tokens [begin,end). */
-static zn_node *part(bench *b, const char *name, form f, int64_t begin, int64_t end)
-{
-    zn_shape s;
-    float *data;
-    if (golden_load(b->g, "in.", name, &s, &data) != ZN_OK)
-        return zn_graph_poison(b->graph, ZN_ENOTFOUND, zn_error_text());
-    if (f != PLAIN && s.rank != 3) {
-        zn_free(data);
-        return zn_graph_poison(b->graph, ZN_ESHAPE, "sequences need three sides");
-    }
-    const int64_t length = f == TURNED ? s.dim[2] : s.dim[1], c = f == TURNED ? s.dim[1] : s.dim[2], n = s.dim[0];
-    end = end < 0 ? length : end;
-    const zn_shape ours = f == PLAIN ? s : ZN_SHAPE(n, 1, end - begin, c);
-    zn_node *node = zn_graph_input(b->graph, name, ours);
-    const size_t bytes = sizeof(float) * (size_t)zn_shape_count(s);
-    float *all = zn_arena_alloc(zn_graph_arena(b->graph), bytes);
-    node->data = zn_arena_alloc(zn_graph_arena(b->graph), bytes);
-    if (all && node->data) {
-        memcpy(all, data, bytes);
-        if (f == TURNED)
-            turn(data, n, c, length, all);
-        for (int64_t i = 0; i < n && f != PLAIN; i++)
-            memcpy(node->data + i * (end - begin) * c, all + (i * length + begin) * c,
-                   sizeof(float) * (size_t)((end - begin) * c));
-        if (f == PLAIN)
-            memcpy(node->data, all, bytes);
-    }
-    zn_free(data);
-    return node;
-}
-
-static zn_node *input(bench *b, const char *name, form f) { return part(b, name, f, 0, -1); }
-
-static void add(bench *b, item *list, int *count, item i)
-{
-    if (*count == ITEMS)
-        zn_graph_poison(b->graph, ZN_ELIMIT, "too many results");
-    else
-        list[(*count)++] = i;
-}
-
-static void output(bench *b, zn_node *n, const char *name, form f)
-{
-    add(b, b->outputs, &b->output_count, (item){ n, name, f });
-}
-static void want(bench *b, zn_node *n, const char *name, form f)
-{
-    add(b, b->wrt, &b->wrt_count, (item){ n, name, f });
-}
-
-static void want_parameters(bench *b)
-{
-    for (int i = 0; i < zn_graph_count(b->graph); i++)
-        if (zn_graph_at(b->graph, i)->op == &zn_op_parameter)
-            want(b, zn_graph_at(b->graph, i), zn_graph_at(b->graph, i)->name, PLAIN);
-}
-
-static zn_status compare(bench *b, const item *i, const zn_node *node, const char *prefix, int how)
-{
-    const int64_t *d = node->shape.dim, count = zn_shape_count(node->shape);
-    const int layout = i->node->op == &zn_op_parameter ? (int)i->node->layout : GOLDEN_MAP;
-    char name[256];
-    snprintf(name, sizeof name, "%s%s", prefix, i->name);
-    if (i->form == PLAIN)
-        return golden_compare(b->g, name, node->data, node->shape, layout, how);
-    if (i->form == ROWS)
-        return golden_compare(b->g, name, node->data, ZN_SHAPE(d[2], d[3]), GOLDEN_MAP, how);
-    if (i->form == TOKENS)
-        return golden_compare(b->g, name, node->data, ZN_SHAPE(d[0], d[2], d[3]), GOLDEN_MAP, how);
-    float *turned;
-    ZN_TRY(zn_alloc_for(name, sizeof(float) * (size_t)count, (void **)&turned));
-    turn(node->data, d[0], d[2], d[3], turned);
-    const zn_status status = golden_compare(b->g, name, turned, ZN_SHAPE(d[0], d[3], d[2]), GOLDEN_MAP, how);
-    zn_free(turned);
-    return status;
-}
-
-/* Runs the graph; with `of`, gradients of sum(of * seed) too. Keeps the results until bench_free. */
-static zn_status bench_run(bench *b, zn_node *of, zn_node *seed)
-{
-    zn_node *wrt[ITEMS], *gradients[ITEMS] = { 0 }, *outputs[2 * ITEMS];
-    int count = 0;
-    ZN_TRY(zn_graph_status(b->graph));
-    for (int i = 0; i < b->wrt_count; i++)
-        wrt[i] = b->wrt[i].node;
-    if (of)
-        ZN_TRY(zn_graph_differentiate(b->graph, of, seed, wrt, b->wrt_count, gradients));
-    for (int i = 0; i < b->output_count; i++)
-        outputs[count++] = b->outputs[i].node;
-    for (int i = 0; i < b->wrt_count; i++)
-        if (gradients[i])
-            outputs[count++] = gradients[i];
-    zn_graph_fuse(b->graph, outputs, count);
-    ZN_TRY(zn_exec_new(b->graph, outputs, count, &(zn_exec_options){ .pool = b->g->pool, .training = of }, &b->exec));
-    ZN_TRY(zn_exec_run(b->exec));
-    for (int i = 0; i < b->output_count; i++)
-        ZN_TRY(compare(b, &b->outputs[i], b->outputs[i].node, "", GOLDEN_FORWARD));
-    for (int i = 0; i < b->wrt_count; i++)
-        if (gradients[i])
-            ZN_TRY(compare(b, &b->wrt[i], gradients[i], "grad.", GOLDEN_GRADIENT));
-    return ZN_OK;
-}
 
 /* ---- B1: the scan ---- */
 
@@ -165,8 +24,8 @@ static zn_node *scan_of(bench *b, int64_t begin, int64_t end, const float *state
 {
     zn_node *in[SCAN_INPUTS], *first = NULL;
     for (int i = 0; i < SCAN_INPUTS; i++) {
-        in[i] = part(b, scan_inputs[i].name, scan_inputs[i].form, begin, end);
-        want(b, in[i], scan_inputs[i].name, scan_inputs[i].form);
+        in[i] = bench_part(b, scan_inputs[i].name, scan_inputs[i].form, begin, end);
+        bench_want(b, in[i], scan_inputs[i].name, scan_inputs[i].form);
     }
     if (state && zn_graph_status(b->graph) == ZN_OK) {
         first =
@@ -186,8 +45,8 @@ static zn_status scan_half(golden *g, int64_t begin, int64_t end, const float *f
     zn_node *gated;
     ZN_TRY(bench_new(&b, g));
     zn_node *scan = scan_of(&b, begin, end, from, &gated);
-    output(&b, scan, "-", TOKENS); /* no such tensor: kept, not compared */
-    output(&b, gated, "-", TOKENS);
+    bench_output(&b, scan, "-", TOKENS); /* no such tensor: kept, not compared */
+    bench_output(&b, gated, "-", TOKENS);
     zn_status status = bench_run(&b, NULL, NULL);
     if (status == ZN_OK) {
         const zn_weight *all = golden_find(g, "in.", "u"), *rates = golden_find(g, "in.", "A_log");
@@ -213,7 +72,7 @@ static zn_status scan_halves(golden *g)
     zn_status status;
     ZN_TRY_DONE(scan_half(g, 0, length / 2, NULL, "state_at_half", memory, y));
     ZN_TRY_DONE(scan_half(g, length / 2, length, memory, "last_state", end, y));
-    turn(y, n, length, c, turned);
+    bench_turn(y, n, length, c, turned);
     status = golden_compare(g, "y", turned, ZN_SHAPE(n, c, length), GOLDEN_MAP, GOLDEN_FORWARD);
 done:
     zn_free(memory);
@@ -226,8 +85,8 @@ static zn_status scan_run(golden *g)
     zn_node *gated;
     ZN_TRY(bench_new(&b, g));
     scan_of(&b, 0, -1, NULL, &gated);
-    output(&b, gated, "y", TURNED);
-    zn_node *dy = input(&b, "dy", TURNED);
+    bench_output(&b, gated, "y", TURNED);
+    zn_node *dy = bench_input(&b, "dy", TURNED);
     const zn_status status = bench_run(&b, gated, dy);
     bench_free(&b);
     ZN_TRY(status);
@@ -252,14 +111,14 @@ static zn_status block_run(golden *g)
     bench b;
     ZN_TRY(bench_new(&b, g));
     const zn_scope s = { b.graph, "" };
-    zn_node *x = input(&b, "x", TOKENS), *dy = input(&b, "dy", TOKENS);
+    zn_node *x = bench_input(&b, "x", TOKENS), *dy = bench_input(&b, "dy", TOKENS);
     const zn_mamba k = mixer_of(g, "w.", zn_channels(x));
     zn_node *y = zn_mamba_line(zn_at(s, "mixer"), x, &k);
-    want(&b, x, "x", TOKENS);
-    want_parameters(&b);
+    bench_want(&b, x, "x", TOKENS);
+    bench_want_parameters(&b);
     zn_node *gain = zn_parameter(s, "norm.weight", ZN_SHAPE(zn_channels(x)), ZN_LAYOUT_PLAIN);
-    output(&b, y, "mixer", TOKENS);
-    output(&b, zn_add(x, zn_mamba_line(zn_at(s, "mixer"), zn_rms_norm(x, gain, 1e-5f), &k)), "block", TOKENS);
+    bench_output(&b, y, "mixer", TOKENS);
+    bench_output(&b, zn_add(x, zn_mamba_line(zn_at(s, "mixer"), zn_rms_norm(x, gain, 1e-5f), &k)), "block", TOKENS);
     zn_status status = network_bind(g, b.graph, "w.");
     if (status == ZN_OK)
         status = bench_run(&b, y, dy);
@@ -303,7 +162,7 @@ static void grid_orders(bench *b)
             continue;
         const char *size = name + sizeof begin - 1;
         snprintf(coords, sizeof coords, "grid_coords_%.*s", (int)(grid - size), size);
-        orders_of(b, input(b, coords, PLAIN), (int)strtol(grid + 2, NULL, 10), name + 4);
+        orders_of(b, bench_input(b, coords, PLAIN), (int)strtol(grid + 2, NULL, 10), name + 4);
     }
 }
 
@@ -312,15 +171,16 @@ static zn_status plane_run(golden *g)
     bench b;
     ZN_TRY(bench_new(&b, g));
     const zn_scope s = { b.graph, "" };
-    zn_node *x = input(&b, "x", TOKENS), *dy = input(&b, "dy", TOKENS), *points = input(&b, "coords", TOKENS);
+    zn_node *x = bench_input(&b, "x", TOKENS), *dy = bench_input(&b, "dy", TOKENS),
+            *points = bench_input(&b, "coords", TOKENS);
     zn_status status;
     ZN_TRY_DONE(zn_graph_status(b.graph));
     grid_orders(&b);
     const zn_mamba k = mixer_of(g, "w.", zn_channels(x));
     zn_node *y = zn_mamba_plane(zn_at(s, "mixer"), x, orders_of(&b, points, grid_of(g), "orders"), &k);
-    output(&b, y, "mixer", TOKENS);
-    want(&b, x, "x", TOKENS);
-    want_parameters(&b);
+    bench_output(&b, y, "mixer", TOKENS);
+    bench_want(&b, x, "x", TOKENS);
+    bench_want_parameters(&b);
     ZN_TRY_DONE(network_bind(g, b.graph, "w."));
     status = bench_run(&b, y, dy);
 done:
@@ -358,7 +218,7 @@ static zn_field field_of(const golden *g)
 /* Embeddings [1,1,N,width] of the steps in.t. */
 static zn_node *times(bench *b, int width)
 {
-    zn_node *t = input(b, "t", PLAIN);
+    zn_node *t = bench_input(b, "t", PLAIN);
     const int64_t n = zn_shape_count(t->shape);
     zn_node *time = zn_graph_input(b->graph, "time", ZN_SHAPE(1, 1, n, width));
     time->data = zn_arena_alloc(zn_graph_arena(b->graph), sizeof(float) * (size_t)(n * width));
@@ -373,21 +233,22 @@ static zn_status field_run(golden *g)
     ZN_TRY(bench_new(&b, g));
     const zn_field k = field_of(g);
     const zn_scope enc = { b.graph, "enc" }, dec = { b.graph, "dec" }, coord = { b.graph, "coord" };
-    zn_node *points = input(&b, "coords", TOKENS), *query = input(&b, "query", TOKENS);
-    zn_node *values = input(&b, "values", TOKENS), *noisy = input(&b, "v_t", TOKENS), *f = input(&b, "f_t", TOKENS);
+    zn_node *points = bench_input(&b, "coords", TOKENS), *query = bench_input(&b, "query", TOKENS);
+    zn_node *values = bench_input(&b, "values", TOKENS), *noisy = bench_input(&b, "v_t", TOKENS),
+            *f = bench_input(&b, "f_t", TOKENS);
     zn_node *time = times(&b, k.width);
     zn_status status;
     ZN_TRY_DONE(zn_graph_status(b.graph));
     zn_node *cond = zn_field_encode(enc, points, values, orders_of(&b, points, k.grid, NULL), &k);
     const zn_field_known known = { orders_of(&b, query, k.grid, NULL), time, cond };
     zn_node *clean = zn_field_clean_features(coord, f, &known, &k);
-    output(&b, cond, "latent", ROWS);
-    output(&b, zn_fourier(points, zn_parameter(enc, "fourier.B", ZN_SHAPE(k.features, 2), ZN_LAYOUT_PLAIN)), "fourier",
-           TOKENS);
-    output(&b, zn_field_denoise(dec, query, noisy, &known, &k), "eps", TOKENS);
-    output(&b, zn_field_features(coord, query, &k), "coord.f0", TOKENS);
-    output(&b, clean, "coord.f0_pred", TOKENS);
-    output(&b, zn_field_colours(coord, clean, cond, &k), "coord.rgb", TOKENS);
+    bench_output(&b, cond, "latent", ROWS);
+    bench_output(&b, zn_fourier(points, zn_parameter(enc, "fourier.B", ZN_SHAPE(k.features, 2), ZN_LAYOUT_PLAIN)),
+                 "fourier", TOKENS);
+    bench_output(&b, zn_field_denoise(dec, query, noisy, &known, &k), "eps", TOKENS);
+    bench_output(&b, zn_field_features(coord, query, &k), "coord.f0", TOKENS);
+    bench_output(&b, clean, "coord.f0_pred", TOKENS);
+    bench_output(&b, zn_field_colours(coord, clean, cond, &k), "coord.rgb", TOKENS);
     ZN_TRY_DONE(network_bind(g, b.graph, "w."));
     status = bench_run(&b, NULL, NULL);
 done:
