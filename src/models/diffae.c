@@ -52,6 +52,14 @@ static const zn_config configs[] = {
     { .name = NULL },
 };
 
+void zn_diffae_resize(zn_diffae_form *d, int width, int cond)
+{
+    if (width)
+        d->unet.width = d->encoder.width = width;
+    if (cond)
+        d->embed = d->encoder.out = d->latent.channels = cond;
+}
+
 /* ---- networks ---- */
 
 /* Statistics of conditions are constants that come with whatever was made with them. */

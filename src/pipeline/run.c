@@ -77,10 +77,14 @@ static void leave_stage(zn_run *r)
 static zn_status check_task(const zn_run *r)
 {
     const zn_recipe *k = &r->recipe;
-    if (r->model->info.restores != (k->task == ZN_RECIPE_RESTORE))
-        return ZN_FAIL(ZN_EINVALID, "%s cannot be trained to %s", k->model,
-                       k->task == ZN_RECIPE_RESTORE ? "restore"
-                                                    : "give back its input: the recipe needs task: restore");
+    static const char *const names[] = { "autoencode", "restore", "diffuse" };
+    const zn_model_info *info = &r->model->info;
+    const zn_recipe_task task = info->restores   ? ZN_RECIPE_RESTORE
+                                : info->diffuses ? ZN_RECIPE_DIFFUSE
+                                                 : ZN_RECIPE_AUTOENCODE;
+    if (k->task != task)
+        return ZN_FAIL(ZN_EINVALID, "%s cannot be trained to %s: the recipe needs task: %s", k->model, names[k->task],
+                       names[task]);
     return ZN_OK;
 }
 

@@ -38,6 +38,8 @@ static zn_status make_model(zn_run *r)
     zn_config config = *known;
     config.width = k->width ? k->width : config.width;
     config.latent = k->latent ? k->latent : config.latent;
+    if (arch->network)
+        zn_diffae_resize(&config.diffae, k->width, k->latent);
     return zn_run_new_model(r, arch, &config, !arch->restores);
 }
 
@@ -45,7 +47,8 @@ static zn_status set_up(zn_run *r, const zn_train_options *o)
 {
     ZN_TRY(read_recipe(r, o));
     ZN_TRY(make_model(r));
-    r->stages[r->stage_count++] = (zn_run_stage){ "train", ZN_GOAL_AUTOENCODER, r->recipe };
+    const zn_goal goal = r->recipe.task == ZN_RECIPE_DIFFUSE ? ZN_GOAL_DIFFUSION : ZN_GOAL_AUTOENCODER;
+    r->stages[r->stage_count++] = (zn_run_stage){ "train", goal, r->recipe };
     return ZN_OK;
 }
 

@@ -73,6 +73,20 @@ static void add_autoencoder(zn_objective *o, const zn_objective_options *k)
     zn_add_picture_terms(o, k->recipe, o->output, o->target);
 }
 
+/* Pictures at steps of their own; the encoder learns what helps the decoder to tell the noise. */
+static zn_status add_diffusion(zn_objective *o, const zn_objective_options *k)
+{
+    if (!k->model->arch->network)
+        return ZN_FAIL(ZN_EINVALID, "%s is no diffusion autoencoder", k->model->config.name);
+    ZN_TRY(zn_diffusion_new("linear", ZN_SPACING_ALL, 0, &o->diffusion));
+    o->noising = zn_noising_of(k->model, o->input);
+    o->noise = o->noising.noise;
+    o->learns[ZN_ENCODER] = o->learns[ZN_DECODER] = true;
+    zn_graph_name_layer(o->graph, "loss");
+    zn_objective_add(o, "noise", zn_mean_square_error(o->noising.predicted, o->noise), (zn_ramp){ .to = 1 });
+    return ZN_OK;
+}
+
 zn_status zn_objective_build(zn_objective *o, const zn_objective_options *k)
 {
     *o = (zn_objective){ .graph = zn_graph_new() };
@@ -81,7 +95,9 @@ zn_status zn_objective_build(zn_objective *o, const zn_objective_options *k)
     const int size = k->recipe->size, inputs = zn_model_inputs(k->model, ZN_ENCODER);
     o->input = zn_graph_input(o->graph, "input", ZN_SHAPE(k->batch, size, size, inputs));
     o->target = zn_graph_input(o->graph, "target", ZN_SHAPE(k->batch, size, size, 3));
-    if (k->goal == ZN_GOAL_AUTOENCODER)
+    if (k->goal == ZN_GOAL_DIFFUSION)
+        ZN_TRY(add_diffusion(o, k));
+    else if (k->goal == ZN_GOAL_AUTOENCODER)
         add_autoencoder(o, k);
     else
         zn_add_teacher_terms(o, k);
@@ -95,5 +111,6 @@ zn_status zn_objective_build(zn_objective *o, const zn_objective_options *k)
 void zn_objective_free(zn_objective *o)
 {
     zn_graph_free(o->graph);
+    zn_diffusion_free(o->diffusion);
     *o = (zn_objective){ 0 };
 }

@@ -10,11 +10,13 @@
 #define ZN_OBJECTIVE_H
 
 #include "models/model.h"
+#include "train/noising.h"
 #include "train/recipe.h"
 
-/* What is learned. All but the first have a teacher, which stays as it is. */
+/* What is learned. All but the first two have a teacher, which stays as it is. */
 typedef enum zn_goal {
     ZN_GOAL_AUTOENCODER, /* encoder and decoder, or a restorer: the picture itself */
+    ZN_GOAL_DIFFUSION,   /* a diffusion autoencoder: the noise in a picture */
     ZN_GOAL_ENCODER,     /* encoder: the teacher's latents (without its encoder: what its decoder makes a picture of) */
     ZN_GOAL_DECODER,     /* decoder: the teacher's picture of disturbed latents, and its activations on the way */
     ZN_GOAL_JOINT        /* both: the picture itself, latents near the teacher's */
@@ -39,7 +41,9 @@ typedef struct zn_objective {
     zn_graph *graph;
     zn_node *input, *target; /* [batch,size,size,inputs], [..,3]: what goes in, what should come out */
     zn_node *noise;          /* drawn from N(0,1) for each run; NULL: there is none */
-    zn_node *output;         /* the picture that came out; NULL: none did */
+    zn_noising noising;      /* of a diffusion autoencoder, with the steps it is drawn from; else nothing */
+    zn_diffusion *diffusion;
+    zn_node *output; /* the picture that came out; NULL: none did */
     zn_node *loss;
     zn_term terms[ZN_MAX_TERMS];
     int count;

@@ -18,6 +18,12 @@ static const preset presets[] = {
     { "restore-small", "the same with half the channels: a quarter of the arithmetic",
       "model: zenith-restore\ntask: restore\nwidth: 16\nbatch: 16\nhalve: 0.5\nsteps: 8000\nlr: 1.5e-3\nloss: {bands: "
       "0}\n" },
+    { "diffae-celeba64", "a diffusion autoencoder for pictures of 64x64, as the original was trained",
+      "model: diffae-celeba64\ntask: diffuse\nsize: 64\nbatch: 128\naccumulate: 16\nsteps: 562500\nlr: 1e-4\n"
+      "optimizer: adam\nbeta2: 0.999\nweight_decay: 0\nschedule: constant\nwarmup: 0\nema: 0.9999\n" },
+    { "diffae-small", "the same with a quarter of the channels, for an afternoon on a CPU",
+      "model: diffae-celeba64\ntask: diffuse\nwidth: 32\nlatent: 128\nsize: 64\nbatch: 16\nsteps: 20000\nlr: 3e-4\n"
+      "optimizer: adam\nbeta2: 0.999\nweight_decay: 0\nema: 0.999\n" },
     { NULL, NULL, NULL },
 };
 

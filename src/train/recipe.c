@@ -28,7 +28,7 @@ typedef struct key {
 #define FIELD(member) offsetof(zn_recipe, member), sizeof(((zn_recipe *)0)->member)
 static const key keys[] = {
     { "model", TEXT, FIELD(model), 0, 0, NULL },
-    { "task", CHOICE, FIELD(task), 0, 0, "autoencode restore" },
+    { "task", CHOICE, FIELD(task), 0, 0, "autoencode restore diffuse" },
     { "from", TEXT, FIELD(from), 0, 0, NULL },
     { "width", COUNT, FIELD(width), 0, 1024, NULL },
     { "latent", COUNT, FIELD(latent), 0, 1024, NULL },

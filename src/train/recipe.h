@@ -27,8 +27,8 @@ typedef enum zn_recipe_optimizer {
 typedef enum zn_recipe_precision { ZN_RECIPE_F32, ZN_RECIPE_BF16 } zn_recipe_precision;
 typedef enum zn_schedule { ZN_SCHEDULE_COSINE, ZN_SCHEDULE_CONSTANT, ZN_SCHEDULE_STEP } zn_schedule;
 
-/* What the network learns: to give back what it gets, or what a damaged picture was before. */
-typedef enum zn_recipe_task { ZN_RECIPE_AUTOENCODE, ZN_RECIPE_RESTORE } zn_recipe_task;
+/* What the network learns: to give back what it gets, what a damaged picture was before, or the noise in a picture. */
+typedef enum zn_recipe_task { ZN_RECIPE_AUTOENCODE, ZN_RECIPE_RESTORE, ZN_RECIPE_DIFFUSE } zn_recipe_task;
 
 typedef struct zn_recipe {
     char model[64];

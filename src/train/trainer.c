@@ -89,6 +89,7 @@ static zn_status differentiate(zn_trainer *t, zn_node **wrt, zn_node **gradients
     zn_graph_fuse(o->graph, outputs, count);
     const zn_exec_options options = { .pool = t->options.pool,
                                       .math = t->recipe->precision == ZN_RECIPE_BF16 ? ZN_MATH_BF16 : ZN_MATH_F32,
+                                      .whole = o->diffusion != NULL,
                                       .training = true,
                                       .profile = true,
                                       .progress = t->options.stop,
@@ -203,6 +204,17 @@ static void draw_noise(zn_trainer *t, int part)
     }
 }
 
+/* The step that each picture is noised to, likewise. */
+static void draw_steps(zn_trainer *t, int part)
+{
+    const zn_objective *o = &t->objective;
+    for (int i = 0; o->diffusion && i < t->batch; i++) {
+        const int64_t number = (t->step * t->parts + part) * t->batch + i;
+        zn_rng rng = zn_rng_new(zn_seed_for((uint64_t)t->recipe->seed, "steps") + (uint64_t)number);
+        zn_noising_set(&o->noising, o->diffusion, i, (int)(zn_rng_next(&rng) % (uint64_t)o->diffusion->count));
+    }
+}
+
 /* Part `part` of all, the `own`-th of this rank's. */
 static zn_status run_part(zn_trainer *t, int part, int own, const float *input, const float *target)
 {
@@ -211,6 +223,7 @@ static zn_status run_part(zn_trainer *t, int part, int own, const float *input, 
     put(o->input, input);
     put(o->target, target);
     draw_noise(t, part);
+    draw_steps(t, part);
     ZN_TRY(zn_exec_run(t->exec));
     ZN_TRY(zn_exec_check_finite(t->exec));
     *figures++ = o->loss->data[0];

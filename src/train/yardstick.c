@@ -8,12 +8,30 @@
 #include <math.h>
 #include <string.h>
 
+/* Where a diffusion model is looked at: noise has the larger half of the picture, but its outlines are still there. */
+enum { MIDDLE_STEP = 250, NOISE_SEED = 77 };
+
+/* Always the same noise. */
+static void set_noise(zn_yardstick *y)
+{
+    zn_rng rng = zn_rng_new(NOISE_SEED);
+    for (int64_t i = 0; i < zn_shape_count(y->noising.noise->shape); i++)
+        y->noising.noise->data[i] = zn_rng_normal(&rng);
+    for (int i = 0; i < y->options.batch; i++)
+        zn_noising_set(&y->noising, y->diffusion, i, MIDDLE_STEP);
+}
+
 /* Which pictures and latents can be had: depends on the goal, and on the parts that the teacher has. */
 static void build(zn_yardstick *y)
 {
     const zn_yardstick_options *k = &y->options;
     const zn_model *m = k->model, *t = k->teacher;
     zn_node *x = y->input;
+    if (m->arch->network) {
+        y->noising = zn_noising_of(m, x);
+        y->output = zn_noising_estimate(&y->noising, y->diffusion, MIDDLE_STEP);
+        return;
+    }
     if (!t) {
         y->latent = m->arch->restores ? NULL : zn_part_of(m, ZN_ENCODER, "", x);
         y->output = m->arch->restores ? zn_part_of(m, ZN_ENCODER, "", x) : zn_part_of(m, ZN_DECODER, "", y->latent);
@@ -44,6 +62,8 @@ static zn_status prepare(zn_yardstick *y)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for an evaluation");
     const int inputs = zn_model_inputs(k->model, ZN_ENCODER);
     y->input = zn_graph_input(y->graph, "input", ZN_SHAPE(k->batch, k->size, k->size, inputs));
+    if (k->model->arch->network)
+        ZN_TRY(zn_diffusion_new("linear", ZN_SPACING_ALL, 0, &y->diffusion));
     build(y);
     ZN_TRY(zn_graph_status(y->graph));
     zn_model_bind(k->model, y->graph, "");
@@ -59,7 +79,11 @@ static zn_status prepare(zn_yardstick *y)
         if (pictures[i] && !(i == 1 && y->output == y->teacher_made))
             y->shown[y->shown_count++] = pictures[i];
     zn_graph_fuse(y->graph, outputs, count);
-    return zn_exec_new(y->graph, outputs, count, &(zn_exec_options){ .pool = k->pool, .training = true }, &y->exec);
+    const zn_exec_options options = { .pool = k->pool, .training = true, .whole = y->diffusion != NULL };
+    ZN_TRY(zn_exec_new(y->graph, outputs, count, &options, &y->exec));
+    if (y->diffusion)
+        set_noise(y);
+    return ZN_OK;
 }
 
 zn_status zn_yardstick_new(const zn_yardstick_options *options, zn_yardstick **out)
@@ -82,6 +106,7 @@ void zn_yardstick_free(zn_yardstick *y)
         return;
     zn_exec_free(y->exec);
     zn_graph_free(y->graph);
+    zn_diffusion_free(y->diffusion);
     zn_free(y);
 }
 

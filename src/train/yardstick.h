@@ -39,7 +39,9 @@ typedef struct zn_yardstick {
     zn_node *input;
     zn_node *latent, *teacher_latent;         /* NULL where there is none, as below */
     zn_node *output, *decoded, *teacher_made; /* pictures: the student's, from the teacher's latents, the teacher's */
-    zn_node *shown[3];                        /* what went in, what the teacher made, what came out */
+    zn_noising noising;                       /* of a diffusion autoencoder: `output` is what one step makes of it */
+    zn_diffusion *diffusion;
+    zn_node *shown[3]; /* what went in, what the teacher made, what came out */
     int shown_count;
 } zn_yardstick;
 

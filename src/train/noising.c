@@ -1,0 +1,43 @@
+/* Diffusion in a training graph. */
+#include "train/noising.h"
+
+#include <math.h>
+
+static zn_node *part(const zn_model *m, zn_part which, zn_node *const *inputs)
+{
+    return m->arch->network((zn_scope){ inputs[0]->graph, m->arch->scope[which] }, which, inputs, &m->config);
+}
+
+zn_noising zn_noising_of(const zn_model *m, zn_node *picture)
+{
+    zn_graph *g = picture->graph;
+    const int64_t *d = picture->shape.dim;
+    const zn_shape table = ZN_SHAPE(1, 1, d[0], d[3]);
+    zn_noising n = { .noise = zn_graph_input(g, "noise", picture->shape),
+                     .time = zn_graph_input(g, "time", ZN_SHAPE(1, 1, d[0], m->config.diffae.unet.width)),
+                     .signal = zn_graph_input(g, "signal", table),
+                     .rest = zn_graph_input(g, "rest", table) };
+    zn_node *x = zn_sub(zn_scale(picture, 2), zn_ones_like(picture));
+    n.noisy = zn_add(zn_modulate(x, n.signal, NULL), zn_modulate(n.noise, n.rest, NULL));
+    zn_node *cond = m->config.diffae.encoder.out ? part(m, ZN_ENCODER, &x) : NULL;
+    n.predicted = part(m, ZN_DECODER, (zn_node *[]){ n.noisy, n.time, cond });
+    return n;
+}
+
+void zn_noising_set(const zn_noising *n, const zn_diffusion *all, int picture, int step)
+{
+    const int width = zn_channels(n->time), channels = zn_channels(n->signal);
+    zn_time_embedding(step, width, n->time->data + (int64_t)picture * width);
+    for (int c = 0; c < channels; c++) {
+        n->signal->data[picture * channels + c] = (float)(sqrt(all->kept[step]) - 1);
+        n->rest->data[picture * channels + c] = (float)(sqrt(1 - all->kept[step]) - 1);
+    }
+}
+
+zn_node *zn_noising_estimate(const zn_noising *n, const zn_diffusion *all, int step)
+{
+    const double signal = sqrt(all->kept[step]), rest = sqrt(1 - all->kept[step]);
+    zn_node *x =
+        zn_sub(zn_scale(n->noisy, (float)(0.5 / signal)), zn_scale(n->predicted, (float)(0.5 * rest / signal)));
+    return zn_add(x, zn_scale(zn_ones_like(x), 0.5f));
+}
