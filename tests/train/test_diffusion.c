@@ -1,0 +1,146 @@
+/* Training of a diffusion autoencoder: it learns, and what it learns depends on nothing but recipe, seed and pictures.
+ */
+#include "base/rng.h"
+#include "train/trainer.h"
+#include "train/yardstick.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SIZE = 16, BATCH = 4, STEPS = 60, FLOATS = BATCH * SIZE * SIZE * 3 };
+
+/* Flat pictures: easy to tell from noise. */
+static void draw(float *pictures)
+{
+    zn_rng rng = zn_rng_new(3);
+    for (int n = 0; n < BATCH; n++) {
+        const float level = zn_rng_uniform(&rng);
+        for (int i = 0; i < SIZE * SIZE * 3; i++)
+            *pictures++ = level;
+    }
+}
+
+static zn_model *small(void)
+{
+    const zn_config *preset;
+    zn_model *m;
+    const zn_arch *arch = zn_arch_find("celeba64", &preset);
+    zn_config k = *preset;
+    k.diffae.unet.levels = k.diffae.encoder.levels = 2;
+    k.diffae.unet.attention[1] = k.diffae.encoder.attention[1] = true;
+    zn_diffae_resize(&k.diffae, 8, 16);
+    k.downscale = 2;
+    assert_int_equal(zn_model_new(arch, &k, &m), ZN_OK);
+    assert_int_equal(zn_model_random_part(m, ZN_ENCODER, 1), ZN_OK);
+    assert_int_equal(zn_model_random_part(m, ZN_DECODER, 1), ZN_OK);
+    return m;
+}
+
+typedef struct lesson {
+    zn_recipe recipe;
+    zn_pool *pool;
+    zn_model *model;
+    zn_trainer *trainer;
+} lesson;
+
+static void begin(lesson *l, int threads, int accumulate)
+{
+    char text[256];
+    snprintf(text, sizeof text,
+             "model: celeba64\ntask: diffuse\nsize: %d\nbatch: %d\naccumulate: %d\nsteps: %d\nwarmup: 0\nlr: 2e-3\n"
+             "schedule: constant\noptimizer: adam\nweight_decay: 0\n",
+             SIZE, BATCH, accumulate, STEPS);
+    assert_int_equal(zn_recipe_parse(text, strlen(text), "test", &l->recipe), ZN_OK);
+    assert_int_equal(zn_pool_new(threads, &l->pool), ZN_OK);
+    l->model = small();
+    const zn_trainer_options o = {
+        .model = l->model, .recipe = &l->recipe, .pool = l->pool, .goal = ZN_GOAL_DIFFUSION, .batch = BATCH / accumulate
+    };
+    assert_int_equal(zn_trainer_new(&o, &l->trainer), ZN_OK);
+}
+
+static void end(lesson *l)
+{
+    zn_trainer_free(l->trainer);
+    zn_model_free(l->model);
+    zn_pool_free(l->pool);
+}
+
+static double psnr(lesson *l, float *pictures)
+{
+    zn_yardstick *y;
+    zn_measures measures;
+    const zn_yardstick_options o = {
+        .model = l->model, .goal = ZN_GOAL_DIFFUSION, .size = SIZE, .batch = BATCH, .pool = l->pool
+    };
+    assert_int_equal(zn_yardstick_new(&o, &y), ZN_OK);
+    const zn_held_out held = { .pictures = pictures, .count = BATCH, .tasks = 1 };
+    assert_int_equal(zn_yardstick_measure(y, &held, &measures), ZN_OK);
+    zn_yardstick_free(y);
+    return measures.psnr;
+}
+
+static void it_learns(void **state)
+{
+    (void)state;
+    static float pictures[FLOATS];
+    lesson l;
+    double loss = 0, first = 0, last = 0;
+    draw(pictures);
+    begin(&l, 2, 1);
+    const double before = psnr(&l, pictures);
+    for (int i = 0; i < STEPS; i++) {
+        assert_int_equal(zn_trainer_step(l.trainer, pictures, pictures, &loss), ZN_OK);
+        first += i < 10 ? loss / 10 : 0;
+        last += i >= STEPS - 10 ? loss / 10 : 0;
+    }
+    const double after = psnr(&l, pictures);
+    printf("loss %.3f to %.3f, one step %.1f to %.1f dB\n", first, last, before, after);
+    assert_true(first > 0.6 && last < 0.4 * first); /* a fresh one predicts nothing: loss 1 */
+    assert_true(after > before + 3);
+    end(&l);
+}
+
+/* Six steps of one run, or three and three through a checkpoint; with other threads. */
+static void steps_depend_on_nothing_else(void **state)
+{
+    (void)state;
+    static float pictures[FLOATS];
+    static const char path[] = "test-diffusion-checkpoint.safetensors";
+    lesson a, b;
+    double loss;
+    draw(pictures);
+    begin(&a, 1, 2);
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(zn_trainer_step(a.trainer, pictures, pictures, &loss), ZN_OK);
+    begin(&b, 3, 2);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(zn_trainer_step(b.trainer, pictures, pictures, &loss), ZN_OK);
+    assert_int_equal(zn_checkpoint_write(path, b.trainer), ZN_OK);
+    end(&b);
+    begin(&b, 2, 2);
+    assert_int_equal(zn_checkpoint_read(path, b.trainer), ZN_OK);
+    remove(path);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(zn_trainer_step(b.trainer, pictures, pictures, &loss), ZN_OK);
+    for (int i = 0; i < a.model->count; i++)
+        assert_memory_equal(a.model->parameters[i].data, b.model->parameters[i].data,
+                            sizeof(float) * (size_t)zn_shape_count(a.model->parameters[i].shape));
+    end(&a);
+    end(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_learns),
+        cmocka_unit_test(steps_depend_on_nothing_else),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
