@@ -16,10 +16,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A block is a line of the cache. The gradient takes ZN_SCAN_GROUP blocks at once, since each such group sums its own
+ * d b and d c; fewer blocks than ZN_SCAN_FEW are too few. */
 enum { ZN_SCAN_BLOCK = 16, ZN_SCAN_CHUNK = 64, ZN_SCAN_GROUP = 4, ZN_SCAN_FEW = 16 };
 
-/* Maps are [sequences][length][channels]. Marks: a cell is [states][ZN_SCAN_BLOCK] floats, channels beyond the last 0.
- */
+/* Maps are [sequences][length][channels]; a cell is [states][ZN_SCAN_BLOCK] floats, channels beyond the last 0. */
 typedef struct zn_scan_args {
     const float *u, *dt;           /* maps */
     const float *b, *c;            /* [sequences][length][states] */
