@@ -21,7 +21,7 @@ _zenith() {
     esac
     if [[ $current != -* ]]; then
         [[ $command == train && $previous == train ]] &&
-            COMPREPLY=($(compgen -W "zenith-r taesd taesd3 restore restore-small" -- "$current"))
+            COMPREPLY=($(compgen -W "zenith-r taesd taesd3 restore restore-small diffae-celeba64 diffae-small" -- "$current"))
         [[ $command == dataset && $COMP_CWORD == 2 ]] && COMPREPLY=($(compgen -W "build info show" -- "$current"))
         [[ $command == help ]] &&
             COMPREPLY=($(compgen -W "encode decode reconstruct restore compare info convert models bench train dataset distill eval" -- "$current"))

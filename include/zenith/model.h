@@ -41,6 +41,10 @@ typedef struct zn_model_info {
  * encoder and decoder files. */
 ZN_API ZN_MUST_USE zn_status zn_model_open(const char *path, zn_model **out);
 
+/* Adds what another file has for the same diffusion autoencoder: a latent net, a classifier. Before the model is used.
+ */
+ZN_API ZN_MUST_USE zn_status zn_model_extend(zn_model *model, const char *path);
+
 /* Finds weights by name, file or folder: a path that exists is opened as it is; otherwise NAME is looked for in
  * $ZENITH_MODELS (colon-separated), the user's data folder ($XDG_DATA_HOME/zenith/models), ./weights and what is
  * installed (../share/zenith/models beside the program, $XDG_DATA_DIRS).

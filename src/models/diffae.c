@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_CHANNELS = 1 << 16, MAX_LAYERS = 64, ATTENTION_SIDE = 16 };
+enum { MAX_CHANNELS = 1 << 16, MAX_LAYERS = 64, MAX_BLOCKS = 8, ATTENTION_SIDE = 16 };
 
 #define UNET(w, n, ...)                                                                                                \
     {                                                                                                                  \
@@ -140,7 +140,7 @@ static bool read_walk(const zn_weights *w, const char *prefix, int blocks, zn_un
     k->blocks = blocks;
     k->heads = 1;
     k->levels = count / period;
-    if (!count || count % period || k->levels > ZN_UNET_LEVELS ||
+    if (!count || count % period || blocks > MAX_BLOCKS || k->levels > ZN_UNET_LEVELS ||
         !side(find(w, prefix, "input_blocks.0.0.weight"), 4, 0, &k->width))
         return false;
     for (int level = 0; level < k->levels; level++) {
@@ -218,6 +218,24 @@ static void name_config(zn_config *k)
         }
 }
 
+/* A classifier by itself, with the statistics of the conditions it was trained on. */
+static bool read_classifier(const zn_weights *w, const char *wrapper, zn_config *k, zn_naming *naming)
+{
+    zn_diffae_form *d = &k->diffae;
+    if (!side(find(w, wrapper, "classifier.weight"), 2, 0, &d->classes) ||
+        !side(find(w, wrapper, "classifier.weight"), 2, 1, &d->encoder.out) || !find(w, wrapper, "conds_mean"))
+        return false;
+    k->name = "diffae-classifier";
+    k->aliases = "";
+    k->description = "classifier of a diffusion autoencoder's conditions";
+    k->latent = d->encoder.out;
+    k->downscale = 1;
+    naming->present = true;
+    naming->shift = (int)strlen(wrapper);
+    snprintf(naming->prefix, sizeof naming->prefix, "%s", wrapper);
+    return true;
+}
+
 static const char *const wrappers[] = { "", "state_dict." };
 static const char *const copies[] = { "ema_model.", "", "model." };
 
@@ -244,6 +262,10 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[Z
             }
             name_config(k);
         }
+    for (size_t i = 0; i < sizeof wrappers / sizeof *wrappers && !*is_it; i++) {
+        memset(k, 0, sizeof *k);
+        *is_it = read_classifier(w, wrappers[i], k, &naming[ZN_CLASSIFIER]);
+    }
     return ZN_OK;
 }
 

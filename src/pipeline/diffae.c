@@ -81,8 +81,9 @@ zn_status zn_diffae_new(const zn_model *model, const zn_diffae_options *options,
     if (!model->info.diffuses)
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s is a %s, no diffusion autoencoder", model->info.path,
                        model->info.architecture);
-    if (!model->has[ZN_DECODER] || !form_of(&(zn_diffae){ .model = model })->encoder.out)
-        return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no encoder: pictures of it have no conditions", model->info.path);
+    if (!model->has[ZN_DECODER] || !model->has[ZN_ENCODER])
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no %s", model->info.path,
+                       model->has[ZN_DECODER] ? "encoder, so its pictures have no conditions" : "decoder");
     zn_diffae *d = zn_calloc(1, sizeof *d);
     if (!d)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a diffusion autoencoder");

@@ -95,6 +95,45 @@ done:
     return status;
 }
 
+/* What a file of the same family adds to a model's configuration: nothing that the model already knows. */
+static zn_status adopt(zn_model *m, const zn_config *config, const zn_naming *naming)
+{
+    zn_diffae_form *own = &m->config.diffae;
+    const zn_diffae_form *more = &config->diffae;
+    if (own->encoder.out != more->encoder.out)
+        return ZN_FAIL(ZN_EFORMAT, "its conditions have %d numbers, those of %s %d", more->encoder.out,
+                       m->info.architecture, own->encoder.out);
+    if (naming[ZN_LATENT_NET].present && !m->has[ZN_LATENT_NET])
+        own->latent = more->latent;
+    if (naming[ZN_CLASSIFIER].present && !m->has[ZN_CLASSIFIER])
+        own->classes = more->classes;
+    return ZN_OK;
+}
+
+zn_status zn_model_extend(zn_model *m, const char *path)
+{
+    zn_weights *w;
+    zn_config config = { 0 };
+    zn_naming naming[ZN_PARTS];
+    bool is_it = false;
+    int added = 0;
+    ZN_TRY(zn_weights_open(path, &w));
+    zn_status status = m->arch->recognise(w, &config, naming, &is_it);
+    if (status == ZN_OK && (!is_it || !m->arch->network))
+        status = ZN_FAIL(ZN_EFORMAT, "nothing in it belongs to a %s", m->info.architecture);
+    if (status == ZN_OK)
+        status = adopt(m, &config, naming);
+    for (int part = ZN_LATENT_NET; part < ZN_PARTS && status == ZN_OK; part++)
+        if (naming[part].present && !m->has[part]) {
+            status = zn_model_load_part(m, (zn_part)part, w, &naming[part]);
+            added++;
+        }
+    zn_weights_close(w);
+    if (status == ZN_OK && !added)
+        status = ZN_FAIL(ZN_EFORMAT, "it has nothing that %s lacks", m->info.path);
+    return status == ZN_OK ? ZN_OK : zn_fail_in_file(status, path);
+}
+
 static zn_status finish(zn_model *m, zn_status status, const char *path, zn_model **out)
 {
     if (status == ZN_OK) {

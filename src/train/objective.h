@@ -13,13 +13,13 @@
 #include "train/noising.h"
 #include "train/recipe.h"
 
-/* What is learned. All but the first two have a teacher, which stays as it is. */
+/* What is learned. All but the first and the last have a teacher, which stays as it is. */
 typedef enum zn_goal {
     ZN_GOAL_AUTOENCODER, /* encoder and decoder, or a restorer: the picture itself */
-    ZN_GOAL_DIFFUSION,   /* a diffusion autoencoder: the noise in a picture */
     ZN_GOAL_ENCODER,     /* encoder: the teacher's latents (without its encoder: what its decoder makes a picture of) */
     ZN_GOAL_DECODER,     /* decoder: the teacher's picture of disturbed latents, and its activations on the way */
-    ZN_GOAL_JOINT        /* both: the picture itself, latents near the teacher's */
+    ZN_GOAL_JOINT,       /* both: the picture itself, latents near the teacher's */
+    ZN_GOAL_DIFFUSION    /* a diffusion autoencoder: the noise in a picture */
 } zn_goal;
 
 /* `from` up to step `begin`, `to` from `end` on, linear between. */

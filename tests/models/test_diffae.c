@@ -158,6 +158,58 @@ static void files_are_recognised(void **state)
     zn_model_free(m);
 }
 
+/* A file with some of a model's parts alone. */
+static zn_status part_of_file(const zn_model *m, const char *begins, const char *path)
+{
+    zn_model some = *m;
+    zn_model_parameter list[64];
+    some.parameters = list;
+    some.count = 0;
+    for (int i = 0; i < m->count; i++)
+        if (strncmp(m->parameters[i].name, begins, strlen(begins)) == 0 ||
+            strncmp(m->parameters[i].name, "conds_", 6) == 0)
+            list[some.count++] = m->parameters[i];
+    size_t size;
+    uint8_t *bytes = model_bytes(&some, &size);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, size, f), size);
+    fclose(f);
+    zn_free(bytes);
+    return ZN_OK;
+}
+
+static void classifiers_come_by_themselves(void **state)
+{
+    (void)state;
+    char path[512];
+    zn_model *m = small(true), *bare, *alone;
+    zn_diffae *d;
+    snprintf(path, sizeof path, "%s/classifier.safetensors", folder);
+    assert_int_equal(part_of_file(m, "classifier.", path), ZN_OK);
+    for (int i = 0; i < m->count; i++) /* the autoencoder without what was added to it */
+        if (strncmp(m->parameters[i].name, "latent_net.", 11) == 0) {
+            for (int k = i; k < m->count; k++)
+                zn_free(m->parameters[k].data);
+            m->count = i;
+        }
+    assert_int_equal(through_file(m, folder, &bare), ZN_OK);
+    assert_false(bare->info.has_classifier || bare->info.has_latent_net);
+    assert_int_equal(zn_model_extend(bare, path), ZN_OK);
+    assert_true(bare->info.has_classifier);
+    assert_int_equal(zn_model_extend(bare, path), ZN_EFORMAT); /* nothing new */
+    assert_int_equal(zn_model_open(path, &alone), ZN_OK);
+    assert_int_equal(zn_diffae_new(alone, NULL, &d), ZN_EUNSUPPORTED);
+    bare->config.diffae.encoder.out = 17;
+    bare->has[ZN_CLASSIFIER] = false;
+    assert_int_equal(zn_model_extend(bare, path), ZN_EFORMAT);
+    assert_non_null(strstr(zn_error_text(), "16 numbers"));
+    remove(path);
+    zn_model_free(alone);
+    zn_model_free(bare);
+    zn_model_free(m);
+}
+
 static void plain_diffusion_models_are_told_apart(void **state)
 {
     (void)state;
@@ -322,6 +374,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(presets_have_the_originals_sizes),
         cmocka_unit_test(files_are_recognised),
+        cmocka_unit_test(classifiers_come_by_themselves),
         cmocka_unit_test(plain_diffusion_models_are_told_apart),
         cmocka_unit_test(codecs_are_told_apart),
         cmocka_unit_test(threads_do_not_matter),

@@ -1,5 +1,6 @@
 /* Training of a diffusion autoencoder: it learns, and what it learns depends on nothing but recipe, seed and pictures.
  */
+#include "base/alloc.h"
 #include "base/rng.h"
 #include "train/trainer.h"
 #include "train/yardstick.h"
@@ -136,11 +137,35 @@ static void steps_depend_on_nothing_else(void **state)
     end(&b);
 }
 
+/* Each allocation of making a trainer fails in turn: an error, no leak, no crash. */
+static void memory_may_run_out(void **state)
+{
+    (void)state;
+    lesson l;
+    begin(&l, 1, 1);
+    zn_status status = ZN_ENOMEM;
+    int tried = 0;
+    for (int64_t nth = 1; status != ZN_OK; nth += 1 + nth / 6, tried++) {
+        zn_trainer *t = NULL;
+        const zn_trainer_options o = {
+            .model = l.model, .recipe = &l.recipe, .pool = l.pool, .goal = ZN_GOAL_DIFFUSION, .batch = 1
+        };
+        zn_alloc_fail_at(nth);
+        status = zn_trainer_new(&o, &t);
+        zn_alloc_fail_at(0);
+        assert_true(status == ZN_OK || status == ZN_ENOMEM);
+        zn_trainer_free(t);
+    }
+    assert_true(tried > 10);
+    end(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_learns),
         cmocka_unit_test(steps_depend_on_nothing_else),
+        cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
