@@ -3,6 +3,8 @@
  * subnormals of the small format without ever touching a subnormal float32. */
 #include "base/convert.h"
 
+#include "base/fail.h"
+
 #include <string.h>
 
 static const struct {
@@ -94,6 +96,8 @@ static inline uint32_t narrow_f16(uint32_t f) { return narrow(f, 5, 10, 143u << 
 static inline uint32_t narrow_e5m2(uint32_t f) { return narrow(f, 5, 2, 143u << 23, 0x7c, 0x7f); }
 static inline uint32_t narrow_e4m3(uint32_t f) { return narrow(f, 4, 3, 0x43e80001u, 0x7f, 0x7f); } /* above 464 */
 
+static inline uint32_t saturate_e4m3(uint32_t f) { return narrow(f, 4, 3, 0x43e80001u, 0x7e, 0x7f); }
+
 static inline uint32_t narrow_bf16(uint32_t f)
 {
     const uint32_t rounded = (f + 0x7fff + ((f >> 16) & 1)) >> 16;
@@ -163,4 +167,23 @@ void zn_from_f32(void *restrict out, zn_dtype to, const float *restrict in, size
     default:
         break;
     }
+}
+
+void zn_to_e4m3(uint8_t *restrict out, const float *restrict in, float scale, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        out[i] = (uint8_t)saturate_e4m3(bits_of(in[i] / scale));
+}
+
+zn_status zn_e4m3_scale(const float *in, size_t count, float *scale)
+{
+    uint32_t largest = 0; /* magnitudes are ordered like their bits, infinity and NaN last */
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t magnitude = bits_of(in[i]) & 0x7fffffffu;
+        largest = magnitude > largest ? magnitude : largest;
+    }
+    if (largest >= 0x7f800000u)
+        return ZN_FAIL(ZN_ENUMERIC, "values that are not finite have no scale");
+    *scale = largest ? float_of(largest) / 448 : 1;
+    return ZN_OK;
 }

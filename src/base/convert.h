@@ -20,6 +20,11 @@ void zn_to_f32(float *out, const void *in, zn_dtype from, size_t count);
 /* to: ZN_F64, ZN_F32, ZN_F16, ZN_BF16, ZN_F8_E4M3 or ZN_F8_E5M2. */
 void zn_from_f32(void *out, zn_dtype to, const float *in, size_t count);
 
+/* F8_E4M3 as numbers to calculate with: codes of in / scale, where what is beyond 448 becomes 448 of its sign. The
+ * scale that makes the largest magnitude 448; 1 for zeros. Values that are not finite have none. */
+void zn_to_e4m3(uint8_t *out, const float *in, float scale, size_t count);
+ZN_MUST_USE zn_status zn_e4m3_scale(const float *in, size_t count, float *scale);
+
 float zn_f16_to_f32(uint16_t half);
 uint16_t zn_f32_to_f16(float value);
 float zn_bf16_to_f32(uint16_t half);

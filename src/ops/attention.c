@@ -6,24 +6,30 @@
 
 #include <math.h>
 
-static int heads_of(const zn_node *n) { return *(int *)n->attribute; }
+typedef struct attention_spec {
+    int heads;
+    bool apart; /* q of all heads, then k of all, then v; else q, k and v of each head */
+} attention_spec;
 
-/* qkv [N,H,W,3C]: for each head q, k and v one behind the other. */
-static zn_attention_args args_of(const zn_node *qkv, int heads)
+static const attention_spec *spec_of(const zn_node *n) { return n->attribute; }
+
+/* qkv [N,H,W,3C] */
+static zn_attention_args args_of(const zn_node *qkv, const attention_spec *s)
 {
-    const int64_t *d = qkv->shape.dim, pixels = d[1] * d[2], c = d[3] / 3, width = c / heads;
-    const zn_rows q = { qkv->data, 3 * pixels * c, 3 * width, 3 * c };
+    const int64_t *d = qkv->shape.dim, pixels = d[1] * d[2], c = d[3] / 3, width = c / s->heads;
+    const int64_t apart = s->apart ? c : width; /* from q to k, from k to v */
+    const zn_rows q = { qkv->data, 3 * pixels * c, s->apart ? width : 3 * width, 3 * c };
     zn_attention_args a = { .q = q,
                             .k = q,
                             .v = q,
                             .queries = pixels,
                             .keys = pixels,
-                            .heads = heads,
+                            .heads = s->heads,
                             .width = (int)width,
                             .scale = 1 / sqrtf((float)width) };
     if (q.data) {
-        a.k.data += width;
-        a.v.data += 2 * width;
+        a.k.data += apart;
+        a.v.data += 2 * apart;
     }
     return a;
 }
@@ -39,8 +45,9 @@ static zn_status shape(zn_node *n)
 {
     ZN_TRY(zn_need_rank(n, 4));
     const int64_t c = n->source[0]->shape.dim[3];
-    if (heads_of(n) < 1 || c % (3 * heads_of(n)))
-        return ZN_FAIL(ZN_ESHAPE, "%lld channels are not q, k and v of %d heads", (long long)c, heads_of(n));
+    const int heads = spec_of(n)->heads;
+    if (heads < 1 || c % (3 * heads))
+        return ZN_FAIL(ZN_ESHAPE, "%lld channels are not q, k and v of %d heads", (long long)c, heads);
     n->shape = n->source[0]->shape;
     n->shape.dim[3] = c / 3;
     return ZN_OK;
@@ -49,13 +56,13 @@ static zn_status shape(zn_node *n)
 static zn_needs needs(const zn_node *n, const zn_prepare *p)
 {
     (void)p;
-    const zn_attention_args a = args_of(n->source[0], heads_of(n));
+    const zn_attention_args a = args_of(n->source[0], spec_of(n));
     return (zn_needs){ .thread_scratch = zn_attention_scratch(&a) };
 }
 
 static void run(const zn_node *n, const zn_launch_context *c)
 {
-    zn_attention_args a = args_of(n->source[0], heads_of(n));
+    zn_attention_args a = args_of(n->source[0], spec_of(n));
     a.y = rows_of(n, a.heads);
     zn_launch(c, zn_k_attention, n->shape.dim[0] * a.heads * zn_attention_blocks(&a), 1, &a);
 }
@@ -89,7 +96,14 @@ const zn_op zn_op_attention = { .name = "attention",
 
 zn_node *zn_attention(zn_node *qkv, int heads)
 {
-    return zn_apply(&zn_op_attention, &heads, sizeof heads, (zn_node *[]){ qkv }, 1);
+    const attention_spec s = { heads, false };
+    return zn_apply(&zn_op_attention, &s, sizeof s, (zn_node *[]){ qkv }, 1);
+}
+
+zn_node *zn_attention_apart(zn_node *qkv, int heads)
+{
+    const attention_spec s = { heads, true };
+    return zn_apply(&zn_op_attention, &s, sizeof s, (zn_node *[]){ qkv }, 1);
 }
 
 static zn_status grad_shape(zn_node *n)
@@ -101,14 +115,14 @@ static zn_status grad_shape(zn_node *n)
 static zn_needs grad_needs(const zn_node *n, const zn_prepare *p)
 {
     (void)p;
-    const zn_attention_args a = args_of(n->source[0], heads_of(n));
+    const zn_attention_args a = args_of(n->source[0], spec_of(n));
     return (zn_needs){ .thread_scratch = zn_attention_grad_scratch(&a) };
 }
 
 static void grad_run(const zn_node *n, const zn_launch_context *c)
 {
-    zn_attention_args a = args_of(n->source[0], heads_of(n));
-    const zn_attention_args to = args_of(n, a.heads);
+    zn_attention_args a = args_of(n->source[0], spec_of(n));
+    const zn_attention_args to = args_of(n, spec_of(n));
     a.y = rows_of(n->source[1], a.heads);
     a.dq = to.q;
     a.dk = to.k;

@@ -61,6 +61,7 @@ zn_node *zn_sample_mean(zn_node *x);
 /* Self-attention over the pixels of each map: qkv [N,H,W,3C], for each head its d = C / heads channels of q, k and v
  * one behind the other; y [N,H,W,C] = softmax(q k' / sqrt d) v. */
 zn_node *zn_attention(zn_node *qkv, int heads);
+zn_node *zn_attention_apart(zn_node *qkv, int heads); /* the same with q of all heads first, then k, then v */
 
 /* Spectral ops: scale * H x along an axis (1 rows' direction H, 2 W, 3 channels), and (1/n) H (gate .* H x). */
 zn_node *zn_wht(zn_node *x, int axis, float scale);

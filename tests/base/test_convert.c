@@ -140,6 +140,22 @@ static void smaller_than_the_smallest(void **state)
     assert_int_equal(zn_f32_to_f16(-0.0f), 0x8000);
 }
 
+static void scaled_codes_saturate(void **state)
+{
+    (void)state;
+    const float in[] = { 0, -0.0f, 896, 928, 1e30f, -INFINITY, 3, NAN };
+    uint8_t codes[8];
+    float scale;
+    zn_to_e4m3(codes, in, 2, 8);
+    assert_memory_equal(codes, ((uint8_t[]){ 0, 0x80, 0x7e, 0x7e, 0x7e, 0xfe, 0x3c, 0x7f }), 8);
+    assert_int_equal(zn_e4m3_scale((float[]){ 1, -896, 3 }, 3, &scale), ZN_OK);
+    assert_true(scale == 2);
+    assert_int_equal(zn_e4m3_scale((float[]){ 0, -0.0f }, 2, &scale), ZN_OK);
+    assert_true(scale == 1);
+    assert_int_equal(zn_e4m3_scale((float[]){ 1, NAN }, 2, &scale), ZN_ENUMERIC);
+    assert_int_equal(zn_e4m3_scale((float[]){ -INFINITY, 1 }, 2, &scale), ZN_ENUMERIC);
+}
+
 #define CHECK_INTEGER(dtype, type, ...)                                                                                \
     do {                                                                                                               \
         const type values[] = { __VA_ARGS__ };                                                                         \
@@ -198,6 +214,7 @@ int main(void)
         cmocka_unit_test(rounding_is_to_nearest_even),
         cmocka_unit_test(beyond_the_largest),
         cmocka_unit_test(smaller_than_the_smallest),
+        cmocka_unit_test(scaled_codes_saturate),
         cmocka_unit_test(integers_and_doubles),
         cmocka_unit_test(names),
     };

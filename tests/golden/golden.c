@@ -200,6 +200,31 @@ zn_status golden_compare_double(golden *g, const char *name, const double *value
     return ZN_OK;
 }
 
+zn_status golden_compare_exact(golden *g, const char *name, const float *values, int64_t count)
+{
+    const zn_weight *w = golden_find(g, "out.", name);
+    if (!w)
+        return ZN_OK;
+    mark(g, w);
+    int64_t stored = 1, wrong = 0;
+    for (int i = 0; i < w->rank; i++)
+        stored *= w->shape[i];
+    float *want;
+    ZN_TRY(zn_alloc_for(name, sizeof(float) * (size_t)(stored + 1), (void **)&want));
+    zn_to_f32(want, w->data, w->dtype, (size_t)stored);
+    double worst = 0;
+    for (int64_t i = 0; i < stored && i < count; i++) {
+        const bool same =
+            isnan(want[i]) ? isnan(values[i]) : want[i] == values[i] && signbit(want[i]) == signbit(values[i]);
+        wrong += !same;
+        if (!same)
+            worst = fmax(worst, fabs((double)want[i] - (double)values[i]));
+    }
+    zn_free(want);
+    report(g, name, worst, 0, 0, stored == count && wrong == 0);
+    return ZN_OK;
+}
+
 void golden_skip(golden *g, const char *name, const char *why)
 {
     char full[512];

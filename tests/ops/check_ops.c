@@ -54,6 +54,7 @@ static zn_node *slice(zn_node **in) { return zn_slice_channels(in[0], 1, 3); }
 static zn_node *modulate(zn_node **in) { return zn_modulate(in[0], in[1], in[2]); }
 static zn_node *sample_mean(zn_node **in) { return zn_sample_mean(in[0]); }
 static zn_node *attention(zn_node **in) { return zn_attention(in[0], 2); }
+static zn_node *attention_apart(zn_node **in) { return zn_attention_apart(in[0], 2); }
 static zn_node *layer_norm(zn_node **in) { return zn_layer_norm(in[0], in[1], in[2], 1e-5f); }
 static zn_node *positive(zn_node **in) { return zn_add(in[0], zn_positive(in[0])); }
 static zn_node *mean(zn_node **in) { return zn_mean(in[0]); }
@@ -181,6 +182,7 @@ static const op_case cases[] = {
     { "sample_mean", NULL, { MAP(3, 2, 4, 70) }, sample_mean, false },
     { "spread", "sample_mean", { ROW(0) }, NULL, false },
     { "attention", NULL, { MAP(2, 3, 7, 30) }, attention, false },
+    { "attention", NULL, { MAP(2, 3, 5, 24) }, attention_apart, false },
     { "attention_grad", "attention", { ROW(0) }, NULL, false },
     { "group_norm", NULL, { MAP(3, 1, 2, 7), ROW(7), ROW(7) }, layer_norm, false },
     { "group_norm", NULL, { MAP(2, 3, 5, 8), ROW(8), ROW(8) }, group_norm, false },
