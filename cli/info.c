@@ -85,7 +85,7 @@ static const char *shape_text(const zn_weight *w, char text[160])
 static int64_t element_count(const zn_weight *w)
 {
     const size_t size = zn_dtype_size(w->dtype);
-    return size ? (int64_t)(w->bytes / size) : 0;
+    return size ? (int64_t)(w->bytes / size * zn_dtype_block(w->dtype)) : 0;
 }
 
 static void tensor_facts(facts *f, const zn_weights *weights)

@@ -1,4 +1,4 @@
-/* Weight files: named tensors in .safetensors, .pth, .pt or .ckpt files, mapped and checked, never executed.
+/* Weight files: named tensors in .safetensors, .gguf, .pth, .pt or .ckpt files, mapped and checked, never executed.
  *
  *     zn_weights *w;
  *     zn_weights_open("taef2_decoder.pth", &w);
@@ -32,16 +32,29 @@ typedef enum zn_dtype {
     ZN_U16,
     ZN_U8,
     ZN_BOOL,
+    ZN_Q4_0, /* from here on: blocks of several elements with scales of their own, as GGUF files hold them */
+    ZN_Q4_1,
+    ZN_Q5_0,
+    ZN_Q5_1,
+    ZN_Q8_0,
+    ZN_Q2_K,
+    ZN_Q3_K,
+    ZN_Q4_K,
+    ZN_Q5_K,
+    ZN_Q6_K,
     ZN_DTYPE_COUNT
 } zn_dtype;
 
-/* Safetensors spelling ("F32", "BF16", …). */
+/* Safetensors spelling ("F32", "BF16", …); GGUF spelling of blocks ("Q4_K"). */
 ZN_API const char *zn_dtype_name(zn_dtype dtype);
+/* Bytes of an element, or of a block; elements of a block, 1 for dtypes without blocks. */
 ZN_API size_t zn_dtype_size(zn_dtype dtype);
+ZN_API size_t zn_dtype_block(zn_dtype dtype);
 
 enum { ZN_MAX_RANK = 8 };
 
-/* One tensor as it is stored: row-major, little-endian, in the checkpoint's own layout (PyTorch: OIHW). */
+/* One tensor as it is stored: row-major, little-endian, in the checkpoint's own layout (PyTorch: OIHW). Rows, which are
+ * runs along the last side, are whole numbers of blocks. */
 typedef struct zn_weight {
     const char *name;
     zn_dtype dtype;
@@ -59,18 +72,18 @@ ZN_API ZN_MUST_USE zn_status zn_weights_open(const char *path, zn_weights **out)
 ZN_API ZN_MUST_USE zn_status zn_weights_open_memory(const void *bytes, size_t size, const char *name, zn_weights **out);
 ZN_API void zn_weights_close(zn_weights *weights);
 
-ZN_API const char *zn_weights_format(const zn_weights *weights); /* "safetensors" or "pytorch" */
+ZN_API const char *zn_weights_format(const zn_weights *weights); /* "safetensors", "gguf" or "pytorch" */
 ZN_API int64_t zn_weights_count(const zn_weights *weights);
 ZN_API const zn_weight *zn_weights_at(const zn_weights *weights, int64_t index);
 ZN_API const zn_weight *zn_weights_find(const zn_weights *weights, const char *name); /* NULL if absent */
 
-/* Metadata strings of the file (safetensors __metadata__). */
+/* Metadata of the file as text: __metadata__ of safetensors; all keys of GGUF whose value is no array. */
 ZN_API int64_t zn_weights_metadata_count(const zn_weights *weights);
 ZN_API const char *zn_weights_metadata_at(const zn_weights *weights, int64_t index, const char **value);
 ZN_API const char *zn_weights_metadata(const zn_weights *weights, const char *key); /* NULL if absent */
 
-/* Writes a copy as .safetensors. Floating tensors become dtype when convert is non-zero; others keep theirs.
- * The file appears whole or not at all. */
+/* Writes a copy as .safetensors. Floating and block tensors become dtype when convert is non-zero; others keep theirs,
+ * which fails with ZN_EUNSUPPORTED for blocks. The file appears whole or not at all. */
 ZN_API ZN_MUST_USE zn_status zn_weights_save(const zn_weights *weights, const char *path, int convert, zn_dtype dtype);
 
 /* Lower-case hex SHA-256 of a file's bytes. */

@@ -4,18 +4,25 @@
 #include "base/convert.h"
 
 #include "base/fail.h"
+#include "base/quant.h"
+#include "base/span.h"
 
 #include <string.h>
 
 static const struct {
     const char *name;
     unsigned char size, is_float;
+    unsigned short block; /* elements */
 } dtypes[ZN_DTYPE_COUNT] = {
-    [ZN_F64] = { "F64", 8, 1 },         [ZN_F32] = { "F32", 4, 1 },   [ZN_F16] = { "F16", 2, 1 },
-    [ZN_BF16] = { "BF16", 2, 1 },       [ZN_I64] = { "I64", 8, 0 },   [ZN_I32] = { "I32", 4, 0 },
-    [ZN_I16] = { "I16", 2, 0 },         [ZN_I8] = { "I8", 1, 0 },     [ZN_U64] = { "U64", 8, 0 },
-    [ZN_U32] = { "U32", 4, 0 },         [ZN_U16] = { "U16", 2, 0 },   [ZN_U8] = { "U8", 1, 0 },
-    [ZN_F8_E4M3] = { "F8_E4M3", 1, 1 }, [ZN_BOOL] = { "BOOL", 1, 0 }, [ZN_F8_E5M2] = { "F8_E5M2", 1, 1 },
+    [ZN_F64] = { "F64", 8, 1, 1 },         [ZN_F32] = { "F32", 4, 1, 1 },       [ZN_F16] = { "F16", 2, 1, 1 },
+    [ZN_BF16] = { "BF16", 2, 1, 1 },       [ZN_I64] = { "I64", 8, 0, 1 },       [ZN_I32] = { "I32", 4, 0, 1 },
+    [ZN_I16] = { "I16", 2, 0, 1 },         [ZN_I8] = { "I8", 1, 0, 1 },         [ZN_U64] = { "U64", 8, 0, 1 },
+    [ZN_U32] = { "U32", 4, 0, 1 },         [ZN_U16] = { "U16", 2, 0, 1 },       [ZN_U8] = { "U8", 1, 0, 1 },
+    [ZN_F8_E4M3] = { "F8_E4M3", 1, 1, 1 }, [ZN_BOOL] = { "BOOL", 1, 0, 1 },     [ZN_F8_E5M2] = { "F8_E5M2", 1, 1, 1 },
+    [ZN_Q4_0] = { "Q4_0", 18, 0, 32 },     [ZN_Q4_1] = { "Q4_1", 20, 0, 32 },   [ZN_Q5_0] = { "Q5_0", 22, 0, 32 },
+    [ZN_Q5_1] = { "Q5_1", 24, 0, 32 },     [ZN_Q8_0] = { "Q8_0", 34, 0, 32 },   [ZN_Q2_K] = { "Q2_K", 84, 0, 256 },
+    [ZN_Q3_K] = { "Q3_K", 110, 0, 256 },   [ZN_Q4_K] = { "Q4_K", 144, 0, 256 }, [ZN_Q5_K] = { "Q5_K", 176, 0, 256 },
+    [ZN_Q6_K] = { "Q6_K", 210, 0, 256 },
 };
 
 static int known(zn_dtype dtype) { return (int)dtype >= 0 && dtype < ZN_DTYPE_COUNT; }
@@ -24,10 +31,18 @@ const char *zn_dtype_name(zn_dtype dtype) { return known(dtype) ? dtypes[dtype].
 size_t zn_dtype_size(zn_dtype dtype) { return known(dtype) ? dtypes[dtype].size : 0; }
 int zn_dtype_is_float(zn_dtype dtype) { return known(dtype) && dtypes[dtype].is_float; }
 
+size_t zn_dtype_block(zn_dtype dtype) { return known(dtype) ? dtypes[dtype].block : 1; }
+
+int zn_dtype_bytes(zn_dtype dtype, size_t count, size_t *bytes)
+{
+    const size_t block = zn_dtype_block(dtype);
+    return known(dtype) && count % block == 0 && zn_mul_size(count / block, dtypes[dtype].size, bytes);
+}
+
 int zn_dtype_parse(const char *name, size_t length, zn_dtype *dtype)
 {
     for (int i = 0; i < ZN_DTYPE_COUNT; i++)
-        if (strlen(dtypes[i].name) == length && memcmp(dtypes[i].name, name, length) == 0) {
+        if (dtypes[i].block == 1 && strlen(dtypes[i].name) == length && memcmp(dtypes[i].name, name, length) == 0) {
             *dtype = (zn_dtype)i;
             return 1;
         }
@@ -139,7 +154,8 @@ void zn_to_f32(float *out, const void *in, zn_dtype from, size_t count)
     case ZN_F32:
         memcpy(out, in, count * sizeof *out);
         break;
-    case ZN_DTYPE_COUNT:
+    default:
+        zn_blocks_to_f32(out, in, from, count);
         break;
     }
 }

@@ -12,10 +12,13 @@
 #include <stdint.h>
 #include <zenith/weights.h>
 
-int zn_dtype_is_float(zn_dtype dtype);
+int zn_dtype_is_float(zn_dtype dtype); /* not of blocks: they are read, never written */
+/* Bytes of `count` elements; 0 if they are no whole number of blocks or too many for a size. */
+int zn_dtype_bytes(zn_dtype dtype, size_t count, size_t *bytes);
 /* The dtype of a safetensors name that need not end in NUL; 0 if there is none. */
 int zn_dtype_parse(const char *name, size_t length, zn_dtype *dtype);
 
+/* count: whole blocks. */
 void zn_to_f32(float *out, const void *in, zn_dtype from, size_t count);
 /* to: ZN_F64, ZN_F32, ZN_F16, ZN_BF16, ZN_F8_E4M3 or ZN_F8_E5M2. */
 void zn_from_f32(void *out, zn_dtype to, const float *in, size_t count);

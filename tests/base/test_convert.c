@@ -196,8 +196,10 @@ static void names(void **state)
     for (int d = 0; d < ZN_DTYPE_COUNT; d++) {
         zn_dtype parsed;
         const char *name = zn_dtype_name((zn_dtype)d);
-        assert_true(zn_dtype_parse(name, strlen(name), &parsed));
-        assert_int_equal(parsed, d);
+        const int plain = zn_dtype_block((zn_dtype)d) == 1;
+        assert_int_equal(zn_dtype_parse(name, strlen(name), &parsed), plain); /* .safetensors files hold no blocks */
+        if (plain)
+            assert_int_equal(parsed, d);
     }
     zn_dtype none;
     assert_false(zn_dtype_parse("F3", 2, &none));

@@ -2,6 +2,7 @@
 #ifndef FUZZ_WEIGHTS_H
 #define FUZZ_WEIGHTS_H
 
+#include "base/convert.h"
 #include "base/span.h"
 
 #include <stdlib.h>
@@ -14,11 +15,11 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
 
 static inline void check_tensor(const zn_weights *w, const zn_weight *t)
 {
-    size_t count;
+    size_t count, bytes;
     unsigned sum = 0;
     if (zn_weights_find(w, t->name) != t || t->rank > ZN_MAX_RANK || zn_dtype_size(t->dtype) == 0 || !t->data)
         abort();
-    if (!zn_shape_count(t->shape, t->rank, &count) || count * zn_dtype_size(t->dtype) != t->bytes)
+    if (!zn_shape_count(t->shape, t->rank, &count) || !zn_dtype_bytes(t->dtype, count, &bytes) || bytes != t->bytes)
         abort();
     for (size_t i = 0; i < t->bytes; i++)
         sum += ((const uint8_t *)t->data)[i];

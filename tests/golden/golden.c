@@ -171,6 +171,35 @@ zn_status golden_compare_each(golden *g, const char *name, const float *values, 
     return compare(g, name, values, shape, layout, GOLDEN_FORWARD, tolerance);
 }
 
+zn_status golden_compare_within(golden *g, const char *name, const float *values, zn_shape shape, double tolerance)
+{
+    const zn_weight *w = golden_find(g, "out.", name);
+    const size_t count = (size_t)zn_shape_count(shape);
+    float *each, scale = 0;
+    ZN_TRY(zn_alloc_for(name, sizeof *each * (count + 1), (void **)&each));
+    if (w && w->bytes == count * sizeof *each && w->dtype == ZN_F32) {
+        memcpy(each, w->data, w->bytes);
+        for (size_t i = 0; i < count; i++)
+            scale = fmaxf(scale, fabsf(each[i]));
+    }
+    for (size_t i = 0; i < count; i++)
+        each[i] = (float)tolerance * scale;
+    const zn_status status = compare(g, name, values, shape, ZN_LAYOUT_PLAIN, GOLDEN_FORWARD, each);
+    zn_free(each);
+    return status;
+}
+
+void golden_compare_bytes(golden *g, const char *name, const void *bytes, size_t size)
+{
+    const zn_weight *w = golden_find(g, "out.", name);
+    if (!w)
+        return;
+    mark(g, w);
+    const bool same = w->bytes == size && memcmp(w->data, bytes, size) == 0;
+    printf("%-48s %zu bytes %s\n", name, size, same ? "equal  PASS" : "differ  FAIL");
+    same ? g->passed++ : g->failed++;
+}
+
 zn_status golden_compare_double(golden *g, const char *name, const double *values, int64_t count, double tolerance)
 {
     const zn_weight *w = golden_find(g, "out.", name);

@@ -32,6 +32,7 @@ extern const golden_kind golden_taesd, golden_taesd_block, golden_taesd_real;
 extern const golden_kind golden_diffae_schedule, golden_diffae_networks, golden_diffae_latent, golden_diffae_ops,
     golden_diffae_mamba;
 extern const golden_kind golden_wan_fp8, golden_wan_sdpa;
+extern const golden_kind golden_zimage_gguf, golden_zimage_mlx;
 extern const golden_kind golden_zenith_ops, golden_zenith_models, golden_zenith_train;
 
 enum { GOLDEN_FORWARD, GOLDEN_GRADIENT };
@@ -58,6 +59,10 @@ zn_status golden_compare_each(golden *g, const char *name, const float *values, 
 zn_status golden_compare_double(golden *g, const char *name, const double *values, int64_t count, double tolerance);
 /* Compares with a tensor of any type: the same value everywhere, NaN where there is NaN. */
 zn_status golden_compare_exact(golden *g, const char *name, const float *values, int64_t count);
+/* The tolerance is relative to the largest expected value. */
+zn_status golden_compare_within(golden *g, const char *name, const float *values, zn_shape shape, double tolerance);
+/* Bit for bit, as the tensor is stored. */
+void golden_compare_bytes(golden *g, const char *name, const void *bytes, size_t size);
 /* Marks out.NAME and every out.NAME.* as skipped, saying why. */
 void golden_skip(golden *g, const char *name, const char *why);
 

@@ -35,9 +35,13 @@ typedef struct zn_weights_reader {
     zn_status (*read)(zn_weights *w); /* bytes, size and name are set; what it adds is freed by zn_weights_close */
 } zn_weights_reader;
 
-extern const zn_weights_reader zn_safetensors_reader, zn_pytorch_reader;
+extern const zn_weights_reader zn_gguf_reader, zn_safetensors_reader, zn_pytorch_reader;
 
 /* Appends a copy of the record; name and data must live as long as the file is open. */
 ZN_MUST_USE zn_status zn_weights_add(zn_weights *w, const zn_weight *item);
+
+/* All tensors in the order of their data, which must not overlap; data: where messages count from. zn_free the order.
+ */
+ZN_MUST_USE zn_status zn_weights_places(const zn_weights *w, const uint8_t *data, const zn_weight ***order);
 
 #endif

@@ -66,7 +66,7 @@ static zn_status read_offsets(const file *f, const zn_json_node *node, zn_weight
 static zn_status check_size(const file *f, const zn_weight *t)
 {
     size_t count, bytes;
-    if (!zn_shape_count(t->shape, t->rank, &count) || !zn_mul_size(count, zn_dtype_size(t->dtype), &bytes))
+    if (!zn_shape_count(t->shape, t->rank, &count) || !zn_dtype_bytes(t->dtype, count, &bytes))
         return ZN_FAIL(ZN_EFORMAT, "%s: tensor '%s': its shape overflows", f->w->name, t->name);
     if (bytes != t->bytes)
         return ZN_FAIL(ZN_EFORMAT, "%s: tensor '%s': %zu bytes of data, but its shape and dtype %s need %zu",
@@ -128,13 +128,6 @@ static zn_status read_metadata(zn_weights *w, const zn_json_node *node)
     return ZN_OK;
 }
 
-static int by_place(const void *a, const void *b)
-{
-    const zn_weight *x = *(const zn_weight *const *)a, *y = *(const zn_weight *const *)b;
-    const uintptr_t p = (uintptr_t)x->data, q = (uintptr_t)y->data;
-    return p != q ? (p > q) - (p < q) : (x->bytes > y->bytes) - (x->bytes < y->bytes);
-}
-
 /* [begin,end) belongs to no tensor: allowed if it is alignment. */
 static zn_status check_gap(const file *f, size_t begin, size_t end)
 {
@@ -147,18 +140,11 @@ static zn_status check_gap(const file *f, size_t begin, size_t end)
     return ZN_OK;
 }
 
-static zn_status check_places(const file *f, const zn_weight **order)
+static zn_status check_gaps(const file *f, const zn_weight *const *order)
 {
-    const int64_t count = f->w->count;
     size_t end = 0;
-    for (int64_t i = 0; i < count; i++)
-        order[i] = &f->w->items[i];
-    qsort(order, (size_t)count, sizeof *order, by_place);
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < f->w->count; i++) {
         const size_t begin = (size_t)((const uint8_t *)order[i]->data - f->data);
-        if (begin < end)
-            return ZN_FAIL(ZN_EFORMAT, "%s: tensors '%s' and '%s' overlap at byte %zu of the data", f->w->name,
-                           order[i - 1]->name, order[i]->name, begin);
         ZN_TRY(check_gap(f, end, begin));
         end = begin + order[i]->bytes;
     }
@@ -176,10 +162,9 @@ static zn_status read_header(const file *f, const zn_json_node *root)
         else
             ZN_TRY(read_tensor(f, key));
     }
-    const zn_weight **order = zn_alloc((size_t)f->w->count * sizeof *order);
-    if (!order)
-        return ZN_FAIL(ZN_ENOMEM, "out of memory: order of %lld tensors of %s", (long long)f->w->count, f->w->name);
-    const zn_status status = check_places(f, order);
+    const zn_weight **order;
+    ZN_TRY(zn_weights_places(f->w, f->data, &order));
+    const zn_status status = check_gaps(f, order);
     zn_free(order);
     return status;
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const zn_weights_reader *const readers[] = { &zn_safetensors_reader, &zn_pytorch_reader };
+static const zn_weights_reader *const readers[] = { &zn_gguf_reader, &zn_safetensors_reader, &zn_pytorch_reader };
 
 zn_status zn_weights_add(zn_weights *w, const zn_weight *item)
 {
@@ -42,6 +42,35 @@ static zn_status index_names(zn_weights *w)
     return ZN_OK;
 }
 
+static int by_place(const void *a, const void *b)
+{
+    const zn_weight *x = *(const zn_weight *const *)a, *y = *(const zn_weight *const *)b;
+    const uintptr_t p = (uintptr_t)x->data, q = (uintptr_t)y->data;
+    return p != q ? (p > q) - (p < q) : (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+zn_status zn_weights_places(const zn_weights *w, const uint8_t *data, const zn_weight ***order)
+{
+    const zn_weight **o = zn_alloc((size_t)w->count * sizeof *o);
+    if (!o)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory: order of %lld tensors of %s", (long long)w->count, w->name);
+    for (int64_t i = 0; i < w->count; i++)
+        o[i] = &w->items[i];
+    qsort(o, (size_t)w->count, sizeof *o, by_place);
+    for (int64_t i = 1; i < w->count; i++) {
+        const size_t end = (size_t)((const uint8_t *)o[i - 1]->data - data) + o[i - 1]->bytes;
+        const size_t begin = (size_t)((const uint8_t *)o[i]->data - data);
+        if (begin < end) {
+            const zn_status status = ZN_FAIL(ZN_EFORMAT, "%s: tensors '%s' and '%s' overlap at byte %zu of the data",
+                                             w->name, o[i - 1]->name, o[i]->name, begin);
+            zn_free(o);
+            return status;
+        }
+    }
+    *order = o;
+    return ZN_OK;
+}
+
 static int starts_with(const zn_weights *w, const char *magic, size_t length)
 {
     return w->size >= length && memcmp(w->bytes, magic, length) == 0;
@@ -59,13 +88,11 @@ static zn_status refuse(const zn_weights *w)
                        w->name);
     if (w->bytes[0] == 0x80 && w->size > 1 && w->bytes[1] <= 5)
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s is a bare pickle, not a PyTorch zip archive or .safetensors file", w->name);
-    if (starts_with(w, "GGUF", 4))
-        return ZN_FAIL(ZN_EUNSUPPORTED, "%s is a GGUF file; .safetensors and PyTorch files are read", w->name);
     if (starts_with(w, "version https://git-lfs", 23))
         return ZN_FAIL(ZN_EFORMAT, "%s is a Git LFS pointer, not the file itself: fetch it with git lfs pull", w->name);
     if (starts_with(w, "<!DOCTYPE", 9) || starts_with(w, "<!doctype", 9) || starts_with(w, "<html", 5))
         return ZN_FAIL(ZN_EFORMAT, "%s is a web page, not a weight file: the download went wrong", w->name);
-    return ZN_FAIL(ZN_EFORMAT, "%s: neither a .safetensors nor a PyTorch file", w->name);
+    return ZN_FAIL(ZN_EFORMAT, "%s: neither a .safetensors, a GGUF nor a PyTorch file", w->name);
 }
 
 static zn_status read_any(zn_weights *w)

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 1 << 14 }; /* elements converted at a time */
+enum { CHUNK = 1 << 14 }; /* elements converted at a time: whole blocks of every dtype */
 
 static zn_status tensor_bytes(const char *path, const zn_weight *t, size_t *bytes)
 {
@@ -20,8 +20,13 @@ static zn_status tensor_bytes(const char *path, const zn_weight *t, size_t *byte
     if (!t->name || strcmp(t->name, "__metadata__") == 0 || !zn_utf8_valid(t->name, strlen(t->name)))
         return ZN_FAIL(ZN_EINVALID, "cannot write %s: '%s' cannot name a tensor", path, t->name ? t->name : "(null)");
     if (t->rank < 0 || t->rank > ZN_MAX_RANK || zn_dtype_size(t->dtype) == 0 ||
-        !zn_shape_count(t->shape, t->rank, &count) || !zn_mul_size(count, zn_dtype_size(t->dtype), bytes))
+        !zn_shape_count(t->shape, t->rank, &count) || !zn_dtype_bytes(t->dtype, count, bytes))
         return ZN_FAIL(ZN_EINVALID, "cannot write %s: tensor '%s' has no valid shape and dtype", path, t->name);
+    if (zn_dtype_block(t->dtype) > 1)
+        return ZN_FAIL(
+            ZN_EUNSUPPORTED,
+            "cannot write %s: tensor '%s' is %s, which .safetensors files cannot hold: ask for another dtype", path,
+            t->name, zn_dtype_name(t->dtype));
     return ZN_OK;
 }
 
@@ -121,10 +126,10 @@ typedef struct buffers {
 
 static void write_converted(zn_outfile *out, const zn_weight *t, zn_dtype dtype, buffers *b)
 {
-    const size_t size = zn_dtype_size(t->dtype), count = t->bytes / size;
+    const size_t size = zn_dtype_size(t->dtype), block = zn_dtype_block(t->dtype), count = t->bytes / size * block;
     for (size_t i = 0; i < count; i += CHUNK) {
         const size_t n = count - i < CHUNK ? count - i : CHUNK;
-        zn_to_f32(b->floats, (const char *)t->data + i * size, t->dtype, n);
+        zn_to_f32(b->floats, (const char *)t->data + i / block * size, t->dtype, n);
         zn_from_f32(b->narrow, dtype, b->floats, n);
         zn_outfile_write(out, b->narrow, n * zn_dtype_size(dtype));
     }
@@ -155,7 +160,7 @@ zn_status zn_weights_save(const zn_weights *w, const char *path, int convert, zn
     for (int64_t i = 0; i < w->count; i++) {
         zn_weight *t = (zn_weight *)plan + i;
         *t = w->items[i];
-        if (convert && zn_dtype_is_float(t->dtype))
+        if (convert && (zn_dtype_is_float(t->dtype) || zn_dtype_block(t->dtype) > 1))
             t->dtype = dtype;
     }
     status = save(w, path, plan, b);

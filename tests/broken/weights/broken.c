@@ -3,8 +3,8 @@
 
 int broken_at(int i, broken_case *c)
 {
-    static const broken_case *const tables[] = { broken_safetensors, broken_pickles, broken_archives };
-    for (int t = 0; t < 3; t++)
+    static const broken_case *const tables[] = { broken_safetensors, broken_gguf, broken_pickles, broken_archives };
+    for (int t = 0; t < 4; t++)
         for (const broken_case *entry = tables[t]; entry->file; entry++)
             if (i-- == 0) {
                 *c = *entry;

@@ -16,7 +16,7 @@ typedef struct broken_case {
     size_t size;
 } broken_case;
 
-extern const broken_case broken_safetensors[], broken_pickles[], broken_archives[];
+extern const broken_case broken_safetensors[], broken_gguf[], broken_pickles[], broken_archives[];
 
 /* Case number i over all tables; 0 after the last. */
 int broken_at(int i, broken_case *c);

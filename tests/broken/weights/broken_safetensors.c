@@ -19,7 +19,6 @@ static bytes lone(const char *text)
 
 static bytes git_lfs(void) { return lone("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n"); }
 static bytes web_page(void) { return lone("<!DOCTYPE html><html><body>404</body></html>"); }
-static bytes gguf(void) { return lone("GGUF\3\0\0\0\0\0\0\0"); }
 static bytes text_file(void) { return lone("these are not the weights you are looking for"); }
 
 static bytes seven(void)
@@ -80,7 +79,6 @@ const broken_case broken_safetensors[] = {
     { "empty.safetensors", ZN_EFORMAT, "empty", .make = empty },
     { "git-lfs.safetensors", ZN_EFORMAT, "LFS", .make = git_lfs },
     { "web-page.safetensors", ZN_EFORMAT, "web page", .make = web_page },
-    { "gguf.safetensors", ZN_EUNSUPPORTED, "GGUF", .make = gguf },
     { "text.safetensors", ZN_EFORMAT, "neither", .make = text_file },
     { "seven-bytes.safetensors", ZN_EFORMAT, "neither", .make = seven },
     { "header-too-long.safetensors", ZN_EFORMAT, "does not fit", .make = header_too_long },

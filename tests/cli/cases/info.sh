@@ -5,6 +5,17 @@ zenith info a.png
 zenith info z.safetensors
 zenith info -q random:taesd --size 64x32
 zenith convert -q z.safetensors plain.safetensors
+# GGUF: one key, one matrix of a Q4_0 block and one vector of floats
+printf 'GGUF\3\0\0\0\2\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0' >w.gguf
+printf '\1\0\0\0\0\0\0\0k\10\0\0\0\5\0\0\0\0\0\0\0value' >>w.gguf
+printf '\1\0\0\0\0\0\0\0a\2\0\0\0\40\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\0\0\0\0' >>w.gguf
+printf '\1\0\0\0\0\0\0\0b\1\0\0\0\2\0\0\0\0\0\0\0\0\0\0\0\40\0\0\0\0\0\0\0' >>w.gguf
+head -c $(((32 - $(stat -c %s w.gguf) % 32) % 32 + 40)) /dev/zero >>w.gguf
+zenith info w.gguf
+zenith info --json w.gguf | jsoncheck -p format tensor_count element_count
+head -c 100 w.gguf >cut.gguf
+zenith info cut.gguf
+echo "cut $?"
 echo hello >text
 zenith info text
 echo "text $?"
