@@ -26,6 +26,7 @@ enum { ZN_MAX_SOURCES = 10 };
 typedef enum zn_layout {
     ZN_LAYOUT_PLAIN,
     ZN_LAYOUT_CONV,    /* file OIHW, ours [kh,kw,in,out] */
+    ZN_LAYOUT_CONV3D,  /* file [out,in,kt,kh,kw], ours [kt,kh,kw,in,out]: one for each frame, taken by zn_row */
     ZN_LAYOUT_LINEAR,  /* file [out,in], ours [1,1,in,out] */
     ZN_LAYOUT_LINEARS, /* file [rows,out,in], ours [rows,1,1,in,out]: one for each row, taken by zn_row */
     ZN_LAYOUT_CONV1D,  /* file [out,in,1], ours [1,1,in,out] */

@@ -29,6 +29,7 @@ typedef struct zn_mix_args {
     int64_t pixels;
     int c;
     float eps;
+    float most; /* RMS norm: the largest factor; infinity for none */
 } zn_mix_args;
 
 /* y[p][k] = x[p][k] + b[k]; units are pixels. */
@@ -59,7 +60,7 @@ void zn_k_taps(const void *mix_args, zn_range pixels);
 void zn_k_taps_grad(const void *mix_args, zn_range pixels);
 void zn_k_taps_param_grad(const void *mix_args, zn_range blocks);
 
-/* y = x / sqrt(mean over channels of x^2 + eps) * w. The gradients in one go: dx in y, dw in partial. */
+/* y = x min(1 / sqrt(mean over channels of x^2 + eps), most) * w. The gradients in one go: dx in y, dw in partial. */
 void zn_k_rms_norm(const void *mix_args, zn_range pixels);
 void zn_k_rms_norm_grad(const void *mix_args, zn_range blocks);
 

@@ -57,6 +57,8 @@ zn_shape zn_weight_file_shape(zn_shape s, zn_layout layout)
     switch (layout) {
     case ZN_LAYOUT_CONV:
         return ZN_SHAPE(s.dim[3], s.dim[2], s.dim[0], s.dim[1]);
+    case ZN_LAYOUT_CONV3D:
+        return ZN_SHAPE(s.dim[4], s.dim[3], s.dim[0], s.dim[1], s.dim[2]);
     case ZN_LAYOUT_LINEAR:
         return ZN_SHAPE(s.dim[3], s.dim[2]);
     case ZN_LAYOUT_LINEARS:
@@ -75,8 +77,14 @@ zn_shape zn_weight_file_shape(zn_shape s, zn_layout layout)
 /* True where the file holds [out][in] and we [in][out]; elsewhere the order of the numbers is the same. */
 static bool is_turned(zn_layout layout)
 {
-    return layout == ZN_LAYOUT_CONV || layout == ZN_LAYOUT_LINEAR || layout == ZN_LAYOUT_LINEARS ||
-           layout == ZN_LAYOUT_CONV1D;
+    return layout == ZN_LAYOUT_CONV || layout == ZN_LAYOUT_CONV3D || layout == ZN_LAYOUT_LINEAR ||
+           layout == ZN_LAYOUT_LINEARS || layout == ZN_LAYOUT_CONV1D;
+}
+
+/* With all taps in one: they are so in both. */
+static zn_shape taps_shape(zn_shape s, zn_layout layout)
+{
+    return layout == ZN_LAYOUT_CONV3D ? ZN_SHAPE(s.dim[0] * s.dim[1], s.dim[2], s.dim[3], s.dim[4]) : s;
 }
 
 /* One behind the other where the shape has a side more than [kh,kw,in,out]. */
@@ -145,7 +153,7 @@ zn_status zn_weight_import(const zn_weight *w, zn_shape shape, zn_layout layout,
     float *plain;
     ZN_TRY(zn_alloc_for("a weight", sizeof *plain * count, (void **)&plain));
     zn_to_f32(plain, w->data, w->dtype, count);
-    permute(plain, out, shape, false);
+    permute(plain, out, taps_shape(shape, layout), false);
     zn_free(plain);
     return ZN_OK;
 }
@@ -153,7 +161,7 @@ zn_status zn_weight_import(const zn_weight *w, zn_shape shape, zn_layout layout,
 void zn_weight_export(const float *in, zn_shape shape, zn_layout layout, float *out)
 {
     if (is_turned(layout))
-        permute(in, out, shape, true);
+        permute(in, out, taps_shape(shape, layout), true);
     else
         memcpy(out, in, sizeof *out * (size_t)zn_shape_count(shape));
 }

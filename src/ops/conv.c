@@ -9,12 +9,24 @@
 
 static const zn_conv_spec *spec_of(const zn_node *n) { return n->attribute; }
 
+zn_overlap zn_conv_overlap(int64_t samples, int64_t results, int lag)
+{
+    const int64_t first = lag < 0 ? -lag : 0, to = lag > 0 ? lag : 0;
+    const int64_t end = samples < results - lag ? samples : results - lag;
+    return (zn_overlap){ first, to, end > first ? end - first : 0 };
+}
+
+static zn_overlap overlap_of(const zn_node *n, int64_t results)
+{
+    return zn_conv_overlap(n->source[0]->shape.dim[0], results, spec_of(n)->lag);
+}
+
 static zn_conv_shape shape_of(const zn_node *n)
 {
     const int64_t *x = n->source[0]->shape.dim, *w = n->source[1]->shape.dim;
     const zn_conv_spec *k = spec_of(n);
     const int in = k->unshuffle ? 2 : 1, out = k->shuffle ? 2 : 1;
-    return (zn_conv_shape){ .n = (int)x[0],
+    return (zn_conv_shape){ .n = (int)overlap_of(n, n->shape.dim[0]).count,
                             .h = (int)x[1] / in,
                             .w = (int)x[2] / in,
                             .cin = (int)x[3] * in * in,
@@ -47,10 +59,15 @@ static zn_status shape(zn_node *n)
                        zn_shape_text(w, b, sizeof b));
     if (k->bias && zn_shape_count(n->source[2]->shape) != w.dim[3])
         return ZN_FAIL(ZN_ESHAPE, "the bias needs %lld values", (long long)w.dim[3]);
+    const int64_t results = k->results ? k->results : x.dim[0];
+    const zn_overlap o = overlap_of(n, results);
+    if (o.count < 1 || (o.count < results && k->bias))
+        return ZN_FAIL(ZN_ESHAPE, "%lld samples make no %lld results with a lag of %d%s", (long long)x.dim[0],
+                       (long long)results, k->lag, k->bias ? " and a bias" : "");
     const int up = k->up2 ? 2 : 1;
-    n->shape = ZN_SHAPE(x.dim[0], (x.dim[1] * up + 2 * k->pad - w.dim[0]) / k->stride + 1,
-                        (x.dim[2] * up + 2 * k->pad - w.dim[1]) / k->stride + 1, w.dim[3]);
-    if (x.dim[1] * up + 2 * k->pad < w.dim[0] || x.dim[2] * up + 2 * k->pad < w.dim[1])
+    const int64_t more = 2 * k->pad + k->beyond, h = x.dim[1] * up + more, wide = x.dim[2] * up + more;
+    n->shape = ZN_SHAPE(results, (h - w.dim[0]) / k->stride + 1, (wide - w.dim[1]) / k->stride + 1, w.dim[3]);
+    if (h < w.dim[0] || wide < w.dim[1])
         return ZN_FAIL(ZN_ESHAPE, "input %s is smaller than the kernel", zn_shape_text(x, a, sizeof a));
     if (k->shuffle)
         n->shape = ZN_SHAPE(n->shape.dim[0], n->shape.dim[1] * 2, n->shape.dim[2] * 2, n->shape.dim[3] / 4);
@@ -126,21 +143,38 @@ static void refresh(const zn_node *n, const void *memory, void *refreshed, void 
     pack(n, q->kernel, refreshed, scratch);
 }
 
+/* Results that no sample is for: the residual alone, or 0. */
+static void fill(const zn_node *n, const float *residual, int64_t begin, int64_t end)
+{
+    const int64_t size = zn_shape_count(n->shape) / n->shape.dim[0];
+    const size_t bytes = sizeof(float) * (size_t)((end - begin) * size);
+    if (!residual)
+        memset(n->data + begin * size, 0, bytes);
+    else if (residual != n->data)
+        memcpy(n->data + begin * size, residual + begin * size, bytes);
+}
+
 static void run(const zn_node *n, const zn_launch_context *c)
 {
     const prepared *q = c->prepared;
     const zn_conv_spec *k = spec_of(n);
+    const float *residual = k->residual ? n->source[2 + k->bias]->data : NULL;
+    const zn_overlap o = overlap_of(n, n->shape.dim[0]);
+    const int64_t from = o.first * (zn_shape_count(n->source[0]->shape) / n->source[0]->shape.dim[0]);
+    const int64_t to = o.to * (zn_shape_count(n->shape) / n->shape.dim[0]);
     const zn_conv_args a = { .s = shape_of(n),
-                             .x = n->source[0]->data,
+                             .x = n->source[0]->data + from,
                              .packed = q->weights == PACKED      ? q->packed
                                        : q->weights == REFRESHED ? c->refreshed
                                                                  : c->shared,
                              .bias = k->bias ? n->source[2]->data : NULL,
-                             .residual = k->residual ? n->source[2 + k->bias]->data : NULL,
-                             .y = n->data,
+                             .residual = residual ? residual + to : NULL,
+                             .y = n->data + to,
                              .relu = k->relu };
     if (q->weights == COMPUTED)
         pack(n, q->kernel, c->shared, c->scratch);
+    fill(n, residual, 0, o.to);
+    fill(n, residual, o.to + o.count, n->shape.dim[0]);
     zn_launch(c, q->kernel->run, q->kernel->units(&a.s), 1, &a);
 }
 
@@ -201,16 +235,23 @@ static void reach(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *h
     }
 }
 
-/* dx = conv(dy with zeros between for a stride, flipped w). The stride-2 form is exact when the input sides are even.
- */
+/* dx = conv(dy with zeros between for a stride, flipped w). A stride of 2 may leave out the last row and column of x,
+ * but not one without the other. */
 static zn_node *input_gradient(zn_node *n, zn_node *dy)
 {
     const zn_conv_spec *k = spec_of(n);
     zn_node *w = n->source[1];
     if (k->stride == 2)
         dy = zn_apply(&zn_op_dilate2, NULL, 0, (zn_node *[]){ dy }, 1);
-    const int pad = (int)w->shape.dim[0] - 1 - k->pad;
-    return zn_conv(dy, w, NULL, (zn_conv_spec){ .stride = 1, .pad = pad, .flipped = true });
+    const int reach = (int)w->shape.dim[0] - 1, pad = reach - k->pad;
+    const int beyond = (int)(n->source[0]->shape.dim[1] - (dy->shape.dim[1] + 2 * pad - reach));
+    return zn_conv(dy, w, NULL,
+                   (zn_conv_spec){ .stride = 1,
+                                   .pad = pad,
+                                   .beyond = beyond,
+                                   .lag = -k->lag,
+                                   .results = (int)n->source[0]->shape.dim[0],
+                                   .flipped = true });
 }
 
 static void gradient(zn_node *n, zn_node *dy)

@@ -16,12 +16,18 @@ static zn_status weight_shape(zn_node *n)
     return ZN_OK;
 }
 
+static zn_overlap overlap_of(const zn_node *n)
+{
+    return zn_conv_overlap(n->source[0]->shape.dim[0], n->source[1]->shape.dim[0],
+                           ((weight_spec *)n->attribute)->k.lag);
+}
+
 /* The shape of the forward convolution. */
 static zn_conv_shape forward_of(const zn_node *n)
 {
     const weight_spec *s = n->attribute;
     const int64_t *x = n->source[0]->shape.dim, *dy = n->source[1]->shape.dim;
-    return (zn_conv_shape){ .n = (int)x[0],
+    return (zn_conv_shape){ .n = (int)overlap_of(n).count,
                             .h = (int)x[1],
                             .w = (int)x[2],
                             .cin = (int)x[3],
@@ -57,9 +63,13 @@ static void weight_prepare(const zn_node *n, const zn_prepare *p, void *memory)
 static void weight_run(const zn_node *n, const zn_launch_context *c)
 {
     const zn_conv_grad_kernel *k = *(const zn_conv_grad_kernel **)c->prepared;
-    zn_conv_grad_args a = {
-        .s = forward_of(n), .x = n->source[0]->data, .dy = n->source[1]->data, .dw = n->data, .shared = c->shared
-    };
+    const zn_node *x = n->source[0], *dy = n->source[1];
+    const zn_overlap o = overlap_of(n);
+    zn_conv_grad_args a = { .s = forward_of(n),
+                            .x = x->data + o.first * (zn_shape_count(x->shape) / x->shape.dim[0]),
+                            .dy = dy->data + o.to * (zn_shape_count(dy->shape) / dy->shape.dim[0]),
+                            .dw = n->data,
+                            .shared = c->shared };
     for (; a.stage < k->stages(&a.s); a.stage++)
         zn_launch(c, k->run, k->units(&a.s, a.stage), 1, &a);
 }

@@ -79,7 +79,7 @@ static bool is_pointwise(const zn_node *n)
 {
     const zn_conv_spec *k = n->attribute;
     const int64_t *w = n->source[1]->shape.dim;
-    return w[0] == 1 && w[1] == 1 && k->stride == 1 && k->pad == 0 && !k->up2 && !k->residual && !k->relu;
+    return w[0] == 1 && w[1] == 1 && k->stride == 1 && k->pad == 0 && !k->beyond && !k->up2 && !k->residual && !k->relu;
 }
 
 static void fuse_unshuffle(zn_node *n, int *uses)
@@ -128,7 +128,8 @@ static void fuse_add(zn_node *n, int *uses)
 static void fuse_relu(zn_node *n, int *uses)
 {
     zn_node *conv = n->source[0];
-    if (!lone_conv(conv, uses) || ((zn_conv_spec *)conv->attribute)->relu)
+    const zn_conv_spec *k = conv->attribute;
+    if (!lone_conv(conv, uses) || k->relu || k->lag || k->results)
         return;
     become(n, conv)->relu = true;
     uses[conv->index] = 0;

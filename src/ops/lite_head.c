@@ -82,7 +82,7 @@ void zn_fuse_lite_head(zn_node *n, int *uses)
         return;
     zn_node *taps = n->source[0], *norm = taps->op == &zn_op_depthwise ? taps->source[0] : NULL;
     if (!norm || uses[taps->index] != 1 || !zn_depthwise_is_residual(taps) || norm->op != &zn_op_rms_norm ||
-        uses[norm->index] != 1 || norm->shape.dim[3] % ZN_LITE_HEAD_CHANNELS)
+        zn_rms_norm_has_limit(norm) || uses[norm->index] != 1 || norm->shape.dim[3] % ZN_LITE_HEAD_CHANNELS)
         return;
     zn_fuse_become(n, uses, &zn_op_lite_head, norm->attribute, sizeof(float),
                    (zn_node *[]){ norm->source[0], norm->source[1], taps->source[1], n->source[1], n->source[2] }, 5);

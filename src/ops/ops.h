@@ -12,16 +12,25 @@
 
 typedef struct zn_conv_spec {
     int stride, pad;
+    int beyond;          /* more rows and columns of zeros below and on the right; below 0: fewer */
     bool up2;            /* through a nearest x2 up-sampling; set by fuse.c */
     bool residual, relu; /* y = relu(conv + bias + residual); set by fuse.c */
     bool unshuffle;      /* of 1x1: x is read through a pixel unshuffle by 2; set by fuse.c */
     bool shuffle;        /* of 1x1: y is written through a pixel shuffle by 2; set by fuse.c */
     bool bias;
+    int lag;      /* result n comes of sample n - lag, and is 0 where there is none */
+    int results;  /* how many; 0: as many as there are samples */
     bool flipped; /* w [kh,kw,O,I] with its taps in reverse: the gradient by the input of a convolution with w */
 } zn_conv_spec;
 
-/* x [N,H,W,I], w [kh,kw,I,O], bias [O] or NULL. Only stride and pad of the spec are given by callers. */
+/* x [N,H,W,I], w [kh,kw,I,O], bias [O] or NULL. Only stride, pad, beyond, lag and results of the spec are given by
+ * callers; where results are left 0 by a lag there is no bias. */
 zn_node *zn_conv(zn_node *x, zn_node *w, zn_node *bias, zn_conv_spec spec);
+/* With a lag, samples [first,first+count) are what the results that begin at `to` come of. */
+typedef struct zn_overlap {
+    int64_t first, to, count;
+} zn_overlap;
+zn_overlap zn_conv_overlap(int64_t samples, int64_t results, int lag);
 /* x [N,H,W,I], w [1,1,I,O], bias [O] or NULL: a 1x1 convolution whose weights are too many to pack; O a multiple of
  * 32. */
 zn_node *zn_dense(zn_node *x, zn_node *w, zn_node *bias);
@@ -53,6 +62,9 @@ zn_node *zn_mean(zn_node *x);     /* scalar [1] */
 zn_node *zn_concat(zn_node *a, zn_node *b);
 zn_node *zn_slice_channels(zn_node *x, int first, int count);
 
+/* Clips [T,H,W,C]: frame t is frame from[t] of the sources one behind the other, zeros where from[t] < 0. */
+zn_node *zn_frames(zn_node *const *sources, int count, const int32_t *from, int frames);
+
 /* Maps and tables with a row for each sample, [1,1,N,C]: x (1 + scale) + shift (or NULL), rows of x that belong to a
  * sample one after the other; and the mean of each sample's pixels. */
 zn_node *zn_modulate(zn_node *x, zn_node *scale, zn_node *shift);
@@ -70,11 +82,12 @@ zn_node *zn_spectral(zn_node *x, zn_node *gate, int axis);
 zn_node *zn_tile_mix(zn_node *x, zn_node *gate, zn_node *th, int axis, int offset);
 
 /* Each pixel's channels with parameters along them. */
-zn_node *zn_add_channels(zn_node *x, zn_node *b);        /* x[k] + b[k] */
-zn_node *zn_scale_channels(zn_node *x, zn_node *w);      /* w[k] x[k] */
-zn_node *zn_soft_threshold(zn_node *x, zn_node *w);      /* sign(x) max(|x| - |w[k]|, 0) */
-zn_node *zn_taps(zn_node *x, zn_node *w);                /* w[0][k] x[k-1] + w[1][k] x[k] + w[2][k] x[k+1] */
-zn_node *zn_rms_norm(zn_node *x, zn_node *w, float eps); /* x / sqrt(mean x^2 + eps) * w[k] */
+zn_node *zn_add_channels(zn_node *x, zn_node *b);           /* x[k] + b[k] */
+zn_node *zn_scale_channels(zn_node *x, zn_node *w);         /* w[k] x[k] */
+zn_node *zn_soft_threshold(zn_node *x, zn_node *w);         /* sign(x) max(|x| - |w[k]|, 0) */
+zn_node *zn_taps(zn_node *x, zn_node *w);                   /* w[0][k] x[k-1] + w[1][k] x[k] + w[2][k] x[k+1] */
+zn_node *zn_rms_norm(zn_node *x, zn_node *w, float eps);    /* x / sqrt(mean x^2 + eps) * w[k] */
+zn_node *zn_unit_norm(zn_node *x, zn_node *w, float floor); /* x / max(|x|, floor) * sqrt(C) * w[k] */
 
 zn_node *zn_grouped_conv(zn_node *x, zn_node *w, zn_node *bias);        /* 1x1, w [G,out/G,in/G], bias [out] or NULL */
 zn_node *zn_grouped_interleaved(zn_node *x, zn_node *w, zn_node *bias); /* then y[j*G + g] is output j of group g */
@@ -168,6 +181,7 @@ int zn_spectral_axis(const zn_node *spectral);
 bool zn_grouped_is_interleaved(const zn_node *grouped);
 bool zn_depthwise_is_residual(const zn_node *depthwise); /* x + conv(x), and no gradient */
 bool zn_wht_is(const zn_node *wht, int axis, float scale);
+bool zn_rms_norm_has_limit(const zn_node *rms_norm);
 bool zn_is_scale_channels(const zn_node *mix);
 int zn_row_index(const zn_node *row);
 int zn_permute_row(const zn_node *permute);

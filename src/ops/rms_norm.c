@@ -1,9 +1,16 @@
-/* RMS norm over the channels of each pixel: y = x / sqrt(mean x^2 + eps) * w[k]. Both gradients read the same maps, so
- * one op computes them: dx is its result, dw lies in its tail. */
+/* RMS norm over the channels of each pixel: y = x min(1 / sqrt(mean x^2 + eps), most) * w[k]. Both gradients read the
+ * same maps, so one op computes them: dx is its result, dw lies in its tail. */
 #include "base/fail.h"
 #include "kernels/kernels.h"
 #include "kernels/mix.h"
 #include "ops/ops.h"
+
+#include <math.h>
+
+typedef struct norm_spec {
+    float eps;
+    float most; /* the largest factor */
+} norm_spec;
 
 static zn_mix_args args_of(const zn_node *n)
 {
@@ -14,7 +21,8 @@ static zn_mix_args args_of(const zn_node *n)
                           .y = n->data,
                           .c = c,
                           .pixels = zn_shape_count(s) / c,
-                          .eps = *(float *)n->attribute };
+                          .eps = ((norm_spec *)n->attribute)->eps,
+                          .most = ((norm_spec *)n->attribute)->most };
 }
 
 static zn_status shape(zn_node *n)
@@ -61,8 +69,18 @@ const zn_op zn_op_rms_norm = { .name = "rms_norm",
 
 zn_node *zn_rms_norm(zn_node *x, zn_node *w, float eps)
 {
-    return zn_apply(&zn_op_rms_norm, &eps, sizeof eps, (zn_node *[]){ x, w }, 2);
+    const norm_spec k = { eps, INFINITY };
+    return zn_apply(&zn_op_rms_norm, &k, sizeof k, (zn_node *[]){ x, w }, 2);
 }
+
+/* x / max(|x|, floor) * sqrt(C) is a norm by the root mean square whose factor is at most sqrt(C) / floor. */
+zn_node *zn_unit_norm(zn_node *x, zn_node *w, float floor)
+{
+    const norm_spec k = { 0, sqrtf((float)x->shape.dim[x->shape.rank - 1]) / floor };
+    return zn_apply(&zn_op_rms_norm, &k, sizeof k, (zn_node *[]){ x, w }, 2);
+}
+
+bool zn_rms_norm_has_limit(const zn_node *n) { return ((norm_spec *)n->attribute)->most < INFINITY; }
 
 static zn_needs grad_needs(const zn_node *n, const zn_prepare *p)
 {

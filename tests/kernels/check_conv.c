@@ -287,6 +287,11 @@ static int shapes(zn_conv_shape *list)
             const int w = sizes[i][1] < kernel[form] ? kernel[form] : sizes[i][1];
             list[count++] = conv_shape(1, h, w, cin, cout, kernel[form], stride[form], pad[form], form == 4);
         }
+    for (int i = 0; i < 9; i++) { /* zeros only below and on the right, and what the gradient of that needs */
+        const int *z = sizes[2 + i % 5], cin = channels[i], cout = channels[(2 * i + 5) % 9];
+        list[count++] = conv_shape_beyond(conv_shape(1 + i % 2, z[0], z[1], cin, cout, 3, 2, 0, false), 1);
+        list[count++] = conv_shape_beyond(conv_shape(1 + i % 2, z[0], z[1], cin, cout, 3, 1, 2, false), -2);
+    }
     list[count++] = conv_shape(1, 37, 41, 13, 37, 3, 1, 1, false); /* Winograd with tails both ways */
     list[count++] = conv_shape(1, 37, 41, 30, 33, 3, 2, 1, false);
     list[count++] = conv_shape(1, 19, 21, 35, 18, 3, 1, 1, true);

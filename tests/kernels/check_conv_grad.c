@@ -137,6 +137,11 @@ int main(int argc, char **argv)
                                    stride[form], pad[form], false),
                         cpu);
         }
+    for (int i = 0; i < 8; i++) { /* zeros only below and on the right */
+        const int *z = sizes[2 + i % 5];
+        const zn_conv_shape s = conv_shape(1, z[0], z[1], channels[i], channels[(2 * i + 5) % 8], 3, 2, 0, false);
+        check_shape(conv_shape_beyond(s, 1), cpu);
+    }
     check_shape(conv_shape(2, 40, 100, 64, 64, 3, 1, 1, false), cpu); /* several chunks of tiles */
     check_shape(conv_shape(1, 3, 300, 64, 3, 3, 2, 1, false), cpu);   /* several stretches of a row */
     check_shape(conv_shape(1, 1, 5, 8, 8, 5, 1, 4, false), cpu);      /* taps that see nothing but padding */

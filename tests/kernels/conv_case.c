@@ -24,6 +24,14 @@ zn_conv_shape conv_shape(int n, int h, int w, int cin, int cout, int kernel, int
                             .ow = (w * up + 2 * pad - kernel) / stride + 1 };
 }
 
+zn_conv_shape conv_shape_beyond(zn_conv_shape s, int beyond)
+{
+    const int up = s.up2 ? 2 : 1;
+    s.oh = (s.h * up + 2 * s.pad + beyond - s.kh) / s.stride + 1;
+    s.ow = (s.w * up + 2 * s.pad + beyond - s.kw) / s.stride + 1;
+    return s;
+}
+
 void conv_shape_text(const zn_conv_shape *s, char *text, int size)
 {
     snprintf(text, (size_t)size, "%dx%dx%d %d->%d %dx%d s%d p%d%s%s%s", s->n, s->h, s->w, s->cin, s->cout, s->kh, s->kw,

@@ -7,6 +7,8 @@
 
 /* Completes h, w, kernel, stride, pad to a shape with its output size. */
 zn_conv_shape conv_shape(int n, int h, int w, int cin, int cout, int kernel, int stride, int pad, bool up2);
+/* With more zeros (or fewer) below and on the right. */
+zn_conv_shape conv_shape_beyond(zn_conv_shape s, int beyond);
 void conv_shape_text(const zn_conv_shape *s, char *text, int size);
 
 /* `count` floats that end exactly at a page nobody may touch; 64-byte aligned where `aligned` (then up to 60 bytes

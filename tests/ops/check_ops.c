@@ -22,6 +22,22 @@ typedef struct op_case {
 static zn_node *conv_3x3(zn_node **in) { return zn_conv(in[0], in[1], in[2], (zn_conv_spec){ .stride = 1, .pad = 1 }); }
 static zn_node *conv_s2(zn_node **in) { return zn_conv(in[0], in[1], NULL, (zn_conv_spec){ .stride = 2, .pad = 1 }); }
 static zn_node *conv_1x1(zn_node **in) { return zn_conv(in[0], in[1], in[2], (zn_conv_spec){ .stride = 1 }); }
+static zn_node *conv_down(zn_node **in)
+{
+    return zn_conv(in[0], in[1], in[2], (zn_conv_spec){ .stride = 2, .beyond = 1 });
+}
+static zn_node *conv_late(zn_node **in)
+{
+    return zn_conv(in[0], in[1], NULL, (zn_conv_spec){ .stride = 1, .pad = 1, .lag = 2 });
+}
+static zn_node *conv_causal(zn_node **in) /* over three frames, one of them from before */
+{
+    const zn_conv_spec now = { .stride = 1, .pad = 1, .lag = -1, .results = 3 },
+                       late = { .stride = 1, .pad = 1, .lag = 1, .results = 3 };
+    return zn_add(zn_conv(in[0], in[1], in[3], now), zn_conv(in[0], in[2], NULL, late));
+}
+static zn_node *frames(zn_node **in) { return zn_frames(in, 2, (int32_t[]){ 3, -1, 0, 4, 0, 1 }, 6); }
+static zn_node *unit_norm(zn_node **in) { return zn_unit_norm(in[0], in[1], 3); } /* about half are shorter */
 static zn_node *dense(zn_node **in) { return zn_dense(in[0], in[1], in[2]); }
 static zn_node *relu(zn_node **in) { return zn_relu(in[0]); }
 static zn_node *soft_clamp(zn_node **in) { return zn_soft_clamp(in[0], 3); }
@@ -156,6 +172,11 @@ static const op_case cases[] = {
     { "conv", NULL, { MAP(1, 9, 13, 16), MAP(3, 3, 16, 20), ROW(20) }, conv_3x3, false },
     { "conv", NULL, { MAP(2, 6, 8, 5), MAP(3, 3, 5, 6) }, conv_s2, false },
     { "conv", NULL, { MAP(1, 4, 3, 8), MAP(1, 1, 8, 12), ROW(12) }, conv_1x1, false },
+    { "conv", NULL, { MAP(2, 6, 8, 5), MAP(3, 3, 5, 6), ROW(6) }, conv_down, false },
+    { "conv", NULL, { MAP(4, 5, 6, 3), MAP(3, 3, 3, 4) }, conv_late, false },
+    { "conv", NULL, { MAP(4, 5, 6, 3), MAP(3, 3, 3, 4), MAP(3, 3, 3, 4), ROW(4) }, conv_causal, false },
+    { "frames", NULL, { MAP(2, 2, 3, 4), MAP(3, 2, 3, 4) }, frames, false },
+    { "frames_grad", "frames", { ROW(0) }, NULL, false },
     { "dense", NULL, { MAP(1, 3, 3, 7), MAP(1, 1, 7, 32), ROW(32) }, dense, false },
     { "dense_grad", "dense", { ROW(0) }, NULL, false },
     { "dense_weight_grad", "dense", { ROW(0) }, NULL, false },
@@ -217,6 +238,7 @@ static const op_case cases[] = {
     { "mix_grad", "mix", { ROW(0) }, NULL, false },
     { "mix_param_grad", "mix", { ROW(0) }, NULL, false },
     { "rms_norm", NULL, { MAP(1, 4, 3, 8), ROW(8) }, rms_norm, false },
+    { "rms_norm", NULL, { MAP(1, 4, 3, 8), ROW(8) }, unit_norm, false },
     { "rms_norm_grad", "rms_norm", { ROW(0) }, NULL, false },
     { "rms_norm_param_grad", "rms_norm", { ROW(0) }, NULL, false },
     { "grouped", NULL, { MAP(2, 3, 4, 8), CUBE(4, 3, 2), ROW(12) }, grouped, false },

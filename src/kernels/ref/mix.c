@@ -144,35 +144,36 @@ void zn_k_taps_param_grad(const void *args, zn_range r)
     }
 }
 
-/* 1 / sqrt(mean of squares + eps) */
-static float inverse_rms(const float *x, int c, float eps)
+/* 1 / sqrt(mean of squares + eps), at most `most` */
+static float inverse_rms(const zn_mix_args *a, const float *x)
 {
     float sum = 0;
-    for (int k = 0; k < c; k++)
+    for (int k = 0; k < a->c; k++)
         sum += x[k] * x[k];
-    return 1.0f / sqrtf(sum / (float)c + eps);
+    const float s = 1.0f / sqrtf(sum / (float)a->c + a->eps);
+    return s > a->most ? a->most : s; /* NaN stays */
 }
 
 void zn_ref_rms_norm(const void *args, zn_range r)
 {
     const zn_mix_args *a = args;
     for (int64_t p = r.begin; p < r.end; p++) {
-        const float *x = a->x + p * a->c, s = inverse_rms(x, a->c, a->eps);
+        const float *x = a->x + p * a->c, s = inverse_rms(a, x);
         for (int k = 0; k < a->c; k++)
             a->y[p * a->c + k] = x[k] * s * a->w[k];
     }
 }
 
-/* dx = s (w dy) - x s^3 / c * sum(w dy x); dw += dy x s */
+/* dx = s (w dy) - x s^3 / c * sum(w dy x), the second term only where s is not limited; dw += dy x s */
 static void rms_norm_back(const zn_mix_args *a, int64_t p, float *dw)
 {
-    const float *x = a->x + p * a->c, *dy = a->dy + p * a->c, s = inverse_rms(x, a->c, a->eps);
+    const float *x = a->x + p * a->c, *dy = a->dy + p * a->c, s = inverse_rms(a, x);
     float dot = 0;
     for (int k = 0; k < a->c; k++) {
         dot += a->w[k] * dy[k] * x[k];
         dw[k] += dy[k] * x[k] * s;
     }
-    const float back = dot * s * s * s / (float)a->c;
+    const float back = s < a->most ? dot * s * s * s / (float)a->c : 0;
     for (int k = 0; k < a->c; k++)
         a->y[p * a->c + k] = s * a->w[k] * dy[k] - x[k] * back;
 }

@@ -20,21 +20,21 @@ void ZN_KERNEL(rms_norm)(const void *args, zn_range r)
         float *y = a->y + p * a->c, scale[VEC_LANES];
         inverse_rms(x, a->c, a->eps, count, scale);
         for (int t = 0; t < count; t++, x += a->c, y += a->c) {
-            const vec s = vec_splat(scale[t]);
+            const vec s = vec_splat(scale[t] > a->most ? a->most : scale[t]);
             FOR_CHANNELS(a->c, k, n)
             store(y + k, load(x + k, n) * s * load(a->w + k, n), n);
         }
     }
 }
 
-/* dx = s (w dy) - x s^3 / c * sum(w dy x); dw += dy x s */
+/* dx = s (w dy) - x s^3 / c * sum(w dy x), the second term only where s is not limited; dw += dy x s */
 static void pixel_back(const zn_mix_args *a, int64_t p, float *dw)
 {
     const int c = a->c;
     const float *x = a->x + p * c, *dy = a->dy + p * c;
     float *dx = a->y + p * c, scales[VEC_LANES];
     inverse_rms(x, c, a->eps, 1, scales);
-    const float scale = scales[0];
+    const float scale = scales[0] > a->most ? a->most : scales[0];
     const vec s = vec_splat(scale);
     vec dot = vec_splat(0);
     FOR_CHANNELS(c, k, n)
@@ -43,7 +43,7 @@ static void pixel_back(const zn_mix_args *a, int64_t p, float *dw)
         dot = vec_fma(both, load(a->w + k, n), dot);
         store(dw + k, vec_fma(both, s, load(dw + k, n)), n);
     }
-    const vec back = vec_splat(vec_sum(dot) * scale * scale * scale / (float)c);
+    const vec back = vec_splat(scale < a->most ? vec_sum(dot) * scale * scale * scale / (float)c : 0);
     FOR_CHANNELS(c, k, n)
     store(dx + k, vec_fms(load(x + k, n), back, s * load(a->w + k, n) * load(dy + k, n)), n);
 }

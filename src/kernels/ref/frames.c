@@ -1,0 +1,42 @@
+/* Frames in another order. */
+#include "kernels/frames.h"
+
+#include <string.h>
+
+/* The part of a frame that a unit does. */
+static int64_t piece_of(const zn_frames_args *a, int64_t unit, int64_t *begin)
+{
+    *begin = unit % zn_frame_pieces(a->size) * ZN_FRAME_PIECE;
+    return a->size - *begin < ZN_FRAME_PIECE ? a->size - *begin : ZN_FRAME_PIECE;
+}
+
+void zn_k_frames(const void *args, zn_range r)
+{
+    const zn_frames_args *a = args;
+    for (int64_t unit = r.begin; unit < r.end; unit++) {
+        int64_t begin;
+        const int64_t count = piece_of(a, unit, &begin), t = unit / zn_frame_pieces(a->size);
+        const int64_t f = a->from[t] - a->first;
+        float *to = a->y + t * a->size + begin;
+        if (a->from[t] < 0 && a->clear)
+            memset(to, 0, sizeof(float) * (size_t)count);
+        else if (f >= 0 && f < a->count)
+            memcpy(to, a->x + f * a->size + begin, sizeof(float) * (size_t)count);
+    }
+}
+
+void zn_k_frames_grad(const void *args, zn_range r)
+{
+    const zn_frames_args *a = args;
+    for (int64_t unit = r.begin; unit < r.end; unit++) {
+        int64_t begin;
+        const int64_t count = piece_of(a, unit, &begin), f = unit / zn_frame_pieces(a->size);
+        float *to = a->y + f * a->size + begin;
+        memset(to, 0, sizeof(float) * (size_t)count);
+        for (int64_t t = 0; t < a->frames; t++) {
+            const float *dy = a->x + t * a->size + begin;
+            for (int64_t i = 0; i < count && a->from[t] == a->first + f; i++)
+                to[i] += dy[i];
+        }
+    }
+}

@@ -1,0 +1,54 @@
+/* The Wan video autoencoders 2.1 and 2.2: clips [T,H,W,3] in [-1,1] to latents [1+(T-1)/4,H/8,W/8,16] (2.2: H/16, W/16,
+ * 48 channels) and back. A picture is a clip of one frame. Networks take a whole clip (m NULL) or a piece (nn/video.h):
+ * of pictures one frame first, then multiples of 4; of latents one first, then any number. */
+#ifndef ZN_WAN_H
+#define ZN_WAN_H
+
+#include "nn/video.h"
+
+enum { ZN_WAN_LEVELS = 6, ZN_WAN_LATENT = 48 };
+
+typedef struct zn_wan_form {
+    bool staged;           /* 2.2: levels by name, each with a shortcut around it, pixels in patches of 2x2 */
+    int width, back_width; /* channels of the encoder's first level and of the decoder's last */
+    int levels, mult[ZN_WAN_LEVELS];
+    int blocks;               /* of a level of the encoder; of the decoder's one more */
+    bool time[ZN_WAN_LEVELS]; /* behind this level of the encoder there are half as many frames */
+    int latent;
+    float mean[ZN_WAN_LATENT], deviation[ZN_WAN_LATENT]; /* of latents, by channel */
+} zn_wan_form;
+
+/* The published networks. */
+extern const zn_wan_form zn_wan21, zn_wan22;
+
+/* Means and log-variances of latents, [..,2 latent], not normalised. */
+zn_node *zn_wan_encoder(zn_scope s, zn_node *clip, const zn_wan_form *k, zn_stream *m);
+/* The clip, which may leave [-1,1] a little, of latents that are not normalised. */
+zn_node *zn_wan_decoder(zn_scope s, zn_node *latent, const zn_wan_form *k, zn_stream *m);
+
+/* Latents of mean 0 and deviation 1, as generators know them, of rows of channels, and back. In place. */
+void zn_wan_normalise(const zn_wan_form *k, float *latent, int64_t rows);
+void zn_wan_restore(const zn_wan_form *k, float *latent, int64_t rows);
+
+/* ---- blocks, small to large ---- */
+
+/* x / |x| sqrt(C) gamma over the channels of each pixel. */
+zn_node *zn_wan_norm(zn_scope s, zn_node *x);
+/* conv(silu(norm(conv(silu(norm(x)))))) + x; x through a 1x1 where channels change. */
+zn_node *zn_wan_residual(zn_scope s, zn_node *x, int out, zn_stream *m);
+/* Of each frame by itself, one head. */
+zn_node *zn_wan_attention(zn_scope s, zn_node *x);
+/* Half and twice the sides, with `time` the frames too. */
+zn_node *zn_wan_down(zn_scope s, zn_node *x, bool time, zn_stream *m);
+zn_node *zn_wan_up(zn_scope s, zn_node *x, int out, bool time, zn_stream *m);
+
+/* Shortcuts without parameters: sub-positions of `frames` x side x side, as channels, averaged; channels repeated over
+ * sub-positions. first: nothing came before. */
+zn_node *zn_wan_average(zn_node *x, int out, int frames, int side);
+zn_node *zn_wan_repeat(zn_node *x, int out, int frames, int side, bool first);
+
+/* Patches of 2x2 pixels as channels, columns before rows, and back. */
+zn_node *zn_wan_patches(zn_node *x);
+zn_node *zn_wan_pixels(zn_node *x);
+
+#endif

@@ -1,0 +1,155 @@
+/* Layers for clips. A convolution over time is one over each frame for every tap, added up: the convolution's lag says
+ * which frame goes to which result, so nothing is copied and frames before the first are not multiplied. */
+#include "nn/video.h"
+
+#include <stdio.h>
+
+enum { TAPS = 3 };
+
+static int frames_of(const zn_node *x) { return (int)x->shape.dim[0]; }
+
+/* Calls zn_frames with from[t] = rule(t), for clips of any length. */
+typedef int32_t (*frame_rule)(int t, const int *k);
+
+static zn_node *arrange(zn_node *const *sources, int count, int frames, frame_rule rule, const int *k)
+{
+    zn_graph *g = sources[0]->graph;
+    int32_t *from = frames > 0 ? zn_arena_alloc(zn_graph_arena(g), sizeof *from * (size_t)frames) : NULL;
+    if (!from)
+        return zn_graph_poison(g, frames > 0 ? ZN_ENOMEM : ZN_ESHAPE,
+                               frames > 0 ? "out of memory while building a graph" : "a clip needs a frame");
+    for (int t = 0; t < frames; t++)
+        from[t] = rule(t, k);
+    return zn_frames(sources, count, from, frames);
+}
+
+static int32_t line(int t, const int *k) { return k[0] + t * k[1]; }
+
+zn_node *zn_take_frames(zn_node *x, int first, int step, int count)
+{
+    return arrange(&x, 1, count, line, (int[]){ first, step });
+}
+
+static int32_t filled(int t, const int *k) { return t < k[0] ? -1 : t - k[0]; }
+
+zn_node *zn_fill_front(zn_node *x, int count) { return arrange(&x, 1, frames_of(x) + count, filled, &count); }
+
+/* The last n frames, with zeros in front where there are fewer. */
+static zn_node *last_frames(zn_node *x, int n)
+{
+    const int all = frames_of(x);
+    return all >= n ? zn_take_frames(x, all - n, 1, n) : zn_fill_front(x, n - all);
+}
+
+/* k: frames of a, skip, count, frames of each b. */
+static int32_t turns(int t, const int *k)
+{
+    if (t == 0 && k[0])
+        return 0;
+    const int i = t - (k[0] > 0) + k[1];
+    return k[0] + i % k[2] * k[3] + i / k[2];
+}
+
+zn_node *zn_interleave_frames(zn_node *a, zn_node *const *b, int count, int skip)
+{
+    zn_node *sources[ZN_MAX_SOURCES];
+    int used = 0;
+    if (a)
+        sources[used++] = a;
+    for (int i = 0; i < count && used < ZN_MAX_SOURCES; i++)
+        sources[used++] = b[i];
+    const int each = frames_of(b[0]), frames = (a != NULL) + count * each - skip;
+    return arrange(sources, used, frames, turns, (int[]){ a ? frames_of(a) : 0, skip, count, each });
+}
+
+zn_node *zn_with_history(zn_stream *m, zn_node *x, int n, int *have)
+{
+    *have = 0;
+    if (!m)
+        return x;
+    if (m->count == ZN_KEPT)
+        return zn_graph_poison(x->graph, ZN_ELIMIT, "a network keeps the frames of too many layers");
+    if (!m->first) {
+        char name[32];
+        zn_shape s = x->shape;
+        s.dim[0] = n;
+        snprintf(name, sizeof name, "kept.%d", m->count);
+        zn_node *before = m->before[m->count] = zn_graph_input(x->graph, name, s);
+        const int all = n + frames_of(x);
+        x = arrange((zn_node *[]){ before, x }, 2, all, line, (int[]){ 0, 1 });
+        *have = n;
+    }
+    m->after[m->count++] = last_frames(x, n);
+    return x;
+}
+
+/* x has `have` frames more than the result in front; w [3,..]. */
+static zn_node *over_time(zn_node *x, zn_node *w, zn_node *bias, int pad, int have)
+{
+    const int results = frames_of(x) - have;
+    zn_node *y = NULL;
+    for (int age = 0; age < TAPS && age - have < results; age++) {
+        const zn_conv_spec k = { .stride = 1, .pad = pad, .lag = age - have, .results = results };
+        zn_node *part = zn_conv(x, zn_row(w, TAPS - 1 - age), age ? NULL : bias, k);
+        y = y ? zn_add(y, part) : part;
+    }
+    return y;
+}
+
+static zn_node *weight(zn_scope s, int taps, int side, int in, int out)
+{
+    zn_graph_name_layer(s.graph, s.prefix);
+    return zn_parameter(s, "weight", ZN_SHAPE(taps, side, side, in, out), ZN_LAYOUT_CONV3D);
+}
+
+static zn_node *bias(zn_scope s, int out) { return zn_parameter(s, "bias", ZN_SHAPE(out), ZN_LAYOUT_PLAIN); }
+
+zn_node *zn_conv3d(zn_scope s, zn_node *x, int out, zn_stream *m)
+{
+    int have;
+    zn_node *w = weight(s, TAPS, 3, zn_channels(x), out), *b = bias(s, out);
+    x = zn_with_history(m, x, TAPS - 1, &have);
+    return over_time(x, w, b, 1, have);
+}
+
+zn_node *zn_conv3d_1x1(zn_scope s, zn_node *x, int out)
+{
+    zn_node *w = weight(s, 1, 1, zn_channels(x), out), *b = bias(s, out);
+    return zn_conv(x, zn_row(w, 0), b, (zn_conv_spec){ .stride = 1 });
+}
+
+zn_node *zn_halve_frames(zn_scope s, zn_node *x, zn_stream *m)
+{
+    const int c = zn_channels(x);
+    int have;
+    zn_node *w = weight(s, TAPS, 1, c, c), *b = bias(s, c), *y = NULL;
+    x = zn_with_history(m, x, 1, &have);
+    const int count = (frames_of(x) - 1) / 2;
+    for (int i = TAPS - 1; i >= 0 && count; i--) {
+        zn_node *part =
+            zn_conv(zn_take_frames(x, i, 2, count), zn_row(w, i), y ? NULL : b, (zn_conv_spec){ .stride = 1 });
+        y = y ? zn_add(y, part) : part;
+    }
+    if (have)
+        return y ? y : zn_graph_poison(x->graph, ZN_ESHAPE, "a later piece of a clip needs frames in pairs");
+    return y ? zn_interleave_frames(x, &y, 1, 0) : zn_take_frames(x, 0, 1, 1);
+}
+
+zn_node *zn_double_frames(zn_scope s, zn_node *x, zn_stream *m)
+{
+    const int c = zn_channels(x);
+    int have;
+    zn_node *w = weight(s, TAPS, 1, c, 2 * c), *b = bias(s, 2 * c), *first = NULL, *rest = x;
+    if (!m || m->first) { /* the first frame is no history of the others */
+        if (frames_of(x) == 1) {
+            zn_with_history(m, arrange(&x, 1, 1, line, (int[]){ -1, 0 }), TAPS - 1, &have);
+            return x;
+        }
+        first = x;
+        rest = zn_take_frames(x, 1, 1, frames_of(x) - 1);
+    }
+    rest = zn_with_history(m, rest, TAPS - 1, &have);
+    zn_node *y = over_time(rest, w, b, 0, have);
+    zn_node *both[] = { zn_slice_channels(y, 0, c), zn_slice_channels(y, c, c) };
+    return zn_interleave_frames(first, both, 2, 0);
+}

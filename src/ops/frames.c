@@ -1,0 +1,108 @@
+/* Frames of clips [T,H,W,C] in another order: picked, repeated, put one behind the other, with zeros between. */
+#include "kernels/frames.h"
+
+#include "base/fail.h"
+#include "ops/ops.h"
+
+#include <string.h>
+
+/* first and count: for the gradient, which frames are the source's. */
+typedef struct frames_spec {
+    int32_t frames, first, count, from[];
+} frames_spec;
+
+static int64_t size_of(const zn_node *n) { return zn_shape_count(n->shape) / n->shape.dim[0]; }
+
+static zn_status frames_shape(zn_node *n)
+{
+    ZN_TRY(zn_need_rank(n, 4));
+    const frames_spec *k = n->attribute;
+    int64_t all = 0;
+    char a[96], b[96];
+    for (int i = 0; i < n->source_count; i++) {
+        zn_shape other = n->source[i]->shape;
+        other.dim[0] = n->source[0]->shape.dim[0];
+        if (!zn_shape_equal(other, n->source[0]->shape))
+            return ZN_FAIL(ZN_ESHAPE, "frames of %s and %s are not of one clip",
+                           zn_shape_text(n->source[0]->shape, a, sizeof a),
+                           zn_shape_text(n->source[i]->shape, b, sizeof b));
+        all += n->source[i]->shape.dim[0];
+    }
+    for (int t = 0; t < k->frames; t++)
+        if (k->from[t] >= all)
+            return ZN_FAIL(ZN_ESHAPE, "of %lld frames there is no %d", (long long)all, (int)k->from[t]);
+    n->shape = n->source[0]->shape;
+    n->shape.dim[0] = k->frames;
+    return k->frames > 0 ? ZN_OK : ZN_FAIL(ZN_ESHAPE, "a clip needs a frame");
+}
+
+static void frames_run(const zn_node *n, const zn_launch_context *c)
+{
+    const frames_spec *k = n->attribute;
+    int first = 0;
+    for (int i = 0; i < n->source_count; i++) {
+        const zn_frames_args a = { .x = n->source[i]->data,
+                                   .y = n->data,
+                                   .from = k->from,
+                                   .frames = k->frames,
+                                   .first = first,
+                                   .count = (int)n->source[i]->shape.dim[0],
+                                   .size = size_of(n),
+                                   .clear = i == 0 };
+        zn_launch(c, zn_k_frames, a.frames * zn_frame_pieces(a.size), 1, &a);
+        first += a.count;
+    }
+}
+
+static void frames_gradient(zn_node *n, zn_node *dy)
+{
+    frames_spec *k = zn_arena_alloc(zn_graph_arena(n->graph), n->attribute_size);
+    if (!k) {
+        zn_graph_poison(n->graph, ZN_ENOMEM, "out of memory while building a graph");
+        return;
+    }
+    memcpy(k, n->attribute, n->attribute_size);
+    k->first = 0;
+    for (int i = 0; i < n->source_count; i++) {
+        k->count = (int32_t)n->source[i]->shape.dim[0];
+        if (zn_needs_gradient(n->source[i]))
+            zn_accumulate(n->source[i], zn_apply(&zn_op_frames_grad, k, n->attribute_size, (zn_node *[]){ dy }, 1));
+        k->first += k->count;
+    }
+}
+
+const zn_op zn_op_frames = { .name = "frames", .shape = frames_shape, .run = frames_run, .gradient = frames_gradient };
+
+zn_node *zn_frames(zn_node *const *sources, int count, const int32_t *from, int frames)
+{
+    const size_t bytes = sizeof(frames_spec) + sizeof(int32_t) * (size_t)frames;
+    zn_graph *g = sources[0]->graph;
+    frames_spec *k = zn_arena_alloc(zn_graph_arena(g), bytes);
+    if (!k)
+        return zn_graph_poison(g, ZN_ENOMEM, "out of memory while building a graph");
+    *k = (frames_spec){ .frames = frames };
+    memcpy(k->from, from, sizeof(int32_t) * (size_t)frames);
+    return zn_apply(&zn_op_frames, k, bytes, sources, count);
+}
+
+static zn_status frames_grad_shape(zn_node *n)
+{
+    n->shape = n->source[0]->shape;
+    n->shape.dim[0] = ((frames_spec *)n->attribute)->count;
+    return ZN_OK;
+}
+
+static void frames_grad_run(const zn_node *n, const zn_launch_context *c)
+{
+    const frames_spec *k = n->attribute;
+    const zn_frames_args a = { .x = n->source[0]->data,
+                               .y = n->data,
+                               .from = k->from,
+                               .frames = k->frames,
+                               .first = k->first,
+                               .count = k->count,
+                               .size = size_of(n) };
+    zn_launch(c, zn_k_frames_grad, a.count * zn_frame_pieces(a.size), 1, &a);
+}
+
+const zn_op zn_op_frames_grad = { .name = "frames_grad", .shape = frames_grad_shape, .run = frames_grad_run };
