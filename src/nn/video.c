@@ -34,6 +34,14 @@ static int32_t filled(int t, const int *k) { return t < k[0] ? -1 : t - k[0]; }
 
 zn_node *zn_fill_front(zn_node *x, int count) { return arrange(&x, 1, frames_of(x) + count, filled, &count); }
 
+static int32_t held(int t, const int *k) { return t < k[0] ? t : k[0] - 1; }
+
+zn_node *zn_repeat_last(zn_node *x, int count)
+{
+    const int frames = frames_of(x);
+    return count ? arrange(&x, 1, frames + count, held, &frames) : x;
+}
+
 /* The last n frames, with zeros in front where there are fewer. */
 static zn_node *last_frames(zn_node *x, int n)
 {

@@ -23,10 +23,11 @@ typedef struct zn_stream {
  * out. Without a stream x itself. */
 zn_node *zn_with_history(zn_stream *m, zn_node *x, int n, int *have);
 
-/* Frames first, first + step, ... of x. */
+/* Frames first, first + step, ... of x, zeros where that is below 0. */
 zn_node *zn_take_frames(zn_node *x, int first, int step, int count);
-/* `count` frames of zeros, then those of x. */
+/* `count` frames of zeros, then those of x; those of x, then its last `count` times more. */
 zn_node *zn_fill_front(zn_node *x, int count);
+zn_node *zn_repeat_last(zn_node *x, int count);
 /* a's first frame, then those of b[count] by turns. skip: without the first `skip` frames of these; a may be NULL. */
 zn_node *zn_interleave_frames(zn_node *a, zn_node *const *b, int count, int skip);
 
