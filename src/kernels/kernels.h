@@ -14,12 +14,14 @@ typedef struct zn_unary_args {
     const float *x; /* for gradients: the value named below */
     const float *dy;
     float *y;
-    float a; /* parameter of the function */
+    float a, b; /* parameters of the function */
 } zn_unary_args;
 void zn_k_relu(const void *unary_args, zn_range elements);
 void zn_k_relu_grad(const void *unary_args, zn_range elements);       /* x = output of the forward */
 void zn_k_soft_clamp(const void *unary_args, zn_range elements);      /* a * tanh(x / a) */
 void zn_k_soft_clamp_grad(const void *unary_args, zn_range elements); /* x = output of the forward */
+void zn_k_clamp(const void *unary_args, zn_range elements);           /* min(max(x, a), b) */
+void zn_k_clamp_grad(const void *unary_args, zn_range elements);      /* x = input of the forward */
 void zn_k_gelu(const void *unary_args, zn_range elements);            /* x (1 + erf(x / sqrt 2)) / 2 */
 void zn_k_gelu_grad(const void *unary_args, zn_range elements);       /* x = input of the forward */
 void zn_k_silu(const void *unary_args, zn_range elements);            /* x / (1 + exp(-x)) */

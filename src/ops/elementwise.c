@@ -37,7 +37,8 @@ static void run_unary(const zn_node *n, const zn_launch_context *c, zn_body body
     const zn_unary_args a = { .x = n->source[0]->data,
                               .dy = n->source_count > 1 ? n->source[1]->data : NULL,
                               .y = n->data,
-                              .a = n->attribute ? *(float *)n->attribute : 0 };
+                              .a = n->attribute ? *(float *)n->attribute : 0,
+                              .b = n->attribute_size > sizeof(float) ? ((float *)n->attribute)[1] : 0 };
     zn_launch(c, body, zn_shape_count(n->shape), GRAIN, &a);
 }
 
@@ -90,6 +91,34 @@ const zn_op zn_op_soft_clamp_grad = { .name = "soft_clamp_grad",
                                       .flops = one_flop,
                                       .slots = one_slot,
                                       .in_place = zn_second_source };
+
+/* clamp(x) = min(max(x, a), b), derivative 1 from a to b, bounds included */
+static void clamp_run(const zn_node *n, const zn_launch_context *c) { run_unary(n, c, zn_k_clamp); }
+static void clamp_gradient(zn_node *n, zn_node *dy)
+{
+    zn_accumulate(n->source[0],
+                  zn_apply(&zn_op_clamp_grad, n->attribute, n->attribute_size, (zn_node *[]){ n->source[0], dy }, 2));
+}
+const zn_op zn_op_clamp = { .name = "clamp",
+                            .shape = zn_same_shape,
+                            .run = clamp_run,
+                            .gradient = clamp_gradient,
+                            .flops = one_flop,
+                            .slots = one_slot,
+                            .in_place = zn_first_source };
+zn_node *zn_clamp(zn_node *x, float low, float high)
+{
+    const float bounds[] = { low, high };
+    return zn_apply(&zn_op_clamp, bounds, sizeof bounds, (zn_node *[]){ x }, 1);
+}
+
+static void clamp_grad_run(const zn_node *n, const zn_launch_context *c) { run_unary(n, c, zn_k_clamp_grad); }
+const zn_op zn_op_clamp_grad = { .name = "clamp_grad",
+                                 .shape = zn_same_shape,
+                                 .run = clamp_grad_run,
+                                 .flops = one_flop,
+                                 .slots = one_slot,
+                                 .in_place = zn_second_source };
 
 /* gelu(x) = x Phi(x), exact erf form */
 static void gelu_run(const zn_node *n, const zn_launch_context *c) { run_unary(n, c, zn_k_gelu); }

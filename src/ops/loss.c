@@ -127,6 +127,12 @@ zn_node *zn_kl_gaussian(zn_node *m, zn_node *v)
     return zn_scale(zn_mean(sum), 0.5f);
 }
 
+zn_node *zn_gaussian(zn_node *mean, zn_node *logvar, zn_node *eps)
+{
+    zn_node *deviation = zn_exp(zn_scale(zn_clamp(logvar, -30, 20), 0.5f));
+    return zn_add(mean, zn_multiply(eps, deviation));
+}
+
 /* mean(log(1 + exp(x)) - t x)          d/dx = (1 / (1 + exp(-x)) - t) / count. A few thousand numbers at most: in
  * double, on one thread. Labels are constants. */
 static void logistic_run(const zn_node *n, const zn_launch_context *c)

@@ -36,6 +36,7 @@ zn_overlap zn_conv_overlap(int64_t samples, int64_t results, int lag);
 zn_node *zn_dense(zn_node *x, zn_node *w, zn_node *bias);
 zn_node *zn_relu(zn_node *x);
 zn_node *zn_soft_clamp(zn_node *x, float limit); /* limit * tanh(x / limit) */
+zn_node *zn_clamp(zn_node *x, float low, float high);
 zn_node *zn_scale(zn_node *x, float factor);
 zn_node *zn_add(zn_node *a, zn_node *b);
 zn_node *zn_sub(zn_node *a, zn_node *b);
@@ -51,7 +52,9 @@ zn_node *zn_logistic_loss(zn_node *logits, zn_node *labels); /* cross-entropy wi
 zn_node *zn_huber(zn_node *a, zn_node *b, float knee);       /* quadratic up to the knee */
 zn_node *zn_ssim_loss(zn_node *a, zn_node *b);               /* 1 - SSIM of [N,H,W,C] in [0,1]: 11x11 Gaussian window */
 zn_node *zn_kl_gaussian(zn_node *mean, zn_node *logvar);     /* of N(mean, exp(logvar)) to N(0,1), mean over elements */
-zn_node *zn_downsample2(zn_node *x);                         /* mean of 2x2 */
+/* A sample of N(mean, exp(logvar)) made of eps of N(0,1): mean + eps exp(logvar / 2), logvar within [-30,20]. */
+zn_node *zn_gaussian(zn_node *mean, zn_node *logvar, zn_node *eps);
+zn_node *zn_downsample2(zn_node *x); /* mean of 2x2 */
 zn_node *zn_ones_like(zn_node *x);
 zn_node *zn_gelu(zn_node *x);     /* exact erf form */
 zn_node *zn_silu(zn_node *x);     /* x / (1 + exp(-x)) */

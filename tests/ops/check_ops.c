@@ -41,6 +41,8 @@ static zn_node *unit_norm(zn_node **in) { return zn_unit_norm(in[0], in[1], 3); 
 static zn_node *dense(zn_node **in) { return zn_dense(in[0], in[1], in[2]); }
 static zn_node *relu(zn_node **in) { return zn_relu(in[0]); }
 static zn_node *soft_clamp(zn_node **in) { return zn_soft_clamp(in[0], 3); }
+static zn_node *clamp(zn_node **in) { return zn_clamp(in[0], -0.7f, 0.4f); }
+static zn_node *gaussian(zn_node **in) { return zn_gaussian(in[0], in[1], in[2]); }
 static zn_node *scale(zn_node **in) { return zn_scale(in[0], -1.7f); }
 static zn_node *add(zn_node **in) { return zn_add(in[0], in[1]); }
 static zn_node *add_self(zn_node **in) { return zn_add(in[0], in[0]); }
@@ -187,6 +189,9 @@ static const op_case cases[] = {
     { "relu_grad", "relu", { ROW(0) }, NULL, false },
     { "soft_clamp", NULL, { MAP(1, 4, 5, 3) }, soft_clamp, false },
     { "soft_clamp_grad", "soft_clamp", { ROW(0) }, NULL, false },
+    { "clamp", NULL, { MAP(1, 4, 5, 3) }, clamp, false },
+    { "clamp", NULL, { ROW(9), ROW(9), ROW(9) }, gaussian, false },
+    { "clamp_grad", "clamp", { ROW(0) }, NULL, false },
     { "scale", NULL, { ROW(17) }, scale, false },
     { "add", NULL, { MAP(1, 2, 3, 4), MAP(1, 2, 3, 4) }, add, false },
     { "add", NULL, { ROW(9) }, add_self, false },

@@ -41,6 +41,28 @@ void zn_k_soft_clamp_grad(const void *args, zn_range r)
     }
 }
 
+void zn_k_clamp(const void *args, zn_range r)
+{
+    const zn_unary_args *a = args;
+    const float low = a->a, high = a->b;
+    ZN_ELEMENTWISE
+    for (int64_t i = r.begin; i < r.end; i++) {
+        const float x = a->x[i] < low ? low : a->x[i];
+        a->y[i] = x > high ? high : x;
+    }
+}
+
+void zn_k_clamp_grad(const void *args, zn_range r)
+{
+    const zn_unary_args *a = args;
+    const float low = a->a, high = a->b;
+    ZN_ELEMENTWISE
+    for (int64_t i = r.begin; i < r.end; i++) {
+        const float dy = a->dy[i];
+        a->y[i] = a->x[i] < low || a->x[i] > high ? 0 : dy;
+    }
+}
+
 void zn_ref_gelu(const void *args, zn_range r)
 {
     const zn_unary_args *a = args;
