@@ -30,6 +30,9 @@ zn_node *zn_wan_decoder(zn_scope s, zn_node *latent, const zn_wan_form *k, zn_st
 void zn_wan_normalise(const zn_wan_form *k, float *latent, int64_t rows);
 void zn_wan_restore(const zn_wan_form *k, float *latent, int64_t rows);
 
+/* What diffusers calls the parameter that the original calls `name`. */
+void zn_wan_diffusers_name(const zn_wan_form *k, const char *name, char *out, size_t size);
+
 /* ---- blocks, small to large ---- */
 
 /* x / |x| sqrt(C) gamma over the channels of each pixel. */

@@ -1,10 +1,12 @@
-/* Wan: the autoencoders 2.1 and 2.2, pictures with traces, clips whole and in pieces (specification 2 and 3). */
+/* Wan: the autoencoders 2.1 and 2.2, pictures with traces, clips whole and in pieces (specification 2 and 3), large
+ * pictures in tiles and the names of diffusers (2.1, 8). */
 #include "clips.h"
 
 #include "base/alloc.h"
 #include "base/fail.h"
-#include "models/wan.h"
+#include "models/wan_tiles.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -153,3 +155,116 @@ static zn_status run(golden *g)
 }
 
 const golden_kind golden_wan_vae = { "wan autoencoder", matches, run };
+
+/* ---- tiles ---- */
+
+static bool tiled_matches(const golden *g)
+{
+    const char *own = zn_weights_metadata(g->file, "case");
+    return own && (strcmp(own, "wan21_tiled") == 0 || strcmp(own, "wan22_tiled") == 0);
+}
+
+typedef struct tiled {
+    golden *weights; /* the file that has them */
+    clip_network network;
+} tiled;
+
+static zn_status one_tile(void *self, const float *x, zn_shape in, float *y, zn_shape out)
+{
+    const tiled *t = self;
+    clip whole, given = { in, NULL };
+    ZN_TRY(zn_alloc_for("a tile", sizeof(float) * (size_t)zn_shape_count(in), (void **)&given.data));
+    memcpy(given.data, x, sizeof(float) * (size_t)zn_shape_count(in));
+    zn_status status = clip_whole(t->weights, &t->network, &given, &whole);
+    if (status == ZN_OK && !zn_shape_equal(whole.shape, out))
+        status = ZN_FAIL(ZN_ESHAPE, "a tile has another size than its place");
+    if (status == ZN_OK)
+        memcpy(y, whole.data, sizeof(float) * (size_t)zn_shape_count(out));
+    clip_free(&whole);
+    clip_free(&given);
+    return status;
+}
+
+static void clamp(clip *y)
+{
+    for (int64_t i = 0; i < zn_shape_count(y->shape); i++)
+        y->data[i] = fminf(fmaxf(y->data[i], -1), 1);
+}
+
+/* out.PART_whole and out.PART_tiled. */
+static zn_status check_tiles(golden *g, tiled *t, const char *input, const char *part, const zn_wan_tiles *tiles)
+{
+    const bool decodes = t->network.build == decoder;
+    clip x = { 0 }, y = { 0 };
+    char name[64];
+    zn_status status;
+    ZN_TRY_DONE(clip_load(g, input, CHANNELS_FIRST, &x));
+    ZN_TRY_DONE(clip_whole(t->weights, &t->network, &x, &y));
+    const zn_shape out = y.shape;
+    if (decodes)
+        clamp(&y);
+    snprintf(name, sizeof name, "%s_whole", part);
+    ZN_TRY_DONE(clip_compare(g, name, &y, 0, out.dim[0], CHANNELS_FIRST));
+    ZN_TRY_DONE(zn_wan_tiled(tiles, one_tile, t, x.data, x.shape, y.data, out));
+    if (decodes)
+        clamp(&y);
+    snprintf(name, sizeof name, "%s_tiled", part);
+    status = clip_compare(g, name, &y, 0, out.dim[0], CHANNELS_FIRST);
+done:
+    clip_free(&x);
+    clip_free(&y);
+    return status;
+}
+
+/* Every name of the configuration's table. */
+static zn_status check_names(const golden *g, const zn_wan_form *k)
+{
+    const zn_json_node *names = zn_json_get(g->config, "names");
+    int count = 0;
+    ZN_JSON_EACH(key, names)
+    {
+        const char *ours = zn_json_string(key), *theirs = zn_json_string(zn_json_get(names, ours ? ours : ""));
+        char name[256];
+        zn_wan_diffusers_name(k, ours ? ours : "", name, sizeof name);
+        if (!theirs || strcmp(name, theirs) != 0)
+            return ZN_FAIL(ZN_EFORMAT, "'%s' is not '%s' but '%s'", ours, name, theirs ? theirs : "");
+        count++;
+    }
+    return count ? ZN_OK : ZN_FAIL(ZN_ENOTFOUND, "the configuration has no table of names");
+}
+
+static zn_status check_tiled(golden *g, golden *weights)
+{
+    const int side = (int)golden_int(g, "tile_sample_min", 256), step = (int)golden_int(g, "tile_sample_stride", 192);
+    zn_wan_form k;
+    form_of(weights, &k);
+    tiled t = { weights, { .prefix = "", .build = encoder, .k = &k } };
+    const zn_wan_tiles down = zn_wan_encode_tiles(&k, side, step), up = zn_wan_decode_tiles(&k, side, step);
+    ZN_TRY(check_names(g, &k));
+    ZN_TRY(check_tiles(g, &t, "x", "enc", &down));
+    t.network.build = decoder;
+    return check_tiles(g, &t, "z", "dec", &up);
+}
+
+/* The weights lie in another file of the same folder. */
+static zn_status tiled_run(golden *g)
+{
+    const char *from = zn_json_string(zn_json_get(g->config, "weights_from")), *slash = strrchr(g->path, '/');
+    char path[4096];
+    golden weights = { .path = path, .pool = g->pool };
+    snprintf(path, sizeof path, "%.*s%s.safetensors", slash ? (int)(slash - g->path) + 1 : 0, g->path,
+             from ? from : "");
+    ZN_TRY(zn_weights_open(path, &weights.file));
+    const char *config = zn_weights_metadata(weights.file, "config");
+    zn_status status = config ? zn_json_parse(&weights.config_doc, config, strlen(config), path)
+                              : ZN_FAIL(ZN_EFORMAT, "%s: no configuration", path);
+    if (status == ZN_OK) {
+        weights.config = weights.config_doc.root;
+        status = check_tiled(g, &weights);
+        zn_json_free(&weights.config_doc);
+    }
+    zn_weights_close(weights.file);
+    return status;
+}
+
+const golden_kind golden_wan_tiled = { "wan tiles", tiled_matches, tiled_run };

@@ -32,7 +32,7 @@ extern const golden_kind golden_taesd, golden_taesd_block, golden_taesd_real;
 extern const golden_kind golden_diffae_schedule, golden_diffae_networks, golden_diffae_latent, golden_diffae_ops,
     golden_diffae_mamba;
 extern const golden_kind golden_wan_fp8, golden_wan_sdpa, golden_wan_ops, golden_wan_vae, golden_wan_taehv,
-    golden_wan_train;
+    golden_wan_train, golden_wan_tiled;
 extern const golden_kind golden_zimage_gguf, golden_zimage_mlx;
 extern const golden_kind golden_zenith_ops, golden_zenith_models, golden_zenith_train;
 
