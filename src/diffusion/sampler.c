@@ -28,87 +28,72 @@ static stride stride_of(const zn_diffusion *t, int i)
     return (stride){ .a = (float)sqrt(1 / t->kept[i]), .b = (float)sqrt(1 / t->kept[i] - 1) };
 }
 
-static zn_status finish(const zn_sampling *s, int done, const float *x)
-{
-    return s->done ? s->done(s->self, done, s->schedule->count, x) : ZN_OK;
-}
+/* One step from x and the noise in it; fresh: room for as much. */
+typedef void (*step_fn)(const zn_sampling *s, int i, float *x, float *eps, float *fresh);
 
-zn_status zn_ddim(const zn_sampling *s, float *x)
-{
-    const zn_diffusion *t = s->schedule;
-    float *eps, *fresh;
-    zn_status status = zn_alloc_for("sampling", 2 * sizeof *eps * (size_t)s->count, (void **)&eps);
-    if (status != ZN_OK)
-        return status;
-    fresh = eps + s->count;
-    for (int i = t->count - 1; i >= 0 && status == ZN_OK; i--) {
-        stride k = stride_of(t, i);
-        const float kept = (float)t->kept[i], before = (float)t->before[i];
-        k.fresh = s->eta * sqrtf((1 - before) / (1 - kept)) * sqrtf(1 - kept / before);
-        k.image = sqrtf(before);
-        k.noise = sqrtf(fmaxf(1 - before - k.fresh * k.fresh, 0));
-        const bool noisy = k.fresh > 0 && i > 0;
-        status = s->predict(s->self, x, t->step[i], eps);
-        if (status == ZN_OK && noisy)
-            s->noise(s->self, i, fresh);
-        if (status == ZN_OK) {
-            step_ddim(s, &k, noisy ? fresh : NULL, x, eps);
-            status = finish(s, t->count - i, x);
-        }
-    }
-    zn_free(eps);
-    return status;
-}
-
-zn_status zn_ddim_invert(const zn_sampling *s, float *x)
+/* From the noisiest step to the first, or the other way. */
+static zn_status walk(const zn_sampling *s, bool forwards, step_fn step, float *x)
 {
     const zn_diffusion *t = s->schedule;
     float *eps;
-    zn_status status = zn_alloc_for("sampling", sizeof *eps * (size_t)s->count, (void **)&eps);
-    for (int i = 0; i < t->count && status == ZN_OK; i++) {
-        stride k = stride_of(t, i);
-        k.image = sqrtf((float)t->behind[i]);
-        k.noise = sqrtf(1 - (float)t->behind[i]);
+    zn_status status = zn_alloc_for("sampling", 2 * sizeof *eps * (size_t)s->count, (void **)&eps);
+    for (int done = 0; done < t->count && status == ZN_OK; done++) {
+        const int i = forwards ? done : t->count - 1 - done;
         status = s->predict(s->self, x, t->step[i], eps);
         if (status == ZN_OK) {
-            step_ddim(s, &k, NULL, x, eps);
-            status = finish(s, i + 1, x);
+            step(s, i, x, eps, eps + s->count);
+            status = s->done ? s->done(s->self, done + 1, t->count, x) : ZN_OK;
         }
     }
     zn_free(eps);
     return status;
 }
 
-/* Variance "fixed large": beta, for the first step the posterior's of the second. */
-zn_status zn_ddpm(const zn_sampling *s, float *x)
+static void ddim(const zn_sampling *s, int i, float *x, float *eps, float *fresh)
 {
     const zn_diffusion *t = s->schedule;
-    float *eps, *fresh;
-    zn_status status = zn_alloc_for("sampling", 2 * sizeof *eps * (size_t)s->count, (void **)&eps);
-    if (status != ZN_OK)
-        return status;
-    fresh = eps + s->count;
-    for (int i = t->count - 1; i >= 0 && status == ZN_OK; i--) {
-        const stride k = stride_of(t, i);
-        const float deviation = (float)sqrt(t->beta[i]);
-        status = s->predict(s->self, x, t->step[i], eps);
-        if (status != ZN_OK)
-            break;
-        if (i > 0)
-            s->noise(s->self, i, fresh);
-        for (int64_t j = 0; j < s->count; j++) {
-            float image = k.a * x[j] - k.b * eps[j];
-            if (s->clamp)
-                image = fminf(fmaxf(image, -1), 1);
-            x[j] = (float)t->mean_image[i] * image + (float)t->mean_noisy[i] * x[j];
-            if (i > 0)
-                x[j] += deviation * fresh[j];
-        }
-        status = finish(s, t->count - i, x);
-    }
-    zn_free(eps);
-    return status;
+    const float kept = (float)t->kept[i], before = (float)t->before[i];
+    stride k = stride_of(t, i);
+    k.fresh = s->eta * sqrtf((1 - before) / (1 - kept)) * sqrtf(1 - kept / before);
+    k.image = sqrtf(before);
+    k.noise = sqrtf(fmaxf(1 - before - k.fresh * k.fresh, 0));
+    const bool noisy = k.fresh > 0 && i > 0;
+    if (noisy)
+        s->noise(s->self, i, fresh);
+    step_ddim(s, &k, noisy ? fresh : NULL, x, eps);
 }
+
+zn_status zn_ddim(const zn_sampling *s, float *x) { return walk(s, false, ddim, x); }
+
+static void invert(const zn_sampling *s, int i, float *x, float *eps, float *fresh)
+{
+    (void)fresh;
+    stride k = stride_of(s->schedule, i);
+    k.image = sqrtf((float)s->schedule->behind[i]);
+    k.noise = sqrtf(1 - (float)s->schedule->behind[i]);
+    step_ddim(s, &k, NULL, x, eps);
+}
+
+zn_status zn_ddim_invert(const zn_sampling *s, float *x) { return walk(s, true, invert, x); }
+
+/* Variance "fixed large": that of the step itself. The last step adds none. */
+static void ddpm(const zn_sampling *s, int i, float *x, float *eps, float *fresh)
+{
+    const zn_diffusion *t = s->schedule;
+    const stride k = stride_of(t, i);
+    const float image_share = (float)t->mean_image[i], noisy_share = (float)t->mean_noisy[i];
+    const float deviation = i > 0 ? (float)sqrt(t->beta[i]) : 0;
+    if (i > 0)
+        s->noise(s->self, i, fresh);
+    for (int64_t j = 0; j < s->count; j++) {
+        float image = k.a * x[j] - k.b * eps[j];
+        if (s->clamp)
+            image = fminf(fmaxf(image, -1), 1);
+        x[j] = image_share * image + noisy_share * x[j] + (i > 0 ? deviation * fresh[j] : 0);
+    }
+}
+
+zn_status zn_ddpm(const zn_sampling *s, float *x) { return walk(s, false, ddpm, x); }
 
 void zn_add_noise(const zn_diffusion *all, int step, const float *x, const float *noise, float *y, int64_t count)
 {

@@ -3,7 +3,6 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
-#include "train/optim.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -183,7 +182,29 @@ static zn_status lesson_start(lesson *l)
     return zn_exec_new(l->graph, outputs, count, &(zn_exec_options){ .pool = l->g->pool, .training = true }, &l->exec);
 }
 
-/* One step of the optimiser, as far as out.train.FORM.NAME asks for; `form` "adam" or "adamw". */
+zn_status compare_update(golden *g, const char *name, const zn_optim_options *o, const zn_update *u, float *after)
+{
+    const int64_t count = zn_shape_count(u->shape);
+    zn_optim optim;
+    float *tolerance = NULL, largest = 0;
+    zn_status status;
+    ZN_TRY(zn_optim_new(&optim, count, o));
+    ZN_TRY_DONE(zn_alloc_for("a step", sizeof(float) * (size_t)count, (void **)&tolerance));
+    memcpy(after, u->start, sizeof(float) * (size_t)count);
+    zn_optim_begin(&optim, -1);
+    zn_optim_update(&optim, g->pool, after, u->gradient, count, NULL);
+    for (int64_t i = 0; i < count; i++)
+        largest = fmaxf(largest, fabsf(u->gradient[i]));
+    for (int64_t i = 0; i < count; i++)
+        tolerance[i] = fabsf(u->gradient[i]) > 1e-3f * largest ? 1e-2f * o->lr : 2 * o->lr;
+    status = golden_compare_each(g, name, after, u->shape, u->layout, tolerance);
+done:
+    zn_free(tolerance);
+    zn_optim_free(&optim);
+    return status;
+}
+
+/* One step of the optimiser and of the average, as far as out.train.FORM.NAME asks for; `form` "adam" or "adamw". */
 static zn_status check_update(golden *g, const char *form, const zn_node *p, const float *gradient)
 {
     char name[300], ema[300];
@@ -194,26 +215,15 @@ static zn_status check_update(golden *g, const char *form, const zn_node *p, con
         return ZN_OK;
     const bool decays = strcmp(form, "adamw") == 0;
     const zn_optim_options o = { .kind = decays ? ZN_ADAMW : ZN_ADAM, .lr = 1e-4f, .weight_decay = decays ? 0.01f : 0 };
-    zn_optim optim;
-    float *w = NULL;
-    zn_status status;
-    ZN_TRY(zn_optim_new(&optim, count, &o));
-    ZN_TRY_DONE(zn_alloc_for("a step", 2 * sizeof(float) * (size_t)count, (void **)&w));
-    memcpy(w, p->data, sizeof(float) * (size_t)count);
-    zn_optim_begin(&optim, -1);
-    zn_optim_update(&optim, g->pool, w, gradient, count, NULL);
-    float largest = 0, *tolerance = w + count;
-    for (int64_t i = 0; i < count; i++)
-        largest = fmaxf(largest, fabsf(gradient[i]));
-    for (int64_t i = 0; i < count; i++)
-        tolerance[i] = fabsf(gradient[i]) > 1e-3f * largest ? 1e-2f * o.lr : 2 * o.lr;
-    ZN_TRY_DONE(golden_compare_each(g, name, w, p->shape, p->layout, tolerance));
+    const zn_update u = { p->shape, p->layout, p->data, gradient };
+    float *w;
+    ZN_TRY(zn_alloc_for("a step", sizeof(float) * (size_t)count, (void **)&w));
+    zn_status status = compare_update(g, name, &o, &u, w);
     for (int64_t i = 0; i < count; i++)
         w[i] = 0.9999f * p->data[i] + 0.0001f * w[i];
-    status = golden_compare(g, ema, w, p->shape, p->layout, GOLDEN_FORWARD);
-done:
+    if (status == ZN_OK)
+        status = golden_compare(g, ema, w, p->shape, p->layout, GOLDEN_FORWARD);
     zn_free(w);
-    zn_optim_free(&optim);
     return status;
 }
 

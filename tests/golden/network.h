@@ -7,6 +7,7 @@
 
 #include "base/rng.h"
 #include "diffusion/sampler.h"
+#include "train/optim.h"
 
 /* A network that predicts the noise in x, ready to run. */
 typedef struct network {
@@ -54,6 +55,15 @@ typedef struct lesson {
 zn_node *lesson_input(lesson *l, const char *name, zn_shape shape, const float *values);
 /* With graph and loss: runs it and compares out.train.*; form: "adam" or "adamw". Frees the lesson. */
 zn_status lesson_run(lesson *l, const char *form);
+
+/* After one step the update is lr*g/(|g|+eps): compared where the gradient is well determined, else within 2 lr.
+ * `after` gets the weights. */
+typedef struct zn_update {
+    zn_shape shape;
+    zn_layout layout;
+    const float *start, *gradient;
+} zn_update;
+zn_status compare_update(golden *g, const char *name, const zn_optim_options *o, const zn_update *u, float *after);
 
 /* x noised to the steps in.train_t, one for each sample, and the embeddings of these. */
 zn_status noised(const golden *g, const char *betas, const float *x, zn_shape shape, const float *noise, int width,

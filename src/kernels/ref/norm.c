@@ -37,48 +37,57 @@ void zn_ref_norm_sums(const void *args, zn_range r)
     }
 }
 
-/* Mean and 1 / sqrt(variance + eps) of a group of one map. */
-static void statistics(const zn_norm_args *a, int64_t map, int first, int width, double *mean, double *scale)
+/* A group of one map: its channels, their mean and 1 / sqrt(variance + eps). */
+typedef struct group {
+    int64_t map;
+    int first, end;
+    double mean, scale;
+} group;
+
+static group group_of(const zn_norm_args *a, int64_t unit)
 {
+    const int width = a->c / a->groups, first = (int)(unit % a->groups) * width;
+    return (group){ .map = unit / a->groups, .first = first, .end = first + width };
+}
+
+static group measured(const zn_norm_args *a, int64_t unit)
+{
+    group g = group_of(a, unit);
     const int64_t blocks = zn_norm_blocks(a), size = zn_norm_block(a);
-    const double count = (double)a->pixels * width;
+    const double count = (double)a->pixels * (g.end - g.first);
     double sum = 0, square = 0;
     for (int64_t b = 0; b < blocks; b++) {
-        const float *means = a->partial + (map * blocks + b) * 2 * a->c;
+        const float *means = a->partial + (g.map * blocks + b) * 2 * a->c;
         const double pixels = (double)((b + 1) * size < a->pixels ? size : a->pixels - b * size);
-        for (int c = first; c < first + width; c++)
+        for (int c = g.first; c < g.end; c++)
             sum += pixels * (double)means[c];
     }
-    *mean = sum / count;
+    g.mean = sum / count;
     for (int64_t b = 0; b < blocks; b++) {
-        const float *means = a->partial + (map * blocks + b) * 2 * a->c, *squares = means + a->c;
+        const float *means = a->partial + (g.map * blocks + b) * 2 * a->c, *squares = means + a->c;
         const double pixels = (double)((b + 1) * size < a->pixels ? size : a->pixels - b * size);
-        for (int c = first; c < first + width; c++) {
-            const double off = (double)means[c] - *mean;
+        for (int c = g.first; c < g.end; c++) {
+            const double off = (double)means[c] - g.mean;
             square += (double)squares[c] + pixels * off * off;
         }
     }
-    *scale = 1 / sqrt(square / count + (double)a->eps);
+    g.scale = 1 / sqrt(square / count + (double)a->eps);
+    return g;
 }
 
 void zn_k_norm_merge(const void *args, zn_range r)
 {
     const zn_norm_args *a = args;
-    const int width = a->c / a->groups;
     for (int64_t unit = r.begin; unit < r.end; unit++) {
-        const int64_t map = unit / a->groups;
-        const int first = (int)(unit % a->groups) * width;
-        double mean, scale;
-        statistics(a, map, first, width, &mean, &scale);
-        float *factors = a->table + map * 3 * a->c, *shifts = factors + a->c;
-        for (int c = first; c < first + width; c++) {
-            const int64_t at = map * a->c + c;
+        const group g = measured(a, unit);
+        float *factors = a->table + g.map * 3 * a->c, *shifts = factors + a->c;
+        for (int c = g.first; c < g.end; c++) {
+            const int64_t at = g.map * a->c + c;
             const double gain = 1 + (a->gain ? (double)a->gain[at] : 0);
-            const double own = 1 + (a->scale ? (double)a->scale[at] : 0);
-            const double factor = scale * (double)a->gamma[c];
+            const double own = 1 + (a->scale ? (double)a->scale[at] : 0), shift = a->shift ? (double)a->shift[at] : 0;
+            const double factor = g.scale * (double)a->gamma[c];
             factors[c] = (float)(factor * own * gain);
-            shifts[c] =
-                (float)((((double)a->beta[c] - mean * factor) * own + (a->shift ? (double)a->shift[at] : 0)) * gain);
+            shifts[c] = (float)((((double)a->beta[c] - g.mean * factor) * own + shift) * gain);
         }
     }
 }
@@ -98,16 +107,12 @@ void zn_ref_norm_apply(const void *args, zn_range r)
 void zn_k_norm_stats(const void *args, zn_range r)
 {
     const zn_norm_args *a = args;
-    const int width = a->c / a->groups;
     for (int64_t unit = r.begin; unit < r.end; unit++) {
-        const int64_t map = unit / a->groups;
-        const int first = (int)(unit % a->groups) * width;
-        double mean, scale;
-        statistics(a, map, first, width, &mean, &scale);
-        float *scales = a->table + map * 3 * a->c, *shifts = scales + a->c;
-        for (int c = first; c < first + width; c++) {
-            scales[c] = (float)scale;
-            shifts[c] = (float)(-mean * scale);
+        const group g = measured(a, unit);
+        float *scales = a->table + g.map * 3 * a->c, *shifts = scales + a->c;
+        for (int c = g.first; c < g.end; c++) {
+            scales[c] = (float)g.scale;
+            shifts[c] = (float)(-g.mean * g.scale);
         }
     }
 }
@@ -135,27 +140,25 @@ void zn_ref_norm_grad_sums(const void *args, zn_range r)
 void zn_k_norm_grad_merge(const void *args, zn_range r)
 {
     const zn_norm_args *a = args;
-    const int width = a->c / a->groups;
     const int64_t blocks = zn_norm_blocks(a);
-    const double count = (double)a->pixels * width;
     for (int64_t unit = r.begin; unit < r.end; unit++) {
-        const int64_t map = unit / a->groups;
-        const int first = (int)(unit % a->groups) * width;
-        float *products = a->sums + map * 2 * a->c, *sums = products + a->c;
+        const group g = group_of(a, unit);
+        const double count = (double)a->pixels * (g.end - g.first);
+        float *products = a->sums + g.map * 2 * a->c, *sums = products + a->c;
         double mean = 0, mean_product = 0;
-        for (int c = first; c < first + width; c++) {
+        for (int c = g.first; c < g.end; c++) {
             double product = 0, sum = 0;
             for (int64_t b = 0; b < blocks; b++) {
-                product += (double)a->partial[(map * blocks + b) * 2 * a->c + c];
-                sum += (double)a->partial[((map * blocks + b) * 2 + 1) * a->c + c];
+                product += (double)a->partial[(g.map * blocks + b) * 2 * a->c + c];
+                sum += (double)a->partial[((g.map * blocks + b) * 2 + 1) * a->c + c];
             }
             products[c] = (float)product;
             sums[c] = (float)sum;
             mean += (double)a->gamma[c] * sum / count;
             mean_product += (double)a->gamma[c] * product / count;
         }
-        float *by_dy = a->table + map * 3 * a->c, *by_x = by_dy + a->c, *rest = by_x + a->c;
-        for (int c = first; c < first + width; c++) {
+        float *by_dy = a->table + g.map * 3 * a->c, *by_x = by_dy + a->c, *rest = by_x + a->c;
+        for (int c = g.first; c < g.end; c++) {
             const double scale = (double)by_dy[c], shift = (double)by_x[c];
             by_dy[c] = (float)(scale * (double)a->gamma[c]);
             by_x[c] = (float)(-scale * scale * mean_product);

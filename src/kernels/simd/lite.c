@@ -4,6 +4,7 @@
 #include "kernels/lite.h"
 #include "kernels/mix.h"
 #include "kernels/simd/group_product.h"
+#include "kernels/simd/lanes.h"
 #include "kernels/simd/lite_panel.h"
 #include "kernels/simd/vec_math.h"
 #include "kernels/simd/wht_strip.h"
@@ -11,15 +12,6 @@
 void ZN_KERNEL(lite_rows)(const void *args, zn_range r);
 void ZN_KERNEL(lite_columns)(const void *args, zn_range r);
 void ZN_KERNEL(lite_expand)(const void *args, zn_range r);
-
-VEC_INLINE vec load(const float *p, int n) { return n == VEC_LANES ? vec_load(p) : vec_load_part(p, n); }
-VEC_INLINE void store(float *p, vec v, int n)
-{
-    if (n == VEC_LANES)
-        vec_store(p, v);
-    else
-        vec_store_part(p, v, n);
-}
 
 /* The steps among eight neighbours, or all n, and back with the gate between. */
 static void gate_rows(float *x, const float *gate, int n, int64_t width, float *to, wht_ahead *ahead)
