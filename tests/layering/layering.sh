@@ -2,7 +2,7 @@
 # layering.sh ROOT: reads every #include under src/ cli/ tests/ examples/ include/ and fails on an arrow that points
 # upward. The layers, lowest first; a file may include its own folder and anything in a lower layer:
 #
-#   0 base   1 kernels   2 tensor   3 io, diffusion, graph   4 ops   5 nn   6 models   7 train   8 pipeline
+#   0 base   1 kernels   2 tensor   3 io, text, diffusion, graph   4 ops   5 nn   6 models   7 train   8 pipeline
 #
 # cli/, examples/ and tests/cli/ use the public headers only; the public headers use libc and each other; tests may use
 # all of src/; third-party codecs are included in src/io/ alone.
@@ -45,7 +45,7 @@ includes | resolve | awk '
 function layer(folder) { return folder in rank ? rank[folder] : -1 }
 function fail(why) { printf "%s:%s: %s\n", $1, $2, why; bad = 1 }
 BEGIN {
-    n = split("base:0 kernels:1 tensor:2 io:3 diffusion:3 graph:3 ops:4 nn:5 models:6 train:7 pipeline:8", pairs, " ")
+    n = split("base:0 kernels:1 tensor:2 io:3 text:3 diffusion:3 graph:3 ops:4 nn:5 models:6 train:7 pipeline:8", pairs, " ")
     for (i = 1; i <= n; i++) { split(pairs[i], p, ":"); rank[p[1]] = p[2] }
     codecs = "^<(png|pngconf|jpeglib|jerror|turbojpeg|lcms2|zlib|cmocka)\\.h>$|^<webp/"
 }

@@ -9,9 +9,9 @@ failed=0
 # plant FILE INCLUDE: a good tree plus one line
 plant() {
     rm -rf "$work/tree"
-    mkdir -p "$work"/tree/{src/{base,kernels,tensor,io/image,graph,ops,nn,models,train,pipeline},cli,tests/{cli,ops},include/zenith,examples}
+    mkdir -p "$work"/tree/{src/{base,kernels,tensor,io/image,text,graph,ops,nn,models,train,pipeline},cli,tests/{cli,ops},include/zenith,examples}
     cd "$work/tree" || exit 99
-    for f in base kernels tensor io graph ops nn models train pipeline; do : >src/$f/$f.h; done
+    for f in base kernels tensor io text graph ops nn models train pipeline; do : >src/$f/$f.h; done
     : >include/zenith/zenith.h
     : >cli/cli.h
     echo '#include "cli.h"' >cli/main.c
@@ -39,6 +39,7 @@ expect 1 src/base/x.c '#include "kernels/kernels.h"'
 expect 1 src/base/x.c '#include "../kernels/kernels.h"'
 expect 1 src/kernels/x.c '# include "tensor/tensor.h"'
 expect 1 src/io/x.c '#include "graph/graph.h"'
+expect 1 src/text/x.c '#include "io/io.h"'
 expect 1 src/ops/x.c '#include "nn/nn.h"'
 expect 1 src/models/x.h '#include "pipeline/pipeline.h"'
 expect 1 src/ops/x.c '#include <png.h>'

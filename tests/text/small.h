@@ -1,0 +1,18 @@
+/* A tokenizer of 260 tokens, and what may be wrong with it. */
+#ifndef SMALL_H
+#define SMALL_H
+
+#include <zenith/status.h>
+
+char *small_vocabulary_text(void); /* vocab.json; free */
+/* tokenizer.json, with the first `from` in it replaced by `to` unless NULL; free. */
+char *small_tokenizer(const char *from, const char *to);
+
+typedef struct small_lie {
+    const char *from, *to;
+    zn_status status;
+    const char *word;
+} small_lie;
+extern const small_lie small_lies[]; /* ends with from NULL */
+
+#endif

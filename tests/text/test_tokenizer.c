@@ -1,0 +1,275 @@
+/* Tokens: Unicode by hand-picked cases, a small vocabulary made here, files that lie, and every string of the golden
+ * file with the real vocabulary where it is at hand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../skip.h"
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "small.h"
+#include "text/tokenizer.h"
+#include "text/unicode.h"
+
+static void assert_nfc(const char *text, const char *want)
+{
+    uint32_t *points;
+    size_t count, size = 0;
+    uint8_t out[256];
+    assert_int_equal(zn_utf8_to_nfc(text, strlen(text), "text", &points, &count), ZN_OK);
+    for (size_t i = 0; i < count; i++)
+        size += (size_t)zn_utf8_put(points[i], out + size);
+    out[size] = 0;
+    assert_string_equal((char *)out, want);
+    zn_free(points);
+}
+
+static void normal_form(void **state)
+{
+    (void)state;
+    assert_nfc("", "");
+    assert_nfc("plain \xc3\xa9", "plain \xc3\xa9");
+    assert_nfc("e\xcc\x81", "\xc3\xa9");
+    assert_nfc("q\xcc\x87\xcc\xa3", "q\xcc\xa3\xcc\x87");               /* marks in order of class */
+    assert_nfc("\xe1\xb8\x8b\xcc\xa3", "\xe1\xb8\x8d\xcc\x87");         /* d with dots: taken apart, joined anew */
+    assert_nfc("\xe2\x84\xab", "\xc3\x85");                             /* angstrom sign */
+    assert_nfc("\xe0\xa5\x98", "\xe0\xa4\x95\xe0\xa4\xbc");             /* excluded from composition */
+    assert_nfc("\xe1\x84\x92\xe1\x85\xa1\xe1\x86\xab", "\xed\x95\x9c"); /* Hangul */
+    assert_nfc("\xea\xb0\x80\xe1\x86\xa8", "\xea\xb0\x81");             /* and a final behind a syllable */
+    assert_nfc("\xcd\x84", "\xcc\x88\xcc\x81");                         /* a mark of two */
+    assert_nfc("\xe1\xbe\x82", "\xe1\xbe\x82");                         /* four parts and back */
+    assert_nfc("a\xcc\x81\xcc\x81", "\xc3\xa1\xcc\x81");
+    assert_nfc("\xf0\x91\x84\xb1\xf0\x91\x84\xa7", "\xf0\x91\x84\xae"); /* beyond 16 bits */
+    uint32_t *points;
+    size_t count;
+    assert_int_equal(zn_utf8_to_nfc("ab\xff", 3, "the prompt", &points, &count), ZN_EINVALID);
+    assert_string_equal(zn_error_text(), "the prompt is not UTF-8 at byte 2");
+    assert_null(points);
+}
+
+static void assert_tokens(const zn_tokenizer *t, const char *text, size_t count, const int32_t *ids)
+{
+    zn_tokens out = { 0 };
+    assert_int_equal(zn_tokenizer_encode(t, text, strlen(text), &out), ZN_OK);
+    if (out.count != count || memcmp(out.ids, ids, count * sizeof *ids) != 0)
+        fail_msg("'%s' gives %zu tokens, not the %zu expected", text, out.count, count);
+    zn_free(out.ids);
+}
+
+#define TOKENS(t, text, ...)                                                                                           \
+    assert_tokens(t, text, sizeof((int32_t[]){ __VA_ARGS__ }) / sizeof(int32_t), (int32_t[]){ __VA_ARGS__ })
+
+/* Byte b has id b; 300: "ab", 301: "bc", 302: "abc", 303: " a", 400: "<x>", 401: "<x>y". Merges: a b, b c, ab c. */
+static void small_vocabulary(void **state)
+{
+    (void)state;
+    char *json = small_tokenizer(NULL, NULL);
+    zn_tokenizer *t;
+    zn_tokens none = { 0 };
+    if (zn_tokenizer_read(json, strlen(json), "small", &t) != ZN_OK)
+        fail_msg("%s", zn_error_text());
+    TOKENS(t, "ab", 300);
+    TOKENS(t, "bc", 301);
+    TOKENS(t, "abc", 302);
+    TOKENS(t, "bcabab", 301, 300, 300);
+    TOKENS(t, "abbc", 300, 301);
+    TOKENS(t, "a<x>bc<x>y<", 'a', 400, 301, 401, '<');
+    TOKENS(t, " a", ' ', 'a'); /* in the vocabulary, but nothing makes it */
+    TOKENS(t, "a b12", 'a', ' ', 'b', '1', '2');
+    TOKENS(t, "\xc3\xa9", 0xc3, 0xa9);
+    assert_int_equal(zn_tokenizer_encode(t, "", 0, &none), ZN_OK);
+    assert_int_equal(none.count, 0);
+    assert_int_equal(zn_tokenizer_encode(t, "a\xff", 2, &none), ZN_EINVALID);
+    assert_int_equal(zn_tokenizer_chat(t, "a", 1, 512, &none), ZN_EUNSUPPORTED);
+    zn_free(none.ids);
+    zn_tokenizer_free(t);
+    free(json);
+}
+
+/* A piece of a million letters, and as many marks: neither may take the square of that. */
+static void long_pieces(void **state)
+{
+    (void)state;
+    enum { COUNT = 1 << 20 };
+    char *json = small_tokenizer(NULL, NULL), *text = malloc(2 * COUNT);
+    zn_tokenizer *t;
+    zn_tokens out = { 0 };
+    assert_int_equal(zn_tokenizer_read(json, strlen(json), "small", &t), ZN_OK);
+    for (int i = 0; i < COUNT; i++)
+        text[i] = (char)('a' + i % 3);
+    assert_int_equal(zn_tokenizer_encode(t, text, COUNT, &out), ZN_OK);
+    assert_int_equal(out.count, (COUNT + 2) / 3); /* abc ... and "a" at the end */
+    out.count = 0;
+    for (int i = 0; i < COUNT; i++)
+        memcpy(text + 2 * i, i % 2 ? "\xcc\x81" : "\xcc\xa3", 2);
+    assert_int_equal(zn_tokenizer_encode(t, text, 2 * COUNT, &out), ZN_OK);
+    assert_int_equal(out.count, 2 * COUNT);
+    assert_int_equal(out.ids[1], 0xa3);
+    assert_int_equal(out.ids[2 * COUNT - 1], 0x81);
+    zn_free(out.ids);
+    zn_tokenizer_free(t);
+    free(text);
+    free(json);
+}
+
+static void files_that_lie(void **state)
+{
+    (void)state;
+    for (int i = 0; small_lies[i].from; i++) {
+        char *json = small_tokenizer(small_lies[i].from, small_lies[i].to);
+        zn_tokenizer *t;
+        const zn_status status = zn_tokenizer_read(json, strlen(json), "lie.json", &t);
+        if (status != small_lies[i].status || t || !strstr(zn_error_text(), small_lies[i].word) ||
+            !strstr(zn_error_text(), "lie.json"))
+            fail_msg("'%s' for '%s': status %d: %s", small_lies[i].to, small_lies[i].from, status, zn_error_text());
+        free(json);
+    }
+}
+
+static void cut_and_short_of_memory(void **state)
+{
+    (void)state;
+    char *json = small_tokenizer(NULL, NULL);
+    const size_t size = strlen(json);
+    zn_tokenizer *t;
+    for (size_t n = 0; n < size; n += 7) {
+        assert_int_not_equal(zn_tokenizer_read(json, n, "cut", &t), ZN_OK);
+        assert_null(t);
+    }
+    int failures = 0;
+    for (int64_t n = 1;; n++) {
+        zn_tokens out = { 0 };
+        zn_alloc_fail_at(n);
+        zn_status status = zn_tokenizer_read(json, size, "file", &t);
+        if (status == ZN_OK)
+            status = zn_tokenizer_encode(t, "abc <x> q\xcc\x87", 11, &out);
+        zn_alloc_fail_at(0);
+        zn_free(out.ids);
+        zn_tokenizer_free(t);
+        if (status == ZN_OK)
+            break;
+        assert_int_equal(status, ZN_ENOMEM);
+        failures++;
+    }
+    assert_true(failures > 8);
+    free(json);
+}
+
+static void parts(void **state)
+{
+    (void)state;
+    char *vocab = small_vocabulary_text();
+    static const char merges[] = "#version: 0.2\na b\r\nb c\nab c",
+                      config[] = "{\"added_tokens_decoder\":{\"400\":{\"content\":\"<x>\",\"lstrip\":false}}}";
+    zn_tokenizer *t;
+    if (zn_tokenizer_read_parts(vocab, strlen(vocab), merges, strlen(merges), config, strlen(config), "parts", &t) !=
+        ZN_OK)
+        fail_msg("%s", zn_error_text());
+    TOKENS(t, "abc<x>bc", 302, 400, 301);
+    zn_tokenizer_free(t);
+    static const char *const bad[] = { "a", "a  b", "a b\na b", "a c", "#version: 1\nx" };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(zn_tokenizer_read_parts(vocab, strlen(vocab), bad[i], strlen(bad[i]), NULL, 0, "bad", &t),
+                         ZN_EFORMAT);
+        assert_non_null(strstr(zn_error_text(), "bad: merge"));
+    }
+    static const char wrong_id[] = "{\"added_tokens_decoder\":{\"4x\":{\"content\":\"<x>\"}}}";
+    assert_int_equal(
+        zn_tokenizer_read_parts(vocab, strlen(vocab), merges, strlen(merges), wrong_id, strlen(wrong_id), "bad", &t),
+        ZN_EFORMAT);
+    free(vocab);
+}
+
+/* ---- the real vocabulary ---- */
+
+static zn_tokenizer *real_tokenizer(void)
+{
+    const char *shared = getenv("ZENITH_SHARED");
+    char command[4096];
+    snprintf(command, sizeof command, "gzip -dc '%s/data/qwen/tokenizer.json.gz' 2>/dev/null",
+             shared && *shared ? shared : SHARED);
+    FILE *pipe = popen(command, "r");
+    enum { LIMIT = 16 << 20 };
+    char *json = malloc(LIMIT);
+    const size_t size = pipe ? fread(json, 1, LIMIT, pipe) : 0;
+    zn_tokenizer *t = NULL;
+    if (pipe)
+        pclose(pipe);
+    if (size && zn_tokenizer_read(json, size, "tokenizer.json", &t) != ZN_OK)
+        fail_msg("%s", zn_error_text());
+    free(json);
+    return t;
+}
+
+static int compare_ids(const char *what, const zn_tokens *got, const zn_json_node *ids)
+{
+    size_t n = 0;
+    int same = ids && got->count == ids->length;
+    ZN_JSON_EACH(id, ids)
+    {
+        int64_t want;
+        same = same && zn_json_i64(id, &want) && got->ids[n++] == want;
+    }
+    if (!same)
+        print_error("'%s': %zu tokens differ from the %u expected\n", what, got->count, ids ? ids->length : 0);
+    return !same;
+}
+
+static void golden_strings(void **state)
+{
+    (void)state;
+    zn_tokenizer *t = real_tokenizer();
+    zn_map map;
+    zn_json doc;
+    int wrong = 0, count = 0;
+    if (!t)
+        skip_because("there is no shared/data/qwen/tokenizer.json.gz, or no gzip");
+    assert_int_equal(zn_map_open(&map, GOLDEN "/qwen_tokens.json"), ZN_OK);
+    assert_int_equal(zn_json_parse(&doc, map.bytes, map.size, "qwen_tokens.json"), ZN_OK);
+    ZN_JSON_EACH(c, zn_json_get(doc.root, "cases"))
+    {
+        const zn_json_node *text = zn_json_get(c, "text");
+        zn_tokens out = { 0 };
+        assert_int_equal(zn_tokenizer_encode(t, text->value.text, text->length, &out), ZN_OK);
+        wrong += compare_ids(text->value.text, &out, zn_json_get(c, "ids"));
+        zn_free(out.ids);
+        count++;
+    }
+    ZN_JSON_EACH(c, zn_json_get(doc.root, "chat"))
+    {
+        const zn_json_node *prompt = zn_json_get(c, "prompt");
+        zn_tokens out = { 0 }, all = { 0 };
+        int64_t length = 0;
+        assert_int_equal(zn_tokenizer_chat(t, prompt->value.text, prompt->length, 512, &out), ZN_OK);
+        assert_int_equal(zn_tokenizer_chat(t, prompt->value.text, prompt->length, SIZE_MAX, &all), ZN_OK);
+        wrong += compare_ids(prompt->value.text, &out, zn_json_get(c, "ids"));
+        assert_true(zn_json_i64(zn_json_get(c, "length"), &length));
+        assert_int_equal(all.count, length);
+        zn_free(out.ids);
+        zn_free(all.ids);
+        count++;
+    }
+    print_message("%d strings\n", count);
+    assert_int_equal(wrong, 0);
+    assert_true(count > 150);
+    zn_json_free(&doc);
+    zn_map_close(&map);
+    zn_tokenizer_free(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(normal_form),    cmocka_unit_test(small_vocabulary),
+        cmocka_unit_test(long_pieces),    cmocka_unit_test(files_that_lie),
+        cmocka_unit_test(parts),          cmocka_unit_test(cut_and_short_of_memory),
+        cmocka_unit_test(golden_strings),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
