@@ -10,13 +10,31 @@
 
 /* The first that matches is taken, so those that look closest come first. */
 static const golden_kind *const kinds[] = {
-    &golden_diffae_schedule, &golden_diffae_networks, &golden_diffae_latent,
-    &golden_diffae_ops,      &golden_diffae_mamba,    &golden_wan_fp8,
-    &golden_wan_sdpa,        &golden_wan_ops,         &golden_wan_vae,
-    &golden_wan_taehv,       &golden_wan_train,       &golden_wan_tiled,
-    &golden_zenith_train,    &golden_zenith_models,   &golden_zenith_ops,
-    &golden_taesd_real,      &golden_taesd_block,     &golden_taesd,
-    &golden_zimage_gguf,     &golden_zimage_mlx,      NULL,
+    &golden_diffae_schedule,
+    &golden_diffae_networks,
+    &golden_diffae_latent,
+    &golden_diffae_ops,
+    &golden_diffae_mamba,
+    &golden_wan_fp8,
+    &golden_wan_sdpa,
+    &golden_wan_ops,
+    &golden_wan_vae,
+    &golden_wan_taehv,
+    &golden_wan_train,
+    &golden_wan_tiled,
+    &golden_zenith_train,
+    &golden_zenith_models,
+    &golden_zenith_ops,
+    &golden_taesd_real,
+    &golden_taesd_block,
+    &golden_taesd,
+    &golden_zimage_gguf,
+    &golden_zimage_mlx,
+    &golden_zimage_noise,
+    &golden_zimage_schedule,
+    &golden_zimage_timestep,
+    &golden_zimage_rope,
+    NULL,
 };
 
 static const golden_kind *kind_of(const golden *g)

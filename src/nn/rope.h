@@ -1,0 +1,20 @@
+/* Tables for rotary positions (kernels/rope.h) with several axes: tokens of a picture have a row and a column. */
+#ifndef ZN_ROPE_H
+#define ZN_ROPE_H
+
+#include <stdint.h>
+
+/* theta^(-2i/width) for i < width/2. */
+void zn_rope_frequencies(double theta, int width, double *out);
+
+typedef struct zn_rope_axes {
+    int count;
+    int width[4]; /* channels of each axis, even; their sum is the width of a head */
+    double theta;
+} zn_rope_axes;
+
+/* position: [tokens][axes]; cos, sin: [tokens][half the width of a head], one axis behind the other. Angles are
+ * computed in double and rounded to float before their cosine is taken, as the networks that use them were trained. */
+void zn_rope_table(const zn_rope_axes *axes, const int32_t *position, int64_t tokens, float *cosines, float *sines);
+
+#endif
