@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../skip.h"
 #include "base/alloc.h"
@@ -186,6 +187,46 @@ static void parts(void **state)
     free(vocab);
 }
 
+/* A file, a folder with tokenizer.json, a folder with the three parts, and nothing at all. */
+static void opened_from_folders(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/zenith-text-XXXXXX", path[64];
+    char *json = small_tokenizer(NULL, NULL), *vocab = small_vocabulary_text();
+    zn_tokenizer *t;
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(zn_tokenizer_open(folder, &t), ZN_ENOTFOUND);
+    assert_non_null(strstr(zn_error_text(), "tokenizer.json"));
+    const struct {
+        const char *name, *text;
+    } files[] = { { "vocab.json", vocab },
+                  { "merges.txt", "a b\nb c\nab c\n" },
+                  { "tokenizer_config.json", "{}" },
+                  { "tokenizer.json", json } };
+    for (int i = 0; i < 4; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
+        assert_int_equal(zn_file_write(path, files[i].text, strlen(files[i].text)), ZN_OK);
+        const zn_status status = zn_tokenizer_open(folder, &t);
+        assert_int_equal(status, i < 2 ? ZN_ENOTFOUND : ZN_OK);
+        if (i == 2) /* no tokens are written out */
+            TOKENS(t, "abc<x>", 302, '<', 'x', '>');
+        if (i == 3)
+            TOKENS(t, "abc<x>", 302, 400);
+        zn_tokenizer_free(t);
+    }
+    assert_int_equal(zn_tokenizer_open(path, &t), ZN_OK);
+    TOKENS(t, "bc<x>y", 301, 401);
+    zn_tokenizer_free(t);
+    for (int i = 0; i < 4; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
+        unlink(path);
+    }
+    assert_int_equal(rmdir(folder), 0);
+    assert_int_equal(zn_tokenizer_open(folder, &t), ZN_ENOTFOUND);
+    free(json);
+    free(vocab);
+}
+
 /* ---- the real vocabulary ---- */
 
 static zn_tokenizer *real_tokenizer(void)
@@ -266,9 +307,13 @@ static void golden_strings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(normal_form),    cmocka_unit_test(small_vocabulary),
-        cmocka_unit_test(long_pieces),    cmocka_unit_test(files_that_lie),
-        cmocka_unit_test(parts),          cmocka_unit_test(cut_and_short_of_memory),
+        cmocka_unit_test(normal_form),
+        cmocka_unit_test(small_vocabulary),
+        cmocka_unit_test(long_pieces),
+        cmocka_unit_test(files_that_lie),
+        cmocka_unit_test(parts),
+        cmocka_unit_test(cut_and_short_of_memory),
+        cmocka_unit_test(opened_from_folders),
         cmocka_unit_test(golden_strings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
