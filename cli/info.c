@@ -57,6 +57,12 @@ static void model_facts(facts *f, const zn_model *model, const options *o)
     fact_text(f, "description", m->description);
     if (m->restores) {
         fact_bool(f, "restores", 1);
+    } else if (m->diffuses) {
+        fact_bool(f, "diffuses", 1);
+        fact_integer(f, "condition", m->latent_channels);
+        fact_integer(f, "image_size", m->image_size);
+        fact_bool(f, "latent_net", m->has_latent_net);
+        fact_bool(f, "classifier", m->has_classifier);
     } else {
         fact_integer(f, "latent_channels", m->latent_channels);
         fact_integer(f, "downscale", m->downscale);

@@ -38,6 +38,7 @@ static void visit_json(json *j, const char *path, const zn_model_info *info, con
         json_bool(j, "encoder", info->has_encoder);
         json_bool(j, "decoder", info->has_decoder);
         json_bool(j, "restores", info->restores);
+        json_bool(j, "diffuses", info->diffuses);
         json_integer(j, "parameters", info->parameters);
     }
     json_close(j, '}');
@@ -57,6 +58,7 @@ static void visit(void *user, const char *path, const zn_model_info *info, const
     else
         say("  %-*s %-17s %6.2f M parameters  %s\n", l->width, info->architecture,
             info->restores                           ? "restores"
+            : info->diffuses                         ? "diffuses"
             : info->has_encoder && info->has_decoder ? "encoder + decoder"
             : info->has_encoder                      ? "encoder"
                                                      : "decoder",

@@ -94,10 +94,3 @@ static void ddpm(const zn_sampling *s, int i, float *x, float *eps, float *fresh
 }
 
 zn_status zn_ddpm(const zn_sampling *s, float *x) { return walk(s, false, ddpm, x); }
-
-void zn_add_noise(const zn_diffusion *all, int step, const float *x, const float *noise, float *y, int64_t count)
-{
-    const float signal = (float)sqrt(all->kept[step]), rest = (float)sqrt(1 - all->kept[step]);
-    for (int64_t i = 0; i < count; i++)
-        y[i] = signal * x[i] + rest * noise[i];
-}

@@ -27,7 +27,4 @@ ZN_MUST_USE zn_status zn_ddim(const zn_sampling *s, float *x);
 ZN_MUST_USE zn_status zn_ddim_invert(const zn_sampling *s, float *x);
 ZN_MUST_USE zn_status zn_ddpm(const zn_sampling *s, float *x);
 
-/* y = the image after noising to step `step` of the whole schedule. */
-void zn_add_noise(const zn_diffusion *all, int step, const float *x, const float *noise, float *y, int64_t count);
-
 #endif

@@ -8,21 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const zn_model_parameter *find(const zn_model *m, const char *name)
-{
-    for (int i = 0; i < m->count; i++)
-        if (strcmp(m->parameters[i].name, name) == 0)
-            return &m->parameters[i];
-    return NULL;
-}
-
 /* What the weights lack (one half of an autoencoder, say) keeps its fresh values. */
 static zn_status take_over(zn_model *m, const zn_model *from, const char *name)
 {
     if (from->arch != m->arch)
         return ZN_FAIL(ZN_EINVALID, "%s: a %s, but the recipe trains a %s", name, from->config.name, m->config.name);
     for (int i = 0; i < m->count; i++) {
-        const zn_model_parameter *p = &m->parameters[i], *q = find(from, p->name);
+        const zn_model_parameter *p = &m->parameters[i], *q = zn_model_parameter_find(from, p->name);
         if (!q)
             continue;
         if (!zn_shape_equal(p->shape, q->shape))

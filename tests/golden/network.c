@@ -280,7 +280,9 @@ zn_status noised(const golden *g, const char *betas, const float *x, zn_shape sh
     const zn_status status = zn_diffusion_new(betas, ZN_SPACING_ALL, 0, &all);
     const int64_t count = zn_shape_count(shape) / ts.dim[0];
     for (int64_t i = 0; i < ts.dim[0] && status == ZN_OK; i++) {
-        zn_add_noise(all, (int)t[i], x + i * count, noise + i * count, x_t + i * count, count);
+        const float signal = (float)sqrt(all->kept[(int)t[i]]), rest = (float)sqrt(1 - all->kept[(int)t[i]]);
+        for (int64_t k = i * count; k < (i + 1) * count; k++)
+            x_t[k] = signal * x[k] + rest * noise[k];
         zn_time_embedding((double)t[i], width, times + i * width);
     }
     zn_free(t);
