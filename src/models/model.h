@@ -63,6 +63,8 @@ const char *zn_part_name(zn_part part); /* "encoder", "decoder", "latent net", "
 
 /* The shape that files give a parameter of our shape and layout. */
 zn_shape zn_weight_file_shape(zn_shape shape, zn_layout layout);
+/* Refuses a stored tensor of another shape than that. */
+ZN_MUST_USE zn_status zn_weight_check_shape(const zn_weight *w, zn_shape shape, zn_layout layout);
 /* Copies a stored tensor into fp32 in our layout, or back. Refuses other shapes, and indices that are no permutation.
  */
 ZN_MUST_USE zn_status zn_weight_import(const zn_weight *w, zn_shape shape, zn_layout layout, float *out);

@@ -1,57 +1,12 @@
-/* DiffAE's networks: encoder and U-Net with traces, samplers, a training step; the latent net likewise (specification
- * A3 to A10). */
-#include "network.h"
+/* DiffAE's encoder and U-Net: results with traces, and a training step (specification A3 to A6, A10). */
+#include "diffae_nets.h"
 
 #include "base/alloc.h"
 #include "base/fail.h"
-#include "models/diffae.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const zn_json_node *section(const golden *g)
-{
-    const char *name = zn_weights_metadata(g->file, "case");
-    const zn_json_node *own = zn_json_get(g->config, name ? name : "");
-    return own ? own : g->config;
-}
-
-static int number(const zn_json_node *k, const char *key, int fallback)
-{
-    int64_t value;
-    return zn_json_i64(zn_json_get(k, key), &value) ? (int)value : fallback;
-}
-
-static zn_unet walk_of(const zn_json_node *k, const char *mult, const char *blocks, int out)
-{
-    zn_unet u = { .width = number(k, "model_channels", 0),
-                  .blocks = number(k, blocks, 0),
-                  .heads = number(k, "num_heads", 1),
-                  .out = out };
-    ZN_JSON_EACH(m, zn_json_get(k, mult))
-    {
-        int64_t value = 0;
-        if (u.levels < ZN_UNET_LEVELS && zn_json_i64(m, &value))
-            u.mult[u.levels++] = (int)value;
-    }
-    ZN_JSON_EACH(r, zn_json_get(k, "attention_resolutions"))
-    {
-        int64_t value = 0;
-        for (int level = 0; zn_json_i64(r, &value) && level < u.levels; level++)
-            u.attention[level] |= number(k, "image_size", 0) >> level == value;
-    }
-    return u;
-}
-
-static void unet_of(const golden *g, zn_unet *encoder, zn_unet *unet, int *embed)
-{
-    const zn_json_node *k = section(g);
-    *embed = number(k, "embed_channels", 0);
-    *encoder = walk_of(k, "enc_channel_mult", "enc_num_res_block", number(k, "enc_out_channels", 0));
-    *unet = walk_of(k, "channel_mult", "num_res_blocks", 3);
-}
 
 /* out.trace.NAME is mean, deviation and the first eight values of a block's result: of the last sum or product that
  * bears its name. */
@@ -82,20 +37,6 @@ static zn_status check_trace(golden *g, zn_graph *graph, const char *name)
     return golden_compare(g, name, row, ZN_SHAPE(10), GOLDEN_MAP, GOLDEN_FORWARD);
 }
 
-static zn_status unet_new(golden *g, zn_shape shape, bool traced, network *n)
-{
-    zn_unet encoder, unet;
-    int embed;
-    unet_of(g, &encoder, &unet, &embed);
-    *n = (network){ .g = g, .graph = zn_graph_new(), .samples = shape.dim[0], .width = unet.width };
-    n->x = zn_graph_input(n->graph, "x", shape);
-    n->time = zn_graph_input(n->graph, "time", ZN_SHAPE(1, 1, n->samples, n->width));
-    n->cond = zn_graph_input(n->graph, "cond", ZN_SHAPE(1, 1, n->samples, encoder.out));
-    n->y = zn_diffae_unet((zn_scope){ n->graph, "" }, n->x, n->time, n->cond, embed, &unet);
-    ZN_TRY(network_bind(g, n->graph, "w."));
-    return network_start(n, traced);
-}
-
 static zn_status check_traces(golden *g, zn_graph *graph, bool of_encoder)
 {
     for (int64_t i = 0; i < zn_weights_count(g->file); i++) {
@@ -113,7 +54,7 @@ static zn_status encoder_run(golden *g, float **cond, zn_shape *shape)
     float *image = NULL;
     network n = { .g = g, .graph = zn_graph_new() };
     zn_status status;
-    unet_of(g, &encoder, &unet, &embed);
+    diffae_unets(g, &encoder, &unet, &embed);
     ZN_TRY_DONE(golden_load(g, "in.", "image", shape, &image));
     n.x = zn_graph_input(n.graph, "image", *shape);
     n.y = zn_diffae_encoder((zn_scope){ n.graph, "encoder" }, n.x, &encoder);
@@ -161,7 +102,7 @@ static zn_status check_style(golden *g, zn_graph *graph, int64_t samples)
 /* Traces are of the step in the middle of the configuration's list. */
 static int middle_step(const golden *g)
 {
-    const zn_json_node *list = zn_json_get(section(g), "ts"), *at = zn_json_first(list);
+    const zn_json_node *list = zn_json_get(diffae_section(g), "ts"), *at = zn_json_first(list);
     int count = 0;
     ZN_JSON_EACH(step, list)
     count++;
@@ -178,7 +119,7 @@ static zn_status check_forward(golden *g, const float *x, zn_shape shape, const 
     float *t = NULL, *y = NULL;
     zn_shape ts;
     const int traced = middle_step(g);
-    zn_status status = unet_new(g, shape, true, &n);
+    zn_status status = diffae_unet_new(g, shape, true, &n);
     ZN_TRY_DONE(status);
     ZN_TRY_DONE(golden_load(g, "in.", "t_mixed", &ts, &t));
     ZN_TRY_DONE(zn_alloc_for("a result", sizeof(float) * (size_t)zn_shape_count(shape), (void **)&y));
@@ -204,83 +145,6 @@ done:
     return status;
 }
 
-/* ---- sampling ---- */
-
-/* Noise for each step, in the order of the steps, as [steps,N,C,H,W] in the file. */
-static zn_status load_noise(const golden *g, zn_shape shape, float **out)
-{
-    const zn_weight *w = golden_find(g, "in.", "ddpm_noise");
-    const int64_t pixels = shape.dim[1] * shape.dim[2], c = shape.dim[3], maps = w->shape[0] * shape.dim[0];
-    const float *from = w->data;
-    ZN_TRY(zn_alloc_for("noise", sizeof(float) * (size_t)(maps * pixels * c), (void **)out));
-    for (int64_t m = 0; m < maps; m++)
-        for (int64_t k = 0; k < c; k++)
-            for (int64_t p = 0; p < pixels; p++)
-                memcpy(*out + (m * pixels + p) * c + k, from + (m * c + k) * pixels + p, sizeof(float));
-    return ZN_OK;
-}
-
-/* One walk from a copy of `start`. */
-typedef struct trip {
-    sampler_fn sampler;
-    zn_spacing spacing;
-    int steps;
-    bool clamp;
-    const char *begin, *last; /* names of the results, or NULL */
-    bool goes_on;             /* from where the one before ended */
-} trip;
-
-/* x: room for two. */
-static zn_status travel(walk *w, const trip *t, const char *betas, const float *start, float *x)
-{
-    zn_diffusion *schedule;
-    ZN_TRY(zn_diffusion_new(betas, t->spacing, t->steps, &schedule));
-    const int64_t count = zn_shape_count(w->shape);
-    for (int i = 0; i < 2 && !t->goes_on; i++)
-        memcpy(x + i * count, start, sizeof(float) * (size_t)count);
-    w->begin = t->begin;
-    w->last = t->last;
-    const zn_status status = walk_run(w, t->sampler, schedule, t->clamp, x, x + count);
-    zn_diffusion_free(schedule);
-    return status;
-}
-
-static zn_status check_sampling(golden *g, const float *start, zn_shape shape, const float *cond)
-{
-    static const trip from_noise[] = {
-        { zn_ddim, ZN_SPACING_DDIM, 5, true, "ddim5.clip", NULL, false },
-        { zn_ddim, ZN_SPACING_DDIM, 5, false, NULL, "ddim5.noclip.final", false },
-        { zn_ddim, ZN_SPACING_DDIM, 10, true, NULL, "ddim10.final", false },
-        { zn_ddpm, ZN_SPACING_DDPM, 5, true, NULL, "ddpm5.final", false },
-    };
-    static const trip from_image[] = {
-        { zn_ddim_invert, ZN_SPACING_DDIM, 5, true, "invert5", NULL, false },
-        { zn_ddim, ZN_SPACING_DDIM, 5, true, NULL, "invert5.roundtrip", true },
-    };
-    network n = { 0 };
-    const char *betas = zn_json_string(zn_json_get(g->config, "beta_schedule"));
-    float *x = NULL, *image = NULL, *noise = NULL;
-    zn_status status;
-    if (!golden_has(g, "out.", "ddim10.final"))
-        return ZN_OK;
-    ZN_TRY_DONE(unet_new(g, shape, false, &n));
-    memcpy(n.cond->data, cond, sizeof(float) * (size_t)zn_shape_count(n.cond->shape));
-    ZN_TRY_DONE(zn_alloc_for("a sample", 2 * sizeof(float) * (size_t)zn_shape_count(shape), (void **)&x));
-    ZN_TRY_DONE(golden_load(g, "in.", "image", &shape, &image));
-    ZN_TRY_DONE(load_noise(g, shape, &noise));
-    walk w = { .n = &n, .shape = shape, .noise = noise };
-    for (size_t i = 0; i < sizeof from_noise / sizeof *from_noise; i++)
-        ZN_TRY_DONE(travel(&w, &from_noise[i], betas, start, x));
-    for (size_t i = 0; i < sizeof from_image / sizeof *from_image; i++)
-        ZN_TRY_DONE(travel(&w, &from_image[i], betas, image, x));
-done:
-    zn_free(x);
-    zn_free(image);
-    zn_free(noise);
-    network_free(&n);
-    return status;
-}
-
 static zn_status check_training(golden *g)
 {
     zn_unet encoder, unet;
@@ -289,7 +153,7 @@ static zn_status check_training(golden *g)
     float *image = NULL, *noise = NULL;
     lesson l = { .g = g, .graph = zn_graph_new() };
     zn_status status;
-    unet_of(g, &encoder, &unet, &embed);
+    diffae_unets(g, &encoder, &unet, &embed);
     ZN_TRY_DONE(golden_load(g, "in.", "image", &shape, &image));
     ZN_TRY_DONE(golden_load(g, "in.", "train_noise", &shape, &noise));
     zn_node *x0 = lesson_input(&l, "image", shape, image), *x = lesson_input(&l, "x", shape, NULL);
@@ -320,7 +184,7 @@ static zn_status check_sample_losses(golden *g, const float *cond)
         return ZN_OK;
     ZN_TRY_DONE(golden_load(g, "in.", "image", &shape, &image));
     ZN_TRY_DONE(golden_load(g, "in.", "train_noise", &shape, &noise));
-    ZN_TRY_DONE(unet_new(g, shape, false, &n));
+    ZN_TRY_DONE(diffae_unet_new(g, shape, false, &n));
     memcpy(n.cond->data, cond, sizeof(float) * (size_t)zn_shape_count(n.cond->shape));
     ZN_TRY_DONE(noised(g, zn_json_string(zn_json_get(g->config, "beta_schedule")), image, shape, noise, n.width,
                        n.x->data, n.time->data));
@@ -350,7 +214,7 @@ static zn_status networks_run(golden *g)
     ZN_TRY_DONE(encoder_run(g, &cond, &shape));
     ZN_TRY_DONE(golden_load(g, "in.", "x", &shape, &x));
     ZN_TRY_DONE(check_forward(g, x, shape, cond));
-    ZN_TRY_DONE(check_sampling(g, x, shape, cond));
+    ZN_TRY_DONE(diffae_check_sampling(g, x, shape, cond));
     ZN_TRY_DONE(check_sample_losses(g, cond));
     status = golden_has(g, "out.", "train.loss") ? check_training(g) : ZN_OK;
 done:
@@ -360,102 +224,3 @@ done:
 }
 
 const golden_kind golden_diffae_networks = { "diffae networks", networks_matches, networks_run };
-
-/* ---- latent net ---- */
-
-static bool latent_matches(const golden *g) { return golden_has(g, "w.", "layers.0.linear_emb.weight"); }
-
-static zn_latent_net latent_of(const golden *g, int *width)
-{
-    const zn_json_node *k = section(g);
-    *width = number(k, "num_time_emb_channels", 64);
-    return (zn_latent_net){ .channels = number(k, "num_channels", 0),
-                            .hidden = number(k, "num_hid_channels", 0),
-                            .layers = number(k, "num_layers", 0) };
-}
-
-/* out.pred at in.t, then five steps of DDIM from the same noise, and the conditions that gives. */
-static zn_status check_latent(golden *g, const zn_latent_net *k, int width, zn_shape shape, float *x)
-{
-    network n = { .g = g, .graph = zn_graph_new(), .samples = shape.dim[0], .width = width };
-    zn_diffusion *schedule = NULL;
-    zn_shape s;
-    float *t = NULL, *mean = NULL, *deviation = NULL, *shaken = NULL;
-    const char *betas = zn_json_string(zn_json_get(g->config, "latent_beta_schedule"));
-    zn_status status;
-    n.x = zn_graph_input(n.graph, "z", ZN_SHAPE(1, 1, n.samples, k->channels));
-    n.time = zn_graph_input(n.graph, "time", ZN_SHAPE(1, 1, n.samples, width));
-    n.y = zn_diffae_latent((zn_scope){ n.graph, "" }, n.x, n.time, k);
-    ZN_TRY_DONE(network_bind(g, n.graph, "w."));
-    ZN_TRY_DONE(network_start(&n, false));
-    ZN_TRY_DONE(golden_load(g, "in.", "t", &s, &t));
-    memcpy(n.x->data, x, sizeof(float) * (size_t)zn_shape_count(shape));
-    for (int64_t i = 0; i < n.samples; i++)
-        zn_time_embedding((double)t[i], width, n.time->data + i * width);
-    ZN_TRY_DONE(zn_exec_run(n.exec));
-    ZN_TRY_DONE(golden_compare(g, "pred", n.y->data, shape, GOLDEN_MAP, GOLDEN_FORWARD));
-    ZN_TRY_DONE(zn_diffusion_new(betas, ZN_SPACING_DDIM, 5, &schedule));
-    walk w = { .n = &n, .begin = "ddim5", .shape = shape };
-    ZN_TRY_DONE(zn_alloc_for("a sample", sizeof(float) * (size_t)zn_shape_count(shape), (void **)&shaken));
-    memcpy(shaken, x, sizeof(float) * (size_t)zn_shape_count(shape));
-    ZN_TRY_DONE(walk_run(&w, zn_ddim, schedule, false, x, shaken));
-    ZN_TRY_DONE(golden_load(g, "in.", "conds_mean", &s, &mean));
-    ZN_TRY_DONE(golden_load(g, "in.", "conds_std", &s, &deviation));
-    for (int64_t i = 0; i < zn_shape_count(shape); i++)
-        x[i] = x[i] * deviation[i % k->channels] + mean[i % k->channels];
-    status = golden_compare(g, "ddim5.denormalized", x, shape, GOLDEN_MAP, GOLDEN_FORWARD);
-done:
-    zn_diffusion_free(schedule);
-    zn_free(shaken);
-    zn_free(t);
-    zn_free(mean);
-    zn_free(deviation);
-    network_free(&n);
-    return status;
-}
-
-static zn_status check_latent_training(golden *g, const zn_latent_net *k, int width)
-{
-    zn_shape shape, s;
-    float *cond = NULL, *noise = NULL, *mean = NULL, *deviation = NULL;
-    lesson l = { .g = g, .graph = zn_graph_new() };
-    zn_status status;
-    ZN_TRY_DONE(golden_load(g, "in.", "train_cond_raw", &shape, &cond));
-    ZN_TRY_DONE(golden_load(g, "in.", "train_noise", &shape, &noise));
-    ZN_TRY_DONE(golden_load(g, "in.", "conds_mean", &s, &mean));
-    ZN_TRY_DONE(golden_load(g, "in.", "conds_std", &s, &deviation));
-    for (int64_t i = 0; i < zn_shape_count(shape); i++)
-        cond[i] = (cond[i] - mean[i % k->channels]) / deviation[i % k->channels];
-    const zn_shape row = ZN_SHAPE(1, 1, shape.dim[0], shape.dim[1]);
-    zn_node *x = lesson_input(&l, "z", row, NULL), *wanted = lesson_input(&l, "noise", row, noise);
-    zn_node *time = lesson_input(&l, "time", ZN_SHAPE(1, 1, shape.dim[0], width), NULL);
-    ZN_TRY_DONE(noised(g, zn_json_string(zn_json_get(g->config, "latent_beta_schedule")), cond, shape, noise, width,
-                       x->data, time->data));
-    ZN_TRY_DONE(golden_compare(g, "train.x_t", x->data, shape, GOLDEN_MAP, GOLDEN_FORWARD));
-    l.loss = zn_mean_absolute_error(zn_diffae_latent((zn_scope){ l.graph, "" }, x, time, k), wanted);
-    status = lesson_run(&l, "adamw");
-    l.graph = NULL;
-done:
-    zn_free(cond);
-    zn_free(noise);
-    zn_free(mean);
-    zn_free(deviation);
-    zn_graph_free(l.graph);
-    return status;
-}
-
-static zn_status latent_run(golden *g)
-{
-    int width;
-    const zn_latent_net k = latent_of(g, &width);
-    zn_shape shape;
-    float *x;
-    ZN_TRY(golden_load(g, "in.", "x", &shape, &x));
-    zn_status status = check_latent(g, &k, width, shape, x);
-    if (status == ZN_OK && golden_has(g, "out.", "train.loss"))
-        status = check_latent_training(g, &k, width);
-    zn_free(x);
-    return status;
-}
-
-const golden_kind golden_diffae_latent = { "diffae latent net", latent_matches, latent_run };

@@ -1,0 +1,12 @@
+/* The two halves of DiffAE as an architecture (diffae.c): what files hold of it, as zn_arch describes. */
+#ifndef ZN_DIFFAE_FILES_H
+#define ZN_DIFFAE_FILES_H
+
+#include "models/arch.h"
+
+extern const zn_config zn_diffae_configs[]; /* presets; ends with a NULL name */
+
+zn_status zn_diffae_recognise(const zn_weights *w, zn_config *k, zn_naming naming[ZN_PARTS], bool *is_it);
+void zn_diffae_file_name(const char *name, const zn_naming *naming, char *out, size_t size);
+
+#endif

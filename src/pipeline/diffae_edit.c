@@ -1,0 +1,86 @@
+/* Diffusion autoencoders: conditions moved along attributes, and mixed. */
+#include "pipeline/diffae.h"
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "diffusion/edit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Classes of the original's classifiers, in the order of their rows. */
+static const char *const attributes[] = {
+    "5_o_Clock_Shadow",
+    "Arched_Eyebrows",
+    "Attractive",
+    "Bags_Under_Eyes",
+    "Bald",
+    "Bangs",
+    "Big_Lips",
+    "Big_Nose",
+    "Black_Hair",
+    "Blond_Hair",
+    "Blurry",
+    "Brown_Hair",
+    "Bushy_Eyebrows",
+    "Chubby",
+    "Double_Chin",
+    "Eyeglasses",
+    "Goatee",
+    "Gray_Hair",
+    "Heavy_Makeup",
+    "High_Cheekbones",
+    "Male",
+    "Mouth_Slightly_Open",
+    "Mustache",
+    "Narrow_Eyes",
+    "No_Beard",
+    "Oval_Face",
+    "Pale_Skin",
+    "Pointy_Nose",
+    "Receding_Hairline",
+    "Rosy_Cheeks",
+    "Sideburns",
+    "Smiling",
+    "Straight_Hair",
+    "Wavy_Hair",
+    "Wearing_Earrings",
+    "Wearing_Hat",
+    "Wearing_Lipstick",
+    "Wearing_Necklace",
+    "Wearing_Necktie",
+    "Young",
+};
+enum { ATTRIBUTES = sizeof attributes / sizeof *attributes };
+
+const char *zn_diffae_attribute(int index) { return index >= 0 && index < ATTRIBUTES ? attributes[index] : NULL; }
+
+zn_status zn_diffae_move(const zn_diffae *d, const float *cond, const char *attribute, double strength, float *out)
+{
+    const int width = zn_diffae_width(d), classes = zn_diffae_form_of(d)->classes;
+    char *end;
+    long row = strtol(attribute, &end, 10);
+    if (!d->model->has[ZN_CLASSIFIER])
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no classifier, so no attribute is known", d->model->info.path);
+    if (end == attribute || *end)
+        for (row = 0; row < classes && row < ATTRIBUTES && strcmp(attributes[row], attribute) != 0;)
+            row++;
+    if (row < 0 || row >= classes || (*end && row >= ATTRIBUTES))
+        return ZN_FAIL(ZN_ENOTFOUND, "there is no attribute '%s'", attribute);
+    const zn_model_parameter *w = zn_model_parameter_find(d->model, "classifier.weight");
+    float *direction;
+    ZN_TRY(zn_alloc_for("a direction", sizeof *direction * (size_t)width, (void **)&direction));
+    for (int i = 0; i < width; i++) /* ours is [in][out] */
+        direction[i] = w->data[(int64_t)i * classes + row];
+    zn_move_condition(cond, zn_diffae_statistic(d, "conds_mean"), zn_diffae_statistic(d, "conds_std"), direction,
+                      strength, out, width);
+    zn_free(direction);
+    return ZN_OK;
+}
+
+void zn_diffae_between(const zn_diffae *d, const float *cond_a, const float *noise_a, const float *cond_b,
+                       const float *noise_b, double at, float *cond, float *noise)
+{
+    zn_lerp(cond_a, cond_b, at, cond, zn_diffae_width(d));
+    zn_slerp(noise_a, noise_b, at, noise, (int64_t)zn_diffae_noise_size(d, 1));
+}
