@@ -2,15 +2,13 @@
  * below setjmp owns, so a jump loses nothing. The header and the lengths of all chunks are checked here before libpng
  * sees the file, because it takes memory for what they claim. Compressed text is skipped unread and profiles have a
  * size limit: no bombs. */
-#include "base/alloc.h"
 #include "base/fail.h"
 #include "io/image/exif.h"
 #include "io/image/format.h"
 #include "io/image/png.h"
+#include "io/image/png_host.h"
 
 #include <math.h>
-#include <png.h>
-#include <stdio.h>
 #include <string.h>
 
 typedef struct reader {
@@ -22,32 +20,8 @@ typedef struct reader {
     size_t at; /* bytes of source consumed */
     png_structp png;
     png_infop info;
-    int no_memory;
-    char message[128];
+    zn_png_host host;
 } reader;
-
-static void on_error(png_structp png, png_const_charp text)
-{
-    reader *r = png_get_error_ptr(png);
-    snprintf(r->message, sizeof r->message, "%s", text);
-    png_longjmp(png, 1);
-}
-
-static void on_warning(png_structp png, png_const_charp text) { (void)png, (void)text; }
-
-static png_voidp take_memory(png_structp png, png_alloc_size_t size)
-{
-    reader *r = png_get_mem_ptr(png);
-    void *block = zn_alloc(size);
-    r->no_memory |= !block;
-    return block;
-}
-
-static void give_memory(png_structp png, png_voidp block)
-{
-    (void)png;
-    zn_free(block);
-}
 
 static void read_bytes(png_structp png, png_bytep to, size_t size)
 {
@@ -163,9 +137,9 @@ static void finish(reader *r)
 static zn_status decode(reader *r)
 {
     if (setjmp(png_jmpbuf(r->png))) {
-        if (r->no_memory)
+        if (r->host.no_memory)
             return ZN_FAIL(ZN_ENOMEM, "%s: out of memory for a PNG", r->source->name);
-        return ZN_FAIL(ZN_EFORMAT, "%s: damaged PNG near byte %zu: %s", r->source->name, r->at, r->message);
+        return ZN_FAIL(ZN_EFORMAT, "%s: damaged PNG near byte %zu: %s", r->source->name, r->at, r->host.message);
     }
     skip_chunks(r);
     png_set_read_fn(r->png, r, read_bytes);
@@ -176,7 +150,7 @@ static zn_status decode(reader *r)
             png_read_row(r->png, zn_raster_row(r->raster, y), NULL);
     finish(r);
     /* libpng goes on without what it had no memory for, a profile for instance; the caller asked for all of it. */
-    return r->no_memory ? ZN_FAIL(ZN_ENOMEM, "%s: out of memory for a PNG", r->source->name) : ZN_OK;
+    return r->host.no_memory ? ZN_FAIL(ZN_ENOMEM, "%s: out of memory for a PNG", r->source->name) : ZN_OK;
 }
 
 static zn_status read_png(reader *r, int64_t max_pixels)
@@ -184,7 +158,7 @@ static zn_status read_png(reader *r, int64_t max_pixels)
     ZN_TRY(check_header(r->source, max_pixels));
     ZN_TRY(check_chunks(r->source));
     zn_status status;
-    r->png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, r, on_error, on_warning, r, take_memory, give_memory);
+    r->png = png_create_read_struct_2(ZN_PNG_HOST(&r->host));
     r->info = r->png ? png_create_info_struct(r->png) : NULL;
     if (r->info)
         status = decode(r);
