@@ -2,8 +2,6 @@
 #include "base/fail.h"
 #include "ops/ops.h"
 
-#include <string.h>
-
 zn_status zn_same_shape(zn_node *n)
 {
     n->shape = n->source[0]->shape;
@@ -23,18 +21,6 @@ zn_status zn_need_rank(const zn_node *n, int rank)
         return ZN_FAIL(ZN_ESHAPE, "needs a tensor of rank %d, not %s", rank,
                        zn_shape_text(n->source[0]->shape, text, sizeof text));
     return ZN_OK;
-}
-
-zn_status zn_tail_shape(zn_node *n)
-{
-    n->shape = n->source[1]->shape;
-    return ZN_OK;
-}
-
-void zn_tail_copy(const zn_node *n, int64_t first)
-{
-    const zn_node *from = n->source[0];
-    memcpy(n->data, from->data + zn_shape_count(from->shape) + first, sizeof(float) * (size_t)zn_shape_count(n->shape));
 }
 
 int zn_first_source(const zn_node *n)

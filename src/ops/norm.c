@@ -77,11 +77,8 @@ static void gradient(zn_node *n, zn_node *dy)
     zn_node *x = n->source[0], *gamma = n->source[1], *beta = n->source[2];
     zn_node *both = zn_apply(&zn_op_group_norm_grad, n->attribute, sizeof(spec), (zn_node *[]){ x, gamma, dy }, 3);
     zn_accumulate(x, both);
-    for (int which = 0; which < 2; which++) {
-        zn_node *p = which ? beta : gamma;
-        if (zn_needs_gradient(p))
-            zn_accumulate(p, zn_apply(&zn_op_group_norm_param_grad, &which, sizeof which, (zn_node *[]){ both, p }, 2));
-    }
+    zn_accumulate_tail(gamma, both, 0);
+    zn_accumulate_tail(beta, both, zn_shape_count(gamma->shape));
 }
 
 static double flops(const zn_node *n) { return 6.0 * (double)zn_shape_count(n->shape); }
@@ -158,17 +155,6 @@ const zn_op zn_op_group_norm_grad = { .name = "group_norm_grad",
                                       .flops = grad_flops,
                                       .tail = grad_tail,
                                       .global = true };
-
-/* Sources: the node above, and the parameter for its shape. */
-static void param_grad_run(const zn_node *n, const zn_launch_context *c)
-{
-    (void)c;
-    zn_tail_copy(n, *(int *)n->attribute * zn_shape_count(n->shape));
-}
-
-const zn_op zn_op_group_norm_param_grad = {
-    .name = "group_norm_param_grad", .shape = zn_tail_shape, .run = param_grad_run, .global = true
-};
 
 /* ---- fusion ---- */
 

@@ -198,10 +198,9 @@ void zn_tile_reach(int64_t side, int offset, int64_t *lo, int64_t *hi);
 zn_status zn_same_shape(zn_node *n);                /* output like source 0, all sources alike */
 zn_status zn_need_rank(const zn_node *n, int rank); /* source 0 has this rank */
 
-/* For gradients of parameters that the op of dx computes beside it: shape like source 1, and the values that begin
- * `first` floats behind the result of source 0. */
-zn_status zn_tail_shape(zn_node *n);
-void zn_tail_copy(const zn_node *n, int64_t first);
+/* The gradient of x, if it needs one, is what begins `first` floats behind the result of `from`. */
+void zn_accumulate_tail(zn_node *x, zn_node *from, int64_t first);
+zn_status zn_tail_shape(zn_node *n); /* like source 1 */
 
 /* For zn_op.in_place. */
 int zn_first_source(const zn_node *n);

@@ -45,8 +45,7 @@ static void gradient(zn_node *n, zn_node *dy)
     zn_node *x = n->source[0], *w = n->source[1];
     zn_node *both = zn_apply(&zn_op_rms_norm_grad, n->attribute, n->attribute_size, (zn_node *[]){ x, w, dy }, 3);
     zn_accumulate(x, both);
-    if (zn_needs_gradient(w))
-        zn_accumulate(w, zn_apply(&zn_op_rms_norm_param_grad, NULL, 0, (zn_node *[]){ both, w }, 2));
+    zn_accumulate_tail(w, both, 0);
 }
 
 /* A square and its sum, the product with the scale and with the gain. */
@@ -112,14 +111,3 @@ const zn_op zn_op_rms_norm_grad = { .name = "rms_norm_grad",
                                     .needs = grad_needs,
                                     .flops = grad_flops,
                                     .tail = grad_tail };
-
-/* Sources: the node above, and the gains for their shape. */
-static void param_grad_run(const zn_node *n, const zn_launch_context *c)
-{
-    (void)c;
-    zn_tail_copy(n, 0);
-}
-
-const zn_op zn_op_rms_norm_param_grad = {
-    .name = "rms_norm_param_grad", .shape = zn_tail_shape, .run = param_grad_run, .global = true
-};

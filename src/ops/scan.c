@@ -134,10 +134,7 @@ static void gradient(zn_node *n, zn_node *dy)
     zn_node *all = zn_apply(&zn_op_scan_grad, NULL, 0, sources, n->source_count + 2);
     zn_accumulate(of[U], all);
     for (int i = DT; i < n->source_count; i++)
-        if (zn_needs_gradient(of[i])) {
-            const int64_t place = place_of(&a, i);
-            zn_accumulate(of[i], zn_apply(&zn_op_scan_part, &place, sizeof place, (zn_node *[]){ all, of[i] }, 2));
-        }
+        zn_accumulate_tail(of[i], all, place_of(&a, i));
 }
 
 const zn_op zn_op_scan = { .name = "scan",
@@ -242,12 +239,3 @@ const zn_op zn_op_scan_grad = { .name = "scan_grad",
                                 .slots = grad_slots,
                                 .tail = grad_tail,
                                 .global = true };
-
-/* Sources: the node above, and what it is the gradient of, for its shape. */
-static void part_run(const zn_node *n, const zn_launch_context *c)
-{
-    (void)c;
-    zn_tail_copy(n, *(int64_t *)n->attribute);
-}
-
-const zn_op zn_op_scan_part = { .name = "scan_part", .shape = zn_tail_shape, .run = part_run, .global = true };

@@ -9,7 +9,6 @@
 
 typedef struct spec {
     int axis, offset;
-    int which; /* param_grad: 0 for the gate, 1 for the threshold */
 } spec;
 
 static zn_tile_mix_args args_of(const zn_node *n)
@@ -58,14 +57,11 @@ static void run(const zn_node *n, const zn_launch_context *c)
 
 static void gradient(zn_node *n, zn_node *dy)
 {
-    spec k = *(spec *)n->attribute;
-    zn_node *all =
-        zn_apply(&zn_op_tile_mix_grad, &k, sizeof k, (zn_node *[]){ n->source[0], n->source[1], n->source[2], dy }, 4);
+    zn_node *all = zn_apply(&zn_op_tile_mix_grad, n->attribute, sizeof(spec),
+                            (zn_node *[]){ n->source[0], n->source[1], n->source[2], dy }, 4);
     zn_accumulate(n->source[0], all);
-    for (k.which = 0; k.which < 2; k.which++)
-        if (zn_needs_gradient(n->source[1 + k.which]))
-            zn_accumulate(n->source[1 + k.which],
-                          zn_apply(&zn_op_tile_mix_param_grad, &k, sizeof k, (zn_node *[]){ all, n->source[1] }, 2));
+    for (int i = 0; i < 2; i++)
+        zn_accumulate_tail(n->source[1 + i], all, i * zn_shape_count(n->source[1]->shape));
 }
 
 static double flops(const zn_node *n)
@@ -118,7 +114,7 @@ const zn_op zn_op_tile_mix = { .name = "tile_mix",
 
 zn_node *zn_tile_mix(zn_node *x, zn_node *gate, zn_node *th, int axis, int offset)
 {
-    const spec k = { axis, offset, 0 };
+    const spec k = { axis, offset };
     return zn_apply(&zn_op_tile_mix, &k, sizeof k, (zn_node *[]){ x, gate, th }, 3);
 }
 
@@ -164,14 +160,3 @@ const zn_op zn_op_tile_mix_grad = { .name = "tile_mix_grad",
                                     .needs = grad_needs,
                                     .flops = grad_flops,
                                     .tail = grad_tail };
-
-/* Sources: the node above, and the gate for its shape. */
-static void param_grad_run(const zn_node *n, const zn_launch_context *c)
-{
-    (void)c;
-    zn_tail_copy(n, ((spec *)n->attribute)->which * zn_shape_count(n->shape));
-}
-
-const zn_op zn_op_tile_mix_param_grad = {
-    .name = "tile_mix_param_grad", .shape = zn_tail_shape, .run = param_grad_run, .global = true
-};
