@@ -153,81 +153,76 @@ static void split_strip(const zn_conv_args *a, int64_t first, int count, uint16_
         }
 }
 
-/* Where a panel of a strip goes: `to` floats into y for each pixel, and `offset` more. */
-typedef struct target {
-    const zn_conv_args *a;
-    const int64_t *to;
-    int64_t offset;
-} target;
-
-/* y = act(sum + residual) for `count` pixels of a block. residual, relu, and count where it is all, are constants. */
-ZN_INLINE void put_as(const bool residual, const bool relu, const int count, const target *k,
-                      float32x4_t sum[ZN_X3_PAIRS][4])
+/* Floats from a pixel's place to the outputs of a panel. */
+static int64_t offset_of(const zn_conv_shape *s, int panel)
 {
-    const float32x4_t zero = vdupq_n_f32(0);
-#pragma GCC unroll 12
-    for (int p = 0; p < ZN_X3_PIXELS; p++) {
-        if (p >= count)
-            break;
-        const int64_t at = k->to[p] + k->offset;
-        float32x4_t v[2];
-#pragma GCC unroll 2
-        for (int i = 0; i < 2; i++) {
-            const float64x2_t s0 = vreinterpretq_f64_f32(sum[p / 2][2 * i]),
-                              s1 = vreinterpretq_f64_f32(sum[p / 2][2 * i + 1]);
-            v[i] = vreinterpretq_f32_f64(p % 2 ? vzip2q_f64(s0, s1) : vzip1q_f64(s0, s1));
-            if (residual)
-                v[i] = vaddq_f32(v[i], vld1q_f32(k->a->residual + at + 4 * i));
-            if (relu)
-                v[i] = vmaxq_f32(v[i], zero);
+    const int column = panel * ZN_X3_COLS, each = s->cout / 4;
+    return s->shuffle ? zn_conv_sub_pixel(0, s->ow, 0, column / each, each) + column % each : column;
+}
+
+/* Two panels are a cache line of outputs, finished before the next pixels: lines of one channel count meet in the same
+ * sets of the first cache and would not stay. */
+static int panels_together(const zn_conv_shape *s)
+{
+    return (s->shuffle ? s->cout / 4 : s->cout) % (2 * ZN_X3_COLS) == 0 ? 2 : 1;
+}
+
+/* y = act(sum + residual) for `count` pixels: what the assembly does not finish. */
+static void put(const zn_conv_args *a, float sums[][ZN_X3_COLS], float *const *to, int64_t offset, int count)
+{
+    for (int p = 0; p < count; p++)
+        for (int i = 0; i < ZN_X3_COLS; i += 4) {
+            float *y = to[p] + offset + i;
+            float32x4_t v = vld1q_f32(sums[p] + i);
+            if (a->residual)
+                v = vaddq_f32(v, vld1q_f32(a->residual + (y - a->y)));
+            vst1q_f32(y, a->relu ? vmaxq_f32(v, vdupq_n_f32(0)) : v);
         }
-        vst1q_f32(k->a->y + at, v[0]);
-        vst1q_f32(k->a->y + at + 4, v[1]);
-    }
 }
 
-ZN_INLINE void put(const int count, const target *k, float32x4_t sum[ZN_X3_PAIRS][4])
+/* A block of one panel by way of the stack: a last one of fewer pixels, or one with a ReLU. */
+static void multiply_partly(const zn_conv_args *a, zn_x3_strip k, float *const *to, int64_t offset, int count)
 {
-    if (k->a->residual && k->a->relu)
-        put_as(true, true, count, k, sum);
-    else if (k->a->residual)
-        put_as(true, false, count, k, sum);
-    else if (k->a->relu)
-        put_as(false, true, count, k, sum);
-    else
-        put_as(false, false, count, k, sum);
+    float sums[2 * ZN_X3_PIXELS][ZN_X3_COLS], *rows[2 * ZN_X3_PIXELS];
+    for (int p = 0; p < 2 * ZN_X3_PIXELS; p++)
+        rows[p] = sums[p];
+    k.to = rows, k.offset = 0, k.blocks = k.panels = 1;
+    zn_x3_multiply(&k);
+    put(a, sums, to, offset, count < ZN_X3_PIXELS ? count : ZN_X3_PIXELS);
 }
 
-/* One panel of outputs of a strip. */
-static void multiply(const zn_conv_args *a, const uint16_t *strip, const float *starts, const int64_t *to, int count,
-                     int panel)
+/* Some panels of outputs of a strip, whose pixels go `to` the places given. */
+static void multiply(const zn_conv_args *a, const uint16_t *strip, const float *starts, float *const *to, int count,
+                     int panel, int panels)
 {
     const zn_conv_shape *s = &a->s;
-    const int groups = groups_of(s), column = panel * ZN_X3_COLS, each = s->cout / 4;
-    target k = { a, to, column };
-    if (s->shuffle)
-        k.offset = zn_conv_sub_pixel(0, s->ow, 0, column / each, each) + column % each;
-    zn_x3_block b = { .a = strip,
+    const int groups = groups_of(s), whole = a->relu ? 0 : count / ZN_X3_PIXELS;
+    const int64_t offset = offset_of(s, panel);
+    zn_x3_strip k = { .a = strip,
                       .b = (const uint16_t *)a->packed + (int64_t)panel * groups * GROUP_B,
                       .start = starts + panel * 16,
-                      .groups = (size_t)groups };
-    for (int t = 0; t < count; t += ZN_X3_PIXELS, b.a += groups * GROUP_A, k.to += ZN_X3_PIXELS) {
-        float32x4_t sum[ZN_X3_PAIRS][4];
-        for (int p = 0; a->residual && p < ZN_X3_PIXELS && p < count - t; p++)
-            __builtin_prefetch(a->residual + k.to[p] + k.offset); /* else they would wait for it */
-        zn_x3_multiply(&b, sum);
-        if (count - t >= ZN_X3_PIXELS)
-            put(ZN_X3_PIXELS, &k, sum);
-        else
-            put(count - t, &k, sum);
-    }
+                      .groups = (size_t)groups,
+                      .to = to,
+                      .blocks = (size_t)whole,
+                      .offset = offset * (int64_t)sizeof(float),
+                      .residual = a->residual ? (intptr_t)a->residual - (intptr_t)a->y : 0,
+                      .panels = (size_t)panels };
+    if (whole && a->residual)
+        zn_x3_multiply_add(&k);
+    else if (whole)
+        zn_x3_multiply(&k);
+    for (int i = 0; i < panels; i++, k.b += groups * GROUP_B, k.start += 16)
+        for (int t = whole * ZN_X3_PIXELS; t < count; t += ZN_X3_PIXELS) {
+            k.a = strip + t * groups * 8;
+            multiply_partly(a, k, to + t, offset + i * ZN_X3_COLS, count - t);
+        }
 }
 
 static void run(const void *args, zn_range r)
 {
     const zn_conv_args *a = args;
     const zn_conv_shape *s = &a->s;
-    const int length = strip_of(s);
+    const int length = strip_of(s), together = panels_together(s);
     const int64_t pixels = pixels_of(s);
     float *starts = (float *)(void *)((char *)r.scratch + strip_bytes(s));
     for (int o = 0; o < s->cout; o++)
@@ -235,12 +230,12 @@ static void run(const void *args, zn_range r)
     for (int64_t unit = r.begin; unit < r.end; unit++) {
         const int64_t first = unit * length;
         const int count = (int)(pixels - first < length ? pixels - first : length);
-        int64_t to[STRIP_MOST];
-        for (int t = 0; t < count; t++)
-            to[t] = place(first + t, s->cout, s->shuffle, s->ow);
+        float *to[STRIP_MOST + ZN_X3_PIXELS];
+        for (int t = 0; t < length + ZN_X3_PIXELS; t++)
+            to[t] = a->y + place(first + (t < count ? t : count - 1), s->cout, s->shuffle, s->ow);
         split_strip(a, first, count, r.scratch);
-        for (int panel = 0; panel < panels_of(s); panel++)
-            multiply(a, r.scratch, starts, to, count, panel);
+        for (int panel = 0; panel < panels_of(s); panel += together)
+            multiply(a, r.scratch, starts, to, count, panel, together);
     }
 }
 
