@@ -62,6 +62,9 @@ const char *zn_json_string(const zn_json_node *node);
 int zn_json_i64(const zn_json_node *node, int64_t *value);
 int zn_json_u64(const zn_json_node *node, uint64_t *value);
 int zn_json_double(const zn_json_node *node, double *value);
+/* The value of a key, where it is a number above 0, a whole one below 2^30; else *value stays as it is. */
+void zn_json_update_int(const zn_json_node *object, const char *key, int *value);
+void zn_json_update_double(const zn_json_node *object, const char *key, double *value);
 
 /* Bytes of the UTF-8 sequence at p (1 to 4), or 0 if there is none within n bytes. */
 int zn_utf8_sequence(const uint8_t *p, size_t n);

@@ -67,6 +67,20 @@ int zn_json_double(const zn_json_node *node, double *value)
     return 1;
 }
 
+void zn_json_update_int(const zn_json_node *object, const char *key, int *value)
+{
+    int64_t number;
+    if (zn_json_i64(zn_json_get(object, key), &number) && number > 0 && number < 1 << 30)
+        *value = (int)number;
+}
+
+void zn_json_update_double(const zn_json_node *object, const char *key, double *value)
+{
+    double number;
+    if (zn_json_double(zn_json_get(object, key), &number) && number > 0)
+        *value = number;
+}
+
 int zn_utf8_sequence(const uint8_t *p, size_t n)
 {
     if (n == 0)

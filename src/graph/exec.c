@@ -139,8 +139,13 @@ static zn_status check_parameters(const zn_plan *plan)
     for (int i = 0; i < plan->step_count; i++)
         for (int s = 0; s < plan->steps[i]->source_count; s++) {
             const zn_node *n = plan->steps[i]->source[s];
-            if (n->op == &zn_op_parameter && !n->data)
+            if (n->op != &zn_op_parameter || n->data)
+                continue;
+            if (!n->packed)
                 return ZN_FAIL(ZN_ENOTFOUND, "parameter '%s' has no values", n->name);
+            if (!plan->steps[i]->op->takes_packed)
+                return ZN_FAIL(ZN_EUNSUPPORTED, "parameter '%s' is packed, but %s needs floats", n->name,
+                               plan->steps[i]->op->name);
         }
     return ZN_OK;
 }
@@ -243,7 +248,7 @@ zn_status zn_exec_check_finite(zn_exec *e)
     for (int i = 0; i < e->plan.step_count; i++)
         for (int s = 0; s < e->plan.steps[i]->source_count; s++) {
             const zn_node *n = e->plan.steps[i]->source[s];
-            if (n->op->is_leaf && !finite(n))
+            if (n->op->is_leaf && n->data && !finite(n))
                 return ZN_FAIL(ZN_ENUMERIC, "the %s '%s' holds NaN or infinity", n->op->name, n->name);
         }
     ZN_TRY(run(e, true));

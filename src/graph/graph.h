@@ -12,6 +12,7 @@
 #define ZN_GRAPH_H
 
 #include "base/arena.h"
+#include "base/packed.h"
 #include "base/threads.h"
 #include "kernels/conv.h"
 #include "tensor/shape.h"
@@ -29,6 +30,7 @@ typedef enum zn_layout {
     ZN_LAYOUT_CONV3D,  /* file [out,in,kt,kh,kw], ours [kt,kh,kw,in,out]: one for each frame, taken by zn_row */
     ZN_LAYOUT_LINEAR,  /* file [out,in], ours [1,1,in,out] */
     ZN_LAYOUT_LINEARS, /* file [rows,out,in], ours [rows,1,1,in,out]: one for each row, taken by zn_row */
+    ZN_LAYOUT_ROWS,    /* file [out,in], ours [1,1,out,in]: as it is, floats or packed */
     ZN_LAYOUT_CONV1D,  /* file [out,in,1], ours [1,1,in,out] */
     ZN_LAYOUT_PATCH2,  /* file [2,2,in,out], ours [1,1,4*in,out]: a convolution with kernel = stride, on patches */
     ZN_LAYOUT_PATCH4,  /* file [4,4,in,out], ours [1,1,16*in,out] */
@@ -45,10 +47,11 @@ struct zn_node {
     zn_node *source[ZN_MAX_SOURCES];
     void *attribute; /* the op's own settings, in the graph's arena */
     size_t attribute_size;
-    bool constant;     /* computed from parameters alone */
-    zn_layout layout;  /* parameters */
-    float *data;       /* parameters, inputs: set by the owner; others: by the plan */
-    zn_node *gradient; /* while differentiating */
+    bool constant;           /* computed from parameters alone */
+    zn_layout layout;        /* parameters */
+    float *data;             /* parameters, inputs: set by the owner; others: by the plan */
+    const zn_packed *packed; /* parameters of ZN_LAYOUT_ROWS, instead of data: set by the owner */
+    zn_node *gradient;       /* while differentiating */
 };
 
 /* What a run of one node may use. */
@@ -109,7 +112,8 @@ struct zn_op {
     int (*in_place)(const zn_node *n);
     /* Optional: floats kept behind the result, for ops that read more of this node than its result. */
     int64_t (*tail)(const zn_node *n);
-    bool is_leaf; /* input or parameter */
+    bool is_leaf;      /* input or parameter */
+    bool takes_packed; /* sources may be packed instead of floats */
 };
 
 /* A parameter, or computed from parameters alone. */

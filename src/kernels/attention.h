@@ -5,6 +5,7 @@
 
 #include "base/threads.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,8 @@ typedef struct zn_attention_args {
     zn_rows dq, dk, dv; /* gradient */
     int64_t queries, keys;
     int heads, width; /* width: floats of a row */
+    int share;        /* heads that follow each other and have one k and v; 0: each its own */
+    bool causal;      /* query i sees the keys up to i + keys - queries */
     float scale;
 } zn_attention_args;
 
@@ -26,6 +29,14 @@ static inline int64_t zn_attention_blocks(const zn_attention_args *a)
 {
     return (a->queries + ZN_ATTENTION_QUERIES - 1) / ZN_ATTENTION_QUERIES;
 }
+static inline int zn_attention_share(const zn_attention_args *a) { return a->share ? a->share : 1; }
+static inline int64_t zn_attention_groups(const zn_attention_args *a) { return a->heads / zn_attention_share(a); }
+/* How many keys a query sees. */
+static inline int64_t zn_attention_seen(const zn_attention_args *a, int64_t query)
+{
+    const int64_t seen = query + 1 + a->keys - a->queries;
+    return !a->causal || seen > a->keys ? a->keys : seen;
+}
 /* Bytes for each thread. */
 static inline size_t zn_attention_scratch(const zn_attention_args *a)
 {
@@ -33,7 +44,7 @@ static inline size_t zn_attention_scratch(const zn_attention_args *a)
 }
 static inline size_t zn_attention_grad_scratch(const zn_attention_args *a) { return 2 * zn_attention_scratch(a); }
 
-void zn_k_attention(const void *attention_args, zn_range blocks);     /* units: samples * heads * blocks */
-void zn_k_attention_grad(const void *attention_args, zn_range heads); /* units: samples * heads */
+void zn_k_attention(const void *attention_args, zn_range blocks);      /* units: samples * heads * blocks */
+void zn_k_attention_grad(const void *attention_args, zn_range groups); /* units: samples * groups of heads */
 
 #endif

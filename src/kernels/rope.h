@@ -15,6 +15,7 @@ typedef struct zn_rope_args {
     float *y;
     int heads, pairs;
     bool halves;
+    bool back; /* the other way round: the gradient */
 } zn_rope_args;
 void zn_k_rope(const void *rope_args, zn_range tokens);
 

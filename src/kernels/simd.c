@@ -8,6 +8,7 @@
 #include "kernels/kernels.h"
 #include "kernels/line.h"
 #include "kernels/lite.h"
+#include "kernels/matrix.h"
 #include "kernels/mix.h"
 #include "kernels/norm.h"
 #include "kernels/scan.h"

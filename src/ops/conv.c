@@ -263,14 +263,8 @@ static void gradient(zn_node *n, zn_node *dy)
     }
     if (zn_needs_gradient(n->source[0]))
         zn_accumulate(n->source[0], input_gradient(n, dy));
-    if (zn_needs_gradient(n->source[1])) {
-        const struct {
-            zn_conv_spec k;
-            int64_t kh, kw;
-        } attribute = { *k, n->source[1]->shape.dim[0], n->source[1]->shape.dim[1] };
-        zn_accumulate(n->source[1], zn_apply(&zn_op_conv_weight_grad, &attribute, sizeof attribute,
-                                             (zn_node *[]){ n->source[0], dy }, 2));
-    }
+    if (zn_needs_gradient(n->source[1]))
+        zn_accumulate(n->source[1], zn_conv_weight_gradient(n->source[0], dy, k, n->source[1]->shape.dim));
     if (k->bias && zn_needs_gradient(n->source[2]))
         zn_accumulate(n->source[2], zn_apply(&zn_op_channel_sum, NULL, 0, (zn_node *[]){ dy }, 1));
 }

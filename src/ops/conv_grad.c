@@ -16,6 +16,12 @@ static zn_status weight_shape(zn_node *n)
     return ZN_OK;
 }
 
+zn_node *zn_conv_weight_gradient(zn_node *x, zn_node *dy, const zn_conv_spec *k, const int64_t *taps)
+{
+    const weight_spec s = { *k, taps[0], taps[1] };
+    return zn_apply(&zn_op_conv_weight_grad, &s, sizeof s, (zn_node *[]){ x, dy }, 2);
+}
+
 static zn_overlap overlap_of(const zn_node *n)
 {
     return zn_conv_overlap(n->source[0]->shape.dim[0], n->source[1]->shape.dim[0],

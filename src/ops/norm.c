@@ -39,11 +39,21 @@ static zn_status shape(zn_node *n)
     return ZN_OK;
 }
 
+/* A layer norm may go through its pixels some at a time, since each is a map by itself. */
+enum { PIXELS = 256 };
+static int64_t at_once(const spec *k, int64_t n) { return k->pixels && n > PIXELS ? PIXELS : n; }
+
+static zn_needs needs_for(const zn_node *n, int64_t maps)
+{
+    zn_norm_args a = args_of(n->source[0], n->attribute);
+    a.n = maps;
+    return (zn_needs){ .shared_scratch = sizeof(float) * (size_t)zn_norm_scratch(&a) };
+}
+
 static zn_needs needs(const zn_node *n, const zn_prepare *p)
 {
     (void)p;
-    const zn_norm_args a = args_of(n->source[0], n->attribute);
-    return (zn_needs){ .shared_scratch = sizeof(float) * (size_t)zn_norm_scratch(&a) };
+    return needs_for(n, at_once(n->attribute, args_of(n->source[0], n->attribute).n));
 }
 
 static void place(zn_norm_args *a, void *scratch)
@@ -59,17 +69,24 @@ static void run(const zn_node *n, const zn_launch_context *c)
 {
     const spec *k = n->attribute;
     zn_norm_args a = args_of(n->source[0], k);
+    const int64_t all = a.n, step = at_once(k, all);
     int next = 3;
+    a.n = step;
     place(&a, c->shared);
     a.gamma = n->source[1]->data;
     a.beta = n->source[2]->data;
     a.scale = k->scale ? n->source[next++]->data : NULL;
     a.shift = k->shift ? n->source[next++]->data : NULL;
     a.gain = k->gain ? n->source[next++]->data : NULL;
-    a.y = n->data;
-    zn_launch(c, zn_k_norm_sums, a.n * zn_norm_blocks(&a), 1, &a);
-    zn_launch(c, zn_k_norm_merge, a.n * a.groups, 1, &a);
-    zn_launch(c, zn_k_norm_apply, a.n * a.pixels, grain_of(&a), &a);
+    for (int64_t first = 0; first < all; first += step) {
+        const int64_t skip = first * a.pixels * a.c;
+        a.x = n->source[0]->data + skip;
+        a.y = n->data + skip;
+        a.n = all - first < step ? all - first : step;
+        zn_launch(c, zn_k_norm_sums, a.n * zn_norm_blocks(&a), 1, &a);
+        zn_launch(c, zn_k_norm_merge, a.n * a.groups, 1, &a);
+        zn_launch(c, zn_k_norm_apply, a.n * a.pixels, grain_of(&a), &a);
+    }
 }
 
 static void gradient(zn_node *n, zn_node *dy)
@@ -123,6 +140,12 @@ static zn_status grad_shape(zn_node *n)
     return ZN_OK;
 }
 
+static zn_needs grad_needs(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    return needs_for(n, args_of(n->source[0], n->attribute).n);
+}
+
 static int64_t grad_tail(const zn_node *n) { return 2 * zn_shape_count(n->source[1]->shape); }
 
 static void grad_run(const zn_node *n, const zn_launch_context *c)
@@ -151,7 +174,7 @@ static double grad_flops(const zn_node *n) { return 14.0 * (double)zn_shape_coun
 const zn_op zn_op_group_norm_grad = { .name = "group_norm_grad",
                                       .shape = grad_shape,
                                       .run = grad_run,
-                                      .needs = needs,
+                                      .needs = grad_needs,
                                       .flops = grad_flops,
                                       .tail = grad_tail,
                                       .global = true };

@@ -34,6 +34,10 @@ zn_overlap zn_conv_overlap(int64_t samples, int64_t results, int lag);
 /* x [N,H,W,I], w [1,1,I,O], bias [O] or NULL: a 1x1 convolution whose weights are too many to pack; O a multiple of
  * 32. */
 zn_node *zn_dense(zn_node *x, zn_node *w, zn_node *bias);
+/* x [N,H,W,I], w [1,1,O,I] as files hold it, floats or packed, bias [O] or NULL: y = x w' + bias. Packed weights have
+ * no gradient, and let none through. */
+zn_node *zn_matrix(zn_node *x, zn_node *w, zn_node *bias);
+zn_node *zn_reshape(zn_node *x, zn_shape shape); /* the same numbers in the same order */
 zn_node *zn_relu(zn_node *x);
 zn_node *zn_soft_clamp(zn_node *x, float limit); /* limit * tanh(x / limit) */
 zn_node *zn_clamp(zn_node *x, float low, float high);
@@ -77,6 +81,21 @@ zn_node *zn_sample_mean(zn_node *x);
  * one behind the other; y [N,H,W,C] = softmax(q k' / sqrt d) v. */
 zn_node *zn_attention(zn_node *qkv, int heads);
 zn_node *zn_attention_apart(zn_node *qkv, int heads); /* the same with q of all heads first, then k, then v */
+
+/* Attention of q over k and v, [N,H,W,heads * d] and [N,H,W,groups * d]: heads of a group, which follow each other,
+ * share its k and v. causal: a row sees those of k and v up to its own, counted from the end. */
+typedef struct zn_attend_spec {
+    int heads, groups;
+    bool causal;
+} zn_attend_spec;
+zn_node *zn_attend(zn_node *q, zn_node *k, zn_node *v, zn_attend_spec spec);
+
+/* Rotary positions: pairs of channels of each head turned by angles, whose cosines and sines are [..,L,pairs], one row
+ * for each token of x (and again for each sample). halves: channel i goes with i + pairs, not with its neighbour. */
+zn_node *zn_rope(zn_node *x, zn_node *cosines, zn_node *sines, bool halves);
+
+/* Rows of a table [1,1,rows,C], floats or packed, by whole numbers ids [N,H,W,1]; zeros where there is no such row. */
+zn_node *zn_lookup(zn_node *table, zn_node *ids);
 
 /* Spectral ops: scale * H x along an axis (1 rows' direction H, 2 W, 3 channels), and (1/n) H (gate .* H x). */
 zn_node *zn_wht(zn_node *x, int axis, float scale);
@@ -165,6 +184,8 @@ ZN_MUST_USE zn_status zn_graph_differentiate_as(zn_graph *g, zn_node *of, zn_nod
                                                 zn_node **gradients, bool lean);
 /* Chooses the segments: starts[i] of the first `count` nodes is set where one begins. */
 ZN_MUST_USE zn_status zn_recompute_segments(const zn_graph *g, int count, bool *starts);
+/* For ops that are a convolution inside: the gradient by its weights, taps kh and kw. */
+zn_node *zn_conv_weight_gradient(zn_node *x, zn_node *dy, const zn_conv_spec *k, const int64_t *taps);
 /* For ops' gradient functions: adds g to the gradient of n. Nodes that need none ignore it. */
 void zn_accumulate(zn_node *n, zn_node *g);
 bool zn_needs_gradient(const zn_node *n);

@@ -39,6 +39,28 @@ static zn_node *conv_causal(zn_node **in) /* over three frames, one of them from
 static zn_node *frames(zn_node **in) { return zn_frames(in, 2, (int32_t[]){ 3, -1, 0, 4, 0, 1 }, 6); }
 static zn_node *unit_norm(zn_node **in) { return zn_unit_norm(in[0], in[1], 3); } /* about half are shorter */
 static zn_node *dense(zn_node **in) { return zn_dense(in[0], in[1], in[2]); }
+static zn_node *matrix(zn_node **in) { return zn_matrix(in[0], in[1], in[2]); }
+static zn_node *reshape(zn_node **in) { return zn_scale_channels(zn_reshape(in[0], ZN_SHAPE(2, 3, 5)), in[1]); }
+static zn_node *attend(zn_node **in) { return zn_attend(in[0], in[1], in[2], (zn_attend_spec){ 4, 2, false }); }
+static zn_node *attend_back(zn_node **in) { return zn_attend(in[0], in[1], in[2], (zn_attend_spec){ 2, 1, true }); }
+static zn_node *turned(zn_node **in, bool halves)
+{
+    static float cosines[] = { 1, 0.6f, -0.8f, 0, 0.28f, 1 }, sines[] = { 0, 0.8f, 0.6f, -1, 0.96f, 0 };
+    zn_node *c = zn_graph_parameter(in[0]->graph, "cos", ZN_SHAPE(1, 1, 3, 2), ZN_LAYOUT_PLAIN);
+    zn_node *s = zn_graph_parameter(in[0]->graph, "sin", ZN_SHAPE(1, 1, 3, 2), ZN_LAYOUT_PLAIN);
+    c->data = cosines;
+    s->data = sines;
+    return zn_rope(in[0], c, s, halves);
+}
+static zn_node *rope(zn_node **in) { return turned(in, false); }
+static zn_node *rope_halves(zn_node **in) { return turned(in, true); }
+static zn_node *lookup(zn_node **in)
+{
+    static float numbers[] = { 4, 0, 4, -1, 2, 5 };
+    zn_node *ids = zn_graph_parameter(in[0]->graph, "ids", ZN_SHAPE(1, 2, 3, 1), ZN_LAYOUT_PLAIN);
+    ids->data = numbers;
+    return zn_lookup(in[0], ids);
+}
 static zn_node *relu(zn_node **in) { return zn_relu(in[0]); }
 static zn_node *soft_clamp(zn_node **in) { return zn_soft_clamp(in[0], 3); }
 static zn_node *clamp(zn_node **in) { return zn_clamp(in[0], -0.7f, 0.4f); }
@@ -182,6 +204,9 @@ static const op_case cases[] = {
     { "dense", NULL, { MAP(1, 3, 3, 7), MAP(1, 1, 7, 32), ROW(32) }, dense, false },
     { "dense_grad", "dense", { ROW(0) }, NULL, false },
     { "dense_weight_grad", "dense", { ROW(0) }, NULL, false },
+    { "matrix", NULL, { MAP(2, 1, 5, 7), MAP(1, 1, 9, 7), ROW(9) }, matrix, false },
+    { "matrix", NULL, { MAP(1, 1, 3, 40), MAP(1, 1, 33, 40) }, matrix, false },
+    { "reshape", NULL, { MAP(1, 2, 3, 5), ROW(5) }, reshape, false },
     { "conv_weight_grad", "conv", { ROW(0) }, NULL, false },
     { "channel_sum", "conv", { ROW(0) }, NULL, false },
     { "dilate2", "conv", { ROW(0) }, NULL, false },
@@ -210,6 +235,14 @@ static const op_case cases[] = {
     { "attention", NULL, { MAP(2, 3, 7, 30) }, attention, false },
     { "attention", NULL, { MAP(2, 3, 5, 24) }, attention_apart, false },
     { "attention_grad", "attention", { ROW(0) }, NULL, false },
+    { "attend", NULL, { MAP(2, 1, 5, 12), MAP(2, 1, 7, 6), MAP(2, 1, 7, 6) }, attend, false },
+    { "attend", NULL, { MAP(2, 1, 19, 10), MAP(2, 1, 20, 5), MAP(2, 1, 20, 5) }, attend_back, false },
+    { "attend_grad", "attend", { ROW(0) }, NULL, false },
+    { "attend_part", "attend", { ROW(0) }, NULL, false },
+    { "rope", NULL, { MAP(2, 1, 3, 8) }, rope, false },
+    { "rope", NULL, { MAP(1, 1, 3, 8) }, rope_halves, false },
+    { "lookup", NULL, { MAP(1, 1, 5, 3) }, lookup, false },
+    { "lookup_grad", "lookup", { ROW(0) }, NULL, false },
     { "group_norm", NULL, { MAP(3, 1, 2, 7), ROW(7), ROW(7) }, layer_norm, false },
     { "group_norm", NULL, { MAP(2, 3, 5, 8), ROW(8), ROW(8) }, group_norm, false },
     { "group_norm_grad", "group_norm", { ROW(0) }, NULL, false },

@@ -9,7 +9,7 @@ void zn_k_rope(const void *args, zn_range r)
         for (int64_t head = 0; head < a->heads; head++) {
             const int64_t first = (token * a->heads + head) * 2 * pairs;
             for (int64_t i = 0; i < pairs; i++) {
-                const float c = a->cos[token * pairs + i], s = a->sin[token * pairs + i];
+                const float c = a->cos[token * pairs + i], turn = a->sin[token * pairs + i], s = a->back ? -turn : turn;
                 const float u = a->x[first + step * i], v = a->x[first + step * i + apart];
                 a->y[first + step * i] = u * c - v * s;
                 a->y[first + step * i + apart] = v * c + u * s;

@@ -22,6 +22,13 @@ static matrix head_of(const zn_rows *m, const zn_attention_args *a, int64_t unit
     return (matrix){ m->data + unit / a->heads * m->sample + unit % a->heads * m->head, m->step };
 }
 
+/* Of k and v, which several heads may share. */
+static matrix shared_of(const zn_rows *m, const zn_attention_args *a, int64_t unit)
+{
+    const int64_t group = unit % a->heads / zn_attention_share(a);
+    return (matrix){ m->data + unit / a->heads * m->sample + group * m->head, m->step };
+}
+
 /* c[i][j] = factor * (row i of a) (row j of b), i < tall (a constant), j < wide (likewise). */
 VEC_INLINE void dots(const int tall, const int wide, const float *a, int64_t a_step, const float *b, int64_t b_step,
                      int depth, float factor, float *c, int64_t c_step)
@@ -144,14 +151,20 @@ static void softmax(float *p, int64_t keys)
         p[j] *= scale;
 }
 
-/* Weights of `count` queries from `first` on, in p [count][keys]. */
-static void weights(const zn_attention_args *a, int64_t unit, int64_t first, int count, float *p)
+/* Weights of `count` queries from `first` on, in p [count][keys], 0 for keys that a query does not see; returns how
+ * many are seen by any. */
+static int64_t weights(const zn_attention_args *a, int64_t unit, int64_t first, int count, float *p)
 {
-    const matrix q = head_of(&a->q, a, unit), k = head_of(&a->k, a, unit);
-    product_dots((matrix){ q.data + first * q.step, q.step }, count, k, a->keys, a->width, a->scale,
+    const matrix q = head_of(&a->q, a, unit), k = shared_of(&a->k, a, unit);
+    const int64_t all = zn_attention_seen(a, first + count - 1);
+    product_dots((matrix){ q.data + first * q.step, q.step }, count, k, all, a->width, a->scale,
                  (matrix){ p, a->keys });
-    for (int i = 0; i < count; i++)
-        softmax(p + i * a->keys, a->keys);
+    for (int i = 0; i < count; i++) {
+        const int64_t seen = zn_attention_seen(a, first + i);
+        softmax(p + i * a->keys, seen);
+        memset(p + i * a->keys + seen, 0, sizeof(float) * (size_t)(all - seen));
+    }
+    return all;
 }
 
 static int count_at(const zn_attention_args *a, int64_t first)
@@ -168,9 +181,9 @@ void ZN_KERNEL(attention)(const void *args, zn_range r)
         const int64_t head = unit / blocks, first = unit % blocks * ZN_ATTENTION_QUERIES;
         const int count = count_at(a, first);
         const matrix whole = head_of(&a->y, a, head), y = { whole.data + first * whole.step, whole.step };
-        weights(a, head, first, count, p);
+        const int64_t seen = weights(a, head, first, count, p);
         clear(y, count, a->width);
-        product_sums(p, a->keys, 1, count, head_of(&a->v, a, head), a->keys, a->width, y);
+        product_sums(p, a->keys, 1, count, shared_of(&a->v, a, head), seen, a->width, y);
     }
 }
 
@@ -178,36 +191,38 @@ void ZN_KERNEL(attention)(const void *args, zn_range r)
 static void back(const zn_attention_args *a, int64_t head, int64_t first, float *p, float *ds)
 {
     const int count = count_at(a, first);
-    const matrix k = head_of(&a->k, a, head), v = head_of(&a->v, a, head);
+    const matrix k = shared_of(&a->k, a, head), v = shared_of(&a->v, a, head);
     matrix q = head_of(&a->q, a, head), dy = head_of(&a->y, a, head), dq = head_of(&a->dq, a, head);
     q.data += first * q.step;
     dy.data += first * dy.step;
     dq.data += first * dq.step;
-    weights(a, head, first, count, p);
-    product_dots(dy, count, v, a->keys, a->width, 1, (matrix){ ds, a->keys });
+    const int64_t seen = weights(a, head, first, count, p);
+    product_dots(dy, count, v, seen, a->width, 1, (matrix){ ds, a->keys });
     for (int i = 0; i < count; i++) {
         const float *weight = p + i * a->keys;
         float *row = ds + i * a->keys;
         double mean = 0;
-        for (int64_t j = 0; j < a->keys; j++)
+        for (int64_t j = 0; j < seen; j++)
             mean += (double)(weight[j] * row[j]);
-        for (int64_t j = 0; j < a->keys; j++)
+        for (int64_t j = 0; j < seen; j++)
             row[j] = a->scale * weight[j] * (row[j] - (float)mean);
     }
     clear(dq, count, a->width);
-    product_sums(ds, a->keys, 1, count, k, a->keys, a->width, dq);
-    product_sums(ds, 1, a->keys, a->keys, q, count, a->width, head_of(&a->dk, a, head));
-    product_sums(p, 1, a->keys, a->keys, dy, count, a->width, head_of(&a->dv, a, head));
+    product_sums(ds, a->keys, 1, count, k, seen, a->width, dq);
+    product_sums(ds, 1, a->keys, seen, q, count, a->width, shared_of(&a->dk, a, head));
+    product_sums(p, 1, a->keys, seen, dy, count, a->width, shared_of(&a->dv, a, head));
 }
 
 void ZN_KERNEL(attention_grad)(const void *args, zn_range r)
 {
     const zn_attention_args *a = args;
+    const int share = zn_attention_share(a);
     float *p = r.scratch, *ds = p + ZN_ATTENTION_QUERIES * a->keys;
-    for (int64_t head = r.begin; head < r.end; head++) {
-        clear(head_of(&a->dk, a, head), a->keys, a->width);
-        clear(head_of(&a->dv, a, head), a->keys, a->width);
-        for (int64_t first = 0; first < a->queries; first += ZN_ATTENTION_QUERIES)
-            back(a, head, first, p, ds);
+    for (int64_t group = r.begin; group < r.end; group++) {
+        clear(shared_of(&a->dk, a, group * share), a->keys, a->width);
+        clear(shared_of(&a->dv, a, group * share), a->keys, a->width);
+        for (int64_t head = group * share; head < (group + 1) * share; head++)
+            for (int64_t first = 0; first < a->queries; first += ZN_ATTENTION_QUERIES)
+                back(a, head, first, p, ds);
     }
 }

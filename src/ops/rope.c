@@ -1,0 +1,79 @@
+/* Rotary positions (kernels/rope.h). The tables are no parameters: no gradient goes to them. */
+#include "kernels/rope.h"
+
+#include "base/fail.h"
+#include "ops/ops.h"
+
+typedef struct rope_spec {
+    bool halves, back;
+} rope_spec;
+
+static int64_t channels_of(const zn_node *n) { return n->shape.dim[n->shape.rank - 1]; }
+static int64_t rows_of(const zn_node *n) { return zn_shape_count(n->shape) / channels_of(n); }
+
+static zn_status shape(zn_node *n)
+{
+    const zn_node *x = n->source[0], *table = n->source[1];
+    char a[96], b[96];
+    n->shape = x->shape;
+    if (!zn_shape_equal(table->shape, n->source[2]->shape) || channels_of(x) % (2 * channels_of(table)) ||
+        rows_of(x) % rows_of(table))
+        return ZN_FAIL(ZN_ESHAPE, "tokens %s cannot be turned by angles %s", zn_shape_text(x->shape, a, sizeof a),
+                       zn_shape_text(table->shape, b, sizeof b));
+    return ZN_OK;
+}
+
+/* The same angles for each sample. */
+static void run(const zn_node *n, const zn_launch_context *c)
+{
+    const zn_node *x = n->source[0], *table = n->source[1];
+    const rope_spec *k = n->attribute;
+    const int64_t tokens = rows_of(table), sample = tokens * channels_of(x);
+    zn_rope_args a = { .cos = table->data,
+                       .sin = n->source[2]->data,
+                       .heads = (int)(channels_of(x) / (2 * channels_of(table))),
+                       .pairs = (int)channels_of(table),
+                       .halves = k->halves,
+                       .back = k->back };
+    for (int64_t i = 0; i < rows_of(x) / tokens; i++) {
+        a.x = x->data + i * sample;
+        a.y = n->data + i * sample;
+        zn_launch(c, zn_k_rope, tokens, 1 + (1 << 14) / channels_of(x), &a);
+    }
+}
+
+static zn_node *rope(zn_node *x, zn_node *cosines, zn_node *sines, rope_spec k)
+{
+    return zn_apply(&zn_op_rope, &k, sizeof k, (zn_node *[]){ x, cosines, sines }, 3);
+}
+
+/* A turn is undone by its opposite. */
+static void gradient(zn_node *n, zn_node *dy)
+{
+    rope_spec k = *(rope_spec *)n->attribute;
+    k.back = !k.back;
+    zn_accumulate(n->source[0], rope(dy, n->source[1], n->source[2], k));
+}
+
+static double flops(const zn_node *n) { return 3.0 * (double)zn_shape_count(n->shape); }
+
+/* A product and a multiply-add. */
+static double slots(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    return 2.0 * (double)zn_shape_count(n->shape);
+}
+
+const zn_op zn_op_rope = { .name = "rope",
+                           .shape = shape,
+                           .run = run,
+                           .gradient = gradient,
+                           .flops = flops,
+                           .slots = slots,
+                           .global = true,
+                           .in_place = zn_first_source };
+
+zn_node *zn_rope(zn_node *x, zn_node *cosines, zn_node *sines, bool halves)
+{
+    return rope(x, cosines, sines, (rope_spec){ .halves = halves });
+}
