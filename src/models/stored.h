@@ -1,0 +1,36 @@
+/* Networks whose parameters stay in their files: matrices are used where they lie, mapped and packed; the rest, which
+ * is little, becomes floats of the graph.
+ *
+ *     zn_stored s = { files, 3, zn_zimage_place, &naming };
+ *     ZN_TRY(zn_stored_bind(&s, graph));                    // the files must outlive the graph */
+#ifndef ZN_STORED_H
+#define ZN_STORED_H
+
+#include "graph/graph.h"
+
+#include <zenith/weights.h>
+
+/* The tensor that holds a parameter, alone or as one of several equal parts, one behind the other. */
+typedef struct zn_place {
+    char name[224];
+    int part, parts;
+} zn_place;
+
+typedef struct zn_stored {
+    const zn_weights *const *files;
+    int count;
+    /* Turns our name of a parameter, which `out` holds, into the files' own; NULL: they are the same. */
+    void (*place)(const void *self, zn_place *out);
+    const void *self;
+} zn_stored;
+
+/* The tensor of our parameter `name` and its place (may be NULL), or NULL if there is none; the file it is in. */
+const zn_weight *zn_stored_find(const zn_stored *s, const char *name, zn_place *place, const zn_weights **file);
+/* Side `side` of the stored tensor of a parameter; 0 if it has none. */
+int64_t zn_stored_side(const zn_stored *s, const char *name, int side);
+
+/* Gives every parameter of the graph that has no values its own. Sides of 1 are nobody's business: [1,C] is as good as
+ * [C], a convolution of 1x1 as good as a matrix. */
+ZN_MUST_USE zn_status zn_stored_bind(const zn_stored *s, zn_graph *g);
+
+#endif
