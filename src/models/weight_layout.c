@@ -16,6 +16,8 @@ zn_shape zn_weight_file_shape(zn_shape s, zn_layout layout)
         return ZN_SHAPE(s.dim[4], s.dim[3], s.dim[0], s.dim[1], s.dim[2]);
     case ZN_LAYOUT_LINEAR:
         return ZN_SHAPE(s.dim[3], s.dim[2]);
+    case ZN_LAYOUT_ROWS:
+        return ZN_SHAPE(s.dim[2], s.dim[3]);
     case ZN_LAYOUT_LINEARS:
         return ZN_SHAPE(s.dim[0], s.dim[4], s.dim[3]);
     case ZN_LAYOUT_CONV1D:

@@ -68,11 +68,8 @@ static void gradient(zn_node *n, zn_node *dy)
     zn_node *all = zn_apply(&zn_op_attend_grad, n->attribute, n->attribute_size,
                             (zn_node *[]){ q, n->source[1], n->source[2], dy }, 4);
     zn_accumulate(q, all);
-    for (int which = 0; which < 2; which++) {
-        zn_node *of = n->source[1 + which];
-        if (zn_needs_gradient(of))
-            zn_accumulate(of, zn_apply(&zn_op_attend_part, &which, sizeof which, (zn_node *[]){ all, of }, 2));
-    }
+    for (int i = 1; i < 3; i++)
+        zn_accumulate_tail(n->source[i], all, (i - 1) * zn_shape_count(n->source[1]->shape));
 }
 
 /* As if every query saw every key. */
@@ -131,12 +128,3 @@ const zn_op zn_op_attend_grad = { .name = "attend_grad",
                                   .flops = grad_flops,
                                   .tail = grad_tail,
                                   .global = true };
-
-/* dk or dv. Sources: the node above, and k or v for the shape. */
-static void part_run(const zn_node *n, const zn_launch_context *c)
-{
-    (void)c;
-    zn_tail_copy(n, *(int *)n->attribute * zn_shape_count(n->shape));
-}
-
-const zn_op zn_op_attend_part = { .name = "attend_part", .shape = zn_tail_shape, .run = part_run, .global = true };

@@ -104,12 +104,17 @@ static void rotary_positions(void **state)
     for (int r = 0; r < TOKENS * HEADS; r++)
         for (int i = 0; i < WIDTH; i++)
             turned[r * WIDTH + i % 2 * PAIRS + i / 2] = x[r * WIDTH + i];
-    a = (zn_rope_args){ turned, cosines, sines, turned, HEADS, PAIRS, true };
+    a = (zn_rope_args){ turned, cosines, sines, turned, HEADS, PAIRS, true, false };
     zn_k_rope(&a, (zn_range){ .begin = 0, .end = 1 });
     zn_k_rope(&a, (zn_range){ .begin = 1, .end = TOKENS });
     for (int r = 0; r < TOKENS * HEADS; r++)
         for (int i = 0; i < WIDTH; i++)
             assert_true(turned[r * WIDTH + i % 2 * PAIRS + i / 2] == y[r * WIDTH + i]);
+    a.back = true;
+    zn_k_rope(&a, (zn_range){ .begin = 0, .end = TOKENS });
+    for (int r = 0; r < TOKENS * HEADS; r++)
+        for (int i = 0; i < WIDTH; i++)
+            assert_true(fabsf(turned[r * WIDTH + i % 2 * PAIRS + i / 2] - x[r * WIDTH + i]) < 1e-5f);
     zn_rope_table(&axes, back, TOKENS, cosines, sines);
     a = (zn_rope_args){ .x = y, .cos = cosines, .sin = sines, .y = y, .heads = HEADS, .pairs = PAIRS };
     zn_k_rope(&a, (zn_range){ .begin = 0, .end = TOKENS });

@@ -238,7 +238,6 @@ static const op_case cases[] = {
     { "attend", NULL, { MAP(2, 1, 5, 12), MAP(2, 1, 7, 6), MAP(2, 1, 7, 6) }, attend, false },
     { "attend", NULL, { MAP(2, 1, 19, 10), MAP(2, 1, 20, 5), MAP(2, 1, 20, 5) }, attend_back, false },
     { "attend_grad", "attend", { ROW(0) }, NULL, false },
-    { "attend_part", "attend", { ROW(0) }, NULL, false },
     { "rope", NULL, { MAP(2, 1, 3, 8) }, rope, false },
     { "rope", NULL, { MAP(1, 1, 3, 8) }, rope_halves, false },
     { "lookup", NULL, { MAP(1, 1, 5, 3) }, lookup, false },
