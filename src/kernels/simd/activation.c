@@ -1,6 +1,9 @@
 /* GELU, its gradient, and the soft clamp over elements. */
 #include "kernels/kernels.h"
 #include "kernels/simd/gelu.h"
+#if defined(__aarch64__)
+#include "kernels/arm/gelu_pass.h"
+#endif
 
 void ZN_KERNEL(gelu)(const void *args, zn_range r);
 void ZN_KERNEL(soft_clamp)(const void *args, zn_range r);
@@ -61,13 +64,15 @@ VEC_INLINE void soft_clamp(vec x[GELU_U], float limit)
     GELU_EACH x[u] = vec_with_sign(e[u] * vec_splat(limit), x[u]);
 }
 
-void ZN_KERNEL(gelu)(const void *args, zn_range r) { through(gelu_of, args, r); }
 void ZN_KERNEL(soft_clamp)(const void *args, zn_range r) { through(soft_clamp, args, r); }
 
+#if defined(__aarch64__)
+void ZN_KERNEL(gelu_lines)(const gelu_walk *w) { gelu_pass_pinned(w); }
+#else
 /* Vector u of a block that begins with line i. */
 VEC_INLINE int64_t line_of(int64_t i, int u) { return i + u * VEC_LANES / GELU_LINE; }
 
-void ZN_KERNEL(gelu_lines)(const float *x, int64_t lines, float *y, int64_t step)
+VEC_INLINE void gelu_row(const float *x, int64_t lines, float *y, int64_t step)
 {
     for (int64_t i = 0; i < lines; i += GELU_BLOCK / GELU_LINE) {
         vec v[GELU_U];
@@ -75,6 +80,24 @@ void ZN_KERNEL(gelu_lines)(const float *x, int64_t lines, float *y, int64_t step
         gelu(v);
         GELU_EACH if (line_of(i, u) < lines) vec_store(y + line_of(i, u) * step + u * VEC_LANES % GELU_LINE, v[u]);
     }
+}
+
+void ZN_KERNEL(gelu_lines)(const gelu_walk *w)
+{
+    for (int64_t i = 0; i < w->rows; i++)
+        gelu_row(w->x + i * w->x_row, w->lines, w->y + i * w->y_row, w->y_step);
+}
+#endif
+
+void ZN_KERNEL(gelu)(const void *args, zn_range r)
+{
+    const zn_unary_args *a = args;
+    const gelu_walk w = {
+        .x = a->x + r.begin, .y = a->y + r.begin, .lines = (r.end - r.begin) / GELU_LINE, .rows = 1, .y_step = GELU_LINE
+    };
+    ZN_KERNEL(gelu_lines)(&w);
+    r.begin += w.lines * GELU_LINE;
+    through(gelu_of, a, r);
 }
 
 void ZN_KERNEL(gelu_grad)(const void *args, zn_range r)

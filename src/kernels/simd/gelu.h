@@ -1,7 +1,7 @@
 /* GELU in its exact form, x Phi(x). The smaller tail h of the normal distribution is the eighth power of a polynomial
- * of degree eight, fitted to |x| <= 6.4 so that x Phi(x) is right to 6e-9 (beyond, |x| h stays at 6e-10); what remains
- * is rounding, 2e-8 in the mean and 1.7e-7 at most. Every step is one long chain, so four vectors go through it side by
- * side. */
+ * of degree eight, fitted to |x| <= 6 so that x Phi(x) is right to 4e-9 (beyond, |x| h stays at 7e-9); what remains is
+ * rounding, 3e-8 in the mean and 1.7e-7 at most for |x| < 4. Every step is one long chain, so four vectors go through
+ * it side by side. */
 #ifndef ZN_SIMD_GELU_H
 #define ZN_SIMD_GELU_H
 
@@ -10,28 +10,38 @@
 enum { GELU_U = 4, GELU_BLOCK = GELU_U * VEC_LANES };
 #define GELU_EACH _Pragma("GCC unroll 4") for (int u = 0; u < GELU_U; u++)
 
-/* GELU of `lines` lines of 16 floats that lie one behind the other, to lines `step` floats apart. In
- * activation.c, whose compiler flags suit it. */
+/* Lines of 16 floats: `lines` of them lie one behind the other in a row of x, y_step floats apart in a row of y. */
 enum { GELU_LINE = 16 };
-void ZN_KERNEL(gelu_lines)(const float *x, int64_t lines, float *y, int64_t step);
+typedef struct gelu_walk {
+    const float *x;
+    float *y;
+    int64_t lines, rows, y_step, x_row, y_row; /* the last two: floats between the beginnings of rows */
+} gelu_walk;
 
-#define GELU_SCALE 0.156874239f
+/* GELU of all lines. In activation.c, whose compiler flags suit it. */
+void ZN_KERNEL(gelu_lines)(const gelu_walk *w);
 
-/* a = |x| / 6.37, at most 1, and p with a p^2 = |x| h. The last term of the polynomial for 1.15 sqrt[8](h) is the
- * product of a line and three parabolas with no roots nearby: additions and products run at twice the rate of
- * multiply-adds that continue no sum. */
+/* The polynomial, and the most that |x| may be in it. */
+#define GELU_C0   0.917003989f
+#define GELU_C1   -0.0914574116f
+#define GELU_C2   -0.0319280773f
+#define GELU_C3   -0.000671955699f
+#define GELU_C4   0.00150436233f
+#define GELU_C5   3.42950298e-05f
+#define GELU_C6   -6.02576365e-05f
+#define GELU_C7   7.47955346e-06f
+#define GELU_C8   -2.95881932e-07f
+#define GELU_MOST 6.0f
+
+/* a = |x|, at most GELU_MOST, and p with p^2 = h. */
 VEC_INLINE void tail(const vec x[GELU_U], vec a[GELU_U], vec p[GELU_U])
 {
-    vec square[GELU_U], q[GELU_U];
-    GELU_EACH a[u] = vec_min(vec_abs(x[u] * vec_splat(GELU_SCALE)), vec_splat(1.004f));
-    GELU_EACH square[u] = a[u] * a[u];
-    GELU_EACH p[u] = vec_fma(vec_splat(-3.16039515f), a[u], square[u] + vec_splat(2.62016869f));
-    GELU_EACH q[u] = vec_fma(vec_splat(-2.12663913f), a[u], square[u] + vec_splat(1.88109231f));
-    GELU_EACH p[u] = p[u] * q[u];
-    GELU_EACH q[u] = vec_fma(vec_splat(0.743139088f), a[u], square[u] + vec_splat(0.270354807f));
-    GELU_EACH square[u] = (a[u] + vec_splat(0.551508009f)) * a[u];
-    GELU_EACH q[u] = q[u] * square[u];
-    GELU_EACH p[u] = vec_fms(p[u], q[u], vec_splat(1.15591872f));
+    static const float c[] = { GELU_C0, GELU_C1, GELU_C2, GELU_C3, GELU_C4, GELU_C5, GELU_C6, GELU_C7, GELU_C8 };
+    GELU_EACH a[u] = vec_min(vec_abs(x[u]), vec_splat(GELU_MOST));
+    GELU_EACH p[u] = vec_splat(c[8]);
+#pragma GCC unroll 8
+    for (int k = 7; k >= 0; k--)
+        GELU_EACH p[u] = vec_fma(p[u], a[u], vec_splat(c[k]));
     GELU_EACH p[u] = p[u] * p[u];
     GELU_EACH p[u] = p[u] * p[u];
 }
@@ -41,7 +51,7 @@ VEC_INLINE void normal(const vec x[GELU_U], vec p[GELU_U])
 {
     vec a[GELU_U];
     tail(x, a, p);
-    GELU_EACH p[u] = p[u] * p[u] * vec_splat(GELU_SCALE);
+    GELU_EACH p[u] = p[u] * p[u];
     GELU_EACH p[u] = vec_select(vec_greater(x[u], vec_splat(0)), vec_splat(1) - p[u], p[u]);
 }
 

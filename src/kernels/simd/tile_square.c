@@ -140,21 +140,27 @@ static void rows_in(const square *q)
         }
 }
 
-/* GELU of one row and out with what lies inside the map: columns [begin, end). */
-static void row_out(const square *q, int i, int64_t begin, int64_t end)
+/* GELU and out with what lies inside the map: rows [top, bottom), columns [left, right). */
+static void rows_out(const square *q, int64_t top, int64_t bottom, int64_t left, int64_t right)
 {
     const zn_tile_square_args *a = q->a;
-    const int64_t y = q->at.y + i;
-    float *from = q->t + i * q->row + begin * CHANNELS;
-    float *to = a->y + ((q->at.image * a->h + y) * a->wide + q->at.x + begin) * a->channels + q->first;
+    float *from = q->t + top * q->row + left * CHANNELS;
+    float *to = a->y + ((q->at.image * a->h + q->at.y + top) * a->wide + q->at.x + left) * a->channels + q->first;
+    const int64_t to_row = (int64_t)a->wide * a->channels;
+    gelu_walk w = { from, to, right - left, bottom - top, a->channels, q->row, to_row };
     if (q->count == CHANNELS) {
-        ZN_KERNEL(gelu_lines)(from, end - begin, to, a->channels);
+        ZN_KERNEL(gelu_lines)(&w);
         return;
     }
-    ZN_KERNEL(gelu_lines)(from, end - begin, from, CHANNELS);
-    for (int64_t j = begin; j < end; j++, from += CHANNELS, to += a->channels)
-        for (int c = 0; c < q->count; c += VEC_LANES)
-            store(to + c, vec_load(from + c), q->count - c < VEC_LANES ? q->count - c : VEC_LANES);
+    w.y = from;
+    w.y_step = CHANNELS;
+    w.y_row = q->row;
+    ZN_KERNEL(gelu_lines)(&w);
+    for (int64_t i = 0; i < w.rows; i++)
+        for (int64_t j = 0; j < w.lines; j++)
+            for (int c = 0; c < q->count; c += VEC_LANES)
+                store(to + i * to_row + j * a->channels + c, vec_load(from + i * q->row + j * CHANNELS + c),
+                      q->count - c < VEC_LANES ? q->count - c : VEC_LANES);
 }
 
 static int64_t inside(int64_t at, int64_t first, int64_t size)
@@ -173,8 +179,7 @@ static void run_square(const square *q)
         middle(q, 1, q->t + j * CHANNELS, q->row);
         outer_steps(q, q->t + j * CHANNELS, q->row);
     }
-    for (int64_t i = inside(0, q->at.y, a->p); i < inside(a->h, q->at.y, a->p); i++)
-        row_out(q, (int)i, left, right);
+    rows_out(q, inside(0, q->at.y, a->p), inside(a->h, q->at.y, a->p), left, right);
 }
 
 void ZN_KERNEL(tile_square)(const void *args, zn_range r)
