@@ -66,7 +66,7 @@ stage_golden() {
         return 0
     fi
     local text status p f s
-    text=$(ZENITH_MODELS="$shared/data/weights" build/check-golden "$shared"/golden/{taesd,wan,zenith}/*.safetensors "$shared"/golden/diffae/*.safetensors)
+    text=$(ZENITH_MODELS="$shared/data/weights" build/check-golden "$shared"/golden/{taesd,wan,zenith,zimage}/*.safetensors "$shared"/golden/diffae/*.safetensors)
     status=$?
     echo "$text"
     read -r p _ f _ s _ <<<"${text##*$'\n'}"

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/convert.h"
 #include "base/fail.h"
+#include "network.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -43,20 +44,11 @@ static zn_status compare_tokens(golden *g, int run, const char *what, const zn_n
     return status;
 }
 
-/* What a layer computes: the first node under its name. */
-static const zn_node *node_of(const zn_graph *g, const char *name)
-{
-    for (int i = 0; i < zn_graph_count(g); i++)
-        if (strcmp(zn_graph_at(g, i)->name, name) == 0 && !zn_graph_at(g, i)->op->is_leaf)
-            return zn_graph_at(g, i);
-    return NULL;
-}
-
 /* Layers by their own names, and those that the file calls something else. count: tokens to compare, 0: all. */
 static zn_status compare_layer(golden *g, int run, const zn_graph *graph, const char *layer, const char *what,
                                int64_t count)
 {
-    const zn_node *n = node_of(graph, layer);
+    const zn_node *n = graph_layer(graph, layer);
     if (!n)
         return ZN_FAIL(ZN_EFORMAT, "the network has no layer '%s'", layer);
     return compare_tokens(g, run, what, n, count ? count : zn_shape_count(n->shape) / n->shape.dim[n->shape.rank - 1]);

@@ -34,7 +34,8 @@ extern const golden_kind golden_diffae_schedule, golden_diffae_networks, golden_
 extern const golden_kind golden_wan_fp8, golden_wan_sdpa, golden_wan_ops, golden_wan_vae, golden_wan_taehv,
     golden_wan_train, golden_wan_tiled;
 extern const golden_kind golden_zimage_gguf, golden_zimage_mlx, golden_zimage_noise, golden_zimage_schedule,
-    golden_zimage_timestep, golden_zimage_rope, golden_zimage_qwen3, golden_zimage_dit;
+    golden_zimage_timestep, golden_zimage_rope, golden_zimage_qwen3, golden_zimage_dit, golden_zimage_vae,
+    golden_zimage_denoise;
 extern const golden_kind golden_zenith_ops, golden_zenith_models, golden_zenith_train;
 
 enum { GOLDEN_FORWARD, GOLDEN_GRADIENT };

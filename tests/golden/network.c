@@ -42,28 +42,35 @@ zn_status network_predict(network *n, const float *x, int step, float *noise)
     return ZN_OK;
 }
 
-static zn_status start_traced(network *n)
+zn_status graph_start(const golden *g, zn_graph *graph, zn_node *y, bool traced, zn_exec **exec)
 {
-    const int count = zn_graph_count(n->graph);
+    const zn_exec_options options = { .pool = g->pool };
+    const int count = zn_graph_count(graph);
+    if (!traced) {
+        zn_graph_fuse(graph, &y, 1);
+        return zn_exec_new(graph, &y, 1, &options, exec);
+    }
     zn_node **all = zn_calloc((size_t)count + 1, sizeof *all);
     int outputs = 0;
     if (!all)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a network");
-    all[outputs++] = n->y;
+    all[outputs++] = y;
     for (int i = 0; i < count; i++)
-        if (!zn_graph_at(n->graph, i)->op->is_leaf && zn_graph_at(n->graph, i) != n->y)
-            all[outputs++] = zn_graph_at(n->graph, i);
-    const zn_status status = zn_exec_new(n->graph, all, outputs, &(zn_exec_options){ .pool = n->g->pool }, &n->exec);
+        if (!zn_graph_at(graph, i)->op->is_leaf && zn_graph_at(graph, i) != y)
+            all[outputs++] = zn_graph_at(graph, i);
+    const zn_status status = zn_exec_new(graph, all, outputs, &options, exec);
     zn_free(all);
     return status;
 }
 
-zn_status network_start(network *n, bool traced)
+zn_status network_start(network *n, bool traced) { return graph_start(n->g, n->graph, n->y, traced, &n->exec); }
+
+const zn_node *graph_layer(const zn_graph *graph, const char *name)
 {
-    if (traced)
-        return start_traced(n);
-    zn_graph_fuse(n->graph, &n->y, 1);
-    return zn_exec_new(n->graph, &n->y, 1, &(zn_exec_options){ .pool = n->g->pool }, &n->exec);
+    for (int i = 0; i < zn_graph_count(graph); i++)
+        if (strcmp(zn_graph_at(graph, i)->name, name) == 0 && !zn_graph_at(graph, i)->op->is_leaf)
+            return zn_graph_at(graph, i);
+    return NULL;
 }
 
 /* ---- sampling ---- */

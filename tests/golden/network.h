@@ -23,6 +23,9 @@ typedef struct network {
 zn_status network_bind(const golden *g, zn_graph *graph, const char *prefix);
 /* traced: unfused, with the results of all nodes; else as for use. */
 zn_status network_start(network *n, bool traced);
+zn_status graph_start(const golden *g, zn_graph *graph, zn_node *y, bool traced, zn_exec **exec);
+/* What a layer computes: the first node under its name, or NULL. */
+const zn_node *graph_layer(const zn_graph *graph, const char *name);
 void network_free(network *n);
 zn_status network_predict(network *n, const float *x, int step, float *noise);
 

@@ -1,8 +1,8 @@
 /* Z-Image's transformer for golden cases. */
 #include "zimage_net.h"
 
-#include "base/alloc.h"
 #include "base/fail.h"
+#include "network.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -35,27 +35,6 @@ void zimage_net_close(zimage_net *n)
     n->beside = NULL;
 }
 
-static zn_status start(zimage_run *r, const golden *g, bool traced)
-{
-    const zn_exec_options options = { .pool = g->pool };
-    const int count = zn_graph_count(r->graph);
-    int outputs = 1;
-    if (!traced) {
-        zn_graph_fuse(r->graph, &r->out, 1);
-        return zn_exec_new(r->graph, &r->out, 1, &options, &r->exec);
-    }
-    zn_node **all = zn_calloc((size_t)count + 1, sizeof *all);
-    if (!all)
-        return ZN_FAIL(ZN_ENOMEM, "out of memory for a network");
-    all[0] = r->out;
-    for (int i = 0; i < count; i++)
-        if (!zn_graph_at(r->graph, i)->op->is_leaf && zn_graph_at(r->graph, i) != r->out)
-            all[outputs++] = zn_graph_at(r->graph, i);
-    const zn_status status = zn_exec_new(r->graph, all, outputs, &options, &r->exec);
-    zn_free(all);
-    return status;
-}
-
 zn_status zimage_run_new(zimage_run *r, const golden *g, const zimage_net *n, int64_t h, int64_t w, int64_t caption,
                          bool traced)
 {
@@ -70,7 +49,7 @@ zn_status zimage_run_new(zimage_run *r, const golden *g, const zimage_net *n, in
     r->out = zn_zimage(s, r->latent, r->time, zn_zimage_caption(s, r->features, &n->form), &n->form);
     zn_status status = zn_stored_bind(&from, r->graph);
     if (status == ZN_OK)
-        status = start(r, g, traced);
+        status = graph_start(g, r->graph, r->out, traced, &r->exec);
     if (status != ZN_OK)
         zimage_run_free(r);
     return status;
