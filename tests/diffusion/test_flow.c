@@ -1,5 +1,8 @@
 /* Flow matching with a network that knows the answer, PyTorch's noise across calls, and rotary positions. */
+#include "base/alloc.h"
+#include "base/fail.h"
 #include "diffusion/flow.h"
+#include "diffusion/flow_sampler.h"
 #include "diffusion/noise.h"
 #include "kernels/rope.h"
 #include "nn/rope.h"
@@ -51,6 +54,73 @@ static void dynamic_is_a_shift(void **state)
     zn_flow_sigmas(20, (float)exp(zn_flow_mu(1024)), b);
     for (int i = 0; i <= 20; i++)
         assert_true(fabsf(a[i] - b[i]) < 1e-6f);
+}
+
+/* A network that always answers with one number, another for what is not wanted. */
+typedef struct teller {
+    int asked, asked_unwanted, steps;
+    float latest; /* time of a question about the unwanted */
+    int fails_at;
+} teller;
+
+static zn_status tell(void *self, const float *x, float time, bool unwanted, float *out)
+{
+    (void)x;
+    teller *t = self;
+    unwanted ? t->asked_unwanted++ : t->asked++;
+    if (unwanted)
+        t->latest = time;
+    for (int i = 0; i < COUNT; i++)
+        out[i] = unwanted ? 1 : 3;
+    return t->fails_at == t->asked ? ZN_FAIL(ZN_ECANCELLED, "enough") : ZN_OK;
+}
+
+static zn_status count_step(void *self, int step, float *x, const float *out)
+{
+    (void)x;
+    (void)out;
+    teller *t = self;
+    assert_int_equal(step, t->steps);
+    t->steps++;
+    return ZN_OK;
+}
+
+static void guidance_goes_on_from_the_unwanted(void **state)
+{
+    (void)state;
+    float sigma[9], x[COUNT] = { 0 };
+    teller t = { .steps = 2 };
+    zn_flow_sigmas(8, 1, sigma);
+    zn_flow_sampling s = { sigma, 8, 2, COUNT, 0.5f, 0, 0.5f, tell, count_step, &t };
+    assert_int_equal(zn_flow_sample(&s, x), ZN_OK);
+    assert_int_equal(t.asked, 6);
+    assert_int_equal(t.asked_unwanted, 3); /* at 1/4, 3/8, 1/2 */
+    assert_true(t.latest == 0.5f);
+    assert_int_equal(t.steps, 8);
+    assert_float_equal(x[5], 3 * 0.75f + 0.5f * (3 - 1) * 0.375f, 1e-5f);
+    t = (teller){ .steps = 2, .fails_at = 3 };
+    assert_int_equal(zn_flow_sample(&s, x), ZN_ECANCELLED);
+    assert_int_equal(t.steps, 4);
+    zn_alloc_fail_at(1);
+    assert_int_equal(zn_flow_sample(&s, x), ZN_ENOMEM);
+    zn_alloc_fail_at(0);
+}
+
+static void guided_answers_may_be_shortened(void **state)
+{
+    (void)state;
+    const float wanted[2] = { 3, 4 }, unwanted[2] = { 0, 0 };
+    float out[2];
+    zn_flow_guide(wanted, unwanted, 1, 0, out, 2);
+    assert_float_equal(out[0], 6, 1e-6f);
+    zn_flow_guide(wanted, unwanted, 1, 1.5f, out, 2);
+    assert_float_equal(out[1], 6, 1e-6f);
+    zn_flow_guide(wanted, unwanted, 1, 3, out, 2);
+    assert_float_equal(out[1], 8, 1e-6f);
+    assert_int_equal(zn_flow_first(5, 0.6), 2);
+    assert_int_equal(zn_flow_first(8, 1), 0);
+    assert_int_equal(zn_flow_first(8, 2), 0);
+    assert_int_equal(zn_flow_first(8, 0), 8);
 }
 
 static void noise_has_a_state(void **state)
@@ -127,6 +197,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(right_answers_lead_to_the_image),
         cmocka_unit_test(dynamic_is_a_shift),
+        cmocka_unit_test(guidance_goes_on_from_the_unwanted),
+        cmocka_unit_test(guided_answers_may_be_shortened),
         cmocka_unit_test(noise_has_a_state),
         cmocka_unit_test(rotary_positions),
     };

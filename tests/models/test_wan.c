@@ -1,43 +1,28 @@
 /* Wan's autoencoders and TAEHV: sizes of the published networks, gradients, and what holds for clips of any numbers. */
 #include "base/alloc.h"
-#include "base/rng.h"
 #include "graph/exec.h"
 #include "models/taehv.h"
 #include "models/wan2d.h"
 #include "models/wan_tiles.h"
+#include "setting.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 
 #include <cmocka.h>
-#include <math.h>
-#include <string.h>
 
 /* ---- sizes, without memory for the weights ---- */
-
-static int64_t count_parameters(zn_graph *g, int *tensors)
-{
-    int64_t count = 0;
-    assert_int_equal(zn_graph_status(g), ZN_OK);
-    for (int i = 0; i < zn_graph_count(g); i++)
-        if (zn_graph_at(g, i)->op == &zn_op_parameter) {
-            count += zn_shape_count(zn_graph_at(g, i)->shape);
-            ++*tensors;
-        }
-    zn_graph_free(g);
-    return count;
-}
 
 static void check_wan(const zn_wan_form *k, int64_t encoder, int64_t decoder, int tensors)
 {
     int found = 0;
     zn_graph *g = zn_graph_new();
     zn_wan_encoder((zn_scope){ g, "" }, zn_graph_input(g, "x", ZN_SHAPE(1, 32, 32, 3)), k, NULL);
-    assert_int_equal(count_parameters(g, &found), encoder);
+    assert_int_equal(setting_parameters(g, &found), encoder);
     g = zn_graph_new();
     zn_wan_decoder((zn_scope){ g, "" }, zn_graph_input(g, "z", ZN_SHAPE(1, 2, 2, k->latent)), k, NULL);
-    assert_int_equal(count_parameters(g, &found), decoder);
+    assert_int_equal(setting_parameters(g, &found), decoder);
     assert_int_equal(found, tensors);
 }
 
@@ -45,10 +30,10 @@ static int64_t taehv_size(const zn_taehv_form *k, int64_t *encoder, int *tensors
 {
     zn_graph *g = zn_graph_new();
     zn_taehv_encoder((zn_scope){ g, "encoder" }, zn_graph_input(g, "x", ZN_SHAPE(4, 16, 16, 3)), k, NULL);
-    *encoder = count_parameters(g, tensors);
+    *encoder = setting_parameters(g, tensors);
     g = zn_graph_new();
     zn_taehv_decoder((zn_scope){ g, "decoder" }, zn_graph_input(g, "z", ZN_SHAPE(1, 2, 2, k->latent)), k, NULL);
-    return *encoder + count_parameters(g, tensors);
+    return *encoder + setting_parameters(g, tensors);
 }
 
 static void published_networks_have_their_sizes(void **state)
@@ -65,10 +50,10 @@ static void published_networks_have_their_sizes(void **state)
     zn_graph *g = zn_graph_new();
     tensors = 0;
     zn_wan2d_encoder((zn_scope){ g, "encoder" }, zn_graph_input(g, "x", ZN_SHAPE(1, 16, 16, 3)), &zn_wan2d);
-    assert_int_equal(count_parameters(g, &tensors), 26047688);
+    assert_int_equal(setting_parameters(g, &tensors), 26047688);
     g = zn_graph_new();
     zn_wan2d_decoder((zn_scope){ g, "decoder" }, zn_graph_input(g, "z", ZN_SHAPE(1, 1, 1, 4)), &zn_wan2d);
-    assert_int_equal(count_parameters(g, &tensors), 28334851);
+    assert_int_equal(setting_parameters(g, &tensors), 28334851);
     assert_int_equal(tensors, 236);
 }
 
@@ -92,58 +77,6 @@ static const zn_wan_form small[2] = {
       .latent = 3 },
 };
 
-typedef struct setting {
-    zn_graph *graph;
-    zn_exec *exec;
-    zn_pool *pool;
-    zn_node *x, *y;
-} setting;
-
-static void setting_free(setting *s)
-{
-    zn_exec_free(s->exec);
-    zn_graph_free(s->graph);
-    zn_pool_free(s->pool);
-    *s = (setting){ 0 };
-}
-
-/* Random numbers for everything that has none yet, the same in every run. */
-static zn_status fill(zn_graph *g)
-{
-    zn_rng rng = zn_rng_new(5);
-    for (int i = 0; i < zn_graph_count(g); i++) {
-        zn_node *n = zn_graph_at(g, i);
-        if (n->op != &zn_op_parameter)
-            continue;
-        const int64_t count = zn_shape_count(n->shape), out = n->shape.dim[n->shape.rank - 1];
-        const bool gain = strstr(n->name, "gamma") != NULL;
-        n->data = zn_arena_alloc(zn_graph_arena(g), sizeof(float) * (size_t)count);
-        if (!n->data)
-            return ZN_ENOMEM;
-        for (int64_t k = 0; k < count; k++)
-            n->data[k] = (gain ? 1 : 0) +
-                         zn_rng_normal(&rng) * (n->shape.rank > 1 && !gain ? sqrtf((float)out / (float)count) : 0.1f);
-    }
-    return ZN_OK;
-}
-
-static zn_status start(setting *s, int threads, zn_node *const *outputs, int count, bool training)
-{
-    zn_status status = zn_pool_new(threads, &s->pool);
-    zn_graph_fuse(s->graph, outputs, count);
-    if (status == ZN_OK)
-        status = zn_exec_new(s->graph, outputs, count, &(zn_exec_options){ .pool = s->pool, .training = training },
-                             &s->exec);
-    return status;
-}
-
-static void put(float *to, int64_t count)
-{
-    zn_rng rng = zn_rng_new(9);
-    for (int64_t i = 0; i < count; i++)
-        to[i] = zn_rng_normal(&rng);
-}
-
 /* The decoder on latents of `frames` frames of 2 x 3. */
 static zn_status decode(const zn_wan_form *k, int frames, int threads, setting *s)
 {
@@ -154,13 +87,10 @@ static zn_status decode(const zn_wan_form *k, int frames, int threads, setting *
     s->y = zn_wan_decoder((zn_scope){ s->graph, "" }, s->x, k, NULL);
     zn_status status = zn_graph_status(s->graph);
     if (status == ZN_OK)
-        status = fill(s->graph);
+        status = setting_fill(s->graph);
     if (status == ZN_OK)
-        status = start(s, threads, &s->y, 1, false);
-    if (status != ZN_OK)
-        return status;
-    put(s->x->data, zn_shape_count(s->x->shape));
-    return zn_exec_run(s->exec);
+        status = setting_start(s, threads, &s->y, 1, false);
+    return status == ZN_OK ? zn_exec_run(s->exec) : status;
 }
 
 static void later_frames_change_nothing(void **state)
@@ -190,68 +120,17 @@ static void threads_change_no_bit(void **state)
     setting_free(&three);
 }
 
-static double objective(setting *s, const float *seed)
-{
-    double sum = 0;
-    assert_int_equal(zn_exec_run(s->exec), ZN_OK);
-    for (int64_t i = 0; i < zn_shape_count(s->y->shape); i++)
-        sum += (double)s->y->data[i] * (double)seed[i];
-    return sum;
-}
-
-/* All parameters at once along a random direction, forwards and backwards. */
-static double along(setting *s, const float *seed, float step)
-{
-    double values[2];
-    for (int side = 0; side < 2; side++) {
-        const float by = side ? -step : step;
-        for (int pass = 0; pass < 2; pass++) {
-            zn_rng rng = zn_rng_new(3);
-            for (int i = 0; i < zn_graph_count(s->graph); i++) {
-                zn_node *n = zn_graph_at(s->graph, i);
-                for (int64_t k = 0; n->op == &zn_op_parameter && k < zn_shape_count(n->shape); k++)
-                    n->data[k] += (pass ? -by : by) * zn_rng_normal(&rng);
-            }
-            if (pass == 0)
-                values[side] = objective(s, seed);
-        }
-    }
-    return (values[0] - values[1]) / (2 * (double)step);
-}
-
 static void gradients_are_those_of_differences(void **state)
 {
     (void)state;
-    enum { MOST = 400 };
-    static zn_node *wrt[MOST], *gradients[MOST + 1];
     for (int form = 0; form < 2; form++) {
         const zn_wan_form *k = &small[form];
         setting s = { .graph = zn_graph_new() };
         const zn_scope top = { s.graph, "" };
-        int count = 0;
         s.x = zn_graph_input(s.graph, "x", ZN_SHAPE(5, 16, 16, 3));
         zn_node *z = zn_slice_channels(zn_wan_encoder(top, s.x, k, NULL), 0, k->latent);
         s.y = zn_wan_decoder(top, z, k, NULL);
-        zn_node *seed = zn_graph_input(s.graph, "seed", s.y->shape);
-        assert_int_equal(fill(s.graph), ZN_OK);
-        for (int i = 0; i < zn_graph_count(s.graph); i++)
-            if (zn_graph_at(s.graph, i)->op == &zn_op_parameter)
-                wrt[count++] = zn_graph_at(s.graph, i);
-        gradients[0] = s.y;
-        assert_int_equal(zn_graph_differentiate(s.graph, s.y, seed, wrt, count, gradients + 1), ZN_OK);
-        assert_int_equal(start(&s, 2, gradients, count + 1, true), ZN_OK);
-        put(s.x->data, zn_shape_count(s.x->shape));
-        put(seed->data, zn_shape_count(seed->shape));
-        const double difference = along(&s, seed->data, 2e-5f);
-        objective(&s, seed->data);
-        double analytic = 0;
-        zn_rng rng = zn_rng_new(3);
-        for (int i = 0; i < count; i++)
-            for (int64_t n = 0; n < zn_shape_count(wrt[i]->shape); n++)
-                analytic += (double)gradients[i + 1]->data[n] * (double)zn_rng_normal(&rng);
-        assert_true(fabs(analytic) > 1);
-        assert_true(fabs(analytic - difference) < 1e-2 * fabs(analytic));
-        setting_free(&s);
+        setting_check_gradients(&s, 2e-5f);
     }
 }
 
