@@ -1,9 +1,9 @@
 /* 3x3 convolution from three channels to many, the first layer of an encoder, direct, fp32.
  *
- * The 27 multipliers of each pixel are gathered, with one zero after them, and all outputs of a block of pixels are
- * finished in registers. A unit is a stretch of one output row. */
+ * Three lines of input are copied, with zeros around the map, and all outputs of a block of pixels are finished in
+ * registers. A unit is a stretch of one output row. */
 #include "base/cpu.h"
-#include "kernels/arm/two.h"
+#include "kernels/arm/pixels_6x16.h"
 #include "kernels/conv.h"
 
 #include <arm_neon.h>
@@ -13,9 +13,9 @@
 enum {
     CHANNELS = 3,
     ROW = 3 * CHANNELS, /* multipliers of a kernel row */
-    STEPS = 28,
-    PIXELS = 6,   /* multiplied together */
-    COLUMNS = 16, /* by so many outputs */
+    STEPS = 3 * ROW,
+    PIXELS = ZN_6X16_PIXELS,
+    COLUMNS = ZN_6X16_COLUMNS,
     STRETCH = PIXELS * 22,
     LINE = (STRETCH + 2) * CHANNELS + 16, /* a row of input, and what whole vectors reach beyond */
 };
@@ -26,31 +26,31 @@ static bool supports(const zn_conv_shape *s)
            s->cout % COLUMNS == 0;
 }
 
-/* [cout / COLUMNS][STEPS][COLUMNS] */
+/* [cout / COLUMNS][3 lines][ROW][COLUMNS] */
 static size_t packed_bytes(const zn_conv_shape *s) { return (size_t)s->cout * STEPS * sizeof(float); }
 
 static void pack(const zn_conv_shape *s, const float *w, void *packed)
 {
     float *to = packed;
-    memset(to, 0, packed_bytes(s));
     for (int o = 0; o < s->cout; o++)
-        for (int k = 0; k < 3 * ROW; k++)
+        for (int k = 0; k < STEPS; k++)
             to[(o / COLUMNS * STEPS + k) * COLUMNS + o % COLUMNS] = w[(int64_t)k * s->cout + o];
 }
 
-/* Scratch of a thread: bias, three rows of input, the multipliers of a stretch and what whole vectors reach beyond. */
+/* Scratch of a thread: bias, the outputs of a block, three rows of input. */
 typedef struct scratch {
-    float *bias, (*line)[LINE], (*pixel)[STEPS];
+    float *bias, *sums, (*line)[LINE];
 } scratch;
 
 static size_t scratch_bytes(const zn_conv_shape *s)
 {
-    return ((size_t)s->cout + 3 * LINE + (STRETCH + 1) * STEPS) * sizeof(float);
+    return ((1 + PIXELS) * (size_t)s->cout + 3 * LINE) * sizeof(float);
 }
 
 static scratch scratch_at(const zn_conv_shape *s, float *base)
 {
-    return (scratch){ .bias = base, .line = (void *)(base + s->cout), .pixel = (void *)(base + s->cout + 3 * LINE) };
+    float *sums = base + s->cout;
+    return (scratch){ .bias = base, .sums = sums, .line = (void *)(sums + PIXELS * s->cout) };
 }
 
 static int parts(const zn_conv_shape *s) { return (s->ow + STRETCH - 1) / STRETCH; }
@@ -66,8 +66,7 @@ static void copy_row(const zn_conv_shape *s, const float *row, int x0, int count
                sizeof *to * (size_t)((end - first) * CHANNELS));
 }
 
-/* The multipliers of `count` pixels, with zeros up to whole blocks. Whole vectors are copied: what runs over is written
- * again by the next row or pixel. */
+/* The three lines around `count` pixels from x0 on. */
 static void gather(const zn_conv_args *a, int64_t row, int x0, int count, const scratch *t)
 {
     const zn_conv_shape *s = &a->s;
@@ -76,83 +75,17 @@ static void gather(const zn_conv_args *a, int64_t row, int x0, int count, const 
         const float *from = y < 0 || y >= s->h ? NULL : a->x + (row / s->oh * s->h + y) * s->w * CHANNELS;
         copy_row(s, from, x0 - 1, count + 2, t->line[ky]);
     }
-    const int end = (count + PIXELS - 1) / PIXELS * PIXELS;
-    for (int i = 0; i < end; i++) {
-        float *to = t->pixel[i];
-        for (int ky = 0; ky < 3; ky++)
-            for (int k = 0; k < ROW; k += 4)
-                vst1q_f32(to + ky * ROW + k, vld1q_f32(t->line[ky] + i * CHANNELS + k));
-        to[STEPS - 1] = 0;
-    }
 }
 
-/* One multiplier of all pixels of a block. */
-#define STEP(lane)                                                                                                     \
-    for (int j = 0; j < COLUMNS / 4; j++) {                                                                            \
-        const float32x4_t b = vld1q_f32(w + (lane)*COLUMNS + j * 4);                                                   \
-        sum[0][j] = vfmaq_laneq_f32(sum[0][j], b, m[0], lane);                                                         \
-        sum[1][j] = vfmaq_laneq_f32(sum[1][j], b, m[1], lane);                                                         \
-        sum[2][j] = vfmaq_laneq_f32(sum[2][j], b, m[2], lane);                                                         \
-        sum[3][j] = vfmaq_laneq_f32(sum[3][j], b, m[3], lane);                                                         \
-        sum[4][j] = vfmaq_laneq_f32(sum[4][j], b, m[4], lane);                                                         \
-        sum[5][j] = vfmaq_laneq_f32(sum[5][j], b, m[5], lane);                                                         \
-    }
-
-/* A block of pixels by COLUMNS outputs. */
-ZN_INLINE void multiply(float (*x)[STEPS], const float *w, const float *bias, float32x4_t sum[PIXELS][COLUMNS / 4])
-{
-#pragma GCC unroll 6
-    for (int p = 0; p < PIXELS; p++)
-#pragma GCC unroll 4
-        for (int j = 0; j < COLUMNS / 4; j++)
-            sum[p][j] = vld1q_f32(bias + j * 4);
-    for (int k = 0; k < STEPS; k += 4, w += 4 * COLUMNS) {
-        float32x4_t m[PIXELS];
-#pragma GCC unroll 6
-        for (int p = 0; p < PIXELS; p++)
-            m[p] = vld1q_f32(x[p] + k);
-#pragma GCC unroll 4
-        STEP(0)
-#pragma GCC unroll 4
-        STEP(1)
-#pragma GCC unroll 4
-        STEP(2)
-#pragma GCC unroll 4
-        STEP(3)
-    }
-}
-
-/* All outputs of a block of pixels from y on. */
-static void whole(const zn_conv_args *a, float (*x)[STEPS], const float *bias, float *y)
+/* y = act(sums + residual); the sums may be y. */
+static void finish(const zn_conv_args *a, const float *sums, int64_t at, int count)
 {
     const float32x4_t floor = vdupq_n_f32(a->relu ? 0 : -INFINITY); /* FMAX passes NaN on */
-    const int64_t cout = a->s.cout;
-    const float *w = a->packed, *end = bias + cout;
-    for (; bias < end; bias += COLUMNS, w += STEPS * COLUMNS, y += COLUMNS) {
-        float32x4_t sum[PIXELS][COLUMNS / 4];
-        __asm__("" : "+r"(x)); /* or compilers keep the multipliers for the next outputs, on the stack */
-        multiply(x, w, bias, sum);
-#pragma GCC unroll 6
-        for (int p = 0; p < PIXELS; p++)
-#pragma GCC unroll 4
-            for (int j = 0; j < COLUMNS; j += 4)
-                vst1q_f32(y + p * cout + j, vmaxq_f32(sum[p][j / 4], floor));
-    }
-}
-
-/* The same of `count` pixels, with a residual if there is one. */
-static void partly(const zn_conv_args *a, float (*x)[STEPS], const float *bias, int64_t at, int count)
-{
-    const float32x4_t floor = vdupq_n_f32(a->relu ? 0 : -INFINITY);
-    for (int64_t o = 0; o < a->s.cout; o += COLUMNS) {
-        float32x4_t sum[PIXELS][COLUMNS / 4];
-        multiply(x, (const float *)a->packed + o * STEPS, bias + o, sum);
-        for (int p = 0; p < PIXELS && p < count; p++)
-            for (int j = 0; j < COLUMNS; j += 4) {
-                const int64_t to = at + p * a->s.cout + o + j;
-                const float32x4_t v = sum[p][j / 4];
-                vst1q_f32(a->y + to, vmaxq_f32(a->residual ? vaddq_f32(v, vld1q_f32(a->residual + to)) : v, floor));
-            }
+    for (int i = 0; i < count; i += 4) {
+        float32x4_t v = vld1q_f32(sums + i);
+        if (a->residual)
+            v = vaddq_f32(v, vld1q_f32(a->residual + at + i));
+        vst1q_f32(a->y + at + i, vmaxq_f32(v, floor));
     }
 }
 
@@ -161,13 +94,25 @@ static void run_unit(const zn_conv_args *a, int64_t unit, const scratch *t)
     const zn_conv_shape *s = &a->s;
     const int64_t row = unit / parts(s);
     const int x0 = (int)(unit % parts(s)) * STRETCH, count = s->ow - x0 < STRETCH ? s->ow - x0 : STRETCH;
+    const int whole = a->residual ? 0 : count / PIXELS * PIXELS; /* finished in place: a residual may be y itself */
+    const int64_t at = (row * s->ow + x0) * s->cout;
     gather(a, row, x0, count, t);
-    for (int i = 0; i < count; i += PIXELS) {
-        const int64_t at = (row * s->ow + x0 + i) * s->cout;
-        if (count - i >= PIXELS && !a->residual)
-            whole(a, t->pixel + i, t->bias, a->y + at);
-        else
-            partly(a, t->pixel + i, t->bias, at, count - i);
+    zn_6x16 k = { .a = t->line[0],
+                  .w = a->packed,
+                  .start = t->bias,
+                  .y = a->y + at,
+                  .row = sizeof *t->line,
+                  .groups = 3,
+                  .panels = s->cout / COLUMNS,
+                  .blocks = whole / PIXELS };
+    if (whole)
+        zn_6x16_taps(&k);
+    if (a->relu)
+        finish(a, a->y + at, at, whole * s->cout);
+    for (int i = whole; i < count; i += PIXELS) {
+        k.a = t->line[0] + i * CHANNELS, k.y = t->sums, k.blocks = 1;
+        zn_6x16_taps(&k);
+        finish(a, t->sums, at + (int64_t)i * s->cout, (count - i < PIXELS ? count - i : PIXELS) * s->cout);
     }
 }
 

@@ -1,20 +1,20 @@
-/* 1x1 convolution from few dozens of channels, fp32, direct: four pixels by sixteen outputs are finished in registers,
+/* 1x1 convolution from few dozens of channels, fp32, direct: six pixels by sixteen outputs are finished in registers,
  * with bias and residual, and written as whole cache lines. A unit is a run of pixels. */
 #include "base/cpu.h"
-#include "kernels/arm/two.h"
+#include "kernels/arm/pixels_6x16.h"
 #include "kernels/conv.h"
 
-#include <math.h>
+#include <arm_neon.h>
+#include <string.h>
 
 extern const zn_conv_kernel zn_conv_pointwise_neon;
 
 enum {
-    PIXELS = 4,
-    COLUMNS = 16,
+    PIXELS = ZN_6X16_PIXELS,
+    COLUMNS = ZN_6X16_COLUMNS,
     CIN_LEAST = 8, /* below, the ends of blocks take longer than the products */
     CIN_MOST = 64, /* beyond, weights and pixels would no longer share the first cache */
-    UNIT = 256,    /* pixels */
-    AHEAD = 8,     /* pixels whose residual is fetched before it is needed */
+    UNIT = 42 * PIXELS,
 };
 
 static bool supports(const zn_conv_shape *s)
@@ -35,85 +35,70 @@ static void pack(const zn_conv_shape *s, const float *w, void *packed)
                 *to++ = w[(int64_t)k * s->cout + o + j];
 }
 
-static size_t scratch_bytes(const zn_conv_shape *s) { return sizeof(float) * (size_t)s->cout; } /* bias */
+/* Bias, and copies of the last few pixels and their outputs. */
+static size_t scratch_bytes(const zn_conv_shape *s)
+{
+    return sizeof(float) * ((size_t)s->cout + PIXELS * (size_t)(s->cin + s->cout));
+}
 
 static int64_t pixels_of(const zn_conv_shape *s) { return (int64_t)s->n * s->oh * s->ow; }
 static int64_t units(const zn_conv_shape *s) { return (pixels_of(s) + UNIT - 1) / UNIT; }
 
-/* Products with lane `lane` of the multipliers. */
-#define STEP(lane)                                                                                                     \
-    _Pragma("GCC unroll 4") for (int j = 0; j < COLUMNS / 4; j++)                                                      \
-    {                                                                                                                  \
-        const float32x4_t b = vld1q_f32(w + (lane)*COLUMNS + 4 * j);                                                   \
-        _Pragma("GCC unroll 4") for (int p = 0; p < pixels; p++) sum[p][j] =                                           \
-            vfmaq_laneq_f32(sum[p][j], b, m[p], lane);                                                                 \
-    }
-
-/* COLUMNS outputs of `pixels` neighbours (a constant, as is residual), which go to float `at` of y. */
-ZN_INLINE void block(const int pixels, const bool residual, const zn_conv_args *a, const float *x, const float *w,
-                     const float *bias, int64_t at)
+/* y = max(y, 0) for what was just written. */
+static void relu(float *y, int64_t count)
 {
-    const int cin = a->s.cin;
-    const int64_t cout = a->s.cout;
-    const float32x4_t floor = vdupq_n_f32(a->relu ? 0 : -INFINITY); /* FMAX passes NaN on */
-    float32x4_t sum[PIXELS][COLUMNS / 4];
-#pragma GCC unroll 4
-    for (int p = 0; p < pixels; p++)
-#pragma GCC unroll 4
-        for (int j = 0; j < COLUMNS / 4; j++)
-            sum[p][j] = vld1q_f32(bias + 4 * j);
-    for (int k = 0; k < cin; k += 4, w += 4 * COLUMNS) {
-        float32x4_t m[PIXELS];
-#pragma GCC unroll 4
-        for (int p = 0; p < pixels; p++)
-            m[p] = vld1q_f32(x + p * cin + k);
-        STEP(0)
-        STEP(1)
-        STEP(2)
-        STEP(3)
-    }
-#pragma GCC unroll 4
-    for (int p = 0; p < pixels; p++) {
-        const float *add = a->residual + at + p * cout;
-        float *y = a->y + at + p * cout;
-        if (residual)
-            __builtin_prefetch(add + AHEAD * cout);
-#pragma GCC unroll 4
-        for (int j = 0; j < COLUMNS / 4; j++) {
-            const float32x4_t v = residual ? vaddq_f32(sum[p][j], vld1q_f32(add + 4 * j)) : sum[p][j];
-            vst1q_f32(y + 4 * j, vmaxq_f32(v, floor));
-        }
+    for (int64_t i = 0; i < count; i += 4)
+        vst1q_f32(y + i, vmaxq_f32(vld1q_f32(y + i), vdupq_n_f32(0)));
+}
+
+/* Fewer than PIXELS pixels, by way of copies. */
+static void rest(const zn_conv_args *a, zn_6x16 k, int64_t first, int count, float *copies)
+{
+    const int cin = a->s.cin, cout = a->s.cout;
+    float *sums = copies + PIXELS * cin;
+    memset(copies, 0, sizeof(float) * PIXELS * (size_t)cin);
+    memcpy(copies, a->x + first * cin, sizeof(float) * (size_t)(count * cin));
+    k.a = copies, k.y = sums, k.blocks = 1;
+    zn_6x16_multiply(&k);
+    for (int i = 0; i < count * cout; i += 4) {
+        const int64_t at = first * cout + i;
+        const float32x4_t v = vld1q_f32(sums + i);
+        vst1q_f32(a->y + at, a->residual ? vaddq_f32(v, vld1q_f32(a->residual + at)) : v);
     }
 }
-#undef STEP
 
-ZN_INLINE void pixels_from(const int pixels, const bool residual, const zn_conv_args *a, int64_t first,
-                           const float *bias)
+/* Pixels [first, end), a unit. */
+static void run_unit(const zn_conv_args *a, int64_t first, int64_t end, float *scratch)
 {
-    const zn_conv_shape *s = &a->s;
-    for (int o = 0; o < s->cout; o += COLUMNS)
-        block(pixels, residual, a, a->x + first * s->cin, (const float *)a->packed + (int64_t)o * s->cin, bias + o,
-              first * s->cout + o);
+    const int64_t cin = a->s.cin, cout = a->s.cout, done = first + (end - first) / PIXELS * PIXELS;
+    const zn_6x16 k = { .a = a->x + first * cin,
+                        .w = a->packed,
+                        .start = scratch,
+                        .y = a->y + first * cout,
+                        .row = cin * (int64_t)sizeof(float),
+                        .residual = a->residual ? (intptr_t)a->residual - (intptr_t)a->y : 0,
+                        .groups = cin / 4,
+                        .panels = cout / COLUMNS,
+                        .blocks = (done - first) / PIXELS };
+    if (k.blocks && a->residual)
+        zn_6x16_multiply_add(&k);
+    else if (k.blocks)
+        zn_6x16_multiply(&k);
+    if (done < end)
+        rest(a, k, done, (int)(end - done), scratch + cout);
+    if (a->relu)
+        relu(a->y + first * cout, (end - first) * cout);
 }
 
 static void run(const void *args, zn_range r)
 {
     const zn_conv_args *a = args;
-    const int64_t pixels = pixels_of(&a->s), end = r.end * UNIT < pixels ? r.end * UNIT : pixels;
+    const int64_t pixels = pixels_of(&a->s);
     float *bias = r.scratch;
     for (int o = 0; o < a->s.cout; o++)
         bias[o] = a->bias ? a->bias[o] : 0;
-    int64_t p = r.begin * UNIT;
-    for (; p + PIXELS <= end; p += PIXELS)
-        if (a->residual)
-            pixels_from(PIXELS, true, a, p, bias);
-        else
-            pixels_from(PIXELS, false, a, p, bias);
-    for (; p < end; p++)
-        if (a->residual)
-            pixels_from(1, true, a, p, bias);
-        else
-            pixels_from(1, false, a, p, bias);
+    for (int64_t unit = r.begin; unit < r.end; unit++)
+        run_unit(a, unit * UNIT, (unit + 1) * UNIT < pixels ? (unit + 1) * UNIT : pixels, bias);
 }
 
 static double flops(const zn_conv_shape *s) { return zn_conv_direct_flops(s); }
