@@ -193,9 +193,8 @@ void zn_learner_update(zn_learner *l, zn_pool *pool, const zn_learner_step *s)
         if (l->gradients[i])
             zn_optim_update(&l->optim, pool, l->parameters[i]->data, l->sums[i], l->counts[i], &rule);
     }
-    /* the average warms up with the run, or its first weights would linger */
     const double done = (double)(l->optim.step - 1), settled = (1 + done) / (10 + done);
-    const float keep = (float)(s->average < settled ? s->average : settled);
+    const float keep = (float)(s->steady || s->average < settled ? s->average : settled);
     for (int i = 0; l->ema && i < l->count; i++)
         for (int64_t k = 0; k < l->counts[i]; k++)
             l->ema[i][k] = keep * l->ema[i][k] + (1 - keep) * l->parameters[i]->data[k];

@@ -56,6 +56,7 @@ ZN_MUST_USE zn_status zn_learner_clip(zn_learner *l, double limit);
 typedef struct zn_learner_step {
     double lr;
     double average; /* decay of the averaged weights */
+    bool steady;    /* that decay from the first step on; else it rises to it over the first steps */
     double gate_lr; /* factor of the rate of gates, thresholds and layer scales; 0: they stay */
 } zn_learner_step;
 void zn_learner_update(zn_learner *l, zn_pool *pool, const zn_learner_step *step);

@@ -20,7 +20,8 @@ static const preset presets[] = {
       "0}\n" },
     { "diffae-celeba64", "a diffusion autoencoder for pictures of 64x64, as the original was trained",
       "model: diffae-celeba64\ntask: diffuse\nsize: 64\nbatch: 128\naccumulate: 16\nsteps: 562500\nlr: 1e-4\n"
-      "optimizer: adam\nbeta2: 0.999\nweight_decay: 0\nschedule: constant\nwarmup: 0\nema: 0.9999\n" },
+      "optimizer: adam\nbeta2: 0.999\nweight_decay: 0\nschedule: constant\nwarmup: 0\nema: 0.9999\n"
+      "ema_warmup: false\n" },
     { "diffae-small", "the same with a quarter of the channels, for an afternoon on a CPU",
       "model: diffae-celeba64\ntask: diffuse\nwidth: 32\nlatent: 128\nsize: 64\nbatch: 16\nsteps: 20000\nlr: 3e-4\n"
       "optimizer: adam\nbeta2: 0.999\nweight_decay: 0\nema: 0.999\n" },

@@ -49,6 +49,7 @@ typedef struct zn_recipe {
     double gate_lr;     /* factor of lr for gates, thresholds and layer scales */
     double clip;        /* global norm; 0: none */
     double ema;         /* decay of the averaged weights; 0: none */
+    int ema_warmup;     /* 1: the decay rises to that over the first steps, or the first weights would linger */
     /* weights of the losses */
     double mse, l1, huber, bands, haar, ssim, kl, discriminator;
     double features, latent_mse; /* with a teacher: its activations, its latents */

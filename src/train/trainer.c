@@ -277,7 +277,9 @@ zn_status zn_trainer_step(zn_trainer *t, const float *input, const float *target
     *loss = mean_figure(t, 0);
     for (int i = 0; i < o->count; i++)
         t->values[i] = mean_figure(t, 1 + i);
-    const zn_learner_step step = { .lr = zn_recipe_lr(r, t->step), .average = r->ema, .gate_lr = r->gate_lr };
+    const zn_learner_step step = {
+        .lr = zn_recipe_lr(r, t->step), .average = r->ema, .steady = !r->ema_warmup, .gate_lr = r->gate_lr
+    };
     ZN_TRY(zn_learner_clip(&t->learner, r->clip));
     if (judges(t)) { /* nothing is changed before all is known to be finite */
         ZN_TRY(zn_learner_clip(&t->discriminator->learner, r->clip));

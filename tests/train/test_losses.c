@@ -289,6 +289,10 @@ static void learners_clip_and_average(void **state)
     assert_true(fabs((double)w - average) < 1e-5);
     zn_learner_swap(&l);
     assert_true(w == before);
+    zn_learner_gather(&l, 0, 1);
+    assert_int_equal(zn_learner_clip(&l, 1), ZN_OK);
+    zn_learner_update(&l, pool, &(zn_learner_step){ .lr = 0.1, .average = 0.75, .steady = true }); /* 0.25 otherwise */
+    assert_true(fabs((double)l.ema[0][0] - (0.75 * average + 0.25 * 0.7)) < 1e-5);
     g = INFINITY;
     zn_learner_gather(&l, 0, 1);
     assert_int_equal(zn_learner_clip(&l, 1), ZN_ENUMERIC);
