@@ -67,6 +67,11 @@ int monitor_tick(void *user, const zn_train_progress *p)
 {
     monitor *m = user;
     char label[PROGRESS_LABEL], stage[48] = "", psnr[24] = "", curve[MONITOR_TEXT];
+    if (p->to_encode) {
+        snprintf(label, sizeof label, "%lld/%lld pictures encoded", (long long)p->encoded, (long long)p->to_encode);
+        progress_begin(&m->bar, label, 0, 1);
+        return progress_tick(&m->bar, (double)p->encoded / (double)p->to_encode);
+    }
     note_loss(m, p);
     if (p->stage_count > 1)
         snprintf(stage, sizeof stage, "%s (%d of %d): ", p->stage, p->stage_number, p->stage_count);

@@ -75,6 +75,8 @@ const option option_table[] = {
       CMD_TRAIN, 0, value_learning, AT(learning) },
     { "from", 0, "NAME", "weights to train further: name, file or folder (fresh ones)", "a name or a path",
       TRAINS, 0, value_text, AT(from) },
+    { "labels", 0, "FILE", "attributes of the pictures, for a classifier (labels.csv beside them)", "a path",
+      CMD_TRAIN, 0, value_text, AT(labels) },
     { "resume", 0, NULL, "go on from the run's last checkpoint", NULL,
       TRAINS, 0, NULL, AT(resume) },
     { "format", 0, "EXT", "safetensors or png, where -o does not name a file (safetensors)", "an extension",

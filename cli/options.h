@@ -33,7 +33,7 @@ typedef struct options {
     const struct command *command;
     const char **files;
     int file_count;
-    const char *output, *model, *format, *data, *reference, *teacher, *student, *from, *damage, *learning;
+    const char *output, *model, *format, *data, *reference, *teacher, *student, *from, *labels, *damage, *learning;
     int threads, tile, runs, quality, bits;
     int side, crops, count, heldout;
     int precision, part, dtype, task; /* zn_precision, zn_part, zn_dtype, zn_task */

@@ -16,9 +16,15 @@ static void print_result(const options *o, const zn_train_result *r)
     if (f.json || r->skipped)
         fact_integer(&f, "skipped", r->skipped);
     fact_real(&f, "loss", r->loss, 5, "");
+    if (isfinite(r->eval_loss))
+        fact_real(&f, "held_out_loss", r->eval_loss, 5, "");
+    if (isfinite(r->eval_accuracy))
+        fact_real(&f, "accuracy", r->eval_accuracy, 4, " of the answers for held-out pictures");
+    if (isfinite(r->eval_auroc))
+        fact_real(&f, "auroc", r->eval_auroc, 4, "");
     if (f.json || isfinite(r->eval_psnr))
         fact_real(&f, "psnr", r->eval_psnr, 2, " dB on held-out pictures");
-    else
+    else if (!isfinite(r->eval_loss))
         fact_text(&f, "psnr", "no pictures are held out: see held_out in the recipe");
     fact_model(&f, o);
     fact_real(&f, "seconds", r->seconds, 1, " s");
@@ -41,6 +47,7 @@ static int run_on(const options *o, zn_ranks *ranks)
     monitor m = { .bar.quiet = o->quiet };
     const zn_train_options t = { .recipe = o->file_count ? o->files[0] : NULL,
                                  .from = o->from,
+                                 .labels = o->labels,
                                  .data = o->data,
                                  .run = o->output,
                                  .resume = o->resume,

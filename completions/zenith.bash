@@ -21,7 +21,7 @@ _zenith() {
     esac
     if [[ $current != -* ]]; then
         [[ $command == train && $previous == train ]] &&
-            COMPREPLY=($(compgen -W "zenith-r taesd taesd3 restore restore-small diffae-celeba64 diffae-small" -- "$current"))
+            COMPREPLY=($(compgen -W "zenith-r taesd taesd3 restore restore-small diffae-celeba64 diffae-small diffae-latent diffae-latent-small diffae-classifier" -- "$current"))
         [[ $command == dataset && $COMP_CWORD == 2 ]] && COMPREPLY=($(compgen -W "build info show" -- "$current"))
         [[ $command == help ]] &&
             COMPREPLY=($(compgen -W "encode decode reconstruct restore compare info convert models bench train dataset distill eval" -- "$current"))
@@ -37,7 +37,7 @@ _zenith() {
     info) own="--size" ;;
     convert) own="--dtype" ;;
     bench) own="--part --size --runs --profile" ;;
-    train) own="--output --data --steps --from --resume" ;;
+    train) own="--output --data --steps --from --labels --resume" ;;
     eval) own="--output --data --task --damage --nlm --heldout --gates" ;;
     dataset) own="--output --size --crops --count --heldout --format --quality --lossless" ;;
     distill) own="--output --teacher --student --data --steps --from --resume" ;;

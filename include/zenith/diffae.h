@@ -56,8 +56,9 @@ ZN_API ZN_MUST_USE zn_status zn_diffae_imagine(zn_diffae *d, int count, uint64_t
 /* A condition moved along an attribute: by name, or by its number as text (needs a classifier). out may be cond. */
 ZN_API ZN_MUST_USE zn_status zn_diffae_move(const zn_diffae *d, const float *cond, const char *attribute,
                                             double strength, float *out);
-/* Names of attributes: index 0, 1, ...; NULL behind the last. */
-ZN_API const char *zn_diffae_attribute(int index);
+/* Names of the attributes that its classifier knows: index 0, 1, ...; NULL behind the last. A file without names is
+ * taken for one of the original's, which has those of CelebA. */
+ZN_API const char *zn_diffae_attribute(const zn_diffae *d, int index);
 
 /* Between two conditions (straight) and their noises (along the circle): at 0 the first, at 1 the second. */
 ZN_API void zn_diffae_between(const zn_diffae *d, const float *cond_a, const float *noise_a, const float *cond_b,

@@ -29,11 +29,14 @@ typedef struct zn_train_progress {
     double seconds_left;
     double waited;    /* share of the time spent waiting for pictures */
     double eval_psnr; /* dB on held-out pictures, last evaluation; NaN before the first */
+    /* Before the first step of what learns from conditions: pictures encoded by this rank, and of how many; then 0. */
+    int64_t encoded, to_encode;
 } zn_train_progress;
 
 typedef struct zn_train_options {
     const char *recipe;    /* a preset or a .yaml file; with resume NULL means the run's own */
     const char *from;      /* weights to train further, by name, file or folder; NULL: the recipe's, or fresh values */
+    const char *labels;    /* of a classifier, file with attributes of the pictures; NULL: the recipe's */
     const char *data;      /* a folder of pictures (with subfolders) or an .lmdb data set */
     const char *run;       /* folder of the run; must be new or empty unless resume */
     int resume;            /* continue from the run's last checkpoint, or from the start if it was cut off before one */
@@ -58,6 +61,9 @@ typedef struct zn_train_result {
     int64_t skipped;  /* pictures that could not be read */
     double loss;      /* of the last step; NaN before the first */
     double eval_psnr; /* dB on held-out pictures, last evaluation; NaN if there are none */
+    /* Of what learns from conditions, likewise; else NaN. A classifier has shares of right answers, and the area under
+     * the curve of right over wrong ones, mean over attributes. */
+    double eval_loss, eval_accuracy, eval_auroc;
     double seconds;
     double waited; /* share of the steps' time spent waiting for pictures */
 } zn_train_result;

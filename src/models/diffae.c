@@ -49,8 +49,10 @@ void zn_diffae_resize(zn_diffae_form *d, int width, int cond)
 {
     if (width)
         d->unet.width = d->encoder.width = width;
-    if (cond)
+    if (cond) {
+        d->latent.hidden = d->latent.hidden * cond / d->latent.channels;
         d->embed = d->encoder.out = d->latent.channels = cond;
+    }
 }
 
 /* ---- networks ---- */

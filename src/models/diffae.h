@@ -30,7 +30,8 @@ typedef struct zn_diffae_form {
     int classes; /* of the classifier */
 } zn_diffae_form;
 
-/* Other channels: `width` of the first convolutions, `cond` of a condition, both 0 for as they are. */
+/* Other channels: `width` of the first convolutions, `cond` of a condition, with the latent net in proportion; both 0
+ * for as they are. */
 void zn_diffae_resize(zn_diffae_form *d, int width, int cond);
 
 /* image [N,H,W,3] in [-1,1] to a condition [1,1,N,out]. H and W: multiples of 2^(levels-1). */

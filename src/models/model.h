@@ -5,6 +5,7 @@
 #ifndef ZN_MODELS_MODEL_H
 #define ZN_MODELS_MODEL_H
 
+#include "io/weights/reader.h"
 #include "models/arch.h"
 
 typedef struct zn_model_parameter {
@@ -22,6 +23,7 @@ struct zn_model {
     zn_model_parameter *parameters;
     int count, capacity;
     bool has[ZN_PARTS];
+    const char **attributes; /* names of the classifier's classes, in the arena; NULL: not known */
 };
 
 /* An empty model of an architecture; parts are added by the two functions below. */
@@ -55,6 +57,12 @@ const zn_model_parameter *zn_model_parameter_find(const zn_model *m, const char 
 
 /* Gives the parameters of a graph their values by name; prefix: what the graph puts before the model's names. */
 void zn_model_bind(const zn_model *m, zn_graph *g, const char *prefix);
+
+/* Names of the classifier's classes: given (copied; without commas), from the metadata of a file, and as metadata, with
+ * memory from the arena, where there are any. */
+ZN_MUST_USE zn_status zn_model_name_attributes(zn_model *m, const char *const *names, int count);
+ZN_MUST_USE zn_status zn_model_read_attributes(zn_model *m, const zn_weights *w);
+ZN_MUST_USE zn_status zn_model_attribute_metadata(const zn_model *m, zn_arena *arena, zn_metadata *out);
 
 /* Channels of the input of a part: those of the image, or of the latent. */
 int zn_model_inputs(const zn_model *m, zn_part part);

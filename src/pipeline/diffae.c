@@ -4,8 +4,8 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
-#include "io/image/pixels.h"
 #include "io/image/resample.h"
+#include "train/pictures.h"
 
 #include <string.h>
 
@@ -89,25 +89,12 @@ zn_status zn_diffae_fit(const zn_diffae *d, const zn_image *photo, zn_image **ou
     return zn_image_fit(photo, zn_diffae_form_of(d)->size, out);
 }
 
-static void to_signed(float *x, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++)
-        x[i] = 2 * x[i] - 1;
-}
-
-void zn_diffae_pixels(const zn_image *picture, float *x)
-{
-    zn_pixels_to_float(picture, (zn_region){ 0, 0, picture->width, picture->height }, x,
-                       (size_t)picture->width * ZN_DIFFAE_CHANNELS);
-    to_signed(x, (int64_t)picture->width * picture->height * ZN_DIFFAE_CHANNELS);
-}
-
 static zn_status encode(zn_diffae *d, const zn_image *picture, float *cond)
 {
     zn_diffae_kept *k;
     ZN_TRY(zn_diffae_check_picture(d, picture));
     ZN_TRY(zn_diffae_network(d, ZN_ENCODER, 1, &k));
-    zn_diffae_pixels(picture, k->network.input[0]->data);
+    zn_picture_signed(picture, k->network.input[0]->data);
     ZN_TRY(zn_exec_run(k->exec));
     ZN_TRY(zn_exec_check_finite(k->exec));
     memcpy(cond, k->network.output->data, sizeof *cond * (size_t)zn_diffae_width(d));

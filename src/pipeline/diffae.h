@@ -31,7 +31,6 @@ static inline const zn_diffae_form *zn_diffae_form_of(const zn_diffae *d) { retu
 ZN_MUST_USE zn_status zn_diffae_network(zn_diffae *d, zn_part part, int64_t n, zn_diffae_kept **out);
 
 ZN_MUST_USE zn_status zn_diffae_check_picture(const zn_diffae *d, const zn_image *picture);
-void zn_diffae_pixels(const zn_image *picture, float *x); /* in [-1,1] */
 
 /* "conds_mean" or "conds_std", mean and deviation of conditions; NULL where there are none. */
 const float *zn_diffae_statistic(const zn_diffae *d, const char *name);

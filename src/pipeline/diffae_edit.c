@@ -53,19 +53,32 @@ static const char *const attributes[] = {
 };
 enum { ATTRIBUTES = sizeof attributes / sizeof *attributes };
 
-const char *zn_diffae_attribute(int index) { return index >= 0 && index < ATTRIBUTES ? attributes[index] : NULL; }
+const char *zn_diffae_attribute(const zn_diffae *d, int index)
+{
+    if (index < 0 || !d->model->has[ZN_CLASSIFIER] || index >= zn_diffae_form_of(d)->classes)
+        return NULL;
+    return d->model->attributes ? d->model->attributes[index] : index < ATTRIBUTES ? attributes[index] : NULL;
+}
+
+/* The classifier's row for an attribute, or -1. */
+static int row_of(const zn_diffae *d, const char *attribute)
+{
+    char *end;
+    const char *name;
+    for (int i = 0; (name = zn_diffae_attribute(d, i)); i++)
+        if (strcmp(name, attribute) == 0)
+            return i;
+    const long row = strtol(attribute, &end, 10);
+    return end > attribute && !*end && row >= 0 && row < zn_diffae_form_of(d)->classes ? (int)row : -1;
+}
 
 zn_status zn_diffae_move(const zn_diffae *d, const float *cond, const char *attribute, double strength, float *out)
 {
     const int width = zn_diffae_width(d), classes = zn_diffae_form_of(d)->classes;
-    char *end;
-    long row = strtol(attribute, &end, 10);
     if (!d->model->has[ZN_CLASSIFIER])
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no classifier, so no attribute is known", d->model->info.path);
-    if (end == attribute || *end)
-        for (row = 0; row < classes && row < ATTRIBUTES && strcmp(attributes[row], attribute) != 0;)
-            row++;
-    if (row < 0 || row >= classes || (*end && row >= ATTRIBUTES))
+    const int row = row_of(d, attribute);
+    if (row < 0)
         return ZN_FAIL(ZN_ENOTFOUND, "there is no attribute '%s'", attribute);
     const zn_model_parameter *w = zn_model_parameter_find(d->model, "classifier.weight");
     float *direction;

@@ -6,6 +6,7 @@
 #include "base/rng.h"
 #include "diffusion/sampler.h"
 #include "io/image/pixels.h"
+#include "train/pictures.h"
 
 #include <string.h>
 
@@ -66,7 +67,7 @@ static zn_status travel(zn_diffae *d, int count, const float *cond, int steps,
 zn_status zn_diffae_invert(zn_diffae *d, const zn_image *picture, const float *cond, int steps, float *noise)
 {
     ZN_TRY(zn_diffae_check_picture(d, picture));
-    zn_diffae_pixels(picture, noise);
+    zn_picture_signed(picture, noise);
     pthread_mutex_lock(&d->lock);
     const zn_status status = travel(d, 1, cond, steps, zn_ddim_invert, noise);
     pthread_mutex_unlock(&d->lock);

@@ -89,6 +89,8 @@ static zn_status add_file(zn_model **model, const char *path)
         if (part <= ZN_DECODER) /* only this file knows */
             memcpy(m->config.blocks[part], config.blocks[part], sizeof config.blocks[part]);
         ZN_TRY_DONE(zn_model_load_part(m, (zn_part)part, w, &naming[part]));
+        if (part == ZN_CLASSIFIER)
+            ZN_TRY_DONE(zn_model_read_attributes(m, w));
     }
 done:
     zn_weights_close(w);
@@ -126,6 +128,8 @@ zn_status zn_model_extend(zn_model *m, const char *path)
     for (int part = ZN_LATENT_NET; part < ZN_PARTS && status == ZN_OK; part++)
         if (naming[part].present && !m->has[part]) {
             status = zn_model_load_part(m, (zn_part)part, w, &naming[part]);
+            if (status == ZN_OK && part == ZN_CLASSIFIER)
+                status = zn_model_read_attributes(m, w);
             added++;
         }
     zn_weights_close(w);
@@ -177,13 +181,14 @@ zn_status zn_open_stem(const char *folder, const char *stem, zn_model **out)
     return finish(m, status, path, out);
 }
 
-/* In the folder of a training run the model counts, not the checkpoint beside it. */
-static bool is_checkpoint(const char *folder, const char *name)
+/* In the folder of a training run the model counts, not what the run itself needs beside it. */
+static bool is_of_run(const char *folder, const char *name)
 {
     char path[ZN_MODEL_PATH];
     struct stat s;
     snprintf(path, sizeof path, "%s/recipe.yaml", folder);
-    return strcmp(name, "checkpoint.safetensors") == 0 && stat(path, &s) == 0;
+    return (strcmp(name, "checkpoint.safetensors") == 0 || strcmp(name, "conditions.safetensors") == 0) &&
+           stat(path, &s) == 0;
 }
 
 /* True for the first weight file of its stem. */
@@ -206,7 +211,7 @@ void zn_each_stem(const char *folder, zn_stem_visit visit, void *user)
     for (int i = 0; i < count && more; i++) {
         char stem[256];
         stem_of(entries[i]->d_name, stem, sizeof stem);
-        if (begins_stem(entries, i, stem) && !is_checkpoint(folder, entries[i]->d_name))
+        if (begins_stem(entries, i, stem) && !is_of_run(folder, entries[i]->d_name))
             more = visit(user, folder, stem);
     }
     for (int i = 0; i < count; i++)

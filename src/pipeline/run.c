@@ -54,6 +54,8 @@ static zn_status enter_stage(zn_run *r, int stage)
                                    .stop = stop_within_step,
                                    .user = r };
     ZN_TRY(zn_trainer_new(&t, &r->trainer));
+    if (zn_goal_on_conditions(s->goal))
+        return ZN_OK;
     const zn_yardstick_options y = { .model = r->model,
                                      .teacher = r->teacher,
                                      .goal = s->goal,
@@ -77,12 +79,12 @@ static void leave_stage(zn_run *r)
 static zn_status check_task(const zn_run *r)
 {
     const zn_recipe *k = &r->recipe;
-    static const char *const names[] = { "autoencode", "restore", "diffuse" };
+    static const char *const names[] = { "autoencode", "restore", "diffuse", "imagine", "classify" };
     const zn_model_info *info = &r->model->info;
     const zn_recipe_task task = info->restores   ? ZN_RECIPE_RESTORE
                                 : info->diffuses ? ZN_RECIPE_DIFFUSE
                                                  : ZN_RECIPE_AUTOENCODE;
-    if (k->task != task)
+    if (k->task != task && !(info->diffuses && k->task > task))
         return ZN_FAIL(ZN_EINVALID, "%s cannot be trained to %s: the recipe needs task: %s", k->model, names[k->task],
                        names[task]);
     return ZN_OK;
@@ -133,7 +135,7 @@ static zn_status prepare(zn_run *r)
         return ZN_FAIL(ZN_EINVALID, "%s: %lld steps are done already, more than the %lld it is to have", r->folder,
                        (long long)r->first, (long long)zn_run_steps_before(r, r->stage_count));
     r->saved = r->has_checkpoint ? r->first : -1;
-    return prepare_pictures(r);
+    return zn_goal_on_conditions(r->stages[stage].goal) ? zn_run_prepare_conditions(r) : prepare_pictures(r);
 }
 
 /* Ranks that read different files would drift apart unnoticed. */
@@ -141,7 +143,7 @@ static zn_status check_alike(const zn_run *r)
 {
     struct {
         int64_t step, pictures;
-        char recipe[4096];
+        char recipe[ZN_RECIPE_TEXT];
     } mine = { .step = r->first, .pictures = zn_dataset_count(r->set) }, zero;
     zn_recipe_text(&r->recipe, mine.recipe, sizeof mine.recipe);
     zero = mine;
@@ -160,6 +162,9 @@ static void recall(zn_run *r)
     r->measures.teacher_psnr = zn_journal_last(r->journal, "teacher_psnr");
     r->measures.decoder_psnr = zn_journal_last(r->journal, "decoder_psnr");
     r->measures.latent_error = zn_journal_last(r->journal, "latent_error");
+    r->measures.loss = zn_journal_last(r->journal, "held_out_loss");
+    r->measures.accuracy = zn_journal_last(r->journal, "accuracy");
+    r->measures.auroc = zn_journal_last(r->journal, "auroc");
 }
 
 /* The folder is made only when all else is in order, so a mistake leaves nothing behind. */
@@ -178,7 +183,7 @@ static zn_status begin(zn_run *r, zn_status status)
     ZN_TRY(zn_ranks_agree(r->ranks, status));
     ZN_TRY(zn_ranks_agree(r->ranks, check_alike(r)));
     ZN_TRY(zn_ranks_agree(r->ranks, keeps(r) ? open_folder(r) : ZN_OK));
-    return zn_run_tell_skips(r);
+    return r->on.table ? zn_run_encode(r) : zn_run_tell_skips(r);
 }
 
 /* ---- going on ---- */
@@ -196,8 +201,12 @@ static zn_status save_and_stop(zn_run *r, zn_status status)
 
 static zn_status one_step(zn_run *r)
 {
-    ZN_TRY(zn_ranks_agree(r->ranks, zn_loader_next_pair(r->loader, r->done, r->inputs, r->batch)));
-    ZN_TRY(zn_run_tell_skips(r));
+    if (r->on.table) {
+        zn_run_take_conditions(r);
+    } else {
+        ZN_TRY(zn_ranks_agree(r->ranks, zn_loader_next_pair(r->loader, r->done, r->inputs, r->batch)));
+        ZN_TRY(zn_run_tell_skips(r));
+    }
     r->in_step = true;
     const zn_status status = zn_trainer_step(r->trainer, r->inputs ? r->inputs : r->batch, r->batch, &r->loss);
     r->in_step = false;
@@ -256,6 +265,7 @@ void zn_run_free(zn_run *r)
     zn_free(r->batch);
     zn_free(r->inputs);
     zn_held_out_free(&r->held);
+    zn_run_free_conditions(r);
     zn_run_free_skips(r);
     zn_run_unlock_folder(r);
 }

@@ -9,8 +9,10 @@
 #define ZN_RUN_H
 
 #include "io/dataset/dataset.h"
+#include "train/conditions.h"
 #include "train/held_out.h"
 #include "train/journal.h"
+#include "train/labels.h"
 #include "train/loader.h"
 #include "train/parcel.h"
 #include "train/trainer.h"
@@ -33,6 +35,17 @@ typedef struct zn_run_skips {
     zn_parcel untold;
     int64_t count; /* told */
 } zn_run_skips;
+
+/* What a run that learns from conditions has instead of pictures. */
+typedef struct zn_run_conditions {
+    zn_labels *labels;       /* of a classifier; else NULL */
+    uint8_t *wanted;         /* by picture; NULL: all are */
+    bool needs_statistics;   /* the model has none of its conditions yet */
+    float *mean, *deviation; /* the model's */
+    zn_conditions *table;
+    float *rows, *row_labels; /* of held-out pictures, normalised */
+    int64_t row_count;
+} zn_run_conditions;
 
 typedef struct zn_run {
     /* set by the caller */
@@ -67,10 +80,11 @@ typedef struct zn_run {
     float *batch;  /* this rank's pictures of the step */
     float *inputs; /* restoring: what the network gets for them; NULL: the pictures */
     zn_held_out held;
-    DIR *lock;           /* on the folder, held by rank 0 */
-    bool has_checkpoint; /* to resume from; a run cut off before its first one starts over */
-    int64_t first;       /* step this call began with */
-    int64_t saved;       /* step of the checkpoint; -1: there is none */
+    zn_run_conditions on; /* instead of the above, but for batch and inputs */
+    DIR *lock;            /* on the folder, held by rank 0 */
+    bool has_checkpoint;  /* to resume from; a run cut off before its first one starts over */
+    int64_t first;        /* step this call began with */
+    int64_t saved;        /* step of the checkpoint; -1: there is none */
     double started;
 } zn_run;
 
@@ -102,6 +116,9 @@ void zn_run_free_skips(zn_run *r);
 /* The run's model, with fresh values or those of the weights named in the recipe, unless a checkpoint will replace
  * them. */
 ZN_MUST_USE zn_status zn_run_new_model(zn_run *r, const zn_arch *arch, const zn_config *config, bool decodes);
+/* The run's model when one part of it learns from conditions: an autoencoder, from the weights named in the recipe, and
+ * that part, which is fresh where they do not have it. Of a classifier zn_run_read_labels comes before. */
+ZN_MUST_USE zn_status zn_run_open_model(zn_run *r, zn_part part);
 /* Puts the name of weights into a field of the recipe; NULL: the one that is there. A path becomes one that is good
  * from any folder. */
 ZN_MUST_USE zn_status zn_run_set_path(char *field, size_t size, const char *path, const char *what);
@@ -117,6 +134,15 @@ ZN_MUST_USE zn_status zn_run_record(zn_run *r);
 ZN_MUST_USE zn_status zn_run_save(zn_run *r);
 zn_train_progress zn_run_progress(const zn_run *r);
 int64_t zn_run_steps_before(const zn_run *r, int stage);
+
+/* Of a run that learns from conditions: its labels; all that can be told wrong before the folder is made; on all ranks
+ * together, the pictures encoded, or what the folder has of them; the next step's batch; scores. */
+ZN_MUST_USE zn_status zn_run_read_labels(zn_run *r);
+ZN_MUST_USE zn_status zn_run_prepare_conditions(zn_run *r);
+ZN_MUST_USE zn_status zn_run_encode(zn_run *r);
+void zn_run_take_conditions(zn_run *r);
+ZN_MUST_USE zn_status zn_run_score(const zn_run *r, zn_measures *out);
+void zn_run_free_conditions(zn_run *r);
 
 /* Share of the time since the first step that was spent waiting for pictures. */
 double zn_run_waited(const zn_run *r);

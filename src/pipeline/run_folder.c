@@ -56,7 +56,7 @@ zn_status zn_run_read_recipe(zn_run *r)
 
 zn_status zn_run_make_folder(zn_run *r)
 {
-    char path[ZN_RUN_PATH], text[4096];
+    char path[ZN_RUN_PATH], text[ZN_RECIPE_TEXT];
     if (!r->resume) {
         ZN_TRY(zn_folder_make(r->folder));
         ZN_TRY(lock_folder(r));

@@ -45,13 +45,16 @@ static zn_status write_sample(zn_run *r)
 static zn_status evaluate(zn_run *r, zn_measures *m)
 {
     zn_learner_swap(&r->trainer->learner);
-    const zn_status status = zn_yardstick_measure(r->yardstick, &r->held, m);
+    const zn_status status = r->on.table ? zn_run_score(r, m) : zn_yardstick_measure(r->yardstick, &r->held, m);
     zn_learner_swap(&r->trainer->learner);
     ZN_TRY(status);
     keep(&r->measures.psnr, m->psnr);
     keep(&r->measures.teacher_psnr, m->teacher_psnr);
     keep(&r->measures.decoder_psnr, m->decoder_psnr);
     keep(&r->measures.latent_error, m->latent_error);
+    keep(&r->measures.loss, m->loss);
+    keep(&r->measures.accuracy, m->accuracy);
+    keep(&r->measures.auroc, m->auroc);
     return r->held.count ? write_sample(r) : ZN_OK;
 }
 
@@ -129,6 +132,9 @@ static zn_status log_step(zn_run *r, const zn_measures *m)
     list[n++] = (zn_metric){ "teacher_psnr", m->teacher_psnr };
     list[n++] = (zn_metric){ "decoder_psnr", m->decoder_psnr };
     list[n++] = (zn_metric){ "latent_error", m->latent_error };
+    list[n++] = (zn_metric){ "held_out_loss", m->loss };
+    list[n++] = (zn_metric){ "accuracy", m->accuracy };
+    list[n++] = (zn_metric){ "auroc", m->auroc };
     for (int i = 0; i < ZN_TASKS; i++) {
         char *name = names[ZN_MAX_TERMS + i];
         snprintf(name, sizeof names[0], "psnr_%s", zn_task_name(ZN_TASK_DENOISE + i));

@@ -41,6 +41,62 @@ zn_status zn_run_new_model(zn_run *r, const zn_arch *arch, const zn_config *conf
     return status;
 }
 
+/* The latent net that the recipe's model has, for these conditions. */
+static zn_status plan_latent_net(zn_run *r)
+{
+    const zn_recipe *k = &r->recipe;
+    const zn_config *known;
+    if (zn_arch_find(k->model, &known) != r->model->arch)
+        return ZN_FAIL(ZN_EINVALID, "%s is no diffusion autoencoder", k->model);
+    zn_diffae_form form = known->diffae;
+    zn_diffae_resize(&form, 0, r->model->config.diffae.encoder.out);
+    form.latent.hidden = k->width ? k->width : form.latent.hidden;
+    r->model->config.diffae.latent = form.latent;
+    return ZN_OK;
+}
+
+/* A classifier that is there must be one of the same attributes. */
+static zn_status plan_classifier(zn_run *r, const char *name)
+{
+    zn_model *m = r->model;
+    const zn_labels *l = r->on.labels;
+    if (m->has[ZN_CLASSIFIER]) {
+        bool same = m->attributes && m->config.diffae.classes == l->count;
+        for (int i = 0; i < l->count && same; i++)
+            same = strcmp(m->attributes[i], l->names[i]) == 0;
+        return same ? ZN_OK
+                    : ZN_FAIL(ZN_EINVALID, "%s has a classifier of other attributes than %s: begin without it", name,
+                              r->recipe.labels);
+    }
+    m->config.diffae.classes = l->count;
+    return zn_model_name_attributes(m, l->names, l->count);
+}
+
+zn_status zn_run_open_model(zn_run *r, zn_part part)
+{
+    char own[ZN_RUN_PATH];
+    zn_run_path(r, "model.safetensors", own);
+    const char *name = r->has_checkpoint ? own : r->recipe.from;
+    if (!name[0])
+        return ZN_FAIL(ZN_EINVALID,
+                       "a %s learns from what a trained autoencoder makes of pictures: name its weights (--from, or "
+                       "from in the recipe)",
+                       zn_part_name(part));
+    ZN_TRY(zn_model_find(name, &r->model));
+    zn_model *m = r->model;
+    if (!m->info.diffuses || !m->has[ZN_ENCODER] || !m->has[ZN_DECODER])
+        return ZN_FAIL(ZN_EINVALID, "%s: a %s, but a %s needs a diffusion autoencoder", name, m->config.name,
+                       zn_part_name(part));
+    r->on.needs_statistics = !zn_model_parameter_find(m, "conds_mean");
+    if (part == ZN_CLASSIFIER)
+        ZN_TRY(plan_classifier(r, name));
+    if (m->has[part])
+        return ZN_OK;
+    if (part == ZN_LATENT_NET)
+        ZN_TRY(plan_latent_net(r));
+    return zn_model_random_part(m, part, (uint64_t)r->recipe.seed);
+}
+
 /* A run may be resumed from another folder, so what lies in this one is named in full. */
 zn_status zn_run_set_path(char *field, size_t size, const char *path, const char *what)
 {

@@ -23,6 +23,9 @@ static zn_status read_recipe(zn_run *r, const zn_train_options *o)
     if (o->steps > 0)
         r->recipe.steps = o->steps;
     ZN_TRY(zn_run_set_path(r->recipe.from, sizeof r->recipe.from, o->from, "the first model"));
+    ZN_TRY(zn_run_set_path(r->recipe.labels, sizeof r->recipe.labels, o->labels, "the labels' file"));
+    if (r->recipe.labels[0] && r->recipe.task != ZN_RECIPE_CLASSIFY)
+        return ZN_FAIL(ZN_EINVALID, "labels are for a classifier: a recipe with task: classify");
     char line[64];
     const int length = snprintf(line, sizeof line, "precision: %.40s", o->precision ? o->precision : "");
     return o->precision ? zn_recipe_apply(line, (size_t)length, "options", &r->recipe) : ZN_OK;
@@ -31,6 +34,12 @@ static zn_status read_recipe(zn_run *r, const zn_train_options *o)
 static zn_status make_model(zn_run *r)
 {
     const zn_recipe *k = &r->recipe;
+    if (k->task == ZN_RECIPE_IMAGINE)
+        return zn_run_open_model(r, ZN_LATENT_NET);
+    if (k->task == ZN_RECIPE_CLASSIFY) {
+        ZN_TRY(zn_run_read_labels(r));
+        return zn_run_open_model(r, ZN_CLASSIFIER);
+    }
     const zn_config *known;
     const zn_arch *arch = zn_arch_find(k->model, &known);
     if (!arch)
@@ -47,8 +56,12 @@ static zn_status set_up(zn_run *r, const zn_train_options *o)
 {
     ZN_TRY(read_recipe(r, o));
     ZN_TRY(make_model(r));
-    const zn_goal goal = r->recipe.task == ZN_RECIPE_DIFFUSE ? ZN_GOAL_DIFFUSION : ZN_GOAL_AUTOENCODER;
-    r->stages[r->stage_count++] = (zn_run_stage){ "train", goal, r->recipe };
+    static const zn_goal goals[] = { [ZN_RECIPE_AUTOENCODE] = ZN_GOAL_AUTOENCODER,
+                                     [ZN_RECIPE_RESTORE] = ZN_GOAL_AUTOENCODER,
+                                     [ZN_RECIPE_DIFFUSE] = ZN_GOAL_DIFFUSION,
+                                     [ZN_RECIPE_IMAGINE] = ZN_GOAL_LATENT_NET,
+                                     [ZN_RECIPE_CLASSIFY] = ZN_GOAL_CLASSIFIER };
+    r->stages[r->stage_count++] = (zn_run_stage){ "train", goals[r->recipe.task], r->recipe };
     return ZN_OK;
 }
 
@@ -61,6 +74,9 @@ zn_status zn_train(const zn_train_options *o, zn_train_result *out)
                               .steps = r.done,
                               .loss = r.loss,
                               .eval_psnr = r.measures.psnr,
+                              .eval_loss = r.measures.loss,
+                              .eval_accuracy = r.measures.accuracy,
+                              .eval_auroc = r.measures.auroc,
                               .skipped = r.skips.count,
                               .seconds = (zn_clock_ms() - start) * 1e-3,
                               .waited = zn_run_waited(&r) };

@@ -1,6 +1,6 @@
-/* Checkpoints: a .safetensors file with every parameter under its own name, and beside it under prefixes "ema.",
- * "moment1.", "moment2.", "moment2max." what the optimiser remembers; the step is in the metadata. Written whole or not
- * at all. */
+/* Checkpoints: a .safetensors file with every parameter that is kept under its own name, and beside it under prefixes
+ * "ema.", "moment1.", "moment2.", "moment2max." what the optimiser remembers; the step is in the metadata. Written
+ * whole or not at all. */
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "io/weights/writer.h"
@@ -13,10 +13,11 @@
 
 #define FORMAT "zenith-checkpoint"
 
-/* One kind of state of a learner: a prefix and where parameter i's values begin. */
+/* One kind of state of a list of parameters: a prefix and where parameter i's values begin. */
 typedef struct part {
-    const zn_learner *learner;
-    int count; /* of the learner's parameters, from the first on */
+    const zn_model_parameter *const *parameters;
+    int count;
+    zn_node *const *gradients; /* of a learner's */
     const char *prefix;
     float *flat;   /* all parameters behind one another, or */
     float **split; /* one buffer for each; both NULL: the parameters themselves */
@@ -35,7 +36,8 @@ static int parts_of_learner(const zn_learner *l, part *parts)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (i == 0 || all[i].flat || all[i].split) {
             parts[n] = all[i];
-            parts[n].learner = l;
+            parts[n].parameters = l->parameters;
+            parts[n].gradients = l->gradients;
             parts[n++].count = l->count;
         }
     return n;
@@ -48,13 +50,13 @@ static int parts_of(const zn_trainer *t, part parts[MAX_PARTS])
 }
 
 /* Parameters without a gradient (permutations, say) have no moments. */
-static bool has(const part *p, int parameter) { return !p->flat || p->learner->gradients[parameter]; }
+static bool has(const part *p, int parameter) { return !p->flat || p->gradients[parameter]; }
 
 static float *values_of(const part *p, int parameter, int64_t offset)
 {
     if (p->flat)
         return p->flat + offset;
-    return p->split ? p->split[parameter] : p->learner->parameters[parameter]->data;
+    return p->split ? p->split[parameter] : p->parameters[parameter]->data;
 }
 
 static bool fill(zn_weight *w, const part *of, const zn_model_parameter *p, const float *values, zn_arena *arena)
@@ -83,7 +85,7 @@ static zn_status collect(const part *parts, int count, zn_arena *arena, zn_weigh
     for (int k = 0; k < count && *out; k++) {
         int64_t offset = 0;
         for (int i = 0; i < parts[k].count; i++) {
-            const zn_model_parameter *p = parts[k].learner->parameters[i];
+            const zn_model_parameter *p = parts[k].parameters[i];
             if (!has(&parts[k], i))
                 continue;
             if (!fill(&(*out)[(*tensors)++], &parts[k], p, values_of(&parts[k], i, offset), arena))
@@ -122,7 +124,7 @@ zn_status zn_trainer_check_finite(const zn_trainer *t)
     for (int k = 0; k < count; k++) {
         int64_t offset = 0;
         for (int i = 0; i < parts[k].count; i++) {
-            const zn_model_parameter *p = parts[k].learner->parameters[i];
+            const zn_model_parameter *p = parts[k].parameters[i];
             if (!has(&parts[k], i))
                 continue;
             if (!finite(values_of(&parts[k], i, offset), zn_shape_count(p->shape)))
@@ -145,9 +147,20 @@ zn_status zn_checkpoint_write(const char *path, const zn_trainer *t)
 
 zn_status zn_trainer_export(const char *path, const zn_trainer *t)
 {
-    const part weights = { .learner = &t->learner, .count = t->model->count, .prefix = "", .split = t->learner.ema };
-    const zn_metadata metadata[] = { { "format", "zenith-model" } };
-    return write_parts(path, &weights, 1, metadata, 1);
+    const part weights[] = {
+        { .parameters = t->rest, .count = t->rest_count, .prefix = "" },
+        { .parameters = t->learner.parameters,
+          .count = t->model->count - t->rest_count,
+          .prefix = "",
+          .split = t->learner.ema },
+    };
+    zn_arena arena = { 0 };
+    zn_metadata metadata[2] = { { "format", "zenith-model" } };
+    zn_status status = t->model->attributes ? zn_model_attribute_metadata(t->model, &arena, &metadata[1]) : ZN_OK;
+    if (status == ZN_OK)
+        status = write_parts(path, weights, 2, metadata, t->model->attributes ? 2 : 1);
+    zn_arena_free(&arena);
+    return status;
 }
 
 static zn_status read_part(const zn_weights *w, const part *p)
@@ -156,7 +169,7 @@ static zn_status read_part(const zn_weights *w, const part *p)
     for (int i = 0; i < p->count; i++) {
         if (!has(p, i))
             continue;
-        const zn_model_parameter *m = p->learner->parameters[i];
+        const zn_model_parameter *m = p->parameters[i];
         char name[300];
         snprintf(name, sizeof name, "%s%s", p->prefix, m->name);
         const zn_weight *tensor = zn_weights_find(w, name);

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fail.h"
-#include "base/rng.h"
+#include "train/order.h"
 #include "train/parcel.h"
 
 #include <pthread.h>
@@ -36,35 +36,6 @@ struct zn_loader {
     double waited;
 };
 
-static uint64_t mix(uint64_t a, uint64_t b)
-{
-    zn_rng r = zn_rng_new(a ^ (b * 0x9e3779b97f4a7c15u));
-    return zn_rng_next(&r);
-}
-
-/* Picture number `n` of the endless sequence: every epoch is a permutation, made by sorting-free cycle walking over a
- * keyed bijection of [0, 2^k). */
-static int64_t shuffled(uint64_t seed, uint64_t n, uint64_t count)
-{
-    const uint64_t epoch = n / count;
-    uint64_t i = n % count;
-    int bits = 2;
-    while ((1ull << bits) < count)
-        bits += 2;
-    const int half = bits / 2;
-    const uint64_t mask = (1ull << half) - 1;
-    do { /* four Feistel rounds; repeat until the value falls inside */
-        uint64_t left = i >> half, right = i & mask;
-        for (uint64_t round = 0; round < 4; round++) {
-            const uint64_t swap = right;
-            right = left ^ (mix(seed ^ (epoch << 8) ^ round, right) & mask);
-            left = swap;
-        }
-        i = left << half | right;
-    } while (i >= count);
-    return (int64_t)i;
-}
-
 /* Texts of pictures that could not be read, for whoever takes the batch. */
 static void note_skipped(void *user, int64_t picture, const char *why)
 {
@@ -80,7 +51,7 @@ static zn_status read_picture(const zn_loader *l, uint64_t n, zn_parcel *skipped
     char text[900];
     *out = NULL;
     for (uint64_t k = 0; k < count && !*out; k++) {
-        const int64_t index = shuffled(l->options.seed, epoch + (n + k) % count, count);
+        const int64_t index = zn_order_at(l->options.seed, epoch + (n + k) % count, count);
         ZN_TRY(zn_picture_read(l->data, l->usable[index], &skip, out));
     }
     if (*out)
@@ -96,10 +67,10 @@ static zn_status make_picture(const zn_loader *l, int64_t step, int index, zn_pa
     const uint64_t n = (uint64_t)step * (uint64_t)o->batch + (uint64_t)(o->first + index);
     zn_image *image;
     ZN_TRY(read_picture(l, n, skipped, &image));
-    const zn_status status = zn_picture_crop(image, &o->crop, mix(o->seed + 1, n), out);
+    const zn_status status = zn_picture_crop(image, &o->crop, zn_order_mix(o->seed + 1, n), out);
     zn_image_free(image);
     ZN_TRY(status);
-    return o->prepare ? o->prepare(out, o->crop.size, mix(o->seed + 2, n), input) : ZN_OK;
+    return o->prepare ? o->prepare(out, o->crop.size, zn_order_mix(o->seed + 2, n), input) : ZN_OK;
 }
 
 /* A slot with pictures to make, the earliest step first; NULL if there is none. Called with the lock held. */

@@ -8,17 +8,30 @@ static zn_node *part(const zn_model *m, zn_part which, zn_node *const *inputs)
     return m->arch->network((zn_scope){ inputs[0]->graph, m->arch->scope[which] }, which, inputs, &m->config);
 }
 
-zn_noising zn_noising_of(const zn_model *m, zn_node *picture)
+/* All but what is predicted, for `samples` in x and a network whose steps' embedding is so wide. */
+static zn_noising noised(zn_node *x, int64_t samples, int time)
 {
-    zn_graph *g = picture->graph;
-    const int64_t *d = picture->shape.dim;
-    const zn_shape table = ZN_SHAPE(1, 1, d[0], d[3]);
-    zn_noising n = { .noise = zn_graph_input(g, "noise", picture->shape),
-                     .time = zn_graph_input(g, "time", ZN_SHAPE(1, 1, d[0], m->config.diffae.unet.width)),
+    zn_graph *g = x->graph;
+    const zn_shape table = ZN_SHAPE(1, 1, samples, x->shape.dim[3]);
+    zn_noising n = { .noise = zn_graph_input(g, "noise", x->shape),
+                     .time = zn_graph_input(g, "time", ZN_SHAPE(1, 1, samples, time)),
                      .signal = zn_graph_input(g, "signal", table),
                      .rest = zn_graph_input(g, "rest", table) };
-    zn_node *x = zn_sub(zn_scale(picture, 2), zn_ones_like(picture));
     n.noisy = zn_add(zn_modulate(x, n.signal, NULL), zn_modulate(n.noise, n.rest, NULL));
+    return n;
+}
+
+zn_noising zn_noising_of_conditions(const zn_model *m, zn_node *z)
+{
+    zn_noising n = noised(z, z->shape.dim[2], m->config.diffae.latent.time);
+    n.predicted = part(m, ZN_LATENT_NET, (zn_node *[]){ n.noisy, n.time });
+    return n;
+}
+
+zn_noising zn_noising_of(const zn_model *m, zn_node *picture)
+{
+    zn_node *x = zn_sub(zn_scale(picture, 2), zn_ones_like(picture));
+    zn_noising n = noised(x, picture->shape.dim[0], m->config.diffae.unet.width);
     zn_node *cond = m->config.diffae.encoder.out ? part(m, ZN_ENCODER, &x) : NULL;
     n.predicted = part(m, ZN_DECODER, (zn_node *[]){ n.noisy, n.time, cond });
     return n;

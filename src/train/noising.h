@@ -1,5 +1,5 @@
-/* What diffusion adds to a training graph: pictures noised to a step of their own, and the noise that the model finds
- * in them.
+/* What diffusion adds to a training graph: pictures, or conditions of pictures, noised to a step of their own, and the
+ * noise that the model finds in them.
  *
  *     zn_noising n = zn_noising_of(model, picture);                   // [N,H,W,3] in [0,1]
  *     ... zn_mean_square_error(n.predicted, n.noise) ...
@@ -19,6 +19,8 @@ typedef struct zn_noising {
 
 /* The model's parameters are named as in the model. */
 zn_noising zn_noising_of(const zn_model *m, zn_node *picture);
+/* The same for normalised conditions [1,1,N,width] and the model's latent net. */
+zn_noising zn_noising_of_conditions(const zn_model *m, zn_node *z);
 void zn_noising_set(const zn_noising *n, const zn_diffusion *all, int picture, int step);
 
 /* The pictures, in [0,1], that the prediction amounts to, when all of them are at this step. */

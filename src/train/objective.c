@@ -87,16 +87,53 @@ static zn_status add_diffusion(zn_objective *o, const zn_objective_options *k)
     return ZN_OK;
 }
 
+static zn_status add_latent_net(zn_objective *o, const zn_objective_options *k)
+{
+    ZN_TRY(zn_diffusion_new("const0.008", ZN_SPACING_ALL, 0, &o->diffusion));
+    o->noising = zn_noising_of_conditions(k->model, o->input);
+    o->noise = o->noising.noise;
+    zn_graph_name_layer(o->graph, "loss");
+    zn_objective_add(o, "noise", zn_mean_absolute_error(o->noising.predicted, o->noise), (zn_ramp){ .to = 1 });
+    return ZN_OK;
+}
+
+static zn_status add_classifier(zn_objective *o, const zn_objective_options *k)
+{
+    const zn_arch *arch = k->model->arch;
+    const zn_scope s = { o->graph, arch->scope[ZN_CLASSIFIER] };
+    zn_node *logits = arch->network(s, ZN_CLASSIFIER, &o->input, &k->model->config);
+    zn_graph_name_layer(o->graph, "loss");
+    zn_objective_add(o, "attributes", zn_logistic_loss(logits, o->target), (zn_ramp){ .to = 1 });
+    return ZN_OK;
+}
+
+bool zn_goal_on_conditions(zn_goal goal) { return goal == ZN_GOAL_LATENT_NET || goal == ZN_GOAL_CLASSIFIER; }
+
+static void add_inputs(zn_objective *o, const zn_objective_options *k)
+{
+    const int size = k->recipe->size, inputs = zn_model_inputs(k->model, ZN_ENCODER);
+    const zn_diffae_form *d = &k->model->config.diffae;
+    zn_shape in = ZN_SHAPE(k->batch, size, size, inputs), out = ZN_SHAPE(k->batch, size, size, 3);
+    if (zn_goal_on_conditions(k->goal)) {
+        in = ZN_SHAPE(1, 1, k->batch, d->encoder.out);
+        out = k->goal == ZN_GOAL_CLASSIFIER ? ZN_SHAPE(1, 1, k->batch, d->classes) : in;
+    }
+    o->input = zn_graph_input(o->graph, "input", in);
+    o->target = zn_graph_input(o->graph, "target", out);
+}
+
 zn_status zn_objective_build(zn_objective *o, const zn_objective_options *k)
 {
     *o = (zn_objective){ .graph = zn_graph_new() };
     if (!o->graph)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a training graph");
-    const int size = k->recipe->size, inputs = zn_model_inputs(k->model, ZN_ENCODER);
-    o->input = zn_graph_input(o->graph, "input", ZN_SHAPE(k->batch, size, size, inputs));
-    o->target = zn_graph_input(o->graph, "target", ZN_SHAPE(k->batch, size, size, 3));
+    add_inputs(o, k);
     if (k->goal == ZN_GOAL_DIFFUSION)
         ZN_TRY(add_diffusion(o, k));
+    else if (k->goal == ZN_GOAL_LATENT_NET)
+        ZN_TRY(add_latent_net(o, k));
+    else if (k->goal == ZN_GOAL_CLASSIFIER)
+        ZN_TRY(add_classifier(o, k));
     else if (k->goal == ZN_GOAL_AUTOENCODER)
         add_autoencoder(o, k);
     else

@@ -13,13 +13,15 @@
 #include "train/noising.h"
 #include "train/recipe.h"
 
-/* What is learned. All but the first and the last have a teacher, which stays as it is. */
+/* What is learned. Those in the middle have a teacher, which stays as it is. */
 typedef enum zn_goal {
     ZN_GOAL_AUTOENCODER, /* encoder and decoder, or a restorer: the picture itself */
     ZN_GOAL_ENCODER,     /* encoder: the teacher's latents (without its encoder: what its decoder makes a picture of) */
     ZN_GOAL_DECODER,     /* decoder: the teacher's picture of disturbed latents, and its activations on the way */
     ZN_GOAL_JOINT,       /* both: the picture itself, latents near the teacher's */
-    ZN_GOAL_DIFFUSION    /* a diffusion autoencoder: the noise in a picture */
+    ZN_GOAL_DIFFUSION,   /* a diffusion autoencoder: the noise in a picture */
+    ZN_GOAL_LATENT_NET,  /* its latent net: the noise in normalised conditions */
+    ZN_GOAL_CLASSIFIER   /* its classifier: attributes of pictures, from normalised conditions */
 } zn_goal;
 
 /* `from` up to step `begin`, `to` from `end` on, linear between. */
@@ -39,9 +41,11 @@ enum { ZN_MAX_TERMS = 16 };
 
 typedef struct zn_objective {
     zn_graph *graph;
-    zn_node *input, *target; /* [batch,size,size,inputs], [..,3]: what goes in, what should come out */
-    zn_node *noise;          /* drawn from N(0,1) for each run; NULL: there is none */
-    zn_noising noising;      /* of a diffusion autoencoder, with the steps it is drawn from; else nothing */
+    /* What goes in, what should come out: [batch,size,size,inputs] and [..,3]; of the last two goals conditions
+     * [1,1,batch,width] and these again, or for each attribute 1 or 0 */
+    zn_node *input, *target;
+    zn_node *noise;     /* drawn from N(0,1) for each run; NULL: there is none */
+    zn_noising noising; /* of a diffusion autoencoder, with the steps it is drawn from; else nothing */
     zn_diffusion *diffusion;
     zn_node *output; /* the picture that came out; NULL: none did */
     zn_node *loss;
@@ -49,6 +53,10 @@ typedef struct zn_objective {
     int count;
     bool learns[2]; /* encoder, decoder */
 } zn_objective;
+
+/* True for a goal that is about one part on conditions, while all others stay as they are and are not even needed in
+ * checkpoints. */
+bool zn_goal_on_conditions(zn_goal goal);
 
 typedef struct zn_objective_options {
     const zn_model *model;

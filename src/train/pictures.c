@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/rng.h"
+#include "io/image/pixels.h"
 
 zn_status zn_picture_read(const zn_dataset *set, int64_t picture, const zn_skip *skip, zn_image **out)
 {
@@ -14,6 +15,14 @@ zn_status zn_picture_read(const zn_dataset *set, int64_t picture, const zn_skip 
     if (skip->note)
         skip->note(skip->user, picture, zn_error_text());
     return ZN_OK;
+}
+
+void zn_picture_signed(const zn_image *image, float *out)
+{
+    const size_t row = (size_t)image->width * 3, count = row * (size_t)image->height;
+    zn_pixels_to_float(image, (zn_region){ 0, 0, image->width, image->height }, out, row);
+    for (size_t i = 0; i < count; i++)
+        out[i] = 2 * out[i] - 1;
 }
 
 static int reflect(int i, int n)

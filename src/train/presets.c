@@ -22,9 +22,17 @@ static const preset presets[] = {
       "model: diffae-celeba64\ntask: diffuse\nsize: 64\nbatch: 128\naccumulate: 16\nsteps: 562500\nlr: 1e-4\n"
       "optimizer: adam\nbeta2: 0.999\nweight_decay: 0\nschedule: constant\nwarmup: 0\nema: 0.9999\n"
       "ema_warmup: false\n" },
-    { "diffae-small", "the same with a quarter of the channels, for an afternoon on a CPU",
+    { "diffae-small", "the same with half the channels and conditions of 128 numbers, for an afternoon on a CPU",
       "model: diffae-celeba64\ntask: diffuse\nwidth: 32\nlatent: 128\nsize: 64\nbatch: 16\nsteps: 20000\nlr: 3e-4\n"
       "optimizer: adam\nbeta2: 0.999\nweight_decay: 0\nema: 0.999\n" },
+    { "diffae-latent", "the latent net of a diffusion autoencoder (--from), as the original's of CelebA was trained",
+      "model: diffae-celeba64\ntask: imagine\nbatch: 512\nsteps: 587891\nlr: 1e-4\nbeta2: 0.999\nschedule: constant\n"
+      "warmup: 0\nema: 0.9999\nema_warmup: false\n" },
+    { "diffae-latent-small", "the same in an hour on a CPU, for diffae-small",
+      "model: diffae-celeba64\ntask: imagine\nbatch: 128\nsteps: 50000\nlr: 3e-4\nbeta2: 0.999\n" },
+    { "diffae-classifier", "the classifier of a diffusion autoencoder (--from), of pictures with --labels",
+      "model: diffae-celeba64\ntask: classify\nbatch: 32\nsteps: 9375\nlr: 1e-3\noptimizer: adam\nbeta2: 0.999\n"
+      "weight_decay: 0\nschedule: constant\nwarmup: 0\nclip: 0\nema: 0\n" },
     { NULL, NULL, NULL },
 };
 

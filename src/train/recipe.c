@@ -28,8 +28,9 @@ typedef struct key {
 #define FIELD(member) offsetof(zn_recipe, member), sizeof(((zn_recipe *)0)->member)
 static const key keys[] = {
     { "model", TEXT, FIELD(model), 0, 0, NULL },
-    { "task", CHOICE, FIELD(task), 0, 0, "autoencode restore diffuse" },
+    { "task", CHOICE, FIELD(task), 0, 0, "autoencode restore diffuse imagine classify" },
     { "from", TEXT, FIELD(from), 0, 0, NULL },
+    { "labels", TEXT, FIELD(labels), 0, 0, NULL },
     { "width", COUNT, FIELD(width), 0, 1024, NULL },
     { "latent", COUNT, FIELD(latent), 0, 1024, NULL },
     { "steps", INTEGER, FIELD(steps), 1, 1e9, NULL },
@@ -231,7 +232,8 @@ int zn_recipe_text(const zn_recipe *r, char *text, size_t size)
     const locale_t old = zn_numbers_begin();
     for (int i = 0; i < KEYS; i++) {
         const char *dot = strchr(keys[i].name, '.');
-        if (!r->teacher[0] && strncmp(keys[i].name, "distill.", 8) == 0)
+        if ((!r->teacher[0] && strncmp(keys[i].name, "distill.", 8) == 0) ||
+            (!r->labels[0] && strcmp(keys[i].name, "labels") == 0))
             continue;
         char value[1024], *to = text + (used < size ? used : size);
         const size_t room = used < size ? size - used : 0;

@@ -27,13 +27,22 @@ typedef enum zn_recipe_optimizer {
 typedef enum zn_recipe_precision { ZN_RECIPE_F32, ZN_RECIPE_BF16 } zn_recipe_precision;
 typedef enum zn_schedule { ZN_SCHEDULE_COSINE, ZN_SCHEDULE_CONSTANT, ZN_SCHEDULE_STEP } zn_schedule;
 
-/* What the network learns: to give back what it gets, what a damaged picture was before, or the noise in a picture. */
-typedef enum zn_recipe_task { ZN_RECIPE_AUTOENCODE, ZN_RECIPE_RESTORE, ZN_RECIPE_DIFFUSE } zn_recipe_task;
+/* What the network learns: to give back what it gets, what a damaged picture was before, the noise in a picture; or of
+ * a diffusion autoencoder that knows this already, its latent net the noise in conditions, its classifier attributes.
+ */
+typedef enum zn_recipe_task {
+    ZN_RECIPE_AUTOENCODE,
+    ZN_RECIPE_RESTORE,
+    ZN_RECIPE_DIFFUSE,
+    ZN_RECIPE_IMAGINE,
+    ZN_RECIPE_CLASSIFY
+} zn_recipe_task;
 
 typedef struct zn_recipe {
     char model[64];
     zn_recipe_task task;
     char from[400];    /* weights to start with; empty: fresh values */
+    char labels[400];  /* of a classifier: attributes of the pictures; empty: labels.csv or labels.txt beside them */
     int width, latent; /* channels of the network's trunk and of its latents; 0: the architecture's own */
     int64_t steps;
     int batch, size, accumulate;
@@ -69,7 +78,8 @@ ZN_MUST_USE zn_status zn_recipe_parse(const char *text, size_t size, const char 
 /* Sets what the text mentions. */
 ZN_MUST_USE zn_status zn_recipe_apply(const char *text, size_t size, const char *name, zn_recipe *r);
 
-/* The recipe as YAML, every key written out; returns the length like snprintf. */
+/* The recipe as YAML, every key written out; returns the length like snprintf. ZN_RECIPE_TEXT holds any. */
+enum { ZN_RECIPE_TEXT = 6144 };
 int zn_recipe_text(const zn_recipe *r, char *text, size_t size);
 
 /* Learning rate of a step (0-based). */

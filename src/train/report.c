@@ -157,7 +157,7 @@ static void head(FILE *o, const zn_journal *j, const char *model)
 
 zn_status zn_journal_report(zn_journal *j, const zn_recipe *recipe)
 {
-    char text[4096], path[4096];
+    char text[ZN_RECIPE_TEXT], path[4096];
     zn_outfile out;
     snprintf(path, sizeof path, "%s/report.html", j->folder);
     ZN_TRY(zn_outfile_open(&out, path));

@@ -42,6 +42,8 @@ typedef struct zn_trainer {
     zn_exec *exec;
     zn_parameters extra;             /* what only training knows: adaptors and the like */
     zn_learner learner;              /* the model's parameters, then the extra ones */
+    const zn_model_parameter **rest; /* those of the model that are not even kept: see zn_goal_on_conditions */
+    int rest_count;
     zn_discriminator *discriminator; /* NULL: there is none */
     double values[ZN_MAX_TERMS];     /* the terms of the last step, by themselves */
     int64_t step;                    /* steps done */
@@ -58,6 +60,10 @@ ZN_MUST_USE zn_status zn_trainer_divide(const zn_recipe *recipe, const zn_ranks 
 
 /* One optimiser step. ZN_ENUMERIC names the layer whose result is not finite; the weights are then those before it. */
 ZN_MUST_USE zn_status zn_trainer_step(zn_trainer *t, const float *input, const float *target, double *loss);
+
+/* Parts of a step that are this rank's; and the step from which on a discriminator takes part. */
+int zn_trainer_own_parts(const zn_trainer *t);
+int64_t zn_trainer_opening(const zn_recipe *recipe);
 
 /* Steps in which the discriminator took part. */
 int64_t zn_trainer_judged(const zn_trainer *t);

@@ -172,7 +172,13 @@ static zn_measures result(const zn_yardstick *y, const sums *s, const zn_held_ou
 
 zn_measures zn_no_measures(void)
 {
-    zn_measures m = { NAN, NAN, NAN, NAN, { 0 } };
+    zn_measures m = { .psnr = NAN,
+                      .teacher_psnr = NAN,
+                      .decoder_psnr = NAN,
+                      .latent_error = NAN,
+                      .loss = NAN,
+                      .accuracy = NAN,
+                      .auroc = NAN };
     for (int i = 0; i < ZN_TASKS; i++)
         m.task_psnr[i] = NAN;
     return m;

@@ -29,6 +29,9 @@ typedef struct zn_measures {
     double decoder_psnr; /* the decoder to the teacher's, both from the teacher's latents */
     double latent_error; /* mean square difference to the teacher's latents, % of the variance of their channels */
     double task_psnr[ZN_TASKS]; /* restoring: of each task */
+    double loss;                /* of a latent net or classifier, as in training */
+    double accuracy;            /* of a classifier: share of all answers that are right */
+    double auroc;               /* and the area under the curve of right over wrong ones, mean over attributes */
 } zn_measures;
 zn_measures zn_no_measures(void); /* all NaN */
 

@@ -10,10 +10,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     zn_recipe recipe, copy;
-    char text[4096], again[4096];
+    char text[ZN_RECIPE_TEXT], again[ZN_RECIPE_TEXT];
     if (zn_recipe_parse((const char *)data, size, "fuzz", &recipe) != ZN_OK)
         return 0;
-    if (!zn_yaml_can_hold(recipe.model) || !zn_yaml_can_hold(recipe.from) || !zn_yaml_can_hold(recipe.teacher))
+    if (!zn_yaml_can_hold(recipe.model) || !zn_yaml_can_hold(recipe.from) || !zn_yaml_can_hold(recipe.labels) ||
+        !zn_yaml_can_hold(recipe.teacher))
         return 0; /* refused before a run is made */
     const int length = zn_recipe_text(&recipe, text, sizeof text);
     if (length < 0 || (size_t)length >= sizeof text)

@@ -89,16 +89,26 @@ timeout 300 mpirun -np 2 "$zenith" train "$folder/recipe.yaml" --data "$folder/n
 
 echo "data sets and scores are shared too"
 echo "no picture" >"$folder/pictures/5.png"
-learn() { # NAME COMMAND..
-    name=$1 && shift
-    "$@" train "$folder/recipe.yaml" --data "$folder/pictures" -o "$folder/$name" --steps 6 --threads 1 >"$folder/$name.log" 2>&1 ||
+learn() { # NAME RECIPE COMMAND..
+    name=$1 recipe=$2 && shift 2
+    "$@" train "$folder/$recipe.yaml" --data "$folder/pictures" -o "$folder/$name" --steps 6 --threads 1 >"$folder/$name.log" 2>&1 ||
         { cat "$folder/$name.log" && fail "a broken picture ends a run"; }
     [ "$(grep -c '5.png' "$folder/$name.log")" = 1 ] || { cat "$folder/$name.log" && fail "the broken picture is not named once"; }
     grep -q '^skipped *1$' "$folder/$name.log" || { cat "$folder/$name.log" && fail "the broken picture is not counted"; }
 }
-learn learned1 "$zenith"
-learn learned2 timeout 300 mpirun -np 2 "$zenith"
+learn learned1 recipe "$zenith"
+learn learned2 recipe timeout 300 mpirun -np 2 "$zenith"
 cmp "$folder/learned1/model.safetensors" "$folder/learned2/model.safetensors" || fail "ranks leave out other pictures"
+
+echo "so are pictures to encode"
+printf '%s\n' 'model: diffae-celeba64' 'task: diffuse' 'width: 32' 'latent: 16' 'size: 64' 'batch: 1' 'ema: 0' >"$folder/auto.yaml"
+printf '%s\n' 'model: diffae-celeba64' 'task: imagine' "from: $folder/auto" 'batch: 4' 'accumulate: 2' >"$folder/latent.yaml"
+"$zenith" train "$folder/auto.yaml" --data "$folder/pictures" -o "$folder/auto" --steps 1 >"$folder/auto.log" 2>&1 ||
+    { cat "$folder/auto.log" && fail "no autoencoder"; }
+learn latent1 latent "$zenith"
+learn latent2 latent timeout 300 mpirun -np 2 "$zenith"
+cmp "$folder/latent1/model.safetensors" "$folder/latent2/model.safetensors" || fail "ranks make another latent net"
+
 build() { "$@" dataset build "$folder/pictures" -o "$folder/set.lmdb" --size 64 --crops 2 --threads 1 >"$folder/set.log" 2>&1; }
 if ! build "$zenith" && grep -q 'has no LMDB' "$folder/set.log"; then
     mkdir "$folder/set.lmdb" && cp "$(dirname "$0")"/../broken/images/good* "$folder/set.lmdb"

@@ -17,7 +17,7 @@ static void recipes_are_read_strictly(void **state)
 {
     (void)state;
     zn_recipe r, again;
-    char text[4096];
+    char text[ZN_RECIPE_TEXT];
     const char *good = "# comment\nmodel: taesd\nlr: 3e-4   # rate\nloss:\n  l1: 0\n  mse: 2\nschedule: step\n";
     assert_int_equal(zn_recipe_parse(good, strlen(good), "r.yaml", &r), ZN_OK);
     assert_string_equal(r.model, "taesd");
@@ -105,19 +105,22 @@ static void names_survive_writing(void **state)
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         zn_recipe r, again;
-        char text[4096];
+        char text[ZN_RECIPE_TEXT];
         assert_int_equal(zn_recipe_parse("", 0, "none", &r), ZN_OK);
         strcpy(r.from, names[i]);
+        strcpy(r.labels, names[i]);
         strcpy(r.teacher, names[i]);
         const int length = zn_recipe_text(&r, text, sizeof text);
         assert_int_equal(zn_recipe_parse(text, (size_t)length, "again", &again), ZN_OK);
         assert_string_equal(again.from, names[i]);
+        assert_string_equal(again.labels, names[i]);
         assert_string_equal(again.teacher, names[i]);
     }
     zn_recipe longest, again;
-    char text[4096];
+    char text[ZN_RECIPE_TEXT];
     assert_int_equal(zn_recipe_parse("", 0, "none", &longest), ZN_OK);
     memset(longest.from, '"', sizeof longest.from - 1);
+    memset(longest.labels, '"', sizeof longest.labels - 1);
     memset(longest.teacher, '\\', sizeof longest.teacher - 1);
     const int length = zn_recipe_text(&longest, text, sizeof text);
     assert_true(length < (int)sizeof text);
@@ -144,7 +147,7 @@ static void quotes_are_read(void **state)
 static void numbers_have_a_point(void **state)
 {
     (void)state;
-    char folder[] = "/tmp/zenith-locale-XXXXXX", command[128], text[4096], damage[32];
+    char folder[] = "/tmp/zenith-locale-XXXXXX", command[128], text[ZN_RECIPE_TEXT], damage[32];
     assert_non_null(mkdtemp(folder));
     snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 >/dev/null 2>&1", folder);
     const int made = system(command) == 0;

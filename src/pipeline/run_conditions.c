@@ -1,0 +1,193 @@
+/* Runs that learn from conditions: the pictures are encoded once, by the part of the model that stays as it is, and
+ * kept in the run's folder; steps take their batches from there. */
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "pipeline/run.h"
+#include "train/scores.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { MOST_HELD = 4096 };
+
+/* ---- labels ---- */
+
+/* Those that the recipe names, or the ones beside the pictures. */
+static zn_status find_labels(zn_run *r)
+{
+    static const char *const names[] = { "labels.csv", "labels.txt", "list_attr_celeba.txt" };
+    struct stat s;
+    char path[ZN_RUN_PATH];
+    for (size_t i = 0; i < sizeof names / sizeof *names && !r->recipe.labels[0]; i++) {
+        snprintf(path, sizeof path, "%s/%s", r->data, names[i]);
+        if (stat(path, &s) == 0)
+            ZN_TRY(zn_run_set_path(r->recipe.labels, sizeof r->recipe.labels, path, "the labels' file"));
+    }
+    if (!r->recipe.labels[0])
+        return ZN_FAIL(ZN_ENOTFOUND,
+                       "a classifier needs labels: name their file (--labels, or labels in the recipe), or put a "
+                       "labels.csv beside the pictures in %s",
+                       r->data);
+    return ZN_OK;
+}
+
+zn_status zn_run_read_labels(zn_run *r)
+{
+    ZN_TRY(find_labels(r));
+    return zn_labels_read(r->recipe.labels, &r->on.labels);
+}
+
+/* Only pictures with labels are looked at. */
+static zn_status mark_labelled(zn_run *r)
+{
+    const int64_t count = zn_dataset_count(r->set);
+    int64_t found = 0;
+    r->on.wanted = zn_calloc((size_t)count + 1, 1);
+    if (!r->on.wanted)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a list of pictures");
+    for (int64_t i = 0; i < count; i++)
+        found += r->on.wanted[i] = zn_labels_of(r->on.labels, zn_dataset_name(r->set, i)) != NULL;
+    if (found)
+        return ZN_OK;
+    return ZN_FAIL(ZN_EINVALID, "%s names none of the pictures in %s: it has '%.100s' for example, they '%.100s'",
+                   r->recipe.labels, r->data, r->on.labels->list[0].file, zn_dataset_name(r->set, 0));
+}
+
+static void copy_labels(const zn_run *r, int64_t picture, float *to)
+{
+    const uint8_t *has = zn_labels_of(r->on.labels, zn_dataset_name(r->set, picture));
+    for (int i = 0; i < r->on.labels->count; i++)
+        to[i] = has[i];
+}
+
+/* ---- conditions ---- */
+
+static int width_of(const zn_run *r) { return r->model->config.diffae.encoder.out; }
+static int share_of(const zn_run *r) { return r->recipe.batch / zn_ranks_count(r->ranks); }
+
+zn_status zn_run_prepare_conditions(zn_run *r)
+{
+    const size_t row = sizeof(float) * (size_t)width_of(r), share = (size_t)share_of(r);
+    const bool labelled = r->on.labels != NULL;
+    if (labelled) {
+        ZN_TRY(mark_labelled(r));
+        ZN_TRY(zn_alloc_for("a batch", sizeof(float) * share * (size_t)r->on.labels->count, (void **)&r->batch));
+    }
+    ZN_TRY(zn_alloc_for("a batch", row * share, (void **)(labelled ? &r->inputs : &r->batch)));
+    ZN_TRY(zn_run_prepare_skips(r));
+    return zn_conditions_new(r->set, width_of(r), labelled ? 2 : 1, &r->on.table);
+}
+
+/* Encoding takes a while: it is told, and can be stopped. */
+static int tell_encoded(void *user, int64_t done, int64_t of)
+{
+    const zn_run *r = user;
+    const zn_train_progress p = { .step = r->first,
+                                  .steps = r->recipe.steps,
+                                  .stage = r->stages[r->stage].name,
+                                  .stage_number = r->stage + 1,
+                                  .stage_count = r->stage_count,
+                                  .loss = NAN,
+                                  .eval_psnr = NAN,
+                                  .encoded = done,
+                                  .to_encode = of };
+    return (r->progress && r->progress(r->user, &p)) || (r->stop && r->stop(r->user));
+}
+
+static void normalise(const zn_run *r, const float *row, float *to)
+{
+    for (int i = 0; i < width_of(r); i++)
+        to[i] = (row[i] - r->on.mean[i]) / r->on.deviation[i];
+}
+
+static zn_status keep_held_out(zn_run *r)
+{
+    const zn_conditions *c = r->on.table;
+    const int64_t count = c->held_count < MOST_HELD ? c->held_count : MOST_HELD;
+    const int classes = r->on.labels ? r->on.labels->count : 0;
+    ZN_TRY(zn_alloc_for("held-out pictures", sizeof(float) * (size_t)(count * c->width), (void **)&r->on.rows));
+    ZN_TRY(zn_alloc_for("held-out pictures", sizeof(float) * (size_t)(count * classes), (void **)&r->on.row_labels));
+    for (int64_t i = 0; i < count; i++) {
+        normalise(r, c->values + c->held[i] * c->views * c->width, r->on.rows + i * c->width);
+        if (classes)
+            copy_labels(r, c->held[i], r->on.row_labels + i * classes);
+    }
+    r->on.row_count = count;
+    return ZN_OK;
+}
+
+/* What the folder has is good for a run that goes on: until its first checkpoint the weights may yet be others. */
+static zn_status find_conditions(zn_run *r, const char *path)
+{
+    bool there = false;
+    zn_status status = ZN_OK;
+    if (r->has_checkpoint)
+        status = zn_conditions_read(path, r->on.table, r->set, r->on.wanted, &there);
+    ZN_TRY(zn_ranks_agree(r->ranks, status));
+    bool missing = !there;
+    ZN_TRY(zn_ranks_any(r->ranks, &missing));
+    if (!missing)
+        return ZN_OK;
+    const zn_encoding how = { .model = r->model,
+                              .set = r->set,
+                              .wanted = r->on.wanted,
+                              .pool = r->pool,
+                              .ranks = r->ranks,
+                              .skip = zn_run_skip(r),
+                              .progress = tell_encoded,
+                              .user = r };
+    if (there) /* but not on every rank */
+        zn_conditions_forget(r->on.table);
+    ZN_TRY(zn_conditions_encode(r->on.table, &how));
+    const bool keeps = zn_ranks_rank(r->ranks) == 0;
+    return zn_ranks_agree(r->ranks, keeps ? zn_conditions_write(path, r->on.table, r->set, r->on.wanted) : ZN_OK);
+}
+
+zn_status zn_run_encode(zn_run *r)
+{
+    char path[ZN_RUN_PATH];
+    zn_run_path(r, "conditions.safetensors", path);
+    ZN_TRY(find_conditions(r, path));
+    ZN_TRY(zn_run_tell_skips(r));
+    ZN_TRY(zn_conditions_split(r->on.table, r->set, r->recipe.held_out));
+    r->on.mean = zn_model_parameter_find(r->model, "conds_mean")->data;
+    r->on.deviation = zn_model_parameter_find(r->model, "conds_std")->data;
+    if (r->on.needs_statistics)
+        zn_conditions_statistics(r->on.table, r->on.mean, r->on.deviation);
+    return zn_ranks_agree(r->ranks, keep_held_out(r));
+}
+
+void zn_run_take_conditions(zn_run *r)
+{
+    const int share = share_of(r), first = share * zn_ranks_rank(r->ranks), width = width_of(r);
+    float *rows = r->on.labels ? r->inputs : r->batch;
+    for (int i = 0; i < share; i++) {
+        int64_t picture;
+        const uint64_t n = (uint64_t)r->done * (uint64_t)r->recipe.batch + (uint64_t)(first + i);
+        normalise(r, zn_conditions_at(r->on.table, (uint64_t)r->recipe.seed, n, &picture), rows + (int64_t)i * width);
+        if (r->on.labels)
+            copy_labels(r, picture, r->batch + (int64_t)i * r->on.labels->count);
+    }
+}
+
+zn_status zn_run_score(const zn_run *r, zn_measures *out)
+{
+    const zn_scoring how = { .model = r->model,
+                             .goal = r->stages[r->stage].goal,
+                             .pool = r->pool,
+                             .rows = r->on.rows,
+                             .labels = r->on.row_labels,
+                             .count = r->on.row_count };
+    return zn_score_conditions(&how, out);
+}
+
+void zn_run_free_conditions(zn_run *r)
+{
+    zn_labels_free(r->on.labels);
+    zn_conditions_free(r->on.table);
+    zn_free(r->on.wanted);
+    zn_free(r->on.rows);
+    zn_free(r->on.row_labels);
+}

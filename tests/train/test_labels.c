@@ -1,0 +1,127 @@
+/* Labels are read in both of their forms, and what is wrong with them is said in one sentence. */
+#include "base/alloc.h"
+#include "train/labels.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+static zn_labels *read_good(const char *text)
+{
+    zn_labels *l;
+    if (zn_labels_parse(text, strlen(text), "labels", &l) != ZN_OK)
+        fail_msg("'%s': %s", text, zn_error_text());
+    return l;
+}
+
+/* Two attributes, Bald and Smiling; a.jpg smiles, sub/b.jpg is bald. */
+static void expect_two(const char *text)
+{
+    zn_labels *l = read_good(text);
+    assert_int_equal(l->count, 2);
+    assert_int_equal(l->pictures, 2);
+    assert_string_equal(l->names[0], "Bald");
+    assert_string_equal(l->names[1], "Smiling");
+    assert_memory_equal(zn_labels_of(l, "a.jpg"), "\0\1", 2);
+    assert_memory_equal(zn_labels_of(l, "sub/b.jpg"), "\1\0", 2);
+    assert_memory_equal(zn_labels_of(l, "sub/b.jpg#12"), "\1\0", 2); /* a crop of it */
+    assert_null(zn_labels_of(l, "b.jpg"));
+    assert_null(zn_labels_of(l, "c.jpg#1"));
+    zn_labels_free(l);
+}
+
+static void all_forms_are_read(void **state)
+{
+    (void)state;
+    expect_two("2\nBald Smiling\na.jpg -1  1\nsub/b.jpg  1 -1\n");
+    expect_two("Bald Smiling \r\nsub/b.jpg 1 -1\r\n\r\n a.jpg\t-1 1 ");
+    expect_two("file Bald Smiling\nsub/b.jpg 1 -1\na.jpg 0 1\n");
+    expect_two("image_id,Bald,Smiling\nsub/b.jpg,1,0\na.jpg,0,1\n");
+    expect_two("\xef\xbb\xbfimage_id,Bald, Smiling\nsub/b.jpg, 1 ,-1\na.jpg ,-1,1");
+    expect_two("Bald,Smiling\nsub/b.jpg,1,0\na.jpg,0,1\n");
+    zn_labels *l = read_good("file,Is smiling\nmy photo.jpg,1\n");
+    assert_string_equal(l->names[0], "Is smiling");
+    assert_int_equal(zn_labels_of(l, "my photo.jpg")[0], 1);
+    zn_labels_free(l);
+}
+
+static void mistakes_are_said(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *words;
+    } bad[] = {
+        { "", "no names of attributes" },
+        { "12\n", "no names of attributes" },
+        { "Bald Smiling\n", "no pictures are named" },
+        { "Bald Smiling\na.jpg 1 1\nb.jpg 1\n", "labels line 3: 1 values for 2 attributes" },
+        { "Bald Smiling\na.jpg 1 1 1\n", "3 values for 2 attributes" },
+        { "Bald Smiling\na.jpg 1 yes\n", "labels line 2: Smiling is 'yes', not 1 or -1 or 0" },
+        { "f,Bald,Smiling\na.jpg,1,\n", "Smiling is ''" },
+        { "f,Bald,Smiling\na.jpg,1,10\n", "Smiling is '10'" },
+        { "f,Bald,Bald\na.jpg,1,1\n", "attribute 'Bald' is there twice" },
+        { "f,Bald,\na.jpg,1,1\n", "attribute 2 has no name" },
+        { "Bald\na.jpg\n", "without attributes" },
+        { "Bald\na.jpg 1\na.jpg 0\n", "'a.jpg' is there twice" },
+    };
+    zn_labels *l;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(zn_labels_parse(bad[i].text, strlen(bad[i].text), "labels", &l), ZN_EFORMAT);
+        assert_null(l);
+        if (!strstr(zn_error_text(), bad[i].words))
+            fail_msg("'%s' does not say '%s'", zn_error_text(), bad[i].words);
+    }
+    assert_int_equal(zn_labels_parse("a\0b", 3, "labels", &l), ZN_EFORMAT);
+    assert_non_null(strstr(zn_error_text(), "not a text"));
+    assert_int_equal(zn_labels_read("/nowhere/labels.csv", &l), ZN_ENOTFOUND);
+}
+
+/* As many as there may be, and one more. */
+static void attributes_are_limited(void **state)
+{
+    (void)state;
+    static char text[1 << 14];
+    zn_labels *l;
+    for (int count = 1024; count <= 1025; count++) {
+        size_t at = 0;
+        for (int i = 0; i < count; i++)
+            at += (size_t)snprintf(text + at, sizeof text - at, "n%d ", i);
+        at += (size_t)snprintf(text + at, sizeof text - at, "\nx");
+        for (int i = 0; i < count; i++)
+            at += (size_t)snprintf(text + at, sizeof text - at, " %d", i % 2);
+        assert_int_equal(zn_labels_parse(text, at, "labels", &l), count == 1024 ? ZN_OK : ZN_ELIMIT);
+        zn_labels_free(l);
+    }
+}
+
+static void memory_may_run_out(void **state)
+{
+    (void)state;
+    static const char text[] = "Bald Smiling\na.jpg -1  1\nsub/b.jpg  1 -1\n";
+    zn_status status = ZN_ENOMEM;
+    int tried = 0;
+    for (int64_t nth = 1; status != ZN_OK; nth++, tried++) {
+        zn_labels *l;
+        zn_alloc_fail_at(nth);
+        status = zn_labels_parse(text, sizeof text - 1, "labels", &l);
+        zn_alloc_fail_at(0);
+        assert_true(status == ZN_OK || status == ZN_ENOMEM);
+        zn_labels_free(l);
+    }
+    assert_true(tried > 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_forms_are_read),
+        cmocka_unit_test(mistakes_are_said),
+        cmocka_unit_test(attributes_are_limited),
+        cmocka_unit_test(memory_may_run_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
