@@ -11,7 +11,7 @@
 #if defined(__clang__)
 #define WHT_UNROLL _Pragma("clang loop unroll(full)")
 #else
-#define WHT_UNROLL _Pragma("GCC unroll 56")
+#define WHT_UNROLL _Pragma("GCC unroll 64")
 #endif
 
 /* Vectors 0 and 1, or 2 and 3, of a row. */

@@ -1,74 +1,17 @@
 /* Walsh-Hadamard transforms along rows, columns and channels. A piece (a run of a line, or lines that lie one behind
  * the other) is transformed by passes of up to three steps in registers: the first reads the map, the last writes it,
  * and between them the piece stays in scratch that fits the first caches. Up to four rows, and lines that registers
- * hold, are done in one pass. */
+ * hold, are done in one pass; on AArch64, passes over up to 128 rows run at once (arm/wht_stream.h). */
 #include "kernels/simd/vec_math.h"
-#include "kernels/simd/wht_line.h"
+#include "kernels/simd/wht_held.h"
 #include "kernels/simd/wht_strip.h"
 #include "kernels/spectral.h"
+#if defined(__aarch64__)
+#include "kernels/arm/wht_stream.h"
+#endif
 
 void ZN_KERNEL(wht)(const void *args, zn_range r);
 void ZN_KERNEL(gate_grad)(const void *args, zn_range r);
-
-/* All steps of lines of n positions, several of them in a vector if n is less than its lanes. */
-VEC_INLINE vec within(const int64_t n, vec v)
-{
-#pragma GCC unroll 4
-    for (int d = 1; d < VEC_LANES; d *= 2)
-        if (d < n)
-            v = vec_fma(v, wht_signs(d), wht_swap(d, v)); /* exact: the product is v or -v */
-    return v;
-}
-
-enum { HEAD = VEC_REGISTERS == 32 ? 16 : 8 }; /* vectors that registers hold */
-
-/* Groups of HEAD vectors: all steps of lines of `within_n` floats within a vector (VEC_LANES: all), and those among
- * `radix` neighbours (a constant, up to HEAD). */
-VEC_INLINE void head(const int radix, const int64_t within_n, const float *from, float *to, int64_t vectors, vec scale)
-{
-    int64_t i = 0;
-    for (; i + HEAD <= vectors; i += HEAD, from += HEAD * VEC_LANES, to += HEAD * VEC_LANES) {
-        vec v[HEAD];
-#pragma GCC unroll 16
-        for (int j = 0; j < HEAD; j++)
-            v[j] = within(within_n, vec_load(from + j * VEC_LANES));
-#pragma GCC unroll 16
-        for (int j = 0; j < HEAD; j += radix)
-            wht_registers(radix, v + j);
-#pragma GCC unroll 16
-        for (int j = 0; j < HEAD; j += 2)
-            vec_store_pair(to + j * VEC_LANES, v[j] * scale, v[j + 1] * scale);
-    }
-    for (; i < vectors; i += radix, from += radix * VEC_LANES, to += radix * VEC_LANES) {
-        vec v[HEAD];
-#pragma GCC unroll 16
-        for (int j = 0; j < radix; j++)
-            v[j] = within(within_n, vec_load(from + j * VEC_LANES));
-        wht_registers(radix, v);
-#pragma GCC unroll 16
-        for (int j = 0; j < radix; j++)
-            vec_store(to + j * VEC_LANES, v[j] * scale);
-    }
-}
-
-/* Lines of n floats, fewer than a vector has, `count` floats together. */
-static void short_lines(int64_t n, const float *from, float *to, int64_t count, vec scale)
-{
-    const int64_t whole = count / VEC_LANES;
-    const int rest = (int)(count % VEC_LANES);
-    if (n == 2)
-        head(1, 2, from, to, whole, scale);
-    else if (n == 4)
-        head(1, 4, from, to, whole, scale);
-    else if (n == 8)
-        head(1, 8, from, to, whole, scale);
-    else
-        head(1, 1, from, to, whole, scale);
-    if (rest) {
-        const vec v = vec_load_part(from + whole * VEC_LANES, rest);
-        vec_store_part(to + whole * VEC_LANES, within(n, v) * scale, rest);
-    }
-}
 
 /* The steps at distances below n of `total` rows of `width` floats without gaps, into t. Returns where they are: t, or
  * `from` if there are none. */
@@ -91,11 +34,16 @@ static int passes_of(int64_t n)
     return passes;
 }
 
-/* What comes behind `floats` floats of the map, and is as long, for lines of several passes: one pass alone reads as it
- * writes. */
+/* What comes behind `floats` floats of the map, and is as long, for lines of several passes. One pass alone fetches 16
+ * KB ahead of what it reads, if its blocks are those of wht_pass.h. */
 static wht_ahead behind(const zn_wht_args *a, int64_t at, int64_t floats)
 {
     const int passes = passes_of(a->n);
+#if defined(__aarch64__)
+    const int64_t early = 4096;
+    if (passes == 1 && a->n > 1 && a->inner % WHT_LINE == 0)
+        return (wht_ahead){ a->x + at + early, (floats - early) / 16, 2 * (int)a->n, false };
+#endif
     const bool more = passes > 1 && at + 2 * floats <= a->outer * a->n * a->inner;
     return (wht_ahead){ a->x + at + floats, more ? floats / 16 : 0, (8 + passes - 1) / passes, false };
 }
@@ -116,26 +64,49 @@ static void solid(const float *from, float *t, float *to, int64_t n, int64_t tot
 /* `units` lines of n floats. */
 static void channels(const zn_wht_args *a, int64_t at, int64_t units, float *t)
 {
-    const int64_t count = a->n * units, vectors = count / VEC_LANES, n = a->n / VEC_LANES;
-    const float *x = a->x + at;
-    float *y = a->y + at;
-    const vec scale = vec_splat(a->scale);
-    if (n == 0)
-        short_lines(a->n, x, y, count, scale);
-    else if (n == 1)
-        head(1, VEC_LANES, x, y, vectors, scale);
-    else if (n == 2)
-        head(2, VEC_LANES, x, y, vectors, scale);
-    else if (n == 4)
-        head(4, VEC_LANES, x, y, vectors, scale);
-    else if (n == 8)
-        head(8, VEC_LANES, x, y, vectors, scale);
-    else if (n == HEAD)
-        head(HEAD, VEC_LANES, x, y, vectors, scale);
-    else {
-        head(HEAD, VEC_LANES, x, t, vectors, vec_splat(1));
-        solid(t, t, y, n / HEAD, vectors / HEAD, HEAD * VEC_LANES, a->scale, NULL);
+    const int64_t count = a->n * units;
+    if (a->n <= WHT_HELD) {
+        wht_held(a->n, a->x + at, a->y + at, count, a->scale);
+        return;
     }
+    wht_held(WHT_HELD, a->x + at, t, count, 1);
+    solid(t, t, a->y + at, a->n / WHT_HELD, count / WHT_HELD, WHT_HELD, a->scale, NULL);
+}
+
+/* Floats of a group of a stream: rows where they lie one behind the other; else as many as the first cache has room
+ * for, since memory likes long runs. */
+static int64_t stream_width(const zn_wht_args *a)
+{
+    return a->inner <= zn_wht_run(a) ? a->inner : a->n <= 16 ? 256 : a->n == 32 ? 128 : 64;
+}
+
+/* `units` pieces that are whole, as one stream of groups of `width` floats or less. False where the build or their form
+ * does not allow it. */
+static bool stream(const zn_wht_args *a, int64_t unit, int64_t units, int64_t width, float *t)
+{
+#if defined(__aarch64__)
+    const int64_t run = a->inner < zn_wht_run(a) ? a->inner : zn_wht_run(a);
+    if (a->gate || a->inner % run)
+        return false;
+    for (; width >= 16 && width % 16 == 0 && run % width == 0; width /= 2) {
+        const wht_stream q = { .from = a->x,
+                               .to = a->y,
+                               .n = a->n,
+                               .row = a->inner,
+                               .width = width,
+                               .first = unit * run / width,
+                               .total = units * run / width,
+                               .scale = a->scale,
+                               .rings = t };
+        if (wht_can_stream(&q, zn_wht_scratch(a))) {
+            wht_stream_all(&q);
+            return true;
+        }
+    }
+#else
+    (void)a, (void)unit, (void)units, (void)width, (void)t;
+#endif
+    return false;
 }
 
 /* Lines whose rows have no gaps. */
@@ -175,7 +146,7 @@ static void line(float *x, int64_t n)
     }
     wht_rows_from(x, n / VEC_LANES, 1, VEC_LANES, VEC_LANES);
     for (int64_t i = 0; i < n; i += VEC_LANES)
-        vec_store(x + i, within(VEC_LANES, vec_load(x + i)));
+        vec_store(x + i, wht_within(VEC_LANES, vec_load(x + i)));
 }
 
 /* One unit: `width` floats at each of n positions, `run` floats apart in scratch (1 where channels are transformed). */
@@ -256,7 +227,7 @@ static int64_t together(const zn_wht_args *a)
 {
     const bool lines = a->inner == 1 || (a->inner <= zn_wht_run(a) && a->inner % VEC_LANES == 0);
     const int64_t most = ZN_WHT_CHUNK / (a->n * a->inner);
-    if (lines && a->n <= (a->inner > 1 ? 4 : HEAD * VEC_LANES))
+    if (lines && a->n <= (a->inner > 1 ? 4 : WHT_HELD))
         return INT64_MAX; /* one pass: no scratch */
     return lines && most > 1 ? most : 1;
 }
@@ -266,6 +237,8 @@ void ZN_KERNEL(wht)(const void *args, zn_range r)
     const zn_wht_args *a = args;
     const int64_t most = a->gate ? 1 : together(a);
     int64_t units;
+    if (a->inner > 1 && stream(a, r.begin, r.end - r.begin, stream_width(a), r.scratch))
+        return;
     for (int64_t unit = r.begin; unit < r.end; unit += units) {
         const piece q = piece_of(a, unit);
         units = r.end - unit < most ? r.end - unit : most;
