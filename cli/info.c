@@ -151,7 +151,12 @@ static void weights_info(const options *o, const char *path, const zn_weights *w
     fact_integer(&f, "tensor_count", zn_weights_count(weights));
     fact_integer(&f, "element_count", elements);
     zn_model *model = NULL;
-    if (zn_model_open(path, &model) == ZN_OK) {
+    char description[128];
+    const char *network = zn_weights_network(weights, description, sizeof description);
+    if (network) {
+        fact_text(&f, "architecture", network);
+        fact_text(&f, "description", description);
+    } else if (zn_model_open(path, &model) == ZN_OK) {
         model_facts(&f, model, o);
     } else if (f.json) {
         json_null(&f.out, "architecture");

@@ -82,6 +82,10 @@ ZN_API int64_t zn_weights_metadata_count(const zn_weights *weights);
 ZN_API const char *zn_weights_metadata_at(const zn_weights *weights, int64_t index, const char **value);
 ZN_API const char *zn_weights_metadata(const zn_weights *weights, const char *key); /* NULL if absent */
 
+/* The name of a network that is no model by itself, but that these weights hold: "z-image", "qwen3"; NULL if they hold
+ * none. description: one line for people. */
+ZN_API const char *zn_weights_network(const zn_weights *weights, char *description, size_t size);
+
 /* Writes a copy as .safetensors. Floating and block tensors become dtype when convert is non-zero; others keep theirs,
  * which fails with ZN_EUNSUPPORTED for blocks. The file appears whole or not at all. */
 ZN_API ZN_MUST_USE zn_status zn_weights_save(const zn_weights *weights, const char *path, int convert, zn_dtype dtype);

@@ -8,6 +8,7 @@
 
 #include "base/rng.h"
 #include "models/diffae.h"
+#include "models/flux_vae.h"
 #include "nn/nn.h"
 
 #include <zenith/model.h>
@@ -30,6 +31,7 @@ typedef struct zn_config {
     int made_width, made_height; /* the only image size it can do, when weights depend on it; 0: any */
     int8_t blocks[2][4];         /* zenith-r: blocks of encoder and decoder at 1/1, 1/2, 1/4, 1/8 */
     zn_diffae_form diffae;       /* diffusion autoencoders */
+    zn_flux_form flux;           /* FLUX's autoencoder */
 } zn_config;
 
 /* How a weights file names the parameters of one part. */

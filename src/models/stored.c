@@ -30,8 +30,9 @@ const zn_weight *zn_stored_find(const zn_stored *s, const char *name, zn_place *
 
 int64_t zn_stored_side(const zn_stored *s, const char *name, int side)
 {
+    enum { MOST = 1 << 24 };
     const zn_weight *w = zn_stored_find(s, name, NULL, NULL);
-    return w && side < w->rank ? w->shape[side] : 0;
+    return w && side < w->rank && w->shape[side] <= MOST ? w->shape[side] : 0;
 }
 
 /* Without its sides of 1. */

@@ -26,7 +26,7 @@ typedef struct zn_stored {
 
 /* The tensor of our parameter `name` and its place (may be NULL), or NULL if there is none; the file it is in. */
 const zn_weight *zn_stored_find(const zn_stored *s, const char *name, zn_place *place, const zn_weights **file);
-/* Side `side` of the stored tensor of a parameter; 0 if it has none. */
+/* Side `side` of the stored tensor of a parameter; 0 if it has none, or one beyond any network (2^24). */
 int64_t zn_stored_side(const zn_stored *s, const char *name, int side);
 
 /* Gives every parameter of the graph that has no values its own. Sides of 1 are nobody's business: [1,C] is as good as

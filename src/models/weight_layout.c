@@ -66,13 +66,21 @@ static void permute(const float *in, float *out, zn_shape s, bool to_file)
             }
 }
 
+/* Without sides of 1 at its end: a matrix may be kept as a convolution of 1x1. */
+static zn_shape trimmed(zn_shape s)
+{
+    while (s.rank > 1 && s.dim[s.rank - 1] == 1)
+        s.rank--;
+    return s;
+}
+
 zn_status zn_weight_check_shape(const zn_weight *w, zn_shape shape, zn_layout layout)
 {
     zn_shape stored = { .rank = w->rank };
     memcpy(stored.dim, w->shape, sizeof stored.dim);
     const zn_shape wanted = zn_weight_file_shape(shape, layout);
     char a[96], b[96];
-    if (!zn_shape_equal(stored, wanted))
+    if (!zn_shape_equal(trimmed(stored), trimmed(wanted)))
         return ZN_FAIL(ZN_ESHAPE, "tensor '%s' is %s, but the network needs %s", w->name,
                        zn_shape_text(stored, a, sizeof a), zn_shape_text(wanted, b, sizeof b));
     return ZN_OK;

@@ -2,6 +2,7 @@
  * not see, failing memory. */
 #include "base/alloc.h"
 #include "models/flux_vae.h"
+#include "models/model.h"
 #include "models/qwen3.h"
 #include "models/zimage.h"
 #include "setting.h"
@@ -85,44 +86,49 @@ typedef struct file {
     size_t size;
 } file;
 
+typedef void (*placer)(const void *naming, zn_place *out);
+
+/* One tensor of the header; returns how long it is. */
+static size_t describe(char *header, size_t room, const char *name, zn_shape s, size_t begin, size_t end)
+{
+    size_t used = (size_t)snprintf(header, room, "%c\"%s\":{\"dtype\":\"F32\",\"shape\":", begin ? ',' : '{', name);
+    for (int i = 0; i < s.rank; i++)
+        used += (size_t)snprintf(header + used, room - used, "%c%lld", i ? ',' : '[', (long long)s.dim[i]);
+    return used + (size_t)snprintf(header + used, room - used, "],\"data_offsets\":[%zu,%zu]}", begin, end);
+}
+
 /* A safetensors file with the parameters of a filled graph under the names of a naming; fused parts follow each other
  * in the graph, so that they make one tensor. */
-static file file_of(zn_graph *g, const zn_zimage_naming *naming)
+static file file_of(zn_graph *g, placer place, const void *naming)
 {
-    enum { ROOM = 1 << 16 };
+    enum { ROOM = 1 << 16, DATA = 1 << 22 };
     char *header = zn_calloc(1, ROOM);
-    size_t used = 0, at = 0;
-    assert_non_null(header);
-    float *data = zn_alloc(1 << 22), *to = data;
+    float *data = zn_alloc(DATA);
+    size_t used = 0, at = 0, begin = 0;
+    assert_true(header && data);
     for (int i = 0; i < zn_graph_count(g); i++) {
         const zn_node *n = zn_graph_at(g, i);
         zn_place p = { .parts = 1 };
         if (n->op != &zn_op_parameter)
             continue;
-        const size_t count = (size_t)zn_shape_count(n->shape);
+        zn_shape s = zn_weight_file_shape(n->shape, n->layout);
         snprintf(p.name, sizeof p.name, "%s", n->name);
-        zn_zimage_place(naming, &p);
-        memcpy(to, n->data, sizeof *to * count);
-        to += count;
-        if (p.part > 0)
-            continue;
-        const size_t bytes = sizeof *to * count * (size_t)p.parts;
-        used += (size_t)snprintf(header + used, ROOM - used, "%s\"%s\":{\"dtype\":\"F32\",\"shape\":", used ? "," : "{",
-                                 p.name);
-        if (n->layout == ZN_LAYOUT_ROWS)
-            used += (size_t)snprintf(header + used, ROOM - used, "[%lld,%lld]", (long long)n->shape.dim[2] * p.parts,
-                                     (long long)n->shape.dim[3]);
-        else
-            used += (size_t)snprintf(header + used, ROOM - used, "[%lld]", (long long)count);
-        used += (size_t)snprintf(header + used, ROOM - used, ",\"data_offsets\":[%zu,%zu]}", at, at + bytes);
-        at += bytes;
+        place(naming, &p);
+        zn_weight_export(n->data, n->shape, n->layout, data + at);
+        at += (size_t)zn_shape_count(s);
+        s.dim[0] *= p.parts;
+        const size_t end = begin + sizeof *data * (size_t)zn_shape_count(s);
+        if (p.part == 0) {
+            used += describe(header + used, ROOM - used, p.name, s, begin, end);
+            begin = end;
+        }
     }
     header[used++] = '}';
-    file f = { zn_calloc(1, 8 + used + at), 8 + used + at };
+    file f = { zn_calloc(1, 8 + used + begin), 8 + used + begin };
     for (int i = 0; i < 8; i++)
         f.bytes[i] = (uint8_t)((uint64_t)used >> 8 * i);
     memcpy(f.bytes + 8, header, used);
-    memcpy(f.bytes + 8 + used, data, at);
+    memcpy(f.bytes + 8 + used, data, begin);
     zn_free(header);
     zn_free(data);
     return f;
@@ -133,7 +139,7 @@ static file small_file(const zn_zimage_naming *naming)
     zn_graph *g = zn_graph_new();
     transformer(g, &small, 4, 3);
     assert_int_equal(setting_fill(g), ZN_OK);
-    const file f = file_of(g, naming);
+    const file f = file_of(g, zn_zimage_place, naming);
     zn_graph_free(g);
     return f;
 }
@@ -258,6 +264,76 @@ static void failing_memory_is_an_error(void **state)
     zn_free(f.bytes);
 }
 
+/* ---- the autoencoder's files ---- */
+
+static const zn_flux_form little = { .levels = 3, .width = { 32, 32, 64 }, .blocks = 1, .latent = 3, .groups = 32 };
+
+static zn_node *autoencoder(zn_graph *g, const zn_flux_form *k, int side)
+{
+    const zn_scope s = { g, "" };
+    zn_node *moments = zn_flux_encoder(s, zn_graph_input(g, "x", ZN_SHAPE(1, side, side, 3)), k);
+    return zn_flux_decoder(s, zn_slice_channels(moments, 0, k->latent), k);
+}
+
+static void autoencoders_have_two_namings(void **state)
+{
+    (void)state;
+    static const zn_flux_naming namings[] = { { false, 0, "" }, { true, 3, "first_stage_model." } };
+    float results[2][8 * 8 * 3];
+    for (int i = 0; i < 2; i++) {
+        zn_graph *g = zn_graph_new();
+        autoencoder(g, &little, 8);
+        assert_int_equal(setting_fill(g), ZN_OK);
+        file f = file_of(g, zn_flux_place, &namings[i]);
+        zn_graph_free(g);
+        zn_weights *w;
+        assert_int_equal(zn_weights_open_memory(f.bytes, f.size, "little", &w), ZN_OK);
+        const zn_weights *files[] = { w };
+        zn_flux_form k;
+        zn_flux_naming found;
+        assert_int_equal(zn_flux_recognise(files, 1, NULL, &k, &found), ZN_OK);
+        assert_true(found.original == namings[i].original && strcmp(found.prefix, namings[i].prefix) == 0);
+        assert_true(k.levels == 3 && k.blocks == 1 && k.latent == 3);
+        assert_memory_equal(k.width, little.width, 3 * sizeof *k.width);
+        const zn_stored from = { files, 1, zn_flux_place, &found };
+        setting s = { .graph = zn_graph_new() };
+        s.y = autoencoder(s.graph, &k, 8);
+        assert_int_equal(zn_stored_bind(&from, s.graph), ZN_OK);
+        assert_int_equal(setting_start(&s, 2, &s.y, 1, false), ZN_OK);
+        assert_int_equal(zn_exec_run(s.exec), ZN_OK);
+        memcpy(results[i], s.y->data, sizeof results[i]);
+        setting_free(&s);
+        zn_weights_close(w);
+        zn_free(f.bytes);
+    }
+    assert_memory_equal(results[0], results[1], sizeof results[0]);
+}
+
+/* A file in the original's names is a model; so is one without its encoder. */
+static void autoencoders_are_models(void **state)
+{
+    (void)state;
+    static const zn_flux_naming original = { true, 3, "vae." };
+    static const char path[] = "test_zimage_autoencoder.safetensors";
+    zn_graph *g = zn_graph_new();
+    zn_flux_decoder((zn_scope){ g, "" }, zn_graph_input(g, "z", ZN_SHAPE(1, 2, 2, 3)), &little);
+    assert_int_equal(setting_fill(g), ZN_OK);
+    file f = file_of(g, zn_flux_place, &original);
+    zn_graph_free(g);
+    FILE *out = fopen(path, "wb");
+    assert_non_null(out);
+    assert_int_equal(fwrite(f.bytes, 1, f.size, out), f.size);
+    fclose(out);
+    zn_free(f.bytes);
+    zn_model *m;
+    assert_int_equal(zn_model_open(path, &m), ZN_OK);
+    const zn_model_info *info = zn_model_info_of(m);
+    assert_string_equal(info->architecture, "flux-vae-custom");
+    assert_true(info->has_decoder && !info->has_encoder && info->downscale == 4 && info->latent_channels == 3);
+    zn_model_free(m);
+    remove(path);
+}
+
 /* ---- gradients ---- */
 
 static void gradients_are_those_of_differences(void **state)
@@ -268,9 +344,7 @@ static void gradients_are_those_of_differences(void **state)
     setting_check_gradients(&s, 2e-4f);
     const zn_flux_form vae = { .levels = 2, .width = { 4, 8 }, .blocks = 1, .latent = 3, .groups = 2 };
     s.graph = zn_graph_new();
-    const zn_scope top = { s.graph, "" };
-    zn_node *moments = zn_flux_encoder(top, zn_graph_input(s.graph, "x", ZN_SHAPE(1, 8, 6, 3)), &vae);
-    s.y = zn_flux_decoder(top, zn_slice_channels(moments, 0, vae.latent), &vae);
+    s.y = autoencoder(s.graph, &vae, 8);
     setting_check_gradients(&s, 2e-4f);
 }
 
@@ -325,6 +399,8 @@ int main(void)
         cmocka_unit_test(threads_change_no_bit),
         cmocka_unit_test(broken_files_are_refused),
         cmocka_unit_test(failing_memory_is_an_error),
+        cmocka_unit_test(autoencoders_have_two_namings),
+        cmocka_unit_test(autoencoders_are_models),
         cmocka_unit_test(gradients_are_those_of_differences),
         cmocka_unit_test(later_words_change_nothing),
     };

@@ -13,6 +13,8 @@ printf '\1\0\0\0\0\0\0\0b\1\0\0\0\2\0\0\0\0\0\0\0\0\0\0\0\40\0\0\0\0\0\0\0' >>w.
 head -c $(((32 - $(stat -c %s w.gguf) % 32) % 32 + 40)) /dev/zero >>w.gguf
 zenith info w.gguf
 zenith info --json w.gguf | jsoncheck -p format tensor_count element_count
+zenith info "$SOURCE/tests/golden/zimage/dit_mlx4.safetensors" | grep -E "^(architecture|description)"
+zenith info --json "$SOURCE/tests/golden/zimage/qwen3.safetensors" | jsoncheck -p architecture
 head -c 100 w.gguf >cut.gguf
 zenith info cut.gguf
 echo "cut $?"
