@@ -154,6 +154,10 @@ static void fill(const zn_node *n, const float *residual, int64_t begin, int64_t
         memcpy(n->data + begin * size, residual + begin * size, bytes);
 }
 
+/* Tasks of a thread at least. Where there are more units, a thread gets some in a row, and reads on where it has read.
+ */
+enum { PARTS = 48 };
+
 static void run(const zn_node *n, const zn_launch_context *c)
 {
     const prepared *q = c->prepared;
@@ -175,7 +179,8 @@ static void run(const zn_node *n, const zn_launch_context *c)
         pack(n, q->kernel, c->shared, c->scratch);
     fill(n, residual, 0, o.to);
     fill(n, residual, o.to + o.count, n->shape.dim[0]);
-    zn_launch(c, q->kernel->run, q->kernel->units(&a.s), 1, &a);
+    const int64_t units = q->kernel->units(&a.s), grain = units / (PARTS * zn_pool_threads(c->pool));
+    zn_launch(c, q->kernel->run, units, grain < 1 ? 1 : grain, &a);
 }
 
 static double flops(const zn_node *n)

@@ -95,10 +95,28 @@ static void pack(const zn_conv_shape *s, const float *w, void *packed)
     memset(to, 0, ZN_X3_SLACK);
 }
 
-/* Floats before pixel p in a map of `channels`, or in the larger one that it is shuffled from or to. */
-static int64_t place(int64_t p, int channels, bool shuffled, int wide)
+/* Where pixels lie: in a map of `channels`, or in the larger one, 2 wide, that it is shuffled from or to. */
+typedef struct place {
+    int64_t at, step, row; /* floats before this pixel, to the next, and what is skipped at the end of a row */
+    int left;              /* pixels of the row from this one on */
+    int wide;
+} place;
+
+static place place_of(int64_t p, int channels, bool shuffled, int wide)
 {
-    return shuffled ? zn_conv_sub_pixel(p / wide, wide, p % wide, 0, channels / 4) : p * channels;
+    if (!shuffled)
+        return (place){ p * channels, channels, 0, wide, wide };
+    const int x = (int)(p % wide), c = channels / 4;
+    return (place){ zn_conv_sub_pixel(p / wide, wide, x, 0, c), 2 * c, 2 * (int64_t)wide * c, wide - x, wide };
+}
+
+static void advance(place *p)
+{
+    p->at += p->step;
+    if (--p->left == 0) {
+        p->at += p->row;
+        p->left = p->wide;
+    }
 }
 
 /* Two pixels into their place of a block. */
@@ -141,15 +159,19 @@ static void split_strip(const zn_conv_args *a, int64_t first, int count, uint16_
 {
     const zn_conv_shape *s = &a->s;
     const int64_t line = 2 * (int64_t)s->w * (s->cin / 4);
+    place p = place_of(first, s->cin, s->unshuffle, s->w);
     for (int t = 0; t < count; t += ZN_X3_PIXELS, to += groups_of(s) * GROUP_A)
-        for (int pair = 0; pair < ZN_X3_PAIRS; pair++) {
-            const int i = t + 2 * pair, last = count - 1;
-            const float *p = a->x + place(first + (i < last ? i : last), s->cin, s->unshuffle, s->w);
-            const float *q = a->x + place(first + (i < last ? i + 1 : last), s->cin, s->unshuffle, s->w);
+        for (int i = 0; i < ZN_X3_PIXELS; i += 2) {
+            const float *x[2];
+            for (int j = 0; j < 2; j++) {
+                x[j] = a->x + p.at;
+                if (t + i + j < count - 1)
+                    advance(&p);
+            }
             if (s->unshuffle)
-                split_shuffled_pair(p, q, line, s->cin, to + 16 * pair);
+                split_shuffled_pair(x[0], x[1], line, s->cin, to + 8 * i);
             else
-                split_pair(p, q, s->cin, to + 16 * pair);
+                split_pair(x[0], x[1], s->cin, to + 8 * i);
         }
 }
 
@@ -218,6 +240,17 @@ static void multiply(const zn_conv_args *a, const uint16_t *strip, const float *
         }
 }
 
+/* What sums begin with: [cout / 2][4], the bias of two columns for two pixels, in the order of output_of. */
+static void set_starts(const zn_conv_args *a, float *starts)
+{
+    const int count = a->s.cout, step = a->s.shuffle ? 4 : 1;
+    for (int i = 0, column = 0; i < step; i++)
+        for (int o = i; o < count; o += step, column++) {
+            float *start = starts + column / 2 * 4 + column % 2;
+            start[0] = start[2] = a->bias ? a->bias[o] : 0;
+        }
+}
+
 static void run(const void *args, zn_range r)
 {
     const zn_conv_args *a = args;
@@ -225,14 +258,17 @@ static void run(const void *args, zn_range r)
     const int length = strip_of(s), together = panels_together(s);
     const int64_t pixels = pixels_of(s);
     float *starts = (float *)(void *)((char *)r.scratch + strip_bytes(s));
-    for (int o = 0; o < s->cout; o++)
-        starts[o / 2 * 4 + o % 2] = starts[o / 2 * 4 + o % 2 + 2] = a->bias ? a->bias[output_of(s, o)] : 0;
+    set_starts(a, starts);
     for (int64_t unit = r.begin; unit < r.end; unit++) {
         const int64_t first = unit * length;
         const int count = (int)(pixels - first < length ? pixels - first : length);
         float *to[STRIP_MOST + ZN_X3_PIXELS];
-        for (int t = 0; t < length + ZN_X3_PIXELS; t++)
-            to[t] = a->y + place(first + (t < count ? t : count - 1), s->cout, s->shuffle, s->ow);
+        place y = place_of(first, s->cout, s->shuffle, s->ow);
+        for (int t = 0; t < length + ZN_X3_PIXELS; t++) {
+            to[t] = a->y + y.at;
+            if (t < count - 1)
+                advance(&y);
+        }
         split_strip(a, first, count, r.scratch);
         for (int panel = 0; panel < panels_of(s); panel += together)
             multiply(a, r.scratch, starts, to, count, panel, together);
