@@ -14,6 +14,7 @@ enum {
     FLOW_RADIX = 15,
     FLOW_SCALE = 16,  /* the result times a factor */
     FLOW_SPREAD = 32, /* reads what a pass of radix 8 wrote: the halves of a line are 256 bytes apart */
+    FLOW_CLOSE = 64,  /* the next line of each row is fetched into the first cache, too */
 };
 #define FLOW_ACROSS(pass) (16 / ((pass)&FLOW_RADIX)) /* vectors of a row of a block */
 #define FLOW_STEPS(pass)  (8 * (((pass)&FLOW_RADIX) == 8 ? 3 : ((pass)&FLOW_RADIX) / 2)) /* butterflies of a block */
@@ -105,12 +106,17 @@ VEC_INLINE void flow_step(const int pass, vec *v, const int k)
 /* Four lines; with radix 8, two blocks share eight. */
 VEC_INLINE void flow_fetch(const int pass, const flow_pass *p)
 {
+    const int64_t step = p->from.step;
     const char *at = p->from.at + p->to_fetch;
     if ((pass & FLOW_RADIX) == 8)
-        at += p->blocks_left % 2 * 4 * p->from.step;
-    WHT_UNROLL for (int i = 0; i < 4; i++) __asm__ volatile(
-        "prfm pldl2keep, [%0]" : :
-        "r"(at + ((pass & FLOW_RADIX) == 2 ? i / 2 * p->from.step + i % 2 * 64 : i * p->from.step)));
+        at += p->blocks_left % 2 * 4 * step;
+    WHT_UNROLL for (int i = 0; i < 4; i++)
+    {
+        const int64_t line = (pass & FLOW_RADIX) == 2 ? i / 2 * step + i % 2 * 64 : i * step;
+        __asm__ volatile("prfm pldl2keep, [%0]" : : "r"(at + line));
+        if (pass & FLOW_CLOSE)
+            __asm__ volatile("prfm pldl1keep, [%0, 64]" : : "r"(p->from.at + line));
+    }
 }
 
 /* A block that waits for its last two lines to be stored. */

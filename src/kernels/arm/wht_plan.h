@@ -22,9 +22,10 @@ typedef struct wht_plan {
     int a, b, c;
 } wht_plan;
 
+static inline bool wht_near(const wht_stream *q) { return q->row <= 256; }
+
 static inline wht_plan wht_plan_of(const wht_stream *q)
 {
-    const bool near = q->row <= 256;
     switch (q->n) {
     case 2:
         return (wht_plan){ 2, 0, 0 };
@@ -35,7 +36,7 @@ static inline wht_plan wht_plan_of(const wht_stream *q)
     case 16:
         return (wht_plan){ 4, 4, 0 };
     case 32:
-        return near ? (wht_plan){ 8, 4, 0 } : (wht_plan){ 4, 2, 4 };
+        return wht_near(q) ? (wht_plan){ 8, 4, 0 } : (wht_plan){ 4, 2, 4 };
     case 64:
         return (wht_plan){ 4, 4, 4 };
     default:
@@ -53,7 +54,7 @@ static inline bool wht_can_stream(const wht_stream *q, size_t scratch)
     const wht_plan plan = wht_plan_of(q);
     const int64_t group = q->n * q->width, rings = wht_plan_passes(&plan) - 1;
     const bool wide = q->width % 32 == 0 || q->n > 8 || q->n == 4 || (q->n == 8 && q->width == q->row);
-    return q->n >= 2 && q->n <= (q->row <= 256 ? 128 : 64) && q->width % 16 == 0 && q->row % q->width == 0 && wide &&
+    return q->n >= 2 && q->n <= (wht_near(q) ? 128 : 64) && q->width % 16 == 0 && q->row % q->width == 0 && wide &&
            q->total > wht_plan_passes(&plan) && q->total * group % (32 * VEC_LANES) == 0 &&
            (size_t)(rings * 2 * group) * sizeof(float) <= scratch;
 }

@@ -90,24 +90,29 @@ WHT_FLOWS(wht_flow4, flow_one, 4)
 WHT_FLOWS(wht_flow42, flow_two, 4, 2)
 WHT_FLOWS(wht_flow44, flow_two, 4, 4)
 WHT_FLOWS(wht_flow84, flow_two, 8, 4 | FLOW_SPREAD)
-WHT_FLOWS(wht_flow424, flow_three, 4, 2, 4)
 WHT_FLOWS(wht_flow444, flow_three, 4, 4, 4)
 WHT_FLOWS(wht_flow844, flow_three, 8, 4 | FLOW_SPREAD, 4)
+WHT_FLOWS(wht_far44, flow_two, 4 | FLOW_CLOSE, 4) /* for rows that lie far apart */
+WHT_FLOWS(wht_far424, flow_three, 4 | FLOW_CLOSE, 2, 4)
+WHT_FLOWS(wht_far444, flow_three, 4 | FLOW_CLOSE, 4, 4)
 #undef WHT_FLOWS
 #undef WHT_FLOW
 
-static inline void wht_flow(const wht_plan *p, const flow_pass *passes, int64_t blocks, float scale)
+static inline void wht_flow(const wht_stream *q, const flow_pass *passes, int64_t blocks)
 {
+    const bool near = wht_near(q);
     const struct {
-        wht_plan plan;
+        int64_t n;
+        bool near; /* or far */
         void (*plain)(const flow_pass *, int64_t, float), (*scaled)(const flow_pass *, int64_t, float);
-    } flows[] = { { { 2, 0, 0 }, wht_flow2, wht_flow2_scaled },     { { 4, 0, 0 }, wht_flow4, wht_flow4_scaled },
-                  { { 4, 2, 0 }, wht_flow42, wht_flow42_scaled },   { { 4, 4, 0 }, wht_flow44, wht_flow44_scaled },
-                  { { 8, 4, 0 }, wht_flow84, wht_flow84_scaled },   { { 4, 2, 4 }, wht_flow424, wht_flow424_scaled },
-                  { { 4, 4, 4 }, wht_flow444, wht_flow444_scaled }, { { 8, 4, 4 }, wht_flow844, wht_flow844_scaled } };
+    } flows[] = { { 2, near, wht_flow2, wht_flow2_scaled },     { 4, near, wht_flow4, wht_flow4_scaled },
+                  { 8, near, wht_flow42, wht_flow42_scaled },   { 16, true, wht_flow44, wht_flow44_scaled },
+                  { 16, false, wht_far44, wht_far44_scaled },   { 32, true, wht_flow84, wht_flow84_scaled },
+                  { 32, false, wht_far424, wht_far424_scaled }, { 64, true, wht_flow444, wht_flow444_scaled },
+                  { 64, false, wht_far444, wht_far444_scaled }, { 128, true, wht_flow844, wht_flow844_scaled } };
     for (size_t i = 0; i < sizeof flows / sizeof *flows; i++)
-        if (flows[i].plan.a == p->a && flows[i].plan.b == p->b && flows[i].plan.c == p->c)
-            (scale == 1 ? flows[i].plain : flows[i].scaled)(passes, blocks, scale);
+        if (flows[i].n == q->n && flows[i].near == near)
+            (q->scale == 1 ? flows[i].plain : flows[i].scaled)(passes, blocks, q->scale);
 }
 
 static inline void wht_stream_begin(const wht_stream *q, const wht_plan *p)
@@ -143,7 +148,7 @@ static inline void wht_stream_all(const wht_stream *q)
     else
         passes[0].to = wht_pass_last(q, &plan, 0).to;
     wht_stream_begin(q, &plan);
-    wht_flow(&plan, passes, (q->total - behind) * q->n * q->width / (16 * VEC_LANES), q->scale);
+    wht_flow(q, passes, (q->total - behind) * q->n * q->width / (16 * VEC_LANES));
     wht_stream_end(q, &plan);
 }
 
