@@ -136,12 +136,14 @@ zn_train_progress zn_run_progress(const zn_run *r);
 int64_t zn_run_steps_before(const zn_run *r, int stage);
 
 /* Of a run that learns from conditions: its labels; all that can be told wrong before the folder is made; on all ranks
- * together, the pictures encoded, or what the folder has of them; the next step's batch; scores. */
+ * together, the pictures encoded, or what the folder has of them; the next step's batch; scores; of a latent net
+ * pictures of what it imagines, into the journal. */
 ZN_MUST_USE zn_status zn_run_read_labels(zn_run *r);
 ZN_MUST_USE zn_status zn_run_prepare_conditions(zn_run *r);
 ZN_MUST_USE zn_status zn_run_encode(zn_run *r);
 void zn_run_take_conditions(zn_run *r);
 ZN_MUST_USE zn_status zn_run_score(const zn_run *r, zn_measures *out);
+ZN_MUST_USE zn_status zn_run_show_imagined(zn_run *r);
 void zn_run_free_conditions(zn_run *r);
 
 /* Share of the time since the first step that was spent waiting for pictures. */

@@ -9,8 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <zenith/diffae.h>
 
-enum { MOST_HELD = 4096 };
+enum { MOST_HELD = 4096, SHOWN = 4, SAMPLE_STEPS = 20 };
 
 /* ---- labels ---- */
 
@@ -181,6 +182,64 @@ zn_status zn_run_score(const zn_run *r, zn_measures *out)
                              .labels = r->on.row_labels,
                              .count = r->on.row_count };
     return zn_score_conditions(&how, out);
+}
+
+/* ---- samples ---- */
+
+static int stop_drawing(void *user, double fraction)
+{
+    const zn_run *r = user;
+    (void)fraction;
+    return r->stop && r->stop(r->user);
+}
+
+/* Pictures of conditions that there were none of before, always from the same noise. */
+static zn_status imagine(const zn_run *r, zn_diffae *d, zn_image *out[SHOWN])
+{
+    const uint64_t seed = (uint64_t)r->recipe.seed;
+    float *cond = zn_alloc(sizeof *cond * SHOWN * (size_t)zn_diffae_width(d));
+    float *noise = zn_alloc(sizeof *noise * zn_diffae_noise_size(d, SHOWN));
+    zn_status status = cond && noise ? ZN_OK : ZN_FAIL(ZN_ENOMEM, "out of memory for a sample");
+    if (status == ZN_OK)
+        status = zn_diffae_imagine(d, SHOWN, seed, SAMPLE_STEPS, cond);
+    if (status == ZN_OK) {
+        zn_diffae_noise(d, SHOWN, seed, noise);
+        status = zn_diffae_render(d, SHOWN, cond, noise, SAMPLE_STEPS, out);
+    }
+    zn_free(cond);
+    zn_free(noise);
+    return status;
+}
+
+static zn_status write_sheet(zn_run *r, zn_image *const pictures[SHOWN])
+{
+    const size_t side = (size_t)pictures[0]->width, row = side * 3;
+    zn_image *sheet;
+    ZN_TRY(zn_image_new((int)side * SHOWN, (int)side, 8, &sheet));
+    for (size_t y = 0; y < side; y++)
+        for (size_t i = 0; i < SHOWN; i++)
+            memcpy((uint8_t *)sheet->pixels + (y * SHOWN + i) * row, (uint8_t *)pictures[i]->pixels + y * row, row);
+    const zn_status status = zn_journal_sample(r->journal, r->done, sheet);
+    zn_image_free(sheet);
+    return status;
+}
+
+zn_status zn_run_show_imagined(zn_run *r)
+{
+    zn_diffae *d;
+    zn_image *pictures[SHOWN] = { NULL };
+    if (r->stages[r->stage].goal != ZN_GOAL_LATENT_NET)
+        return ZN_OK;
+    const zn_diffae_options o = { .threads = zn_pool_threads(r->pool), .progress = stop_drawing, .user = r };
+    ZN_TRY(zn_diffae_new(r->model, &o, &d));
+    zn_status status = imagine(r, d, pictures);
+    if (status == ZN_OK)
+        status = write_sheet(r, pictures);
+    for (int i = 0; i < SHOWN; i++)
+        zn_image_free(pictures[i]);
+    zn_diffae_free(d);
+    /* a net that knows too little for pictures has none to show; a run that is to stop will do so by itself */
+    return status == ZN_ENUMERIC || status == ZN_ECANCELLED ? ZN_OK : status;
 }
 
 void zn_run_free_conditions(zn_run *r)

@@ -45,7 +45,9 @@ static zn_status write_sample(zn_run *r)
 static zn_status evaluate(zn_run *r, zn_measures *m)
 {
     zn_learner_swap(&r->trainer->learner);
-    const zn_status status = r->on.table ? zn_run_score(r, m) : zn_yardstick_measure(r->yardstick, &r->held, m);
+    zn_status status = r->on.table ? zn_run_score(r, m) : zn_yardstick_measure(r->yardstick, &r->held, m);
+    if (status == ZN_OK && r->on.table)
+        status = zn_run_show_imagined(r);
     zn_learner_swap(&r->trainer->learner);
     ZN_TRY(status);
     keep(&r->measures.psnr, m->psnr);

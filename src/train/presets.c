@@ -29,7 +29,8 @@ static const preset presets[] = {
       "model: diffae-celeba64\ntask: imagine\nbatch: 512\nsteps: 587891\nlr: 1e-4\nbeta2: 0.999\nschedule: constant\n"
       "warmup: 0\nema: 0.9999\nema_warmup: false\n" },
     { "diffae-latent-small", "the same in an hour on a CPU, for diffae-small",
-      "model: diffae-celeba64\ntask: imagine\nbatch: 128\nsteps: 50000\nlr: 3e-4\nbeta2: 0.999\n" },
+      "model: diffae-celeba64\ntask: imagine\nbatch: 128\nsteps: 50000\nlr: 3e-4\nbeta2: 0.999\neval_every: 5000\n"
+      "checkpoint_every: 5000\n" },
     { "diffae-classifier", "the classifier of a diffusion autoencoder (--from), of pictures with --labels",
       "model: diffae-celeba64\ntask: classify\nbatch: 32\nsteps: 9375\nlr: 1e-3\noptimizer: adam\nbeta2: 0.999\n"
       "weight_decay: 0\nschedule: constant\nwarmup: 0\nclip: 0\nema: 0\n" },

@@ -120,3 +120,15 @@ zn_model *open_run(const char *name)
     assert_int_equal(zn_model_open(in_folder(path), &m), ZN_OK);
     return m;
 }
+
+void condition_of(zn_diffae *d, int n, float cond[WIDTH])
+{
+    char name[32];
+    zn_image *photo, *square;
+    snprintf(name, sizeof name, "pictures/p%02d.png", n);
+    assert_int_equal(zn_image_read(in_folder(name), NULL, &photo), ZN_OK);
+    assert_int_equal(zn_diffae_fit(d, photo, &square), ZN_OK);
+    assert_int_equal(zn_diffae_encode(d, square, cond), ZN_OK);
+    zn_image_free(photo);
+    zn_image_free(square);
+}

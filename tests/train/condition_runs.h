@@ -4,6 +4,7 @@
 
 #include "models/model.h"
 
+#include <zenith/diffae.h>
 #include <zenith/train.h>
 
 enum { WIDTH = 16, PICTURES = 20 };
@@ -31,5 +32,7 @@ void same_models(const char *a, const char *b);
 /* Pictures whose rows are all alike are "flat": one in five. Every second one is "odd". */
 void write_labels(const char *name);
 zn_model *open_run(const char *name);
+/* The condition of picture n, as the library gives it. */
+void condition_of(zn_diffae *d, int n, float cond[WIDTH]);
 
 #endif

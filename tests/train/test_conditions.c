@@ -35,19 +35,6 @@ static void rest_is_the_same(const zn_model *a, const zn_model *b, const char *p
     }
 }
 
-/* The condition of picture n, as the library gives it. */
-static void condition_of(zn_diffae *d, int n, float cond[WIDTH])
-{
-    char name[32];
-    zn_image *photo, *square;
-    snprintf(name, sizeof name, "pictures/p%02d.png", n);
-    assert_int_equal(zn_image_read(in_folder(name), NULL, &photo), ZN_OK);
-    assert_int_equal(zn_diffae_fit(d, photo, &square), ZN_OK);
-    assert_int_equal(zn_diffae_encode(d, square, cond), ZN_OK);
-    zn_image_free(photo);
-    zn_image_free(square);
-}
-
 static void statistics_are_those_of_the_pictures(void **state)
 {
     (void)state;
@@ -91,6 +78,10 @@ static void a_latent_net_learns_and_imagines(void **state)
     printf("loss %.3f to %.3f, held out %.3f\n", w.first, w.last, r.eval_loss);
     assert_true(w.last < 0.85 * w.first);
     assert_true(r.eval_loss < 0.9 && isnan(r.eval_psnr) && isnan(r.eval_auroc));
+    zn_image *sample;
+    assert_int_equal(zn_image_read(in_folder("latent/samples/step-0000200.png"), NULL, &sample), ZN_OK);
+    assert_true(sample->width == 4 * 32 && sample->height == 32);
+    zn_image_free(sample);
     zn_model *m = open_run("latent"), *before = open_run("auto");
     assert_true(m->info.has_latent_net && !m->info.has_classifier);
     rest_is_the_same(before, m, "latent_net.");
