@@ -300,7 +300,8 @@ static void spectral_linear(simd_case *c, int kernel, int size)
 
 static const int square_sizes[][5] = { /* images, height, width, channels, P */
                                        { 1, 32, 32, 16, 32 }, { 2, 20, 50, 8, 32 }, { 1, 40, 33, 20, 16 },
-                                       { 1, 7, 9, 5, 8 },     { 1, 64, 3, 64, 4 },  { 1, 5, 1, 12, 2 }
+                                       { 1, 7, 9, 5, 8 },     { 1, 64, 3, 64, 4 },  { 1, 5, 1, 12, 2 },
+                                       { 2, 48, 80, 32, 32 }, { 1, 5, 70, 16, 32 }, { 1, 70, 17, 48, 32 }
 };
 
 static void tile_square(simd_case *c, int kernel, int size)

@@ -29,7 +29,7 @@ VEC_INLINE void gelu_horner(const float (*table)[VEC_LANES], const int k, gelu_l
 {
     GELU_EACH
     {
-        vec sum = vec_load_pinned(table[k]);
+        vec sum = vec_load_pinned(table[0], k * VEC_LANES);
         __asm__ volatile("fmla %0.4s, %1.4s, %2.4s" : "+w"(sum) : "w"(s->p[u]), "w"(s->a[u]));
         s->p[u] = sum;
     }
@@ -45,26 +45,26 @@ VEC_INLINE void gelu_step(const float (*table)[VEC_LANES], gelu_line *one, gelu_
     GELU_EACH __asm__ volatile("fmls %0.4s, %1.4s, %2.4s" : "+w"(four->m[u]) : "w"(four->a[u]), "w"(four->p[u]));
     gelu_horner(table, 0, three);
     gelu_horner(table, 5, two);
-    GELU_EACH one->a[u] = vec_load_pinned(from + u * VEC_LANES);
+    GELU_EACH one->a[u] = vec_load_pinned(from, u * VEC_LANES);
 
-    GELU_EACH vec_store_pinned(to + u * VEC_LANES, four->m[u]);
+    GELU_EACH vec_store_pinned(to, u * VEC_LANES, four->m[u]);
     gelu_horner(table, 4, two);
     GELU_EACH __asm__ volatile("fabs %0.4s, %0.4s" : "+w"(one->a[u]));
 
     gelu_square(three);
     gelu_horner(table, 3, two);
-    kept = vec_load_pinned(table[GELU_BOUND]);
+    kept = vec_load_pinned(table[0], GELU_BOUND * VEC_LANES);
     GELU_EACH __asm__ volatile("fmin %0.4s, %0.4s, %1.4s" : "+w"(one->a[u]) : "w"(kept));
 
     gelu_square(three);
-    GELU_EACH three->m[u] = vec_load_pinned(again + u * VEC_LANES);
+    GELU_EACH three->m[u] = vec_load_pinned(again, u * VEC_LANES);
     gelu_horner(table, 2, two);
-    kept = vec_load_pinned(table[8]);
+    kept = vec_load_pinned(table[0], 8 * VEC_LANES);
     GELU_EACH one->p[u] = kept;
     gelu_horner(table, 7, one);
 
     GELU_EACH __asm__ volatile("fmul %0.4s, %0.4s, %1.4s" : "+w"(three->a[u]) : "w"(three->p[u]));
-    kept = vec_load_pinned(table[GELU_ZERO]);
+    kept = vec_load_pinned(table[0], GELU_ZERO * VEC_LANES);
     GELU_EACH __asm__ volatile("fmax %0.4s, %0.4s, %1.4s" : "+w"(three->m[u]) : "w"(kept));
     gelu_horner(table, 1, two);
     gelu_horner(table, 6, one);
@@ -94,6 +94,7 @@ static inline void gelu_pass_pinned(const gelu_walk *w)
     gelu_place in = { w->x, w->y, w->lines }, again = in, out = in;
     gelu_line a, b, c, d;
     GELU_EACH a.a[u] = a.p[u] = a.m[u] = b.a[u] = b.p[u] = c.a[u] = c.p[u] = d.a[u] = d.p[u] = vec_splat(0);
+    vec_pinned_fence();
 #define STEP(one, two, three, four)                                                                                    \
     gelu_step(table, &one, &two, &three, &four, in.x, again.x, i < 3 ? nowhere : out.y);                               \
     if (i + 1 < count)                                                                                                 \
@@ -111,6 +112,7 @@ static inline void gelu_pass_pinned(const gelu_walk *w)
         STEP(c, b, a, d)
     }
 #undef STEP
+    vec_pinned_fence();
 }
 
 #endif

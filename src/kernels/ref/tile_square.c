@@ -12,10 +12,11 @@ static int64_t tiles(const zn_tile_square_args *a, int64_t n) { return (before(a
 
 int64_t zn_tile_square_units(const zn_tile_square_args *a) { return a->n * tiles(a, a->h) * tiles(a, a->wide); }
 
-/* Rows of the vector builds' squares are a line apart from a power of two; four tables of parameters lie behind. */
+/* Rows of the vector builds' squares are a line longer than a power of two, and so are the six tables of parameters
+ * that lie behind them. */
 size_t zn_tile_square_scratch(const zn_tile_square_args *a)
 {
-    return sizeof(float) * (size_t)a->p * ((size_t)a->p * LANES + LANES + 6 * LANES);
+    return sizeof(float) * (size_t)(a->p + 6) * ((size_t)a->p * LANES + LANES);
 }
 
 zn_tile_square zn_tile_square_at(const zn_tile_square_args *a, int64_t unit)

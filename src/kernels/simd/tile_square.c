@@ -3,6 +3,9 @@
 #include "kernels/gates.h"
 #include "kernels/simd/gelu.h"
 #include "kernels/simd/tile_gate.h"
+#if defined(__aarch64__)
+#include "kernels/arm/tile_whole.h"
+#endif
 
 #include <math.h>
 
@@ -173,19 +176,28 @@ static void run_square(const square *q)
 {
     const zn_tile_square_args *a = q->a;
     const int64_t left = inside(0, q->at.x, a->p), right = inside(a->wide, q->at.x, a->p);
+    const int64_t top = inside(0, q->at.y, a->p), bottom = inside(a->h, q->at.y, a->p);
+#if defined(__aarch64__)
+    if (a->p == TILE_SIDE && q->count == TILE_LINE) {
+        const tile_whole whole = { a, q->at, q->first, q->t, { q->gate[0], q->gate[1] } };
+        tile_whole_mix(&whole, top, bottom, left, right);
+        rows_out(q, top, bottom, left, right);
+        return;
+    }
+#endif
     rows_in(q);
     for (int64_t j = left; j < right; j++) {
         outer_steps(q, q->t + j * CHANNELS, q->row);
         middle(q, 1, q->t + j * CHANNELS, q->row);
         outer_steps(q, q->t + j * CHANNELS, q->row);
     }
-    rows_out(q, inside(0, q->at.y, a->p), inside(a->h, q->at.y, a->p), left, right);
+    rows_out(q, top, bottom, left, right);
 }
 
 void ZN_KERNEL(tile_square)(const void *args, zn_range r)
 {
     const zn_tile_square_args *a = args;
-    const int64_t row = (int64_t)a->p * CHANNELS + PADDING, table = (int64_t)a->p * CHANNELS;
+    const int64_t row = (int64_t)a->p * CHANNELS + PADDING, table = (int64_t)a->p * CHANNELS + PADDING;
     float *t = r.scratch, *end = t + a->p * row;
     for (int first = 0; first < a->channels; first += CHANNELS) {
         square q = { .a = a,
@@ -194,9 +206,9 @@ void ZN_KERNEL(tile_square)(const void *args, zn_range r)
                      .row = row,
                      .root = 1 / sqrtf((float)a->p),
                      .t = t,
-                     .gate = { end, end + table },
-                     .low = { end + 2 * table, end + 3 * table },
-                     .high = { end + 4 * table, end + 5 * table } };
+                     .gate = { end, end + 3 * table },
+                     .low = { end + table, end + 4 * table },
+                     .high = { end + 2 * table, end + 5 * table } };
         tables(&q);
         for (int64_t unit = r.begin; unit < r.end; unit++) {
             q.at = zn_tile_square_at(a, unit);
