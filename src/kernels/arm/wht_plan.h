@@ -116,7 +116,7 @@ static inline flow_pass wht_pass_first(const wht_stream *q, const wht_plan *p, i
                     /* so far ahead that the hardware's own fetches are not there yet; measured */
                     .to_fetch = width == row ? 16384
                                 : q->n > 16  ? 512
-                                             : 32768 / q->n };
+                                             : 2048 };
     wht_pass_at(&f, q->first + i);
     f.to.step = p->a == 8 ? 64 : width;
     f.to.block = p->a == 8 ? 256 : across;

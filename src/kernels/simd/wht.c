@@ -77,7 +77,7 @@ static void channels(const zn_wht_args *a, int64_t at, int64_t units, float *t)
  * for, since memory likes long runs. */
 static int64_t stream_width(const zn_wht_args *a)
 {
-    return a->inner <= zn_wht_run(a) ? a->inner : a->n <= 16 ? 256 : a->n == 32 ? 128 : 64;
+    return a->inner <= zn_wht_run(a) ? a->inner : a->n == 16 ? 256 : a->n == 64 ? 64 : 128;
 }
 
 /* `units` pieces that are whole, as one stream of groups of `width` floats or less. False where the build or their form
