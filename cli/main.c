@@ -110,7 +110,7 @@ static void help_names(const char *title, const char *(*name_of)(int, const char
     const char *name, *description;
     say("%s\n", title);
     for (int i = 0; (name = name_of(i, &description)) != NULL; i++)
-        say("  %-14s %s\n", name, description);
+        say("  %-19s %s\n", name, description);
     say("\n");
 }
 

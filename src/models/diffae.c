@@ -71,7 +71,8 @@ static zn_node *network(zn_scope s, zn_part part, zn_node *const *in, const zn_c
     case ZN_ENCODER:
         return zn_diffae_encoder(s, in[0], &d->encoder);
     case ZN_DECODER:
-        return zn_diffae_unet(s, in[0], in[1], d->encoder.out ? in[2] : NULL, d->embed, &d->unet);
+        return zn_diffae_unet(
+            s, in[0], &(zn_unet_facts){ in[1], d->encoder.out ? in[2] : NULL, d->embed, in[3], d->dropout }, &d->unet);
     case ZN_LATENT_NET:
         statistics(s.graph, d->encoder.out);
         return zn_diffae_latent(s, in[0], in[1], &d->latent);

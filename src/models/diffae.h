@@ -27,7 +27,8 @@ typedef struct zn_diffae_form {
     int embed;
     zn_unet unet, encoder;
     zn_latent_net latent;
-    int classes; /* of the classifier */
+    int classes;   /* of the classifier */
+    float dropout; /* in training; files do not tell */
 } zn_diffae_form;
 
 /* Other channels: `width` of the first convolutions, `cond` of a condition, with the latent net in proportion; both 0
@@ -37,9 +38,17 @@ void zn_diffae_resize(zn_diffae_form *d, int width, int cond);
 /* image [N,H,W,3] in [-1,1] to a condition [1,1,N,out]. H and W: multiples of 2^(levels-1). */
 zn_node *zn_diffae_encoder(zn_scope s, zn_node *image, const zn_unet *k);
 
-/* The noise in x [N,H,W,3]. time [1,1,N,width]: the embedding of the step (diffusion/schedule.h), whose inner layers
- * have `embed` channels. cond [1,1,N,..], or NULL for a plain diffusion model. */
-zn_node *zn_diffae_unet(zn_scope s, zn_node *x, zn_node *time, zn_node *cond, int embed, const zn_unet *k);
+/* What a U-Net knows of its samples. time [1,1,N,width]: the embedding of the step (diffusion/schedule.h), whose inner
+ * layers have `embed` channels. cond [1,1,N,..], or NULL for a plain diffusion model. */
+typedef struct zn_unet_facts {
+    zn_node *time, *cond;
+    int embed;
+    zn_node *seeds; /* of dropout, as zn_dropout has them; NULL: none is dropped */
+    float dropout;
+} zn_unet_facts;
+
+/* The noise in x [N,H,W,3]. */
+zn_node *zn_diffae_unet(zn_scope s, zn_node *x, const zn_unet_facts *facts, const zn_unet *k);
 
 /* The noise in conditions z [1,1,N,channels], time as above. */
 zn_node *zn_diffae_latent(zn_scope s, zn_node *z, zn_node *time, const zn_latent_net *k);

@@ -22,7 +22,15 @@ typedef enum resample { SAME, UP, DOWN } resample;
 /* What every block of a U-Net is modulated by: SiLU of the time's embedding and of the condition (or NULL). */
 typedef struct knowledge {
     zn_node *time, *cond;
+    zn_node *seeds; /* of dropout, or NULL */
+    float dropout;
 } knowledge;
+
+/* A place for each layer: they have more nodes than one. */
+static zn_node *dropped(zn_node *x, const knowledge *know)
+{
+    return know->seeds ? zn_dropout(x, know->seeds, know->dropout, zn_graph_count(x->graph)) : x;
+}
 
 static zn_node *norm(zn_scope s, zn_node *x)
 {
@@ -48,7 +56,7 @@ static zn_node *block(zn_scope s, zn_node *x, int out, resample how, const knowl
         h = zn_modulate(h, zn_slice_channels(time, 0, out), zn_slice_channels(time, out, out));
         if (cond)
             h = zn_modulate(h, cond, NULL);
-        h = zn_conv3x3(zn_at(s, "out_layers.3"), zn_silu(h), out);
+        h = zn_conv3x3(zn_at(s, "out_layers.3"), dropped(zn_silu(h), know), out);
     }
     if (zn_channels(x) != out)
         x = zn_conv1x1(zn_at(s, "skip_connection"), x, out);
@@ -143,11 +151,11 @@ zn_node *zn_diffae_encoder(zn_scope s, zn_node *image, const zn_unet *k)
     return zn_conv1x1(zn_at(s, "out.3"), x, k->out);
 }
 
-zn_node *zn_diffae_unet(zn_scope s, zn_node *x, zn_node *time, zn_node *cond, int embed, const zn_unet *k)
+zn_node *zn_diffae_unet(zn_scope s, zn_node *x, const zn_unet_facts *f, const zn_unet *k)
 {
-    const zn_scope t = cond ? zn_at(s, "time_embed.time_embed") : zn_at(s, "time_embed");
-    time = zn_linear(zn_at(t, "2"), zn_silu(zn_linear(zn_at(t, "0"), time, embed)), embed);
-    const knowledge know = { zn_silu(time), cond ? zn_silu(cond) : NULL };
+    const zn_scope t = f->cond ? zn_at(s, "time_embed.time_embed") : zn_at(s, "time_embed");
+    zn_node *time = zn_linear(zn_at(t, "2"), zn_silu(zn_linear(zn_at(t, "0"), f->time, f->embed)), f->embed);
+    const knowledge know = { zn_silu(time), f->cond ? zn_silu(f->cond) : NULL, f->seeds, f->dropout };
     laterals l = { 0 };
     x = down(s, divisible(x, k), k, &know, &l);
     x = up(s, middle(s, x, k, &know), k, &know, &l);

@@ -75,6 +75,9 @@ zn_node *zn_frames(zn_node *const *sources, int count, const int32_t *from, int 
 /* Maps and tables with a row for each sample, [1,1,N,C]: x (1 + scale) + shift (or NULL), rows of x that belong to a
  * sample one after the other; and the mean of each sample's pixels. */
 zn_node *zn_modulate(zn_node *x, zn_node *scale, zn_node *shift);
+/* A share of the elements becomes 0, the others grow by 1 / (1 - share). Which ones depends on the sample's seed, a
+ * whole number below 2^24 in seeds [.., samples], and on the layer's place, a number of its own. */
+zn_node *zn_dropout(zn_node *x, zn_node *seeds, float share, int place);
 zn_node *zn_sample_mean(zn_node *x);
 
 /* Self-attention over the pixels of each map: qkv [N,H,W,3C], for each head its d = C / heads channels of q, k and v

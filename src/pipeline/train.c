@@ -26,6 +26,8 @@ static zn_status read_recipe(zn_run *r, const zn_train_options *o)
     ZN_TRY(zn_run_set_path(r->recipe.labels, sizeof r->recipe.labels, o->labels, "the labels' file"));
     if (r->recipe.labels[0] && r->recipe.task != ZN_RECIPE_CLASSIFY)
         return ZN_FAIL(ZN_EINVALID, "labels are for a classifier: a recipe with task: classify");
+    if (r->recipe.dropout > 0 && r->recipe.task != ZN_RECIPE_DIFFUSE)
+        return ZN_FAIL(ZN_EINVALID, "dropout is for task: diffuse alone");
     char line[64];
     const int length = snprintf(line, sizeof line, "precision: %.40s", o->precision ? o->precision : "");
     return o->precision ? zn_recipe_apply(line, (size_t)length, "options", &r->recipe) : ZN_OK;
@@ -49,6 +51,7 @@ static zn_status make_model(zn_run *r)
     config.latent = k->latent ? k->latent : config.latent;
     if (arch->network)
         zn_diffae_resize(&config.diffae, k->width, k->latent);
+    config.diffae.dropout = (float)k->dropout;
     return zn_run_new_model(r, arch, &config, !arch->restores);
 }
 

@@ -28,12 +28,14 @@ zn_noising zn_noising_of_conditions(const zn_model *m, zn_node *z)
     return n;
 }
 
-zn_noising zn_noising_of(const zn_model *m, zn_node *picture)
+zn_noising zn_noising_of(const zn_model *m, zn_node *picture, bool learning)
 {
     zn_node *x = zn_sub(zn_scale(picture, 2), zn_ones_like(picture));
     zn_noising n = noised(x, picture->shape.dim[0], m->config.diffae.unet.width);
     zn_node *cond = m->config.diffae.encoder.out ? part(m, ZN_ENCODER, &x) : NULL;
-    n.predicted = part(m, ZN_DECODER, (zn_node *[]){ n.noisy, n.time, cond });
+    if (learning && m->config.diffae.dropout > 0)
+        n.seeds = zn_graph_input(x->graph, "seeds", ZN_SHAPE(1, 1, picture->shape.dim[0], 1));
+    n.predicted = part(m, ZN_DECODER, (zn_node *[]){ n.noisy, n.time, cond, n.seeds });
     return n;
 }
 

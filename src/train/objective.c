@@ -79,7 +79,7 @@ static zn_status add_diffusion(zn_objective *o, const zn_objective_options *k)
     if (!k->model->arch->network)
         return ZN_FAIL(ZN_EINVALID, "%s is no diffusion autoencoder", k->model->config.name);
     ZN_TRY(zn_diffusion_new("linear", ZN_SPACING_ALL, 0, &o->diffusion));
-    o->noising = zn_noising_of(k->model, o->input);
+    o->noising = zn_noising_of(k->model, o->input, true);
     o->noise = o->noising.noise;
     o->learns[ZN_ENCODER] = o->learns[ZN_DECODER] = true;
     zn_graph_name_layer(o->graph, "loss");

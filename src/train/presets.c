@@ -19,7 +19,8 @@ static const preset presets[] = {
       "model: zenith-restore\ntask: restore\nwidth: 16\nbatch: 16\nhalve: 0.5\nsteps: 8000\nlr: 1.5e-3\nloss: {bands: "
       "0}\n" },
     { "diffae-celeba64", "a diffusion autoencoder for pictures of 64x64, as the original was trained",
-      "model: diffae-celeba64\ntask: diffuse\nsize: 64\nbatch: 128\naccumulate: 16\nsteps: 562500\nlr: 1e-4\n"
+      "model: diffae-celeba64\ntask: diffuse\nsize: 64\ndropout: 0.1\nbatch: 128\naccumulate: 16\nsteps: 562500\n"
+      "lr: 1e-4\n"
       "optimizer: adam\nbeta2: 0.999\nweight_decay: 0\nschedule: constant\nwarmup: 0\nema: 0.9999\n"
       "ema_warmup: false\n" },
     { "diffae-small", "the same with half the channels and conditions of 128 numbers, for an afternoon on a CPU",

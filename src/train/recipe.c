@@ -38,6 +38,7 @@ static const key keys[] = {
     { "size", COUNT, FIELD(size), 8, 4096, NULL },
     { "halve", NUMBER, FIELD(halve), 0, 1, NULL },
     { "accumulate", COUNT, FIELD(accumulate), 1, 1024, NULL },
+    { "dropout", NUMBER, FIELD(dropout), 0, 0.9, NULL },
     { "recompute", CHOICE, FIELD(recompute), 0, 0, "false true" },
     { "precision", CHOICE, FIELD(precision), 0, 0, "f32 bf16" },
     { "optimizer", CHOICE, FIELD(optimizer), 0, 0, "adamw adam amsgrad sgd" },

@@ -46,8 +46,9 @@ typedef struct zn_recipe {
     int width, latent; /* channels of the network's trunk and of its latents; 0: the architecture's own */
     int64_t steps;
     int batch, size, accumulate;
-    double halve;  /* share of the crops taken twice as large and scaled down */
-    int recompute; /* 1: activations are computed again for the backward instead of kept, to fit memory */
+    double halve;   /* share of the crops taken twice as large and scaled down */
+    double dropout; /* share of a diffusion autoencoder's activations that training leaves out */
+    int recompute;  /* 1: activations are computed again for the backward instead of kept, to fit memory */
     zn_recipe_precision precision;
     zn_recipe_optimizer optimizer;
     double lr, beta1, beta2, eps, weight_decay, momentum;

@@ -35,7 +35,7 @@ static void draw_noise(zn_trainer *t, int part)
     }
 }
 
-/* The step that each picture is noised to, likewise. */
+/* The step that each picture is noised to and what dropout begins with, likewise. */
 static void draw_steps(zn_trainer *t, int part)
 {
     const zn_objective *o = &t->objective;
@@ -43,6 +43,8 @@ static void draw_steps(zn_trainer *t, int part)
         const int64_t number = (t->step * t->parts + part) * t->batch + i;
         zn_rng rng = zn_rng_new(zn_seed_for((uint64_t)t->recipe->seed, "steps") + (uint64_t)number);
         zn_noising_set(&o->noising, o->diffusion, i, (int)(zn_rng_next(&rng) % (uint64_t)o->diffusion->count));
+        if (o->noising.seeds)
+            o->noising.seeds->data[i] = (float)(zn_rng_next(&rng) >> 40);
     }
 }
 

@@ -28,7 +28,7 @@ static void build(zn_yardstick *y)
     const zn_model *m = k->model, *t = k->teacher;
     zn_node *x = y->input;
     if (m->arch->network) {
-        y->noising = zn_noising_of(m, x);
+        y->noising = zn_noising_of(m, x, false);
         y->output = zn_noising_estimate(&y->noising, y->diffusion, MIDDLE_STEP);
         return;
     }

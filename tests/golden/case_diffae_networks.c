@@ -163,7 +163,8 @@ static zn_status check_training(golden *g)
                        x->data, time->data));
     ZN_TRY_DONE(golden_compare(g, "train.x_t", x->data, shape, GOLDEN_MAP, GOLDEN_FORWARD));
     zn_node *cond = zn_diffae_encoder((zn_scope){ l.graph, "encoder" }, x0, &encoder);
-    l.loss = zn_mean_square_error(zn_diffae_unet((zn_scope){ l.graph, "" }, x, time, cond, embed, &unet), wanted);
+    const zn_unet_facts facts = { .time = time, .cond = cond, .embed = embed };
+    l.loss = zn_mean_square_error(zn_diffae_unet((zn_scope){ l.graph, "" }, x, &facts, &unet), wanted);
     status = lesson_run(&l, "adam");
     l.graph = NULL;
 done:

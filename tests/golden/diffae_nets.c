@@ -56,7 +56,8 @@ zn_status diffae_unet_new(golden *g, zn_shape shape, bool traced, network *n)
     n->x = zn_graph_input(n->graph, "x", shape);
     n->time = zn_graph_input(n->graph, "time", ZN_SHAPE(1, 1, n->samples, n->width));
     n->cond = zn_graph_input(n->graph, "cond", ZN_SHAPE(1, 1, n->samples, encoder.out));
-    n->y = zn_diffae_unet((zn_scope){ n->graph, "" }, n->x, n->time, n->cond, embed, &unet);
+    const zn_unet_facts facts = { .time = n->time, .cond = n->cond, .embed = embed };
+    n->y = zn_diffae_unet((zn_scope){ n->graph, "" }, n->x, &facts, &unet);
     ZN_TRY(network_bind(g, n->graph, "w."));
     return network_start(n, traced);
 }

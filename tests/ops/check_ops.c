@@ -91,6 +91,7 @@ static zn_node *gelu(zn_node **in) { return zn_gelu(in[0]); }
 static zn_node *silu(zn_node **in) { return zn_silu(in[0]); }
 static zn_node *concat(zn_node **in) { return zn_concat(in[0], in[1]); }
 static zn_node *slice(zn_node **in) { return zn_slice_channels(in[0], 1, 3); }
+static zn_node *dropout(zn_node **in) { return zn_dropout(in[0], zn_ones_like(zn_sample_mean(in[0])), 0.3f, 2); }
 static zn_node *modulate(zn_node **in) { return zn_modulate(in[0], in[1], in[2]); }
 static zn_node *sample_mean(zn_node **in) { return zn_sample_mean(in[0]); }
 static zn_node *attention(zn_node **in) { return zn_attention(in[0], 2); }
@@ -228,6 +229,7 @@ static const op_case cases[] = {
     { "concat", NULL, { MAP(2, 2, 3, 5), MAP(2, 2, 3, 4) }, concat, false },
     { "slice", NULL, { MAP(1, 2, 3, 5) }, slice, false },
     { "slice_grad", "slice", { ROW(0) }, NULL, false },
+    { "dropout", NULL, { MAP(2, 3, 4, 1) }, dropout, false },
     { "modulate", NULL, { MAP(2, 3, 4, 6), MAP(1, 1, 2, 6), MAP(1, 1, 2, 6) }, modulate, false },
     { "sample_sum", "modulate", { ROW(0) }, NULL, false },
     { "sample_mean", NULL, { MAP(3, 2, 4, 70) }, sample_mean, false },

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { SIZE = 16, BATCH = 4, STEPS = 60, FLOATS = BATCH * SIZE * SIZE * 3 };
@@ -27,7 +28,7 @@ static void draw(float *pictures)
     }
 }
 
-static zn_model *small(void)
+static zn_model *small(float dropout)
 {
     const zn_config *preset;
     zn_model *m;
@@ -36,6 +37,7 @@ static zn_model *small(void)
     k.diffae.unet.levels = k.diffae.encoder.levels = 2;
     k.diffae.unet.attention[1] = k.diffae.encoder.attention[1] = true;
     zn_diffae_resize(&k.diffae, 8, 16);
+    k.diffae.dropout = dropout;
     k.downscale = 2;
     assert_int_equal(zn_model_new(arch, &k, &m), ZN_OK);
     assert_int_equal(zn_model_random_part(m, ZN_ENCODER, 1), ZN_OK);
@@ -50,7 +52,7 @@ typedef struct lesson {
     zn_trainer *trainer;
 } lesson;
 
-static void begin(lesson *l, int threads, int accumulate)
+static void begin_with(lesson *l, int threads, int accumulate, float dropout)
 {
     char text[256];
     snprintf(text, sizeof text,
@@ -59,12 +61,14 @@ static void begin(lesson *l, int threads, int accumulate)
              SIZE, BATCH, accumulate, STEPS);
     assert_int_equal(zn_recipe_parse(text, strlen(text), "test", &l->recipe), ZN_OK);
     assert_int_equal(zn_pool_new(threads, &l->pool), ZN_OK);
-    l->model = small();
+    l->model = small(dropout);
     const zn_trainer_options o = {
         .model = l->model, .recipe = &l->recipe, .pool = l->pool, .goal = ZN_GOAL_DIFFUSION, .batch = BATCH / accumulate
     };
     assert_int_equal(zn_trainer_new(&o, &l->trainer), ZN_OK);
 }
+
+static void begin(lesson *l, int threads, int accumulate) { begin_with(l, threads, accumulate, 0); }
 
 static void end(lesson *l)
 {
@@ -109,23 +113,22 @@ static void it_learns(void **state)
 }
 
 /* Six steps of one run, or three and three through a checkpoint; with other threads. */
-static void steps_depend_on_nothing_else(void **state)
+static void repeat_steps(float dropout)
 {
-    (void)state;
     static float pictures[FLOATS];
     static const char path[] = "test-diffusion-checkpoint.safetensors";
     lesson a, b;
     double loss;
     draw(pictures);
-    begin(&a, 1, 2);
+    begin_with(&a, 1, 2, dropout);
     for (int i = 0; i < 6; i++)
         assert_int_equal(zn_trainer_step(a.trainer, pictures, pictures, &loss), ZN_OK);
-    begin(&b, 3, 2);
+    begin_with(&b, 3, 2, dropout);
     for (int i = 0; i < 3; i++)
         assert_int_equal(zn_trainer_step(b.trainer, pictures, pictures, &loss), ZN_OK);
     assert_int_equal(zn_checkpoint_write(path, b.trainer), ZN_OK);
     end(&b);
-    begin(&b, 2, 2);
+    begin_with(&b, 2, 2, dropout);
     assert_int_equal(zn_checkpoint_read(path, b.trainer), ZN_OK);
     remove(path);
     for (int i = 0; i < 3; i++)
@@ -135,6 +138,70 @@ static void steps_depend_on_nothing_else(void **state)
                             sizeof(float) * (size_t)zn_shape_count(a.model->parameters[i].shape));
     end(&a);
     end(&b);
+}
+
+static void steps_depend_on_nothing_else(void **state)
+{
+    (void)state;
+    repeat_steps(0);
+    repeat_steps(0.3f);
+}
+
+/* It changes what is learned, but not what is measured. */
+static void dropout_is_for_learning_alone(void **state)
+{
+    (void)state;
+    static float pictures[FLOATS];
+    lesson plain, dropped;
+    double loss, other;
+    draw(pictures);
+    begin(&plain, 1, 1);
+    begin_with(&dropped, 1, 1, 0.3f);
+    for (int i = 0; i < 4; i++) { /* what ends the network is zero in the first step, what ends branches in two */
+        assert_int_equal(zn_trainer_step(plain.trainer, pictures, pictures, &loss), ZN_OK);
+        assert_int_equal(zn_trainer_step(dropped.trainer, pictures, pictures, &other), ZN_OK);
+        assert_true(i < 2 ? loss == other : loss != other);
+    }
+    for (int i = 0; i < plain.model->count; i++)
+        memcpy(dropped.model->parameters[i].data, plain.model->parameters[i].data,
+               sizeof(float) * (size_t)zn_shape_count(plain.model->parameters[i].shape));
+    assert_true(psnr(&plain, pictures) == psnr(&dropped, pictures));
+    end(&plain);
+    end(&dropped);
+}
+
+/* The share of a map that becomes 0, sample by sample and layer by layer on its own; the rest grows. */
+static void dropout_drops_its_share(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 3, EACH = 20000 };
+    zn_graph *g = zn_graph_new();
+    zn_node *x = zn_graph_input(g, "x", ZN_SHAPE(SAMPLES, 1, EACH / 4, 4));
+    zn_node *seeds = zn_graph_input(g, "seeds", ZN_SHAPE(1, 1, SAMPLES, 1));
+    zn_node *y[] = { zn_dropout(x, seeds, 0.1f, 5), zn_dropout(x, seeds, 0.1f, 6) };
+    zn_pool *pool;
+    zn_exec *e;
+    assert_int_equal(zn_pool_new(2, &pool), ZN_OK);
+    assert_int_equal(zn_exec_new(g, y, 2, &(zn_exec_options){ .pool = pool }, &e), ZN_OK);
+    for (int i = 0; i < SAMPLES * EACH; i++)
+        x->data[i] = 0.9f;
+    memcpy(seeds->data, (float[SAMPLES]){ 7, 8, 7 }, sizeof(float) * SAMPLES);
+    assert_int_equal(zn_exec_run(e), ZN_OK);
+    for (int s = 0; s < SAMPLES; s++) {
+        const float *a = y[0]->data + s * EACH, *b = y[1]->data + s * EACH;
+        int zeros = 0, both = 0;
+        for (int i = 0; i < EACH; i++) {
+            assert_true(a[i] == 0 || fabsf(a[i] - 1) < 1e-6f);
+            zeros += a[i] == 0;
+            both += a[i] == 0 && b[i] == 0;
+        }
+        assert_true(abs(zeros - EACH / 10) < 200 && abs(both - EACH / 100) < 70); /* five deviations */
+    }
+    assert_memory_equal(y[0]->data, y[0]->data + 2 * EACH, sizeof(float) * EACH);
+    assert_memory_not_equal(y[0]->data, y[0]->data + EACH, sizeof(float) * EACH);
+    zn_exec_free(e);
+    zn_graph_free(g);
+    zn_pool_free(pool);
 }
 
 /* Each allocation of making a trainer fails in turn: an error, no leak, no crash. */
@@ -165,6 +232,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_learns),
         cmocka_unit_test(steps_depend_on_nothing_else),
+        cmocka_unit_test(dropout_is_for_learning_alone),
+        cmocka_unit_test(dropout_drops_its_share),
         cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
