@@ -38,7 +38,7 @@ static zn_needs needs(const zn_node *n, const zn_prepare *p)
     return (zn_needs){ .thread_scratch = zn_lite_head_scratch(&a) };
 }
 
-enum { ROWS = 16, PARTS = 4 }; /* rows of a task at most, and tasks of a thread at least */
+enum { ROWS = 64, PARTS = 2 }; /* rows of a task at most, and tasks of a thread at least */
 
 static void run(const zn_node *n, const zn_launch_context *c)
 {
