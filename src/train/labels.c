@@ -16,7 +16,6 @@ typedef struct reading {
     const char *name, *at, *end;
     int64_t line;
     bool by_commas;
-    bool first_is_column; /* the line of names begins with that of the files' column */
 } reading;
 
 typedef struct word {
@@ -104,9 +103,13 @@ static zn_status read_names(reading *r)
 static zn_status settle_names(reading *r, int words)
 {
     zn_labels *l = r->labels;
-    r->first_is_column = words == l->count;
-    l->names += r->first_is_column;
-    l->count -= r->first_is_column;
+    if (words != l->count && words != l->count + 1)
+        return ZN_FAIL(ZN_EFORMAT, "%s line %lld: %d words, but %d names ask for %d, or %d if one is that of the files",
+                       r->name, (long long)r->line, words, l->count, l->count + 1, l->count);
+    if (words == l->count) { /* the first one is the name of the files' column */
+        l->names++;
+        l->count--;
+    }
     if (!l->count)
         return ZN_FAIL(ZN_EFORMAT, "%s line %lld: a picture without attributes", r->name, (long long)r->line);
     for (int i = 0; i < l->count; i++) {

@@ -147,6 +147,44 @@ static void steps_depend_on_nothing_else(void **state)
     repeat_steps(0.3f);
 }
 
+/* Conditions, each at a step of its own: sqrt(kept) z + sqrt(1 - kept) noise. */
+static void conditions_are_noised(void **state)
+{
+    (void)state;
+    enum { ROWS = 3, WIDTH = 16 };
+    zn_model *m = small(0);
+    zn_graph *g = zn_graph_new();
+    zn_diffusion *d;
+    zn_pool *pool;
+    zn_exec *e;
+    assert_int_equal(zn_model_random_part(m, ZN_LATENT_NET, 1), ZN_OK);
+    assert_int_equal(zn_diffusion_new("const0.008", ZN_SPACING_ALL, 0, &d), ZN_OK);
+    assert_int_equal(zn_pool_new(1, &pool), ZN_OK);
+    zn_node *z = zn_graph_input(g, "z", ZN_SHAPE(1, 1, ROWS, WIDTH));
+    const zn_noising n = zn_noising_of_conditions(m, z);
+    zn_model_bind(m, g, "");
+    zn_node *outputs[] = { n.noisy, n.predicted };
+    assert_int_equal(zn_exec_new(g, outputs, 2, &(zn_exec_options){ .pool = pool }, &e), ZN_OK);
+    static const int steps[ROWS] = { 0, 400, 999 };
+    for (int i = 0; i < ROWS * WIDTH; i++) {
+        z->data[i] = 0.1f * (float)(i % 7);
+        n.noise->data[i] = 0.2f * (float)(i % 5) - 0.3f;
+    }
+    for (int i = 0; i < ROWS; i++)
+        zn_noising_set(&n, d, i, steps[i]);
+    assert_int_equal(zn_exec_run(e), ZN_OK);
+    for (int i = 0; i < ROWS * WIDTH; i++) {
+        const double kept = pow(0.992, steps[i / WIDTH] + 1);
+        const double wanted = sqrt(kept) * (double)z->data[i] + sqrt(1 - kept) * (double)n.noise->data[i];
+        assert_true(fabs((double)n.noisy->data[i] - wanted) < 1e-6);
+    }
+    zn_exec_free(e);
+    zn_graph_free(g);
+    zn_diffusion_free(d);
+    zn_pool_free(pool);
+    zn_model_free(m);
+}
+
 /* It changes what is learned, but not what is measured. */
 static void dropout_is_for_learning_alone(void **state)
 {
@@ -232,6 +270,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_learns),
         cmocka_unit_test(steps_depend_on_nothing_else),
+        cmocka_unit_test(conditions_are_noised),
         cmocka_unit_test(dropout_is_for_learning_alone),
         cmocka_unit_test(dropout_drops_its_share),
         cmocka_unit_test(memory_may_run_out),
