@@ -163,6 +163,13 @@ static float *pack_expansion(const expansion *e, float *to)
     return to;
 }
 
+/* What lies 8 KB behind these floats, into the second cache: the hardware's own fetches do not reach so far. */
+static inline void fetch_ahead(const float *from, int64_t floats)
+{
+    for (int64_t i = 0; i < floats; i += 16)
+        __builtin_prefetch(from + 2048 + i, 0, 2);
+}
+
 void ZN_KERNEL(lite_expand)(const void *args, zn_range r)
 {
     const zn_lite_args *a = args;
@@ -170,8 +177,10 @@ void ZN_KERNEL(lite_expand)(const void *args, zn_range r)
     const expansion e = { a, r.scratch, a->ci / a->groups, wide, VEC_ROUND(wide) };
     pack_expansion(&e, r.scratch);
     int64_t p = r.begin;
-    for (; p + PIXELS <= r.end; p += PIXELS)
+    for (; p + PIXELS <= r.end; p += PIXELS) {
+        fetch_ahead(a->x + p * a->c, PIXELS * a->c);
         expand_pixels(PIXELS, &e, a->t + p * a->ci, p * a->c);
+    }
     for (; p < r.end; p++)
         expand_pixels(1, &e, a->t + p * a->ci, p * a->c);
 }
