@@ -58,8 +58,8 @@ def sentences(axes):
         worst = min(lengths, key=lambda n: lengths[n]["of_bound"])
         until = f"up to length {max(at_speed)} they run at 90 % of memcpy or more" if at_speed else "no length reaches 90 % of memcpy"
         free = [n for n, e in lengths.items() if e["l1"] <= e["memory"]]
-        binds = f"memory binds up to length {max(free)}, beyond it the passes themselves" if free else "the passes bind at every length"
-        yield (f"- {axis.capitalize()}: {until}; {binds}. Least of what binds: {lengths[worst]['of_bound']:.0f} %, at length {worst}.")
+        binds = f"memory is the larger bound up to length {max(free)}, the passes beyond" if free else "the passes are the larger bound at every length"
+        yield (f"- {axis.capitalize()}: {until}; {binds}. Furthest from its bound: length {worst}, {lengths[worst]['of_bound']:.0f} %.")
 
 
 def draw(axes):
@@ -87,11 +87,11 @@ one pixel. Best of 7 runs, medians over {a.rounds} rounds.
 ![cycles](fwht.png)
 
 {chr(10).join(f"## Along {axis}{chr(10)}{chr(10)}{table(lengths)}" for axis, lengths in axes.items())}
-GB/s: bytes read and written. of memcpy: of a large memcpy by all threads; more than 100 % is possible, since memcpy does not fetch
-ahead. cycles a vector: what a core takes for four floats. in the L1: the same kernel on the same addresses, one thread, but all of them
-are 16 KB of memory, mapped again and again, so that nothing ever leaves the first cache (long columns also wait for the translation of
-their small pages there). memory: what a vector takes at the rate of a copy that fetches ahead. of what binds: the larger of the last two,
-over the cycles taken.
+GB/s: bytes read and written. of memcpy: of a large memcpy by all threads; a copy that fetches ahead is faster, so that more than 100 % is
+possible. cycles a vector: what a core takes for four floats. in the L1: the same kernel on the same addresses, one thread, but all of them
+are 16 KB of memory, mapped again and again, so that the map stays in the first cache. These are small pages, the maps large ones: a figure
+may be too high by what their translation costs, which was not measured. memory: what a vector takes at the rate of the copy that fetches
+ahead. of what binds: the larger of the last two, over the cycles taken.
 
 {chr(10).join(sentences(axes))}
 """

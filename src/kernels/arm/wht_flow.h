@@ -2,8 +2,8 @@
  * so that memory is read and written at an even pace while what lies between the passes stays in rings of a few KB.
  * While one block is computed, the one before it (of another pass) is stored and the one behind it loaded.
  *
- * Lines of the cache are written whole, by two stores with nothing between them, to rings as well as to memory: half
- * lines make memory several times as slow, even half lines in the L1 between whole ones that go to memory. */
+ * Lines of the cache are written whole, to rings as well as to memory: half lines make memory several times as slow,
+ * even half lines in the L1 between whole ones that go to memory. */
 #ifndef ZN_ARM_WHT_FLOW_H
 #define ZN_ARM_WHT_FLOW_H
 

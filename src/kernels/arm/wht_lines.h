@@ -127,7 +127,7 @@ WHT_LINES(32)
 WHT_LINES(64)
 #undef WHT_LINES
 
-/* The least length; clang puts loaded blocks on the stack, and with short lines those stores come in the way. */
+/* The least length; clang puts loaded blocks on the stack, and with short lines that is slower than wht_held.h. */
 #if defined(__clang__)
 enum { WHT_BLOCKS_LEAST = 8 };
 #else

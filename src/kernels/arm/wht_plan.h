@@ -113,7 +113,7 @@ static inline flow_pass wht_pass_first(const wht_stream *q, const wht_plan *p, i
                     .groups = q->row / q->width,
                     .total = q->total - i,
                     .still = map,
-                    /* so far ahead that the hardware's own fetches are not there yet; measured */
+                    /* measured; for rows, less than 8 KB is as good as nothing */
                     .to_fetch = width == row ? 16384
                                 : q->n > 16  ? 512
                                              : 2048 };

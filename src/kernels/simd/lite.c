@@ -163,7 +163,7 @@ static float *pack_expansion(const expansion *e, float *to)
     return to;
 }
 
-/* What lies 8 KB behind these floats, into the second cache: the hardware's own fetches do not reach so far. */
+/* What lies 8 KB behind these floats, into the second cache. */
 static inline void fetch_ahead(const float *from, int64_t floats)
 {
     for (int64_t i = 0; i < floats; i += 16)
