@@ -15,10 +15,11 @@
 extern const zn_conv_kernel zn_conv_bf16x3;
 
 enum {
-    STRIP_BYTES = 32 << 10, /* of split pixels: half of the first cache */
-    STRIP_MOST = 96,        /* pixels */
-    GROUP_A = 96,           /* halves of a group of four channels: 12 pixels, high and low */
-    GROUP_B = 64,           /* likewise of 8 outputs */
+    STRIP_BYTES = 32 << 10,  /* of split pixels: half of the first cache */
+    STRIP_MOST = 96,         /* pixels */
+    PANELS_BYTES = 16 << 10, /* of weights */
+    GROUP_A = 96,            /* halves of a group of four channels: 12 pixels, high and low */
+    GROUP_B = 64,            /* likewise of 8 outputs */
 };
 
 static int groups_of(const zn_conv_shape *s) { return (s->cin + 3) / 4; }
@@ -182,11 +183,17 @@ static int64_t offset_of(const zn_conv_shape *s, int panel)
     return s->shuffle ? zn_conv_sub_pixel(0, s->ow, 0, column / each, each) + column % each : column;
 }
 
-/* Two panels are a cache line of outputs, finished before the next pixels: lines of one channel count meet in the same
- * sets of the first cache and would not stay. */
-static int panels_together(const zn_conv_shape *s)
+/* Panels that a block goes through before the next pixels: two are a cache line of outputs, which would not stay in the
+ * first cache, since lines of one channel count meet in its sets. Of a residual, several lines in a row come faster. */
+static int panels_together(const zn_conv_args *a)
 {
-    return (s->shuffle ? s->cout / 4 : s->cout) % (2 * ZN_X3_COLS) == 0 ? 2 : 1;
+    const zn_conv_shape *s = &a->s;
+    const int columns = s->shuffle ? s->cout / 4 : s->cout, bytes = groups_of(s) * GROUP_B * (int)sizeof(uint16_t);
+    const int most = a->residual && bytes < PANELS_BYTES / 2 ? PANELS_BYTES / bytes : 2;
+    int panels = 8;
+    while (panels > most || columns % (panels * ZN_X3_COLS))
+        panels /= 2;
+    return panels;
 }
 
 /* y = act(sum + residual) for `count` pixels: what the assembly does not finish. */
@@ -255,7 +262,7 @@ static void run(const void *args, zn_range r)
 {
     const zn_conv_args *a = args;
     const zn_conv_shape *s = &a->s;
-    const int length = strip_of(s), together = panels_together(s);
+    const int length = strip_of(s), together = panels_together(a);
     const int64_t pixels = pixels_of(s);
     float *starts = (float *)(void *)((char *)r.scratch + strip_bytes(s));
     set_starts(a, starts);
