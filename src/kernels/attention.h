@@ -21,13 +21,18 @@ typedef struct zn_attention_args {
     int heads, width; /* width: floats of a row */
     int share;        /* heads that follow each other and have one k and v; 0: each its own */
     bool causal;      /* query i sees the keys up to i + keys - queries */
-    float scale;
+    float scale;      /* above 0 */
 } zn_attention_args;
 
-enum { ZN_ATTENTION_QUERIES = 16 }; /* of one unit */
+/* Forwards a unit is a block of queries, larger where there are many, against tiles of keys. */
+enum { ZN_ATTENTION_ROWS = 96, ZN_ATTENTION_TILE = 128 };
+static inline int64_t zn_attention_rows(const zn_attention_args *a)
+{
+    return a->queries < 1024 ? ZN_ATTENTION_ROWS / 2 : ZN_ATTENTION_ROWS;
+}
 static inline int64_t zn_attention_blocks(const zn_attention_args *a)
 {
-    return (a->queries + ZN_ATTENTION_QUERIES - 1) / ZN_ATTENTION_QUERIES;
+    return (a->queries + zn_attention_rows(a) - 1) / zn_attention_rows(a);
 }
 static inline int zn_attention_share(const zn_attention_args *a) { return a->share ? a->share : 1; }
 static inline int64_t zn_attention_groups(const zn_attention_args *a) { return a->heads / zn_attention_share(a); }
@@ -37,12 +42,20 @@ static inline int64_t zn_attention_seen(const zn_attention_args *a, int64_t quer
     const int64_t seen = query + 1 + a->keys - a->queries;
     return !a->causal || seen > a->keys ? a->keys : seen;
 }
-/* Bytes for each thread. */
+/* Floats for a tile of keys or values. */
+static inline int64_t zn_attention_panels(int width) { return (int64_t)ZN_ATTENTION_TILE * ((width + 15) / 16 * 16); }
+/* Bytes for each thread; at least a float for each key. */
 static inline size_t zn_attention_scratch(const zn_attention_args *a)
 {
-    return sizeof(float) * ZN_ATTENTION_QUERIES * (size_t)a->keys;
+    const int64_t wide = (a->width + 15) / 16 * 16;
+    const int64_t floats = zn_attention_panels(a->width) + ZN_ATTENTION_ROWS * (ZN_ATTENTION_TILE + 16 + wide + 2);
+    return sizeof(float) * (size_t)(floats > a->keys ? floats : a->keys);
 }
-static inline size_t zn_attention_grad_scratch(const zn_attention_args *a) { return 2 * zn_attention_scratch(a); }
+enum { ZN_ATTENTION_QUERIES = 16 }; /* that a gradient's kernel takes at a time */
+static inline size_t zn_attention_grad_scratch(const zn_attention_args *a)
+{
+    return 2 * sizeof(float) * ZN_ATTENTION_QUERIES * (size_t)a->keys;
+}
 
 void zn_k_attention(const void *attention_args, zn_range blocks);      /* units: samples * heads * blocks */
 void zn_k_attention_grad(const void *attention_args, zn_range groups); /* units: samples * groups of heads */

@@ -47,11 +47,10 @@ static void add_scaled(float *y, const float *x, float factor, int n)
 void zn_ref_attention(const void *args, zn_range r)
 {
     const zn_attention_args *a = args;
-    const int64_t blocks = zn_attention_blocks(a);
+    const int64_t blocks = zn_attention_blocks(a), rows = zn_attention_rows(a);
     float *p = r.scratch;
     for (int64_t unit = r.begin; unit < r.end; unit++)
-        for (int64_t i = unit % blocks * ZN_ATTENTION_QUERIES;
-             i < (unit % blocks + 1) * ZN_ATTENTION_QUERIES && i < a->queries; i++) {
+        for (int64_t i = unit % blocks * rows; i < (unit % blocks + 1) * rows && i < a->queries; i++) {
             float *y = row(&a->y, a, unit / blocks, 1, i);
             const int64_t seen = weights(a, unit / blocks, i, p);
             memset(y, 0, sizeof(float) * (size_t)a->width);

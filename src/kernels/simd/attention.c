@@ -1,11 +1,10 @@
-/* Attention by blocks of queries: their products with all keys, the softmax, and the sum of the values, each as small
+/* Attention's gradient by blocks of queries: their products with all keys, the softmax, and the sums, each as small
  * matrix products held in registers. */
 #include "kernels/attention.h"
 #include "kernels/simd/silu.h"
 
 #include <math.h>
 
-void ZN_KERNEL(attention)(const void *args, zn_range r);
 void ZN_KERNEL(attention_grad)(const void *args, zn_range r);
 
 enum { TALL = VEC_REGISTERS == 32 ? 4 : 2, WIDE = 4 }; /* rows and vectors of a product at a time */
@@ -170,21 +169,6 @@ static int64_t weights(const zn_attention_args *a, int64_t unit, int64_t first, 
 static int count_at(const zn_attention_args *a, int64_t first)
 {
     return a->queries - first < ZN_ATTENTION_QUERIES ? (int)(a->queries - first) : ZN_ATTENTION_QUERIES;
-}
-
-void ZN_KERNEL(attention)(const void *args, zn_range r)
-{
-    const zn_attention_args *a = args;
-    const int64_t blocks = zn_attention_blocks(a);
-    float *p = r.scratch;
-    for (int64_t unit = r.begin; unit < r.end; unit++) {
-        const int64_t head = unit / blocks, first = unit % blocks * ZN_ATTENTION_QUERIES;
-        const int count = count_at(a, first);
-        const matrix whole = head_of(&a->y, a, head), y = { whole.data + first * whole.step, whole.step };
-        const int64_t seen = weights(a, head, first, count, p);
-        clear(y, count, a->width);
-        product_sums(p, a->keys, 1, count, shared_of(&a->v, a, head), seen, a->width, y);
-    }
 }
 
 /* Queries from `first` on: adds to dk and dv, writes dq. */

@@ -2,6 +2,7 @@
  * panels for gemm.h, and multiplied by all rows of the unit, a group of them at a time; sums wait in y. */
 #include "kernels/matrix.h"
 #include "kernels/simd/gemm.h"
+#include "kernels/simd/turn.h"
 
 void ZN_KERNEL(matrix)(const void *args, zn_range r);
 
@@ -20,16 +21,12 @@ _Static_assert((int)GEMM_NR <= (int)STRIP && (GEMM_NR % TURNED == 0 || TURNED % 
 static int least(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
 
 /* Columns [from,from+count) of the panels from rows of `depth` weights; padded: width of all panels together. */
-static void turn(const float *rows, int from, int count, int depth, int padded, float *panels)
+static void fill(const float *rows, int from, int count, int depth, int padded, float *panels)
 {
     for (int j = from; j < from + count; j += GEMM_NR) {
         const int panel = j / GEMM_NR * GEMM_NR, across = least(GEMM_NR, padded - panel);
-        const int wide = least(count - (j - from), GEMM_NR);
-        float *to = panels + (int64_t)panel * (DEPTH + 1) + (j - panel);
-        const float *in = rows + (int64_t)(j - from) * DEPTH;
-        for (int k = 0; k < depth; k++)
-            for (int c = 0; c < wide; c++)
-                to[(int64_t)k * across + c] = in[(int64_t)c * DEPTH + k];
+        turn(rows + (int64_t)(j - from) * DEPTH, DEPTH, least(count - (j - from), GEMM_NR), depth,
+             panels + (int64_t)panel * (DEPTH + 1) + (j - panel), across);
     }
 }
 
@@ -45,7 +42,7 @@ static void unpack(const zn_matrix_args *a, int column, int columns, int first, 
                 zn_packed_row(&a->w, column + j + c, first, depth, rows + c * DEPTH);
             else
                 memset(rows + c * DEPTH, 0, sizeof(float) * (size_t)depth);
-        turn(rows, j, count, depth, padded, panels);
+        fill(rows, j, count, depth, padded, panels);
     }
 }
 
