@@ -35,7 +35,8 @@ static zn_needs needs(const zn_node *n, const zn_prepare *p)
 static void run(const zn_node *n, const zn_launch_context *c)
 {
     const zn_tile_square_args a = args_of(n);
-    zn_launch(c, zn_k_tile_square, zn_tile_square_units(&a), 1, &a);
+    const int64_t units = zn_tile_square_units(&a), some = units / 64; /* parameters are made ready for each block */
+    zn_launch(c, zn_k_tile_square, units, some > 1 ? some : 1, &a);
 }
 
 /* Two axes of two transforms, gate and threshold each, and the activation. */

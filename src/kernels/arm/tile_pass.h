@@ -55,8 +55,8 @@ static inline void tile_first_pinned(const float *from, const int64_t *at, float
     vec_pinned_fence();
     WHT_UNROLL for (int k = 0; k < 16; k++) v[k] = vec_load_pinned(from + at[k / 4 * 8], k % 4 * VEC_LANES);
     for (int j = 0; j < 8; j++, to += TILE_LINE) {
-        tile_wht(4, 4, v);
         const int64_t *next = at + (j < 7 ? j + 1 : 7);
+        tile_wht(4, 4, v);
         WHT_UNROLL for (int k = 0; k < 16; k++)
         {
             vec_store_pinned(to, k / 4 * 8 * TILE_LINE + k % 4 * VEC_LANES, v[k]);
@@ -93,52 +93,53 @@ VEC_INLINE void tile_threshold(vec *v, const float *table)
     }
 }
 
-/* Lines of positions that begin eight neighbours, the middle of a transform; in rows of lines. */
-typedef struct tile_walk {
-    float *at;
-    const float *table;                 /* parameters of the first */
-    int64_t lines, at_next, table_next; /* in a row; floats from line to line */
-    int64_t rows, at_row, table_row;    /* floats from row to row */
-    const float *ahead;                 /* a row of the map, of which eight lines are fetched with each line, or NULL */
-    const int64_t *ahead_at;            /* where they lie behind it */
-} tile_walk;
-
-/* The map into the second cache, since the first is full; and into that the lines of the square that come next. */
-VEC_INLINE void tile_fetch(const float *from, const int64_t *at, const float *next)
+/* The middle of the transforms of a row, while lines of the map at later + at[j] are fetched: into the second cache,
+ * since the first is full. */
+static inline void tile_row_pinned(float *row, const float *table, const float *later, const int64_t *at)
 {
-    WHT_UNROLL for (int k = 0; k < 8; k++) __asm__ volatile("prfm pldl2keep, [%0]" : : "r"(from + at[k]));
-    WHT_UNROLL for (int k = 0; k < 8; k++) __asm__ volatile("prfm pstl1keep, [%0]" : : "r"(next + k * TILE_LINE));
-}
-
-/* The middle of all transforms of a walk, two vectors of eight neighbours that lie `step` floats apart, a constant. */
-VEC_INLINE void tile_middle_pinned(const int step, const tile_walk *w)
-{
-    float *at = w->at;
-    const float *table = w->table;
     vec v[16];
     vec_pinned_fence();
-    WHT_UNROLL for (int k = 0; k < 16; k++) v[k] = vec_load_pinned(at, k / 2 * step + k % 2 * VEC_LANES);
-    for (int64_t row = 0, line = 0; row < w->rows;)
+    WHT_UNROLL for (int k = 0; k < 16; k++) v[k] = vec_load_pinned(row, k / 2 * TILE_LINE + k % 2 * VEC_LANES);
+    for (int j = 0; j < 4; j++, at += 8, table += 8 * TILE_LINE)
         WHT_UNROLL for (int c = 0; c < TILE_LINE; c += 2 * VEC_LANES)
         {
-            float *done = at + c, *next = done + 2 * VEC_LANES;
+            float *next = row + (c == 0 ? 2 * VEC_LANES : j < 3 ? 8 * TILE_LINE - 2 * VEC_LANES : 0);
             tile_wht(8, 2, v);
             tile_threshold(v, table + c);
             tile_wht(8, 2, v);
-            if (c > 0) {
-                if (w->ahead)
-                    tile_fetch(w->ahead, w->ahead_at + 8 * line, at + TILE_ROW);
-                row += ++line == w->lines;
-                line = line == w->lines ? 0 : line;
-                at = row < w->rows ? w->at + row * w->at_row + line * w->at_next : w->at;
-                table = w->table + row * w->table_row + line * w->table_next;
-                next = at;
+            WHT_UNROLL for (int k = 0; k < 4; k++)
+            {
+                __asm__ volatile("prfm pldl2keep, [%0]" : : "r"(later + at[c / 2 + k]));
             }
             WHT_UNROLL for (int k = 0; k < 16; k++)
             {
-                vec_store_pinned(done, k / 2 * step + k % 2 * VEC_LANES, v[k]);
-                v[k] = vec_load_pinned(next, k / 2 * step + k % 2 * VEC_LANES);
+                vec_store_pinned(row, k / 2 * TILE_LINE + k % 2 * VEC_LANES, v[k]);
+                v[k] = vec_load_pinned(next, k / 2 * TILE_LINE + k % 2 * VEC_LANES);
             }
+            row = next;
+        }
+    vec_pinned_fence();
+}
+
+/* The middle of the transforms of columns: eight rows, so many lines of them. */
+static inline void tile_columns_pinned(float *at, const float *table, int64_t lines)
+{
+    vec v[16];
+    vec_pinned_fence();
+    WHT_UNROLL for (int k = 0; k < 16; k++) v[k] = vec_load_pinned(at, k / 2 * TILE_ROW + k % 2 * VEC_LANES);
+    for (; lines > 0; lines--)
+        WHT_UNROLL for (int c = 0; c < TILE_LINE; c += 2 * VEC_LANES)
+        {
+            float *next = c == 0 || lines > 1 ? at + 2 * VEC_LANES : at;
+            tile_wht(8, 2, v);
+            tile_threshold(v, table + c);
+            tile_wht(8, 2, v);
+            WHT_UNROLL for (int k = 0; k < 16; k++)
+            {
+                vec_store_pinned(at, k / 2 * TILE_ROW + k % 2 * VEC_LANES, v[k]);
+                v[k] = vec_load_pinned(next, k / 2 * TILE_ROW + k % 2 * VEC_LANES);
+            }
+            at = next;
         }
     vec_pinned_fence();
 }

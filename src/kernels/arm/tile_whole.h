@@ -31,22 +31,6 @@ static inline int tile_twin(const tile_whole *q, int i)
     return twin >= 0 && twin < TILE_SIDE ? (int)twin : i;
 }
 
-/* One row without its last steps, while another row of the map is fetched; position j lies at[j] floats from the
- * beginning of a row. */
-static inline void tile_row(const tile_whole *q, int i, const int64_t *at, const float *ahead)
-{
-    const tile_walk w = { .at = q->t + i * TILE_ROW,
-                          .table = q->table[0],
-                          .lines = 4,
-                          .at_next = 8 * TILE_LINE,
-                          .table_next = 8 * TILE_LINE,
-                          .rows = 1,
-                          .ahead = ahead,
-                          .ahead_at = at };
-    tile_first_pinned(tile_map_row(q, i), at, w.at);
-    tile_middle_pinned(TILE_LINE, &w);
-}
-
 /* All rows without their last steps; twins are copied. */
 static inline void tile_rows(const tile_whole *q)
 {
@@ -59,8 +43,11 @@ static inline void tile_rows(const tile_whole *q)
     }
     for (int k = 0; k < TILE_AHEAD; k++)
         rows[count + k] = rows[count - 1];
-    for (int k = 0; k < count; k++)
-        tile_row(q, rows[k], at, tile_map_row(q, rows[k + TILE_AHEAD]));
+    for (int k = 0; k < count; k++) {
+        float *row = q->t + rows[k] * TILE_ROW;
+        tile_first_pinned(tile_map_row(q, rows[k]), at, row);
+        tile_row_pinned(row, q->table[0], tile_map_row(q, rows[k + TILE_AHEAD]), at);
+    }
     for (int i = 0; i < TILE_SIDE; i++)
         if (tile_twin(q, i) != i)
             memcpy(q->t + i * TILE_ROW, q->t + tile_twin(q, i) * TILE_ROW, sizeof(float) * TILE_SIDE * TILE_LINE);
@@ -75,13 +62,7 @@ static inline tile_half tile_half_of(int64_t begin, int64_t end)
 static inline void tile_whole_mix(const tile_whole *q, int64_t top, int64_t bottom, int64_t left, int64_t right)
 {
     const tile_half across = tile_half_of(left, right), down = tile_half_of(top, bottom);
-    const tile_walk w = { .at = q->t + left * TILE_LINE,
-                          .table = q->table[1],
-                          .lines = right - left,
-                          .at_next = TILE_LINE,
-                          .rows = 4,
-                          .at_row = 8 * TILE_ROW,
-                          .table_row = 8 * TILE_LINE };
+    float *columns = q->t + left * TILE_LINE;
     tile_rows(q);
     for (int i = 0; i < 8; i++)
         if (across == TILE_BOTH)
@@ -90,14 +71,15 @@ static inline void tile_whole_mix(const tile_whole *q, int64_t top, int64_t bott
             tile_corners_pinned(TILE_BEFORE, q->t + i * TILE_ROW);
         else
             tile_corners_pinned(TILE_BEHIND, q->t + i * TILE_ROW);
-    tile_middle_pinned(TILE_ROW, &w);
+    for (int i = 0; i < TILE_SIDE; i += 8)
+        tile_columns_pinned(columns + i * TILE_ROW, q->table[1] + i * TILE_LINE, right - left);
     for (int i = 0; i < 8; i++)
         if (down == TILE_BOTH)
-            tile_last_pinned(TILE_BOTH, w.at + i * TILE_ROW, w.lines);
+            tile_last_pinned(TILE_BOTH, columns + i * TILE_ROW, right - left);
         else if (down == TILE_BEFORE)
-            tile_last_pinned(TILE_BEFORE, w.at + i * TILE_ROW, w.lines);
+            tile_last_pinned(TILE_BEFORE, columns + i * TILE_ROW, right - left);
         else
-            tile_last_pinned(TILE_BEHIND, w.at + i * TILE_ROW, w.lines);
+            tile_last_pinned(TILE_BEHIND, columns + i * TILE_ROW, right - left);
 }
 
 #endif
