@@ -7,8 +7,6 @@
  *     norm, SiLU, conv 3x3 to [N,h,w,2C]                  norm, SiLU, conv 3x3 */
 #include "models/flux_vae.h"
 
-#include <stdio.h>
-
 #define EPS 1e-6f
 
 const zn_flux_form zn_flux_vae = { .levels = 4,
@@ -70,7 +68,7 @@ static zn_node *tail(zn_scope s, zn_node *x, int out, const zn_flux_form *k)
     return zn_conv3x3(zn_at(s, "conv_out"), zn_silu(norm(zn_at(s, "conv_norm_out"), x, k)), out);
 }
 
-/* One row of zeros below and one column on the right, none on the other sides. */
+/* One row of zeros below and one column on the right, none on the other sides: an odd side loses its last one. */
 static zn_node *halved(zn_scope s, zn_node *x)
 {
     const int c = zn_channels(x);
@@ -80,22 +78,10 @@ static zn_node *halved(zn_scope s, zn_node *x)
     return zn_conv(x, w, b, (zn_conv_spec){ .stride = 2, .beyond = 1 });
 }
 
-/* Poisons the graph where sides cannot be halved as often as the network does. */
-static zn_node *divisible(zn_node *x, const zn_flux_form *k)
-{
-    const int64_t step = (int64_t)1 << (k->levels - 1), *d = x->shape.dim;
-    char text[96];
-    if (x->shape.rank == 4 && d[1] % step == 0 && d[2] % step == 0)
-        return x;
-    snprintf(text, sizeof text, "a picture of %lldx%lld does not divide by %lld", (long long)d[2], (long long)d[1],
-             (long long)step);
-    return zn_graph_poison(x->graph, ZN_ESHAPE, text);
-}
-
 zn_node *zn_flux_encoder(zn_scope s, zn_node *image, const zn_flux_form *k)
 {
     const zn_scope own = zn_at(s, "encoder");
-    zn_node *x = zn_conv3x3(zn_at(own, "conv_in"), divisible(image, k), k->width[0]);
+    zn_node *x = zn_conv3x3(zn_at(own, "conv_in"), image, k->width[0]);
     for (int level = 0; level < k->levels; level++) {
         const zn_scope at = zn_at(own, "down_blocks.%d", level);
         for (int i = 0; i < k->blocks; i++)

@@ -93,17 +93,13 @@ static zn_status walk(loop *l, const zn_json_node *run, const float *sigma)
                            .done = keep,
                            .self = l };
     float *x;
-    ZN_TRY(zn_alloc_for("a latent", sizeof *x * (size_t)count, (void **)&x));
-    zn_status status = ZN_OK;
-    for (l->number = 0; l->number < l->images && status == ZN_OK; l->number++) {
-        memcpy(x, l->noise + l->number * count, sizeof *x * (size_t)count);
-        if (from_image) {
-            zn_flow_mix(l->clean, x, sigma[s.first], x, count);
-            status = compare(l, "start_latent", -1, x);
-        }
-        if (status == ZN_OK)
-            status = zn_flow_sample(&s, x);
-    }
+    ZN_TRY(zn_alloc_for("latents", sizeof *x * (size_t)(count * l->images), (void **)&x));
+    memcpy(x, l->noise, sizeof *x * (size_t)(count * l->images));
+    for (int i = 0; i < l->images && from_image; i++)
+        zn_flow_mix(l->clean, x + i * count, sigma[s.first], x + i * count, count);
+    zn_status status = from_image ? compare(l, "start_latent", -1, x) : ZN_OK;
+    for (l->number = 0; l->number < l->images && status == ZN_OK; l->number++)
+        status = zn_flow_sample(&s, x + l->number * count);
     zn_free(x);
     for (int i = s.first; i < l->steps && status == ZN_OK; i++) {
         status = compare(l, "latent", i, l->latents + i * l->images * count);

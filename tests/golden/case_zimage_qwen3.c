@@ -83,7 +83,7 @@ static zn_status qwen3_run(golden *g)
     states s = { 0 };
     zn_shape shape, same;
     float *ids = NULL, *mask = NULL;
-    ZN_TRY(zn_qwen3_recognise(files, 1, zn_json_get(g->config, "config"), &s.form, &naming));
+    ZN_TRY(zn_qwen3_recognise(files, 1, golden_network_config(g), &s.form, &naming));
     const zn_stored from = { files, 1, zn_qwen3_place, &naming };
     if (s.form.layers < 1 || s.form.layers > MOST_LAYERS)
         return ZN_FAIL(ZN_EFORMAT, "%d layers are too many", s.form.layers);

@@ -39,6 +39,12 @@ bool golden_flag(const golden *g, const char *key)
     return n && n->kind == ZN_JSON_BOOL && n->value.magnitude;
 }
 
+const zn_json_node *golden_network_config(const golden *g)
+{
+    const zn_json_node *own = zn_json_get(g->config, "config");
+    return own ? own : g->config;
+}
+
 /* NCHW <-> NHWC of a rank 4 shape given in NHWC. */
 static void permute_map(const float *in, float *out, zn_shape s, bool to_file)
 {

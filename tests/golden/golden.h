@@ -47,6 +47,8 @@ bool golden_has(const golden *g, const char *prefix, const char *name);
 int64_t golden_int(const golden *g, const char *key, int64_t fallback);
 double golden_double(const golden *g, const char *key, double fallback);
 bool golden_flag(const golden *g, const char *key);
+/* What a network's own config.json would hold: the object "config" of the configuration, or else all of it. */
+const zn_json_node *golden_network_config(const golden *g);
 
 /* A tensor as floats in the engine's layout: rank 4 becomes NHWC. *data is the caller's (zn_free). */
 zn_status golden_load(const golden *g, const char *prefix, const char *name, zn_shape *shape, float **data);

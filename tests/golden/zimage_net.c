@@ -23,7 +23,7 @@ zn_status zimage_net_open(zimage_net *n, const golden *g)
     *n = (zimage_net){ 0 };
     ZN_TRY(zimage_open_beside(g, "weights", &n->beside));
     n->files[0] = n->beside ? n->beside : g->file;
-    const zn_status status = zn_zimage_recognise(n->files, 1, zn_json_get(g->config, "config"), &n->form, &n->naming);
+    const zn_status status = zn_zimage_recognise(n->files, 1, golden_network_config(g), &n->form, &n->naming);
     if (status != ZN_OK)
         zimage_net_close(n);
     return status;
