@@ -5,15 +5,12 @@
 
 #include "kernels/arm/wht_flow.h"
 
-/* Groups lie beside each other in lines of n rows. */
+/* Groups lie beside each other in lines of n rows, the lines one behind the other. */
 typedef struct wht_stream {
     const float *from; /* the first line */
-    float *to;         /* may be `from` if rows and lines are as there */
-    int64_t n;
-    int64_t from_row, to_row;   /* floats from a row to the next */
-    int64_t from_line, to_line; /* and from a line */
-    int64_t across;             /* floats of a row that belong to a line: groups */
-    int64_t width; /* of a group: whole lines of the cache, an even number of them if n is 8 and it is not a row */
+    float *to;
+    int64_t n, row; /* rows, and floats from one to the next */
+    int64_t width;  /* of a group: whole lines of the cache, an even number of them if n is 8 and it is not a row */
     int64_t first, total; /* groups: the first that is meant, and how many */
     float scale;
     float *rings; /* scratch of two groups for every pass but one */
@@ -25,7 +22,7 @@ typedef struct wht_plan {
     int a, b, c;
 } wht_plan;
 
-static inline bool wht_near(const wht_stream *q) { return q->from_row <= 256; }
+static inline bool wht_near(const wht_stream *q) { return q->row <= 256; }
 
 static inline wht_plan wht_plan_of(const wht_stream *q)
 {
@@ -56,17 +53,17 @@ static inline bool wht_can_stream(const wht_stream *q, size_t scratch)
 {
     const wht_plan plan = wht_plan_of(q);
     const int64_t group = q->n * q->width, rings = wht_plan_passes(&plan) - 1;
-    const bool wide = q->width % 32 == 0 || q->n > 8 || q->n == 4 || (q->n == 8 && q->width == q->to_row);
-    return q->n >= 2 && q->n <= (wht_near(q) ? 128 : 64) && q->width % 16 == 0 && q->across % q->width == 0 && wide &&
+    const bool wide = q->width % 32 == 0 || q->n > 8 || q->n == 4 || (q->n == 8 && q->width == q->row);
+    return q->n >= 2 && q->n <= (wht_near(q) ? 128 : 64) && q->width % 16 == 0 && q->row % q->width == 0 && wide &&
            q->total > wht_plan_passes(&plan) && q->total * group % (32 * VEC_LANES) == 0 &&
            (size_t)(rings * 2 * group) * sizeof(float) <= scratch;
 }
 
-/* Where group i is, in lines so far apart. */
-static inline int64_t wht_group_at(const wht_stream *q, int64_t line, int64_t i)
+/* Where group i is in a map. */
+static inline int64_t wht_group_at(const wht_stream *q, int64_t i)
 {
-    const int64_t groups = q->across / q->width, k = q->first + i;
-    return k / groups * line + k % groups * q->width;
+    const int64_t groups = q->row / q->width, k = q->first + i;
+    return k / groups * q->n * q->row + k % groups * q->width;
 }
 
 /* The place of group i in ring r. */
@@ -102,18 +99,18 @@ static inline void wht_pass_at(flow_pass *p, int64_t i)
 /* The map -> ring 0, from group i on. */
 static inline flow_pass wht_pass_first(const wht_stream *q, const wht_plan *p, int64_t i)
 {
-    const int64_t size = sizeof(float), width = q->width * size, row = q->from_row * size, across = 256 / p->a;
-    char *map = (char *)(q->from + wht_group_at(q, q->from_line, i));
+    const int64_t size = sizeof(float), width = q->width * size, row = q->row * size, across = 256 / p->a;
+    char *map = (char *)(q->from + wht_group_at(q, i));
     flow_pass f = { .from = { .at = map,
                               .step = row,
                               .block = across,
                               .run = p->a * row - width,
                               .group = width - q->n * row,
-                              .line = (q->from_line - q->across) * size },
+                              .line = (q->n - 1) * row },
                     .to = wht_ring(q, 0, i),
                     .blocks = width / across,
                     .runs = q->n / p->a,
-                    .groups = q->across / q->width,
+                    .groups = q->row / q->width,
                     .total = q->total - i,
                     .still = map,
                     /* measured; for rows, less than 8 KB is as good as nothing */
@@ -154,19 +151,19 @@ static inline flow_pass wht_pass_middle(const wht_stream *q, const wht_plan *p, 
 static inline flow_pass wht_pass_last(const wht_stream *q, const wht_plan *p, int64_t i)
 {
     const int radix = wht_plan_last(p);
-    const int64_t size = sizeof(float), width = q->width * size, row = q->to_row * size, across = 256 / radix;
+    const int64_t size = sizeof(float), width = q->width * size, row = q->row * size, across = 256 / radix;
     const int64_t len = q->n / radix;
     const bool spread = p->a == 8 && !p->c, whole = width == row && !spread; /* rows are one run */
     flow_pass f = { .from = wht_ring(q, p->c ? 1 : 0, i),
-                    .to = { .at = (char *)(q->to + wht_group_at(q, q->to_line, i)),
+                    .to = { .at = (char *)(q->to + wht_group_at(q, i)),
                             .step = len * row,
                             .block = across,
                             .run = whole ? 0 : row - width,
                             .group = width - len * row,
-                            .line = (q->to_line - q->across) * size },
+                            .line = (q->n - 1) * row },
                     .blocks = whole ? len * width / across : width / across,
                     .runs = whole ? 1 : len,
-                    .groups = q->across / q->width };
+                    .groups = q->row / q->width };
     wht_pass_at(&f, q->first + i);
     f.from.step = len * width;
     f.from.block = across;

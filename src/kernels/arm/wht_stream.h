@@ -9,13 +9,13 @@
 /* One pass over one group, for the ends of the stream. */
 static inline void wht_group_first(const wht_stream *q, int radix, int64_t i)
 {
-    const float *from = q->from + wht_group_at(q, q->from_line, i);
+    const float *from = q->from + wht_group_at(q, i);
     float *to = wht_slot(q, 0, i);
     if (radix == 8) /* in pieces of 32 bytes, eight of a block one behind the other */
         for (int64_t y = 0; y < q->n; y += 8)
-            wht_plain(8, &(wht_walk){ .from = from + y * q->from_row,
+            wht_plain(8, &(wht_walk){ .from = from + y * q->row,
                                       .to = to + y * q->width,
-                                      .from_step = q->from_row,
+                                      .from_step = q->row,
                                       .to_step = 8,
                                       .run = 8,
                                       .runs = q->width / 8,
@@ -24,11 +24,11 @@ static inline void wht_group_first(const wht_stream *q, int radix, int64_t i)
     else
         wht_plain(radix, &(wht_walk){ .from = from,
                                       .to = to,
-                                      .from_step = q->from_row,
+                                      .from_step = q->row,
                                       .to_step = q->width,
                                       .run = q->width,
                                       .runs = q->n / radix,
-                                      .from_next = radix * q->from_row,
+                                      .from_next = radix * q->row,
                                       .to_next = radix * q->width });
 }
 
@@ -65,18 +65,18 @@ static inline void wht_group_last(const wht_stream *q, const wht_plan *p, int64_
     const int radix = wht_plan_last(p);
     const int64_t len = q->n / radix;
     const float *from = wht_slot(q, p->c ? 1 : 0, i);
-    float *to = q->to + wht_group_at(q, q->to_line, i);
+    float *to = q->to + wht_group_at(q, i);
     if (p->a == 8 && !p->c)
-        wht_group_spread(from, to, q->width, q->to_row, q->scale);
+        wht_group_spread(from, to, q->width, q->row, q->scale);
     else
         wht_scaled(radix, &(wht_walk){ .from = from,
                                        .to = to,
                                        .from_step = len * q->width,
-                                       .to_step = len * q->to_row,
+                                       .to_step = len * q->row,
                                        .run = q->width,
                                        .runs = len,
                                        .from_next = q->width,
-                                       .to_next = q->to_row,
+                                       .to_next = q->row,
                                        .scale = q->scale });
 }
 
@@ -150,39 +150,6 @@ static inline void wht_stream_all(const wht_stream *q)
     wht_stream_begin(q, &plan);
     wht_flow(q, passes, (q->total - behind) * q->n * q->width / (16 * VEC_LANES));
     wht_stream_end(q, &plan);
-}
-
-/* One line of 128 to 2048 rows that lie far apart as two streams: among `low` neighbours from the map to a strip in
- * scratch, then among every low-th of them back. False if that cannot be, with so many floats of scratch. More rows are
- * no faster so than as wht_strip.h has them. */
-static inline bool wht_stream_long(const wht_stream *q, int64_t floats)
-{
-    enum { APART = 16 }; /* floats that keep rows of the strip in other sets of the caches */
-    const int64_t low = q->n <= 128 ? 16 : q->n <= 512 ? 32 : 64, high = q->n / low, row = q->across + APART;
-    wht_stream in = *q, out = *q;
-    in.n = low;
-    in.scale = 1;
-    in.to = q->rings;
-    in.to_row = row;
-    in.from_line = low * q->from_row;
-    in.to_line = low * row;
-    in.width = q->across < 64 ? q->across : low == 16 ? 128 : 64;
-    out.n = high;
-    out.from = q->rings;
-    out.from_row = low * row;
-    out.to_row = low * q->to_row;
-    out.from_line = row;
-    out.to_line = q->to_row;
-    out.width = q->across < 64 ? q->across : 64;
-    in.rings = out.rings = q->rings + q->n * row;
-    in.total = high * q->across / in.width;
-    out.total = low * q->across / out.width;
-    const size_t left = (size_t)(floats - q->n * row) * sizeof(float);
-    if (q->n < 128 || q->n > 2048 || floats < q->n * row || !wht_can_stream(&in, left) || !wht_can_stream(&out, left))
-        return false;
-    wht_stream_all(&in);
-    wht_stream_all(&out);
-    return true;
 }
 
 #endif

@@ -80,60 +80,34 @@ static int64_t stream_width(const zn_wht_args *a)
     return a->inner <= zn_wht_run(a) ? a->inner : a->n == 16 ? 256 : a->n == 64 ? 64 : 128;
 }
 
-#if defined(__aarch64__)
-static wht_stream stream_at(const zn_wht_args *a, int64_t at, int64_t across, float *t)
-{
-    return (wht_stream){ .from = a->x + at,
-                         .to = a->y + at,
-                         .n = a->n,
-                         .from_row = a->inner,
-                         .to_row = a->inner,
-                         .from_line = a->n * a->inner,
-                         .to_line = a->n * a->inner,
-                         .across = across,
-                         .scale = a->scale,
-                         .rings = t };
-}
-
-/* `units` pieces that are whole, as one stream of groups of `width` floats or less. Like the next function, false where
- * their form does not allow it. */
+/* `units` pieces that are whole, as one stream of groups of `width` floats or less. False where the build or their form
+ * does not allow it. */
 static bool stream(const zn_wht_args *a, int64_t unit, int64_t units, int64_t width, float *t)
 {
+#if defined(__aarch64__)
     const int64_t run = a->inner < zn_wht_run(a) ? a->inner : zn_wht_run(a);
-    wht_stream q = stream_at(a, 0, a->inner, t);
     if (a->gate || a->inner % run)
         return false;
     for (; width >= 16 && width % 16 == 0 && run % width == 0; width /= 2) {
-        q.width = width;
-        q.first = unit * run / width;
-        q.total = units * run / width;
+        const wht_stream q = { .from = a->x,
+                               .to = a->y,
+                               .n = a->n,
+                               .row = a->inner,
+                               .width = width,
+                               .first = unit * run / width,
+                               .total = units * run / width,
+                               .scale = a->scale,
+                               .rings = t };
         if (wht_can_stream(&q, zn_wht_scratch(a))) {
             wht_stream_all(&q);
             return true;
         }
     }
-    return false;
-}
-
-/* `width` floats of each of many rows. */
-static bool stream_long(const zn_wht_args *a, int64_t at, int64_t width, float *t)
-{
-    const wht_stream q = stream_at(a, at, width, t);
-    return wht_stream_long(&q, (int64_t)(zn_wht_scratch(a) / sizeof(float)));
-}
 #else
-static bool stream(const zn_wht_args *a, int64_t unit, int64_t units, int64_t width, float *t)
-{
     (void)a, (void)unit, (void)units, (void)width, (void)t;
-    return false;
-}
-
-static bool stream_long(const zn_wht_args *a, int64_t at, int64_t width, float *t)
-{
-    (void)a, (void)at, (void)width, (void)t;
-    return false;
-}
 #endif
+    return false;
+}
 
 /* Lines whose rows have no gaps. */
 static void rows(const zn_wht_args *a, int64_t at, int64_t units, float *t)
@@ -145,8 +119,6 @@ static void rows(const zn_wht_args *a, int64_t at, int64_t units, float *t)
 /* `width` floats of each of n rows that lie apart. */
 static void columns(const zn_wht_args *a, int64_t at, int64_t width, float *t)
 {
-    if (stream_long(a, at, width, t))
-        return;
     const int64_t each = width % 16 ? width : 16;
     const wht_strip q = { .from = a->x + at,
                           .to = a->y + at,
