@@ -17,12 +17,13 @@ typedef struct gelu_line {
     vec a[GELU_U], p[GELU_U], m[GELU_U];
 } gelu_line;
 
-/* A line of x and its place in y. */
-typedef struct gelu_place {
-    const float *x;
-    float *y;
-    int64_t left; /* of the row, with this one */
-} gelu_place;
+/* Where the lines that are on their way lie: the one that is read next, the one before it and the one before that; and
+ * where the three before the next will be written. */
+typedef struct gelu_places {
+    const float *x, *x1, *x2;
+    float *y, *y1, *y2, *y3;
+    int64_t left; /* of the row, with the next one */
+} gelu_places;
 
 /* p = p a + constant */
 VEC_INLINE void gelu_horner(const float (*table)[VEC_LANES], const int k, gelu_line *s)
@@ -70,8 +71,15 @@ VEC_INLINE void gelu_step(const float (*table)[VEC_LANES], gelu_line *one, gelu_
     gelu_horner(table, 6, one);
 }
 
-VEC_INLINE void gelu_advance(const gelu_walk *w, gelu_place *p)
+VEC_INLINE void gelu_advance(const gelu_walk *w, gelu_places *p, bool more)
 {
+    p->x2 = p->x1;
+    p->x1 = p->x;
+    p->y3 = p->y2;
+    p->y2 = p->y1;
+    p->y1 = p->y;
+    if (!more)
+        return;
     p->x += GELU_LINE;
     p->y += w->y_step;
     if (--p->left == 0) {
@@ -91,18 +99,13 @@ static inline void gelu_pass_pinned(const gelu_walk *w)
     };
     const int64_t count = w->lines * w->rows;
     float nowhere[GELU_LINE];
-    gelu_place in = { w->x, w->y, w->lines }, again = in, out = in;
+    gelu_places p = { w->x, w->x, w->x, w->y, nowhere, nowhere, nowhere, w->lines };
     gelu_line a, b, c, d;
     GELU_EACH a.a[u] = a.p[u] = a.m[u] = b.a[u] = b.p[u] = c.a[u] = c.p[u] = d.a[u] = d.p[u] = vec_splat(0);
     vec_pinned_fence();
 #define STEP(one, two, three, four)                                                                                    \
-    gelu_step(table, &one, &two, &three, &four, in.x, again.x, i < 3 ? nowhere : out.y);                               \
-    if (i + 1 < count)                                                                                                 \
-        gelu_advance(w, &in);                                                                                          \
-    if (i >= 2 && i < count + 1)                                                                                       \
-        gelu_advance(w, &again);                                                                                       \
-    if (i >= 3)                                                                                                        \
-        gelu_advance(w, &out);                                                                                         \
+    gelu_step(table, &one, &two, &three, &four, p.x, p.x2, p.y3);                                                      \
+    gelu_advance(w, &p, i + 1 < count);                                                                                \
     if (++i == count + 3)                                                                                              \
         break;
     for (int64_t i = 0; count;) {
