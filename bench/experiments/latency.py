@@ -126,7 +126,7 @@ GFLOP: exact, as if every convolution were done directly. MB: what the layers re
 roofline: for every layer the larger of its operations at peak and its bytes at full bandwidth, summed, over the time. Operations are
 issue slots, the least that the arithmetic takes (src/ops/slots.h): a multiply-add is one, and so is an addition, a product or a comparison
 that no multiply-add takes in; peak is that of multiply-adds, two FLOP a slot. Winograd counts its products and transforms, fp32 on the bf16
-matrix unit three slots for sixteen products. of its instructions: the same with the rate that each spectral kernel's loads, arithmetic and
+matrix unit three slots for sixteen products and three for splitting an input. of its instructions: the same with the rate that each spectral kernel's loads, arithmetic and
 stores have in the L1 when nothing waits, instead of four slots a cycle (`build/mixes`; kernels that it does not list count as before).
 
 {chr(10).join(sentences(r))}
