@@ -79,19 +79,12 @@ static double flops(const zn_node *n)
     return 4.0 * (double)(d[1] * d[2]) * (double)zn_shape_count(n->shape);
 }
 
-static double flops_done(const zn_node *n, const zn_prepare *p)
-{
-    (void)p;
-    return flops(n);
-}
-
 const zn_op zn_op_attention = { .name = "attention",
                                 .shape = shape,
                                 .run = run,
                                 .gradient = gradient,
                                 .needs = needs,
                                 .flops = flops,
-                                .flops_done = flops_done,
                                 .global = true };
 
 zn_node *zn_attention(zn_node *qkv, int heads)

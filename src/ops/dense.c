@@ -30,12 +30,6 @@ static double flops(const zn_node *n)
     return 2.0 * (double)a.rows * a.k * a.n;
 }
 
-static double flops_done(const zn_node *n, const zn_prepare *p)
-{
-    (void)p;
-    return flops(n);
-}
-
 static zn_status shape(zn_node *n)
 {
     const zn_shape x = n->source[0]->shape, w = n->source[1]->shape;
@@ -73,13 +67,9 @@ static void gradient(zn_node *n, zn_node *dy)
         zn_accumulate(bias, zn_apply(&zn_op_channel_sum, NULL, 0, (zn_node *[]){ dy }, 1));
 }
 
-const zn_op zn_op_dense = { .name = "dense",
-                            .shape = shape,
-                            .run = run,
-                            .needs = needs,
-                            .gradient = gradient,
-                            .flops = flops,
-                            .flops_done = flops_done };
+const zn_op zn_op_dense = {
+    .name = "dense", .shape = shape, .run = run, .needs = needs, .gradient = gradient, .flops = flops
+};
 
 zn_node *zn_dense(zn_node *x, zn_node *w, zn_node *bias)
 {
@@ -104,7 +94,7 @@ static void grad_run(const zn_node *n, const zn_launch_context *c)
 }
 
 const zn_op zn_op_dense_grad = {
-    .name = "dense_grad", .shape = grad_shape, .run = grad_run, .needs = needs, .flops = flops, .flops_done = flops_done
+    .name = "dense_grad", .shape = grad_shape, .run = grad_run, .needs = needs, .flops = flops
 };
 
 /* dw = x^T dy */
@@ -128,5 +118,4 @@ const zn_op zn_op_dense_weight_grad = { .name = "dense_weight_grad",
                                         .run = weight_run,
                                         .needs = needs,
                                         .flops = flops,
-                                        .flops_done = flops_done,
                                         .global = true };

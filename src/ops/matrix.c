@@ -57,19 +57,12 @@ static double flops(const zn_node *n)
     return 2.0 * (double)zn_shape_count(n->shape) * (double)n->source[0]->shape.dim[3];
 }
 
-static double flops_done(const zn_node *n, const zn_prepare *p)
-{
-    (void)p;
-    return flops(n);
-}
-
 const zn_op zn_op_matrix = { .name = "matrix",
                              .shape = shape,
                              .run = run,
                              .gradient = gradient,
                              .needs = needs,
                              .flops = flops,
-                             .flops_done = flops_done,
                              .takes_packed = true };
 
 zn_node *zn_matrix(zn_node *x, zn_node *w, zn_node *bias)

@@ -1,5 +1,5 @@
-/* GELU of lines of sixteen floats for AArch64, the same bits as gelu() of simd/gelu.h gives. Three lines are on their
- * way at once, one in each third of the formula, so that twelve instructions stand between one and the next that needs
+/* GELU of lines of sixteen floats for AArch64, the same bits as gelu() of simd/gelu.h gives. Four lines are on their
+ * way at once, one in each quarter of the formula, so that many instructions stand between one and the next that needs
  * its result. Every constant is loaded where it is used: a Neoverse-V1 reads but four registers a cycle that were ready
  * when an instruction came to wait for its turn, and what is still being loaded costs nothing. The order is what
  * counts, hence an `asm volatile` for each instruction (wht_pass.h). */
