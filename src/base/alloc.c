@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { ALIGN = 64, LARGE_PAGE = 2 << 20, LARGE = 4 * LARGE_PAGE };
+enum { FEWEST = 64, ALIGN = 64, LARGE_PAGE = 2 << 20, LARGE = 4 * LARGE_PAGE };
 
 static _Atomic int64_t calls;
 static _Atomic int64_t fail_in;
@@ -83,6 +83,25 @@ char *zn_strdup(const char *s)
     if (copy)
         memcpy(copy, s, n);
     return copy;
+}
+
+bool zn_grow(void *list, size_t *room, size_t need, size_t size)
+{
+    if (need <= *room)
+        return true;
+    const size_t doubled = *room > SIZE_MAX / 2 ? 0 : 2 * *room, wanted = need > doubled ? need : doubled;
+    const size_t count = wanted > FEWEST ? wanted : FEWEST;
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes))
+        return false;
+    void *block;
+    memcpy(&block, list, sizeof block);
+    block = zn_realloc(block, bytes);
+    if (!block)
+        return false;
+    memcpy(list, &block, sizeof block);
+    *room = count;
+    return true;
 }
 
 zn_status zn_alloc_for(const char *what, size_t bytes, void **out)

@@ -31,20 +31,15 @@ static zn_status open_failed(const char *path, int error)
 static zn_status read_stream(zn_map *map, int fd, const char *path)
 {
     uint8_t *bytes = NULL;
-    size_t size = 0, capacity = 0;
+    size_t size = 0, room = 0;
     for (;;) {
-        if (size == capacity) {
-            capacity = capacity ? 2 * capacity : STREAM_CHUNK;
-            uint8_t *bigger = capacity > STREAM_LIMIT ? NULL : zn_realloc(bytes, capacity);
-            if (!bigger) {
-                zn_free(bytes);
-                return capacity > STREAM_LIMIT
-                           ? ZN_FAIL(ZN_ELIMIT, "%s: not a regular file and longer than %d bytes", path, STREAM_LIMIT)
-                           : ZN_FAIL(ZN_ENOMEM, "out of memory: %zu bytes for %s", capacity, path);
-            }
-            bytes = bigger;
+        const bool full = size >= STREAM_LIMIT;
+        if (size == room && (full || !ZN_GROW(bytes, room, size + STREAM_CHUNK))) {
+            zn_free(bytes);
+            return full ? ZN_FAIL(ZN_ELIMIT, "%s: not a regular file and longer than %d bytes", path, STREAM_LIMIT)
+                        : ZN_FAIL(ZN_ENOMEM, "out of memory: %zu bytes for %s", size + STREAM_CHUNK, path);
         }
-        const ssize_t n = read(fd, bytes + size, capacity - size);
+        const ssize_t n = read(fd, bytes + size, room - size);
         if (n == 0)
             break;
         if (n < 0 && errno != EINTR) {

@@ -73,7 +73,7 @@ int zn_utf8_valid(const void *text, size_t size);
 /* Output text that grows. The first failed allocation is remembered; later calls do nothing. */
 typedef struct zn_json_out {
     char *bytes;
-    size_t size, capacity;
+    size_t size, room;
     int failed;
 } zn_json_out;
 

@@ -113,18 +113,9 @@ int zn_utf8_valid(const void *text, size_t size)
 
 void zn_json_out_raw(zn_json_out *out, const char *text, size_t size)
 {
+    out->failed = out->failed || !ZN_GROW(out->bytes, out->room, out->size + size);
     if (out->failed)
         return;
-    if (size > out->capacity - out->size) {
-        const size_t capacity = 2 * (out->size + size) + 256;
-        char *bigger = zn_realloc(out->bytes, capacity);
-        if (!bigger) {
-            out->failed = 1;
-            return;
-        }
-        out->bytes = bigger;
-        out->capacity = capacity;
-    }
     memcpy(out->bytes + out->size, text, size);
     out->size += size;
 }

@@ -9,7 +9,8 @@
 struct zn_graph {
     zn_arena arena;
     zn_node **nodes;
-    int count, capacity;
+    int count;
+    size_t room;
     const char *layer;
     int64_t largest; /* least answer of zn_graph_largest_map */
     zn_status status;

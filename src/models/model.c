@@ -53,14 +53,8 @@ const zn_model_info *zn_model_info_of(const zn_model *m) { return &m->info; }
 
 static zn_status add_parameter(zn_model *m, const zn_node *n, zn_model_parameter **out)
 {
-    if (m->count == m->capacity) {
-        const int capacity = m->capacity ? 2 * m->capacity : 64;
-        zn_model_parameter *more = zn_realloc(m->parameters, sizeof *more * (size_t)capacity);
-        if (!more)
-            return ZN_FAIL(ZN_ENOMEM, "out of memory for parameters");
-        m->parameters = more;
-        m->capacity = capacity;
-    }
+    if (!ZN_GROW(m->parameters, m->room, m->count + 1))
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for parameters");
     zn_model_parameter *p = &m->parameters[m->count];
     *p = (zn_model_parameter){ .name = zn_arena_copy(&m->arena, n->name), .shape = n->shape, .layout = n->layout };
     if (!p->name)

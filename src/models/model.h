@@ -21,7 +21,8 @@ struct zn_model {
     zn_model_info info;
     zn_arena arena; /* names */
     zn_model_parameter *parameters;
-    int count, capacity;
+    int count;
+    size_t room;
     bool has[ZN_PARTS];
     const char **attributes; /* names of the classifier's classes, in the arena; NULL: not known */
 };

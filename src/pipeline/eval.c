@@ -21,7 +21,7 @@ typedef struct judge {
     zn_corruption damages[ZN_EVAL_GROUPS];
     int damage_count; /* 1 for an autoencoder, whose pictures are not damaged */
     zn_eval_result *out;
-    int64_t capacity;
+    size_t room;        /* for rows */
     zn_parcel parcel;   /* for rank 0 */
     double base, scale; /* where the running model's progress lies in the whole */
 } judge;
@@ -76,14 +76,8 @@ done:
 static zn_status add_row(judge *j, const zn_eval_row *row)
 {
     zn_eval_result *r = j->out;
-    if (r->row_count == j->capacity) {
-        const int64_t capacity = j->capacity ? 2 * j->capacity : 64;
-        zn_eval_row *rows = zn_realloc(r->rows, sizeof *rows * (size_t)capacity);
-        if (!rows)
-            return ZN_FAIL(ZN_ENOMEM, "out of memory for the scores of %lld pictures", (long long)capacity);
-        r->rows = rows;
-        j->capacity = capacity;
-    }
+    if (!ZN_GROW(r->rows, j->room, r->row_count + 1))
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for the scores of %lld pictures", (long long)r->row_count + 1);
     zn_eval_row *kept = &r->rows[r->row_count];
     *kept = *row;
     kept->name = zn_strdup(row->name);

@@ -1,106 +1,9 @@
-/* Runs a network whole where it fits the memory, or segment by segment in tiles. */
-#include "pipeline/runner.h"
-
+/* Runs a network as runner_plan.c laid it out: whole, or segment by segment in tiles. */
 #include "base/alloc.h"
 #include "base/fail.h"
-#include "ops/ops.h"
-#include "pipeline/stage.h"
+#include "pipeline/runner_data.h"
 
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
-
-struct zn_runner {
-    zn_runner_options options;
-    zn_graph *whole; /* the network at full size, for analysis (and execution when nothing is cut) */
-    zn_shape input_shape, output_shape;
-    size_t budget;
-    zn_stage stages[ZN_MAX_SEGMENTS];
-    int count;
-    float *input;                      /* whole input map when the first stage is tiled */
-    double flops, total, done, window; /* window: of the one that is running */
-    double coarse;                     /* of total: below fp32 */
-    char plan[1024];
-    zn_runner_row *rows;
-    int row_count, row_capacity;
-};
-
-static size_t free_memory(void)
-{
-    const long pages = sysconf(_SC_AVPHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    return pages > 0 && size > 0 ? (size_t)pages * (size_t)size : (size_t)1 << 30;
-}
-
-/* ---- planning ---- */
-
-/* Image pixels per position of a node's map. */
-static double pixels_per(const zn_runner *r, const zn_node *n)
-{
-    const int64_t image =
-        r->input_shape.dim[1] > r->output_shape.dim[1] ? r->input_shape.dim[1] : r->output_shape.dim[1];
-    return (double)image / (double)n->shape.dim[1];
-}
-
-/* One of several stages, for tiles of `side` image pixels (0: whole). */
-static zn_status stage_try(zn_runner *r, const zn_segment *s, int64_t side, zn_stage *st)
-{
-    int64_t tile = (int64_t)((double)side / pixels_per(r, s->to));
-    if (side && tile < 1)
-        tile = 1;
-    zn_status status = zn_stage_build(r->whole, s, tile, r->options.math, st);
-    if (status == ZN_OK)
-        status = zn_stage_measure(st, zn_pool_threads(r->options.pool), false);
-    if (status != ZN_OK)
-        zn_stage_clear(st);
-    return status;
-}
-
-/* Chooses a tile for one segment: the given one, or the largest that fits the budget, or the one that needs least:
- * below some size windows shrink no more, and there are only more of them. */
-static zn_status stage_choose(zn_runner *r, const zn_segment *s, zn_stage *st)
-{
-    static const int64_t sides[] = { 4096, 2048, 1024, 768, 512, 384, 256, 192, 128, 64 };
-    const int choices = sizeof sides / sizeof *sides;
-    const bool fixed = r->options.tile > 0;
-    ZN_TRY(stage_try(r, s, fixed && !s->global ? r->options.tile : 0, st));
-    for (int i = 0; i < choices && !s->global && !fixed && st->bytes > r->budget; i++) {
-        zn_stage smaller;
-        ZN_TRY(stage_try(r, s, sides[i], &smaller));
-        zn_stage *worse = smaller.bytes < st->bytes ? st : &smaller;
-        zn_stage_clear(worse);
-        if (worse == st)
-            *st = smaller;
-    }
-    return ZN_OK;
-}
-
-static zn_status plan_whole(zn_runner *r, zn_node *input, zn_node *output, bool *fits)
-{
-    const zn_segment s = { input, output, true };
-    ZN_TRY(zn_stage_build(r->whole, &s, 0, r->options.math, &r->stages[0]));
-    ZN_TRY(zn_stage_measure(&r->stages[0], zn_pool_threads(r->options.pool), true));
-    r->flops = zn_graph_flops(r->stages[0].graph, r->stages[0].output);
-    if (r->flops < 0)
-        return ZN_FAIL(ZN_ENOMEM, "out of memory for a count of operations");
-    *fits = r->options.tile == ZN_TILE_OFF || (r->options.tile == ZN_TILE_AUTO && r->stages[0].bytes <= r->budget);
-    if (*fits)
-        r->count = 1;
-    else
-        zn_stage_clear(&r->stages[0]);
-    return ZN_OK;
-}
-
-static zn_status plan_tiles(zn_runner *r, zn_node *input, zn_node *output)
-{
-    zn_segment segments[ZN_MAX_SEGMENTS];
-    int count;
-    ZN_TRY(zn_segments_find(r->whole, input, output, segments, &count));
-    for (int i = 0; i < count; i++) {
-        r->count = i + 1;
-        ZN_TRY(stage_choose(r, &segments[i], &r->stages[i]));
-    }
-    return ZN_OK;
-}
 
 /* Progress within a window as progress of the whole: untiled work has only one. */
 static int window_progress(void *user, double fraction)
@@ -122,45 +25,11 @@ static zn_status stage_start(zn_runner *r, zn_stage *st)
 /* A whole network is made ready once; of several stages only one at a time has memory, so those wait until they run. */
 static zn_status prepare(zn_runner *r)
 {
-    for (int i = 0; i < r->count; i++) {
-        zn_stage *st = &r->stages[i];
-        const double tiles = (double)(st->y.tiles * st->x.tiles);
-        for (int k = 0; k < zn_graph_count(st->graph); k++) {
-            const zn_node *n = zn_graph_at(st->graph, k);
-            const double flops = n->op->flops ? n->op->flops(n) : 0;
-            st->flops += flops;
-            if (n->op->math && n->op->math(n, &st->prepare) != ZN_MATH_F32)
-                r->coarse += flops * tiles;
-        }
-        r->total += st->flops * tiles;
-    }
     if (r->count == 1 && !zn_stage_tiled(&r->stages[0]))
         return stage_start(r, &r->stages[0]);
     ZN_TRY(zn_alloc_for("the input map", zn_map_bytes(r->input_shape), (void **)&r->input));
     memset(r->input, 0, zn_map_bytes(r->input_shape));
     return ZN_OK;
-}
-
-static void describe(zn_runner *r)
-{
-    int used = 0;
-    const int size = (int)sizeof r->plan;
-    for (int i = 0; i < r->count && used < size; i++) {
-        const zn_stage *st = &r->stages[i];
-        used += snprintf(r->plan + used, (size_t)(size - used), "%s%s..%s: ", i ? "\n" : "", st->segment.from->name,
-                         st->segment.to->name);
-        if (used < size && !zn_stage_tiled(st))
-            used += snprintf(r->plan + used, (size_t)(size - used), "whole %lldx%lld", (long long)st->x.out,
-                             (long long)st->y.out);
-        else if (used < size)
-            used +=
-                snprintf(r->plan + used, (size_t)(size - used), "%lldx%lld tiles of %lldx%lld, windows of %lldx%lld",
-                         (long long)st->x.tiles, (long long)st->y.tiles, (long long)st->x.tile, (long long)st->y.tile,
-                         (long long)st->x.window, (long long)st->y.window);
-        if (used < size)
-            used += snprintf(r->plan + used, (size_t)(size - used), ", %.1f MiB%s", (double)st->bytes / 1048576.0,
-                             r->options.tile == ZN_TILE_AUTO && st->bytes > r->budget ? ", over the budget" : "");
-    }
 }
 
 zn_status zn_runner_new(const zn_model *model, zn_part part, zn_shape input, const zn_runner_options *options,
@@ -176,13 +45,8 @@ zn_status zn_runner_new(const zn_model *model, zn_part part, zn_shape input, con
     ZN_TRY_DONE(zn_model_graph(model, part, input, &r->whole, &first, &last));
     r->input_shape = first->shape;
     r->output_shape = last->shape;
-    r->budget = options->memory ? options->memory : free_memory() / 2;
-    bool fits = false;
-    ZN_TRY_DONE(plan_whole(r, first, last, &fits));
-    if (!fits)
-        ZN_TRY_DONE(plan_tiles(r, first, last));
+    ZN_TRY_DONE(zn_runner_plan_stages(r, first, last));
     ZN_TRY_DONE(prepare(r));
-    describe(r);
     *out = r;
     return ZN_OK;
 done:
@@ -239,14 +103,8 @@ static zn_status add_rows(zn_runner *r, const zn_stage *st)
         while (k < r->row_count && (strcmp(r->rows[k].name, row.node->name) || strcmp(r->rows[k].kernel, row.kernel)))
             k++;
         if (k == r->row_count) {
-            if (k == r->row_capacity) {
-                const int capacity = k ? 2 * k : 64;
-                zn_runner_row *more = zn_realloc(r->rows, sizeof *more * (size_t)capacity);
-                if (!more)
-                    return ZN_FAIL(ZN_ENOMEM, "out of memory for the profile");
-                r->rows = more;
-                r->row_capacity = capacity;
-            }
+            if (!ZN_GROW(r->rows, r->row_room, k + 1))
+                return ZN_FAIL(ZN_ENOMEM, "out of memory for the profile");
             r->rows[r->row_count++] = (zn_runner_row){ .name = row.node->name, .kernel = row.kernel };
         }
         r->rows[k].ms += row.ms;

@@ -26,14 +26,8 @@ typedef struct heap {
 
 zn_status zn_tokens_add(zn_tokens *t, int32_t id)
 {
-    if (t->count == t->capacity) {
-        const size_t capacity = t->capacity ? 2 * t->capacity : 64;
-        int32_t *bigger = zn_realloc(t->ids, capacity * sizeof *bigger);
-        if (!bigger)
-            return ZN_FAIL(ZN_ENOMEM, "out of memory: %zu tokens", capacity);
-        t->ids = bigger;
-        t->capacity = capacity;
-    }
+    if (!ZN_GROW(t->ids, t->room, t->count + 1))
+        return ZN_FAIL(ZN_ENOMEM, "out of memory: %zu tokens", t->count + 1);
     t->ids[t->count++] = id;
     return ZN_OK;
 }

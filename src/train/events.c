@@ -31,22 +31,15 @@ static uint32_t masked(uint32_t crc) { return (crc >> 15 | crc << 17) + 0xa282ea
 
 typedef struct message {
     uint8_t *bytes;
-    size_t size, capacity;
+    size_t size, room;
     int failed;
 } message;
 
 static void put(message *m, const void *bytes, size_t n)
 {
-    if (m->size + n > m->capacity) {
-        const size_t capacity = 2 * (m->size + n) + 64;
-        uint8_t *more = m->failed ? NULL : zn_realloc(m->bytes, capacity);
-        if (!more) {
-            m->failed = 1;
-            return;
-        }
-        m->bytes = more;
-        m->capacity = capacity;
-    }
+    m->failed = m->failed || !ZN_GROW(m->bytes, m->room, m->size + n);
+    if (m->failed)
+        return;
     memcpy(m->bytes + m->size, bytes, n);
     m->size += n;
 }

@@ -31,14 +31,8 @@ static int column_of(zn_journal *j, const char *name)
 
 static zn_status new_entry(zn_journal *j, int64_t step, zn_journal_entry **out)
 {
-    if (j->count == j->capacity) {
-        const int64_t capacity = j->capacity ? 2 * j->capacity : 64;
-        zn_journal_entry *more = zn_realloc(j->entries, sizeof *more * (size_t)capacity);
-        if (!more)
-            return ZN_FAIL(ZN_ENOMEM, "out of memory for the journal");
-        j->entries = more;
-        j->capacity = capacity;
-    }
+    if (!ZN_GROW(j->entries, j->room, j->count + 1))
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for the journal");
     zn_journal_entry *e = *out = &j->entries[j->count++];
     e->step = step;
     for (int i = 0; i < ZN_MAX_METRICS; i++)

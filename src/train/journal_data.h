@@ -21,7 +21,8 @@ struct zn_journal {
     char names[ZN_MAX_METRICS][ZN_METRIC_NAME]; /* of the columns */
     int columns;
     zn_journal_entry *entries;
-    int64_t count, capacity;
+    int64_t count;
+    size_t room;
     char sample[64]; /* file name of the last one, "" before the first */
 };
 

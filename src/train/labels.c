@@ -125,14 +125,8 @@ static zn_status settle_names(reading *r, int words)
 static zn_status add_picture(reading *r, const zn_label *label)
 {
     zn_labels *l = r->labels;
-    if (l->pictures == l->capacity) {
-        const int64_t capacity = l->capacity ? 2 * l->capacity : 256;
-        zn_label *more = zn_realloc(l->list, sizeof *more * (size_t)capacity);
-        if (!more)
-            return ZN_FAIL(ZN_ENOMEM, "out of memory for labels");
-        l->list = more;
-        l->capacity = capacity;
-    }
+    if (!ZN_GROW(l->list, l->room, l->pictures + 1))
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for labels");
     l->list[l->pictures++] = *label;
     return ZN_OK;
 }

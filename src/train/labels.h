@@ -31,7 +31,8 @@ typedef struct zn_labels {
     const char **names;
     int count; /* attributes */
     zn_label *list;
-    int64_t pictures, capacity;
+    int64_t pictures;
+    size_t room;
 } zn_labels;
 
 ZN_MUST_USE zn_status zn_labels_read(const char *path, zn_labels **out);

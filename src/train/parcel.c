@@ -7,17 +7,9 @@
 
 void zn_parcel_put(zn_parcel *p, const void *bytes, size_t size)
 {
+    p->failed = p->failed || !ZN_GROW(p->bytes, p->room, p->size + size);
     if (p->failed)
         return;
-    if (p->size + size > p->capacity) {
-        const size_t capacity = 2 * (p->size + size) + 4096;
-        char *more = zn_realloc(p->bytes, capacity);
-        p->failed = !more;
-        if (p->failed)
-            return;
-        p->bytes = more;
-        p->capacity = capacity;
-    }
     memcpy(p->bytes + p->size, bytes, size);
     p->size += size;
 }

@@ -3,8 +3,10 @@
  *     zn_parcel p = { 0 };
  *     zn_parcel_put(&p, &row, sizeof row);
  *     zn_parcel_put_text(&p, row.name);
- *     ZN_TRY(zn_parcel_gather(&p, ranks));          // on rank 0: everyone's, in the order of the ranks; others:
- * nothing while (zn_parcel_take(&p, &row, sizeof row)) name = zn_parcel_take_bytes(&p, &size); zn_parcel_free(&p); */
+ *     ZN_TRY(zn_parcel_gather(&p, ranks));     // on rank 0: everyone's, in the order of the ranks; on others: nothing
+ *     while (zn_parcel_take(&p, &row, sizeof row))
+ *         name = zn_parcel_take_bytes(&p, &size);
+ *     zn_parcel_free(&p); */
 #ifndef ZN_TRAIN_PARCEL_H
 #define ZN_TRAIN_PARCEL_H
 
@@ -12,8 +14,8 @@
 
 typedef struct zn_parcel {
     char *bytes;
-    size_t size, capacity, at; /* at: what has been taken */
-    bool failed;               /* memory ran out while packing; gather tells */
+    size_t size, room, at; /* at: what has been taken */
+    bool failed;           /* memory ran out while packing; gather tells */
 } zn_parcel;
 
 void zn_parcel_put(zn_parcel *p, const void *bytes, size_t size);

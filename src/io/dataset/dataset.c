@@ -51,14 +51,8 @@ void zn_dataset_close(zn_dataset *d)
 
 zn_status zn_dataset_add(zn_dataset *d, const char *name)
 {
-    if (d->count == d->capacity) {
-        const int64_t capacity = d->capacity ? 2 * d->capacity : 256;
-        char **names = zn_realloc(d->names, sizeof *names * (size_t)capacity);
-        if (!names)
-            return ZN_FAIL(ZN_ENOMEM, "out of memory for the names of %lld pictures", (long long)capacity);
-        d->names = names;
-        d->capacity = capacity;
-    }
+    if (!ZN_GROW(d->names, d->room, d->count + 1))
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for the names of %lld pictures", (long long)d->count + 1);
     d->names[d->count] = zn_strdup(name);
     if (!d->names[d->count])
         return ZN_FAIL(ZN_ENOMEM, "out of memory for the name of a picture");

@@ -41,7 +41,8 @@ struct zn_dataset {
     const zn_dataset_kind *kind;
     char *path;
     char **names;
-    int64_t count, capacity;
+    int64_t count;
+    size_t room;
     void *state; /* the kind's own */
 };
 

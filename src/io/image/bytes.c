@@ -7,19 +7,7 @@
 
 int zn_bytes_reserve(zn_bytes *bytes, size_t extra)
 {
-    if (extra <= bytes->capacity - bytes->size)
-        return 1;
-    if (extra > SIZE_MAX / 2 - bytes->size)
-        return 0;
-    size_t capacity = bytes->capacity ? bytes->capacity * 2 : 1 << 16;
-    if (capacity < bytes->size + extra)
-        capacity = bytes->size + extra;
-    uint8_t *data = zn_realloc(bytes->data, capacity);
-    if (!data)
-        return 0;
-    bytes->data = data;
-    bytes->capacity = capacity;
-    return 1;
+    return extra <= SIZE_MAX - bytes->size && ZN_GROW(bytes->data, bytes->room, bytes->size + extra);
 }
 
 int zn_bytes_append(zn_bytes *bytes, const void *data, size_t size)

@@ -19,7 +19,7 @@ typedef struct zn_source {
 
 typedef struct zn_bytes {
     uint8_t *data;
-    size_t size, capacity;
+    size_t size, room;
 } zn_bytes;
 
 /* Room for `extra` more bytes after size; 0 when memory runs out (the content stays). */

@@ -22,15 +22,7 @@ static zn_status no_memory(const zn_unpickler *m)
 
 zn_status zn_unpickler_grow(const zn_unpickler *m, zn_stack *s, size_t count, size_t size)
 {
-    if (count <= s->capacity)
-        return ZN_OK;
-    const size_t capacity = count > 2 * s->capacity ? count + 64 : 2 * s->capacity;
-    void *bigger = zn_realloc(s->items, capacity * size);
-    if (!bigger)
-        return no_memory(m);
-    s->items = bigger;
-    s->capacity = capacity;
-    return ZN_OK;
+    return zn_grow(&s->items, &s->room, count, size) ? ZN_OK : no_memory(m);
 }
 
 zn_status zn_unpickler_take(zn_unpickler *m, size_t count, const uint8_t **bytes)

@@ -21,7 +21,8 @@ struct zn_weights {
     const uint8_t *bytes;
     size_t size;
     zn_weight *items; /* in file order */
-    int64_t count, capacity;
+    int64_t count;
+    size_t room;
     const zn_weight **sorted; /* by name, for finding */
     zn_metadata *metadata;
     int64_t metadata_count;

@@ -10,14 +10,8 @@ static const zn_weights_reader *const readers[] = { &zn_gguf_reader, &zn_safeten
 
 zn_status zn_weights_add(zn_weights *w, const zn_weight *item)
 {
-    if (w->count == w->capacity) {
-        const int64_t capacity = w->capacity ? 2 * w->capacity : 64;
-        zn_weight *bigger = zn_realloc(w->items, (size_t)capacity * sizeof *bigger);
-        if (!bigger)
-            return ZN_FAIL(ZN_ENOMEM, "out of memory: list of %lld tensors of %s", (long long)capacity, w->name);
-        w->items = bigger;
-        w->capacity = capacity;
-    }
+    if (!ZN_GROW(w->items, w->room, w->count + 1))
+        return ZN_FAIL(ZN_ENOMEM, "out of memory: list of %lld tensors of %s", (long long)w->count + 1, w->name);
     w->items[w->count++] = *item;
     return ZN_OK;
 }
