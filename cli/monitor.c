@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { CURVE_TEXT = MONITOR_CURVE * 3 + 1 };
+
 static void join_pairs(monitor *m)
 {
     for (int i = 0; i < MONITOR_CURVE / 2; i++)
@@ -47,7 +49,8 @@ static int has_blocks(void)
     return 0;
 }
 
-void monitor_curve(const monitor *m, char text[MONITOR_TEXT])
+/* The curve so far: blocks where the locale has them, else digits. */
+static void draw_curve(const monitor *m, char text[CURVE_TEXT])
 {
     static const char *const blocks[] = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
     static const char *const digits[] = { "0", "1", "2", "3", "4", "5", "6", "7" };
@@ -63,10 +66,10 @@ void monitor_curve(const monitor *m, char text[MONITOR_TEXT])
         strcat(text, marks[high > low ? (int)((value[i] - low) / (high - low) * 7.999) : 0]);
 }
 
-int monitor_tick(void *user, const zn_train_progress *p)
+static int tick(void *user, const zn_train_progress *p)
 {
     monitor *m = user;
-    char label[PROGRESS_LABEL], stage[48] = "", psnr[24] = "", curve[MONITOR_TEXT];
+    char label[PROGRESS_LABEL], stage[48] = "", psnr[24] = "", curve[CURVE_TEXT];
     if (p->to_encode) {
         snprintf(label, sizeof label, "%lld/%lld pictures encoded", (long long)p->encoded, (long long)p->to_encode);
         progress_begin(&m->bar, label, 0, 1);
@@ -77,7 +80,7 @@ int monitor_tick(void *user, const zn_train_progress *p)
         snprintf(stage, sizeof stage, "%s (%d of %d): ", p->stage, p->stage_number, p->stage_count);
     if (p->eval_psnr > 0)
         snprintf(psnr, sizeof psnr, ", %.2f dB", p->eval_psnr);
-    monitor_curve(m, curve);
+    draw_curve(m, curve);
     snprintf(label, sizeof label, "%s%lld/%lld, loss %.3g %s%s, %.1f/s", stage, (long long)p->step, (long long)p->steps,
              p->loss, curve, psnr, p->images_per_second);
     progress_begin(&m->bar, label, 0, 1);
@@ -85,22 +88,56 @@ int monitor_tick(void *user, const zn_train_progress *p)
     return progress_tick(&m->bar, (double)p->step / (double)p->steps);
 }
 
-int monitor_stop(void *user)
+static int stop(void *user)
 {
     (void)user;
     return interrupted();
 }
 
-void monitor_skipped(void *user, const char *name, const char *why)
+static void tell_skipped(void *user, const char *name, const char *why)
 {
     progress_skipped(&((monitor *)user)->bar, name, why);
 }
 
-void fact_model(facts *f, const options *o)
+int monitor_usage(const options *o, const char *command)
+{
+    if (!o->data)
+        return usage_error(command, "--data is needed: a folder of pictures or an .lmdb data set");
+    return o->output ? 0 : usage_error(command, "-o is needed: the folder of the run");
+}
+
+zn_run_options monitor_begin(monitor *m, const options *o, zn_ranks *ranks)
+{
+    interrupt_catch();
+    *m = (monitor){ .bar.quiet = o->quiet };
+    return (zn_run_options){ .data = o->data,
+                             .folder = o->output,
+                             .from = o->from,
+                             .resume = o->resume,
+                             .steps = o->steps,
+                             .threads = o->threads,
+                             .ranks = ranks,
+                             .progress = tick,
+                             .stop = stop,
+                             .skipped = tell_skipped,
+                             .user = m };
+}
+
+void fact_run(facts *f, const options *o, int64_t steps, int64_t skipped, double loss)
+{
+    fact_text(f, "run", o->output);
+    fact_integer(f, "steps", steps);
+    if (f->json || skipped)
+        fact_integer(f, "skipped", skipped);
+    fact_real(f, "loss", loss, 5, "");
+}
+
+void fact_model(facts *f, const options *o, double seconds)
 {
     char *path = must_print("%s/model.safetensors", o->output);
     fact_text(f, "model", path);
     free(path);
+    fact_real(f, "seconds", seconds, 1, " s");
 }
 
 /* A word for the shell, in quotes where it needs them. */
@@ -121,14 +158,20 @@ static char *shell_word(const char *word)
     return text;
 }
 
-int monitor_failed(const options *o, const char *command, zn_status status)
+int monitor_end(const options *o, const char *command, zn_status status, int was_finished)
 {
+    progress_erase();
+    if (status == ZN_OK) {
+        if (was_finished)
+            note(o, "%s is finished: nothing was left to do", o->output);
+        return 0;
+    }
     complain("%s", zn_error_text());
-    if (status != ZN_ECANCELLED)
-        return EXIT_FAILURE;
-    char *data = shell_word(o->data), *run = shell_word(o->output);
-    note(o, "go on with: zenith %s --resume --data %s -o %s", command, data, run);
-    free(data);
-    free(run);
+    if (status == ZN_ECANCELLED) {
+        char *data = shell_word(o->data), *run = shell_word(o->output);
+        note(o, "go on with: zenith %s --resume --data %s -o %s", command, data, run);
+        free(data);
+        free(run);
+    }
     return EXIT_FAILURE;
 }

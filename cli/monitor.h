@@ -1,8 +1,11 @@
 /* What a training run shows while it goes on: a bar with stage, loss, quality and speed, the time left, and a small
  * curve of the loss.
  *
- *     monitor m = { .bar.quiet = o->quiet };
- *     zn_train_options t = { ..., .progress = monitor_tick, .stop = monitor_stop, .user = &m }; */
+ *     monitor m;
+ *     zn_train_options t = { ..., .run = monitor_begin(&m, o, ranks) };
+ *     zn_status status = zn_train(&t, &r);
+ *     if (monitor_end(o, "train", status, r.first == r.steps))
+ *         return EXIT_FAILURE; */
 #ifndef ZN_CLI_MONITOR_H
 #define ZN_CLI_MONITOR_H
 
@@ -21,23 +24,19 @@ typedef struct monitor {
     int stage; /* that the curve is of */
 } monitor;
 
-/* A progress function of zn_train and zn_distill; non-zero after Ctrl-C. */
-int monitor_tick(void *user, const zn_train_progress *p);
+/* What every command line of a run must have; EXIT_USAGE and a sentence if it has not, else 0. */
+int monitor_usage(const options *o, const char *command);
 
-/* A stop function of the same: non-zero after Ctrl-C. */
-int monitor_stop(void *user);
+/* A run as the command line asks for it, with a bar, a line for each picture that cannot be read, and an end at Ctrl-C.
+ */
+zn_run_options monitor_begin(monitor *m, const options *o, zn_ranks *ranks);
 
-/* A skipped function of the same: one line for each picture. */
-void monitor_skipped(void *user, const char *name, const char *why);
+/* The end of a run: the sentence if it failed, how to go on after Ctrl-C, that there was nothing left to do. Returns
+ * the exit status. */
+int monitor_end(const options *o, const char *command, zn_status status, int was_finished);
 
-/* The end of a run that did not succeed: the sentence, and how to go on after Ctrl-C. Returns the exit status. */
-int monitor_failed(const options *o, const char *command, zn_status status);
-
-/* What a run is for: where its model lies. */
-void fact_model(facts *f, const options *o);
-
-/* The curve so far, at most MONITOR_CURVE characters: blocks where the locale has them, else digits. */
-enum { MONITOR_TEXT = MONITOR_CURVE * 3 + 1 };
-void monitor_curve(const monitor *m, char text[MONITOR_TEXT]);
+/* What is said of every run, first and last. */
+void fact_run(facts *f, const options *o, int64_t steps, int64_t skipped, double loss);
+void fact_model(facts *f, const options *o, double seconds);
 
 #endif

@@ -2,7 +2,7 @@
  *
  *     zn_ranks *ranks;
  *     zn_ranks_open(&ranks);                                   // alone unless started by mpirun
- *     zn_train_options o = { ..., .ranks = ranks };
+ *     zn_train_options o = { ..., .run.ranks = ranks };
  *     zn_train(&o, &result);                                   // the same call in every process
  *     if (zn_ranks_rank(ranks) == 0)
  *         print(&result);

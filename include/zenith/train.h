@@ -1,6 +1,6 @@
 /* Training: from a folder of pictures to weights in use.
  *
- *     zn_train_options o = { .recipe = "zenith-r", .data = "photos", .run = "runs/first" };
+ *     zn_train_options o = { .recipe = "zenith-r", .run = { .data = "photos", .folder = "runs/first" } };
  *     zn_train_result r;
  *     zn_train(&o, &r);                    // writes runs/first/model.safetensors and everything beside it
  *
@@ -33,17 +33,17 @@ typedef struct zn_train_progress {
     int64_t encoded, to_encode;
 } zn_train_progress;
 
-typedef struct zn_train_options {
-    const char *recipe;    /* a preset or a .yaml file; with resume NULL means the run's own */
-    const char *from;      /* weights to train further, by name, file or folder; NULL: the recipe's, or fresh values */
-    const char *labels;    /* of a classifier, file with attributes of the pictures; NULL: the recipe's */
-    const char *data;      /* a folder of pictures (with subfolders) or an .lmdb data set */
-    const char *run;       /* folder of the run; must be new or empty unless resume */
-    int resume;            /* continue from the run's last checkpoint, or from the start if it was cut off before one */
-    int64_t steps;         /* 0: the recipe's; with resume not fewer than are done */
-    const char *precision; /* of the convolutions, "f32" or "bf16"; NULL: the recipe's */
-    int threads;           /* 0: one for each CPU; of this process when there are several */
-    zn_ranks *ranks;       /* processes that share the work; only rank 0 writes. NULL: alone */
+/* What zn_train and zn_distill have in common. */
+typedef struct zn_run_options {
+    const char *data;   /* a folder of pictures (with subfolders) or an .lmdb data set */
+    const char *folder; /* of the run; must be new or empty unless resume */
+    const char *from;   /* weights to train further, by name, file or folder; NULL: the recipe's, or fresh values */
+    int resume;         /* continue from the run's last checkpoint, or from the start if it was cut off before one */
+    /* 0: the recipe's; with resume not fewer than are done. Of a distillation those of all stages, shared out as the
+     * recipe does; not with resume. */
+    int64_t steps;
+    int threads;     /* 0: one for each CPU; of this process when there are several */
+    zn_ranks *ranks; /* processes that share the work; only rank 0 writes. NULL: alone */
     /* Called after every step, on every rank; non-zero on any of them stops: the state is saved and ZN_ECANCELLED
      * returned. May be NULL. */
     int (*progress)(void *user, const zn_train_progress *progress);
@@ -53,6 +53,13 @@ typedef struct zn_train_options {
     /* Told once, on rank 0, of each picture that could not be read; the next one takes its place. May be NULL. */
     zn_skipped_fn skipped;
     void *user;
+} zn_run_options;
+
+typedef struct zn_train_options {
+    const char *recipe;    /* a preset or a .yaml file; with resume NULL means the run's own */
+    const char *labels;    /* of a classifier, file with attributes of the pictures; NULL: the recipe's */
+    const char *precision; /* of the convolutions, "f32" or "bf16"; NULL: the recipe's */
+    zn_run_options run;
 } zn_train_options;
 
 typedef struct zn_train_result {
@@ -77,7 +84,8 @@ ZN_API const char *zn_train_preset(int index, const char **description);
 
 /* Distillation: a small model for the latent space of a teacher.
  *
- *     zn_distill_options o = { .teacher = "taef2", .student = "zenith-r", .data = "photos", .run = "runs/small" };
+ *     zn_distill_options o = { .teacher = "taef2", .student = "zenith-r", .run = { .data = "photos",
+ *                              .folder = "runs/small" } };
  *     zn_distill_result r;
  *     zn_distill(&o, &r);                  // runs/small/model.safetensors
  *
@@ -87,16 +95,7 @@ ZN_API const char *zn_train_preset(int index, const char **description);
 typedef struct zn_distill_options {
     const char *teacher; /* weights by name, file or folder; with resume NULL means the run's own, as below */
     const char *student; /* a preset or a .yaml file */
-    const char *from;    /* as in zn_train_options */
-    const char *data, *run;
-    int resume;
-    int64_t steps; /* of all stages, shared out as the recipe does; 0: the recipe's. Not with resume. */
-    int threads;
-    zn_ranks *ranks; /* these and what follows: as in zn_train_options */
-    int (*progress)(void *user, const zn_train_progress *progress);
-    int (*stop)(void *user);
-    zn_skipped_fn skipped;
-    void *user;
+    zn_run_options run;
 } zn_distill_options;
 
 /* On held-out pictures; NaN where there was nothing to measure. */

@@ -27,18 +27,18 @@ static void share_steps(zn_recipe *k, int64_t steps)
 static zn_status read_recipe(zn_run *r, const zn_distill_options *o)
 {
     zn_recipe *k = &r->recipe;
-    if (o->resume) {
+    if (o->run.resume) {
         ZN_TRY(zn_run_read_recipe(r));
         if (!k->teacher[0])
-            return ZN_FAIL(ZN_EINVALID, "%s: not a distillation; resume it with train", o->run);
-        if (o->steps > 0)
+            return ZN_FAIL(ZN_EINVALID, "%s: not a distillation; resume it with train", o->run.folder);
+        if (o->run.steps > 0)
             return ZN_FAIL(ZN_EINVALID, "the stages of a distillation keep their lengths when it is resumed");
     } else {
         if (!o->teacher || !o->student)
             return ZN_FAIL(ZN_EINVALID, "distilling needs a teacher and a student");
         ZN_TRY(zn_recipe_read_student(o->student, k));
     }
-    ZN_TRY(zn_run_set_path(k->from, sizeof k->from, o->from, "the first model"));
+    ZN_TRY(zn_run_set_path(k->from, sizeof k->from, o->run.from, "the first model"));
     return zn_run_set_path(k->teacher, sizeof k->teacher, o->teacher, "the teacher");
 }
 
@@ -109,13 +109,13 @@ static zn_status set_up(zn_run *r, const zn_distill_options *o)
     ZN_TRY(read_recipe(r, o));
     ZN_TRY(open_teacher(r));
     ZN_TRY(make_student(r));
-    return plan_stages(r, o->steps);
+    return plan_stages(r, o->run.steps);
 }
 
 zn_status zn_distill(const zn_distill_options *o, zn_distill_result *out)
 {
     const double start = zn_clock_ms();
-    zn_run r = ZN_RUN_OF(o);
+    zn_run r = { .options = o->run };
     const zn_status status = zn_run_all(&r, set_up(&r, o));
     *out = (zn_distill_result){ .first = r.first,
                                 .steps = r.done,

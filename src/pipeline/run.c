@@ -12,11 +12,16 @@
 
 void zn_run_path(const zn_run *r, const char *name, char path[ZN_RUN_PATH])
 {
-    snprintf(path, ZN_RUN_PATH, "%s/%s", r->folder, name);
+    snprintf(path, ZN_RUN_PATH, "%s/%s", r->options.folder, name);
 }
 
-/* One rank keeps the folder. */
-static bool keeps(const zn_run *r) { return zn_ranks_rank(r->ranks) == 0; }
+bool zn_run_keeps(const zn_run *r) { return zn_ranks_rank(r->options.ranks) == 0; }
+
+bool zn_run_stops(const zn_run *r, const zn_train_progress *p)
+{
+    const zn_run_options *o = &r->options;
+    return (p && o->progress && o->progress(o->user, p)) || (o->stop && o->stop(o->user));
+}
 
 /* ---- starting ---- */
 
@@ -33,14 +38,14 @@ static int stop_within_step(void *user, double fraction)
 {
     const zn_run *r = user;
     (void)fraction;
-    return r->in_step && r->stop && r->stop(r->user);
+    return r->in_step && zn_run_stops(r, NULL);
 }
 
 static zn_status enter_stage(zn_run *r, int stage)
 {
     const zn_run_stage *s = &r->stages[stage];
     int parts, batch;
-    ZN_TRY(zn_trainer_divide(&s->recipe, r->ranks, &parts, &batch));
+    ZN_TRY(zn_trainer_divide(&s->recipe, r->options.ranks, &parts, &batch));
     r->stage = stage;
     const zn_trainer_options t = { .model = r->model,
                                    .teacher = r->teacher,
@@ -49,7 +54,7 @@ static zn_status enter_stage(zn_run *r, int stage)
                                    .goal = s->goal,
                                    .batch = batch,
                                    .parts = parts,
-                                   .ranks = r->ranks,
+                                   .ranks = r->options.ranks,
                                    .stage = stage,
                                    .stop = stop_within_step,
                                    .user = r };
@@ -93,7 +98,7 @@ static zn_status check_task(const zn_run *r)
 static zn_status prepare_pictures(zn_run *r)
 {
     const zn_recipe *k = &r->recipe;
-    const int share = k->batch / zn_ranks_count(r->ranks);
+    const int share = k->batch / zn_ranks_count(r->options.ranks);
     const size_t pixels = (size_t)share * (size_t)k->size * (size_t)k->size;
     const int inputs = zn_model_inputs(r->model, ZN_ENCODER);
     if (k->task == ZN_RECIPE_RESTORE)
@@ -103,7 +108,7 @@ static zn_status prepare_pictures(zn_run *r)
     const zn_skip skip = zn_run_skip(r);
     ZN_TRY(zn_held_out_new(&r->held, r->set, k, &skip));
     const zn_loader_options lo = { .batch = k->batch,
-                                   .first = share * zn_ranks_rank(r->ranks),
+                                   .first = share * zn_ranks_rank(r->options.ranks),
                                    .count = share,
                                    .crop = { .size = k->size, .halve = k->halve },
                                    .skip = skip,
@@ -120,8 +125,8 @@ static zn_status prepare(zn_run *r)
     char path[ZN_RUN_PATH];
     int stage = 0;
     ZN_TRY(check_task(r));
-    ZN_TRY(zn_pool_new(r->threads > 0 ? r->threads : zn_ranks_threads(r->ranks), &r->pool));
-    ZN_TRY(zn_dataset_open(r->data, &r->set));
+    ZN_TRY(zn_pool_new(r->options.threads > 0 ? r->options.threads : zn_ranks_threads(r->options.ranks), &r->pool));
+    ZN_TRY(zn_dataset_open(r->options.data, &r->set));
     zn_run_path(r, "checkpoint.safetensors", path);
     if (r->has_checkpoint)
         ZN_TRY(zn_checkpoint_stage(path, &stage));
@@ -132,8 +137,8 @@ static zn_status prepare(zn_run *r)
         ZN_TRY(zn_checkpoint_read(path, r->trainer));
     r->first = zn_run_steps_before(r, stage) + r->trainer->step;
     if (r->trainer->step > r->trainer->recipe->steps)
-        return ZN_FAIL(ZN_EINVALID, "%s: %lld steps are done already, more than the %lld it is to have", r->folder,
-                       (long long)r->first, (long long)zn_run_steps_before(r, r->stage_count));
+        return ZN_FAIL(ZN_EINVALID, "%s: %lld steps are done already, more than the %lld it is to have",
+                       r->options.folder, (long long)r->first, (long long)zn_run_steps_before(r, r->stage_count));
     r->saved = r->has_checkpoint ? r->first : -1;
     return zn_goal_on_conditions(r->stages[stage].goal) ? zn_run_prepare_conditions(r) : prepare_pictures(r);
 }
@@ -147,11 +152,11 @@ static zn_status check_alike(const zn_run *r)
     } mine = { .step = r->first, .pictures = zn_dataset_count(r->set) }, zero;
     zn_recipe_text(&r->recipe, mine.recipe, sizeof mine.recipe);
     zero = mine;
-    ZN_TRY(zn_ranks_share(r->ranks, &zero, sizeof zero));
+    ZN_TRY(zn_ranks_share(r->options.ranks, &zero, sizeof zero));
     if (zero.step == mine.step && zero.pictures == mine.pictures && strcmp(zero.recipe, mine.recipe) == 0)
         return ZN_OK;
     return ZN_FAIL(ZN_EINVALID, "rank %d sees another recipe, checkpoint or data set than rank 0",
-                   zn_ranks_rank(r->ranks));
+                   zn_ranks_rank(r->options.ranks));
 }
 
 /* The results of a run with nothing left to do are those of its last steps. */
@@ -171,7 +176,7 @@ static void recall(zn_run *r)
 static zn_status open_folder(zn_run *r)
 {
     ZN_TRY(zn_run_make_folder(r));
-    ZN_TRY(zn_journal_open(r->folder, r->first, &r->journal));
+    ZN_TRY(zn_journal_open(r->options.folder, r->first, &r->journal));
     recall(r);
     return ZN_OK;
 }
@@ -180,9 +185,9 @@ static zn_status begin(zn_run *r, zn_status status)
 {
     if (status == ZN_OK)
         status = prepare(r);
-    ZN_TRY(zn_ranks_agree(r->ranks, status));
-    ZN_TRY(zn_ranks_agree(r->ranks, check_alike(r)));
-    ZN_TRY(zn_ranks_agree(r->ranks, keeps(r) ? open_folder(r) : ZN_OK));
+    ZN_TRY(zn_ranks_agree(r->options.ranks, status));
+    ZN_TRY(zn_ranks_agree(r->options.ranks, check_alike(r)));
+    ZN_TRY(zn_ranks_agree(r->options.ranks, zn_run_keeps(r) ? open_folder(r) : ZN_OK));
     return r->on.table ? zn_run_encode(r) : zn_run_tell_skips(r);
 }
 
@@ -193,7 +198,7 @@ static zn_status save_and_stop(zn_run *r, zn_status status)
 {
     char text[900];
     snprintf(text, sizeof text, "%s", zn_error_text());
-    ZN_TRY(zn_ranks_agree(r->ranks, keeps(r) ? zn_run_save(r) : ZN_OK));
+    ZN_TRY(zn_ranks_agree(r->options.ranks, zn_run_keeps(r) ? zn_run_save(r) : ZN_OK));
     return status == ZN_ENUMERIC
                ? ZN_FAIL(status, "step %lld: %s; the state before it is saved", (long long)r->done + 1, text)
                : ZN_FAIL(status, "stopped after step %lld; the state is saved", (long long)r->done);
@@ -204,7 +209,7 @@ static zn_status one_step(zn_run *r)
     if (r->on.table) {
         zn_run_take_conditions(r);
     } else {
-        ZN_TRY(zn_ranks_agree(r->ranks, zn_loader_next_pair(r->loader, r->done, r->inputs, r->batch)));
+        ZN_TRY(zn_ranks_agree(r->options.ranks, zn_loader_next_pair(r->loader, r->done, r->inputs, r->batch)));
         ZN_TRY(zn_run_tell_skips(r));
     }
     r->in_step = true;
@@ -214,21 +219,16 @@ static zn_status one_step(zn_run *r)
         return save_and_stop(r, status);
     ZN_TRY(status);
     r->done++;
-    return zn_ranks_agree(r->ranks, keeps(r) ? zn_run_record(r) : ZN_OK);
-}
-
-static bool wants_stop(const zn_run *r)
-{
-    const zn_train_progress p = zn_run_progress(r);
-    return (r->progress && r->progress(r->user, &p)) || (r->stop && r->stop(r->user));
+    return zn_ranks_agree(r->options.ranks, zn_run_keeps(r) ? zn_run_record(r) : ZN_OK);
 }
 
 static zn_status run_stage(zn_run *r)
 {
     while (r->trainer->step < r->trainer->recipe->steps) {
         ZN_TRY(one_step(r));
-        bool stop = wants_stop(r);
-        ZN_TRY(zn_ranks_any(r->ranks, &stop));
+        const zn_train_progress p = zn_run_progress(r);
+        bool stop = zn_run_stops(r, &p);
+        ZN_TRY(zn_ranks_any(r->options.ranks, &stop));
         if (stop)
             return save_and_stop(r, ZN_ECANCELLED);
     }
@@ -245,7 +245,7 @@ zn_status zn_run_all(zn_run *r, zn_status status)
     for (int stage = r->stage; stage < r->stage_count; stage++) {
         if (stage > r->stage) {
             leave_stage(r);
-            ZN_TRY(zn_ranks_agree(r->ranks, enter_stage(r, stage)));
+            ZN_TRY(zn_ranks_agree(r->options.ranks, enter_stage(r, stage)));
         }
         ZN_TRY(run_stage(r));
     }

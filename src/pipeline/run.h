@@ -1,7 +1,7 @@
 /* Training runs: one or more stages over the same pictures and the same model, saved so that nothing is lost when a run
  * is cut off. zn_train has one stage, zn_distill up to four.
  *
- *     zn_run r = { .folder = "runs/first", .data = "photos" };
+ *     zn_run r = { .options = options->run };
  *     status = set_up(&r);                          // r.recipe, r.model, r.stages
  *     status = zn_run_all(&r, status);
  *     zn_run_free(&r); */
@@ -49,14 +49,7 @@ typedef struct zn_run_conditions {
 
 typedef struct zn_run {
     /* set by the caller */
-    const char *folder, *data;
-    bool resume;
-    int threads;
-    zn_ranks *ranks; /* NULL: alone */
-    int (*progress)(void *user, const zn_train_progress *progress);
-    int (*stop)(void *user);
-    zn_skipped_fn skipped;
-    void *user;
+    zn_run_options options;
     zn_recipe recipe;          /* goes into the folder */
     zn_model *model, *teacher; /* owned; the teacher may be NULL */
     zn_run_stage stages[ZN_RUN_STAGES];
@@ -87,13 +80,6 @@ typedef struct zn_run {
     int64_t saved;        /* step of the checkpoint; -1: there is none */
     double started;
 } zn_run;
-
-/* A run as the options of zn_train or zn_distill ask for it. */
-#define ZN_RUN_OF(o)                                                                                                   \
-    {                                                                                                                  \
-        .folder = (o)->run, .data = (o)->data, .resume = (o)->resume, .threads = (o)->threads, .ranks = (o)->ranks,    \
-        .progress = (o)->progress, .stop = (o)->stop, .skipped = (o)->skipped, .user = (o)->user                       \
-    }
 
 /* The path of the run's file of that name. */
 enum { ZN_RUN_PATH = 4096 };
@@ -133,6 +119,9 @@ ZN_MUST_USE zn_status zn_run_record(zn_run *r);
 /* ZN_ENUMERIC if the state is not finite: what was saved before stays. */
 ZN_MUST_USE zn_status zn_run_save(zn_run *r);
 zn_train_progress zn_run_progress(const zn_run *r);
+/* Tells the caller how far it is (p NULL: not now); true if the run is to stop. */
+bool zn_run_stops(const zn_run *r, const zn_train_progress *p);
+bool zn_run_keeps(const zn_run *r); /* is this the rank that keeps the folder? */
 int64_t zn_run_steps_before(const zn_run *r, int stage);
 
 /* Of a run that learns from conditions: its labels; all that can be told wrong before the folder is made; on all ranks

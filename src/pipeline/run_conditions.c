@@ -22,7 +22,7 @@ static zn_status find_labels(zn_run *r)
     struct stat s;
     char path[ZN_RUN_PATH];
     for (size_t i = 0; i < sizeof names / sizeof *names && !r->recipe.labels[0]; i++) {
-        snprintf(path, sizeof path, "%s/%s", r->data, names[i]);
+        snprintf(path, sizeof path, "%s/%s", r->options.data, names[i]);
         if (stat(path, &s) == 0)
             ZN_TRY(zn_run_set_path(r->recipe.labels, sizeof r->recipe.labels, path, "the labels' file"));
     }
@@ -30,7 +30,7 @@ static zn_status find_labels(zn_run *r)
         return ZN_FAIL(ZN_ENOTFOUND,
                        "a classifier needs labels: name their file (--labels, or labels in the recipe), or put a "
                        "labels.csv beside the pictures in %s",
-                       r->data);
+                       r->options.data);
     return ZN_OK;
 }
 
@@ -53,7 +53,7 @@ static zn_status mark_labelled(zn_run *r)
     if (found)
         return ZN_OK;
     return ZN_FAIL(ZN_EINVALID, "%s names none of the pictures in %s: it has '%.100s' for example, they '%.100s'",
-                   r->recipe.labels, r->data, r->on.labels->list[0].file, zn_dataset_name(r->set, 0));
+                   r->recipe.labels, r->options.data, r->on.labels->list[0].file, zn_dataset_name(r->set, 0));
 }
 
 static void copy_labels(const zn_run *r, int64_t picture, float *to)
@@ -66,7 +66,7 @@ static void copy_labels(const zn_run *r, int64_t picture, float *to)
 /* ---- conditions ---- */
 
 static int width_of(const zn_run *r) { return r->model->config.diffae.encoder.out; }
-static int share_of(const zn_run *r) { return r->recipe.batch / zn_ranks_count(r->ranks); }
+static int share_of(const zn_run *r) { return r->recipe.batch / zn_ranks_count(r->options.ranks); }
 
 zn_status zn_run_prepare_conditions(zn_run *r)
 {
@@ -94,7 +94,7 @@ static int tell_encoded(void *user, int64_t done, int64_t of)
                                   .eval_psnr = NAN,
                                   .encoded = done,
                                   .to_encode = of };
-    return (r->progress && r->progress(r->user, &p)) || (r->stop && r->stop(r->user));
+    return zn_run_stops(r, &p);
 }
 
 static void normalise(const zn_run *r, const float *row, float *to)
@@ -126,24 +126,24 @@ static zn_status find_conditions(zn_run *r, const char *path)
     zn_status status = ZN_OK;
     if (r->has_checkpoint)
         status = zn_conditions_read(path, r->on.table, r->set, r->on.wanted, &there);
-    ZN_TRY(zn_ranks_agree(r->ranks, status));
+    ZN_TRY(zn_ranks_agree(r->options.ranks, status));
     bool missing = !there;
-    ZN_TRY(zn_ranks_any(r->ranks, &missing));
+    ZN_TRY(zn_ranks_any(r->options.ranks, &missing));
     if (!missing)
         return ZN_OK;
     const zn_encoding how = { .model = r->model,
                               .set = r->set,
                               .wanted = r->on.wanted,
                               .pool = r->pool,
-                              .ranks = r->ranks,
+                              .ranks = r->options.ranks,
                               .skip = zn_run_skip(r),
                               .progress = tell_encoded,
                               .user = r };
     if (there) /* but not on every rank */
         zn_conditions_forget(r->on.table);
     ZN_TRY(zn_conditions_encode(r->on.table, &how));
-    const bool keeps = zn_ranks_rank(r->ranks) == 0;
-    return zn_ranks_agree(r->ranks, keeps ? zn_conditions_write(path, r->on.table, r->set, r->on.wanted) : ZN_OK);
+    return zn_ranks_agree(r->options.ranks,
+                          zn_run_keeps(r) ? zn_conditions_write(path, r->on.table, r->set, r->on.wanted) : ZN_OK);
 }
 
 zn_status zn_run_encode(zn_run *r)
@@ -157,12 +157,12 @@ zn_status zn_run_encode(zn_run *r)
     r->on.deviation = zn_model_parameter_find(r->model, "conds_std")->data;
     if (r->on.needs_statistics)
         zn_conditions_statistics(r->on.table, r->on.mean, r->on.deviation);
-    return zn_ranks_agree(r->ranks, keep_held_out(r));
+    return zn_ranks_agree(r->options.ranks, keep_held_out(r));
 }
 
 void zn_run_take_conditions(zn_run *r)
 {
-    const int share = share_of(r), first = share * zn_ranks_rank(r->ranks), width = width_of(r);
+    const int share = share_of(r), first = share * zn_ranks_rank(r->options.ranks), width = width_of(r);
     float *rows = r->on.labels ? r->inputs : r->batch;
     for (int i = 0; i < share; i++) {
         int64_t picture;
@@ -190,7 +190,7 @@ static int stop_drawing(void *user, double fraction)
 {
     const zn_run *r = user;
     (void)fraction;
-    return r->stop && r->stop(r->user);
+    return zn_run_stops(r, NULL);
 }
 
 /* Pictures of conditions that there were none of before, always from the same noise. */

@@ -28,9 +28,9 @@ static zn_status check_empty(const char *folder)
 /* The lock goes with the process, however that ends. A file system without locks must do without. */
 static zn_status lock_folder(zn_run *r)
 {
-    r->lock = zn_ranks_rank(r->ranks) == 0 ? opendir(r->folder) : NULL;
+    r->lock = zn_run_keeps(r) ? opendir(r->options.folder) : NULL;
     if (r->lock && flock(dirfd(r->lock), LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
-        return ZN_FAIL(ZN_EINVALID, "%s: another process is at work on this run", r->folder);
+        return ZN_FAIL(ZN_EINVALID, "%s: another process is at work on this run", r->options.folder);
     return ZN_OK;
 }
 
@@ -50,19 +50,19 @@ zn_status zn_run_read_recipe(zn_run *r)
     r->has_checkpoint = stat(path, &s) == 0;
     zn_run_path(r, "recipe.yaml", path);
     if (!r->has_checkpoint && stat(path, &s))
-        return ZN_FAIL(ZN_ENOTFOUND, "%s: no checkpoint to resume from", r->folder);
+        return ZN_FAIL(ZN_ENOTFOUND, "%s: no checkpoint to resume from", r->options.folder);
     return zn_recipe_read(path, &r->recipe);
 }
 
 zn_status zn_run_make_folder(zn_run *r)
 {
     char path[ZN_RUN_PATH], text[ZN_RECIPE_TEXT];
-    if (!r->resume) {
-        ZN_TRY(zn_folder_make(r->folder));
+    if (!r->options.resume) {
+        ZN_TRY(zn_folder_make(r->options.folder));
         ZN_TRY(lock_folder(r));
-        ZN_TRY(check_empty(r->folder));
+        ZN_TRY(check_empty(r->options.folder));
     }
-    zn_remove_temporaries(r->folder);
+    zn_remove_temporaries(r->options.folder);
     zn_run_path(r, "recipe.yaml", path);
     const int length = zn_recipe_text(&r->recipe, text, sizeof text);
     return zn_file_write(path, text, (size_t)length);

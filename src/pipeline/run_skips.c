@@ -27,10 +27,10 @@ zn_status zn_run_tell_skips(zn_run *r)
 {
     zn_run_skips *s = &r->skips;
     bool any = s->untold.size > 0 || s->untold.failed;
-    ZN_TRY(zn_ranks_any(r->ranks, &any));
+    ZN_TRY(zn_ranks_any(r->options.ranks, &any));
     if (!any)
         return ZN_OK;
-    ZN_TRY(zn_parcel_gather(&s->untold, r->ranks));
+    ZN_TRY(zn_parcel_gather(&s->untold, r->options.ranks));
     for (int64_t picture; zn_parcel_take(&s->untold, &picture, sizeof picture);) {
         size_t size;
         const char *why = zn_parcel_take_bytes(&s->untold, &size);
@@ -38,8 +38,8 @@ zn_status zn_run_tell_skips(zn_run *r)
             continue;
         s->marks[picture] |= TOLD;
         s->count++;
-        if (r->skipped)
-            r->skipped(r->user, zn_dataset_name(r->set, picture), why);
+        if (r->options.skipped)
+            r->options.skipped(r->options.user, zn_dataset_name(r->set, picture), why);
     }
     zn_parcel_free(&s->untold);
     return ZN_OK;

@@ -12,17 +12,18 @@ const char *zn_train_preset(int index, const char **description) { return zn_rec
 /* The recipe of the call, or with resume the run's own. */
 static zn_status read_recipe(zn_run *r, const zn_train_options *o)
 {
-    if (!o->recipe && !o->resume)
+    if (!o->recipe && !o->run.resume)
         return ZN_FAIL(ZN_EINVALID, "training needs a recipe");
-    ZN_TRY(o->resume ? zn_run_read_recipe(r) : zn_recipe_read(o->recipe, &r->recipe));
+    ZN_TRY(o->run.resume ? zn_run_read_recipe(r) : zn_recipe_read(o->recipe, &r->recipe));
     if (r->recipe.teacher[0])
-        return ZN_FAIL(ZN_EINVALID, "%s has a teacher: it is one for distilling", o->resume ? o->run : o->recipe);
+        return ZN_FAIL(ZN_EINVALID, "%s has a teacher: it is one for distilling",
+                       o->run.resume ? o->run.folder : o->recipe);
     if (r->recipe.features > 0 || r->recipe.latent_mse > 0)
         return ZN_FAIL(ZN_EINVALID, "%s weighs loss.%s, which needs a teacher: it is for distilling",
-                       o->resume ? o->run : o->recipe, r->recipe.features > 0 ? "features" : "latent");
-    if (o->steps > 0)
-        r->recipe.steps = o->steps;
-    ZN_TRY(zn_run_set_path(r->recipe.from, sizeof r->recipe.from, o->from, "the first model"));
+                       o->run.resume ? o->run.folder : o->recipe, r->recipe.features > 0 ? "features" : "latent");
+    if (o->run.steps > 0)
+        r->recipe.steps = o->run.steps;
+    ZN_TRY(zn_run_set_path(r->recipe.from, sizeof r->recipe.from, o->run.from, "the first model"));
     ZN_TRY(zn_run_set_path(r->recipe.labels, sizeof r->recipe.labels, o->labels, "the labels' file"));
     if (r->recipe.labels[0] && r->recipe.task != ZN_RECIPE_CLASSIFY)
         return ZN_FAIL(ZN_EINVALID, "labels are for a classifier: a recipe with task: classify");
@@ -71,7 +72,7 @@ static zn_status set_up(zn_run *r, const zn_train_options *o)
 zn_status zn_train(const zn_train_options *o, zn_train_result *out)
 {
     const double start = zn_clock_ms();
-    zn_run r = ZN_RUN_OF(o);
+    zn_run r = { .options = o->run };
     const zn_status status = zn_run_all(&r, set_up(&r, o));
     *out = (zn_train_result){ .first = r.first,
                               .steps = r.done,

@@ -37,14 +37,14 @@ zn_status start(const order *o, watch *w, zn_train_result *r)
     if (!o->resume)
         write_text(recipe, o->recipe);
     const zn_train_options t = { .recipe = o->resume ? NULL : recipe,
-                                 .from = o->from ? from : NULL,
                                  .labels = o->labels ? labels : NULL,
-                                 .data = data,
-                                 .run = run,
-                                 .resume = o->resume,
-                                 .threads = o->threads ? o->threads : 1,
-                                 .progress = look,
-                                 .user = w };
+                                 .run = { .from = o->from ? from : NULL,
+                                          .data = data,
+                                          .folder = run,
+                                          .resume = o->resume,
+                                          .threads = o->threads ? o->threads : 1,
+                                          .progress = look,
+                                          .user = w } };
     *w = (watch){ .stop = w->stop, .stop_encoding = w->stop_encoding };
     return zn_train(&t, r);
 }

@@ -86,13 +86,13 @@ static zn_status distill(try t, zn_distill_result *r)
     snprintf(data, sizeof data, "%s/pictures", folder);
     const zn_distill_options o = { .teacher = t.teacher ? teacher : NULL,
                                    .student = t.student ? (strchr(t.student, '.') ? student : t.student) : NULL,
-                                   .data = data,
-                                   .run = run,
-                                   .resume = t.resume,
-                                   .steps = t.steps,
-                                   .threads = t.threads,
-                                   .progress = t.stop ? stop_at : NULL,
-                                   .user = &t.stop };
+                                   .run = { .data = data,
+                                            .folder = run,
+                                            .resume = t.resume,
+                                            .steps = t.steps,
+                                            .threads = t.threads,
+                                            .progress = t.stop ? stop_at : NULL,
+                                            .user = &t.stop } };
     return zn_distill(&o, r);
 }
 
@@ -214,9 +214,9 @@ static void mistakes_are_one_sentence(void **state)
         { NULL, "zenith-r", "a teacher and a student" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const zn_distill_options o = {
-            .teacher = cases[i].teacher, .student = cases[i].student, .data = data, .run = run, .threads = 1
-        };
+        const zn_distill_options o = { .teacher = cases[i].teacher,
+                                       .student = cases[i].student,
+                                       .run = { .data = data, .folder = run, .threads = 1 } };
         assert_int_not_equal(zn_distill(&o, &r), ZN_OK);
         if (!strstr(zn_error_text(), cases[i].word))
             fail_msg("'%s' does not say %s", zn_error_text(), cases[i].word);

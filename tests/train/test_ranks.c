@@ -249,13 +249,13 @@ static int stop_at_three(void *user, const zn_train_progress *p) { return p->ste
 static zn_status train_into(const char *run, const char *data, zn_ranks *among, bool resume, int stopper)
 {
     const zn_train_options o = { .recipe = resume ? NULL : in_folder("recipe.yaml"),
-                                 .data = in_folder(data),
-                                 .run = in_folder(run),
-                                 .resume = resume,
-                                 .threads = 1,
-                                 .ranks = among,
-                                 .progress = stop_at_three,
-                                 .user = &stopper };
+                                 .run = { .data = in_folder(data),
+                                          .folder = in_folder(run),
+                                          .resume = resume,
+                                          .threads = 1,
+                                          .ranks = among,
+                                          .progress = stop_at_three,
+                                          .user = &stopper } };
     zn_train_result r;
     return zn_train(&o, &r);
 }

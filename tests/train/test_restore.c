@@ -208,7 +208,7 @@ static void a_short_training_restores(void **state)
           f);
     fclose(f);
     zn_train_result r;
-    const zn_train_options o = { .recipe = path, .data = pictures, .run = run, .threads = 1 };
+    const zn_train_options o = { .recipe = path, .run = { .data = pictures, .folder = run, .threads = 1 } };
     if (zn_train(&o, &r) != ZN_OK)
         fail_msg("%s", zn_error_text());
     snprintf(path, sizeof path, "%s/model.safetensors", run);

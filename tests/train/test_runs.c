@@ -33,7 +33,8 @@ static zn_status start(const char *name, const char *recipe, int64_t stop, zn_tr
     snprintf(path, sizeof path, "%s/%s.yaml", folder, name);
     write_text(path, recipe);
     const zn_train_options o = {
-        .recipe = path, .data = data, .run = run, .threads = 1, .progress = stop ? stop_at : NULL, .user = &stop
+        .recipe = path,
+        .run = { .data = data, .folder = run, .threads = 1, .progress = stop ? stop_at : NULL, .user = &stop }
     };
     return zn_train(&o, r);
 }
@@ -43,7 +44,7 @@ static zn_status resume(const char *name, int64_t steps, zn_train_result *r)
     char run[128], data[128];
     snprintf(run, sizeof run, "%s/%s", folder, name);
     snprintf(data, sizeof data, "%s/pictures", folder);
-    const zn_train_options o = { .data = data, .run = run, .resume = 1, .steps = steps, .threads = 1 };
+    const zn_train_options o = { .run = { .data = data, .folder = run, .resume = 1, .steps = steps, .threads = 1 } };
     return zn_train(&o, r);
 }
 
@@ -207,14 +208,15 @@ static void names_are_good_from_anywhere(void **state)
     snprintf(recipe, sizeof recipe, "%s/further.yaml", folder);
     write_text(recipe, "model: taesd\nwidth: 8\nbatch: 1\nsize: 8\nsteps: 1\nlr: 0\nema: 0\nheld_out: 20\n");
     assert_int_equal(chdir(folder), 0);
-    zn_train_options o = { .recipe = recipe, .from = "w #1/model.safetensors", .data = data, .run = run, .threads = 1 };
+    zn_train_options o = { .recipe = recipe,
+                           .run = { .from = "w #1/model.safetensors", .data = data, .folder = run, .threads = 1 } };
     assert_int_equal(zn_train(&o, &r), ZN_OK);
     assert_int_equal(chdir("/"), 0);
     assert_int_equal(unlink(in_folder("further/checkpoint.safetensors")), 0); /* cut off before the first one */
     assert_int_equal(resume("further", 0, &r), ZN_OK);
     same_tensors(in_folder("w #1/model.safetensors"), in_folder("further/model.safetensors"));
-    o.run = in_folder("never");
-    o.from = "a\nb";
+    o.run.folder = in_folder("never");
+    o.run.from = "a\nb";
     assert_int_equal(zn_train(&o, &r), ZN_EINVALID);
     expect_text("line break");
 }
@@ -260,9 +262,8 @@ static void nothing_held_out_is_nothing_measured(void **state)
     snprintf(run, sizeof run, "%s/all", folder);
     snprintf(recipe, sizeof recipe, "%s/all.yaml", folder);
     write_text(recipe, "model: taesd\nwidth: 8\nbatch: 1\nsize: 8\nsteps: 1\nheld_out: 0\n");
-    const zn_train_options o = {
-        .recipe = recipe, .data = data, .run = run, .threads = 1, .progress = psnr_is_unknown
-    };
+    const zn_train_options o = { .recipe = recipe,
+                                 .run = { .data = data, .folder = run, .threads = 1, .progress = psnr_is_unknown } };
     assert_int_equal(zn_train(&o, &r), ZN_OK);
     assert_true(isnan(r.eval_psnr) && isfinite(r.loss));
 }
@@ -289,7 +290,7 @@ static void broken_pictures_are_told_once(void **state)
     write_text(recipe, "model: taesd\nwidth: 8\nbatch: 4\nsize: 8\nsteps: 6\nheld_out: 50\n");
     zn_train_result r;
     const zn_train_options o = {
-        .recipe = recipe, .data = data, .run = run, .threads = 1, .skipped = count_told, .user = told
+        .recipe = recipe, .run = { .data = data, .folder = run, .threads = 1, .skipped = count_told, .user = told }
     };
     assert_int_equal(zn_train(&o, &r), ZN_OK);
     assert_true(r.steps == 6 && r.skipped == 2);
@@ -312,9 +313,12 @@ static void one_process_at_a_time(void **state)
     zn_train_result r;
     assert_int_equal(start("busy", small, 1, &r), ZN_ECANCELLED);
     snprintf(data, sizeof data, "%s/pictures", folder);
-    const zn_train_options o = {
-        .data = data, .run = in_folder("busy"), .resume = 1, .threads = 1, .progress = resume_meanwhile, .user = &other
-    };
+    const zn_train_options o = { .run = { .data = data,
+                                          .folder = in_folder("busy"),
+                                          .resume = 1,
+                                          .threads = 1,
+                                          .progress = resume_meanwhile,
+                                          .user = &other } };
     assert_int_equal(zn_train(&o, &r), ZN_ECANCELLED);
     assert_int_equal(other, ZN_EINVALID);
     assert_int_equal(resume("busy", 0, &r), ZN_OK);

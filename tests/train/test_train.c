@@ -110,12 +110,12 @@ static zn_status train_into(const char *run, int threads, bool resume, int64_t s
     char data[128];
     snprintf(data, sizeof data, "%s/pictures", folder);
     const zn_train_options o = { .recipe = resume ? NULL : recipe_file(),
-                                 .data = data,
-                                 .run = run,
-                                 .resume = resume,
-                                 .threads = threads,
-                                 .progress = stop ? stop_at : NULL,
-                                 .user = &stop };
+                                 .run = { .data = data,
+                                          .folder = run,
+                                          .resume = resume,
+                                          .threads = threads,
+                                          .progress = stop ? stop_at : NULL,
+                                          .user = &stop } };
     return zn_train(&o, r);
 }
 
@@ -165,10 +165,10 @@ static void weights_can_be_trained_further(void **state)
     snprintf(path, sizeof path, "%s/model.safetensors", run);
     write_text(recipe, "model: taesd\nbatch: 1\nsize: 8\nsteps: 1\nlr: 0\nema: 0\nheld_out: 20\n");
     zn_train_result r;
-    zn_train_options o = { .recipe = recipe, .from = from, .data = data, .run = run, .threads = 1 };
+    zn_train_options o = { .recipe = recipe, .run = { .from = from, .data = data, .folder = run, .threads = 1 } };
     assert_int_equal(zn_train(&o, &r), ZN_OK);
     same_tensors(from, path);
-    o.run = in_folder("none");
+    o.run.folder = in_folder("none");
     write_text(recipe, "model: taesd\nwidth: 32\nbatch: 1\nsize: 8\nsteps: 1\nheld_out: 20\n");
     assert_int_equal(zn_train(&o, &r), ZN_EINVALID);
     assert_non_null(strstr(zn_error_text(), "another shape than the recipe's"));
@@ -189,7 +189,7 @@ static void not_a_number_stops_the_run(void **state)
     write_text(recipe, "model: zenith-r\nwidth: 8\nbatch: 1\nsize: 16\nsteps: 200\nwarmup: 0\noptimizer: sgd\n"
                        "schedule: constant\nlr: 10\nclip: 0\nema: 0\nloss: {l1: 0, bands: 0, mse: 1e6}\n");
     zn_train_result r;
-    zn_train_options o = { .recipe = recipe, .data = data, .run = run, .threads = 1 };
+    zn_train_options o = { .recipe = recipe, .run = { .data = data, .folder = run, .threads = 1 } };
     assert_int_equal(zn_train(&o, &r), ZN_ENUMERIC);
     const char *text = zn_error_text();
     if (!strstr(text, "'enc.") && !strstr(text, "'dec.") && !strstr(text, "'loss'"))
@@ -206,7 +206,7 @@ static void not_a_number_stops_the_run(void **state)
     zn_weights_close(w);
     const int64_t reached = r.steps;
     o.recipe = NULL;
-    o.resume = 1;
+    o.run.resume = 1;
     assert_int_equal(zn_train(&o, &r), ZN_ENUMERIC); /* and it fails again at the same step */
     assert_int_equal(r.steps, reached);
 }
