@@ -27,14 +27,15 @@ typedef struct simd_case {
 bool simd_case_at(int index, simd_case *c);
 void simd_case_free(void);
 
-/* For files of cases: a kernel's cases by size, random inputs, and where results go. */
+/* For files of cases: a kernel's cases by size (c->kernel is set before), random inputs, and where results go. */
 typedef struct simd_family {
-    void (*make)(simd_case *c, int kernel, int size);
+    void (*make)(simd_case *c, int size);
     int kernel, sizes;
 } simd_family;
 const float *simd_normal(int64_t count, float scale);
 void simd_output(simd_case *c, float **slot, int64_t count);
 /* Each ends with a NULL. */
-extern const simd_family simd_prune_families[], simd_diffusion_families[], simd_mamba_families[];
+extern const simd_family simd_layer_families[], simd_mix_families[], simd_prune_families[], simd_diffusion_families[],
+    simd_mamba_families[];
 
 #endif

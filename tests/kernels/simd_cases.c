@@ -1,418 +1,45 @@
-/* The cases of check_simd.c. */
+/* The cases of check_simd.c: the lists of the other files one after the other, and memory for inputs. */
 #include "simd_case.h"
 
 #include "conv_case.h"
-#include "kernels/gates.h"
-#include "kernels/kernels.h"
-#include "kernels/lite.h"
-#include "kernels/lite_head.h"
-#include "kernels/mix.h"
-#include "kernels/simd.h"
-#include "kernels/spectral.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
-/* ---- inputs of the case at hand ---- */
 
 enum { MAX_BLOCKS = 24 };
 static float *blocks[MAX_BLOCKS];
 static int block_count;
 static zn_rng rng;
 
-static const float *normal(int64_t count, float scale)
+const float *simd_normal(int64_t count, float scale)
 {
     float *x = blocks[block_count++] = fenced_new(count, false);
     fill_normal(&rng, x, count, scale);
     return x;
 }
 
-void simd_case_free(void)
-{
-    while (block_count > 0)
-        fenced_free(blocks[--block_count]);
-}
-
-static void output(simd_case *c, float **slot, int64_t count)
+void simd_output(simd_case *c, float **slot, int64_t count)
 {
     c->output[c->outputs].slot = slot;
     c->output[c->outputs++].count = count;
 }
 
-const float *simd_normal(int64_t count, float scale) { return normal(count, scale); }
-void simd_output(simd_case *c, float **slot, int64_t count) { output(c, slot, count); }
-
-/* ---- one function for each family: size `s` of a short list, kernel `k` ---- */
-
-static const int counts[] = { 1, 3, 16, 37, 1000 };
-
-static void unary(simd_case *c, int kernel, int size)
-{
-    static zn_unary_args a;
-    const int64_t n = counts[size];
-    a = (zn_unary_args){ .x = normal(n, 3), .dy = normal(n, 1), .a = 3 };
-    snprintf(c->text, sizeof c->text, "%lld values", (long long)n);
-    c->kernel = kernel;
-    c->args = &a;
-    c->units = n;
-    output(c, &a.y, n);
-}
-
-static const int grouped_sizes[][4] = { /* pixels, cin, cout, groups */
-                                        { 1, 8, 4, 4 },      { 7, 32, 16, 4 },   { 100, 64, 32, 4 }, { 50, 128, 64, 4 },
-                                        { 13, 256, 128, 4 }, { 9, 12, 20, 4 },   { 70, 6, 9, 3 },    { 21, 16, 64, 4 },
-                                        { 300, 40, 8, 4 },   { 11, 128, 32, 4 }, { 5, 10, 10, 10 }
-};
-
-static void grouped(simd_case *c, int kernel, int size)
-{
-    static zn_grouped_args a;
-    const int *z = grouped_sizes[size / 2];
-    const int64_t weights = (int64_t)z[1] * z[2] / z[3];
-    a = (zn_grouped_args){ .x = normal((int64_t)z[0] * z[1], 1),
-                           .dy = normal((int64_t)z[0] * z[2], 1),
-                           .w = normal(weights, 1),
-                           .bias = size % 3 ? normal(z[2], 1) : NULL,
-                           .pixels = z[0],
-                           .cin = z[1],
-                           .cout = z[2],
-                           .groups = z[3],
-                           .interleave = size % 2 };
-    snprintf(c->text, sizeof c->text, "%d pixels %d->%d in %d groups%s", z[0], z[1], z[2], z[3],
-             size % 2 ? ", interleaved" : "");
-    c->kernel = kernel;
-    c->args = &a;
-    c->scratch = zn_grouped_scratch(&a);
-    c->units = kernel == ZN_SIMD_grouped_weight_grad ? zn_sum_blocks(z[0]) * z[3] : z[0];
-    if (kernel == ZN_SIMD_grouped_weight_grad)
-        output(c, &a.partial, zn_sum_blocks(z[0]) * weights);
-    else
-        output(c, &a.y, (int64_t)z[0] * (kernel == ZN_SIMD_grouped ? z[2] : z[1]));
-}
-
-static const int map_sizes[][4] = { { 1, 1, 1, 1 },   { 1, 2, 3, 5 },   { 2, 4, 1, 16 },
-                                    { 1, 7, 70, 32 }, { 2, 70, 5, 20 }, { 1, 3, 130, 67 } };
-
-static void depthwise(simd_case *c, int kernel, int size)
-{
-    static zn_depthwise_args a;
-    const int *z = map_sizes[size];
-    const int64_t count = (int64_t)z[0] * z[1] * z[2] * z[3];
-    a = (zn_depthwise_args){ .x = normal(count, 1),
-                             .dy = normal(count, 1),
-                             .w = normal(9 * z[3], 1),
-                             .n = z[0],
-                             .h = z[1],
-                             .wide = z[2],
-                             .c = z[3],
-                             .flip = size % 2,
-                             .add_x = size % 3 == 0 };
-    snprintf(c->text, sizeof c->text, "%dx%dx%dx%d", z[0], z[1], z[2], z[3]);
-    c->kernel = kernel;
-    c->args = &a;
-    c->scratch = sizeof(float) * 9 * (size_t)z[3];
-    const int64_t rows = (int64_t)z[0] * z[1];
-    c->units = kernel == ZN_SIMD_depthwise ? rows : zn_sum_blocks(rows);
-    if (kernel == ZN_SIMD_depthwise)
-        output(c, &a.y, count);
-    else
-        output(c, &a.partial, zn_sum_blocks(rows) * 9 * z[3]);
-}
-
-/* Every other size with a limit that about half of the pixels reach. */
-static const int norm_sizes[][2] = { { 1, 2 }, { 7, 5 }, { 100, 32 }, { 33, 67 }, { 9, 256 }, { 200, 12 } };
-
-static void rms_norm(simd_case *c, int kernel, int size)
-{
-    static zn_mix_args a;
-    const int64_t pixels = norm_sizes[size][0], channels = norm_sizes[size][1], count = pixels * channels;
-    a = (zn_mix_args){ .x = normal(count, 1),
-                       .dy = normal(count, 1),
-                       .w = normal(channels, 1),
-                       .pixels = pixels,
-                       .c = (int)channels,
-                       .eps = 1e-6f,
-                       .most = size % 2 ? 1 : INFINITY };
-    snprintf(c->text, sizeof c->text, "%d pixels of %d", norm_sizes[size][0], norm_sizes[size][1]);
-    c->kernel = kernel;
-    c->args = &a;
-    c->units = kernel == ZN_SIMD_rms_norm ? pixels : zn_sum_blocks(pixels);
-    output(c, &a.y, count);
-    if (kernel == ZN_SIMD_rms_norm_grad)
-        output(c, &a.partial, c->units * channels);
-}
-
-static const int shuffle_sizes[][4] = { /* rows, width of the small map, channels of the large, r */
-                                        { 1, 1, 1, 2 }, { 3, 5, 7, 2 },  { 4, 9, 32, 2 },
-                                        { 2, 3, 5, 4 }, { 2, 2, 18, 4 }, { 1, 2, 9, 3 }
-};
-
-static void shuffle(simd_case *c, int kernel, int size)
-{
-    static zn_shuffle_args a;
-    const int *z = shuffle_sizes[size];
-    const int64_t count = (int64_t)z[0] * z[1] * z[2] * z[3] * z[3];
-    a = (zn_shuffle_args){ .x = normal(count, 1), .h = z[0], .w = z[1], .c = z[2], .r = z[3] };
-    snprintf(c->text, sizeof c->text, "%dx%d, %d channels by %d", z[0], z[1], z[2], z[3]);
-    c->kernel = kernel;
-    c->args = &a;
-    c->units = z[0];
-    c->tolerance = 0;
-    output(c, &a.y, count);
-}
-
-static const int tile_sizes[][5] = { /* outer, n, pixels across, channels, P */
-                                     { 1, 32, 1, 16, 32 }, { 2, 50, 1, 32, 32 },  { 1, 64, 5, 16, 32 },
-                                     { 2, 7, 3, 5, 8 },    { 1, 128, 2, 70, 32 }, { 3, 20, 1, 12, 4 },
-                                     { 1, 9, 2, 8, 2 },    { 1, 1, 2, 64, 16 },   { 2, 3, 1, 3, 1 },
-                                     { 1, 5, 9, 24, 64 }
-};
-
-static void tile_mix(simd_case *c, int kernel, int size)
-{
-    static zn_tile_mix_args a;
-    const int *z = tile_sizes[size / 2];
-    const int64_t inner = (int64_t)z[2] * z[3], count = z[0] * z[1] * inner, parameters = (int64_t)z[4] * z[3];
-    a = (zn_tile_mix_args){ .x = normal(count, 1),
-                            .dy = normal(count, 1),
-                            .gate = normal(parameters, 1),
-                            .th = normal(parameters, 0.2f),
-                            .outer = z[0],
-                            .n = z[1],
-                            .inner = inner,
-                            .channels = z[3],
-                            .p = z[4],
-                            .offset = size % 2 ? z[4] / 2 : 0 };
-    snprintf(c->text, sizeof c->text, "[%d][%d][%d*%d], tiles of %d from %d", z[0], z[1], z[2], z[3], z[4], a.offset);
-    c->kernel = kernel;
-    c->args = &a;
-    c->scratch = zn_tile_mix_scratch(&a);
-    c->tolerance = 3e-6;
-    c->units = zn_tile_mix_units(&a);
-    if (kernel == ZN_SIMD_tile_mix_grad) {
-        c->units = zn_sum_blocks(c->units);
-        output(c, &a.partial, c->units * 2 * parameters);
-    }
-    output(c, &a.y, count);
-}
-
-static const int lite_sizes[][5] = { /* images, height, width, channels, inner channels */
-                                     { 1, 8, 8, 64, 16 },   { 2, 16, 32, 16, 4 },  { 1, 1, 2, 32, 8 },
-                                     { 1, 64, 16, 80, 20 }, { 1, 4, 64, 128, 32 }, { 1, 32, 4, 256, 64 },
-                                     { 1, 2, 128, 64, 16 }
-};
-
-static void lite(simd_case *c, int kernel, int size)
-{
-    static zn_lite_args a;
-    const int *z = lite_sizes[size];
-    const int64_t pixels = (int64_t)z[0] * z[1] * z[2];
-    const bool rows = kernel == ZN_SIMD_lite_rows, expand = kernel == ZN_SIMD_lite_expand;
-    a = (zn_lite_args){ .x = normal(pixels * z[3], 1),
-                        .t = normal(pixels * z[4], 1),
-                        .w = normal((int64_t)z[3] * z[4] / 4, 1),
-                        .b = normal(rows ? z[4] : z[3], 1),
-                        .gate = normal(rows ? z[2] : z[1], 1),
-                        .n = z[0],
-                        .h = z[1],
-                        .wide = z[2],
-                        .c = z[3],
-                        .ci = z[4],
-                        .groups = 4 };
-    snprintf(c->text, sizeof c->text, "%dx%dx%d, %d channels, %d inside", z[0], z[1], z[2], z[3], z[4]);
-    c->kernel = kernel;
-    c->args = &a;
-    c->tolerance = 3e-6;
-    c->scratch = zn_lite_scratch(&a);
-    c->units = rows ? (int64_t)z[0] * z[1] : expand ? pixels : zn_lite_strips(&a);
-    output(c, &a.y, pixels * (expand ? z[3] : z[4]));
-    c->replaced = rows ? NULL : expand ? &a.x : &a.t;
-}
-
-static const int head_sizes[][5] = { /* images, height, width, channels in and out */
-                                     { 1, 1, 1, 16, 8 },   { 2, 5, 7, 32, 16 },  { 1, 4, 50, 32, 16 },
-                                     { 1, 6, 23, 64, 32 }, { 2, 3, 9, 128, 64 }, { 1, 3, 6, 256, 128 },
-                                     { 1, 9, 5, 48, 24 },  { 3, 1, 2, 80, 20 }
-};
-
-static void lite_head(simd_case *c, int kernel, int size)
-{
-    static zn_lite_head_args a;
-    const int *z = head_sizes[size];
-    const int64_t pixels = (int64_t)z[0] * z[1] * z[2];
-    a = (zn_lite_head_args){ .x = normal(pixels * z[3], 1),
-                             .gain = normal(z[3], 1),
-                             .taps = normal(9 * z[3], 1),
-                             .w = normal((int64_t)z[3] * z[4] / 4, 1),
-                             .b = normal(z[4], 1),
-                             .eps = 1e-6f,
-                             .n = z[0],
-                             .h = z[1],
-                             .wide = z[2],
-                             .c = z[3],
-                             .co = z[4],
-                             .groups = 4 };
-    snprintf(c->text, sizeof c->text, "%dx%dx%d, %d to %d channels", z[0], z[1], z[2], z[3], z[4]);
-    c->kernel = kernel;
-    c->args = &a;
-    c->scratch = zn_lite_head_scratch(&a);
-    c->units = (int64_t)z[0] * z[1];
-    output(c, &a.y, pixels * z[4]);
-}
-
-static const int linear_sizes[][4] = { /* rows, width, channels in and out */
-                                       { 3, 5, 3, 64 },    { 2, 33, 64, 3 },  { 1, 17, 12, 20 },
-                                       { 2, 3, 512, 256 }, { 1, 9, 4, 1024 }, { 1, 2, 1, 4 }
-};
-
-static void spectral_linear(simd_case *c, int kernel, int size)
-{
-    static zn_spectral_linear_args a;
-    static int32_t from[4 * 1024];
-    const int *z = linear_sizes[size / 4];
-    const int64_t pixels = (int64_t)z[0] * z[1];
-    int d = 1;
-    while (d < z[2] || d < z[3])
-        d *= 2;
-    for (int i = 0; i < 4 * d; i++) /* an odd factor permutes */
-        from[i] = i < d ? i : (int32_t)((unsigned)(i % d) * 2654435761u % (unsigned)d);
-    a = (zn_spectral_linear_args){ .x = normal(pixels * z[2], 1),
-                                   .s = normal(4 * d, 0.1f),
-                                   .bias = normal(z[3], 1),
-                                   .from = from,
-                                   .wide = z[1],
-                                   .cin = z[2],
-                                   .cout = z[3],
-                                   .d = d,
-                                   .depth = 4,
-                                   .shuffle_in = size % 2 && z[2] % 4 == 0,
-                                   .shuffle_out = size / 2 % 2 && z[3] % 4 == 0 };
-    snprintf(c->text, sizeof c->text, "%d rows of %d, %d->%d%s%s", z[0], z[1], z[2], z[3],
-             a.shuffle_in ? ", unshuffled" : "", a.shuffle_out ? ", shuffled" : "");
-    c->kernel = kernel;
-    c->args = &a;
-    c->tolerance = 3e-6;
-    c->scratch = zn_spectral_linear_scratch(d);
-    c->units = z[0];
-    output(c, &a.y, pixels * z[3]);
-}
-
-static const int square_sizes[][5] = { /* images, height, width, channels, P */
-                                       { 1, 32, 32, 16, 32 }, { 2, 20, 50, 8, 32 }, { 1, 40, 33, 20, 16 },
-                                       { 1, 7, 9, 5, 8 },     { 1, 64, 3, 64, 4 },  { 1, 5, 1, 12, 2 },
-                                       { 2, 48, 80, 32, 32 }, { 1, 5, 70, 16, 32 }, { 1, 70, 17, 48, 32 }
-};
-
-static void tile_square(simd_case *c, int kernel, int size)
-{
-    static zn_tile_square_args a;
-    const int *z = square_sizes[size / 2];
-    const int64_t count = (int64_t)z[0] * z[1] * z[2] * z[3], parameters = (int64_t)z[4] * z[3];
-    a = (zn_tile_square_args){ .x = normal(count, 1),
-                               .gate = { normal(parameters, 1), normal(parameters, 1) },
-                               .th = { normal(parameters, 0.2f), normal(parameters, 0.2f) },
-                               .n = z[0],
-                               .h = z[1],
-                               .wide = z[2],
-                               .channels = z[3],
-                               .p = z[4],
-                               .offset = size % 2 ? z[4] / 2 : 0 };
-    snprintf(c->text, sizeof c->text, "%dx%dx%dx%d, tiles of %d from %d", z[0], z[1], z[2], z[3], z[4], a.offset);
-    c->kernel = kernel;
-    c->args = &a;
-    c->tolerance = 3e-6;
-    c->scratch = zn_tile_square_scratch(&a);
-    c->units = zn_tile_square_units(&a);
-    output(c, &a.y, count);
-}
-
-/* outer, n, inner; an even outer has the factor 1 */
-static const int wht_sizes[][3] = { { 3, 1, 5 },     { 2, 2, 16 },    { 1, 64, 20 },    { 2, 512, 7 },  { 1, 8, 100 },
-                                    { 5, 1, 1 },     { 7, 2, 1 },     { 3, 4, 1 },      { 2, 8, 1 },    { 2, 16, 1 },
-                                    { 2, 32, 1 },    { 1, 256, 1 },   { 1, 4096, 1 },   { 1, 2048, 3 }, { 7, 2, 32 },
-                                    { 8, 4, 16 },    { 9, 8, 16 },    { 6, 8, 32 },     { 5, 16, 48 },  { 8, 16, 16 },
-                                    { 7, 32, 16 },   { 4, 32, 64 },   { 6, 64, 16 },    { 5, 64, 256 }, { 7, 128, 16 },
-                                    { 4, 128, 32 },  { 2, 128, 256 }, { 2, 2, 512 },    { 3, 4, 768 },  { 2, 8, 1024 },
-                                    { 3, 8, 512 },   { 1, 16, 1280 }, { 2, 32, 512 },   { 1, 32, 768 }, { 1, 64, 512 },
-                                    { 2, 64, 768 },  { 131, 2, 1 },   { 130, 2, 1 },    { 70, 4, 1 },   { 67, 4, 1 },
-                                    { 41, 8, 1 },    { 40, 8, 1 },    { 18, 16, 1 },    { 17, 16, 1 },  { 9, 32, 1 },
-                                    { 8, 32, 1 },    { 6, 64, 1 },    { 5, 64, 1 },     { 4, 128, 1 },  { 1, 128, 512 },
-                                    { 2, 256, 256 }, { 1, 512, 160 }, { 2, 1024, 144 }, { 1, 2048, 48 } };
-
-static void wht(simd_case *c, int kernel, int size)
-{
-    static zn_gate_grad_args a;
-    const int *z = wht_sizes[size / 2];
-    const int64_t count = (int64_t)z[0] * z[1] * z[2];
-    a = (zn_gate_grad_args){ .t = { .x = normal(count, 1),
-                                    .gate = size % 2 ? normal(z[1], 1) : NULL,
-                                    .scale = z[0] % 2 ? 0.5f : 1,
-                                    .outer = z[0],
-                                    .n = z[1],
-                                    .inner = z[2] },
-                             .dy = normal(count, 1) };
-    snprintf(c->text, sizeof c->text, "[%d][%d][%d]%s", z[0], z[1], z[2], size % 2 ? ", gated" : "");
-    c->kernel = kernel;
-    c->args = kernel == ZN_SIMD_wht ? (const void *)&a.t : &a;
-    c->tolerance = 3e-6;
-    c->scratch = zn_wht_scratch(&a.t);
-    c->units = zn_wht_units(&a.t);
-    if (kernel == ZN_SIMD_wht) {
-        output(c, &a.t.y, count);
-        c->replaced = &a.t.x;
-    } else
-        output(c, &a.partial, c->units * z[1]);
-}
-
-#define SIZES(list) (int)(sizeof(list) / sizeof *(list))
-static const simd_family families[] = {
-    { unary, ZN_SIMD_soft_clamp, SIZES(counts) },
-    { unary, ZN_SIMD_gelu, SIZES(counts) },
-    { unary, ZN_SIMD_gelu_grad, SIZES(counts) },
-    { grouped, ZN_SIMD_grouped, 2 * SIZES(grouped_sizes) },
-    { grouped, ZN_SIMD_grouped_grad, 2 * SIZES(grouped_sizes) },
-    { grouped, ZN_SIMD_grouped_weight_grad, 2 * SIZES(grouped_sizes) },
-    { depthwise, ZN_SIMD_depthwise, SIZES(map_sizes) },
-    { depthwise, ZN_SIMD_depthwise_weight_grad, SIZES(map_sizes) },
-    { rms_norm, ZN_SIMD_rms_norm, SIZES(norm_sizes) },
-    { rms_norm, ZN_SIMD_rms_norm_grad, SIZES(norm_sizes) },
-    { shuffle, ZN_SIMD_shuffle, SIZES(shuffle_sizes) },
-    { shuffle, ZN_SIMD_unshuffle, SIZES(shuffle_sizes) },
-    { lite, ZN_SIMD_lite_rows, SIZES(lite_sizes) },
-    { lite, ZN_SIMD_lite_columns, SIZES(lite_sizes) },
-    { lite, ZN_SIMD_lite_expand, SIZES(lite_sizes) },
-    { lite_head, ZN_SIMD_lite_head, SIZES(head_sizes) },
-    { spectral_linear, ZN_SIMD_spectral_linear, 4 * SIZES(linear_sizes) },
-    { tile_square, ZN_SIMD_tile_square, 2 * SIZES(square_sizes) },
-    { wht, ZN_SIMD_wht, 2 * SIZES(wht_sizes) },
-    { wht, ZN_SIMD_gate_grad, 2 * SIZES(wht_sizes) },
-    { tile_mix, ZN_SIMD_tile_mix, 2 * SIZES(tile_sizes) },
-    { tile_mix, ZN_SIMD_tile_mix_grad, 2 * SIZES(tile_sizes) },
-};
-
-/* Its numbers do not change when another kernel gets more cases. */
-static bool make(const simd_family *f, int size, simd_case *c)
-{
-    rng = zn_rng_new(100 + (uint64_t)size);
-    *c = (simd_case){ .tolerance = 1e-6 };
-    f->make(c, f->kernel, size);
-    return true;
-}
-
 bool simd_case_at(int index, simd_case *c)
 {
-    for (int f = 0; f < SIZES(families); f++) {
-        if (index < families[f].sizes)
-            return make(&families[f], index, c);
-        index -= families[f].sizes;
-    }
-    static const simd_family *const lists[] = { simd_prune_families, simd_diffusion_families, simd_mamba_families };
-    for (int list = 0; list < SIZES(lists); list++)
+    static const simd_family *const lists[] = { simd_layer_families, simd_mix_families, simd_prune_families,
+                                                simd_diffusion_families, simd_mamba_families };
+    for (size_t list = 0; list < sizeof lists / sizeof *lists; list++)
         for (const simd_family *f = lists[list]; f->make; f++) {
-            if (index < f->sizes)
-                return make(f, index, c);
+            if (index < f->sizes) {
+                rng = zn_rng_new(100 + (uint64_t)index); /* its numbers do not change when others get more cases */
+                *c = (simd_case){ .kernel = f->kernel, .tolerance = 1e-6 };
+                f->make(c, index);
+                return true;
+            }
             index -= f->sizes;
         }
     return false;
+}
+
+void simd_case_free(void)
+{
+    while (block_count > 0)
+        fenced_free(blocks[--block_count]);
 }

@@ -14,13 +14,12 @@
 
 static const int counts[] = { 1, 3, 16, 37, 1000 };
 
-static void unary(simd_case *c, int kernel, int size)
+static void unary(simd_case *c, int size)
 {
     static zn_unary_args a;
     const int64_t n = counts[size];
     a = (zn_unary_args){ .x = simd_normal(n, 8), .dy = simd_normal(n, 1) };
     snprintf(c->text, sizeof c->text, "%lld values", (long long)n);
-    c->kernel = kernel;
     c->args = &a;
     c->units = n;
     simd_output(c, &a.y, n);
@@ -34,7 +33,7 @@ static const int norm_sizes[][3] = { /* maps, pixels, channels */
                                      { 2, 9, 600 }
 };
 
-static void norm(simd_case *c, int kernel, int size)
+static void norm(simd_case *c, int size)
 {
     static zn_norm_args a;
     const int *z = norm_sizes[size % SIZES(norm_sizes)], act = size / SIZES(norm_sizes);
@@ -48,10 +47,9 @@ static void norm(simd_case *c, int kernel, int size)
                         .groups = 1,
                         .act = (zn_activation)act };
     snprintf(c->text, sizeof c->text, "%d maps of %d pixels of %d, activation %d", z[0], z[1], z[2], act);
-    c->kernel = kernel;
     c->args = &a;
     c->tolerance = 3e-6;
-    if (kernel == ZN_SIMD_norm_sums || kernel == ZN_SIMD_norm_grad_sums) {
+    if (c->kernel == ZN_SIMD_norm_sums || c->kernel == ZN_SIMD_norm_grad_sums) {
         c->units = a.n * zn_norm_blocks(&a);
         simd_output(c, &a.partial, c->units * 2 * a.c);
     } else {
@@ -68,7 +66,7 @@ static const int attention_sizes[][6] = { /* samples, heads, rows, width, heads 
 };
 
 /* Every second size is causal. */
-static void attention(simd_case *c, int kernel, int size)
+static void attention(simd_case *c, int size)
 {
     static zn_attention_args a;
     const int *z = attention_sizes[size];
@@ -93,10 +91,9 @@ static void attention(simd_case *c, int kernel, int size)
     a.k.data = (float *)simd_normal(shared, 1);
     a.v.data = (float *)simd_normal(shared, 1);
     snprintf(c->text, sizeof c->text, "%d samples, %d heads by %d, %d rows of %d", z[0], z[1], z[4], z[2], z[3]);
-    c->kernel = kernel;
     c->args = &a;
     c->tolerance = 3e-6;
-    if (kernel == ZN_SIMD_attention) {
+    if (c->kernel == ZN_SIMD_attention) {
         c->units = z[0] * z[1] * zn_attention_blocks(&a);
         c->scratch = zn_attention_scratch(&a);
         simd_output(c, &a.y.data, count);
@@ -148,7 +145,7 @@ static zn_packed packed_case(int64_t in, int64_t out, int dtype)
                         .groups = (size_t)in / GROUP };
 }
 
-static void matrix(simd_case *c, int kernel, int size)
+static void matrix(simd_case *c, int size)
 {
     static zn_matrix_args a;
     const int *z = matrix_sizes[size];
@@ -160,7 +157,6 @@ static void matrix(simd_case *c, int kernel, int size)
     a.w = z[3] == ZN_F32 ? zn_packed_floats(simd_normal((int64_t)z[1] * z[2], 1), z[1]) : packed_case(z[1], z[2], z[3]);
     snprintf(c->text, sizeof c->text, "%d rows %d->%d of %s", z[0], z[1], z[2],
              z[3] == ZN_DTYPE_COUNT ? "MLX" : zn_dtype_name((zn_dtype)z[3]));
-    c->kernel = kernel;
     c->args = &a;
     c->units = zn_matrix_units(&a);
     c->scratch = ZN_MATRIX_SCRATCH;

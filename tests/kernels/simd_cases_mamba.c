@@ -15,7 +15,7 @@ static const int scan_sizes[][4] = {
 };
 
 /* Together and apart, from 0 and from a state. */
-static void scan(simd_case *c, int kernel, int size)
+static void scan(simd_case *c, int size)
 {
     static zn_scan_args a;
     const int *z = scan_sizes[size / 4];
@@ -34,7 +34,7 @@ static void scan(simd_case *c, int kernel, int size)
                         .channels = z[2],
                         .states = z[3],
                         .apart = size / 2 % 2 };
-    const bool ends = kernel == ZN_SIMD_scan_ends || kernel == ZN_SIMD_scan_grad_ends;
+    const bool ends = c->kernel == ZN_SIMD_scan_ends || c->kernel == ZN_SIMD_scan_grad_ends;
     a.apart |= ends;
     const int64_t cells = zn_scan_runs(&a) * zn_scan_blocks(&a) * zn_scan_cell(&a);
     const int64_t marks = zn_scan_mark(&a, z[0], 0, 0);
@@ -42,20 +42,19 @@ static void scan(simd_case *c, int kernel, int size)
     a.ends = (float *)simd_normal(cells, 1);
     snprintf(c->text, sizeof c->text, "%d of %d, %d channels, %d states%s%s", z[0], z[1], z[2], z[3],
              a.apart ? ", apart" : "", a.first ? ", from a state" : "");
-    c->kernel = kernel;
     c->args = &a;
     c->tolerance = 5e-6;
-    c->scratch = kernel == ZN_SIMD_scan_grad ? zn_scan_grad_scratch(&a) : zn_scan_scratch(&a);
-    c->units = zn_scan_runs(&a) * (kernel == ZN_SIMD_scan_grad ? zn_scan_groups(&a) : zn_scan_blocks(&a));
-    if (kernel == ZN_SIMD_scan)
+    c->scratch = c->kernel == ZN_SIMD_scan_grad ? zn_scan_grad_scratch(&a) : zn_scan_scratch(&a);
+    c->units = zn_scan_runs(&a) * (c->kernel == ZN_SIMD_scan_grad ? zn_scan_groups(&a) : zn_scan_blocks(&a));
+    if (c->kernel == ZN_SIMD_scan)
         simd_output(c, &a.y, map);
-    if (kernel == ZN_SIMD_scan && !a.apart)
+    if (c->kernel == ZN_SIMD_scan && !a.apart)
         simd_output(c, &a.marks, marks);
     if (ends) {
         simd_output(c, &a.decay, cells);
         simd_output(c, &a.ends, cells);
     }
-    if (kernel == ZN_SIMD_scan_grad) {
+    if (c->kernel == ZN_SIMD_scan_grad) {
         simd_output(c, &a.du, map);
         simd_output(c, &a.ddt, map);
         simd_output(c, &a.partial, zn_scan_runs(&a) * zn_scan_parameters(&a));
@@ -70,7 +69,7 @@ static const int conv_sizes[][4] = { /* sequences, length, channels, taps */
                                      { 1, 70, 67, 4 }, { 2, 2, 8, 7 },   { 4, 9, 20, 1 }
 };
 
-static void causal_conv(simd_case *c, int kernel, int size)
+static void causal_conv(simd_case *c, int size)
 {
     static zn_causal_conv_args a;
     const int *z = conv_sizes[size / 2];
@@ -86,10 +85,9 @@ static void causal_conv(simd_case *c, int kernel, int size)
                                .back = size % 2 };
     snprintf(c->text, sizeof c->text, "%d of %d, %d channels, %d taps%s", z[0], z[1], z[2], z[3],
              a.back ? ", back" : "");
-    c->kernel = kernel;
     c->args = &a;
-    c->units = kernel == ZN_SIMD_causal_conv ? tokens : zn_sum_blocks(tokens);
-    if (kernel == ZN_SIMD_causal_conv)
+    c->units = c->kernel == ZN_SIMD_causal_conv ? tokens : zn_sum_blocks(tokens);
+    if (c->kernel == ZN_SIMD_causal_conv)
         simd_output(c, &a.y, count);
     else
         simd_output(c, &a.partial, c->units * weights);

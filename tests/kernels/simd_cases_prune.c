@@ -15,7 +15,7 @@
 static const int dense_sizes[][3] = { { 1, 3, 32 },   { 16, 200, 96 },  { 7, 64, 2080 }, { 50, 97, 64 },
                                       { 100, 5, 32 }, { 13, 300, 544 }, { 65, 129, 320 } }; /* rows, k, n */
 
-static void dense(simd_case *c, int kernel, int size)
+static void dense(simd_case *c, int size)
 {
     static zn_dense_args a;
     const int *z = dense_sizes[size];
@@ -27,17 +27,16 @@ static void dense(simd_case *c, int kernel, int size)
                          .k = z[1],
                          .n = z[2] };
     snprintf(c->text, sizeof c->text, "%d x %d x %d", z[0], z[1], z[2]);
-    c->kernel = kernel;
     c->args = &a;
     c->scratch = ZN_DENSE_SCRATCH;
     c->tolerance = 4e-6; /* of the largest result, which is small where there are three */
-    c->units = kernel == ZN_SIMD_dense        ? zn_dense_units(&a)
-               : kernel == ZN_SIMD_dense_grad ? zn_dense_grad_units(&a)
-                                              : zn_dense_weight_grad_units(&a);
+    c->units = c->kernel == ZN_SIMD_dense        ? zn_dense_units(&a)
+               : c->kernel == ZN_SIMD_dense_grad ? zn_dense_grad_units(&a)
+                                                 : zn_dense_weight_grad_units(&a);
     simd_output(c, &a.y,
-                kernel == ZN_SIMD_dense        ? (int64_t)z[0] * z[2]
-                : kernel == ZN_SIMD_dense_grad ? (int64_t)z[0] * z[1]
-                                               : (int64_t)z[1] * z[2]);
+                c->kernel == ZN_SIMD_dense        ? (int64_t)z[0] * z[2]
+                : c->kernel == ZN_SIMD_dense_grad ? (int64_t)z[0] * z[1]
+                                                  : (int64_t)z[1] * z[2]);
 }
 
 /* ---- masks ---- */
@@ -86,7 +85,7 @@ static void line_before(zn_line_args *a, int64_t all)
     a->moments = moments;
 }
 
-static void line(simd_case *c, int kernel, int size)
+static void line(simd_case *c, int size)
 {
     static zn_line_args a;
     const int *z = line_sizes[size / 2];
@@ -123,33 +122,32 @@ static void line(simd_case *c, int kernel, int size)
     }
     snprintf(c->text, sizeof c->text, "%dx%d pixels of %d, kind %d, %d groups%s", z[0], z[1], z[2], z[3], z[4],
              a.mask ? ", mask" : "");
-    c->kernel = kernel;
     c->args = &a;
     c->scratch = zn_line_scratch(a.c);
     c->tolerance = 2e-5;
     c->units = all;
-    if (kernel == ZN_SIMD_line && a.groups) { /* r of pruned pixels stays as it was: no case compares it */
+    if (c->kernel == ZN_SIMD_line && a.groups) { /* r of pruned pixels stays as it was: no case compares it */
         if (!a.mask)
             simd_output(c, &a.r, count);
         simd_output(c, &a.pruned, all);
         simd_output(c, &a.moments, all * 2 * a.groups);
-    } else if (kernel == ZN_SIMD_line_sums) {
+    } else if (c->kernel == ZN_SIMD_line_sums) {
         c->units = zn_line_strips(&a);
         simd_output(c, &a.sums, 2 * (int64_t)a.n * a.c);
     } else {
         simd_output(c, &a.y, count);
     }
-    if (kernel == ZN_SIMD_line_grad) {
+    if (c->kernel == ZN_SIMD_line_grad) {
         c->units = zn_line_blocks(all);
         simd_output(c, &a.partial, c->units * zn_line_rows(a.kind) * a.c);
     }
 }
 
 /* The kernels that need a norm, on the sizes that have one. */
-static void line_norm(simd_case *c, int kernel, int size)
+static void line_norm(simd_case *c, int size)
 {
     static const int with_norm[] = { 0, 1, 3, 4, 5, 8 };
-    line(c, kernel, 2 * with_norm[size / 2] + size % 2);
+    line(c, 2 * with_norm[size / 2] + size % 2);
 }
 
 /* ---- gated depthwise ---- */
@@ -160,7 +158,7 @@ static const int sparse_sizes[][4] = { { 1, 4, 4, 256 }, { 2, 3, 5, 24 },   { 1,
 /* Structure `how / 2`, soft and hard, and none. */
 enum { HOWS = 2 * STRUCTURES + 1 };
 
-static void sparse(simd_case *c, int kernel, int size)
+static void sparse(simd_case *c, int size)
 {
     static zn_sparse_args a;
     const int *z = sparse_sizes[size / HOWS], how = size % HOWS;
@@ -174,7 +172,6 @@ static void sparse(simd_case *c, int kernel, int size)
                           .wide = z[2],
                           .c = z[3] };
     snprintf(c->text, sizeof c->text, "%dx%dx%dx%d, mask %d", z[0], z[1], z[2], z[3], how);
-    c->kernel = kernel;
     c->args = &a;
     c->scratch = zn_sparse_scratch(z[1], z[2]);
     c->units = pixels;
@@ -188,20 +185,19 @@ static void sparse(simd_case *c, int kernel, int size)
                          (zn_range){ 0, pixels, NULL });
         a.open = open;
     }
-    if (kernel == ZN_SIMD_sparse_depthwise_weight_grad)
+    if (c->kernel == ZN_SIMD_sparse_depthwise_weight_grad)
         c->units = z[0] * zn_sparse_strips(&a);
-    if (kernel == ZN_SIMD_sparse_depthwise_weight_grad)
+    if (c->kernel == ZN_SIMD_sparse_depthwise_weight_grad)
         simd_output(c, &a.partial, (int64_t)z[0] * 9 * z[3]);
     else
         simd_output(c, &a.y, count);
 }
 
-static void turn(simd_case *c, int kernel, int size)
+static void turn(simd_case *c, int size)
 {
     static zn_sparse_turn_args a;
     a = (zn_sparse_turn_args){ .w = simd_normal(9 * (8 + 8 * size), 1), .c = 8 + 8 * size };
     snprintf(c->text, sizeof c->text, "%d channels", a.c);
-    c->kernel = kernel;
     c->args = &a;
     c->units = a.c;
     simd_output(c, &a.turned, 9 * zn_sparse_row(a.c));
@@ -211,12 +207,12 @@ static void turn(simd_case *c, int kernel, int size)
 
 static const int gate_sizes[][2] = { { 1, 8 }, { 5, 40 }, { 1100, 16 }, { 30, 256 } };
 
-static void gates(simd_case *c, int kernel, int size)
+static void gates(simd_case *c, int size)
 {
     static zn_gate_args a;
     const int *z = gate_sizes[size / 3], blocks = z[1] / 8;
     const int64_t count = (int64_t)z[0] * z[1];
-    const bool apply = kernel == ZN_SIMD_gate_apply || kernel == ZN_SIMD_gate_apply_mask_grad;
+    const bool apply = c->kernel == ZN_SIMD_gate_apply || c->kernel == ZN_SIMD_gate_apply_mask_grad;
     a = (zn_gate_args){ .x = simd_normal(count, 0.5f),
                         .dy = simd_normal(count, 1),
                         .w = simd_normal(blocks, 1),
@@ -229,17 +225,16 @@ static void gates(simd_case *c, int kernel, int size)
                         .temperature = 0.3f,
                         .mode = (zn_gate_mode)(size % 3) };
     snprintf(c->text, sizeof c->text, "%d pixels of %d, mode %d", z[0], z[1], size % 3);
-    c->kernel = kernel;
     c->args = &a;
     c->tolerance = 3e-6;
     c->units = z[0];
-    if (kernel == ZN_SIMD_gate_mask_param_grad) {
+    if (c->kernel == ZN_SIMD_gate_mask_param_grad) {
         c->units = (z[0] + ZN_MIX_BLOCK - 1) / ZN_MIX_BLOCK;
         simd_output(c, &a.partial, c->units * 2 * blocks);
     } else {
         simd_output(c, &a.y,
-                    kernel == ZN_SIMD_gate_mask || kernel == ZN_SIMD_gate_apply_mask_grad ? (int64_t)z[0] * blocks
-                                                                                          : count);
+                    c->kernel == ZN_SIMD_gate_mask || c->kernel == ZN_SIMD_gate_apply_mask_grad ? (int64_t)z[0] * blocks
+                                                                                                : count);
     }
 }
 

@@ -1,0 +1,129 @@
+/* What the library promises of diffusion autoencoders: the same bits with any number of threads and pictures at a time,
+ * and a sentence for what cannot be. */
+#include "base/alloc.h"
+#include "diffae_net.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <string.h>
+#include <zenith/diffae.h>
+
+static zn_image *picture_of(int side)
+{
+    zn_image *p;
+    assert_int_equal(zn_image_new(side, side, 8, &p), ZN_OK);
+    for (int i = 0; i < side * side * 3; i++)
+        ((uint8_t *)p->pixels)[i] = (uint8_t)(i * 37 % 251);
+    return p;
+}
+
+/* Everything once, with so many threads; the picture at the end. */
+static zn_image *round_trip(const zn_model *m, int threads)
+{
+    zn_diffae *d;
+    zn_image *photo = picture_of(50), *picture, *both[2] = { NULL };
+    assert_int_equal(zn_diffae_new(m, &(zn_diffae_options){ .threads = threads }, &d), ZN_OK);
+    const int width = zn_diffae_width(d);
+    const size_t size = zn_diffae_noise_size(d, 1);
+    float *cond = zn_alloc(sizeof(float) * 3 * (size_t)width), *noise = zn_alloc(sizeof(float) * 3 * size);
+    assert_int_equal(zn_diffae_fit(d, photo, &picture), ZN_OK);
+    assert_int_equal(picture->width, 32);
+    assert_int_equal(zn_diffae_encode(d, picture, cond), ZN_OK);
+    assert_int_equal(zn_diffae_invert(d, picture, cond, 5, noise), ZN_OK);
+    assert_int_equal(zn_diffae_imagine(d, 1, 7, 5, cond + width), ZN_OK);
+    zn_diffae_noise(d, 1, 8, noise + size);
+    assert_int_equal(zn_diffae_move(d, cond, "Bald", 0.3, cond), ZN_OK); /* row 4 of 5 */
+    zn_diffae_between(d, cond, noise, cond + width, noise + size, 0.5, cond + 2 * width, noise + 2 * size);
+    assert_int_equal(zn_diffae_render(d, 2, cond + width, noise + size, 5, both), ZN_OK);
+    zn_image_free(both[0]);
+    zn_image_free(photo);
+    zn_image_free(picture);
+    zn_free(cond);
+    zn_free(noise);
+    zn_diffae_free(d);
+    return both[1];
+}
+
+static void threads_do_not_matter(void **state)
+{
+    (void)state;
+    zn_model *m = small_diffae(true);
+    zn_image *one = round_trip(m, 1), *three = round_trip(m, 3);
+    assert_memory_equal(one->pixels, three->pixels, 32 * 32 * 3);
+    zn_image_free(one);
+    zn_image_free(three);
+    zn_model_free(m);
+}
+
+/* Several pictures at once are those one by one. */
+static void pictures_do_not_matter_to_each_other(void **state)
+{
+    (void)state;
+    zn_model *m = small_diffae(true);
+    zn_diffae *d;
+    zn_image *both[2], *single;
+    assert_int_equal(zn_diffae_new(m, NULL, &d), ZN_OK);
+    const int width = zn_diffae_width(d);
+    const size_t size = zn_diffae_noise_size(d, 1);
+    float *cond = zn_alloc(sizeof(float) * 2 * (size_t)width), *noise = zn_alloc(sizeof(float) * 2 * size);
+    assert_int_equal(zn_diffae_imagine(d, 2, 3, 5, cond), ZN_OK);
+    zn_diffae_noise(d, 2, 4, noise);
+    assert_int_equal(zn_diffae_render(d, 2, cond, noise, 5, both), ZN_OK);
+    assert_int_equal(zn_diffae_render(d, 1, cond + width, noise + size, 5, &single), ZN_OK);
+    assert_memory_equal(single->pixels, both[1]->pixels, 32 * 32 * 3);
+    zn_image_free(single);
+    zn_image_free(both[0]);
+    zn_image_free(both[1]);
+    zn_free(cond);
+    zn_free(noise);
+    zn_diffae_free(d);
+    zn_model_free(m);
+}
+
+static int stop(void *user, double fraction)
+{
+    ++*(int *)user;
+    return fraction > 0.5;
+}
+
+static void what_cannot_be_is_said(void **state)
+{
+    (void)state;
+    zn_model *m = small_diffae(true);
+    zn_diffae *d;
+    zn_image *wrong = picture_of(40), *out = NULL;
+    int calls = 0;
+    assert_int_equal(zn_diffae_new(m, &(zn_diffae_options){ .progress = stop, .user = &calls }, &d), ZN_OK);
+    float *cond = zn_calloc((size_t)zn_diffae_width(d), sizeof *cond),
+          *noise = zn_calloc(zn_diffae_noise_size(d, 1), 4);
+    assert_int_equal(zn_diffae_encode(d, wrong, cond), ZN_ESHAPE);
+    assert_non_null(strstr(zn_error_text(), "40x40"));
+    assert_int_equal(zn_diffae_render(d, 1, cond, noise, 37, &out), ZN_EINVALID);
+    assert_non_null(strstr(zn_error_text(), "36 or 38"));
+    assert_int_equal(zn_diffae_render(d, 1, cond, noise, 1, &out), ZN_EINVALID);
+    assert_int_equal(zn_diffae_render(d, 0, cond, noise, 10, &out), ZN_EINVALID);
+    assert_int_equal(zn_diffae_move(d, cond, "Smiling", 1, cond), ZN_ENOTFOUND); /* only five classes */
+    assert_int_equal(zn_diffae_move(d, cond, "7", 1, cond), ZN_ENOTFOUND);
+    assert_int_equal(zn_diffae_move(d, cond, "4", 1, cond), ZN_OK);
+    assert_int_equal(zn_diffae_render(d, 1, cond, noise, 10, &out), ZN_ECANCELLED);
+    assert_int_equal(calls, 6);
+    assert_null(out);
+    zn_free(cond);
+    zn_free(noise);
+    zn_image_free(wrong);
+    zn_diffae_free(d);
+    zn_model_free(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(threads_do_not_matter),
+        cmocka_unit_test(pictures_do_not_matter_to_each_other),
+        cmocka_unit_test(what_cannot_be_is_said),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,19 @@
+/* A case of check-ops: an op with small inputs. */
+#ifndef ZN_TESTS_OP_CASE_H
+#define ZN_TESTS_OP_CASE_H
+
+#include "ops/ops.h"
+
+enum { MAX_INPUTS = 8 };
+
+typedef struct op_case {
+    const char *op;      /* name in ops.def */
+    const char *through; /* checked as the gradient of this op instead; NULL: has its own case */
+    zn_shape shapes[MAX_INPUTS];
+    zn_node *(*build)(zn_node **in);
+    bool away_from_zero; /* inputs keep clear of a kink at 0 */
+} op_case;
+
+extern const op_case op_cases[]; /* the last has no name */
+
+#endif

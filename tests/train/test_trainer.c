@@ -1,0 +1,296 @@
+/* An objective is the weighted sum of its terms; learners clip, average and treat parameters by their kind; a
+ * discriminator learns to tell two kinds of pictures apart. */
+#include "base/alloc.h"
+#include "train/metrics.h"
+#include "train/trainer.h"
+#include "train/yardstick.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+enum { SIDE = 16, FLOATS = SIDE * SIDE * 3 };
+
+static zn_recipe recipe_of(const char *text)
+{
+    zn_recipe r;
+    assert_int_equal(zn_recipe_parse(text, strlen(text), "test", &r), ZN_OK);
+    return r;
+}
+
+static zn_model *small_model(const char *name, int width, int latent)
+{
+    const zn_config *known;
+    const zn_arch *arch = zn_arch_find(name, &known);
+    zn_config config = *known;
+    config.width = width;
+    config.latent = latent;
+    zn_model *m;
+    assert_int_equal(zn_model_new(arch, &config, &m), ZN_OK);
+    assert_int_equal(zn_model_random_part(m, ZN_ENCODER, 1), ZN_OK);
+    assert_int_equal(zn_model_random_part(m, ZN_DECODER, 1), ZN_OK);
+    return m;
+}
+
+static float *some_pictures(int count)
+{
+    float *p = zn_alloc(sizeof(float) * FLOATS * (size_t)count);
+    for (int i = 0; i < FLOATS * count; i++)
+        p[i] = 0.5f + 0.4f * sinf(0.11f * (float)(i % 997));
+    return p;
+}
+
+static void an_objective_is_the_sum_of_its_terms(void **state)
+{
+    (void)state;
+    const zn_recipe r = recipe_of("size: 16\nsteps: 5\nwarmup: 0\nlr: 1e-3\nema: 0\nloss: {mse: 2, l1: 1, huber: 0.5, "
+                                  "bands: 0.3, haar: 0.2, ssim: 0.1, kl: 0.01, discriminator: 0.05}\n");
+    zn_model *m = small_model("zenith-r", 8, 4);
+    zn_pool *pool;
+    zn_trainer *t;
+    float *pictures = some_pictures(2);
+    assert_int_equal(zn_pool_new(2, &pool), ZN_OK);
+    assert_int_equal(zn_trainer_new(&(zn_trainer_options){ .model = m, .recipe = &r, .pool = pool, .batch = 2 }, &t),
+                     ZN_OK);
+    assert_int_equal(t->objective.count, 8);
+    for (int step = 0; step < 5; step++) {
+        double loss, sum = 0;
+        assert_int_equal(zn_trainer_step(t, pictures, pictures, &loss), ZN_OK);
+        for (int i = 0; i < t->objective.count; i++)
+            sum += zn_ramp_at(&t->objective.terms[i].ramp, step) * t->values[i];
+        if (!(fabs(sum - loss) < 1e-4 * fabs(loss)))
+            fail_msg("step %d: the terms make %g, the loss is %g", step, sum, loss);
+    }
+    assert_int_equal(zn_trainer_judged(t), 1); /* in the last fifth */
+    assert_int_equal(t->discriminator->learner.optim.step, 1);
+    zn_trainer_free(t);
+    zn_model_free(m);
+    zn_pool_free(pool);
+    zn_free(pictures);
+}
+
+/* Weights after two steps: all in one go, or in parts. */
+static void parts_of_a_batch_add_up(void **state)
+{
+    (void)state;
+    float *pictures = some_pictures(4), *weights[2];
+    int64_t count = 0;
+    for (int k = 0; k < 2; k++) {
+        zn_recipe r = recipe_of("size: 16\nbatch: 4\nwarmup: 0\noptimizer: sgd\nlr: 0.01\nclip: 0\n");
+        r.accumulate = k ? 4 : 1;
+        zn_model *m = small_model("zenith-r", 8, 4);
+        zn_pool *pool;
+        zn_trainer *t;
+        double loss;
+        assert_int_equal(zn_pool_new(1, &pool), ZN_OK);
+        const zn_trainer_options o = { .model = m, .recipe = &r, .pool = pool, .batch = 4 / r.accumulate };
+        assert_int_equal(zn_trainer_new(&o, &t), ZN_OK);
+        for (int step = 0; step < 2; step++)
+            assert_int_equal(zn_trainer_step(t, pictures, pictures, &loss), ZN_OK);
+        const zn_model_parameter *p = &m->parameters[0];
+        count = zn_shape_count(p->shape);
+        weights[k] = zn_alloc(sizeof(float) * (size_t)count);
+        memcpy(weights[k], p->data, sizeof(float) * (size_t)count);
+        zn_trainer_free(t);
+        zn_model_free(m);
+        zn_pool_free(pool);
+    }
+    assert_true(zn_mean_square(weights[0], weights[1], count) < 1e-10);
+    zn_free(weights[0]);
+    zn_free(weights[1]);
+    zn_free(pictures);
+}
+
+static void parameters_are_treated_by_kind(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        zn_shape shape;
+        float factor;
+        bool no_decay;
+    } cases[] = {
+        { "enc.level2.block0.gate_h", { .rank = 2, .dim = { 32, 64 } }, 2, true },
+        { "enc.level2.block0.th_v", { .rank = 2, .dim = { 32, 64 } }, 2, true },
+        { "dec.level0.block0.gamma", { .rank = 1, .dim = { 32 } }, 2, true },
+        { "dec.level0.block0.norm", { .rank = 1, .dim = { 32 } }, 0, true },
+        { "encoder.0.bias", { .rank = 1, .dim = { 64 } }, 0, true },
+        { "encoder.0.weight", { .rank = 4, .dim = { 3, 3, 3, 64 } }, 0, false },
+        { "enc.level2.block0.dw", { .rank = 3, .dim = { 64, 3, 3 } }, 0, false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const zn_model_parameter p = { .name = cases[i].name, .shape = cases[i].shape };
+        const zn_optim_tensor rule = zn_parameter_rule(&p, 2);
+        if (rule.lr_factor != cases[i].factor || rule.no_decay != cases[i].no_decay)
+            fail_msg("%s: factor %g, no decay %d", p.name, (double)rule.lr_factor, rule.no_decay);
+    }
+}
+
+/* One weight w = 1 with gradient 4: clipped to 1, so w = 0.9, then 0.8; the average follows by its own rule. */
+static void learners_clip_and_average(void **state)
+{
+    (void)state;
+    float w = 1, g = 4;
+    zn_node gradient = { .data = &g };
+    const zn_model_parameter p = { .name = "w", .shape = ZN_SHAPE(1), .data = &w };
+    const zn_model_parameter *list[] = { &p };
+    zn_learner l;
+    zn_pool *pool;
+    assert_int_equal(zn_pool_new(1, &pool), ZN_OK);
+    assert_int_equal(zn_learner_new(&l, list, 1, &(zn_optim_options){ .kind = ZN_SGD, .lr = 1 }, true, 1), ZN_OK);
+    l.gradients[0] = &gradient;
+    const zn_learner_step s = { .lr = 0.1, .average = 0.999 };
+    double average = 1;
+    for (int step = 0; step < 2; step++) {
+        zn_learner_gather(&l, 0, 1);
+        assert_int_equal(zn_learner_clip(&l, 1), ZN_OK);
+        zn_learner_update(&l, pool, &s);
+        const double keep = (1.0 + step) / (10.0 + step);
+        average = keep * average + (1 - keep) * (0.9 - 0.1 * step);
+    }
+    assert_true(fabs((double)w - 0.8) < 1e-5 && fabs((double)l.ema[0][0] - average) < 1e-5);
+    const float before = w;
+    zn_learner_swap(&l);
+    assert_true(fabs((double)w - average) < 1e-5);
+    zn_learner_swap(&l);
+    assert_true(w == before);
+    zn_learner_gather(&l, 0, 1);
+    assert_int_equal(zn_learner_clip(&l, 1), ZN_OK);
+    zn_learner_update(&l, pool, &(zn_learner_step){ .lr = 0.1, .average = 0.75, .steady = true }); /* 0.25 otherwise */
+    assert_true(fabs((double)l.ema[0][0] - (0.75 * average + 0.25 * 0.7)) < 1e-5);
+    g = INFINITY;
+    zn_learner_gather(&l, 0, 1);
+    assert_int_equal(zn_learner_clip(&l, 1), ZN_ENUMERIC);
+    zn_learner_free(&l);
+    zn_pool_free(pool);
+}
+
+static void a_discriminator_learns(void **state)
+{
+    (void)state;
+    const zn_recipe r = recipe_of("lr: 2e-3\n");
+    float *real = some_pictures(2), *fake = some_pictures(2);
+    for (int i = 0; i < 2 * FLOATS; i++)
+        fake[i] = 0.5f;
+    zn_pool *pool;
+    zn_discriminator *d;
+    assert_int_equal(zn_pool_new(2, &pool), ZN_OK);
+    assert_int_equal(zn_discriminator_new(ZN_SHAPE(2, SIDE, SIDE, 3), &r, pool, 1, &d), ZN_OK);
+    double first = 0;
+    for (int step = 0; step < 30; step++) {
+        assert_int_equal(zn_discriminator_look(d, real, fake, 0, 1), ZN_OK);
+        assert_int_equal(zn_learner_clip(&d->learner, r.clip), ZN_OK);
+        zn_discriminator_learn(d);
+        first = step ? first : d->value;
+    }
+    if (!(first > 1 && d->value < 0.5))
+        fail_msg("its loss went from %g to %g", first, d->value);
+    zn_discriminator_free(d);
+    zn_pool_free(pool);
+    zn_free(real);
+    zn_free(fake);
+}
+
+/* A gradient of the discriminator that is not finite leaves the model as it was, too. */
+static void a_step_is_made_by_all_or_none(void **state)
+{
+    (void)state;
+    const zn_recipe r = recipe_of("size: 16\nsteps: 1\nloss: {discriminator: 1}\n");
+    zn_model *m = small_model("zenith-r", 8, 4);
+    float *pictures = some_pictures(1), bad = NAN;
+    zn_node poison = { .data = &bad };
+    zn_pool *pool;
+    zn_trainer *t;
+    double loss;
+    assert_int_equal(zn_pool_new(1, &pool), ZN_OK);
+    assert_int_equal(zn_trainer_new(&(zn_trainer_options){ .model = m, .recipe = &r, .pool = pool, .batch = 1 }, &t),
+                     ZN_OK);
+    zn_learner *judge = &t->discriminator->learner;
+    const int last = judge->count - 1; /* one value, a bias */
+    assert_int_equal(judge->counts[last], 1);
+    judge->gradients[last] = &poison;
+    const zn_model_parameter *p = &m->parameters[0];
+    const size_t bytes = sizeof(float) * (size_t)zn_shape_count(p->shape);
+    float *before = zn_alloc(bytes);
+    memcpy(before, p->data, bytes);
+    assert_int_equal(zn_trainer_step(t, pictures, pictures, &loss), ZN_ENUMERIC);
+    assert_memory_equal(before, p->data, bytes);
+    assert_int_equal(t->step, 0);
+    bad = 0;
+    assert_int_equal(zn_trainer_step(t, pictures, pictures, &loss), ZN_OK);
+    assert_memory_not_equal(before, p->data, bytes);
+    zn_trainer_free(t);
+    zn_pool_free(pool);
+    zn_model_free(m);
+    zn_free(pictures);
+    zn_free(before);
+}
+
+/* Both families hand on something at each of the four resolutions. */
+static void stages_are_found(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "taesd", "taef2", "zenith-r" };
+    for (int k = 0; k < 3; k++) {
+        const zn_config *config;
+        const zn_arch *arch = zn_arch_find(names[k], &config);
+        zn_graph *g = zn_graph_new();
+        zn_node *z = zn_graph_input(g, "latent", ZN_SHAPE(1, 4, 4, config->latent)), *stages[ZN_MAX_STAGES];
+        const int first = zn_graph_count(g);
+        arch->decode((zn_scope){ g, "d" }, z, config);
+        assert_int_equal(zn_graph_status(g), ZN_OK);
+        assert_int_equal(zn_stage_outputs(g, first, stages), 4);
+        for (int i = 0; i < 4; i++) {
+            assert_int_equal(stages[i]->shape.dim[1], 4 << i);
+            assert_int_equal(stages[i]->shape.dim[3], k < 2 ? 64 : config->width << (3 - i));
+            assert_ptr_equal(stages[i]->op, k < 2 ? &zn_op_relu : &zn_op_add);
+        }
+        zn_graph_free(g);
+    }
+}
+
+/* Zenith-R begins as a Walsh codec: smooth pictures come back well before the first step. */
+static void a_new_network_codes_pictures(void **state)
+{
+    (void)state;
+    enum { BIG = 64 };
+    float *picture = zn_alloc(sizeof(float) * BIG * BIG * 3);
+    for (int i = 0; i < BIG * BIG * 3; i++)
+        picture[i] =
+            0.5f + 0.3f * sinf(0.05f * (float)(i / 3 % BIG) + (float)(i % 3)) * cosf(0.04f * (float)(i / 3 / BIG));
+    zn_model *m = small_model("zenith-r", 32, 16);
+    zn_pool *pool;
+    zn_yardstick *y;
+    zn_measures measures;
+    assert_int_equal(zn_pool_new(2, &pool), ZN_OK);
+    const zn_yardstick_options o = { .model = m, .size = BIG, .batch = 1, .pool = pool };
+    assert_int_equal(zn_yardstick_new(&o, &y), ZN_OK);
+    assert_int_equal(zn_yardstick_measure(y, &(zn_held_out){ .pictures = picture, .count = 1, .tasks = 1 }, &measures),
+                     ZN_OK);
+    if (!(measures.psnr > 28))
+        fail_msg("%g dB", measures.psnr);
+    assert_true(isnan(measures.latent_error) && isnan(measures.teacher_psnr));
+    zn_yardstick_free(y);
+    zn_pool_free(pool);
+    zn_model_free(m);
+    zn_free(picture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_objective_is_the_sum_of_its_terms),
+        cmocka_unit_test(parts_of_a_batch_add_up),
+        cmocka_unit_test(parameters_are_treated_by_kind),
+        cmocka_unit_test(learners_clip_and_average),
+        cmocka_unit_test(a_discriminator_learns),
+        cmocka_unit_test(stages_are_found),
+        cmocka_unit_test(a_new_network_codes_pictures),
+        cmocka_unit_test(a_step_is_made_by_all_or_none),
+    };
+    return cmocka_run_group_tests_name("trainer", tests, NULL, NULL);
+}
