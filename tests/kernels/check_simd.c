@@ -1,6 +1,6 @@
 /* Every kernel of simd.def, in every build this CPU can run, against its reference: odd sizes, guard zones and
  * forbidden pages around all memory, scratch full of NaN, equal bits for any split of the units and any number of
- * threads. The cases are in simd_cases.c.
+ * threads. The cases are in simd_cases_*.c.
  *
  *     check-simd [ISA]    only the build for it */
 #include "simd_case.h"

@@ -2,6 +2,7 @@
  */
 #include "simd_case.h"
 
+#include "kernels/gates.h"
 #include "kernels/kernels.h"
 #include "kernels/lite.h"
 #include "kernels/lite_head.h"
