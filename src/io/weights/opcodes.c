@@ -1,26 +1,14 @@
-/* The opcodes of the pickle machine, protocols 2 to 5. Every opcode is at least one byte long and makes at most one
- * value of fixed size beside room for the values it takes off the stack, so memory is bounded by the length of the
- * pickle. */
+/* The opcodes of the pickle machine, protocols 2 to 5; those that make objects are in opcodes_objects.c. Every opcode
+ * is at least one byte long and makes at most one value of fixed size beside room for the values it takes off the
+ * stack, so memory is bounded by the length of the pickle. */
 #include "base/fail.h"
 #include "base/span.h"
 #include "io/weights/unpickler.h"
 
 #include <string.h>
 
-static const zn_pickle none = { .kind = ZN_PICKLE_NONE }, opaque = { .kind = ZN_PICKLE_OPAQUE };
+static const zn_pickle none = { .kind = ZN_PICKLE_NONE };
 static const zn_pickle truth[2] = { { .kind = ZN_PICKLE_BOOL }, { .kind = ZN_PICKLE_BOOL, .a.integer = 1 } };
-
-static zn_status push_opaque(zn_unpickler *m, const zn_pickle *origin)
-{
-    zn_pickle *v = NULL;
-    while (origin && origin->kind == ZN_PICKLE_OPAQUE)
-        origin = origin->a.origin;
-    if (!origin)
-        return zn_unpickler_push(m, &opaque);
-    ZN_TRY(zn_unpickler_push_new(m, ZN_PICKLE_OPAQUE, &v));
-    v->a.origin = origin;
-    return ZN_OK;
-}
 
 static zn_status append(zn_unpickler *m, zn_pickle *container, const zn_pickle **values, size_t count)
 {
@@ -84,7 +72,7 @@ static zn_status op_long(zn_unpickler *m, int op)
     zn_pickle *v = NULL;
     ZN_TRY(zn_unpickler_take_counted(m, op == 0x8a ? 1 : 4, &p, &n));
     if (n > 8)
-        return zn_unpickler_push(m, &opaque);
+        return zn_unpickler_push(m, &zn_pickle_opaque);
     uint64_t bits = n && p[n - 1] & 0x80 ? UINT64_MAX : 0;
     memcpy(&bits, p, n);
     ZN_TRY(zn_unpickler_push_new(m, ZN_PICKLE_INT, &v));
@@ -97,7 +85,7 @@ static zn_status op_float(zn_unpickler *m, int op)
     (void)op;
     const uint8_t *p = NULL;
     ZN_TRY(zn_unpickler_take(m, 8, &p));
-    return zn_unpickler_push(m, &opaque);
+    return zn_unpickler_push(m, &zn_pickle_opaque);
 }
 
 static zn_status op_text(zn_unpickler *m, int op)
@@ -117,7 +105,7 @@ static zn_status op_bytes(zn_unpickler *m, int op)
     const uint8_t *p = NULL;
     size_t n = 0;
     ZN_TRY(zn_unpickler_take_counted(m, op == 'C' ? 1 : op == 'B' ? 4 : 8, &p, &n));
-    return zn_unpickler_push(m, &opaque);
+    return zn_unpickler_push(m, &zn_pickle_opaque);
 }
 
 static zn_status op_mark(zn_unpickler *m, int op)
@@ -187,8 +175,14 @@ static zn_status op_empty(zn_unpickler *m, int op)
 {
     zn_pickle *v = NULL;
     if (op == 0x8f)
-        return zn_unpickler_push(m, &opaque);
+        return zn_unpickler_push(m, &zn_pickle_opaque);
     return zn_unpickler_push_new(m, op == ')' ? ZN_PICKLE_TUPLE : op == ']' ? ZN_PICKLE_LIST : ZN_PICKLE_DICT, &v);
+}
+
+/* All values above the last mark, or, where the opcode has no mark, `count` of them. */
+static zn_status pop_values(zn_unpickler *m, bool marked, const zn_pickle ***values, size_t *count)
+{
+    return marked ? zn_unpickler_pop_mark(m, values, count) : zn_unpickler_pop_many(m, *count, values);
 }
 
 static zn_status op_tuple(zn_unpickler *m, int op)
@@ -197,10 +191,7 @@ static zn_status op_tuple(zn_unpickler *m, int op)
     size_t count = (size_t)(op - 0x85 + 1);
     void *items = NULL;
     zn_pickle *v = NULL;
-    if (op == 't')
-        ZN_TRY(zn_unpickler_pop_mark(m, &values, &count));
-    else
-        ZN_TRY(zn_unpickler_pop_many(m, count, &values));
+    ZN_TRY(pop_values(m, op == 't', &values, &count));
     ZN_TRY(zn_unpickler_alloc(m, count * sizeof *values, &items));
     memcpy(items, values, count * sizeof *values);
     ZN_TRY(zn_unpickler_push_new(m, ZN_PICKLE_TUPLE, &v));
@@ -214,10 +205,7 @@ static zn_status op_append(zn_unpickler *m, int op)
     const zn_pickle **values = NULL;
     size_t count = 1;
     zn_pickle *container = NULL;
-    if (op == 'a')
-        ZN_TRY(zn_unpickler_pop_many(m, count, &values));
-    else
-        ZN_TRY(zn_unpickler_pop_mark(m, &values, &count));
+    ZN_TRY(pop_values(m, op != 'a', &values, &count));
     ZN_TRY(zn_unpickler_top(m, &container));
     if (container->kind == ZN_PICKLE_DICT)
         return zn_unpickler_broken(m, "list items for a dictionary");
@@ -229,10 +217,7 @@ static zn_status op_set(zn_unpickler *m, int op)
     const zn_pickle **values = NULL;
     size_t count = 2;
     zn_pickle *container = NULL;
-    if (op == 's')
-        ZN_TRY(zn_unpickler_pop_many(m, count, &values));
-    else
-        ZN_TRY(zn_unpickler_pop_mark(m, &values, &count));
+    ZN_TRY(pop_values(m, op != 's', &values, &count));
     ZN_TRY(zn_unpickler_top(m, &container));
     if (container->kind == ZN_PICKLE_LIST || count % 2)
         return zn_unpickler_broken(m, "keys and values that are no pairs, or for a list");
@@ -245,97 +230,7 @@ static zn_status op_frozenset(zn_unpickler *m, int op)
     const zn_pickle **values = NULL;
     size_t count = 0;
     ZN_TRY(zn_unpickler_pop_mark(m, &values, &count));
-    return zn_unpickler_push(m, &opaque);
-}
-
-static zn_status op_global(zn_unpickler *m, int op)
-{
-    zn_pickle *v = NULL;
-    ZN_TRY(zn_unpickler_new(m, ZN_PICKLE_GLOBAL, &v));
-    if (op == 'c') {
-        ZN_TRY(zn_unpickler_take_line(m, &v->a.text, &v->count));
-        ZN_TRY(zn_unpickler_take_line(m, &v->b.name, &v->name_count));
-    } else {
-        const zn_pickle *module = NULL, *name = NULL;
-        ZN_TRY(zn_unpickler_pop(m, &name));
-        ZN_TRY(zn_unpickler_pop(m, &module));
-        if (module->kind != ZN_PICKLE_TEXT || name->kind != ZN_PICKLE_TEXT)
-            return zn_unpickler_broken(m, "a global without a name");
-        v->a.text = module->a.text;
-        v->count = module->count;
-        v->b.name = name->a.text;
-        v->name_count = name->count;
-    }
-    zn_pickle_classify(v);
-    return zn_unpickler_push(m, v);
-}
-
-/* OrderedDict() or, from Python 2, OrderedDict([[key, value], ...]); other arguments say nothing about the items. */
-static zn_status push_dict(zn_unpickler *m, const zn_pickle *arguments)
-{
-    zn_pickle *v = NULL;
-    const zn_pickle *pairs = zn_pickle_item(arguments, 0);
-    ZN_TRY(zn_unpickler_push_new(m, ZN_PICKLE_DICT, &v));
-    if (!pairs || (pairs->kind != ZN_PICKLE_LIST && pairs->kind != ZN_PICKLE_TUPLE))
-        return ZN_OK;
-    void *block = NULL;
-    ZN_TRY(zn_unpickler_alloc(m, sizeof(zn_pickle_chunk), &block));
-    v->a.first = v->b.last = block;
-    v->a.first->pairs = pairs;
-    return ZN_OK;
-}
-
-static zn_status op_call(zn_unpickler *m, int op)
-{
-    const zn_pickle *function = NULL, *arguments = NULL, *keywords = NULL;
-    zn_pickle *v = NULL;
-    if (op == 0x92)
-        ZN_TRY(zn_unpickler_pop(m, &keywords));
-    ZN_TRY(zn_unpickler_pop(m, &arguments));
-    ZN_TRY(zn_unpickler_pop(m, &function));
-    if (function->kind != ZN_PICKLE_GLOBAL)
-        return push_opaque(m, function->kind == ZN_PICKLE_OPAQUE ? function : NULL);
-    const zn_pickle *first = zn_pickle_item(arguments, 0);
-    switch (function->role) {
-    case ZN_ROLE_DICT:
-        return push_dict(m, arguments);
-    case ZN_ROLE_SIZE:
-        return first ? zn_unpickler_push(m, first) : push_opaque(m, function);
-    case ZN_ROLE_TENSOR:
-    case ZN_ROLE_TENSOR_DTYPE:
-    case ZN_ROLE_PARAMETER:
-    case ZN_ROLE_SUBCLASS:
-    case ZN_ROLE_OTHER_TENSOR:
-        ZN_TRY(zn_unpickler_push_new(m, ZN_PICKLE_TENSOR, &v));
-        v->a.origin = function;
-        v->b.arguments = arguments;
-        return ZN_OK;
-    default:
-        return push_opaque(m, function);
-    }
-}
-
-/* State for an object. What we keep (tensors, dictionaries) has no state we need. */
-static zn_status op_build(zn_unpickler *m, int op)
-{
-    (void)op;
-    const zn_pickle *state = NULL;
-    zn_pickle *object = NULL;
-    ZN_TRY(zn_unpickler_pop(m, &state));
-    return zn_unpickler_top(m, &object);
-}
-
-static zn_status op_persistent(zn_unpickler *m, int op)
-{
-    (void)op;
-    const zn_pickle *id = NULL;
-    zn_pickle *v = NULL;
-    ZN_TRY(zn_unpickler_pop(m, &id));
-    if (id->kind != ZN_PICKLE_TUPLE)
-        return zn_unpickler_push(m, &opaque);
-    ZN_TRY(zn_unpickler_push_new(m, ZN_PICKLE_STORAGE, &v));
-    v->b.arguments = id;
-    return ZN_OK;
+    return zn_unpickler_push(m, &zn_pickle_opaque);
 }
 
 /* Known opcodes of protocols 0 and 1, extension registries and out-of-band buffers: no checkpoint has them. */
@@ -346,21 +241,71 @@ static zn_status op_unsupported(zn_unpickler *m, int op)
 }
 
 const zn_opcode zn_opcodes[256] = {
-    [0x80] = op_proto,       [0x95] = op_frame,       ['N'] = op_constant,     [0x88] = op_constant,
-    [0x89] = op_constant,    ['K'] = op_integer,      ['M'] = op_integer,      ['J'] = op_integer,
-    [0x8a] = op_long,        [0x8b] = op_long,        ['G'] = op_float,        ['X'] = op_text,
-    [0x8c] = op_text,        [0x8d] = op_text,        ['T'] = op_text,         ['U'] = op_text,
-    ['B'] = op_bytes,        ['C'] = op_bytes,        [0x8e] = op_bytes,       [0x96] = op_bytes,
-    ['('] = op_mark,         ['0'] = op_pop,          ['1'] = op_pop,          ['2'] = op_dup,
-    ['h'] = op_get,          ['j'] = op_get,          ['q'] = op_put,          ['r'] = op_put,
-    [0x94] = op_put,         [')'] = op_empty,        [']'] = op_empty,        ['}'] = op_empty,
-    [0x8f] = op_empty,       ['t'] = op_tuple,        [0x85] = op_tuple,       [0x86] = op_tuple,
-    [0x87] = op_tuple,       ['a'] = op_append,       ['e'] = op_append,       [0x90] = op_append,
-    ['s'] = op_set,          ['u'] = op_set,          [0x91] = op_frozenset,   ['c'] = op_global,
-    [0x93] = op_global,      ['R'] = op_call,         [0x81] = op_call,        [0x92] = op_call,
-    ['b'] = op_build,        ['Q'] = op_persistent,   ['I'] = op_unsupported,  ['L'] = op_unsupported,
-    ['F'] = op_unsupported,  ['S'] = op_unsupported,  ['V'] = op_unsupported,  ['P'] = op_unsupported,
-    ['g'] = op_unsupported,  ['p'] = op_unsupported,  ['i'] = op_unsupported,  ['o'] = op_unsupported,
-    ['d'] = op_unsupported,  ['l'] = op_unsupported,  [0x82] = op_unsupported, [0x83] = op_unsupported,
-    [0x84] = op_unsupported, [0x97] = op_unsupported, [0x98] = op_unsupported,
+    [0x80] = op_proto,
+    [0x95] = op_frame,
+    ['N'] = op_constant,
+    [0x88] = op_constant,
+    [0x89] = op_constant,
+    ['K'] = op_integer,
+    ['M'] = op_integer,
+    ['J'] = op_integer,
+    [0x8a] = op_long,
+    [0x8b] = op_long,
+    ['G'] = op_float,
+    ['X'] = op_text,
+    [0x8c] = op_text,
+    [0x8d] = op_text,
+    ['T'] = op_text,
+    ['U'] = op_text,
+    ['B'] = op_bytes,
+    ['C'] = op_bytes,
+    [0x8e] = op_bytes,
+    [0x96] = op_bytes,
+    ['('] = op_mark,
+    ['0'] = op_pop,
+    ['1'] = op_pop,
+    ['2'] = op_dup,
+    ['h'] = op_get,
+    ['j'] = op_get,
+    ['q'] = op_put,
+    ['r'] = op_put,
+    [0x94] = op_put,
+    [')'] = op_empty,
+    [']'] = op_empty,
+    ['}'] = op_empty,
+    [0x8f] = op_empty,
+    ['t'] = op_tuple,
+    [0x85] = op_tuple,
+    [0x86] = op_tuple,
+    [0x87] = op_tuple,
+    ['a'] = op_append,
+    ['e'] = op_append,
+    [0x90] = op_append,
+    ['s'] = op_set,
+    ['u'] = op_set,
+    [0x91] = op_frozenset,
+    ['c'] = zn_opcode_global,
+    [0x93] = zn_opcode_global,
+    ['R'] = zn_opcode_call,
+    [0x81] = zn_opcode_call,
+    [0x92] = zn_opcode_call,
+    ['b'] = zn_opcode_build,
+    ['Q'] = zn_opcode_persistent,
+    ['I'] = op_unsupported,
+    ['L'] = op_unsupported,
+    ['F'] = op_unsupported,
+    ['S'] = op_unsupported,
+    ['V'] = op_unsupported,
+    ['P'] = op_unsupported,
+    ['g'] = op_unsupported,
+    ['p'] = op_unsupported,
+    ['i'] = op_unsupported,
+    ['o'] = op_unsupported,
+    ['d'] = op_unsupported,
+    ['l'] = op_unsupported,
+    [0x82] = op_unsupported,
+    [0x83] = op_unsupported,
+    [0x84] = op_unsupported,
+    [0x97] = op_unsupported,
+    [0x98] = op_unsupported,
 };

@@ -21,6 +21,12 @@ typedef struct zn_unpickler {
 /* Runs one opcode whose byte has been read. */
 typedef zn_status (*zn_opcode)(zn_unpickler *, int);
 extern const zn_opcode zn_opcodes[256]; /* NULL where there is no such opcode */
+ZN_MUST_USE zn_status zn_opcode_global(zn_unpickler *m, int op);
+ZN_MUST_USE zn_status zn_opcode_call(zn_unpickler *m, int op);
+ZN_MUST_USE zn_status zn_opcode_build(zn_unpickler *m, int op);
+ZN_MUST_USE zn_status zn_opcode_persistent(zn_unpickler *m, int op);
+
+extern const zn_pickle zn_pickle_opaque;
 
 zn_status zn_unpickler_broken(const zn_unpickler *m, const char *what);
 ZN_MUST_USE zn_status zn_unpickler_grow(const zn_unpickler *m, zn_stack *s, size_t count, size_t size);
