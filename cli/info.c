@@ -66,6 +66,8 @@ static void model_facts(facts *f, const zn_model *model, const options *o)
     } else {
         fact_integer(f, "latent_channels", m->latent_channels);
         fact_integer(f, "downscale", m->downscale);
+        if (m->clip_frames)
+            fact_integer(f, "clip_frames", m->clip_frames);
         fact_bool(f, "encoder", m->has_encoder);
         fact_bool(f, "decoder", m->has_decoder);
     }

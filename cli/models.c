@@ -34,6 +34,7 @@ static void visit_json(json *j, const char *path, const zn_model_info *info, con
         if (!info->restores) {
             json_integer(j, "latent_channels", info->latent_channels);
             json_integer(j, "downscale", info->downscale);
+            json_integer(j, "clip_frames", info->clip_frames);
         }
         json_bool(j, "encoder", info->has_encoder);
         json_bool(j, "decoder", info->has_decoder);

@@ -27,7 +27,8 @@ typedef struct zn_model_info {
     const char *description;  /* one line for people */
     const char *path;         /* where the weights came from; "(random, seed N)" for a seeded network */
     int latent_channels;
-    int downscale; /* image pixels per latent pixel and side */
+    int downscale;   /* image pixels per latent pixel and side */
+    int clip_frames; /* of a video autoencoder: pictures for each latent frame behind the first; else 0 */
     int has_encoder, has_decoder;
     int restores;   /* one network from picture to picture (zn_restore); it has neither encoder nor decoder */
     int diffuses;   /* a diffusion autoencoder (zenith/diffae.h): encoder and decoder are not those of a codec */

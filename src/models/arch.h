@@ -2,14 +2,16 @@
  * with a descriptor, one line in registry.c.
  *
  * An autoencoder maps image [N,H,W,3] in [0,1] to latent [N,H/d,W/d,C] and back. A restorer maps image and hints
- * [N,H,W,inputs] to image: its whole network stands in the place of the encoder. */
+ * [N,H,W,inputs] to image: its whole network stands in the place of the encoder. A video autoencoder knows clips
+ * besides: frames [T,H,W,3] in the place of samples, none of which sees a later one. */
 #ifndef ZN_ARCH_H
 #define ZN_ARCH_H
 
 #include "base/rng.h"
 #include "models/diffae.h"
 #include "models/flux_vae.h"
-#include "nn/nn.h"
+#include "models/taehv.h"
+#include "models/wan.h"
 
 #include <zenith/model.h>
 #include <zenith/weights.h>
@@ -32,6 +34,9 @@ typedef struct zn_config {
     int8_t blocks[2][4];         /* zenith-r: blocks of encoder and decoder at 1/1, 1/2, 1/4, 1/8 */
     zn_diffae_form diffae;       /* diffusion autoencoders */
     zn_flux_form flux;           /* FLUX's autoencoder */
+    zn_wan_form wan;             /* Wan's video autoencoders */
+    zn_taehv_form taehv;         /* tiny video autoencoders */
+    int frames, first_frames;    /* of a clip: pictures that become a latent frame, and the first one; 0: no clips */
 } zn_config;
 
 /* How a weights file names the parameters of one part. */
@@ -48,7 +53,9 @@ typedef struct zn_arch {
     bool restores;               /* encode is the network from image to image; there is no decode */
     zn_node *(*encode)(zn_scope s, zn_node *image, const zn_config *k);
     zn_node *(*decode)(zn_scope s, zn_node *latent, const zn_config *k);
-    /* Instead of these two, where parts have several inputs: the result of a part. See zn_model_network. */
+    /* Optional: the part `part`, encoder or decoder, for a clip: whole (m NULL) or a piece of it (nn/video.h). */
+    zn_node *(*clip)(zn_scope s, zn_part part, zn_node *frames, const zn_config *k, zn_stream *m);
+    /* Instead of encode and decode, where parts have several inputs: the result of a part. See zn_model_network. */
     zn_node *(*network)(zn_scope s, zn_part part, zn_node *const *inputs, const zn_config *k);
     /* Shapes of the inputs of a part for n samples, images of h x w; returns how many. */
     int (*inputs)(const zn_config *k, zn_part part, int64_t n, int64_t h, int64_t w, zn_shape *shapes);

@@ -34,6 +34,7 @@ zn_status zn_model_new(const zn_arch *arch, const zn_config *config, zn_model **
                                .latent_channels = config->latent,
                                .downscale = config->downscale,
                                .diffuses = arch->network != NULL,
+                               .clip_frames = config->frames,
                                .image_size = config->diffae.size };
     return ZN_OK;
 }
@@ -194,19 +195,19 @@ void zn_model_bind(const zn_model *m, zn_graph *g, const char *prefix)
     }
 }
 
-zn_status zn_model_graph(const zn_model *m, zn_part part, zn_shape shape, zn_graph **graph, zn_node **input,
-                         zn_node **output)
+typedef zn_node *(*build_fn)(zn_scope s, zn_node *x, const zn_config *k);
+
+/* The graph of a part as `build` makes it, or, where that is NULL, of a clip. */
+static zn_status make_graph(const zn_model *m, zn_part part, zn_shape shape, build_fn build, zn_stream *stream,
+                            zn_graph **graph, zn_node **input, zn_node **output)
 {
-    *graph = NULL;
-    if (part > ZN_DECODER || !(part == ZN_ENCODER ? m->arch->encode : m->arch->decode))
-        return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no %s", m->config.name, zn_part_name(part));
     zn_graph *g = zn_graph_new();
     *graph = g;
     if (!g)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a graph");
     *input = zn_graph_input(g, part == ZN_ENCODER ? "image" : "latent", shape);
     const zn_scope s = { g, m->arch->scope[part] };
-    *output = (part == ZN_ENCODER ? m->arch->encode : m->arch->decode)(s, *input, &m->config);
+    *output = build ? build(s, *input, &m->config) : m->arch->clip(s, part, *input, &m->config, stream);
     const zn_status status = zn_graph_status(g);
     if (status != ZN_OK) {
         zn_graph_free(g);
@@ -215,6 +216,25 @@ zn_status zn_model_graph(const zn_model *m, zn_part part, zn_shape shape, zn_gra
     }
     zn_model_bind(m, g, "");
     return ZN_OK;
+}
+
+zn_status zn_model_graph(const zn_model *m, zn_part part, zn_shape shape, zn_graph **graph, zn_node **input,
+                         zn_node **output)
+{
+    *graph = NULL;
+    const build_fn build = part == ZN_ENCODER ? m->arch->encode : m->arch->decode;
+    if (part > ZN_DECODER || !build)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no %s", m->config.name, zn_part_name(part));
+    return make_graph(m, part, shape, build, NULL, graph, input, output);
+}
+
+zn_status zn_model_clip(const zn_model *m, zn_part part, zn_shape shape, zn_stream *stream, zn_graph **graph,
+                        zn_node **input, zn_node **output)
+{
+    *graph = NULL;
+    if (part > ZN_DECODER || !m->arch->clip || !m->config.frames)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s is for pictures and knows no clips", m->config.name);
+    return make_graph(m, part, shape, NULL, stream, graph, input, output);
 }
 
 zn_status zn_model_network(const zn_model *m, zn_part part, int64_t n, int64_t h, int64_t w, zn_network *out)

@@ -4,12 +4,12 @@
 #include <string.h>
 
 extern const zn_arch zn_arch_taesd, zn_arch_zenith_r, zn_arch_zenith_taesd, zn_arch_zenith_prune,
-    zn_arch_zenith_restore, zn_arch_diffae, zn_arch_flux;
+    zn_arch_zenith_restore, zn_arch_diffae, zn_arch_flux, zn_arch_wan, zn_arch_taehv;
 
-const zn_arch *const zn_archs[] = { &zn_arch_taesd,          &zn_arch_zenith_r,
-                                    &zn_arch_zenith_taesd,   &zn_arch_zenith_prune,
-                                    &zn_arch_zenith_restore, &zn_arch_diffae,
-                                    &zn_arch_flux,           NULL };
+const zn_arch *const zn_archs[] = {
+    &zn_arch_taesd,  &zn_arch_zenith_r, &zn_arch_zenith_taesd, &zn_arch_zenith_prune, &zn_arch_zenith_restore,
+    &zn_arch_diffae, &zn_arch_flux,     &zn_arch_wan,          &zn_arch_taehv,        NULL
+};
 
 static bool named(const zn_config *k, const char *name)
 {

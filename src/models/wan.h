@@ -6,6 +6,8 @@
 
 #include "nn/video.h"
 
+#include <zenith/weights.h>
+
 enum { ZN_WAN_LEVELS = 6, ZN_WAN_LATENT = 48 };
 
 typedef struct zn_wan_form {
@@ -14,6 +16,7 @@ typedef struct zn_wan_form {
     int levels, mult[ZN_WAN_LEVELS];
     int blocks;               /* of a level of the encoder; of the decoder's one more */
     bool time[ZN_WAN_LEVELS]; /* behind this level of the encoder there are half as many frames */
+    bool flat;                /* made for pictures alone: without the layers that halve and double frames */
     int latent;
     float mean[ZN_WAN_LATENT], deviation[ZN_WAN_LATENT]; /* of latents, by channel */
 } zn_wan_form;
@@ -30,8 +33,24 @@ zn_node *zn_wan_decoder(zn_scope s, zn_node *latent, const zn_wan_form *k, zn_st
 void zn_wan_normalise(const zn_wan_form *k, float *latent, int64_t rows);
 void zn_wan_restore(const zn_wan_form *k, float *latent, int64_t rows);
 
+/* How many frames become one. */
+int zn_wan_frames(const zn_wan_form *k);
+
 /* What diffusers calls the parameter that the original calls `name`. */
 void zn_wan_diffusers_name(const zn_wan_form *k, const char *name, char *out, size_t size);
+
+/* How a file names the parameters, and which parts it has: encoder, decoder. */
+typedef struct zn_wan_naming {
+    bool diffusers;
+    bool present[2];
+    bool published; /* it is one of the two published networks */
+    char prefix[96];
+} zn_wan_naming;
+
+/* The network that a file holds. ZN_ENOTFOUND: it holds no such network. */
+ZN_MUST_USE zn_status zn_wan_recognise(const zn_weights *w, zn_wan_form *k, zn_wan_naming *naming);
+/* What the file calls the parameter `name`; of the form only staged and blocks matter. */
+void zn_wan_file_name(const zn_wan_naming *naming, const zn_wan_form *k, const char *name, char *out, size_t size);
 
 /* ---- blocks, small to large ---- */
 

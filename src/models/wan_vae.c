@@ -90,7 +90,7 @@ static zn_node *down(zn_scope s, zn_node *x, const zn_wan_form *k, zn_stream *m)
         for (int i = 0; i < k->blocks; i++)
             x = zn_wan_residual(layer_at(s, "downsamples", k, level, i, layers), x, out, m);
         if (halve)
-            x = zn_wan_down(layer_at(s, "downsamples", k, level, k->blocks, layers), x, time, m);
+            x = zn_wan_down(layer_at(s, "downsamples", k, level, k->blocks, layers), x, time && !k->flat, m);
         if (k->staged)
             x = zn_add(x, zn_wan_average(in, out, time ? 2 : 1, halve ? 2 : 1));
     }
@@ -108,16 +108,15 @@ static zn_node *up(zn_scope s, zn_node *x, const zn_wan_form *k, zn_stream *m)
         for (int i = 0; i <= k->blocks; i++)
             x = zn_wan_residual(layer_at(s, "upsamples", k, level, i, layers), x, out, m);
         if (twice)
-            x = zn_wan_up(layer_at(s, "upsamples", k, level, k->blocks + 1, layers), x, k->staged ? out : out / 2, time,
-                          m);
+            x = zn_wan_up(layer_at(s, "upsamples", k, level, k->blocks + 1, layers), x, k->staged ? out : out / 2,
+                          time && !k->flat, m);
         if (twice && k->staged)
             x = zn_add(x, zn_wan_repeat(in, out, time ? 2 : 1, 2, !m || m->first));
     }
     return x;
 }
 
-/* How many frames become one. */
-static int frames_each(const zn_wan_form *k)
+int zn_wan_frames(const zn_wan_form *k)
 {
     int each = 1;
     for (int level = 0; level + 1 < k->levels; level++)
@@ -129,7 +128,7 @@ static int frames_each(const zn_wan_form *k)
 static zn_node *divisible(zn_node *x, const zn_wan_form *k, zn_stream *m)
 {
     const int64_t step = (int64_t)1 << (k->levels - 1 + k->staged), *d = x->shape.dim;
-    const int each = frames_each(k), more = x->shape.rank == 4 ? (int)(d[0] - 1) % each : 0;
+    const int each = zn_wan_frames(k), more = x->shape.rank == 4 ? (int)(d[0] - 1) % each : 0;
     char text[96];
     if (x->shape.rank != 4 || d[1] % step || d[2] % step)
         snprintf(text, sizeof text, "frames of %lldx%lld do not divide by %lld", (long long)d[2], (long long)d[1],

@@ -74,11 +74,20 @@ static zn_shape trimmed(zn_shape s)
     return s;
 }
 
+/* A convolution over frames of which the file holds the newest frame's taps alone, [out,in,kh,kw]: enough for pictures.
+ */
+static bool is_flat(const zn_weight *w, zn_shape shape, zn_layout layout)
+{
+    return layout == ZN_LAYOUT_CONV3D && w->rank == 4 && shape.dim[0] > 1 && shape.dim[1] > 1;
+}
+
 zn_status zn_weight_check_shape(const zn_weight *w, zn_shape shape, zn_layout layout)
 {
     zn_shape stored = { .rank = w->rank };
     memcpy(stored.dim, w->shape, sizeof stored.dim);
-    const zn_shape wanted = zn_weight_file_shape(shape, layout);
+    const bool flat = is_flat(w, shape, layout);
+    const zn_shape wanted =
+        flat ? ZN_SHAPE(shape.dim[4], shape.dim[3], shape.dim[1], shape.dim[2]) : zn_weight_file_shape(shape, layout);
     char a[96], b[96];
     if (!zn_shape_equal(trimmed(stored), trimmed(wanted)))
         return ZN_FAIL(ZN_ESHAPE, "tensor '%s' is %s, but the network needs %s", w->name,
@@ -110,6 +119,12 @@ static zn_status check_permutations(const zn_weight *w, zn_shape shape, const fl
 zn_status zn_weight_import(const zn_weight *w, zn_shape shape, zn_layout layout, float *out)
 {
     ZN_TRY(zn_weight_check_shape(w, shape, layout));
+    if (is_flat(w, shape, layout)) { /* zeros for the frames before */
+        const zn_shape last = ZN_SHAPE(shape.dim[1], shape.dim[2], shape.dim[3], shape.dim[4]);
+        const int64_t before = (shape.dim[0] - 1) * zn_shape_count(last);
+        memset(out, 0, sizeof *out * (size_t)before);
+        return zn_weight_import(w, last, ZN_LAYOUT_CONV, out + before);
+    }
     const size_t count = (size_t)zn_shape_count(shape);
     if (!is_turned(layout)) {
         zn_to_f32(out, w->data, w->dtype, count);

@@ -4,10 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-/* Inputs that one output sums: convolutions [k,k,in,out], groups [g,out,in]. */
-static float fan_in(zn_shape s) { return (float)(s.rank == 4 ? s.dim[0] * s.dim[1] * s.dim[2] : s.dim[s.rank - 1]); }
-
 static float last_side(zn_shape s) { return (float)s.dim[s.rank - 1]; }
+
+/* Inputs that one output sums: convolutions [k,k,in,out] or [k,k,k,in,out], groups [g,out,in]. */
+static float fan_in(zn_shape s) { return s.rank >= 4 ? (float)zn_shape_count(s) / last_side(s) : last_side(s); }
 
 void zn_start_value(zn_shape s, float a, zn_rng *rng, float *out)
 {

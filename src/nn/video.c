@@ -8,6 +8,13 @@ enum { TAPS = 3 };
 
 static int frames_of(const zn_node *x) { return (int)x->shape.dim[0]; }
 
+zn_node *zn_one_picture(zn_node *x)
+{
+    if (zn_is_poison(x) || frames_of(x) == 1)
+        return x;
+    return zn_graph_poison(x->graph, ZN_EUNSUPPORTED, "a video autoencoder takes one picture at a time, or a clip");
+}
+
 /* Calls zn_frames with from[t] = rule(t), for clips of any length. */
 typedef int32_t (*frame_rule)(int t, const int *k);
 

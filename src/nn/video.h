@@ -23,6 +23,9 @@ typedef struct zn_stream {
  * out. Without a stream x itself. */
 zn_node *zn_with_history(zn_stream *m, zn_node *x, int n, int *have);
 
+/* x itself, if it is a single frame; else poisons the graph: pictures that are no clip cannot come together. */
+zn_node *zn_one_picture(zn_node *x);
+
 /* Frames first, first + step, ... of x, zeros where that is below 0. */
 zn_node *zn_take_frames(zn_node *x, int first, int step, int count);
 /* `count` frames of zeros, then those of x; those of x, then its last `count` times more. */

@@ -8,6 +8,12 @@
 /* What is computed from parameters has no positions. */
 static bool is_global(const zn_node *n) { return n->op->global && !n->constant; }
 
+/* Tiles are of single maps: inside a network a picture may be several frames for a while. */
+static bool has_samples_of(const zn_node *n, const zn_node *input)
+{
+    return n->shape.rank != 4 || n->shape.dim[0] == input->shape.dim[0];
+}
+
 /* cut[i]: no node before i is read after i. */
 static void find_cuts(const zn_graph *g, const zn_node *input, int *last, bool *cut)
 {
@@ -23,7 +29,7 @@ static void find_cuts(const zn_graph *g, const zn_node *input, int *last, bool *
         const zn_node *n = zn_graph_at(g, i);
         if (zn_is_constant(n))
             continue;
-        cut[i] = furthest <= i;
+        cut[i] = furthest <= i && has_samples_of(n, input);
         furthest = last[i] > furthest ? last[i] : furthest;
     }
 }

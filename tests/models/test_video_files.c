@@ -1,0 +1,327 @@
+/* Video autoencoders in files: whichever names these have, the same network is found in them, with the same numbers. */
+#include "base/alloc.h"
+#include "base/file.h"
+#include "model_file.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <zenith/codec.h>
+
+/* ---- small models and their files ---- */
+
+static const zn_wan_form small[2] = {
+    { .width = 4, .levels = 4, .mult = { 1, 2, 2, 2 }, .blocks = 1, .time = { false, true, true }, .latent = 3 },
+    { .staged = true,
+      .width = 4,
+      .levels = 4,
+      .mult = { 1, 2, 2, 2 },
+      .blocks = 2,
+      .time = { false, true, true },
+      .latent = 3 },
+};
+
+static zn_model *wan_model(int which)
+{
+    const zn_config *known;
+    const zn_arch *arch = zn_arch_find(which ? "wan22-vae" : "wan21-vae", &known);
+    zn_config k = *known;
+    k.wan = small[which];
+    k.wan.back_width = which ? 8 : 4;
+    k.latent = 3;
+    k.downscale = which ? 16 : 8;
+    for (int i = 0; i < 3; i++)
+        k.wan.deviation[i] = 1;
+    zn_model *m;
+    assert_int_equal(zn_model_new(arch, &k, &m), ZN_OK);
+    assert_int_equal(zn_model_random_part(m, ZN_ENCODER, 1), ZN_OK);
+    assert_int_equal(zn_model_random_part(m, ZN_DECODER, 1), ZN_OK);
+    return m;
+}
+
+typedef struct way {
+    zn_wan_naming naming;
+    bool flat;
+    const char *without; /* parameters that begin so are left out */
+} way;
+
+/* As a file keeps it: under other names, with the newest frame's taps alone, or a part of it. */
+static void write_file(const char *path, zn_model *m, const way *w)
+{
+    zn_model_parameter *own = m->parameters, *stored = zn_calloc((size_t)m->count, sizeof *stored);
+    const int count = m->count;
+    char *names = zn_calloc((size_t)count, 256);
+    m->count = 0;
+    for (int i = 0; i < count; i++) {
+        zn_model_parameter p = own[i];
+        if ((w->without && strncmp(p.name, w->without, strlen(w->without)) == 0) ||
+            (w->flat && strstr(p.name, "time_conv")))
+            continue;
+        if (w->flat && p.shape.rank == 5 && p.shape.dim[0] == 3) {
+            p.data += 2 * zn_shape_count(p.shape) / 3;
+            p.shape = ZN_SHAPE(p.shape.dim[1], p.shape.dim[2], p.shape.dim[3], p.shape.dim[4]);
+            p.layout = ZN_LAYOUT_CONV;
+        }
+        zn_wan_file_name(&w->naming, &m->config.wan, p.name, names + 256 * i, 256);
+        p.name = names + 256 * i;
+        stored[m->count++] = p;
+    }
+    size_t size;
+    m->parameters = stored;
+    uint8_t *bytes = model_bytes(m, &size);
+    assert_int_equal(zn_file_write(path, bytes, size), ZN_OK);
+    zn_free(bytes);
+    zn_free(names);
+    zn_free(stored);
+    m->parameters = own;
+    m->count = count;
+}
+
+static zn_image *picture(int width, int height)
+{
+    zn_image *im;
+    assert_int_equal(zn_image_new(width, height, 8, &im), ZN_OK);
+    for (int i = 0; i < 3 * width * height; i++)
+        ((uint8_t *)im->pixels)[i] = (uint8_t)(i * 37 % 251);
+    return im;
+}
+
+/* The latent of a picture, and the picture of that. */
+static void round_trip(const zn_model *m, zn_latent **z, zn_image **back)
+{
+    zn_codec *c;
+    zn_image *im = picture(21, 14);
+    assert_int_equal(zn_codec_new(m, &(zn_codec_options){ .threads = 1 }, &c), ZN_OK);
+    assert_int_equal(zn_encode(c, im, z), ZN_OK);
+    assert_int_equal(zn_decode(c, *z, back), ZN_OK);
+    zn_image_free(im);
+    zn_codec_free(c);
+}
+
+static void check_same(const zn_model *a, const zn_model *b)
+{
+    zn_latent *z[2];
+    zn_image *im[2];
+    round_trip(a, &z[0], &im[0]);
+    round_trip(b, &z[1], &im[1]);
+    assert_int_equal(z[0]->width, z[1]->width);
+    assert_memory_equal(z[0]->data, z[1]->data, sizeof(float) * (size_t)(z[0]->width * z[0]->height * z[0]->channels));
+    assert_memory_equal(im[0]->pixels, im[1]->pixels, (size_t)(3 * im[0]->width * im[0]->height));
+    for (int i = 0; i < 2; i++) {
+        zn_latent_free(z[i]);
+        zn_image_free(im[i]);
+    }
+}
+
+static char folder[] = "/tmp/zenith-video.XXXXXX", path[64];
+
+static void wan_is_found_under_all_its_names(void **state)
+{
+    (void)state;
+    static const way ways[] = {
+        { .naming = { .prefix = "" } },
+        { .naming = { .prefix = "first_stage_model." } },
+        { .naming = { .diffusers = true, .prefix = "" } },
+        { .naming = { .diffusers = true, .prefix = "vae." } },
+        { .naming = { .prefix = "" }, .flat = true },
+        { .naming = { .diffusers = true, .prefix = "" }, .flat = true },
+    };
+    for (int which = 0; which < 2; which++)
+        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+            zn_model *made = wan_model(which), *found;
+            write_file(path, made, &ways[i]);
+            if (zn_model_open(path, &found) != ZN_OK)
+                fail_msg("%zu: %s", i, zn_error_text());
+            const zn_model_info *info = zn_model_info_of(found);
+            assert_string_equal(info->architecture, which ? "wan22-vae-custom" : "wan21-vae-custom");
+            assert_int_equal(info->latent_channels, 3);
+            assert_int_equal(info->downscale, which ? 16 : 8);
+            assert_int_equal(info->clip_frames, ways[i].flat ? 0 : 4);
+            assert_true(info->has_encoder && info->has_decoder);
+            if (!ways[i].flat)
+                assert_int_equal(info->parameters, made->info.parameters);
+            check_same(made, found);
+            zn_model_free(made);
+            zn_model_free(found);
+        }
+}
+
+static void parts_may_be_alone(void **state)
+{
+    (void)state;
+    for (int which = 0; which < 2; which++)
+        for (int part = 0; part < 2; part++) {
+            const way w = { .naming = { .diffusers = true }, .without = part ? "encoder." : "decoder." };
+            zn_model *made = wan_model(which), *found;
+            write_file(path, made, &w);
+            assert_int_equal(zn_model_open(path, &found), ZN_OK);
+            assert_int_equal(found->info.has_encoder, !part);
+            assert_int_equal(found->info.has_decoder, part);
+            assert_int_equal(found->config.wan.levels, 4);
+            assert_int_equal(found->config.wan.blocks, small[which].blocks);
+            zn_model_free(made);
+            zn_model_free(found);
+        }
+}
+
+static void what_lacks_a_layer_is_refused(void **state)
+{
+    (void)state;
+    static const char *const layers[] = { "encoder.downsamples.0", "decoder.upsamples.4", "conv2.weight" };
+    static const zn_status wanted[] = { ZN_EFORMAT, ZN_ENOTFOUND, ZN_ENOTFOUND };
+    for (int i = 0; i < 3; i++) {
+        const way w = { .without = layers[i] };
+        zn_model *made = wan_model(0), *found;
+        write_file(path, made, &w);
+        assert_int_equal(zn_model_open(path, &found), wanted[i]);
+        assert_non_null(strstr(zn_error_text(), path));
+        zn_model_free(made);
+    }
+}
+
+/* ---- TAEHV ---- */
+
+static zn_model *taehv_model(int patch)
+{
+    const zn_config *known;
+    const zn_arch *arch = zn_arch_find(patch == 2 ? "taew2_2" : "taew2_1", &known);
+    zn_config k = *known;
+    k.taehv = (zn_taehv_form){ .patch = patch, .latent = 5, .width = 8, .back_width = { 12, 8, 6, 4 } };
+    k.latent = 5;
+    zn_model *m;
+    assert_int_equal(zn_model_new(arch, &k, &m), ZN_OK);
+    assert_int_equal(zn_model_random_part(m, ZN_ENCODER, 1), ZN_OK);
+    assert_int_equal(zn_model_random_part(m, ZN_DECODER, 1), ZN_OK);
+    return m;
+}
+
+static void taehv_is_found(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        way w = { .without = i < 2 ? NULL : i == 2 ? "encoder" : "decoder" };
+        zn_model *made = taehv_model(1 + (i & 1)), *found;
+        snprintf(w.naming.prefix, sizeof w.naming.prefix, "%s", i ? "tae." : "");
+        write_file(path, made, &w);
+        if (zn_model_open(path, &found) != ZN_OK)
+            fail_msg("%s", zn_error_text());
+        assert_string_equal(found->info.architecture, "taehv-custom");
+        assert_int_equal(found->info.downscale, i & 1 ? 16 : 8);
+        assert_int_equal(found->info.clip_frames, 4);
+        assert_int_equal(found->info.has_encoder, i != 2);
+        assert_int_equal(found->info.has_decoder, i != 3);
+        if (i < 2)
+            check_same(made, found);
+        zn_model_free(made);
+        zn_model_free(found);
+    }
+}
+
+/* ---- the published networks: names and shapes alone, in a file whose data are a hole ---- */
+
+static void write_hole(const char *arch, const zn_wan_naming *naming)
+{
+    const zn_config *known;
+    zn_graph *g[2];
+    const zn_arch *own = zn_arch_find(arch, &known);
+    FILE *f = fopen(path, "wb");
+    char *header = zn_calloc(1, 1 << 17), name[256];
+    size_t used = 0, at = 0;
+    for (int part = 0; part < 2; part++) {
+        g[part] = zn_graph_new();
+        zn_node *x = zn_graph_input(g[part], "x", part ? ZN_SHAPE(1, 2, 2, known->latent) : ZN_SHAPE(1, 32, 32, 3));
+        (part ? own->decode : own->encode)((zn_scope){ g[part], own->scope[part] }, x, known);
+        assert_int_equal(zn_graph_status(g[part]), ZN_OK);
+        for (int i = 0; i < zn_graph_count(g[part]); i++) {
+            const zn_node *n = zn_graph_at(g[part], i);
+            if (n->op != &zn_op_parameter || n->data)
+                continue;
+            const zn_shape s = zn_weight_file_shape(n->shape, n->layout);
+            zn_wan_file_name(naming, &(zn_wan_form){ .staged = known->latent == 48, .blocks = 2 }, n->name, name,
+                             sizeof name);
+            used +=
+                (size_t)sprintf(header + used, "%s\"%s\":{\"dtype\":\"F8_E4M3\",\"shape\":[", used ? "," : "{", name);
+            for (int d = 0; d < s.rank; d++)
+                used += (size_t)sprintf(header + used, "%s%lld", d ? "," : "", (long long)s.dim[d]);
+            used += (size_t)sprintf(header + used, "],\"data_offsets\":[%zu,", at);
+            at += (size_t)zn_shape_count(s);
+            used += (size_t)sprintf(header + used, "%zu]}", at);
+        }
+        zn_graph_free(g[part]);
+    }
+    header[used++] = '}';
+    for (int i = 0; i < 8; i++)
+        fputc((int)(used >> 8 * i & 255), f);
+    fwrite(header, 1, used, f);
+    fclose(f);
+    assert_int_equal(truncate(path, (off_t)(8 + used + at)), 0);
+    zn_free(header);
+}
+
+static void published_networks_are_known_by_name(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "wan21-vae", "wan22-vae", "taew2_1", "taew2_2" };
+    for (int i = 0; i < 6; i++) {
+        const char *name = names[i < 4 ? i : i - 4];
+        zn_weights *w;
+        zn_config k = { 0 };
+        zn_naming naming[ZN_PARTS];
+        bool is_it = false;
+        write_hole(name, &(zn_wan_naming){ .diffusers = i >= 4 });
+        assert_int_equal(zn_weights_open(path, &w), ZN_OK);
+        for (int a = 0; zn_archs[a] && !is_it; a++)
+            assert_int_equal(zn_archs[a]->recognise(w, &k, naming, &is_it), ZN_OK);
+        assert_true(is_it);
+        assert_string_equal(k.name, name);
+        assert_true(naming[0].present && naming[1].present);
+        assert_int_equal(k.frames, 4);
+        if (i < 2)
+            assert_true(k.wan.mean[0] != 0 && k.wan.deviation[0] != 1);
+        zn_weights_close(w);
+    }
+}
+
+/* ---- failing memory ---- */
+
+static void failing_memory_is_an_error(void **state)
+{
+    (void)state;
+    for (int which = 0; which < 2; which++) {
+        zn_model *made = which ? taehv_model(2) : wan_model(1), *found;
+        write_file(path, made, &(way){ .naming = { .diffusers = !which } });
+        zn_model_free(made);
+        const int64_t before = zn_alloc_calls();
+        assert_int_equal(zn_model_open(path, &found), ZN_OK);
+        zn_model_free(found);
+        const int64_t calls = zn_alloc_calls() - before;
+        for (int64_t nth = 1; nth <= calls; nth++) {
+            zn_alloc_fail_at(nth);
+            const zn_status status = zn_model_open(path, &found);
+            zn_alloc_fail_at(0);
+            assert_int_equal(status, ZN_ENOMEM);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wan_is_found_under_all_its_names),     cmocka_unit_test(parts_may_be_alone),
+        cmocka_unit_test(what_lacks_a_layer_is_refused),        cmocka_unit_test(taehv_is_found),
+        cmocka_unit_test(published_networks_are_known_by_name), cmocka_unit_test(failing_memory_is_an_error),
+    };
+    if (!mkdtemp(folder))
+        return 1;
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    unlink(path);
+    rmdir(folder);
+    return failed;
+}
