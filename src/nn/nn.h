@@ -20,8 +20,6 @@ __attribute__((format(printf, 2, 3))) zn_scope zn_at(zn_scope s, const char *for
 
 zn_node *zn_parameter(zn_scope s, const char *name, zn_shape shape, zn_layout layout);
 
-static inline int zn_channels(const zn_node *x) { return (int)x->shape.dim[x->shape.rank - 1]; }
-
 /* Convolutions to `out` channels; 3x3 with padding 1. Plain: with bias. */
 zn_node *zn_conv3x3(zn_scope s, zn_node *x, int out);
 zn_node *zn_conv3x3_stride2(zn_scope s, zn_node *x, int out);

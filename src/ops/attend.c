@@ -6,20 +6,19 @@
 
 #include <math.h>
 
-static int64_t channels_of(const zn_node *n) { return n->shape.dim[n->shape.rank - 1]; }
-static int64_t rows_of(const zn_node *n) { return zn_shape_count(n->shape) / channels_of(n) / n->shape.dim[0]; }
+static int64_t rows_of(const zn_node *n) { return zn_positions(n) / n->shape.dim[0]; }
 
 /* Rows of a node's shape at `data`, in heads of `width`. */
 static zn_rows rows_at(const zn_node *n, float *data, int64_t width)
 {
-    return (zn_rows){ data, rows_of(n) * channels_of(n), width, channels_of(n) };
+    return (zn_rows){ data, rows_of(n) * zn_channels(n), width, zn_channels(n) };
 }
 
 static zn_attention_args args_of(const zn_node *n)
 {
     const zn_attend_spec *s = n->attribute;
     const zn_node *q = n->source[0], *k = n->source[1], *v = n->source[2];
-    const int64_t width = channels_of(q) / s->heads;
+    const int64_t width = zn_channels(q) / s->heads;
     return (zn_attention_args){ .q = rows_at(q, q->data, width),
                                 .k = rows_at(k, k->data, width),
                                 .v = rows_at(v, v->data, width),
@@ -38,11 +37,10 @@ static zn_status shape(zn_node *n)
     const zn_node *q = n->source[0], *k = n->source[1];
     char a[96], b[96];
     n->shape = q->shape;
-    if (s->heads < 1 || s->groups < 1 || s->heads % s->groups || channels_of(q) % s->heads)
-        return ZN_FAIL(ZN_ESHAPE, "%lld channels are not %d heads in %d groups", (long long)channels_of(q), s->heads,
-                       s->groups);
+    if (s->heads < 1 || s->groups < 1 || s->heads % s->groups || zn_channels(q) % s->heads)
+        return ZN_FAIL(ZN_ESHAPE, "%d channels are not %d heads in %d groups", zn_channels(q), s->heads, s->groups);
     if (!zn_shape_equal(k->shape, n->source[2]->shape) || k->shape.dim[0] != q->shape.dim[0] ||
-        channels_of(k) != channels_of(q) / s->heads * s->groups || (s->causal && rows_of(k) < rows_of(q)))
+        zn_channels(k) != zn_channels(q) / s->heads * s->groups || (s->causal && rows_of(k) < rows_of(q)))
         return ZN_FAIL(ZN_ESHAPE, "queries %s do not fit keys %s", zn_shape_text(q->shape, a, sizeof a),
                        zn_shape_text(k->shape, b, sizeof b));
     return ZN_OK;

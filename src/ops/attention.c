@@ -99,12 +99,6 @@ zn_node *zn_attention_apart(zn_node *qkv, int heads)
     return zn_apply(&zn_op_attention, &s, sizeof s, (zn_node *[]){ qkv }, 1);
 }
 
-static zn_status grad_shape(zn_node *n)
-{
-    n->shape = n->source[0]->shape;
-    return ZN_OK;
-}
-
 static zn_needs grad_needs(const zn_node *n, const zn_prepare *p)
 {
     (void)p;
@@ -126,7 +120,7 @@ static void grad_run(const zn_node *n, const zn_launch_context *c)
 static double grad_flops(const zn_node *n) { return 2.5 * flops(n->source[1]); }
 
 const zn_op zn_op_attention_grad = { .name = "attention_grad",
-                                     .shape = grad_shape,
+                                     .shape = zn_like_first,
                                      .run = grad_run,
                                      .needs = grad_needs,
                                      .flops = grad_flops,

@@ -7,23 +7,20 @@
 
 #include <string.h>
 
-static int64_t channels_of(const zn_node *x) { return x->shape.dim[x->shape.rank - 1]; }
-static int64_t pixels_of(const zn_node *x) { return zn_shape_count(x->shape) / channels_of(x); }
-
 /* ---- y = x + b, b [C] ---- */
 
 static zn_status add_shape(zn_node *n)
 {
     n->shape = n->source[0]->shape;
-    if (zn_shape_count(n->source[1]->shape) != channels_of(n->source[0]))
-        return ZN_FAIL(ZN_ESHAPE, "%lld channels need as many values to add", (long long)channels_of(n->source[0]));
+    if (zn_shape_count(n->source[1]->shape) != zn_channels(n->source[0]))
+        return ZN_FAIL(ZN_ESHAPE, "%d channels need as many values to add", zn_channels(n->source[0]));
     return ZN_OK;
 }
 
 static void add_run(const zn_node *n, const zn_launch_context *c)
 {
-    const zn_mix_args a = { .x = n->source[0]->data, .b = n->source[1]->data, .y = n->data, .c = (int)channels_of(n) };
-    zn_launch(c, zn_k_add_channels, pixels_of(n), 1 + (1 << 14) / a.c, &a);
+    const zn_mix_args a = { .x = n->source[0]->data, .b = n->source[1]->data, .y = n->data, .c = zn_channels(n) };
+    zn_launch(c, zn_k_add_channels, zn_positions(n), 1 + (1 << 14) / a.c, &a);
 }
 
 static void add_gradient(zn_node *n, zn_node *dy)
@@ -33,20 +30,12 @@ static void add_gradient(zn_node *n, zn_node *dy)
         zn_accumulate(n->source[1], zn_apply(&zn_op_channel_sum, NULL, 0, (zn_node *[]){ dy }, 1));
 }
 
-static double add_flops(const zn_node *n) { return (double)zn_shape_count(n->shape); }
-
-static double add_slots(const zn_node *n, const zn_prepare *p)
-{
-    (void)p;
-    return add_flops(n);
-}
-
 const zn_op zn_op_add_channels = { .name = "add_channels",
                                    .shape = add_shape,
                                    .run = add_run,
                                    .gradient = add_gradient,
-                                   .flops = add_flops,
-                                   .slots = add_slots,
+                                   .flops = zn_one_flop,
+                                   .slots = zn_one_slot,
                                    .in_place = zn_first_source };
 
 zn_node *zn_add_channels(zn_node *x, zn_node *b)
@@ -117,7 +106,7 @@ const zn_op zn_op_row_grad = { .name = "row_grad", .shape = row_grad_shape, .run
 
 static zn_status permute_shape(zn_node *n)
 {
-    const int64_t row = *(int64_t *)n->attribute, c = channels_of(n->source[0]);
+    const int64_t row = *(int64_t *)n->attribute, c = zn_channels(n->source[0]);
     const zn_shape t = n->source[1]->shape;
     n->shape = n->source[0]->shape;
     if (t.rank != 2 || t.dim[1] != c || row < 0 || row >= t.dim[0])
@@ -128,13 +117,13 @@ static zn_status permute_shape(zn_node *n)
 static zn_needs permute_needs(const zn_node *n, const zn_prepare *p)
 {
     (void)p;
-    return (zn_needs){ .shared_scratch = sizeof(int32_t) * (size_t)channels_of(n) };
+    return (zn_needs){ .shared_scratch = sizeof(int32_t) * (size_t)zn_channels(n) };
 }
 
 /* The table holds whole numbers as floats. It was checked when it was loaded; an index outside selects nothing. */
 static void permute_launch(const zn_node *n, const zn_launch_context *c, zn_body body)
 {
-    const int64_t channels = channels_of(n);
+    const int64_t channels = zn_channels(n);
     const float *table = n->source[1]->data + *(int64_t *)n->attribute * channels;
     int32_t *from = c->shared;
     for (int64_t k = 0; k < channels; k++)
@@ -142,7 +131,7 @@ static void permute_launch(const zn_node *n, const zn_launch_context *c, zn_body
     const zn_select_args a = {
         .x = n->source[0]->data, .y = n->data, .from = from, .cin = (int)channels, .cout = (int)channels
     };
-    zn_launch(c, body, pixels_of(n), 1 + (1 << 14) / channels, &a);
+    zn_launch(c, body, zn_positions(n), 1 + (1 << 14) / channels, &a);
 }
 
 static void permute_run(const zn_node *n, const zn_launch_context *c) { permute_launch(n, c, zn_k_select); }

@@ -1,4 +1,4 @@
-/* Shape helpers and the launch of a kernel over threads. */
+/* What descriptors of ops have in common, and the launch of a kernel over threads. */
 #include "base/fail.h"
 #include "ops/ops.h"
 
@@ -11,6 +11,18 @@ zn_status zn_same_shape(zn_node *n)
             return ZN_FAIL(ZN_ESHAPE, "shapes %s and %s differ", zn_shape_text(n->shape, a, sizeof a),
                            zn_shape_text(n->source[i]->shape, b, sizeof b));
         }
+    return ZN_OK;
+}
+
+zn_status zn_like_first(zn_node *n)
+{
+    n->shape = n->source[0]->shape;
+    return ZN_OK;
+}
+
+zn_status zn_like_second(zn_node *n)
+{
+    n->shape = n->source[1]->shape;
     return ZN_OK;
 }
 
@@ -33,6 +45,22 @@ int zn_second_source(const zn_node *n)
 {
     (void)n;
     return 1;
+}
+
+void zn_reach_neighbours(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *hi)
+{
+    (void)n;
+    (void)p;
+    --*lo;
+    ++*hi;
+}
+
+double zn_one_flop(const zn_node *n) { return (double)zn_shape_count(n->shape); }
+
+double zn_one_slot(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    return (double)zn_shape_count(n->shape);
 }
 
 void zn_launch(const zn_launch_context *c, zn_body body, int64_t units, int64_t grain, const void *args)

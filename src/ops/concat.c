@@ -3,12 +3,9 @@
 #include "kernels/mix.h"
 #include "ops/ops.h"
 
-static int64_t channels_of(const zn_node *n) { return n->shape.dim[n->shape.rank - 1]; }
-static int64_t rows_of(const zn_node *n) { return zn_shape_count(n->shape) / channels_of(n); }
-
 static void copy(const zn_node *n, const zn_launch_context *c, zn_channel_copy_args a)
 {
-    zn_launch(c, zn_k_copy_channels, rows_of(n), 1 + (1 << 14) / a.count, &a);
+    zn_launch(c, zn_k_copy_channels, zn_positions(n), 1 + (1 << 14) / a.count, &a);
 }
 
 /* ---- concat ---- */
@@ -20,11 +17,11 @@ static zn_status concat_shape(zn_node *n)
     n->shape = first->shape;
     for (int i = 1; i < n->source_count; i++) {
         zn_shape other = n->source[i]->shape;
-        other.dim[other.rank - 1] = channels_of(first);
+        other.dim[other.rank - 1] = zn_channels(first);
         if (!zn_shape_equal(other, first->shape))
             return ZN_FAIL(ZN_ESHAPE, "maps %s and %s do not lie beside each other",
                            zn_shape_text(first->shape, a, sizeof a), zn_shape_text(n->source[i]->shape, b, sizeof b));
-        n->shape.dim[n->shape.rank - 1] += channels_of(n->source[i]);
+        n->shape.dim[n->shape.rank - 1] += zn_channels(n->source[i]);
     }
     return ZN_OK;
 }
@@ -33,11 +30,10 @@ static void concat_run(const zn_node *n, const zn_launch_context *c)
 {
     int at = 0;
     for (int i = 0; i < n->source_count; i++) {
-        const int width = (int)channels_of(n->source[i]);
-        copy(
-            n, c,
-            (zn_channel_copy_args){
-                .x = n->source[i]->data, .y = n->data + at, .from = width, .to = (int)channels_of(n), .count = width });
+        const int width = zn_channels(n->source[i]);
+        copy(n, c,
+             (zn_channel_copy_args){
+                 .x = n->source[i]->data, .y = n->data + at, .from = width, .to = zn_channels(n), .count = width });
         at += width;
     }
 }
@@ -46,7 +42,7 @@ static void concat_gradient(zn_node *n, zn_node *dy)
 {
     int at = 0;
     for (int i = 0; i < n->source_count; i++) {
-        const int width = (int)channels_of(n->source[i]);
+        const int width = zn_channels(n->source[i]);
         if (zn_needs_gradient(n->source[i]))
             zn_accumulate(n->source[i], zn_slice_channels(dy, at, width));
         at += width;
@@ -67,7 +63,7 @@ typedef struct slice_spec {
 static zn_status slice_shape(zn_node *n)
 {
     const slice_spec *k = n->attribute;
-    const int64_t c = channels_of(n->source[0]);
+    const int64_t c = zn_channels(n->source[0]);
     n->shape = n->source[0]->shape;
     if (k->first < 0 || k->count < 1 || k->first + k->count > c)
         return ZN_FAIL(ZN_ESHAPE, "of %lld channels, %d to %d cannot be taken", (long long)c, k->first,
@@ -82,7 +78,7 @@ static void slice_run(const zn_node *n, const zn_launch_context *c)
     copy(n, c,
          (zn_channel_copy_args){ .x = n->source[0]->data + k->first,
                                  .y = n->data,
-                                 .from = (int)channels_of(n->source[0]),
+                                 .from = zn_channels(n->source[0]),
                                  .to = k->count,
                                  .count = k->count });
 }
@@ -90,7 +86,7 @@ static void slice_run(const zn_node *n, const zn_launch_context *c)
 static void slice_gradient(zn_node *n, zn_node *dy)
 {
     slice_spec k = *(slice_spec *)n->attribute;
-    k.whole = (int)channels_of(n->source[0]);
+    k.whole = zn_channels(n->source[0]);
     zn_accumulate(n->source[0], zn_apply(&zn_op_slice_grad, &k, sizeof k, (zn_node *[]){ dy }, 1));
 }
 

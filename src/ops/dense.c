@@ -13,7 +13,7 @@ static zn_dense_args sizes_of(const zn_node *n)
 {
     const zn_shape w = weights_of(n);
     zn_dense_args a = { .k = (int)w.dim[2], .n = (int)w.dim[3] };
-    a.rows = zn_shape_count(n->source[0]->shape) / n->source[0]->shape.dim[n->source[0]->shape.rank - 1];
+    a.rows = zn_positions(n->source[0]);
     return a;
 }
 

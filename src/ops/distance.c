@@ -53,12 +53,6 @@ const zn_op zn_op_distance = {
     .name = "distance", .shape = shape, .run = run, .gradient = gradient, .needs = needs, .global = true
 };
 
-static zn_status grad_shape(zn_node *n)
-{
-    n->shape = n->source[0]->shape;
-    return ZN_OK;
-}
-
 static void grad_run(const zn_node *n, const zn_launch_context *c)
 {
     zn_distance_args a = args_of(n);
@@ -67,7 +61,7 @@ static void grad_run(const zn_node *n, const zn_launch_context *c)
     zn_launch(c, zn_k_distance_grad, a.count, 1 << 14, &a);
 }
 
-const zn_op zn_op_distance_grad = { .name = "distance_grad", .shape = grad_shape, .run = grad_run };
+const zn_op zn_op_distance_grad = { .name = "distance_grad", .shape = zn_like_first, .run = grad_run };
 
 static zn_node *distance(zn_node *a, zn_node *b, float knee)
 {

@@ -39,8 +39,6 @@ static void dropout_gradient(zn_node *n, zn_node *dy)
     zn_accumulate(n->source[0], zn_dropout(dy, n->source[1], d->share, d->place));
 }
 
-static double dropout_flops(const zn_node *n) { return (double)zn_shape_count(n->shape); }
-
 static double dropout_slots(const zn_node *n, const zn_prepare *p)
 {
     (void)p;
@@ -51,7 +49,7 @@ const zn_op zn_op_dropout = { .name = "dropout",
                               .shape = dropout_shape,
                               .run = dropout_run,
                               .gradient = dropout_gradient,
-                              .flops = dropout_flops,
+                              .flops = zn_one_flop,
                               .slots = dropout_slots,
                               .in_place = zn_first_source };
 

@@ -7,15 +7,6 @@
 
 enum { GRAIN = 1 << 14 };
 
-static double one_flop(const zn_node *n) { return (double)zn_shape_count(n->shape); }
-
-/* Of sums, products, and what is counted as if it were one. */
-static double one_slot(const zn_node *n, const zn_prepare *p)
-{
-    (void)p;
-    return (double)zn_shape_count(n->shape);
-}
-
 static double gelu_slots(const zn_node *n, const zn_prepare *p)
 {
     (void)p;
@@ -55,8 +46,8 @@ const zn_op zn_op_relu = { .name = "relu",
                            .shape = zn_same_shape,
                            .run = relu_run,
                            .gradient = relu_gradient,
-                           .flops = one_flop,
-                           .slots = one_slot,
+                           .flops = zn_one_flop,
+                           .slots = zn_one_slot,
                            .in_place = zn_first_source };
 zn_node *zn_relu(zn_node *x) { return zn_apply(&zn_op_relu, NULL, 0, (zn_node *[]){ x }, 1); }
 
@@ -64,8 +55,8 @@ static void relu_grad_run(const zn_node *n, const zn_launch_context *c) { run_un
 const zn_op zn_op_relu_grad = { .name = "relu_grad",
                                 .shape = zn_same_shape,
                                 .run = relu_grad_run,
-                                .flops = one_flop,
-                                .slots = one_slot,
+                                .flops = zn_one_flop,
+                                .slots = zn_one_slot,
                                 .in_place = zn_second_source };
 
 /* soft_clamp(x) = a tanh(x/a), derivative 1 - (y/a)^2 */
@@ -79,8 +70,8 @@ const zn_op zn_op_soft_clamp = { .name = "soft_clamp",
                                  .shape = zn_same_shape,
                                  .run = soft_clamp_run,
                                  .gradient = soft_clamp_gradient,
-                                 .flops = one_flop,
-                                 .slots = one_slot,
+                                 .flops = zn_one_flop,
+                                 .slots = zn_one_slot,
                                  .in_place = zn_first_source };
 zn_node *zn_soft_clamp(zn_node *x, float limit) { return unary(&zn_op_soft_clamp, x, limit); }
 
@@ -88,8 +79,8 @@ static void soft_clamp_grad_run(const zn_node *n, const zn_launch_context *c) { 
 const zn_op zn_op_soft_clamp_grad = { .name = "soft_clamp_grad",
                                       .shape = zn_same_shape,
                                       .run = soft_clamp_grad_run,
-                                      .flops = one_flop,
-                                      .slots = one_slot,
+                                      .flops = zn_one_flop,
+                                      .slots = zn_one_slot,
                                       .in_place = zn_second_source };
 
 /* clamp(x) = min(max(x, a), b), derivative 1 from a to b, bounds included */
@@ -103,8 +94,8 @@ const zn_op zn_op_clamp = { .name = "clamp",
                             .shape = zn_same_shape,
                             .run = clamp_run,
                             .gradient = clamp_gradient,
-                            .flops = one_flop,
-                            .slots = one_slot,
+                            .flops = zn_one_flop,
+                            .slots = zn_one_slot,
                             .in_place = zn_first_source };
 zn_node *zn_clamp(zn_node *x, float low, float high)
 {
@@ -116,8 +107,8 @@ static void clamp_grad_run(const zn_node *n, const zn_launch_context *c) { run_u
 const zn_op zn_op_clamp_grad = { .name = "clamp_grad",
                                  .shape = zn_same_shape,
                                  .run = clamp_grad_run,
-                                 .flops = one_flop,
-                                 .slots = one_slot,
+                                 .flops = zn_one_flop,
+                                 .slots = zn_one_slot,
                                  .in_place = zn_second_source };
 
 /* gelu(x) = x Phi(x), exact erf form */
@@ -130,7 +121,7 @@ const zn_op zn_op_gelu = { .name = "gelu",
                            .shape = zn_same_shape,
                            .run = gelu_run,
                            .gradient = gelu_gradient,
-                           .flops = one_flop,
+                           .flops = zn_one_flop,
                            .slots = gelu_slots,
                            .in_place = zn_first_source };
 zn_node *zn_gelu(zn_node *x) { return zn_apply(&zn_op_gelu, NULL, 0, (zn_node *[]){ x }, 1); }
@@ -139,8 +130,8 @@ static void gelu_grad_run(const zn_node *n, const zn_launch_context *c) { run_un
 const zn_op zn_op_gelu_grad = { .name = "gelu_grad",
                                 .shape = zn_same_shape,
                                 .run = gelu_grad_run,
-                                .flops = one_flop,
-                                .slots = one_slot,
+                                .flops = zn_one_flop,
+                                .slots = zn_one_slot,
                                 .in_place = zn_second_source };
 
 static void silu_run(const zn_node *n, const zn_launch_context *c) { run_unary(n, c, zn_k_silu); }
@@ -157,7 +148,7 @@ const zn_op zn_op_silu = { .name = "silu",
                            .shape = zn_same_shape,
                            .run = silu_run,
                            .gradient = silu_gradient,
-                           .flops = one_flop,
+                           .flops = zn_one_flop,
                            .slots = silu_slots,
                            .in_place = zn_first_source };
 zn_node *zn_silu(zn_node *x) { return zn_apply(&zn_op_silu, NULL, 0, (zn_node *[]){ x }, 1); }
@@ -166,7 +157,7 @@ static void silu_grad_run(const zn_node *n, const zn_launch_context *c) { run_un
 const zn_op zn_op_silu_grad = { .name = "silu_grad",
                                 .shape = zn_same_shape,
                                 .run = silu_grad_run,
-                                .flops = one_flop,
+                                .flops = zn_one_flop,
                                 .slots = silu_slots,
                                 .in_place = zn_second_source };
 
@@ -193,8 +184,8 @@ const zn_op zn_op_scale = { .name = "scale",
                             .shape = zn_same_shape,
                             .run = scale_run,
                             .gradient = scale_gradient,
-                            .flops = one_flop,
-                            .slots = one_slot,
+                            .flops = zn_one_flop,
+                            .slots = zn_one_slot,
                             .in_place = zn_first_source };
 zn_node *zn_scale(zn_node *x, float factor) { return unary(&zn_op_scale, x, factor); }
 
@@ -208,8 +199,8 @@ const zn_op zn_op_add = { .name = "add",
                           .shape = zn_same_shape,
                           .run = add_run,
                           .gradient = add_gradient,
-                          .flops = one_flop,
-                          .slots = one_slot,
+                          .flops = zn_one_flop,
+                          .slots = zn_one_slot,
                           .in_place = zn_first_source };
 zn_node *zn_add(zn_node *a, zn_node *b) { return binary(&zn_op_add, a, b); }
 
@@ -224,8 +215,8 @@ const zn_op zn_op_sub = { .name = "sub",
                           .shape = zn_same_shape,
                           .run = sub_run,
                           .gradient = sub_gradient,
-                          .flops = one_flop,
-                          .slots = one_slot,
+                          .flops = zn_one_flop,
+                          .slots = zn_one_slot,
                           .in_place = zn_first_source };
 zn_node *zn_sub(zn_node *a, zn_node *b) { return binary(&zn_op_sub, a, b); }
 
@@ -242,8 +233,8 @@ const zn_op zn_op_multiply = { .name = "multiply",
                                .shape = zn_same_shape,
                                .run = multiply_run,
                                .gradient = multiply_gradient,
-                               .flops = one_flop,
-                               .slots = one_slot,
+                               .flops = zn_one_flop,
+                               .slots = zn_one_slot,
                                .in_place = zn_first_source };
 zn_node *zn_multiply(zn_node *a, zn_node *b) { return binary(&zn_op_multiply, a, b); }
 
@@ -253,8 +244,8 @@ const zn_op zn_op_exp = { .name = "exp",
                           .shape = zn_same_shape,
                           .run = exp_run,
                           .gradient = exp_gradient,
-                          .flops = one_flop,
-                          .slots = one_slot,
+                          .flops = zn_one_flop,
+                          .slots = zn_one_slot,
                           .in_place = zn_first_source };
 zn_node *zn_exp(zn_node *x) { return zn_apply(&zn_op_exp, NULL, 0, (zn_node *[]){ x }, 1); }
 

@@ -3,12 +3,10 @@
 #include "kernels/sequence.h"
 #include "ops/ops.h"
 
-static int64_t tokens_of(const zn_node *x) { return zn_shape_count(x->shape) / x->shape.dim[x->shape.rank - 1]; }
-
 static zn_status shape(zn_node *n)
 {
     const zn_shape b = n->source[1]->shape;
-    if (b.rank != 2 || b.dim[1] != n->source[0]->shape.dim[n->source[0]->shape.rank - 1])
+    if (b.rank != 2 || b.dim[1] != zn_channels(n->source[0]))
         return ZN_FAIL(ZN_ESHAPE, "frequencies need as many sides as the coordinates");
     n->shape = n->source[0]->shape;
     n->shape.dim[n->shape.rank - 1] = 2 * b.dim[0];
@@ -28,7 +26,7 @@ static zn_fourier_args args_of(const zn_node *n)
 static void run(const zn_node *n, const zn_launch_context *c)
 {
     const zn_fourier_args a = args_of(n);
-    zn_launch(c, zn_k_fourier, tokens_of(n), 16, &a);
+    zn_launch(c, zn_k_fourier, zn_positions(n), 16, &a);
 }
 
 static void gradient(zn_node *n, zn_node *dy)
@@ -42,18 +40,12 @@ const zn_op zn_op_fourier = { .name = "fourier", .shape = shape, .run = run, .gr
 
 zn_node *zn_fourier(zn_node *p, zn_node *b) { return zn_apply(&zn_op_fourier, NULL, 0, (zn_node *[]){ p, b }, 2); }
 
-static zn_status grad_shape(zn_node *n)
-{
-    n->shape = n->source[0]->shape;
-    return ZN_OK;
-}
-
 static void grad_run(const zn_node *n, const zn_launch_context *c)
 {
     zn_fourier_args a = args_of(n);
     a.y = n->source[2]->data;
     a.dy = n->source[3]->data;
-    zn_launch(c, zn_k_fourier_grad, tokens_of(n), 16, &a);
+    zn_launch(c, zn_k_fourier_grad, zn_positions(n), 16, &a);
 }
 
-const zn_op zn_op_fourier_grad = { .name = "fourier_grad", .shape = grad_shape, .run = grad_run };
+const zn_op zn_op_fourier_grad = { .name = "fourier_grad", .shape = zn_like_first, .run = grad_run };

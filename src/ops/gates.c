@@ -1,4 +1,4 @@
-/* Block gates (mask from energy, and its application), SRIG, and tiled spectral mixing. */
+/* Block gates (mask from energy, and its application), and SRIG. */
 #include "kernels/gates.h"
 
 #include "base/fail.h"
@@ -6,14 +6,7 @@
 #include "kernels/mix.h"
 #include "ops/ops.h"
 
-static zn_status like_first(zn_node *n)
-{
-    n->shape = n->source[0]->shape;
-    return ZN_OK;
-}
-
-static int64_t pixels_of(const zn_node *x) { return zn_shape_count(x->shape) / x->shape.dim[x->shape.rank - 1]; }
-static int64_t blocks_of(const zn_node *x) { return (pixels_of(x) + ZN_MIX_BLOCK - 1) / ZN_MIX_BLOCK; }
+static int64_t blocks_of(const zn_node *x) { return (zn_positions(x) + ZN_MIX_BLOCK - 1) / ZN_MIX_BLOCK; }
 
 /* Sums [units][2][count] partials and keeps the half that `which` names. */
 static void sum_half(const zn_node *n, const zn_launch_context *c, int64_t units, int64_t both, int64_t first)
@@ -40,8 +33,8 @@ static zn_gate_args gate_args(const zn_node *n)
     return (zn_gate_args){ .x = x->data,
                            .w = n->source[1]->data,
                            .v = n->source[2]->data,
-                           .pixels = pixels_of(x),
-                           .c = (int)x->shape.dim[x->shape.rank - 1],
+                           .pixels = zn_positions(x),
+                           .c = zn_channels(x),
                            .temperature = k->temperature,
                            .mode = k->mode };
 }
@@ -104,13 +97,7 @@ static void mask_grad_run(const zn_node *n, const zn_launch_context *c)
     zn_launch(c, zn_k_gate_mask_grad, a.pixels, 1 + (1 << 14) / a.c, &a);
 }
 
-const zn_op zn_op_gate_mask_grad = { .name = "gate_mask_grad", .shape = like_first, .run = mask_grad_run };
-
-static zn_status mask_param_shape(zn_node *n)
-{
-    n->shape = n->source[1]->shape;
-    return ZN_OK;
-}
+const zn_op zn_op_gate_mask_grad = { .name = "gate_mask_grad", .shape = zn_like_first, .run = mask_grad_run };
 
 static zn_needs mask_param_needs(const zn_node *n, const zn_prepare *p)
 {
@@ -129,7 +116,7 @@ static void mask_param_run(const zn_node *n, const zn_launch_context *c)
 }
 
 const zn_op zn_op_gate_mask_param_grad = { .name = "gate_mask_param_grad",
-                                           .shape = mask_param_shape,
+                                           .shape = zn_like_second,
                                            .run = mask_param_run,
                                            .needs = mask_param_needs,
                                            .global = true };
@@ -154,10 +141,8 @@ static zn_status apply_shape(zn_node *n)
 static void apply_run(const zn_node *n, const zn_launch_context *c)
 {
     const zn_node *x = n->source[0];
-    const zn_gate_args a = {
-        .x = x->data, .mask = n->source[1]->data, .y = n->data, .c = (int)x->shape.dim[x->shape.rank - 1]
-    };
-    zn_launch(c, zn_k_gate_apply, pixels_of(x), 1 + (1 << 14) / a.c, &a);
+    const zn_gate_args a = { .x = x->data, .mask = n->source[1]->data, .y = n->data, .c = zn_channels(x) };
+    zn_launch(c, zn_k_gate_apply, zn_positions(x), 1 + (1 << 14) / a.c, &a);
 }
 
 static void apply_gradient(zn_node *n, zn_node *dy)
@@ -177,23 +162,15 @@ zn_node *zn_gate_apply(zn_node *x, zn_node *mask)
     return zn_apply(&zn_op_gate_apply, NULL, 0, (zn_node *[]){ x, mask }, 2);
 }
 
-static zn_status apply_mask_shape(zn_node *n)
-{
-    n->shape = n->source[1]->shape;
-    return ZN_OK;
-}
-
 static void apply_mask_run(const zn_node *n, const zn_launch_context *c)
 {
     const zn_node *x = n->source[0];
-    const zn_gate_args a = {
-        .x = x->data, .dy = n->source[2]->data, .y = n->data, .c = (int)x->shape.dim[x->shape.rank - 1]
-    };
-    zn_launch(c, zn_k_gate_apply_mask_grad, pixels_of(x), 1 + (1 << 14) / a.c, &a);
+    const zn_gate_args a = { .x = x->data, .dy = n->source[2]->data, .y = n->data, .c = zn_channels(x) };
+    zn_launch(c, zn_k_gate_apply_mask_grad, zn_positions(x), 1 + (1 << 14) / a.c, &a);
 }
 
 const zn_op zn_op_gate_apply_mask_grad = { .name = "gate_apply_mask_grad",
-                                           .shape = apply_mask_shape,
+                                           .shape = zn_like_second,
                                            .run = apply_mask_run };
 
 /* ---- SRIG: sources u, w [c,5], b [c] ---- */
@@ -201,11 +178,9 @@ const zn_op zn_op_gate_apply_mask_grad = { .name = "gate_apply_mask_grad",
 static zn_srig_args srig_args(const zn_node *n)
 {
     const zn_node *u = n->source[0];
-    return (zn_srig_args){ .u = u->data,
-                           .w = n->source[1]->data,
-                           .b = n->source[2]->data,
-                           .pixels = pixels_of(u),
-                           .c = (int)u->shape.dim[u->shape.rank - 1] };
+    return (zn_srig_args){
+        .u = u->data, .w = n->source[1]->data, .b = n->source[2]->data, .pixels = zn_positions(u), .c = zn_channels(u)
+    };
 }
 
 static zn_status srig_shape(zn_node *n)
@@ -262,7 +237,9 @@ static void srig_grad_run(const zn_node *n, const zn_launch_context *c)
     zn_launch(c, zn_k_srig_grad, a.pixels, 1, &a);
 }
 
-const zn_op zn_op_srig_grad = { .name = "srig_grad", .shape = like_first, .run = srig_grad_run, .needs = srig_needs };
+const zn_op zn_op_srig_grad = {
+    .name = "srig_grad", .shape = zn_like_first, .run = srig_grad_run, .needs = srig_needs
+};
 
 static zn_status srig_param_shape(zn_node *n)
 {

@@ -9,9 +9,9 @@
 static zn_grouped_args grouped_args(const zn_node *n)
 {
     const zn_node *x = n->source[0], *w = n->source[1];
-    const int cin = (int)x->shape.dim[x->shape.rank - 1], groups = (int)w->shape.dim[0];
+    const int cin = zn_channels(x), groups = (int)w->shape.dim[0];
     return (zn_grouped_args){ .w = w->data,
-                              .pixels = zn_shape_count(x->shape) / cin,
+                              .pixels = zn_positions(x),
                               .cin = cin,
                               .cout = (int)(w->shape.dim[1] * groups),
                               .groups = groups,
@@ -98,18 +98,6 @@ bool zn_grouped_is_interleaved(const zn_node *n) { return *(bool *)n->attribute;
 zn_node *zn_grouped_conv(zn_node *x, zn_node *w, zn_node *bias) { return grouped(x, w, bias, false); }
 zn_node *zn_grouped_interleaved(zn_node *x, zn_node *w, zn_node *bias) { return grouped(x, w, bias, true); }
 
-static zn_status like_first(zn_node *n)
-{
-    n->shape = n->source[0]->shape;
-    return ZN_OK;
-}
-
-static zn_status like_second(zn_node *n)
-{
-    n->shape = n->source[1]->shape;
-    return ZN_OK;
-}
-
 static void grouped_grad_run(const zn_node *n, const zn_launch_context *c)
 {
     zn_grouped_args a = grouped_args(n);
@@ -125,7 +113,7 @@ static double grouped_grad_flops(const zn_node *n)
 }
 
 const zn_op zn_op_grouped_grad = { .name = "grouped_grad",
-                                   .shape = like_first,
+                                   .shape = zn_like_first,
                                    .run = grouped_grad_run,
                                    .needs = grouped_needs,
                                    .flops = grouped_grad_flops };
@@ -157,7 +145,7 @@ static void grouped_weight_run(const zn_node *n, const zn_launch_context *c)
 }
 
 const zn_op zn_op_grouped_weight_grad = { .name = "grouped_weight_grad",
-                                          .shape = like_second,
+                                          .shape = zn_like_second,
                                           .run = grouped_weight_run,
                                           .needs = grouped_weight_needs,
                                           .flops = grouped_grad_flops,
@@ -238,14 +226,6 @@ static double depthwise_slots(const zn_node *n, const zn_prepare *p)
     return 9.0 * (double)zn_shape_count(n->shape);
 }
 
-static void depthwise_reach(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *hi)
-{
-    (void)n;
-    (void)p;
-    --*lo;
-    ++*hi;
-}
-
 const zn_op zn_op_depthwise = { .name = "depthwise",
                                 .shape = depthwise_shape,
                                 .run = depthwise_run,
@@ -253,7 +233,7 @@ const zn_op zn_op_depthwise = { .name = "depthwise",
                                 .needs = depthwise_needs,
                                 .flops = depthwise_flops,
                                 .slots = depthwise_slots,
-                                .reach = depthwise_reach };
+                                .reach = zn_reach_neighbours };
 
 static zn_node *depthwise(zn_node *x, zn_node *w, bool add_x)
 {
@@ -291,7 +271,7 @@ static void depthwise_weight_run(const zn_node *n, const zn_launch_context *c)
 static double depthwise_weight_flops(const zn_node *n) { return 18.0 * (double)zn_shape_count(n->source[0]->shape); }
 
 const zn_op zn_op_depthwise_weight_grad = { .name = "depthwise_weight_grad",
-                                            .shape = like_second,
+                                            .shape = zn_like_second,
                                             .run = depthwise_weight_run,
                                             .needs = depthwise_weight_needs,
                                             .flops = depthwise_weight_flops,

@@ -264,5 +264,5 @@ static void param_grad_run(const zn_node *n, const zn_launch_context *context)
 }
 
 const zn_op zn_op_line_param_grad = {
-    .name = "line_param_grad", .shape = zn_tail_shape, .run = param_grad_run, .global = true
+    .name = "line_param_grad", .shape = zn_like_second, .run = param_grad_run, .global = true
 };

@@ -105,12 +105,6 @@ static zn_status rows_shape(zn_node *n)
     return ZN_OK;
 }
 
-static zn_status columns_shape(zn_node *n)
-{
-    n->shape = n->source[0]->shape;
-    return ZN_OK;
-}
-
 static zn_status expand_shape(zn_node *n)
 {
     n->shape = n->source[3]->shape;
@@ -169,7 +163,7 @@ const zn_op zn_op_lite_rows = { .name = "lite_rows",
                                 .slots = rows_slots,
                                 .global = true };
 const zn_op zn_op_lite_columns = { .name = "lite_columns",
-                                   .shape = columns_shape,
+                                   .shape = zn_like_first,
                                    .run = columns_run,
                                    .needs = columns_needs,
                                    .flops = columns_flops,

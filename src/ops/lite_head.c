@@ -64,17 +64,13 @@ static double slots(const zn_node *n, const zn_prepare *p)
     return (3 + 9) * (double)zn_shape_count(n->source[0]->shape) + products(n);
 }
 
-static void reach(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *hi)
-{
-    (void)n;
-    (void)p;
-    --*lo;
-    ++*hi;
-}
-
-const zn_op zn_op_lite_head = {
-    .name = "lite_head", .shape = shape, .run = run, .needs = needs, .flops = flops, .slots = slots, .reach = reach
-};
+const zn_op zn_op_lite_head = { .name = "lite_head",
+                                .shape = shape,
+                                .run = run,
+                                .needs = needs,
+                                .flops = flops,
+                                .slots = slots,
+                                .reach = zn_reach_neighbours };
 
 void zn_fuse_lite_head(zn_node *n, int *uses)
 {

@@ -163,12 +163,6 @@ zn_node *zn_logistic_loss(zn_node *logits, zn_node *labels)
     return zn_apply(&zn_op_logistic_loss, NULL, 0, (zn_node *[]){ logits, labels }, 2);
 }
 
-static zn_status logistic_grad_shape(zn_node *n)
-{
-    n->shape = n->source[0]->shape;
-    return ZN_OK;
-}
-
 static void logistic_grad_run(const zn_node *n, const zn_launch_context *c)
 {
     (void)c;
@@ -180,5 +174,5 @@ static void logistic_grad_run(const zn_node *n, const zn_launch_context *c)
 }
 
 const zn_op zn_op_logistic_loss_grad = { .name = "logistic_loss_grad",
-                                         .shape = logistic_grad_shape,
+                                         .shape = zn_like_first,
                                          .run = logistic_grad_run };

@@ -33,15 +33,9 @@ static void gradient(zn_node *n, zn_node *dy)
     zn_accumulate(n->source[0], zn_apply(&zn_op_median3_grad, NULL, 0, sources, 2));
 }
 
-static void reach(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *hi)
-{
-    (void)n;
-    (void)p;
-    --*lo;
-    ++*hi;
-}
-
-const zn_op zn_op_median3 = { .name = "median3", .shape = shape, .run = run, .gradient = gradient, .reach = reach };
+const zn_op zn_op_median3 = {
+    .name = "median3", .shape = shape, .run = run, .gradient = gradient, .reach = zn_reach_neighbours
+};
 const zn_op zn_op_median3_grad = { .name = "median3_grad", .shape = shape, .run = run_gradient, .global = true };
 
 zn_node *zn_median3(zn_node *x) { return zn_apply(&zn_op_median3, NULL, 0, &x, 1); }

@@ -89,12 +89,6 @@ const zn_op zn_op_mix = {
     .name = "mix", .shape = shape, .run = run, .gradient = gradient, .flops = flops, .slots = slots, .kernel = kernel
 };
 
-static zn_status grad_shape(zn_node *n)
-{
-    n->shape = n->source[0]->shape;
-    return ZN_OK;
-}
-
 static void grad_run(const zn_node *n, const zn_launch_context *c)
 {
     zn_mix_args a = args_of(n);
@@ -105,14 +99,8 @@ static void grad_run(const zn_node *n, const zn_launch_context *c)
 }
 
 const zn_op zn_op_mix_grad = {
-    .name = "mix_grad", .shape = grad_shape, .run = grad_run, .flops = flops, .kernel = kernel
+    .name = "mix_grad", .shape = zn_like_first, .run = grad_run, .flops = flops, .kernel = kernel
 };
-
-static zn_status param_grad_shape(zn_node *n)
-{
-    n->shape = n->source[1]->shape;
-    return ZN_OK;
-}
 
 static int64_t blocks_of(const zn_mix_args *a) { return zn_sum_blocks(a->pixels); }
 
@@ -135,11 +123,9 @@ static void param_grad_run(const zn_node *n, const zn_launch_context *c)
     zn_launch(c, zn_k_sum_partials, count, 1024, &sum);
 }
 
-const zn_op zn_op_mix_param_grad = { .name = "mix_param_grad",
-                                     .shape = param_grad_shape,
-                                     .run = param_grad_run,
-                                     .needs = param_grad_needs,
-                                     .global = true };
+const zn_op zn_op_mix_param_grad = {
+    .name = "mix_param_grad", .shape = zn_like_second, .run = param_grad_run, .needs = param_grad_needs, .global = true
+};
 
 static zn_node *mix(int kind, zn_node *x, zn_node *w)
 {

@@ -16,7 +16,7 @@ typedef struct spec {
 
 static zn_norm_args args_of(const zn_node *x, const spec *k)
 {
-    const int64_t c = x->shape.dim[x->shape.rank - 1], rows = zn_shape_count(x->shape) / c;
+    const int64_t c = zn_channels(x), rows = zn_positions(x);
     const int64_t n = k->pixels ? rows : x->shape.dim[0];
     return (zn_norm_args){
         .x = x->data, .n = n, .pixels = rows / n, .c = (int)c, .groups = k->groups, .eps = k->eps, .act = k->act
@@ -134,12 +134,6 @@ zn_node *zn_layer_norm(zn_node *x, zn_node *gamma, zn_node *beta, float eps)
 }
 
 /* Sources: x, gamma, dy. The gradients of gamma and beta lie in the tail. */
-static zn_status grad_shape(zn_node *n)
-{
-    n->shape = n->source[0]->shape;
-    return ZN_OK;
-}
-
 static zn_needs grad_needs(const zn_node *n, const zn_prepare *p)
 {
     (void)p;
@@ -172,7 +166,7 @@ static void grad_run(const zn_node *n, const zn_launch_context *c)
 static double grad_flops(const zn_node *n) { return 14.0 * (double)zn_shape_count(n->shape); }
 
 const zn_op zn_op_group_norm_grad = { .name = "group_norm_grad",
-                                      .shape = grad_shape,
+                                      .shape = zn_like_first,
                                       .run = grad_run,
                                       .needs = grad_needs,
                                       .flops = grad_flops,

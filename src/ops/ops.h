@@ -218,17 +218,28 @@ int zn_tile_mix_axis(const zn_node *tile_mix, int *offset);
 /* Extends output positions [*lo,*hi) to whole tiles of `side` that begin at offset. */
 void zn_tile_reach(int64_t side, int offset, int64_t *lo, int64_t *hi);
 
-/* Helpers for shape functions. */
+/* The last dimension, and all others together: pixels of a map, tokens of sequences. */
+static inline int zn_channels(const zn_node *x) { return (int)x->shape.dim[x->shape.rank - 1]; }
+static inline int64_t zn_positions(const zn_node *x) { return zn_shape_count(x->shape) / zn_channels(x); }
+
+/* Helpers for shape functions; the first three are shape functions themselves. */
 zn_status zn_same_shape(zn_node *n);                /* output like source 0, all sources alike */
+zn_status zn_like_first(zn_node *n);                /* output like source 0, whatever the others are */
+zn_status zn_like_second(zn_node *n);               /* like source 1 */
 zn_status zn_need_rank(const zn_node *n, int rank); /* source 0 has this rank */
 
 /* The gradient of x, if it needs one, is what begins `first` floats behind the result of `from`. */
 void zn_accumulate_tail(zn_node *x, zn_node *from, int64_t first);
-zn_status zn_tail_shape(zn_node *n); /* like source 1 */
 
 /* For zn_op.in_place. */
 int zn_first_source(const zn_node *n);
 int zn_second_source(const zn_node *n);
+
+/* For zn_op.reach: a position on either side. For zn_op.flops and .slots: one for each number of the result, as
+ * sums and products have, and what is counted as if it were one. */
+void zn_reach_neighbours(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *hi);
+double zn_one_flop(const zn_node *n);
+double zn_one_slot(const zn_node *n, const zn_prepare *p);
 
 /* Runs a kernel over `units` in blocks of `grain` on the context's threads. */
 void zn_launch(const zn_launch_context *c, zn_body body, int64_t units, int64_t grain, const void *args);

@@ -75,7 +75,7 @@ zn_node *zn_rms_norm(zn_node *x, zn_node *w, float eps)
 /* x / max(|x|, floor) * sqrt(C) is a norm by the root mean square whose factor is at most sqrt(C) / floor. */
 zn_node *zn_unit_norm(zn_node *x, zn_node *w, float floor)
 {
-    const norm_spec k = { 0, sqrtf((float)x->shape.dim[x->shape.rank - 1]) / floor };
+    const norm_spec k = { 0, sqrtf((float)zn_channels(x)) / floor };
     return zn_apply(&zn_op_rms_norm, &k, sizeof k, (zn_node *[]){ x, w }, 2);
 }
 

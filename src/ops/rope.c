@@ -8,16 +8,13 @@ typedef struct rope_spec {
     bool halves, back;
 } rope_spec;
 
-static int64_t channels_of(const zn_node *n) { return n->shape.dim[n->shape.rank - 1]; }
-static int64_t rows_of(const zn_node *n) { return zn_shape_count(n->shape) / channels_of(n); }
-
 static zn_status shape(zn_node *n)
 {
     const zn_node *x = n->source[0], *table = n->source[1];
     char a[96], b[96];
     n->shape = x->shape;
-    if (!zn_shape_equal(table->shape, n->source[2]->shape) || channels_of(x) % (2 * channels_of(table)) ||
-        rows_of(x) % rows_of(table))
+    if (!zn_shape_equal(table->shape, n->source[2]->shape) || zn_channels(x) % (2 * zn_channels(table)) ||
+        zn_positions(x) % zn_positions(table))
         return ZN_FAIL(ZN_ESHAPE, "tokens %s cannot be turned by angles %s", zn_shape_text(x->shape, a, sizeof a),
                        zn_shape_text(table->shape, b, sizeof b));
     return ZN_OK;
@@ -28,17 +25,17 @@ static void run(const zn_node *n, const zn_launch_context *c)
 {
     const zn_node *x = n->source[0], *table = n->source[1];
     const rope_spec *k = n->attribute;
-    const int64_t tokens = rows_of(table), sample = tokens * channels_of(x);
+    const int64_t tokens = zn_positions(table), sample = tokens * zn_channels(x);
     zn_rope_args a = { .cos = table->data,
                        .sin = n->source[2]->data,
-                       .heads = (int)(channels_of(x) / (2 * channels_of(table))),
-                       .pairs = (int)channels_of(table),
+                       .heads = zn_channels(x) / (2 * zn_channels(table)),
+                       .pairs = zn_channels(table),
                        .halves = k->halves,
                        .back = k->back };
-    for (int64_t i = 0; i < rows_of(x) / tokens; i++) {
+    for (int64_t i = 0; i < zn_positions(x) / tokens; i++) {
         a.x = x->data + i * sample;
         a.y = n->data + i * sample;
-        zn_launch(c, zn_k_rope, tokens, 1 + (1 << 14) / channels_of(x), &a);
+        zn_launch(c, zn_k_rope, tokens, 1 + (1 << 14) / zn_channels(x), &a);
     }
 }
 

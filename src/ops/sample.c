@@ -5,15 +5,7 @@
 #include "base/fail.h"
 #include "ops/ops.h"
 
-static int64_t channels_of(const zn_node *n) { return n->shape.dim[n->shape.rank - 1]; }
-static int64_t rows_of(const zn_node *n) { return zn_shape_count(n->shape) / channels_of(n); }
-static int64_t grain_of(const zn_node *n) { return 1 + (1 << 14) / channels_of(n); }
-
-static double one_slot(const zn_node *n, const zn_prepare *p)
-{
-    (void)p;
-    return (double)zn_shape_count(n->shape);
-}
+static int64_t grain_of(const zn_node *n) { return 1 + (1 << 14) / zn_channels(n); }
 
 /* ---- y = x (1 + scale) + shift ---- */
 
@@ -23,8 +15,8 @@ static zn_status modulate_shape(zn_node *n)
     char a[96], b[96];
     for (int i = 1; i < n->source_count; i++) {
         const zn_node *table = n->source[i];
-        if (channels_of(table) != channels_of(x) || rows_of(x) % rows_of(table) ||
-            rows_of(table) != rows_of(n->source[1]))
+        if (zn_channels(table) != zn_channels(x) || zn_positions(x) % zn_positions(table) ||
+            zn_positions(table) != zn_positions(n->source[1]))
             return ZN_FAIL(ZN_ESHAPE, "a map %s cannot be modulated by %s", zn_shape_text(x->shape, a, sizeof a),
                            zn_shape_text(table->shape, b, sizeof b));
     }
@@ -38,9 +30,9 @@ static void modulate_run(const zn_node *n, const zn_launch_context *c)
                                .scale = n->source[1]->data,
                                .shift = n->source_count > 2 ? n->source[2]->data : NULL,
                                .y = n->data,
-                               .pixels = rows_of(n) / rows_of(n->source[1]),
-                               .c = (int)channels_of(n) };
-    zn_launch(c, zn_k_modulate, rows_of(n), grain_of(n), &a);
+                               .pixels = zn_positions(n) / zn_positions(n->source[1]),
+                               .c = zn_channels(n) };
+    zn_launch(c, zn_k_modulate, zn_positions(n), grain_of(n), &a);
 }
 
 /* The sum of a map, or of the product of two, over each sample, as `table` is laid out. */
@@ -67,7 +59,7 @@ const zn_op zn_op_modulate = { .name = "modulate",
                                .run = modulate_run,
                                .gradient = modulate_gradient,
                                .flops = modulate_flops,
-                               .slots = one_slot,
+                               .slots = zn_one_slot,
                                .in_place = zn_first_source };
 
 zn_node *zn_modulate(zn_node *x, zn_node *scale, zn_node *shift)
@@ -77,21 +69,15 @@ zn_node *zn_modulate(zn_node *x, zn_node *scale, zn_node *shift)
 
 /* ---- sums over a sample; source 0 is only the shape of the result ---- */
 
-static zn_status sum_shape(zn_node *n)
-{
-    n->shape = n->source[0]->shape;
-    return ZN_OK;
-}
-
 static void sum_launch(const zn_node *n, const zn_launch_context *c, const zn_node *map, const zn_node *other)
 {
     const zn_sample_args a = { .x = map->data,
                                .other = other ? other->data : NULL,
                                .y = n->data,
-                               .pixels = rows_of(map) / rows_of(n),
-                               .c = (int)channels_of(n),
+                               .pixels = zn_positions(map) / zn_positions(n),
+                               .c = zn_channels(n),
                                .factor = *(float *)n->attribute };
-    zn_launch(c, zn_k_sample_sum, rows_of(n) * zn_sample_parts(a.c), 1, &a);
+    zn_launch(c, zn_k_sample_sum, zn_positions(n) * zn_sample_parts(a.c), 1, &a);
 }
 
 static void sum_run(const zn_node *n, const zn_launch_context *c)
@@ -105,7 +91,7 @@ static double sum_flops(const zn_node *n)
 }
 
 const zn_op zn_op_sample_sum = {
-    .name = "sample_sum", .shape = sum_shape, .run = sum_run, .flops = sum_flops, .global = true
+    .name = "sample_sum", .shape = zn_like_first, .run = sum_run, .flops = sum_flops, .global = true
 };
 
 /* ---- mean over the pixels of each sample: [N,H,W,C] to [1,1,N,C] ---- */
@@ -146,12 +132,12 @@ static void spread_run(const zn_node *n, const zn_launch_context *c)
 {
     const zn_sample_args a = { .x = n->source[1]->data,
                                .y = n->data,
-                               .pixels = rows_of(n) / rows_of(n->source[1]),
-                               .c = (int)channels_of(n),
+                               .pixels = zn_positions(n) / zn_positions(n->source[1]),
+                               .c = zn_channels(n),
                                .factor = *(float *)n->attribute };
-    zn_launch(c, zn_k_spread, rows_of(n), grain_of(n), &a);
+    zn_launch(c, zn_k_spread, zn_positions(n), grain_of(n), &a);
 }
 
 const zn_op zn_op_spread = {
-    .name = "spread", .shape = sum_shape, .run = spread_run, .slots = one_slot, .global = true
+    .name = "spread", .shape = zn_like_first, .run = spread_run, .slots = zn_one_slot, .global = true
 };

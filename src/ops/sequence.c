@@ -6,24 +6,21 @@
 #include "kernels/mix.h"
 #include "ops/ops.h"
 
-static int64_t channels_of(const zn_node *x) { return x->shape.dim[x->shape.rank - 1]; }
-static int64_t tokens_of(const zn_node *x) { return zn_shape_count(x->shape) / channels_of(x); }
-static int64_t length_of(const zn_node *x) { return tokens_of(x) / x->shape.dim[0]; }
+static int64_t length_of(const zn_node *x) { return zn_positions(x) / x->shape.dim[0]; }
 static int64_t grain_of(int64_t channels) { return 1 + (1 << 14) / channels; }
 
 /* ---- causal convolution, w [C,..,taps]; attribute: whether it is the gradient by x ---- */
 
-static int taps_of(const zn_node *x, const zn_node *w) { return (int)(zn_shape_count(w->shape) / channels_of(x)); }
+static int taps_of(const zn_node *x, const zn_node *w) { return (int)(zn_shape_count(w->shape) / zn_channels(x)); }
 
 static zn_status causal_conv_shape(zn_node *n)
 {
     const zn_node *x = n->source[0], *w = n->source[1];
     n->shape = x->shape;
-    if (x->shape.rank < 3 || w->shape.dim[0] != channels_of(x))
-        return ZN_FAIL(ZN_ESHAPE, "a convolution over tokens of %lld channels needs weights for each",
-                       (long long)channels_of(x));
-    if (n->source_count > 2 && zn_shape_count(n->source[2]->shape) != channels_of(x))
-        return ZN_FAIL(ZN_ESHAPE, "the bias needs %lld values", (long long)channels_of(x));
+    if (x->shape.rank < 3 || w->shape.dim[0] != zn_channels(x))
+        return ZN_FAIL(ZN_ESHAPE, "a convolution over tokens of %d channels needs weights for each", zn_channels(x));
+    if (n->source_count > 2 && zn_shape_count(n->source[2]->shape) != zn_channels(x))
+        return ZN_FAIL(ZN_ESHAPE, "the bias needs %d values", zn_channels(x));
     return ZN_OK;
 }
 
@@ -50,11 +47,11 @@ static void causal_conv_run(const zn_node *n, const zn_launch_context *c)
                                     .y = n->data,
                                     .sequences = x->shape.dim[0],
                                     .length = length_of(x),
-                                    .channels = (int)channels_of(x),
+                                    .channels = zn_channels(x),
                                     .taps = taps_of(x, w),
                                     .back = *(bool *)n->attribute };
     turn(w->data, a.channels, a.taps, c->shared);
-    zn_launch(c, zn_k_causal_conv, tokens_of(x), grain_of(a.channels), &a);
+    zn_launch(c, zn_k_causal_conv, zn_positions(x), grain_of(a.channels), &a);
 }
 
 static void causal_conv_gradient(zn_node *n, zn_node *dy)
@@ -86,29 +83,23 @@ zn_node *zn_causal_conv(zn_node *x, zn_node *w, zn_node *bias)
     return zn_apply(&zn_op_causal_conv, &(bool){ false }, sizeof(bool), (zn_node *[]){ x, w, bias }, bias ? 3 : 2);
 }
 
-static zn_status like_weights(zn_node *n)
-{
-    n->shape = n->source[1]->shape;
-    return ZN_OK;
-}
-
 static zn_needs weight_grad_needs(const zn_node *n, const zn_prepare *p)
 {
     (void)p;
-    const int64_t blocks = zn_sum_blocks(tokens_of(n->source[0]));
+    const int64_t blocks = zn_sum_blocks(zn_positions(n->source[0]));
     return (zn_needs){ .shared_scratch = sizeof(float) * (size_t)((blocks + 1) * zn_shape_count(n->shape)) };
 }
 
 static void weight_grad_run(const zn_node *n, const zn_launch_context *c)
 {
     const zn_node *x = n->source[0];
-    const int64_t count = zn_shape_count(n->shape), blocks = zn_sum_blocks(tokens_of(x));
+    const int64_t count = zn_shape_count(n->shape), blocks = zn_sum_blocks(zn_positions(x));
     const zn_causal_conv_args a = { .x = x->data,
                                     .dy = n->source[2]->data,
                                     .partial = (float *)c->shared + count,
                                     .sequences = x->shape.dim[0],
                                     .length = length_of(x),
-                                    .channels = (int)channels_of(x),
+                                    .channels = zn_channels(x),
                                     .taps = taps_of(x, n) };
     const zn_reduce_args sum = { .x = a.partial, .y = c->shared, .rows = count, .c = (int)blocks };
     zn_launch(c, zn_k_causal_conv_weight_grad, blocks, 1, &a);
@@ -117,7 +108,7 @@ static void weight_grad_run(const zn_node *n, const zn_launch_context *c)
 }
 
 const zn_op zn_op_causal_conv_weight_grad = { .name = "causal_conv_weight_grad",
-                                              .shape = like_weights,
+                                              .shape = zn_like_second,
                                               .run = weight_grad_run,
                                               .needs = weight_grad_needs,
                                               .flops = causal_conv_flops,
@@ -155,14 +146,14 @@ static void gather_run(const zn_node *n, const zn_launch_context *c)
     zn_gather_args a = { .table = table->data + k->half * zn_shape_count(table->shape) / 2,
                          .y = n->data,
                          .length = length_of(n),
-                         .channels = (int)channels_of(n),
+                         .channels = zn_channels(n),
                          .rows = (int)table->shape.dim[2],
                          .row = k->row,
                          .count = k->count,
                          .scale = k->scale };
     for (int i = 0; i < k->count; i++)
         a.x[i] = n->source[i]->data;
-    zn_launch(c, zn_k_gather, tokens_of(n), grain_of(a.channels), &a);
+    zn_launch(c, zn_k_gather, zn_positions(n), grain_of(a.channels), &a);
 }
 
 static zn_node *gather(zn_node *const *x, zn_node *orders, gather_spec k)
@@ -203,7 +194,7 @@ static zn_mean_tokens_args mean_args(const zn_node *map, const zn_node *orders)
 {
     return (zn_mean_tokens_args){ .table = orders->data + zn_shape_count(orders->shape) / 2,
                                   .length = length_of(map),
-                                  .channels = (int)channels_of(map),
+                                  .channels = zn_channels(map),
                                   .rows = (int)orders->shape.dim[2] };
 }
 
@@ -213,7 +204,7 @@ static zn_status mean_shape(zn_node *n)
     const zn_shape t = n->source[1]->shape;
     if (x->shape.rank != 4 || t.rank != 4 || t.dim[0] != 2 || t.dim[1] != x->shape.dim[0] || t.dim[3] != length_of(x))
         return ZN_FAIL(ZN_ESHAPE, "the table of orders does not fit the sequences");
-    n->shape = ZN_SHAPE(1, 1, x->shape.dim[0], channels_of(x));
+    n->shape = ZN_SHAPE(1, 1, x->shape.dim[0], zn_channels(x));
     return ZN_OK;
 }
 
@@ -240,12 +231,6 @@ zn_node *zn_mean_tokens(zn_node *x, zn_node *orders)
     return zn_apply(&zn_op_mean_tokens, NULL, 0, (zn_node *[]){ x, orders }, 2);
 }
 
-static zn_status like_first(zn_node *n)
-{
-    n->shape = n->source[0]->shape;
-    return ZN_OK;
-}
-
 static void mean_grad_run(const zn_node *n, const zn_launch_context *c)
 {
     zn_mean_tokens_args a = mean_args(n, n->source[1]);
@@ -255,5 +240,5 @@ static void mean_grad_run(const zn_node *n, const zn_launch_context *c)
 }
 
 const zn_op zn_op_mean_tokens_grad = {
-    .name = "mean_tokens_grad", .shape = like_first, .run = mean_grad_run, .global = true
+    .name = "mean_tokens_grad", .shape = zn_like_first, .run = mean_grad_run, .global = true
 };

@@ -154,7 +154,7 @@ static void select_launch(const zn_node *n, zn_body body, const zn_launch_contex
     const zn_select_args a = {
         .x = n->source[0]->data, .y = n->data, .from = from_of(n), .cin = cin_of(n), .cout = cout_of(n)
     };
-    zn_launch(c, body, zn_shape_count(n->shape) / n->shape.dim[n->shape.rank - 1], 1 + (1 << 14) / a.cout, &a);
+    zn_launch(c, body, zn_positions(n), 1 + (1 << 14) / a.cout, &a);
 }
 
 static void select_run(const zn_node *n, const zn_launch_context *c) { select_launch(n, zn_k_select, c); }
@@ -181,7 +181,7 @@ zn_node *zn_select_channels(zn_node *x, const int32_t *from, int count)
     int32_t *attribute = zn_arena_alloc(zn_graph_arena(x->graph), sizeof(int32_t) * (size_t)(count + 1));
     if (!attribute)
         return zn_graph_poison(x->graph, ZN_ENOMEM, "out of memory while building a graph");
-    attribute[0] = (int32_t)x->shape.dim[x->shape.rank - 1];
+    attribute[0] = (int32_t)zn_channels(x);
     memcpy(attribute + 1, from, sizeof(int32_t) * (size_t)count);
     for (int i = 0; i < count; i++)
         if (from[i] >= attribute[0])

@@ -98,31 +98,17 @@ static void gradient(zn_node *n, zn_node *dy)
 
 static double flops(const zn_node *n) { return 18.0 * (double)zn_shape_count(n->shape); }
 
-static void reach(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *hi)
-{
-    (void)n;
-    (void)p;
-    --*lo;
-    ++*hi;
-}
-
 const zn_op zn_op_sparse_depthwise = { .name = "sparse_depthwise",
                                        .shape = shape,
                                        .run = run,
                                        .gradient = gradient,
                                        .needs = needs,
                                        .flops = flops,
-                                       .reach = reach };
+                                       .reach = zn_reach_neighbours };
 
 zn_node *zn_sparse_depthwise(zn_node *x, zn_node *w, zn_node *mask)
 {
     return zn_apply(&zn_op_sparse_depthwise, NULL, 0, (zn_node *[]){ x, w, mask }, mask ? 3 : 2);
-}
-
-static zn_status grad_shape(zn_node *n)
-{
-    n->shape = n->source[0]->shape;
-    return ZN_OK;
 }
 
 static void grad_run(const zn_node *n, const zn_launch_context *c)
@@ -132,17 +118,11 @@ static void grad_run(const zn_node *n, const zn_launch_context *c)
 }
 
 const zn_op zn_op_sparse_depthwise_grad = { .name = "sparse_depthwise_grad",
-                                            .shape = grad_shape,
+                                            .shape = zn_like_first,
                                             .run = grad_run,
                                             .needs = needs,
                                             .flops = flops,
-                                            .reach = reach };
-
-static zn_status weight_shape(zn_node *n)
-{
-    n->shape = n->source[1]->shape;
-    return ZN_OK;
-}
+                                            .reach = zn_reach_neighbours };
 
 static double weight_flops(const zn_node *n) { return flops(n->source[0]); }
 
@@ -168,7 +148,7 @@ static void weight_run(const zn_node *n, const zn_launch_context *c)
 }
 
 const zn_op zn_op_sparse_depthwise_weight_grad = { .name = "sparse_depthwise_weight_grad",
-                                                   .shape = weight_shape,
+                                                   .shape = zn_like_second,
                                                    .run = weight_run,
                                                    .needs = weight_needs,
                                                    .flops = weight_flops,

@@ -68,12 +68,6 @@ const zn_op zn_op_ssim = {
 };
 zn_node *zn_ssim_loss(zn_node *a, zn_node *b) { return zn_apply(&zn_op_ssim, NULL, 0, (zn_node *[]){ a, b }, 2); }
 
-static zn_status grad_shape(zn_node *n)
-{
-    n->shape = n->source[0]->shape;
-    return ZN_OK;
-}
-
 static void grad_run(const zn_node *n, const zn_launch_context *c)
 {
     zn_ssim_args a = args_of(n);
@@ -83,5 +77,5 @@ static void grad_run(const zn_node *n, const zn_launch_context *c)
 }
 
 const zn_op zn_op_ssim_grad = {
-    .name = "ssim_grad", .shape = grad_shape, .run = grad_run, .needs = needs, .flops = flops
+    .name = "ssim_grad", .shape = zn_like_first, .run = grad_run, .needs = needs, .flops = flops
 };

@@ -5,12 +5,6 @@
 
 #include <string.h>
 
-zn_status zn_tail_shape(zn_node *n)
-{
-    n->shape = n->source[1]->shape;
-    return ZN_OK;
-}
-
 static void run(const zn_node *n, const zn_launch_context *c)
 {
     (void)c;
@@ -19,7 +13,7 @@ static void run(const zn_node *n, const zn_launch_context *c)
     memcpy(n->data, tail, sizeof(float) * (size_t)zn_shape_count(n->shape));
 }
 
-const zn_op zn_op_tail = { .name = "tail", .shape = zn_tail_shape, .run = run, .global = true };
+const zn_op zn_op_tail = { .name = "tail", .shape = zn_like_second, .run = run, .global = true };
 
 void zn_accumulate_tail(zn_node *x, zn_node *from, int64_t first)
 {

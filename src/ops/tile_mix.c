@@ -118,12 +118,6 @@ zn_node *zn_tile_mix(zn_node *x, zn_node *gate, zn_node *th, int axis, int offse
     return zn_apply(&zn_op_tile_mix, &k, sizeof k, (zn_node *[]){ x, gate, th }, 3);
 }
 
-static zn_status grad_shape(zn_node *n)
-{
-    n->shape = n->source[0]->shape;
-    return ZN_OK;
-}
-
 /* Partial sums of both parameters, and their sum. */
 static int64_t parameters(const zn_node *n) { return 2 * zn_shape_count(n->source[1]->shape); }
 
@@ -155,7 +149,7 @@ static void grad_run(const zn_node *n, const zn_launch_context *c)
 static double grad_flops(const zn_node *n) { return 1.5 * flops(n); }
 
 const zn_op zn_op_tile_mix_grad = { .name = "tile_mix_grad",
-                                    .shape = grad_shape,
+                                    .shape = zn_like_first,
                                     .run = grad_run,
                                     .needs = grad_needs,
                                     .flops = grad_flops,

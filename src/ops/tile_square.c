@@ -19,12 +19,6 @@ static zn_tile_square_args args_of(const zn_node *n)
                                   .offset = *(int *)n->attribute };
 }
 
-static zn_status shape(zn_node *n)
-{
-    n->shape = n->source[0]->shape;
-    return ZN_OK;
-}
-
 static zn_needs needs(const zn_node *n, const zn_prepare *p)
 {
     (void)p;
@@ -65,7 +59,7 @@ static int block(const zn_node *n, const zn_prepare *p)
 }
 
 const zn_op zn_op_tile_square = { .name = "tile_square",
-                                  .shape = shape,
+                                  .shape = zn_like_first,
                                   .run = run,
                                   .needs = needs,
                                   .flops = flops,
