@@ -135,6 +135,8 @@ static void prepare(const zn_node *n, const zn_prepare *p, void *memory)
     q->kernel->pack(&s, w, q->packed);
 }
 
+enum { PARTS = 4 }; /* tasks of a thread at least, for one that reads on where it has read */
+
 static void run(const zn_node *n, const zn_launch_context *c)
 {
     const prepared *q = c->prepared;
@@ -142,7 +144,8 @@ static void run(const zn_node *n, const zn_launch_context *c)
         const zn_conv_args a = {
             .s = conv_of(n), .x = n->source[0]->data, .packed = q->packed, .bias = n->source[3]->data, .y = n->data
         };
-        zn_launch(c, q->kernel->run, q->kernel->units(&a.s), 1, &a);
+        const int64_t units = q->kernel->units(&a.s), grain = units / (PARTS * zn_pool_threads(c->pool));
+        zn_launch(c, q->kernel->run, units, grain < 1 ? 1 : grain, &a);
         return;
     }
     const spec *k = spec_of(n);

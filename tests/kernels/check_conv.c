@@ -318,6 +318,8 @@ static int shapes(zn_conv_shape *list)
         list[count++] = conv_shape(1, 31, 37, 32, few, 1, 1, 0, false);
         list[count] = conv_shape(2, 5, 9, few, 128, 1, 1, 0, false);
         list[count++].shuffle = true;
+        list[count] = conv_shape(2, 5, 19, 128, few, 1, 1, 0, false);
+        list[count++].unshuffle = true;
     }
     return count + pointwise_shapes(list + count);
 }
@@ -343,7 +345,7 @@ int main(int argc, char **argv)
     const uint32_t cpu = zn_cpu_flags();
     if (zn_pool_new(1, &pools[0]) != ZN_OK || zn_pool_new(2, &pools[1]) != ZN_OK)
         return 2;
-    static zn_conv_shape list[320];
+    static zn_conv_shape list[384];
     const int count = shapes(list);
     for (int i = 0; i < count; i += step)
         check_shape(&list[i], cpu, i);

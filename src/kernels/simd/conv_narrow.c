@@ -1,8 +1,11 @@
 /* 1x1 convolution from or to at most four channels, fp32: bound by memory, so pixels are taken as they lie, and their
- * lines are written one after the other. From few channels also through a pixel shuffle: outputs then lie sub-pixel by
- * sub-pixel. */
+ * lines are written one after the other. From few channels also through a pixel shuffle, to few also through a pixel
+ * unshuffle: the many channels then lie sub-pixel by sub-pixel. */
 #include "kernels/conv.h"
 #include "kernels/simd/vec_math.h"
+#if defined(__aarch64__)
+#include "kernels/arm/narrow_pass.h"
+#endif
 
 #include <math.h>
 
@@ -15,23 +18,31 @@ static bool from_narrow(const zn_conv_shape *s) { return s->cin <= NARROW; }
 static bool supports(const zn_conv_shape *s)
 {
     const int wide = from_narrow(s) ? s->cout : s->cin, narrow = from_narrow(s) ? s->cin : s->cout;
-    if (s->kh != 1 || s->kw != 1 || s->stride != 1 || s->pad || s->up2 || s->unshuffle || narrow > NARROW)
+    if (s->kh != 1 || s->kw != 1 || s->stride != 1 || s->pad || s->up2 || narrow > NARROW)
         return false;
-    return s->shuffle ? from_narrow(s) && wide % (4 * WIDE) == 0 : wide % WIDE == 0;
+    if (from_narrow(s) ? s->unshuffle : s->shuffle)
+        return false;
+    return wide % (s->shuffle || s->unshuffle ? 4 * WIDE : WIDE) == 0;
 }
 
 static size_t packed_bytes(const zn_conv_shape *s) { return sizeof(float) * (size_t)s->cin * (size_t)s->cout; }
 
-/* Where output o lies: by itself, or sub-pixel by sub-pixel. */
-static int place(const zn_conv_shape *s, int o) { return s->shuffle ? o % 4 * (s->cout / 4) + o / 4 : o; }
+/* Where channel k of the many lies: by itself, or sub-pixel by sub-pixel. */
+static int place(const zn_conv_shape *s, int k)
+{
+    return s->shuffle ? k % 4 * (s->cout / 4) + k / 4 : s->unshuffle ? k % 4 * (s->cin / 4) + k / 4 : k;
+}
 
-/* [narrow][wide] */
+/* [wide / WIDE][narrow][WIDE] from few channels, [narrow][wide] to few. */
 static void pack(const zn_conv_shape *s, const float *w, void *packed)
 {
     float *to = packed;
     for (int i = 0; i < s->cin; i++)
-        for (int o = 0; o < s->cout; o++)
-            to[from_narrow(s) ? i * s->cout + place(s, o) : o * s->cin + i] = w[(int64_t)i * s->cout + o];
+        for (int o = 0; o < s->cout; o++) {
+            const int at = place(s, from_narrow(s) ? o : i);
+            to[from_narrow(s) ? (at / WIDE * s->cin + i) * WIDE + at % WIDE : o * s->cin + at] =
+                w[(int64_t)i * s->cout + o];
+        }
 }
 
 /* The bias in the order of the outputs. */
@@ -56,7 +67,7 @@ VEC_INLINE void spread(const int pixels, const int cin, const zn_conv_args *a, c
     for (int i = 0; i < cin; i++)
 #pragma GCC unroll 4
         for (int u = 0; u < VECTORS; u++) {
-            const vec v = vec_load(w + i * a->s.cout + u * VEC_LANES);
+            const vec v = vec_load(w + i * WIDE + u * VEC_LANES);
 #pragma GCC unroll 4
             for (int p = 0; p < pixels; p++)
                 sum[p][u] = vec_fma(vec_splat(x[p * cin + i]), v, sum[p][u]);
@@ -81,12 +92,31 @@ VEC_INLINE void spread_pixels(const int pixels, const int cin, const zn_conv_arg
 {
     const zn_conv_shape *s = &a->s;
     const int parts = s->shuffle ? 4 : 1, each = s->cout / parts;
+#if defined(__aarch64__)
+    if (pixels == 4 && !a->residual && !a->relu) {
+        const float *x = a->x + pixel * cin, *w = a->packed;
+        vec m[NARROW];
+#pragma GCC unroll 4
+        for (int i = 0; i < cin; i++)
+            m[i] = vec_load(x + i * VEC_LANES);
+        vec_pinned_fence();
+        for (int sub = 0; sub < parts; sub++) {
+            float *y = a->y + (s->shuffle ? zn_conv_sub_pixel(pixel / s->ow, s->ow, pixel % s->ow, sub, each)
+                                          : pixel * s->cout);
+            const int64_t step = s->shuffle ? 2 * (int64_t)each : each;
+            for (int o = 0; o < each; o += WIDE)
+                narrow_spread(cin, m, w + (sub * each + o) * cin, bias + sub * each + o, y + o, step);
+        }
+        vec_pinned_fence();
+        return;
+    }
+#endif
     for (int sub = 0; sub < parts; sub++) {
         const int64_t at =
             s->shuffle ? zn_conv_sub_pixel(pixel / s->ow, s->ow, pixel % s->ow, sub, each) : pixel * s->cout;
         for (int o = 0; o < each; o += WIDE)
-            spread(pixels, cin, a, a->x + pixel * cin, (const float *)a->packed + sub * each + o, bias + sub * each + o,
-                   at + o, s->shuffle ? 2 * (int64_t)each : each);
+            spread(pixels, cin, a, a->x + pixel * cin, (const float *)a->packed + (sub * each + o) * cin,
+                   bias + sub * each + o, at + o, s->shuffle ? 2 * (int64_t)each : each);
     }
 }
 
@@ -103,56 +133,80 @@ VEC_INLINE void spread_all(const int cin, const zn_conv_args *a, const float *bi
     }
 }
 
-/* `pixels` (a constant) pixels to cout outputs (likewise). */
+/* Where the channels of a pixel lie: in one run, or in two rows of two sub-pixels each. */
+typedef struct runs {
+    const float *x; /* those of the first of some neighbours */
+    int64_t next;   /* floats from one run to the other */
+    int count, size;
+} runs;
+
+static runs runs_of(const zn_conv_args *a, int64_t pixel)
+{
+    const zn_conv_shape *s = &a->s;
+    if (!s->unshuffle)
+        return (runs){ a->x + pixel * s->cin, 0, 1, s->cin };
+    const int c = s->cin / 4;
+    return (runs){ a->x + zn_conv_sub_pixel(pixel / s->ow, s->ow, pixel % s->ow, 0, c), 2 * (int64_t)s->ow * c, 2,
+                   2 * c };
+}
+
+/* `pixels` (a constant) neighbours to cout outputs (likewise). */
 VEC_INLINE void gather(const int pixels, const int cout, const zn_conv_args *a, int64_t pixel)
 {
     const int cin = a->s.cin;
-    const float *x = a->x + pixel * cin, *w = a->packed;
+    const runs q = runs_of(a, pixel);
+    const float *x = q.x, *w = a->packed;
     vec sum[NARROW][NARROW];
 #pragma GCC unroll 4
     for (int p = 0; p < pixels; p++)
 #pragma GCC unroll 4
         for (int o = 0; o < cout; o++)
             sum[p][o] = vec_splat(0);
-    for (int k = 0; k < cin; k += VEC_LANES) {
-        vec m[NARROW];
-#pragma GCC unroll 4
-        for (int p = 0; p < pixels; p++)
-            m[p] = vec_load(x + p * cin + k);
-#pragma GCC unroll 4
-        for (int o = 0; o < cout; o++) {
-            const vec v = vec_load(w + o * cin + k);
+    for (int r = 0; r < q.count; r++, x += q.next, w += q.size)
+        for (int k = 0; k < q.size; k += VEC_LANES) {
+            vec m[NARROW];
 #pragma GCC unroll 4
             for (int p = 0; p < pixels; p++)
-                sum[p][o] = vec_fma(m[p], v, sum[p][o]);
+                m[p] = vec_load(x + p * q.size + k);
+#pragma GCC unroll 4
+            for (int o = 0; o < cout; o++) {
+                const vec v = vec_load(w + o * cin + k);
+#pragma GCC unroll 4
+                for (int p = 0; p < pixels; p++)
+                    sum[p][o] = vec_fma(m[p], v, sum[p][o]);
+            }
         }
-    }
-    float out[NARROW][NARROW];
-#if defined(__ARM_NEON)
-    if (pixels == 4)
-#pragma GCC unroll 4
-        for (int o = 0; o < cout; o++) /* in the order of vec_sum */
-            vec_store(out[o], vpaddq_f32(vpaddq_f32(sum[0][o], sum[1][o]), vpaddq_f32(sum[2][o], sum[3][o])));
-    else
-#endif
-        for (int o = 0; o < cout; o++)
-            for (int p = 0; p < pixels; p++)
-                out[o][p] = vec_sum(sum[p][o]);
     for (int p = 0; p < pixels; p++)
         for (int o = 0; o < cout; o++) {
             const int64_t at = (pixel + p) * cout + o;
-            const float v = out[o][p] + (a->bias ? a->bias[o] : 0) + (a->residual ? a->residual[at] : 0);
+            const float v = vec_sum(sum[p][o]) + (a->bias ? a->bias[o] : 0) + (a->residual ? a->residual[at] : 0);
             a->y[at] = a->relu && v < 0 ? 0 : v;
         }
 }
 
-VEC_INLINE void gather_all(const int cout, const zn_conv_args *a, int64_t pixel, int64_t end)
+VEC_INLINE void gather_all(const int cout, const zn_conv_args *a, const float *bias, int64_t pixel, int64_t end)
 {
     const int together = VEC_REGISTERS == 32 || cout < 4 ? 4 : 3; /* as many sums as fit the registers */
-    for (; pixel + together <= end; pixel += together)
-        gather(together, cout, a, pixel);
-    for (; pixel < end; pixel++)
-        gather(1, cout, a, pixel);
+    while (pixel < end) {
+        const int64_t row = a->s.unshuffle ? a->s.ow - pixel % a->s.ow : end - pixel; /* where rows lie apart */
+        const int64_t left = row < end - pixel ? row : end - pixel;
+#if defined(__aarch64__)
+        if (left >= NARROW_AT_ONCE(cout) && !a->residual && !a->relu) {
+            const runs q = runs_of(a, pixel);
+            vec_pinned_fence();
+            narrow_gather(cout, q.x, q.next, q.count, q.size, a->packed, bias, a->y + pixel * cout);
+            vec_pinned_fence();
+            pixel += NARROW_AT_ONCE(cout);
+            continue;
+        }
+#endif
+        (void)bias;
+        if (left >= together)
+            gather(together, cout, a, pixel);
+        else
+            gather(1, cout, a, pixel);
+        pixel += left >= together ? together : 1;
+    }
 }
 
 static void run(const void *args, zn_range r)
@@ -163,7 +217,7 @@ static void run(const void *args, zn_range r)
     const int narrow = from_narrow(s) ? s->cin : s->cout;
     float *bias = r.scratch;
     for (int o = 0; o < s->cout; o++)
-        bias[place(s, o)] = a->bias ? a->bias[o] : 0;
+        bias[from_narrow(s) ? place(s, o) : o] = a->bias ? a->bias[o] : 0;
     if (from_narrow(s) && narrow == 1)
         spread_all(1, a, bias, pixel, end);
     else if (from_narrow(s) && narrow == 2)
@@ -173,13 +227,13 @@ static void run(const void *args, zn_range r)
     else if (from_narrow(s))
         spread_all(4, a, bias, pixel, end);
     else if (narrow == 1)
-        gather_all(1, a, pixel, end);
+        gather_all(1, a, bias, pixel, end);
     else if (narrow == 2)
-        gather_all(2, a, pixel, end);
+        gather_all(2, a, bias, pixel, end);
     else if (narrow == 3)
-        gather_all(3, a, pixel, end);
+        gather_all(3, a, bias, pixel, end);
     else
-        gather_all(4, a, pixel, end);
+        gather_all(4, a, bias, pixel, end);
 }
 
 const zn_conv_kernel ZN_KERNEL(conv_narrow) = {

@@ -1,0 +1,100 @@
+/* The inner blocks of a 1x1 convolution from or to at most four channels for AArch64. Each instruction is an `asm
+ * volatile` of its own (wht_pass.h): sums and weights are loaded where they are used, since a Neoverse-V1 reads but
+ * four registers a cycle that were ready when an instruction came to wait for its turn. */
+#ifndef ZN_ARM_NARROW_PASS_H
+#define ZN_ARM_NARROW_PASS_H
+
+#include "kernels/arm/pinned.h"
+
+enum {
+    NARROW_AHEAD = 2,   /* weights on their way before they are used */
+    NARROW_EARLY = 2048 /* floats before which pixels are fetched into the second cache */
+};
+#define NARROW_UNROLL _Pragma("GCC unroll 16")
+
+#define NARROW_FMLA(lane) __asm__ volatile("fmla %0.4s, %1.4s, %2.s[" #lane "]" : "+w"(*sum) : "w"(w), "w"(m))
+VEC_INLINE void narrow_fma_lane(vec *sum, vec w, vec m, const int lane)
+{
+    if (lane == 0)
+        NARROW_FMLA(0);
+    else if (lane == 1)
+        NARROW_FMLA(1);
+    else if (lane == 2)
+        NARROW_FMLA(2);
+    else
+        NARROW_FMLA(3);
+}
+#undef NARROW_FMLA
+
+/* Sixteen outputs of four pixels: from the bias on, cin (a constant) channels of x, which holds 4 * cin floats. Weights
+ * are [cin][16]; pixel p of y begins at y + p * step. */
+VEC_INLINE void narrow_spread(const int cin, const vec *x, const float *w, const float *bias, float *y, int64_t step)
+{
+    vec sum[4][4], next[NARROW_AHEAD];
+    NARROW_UNROLL for (int k = 0; k < NARROW_AHEAD; k++) next[k] = vec_load_pinned(w, k * VEC_LANES);
+    NARROW_UNROLL for (int p = 0; p < 4; p++) sum[p][0] = vec_load_pinned(bias, 0);
+    NARROW_UNROLL for (int k = 0; k < 4 * cin; k++)
+    {
+        const int i = k / 4, u = k % 4;
+        const vec wu = next[k % NARROW_AHEAD];
+        if (k + NARROW_AHEAD < 4 * cin)
+            next[k % NARROW_AHEAD] = vec_load_pinned(w, (k + NARROW_AHEAD) * VEC_LANES);
+        NARROW_UNROLL for (int p = 0; p < 4; p++)
+        {
+            if (k < 3)
+                sum[p][k + 1] = vec_load_pinned(bias, (k + 1) * VEC_LANES);
+            narrow_fma_lane(&sum[p][u], wu, x[(p * cin + i) / 4], (p * cin + i) % 4);
+        }
+    }
+    NARROW_UNROLL for (int p = 0; p < 4; p++, y += step)
+    {
+        __asm__ volatile("stp %q0, %q1, [%2]" : : "w"(sum[p][0]), "w"(sum[p][1]), "r"(y));
+        __asm__ volatile("stp %q0, %q1, [%2, 32]" : : "w"(sum[p][2]), "w"(sum[p][3]), "r"(y));
+    }
+}
+
+#define NARROW_AT_ONCE(cout) ((cout) == 4 ? 4 : 8)
+
+/* y = bias + w x for NARROW_AT_ONCE(cout) neighbours; cout is a constant. A pixel has `count` runs of `size` floats,
+ * `next` floats apart, behind which its neighbour's follow; w is [cout][count * size]. A sum is that of vec_sum. */
+VEC_INLINE void narrow_gather(const int cout, const float *x, int64_t next, int count, int size, const float *w,
+                              const float *bias, float *y)
+{
+    const int pixels = NARROW_AT_ONCE(cout);
+    const int64_t row = (int64_t)count * size;
+    vec sum[8][4];
+    NARROW_UNROLL for (int p = 0; p < pixels; p++)
+    {
+        NARROW_UNROLL for (int o = 0; o < cout; o++) __asm__ volatile("movi %0.4s, 0" : "=w"(sum[p][o]));
+    }
+    for (int r = 0; r < count; r++, x += next)
+        for (int k = 0; k < size; k += VEC_LANES, w += VEC_LANES) {
+            vec v[4];
+            NARROW_UNROLL for (int o = 0; o < cout; o++) v[o] = vec_load_pinned(w + o * row, 0);
+            NARROW_UNROLL for (int p = 0; p < pixels; p += 4) __asm__ volatile(
+                "prfm pldl2keep, [%0]" : : "r"(x + NARROW_EARLY + pixels * k + 4 * p));
+            NARROW_UNROLL for (int p = 0; p < pixels; p++)
+            {
+                const vec m = vec_load_pinned(x + p * (int64_t)size + k, 0);
+                NARROW_UNROLL for (int o = 0; o < cout; o++) __asm__ volatile("fmla %0.4s, %1.4s, %2.4s" :
+                                                                              "+w"(sum[p][o]) : "w"(m), "w"(v[o]));
+            }
+        }
+    NARROW_UNROLL for (int p = 0; p < pixels; p += 4, y += 4 * cout)
+    {
+        float32x4x4_t out;
+        NARROW_UNROLL for (int o = 0; o < cout; o++) out.val[o] =
+            vpaddq_f32(vpaddq_f32(sum[p][o], sum[p + 1][o]), vpaddq_f32(sum[p + 2][o], sum[p + 3][o])) +
+            vdupq_n_f32(bias[o]);
+        if (cout == 1)
+            vst1q_f32(y, out.val[0]);
+        else if (cout == 2)
+            vst2q_f32(y, ((float32x4x2_t){ { out.val[0], out.val[1] } }));
+        else if (cout == 3)
+            vst3q_f32(y, ((float32x4x3_t){ { out.val[0], out.val[1], out.val[2] } }));
+        else
+            vst4q_f32(y, out);
+    }
+}
+
+#endif
