@@ -20,6 +20,18 @@
 
 enum { STREAM_CHUNK = 1 << 16, STREAM_LIMIT = 1 << 30, NAME_ROOM = 224 };
 
+bool zn_exists(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0;
+}
+
+bool zn_is_folder(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
+}
+
 static zn_status open_failed(const char *path, int error)
 {
     if (error == ENOENT || error == ENOTDIR)
@@ -263,9 +275,8 @@ zn_status zn_folder_make(const char *path)
     }
     int error = mkdir(part, 0777) ? errno : 0;
     zn_free(part);
-    struct stat s;
     if (error == EEXIST)
-        error = stat(path, &s) == 0 && S_ISDIR(s.st_mode) ? 0 : ENOTDIR;
+        error = zn_is_folder(path) ? 0 : ENOTDIR;
     return error ? ZN_FAIL(ZN_EIO, "cannot make the folder %s: %s", path, strerror(error)) : ZN_OK;
 }
 

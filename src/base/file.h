@@ -12,6 +12,7 @@
 #ifndef ZN_FILE_H
 #define ZN_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -46,6 +47,9 @@ void zn_outfile_abandon(zn_outfile *out); /* removes the temporary; harmless aft
  * not be in use by another one. */
 int zn_is_temporary(const char *name);
 void zn_remove_temporaries(const char *folder);
+
+bool zn_exists(const char *path);
+bool zn_is_folder(const char *path);
 
 /* A folder and those above it, as far as they are missing. */
 ZN_MUST_USE zn_status zn_folder_make(const char *path);

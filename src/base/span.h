@@ -26,7 +26,7 @@ static inline int zn_mul_size(size_t a, size_t b, size_t *product) { return !__b
 
 /* Elements of a shape; no negative side. A side of zero gives zero whatever the others are, but the others must still
  * multiply without overflow, so that strides can be computed. */
-static inline int zn_shape_count(const int64_t *shape, int rank, size_t *count)
+static inline int zn_count_elements(const int64_t *shape, int rank, size_t *count)
 {
     size_t product = 1;
     int empty = 0;

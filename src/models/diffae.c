@@ -1,5 +1,6 @@
 /* DiffAE as a model: presets, its parts, start values. The networks are in diffae_unet.c, what files hold of them in
  * diffae_files.c. */
+#include "base/text.h"
 #include "models/diffae_files.h"
 
 #include <math.h>
@@ -98,12 +99,6 @@ static int inputs(const zn_config *k, zn_part part, int64_t n, int64_t h, int64_
 
 /* ---- start ---- */
 
-static bool ends(const char *name, const char *with)
-{
-    const size_t n = strlen(name), m = strlen(with);
-    return n >= m && strcmp(name + n - m, with) == 0;
-}
-
 static bool holds_any(const char *name, const char *const *words)
 {
     for (; *words; words++)
@@ -119,7 +114,7 @@ static bool initial(const zn_config *k, const char *name, zn_shape shape, int64_
     static const char *const zero[] = { ".out_layers.3.", ".proj_out.", NULL };
     static const char *const norm[] = { ".in_layers.0.", ".out_layers.0.", ".norm.", "out.0.", NULL };
     const int64_t count = zn_shape_count(shape);
-    const bool is_bias = ends(name, ".bias"), is_norm = holds_any(name, norm);
+    const bool is_bias = zn_ending(name, ".bias"), is_norm = holds_any(name, norm);
     const bool is_zero = holds_any(name, zero) || strncmp(name, "out.2.", 6) == 0 || strcmp(name, "conds_mean") == 0;
     char last[64];
     snprintf(last, sizeof last, "latent_net.layers.%d.", k->diffae.latent.layers - 1);

@@ -74,17 +74,11 @@ void zn_flux_place(const void *self, zn_place *out)
 static bool find_naming(const zn_weights *const *files, int count, zn_flux_naming *n)
 {
     static const char *const ends[] = { "decoder.mid_block.attentions.0.to_q.weight", "decoder.mid.attn_1.q.weight" };
-    for (int f = 0; f < count; f++)
-        for (int64_t i = 0; i < zn_weights_count(files[f]); i++)
-            for (int style = 0; style < 2; style++) {
-                const char *name = zn_weights_at(files[f], i)->name;
-                const size_t length = strlen(name), end = strlen(ends[style]);
-                if (length < end || length - end >= sizeof n->prefix || strcmp(name + length - end, ends[style]) != 0)
-                    continue;
-                *n = (zn_flux_naming){ .original = style == 1 };
-                snprintf(n->prefix, sizeof n->prefix, "%.*s", (int)(length - end), name);
-                return true;
-            }
+    for (int style = 0; style < 2; style++) {
+        *n = (zn_flux_naming){ .original = style == 1 };
+        if (zn_find_prefix(files, count, ends[style], n->prefix, sizeof n->prefix))
+            return true;
+    }
     return false;
 }
 

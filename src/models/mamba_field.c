@@ -9,9 +9,9 @@
  *
  * The coordinate network is a denoiser that gets noisy features for points and values, and gives clean ones. */
 #include "models/mamba_field.h"
+#include "base/text.h"
 
 #include <math.h>
-#include <string.h>
 
 #define EPS 1e-5f
 
@@ -100,12 +100,6 @@ zn_node *zn_field_colours(zn_scope s, zn_node *features, zn_node *cond, const zn
 
 /* ---- start values ---- */
 
-static bool ends(const char *name, const char *with)
-{
-    const size_t n = strlen(name), e = strlen(with);
-    return n >= e && strcmp(name + n - e, with) == 0;
-}
-
 static void fill(zn_shape s, float value, float *out)
 {
     for (int64_t i = 0; i < zn_shape_count(s); i++)
@@ -116,12 +110,12 @@ void zn_field_start(const zn_field *k, const char *name, zn_shape s, int64_t fan
 {
     if (zn_mamba_start(&k->mixer, name, s, k->blocks, rng, out))
         return;
-    if (ends(name, "fourier.B"))
+    if (zn_ending(name, "fourier.B"))
         for (int64_t i = 0; i < zn_shape_count(s); i++)
             out[i] = k->spread * zn_rng_normal(rng);
-    else if (ends(name, "norm.weight") || ends(name, "norm_f.weight"))
+    else if (zn_ending(name, "norm.weight") || zn_ending(name, "norm_f.weight"))
         fill(s, 1, out);
-    else if (ends(name, "head.weight") || ends(name, "head.bias"))
+    else if (zn_ending(name, "head.weight") || zn_ending(name, "head.bias"))
         fill(s, 0, out);
     else
         zn_start_linear(fan_in, s, rng, out);

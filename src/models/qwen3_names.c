@@ -43,20 +43,12 @@ void zn_qwen3_place(const void *self, zn_place *out)
 
 static bool find_naming(const zn_weights *const *files, int count, zn_qwen3_naming *naming)
 {
-    static const char embedding[] = "embed_tokens.weight";
+    *naming = (zn_qwen3_naming){ 0 };
+    if (zn_find_prefix(files, count, "embed_tokens.weight", naming->prefix, sizeof naming->prefix))
+        return true;
     for (int f = 0; f < count; f++)
-        for (int64_t i = 0; i < zn_weights_count(files[f]); i++) {
-            const char *name = zn_weights_at(files[f], i)->name;
-            const size_t length = strlen(name), end = sizeof embedding - 1;
-            const bool gguf = strcmp(name, "token_embd.weight") == 0;
-            const bool ours = length >= end && strcmp(name + length - end, embedding) == 0;
-            if (!gguf && (!ours || length - end >= sizeof naming->prefix))
-                continue;
-            *naming = (zn_qwen3_naming){ .gguf = gguf };
-            snprintf(naming->prefix, sizeof naming->prefix, "%.*s", gguf ? 0 : (int)(length - end), name);
-            return true;
-        }
-    return false;
+        naming->gguf |= zn_weights_find(files[f], "token_embd.weight") != NULL;
+    return naming->gguf;
 }
 
 /* Sizes follow from the tensors; config.json has what does not. */

@@ -2,11 +2,25 @@
 #include "models/stored.h"
 
 #include "base/fail.h"
+#include "base/text.h"
 #include "io/weights/mlx.h"
 #include "models/model.h"
 
 #include <stdio.h>
 #include <string.h>
+
+bool zn_find_prefix(const zn_weights *const *files, int count, const char *ending, char *prefix, size_t size)
+{
+    for (int f = 0; f < count; f++)
+        for (int64_t i = 0; i < zn_weights_count(files[f]); i++) {
+            const char *name = zn_weights_at(files[f], i)->name, *end = zn_ending(name, ending);
+            if (!end || (size_t)(end - name) >= size)
+                continue;
+            snprintf(prefix, size, "%.*s", (int)(end - name), name);
+            return true;
+        }
+    return false;
+}
 
 const zn_weight *zn_stored_find(const zn_stored *s, const char *name, zn_place *place, const zn_weights **file)
 {

@@ -29,6 +29,10 @@ const zn_weight *zn_stored_find(const zn_stored *s, const char *name, zn_place *
 /* Side `side` of the stored tensor of a parameter; 0 if it has none, or one beyond any network (2^24). */
 int64_t zn_stored_side(const zn_stored *s, const char *name, int side);
 
+/* What stands before `ending` in the first name of a tensor that ends with it, if there is one and prefix[size] holds
+ * it. */
+bool zn_find_prefix(const zn_weights *const *files, int count, const char *ending, char *prefix, size_t size);
+
 /* Gives every parameter of the graph that has no values its own. Sides of 1 are nobody's business: [1,C] is as good as
  * [C], a convolution of 1x1 as good as a matrix. */
 ZN_MUST_USE zn_status zn_stored_bind(const zn_stored *s, zn_graph *g);

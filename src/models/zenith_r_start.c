@@ -5,6 +5,7 @@
  * many coefficients as there are latents, those with most energy in photos first; the decoder turns it around. So a new
  * network reconstructs photos at about 25 dB before its first step, where random weights take hundreds of steps to
  * come, and training goes on from there. Blocks and the other channels start at random. */
+#include "base/text.h"
 #include "models/zenith.h"
 
 #include <math.h>
@@ -124,12 +125,6 @@ static void scale(float *w, int64_t count, float by)
         w[i] *= by;
 }
 
-static bool ends_with(const char *name, const char *end)
-{
-    const size_t n = strlen(name), e = strlen(end);
-    return n >= e && strcmp(name + n - e, end) == 0;
-}
-
 void zn_walsh_start(const zn_config *k, const char *name, zn_shape shape, float *out)
 {
     if (carried(LAST) > (int64_t)k->width << LAST)
@@ -141,11 +136,11 @@ void zn_walsh_start(const zn_config *k, const char *name, zn_shape shape, float 
     if (strcmp(name, "dec.out.bias") == 0)
         for (int64_t i = 0; i < 3; i++)
             out[i] = 0.5f;
-    if (ends_with(name, ".We"))
+    if (zn_ending(name, ".We"))
         scale(out, zn_shape_count(shape), branch);
     if (strcmp(name, "dec.out.weight") == 0)
         scale(out, zn_shape_count(shape), beside);
-    if (!ends_with(name, ".weight"))
+    if (!zn_ending(name, ".weight"))
         return;
     const taps t = taps_of(shape, out);
     if (strncmp(layer, "down", 4) == 0)

@@ -1,8 +1,8 @@
 /* Start values of the Zenith networks, as their specification tables give them. */
+#include "base/text.h"
 #include "models/zenith.h"
 
 #include <math.h>
-#include <string.h>
 
 static float last_side(zn_shape s) { return (float)s.dim[s.rank - 1]; }
 
@@ -87,13 +87,10 @@ void zn_start_permutation(zn_shape s, float a, zn_rng *rng, float *out)
 
 bool zn_start_values(const zn_start_rule *rules, const char *name, zn_shape shape, zn_rng *rng, float *out)
 {
-    const size_t n = strlen(name);
-    for (const zn_start_rule *r = rules; r->ends; r++) {
-        const size_t e = strlen(r->ends);
-        if (n >= e && strcmp(name + n - e, r->ends) == 0) {
+    for (const zn_start_rule *r = rules; r->ends; r++)
+        if (zn_ending(name, r->ends)) {
             r->start(shape, r->a, rng, out);
             return true;
         }
-    }
     return false;
 }

@@ -63,29 +63,14 @@ void zn_zimage_place(const void *self, zn_place *out)
 
 /* ---- recognition ---- */
 
-/* Where `ending` ends the name of a tensor, what stands before it. */
-static bool find_prefix(const zn_weights *const *files, int count, const char *ending, char *prefix, size_t size)
-{
-    for (int f = 0; f < count; f++)
-        for (int64_t i = 0; i < zn_weights_count(files[f]); i++) {
-            const char *name = zn_weights_at(files[f], i)->name;
-            const size_t length = strlen(name), end = strlen(ending);
-            if (length < end || length - end >= size || strcmp(name + length - end, ending) != 0)
-                continue;
-            snprintf(prefix, size, "%.*s", (int)(length - end), name);
-            return true;
-        }
-    return false;
-}
-
 static bool find_naming(const zn_weights *const *files, int count, zn_zimage_naming *n)
 {
     *n = (zn_zimage_naming){ .style = ZN_ZIMAGE_MLX };
-    if (find_prefix(files, count, "cap_embedder.layers.0.weight", n->prefix, sizeof n->prefix))
+    if (zn_find_prefix(files, count, "cap_embedder.layers.0.weight", n->prefix, sizeof n->prefix))
         return true;
     const zn_stored s = { files, count, zn_zimage_place, n };
     n->style = ZN_ZIMAGE_DIFFUSERS;
-    if (!find_prefix(files, count, "cap_embedder.0.weight", n->prefix, sizeof n->prefix))
+    if (!zn_find_prefix(files, count, "cap_embedder.0.weight", n->prefix, sizeof n->prefix))
         return false;
     if (!zn_stored_find(&s, "all_x_embedder.2-1.bias", NULL, NULL))
         n->style = ZN_ZIMAGE_ORIGINAL;

@@ -1,9 +1,9 @@
 /* Start values of Mamba's mixers, as the public package has them: time steps between 0.001 and 0.1, rates 1, 2, 3, ...
  */
+#include "base/text.h"
 #include "nn/mamba.h"
 
 #include <math.h>
-#include <string.h>
 
 void zn_start_linear(int64_t inputs, zn_shape shape, zn_rng *rng, float *out)
 {
@@ -24,31 +24,25 @@ static void start_steps(zn_shape s, zn_rng *rng, float *out)
     }
 }
 
-static bool ends(const char *name, const char *with)
-{
-    const size_t n = strlen(name), e = strlen(with);
-    return n >= e && strcmp(name + n - e, with) == 0;
-}
-
 bool zn_mamba_start(const zn_mamba *k, const char *name, zn_shape s, int layers, zn_rng *rng, float *out)
 {
     const int64_t count = zn_shape_count(s);
-    if (ends(name, "mixer.A_log")) {
+    if (zn_ending(name, "mixer.A_log")) {
         for (int64_t i = 0; i < count; i++)
             out[i] = logf((float)(1 + i % from_end(s, 1)));
-    } else if (ends(name, "mixer.D")) {
+    } else if (zn_ending(name, "mixer.D")) {
         for (int64_t i = 0; i < count; i++)
             out[i] = 1;
-    } else if (ends(name, "mixer.dt_proj.bias")) {
+    } else if (zn_ending(name, "mixer.dt_proj.bias")) {
         start_steps(s, rng, out);
-    } else if (ends(name, "mixer.conv1d.weight")) {
+    } else if (zn_ending(name, "mixer.conv1d.weight")) {
         zn_start_linear(from_end(s, 1), s, rng, out);
-    } else if (ends(name, "mixer.conv1d.bias")) {
+    } else if (zn_ending(name, "mixer.conv1d.bias")) {
         zn_start_linear(k->taps, s, rng, out);
-    } else if (ends(name, "mixer.in_proj.weight") || ends(name, "mixer.x_proj.weight") ||
-               ends(name, "mixer.dt_proj.weight")) {
+    } else if (zn_ending(name, "mixer.in_proj.weight") || zn_ending(name, "mixer.x_proj.weight") ||
+               zn_ending(name, "mixer.dt_proj.weight")) {
         zn_start_linear(from_end(s, 2), s, rng, out);
-    } else if (ends(name, "mixer.out_proj.weight")) {
+    } else if (zn_ending(name, "mixer.out_proj.weight")) {
         zn_start_linear(from_end(s, 2), s, rng, out);
         for (int64_t i = 0; i < count; i++)
             out[i] /= sqrtf((float)layers);

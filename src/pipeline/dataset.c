@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fail.h"
+#include "base/text.h"
 #include "base/threads.h"
 #include "io/dataset/dataset.h"
 #include "pipeline/dataset_cut.h"
@@ -230,14 +231,14 @@ static zn_status check(builder *b)
     o->size = o->size ? o->size : SIZE;
     o->format = o->format ? o->format : "jpeg";
     o->write.quality = o->write.quality ? o->write.quality : QUALITY;
-    const size_t length = strlen(o->output);
     if (o->size < 1 || o->size > MAX_SIZE)
         return ZN_FAIL(ZN_EINVALID, "a size of %d is not in 1..%d", o->size, MAX_SIZE);
     if (o->crops < 0 || o->crops > MAX_CROPS)
         return ZN_FAIL(ZN_EINVALID, "%d crops: not in 0..%d", o->crops, MAX_CROPS);
     if (o->input_count < 1)
         return ZN_FAIL(ZN_EINVALID, "a data set needs a folder of pictures to be built from");
-    if (length < 6 || strcmp(o->output + length - 5, ".lmdb"))
+    const char *end = zn_ending(o->output, ".lmdb");
+    if (!end || end == o->output)
         return ZN_FAIL(ZN_EINVALID, "%s: the name of a data set must end in .lmdb", o->output);
     b->pictures = o->crops ? o->crops : 1;
     return ZN_OK;

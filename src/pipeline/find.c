@@ -1,6 +1,7 @@
 /* Finding models by name, in the places where they may lie. */
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/file.h"
 #include "models/model.h"
 #include "pipeline/open.h"
 
@@ -8,16 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MAX_ROOTS = 16 };
-
-static bool exists(const char *path)
-{
-    struct stat s;
-    return stat(path, &s) == 0;
-}
 
 typedef struct roots {
     char path[MAX_ROOTS][ZN_MODEL_PATH];
@@ -143,7 +137,7 @@ static bool search_once(void *user, const char *folder, const char *stem)
 zn_status zn_model_find(const char *name, zn_model **out)
 {
     *out = NULL;
-    if (name && (exists(name) || strchr(name, '/')))
+    if (name && (zn_exists(name) || strchr(name, '/')))
         return zn_model_open(name, out);
     roots *r;
     ZN_TRY(search_places(&r));

@@ -7,23 +7,18 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/file.h"
+#include "base/text.h"
 #include "models/model.h"
 
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* Best first: when a model is there twice, the mapped format is taken. */
 static const char *const extensions[] = { ".safetensors", ".pth", ".pt", ".ckpt" };
 enum { EXTENSIONS = sizeof extensions / sizeof *extensions };
-
-bool zn_is_folder(const char *path)
-{
-    struct stat s;
-    return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
-}
 
 static int extension_of(const char *name)
 {
@@ -43,12 +38,10 @@ static void stem_of(const char *name, char *stem, size_t size)
         *dot = 0;
     static const char *const words[] = { "encoder", "decoder", "diffusion_pytorch_model" };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        const size_t n = strlen(stem), w = strlen(words[i]);
-        if (n >= w && strcmp(stem + n - w, words[i]) == 0) {
-            stem[n - w] = 0;
-            if (n > w && strchr("_-.", stem[n - w - 1]))
-                stem[n - w - 1] = 0;
-        }
+        const char *word = zn_ending(stem, words[i]);
+        const size_t n = word ? (size_t)(word - stem) : 0;
+        if (word)
+            stem[n > 0 && strchr("_-.", stem[n - 1]) ? n - 1 : n] = 0;
     }
 }
 
@@ -185,10 +178,9 @@ zn_status zn_open_stem(const char *folder, const char *stem, zn_model **out)
 static bool is_of_run(const char *folder, const char *name)
 {
     char path[ZN_MODEL_PATH];
-    struct stat s;
     snprintf(path, sizeof path, "%s/recipe.yaml", folder);
     return (strcmp(name, "checkpoint.safetensors") == 0 || strcmp(name, "conditions.safetensors") == 0) &&
-           stat(path, &s) == 0;
+           zn_exists(path);
 }
 
 /* True for the first weight file of its stem. */

@@ -14,6 +14,4 @@ ZN_MUST_USE zn_status zn_open_stem(const char *folder, const char *stem, zn_mode
 typedef bool (*zn_stem_visit)(void *user, const char *folder, const char *stem);
 void zn_each_stem(const char *folder, zn_stem_visit visit, void *user);
 
-bool zn_is_folder(const char *path);
-
 #endif

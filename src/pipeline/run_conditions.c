@@ -2,13 +2,13 @@
  * kept in the run's folder; steps take their batches from there. */
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/file.h"
 #include "pipeline/run.h"
 #include "train/scores.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <zenith/diffae.h>
 
 enum { MOST_HELD = 4096, SHOWN = 4, SAMPLE_STEPS = 20 };
@@ -19,11 +19,10 @@ enum { MOST_HELD = 4096, SHOWN = 4, SAMPLE_STEPS = 20 };
 static zn_status find_labels(zn_run *r)
 {
     static const char *const names[] = { "labels.csv", "labels.txt", "list_attr_celeba.txt" };
-    struct stat s;
     char path[ZN_RUN_PATH];
     for (size_t i = 0; i < sizeof names / sizeof *names && !r->recipe.labels[0]; i++) {
         snprintf(path, sizeof path, "%s/%s", r->options.data, names[i]);
-        if (stat(path, &s) == 0)
+        if (zn_exists(path))
             ZN_TRY(zn_run_set_path(r->recipe.labels, sizeof r->recipe.labels, path, "the labels' file"));
     }
     if (!r->recipe.labels[0])

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 
 static zn_status check_empty(const char *folder)
 {
@@ -44,12 +43,11 @@ void zn_run_unlock_folder(zn_run *r)
 zn_status zn_run_read_recipe(zn_run *r)
 {
     char path[ZN_RUN_PATH];
-    struct stat s;
     ZN_TRY(lock_folder(r));
     zn_run_path(r, "checkpoint.safetensors", path);
-    r->has_checkpoint = stat(path, &s) == 0;
+    r->has_checkpoint = zn_exists(path);
     zn_run_path(r, "recipe.yaml", path);
-    if (!r->has_checkpoint && stat(path, &s))
+    if (!r->has_checkpoint && !zn_exists(path))
         return ZN_FAIL(ZN_ENOTFOUND, "%s: no checkpoint to resume from", r->options.folder);
     return zn_recipe_read(path, &r->recipe);
 }

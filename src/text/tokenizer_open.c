@@ -5,8 +5,6 @@
 #include "base/file.h"
 #include "text/tokenizer.h"
 
-#include <sys/stat.h>
-
 static zn_status open_file(const char *path, zn_tokenizer **out)
 {
     zn_map map;
@@ -30,17 +28,10 @@ static zn_status open_parts(const char *folder, const char *const paths[3], zn_t
     return status;
 }
 
-static bool exists(const char *path)
-{
-    struct stat s;
-    return stat(path, &s) == 0;
-}
-
 zn_status zn_tokenizer_open(const char *path, zn_tokenizer **out)
 {
-    struct stat s;
     *out = NULL;
-    if (stat(path, &s) != 0 || !S_ISDIR(s.st_mode))
+    if (!zn_is_folder(path))
         return open_file(path, out);
     zn_arena names = { 0 };
     const char *whole = zn_arena_format(&names, "%s/tokenizer.json", path);
@@ -50,7 +41,7 @@ zn_status zn_tokenizer_open(const char *path, zn_tokenizer **out)
     zn_status status;
     if (names.failed)
         status = ZN_FAIL(ZN_ENOMEM, "out of memory: tokenizer %s", path);
-    else if (exists(whole) || !exists(parts[0]))
+    else if (zn_exists(whole) || !zn_exists(parts[0]))
         status = open_file(whole, out);
     else
         status = open_parts(path, parts, out);

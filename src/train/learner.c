@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <string.h>
@@ -163,8 +164,8 @@ void zn_learner_gather(zn_learner *l, int part, int of)
 
 static bool ends_with_word(const char *name, const char *word)
 {
-    const size_t n = strlen(name), w = strlen(word);
-    return n > w && name[n - w - 1] == '.' && strcmp(name + n - w, word) == 0;
+    const char *at = zn_ending(name, word);
+    return at && at > name && at[-1] == '.';
 }
 
 zn_optim_tensor zn_parameter_rule(const zn_model_parameter *p, double gate_lr)

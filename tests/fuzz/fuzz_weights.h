@@ -19,7 +19,7 @@ static inline void check_tensor(const zn_weights *w, const zn_weight *t)
     unsigned sum = 0;
     if (zn_weights_find(w, t->name) != t || t->rank > ZN_MAX_RANK || zn_dtype_size(t->dtype) == 0 || !t->data)
         abort();
-    if (!zn_shape_count(t->shape, t->rank, &count) || !zn_dtype_bytes(t->dtype, count, &bytes) || bytes != t->bytes)
+    if (!zn_count_elements(t->shape, t->rank, &count) || !zn_dtype_bytes(t->dtype, count, &bytes) || bytes != t->bytes)
         abort();
     for (size_t i = 0; i < t->bytes; i++)
         sum += ((const uint8_t *)t->data)[i];

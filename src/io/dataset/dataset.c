@@ -3,9 +3,9 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/file.h"
 
 #include <string.h>
-#include <sys/stat.h>
 
 extern const zn_dataset_kind zn_dataset_folder, zn_dataset_lmdb;
 static const zn_dataset_kind *const kinds[] = { &zn_dataset_lmdb, &zn_dataset_folder, NULL };
@@ -16,8 +16,7 @@ zn_status zn_dataset_open(const char *path, zn_dataset **out)
     int k = 0;
     while (kinds[k] && !kinds[k]->is_mine(path))
         k++;
-    struct stat s;
-    if (!kinds[k] && stat(path, &s))
+    if (!kinds[k] && !zn_exists(path))
         return ZN_FAIL(ZN_ENOTFOUND, "%s: no such folder or data set", path);
     if (!kinds[k])
         return ZN_FAIL(ZN_ENOTFOUND, "%s: neither a folder of pictures nor an LMDB data set", path);

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/file.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -12,12 +13,6 @@
 #include <sys/stat.h>
 
 enum { PATH_SIZE = 4096, MAX_DEPTH = 16 };
-
-static bool is_mine(const char *path)
-{
-    struct stat s;
-    return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
-}
 
 static bool is_picture(const char *name)
 {
@@ -66,7 +61,7 @@ static zn_status scan(zn_dataset *d, const char *inside, const place *up)
         snprintf(child, sizeof child, "%s%s%s", inside, inside[0] ? "/" : "", entries[i]->d_name);
         snprintf(full, sizeof full, "%s/%s", d->path, child);
         if (status == ZN_OK && entries[i]->d_name[0] != '.') {
-            if (is_mine(full))
+            if (zn_is_folder(full))
                 status = scan(d, child, &here);
             else if (is_picture(child))
                 status = zn_dataset_add(d, child);
@@ -104,4 +99,4 @@ static int64_t bytes_of(const zn_dataset *d)
 
 static void close_folder(zn_dataset *d) { (void)d; }
 
-const zn_dataset_kind zn_dataset_folder = { "folder", is_mine, open_folder, read_picture, bytes_of, close_folder };
+const zn_dataset_kind zn_dataset_folder = { "folder", zn_is_folder, open_folder, read_picture, bytes_of, close_folder };

@@ -5,6 +5,7 @@
 #include "io/dataset/lmdb_use.h"
 
 #include "base/fail.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,8 +15,7 @@
 static bool is_mine(const char *path)
 {
     struct stat s;
-    const size_t n = strlen(path);
-    return n > 5 && strcmp(path + n - 5, ".lmdb") == 0 && stat(path, &s) == 0 && S_ISREG(s.st_mode);
+    return zn_ending(path, ".lmdb") && stat(path, &s) == 0 && S_ISREG(s.st_mode);
 }
 
 zn_status zn_lmdb_fail(const char *path, const char *what, int code)

@@ -2,16 +2,11 @@
 #include "io/dataset/dataset.h"
 
 #include "base/fail.h"
-
-#include <string.h>
+#include "base/text.h"
 
 static zn_status missing(const char *path) { return ZN_FAIL(ZN_EUNSUPPORTED, "%s: this build has no LMDB", path); }
 
-static bool is_mine(const char *path)
-{
-    const size_t n = strlen(path);
-    return n > 5 && strcmp(path + n - 5, ".lmdb") == 0;
-}
+static bool is_mine(const char *path) { return zn_ending(path, ".lmdb"); }
 
 static zn_status open_lmdb(const char *path, zn_dataset *d)
 {

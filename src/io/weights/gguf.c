@@ -205,7 +205,7 @@ static zn_status check_size(const cursor *c, zn_weight *t)
     if (row % (int64_t)zn_dtype_block(t->dtype))
         return ZN_FAIL(ZN_EFORMAT, "%s: tensor '%s': rows of %" PRId64 " elements are no whole number of %s blocks",
                        c->w->name, t->name, row, zn_dtype_name(t->dtype));
-    if (!zn_shape_count(t->shape, t->rank, &count) || !zn_dtype_bytes(t->dtype, count, &t->bytes))
+    if (!zn_count_elements(t->shape, t->rank, &count) || !zn_dtype_bytes(t->dtype, count, &t->bytes))
         return ZN_FAIL(ZN_EFORMAT, "%s: tensor '%s': its shape overflows", c->w->name, t->name);
     return ZN_OK;
 }

@@ -215,7 +215,7 @@ zn_status zn_pth_tensor(zn_pth *p, const zn_pickle *call, const char *name, zn_w
     ZN_TRY(read_view(p, &v));
     *t = (zn_weight){ .name = name, .dtype = v.dtype, .rank = v.rank };
     memcpy(t->shape, v.shape, sizeof t->shape);
-    if (!zn_shape_count(v.shape, v.rank, &count) || !zn_mul_size(count, zn_dtype_size(v.dtype), &t->bytes))
+    if (!zn_count_elements(v.shape, v.rank, &count) || !zn_mul_size(count, zn_dtype_size(v.dtype), &t->bytes))
         return broken(p, &v, "its shape overflows");
     ZN_TRY(check_reach(p, &v, count));
     t->data = v.data + (size_t)v.offset * zn_dtype_size(v.dtype);

@@ -66,7 +66,7 @@ static zn_status read_offsets(const file *f, const zn_json_node *node, zn_weight
 static zn_status check_size(const file *f, const zn_weight *t)
 {
     size_t count, bytes;
-    if (!zn_shape_count(t->shape, t->rank, &count) || !zn_dtype_bytes(t->dtype, count, &bytes))
+    if (!zn_count_elements(t->shape, t->rank, &count) || !zn_dtype_bytes(t->dtype, count, &bytes))
         return ZN_FAIL(ZN_EFORMAT, "%s: tensor '%s': its shape overflows", f->w->name, t->name);
     if (bytes != t->bytes)
         return ZN_FAIL(ZN_EFORMAT, "%s: tensor '%s': %zu bytes of data, but its shape and dtype %s need %zu",

@@ -20,7 +20,7 @@ static zn_status tensor_bytes(const char *path, const zn_weight *t, size_t *byte
     if (!t->name || strcmp(t->name, "__metadata__") == 0 || !zn_utf8_valid(t->name, strlen(t->name)))
         return ZN_FAIL(ZN_EINVALID, "cannot write %s: '%s' cannot name a tensor", path, t->name ? t->name : "(null)");
     if (t->rank < 0 || t->rank > ZN_MAX_RANK || zn_dtype_size(t->dtype) == 0 ||
-        !zn_shape_count(t->shape, t->rank, &count) || !zn_dtype_bytes(t->dtype, count, bytes))
+        !zn_count_elements(t->shape, t->rank, &count) || !zn_dtype_bytes(t->dtype, count, bytes))
         return ZN_FAIL(ZN_EINVALID, "cannot write %s: tensor '%s' has no valid shape and dtype", path, t->name);
     if (zn_dtype_block(t->dtype) > 1)
         return ZN_FAIL(
