@@ -177,7 +177,7 @@ static void weights_info(const options *o, const char *path, const zn_weights *w
 static void latent_info(const options *o, const char *path, const zn_latent *z)
 {
     double low = 0, high = 0, sum = 0;
-    const int64_t n = (int64_t)z->width * z->height * z->channels;
+    const int64_t n = (int64_t)z->width * z->height * z->channels * (z->frames > 1 ? z->frames : 1);
     for (int64_t i = 0; i < n; i++) {
         low = i == 0 || z->data[i] < low ? z->data[i] : low;
         high = i == 0 || z->data[i] > high ? z->data[i] : high;
@@ -190,6 +190,10 @@ static void latent_info(const options *o, const char *path, const zn_latent *z)
     fact_integer(&f, "width", z->width);
     fact_integer(&f, "height", z->height);
     fact_integer(&f, "channels", z->channels);
+    if (z->frames > 1) {
+        fact_integer(&f, "frames", z->frames);
+        fact_integer(&f, "image_frames", z->image_frames);
+    }
     fact_integer(&f, "image_width", z->image_width);
     fact_integer(&f, "image_height", z->image_height);
     fact_integer(&f, "downscale", z->downscale);

@@ -20,6 +20,7 @@
 #include <zenith/restore.h>
 #include <zenith/status.h>
 #include <zenith/train.h>
+#include <zenith/video.h>
 #include <zenith/weights.h>
 
 #define ZN_VERSION_MAJOR  0

@@ -4,8 +4,8 @@
  *
  * A clip may also come in pieces, each computed by a graph of its own: layers then keep the frames that the next piece
  * needs. The results are those of the whole clip. */
-#ifndef ZN_VIDEO_H
-#define ZN_VIDEO_H
+#ifndef ZN_NN_VIDEO_H
+#define ZN_NN_VIDEO_H
 
 #include "nn/nn.h"
 

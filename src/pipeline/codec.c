@@ -89,17 +89,26 @@ static zn_status encode(zn_codec *c, const zn_image *image, zn_latent **out)
     return ZN_OK;
 }
 
-static zn_status decode(zn_codec *c, const zn_latent *z, int bits, zn_image **out)
+zn_status zn_codec_check_latent(const zn_model_info *info, const zn_latent *z)
 {
-    const zn_model_info *info = zn_model_info_of(c->model);
-    if (!info->has_decoder)
-        return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no decoder: give a model with decoder weights", info->path);
     if (z->channels != info->latent_channels)
         return ZN_FAIL(ZN_ESHAPE, "the latent has %d channels%s%s, but %s decodes %d", z->channels,
                        z->model[0] ? ", made by " : "", z->model, info->architecture, info->latent_channels);
     if (z->downscale && z->downscale != info->downscale)
         return ZN_FAIL(ZN_ESHAPE, "the latent was made at 1/%d of the image, but %s decodes 1/%d", z->downscale,
                        info->architecture, info->downscale);
+    return ZN_OK;
+}
+
+static zn_status decode(zn_codec *c, const zn_latent *z, int bits, zn_image **out)
+{
+    const zn_model_info *info = zn_model_info_of(c->model);
+    if (!info->has_decoder)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no decoder: give a model with decoder weights", info->path);
+    ZN_TRY(zn_codec_check_latent(info, z));
+    if (z->frames > 1)
+        return ZN_FAIL(ZN_ESHAPE, "the latent is a clip of %d frames, not a picture: zn_video_decode takes it",
+                       z->frames);
     zn_runner *r;
     ZN_TRY(zn_codec_runner(c, ZN_DECODER, ZN_SHAPE(1, z->height, z->width, z->channels), &r));
     const zn_shape s = zn_runner_output_shape(r);

@@ -20,6 +20,9 @@ struct zn_codec {
 /* The runner of a part for an input shape, kept for the next call. The lock is held. */
 ZN_MUST_USE zn_status zn_codec_runner(zn_codec *c, zn_part part, zn_shape shape, zn_runner **out);
 
+/* Refuses a latent of other channels or another scale than the model's. */
+ZN_MUST_USE zn_status zn_codec_check_latent(const zn_model_info *info, const zn_latent *z);
+
 static inline int64_t zn_round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 #endif

@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     if (zn_latent_check(z, "fuzz", ZN_EFORMAT) != ZN_OK)
         abort();
-    const size_t count = (size_t)z->width * (size_t)z->height * (size_t)z->channels;
+    const size_t count = zn_latent_count(z);
     volatile float sum = 0;
     for (size_t i = 0; i < count; i++)
         sum = sum + z->data[i];
@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (zn_latent_set_fact(&copy, "fuzz", facts.key[i], facts.value[i]) != ZN_OK)
             abort();
     if (copy.image_width != z->image_width || copy.image_height != z->image_height || copy.downscale != z->downscale ||
-        strcmp(copy.model, z->model))
+        copy.image_frames != z->image_frames || strcmp(copy.model, z->model))
         abort();
     zn_latent_free(z);
     return 0;

@@ -69,6 +69,9 @@ static zn_status check_encoder(golden *g, const zn_taehv_form *k)
     ZN_TRY_DONE(fill(&x));
     ZN_TRY_DONE(clip_pieces(g, &n, &x, (int[]){ ZN_TAEHV_EACH }, 1, &y));
     ZN_TRY_DONE(clip_compare(g, "enc_stream", &y, 0, y.shape.dim[0], FRAMES_FIRST));
+    clip_free(&y);
+    ZN_TRY_DONE(clip_model(g, ZN_ENCODER, &x, false, &y));
+    ZN_TRY_DONE(clip_compare(g, "enc_stream", &y, 0, y.shape.dim[0], FRAMES_FIRST));
     for (int64_t i = 0; i < y.shape.dim[0] && i < MOST; i++)
         when[i] = (float)(i * ZN_TAEHV_EACH + 3 < frames ? i * ZN_TAEHV_EACH + 3 : frames);
     status = golden_compare_exact(g, "enc_stream_when", when, y.shape.dim[0] < MOST ? y.shape.dim[0] : MOST);
@@ -91,6 +94,10 @@ static zn_status check_decoder(golden *g, const zn_taehv_form *k)
     ZN_TRY_DONE(clip_compare(g, "dec_parallel", &y, 0, y.shape.dim[0], FRAMES_FIRST));
     clip_free(&y);
     ZN_TRY_DONE(clip_pieces(g, &n, &z, (int[]){ 1 }, 1, &y));
+    clamp(&y);
+    ZN_TRY_DONE(clip_compare(g, "dec_stream", &y, 0, y.shape.dim[0], FRAMES_FIRST));
+    clip_free(&y);
+    ZN_TRY_DONE(clip_model(g, ZN_DECODER, &z, false, &y));
     clamp(&y);
     ZN_TRY_DONE(clip_compare(g, "dec_stream", &y, 0, y.shape.dim[0], FRAMES_FIRST));
     for (int64_t t = 0; t < y.shape.dim[0] && t < MOST; t++)

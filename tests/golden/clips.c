@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/convert.h"
 #include "base/fail.h"
+#include "pipeline/clip.h"
 
 #include <string.h>
 
@@ -168,5 +169,57 @@ zn_status clip_pieces(golden *g, const clip_network *n, const clip *x, const int
         at += shape.dim[0];
     }
     piece_free(&before);
+    return status;
+}
+
+/* ---- as a model ---- */
+
+static void scale(clip *y, float factor, float more)
+{
+    for (int64_t i = 0; i < zn_shape_count(y->shape); i++)
+        y->data[i] = factor * y->data[i] + more;
+}
+
+/* Pieces as the model wants them; the last frame again where the last piece lacks some. */
+static zn_status run_pieces(zn_clip *c, const clip *x, clip *y)
+{
+    const int64_t size = zn_shape_count(x->shape) / x->shape.dim[0], last = x->shape.dim[0] - 1;
+    for (int64_t at = 0; at <= last;) {
+        float *input;
+        int frames;
+        zn_node result = { 0 };
+        const float *output;
+        ZN_TRY(zn_clip_begin(c, &input, &frames));
+        for (int i = 0; i < frames; i++, at++)
+            memcpy(input + i * size, x->data + (at < last ? at : last) * size, sizeof *input * (size_t)size);
+        ZN_TRY(zn_clip_run(c, &output, &result.shape));
+        result.data = (float *)output;
+        ZN_TRY(append(y, &result));
+    }
+    return ZN_OK;
+}
+
+zn_status clip_model(golden *g, zn_part part, const clip *x, bool given, clip *y)
+{
+    zn_model *m = NULL;
+    zn_clip *c = NULL;
+    clip in = { x->shape, NULL };
+    zn_shape frame = x->shape;
+    zn_status status;
+    frame.dim[0] = 1;
+    *y = (clip){ 0 };
+    ZN_TRY_DONE(zn_alloc_for("a clip", sizeof(float) * (size_t)zn_shape_count(x->shape), (void **)&in.data));
+    memcpy(in.data, x->data, sizeof(float) * (size_t)zn_shape_count(x->shape));
+    if (given && part == ZN_ENCODER)
+        scale(&in, 0.5f, 0.5f);
+    ZN_TRY_DONE(zn_model_open(g->path, &m));
+    ZN_TRY_DONE(zn_clip_new(m, part, frame, &(zn_clip_options){ .pool = g->pool }, &c));
+    ZN_TRY_DONE(run_pieces(c, &in, y));
+    if (given && part == ZN_DECODER)
+        scale(y, 2, -1);
+done:
+    clip_free(&in);
+    zn_clip_free(c);
+    zn_model_free(m);
     return status;
 }

@@ -7,6 +7,8 @@
 
 #include "nn/video.h"
 
+#include <zenith/model.h>
+
 typedef enum clip_order { CHANNELS_FIRST, FRAMES_FIRST } clip_order;
 
 typedef struct clip {
@@ -32,5 +34,9 @@ typedef struct clip_network {
  */
 zn_status clip_whole(golden *g, const clip_network *n, const clip *x, clip *y);
 zn_status clip_pieces(golden *g, const clip_network *n, const clip *x, const int *sizes, int count, clip *y);
+
+/* The same with the file opened as a model, piece by piece as zn_video does it. `given` of pixels in [-1,1]: they are
+ * in [0,1] for models. */
+zn_status clip_model(golden *g, zn_part part, const clip *x, bool given, clip *y);
 
 #endif

@@ -16,6 +16,9 @@ static void broken_tensors(void **state)
         { "{\"latent\":{\"dtype\":\"I32\",\"shape\":[1,2,2],\"data_offsets\":[0,16]}}", ZN_EFORMAT, "I32" },
         { "{\"latent\":{\"dtype\":\"F32\",\"shape\":[2,1,2,1],\"data_offsets\":[0,16]}}", ZN_EUNSUPPORTED,
           "batch of 2" },
+        { "{\"latent\":{\"dtype\":\"F32\",\"shape\":[2,1,1,2,1],\"data_offsets\":[0,16]}}", ZN_EUNSUPPORTED,
+          "batch of 2" },
+        { "{\"latent\":{\"dtype\":\"F32\",\"shape\":[1,1,1,2,1,2],\"data_offsets\":[0,16]}}", ZN_EFORMAT, "no tensor" },
         { "{\"latent\":{\"dtype\":\"F32\",\"shape\":[1,0,2,1],\"data_offsets\":[0,0]},"
           "\"pad\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]}}",
           ZN_EFORMAT, "empty" },
@@ -55,19 +58,21 @@ static const struct {
     { "image_width", "99999999999999999999", ZN_EFORMAT, "image_width" },
     { "image_width", "17", ZN_EFORMAT, "17x16" },
     { "image_height", "17", ZN_EFORMAT, "16x17" },
+    { "image_frames", "0", ZN_EFORMAT, "image_frames" },
     { "downscale", "7", ZN_EFORMAT, "1/7" },
     { "downscale", "8x", ZN_EFORMAT, "downscale" },
     { "model", "a name of more than sixty-three bytes, which is more than fits in", ZN_EFORMAT, "longer" },
     { "model", "tab\there", ZN_EFORMAT, "printable" },
 };
 
-static const char *names[] = { "version", "image_width", "image_height", "downscale", "model" };
-static const char *values[] = { "1", "16", "16", "8", "taesd" };
+enum { FACTS = 6 };
+static const char *names[FACTS] = { "version", "image_width", "image_height", "image_frames", "downscale", "model" };
+static const char *values[FACTS] = { "1", "16", "16", "1", "8", "taesd" };
 
 static blob tensor_with(const char *key, const char *value, const char *without)
 {
     char header[1024] = "{\"__metadata__\":{\"format\":\"zenith-latent\"";
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < FACTS; i++) {
         char escaped[128] = "", *to = escaped;
         for (const char *from = !strcmp(key, names[i]) ? value : values[i]; *from; from++)
             to += sprintf(to, *from < 32 ? "\\u%04x" : "%c", *from);
@@ -90,7 +95,7 @@ static blob picture_with(const char *key, const char *value, const char *without
     png_infop info = png_create_info_struct(png);
     png_set_write_fn(png, &b, put_bytes, put_nothing);
     png_set_IHDR(png, info, 2, 2, 8, PNG_COLOR_TYPE_RGB_ALPHA, 0, 0, 0);
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < FACTS; i++) {
         char name[64], text[128];
         snprintf(name, sizeof name, "zenith:%s", names[i]);
         snprintf(text, sizeof text, "%s", !strcmp(key, names[i]) ? value : values[i]);

@@ -7,6 +7,7 @@
 #include <png.h>
 #include <unistd.h>
 #include <zenith/latent.h>
+#include <zenith/weights.h>
 
 static char file[2][64]; /* .safetensors and .png */
 
@@ -73,6 +74,46 @@ static void tensors_are_exact(void **state)
         zn_latent_free(z);
         zn_latent_free(back);
     }
+}
+
+/* A clip of three frames, put together one by one; channels are the slowest side of the file. */
+static void clips_are_exact(void **state)
+{
+    (void)state;
+    zn_latent *clip = NULL, *back, *frame = latent(5, 3, 4), *other = latent(5, 4, 4);
+    facts(frame, 40, 24, 8, "wan21-vae");
+    frame->image_frames = 1;
+    const size_t count = 5 * 3 * 4;
+    for (int i = 0; i < 3; i++) {
+        frame->data[0] = (float)i;
+        assert_int_equal(zn_latent_append(&clip, frame), ZN_OK);
+        frame->image_frames = 4;
+    }
+    assert_int_equal(zn_latent_append(&clip, other), ZN_ESHAPE);
+    assert_int_equal(clip->frames, 3);
+    assert_int_equal(clip->image_frames, 9);
+    assert_int_equal(zn_latent_write(file[0], clip), ZN_OK);
+    assert_int_equal(zn_latent_write(file[1], clip), ZN_EUNSUPPORTED);
+    assert_int_equal(zn_latent_read(file[0], &back), ZN_OK);
+    same_facts(clip, back);
+    assert_int_equal(back->frames, 3);
+    assert_int_equal(back->image_frames, 9);
+    assert_memory_equal(clip->data, back->data, 3 * count * sizeof(float));
+    assert_true(back->data[2 * count] == 2);
+    zn_weights *w;
+    assert_int_equal(zn_weights_open(file[0], &w), ZN_OK);
+    const zn_weight *t = zn_weights_find(w, "latent");
+    assert_int_equal(t->rank, 5);
+    assert_int_equal(t->shape[1], 4);
+    assert_int_equal(t->shape[2], 3);
+    assert_true(((const float *)t->data)[15] == 1 && ((const float *)t->data)[45] == frame->data[1]);
+    zn_weights_close(w);
+    assert_int_equal(zn_latent_append(&back, clip), ZN_OK);
+    assert_int_equal(back->frames, 6);
+    zn_latent_free(clip);
+    zn_latent_free(back);
+    zn_latent_free(frame);
+    zn_latent_free(other);
 }
 
 /* NaN and infinity are kept: what they mean is the decoder's to say. */
@@ -247,9 +288,9 @@ static void memory_runs_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tensors_are_exact), cmocka_unit_test(strange_numbers), cmocka_unit_test(pictures),
-        cmocka_unit_test(foreign_pictures),  cmocka_unit_test(foreign_tensors), cmocka_unit_test(refused_latents),
-        cmocka_unit_test(memory_runs_out),
+        cmocka_unit_test(tensors_are_exact), cmocka_unit_test(clips_are_exact),  cmocka_unit_test(strange_numbers),
+        cmocka_unit_test(pictures),          cmocka_unit_test(foreign_pictures), cmocka_unit_test(foreign_tensors),
+        cmocka_unit_test(refused_latents),   cmocka_unit_test(memory_runs_out),
     };
     return cmocka_run_group_tests(tests, make_names, remove_files);
 }

@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "model_file.h"
+#include "video_models.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,35 +16,6 @@
 #include <zenith/codec.h>
 
 /* ---- small models and their files ---- */
-
-static const zn_wan_form small[2] = {
-    { .width = 4, .levels = 4, .mult = { 1, 2, 2, 2 }, .blocks = 1, .time = { false, true, true }, .latent = 3 },
-    { .staged = true,
-      .width = 4,
-      .levels = 4,
-      .mult = { 1, 2, 2, 2 },
-      .blocks = 2,
-      .time = { false, true, true },
-      .latent = 3 },
-};
-
-static zn_model *wan_model(int which)
-{
-    const zn_config *known;
-    const zn_arch *arch = zn_arch_find(which ? "wan22-vae" : "wan21-vae", &known);
-    zn_config k = *known;
-    k.wan = small[which];
-    k.wan.back_width = which ? 8 : 4;
-    k.latent = 3;
-    k.downscale = which ? 16 : 8;
-    for (int i = 0; i < 3; i++)
-        k.wan.deviation[i] = 1;
-    zn_model *m;
-    assert_int_equal(zn_model_new(arch, &k, &m), ZN_OK);
-    assert_int_equal(zn_model_random_part(m, ZN_ENCODER, 1), ZN_OK);
-    assert_int_equal(zn_model_random_part(m, ZN_DECODER, 1), ZN_OK);
-    return m;
-}
 
 typedef struct way {
     zn_wan_naming naming;
@@ -83,20 +55,11 @@ static void write_file(const char *path, zn_model *m, const way *w)
     m->count = count;
 }
 
-static zn_image *picture(int width, int height)
-{
-    zn_image *im;
-    assert_int_equal(zn_image_new(width, height, 8, &im), ZN_OK);
-    for (int i = 0; i < 3 * width * height; i++)
-        ((uint8_t *)im->pixels)[i] = (uint8_t)(i * 37 % 251);
-    return im;
-}
-
 /* The latent of a picture, and the picture of that. */
 static void round_trip(const zn_model *m, zn_latent **z, zn_image **back)
 {
     zn_codec *c;
-    zn_image *im = picture(21, 14);
+    zn_image *im = small_picture(21, 14, 0);
     assert_int_equal(zn_codec_new(m, &(zn_codec_options){ .threads = 1 }, &c), ZN_OK);
     assert_int_equal(zn_encode(c, im, z), ZN_OK);
     assert_int_equal(zn_decode(c, *z, back), ZN_OK);
@@ -134,7 +97,7 @@ static void wan_is_found_under_all_its_names(void **state)
     };
     for (int which = 0; which < 2; which++)
         for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-            zn_model *made = wan_model(which), *found;
+            zn_model *made = small_wan(which), *found;
             write_file(path, made, &ways[i]);
             if (zn_model_open(path, &found) != ZN_OK)
                 fail_msg("%zu: %s", i, zn_error_text());
@@ -158,13 +121,13 @@ static void parts_may_be_alone(void **state)
     for (int which = 0; which < 2; which++)
         for (int part = 0; part < 2; part++) {
             const way w = { .naming = { .diffusers = true }, .without = part ? "encoder." : "decoder." };
-            zn_model *made = wan_model(which), *found;
+            zn_model *made = small_wan(which), *found;
             write_file(path, made, &w);
             assert_int_equal(zn_model_open(path, &found), ZN_OK);
             assert_int_equal(found->info.has_encoder, !part);
             assert_int_equal(found->info.has_decoder, part);
             assert_int_equal(found->config.wan.levels, 4);
-            assert_int_equal(found->config.wan.blocks, small[which].blocks);
+            assert_int_equal(found->config.wan.blocks, made->config.wan.blocks);
             zn_model_free(made);
             zn_model_free(found);
         }
@@ -177,7 +140,7 @@ static void what_lacks_a_layer_is_refused(void **state)
     static const zn_status wanted[] = { ZN_EFORMAT, ZN_ENOTFOUND, ZN_ENOTFOUND };
     for (int i = 0; i < 3; i++) {
         const way w = { .without = layers[i] };
-        zn_model *made = wan_model(0), *found;
+        zn_model *made = small_wan(0), *found;
         write_file(path, made, &w);
         assert_int_equal(zn_model_open(path, &found), wanted[i]);
         assert_non_null(strstr(zn_error_text(), path));
@@ -187,26 +150,12 @@ static void what_lacks_a_layer_is_refused(void **state)
 
 /* ---- TAEHV ---- */
 
-static zn_model *taehv_model(int patch)
-{
-    const zn_config *known;
-    const zn_arch *arch = zn_arch_find(patch == 2 ? "taew2_2" : "taew2_1", &known);
-    zn_config k = *known;
-    k.taehv = (zn_taehv_form){ .patch = patch, .latent = 5, .width = 8, .back_width = { 12, 8, 6, 4 } };
-    k.latent = 5;
-    zn_model *m;
-    assert_int_equal(zn_model_new(arch, &k, &m), ZN_OK);
-    assert_int_equal(zn_model_random_part(m, ZN_ENCODER, 1), ZN_OK);
-    assert_int_equal(zn_model_random_part(m, ZN_DECODER, 1), ZN_OK);
-    return m;
-}
-
 static void taehv_is_found(void **state)
 {
     (void)state;
     for (int i = 0; i < 4; i++) {
         way w = { .without = i < 2 ? NULL : i == 2 ? "encoder" : "decoder" };
-        zn_model *made = taehv_model(1 + (i & 1)), *found;
+        zn_model *made = small_taehv(1 + (i & 1)), *found;
         snprintf(w.naming.prefix, sizeof w.naming.prefix, "%s", i ? "tae." : "");
         write_file(path, made, &w);
         if (zn_model_open(path, &found) != ZN_OK)
@@ -294,7 +243,7 @@ static void failing_memory_is_an_error(void **state)
 {
     (void)state;
     for (int which = 0; which < 2; which++) {
-        zn_model *made = which ? taehv_model(2) : wan_model(1), *found;
+        zn_model *made = which ? small_taehv(2) : small_wan(1), *found;
         write_file(path, made, &(way){ .naming = { .diffusers = !which } });
         zn_model_free(made);
         const int64_t before = zn_alloc_calls();

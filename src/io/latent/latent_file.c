@@ -13,12 +13,16 @@
 #include <stdio.h>
 #include <string.h>
 
-zn_status zn_latent_alloc(const char *name, int64_t width, int64_t height, int64_t channels, zn_latent **out)
+zn_status zn_latent_alloc(const char *name, int64_t width, int64_t height, int64_t channels, int64_t frames,
+                          zn_latent **out)
 {
     *out = NULL;
-    if (width < 1 || height < 1 || channels < 1)
+    if (width < 1 || height < 1 || channels < 1 || frames < 1)
         return ZN_FAIL(ZN_EINVALID, "%s: a latent cannot be %lldx%lld with %lld channels", name, (long long)width,
                        (long long)height, (long long)channels);
+    if (frames > ZN_LATENT_MAX_FRAMES)
+        return ZN_FAIL(ZN_ELIMIT, "%s: a clip of %lld frames; the limit is %d", name, (long long)frames,
+                       ZN_LATENT_MAX_FRAMES);
     if (width > ZN_LATENT_MAX_SIDE || height > ZN_LATENT_MAX_SIDE || channels > ZN_LATENT_MAX_CHANNELS)
         return ZN_FAIL(ZN_ELIMIT, "%s: a latent of %lldx%lld with %lld channels; the limit is %dx%d with %d", name,
                        (long long)width, (long long)height, (long long)channels, ZN_LATENT_MAX_SIDE, ZN_LATENT_MAX_SIDE,
@@ -27,7 +31,8 @@ zn_status zn_latent_alloc(const char *name, int64_t width, int64_t height, int64
     if (!z)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a latent");
     void *data;
-    const zn_status status = zn_alloc_for("a latent", (size_t)(width * height * channels) * sizeof(float), &data);
+    const zn_status status =
+        zn_alloc_for("a latent", (size_t)(width * height * channels * frames) * sizeof(float), &data);
     if (status != ZN_OK) {
         zn_free(z);
         return status;
@@ -35,15 +40,22 @@ zn_status zn_latent_alloc(const char *name, int64_t width, int64_t height, int64
     z->width = (int)width;
     z->height = (int)height;
     z->channels = (int)channels;
+    z->frames = (int)frames;
     z->data = data;
     *out = z;
     return ZN_OK;
 }
 
+size_t zn_latent_count(const zn_latent *z)
+{
+    const int frames = z->frames > 1 ? z->frames : 1;
+    return (size_t)z->width * (size_t)z->height * (size_t)z->channels * (size_t)frames;
+}
+
 zn_status zn_latent_new(int width, int height, int channels, zn_latent **out)
 {
-    ZN_TRY(zn_latent_alloc("new latent", width, height, channels, out));
-    memset((*out)->data, 0, (size_t)width * (size_t)height * (size_t)channels * sizeof(float));
+    ZN_TRY(zn_latent_alloc("new latent", width, height, channels, 1, out));
+    memset((*out)->data, 0, zn_latent_count(*out) * sizeof(float));
     return ZN_OK;
 }
 
@@ -52,6 +64,35 @@ void zn_latent_free(zn_latent *latent)
     if (latent)
         zn_free(latent->data);
     zn_free(latent);
+}
+
+zn_status zn_latent_append(zn_latent **clip, const zn_latent *more)
+{
+    zn_latent *z = *clip;
+    const int frames = more->frames > 1 ? more->frames : 1, had = z && z->frames < 1 ? 1 : z ? z->frames : 0;
+    const size_t count = zn_latent_count(more);
+    if (!z) {
+        ZN_TRY(zn_latent_alloc("a clip", more->width, more->height, more->channels, frames, clip));
+        float *data = (*clip)->data;
+        **clip = *more;
+        (*clip)->frames = frames;
+        (*clip)->data = memcpy(data, more->data, count * sizeof *data);
+        return ZN_OK;
+    }
+    if (z->width != more->width || z->height != more->height || z->channels != more->channels)
+        return ZN_FAIL(ZN_ESHAPE, "frames of %dx%d with %d channels do not belong to a clip of %dx%d with %d",
+                       more->width, more->height, more->channels, z->width, z->height, z->channels);
+    if (had + frames > ZN_LATENT_MAX_FRAMES)
+        return ZN_FAIL(ZN_ELIMIT, "a clip of more than %d latent frames", ZN_LATENT_MAX_FRAMES);
+    const size_t before = count / (size_t)frames * (size_t)had;
+    float *data = zn_realloc(z->data, (before + count) * sizeof *data);
+    if (!data)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a clip of %d latent frames", had + frames);
+    memcpy(data + before, more->data, count * sizeof *data);
+    z->data = data;
+    z->frames = had + frames;
+    z->image_frames = z->image_frames && more->image_frames ? z->image_frames + more->image_frames : 0;
+    return ZN_OK;
 }
 
 /* A decimal number from 1 to 2^31-1; 0 for anything else. */
@@ -83,6 +124,7 @@ zn_status zn_latent_set_fact(zn_latent *z, const char *name, const char *key, co
     int *fact = !strcmp(key, "version")        ? &version
                 : !strcmp(key, "image_width")  ? &z->image_width
                 : !strcmp(key, "image_height") ? &z->image_height
+                : !strcmp(key, "image_frames") ? &z->image_frames
                 : !strcmp(key, "downscale")    ? &z->downscale
                                                : NULL;
     if (!fact)
@@ -110,6 +152,7 @@ void zn_latent_get_facts(const zn_latent *z, zn_latent_facts *facts)
     put_number(facts, "version", ZN_LATENT_VERSION);
     put_number(facts, "image_width", z->image_width);
     put_number(facts, "image_height", z->image_height);
+    put_number(facts, "image_frames", z->image_frames);
     put_number(facts, "downscale", z->downscale);
     if (z->model[0]) {
         facts->key[facts->count] = "model";
@@ -124,6 +167,8 @@ zn_status zn_latent_check(const zn_latent *z, const char *name, zn_status code)
     for (const char *c = z->model; *c; c++)
         if (*c < 32 || *c > 126)
             return ZN_FAIL(code, "%s: the model's name is not printable ASCII", name);
+    if (z->frames < 0 || z->image_frames < 0)
+        return ZN_FAIL(code, "%s: a clip of %d frames of %d pictures makes no sense", name, z->frames, z->image_frames);
     if (z->image_width < 0 || z->image_height < 0 || z->downscale < 0 || !z->image_width != !z->image_height)
         return ZN_FAIL(code, "%s: an image of %dx%d pixels at 1/%d makes no sense", name, z->image_width,
                        z->image_height, z->downscale);

@@ -52,9 +52,10 @@ zn_status zn_latent_png_read(const zn_source *source, zn_latent **out)
                          raster.channels);
         goto done;
     }
-    ZN_TRY_DONE(zn_latent_alloc(source->name, raster.width, raster.height, CHANNELS, &z));
+    ZN_TRY_DONE(zn_latent_alloc(source->name, raster.width, raster.height, CHANNELS, 1, &z));
     z->image_width = f.found.image_width;
     z->image_height = f.found.image_height;
+    z->image_frames = f.found.image_frames;
     z->downscale = f.found.downscale;
     memcpy(z->model, f.found.model, sizeof z->model);
     from_samples(&raster, z);
@@ -82,6 +83,9 @@ zn_status zn_latent_png_write(const zn_latent *z, const char *path)
     if (z->channels != CHANNELS)
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s: a latent of %d channels does not fit in a PNG; use .safetensors", path,
                        z->channels);
+    if (z->frames > 1)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: a clip of %d frames does not fit in a PNG; use .safetensors", path,
+                       z->frames);
     zn_raster raster = { 0 };
     zn_bytes bytes = { 0 };
     zn_latent_facts known;

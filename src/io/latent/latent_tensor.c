@@ -1,5 +1,6 @@
-/* Latents as .safetensors: one tensor "latent" [1,C,H,W] of F32 and the facts as metadata. Files of other programs are
- * taken if it is clear which tensor is meant. Their planes (CHW) become our pixels (HWC) here and nowhere else. */
+/* Latents as .safetensors: one tensor "latent" [1,C,H,W] of F32, or [1,C,T,H,W] of a clip, and the facts as metadata.
+ * Files of other programs are taken if it is clear which tensor is meant. Their planes (CHW) become our pixels (HWC)
+ * here and nowhere else. */
 #include "base/alloc.h"
 #include "base/convert.h"
 #include "base/fail.h"
@@ -10,9 +11,9 @@
 
 static const char FORMAT[] = "zenith-latent", TENSOR[] = "latent";
 
-static int has_shape(const zn_weight *t) { return t->rank == 3 || t->rank == 4; }
+static int has_shape(const zn_weight *t) { return t->rank >= 3 && t->rank <= 5; }
 
-/* The tensor of our name, or else the only one of three or four dimensions. */
+/* The tensor of our name, or else the only one of three to five dimensions. */
 static zn_status choose(const zn_weights *w, const char *name, const zn_weight **out)
 {
     *out = zn_weights_find(w, TENSOR);
@@ -28,17 +29,17 @@ static zn_status choose(const zn_weights *w, const char *name, const zn_weight *
                            (*out)->name, t->name);
         *out = t;
     }
-    return *out ? ZN_OK : ZN_FAIL(ZN_EFORMAT, "%s: no tensor of 3 or 4 dimensions, so no latent", name);
+    return *out ? ZN_OK : ZN_FAIL(ZN_EFORMAT, "%s: no tensor of 3 to 5 dimensions, so no latent", name);
 }
 
 static zn_status check_tensor(const zn_weight *t, const char *name)
 {
-    if (t->rank == 4 && t->shape[0] != 1)
+    if (t->rank > 3 && t->shape[0] != 1)
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s: '%s' is a batch of %lld latents; a file holds one", name, t->name,
                        (long long)t->shape[0]);
     if (!zn_dtype_is_float(t->dtype))
         return ZN_FAIL(ZN_EFORMAT, "%s: '%s' is %s, not floating point", name, t->name, zn_dtype_name(t->dtype));
-    for (int i = t->rank - 3; i < t->rank; i++)
+    for (int i = 0; i < t->rank; i++)
         if (t->shape[i] < 1)
             return ZN_FAIL(ZN_EFORMAT, "%s: '%s' is empty", name, t->name);
     return ZN_OK;
@@ -47,14 +48,16 @@ static zn_status check_tensor(const zn_weight *t, const char *name)
 static zn_status take_planes(const zn_weight *t, zn_latent *z)
 {
     const size_t pixels = (size_t)z->width * (size_t)z->height, channels = (size_t)z->channels;
+    const size_t frames = (size_t)z->frames;
     const size_t plane_bytes = pixels * zn_dtype_size(t->dtype);
     void *memory;
     ZN_TRY(zn_alloc_for("a plane of a latent", pixels * sizeof(float), &memory));
     const float *plane = memory;
-    for (size_t c = 0; c < channels; c++) {
-        zn_to_f32(memory, (const uint8_t *)t->data + c * plane_bytes, t->dtype, pixels);
+    for (size_t p = 0; p < channels * frames; p++) { /* all frames of a channel, one behind the other */
+        float *to = z->data + p % frames * pixels * channels + p / frames;
+        zn_to_f32(memory, (const uint8_t *)t->data + p * plane_bytes, t->dtype, pixels);
         for (size_t i = 0; i < pixels; i++)
-            z->data[i * channels + c] = plane[i];
+            to[i * channels] = plane[i];
     }
     zn_free(memory);
     return ZN_OK;
@@ -82,8 +85,8 @@ zn_status zn_latent_tensor_read(const zn_source *source, zn_latent **out)
     ZN_TRY(zn_weights_open_memory(source->bytes, source->size, source->name, &w));
     ZN_TRY_DONE(choose(w, source->name, &t));
     ZN_TRY_DONE(check_tensor(t, source->name));
-    const int64_t *chw = t->shape + t->rank - 3;
-    ZN_TRY_DONE(zn_latent_alloc(source->name, chw[2], chw[1], chw[0], &z));
+    const int64_t *d = t->shape + t->rank, frames = t->rank == 5 ? d[-3] : 1;
+    ZN_TRY_DONE(zn_latent_alloc(source->name, d[-1], d[-2], t->rank == 5 ? d[-4] : d[-3], frames, &z));
     ZN_TRY_DONE(take_facts(w, source->name, z));
     status = take_planes(t, z);
 done:
@@ -97,24 +100,29 @@ done:
 
 zn_status zn_latent_tensor_write(const zn_latent *z, const char *path)
 {
-    const zn_weight tensor = {
-        .name = TENSOR, .dtype = ZN_F32, .rank = 4, .shape = { 1, z->channels, z->height, z->width }
-    };
+    zn_weight tensor = { .name = TENSOR, .dtype = ZN_F32, .rank = 4, .shape = { 1, z->channels, z->height, z->width } };
+    if (z->frames > 1) {
+        const int64_t shape[] = { 1, z->channels, z->frames, z->height, z->width };
+        memcpy(tensor.shape, shape, sizeof shape);
+        tensor.rank = 5;
+    }
     zn_latent_facts facts;
     zn_metadata metadata[ZN_LATENT_FACTS + 1] = { { "format", FORMAT } };
     zn_latent_get_facts(z, &facts);
     for (int i = 0; i < facts.count; i++)
         metadata[i + 1] = (zn_metadata){ facts.key[i], facts.value[i] };
     const size_t pixels = (size_t)z->width * (size_t)z->height, channels = (size_t)z->channels;
+    const size_t frames = z->frames > 1 ? (size_t)z->frames : 1;
     void *memory;
     ZN_TRY(zn_alloc_for("a plane of a latent", pixels * sizeof(float), &memory));
     float *plane = memory;
     zn_outfile file;
     zn_status status = zn_safetensors_begin(&file, path, &tensor, 1, metadata, facts.count + 1);
     if (status == ZN_OK) {
-        for (size_t c = 0; c < channels; c++) {
+        for (size_t p = 0; p < channels * frames; p++) {
+            const float *from = z->data + p % frames * pixels * channels + p / frames;
             for (size_t i = 0; i < pixels; i++)
-                plane[i] = z->data[i * channels + c];
+                plane[i] = from[i * channels];
             zn_outfile_write(&file, plane, pixels * sizeof *plane);
         }
         status = zn_outfile_commit(&file);

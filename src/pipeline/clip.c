@@ -1,0 +1,155 @@
+/* Clips piece by piece. The first piece and the later ones are different graphs; only one of them is there at a time,
+ * since weights made ready for running are the larger part of its memory. */
+#include "pipeline/clip.h"
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "graph/exec.h"
+#include "ops/ops.h"
+
+#include <assert.h>
+#include <string.h>
+#include <unistd.h>
+
+struct zn_clip {
+    const zn_model *model;
+    zn_part part;
+    zn_shape frame;
+    zn_clip_options options;
+    bool later;       /* what is to come is not the first piece */
+    bool built_later; /* nor is what the graph is for */
+    zn_graph *graph;
+    zn_exec *exec;
+    zn_node *x, *y;
+    zn_stream stream;
+    float *kept[ZN_KEPT]; /* inputs of the later pieces' graph: what layers keep */
+    int kept_count;
+};
+
+static void drop_graph(zn_clip *c)
+{
+    zn_exec_free(c->exec);
+    zn_graph_free(c->graph);
+    c->exec = NULL;
+    c->graph = NULL;
+}
+
+static void drop_kept(zn_clip *c)
+{
+    for (int i = 0; i < c->kept_count; i++)
+        zn_free(c->kept[i]);
+    c->kept_count = 0;
+}
+
+void zn_clip_free(zn_clip *c)
+{
+    if (!c)
+        return;
+    drop_graph(c);
+    drop_kept(c);
+    zn_free(c);
+}
+
+zn_status zn_clip_new(const zn_model *model, zn_part part, zn_shape frame, const zn_clip_options *options,
+                      zn_clip **out)
+{
+    *out = zn_calloc(1, sizeof **out);
+    if (!*out)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a clip");
+    **out = (zn_clip){ .model = model, .part = part, .frame = frame, .options = *options };
+    return ZN_OK;
+}
+
+zn_shape zn_clip_frame(const zn_clip *c) { return c->frame; }
+
+static int64_t bytes_of(zn_shape s) { return (int64_t)sizeof(float) * zn_shape_count(s); }
+
+static size_t machine_memory(void)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    return pages > 0 && size > 0 ? (size_t)pages * (size_t)size : SIZE_MAX;
+}
+
+/* Refuses what would not fit, before it is tried. What layers keep is counted besides: it stays between pieces. */
+static zn_status check_memory(const zn_clip *c, zn_node *const *outputs, int count)
+{
+    size_t activations, prepared;
+    ZN_TRY(zn_exec_estimate(c->graph, outputs, count, c->options.math, zn_pool_threads(c->options.pool), &activations,
+                            &prepared));
+    for (int i = 1; i < count; i++)
+        activations += (size_t)bytes_of(outputs[i]->shape);
+    const size_t room = c->options.memory ? c->options.memory : machine_memory();
+    const size_t need = activations + (c->options.memory ? 0 : prepared);
+    const int scale = c->part == ZN_ENCODER ? 1 : c->model->config.downscale;
+    if (need > room)
+        return ZN_FAIL(ZN_ELIMIT, "a piece of a clip of %lldx%lld takes %.2f GiB of memory, more than %.2f GiB%s",
+                       (long long)c->frame.dim[2] * scale, (long long)c->frame.dim[1] * scale,
+                       (double)need / (double)(1 << 30), (double)room / (double)(1 << 30),
+                       c->options.memory ? "" : ", which is all there is");
+    return ZN_OK;
+}
+
+static zn_status build(zn_clip *c, int frames)
+{
+    zn_node *outputs[ZN_KEPT + 1];
+    zn_shape shape = c->frame;
+    shape.dim[0] = frames;
+    drop_graph(c);
+    c->stream = (zn_stream){ .first = !c->later };
+    c->built_later = c->later;
+    ZN_TRY(zn_model_clip(c->model, c->part, shape, &c->stream, &c->graph, &c->x, &c->y));
+    outputs[0] = c->y;
+    memcpy(outputs + 1, c->stream.after, sizeof *outputs * (size_t)c->stream.count);
+    const int count = c->stream.count + 1;
+    zn_graph_fuse(c->graph, outputs, count);
+    ZN_TRY(check_memory(c, outputs, count));
+    assert(!c->later || c->stream.count == c->kept_count);
+    for (int i = 0; c->later && i < c->kept_count; i++)
+        c->stream.before[i]->data = c->kept[i];
+    const zn_exec_options options = {
+        .pool = c->options.pool, .math = c->options.math, .progress = c->options.progress, .user = c->options.user
+    };
+    return zn_exec_new(c->graph, outputs, count, &options, &c->exec);
+}
+
+zn_status zn_clip_begin(zn_clip *c, float **input, int *frames)
+{
+    const zn_config *k = &c->model->config;
+    *frames = c->part == ZN_DECODER ? 1 : c->later ? k->frames : k->first_frames;
+    if (!c->exec || c->built_later != c->later) {
+        const zn_status status = build(c, *frames);
+        if (status != ZN_OK) {
+            drop_graph(c);
+            return status;
+        }
+    }
+    *input = c->x->data;
+    return ZN_OK;
+}
+
+/* What the layers keep, out of the graph that has run. */
+static zn_status keep(zn_clip *c)
+{
+    for (int i = 0; i < c->stream.count; i++) {
+        const size_t bytes = (size_t)bytes_of(c->stream.after[i]->shape);
+        if (i == c->kept_count) {
+            ZN_TRY(zn_alloc_for("frames that a layer keeps", bytes, (void **)&c->kept[i]));
+            c->kept_count++;
+        }
+        memcpy(c->kept[i], c->stream.after[i]->data, bytes);
+    }
+    return ZN_OK;
+}
+
+zn_status zn_clip_run(zn_clip *c, const float **output, zn_shape *shape)
+{
+    ZN_TRY(zn_exec_run(c->exec));
+    ZN_TRY(zn_exec_check_finite(c->exec));
+    ZN_TRY(keep(c));
+    c->later = true;
+    *output = c->y->data;
+    *shape = c->y->shape;
+    return ZN_OK;
+}
+
+void zn_clip_end(zn_clip *c) { c->later = false; }

@@ -1,0 +1,43 @@
+/* One part of a video autoencoder over a clip that comes piece by piece. Frames are floats of one size; between pieces
+ * only what layers keep of the last frames stays, so memory does not grow with the clip. The results have the bits of
+ * the whole clip at once.
+ *
+ *     zn_clip *c;
+ *     ZN_TRY(zn_clip_new(model, ZN_ENCODER, ZN_SHAPE(1, h, w, 3), &options, &c));
+ *     ZN_TRY(zn_clip_begin(c, &input, &frames));       // fill so many frames at input
+ *     ZN_TRY(zn_clip_run(c, &output, &shape));         // valid until the next call
+ *     zn_clip_free(c); */
+#ifndef ZN_PIPELINE_CLIP_H
+#define ZN_PIPELINE_CLIP_H
+
+#include "base/threads.h"
+#include "models/model.h"
+
+#include <zenith/codec.h>
+
+typedef struct zn_clip zn_clip;
+
+typedef struct zn_clip_options {
+    zn_pool *pool; /* borrowed */
+    zn_math math;
+    size_t memory;           /* most bytes of a piece; 0: what the machine has */
+    zn_progress_fn progress; /* within a piece; may be NULL */
+    void *user;
+} zn_clip_options;
+
+/* frame: shape of one frame, [1,H,W,C]. ZN_ELIMIT when a piece takes more memory than there is. */
+ZN_MUST_USE zn_status zn_clip_new(const zn_model *model, zn_part part, zn_shape frame, const zn_clip_options *options,
+                                  zn_clip **out);
+void zn_clip_free(zn_clip *c);
+
+zn_shape zn_clip_frame(const zn_clip *c);
+
+/* Makes ready for the next piece: where its frames go and how many it must have. Again before the run: the same place.
+ */
+ZN_MUST_USE zn_status zn_clip_begin(zn_clip *c, float **input, int *frames);
+/* The piece's results, [T,H,W,C], checked to be finite. */
+ZN_MUST_USE zn_status zn_clip_run(zn_clip *c, const float **output, zn_shape *shape);
+/* The next piece is the first of another clip. */
+void zn_clip_end(zn_clip *c);
+
+#endif

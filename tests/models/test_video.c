@@ -1,0 +1,331 @@
+/* Clips through zenith/video.h: pieces have the bits of the whole, any number of pictures comes back, what does not fit
+ * is refused, and memory may fail at any time. */
+#include "base/alloc.h"
+#include "graph/exec.h"
+#include "ops/ops.h"
+#include "pipeline/clip.h"
+#include "video_models.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <zenith/video.h>
+
+enum { MODELS = 4, WIDTH = 32, HEIGHT = 16 };
+
+static zn_model *model_at(int i) { return i < 2 ? small_wan(i) : small_taehv(i - 1); }
+
+/* ---- pieces ---- */
+
+static float number(int64_t i) { return (float)(i * 7919 % 1201) / 1201.0f; }
+
+/* The result of all frames in one graph. */
+static zn_shape run_whole(const zn_model *m, zn_part part, zn_shape shape, zn_pool *pool, float **out)
+{
+    zn_graph *g;
+    zn_node *x, *y;
+    zn_exec *e;
+    assert_int_equal(zn_model_clip(m, part, shape, NULL, &g, &x, &y), ZN_OK);
+    zn_graph_fuse(g, &y, 1);
+    assert_int_equal(zn_exec_new(g, &y, 1, &(zn_exec_options){ .pool = pool }, &e), ZN_OK);
+    for (int64_t i = 0; i < zn_shape_count(shape); i++)
+        x->data[i] = number(i);
+    assert_int_equal(zn_exec_run(e), ZN_OK);
+    const zn_shape made = y->shape;
+    *out = zn_alloc(sizeof(float) * (size_t)zn_shape_count(made));
+    memcpy(*out, y->data, sizeof(float) * (size_t)zn_shape_count(made));
+    zn_exec_free(e);
+    zn_graph_free(g);
+    return made;
+}
+
+static void check_pieces(const zn_model *m, zn_part part, int frames, int threads)
+{
+    const int d = part == ZN_ENCODER ? 1 : m->config.downscale, c = zn_model_inputs(m, part);
+    const zn_shape frame = ZN_SHAPE(1, 32 / d, 48 / d, c);
+    zn_shape all = frame, shape;
+    zn_pool *pool;
+    zn_clip *clip;
+    float *whole;
+    int64_t done = 0;
+    all.dim[0] = frames;
+    assert_int_equal(zn_pool_new(threads, &pool), ZN_OK);
+    const int64_t expected = zn_shape_count(run_whole(m, part, all, pool, &whole));
+    assert_int_equal(zn_clip_new(m, part, frame, &(zn_clip_options){ .pool = pool }, &clip), ZN_OK);
+    for (int64_t at = 0, size = zn_shape_count(frame); at < frames;) {
+        float *input;
+        const float *output;
+        int piece;
+        assert_int_equal(zn_clip_begin(clip, &input, &piece), ZN_OK);
+        for (int64_t i = 0; i < piece * size; i++)
+            input[i] = number(at * size + i);
+        assert_int_equal(zn_clip_run(clip, &output, &shape), ZN_OK);
+        assert_true(done + zn_shape_count(shape) <= expected);
+        assert_memory_equal(output, whole + done, sizeof(float) * (size_t)zn_shape_count(shape));
+        done += zn_shape_count(shape);
+        at += piece;
+    }
+    assert_int_equal(done, expected);
+    zn_clip_free(clip);
+    zn_free(whole);
+    zn_pool_free(pool);
+}
+
+static void pieces_have_the_bits_of_the_whole(void **state)
+{
+    (void)state;
+    for (int i = 0; i < MODELS; i++) {
+        zn_model *m = model_at(i);
+        check_pieces(m, ZN_ENCODER, m->config.first_frames + 2 * m->config.frames, 2);
+        check_pieces(m, ZN_DECODER, 4, 1 + i % 2);
+        zn_model_free(m);
+    }
+}
+
+/* ---- the public functions ---- */
+
+typedef struct album {
+    zn_image *pictures[16];
+    int count;
+    int stop; /* refuses this one; 0: none */
+} album;
+
+static zn_status take(void *user, const zn_image *picture)
+{
+    album *a = user;
+    zn_image *copy;
+    if (a->stop && a->count + 1 == a->stop)
+        return ZN_ECANCELLED;
+    assert_true(a->count < 16);
+    const zn_status status = zn_image_new(picture->width, picture->height, picture->bits, &copy);
+    if (status != ZN_OK)
+        return status;
+    memcpy(copy->pixels, picture->pixels, (size_t)(3 * picture->width * picture->height * picture->bits / 8));
+    a->pictures[a->count++] = copy;
+    return ZN_OK;
+}
+
+static void album_free(album *a)
+{
+    for (int i = 0; i < a->count; i++)
+        zn_image_free(a->pictures[i]);
+    *a = (album){ 0 };
+}
+
+static void same_albums(const album *a, const album *b)
+{
+    assert_int_equal(a->count, b->count);
+    for (int i = 0; i < a->count; i++)
+        assert_memory_equal(a->pictures[i]->pixels, b->pictures[i]->pixels, 3 * 30 * 15);
+}
+
+/* So many pictures of 30x15, no multiples of anything. each: every latent frame is taken away and decoded at once. */
+static zn_status round_trip(zn_video *v, int pictures, bool each, zn_latent **clip, album *a)
+{
+    zn_status status = ZN_OK;
+    for (int i = 0; i <= pictures && status == ZN_OK; i++) {
+        zn_image *im = small_picture(30, 15, i);
+        zn_latent *part = NULL, **to = each ? &part : clip;
+        status = i < pictures ? zn_video_encode(v, im, to) : zn_video_encode_end(v, to);
+        zn_image_free(im);
+        if (status == ZN_OK && part)
+            status = zn_video_decode(v, part, 8, take, a);
+        if (status == ZN_OK && part)
+            status = zn_latent_append(clip, part);
+        zn_latent_free(part);
+    }
+    if (status == ZN_OK && !each)
+        status = zn_video_decode(v, *clip, 8, take, a);
+    zn_video_decode_end(v);
+    return status;
+}
+
+static zn_video *video_of(const zn_model *m, int threads)
+{
+    zn_video *v;
+    assert_int_equal(zn_video_new(m, &(zn_codec_options){ .threads = threads }, &v), ZN_OK);
+    return v;
+}
+
+static void any_number_of_pictures_comes_back(void **state)
+{
+    (void)state;
+    for (int i = 0; i < MODELS; i++) {
+        zn_model *m = model_at(i);
+        zn_video *v = video_of(m, 2), *other = video_of(m, 1);
+        for (int pictures = 1; pictures <= 9; pictures += i < 2 ? 1 : 4) {
+            zn_latent *clip[2] = { NULL, NULL };
+            album a = { .count = 0 }, b = { .count = 0 };
+            assert_int_equal(round_trip(v, pictures, false, &clip[0], &a), ZN_OK);
+            assert_int_equal(clip[0]->frames, 1 + (pictures + 2) / 4);
+            assert_int_equal(clip[0]->image_frames, pictures);
+            assert_int_equal(clip[0]->image_width, 30);
+            assert_int_equal(a.count, pictures);
+            assert_int_equal(a.pictures[0]->height, 15);
+            assert_int_equal(round_trip(other, pictures, true, &clip[1], &b), ZN_OK);
+            assert_int_equal(clip[1]->frames, clip[0]->frames);
+            assert_memory_equal(clip[0]->data, clip[1]->data,
+                                sizeof(float) * (size_t)(clip[0]->frames * clip[0]->width * clip[0]->height) *
+                                    (size_t)clip[0]->channels);
+            same_albums(&a, &b);
+            album_free(&a);
+            album_free(&b);
+            zn_latent_free(clip[0]);
+            zn_latent_free(clip[1]);
+        }
+        zn_video_free(v);
+        zn_video_free(other);
+        zn_model_free(m);
+    }
+}
+
+/* One picture is what a codec makes of it. */
+static void a_picture_is_a_clip(void **state)
+{
+    (void)state;
+    for (int i = 0; i < MODELS; i++) {
+        zn_model *m = model_at(i);
+        zn_video *v = video_of(m, 1);
+        zn_codec *c;
+        zn_latent *clip = NULL, *z;
+        zn_image *im = small_picture(30, 15, 0), *back;
+        album a = { .count = 0 };
+        assert_int_equal(zn_codec_new(m, &(zn_codec_options){ .threads = 1 }, &c), ZN_OK);
+        assert_int_equal(zn_encode(c, im, &z), ZN_OK);
+        assert_int_equal(zn_decode(c, z, &back), ZN_OK);
+        assert_int_equal(round_trip(v, 1, false, &clip, &a), ZN_OK);
+        assert_string_equal(clip->model, z->model);
+        assert_memory_equal(z->data, clip->data, sizeof(float) * (size_t)(z->width * z->height * z->channels));
+        assert_memory_equal(back->pixels, a.pictures[0]->pixels, 3 * 30 * 15);
+        album_free(&a);
+        zn_image_free(im);
+        zn_image_free(back);
+        zn_latent_free(z);
+        zn_latent_free(clip);
+        zn_codec_free(c);
+        zn_video_free(v);
+        zn_model_free(m);
+    }
+}
+
+/* ---- what is refused ---- */
+
+static void expect(zn_status status, zn_status wanted, const char *words)
+{
+    if (status != wanted || !strstr(zn_error_text(), words))
+        fail_msg("status %d, not %d: %s", status, wanted, zn_error_text());
+}
+
+static void misfits_are_refused(void **state)
+{
+    (void)state;
+    zn_model *m = small_wan(0);
+    zn_video *v = video_of(m, 1);
+    zn_latent *clip = NULL, *odd;
+    zn_image *im = small_picture(30, 15, 0), *large = small_picture(48, 48, 0);
+    album a = { .stop = 2 };
+    assert_int_equal(zn_video_encode(v, im, &clip), ZN_OK);
+    expect(zn_video_encode(v, large, &clip), ZN_ESHAPE, "48x48 does not fit into a clip of 30x15");
+    assert_int_equal(zn_video_encode(v, large, &clip), ZN_ESHAPE); /* a new clip, whose frame does not fit the latent */
+    assert_int_equal(zn_video_encode(v, im, &clip), ZN_OK);
+    assert_int_equal(zn_video_encode(v, im, &clip), ZN_OK);
+    assert_int_equal(zn_video_encode_end(v, &clip), ZN_OK);
+    assert_int_equal(clip->frames, 3);
+    expect(zn_video_decode(v, clip, 12, take, &a), ZN_EINVALID, "12 bits");
+    assert_int_equal(zn_video_decode(v, clip, 8, take, &a), ZN_ECANCELLED);
+    assert_int_equal(a.count, 1);
+    a.stop = 0;
+    assert_int_equal(zn_latent_new(9, 9, 3, &odd), ZN_OK);
+    assert_int_equal(zn_video_decode(v, clip, 16, take, &a), ZN_OK);
+    expect(zn_video_decode(v, odd, 8, take, &a), ZN_ESHAPE, "9x9 do not belong to a clip of 4x2");
+    odd->image_width = odd->image_height = 73;
+    expect(zn_video_decode(v, odd, 8, take, &a), ZN_EFORMAT, "73x73");
+    odd->channels = 2;
+    expect(zn_video_decode(v, odd, 8, take, &a), ZN_ESHAPE, "2 channels");
+    zn_codec *c;
+    zn_image *back;
+    assert_int_equal(zn_codec_new(m, NULL, &c), ZN_OK);
+    expect(zn_decode(c, clip, &back), ZN_ESHAPE, "clip of 3 frames");
+    zn_codec_free(c);
+    album_free(&a);
+    zn_latent_free(clip);
+    zn_latent_free(odd);
+    zn_image_free(im);
+    zn_image_free(large);
+    zn_video_free(v);
+    zn_model_free(m);
+}
+
+static void too_little_memory_is_said(void **state)
+{
+    (void)state;
+    zn_model *m = small_taehv(1), *pictures;
+    zn_video *v;
+    zn_latent *clip = NULL;
+    zn_image *im = small_picture(64, 64, 0);
+    assert_int_equal(zn_video_new(m, &(zn_codec_options){ .memory = 1 << 16 }, &v), ZN_OK);
+    expect(zn_video_encode(v, im, &clip), ZN_ELIMIT, "64x64");
+    assert_null(clip);
+    zn_video_free(v);
+    assert_int_equal(zn_model_random("taesd", 0, &pictures), ZN_OK);
+    expect(zn_video_new(pictures, NULL, &v), ZN_EUNSUPPORTED, "knows no clips");
+    zn_image_free(im);
+    zn_model_free(pictures);
+    zn_model_free(m);
+}
+
+/* ---- failing memory ---- */
+
+static zn_status everything(const zn_model *m)
+{
+    zn_video *v;
+    zn_latent *clip = NULL;
+    zn_image *im = NULL;
+    album a = { .count = 0 };
+    zn_status status = zn_video_new(m, &(zn_codec_options){ .threads = 1 }, &v);
+    if (status == ZN_OK)
+        status = zn_image_new(20, 10, 8, &im);
+    for (int i = 0; i < 3 && status == ZN_OK; i++)
+        status = zn_video_encode(v, im, &clip);
+    if (status == ZN_OK)
+        status = zn_video_encode_end(v, &clip);
+    if (status == ZN_OK)
+        status = zn_video_decode(v, clip, 8, take, &a);
+    album_free(&a);
+    zn_image_free(im);
+    zn_latent_free(clip);
+    zn_video_free(v);
+    return status;
+}
+
+static void failing_memory_is_an_error(void **state)
+{
+    (void)state;
+    zn_model *m = small_wan(0);
+    const int64_t before = zn_alloc_calls();
+    assert_int_equal(everything(m), ZN_OK);
+    const int64_t calls = zn_alloc_calls() - before;
+    for (int64_t nth = 1; nth <= calls; nth++) {
+        zn_alloc_fail_at(nth);
+        const zn_status status = everything(m);
+        zn_alloc_fail_at(0);
+        assert_true(status == ZN_OK || status == ZN_ENOMEM); /* without fusing the result is the same */
+    }
+    zn_model_free(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pieces_have_the_bits_of_the_whole),
+        cmocka_unit_test(any_number_of_pictures_comes_back),
+        cmocka_unit_test(a_picture_is_a_clip),
+        cmocka_unit_test(misfits_are_refused),
+        cmocka_unit_test(too_little_memory_is_said),
+        cmocka_unit_test(failing_memory_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,17 @@
+/* Small video autoencoders with random weights, and pictures for them. */
+#ifndef ZN_TESTS_VIDEO_MODELS_H
+#define ZN_TESTS_VIDEO_MODELS_H
+
+#include "models/model.h"
+
+#include <zenith/image.h>
+
+/* which: 0 built like Wan 2.1's, at 1/8, 1 like Wan 2.2's, at 1/16; three latent channels. */
+zn_model *small_wan(int which);
+/* patch: 1 or 2, at 1/8 or 1/16; five latent channels. */
+zn_model *small_taehv(int patch);
+
+/* The same for the same number. */
+zn_image *small_picture(int width, int height, int number);
+
+#endif
