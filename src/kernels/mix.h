@@ -20,6 +20,8 @@ static inline int64_t zn_sum_blocks(int64_t units)
     return units ? (units + zn_sum_block(units) - 1) / zn_sum_block(units) : 0;
 }
 
+static inline float zn_sign(float v) { return v > 0 ? 1.0f : v < 0 ? -1.0f : 0.0f; } /* of NaN, 0 */
+
 /* A tensor seen as pixels of c channels. Which pointers are used depends on the kernel. */
 typedef struct zn_mix_args {
     const float *x, *dy;

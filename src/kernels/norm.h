@@ -10,6 +10,7 @@
 #ifndef ZN_KERNELS_NORM_H
 #define ZN_KERNELS_NORM_H
 
+#include "base/least.h"
 #include "base/threads.h"
 
 #include <stdint.h>
@@ -36,6 +37,15 @@ static inline int64_t zn_norm_blocks(const zn_norm_args *a)
 {
     return (a->pixels + zn_norm_block(a) - 1) / zn_norm_block(a);
 }
+
+/* Pixels [*begin, *end) of block `unit`, counted over all maps. */
+static inline void zn_norm_block_of(const zn_norm_args *a, int64_t unit, int64_t *begin, int64_t *end)
+{
+    const int64_t blocks = zn_norm_blocks(a), size = zn_norm_block(a), map = unit / blocks;
+    *begin = map * a->pixels + unit % blocks * size;
+    *end = zn_least(*begin + size, (map + 1) * a->pixels);
+}
+
 /* Floats of partial, table and sums together. */
 static inline int64_t zn_norm_scratch(const zn_norm_args *a) { return a->n * a->c * (2 * zn_norm_blocks(a) + 5); }
 

@@ -2,10 +2,9 @@
 #include "pipeline/dataset_cut.h"
 
 #include "base/fail.h"
+#include "base/least.h"
 #include "base/rng.h"
 #include "io/image/resize.h"
-
-static int least(int a, int b) { return a < b ? a : b; }
 
 /* A random whole number in [0, spare]. */
 static int somewhere(zn_rng *rng, int spare) { return (int)(zn_rng_next(rng) % (uint64_t)(spare + 1)); }
@@ -13,8 +12,8 @@ static int somewhere(zn_rng *rng, int spare) { return (int)(zn_rng_next(rng) % (
 /* The part of a photo that becomes a picture; rng NULL: the middle. */
 static zn_region part_of(const zn_image *photo, int size, zn_rng *rng)
 {
-    const int side = least(photo->width, photo->height);
-    zn_region r = { .width = least(photo->width, size), .height = least(photo->height, size) };
+    const int side = zn_least(photo->width, photo->height);
+    zn_region r = { .width = zn_least(photo->width, size), .height = zn_least(photo->height, size) };
     if (side > size) {
         const double u = rng ? (double)zn_rng_uniform(rng) : 1;
         r.width = r.height = rng ? size + (int)(u * u * (side - size + 1)) : side;
@@ -33,7 +32,7 @@ zn_status zn_cut_photo(const zn_image *photo, const char *name, const zn_dataset
     for (int i = 0; i < out->count && status == ZN_OK; i++) {
         const zn_region part = part_of(photo, o->size, o->crops ? &rng : NULL);
         zn_image *picture;
-        status = zn_image_shrink(photo, part, least(part.width, o->size), least(part.height, o->size), &picture);
+        status = zn_image_shrink(photo, part, zn_least(part.width, o->size), zn_least(part.height, o->size), &picture);
         if (status == ZN_OK)
             status = zn_image_write_memory(o->format, picture, &o->write, &out->bytes[i], &out->sizes[i]);
         zn_image_free(picture);

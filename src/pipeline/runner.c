@@ -1,6 +1,7 @@
 /* Runs a network as runner_plan.c laid it out: whole, or segment by segment in tiles. */
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/least.h"
 #include "pipeline/runner_data.h"
 
 #include <string.h>
@@ -85,8 +86,6 @@ int zn_runner_rows(const zn_runner *r, const zn_runner_row **rows)
 
 /* ---- running ---- */
 
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-
 /* Copies a rectangle of `h` x `w` positions of c floats between two maps of given row lengths. */
 static void copy_map(float *to, int64_t to_width, const float *from, int64_t from_width, int64_t h, int64_t w,
                      int64_t c)
@@ -163,7 +162,7 @@ static zn_status run_tiles(zn_runner *r, zn_stage *st, const float *map)
             const int64_t y = ty * st->y.tile, x = tx * st->x.tile;
             copy_map(st->result + (y * st->x.out + x) * cout, st->x.out,
                      st->output->data + ((y - oy) * out_width + (x - ox)) * cout, out_width,
-                     min64(st->y.tile, st->y.out - y), min64(st->x.tile, st->x.out - x), cout);
+                     zn_least(st->y.tile, st->y.out - y), zn_least(st->x.tile, st->x.out - x), cout);
         }
     return ZN_OK;
 }

@@ -4,21 +4,20 @@
 #include "base/alloc.h"
 #include "base/cpu.h"
 #include "base/fail.h"
+#include "base/least.h"
 #include "ops/ops.h"
 
 bool zn_stage_tiled(const zn_stage *st) { return st->y.tiles * st->x.tiles > 1; }
 size_t zn_map_bytes(zn_shape s) { return sizeof(float) * (size_t)zn_shape_count(s); }
 
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-
 /* What tile t of an axis needs: [*lo,*hi) of the input, aligned and inside the map. */
 static zn_status tile_needs(const zn_stage *st, const zn_axis *a, int64_t t, int64_t *lo, int64_t *hi)
 {
     *lo = t * a->tile;
-    *hi = min64(*lo + a->tile, a->out);
+    *hi = zn_least(*lo + a->tile, a->out);
     ZN_TRY(zn_segment_reach(st->graph, st->input, st->output, &st->prepare, lo, hi));
     *lo = *lo < 0 ? 0 : *lo / a->alignment * a->alignment;
-    *hi = min64(*hi, a->in);
+    *hi = zn_least(*hi, a->in);
     return ZN_OK;
 }
 

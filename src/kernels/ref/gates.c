@@ -12,8 +12,6 @@ void zn_ref_gate_mask_param_grad(const void *gate_args, zn_range units);
 void zn_ref_gate_apply(const void *gate_args, zn_range units);
 void zn_ref_gate_apply_mask_grad(const void *gate_args, zn_range units);
 
-static float sign(float v) { return v > 0 ? 1.0f : v < 0 ? -1.0f : 0.0f; }
-
 static float energy_of(const float *x)
 {
     float e = 0;
@@ -65,7 +63,7 @@ void zn_ref_gate_mask_grad(const void *args, zn_range r)
             const float ds = score_gradient(a, p, b, &energy) * a->w[b];
             for (int i = 0; i < ZN_GATE_BLOCK; i++) {
                 const int64_t at = p * a->c + b * ZN_GATE_BLOCK + i;
-                a->y[at] = ds * sign(a->x[at]);
+                a->y[at] = ds * zn_sign(a->x[at]);
             }
         }
 }
@@ -234,7 +232,7 @@ static void backward(const zn_srig_args *a, int64_t p, float *scratch, float *du
         return;
     for (int c = 0; c < a->c; c++) { /* G_2 once more, since its line was reused */
         const float g2 = look(l.est[ROUNDS - 1] + c, a->w + TAPS * c, a->b[c]).g;
-        du[c] = dy[c] * g2 + (dest0[c] + l.next[c]) * sign(u[c]);
+        du[c] = dy[c] * g2 + (dest0[c] + l.next[c]) * zn_sign(u[c]);
     }
 }
 

@@ -2,6 +2,7 @@
 #include "kernels/line.h"
 
 #include "kernels/gates.h"
+#include "kernels/mix.h"
 #include "kernels/spectral.h"
 
 #include <math.h>
@@ -47,8 +48,6 @@ static void nonlinear(const zn_line_args *a, const float *u, float *t, float *sc
     }
 }
 
-static float sign(float v) { return v > 0 ? 1.0f : v < 0 ? -1.0f : 0.0f; }
-
 static void nonlinear_grad(const zn_line_args *a, const float *u, const float *dt, float *du, float *rows,
                            float *scratch)
 {
@@ -69,7 +68,7 @@ static void nonlinear_grad(const zn_line_args *a, const float *u, const float *d
         const bool open = a->kind != ZN_LINE_THRESHOLD || fabsf(u[k]) > fabsf(a->w[k]);
         du[k] = open ? dt[k] : 0;
         if (a->kind == ZN_LINE_THRESHOLD && open)
-            rows[k] -= sign(u[k]) * sign(a->w[k]) * dt[k];
+            rows[k] -= zn_sign(u[k]) * zn_sign(a->w[k]) * dt[k];
     }
 }
 

@@ -4,8 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-static float sign(float v) { return v > 0 ? 1.0f : v < 0 ? -1.0f : 0.0f; }
-
 /* Pixels of a block. */
 static void block_range(const zn_mix_args *a, int64_t block, int64_t *begin, int64_t *end)
 {
@@ -87,7 +85,7 @@ void zn_k_threshold_param_grad(const void *args, zn_range r)
             for (int k = 0; k < a->c; k++) {
                 const int64_t i = p * a->c + k;
                 if (fabsf(a->x[i]) > fabsf(a->w[k]))
-                    sum[k] -= sign(a->x[i]) * sign(a->w[k]) * a->dy[i];
+                    sum[k] -= zn_sign(a->x[i]) * zn_sign(a->w[k]) * a->dy[i];
             }
     }
 }

@@ -11,19 +11,12 @@ static float activate(zn_activation act, float v)
 }
 
 /* Pixels [*begin, *end) of block `unit`, counted over all maps. */
-static void block_of(const zn_norm_args *a, int64_t unit, int64_t *begin, int64_t *end)
-{
-    const int64_t blocks = zn_norm_blocks(a), size = zn_norm_block(a), map = unit / blocks;
-    *begin = map * a->pixels + unit % blocks * size;
-    *end = *begin + size < (map + 1) * a->pixels ? *begin + size : (map + 1) * a->pixels;
-}
-
 void zn_ref_norm_sums(const void *args, zn_range r)
 {
     const zn_norm_args *a = args;
     for (int64_t unit = r.begin; unit < r.end; unit++) {
         int64_t begin, end;
-        block_of(a, unit, &begin, &end);
+        zn_norm_block_of(a, unit, &begin, &end);
         for (int c = 0; c < a->c; c++) {
             float mean = 0, square = 0;
             for (int64_t p = begin; p < end; p++)
@@ -122,7 +115,7 @@ void zn_ref_norm_grad_sums(const void *args, zn_range r)
     const zn_norm_args *a = args;
     for (int64_t unit = r.begin; unit < r.end; unit++) {
         int64_t begin, end;
-        block_of(a, unit, &begin, &end);
+        zn_norm_block_of(a, unit, &begin, &end);
         const float *scales = a->table + begin / a->pixels * 3 * a->c, *shifts = scales + a->c;
         for (int c = 0; c < a->c; c++) {
             float product = 0, sum = 0;

@@ -1,10 +1,9 @@
 /* Walsh-Hadamard transforms. The data of one piece is gathered into scratch that fits the first caches, transformed
  * there with butterflies over contiguous runs, and written back: one pass over memory however long the transform. */
+#include "base/least.h"
 #include "kernels/spectral.h"
 
 #include <string.h>
-
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
 void zn_wht_rows(float *x, int64_t n, int64_t inner, int64_t stride)
 {
@@ -70,7 +69,7 @@ int64_t zn_wht_units(const zn_wht_args *a) { return a->outer * runs_of(a); }
 /* Long pieces: two threads that work less than a few MB apart slow each other's memory by up to a third. */
 int64_t zn_wht_grain(const zn_wht_args *a)
 {
-    const int64_t unit = a->n * min64(zn_wht_run(a), a->inner), all = a->outer * a->n * a->inner;
+    const int64_t unit = a->n * zn_least(zn_wht_run(a), a->inner), all = a->outer * a->n * a->inner;
     const int64_t share = all / (runs_of(a) > 1 ? 32 : 16), least = 1 << 16, most = 1 << 20;
     return 1 + (share < least ? least : share > most ? most : share) / unit;
 }
@@ -104,7 +103,7 @@ static void transform(const zn_wht_args *a, float *t, int64_t width)
 static int64_t piece(const zn_wht_args *a, int64_t u, int64_t *width)
 {
     const int64_t runs = runs_of(a), first = u % runs * zn_wht_run(a);
-    *width = min64(zn_wht_run(a), a->inner - first);
+    *width = zn_least(zn_wht_run(a), a->inner - first);
     return u / runs * a->n * a->inner + first;
 }
 

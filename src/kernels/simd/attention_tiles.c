@@ -1,6 +1,7 @@
 /* Attention forwards, by blocks of queries against tiles of keys: q k' and p v are products of gemm.h, from panels that
  * a tile's keys and values are packed in once for the block. What a softmax needs of the other tiles is carried on: the
  * largest product of a query so far, and by it the sum of its weights and of the values, made smaller as it grows. */
+#include "base/least.h"
 #include "kernels/attention.h"
 #include "kernels/simd/gemm.h"
 #include "kernels/simd/silu.h"
@@ -25,7 +26,6 @@ typedef struct block {
     float *panels, *p, *y, *most, *sum;
 } block;
 
-static int least(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
 static int whole(int n, int to) { return (n + to - 1) / to * to; }
 
 static zn_rows head_of(const zn_rows *m, const zn_attention_args *a, int64_t unit, int share)
@@ -40,7 +40,7 @@ static block block_of(const zn_attention_args *a, int64_t unit, float *scratch)
     const int64_t blocks = zn_attention_blocks(a), head = unit / blocks, first = unit % blocks * zn_attention_rows(a);
     block b = { .a = a,
                 .first = first,
-                .count = least(zn_attention_rows(a), a->queries - first),
+                .count = zn_least(zn_attention_rows(a), a->queries - first),
                 .wide = whole(a->width, VEC_LANES),
                 .q = head_of(&a->q, a, head, 1),
                 .k = head_of(&a->k, a, head, zn_attention_share(a)),
@@ -63,7 +63,7 @@ static void multiply_keys(const block *b, int64_t key, int keys)
 {
     const int padded = whole(keys, VEC_LANES), width = b->a->width;
     for (int j = 0; j < padded; j += GEMM_NR) {
-        const int across = least(GEMM_NR, padded - j), count = least(across, keys - j);
+        const int across = zn_least(GEMM_NR, padded - j), count = zn_least(across, keys - j);
         float *to = b->panels + (int64_t)j * width;
         if (count < across)
             memset(to, 0, sizeof(float) * (size_t)(across * width));
@@ -120,7 +120,7 @@ static void multiply_values(const block *b, int64_t key, int keys)
 {
     const int deep = whole(keys, 4), width = b->a->width;
     for (int j = 0; j < b->wide; j += GEMM_NR) {
-        const int across = least(GEMM_NR, b->wide - j), count = least(across, width - j);
+        const int across = zn_least(GEMM_NR, b->wide - j), count = zn_least(across, width - j);
         float *to = b->panels + (int64_t)j * deep;
         for (int t = 0; t < deep; t++, to += across) {
             if (t < keys)
@@ -146,7 +146,7 @@ static void tile(const block *b, int64_t key, int keys)
     multiply_keys(b, key, keys);
     for (int i = 0; i < b->count; i++) {
         const int64_t seen = zn_attention_seen(b->a, b->first + i) - key;
-        const int here = seen < 0 ? 0 : least(seen, keys);
+        const int here = seen < 0 ? 0 : zn_least(seen, keys);
         if (here > 0)
             weigh(b, i, here);
         memset(b->p + i * LINE + here, 0, sizeof(float) * (size_t)(LINE - here));
@@ -162,7 +162,7 @@ void ZN_KERNEL(attention)(const void *args, zn_range r)
         const block b = block_of(a, unit, r.scratch);
         const int64_t seen = zn_attention_seen(a, b.first + b.count - 1);
         for (int64_t key = 0; key < seen; key += KEYS)
-            tile(&b, key, least(KEYS, seen - key));
+            tile(&b, key, zn_least(KEYS, seen - key));
         const zn_rows y = head_of(&a->y, a, unit / blocks, 1);
         for (int i = 0; i < b.count; i++) {
             const float factor = 1 / b.sum[i];

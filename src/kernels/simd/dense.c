@@ -2,6 +2,7 @@
  * is copied into panels for gemm.h while it comes from memory, the one and only time, and multiplied by all rows. (The
  * rows of large weights lie a multiple of a cache's size apart, so they cannot stay in it where they are.) */
 #include "kernels/dense.h"
+#include "base/least.h"
 #include "kernels/simd/gemm.h"
 #include "kernels/simd/vec_math.h"
 
@@ -25,8 +26,6 @@ _Static_assert(sizeof(float) * (PANELS + GROUP * (DEPTH + SUMS)) <= ZN_DENSE_SCR
 _Static_assert(sizeof(float) * (PANELS + DEPTH * INPUTS) <= ZN_DENSE_SCRATCH, "pieces of dy and x");
 _Static_assert(sizeof(float) * GROUP * (INPUTS * VEC_LANES + GRAD_DEPTH) <= ZN_DENSE_SCRATCH, "sums and a piece of dy");
 
-static int least(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
-
 static void fetch(const float *from, int floats)
 {
     for (int j = 0; j < floats; j += 16)
@@ -38,7 +37,7 @@ static void pack(const float *from, int64_t stride, int rows, int columns, float
 {
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < columns; j += GEMM_NR) {
-            const int across = least(GEMM_NR, columns - j);
+            const int across = zn_least(GEMM_NR, columns - j);
             __builtin_prefetch(from + (i + AHEAD) * stride + j, 0, 3);
             float *to = panels + (int64_t)j * (DEPTH + 1) + i * across;
             for (int k = 0; k < across; k += VEC_LANES)
@@ -55,7 +54,7 @@ static void forward(const zn_dense_args *a, int64_t first, int rows, int column,
         for (int j = 0; j < columns; j += VEC_LANES)
             vec_store(sums + t * SUMS + j, a->bias ? vec_load(a->bias + column + j) : vec_splat(0));
     for (int i = 0; i < a->k; i += DEPTH) {
-        const int depth = least(DEPTH, a->k - i);
+        const int depth = zn_least(DEPTH, a->k - i);
         const float *w = a->w + (int64_t)i * a->n + column;
         pack(w, a->n, depth, columns, panels);
         for (int t = 0; t < rows; t++)
@@ -82,7 +81,7 @@ void ZN_KERNEL(dense)(const void *args, zn_range r)
     for (int64_t u = r.begin; u < r.end; u++) {
         const int64_t first = u / strips * GROUP;
         const int column = (int)(u % strips) * STRIP;
-        forward(a, first, least(GROUP, a->rows - first), column, least(STRIP, a->n - column), r.scratch);
+        forward(a, first, zn_least(GROUP, a->rows - first), column, zn_least(STRIP, a->n - column), r.scratch);
     }
 }
 
@@ -131,15 +130,15 @@ static void grad(const zn_dense_args *a, int64_t first, int rows, int input, int
     float *dy = sums + GROUP * INPUTS * VEC_LANES;
     memset(sums, 0, sizeof(float) * GROUP * INPUTS * VEC_LANES);
     for (int j = 0; j < a->n; j += GRAD_DEPTH) {
-        const int depth = least(GRAD_DEPTH, a->n - j), next = least(GRAD_DEPTH, a->n - j - depth);
+        const int depth = zn_least(GRAD_DEPTH, a->n - j), next = zn_least(GRAD_DEPTH, a->n - j - depth);
         for (int p = 0; p < rows; p++)
             memcpy(dy + p * GRAD_DEPTH, a->dy + (first + p) * a->n + j, sizeof(float) * (size_t)depth);
         for (int i = 0; i < inputs; i += DOT_INPUTS) {
-            const int ni = least(DOT_INPUTS, inputs - i);
+            const int ni = zn_least(DOT_INPUTS, inputs - i);
             for (int k = 0; k < ni; k++)
                 fetch(w + (int64_t)(i + k) * a->n + j + depth, next);
             for (int p = 0; p < rows; p += DOT_ROWS)
-                dots_of(least(DOT_ROWS, rows - p), ni, dy + p * GRAD_DEPTH, w + (int64_t)i * a->n + j, a->n, depth,
+                dots_of(zn_least(DOT_ROWS, rows - p), ni, dy + p * GRAD_DEPTH, w + (int64_t)i * a->n + j, a->n, depth,
                         sums + (p * INPUTS + i) * VEC_LANES);
         }
     }
@@ -155,7 +154,7 @@ void ZN_KERNEL(dense_grad)(const void *args, zn_range r)
     for (int64_t u = r.begin; u < r.end; u++) {
         const int64_t first = u / strips * GROUP;
         const int input = (int)(u % strips) * INPUTS;
-        grad(a, first, least(GROUP, a->rows - first), input, least(INPUTS, a->k - input), r.scratch);
+        grad(a, first, zn_least(GROUP, a->rows - first), input, zn_least(INPUTS, a->k - input), r.scratch);
     }
 }
 
@@ -164,16 +163,16 @@ static void weight_grad(const zn_dense_args *a, int input, int inputs, float *sc
 {
     float *panels = scratch, *turned = scratch + PANELS;
     for (int64_t p = 0; p < a->rows; p += DEPTH) {
-        const int depth = least(DEPTH, a->rows - p), padded = (depth + 7) / 8 * 8;
+        const int depth = zn_least(DEPTH, a->rows - p), padded = (depth + 7) / 8 * 8;
         memset(turned, 0, sizeof(float) * DEPTH * INPUTS);
         for (int k = 0; k < depth; k++)
             for (int i = 0; i < inputs; i++)
                 turned[i * padded + k] = a->x[(p + k) * a->k + input + i];
         for (int j = 0; j < a->n; j += STRIP) {
-            const int columns = least(STRIP, a->n - j);
+            const int columns = zn_least(STRIP, a->n - j);
             memset(panels, 0, padded > depth ? sizeof(float) * (size_t)(padded * columns) : 0);
             for (int column = 0; column < columns; column += GEMM_NR) /* a panel is as deep as it is padded */
-                pack(a->dy + p * a->n + j + column, a->n, depth, least(GEMM_NR, columns - column),
+                pack(a->dy + p * a->n + j + column, a->n, depth, zn_least(GEMM_NR, columns - column),
                      panels + (int64_t)padded * column);
             const gemm_args g = { .a = turned,
                                   .b = panels,
@@ -194,6 +193,6 @@ void ZN_KERNEL(dense_weight_grad)(const void *args, zn_range r)
     const zn_dense_args *a = args;
     for (int64_t u = r.begin; u < r.end; u++) {
         const int input = (int)u * INPUTS;
-        weight_grad(a, input, least(INPUTS, a->k - input), r.scratch);
+        weight_grad(a, input, zn_least(INPUTS, a->k - input), r.scratch);
     }
 }

@@ -1,6 +1,7 @@
 /* The product with packed weights. A unit goes through its strip of outputs piece by piece: a piece is unpacked into
  * panels for gemm.h, and multiplied by all rows of the unit, a group of them at a time; sums wait in y. */
 #include "kernels/matrix.h"
+#include "base/least.h"
 #include "kernels/simd/gemm.h"
 #include "kernels/simd/turn.h"
 
@@ -18,14 +19,12 @@ enum {
 _Static_assert(sizeof(float) * (PANELS + TURNED * DEPTH + GROUP * (LINE + SUMS)) <= ZN_MATRIX_SCRATCH, "the pieces");
 _Static_assert((int)GEMM_NR <= (int)STRIP && (GEMM_NR % TURNED == 0 || TURNED % GEMM_NR == 0), "whole panels");
 
-static int least(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
-
 /* Columns [from,from+count) of the panels from rows of `depth` weights; padded: width of all panels together. */
 static void fill(const float *rows, int from, int count, int depth, int padded, float *panels)
 {
     for (int j = from; j < from + count; j += GEMM_NR) {
-        const int panel = j / GEMM_NR * GEMM_NR, across = least(GEMM_NR, padded - panel);
-        turn(rows + (int64_t)(j - from) * DEPTH, DEPTH, least(count - (j - from), GEMM_NR), depth,
+        const int panel = j / GEMM_NR * GEMM_NR, across = zn_least(GEMM_NR, padded - panel);
+        turn(rows + (int64_t)(j - from) * DEPTH, DEPTH, zn_least(count - (j - from), GEMM_NR), depth,
              panels + (int64_t)panel * (DEPTH + 1) + (j - panel), across);
     }
 }
@@ -36,7 +35,7 @@ static void unpack(const zn_matrix_args *a, int column, int columns, int first, 
     float *rows = panels + PANELS;
     const int padded = (columns + VEC_LANES - 1) / VEC_LANES * VEC_LANES;
     for (int j = 0; j < padded; j += TURNED) {
-        const int count = least(TURNED, padded - j);
+        const int count = zn_least(TURNED, padded - j);
         for (int c = 0; c < count; c++)
             if (j + c < columns)
                 zn_packed_row(&a->w, column + j + c, first, depth, rows + c * DEPTH);
@@ -84,13 +83,13 @@ void ZN_KERNEL(matrix)(const void *args, zn_range r)
     const zn_matrix_args *a = args;
     const int64_t strips = zn_matrix_strips(a);
     for (int64_t u = r.begin; u < r.end; u++) {
-        const int64_t begin = u / strips * ZN_MATRIX_ROWS, end = begin + least(ZN_MATRIX_ROWS, a->rows - begin);
-        const int column = (int)(u % strips) * STRIP, columns = least(STRIP, a->out - column);
+        const int64_t begin = u / strips * ZN_MATRIX_ROWS, end = begin + zn_least(ZN_MATRIX_ROWS, a->rows - begin);
+        const int column = (int)(u % strips) * STRIP, columns = zn_least(STRIP, a->out - column);
         for (int first = 0; first < a->in; first += DEPTH) {
-            const int depth = least(DEPTH, a->in - first);
+            const int depth = zn_least(DEPTH, a->in - first);
             unpack(a, column, columns, first, depth, r.scratch);
             for (int64_t row = begin; row < end; row += GROUP)
-                multiply(a, row, least(GROUP, end - row), column, columns, first, depth, r.scratch);
+                multiply(a, row, zn_least(GROUP, end - row), column, columns, first, depth, r.scratch);
         }
     }
 }

@@ -11,13 +11,6 @@ void ZN_KERNEL(norm_grad)(const void *args, zn_range r);
 /* Four vectors of channels at a time, so that their sums do not wait for each other; then single ones, then a part. */
 enum { WIDE = 4 };
 
-static void block_of(const zn_norm_args *a, int64_t unit, int64_t *begin, int64_t *end)
-{
-    const int64_t blocks = zn_norm_blocks(a), size = zn_norm_block(a), map = unit / blocks;
-    *begin = map * a->pixels + unit % blocks * size;
-    *end = *begin + size < (map + 1) * a->pixels ? *begin + size : (map + 1) * a->pixels;
-}
-
 /* Calls body(across, n, at): `across` vectors of n lanes from channel `at` on. */
 #define FOR_CHANNELS(channels, body)                                                                                   \
     do {                                                                                                               \
@@ -53,7 +46,7 @@ void ZN_KERNEL(norm_sums)(const void *args, zn_range r)
     const zn_norm_args *a = args;
     for (int64_t unit = r.begin; unit < r.end; unit++) {
         int64_t begin, end;
-        block_of(a, unit, &begin, &end);
+        zn_norm_block_of(a, unit, &begin, &end);
 #define BODY(across, n, at) sums(across, n, a, begin, end, at, a->partial + unit * 2 * a->c)
         FOR_CHANNELS(a->c, BODY);
 #undef BODY
@@ -122,7 +115,7 @@ void ZN_KERNEL(norm_grad_sums)(const void *args, zn_range r)
     const zn_norm_args *a = args;
     for (int64_t unit = r.begin; unit < r.end; unit++) {
         int64_t begin, end;
-        block_of(a, unit, &begin, &end);
+        zn_norm_block_of(a, unit, &begin, &end);
 #define BODY(across, n, at) grad_sums(across, n, a, begin, end, at, a->partial + unit * 2 * a->c)
         FOR_CHANNELS(a->c, BODY);
 #undef BODY

@@ -4,6 +4,7 @@
  *
  * Products are rounded before they are added, in the order of simd/depthwise.c, so that open gates give its bits (this
  * file is compiled without contraction). */
+#include "base/least.h"
 #include "kernels/gates.h"
 #include "kernels/simd/vec_math.h"
 
@@ -118,8 +119,6 @@ VEC_INLINE void sum_group(const taps *t, int k, const bool masked, vec sum[VECTO
     }
 }
 
-static int least(int a, int b) { return a < b ? a : b; }
-
 /* Groups that any of the masks opens, LIST at most, from word *next on: few branches, since masks are hard to guess. */
 enum { LIST = 512, AHEAD = 4, WORD = 64 };
 static int list_open(const uint64_t *const *open, int count, int end, int *next, int32_t *list)
@@ -162,7 +161,7 @@ static void listed(const taps *t, const uint64_t *const *open, int count, const 
     for (int next = 0; next * WORD * BLOCK < end;) {
         int32_t list[LIST];
         const int found = list_open(open, count, end, &next, list);
-        const bool far = mask && found * 4 < least(LIST, end / GROUP); /* apart: no hardware foresees them */
+        const bool far = mask && found * 4 < zn_least(LIST, end / GROUP); /* apart: no hardware foresees them */
         for (int i = 0; i < found; i++) {
             vec sum[VECTORS], lanes[VECTORS];
             for (int j = 0; j < t->count && far && i + AHEAD < found; j++)

@@ -1,6 +1,7 @@
 /* The gradient of the weights of a gated depthwise convolution. A unit is a strip of channels of one image. Bands of
  * its rows are copied with a border of zeros, since pixels of wide maps lie a multiple of a cache's size apart; then
  * each block of eight channels goes through a list of the pixels where it is open, with its nine sums in registers. */
+#include "base/least.h"
 #include "kernels/gates.h"
 #include "kernels/simd/vec_math.h"
 
@@ -35,13 +36,11 @@ typedef struct strip {
     bool plain;    /* every mask of the band is 0 or 1 */
 } strip;
 
-static int least(int a, int b) { return a < b ? a : b; }
-
 static strip strip_of(const zn_sparse_args *a, int64_t unit, float *scratch)
 {
     const int64_t strips = zn_sparse_strips(a);
     strip s = { .a = a, .pixel = unit / strips * a->h * a->wide, .first = (int)(unit % strips) * STRIP };
-    s.width = least(a->c - s.first, STRIP);
+    s.width = zn_least(a->c - s.first, STRIP);
     s.rows = zn_sparse_rows(a->h, a->wide);
     s.band = scratch;
     s.open = (place *)(s.band + (int64_t)(s.rows + 2) * (a->wide + 2) * STRIP);
@@ -77,7 +76,7 @@ static void take_pixel(const strip *s, const float *x, float *to)
     enum { LINE = 2 * BLOCK };
     for (int k = 0; k < s->width; k += LINE)
         if (s->used >> k / BLOCK & 3)
-            memcpy(to + k, x + k, sizeof(float) * (size_t)least(LINE, s->width - k));
+            memcpy(to + k, x + k, sizeof(float) * (size_t)zn_least(LINE, s->width - k));
 }
 
 /* The band from `row` on, with the rows and columns around it; zeros outside the image. */
@@ -86,7 +85,7 @@ static void take_band(strip *s, int row)
     const zn_sparse_args *a = s->a;
     const int across = (a->wide + 2) * STRIP;
     s->row = row;
-    s->rows = least(s->rows, a->h - row);
+    s->rows = zn_least(s->rows, a->h - row);
     look(s);
     for (int y = -1; y <= s->rows; y++) {
         float *line = s->band + (int64_t)(y + 1) * across;
@@ -136,7 +135,7 @@ VEC_INLINE void weigh(const strip *s, int k, vec sum[9])
 {
     const zn_sparse_args *a = s->a;
     const int64_t first = s->pixel + (int64_t)s->row * a->wide, across = (int64_t)(a->wide + 2) * STRIP;
-    const int lanes = least(s->width - k, VEC_LANES);
+    const int lanes = zn_least(s->width - k, VEC_LANES);
     const bool masked = a->mask && !(s->plain && (int)CHUNK == (int)BLOCK); /* an open block of its own is all ones */
     vec t[9];
     memcpy(t, sum, sizeof t);

@@ -1,0 +1,9 @@
+/* The smaller of two sizes: what remains at the end, if it is less than a whole piece. */
+#ifndef ZN_LEAST_H
+#define ZN_LEAST_H
+
+#include <stdint.h>
+
+static inline int64_t zn_least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+#endif
