@@ -13,67 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GUARD = 64 };
-static const float guard_value = -7.25e33f;
-
 static const char *filter = "";
-static int compared, failures;
-static zn_pool *pools[2]; /* of one and two threads */
-
-typedef struct options {
-    bool bias, residual, alias, relu;
-} options;
-
-typedef struct data {
-    zn_conv_shape s;
-    int64_t x_count, y_count, w_count;
-    float *x, *w, *bias, *residual, *want;
-} data;
-
-static void fail(const zn_conv_kernel *k, const zn_conv_shape *s, const char *what)
-{
-    char text[96];
-    conv_shape_text(s, text, sizeof text);
-    printf("FAIL %s %s: %s\n", k->name, text, what);
-    failures++;
-}
-
-static float *guarded_new(int64_t count)
-{
-    float *y = fenced_new(count + 2 * GUARD, false);
-    for (int64_t i = 0; i < count + 2 * GUARD; i++)
-        y[i] = guard_value;
-    return y + GUARD;
-}
-
-static void guarded_free(float *y) { fenced_free(y - GUARD); }
-
-static bool guards_whole(const float *y, int64_t count)
-{
-    for (int i = 0; i < GUARD; i++)
-        if (y[i - GUARD] != guard_value || y[count + i] != guard_value)
-            return false;
-    return true;
-}
-
-static data data_new(zn_conv_shape s, uint64_t seed)
-{
-    data d = { .s = s,
-               .x_count = (int64_t)s.n * s.h * s.w * s.cin,
-               .y_count = (int64_t)s.n * s.oh * s.ow * s.cout,
-               .w_count = (int64_t)s.kh * s.kw * s.cin * s.cout };
-    zn_rng r = zn_rng_new(seed);
-    d.x = fenced_new(d.x_count, false);
-    d.w = fenced_new(d.w_count, false);
-    d.bias = fenced_new(s.cout, false);
-    d.residual = fenced_new(d.y_count, false);
-    d.want = fenced_new(d.y_count, false);
-    fill_normal(&r, d.x, d.x_count, 1);
-    fill_normal(&r, d.w, d.w_count, 1 / sqrtf((float)(s.kh * s.kw * s.cin)));
-    fill_normal(&r, d.bias, s.cout, 0.5f);
-    fill_normal(&r, d.residual, d.y_count, 0.5f);
-    return d;
-}
+static int compared;
+static zn_pool *pool; /* of two threads */
 
 /* Packed weights of the one data in use, by kernel: under an emulator packing is most of the work. */
 static struct {
@@ -82,7 +24,7 @@ static struct {
 } packs[32];
 static int pack_count;
 
-static const float *packed_of(const zn_conv_kernel *k, const data *d)
+static const float *packed_of(const zn_conv_kernel *k, const conv_data *d)
 {
     for (int i = 0; i < pack_count; i++)
         if (packs[i].kernel == k)
@@ -100,60 +42,24 @@ static void forget_packed(void)
         fenced_free(packs[--pack_count].packed);
 }
 
-static void data_free(data *d)
-{
-    forget_packed();
-    fenced_free(d->x);
-    fenced_free(d->w);
-    fenced_free(d->bias);
-    fenced_free(d->residual);
-    fenced_free(d->want);
-}
-
-typedef enum split { WHOLE, SINGLY_BACKWARDS, TWO_THREADS } split;
-
 /* Runs kernel k into y (with `alias`, y begins as the residual). */
-static void run(const zn_conv_kernel *k, const data *d, options o, split how, float *y)
+static void run(const zn_conv_kernel *k, const conv_data *d, conv_options o, split how, float *y)
 {
     const zn_conv_shape *s = &d->s;
     const size_t scratch = (k->scratch_bytes(s) + 63) / 64 * 64;
     float *work = fenced_new((int64_t)(2 * scratch / sizeof(float)), true);
     memset(work, 0xff, 2 * scratch);
-    if (o.alias)
-        memcpy(y, d->residual, sizeof(float) * (size_t)d->y_count);
-    const zn_conv_args a = { .s = *s,
-                             .x = d->x,
-                             .packed = packed_of(k, d),
-                             .bias = o.bias ? d->bias : NULL,
-                             .residual = o.alias      ? y
-                                         : o.residual ? d->residual
-                                                      : NULL,
-                             .y = y,
-                             .relu = o.relu };
-    const int64_t units = k->units(s);
-    if (how == WHOLE)
-        k->run(&a, (zn_range){ 0, units, work });
-    for (int64_t u = units; how == SINGLY_BACKWARDS && u > 0; u--)
-        k->run(&a, (zn_range){ u - 1, u, work });
-    if (how == TWO_THREADS)
-        zn_pool_run(pools[1], units, 1, k->run, &a, work, scratch);
+    const zn_conv_args a = conv_args_of(d, o, packed_of(k, d), y);
+    const split_run r = {
+        .body = k->run, .args = &a, .units = k->units(s), .grain = 1, .scratch = work, .stride = scratch, .two = pool
+    };
+    run_split(&r, how);
     fenced_free(work);
-}
-
-static double relative_error(const float *got, const float *want, int64_t count)
-{
-    double e = 0, n = 0;
-    for (int64_t i = 0; i < count; i++) {
-        const double d = (double)got[i] - (double)want[i];
-        e += d * d;
-        n += (double)want[i] * (double)want[i];
-    }
-    return n > 0 ? sqrt(e / n) : sqrt(e);
 }
 
 static double worst[2]; /* relative error over tolerance, relative error */
 
-static void check_against_ref(const zn_conv_kernel *k, const data *d, options o)
+static void check_against_ref(const zn_conv_kernel *k, const conv_data *d, conv_options o)
 {
     float *y = guarded_new(d->y_count);
     run(k, d, o, WHOLE, y);
@@ -163,23 +69,24 @@ static void check_against_ref(const zn_conv_kernel *k, const data *d, options o)
     char text[64];
     snprintf(text, sizeof text, "relative error %.3g, allowed %.3g", e, allowed);
     if (!(e <= allowed))
-        fail(k, &d->s, text);
+        conv_fail(k->name, &d->s, text);
     if (!guards_whole(y, d->y_count))
-        fail(k, &d->s, "wrote outside y");
+        conv_fail(k->name, &d->s, "wrote outside y");
     worst[0] = allowed > 0 && e / allowed > worst[0] ? e / allowed : worst[0];
     worst[1] = e > worst[1] ? e : worst[1];
     guarded_free(y);
     compared++;
 }
 
-static void check_splits(const zn_conv_kernel *k, const data *d, options o)
+static void check_splits(const zn_conv_kernel *k, const conv_data *d, conv_options o)
 {
     float *a = guarded_new(d->y_count), *b = guarded_new(d->y_count);
     run(k, d, o, WHOLE, a);
     for (split how = SINGLY_BACKWARDS; how <= TWO_THREADS; how++) {
         run(k, d, o, how, b);
         if (memcmp(a, b, sizeof(float) * (size_t)d->y_count) != 0)
-            fail(k, &d->s, how == TWO_THREADS ? "two threads give other bits" : "another split gives other bits");
+            conv_fail(k->name, &d->s,
+                      how == TWO_THREADS ? "two threads give other bits" : "another split gives other bits");
     }
     guarded_free(a);
     guarded_free(b);
@@ -199,9 +106,9 @@ static bool applies(const zn_conv_kernel *k, const zn_conv_shape *s, uint32_t cp
 }
 
 /* Every output that a NaN reaches must be NaN, also behind the activation. */
-static void check_nan(const data *d, const char *where, uint32_t cpu)
+static void check_nan(const conv_data *d, const char *where, uint32_t cpu)
 {
-    const options o = { .relu = true };
+    const conv_options o = { .relu = true };
     run(reference(), d, o, WHOLE, d->want);
     for (const zn_conv_kernel *const *k = zn_conv_kernels; *k; k++) {
         if (!applies(*k, &d->s, cpu))
@@ -212,40 +119,31 @@ static void check_nan(const data *d, const char *where, uint32_t cpu)
         for (int64_t i = 0; i < d->y_count; i++)
             lost += isnan(d->want[i]) && !isnan(y[i]);
         if (lost)
-            fail(*k, &d->s, where);
+            conv_fail((*k)->name, &d->s, where);
         guarded_free(y);
     }
 }
 
-static const options option_list[] = {
-    { 0 },
-    { .bias = true },
-    { .relu = true },
-    { .bias = true, .residual = true, .relu = true },
-    { .bias = true, .residual = true, .alias = true },
-    { .bias = true, .residual = true, .alias = true, .relu = true },
-};
-enum { OPTIONS = sizeof option_list / sizeof *option_list };
-
 static void check_shape(const zn_conv_shape *s, uint32_t cpu, int index)
 {
-    data d = data_new(*s, 1000 + (uint64_t)index);
-    for (int i = 0; i < OPTIONS; i++) {
-        if (index % 7 && i != index % OPTIONS) /* all options for every seventh shape, one for the others */
+    conv_data d = conv_data_new(*s, 1000 + (uint64_t)index);
+    for (int i = 0; i < CONV_OPTIONS; i++) {
+        if (index % 7 && i != index % CONV_OPTIONS) /* all options for every seventh shape, one for the others */
             continue;
-        run(reference(), &d, option_list[i], WHOLE, d.want);
+        run(reference(), &d, conv_option_list[i], WHOLE, d.want);
         for (const zn_conv_kernel *const *k = zn_conv_kernels; *k; k++)
             if (applies(*k, s, cpu))
-                check_against_ref(*k, &d, option_list[i]);
+                check_against_ref(*k, &d, conv_option_list[i]);
     }
     for (const zn_conv_kernel *const *k = zn_conv_kernels; *k; k++)
         if (applies(*k, s, cpu))
-            check_splits(*k, &d, option_list[5]);
+            check_splits(*k, &d, conv_option_list[5]);
     float *const spoilt = index % 2 ? &d.x[d.x_count / 2] : &d.w[d.w_count / 2];
     *spoilt = NAN;
     forget_packed();
     check_nan(&d, index % 2 ? "a NaN in the input was lost" : "a NaN in the weights was lost", cpu);
-    data_free(&d);
+    forget_packed();
+    conv_data_free(&d);
 }
 
 /* 1x1, plain and between shuffles. */
@@ -332,7 +230,7 @@ static void check_networks(uint32_t cpu)
         const double e = conv_chain_error(layers, count, reference(), cpu);
         printf("TAESD %s: relative error %.2e\n", encoder ? "encoder" : "decoder", e);
         if (!(e <= 1e-5))
-            fail(reference(), &layers[count - 1].s, "the error of a whole network is above 1e-5");
+            conv_fail(reference()->name, &layers[count - 1].s, "the error of a whole network is above 1e-5");
     }
 }
 
@@ -343,7 +241,7 @@ int main(int argc, char **argv)
     filter = argc > 1 ? argv[1] : filter;
     const int step = argc > 2 && atoi(argv[2]) > 0 ? atoi(argv[2]) : 1;
     const uint32_t cpu = zn_cpu_flags();
-    if (zn_pool_new(1, &pools[0]) != ZN_OK || zn_pool_new(2, &pools[1]) != ZN_OK)
+    if (zn_pool_new(2, &pool) != ZN_OK)
         return 2;
     static zn_conv_shape list[384];
     const int count = shapes(list);
@@ -354,8 +252,7 @@ int main(int argc, char **argv)
     char text[96];
     zn_cpu_text(cpu, text, sizeof text);
     printf("%s: %d comparisons over %d shapes, %d failures; worst error %.2e, %.2f of the tolerance\n", text, compared,
-           (count + step - 1) / step, failures, worst[1], worst[0]);
-    zn_pool_free(pools[0]);
-    zn_pool_free(pools[1]);
-    return failures || !compared;
+           (count + step - 1) / step, conv_failures, worst[1], worst[0]);
+    zn_pool_free(pool);
+    return conv_failures || !compared;
 }

@@ -14,7 +14,7 @@
 
 static const char *filter = "";
 static int step = 1;
-static int compared, failures;
+static int compared;
 static double worst; /* relative error over tolerance */
 static zn_pool *pool;
 
@@ -23,16 +23,6 @@ typedef struct data {
     int64_t count; /* of dw */
     float *x, *dy, *want;
 } data;
-
-static void fail(const zn_conv_grad_kernel *k, const zn_conv_shape *s, const char *what)
-{
-    char text[96];
-    conv_shape_text(s, text, sizeof text);
-    printf("FAIL %s %s: %s\n", k->name, text, what);
-    failures++;
-}
-
-typedef enum split { WHOLE, SINGLY_BACKWARDS, TWO_THREADS } split;
 
 static void run(const zn_conv_grad_kernel *k, const data *d, split how, float *dw)
 {
@@ -43,27 +33,17 @@ static void run(const zn_conv_grad_kernel *k, const data *d, split how, float *d
     memset(between, 0xff, shared);
     zn_conv_grad_args a = { .s = d->s, .x = d->x, .dy = d->dy, .dw = dw, .shared = between };
     for (; a.stage < k->stages(&d->s); a.stage++) {
-        const int64_t units = k->units(&d->s, a.stage);
-        if (how == WHOLE)
-            k->run(&a, (zn_range){ 0, units, work });
-        for (int64_t u = units; how == SINGLY_BACKWARDS && u > 0; u--)
-            k->run(&a, (zn_range){ u - 1, u, work });
-        if (how == TWO_THREADS)
-            zn_pool_run(pool, units, 1, k->run, &a, work, scratch);
+        const split_run r = { .body = k->run,
+                              .args = &a,
+                              .units = k->units(&d->s, a.stage),
+                              .grain = 1,
+                              .scratch = work,
+                              .stride = scratch,
+                              .two = pool };
+        run_split(&r, how);
     }
     fenced_free(work);
     fenced_free(between);
-}
-
-static double relative_error(const float *got, const float *want, int64_t count)
-{
-    double e = 0, n = 0;
-    for (int64_t i = 0; i < count; i++) {
-        const double d = (double)got[i] - (double)want[i];
-        e += d * d;
-        n += (double)want[i] * (double)want[i];
-    }
-    return n > 0 ? sqrt(e / n) : sqrt(e);
 }
 
 static void check_kernel(const zn_conv_grad_kernel *k, const data *d)
@@ -76,12 +56,13 @@ static void check_kernel(const zn_conv_grad_kernel *k, const data *d)
     const double allowed = (double)k->tolerance * (d->count < 256 ? 4 : 1);
     snprintf(text, sizeof text, "relative error %.3g, allowed %.3g", e, allowed);
     if (!(e <= allowed))
-        fail(k, &d->s, text);
+        conv_fail(k->name, &d->s, text);
     worst = e / allowed > worst ? e / allowed : worst;
     for (split how = SINGLY_BACKWARDS; how <= TWO_THREADS; how++) {
         run(k, d, how, b);
         if (memcmp(a, b, sizeof(float) * (size_t)d->count) != 0)
-            fail(k, &d->s, how == TWO_THREADS ? "two threads give other bits" : "another split gives other bits");
+            conv_fail(k->name, &d->s,
+                      how == TWO_THREADS ? "two threads give other bits" : "another split gives other bits");
     }
     fenced_free(a);
     fenced_free(b);
@@ -149,7 +130,8 @@ int main(int argc, char **argv)
     check_shape(conv_shape(2, 1, 70, 300, 224, 1, 1, 0, false), cpu);
     char text[96];
     zn_cpu_text(cpu, text, sizeof text);
-    printf("%s: %d comparisons, %d failures; worst error %.2f of the tolerance\n", text, compared, failures, worst);
+    printf("%s: %d comparisons, %d failures; worst error %.2f of the tolerance\n", text, compared, conv_failures,
+           worst);
     zn_pool_free(pool);
-    return failures || !compared;
+    return conv_failures || !compared;
 }

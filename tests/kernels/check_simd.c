@@ -6,15 +6,12 @@
 #include "simd_case.h"
 
 #include "base/cpu.h"
-#include "conv_case.h"
+#include "fence.h"
 #include "kernels/simd.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-enum { GUARD = 64 };
-static const float guard_value = -7.25e33f;
 
 static const char *const names[] = {
 #define ZN_SIMD(name) #name,
@@ -23,28 +20,12 @@ static const char *const names[] = {
 };
 
 static int compared, failures;
-static zn_pool *pools[2]; /* of one and two threads */
+static zn_pool *pool; /* of two threads */
 
 static void fail(const zn_simd_table *t, const simd_case *c, const char *what)
 {
     printf("FAIL %s %s (%s): %s\n", names[c->kernel], t->isa, c->text, what);
     failures++;
-}
-
-static float *guarded_new(int64_t count)
-{
-    float *y = fenced_new(count + 2 * GUARD, false);
-    for (int64_t i = 0; i < count + 2 * GUARD; i++)
-        y[i] = guard_value;
-    return y + GUARD;
-}
-
-static bool guards_whole(const float *y, int64_t count)
-{
-    for (int i = 0; i < GUARD; i++)
-        if (y[i - GUARD] != guard_value || y[count + i] != guard_value)
-            return false;
-    return true;
 }
 
 /* Results of one run: one block for each output. */
@@ -55,12 +36,10 @@ typedef struct results {
 static void results_free(const simd_case *c, results *r)
 {
     for (int i = 0; i < c->outputs; i++)
-        fenced_free(r->y[i] - GUARD);
+        guarded_free(r->y[i]);
 }
 
-typedef enum split { WHOLE, SINGLY_BACKWARDS, TWO_THREADS, IN_PLACE } split;
-
-static results run(const simd_case *c, zn_body body, split how)
+static results run(const simd_case *c, zn_body body, split how, bool in_place)
 {
     results r = { { NULL } };
     for (int i = 0; i < c->outputs; i++)
@@ -69,17 +48,19 @@ static results run(const simd_case *c, zn_body body, split how)
     float *scratch = fenced_new(2 * floats + 16, true);
     for (int64_t i = 0; i < 2 * floats; i++)
         scratch[i] = NAN;
-    const float *input = how == IN_PLACE ? *c->replaced : NULL;
+    const float *input = in_place ? *c->replaced : NULL;
     if (input) {
         memcpy(r.y[0], input, sizeof(float) * (size_t)c->output[0].count);
         *c->replaced = r.y[0];
     }
-    if (how == WHOLE || how == IN_PLACE)
-        body(c->args, (zn_range){ 0, c->units, scratch });
-    for (int64_t u = c->units; how == SINGLY_BACKWARDS && u > 0; u--)
-        body(c->args, (zn_range){ u - 1, u, scratch });
-    if (how == TWO_THREADS)
-        zn_pool_run(pools[1], c->units, 1 + c->units / 7, body, c->args, scratch, sizeof(float) * (size_t)floats);
+    run_split(&(split_run){ .body = body,
+                            .args = c->args,
+                            .units = c->units,
+                            .grain = 1 + c->units / 7,
+                            .scratch = scratch,
+                            .stride = sizeof(float) * (size_t)floats,
+                            .two = pool },
+              how);
     fenced_free(scratch);
     if (input)
         *c->replaced = input;
@@ -102,7 +83,7 @@ static void check_in_place(const simd_case *c, const zn_simd_table *t)
 {
     if (!c->replaced)
         return;
-    results apart = run(c, t->body[c->kernel], WHOLE), placed = run(c, t->body[c->kernel], IN_PLACE);
+    results apart = run(c, t->body[c->kernel], WHOLE, false), placed = run(c, t->body[c->kernel], WHOLE, true);
     if (memcmp(apart.y[0], placed.y[0], sizeof(float) * (size_t)c->output[0].count) != 0)
         fail(t, c, "in place it gives other bits");
     results_free(c, &apart);
@@ -111,7 +92,7 @@ static void check_in_place(const simd_case *c, const zn_simd_table *t)
 
 static void check(const simd_case *c, const zn_simd_table *t, const results *want)
 {
-    results whole = run(c, t->body[c->kernel], WHOLE);
+    results whole = run(c, t->body[c->kernel], WHOLE, false);
     for (int i = 0; i < c->outputs; i++) {
         const double e = difference(whole.y[i], want->y[i], c->output[i].count);
         char text[64];
@@ -123,7 +104,7 @@ static void check(const simd_case *c, const zn_simd_table *t, const results *wan
         compared++;
     }
     for (split how = SINGLY_BACKWARDS; how <= TWO_THREADS; how++) {
-        results other = run(c, t->body[c->kernel], how);
+        results other = run(c, t->body[c->kernel], how, false);
         for (int i = 0; i < c->outputs; i++)
             if (memcmp(other.y[i], whole.y[i], sizeof(float) * (size_t)c->output[i].count) != 0)
                 fail(t, c, how == TWO_THREADS ? "two threads give other bits" : "single units give other bits");
@@ -136,14 +117,14 @@ int main(int argc, char **argv)
 {
     const uint32_t cpu = zn_cpu_flags();
     int cases[ZN_SIMD_COUNT] = { 0 };
-    if (zn_pool_new(1, &pools[0]) != ZN_OK || zn_pool_new(2, &pools[1]) != ZN_OK)
+    if (zn_pool_new(2, &pool) != ZN_OK)
         return 2;
     simd_case c;
     for (int i = 0; simd_case_at(i, &c); i++) {
         const zn_simd_table *const *t = zn_simd_tables, *const *ref = t;
         while (ref[1])
             ref++;
-        results want = run(&c, (*ref)->body[c.kernel], WHOLE);
+        results want = run(&c, (*ref)->body[c.kernel], WHOLE, false);
         check_in_place(&c, *ref);
         for (; t != ref; t++)
             if (((*t)->cpu & ~cpu) == 0 && (argc < 2 || !strcmp((*t)->isa, argv[1]))) {
@@ -162,7 +143,6 @@ int main(int argc, char **argv)
     char text[96];
     zn_cpu_text(cpu, text, sizeof text);
     printf("%s: %d comparisons, %d failures\n", text, compared, failures);
-    zn_pool_free(pools[0]);
-    zn_pool_free(pools[1]);
+    zn_pool_free(pool);
     return failures || !compared;
 }

@@ -1,11 +1,9 @@
 /* Test data for convolutions. */
-#define _GNU_SOURCE
 #include "conv_case.h"
 
+#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
+#include <string.h>
 
 zn_conv_shape conv_shape(int n, int h, int w, int cin, int cout, int kernel, int stride, int pad, bool up2)
 {
@@ -38,39 +36,66 @@ void conv_shape_text(const zn_conv_shape *s, char *text, int size)
              s->stride, s->pad, s->up2 ? " up2" : "", s->unshuffle ? " unshuffle" : "", s->shuffle ? " shuffle" : "");
 }
 
-/* The page before the block's first one holds the size of the whole mapping. */
+int conv_failures;
 
-static size_t page_bytes(void) { return (size_t)sysconf(_SC_PAGESIZE); }
-
-float *fenced_new(int64_t count, bool aligned)
+void conv_fail(const char *kernel, const zn_conv_shape *s, const char *what)
 {
-    const size_t page = page_bytes();
-    size_t bytes = sizeof(float) * (size_t)(count > 0 ? count : 1);
-    if (aligned)
-        bytes = (bytes + 63) / 64 * 64;
-    const size_t body = (bytes + page - 1) / page * page, all = page + body + page;
-    char *base = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (base == MAP_FAILED || mprotect(base + page + body, page, PROT_NONE) != 0) {
-        fprintf(stderr, "no memory for %zu bytes of test data\n", bytes);
-        exit(2);
-    }
-    *(size_t *)base = all;
-    return (float *)(base + page + body - bytes);
+    char text[96];
+    conv_shape_text(s, text, sizeof text);
+    printf("FAIL %s %s: %s\n", kernel, text, what);
+    conv_failures++;
 }
 
-void fenced_free(float *block)
+conv_data conv_data_new(zn_conv_shape s, uint64_t seed)
 {
-    if (!block)
-        return;
-    /* the block begins in the page that follows the header */
-    char *base = (char *)((uintptr_t)block / page_bytes() * page_bytes() - page_bytes());
-    munmap(base, *(size_t *)base);
+    conv_data d = { .s = s,
+                    .x_count = (int64_t)s.n * s.h * s.w * s.cin,
+                    .y_count = (int64_t)s.n * s.oh * s.ow * s.cout,
+                    .w_count = (int64_t)s.kh * s.kw * s.cin * s.cout };
+    zn_rng r = zn_rng_new(seed);
+    d.x = fenced_new(d.x_count, false);
+    d.w = fenced_new(d.w_count, false);
+    d.bias = fenced_new(s.cout, false);
+    d.residual = fenced_new(d.y_count, false);
+    d.want = fenced_new(d.y_count, false);
+    fill_normal(&r, d.x, d.x_count, 1);
+    fill_normal(&r, d.w, d.w_count, 1 / sqrtf((float)(s.kh * s.kw * s.cin)));
+    fill_normal(&r, d.bias, s.cout, 0.5f);
+    fill_normal(&r, d.residual, d.y_count, 0.5f);
+    return d;
 }
 
-void fill_normal(zn_rng *r, float *x, int64_t count, float scale)
+void conv_data_free(conv_data *d)
 {
-    for (int64_t i = 0; i < count; i++)
-        x[i] = scale * zn_rng_normal(r);
+    fenced_free(d->x);
+    fenced_free(d->w);
+    fenced_free(d->bias);
+    fenced_free(d->residual);
+    fenced_free(d->want);
+}
+
+const conv_options conv_option_list[CONV_OPTIONS] = {
+    { 0 },
+    { .bias = true },
+    { .relu = true },
+    { .bias = true, .residual = true, .relu = true },
+    { .bias = true, .residual = true, .alias = true },
+    { .bias = true, .residual = true, .alias = true, .relu = true },
+};
+
+zn_conv_args conv_args_of(const conv_data *d, conv_options o, const void *packed, float *y)
+{
+    if (o.alias)
+        memcpy(y, d->residual, sizeof(float) * (size_t)d->y_count);
+    return (zn_conv_args){ .s = d->s,
+                           .x = d->x,
+                           .packed = packed,
+                           .bias = o.bias ? d->bias : NULL,
+                           .residual = o.alias      ? y
+                                       : o.residual ? d->residual
+                                                    : NULL,
+                           .y = y,
+                           .relu = o.relu };
 }
 
 static void add(conv_layer *l, int *count, int times, bool residual, bool relu, zn_conv_shape s)

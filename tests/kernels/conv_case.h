@@ -1,8 +1,8 @@
-/* What check_conv.c and bench_conv.c share: a convolution with its data, in memory that ends at a forbidden page. */
+/* What the checks of convolutions share: shapes, one with its data, and the layers of whole networks. */
 #ifndef ZN_CONV_CASE_H
 #define ZN_CONV_CASE_H
 
-#include "base/rng.h"
+#include "fence.h"
 #include "kernels/conv.h"
 
 /* Completes h, w, kernel, stride, pad to a shape with its output size. */
@@ -11,12 +11,26 @@ zn_conv_shape conv_shape(int n, int h, int w, int cin, int cout, int kernel, int
 zn_conv_shape conv_shape_beyond(zn_conv_shape s, int beyond);
 void conv_shape_text(const zn_conv_shape *s, char *text, int size);
 
-/* `count` floats that end exactly at a page nobody may touch; 64-byte aligned where `aligned` (then up to 60 bytes
- * before it). */
-float *fenced_new(int64_t count, bool aligned);
-void fenced_free(float *block);
+/* One line on stdout, and one more failure. */
+void conv_fail(const char *kernel, const zn_conv_shape *s, const char *what);
+extern int conv_failures;
 
-void fill_normal(zn_rng *r, float *x, int64_t count, float scale);
+/* A convolution with random numbers, in fenced memory. */
+typedef struct conv_data {
+    zn_conv_shape s;
+    int64_t x_count, y_count, w_count;
+    float *x, *w, *bias, *residual, *want;
+} conv_data;
+conv_data conv_data_new(zn_conv_shape s, uint64_t seed);
+void conv_data_free(conv_data *d);
+
+typedef struct conv_options {
+    bool bias, residual, alias, relu; /* alias: the residual is y itself */
+} conv_options;
+enum { CONV_OPTIONS = 6 };
+extern const conv_options conv_option_list[CONV_OPTIONS];
+/* Ready to run into y, which with `alias` becomes the residual. */
+zn_conv_args conv_args_of(const conv_data *d, conv_options o, const void *packed, float *y);
 
 /* Shapes of one network half at 512x512 and how often each occurs. */
 typedef struct conv_layer {

@@ -1,7 +1,7 @@
 /* The cases of check_simd.c: the lists of the other files one after the other, and memory for inputs. */
 #include "simd_case.h"
 
-#include "conv_case.h"
+#include "fence.h"
 
 enum { MAX_BLOCKS = 24 };
 static float *blocks[MAX_BLOCKS];
