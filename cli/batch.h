@@ -17,5 +17,7 @@ typedef struct batch {
 } batch;
 
 int batch_run(const options *o, const batch *b);
+/* The same for jobs that are known; `list` is freed. */
+int batch_run_jobs(const options *o, const batch *b, job_list *list);
 
 #endif

@@ -1,6 +1,7 @@
 /* zenith decode: latent files to image files. Without --model each latent is decoded by the model that made it, as far
  * as its file tells. */
 #include "batch.h"
+#include "clip.h"
 #include "commands.h"
 #include "report.h"
 #include "show.h"
@@ -71,6 +72,11 @@ static zn_status work(session *s, const job *item, json *j, char *summary, size_
     if (status == ZN_OK && (open_for(s, latent) || !fits(s, item, latent))) {
         zn_latent_free(latent);
         return ZN_EINVALID;
+    }
+    if (status == ZN_OK && latent->frames > 1) {
+        status = decode_clip(s, item, latent, j, summary, size);
+        zn_latent_free(latent);
+        return status;
     }
     double ms = now_ms();
     if (status == ZN_OK)

@@ -1,5 +1,6 @@
 /* zenith encode: image files to latent files. */
 #include "batch.h"
+#include "clip.h"
 #include "commands.h"
 #include "report.h"
 #include "show.h"
@@ -7,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static int takes(const char *path) { return has_extension(path, "png jpg jpeg webp"); }
 static int can_write(const char *path) { return has_extension(path, "safetensors png"); }
 
 static zn_status work(session *s, const job *item, json *j, char *summary, size_t size)
@@ -53,10 +53,12 @@ int encode_run(const options *o)
     if (o->output && !strcmp(o->output, "-") && o->format && strcmp(o->format, "safetensors"))
         return usage_error("encode", "only .safetensors goes to standard output, not '%s'", o->format);
     const batch b = {
-        .rules = { "images", takes, "safetensors", can_write, ".safetensors or .png" },
+        .rules = { "images", is_picture, "safetensors", can_write, ".safetensors or .png" },
         .verb = "encode",
         .work = work,
         .needs = NEED_ENCODER,
     };
+    if (o->clip)
+        return encode_clip_run(o, &b);
     return batch_run(o, &b);
 }

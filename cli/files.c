@@ -58,6 +58,8 @@ int has_extension(const char *path, const char *extensions)
     return 0;
 }
 
+int is_picture(const char *path) { return has_extension(path, "png jpg jpeg webp"); }
+
 static job *add(job_list *list, char *input)
 {
     if (list->count == list->capacity) {
@@ -68,7 +70,30 @@ static job *add(job_list *list, char *input)
     return &list->items[list->count++];
 }
 
-static int by_name(const void *a, const void *b) { return strcmp(((const job *)a)->input, ((const job *)b)->input); }
+/* Digits compare as numbers, so that 2 comes before 10. */
+static int by_name(const void *a, const void *b)
+{
+    const char *x = ((const job *)a)->input, *y = ((const job *)b)->input;
+    while (*x && *y) {
+        const size_t nx = strspn(x, "0123456789"), ny = strspn(y, "0123456789");
+        if (!nx || !ny) {
+            if (*x != *y)
+                break;
+            x++;
+            y++;
+            continue;
+        }
+        const size_t zx = strspn(x, "0"), zy = strspn(y, "0"), vx = nx - (zx < nx ? zx : nx),
+                     vy = ny - (zy < ny ? zy : ny);
+        const int order = vx != vy ? (vx < vy ? -1 : 1) : strncmp(x + nx - vx, y + ny - vy, vx);
+        if (order)
+            return order;
+        x += nx;
+        y += ny;
+    }
+    const int order = (unsigned char)*x - (unsigned char)*y;
+    return order ? order : strcmp(((const job *)a)->input, ((const job *)b)->input);
+}
 
 static void add_folder(job_list *list, const char *folder, const job_rules *rules)
 {
@@ -137,7 +162,7 @@ static char *result_name(const options *o, const char *input, int in_folder, con
     return must_print("%s%s%.*s.%s", o->output, slash, stem, name, extension);
 }
 
-int jobs_make(const options *o, const job_rules *rules, job_list *out)
+int jobs_expand(const options *o, const job_rules *rules, job_list *out)
 {
     *out = (job_list){ 0 };
     int several = o->file_count > 1;
@@ -149,6 +174,12 @@ int jobs_make(const options *o, const job_rules *rules, job_list *out)
             add(out, must_copy(o->files[i]));
         }
     }
+    return several;
+}
+
+int jobs_make(const options *o, const job_rules *rules, job_list *out)
+{
+    const int several = jobs_expand(o, rules, out);
     const char *why = to_standard_output(o) ? standard_output_problem(o->json, o->show) : NULL;
     if (why)
         return usage_error(o->command->name, "cannot write to standard output: %s", why);

@@ -23,7 +23,9 @@ typedef struct job_rules {
     const char *extensions;             /* for messages: ".png, .jpg or .webp" */
 } job_rules;
 
-/* Expands folders (sorted by name) and names the results. Returns 0, or an exit status after saying what is wrong. */
+/* Expands folders, sorted by name with numbers by their value. Non-zero if there may be several files. */
+int jobs_expand(const options *o, const job_rules *rules, job_list *out);
+/* Expands folders and names the results. Returns 0, or an exit status after saying what is wrong. */
 int jobs_make(const options *o, const job_rules *rules, job_list *out);
 /* Gives jobs a problem so that no result replaces an input, two inputs never share a result, and a result whose name
  * was not given with -o does not replace a file that happens to be there (part of jobs_make). */
@@ -35,6 +37,7 @@ int is_folder(const char *path);
 int same_file(const char *a, const char *b); /* both exist and are one file, links followed */
 /* Does the name end in "." and one of these space-separated extensions, in any case? */
 int has_extension(const char *path, const char *extensions);
+int is_picture(const char *path); /* by its extension, of what can be read */
 const char *base_name(const char *path);
 
 #endif

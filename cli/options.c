@@ -79,6 +79,8 @@ const option option_table[] = {
       CMD_TRAIN, 0, value_text, AT(labels) },
     { "resume", 0, NULL, "go on from the run's last checkpoint", NULL,
       TRAINS, 0, NULL, AT(resume) },
+    { "clip", 0, NULL, "the pictures are the frames of one clip, for a video autoencoder", NULL,
+      CMD_ENCODE, 0, NULL, AT(clip) },
     { "format", 0, "EXT", "safetensors or png, where -o does not name a file (safetensors)", "an extension",
       CMD_ENCODE, 0, value_text, AT(format) },
     { "format", 0, "EXT", "png, jpg or webp, where -o does not name a file (png)", "an extension",

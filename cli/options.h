@@ -42,7 +42,7 @@ typedef struct options {
     size_t memory;
     uint64_t seed;
     int64_t steps;
-    int json, quiet, verbose, show, compare, profile, lossless, force, resume, gates, nlm, help, version;
+    int json, quiet, verbose, show, compare, profile, lossless, force, resume, gates, nlm, clip, help, version;
 } options;
 
 typedef struct option {

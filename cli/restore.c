@@ -18,8 +18,6 @@ typedef struct work_of {
     double ms;
 } work_of;
 
-static int takes(const char *path) { return has_extension(path, "png jpg jpeg webp"); }
-
 /* Alpha is kept where the result can have it; elsewhere the background shines through. */
 static zn_status read_input(const options *o, const job *item, work_of *w)
 {
@@ -119,7 +117,7 @@ int restore_run(const options *o)
     options mine = *o;
     mine.model = o->model ? o->model : "zenith-restore";
     const batch b = {
-        .rules = { "images", takes, "png", zn_image_can_write, ".png, .jpg or .webp" },
+        .rules = { "images", is_picture, "png", zn_image_can_write, ".png, .jpg or .webp" },
         .verb = "restore",
         .work = work,
         .needs = NEED_RESTORER,

@@ -68,6 +68,8 @@ void session_close(session *s)
     progress_erase();
     zn_codec_free(s->codec);
     zn_model_free(s->model);
+    free(s->wrote);
+    s->wrote = NULL;
     s->codec = NULL;
     s->model = NULL;
 }

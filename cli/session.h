@@ -11,6 +11,7 @@ typedef struct session {
     const zn_model_info *info;
     zn_codec *codec;
     char asked[64]; /* decode: the model the last latent asked for */
+    char *wrote;    /* decode of a clip: its first picture, in the place of the job's result */
     progress bar;
 } session;
 

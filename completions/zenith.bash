@@ -29,7 +29,7 @@ _zenith() {
     fi
     local own
     case $command in
-    encode) own="--output --force --format --background" ;;
+    encode) own="--output --force --clip --format --background" ;;
     decode) own="--output --force --format --quality --lossless --bits" ;;
     reconstruct) own="--output --compare --quality --lossless --background" ;;
     restore) own="--output --task --reference --compare --format --quality --lossless --background" ;;

@@ -17,6 +17,7 @@ complete -c zenith -n '__fish_seen_subcommand_from help' -f -a 'encode decode re
 
 complete -c zenith -n '__fish_seen_subcommand_from encode decode reconstruct restore train dataset distill eval' -s o -l output -r -d 'file or folder to write'
 complete -c zenith -n '__fish_seen_subcommand_from encode decode' -s f -l force -d 'replace files that are there'
+complete -c zenith -n '__fish_seen_subcommand_from encode' -l clip -d 'the pictures are the frames of one clip'
 complete -c zenith -n '__fish_seen_subcommand_from encode' -l format -x -a 'safetensors png' -d 'kind of file'
 complete -c zenith -n '__fish_seen_subcommand_from decode restore' -l format -x -a 'png jpg webp' -d 'kind of file'
 complete -c zenith -n '__fish_seen_subcommand_from decode reconstruct restore dataset' -l quality -x -d 'of JPEG and lossy WebP'

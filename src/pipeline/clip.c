@@ -82,9 +82,9 @@ static zn_status check_memory(const zn_clip *c, zn_node *const *outputs, int cou
     const size_t need = activations + (c->options.memory ? 0 : prepared);
     const int scale = c->part == ZN_ENCODER ? 1 : c->model->config.downscale;
     if (need > room)
-        return ZN_FAIL(ZN_ELIMIT, "a piece of a clip of %lldx%lld takes %.2f GiB of memory, more than %.2f GiB%s",
+        return ZN_FAIL(ZN_ELIMIT, "a piece of a clip of %lldx%lld takes %.1f MiB of memory, more than %.1f MiB%s",
                        (long long)c->frame.dim[2] * scale, (long long)c->frame.dim[1] * scale,
-                       (double)need / (double)(1 << 30), (double)room / (double)(1 << 30),
+                       (double)need / (double)(1 << 20), (double)room / (double)(1 << 20),
                        c->options.memory ? "" : ", which is all there is");
     return ZN_OK;
 }

@@ -1,0 +1,44 @@
+# Clips: frames by their numbers to one latent and back, single pictures as ever, and what does not go.
+model=$SOURCE/tests/golden/wan/taew2_1.safetensors
+export ZENITH_MODELS=$PWD/none
+mkdir frames
+for n in 1 2 3 4 5 6 7 8 9 10; do makeimage frames/f$n.png 20 12 $n; done
+zenith encode -m $model --clip frames | sed 's/  [0-9.]* ms//'
+zenith info frames.safetensors | sed -n '/^model/,/^downscale/p'
+zenith encode -q -m $model --clip frames/f{1..10}.png -o listed.safetensors && cmp frames.safetensors listed.safetensors
+zenith encode -q -m $model --clip frames -t 1 -o - >piped.safetensors && cmp frames.safetensors piped.safetensors
+zenith decode -m $model frames.safetensors -o out/ | sed 's/  [0-9.]* ms//'
+ls out
+zenith info --json out/frames_0009.png | jsoncheck -p width height
+zenith decode -m $model --format jpg --json frames.safetensors >told && jsoncheck files failed model <told
+grep -oE '"(pictures|last|output)": [^,}]*' told
+ls *.jpg | wc -l
+# What is there is kept.
+zenith encode -q -m $model --clip frames
+echo "again: $?"
+zenith decode -q -m $model --format jpg frames.safetensors
+echo "pictures again: $?"
+# A picture is no clip, and a clip may be one picture.
+zenith encode -q -m $model frames/f1.png -o one.safetensors && zenith decode -q -m $model one.safetensors -o one.png
+zenith encode -q -m $model --clip frames/f1.png -o single.safetensors && zenith decode -q -m $model single.safetensors -o single.png
+cmp one.png single.png && zenith info single.safetensors | grep -c frames
+# What does not go.
+zenith encode -q -m $model --clip frames/f1.png frames/f2.png
+echo "no name: $?"
+zenith encode -q -m $model --clip frames -o clip.png
+echo "no tensor: $?"
+zenith encode -q -m random:taesd --clip frames -o clip.safetensors
+echo "no video model: $?"
+zenith decode -q -m random:taesd3 frames.safetensors -o no.png
+echo "no video decoder: $?"
+zenith decode -q -m $model frames.safetensors -o - | cat
+makeimage frames/f5.png 12 20
+zenith encode -q -m $model --clip frames -o clip.safetensors
+echo "another size: $?"
+rm frames/f5.png
+zenith encode -q -m $model --clip frames/f{4..6}.png -o clip.safetensors
+echo "a frame is missing: $?"
+zenith encode -q -m $model --clip --memory 64K frames -o clip.safetensors
+echo "too little memory: $?"
+ls clip.safetensors no* 2>/dev/null
+echo done
