@@ -29,18 +29,16 @@ static zn_node *affine(zn_node *x, double factor, double more)
     return zn_add(zn_scale(x, (float)factor), all);
 }
 
-/* The graph's scopes begin with the parts' names, which the network adds itself. */
-static zn_scope top(zn_scope s) { return (zn_scope){ s.graph, "" }; }
-
+/* The scopes of a graph end with the parts' names, which the networks add themselves. */
 static zn_node *encode(zn_scope s, zn_node *image, const zn_config *k)
 {
-    zn_node *moments = zn_flux_encoder(top(s), affine(image, 2, -1), &k->flux);
+    zn_node *moments = zn_flux_encoder(zn_above(s), affine(image, 2, -1), &k->flux);
     return affine(zn_slice_channels(moments, 0, k->flux.latent), k->flux.scale, -k->flux.scale * k->flux.shift);
 }
 
 static zn_node *decode(zn_scope s, zn_node *latent, const zn_config *k)
 {
-    return affine(zn_flux_decoder(top(s), affine(latent, 1 / k->flux.scale, k->flux.shift), &k->flux), 0.5, 0.5);
+    return affine(zn_flux_decoder(zn_above(s), affine(latent, 1 / k->flux.scale, k->flux.shift), &k->flux), 0.5, 0.5);
 }
 
 /* ---- files; a naming's shift is 0 for names of diffusers, or else how many levels the original counts ---- */

@@ -22,9 +22,7 @@ static int frames_of(const zn_node *x) { return (int)x->shape.dim[0]; }
 static zn_node *block(zn_scope s, zn_node *x, zn_stream *m)
 {
     const int c = zn_channels(x);
-    int have;
-    zn_node *before = zn_with_history(m, x, 1, &have);
-    zn_node *h = zn_concat(x, zn_take_frames(before, have - 1, 1, frames_of(x)));
+    zn_node *h = zn_concat(x, zn_frames_before(m, x));
     h = zn_relu(zn_conv3x3(zn_at(s, "conv.0"), h, c));
     h = zn_relu(zn_conv3x3(zn_at(s, "conv.2"), h, c));
     return zn_relu(zn_add(zn_conv3x3(zn_at(s, "conv.4"), h, c), x));
@@ -65,6 +63,8 @@ static zn_node *complete(zn_node *x, const zn_taehv_form *k, zn_stream *m)
     if (x->shape.rank != 4 || d[1] % step || d[2] % step)
         snprintf(text, sizeof text, "frames of %lldx%lld do not divide by %lld", (long long)d[2], (long long)d[1],
                  (long long)step);
+    else if (m && m->apart)
+        return zn_repeat_each(x, ZN_TAEHV_EACH);
     else if (m && d[0] % ZN_TAEHV_EACH)
         snprintf(text, sizeof text, "a piece of a clip needs frames by %d, not %lld", ZN_TAEHV_EACH, (long long)d[0]);
     else
@@ -100,7 +100,9 @@ zn_node *zn_taehv_decoder(zn_scope s, zn_node *latent, const zn_taehv_form *k, z
         x = zn_upsample2(split(zn_at(s, "%d", first + BLOCKS + 1), x, by[i]));
         x = zn_conv3x3_no_bias(zn_at(s, "%d", first + BLOCKS + 2), x, k->back_width[i + 1]);
     }
-    if (!m || m->first)
+    if (m && m->apart)
+        x = zn_take_frames(x, ZN_TAEHV_EACH - 1, ZN_TAEHV_EACH, m->apart);
+    else if (!m || m->first)
         x = zn_take_frames(x, ZN_TAEHV_EACH - 1, 1, frames_of(x) - ZN_TAEHV_EACH + 1);
     x = zn_conv3x3(zn_at(s, "22"), zn_relu(x), 3 * k->patch * k->patch);
     return k->patch > 1 ? zn_pixel_shuffle(x, k->patch) : x;

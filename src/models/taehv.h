@@ -1,6 +1,6 @@
 /* TAEHV, the tiny autoencoders of Wan's latents: clips [T,H,W,3] in [0,1] to latents [T/4,H/8,W/8,16] (2.2: H/16, W/16,
  * 48 channels), normalised as generators know them, and back. Networks take a whole clip (m NULL) or a piece
- * (nn/video.h): of pictures multiples of 4 frames, of latents any number. */
+ * (nn/video.h): of pictures multiples of 4 frames, of latents any number. Or they take pictures apart. */
 #ifndef ZN_TAEHV_H
 #define ZN_TAEHV_H
 

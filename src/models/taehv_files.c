@@ -37,12 +37,12 @@ static zn_node *clip(zn_scope s, zn_part part, zn_node *x, const zn_config *k, z
 
 static zn_node *encode(zn_scope s, zn_node *image, const zn_config *k)
 {
-    return clip(s, ZN_ENCODER, zn_one_picture(image), k, NULL);
+    return clip(s, ZN_ENCODER, image, k, &(zn_stream){ .apart = (int)image->shape.dim[0] });
 }
 
 static zn_node *decode(zn_scope s, zn_node *latent, const zn_config *k)
 {
-    return clip(s, ZN_DECODER, zn_one_picture(latent), k, NULL);
+    return clip(s, ZN_DECODER, latent, k, &(zn_stream){ .apart = (int)latent->shape.dim[0] });
 }
 
 /* ---- files ---- */

@@ -31,16 +31,15 @@ static const zn_wan_form *form_of(const zn_config *k)
 }
 
 /* factor[c] x + more[c] for each channel; the numbers are no parameters of a file. */
-static zn_node *affine(zn_node *x, const char *name, const float *factor, const float *more)
+static zn_node *affine(zn_scope s, zn_node *x, const float *factor, const float *more)
 {
     const int c = zn_channels(x);
-    zn_graph *g = x->graph;
+    zn_graph *g = s.graph;
     zn_node *nodes[2];
     for (int i = 0; i < 2; i++) {
         const float *values = i ? more : factor;
         float *copy = zn_arena_alloc(zn_graph_arena(g), sizeof *copy * (size_t)c);
-        nodes[i] = zn_graph_parameter(g, zn_at((zn_scope){ g, name }, i ? "more" : "factor").prefix, ZN_SHAPE(c),
-                                      ZN_LAYOUT_PLAIN);
+        nodes[i] = zn_parameter(s, i ? "more" : "factor", ZN_SHAPE(c), ZN_LAYOUT_PLAIN);
         if (!copy || zn_is_poison(nodes[i]))
             return zn_graph_poison(g, ZN_ENOMEM, "out of memory while building a graph");
         memcpy(copy, values, sizeof *copy * (size_t)c);
@@ -49,42 +48,40 @@ static zn_node *affine(zn_node *x, const char *name, const float *factor, const 
     return zn_add_channels(zn_scale_channels(x, nodes[0]), nodes[1]);
 }
 
-static zn_node *encode_clip(zn_scope top, zn_node *x, const zn_wan_form *k, zn_stream *m)
+/* The scopes of a graph end with the parts' names, which the networks add themselves. */
+static zn_node *encode_clip(zn_scope s, zn_node *x, const zn_wan_form *k, zn_stream *m)
 {
     float factor[ZN_WAN_LATENT], more[ZN_WAN_LATENT];
     for (int i = 0; i < k->latent; i++) {
         factor[i] = 1 / k->deviation[i];
         more[i] = -k->mean[i] / k->deviation[i];
     }
-    x = affine(x, "pixels", (float[]){ 2, 2, 2 }, (float[]){ -1, -1, -1 });
-    zn_node *means = zn_slice_channels(zn_wan_encoder(top, x, k, m), 0, k->latent);
-    return affine(means, "latents", factor, more);
+    x = affine(zn_at(s, "pixels"), x, (float[]){ 2, 2, 2 }, (float[]){ -1, -1, -1 });
+    zn_node *means = zn_slice_channels(zn_wan_encoder(zn_above(s), x, k, m), 0, k->latent);
+    return affine(zn_at(s, "latents"), means, factor, more);
 }
 
-static zn_node *decode_clip(zn_scope top, zn_node *x, const zn_wan_form *k, zn_stream *m)
+static zn_node *decode_clip(zn_scope s, zn_node *x, const zn_wan_form *k, zn_stream *m)
 {
-    x = zn_wan_decoder(top, affine(x, "latents", k->deviation, k->mean), k, m);
-    return affine(x, "pixels", (float[]){ 0.5f, 0.5f, 0.5f }, (float[]){ 0.5f, 0.5f, 0.5f });
+    x = zn_wan_decoder(zn_above(s), affine(zn_at(s, "latents"), x, k->deviation, k->mean), k, m);
+    return affine(zn_at(s, "pixels"), x, (float[]){ 0.5f, 0.5f, 0.5f }, (float[]){ 0.5f, 0.5f, 0.5f });
 }
 
-/* The graph's scopes begin with the parts' names, which the network adds itself. */
 static zn_node *clip(zn_scope s, zn_part part, zn_node *x, const zn_config *k, zn_stream *m)
 {
-    const int wanted = part == ZN_ENCODER ? 3 : k->latent;
-    if (zn_is_poison(x) || zn_channels(x) != wanted)
+    if (zn_is_poison(x) || zn_channels(x) != (part == ZN_ENCODER ? 3 : k->latent))
         return zn_graph_poison(s.graph, ZN_ESHAPE, "frames have another number of channels than the network");
-    const zn_scope top = { s.graph, "" };
-    return part == ZN_ENCODER ? encode_clip(top, x, form_of(k), m) : decode_clip(top, x, form_of(k), m);
+    return part == ZN_ENCODER ? encode_clip(s, x, form_of(k), m) : decode_clip(s, x, form_of(k), m);
 }
 
 static zn_node *encode(zn_scope s, zn_node *image, const zn_config *k)
 {
-    return clip(s, ZN_ENCODER, zn_one_picture(image), k, NULL);
+    return clip(s, ZN_ENCODER, image, k, &(zn_stream){ .apart = (int)image->shape.dim[0] });
 }
 
 static zn_node *decode(zn_scope s, zn_node *latent, const zn_config *k)
 {
-    return clip(s, ZN_DECODER, zn_one_picture(latent), k, NULL);
+    return clip(s, ZN_DECODER, latent, k, &(zn_stream){ .apart = (int)latent->shape.dim[0] });
 }
 
 /* ---- files ---- */

@@ -1,6 +1,7 @@
 /* The Wan video autoencoders 2.1 and 2.2: clips [T,H,W,3] in [-1,1] to latents [1+(T-1)/4,H/8,W/8,16] (2.2: H/16, W/16,
  * 48 channels) and back. A picture is a clip of one frame. Networks take a whole clip (m NULL) or a piece (nn/video.h):
- * of pictures one frame first, then multiples of 4; of latents one first, then any number. */
+ * of pictures one frame first, then multiples of 4; of latents one first, then any number. Or they take pictures apart.
+ */
 #ifndef ZN_WAN_H
 #define ZN_WAN_H
 
@@ -65,9 +66,9 @@ zn_node *zn_wan_down(zn_scope s, zn_node *x, bool time, zn_stream *m);
 zn_node *zn_wan_up(zn_scope s, zn_node *x, int out, bool time, zn_stream *m);
 
 /* Shortcuts without parameters: sub-positions of `frames` x side x side, as channels, averaged; channels repeated over
- * sub-positions. first: nothing came before. */
-zn_node *zn_wan_average(zn_node *x, int out, int frames, int side);
-zn_node *zn_wan_repeat(zn_node *x, int out, int frames, int side, bool first);
+ * sub-positions. Of m only counts whether something came before. */
+zn_node *zn_wan_average(zn_node *x, int out, int frames, int side, const zn_stream *m);
+zn_node *zn_wan_repeat(zn_node *x, int out, int frames, int side, const zn_stream *m);
 
 /* Patches of 2x2 pixels as channels, columns before rows, and back. */
 zn_node *zn_wan_patches(zn_node *x);

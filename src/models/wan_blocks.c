@@ -94,14 +94,16 @@ static zn_node *mean_channels(zn_node *x, int of)
 
 /* Sub-positions count as ((channel * frames + frame) * side + row) * side + column. Where a mean is over whole squares
  * these are averaged first. */
-zn_node *zn_wan_average(zn_node *x, int out, int frames, int side)
+zn_node *zn_wan_average(zn_node *x, int out, int frames, int side, const zn_stream *m)
 {
     const int all = zn_channels(x) * frames * side * side, each = all / out;
     if (all % out)
         return misfit(x, out);
     const bool squares = side == 2 && each % 4 == 0;
     const int lacking = (frames - (int)x->shape.dim[0] % frames) % frames;
-    if (lacking) /* zeros in front, which take part in the mean */
+    if (frames > 1 && m && m->apart) /* zeros in front, which take part in the mean */
+        x = zn_fill_each(x, frames - 1);
+    else if (lacking)
         x = zn_fill_front(x, lacking);
     zn_node *parts = NULL;
     for (int f = 0; f < frames; f++) {
@@ -119,7 +121,7 @@ zn_node *zn_wan_average(zn_node *x, int out, int frames, int side)
 /* The channel that sub-position k of frame by[1] of by[0] comes from; by: frames, frame, sub-positions, times. */
 static int source_of(int k, const int *by) { return ((k / by[2] * by[0] + by[1]) * by[2] + k % by[2]) / by[3]; }
 
-zn_node *zn_wan_repeat(zn_node *x, int out, int frames, int side, bool first)
+zn_node *zn_wan_repeat(zn_node *x, int out, int frames, int side, const zn_stream *m)
 {
     const int all = out * frames * side * side, times = all / zn_channels(x);
     zn_node *parts[ZN_MAX_SOURCES] = { 0 };
@@ -138,7 +140,9 @@ zn_node *zn_wan_repeat(zn_node *x, int out, int frames, int side, bool first)
         if (side > 1)
             parts[f] = squares ? zn_upsample2(parts[f]) : zn_pixel_shuffle(parts[f], side);
     }
-    return frames > 1 ? zn_interleave_frames(NULL, parts, frames, first ? frames - 1 : 0) : parts[0];
+    if (frames == 1 || (m && m->apart)) /* of a picture's frames only the last is left */
+        return parts[frames - 1];
+    return zn_interleave_frames(NULL, parts, frames, !m || m->first ? frames - 1 : 0);
 }
 
 /* ---- patches ---- */

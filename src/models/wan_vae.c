@@ -92,7 +92,7 @@ static zn_node *down(zn_scope s, zn_node *x, const zn_wan_form *k, zn_stream *m)
         if (halve)
             x = zn_wan_down(layer_at(s, "downsamples", k, level, k->blocks, layers), x, time && !k->flat, m);
         if (k->staged)
-            x = zn_add(x, zn_wan_average(in, out, time ? 2 : 1, halve ? 2 : 1));
+            x = zn_add(x, zn_wan_average(in, out, time ? 2 : 1, halve ? 2 : 1, m));
     }
     return x;
 }
@@ -111,7 +111,7 @@ static zn_node *up(zn_scope s, zn_node *x, const zn_wan_form *k, zn_stream *m)
             x = zn_wan_up(layer_at(s, "upsamples", k, level, k->blocks + 1, layers), x, k->staged ? out : out / 2,
                           time && !k->flat, m);
         if (twice && k->staged)
-            x = zn_add(x, zn_wan_repeat(in, out, time ? 2 : 1, 2, !m || m->first));
+            x = zn_add(x, zn_wan_repeat(in, out, time ? 2 : 1, 2, m));
     }
     return x;
 }
@@ -133,6 +133,8 @@ static zn_node *divisible(zn_node *x, const zn_wan_form *k, zn_stream *m)
     if (x->shape.rank != 4 || d[1] % step || d[2] % step)
         snprintf(text, sizeof text, "frames of %lldx%lld do not divide by %lld", (long long)d[2], (long long)d[1],
                  (long long)step);
+    else if (m && m->apart)
+        return x;
     else if (m && !m->first && d[0] % each)
         snprintf(text, sizeof text, "a later piece of a clip needs frames by %d, not %lld", each, (long long)d[0]);
     else

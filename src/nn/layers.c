@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 zn_scope zn_at(zn_scope s, const char *format, ...)
 {
@@ -15,6 +16,12 @@ zn_scope zn_at(zn_scope s, const char *format, ...)
     const bool top = !s.prefix || !s.prefix[0];
     const char *prefix = top ? zn_arena_copy(arena, name) : zn_arena_format(arena, "%s.%s", s.prefix, name);
     return (zn_scope){ s.graph, prefix ? prefix : "" };
+}
+
+zn_scope zn_above(zn_scope s)
+{
+    const char *dot = s.prefix ? strrchr(s.prefix, '.') : NULL;
+    return dot ? zn_at((zn_scope){ s.graph, "" }, "%.*s", (int)(dot - s.prefix), s.prefix) : (zn_scope){ s.graph, "" };
 }
 
 zn_node *zn_parameter(zn_scope s, const char *name, zn_shape shape, zn_layout layout)

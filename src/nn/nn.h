@@ -18,6 +18,9 @@ typedef struct zn_scope {
 /* The scope one level down: prefix.format(...). */
 __attribute__((format(printf, 2, 3))) zn_scope zn_at(zn_scope s, const char *format, ...);
 
+/* The scope one level up: without the last part of the prefix. */
+zn_scope zn_above(zn_scope s);
+
 zn_node *zn_parameter(zn_scope s, const char *name, zn_shape shape, zn_layout layout);
 
 /* Convolutions to `out` channels; 3x3 with padding 1. Plain: with bias. */

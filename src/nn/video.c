@@ -8,13 +8,6 @@ enum { TAPS = 3 };
 
 static int frames_of(const zn_node *x) { return (int)x->shape.dim[0]; }
 
-zn_node *zn_one_picture(zn_node *x)
-{
-    if (zn_is_poison(x) || frames_of(x) == 1)
-        return x;
-    return zn_graph_poison(x->graph, ZN_EUNSUPPORTED, "a video autoencoder takes one picture at a time, or a clip");
-}
-
 /* Calls zn_frames with from[t] = rule(t), for clips of any length. */
 typedef int32_t (*frame_rule)(int t, const int *k);
 
@@ -40,6 +33,14 @@ zn_node *zn_take_frames(zn_node *x, int first, int step, int count)
 static int32_t filled(int t, const int *k) { return t < k[0] ? -1 : t - k[0]; }
 
 zn_node *zn_fill_front(zn_node *x, int count) { return arrange(&x, 1, frames_of(x) + count, filled, &count); }
+
+static int32_t filled_each(int t, const int *k) { return t % (k[0] + 1) < k[0] ? -1 : t / (k[0] + 1); }
+
+zn_node *zn_fill_each(zn_node *x, int count) { return arrange(&x, 1, frames_of(x) * (count + 1), filled_each, &count); }
+
+static int32_t again(int t, const int *k) { return t / k[0]; }
+
+zn_node *zn_repeat_each(zn_node *x, int times) { return arrange(&x, 1, frames_of(x) * times, again, &times); }
 
 static int32_t held(int t, const int *k) { return t < k[0] ? t : k[0] - 1; }
 
@@ -80,7 +81,7 @@ zn_node *zn_interleave_frames(zn_node *a, zn_node *const *b, int count, int skip
 zn_node *zn_with_history(zn_stream *m, zn_node *x, int n, int *have)
 {
     *have = 0;
-    if (!m)
+    if (!m || m->apart)
         return x;
     if (m->count == ZN_KEPT)
         return zn_graph_poison(x->graph, ZN_ELIMIT, "a network keeps the frames of too many layers");
@@ -98,12 +99,23 @@ zn_node *zn_with_history(zn_stream *m, zn_node *x, int n, int *have)
     return x;
 }
 
-/* x has `have` frames more than the result in front; w [3,..]. */
-static zn_node *over_time(zn_node *x, zn_node *w, zn_node *bias, int pad, int have)
+static int32_t one_before(int t, const int *k) { return t % k[0] ? t - 1 : -1; }
+
+zn_node *zn_frames_before(zn_stream *m, zn_node *x)
+{
+    const int frames = frames_of(x), each = m && m->apart ? frames / m->apart : frames;
+    int have;
+    if (m && !m->apart)
+        return zn_take_frames(zn_with_history(m, x, 1, &have), m->first ? -1 : 0, 1, frames);
+    return arrange(&x, 1, frames, one_before, &each);
+}
+
+/* x has `have` frames more than the result in front; w [3,..], of which `taps` count. */
+static zn_node *over_time(zn_node *x, zn_node *w, zn_node *bias, int pad, int have, int taps)
 {
     const int results = frames_of(x) - have;
     zn_node *y = NULL;
-    for (int age = 0; age < TAPS && age - have < results; age++) {
+    for (int age = 0; age < taps && age - have < results; age++) {
         const zn_conv_spec k = { .stride = 1, .pad = pad, .lag = age - have, .results = results };
         zn_node *part = zn_conv(x, zn_row(w, TAPS - 1 - age), age ? NULL : bias, k);
         y = y ? zn_add(y, part) : part;
@@ -124,7 +136,7 @@ zn_node *zn_conv3d(zn_scope s, zn_node *x, int out, zn_stream *m)
     int have;
     zn_node *w = weight(s, TAPS, 3, zn_channels(x), out), *b = bias(s, out);
     x = zn_with_history(m, x, TAPS - 1, &have);
-    return over_time(x, w, b, 1, have);
+    return over_time(x, w, b, 1, have, m && m->apart ? 1 : TAPS);
 }
 
 zn_node *zn_conv3d_1x1(zn_scope s, zn_node *x, int out)
@@ -138,6 +150,8 @@ zn_node *zn_halve_frames(zn_scope s, zn_node *x, zn_stream *m)
     const int c = zn_channels(x);
     int have;
     zn_node *w = weight(s, TAPS, 1, c, c), *b = bias(s, c), *y = NULL;
+    if (m && m->apart)
+        return x;
     x = zn_with_history(m, x, 1, &have);
     const int count = (frames_of(x) - 1) / 2;
     for (int i = TAPS - 1; i >= 0 && count; i--) {
@@ -155,6 +169,8 @@ zn_node *zn_double_frames(zn_scope s, zn_node *x, zn_stream *m)
     const int c = zn_channels(x);
     int have;
     zn_node *w = weight(s, TAPS, 1, c, 2 * c), *b = bias(s, 2 * c), *first = NULL, *rest = x;
+    if (m && m->apart)
+        return x;
     if (!m || m->first) { /* the first frame is no history of the others */
         if (frames_of(x) == 1) {
             zn_with_history(m, arrange(&x, 1, 1, line, (int[]){ -1, 0 }), TAPS - 1, &have);
@@ -164,7 +180,7 @@ zn_node *zn_double_frames(zn_scope s, zn_node *x, zn_stream *m)
         rest = zn_take_frames(x, 1, 1, frames_of(x) - 1);
     }
     rest = zn_with_history(m, rest, TAPS - 1, &have);
-    zn_node *y = over_time(rest, w, b, 0, have);
+    zn_node *y = over_time(rest, w, b, 0, have, TAPS);
     zn_node *both[] = { zn_slice_channels(y, 0, c), zn_slice_channels(y, c, c) };
     return zn_interleave_frames(first, both, 2, 0);
 }

@@ -13,6 +13,7 @@
  * before[i]. The graphs of all pieces but the first are alike. */
 enum { ZN_KEPT = 64 };
 typedef struct zn_stream {
+    int apart; /* so many pictures that know nothing of each other, one behind the other; 0: a clip. Nothing is kept. */
     bool first;
     int count;
     zn_node *before[ZN_KEPT]; /* inputs; none in the first piece */
@@ -23,14 +24,17 @@ typedef struct zn_stream {
  * out. Without a stream x itself. */
 zn_node *zn_with_history(zn_stream *m, zn_node *x, int n, int *have);
 
-/* x itself, if it is a single frame; else poisons the graph: pictures that are no clip cannot come together. */
-zn_node *zn_one_picture(zn_node *x);
+/* For each frame of x the one before it, zeros before the first (or the first of each picture). */
+zn_node *zn_frames_before(zn_stream *m, zn_node *x);
 
 /* Frames first, first + step, ... of x, zeros where that is below 0. */
 zn_node *zn_take_frames(zn_node *x, int first, int step, int count);
-/* `count` frames of zeros, then those of x; those of x, then its last `count` times more. */
+/* `count` frames of zeros, then those of x, or so before each of x; those of x, then its last `count` times more, or
+ * each one so many times. */
 zn_node *zn_fill_front(zn_node *x, int count);
+zn_node *zn_fill_each(zn_node *x, int count);
 zn_node *zn_repeat_last(zn_node *x, int count);
+zn_node *zn_repeat_each(zn_node *x, int times);
 /* a's first frame, then those of b[count] by turns. skip: without the first `skip` frames of these; a may be NULL. */
 zn_node *zn_interleave_frames(zn_node *a, zn_node *const *b, int count, int skip);
 

@@ -43,7 +43,8 @@ static void add_features(zn_objective *o, const zn_recipe *r, zn_node *const *st
     int pairs = 0;
     for (int i = 0; i < count; i++)
         for (int k = 0; k < teacher_count; k++) {
-            if (student[i]->shape.dim[1] != teacher[k]->shape.dim[1])
+            if (student[i]->shape.dim[1] != teacher[k]->shape.dim[1] ||
+                student[i]->shape.dim[0] != teacher[k]->shape.dim[0]) /* several frames of each picture */
                 continue;
             const zn_scope s = zn_at((zn_scope){ o->graph, "adaptor" }, "%d", pairs++);
             zn_node *distance =

@@ -50,13 +50,12 @@ static zn_node *up(zn_scope s, zn_node *x, const void *k, zn_stream *m)
 
 static zn_node *average(zn_scope s, zn_node *x, const void *k, zn_stream *m)
 {
-    (void)m;
-    return zn_wan_average(x, out_of(k), strstr(s.prefix, "time") ? 2 : 1, strstr(s.prefix, "same") ? 1 : 2);
+    return zn_wan_average(x, out_of(k), strstr(s.prefix, "time") ? 2 : 1, strstr(s.prefix, "same") ? 1 : 2, m);
 }
 
 static zn_node *repeat(zn_scope s, zn_node *x, const void *k, zn_stream *m)
 {
-    return zn_wan_repeat(x, out_of(k), strstr(s.prefix, "time") ? 2 : 1, 2, !m || m->first);
+    return zn_wan_repeat(x, out_of(k), strstr(s.prefix, "time") ? 2 : 1, 2, m);
 }
 
 static zn_node *patches(zn_scope s, zn_node *x, const void *k, zn_stream *m)

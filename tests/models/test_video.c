@@ -211,6 +211,43 @@ static void a_picture_is_a_clip(void **state)
     }
 }
 
+/* Several pictures at once, as training takes them, know nothing of each other. */
+static void pictures_may_come_together(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2 * MODELS; i++) {
+        const zn_part part = i < MODELS ? ZN_ENCODER : ZN_DECODER;
+        zn_model *m = model_at(i % MODELS);
+        const int d = part == ZN_ENCODER ? 1 : m->config.downscale;
+        zn_pool *pool;
+        zn_graph *g[2];
+        zn_exec *e[2];
+        zn_node *x[2], *y[2];
+        assert_int_equal(zn_pool_new(1, &pool), ZN_OK);
+        for (int k = 0; k < 2; k++) {
+            const zn_shape shape = ZN_SHAPE(k ? 1 : 3, 32 / d, 48 / d, zn_model_inputs(m, part));
+            assert_int_equal(zn_model_graph(m, part, shape, &g[k], &x[k], &y[k]), ZN_OK);
+            assert_int_equal(zn_exec_new(g[k], &y[k], 1, &(zn_exec_options){ .pool = pool }, &e[k]), ZN_OK);
+        }
+        const int64_t in = zn_shape_count(x[1]->shape), out = zn_shape_count(y[1]->shape);
+        for (int64_t k = 0; k < 3 * in; k++)
+            x[0]->data[k] = number(k);
+        assert_int_equal(zn_exec_run(e[0]), ZN_OK);
+        assert_int_equal(zn_shape_count(y[0]->shape), 3 * out);
+        for (int k = 0; k < 3; k++) {
+            memcpy(x[1]->data, x[0]->data + k * in, sizeof(float) * (size_t)in);
+            assert_int_equal(zn_exec_run(e[1]), ZN_OK);
+            assert_memory_equal(y[1]->data, y[0]->data + k * out, sizeof(float) * (size_t)out);
+        }
+        for (int k = 0; k < 2; k++) {
+            zn_exec_free(e[k]);
+            zn_graph_free(g[k]);
+        }
+        zn_pool_free(pool);
+        zn_model_free(m);
+    }
+}
+
 /* ---- what is refused ---- */
 
 static void expect(zn_status status, zn_status wanted, const char *words)
@@ -323,6 +360,7 @@ int main(void)
         cmocka_unit_test(pieces_have_the_bits_of_the_whole),
         cmocka_unit_test(any_number_of_pictures_comes_back),
         cmocka_unit_test(a_picture_is_a_clip),
+        cmocka_unit_test(pictures_may_come_together),
         cmocka_unit_test(misfits_are_refused),
         cmocka_unit_test(too_little_memory_is_said),
         cmocka_unit_test(failing_memory_is_an_error),
