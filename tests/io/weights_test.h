@@ -2,6 +2,7 @@
 #ifndef WEIGHTS_TEST_H
 #define WEIGHTS_TEST_H
 
+#include "base/alloc.h"
 #include "weights_make.h"
 
 #include <setjmp.h>
@@ -28,6 +29,23 @@ static inline zn_weights *must_open_bytes(const bytes *b)
     if (zn_weights_open_memory(b->data, b->size, "bytes", &w) != ZN_OK)
         fail_msg("%s", zn_error_text());
     return w;
+}
+
+/* Opens the file while each allocation in turn fails, with a sentence and nothing left behind, until none does. Returns
+ * how many there were. */
+static inline int open_short_of_memory(const char *path, const bytes *b, zn_weights **w)
+{
+    for (int failures = 0;; failures++) {
+        *w = NULL;
+        zn_alloc_fail_at(failures + 1);
+        const zn_status status = b ? zn_weights_open_memory(b->data, b->size, path, w) : zn_weights_open(path, w);
+        zn_alloc_fail_at(0);
+        if (status == ZN_OK)
+            return failures;
+        assert_int_equal(status, ZN_ENOMEM);
+        assert_null(*w);
+        assert_non_null(strstr(zn_error_text(), "memory"));
+    }
 }
 
 static inline void assert_same_tensor(const zn_weight *a, const zn_weight *b)

@@ -1,10 +1,10 @@
 /* Zenith networks at work: sizes, tiles, threads, gates, failing memory, and that the trainable one learns. */
 #include "model_file.h"
+#include "part_run.h"
 #include "zenith_tests.h"
 
 #include "base/alloc.h"
 #include "models/zenith.h"
-#include "pipeline/runner.h"
 #include "train/optim.h"
 #include "train/wavelet.h"
 
@@ -15,43 +15,6 @@
 #include <cmocka.h>
 #include <math.h>
 #include <string.h>
-
-static zn_pool *pool_of(int threads)
-{
-    zn_pool *pool;
-    assert_int_equal(zn_pool_new(threads, &pool), ZN_OK);
-    return pool;
-}
-
-static void fill(float *x, int64_t count, uint64_t seed)
-{
-    zn_rng rng = zn_rng_new(seed);
-    for (int64_t i = 0; i < count; i++)
-        x[i] = zn_rng_uniform(&rng);
-}
-
-/* Runs one part for an image of this size; the result is the caller's. */
-static float *result_of(const zn_model *m, zn_part part, int width, int height, int threads, int tile, int64_t *count)
-{
-    const int d = m->config.downscale;
-    const zn_shape shape =
-        part == ZN_ENCODER ? ZN_SHAPE(1, height, width, 3) : ZN_SHAPE(1, height / d, width / d, m->config.latent);
-    zn_pool *pool = pool_of(threads);
-    zn_runner *r;
-    const zn_runner_options o = { .pool = pool, .tile = tile };
-    if (zn_runner_new(m, part, shape, &o, &r) != ZN_OK)
-        fail_msg("%s", zn_error_text());
-    assert_true(tile <= 0 || strstr(zn_runner_plan(r), "tiles of"));
-    fill(zn_runner_input(r), zn_shape_count(zn_runner_input_shape(r)), 5);
-    if (zn_runner_run(r) != ZN_OK)
-        fail_msg("%s", zn_error_text());
-    *count = zn_shape_count(zn_runner_output_shape(r));
-    float *copy = zn_alloc(sizeof *copy * (size_t)*count);
-    memcpy(copy, zn_runner_output(r), sizeof *copy * (size_t)*count);
-    zn_runner_free(r);
-    zn_pool_free(pool);
-    return copy;
-}
 
 void other_sizes_give_one_sentence(void **state)
 {
@@ -91,8 +54,8 @@ void tiles_equal_the_whole(void **state)
                 for (int64_t c = 0; c < zn_shape_count(m->parameters[i].shape); c++)
                     m->parameters[i].data[c] = 3;
         int64_t n, nt;
-        float *whole = result_of(m, cases[k].part, cases[k].width, cases[k].height, 2, ZN_TILE_OFF, &n);
-        float *tiled = result_of(m, cases[k].part, cases[k].width, cases[k].height, 2, cases[k].tile, &nt);
+        float *whole = result_of(m, cases[k].part, cases[k].width, cases[k].height, 2, ZN_TILE_OFF, 0, &n);
+        float *tiled = result_of(m, cases[k].part, cases[k].width, cases[k].height, 2, cases[k].tile, 0, &nt);
         assert_int_equal(n, nt);
         if (memcmp(whole, tiled, sizeof(float) * (size_t)n))
             fail_msg("case %zu, %s, tiles of %d: differs", k, cases[k].preset, cases[k].tile);
@@ -111,8 +74,8 @@ void threads_do_not_change_a_bit(void **state)
         zn_model *m = small_model(presets[k], k < 3 ? 16 : 4, 64, 3);
         for (int part = 0; part < 2; part++) {
             int64_t n1, n3;
-            float *one = result_of(m, (zn_part)part, 64, 64, 1, ZN_TILE_OFF, &n1);
-            float *three = result_of(m, (zn_part)part, 64, 64, 3, ZN_TILE_OFF, &n3);
+            float *one = result_of(m, (zn_part)part, 64, 64, 1, ZN_TILE_OFF, 0, &n1);
+            float *three = result_of(m, (zn_part)part, 64, 64, 3, ZN_TILE_OFF, 0, &n3);
             assert_int_equal(n1, n3);
             assert_memory_equal(one, three, sizeof(float) * (size_t)n1);
             zn_free(one);

@@ -55,12 +55,6 @@ void finish(const order *o, watch *w, zn_train_result *r)
         fail_msg("%s: %s", o->name, zn_error_text());
 }
 
-void expect_text(const char *words)
-{
-    if (!strstr(zn_error_text(), words))
-        fail_msg("'%s' does not say '%s'", zn_error_text(), words);
-}
-
 void same_models(const char *a, const char *b)
 {
     char x[64], y[64];

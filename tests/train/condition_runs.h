@@ -27,7 +27,6 @@ int conditions_set_up(void **state);
 zn_status start(const order *o, watch *w, zn_train_result *r);
 void finish(const order *o, watch *w, zn_train_result *r);
 
-void expect_text(const char *words); /* in the last error */
 void same_models(const char *a, const char *b);
 /* Pictures whose rows are all alike are "flat": one in five. Every second one is "odd". */
 void write_labels(const char *name);

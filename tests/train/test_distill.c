@@ -67,8 +67,6 @@ static int set_up(void **state)
     return 0;
 }
 
-static int stop_at(void *user, const zn_train_progress *p) { return p->step == *(int64_t *)user; }
-
 typedef struct
 try {
     const char *teacher, *student, *run;

@@ -4,6 +4,7 @@
 #include "io/dataset/dataset.h"
 #include "io/image/resize.h"
 #include "models/model.h"
+#include "train_files.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +21,7 @@
 
 #include "../skip.h"
 
-static char folder[64], pictures[96], set[96];
+static char pictures[96], set[96];
 
 static uint8_t *pixel(const zn_image *image, int x, int y)
 {
@@ -57,14 +58,6 @@ static int set_up(void **state)
         zn_image_free(image);
     }
     return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
 }
 
 static void shrinking_averages_areas(void **state)
@@ -249,5 +242,5 @@ int main(void)
         cmocka_unit_test(gates_are_counted),
         cmocka_unit_test(without_memory_there_is_an_error),
     };
-    return cmocka_run_group_tests_name("eval", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("eval", tests, set_up, files_tear_down);
 }

@@ -4,6 +4,7 @@
 #include "base/rng.h"
 #include "train/ranks.h"
 #include "train/trainer.h"
+#include "train_files.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +23,6 @@ enum { BATCH = 12, SIDE = 32, SKIPPED = 77 };
 
 static zn_ranks *ranks;
 static int rank, count;
-static char folder[64]; /* the same on all ranks */
 
 static void together(void) { assert_int_equal(zn_ranks_agree(ranks, ZN_OK), ZN_OK); }
 
@@ -179,47 +179,15 @@ static void batches_that_cannot_be_shared_are_refused(void **state)
 
 /* ---- whole runs ---- */
 
-static const char *in_folder(const char *name)
-{
-    static char paths[8][128];
-    static int next;
-    char *path = paths[next++ % 8];
-    snprintf(path, 128, "%s/%s", folder, name);
-    return path;
-}
-
-static void write_text(const char *path, const char *text)
-{
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
-}
-
-static void make_pictures(const char *where, int pictures)
-{
-    assert_int_equal(mkdir(where, 0777), 0);
-    for (int n = 0; n < pictures; n++) {
-        zn_image *image;
-        char path[160];
-        assert_int_equal(zn_image_new(SIDE + 8, SIDE + n, 8, &image), ZN_OK);
-        uint8_t *p = image->pixels;
-        for (int i = 0; i < image->width * image->height * 3; i++)
-            p[i] = (uint8_t)(128 + 100 * sin(0.01 * i * (n + 1)));
-        snprintf(path, sizeof path, "%s/p%02d.png", where, n);
-        assert_int_equal(zn_image_write(path, image, NULL), ZN_OK);
-        zn_image_free(image);
-    }
-}
-
+/* In a folder that is the same on all ranks. */
 static int set_up(void **state)
 {
     (void)state;
     snprintf(folder, sizeof folder, "/tmp/zenith-ranks-XXXXXX");
     if (rank == 0) {
         assert_non_null(mkdtemp(folder));
-        make_pictures(in_folder("pictures"), 15);
-        make_pictures(in_folder("broken"), 15);
+        make_pictures(in_folder("pictures"), 15, SIDE);
+        make_pictures(in_folder("broken"), 15, SIDE);
         write_text(in_folder("broken/p07.png"), "no picture");
         assert_int_equal(mkdir(in_folder("useless"), 0777), 0);
         write_text(in_folder("useless/a.png"), "no picture");
@@ -236,11 +204,8 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
     together();
-    return rank == 0 ? system(command) : 0;
+    return rank == 0 ? files_tear_down(state) : 0;
 }
 
 static int stop_at_three(void *user, const zn_train_progress *p) { return p->step == 3 && rank == *(int *)user; }

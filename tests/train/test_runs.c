@@ -22,8 +22,6 @@ static const char small[] =
     "model: taesd\nwidth: 8\nbatch: 1\nsize: 8\nsteps: 4\nwarmup: 0\nheld_out: 20\neval_every: 1\n"
     "checkpoint_every: 100\nloss: {l1: 1, bands: 0}\n";
 
-static int stop_at(void *user, const zn_train_progress *p) { return p->step == *(int64_t *)user; }
-
 /* A run into the folder's `name`; stop 0: up to its end. */
 static zn_status start(const char *name, const char *recipe, int64_t stop, zn_train_result *r)
 {
@@ -46,12 +44,6 @@ static zn_status resume(const char *name, int64_t steps, zn_train_result *r)
     snprintf(data, sizeof data, "%s/pictures", folder);
     const zn_train_options o = { .run = { .data = data, .folder = run, .resume = 1, .steps = steps, .threads = 1 } };
     return zn_train(&o, r);
-}
-
-static void expect_text(const char *words)
-{
-    if (!strstr(zn_error_text(), words))
-        fail_msg("'%s' does not say '%s'", zn_error_text(), words);
 }
 
 /* The bytes of a file in the folder, and a zero. */

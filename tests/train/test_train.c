@@ -103,8 +103,6 @@ static const char *recipe_file(void)
     return path;
 }
 
-static int stop_at(void *user, const zn_train_progress *p) { return p->step == *(int64_t *)user; }
-
 static zn_status train_into(const char *run, int threads, bool resume, int64_t stop, zn_train_result *r)
 {
     char data[128];

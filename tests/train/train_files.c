@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <zenith/image.h>
 #include <zenith/weights.h>
@@ -80,3 +81,11 @@ void same_tensors(const char *a, const char *b)
     zn_weights_close(x);
     zn_weights_close(y);
 }
+
+void expect_text(const char *words)
+{
+    if (!strstr(zn_error_text(), words))
+        fail_msg("'%s' does not say '%s'", zn_error_text(), words);
+}
+
+int stop_at(void *user, const zn_train_progress *p) { return p->step == *(int64_t *)user; }

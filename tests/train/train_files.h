@@ -4,6 +4,8 @@
 #ifndef ZN_TESTS_TRAIN_FILES_H
 #define ZN_TESTS_TRAIN_FILES_H
 
+#include <zenith/train.h>
+
 extern char folder[64];
 int files_set_up(void **state);
 int files_tear_down(void **state);
@@ -15,5 +17,9 @@ void make_pictures(const char *where, int count, int side);
 void write_text(const char *path, const char *text);
 /* Fails the test unless two weights files hold the same bits. */
 void same_tensors(const char *a, const char *b);
+
+void expect_text(const char *words); /* in the last error */
+/* A progress function: stops at the step that `user`, an int64_t, says. */
+int stop_at(void *user, const zn_train_progress *p);
 
 #endif

@@ -1,0 +1,19 @@
+/* Parts of models at work: random pictures or latents in, and the result. */
+#ifndef ZN_TESTS_PART_RUN_H
+#define ZN_TESTS_PART_RUN_H
+
+#include "models/model.h"
+#include "pipeline/runner.h"
+
+zn_pool *pool_of(int threads);
+void fill(float *x, int64_t count, uint64_t seed); /* uniform in [0,1) */
+
+/* What goes into a part for a picture of this size. */
+zn_shape shape_of(const zn_model *m, zn_part part, int width, int height);
+
+/* The result of a second run, which is the caller's (zn_free). tile, memory: as in zn_runner_options; where a tile is
+ * given the plan must have some. */
+float *result_of(const zn_model *m, zn_part part, int width, int height, int threads, int tile, size_t memory,
+                 int64_t *count);
+
+#endif
