@@ -21,6 +21,14 @@ static zn_status open_video(session *s, zn_video **out)
     return zn_video_new(s->model, &video, out);
 }
 
+/* With -v: what the pieces took. */
+static void explain(const session *s, zn_video *v, zn_part part)
+{
+    const char *plan = s->o->verbose ? zn_video_plan(v, part) : "";
+    if (*plan)
+        note(s->o, "%s", plan);
+}
+
 /* ---- encode ---- */
 
 /* Reads and encodes the pictures of a list; complains about the one that cannot be used. */
@@ -79,6 +87,7 @@ static zn_status encode_work(session *s, const job *item, json *j, char *summary
     }
     jobs_expand(o, &rules, &list);
     status = encode_pictures(s, v, &list, &clip);
+    explain(s, v, ZN_ENCODER);
     zn_video_free(v);
     const double ms = now_ms() - start;
     if (status == ZN_OK && (status = zn_latent_write(item->output, clip)) != ZN_OK)
@@ -186,6 +195,8 @@ static zn_status decode_pictures(session *s, const job *item, const zn_latent *l
     zn_status status = open_video(s, &v);
     if (status == ZN_OK)
         status = zn_video_decode(v, latent, s->o->bits ? s->o->bits : 8, write_one, a);
+    if (v)
+        explain(s, v, ZN_DECODER);
     zn_video_free(v);
     if (status != ZN_OK && !a->told)
         complain_about(item->input);

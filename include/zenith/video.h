@@ -46,6 +46,10 @@ ZN_API ZN_MUST_USE zn_status zn_video_decode(zn_video *video, const zn_latent *l
 /* The next latent begins another clip. */
 ZN_API void zn_video_decode_end(zn_video *video);
 
+/* What the last pieces of a part (ZN_ENCODER, ZN_DECODER) took, as text: their size, memory, and what is kept between
+ * them. Valid until the next call. */
+ZN_API const char *zn_video_plan(zn_video *video, zn_part part);
+
 #ifdef __cplusplus
 }
 #endif

@@ -8,6 +8,7 @@
 #include "ops/ops.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -150,6 +151,22 @@ zn_status zn_clip_run(zn_clip *c, const float **output, zn_shape *shape)
     *output = c->y->data;
     *shape = c->y->shape;
     return ZN_OK;
+}
+
+void zn_clip_describe(const zn_clip *c, char *text, size_t size)
+{
+    const double unit = 1 << 20;
+    double kept = 0;
+    *text = 0;
+    if (!c->exec)
+        return;
+    for (int i = 0; i < c->stream.count; i++)
+        kept += (double)bytes_of(c->stream.after[i]->shape) / unit;
+    snprintf(text, size,
+             "%s: pieces of %lldx%lldx%lldx%lld, %.1f MiB, %.1f MiB of weights, %.1f MiB kept between pieces",
+             zn_part_name(c->part), (long long)c->x->shape.dim[0], (long long)c->frame.dim[2],
+             (long long)c->frame.dim[1], (long long)c->frame.dim[3], (double)zn_exec_activation_bytes(c->exec) / unit,
+             (double)zn_exec_prepared_bytes(c->exec) / unit, kept);
 }
 
 void zn_clip_end(zn_clip *c) { c->later = false; }

@@ -37,6 +37,8 @@ zn_shape zn_clip_frame(const zn_clip *c);
 ZN_MUST_USE zn_status zn_clip_begin(zn_clip *c, float **input, int *frames);
 /* The piece's results, [T,H,W,C], checked to be finite. */
 ZN_MUST_USE zn_status zn_clip_run(zn_clip *c, const float **output, zn_shape *shape);
+/* For people: the last piece's size and memory. */
+void zn_clip_describe(const zn_clip *c, char *text, size_t size);
 /* The next piece is the first of another clip. */
 void zn_clip_end(zn_clip *c);
 

@@ -21,6 +21,7 @@ struct zn_video {
     /* decoder */
     bool decoding, counted; /* counted: every latent said how many pictures there were */
     int64_t shown, promised;
+    char plan[256];
 };
 
 zn_status zn_video_new(const zn_model *model, const zn_codec_options *options, zn_video **out)
@@ -54,6 +55,14 @@ void zn_video_free(zn_video *v)
     zn_clip_free(v->part[1]);
     zn_pool_free(v->pool);
     zn_free(v);
+}
+
+const char *zn_video_plan(zn_video *v, zn_part part)
+{
+    v->plan[0] = 0;
+    if (part <= ZN_DECODER && v->part[part])
+        zn_clip_describe(v->part[part], v->plan, sizeof v->plan);
+    return v->plan;
 }
 
 /* The part for frames of this shape; one for another size is given up. */

@@ -198,6 +198,8 @@ static void a_picture_is_a_clip(void **state)
         assert_int_equal(zn_decode(c, z, &back), ZN_OK);
         assert_int_equal(round_trip(v, 1, false, &clip, &a), ZN_OK);
         assert_string_equal(clip->model, z->model);
+        assert_non_null(strstr(zn_video_plan(v, ZN_ENCODER), "encoder: pieces of"));
+        assert_non_null(strstr(zn_video_plan(v, ZN_DECODER), "MiB kept between pieces"));
         assert_memory_equal(z->data, clip->data, sizeof(float) * (size_t)(z->width * z->height * z->channels));
         assert_memory_equal(back->pixels, a.pictures[0]->pixels, 3 * 30 * 15);
         album_free(&a);
