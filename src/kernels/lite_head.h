@@ -26,7 +26,7 @@ typedef struct zn_lite_head_args {
 void zn_k_lite_head(const void *lite_head_args, zn_range rows);
 size_t zn_lite_head_scratch(const zn_lite_head_args *a);
 
-/* Pixels of a row that the vector builds take at once, a multiple of eight: three rows of them stay in the L1. */
+/* Pixels of a row that the vector builds take at once, a multiple of sixteen: three rows of them stay in the L1. */
 int zn_lite_head_strip(const zn_lite_head_args *a);
 
 #endif

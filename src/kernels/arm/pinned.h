@@ -6,6 +6,13 @@
 
 #include "kernels/simd/vec.h"
 
+/* Before a loop whose counter has to be a constant, of at most sixteen rounds. */
+#if defined(__clang__)
+#define PINNED_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define PINNED_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 /* at + offset floats. A known offset becomes part of the instruction, whatever the compiler thinks of its size. */
 VEC_INLINE vec vec_load_pinned(const float *at, const int offset)
 {

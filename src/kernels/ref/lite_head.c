@@ -10,7 +10,7 @@ enum { L1_FLOATS = 2304, STRIP_LEAST = 16, STRIP_MOST = ZN_GROUPED_PIXELS, ROWS 
 
 int zn_lite_head_strip(const zn_lite_head_args *a)
 {
-    const int fit = (L1_FLOATS / a->c - 2) / 8 * 8;
+    const int fit = (L1_FLOATS / a->c - 2) / 16 * 16;
     return fit < STRIP_LEAST ? STRIP_LEAST : fit < STRIP_MOST ? fit : STRIP_MOST;
 }
 

@@ -30,16 +30,30 @@ static inline bool group_quads_do(int groups, int deep, int wide)
 /* Vectors of outputs of a group at once. */
 static int quad_vectors(int wide) { return wide % 8 == 0 ? 2 : 1; }
 
+/* to[4][4] = w[4][4] turned; rows of `from` and `to` lie so many floats apart. */
+VEC_INLINE void quad_turn(const float *from, int64_t from_row, float *to, int64_t to_row)
+{
+    const vec a = vec_load(from), b = vec_load(from + from_row);
+    const vec c = vec_load(from + 2 * from_row), d = vec_load(from + 3 * from_row);
+    const vec ac = vzip1q_f32(a, c), bd = vzip1q_f32(b, d), ac2 = vzip2q_f32(a, c), bd2 = vzip2q_f32(b, d);
+    vec_store(to, vzip1q_f32(ac, bd));
+    vec_store(to + to_row, vzip2q_f32(ac, bd));
+    vec_store(to + 2 * to_row, vzip1q_f32(ac2, bd2));
+    vec_store(to + 3 * to_row, vzip2q_f32(ac2, bd2));
+}
+
 /* From w[4][wide][deep] to [columns][pair of groups][deep][group of the pair][column], `columns` as many as
  * quad_vectors has lanes. */
 static void group_quad_pack(const float *w, int deep, int wide, float *to)
 {
     const int columns = 4 * quad_vectors(wide);
     for (int j = 0; j < wide; j += columns)
-        for (int pair = 0; pair < QUAD; pair += 2)
-            for (int k = 0; k < deep; k++)
-                for (int i = 0; i < 2 * columns; i++)
-                    *to++ = w[((int64_t)(pair + i / columns) * wide + j + i % columns) * deep + k];
+        for (int pair = 0; pair < QUAD; pair += 2, to += (int64_t)deep * 2 * columns)
+            for (int i = 0; i < 2 * columns; i += 4) {
+                const float *from = w + ((int64_t)(pair + i / columns) * wide + j + i % columns) * deep;
+                for (int k = 0; k < deep; k += 4)
+                    quad_turn(from + k, deep, to + (int64_t)k * 2 * columns + i, 2 * columns);
+            }
 }
 
 /* Products of lane `lane` of four pixels of two groups. */

@@ -8,6 +8,10 @@
 #include "kernels/simd/group_product.h"
 #include "kernels/simd/group_quad.h"
 #include "kernels/simd/rms.h"
+#if defined(__aarch64__)
+#include "kernels/arm/head_norm.h"
+#include "kernels/arm/head_taps.h"
+#endif
 
 void ZN_KERNEL(lite_head)(const void *args, zn_range r);
 
@@ -68,29 +72,42 @@ VEC_INLINE void norm_of(const int count, const float *x, int64_t ahead, const fl
     }
 }
 
-/* Row y of v into the ring, whole groups of SUMS pixels and one more on either side. First the scales of all pixels,
- * whose roots and divisions wait for each other, then the products. */
+/* v of `count` pixels of a row. First the scales of all, whose roots and divisions wait for each other, then the
+ * products. */
+APART void norm_any(const strip *s, const float *x, int64_t ahead, int count, float *to)
+{
+    const int c = s->a->c;
+    float scale[ZN_GROUPED_PIXELS + 2 + VEC_LANES];
+    int p = 0;
+    for (; p < count; p += VEC_LANES)
+        inverse_rms(x + (int64_t)p * c, c, s->a->eps, least(VEC_LANES, count - p), scale + p);
+    for (p = 0; p + VEC_LANES <= count; p += VEC_LANES)
+        norm_of(VEC_LANES, x + (int64_t)p * c, ahead, scale + p, s, to + p * VEC_LANES);
+    for (; p < count; p++)
+        norm_of(1, x + (int64_t)p * c, ahead, scale + p, s, to + p * VEC_LANES);
+}
+
+/* Row y of v into the ring, whole groups of SUMS pixels and one more on either side. */
 APART void row_in(const strip *s, int y)
 {
     const zn_lite_head_args *a = s->a;
     const int pixels = (s->count + SUMS - 1) / SUMS * SUMS + 2;
-    float *to = ring_row(s, y), scale[ZN_GROUPED_PIXELS + 2 + VEC_LANES];
+    float *to = ring_row(s, y);
     if (y < 0 || y >= a->h) {
         clear(s, to, 0, pixels);
         return;
     }
     const int first = s->x0 == 0 ? 1 : 0, end = least(pixels, a->wide - s->x0 + 1);
-    const int64_t c = a->c, ahead = y + 2 < a->h ? 2 * a->wide * c : 0;
-    const float *x = s->image + ((int64_t)y * a->wide + s->x0 - 1) * c;
+    const float *x = s->image + ((int64_t)y * a->wide + s->x0 - 1 + first) * a->c;
     clear(s, to, 0, first);
     clear(s, to, end, pixels);
-    for (int p = first; p < end; p += VEC_LANES)
-        inverse_rms(x + p * c, a->c, a->eps, least(VEC_LANES, end - p), scale + p);
-    int p = first;
-    for (; p + VEC_LANES <= end; p += VEC_LANES)
-        norm_of(VEC_LANES, x + p * c, ahead, scale + p, s, to + p * VEC_LANES);
-    for (; p < end; p++)
-        norm_of(1, x + p * c, ahead, scale + p, s, to + p * VEC_LANES);
+    to += first * VEC_LANES;
+#if defined(__aarch64__)
+    if (end - first >= HEAD_PIXELS)
+        head_norm_row(x, a->c, a->eps, a->gain, end - first, to, s->plane);
+    else
+#endif
+        norm_any(s, x, y + 2 < a->h ? 2 * (int64_t)a->wide * a->c : 0, end - first, to);
 }
 
 /* e of SUMS pixels from the ring rows v. A pixel is multiplied by all it meets as soon as it is loaded: of two factors
@@ -140,7 +157,33 @@ VEC_INLINE void row_of(const bool planes, const strip *s, int y)
     }
 }
 
+#if defined(__aarch64__)
+/* Where row y of the strip begins, with the pixel before it; or the last row. */
+static const float *map_row(const strip *s, int y)
+{
+    const zn_lite_head_args *a = s->a;
+    return s->image + ((int64_t)least(y, a->h - 1) * a->wide + s->x0 - (s->x0 > 0)) * a->c;
+}
+
+/* Fetches the next two rows of the map, with a pixel on either side. */
+APART void row_of_planes(const strip *s, int y)
+{
+    const int blocks = (s->count + TAPS_BLOCK - 1) / TAPS_BLOCK;
+    const head_taps q = { .row = { ring_row(s, y - 1), ring_row(s, y), ring_row(s, y + 1) },
+                          .taps = s->taps,
+                          .e = s->e,
+                          .plane = s->plane,
+                          .e_plane = s->e_plane,
+                          .planes = s->a->c / VEC_LANES,
+                          .blocks = blocks,
+                          .soon = map_row(s, y + 2),
+                          .later = map_row(s, y + 3),
+                          .fetched = (s->count + 2) * VEC_LANES / blocks + 1 };
+    head_taps_pinned(&q);
+}
+#else
 APART void row_of_planes(const strip *s, int y) { row_of(true, s, y); }
+#endif
 APART void row_of_pixels(const strip *s, int y) { row_of(false, s, y); }
 
 /* What the product needs, and where its results wait to be put in order. */
@@ -200,9 +243,11 @@ static float *lay_out(strip *s, bool quads, float *scratch)
 {
     const int c = s->a->c, most = zn_lite_head_strip(s->a);
     float *taps = scratch;
-    for (int k = 0; k < c; k++)
+    const float *from = s->a->taps;
+    for (int k = 0; k < c; k += VEC_LANES, from += 9 * VEC_LANES)
         for (int i = 0; i < 9; i++)
-            taps[(k / VEC_LANES * 9 + i) * VEC_LANES + k % VEC_LANES] = s->a->taps[9 * k + i];
+            for (int lane = 0; lane < VEC_LANES; lane++)
+                taps[9 * k + i * VEC_LANES + lane] = from[9 * lane + i];
     s->taps = taps;
     s->ring = taps + 9 * c;
     s->row = (int64_t)(most + 2) * VEC_LANES;

@@ -46,6 +46,13 @@ VEC_INLINE void squares_of_four(const float *x, int c, float sum[4])
 }
 #endif
 
+/* 1 / sqrt(sum / c + eps); a division by a power of two is a product. */
+VEC_INLINE vec inverse_root(vec sum, int c, float eps)
+{
+    const vec mean = c & (c - 1) ? sum / vec_splat((float)c) : sum * vec_splat(1 / (float)c);
+    return vec_splat(1) / vec_sqrt(mean + vec_splat(eps));
+}
+
 /* Of `count` pixels, at most as many as a vector has lanes: a root and a division take as long as a pixel of few
  * channels. */
 VEC_INLINE void inverse_rms(const float *x, int c, float eps, int count, float *s)
@@ -60,7 +67,7 @@ VEC_INLINE void inverse_rms(const float *x, int c, float eps, int count, float *
 #endif
     for (int t = 0; t < count && !four; t++)
         sum[t] = squares(x + (int64_t)t * c, c);
-    vec_store(s, vec_splat(1) / vec_sqrt(vec_load(sum) / vec_splat((float)c) + vec_splat(eps)));
+    vec_store(s, inverse_root(vec_load(sum), c, eps));
 }
 
 #endif

@@ -1,0 +1,130 @@
+/* Depthwise 3x3 with its own input added, of a row of planes, for AArch64. Sixteen pixels of a plane after the other,
+ * without a seam: at each step tap j goes to the pixel j behind the newest, so that nine sums grow side by side and a
+ * pixel meets its taps soon after it was asked for (a Neoverse-V1 reads but four registers a cycle that were ready when
+ * an instruction was queued; gelu_pass.h). Meanwhile the next row of the map is fetched into the first cache, and the
+ * one behind it into the second, in small doses: in a run, each fetch waits for the one before. The order is what
+ * counts, hence an `asm volatile` for each instruction (wht_pass.h). */
+#ifndef ZN_ARM_HEAD_TAPS_H
+#define ZN_ARM_HEAD_TAPS_H
+
+#include "kernels/arm/pinned.h"
+
+#include <stdbool.h>
+
+enum { TAPS_BLOCK = 16, TAPS = 9, TAPS_FLOATS = TAPS_BLOCK * VEC_LANES };
+
+typedef struct head_taps {
+    const float *row[3]; /* of the first plane, one pixel before the first */
+    const float *taps;   /* [planes][9][VEC_LANES] */
+    float *e;
+    int64_t plane, e_plane;
+    int planes, blocks;        /* blocks of a plane */
+    const float *soon, *later; /* what is fetched into the first and second cache: so many floats for each block, which
+                                  are at most five lines */
+    int64_t fetched;
+} head_taps;
+
+/* Where a block lies: its rows, its taps and its results. */
+typedef struct taps_place {
+    const float *row[3], *taps;
+    float *e;
+} taps_place;
+
+/* What is on its way: pixel k of this block, or of the one before, in sum[k]; the taps; of each row the pixel that is
+ * multiplied and the one that comes; and, where a row goes on with this block, the pixel behind the last of `left`. */
+typedef struct taps_state {
+    vec sum[TAPS_BLOCK], w[TAPS], x[3][2], over;
+    const float *row[3], *left, *soon, *later;
+    float *e;
+} taps_state;
+
+/* Tap j at step t. A drain only ends what the block before has begun. */
+VEC_INLINE void taps_multiply(const int t, const int j, const bool drain, taps_state *s)
+{
+    const bool over = t >= j / 3 * 3 && t < j;
+    vec *sum = s->sum + (t - j + TAPS_BLOCK) % TAPS_BLOCK;
+    if (!drain || t < j)
+        __asm__ volatile("fmla %0.4s, %1.4s, %2.4s"
+                         : "+w"(*sum)
+                         : "w"(s->w[j]), "w"(over ? s->over : s->x[j / 3][(t + j / 3) % 2]));
+}
+
+/* The pixel of row i that step t + 1 begins with. */
+VEC_INLINE void taps_load(const int t, const int i, taps_state *s, const taps_place *place)
+{
+    const int pixel = (t + 1 - 3 * i + TAPS_BLOCK) % TAPS_BLOCK;
+    if (pixel == 0) {
+        s->left = s->row[i];
+        s->row[i] = place->row[i];
+    }
+    s->x[i][(t + 1 + i) % 2] = vec_load_pinned(s->row[i], pixel * VEC_LANES);
+}
+
+/* Step t of the block at `here`, whose successor lies at `next`. */
+VEC_INLINE void taps_step(const int t, const bool drain, taps_state *s, const taps_place *here, const taps_place *next)
+{
+    const int then = (t + 1) % TAPS_BLOCK, done = (t - TAPS + TAPS_BLOCK) % TAPS_BLOCK;
+    const taps_place *place = then ? here : next;
+    taps_multiply(t, 1, drain, s);
+    if (!drain) {
+        taps_load(t, 0, s, place);
+        s->sum[then] = vec_load_pinned(place->row[1], (then + 1) * VEC_LANES);
+    }
+    taps_load(t, 2, s, here);
+    taps_multiply(t, 5, drain, s);
+    taps_multiply(t, 2, drain, s);
+    taps_multiply(t, 4, drain, s);
+    taps_multiply(t, 8, drain, s);
+    if (t == TAPS)
+        s->e = here->e;
+    if (t % 2)
+        __asm__ volatile("stp %q0, %q1, [%2, %3]"
+                         :
+                         : "w"(s->sum[done]), "w"(s->sum[done + 1]), "r"(s->e), "i"(done * VEC_LANES * 4));
+    taps_load(t, 1, s, here);
+    taps_multiply(t, 0, drain, s);
+    taps_multiply(t, 7, drain, s);
+    taps_multiply(t, 3, drain, s);
+    taps_multiply(t, 6, drain, s);
+    if (then % 3 < 2 && then < TAPS)
+        s->over = vec_load_pinned(s->left, (TAPS_BLOCK + then % 3) * VEC_LANES);
+    if (!drain && then < TAPS)
+        s->w[then] = vec_load_pinned(place->taps, then * VEC_LANES);
+    if (!drain && t % 3 == 1)
+        __asm__ volatile("prfm pldl1keep, [%0, %1]" : : "r"(s->soon), "i"(t / 3 * 64));
+    if (!drain && t % 3 == 2)
+        __asm__ volatile("prfm pldl2keep, [%0, %1]" : : "r"(s->later), "i"(t / 3 * 64));
+}
+
+static inline void head_taps_pinned(const head_taps *q)
+{
+    float nowhere[TAPS_FLOATS];
+    taps_place here = { { q->row[0], q->row[1], q->row[2] }, q->taps, q->e };
+    taps_state s = {
+        .row = { q->row[0], q->row[1], q->row[2] }, .left = q->row[0], .soon = q->soon, .later = q->later, .e = nowhere
+    };
+    PINNED_UNROLL for (int k = 0; k < TAPS_BLOCK; k++) s.sum[k] = vec_splat(0);
+    PINNED_UNROLL for (int k = 0; k < TAPS; k++) s.w[k] = vec_splat(0);
+    PINNED_UNROLL for (int k = 0; k < 6; k++) s.x[k / 2][k % 2] = vec_splat(0);
+    vec_pinned_fence();
+    s.x[0][0] = s.over = vec_load_pinned(q->row[0], 0);
+    s.sum[0] = vec_load_pinned(q->row[1], VEC_LANES);
+    s.w[0] = vec_load_pinned(q->taps, 0);
+    const int64_t count = (int64_t)q->planes * q->blocks;
+    const int64_t seam = q->plane - q->blocks * TAPS_FLOATS, e_seam = q->e_plane - q->blocks * TAPS_FLOATS;
+    int block = 0;
+    for (int64_t i = 0; i < count; i++, s.soon += q->fetched, s.later += q->fetched) {
+        const bool end = ++block == q->blocks;
+        const int64_t step = i + 1 < count ? TAPS_FLOATS + (end ? seam : 0) : 0;
+        const taps_place next = { { here.row[0] + step, here.row[1] + step, here.row[2] + step },
+                                  here.taps + (end && step ? TAPS * VEC_LANES : 0),
+                                  here.e + TAPS_FLOATS + (end ? e_seam : 0) };
+        block = end ? 0 : block;
+        PINNED_UNROLL for (int t = 0; t < TAPS_BLOCK; t++) taps_step(t, false, &s, &here, &next);
+        here = next;
+    }
+    PINNED_UNROLL for (int t = 0; t < TAPS - 1; t++) taps_step(t, true, &s, &here, &here);
+    vec_pinned_fence();
+}
+
+#endif
