@@ -1,3 +1,4 @@
+/* Joining, running, leaving. */
 #include "ranks.h"
 
 #include "report.h"

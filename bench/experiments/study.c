@@ -1,3 +1,4 @@
+/* The kinds of networks, and how they learn. */
 #include "study.h"
 
 #include "base/alloc.h"

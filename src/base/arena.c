@@ -1,3 +1,4 @@
+/* Blocks in a list, filled one after the other; what is too large for one gets its own. */
 #include "base/arena.h"
 
 #include "base/alloc.h"

@@ -1,3 +1,4 @@
+/* SplitMix64, xoshiro256**, and normal numbers from them. */
 #include "base/rng.h"
 
 #include <math.h>

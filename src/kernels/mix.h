@@ -1,4 +1,4 @@
-/* Kernels of the Zenith blocks: products along an axis, thresholds, taps over channels, grouped and depthwise
+/* Kernels of the Zenith blocks: products along an axis, taps over channels, grouped and depthwise
  * convolutions, rearrangements, RMS norm. Gradients that sum over pixels write one partial sum for each block of
  * pixels, which zn_k_sum_partials adds up in order. */
 #ifndef ZN_KERNELS_MIX_H
@@ -51,11 +51,6 @@ void zn_k_copy_channels(const void *channel_copy_args, zn_range pixels);
 void zn_k_scale_channels(const void *mix_args, zn_range pixels);
 /* partial[block][k] = sum of x * dy; units are blocks. */
 void zn_k_scale_channels_grad(const void *mix_args, zn_range blocks);
-
-/* y = sign(x) max(|x| - |w[k]|, 0); gradients: dx = dy where |x| > |w|; dw = -sign(x) sign(w) dy there. */
-void zn_k_threshold(const void *mix_args, zn_range pixels);
-void zn_k_threshold_grad(const void *mix_args, zn_range pixels);
-void zn_k_threshold_param_grad(const void *mix_args, zn_range blocks);
 
 /* y[k] = w[0][k] x[k-1] + w[1][k] x[k] + w[2][k] x[k+1], zero outside. The gradient with respect to w is [3][c]. */
 void zn_k_taps(const void *mix_args, zn_range pixels);

@@ -1,3 +1,4 @@
+/* Which of the loops of peak.h tells what a CPU could do. */
 #include "kernels/peak.h"
 
 #include "base/cpu.h"

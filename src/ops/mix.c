@@ -1,12 +1,11 @@
-/* Ops on each pixel's channels with parameters along the channels: products, thresholds, three taps. They
- * share one shape rule and one way to sum parameter gradients, so each is a row of a table. */
+/* Ops on each pixel's channels with parameters along the channels: products and three taps. They share one shape
+ * rule and one way to sum parameter gradients, so each is a row of a table. */
 #include "kernels/mix.h"
 #include "base/fail.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
-#include "ops/slots.h"
 
-enum { SCALE, THRESHOLD, TAPS, KINDS };
+enum { SCALE, TAPS, KINDS };
 
 static const struct {
     const char *name;
@@ -15,8 +14,6 @@ static const struct {
     double flops, slots; /* for each element */
 } kinds[KINDS] = {
     [SCALE] = { "scale_channels", 1, zn_k_scale_channels, NULL, zn_k_scale_channels_grad, 1, 1 },
-    [THRESHOLD] = { "threshold", 1, zn_k_threshold, zn_k_threshold_grad, zn_k_threshold_param_grad, 2,
-                    ZN_SLOTS_THRESHOLD },
     [TAPS] = { "taps", 3, zn_k_taps, zn_k_taps_grad, zn_k_taps_param_grad, 5, 3 },
 };
 
@@ -134,7 +131,6 @@ static zn_node *mix(int kind, zn_node *x, zn_node *w)
 }
 
 zn_node *zn_scale_channels(zn_node *x, zn_node *w) { return mix(SCALE, x, w); }
-zn_node *zn_soft_threshold(zn_node *x, zn_node *w) { return mix(THRESHOLD, x, w); }
 zn_node *zn_taps(zn_node *x, zn_node *w) { return mix(TAPS, x, w); }
 
 bool zn_is_scale_channels(const zn_node *n) { return ((spec *)n->attribute)->kind == SCALE; }

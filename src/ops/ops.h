@@ -109,7 +109,6 @@ zn_node *zn_tile_mix(zn_node *x, zn_node *gate, zn_node *th, int axis, int offse
 /* Each pixel's channels with parameters along them. */
 zn_node *zn_add_channels(zn_node *x, zn_node *b);           /* x[k] + b[k] */
 zn_node *zn_scale_channels(zn_node *x, zn_node *w);         /* w[k] x[k] */
-zn_node *zn_soft_threshold(zn_node *x, zn_node *w);         /* sign(x) max(|x| - |w[k]|, 0) */
 zn_node *zn_taps(zn_node *x, zn_node *w);                   /* w[0][k] x[k-1] + w[1][k] x[k] + w[2][k] x[k+1] */
 zn_node *zn_rms_norm(zn_node *x, zn_node *w, float eps);    /* x / sqrt(mean x^2 + eps) * w[k] */
 zn_node *zn_unit_norm(zn_node *x, zn_node *w, float floor); /* x / max(|x|, floor) * sqrt(C) * w[k] */

@@ -1,3 +1,4 @@
+/* Cuts, and how far back what lies between two of them looks; see segment.h. */
 #include "pipeline/segment.h"
 
 #include "base/alloc.h"

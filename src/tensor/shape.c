@@ -1,3 +1,4 @@
+/* Shapes for messages. */
 #include "tensor/shape.h"
 
 #include <stdio.h>

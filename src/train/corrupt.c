@@ -1,3 +1,4 @@
+/* Damage by name ("gaussian:25") or drawn for training: noise, wrong pixels, blur and their mixtures. */
 #include "train/corrupt.h"
 
 #include "base/alloc.h"

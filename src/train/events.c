@@ -1,3 +1,4 @@
+/* TensorBoard's file format: records with checksums around protobuf messages. */
 #include "train/events.h"
 
 #include "base/alloc.h"

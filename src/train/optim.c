@@ -1,3 +1,4 @@
+/* Optimisers: a step over tensors one after the other, whose moments lie in one block. */
 #include "train/optim.h"
 
 #include "base/alloc.h"

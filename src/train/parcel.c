@@ -1,3 +1,4 @@
+/* Packing, sending and taking out again. */
 #include "train/parcel.h"
 
 #include "base/alloc.h"

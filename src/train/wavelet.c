@@ -1,3 +1,4 @@
+/* Wavelets drawn and put on a picture. */
 #include "train/wavelet.h"
 
 #include <math.h>

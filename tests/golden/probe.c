@@ -1,3 +1,4 @@
+/* Graphs with a golden file's numbers. */
 #include "probe.h"
 
 #include "base/alloc.h"

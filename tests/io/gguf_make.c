@@ -1,3 +1,4 @@
+/* Headers, keys and tensors of GGUF files. */
 #include "gguf_make.h"
 
 #include <stdio.h>

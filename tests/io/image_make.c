@@ -1,3 +1,4 @@
+/* Pictures from libpng, libjpeg and libwebp. */
 #include "image_make.h"
 
 #include <jpeglib.h>

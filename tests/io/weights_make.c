@@ -1,3 +1,4 @@
+/* Bytes that grow, and the frames of weight files. */
 #include "weights_make.h"
 
 #include <stdlib.h>

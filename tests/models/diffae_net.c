@@ -1,3 +1,4 @@
+/* The small diffusion autoencoder. */
 #include "diffae_net.h"
 
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* A safetensors file, written by hand. */
 #include "graph_file.h"
 
 #include "base/alloc.h"

@@ -1,3 +1,4 @@
+/* Models as bytes, and small ones. */
 #include "model_file.h"
 
 #include "base/alloc.h"

@@ -1,3 +1,4 @@
+/* Parts of models at work. */
 #include "part_run.h"
 
 #include "base/alloc.h"

@@ -86,7 +86,6 @@ static zn_node *wht_channels(zn_node **in) { return zn_wht(in[0], 3, 0.25f); }
 static zn_node *spectral_w(zn_node **in) { return zn_spectral(in[0], in[1], 2); }
 static zn_node *spectral_h(zn_node **in) { return zn_spectral(in[0], in[1], 1); }
 static zn_node *scale_channels(zn_node **in) { return zn_scale_channels(in[0], in[1]); }
-static zn_node *threshold(zn_node **in) { return zn_soft_threshold(zn_scale(in[0], 5), in[1]); }
 static zn_node *taps(zn_node **in) { return zn_taps(in[0], in[1]); }
 static zn_node *rms_norm(zn_node **in) { return zn_rms_norm(in[0], in[1], 1e-6f); }
 static zn_node *grouped(zn_node **in) { return zn_grouped_conv(in[0], in[1], in[2]); }
@@ -253,7 +252,6 @@ const op_case op_cases[] = {
     { "spectral", NULL, { MAP(2, 16, 3, 4), ROW(16) }, spectral_h, false },
     { "gate_grad", "spectral", { ROW(0) }, NULL, false },
     { "mix", NULL, { MAP(2, 4, 3, 6), ROW(6) }, scale_channels, false },
-    { "mix", NULL, { MAP(2, 4, 3, 6), ROW(6) }, threshold, true },
     { "mix", NULL, { MAP(1, 4, 3, 7), ROWS(3, 7) }, taps, false },
     { "mix_grad", "mix", { ROW(0) }, NULL, false },
     { "mix_param_grad", "mix", { ROW(0) }, NULL, false },

@@ -45,7 +45,6 @@ static void single_ops(void **state)
     expect(zn_gelu(x), &zn_op_gelu, n * (2 + 8 + 3 + 2));
     expect(zn_add_channels(x, w), &zn_op_add_channels, n);
     expect(zn_scale_channels(x, w), &zn_op_mix, n);
-    expect(zn_soft_threshold(x, w), &zn_op_mix, n * 3);                     /* max, min, difference */
     expect(zn_taps(x, weights(g, "t", ZN_SHAPE(3, 4))), &zn_op_mix, n * 3); /* product, two multiply-adds */
     expect(zn_rms_norm(x, w, 1e-6f), &zn_op_rms_norm, n * 3);               /* square and sum, two factors */
     expect(zn_wht(x, 2, 1), &zn_op_wht, n * 4);                             /* W = 16: four steps */

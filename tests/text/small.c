@@ -1,3 +1,4 @@
+/* The small tokenizer as JSON, right or wrong. */
 #include "small.h"
 
 #include <stdio.h>

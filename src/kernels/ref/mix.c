@@ -1,4 +1,4 @@
-/* Products and thresholds along channels, three taps over channels, RMS norm. */
+/* Products along channels, three taps over channels, RMS norm. */
 #include "kernels/mix.h"
 
 #include <math.h>
@@ -50,43 +50,6 @@ void zn_k_scale_channels_grad(const void *args, zn_range r)
         for (int64_t p = begin; p < end; p++)
             for (int k = 0; k < a->c; k++)
                 sum[k] += a->x[p * a->c + k] * a->dy[p * a->c + k];
-    }
-}
-
-void zn_k_threshold(const void *args, zn_range r)
-{
-    const zn_mix_args *a = args;
-    for (int64_t p = r.begin; p < r.end; p++)
-        for (int k = 0; k < a->c; k++) {
-            const float x = a->x[p * a->c + k], t = fabsf(a->w[k]), m = fabsf(x) - t;
-            a->y[p * a->c + k] = m > 0 ? copysignf(m, x) : m <= 0 ? 0 : m; /* NaN passes through */
-        }
-}
-
-void zn_k_threshold_grad(const void *args, zn_range r)
-{
-    const zn_mix_args *a = args;
-    for (int64_t p = r.begin; p < r.end; p++)
-        for (int k = 0; k < a->c; k++) {
-            const int64_t i = p * a->c + k;
-            a->y[i] = fabsf(a->x[i]) > fabsf(a->w[k]) ? a->dy[i] : 0;
-        }
-}
-
-void zn_k_threshold_param_grad(const void *args, zn_range r)
-{
-    const zn_mix_args *a = args;
-    for (int64_t block = r.begin; block < r.end; block++) {
-        float *sum = a->partial + block * a->c;
-        int64_t begin, end;
-        block_range(a, block, &begin, &end);
-        memset(sum, 0, sizeof(float) * (size_t)a->c);
-        for (int64_t p = begin; p < end; p++)
-            for (int k = 0; k < a->c; k++) {
-                const int64_t i = p * a->c + k;
-                if (fabsf(a->x[i]) > fabsf(a->w[k]))
-                    sum[k] -= zn_sign(a->x[i]) * zn_sign(a->w[k]) * a->dy[i];
-            }
     }
 }
 
