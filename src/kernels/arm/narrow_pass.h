@@ -12,20 +12,6 @@ enum {
 };
 #define NARROW_UNROLL _Pragma("GCC unroll 16")
 
-#define NARROW_FMLA(lane) __asm__ volatile("fmla %0.4s, %1.4s, %2.s[" #lane "]" : "+w"(*sum) : "w"(w), "w"(m))
-VEC_INLINE void narrow_fma_lane(vec *sum, vec w, vec m, const int lane)
-{
-    if (lane == 0)
-        NARROW_FMLA(0);
-    else if (lane == 1)
-        NARROW_FMLA(1);
-    else if (lane == 2)
-        NARROW_FMLA(2);
-    else
-        NARROW_FMLA(3);
-}
-#undef NARROW_FMLA
-
 /* Sixteen outputs of four pixels: from the bias on, cin (a constant) channels of x, which holds 4 * cin floats. Weights
  * are [cin][16]; pixel p of y begins at y + p * step. */
 VEC_INLINE void narrow_spread(const int cin, const vec *x, const float *w, const float *bias, float *y, int64_t step)
@@ -43,14 +29,10 @@ VEC_INLINE void narrow_spread(const int cin, const vec *x, const float *w, const
         {
             if (k < 3)
                 sum[p][k + 1] = vec_load_pinned(bias, (k + 1) * VEC_LANES);
-            narrow_fma_lane(&sum[p][u], wu, x[(p * cin + i) / 4], (p * cin + i) % 4);
+            vec_fma_pinned(&sum[p][u], wu, x[(p * cin + i) / 4], (p * cin + i) % 4);
         }
     }
-    NARROW_UNROLL for (int p = 0; p < 4; p++, y += step)
-    {
-        __asm__ volatile("stp %q0, %q1, [%2]" : : "w"(sum[p][0]), "w"(sum[p][1]), "r"(y));
-        __asm__ volatile("stp %q0, %q1, [%2, 32]" : : "w"(sum[p][2]), "w"(sum[p][3]), "r"(y));
-    }
+    NARROW_UNROLL for (int p = 0; p < 4; p++, y += step) vec_store_line_pinned(y, sum[p]);
 }
 
 #define NARROW_AT_ONCE(cout) ((cout) == 4 ? 4 : 8)
@@ -71,8 +53,7 @@ VEC_INLINE void narrow_gather(const int cout, const float *x, int64_t next, int 
         for (int k = 0; k < size; k += VEC_LANES, w += VEC_LANES) {
             vec v[4];
             NARROW_UNROLL for (int o = 0; o < cout; o++) v[o] = vec_load_pinned(w + o * row, 0);
-            NARROW_UNROLL for (int p = 0; p < pixels; p += 4) __asm__ volatile(
-                "prfm pldl2keep, [%0]" : : "r"(x + NARROW_EARLY + pixels * k + 4 * p));
+            NARROW_UNROLL for (int p = 0; p < pixels; p += 4) vec_fetch_pinned(x + NARROW_EARLY + pixels * k + 4 * p);
             NARROW_UNROLL for (int p = 0; p < pixels; p++)
             {
                 const vec m = vec_load_pinned(x + p * (int64_t)size + k, 0);

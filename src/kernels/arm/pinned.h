@@ -1,6 +1,6 @@
-/* Loads and stores of vectors that stay in the order in which they are written, among each other and among other
- * `asm volatile` (wht_pass.h says why). They do not name what they touch: vec_pinned_fence stands for them before the
- * first and behind the last. */
+/* Loads, stores and products of vectors that stay in the order in which they are written, among each other and among
+ * other `asm volatile` (wht_pass.h says why). They do not name what they touch: vec_pinned_fence stands for them before
+ * the first and behind the last. */
 #ifndef ZN_ARM_PINNED_H
 #define ZN_ARM_PINNED_H
 
@@ -31,6 +31,31 @@ VEC_INLINE void vec_store_pinned(float *at, const int offset, vec v)
     else
         __asm__ volatile("str %q0, [%1]" : : "w"(v), "r"(at + offset));
 }
+
+#define VEC_FMA_PINNED(lane) __asm__ volatile("fmla %0.4s, %1.4s, %2.s[" #lane "]" : "+w"(*sum) : "w"(w), "w"(m))
+/* sum += w * lane `lane` (a constant) of m */
+VEC_INLINE void vec_fma_pinned(vec *sum, vec w, vec m, const int lane)
+{
+    if (lane == 0)
+        VEC_FMA_PINNED(0);
+    else if (lane == 1)
+        VEC_FMA_PINNED(1);
+    else if (lane == 2)
+        VEC_FMA_PINNED(2);
+    else
+        VEC_FMA_PINNED(3);
+}
+#undef VEC_FMA_PINNED
+
+/* A whole line of the cache. */
+VEC_INLINE void vec_store_line_pinned(float *at, const vec v[4])
+{
+    __asm__ volatile("stp %q0, %q1, [%2]" : : "w"(v[0]), "w"(v[1]), "r"(at));
+    __asm__ volatile("stp %q0, %q1, [%2, 32]" : : "w"(v[2]), "w"(v[3]), "r"(at));
+}
+
+/* Into the second cache. */
+VEC_INLINE void vec_fetch_pinned(const float *at) { __asm__ volatile("prfm pldl2keep, [%0]" : : "r"(at)); }
 
 VEC_INLINE void vec_pinned_fence(void) { __asm__ volatile("" : : : "memory"); }
 

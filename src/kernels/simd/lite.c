@@ -8,6 +8,10 @@
 #include "kernels/simd/lite_panel.h"
 #include "kernels/simd/vec_math.h"
 #include "kernels/simd/wht_strip.h"
+#if defined(__aarch64__)
+#include "kernels/arm/expand_pass.h"
+#include "kernels/arm/reduce_pass.h"
+#endif
 
 void ZN_KERNEL(lite_rows)(const void *args, zn_range r);
 void ZN_KERNEL(lite_columns)(const void *args, zn_range r);
@@ -50,9 +54,38 @@ static void widen(float *to, int64_t wide, const float *from, int c)
     memset(to + c, 0, sizeof(float) * (size_t)(wide - c));
 }
 
+#if defined(__aarch64__)
+/* The same for rows that passes can do. */
+static void rows_by_passes(const zn_lite_args *a, zn_range r)
+{
+    reduce_pass q = { .w = r.scratch,
+                      .b = a->b,
+                      .c = a->c,
+                      .ci = a->ci,
+                      .groups = a->groups,
+                      .deep = a->c / a->groups,
+                      .wide = a->ci / a->groups };
+    float *packed = r.scratch;
+    reduce_pack(&q, a->w, packed);
+    q.y = packed + (int64_t)a->ci * q.deep + WHT_LINE;
+    for (int64_t row = r.begin; row < r.end; row++) {
+        q.x = a->x + row * a->wide * a->c;
+        reduce_all(&q, a->wide / REDUCE_PIXELS);
+        wht_ahead ahead = { q.x + a->wide * a->c, row + 1 < r.end ? a->wide * a->c / 16 : 0, 8, false };
+        mix(q.y, a->gate, a->wide, a->ci, a->y + row * a->wide * a->ci, &ahead);
+    }
+}
+#endif
+
 void ZN_KERNEL(lite_rows)(const void *args, zn_range r)
 {
     const zn_lite_args *a = args;
+#if defined(__aarch64__)
+    if (a->wide % REDUCE_PIXELS == 0 && reduce_does(a->c / a->groups, a->ci / a->groups)) {
+        rows_by_passes(a, r);
+        return;
+    }
+#endif
     const product q = product_of(a->w, a->groups, a->c / a->groups, a->ci / a->groups, 1, a->c / a->groups);
     const int64_t width = VEC_ROUND(a->ci);
     float *packed = r.scratch, *products = pack(&q, packed), *line = products + ZN_GROUPED_PIXELS * q.total;
@@ -91,8 +124,8 @@ typedef struct expansion {
 
 /* y = x + b + t w for `pixels` pixels (a constant) of `across` vectors (likewise), the last one of `last` lanes. x and
  * y begin at float `at`, b and w at output o of group g. */
-VEC_INLINE void expand_block(const int pixels, const int across, const expansion *e, const float *t, int g, int o,
-                             int64_t at, int last)
+VEC_INLINE void expand_few(const int pixels, const int across, const expansion *e, const float *t, int g, int o,
+                           int64_t at, int last)
 {
     const zn_lite_args *a = e->a;
     const float *b = a->b + g * e->wide + o, *w = e->packed + (int64_t)g * e->deep * e->padded + o;
@@ -138,11 +171,11 @@ VEC_INLINE void expand_pixels(const int pixels, const expansion *e, const float 
     for (int g = 0; g < e->a->groups; g++, at += e->wide) {
         int o = 0;
         for (; o + ACROSS * VEC_LANES <= e->wide; o += ACROSS * VEC_LANES)
-            expand_block(pixels, ACROSS, e, t, g, o, at + o, VEC_LANES);
+            expand_few(pixels, ACROSS, e, t, g, o, at + o, VEC_LANES);
         for (; o + VEC_LANES <= e->wide; o += VEC_LANES)
-            expand_block(pixels, 1, e, t, g, o, at + o, VEC_LANES);
+            expand_few(pixels, 1, e, t, g, o, at + o, VEC_LANES);
         if (o < e->wide)
-            expand_block(pixels, 1, e, t, g, o, at + o, e->wide - o);
+            expand_few(pixels, 1, e, t, g, o, at + o, e->wide - o);
     }
 }
 
@@ -170,13 +203,40 @@ static inline void fetch_ahead(const float *from, int64_t floats)
         __builtin_prefetch(from + 2048 + i, 0, 2);
 }
 
+/* All outputs of as many fours of pixels from p on as there are before `end`, if the build has a pass for them. Returns
+ * the first pixel that is left. */
+static int64_t expand_fours(const expansion *e, int64_t p, int64_t end)
+{
+#if defined(__aarch64__)
+    const zn_lite_args *a = e->a;
+    if (!lite_panels_do(e->deep, e->wide))
+        return p;
+    const expand_pass q = { .t = a->t + p * a->ci,
+                            .w = e->packed,
+                            .b = a->b,
+                            .x = a->x + p * a->c,
+                            .y = a->y + p * a->c,
+                            .ci = a->ci,
+                            .c = a->c,
+                            .deep = e->deep,
+                            .wide = e->wide };
+    const int64_t fours = (end - p) / EXPAND_PIXELS;
+    if (fours > 0)
+        expand_all(&q, fours);
+    p += fours * EXPAND_PIXELS;
+#else
+    (void)e, (void)end;
+#endif
+    return p;
+}
+
 void ZN_KERNEL(lite_expand)(const void *args, zn_range r)
 {
     const zn_lite_args *a = args;
     const int wide = a->c / a->groups;
     const expansion e = { a, r.scratch, a->ci / a->groups, wide, VEC_ROUND(wide) };
     pack_expansion(&e, r.scratch);
-    int64_t p = r.begin;
+    int64_t p = expand_fours(&e, r.begin, r.end);
     for (; p + PIXELS <= r.end; p += PIXELS) {
         fetch_ahead(a->x + p * a->c, PIXELS * a->c);
         expand_pixels(PIXELS, &e, a->t + p * a->ci, p * a->c);
