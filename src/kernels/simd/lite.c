@@ -55,7 +55,7 @@ static void widen(float *to, int64_t wide, const float *from, int c)
 }
 
 #if defined(__aarch64__)
-/* The same for rows that passes can do. */
+/* All of lite_rows where arm/reduce_pass.h has the product. The next row is fetched while this one is transformed. */
 static void rows_by_passes(const zn_lite_args *a, zn_range r)
 {
     reduce_pass q = { .w = r.scratch,
