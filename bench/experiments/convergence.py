@@ -52,7 +52,7 @@ def chart(results):
     for (kind, label), style in zip(KINDS, ("o-", "s-", "^-")):
         points = [p for result in results[kind] for p in result["curve"][1:] + [gap]]  # a line for each seed
         series[label] = ([p[1] for p in points], [p[2] for p in points], style)
-    plot.lines(os.path.join(plot.RESULTS, "convergence.png"), "Wavelet pictures 128x128, 32 held out",
+    plot.lines("convergence.png", "Wavelet pictures 128x128, 32 held out",
                "seconds of training", "mean square error", series, logx=True, logy=True)
 
 
@@ -117,10 +117,7 @@ Measured with soft gates without noise, dropout off.
 - The residual form of the same skeleton reaches {cell(residual)}, some {statistics.mean(seed) / statistics.mean(residual):.0f} times less. The "latent" of all three is larger than the
   picture, so none of this says anything about compression.
 """
-    os.makedirs(plot.RESULTS, exist_ok=True)
-    with open(os.path.join(plot.RESULTS, "convergence.md"), "w") as f:
-        f.write(text.rstrip() + "\n")
-    print(text)
+    plot.write("convergence", text)
 
 
 if __name__ == "__main__":

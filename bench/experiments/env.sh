@@ -1,18 +1,12 @@
 # Shared by the experiments: a virtual environment of their own under build/, and the programs they run. Sourced.
 # shellcheck shell=bash
 
+# shellcheck source=bench/lib.sh
+. bench/lib.sh
+
 # experiment_python PACKAGE...: sets $python to an interpreter that has them
 experiment_python() {
-    local venv=build/experiments-venv package
-    python=$venv/bin/python3
-    if [ ! -x "$python" ]; then
-        python3 -m venv "$venv" || { echo "python3 with its venv module is needed" >&2 && exit 1; }
-    fi
-    for package in "$@"; do
-        "$python" -c "import $package" 2>/dev/null && continue
-        echo "installing $package" >&2
-        "$venv/bin/pip" install -q "$package"
-    done
+    use_venv build/experiments-venv "$@"
 }
 
 # experiment_build TARGET...: builds programs into build/

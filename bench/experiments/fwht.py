@@ -67,7 +67,7 @@ def draw(axes):
     for axis, lengths in axes.items():
         series[axis] = (list(lengths), [e["cycles"] for e in lengths.values()])
         series[axis + ", what binds"] = (list(lengths), [max(e["l1"], e["memory"]) for e in lengths.values()], "--")
-    plot.lines(os.path.join(plot.RESULTS, "fwht.png"), "Walsh-Hadamard transforms of 64 MB", "length", "cycles a vector and core",
+    plot.lines("fwht.png", "Walsh-Hadamard transforms of 64 MB", "length", "cycles a vector and core",
                series, logx=True, logy=True)
 
 
@@ -75,7 +75,6 @@ def main():
     a = arguments()
     runs = [run(a) for _ in range(a.rounds)]
     axes = medians(runs)
-    os.makedirs(plot.RESULTS, exist_ok=True)
     draw(axes)
     said = re.sub(r"^\d+ threads, ", "", runs[0][0])
     text = f"""# Walsh-Hadamard transforms and what binds them
@@ -95,9 +94,7 @@ ahead. of what binds: the larger of the last two, over the cycles taken.
 
 {chr(10).join(sentences(axes))}
 """
-    with open(os.path.join(plot.RESULTS, "fwht.md"), "w") as f:
-        f.write(text)
-    print(text)
+    plot.write("fwht", text)
 
 
 if __name__ == "__main__":

@@ -110,7 +110,7 @@ def sentences(r):
 def main():
     a = arguments()
     r = measure(a)
-    plot.bars(os.path.join(plot.RESULTS, "latency.png"), "512x512, encode + decode, fp32", "ms",
+    plot.bars("latency.png", "512x512, encode + decode, fp32", "ms",
               [label.replace(" (", "\n(").replace("original's ", "original's\n") for _, label, _, _ in NETWORKS],
               {part: [statistics.median(r[name]["halves"][i]) for name, _, _, _ in NETWORKS] for i, part in enumerate(PARTS)})
     text = f"""# Latency of the TAESD family at 512x512
@@ -131,10 +131,7 @@ stores have in the L1 when nothing waits, instead of four slots a cycle (`build/
 
 {chr(10).join(sentences(r))}
 """
-    os.makedirs(plot.RESULTS, exist_ok=True)
-    with open(os.path.join(plot.RESULTS, "latency.md"), "w") as f:
-        f.write(text)
-    print(text)
+    plot.write("latency", text)
 
 
 if __name__ == "__main__":

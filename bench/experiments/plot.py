@@ -1,8 +1,9 @@
-"""What the experiments share: charts as PNG, the line that says where and how something was measured, and tables.
+"""What the experiments share: pages, charts and tables for docs/results, and the line that says where and how something
+was measured.
 
     import plot
-    plot.lines("docs/results/x.png", "title", "x", "y", {"series": ([1, 2, 3], [4, 5, 6])})
-    text = plot.table(["what", "ms"], [["a", 1.5]])
+    plot.lines("x.png", "title", "x", "y", {"series": ([1, 2, 3], [4, 5, 6])})
+    plot.write("x", plot.table(["what", "ms"], [["a", 1.5]]))
 """
 import os
 import platform
@@ -12,6 +13,14 @@ import subprocess
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 RESULTS = os.path.join(ROOT, "docs", "results")
 COLOURS = ["#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#17becf", "#7f7f7f"]
+
+
+def write(name, text):
+    """The page of an experiment, also on stdout."""
+    os.makedirs(RESULTS, exist_ok=True)
+    with open(os.path.join(RESULTS, name + ".md"), "w") as f:
+        f.write(text.rstrip() + "\n")
+    print(text)
 
 
 def _figure(title, xlabel, ylabel):
@@ -28,15 +37,15 @@ def _figure(title, xlabel, ylabel):
     return figure, axes
 
 
-def _save(figure, path):
+def _save(figure, name):
     from matplotlib import pyplot
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+    os.makedirs(RESULTS, exist_ok=True)
     figure.tight_layout()
-    figure.savefig(path, metadata={"Software": None})
+    figure.savefig(os.path.join(RESULTS, name), metadata={"Software": None})
     pyplot.close(figure)
 
 
-def lines(path, title, xlabel, ylabel, series, logx=False, logy=False, limits=None, mark=None):
+def lines(file, title, xlabel, ylabel, series, logx=False, logy=False, limits=None, mark=None):
     """series: {name: (xs, ys)} or {name: (xs, ys, style)}; mark: a horizontal line (value, text)."""
     figure, axes = _figure(title, xlabel, ylabel)
     for (name, data), colour in zip(series.items(), COLOURS * 4):
@@ -51,10 +60,10 @@ def lines(path, title, xlabel, ylabel, series, logx=False, logy=False, limits=No
     if limits:
         axes.set_ylim(*limits)
     axes.legend(fontsize=8, frameon=False)
-    _save(figure, path)
+    _save(figure, file)
 
 
-def bars(path, title, ylabel, groups, series, logy=False, below=False):
+def bars(file, title, ylabel, groups, series, logy=False, below=False):
     """groups: names along the axis; series: {name: values, one for each group}; below: the legend, out of the way."""
     figure, axes = _figure(title, "", ylabel)
     width = 0.8 / len(series)
@@ -72,7 +81,7 @@ def bars(path, title, ylabel, groups, series, logy=False, below=False):
         axes.legend(fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.08), ncols=4)
     else:
         axes.legend(fontsize=8, frameon=False)
-    _save(figure, path)
+    _save(figure, file)
 
 
 def table(head, rows):

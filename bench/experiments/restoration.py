@@ -102,7 +102,7 @@ def chart(filters, results):
                       "depthwise-separable": ("depthwise", "together"), "residual, in turn": ("residual", "in turn"),
                       "residual, together": ("residual", "together")}.items():
         series[name] = means(results[row])
-    plot.bars(os.path.join(plot.RESULTS, "restoration.png"), "Error on 64 damaged wavelet pictures", "mean square error",
+    plot.bars("restoration.png", "Error on 64 damaged wavelet pictures", "mean square error",
               TASKS, series, logy=True, below=True)
 
 
@@ -192,10 +192,7 @@ Training took {min(seconds):.0f} to {max(seconds):.0f} s a run. What the weight 
 {alone_table(identity, alone)}{sentences(filters, results, alone)}
 These pictures are sums of a few smooth grey blobs; nothing here says how photos would fare. For photos see `zenith restore`.
 """
-    os.makedirs(plot.RESULTS, exist_ok=True)
-    with open(os.path.join(plot.RESULTS, "restoration.md"), "w") as f:
-        f.write(text.rstrip() + "\n")
-    print(text)
+    plot.write("restoration", text)
 
 
 if __name__ == "__main__":

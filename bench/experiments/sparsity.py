@@ -74,7 +74,7 @@ def chart(rows):
         for part, style in (("forward", "o-"), ("backward", "s--")):
             series[f"{label}, {part}"] = ([100 * row["pruned"] for row in own],
                                           [row[part][0] / dense[part][0] for row in own], style)
-    plot.lines(os.path.join(plot.RESULTS, "sparsity.png"), "Time of a Prune block, 8192 channels, 16x16 pixels",
+    plot.lines("sparsity.png", "Time of a Prune block, 8192 channels, 16x16 pixels",
                "pruned, %", "time / dense", series, limits=(0, 1.3), mark=(0.35, "0.35"))
 
 
@@ -142,10 +142,7 @@ So training with a penalty does prune, at a price in error that the table states
 pixels alike**: a gate has one scale and one bias for each block, and no pixel is ever shut whole. That is the structure from which the
 block's function saves little time; pruning that is to save time has to shut whole pixels.
 """
-    os.makedirs(plot.RESULTS, exist_ok=True)
-    with open(os.path.join(plot.RESULTS, "sparsity.md"), "w") as f:
-        f.write(text.rstrip() + "\n")
-    print(text)
+    plot.write("sparsity", text)
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ def main():
     one = {key: median(e, "inference_ms") for key, e in r.items()}
     back = {key: median(e, "backward_ms") for key, e in r.items()}
     base = r["baseline", "ours"]
-    plot.bars(os.path.join(plot.RESULTS, "speed128.png"), "128x128, one picture, base 32", "ms (logarithmic)",
+    plot.bars("speed128.png", "128x128, one picture, base 32", "ms (logarithmic)",
               ["Hierarchical\nforward", "backward", "SRIG\nforward", "backward", "ConvBaseline\nforward", "backward"],
               {"Zenith": [v[k, "ours"] for k, _, _ in MODELS for v in (one, back)],
                "PyTorch": [v[k, "torch"] for k, _, _ in MODELS for v in (one, back)]}, logy=True)
@@ -134,10 +134,7 @@ of weights of the baseline. of roofline: the larger of MFLOP at peak and MB at f
 - "Prune" and "hierarchical" both contain the gates and differ by SRIG; with the gates' start values nothing is pruned in either.
   [sparsity.md](sparsity.md) has what pruning saves.
 """
-    os.makedirs(plot.RESULTS, exist_ok=True)
-    with open(os.path.join(plot.RESULTS, "speed128.md"), "w") as f:
-        f.write(text)
-    print(text)
+    plot.write("speed128", text)
 
 
 if __name__ == "__main__":
