@@ -54,7 +54,7 @@ typedef struct zn_spectral_linear_args {
     int wide, cin, cout, d, depth;
     bool shuffle_in, shuffle_out;
 } zn_spectral_linear_args;
-size_t zn_spectral_linear_scratch(int d);
+size_t zn_spectral_linear_scratch(int d, int depth);
 void zn_k_spectral_linear(const void *spectral_linear_args, zn_range rows);
 
 /* Natural index of sequency position k: that row of H has exactly k changes of sign. */

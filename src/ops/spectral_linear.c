@@ -81,7 +81,7 @@ static zn_needs needs(const zn_node *n, const zn_prepare *p)
         return (zn_needs){ .thread_scratch = k->scratch_bytes(&s),
                            .prepared = sizeof(prepared) + aligned(k->packed_bytes(&s)) +
                                        sizeof(float) * ((size_t)s.cin * (size_t)s.cout + 2 * (size_t)d_of(n)) };
-    return (zn_needs){ .thread_scratch = zn_spectral_linear_scratch(d_of(n)),
+    return (zn_needs){ .thread_scratch = zn_spectral_linear_scratch(d_of(n), spec_of(n)->depth),
                        .shared_scratch = sizeof(int32_t) * (size_t)zn_shape_count(n->source[2]->shape),
                        .prepared = sizeof(prepared) };
 }
@@ -166,7 +166,8 @@ static void run(const zn_node *n, const zn_launch_context *c)
                                         .depth = k->depth,
                                         .shuffle_in = k->shuffle_in,
                                         .shuffle_out = k->shuffle_out };
-    zn_launch(c, zn_k_spectral_linear, x[0] * x[1] / shrink, 1, &a);
+    enum { ROWS = 4 }; /* worth the numbers that a kernel makes for them first */
+    zn_launch(c, zn_k_spectral_linear, x[0] * x[1] / shrink, ROWS, &a);
 }
 
 /* Transform and scale at d channels, and the bias. */

@@ -109,8 +109,10 @@ static void lite_head(simd_case *c, int size)
 }
 
 static const int linear_sizes[][4] = { /* rows, width, channels in and out */
-                                       { 3, 5, 3, 64 },    { 2, 33, 64, 3 },  { 1, 17, 12, 20 },
-                                       { 2, 3, 512, 256 }, { 1, 9, 4, 1024 }, { 1, 2, 1, 4 }
+                                       { 3, 5, 3, 64 },     { 2, 33, 64, 3 },    { 1, 17, 12, 20 },
+                                       { 2, 3, 512, 256 },  { 1, 9, 4, 1024 },   { 1, 2, 1, 4 },
+                                       { 2, 19, 256, 128 }, { 1, 16, 128, 256 }, { 2, 8, 256, 512 },
+                                       { 1, 11, 192, 112 }, { 1, 7, 144, 512 },  { 1, 9, 64, 128 }
 };
 
 static void spectral_linear(simd_case *c, int size)
@@ -139,7 +141,7 @@ static void spectral_linear(simd_case *c, int size)
              a.shuffle_in ? ", unshuffled" : "", a.shuffle_out ? ", shuffled" : "");
     c->args = &a;
     c->tolerance = 3e-6;
-    c->scratch = zn_spectral_linear_scratch(d);
+    c->scratch = zn_spectral_linear_scratch(d, a.depth);
     c->units = z[0];
     simd_output(c, &a.y, pixels * z[3]);
 }

@@ -57,6 +57,17 @@ VEC_INLINE void vec_store_line_pinned(float *at, const vec v[4])
 /* Into the second cache. */
 VEC_INLINE void vec_fetch_pinned(const float *at) { __asm__ volatile("prfm pldl2keep, [%0]" : : "r"(at)); }
 
+/* Two vectors, at + offset bytes. */
+VEC_INLINE void vec_load_two_pinned(const char *at, const int offset, vec *a)
+{
+    __asm__ volatile("ldp %q0, %q1, [%2, %3]" : "=w"(a[0]), "=w"(a[1]) : "r"(at), "i"(offset));
+}
+
+VEC_INLINE void vec_store_two_pinned(char *at, const int offset, const vec *a)
+{
+    __asm__ volatile("stp %q0, %q1, [%2, %3]" : : "w"(a[0]), "w"(a[1]), "r"(at), "i"(offset));
+}
+
 VEC_INLINE void vec_pinned_fence(void) { __asm__ volatile("" : : : "memory"); }
 
 #endif

@@ -6,6 +6,7 @@
 #ifndef ZN_ARM_WHT_PASS_H
 #define ZN_ARM_WHT_PASS_H
 
+#include "kernels/arm/pinned.h"
 #include "kernels/simd/wht_walk.h"
 
 #if defined(__clang__)
@@ -13,23 +14,6 @@
 #else
 #define WHT_UNROLL _Pragma("GCC unroll 64")
 #endif
-
-/* Vectors 0 and 1, or 2 and 3, of a row. */
-VEC_INLINE void wht_load_pair(const char *p, const int pair, vec *a)
-{
-    if (pair == 0)
-        __asm__ volatile("ldp %q0, %q1, [%2]" : "=w"(a[0]), "=w"(a[1]) : "r"(p));
-    else
-        __asm__ volatile("ldp %q0, %q1, [%2, 32]" : "=w"(a[2]), "=w"(a[3]) : "r"(p));
-}
-
-VEC_INLINE void wht_store_pair(char *p, const int pair, const vec *a)
-{
-    if (pair == 0)
-        __asm__ volatile("stp %q0, %q1, [%2]" : : "w"(a[0]), "w"(a[1]), "r"(p));
-    else
-        __asm__ volatile("stp %q0, %q1, [%2, 32]" : : "w"(a[2]), "w"(a[3]), "r"(p));
-}
 
 VEC_INLINE void wht_butterfly(vec *a, vec *b)
 {
@@ -78,28 +62,17 @@ VEC_INLINE void wht_factor(const wht_kind kind, const int radix, vec *v, const v
     wht_times(at + 1, g[row / VEC_LANES], kind == WHT_SCALE ? 0 : row % VEC_LANES);
 }
 
-/* Operation k of a block. Factors of loaded rows come just before the rows' first step, which so has longer to wait for
- * the loads. */
+/* Operation k of a block. */
 VEC_INLINE void wht_operation(const wht_kind kind, const int radix, vec *v, const vec *g, const int k)
 {
-    const int pairs = WHT_PAIRS(radix), all = WHT_STEPS(radix), two = k / (2 * WHT_ACROSS(radix)),
-              rest = k % (2 * WHT_ACROSS(radix));
-    if (kind == WHT_FACTORS && k < 2 * pairs) {
-        if (rest < WHT_ACROSS(radix))
-            wht_factor(kind, radix, v, g, two * WHT_ACROSS(radix) + rest);
-        else
-            wht_step(radix, v, two * WHT_ACROSS(radix) + rest - WHT_ACROSS(radix));
-    } else if (kind == WHT_FACTORS) {
-        wht_step(radix, v, k - pairs);
-    } else if (k >= all && k < all + pairs) {
+    const int pairs = WHT_PAIRS(radix), all = WHT_STEPS(radix);
+    if (k >= all && k < all + pairs)
         wht_factor(kind, radix, v, g, k - all);
-    } else {
+    else
         wht_step(radix, v, k < all ? k : k - all - pairs);
-    }
 }
 
-/* Where a block is read or written: bytes from the beginning, and those that are left of this run; and how many rows
- * of gathered ones come before it. */
+/* Where a block is read or written: bytes from the beginning, those that are left of this run, and its first row. */
 typedef struct wht_place {
     int64_t at, left, row;
 } wht_place;
@@ -116,35 +89,25 @@ VEC_INLINE void wht_advance(const int radix, wht_place *p, int64_t run, int64_t 
     }
 }
 
-VEC_INLINE void wht_read(const wht_kind kind, const int radix, const wht_walk *q, const wht_place *p, vec *v,
-                         const int k)
+VEC_INLINE void wht_read(const int radix, const wht_walk *q, const wht_place *p, vec *v, const int k)
 {
-    const int pairs = WHT_ACROSS(radix) / 2, row = k / pairs;
-    const char *from = (const char *)q->from;
-    if (kind == WHT_FACTORS)
-        from += (int64_t)(q->table[p->row + row] & q->mask) * q->from_step + (q->run - p->left);
-    else
-        from += p->at + row * q->from_step;
-    wht_load_pair(from, k % pairs, v + row * WHT_ACROSS(radix));
+    const int pairs = WHT_ACROSS(radix) / 2, row = k / pairs, two = k % pairs;
+    vec_load_two_pinned((const char *)q->from + p->at + row * q->from_step, 32 * two,
+                        v + row * WHT_ACROSS(radix) + 2 * two);
 }
 
 VEC_INLINE void wht_write(const int radix, const wht_walk *q, const wht_place *p, const vec *v, const int k)
 {
-    const int pairs = WHT_ACROSS(radix) / 2, row = k / pairs;
-    wht_store_pair((char *)q->to + p->at + row * q->to_step, k % pairs, v + row * WHT_ACROSS(radix));
+    const int pairs = WHT_ACROSS(radix) / 2, row = k / pairs, two = k % pairs;
+    vec_store_two_pinned((char *)q->to + p->at + row * q->to_step, 32 * two, v + row * WHT_ACROSS(radix) + 2 * two);
 }
 
-/* The factors of a block. Those of loaded rows are loaded before the rows. */
+/* The factors of a block. */
 VEC_INLINE void wht_factors(const wht_kind kind, const int radix, const wht_walk *q, const wht_place *p, vec g[2])
 {
     const float *from = q->factors + p->row;
     if (kind == WHT_SCALE)
         g[0] = g[1] = vec_splat(q->scale);
-    if (kind == WHT_FACTORS) {
-        __asm__ volatile("ldr %q0, [%1]" : "=w"(g[0]) : "r"(from));
-        if (radix > VEC_LANES)
-            __asm__ volatile("ldr %q0, [%1, 16]" : "=w"(g[1]) : "r"(from));
-    }
     if (kind == WHT_GATE) {
         g[0] = vec_load(from) * vec_splat(q->scale);
         g[1] = radix > VEC_LANES ? vec_load(from + VEC_LANES) * vec_splat(q->scale) : g[0];
@@ -169,9 +132,7 @@ VEC_INLINE void wht_block(const wht_kind kind, const int radix, const wht_walk *
         if (k % 2 && k > operations - 1 - 2 * WHT_FIRST(radix))
             wht_write(radix, q, own, v, WHT_FIRST(radix) - 1 - (operations - 1 - k) / 2);
         if (next && k % apart == apart - 1)
-            wht_read(kind, radix, q, read, fresh, k / apart);
-        if (kind == WHT_FACTORS && next && k == operations * 3 / 4)
-            wht_factors(kind, radix, q, read, g);
+            wht_read(radix, q, read, fresh, k / apart);
     }
     const int all = 2 * WHT_PAIRS(radix);
     WHT_UNROLL for (int k = 0; next && k < all; k++) next[k] = fresh[k];
@@ -186,7 +147,7 @@ VEC_INLINE void wht_begin(const wht_kind kind, const int radix, const wht_walk *
     if (kind != WHT_GATE)
         wht_factors(kind, radix, q, read, g);
     const int pairs = WHT_PAIRS(radix);
-    WHT_UNROLL for (int k = 0; k < pairs; k++) wht_read(kind, radix, q, read, v, k);
+    WHT_UNROLL for (int k = 0; k < pairs; k++) wht_read(radix, q, read, v, k);
     wht_advance(radix, read, q->run, q->from_next);
 }
 
@@ -218,7 +179,7 @@ VEC_INLINE void wht_pass_pinned(const wht_kind kind, const int radix, const wht_
     here.run *= size;
     here.from_next *= size;
     here.to_next *= size;
-    __asm__ volatile("" : : : "memory"); /* loads and stores do not name what they touch: these two stand for them */
+    vec_pinned_fence();
     wht_place read = { 0, q->run, 0 }, own = read, old = read;
     const bool fetches = wht_fetches(q), near = fetches && q->ahead->near;
     const int each = fetches ? q->ahead->each : 0;
@@ -241,7 +202,7 @@ VEC_INLINE void wht_pass_pinned(const wht_kind kind, const int radix, const wht_
         wht_block(kind, radix, q, b, a, NULL, g, &old, &own, &read);
         wht_end(radix, q, b, &old);
     }
-    __asm__ volatile("" : : : "memory");
+    vec_pinned_fence();
     wht_fetched(q, ahead);
 }
 

@@ -1,10 +1,14 @@
 /* DeepSpectralLinear, one pixel after the other. */
 #include "kernels/spectral.h"
 
-enum { LANES = 16 };
+enum { LANES = 16, SPARE = 128 };
 
-/* Two buffers of d rows, of as many pixels as the vector builds take together. */
-size_t zn_spectral_linear_scratch(int d) { return sizeof(float) * 2 * LANES * (size_t)d; }
+/* Two buffers of d rows, of as many pixels as the vector builds take together, and two numbers for each row and stage.
+ */
+size_t zn_spectral_linear_scratch(int d, int depth)
+{
+    return sizeof(float) * ((size_t)d * (2 * LANES + 1 + 2 * (size_t)depth) + SPARE);
+}
 
 void zn_ref_spectral_linear(const void *spectral_linear_args, zn_range rows);
 

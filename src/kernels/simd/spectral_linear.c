@@ -4,6 +4,9 @@
 #include "kernels/simd/vec_math.h"
 #include "kernels/simd/wht.h"
 #include "kernels/spectral.h"
+#if defined(__aarch64__)
+#include "kernels/arm/spectral_whole.h"
+#endif
 
 #include <stdbool.h>
 
@@ -192,7 +195,7 @@ VEC_INLINE void whole(const int radix, const int p, const stage *q)
                             .table = q->from,
                             .mask = q->known - 1,
                             .ahead = q->ahead };
-    wht_walk_all(WHT_FACTORS, radix, &walk);
+    wht_walk_blocks(WHT_FACTORS, radix, &walk);
     wht_solid_from(q->to, q->rows, radix, q->rows, p, q->ahead);
 }
 
@@ -252,6 +255,12 @@ static wht_ahead next_of(const zn_spectral_linear_args *a, const block *b, int l
 void ZN_KERNEL(spectral_linear)(const void *args, zn_range r)
 {
     const zn_spectral_linear_args *a = args;
+#if defined(__aarch64__)
+    if (whole_can(a)) {
+        spectral_linear_whole(a, r);
+        return;
+    }
+#endif
     const int p = pixels_of(a->d), last = a->depth - 1;
     const bool ordered = last > 0 && is_identity(a->from, a->d); /* then zeros behind the input make its end repeat */
     const int first = ordered ? power_of_two(a->cin) : a->d;
