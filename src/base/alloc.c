@@ -19,11 +19,11 @@ static _Atomic int64_t fail_in;
 int64_t zn_alloc_calls(void) { return atomic_load(&calls); }
 void zn_alloc_fail_at(int64_t nth) { atomic_store(&fail_in, nth); }
 
-static int must_fail(void)
+static bool must_fail(void)
 {
     atomic_fetch_add(&calls, 1);
     if (atomic_load_explicit(&fail_in, memory_order_relaxed) == 0)
-        return 0;
+        return false;
     return atomic_fetch_sub(&fail_in, 1) == 1;
 }
 

@@ -29,24 +29,24 @@ static int known(zn_dtype dtype) { return (int)dtype >= 0 && dtype < ZN_DTYPE_CO
 
 const char *zn_dtype_name(zn_dtype dtype) { return known(dtype) ? dtypes[dtype].name : "unknown"; }
 size_t zn_dtype_size(zn_dtype dtype) { return known(dtype) ? dtypes[dtype].size : 0; }
-int zn_dtype_is_float(zn_dtype dtype) { return known(dtype) && dtypes[dtype].is_float; }
+bool zn_dtype_is_float(zn_dtype dtype) { return known(dtype) && dtypes[dtype].is_float; }
 
 size_t zn_dtype_block(zn_dtype dtype) { return known(dtype) ? dtypes[dtype].block : 1; }
 
-int zn_dtype_bytes(zn_dtype dtype, size_t count, size_t *bytes)
+bool zn_dtype_bytes(zn_dtype dtype, size_t count, size_t *bytes)
 {
     const size_t block = zn_dtype_block(dtype);
     return known(dtype) && count % block == 0 && zn_mul_size(count / block, dtypes[dtype].size, bytes);
 }
 
-int zn_dtype_parse(const char *name, size_t length, zn_dtype *dtype)
+bool zn_dtype_parse(const char *name, size_t length, zn_dtype *dtype)
 {
     for (int i = 0; i < ZN_DTYPE_COUNT; i++)
         if (dtypes[i].block == 1 && strlen(dtypes[i].name) == length && memcmp(dtypes[i].name, name, length) == 0) {
             *dtype = (zn_dtype)i;
-            return 1;
+            return true;
         }
-    return 0;
+    return false;
 }
 
 static inline uint32_t bits_of(float f)

@@ -8,15 +8,16 @@
 #ifndef ZN_CONVERT_H
 #define ZN_CONVERT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <zenith/weights.h>
 
-int zn_dtype_is_float(zn_dtype dtype); /* not of blocks: they are read, never written */
-/* Bytes of `count` elements; 0 if they are no whole number of blocks or too many for a size. */
-int zn_dtype_bytes(zn_dtype dtype, size_t count, size_t *bytes);
-/* The dtype of a safetensors name that need not end in NUL; 0 if there is none. */
-int zn_dtype_parse(const char *name, size_t length, zn_dtype *dtype);
+bool zn_dtype_is_float(zn_dtype dtype); /* not of blocks: they are read, never written */
+/* Bytes of `count` elements; false if they are no whole number of blocks or too many for a size. */
+bool zn_dtype_bytes(zn_dtype dtype, size_t count, size_t *bytes);
+/* The dtype of a safetensors name that need not end in NUL; false if there is none. */
+bool zn_dtype_parse(const char *name, size_t length, zn_dtype *dtype);
 
 /* count: whole blocks. */
 void zn_to_f32(float *out, const void *in, zn_dtype from, size_t count);

@@ -36,7 +36,7 @@ static uint64_t xgetbv(void)
 }
 
 /* Linux hands out the tile registers only on request: arch_prctl(ARCH_REQ_XCOMP_PERM, XTILEDATA). */
-static int amx_granted(void) { return syscall(SYS_arch_prctl, 0x1023, 18) == 0; }
+static bool amx_granted(void) { return syscall(SYS_arch_prctl, 0x1023, 18) == 0; }
 
 static uint32_t detect(void)
 {

@@ -62,7 +62,7 @@ static zn_status read_stream(zn_map *map, int fd, const char *path)
         if (n > 0)
             size += (size_t)n;
     }
-    *map = (zn_map){ bytes, size, 1 };
+    *map = (zn_map){ bytes, size, true };
     return ZN_OK;
 }
 
@@ -160,7 +160,7 @@ static zn_status open_temporary(zn_outfile *out, const struct stat *old)
 }
 
 /* Another name of an open file, which may be a regular one. */
-static int is_descriptor(const char *path)
+static bool is_descriptor(const char *path)
 {
     return strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/stderr") == 0 || strncmp(path, "/dev/fd/", 8) == 0 ||
            strncmp(path, "/proc/", 6) == 0;
@@ -246,7 +246,7 @@ void zn_outfile_abandon(zn_outfile *out)
     *out = (zn_outfile){ 0 };
 }
 
-int zn_is_temporary(const char *name)
+bool zn_is_temporary(const char *name)
 {
     const size_t length = strlen(name);
     return length > 13 && !memcmp(name + length - 13, ".tmp-", 5) && strspn(name + length - 8, "0123456789abcdef") == 8;

@@ -21,7 +21,7 @@
 typedef struct zn_map {
     const uint8_t *bytes; /* never NULL while open, even for an empty file */
     size_t size;
-    int copied; /* the bytes came through a pipe or device and lie on the heap */
+    bool copied; /* the bytes came through a pipe or device and lie on the heap */
 } zn_map;
 
 /* ZN_ENOTFOUND if there is no such file, ZN_EIO if it cannot be read or is a directory, ZN_ELIMIT if a pipe or device
@@ -45,7 +45,7 @@ void zn_outfile_abandon(zn_outfile *out); /* removes the temporary; harmless aft
 
 /* Is this the name of a temporary of zn_outfile? And removes those that killed processes left in a folder, which must
  * not be in use by another one. */
-int zn_is_temporary(const char *name);
+bool zn_is_temporary(const char *name);
 void zn_remove_temporaries(const char *folder);
 
 bool zn_exists(const char *path);

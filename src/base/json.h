@@ -12,6 +12,7 @@
 #ifndef ZN_JSON_H
 #define ZN_JSON_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <zenith/status.h>
@@ -58,23 +59,23 @@ const zn_json_node *zn_json_get(const zn_json_node *object, const char *key);
 
 /* The text of a string without NULs in it, else NULL. */
 const char *zn_json_string(const zn_json_node *node);
-/* 1 and the value if the node is a number that fits exactly (integers) or nearest (double); else 0. */
-int zn_json_i64(const zn_json_node *node, int64_t *value);
-int zn_json_u64(const zn_json_node *node, uint64_t *value);
-int zn_json_double(const zn_json_node *node, double *value);
+/* True and the value if the node is a number that fits exactly (integers) or nearest (double). */
+bool zn_json_i64(const zn_json_node *node, int64_t *value);
+bool zn_json_u64(const zn_json_node *node, uint64_t *value);
+bool zn_json_double(const zn_json_node *node, double *value);
 /* The value of a key, where it is a number above 0, a whole one below 2^30; else *value stays as it is. */
 void zn_json_update_int(const zn_json_node *object, const char *key, int *value);
 void zn_json_update_double(const zn_json_node *object, const char *key, double *value);
 
 /* Bytes of the UTF-8 sequence at p (1 to 4), or 0 if there is none within n bytes. */
 int zn_utf8_sequence(const uint8_t *p, size_t n);
-int zn_utf8_valid(const void *text, size_t size);
+bool zn_utf8_valid(const void *text, size_t size);
 
 /* Output text that grows. The first failed allocation is remembered; later calls do nothing. */
 typedef struct zn_json_out {
     char *bytes;
     size_t size, room;
-    int failed;
+    bool failed;
 } zn_json_out;
 
 void zn_json_out_raw(zn_json_out *out, const char *text, size_t size);

@@ -38,33 +38,33 @@ const char *zn_json_string(const zn_json_node *node)
     return node->value.text;
 }
 
-int zn_json_u64(const zn_json_node *node, uint64_t *value)
+bool zn_json_u64(const zn_json_node *node, uint64_t *value)
 {
     if (!node || node->kind != ZN_JSON_NUMBER || !node->integer || (node->negative && node->value.magnitude))
-        return 0;
+        return false;
     *value = node->value.magnitude;
-    return 1;
+    return true;
 }
 
-int zn_json_i64(const zn_json_node *node, int64_t *value)
+bool zn_json_i64(const zn_json_node *node, int64_t *value)
 {
     if (!node || node->kind != ZN_JSON_NUMBER || !node->integer)
-        return 0;
+        return false;
     const uint64_t m = node->value.magnitude;
     if (m > (uint64_t)INT64_MAX + node->negative)
-        return 0;
+        return false;
     *value = !node->negative ? (int64_t)m : m ? -(int64_t)(m - 1) - 1 : 0;
-    return 1;
+    return true;
 }
 
-int zn_json_double(const zn_json_node *node, double *value)
+bool zn_json_double(const zn_json_node *node, double *value)
 {
     if (!node || node->kind != ZN_JSON_NUMBER)
-        return 0;
+        return false;
     *value = !node->integer   ? node->value.real
              : node->negative ? -(double)node->value.magnitude
                               : (double)node->value.magnitude;
-    return 1;
+    return true;
 }
 
 void zn_json_update_int(const zn_json_node *object, const char *key, int *value)
@@ -99,16 +99,16 @@ int zn_utf8_sequence(const uint8_t *p, size_t n)
     return overlong || surrogate || too_large ? 0 : bytes;
 }
 
-int zn_utf8_valid(const void *text, size_t size)
+bool zn_utf8_valid(const void *text, size_t size)
 {
     const uint8_t *p = text;
     for (size_t i = 0; i < size;) {
         const int n = zn_utf8_sequence(p + i, size - i);
         if (!n)
-            return 0;
+            return false;
         i += (size_t)n;
     }
-    return 1;
+    return true;
 }
 
 void zn_json_out_raw(zn_json_out *out, const char *text, size_t size)
@@ -128,7 +128,7 @@ void zn_json_out_format(zn_json_out *out, const char *format, ...)
     const int n = vsnprintf(text, sizeof text, format, args);
     va_end(args);
     if (n < 0 || (size_t)n >= sizeof text)
-        out->failed = 1;
+        out->failed = true;
     else
         zn_json_out_raw(out, text, (size_t)n);
 }

@@ -8,7 +8,7 @@
 
 enum { MAX_GROUP = 128 };
 
-int zn_mlx_form_known(zn_mlx_form form)
+bool zn_mlx_form_known(zn_mlx_form form)
 {
     const int bits = form.bits, group = form.group;
     return ((bits >= 2 && bits <= 6) || bits == 8) && (group == 32 || group == 64 || group == 128);

@@ -5,6 +5,7 @@
 #ifndef ZN_MLX_H
 #define ZN_MLX_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <zenith/weights.h>
@@ -14,7 +15,7 @@ typedef struct zn_mlx_form {
 } zn_mlx_form;
 
 /* Is it a form that files have: a width of codes from above, groups of 32, 64 or 128? */
-int zn_mlx_form_known(zn_mlx_form form);
+bool zn_mlx_form_known(zn_mlx_form form);
 
 /* count: whole groups. scales, biases: one for each group. */
 void zn_mlx_to_f32(float *out, const uint8_t *codes, const float *scales, const float *biases, size_t count,

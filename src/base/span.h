@@ -3,10 +3,11 @@
  *     if (!zn_span_fits(offset, length, map.size))
  *         return ZN_FAIL(ZN_EFORMAT, "...");
  *
- * Every function returns 1 when the result is exact and 0 when it would overflow or leave the range. */
+ * Every function returns true when the result is exact and false when it would overflow or leave the range. */
 #ifndef ZN_SPAN_H
 #define ZN_SPAN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -16,30 +17,30 @@
 #endif
 
 /* [offset, offset + length) lies within [0, size). */
-static inline int zn_span_fits(uint64_t offset, uint64_t length, uint64_t size)
+static inline bool zn_span_fits(uint64_t offset, uint64_t length, uint64_t size)
 {
     return offset <= size && length <= size - offset;
 }
 
-static inline int zn_add_size(size_t a, size_t b, size_t *sum) { return !__builtin_add_overflow(a, b, sum); }
-static inline int zn_mul_size(size_t a, size_t b, size_t *product) { return !__builtin_mul_overflow(a, b, product); }
+static inline bool zn_add_size(size_t a, size_t b, size_t *sum) { return !__builtin_add_overflow(a, b, sum); }
+static inline bool zn_mul_size(size_t a, size_t b, size_t *product) { return !__builtin_mul_overflow(a, b, product); }
 
 /* Elements of a shape; no negative side. A side of zero gives zero whatever the others are, but the others must still
  * multiply without overflow, so that strides can be computed. */
-static inline int zn_count_elements(const int64_t *shape, int rank, size_t *count)
+static inline bool zn_count_elements(const int64_t *shape, int rank, size_t *count)
 {
     size_t product = 1;
     int empty = 0;
     for (int i = 0; i < rank; i++) {
         if (shape[i] < 0)
-            return 0;
+            return false;
         if (shape[i] == 0)
             empty = 1;
         else if (!zn_mul_size(product, (size_t)shape[i], &product) || product > PTRDIFF_MAX)
-            return 0;
+            return false;
     }
     *count = empty ? 0 : product;
-    return 1;
+    return true;
 }
 
 static inline uint16_t zn_load16(const uint8_t *p)

@@ -33,7 +33,7 @@ static uint32_t masked(uint32_t crc) { return (crc >> 15 | crc << 17) + 0xa282ea
 typedef struct message {
     uint8_t *bytes;
     size_t size, room;
-    int failed;
+    bool failed;
 } message;
 
 static void put(message *m, const void *bytes, size_t n)

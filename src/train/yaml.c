@@ -190,10 +190,10 @@ int zn_yaml_scalar(const char *text, char *out, size_t size)
     return snprintf(out, size, "\"%s\"", quoted);
 }
 
-int zn_yaml_can_hold(const char *text)
+bool zn_yaml_can_hold(const char *text)
 {
     for (; *text; text++)
         if ((unsigned char)*text < ' ' && *text != '\t')
-            return 0;
-    return 1;
+            return false;
+    return true;
 }

@@ -12,6 +12,7 @@
 #ifndef ZN_YAML_H
 #define ZN_YAML_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <zenith/status.h>
 
@@ -23,6 +24,6 @@ ZN_MUST_USE zn_status zn_yaml_read(const char *text, size_t size, const char *na
 /* A text as a scalar, in quotes where it needs them; returns the length like snprintf. Line breaks have no place in it:
  * zn_yaml_can_hold. */
 int zn_yaml_scalar(const char *text, char *out, size_t size);
-int zn_yaml_can_hold(const char *text);
+bool zn_yaml_can_hold(const char *text);
 
 #endif

@@ -5,19 +5,19 @@
 
 #include <string.h>
 
-int zn_bytes_reserve(zn_bytes *bytes, size_t extra)
+bool zn_bytes_reserve(zn_bytes *bytes, size_t extra)
 {
     return extra <= SIZE_MAX - bytes->size && ZN_GROW(bytes->data, bytes->room, bytes->size + extra);
 }
 
-int zn_bytes_append(zn_bytes *bytes, const void *data, size_t size)
+bool zn_bytes_append(zn_bytes *bytes, const void *data, size_t size)
 {
     if (!zn_bytes_reserve(bytes, size))
-        return 0;
+        return false;
     if (size)
         memcpy(bytes->data + bytes->size, data, size);
     bytes->size += size;
-    return 1;
+    return true;
 }
 
 void zn_bytes_free(zn_bytes *bytes)

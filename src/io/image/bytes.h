@@ -7,6 +7,7 @@
 #ifndef ZN_BYTES_H
 #define ZN_BYTES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,9 +23,9 @@ typedef struct zn_bytes {
     size_t size, room;
 } zn_bytes;
 
-/* Room for `extra` more bytes after size; 0 when memory runs out (the content stays). */
-int zn_bytes_reserve(zn_bytes *bytes, size_t extra);
-int zn_bytes_append(zn_bytes *bytes, const void *data, size_t size);
+/* Room for `extra` more bytes after size; false when memory runs out (the content stays). */
+bool zn_bytes_reserve(zn_bytes *bytes, size_t extra);
+bool zn_bytes_append(zn_bytes *bytes, const void *data, size_t size);
 void zn_bytes_free(zn_bytes *bytes);
 
 #endif

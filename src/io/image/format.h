@@ -17,7 +17,7 @@ typedef struct zn_image_format {
     const char *name;          /* as zn_image_write_memory takes it: "jpeg" */
     const char *title;         /* as people write it: "JPEG" */
     const char *extensions[3]; /* lower case, without the dot; ends with NULL */
-    int (*probe)(const uint8_t *bytes, size_t size);
+    bool (*probe)(const uint8_t *bytes, size_t size);
     /* Fills *raster, which the caller frees whatever the result. */
     zn_status (*read)(const zn_source *source, int64_t max_pixels, zn_raster *raster);
     /* Appends the encoded image, whose quality is already 1..100. */

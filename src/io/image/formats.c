@@ -20,10 +20,10 @@
 #define WEBP(function) NULL
 #endif
 
-static int is_png(const uint8_t *bytes, size_t size) { return size >= 8 && !memcmp(bytes, "\x89PNG\r\n\x1a\n", 8); }
-static int is_jpeg(const uint8_t *bytes, size_t size) { return size >= 3 && !memcmp(bytes, "\xff\xd8\xff", 3); }
+static bool is_png(const uint8_t *bytes, size_t size) { return size >= 8 && !memcmp(bytes, "\x89PNG\r\n\x1a\n", 8); }
+static bool is_jpeg(const uint8_t *bytes, size_t size) { return size >= 3 && !memcmp(bytes, "\xff\xd8\xff", 3); }
 
-static int is_webp(const uint8_t *bytes, size_t size)
+static bool is_webp(const uint8_t *bytes, size_t size)
 {
     return size >= 12 && !memcmp(bytes, "RIFF", 4) && !memcmp(bytes + 8, "WEBP", 4);
 }
@@ -43,7 +43,7 @@ const zn_image_format *zn_format_of_bytes(const uint8_t *bytes, size_t size)
     return NULL;
 }
 
-static int same_word(const char *word, const char *lower)
+static bool same_word(const char *word, const char *lower)
 {
     while (*word && tolower((unsigned char)*word) == *lower)
         word++, lower++;

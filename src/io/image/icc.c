@@ -99,7 +99,7 @@ static int sample(const void *samples, int bits, int i)
 
 /* True if a grid of colours comes out within one 8-bit step of itself: then the profile is sRGB under one of its many
  * names, and the pixels are better left alone. */
-static int changes_nothing(const zn_icc *icc, int grey)
+static bool changes_nothing(const zn_icc *icc, int grey)
 {
     enum { STEPS = 6 };
     const int count = grey ? STEPS : STEPS * STEPS * STEPS;
@@ -116,9 +116,9 @@ static int changes_nothing(const zn_icc *icc, int grey)
         cmsDoTransform(icc->transform, in, out, 1);
         for (int c = 0; c < 3; c++)
             if (abs(sample(out, icc->bits, c) - in16[c]) > 257)
-                return 0;
+                return false;
     }
-    return 1;
+    return true;
 }
 
 /* Leaves icc->transform NULL when the profile is of no use. */

@@ -20,7 +20,7 @@ typedef struct writer {
     struct jpeg_destination_mgr destination;
     jmp_buf escape;
     zn_bytes *out;
-    int no_memory;
+    bool no_memory;
     char message[JMSG_LENGTH_MAX];
 } writer;
 

@@ -81,7 +81,7 @@ void zn_pixels_to_float(const zn_image *image, zn_region region, float *rgb, siz
 ROW_FROM_FLOAT(uint8_t, 255.0f)
 ROW_FROM_FLOAT(uint16_t, 65535.0f)
 
-int zn_pixels_from_float(const float *rgb, size_t stride, zn_image *image, zn_region region)
+bool zn_pixels_from_float(const float *rgb, size_t stride, zn_image *image, zn_region region)
 {
     int strange = 0;
     for (int i = 0; i < region.height; i++) {

@@ -8,6 +8,7 @@
 #ifndef ZN_PIXELS_H
 #define ZN_PIXELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <zenith/image.h>
@@ -23,8 +24,8 @@ typedef struct zn_region {
 void zn_pixels_to_float(const zn_image *image, zn_region region, float *rgb, size_t stride);
 
 /* Rows of RGB floats into the region of the image, which must lie within it; clamped to [0,1], rounded to the nearest
- * value of the image's bits. Returns 1, or 0 if a value was NaN (stored as black or white) or infinite (clamped). */
-int zn_pixels_from_float(const float *rgb, size_t stride, zn_image *image, zn_region region);
+ * value of the image's bits. False if a value was NaN (stored as black or white) or infinite (clamped). */
+bool zn_pixels_from_float(const float *rgb, size_t stride, zn_image *image, zn_region region);
 
 /* 16-bit samples to the nearest 8-bit ones. */
 void zn_pixels_to_8(const uint16_t *from, uint8_t *to, size_t samples);

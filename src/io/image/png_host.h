@@ -4,9 +4,10 @@
 #define ZN_IO_IMAGE_PNG_HOST_H
 
 #include <png.h>
+#include <stdbool.h>
 
 typedef struct zn_png_host {
-    int no_memory; /* an allocation failed, even if libpng went on without it */
+    bool no_memory; /* an allocation failed, even if libpng went on without it */
     char message[128];
 } zn_png_host;
 

@@ -24,7 +24,7 @@ static void write_bytes(png_structp png, png_bytep data, size_t size)
 {
     writer *w = png_get_io_ptr(png);
     if (!zn_bytes_append(w->out, data, size)) {
-        w->host.no_memory = 1;
+        w->host.no_memory = true;
         png_error(png, "out of memory");
     }
 }

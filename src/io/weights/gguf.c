@@ -263,7 +263,7 @@ static zn_status place(const cursor *c)
     return ZN_OK;
 }
 
-static int probe(const uint8_t *bytes, size_t size) { return size >= 4 && memcmp(bytes, "GGUF", 4) == 0; }
+static bool probe(const uint8_t *bytes, size_t size) { return size >= 4 && memcmp(bytes, "GGUF", 4) == 0; }
 
 static zn_status read_version(cursor *c)
 {

@@ -56,7 +56,7 @@ static int equals(const char *text, size_t length, const char *word)
     return strlen(word) == length && memcmp(text, word, length) == 0;
 }
 
-static int ends_with(const char *text, size_t length, const char *word)
+static bool ends_with(const char *text, size_t length, const char *word)
 {
     const size_t n = strlen(word);
     return length >= n && memcmp(text + length - n, word, n) == 0;

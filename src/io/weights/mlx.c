@@ -18,14 +18,14 @@ static const zn_weight *part_of(const zn_weights *w, const char *name, const cha
     return length > 0 && length < MAX_NAME ? zn_weights_find(w, full) : NULL;
 }
 
-int zn_mlx_has(const zn_weights *w, const char *name) { return part_of(w, name, "scales") != NULL; }
+bool zn_mlx_has(const zn_weights *w, const char *name) { return part_of(w, name, "scales") != NULL; }
 
-static int is_matrix(const zn_weight *t, int64_t rows)
+static bool is_matrix(const zn_weight *t, int64_t rows)
 {
     return t && t->rank == 2 && t->shape[0] == rows && t->shape[1] > 0;
 }
 
-static int is_scale(const zn_weight *t) { return t->dtype == ZN_F16 || t->dtype == ZN_BF16 || t->dtype == ZN_F32; }
+static bool is_scale(const zn_weight *t) { return t->dtype == ZN_F16 || t->dtype == ZN_BF16 || t->dtype == ZN_F32; }
 
 zn_status zn_mlx_find(const zn_weights *w, const char *name, int64_t columns, zn_mlx *layer)
 {

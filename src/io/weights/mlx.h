@@ -17,7 +17,7 @@ typedef struct zn_mlx {
 } zn_mlx;
 
 /* A layer is quantised if it has scales. */
-int zn_mlx_has(const zn_weights *w, const char *name);
+bool zn_mlx_has(const zn_weights *w, const char *name);
 /* columns: inputs of the layer, which the file does not state; bits and group follow from it. Every shape is checked.
  */
 ZN_MUST_USE zn_status zn_mlx_find(const zn_weights *w, const char *name, int64_t columns, zn_mlx *layer);

@@ -212,7 +212,7 @@ static zn_status read_archive(zn_pth *p)
     return status;
 }
 
-static int probe(const uint8_t *bytes, size_t size)
+static bool probe(const uint8_t *bytes, size_t size)
 {
     return size >= 4 && (memcmp(bytes, "PK\3\4", 4) == 0 || memcmp(bytes, "PK\5\6", 4) == 0);
 }

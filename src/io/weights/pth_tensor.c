@@ -14,7 +14,7 @@ enum { MAX_WRAPPERS = 8 };
 typedef struct view {
     const char *name;
     const zn_pickle *arguments; /* of the function that makes the tensor */
-    int has_dtype;              /* the dtype is an argument, the storage is bytes */
+    bool has_dtype;             /* the dtype is an argument, the storage is bytes */
     zn_dtype dtype;
     int rank;
     int64_t shape[ZN_MAX_RANK], stride[ZN_MAX_RANK];
@@ -164,15 +164,15 @@ static zn_status check_reach(const zn_pth *p, const view *v, size_t count)
     return ZN_OK;
 }
 
-static int is_contiguous(const view *v)
+static bool is_contiguous(const view *v)
 {
     int64_t expected = 1;
     for (int i = v->rank - 1; i >= 0; i--) {
         if (v->shape[i] != 1 && v->stride[i] != expected)
-            return 0;
+            return false;
         expected *= v->shape[i];
     }
-    return 1;
+    return true;
 }
 
 static void copy_view(const view *v, const uint8_t *from, int axis, size_t size, uint8_t **to)

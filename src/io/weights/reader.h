@@ -32,7 +32,7 @@ struct zn_weights {
 
 typedef struct zn_weights_reader {
     const char *format;
-    int (*probe)(const uint8_t *bytes, size_t size);
+    bool (*probe)(const uint8_t *bytes, size_t size);
     zn_status (*read)(zn_weights *w); /* bytes, size and name are set; what it adds is freed by zn_weights_close */
 } zn_weights_reader;
 

@@ -169,7 +169,7 @@ static zn_status read_header(const file *f, const zn_json_node *root)
     return status;
 }
 
-static int probe(const uint8_t *bytes, size_t size) { return size > 8 && bytes[8] == '{'; }
+static bool probe(const uint8_t *bytes, size_t size) { return size > 8 && bytes[8] == '{'; }
 
 static zn_status read_file(zn_weights *w)
 {

@@ -65,7 +65,7 @@ zn_status zn_weights_places(const zn_weights *w, const uint8_t *data, const zn_w
     return ZN_OK;
 }
 
-static int starts_with(const zn_weights *w, const char *magic, size_t length)
+static bool starts_with(const zn_weights *w, const char *magic, size_t length)
 {
     return w->size >= length && memcmp(w->bytes, magic, length) == 0;
 }

@@ -65,7 +65,7 @@ static zn_status find_directory(const zn_zip *z, directory *d)
 }
 
 /* 64-bit values for those of size, packed and header that the record could not hold, in this order. */
-static int read_zip64(const uint8_t *extra, size_t length, zn_zip_entry *e)
+static bool read_zip64(const uint8_t *extra, size_t length, zn_zip_entry *e)
 {
     uint64_t *wanted[3];
     int count = 0;
@@ -79,17 +79,17 @@ static int read_zip64(const uint8_t *extra, size_t length, zn_zip_entry *e)
         const uint16_t id = zn_load16(extra + at), size = zn_load16(extra + at + 2);
         at += 4;
         if (size > length - at)
-            return 0;
+            return false;
         if (id == ZIP64_FIELD) {
             if (size < 8 * count)
-                return 0;
+                return false;
             for (int i = 0; i < count; i++)
                 *wanted[i] = zn_load64(extra + at + 8 * (size_t)i);
-            return 1;
+            return true;
         }
         at += size;
     }
-    return 1;
+    return true;
 }
 
 static zn_status read_directory(zn_zip *z, const directory *d)
