@@ -7,7 +7,8 @@
 /* zenith encode --clip: all pictures to one latent. b is how encode goes through files otherwise. */
 int encode_clip_run(const options *o, const batch *b);
 
-/* The pictures of a latent of several frames, as item->output with a number before its extension. As batch.work. */
+/* The pictures of a latent of several frames, as item->output with a number before its extension, or a film of that
+ * name. As batch.work. */
 zn_status decode_clip(session *s, const job *item, const zn_latent *latent, json *j, char *summary, size_t size);
 
 #endif

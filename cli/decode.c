@@ -73,7 +73,7 @@ static zn_status work(session *s, const job *item, json *j, char *summary, size_
         zn_latent_free(latent);
         return ZN_EINVALID;
     }
-    if (status == ZN_OK && latent->frames > 1) {
+    if (status == ZN_OK && (latent->frames > 1 || is_film(item->kind))) {
         status = decode_clip(s, item, latent, j, summary, size);
         zn_latent_free(latent);
         return status;
@@ -104,10 +104,12 @@ done:
     return status;
 }
 
+static int can_write(const char *path) { return zn_image_can_write(path) || is_film(path); }
+
 int decode_run(const options *o)
 {
     const batch b = {
-        .rules = { "latents", takes, "png", zn_image_can_write, ".png, .jpg or .webp" },
+        .rules = { "latents", takes, "png", can_write, ".png, .jpg or .webp" },
         .verb = "decode",
         .work = work,
         .needs = NEED_DECODER,

@@ -60,6 +60,8 @@ int has_extension(const char *path, const char *extensions)
 
 int is_picture(const char *path) { return has_extension(path, "png jpg jpeg webp"); }
 
+int is_film(const char *path) { return has_extension(path, "mp4 m4v mkv webm mov avi"); }
+
 static job *add(job_list *list, char *input)
 {
     if (list->count == list->capacity) {

@@ -38,6 +38,7 @@ int same_file(const char *a, const char *b); /* both exist and are one file, lin
 /* Does the name end in "." and one of these space-separated extensions, in any case? */
 int has_extension(const char *path, const char *extensions);
 int is_picture(const char *path); /* by its extension, of what can be read */
+int is_film(const char *path);
 const char *base_name(const char *path);
 
 #endif

@@ -14,11 +14,12 @@ const command command_table[] = {
     { "encode", "IN... [-o OUT|DIR]", "images to latent files",
       "Encodes images (PNG, JPEG, WebP) to latents. IN may be a folder: all its images, by name. A result is a\n"
       ".safetensors file, or a .png for models with four latent channels. With --clip all pictures are the frames of one\n"
-      "clip, for a video autoencoder, and the result is one latent.\n",
+      "clip, for a video autoencoder, and the result is one latent; films (.mp4, with FFmpeg) are taken like pictures.\n",
       CMD_ENCODE, 1, -1, encode_run },
     { "decode", "IN... [-o OUT|DIR]", "latent files to images",
       "Decodes latents (.safetensors, or RGBA .png) to PNG, JPEG or WebP. IN may be a folder: all its latents, by\n"
-      "name. Without --model the model named in the latent is used. A clip becomes OUT_0001.png, OUT_0002.png, ...\n",
+      "name. Without --model the model named in the latent is used. A clip becomes OUT_0001.png, OUT_0002.png, ...,\n"
+      "or a film if -o names one (.mp4, .mkv, .webm; with FFmpeg).\n",
       CMD_DECODE, 1, -1, decode_run },
     { "reconstruct", "IN [-o OUT] [--compare]", "round trip of an image, with PSNR, SSIM and times",
       "Encodes and decodes an image and tells how much of it survived.\n",

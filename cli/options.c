@@ -91,6 +91,8 @@ const option option_table[] = {
       PICTURES | CMD_DATASET, 0, NULL, AT(lossless) },
     { "bits", 0, "8|16", "bits of a sample in the picture written; 16 for PNG only (8)", "8 or 16",
       CMD_DECODE, 0, value_bits, AT(bits) },
+    { "rate", 0, "N", "pictures a second of a film that is written (24)", "a number from 1 to 1000",
+      CMD_DECODE, 0, value_rate, AT(rate) },
     { "background", 0, "RRGGBB", "colour under transparent pixels (000000)", "six hexadecimal digits",
       READS_PICTURES, 0, value_background, AT(background) },
     { "compare", 0, NULL, "write original | reconstruction | difference", NULL,

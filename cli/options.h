@@ -34,7 +34,7 @@ typedef struct options {
     const char **files;
     int file_count;
     const char *output, *model, *format, *data, *reference, *teacher, *student, *from, *labels, *damage, *learning;
-    int threads, tile, runs, quality, bits;
+    int threads, tile, runs, quality, bits, rate;
     int side, crops, count, heldout;
     int precision, part, dtype, task; /* zn_precision, zn_part, zn_dtype, zn_task */
     int size[2];                      /* width, height */

@@ -17,7 +17,7 @@ _zenith() {
     --tile) COMPREPLY=($(compgen -W "auto off 256 512 1024" -- "$current")); return ;;
     --bits) COMPREPLY=($(compgen -W "8 16" -- "$current")); return ;;
     --format) COMPREPLY=($(compgen -W "safetensors png jpg webp" -- "$current")); return ;;
-    --threads | -t | --steps | --memory | --seed | --size | --crops | --count | --heldout | --runs | --quality | --background) return ;;
+    --threads | -t | --steps | --memory | --seed | --size | --crops | --count | --heldout | --runs | --quality | --rate | --background) return ;;
     esac
     if [[ $current != -* ]]; then
         [[ $command == train && $previous == train ]] &&
@@ -30,7 +30,7 @@ _zenith() {
     local own
     case $command in
     encode) own="--output --force --clip --format --background" ;;
-    decode) own="--output --force --format --quality --lossless --bits" ;;
+    decode) own="--output --force --format --quality --lossless --bits --rate" ;;
     reconstruct) own="--output --compare --quality --lossless --background" ;;
     restore) own="--output --task --reference --compare --format --quality --lossless --background" ;;
     compare) own="--background" ;;

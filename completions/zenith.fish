@@ -22,6 +22,7 @@ complete -c zenith -n '__fish_seen_subcommand_from encode' -l format -x -a 'safe
 complete -c zenith -n '__fish_seen_subcommand_from decode restore' -l format -x -a 'png jpg webp' -d 'kind of file'
 complete -c zenith -n '__fish_seen_subcommand_from decode reconstruct restore dataset' -l quality -x -d 'of JPEG and lossy WebP'
 complete -c zenith -n '__fish_seen_subcommand_from decode reconstruct restore dataset' -l lossless -d 'write WebP without loss'
+complete -c zenith -n '__fish_seen_subcommand_from decode' -l rate -x -d 'pictures a second of a film'
 complete -c zenith -n '__fish_seen_subcommand_from decode' -l bits -x -a '8 16' -d 'bits of a sample'
 complete -c zenith -n '__fish_seen_subcommand_from encode reconstruct restore compare' -l background -x -d 'colour under transparent pixels'
 complete -c zenith -n '__fish_seen_subcommand_from reconstruct restore' -l compare -d 'before | after | difference'

@@ -13,6 +13,7 @@
 #include <zenith/dataset.h>
 #include <zenith/diffae.h>
 #include <zenith/eval.h>
+#include <zenith/film.h>
 #include <zenith/image.h>
 #include <zenith/latent.h>
 #include <zenith/model.h>

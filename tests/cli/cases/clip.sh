@@ -22,6 +22,13 @@ echo "pictures again: $?"
 zenith encode -q -m $model frames/f1.png -o one.safetensors && zenith decode -q -m $model one.safetensors -o one.png
 zenith encode -q -m $model --clip frames/f1.png -o single.safetensors && zenith decode -q -m $model single.safetensors -o single.png
 cmp one.png single.png && zenith info single.safetensors | grep -c frames
+# A film, where FFmpeg is built in: as many pictures as it was made of.
+if zenith decode -q -m $model frames.safetensors -o film.mkv --rate 10 2>film.txt; then
+    zenith encode -q -m $model --clip film.mkv -o film.safetensors
+    zenith info film.safetensors | grep '^image frames'
+else
+    grep -q 'no films' film.txt && [[ ! -e film.mkv ]] && echo 'image frames    9'
+fi
 # What does not go.
 zenith encode -q -m $model --clip frames/f1.png frames/f2.png
 echo "no name: $?"

@@ -1,0 +1,49 @@
+/* Stands in for films in a build without FFmpeg's libraries. */
+#include <zenith/film.h>
+
+#include "base/fail.h"
+
+static zn_status missing(const char *path)
+{
+    return ZN_FAIL(ZN_EUNSUPPORTED, "%s: this build reads and writes no films (FFmpeg's libraries were not found)",
+                   path);
+}
+
+zn_status zn_film_open(const char *path, zn_film **out)
+{
+    *out = NULL;
+    return missing(path);
+}
+
+zn_status zn_film_next(zn_film *film, zn_image **out)
+{
+    (void)film;
+    *out = NULL;
+    return missing("film");
+}
+
+void zn_film_close(zn_film *film) { (void)film; }
+
+zn_status zn_film_create(const char *path, int width, int height, double rate, zn_film_writer **out)
+{
+    (void)width;
+    (void)height;
+    (void)rate;
+    *out = NULL;
+    return missing(path);
+}
+
+zn_status zn_film_write(zn_film_writer *writer, const zn_image *picture)
+{
+    (void)writer;
+    (void)picture;
+    return missing("film");
+}
+
+zn_status zn_film_finish(zn_film_writer *writer)
+{
+    (void)writer;
+    return missing("film");
+}
+
+void zn_film_drop(zn_film_writer *writer) { (void)writer; }

@@ -1,0 +1,171 @@
+/* Films: pictures come back in number, size and colour; nothing is left of what is given up; garbage is refused. In a
+ * build without FFmpeg every call says so. */
+#include <zenith/film.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char folder[] = "/tmp/zenith-film.XXXXXX", path[64], other[64];
+
+/* Smooth colours that move. */
+static zn_image *picture(int width, int height, int number)
+{
+    zn_image *im;
+    assert_int_equal(zn_image_new(width, height, 8, &im), ZN_OK);
+    for (int y = 0; y < height; y++)
+        for (int x = 0; x < width; x++) {
+            uint8_t *p = (uint8_t *)im->pixels + 3 * (y * width + x);
+            p[0] = (uint8_t)(40 + 150 * x / width);
+            p[1] = (uint8_t)(60 + 120 * y / height);
+            p[2] = (uint8_t)(30 + 10 * number);
+        }
+    return im;
+}
+
+static zn_status make(const char *name, int width, int height, int count)
+{
+    zn_film_writer *w;
+    const zn_status status = zn_film_create(name, width, height, 24, &w);
+    if (status != ZN_OK)
+        return status;
+    for (int i = 0; i < count; i++) {
+        zn_image *im = picture(width, height, i);
+        assert_int_equal(zn_film_write(w, im), ZN_OK);
+        zn_image_free(im);
+    }
+    return zn_film_finish(w);
+}
+
+static int is_built_in(void)
+{
+    const zn_status status = make(path, 16, 16, 1);
+    if (status != ZN_EUNSUPPORTED) {
+        assert_int_equal(status, ZN_OK);
+        return 1;
+    }
+    zn_film *f;
+    assert_non_null(strstr(zn_error_text(), "no films"));
+    assert_int_equal(zn_film_open(path, &f), ZN_EUNSUPPORTED);
+    assert_null(f);
+    return 0;
+}
+
+static void pictures_come_back(void **state)
+{
+    (void)state;
+    static const int sizes[][2] = { { 64, 48 }, { 31, 17 } };
+    for (int i = 0; i < 2 && is_built_in(); i++) {
+        const int width = sizes[i][0], height = sizes[i][1], even[] = { (width + 1) & ~1, (height + 1) & ~1 };
+        zn_film *f;
+        zn_image *im;
+        int count = 0;
+        assert_int_equal(make(path, width, height, 9), ZN_OK);
+        assert_int_equal(zn_film_open(path, &f), ZN_OK);
+        for (; zn_film_next(f, &im) == ZN_OK && im; count++) {
+            zn_image *wanted = picture(width, height, count);
+            assert_int_equal(im->width, even[0]);
+            assert_int_equal(im->height, even[1]);
+            double error = 0;
+            for (int y = 0; y < height; y++)
+                for (int x = 0; x < 3 * width; x++)
+                    error += abs(((uint8_t *)im->pixels)[3 * y * even[0] + x] -
+                                 ((uint8_t *)wanted->pixels)[3 * y * width + x]);
+            if (error / (3 * width * height) > 4)
+                fail_msg("picture %d differs by %.1f on average", count, error / (3 * width * height));
+            zn_image_free(wanted);
+            zn_image_free(im);
+        }
+        assert_int_equal(count, 9);
+        zn_film_close(f);
+    }
+}
+
+static void what_is_no_film_is_refused(void **state)
+{
+    (void)state;
+    zn_film *f;
+    zn_film_writer *w;
+    if (!is_built_in())
+        return;
+    FILE *file = fopen(other, "wb");
+    for (int i = 0; i < 5000; i++)
+        fputc(i * 37 & 255, file);
+    fclose(file);
+    assert_int_not_equal(zn_film_open(other, &f), ZN_OK);
+    assert_null(f);
+    assert_non_null(strstr(zn_error_text(), other));
+    unlink(other);
+    assert_int_equal(zn_film_open(other, &f), ZN_ENOTFOUND);
+    assert_int_equal(zn_film_create("no/such/folder/film.mp4", 16, 16, 24, &w), ZN_ENOTFOUND);
+    assert_int_equal(zn_film_create("film", 16, 16, 24, &w), ZN_EUNSUPPORTED);
+    assert_int_equal(zn_film_create(other, 16, 16, 0, &w), ZN_EINVALID);
+    assert_int_equal(zn_film_create(other, 0, 16, 24, &w), ZN_EINVALID);
+    assert_null(w);
+}
+
+/* A film of which the end is missing gives what it has, or none, but ends. */
+static void cut_films_end(void **state)
+{
+    (void)state;
+    if (!is_built_in())
+        return;
+    assert_int_equal(make(other, 64, 48, 9), ZN_OK);
+    for (int size = 2000; size > 0; size -= 250) {
+        zn_film *f;
+        zn_image *im = NULL;
+        assert_int_equal(truncate(other, size), 0);
+        if (zn_film_open(other, &f) != ZN_OK)
+            continue;
+        for (int i = 0; i < 20 && zn_film_next(f, &im) == ZN_OK && im; i++)
+            zn_image_free(im);
+        zn_film_close(f);
+    }
+    unlink(other);
+}
+
+static void nothing_is_left_of_what_is_given_up(void **state)
+{
+    (void)state;
+    zn_film_writer *w;
+    if (!is_built_in())
+        return;
+    zn_image *im = picture(16, 16, 0), *large = picture(32, 16, 0);
+    assert_int_equal(zn_film_create(other, 16, 16, 24, &w), ZN_OK);
+    assert_int_equal(zn_film_write(w, im), ZN_OK);
+    assert_int_equal(zn_film_write(w, large), ZN_ESHAPE);
+    assert_int_not_equal(access(other, F_OK), 0);
+    zn_film_drop(w);
+    zn_film_drop(NULL);
+    zn_film_close(NULL);
+    unlink(path);
+    assert_int_equal(rmdir(folder), 0); /* it is empty */
+    assert_non_null(strcpy(folder + strlen(folder) - 6, "XXXXXX"));
+    assert_non_null(mkdtemp(folder));
+    zn_image_free(im);
+    zn_image_free(large);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pictures_come_back),
+        cmocka_unit_test(what_is_no_film_is_refused),
+        cmocka_unit_test(cut_films_end),
+        cmocka_unit_test(nothing_is_left_of_what_is_given_up),
+    };
+    if (!mkdtemp(folder))
+        return 1;
+    snprintf(path, sizeof path, "%s/film.mp4", folder);
+    snprintf(other, sizeof other, "%s/other.mkv", folder);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    unlink(path);
+    rmdir(folder);
+    return failed;
+}
