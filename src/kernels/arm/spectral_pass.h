@@ -64,13 +64,26 @@ VEC_INLINE void pass_step(const int steps, vec *v, char *to, const int k)
     }
 }
 
+/* Operation k of eight: two steps of four rows of two vectors, `across` vectors from row to row. What an operation
+ * needs has been computed shortly before: then it waits, and a Neoverse-V1 does not spend a way to read it from a
+ * register. */
+VEC_INLINE int pass_near(const int across, vec *v, const int k)
+{
+    const int h = k < 4 ? 1 : 2, row = k < 4 ? k / 2 * 2 : k / 2 - 2;
+    wht_butterfly(v + row * across + k % 2, v + (row + h) * across + k % 2);
+    return row;
+}
+
 VEC_INLINE void pass_eight_block(vec *v, vec *next, const char *const *from, const int offset, char *to)
 {
     WHT_UNROLL for (int k = 0; k < 24; k++)
     {
-        pass_step(3, v, to, k);
-        if (k >= 8 && k % 2 == 0)
-            vec_load_two_pinned(from[(k - 8) / 2], offset, next + (k - 8));
+        if (k < 16) {
+            (void)pass_near(2, v + k / 8 * 8, k % 8);
+        } else {
+            pass_step(3, v, to, k);
+            vec_load_two_pinned(from[k - 16], offset, next + 2 * (k - 16));
+        }
     }
 }
 
@@ -97,12 +110,13 @@ VEC_INLINE void pass_four_block(vec *v, vec *next, const char *const *from, cons
 {
     WHT_UNROLL for (int k = 0; k < 16; k++)
     {
-        wht_step(4, v, k);
-        if (k >= 8 && k % 2)
-            for (int i = k % 8 / 4, row = k % 4 / 2; i < 4; i += 2)
-                vec_store_two_pinned(to, (4 * row + i) * PASS_ROW, v + 4 * i + 2 * row);
-        if (k >= 4 && k < 12)
-            vec_load_two_pinned(from[(k - 4) / 2], offset + k % 2 * PASS_ROW, next + 2 * (k - 4));
+        const int row = k / 8, i = pass_near(4, v + 2 * row, k % 8);
+        if (k % 8 >= 4 && k % 2) {
+            vec_store_two_pinned(to, (4 * row + i) * PASS_ROW, v + 4 * i + 2 * row);
+            vec_store_two_pinned(to, (4 * row + i + 2) * PASS_ROW, v + 4 * (i + 2) + 2 * row);
+        }
+        if (k >= 8)
+            vec_load_two_pinned(from[k % 4], offset + (k - 8) / 4 * PASS_ROW, next + 4 * (k % 4) + 2 * ((k - 8) / 4));
     }
 }
 
@@ -129,7 +143,7 @@ PASS_FUNCTION pass_four(const char *rows, int64_t apart, char *to, int64_t block
  * such ones: eight numbers of the first, then eight of the second. */
 typedef struct pass_gather {
     const char *from;
-    const int32_t *offsets;
+    const uint16_t *offsets;
     const float *factors;
 } pass_gather;
 

@@ -11,7 +11,7 @@ typedef struct whole_plan {
     const zn_spectral_linear_args *a;
     int first, bits, last; /* bits of the number of rows: those that come in, all, and those that go out */
     int last_steps;        /* of the pass that the last stage begins with */
-    int32_t *offsets;      /* [depth][d], and some behind */
+    uint16_t *offsets;     /* [depth][d], and some behind */
     float *factors, *bias; /* as many, and [d] */
     char *t, *u;
     float *in, *out; /* pixels of a block that is not whole */
@@ -82,7 +82,7 @@ static inline void whole_number(const whole_plan *w, int stage, int at, int k)
     const int64_t first = (int64_t)stage * w->a->d;
     w->factors[first + at] = w->a->s[first + k];
     if (stage > 0)
-        w->offsets[first + at] = whole_end(w, stage - 1, w->a->from[first + k]) * PASS_ROW;
+        w->offsets[first + at] = (uint16_t)(whole_end(w, stage - 1, w->a->from[first + k]) * PASS_ROW);
 }
 
 static inline void whole_numbers(const whole_plan *w)
@@ -97,7 +97,7 @@ static inline void whole_numbers(const whole_plan *w)
     for (int i = 0; i < rows; i++)
         for (int part = 0, k = whole_begin(w, i); part < parts; part++)
             whole_number(w, last, i / 8 * 8 * parts + part * 8 + i % 8, k + part * rows);
-    memset(w->offsets + (int64_t)a->depth * a->d, 0, sizeof(int32_t) * WHOLE_SPARE);
+    memset(w->offsets + (int64_t)a->depth * a->d, 0, sizeof(uint16_t) * WHOLE_SPARE);
     memset(w->factors + (int64_t)a->depth * a->d, 0, sizeof(float) * WHOLE_SPARE);
     for (int i = 0; i < a->cout; i++)
         w->bias[i] = a->bias[a->shuffle_out ? whole_channel(i, a->cout) : i];
@@ -236,7 +236,7 @@ static inline void spectral_linear_whole(const zn_spectral_linear_args *a, zn_ra
     w.out = w.in + rows;
     w.factors = w.out + rows;
     w.bias = w.factors + numbers;
-    w.offsets = (int32_t *)(void *)(w.bias + a->d);
+    w.offsets = (uint16_t *)(void *)(w.bias + a->d);
     memset(w.in, 0, sizeof(float) * (size_t)rows);
     whole_numbers(&w);
     for (int64_t row = r.begin; row < r.end; row++)
