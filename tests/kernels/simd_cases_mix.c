@@ -81,7 +81,7 @@ static void lite(simd_case *c, int size)
 static const int head_sizes[][5] = { /* images, height, width, channels in and out */
                                      { 1, 1, 1, 16, 8 },   { 2, 5, 7, 32, 16 },  { 1, 4, 50, 32, 16 },
                                      { 1, 6, 23, 64, 32 }, { 2, 3, 9, 128, 64 }, { 1, 3, 6, 256, 128 },
-                                     { 1, 9, 5, 48, 24 },  { 3, 1, 2, 80, 20 }
+                                     { 1, 9, 5, 48, 24 },  { 3, 1, 2, 80, 20 },  { 1, 5, 37, 128, 64 }
 };
 
 static void lite_head(simd_case *c, int size)

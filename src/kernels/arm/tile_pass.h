@@ -15,15 +15,23 @@ enum { TILE_SIDE = 32, TILE_LINE = 16, TILE_ROW = 33 * TILE_LINE, TILE_TABLE = 3
 /* Which results of the last step are wanted: both halves of the square, or those before or behind its middle. */
 typedef enum tile_half { TILE_BOTH, TILE_BEFORE, TILE_BEHIND } tile_half;
 
-/* The transform of n values (4, 8 or 16), of `across` vectors each. */
-VEC_INLINE void tile_wht(const int n, const int across, vec *v)
+/* The step at distance h of the transform of n values, of `across` vectors each. */
+VEC_INLINE void tile_step(const int n, const int across, const int h, vec *v)
 {
-    const int pairs = n / 2 * across, all = pairs * (n == 4 ? 2 : n == 8 ? 3 : 4);
-    WHT_UNROLL for (int k = 0; k < all; k++)
+    WHT_UNROLL for (int k = 0; k < n / 2 * across; k++)
     {
-        const int h = 1 << k / pairs, i = k % pairs / across, low = i / h * 2 * h + i % h;
+        const int i = k / across, low = i / h * 2 * h + i % h;
         wht_butterfly(v + low * across + k % across, v + (low + h) * across + k % across);
     }
+}
+
+/* The whole transform, of 4 or 8. */
+VEC_INLINE void tile_wht(const int n, const int across, vec *v)
+{
+    tile_step(n, across, 1, v);
+    tile_step(n, across, 2, v);
+    if (n > 4)
+        tile_step(n, across, 4, v);
 }
 
 /* The transform of four values of `across` vectors, or a half of its results. */
@@ -93,24 +101,48 @@ VEC_INLINE void tile_threshold(vec *v, const float *table)
     }
 }
 
-/* The middle of the transforms of a row, while lines of the map at later + at[j] are fetched: into the second cache,
- * since the first is full. */
-static inline void tile_row_pinned(float *row, const float *table, const float *later, const int64_t *at)
+/* What is fetched while a row is mixed: the next row of the map into the first cache, the one behind it into the
+ * second, position j of both at at[j]. */
+typedef struct tile_ahead {
+    const float *soon, *later;
+    const int64_t *at;
+} tile_ahead;
+
+VEC_INLINE void tile_fetch_later(const tile_ahead *f, const int j)
+{
+    __asm__ volatile("prfm pldl2keep, [%0]" : : "r"(f->later + f->at[j]));
+}
+
+VEC_INLINE void tile_fetch_soon(const tile_ahead *f, const int j)
+{
+    __asm__ volatile("prfm pldl1keep, [%0]" : : "r"(f->soon + f->at[j]));
+}
+
+/* The transform of eight, while positions j and j + 1 are fetched: in a run, each fetch waits for the one before. */
+VEC_INLINE void tile_wht_fetching(const tile_ahead *f, const int j, vec *v)
+{
+    tile_fetch_later(f, j);
+    tile_step(8, 2, 1, v);
+    tile_fetch_soon(f, j);
+    tile_step(8, 2, 2, v);
+    tile_fetch_soon(f, j + 1);
+    tile_step(8, 2, 4, v);
+    tile_fetch_later(f, j + 1);
+}
+
+/* The middle of the transforms of a row. */
+static inline void tile_row_pinned(float *row, const float *table, tile_ahead f)
 {
     vec v[16];
     vec_pinned_fence();
     WHT_UNROLL for (int k = 0; k < 16; k++) v[k] = vec_load_pinned(row, k / 2 * TILE_LINE + k % 2 * VEC_LANES);
-    for (int j = 0; j < 4; j++, at += 8, table += 8 * TILE_LINE)
+    for (int j = 0; j < 4; j++, f.at += 8, table += 8 * TILE_LINE)
         WHT_UNROLL for (int c = 0; c < TILE_LINE; c += 2 * VEC_LANES)
         {
             float *next = row + (c == 0 ? 2 * VEC_LANES : j < 3 ? 8 * TILE_LINE - 2 * VEC_LANES : 0);
-            tile_wht(8, 2, v);
+            tile_wht_fetching(&f, c / 2, v);
             tile_threshold(v, table + c);
-            tile_wht(8, 2, v);
-            WHT_UNROLL for (int k = 0; k < 4; k++)
-            {
-                __asm__ volatile("prfm pldl2keep, [%0]" : : "r"(later + at[c / 2 + k]));
-            }
+            tile_wht_fetching(&f, c / 2 + 2, v);
             WHT_UNROLL for (int k = 0; k < 16; k++)
             {
                 vec_store_pinned(row, k / 2 * TILE_LINE + k % 2 * VEC_LANES, v[k]);

@@ -12,6 +12,7 @@ typedef struct tile_whole {
     zn_tile_square at;
     int first;             /* channel */
     float *t;              /* [32][TILE_ROW] */
+    int64_t next;          /* floats from here to the next square, whose first rows are fetched */
     const float *table[2]; /* of rows, of columns: gates, lower and upper bounds, each [32][16], TILE_TABLE apart */
 } tile_whole;
 
@@ -35,18 +36,19 @@ static inline int tile_twin(const tile_whole *q, int i)
 static inline void tile_rows(const tile_whole *q)
 {
     int64_t at[TILE_SIDE];
-    int rows[TILE_SIDE + TILE_AHEAD], count = 0;
+    int rows[TILE_SIDE], count = 0;
     for (int i = 0; i < TILE_SIDE; i++) {
         at[i] = zn_tile_mix_reflect(q->at.x + i, q->a->wide) * q->a->channels;
         if (tile_twin(q, i) == i)
             rows[count++] = i;
     }
-    for (int k = 0; k < TILE_AHEAD; k++)
-        rows[count + k] = rows[count - 1];
     for (int k = 0; k < count; k++) {
+        const int soon = k + 1 < count ? k + 1 : k, later = (k + TILE_AHEAD) % count;
+        const int64_t beyond = k + TILE_AHEAD < count ? 0 : q->next;
+        const tile_ahead ahead = { tile_map_row(q, rows[soon]), tile_map_row(q, rows[later]) + beyond, at };
         float *row = q->t + rows[k] * TILE_ROW;
         tile_first_pinned(tile_map_row(q, rows[k]), at, row);
-        tile_row_pinned(row, q->table[0], tile_map_row(q, rows[k + TILE_AHEAD]), at);
+        tile_row_pinned(row, q->table[0], ahead);
     }
     for (int i = 0; i < TILE_SIDE; i++)
         if (tile_twin(q, i) != i)

@@ -20,6 +20,7 @@ typedef struct square {
     zn_tile_square at;
     int first, count;
     int64_t row;
+    int64_t next; /* floats of the map to the square that comes after this */
     float root;
     float *t;
     float *gate[2];          /* of each axis, [P][CHANNELS], with the scale of both transforms */
@@ -179,7 +180,7 @@ static void run_square(const square *q)
     const int64_t top = inside(0, q->at.y, a->p), bottom = inside(a->h, q->at.y, a->p);
 #if defined(__aarch64__)
     if (a->p == TILE_SIDE && q->count == TILE_LINE) {
-        const tile_whole whole = { a, q->at, q->first, q->t, { q->gate[0], q->gate[1] } };
+        const tile_whole whole = { a, q->at, q->first, q->t, q->next, { q->gate[0], q->gate[1] } };
         tile_whole_mix(&whole, top, bottom, left, right);
         rows_out(q, top, bottom, left, right);
         return;
@@ -192,6 +193,13 @@ static void run_square(const square *q)
         outer_steps(q, q->t + j * CHANNELS, q->row);
     }
     rows_out(q, top, bottom, left, right);
+}
+
+/* Floats of the map before a unit. */
+static int64_t place_of(const zn_tile_square_args *a, int64_t unit)
+{
+    const zn_tile_square at = zn_tile_square_at(a, unit);
+    return ((at.image * a->h + at.y) * a->wide + at.x) * a->channels;
 }
 
 void ZN_KERNEL(tile_square)(const void *args, zn_range r)
@@ -211,7 +219,9 @@ void ZN_KERNEL(tile_square)(const void *args, zn_range r)
                      .high = { end + 2 * table, end + 5 * table } };
         tables(&q);
         for (int64_t unit = r.begin; unit < r.end; unit++) {
+            const bool last = unit + 1 == r.end;
             q.at = zn_tile_square_at(a, unit);
+            q.next = place_of(a, last ? r.begin : unit + 1) - place_of(a, unit) + (last ? CHANNELS : 0);
             run_square(&q);
         }
     }
