@@ -38,13 +38,17 @@ static zn_needs needs(const zn_node *n, const zn_prepare *p)
     return (zn_needs){ .thread_scratch = zn_lite_head_scratch(&a) };
 }
 
-enum { ROWS = 64, PARTS = 2 }; /* rows of a task at most, and tasks of a thread at least */
+/* Rows of a task, which makes two more than its own: a half of what a thread has, but not few while there are others
+ * for all threads, and not more than these. */
+enum { ROWS_LEAST = 32, ROWS_MOST = 64 };
 
 static void run(const zn_node *n, const zn_launch_context *c)
 {
     const zn_lite_head_args a = args_of(n);
-    const int64_t rows = (int64_t)a.n * a.h, most = rows / (PARTS * zn_pool_threads(c->pool));
-    zn_launch(c, zn_k_lite_head, rows, most < 1 ? 1 : most < ROWS ? most : ROWS, &a);
+    const int64_t rows = (int64_t)a.n * a.h, each = rows / zn_pool_threads(c->pool);
+    int64_t task = each / 2 > ROWS_LEAST ? each / 2 : each < ROWS_LEAST ? each : ROWS_LEAST;
+    task = task < 1 ? 1 : task < ROWS_MOST ? task : ROWS_MOST;
+    zn_launch(c, zn_k_lite_head, rows, task, &a);
 }
 
 static double products(const zn_node *n)
