@@ -2,6 +2,7 @@
 #define _DEFAULT_SOURCE /* syscall */
 #include "base/cpu.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
