@@ -7,8 +7,9 @@
  *     use(outputs[0]->data);
  *     zn_exec_free(e);
  *
- * The graph must outlive the exec. Inputs and outputs have memory of their own for the whole run; everything between
- * shares one block. A node's result may take over the memory of a source that nobody reads afterwards. */
+ * The graph must outlive the exec. Inputs and outputs have memory of their own for the whole run, which an
+ * owner may have given them (zn_node.placed); everything between shares one block. A node's result may take over the
+ * memory of a source that nobody reads afterwards. */
 #ifndef ZN_EXEC_H
 #define ZN_EXEC_H
 

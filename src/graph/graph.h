@@ -48,6 +48,7 @@ struct zn_node {
     void *attribute; /* the op's own settings, in the graph's arena */
     size_t attribute_size;
     bool constant;           /* computed from parameters alone */
+    bool placed;             /* an output whose data is its owner's: the plan leaves it where it is */
     zn_layout layout;        /* parameters */
     float *data;             /* parameters, inputs: set by the owner; others: by the plan */
     const zn_packed *packed; /* parameters of ZN_LAYOUT_ROWS, instead of data: set by the owner */

@@ -79,6 +79,10 @@ static void place(zn_graph *g, int i, life *lives, zn_plan *plan)
     zn_node *n = zn_graph_at(g, i);
     if (!lives[i].used || n->op == &zn_op_parameter || (n->op == &zn_op_input && n->data))
         return;
+    if (n->placed) {
+        plan->steps[plan->step_count++] = n;
+        return;
+    }
     zn_node *source = n->constant ? NULL : take_over(n, lives, plan->offset);
     if (source)
         lives[source->index].taken = true;

@@ -23,7 +23,7 @@ struct zn_clip {
     zn_exec *exec;
     zn_node *x, *y;
     zn_stream stream;
-    float *kept[ZN_KEPT]; /* inputs of the later pieces' graph: what layers keep */
+    float *kept[ZN_KEPT]; /* what layers keep: outputs of a piece, and inputs of the next */
     int kept_count;
 };
 
@@ -71,7 +71,7 @@ static size_t machine_memory(void)
     return pages > 0 && size > 0 ? (size_t)pages * (size_t)size : SIZE_MAX;
 }
 
-/* Refuses what would not fit, before it is tried. What layers keep is counted besides: it stays between pieces. */
+/* Refuses what would not fit, before it is tried. */
 static zn_status check_memory(const zn_clip *c, zn_node *const *outputs, int count)
 {
     size_t activations, prepared;
@@ -90,6 +90,31 @@ static zn_status check_memory(const zn_clip *c, zn_node *const *outputs, int cou
     return ZN_OK;
 }
 
+/* What a layer keeps lies in one place: a piece reads what the one before has left before it leaves its own there,
+ * since nodes run in the order in which they were made (zn_with_history). */
+static void place_kept(zn_clip *c)
+{
+    assert(!c->later || c->stream.count == c->kept_count);
+    for (int i = 0; i < c->stream.count; i++) {
+        c->stream.after[i]->placed = true;
+        if (c->later)
+            c->stream.before[i]->data = c->kept[i];
+    }
+}
+
+static zn_status give_memory(zn_clip *c)
+{
+    for (int i = 0; i < c->stream.count; i++) {
+        zn_node *after = c->stream.after[i];
+        if (i == c->kept_count) {
+            ZN_TRY(zn_alloc_for("frames that a layer keeps", (size_t)bytes_of(after->shape), (void **)&c->kept[i]));
+            c->kept_count++;
+        }
+        after->data = c->kept[i];
+    }
+    return ZN_OK;
+}
+
 static zn_status build(zn_clip *c, int frames)
 {
     zn_node *outputs[ZN_KEPT + 1];
@@ -103,10 +128,9 @@ static zn_status build(zn_clip *c, int frames)
     memcpy(outputs + 1, c->stream.after, sizeof *outputs * (size_t)c->stream.count);
     const int count = c->stream.count + 1;
     zn_graph_fuse(c->graph, outputs, count);
+    place_kept(c);
     ZN_TRY(check_memory(c, outputs, count));
-    assert(!c->later || c->stream.count == c->kept_count);
-    for (int i = 0; c->later && i < c->kept_count; i++)
-        c->stream.before[i]->data = c->kept[i];
+    ZN_TRY(give_memory(c));
     const zn_exec_options options = {
         .pool = c->options.pool, .math = c->options.math, .progress = c->options.progress, .user = c->options.user
     };
@@ -128,25 +152,10 @@ zn_status zn_clip_begin(zn_clip *c, float **input, int *frames)
     return ZN_OK;
 }
 
-/* What the layers keep, out of the graph that has run. */
-static zn_status keep(zn_clip *c)
-{
-    for (int i = 0; i < c->stream.count; i++) {
-        const size_t bytes = (size_t)bytes_of(c->stream.after[i]->shape);
-        if (i == c->kept_count) {
-            ZN_TRY(zn_alloc_for("frames that a layer keeps", bytes, (void **)&c->kept[i]));
-            c->kept_count++;
-        }
-        memcpy(c->kept[i], c->stream.after[i]->data, bytes);
-    }
-    return ZN_OK;
-}
-
 zn_status zn_clip_run(zn_clip *c, const float **output, zn_shape *shape)
 {
     ZN_TRY(zn_exec_run(c->exec));
     ZN_TRY(zn_exec_check_finite(c->exec));
-    ZN_TRY(keep(c));
     c->later = true;
     *output = c->y->data;
     *shape = c->y->shape;
