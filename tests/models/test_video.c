@@ -14,7 +14,7 @@
 #include <cmocka.h>
 #include <zenith/video.h>
 
-enum { MODELS = 4, WIDTH = 32, HEIGHT = 16 };
+enum { MODELS = 4 };
 
 static zn_model *model_at(int i) { return i < 2 ? small_wan(i) : small_taehv(i - 1); }
 

@@ -13,6 +13,8 @@ zenith info --json out/frames_0009.png | jsoncheck -p width height
 zenith decode -m $model --format jpg --json frames.safetensors >told && jsoncheck files failed model <told
 grep -oE '"(pictures|last|output)": [^,}]*' told
 ls *.jpg | wc -l
+# The second example of the library does what the program does.
+02_clip $model example frames/f{1..10}.png && for n in {1..9}; do cmp example$n.png out/frames_000$n.png; done
 # What is there is kept.
 zenith encode -q -m $model --clip frames
 echo "again: $?"
