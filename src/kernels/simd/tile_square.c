@@ -46,20 +46,31 @@ VEC_INLINE void gate_vector(const int rows, float *at, int64_t step, const float
         vec_store(at + i * step, v[i]);
 }
 
-static void tables(const square *q)
+/* Tables of one axis; `count` channels (a constant where they are all of a line). */
+VEC_INLINE void tables_of(const square *q, int axis, const int count)
 {
     const zn_tile_square_args *a = q->a;
     const vec all = vec_splat(q->root * q->root), root = vec_splat(q->root);
+    const float *gate = a->gate[axis] + q->first, *th = a->th[axis] + q->first;
+    float *const gates = q->gate[axis], *const low = q->low[axis], *const high = q->high[axis];
+    for (int to = 0; to < a->p * CHANNELS; to += CHANNELS, gate += a->channels, th += a->channels)
+#pragma GCC unroll 4
+        for (int c = 0; c < count; c += VEC_LANES) {
+            const int n = count - c < VEC_LANES ? count - c : VEC_LANES;
+            const vec t = vec_abs(load(th + c, n)) * root;
+            vec_store(gates + to + c, load(gate + c, n) * all);
+            vec_store(low + to + c, -t);
+            vec_store(high + to + c, t);
+        }
+}
+
+static void tables(const square *q)
+{
     for (int axis = 0; axis < 2; axis++)
-        for (int k = 0; k < a->p; k++)
-            for (int c = 0; c < q->count; c += VEC_LANES) {
-                const int64_t from = (int64_t)k * a->channels + q->first + c, to = (int64_t)k * CHANNELS + c;
-                const int n = q->count - c < VEC_LANES ? q->count - c : VEC_LANES;
-                const vec t = vec_abs(load(a->th[axis] + from, n)) * root;
-                vec_store(q->gate[axis] + to, load(a->gate[axis] + from, n) * all);
-                vec_store(q->low[axis] + to, -t);
-                vec_store(q->high[axis] + to, t);
-            }
+        if (q->count == CHANNELS)
+            tables_of(q, axis, CHANNELS);
+        else
+            tables_of(q, axis, q->count);
 }
 
 /* The middle of the transforms of one line, `rows` positions at a time. */
