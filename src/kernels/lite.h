@@ -6,7 +6,9 @@
  *
  * The last two as one would read and write x and y in strips of columns too, whose rows lie far apart and often in the
  * same sets of the caches: that takes half as long again.
- * M(g) = (1/n) H diag(g) H with the Walsh-Hadamard matrix H. Four groups are usual, any number will do. */
+ * Where only these three read it, t lies in bands of a few columns, [n][wide/band][h + 1][band][ci]: a band is one
+ * piece of memory that fits the second cache, and its rows do not share sets of the first. M(g) = (1/n) H diag(g) H
+ * with the Walsh-Hadamard matrix H. Four groups are usual, any number will do. */
 #ifndef ZN_KERNELS_LITE_H
 #define ZN_KERNELS_LITE_H
 
@@ -14,6 +16,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 typedef struct zn_lite_args {
     const float *x;     /* [n][h][wide][c]; expand: may be y */
@@ -22,14 +25,49 @@ typedef struct zn_lite_args {
     const float *gate;  /* rows: [wide]; columns: [h] */
     float *y;           /* rows, columns: t; expand: y */
     int n, h, wide, c, ci, groups;
+    int band; /* pixels of a band of t, divides wide; or 0: t is as above */
 } zn_lite_args;
+
+/* The band for maps of this size, or 0 where bands are not for them. */
+static inline int zn_lite_band(int64_t h, int64_t wide, int64_t ci)
+{
+    const int band = ci <= 32 ? 128 / (int)ci : 4;
+    return ci % 16 == 0 && ci <= 128 && h >= 64 && wide >= 64 && wide / 8 % band == 0 ? band : 0;
+}
+
+/* Floats from one band to the next: a row of zeros more, since pixels of a row would lie in one set of the caches.
+ */
+static inline int64_t zn_lite_apart(const zn_lite_args *a) { return (int64_t)(a->h + 1) * a->band * a->ci; }
+
+/* Floats of t before pixel x of a row of all images. */
+static inline int64_t zn_lite_at(const zn_lite_args *a, int64_t row, int64_t x)
+{
+    if (!a->band)
+        return (row * a->wide + x) * a->ci;
+    return (row / a->h * (a->wide / a->band) + x / a->band) * zn_lite_apart(a) +
+           (row % a->h * a->band + x % a->band) * a->ci;
+}
+
+/* What stands behind the last row of a band. */
+static inline void zn_lite_end_band(const zn_lite_args *a, float *band)
+{
+    const int64_t row = (int64_t)a->band * a->ci;
+    memset(band + a->h * row, 0, sizeof(float) * (size_t)row);
+}
+
+/* Whoever makes the last row of an image ends its bands. */
+static inline void zn_lite_end_bands(const zn_lite_args *a, int64_t row)
+{
+    for (int x = 0; a->band && row % a->h == a->h - 1 && x < a->wide; x += a->band)
+        zn_lite_end_band(a, a->y + zn_lite_at(a, row - a->h + 1, x));
+}
 
 size_t zn_lite_scratch(const zn_lite_args *a);
 
 /* Units are rows n*h. */
 void zn_k_lite_rows(const void *lite_args, zn_range rows);
 
-/* Units are strips of zn_lite_strip columns, zn_lite_strips of them. */
+/* Units are strips of zn_lite_strip columns, or bands; zn_lite_strips of them. */
 int zn_lite_strip(const zn_lite_args *a);
 int64_t zn_lite_strips(const zn_lite_args *a);
 void zn_k_lite_columns(const void *lite_args, zn_range strips);

@@ -8,6 +8,9 @@
 #include "ops/fuse.h"
 #include "ops/slots.h"
 
+/* The attribute: the band of t (kernels/lite.h). */
+static int band_of(const zn_node *n) { return *(const int *)n->attribute; }
+
 static zn_lite_args rows_args(const zn_node *n)
 {
     const int64_t *d = n->source[0]->shape.dim;
@@ -21,7 +24,8 @@ static zn_lite_args rows_args(const zn_node *n)
                            .wide = (int)d[2],
                            .c = (int)d[3],
                            .ci = (int)n->shape.dim[3],
-                           .groups = (int)n->source[1]->shape.dim[0] };
+                           .groups = (int)n->source[1]->shape.dim[0],
+                           .band = band_of(n) };
 }
 
 static zn_lite_args columns_args(const zn_node *n)
@@ -34,7 +38,8 @@ static zn_lite_args columns_args(const zn_node *n)
                            .h = (int)d[1],
                            .wide = (int)d[2],
                            .ci = (int)d[3],
-                           .groups = 1 };
+                           .groups = 1,
+                           .band = band_of(n) };
 }
 
 static zn_lite_args expand_args(const zn_node *n)
@@ -50,7 +55,8 @@ static zn_lite_args expand_args(const zn_node *n)
                            .wide = (int)d[2],
                            .c = (int)d[3],
                            .ci = (int)n->source[0]->shape.dim[3],
-                           .groups = (int)n->source[1]->shape.dim[0] };
+                           .groups = (int)n->source[1]->shape.dim[0],
+                           .band = band_of(n) };
 }
 
 static zn_needs rows_needs(const zn_node *n, const zn_prepare *p)
@@ -86,7 +92,8 @@ static void rows_run(const zn_node *n, const zn_launch_context *c)
 static void columns_run(const zn_node *n, const zn_launch_context *c)
 {
     const zn_lite_args a = columns_args(n);
-    zn_launch(c, zn_k_lite_columns, zn_lite_strips(&a), 1 + 256 / a.h, &a);
+    const int64_t strips = zn_lite_strips(&a), most = strips / (TASKS * zn_pool_threads(c->pool));
+    zn_launch(c, zn_k_lite_columns, strips, a.band ? (most < 1 ? 1 : most) : 1 + 256 / a.h, &a);
 }
 
 enum { EXPAND_GRAIN = 1 << 18 }; /* floats */
@@ -155,12 +162,19 @@ static int residual(const zn_node *n)
     return 3;
 }
 
+/* Bands have a row more than the map. */
+static int64_t band_tail(const zn_node *n)
+{
+    return band_of(n) ? n->shape.dim[0] * n->shape.dim[2] * n->shape.dim[3] : 0;
+}
+
 const zn_op zn_op_lite_rows = { .name = "lite_rows",
                                 .shape = rows_shape,
                                 .run = rows_run,
                                 .needs = rows_needs,
                                 .flops = rows_flops,
                                 .slots = rows_slots,
+                                .tail = band_tail,
                                 .global = true };
 const zn_op zn_op_lite_columns = { .name = "lite_columns",
                                    .shape = zn_like_first,
@@ -168,6 +182,7 @@ const zn_op zn_op_lite_columns = { .name = "lite_columns",
                                    .needs = columns_needs,
                                    .flops = columns_flops,
                                    .slots = columns_slots,
+                                   .tail = band_tail,
                                    .in_place = zn_first_source,
                                    .global = true };
 const zn_op zn_op_lite_expand = { .name = "lite_expand",
@@ -186,21 +201,35 @@ static bool is_grouped(const zn_node *n)
 
 static bool is_spectral(const zn_node *n, int axis) { return n->op == &zn_op_spectral && zn_spectral_axis(n) == axis; }
 
+/* The three passes that end in n keep t in bands, if nothing else reads it. */
+static void choose_band(zn_node *n, const int *uses)
+{
+    zn_node *columns = n->source[0], *rows = columns->op == &zn_op_lite_columns ? columns->source[0] : NULL;
+    if (!rows || rows->op != &zn_op_lite_rows || uses[columns->index] != 1 || uses[rows->index] != 1)
+        return;
+    const int64_t *d = columns->shape.dim;
+    *(int *)rows->attribute = *(int *)columns->attribute = *(int *)n->attribute = zn_lite_band(d[1], d[2], d[3]);
+}
+
 void zn_fuse_lite(zn_node *n, int *uses)
 {
+    const int none = 0;
     if (is_spectral(n, 2)) {
         zn_node *g = n->source[0];
         if (is_grouped(g) && uses[g->index] == 1)
-            zn_fuse_become(n, uses, &zn_op_lite_rows, NULL, 0,
+            zn_fuse_become(n, uses, &zn_op_lite_rows, &none, sizeof none,
                            (zn_node *[]){ g->source[0], g->source[1], g->source[2], n->source[1] }, 4);
         return;
     }
     if (is_spectral(n, 1) && n->shape.rank == 4)
-        zn_fuse_become(n, uses, &zn_op_lite_columns, NULL, 0, (zn_node *[]){ n->source[0], n->source[1] }, 2);
+        zn_fuse_become(n, uses, &zn_op_lite_columns, &none, sizeof none, (zn_node *[]){ n->source[0], n->source[1] },
+                       2);
     for (int side = 0; side < 2 && n->op == &zn_op_add; side++) {
         zn_node *g = n->source[side], *x = n->source[1 - side];
         if (is_grouped(g) && uses[g->index] == 1 && x != g)
-            zn_fuse_become(n, uses, &zn_op_lite_expand, NULL, 0,
+            zn_fuse_become(n, uses, &zn_op_lite_expand, &none, sizeof none,
                            (zn_node *[]){ g->source[0], g->source[1], g->source[2], x }, 4);
     }
+    if (n->op == &zn_op_lite_expand)
+        choose_band(n, uses);
 }

@@ -47,9 +47,10 @@ static void tile_mix(simd_case *c, int size)
 }
 
 static const int lite_sizes[][5] = { /* images, height, width, channels, inner channels */
-                                     { 1, 8, 8, 64, 16 },   { 2, 16, 32, 16, 4 },  { 1, 1, 2, 32, 8 },
-                                     { 1, 64, 16, 80, 20 }, { 1, 4, 64, 128, 32 }, { 1, 32, 4, 256, 64 },
-                                     { 1, 2, 128, 64, 16 }
+                                     { 1, 8, 8, 64, 16 },     { 2, 16, 32, 16, 4 },   { 1, 1, 2, 32, 8 },
+                                     { 1, 64, 16, 80, 20 },   { 1, 4, 64, 128, 32 },  { 1, 32, 4, 256, 64 },
+                                     { 1, 2, 128, 64, 16 },   { 2, 64, 128, 64, 16 }, /* from here on with bands */
+                                     { 1, 128, 64, 128, 32 }, { 1, 64, 64, 256, 64 }, { 1, 256, 64, 32, 16 }
 };
 
 static void lite(simd_case *c, int size)
@@ -59,7 +60,6 @@ static void lite(simd_case *c, int size)
     const int64_t pixels = (int64_t)z[0] * z[1] * z[2];
     const bool rows = c->kernel == ZN_SIMD_lite_rows, expand = c->kernel == ZN_SIMD_lite_expand;
     a = (zn_lite_args){ .x = simd_normal(pixels * z[3], 1),
-                        .t = simd_normal(pixels * z[4], 1),
                         .w = simd_normal((int64_t)z[3] * z[4] / 4, 1),
                         .b = simd_normal(rows ? z[4] : z[3], 1),
                         .gate = simd_normal(rows ? z[2] : z[1], 1),
@@ -68,13 +68,16 @@ static void lite(simd_case *c, int size)
                         .wide = z[2],
                         .c = z[3],
                         .ci = z[4],
-                        .groups = 4 };
+                        .groups = 4,
+                        .band = zn_lite_band(z[1], z[2], z[4]) };
+    const int64_t inside = a.band ? (int64_t)z[0] * z[2] / a.band * zn_lite_apart(&a) : pixels * z[4];
+    a.t = simd_normal(inside, 1);
     snprintf(c->text, sizeof c->text, "%dx%dx%d, %d channels, %d inside", z[0], z[1], z[2], z[3], z[4]);
     c->args = &a;
     c->tolerance = 3e-6;
     c->scratch = zn_lite_scratch(&a);
     c->units = rows ? (int64_t)z[0] * z[1] : expand ? pixels : zn_lite_strips(&a);
-    simd_output(c, &a.y, pixels * (expand ? z[3] : z[4]));
+    simd_output(c, &a.y, expand ? pixels * z[3] : inside);
     c->replaced = rows ? NULL : expand ? &a.x : &a.t;
 }
 

@@ -12,8 +12,9 @@
 enum {
     EXPAND_PIXELS = 4,
     EXPAND_ACROSS = 16,
-    EXPAND_AHEAD = 2,   /* weights on their way before they are used */
-    EXPAND_EARLY = 2048 /* floats before which x is fetched into the second cache */
+    EXPAND_AHEAD = 2,    /* weights on their way before they are used */
+    EXPAND_EARLY = 2048, /* floats before which x is fetched into the second cache */
+    EXPAND_BANDS = 4     /* and bands before which t is */
 };
 #define EXPAND_UNROLL _Pragma("GCC unroll 16")
 
@@ -23,6 +24,9 @@ typedef struct expand_pass {
     float *y;
     int64_t ci, c;  /* channels of a pixel of t, and of x and y: whole panels */
     int deep, wide; /* of a group, multiples of 4 and 16 */
+    /* 0, or t has only `band` pixels, a multiple of four, before it skips some floats; `first` of them come before. */
+    int band, first;
+    int64_t skip;
 } expand_pass;
 
 /* A block on its way. */
@@ -68,6 +72,16 @@ VEC_INLINE void expand_step(expand_block *s, const float *t, int64_t ci, const f
     }
 }
 
+/* What lies some bands behind four pixels of t: no machine sees that these are next. */
+VEC_INLINE void expand_fetch(const expand_pass *q, const float *t)
+{
+    const int64_t apart = q->skip + q->band * q->ci;
+    for (int64_t k = 0; k < EXPAND_PIXELS * q->ci; k += 16) {
+        vec_fetch_pinned(t + EXPAND_BANDS * apart + k);
+        __asm__ volatile("prfm pldl1keep, [%0]" : : "r"(t + apart + k));
+    }
+}
+
 /* y = x + b + t w for `fours` fours of pixels. */
 static __attribute__((noinline, unused)) void expand_all(const expand_pass *q, int64_t fours)
 {
@@ -78,7 +92,15 @@ static __attribute__((noinline, unused)) void expand_all(const expand_pass *q, i
     vec_pinned_fence();
     EXPAND_UNROLL for (int k = 0; k < EXPAND_AHEAD; k++) s.w[k] = vec_load_pinned(q->w, k * VEC_LANES);
     EXPAND_UNROLL for (int k = 0; k < 8; k++) s.x[k / 4][k % 4] = vec_load_pinned(x + k % 4 * c, k / 4 * VEC_LANES);
+    int in_band = q->first;
     for (int64_t i = 0; i < fours; i++, t += EXPAND_PIXELS * ci) {
+        if (q->band && in_band == q->band) {
+            t += q->skip;
+            in_band = 0;
+        }
+        in_band += EXPAND_PIXELS;
+        if (q->band)
+            expand_fetch(q, t);
         const float *w = q->w, *tg = t;
         int64_t left = q->wide; /* outputs of this group */
         for (int64_t o = 0; o < c; o += EXPAND_ACROSS, y += EXPAND_ACROSS) {

@@ -4,9 +4,11 @@
 #include "kernels/mix.h"
 #include "kernels/spectral.h"
 
+#include <string.h>
+
 enum { STRIP = 128, APART = 16 }; /* floats of t at each row of a strip, and between its columns */
 
-int zn_lite_strip(const zn_lite_args *a) { return a->ci < STRIP ? STRIP / a->ci : 1; }
+int zn_lite_strip(const zn_lite_args *a) { return a->band ? a->band : a->ci < STRIP ? STRIP / a->ci : 1; }
 
 static int64_t strips_across(const zn_lite_args *a) { return (a->wide + zn_lite_strip(a) - 1) / zn_lite_strip(a); }
 int64_t zn_lite_strips(const zn_lite_args *a) { return a->n * strips_across(a); }
@@ -42,25 +44,26 @@ void zn_ref_lite_rows(const void *args, zn_range r)
         const zn_grouped_args g = { .x = a->x + row * a->wide * a->c,
                                     .w = a->w,
                                     .bias = a->b,
-                                    .y = a->y + row * a->wide * a->ci,
+                                    .y = r.scratch,
                                     .cin = a->c,
                                     .cout = a->ci,
                                     .groups = a->groups };
         zn_ref_grouped(&g, (zn_range){ 0, a->wide, NULL });
         mix(g.y, a->gate, a->wide, a->ci);
+        for (int x = 0; x < a->wide; x++)
+            memcpy(a->y + zn_lite_at(a, row, x), g.y + (int64_t)x * a->ci, sizeof(float) * (size_t)a->ci);
+        zn_lite_end_bands(a, row);
     }
 }
 
 static void column(const zn_lite_args *a, int64_t image, int x, float *line)
 {
-    const int64_t first = (image * a->h * a->wide + x) * a->ci, row = (int64_t)a->wide * a->ci;
+    const size_t bytes = sizeof(float) * (size_t)a->ci;
     for (int y = 0; y < a->h; y++)
-        for (int k = 0; k < a->ci; k++)
-            line[y * a->ci + k] = a->t[first + y * row + k];
+        memcpy(line + y * a->ci, a->t + zn_lite_at(a, image * a->h + y, x), bytes);
     mix(line, a->gate, a->h, a->ci);
     for (int y = 0; y < a->h; y++)
-        for (int k = 0; k < a->ci; k++)
-            a->y[first + y * row + k] = line[y * a->ci + k];
+        memcpy(a->y + zn_lite_at(a, image * a->h + y, x), line + y * a->ci, bytes);
 }
 
 void zn_ref_lite_columns(const void *args, zn_range r)
@@ -71,6 +74,8 @@ void zn_ref_lite_columns(const void *args, zn_range r)
         const int first = (int)(unit % strips_across(a)) * strip;
         for (int x = first; x < first + strip && x < a->wide; x++)
             column(a, unit / strips_across(a), x, r.scratch);
+        if (a->band)
+            zn_lite_end_band(a, a->y + unit * zn_lite_apart(a));
     }
 }
 
@@ -80,7 +85,7 @@ void zn_ref_lite_expand(const void *args, zn_range r)
     const zn_lite_args *a = args;
     float *expanded = r.scratch;
     for (int64_t p = r.begin; p < r.end; p++) {
-        const zn_grouped_args g = { .x = a->t + p * a->ci,
+        const zn_grouped_args g = { .x = a->t + zn_lite_at(a, p / a->wide, p % a->wide),
                                     .w = a->w,
                                     .bias = a->b,
                                     .y = expanded,

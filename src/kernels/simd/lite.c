@@ -1,58 +1,19 @@
-/* The passes of a Lite block. A line of t (one row of the map, or one column of a pixel) is transformed in scratch,
- * where it fits the L1: all steps but the last three, those three, gate and three steps back in registers, and the
- * rest. The grouped convolutions run on the way in and on the way out. */
+/* The passes of a Lite block along rows and over pixels; lite_columns.c has the one between. A row of t is transformed
+ * in scratch, where it fits the L1. The grouped convolutions run on the way in and on the way out. */
 #include "kernels/lite.h"
 #include "kernels/mix.h"
 #include "kernels/simd/group_product.h"
 #include "kernels/simd/lanes.h"
+#include "kernels/simd/lite_mix.h"
 #include "kernels/simd/lite_panel.h"
 #include "kernels/simd/vec_math.h"
-#include "kernels/simd/wht_strip.h"
 #if defined(__aarch64__)
 #include "kernels/arm/expand_pass.h"
 #include "kernels/arm/reduce_pass.h"
 #endif
 
 void ZN_KERNEL(lite_rows)(const void *args, zn_range r);
-void ZN_KERNEL(lite_columns)(const void *args, zn_range r);
 void ZN_KERNEL(lite_expand)(const void *args, zn_range r);
-
-/* The steps among eight neighbours, or all n, and back with the gate between. */
-static void gate_rows(float *x, const float *gate, int n, int64_t width, float *to, wht_ahead *ahead)
-{
-    wht_walk q = wht_solid(x, to, n, n < 8 ? n : 8, 1, width);
-    q.ahead = ahead;
-    q.factors = gate;
-    q.scale = 1 / (float)n;
-    if (n >= 8)
-        wht_gate8(&q);
-    else if (n == 4)
-        wht_walk_blocks(WHT_GATE, 4, &q);
-    else if (n == 2)
-        wht_walk_blocks(WHT_GATE, 2, &q);
-    else
-        wht_walk_blocks(WHT_GATE, 1, &q);
-}
-
-/* to = M(gate) x over n rows of `width` floats, whole vectors. x is lost; it may be `to`. */
-static void mix(float *x, const float *gate, int n, int64_t width, float *to, wht_ahead *ahead)
-{
-    const int last = n >= 64 ? 8 : n / 8; /* the radix of the last pass */
-    wht_solid_from(x, n, 8, n, width, ahead);
-    gate_rows(x, gate, n, width, n > 8 ? x : to, ahead);
-    if (n > 8) {
-        wht_solid_from(x, n, 8, n / last, width, ahead);
-        const wht_walk q = wht_solid(x, to, n, last, n / last, width);
-        wht_plain(last, &q);
-    }
-}
-
-/* Rows of `c` floats, moved to rows of whole vectors (zeros behind) and back. */
-static void widen(float *to, int64_t wide, const float *from, int c)
-{
-    memcpy(to, from, sizeof(float) * (size_t)c);
-    memset(to + c, 0, sizeof(float) * (size_t)(wide - c));
-}
 
 #if defined(__aarch64__)
 /* All of lite_rows where arm/reduce_pass.h has the product. The next row is fetched while this one is transformed. */
@@ -72,7 +33,8 @@ static void rows_by_passes(const zn_lite_args *a, zn_range r)
         q.x = a->x + row * a->wide * a->c;
         reduce_all(&q, a->wide / REDUCE_PIXELS);
         wht_ahead ahead = { q.x + a->wide * a->c, row + 1 < r.end ? a->wide * a->c / 16 : 0, 8, false };
-        mix(q.y, a->gate, a->wide, a->ci, a->y + row * a->wide * a->ci, &ahead);
+        mix(q.y, a->gate, a->wide, a->ci, a->y + zn_lite_at(a, row, 0), a->band * a->ci, zn_lite_apart(a), &ahead);
+        zn_lite_end_bands(a, row);
     }
 }
 #endif
@@ -104,10 +66,11 @@ void ZN_KERNEL(lite_rows)(const void *args, zn_range r)
                 widen(line + (p + t) * width, width, c, a->ci);
             }
         }
-        float *y = a->y + row * a->wide * a->ci;
+        float *y = a->y + zn_lite_at(a, row, 0);
         /* What the next row's product reads comes while this one is transformed. */
         wht_ahead ahead = { x + a->wide * a->c, row + 1 < r.end ? a->wide * a->c / 16 : 0, 8, false };
-        mix(line, a->gate, a->wide, width, width == a->ci ? y : line, &ahead);
+        mix(line, a->gate, a->wide, width, width == a->ci ? y : line, a->band * a->ci, zn_lite_apart(a), &ahead);
+        zn_lite_end_bands(a, row);
         for (int p = 0; p < a->wide && width != a->ci; p++)
             memcpy(y + (int64_t)p * a->ci, line + p * width, sizeof(float) * (size_t)a->ci);
     }
@@ -211,19 +174,23 @@ static int64_t expand_fours(const expansion *e, int64_t p, int64_t end)
     const zn_lite_args *a = e->a;
     if (!lite_panels_do(e->deep, e->wide))
         return p;
-    const expand_pass q = { .t = a->t + p * a->ci,
-                            .w = e->packed,
-                            .b = a->b,
-                            .x = a->x + p * a->c,
-                            .y = a->y + p * a->c,
-                            .ci = a->ci,
-                            .c = a->c,
-                            .deep = e->deep,
-                            .wide = e->wide };
-    const int64_t fours = (end - p) / EXPAND_PIXELS;
-    if (fours > 0)
+    for (int64_t fours; end - p >= EXPAND_PIXELS && (!a->band || p % EXPAND_PIXELS == 0); p += fours * EXPAND_PIXELS) {
+        const int64_t row = p / a->wide, x = p % a->wide, left = a->band ? least(a->wide - x, end - p) : end - p;
+        const expand_pass q = { .t = a->t + zn_lite_at(a, row, x),
+                                .w = e->packed,
+                                .b = a->b,
+                                .x = a->x + p * a->c,
+                                .y = a->y + p * a->c,
+                                .ci = a->ci,
+                                .c = a->c,
+                                .deep = e->deep,
+                                .wide = e->wide,
+                                .band = a->band,
+                                .first = a->band ? x % a->band : 0,
+                                .skip = zn_lite_apart(a) - a->band * a->ci };
+        fours = left / EXPAND_PIXELS;
         expand_all(&q, fours);
-    p += fours * EXPAND_PIXELS;
+    }
 #else
     (void)e, (void)end;
 #endif
@@ -236,56 +203,17 @@ void ZN_KERNEL(lite_expand)(const void *args, zn_range r)
     const int wide = a->c / a->groups;
     const expansion e = { a, r.scratch, a->ci / a->groups, wide, VEC_ROUND(wide) };
     pack_expansion(&e, r.scratch);
-    int64_t p = expand_fours(&e, r.begin, r.end);
-    for (; p + PIXELS <= r.end; p += PIXELS) {
-        fetch_ahead(a->x + p * a->c, PIXELS * a->c);
-        expand_pixels(PIXELS, &e, a->t + p * a->ci, p * a->c);
-    }
-    for (; p < r.end; p++)
-        expand_pixels(1, &e, a->t + p * a->ci, p * a->c);
-}
-
-/* One row of a strip, from the map to its columns' lines or back; a line has `width` floats for each of its rows. */
-static void row_in(const float *from, int ci, int pixels, float *to, int64_t width, int64_t step)
-{
-    for (int p = 0; p < pixels; p++, from += ci, to += step)
-        widen(to, width, from, ci);
-}
-
-static void row_out(const float *from, int64_t step, int ci, int pixels, float *to)
-{
-    for (int p = 0; p < pixels; p++, from += step, to += ci)
-        for (int k = 0; k < ci; k += VEC_LANES)
-            store(to + k, vec_load(from + k), least(VEC_LANES, ci - k));
-}
-
-void ZN_KERNEL(lite_columns)(const void *args, zn_range r)
-{
-    const zn_lite_args *a = args;
-    const int strip = zn_lite_strip(a), across = (a->wide + strip - 1) / strip;
-    const int64_t width = VEC_ROUND(a->ci), step = width * a->h + WHT_APART, row = (int64_t)a->wide * a->ci;
-    float *lines = r.scratch;
-    for (int64_t unit = r.begin; unit < r.end; unit++) {
-        const int x = (int)(unit % across) * strip, pixels = least(strip, a->wide - x);
-        const int64_t first = (unit / across * a->h * a->wide + x) * a->ci;
-        if (a->h > 8 && width == a->ci) {
-            const wht_strip q = { .from = a->t + first,
-                                  .to = a->y + first,
-                                  .row = row,
-                                  .n = a->h,
-                                  .columns = pixels,
-                                  .width = a->ci,
-                                  .gate = a->gate,
-                                  .scale = 1 / (float)a->h,
-                                  .lines = lines };
-            wht_strip_all(&q);
-            continue;
+    int64_t p = r.begin;
+    while (p < r.end) {
+        p = expand_fours(&e, p, r.end);
+        const bool four = p + PIXELS <= r.end && (!a->band || p % PIXELS == 0);
+        const float *t = a->t + zn_lite_at(a, p / a->wide, p % a->wide);
+        if (four) {
+            fetch_ahead(a->x + p * a->c, PIXELS * a->c);
+            expand_pixels(PIXELS, &e, t, p * a->c);
+        } else if (p < r.end) {
+            expand_pixels(1, &e, t, p * a->c);
         }
-        for (int y = 0; y < a->h; y++)
-            row_in(a->t + first + y * row, a->ci, pixels, lines + y * width, width, step);
-        for (int p = 0; p < pixels; p++)
-            mix(lines + p * step, a->gate, a->h, width, lines + p * step, NULL);
-        for (int y = 0; y < a->h; y++)
-            row_out(lines + y * width, step, a->ci, pixels, a->y + first + y * row);
+        p += four ? PIXELS : 1;
     }
 }
