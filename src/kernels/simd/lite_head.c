@@ -30,6 +30,7 @@ typedef struct strip {
     int64_t row, plane;       /* of the ring */
     int64_t e_plane, e_pixel; /* planes too for quads of groups, else pixels with all their channels */
     int x0, count;
+    int begin, end; /* rows of e */
 } strip;
 
 static float *ring_row(const strip *s, int y) { return s->ring + (y + RING) % RING * s->row; }
@@ -158,11 +159,14 @@ VEC_INLINE void row_of(const bool planes, const strip *s, int y)
 }
 
 #if defined(__aarch64__)
-/* Where row y of the strip begins, with the pixel before it; or the last row. */
+/* Where row y of the strip begins, with the pixel before it. What would come behind the last row that the strip needs
+ * are the first ones of the next strip. */
 static const float *map_row(const strip *s, int y)
 {
     const zn_lite_head_args *a = s->a;
-    return s->image + ((int64_t)least(y, a->h - 1) * a->wide + s->x0 - (s->x0 > 0)) * a->c;
+    const bool beyond = y > s->end;
+    const int row = beyond ? y - s->end - 2 + s->begin : y, x = s->x0 - (s->x0 > 0) + (beyond ? s->count : 0);
+    return s->image + ((int64_t)(row < 0 ? 0 : least(row, a->h - 1)) * a->wide + x) * a->c;
 }
 
 /* Fetches the next two rows of the map, with a pixel on either side. */
@@ -223,6 +227,8 @@ static void image_rows(strip s, const ending *d, int begin, int end)
 {
     const zn_lite_head_args *a = s.a;
     const int step = zn_lite_head_strip(a);
+    s.begin = begin;
+    s.end = end;
     for (s.x0 = 0; s.x0 < a->wide; s.x0 += step) {
         s.count = least(step, a->wide - s.x0);
         for (int y = begin - 1; y <= begin; y++)
