@@ -3,7 +3,7 @@
 # is downloaded and no rights are needed.
 #
 #     scripts/deps.sh build               compiler, build tools, image libraries
-#     scripts/deps.sh build test          and test libraries, clang, cross compiler, emulator
+#     scripts/deps.sh build test          and test libraries, FFmpeg's, clang, cross compiler, emulator
 #     scripts/deps.sh build test nightly  and valgrind
 set -eu
 
@@ -37,6 +37,8 @@ build() {
 
 test_group() {
     need libcmocka-dev library cmocka
+    need libavformat-dev library libavformat
+    need libswscale-dev library libswscale
     need g++ command -v g++
     need clang command -v clang
     need clang-format command -v clang-format
