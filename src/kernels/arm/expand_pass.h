@@ -64,7 +64,7 @@ VEC_INLINE void expand_step(expand_block *s, const float *t, int64_t ci, const f
                                                        : vec_load_pinned(after, (k + EXPAND_AHEAD - 16) * VEC_LANES);
         EXPAND_UNROLL for (int p = 0; p < EXPAND_PIXELS; p++) vec_fma_pinned(&s->sum[p][k % 4], wk, m[p], k / 4);
         if (x && k < 4)
-            vec_fetch_pinned(x + EXPAND_EARLY + k * c);
+            vec_fetch_pinned(x + EXPAND_EARLY + k * c, 0);
         else if (x && k < 8)
             __asm__ volatile("prfm pldl1keep, [%0]" : : "r"(x + k * c));
         else if (x)
@@ -77,7 +77,7 @@ VEC_INLINE void expand_fetch(const expand_pass *q, const float *t)
 {
     const int64_t apart = q->skip + q->band * q->ci;
     for (int64_t k = 0; k < EXPAND_PIXELS * q->ci; k += 16) {
-        vec_fetch_pinned(t + EXPAND_BANDS * apart + k);
+        vec_fetch_pinned(t + EXPAND_BANDS * apart + k, 0);
         __asm__ volatile("prfm pldl1keep, [%0]" : : "r"(t + apart + k));
     }
 }

@@ -78,9 +78,7 @@ VEC_INLINE void taps_step(const int t, const bool drain, taps_state *s, const ta
     if (t == TAPS)
         s->e = here->e;
     if (t % 2)
-        __asm__ volatile("stp %q0, %q1, [%2, %3]"
-                         :
-                         : "w"(s->sum[done]), "w"(s->sum[done + 1]), "r"(s->e), "i"(done * VEC_LANES * 4));
+        vec_store_two_pinned((char *)s->e, done * (int)sizeof(vec), s->sum + done);
     taps_load(t, 1, s, here);
     taps_multiply(t, 0, drain, s);
     taps_multiply(t, 7, drain, s);
@@ -91,9 +89,9 @@ VEC_INLINE void taps_step(const int t, const bool drain, taps_state *s, const ta
     if (!drain && then < TAPS)
         s->w[then] = vec_load_pinned(place->taps, then * VEC_LANES);
     if (!drain && t % 3 == 1)
-        __asm__ volatile("prfm pldl1keep, [%0, %1]" : : "r"(s->soon), "i"(t / 3 * 64));
+        vec_fetch_near_pinned(s->soon, t / 3 * 16);
     if (!drain && t % 3 == 2)
-        __asm__ volatile("prfm pldl2keep, [%0, %1]" : : "r"(s->later), "i"(t / 3 * 64));
+        vec_fetch_pinned(s->later, t / 3 * 16);
 }
 
 static inline void head_taps_pinned(const head_taps *q)

@@ -53,7 +53,8 @@ VEC_INLINE void narrow_gather(const int cout, const float *x, int64_t next, int 
         for (int k = 0; k < size; k += VEC_LANES, w += VEC_LANES) {
             vec v[4];
             NARROW_UNROLL for (int o = 0; o < cout; o++) v[o] = vec_load_pinned(w + o * row, 0);
-            NARROW_UNROLL for (int p = 0; p < pixels; p += 4) vec_fetch_pinned(x + NARROW_EARLY + pixels * k + 4 * p);
+            NARROW_UNROLL for (int p = 0; p < pixels; p += 4)
+                vec_fetch_pinned(x + NARROW_EARLY + pixels * k + 4 * p, 0);
             NARROW_UNROLL for (int p = 0; p < pixels; p++)
             {
                 const vec m = vec_load_pinned(x + p * (int64_t)size + k, 0);

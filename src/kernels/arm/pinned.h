@@ -54,18 +54,38 @@ VEC_INLINE void vec_store_line_pinned(float *at, const vec v[4])
     __asm__ volatile("stp %q0, %q1, [%2, 32]" : : "w"(v[2]), "w"(v[3]), "r"(at));
 }
 
-/* Into the second cache. */
-VEC_INLINE void vec_fetch_pinned(const float *at) { __asm__ volatile("prfm pldl2keep, [%0]" : : "r"(at)); }
+/* The line at + offset floats into the second cache, or the first. */
+VEC_INLINE void vec_fetch_pinned(const float *at, const int offset)
+{
+    if (__builtin_constant_p(offset))
+        __asm__ volatile("prfm pldl2keep, [%0, %1]" : : "r"(at), "i"(offset * (int)sizeof(float)));
+    else
+        __asm__ volatile("prfm pldl2keep, [%0]" : : "r"(at + offset));
+}
+
+VEC_INLINE void vec_fetch_near_pinned(const float *at, const int offset)
+{
+    if (__builtin_constant_p(offset))
+        __asm__ volatile("prfm pldl1keep, [%0, %1]" : : "r"(at), "i"(offset * (int)sizeof(float)));
+    else
+        __asm__ volatile("prfm pldl1keep, [%0]" : : "r"(at + offset));
+}
 
 /* Two vectors, at + offset bytes. */
 VEC_INLINE void vec_load_two_pinned(const char *at, const int offset, vec *a)
 {
-    __asm__ volatile("ldp %q0, %q1, [%2, %3]" : "=w"(a[0]), "=w"(a[1]) : "r"(at), "i"(offset));
+    if (__builtin_constant_p(offset))
+        __asm__ volatile("ldp %q0, %q1, [%2, %3]" : "=w"(a[0]), "=w"(a[1]) : "r"(at), "i"(offset));
+    else
+        __asm__ volatile("ldp %q0, %q1, [%2]" : "=w"(a[0]), "=w"(a[1]) : "r"(at + offset));
 }
 
 VEC_INLINE void vec_store_two_pinned(char *at, const int offset, const vec *a)
 {
-    __asm__ volatile("stp %q0, %q1, [%2, %3]" : : "w"(a[0]), "w"(a[1]), "r"(at), "i"(offset));
+    if (__builtin_constant_p(offset))
+        __asm__ volatile("stp %q0, %q1, [%2, %3]" : : "w"(a[0]), "w"(a[1]), "r"(at), "i"(offset));
+    else
+        __asm__ volatile("stp %q0, %q1, [%2]" : : "w"(a[0]), "w"(a[1]), "r"(at + offset));
 }
 
 VEC_INLINE void vec_pinned_fence(void) { __asm__ volatile("" : : : "memory"); }
