@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.." || exit
 
 logs=build/test-logs
 jobs=${JOBS:-$(nproc)}
-fuzz_seconds=${FUZZ_SECONDS:-20}
+fuzz_seconds=${FUZZ_SECONDS:-15}
 shared=${ZENITH_SHARED:-../shared}
 cross=x86_64-linux-gnu
 all=(format release demo golden clang asan tsan x86 fuzz)
