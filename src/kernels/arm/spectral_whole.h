@@ -1,9 +1,9 @@
-/* DeepSpectralLinear by the passes of spectral_pass.h: which of them make a layer, where rows lie between the stages,
- * and what the passes read beside rows. */
+/* DeepSpectralLinear by the passes of spectral_pass.h and spectral_turn.h: which of them make a layer, where rows lie
+ * between the stages, and what the passes read beside rows. */
 #ifndef ZN_ARM_SPECTRAL_WHOLE_H
 #define ZN_ARM_SPECTRAL_WHOLE_H
 
-#include "kernels/arm/spectral_pass.h"
+#include "kernels/arm/spectral_turn.h"
 #include "kernels/spectral.h"
 
 /* A layer, and scratch: numbers for every stage in the order in which they are used, and two sets of rows. */
@@ -103,7 +103,7 @@ static inline void whole_numbers(const whole_plan *w)
         w->bias[i] = a->bias[a->shuffle_out ? whole_channel(i, a->cout) : i];
 }
 
-/* Some pixels of a map, the first at x of a row; or, with no map, those of a block that is not whole. */
+/* Eight pixels of a map, the first at x of a row. */
 static inline pass_map whole_map(const float *map, int channels, bool shuffled, int64_t row, int x, int wide)
 {
     pass_map m = { .parts = shuffled ? 4 : 1 };
