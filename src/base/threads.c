@@ -1,5 +1,6 @@
-/* Thread pool: workers sleep on a futex-backed condition, wake for a job, and take blocks from an atomic counter. A
- * short spin before sleeping keeps the gap between two layers of a network in the microseconds.
+/* Thread pool: workers sleep on a futex-backed condition, wake for a job, and take blocks from an atomic counter. To
+ * wake many sleepers takes longer than most layers of a network do: so a thread looks for work for some milliseconds
+ * before it sleeps, at first without a pause and then letting others have the CPU between two looks.
  *
  * A job is over when its blocks are done, not when every worker has looked at it: one whose CPU is busy elsewhere finds
  * nothing left when it wakes. So that it never takes a block of one job with the settings of another, the number of the
@@ -15,7 +16,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-enum { SPINS = 2000 };
+/* Looks without a pause, and all. */
+enum { SPINS = 2000, LOOKS = 6000 };
 
 typedef struct worker {
     zn_pool *pool;
@@ -79,15 +81,23 @@ static inline void relax(void)
 #endif
 }
 
+/* Between two looks for work; `look` counts them. */
+static inline void pause_before(int look)
+{
+    if (look < SPINS)
+        relax();
+    else
+        sched_yield();
+}
+
 static void *work(void *arg)
 {
     worker *w = arg;
     zn_pool *p = w->pool;
     uint64_t seen = 0;
     for (;;) {
-        int spins = SPINS;
-        while (job_of(atomic_load(&p->state)) == seen && !atomic_load(&p->stop) && spins-- > 0)
-            relax();
+        for (int i = 0; i < LOOKS && job_of(atomic_load(&p->state)) == seen && !atomic_load(&p->stop); i++)
+            pause_before(i);
         if (job_of(atomic_load(&p->state)) == seen) {
             pthread_mutex_lock(&p->lock);
             while (job_of(atomic_load(&p->state)) == seen && !atomic_load(&p->stop))
@@ -176,9 +186,8 @@ void zn_pool_run(zn_pool *p, int64_t units, int64_t grain, zn_body body, const v
     pthread_cond_broadcast(&p->wake);
     pthread_mutex_unlock(&p->lock);
     take_blocks(p, 0);
-    int spins = SPINS;
-    while (atomic_load(&p->done) < blocks && spins-- > 0)
-        relax();
+    for (int i = 0; i < LOOKS && atomic_load(&p->done) < blocks; i++)
+        pause_before(i);
     if (atomic_load(&p->done) < blocks) {
         pthread_mutex_lock(&p->lock);
         while (atomic_load(&p->done) < blocks)

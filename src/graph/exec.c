@@ -158,7 +158,8 @@ zn_status zn_exec_new(zn_graph *g, zn_node *const *outputs, int count, const zn_
     if (!e)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for an executor");
     e->options = *options;
-    e->prepare = (zn_prepare){ options->math, zn_cpu_flags(), !options->training, options->whole };
+    e->prepare = (zn_prepare){ options->math, zn_cpu_flags(), !options->training, options->whole,
+                               zn_pool_threads(options->pool) };
     zn_status status;
     ZN_TRY_DONE(zn_plan_make(g, outputs, count, &e->plan));
     ZN_TRY_DONE(check_parameters(&e->plan));
@@ -270,7 +271,7 @@ zn_status zn_exec_estimate(zn_graph *g, zn_node *const *outputs, int count, zn_m
     zn_plan plan;
     ZN_TRY(zn_plan_make(g, outputs, count, &plan));
     size_t thread, shared;
-    const zn_prepare p = { math, zn_cpu_flags(), true, false };
+    const zn_prepare p = { math, zn_cpu_flags(), true, false, threads };
     measure(&plan, &p, &thread, &shared, prepared, NULL);
     *activations = plan.block + shared + thread * (size_t)threads;
     zn_plan_free(&plan);

@@ -71,6 +71,7 @@ typedef struct zn_prepare {
     uint32_t cpu;
     bool constant_parameters; /* weights may be packed once */
     bool whole;               /* the graph stands for itself: it is no tile of a larger one */
+    int threads;
 } zn_prepare;
 
 /* Memory an op wants while it runs, and once. */

@@ -23,6 +23,7 @@ typedef struct zn_conv_shape {
     /* Only where zn_conv_can_shuffle: x is [n][2h][2w][cin/4], read through a pixel unshuffle by 2; y and the residual
      * are [n][2oh][2ow][cout/4], written through a pixel shuffle by 2. The bits are those of two separate steps. */
     bool unshuffle, shuffle;
+    int threads; /* that will share the work, for kernels whose pieces may be larger or smaller; 0: two */
 } zn_conv_shape;
 
 typedef struct zn_conv_args {
@@ -55,6 +56,8 @@ typedef struct zn_conv_kernel {
      * of the square. Squares start at the origin, or one position before it when up2. NULL: every output by itself. */
     int (*block)(const zn_conv_shape *s);
 } zn_conv_kernel;
+
+static inline int zn_conv_threads(const zn_conv_shape *s) { return s->threads > 0 ? s->threads : 2; }
 
 /* Whether a 1x1 convolution with these channels on the side of the shuffle may be one with it. */
 static inline bool zn_conv_can_shuffle(int64_t channels) { return channels % 32 == 0; }

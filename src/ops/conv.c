@@ -105,7 +105,8 @@ static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 static zn_needs needs(const zn_node *n, const zn_prepare *p)
 {
-    const zn_conv_shape s = shape_of(n);
+    zn_conv_shape s = shape_of(n);
+    s.threads = p->threads;
     const zn_conv_kernel *k = kernel_of(n, p);
     const size_t packed = k->packed_bytes(&s), scratch = k->scratch_bytes(&s), flipped = flipped_bytes(n);
     const int weights = weights_of(n, p);
@@ -166,20 +167,21 @@ static void run(const zn_node *n, const zn_launch_context *c)
     const zn_overlap o = overlap_of(n, n->shape.dim[0]);
     const int64_t from = o.first * (zn_shape_count(n->source[0]->shape) / n->source[0]->shape.dim[0]);
     const int64_t to = o.to * (zn_shape_count(n->shape) / n->shape.dim[0]);
-    const zn_conv_args a = { .s = shape_of(n),
-                             .x = n->source[0]->data + from,
-                             .packed = q->weights == PACKED      ? q->packed
-                                       : q->weights == REFRESHED ? c->refreshed
-                                                                 : c->shared,
-                             .bias = k->bias ? n->source[2]->data : NULL,
-                             .residual = residual ? residual + to : NULL,
-                             .y = n->data + to,
-                             .relu = k->relu };
+    zn_conv_args a = { .s = shape_of(n),
+                       .x = n->source[0]->data + from,
+                       .packed = q->weights == PACKED      ? q->packed
+                                 : q->weights == REFRESHED ? c->refreshed
+                                                           : c->shared,
+                       .bias = k->bias ? n->source[2]->data : NULL,
+                       .residual = residual ? residual + to : NULL,
+                       .y = n->data + to,
+                       .relu = k->relu };
+    a.s.threads = zn_pool_threads(c->pool);
     if (q->weights == COMPUTED)
         pack(n, q->kernel, c->shared, c->scratch);
     fill(n, residual, 0, o.to);
     fill(n, residual, o.to + o.count, n->shape.dim[0]);
-    const int64_t units = q->kernel->units(&a.s), grain = units / (PARTS * zn_pool_threads(c->pool));
+    const int64_t units = q->kernel->units(&a.s), grain = units / (PARTS * a.s.threads);
     zn_launch(c, q->kernel->run, units, grain < 1 ? 1 : grain, &a);
 }
 

@@ -54,7 +54,8 @@ static const zn_conv_grad_kernel *weight_kernel(const zn_node *n, const zn_prepa
 
 static zn_needs weight_needs(const zn_node *n, const zn_prepare *p)
 {
-    const zn_conv_shape s = forward_of(n);
+    zn_conv_shape s = forward_of(n);
+    s.threads = p->threads;
     const zn_conv_grad_kernel *k = weight_kernel(n, p);
     return (zn_needs){ .shared_scratch = k->shared_bytes(&s),
                        .thread_scratch = k->scratch_bytes(&s),
@@ -76,6 +77,7 @@ static void weight_run(const zn_node *n, const zn_launch_context *c)
                             .dy = dy->data + o.to * (zn_shape_count(dy->shape) / dy->shape.dim[0]),
                             .dw = n->data,
                             .shared = c->shared };
+    a.s.threads = zn_pool_threads(c->pool);
     for (; a.stage < k->stages(&a.s); a.stage++)
         zn_launch(c, k->run, k->units(&a.s, a.stage), 1, &a);
 }

@@ -88,6 +88,11 @@ static void check_splits(const zn_conv_kernel *k, const conv_data *d, conv_optio
             conv_fail(k->name, &d->s,
                       how == TWO_THREADS ? "two threads give other bits" : "another split gives other bits");
     }
+    conv_data many = *d;
+    many.s.threads = 16;
+    run(k, &many, o, WHOLE, b);
+    if (memcmp(a, b, sizeof(float) * (size_t)d->y_count) != 0)
+        conv_fail(k->name, &d->s, "pieces for sixteen threads give other bits");
     guarded_free(a);
     guarded_free(b);
 }

@@ -64,6 +64,13 @@ static void check_kernel(const zn_conv_grad_kernel *k, const data *d)
             conv_fail(k->name, &d->s,
                       how == TWO_THREADS ? "two threads give other bits" : "another split gives other bits");
     }
+    for (int threads = 1; threads <= 16; threads += 15) {
+        data other = *d;
+        other.s.threads = threads;
+        run(k, &other, WHOLE, b);
+        if (memcmp(a, b, sizeof(float) * (size_t)d->count) != 0)
+            conv_fail(k->name, &d->s, "pieces for another number of threads give other bits");
+    }
     fenced_free(a);
     fenced_free(b);
     compared++;

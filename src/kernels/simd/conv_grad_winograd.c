@@ -1,5 +1,5 @@
 /* Weight gradient of 3x3 convolutions by Winograd's method with 8x8 tiles, fp32, NHWC: a fifth of the direct products.
- * For a chunk of tiles small enough for the caches
+ * For a chunk of tiles small enough for the caches of the threads
  *
  *     x -> V[64][tiles][cin],  dy -> Z[64][tiles][cout]        a unit is a tile
  *     D[f] += V[f]' * Z[f]                                     a unit is a frequency
@@ -14,7 +14,13 @@
 
 extern const zn_conv_grad_kernel ZN_KERNEL(conv_grad_winograd);
 
-enum { POINTS = 64, OUTPUTS = 6, LINE = 16 /* floats */, CHUNK_FLOATS = 3 << 18, CHUNK_LEAST = 24 };
+enum {
+    POINTS = 64,
+    OUTPUTS = 6,
+    LINE = 16 /* floats */,
+    CHUNK_FLOATS = 3 << 17 /* of each thread */,
+    CHUNK_LEAST = 24
+};
 enum { CHANNELS_MOST = 4096 };
 
 static int least(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
@@ -35,7 +41,8 @@ static plan plan_of(const zn_conv_shape *s)
     p.rows = (s->oh + OUTPUTS - 1) / OUTPUTS;
     p.cols = (s->ow + OUTPUTS - 1) / OUTPUTS;
     p.tiles = (int64_t)s->n * p.rows * p.cols;
-    p.chunk = least(p.tiles, most(CHUNK_FLOATS / (POINTS * (p.cin_p + p.cout_p)), CHUNK_LEAST));
+    const int64_t room = (int64_t)CHUNK_FLOATS * zn_conv_threads(s);
+    p.chunk = least(p.tiles, most(room / (POINTS * (p.cin_p + p.cout_p)), CHUNK_LEAST));
     p.chunks = (int)((p.tiles + p.chunk - 1) / p.chunk);
     p.v_slot = (int64_t)p.chunk * p.cin_p + LINE;
     p.z_slot = (int64_t)p.chunk * p.cout_p + LINE;

@@ -33,12 +33,14 @@ static inline int ceil_div(int a, int b) { return (a + b - 1) / b; }
 /* Units of a whole number of row blocks of the product, all of nearly one size. The more tiles a unit has, the less
  * often U streams from far away, but small maps too should give every thread a unit: few heavy ones are an even number.
  */
-static inline void cut(plan *p)
+static inline void cut(plan *p, int threads)
 {
     const int64_t wide = p->in_place ? most(p->kc, p->group) : p->kc + p->group;
     const int64_t fit = GEMM_FETCHES ? BLOCK_MOST : block_floats / (POINTS * wide);
     const bool heavy = GEMM_FETCHES && (int64_t)p->k * p->cout_p * p->out_phases >= HEAVY;
-    const int64_t fair = most(p->tiles / 20, p->tiles <= 48 ? GEMM_MR : heavy ? BLOCK_MOST : 2 * GEMM_MR);
+    const int64_t fair = most(p->tiles / (10 * threads), p->tiles <= 24 * threads ? GEMM_MR
+                                                         : heavy                  ? BLOCK_MOST
+                                                                                  : 2 * GEMM_MR);
     const int want = most(least(least(fit, fair), BLOCK_MOST) / GEMM_MR, 1);
     p->row_blocks = (p->tiles + GEMM_MR - 1) / GEMM_MR;
     p->units = (p->row_blocks + want - 1) / want;
@@ -80,7 +82,7 @@ static inline plan plan_of(const zn_conv_shape *s)
     p.rows = ceil_div(high, p.step_out);
     p.cols = ceil_div(wide, p.step_out);
     p.tiles = (int64_t)s->n * p.rows * p.cols;
-    cut(&p);
+    cut(&p, zn_conv_threads(s));
     p.v_slot = (int64_t)p.block * (p.in_place ? most(p.kc, p.group) : p.kc) + LINE;
     p.m_slot = p.in_place ? p.v_slot : (int64_t)p.block * p.group + LINE;
     return p;
