@@ -1,25 +1,27 @@
-/* The passes of DeepSpectralLinear for AArch64. Pixels are lanes: a row holds one channel of eight of them. Every pass
- * takes sixteen vectors at a time through some steps of the transform, and goes over rows in the same way: it reads
- * from `radix` places that are as far apart as they can be and writes the results one behind the other, so that the
- * steps of the highest bits of a row's number are done and these become its lowest. Pointers that only grow are all it
- * takes, and the passes of a whole transform bring the bits of each row's number once around.
+/* The passes of DeepSpectralLinear for AArch64. Pixels are lanes: a row is a vector, one channel of four pixels, and
+ * the rows of four pixels are a panel. Every pass takes sixteen rows at a time through some steps of the transform, and
+ * goes over a panel in the same way: it reads from `radix` places that are as far apart as they can be and writes the
+ * results one behind the other, so that the steps of the highest bits of a row's number are done and these become its
+ * lowest. Pointers that only grow are all it takes, and the passes of a whole transform bring the bits of each row's
+ * number once around.
  *
  * Instructions stay in their order (wht_pass.h). Products stand together, since an addition behind a product, which
- * takes a cycle longer, finds the way out of its unit taken. Loads are those of the next block; behind the last one
- * they read what does not matter, within the scratch. */
+ * takes a cycle longer, finds the way out of its unit taken. Loads are those of the next block;
+ * behind the last one they read what does not matter, within the scratch. */
 #ifndef ZN_ARM_SPECTRAL_PASS_H
 #define ZN_ARM_SPECTRAL_PASS_H
 
 #include "kernels/arm/pinned.h"
 #include "kernels/arm/wht_pass.h"
 
-/* Pixels of a row; rows, vectors and bytes of a block; bytes of a row and of a line of the cache. */
-enum { PASS_PIXELS = 8, PASS_ROWS = 8, PASS_VECTORS = 16, PASS_BYTES = 256, PASS_ROW = 32, PASS_LINE = 64 };
+/* Pixels of the two panels that take turns in all passes; rows and bytes of a block; bytes of a row and of a line of
+ * the cache. */
+enum { PASS_PIXELS = 8, PASS_ROWS = 16, PASS_BYTES = 256, PASS_ROW = 16, PASS_LINE = 64 };
 
 /* Each pass is a function: so many vectors at once leave a compiler no room for anything else. */
 #define PASS_FUNCTION static __attribute__((noinline)) void
 
-/* Lines of maps that are fetched meanwhile, two for every two blocks: those that the next pixels are read from, and
+/* Lines of maps that are fetched meanwhile, four for two blocks: those that the next pixels are read from, and
  * those that these will be written to, which otherwise wait for the memory too. A list that ends with one of no lines.
  */
 typedef struct pass_ahead {
@@ -28,23 +30,32 @@ typedef struct pass_ahead {
     bool write;
 } pass_ahead;
 
+#define PASS_FETCH(how, line) __asm__ volatile("prfm " how ", [%0, %1]" : : "r"(a->at), "i"((line)*PASS_LINE))
 VEC_INLINE void pass_fetch(pass_ahead **ahead)
 {
     pass_ahead *a = *ahead;
     if (a->lines <= 0)
         return;
-    if (a->write)
-        __asm__ volatile("prfm pstl2keep, [%0]\n\tprfm pstl2keep, [%0, 64]" : : "r"(a->at));
-    else
-        __asm__ volatile("prfm pldl2keep, [%0]\n\tprfm pldl2keep, [%0, 64]" : : "r"(a->at));
-    a->at += 2 * PASS_LINE;
-    a->lines -= 2;
+    if (a->write) {
+        PASS_FETCH("pstl2keep", 0);
+        PASS_FETCH("pstl2keep", 1);
+        PASS_FETCH("pstl2keep", 2);
+        PASS_FETCH("pstl2keep", 3);
+    } else {
+        PASS_FETCH("pldl2keep", 0);
+        PASS_FETCH("pldl2keep", 1);
+        PASS_FETCH("pldl2keep", 2);
+        PASS_FETCH("pldl2keep", 3);
+    }
+    a->at += 4 * PASS_LINE;
+    a->lines -= 4;
     if (a->lines <= 0)
         ++*ahead;
 }
+#undef PASS_FETCH
 
 /* Keeps pointers in registers of their own, instead of sums that are made anew. */
-VEC_INLINE void pass_advance(const char **pointers, const int count, const int bytes)
+VEC_INLINE void pass_advance(const char **pointers, const int count, int64_t bytes)
 {
     WHT_UNROLL for (int i = 0; i < count; i++)
     {
@@ -53,156 +64,168 @@ VEC_INLINE void pass_advance(const char **pointers, const int count, const int b
     }
 }
 
-/* Operation k of the steps of eight rows; those that are done with it go to memory. */
+VEC_INLINE void pass_store(char *to, const int row, vec a, vec b)
+{
+    const vec two[2] = { a, b };
+    vec_store_two_pinned(to, row * PASS_ROW, two);
+}
+
+/* Operation k of a step's eight in sixteen rows; returns the lower of its two rows, h apart. */
+VEC_INLINE int pass_butterfly(vec *v, const int k)
+{
+    const int h = 1 << k / 8, low = k % 8 / h * 2 * h + k % 8 % h;
+    wht_butterfly(v + low, v + low + h);
+    return low;
+}
+
+/* Operation k of three or four steps of sixteen rows; those that are done go to memory. */
 VEC_INLINE void pass_step(const int steps, vec *v, char *to, const int k)
 {
-    const int h = 1 << (steps - 1), i = k % 8 / 2, low = i / h * 2 * h + i % h;
-    wht_step(8, v, k);
+    const int h = 1 << (steps - 1), row = pass_butterfly(v, k) - 1;
     if (k >= 8 * (steps - 1) && k % 2) {
-        vec_store_two_pinned(to, low * PASS_ROW, v + 2 * low);
-        vec_store_two_pinned(to, (low + h) * PASS_ROW, v + 2 * (low + h));
+        pass_store(to, row, v[row], v[row + 1]);
+        pass_store(to, row + h, v[row + h], v[row + h + 1]);
     }
 }
 
-/* Operation k of eight: two steps of four rows of two vectors, `across` vectors from row to row. What an operation
- * needs has been computed shortly before: then it waits, and a Neoverse-V1 does not spend a way to read it from a
- * register. */
-VEC_INLINE int pass_near(const int across, vec *v, const int k)
+/* Operation k of eight: two steps of four rows from as many places, `across` vectors from one place to the next; twice,
+ * side by side. */
+VEC_INLINE void pass_near(const int across, vec *v, const int k)
 {
     const int h = k < 4 ? 1 : 2, row = k < 4 ? k / 2 * 2 : k / 2 - 2;
-    wht_butterfly(v + row * across + k % 2, v + (row + h) * across + k % 2);
-    return row;
+    vec *at = v + row * across + k % 2;
+    wht_butterfly(at, at + h * across);
 }
 
-VEC_INLINE void pass_eight_block(vec *v, vec *next, const char *const *from, const int offset, char *to)
+/* Rows of two panels: `rows` of each, `panel` bytes from the first to the second. */
+typedef struct pass_rows {
+    const char *from;
+    char *to;
+    int64_t rows, panel;
+    pass_ahead **ahead;
+} pass_rows;
+
+/* Sixteen rows: every fourth of them, and bytes from there to the others. */
+typedef struct pass_spread {
+    const char *row[4];
+    int64_t apart[4];
+} pass_spread;
+
+VEC_INLINE pass_spread pass_spread_of(const char *rows, int64_t apart)
+{
+    pass_spread q = { .apart = { 0, apart, 2 * apart, 3 * apart } };
+    WHT_UNROLL for (int j = 0; j < 4; j++) q.row[j] = rows + 4 * j * apart;
+    return q;
+}
+
+VEC_INLINE vec pass_spread_load(const pass_spread *q, const int row)
+{
+    vec v;
+    __asm__ volatile("ldr %q0, [%1, %2]" : "=w"(v) : "r"(q->row[row / 4]), "r"(q->apart[row % 4]));
+    return v;
+}
+
+VEC_INLINE void pass_sixteen_block(vec *v, vec *next, const pass_spread *q, char *to)
+{
+    WHT_UNROLL for (int k = 0; k < 32; k++)
+    {
+        pass_step(4, v, to, k);
+        if (k >= 16)
+            next[k - 16] = pass_spread_load(q, k - 16);
+    }
+}
+
+/* Four steps. */
+PASS_FUNCTION pass_sixteen(pass_rows r)
+{
+    const int64_t apart = r.rows / 16 * PASS_ROW;
+    pass_spread first = pass_spread_of(r.from, apart), second = first;
+    vec a[PASS_ROWS], b[PASS_ROWS];
+    WHT_UNROLL for (int j = 0; j < 4; j++) second.apart[j] += r.panel;
+    WHT_UNROLL for (int j = 0; j < PASS_ROWS; j++) a[j] = pass_spread_load(&first, j);
+    for (; r.rows > 0; r.rows -= PASS_ROWS, r.to += PASS_BYTES) {
+        pass_sixteen_block(a, b, &second, r.to);
+        pass_advance(first.row, 4, PASS_ROW);
+        WHT_UNROLL for (int j = 0; j < 4; j++) second.row[j] = first.row[j];
+        pass_sixteen_block(b, a, &first, r.to + r.panel);
+        pass_fetch(r.ahead);
+    }
+}
+
+/* Twice eight rows, v[2 * i + u] from place i. */
+VEC_INLINE void pass_eight_block(vec *v, vec *next, const char *const *from, char *to)
 {
     WHT_UNROLL for (int k = 0; k < 24; k++)
     {
+        const int u = (k - 16) / 4, row = k % 4;
         if (k < 16) {
-            (void)pass_near(2, v + k / 8 * 8, k % 8);
-        } else {
-            pass_step(3, v, to, k);
-            vec_load_two_pinned(from[k - 16], offset, next + 2 * (k - 16));
+            pass_near(2, v + k / 8 * 8, k % 8);
+            continue;
         }
+        wht_butterfly(v + 2 * row + u, v + 2 * (row + 4) + u);
+        if (k % 2) {
+            pass_store(to, 8 * u + row - 1, v[2 * (row - 1) + u], v[2 * row + u]);
+            pass_store(to, 8 * u + row + 3, v[2 * (row + 3) + u], v[2 * (row + 4) + u]);
+        }
+        vec_load_two_pinned(from[k - 16], 0, next + 2 * (k - 16));
     }
 }
 
-/* Three steps, from rows that are `apart` bytes apart; an even number of blocks. */
-PASS_FUNCTION pass_eight(const char *rows, int64_t apart, char *to, int64_t blocks, pass_ahead **ahead)
+/* Three steps. */
+PASS_FUNCTION pass_eight(pass_rows r)
 {
-    const char *from[PASS_ROWS];
-    vec a[PASS_VECTORS], b[PASS_VECTORS];
-    WHT_UNROLL for (int j = 0; j < PASS_ROWS; j++)
+    const int64_t apart = r.rows / 8 * PASS_ROW;
+    const char *from[8];
+    vec a[PASS_ROWS], b[PASS_ROWS];
+    WHT_UNROLL for (int j = 0; j < 8; j++)
     {
-        from[j] = rows + j * apart;
+        from[j] = r.from + j * apart;
         vec_load_two_pinned(from[j], 0, a + 2 * j);
     }
-    for (; blocks > 0; blocks -= 2, to += 2 * PASS_BYTES) {
-        pass_eight_block(a, b, from, PASS_ROW, to);
-        pass_eight_block(b, a, from, 2 * PASS_ROW, to + PASS_BYTES);
-        pass_advance(from, PASS_ROWS, 2 * PASS_ROW);
-        pass_fetch(ahead);
+    for (; r.rows > 0; r.rows -= PASS_ROWS, r.to += PASS_BYTES) {
+        pass_advance(from, 8, r.panel);
+        pass_eight_block(a, b, from, r.to);
+        pass_advance(from, 8, 2 * PASS_ROW - r.panel);
+        pass_eight_block(b, a, from, r.to + r.panel);
+        pass_fetch(r.ahead);
     }
 }
 
-/* Four times two rows: v[4 * i + u] is vector u of the two at from[i]. */
-VEC_INLINE void pass_four_block(vec *v, vec *next, const char *const *from, const int offset, char *to)
+/* Four times four rows, v[4 * i + u] from place i. */
+VEC_INLINE void pass_four_block(vec *v, vec *next, const char *const *from, char *to)
 {
     WHT_UNROLL for (int k = 0; k < 16; k++)
     {
-        const int row = k / 8, i = pass_near(4, v + 2 * row, k % 8);
-        if (k % 8 >= 4 && k % 2) {
-            vec_store_two_pinned(to, (4 * row + i) * PASS_ROW, v + 4 * i + 2 * row);
-            vec_store_two_pinned(to, (4 * row + i + 2) * PASS_ROW, v + 4 * (i + 2) + 2 * row);
+        const int u = k / 8 * 2 + k % 2, i = (k - 8) / 4 * 2;
+        pass_near(4, v + k / 8 * 2, k % 8);
+        if (k % 8 >= 6) {
+            pass_store(to, 4 * u, v[u], v[4 + u]);
+            pass_store(to, 4 * u + 2, v[8 + u], v[12 + u]);
         }
         if (k >= 8)
-            vec_load_two_pinned(from[k % 4], offset + (k - 8) / 4 * PASS_ROW, next + 4 * (k % 4) + 2 * ((k - 8) / 4));
+            vec_load_two_pinned(from[k % 4], i * PASS_ROW, next + 4 * (k % 4) + i);
     }
 }
 
 /* Two steps. */
-PASS_FUNCTION pass_four(const char *rows, int64_t apart, char *to, int64_t blocks, pass_ahead **ahead)
+PASS_FUNCTION pass_four(pass_rows r)
 {
+    const int64_t apart = r.rows / 4 * PASS_ROW;
     const char *from[4];
-    vec a[PASS_VECTORS], b[PASS_VECTORS];
+    vec a[PASS_ROWS], b[PASS_ROWS];
     WHT_UNROLL for (int j = 0; j < 4; j++)
     {
-        from[j] = rows + j * apart;
+        from[j] = r.from + j * apart;
         vec_load_two_pinned(from[j], 0, a + 4 * j);
-        vec_load_two_pinned(from[j], PASS_ROW, a + 4 * j + 2);
+        vec_load_two_pinned(from[j], 2 * PASS_ROW, a + 4 * j + 2);
     }
-    for (; blocks > 0; blocks -= 2, to += 2 * PASS_BYTES) {
-        pass_four_block(a, b, from, 2 * PASS_ROW, to);
-        pass_four_block(b, a, from, 4 * PASS_ROW, to + PASS_BYTES);
-        pass_advance(from, 4, 4 * PASS_ROW);
-        pass_fetch(ahead);
-    }
-}
-
-/* Rows that a stage begins with: row i is factors[i] times the row at offsets[i]; or with two parts, the sum of two
- * such ones: eight numbers of the first, then eight of the second. */
-typedef struct pass_gather {
-    const char *from;
-    const uint16_t *offsets;
-    const float *factors;
-} pass_gather;
-
-VEC_INLINE void pass_gather_row(const pass_gather *q, const int row, vec *v)
-{
-    vec_load_two_pinned(q->from + q->offsets[row], 0, v);
-}
-
-VEC_INLINE void pass_factors(const float *from, vec g[2])
-{
-    g[0] = vec_load_pinned(from, 0);
-    g[1] = vec_load_pinned(from, 4);
-}
-
-/* v, whose factors are g, becomes what is written; next and g are the rows and factors of the block behind it. */
-VEC_INLINE void pass_gather_block(const int parts, const int steps, pass_gather *q, vec *v, vec *next, vec *g, char *to)
-{
-    const int begin = 8 * parts, end = begin + 8 * steps;
-    const pass_gather own = *q;
-    vec more[PASS_VECTORS], h[2];
-    q->offsets += PASS_ROWS * parts;
-    q->factors += PASS_ROWS * parts;
-    if (parts == 2)
-        pass_factors(own.factors + PASS_ROWS, h);
-    WHT_UNROLL for (int k = 0; k < end; k++)
-    {
-        const int row = k % 8, slot = k - (end - 18);
-        if (k < 8) {
-            wht_times(v + 2 * row, g[row / 4], row % 4);
-            wht_times(v + 2 * row + 1, g[row / 4], row % 4);
-        } else if (k < begin) {
-            vec_fma_pinned(v + 2 * row, more[2 * row], h[row / 4], row % 4);
-            vec_fma_pinned(v + 2 * row + 1, more[2 * row + 1], h[row / 4], row % 4);
-        } else {
-            pass_step(steps, v, to, k - begin);
-        }
-        if (parts == 2 && k >= 3 && k < 11)
-            pass_gather_row(&own, PASS_ROWS + k - 3, more + 2 * (k - 3));
-        if (slot >= 0 && slot % 2 == 0 && slot < 16)
-            pass_gather_row(q, slot / 2, next + slot);
-        if (slot == 16)
-            pass_factors(q->factors, g);
+    for (; r.rows > 0; r.rows -= PASS_ROWS, r.to += PASS_BYTES) {
+        pass_advance(from, 4, r.panel);
+        pass_four_block(a, b, from, r.to);
+        pass_advance(from, 4, 4 * PASS_ROW - r.panel);
+        pass_four_block(b, a, from, r.to + r.panel);
+        pass_fetch(r.ahead);
     }
 }
-
-/* The first two or three steps of a stage. parts and steps are constants. */
-VEC_INLINE void pass_gathered(const int parts, const int steps, pass_gather q, char *to, int64_t blocks)
-{
-    vec a[PASS_VECTORS], b[PASS_VECTORS], g[2];
-    pass_factors(q.factors, g);
-    WHT_UNROLL for (int j = 0; j < PASS_ROWS; j++) pass_gather_row(&q, j, a + 2 * j);
-    for (; blocks > 0; blocks -= 2, to += 2 * PASS_BYTES) {
-        pass_gather_block(parts, steps, &q, a, b, g, to);
-        pass_gather_block(parts, steps, &q, b, a, g, to + PASS_BYTES);
-    }
-}
-PASS_FUNCTION pass_gathered_two(pass_gather q, char *to, int64_t blocks) { pass_gathered(1, 2, q, to, blocks); }
-PASS_FUNCTION pass_gathered_three(pass_gather q, char *to, int64_t blocks) { pass_gathered(1, 3, q, to, blocks); }
-PASS_FUNCTION pass_folded_two(pass_gather q, char *to, int64_t blocks) { pass_gathered(2, 2, q, to, blocks); }
-PASS_FUNCTION pass_folded_three(pass_gather q, char *to, int64_t blocks) { pass_gathered(2, 3, q, to, blocks); }
 
 #endif

@@ -1,5 +1,5 @@
-/* DeepSpectralLinear by the passes of spectral_pass.h and spectral_turn.h: which of them make a layer, where rows lie
- * between the stages, and what the passes read beside rows. */
+/* DeepSpectralLinear by the passes of spectral_pass.h, spectral_gather.h and spectral_turn.h: which of them make a
+ * layer, where rows lie between the stages, and what the passes read beside rows. */
 #ifndef ZN_ARM_SPECTRAL_WHOLE_H
 #define ZN_ARM_SPECTRAL_WHOLE_H
 
@@ -11,7 +11,7 @@ typedef struct whole_plan {
     const zn_spectral_linear_args *a;
     int first, bits, last; /* bits of the number of rows: those that come in, all, and those that go out */
     int last_steps;        /* of the pass that the last stage begins with */
-    uint16_t *offsets;     /* [depth][d], and some behind */
+    uint32_t *offsets;     /* [depth][d], and some behind */
     float *factors, *bias; /* as many, and [d] */
     char *t, *u;
     float *in, *out; /* pixels of a block that is not whole */
@@ -31,7 +31,7 @@ static inline int whole_bits(int n)
 /* Channels that passes can turn: whole lines in each part, and parts that bits of a row's number tell apart. */
 static inline bool whole_channels(int channels, bool shuffled)
 {
-    return shuffled ? channels >= 64 && 1 << whole_bits(channels) == channels : channels >= 32 && channels % 16 == 0;
+    return shuffled ? channels >= 64 && 1 << whole_bits(channels) == channels : channels >= 48 && channels % 16 == 0;
 }
 
 /* Whether the passes can do the layer, whatever the size of the map. */
@@ -57,14 +57,14 @@ static inline int whole_around(int row, int bits, int by)
 static inline int whole_row(int k, int channels) { return k % 4 * (channels / 4) + k / 4; }
 static inline int whole_channel(int row, int channels) { return row % (channels / 4) * 4 + row / (channels / 4); }
 
-/* Where channel k is when a stage has ended that began with three steps of eight rows side by side. */
+/* Where channel k is when a stage has ended that began with four steps of sixteen rows side by side. */
 static inline int whole_end(const whole_plan *w, int stage, int k)
 {
     const int bits = stage == 0 ? w->first : w->bits;
     k &= (1 << bits) - 1; /* zeros behind the input make its end repeat */
     if (stage == 0 && w->a->shuffle_in)
         k = whole_row(k, w->a->cin);
-    return whole_around(k, bits, bits - 3);
+    return whole_around(k, bits, bits - 4);
 }
 
 /* The channel of row i at the beginning of the last stage, so that sixteen that lie side by side in the map are in the
@@ -82,7 +82,7 @@ static inline void whole_number(const whole_plan *w, int stage, int at, int k)
     const int64_t first = (int64_t)stage * w->a->d;
     w->factors[first + at] = w->a->s[first + k];
     if (stage > 0)
-        w->offsets[first + at] = (uint16_t)(whole_end(w, stage - 1, w->a->from[first + k]) * PASS_ROW);
+        w->offsets[first + at] = (uint32_t)(whole_end(w, stage - 1, w->a->from[first + k]) * PASS_ROW);
 }
 
 static inline void whole_numbers(const whole_plan *w)
@@ -96,8 +96,8 @@ static inline void whole_numbers(const whole_plan *w)
             whole_number(w, stage, i, i);
     for (int i = 0; i < rows; i++)
         for (int part = 0, k = whole_begin(w, i); part < parts; part++)
-            whole_number(w, last, i / 8 * 8 * parts + part * 8 + i % 8, k + part * rows);
-    memset(w->offsets + (int64_t)a->depth * a->d, 0, sizeof(uint16_t) * WHOLE_SPARE);
+            whole_number(w, last, i / 16 * 16 * parts + part * 16 + i % 16, k + part * rows);
+    memset(w->offsets + (int64_t)a->depth * a->d, 0, sizeof(uint32_t) * WHOLE_SPARE);
     memset(w->factors + (int64_t)a->depth * a->d, 0, sizeof(float) * WHOLE_SPARE);
     for (int i = 0; i < a->cout; i++)
         w->bias[i] = a->bias[a->shuffle_out ? whole_channel(i, a->cout) : i];
@@ -130,53 +130,65 @@ static inline void whole_swap(whole_plan *w)
     w->u = other;
 }
 
-/* `steps` more of the rows in t, whose numbers have so many bits. */
+/* What a pass reads and writes, when so many bits tell the rows apart. */
+static inline pass_rows whole_rows(const whole_plan *w, int bits, pass_ahead **ahead)
+{
+    return (pass_rows){ w->t, w->u, (int64_t)1 << bits, (int64_t)w->a->d * PASS_ROW, ahead };
+}
+
+/* `steps` more of the rows in t. */
 static inline void whole_steps(whole_plan *w, int bits, int steps, pass_ahead **ahead)
 {
-    const int64_t bytes = (int64_t)PASS_ROW << bits, blocks = bytes / PASS_BYTES;
     while (steps > 0) {
-        const bool four = steps == 2 || steps == 4;
-        if (four)
-            pass_four(w->t, bytes / 4, w->u, blocks, ahead);
+        const int now = steps == 4 || steps == 2 ? steps : 3;
+        const pass_rows r = whole_rows(w, bits, ahead);
+        if (now == 4)
+            pass_sixteen(r);
+        else if (now == 3)
+            pass_eight(r);
         else
-            pass_eight(w->t, bytes / 8, w->u, blocks, ahead);
-        steps -= four ? 2 : 3;
+            pass_four(r);
+        steps -= now;
         whole_swap(w);
     }
 }
 
-/* The rows that a stage begins with, as many as a number of so many bits tells apart. */
-static inline void whole_gather(whole_plan *w, int stage, int bits, int steps)
+/* The rows that a stage begins with. */
+static inline void whole_gather(whole_plan *w, int stage, int bits, int steps, pass_ahead **ahead)
 {
-    const int64_t numbers = (int64_t)stage * w->a->d, blocks = ((int64_t)PASS_ROW << bits) / PASS_BYTES;
+    const int64_t numbers = (int64_t)stage * w->a->d;
     const pass_gather q = { w->t, w->offsets + numbers, w->factors + numbers };
-    if (bits == w->bits && steps == 2)
-        pass_gathered_two(q, w->u, blocks);
+    const pass_rows r = whole_rows(w, bits, ahead);
+    if (bits == w->bits && steps == 4)
+        pass_gathered_four(&q, r);
     else if (bits == w->bits)
-        pass_gathered_three(q, w->u, blocks);
-    else if (steps == 2)
-        pass_folded_two(q, w->u, blocks);
+        pass_gathered_three(&q, r);
+    else if (steps == 4)
+        pass_folded_four(&q, r);
     else
-        pass_folded_three(q, w->u, blocks);
+        pass_folded_three(&q, r);
     whole_swap(w);
 }
 
-/* All stages of eight pixels. */
+/* All stages of the pixels of a block. */
 static inline void whole_block(whole_plan *w, const pass_map *in, const pass_map *out, pass_ahead *ahead)
 {
     const zn_spectral_linear_args *a = w->a;
     const int last = a->depth - 1;
+    const int64_t panel = (int64_t)a->d * PASS_ROW;
     vec_pinned_fence();
-    pass_turned(in, w->factors, w->t);
-    memset(w->t + a->cin * PASS_ROW, 0, (size_t)((1 << w->first) - a->cin) * PASS_ROW);
-    whole_steps(w, w->first, w->first - 3, &ahead);
+    pass_turned(in, w->factors, w->t, panel);
+    for (int i = 0; a->cin < 1 << w->first && i < 2; i++)
+        memset(w->t + i * panel + a->cin * PASS_ROW, 0, (size_t)((1 << w->first) - a->cin) * PASS_ROW);
+    whole_steps(w, w->first, w->first - 4, &ahead);
     for (int stage = 1; stage < last; stage++) {
-        whole_gather(w, stage, w->bits, 3);
-        whole_steps(w, w->bits, w->bits - 3, &ahead);
+        whole_gather(w, stage, w->bits, 4, &ahead);
+        whole_steps(w, w->bits, w->bits - 4, &ahead);
     }
-    whole_gather(w, last, w->last, w->last_steps);
+    whole_gather(w, last, w->last, w->last_steps, &ahead);
     whole_steps(w, w->last, w->last - 4 - w->last_steps, &ahead);
-    pass_out_all(w->t, (int64_t)PASS_ROW << (w->last - 4), w->bias, out);
+    const pass_rows r = whole_rows(w, w->last, NULL);
+    pass_out(&r, w->bias, out);
     vec_pinned_fence();
 }
 
@@ -229,14 +241,14 @@ static inline void spectral_linear_whole(const zn_spectral_linear_args *a, zn_ra
     const int64_t rows = (int64_t)a->d * PASS_PIXELS, numbers = (int64_t)a->depth * a->d + WHOLE_SPARE;
     float *f = r.scratch;
     whole_plan w = { .a = a, .first = whole_bits(a->cin), .bits = whole_bits(a->d), .last = whole_bits(a->cout) };
-    w.last_steps = w.last == 8 ? 2 : 3; /* four are the last pass's; what is left, if anything, is two */
+    w.last_steps = w.last == 8 ? 4 : 3; /* four are the last pass's; what is left, if anything, is two */
     w.t = (char *)f;
     w.u = (char *)(f + rows);
     w.in = f + 2 * rows + WHOLE_SPARE;
     w.out = w.in + rows;
     w.factors = w.out + rows;
     w.bias = w.factors + numbers;
-    w.offsets = (uint16_t *)(void *)(w.bias + a->d);
+    w.offsets = (uint32_t *)(void *)(w.bias + a->d);
     memset(w.in, 0, sizeof(float) * (size_t)rows);
     whole_numbers(&w);
     for (int64_t row = r.begin; row < r.end; row++)
