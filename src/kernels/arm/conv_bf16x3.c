@@ -7,7 +7,7 @@
  * only. An infinity comes out as NaN, as do values that bf16 rounds to one (beyond 3.39e38). */
 #include "base/cpu.h"
 #include "kernels/arm/bf16x3_block.h"
-#include "kernels/arm/two.h"
+#include "kernels/arm/bf16x3_split.h"
 #include "kernels/conv.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ enum {
     STRIP_BYTES = 32 << 10,  /* of split pixels: half of the first cache */
     STRIP_MOST = 96,         /* pixels */
     PANELS_BYTES = 16 << 10, /* of weights */
-    GROUP_A = 96,            /* halves of a group of four channels: 12 pixels, high and low */
+    GROUP_A = ZN_X3_GROUP,   /* halves of a group of four channels: 12 pixels, high and low */
     GROUP_B = 64,            /* likewise of 8 outputs */
 };
 
@@ -57,18 +57,6 @@ static size_t scratch_bytes(const zn_conv_shape *s) { return strip_bytes(s) + (s
 
 static int64_t units(const zn_conv_shape *s) { return (pixels_of(s) + strip_of(s) - 1) / strip_of(s); }
 
-/* Four channels of two pixels (or outputs): high parts, and low parts `low` halves on. The high ones are rounded as
- * integers, which goes faster; a NaN that overflows there stays in the low part. */
-ZN_INLINE void split(float32x4_t p, float32x4_t q, uint16_t *to, int low)
-{
-    const uint32x4_t half = vdupq_n_u32(0x8000), upper = vdupq_n_u32(0xffff0000);
-    const uint32x4_t ph = vaddq_u32(vreinterpretq_u32_f32(p), half), qh = vaddq_u32(vreinterpretq_u32_f32(q), half);
-    p = vsubq_f32(p, vreinterpretq_f32_u32(vandq_u32(ph, upper)));
-    q = vsubq_f32(q, vreinterpretq_f32_u32(vandq_u32(qh, upper)));
-    vst1q_u16(to, vuzp2q_u16(vreinterpretq_u16_u32(ph), vreinterpretq_u16_u32(qh)));
-    vst1q_u16(to + low, vreinterpretq_u16_bf16(vcvtq_high_bf16_f32(vcvtq_low_bf16_f32(p), q)));
-}
-
 /* Which output a column holds. Before a pixel shuffle, columns are those of the first sub-pixel, then of the second ..
  */
 static int output_of(const zn_conv_shape *s, int column)
@@ -91,7 +79,7 @@ static void pack(const zn_conv_shape *s, const float *w, void *packed)
                         if (channel < s->cin)
                             v[o][i] = w[(int64_t)channel * s->cout + output_of(s, column)];
                     }
-                split(vld1q_f32(v[0]), vld1q_f32(v[1]), to + 8 * pair, GROUP_B / 2);
+                zn_x3_split(vld1q_f32(v[0]), vld1q_f32(v[1]), to + 8 * pair, GROUP_B / 2);
             }
     memset(to, 0, ZN_X3_SLACK);
 }
@@ -120,41 +108,6 @@ static void advance(place *p)
     }
 }
 
-/* Two pixels into their place of a block. */
-static void split_pair(const float *p, const float *q, int cin, uint16_t *to)
-{
-    int k = 0;
-    for (; k + 4 <= cin; k += 4, to += GROUP_A)
-        split(vld1q_f32(p + k), vld1q_f32(q + k), to, 8);
-    if (k < cin) {
-        float rest[2][4] = { { 0 } };
-        memcpy(rest[0], p + k, sizeof(float) * (size_t)(cin - k));
-        memcpy(rest[1], q + k, sizeof(float) * (size_t)(cin - k));
-        split(vld1q_f32(rest[0]), vld1q_f32(rest[1]), to, 8);
-    }
-}
-
-/* v[j] = channel j of the four sub-pixels at x; `line` floats lie between rows, c channels are a sub-pixel. */
-ZN_INLINE void unshuffle(const float *x, int64_t line, int c, float32x4_t v[4])
-{
-    const float32x4_t a = vld1q_f32(x), b = vld1q_f32(x + c), d = vld1q_f32(x + line), e = vld1q_f32(x + line + c);
-    const float32x4_t ad = vzip1q_f32(a, d), be = vzip1q_f32(b, e), ad2 = vzip2q_f32(a, d), be2 = vzip2q_f32(b, e);
-    v[0] = vzip1q_f32(ad, be), v[1] = vzip2q_f32(ad, be), v[2] = vzip1q_f32(ad2, be2), v[3] = vzip2q_f32(ad2, be2);
-}
-
-/* The same through a pixel unshuffle: a group is one channel of four sub-pixels. */
-static void split_shuffled_pair(const float *p, const float *q, int64_t line, int cin, uint16_t *to)
-{
-    for (int k = 0; k < cin / 4; k += 4) {
-        float32x4_t v[4], u[4];
-        unshuffle(p + k, line, cin / 4, v);
-        unshuffle(q + k, line, cin / 4, u);
-#pragma GCC unroll 4
-        for (int i = 0; i < 4; i++, to += GROUP_A)
-            split(v[i], u[i], to, 8);
-    }
-}
-
 /* The pixels from `first` on, in whole blocks: what is missing of the last one repeats the last pixel. */
 static void split_strip(const zn_conv_args *a, int64_t first, int count, uint16_t *to)
 {
@@ -170,9 +123,9 @@ static void split_strip(const zn_conv_args *a, int64_t first, int count, uint16_
                     advance(&p);
             }
             if (s->unshuffle)
-                split_shuffled_pair(x[0], x[1], line, s->cin, to + 8 * i);
+                zn_x3_split_shuffled(x[0], x[1], line, s->cin, to + 8 * i);
             else
-                split_pair(x[0], x[1], s->cin, to + 8 * i);
+                zn_x3_split_pixels(x[0], x[1], s->cin, to + 8 * i);
         }
 }
 
