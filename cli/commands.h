@@ -31,5 +31,8 @@ int dataset_run(const options *o);
 int dataset_info(const options *o, const char *path); /* also for zenith info */
 int eval_run(const options *o);
 int distill_run(const options *o);
+int edit_run(const options *o);
+int interpolate_run(const options *o);
+int sample_run(const options *o);
 
 #endif

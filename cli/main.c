@@ -21,13 +21,26 @@ const command command_table[] = {
       "name. Without --model the model named in the latent is used. A clip becomes OUT_0001.png, OUT_0002.png, ...,\n"
       "or a film if -o names one (.mp4, .mkv, .webm; with FFmpeg).\n",
       CMD_DECODE, 1, -1, decode_run },
-    { "reconstruct", "IN [-o OUT] [--compare]", "round trip of an image, with PSNR, SSIM and times",
-      "Encodes and decodes an image and tells how much of it survived.\n",
-      CMD_RECONSTRUCT, 1, 1, reconstruct_run },
+    { "reconstruct", "IN... [-o OUT|DIR] [--compare]", "round trip of images, with PSNR, SSIM and times",
+      "Encodes and decodes images and tells how much of them survived. IN may be a folder: all its images, by name. Of a\n"
+      "diffusion autoencoder: the middle of a picture, scaled to the model's size, to its condition and its noise, and\n"
+      "back.\n",
+      CMD_RECONSTRUCT, 1, -1, reconstruct_run },
     { "restore", "IN... -o OUT|DIR [--task TASK]", "noise, wrong pixels or blur taken out of photos",
       "Restores photos with the model zenith-restore, or the one given by --model. It sees for itself what is wrong;\n"
       "--task tells it. IN may be a folder: all its images, by name. PNG keeps alpha and 16 bits, WebP alpha.\n",
       CMD_RESTORE, 1, -1, restore_run },
+    { "edit", "IN -o OUT|DIR --model NAME --attribute NAME [--amount A]", "a picture with more or less of an attribute",
+      "Moves a picture along an attribute that the classifier of a diffusion autoencoder knows: --list names them. An\n"
+      "amount of 0 is the picture itself, 0.3 a plain change, a negative one a change to the opposite.\n",
+      CMD_EDIT, 0, 1, edit_run },
+    { "interpolate", "A B -o OUT|DIR --model NAME [--frames N]", "from one picture to another in small steps",
+      "Pictures between two, by a diffusion autoencoder: conditions on a line, noises on a circle.\n",
+      CMD_INTERPOLATE, 2, 2, interpolate_run },
+    { "sample", "-o OUT|DIR --model NAME [--latent FILE] [--count N]", "new pictures of a diffusion autoencoder",
+      "Pictures that there are none of yet: the latent net of a diffusion autoencoder makes conditions of noise, the\n"
+      "autoencoder pictures of them. The first picture is that of --seed, the next one that of the next seed, and so on.\n",
+      CMD_SAMPLE, 0, 0, sample_run },
     { "compare", "A B", "PSNR, SSIM and largest difference of two images",
       "Compares two images of the same size. In JSON, psnr is null and identical is true for equal images.\n",
       CMD_COMPARE, 2, 2, compare_run },
@@ -101,7 +114,9 @@ static int help_all(void)
         say("  %-12s %s\n", command_table[i].name, command_table[i].summary);
     say("  %-12s %s\n\ncommon options\n", "help", "this text, or the options of a command: zenith help COMMAND");
     options_help(CMD_ALL, 1);
-    say("\nA file called - is standard input; -o - of encode, decode and restore is standard output.\n"
+    say("\nA file called - is standard input; -o - of encode, decode, restore, edit, interpolate and sample is "
+        "standard\n"
+        "output.\n"
         "zenith help COMMAND lists the options of a command. Exit status: 0 done, 1 something failed, 2 wrong "
         "usage.\n");
     return 0;

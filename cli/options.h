@@ -21,7 +21,10 @@ enum {
     CMD_DISTILL = 1 << 10,
     CMD_RESTORE = 1 << 11,
     CMD_EVAL = 1 << 12,
-    CMD_ALL = (1 << 13) - 1
+    CMD_EDIT = 1 << 13,
+    CMD_INTERPOLATE = 1 << 14,
+    CMD_SAMPLE = 1 << 15,
+    CMD_ALL = (1 << 16) - 1
 };
 
 enum { EXIT_USAGE = 2 };
@@ -34,15 +37,17 @@ typedef struct options {
     const char **files;
     int file_count;
     const char *output, *model, *format, *data, *reference, *teacher, *student, *from, *labels, *damage, *learning;
+    const char *classifier, *latent, *attribute, *amount;
     int threads, tile, runs, quality, bits, rate;
-    int side, crops, count, heldout;
+    int side, crops, count, heldout, frames;
     int precision, part, dtype, task; /* zn_precision, zn_part, zn_dtype, zn_task */
     int size[2];                      /* width, height */
     uint8_t background[3];
     size_t memory;
     uint64_t seed;
-    int64_t steps;
+    int64_t steps, encode_steps, latent_steps;
     int json, quiet, verbose, show, compare, profile, lossless, force, resume, gates, nlm, clip, help, version;
+    int random_noise, list;
 } options;
 
 typedef struct option {

@@ -1,16 +1,23 @@
-/* zenith reconstruct: one image through the encoder and the decoder, and how much of it survived. */
+/* zenith reconstruct: images through the encoder and the decoder, and how much of them survived. One image is told at
+ * length; several are a line each. */
+#include "batch.h"
 #include "commands.h"
-#include "facts.h"
-#include "files.h"
+#include "diffusion.h"
 #include "report.h"
-#include "session.h"
 #include "show.h"
+#include "standard.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+enum { STEPS = 20, NEEDS = NEED_ENCODER | NEED_DECODER | TAKE_DIFFUSION };
 
 typedef struct trip {
     zn_image *original, *result, *picture; /* picture: what is written, may be result itself */
     zn_latent *latent;
+    diffusion d; /* where a diffusion autoencoder does it */
     zn_image_difference difference;
     double encode_ms, decode_ms;
 } trip;
@@ -25,32 +32,120 @@ static double encoder_share(const session *s, const zn_image *image)
     return e.gflop / (e.gflop + d.gflop);
 }
 
-static zn_status travel(session *s, const char *input, trip *t)
+static zn_status by_codec(session *s, const char *input, trip *t)
 {
     const options *o = s->o;
     const zn_image_read_options reading = { .background = { o->background[0], o->background[1], o->background[2] } };
+    const double base = s->bar.base, scale = s->bar.scale;
     zn_status status = zn_image_read(input, &reading, &t->original);
     if (status != ZN_OK)
         return status;
     const double share = encoder_share(s, t->original);
-    progress_begin(&s->bar, "encode", 0, share);
+    progress_begin(&s->bar, "encode", base, scale * share);
     double start = now_ms();
     if ((status = zn_encode(s->codec, t->original, &t->latent)) != ZN_OK)
         return status;
     t->encode_ms = now_ms() - start;
     session_explain(s);
-    progress_begin(&s->bar, "decode", share, 1 - share);
+    progress_begin(&s->bar, "decode", base + scale * share, scale * (1 - share));
     start = now_ms();
-    if ((status = zn_decode(s->codec, t->latent, &t->result)) != ZN_OK)
-        return status;
+    status = zn_decode(s->codec, t->latent, &t->result);
     t->decode_ms = now_ms() - start;
-    session_explain(s);
-    progress_erase();
-    if ((status = zn_image_compare(t->original, t->result, &t->difference)) != ZN_OK)
-        return status;
-    t->picture = t->result;
-    return o->compare ? zn_image_side_by_side(t->original, t->result, &t->picture) : ZN_OK;
+    if (status == ZN_OK)
+        session_explain(s);
+    return status;
 }
+
+/* The original is then what the model takes of the picture. */
+static zn_status by_diffusion(session *s, const char *input, trip *t)
+{
+    parts p = { 0 };
+    t->d = diffusion_begin(s, STEPS, 1, 1, 0);
+    double start = now_ms();
+    zn_status status = diffusion_take(&t->d, input, &p);
+    t->encode_ms = now_ms() - start;
+    start = now_ms();
+    if (status == ZN_OK)
+        status = diffusion_render(&t->d, p.cond, p.noise, &t->result);
+    t->decode_ms = now_ms() - start;
+    t->original = p.picture;
+    p.picture = NULL;
+    parts_free(&p);
+    return status;
+}
+
+static zn_status travel(session *s, const char *input, trip *t)
+{
+    zn_status status = s->diffae ? by_diffusion(s, input, t) : by_codec(s, input, t);
+    progress_erase();
+    if (status == ZN_OK)
+        status = zn_image_compare(t->original, t->result, &t->difference);
+    t->picture = t->result;
+    return status == ZN_OK && s->o->compare ? zn_image_side_by_side(t->original, t->result, &t->picture) : status;
+}
+
+static void clear(trip *t)
+{
+    if (t->picture != t->result)
+        zn_image_free(t->picture);
+    zn_image_free(t->original);
+    zn_image_free(t->result);
+    zn_latent_free(t->latent);
+}
+
+static void figures(const session *s, const trip *t, facts *f)
+{
+    fact_integer(f, "width", t->original->width);
+    fact_integer(f, "height", t->original->height);
+    fact_difference(f, &t->difference);
+    fact_real(f, "mse", pow(10, -t->difference.psnr / 10), 6, "");
+    if (s->diffae) {
+        diffusion_noise_facts(&t->d, f);
+        fact_integer(f, "steps", t->d.steps);
+    }
+    fact_real(f, "encode_ms", t->encode_ms, 1, "");
+    fact_real(f, "decode_ms", t->decode_ms, 1, "");
+}
+
+/* ---- several ---- */
+
+static zn_status work(session *s, const job *item, json *j, char *summary, size_t size)
+{
+    const zn_image_write_options writing = { .quality = s->o->quality, .lossless = s->o->lossless };
+    trip t = { 0 };
+    zn_status status = travel(s, item->input, &t);
+    if (status == ZN_OK)
+        status = write_picture(item->output, item->kind, t.picture, &writing);
+    if (status != ZN_OK) {
+        complain_about(item->input);
+    } else {
+        facts f = { .json = 1, .out = *j };
+        if (s->o->json)
+            figures(s, &t, &f);
+        *j = f.out;
+        snprintf(summary, size, "%dx%d  %.2f dB  SSIM %.5f  %.1f + %.1f ms", t.original->width, t.original->height,
+                 t.difference.psnr, t.difference.ssim, t.encode_ms, t.decode_ms);
+        if (s->o->show)
+            show_image(s->o, t.picture);
+    }
+    clear(&t);
+    return status;
+}
+
+static int run_several(const options *o)
+{
+    const batch b = {
+        .rules = { "images", is_picture, "png", zn_image_can_write, ".png, .jpg or .webp" },
+        .verb = "reconstruct",
+        .work = work,
+        .needs = NEEDS,
+    };
+    if (!o->output)
+        return usage_error("reconstruct", "several images need a folder for the results: -o");
+    return batch_run(o, &b);
+}
+
+/* ---- one ---- */
 
 static void report(const session *s, const trip *t)
 {
@@ -58,11 +153,7 @@ static void report(const session *s, const trip *t)
     facts f;
     facts_begin(&f, o->json);
     fact_text(&f, "model", s->info->architecture);
-    fact_integer(&f, "width", t->original->width);
-    fact_integer(&f, "height", t->original->height);
-    fact_difference(&f, &t->difference);
-    fact_real(&f, "encode_ms", t->encode_ms, 1, "");
-    fact_real(&f, "decode_ms", t->decode_ms, 1, "");
+    figures(s, t, &f);
     if (o->output)
         fact_text(&f, "output", o->output);
     else if (f.json)
@@ -81,16 +172,17 @@ static int check_output(const options *o)
     return 0;
 }
 
-int reconstruct_run(const options *o)
+static int run_one(const options *o)
 {
     int status = check_output(o);
     if (status)
         return status;
     session s = { 0 };
     trip t = { 0 };
-    status = session_open(&s, o, o->model, NEED_ENCODER | NEED_DECODER);
+    status = session_open(&s, o, o->model, NEEDS);
     if (!status) {
         const zn_image_write_options writing = { .quality = o->quality, .lossless = o->lossless };
+        progress_begin(&s.bar, "reconstruct", 0, 1);
         if (travel(&s, o->files[0], &t) != ZN_OK ||
             (o->output && zn_image_write(o->output, t.picture, &writing) != ZN_OK)) {
             complain_about(o->files[0]);
@@ -102,11 +194,16 @@ int reconstruct_run(const options *o)
         if (o->show)
             show_image(o, t.picture);
     }
-    if (t.picture != t.result)
-        zn_image_free(t.picture);
-    zn_image_free(t.original);
-    zn_image_free(t.result);
-    zn_latent_free(t.latent);
+    clear(&t);
     session_close(&s);
     return status;
+}
+
+int reconstruct_run(const options *o)
+{
+    const int folder = o->output && (is_folder(o->output) || o->output[strlen(o->output) - 1] == '/');
+    const int status = diffusion_check(o);
+    if (status)
+        return status;
+    return o->file_count > 1 || is_folder(o->files[0]) || folder ? run_several(o) : run_one(o);
 }

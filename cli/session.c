@@ -1,6 +1,7 @@
-/* A model ready to run: name to weights, weights to codec. */
+/* A model ready to run: name to weights, weights to codec or to diffusion autoencoder. */
 #include "session.h"
 
+#include "files.h"
 #include "report.h"
 
 #include <stdlib.h>
@@ -27,6 +28,61 @@ int model_open(const options *o, const char *name, zn_model **out)
     return 0;
 }
 
+/* What keeps the model from what is asked of it: says so and returns non-zero. */
+static int lacks(const zn_model_info *m, unsigned needs)
+{
+    const int no_encoder = (needs & NEED_ENCODER) && !m->has_encoder;
+    if (m->diffuses && (needs & (NEED_DIFFUSION | TAKE_DIFFUSION)))
+        return 0;
+    if (needs & NEED_DIFFUSION)
+        complain("%s: the model %s is no diffusion autoencoder", m->path, m->architecture);
+    else if ((needs & NEED_RESTORER) && !m->restores)
+        complain("%s: the model %s is an autoencoder and restores nothing", m->path, m->architecture);
+    else if (m->diffuses && (needs & (NEED_ENCODER | NEED_DECODER)))
+        complain("%s: the model %s is a diffusion autoencoder: reconstruct, edit, interpolate and sample use it",
+                 m->path, m->architecture);
+    else if (no_encoder || ((needs & NEED_DECODER) && !m->has_decoder))
+        complain("%s: the model %s has no %s", m->path, m->architecture, no_encoder ? "encoder" : "decoder");
+    else
+        return 0;
+    return 1;
+}
+
+static zn_status open_codec(session *s)
+{
+    const options *o = s->o;
+    const zn_codec_options codec = { .threads = o->threads,
+                                     .precision = (zn_precision)o->precision,
+                                     .tile = o->tile,
+                                     .memory = o->memory,
+                                     .progress = progress_tick,
+                                     .user = &s->bar };
+    return zn_codec_new(s->model, &codec, &s->codec);
+}
+
+/* A file with more parts of the model; the folder of a training run stands for the model in it. */
+static zn_status extend(session *s, const char *path)
+{
+    if (!path)
+        return ZN_OK;
+    char *file = is_folder(path) ? must_print("%s/model.safetensors", path) : must_copy(path);
+    const zn_status status = zn_model_extend(s->model, file);
+    free(file);
+    return status;
+}
+
+static zn_status open_diffae(session *s)
+{
+    const options *o = s->o;
+    const zn_diffae_options diffae = {
+        .threads = o->threads, .precision = (zn_precision)o->precision, .progress = progress_tick, .user = &s->bar
+    };
+    zn_status status = extend(s, o->latent);
+    if (status == ZN_OK)
+        status = extend(s, o->classifier);
+    return status == ZN_OK ? zn_diffae_new(s->model, &diffae, &s->diffae) : status;
+}
+
 int session_open(session *s, const options *o, const char *name, unsigned needs)
 {
     const progress bar = s->bar;
@@ -37,24 +93,14 @@ int session_open(session *s, const options *o, const char *name, unsigned needs)
     if (status)
         return status;
     s->info = zn_model_info_of(s->model);
-    const int no_encoder = (needs & NEED_ENCODER) && !s->info->has_encoder;
-    if (no_encoder || ((needs & NEED_DECODER) && !s->info->has_decoder)) {
-        complain("%s: the model %s has no %s", s->info->path, s->info->architecture,
-                 no_encoder ? "encoder" : "decoder");
+    if (lacks(s->info, needs))
         return EXIT_FAILURE;
-    }
-    if ((needs & NEED_RESTORER) && !s->info->restores) {
-        complain("%s: the model %s is an autoencoder and restores nothing", s->info->path, s->info->architecture);
-        return EXIT_FAILURE;
-    }
-    const zn_codec_options codec = { .threads = o->threads,
-                                     .precision = (zn_precision)o->precision,
-                                     .tile = o->tile,
-                                     .memory = o->memory,
-                                     .progress = progress_tick,
-                                     .user = &s->bar };
     interrupt_catch();
-    if (zn_codec_new(s->model, &codec, &s->codec) != ZN_OK) {
+    if (s->info->diffuses && open_diffae(s) != ZN_OK) {
+        complain("%s", zn_error_text());
+        return EXIT_FAILURE;
+    }
+    if (!s->info->diffuses && open_codec(s) != ZN_OK) {
         complain_about(s->info->path);
         return EXIT_FAILURE;
     }
@@ -67,10 +113,12 @@ void session_close(session *s)
 {
     progress_erase();
     zn_codec_free(s->codec);
+    zn_diffae_free(s->diffae);
     zn_model_free(s->model);
     free(s->wrote);
     s->wrote = NULL;
     s->codec = NULL;
+    s->diffae = NULL;
     s->model = NULL;
 }
 

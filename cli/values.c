@@ -55,6 +55,7 @@ int value_runs(const char *text, void *field) { return whole_int(text, 1, 100000
 int value_side(const char *text, void *field) { return whole_int(text, 8, 4096, field); }
 int value_rate(const char *text, void *field) { return whole_int(text, 1, 1000, field); }
 int value_count(const char *text, void *field) { return whole_int(text, 1, 10000, field); }
+int value_frames(const char *text, void *field) { return whole_int(text, 2, 10000, field); }
 int value_percent(const char *text, void *field) { return whole_int(text, 1, 99, field); }
 int value_quality(const char *text, void *field) { return whole_int(text, 1, 100, field); }
 

@@ -4,7 +4,7 @@ _zenith() {
     local common="--model --threads --precision --tile --memory --seed --show --json --quiet --verbose --version --help"
     COMPREPLY=()
     if [[ $COMP_CWORD == 1 ]]; then
-        COMPREPLY=($(compgen -W "encode decode reconstruct restore compare info convert models bench train dataset distill eval help --version --help" -- "$current"))
+        COMPREPLY=($(compgen -W "encode decode reconstruct restore edit interpolate sample compare info convert models bench train dataset distill eval help --version --help" -- "$current"))
         return
     fi
     case $previous in
@@ -17,22 +17,25 @@ _zenith() {
     --tile) COMPREPLY=($(compgen -W "auto off 256 512 1024" -- "$current")); return ;;
     --bits) COMPREPLY=($(compgen -W "8 16" -- "$current")); return ;;
     --format) COMPREPLY=($(compgen -W "safetensors png jpg webp" -- "$current")); return ;;
-    --threads | -t | --steps | --memory | --seed | --size | --crops | --count | --heldout | --runs | --quality | --rate | --background) return ;;
+    --threads | -t | --steps | --encode-steps | --latent-steps | --amount | --frames | --memory | --seed | --size | --crops | --count | --heldout | --runs | --quality | --rate | --background) return ;;
     esac
     if [[ $current != -* ]]; then
         [[ $command == train && $previous == train ]] &&
             COMPREPLY=($(compgen -W "zenith-r taesd taesd3 restore restore-small diffae-celeba64 diffae-small diffae-latent diffae-latent-small diffae-classifier" -- "$current"))
         [[ $command == dataset && $COMP_CWORD == 2 ]] && COMPREPLY=($(compgen -W "build info show" -- "$current"))
         [[ $command == help ]] &&
-            COMPREPLY=($(compgen -W "encode decode reconstruct restore compare info convert models bench train dataset distill eval" -- "$current"))
+            COMPREPLY=($(compgen -W "encode decode reconstruct restore edit interpolate sample compare info convert models bench train dataset distill eval" -- "$current"))
         return
     fi
     local own
     case $command in
     encode) own="--output --force --clip --format --background" ;;
     decode) own="--output --force --format --quality --lossless --bits --rate" ;;
-    reconstruct) own="--output --compare --quality --lossless --background" ;;
+    reconstruct) own="--output --compare --format --quality --lossless --background --steps --encode-steps --random-noise" ;;
     restore) own="--output --task --reference --compare --format --quality --lossless --background" ;;
+    edit) own="--output --classifier --attribute --amount --list --steps --encode-steps --random-noise --format --quality --lossless --background" ;;
+    interpolate) own="--output --frames --steps --encode-steps --random-noise --rate --format --quality --lossless --background" ;;
+    sample) own="--output --latent --count --steps --latent-steps --format --quality --lossless" ;;
     compare) own="--background" ;;
     info) own="--size" ;;
     convert) own="--dtype" ;;

@@ -49,7 +49,11 @@ ZN_API ZN_MUST_USE zn_status zn_diffae_invert(zn_diffae *d, const zn_image *pict
 ZN_API ZN_MUST_USE zn_status zn_diffae_render(zn_diffae *d, int count, const float *cond, const float *noise, int steps,
                                               zn_image **out);
 
-/* Fresh noise for count pictures, and conditions of count pictures that there are none of yet (needs a latent net). */
+/* Whether so many steps are possible; the sentence of a refusal names the nearest that are. */
+ZN_API ZN_MUST_USE zn_status zn_diffae_check_steps(int steps);
+
+/* Fresh noise for count pictures, and conditions of count pictures that there are none of yet (needs a latent net). The
+ * first is that of this seed, the one behind it that of seed + 1, and so on, whatever their number. */
 ZN_API void zn_diffae_noise(const zn_diffae *d, int count, uint64_t seed, float *noise);
 ZN_API ZN_MUST_USE zn_status zn_diffae_imagine(zn_diffae *d, int count, uint64_t seed, int steps, float *cond);
 

@@ -55,9 +55,11 @@ static zn_status choose_steps(zn_spacing spacing, int count, int *step)
             above++;
         if (!stride && count < 2)
             return ZN_FAIL(ZN_EINVALID, "%d steps are too few: at least 2", count);
+        if (count > T)
+            return ZN_FAIL(ZN_EINVALID, "%d steps are too many: at most %d", count, T);
         if (!stride)
-            return ZN_FAIL(ZN_EINVALID, "%d steps are not every so-manieth of %d: take %d or %d", count, T,
-                           count > T ? T : below, above);
+            return ZN_FAIL(ZN_EINVALID, "%d steps are not every so-manieth of %d: take %d or %d", count, T, below,
+                           above);
         for (int i = 0; i < count; i++)
             step[i] = i * stride;
         return ZN_OK;

@@ -54,6 +54,14 @@ static zn_status go(walk *w, zn_status (*sampler)(const zn_sampling *, float *),
     return status;
 }
 
+zn_status zn_diffae_check_steps(int steps)
+{
+    zn_diffusion *schedule;
+    ZN_TRY(zn_diffusion_new("linear", ZN_SPACING_DDIM, steps, &schedule));
+    zn_diffusion_free(schedule);
+    return ZN_OK;
+}
+
 /* From noise to pictures or back, in place. */
 static zn_status travel(zn_diffae *d, int count, const float *cond, int steps,
                         zn_status (*sampler)(const zn_sampling *, float *), float *x)
@@ -119,16 +127,19 @@ zn_status zn_diffae_render(zn_diffae *d, int count, const float *cond, const flo
     return status;
 }
 
-static void fill_normal(uint64_t seed, float *x, size_t count)
+/* `count` rows, each of a seed of its own. */
+static void fill_normal(uint64_t seed, const char *what, int count, size_t width, float *x)
 {
-    zn_rng rng = zn_rng_new(seed);
-    for (size_t i = 0; i < count; i++)
-        x[i] = zn_rng_normal(&rng);
+    for (int row = 0; row < count; row++) {
+        zn_rng rng = zn_rng_new(zn_seed_for(seed + (uint64_t)row, what));
+        for (size_t i = 0; i < width; i++)
+            *x++ = zn_rng_normal(&rng);
+    }
 }
 
 void zn_diffae_noise(const zn_diffae *d, int count, uint64_t seed, float *noise)
 {
-    fill_normal(seed, noise, zn_diffae_noise_size(d, count));
+    fill_normal(seed, "noise", count, zn_diffae_noise_size(d, 1), noise);
 }
 
 zn_status zn_diffae_imagine(zn_diffae *d, int count, uint64_t seed, int steps, float *cond)
@@ -138,7 +149,7 @@ zn_status zn_diffae_imagine(zn_diffae *d, int count, uint64_t seed, int steps, f
     walk w = { .d = d, .width = zn_diffae_form_of(d)->latent.time };
     if (count < 1)
         return ZN_FAIL(ZN_EINVALID, "%d conditions cannot be made", count);
-    fill_normal(zn_seed_for(seed, "conditions"), cond, (size_t)count * (size_t)width);
+    fill_normal(seed, "conditions", count, (size_t)width, cond);
     pthread_mutex_lock(&d->lock);
     zn_status status = zn_diffae_network(d, ZN_LATENT_NET, count, &w.k);
     if (status == ZN_OK)

@@ -75,12 +75,33 @@ static void pictures_do_not_matter_to_each_other(void **state)
     assert_int_equal(zn_diffae_render(d, 1, cond + width, noise + size, 5, &single), ZN_OK);
     assert_memory_equal(single->pixels, both[1]->pixels, 32 * 32 * 3);
     zn_image_free(single);
+    /* and the second is the first of the next seed */
+    float *again = zn_alloc(sizeof(float) * size);
+    assert_int_equal(zn_diffae_imagine(d, 1, 4, 5, again), ZN_OK);
+    assert_memory_equal(again, cond + width, sizeof(float) * (size_t)width);
+    zn_diffae_noise(d, 1, 5, again);
+    assert_memory_equal(again, noise + size, sizeof(float) * size);
+    zn_free(again);
     zn_image_free(both[0]);
     zn_image_free(both[1]);
     zn_free(cond);
     zn_free(noise);
     zn_diffae_free(d);
     zn_model_free(m);
+}
+
+static void possible_steps_are_known(void **state)
+{
+    (void)state;
+    int possible = 0;
+    for (int steps = 2; steps <= 1000; steps++)
+        possible += zn_diffae_check_steps(steps) == ZN_OK;
+    assert_int_equal(possible, 62);
+    assert_int_equal(zn_diffae_check_steps(1), ZN_EINVALID);
+    assert_int_equal(zn_diffae_check_steps(41), ZN_EINVALID);
+    assert_non_null(strstr(zn_error_text(), "40 or 42"));
+    assert_int_equal(zn_diffae_check_steps(1001), ZN_EINVALID);
+    assert_non_null(strstr(zn_error_text(), "at most 1000"));
 }
 
 static int stop(void *user, double fraction)
@@ -123,6 +144,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_do_not_matter),
         cmocka_unit_test(pictures_do_not_matter_to_each_other),
+        cmocka_unit_test(possible_steps_are_known),
         cmocka_unit_test(what_cannot_be_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

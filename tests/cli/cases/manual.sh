@@ -1,7 +1,7 @@
 # The manual page and the three completions know every command and every option, and no option that does not exist.
-commands="encode decode reconstruct restore compare info convert models bench train dataset distill eval"
+commands="encode decode reconstruct restore edit interpolate sample compare info convert models bench train dataset distill eval"
 for command in $commands; do zenith help $command; done |
-    sed -nE 's/^ +(-(.), )? *--([a-z0-9]+).*/\2 \3/p' | sort -u >options
+    sed -nE 's/^ +(-(.), )? *--([a-z0-9-]+).*/\2 \3/p' | sort -u >options
 [[ $(wc -l <options) -ge 20 ]] || echo "too few options found"
 sed 's/\\-/-/g; s/\\f[A-Z]//g' "$SOURCE/man/zenith.1" >page
 while read -r letter name; do
@@ -21,13 +21,13 @@ for command in $commands; do
         grep -q -e "-a $command " "$SOURCE/completions/zenith.fish" || echo "completions: no $command"
 done
 # Nothing there that the program does not know.
-sed -nE 's/^\.(B|BR) .*--([a-z0-9]+).*/\2/p' page | sort -u | while read -r name; do
+sed -nE 's/^\.(B|BR) .*--([a-z0-9-]+).*/\2/p' page | sort -u | while read -r name; do
     grep -qE "(^| )$name\$" options || echo "the manual page has an unknown --$name"
 done
 # The bash completion offers each command exactly its own options.
 source "$SOURCE/completions/zenith.bash" 2>/dev/null || complete() { :; }
 for command in $commands; do
-    zenith help $command | sed -nE 's/^ +(-., )? *(--[a-z0-9]+).*/\2/p' | sort >own
+    zenith help $command | sed -nE 's/^ +(-., )? *(--[a-z0-9-]+).*/\2/p' | sort >own
     COMP_WORDS=(zenith $command --) COMP_CWORD=2
     _zenith
     printf '%s\n' "${COMPREPLY[@]}" | sort >offered

@@ -10,3 +10,8 @@ zenith info --json side.png >info
 # Its figures are those of the picture that decode writes.
 zenith compare --json a.png d.png | jsoncheck -p psnr ssim >one
 jsoncheck -p psnr ssim <json | cmp - one
+# Several pictures: a line each, and what one of them alone gives.
+makeimage b.png 33 20 2
+zenith reconstruct --model random:taesd a.png b.png none.png -o many 2>/dev/null | sed -E 's/  .*//'
+cmp many/a.png r.png
+zenith reconstruct -q --json --model random:taesd a.png b.png -o many | jsoncheck files failed model

@@ -1,0 +1,119 @@
+# Diffusion autoencoders: three small networks are trained, then pictures go through them in every way there is.
+mkdir pictures
+for n in 1 2 3 4; do makeimage pictures/$n.png 64 64 $n; done
+makeimage photo.jpg 90 70
+common='batch: 2
+steps: 3
+warmup: 0
+lr: 1e-2
+ema: 0
+held_out: 0
+model: diffae-celeba64'
+printf '%s\ntask: diffuse\nwidth: 2\nlatent: 16\nsize: 64\n' "$common" >auto.yaml
+printf '%s\ntask: imagine\n' "$common" >latent.yaml
+printf '%s\ntask: classify\n' "$common" >classifier.yaml
+printf 'file,Smiling,Young\n1.png,1,0\n2.png,0,1\n3.png,1,1\n4.png,0,0\n' >labels.csv
+train() { zenith train -q "$@" --data pictures >/dev/null || exit 1; }
+train auto.yaml -o auto
+train latent.yaml --from auto -o latent
+train classifier.yaml --from auto --labels labels.csv -o classifier
+steps="--model auto --encode-steps 10 --steps 5"
+
+# A picture of another size is fitted; the figures are those against what the model sees of it.
+zenith reconstruct photo.jpg $steps -o r.png >text || exit 1
+cut -c1-15 text
+zenith reconstruct -q --json pictures/1.png $steps -o r1.png >json
+zenith compare --json pictures/1.png r1.png | jsoncheck -p psnr ssim >one
+jsoncheck -p psnr ssim <json | cmp - one
+jsoncheck -p noise encode_steps steps <json
+zenith reconstruct -q --json pictures photo.jpg $steps -o rec/ | jsoncheck files failed model
+ls rec
+cmp rec/1.png r1.png
+zenith reconstruct -q --json pictures/1.png $steps --random-noise -o n0.png | jsoncheck -p noise seed
+zenith reconstruct -q --json pictures/1.png $steps --random-noise --seed 1 -o n1.png | jsoncheck -p noise seed
+cmp -s n0.png n1.png && echo "the seed changes nothing"
+cmp -s n0.png r1.png && echo "the picture's own noise is not used"
+
+# An edit of 0 is the reconstruction; others are not. A strip is what the single pictures are.
+zenith edit --list --model auto --classifier classifier
+zenith edit --list --model classifier --json | jsoncheck attributes
+edit() { zenith edit -q pictures/1.png --classifier classifier $steps --attribute "$@" >text || echo "edit fails"; }
+edit smiling --amount 0 -o e0.png
+[[ $(zenith compare --json r1.png e0.png | jsoncheck -p max_difference) -le 1 ]] || echo "an edit of 0 is a change"
+edit Smiling --amount -30 -o e1.png
+cmp -s e0.png e1.png && echo "the amount changes nothing"
+edit Young --amount -30 -o e2.png
+cmp -s e1.png e2.png && echo "the attribute changes nothing"
+edit 0 --amount=-30,0,30 -o strip.png
+grep -E '^(attribute|amount|pictures|width|height) ' text
+edit 0 --amount -30,0,30 -o strip/
+ls strip
+cmp strip/0001.png e1.png
+cmp strip/0002.png e0.png
+
+# Between two pictures: the ends are their reconstructions, and a sheet, a folder and a pipe have the same pixels.
+between() { zenith interpolate pictures/1.png pictures/2.png $steps --frames 3 -q "$@"; }
+between -o frames/ --json | jsoncheck -p from to pictures width height output
+cmp frames/0001.png r1.png
+cmp frames/0003.png rec/2.png
+cmp -s frames/0002.png frames/0003.png && echo "nothing lies between"
+between -o sheet.png >/dev/null
+zenith info --json sheet.png | jsoncheck -p width height
+between -o - | cmp - sheet.png
+
+# Samples: each has its seed, whatever the number of pictures and of threads.
+sample() { zenith sample -q --model auto --latent latent --steps 5 --latent-steps 5 "$@"; }
+sample -o sheet5.png --count 5 | grep -E '^(pictures|width|height|seed) '
+for n in 1 3; do
+    sample -o again.png --count 5 --threads $n >/dev/null
+    cmp sheet5.png again.png
+done
+sample -o samples --format jpg 2>/dev/null && echo "a folder needs a slash or must be there"
+sample -o samples/ --count 3 --json | jsoncheck -p seed latent_steps steps pictures
+sample -o two.png --seed 2 >/dev/null
+cmp two.png samples/0003.png
+cmp -s samples/0001.png samples/0002.png && echo "all samples are the same"
+ls samples
+
+# Ctrl-C leaves nothing behind.
+mkdir out
+onterminal -i 'left  ' zenith reconstruct pictures/1.png --model auto --encode-steps 1000 --steps 1000 --threads 1 -o out/r.png >seen
+echo "status $?"
+ls -A out
+tr -d '\n' <seen | grep -oE '[0-9]+s, about [0-9ms?]+ left  (encode|render)' | head -1 | sed -E 's/[0-9][0-9ms]*|[?]/N/g; s/encode|render/WORK/'
+
+# Mistakes are one sentence.
+sed -i 's/latent: 16/latent: 32/' auto.yaml
+train auto.yaml -o wide
+try() {
+    zenith "$@"
+    echo "status $?"
+}
+try sample -o x.png
+try sample -o x.png --model auto
+try sample -o x.png --model auto --latent classifier
+try sample -o x.png --model latent --latent latent
+try sample -o x.png --model wide --latent latent
+try sample -o x.png --model random:taesd
+try sample -o x.png --model latent --steps 37
+try sample -o x.png --model latent --latent-steps 1
+try sample -o x.txt --model latent
+try sample --model latent
+try edit pictures/1.png -o x.png --model auto --attribute Smiling
+try edit pictures/1.png -o x.png --model classifier
+try edit -o x.png --model classifier --attribute Smiling
+try edit pictures/1.png -o x.png --model wide --classifier classifier --attribute Smiling
+try edit pictures/1.png -o x.png --model classifier --attribute Smilling
+try edit pictures/1.png -o x.png --model classifier --attribute 2
+try edit pictures/1.png -o x.png --model classifier --attribute Young --amount 1,,2
+try edit pictures/1.png -o pictures/1.png --model classifier --attribute Young
+try edit none.png -o x.png --model classifier --attribute Young
+try interpolate pictures/1.png -o x.png --model auto
+try interpolate pictures/1.png labels.csv -o x.png --model auto --encode-steps 2
+try interpolate frames/0001.png pictures/1.png -o frames --model auto
+try interpolate pictures/1.png pictures/2.png -o x.png --model auto --frames 1
+try reconstruct pictures/1.png --model auto --encode-steps 1001
+try reconstruct pictures --model auto
+try encode pictures/1.png --model auto -o x.safetensors
+try eval --model auto --data pictures
+! compgen -G 'x.*'
