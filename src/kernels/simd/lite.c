@@ -9,15 +9,16 @@
 #include "kernels/simd/vec_math.h"
 #if defined(__aarch64__)
 #include "kernels/arm/expand_pass.h"
-#include "kernels/arm/reduce_pass.h"
+#include "kernels/arm/reduce_pair.h"
 #endif
 
 void ZN_KERNEL(lite_rows)(const void *args, zn_range r);
 void ZN_KERNEL(lite_expand)(const void *args, zn_range r);
 
 #if defined(__aarch64__)
-/* All of lite_rows where arm/reduce_pass.h has the product. The next row is fetched while this one is transformed. */
-static void rows_by_passes(const zn_lite_args *a, zn_range r)
+/* All of lite_rows where arm/reduce_pass.h has the product, or reduce_pair.h (pairs). The next row is fetched while
+ * this one is transformed, unless the product fetches it. */
+static void rows_by_passes(const zn_lite_args *a, bool pairs, zn_range r)
 {
     reduce_pass q = { .w = r.scratch,
                       .b = a->b,
@@ -27,12 +28,18 @@ static void rows_by_passes(const zn_lite_args *a, zn_range r)
                       .deep = a->c / a->groups,
                       .wide = a->ci / a->groups };
     float *packed = r.scratch;
-    reduce_pack(&q, a->w, packed);
+    if (pairs)
+        pair_pack(&q, a->w, packed);
+    else
+        reduce_pack(&q, a->w, packed);
     q.y = packed + (int64_t)a->ci * q.deep + WHT_LINE;
     for (int64_t row = r.begin; row < r.end; row++) {
         q.x = a->x + row * a->wide * a->c;
-        reduce_all(&q, a->wide / REDUCE_PIXELS);
-        wht_ahead ahead = { q.x + a->wide * a->c, row + 1 < r.end ? a->wide * a->c / 16 : 0, 8, false };
+        if (pairs)
+            pair_all(&q, a->wide);
+        else
+            reduce_all(&q, a->wide / REDUCE_PIXELS);
+        wht_ahead ahead = { q.x + a->wide * a->c, !pairs && row + 1 < r.end ? a->wide * a->c / 16 : 0, 8, false };
         mix(q.y, a->gate, a->wide, a->ci, a->y + zn_lite_at(a, row, 0), a->band * a->ci, zn_lite_apart(a), &ahead);
         zn_lite_end_bands(a, row);
     }
@@ -43,8 +50,9 @@ void ZN_KERNEL(lite_rows)(const void *args, zn_range r)
 {
     const zn_lite_args *a = args;
 #if defined(__aarch64__)
-    if (a->wide % REDUCE_PIXELS == 0 && reduce_does(a->c / a->groups, a->ci / a->groups)) {
-        rows_by_passes(a, r);
+    const bool pairs = pair_does(a->groups, a->c / a->groups, a->ci / a->groups, a->wide);
+    if (pairs || (a->wide % REDUCE_PIXELS == 0 && reduce_does(a->c / a->groups, a->ci / a->groups))) {
+        rows_by_passes(a, pairs, r);
         return;
     }
 #endif
