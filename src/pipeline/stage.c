@@ -57,7 +57,7 @@ static zn_status axis_plan(const zn_stage *st, int dim, int64_t tile, zn_axis *a
 
 zn_status zn_stage_build(zn_graph *whole, const zn_segment *s, int64_t tile, zn_math math, zn_stage *st)
 {
-    *st = (zn_stage){ .segment = *s, .prepare = { math, zn_cpu_flags(), true, false } };
+    *st = (zn_stage){ .segment = *s, .prepare = { .math = math, .cpu = zn_cpu_flags(), .constant_parameters = true } };
     ZN_TRY(window_graph(whole, st, s->from->shape.dim[1], s->from->shape.dim[2]));
     ZN_TRY(axis_plan(st, 1, tile, &st->y));
     ZN_TRY(axis_plan(st, 2, tile, &st->x));
