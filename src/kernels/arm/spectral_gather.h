@@ -28,7 +28,10 @@ VEC_INLINE void pass_factors(const float *from, vec g[4])
 /* Offsets i and i + 1. */
 VEC_INLINE void pass_offsets(const uint32_t *from, const int i, uint64_t *to)
 {
-    __asm__ volatile("ldp %w0, %w1, [%2, %3]" : "=r"(to[0]), "=r"(to[1]) : "r"(from), "i"(i * (int)sizeof *from));
+    if (__builtin_constant_p(i))
+        __asm__ volatile("ldp %w0, %w1, [%2, %3]" : "=r"(to[0]), "=r"(to[1]) : "r"(from), "i"(i * (int)sizeof *from));
+    else
+        __asm__ volatile("ldp %w0, %w1, [%2]" : "=r"(to[0]), "=r"(to[1]) : "r"(from + i));
 }
 
 /* Rows k and k + 1 of the second part. */
