@@ -2,12 +2,59 @@
 
 #include "base/fail.h"
 
+#include <dlfcn.h>
 #include <libavutil/error.h>
+#include <pthread.h>
+#include <string.h>
+
+zn_ffmpeg zn_ff;
+static pthread_once_t opened = PTHREAD_ONCE_INIT;
+static const char *missing; /* a library or a function of one; NULL: all is there */
+
+/* A library of the version whose headers this was compiled with. */
+#define LIBRARY(name, NAME) "lib" name ".so." AV_STRINGIFY(LIB##NAME##_VERSION_MAJOR)
+
+/* It stays open until the program ends. */
+static void *library(const char *name)
+{
+    void *at = missing ? NULL : dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    missing = missing || at ? missing : name;
+    return at;
+}
+
+static void find(void *from, const char *name, void *to)
+{
+    void *at = from ? dlsym(from, name) : NULL;
+    missing = missing || at ? missing : name;
+    memcpy(to, &at, sizeof at); /* C has no cast from data to functions */
+}
+
+static void open_all(void)
+{
+#define FIND(name) find(from, #name, &zn_ff.name);
+    void *from = library(LIBRARY("avutil", AVUTIL));
+    ZN_FFMPEG_AVUTIL(FIND)
+    from = library(LIBRARY("avcodec", AVCODEC));
+    ZN_FFMPEG_AVCODEC(FIND)
+    from = library(LIBRARY("avformat", AVFORMAT));
+    ZN_FFMPEG_AVFORMAT(FIND)
+    from = library(LIBRARY("swscale", SWSCALE));
+    ZN_FFMPEG_SWSCALE(FIND)
+#undef FIND
+    if (!missing)
+        zn_ff.av_log_set_level(AV_LOG_QUIET);
+}
+
+zn_status zn_ffmpeg_open(void)
+{
+    pthread_once(&opened, open_all);
+    return missing ? ZN_FAIL(ZN_EUNSUPPORTED, "films need FFmpeg's libraries: %s was not found", missing) : ZN_OK;
+}
 
 zn_status zn_ffmpeg_fail(const char *path, const char *what, int code)
 {
     char text[AV_ERROR_MAX_STRING_SIZE] = "";
-    av_strerror(code, text, sizeof text);
+    zn_ff.av_strerror(code, text, sizeof text);
     return ZN_FAIL(code == AVERROR(ENOMEM)   ? ZN_ENOMEM
                    : code == AVERROR(ENOENT) ? ZN_ENOTFOUND
                    : code == AVERROR(EIO)    ? ZN_EIO
@@ -25,12 +72,12 @@ enum AVColorSpace zn_ffmpeg_colours(enum AVColorSpace told, int height)
 void zn_ffmpeg_use_colours(struct SwsContext *scaler, enum AVColorSpace colours, int full, int to_rgb)
 {
     const int one = 1 << 16;
-    const int *film = sws_getCoefficients(colours == AVCOL_SPC_BT709        ? SWS_CS_ITU709
-                                          : colours == AVCOL_SPC_BT2020_NCL ? SWS_CS_BT2020
-                                                                            : SWS_CS_ITU601);
-    const int *rgb = sws_getCoefficients(SWS_CS_DEFAULT);
+    const int *film = zn_ff.sws_getCoefficients(colours == AVCOL_SPC_BT709        ? SWS_CS_ITU709
+                                                : colours == AVCOL_SPC_BT2020_NCL ? SWS_CS_BT2020
+                                                                                  : SWS_CS_ITU601);
+    const int *rgb = zn_ff.sws_getCoefficients(SWS_CS_DEFAULT);
     if (to_rgb)
-        sws_setColorspaceDetails(scaler, film, full, rgb, 1, 0, one, one);
+        zn_ff.sws_setColorspaceDetails(scaler, film, full, rgb, 1, 0, one, one);
     else
-        sws_setColorspaceDetails(scaler, rgb, 1, film, full, 0, one, one);
+        zn_ff.sws_setColorspaceDetails(scaler, rgb, 1, film, full, 0, one, one);
 }

@@ -1,13 +1,85 @@
-/* What reading and writing films through FFmpeg share. */
+/* What reading and writing films through FFmpeg share. Its libraries are opened when the first film is: they bring a
+ * hundred others with them, which a program that only sees pictures should neither need nor wait for. */
 #ifndef ZN_FFMPEG_H
 #define ZN_FFMPEG_H
 
 #include <zenith/status.h>
 
+#include <libavcodec/avcodec.h>
+#include <libavformat/avformat.h>
 #include <libavutil/frame.h>
+#include <libavutil/opt.h>
 #include <libswscale/swscale.h>
 
 enum { ZN_FILM_MAX_PIXELS = 1 << 28 };
+
+/* What is called, by library. */
+#define ZN_FFMPEG_AVUTIL(CALL)                                                                                         \
+    CALL(av_d2q)                                                                                                       \
+    CALL(av_dict_free)                                                                                                 \
+    CALL(av_dict_set)                                                                                                  \
+    CALL(av_frame_alloc)                                                                                               \
+    CALL(av_frame_free)                                                                                                \
+    CALL(av_frame_get_buffer)                                                                                          \
+    CALL(av_frame_make_writable)                                                                                       \
+    CALL(av_frame_unref)                                                                                               \
+    CALL(av_freep)                                                                                                     \
+    CALL(av_log_set_level)                                                                                             \
+    CALL(av_malloc)                                                                                                    \
+    CALL(av_opt_set)                                                                                                   \
+    CALL(av_strerror)
+#define ZN_FFMPEG_AVCODEC(CALL)                                                                                        \
+    CALL(av_packet_alloc)                                                                                              \
+    CALL(av_packet_free)                                                                                               \
+    CALL(av_packet_rescale_ts)                                                                                         \
+    CALL(av_packet_unref)                                                                                              \
+    CALL(avcodec_alloc_context3)                                                                                       \
+    CALL(avcodec_find_encoder)                                                                                         \
+    CALL(avcodec_free_context)                                                                                         \
+    CALL(avcodec_open2)                                                                                                \
+    CALL(avcodec_parameters_from_context)                                                                              \
+    CALL(avcodec_parameters_to_context)                                                                                \
+    CALL(avcodec_receive_frame)                                                                                        \
+    CALL(avcodec_receive_packet)                                                                                       \
+    CALL(avcodec_send_frame)                                                                                           \
+    CALL(avcodec_send_packet)
+#define ZN_FFMPEG_AVFORMAT(CALL)                                                                                       \
+    CALL(av_find_best_stream)                                                                                          \
+    CALL(av_guess_format)                                                                                              \
+    CALL(av_interleaved_write_frame)                                                                                   \
+    CALL(av_read_frame)                                                                                                \
+    CALL(av_write_trailer)                                                                                             \
+    CALL(avformat_alloc_output_context2)                                                                               \
+    CALL(avformat_close_input)                                                                                         \
+    CALL(avformat_find_stream_info)                                                                                    \
+    CALL(avformat_free_context)                                                                                        \
+    CALL(avformat_new_stream)                                                                                          \
+    CALL(avformat_open_input)                                                                                          \
+    CALL(avformat_query_codec)                                                                                         \
+    CALL(avformat_write_header)                                                                                        \
+    CALL(avio_closep)                                                                                                  \
+    CALL(avio_open)
+#define ZN_FFMPEG_SWSCALE(CALL)                                                                                        \
+    CALL(sws_freeContext)                                                                                              \
+    CALL(sws_getCachedContext)                                                                                         \
+    CALL(sws_getCoefficients)                                                                                          \
+    CALL(sws_getContext)                                                                                               \
+    CALL(sws_scale)                                                                                                    \
+    CALL(sws_setColorspaceDetails)
+
+#define ZN_FFMPEG_CALL(name) __typeof__(name) *name;
+typedef struct zn_ffmpeg {
+    ZN_FFMPEG_AVUTIL(ZN_FFMPEG_CALL)
+    ZN_FFMPEG_AVCODEC(ZN_FFMPEG_CALL)
+    ZN_FFMPEG_AVFORMAT(ZN_FFMPEG_CALL)
+    ZN_FFMPEG_SWSCALE(ZN_FFMPEG_CALL)
+} zn_ffmpeg;
+#undef ZN_FFMPEG_CALL
+
+/* Whole after zn_ffmpeg_open. */
+extern zn_ffmpeg zn_ff;
+/* Before anything else here; may be called again, and by several threads. */
+ZN_MUST_USE zn_status zn_ffmpeg_open(void);
 
 /* "PATH: cannot WHAT: FFmpeg's reason". */
 zn_status zn_ffmpeg_fail(const char *path, const char *what, int code);

@@ -7,9 +7,6 @@
 #include "base/fail.h"
 #include "io/video/ffmpeg.h"
 
-#include <libavcodec/avcodec.h>
-#include <libavformat/avformat.h>
-#include <libavutil/imgutils.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,12 +27,12 @@ void zn_film_close(zn_film *f)
 {
     if (!f)
         return;
-    av_freep(&f->rows);
-    sws_freeContext(f->scaler);
-    av_frame_free(&f->frame);
-    av_packet_free(&f->packet);
-    avcodec_free_context(&f->decoder);
-    avformat_close_input(&f->format);
+    zn_ff.av_freep(&f->rows);
+    zn_ff.sws_freeContext(f->scaler);
+    zn_ff.av_frame_free(&f->frame);
+    zn_ff.av_packet_free(&f->packet);
+    zn_ff.avcodec_free_context(&f->decoder);
+    zn_ff.avformat_close_input(&f->format);
     zn_free(f->path);
     zn_free(f);
 }
@@ -47,37 +44,37 @@ static zn_status open_file(zn_film *f)
     if (!name)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a film");
     sprintf(name, "file:%s", f->path);
-    av_dict_set(&options, "protocol_whitelist", "file", 0);
-    int code = avformat_open_input(&f->format, name, NULL, &options);
-    av_dict_free(&options);
+    zn_ff.av_dict_set(&options, "protocol_whitelist", "file", 0);
+    int code = zn_ff.avformat_open_input(&f->format, name, NULL, &options);
+    zn_ff.av_dict_free(&options);
     zn_free(name);
     if (code >= 0)
-        code = avformat_find_stream_info(f->format, NULL);
+        code = zn_ff.avformat_find_stream_info(f->format, NULL);
     return code < 0 ? zn_ffmpeg_fail(f->path, "read the film", code) : ZN_OK;
 }
 
 static zn_status open_decoder(zn_film *f)
 {
     const AVCodec *codec = NULL;
-    f->stream = av_find_best_stream(f->format, AVMEDIA_TYPE_VIDEO, -1, -1, &codec, 0);
+    f->stream = zn_ff.av_find_best_stream(f->format, AVMEDIA_TYPE_VIDEO, -1, -1, &codec, 0);
     if (f->stream < 0)
         return zn_ffmpeg_fail(f->path, "find pictures in it", f->stream);
-    f->decoder = avcodec_alloc_context3(codec);
-    f->packet = av_packet_alloc();
-    f->frame = av_frame_alloc();
+    f->decoder = zn_ff.avcodec_alloc_context3(codec);
+    f->packet = zn_ff.av_packet_alloc();
+    f->frame = zn_ff.av_frame_alloc();
     if (!f->decoder || !f->packet || !f->frame)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a film");
-    int code = avcodec_parameters_to_context(f->decoder, f->format->streams[f->stream]->codecpar);
+    int code = zn_ff.avcodec_parameters_to_context(f->decoder, f->format->streams[f->stream]->codecpar);
     f->decoder->max_pixels = ZN_FILM_MAX_PIXELS;
     if (code >= 0)
-        code = avcodec_open2(f->decoder, codec, NULL);
+        code = zn_ff.avcodec_open2(f->decoder, codec, NULL);
     return code < 0 ? zn_ffmpeg_fail(f->path, "decode the film", code) : ZN_OK;
 }
 
 zn_status zn_film_open(const char *path, zn_film **out)
 {
     *out = NULL;
-    av_log_set_level(AV_LOG_QUIET);
+    ZN_TRY(zn_ffmpeg_open());
     zn_film *f = zn_calloc(1, sizeof *f);
     zn_status status = f && (f->path = zn_strdup(path)) ? ZN_OK : ZN_FAIL(ZN_ENOMEM, "out of memory for a film");
     if (status == ZN_OK)
@@ -95,17 +92,17 @@ zn_status zn_film_open(const char *path, zn_film **out)
 static int feed(zn_film *f)
 {
     for (;;) {
-        int code = av_read_frame(f->format, f->packet);
+        int code = zn_ff.av_read_frame(f->format, f->packet);
         if (code == AVERROR_EOF) {
             f->ended = true;
-            return avcodec_send_packet(f->decoder, NULL);
+            return zn_ff.avcodec_send_packet(f->decoder, NULL);
         }
         if (code < 0)
             return code;
         const bool ours = f->packet->stream_index == f->stream;
         if (ours)
-            code = avcodec_send_packet(f->decoder, f->packet);
-        av_packet_unref(f->packet);
+            code = zn_ff.avcodec_send_packet(f->decoder, f->packet);
+        zn_ff.av_packet_unref(f->packet);
         if (ours || code < 0)
             return code;
     }
@@ -116,11 +113,11 @@ static zn_status make_rows(zn_film *f)
 {
     if (f->rows && f->width == f->frame->width && f->height == f->frame->height)
         return ZN_OK;
-    av_freep(&f->rows);
+    zn_ff.av_freep(&f->rows);
     f->width = f->frame->width;
     f->height = f->frame->height;
     f->row_bytes = (3 * f->width + 63) / 64 * 64;
-    f->rows = av_malloc((size_t)f->row_bytes * (size_t)f->height + 64);
+    f->rows = zn_ff.av_malloc((size_t)f->row_bytes * (size_t)f->height + 64);
     return f->rows ? ZN_OK : ZN_FAIL(ZN_ENOMEM, "out of memory for a picture of a film");
 }
 
@@ -128,16 +125,17 @@ static zn_status convert(zn_film *f, zn_image *image)
 {
     const AVFrame *in = f->frame;
     ZN_TRY(make_rows(f));
-    f->scaler =
-        sws_getCachedContext(f->scaler, in->width, in->height, (enum AVPixelFormat)in->format, in->width, in->height,
-                             AV_PIX_FMT_RGB24, SWS_BICUBIC | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INT, NULL, NULL, NULL);
+    f->scaler = zn_ff.sws_getCachedContext(f->scaler, in->width, in->height, (enum AVPixelFormat)in->format, in->width,
+                                           in->height, AV_PIX_FMT_RGB24,
+                                           SWS_BICUBIC | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INT, NULL, NULL, NULL);
     if (!f->scaler)
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s: its colours cannot be turned into RGB", f->path);
     zn_ffmpeg_use_colours(f->scaler, zn_ffmpeg_colours(in->colorspace, in->height), in->color_range == AVCOL_RANGE_JPEG,
                           1);
     uint8_t *rows[4] = { f->rows };
     const int strides[4] = { f->row_bytes };
-    const int code = sws_scale(f->scaler, (const uint8_t *const *)in->data, in->linesize, 0, in->height, rows, strides);
+    const int code =
+        zn_ff.sws_scale(f->scaler, (const uint8_t *const *)in->data, in->linesize, 0, in->height, rows, strides);
     if (code < 0)
         return zn_ffmpeg_fail(f->path, "turn a picture into RGB", code);
     for (int y = 0; y < in->height; y++)
@@ -150,7 +148,7 @@ zn_status zn_film_next(zn_film *f, zn_image **out)
 {
     *out = NULL;
     int code;
-    while ((code = avcodec_receive_frame(f->decoder, f->frame)) == AVERROR(EAGAIN) && !f->ended) {
+    while ((code = zn_ff.avcodec_receive_frame(f->decoder, f->frame)) == AVERROR(EAGAIN) && !f->ended) {
         code = feed(f);
         if (code < 0 && code != AVERROR_EOF)
             return zn_ffmpeg_fail(f->path, "read on in the film", code);
@@ -163,7 +161,7 @@ zn_status zn_film_next(zn_film *f, zn_image **out)
     zn_status status = zn_image_new(f->frame->width, f->frame->height, 8, &image);
     if (status == ZN_OK)
         status = convert(f, image);
-    av_frame_unref(f->frame);
+    zn_ff.av_frame_unref(f->frame);
     if (status == ZN_OK)
         *out = image;
     else

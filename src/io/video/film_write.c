@@ -7,9 +7,6 @@
 #include "io/video/ffmpeg.h"
 
 #include <errno.h>
-#include <libavcodec/avcodec.h>
-#include <libavformat/avformat.h>
-#include <libavutil/opt.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -33,14 +30,14 @@ void zn_film_drop(zn_film_writer *w)
 {
     if (!w)
         return;
-    sws_freeContext(w->scaler);
-    av_frame_free(&w->rgb);
-    av_frame_free(&w->yuv);
-    av_packet_free(&w->packet);
-    avcodec_free_context(&w->encoder);
+    zn_ff.sws_freeContext(w->scaler);
+    zn_ff.av_frame_free(&w->rgb);
+    zn_ff.av_frame_free(&w->yuv);
+    zn_ff.av_packet_free(&w->packet);
+    zn_ff.avcodec_free_context(&w->encoder);
     if (w->format && w->format->pb)
-        avio_closep(&w->format->pb);
-    avformat_free_context(w->format);
+        zn_ff.avio_closep(&w->format->pb);
+    zn_ff.avformat_free_context(w->format);
     if (w->begun)
         unlink(w->growing);
     zn_free(w->path);
@@ -51,41 +48,41 @@ void zn_film_drop(zn_film_writer *w)
 /* The kind of film that the name says, and an encoder that it can hold. */
 static zn_status choose(zn_film_writer *w, const AVCodec **codec)
 {
-    const AVOutputFormat *kind = av_guess_format(NULL, w->path, NULL);
+    const AVOutputFormat *kind = zn_ff.av_guess_format(NULL, w->path, NULL);
     if (!kind || kind->video_codec == AV_CODEC_ID_NONE)
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s: not the name of a film that FFmpeg can write", w->path);
-    *codec = avcodec_find_encoder(kind->video_codec);
-    if (!*codec && avformat_query_codec(kind, AV_CODEC_ID_MPEG4, FF_COMPLIANCE_NORMAL) == 1)
-        *codec = avcodec_find_encoder(AV_CODEC_ID_MPEG4);
+    *codec = zn_ff.avcodec_find_encoder(kind->video_codec);
+    if (!*codec && zn_ff.avformat_query_codec(kind, AV_CODEC_ID_MPEG4, FF_COMPLIANCE_NORMAL) == 1)
+        *codec = zn_ff.avcodec_find_encoder(AV_CODEC_ID_MPEG4);
     if (!*codec)
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s: FFmpeg has no encoder for such films", w->path);
-    const int code = avformat_alloc_output_context2(&w->format, kind, NULL, w->growing);
+    const int code = zn_ff.avformat_alloc_output_context2(&w->format, kind, NULL, w->growing);
     return code < 0 ? zn_ffmpeg_fail(w->path, "make the film", code) : ZN_OK;
 }
 
 static AVFrame *frame_of(enum AVPixelFormat pixels, int width, int height)
 {
-    AVFrame *f = av_frame_alloc();
+    AVFrame *f = zn_ff.av_frame_alloc();
     if (!f)
         return NULL;
     f->format = pixels;
     f->width = width;
     f->height = height;
-    if (av_frame_get_buffer(f, 0) < 0)
-        av_frame_free(&f);
+    if (zn_ff.av_frame_get_buffer(f, 0) < 0)
+        zn_ff.av_frame_free(&f);
     return f;
 }
 
 static zn_status open_encoder(zn_film_writer *w, const AVCodec *codec, double rate)
 {
-    AVCodecContext *e = w->encoder = avcodec_alloc_context3(codec);
-    w->packet = av_packet_alloc();
-    w->stream = avformat_new_stream(w->format, codec);
+    AVCodecContext *e = w->encoder = zn_ff.avcodec_alloc_context3(codec);
+    w->packet = zn_ff.av_packet_alloc();
+    w->stream = zn_ff.avformat_new_stream(w->format, codec);
     if (!e || !w->packet || !w->stream)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a film");
     e->width = (w->width + 1) & ~1;
     e->height = (w->height + 1) & ~1;
-    e->framerate = av_d2q(rate, RATE_PARTS);
+    e->framerate = zn_ff.av_d2q(rate, RATE_PARTS);
     e->time_base = av_inv_q(e->framerate);
     e->pix_fmt = AV_PIX_FMT_YUV420P;
     e->color_range = AVCOL_RANGE_MPEG;
@@ -94,18 +91,18 @@ static zn_status open_encoder(zn_film_writer *w, const AVCodec *codec, double ra
         AV_CODEC_FLAG_QSCALE | (w->format->oformat->flags & AVFMT_GLOBALHEADER ? AV_CODEC_FLAG_GLOBAL_HEADER : 0);
     e->global_quality = 3 * FF_QP2LAMBDA; /* of encoders that know no crf */
     if (e->priv_data)
-        av_opt_set(e->priv_data, "crf", "16", 0);
-    int code = avcodec_open2(e, codec, NULL);
+        zn_ff.av_opt_set(e->priv_data, "crf", "16", 0);
+    int code = zn_ff.avcodec_open2(e, codec, NULL);
     if (code >= 0)
-        code = avcodec_parameters_from_context(w->stream->codecpar, e);
+        code = zn_ff.avcodec_parameters_from_context(w->stream->codecpar, e);
     w->stream->time_base = e->time_base;
     w->stream->avg_frame_rate = e->framerate;
     if (code < 0)
         return zn_ffmpeg_fail(w->path, "encode such a film", code);
     w->rgb = frame_of(AV_PIX_FMT_RGB24, e->width, e->height);
     w->yuv = frame_of(e->pix_fmt, e->width, e->height);
-    w->scaler = sws_getContext(e->width, e->height, AV_PIX_FMT_RGB24, e->width, e->height, e->pix_fmt,
-                               SWS_BICUBIC | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INP, NULL, NULL, NULL);
+    w->scaler = zn_ff.sws_getContext(e->width, e->height, AV_PIX_FMT_RGB24, e->width, e->height, e->pix_fmt,
+                                     SWS_BICUBIC | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INP, NULL, NULL, NULL);
     if (!w->rgb || !w->yuv || !w->scaler)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a film");
     zn_ffmpeg_use_colours(w->scaler, e->colorspace, 0, 0);
@@ -114,10 +111,10 @@ static zn_status open_encoder(zn_film_writer *w, const AVCodec *codec, double ra
 
 static zn_status begin(zn_film_writer *w)
 {
-    int code = avio_open(&w->format->pb, w->growing, AVIO_FLAG_WRITE);
+    int code = zn_ff.avio_open(&w->format->pb, w->growing, AVIO_FLAG_WRITE);
     w->begun = code >= 0;
     if (code >= 0)
-        code = avformat_write_header(w->format, NULL);
+        code = zn_ff.avformat_write_header(w->format, NULL);
     return code < 0 ? zn_ffmpeg_fail(w->path, "write the film", code) : ZN_OK;
 }
 
@@ -138,7 +135,7 @@ zn_status zn_film_create(const char *path, int width, int height, double rate, z
     *out = NULL;
     if (width < 1 || height < 1 || (int64_t)width * height > ZN_FILM_MAX_PIXELS || !(rate > 0 && rate <= MOST_RATE))
         return ZN_FAIL(ZN_EINVALID, "%s: a film of %dx%d with %g pictures a second", path, width, height, rate);
-    av_log_set_level(AV_LOG_QUIET);
+    ZN_TRY(zn_ffmpeg_open());
     zn_film_writer *w = zn_calloc(1, sizeof *w);
     if (!w)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a film");
@@ -161,16 +158,16 @@ zn_status zn_film_create(const char *path, int width, int height, double rate, z
 /* A frame to the encoder (NULL: the end), and what it has ready to the file. */
 static zn_status encode(zn_film_writer *w, const AVFrame *frame)
 {
-    int code = avcodec_send_frame(w->encoder, frame);
+    int code = zn_ff.avcodec_send_frame(w->encoder, frame);
     while (code >= 0) {
-        code = avcodec_receive_packet(w->encoder, w->packet);
+        code = zn_ff.avcodec_receive_packet(w->encoder, w->packet);
         if (code == AVERROR(EAGAIN) || code == AVERROR_EOF)
             return ZN_OK;
         if (code < 0)
             break;
-        av_packet_rescale_ts(w->packet, w->encoder->time_base, w->stream->time_base);
+        zn_ff.av_packet_rescale_ts(w->packet, w->encoder->time_base, w->stream->time_base);
         w->packet->stream_index = w->stream->index;
-        code = av_interleaved_write_frame(w->format, w->packet);
+        code = zn_ff.av_interleaved_write_frame(w->format, w->packet);
     }
     return zn_ffmpeg_fail(w->path, "write the film", code);
 }
@@ -187,10 +184,10 @@ zn_status zn_film_write(zn_film_writer *w, const zn_image *picture)
         if (w->rgb->width > w->width)
             memcpy(row + bytes, row + bytes - 3, 3);
     }
-    int code = av_frame_make_writable(w->yuv); /* the encoder may still look at the last one */
+    int code = zn_ff.av_frame_make_writable(w->yuv); /* the encoder may still look at the last one */
     if (code >= 0)
-        code = sws_scale(w->scaler, (const uint8_t *const *)w->rgb->data, w->rgb->linesize, 0, w->rgb->height,
-                         w->yuv->data, w->yuv->linesize);
+        code = zn_ff.sws_scale(w->scaler, (const uint8_t *const *)w->rgb->data, w->rgb->linesize, 0, w->rgb->height,
+                               w->yuv->data, w->yuv->linesize);
     if (code < 0)
         return zn_ffmpeg_fail(w->path, "turn a picture into a film's colours", code);
     w->yuv->pts = w->count++;
@@ -200,9 +197,9 @@ zn_status zn_film_write(zn_film_writer *w, const zn_image *picture)
 zn_status zn_film_finish(zn_film_writer *w)
 {
     zn_status status = encode(w, NULL);
-    int code = status == ZN_OK ? av_write_trailer(w->format) : 0;
+    int code = status == ZN_OK ? zn_ff.av_write_trailer(w->format) : 0;
     if (code >= 0 && status == ZN_OK)
-        code = avio_closep(&w->format->pb);
+        code = zn_ff.avio_closep(&w->format->pb);
     if (code < 0)
         status = zn_ffmpeg_fail(w->path, "end the film", code);
     if (status == ZN_OK && rename(w->growing, w->path) != 0)
