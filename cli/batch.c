@@ -54,7 +54,7 @@ int batch_run(const options *o, const batch *b)
 
 int batch_run_jobs(const options *o, const batch *b, job_list *list)
 {
-    session s = { .o = o, .bar.quiet = o->quiet };
+    session s = { .o = o, .own = b->own, .bar.quiet = o->quiet };
     int status = 0;
     if (!b->late)
         status = session_open(&s, o, o->model, b->needs);
@@ -72,6 +72,8 @@ int batch_run_jobs(const options *o, const batch *b, job_list *list)
             if (s.info)
                 json_text(&f.out, "model", s.info->architecture);
         }
+        if (b->end)
+            b->end(&s, &f);
         facts_end(&f);
         status = failed ? EXIT_FAILURE : 0;
     }

@@ -12,6 +12,9 @@ typedef struct batch {
     /* Does one file and adds its facts as members to j (inside an object). On failure the library's error text or
      * a complaint tells why. */
     zn_status (*work)(session *s, const job *item, json *j, char *summary, size_t size);
+    /* After the last file: facts about all of them; may be NULL. */
+    void (*end)(const session *s, facts *f);
+    void *own; /* what work and end find as s->own */
     unsigned needs;
     int late; /* work opens the session itself */
 } batch;

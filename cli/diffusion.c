@@ -59,36 +59,41 @@ void parts_free(parts *p)
     *p = (parts){ 0 };
 }
 
-static zn_status read_fitting(const diffusion *d, const char *path, zn_image **out)
+/* The middle of a file's picture, in the size of the model. */
+static zn_status read_fitting(const session *s, const char *path, zn_image **out)
 {
-    const options *o = d->s->o;
+    const options *o = s->o;
     const zn_image_read_options reading = { .background = { o->background[0], o->background[1], o->background[2] } };
-    const int side = d->s->info->image_size;
+    const int side = s->info->image_size;
     zn_image *photo = NULL;
     zn_status status = zn_image_read(path, &reading, &photo);
     if (status == ZN_OK && (photo->width != side || photo->height != side))
         note(o, "%s: the model takes %dx%d, so the middle of %dx%d is scaled", path, side, side, photo->width,
              photo->height);
     if (status == ZN_OK)
-        status = zn_diffae_fit(d->s->diffae, photo, out);
+        status = zn_diffae_fit(s->diffae, photo, out);
     zn_image_free(photo);
     return status;
+}
+
+zn_status diffusion_read(session *s, const char *path, parts *out)
+{
+    parts_alloc(s->diffae, out);
+    const zn_status status = read_fitting(s, path, &out->picture);
+    return status == ZN_OK ? zn_diffae_encode(s->diffae, out->picture, out->cond) : status;
 }
 
 zn_status diffusion_take(diffusion *d, const char *path, parts *out)
 {
     zn_diffae *net = d->s->diffae;
-    parts_alloc(net, out);
     char *label = must_print("encode %s", path);
     diffusion_stage(d, label, d->encode_steps);
     free(label);
-    zn_status status = read_fitting(d, path, &out->picture);
+    const zn_status status = diffusion_read(d->s, path, out);
+    if (status == ZN_OK && d->encode_steps)
+        return zn_diffae_invert(net, out->picture, out->cond, d->encode_steps, out->noise);
     if (status == ZN_OK)
-        status = zn_diffae_encode(net, out->picture, out->cond);
-    if (d->encode_steps == 0)
         zn_diffae_noise(net, 1, d->s->o->seed, out->noise);
-    else if (status == ZN_OK)
-        status = zn_diffae_invert(net, out->picture, out->cond, d->encode_steps, out->noise);
     return status;
 }
 

@@ -30,7 +30,10 @@ diffusion diffusion_begin(session *s, int steps, int inversions, int renders, in
 /* The next so many steps are these. */
 void diffusion_stage(diffusion *d, const char *label, int steps);
 
-/* Reads a picture and takes it apart; *out is to be freed also on failure. */
+/* Reads a picture, and takes it apart: to its condition alone, or to its noise too. *out is to be freed also on
+ * failure.
+ */
+zn_status diffusion_read(session *s, const char *path, parts *out);
 zn_status diffusion_take(diffusion *d, const char *path, parts *out);
 zn_status diffusion_render(diffusion *d, const float *cond, const float *noise, zn_image **out);
 
@@ -43,7 +46,7 @@ void parts_free(parts *p);
 
 /* A command that makes pictures of one model. */
 typedef struct diffusion_command {
-    int expected, columns; /* pictures, and how many beside each other on a sheet */
+    int expected, columns; /* pictures, and how many beside each other on a sheet; 0: as results.h has it */
     unsigned kinds;        /* of results.h */
     int steps;             /* from noise to picture, where --steps does not say */
     int inversions, more;  /* pictures taken apart, and steps of something else */

@@ -3,10 +3,9 @@
 #include "diffusion.h"
 #include "report.h"
 
-#include <math.h>
 #include <stdlib.h>
 
-enum { STEPS = 20, FRAMES = 10, STRIP = 16 }; /* more frames than STRIP become several rows */
+enum { STEPS = 20, FRAMES = 10 };
 
 typedef struct journey {
     const options *o;
@@ -50,7 +49,6 @@ int interpolate_run(const options *o)
 {
     journey j = { .o = o, .frames = o->frames ? o->frames : FRAMES };
     const diffusion_command c = { .expected = j.frames,
-                                  .columns = j.frames <= STRIP ? j.frames : (int)ceil(sqrt(j.frames)),
                                   .kinds = RESULTS_FILM,
                                   .steps = STEPS,
                                   .inversions = 2,

@@ -31,8 +31,9 @@ const command command_table[] = {
       "--task tells it. IN may be a folder: all its images, by name. PNG keeps alpha and 16 bits, WebP alpha.\n",
       CMD_RESTORE, 1, -1, restore_run },
     { "edit", "IN -o OUT|DIR --model NAME --attribute NAME [--amount A]", "a picture with more or less of an attribute",
-      "Moves a picture along an attribute that the classifier of a diffusion autoencoder knows: --list names them. An\n"
-      "amount of 0 is the picture itself, 0.3 a plain change, a negative one a change to the opposite.\n",
+      "Moves a picture along an attribute that the classifier of a diffusion autoencoder knows: --list names them, with a\n"
+      "picture also how likely it shows them. An amount of 0 is the picture itself, 0.3 a plain change, a negative one a\n"
+      "change to the opposite.\n",
       CMD_EDIT, 0, 1, edit_run },
     { "interpolate", "A B -o OUT|DIR --model NAME [--frames N]", "from one picture to another in small steps",
       "Pictures between two, by a diffusion autoencoder: conditions on a line, noises on a circle.\n",

@@ -40,7 +40,7 @@ const option option_table[] = {
       CMD_EDIT, 0, value_text, AT(attribute) },
     { "amount", 0, "A[,A...]", "how far, such as 0.3 or -0.3,0,0.3; several give a strip (0.3)", "numbers, parted by commas",
       CMD_EDIT, 0, value_text, AT(amount) },
-    { "list", 0, NULL, "the attributes that the classifier knows", NULL,
+    { "list", 0, NULL, "the attributes that the classifier knows; of IN, how likely it shows them", NULL,
       CMD_EDIT, 0, NULL, AT(list) },
     { "frames", 0, "N", "how many pictures, the two ends among them (10)", "a number from 2 to 10000",
       CMD_INTERPOLATE, 0, value_frames, AT(frames) },

@@ -93,12 +93,15 @@ static void clear(trip *t)
     zn_latent_free(t->latent);
 }
 
+/* Of values from 0 to 1. */
+static double mse(const trip *t) { return pow(10, -t->difference.psnr / 10); }
+
 static void figures(const session *s, const trip *t, facts *f)
 {
     fact_integer(f, "width", t->original->width);
     fact_integer(f, "height", t->original->height);
     fact_difference(f, &t->difference);
-    fact_real(f, "mse", pow(10, -t->difference.psnr / 10), 6, "");
+    fact_real(f, "mse", mse(t), 6, "");
     if (s->diffae) {
         diffusion_noise_facts(&t->d, f);
         fact_integer(f, "steps", t->d.steps);
@@ -108,6 +111,11 @@ static void figures(const session *s, const trip *t, facts *f)
 }
 
 /* ---- several ---- */
+
+typedef struct sums {
+    int count;
+    double psnr, ssim, mse;
+} sums;
 
 static zn_status work(session *s, const job *item, json *j, char *summary, size_t size)
 {
@@ -120,6 +128,11 @@ static zn_status work(session *s, const job *item, json *j, char *summary, size_
         complain_about(item->input);
     } else {
         facts f = { .json = 1, .out = *j };
+        sums *all = s->own;
+        all->count++;
+        all->psnr += t.difference.psnr;
+        all->ssim += t.difference.ssim;
+        all->mse += mse(&t);
         if (s->o->json)
             figures(s, &t, &f);
         *j = f.out;
@@ -132,12 +145,31 @@ static zn_status work(session *s, const job *item, json *j, char *summary, size_
     return status;
 }
 
+static void end(const session *s, facts *f)
+{
+    const sums *all = s->own;
+    if (all->count && f->json) {
+        json_open(&f->out, "mean", '{');
+        json_integer(&f->out, "pictures", all->count);
+        json_real(&f->out, "psnr", all->psnr / all->count);
+        json_real(&f->out, "ssim", all->ssim / all->count);
+        json_real(&f->out, "mse", all->mse / all->count);
+        json_close(&f->out, '}');
+    } else if (all->count > 1) {
+        say("mean of %d: %.2f dB  SSIM %.5f  MSE %.6f\n", all->count, all->psnr / all->count, all->ssim / all->count,
+            all->mse / all->count);
+    }
+}
+
 static int run_several(const options *o)
 {
+    sums all = { 0 };
     const batch b = {
         .rules = { "images", is_picture, "png", zn_image_can_write, ".png, .jpg or .webp" },
         .verb = "reconstruct",
         .work = work,
+        .end = end,
+        .own = &all,
         .needs = NEEDS,
     };
     if (!o->output)

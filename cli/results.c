@@ -10,11 +10,12 @@
 #include "standard.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-enum { RATE = 24 };
+enum { RATE = 24, STRIP = 16 }; /* pictures of one row at most */
 
 int results_to_standard_output(const results *r) { return r->o->output && !strcmp(r->o->output, "-"); }
 
@@ -68,6 +69,8 @@ static int check_output(results *r, unsigned kinds)
 
 int results_begin(results *r, const options *o, int expected, int columns, unsigned kinds)
 {
+    if (!columns)
+        columns = expected <= STRIP ? expected : (int)ceil(sqrt(expected));
     *r = (results){
         .o = o, .writing = { .quality = o->quality, .lossless = o->lossless }, .expected = expected, .columns = columns
     };

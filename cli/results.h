@@ -24,8 +24,9 @@ typedef struct results {
     int width, height; /* of what was written */
 } results;
 
-/* Expects so many pictures, in so many columns where they become one. Returns 0, or an exit status after saying what is
- * wrong: with -o, or that a result would replace one of the command's files. */
+/* Expects so many pictures, in so many columns where they become one; 0: one row, and as many rows as columns where
+ * that would be long. Returns 0, or an exit status after saying what is wrong: with -o, or that a result would replace
+ * one of the command's files. */
 int results_begin(results *r, const options *o, int expected, int columns, unsigned kinds);
 /* Each returns 0, or an exit status after saying what is wrong. */
 int results_add(results *r, zn_image *picture);

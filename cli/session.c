@@ -87,7 +87,7 @@ int session_open(session *s, const options *o, const char *name, unsigned needs)
 {
     const progress bar = s->bar;
     session_close(s);
-    *s = (session){ .o = o, .bar = bar };
+    *s = (session){ .o = o, .own = s->own, .bar = bar };
     s->bar.quiet = o->quiet;
     const int status = model_open(o, name, &s->model);
     if (status)

@@ -63,6 +63,10 @@ ZN_API ZN_MUST_USE zn_status zn_diffae_move(const zn_diffae *d, const float *con
 /* Names of the attributes that its classifier knows: index 0, 1, ...; NULL behind the last. A file without names is
  * taken for one of the original's, which has those of CelebA. */
 ZN_API const char *zn_diffae_attribute(const zn_diffae *d, int index);
+/* How many attributes there are, named or not; 0 without a classifier. And how likely a condition shows each of them:
+ * as many numbers from 0 to 1. */
+ZN_API int zn_diffae_attribute_count(const zn_diffae *d);
+ZN_API ZN_MUST_USE zn_status zn_diffae_judge(zn_diffae *d, const float *cond, float *scores);
 
 /* Between two conditions (straight) and their noises (along the circle): at 0 the first, at 1 the second. */
 ZN_API void zn_diffae_between(const zn_diffae *d, const float *cond_a, const float *noise_a, const float *cond_b,

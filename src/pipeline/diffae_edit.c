@@ -1,10 +1,11 @@
-/* Diffusion autoencoders: conditions moved along attributes, and mixed. */
+/* Diffusion autoencoders: conditions judged by attributes, moved along them, and mixed. */
 #include "pipeline/diffae.h"
 
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "diffusion/edit.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,6 +59,33 @@ const char *zn_diffae_attribute(const zn_diffae *d, int index)
     if (index < 0 || !d->model->has[ZN_CLASSIFIER] || index >= zn_diffae_form_of(d)->classes)
         return NULL;
     return d->model->attributes ? d->model->attributes[index] : index < ATTRIBUTES ? attributes[index] : NULL;
+}
+
+int zn_diffae_attribute_count(const zn_diffae *d)
+{
+    return d->model->has[ZN_CLASSIFIER] ? zn_diffae_form_of(d)->classes : 0;
+}
+
+static zn_status judge(zn_diffae *d, const float *cond, float *scores)
+{
+    const float *mean = zn_diffae_statistic(d, "conds_mean"), *deviation = zn_diffae_statistic(d, "conds_std");
+    zn_diffae_kept *k;
+    ZN_TRY(zn_diffae_network(d, ZN_CLASSIFIER, 1, &k));
+    for (int i = 0; i < zn_diffae_width(d); i++)
+        k->network.input[0]->data[i] = (cond[i] - mean[i]) / deviation[i];
+    ZN_TRY(zn_exec_run(k->exec));
+    ZN_TRY(zn_exec_check_finite(k->exec));
+    for (int i = 0; i < zn_diffae_form_of(d)->classes; i++)
+        scores[i] = 1 / (1 + expf(-k->network.output->data[i]));
+    return ZN_OK;
+}
+
+zn_status zn_diffae_judge(zn_diffae *d, const float *cond, float *scores)
+{
+    pthread_mutex_lock(&d->lock);
+    const zn_status status = judge(d, cond, scores);
+    pthread_mutex_unlock(&d->lock);
+    return status;
 }
 
 /* The classifier's row for an attribute, or -1. */

@@ -216,6 +216,9 @@ static zn_status prepare(judge *j, const zn_model *model)
         return ZN_FAIL(ZN_EUNSUPPORTED,
                        "%s: %s is an autoencoder; tasks, damages and filters are for models that restore",
                        j->info->path, j->info->architecture);
+    if (j->info->diffuses)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: %s is a diffusion autoencoder; only codecs and restorers are judged here",
+                       j->info->path, j->info->architecture);
     if (!j->info->restores && !(j->info->has_encoder && j->info->has_decoder))
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s: a round trip needs encoder and decoder, and one is missing",
                        j->info->path);

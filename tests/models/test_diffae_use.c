@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <math.h>
 #include <string.h>
 #include <zenith/diffae.h>
 
@@ -90,6 +91,41 @@ static void pictures_do_not_matter_to_each_other(void **state)
     zn_model_free(m);
 }
 
+/* A condition that is moved along an attribute shows more of it. */
+static void conditions_are_judged(void **state)
+{
+    (void)state;
+    zn_model *m = small_diffae(true);
+    zn_diffae *d;
+    float cond[16], moved[16], before[5], after[5];
+    assert_int_equal(zn_diffae_new(m, NULL, &d), ZN_OK);
+    assert_int_equal(zn_diffae_attribute_count(d), 5);
+    assert_int_equal(zn_diffae_width(d), 16);
+    assert_int_equal(zn_diffae_imagine(d, 1, 2, 5, cond), ZN_OK);
+    assert_int_equal(zn_diffae_judge(d, cond, before), ZN_OK);
+    for (int row = 0; row < 5; row++) {
+        const zn_model_parameter *w = zn_model_parameter_find(m, "classifier.weight"),
+                                 *b = zn_model_parameter_find(m, "classifier.bias"),
+                                 *mean = zn_model_parameter_find(m, "conds_mean"),
+                                 *std = zn_model_parameter_find(m, "conds_std");
+        double logit = b->data[row];
+        for (int i = 0; i < 16; i++)
+            logit += (double)w->data[i * 5 + row] * ((cond[i] - mean->data[i]) / std->data[i]);
+        assert_true(fabs(before[row] - 1 / (1 + exp(-logit))) < 1e-5);
+        assert_int_equal(zn_diffae_move(d, cond, zn_diffae_attribute(d, row), 0.3, moved), ZN_OK);
+        assert_int_equal(zn_diffae_judge(d, moved, after), ZN_OK);
+        assert_true(after[row] > before[row]);
+        assert_int_equal(zn_diffae_move(d, cond, zn_diffae_attribute(d, row), -0.3, moved), ZN_OK);
+        assert_int_equal(zn_diffae_judge(d, moved, after), ZN_OK);
+        assert_true(after[row] < before[row]);
+    }
+    m->has[ZN_CLASSIFIER] = false;
+    assert_int_equal(zn_diffae_attribute_count(d), 0);
+    assert_int_equal(zn_diffae_judge(d, cond, after), ZN_EUNSUPPORTED);
+    zn_diffae_free(d);
+    zn_model_free(m);
+}
+
 static void possible_steps_are_known(void **state)
 {
     (void)state;
@@ -142,9 +178,8 @@ static void what_cannot_be_is_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_do_not_matter),
-        cmocka_unit_test(pictures_do_not_matter_to_each_other),
-        cmocka_unit_test(possible_steps_are_known),
+        cmocka_unit_test(threads_do_not_matter),  cmocka_unit_test(pictures_do_not_matter_to_each_other),
+        cmocka_unit_test(conditions_are_judged),  cmocka_unit_test(possible_steps_are_known),
         cmocka_unit_test(what_cannot_be_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,7 +26,7 @@ zenith reconstruct -q --json pictures/1.png $steps -o r1.png >json
 zenith compare --json pictures/1.png r1.png | jsoncheck -p psnr ssim >one
 jsoncheck -p psnr ssim <json | cmp - one
 jsoncheck -p noise encode_steps steps <json
-zenith reconstruct -q --json pictures photo.jpg $steps -o rec/ | jsoncheck files failed model
+zenith reconstruct -q --json pictures photo.jpg $steps -o rec/ | jsoncheck files failed model mean
 ls rec
 cmp rec/1.png r1.png
 zenith reconstruct -q --json pictures/1.png $steps --random-noise -o n0.png | jsoncheck -p noise seed
@@ -37,6 +37,7 @@ cmp -s n0.png r1.png && echo "the picture's own noise is not used"
 # An edit of 0 is the reconstruction; others are not. A strip is what the single pictures are.
 zenith edit --list --model auto --classifier classifier
 zenith edit --list --model classifier --json | jsoncheck attributes
+zenith edit --list --model classifier pictures/1.png | sed -E 's/ +[0-9.]+ %/ N %/'
 edit() { zenith edit -q pictures/1.png --classifier classifier $steps --attribute "$@" >text || echo "edit fails"; }
 edit smiling --amount 0 -o e0.png
 [[ $(zenith compare --json r1.png e0.png | jsoncheck -p max_difference) -le 1 ]] || echo "an edit of 0 is a change"
@@ -45,8 +46,10 @@ cmp -s e0.png e1.png && echo "the amount changes nothing"
 edit Young --amount -30 -o e2.png
 cmp -s e1.png e2.png && echo "the attribute changes nothing"
 edit 0 --amount=-30,0,30 -o strip.png
-grep -E '^(attribute|amount|pictures|width|height) ' text
-edit 0 --amount -30,0,30 -o strip/
+grep -E '^(attribute|amount|pictures|width|height)|%' text | sed -E 's/ +[0-9.]+ %/  N %/'
+edit 0 --amount -30,0,30 -o strip/ --json
+# More of an attribute is more of it to the classifier.
+grep -oE '"scores": .*\]' text | tr -d '[,]' | awk '{ print $2 < $3 && $3 < $4 ? "rising" : "not rising: " $0 }'
 ls strip
 cmp strip/0001.png e1.png
 cmp strip/0002.png e0.png

@@ -12,6 +12,9 @@ zenith compare --json a.png d.png | jsoncheck -p psnr ssim >one
 jsoncheck -p psnr ssim <json | cmp - one
 # Several pictures: a line each, and what one of them alone gives.
 makeimage b.png 33 20 2
-zenith reconstruct --model random:taesd a.png b.png none.png -o many 2>/dev/null | sed -E 's/  .*//'
+zenith reconstruct --model random:taesd a.png b.png none.png -o many 2>/dev/null | sed -E 's/  .*//; s/: .* dB/: N dB/'
 cmp many/a.png r.png
-zenith reconstruct -q --json --model random:taesd a.png b.png -o many | jsoncheck files failed model
+zenith reconstruct -q --json --model random:taesd a.png b.png -o many | tee several | jsoncheck files failed model mean
+# The mean is that of the single figures.
+for f in a b; do zenith reconstruct -q --json --model random:taesd $f.png | jsoncheck -p psnr; done | awk '{ s += $1 } END { printf "%.4f\n", s / NR }' >one
+grep -oE '"mean": .*' several | grep -oE '"psnr": [0-9.]+' | awk '{ printf "%.4f\n", $2 }' | cmp - one
