@@ -6,6 +6,7 @@
 #include "io/weights/mlx.h"
 #include "models/model.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,6 +21,19 @@ bool zn_find_prefix(const zn_weights *const *files, int count, const char *endin
             return true;
         }
     return false;
+}
+
+const zn_weight *zn_find_behind(const zn_weights *w, const char *prefix, const char *format, ...)
+{
+    char name[256];
+    const int used = snprintf(name, sizeof name, "%s", prefix);
+    if (used < 0 || (size_t)used >= sizeof name)
+        return NULL;
+    va_list args;
+    va_start(args, format);
+    const int more = vsnprintf(name + used, sizeof name - (size_t)used, format, args);
+    va_end(args);
+    return more >= 0 && (size_t)(used + more) < sizeof name ? zn_weights_find(w, name) : NULL;
 }
 
 const zn_weight *zn_stored_find(const zn_stored *s, const char *name, zn_place *place, const zn_weights **file)

@@ -2,9 +2,9 @@
  * original, whose names are ours behind any prefix. */
 #include "base/fail.h"
 #include "models/arch.h"
+#include "models/stored.h"
 #include "models/zenith.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,24 +47,11 @@ static zn_node *decode(zn_scope s, zn_node *latent, const zn_config *k)
 
 /* ---- files ---- */
 
-__attribute__((format(printf, 3, 4))) static const zn_weight *find(const zn_weights *w, const char *prefix,
-                                                                   const char *format, ...)
-{
-    char name[192];
-    const int used = snprintf(name, sizeof name, "%s", prefix);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(name + used, sizeof name - (size_t)used, format, args);
-    va_end(args);
-    const zn_weight *t = zn_weights_find(w, name);
-    return t && t->rank == 4 && t->shape[0] <= MOST_CHANNELS && t->shape[1] <= MOST_CHANNELS ? t : NULL;
-}
-
 /* A convolution from `in` channels to `out`; either may be 0: any. */
 static bool maps(const zn_weight *t, int64_t side, int64_t in, int64_t out)
 {
-    return t && t->shape[2] == side && t->shape[3] == side && (!in || t->shape[1] == in) &&
-           (!out || t->shape[0] == out);
+    return t && t->rank == 4 && t->shape[0] <= MOST_CHANNELS && t->shape[1] <= MOST_CHANNELS && t->shape[2] == side &&
+           t->shape[3] == side && (!in || t->shape[1] == in) && (!out || t->shape[0] == out);
 }
 
 static int patch_of(int64_t channels) { return channels == 3 ? 1 : channels == 12 ? 2 : 0; }
@@ -72,48 +59,37 @@ static int patch_of(int64_t channels) { return channels == 3 ? 1 : channels == 1
 /* A block with memory takes twice its channels: TAESD's, which are named alike, do not. */
 static bool read_encoder(const zn_weights *w, const char *prefix, zn_taehv_form *k)
 {
-    const zn_weight *first = find(w, prefix, "encoder.0.weight"), *last = find(w, prefix, "encoder.17.weight");
+    const zn_weight *first = zn_find_behind(w, prefix, "encoder.0.weight"),
+                    *last = zn_find_behind(w, prefix, "encoder.17.weight");
     if (!maps(first, 3, 0, 0) || !maps(last, 3, first->shape[0], 0))
         return false;
     const int64_t width = first->shape[0];
     *k = (zn_taehv_form){ .patch = patch_of(first->shape[1]), .latent = (int)last->shape[0], .width = (int)width };
-    return k->patch && maps(find(w, prefix, "encoder.2.conv.weight"), 1, 2 * width, width) &&
-           maps(find(w, prefix, "encoder.4.conv.0.weight"), 3, 2 * width, width);
+    return k->patch && maps(zn_find_behind(w, prefix, "encoder.2.conv.weight"), 1, 2 * width, width) &&
+           maps(zn_find_behind(w, prefix, "encoder.4.conv.0.weight"), 3, 2 * width, width);
 }
 
 static bool read_decoder(const zn_weights *w, const char *prefix, zn_taehv_form *k)
 {
-    const zn_weight *first = find(w, prefix, "decoder.1.weight"), *last = find(w, prefix, "decoder.22.weight");
+    const zn_weight *first = zn_find_behind(w, prefix, "decoder.1.weight"),
+                    *last = zn_find_behind(w, prefix, "decoder.22.weight");
     if (!maps(first, 3, 0, 0) || !maps(last, 3, 0, 0))
         return false;
     *k = (zn_taehv_form){ .patch = patch_of(last->shape[0]), .latent = (int)first->shape[1] };
     for (int i = 0; i <= ZN_TAEHV_GROUPS; i++) {
-        const zn_weight *t = i ? find(w, prefix, "decoder.%d.weight", 2 + 6 * i) : first;
+        const zn_weight *t = i ? zn_find_behind(w, prefix, "decoder.%d.weight", 2 + 6 * i) : first;
         if (!maps(t, 3, i ? k->back_width[i - 1] : 0, 0))
             return false;
         k->back_width[i] = (int)t->shape[0];
     }
-    return k->patch && maps(find(w, prefix, "decoder.3.conv.0.weight"), 3, 2 * first->shape[0], first->shape[0]);
-}
-
-/* What stands before the names of a file that has a tensor called like this at its end. */
-static bool find_prefix(const zn_weights *w, const char *end, char *prefix, size_t size)
-{
-    const size_t n = strlen(end);
-    for (int64_t i = 0; i < zn_weights_count(w); i++) {
-        const char *name = zn_weights_at(w, i)->name;
-        const size_t length = strlen(name);
-        if (length < n || length - n >= size || strcmp(name + length - n, end) != 0)
-            continue;
-        snprintf(prefix, size, "%.*s", (int)(length - n), name);
-        return true;
-    }
-    return false;
+    return k->patch &&
+           maps(zn_find_behind(w, prefix, "decoder.3.conv.0.weight"), 3, 2 * first->shape[0], first->shape[0]);
 }
 
 static bool is_super(const zn_weights *w, const char *prefix)
 {
-    return maps(find(w, prefix, "decoder.0.weight"), 1, 0, 0) && find(w, prefix, "encoder.2.conv.weight");
+    return maps(zn_find_behind(w, prefix, "decoder.0.weight"), 1, 0, 0) &&
+           zn_find_behind(w, prefix, "encoder.2.conv.weight");
 }
 
 static void name_config(zn_config *k, const zn_taehv_form *form, const bool *present)
@@ -142,7 +118,7 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[Z
     char prefix[96] = "";
     memset(naming, 0, sizeof *naming * ZN_PARTS);
     for (int i = 0; i < 2; i++) {
-        if (!find_prefix(w, ends[i], prefix, sizeof prefix))
+        if (!zn_find_prefix(&w, 1, ends[i], prefix, sizeof prefix))
             continue;
         present[i] = naming[i].present = (i ? read_decoder : read_encoder)(w, prefix, &part[i]);
         snprintf(naming[i].prefix, sizeof naming[i].prefix, "%s", prefix);
