@@ -58,27 +58,6 @@ static void layers_text(const zn_bench_result *r)
     }
 }
 
-/* What was computed in, which need not be what was asked for. */
-static void report_precision(facts *f, zn_precision asked, const zn_bench_result *r)
-{
-    char text[96];
-    if (f->json) {
-        fact_text(f, "precision", precision_names[r->precision]);
-        fact_text(f, "precision_asked", precision_names[asked]);
-        fact_real(f, "precision_share", r->precision_share, 3, "");
-        return;
-    }
-    if (r->precision != asked)
-        snprintf(text, sizeof text, "%s: nothing here is faster in %s", precision_names[r->precision],
-                 precision_names[asked]);
-    else if (asked == ZN_PRECISION_F32)
-        snprintf(text, sizeof text, "%s", precision_names[asked]);
-    else
-        snprintf(text, sizeof text, "%s in %.1f %% of the operations", precision_names[asked],
-                 100 * r->precision_share);
-    fact_text(f, "precision", text);
-}
-
 static void report(const options *o, const zn_model_info *info, const zn_bench_options *b, const zn_bench_result *r)
 {
     facts f;
@@ -89,7 +68,7 @@ static void report(const options *o, const zn_model_info *info, const zn_bench_o
     fact_integer(&f, "width", b->width);
     fact_integer(&f, "height", b->height);
     fact_integer(&f, "threads", r->threads);
-    report_precision(&f, b->precision, r);
+    fact_precision(&f, precision_names[b->precision], r->precision == b->precision ? r->precision_share : 0);
     fact_text(&f, "isa", r->machine.isa);
     fact_real(&f, "ms_median", r->ms_median, 3, " ms");
     fact_real(&f, "ms_min", r->ms_min, 3, " ms");

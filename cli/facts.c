@@ -25,6 +25,25 @@ void facts_end(facts *f)
     printed = 1;
 }
 
+void fact_precision(facts *f, const char *asked, double share)
+{
+    const int plain = strcmp(asked, "f32") == 0, none = !plain && share <= 0;
+    char text[96];
+    if (f->json) {
+        fact_text(f, "precision", none ? "f32" : asked);
+        fact_text(f, "precision_asked", asked);
+        fact_real(f, "precision_share", plain || none ? 1 : share, 3, "");
+        return;
+    }
+    if (none)
+        snprintf(text, sizeof text, "f32: nothing here is faster in %s", asked);
+    else if (plain)
+        snprintf(text, sizeof text, "%s", asked);
+    else
+        snprintf(text, sizeof text, "%s in %.1f %% of the operations", asked, 100 * share);
+    fact_text(f, "precision", text);
+}
+
 int facts_printed(void) { return printed; }
 
 static void line(const char *key, const char *value)

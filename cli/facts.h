@@ -29,6 +29,8 @@ void fact_real(facts *f, const char *key, double value, int decimals, const char
 void fact_bytes(facts *f, const char *key, int64_t value);
 /* psnr, ssim, max_difference; for equal images psnr is null in JSON and "identical" is true. */
 void fact_difference(facts *f, const zn_image_difference *d);
+/* What was computed in: `asked` in that share of the operations, the others in f32. */
+void fact_precision(facts *f, const char *asked, double share);
 /* True if a JSON object has been printed by this process. */
 int facts_printed(void);
 

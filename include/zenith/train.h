@@ -71,6 +71,7 @@ typedef struct zn_train_result {
     /* Of what learns from conditions, likewise; else NaN. A classifier has shares of right answers, and the area under
      * the curve of right over wrong ones, mean over attributes. */
     double eval_loss, eval_accuracy, eval_auroc;
+    double bf16; /* share of the operations that were computed in bf16, where it was asked for; else NaN */
     double seconds;
     double waited; /* share of the steps' time spent waiting for pictures */
 } zn_train_result;

@@ -264,6 +264,19 @@ size_t zn_exec_activation_bytes(const zn_exec *e)
 
 size_t zn_exec_prepared_bytes(const zn_exec *e) { return e->prepared_bytes; }
 
+double zn_exec_coarse(const zn_exec *e)
+{
+    double all = 0, coarse = 0;
+    for (int i = e->first; i < e->plan.step_count; i++) {
+        const zn_node *n = e->plan.steps[i];
+        const double flops = n->op->flops ? n->op->flops(n) : 0;
+        all += flops;
+        if (n->op->math && n->op->math(n, &e->prepare) != ZN_MATH_F32)
+            coarse += flops;
+    }
+    return all > 0 ? coarse / all : 0;
+}
+
 zn_status zn_exec_estimate(zn_graph *g, zn_node *const *outputs, int count, zn_math math, int threads,
                            size_t *activations, size_t *prepared)
 {

@@ -43,6 +43,9 @@ ZN_MUST_USE zn_status zn_exec_check_finite(zn_exec *e);
 size_t zn_exec_activation_bytes(const zn_exec *e);
 size_t zn_exec_prepared_bytes(const zn_exec *e);
 
+/* Share of the operations, counted as if done directly, that are coarser than fp32: 0 to 1. */
+double zn_exec_coarse(const zn_exec *e);
+
 /* What zn_exec_new would need, without allocating it: activations + scratch for a pool of `threads`. */
 ZN_MUST_USE zn_status zn_exec_estimate(zn_graph *g, zn_node *const *outputs, int count, zn_math math, int threads,
                                        size_t *activations, size_t *prepared);

@@ -59,6 +59,7 @@ static zn_status enter_stage(zn_run *r, int stage)
                                    .stop = stop_within_step,
                                    .user = r };
     ZN_TRY(zn_trainer_new(&t, &r->trainer));
+    r->coarse = s->recipe.precision == ZN_RECIPE_BF16 ? zn_exec_coarse(r->trainer->exec) : NAN;
     if (zn_goal_on_conditions(s->goal))
         return ZN_OK;
     const zn_yardstick_options y = { .model = r->model,

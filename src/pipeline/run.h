@@ -59,6 +59,7 @@ typedef struct zn_run {
     int64_t done;         /* steps of all stages */
     double loss;          /* NaN before the first step */
     zn_measures measures; /* the last evaluation of each */
+    double coarse;        /* share of the operations of the last stage that are coarser than fp32; NaN: none shall be */
     zn_run_skips skips;
 
     /* inside */

@@ -5,6 +5,7 @@
 #include "base/fail.h"
 #include "pipeline/run.h"
 
+#include <math.h>
 #include <stdio.h>
 
 const char *zn_train_preset(int index, const char **description) { return zn_recipe_preset(index, description); }
@@ -72,7 +73,7 @@ static zn_status set_up(zn_run *r, const zn_train_options *o)
 zn_status zn_train(const zn_train_options *o, zn_train_result *out)
 {
     const double start = zn_clock_ms();
-    zn_run r = { .options = o->run };
+    zn_run r = { .options = o->run, .coarse = NAN };
     const zn_status status = zn_run_all(&r, set_up(&r, o));
     *out = (zn_train_result){ .first = r.first,
                               .steps = r.done,
@@ -81,6 +82,7 @@ zn_status zn_train(const zn_train_options *o, zn_train_result *out)
                               .eval_loss = r.measures.loss,
                               .eval_accuracy = r.measures.accuracy,
                               .eval_auroc = r.measures.auroc,
+                              .bf16 = r.coarse,
                               .skipped = r.skips.count,
                               .seconds = (zn_clock_ms() - start) * 1e-3,
                               .waited = zn_run_waited(&r) };

@@ -13,6 +13,9 @@ loss:
   bands: 0
 Y
 zenith train small.yaml --data pictures -o run --json | jsoncheck run steps loss seconds waited
+# It says what was computed in, which need not be what was asked for.
+zenith train small.yaml --data pictures -o run16 --steps 1 --precision bf16 --json | jsoncheck -p precision_asked
+zenith train small.yaml --data pictures -o run32 --steps 1 --precision f32 -q | grep -c '^precision'
 (cd run && ls)
 grep -c '"loss"' run/metrics.jsonl
 zenith info run/model.safetensors | grep '^architecture'
