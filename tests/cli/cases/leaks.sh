@@ -25,9 +25,6 @@ train classifier.yaml --from auto -o classifier
 diffuse() { zenith "$@" --steps 2 -q >/dev/null 2>&1; echo "$1 $?"; }
 diffuse edit faces/1.png --model auto --classifier classifier --attribute bald --amount 0,1 --encode-steps 2 -o e.png
 diffuse edit faces/1.png --model auto --classifier classifier --attribute bold -o e.png
-diffuse edit faces/1.png --model auto --classifier latent --attribute bald -o e.png
-diffuse edit faces/1.png --model classifier --list --json
 diffuse interpolate faces/1.png bad.png --model auto --encode-steps 2 -o i.png
-diffuse interpolate faces/1.png faces/2.png --model auto --encode-steps 2 -o i/ --show
 diffuse sample --model auto --latent latent --latent-steps 2 --count 2 -o s.png --json
 diffuse reconstruct faces --model auto --random-noise -o r/
