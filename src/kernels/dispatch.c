@@ -7,7 +7,7 @@ extern const zn_conv_kernel zn_conv_ref;
 #if defined(__aarch64__)
 extern const zn_conv_kernel zn_conv_bf16, zn_conv_i8_as_f16, zn_conv_i8_as_bf16;
 extern const zn_conv_kernel zn_conv_from_few_neon, zn_conv_to_few_neon;
-extern const zn_conv_kernel zn_conv_bf16x3, zn_conv_pointwise_neon;
+extern const zn_conv_kernel zn_conv_point_bf16, zn_conv_bf16x3, zn_conv_pointwise_neon;
 extern const zn_conv_kernel zn_conv_winograd_neon, zn_conv_narrow_neon, zn_conv_direct_neon;
 #elif defined(__x86_64__)
 extern const zn_conv_kernel zn_conv_amx_bf16;
@@ -18,15 +18,11 @@ extern const zn_conv_kernel zn_conv_winograd_sse2, zn_conv_narrow_sse2, zn_conv_
 
 const zn_conv_kernel *const zn_conv_kernels[] = {
 #if defined(__aarch64__)
-    &zn_conv_bf16,
-    &zn_conv_i8_as_f16,
-    &zn_conv_i8_as_bf16,
-    &zn_conv_from_few_neon,
-    &zn_conv_to_few_neon,
-    &zn_conv_bf16x3,
-    &zn_conv_pointwise_neon,
-    &zn_conv_winograd_neon,
-    &zn_conv_narrow_neon,
+    &zn_conv_bf16,          &zn_conv_i8_as_f16,
+    &zn_conv_i8_as_bf16,    &zn_conv_from_few_neon,
+    &zn_conv_to_few_neon,   &zn_conv_point_bf16,
+    &zn_conv_bf16x3,        &zn_conv_pointwise_neon,
+    &zn_conv_winograd_neon, &zn_conv_narrow_neon,
     &zn_conv_direct_neon,
 #elif defined(__x86_64__)
     &zn_conv_amx_bf16,      &zn_conv_winograd_avx512,
@@ -35,8 +31,7 @@ const zn_conv_kernel *const zn_conv_kernels[] = {
     &zn_conv_direct_avx2,   &zn_conv_winograd_sse2,
     &zn_conv_narrow_sse2,   &zn_conv_direct_sse2,
 #endif
-    &zn_conv_ref,
-    NULL,
+    &zn_conv_ref,           NULL,
 };
 
 #if defined(__aarch64__)

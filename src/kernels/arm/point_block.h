@@ -1,26 +1,27 @@
-/* The inner loops of conv_bf16x3.c: blocks of 12 pixels by panels of 8 outputs over `groups` groups of four channels,
+/* The inner loops of point_walk.h: blocks of 12 pixels by panels of 8 outputs over `groups` groups of four channels,
  *
- *     sum[i][j] = start[j] + high high + low high + high low        i < 6 pairs of pixels, j < 4 pairs of outputs
+ *     sum[i][j] = start[j] + high high                              i < 6 pairs of pixels, j < 4 pairs of outputs
+ *     sum[i][j] = start[j] + high high + low high + high low        with two halves
  *
  * where a sum has the lanes (pixel 0, output 0), (0, 1), (1, 0), (1, 1), as BFMMLA makes them.
  *
  * In assembly for the 24 accumulators, which compilers copy about, for the places of the loads, and so that the results
  * of a block are put away while the last products run and the next begin. A Neoverse-V1 keeps up four BFMMLA in a cycle
  * if loads stand in pairs with eight of them between: 18.1 cycles for 72, and 19.1 with one load after each four. The
- * three products of a sum stand 24 instructions apart, more than the latency of one. */
-#ifndef ZN_KERNELS_ARM_BF16X3_BLOCK_H
-#define ZN_KERNELS_ARM_BF16X3_BLOCK_H
+ * products of a sum stand 24 instructions apart, more than the latency of one. */
+#ifndef ZN_KERNELS_ARM_POINT_BLOCK_H
+#define ZN_KERNELS_ARM_POINT_BLOCK_H
 
 #include <arm_neon.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ZN_X3_PAIRS = 6, ZN_X3_PIXELS = 2 * ZN_X3_PAIRS, ZN_X3_COLS = 8 };
+enum { ZN_POINT_PAIRS = 6, ZN_POINT_PIXELS = 2 * ZN_POINT_PAIRS, ZN_POINT_COLS = 8 };
 
 /* Read by the assembly by offset. */
-typedef struct zn_x3_strip {
-    const uint16_t *a;  /* [blocks][groups][6 pairs][high, low][2 pixels][4 channels] */
-    const uint16_t *b;  /* [groups][high, low][4 pairs][2 outputs][4 channels] */
+typedef struct zn_point_strip {
+    const uint16_t *a;  /* [blocks][groups][6 pairs][halves][2 pixels][4 channels] */
+    const uint16_t *b;  /* [groups][halves][4 pairs][2 outputs][4 channels] */
     const float *start; /* [4][4]: what the sums begin with */
     size_t groups;      /* at least 2 */
     float *const *to;   /* [blocks + 1][12]: where pixels go; those behind the last block are only fetched */
@@ -28,7 +29,7 @@ typedef struct zn_x3_strip {
     ptrdiff_t offset;   /* bytes from there to the outputs of the first panel */
     ptrdiff_t residual; /* bytes from there to what is added */
     size_t panels;      /* that follow each other, in all of b, start and outputs; at least 1 */
-} zn_x3_strip;
+} zn_point_strip;
 
 /* clang-format off */
 /* x9 is in a and x10 in b, x12 counts groups, then is the next x9; x11 start, x15 to, x16 offset, x17 that of the
@@ -46,11 +47,19 @@ typedef struct zn_x3_strip {
     A(r, at + 64) A(s, at + 96) ROW(0, 1, 2, 3, p) ROW(4, 5, 6, 7, q)                                                  \
     A(p, at + 128) A(q, at + 160) ROW(8, 9, 10, 11, r) ROW(12, 13, 14, 15, s)                                          \
     A(r, next) A(s, next + 32) ROW(16, 17, 18, 19, p) last
-#define GROUP(p, q, r, s)                                                                                              \
+#define BOTH(p, q, r, s)                                                                                               \
     PHASE(p, q, r, s, 0, 16, ROW(20, 21, 22, 23, q))                                                                   \
     PHASE(r, s, p, q, 16, 0, TURN(20, 21, 22, 23, s, 64))                                                              \
     PHASE(p, q, r, s, 0, 192, TURN(20, 21, 22, 23, q, 128))                                                            \
     "add x9, x9, #192\n add x10, x10, #128\n subs x12, x12, #1\n"
+/* The same with high halves alone; the last two rows together, so that two of b make room for the next at once. */
+#define A2(r, s, at) "ldp q" #r ", q" #s ", [x9, #" #at "]\n"
+#define B2(r, s, at) "ldp q" #r ", q" #s ", [x10, #" #at "]\n"
+#define HIGH(p, q, r, s)                                                                                               \
+    A2(r, s, 32) ROW(0, 1, 2, 3, p) ROW(4, 5, 6, 7, q) A2(p, q, 64) ROW(8, 9, 10, 11, r) ROW(12, 13, 14, 15, s)        \
+    A2(r, s, 96) MUL(16, p, 24) MUL(17, p, 25) MUL(20, q, 24) MUL(21, q, 25) B2(24, 25, 64)                            \
+    MUL(18, p, 26) MUL(19, p, 27) MUL(22, q, 26) MUL(23, q, 27) B2(26, 27, 96)                                         \
+    "add x9, x9, #96\n add x10, x10, #64\n subs x12, x12, #1\n"
 /* The sums of a row to two pixels, and what the next ones begin with in their place. v30 and v31 are free. */
 #define ZIP(which, to, c0, c1) "zip" #which " v" #to ".2d, v" #c0 ".2d, v" #c1 ".2d\n"
 #define ADD(c, a)              "fadd v" #c ".4s, v" #c ".4s, v" #a ".4s\n"
@@ -68,41 +77,58 @@ typedef struct zn_x3_strip {
     ZIP(1, 30, c0, c1) ZIP(2, c1, c0, c1) PAIR(ldp, c0, 31, "x5") ADD(30, c0) ZIP(1, c0, c2, c3) ZIP(2, c3, c2, c3)    \
     ADD(c0, 31) PAIR(stp, 30, c0, "x13") PAIR(ldp, 30, 31, "x6") ADD(c1, 30) ADD(c3, 31) PAIR(stp, c1, c3, "x14")      \
     START(c0, c1, c2, c3)
-/* The last six rows of a block, each put away behind the products of the next. */
-#define LAST(PUT)                                                                                                      \
-    ROW(0, 1, 2, 3, 28) A(28, 64) ROW(4, 5, 6, 7, 29) A(29, 96) PUT(0, 1, 2, 3) ROW(8, 9, 10, 11, 28) A(28, 128)       \
-    PUT(4, 5, 6, 7) ROW(12, 13, 14, 15, 29) A(29, 160) PUT(8, 9, 10, 11) ROW(16, 17, 18, 19, 28) N(28, 0)              \
-    PUT(12, 13, 14, 15) TURN(20, 21, 22, 23, 29, 0) N(29, 32) PUT(16, 17, 18, 19) PUT(20, 21, 22, 23)
+/* The last six rows of a block, `step` bytes apart, each put away behind the products of the next. */
+#define LAST(PUT, step)                                                                                                \
+    ROW(0, 1, 2, 3, 28) A(28, 2 * step) ROW(4, 5, 6, 7, 29) A(29, 3 * step) PUT(0, 1, 2, 3)                            \
+    ROW(8, 9, 10, 11, 28) A(28, 4 * step) PUT(4, 5, 6, 7) ROW(12, 13, 14, 15, 29) A(29, 5 * step) PUT(8, 9, 10, 11)    \
+    ROW(16, 17, 18, 19, 28) N(28, 0) PUT(12, 13, 14, 15) TURN(20, 21, 22, 23, 29, 0) N(29, step) PUT(16, 17, 18, 19)   \
+    PUT(20, 21, 22, 23)
 /* Where the next products begin, before the last row, and where they go: ne says that this block has one more panel. */
-#define NEXT                                                                                                           \
-    "ldr x5, [%0, #16]\n subs x2, x2, #1\n add x10, x10, #128\n csel x10, x10, x8, ne\n"                               \
-    "add x11, x11, #64\n csel x11, x11, x5, ne\n add x12, x9, #192\n csel x12, x1, x12, ne\n"
+#define NEXT(step)                                                                                                     \
+    "ldr x5, [%0, #16]\n subs x2, x2, #1\n add x10, x10, #(4 * " #step ")\n csel x10, x10, x8, ne\n"                   \
+    "add x11, x11, #64\n csel x11, x11, x5, ne\n add x12, x9, #(6 * " #step ")\n csel x12, x1, x12, ne\n"
 #define NEXT_PLACE                                                                                                     \
     "ldp x5, x6, [%0, #48]\n add x16, x16, #32\n csel x16, x16, x5, ne\n add x17, x16, x6\n"                           \
     "ldr x6, [%0, #64]\n csel x2, x2, x6, ne\n sub x5, x15, #96\n csel x15, x5, x15, ne\n"                             \
     "mov x9, x12\n mov x1, x12\n cset x5, eq\n sub x3, x3, x5\n"
-#define BLOCKS(PUT)                                                                                                    \
+/* GROUP: all products of a group; FIRST: those of the last one but for its last six rows. */
+#define BLOCKS(GROUP, FIRST, step, PUT)                                                                                \
     "ldp x9, x8, [%0]\n ldp x11, x4, [%0, #16]\n ldp x15, x3, [%0, #32]\n ldp x16, x7, [%0, #48]\n"                    \
     "ldr x2, [%0, #64]\n add x17, x16, x7\n sub x4, x4, #1\n mov x10, x8\n mov x1, x9\n"                               \
-    A(28, 0) A(29, 32) B(24, 0) B(25, 16) B(26, 32) B(27, 48)                                                          \
+    A(28, 0) A(29, step) B(24, 0) B(25, 16) B(26, 32) B(27, 48)                                                        \
     START(0, 1, 2, 3) START(4, 5, 6, 7) START(8, 9, 10, 11) START(12, 13, 14, 15) START(16, 17, 18, 19)                \
     START(20, 21, 22, 23)                                                                                              \
     "0: mov x12, x4\n"                                                                                                 \
     "1:\n" GROUP(28, 29, 30, 31) "b.eq 2f\n" GROUP(30, 31, 28, 29) "b.ne 1b\n"                                         \
-    "2:\n" A(28, 0) A(29, 32)                                                                                          \
-    PHASE(28, 29, 30, 31, 0, 16, ROW(20, 21, 22, 23, 29))                                                              \
-    PHASE(30, 31, 28, 29, 16, 0, TURN(20, 21, 22, 23, 31, 64)) NEXT LAST(PUT) NEXT_PLACE "cbnz x3, 0b\n"
+    "2:\n" A(28, 0) A(29, step) FIRST NEXT(step) LAST(PUT, step) NEXT_PLACE "cbnz x3, 0b\n"
+#define FIRST_BOTH                                                                                                     \
+    PHASE(28, 29, 30, 31, 0, 16, ROW(20, 21, 22, 23, 29)) PHASE(30, 31, 28, 29, 16, 0, TURN(20, 21, 22, 23, 31, 64))
 
-/* Reads ZN_X3_SLACK bytes beyond the end of a and b. */
-enum { ZN_X3_SLACK = 64 };
+/* Reads ZN_POINT_SLACK bytes beyond the end of a and b. */
+enum { ZN_POINT_SLACK = 64 };
 
 #define CLOBBERED                                                                                                      \
     "cc", "memory", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15",    \
     "x16", "x17", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15",\
     "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31"
 
-static void zn_x3_multiply(const zn_x3_strip *k) { __asm__ volatile(BLOCKS(PUT) : : "r"(k) : CLOBBERED); }
-static void zn_x3_multiply_add(const zn_x3_strip *k) { __asm__ volatile(BLOCKS(PUT_SUM) : : "r"(k) : CLOBBERED); }
+/* With one half or two; the second of each adds the residual. */
+static inline void zn_point_high(const zn_point_strip *k)
+{
+    __asm__ volatile(BLOCKS(HIGH, "", 16, PUT) : : "r"(k) : CLOBBERED);
+}
+static inline void zn_point_high_add(const zn_point_strip *k)
+{
+    __asm__ volatile(BLOCKS(HIGH, "", 16, PUT_SUM) : : "r"(k) : CLOBBERED);
+}
+static inline void zn_point_both(const zn_point_strip *k)
+{
+    __asm__ volatile(BLOCKS(BOTH, FIRST_BOTH, 32, PUT) : : "r"(k) : CLOBBERED);
+}
+static inline void zn_point_both_add(const zn_point_strip *k)
+{
+    __asm__ volatile(BLOCKS(BOTH, FIRST_BOTH, 32, PUT_SUM) : : "r"(k) : CLOBBERED);
+}
 /* clang-format on */
 
 #undef MUL
@@ -112,7 +138,10 @@ static void zn_x3_multiply_add(const zn_x3_strip *k) { __asm__ volatile(BLOCKS(P
 #undef ROW
 #undef TURN
 #undef PHASE
-#undef GROUP
+#undef BOTH
+#undef A2
+#undef B2
+#undef HIGH
 #undef ZIP
 #undef ADD
 #undef PAIR
@@ -125,6 +154,7 @@ static void zn_x3_multiply_add(const zn_x3_strip *k) { __asm__ volatile(BLOCKS(P
 #undef NEXT
 #undef NEXT_PLACE
 #undef BLOCKS
+#undef FIRST_BOTH
 #undef CLOBBERED
 
 #endif
