@@ -197,7 +197,7 @@ void zn_learner_update(zn_learner *l, zn_pool *pool, const zn_learner_step *s)
     const double done = (double)(l->optim.step - 1), settled = (1 + done) / (10 + done);
     const float keep = (float)(s->steady || s->average < settled ? s->average : settled);
     for (int i = 0; l->ema && i < l->count; i++)
-        for (int64_t k = 0; k < l->counts[i]; k++)
+        for (int64_t k = 0; k < l->counts[i] && l->gradients[i]; k++) /* the mean of equal values is rounded too */
             l->ema[i][k] = keep * l->ema[i][k] + (1 - keep) * l->parameters[i]->data[k];
 }
 
