@@ -69,6 +69,8 @@ static zn_status make_student(zn_run *r)
                        t->name, t->downscale);
     config.latent = t->latent;
     config.width = k->width ? k->width : config.width;
+    if (config.made_width) /* gates for rows and columns: made for the crops */
+        config.made_width = config.made_height = k->size;
     return zn_run_new_model(r, arch, &config, r->teacher->info.has_decoder);
 }
 
