@@ -28,6 +28,8 @@ static zn_status read_recipe(zn_run *r, const zn_train_options *o)
     ZN_TRY(zn_run_set_path(r->recipe.labels, sizeof r->recipe.labels, o->labels, "the labels' file"));
     if (r->recipe.labels[0] && r->recipe.task != ZN_RECIPE_CLASSIFY)
         return ZN_FAIL(ZN_EINVALID, "labels are for a classifier: a recipe with task: classify");
+    if (r->recipe.kl > 0 && r->recipe.task != ZN_RECIPE_AUTOENCODE)
+        return ZN_FAIL(ZN_EINVALID, "loss.kl is for latents: for task: autoencode alone");
     if (r->recipe.dropout > 0 && r->recipe.task != ZN_RECIPE_DIFFUSE)
         return ZN_FAIL(ZN_EINVALID, "dropout is for task: diffuse alone");
     char line[64];
@@ -51,6 +53,8 @@ static zn_status make_model(zn_run *r)
     zn_config config = *known;
     config.width = k->width ? k->width : config.width;
     config.latent = k->latent ? k->latent : config.latent;
+    if (config.made_width) /* gates for rows and columns: made for the crops */
+        config.made_width = config.made_height = k->size;
     if (arch->network)
         zn_diffae_resize(&config.diffae, k->width, k->latent);
     config.diffae.dropout = (float)k->dropout;
