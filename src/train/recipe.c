@@ -149,10 +149,22 @@ typedef struct reading {
     bool seen[KEYS];
 } reading;
 
+/* A key without a value keeps what it has; one that is not ours is a mistake all the same. */
+static zn_status check_bare(const char *name, const char *where)
+{
+    const size_t n = strlen(name);
+    for (int i = 0; i < KEYS; i++)
+        if (strncmp(keys[i].name, name, n) == 0 && (!keys[i].name[n] || keys[i].name[n] == '.'))
+            return ZN_OK;
+    return ZN_FAIL(ZN_EINVALID, "%s: there is no setting '%s'", where, name);
+}
+
 static zn_status set_value(void *user, const char *name, const char *value, const char *where)
 {
     reading *now = user;
     zn_recipe *r = now->recipe;
+    if (!value)
+        return check_bare(name, where);
     for (int i = 0; i < KEYS; i++) {
         const key *k = &keys[i];
         if (strcmp(k->name, name))

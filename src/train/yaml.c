@@ -132,7 +132,7 @@ static zn_status read_line(reader *r)
     skip_blanks(r);
     if (is_over(r) && !indented) {
         strcpy(r->section, key);
-        return ZN_OK;
+        return r->set(r->user, key, NULL, r->where);
     }
     if (*r->at == '{' && !indented)
         return read_braces(r, key);

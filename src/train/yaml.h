@@ -16,7 +16,8 @@
 #include <stddef.h>
 #include <zenith/status.h>
 
-/* One value by its dotted key; `where` is for messages: name and line. */
+/* One value by its dotted key, or NULL where a key stands alone: nothing, or a mapping below it. `where` is for
+ * messages: name and line. */
 typedef zn_status (*zn_yaml_fn)(void *user, const char *key, const char *value, const char *where);
 
 ZN_MUST_USE zn_status zn_yaml_read(const char *text, size_t size, const char *name, zn_yaml_fn set, void *user);

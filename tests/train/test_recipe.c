@@ -33,6 +33,8 @@ static void recipes_are_read_strictly(void **state)
         const char *text, *word;
     } bad[] = {
         { "modle: taesd\n", "'modle'" },
+        { "modle:\nsteps: 3\n", "line 1: there is no setting 'modle'" },
+        { "los:\n  l1: 1\n", "line 1: there is no setting 'los'" },
         { "lr: fast\n", "'fast'" },
         { "\nbatch: 2.5\n", "line 2" },
         { "batch: 0\n", "1 to 4096" },
