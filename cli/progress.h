@@ -28,7 +28,8 @@ void progress_skipped(void *user, const char *name, const char *why);
 /* Takes the bar off the screen if it is there. */
 void progress_erase(void);
 
-/* From now on Ctrl-C and a polite kill ask the work to stop; a second one ends the program at once. */
+/* From now on Ctrl-C, a polite kill and a closed terminal ask the work to stop; a second one ends the program at once.
+ */
 void interrupt_catch(void);
 /* The signal that asked to stop, or 0. */
 int interrupted(void);

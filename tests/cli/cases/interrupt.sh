@@ -11,11 +11,13 @@ grep -oE '\^M\^\[\[K\[[#.]{24}\] +[0-9]+%  [0-9ms]+, about [0-9ms?]+ left  encod
 sed -E 's/.*left  encode//' line
 echo
 # A signal from outside ends it the same way.
-zenith encode -q --model random:taesd --threads 1 big.png -o out/big.safetensors 2>/dev/null &
-sleep 0.5
-kill -TERM $!
-wait $!
-echo "status $?"
+for signal in TERM HUP; do
+    zenith encode -q --model random:taesd --threads 1 big.png -o out/big.safetensors 2>/dev/null &
+    sleep 0.5
+    kill -$signal $!
+    wait $! 2>/dev/null
+    echo "status $?"
+done
 ls -A out
 # No bar when it must be quiet, or when stderr is no terminal.
 makeimage small.png 24 16
