@@ -1,13 +1,15 @@
 /* The line of a training run. The curve covers the whole stage: when its places are full, pairs of them are joined. */
 #include "monitor.h"
 #include "report.h"
+#include "terminal.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { CURVE_TEXT = MONITOR_CURVE * 3 + 1 };
+enum { CURVE_TEXT = MONITOR_CURVE * 3 + 1, WIDE = 96 };
 
 static void join_pairs(monitor *m)
 {
@@ -49,7 +51,7 @@ static int has_blocks(void)
     return 0;
 }
 
-/* The curve so far: blocks where the locale has them, else digits. */
+/* The curve so far: blocks where the locale has them, else digits; half of its places on a narrow terminal. */
 static void draw_curve(const monitor *m, char text[CURVE_TEXT])
 {
     static const char *const blocks[] = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
@@ -62,7 +64,8 @@ static void draw_curve(const monitor *m, char text[CURVE_TEXT])
         high = value[i] > high ? value[i] : high;
     }
     text[0] = 0;
-    for (int i = 0; i < m->count; i++)
+    const int each = m->count > MONITOR_CURVE / 2 && terminal_columns(STDERR_FILENO) < WIDE ? 2 : 1;
+    for (int i = (m->count - 1) % each; i < m->count; i += each)
         strcat(text, marks[high > low ? (int)((value[i] - low) / (high - low) * 7.999) : 0]);
 }
 
@@ -77,12 +80,13 @@ static int tick(void *user, const zn_train_progress *p)
     }
     note_loss(m, p);
     if (p->stage_count > 1)
-        snprintf(stage, sizeof stage, "%s (%d of %d): ", p->stage, p->stage_number, p->stage_count);
+        snprintf(stage, sizeof stage, ", %s (%d of %d)", p->stage, p->stage_number, p->stage_count);
     if (p->eval_psnr > 0)
         snprintf(psnr, sizeof psnr, ", %.2f dB", p->eval_psnr);
     draw_curve(m, curve);
-    snprintf(label, sizeof label, "%s%lld/%lld, loss %.3g %s%s, %.1f/s", stage, (long long)p->step, (long long)p->steps,
-             p->loss, curve, psnr, p->images_per_second);
+    /* What a narrow terminal cuts off comes last. */
+    snprintf(label, sizeof label, "%lld/%lld, loss %.3g %s, %.1f/s%s%s", (long long)p->step, (long long)p->steps,
+             p->loss, curve, p->images_per_second, stage, psnr);
     progress_begin(&m->bar, label, 0, 1);
     m->bar.left_ms = p->seconds_left * 1000;
     return progress_tick(&m->bar, (double)p->step / (double)p->steps);

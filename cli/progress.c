@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FIRST_MS = 1000, EVERY_MS = 100, BAR = 24 };
+enum { FIRST_MS = 1000, EVERY_MS = 100, BAR = 24, LEAST_BAR = 6 };
 
 static int visible;
 static volatile sig_atomic_t caught;
@@ -22,6 +22,9 @@ void interrupt_catch(void)
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    struct sigaction old; /* a closed terminal, unless nohup has it ignored */
+    if (sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+        sigaction(SIGHUP, &action, NULL);
 }
 
 int interrupted(void) { return caught; }
@@ -55,6 +58,14 @@ static void seconds_text(double ms, char *text, size_t size)
         snprintf(text, size, "%ldh%02ldm", s / 3600, s / 60 % 60);
 }
 
+static int characters(const char *text)
+{
+    int count = 0;
+    for (; *text; text++)
+        count += ((unsigned char)*text & 0xC0) != 0x80;
+    return count;
+}
+
 /* Ends the text after `columns` characters. */
 static void cut(char *text, int columns)
 {
@@ -69,17 +80,20 @@ static void cut(char *text, int columns)
 static void draw(const progress *p, double fraction, double elapsed)
 {
     char bar[BAR + 1], spent[32], left[32] = "?";
-    for (int i = 0; i < BAR; i++)
-        bar[i] = i < (int)(fraction * BAR) ? '#' : '.';
-    bar[BAR] = 0;
     seconds_text(elapsed, spent, sizeof spent);
     if (p->left_ms > 0)
         seconds_text(p->left_ms, left, sizeof left);
     else if (fraction >= 0.02) /* before that a guess would be far off */
         seconds_text(elapsed * (1 - fraction) / fraction, left, sizeof left);
-    char line[PROGRESS_LABEL + 112];
-    snprintf(line, sizeof line, "[%s] %3d%%  %s, about %s left  %s", bar, (int)(fraction * 100), spent, left, p->label);
-    cut(line, terminal_columns(STDERR_FILENO) - 1);
+    char rest[PROGRESS_LABEL + 80], line[PROGRESS_LABEL + 112];
+    snprintf(rest, sizeof rest, " %3d%%  %s, about %s left  %s", (int)(fraction * 100), spent, left, p->label);
+    const int columns = terminal_columns(STDERR_FILENO) - 1, room = columns - 2 - characters(rest);
+    const int length = room > BAR ? BAR : room < LEAST_BAR ? LEAST_BAR : room; /* what is said goes before the bar */
+    for (int i = 0; i < length; i++)
+        bar[i] = i < (int)(fraction * length) ? '#' : '.';
+    bar[length] = 0;
+    snprintf(line, sizeof line, "[%s]%s", bar, rest);
+    cut(line, columns);
     fprintf(stderr, "\r\033[K%s", line);
     fflush(stderr);
     visible = 1;
