@@ -142,29 +142,29 @@ const option option_table[] = {
     { "profile", 0, NULL, "a row for each layer: time, GFLOP/s, bytes, share, part of the roofline", NULL,
       CMD_BENCH, 0, NULL, AT(profile) },
     { "model", 'm', "NAME", "weights: name, file, folder, or random:ARCHITECTURE", "a name or a path",
-      RUNS | DIFFUSES | CMD_BENCH | CMD_EVAL, 1, value_text, AT(model) },
+      RUNS | DIFFUSES | CMD_BENCH | CMD_EVAL, COMMON, value_text, AT(model) },
     { "threads", 't', "N", "threads (one for each CPU)", "a number from 0 to 1024",
-      RUNS | DIFFUSES | CMD_BENCH | CMD_EVAL | TRAINS | CMD_DATASET, 1, value_threads, AT(threads) },
+      RUNS | DIFFUSES | CMD_BENCH | CMD_EVAL | TRAINS | CMD_DATASET, HARMLESS, value_threads, AT(threads) },
     { "precision", 'p', "TYPE", "of the multiplications: f32, bf16 or f16 (f32)", "f32, bf16 or f16",
-      RUNS | DIFFUSES | CMD_BENCH | CMD_EVAL, 1, value_precision, AT(precision) },
+      RUNS | DIFFUSES | CMD_BENCH | CMD_EVAL, COMMON, value_precision, AT(precision) },
     { "tile", 0, "N", "side of a tile in pixels, auto or off (auto)", "auto, off or a number of pixels",
-      RUNS | CMD_BENCH | CMD_EVAL, 1, value_tile, AT(tile) },
+      RUNS | CMD_BENCH | CMD_EVAL, HARMLESS, value_tile, AT(tile) },
     { "memory", 0, "SIZE", "budget for activations, such as 1G (half of what is free)", "a size such as 512M or 1G",
-      RUNS | CMD_BENCH | CMD_EVAL, 1, value_memory, AT(memory) },
+      RUNS | CMD_BENCH | CMD_EVAL, HARMLESS, value_memory, AT(memory) },
     { "seed", 0, "N", "of random weights, input, noise and choices (0)", "a whole number",
-      RUNS | DIFFUSES | CMD_BENCH | CMD_EVAL | CMD_INFO | CMD_DATASET, 1, value_seed, AT(seed) },
+      RUNS | DIFFUSES | CMD_BENCH | CMD_EVAL | CMD_INFO | CMD_DATASET, COMMON, value_seed, AT(seed) },
     { "show", 0, NULL, "draw the picture in the terminal", NULL,
-      RUNS | DIFFUSES | CMD_COMPARE | CMD_INFO | CMD_DATASET, 1, NULL, AT(show) },
+      RUNS | DIFFUSES | CMD_COMPARE | CMD_INFO | CMD_DATASET, COMMON, NULL, AT(show) },
     { "json", 0, NULL, "print one JSON object and nothing else", NULL,
-      CMD_ALL, 1, NULL, AT(json) },
+      CMD_ALL, HARMLESS, NULL, AT(json) },
     { "quiet", 'q', NULL, "no progress bar, remarks or lines about single files", NULL,
-      CMD_ALL, 1, NULL, AT(quiet) },
+      CMD_ALL, HARMLESS, NULL, AT(quiet) },
     { "verbose", 'v', NULL, "say more on stderr: model, plan, times", NULL,
-      CMD_ALL, 1, NULL, AT(verbose) },
+      CMD_ALL, HARMLESS, NULL, AT(verbose) },
     { "version", 'V', NULL, "print the version", NULL,
-      CMD_ALL, 1, NULL, AT(version) },
+      CMD_ALL, HARMLESS, NULL, AT(version) },
     { "help", 'h', NULL, "print this help", NULL,
-      CMD_ALL, 1, NULL, AT(help) },
+      CMD_ALL, HARMLESS, NULL, AT(help) },
 };
 /* clang-format on */
 const int option_count = sizeof option_table / sizeof *option_table;
@@ -182,7 +182,7 @@ void options_help(unsigned commands, int common_only)
     }
 }
 
-static int accepts(const option *t, const command *c) { return t->common || (t->commands & c->bit); }
+static int accepts(const option *t, const command *c) { return t->common == HARMLESS || (t->commands & c->bit); }
 
 static const option *find_long(const command *c, const char *name, size_t length)
 {
@@ -205,9 +205,13 @@ static int unknown_long(const command *c, const char *name, size_t length)
 {
     const char *names[sizeof option_table / sizeof *option_table];
     int count = 0;
-    for (int i = 0; i < option_count; i++)
-        if (accepts(&option_table[i], c))
-            names[count++] = option_table[i].name;
+    for (int i = 0; i < option_count; i++) {
+        const option *t = &option_table[i];
+        if (t->common && strlen(t->name) == length && !memcmp(t->name, name, length))
+            return usage_error(c->name, "--%s does nothing here", t->name);
+        if (accepts(t, c))
+            names[count++] = t->name;
+    }
     char *word = must_print("%.*s", (int)length, name);
     const char *near = nearest_word(word, names, count);
     const int status = near ? usage_error(c->name, "unknown option '--%s', did you mean '--%s'?", word, near)

@@ -29,6 +29,9 @@ enum {
 
 enum { EXIT_USAGE = 2 };
 
+/* Options of many commands. Where they do nothing, those that no result depends on are accepted. */
+enum { COMMON = 1, HARMLESS };
+
 struct command;
 
 /* What the command line asks for. Zero means "not given" for everything but dtype (-1). */
@@ -57,7 +60,7 @@ typedef struct option {
     const char *help;                            /* one line */
     const char *wants;                           /* what a good value is, for the message about a bad one */
     unsigned commands;                           /* where it does something: listed in their help */
-    int common;                                  /* accepted by every command */
+    int common;                                  /* listed in the help of the program: COMMON, HARMLESS */
     int (*parse)(const char *text, void *field); /* 0 if text is no good; NULL for a flag */
     size_t field;                                /* offset in options */
 } option;

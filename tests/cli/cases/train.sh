@@ -35,6 +35,19 @@ zenith train nothing --data pictures -o bad2
 echo "status $?"
 zenith train taesd -o x
 echo "status $?"
+zenith train taesd --data pictures -o x --seed 3
+echo "status $?"
+printf '%s\n' 'model: zenith-restore' 'task: restore' 'loss: {kl: 1}' >bad.yaml
+zenith train bad.yaml --data pictures -o bad
+echo "status $?"
+# A network with gates for rows and columns is made for the size of the crops, and its permutations stay such.
+printf '%s\n' 'model: zenith-spectral' 'size: 32' 'batch: 1' 'held_out: 0' >gates.yaml
+zenith train gates.yaml --data pictures -o gates --steps 5 -q | grep '^steps'
+zenith train --resume --data pictures -o gates --steps 6 -q | grep '^steps'
+makeimage square.png 32 32
+zenith reconstruct -q --model gates square.png --json | jsoncheck -p width
+zenith reconstruct -q --model gates pictures/1.png
+echo "status $?"
 echo 'no picture' >pictures/9.png
 sed -i 's/held_out: 30/held_out: 0/; s/steps: 3/steps: 6/' small.yaml
 zenith train small.yaml --data pictures -o runs/patchy | grep -E 'steps|skipped|psnr'
