@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 
 static zn_status check_empty(const char *folder)
 {
@@ -24,11 +25,26 @@ static zn_status check_empty(const char *folder)
     return ZN_OK;
 }
 
+/* True if another process holds the folder. One that was just killed does so until its memory is given back. */
+static bool is_taken(DIR *folder)
+{
+    enum { TRIES = 20 };
+    const struct timespec pause = { .tv_nsec = 100000000 };
+    for (int i = 0; flock(dirfd(folder), LOCK_EX | LOCK_NB); i++) {
+        if (errno != EWOULDBLOCK)
+            return false;
+        if (i == TRIES)
+            return true;
+        nanosleep(&pause, NULL);
+    }
+    return false;
+}
+
 /* The lock goes with the process, however that ends. A file system without locks must do without. */
 static zn_status lock_folder(zn_run *r)
 {
     r->lock = zn_run_keeps(r) ? opendir(r->options.folder) : NULL;
-    if (r->lock && flock(dirfd(r->lock), LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+    if (r->lock && is_taken(r->lock))
         return ZN_FAIL(ZN_EINVALID, "%s: another process is at work on this run", r->options.folder);
     return ZN_OK;
 }
