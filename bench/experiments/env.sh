@@ -4,6 +4,11 @@
 # shellcheck source=bench/lib.sh
 . bench/lib.sh
 
+# Help needs neither packages nor programs.
+case " $* " in
+    *" -h "* | *" --help "*) exec python3 "bench/experiments/$(basename "$0").py" --help ;;
+esac
+
 # experiment_python PACKAGE...: sets $python to an interpreter that has them
 experiment_python() {
     use_venv build/experiments-venv "$@"
