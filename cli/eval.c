@@ -186,13 +186,14 @@ static int run_scores(const options *o, const zn_model *model, const zn_eval_opt
     zn_eval_result r;
     zn_status status = zn_eval(model, e, &r);
     progress_erase();
-    if (status == ZN_OK && o->output && zn_ranks_rank(e->ranks) == 0)
-        status = zn_eval_write(o->output, &r);
     if (status == ZN_OK && o->json)
         print_json(o, &r);
     else if (status == ZN_OK)
         print_text(o, &r);
-    else
+    /* After the rest: what took long to find out is told though it cannot be written. */
+    if (status == ZN_OK && o->output && zn_ranks_rank(e->ranks) == 0)
+        status = zn_eval_write(o->output, &r);
+    if (status != ZN_OK)
         complain("%s", zn_error_text());
     const int failed = status != ZN_OK || r.failed;
     zn_eval_result_clear(&r);
