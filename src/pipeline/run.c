@@ -200,19 +200,28 @@ static zn_status save_and_stop(zn_run *r, zn_status status)
     char text[900];
     snprintf(text, sizeof text, "%s", zn_error_text());
     ZN_TRY(zn_ranks_agree(r->options.ranks, zn_run_keeps(r) ? zn_run_save(r) : ZN_OK));
-    return status == ZN_ENUMERIC
+    return status != ZN_ECANCELLED
                ? ZN_FAIL(status, "step %lld: %s; the state before it is saved", (long long)r->done + 1, text)
                : ZN_FAIL(status, "stopped after step %lld; the state is saved", (long long)r->done);
 }
 
+/* Pictures that are there no more (a disk that went away, say) do not cost the steps that were made with them. */
+static zn_status take_pictures(zn_run *r)
+{
+    const zn_status status =
+        zn_ranks_agree(r->options.ranks, zn_loader_next_pair(r->loader, r->done, r->inputs, r->batch));
+    if (status != ZN_OK && r->done > r->first)
+        return save_and_stop(r, status);
+    ZN_TRY(status);
+    return zn_run_tell_skips(r);
+}
+
 static zn_status one_step(zn_run *r)
 {
-    if (r->on.table) {
+    if (r->on.table)
         zn_run_take_conditions(r);
-    } else {
-        ZN_TRY(zn_ranks_agree(r->options.ranks, zn_loader_next_pair(r->loader, r->done, r->inputs, r->batch)));
-        ZN_TRY(zn_run_tell_skips(r));
-    }
+    else
+        ZN_TRY(take_pictures(r));
     r->in_step = true;
     const zn_status status = zn_trainer_step(r->trainer, r->inputs ? r->inputs : r->batch, r->batch, &r->loss);
     r->in_step = false;

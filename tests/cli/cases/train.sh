@@ -48,6 +48,16 @@ makeimage square.png 32 32
 zenith reconstruct -q --model gates square.png --json | jsoncheck -p width
 zenith reconstruct -q --model gates pictures/1.png
 echo "status $?"
+# Pictures that go away do not take the run with them.
+cp -r pictures gone
+sed 's/steps: 3/steps: 100000/' small.yaml >long.yaml
+zenith train long.yaml --data gone -o lost 2>message &
+while ! grep -q loss lost/metrics.jsonl 2>/dev/null; do sleep 0.05; done
+rm -r gone
+wait $!
+echo "status $?"
+grep -o 'the state before it is saved' message
+ls lost/checkpoint.safetensors
 echo 'no picture' >pictures/9.png
 sed -i 's/held_out: 30/held_out: 0/; s/steps: 3/steps: 6/' small.yaml
 zenith train small.yaml --data pictures -o runs/patchy | grep -E 'steps|skipped|psnr'
