@@ -135,7 +135,16 @@ static void prepare(const zn_node *n, const zn_prepare *p, void *memory)
     q->kernel->pack(&s, w, q->packed);
 }
 
-enum { PARTS = 4 }; /* tasks of a thread at least, for one that reads on where it has read */
+/* PARTS: tasks of a thread at least; a task reads on where it has read. ROWS: of a map, worth the numbers that a kernel
+ * makes for them first. */
+enum { PARTS = 4, ROWS = 4 };
+
+/* Units of a task. */
+static int64_t grain_of(const zn_launch_context *c, int64_t units, int64_t least)
+{
+    const int64_t grain = units / (PARTS * zn_pool_threads(c->pool));
+    return grain < least ? least : grain;
+}
 
 static void run(const zn_node *n, const zn_launch_context *c)
 {
@@ -144,8 +153,8 @@ static void run(const zn_node *n, const zn_launch_context *c)
         const zn_conv_args a = {
             .s = conv_of(n), .x = n->source[0]->data, .packed = q->packed, .bias = n->source[3]->data, .y = n->data
         };
-        const int64_t units = q->kernel->units(&a.s), grain = units / (PARTS * zn_pool_threads(c->pool));
-        zn_launch(c, q->kernel->run, units, grain < 1 ? 1 : grain, &a);
+        const int64_t units = q->kernel->units(&a.s);
+        zn_launch(c, q->kernel->run, units, grain_of(c, units, 1), &a);
         return;
     }
     const spec *k = spec_of(n);
@@ -166,8 +175,8 @@ static void run(const zn_node *n, const zn_launch_context *c)
                                         .depth = k->depth,
                                         .shuffle_in = k->shuffle_in,
                                         .shuffle_out = k->shuffle_out };
-    enum { ROWS = 4 }; /* worth the numbers that a kernel makes for them first */
-    zn_launch(c, zn_k_spectral_linear, x[0] * x[1] / shrink, ROWS, &a);
+    const int64_t rows = x[0] * x[1] / shrink;
+    zn_launch(c, zn_k_spectral_linear, rows, grain_of(c, rows, ROWS), &a);
 }
 
 /* Transform and scale at d channels, and the bias. */
