@@ -21,32 +21,24 @@ enum { PASS_PIXELS = 8, PASS_ROWS = 16, PASS_BYTES = 256, PASS_ROW = 16, PASS_LI
 /* Each pass is a function: so many vectors at once leave a compiler no room for anything else. */
 #define PASS_FUNCTION static __attribute__((noinline)) void
 
-/* Lines of maps that are fetched meanwhile, four for two blocks: those that the next pixels are read from, and
- * those that these will be written to, which otherwise wait for the memory too. A list that ends with one of no lines.
- */
+/* Lines of maps that are fetched into the second cache meanwhile, four for two blocks: those that the next pixels are
+ * read from, and those that these will be written to, which otherwise wait for the memory too. A list that ends with
+ * one of no lines. */
 typedef struct pass_ahead {
     const char *at;
     int64_t lines;
-    bool write;
 } pass_ahead;
 
-#define PASS_FETCH(how, line) __asm__ volatile("prfm " how ", [%0, %1]" : : "r"(a->at), "i"((line)*PASS_LINE))
+#define PASS_FETCH(line) __asm__ volatile("prfm pldl2keep, [%0, %1]" : : "r"(a->at), "i"((line)*PASS_LINE))
 VEC_INLINE void pass_fetch(pass_ahead **ahead)
 {
     pass_ahead *a = *ahead;
     if (a->lines <= 0)
         return;
-    if (a->write) {
-        PASS_FETCH("pstl2keep", 0);
-        PASS_FETCH("pstl2keep", 1);
-        PASS_FETCH("pstl2keep", 2);
-        PASS_FETCH("pstl2keep", 3);
-    } else {
-        PASS_FETCH("pldl2keep", 0);
-        PASS_FETCH("pldl2keep", 1);
-        PASS_FETCH("pldl2keep", 2);
-        PASS_FETCH("pldl2keep", 3);
-    }
+    PASS_FETCH(0);
+    PASS_FETCH(1);
+    PASS_FETCH(2);
+    PASS_FETCH(3);
     a->at += 4 * PASS_LINE;
     a->lines -= 4;
     if (a->lines <= 0)

@@ -193,14 +193,13 @@ static inline void whole_block(whole_plan *w, const pass_map *in, const pass_map
 }
 
 /* Lines of eight pixels in a map; returns how many entries. */
-static inline int whole_lines(const float *map, int channels, bool shuffled, int64_t row, int x, int wide, bool write,
+static inline int whole_lines(const float *map, int channels, bool shuffled, int64_t row, int x, int wide,
                               pass_ahead *ahead)
 {
     const int lines = shuffled ? 2 : 1;
     const int64_t each = channels / lines;
     for (int i = 0; i < lines; i++)
-        ahead[i] =
-            (pass_ahead){ (const char *)(map + ((row * lines + i) * wide + x) * each), PASS_PIXELS * each / 16, write };
+        ahead[i] = (pass_ahead){ (const char *)(map + ((row * lines + i) * wide + x) * each), PASS_PIXELS * each / 16 };
     return lines;
 }
 
@@ -210,8 +209,8 @@ enum { WHOLE_AHEAD = 5 };
 static inline void whole_ahead(const zn_spectral_linear_args *a, int64_t row, int x, pass_ahead ahead[WHOLE_AHEAD])
 {
     const int then = x + 2 * PASS_PIXELS <= a->wide ? x + PASS_PIXELS : 0;
-    int n = whole_lines(a->x, a->cin, a->shuffle_in, then ? row : row + 1, then, a->wide, false, ahead);
-    n += whole_lines(a->y, a->cout, a->shuffle_out, row, x, a->wide, true, ahead + n);
+    int n = whole_lines(a->x, a->cin, a->shuffle_in, then ? row : row + 1, then, a->wide, ahead);
+    n += whole_lines(a->y, a->cout, a->shuffle_out, row, x, a->wide, ahead + n);
     ahead[n] = (pass_ahead){ 0 };
 }
 
