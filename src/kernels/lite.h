@@ -31,8 +31,8 @@ typedef struct zn_lite_args {
 /* The band for maps of this size, or 0 where bands are not for them. */
 static inline int zn_lite_band(int64_t h, int64_t wide, int64_t ci)
 {
-    const int band = ci <= 32 ? 128 / (int)ci : 4;
-    return ci % 16 == 0 && ci <= 128 && h >= 64 && wide >= 64 && wide / 8 % band == 0 ? band : 0;
+    enum { BAND = 4 }; /* what expand takes at once; with more, columns take longer, with fewer, rows */
+    return ci % 16 == 0 && ci <= 128 && h >= 64 && wide >= 64 && wide / 8 % BAND == 0 ? BAND : 0;
 }
 
 /* Floats from one band to the next: a row of zeros more, since pixels of a row would lie in one set of the caches.
