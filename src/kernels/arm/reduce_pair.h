@@ -9,7 +9,7 @@
 enum {
     PAIR_PIXELS = 6,
     PAIR_DEEP = 16,
-    PAIR_EARLY = 2048 /* floats before which x is fetched into the second cache */
+    PAIR_EARLY = 4096 /* floats before which x is fetched into the second cache */
 };
 
 static inline bool pair_does(int groups, int deep, int wide, int64_t pixels)

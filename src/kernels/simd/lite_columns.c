@@ -74,7 +74,7 @@ static void bands(const zn_lite_args *a, zn_range r)
     for (int i = 0; i < a->h; i++)
         gate[i] = a->gate[i / 8 + i % 8 * (a->h / 8)];
     for (int64_t band = r.begin; band < r.end; band++) {
-        wht_ahead ahead = { a->t + (band + 1) * size, band + 1 < r.end ? size / 16 : 0, 2, false };
+        wht_ahead ahead = { a->t + (band + 1) * size, band + 1 < r.end ? size / 16 : 0, 3, false };
         band_columns(a, a->t + band * size, a->y + band * size, gate, line, &ahead);
         zn_lite_end_band(a, a->y + band * size);
     }
