@@ -1,7 +1,8 @@
 /* The expansion of a Lite block for AArch64: four neighbouring pixels by sixteen outputs of a group, a whole line of
  * each. Each instruction is an `asm volatile` of its own (wht_pass.h): x and weights are loaded where they are used,
  * since a Neoverse-V1 reads but four registers a cycle that were ready when an instruction came to wait for its turn.
- * Half of the next block's x is loaded among the last products of a block, and later pixels are fetched meanwhile. */
+ * Blocks overlap: half of a block is stored and of the next one begun among the last products, the other half among
+ * the first ones of the next block. Later pixels are fetched meanwhile. */
 #ifndef ZN_ARM_EXPAND_PASS_H
 #define ZN_ARM_EXPAND_PASS_H
 
@@ -14,7 +15,7 @@ enum {
     EXPAND_ACROSS = 16,
     EXPAND_AHEAD = 2,    /* weights on their way before they are used */
     EXPAND_EARLY = 2048, /* floats before which x is fetched into the second cache */
-    EXPAND_BANDS = 4     /* and bands before which t is */
+    EXPAND_BANDS = 2     /* and bands before which t is */
 };
 #define EXPAND_UNROLL _Pragma("GCC unroll 16")
 
@@ -32,44 +33,122 @@ typedef struct expand_pass {
 /* A block on its way. */
 typedef struct expand_block {
     vec sum[EXPAND_PIXELS][4];
-    vec x[2][EXPAND_PIXELS]; /* the first half of a block's x */
-    vec w[EXPAND_AHEAD];     /* the next weights */
+    vec x[EXPAND_PIXELS][2]; /* half of a line of each pixel of x, and of the bias */
+    vec b[2];
+    vec m[EXPAND_PIXELS]; /* the next channels of t */
+    vec w[EXPAND_AHEAD];  /* the next weights */
+    /* Where the next block's x is, and this block's y, of which each pixel has its pointer. */
+    const float *from[EXPAND_PIXELS];
+    float *to[EXPAND_PIXELS];
+    int64_t pixel[EXPAND_PIXELS]; /* bytes to the pixels of t */
+    int64_t four;                 /* bytes of four pixels of x */
 } expand_block;
 
-/* sum = x + b, the first half of x being there. */
-VEC_INLINE void expand_begin(expand_block *s, const float *x, int64_t c, const float *b)
+/* Half of x: vectors 0 and 1, or 2 and 3. */
+VEC_INLINE void expand_load(expand_block *s, const int p, const int half)
 {
-    EXPAND_UNROLL for (int j = 0; j < 4; j++)
+    vec_load_two_pinned((const char *)s->from[p], 32 * half, s->x[p]);
+}
+
+VEC_INLINE void expand_multiplier(expand_block *s, const float *t, const int p)
+{
+    __asm__ volatile("ldr %q0, [%1, %2]" : "=w"(s->m[p]) : "r"(t), "r"(s->pixel[p]));
+}
+
+/* sum = x + b for one vector of a pixel. */
+VEC_INLINE void expand_begin(expand_block *s, const int p, const int j)
+{
+    __asm__ volatile("fadd %0.4s, %1.4s, %2.4s" : "=w"(s->sum[p][j]) : "w"(s->b[j % 2]), "w"(s->x[p][j % 2]));
+}
+
+/* What comes behind a block: weights, channels of t, bias; bytes that y moved before it and x moves behind. */
+typedef struct expand_next {
+    const float *w, *t, *b;
+    int64_t y, x;
+} expand_next;
+
+/* What stands behind product k of pixel p in the first step of a block: the second halves of the block before are
+ * stored, and those of this one begin. y and x move on. */
+VEC_INLINE void expand_among_first(expand_block *s, const expand_next *next, const int k, const int p)
+{
+    if (k == 0) {
+        vec_store_two_pinned((char *)s->to[p], 32, s->sum[p] + 2);
+        expand_load(s, p, 1);
+    } else if (k == 1)
+        __asm__ volatile("add %0, %0, %1" : "+r"(s->to[p]) : "r"(next->y));
+    else if (k == 2)
+        __asm__ volatile("add %0, %0, %1" : "+r"(s->from[p]) : "r"(next->x));
+    else if (k == 3)
+        expand_begin(s, p, 2);
+    else if (k == 4)
+        expand_begin(s, p, 3);
+}
+
+/* The same in the last step: first halves are stored, and those of the next block begin. */
+VEC_INLINE void expand_among_last(expand_block *s, const float *b, const int k, const int p)
+{
+    if (k == 5)
+        vec_fetch_pinned(s->from[p], EXPAND_EARLY);
+    else if (k == 7)
+        __asm__ volatile("prfm pldl1keep, [%0, %1]" : : "r"(s->from[p]), "r"(s->four));
+    else if (k == 10 && p == 3)
+        vec_load_two_pinned((const char *)b, 0, s->b);
+    else if (k >= 11 && k < 14 && p == 1)
+        expand_load(s, k - 11, 0);
+    else if (k == 14) {
+        vec_store_two_pinned((char *)s->to[p], 0, s->sum[p]);
+        expand_begin(s, p, 0);
+        expand_begin(s, p, 1);
+        if (p == 1)
+            expand_load(s, 3, 0);
+    } else if (k == 15 && p == 3)
+        vec_load_two_pinned((const char *)b, 32, s->b);
+}
+
+/* Product k of a step as lane and vector: the first vectors of two lanes before their second ones, where these begin
+ * meanwhile. */
+VEC_INLINE int expand_order(const bool first, const int k)
+{
+    return first && k < 8 ? (k & 1) | (k & 2) << 1 | (k & 4) >> 1 : k;
+}
+
+/* One step of four channels of t: weights [4][16], of which the first are there, as are those channels; behind them
+ * after_w and after_t are loaded. first and last are constants. */
+VEC_INLINE void expand_step(expand_block *s, const bool first, const bool last, const float *w, const float *after_w,
+                            const float *after_t, const expand_next *next)
+{
+    EXPAND_UNROLL for (int k = 0; k < 16; k++)
     {
-        const vec bj = vec_load_pinned(b, j * VEC_LANES);
+        const int later = k + EXPAND_AHEAD, own = expand_order(first, k);
+        const vec wk = s->w[k % EXPAND_AHEAD];
+        s->w[k % EXPAND_AHEAD] = later < 16 ? vec_load_pinned(w, expand_order(first, later) * VEC_LANES)
+                                            : vec_load_pinned(after_w, (later - 16) * VEC_LANES);
         EXPAND_UNROLL for (int p = 0; p < EXPAND_PIXELS; p++)
         {
-            const vec xp = j < 2 ? s->x[j][p] : vec_load_pinned(x + p * c, j * VEC_LANES);
-            __asm__ volatile("fadd %0.4s, %1.4s, %2.4s" : "=w"(s->sum[p][j]) : "w"(bj), "w"(xp));
+            vec_fma_pinned(&s->sum[p][own % 4], wk, s->m[p], own / 4);
+            if (first)
+                expand_among_first(s, next, k, p);
+            if (last)
+                expand_among_last(s, next->b, k, p);
+            if (k == 15)
+                expand_multiplier(s, after_t, p);
         }
     }
 }
 
-/* One step of four channels of t: weights [4][16], of which the first are there; behind them those of `after` are
- * loaded. x: NULL, or where the next block's x lies, of which half is loaded meanwhile (a constant choice). */
-VEC_INLINE void expand_step(expand_block *s, const float *t, int64_t ci, const float *w, const float *after,
-                            const float *x, int64_t c)
+/* Sixteen outputs of four pixels. */
+VEC_INLINE void expand_outputs(expand_block *s, int deep, const float *w, const float *t, const expand_next *next)
 {
-    vec m[EXPAND_PIXELS];
-    EXPAND_UNROLL for (int p = 0; p < EXPAND_PIXELS; p++) m[p] = vec_load_pinned(t + p * ci, 0);
-    EXPAND_UNROLL for (int k = 0; k < 16; k++)
-    {
-        const vec wk = s->w[k % EXPAND_AHEAD];
-        s->w[k % EXPAND_AHEAD] = k + EXPAND_AHEAD < 16 ? vec_load_pinned(w, (k + EXPAND_AHEAD) * VEC_LANES)
-                                                       : vec_load_pinned(after, (k + EXPAND_AHEAD - 16) * VEC_LANES);
-        EXPAND_UNROLL for (int p = 0; p < EXPAND_PIXELS; p++) vec_fma_pinned(&s->sum[p][k % 4], wk, m[p], k / 4);
-        if (x && k < 4)
-            vec_fetch_pinned(x + EXPAND_EARLY + k * c, 0);
-        else if (x && k < 8)
-            __asm__ volatile("prfm pldl1keep, [%0]" : : "r"(x + k * c));
-        else if (x)
-            s->x[k / 4 - 2][k % 4] = vec_load_pinned(x + k % 4 * c, (k / 4 - 2) * VEC_LANES);
+    if (deep == 4) {
+        expand_step(s, true, true, w, next->w, next->t, next);
+        return;
     }
+    expand_step(s, true, false, w, w + 64, t + 4, next);
+    w += 64;
+    t += 8;
+    for (int k = 8; k < deep; k += 4, w += 64, t += 4)
+        expand_step(s, false, false, w, w + 64, t, next);
+    expand_step(s, false, true, w, next->w, next->t, next);
 }
 
 /* What lies some bands behind four pixels of t: no machine sees that these are next. */
@@ -78,48 +157,72 @@ VEC_INLINE void expand_fetch(const expand_pass *q, const float *t)
     const int64_t apart = q->skip + q->band * q->ci;
     for (int64_t k = 0; k < EXPAND_PIXELS * q->ci; k += 16) {
         vec_fetch_pinned(t + EXPAND_BANDS * apart + k, 0);
-        __asm__ volatile("prfm pldl1keep, [%0]" : : "r"(t + apart + k));
+        vec_fetch_near_pinned(t + apart + k, 0);
     }
+}
+
+/* Begins the first block. What the second halves hold is written over, or what is there. */
+VEC_INLINE void expand_start(const expand_pass *q, expand_block *s)
+{
+    s->four = EXPAND_PIXELS * q->c * (int64_t)sizeof(float);
+    EXPAND_UNROLL for (int k = 0; k < EXPAND_AHEAD; k++) s->w[k] = vec_load_pinned(q->w, k * VEC_LANES);
+    vec_load_two_pinned((const char *)q->b, 0, s->b);
+    EXPAND_UNROLL for (int p = 0; p < EXPAND_PIXELS; p++)
+    {
+        s->from[p] = q->x + p * q->c;
+        s->to[p] = q->y + p * q->c;
+        s->pixel[p] = p * q->ci * (int64_t)sizeof(float);
+        __asm__ volatile("" : "+r"(s->from[p]), "+r"(s->to[p]), "+r"(s->pixel[p]));
+        expand_multiplier(s, q->t, p);
+        expand_load(s, p, 0);
+        expand_begin(s, p, 0);
+        expand_begin(s, p, 1);
+        expand_load(s, p, 1);
+        s->sum[p][2] = s->x[p][0];
+        s->sum[p][3] = s->x[p][1];
+    }
+    vec_load_two_pinned((const char *)q->b, 32, s->b);
 }
 
 /* y = x + b + t w for `fours` fours of pixels. */
 static __attribute__((noinline, unused)) void expand_all(const expand_pass *q, int64_t fours)
 {
-    const int64_t c = q->c, ci = q->ci;
-    const float *x = q->x, *t = q->t;
-    float *y = q->y;
-    expand_block s;
-    vec_pinned_fence();
-    EXPAND_UNROLL for (int k = 0; k < EXPAND_AHEAD; k++) s.w[k] = vec_load_pinned(q->w, k * VEC_LANES);
-    EXPAND_UNROLL for (int k = 0; k < 8; k++) s.x[k / 4][k % 4] = vec_load_pinned(x + k % 4 * c, k / 4 * VEC_LANES);
+    const int64_t size = sizeof(float), c = q->c, far = (EXPAND_ACROSS + (EXPAND_PIXELS - 1) * c) * size;
+    const float *t = q->t; /* of these four pixels */
     int in_band = q->first;
-    for (int64_t i = 0; i < fours; i++, t += EXPAND_PIXELS * ci) {
-        if (q->band && in_band == q->band) {
-            t += q->skip;
-            in_band = 0;
-        }
-        in_band += EXPAND_PIXELS;
-        if (q->band)
-            expand_fetch(q, t);
+    expand_block s;
+    expand_next next = { .y = 0 };
+    vec_pinned_fence();
+    expand_start(q, &s);
+    for (int64_t i = 0; i < fours; i++) {
         const float *w = q->w, *tg = t;
         int64_t left = q->wide; /* outputs of this group */
-        for (int64_t o = 0; o < c; o += EXPAND_ACROSS, y += EXPAND_ACROSS) {
-            const bool last = o + EXPAND_ACROSS == c;
-            const float *next = x + EXPAND_ACROSS + (last ? (EXPAND_PIXELS - 1) * c : 0), *tk = tg;
-            next = last && i + 1 == fours ? x : next; /* there is none */
-            expand_begin(&s, x, c, q->b + o);
-            for (int k = 4; k < q->deep; k += 4, tk += 4, w += 4 * EXPAND_ACROSS)
-                expand_step(&s, tk, ci, w, w + 4 * EXPAND_ACROSS, NULL, 0);
-            expand_step(&s, tk, ci, w, last ? q->w : w + 4 * EXPAND_ACROSS, next, c);
-            w += 4 * EXPAND_ACROSS;
-            EXPAND_UNROLL for (int p = 0; p < EXPAND_PIXELS; p++) vec_store_line_pinned(y + p * c, s.sum[p]);
-            x = next;
+        if (q->band)
+            expand_fetch(q, t);
+        in_band += EXPAND_PIXELS;
+        t += EXPAND_PIXELS * q->ci + (q->band && in_band == q->band ? q->skip : 0);
+        in_band = in_band == q->band ? 0 : in_band;
+        next.b = q->b;
+        for (int64_t o = EXPAND_ACROSS; o <= c; o += EXPAND_ACROSS) {
             left -= EXPAND_ACROSS;
-            tg += left ? 0 : q->deep;
+            next.w = w + (int64_t)q->deep * EXPAND_ACROSS;
+            next.t = left ? tg : tg + q->deep;
+            next.b += EXPAND_ACROSS;
             left = left ? left : q->wide;
+            next.x = EXPAND_ACROSS * size;
+            if (o == c) { /* the next pixels, or none */
+                next.x = i + 1 < fours ? far : 0;
+                next.w = q->w;
+                next.t = i + 1 < fours ? t : tg;
+                next.b = q->b;
+            }
+            expand_outputs(&s, q->deep, w, tg, &next);
+            next.y = next.x;
+            w = next.w;
+            tg = next.t;
         }
-        y += (EXPAND_PIXELS - 1) * c;
     }
+    EXPAND_UNROLL for (int p = 0; p < EXPAND_PIXELS; p++) vec_store_two_pinned((char *)s.to[p], 32, s.sum[p] + 2);
     vec_pinned_fence();
 }
 

@@ -30,9 +30,21 @@ typedef struct pair_block {
     vec sum[2][PAIR_PIXELS], m[2][PAIR_PIXELS], w[2];
 } pair_block;
 
-/* Products of channels k to k + 3 (a constant). x: pixels of this block, but at its end already those of the next. */
-VEC_INLINE void pair_step(pair_block *s, const int k, const float *w, const float *const x[PAIR_PIXELS],
-                          const float *bias, int64_t c)
+/* The sums of pixel p and the next of one group, or of two of pixel p, to y. */
+VEC_INLINE void pair_store(const bool planes, const reduce_pass *q, const pair_block *s, float *y, const int half,
+                           const int p)
+{
+    const vec two[2] = { s->sum[0][p], s->sum[1][p] };
+    if (planes && p % 2 == 0)
+        vec_store_two_pinned((char *)(y + half * q->plane), p * (int)sizeof(vec), s->sum[half] + p);
+    else if (!planes && half == 0)
+        vec_store_two_pinned((char *)(y + p * q->ci), 0, two);
+}
+
+/* Products of channels k to k + 3 (a constant). x: pixels of this block, but at its end already those of the next. The
+ * sums of the block before go to y. */
+VEC_INLINE void pair_step(const bool planes, const reduce_pass *q, pair_block *s, const int k, const float *w,
+                          const float *const x[PAIR_PIXELS], const float *bias, float *y)
 {
     const int then = k + 4 < PAIR_DEEP ? k + 4 : 0;
     REDUCE_UNROLL for (int i = 0; i < 8; i++)
@@ -42,14 +54,16 @@ VEC_INLINE void pair_step(pair_block *s, const int k, const float *w, const floa
         s->w[half] = vec_load_pinned(w, k * 8 + (i + 2) * VEC_LANES);
         REDUCE_UNROLL for (int p = 0; p < PAIR_PIXELS; p++)
         {
-            if (k == 0 && lane == 0)
+            if (k == 0 && lane == 0) {
+                pair_store(planes, q, s, y, half, p);
                 s->sum[half][p] = vec_load_pinned(bias, half * VEC_LANES);
+            }
             vec_fma_pinned(&s->sum[half][p], wi, s->m[half][p], lane);
             if (lane == 3)
                 s->m[half][p] = vec_load_pinned(x[p], half * PAIR_DEEP + then);
         }
         if (i < PAIR_PIXELS && k < 8)
-            vec_fetch_near_pinned(x[i] + PAIR_PIXELS * c + 4 * k, 0);
+            vec_fetch_near_pinned(x[i] + PAIR_PIXELS * q->c + 4 * k, 0);
         else if (i < PAIR_PIXELS && k < 12)
             vec_fetch_pinned(x[i] + PAIR_EARLY, 0);
         else if (i < PAIR_PIXELS)
@@ -59,10 +73,11 @@ VEC_INLINE void pair_step(pair_block *s, const int k, const float *w, const floa
 
 /* All outputs of so many pixels, PAIR_PIXELS at least: the last block may begin within the one before. Behind the
  * weights lie two vectors more, whatever they are. */
-static __attribute__((noinline, unused)) void pair_all(const reduce_pass *q, int64_t pixels)
+VEC_INLINE void pair_run(const bool planes, const reduce_pass *q, int64_t pixels)
 {
+    const int64_t across = planes ? 2 * q->plane : 8, on = planes ? VEC_LANES : q->ci;
     const float *x[PAIR_PIXELS];
-    float *y = q->y;
+    float *y = q->y, *old = y;
     pair_block s;
     vec_pinned_fence();
     REDUCE_UNROLL for (int p = 0; p < PAIR_PIXELS; p++)
@@ -70,25 +85,40 @@ static __attribute__((noinline, unused)) void pair_all(const reduce_pass *q, int
         x[p] = q->x + p * q->c;
         s.m[0][p] = vec_load_pinned(x[p], 0);
         s.m[1][p] = vec_load_pinned(x[p], PAIR_DEEP);
+        s.sum[0][p] = s.sum[1][p] = vec_splat(0); /* written over */
     }
-    for (int64_t left = pixels, move; left > 0; left -= move, y += move * q->ci) {
+    for (int64_t left = pixels, move; left > 0; left -= move, y += move * on) {
         const int64_t more = left - PAIR_PIXELS;
         const float *w = q->w, *b = q->b;
         move = more > 0 && more < PAIR_PIXELS ? more : PAIR_PIXELS;
         REDUCE_UNROLL for (int u = 0; u < 2; u++) s.w[u] = vec_load_pinned(w, u * VEC_LANES);
         for (int g = 0; g < q->groups; g += 2, w += 8 * PAIR_DEEP, b += 8) {
-            const int64_t on = more > 0 ? move * q->c : 0;
-            const int64_t step = g + 2 < q->groups ? 2 * PAIR_DEEP : on - (q->groups - 2) * PAIR_DEEP;
-            pair_step(&s, 0, w, x, b, q->c);
-            pair_step(&s, 4, w, x, b, q->c);
-            pair_step(&s, 8, w, x, b, q->c);
+            const int64_t far = more > 0 ? move * q->c : 0;
+            const int64_t step = g + 2 < q->groups ? 2 * PAIR_DEEP : far - (q->groups - 2) * PAIR_DEEP;
+            pair_step(planes, q, &s, 0, w, x, b, old);
+            pair_step(planes, q, &s, 4, w, x, b, old);
+            pair_step(planes, q, &s, 8, w, x, b, old);
             REDUCE_UNROLL for (int p = 0; p < PAIR_PIXELS; p++) x[p] += step;
-            pair_step(&s, 12, w, x, b, q->c);
-            REDUCE_UNROLL for (int p = 0; p < PAIR_PIXELS; p++) __asm__ volatile(
-                "stp %q0, %q1, [%2]" : : "w"(s.sum[0][p]), "w"(s.sum[1][p]), "r"(y + p * q->ci + g * 4));
+            pair_step(planes, q, &s, 12, w, x, b, old);
+            old = y + g / 2 * across;
         }
     }
+    REDUCE_UNROLL for (int p = 0; p < PAIR_PIXELS; p++)
+    {
+        pair_store(planes, q, &s, old, 0, p);
+        pair_store(planes, q, &s, old, 1, p);
+    }
     vec_pinned_fence();
+}
+
+static __attribute__((noinline, unused)) void pair_all(const reduce_pass *q, int64_t pixels)
+{
+    pair_run(false, q, pixels);
+}
+
+static __attribute__((noinline, unused)) void pair_planes(const reduce_pass *q, int64_t pixels)
+{
+    pair_run(true, q, pixels);
 }
 
 #endif

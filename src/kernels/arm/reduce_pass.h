@@ -16,7 +16,9 @@ typedef struct reduce_pass {
     const float *x, *w, *b; /* w: as reduce_pack leaves it */
     float *y;
     int64_t c, ci;          /* channels of a pixel of x, and of y */
+    int64_t plane;          /* 0, or y has planes of vectors so many floats apart (plane_line.h) */
     int groups, deep, wide; /* of one group */
+    int64_t early;          /* pixels that somebody fetched into the second cache; the others are as these are used */
 } reduce_pass;
 
 static inline bool reduce_does(int deep, int wide) { return deep % 4 == 0 && wide % REDUCE_ACROSS == 0; }
@@ -32,13 +34,45 @@ static inline void reduce_pack(const reduce_pass *q, const float *w, float *to)
 
 /* Sums and what is on its way to them. */
 typedef struct reduce_block {
-    vec sum[REDUCE_VECTORS][REDUCE_PIXELS], m[REDUCE_PIXELS], w[REDUCE_VECTORS];
+    vec sum[REDUCE_PIXELS][REDUCE_VECTORS], m[REDUCE_PIXELS], w[REDUCE_VECTORS];
+    int64_t pixel[REDUCE_PIXELS]; /* bytes to the pixels of x */
 } reduce_block;
 
+VEC_INLINE void reduce_multiplier(reduce_block *s, const float *x, const int p)
+{
+    __asm__ volatile("ldr %q0, [%1, %2]" : "=w"(s->m[p]) : "r"(x), "r"(s->pixel[p]));
+}
+
+/* A line of a pixel into the first cache. */
+VEC_INLINE void reduce_fetch(const reduce_block *s, const float *x, const int p)
+{
+    __asm__ volatile("prfm pldl1keep, [%0, %1]" : : "r"(x), "r"(s->pixel[p]));
+}
+
+/* The sums of pixel p and the next to y, where they lie in planes or one behind the other (a constant choice). */
+VEC_INLINE void reduce_store(const bool planes, const reduce_pass *q, const reduce_block *s, float *y, const int p)
+{
+    REDUCE_UNROLL for (int u = 0; u < 2; u++)
+    {
+        const vec two[2] = { s->sum[p][u], s->sum[p + 1][u] };
+        if (planes)
+            vec_store_two_pinned((char *)(y + u * q->plane), p * (int)sizeof(vec), two);
+        else
+            vec_store_two_pinned((char *)(y + (p + u) * q->ci), 0, s->sum[p + u]);
+    }
+}
+
+/* What a step does beside its products: constants. */
+typedef enum reduce_kind {
+    REDUCE_FIRST = 1, /* stores the sums of the block before, and these begin with the bias */
+    REDUCE_FETCH = 2, /* fetches a line of each of the next pixels, and of those far behind */
+    REDUCE_PLANES = 4
+} reduce_kind;
+
 /* Products of four channels of eight pixels, which are there. Weights follow those that are there; `next` are the next
- * pixels, c floats apart. first (a constant): the sums begin with the bias. */
-VEC_INLINE void reduce_step(reduce_block *s, const bool first, const float *w, const float *next, int64_t c,
-                            const float *bias)
+ * channels. */
+VEC_INLINE void reduce_step(const reduce_pass *q, reduce_block *s, const int kind, const float *w, const float *next,
+                            const float *fetch, const float *far, const float *bias, float *y)
 {
     REDUCE_UNROLL for (int lane = 0; lane < 4; lane++)
     {
@@ -50,63 +84,81 @@ VEC_INLINE void reduce_step(reduce_block *s, const bool first, const float *w, c
         }
         REDUCE_UNROLL for (int p = 0; p < REDUCE_PIXELS; p++)
         {
-            REDUCE_UNROLL for (int u = 0; u < REDUCE_VECTORS; u++)
-            {
-                if (first && lane == 0)
-                    s->sum[u][p] = vec_load_pinned(bias, u * VEC_LANES);
-                vec_fma_pinned(&s->sum[u][p], wl[u], s->m[p], lane);
-            }
+            if ((kind & REDUCE_FIRST) && lane == 0 && p % 2 == 0)
+                reduce_store(kind & REDUCE_PLANES, q, s, y, p);
+            if ((kind & REDUCE_FIRST) && lane == 0)
+                vec_load_two_pinned((const char *)bias, 0, s->sum[p]);
+            REDUCE_UNROLL for (int u = 0; u < REDUCE_VECTORS; u++) vec_fma_pinned(&s->sum[p][u], wl[u], s->m[p], lane);
+            if ((kind & REDUCE_FETCH) && lane == 1)
+                reduce_fetch(s, fetch, p);
+            if ((kind & REDUCE_FETCH) && lane == 2)
+                __asm__ volatile("prfm pldl2keep, [%0, %1]" : : "r"(far), "r"(s->pixel[p]));
             if (lane == 3)
-                s->m[p] = vec_load_pinned(next + p * c, 0);
+                reduce_multiplier(s, next, p);
         }
     }
 }
 
-/* A line of each of eight pixels into the first cache. */
-VEC_INLINE void reduce_fetch(const float *x, int64_t c)
+/* Eight outputs from weights w on, of channels from x on; the next block's begin at `after`. Pixels `far` floats behind
+ * are fetched. The sums of the block before go to y. */
+VEC_INLINE void reduce_outputs(const int kind, const reduce_pass *q, reduce_block *s, const float *x, int64_t far,
+                               const float *after, const float *w, const float *bias, float *y)
 {
-    REDUCE_UNROLL for (int p = 0; p < REDUCE_PIXELS; p++) __asm__ volatile("prfm pldl1keep, [%0]" : : "r"(x + p * c));
-}
-
-/* Eight outputs from weights w on, of channels from x on; the next block's begin at `after`. */
-VEC_INLINE void reduce_outputs(const reduce_pass *q, reduce_block *s, const float *x, const float *after,
-                               const float *w, const float *bias, float *y)
-{
-    const int64_t c = q->c;
-    reduce_fetch(x + REDUCE_PIXELS * c, c);
-    reduce_step(s, true, w, q->deep > 4 ? x + 4 : after, c, bias);
+    const int64_t near = REDUCE_PIXELS * q->c;
+    reduce_step(q, s, kind | REDUCE_FIRST | REDUCE_FETCH, w, q->deep > 4 ? x + 4 : after, x + near, x + far, bias, y);
     for (int k = 4; k < q->deep; k += 4) {
         w += 4 * REDUCE_ACROSS;
         x += 4;
+        const float *next = k + 4 < q->deep ? x + 4 : after;
         if (k % 16 == 0)
-            reduce_fetch(x + REDUCE_PIXELS * c, c);
-        reduce_step(s, false, w, k + 4 < q->deep ? x + 4 : after, c, bias);
+            reduce_step(q, s, kind | REDUCE_FETCH, w, next, x + near, x + far, bias, y);
+        else
+            reduce_step(q, s, kind, w, next, x, x, bias, y);
     }
-    REDUCE_UNROLL for (int p = 0; p < REDUCE_PIXELS; p++) __asm__ volatile("stp %q0, %q1, [%2]" : : "w"(s->sum[0][p]),
-                                                                           "w"(s->sum[1][p]), "r"(y + p * q->ci));
 }
 
 /* All outputs of `eights` eights of pixels. Behind the weights lie two vectors more, whatever they are. */
-static __attribute__((noinline, unused)) void reduce_all(const reduce_pass *q, int64_t eights)
+VEC_INLINE void reduce_run(const int kind, const reduce_pass *q, int64_t eights)
 {
     const int blocks = q->groups * q->wide / REDUCE_ACROSS, same = q->wide / REDUCE_ACROSS; /* same: of a group */
+    const int64_t across = kind & REDUCE_PLANES ? REDUCE_VECTORS * q->plane : REDUCE_ACROSS,
+                  on = REDUCE_PIXELS * (kind & REDUCE_PLANES ? VEC_LANES : q->ci);
     const float *x = q->x;
-    float *y = q->y;
+    float *y = q->y, *old = y;
     reduce_block s;
     vec_pinned_fence();
-    REDUCE_UNROLL for (int p = 0; p < REDUCE_PIXELS; p++) s.m[p] = vec_load_pinned(x + p * q->c, 0);
-    for (int64_t i = 0; i < eights; i++, x += REDUCE_PIXELS * q->c, y += REDUCE_PIXELS * q->ci) {
+    REDUCE_UNROLL for (int p = 0; p < REDUCE_PIXELS; p++)
+    {
+        s.pixel[p] = p * q->c * (int64_t)sizeof(float);
+        __asm__ volatile("" : "+r"(s.pixel[p]));
+        reduce_multiplier(&s, x, p);
+        REDUCE_UNROLL for (int u = 0; u < REDUCE_VECTORS; u++) s.sum[p][u] = vec_splat(0); /* written over */
+    }
+    for (int64_t i = 0; i < eights; i++, x += REDUCE_PIXELS * q->c, y += on) {
         const float *w = q->w;
+        const int64_t far = i + q->early / REDUCE_PIXELS < eights ? q->early * q->c : 0;
         REDUCE_UNROLL for (int u = 0; u < REDUCE_VECTORS; u++) s.w[u] = vec_load_pinned(w, u * VEC_LANES);
         for (int block = 0; block < blocks; block++, w += (int64_t)q->deep * REDUCE_ACROSS) {
             const float *after = block + 1 < blocks ? x + (int64_t)((block + 1) / same) * q->deep
                                  : i + 1 < eights   ? x + REDUCE_PIXELS * q->c
                                                     : x;
-            reduce_outputs(q, &s, x + (int64_t)(block / same) * q->deep, after, w, q->b + block * REDUCE_ACROSS,
-                           y + block * REDUCE_ACROSS);
+            reduce_outputs(kind, q, &s, x + (int64_t)(block / same) * q->deep, far, after, w,
+                           q->b + block * REDUCE_ACROSS, old);
+            old = y + block * across;
         }
     }
+    REDUCE_UNROLL for (int p = 0; p < REDUCE_PIXELS; p += 2) reduce_store(kind & REDUCE_PLANES, q, &s, old, p);
     vec_pinned_fence();
+}
+
+static __attribute__((noinline, unused)) void reduce_all(const reduce_pass *q, int64_t eights)
+{
+    reduce_run(0, q, eights);
+}
+
+static __attribute__((noinline, unused)) void reduce_planes(const reduce_pass *q, int64_t eights)
+{
+    reduce_run(REDUCE_PLANES, q, eights);
 }
 
 #endif

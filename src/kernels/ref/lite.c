@@ -13,13 +13,16 @@ int zn_lite_strip(const zn_lite_args *a) { return a->band ? a->band : a->ci < ST
 static int64_t strips_across(const zn_lite_args *a) { return (a->wide + zn_lite_strip(a) - 1) / zn_lite_strip(a); }
 int64_t zn_lite_strips(const zn_lite_args *a) { return a->n * strips_across(a); }
 
-/* A line of each pixel of a strip, packed weights, and a few pixels of results. */
+/* A line of each pixel of a strip, packed weights, a few pixels of results, and a gate and room between vectors for
+ * whoever keeps lines apart. */
 size_t zn_lite_scratch(const zn_lite_args *a)
 {
     const size_t side = (size_t)(a->h > a->wide ? a->h : a->wide), strip = (size_t)zn_lite_strip(a);
     const zn_grouped_args g = { .cin = a->c, .cout = a->ci, .groups = a->groups };
     const size_t vectors = (size_t)(a->ci + 15) / 16 * 16, padded = (size_t)(a->c + a->ci) + 64 * (size_t)a->groups;
-    return sizeof(float) * strip * (side * vectors + APART + ZN_GROUPED_PIXELS * padded) + zn_grouped_scratch(&g);
+    const size_t room = 8 * side + 16 * vectors + 64;
+    return sizeof(float) * (strip * (side * vectors + APART + ZN_GROUPED_PIXELS * padded) + room) +
+           zn_grouped_scratch(&g);
 }
 
 /* x = M(gate) x over n rows of `width` floats. */

@@ -9,6 +9,7 @@
 #include "kernels/simd/vec_math.h"
 #if defined(__aarch64__)
 #include "kernels/arm/expand_pass.h"
+#include "kernels/arm/plane_line.h"
 #include "kernels/arm/reduce_pair.h"
 #endif
 
@@ -16,31 +17,74 @@ void ZN_KERNEL(lite_rows)(const void *args, zn_range r);
 void ZN_KERNEL(lite_expand)(const void *args, zn_range r);
 
 #if defined(__aarch64__)
-/* All of lite_rows where arm/reduce_pass.h has the product, or reduce_pair.h (pairs). The next row is fetched while
- * this one is transformed, unless the product fetches it. */
-static void rows_by_passes(const zn_lite_args *a, bool pairs, zn_range r)
+/* The weights of the product of arm/reduce_pass.h, or reduce_pair.h (pairs), behind which its results go. */
+static reduce_pass row_product(const zn_lite_args *a, bool pairs, float *scratch)
 {
-    reduce_pass q = { .w = r.scratch,
+    reduce_pass q = { .w = scratch,
                       .b = a->b,
                       .c = a->c,
                       .ci = a->ci,
                       .groups = a->groups,
                       .deep = a->c / a->groups,
                       .wide = a->ci / a->groups };
-    float *packed = r.scratch;
     if (pairs)
-        pair_pack(&q, a->w, packed);
+        pair_pack(&q, a->w, scratch);
     else
-        reduce_pack(&q, a->w, packed);
-    q.y = packed + (int64_t)a->ci * q.deep + WHT_LINE;
+        reduce_pack(&q, a->w, scratch);
+    q.y = scratch + (int64_t)a->ci * q.deep + WHT_LINE;
+    return q;
+}
+
+/* What is fetched while a row is transformed: so many pixels of the next one, unless the product fetches all. */
+static wht_ahead next_row(const zn_lite_args *a, bool pairs, int64_t pixels, int each, int64_t row, zn_range r)
+{
+    const int64_t lines = !pairs && row + 1 < r.end ? pixels * a->c / 16 : 0;
+    return (wht_ahead){ a->x + (row + 1) * a->wide * a->c, lines, each, false };
+}
+
+/* All of lite_rows where there is such a product. */
+static void rows_by_passes(const zn_lite_args *a, bool pairs, zn_range r)
+{
+    reduce_pass q = row_product(a, pairs, r.scratch);
+    q.early = a->wide;
     for (int64_t row = r.begin; row < r.end; row++) {
+        wht_ahead ahead = next_row(a, pairs, q.early, 8, row, r);
         q.x = a->x + row * a->wide * a->c;
         if (pairs)
             pair_all(&q, a->wide);
         else
             reduce_all(&q, a->wide / REDUCE_PIXELS);
-        wht_ahead ahead = { q.x + a->wide * a->c, !pairs && row + 1 < r.end ? a->wide * a->c / 16 : 0, 8, false };
         mix(q.y, a->gate, a->wide, a->ci, a->y + zn_lite_at(a, row, 0), a->band * a->ci, zn_lite_apart(a), &ahead);
+        zn_lite_end_bands(a, row);
+    }
+}
+
+/* The same where also the transform has passes, those of arm/plane_line.h. */
+static void rows_by_planes(const zn_lite_args *a, bool pairs, zn_range r)
+{
+    reduce_pass q = row_product(a, pairs, r.scratch);
+    float *gates = q.y;
+    plane_line line = { .x = gates + a->wide, .gates = gates, .n = a->wide, .width = a->ci };
+    const int fours = a->band ? a->band / 4 : a->wide / 4;
+    q.early = a->wide / 4; /* a quarter: so fetches come evenly */
+    q.plane = plane_floats(a->wide);
+    q.y = line.x + q.plane;
+    plane_gates(a->gate, a->wide, gates);
+    for (int64_t row = r.begin; row < r.end; row++) {
+        wht_ahead ahead = next_row(a, pairs, q.early, 2, row, r);
+        const plane_to to = { .to = a->y + zn_lite_at(a, row, 0),
+                              .position = a->ci,
+                              .fours = fours,
+                              .jump = a->band ? zn_lite_apart(a) - a->band * a->ci : 0 };
+        line.ahead = &ahead;
+        q.x = a->x + row * a->wide * a->c;
+        if (pairs)
+            pair_planes(&q, a->wide);
+        else
+            reduce_planes(&q, a->wide / REDUCE_PIXELS);
+        plane_in_place(&line);
+        plane_middle(&line);
+        plane_last(&line, &to);
         zn_lite_end_bands(a, row);
     }
 }
@@ -52,7 +96,10 @@ void ZN_KERNEL(lite_rows)(const void *args, zn_range r)
 #if defined(__aarch64__)
     const bool pairs = pair_does(a->groups, a->c / a->groups, a->ci / a->groups, a->wide);
     if (pairs || (a->wide % REDUCE_PIXELS == 0 && reduce_does(a->c / a->groups, a->ci / a->groups))) {
-        rows_by_passes(a, pairs, r);
+        if (plane_does(a->wide, a->ci))
+            rows_by_planes(a, pairs, r);
+        else
+            rows_by_passes(a, pairs, r);
         return;
     }
 #endif

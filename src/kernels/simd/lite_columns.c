@@ -5,6 +5,9 @@
 #include "kernels/simd/lanes.h"
 #include "kernels/simd/lite_mix.h"
 #include "kernels/simd/vec_math.h"
+#if defined(__aarch64__)
+#include "kernels/arm/plane_line.h"
+#endif
 
 void ZN_KERNEL(lite_columns)(const void *args, zn_range r);
 
@@ -67,8 +70,35 @@ static void band_columns(const zn_lite_args *a, const float *from, float *to, co
     }
 }
 
+#if defined(__aarch64__)
+/* The same by the passes of arm/plane_line.h: from the band to planes of vectors and back. */
+static void band_planes(const zn_lite_args *a, zn_range r)
+{
+    const int64_t size = zn_lite_apart(a), row = (int64_t)a->band * a->ci;
+    float *gates = r.scratch;
+    plane_gates(a->gate, a->h, gates);
+    for (int64_t band = r.begin; band < r.end; band++) {
+        wht_ahead ahead = { a->t + (band + 1) * size, band + 1 < r.end ? size / 16 : 0, 2, false };
+        const plane_line line = { .x = gates + a->h, .gates = gates, .n = a->h, .width = a->ci, .ahead = &ahead };
+        for (int p = 0; p < a->band; p++) {
+            const plane_to to = { .to = a->y + band * size + p * a->ci, .position = row, .fours = a->h / 4 };
+            plane_in(&line, a->t + band * size + p * a->ci, row);
+            plane_middle(&line);
+            plane_last(&line, &to);
+        }
+        zn_lite_end_band(a, a->y + band * size);
+    }
+}
+#endif
+
 static void bands(const zn_lite_args *a, zn_range r)
 {
+#if defined(__aarch64__)
+    if (plane_does(a->h, a->ci)) {
+        band_planes(a, r);
+        return;
+    }
+#endif
     const int64_t size = zn_lite_apart(a);
     float *gate = r.scratch, *line = gate + VEC_ROUND(a->h);
     for (int i = 0; i < a->h; i++)
