@@ -43,10 +43,13 @@ VEC_INLINE void reduce_multiplier(reduce_block *s, const float *x, const int p)
     __asm__ volatile("ldr %q0, [%1, %2]" : "=w"(s->m[p]) : "r"(x), "r"(s->pixel[p]));
 }
 
-/* A line of a pixel into the first cache. */
-VEC_INLINE void reduce_fetch(const reduce_block *s, const float *x, const int p)
+/* A line of a pixel into the first cache, or the second. */
+VEC_INLINE void reduce_fetch(const reduce_block *s, const bool near, const float *x, const int p)
 {
-    __asm__ volatile("prfm pldl1keep, [%0, %1]" : : "r"(x), "r"(s->pixel[p]));
+    if (near)
+        __asm__ volatile("prfm pldl1keep, [%0, %1]" : : "r"(x), "r"(s->pixel[p]));
+    else
+        __asm__ volatile("prfm pldl2keep, [%0, %1]" : : "r"(x), "r"(s->pixel[p]));
 }
 
 /* The sums of pixel p and the next to y, where they lie in planes or one behind the other (a constant choice). */
@@ -65,14 +68,15 @@ VEC_INLINE void reduce_store(const bool planes, const reduce_pass *q, const redu
 /* What a step does beside its products: constants. */
 typedef enum reduce_kind {
     REDUCE_FIRST = 1, /* stores the sums of the block before, and these begin with the bias */
-    REDUCE_FETCH = 2, /* fetches a line of each of the next pixels, and of those far behind */
-    REDUCE_PLANES = 4
+    REDUCE_NEAR = 2,  /* fetches a line of each of the next pixels */
+    REDUCE_FAR = 4,   /* of those far behind */
+    REDUCE_PLANES = 8
 } reduce_kind;
 
 /* Products of four channels of eight pixels, which are there. Weights follow those that are there; `next` are the next
  * channels. */
 VEC_INLINE void reduce_step(const reduce_pass *q, reduce_block *s, const int kind, const float *w, const float *next,
-                            const float *fetch, const float *far, const float *bias, float *y)
+                            const float *fetch, const float *bias, float *y)
 {
     REDUCE_UNROLL for (int lane = 0; lane < 4; lane++)
     {
@@ -89,10 +93,8 @@ VEC_INLINE void reduce_step(const reduce_pass *q, reduce_block *s, const int kin
             if ((kind & REDUCE_FIRST) && lane == 0)
                 vec_load_two_pinned((const char *)bias, 0, s->sum[p]);
             REDUCE_UNROLL for (int u = 0; u < REDUCE_VECTORS; u++) vec_fma_pinned(&s->sum[p][u], wl[u], s->m[p], lane);
-            if ((kind & REDUCE_FETCH) && lane == 1)
-                reduce_fetch(s, fetch, p);
-            if ((kind & REDUCE_FETCH) && lane == 2)
-                __asm__ volatile("prfm pldl2keep, [%0, %1]" : : "r"(far), "r"(s->pixel[p]));
+            if ((kind & (REDUCE_NEAR | REDUCE_FAR)) && lane == 1)
+                reduce_fetch(s, kind & REDUCE_NEAR, fetch, p);
             if (lane == 3)
                 reduce_multiplier(s, next, p);
         }
@@ -105,15 +107,17 @@ VEC_INLINE void reduce_outputs(const int kind, const reduce_pass *q, reduce_bloc
                                const float *after, const float *w, const float *bias, float *y)
 {
     const int64_t near = REDUCE_PIXELS * q->c;
-    reduce_step(q, s, kind | REDUCE_FIRST | REDUCE_FETCH, w, q->deep > 4 ? x + 4 : after, x + near, x + far, bias, y);
+    reduce_step(q, s, kind | REDUCE_FIRST | REDUCE_NEAR, w, q->deep > 4 ? x + 4 : after, x + near, bias, y);
     for (int k = 4; k < q->deep; k += 4) {
         w += 4 * REDUCE_ACROSS;
         x += 4;
         const float *next = k + 4 < q->deep ? x + 4 : after;
         if (k % 16 == 0)
-            reduce_step(q, s, kind | REDUCE_FETCH, w, next, x + near, x + far, bias, y);
+            reduce_step(q, s, kind | REDUCE_NEAR, w, next, x + near, bias, y);
+        else if (k % 16 == 8)
+            reduce_step(q, s, kind | REDUCE_FAR, w, next, x + far, bias, y);
         else
-            reduce_step(q, s, kind, w, next, x, x, bias, y);
+            reduce_step(q, s, kind, w, next, x, bias, y);
     }
 }
 

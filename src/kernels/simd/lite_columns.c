@@ -78,7 +78,7 @@ static void band_planes(const zn_lite_args *a, zn_range r)
     float *gates = r.scratch;
     plane_gates(a->gate, a->h, gates);
     for (int64_t band = r.begin; band < r.end; band++) {
-        wht_ahead ahead = { a->t + (band + 1) * size, band + 1 < r.end ? size / 16 : 0, 2, false };
+        wht_ahead ahead = { a->t + (band + 1) * size, band + 1 < r.end ? size / 16 : 0, 3, false };
         const plane_line line = { .x = gates + a->h, .gates = gates, .n = a->h, .width = a->ci, .ahead = &ahead };
         for (int p = 0; p < a->band; p++) {
             const plane_to to = { .to = a->y + band * size + p * a->ci, .position = row, .fours = a->h / 4 };
