@@ -35,13 +35,15 @@ static inline int64_t plane_scratch(int64_t n, int64_t width) { return (width / 
 /* Places of the pass with the gate. */
 static inline int plane_radix(int64_t n) { return n == 64 ? 4 : n == 256 || n == 1024 ? 16 : 8; }
 
-/* The gate in the order in which the pass meets it, with the factor of both transforms. */
+/* The gate as the pass meets it, with the factor of both transforms: of two neighbouring places the sum and the
+ * difference. */
 static inline void plane_gates(const float *gate, int64_t n, float *to)
 {
     const int radix = plane_radix(n), across = 16 / radix;
     for (int64_t i = 0; i < n; i++) {
-        const int64_t k = i % 16;
-        to[i] = gate[i / 16 * across + k % across + k / across * (n / radix)] * (1 / (float)n);
+        const int64_t k = i % 16, place = k / across, at = i / 16 * across + k % across;
+        const float even = gate[at + place / 2 * 2 * (n / radix)], odd = gate[at + (place / 2 * 2 + 1) * (n / radix)];
+        to[i] = (place % 2 ? even - odd : even + odd) * (1 / (float)n);
     }
 }
 
