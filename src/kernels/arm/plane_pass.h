@@ -102,7 +102,7 @@ VEC_INLINE void plane_last_step(const int radix, vec *v, char *to, const int k)
     }
 }
 
-#define PLANE_TIMES(number)                                                                                  \
+#define PLANE_TIMES(number)                                                                                            \
     __asm__ volatile("fmul %0.4s, %1.4s, %2.s[" #number "]" : "=w"(*t) : "w"(v), "w"(g[lane / 4]))
 /* t = v times gate `lane` (a constant) of sixteen; or that added to t. */
 VEC_INLINE void plane_product(vec *t, vec v, const vec *g, const int lane)
@@ -117,10 +117,7 @@ VEC_INLINE void plane_product(vec *t, vec v, const vec *g, const int lane)
         PLANE_TIMES(3);
 }
 
-VEC_INLINE void plane_sum(vec *t, vec v, const vec *g, const int lane)
-{
-    vec_fma_pinned(t, v, g[lane / 4], lane % 4);
-}
+VEC_INLINE void plane_sum(vec *t, vec v, const vec *g, const int lane) { vec_fma_pinned(t, v, g[lane / 4], lane % 4); }
 #undef PLANE_TIMES
 
 /* The step between neighbouring places, the gate and that step back: a, b become a p + b q, b p + a q, where p and q

@@ -1,6 +1,5 @@
 /* The grouped product of a Lite block from sixteen channels to four, for AArch64: six neighbouring pixels by two
- * groups, in order as in reduce_pass.h. Later pixels are fetched meanwhile, into both caches: while a row is
- * transformed, a fetch costs as much as it saves. */
+ * groups, in order as in reduce_pass.h. Later pixels are fetched meanwhile, into both caches. */
 #ifndef ZN_ARM_REDUCE_PAIR_H
 #define ZN_ARM_REDUCE_PAIR_H
 
@@ -9,7 +8,7 @@
 enum {
     PAIR_PIXELS = 6,
     PAIR_DEEP = 16,
-    PAIR_EARLY = 4096 /* floats before which x is fetched into the second cache */
+    PAIR_EARLY = 64 /* what reduce_pass.early is best in long rows */
 };
 
 static inline bool pair_does(int groups, int deep, int wide, int64_t pixels)
@@ -41,10 +40,10 @@ VEC_INLINE void pair_store(const bool planes, const reduce_pass *q, const pair_b
         vec_store_two_pinned((char *)(y + p * q->ci), 0, two);
 }
 
-/* Products of channels k to k + 3 (a constant). x: pixels of this block, but at its end already those of the next. The
- * sums of the block before go to y. */
+/* Products of channels k to k + 3 (a constant). x: pixels of this block, but at its end already those of the next.
+ * Pixels `far` bytes behind are fetched. The sums of the block before go to y. */
 VEC_INLINE void pair_step(const bool planes, const reduce_pass *q, pair_block *s, const int k, const float *w,
-                          const float *const x[PAIR_PIXELS], const float *bias, float *y)
+                          const float *const x[PAIR_PIXELS], int64_t far, const float *bias, float *y)
 {
     const int then = k + 4 < PAIR_DEEP ? k + 4 : 0;
     REDUCE_UNROLL for (int i = 0; i < 8; i++)
@@ -64,10 +63,8 @@ VEC_INLINE void pair_step(const bool planes, const reduce_pass *q, pair_block *s
         }
         if (i < PAIR_PIXELS && k < 8)
             vec_fetch_near_pinned(x[i] + PAIR_PIXELS * q->c + 4 * k, 0);
-        else if (i < PAIR_PIXELS && k < 12)
-            vec_fetch_pinned(x[i] + PAIR_EARLY, 0);
         else if (i < PAIR_PIXELS)
-            vec_fetch_pinned(x[i] + PAIR_EARLY - PAIR_DEEP, 0);
+            __asm__ volatile("prfm pldl2keep, [%0, %1]" : : "r"(x[i] - (k < 12 ? 0 : PAIR_DEEP)), "r"(far));
     }
 }
 
@@ -88,18 +85,18 @@ VEC_INLINE void pair_run(const bool planes, const reduce_pass *q, int64_t pixels
         s.sum[0][p] = s.sum[1][p] = vec_splat(0); /* written over */
     }
     for (int64_t left = pixels, move; left > 0; left -= move, y += move * on) {
-        const int64_t more = left - PAIR_PIXELS;
+        const int64_t more = left - PAIR_PIXELS, far = left > q->early ? q->early * q->c * (int64_t)sizeof(float) : 0;
         const float *w = q->w, *b = q->b;
         move = more > 0 && more < PAIR_PIXELS ? more : PAIR_PIXELS;
         REDUCE_UNROLL for (int u = 0; u < 2; u++) s.w[u] = vec_load_pinned(w, u * VEC_LANES);
         for (int g = 0; g < q->groups; g += 2, w += 8 * PAIR_DEEP, b += 8) {
-            const int64_t far = more > 0 ? move * q->c : 0;
-            const int64_t step = g + 2 < q->groups ? 2 * PAIR_DEEP : far - (q->groups - 2) * PAIR_DEEP;
-            pair_step(planes, q, &s, 0, w, x, b, old);
-            pair_step(planes, q, &s, 4, w, x, b, old);
-            pair_step(planes, q, &s, 8, w, x, b, old);
+            const int64_t on_x = more > 0 ? move * q->c : 0;
+            const int64_t step = g + 2 < q->groups ? 2 * PAIR_DEEP : on_x - (q->groups - 2) * PAIR_DEEP;
+            pair_step(planes, q, &s, 0, w, x, far, b, old);
+            pair_step(planes, q, &s, 4, w, x, far, b, old);
+            pair_step(planes, q, &s, 8, w, x, far, b, old);
             REDUCE_UNROLL for (int p = 0; p < PAIR_PIXELS; p++) x[p] += step;
-            pair_step(planes, q, &s, 12, w, x, b, old);
+            pair_step(planes, q, &s, 12, w, x, far, b, old);
             old = y + g / 2 * across;
         }
     }

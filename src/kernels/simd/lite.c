@@ -35,10 +35,10 @@ static reduce_pass row_product(const zn_lite_args *a, bool pairs, float *scratch
     return q;
 }
 
-/* What is fetched while a row is transformed: so many pixels of the next one, unless the product fetches all. */
-static wht_ahead next_row(const zn_lite_args *a, bool pairs, int64_t pixels, int each, int64_t row, zn_range r)
+/* What is fetched while a row is transformed: so many pixels of the next one. */
+static wht_ahead next_row(const zn_lite_args *a, int64_t pixels, int each, int64_t row, zn_range r)
 {
-    const int64_t lines = !pairs && row + 1 < r.end ? pixels * a->c / 16 : 0;
+    const int64_t lines = row + 1 < r.end ? pixels * a->c / 16 : 0;
     return (wht_ahead){ a->x + (row + 1) * a->wide * a->c, lines, each, false };
 }
 
@@ -46,9 +46,9 @@ static wht_ahead next_row(const zn_lite_args *a, bool pairs, int64_t pixels, int
 static void rows_by_passes(const zn_lite_args *a, bool pairs, zn_range r)
 {
     reduce_pass q = row_product(a, pairs, r.scratch);
-    q.early = a->wide;
+    q.early = pairs ? least(a->wide, PAIR_EARLY) : a->wide;
     for (int64_t row = r.begin; row < r.end; row++) {
-        wht_ahead ahead = next_row(a, pairs, q.early, 8, row, r);
+        wht_ahead ahead = next_row(a, q.early, pairs ? 2 : 8, row, r);
         q.x = a->x + row * a->wide * a->c;
         if (pairs)
             pair_all(&q, a->wide);
@@ -66,12 +66,12 @@ static void rows_by_planes(const zn_lite_args *a, bool pairs, zn_range r)
     float *gates = q.y;
     plane_line line = { .x = gates + a->wide, .gates = gates, .n = a->wide, .width = a->ci };
     const int fours = a->band ? a->band / 4 : a->wide / 4;
-    q.early = a->wide / 4; /* a quarter: so fetches come evenly */
+    q.early = a->wide / 8; /* so fetches come evenly */
     q.plane = plane_floats(a->wide);
     q.y = line.x + q.plane;
     plane_gates(a->gate, a->wide, gates);
     for (int64_t row = r.begin; row < r.end; row++) {
-        wht_ahead ahead = next_row(a, pairs, q.early, 2, row, r);
+        wht_ahead ahead = next_row(a, q.early, 2, row, r);
         const plane_to to = { .to = a->y + zn_lite_at(a, row, 0),
                               .position = a->ci,
                               .fours = fours,
