@@ -23,8 +23,8 @@ extern "C" {
 typedef struct zn_codec zn_codec;
 
 /* Precision of the multiplications; everything else is always fp32. The 16-bit ones allow what is faster: on ARM both
- * are the same fixed-point arithmetic of 15 bits on the int8 matrix unit, on x86 bf16 is AMX. Where the CPU has nothing
- * faster for a layer (f16 on x86), it is computed in fp32. */
+ * are the same fixed-point arithmetic of 15 bits on the int8 matrix unit, on x86 bf16 is AMX, on a GPU both are TF32.
+ * Where there is nothing faster for a layer (f16 on x86), it is computed in fp32. */
 typedef enum zn_precision { ZN_PRECISION_F32, ZN_PRECISION_BF16, ZN_PRECISION_F16 } zn_precision;
 
 enum { ZN_TILE_AUTO = 0, ZN_TILE_OFF = -1 };
@@ -37,6 +37,7 @@ typedef struct zn_codec_options {
     int profile;             /* non-zero: keep times of each layer for zn_codec_profile */
     zn_progress_fn progress; /* may be NULL */
     void *user;
+    const char *device; /* NULL or "cpu": the CPU; "cuda": the first GPU, in a build that has CUDA; kept by nobody */
 } zn_codec_options;
 
 ZN_API ZN_MUST_USE zn_status zn_codec_new(const zn_model *model, const zn_codec_options *options, zn_codec **out);
@@ -65,7 +66,8 @@ ZN_API int zn_codec_profile(zn_codec *codec, const zn_profile_row **rows);
 
 /* What this machine can do, measured once per process on first use (about half a second). */
 typedef struct zn_machine {
-    char isa[64];         /* instruction set in use, "neon+fp16+bf16+i8mm" */
+    char isa[64];         /* instruction set in use, "neon+fp16+bf16+i8mm"; of a GPU its name, and what follows of its
+                             data sheet */
     int cpus;             /* CPUs this process may use */
     double peak_gflops;   /* fp32 multiply-add, registers only, `threads` threads */
     double bandwidth_gbs; /* memory, read + write */
@@ -85,6 +87,7 @@ typedef struct zn_bench_options {
     size_t memory;
     zn_progress_fn progress; /* of all runs together; may be NULL */
     void *user;
+    const char *device; /* as in zn_codec_options; times on a GPU are with the copies to it and back */
 } zn_bench_options;
 
 typedef struct zn_bench_result {

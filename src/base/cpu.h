@@ -13,6 +13,7 @@ enum {
     ZN_CPU_AVX512 = 1 << 9, /* F, BW, DQ, VL */
     ZN_CPU_AVX512BF16 = 1 << 10,
     ZN_CPU_AMX_BF16 = 1 << 11, /* tiles granted by the kernel too */
+    ZN_CPU_CUDA = 1 << 16,     /* of no CPU: what a CUDA device has, and nothing else (kernels/device.h) */
 };
 
 /* Bits of the CPU, less those named in the environment variable ZENITH_CPU_MASK (a comma list such as "avx512,amx"):

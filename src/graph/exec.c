@@ -3,14 +3,15 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/cpu.h"
 #include "base/fail.h"
+#include "graph/mirror.h"
+#include "graph/needs.h"
 #include "graph/plan.h"
 
 #include <string.h>
 
 /* REFRESH_GROUP: nodes refreshed at once, for as many threads. */
-enum { ALIGN = 64, REFRESH_GROUP = 16 };
+enum { REFRESH_GROUP = 16 };
 
 struct zn_exec {
     zn_exec_options options;
@@ -26,33 +27,10 @@ struct zn_exec {
     char *block;         /* activations, what is refreshed, shared scratch, then each thread's scratch */
     char *prepared;      /* packed weights and choices of all nodes */
     size_t *prepared_at; /* by step */
+    zn_mirror mirror;    /* of all this on the device; empty without one */
     double *ms;          /* by step, when profiling */
     double total_flops;
 };
-
-static size_t round_up(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
-
-static zn_needs needs_of(const zn_node *n, const zn_prepare *p)
-{
-    return n->op->needs ? n->op->needs(n, p) : (zn_needs){ 0 };
-}
-
-/* Sums the needs of all steps; prepared_at may be NULL. */
-static void measure(const zn_plan *plan, const zn_prepare *p, size_t *thread, size_t *shared, size_t *prepared,
-                    size_t *prepared_at)
-{
-    *thread = *shared = *prepared = 0;
-    for (int i = 0; i < plan->step_count; i++) {
-        const zn_needs needs = needs_of(plan->steps[i], p);
-        if (prepared_at)
-            prepared_at[i] = *prepared;
-        *thread = needs.thread_scratch > *thread ? needs.thread_scratch : *thread;
-        *shared = needs.shared_scratch > *shared ? needs.shared_scratch : *shared;
-        *prepared += round_up(needs.prepared);
-    }
-    *thread = round_up(*thread);
-    *shared = round_up(*shared);
-}
 
 /* Puts the nodes that are refreshed into groups, which follow each other in the same memory. */
 static void group(zn_exec *e)
@@ -60,7 +38,7 @@ static void group(zn_exec *e)
     size_t used = 0;
     int first = 0, count = 0;
     for (int i = 0; i < e->plan.step_count; i++) {
-        const size_t bytes = round_up(needs_of(e->plan.steps[i], &e->prepare).refreshed);
+        const size_t bytes = zn_needs_round(zn_needs_of(e->plan.steps[i], &e->prepare).refreshed);
         e->group_end[i] = 0;
         if (!bytes)
             continue;
@@ -80,6 +58,7 @@ static zn_launch_context context_of(zn_exec *e, int step)
 {
     char *scratch = e->block + e->plan.block + e->refreshed_bytes;
     return (zn_launch_context){ .pool = e->options.pool,
+                                .device = e->plan.steps[step]->constant ? NULL : e->options.device,
                                 .shared = scratch,
                                 .scratch = scratch + e->shared_scratch,
                                 .scratch_stride = e->thread_scratch,
@@ -98,7 +77,7 @@ static void refresh(const void *args, zn_range r)
     for (int64_t i = a->first + r.begin; i < a->first + r.end; i++) {
         const zn_node *n = a->exec->plan.steps[i];
         const zn_launch_context c = context_of(a->exec, (int)i);
-        if (n->op->refresh && needs_of(n, &a->exec->prepare).refreshed)
+        if (n->op->refresh && zn_needs_of(n, &a->exec->prepare).refreshed)
             n->op->refresh(n, c.prepared, c.refreshed, r.scratch);
     }
 }
@@ -123,8 +102,9 @@ static void place(zn_exec *e, zn_graph *g)
     e->first = e->options.training ? 0 : e->plan.constant_count;
     for (int i = 0; i < e->plan.step_count; i++) {
         const zn_node *n = e->plan.steps[i];
+        const zn_prepare own = zn_prepare_of(n, &e->prepare);
         if (n->op->prepare)
-            n->op->prepare(n, &e->prepare, e->prepared + e->prepared_at[i]);
+            n->op->prepare(n, &own, e->prepared + e->prepared_at[i]);
         if (i >= e->first) {
             e->total_flops += n->op->flops ? n->op->flops(n) : 0;
         } else {
@@ -132,6 +112,29 @@ static void place(zn_exec *e, zn_graph *g)
             n->op->run(n, &c);
         }
     }
+}
+
+/* Twins for everything, and a look at whether the device has all the kernels. */
+static zn_status move_to_device(zn_exec *e)
+{
+    zn_device *d = e->options.device;
+    ZN_TRY(zn_mirror_make(&e->mirror, d, &e->plan, e->outputs, e->output_count));
+    ZN_TRY(zn_mirror_block(&e->mirror, e->block, zn_exec_activation_bytes(e), false));
+    ZN_TRY(zn_mirror_block(&e->mirror, e->prepared, e->prepared_bytes, true));
+    for (int i = e->first; i < e->plan.step_count; i++) {
+        const zn_node *n = e->plan.steps[i];
+        const zn_launch_context c = context_of(e, i);
+        bool known = n->op->launches && n->op->launches(n);
+        if (known) {
+            zn_device_rehearse(d);
+            n->op->run(n, &c);
+            known = zn_device_rehearsed(d);
+        }
+        if (!known)
+            return ZN_FAIL(ZN_EUNSUPPORTED, "layer '%s' (%s) has no %s kernel", n->name, n->op->name,
+                           zn_device_kind(d));
+    }
+    return zn_mirror_constants(&e->mirror, &e->plan);
 }
 
 static zn_status check_parameters(const zn_plan *plan)
@@ -158,9 +161,11 @@ zn_status zn_exec_new(zn_graph *g, zn_node *const *outputs, int count, const zn_
     if (!e)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for an executor");
     e->options = *options;
-    e->prepare = (zn_prepare){ options->math, zn_cpu_flags(), !options->training, options->whole,
+    e->prepare = (zn_prepare){ options->math, zn_device_flags(options->device), !options->training, options->whole,
                                zn_pool_threads(options->pool) };
     zn_status status;
+    if (options->device && options->training)
+        ZN_TRY_DONE(ZN_FAIL(ZN_EUNSUPPORTED, "training runs on the CPU"));
     ZN_TRY_DONE(zn_plan_make(g, outputs, count, &e->plan));
     ZN_TRY_DONE(check_parameters(&e->plan));
     const size_t steps = (size_t)e->plan.step_count + 1;
@@ -175,11 +180,13 @@ zn_status zn_exec_new(zn_graph *g, zn_node *const *outputs, int count, const zn_
         ZN_TRY_DONE(zn_alloc_for("profile", sizeof(double) * steps, (void **)&e->ms));
         memset(e->ms, 0, sizeof(double) * steps);
     }
-    measure(&e->plan, &e->prepare, &e->thread_scratch, &e->shared_scratch, &e->prepared_bytes, e->prepared_at);
+    zn_needs_measure(&e->plan, &e->prepare, &e->thread_scratch, &e->shared_scratch, &e->prepared_bytes, e->prepared_at);
     group(e);
     ZN_TRY_DONE(zn_alloc_for("activations", zn_exec_activation_bytes(e), (void **)&e->block));
     ZN_TRY_DONE(zn_alloc_for("prepared weights", e->prepared_bytes, (void **)&e->prepared));
     place(e, g);
+    if (options->device)
+        ZN_TRY_DONE(move_to_device(e));
     *out = e;
     return ZN_OK;
 done:
@@ -191,6 +198,7 @@ void zn_exec_free(zn_exec *e)
 {
     if (!e)
         return;
+    zn_mirror_free(&e->mirror);
     zn_plan_free(&e->plan);
     zn_free(e->prepared_at);
     zn_free(e->refreshed_at);
@@ -216,9 +224,20 @@ static bool finite(const zn_node *n)
     return !bad;
 }
 
+/* Waits for the device where somebody wants to know about this very node. */
+static zn_status settle(zn_exec *e, const zn_node *n, bool look)
+{
+    if (!e->options.device || !(look || e->ms))
+        return ZN_OK;
+    if (look)
+        zn_device_fetch(e->options.device, n->data, sizeof(float) * (size_t)zn_shape_count(n->shape));
+    return zn_device_wait(e->options.device);
+}
+
 static zn_status run(zn_exec *e, bool look)
 {
     double done = 0;
+    zn_mirror_send(&e->mirror);
     for (int i = e->first; i < e->plan.step_count; i++) {
         const zn_node *n = e->plan.steps[i];
         const zn_launch_context c = context_of(e, i);
@@ -226,6 +245,7 @@ static zn_status run(zn_exec *e, bool look)
         if (e->group_end[i])
             refresh_group(e, i);
         n->op->run(n, &c);
+        ZN_TRY(settle(e, n, look));
         if (e->ms)
             e->ms[i] = zn_clock_ms() - start;
         if (look && !finite(n))
@@ -234,7 +254,7 @@ static zn_status run(zn_exec *e, bool look)
         if (e->options.progress && e->options.progress(e->options.user, done / (e->total_flops + 1)))
             return ZN_FAIL(ZN_ECANCELLED, "cancelled");
     }
-    return ZN_OK;
+    return zn_mirror_fetch(&e->mirror);
 }
 
 zn_status zn_exec_run(zn_exec *e) { return run(e, false); }
@@ -275,20 +295,6 @@ double zn_exec_coarse(const zn_exec *e)
             coarse += flops;
     }
     return all > 0 ? coarse / all : 0;
-}
-
-zn_status zn_exec_estimate(zn_graph *g, zn_node *const *outputs, int count, zn_math math, int threads,
-                           size_t *activations, size_t *prepared)
-{
-    ZN_TRY(zn_graph_status(g));
-    zn_plan plan;
-    ZN_TRY(zn_plan_make(g, outputs, count, &plan));
-    size_t thread, shared;
-    const zn_prepare p = { math, zn_cpu_flags(), true, false, threads };
-    measure(&plan, &p, &thread, &shared, prepared, NULL);
-    *activations = plan.block + shared + thread * (size_t)threads;
-    zn_plan_free(&plan);
-    return ZN_OK;
 }
 
 int zn_exec_rows(const zn_exec *e) { return e->ms ? e->plan.step_count - e->first : 0; }

@@ -9,7 +9,10 @@
  *
  * The graph must outlive the exec. Inputs and outputs have memory of their own for the whole run, which an
  * owner may have given them (zn_node.placed); everything between shares one block. A node's result may take over the
- * memory of a source that nobody reads afterwards. */
+ * memory of a source that nobody reads afterwards.
+ *
+ * With a device, data of nodes are addresses of the host as ever: a run sends the inputs to their twins and fetches the
+ * outputs (mirror.h). What lies between has an address and no content here. */
 #ifndef ZN_EXEC_H
 #define ZN_EXEC_H
 
@@ -18,7 +21,8 @@
 typedef struct zn_exec zn_exec;
 
 typedef struct zn_exec_options {
-    zn_pool *pool; /* borrowed */
+    zn_pool *pool;     /* borrowed */
+    zn_device *device; /* borrowed; NULL: the pool computes */
     zn_math math;
     bool whole;    /* the graph is never cut into tiles, whose bits would have to be the same */
     bool training; /* parameters change between runs: pack weights in every run */
@@ -27,12 +31,13 @@ typedef struct zn_exec_options {
     void *user;
 } zn_exec_options;
 
-/* Parameters must have data. Inputs without data get memory (zeroed); inputs with data are used where they are. */
+/* Parameters must have data; on a device they are those of now. A node that the device has no kernel for is an error.
+ * Inputs without data get memory (zeroed); inputs with data are used where they are. */
 ZN_MUST_USE zn_status zn_exec_new(zn_graph *g, zn_node *const *outputs, int count, const zn_exec_options *options,
                                   zn_exec **out);
 void zn_exec_free(zn_exec *e);
 
-/* ZN_OK or ZN_ECANCELLED. */
+/* ZN_OK or ZN_ECANCELLED, or what went wrong on the device. */
 ZN_MUST_USE zn_status zn_exec_run(zn_exec *e);
 
 /* ZN_OK, or ZN_ENUMERIC with the name of the first stage whose result holds NaN or infinity. Costs a look at the
@@ -46,8 +51,8 @@ size_t zn_exec_prepared_bytes(const zn_exec *e);
 /* Share of the operations, counted as if done directly, that are coarser than fp32: 0 to 1. */
 double zn_exec_coarse(const zn_exec *e);
 
-/* What zn_exec_new would need, without allocating it: activations + scratch for a pool of `threads`. */
-ZN_MUST_USE zn_status zn_exec_estimate(zn_graph *g, zn_node *const *outputs, int count, zn_math math, int threads,
+/* What zn_exec_new would need, without allocating it: activations + scratch for a pool of p->threads. */
+ZN_MUST_USE zn_status zn_exec_estimate(zn_graph *g, zn_node *const *outputs, int count, const zn_prepare *p,
                                        size_t *activations, size_t *prepared);
 
 /* Profile rows of the last run, one for each executed node. */

@@ -15,6 +15,7 @@
 #include "base/packed.h"
 #include "base/threads.h"
 #include "kernels/conv.h"
+#include "kernels/device.h"
 #include "tensor/shape.h"
 
 typedef struct zn_graph zn_graph;
@@ -58,6 +59,7 @@ struct zn_node {
 /* What a run of one node may use. */
 typedef struct zn_launch_context {
     zn_pool *pool;
+    zn_device *device;     /* that runs what is launched; NULL: the pool does */
     void *scratch;         /* shared + for each thread, as the op asked for */
     size_t scratch_stride; /* between the threads' parts */
     void *shared;
@@ -68,7 +70,7 @@ typedef struct zn_launch_context {
 /* Settings under which a graph is prepared. */
 typedef struct zn_prepare {
     zn_math math;
-    uint32_t cpu;
+    uint32_t cpu;             /* what the CPU has, or the device that is to run it (zn_device_flags) */
     bool constant_parameters; /* weights may be packed once */
     bool whole;               /* the graph stands for itself: it is no tile of a larger one */
     int threads;
@@ -114,6 +116,8 @@ struct zn_op {
     int (*in_place)(const zn_node *n);
     /* Optional: floats kept behind the result, for ops that read more of this node than its result. */
     int64_t (*tail)(const zn_node *n);
+    /* Optional: whether run does all its work by zn_launch, so that a device can do it. NULL: it does not. */
+    bool (*launches)(const zn_node *n);
     bool is_leaf;      /* input or parameter */
     bool takes_packed; /* sources may be packed instead of floats */
 };

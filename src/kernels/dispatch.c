@@ -4,6 +4,9 @@
 #include <string.h>
 
 extern const zn_conv_kernel zn_conv_ref;
+#if defined(ZN_CUDA_BUILT)
+extern const zn_conv_kernel zn_conv_cuda_tf32x3, zn_conv_cuda_f16, zn_conv_cuda_bf16;
+#endif
 #if defined(__aarch64__)
 extern const zn_conv_kernel zn_conv_bf16, zn_conv_i8_as_f16, zn_conv_i8_as_bf16;
 extern const zn_conv_kernel zn_conv_from_few_neon, zn_conv_to_few_neon;
@@ -17,6 +20,10 @@ extern const zn_conv_kernel zn_conv_winograd_sse2, zn_conv_narrow_sse2, zn_conv_
 #endif
 
 const zn_conv_kernel *const zn_conv_kernels[] = {
+#if defined(ZN_CUDA_BUILT)
+    &zn_conv_cuda_f16,      &zn_conv_cuda_bf16,
+    &zn_conv_cuda_tf32x3,
+#endif
 #if defined(__aarch64__)
     &zn_conv_bf16,          &zn_conv_i8_as_f16,
     &zn_conv_i8_as_bf16,    &zn_conv_from_few_neon,

@@ -1,4 +1,4 @@
-/* What descriptors of ops have in common, and the launch of a kernel over threads. */
+/* What descriptors of ops have in common, and the launch of a kernel over threads or on a device. */
 #include "base/fail.h"
 #include "ops/ops.h"
 
@@ -63,7 +63,16 @@ double zn_one_slot(const zn_node *n, const zn_prepare *p)
     return (double)zn_shape_count(n->shape);
 }
 
+bool zn_launches(const zn_node *n)
+{
+    (void)n;
+    return true;
+}
+
 void zn_launch(const zn_launch_context *c, zn_body body, int64_t units, int64_t grain, const void *args)
 {
-    zn_pool_run(c->pool, units, grain, body, args, c->scratch, c->scratch_stride);
+    if (c->device)
+        zn_device_launch(c->device, body, units, args);
+    else
+        zn_pool_run(c->pool, units, grain, body, args, c->scratch, c->scratch_stride);
 }

@@ -185,6 +185,12 @@ static void run(const zn_node *n, const zn_launch_context *c)
     zn_launch(c, q->kernel->run, units, grain < 1 ? 1 : grain, &a);
 }
 
+/* All of it, unless there are results that no sample is for, or weights that come out of the same run. */
+static bool launches(const zn_node *n)
+{
+    return overlap_of(n, n->shape.dim[0]).count == n->shape.dim[0] && zn_is_constant(n->source[1]);
+}
+
 static double flops(const zn_node *n)
 {
     const zn_conv_shape s = shape_of(n);
@@ -281,6 +287,7 @@ static int in_place(const zn_node *n) { return spec_of(n)->residual ? 2 + spec_o
 const zn_op zn_op_conv = { .name = "conv",
                            .shape = shape,
                            .run = run,
+                           .launches = launches,
                            .gradient = gradient,
                            .needs = needs,
                            .prepare = prepare,

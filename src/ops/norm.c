@@ -112,6 +112,7 @@ static double slots(const zn_node *n, const zn_prepare *p)
 const zn_op zn_op_group_norm = { .name = "group_norm",
                                  .shape = shape,
                                  .run = run,
+                                 .launches = zn_launches,
                                  .gradient = gradient,
                                  .needs = needs,
                                  .flops = flops,

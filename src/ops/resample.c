@@ -51,6 +51,7 @@ static void halve_reach(const zn_node *n, const zn_prepare *p, int64_t *lo, int6
 const zn_op zn_op_upsample2 = { .name = "upsample2",
                                 .shape = double_shape,
                                 .run = upsample2_run,
+                                .launches = zn_launches,
                                 .gradient = upsample2_gradient,
                                 .reach = halve_reach };
 zn_node *zn_upsample2(zn_node *x) { return apply1(&zn_op_upsample2, x); }

@@ -90,14 +90,17 @@ zn_status zn_bench(const zn_model *model, const zn_bench_options *options, zn_be
     if (!info->restores && !(part == ZN_ENCODER ? info->has_encoder : info->has_decoder))
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no %s", info->path, zn_part_name(part));
     zn_pool *pool = NULL;
+    zn_device *device = NULL;
     zn_runner *r = NULL;
     double *ms = NULL;
     zn_status status;
     ZN_TRY_DONE(zn_pool_new(o->threads, &pool));
+    ZN_TRY_DONE(zn_device_open(o->device, &device));
     out->threads = zn_pool_threads(pool);
     ZN_TRY_DONE(zn_alloc_for("a benchmark", sizeof *ms * (size_t)runs, (void **)&ms));
     bench_progress progress = { .options = o, .all = WARM_UP + runs };
     const zn_runner_options ro = { .pool = pool,
+                                   .device = device,
                                    .math = (zn_math)o->precision,
                                    .tile = o->tile,
                                    .memory = o->memory,
@@ -117,13 +120,14 @@ zn_status zn_bench(const zn_model *model, const zn_bench_options *options, zn_be
     const double coarse = zn_runner_coarse(r);
     out->precision = coarse > 0 ? o->precision : ZN_PRECISION_F32;
     out->precision_share = coarse > 0 ? coarse : 1;
-    ZN_TRY_DONE(zn_machine_measure(out->threads, out->precision, &out->machine));
+    ZN_TRY_DONE(zn_machine_of(device, out->threads, out->precision, &out->machine));
     if (o->profile)
         ZN_TRY_DONE(zn_profile_rows(r, &out->machine, runs, &out->rows, &out->row_count));
     status = zn_profile_own_names(out->rows, out->row_count);
 done:
     zn_runner_free(r);
     zn_free(ms);
+    zn_device_close(device);
     zn_pool_free(pool);
     if (status != ZN_OK)
         zn_bench_result_clear(out);

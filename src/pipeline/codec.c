@@ -24,7 +24,10 @@ zn_status zn_codec_new(const zn_model *model, const zn_codec_options *options, z
     c->model = model;
     c->options = *options;
     pthread_mutex_init(&c->lock, NULL);
-    const zn_status status = zn_pool_new(options->threads, &c->pool);
+    c->options.device = NULL;
+    zn_status status = zn_pool_new(options->threads, &c->pool);
+    if (status == ZN_OK)
+        status = zn_device_open(options->device, &c->device);
     if (status != ZN_OK)
         zn_codec_free(c);
     else
@@ -38,6 +41,7 @@ void zn_codec_free(zn_codec *c)
         return;
     zn_runner_free(c->runner[0]);
     zn_runner_free(c->runner[1]);
+    zn_device_close(c->device);
     zn_pool_free(c->pool);
     pthread_mutex_destroy(&c->lock);
     zn_free(c->rows);
@@ -53,6 +57,7 @@ zn_status zn_codec_runner(zn_codec *c, zn_part part, zn_shape shape, zn_runner *
     }
     if (!*kept) {
         const zn_runner_options options = { .pool = c->pool,
+                                            .device = c->device,
                                             .math = (zn_math)c->options.precision,
                                             .tile = c->options.tile,
                                             .memory = c->options.memory,
@@ -159,7 +164,7 @@ int zn_codec_profile(zn_codec *c, const zn_profile_row **rows)
     c->rows = NULL;
     *rows = NULL;
     if (!c->options.profile || !c->runner[c->last] ||
-        zn_machine_measure(zn_pool_threads(c->pool), c->options.precision, &machine) != ZN_OK ||
+        zn_machine_of(c->device, zn_pool_threads(c->pool), c->options.precision, &machine) != ZN_OK ||
         zn_profile_rows(c->runner[c->last], &machine, 1, &c->rows, &c->row_count) != ZN_OK)
         return 0;
     *rows = c->rows;

@@ -10,6 +10,7 @@ struct zn_codec {
     const zn_model *model;
     zn_codec_options options;
     zn_pool *pool;
+    zn_device *device; /* NULL: the CPU */
     pthread_mutex_t lock;
     zn_runner *runner[2]; /* by part, for the last size used */
     zn_part last;

@@ -4,6 +4,7 @@
 #include "base/cpu.h"
 #include "base/fail.h"
 #include "kernels/peak.h"
+#include "pipeline/profile.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -96,4 +97,13 @@ zn_status zn_machine_measure(int threads, zn_precision precision, zn_machine *ou
     }
     pthread_mutex_unlock(&lock);
     return status;
+}
+
+zn_status zn_machine_of(const zn_device *device, int threads, zn_precision precision, zn_machine *out)
+{
+    if (!device)
+        return zn_machine_measure(threads, precision, out);
+    *out = (zn_machine){ .cpus = zn_cpu_count() };
+    zn_device_describe(device, out->isa, sizeof out->isa, &out->peak_gflops, &out->bandwidth_gbs);
+    return ZN_OK;
 }

@@ -16,6 +16,7 @@ static int window_progress(void *user, double fraction)
 static zn_status stage_start(zn_runner *r, zn_stage *st)
 {
     const zn_exec_options options = { .pool = r->options.pool,
+                                      .device = r->options.device,
                                       .math = r->options.math,
                                       .profile = r->options.profile,
                                       .progress = r->options.progress ? window_progress : NULL,

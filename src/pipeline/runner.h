@@ -17,7 +17,8 @@
 typedef struct zn_runner zn_runner;
 
 typedef struct zn_runner_options {
-    zn_pool *pool; /* borrowed */
+    zn_pool *pool;     /* borrowed */
+    zn_device *device; /* borrowed; NULL: the CPU */
     zn_math math;
     int tile;      /* as in zn_codec_options */
     size_t memory; /* budget in bytes; 0: half of what is free */

@@ -7,8 +7,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static size_t free_memory(void)
+static size_t free_memory(const zn_device *device)
 {
+    if (device)
+        return zn_device_free_memory(device);
     const long pages = sysconf(_SC_AVPHYS_PAGES), size = sysconf(_SC_PAGESIZE);
     return pages > 0 && size > 0 ? (size_t)pages * (size_t)size : (size_t)1 << 30;
 }
@@ -21,15 +23,24 @@ static double pixels_per(const zn_runner *r, const zn_node *n)
     return (double)image / (double)n->shape.dim[1];
 }
 
+static zn_prepare prepare_of(const zn_runner *r)
+{
+    return (zn_prepare){ .math = r->options.math,
+                         .cpu = zn_device_flags(r->options.device),
+                         .constant_parameters = true,
+                         .threads = zn_pool_threads(r->options.pool) };
+}
+
 /* One of several stages, for tiles of `side` image pixels (0: whole). */
 static zn_status stage_try(zn_runner *r, const zn_segment *s, int64_t side, zn_stage *st)
 {
     int64_t tile = (int64_t)((double)side / pixels_per(r, s->to));
     if (side && tile < 1)
         tile = 1;
-    zn_status status = zn_stage_build(r->whole, s, tile, r->options.math, st);
+    const zn_prepare p = prepare_of(r);
+    zn_status status = zn_stage_build(r->whole, s, tile, &p, st);
     if (status == ZN_OK)
-        status = zn_stage_measure(st, zn_pool_threads(r->options.pool), false);
+        status = zn_stage_measure(st, false);
     if (status != ZN_OK)
         zn_stage_clear(st);
     return status;
@@ -57,8 +68,9 @@ static zn_status stage_choose(zn_runner *r, const zn_segment *s, zn_stage *st)
 static zn_status plan_whole(zn_runner *r, zn_node *input, zn_node *output, bool *fits)
 {
     const zn_segment s = { input, output, true };
-    ZN_TRY(zn_stage_build(r->whole, &s, 0, r->options.math, &r->stages[0]));
-    ZN_TRY(zn_stage_measure(&r->stages[0], zn_pool_threads(r->options.pool), true));
+    const zn_prepare p = prepare_of(r);
+    ZN_TRY(zn_stage_build(r->whole, &s, 0, &p, &r->stages[0]));
+    ZN_TRY(zn_stage_measure(&r->stages[0], true));
     r->flops = zn_graph_flops(r->stages[0].graph, r->stages[0].output);
     if (r->flops < 0)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a count of operations");
@@ -123,7 +135,7 @@ static void describe(zn_runner *r)
 
 zn_status zn_runner_plan_stages(zn_runner *r, zn_node *input, zn_node *output)
 {
-    r->budget = r->options.memory ? r->options.memory : free_memory() / 2;
+    r->budget = r->options.memory ? r->options.memory : free_memory(r->options.device) / 2;
     bool fits = false;
     ZN_TRY(plan_whole(r, input, output, &fits));
     if (!fits)

@@ -2,7 +2,6 @@
 #include "pipeline/stage.h"
 
 #include "base/alloc.h"
-#include "base/cpu.h"
 #include "base/fail.h"
 #include "base/least.h"
 #include "ops/ops.h"
@@ -55,19 +54,19 @@ static zn_status axis_plan(const zn_stage *st, int dim, int64_t tile, zn_axis *a
     return ZN_OK;
 }
 
-zn_status zn_stage_build(zn_graph *whole, const zn_segment *s, int64_t tile, zn_math math, zn_stage *st)
+zn_status zn_stage_build(zn_graph *whole, const zn_segment *s, int64_t tile, const zn_prepare *p, zn_stage *st)
 {
-    *st = (zn_stage){ .segment = *s, .prepare = { .math = math, .cpu = zn_cpu_flags(), .constant_parameters = true } };
+    *st = (zn_stage){ .segment = *s, .prepare = *p };
     ZN_TRY(window_graph(whole, st, s->from->shape.dim[1], s->from->shape.dim[2]));
     ZN_TRY(axis_plan(st, 1, tile, &st->y));
     ZN_TRY(axis_plan(st, 2, tile, &st->x));
     return zn_stage_tiled(st) ? window_graph(whole, st, st->y.window, st->x.window) : ZN_OK;
 }
 
-zn_status zn_stage_measure(zn_stage *st, int threads, bool alone)
+zn_status zn_stage_measure(zn_stage *st, bool alone)
 {
     size_t prepared;
-    ZN_TRY(zn_exec_estimate(st->graph, &st->output, 1, st->prepare.math, threads, &st->bytes, &prepared));
+    ZN_TRY(zn_exec_estimate(st->graph, &st->output, 1, &st->prepare, &st->bytes, &prepared));
     if (!alone || zn_stage_tiled(st))
         st->bytes += zn_map_bytes(st->segment.from->shape) + zn_map_bytes(st->segment.to->shape);
     return ZN_OK;

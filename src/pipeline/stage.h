@@ -3,7 +3,7 @@
  * without tiles.
  *
  *     zn_stage st;
- *     ZN_TRY(zn_stage_build(whole, &segment, tile, math, &st));       // st.graph: one window, fused
+ *     ZN_TRY(zn_stage_build(whole, &segment, tile, &prepare, &st));   // st.graph: one window, fused
  *     ZN_TRY(zn_stage_window(&st, &st.y, t, &in, &out));              // where tile t's window begins
  *     zn_stage_clear(&st); */
 #ifndef ZN_STAGE_H
@@ -33,9 +33,10 @@ typedef struct zn_stage {
 } zn_stage;
 
 /* Plans a segment of `whole` for tiles of `tile` output positions (0: whole) and builds the graph of a window. */
-ZN_MUST_USE zn_status zn_stage_build(zn_graph *whole, const zn_segment *s, int64_t tile, zn_math math, zn_stage *st);
+ZN_MUST_USE zn_status zn_stage_build(zn_graph *whole, const zn_segment *s, int64_t tile, const zn_prepare *p,
+                                     zn_stage *st);
 /* Sets st->bytes; unless the stage is alone, the maps it reads and leaves behind are counted too. */
-ZN_MUST_USE zn_status zn_stage_measure(zn_stage *st, int threads, bool alone);
+ZN_MUST_USE zn_status zn_stage_measure(zn_stage *st, bool alone);
 /* First input position of tile t's window on an axis, and the output position that corresponds to it. */
 ZN_MUST_USE zn_status zn_stage_window(const zn_stage *st, const zn_axis *a, int64_t t, int64_t *in, int64_t *out);
 void zn_stage_clear(zn_stage *st);

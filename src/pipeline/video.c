@@ -34,11 +34,14 @@ zn_status zn_video_new(const zn_model *model, const zn_codec_options *options, z
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s: %s is for pictures and knows no clips", info->path, info->architecture);
     if (options->precision < ZN_PRECISION_F32 || options->precision > ZN_PRECISION_F16)
         return ZN_FAIL(ZN_EINVALID, "precision %d is not known", (int)options->precision);
+    if (options->device && strcmp(options->device, "cpu"))
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: clips are computed on the CPU, not on '%s'", info->path, options->device);
     zn_video *v = zn_calloc(1, sizeof *v);
     if (!v)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a video");
     v->model = model;
     v->options = *options;
+    v->options.device = NULL;
     const zn_status status = zn_pool_new(options->threads, &v->pool);
     if (status != ZN_OK)
         zn_video_free(v);

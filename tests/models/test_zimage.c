@@ -4,6 +4,8 @@
 #include "models/zimage.h"
 #include "setting.h"
 
+#include "base/cpu.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,7 +42,8 @@ static void large_pictures_fit_into_memory(void **state)
     size_t activations, prepared;
     zn_graph *g = zn_graph_new();
     zn_node *y = transformer(g, &zn_zimage_turbo, 128, 128);
-    assert_int_equal(zn_exec_estimate(g, &y, 1, ZN_MATH_F32, 4, &activations, &prepared), ZN_OK);
+    const zn_prepare p = { ZN_MATH_F32, zn_cpu_flags(), true, false, 4 };
+    assert_int_equal(zn_exec_estimate(g, &y, 1, &p, &activations, &prepared), ZN_OK);
     assert_true(activations < (size_t)1 << 30);
     assert_int_equal(prepared, 0);
     zn_graph_free(g);

@@ -1,0 +1,34 @@
+# ZENITH_CUDA: where the device of src/kernels/device.h comes from. OFF needs nothing; ON needs nvcc, and the runtime is
+# linked statically, so a program starts on machines without a driver; EMULATED compiles the same .cu files as C++ for
+# the CPU (tests/kernels/cuda_emulated).
+if(ZENITH_CUDA STREQUAL "EMULATED")
+  enable_language(CXX)
+elseif(ZENITH_CUDA)
+  if(NOT CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 80-real 90) # and whatever comes later, from the code for 90
+  endif()
+  enable_language(CUDA)
+endif()
+
+# Called by src/kernels: the sources of the device.
+function(zenith_device_sources)
+  if(NOT ZENITH_CUDA)
+    target_sources(zenith_objects PRIVATE device_none.c)
+    return()
+  endif()
+  set(sources cuda/device.cu cuda/elementwise.cu cuda/norm.cu cuda/conv.cu)
+  target_sources(zenith_objects PRIVATE cuda/conv.c ${sources})
+  set_source_files_properties(dispatch.c TARGET_DIRECTORY zenith_objects PROPERTIES COMPILE_DEFINITIONS ZN_CUDA_BUILT)
+  if(ZENITH_CUDA STREQUAL "EMULATED")
+    set(emulator ${CMAKE_SOURCE_DIR}/tests/kernels/cuda_emulated)
+    target_sources(zenith_objects PRIVATE ${emulator}/emulated.cpp)
+    set_source_files_properties(${sources} TARGET_DIRECTORY zenith_objects PROPERTIES LANGUAGE CXX)
+    target_include_directories(zenith_objects PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${emulator}>)
+    target_compile_definitions(zenith_objects PRIVATE $<$<COMPILE_LANGUAGE:CXX>:ZN_CUDA_EMULATED>)
+    target_compile_options(zenith_objects PRIVATE
+      "$<$<COMPILE_LANGUAGE:CXX>:-x;c++;-std=c++17;-Wall;-Wextra;-Werror;-Wno-unknown-pragmas>")
+  else()
+    target_compile_options(zenith_objects PRIVATE
+      "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++17;-Xcompiler=-Wall,-Wextra;-Werror=all-warnings>")
+  endif()
+endfunction()

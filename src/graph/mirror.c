@@ -1,0 +1,130 @@
+/* An executor's memory on a device; see mirror.h. */
+#include "graph/mirror.h"
+
+#include "base/alloc.h"
+#include "base/fail.h"
+
+#include <string.h>
+
+static size_t bytes_of(const zn_node *n)
+{
+    const int64_t tail = n->op->tail ? n->op->tail(n) : 0;
+    return sizeof(float) * (size_t)(zn_shape_count(n->shape) + tail);
+}
+
+static zn_status keep_block(zn_mirror *m, const void *host)
+{
+    if (!ZN_GROW(m->blocks, m->block_room, m->block_count + 1))
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a list of the device's blocks");
+    m->blocks[m->block_count++] = host;
+    return ZN_OK;
+}
+
+zn_status zn_mirror_block(zn_mirror *m, const void *host, size_t bytes, bool send)
+{
+    if (!bytes)
+        return ZN_OK;
+    ZN_TRY(zn_device_twin(m->device, host, bytes));
+    const zn_status status = keep_block(m, host);
+    if (status != ZN_OK)
+        zn_device_drop(m->device, host);
+    else if (send)
+        zn_device_send(m->device, host, bytes);
+    return status;
+}
+
+static zn_status give_room(zn_mirror *m, zn_node *n)
+{
+    void *host;
+    ZN_TRY(zn_device_room(m->device, bytes_of(n), &host));
+    const zn_status status = keep_block(m, host);
+    if (status != ZN_OK) {
+        zn_device_drop(m->device, host);
+        return status;
+    }
+    n->data = memset(host, 0, bytes_of(n));
+    return ZN_OK;
+}
+
+static bool listed(zn_node *const *list, size_t count, const zn_node *n)
+{
+    for (size_t i = 0; i < count; i++)
+        if (list[i] == n)
+            return true;
+    return false;
+}
+
+static zn_status add_input(zn_mirror *m, const zn_plan *plan, zn_node *n)
+{
+    if (listed(m->inputs, m->input_count, n))
+        return ZN_OK;
+    if (!ZN_GROW(m->inputs, m->input_room, m->input_count + 1))
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a list of inputs");
+    m->inputs[m->input_count++] = n;
+    return plan->offset[n->index] >= 0 ? give_room(m, n) : zn_mirror_block(m, n->data, bytes_of(n), false);
+}
+
+static zn_status add_output(zn_mirror *m, zn_node *n)
+{
+    if (listed(m->outputs, m->output_count, n) || n->constant || n->op->is_leaf)
+        return ZN_OK;
+    if (!ZN_GROW(m->outputs, m->output_room, m->output_count + 1))
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a list of outputs");
+    m->outputs[m->output_count++] = n;
+    return n->placed ? zn_mirror_block(m, n->data, bytes_of(n), false) : give_room(m, n);
+}
+
+/* Parameters that only constants read stay with the CPU. */
+static zn_status add_sources(zn_mirror *m, const zn_plan *plan, const zn_node *n)
+{
+    for (int s = 0; s < n->source_count; s++) {
+        zn_node *source = n->source[s];
+        if (source->op == &zn_op_input)
+            ZN_TRY(add_input(m, plan, source));
+        else if (source->op == &zn_op_parameter && source->data)
+            ZN_TRY(zn_mirror_block(m, source->data, bytes_of(source), true));
+    }
+    return ZN_OK;
+}
+
+zn_status zn_mirror_make(zn_mirror *m, zn_device *d, const zn_plan *plan, zn_node *const *outputs, int count)
+{
+    *m = (zn_mirror){ .device = d };
+    for (int i = plan->constant_count; i < plan->step_count; i++)
+        ZN_TRY(add_sources(m, plan, plan->steps[i]));
+    for (int i = 0; i < count; i++)
+        ZN_TRY(add_output(m, outputs[i]));
+    return ZN_OK;
+}
+
+zn_status zn_mirror_constants(zn_mirror *m, const zn_plan *plan)
+{
+    for (int i = 0; i < plan->constant_count; i++)
+        zn_device_send(m->device, plan->steps[i]->data, bytes_of(plan->steps[i]));
+    return zn_device_wait(m->device);
+}
+
+void zn_mirror_free(zn_mirror *m)
+{
+    for (size_t i = 0; i < m->block_count; i++)
+        zn_device_drop(m->device, m->blocks[i]);
+    zn_free(m->blocks);
+    zn_free(m->inputs);
+    zn_free(m->outputs);
+    *m = (zn_mirror){ 0 };
+}
+
+void zn_mirror_send(const zn_mirror *m)
+{
+    for (size_t i = 0; i < m->input_count; i++)
+        zn_device_send(m->device, m->inputs[i]->data, bytes_of(m->inputs[i]));
+}
+
+zn_status zn_mirror_fetch(const zn_mirror *m)
+{
+    if (!m->device)
+        return ZN_OK;
+    for (size_t i = 0; i < m->output_count; i++)
+        zn_device_fetch(m->device, m->outputs[i]->data, bytes_of(m->outputs[i]));
+    return zn_device_wait(m->device);
+}

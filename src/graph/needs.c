@@ -1,0 +1,53 @@
+/* What the steps of a plan need; see needs.h. */
+#include "graph/needs.h"
+
+#include "base/cpu.h"
+#include "base/fail.h"
+#include "graph/exec.h"
+
+enum { ALIGN = 64 };
+
+size_t zn_needs_round(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
+
+zn_prepare zn_prepare_of(const zn_node *n, const zn_prepare *p)
+{
+    zn_prepare own = *p;
+    if (n->constant && own.cpu & ZN_CPU_CUDA)
+        own.cpu = zn_cpu_flags();
+    return own;
+}
+
+zn_needs zn_needs_of(const zn_node *n, const zn_prepare *p)
+{
+    const zn_prepare own = zn_prepare_of(n, p);
+    return n->op->needs ? n->op->needs(n, &own) : (zn_needs){ 0 };
+}
+
+void zn_needs_measure(const zn_plan *plan, const zn_prepare *p, size_t *thread, size_t *shared, size_t *prepared,
+                      size_t *prepared_at)
+{
+    *thread = *shared = *prepared = 0;
+    for (int i = 0; i < plan->step_count; i++) {
+        const zn_needs needs = zn_needs_of(plan->steps[i], p);
+        if (prepared_at)
+            prepared_at[i] = *prepared;
+        *thread = needs.thread_scratch > *thread ? needs.thread_scratch : *thread;
+        *shared = needs.shared_scratch > *shared ? needs.shared_scratch : *shared;
+        *prepared += zn_needs_round(needs.prepared);
+    }
+    *thread = zn_needs_round(*thread);
+    *shared = zn_needs_round(*shared);
+}
+
+zn_status zn_exec_estimate(zn_graph *g, zn_node *const *outputs, int count, const zn_prepare *p, size_t *activations,
+                           size_t *prepared)
+{
+    ZN_TRY(zn_graph_status(g));
+    zn_plan plan;
+    ZN_TRY(zn_plan_make(g, outputs, count, &plan));
+    size_t thread, shared;
+    zn_needs_measure(&plan, p, &thread, &shared, prepared, NULL);
+    *activations = plan.block + shared + thread * (size_t)p->threads;
+    zn_plan_free(&plan);
+    return ZN_OK;
+}

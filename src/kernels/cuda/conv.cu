@@ -1,0 +1,279 @@
+/* Convolution as a product of matrices that are never written down: a block of threads computes a tile of pixels by a
+ * tile of output channels. It goes through the rows of the weights, ZN_CUDA_CONV_DEPTH at a time: copies of the next
+ * patches and weights into shared memory run beside the products of those that are there (three stages), and the
+ * matrix unit multiplies numbers of 11 bits. Full precision takes two such numbers for each: x = high + low, and
+ * three products, high high + high low + low high.
+ *
+ * Every sum is taken in the same order wherever its pixel lies and whatever the tile, so parts of a picture have the
+ * bits of the whole. Reading through an up-sampling is a shift of coordinates. */
+#include "kernels/cuda/cuda.h"
+
+extern "C" {
+#include "kernels/cuda/conv.h"
+}
+#include "kernels/cuda/ptx.h"
+
+enum { DEPTH = ZN_CUDA_CONV_DEPTH, STAGES = 3, WARP = 32, TILE_ROWS = 8 };
+
+struct conv_task {
+    zn_conv_args a;
+    int rows, columns; /* of the packed weights */
+    int across, down;  /* tiles of a map */
+    bool pairs;        /* results are written two at a time */
+};
+
+/* How 8 warps share a tile: WARPS_M x WARPS_N of them, each with MF fragments of 16 pixels by NF of 8 channels. VEC:
+ * floats of a copy, which must not leave a pixel. SPLIT: full precision. */
+template <int WARPS_M_, int WARPS_N_, int MF_, int NF_, int VEC_, bool SPLIT_> struct plan {
+    enum {
+        WARPS_M = WARPS_M_,
+        WARPS_N = WARPS_N_,
+        MF = MF_,
+        NF = NF_,
+        VEC = VEC_,
+        SPLIT = SPLIT_,
+        PIXELS = WARPS_M * MF * 16,
+        CHANNELS = WARPS_N * NF * 8,
+        TILE_COLUMNS = PIXELS / TILE_ROWS,
+        /* Rows in shared memory are so long that the lanes of a fragment meet in no bank. */
+        A_ROW = DEPTH + 4,
+        B_ROW = CHANNELS == 8 ? 8 : CHANNELS + 8,
+        A_FLOATS = PIXELS * A_ROW,
+        STAGE = A_FLOATS + DEPTH * B_ROW
+    };
+    static_assert(WARPS_M_ * WARPS_N_ * WARP == THREADS, "every thread belongs to a warp of the plan");
+};
+
+/* Where a block's tile lies. */
+struct place {
+    int image, y, x; /* of its first pixel */
+    int channel;     /* its first */
+};
+
+template <typename P> static __device__ place place_of(const conv_task &t)
+{
+    const int tile = (int)blockIdx.x, map = t.across * t.down, in_map = tile % map;
+    return place{ tile / map, in_map / t.across * TILE_ROWS, in_map % t.across * P::TILE_COLUMNS,
+                  (int)blockIdx.y * P::CHANNELS };
+}
+
+/* Starts the copies of chunk `chunk` of the patches: each thread takes the same few columns of several pixels. */
+template <typename P> static __device__ void copy_patches(const conv_task &t, const place &at, int chunk, float *to)
+{
+    enum { PARTS = DEPTH / P::VEC, STEP = THREADS / PARTS };
+    const zn_conv_shape &s = t.a.s;
+    const int part = (int)threadIdx.x % PARTS, first = (int)threadIdx.x / PARTS;
+    const int row = chunk * DEPTH + part * P::VEC, tap = row / s.cin, channel = row - tap * s.cin;
+    const int ky = tap / s.kw, kx = tap - ky * s.kw, up = s.up2 ? 1 : 0;
+    const bool tap_there = tap < s.kh * s.kw;
+#pragma unroll 4
+    for (int i = 0; i < P::PIXELS / STEP; i++) {
+        const int pixel = first + i * STEP;
+        const int oy = at.y + pixel / P::TILE_COLUMNS, ox = at.x + pixel % P::TILE_COLUMNS;
+        const int iy = oy * s.stride - s.pad + ky, ix = ox * s.stride - s.pad + kx;
+        const bool is_there =
+            tap_there && oy < s.oh && ox < s.ow && iy >= 0 && ix >= 0 && iy < s.h << up && ix < s.w << up;
+        const int64_t from = (((int64_t)at.image * s.h + (iy >> up)) * s.w + (ix >> up)) * s.cin + channel;
+        copy_async<4 * P::VEC>(to + pixel * P::A_ROW + part * P::VEC, t.a.x + (is_there ? from : 0), is_there);
+    }
+}
+
+template <typename P> static __device__ void copy_weights(const conv_task &t, const place &at, int chunk, float *to)
+{
+    enum { PARTS = P::CHANNELS / 4 };
+    const float *from = static_cast<const float *>(t.a.packed) + (int64_t)chunk * DEPTH * t.columns + at.channel;
+#pragma unroll
+    for (int i = (int)threadIdx.x; i < DEPTH * PARTS; i += THREADS) {
+        const int row = i / PARTS, part = i % PARTS;
+        copy_async<16>(to + row * P::B_ROW + 4 * part, from + (int64_t)row * t.columns + 4 * part, true);
+    }
+}
+
+template <typename P> static __device__ void copy_chunk(const conv_task &t, const place &at, int chunk, float *stage)
+{
+    copy_patches<P>(t, at, chunk, stage);
+    copy_weights<P>(t, at, chunk, stage + P::A_FLOATS);
+}
+
+/* x = high + low, each of 11 bits; what the lower is cut by is beyond the 22nd. */
+template <int COUNT> static __device__ void split(const float *x, float *high, float *low)
+{
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) {
+        high[i] = to_tf32(x[i]);
+        low[i] = x[i] - high[i];
+    }
+}
+
+/* Adds the products of a stage to the sums of this warp. The matrix unit cuts its sums off, which in a long one makes
+ * an error of many roundings to the same side: full precision begins each stage anew, and its sums are added up here.
+ */
+template <typename P> static __device__ void multiply_stage(const float *stage, float sums[P::MF][P::NF][4])
+{
+    const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP, g = lane / 4, q = lane % 4;
+    const float *a = stage + (warp / P::WARPS_N * P::MF * 16 + g) * P::A_ROW + q;
+    const float *b = stage + P::A_FLOATS + q * P::B_ROW + warp % P::WARPS_N * P::NF * 8 + g;
+    float fresh[P::MF][P::NF][4] = {};
+    float(*to)[P::NF][4] = P::SPLIT ? fresh : sums;
+#pragma unroll
+    for (int k = 0; k < DEPTH; k += 8) {
+        float ah[P::MF][4], al[P::MF][4], bh[P::NF][2], bl[P::NF][2];
+#pragma unroll
+        for (int m = 0; m < P::MF; m++) {
+            const float *from = a + m * 16 * P::A_ROW + k;
+            const float x[4] = { from[0], from[8 * P::A_ROW], from[4], from[8 * P::A_ROW + 4] };
+            split<4>(x, ah[m], al[m]);
+        }
+#pragma unroll
+        for (int n = 0; n < P::NF; n++) {
+            const float x[2] = { b[k * P::B_ROW + n * 8], b[(k + 4) * P::B_ROW + n * 8] };
+            split<2>(x, bh[n], bl[n]);
+        }
+#pragma unroll
+        for (int m = 0; m < P::MF; m++)
+#pragma unroll
+            for (int n = 0; n < P::NF; n++) {
+                if (P::SPLIT) { /* the small ones first */
+                    multiply_add(to[m][n], al[m], bh[n]);
+                    multiply_add(to[m][n], ah[m], bl[n]);
+                }
+                multiply_add(to[m][n], ah[m], bh[n]);
+            }
+    }
+#pragma unroll
+    for (int i = 0; i < P::MF * P::NF * 4 && P::SPLIT; i++)
+        sums[i / 4 / P::NF][i / 4 % P::NF][i % 4] += fresh[i / 4 / P::NF][i / 4 % P::NF][i % 4];
+}
+
+static __device__ float activate(const zn_conv_args &a, float x) { return a.relu && x < 0 ? 0 : x; } /* NaN passes */
+
+static __device__ void write_one(const zn_conv_args &a, int64_t pixel, int channel, float sum)
+{
+    if (channel >= a.s.cout)
+        return;
+    const int64_t at = pixel * a.s.cout + channel;
+    sum += a.bias ? a.bias[channel] : 0;
+    sum += a.residual ? a.residual[at] : 0;
+    a.y[at] = activate(a, sum);
+}
+
+/* Two neighbours at once, where all pairs are aligned. */
+static __device__ void write_two(const zn_conv_args &a, int64_t pixel, int channel, float2 sum)
+{
+    if (channel >= a.s.cout)
+        return;
+    const int64_t at = pixel * a.s.cout + channel;
+    if (a.bias) {
+        sum.x += a.bias[channel];
+        sum.y += a.bias[channel + 1];
+    }
+    if (a.residual) {
+        const float2 r = *reinterpret_cast<const float2 *>(a.residual + at);
+        sum.x += r.x;
+        sum.y += r.y;
+    }
+    *reinterpret_cast<float2 *>(a.y + at) = make_float2(activate(a, sum.x), activate(a, sum.y));
+}
+
+template <typename P>
+static __device__ void write_tile(const conv_task &t, const place &at, const float sums[P::MF][P::NF][4])
+{
+    const zn_conv_shape &s = t.a.s;
+    const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP, g = lane / 4, q = lane % 4;
+#pragma unroll
+    for (int m = 0; m < 2 * P::MF; m++) { /* eight pixels at a time */
+        const int pixel = warp / P::WARPS_N * P::MF * 16 + m * 8 + g;
+        const int oy = at.y + pixel / P::TILE_COLUMNS, ox = at.x + pixel % P::TILE_COLUMNS;
+        if (oy >= s.oh || ox >= s.ow)
+            continue;
+        const int64_t to = ((int64_t)at.image * s.oh + oy) * s.ow + ox;
+#pragma unroll
+        for (int n = 0; n < P::NF; n++) {
+            const int channel = at.channel + (warp % P::WARPS_N * P::NF + n) * 8 + 2 * q;
+            const float *sum = &sums[m / 2][n][m % 2 * 2];
+            if (t.pairs) {
+                write_two(t.a, to, channel, make_float2(sum[0], sum[1]));
+            } else {
+                write_one(t.a, to, channel, sum[0]);
+                write_one(t.a, to, channel + 1, sum[1]);
+            }
+        }
+    }
+}
+
+template <typename P> __global__ void __launch_bounds__(THREADS, 2) conv(conv_task t)
+{
+    extern __shared__ __align__(16) float zn_cuda_shared[];
+    const place at = place_of<P>(t);
+    const int chunks = t.rows / DEPTH;
+    float sums[P::MF][P::NF][4] = {};
+    for (int i = 0; i < STAGES - 1; i++) {
+        if (i < chunks)
+            copy_chunk<P>(t, at, i, zn_cuda_shared + i * P::STAGE);
+        copy_commit();
+    }
+    for (int i = 0; i < chunks; i++) {
+        copy_wait<STAGES - 2>(); /* chunk i is there for this thread, */
+        __syncthreads();         /* for all, and the stage before has been read by all */
+        const int next = i + STAGES - 1;
+        if (next < chunks)
+            copy_chunk<P>(t, at, next, zn_cuda_shared + next % STAGES * P::STAGE);
+        copy_commit();
+        multiply_stage<P>(zn_cuda_shared + i % STAGES * P::STAGE, sums);
+    }
+    write_tile<P>(t, at, sums);
+}
+
+/* ---- launching ---- */
+
+static int parts(int length, int part) { return (length + part - 1) / part; }
+
+template <typename P> static void launch_plan(zn_device *d, conv_task t)
+{
+    const size_t shared = sizeof(float) * STAGES * P::STAGE;
+    t.across = parts(t.a.s.ow, P::TILE_COLUMNS);
+    t.down = parts(t.a.s.oh, TILE_ROWS);
+    zn_cuda_check(d, cudaFuncSetAttribute(conv<P>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared),
+                  "shared memory");
+    const dim3 grid((unsigned)t.across * (unsigned)t.down * (unsigned)t.a.s.n, (unsigned)(t.columns / P::CHANNELS));
+    launch(d, conv<P>, grid, THREADS, shared, t);
+}
+
+/* Small maps get small tiles, or most of the GPU would have nothing to do. */
+template <int VEC, bool SPLIT> static void launch_tiles(zn_device *d, const conv_task &t)
+{
+    typedef plan<8, 1, 1, 1, VEC, SPLIT> few;
+    typedef plan<4, 2, 2, 4, VEC, SPLIT> large;
+    typedef plan<1, 8, 2, 1, VEC, SPLIT> small;
+    const zn_conv_shape &s = t.a.s;
+    const int64_t tiles =
+        (int64_t)s.n * parts(s.oh, TILE_ROWS) * parts(s.ow, large::TILE_COLUMNS) * t.columns / large::CHANNELS;
+    if (t.columns == ZN_CUDA_CONV_FEW)
+        launch_plan<few>(d, t);
+    else if (2 * tiles > d->processors)
+        launch_plan<large>(d, t);
+    else
+        launch_plan<small>(d, t);
+}
+
+template <bool SPLIT> static void run(zn_device *d, const void *args)
+{
+    conv_task t = { *static_cast<const zn_conv_args *>(args), 0, 0, 0, 0, false };
+    t.rows = zn_cuda_conv_rows(&t.a.s);
+    t.columns = zn_cuda_conv_columns(&t.a.s);
+    there(d, t.a.x);
+    there(d, t.a.packed);
+    there(d, t.a.bias);
+    there(d, t.a.residual);
+    there(d, t.a.y);
+    t.pairs = t.a.s.cout % 2 == 0 && ((uintptr_t)t.a.y | (uintptr_t)t.a.residual) % sizeof(float2) == 0;
+    if (t.a.s.cin % 4 == 0 && (uintptr_t)t.a.x % 16 == 0)
+        launch_tiles<4, SPLIT>(d, t);
+    else
+        launch_tiles<1, SPLIT>(d, t);
+}
+
+extern "C" {
+void zn_cuda_conv_tf32x3(zn_device *d, const void *args, int64_t) { run<true>(d, args); }
+void zn_cuda_conv_tf32(zn_device *d, const void *args, int64_t) { run<false>(d, args); }
+}

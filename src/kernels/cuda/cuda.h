@@ -1,0 +1,80 @@
+/* What the CUDA builds of kernels share. A kernel here is a launcher, zn_cuda_NAME, for the CPU's zn_k_NAME, with a
+ * line in kernels.def: it copies the argument struct, replaces every address by its twin, and launches a __global__
+ * function that takes one struct.
+ *
+ *     void zn_cuda_add(zn_device *d, const void *args, int64_t units)
+ *     {
+ *         task<zn_binary_args> t = { *(const zn_binary_args *)args, units };
+ *         there(d, t.a.a);
+ *         there(d, t.a.b);
+ *         there(d, t.a.y);
+ *         launch(d, add, grid_of(units), THREADS, 0, t);
+ *     }
+ *
+ * Included by .cu files alone. */
+#ifndef ZN_CUDA_H
+#define ZN_CUDA_H
+
+#include <cuda_runtime.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/device.h"
+
+typedef struct zn_twin {
+    const char *host;
+    char *device;
+    size_t bytes;
+    int users;
+    void *room; /* the host's block, where it came from zn_device_room */
+} zn_twin;
+
+struct zn_device {
+    cudaStream_t stream;
+    int processors; /* streaming multiprocessors */
+    zn_twin *twins; /* by address */
+    size_t count, room;
+    bool rehearsing, lacking;
+    zn_status status; /* the first failure since the last wait, and its sentence */
+    char text[256];
+};
+
+/* The twin of an address, anywhere in its block; NULL for NULL. One without a twin is the device's failure. */
+extern "C" void *zn_cuda_there(zn_device *d, const void *host);
+/* Keeps the first failure. */
+extern "C" void zn_cuda_check(zn_device *d, cudaError_t error, const char *what);
+
+/* Replaces an address of the host by its twin. */
+template <typename T> static void there(zn_device *d, T *&address)
+{
+    address = static_cast<T *>(zn_cuda_there(d, address));
+}
+
+/* The arguments of a kernel that needs nothing but the struct and its units. */
+template <typename T> struct task {
+    T a;
+    int64_t units;
+};
+
+enum { THREADS = 256 };
+
+/* Blocks for a loop over units that goes on by the size of the grid: enough to fill any GPU. */
+static inline unsigned grid_of(int64_t units)
+{
+    const int64_t blocks = (units + THREADS - 1) / THREADS;
+    return (unsigned)(blocks < 1 ? 1 : blocks < 1 << 16 ? blocks : 1 << 16);
+}
+
+/* Launches, unless something failed before. */
+template <typename T>
+static void launch(zn_device *d, void (*kernel)(T), dim3 grid, unsigned threads, size_t shared, T arguments)
+{
+    if (d->status != ZN_OK)
+        return;
+    void *pointers[] = { &arguments };
+    zn_cuda_check(d, cudaLaunchKernel(kernel, grid, dim3(threads), pointers, shared, d->stream), "a launch");
+}
+
+#endif

@@ -1,0 +1,254 @@
+/* The CUDA device of device.h: one stream, a list of twins, and the table of kernels. */
+#include "kernels/cuda/cuda.h"
+
+#include <stdio.h>
+#include <string.h>
+
+extern "C" {
+#include "base/alloc.h"
+#include "base/cpu.h"
+#include "base/fail.h"
+#include "kernels/conv.h"
+#include "kernels/kernels.h"
+#include "kernels/norm.h"
+}
+
+extern "C" {
+#define ZN_CUDA(name)                                                                                                  \
+    void zn_k_##name(const void *, zn_range);                                                                          \
+    void zn_cuda_##name(zn_device *, const void *, int64_t);
+#include "kernels/cuda/kernels.def"
+#undef ZN_CUDA
+}
+
+static const struct {
+    zn_body body;
+    void (*run)(zn_device *d, const void *args, int64_t units);
+} table[] = {
+#define ZN_CUDA(name) { zn_k_##name, zn_cuda_##name },
+#include "kernels/cuda/kernels.def"
+#undef ZN_CUDA
+};
+
+/* ---- opening ---- */
+
+static zn_status open_stream(zn_device *d)
+{
+    int count = 0;
+    const cudaError_t error = cudaGetDeviceCount(&count);
+    if (error != cudaSuccess || count < 1)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "this machine has no GPU that CUDA can use%s%s",
+                       error != cudaSuccess ? ": " : "", error != cudaSuccess ? cudaGetErrorString(error) : "");
+    int major = 0;
+    zn_cuda_check(d, cudaSetDevice(0), "the GPU");
+    zn_cuda_check(d, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "the GPU");
+    zn_cuda_check(d, cudaDeviceGetAttribute(&d->processors, cudaDevAttrMultiProcessorCount, 0), "the GPU");
+    if (d->status == ZN_OK && major < 8)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "the GPU has compute capability %d: 8.0 is the least", major);
+    zn_cuda_check(d, cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "a stream");
+    return d->status == ZN_OK ? ZN_OK : ZN_FAIL(d->status, "%s", d->text);
+}
+
+zn_status zn_device_open(const char *name, zn_device **out)
+{
+    *out = NULL;
+    if (!name || strcmp(name, "cpu") == 0)
+        return ZN_OK;
+    if (strcmp(name, "cuda") != 0)
+        return ZN_FAIL(ZN_EINVALID, "device '%s' is not known: cpu or cuda", name);
+    zn_device *d = static_cast<zn_device *>(zn_calloc(1, sizeof *d));
+    if (!d)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a device");
+    const zn_status status = open_stream(d);
+    if (status == ZN_OK)
+        *out = d;
+    else
+        zn_device_close(d);
+    return status;
+}
+
+static void twin_free(const zn_twin *t)
+{
+    cudaFree(t->device);
+    if (t->room)
+        cudaFreeHost(t->room);
+}
+
+void zn_device_close(zn_device *d)
+{
+    if (!d)
+        return;
+    if (d->stream) {
+        cudaStreamSynchronize(d->stream);
+        cudaStreamDestroy(d->stream);
+    }
+    for (size_t i = 0; i < d->count; i++)
+        twin_free(&d->twins[i]);
+    zn_free(d->twins);
+    zn_free(d);
+}
+
+const char *zn_device_kind(const zn_device *) { return "CUDA"; }
+uint32_t zn_device_flags(const zn_device *d) { return d ? (uint32_t)ZN_CPU_CUDA : zn_cpu_flags(); }
+
+void zn_device_describe(const zn_device *d, char *text, size_t size, double *gflops, double *bandwidth)
+{
+    enum {
+        LANES = 128
+    }; /* fp32 multiply-adds of a multiprocessor and clock; compute capability 8.0 has half of them */
+    cudaDeviceProp p;
+    int clock = 0, memory_clock = 0, bits = 0; /* kHz, kHz, bus width */
+    snprintf(text, size, "%s", cudaGetDeviceProperties(&p, 0) == cudaSuccess ? p.name : "CUDA");
+    cudaDeviceGetAttribute(&clock, cudaDevAttrClockRate, 0);
+    cudaDeviceGetAttribute(&memory_clock, cudaDevAttrMemoryClockRate, 0);
+    cudaDeviceGetAttribute(&bits, cudaDevAttrGlobalMemoryBusWidth, 0);
+    *gflops = 2.0 * LANES * d->processors * clock * 1e-6;
+    *bandwidth = 2.0 * memory_clock * 1e-6 * bits / 8;
+}
+
+size_t zn_device_free_memory(const zn_device *)
+{
+    size_t unused = 0, all = 0;
+    return cudaMemGetInfo(&unused, &all) == cudaSuccess ? unused : 0;
+}
+
+void zn_cuda_check(zn_device *d, cudaError_t error, const char *what)
+{
+    if (error == cudaSuccess || d->status != ZN_OK)
+        return;
+    d->status = error == cudaErrorMemoryAllocation ? ZN_ENOMEM : ZN_EIO;
+    snprintf(d->text, sizeof d->text, "CUDA: %s failed: %s", what, cudaGetErrorString(error));
+}
+
+/* ---- memory ---- */
+
+/* The first twin that ends behind the address. */
+static size_t position_of(const zn_device *d, const void *host)
+{
+    size_t low = 0, high = d->count;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if ((uintptr_t)(d->twins[middle].host + d->twins[middle].bytes) <= (uintptr_t)host)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static zn_twin *twin_of(const zn_device *d, const void *host)
+{
+    const size_t at = position_of(d, host);
+    return at < d->count && (uintptr_t)d->twins[at].host <= (uintptr_t)host ? &d->twins[at] : NULL;
+}
+
+zn_status zn_device_twin(zn_device *d, const void *host, size_t bytes)
+{
+    if (!bytes)
+        return ZN_OK;
+    zn_twin *known = twin_of(d, host);
+    if (known && known->host == host && known->bytes == bytes) {
+        known->users++;
+        return ZN_OK;
+    }
+    const size_t at = position_of(d, host);
+    if (known || (at < d->count && (uintptr_t)d->twins[at].host < (uintptr_t)host + bytes))
+        return ZN_FAIL(ZN_EINVALID, "a block of %zu bytes overlaps another that has a twin on the device", bytes);
+    if (!ZN_GROW(d->twins, d->room, d->count + 1))
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a list of the device's blocks");
+    void *memory = NULL;
+    if (cudaMalloc(&memory, bytes) != cudaSuccess) {
+        cudaGetLastError(); /* it was said here */
+        return ZN_FAIL(ZN_ENOMEM, "the GPU has no %.0f MiB left", (double)bytes / 1048576.0);
+    }
+    memmove(d->twins + at + 1, d->twins + at, sizeof *d->twins * (d->count++ - at));
+    d->twins[at] = (zn_twin){ static_cast<const char *>(host), static_cast<char *>(memory), bytes, 1, NULL };
+    return ZN_OK;
+}
+
+void zn_device_drop(zn_device *d, const void *host)
+{
+    zn_twin *twin = twin_of(d, host);
+    if (!twin || twin->host != host || --twin->users > 0)
+        return;
+    zn_cuda_check(d, cudaStreamSynchronize(d->stream), "the work before");
+    twin_free(twin);
+    memmove(twin, twin + 1, sizeof *twin * (size_t)(d->twins + --d->count - twin));
+}
+
+zn_status zn_device_room(zn_device *d, size_t bytes, void **host)
+{
+    *host = NULL;
+    if (cudaHostAlloc(host, bytes, cudaHostAllocDefault) != cudaSuccess) {
+        cudaGetLastError();
+        return ZN_FAIL(ZN_ENOMEM, "out of memory: %zu bytes for copies to and from the GPU", bytes);
+    }
+    const zn_status status = zn_device_twin(d, *host, bytes);
+    if (status == ZN_OK)
+        twin_of(d, *host)->room = *host;
+    else
+        cudaFreeHost(*host);
+    return status;
+}
+
+void *zn_cuda_there(zn_device *d, const void *host)
+{
+    const zn_twin *twin = host ? twin_of(d, host) : NULL;
+    if (host && !twin && d->status == ZN_OK) {
+        d->status = ZN_EINVALID;
+        snprintf(d->text, sizeof d->text, "CUDA: a kernel was given memory that is not on the GPU");
+    }
+    return twin ? twin->device + (static_cast<const char *>(host) - twin->host) : NULL;
+}
+
+void zn_device_send(zn_device *d, const void *host, size_t bytes)
+{
+    void *to = zn_cuda_there(d, host);
+    if (d->status == ZN_OK)
+        zn_cuda_check(d, cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, d->stream), "a copy to the GPU");
+}
+
+void zn_device_fetch(zn_device *d, void *host, size_t bytes)
+{
+    const void *from = zn_cuda_there(d, host);
+    if (d->status == ZN_OK)
+        zn_cuda_check(d, cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, d->stream), "a copy from the GPU");
+}
+
+zn_status zn_device_wait(zn_device *d)
+{
+    zn_cuda_check(d, cudaStreamSynchronize(d->stream), "a kernel");
+    const zn_status status = d->status;
+    d->status = ZN_OK;
+    return status == ZN_OK ? ZN_OK : ZN_FAIL(status, "%s", d->text);
+}
+
+/* ---- kernels ---- */
+
+void zn_device_launch(zn_device *d, zn_body body, int64_t units, const void *args)
+{
+    size_t i = 0;
+    while (i < sizeof table / sizeof *table && table[i].body != body)
+        i++;
+    if (i == sizeof table / sizeof *table) {
+        d->lacking = true;
+        if (!d->rehearsing && d->status == ZN_OK) {
+            d->status = ZN_EUNSUPPORTED;
+            snprintf(d->text, sizeof d->text, "a kernel has no CUDA build");
+        }
+    } else if (!d->rehearsing && units > 0) {
+        table[i].run(d, args, units);
+    }
+}
+
+void zn_device_rehearse(zn_device *d)
+{
+    d->rehearsing = true;
+    d->lacking = false;
+}
+
+bool zn_device_rehearsed(zn_device *d)
+{
+    d->rehearsing = false;
+    return !d->lacking;
+}

@@ -1,0 +1,131 @@
+/* Group norm in the three passes of norm.h: a block of threads for each block of pixels, each group, and so on;
+ * ref/norm.c says what is right. */
+#include "kernels/cuda/cuda.h"
+
+extern "C" {
+#include "kernels/norm.h"
+}
+
+/* What norm.h computes, for functions that run on the GPU. */
+struct norm_task {
+    zn_norm_args a;
+    int64_t units;
+    int64_t block, blocks; /* pixels of one, and how many there are in a map */
+};
+
+static norm_task task_of(zn_device *d, const void *args, int64_t units)
+{
+    norm_task t = { *static_cast<const zn_norm_args *>(args), units, 0, 0 };
+    t.block = zn_norm_block(&t.a);
+    t.blocks = zn_norm_blocks(&t.a);
+    there(d, t.a.x);
+    there(d, t.a.y);
+    there(d, t.a.gamma);
+    there(d, t.a.beta);
+    there(d, t.a.scale);
+    there(d, t.a.shift);
+    there(d, t.a.gain);
+    there(d, t.a.partial);
+    there(d, t.a.table);
+    return t;
+}
+
+/* Block `unit` of pixels: threads are channels. */
+__global__ void norm_sums(norm_task t)
+{
+    const int64_t unit = blockIdx.x, map = unit / t.blocks, begin = map * t.a.pixels + unit % t.blocks * t.block;
+    const int64_t last = (map + 1) * t.a.pixels, end = begin + t.block < last ? begin + t.block : last;
+    for (int c = (int)threadIdx.x; c < t.a.c; c += (int)blockDim.x) {
+        float mean = 0, square = 0;
+        for (int64_t p = begin; p < end; p++)
+            mean += t.a.x[p * t.a.c + c];
+        mean /= (float)(end - begin);
+        for (int64_t p = begin; p < end; p++) {
+            const float off = t.a.x[p * t.a.c + c] - mean;
+            square += off * off;
+        }
+        t.a.partial[unit * 2 * t.a.c + c] = mean;
+        t.a.partial[(unit * 2 + 1) * t.a.c + c] = square;
+    }
+}
+
+/* The sum over the block of threads, in the same order every time. All threads call it; `sums` holds one number for
+ * each. */
+static __device__ double sum_of(double value, double *sums)
+{
+    __syncthreads(); /* the sum before this one has been read */
+    sums[threadIdx.x] = value;
+    for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (threadIdx.x < half)
+            sums[threadIdx.x] += sums[threadIdx.x + half];
+    }
+    __syncthreads();
+    return sums[0];
+}
+
+/* A block of threads for one group: they share its blocks and channels, then its channels. */
+__global__ void norm_merge(norm_task t)
+{
+    extern __shared__ __align__(16) float zn_cuda_shared[];
+    double *sums = reinterpret_cast<double *>(zn_cuda_shared);
+    const int64_t map = blockIdx.x / (unsigned)t.a.groups;
+    const int width = t.a.c / t.a.groups, first = (int)(blockIdx.x % (unsigned)t.a.groups) * width;
+    const float *partial = t.a.partial + map * t.blocks * 2 * t.a.c;
+    const int64_t all = t.blocks * width;
+    const double count = (double)t.a.pixels * width;
+    double sum = 0, square = 0;
+    for (int64_t i = threadIdx.x; i < all; i += blockDim.x) {
+        const int64_t b = i / width;
+        const double pixels = (double)((b + 1) * t.block < t.a.pixels ? t.block : t.a.pixels - b * t.block);
+        sum += pixels * (double)partial[b * 2 * t.a.c + first + i % width];
+    }
+    const double mean = sum_of(sum, sums) / count;
+    for (int64_t i = threadIdx.x; i < all; i += blockDim.x) {
+        const int64_t b = i / width, at = b * 2 * t.a.c + first + i % width;
+        const double pixels = (double)((b + 1) * t.block < t.a.pixels ? t.block : t.a.pixels - b * t.block);
+        const double off = (double)partial[at] - mean;
+        square += (double)partial[at + t.a.c] + pixels * off * off;
+    }
+    const double scale = 1 / sqrt(sum_of(square, sums) / count + (double)t.a.eps);
+    float *factors = t.a.table + map * 3 * t.a.c, *shifts = factors + t.a.c;
+    for (int c = first + (int)threadIdx.x; c < first + width; c += (int)blockDim.x) {
+        const int64_t at = map * t.a.c + c;
+        const double gain = 1 + (t.a.gain ? (double)t.a.gain[at] : 0);
+        const double own = 1 + (t.a.scale ? (double)t.a.scale[at] : 0), shift = t.a.shift ? (double)t.a.shift[at] : 0;
+        const double factor = scale * (double)t.a.gamma[c];
+        factors[c] = (float)(factor * own * gain);
+        shifts[c] = (float)((((double)t.a.beta[c] - mean * factor) * own + shift) * gain);
+    }
+}
+
+/* Units are elements here. */
+__global__ void norm_apply(norm_task t)
+{
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < t.units; i += step) {
+        const int64_t pixel = i / t.a.c, c = i % t.a.c;
+        const float *factors = t.a.table + pixel / t.a.pixels * 3 * t.a.c, *shifts = factors + t.a.c;
+        const float v = factors[c] * t.a.x[i] + shifts[c];
+        t.a.y[i] = t.a.act == ZN_ACT_SILU ? v / (1 + expf(-v)) : t.a.act == ZN_ACT_RELU && v < 0 ? 0 : v;
+    }
+}
+
+extern "C" {
+void zn_cuda_norm_sums(zn_device *d, const void *args, int64_t units)
+{
+    launch(d, norm_sums, dim3((unsigned)units), THREADS, 0, task_of(d, args, units));
+}
+
+void zn_cuda_norm_merge(zn_device *d, const void *args, int64_t units)
+{
+    launch(d, norm_merge, dim3((unsigned)units), THREADS, sizeof(double) * THREADS, task_of(d, args, units));
+}
+
+void zn_cuda_norm_apply(zn_device *d, const void *args, int64_t units)
+{
+    norm_task t = task_of(d, args, units);
+    t.units *= t.a.c;
+    launch(d, norm_apply, dim3(grid_of(t.units)), THREADS, 0, t);
+}
+}

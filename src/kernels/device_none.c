@@ -1,0 +1,50 @@
+/* A build without devices: the CPU is all there is, and asking for more is answered with a sentence. */
+#include "kernels/device.h"
+
+#include "base/cpu.h"
+#include "base/fail.h"
+
+#include <string.h>
+
+zn_status zn_device_open(const char *name, zn_device **out)
+{
+    *out = NULL;
+    if (!name || strcmp(name, "cpu") == 0)
+        return ZN_OK;
+    if (strcmp(name, "cuda") == 0)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "this build has no CUDA: build with cmake -DZENITH_CUDA=ON");
+    return ZN_FAIL(ZN_EINVALID, "device '%s' is not known: cpu or cuda", name);
+}
+
+uint32_t zn_device_flags(const zn_device *d)
+{
+    (void)d;
+    return zn_cpu_flags();
+}
+
+/* There is no device, so nobody calls these. */
+void zn_device_close(zn_device *d) { (void)d; }
+const char *zn_device_kind(const zn_device *d) { return (void)d, ""; }
+size_t zn_device_free_memory(const zn_device *d) { return (void)d, 0; }
+void zn_device_describe(const zn_device *d, char *text, size_t size, double *gflops, double *bandwidth)
+{
+    (void)d, (void)text, (void)size, (void)gflops, (void)bandwidth;
+}
+zn_status zn_device_twin(zn_device *d, const void *host, size_t bytes)
+{
+    return (void)d, (void)host, (void)bytes, ZN_EUNSUPPORTED;
+}
+void zn_device_drop(zn_device *d, const void *host) { (void)d, (void)host; }
+zn_status zn_device_room(zn_device *d, size_t bytes, void **host)
+{
+    return (void)d, (void)bytes, (void)host, ZN_EUNSUPPORTED;
+}
+void zn_device_send(zn_device *d, const void *host, size_t bytes) { (void)d, (void)host, (void)bytes; }
+void zn_device_fetch(zn_device *d, void *host, size_t bytes) { (void)d, (void)host, (void)bytes; }
+void zn_device_launch(zn_device *d, zn_body body, int64_t units, const void *args)
+{
+    (void)d, (void)body, (void)units, (void)args;
+}
+zn_status zn_device_wait(zn_device *d) { return (void)d, ZN_EUNSUPPORTED; }
+void zn_device_rehearse(zn_device *d) { (void)d; }
+bool zn_device_rehearsed(zn_device *d) { return (void)d, false; }
