@@ -14,7 +14,7 @@ jobs=${JOBS:-$(nproc)}
 fuzz_seconds=${FUZZ_SECONDS:-10}
 shared=${ZENITH_SHARED:-../shared}
 cross=x86_64-linux-gnu
-all=(format release demo golden clang asan tsan x86 fuzz)
+all=(format release demo golden clang asan tsan x86 cuda fuzz)
 
 # What tests need is installed below: one that cannot run has failed (tests/skip.h).
 export ZENITH_MUST_RUN=1
@@ -122,6 +122,18 @@ stage_x86() {
     fi
     configure_and_build build-x86 -DCMAKE_TOOLCHAIN_FILE="cmake/$cross.cmake" -DZENITH_IMAGES=OFF -DZENITH_TESTS=ON &&
         run_ctest build-x86 900 -R '^(kernels|ops)' -E emulated
+}
+
+# The kernels of a GPU on the CPU: compiled as C++, every thread of theirs a context of its own.
+stage_cuda() {
+    if ! command -v c++ >/dev/null; then
+        echo "there is no C++ compiler"
+        result skipped 1
+        return 0
+    fi
+    cmake -S . -B build-emulated -G Ninja -DZENITH_CUDA=EMULATED -DZENITH_TESTS=ON &&
+        cmake --build build-emulated -j "$jobs" --target check-cuda check-device &&
+        run_ctest build-emulated 900 -R '^(kernels.cuda|models.device)$'
 }
 
 stage_fuzz() { scripts/fuzz.sh "$fuzz_seconds"; }

@@ -1,5 +1,5 @@
-/* check-golden FILE.safetensors...: compares the engine with reference results, one line for each output.
- * Fails if an output differs, is not understood, or nothing at all was compared. */
+/* check-golden [--device cuda] FILE.safetensors...: compares the engine with reference results, one line for each
+ * output. Fails if an output differs, is not understood, or nothing at all was compared. */
 #include "golden.h"
 
 #include "base/alloc.h"
@@ -40,6 +40,9 @@ static const golden_kind *const kinds[] = {
     &golden_zimage_denoise,
     NULL,
 };
+
+/* Kinds that compute where golden.device says. */
+static bool knows_devices(const golden_kind *kind) { return kind == &golden_taesd || kind == &golden_taesd_real; }
 
 static const golden_kind *kind_of(const golden *g)
 {
@@ -94,7 +97,9 @@ static zn_status check(golden *g)
     g->nhwc = layout && strncmp(layout, "NHWC", 4) == 0;
     const golden_kind *kind = g->compared ? kind_of(g) : NULL;
     printf("%s: case %s, kind %s\n", g->path, name ? name : "(unnamed)", kind ? kind->name : "unknown");
-    if (kind)
+    if (kind && g->device && !knows_devices(kind))
+        golden_skip(g, "", "this kind runs on the CPU");
+    else if (kind)
         status = kind->run(g);
     if (status == ZN_OK)
         leftovers(g);
@@ -107,13 +112,20 @@ static zn_status check(golden *g)
 int main(int argc, char **argv)
 {
     zn_pool *pool;
+    zn_device *device;
     int passed = 0, failed = 0, skipped = 0;
-    if (argc < 2 || zn_pool_new(0, &pool) != ZN_OK) {
-        fprintf(stderr, "usage: check-golden FILE.safetensors...\n");
+    const bool named = argc > 2 && strcmp(argv[1], "--device") == 0;
+    const int first = named ? 3 : 1;
+    if (argc <= first || zn_pool_new(0, &pool) != ZN_OK) {
+        fprintf(stderr, "usage: check-golden [--device cuda] FILE.safetensors...\n");
         return 2;
     }
-    for (int i = 1; i < argc; i++) {
-        golden g = { .path = argv[i], .pool = pool };
+    if (zn_device_open(named ? argv[2] : NULL, &device) != ZN_OK) {
+        fprintf(stderr, "check-golden: %s\n", zn_error_text());
+        return 2;
+    }
+    for (int i = first; i < argc; i++) {
+        golden g = { .path = argv[i], .pool = pool, .device = device };
         if (check(&g) != ZN_OK) {
             printf("%s: %s  FAIL\n", argv[i], zn_error_text());
             g.failed++;
@@ -126,6 +138,7 @@ int main(int argc, char **argv)
         failed += g.failed;
         skipped += g.skipped;
     }
+    zn_device_close(device);
     zn_pool_free(pool);
     printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
     return failed || passed + skipped == 0 ? 1 : 0;

@@ -18,7 +18,8 @@ typedef struct golden {
     const zn_json_node *config; /* object; may be NULL */
     bool nhwc;                  /* the file's maps are laid out like ours */
     zn_pool *pool;
-    bool *compared; /* by tensor */
+    zn_device *device; /* NULL: the CPU */
+    bool *compared;    /* by tensor */
     int passed, failed, skipped;
 } golden;
 

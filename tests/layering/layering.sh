@@ -12,7 +12,7 @@ cd "$root" || exit 99
 
 # includes: "FILE LINE SPELLING" for each #include, SPELLING with its quotes or brackets
 includes() {
-    find src cli tests examples include -type f \( -name '*.[ch]' -o -name '*.inc' -o -name '*.def' \) 2>/dev/null |
+    find src cli tests examples include -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.inc' -o -name '*.def' \) 2>/dev/null |
         LC_ALL=C sort | xargs grep -nHE '^[[:space:]]*#[[:space:]]*include' /dev/null |
         sed -nE 's/^([^:]+):([0-9]+):[[:space:]]*#[[:space:]]*include[[:space:]]*(["<][^">]+[">]).*/\1 \2 \3/p'
 }

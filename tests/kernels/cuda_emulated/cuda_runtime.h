@@ -1,0 +1,82 @@
+/* As much of the CUDA runtime as src/kernels/cuda uses, on the CPU: for a build with -DZENITH_CUDA=EMULATED, in which
+ * the kernels run as they are written, on machines without a GPU. Every thread of a block is a context of its own that
+ * runs until it waits for others (emulated.cpp). The memory of the device is other memory of the host. Slow. */
+#ifndef ZN_CUDA_RUNTIME_EMULATED_H
+#define ZN_CUDA_RUNTIME_EMULATED_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define __global__
+#define __device__
+#define __shared__       /* only in extern declarations: emulated.cpp has the memory */
+#define __align__(bytes) __attribute__((aligned(bytes)))
+#define __launch_bounds__(threads, blocks)
+
+struct dim3 {
+    unsigned x, y, z;
+    dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+};
+struct __align__(8) float2 { float x, y; };
+static inline float2 make_float2(float x, float y) { return float2{ x, y }; }
+extern dim3 threadIdx, blockIdx, blockDim, gridDim;
+void __syncthreads(void);
+
+typedef enum cudaError_t { cudaSuccess, cudaErrorInvalidValue, cudaErrorMemoryAllocation } cudaError_t;
+typedef struct emulated_stream *cudaStream_t;
+enum { cudaStreamNonBlocking, cudaHostAllocDefault, cudaFuncAttributeMaxDynamicSharedMemorySize };
+enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
+enum cudaDeviceAttr {
+    cudaDevAttrComputeCapabilityMajor,
+    cudaDevAttrMultiProcessorCount,
+    cudaDevAttrClockRate,
+    cudaDevAttrMemoryClockRate,
+    cudaDevAttrGlobalMemoryBusWidth
+};
+struct cudaDeviceProp {
+    char name[64];
+};
+
+const char *cudaGetErrorString(cudaError_t error);
+cudaError_t cudaGetLastError(void);
+cudaError_t cudaGetDeviceCount(int *count);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device);
+cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaMalloc(void **memory, size_t bytes);
+cudaError_t cudaFree(void *memory);
+cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags);
+cudaError_t cudaFreeHost(void *memory);
+cudaError_t cudaMemGetInfo(size_t *unused, size_t *all);
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
+/* What is left of shared memory must hold what a launch asks for. */
+cudaError_t emulated_shared(const void *kernel, size_t bytes);
+cudaError_t emulated_launch(dim3 grid, dim3 block, size_t shared, const void *kernel, void (*body)(void *), void *user);
+
+template <typename T> cudaError_t cudaFuncSetAttribute(void (*kernel)(T), int, int bytes)
+{
+    return emulated_shared(reinterpret_cast<const void *>(kernel), (size_t)bytes);
+}
+
+template <typename T> struct emulated_call {
+    void (*kernel)(T);
+    const T *arguments;
+    static void run(void *self)
+    {
+        const emulated_call *c = static_cast<const emulated_call *>(self);
+        c->kernel(*c->arguments);
+    }
+};
+
+template <typename T>
+cudaError_t cudaLaunchKernel(void (*kernel)(T), dim3 grid, dim3 block, void **arguments, size_t shared, cudaStream_t)
+{
+    emulated_call<T> call = { kernel, static_cast<const T *>(arguments[0]) };
+    return emulated_launch(grid, block, shared, reinterpret_cast<const void *>(kernel), emulated_call<T>::run, &call);
+}
+
+#endif

@@ -1,0 +1,325 @@
+/* A GPU on the CPU; see cuda_runtime.h here. Blocks run one after the other. A thread runs until it comes to a barrier
+ * or to an instruction of its whole warp; then the next one does, and the last to arrive does the work for all. */
+#include <cuda_runtime.h>
+
+#include "ptx_emulated.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+
+enum { MAX_THREADS = 256, WARP = 32, STACK = 1 << 16, SHARED_FLOATS = 227 * 256, MAX_COPIES = 512 };
+
+dim3 threadIdx, blockIdx, blockDim, gridDim;
+float zn_cuda_shared[SHARED_FLOATS];
+
+/* Copies that were started and not waited for. */
+struct copy {
+    float *to;
+    const float *from;
+    int bytes, group;
+    bool is_there;
+};
+
+struct fiber {
+    ucontext_t context; /* to begin with; swapcontext asks the kernel each time, so jumps do the rest */
+    jmp_buf state;
+    bool begun;
+    char *stack;
+    bool done;
+    copy copies[MAX_COPIES];
+    int copy_count, group;
+};
+
+struct warp {
+    float a[WARP][4], b[WARP][2], *c[WARP];
+    int arrived;
+    long passed;
+};
+
+static fiber fibers[MAX_THREADS];
+static warp warps[MAX_THREADS / WARP];
+static ucontext_t origin;
+static jmp_buf scheduler;
+static int current, threads, at_barrier;
+static long barriers_passed;
+static void (*thread_body)(void *);
+static void *thread_user;
+static bool late = true; /* copies are made when they are waited for; else at once */
+
+static void fatal(const char *what)
+{
+    fprintf(stderr, "emulated GPU: %s\n", what);
+    abort();
+}
+
+static void give_way(void)
+{
+    if (!_setjmp(fibers[current].state))
+        _longjmp(scheduler, 1);
+}
+
+static void resume(fiber &f)
+{
+    if (_setjmp(scheduler))
+        return;
+    if (f.begun)
+        _longjmp(f.state, 1);
+    f.begun = true;
+    swapcontext(&origin, &f.context);
+}
+
+void __syncthreads(void)
+{
+    const long passed = barriers_passed;
+    if (++at_barrier == threads) {
+        at_barrier = 0;
+        barriers_passed++;
+    }
+    while (barriers_passed == passed)
+        give_way();
+}
+
+/* ---- instructions ---- */
+
+static void make(const copy &c)
+{
+    if (c.is_there)
+        memcpy(c.to, c.from, (size_t)c.bytes);
+    else
+        memset(c.to, 0, (size_t)c.bytes);
+}
+
+void emulated_copy(float *to, const float *from, int bytes, bool is_there)
+{
+    fiber &f = fibers[current];
+    if ((uintptr_t)to % (unsigned)bytes || (is_there && (uintptr_t)from % (unsigned)bytes))
+        fatal("a copy that is not aligned");
+    if (to < zn_cuda_shared || to + bytes / 4 > zn_cuda_shared + SHARED_FLOATS)
+        fatal("a copy beyond shared memory");
+    if (f.copy_count == MAX_COPIES)
+        fatal("too many copies");
+    const copy c = { to, from, bytes, f.group, is_there };
+    if (late) {
+        for (int i = 0; i < bytes / 4; i++)
+            to[i] = NAN; /* nobody may look before it is there */
+        f.copies[f.copy_count++] = c;
+    } else {
+        make(c);
+    }
+}
+
+void emulated_copy_commit(void) { fibers[current].group++; }
+
+void emulated_copy_wait(int groups)
+{
+    fiber &f = fibers[current];
+    int kept = 0;
+    for (int i = 0; i < f.copy_count; i++)
+        if (f.copies[i].group < f.group - groups)
+            make(f.copies[i]);
+        else
+            f.copies[kept++] = f.copies[i];
+    f.copy_count = kept;
+}
+
+static uint32_t bits_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static float float_of(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static float cut(float x) { return float_of(bits_of(x) & 0xffffe000u); }
+
+/* To the nearest, halves away from zero. */
+float emulated_tf32(float x) { return isnan(x) ? x : float_of((bits_of(x) + 0x1000u) & 0xffffe000u); }
+
+/* As the matrix unit rounds its sums. */
+static float toward_zero(double x)
+{
+    const float f = (float)x;
+    return fabs((double)f) > fabs(x) ? nextafterf(f, 0) : f;
+}
+
+static void multiply(warp &w)
+{
+    float a[16][8], b[8][8];
+    for (int lane = 0; lane < WARP; lane++) {
+        const int g = lane / 4, q = lane % 4;
+        for (int i = 0; i < 4; i++)
+            a[g + i % 2 * 8][q + i / 2 * 4] = cut(w.a[lane][i]);
+        for (int i = 0; i < 2; i++)
+            b[q + i * 4][g] = cut(w.b[lane][i]);
+    }
+    for (int lane = 0; lane < WARP; lane++)
+        for (int i = 0; i < 4; i++) {
+            const int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+            double sum = (double)w.c[lane][i];
+            for (int k = 0; k < 8; k++)
+                sum += (double)a[row][k] * (double)b[k][column];
+            w.c[lane][i] = toward_zero(sum);
+        }
+}
+
+void emulated_multiply_add(float *c, const float *a, const float *b)
+{
+    warp &w = warps[current / WARP];
+    const int lane = current % WARP;
+    const long passed = w.passed;
+    memcpy(w.a[lane], a, sizeof w.a[lane]);
+    memcpy(w.b[lane], b, sizeof w.b[lane]);
+    w.c[lane] = c;
+    if (++w.arrived == WARP) {
+        w.arrived = 0;
+        multiply(w);
+        w.passed++;
+    }
+    while (w.passed == passed)
+        give_way();
+}
+
+/* ---- blocks ---- */
+
+static void enter(void)
+{
+    thread_body(thread_user);
+    fibers[current].done = true;
+    for (;;)
+        give_way();
+}
+
+static void start(fiber &f)
+{
+    if (!f.stack)
+        f.stack = static_cast<char *>(malloc(STACK));
+    f.done = f.begun = false;
+    f.copy_count = f.group = 0;
+    getcontext(&f.context);
+    f.context.uc_stack.ss_sp = f.stack;
+    f.context.uc_stack.ss_size = STACK;
+    f.context.uc_link = NULL;
+    makecontext(&f.context, enter, 0);
+}
+
+static void run_block(size_t shared)
+{
+    for (size_t i = 0; i < SHARED_FLOATS; i++)
+        zn_cuda_shared[i] = NAN;
+    for (int i = 0; i < threads; i++)
+        start(fibers[i]);
+    for (int running = threads; running > 0;) {
+        running = 0;
+        for (current = 0; current < threads; current++) {
+            threadIdx = dim3((unsigned)current, 0, 0);
+            if (!fibers[current].done)
+                resume(fibers[current]);
+            running += !fibers[current].done;
+        }
+    }
+    for (size_t i = shared / sizeof(float); i < SHARED_FLOATS; i++)
+        if (!isnan(zn_cuda_shared[i]))
+            fatal("a kernel wrote more shared memory than its launch asked for");
+}
+
+static struct {
+    const void *kernel;
+    size_t bytes;
+} granted[64];
+static int granted_count;
+
+cudaError_t emulated_shared(const void *kernel, size_t bytes)
+{
+    int i = 0;
+    while (i < granted_count && granted[i].kernel != kernel)
+        i++;
+    if (i == 64 || bytes > sizeof zn_cuda_shared)
+        return cudaErrorInvalidValue;
+    granted_count = i == granted_count ? i + 1 : granted_count;
+    granted[i].kernel = kernel;
+    granted[i].bytes = bytes;
+    return cudaSuccess;
+}
+
+cudaError_t emulated_launch(dim3 grid, dim3 block, size_t shared, const void *kernel, void (*body)(void *), void *user)
+{
+    size_t most = 48 << 10;
+    for (int i = 0; i < granted_count; i++)
+        most = granted[i].kernel == kernel && granted[i].bytes > most ? granted[i].bytes : most;
+    if (block.x > MAX_THREADS || block.x % WARP || !grid.x || !grid.y || shared > most || grid.y > 65535)
+        return cudaErrorInvalidValue;
+    gridDim = grid;
+    blockDim = block;
+    threads = (int)block.x;
+    thread_body = body;
+    thread_user = user;
+    for (unsigned y = 0; y < grid.y; y++)
+        for (unsigned x = 0; x < grid.x; x++) {
+            blockIdx = dim3(x, y, 0);
+            run_block(shared);
+            late = !late;
+        }
+    return cudaSuccess;
+}
+
+/* ---- memory and the rest ---- */
+
+const char *cudaGetErrorString(cudaError_t error)
+{
+    return error == cudaErrorMemoryAllocation ? "out of memory" : error ? "invalid value" : "no error";
+}
+cudaError_t cudaGetLastError(void) { return cudaSuccess; }
+cudaError_t cudaGetDeviceCount(int *count)
+{
+    *count = 1;
+    return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int)
+{
+    snprintf(p->name, sizeof p->name, "emulated GPU");
+    return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int)
+{
+    *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 4;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
+{
+    *stream = NULL;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaMalloc(void **memory, size_t bytes)
+{
+    *memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    return *memory ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+cudaError_t cudaFree(void *memory)
+{
+    free(memory);
+    return cudaSuccess;
+}
+cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned) { return cudaMalloc(memory, bytes); }
+cudaError_t cudaFreeHost(void *memory) { return cudaFree(memory); }
+cudaError_t cudaMemGetInfo(size_t *unused, size_t *all)
+{
+    *unused = *all = (size_t)1 << 32;
+    return cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t)
+{
+    memcpy(to, from, bytes);
+    return cudaSuccess;
+}

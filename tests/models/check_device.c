@@ -1,0 +1,147 @@
+/* Models on the device against the same models on the CPU: latents and pictures of the TAESD family, in full precision
+ * and in less, tiles that have the bits of the whole, and what a model without a kernel is answered. Exit status 77
+ * where there is no device. */
+#include "base/rng.h"
+#include "kernels/device.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zenith/zenith.h>
+
+static int width = 520, height = 300, tile = 128; /* of the picture; smaller where the device is emulated */
+static int compared, failures;
+
+static void must(zn_status status)
+{
+    if (status == ZN_OK)
+        return;
+    printf("FAIL %s\n", zn_error_text());
+    exit(1);
+}
+
+static void expect(const char *what, double error, double allowed)
+{
+    const bool good = error <= allowed;
+    printf("%-40s differs by %.2e of %.0e%s\n", what, error, allowed, good ? "" : "  FAIL");
+    failures += !good;
+    compared++;
+}
+
+static double difference(const float *a, const float *b, int64_t count)
+{
+    double off = 0, all = 0;
+    for (int64_t i = 0; i < count; i++) {
+        off += (double)(a[i] - b[i]) * (double)(a[i] - b[i]);
+        all += (double)b[i] * (double)b[i];
+    }
+    return sqrt(off / all);
+}
+
+static zn_image *picture(void)
+{
+    zn_image *image;
+    zn_rng rng = zn_rng_new(3);
+    must(zn_image_new(width, height, 8, &image));
+    for (int i = 0; i < 3 * width * height; i++)
+        ((uint8_t *)image->pixels)[i] = (uint8_t)(zn_rng_next(&rng) >> 56);
+    return image;
+}
+
+typedef struct pair {
+    zn_latent *latent;
+    zn_image *image;
+} pair;
+
+static void pair_free(pair *p)
+{
+    zn_latent_free(p->latent);
+    zn_image_free(p->image);
+}
+
+/* The picture's latent, and the picture of `of` (NULL: of that latent). */
+static pair run(const zn_model *m, const zn_image *image, const zn_latent *of, zn_codec_options o)
+{
+    zn_codec *codec;
+    pair p;
+    must(zn_codec_new(m, &o, &codec));
+    must(zn_encode(codec, image, &p.latent));
+    must(zn_decode_bits(codec, of ? of : p.latent, 16, &p.image));
+    zn_codec_free(codec);
+    return p;
+}
+
+static double image_difference(const zn_image *a, const zn_image *b)
+{
+    const uint16_t *x = a->pixels, *y = b->pixels;
+    int worst = 0;
+    for (int i = 0; i < 3 * a->width * a->height; i++)
+        worst = abs(x[i] - y[i]) > worst ? abs(x[i] - y[i]) : worst;
+    return worst / 65535.0;
+}
+
+static void check(const char *name, const zn_image *image)
+{
+    char what[96];
+    zn_model *m;
+    must(zn_model_random(name, 5, &m));
+    pair cpu = run(m, image, NULL, (zn_codec_options){ .tile = ZN_TILE_OFF });
+    pair gpu = run(m, image, cpu.latent, (zn_codec_options){ .device = "cuda", .tile = ZN_TILE_OFF });
+    const int64_t count = (int64_t)cpu.latent->width * cpu.latent->height * cpu.latent->channels;
+    snprintf(what, sizeof what, "%s, encoded", name);
+    expect(what, difference(gpu.latent->data, cpu.latent->data, count), 2e-5);
+    snprintf(what, sizeof what, "%s, decoded", name);
+    expect(what, image_difference(gpu.image, cpu.image), 1e-4);
+    pair coarse = run(m, image, cpu.latent, (zn_codec_options){ .device = "cuda", .precision = ZN_PRECISION_F16 });
+    snprintf(what, sizeof what, "%s, encoded in f16", name);
+    expect(what, difference(coarse.latent->data, cpu.latent->data, count), 2e-2);
+    pair tiled = run(m, image, cpu.latent, (zn_codec_options){ .device = "cuda", .tile = tile });
+    snprintf(what, sizeof what, "%s, encoded in tiles", name);
+    expect(what, difference(tiled.latent->data, gpu.latent->data, count), 0);
+    snprintf(what, sizeof what, "%s, decoded in tiles", name);
+    expect(what, image_difference(tiled.image, gpu.image), 0);
+    pair_free(&cpu);
+    pair_free(&gpu);
+    pair_free(&coarse);
+    pair_free(&tiled);
+    zn_model_free(m);
+}
+
+static void check_refusal(const zn_image *image)
+{
+    zn_model *m;
+    zn_codec *codec;
+    zn_latent *latent = NULL;
+    must(zn_model_random("zenith-r", 5, &m));
+    must(zn_codec_new(m, &(zn_codec_options){ .device = "cuda" }, &codec));
+    const zn_status status = zn_encode(codec, image, &latent);
+    printf("zenith-r: %s\n", status == ZN_OK ? "encoded  FAIL" : zn_error_text());
+    failures += status != ZN_EUNSUPPORTED || !strstr(zn_error_text(), "has no CUDA kernel");
+    zn_codec_free(codec);
+    zn_model_free(m);
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const names[] = { "taesd", "taef2", "taesana" };
+    zn_device *device;
+    if (zn_device_open("cuda", &device) != ZN_OK) {
+        printf("%s\n", zn_error_text());
+        return 77;
+    }
+    char text[64];
+    double gflops, bandwidth;
+    zn_device_describe(device, text, sizeof text, &gflops, &bandwidth);
+    zn_device_close(device);
+    if (strstr(text, "emulated"))
+        width = 40, height = 16, tile = 16;
+    zn_image *image = picture();
+    for (int i = 0; i < 3; i++)
+        if (argc < 2 || !strcmp(argv[1], names[i]))
+            check(names[i], image);
+    check_refusal(image);
+    zn_image_free(image);
+    printf("%d comparisons, %d failures\n", compared, failures);
+    return failures || !compared;
+}
