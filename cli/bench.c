@@ -107,7 +107,8 @@ int bench_run(const options *o)
                                  .tile = o->tile,
                                  .memory = o->memory,
                                  .progress = progress_tick,
-                                 .user = &bar };
+                                 .user = &bar,
+                                 .device = o->device };
     zn_bench_result result = { 0 };
     const int failed = zn_bench(model, &b, &result) != ZN_OK;
     progress_erase();

@@ -18,7 +18,8 @@ static zn_status open_video(session *s, zn_video **out)
                                      .precision = (zn_precision)o->precision,
                                      .memory = o->memory,
                                      .progress = progress_tick,
-                                     .user = &s->bar };
+                                     .user = &s->bar,
+                                     .device = o->device };
     return zn_video_new(s->model, &video, out);
 }
 

@@ -141,6 +141,8 @@ const option option_table[] = {
       CMD_BENCH, 0, value_runs, AT(runs) },
     { "profile", 0, NULL, "a row for each layer: time, GFLOP/s, bytes, share, part of the roofline", NULL,
       CMD_BENCH, 0, NULL, AT(profile) },
+    { "device", 0, "NAME", "what computes: cpu or cuda (cpu)", "cpu or cuda",
+      RUNS | CMD_BENCH, 0, value_device, AT(device) },
     { "model", 'm', "NAME", "weights: name, file, folder, or random:ARCHITECTURE", "a name or a path",
       RUNS | DIFFUSES | CMD_BENCH | CMD_EVAL, COMMON, value_text, AT(model) },
     { "threads", 't', "N", "threads (one for each CPU)", "a number from 0 to 1024",

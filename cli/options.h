@@ -40,7 +40,7 @@ typedef struct options {
     const char **files;
     int file_count;
     const char *output, *model, *format, *data, *reference, *teacher, *student, *from, *labels, *damage, *learning;
-    const char *classifier, *latent, *attribute, *amount;
+    const char *classifier, *latent, *attribute, *amount, *device;
     int threads, tile, runs, quality, bits, rate;
     int side, crops, count, heldout, frames;
     int precision, part, dtype, task; /* zn_precision, zn_part, zn_dtype, zn_task */

@@ -56,7 +56,8 @@ static zn_status open_codec(session *s)
                                      .tile = o->tile,
                                      .memory = o->memory,
                                      .progress = progress_tick,
-                                     .user = &s->bar };
+                                     .user = &s->bar,
+                                     .device = o->device };
     return zn_codec_new(s->model, &codec, &s->codec);
 }
 
@@ -95,6 +96,10 @@ int session_open(session *s, const options *o, const char *name, unsigned needs)
     s->info = zn_model_info_of(s->model);
     if (lacks(s->info, needs))
         return EXIT_FAILURE;
+    if (s->info->diffuses && o->device && strcmp(o->device, "cpu")) {
+        complain("%s: diffusion autoencoders run on the CPU", s->info->path);
+        return EXIT_FAILURE;
+    }
     interrupt_catch();
     if (s->info->diffuses && open_diffae(s) != ZN_OK) {
         complain("%s", zn_error_text());

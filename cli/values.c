@@ -143,6 +143,13 @@ int value_learning(const char *text, void *field)
     return i >= 0 && (*(const char **)field = names[i], 1);
 }
 
+int value_device(const char *text, void *field)
+{
+    static const char *const names[] = { "cpu", "cuda" };
+    const int i = place(text, names, 2);
+    return i >= 0 && (*(const char **)field = names[i], 1);
+}
+
 int value_part(const char *text, void *field)
 {
     static const char *const names[] = { "encode", "decode" };

@@ -19,6 +19,7 @@ int value_memory(const char *text, void *field);     /* size_t: "1G", "512M", "1
 int value_seed(const char *text, void *field);       /* uint64_t */
 int value_precision(const char *text, void *field);  /* int holding a zn_precision */
 int value_learning(const char *text, void *field);   /* const char *, a precision of training */
+int value_device(const char *text, void *field);     /* const char *: cpu or cuda */
 int value_part(const char *text, void *field);       /* int holding a zn_part */
 int value_task(const char *text, void *field);       /* int holding a zn_task */
 int value_dtype(const char *text, void *field);      /* int holding a zn_dtype */

@@ -11,6 +11,7 @@ _zenith() {
     --precision | -p) COMPREPLY=($(compgen -W "f32 bf16 f16" -- "$current")); return ;;
     --student) COMPREPLY=($(compgen -W "zenith-r zenith-r-wide taesd-half" -- "$current")); return ;;
     --dtype) COMPREPLY=($(compgen -W "f32 f16 bf16" -- "$current")); return ;;
+    --device) COMPREPLY=($(compgen -W "cpu cuda" -- "$current")); return ;;
     --part) COMPREPLY=($(compgen -W "encode decode" -- "$current")); return ;;
     --task) COMPREPLY=($(compgen -W "auto denoise impulse deblur" -- "$current")); return ;;
     --damage) COMPREPLY=($(compgen -W "gaussian:25 salt:5 random:5 blur:1.5 box:5" -- "$current")); return ;;
@@ -29,17 +30,17 @@ _zenith() {
     fi
     local own
     case $command in
-    encode) own="--output --force --clip --format --background" ;;
-    decode) own="--output --force --format --quality --lossless --bits --rate" ;;
-    reconstruct) own="--output --compare --format --quality --lossless --background --steps --encode-steps --random-noise" ;;
-    restore) own="--output --task --reference --compare --format --quality --lossless --background" ;;
+    encode) own="--output --force --clip --format --background --device" ;;
+    decode) own="--output --force --format --quality --lossless --bits --rate --device" ;;
+    reconstruct) own="--output --compare --format --quality --lossless --background --steps --encode-steps --random-noise --device" ;;
+    restore) own="--output --task --reference --compare --format --quality --lossless --background --device" ;;
     edit) own="--output --classifier --attribute --amount --list --steps --encode-steps --random-noise --format --quality --lossless --background" ;;
     interpolate) own="--output --frames --steps --encode-steps --random-noise --rate --format --quality --lossless --background" ;;
     sample) own="--output --latent --count --steps --latent-steps --format --quality --lossless" ;;
     compare) own="--background" ;;
     info) own="--size" ;;
     convert) own="--dtype" ;;
-    bench) own="--part --size --runs --profile" ;;
+    bench) own="--part --size --runs --profile --device" ;;
     train) own="--output --data --steps --from --labels --resume" ;;
     eval) own="--output --data --task --damage --nlm --heldout --gates" ;;
     dataset) own="--output --size --crops --count --heldout --format --quality --lossless" ;;

@@ -62,6 +62,7 @@ complete -c zenith -n '__fish_seen_subcommand_from bench' -l part -x -a 'encode 
 complete -c zenith -n '__fish_seen_subcommand_from bench info' -l size -x -d 'image size'
 complete -c zenith -n '__fish_seen_subcommand_from bench' -l runs -x -d 'timed runs'
 complete -c zenith -n '__fish_seen_subcommand_from bench' -l profile -d 'a row for each layer'
+complete -c zenith -n '__fish_seen_subcommand_from encode decode reconstruct restore bench' -l device -x -a 'cpu cuda' -d 'what computes'
 
 complete -c zenith -s m -l model -r -d 'weights: name, file, folder or random:ARCHITECTURE'
 complete -c zenith -s t -l threads -x -d 'threads'
