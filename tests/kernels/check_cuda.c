@@ -303,13 +303,18 @@ static int shapes(zn_conv_shape *list)
     list[count++] = conv_shape(1, 33, 40, 8, 64, 3, 1, 1, false); /* large tiles, where the GPU is small */
     if (emulated)
         return count;
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 8; i++) { /* every pair of channels */
         static const int channels[] = { 3, 4, 16, 32, 64, 100, 128, 256 };
         for (int o = 0; o < 8; o++)
-            list[count++] = conv_shape(1 + i % 2, 60 + 7 * i, 150 - 9 * o, channels[i], channels[o], 3,
+            list[count++] = conv_shape(1 + i % 2, 12 + 3 * i, 50 - 5 * o, channels[i], channels[o], 3,
                                        1 + (i + o) % 3 / 2, 1, (i + o) % 3 == 1);
     }
-    list[count++] = conv_shape(1, 256, 256, 64, 64, 3, 1, 1, false);
+    list[count++] = conv_shape(1, 131, 250, 64, 64, 3, 1, 1, false); /* large tiles on a large GPU */
+    list[count++] = conv_shape(2, 66, 75, 64, 64, 3, 1, 1, true);
+    list[count++] = conv_shape(1, 257, 301, 64, 64, 3, 2, 1, false);
+    list[count++] = conv_shape(1, 131, 250, 3, 64, 3, 1, 1, false);
+    list[count++] = conv_shape(1, 131, 250, 64, 3, 3, 1, 1, false);
+    list[count++] = conv_shape(3, 61, 127, 100, 130, 1, 1, 0, false);
     return count;
 }
 
