@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <ucontext.h>
 
 enum { MAX_THREADS = 256, WARP = 32, STACK = 1 << 16, SHARED_FLOATS = 227 * 256, MAX_COPIES = 512 };
@@ -301,16 +302,43 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
+
+/* Memory of the device begins behind a page and ends before one that nobody may touch, and is full of NaN. */
+static const size_t page = 1 << 16, grain = 16;
+struct allocation {
+    char *pages;
+    size_t bytes;
+    void *memory;
+    allocation *next;
+};
+static allocation *allocations;
+
 cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
-    *memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
-    return *memory ? cudaSuccess : cudaErrorMemoryAllocation;
-}
-cudaError_t cudaFree(void *memory)
-{
-    free(memory);
+    const size_t used = (bytes + grain - 1) / grain * grain, room = (used + page - 1) / page * page;
+    char *pages = static_cast<char *>(mmap(NULL, room + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    allocation *a = static_cast<allocation *>(malloc(sizeof *a));
+    if (pages == MAP_FAILED || !a || mprotect(pages + page, room, PROT_READ | PROT_WRITE))
+        return cudaErrorMemoryAllocation;
+    *memory = memset(pages + page + room - used, 0xff, used);
+    *a = { pages, room + 2 * page, *memory, allocations };
+    allocations = a;
     return cudaSuccess;
 }
+
+cudaError_t cudaFree(void *memory)
+{
+    for (allocation **a = &allocations; *a; a = &(*a)->next)
+        if ((*a)->memory == memory) {
+            allocation *gone = *a;
+            *a = gone->next;
+            munmap(gone->pages, gone->bytes);
+            free(gone);
+            return cudaSuccess;
+        }
+    return memory ? cudaErrorInvalidValue : cudaSuccess;
+}
+
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned) { return cudaMalloc(memory, bytes); }
 cudaError_t cudaFreeHost(void *memory) { return cudaFree(memory); }
 cudaError_t cudaMemGetInfo(size_t *unused, size_t *all)
