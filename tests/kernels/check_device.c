@@ -3,6 +3,7 @@
  * where there is no device. */
 #include "base/rng.h"
 #include "kernels/device.h"
+#include "models/model.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -122,6 +123,31 @@ static void check_refusal(const zn_image *image)
     zn_model_free(m);
 }
 
+/* Weights that make numbers too large in the middle of the network: the layer is named, as it is on the CPU. */
+static void check_overflow(const zn_image *image)
+{
+    zn_model *m;
+    char text[2][256];
+    must(zn_model_random("taesd", 5, &m));
+    for (int i = 0; i < m->count; i++)
+        if (strstr(m->parameters[i].name, "encoder.4.conv.2.weight"))
+            for (int64_t k = 0; k < zn_shape_count(m->parameters[i].shape); k++)
+                m->parameters[i].data[k] = 3e38f;
+    for (int i = 0; i < 2; i++) {
+        zn_codec *codec;
+        zn_latent *latent = NULL;
+        must(zn_codec_new(m, &(zn_codec_options){ .device = i ? "cuda" : "cpu" }, &codec));
+        const zn_status status = zn_encode(codec, image, &latent);
+        failures += status != ZN_ENUMERIC;
+        snprintf(text[i], sizeof text[i], "%s", status == ZN_OK ? "none  FAIL" : zn_error_text());
+        zn_latent_free(latent);
+        zn_codec_free(codec);
+    }
+    printf("overflow: %s\n", text[1]);
+    failures += strcmp(text[0], text[1]) != 0;
+    zn_model_free(m);
+}
+
 int main(int argc, char **argv)
 {
     static const char *const names[] = { "taesd", "taef2", "taesana" };
@@ -141,6 +167,7 @@ int main(int argc, char **argv)
         if (argc < 2 || !strcmp(argv[1], names[i]))
             check(names[i], image);
     check_refusal(image);
+    check_overflow(image);
     zn_image_free(image);
     printf("%d comparisons, %d failures\n", compared, failures);
     return failures || !compared;
