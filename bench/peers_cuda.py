@@ -75,7 +75,7 @@ def relative(y, exact):
 
 
 def zenith(program, folder, *words):
-    text = subprocess.run([program, *words, "-m", str(folder), "--device", "cuda", "--quiet"], check=True,
+    text = subprocess.run([program, *words, "-m", str(folder / "taesd"), "--device", "cuda", "--quiet"], check=True,
                           stdout=subprocess.PIPE).stdout
     return text.decode()
 
@@ -95,8 +95,9 @@ def main():
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}")
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
+        (folder / "taesd").mkdir()
         for part in ("encode", "decode"):
-            net.save_safetensors(folder / f"taesd_{part}r.safetensors", net.random_weights(part, 1))
+            net.save_safetensors(folder / "taesd" / f"taesd_{part}r.safetensors", net.random_weights(part, 1))
         for side in sides:
             for part in ("encode", "decode"):
                 module = net.torch_module(part, net.random_weights(part, 1))

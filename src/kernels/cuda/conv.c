@@ -5,7 +5,11 @@
 
 #include <string.h>
 
-static bool supports(const zn_conv_shape *s) { return s->cin > 0 && !s->shuffle && !s->unshuffle; }
+/* Pixels are numbered by ints. */
+static bool supports(const zn_conv_shape *s)
+{
+    return s->cin > 0 && !s->shuffle && !s->unshuffle && (int64_t)s->n * s->h * s->w <= INT32_MAX;
+}
 
 static size_t packed_bytes(const zn_conv_shape *s)
 {

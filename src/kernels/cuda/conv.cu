@@ -57,25 +57,44 @@ template <typename P> static __device__ place place_of(const conv_task &t)
                   (int)blockIdx.y * P::CHANNELS };
 }
 
-/* Starts the copies of chunk `chunk` of the patches: each thread takes the same few columns of several pixels. */
-template <typename P> static __device__ void copy_patches(const conv_task &t, const place &at, int chunk, float *to)
+/* Which column of the patches a thread copies: it goes on by DEPTH from chunk to chunk. */
+struct column {
+    int ky, kx, channel;
+};
+
+template <typename P> static __device__ column column_of(const zn_conv_shape &s)
+{
+    const int row = (int)threadIdx.x % (DEPTH / P::VEC) * P::VEC, tap = row / s.cin;
+    return column{ tap / s.kw, tap % s.kw, row % s.cin };
+}
+
+static __device__ void go_on(const zn_conv_shape &s, column &c)
+{
+    for (c.channel += DEPTH; c.channel >= s.cin; c.channel -= s.cin)
+        if (++c.kx == s.kw) {
+            c.kx = 0;
+            c.ky++;
+        }
+}
+
+/* Starts the copies of a chunk of the patches: each thread takes the same column of several pixels. */
+template <typename P> static __device__ void copy_patches(const conv_task &t, const place &at, column &c, float *to)
 {
     enum { PARTS = DEPTH / P::VEC, STEP = THREADS / PARTS };
     const zn_conv_shape &s = t.a.s;
-    const int part = (int)threadIdx.x % PARTS, first = (int)threadIdx.x / PARTS;
-    const int row = chunk * DEPTH + part * P::VEC, tap = row / s.cin, channel = row - tap * s.cin;
-    const int ky = tap / s.kw, kx = tap - ky * s.kw, up = s.up2 ? 1 : 0;
-    const bool tap_there = tap < s.kh * s.kw;
+    const int part = (int)threadIdx.x % PARTS, first = (int)threadIdx.x / PARTS, up = s.up2 ? 1 : 0;
 #pragma unroll 4
     for (int i = 0; i < P::PIXELS / STEP; i++) {
         const int pixel = first + i * STEP;
         const int oy = at.y + pixel / P::TILE_COLUMNS, ox = at.x + pixel % P::TILE_COLUMNS;
-        const int iy = oy * s.stride - s.pad + ky, ix = ox * s.stride - s.pad + kx;
+        const int iy = oy * s.stride - s.pad + c.ky, ix = ox * s.stride - s.pad + c.kx;
         const bool is_there =
-            tap_there && oy < s.oh && ox < s.ow && iy >= 0 && ix >= 0 && iy < s.h << up && ix < s.w << up;
-        const int64_t from = (((int64_t)at.image * s.h + (iy >> up)) * s.w + (ix >> up)) * s.cin + channel;
-        copy_async<4 * P::VEC>(to + pixel * P::A_ROW + part * P::VEC, t.a.x + (is_there ? from : 0), is_there);
+            c.ky < s.kh && oy < s.oh && ox < s.ow && iy >= 0 && ix >= 0 && iy < s.h << up && ix < s.w << up;
+        const int from = (at.image * s.h + (iy >> up)) * s.w + (ix >> up);
+        copy_async<4 * P::VEC>(to + pixel * P::A_ROW + part * P::VEC,
+                               t.a.x + (is_there ? (int64_t)from * s.cin + c.channel : 0), is_there);
     }
+    go_on(s, c);
 }
 
 template <typename P> static __device__ void copy_weights(const conv_task &t, const place &at, int chunk, float *to)
@@ -89,9 +108,11 @@ template <typename P> static __device__ void copy_weights(const conv_task &t, co
     }
 }
 
-template <typename P> static __device__ void copy_chunk(const conv_task &t, const place &at, int chunk, float *stage)
+/* Chunks are copied in order. */
+template <typename P>
+static __device__ void copy_chunk(const conv_task &t, const place &at, int chunk, column &c, float *stage)
 {
-    copy_patches<P>(t, at, chunk, stage);
+    copy_patches<P>(t, at, c, stage);
     copy_weights<P>(t, at, chunk, stage + P::A_FLOATS);
 }
 
@@ -206,10 +227,11 @@ template <typename P> __global__ void __launch_bounds__(THREADS, 2) conv(conv_ta
     extern __shared__ __align__(16) float zn_cuda_shared[];
     const place at = place_of<P>(t);
     const int chunks = t.rows / DEPTH;
+    column c = column_of<P>(t.a.s);
     float sums[P::MF][P::NF][4] = {};
     for (int i = 0; i < STAGES - 1; i++) {
         if (i < chunks)
-            copy_chunk<P>(t, at, i, zn_cuda_shared + i * P::STAGE);
+            copy_chunk<P>(t, at, i, c, zn_cuda_shared + i * P::STAGE);
         copy_commit();
     }
     for (int i = 0; i < chunks; i++) {
@@ -217,7 +239,7 @@ template <typename P> __global__ void __launch_bounds__(THREADS, 2) conv(conv_ta
         __syncthreads();         /* for all, and the stage before has been read by all */
         const int next = i + STAGES - 1;
         if (next < chunks)
-            copy_chunk<P>(t, at, next, zn_cuda_shared + next % STAGES * P::STAGE);
+            copy_chunk<P>(t, at, next, c, zn_cuda_shared + next % STAGES * P::STAGE);
         copy_commit();
         multiply_stage<P>(zn_cuda_shared + i % STAGES * P::STAGE, sums);
     }
