@@ -16,6 +16,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The list, to see that none is left out. */
+#define ZN_CUDA(name) void zn_k_##name(const void *, zn_range);
+#include "kernels/cuda/kernels.def"
+#undef ZN_CUDA
+static struct {
+    zn_body body;
+    const char *name;
+    int launches;
+} listed[] = {
+#define ZN_CUDA(name) { zn_k_##name, #name, 0 },
+#include "kernels/cuda/kernels.def"
+#undef ZN_CUDA
+};
+enum { LISTED = sizeof listed / sizeof *listed };
+
 /* The numbers around a result. */
 enum { GUARD = 64 };
 static const float guard_value = -12345.678f;
@@ -98,6 +113,13 @@ static void compare(const char *name, float *y, const float *want, int64_t count
     compared++;
 }
 
+static void start(zn_body body, int64_t units, const void *args)
+{
+    for (int i = 0; i < LISTED; i++)
+        listed[i].launches += listed[i].body == body;
+    zn_device_launch(device, body, units, args);
+}
+
 /* ---- elementwise ---- */
 
 static const struct {
@@ -125,10 +147,10 @@ static void check_unary(int i, int64_t count)
     zn_unary_args a = { .x = x, .y = want, .a = unaries[i].a, .b = unaries[i].b };
     unaries[i].body(&a, (zn_range){ 0, count, NULL });
     a.y = y;
-    zn_device_launch(device, unaries[i].body, count, &a);
+    start(unaries[i].body, count, &a);
     compare(unaries[i].name, y, want, count, 1e-6);
     a.y = x; /* in place */
-    zn_device_launch(device, unaries[i].body, count, &a);
+    start(unaries[i].body, count, &a);
     zn_device_fetch(device, x, sizeof(float) * (size_t)count);
     must(zn_device_wait(device));
     if (memcmp(x, y, sizeof(float) * (size_t)count) != 0)
@@ -146,7 +168,7 @@ static void check_binary(int i, int64_t count)
     zn_binary_args a = { .a = p, .b = q, .y = want };
     binaries[i].body(&a, (zn_range){ 0, count, NULL });
     a.y = y;
-    zn_device_launch(device, binaries[i].body, count, &a);
+    start(binaries[i].body, count, &a);
     compare(binaries[i].name, y, want, count, 1e-6);
     result_free(y);
     shared_free(p);
@@ -175,7 +197,7 @@ static void check_upsample(void)
         zn_resample_args a = { .x = x, .y = want, .h = h, .w = w, .c = c };
         zn_k_upsample2(&a, (zn_range){ 0, (int64_t)n * 2 * h, NULL });
         a.y = y;
-        zn_device_launch(device, zn_k_upsample2, (int64_t)n * 2 * h, &a);
+        start(zn_k_upsample2, (int64_t)n * 2 * h, &a);
         compare("upsample2", y, want, 4 * small, 0);
         result_free(y);
         shared_free(x);
@@ -191,7 +213,7 @@ static void norm_all(zn_norm_args *a, bool on_device)
     const int64_t units[] = { a->n * zn_norm_blocks(a), a->n * a->groups, a->n * a->pixels };
     for (int i = 0; i < 3; i++)
         if (on_device)
-            zn_device_launch(device, bodies[i], units[i], a);
+            start(bodies[i], units[i], a);
         else
             bodies[i](a, (zn_range){ 0, units[i], NULL });
 }
@@ -278,7 +300,7 @@ static void check_conv(const zn_conv_kernel *k, const conv_data *d, conv_options
     a.x = x;
     a.bias = o.bias ? bias : NULL;
     a.residual = o.alias ? y : o.residual ? residual : NULL;
-    zn_device_launch(device, k->run, k->units(&d->s), &a);
+    start(k->run, k->units(&d->s), &a);
     compare(name, y, d->want, d->y_count, (double)k->tolerance * (d->y_count < 256 ? 4 : 1));
     float *const all[] = { packed, x, bias, residual };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -365,6 +387,9 @@ int main(int argc, char **argv)
     check_norms();
     check_convs();
     check_failures();
+    for (int i = 0; i < LISTED && !*filter; i++)
+        if (!listed[i].launches)
+            fail(listed[i].name, "has no case here");
     printf("%s (%.0f GFLOP/s, %.0f GB/s): %d comparisons, %d failures; convolutions differ by %.1e, in less precision "
            "%.1e\n",
            text, gflops, bandwidth, compared, failures, worst[0], worst[1]);
