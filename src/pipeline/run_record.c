@@ -71,7 +71,7 @@ static zn_status check_finite(const zn_run *r)
         snprintf(kept, sizeof kept, "what is saved is from step %lld", (long long)r->saved);
     char text[900];
     snprintf(text, sizeof text, "%s", zn_error_text());
-    return ZN_FAIL(status, "step %lld: %s after the update; %s", (long long)r->done, text, kept);
+    return ZN_FAIL(status, "step %lld: %s; %s", (long long)r->done, text, kept);
 }
 
 /* The checkpoint comes last: a run cut off before it does this step again, one that has it has the rest too. */

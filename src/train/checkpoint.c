@@ -128,11 +128,50 @@ zn_status zn_trainer_check_finite(const zn_trainer *t)
             if (!has(&parts[k], i))
                 continue;
             if (!finite(values_of(&parts[k], i, offset), zn_shape_count(p->shape)))
-                return ZN_FAIL(ZN_ENUMERIC, "'%s%s' holds NaN or infinity", parts[k].prefix, p->name);
+                return ZN_FAIL(ZN_ENUMERIC, "'%s%s' holds NaN or infinity after the update", parts[k].prefix, p->name);
             offset += zn_shape_count(p->shape);
         }
     }
     return ZN_OK;
+}
+
+/* Goes through the whole state, which is copied to or from `copy`; NULL: nothing is. Returns its floats. */
+static int64_t move_state(const zn_trainer *t, float *copy, bool back)
+{
+    part parts[MAX_PARTS];
+    const int count = parts_of(t, parts);
+    int64_t floats = 0;
+    for (int k = 0; k < count; k++) {
+        int64_t offset = 0;
+        for (int i = 0; i < parts[k].count; i++) {
+            if (!has(&parts[k], i))
+                continue;
+            const int64_t n = zn_shape_count(parts[k].parameters[i]->shape);
+            float *values = values_of(&parts[k], i, offset);
+            if (copy)
+                memcpy(back ? values : copy + floats, back ? copy + floats : values, sizeof(float) * (size_t)n);
+            floats += n;
+            offset += n;
+        }
+    }
+    return floats;
+}
+
+zn_status zn_trainer_remember(zn_trainer *t)
+{
+    if (!t->before)
+        ZN_TRY(zn_alloc_for("the state before a step", sizeof(float) * (size_t)move_state(t, NULL, false),
+                            (void **)&t->before));
+    move_state(t, t->before, false);
+    return ZN_OK;
+}
+
+void zn_trainer_go_back(zn_trainer *t)
+{
+    move_state(t, t->before, true);
+    t->learner.optim.step = t->step;
+    if (t->discriminator)
+        t->discriminator->learner.optim.step = zn_trainer_judged(t);
 }
 
 zn_status zn_checkpoint_write(const char *path, const zn_trainer *t)
@@ -163,7 +202,7 @@ zn_status zn_trainer_export(const char *path, const zn_trainer *t)
     return status;
 }
 
-static zn_status read_part(const zn_weights *w, const part *p)
+static zn_status read_part(const zn_weights *w, const part *p, bool *wild)
 {
     int64_t offset = 0;
     for (int i = 0; i < p->count; i++) {
@@ -175,7 +214,9 @@ static zn_status read_part(const zn_weights *w, const part *p)
         const zn_weight *tensor = zn_weights_find(w, name);
         if (!tensor)
             return ZN_FAIL(ZN_ENOTFOUND, "tensor '%s' is missing", name);
-        ZN_TRY(zn_weight_import(tensor, m->shape, m->layout, values_of(p, i, offset)));
+        float *values = values_of(p, i, offset);
+        ZN_TRY(zn_weight_import(tensor, m->shape, m->layout, values));
+        *wild |= zn_is_wild(values, zn_shape_count(m->shape));
         offset += zn_shape_count(m->shape);
     }
     return ZN_OK;
@@ -223,7 +264,7 @@ zn_status zn_checkpoint_read(const char *path, zn_trainer *t)
     const int count = parts_of(t, parts);
     zn_status status = ZN_OK;
     for (int k = 0; k < count && status == ZN_OK; k++)
-        status = read_part(w, &parts[k]);
+        status = read_part(w, &parts[k], &t->learner.wild);
     if (status == ZN_OK) {
         t->step = t->learner.optim.step = step;
         if (t->discriminator) /* it joins late */

@@ -118,6 +118,8 @@ zn_status zn_learner_new(zn_learner *l, const zn_model_parameter *const *paramet
     if (l->parameters)
         memcpy(l->parameters, parameters, sizeof *parameters * (size_t)count);
     const zn_status status = prepare(l, options, average);
+    for (int i = 0; i < count && status == ZN_OK; i++)
+        l->wild |= zn_is_wild(parameters[i]->data, l->counts[i]);
     if (status != ZN_OK)
         zn_learner_free(l);
     return status;
@@ -180,10 +182,27 @@ zn_optim_tensor zn_parameter_rule(const zn_model_parameter *p, double gate_lr)
     return rule;
 }
 
+/* Squares of it, the second moments, are far from the largest float; so is its product with the largest rate that a
+ * recipe may have, 1000 for gates, divided by the smallest eps, 1e-12; and it is far above what any run has use for. */
+static const float wild_from = 1e15f;
+
+bool zn_is_wild(const float *values, int64_t count)
+{
+    bool wild = false;
+    for (int64_t k = 0; k < count; k++)
+        wild |= !(fabsf(values[k]) < wild_from);
+    return wild;
+}
+
 zn_status zn_learner_clip(zn_learner *l, double limit)
 {
     const double norm = zn_clip_norm(l->sums, l->counts, l->count, limit > 0 ? limit : INFINITY);
-    return isfinite(norm) ? ZN_OK : ZN_FAIL(ZN_ENUMERIC, "the gradients' norm is not finite");
+    l->wild |= !(norm < (double)wild_from) && !(limit > 0 && limit < (double)wild_from);
+    for (int i = 0; i < l->count && !isfinite(norm); i++)
+        for (int64_t k = 0; k < l->counts[i]; k++)
+            if (!isfinite(l->sums[i][k]))
+                return ZN_FAIL(ZN_ENUMERIC, "the gradient of '%s' holds NaN or infinity", l->parameters[i]->name);
+    return ZN_OK;
 }
 
 void zn_learner_update(zn_learner *l, zn_pool *pool, const zn_learner_step *s)
@@ -196,9 +215,14 @@ void zn_learner_update(zn_learner *l, zn_pool *pool, const zn_learner_step *s)
     }
     const double done = (double)(l->optim.step - 1), settled = (1 + done) / (10 + done);
     const float keep = (float)(s->steady || s->average < settled ? s->average : settled);
-    for (int i = 0; l->ema && i < l->count; i++)
-        for (int64_t k = 0; k < l->counts[i] && l->gradients[i]; k++) /* the mean of equal values is rounded too */
-            l->ema[i][k] = keep * l->ema[i][k] + (1 - keep) * l->parameters[i]->data[k];
+    for (int i = 0; i < l->count; i++) {
+        if (!l->gradients[i]) /* the mean of equal values is rounded too */
+            continue;
+        const float *w = l->parameters[i]->data;
+        for (int64_t k = 0; l->ema && k < l->counts[i]; k++)
+            l->ema[i][k] = keep * l->ema[i][k] + (1 - keep) * w[k];
+        l->wild |= zn_is_wild(w, l->counts[i]);
+    }
 }
 
 void zn_learner_swap(zn_learner *l)

@@ -39,6 +39,7 @@ typedef struct zn_learner {
     int64_t total; /* floats of all parameters */
     float *tree;   /* [levels][total]: first the sums, then sums of parts that wait for their like */
     int waiting;   /* levels in use */
+    bool wild;     /* a gradient or a part of the state is or was so large that an update may not be finite */
     zn_optim optim;
 } zn_learner;
 
@@ -50,7 +51,8 @@ void zn_learner_free(zn_learner *l);
  * are complete. */
 void zn_learner_gather(zn_learner *l, int part, int of);
 
-/* Scales the sums down where their global norm is above the limit; 0: none. ZN_ENUMERIC if the norm is not finite. */
+/* Scales the sums down where their global norm is above the limit; 0: none. ZN_ENUMERIC names a parameter whose
+ * gradient is not finite. */
 ZN_MUST_USE zn_status zn_learner_clip(zn_learner *l, double limit);
 
 typedef struct zn_learner_step {
@@ -60,6 +62,10 @@ typedef struct zn_learner_step {
     double gate_lr; /* factor of the rate of gates, thresholds and layer scales; 0: they stay */
 } zn_learner_step;
 void zn_learner_update(zn_learner *l, zn_pool *pool, const zn_learner_step *step);
+
+/* True if one of the values is too large, infinite or NaN: whoever puts such into the state says so in `wild`. While no
+ * weight and no gradient ever was, updates within the limits of a recipe are finite, and nobody has to look. */
+bool zn_is_wild(const float *values, int64_t count);
 
 /* Exchanges the weights with the averaged ones; a second call takes it back. Nothing happens without averages. */
 void zn_learner_swap(zn_learner *l);

@@ -192,5 +192,6 @@ void zn_trainer_free(zn_trainer *t)
     zn_objective_free(&t->objective);
     zn_parameters_free(&t->extra);
     zn_free(t->figures);
+    zn_free(t->before);
     zn_free(t);
 }

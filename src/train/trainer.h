@@ -49,6 +49,7 @@ typedef struct zn_trainer {
     int64_t step;                    /* steps done */
     int batch, parts;                /* of options */
     float *figures;                  /* [parts][ZN_FIGURES]: loss, terms, the discriminator's loss */
+    float *before;                   /* the state before the step, where a step may go wrong; else NULL */
 } zn_trainer;
 
 ZN_MUST_USE zn_status zn_trainer_new(const zn_trainer_options *options, zn_trainer **out);
@@ -58,7 +59,8 @@ void zn_trainer_free(zn_trainer *t);
  * has the same bits on any number of ranks that gives the same parts and each rank 1, 2, 4, 8, ... of them. */
 ZN_MUST_USE zn_status zn_trainer_divide(const zn_recipe *recipe, const zn_ranks *ranks, int *parts, int *batch);
 
-/* One optimiser step. ZN_ENUMERIC names the layer whose result is not finite; the weights are then those before it. */
+/* One optimiser step. ZN_ENUMERIC names the layer whose result is not finite, or what an update would have made so; the
+ * state is then that before the step. */
 ZN_MUST_USE zn_status zn_trainer_step(zn_trainer *t, const float *input, const float *target, double *loss);
 
 /* Parts of a step that are this rank's; and the step from which on a discriminator takes part. */
@@ -71,6 +73,10 @@ int64_t zn_trainer_judged(const zn_trainer *t);
 /* ZN_ENUMERIC names a parameter, an average or a moment that is not finite: an update may make one out of gradients
  * that are. */
 ZN_MUST_USE zn_status zn_trainer_check_finite(const zn_trainer *t);
+
+/* Keeps a copy of the whole state; and takes it back, after an update that t->step does not count. */
+ZN_MUST_USE zn_status zn_trainer_remember(zn_trainer *t);
+void zn_trainer_go_back(zn_trainer *t);
 
 /* Whole state, for continuing; and the weights alone (averaged ones when there are any), for use. */
 ZN_MUST_USE zn_status zn_checkpoint_write(const char *path, const zn_trainer *t);

@@ -99,6 +99,26 @@ static double mean_figure(const zn_trainer *t, int figure)
     return sum / t->parts;
 }
 
+/* The update by gradients that are known. Where numbers are large it may still come to nothing, and is taken back; all
+ * ranks have the same numbers. */
+static zn_status update(zn_trainer *t)
+{
+    const zn_recipe *r = t->recipe;
+    const zn_learner_step step = {
+        .lr = zn_recipe_lr(r, t->step), .average = r->ema, .steady = !r->ema_warmup, .gate_lr = r->gate_lr
+    };
+    const bool careful = t->learner.wild || (t->discriminator && t->discriminator->learner.wild);
+    if (careful)
+        ZN_TRY(zn_ranks_agree(t->options.ranks, zn_trainer_remember(t)));
+    if (judges(t))
+        zn_discriminator_learn(t->discriminator);
+    zn_learner_update(&t->learner, t->options.pool, &step);
+    const zn_status status = careful ? zn_trainer_check_finite(t) : ZN_OK;
+    if (status != ZN_OK)
+        zn_trainer_go_back(t);
+    return status;
+}
+
 zn_status zn_trainer_step(zn_trainer *t, const float *input, const float *target, double *loss)
 {
     const zn_recipe *r = t->recipe;
@@ -110,16 +130,12 @@ zn_status zn_trainer_step(zn_trainer *t, const float *input, const float *target
     *loss = mean_figure(t, 0);
     for (int i = 0; i < o->count; i++)
         t->values[i] = mean_figure(t, 1 + i);
-    const zn_learner_step step = {
-        .lr = zn_recipe_lr(r, t->step), .average = r->ema, .steady = !r->ema_warmup, .gate_lr = r->gate_lr
-    };
     ZN_TRY(zn_learner_clip(&t->learner, r->clip));
     if (judges(t)) { /* nothing is changed before all is known to be finite */
         ZN_TRY(zn_learner_clip(&t->discriminator->learner, r->clip));
         t->discriminator->value = mean_figure(t, 1 + o->count);
-        zn_discriminator_learn(t->discriminator);
     }
-    zn_learner_update(&t->learner, t->options.pool, &step);
+    ZN_TRY(update(t));
     t->step++;
     return ZN_OK;
 }

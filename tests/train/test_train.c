@@ -177,20 +177,22 @@ static void weights_can_be_trained_further(void **state)
 }
 
 /* Steps far too large: the run ends with the layer's name, and what it saved is from before. */
-static void not_a_number_stops_the_run(void **state)
+static void stops_at_nan(const char *name, const char *settings)
 {
-    (void)state;
-    char run[128], data[128], recipe[128], path[160];
-    snprintf(run, sizeof run, "%s/wild", folder);
+    char run[128], data[128], recipe[128], path[160], text_of_recipe[512];
+    snprintf(run, sizeof run, "%s/%s", folder, name);
     snprintf(data, sizeof data, "%s/pictures", folder);
     snprintf(recipe, sizeof recipe, "%s/wild.yaml", folder);
-    write_text(recipe, "model: zenith-r\nwidth: 8\nbatch: 1\nsize: 16\nsteps: 200\nwarmup: 0\noptimizer: sgd\n"
-                       "schedule: constant\nlr: 10\nclip: 0\nema: 0\nloss: {l1: 0, bands: 0, mse: 1e6}\n");
+    snprintf(text_of_recipe, sizeof text_of_recipe,
+             "model: zenith-r\nwidth: 8\nbatch: 1\nsize: 16\nsteps: 500\nwarmup: 0\nschedule: constant\nlr: 10\n"
+             "clip: 0\n%s",
+             settings);
+    write_text(recipe, text_of_recipe);
     zn_train_result r;
     zn_train_options o = { .recipe = recipe, .run = { .data = data, .folder = run, .threads = 1 } };
     assert_int_equal(zn_train(&o, &r), ZN_ENUMERIC);
     const char *text = zn_error_text();
-    if (!strstr(text, "'enc.") && !strstr(text, "'dec.") && !strstr(text, "'loss'"))
+    if (!strstr(text, "enc.") && !strstr(text, "dec.") && !strstr(text, "'loss'"))
         fail_msg("'%s' does not name a layer", text);
     assert_non_null(strstr(text, "state before it is saved"));
     snprintf(path, sizeof path, "%s/checkpoint.safetensors", run);
@@ -207,6 +209,15 @@ static void not_a_number_stops_the_run(void **state)
     o.run.resume = 1;
     assert_int_equal(zn_train(&o, &r), ZN_ENUMERIC); /* and it fails again at the same step */
     assert_int_equal(r.steps, reached);
+}
+
+static void not_a_number_stops_the_run(void **state)
+{
+    (void)state;
+    stops_at_nan("plain", "optimizer: sgd\nema: 0\nloss: {l1: 0, bands: 0, mse: 1e6}\n");
+    stops_at_nan("moments", "gate_lr: 100\n"); /* squares of finite gradients are not */
+    stops_at_nan("first", "loss: {l1: 1e6, bands: 1e6, mse: 1e6}\nweight_decay: 10\n");
+    stops_at_nan("decay", "loss: {l1: 0, bands: 0, kl: 1e-6}\nweight_decay: 10\n"); /* weights grow 99-fold */
 }
 
 /* test-train [PATTERN]: only the tests whose names match. */
