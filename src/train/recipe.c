@@ -149,13 +149,18 @@ typedef struct reading {
     bool seen[KEYS];
 } reading;
 
-/* A key without a value keeps what it has; one that is not ours is a mistake all the same. */
+/* A key without a value begins a mapping, or names nothing where nothing is a value: there need not be a file. */
 static zn_status check_bare(const char *name, const char *where)
 {
     const size_t n = strlen(name);
-    for (int i = 0; i < KEYS; i++)
-        if (strncmp(keys[i].name, name, n) == 0 && (!keys[i].name[n] || keys[i].name[n] == '.'))
+    for (int i = 0; i < KEYS; i++) {
+        const key *k = &keys[i];
+        if (strncmp(k->name, name, n) || (k->name[n] && k->name[n] != '.'))
+            continue;
+        if (k->name[n] || (k->kind == TEXT && !((const char *)&defaults)[k->offset]))
             return ZN_OK;
+        return ZN_FAIL(ZN_EINVALID, "%s: %s has no value", where, name);
+    }
     return ZN_FAIL(ZN_EINVALID, "%s: there is no setting '%s'", where, name);
 }
 
@@ -163,8 +168,10 @@ static zn_status set_value(void *user, const char *name, const char *value, cons
 {
     reading *now = user;
     zn_recipe *r = now->recipe;
+    if (!value || !value[0])
+        ZN_TRY(check_bare(name, where));
     if (!value)
-        return check_bare(name, where);
+        return ZN_OK;
     for (int i = 0; i < KEYS; i++) {
         const key *k = &keys[i];
         if (strcmp(k->name, name))

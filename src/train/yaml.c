@@ -77,8 +77,22 @@ static zn_status read_value(reader *r, bool in_braces, char out[LINE])
     return ZN_OK;
 }
 
+static zn_status read_quoted_key(reader *r, char out[KEY])
+{
+    char key[LINE];
+    ZN_TRY(read_quoted(r, key));
+    skip_blanks(r);
+    if (*r->at != ':')
+        return ZN_FAIL(ZN_EFORMAT, "%s: '%.60s' is not of the form key: value", r->where, key);
+    snprintf(out, KEY, "%.*s", KEY - 1, key);
+    r->at++;
+    return ZN_OK;
+}
+
 static zn_status read_key(reader *r, bool in_braces, char out[KEY])
 {
+    if (*r->at == '"' || *r->at == '\'')
+        return read_quoted_key(r, out);
     const char *first = r->at, *end = first;
     for (; *r->at != ':' && !ends_plain(r, in_braces); r->at++)
         if (!is_blank(*r->at))
@@ -147,7 +161,8 @@ zn_status zn_yaml_read(const char *text, size_t size, const char *name, zn_yaml_
     char line[LINE], where[WHERE];
     reader r = { .line = line, .where = where, .set = set, .user = user };
     int number = 0;
-    for (size_t at = 0; at < size;) {
+    const size_t mark = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* some editors begin with one */
+    for (size_t at = mark; at < size;) {
         const char *end = memchr(text + at, '\n', size - at);
         const size_t length = end ? (size_t)(end - text) - at : size - at;
         snprintf(where, sizeof where, "%.200s line %d", name, ++number);

@@ -36,6 +36,13 @@ static void recipes_are_read_strictly(void **state)
         { "modle:\nsteps: 3\n", "line 1: there is no setting 'modle'" },
         { "los:\n  l1: 1\n", "line 1: there is no setting 'los'" },
         { "lr: fast\n", "'fast'" },
+        { "steps: 2\nlr:   # rate\n", "line 2: lr has no value" },
+        { "model:\n", "model has no value" },
+        { "loss:\n  l1:\n", "line 2: loss.l1 has no value" },
+        { "loss: {l1: , mse: 1}\n", "loss.l1 has no value" },
+        { "\"lr\" 1\n", "'lr' is not of the form" },
+        { "\"lr: 1\n", "not closed" },
+        { "\"l r\": 1\n", "no setting 'l r'" },
         { "\nbatch: 2.5\n", "line 2" },
         { "batch: 0\n", "1 to 4096" },
         { "schedule: linear\n", "cosine" },
@@ -134,6 +141,11 @@ static void quotes_are_read(void **state)
 {
     (void)state;
     zn_recipe r;
+    const char *marked =
+        "\xef\xbb\xbf\"model\" : taesd\r\n'batch': 3\n\"loss\":\n  'l1': 2\ndistill: {\"joint\": 5}\nfrom:\n";
+    assert_int_equal(zn_recipe_parse(marked, strlen(marked), "r.yaml", &r), ZN_OK);
+    assert_string_equal(r.model, "taesd");
+    assert_true(r.batch == 3 && r.l1 == 2 && r.joint_steps == 5 && !r.from[0]);
     const char *text = "from: 'it''s # here'   # there\nmodel: \"taesd\"\ndistill: {teacher: \"a, b}\", joint: 7}\r\n";
     assert_int_equal(zn_recipe_parse(text, strlen(text), "r.yaml", &r), ZN_OK);
     assert_string_equal(r.from, "it's # here");
