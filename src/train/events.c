@@ -10,8 +10,11 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { PATH_SIZE = 4096 };
+
 struct zn_events {
     FILE *stream;
+    char path[PATH_SIZE];
 };
 
 /* CRC-32C (Castagnoli), bit by bit: a few kilobytes for each record. */
@@ -73,8 +76,21 @@ static void put_int(message *m, int field, uint64_t v)
     put_varint(m, v);
 }
 
+static zn_status write_record(zn_events *e, const message *m)
+{
+    const uint64_t length = m->size;
+    uint8_t head[8];
+    for (int i = 0; i < 8; i++)
+        head[i] = (uint8_t)(length >> 8 * i);
+    const uint32_t head_crc = masked(crc32c(head, 8)), crc = masked(crc32c(m->bytes, m->size));
+    if (fwrite(head, 8, 1, e->stream) == 1 && fwrite(&head_crc, 4, 1, e->stream) == 1 &&
+        fwrite(m->bytes, m->size, 1, e->stream) == 1 && fwrite(&crc, 4, 1, e->stream) == 1 && !fflush(e->stream))
+        return ZN_OK;
+    return ZN_FAIL(ZN_EIO, "%s: %s", e->path, strerror(errno));
+}
+
 /* Event { 1: wall_time double, 2: step int64, 3: file_version string, 5: summary } */
-static void write_event(zn_events *e, int64_t step, int field, const void *body, size_t size)
+static zn_status write_event(zn_events *e, int64_t step, int field, const void *body, size_t size)
 {
     message m = { 0 };
     const double wall = (double)time(NULL);
@@ -83,19 +99,9 @@ static void write_event(zn_events *e, int64_t step, int field, const void *body,
     if (step >= 0)
         put_int(&m, 2, (uint64_t)step);
     put_bytes(&m, field, body, size);
-    if (!m.failed) {
-        const uint64_t length = m.size;
-        uint8_t head[8];
-        for (int i = 0; i < 8; i++)
-            head[i] = (uint8_t)(length >> 8 * i);
-        const uint32_t head_crc = masked(crc32c(head, 8)), crc = masked(crc32c(m.bytes, m.size));
-        fwrite(head, 8, 1, e->stream);
-        fwrite(&head_crc, 4, 1, e->stream);
-        fwrite(m.bytes, m.size, 1, e->stream);
-        fwrite(&crc, 4, 1, e->stream);
-        fflush(e->stream);
-    }
+    const zn_status status = m.failed ? ZN_FAIL(ZN_ENOMEM, "out of memory for an event") : write_record(e, &m);
     zn_free(m.bytes);
+    return status;
 }
 
 /* The step of an event as write_event begins it; -1 if it has none. */
@@ -132,64 +138,67 @@ static long records_up_to(FILE *f, int64_t last)
     return end;
 }
 
-static void cut_back(const char *path, int64_t last)
+static zn_status cut_back(const char *path, int64_t last)
 {
     FILE *f = fopen(path, "r+b");
     if (!f)
-        return;
-    const long end = records_up_to(f, last);
-    const int failed = ftruncate(fileno(f), end);
-    (void)failed; /* a log must not stop a run */
+        return ZN_OK; /* a new run */
+    const int failed = ftruncate(fileno(f), records_up_to(f, last)) ? errno : 0;
     fclose(f);
+    return failed ? ZN_FAIL(ZN_EIO, "%s: %s", path, strerror(failed)) : ZN_OK;
 }
 
 zn_status zn_events_open(const char *folder, int64_t step, zn_events **out)
 {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/events.out.tfevents.zenith", folder);
     *out = NULL;
     zn_events *e = zn_calloc(1, sizeof *e);
     if (!e)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for an event file");
-    cut_back(path, step);
-    e->stream = fopen(path, "ab");
+    zn_status status;
+    snprintf(e->path, sizeof e->path, "%s/events.out.tfevents.zenith", folder);
+    ZN_TRY_DONE(cut_back(e->path, step));
+    e->stream = fopen(e->path, "ab");
     if (!e->stream) {
-        zn_free(e);
-        return ZN_FAIL(ZN_EIO, "%s: %s", path, strerror(errno));
+        status = ZN_FAIL(ZN_EIO, "%s: %s", e->path, strerror(errno));
+        goto done;
     }
-    *out = e;
     if (ftell(e->stream) == 0)
-        write_event(e, -1, 3, "brain.Event:2", strlen("brain.Event:2"));
+        ZN_TRY_DONE(write_event(e, -1, 3, "brain.Event:2", strlen("brain.Event:2")));
+    *out = e;
     return ZN_OK;
+done:
+    zn_events_close(e);
+    return status;
 }
 
 /* Summary { 1: Value { 1: tag, 2: simple_value float | 4: Image { 1: height, 2: width, 3: colorspace, 4: png } } } */
-static void write_value(zn_events *e, int64_t step, const message *value)
+static zn_status write_value(zn_events *e, int64_t step, const message *value)
 {
-    message summary = { 0 };
+    message summary = { .failed = value->failed };
     put_bytes(&summary, 1, value->bytes, value->size);
-    if (!summary.failed && !value->failed)
-        write_event(e, step, 5, summary.bytes, summary.size);
+    const zn_status status = summary.failed ? ZN_FAIL(ZN_ENOMEM, "out of memory for an event")
+                                            : write_event(e, step, 5, summary.bytes, summary.size);
     zn_free(summary.bytes);
+    return status;
 }
 
-void zn_events_scalar(zn_events *e, const char *tag, int64_t step, double value)
+zn_status zn_events_scalar(zn_events *e, const char *tag, int64_t step, double value)
 {
     message v = { 0 };
     const float f = (float)value;
     put_bytes(&v, 1, tag, strlen(tag));
     put_key(&v, 2, FIXED32);
     put(&v, &f, sizeof f);
-    write_value(e, step, &v);
+    const zn_status status = write_value(e, step, &v);
     zn_free(v.bytes);
+    return status;
 }
 
-void zn_events_image(zn_events *e, const char *tag, int64_t step, const zn_image *image)
+zn_status zn_events_image(zn_events *e, const char *tag, int64_t step, const zn_image *image)
 {
     void *png;
     size_t size;
-    if (zn_image_write_memory("png", image, NULL, &png, &size) != ZN_OK)
-        return;
+    ZN_TRY(zn_image_write_memory("png", image, NULL, &png, &size));
     message picture = { 0 }, v = { 0 };
     put_int(&picture, 1, (uint64_t)image->height);
     put_int(&picture, 2, (uint64_t)image->width);
@@ -198,16 +207,18 @@ void zn_events_image(zn_events *e, const char *tag, int64_t step, const zn_image
     put_bytes(&v, 1, tag, strlen(tag));
     put_bytes(&v, 4, picture.bytes, picture.size);
     v.failed |= picture.failed;
-    write_value(e, step, &v);
+    const zn_status status = write_value(e, step, &v);
     zn_free(picture.bytes);
     zn_free(v.bytes);
     zn_memory_free(png);
+    return status;
 }
 
 void zn_events_close(zn_events *e)
 {
     if (!e)
         return;
-    fclose(e->stream);
+    if (e->stream)
+        fclose(e->stream);
     zn_free(e);
 }

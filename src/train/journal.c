@@ -176,7 +176,7 @@ zn_status zn_journal_add(zn_journal *j, int64_t step, const zn_metric *metrics, 
     for (int i = 0; i < count; i++)
         if (isfinite(metrics[i].value)) {
             set_value(j, e, metrics[i].name, metrics[i].value);
-            zn_events_scalar(j->events, metrics[i].name, step, metrics[i].value);
+            ZN_TRY(zn_events_scalar(j->events, metrics[i].name, step, metrics[i].value));
         }
     entry_text(j, e, text);
     if (fputs(text, j->lines) < 0 || fflush(j->lines))
@@ -189,6 +189,6 @@ zn_status zn_journal_sample(zn_journal *j, int64_t step, const zn_image *picture
     char path[PATH_SIZE];
     snprintf(j->sample, sizeof j->sample, "samples/step-%07lld.png", (long long)step);
     snprintf(path, sizeof path, "%s/%s", j->folder, j->sample);
-    zn_events_image(j->events, "samples", step, picture);
+    ZN_TRY(zn_events_image(j->events, "samples", step, picture));
     return zn_image_write(path, picture, NULL);
 }
