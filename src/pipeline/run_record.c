@@ -104,7 +104,7 @@ zn_train_progress zn_run_progress(const zn_run *r)
                                 .stage_number = r->stage + 1,
                                 .stage_count = r->stage_count,
                                 .loss = r->loss,
-                                .lr = zn_recipe_lr(r->trainer->recipe, r->trainer->step),
+                                .lr = zn_recipe_lr(r->trainer->recipe, r->trainer->step - 1),
                                 .images_per_second = (double)(done * r->recipe.batch) / seconds,
                                 .seconds_left = seconds / (double)done * (double)(all - r->done),
                                 .waited = zn_run_waited(r),
