@@ -32,13 +32,13 @@ static int run_on(const options *o, zn_ranks *ranks)
 {
     if (!o->resume && (!o->teacher || !o->student))
         return usage_error("distill", "--teacher and --student are needed: weights to learn from, and a preset");
-    if (monitor_usage(o, "distill"))
+    if (monitor_usage(o))
         return EXIT_USAGE;
     monitor m;
     const zn_distill_options d = { .teacher = o->teacher, .student = o->student, .run = monitor_begin(&m, o, ranks) };
     zn_distill_result r;
     const zn_status status = zn_distill(&d, &r);
-    if (monitor_end(o, "distill", status, r.first == r.steps))
+    if (monitor_end(&m, status, r.steps - r.first))
         return EXIT_FAILURE;
     print_result(o, &r);
     return 0;

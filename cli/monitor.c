@@ -1,5 +1,7 @@
 /* The line of a training run. The curve covers the whole stage: when its places are full, pairs of them are joined. */
 #include "monitor.h"
+
+#include "commands.h"
 #include "report.h"
 #include "terminal.h"
 
@@ -9,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { CURVE_TEXT = MONITOR_CURVE * 3 + 1, WIDE = 96 };
+/* WIDE: columns for a line with a stage and the whole curve. */
+enum { CURVE_TEXT = MONITOR_CURVE * 3 + 1, WIDE = 120 };
 
 static void join_pairs(monitor *m)
 {
@@ -103,27 +106,31 @@ static void tell_skipped(void *user, const char *name, const char *why)
     progress_skipped(&((monitor *)user)->bar, name, why);
 }
 
-int monitor_usage(const options *o, const char *command)
+static void tell(void *user, const char *sentence) { note(((monitor *)user)->o, "%s", sentence); }
+
+int monitor_usage(const options *o)
 {
     if (!o->data)
-        return usage_error(command, "--data is needed: a folder of pictures or an .lmdb data set");
-    return o->output ? 0 : usage_error(command, "-o is needed: the folder of the run");
+        return usage_error(o->command->name, "--data is needed: a folder of pictures or an .lmdb data set");
+    return o->output ? 0 : usage_error(o->command->name, "-o is needed: the folder of the run");
 }
 
 zn_run_options monitor_begin(monitor *m, const options *o, zn_ranks *ranks)
 {
     interrupt_catch();
-    *m = (monitor){ .bar.quiet = o->quiet };
+    *m = (monitor){ .bar.quiet = o->quiet, .o = o, .ranks = zn_ranks_count(ranks) };
     return (zn_run_options){ .data = o->data,
                              .folder = o->output,
                              .from = o->from,
                              .resume = o->resume,
+                             .seed = o->run_seed >= 0 ? &o->run_seed : NULL,
                              .steps = o->steps,
                              .threads = o->threads,
                              .ranks = ranks,
                              .progress = tick,
                              .stop = stop,
                              .skipped = tell_skipped,
+                             .remark = tell,
                              .user = m };
 }
 
@@ -162,20 +169,28 @@ static char *shell_word(const char *word)
     return text;
 }
 
-int monitor_end(const options *o, const char *command, zn_status status, int was_finished)
+static void tell_how_to_go_on(const monitor *m)
 {
+    const options *o = m->o;
+    char *data = shell_word(o->data), *run = shell_word(o->output), ranks[32] = "";
+    if (m->ranks > 1)
+        snprintf(ranks, sizeof ranks, "mpirun -np %d ", m->ranks);
+    note(o, "go on with: %szenith %s --resume --data %s -o %s", ranks, o->command->name, data, run);
+    free(data);
+    free(run);
+}
+
+int monitor_end(const monitor *m, zn_status status, int64_t steps)
+{
+    const options *o = m->o;
     progress_erase();
     if (status == ZN_OK) {
-        if (was_finished)
+        if (!steps)
             note(o, "%s is finished: nothing was left to do", o->output);
         return 0;
     }
     complain("%s", zn_error_text());
-    if (status == ZN_ECANCELLED) {
-        char *data = shell_word(o->data), *run = shell_word(o->output);
-        note(o, "go on with: zenith %s --resume --data %s -o %s", command, data, run);
-        free(data);
-        free(run);
-    }
+    if (status == ZN_ECANCELLED || (status == ZN_EIO && steps > 0))
+        tell_how_to_go_on(m);
     return EXIT_FAILURE;
 }

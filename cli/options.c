@@ -105,6 +105,8 @@ const option option_table[] = {
       TRAINS, 0, value_steps, AT(steps) },
     { "precision", 'p', "TYPE", "of the convolutions: f32 or bf16; weights stay f32 (the recipe's)", "f32 or bf16",
       CMD_TRAIN, 0, value_learning, AT(learning) },
+    { "seed", 0, "N", "of start values, order and crops (the recipe's)", "a whole number up to 9000000000000000",
+      TRAINS, 0, value_run_seed, AT(run_seed) },
     { "from", 0, "NAME", "weights to train further: name, file or folder (fresh ones)", "a name or a path",
       TRAINS, 0, value_text, AT(from) },
     { "labels", 0, "FILE", "attributes of the pictures, for a classifier (labels.csv beside them)", "a path",
@@ -285,7 +287,7 @@ static int check_files(const options *o)
 
 int options_parse(options *o, const command *c, int argc, char **argv)
 {
-    *o = (options){ .command = c, .dtype = -1, .part = ZN_DECODER };
+    *o = (options){ .command = c, .dtype = -1, .run_seed = -1, .part = ZN_DECODER };
     o->files = must_alloc(NULL, ((size_t)argc + 1) * sizeof *o->files);
     int only_files = 0, status = 0;
     for (int i = 0; i < argc; i++) {

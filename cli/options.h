@@ -34,7 +34,8 @@ enum { COMMON = 1, HARMLESS };
 
 struct command;
 
-/* What the command line asks for. Zero means "not given" for everything but dtype (-1). */
+/* What the command line asks for. Zero means "not given" for everything but dtype and
+ * run_seed (-1). */
 typedef struct options {
     const struct command *command;
     const char **files;
@@ -48,6 +49,7 @@ typedef struct options {
     uint8_t background[3];
     size_t memory;
     uint64_t seed;
+    int64_t run_seed; /* in the place of a recipe's */
     int64_t steps, encode_steps, latent_steps;
     int json, quiet, verbose, show, compare, profile, lossless, force, resume, gates, nlm, clip, help, version;
     int random_noise, list;

@@ -35,7 +35,7 @@ static void print_result(const options *o, const zn_train_result *r)
 
 static int run_on(const options *o, zn_ranks *ranks)
 {
-    if (monitor_usage(o, "train"))
+    if (monitor_usage(o))
         return EXIT_USAGE;
     if (!o->file_count && !o->resume)
         return usage_error("train", "a recipe is needed: a preset or a .yaml file");
@@ -46,7 +46,7 @@ static int run_on(const options *o, zn_ranks *ranks)
                                  .run = monitor_begin(&m, o, ranks) };
     zn_train_result r;
     const zn_status status = zn_train(&t, &r);
-    if (monitor_end(o, "train", status, r.first == r.steps))
+    if (monitor_end(&m, status, r.steps - r.first))
         return EXIT_FAILURE;
     print_result(o, &r);
     return 0;

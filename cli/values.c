@@ -111,6 +111,12 @@ int value_memory(const char *text, void *field)
 
 int value_seed(const char *text, void *field) { return whole(text, 0, UINT64_MAX, field); }
 
+int value_run_seed(const char *text, void *field)
+{
+    uint64_t v;
+    return whole(text, 0, 9000000000000000, &v) && (*(int64_t *)field = (int64_t)v, 1);
+}
+
 /* The place of text in a list of names, or -1. */
 static int place(const char *text, const char *const *names, int count)
 {

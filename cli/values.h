@@ -17,6 +17,7 @@ int value_tile(const char *text, void *field);       /* int: auto, off or pixels
 int value_size(const char *text, void *field);       /* int[2]: "512" or "640x480" */
 int value_memory(const char *text, void *field);     /* size_t: "1G", "512M", "1.5GiB", "4096" */
 int value_seed(const char *text, void *field);       /* uint64_t */
+int value_run_seed(const char *text, void *field);   /* int64_t, 0..9e15, as in recipes */
 int value_precision(const char *text, void *field);  /* int holding a zn_precision */
 int value_learning(const char *text, void *field);   /* const char *, a precision of training */
 int value_device(const char *text, void *field);     /* const char *: cpu or cuda */

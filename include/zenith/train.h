@@ -4,9 +4,10 @@
  *     zn_train_result r;
  *     zn_train(&o, &r);                    // writes runs/first/model.safetensors and everything beside it
  *
- * The run folder holds the recipe as used (recipe.yaml), metrics.jsonl, a TensorBoard event file, sample pictures,
- * report.html, checkpoint.safetensors to continue from and model.safetensors to use. A run stopped at any moment can be
- * continued from its last checkpoint and then gives the same bits as one that was never stopped. */
+ * The run folder holds the recipe as used (recipe.yaml), which pictures (data.jsonl), metrics.jsonl, a TensorBoard
+ * event file, sample pictures, report.html, checkpoint.safetensors to continue from and model.safetensors to use. A run
+ * stopped at any moment can be continued from its last checkpoint and then gives the same bits as one that was never
+ * stopped. */
 #ifndef ZN_TRAIN_H
 #define ZN_TRAIN_H
 
@@ -23,8 +24,7 @@ typedef struct zn_train_progress {
     int64_t step, steps; /* of all stages */
     const char *stage;   /* "train"; of a distillation "encoder", "decoder", "joint", "gan" */
     int stage_number, stage_count;
-    double loss; /* of the last step */
-    double lr;
+    double loss, lr;          /* of the last step */
     double images_per_second; /* mean of this call */
     double seconds_left;
     double waited;    /* share of the time spent waiting for pictures */
@@ -38,7 +38,10 @@ typedef struct zn_run_options {
     const char *data;   /* a folder of pictures (with subfolders) or an .lmdb data set */
     const char *folder; /* of the run; must be new or empty unless resume */
     const char *from;   /* weights to train further, by name, file or folder; NULL: the recipe's, or fresh values */
-    int resume;         /* continue from the run's last checkpoint, or from the start if it was cut off before one */
+    /* Continue from the run's last checkpoint, or from the start if it was cut off before one. The recipe is the run's
+     * own: if the call names another, another `from` or another seed, it fails. */
+    int resume;
+    const int64_t *seed; /* of start values, order and crops, 0 to 9e15; NULL: the recipe's */
     /* 0: the recipe's; with resume not fewer than are done. Of a distillation those of all stages, shared out as the
      * recipe does; not with resume. */
     int64_t steps;
@@ -52,11 +55,14 @@ typedef struct zn_run_options {
     int (*stop)(void *user);
     /* Told once, on rank 0, of each picture that could not be read; the next one takes its place. May be NULL. */
     zn_skipped_fn skipped;
+    /* Told on rank 0, in a sentence, that a resumed run has other pictures than before and so will not be like one that
+     * was never stopped. The same pictures in another place are no others. May be NULL. */
+    void (*remark)(void *user, const char *sentence);
     void *user;
 } zn_run_options;
 
 typedef struct zn_train_options {
-    const char *recipe;    /* a preset or a .yaml file; with resume NULL means the run's own */
+    const char *recipe;    /* a preset or a .yaml file; with resume NULL or the run's own */
     const char *labels;    /* of a classifier, file with attributes of the pictures; NULL: the recipe's */
     const char *precision; /* of the convolutions, "f32" or "bf16"; NULL: the recipe's */
     zn_run_options run;
@@ -76,8 +82,7 @@ typedef struct zn_train_result {
     double waited; /* share of the steps' time spent waiting for pictures */
 } zn_train_result;
 
-/* ZN_ENUMERIC: NaN or infinity; the sentence names the layer and the state before it is saved, or, if that is not
- * finite either, the step of what was saved before. */
+/* ZN_ENUMERIC: NaN or infinity; the sentence names the layer, and the state before that step is saved. */
 ZN_API ZN_MUST_USE zn_status zn_train(const zn_train_options *options, zn_train_result *out);
 
 /* Presets: name and one line of description; NULL after the last. */

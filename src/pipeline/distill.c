@@ -24,6 +24,23 @@ static void share_steps(zn_recipe *k, int64_t steps)
     }
 }
 
+/* As for zn_train. How long stages are depends on the teacher and the steps there were at first. */
+static zn_status check_asked(const zn_run *r, const zn_distill_options *o)
+{
+    const zn_recipe *own = &r->recipe;
+    zn_recipe asked = *own;
+    if (o->student)
+        ZN_TRY(zn_recipe_read_student(o->student, &asked));
+    strcpy(asked.teacher, own->teacher);
+    asked.steps = own->steps;
+    asked.encoder_steps = own->encoder_steps;
+    asked.decoder_steps = own->decoder_steps;
+    asked.joint_steps = own->joint_steps;
+    asked.gan_steps = own->gan_steps;
+    ZN_TRY(zn_run_set_start(&asked, &o->run));
+    return zn_run_check_asked(r, &asked, o->student);
+}
+
 static zn_status read_recipe(zn_run *r, const zn_distill_options *o)
 {
     zn_recipe *k = &r->recipe;
@@ -38,8 +55,8 @@ static zn_status read_recipe(zn_run *r, const zn_distill_options *o)
             return ZN_FAIL(ZN_EINVALID, "distilling needs a teacher and a student");
         ZN_TRY(zn_recipe_read_student(o->student, k));
     }
-    ZN_TRY(zn_run_set_path(k->from, sizeof k->from, o->run.from, "the first model"));
-    return zn_run_set_path(k->teacher, sizeof k->teacher, o->teacher, "the teacher");
+    ZN_TRY(zn_run_set_path(k->teacher, sizeof k->teacher, o->teacher, "the teacher"));
+    return o->run.resume ? check_asked(r, o) : zn_run_set_start(k, &o->run);
 }
 
 /* "random:taesd" is a teacher without knowledge, for trying things out. */

@@ -160,9 +160,12 @@ static zn_status check_alike(const zn_run *r)
                    zn_ranks_rank(r->options.ranks));
 }
 
-/* The results of a run with nothing left to do are those of its last steps. */
+/* The results of a run with nothing left to do are those of its last steps. What was measured on other pictures says
+ * nothing of these. */
 static void recall(zn_run *r)
 {
+    if (r->other_data)
+        return;
     r->loss = zn_journal_last(r->journal, "loss");
     r->measures.psnr = zn_journal_last(r->journal, "psnr");
     r->measures.teacher_psnr = zn_journal_last(r->journal, "teacher_psnr");
@@ -177,6 +180,7 @@ static void recall(zn_run *r)
 static zn_status open_folder(zn_run *r)
 {
     ZN_TRY(zn_run_make_folder(r));
+    ZN_TRY(zn_run_note_data(r));
     ZN_TRY(zn_journal_open(r->options.folder, r->first, &r->journal));
     recall(r);
     return ZN_OK;

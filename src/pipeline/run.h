@@ -77,6 +77,7 @@ typedef struct zn_run {
     zn_run_conditions on; /* instead of the above, but for batch and inputs */
     DIR *lock;            /* on the folder, held by rank 0 */
     bool has_checkpoint;  /* to resume from; a run cut off before its first one starts over */
+    bool other_data;      /* resumed with other pictures than it had */
     int64_t first;        /* step this call began with */
     int64_t saved;        /* step of the checkpoint; -1: there is none */
     double started;
@@ -92,6 +93,9 @@ ZN_MUST_USE zn_status zn_run_read_recipe(zn_run *r);
  * processes out until it is unlocked. */
 ZN_MUST_USE zn_status zn_run_make_folder(zn_run *r);
 void zn_run_unlock_folder(zn_run *r);
+
+/* Which pictures the run has, into its folder; if they are not those it had before, the caller is told. */
+ZN_MUST_USE zn_status zn_run_note_data(zn_run *r);
 
 /* Pictures that cannot be read: whom to tell of them; then, on all ranks together, those found since the last call go
  * to the caller's function. */
@@ -109,6 +113,11 @@ ZN_MUST_USE zn_status zn_run_open_model(zn_run *r, zn_part part);
 /* Puts the name of weights into a field of the recipe; NULL: the one that is there. A path becomes one that is good
  * from any folder. */
 ZN_MUST_USE zn_status zn_run_set_path(char *field, size_t size, const char *path, const char *what);
+
+/* Puts the weights and the seed that the caller names into a recipe: with these a run begins, and keeps them. */
+ZN_MUST_USE zn_status zn_run_set_start(zn_recipe *recipe, const zn_run_options *options);
+/* With resume: fails if the run's recipe is not the one that is asked for, from a file of that name or NULL. */
+ZN_MUST_USE zn_status zn_run_check_asked(const zn_run *r, const zn_recipe *asked, const char *name);
 
 /* `status` is that of setting up this rank's part of the above: all ranks run, or all fail. */
 ZN_MUST_USE zn_status zn_run_all(zn_run *r, zn_status status);

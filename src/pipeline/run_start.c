@@ -97,6 +97,34 @@ zn_status zn_run_open_model(zn_run *r, zn_part part)
     return zn_model_random_part(m, part, (uint64_t)r->recipe.seed);
 }
 
+zn_status zn_run_set_start(zn_recipe *recipe, const zn_run_options *o)
+{
+    static const int64_t most = 9000000000000000; /* as in a recipe */
+    if (o->seed && (*o->seed < 0 || *o->seed > most))
+        return ZN_FAIL(ZN_EINVALID, "the seed must be from 0 to %lld, not %lld", (long long)most, (long long)*o->seed);
+    if (o->seed)
+        recipe->seed = *o->seed;
+    return zn_run_set_path(recipe->from, sizeof recipe->from, o->from, "the first model");
+}
+
+zn_status zn_run_check_asked(const zn_run *r, const zn_recipe *asked, const char *name)
+{
+    char a[ZN_RECIPE_TEXT], b[ZN_RECIPE_TEXT];
+    size_t at = 0, line = 0;
+    zn_recipe_text(asked, a, sizeof a);
+    zn_recipe_text(&r->recipe, b, sizeof b);
+    for (; a[at] && a[at] == b[at]; at++)
+        line = a[at] == '\n' ? at + 1 : line;
+    if (a[at] == b[at])
+        return ZN_OK;
+    line += strspn(a + line, " ");
+    a[line + strcspn(a + line, "\n")] = b[line + strcspn(b + line, "\n")] = 0;
+    return ZN_FAIL(ZN_EINVALID,
+                   "%s: a resumed run keeps its recipe, with '%.150s' and not the '%.150s' of %s: leave that out, or "
+                   "begin a new run",
+                   r->options.folder, b + line, a + line, name ? name : "the options");
+}
+
 /* A run may be resumed from another folder, so what lies in this one is named in full. */
 zn_status zn_run_set_path(char *field, size_t size, const char *path, const char *what)
 {

@@ -7,8 +7,33 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 const char *zn_train_preset(int index, const char **description) { return zn_recipe_preset(index, description); }
+
+/* What the call may change, in a resumed run too. */
+static zn_status apply_options(zn_recipe *k, const zn_train_options *o)
+{
+    char line[64];
+    if (o->run.steps > 0)
+        k->steps = o->run.steps;
+    ZN_TRY(zn_run_set_path(k->labels, sizeof k->labels, o->labels, "the labels' file"));
+    const int length = snprintf(line, sizeof line, "precision: %.40s", o->precision ? o->precision : "");
+    return o->precision ? zn_recipe_apply(line, (size_t)length, "options", k) : ZN_OK;
+}
+
+/* Whoever repeats the command of the first time with resume may do so; what else is asked for would be ignored. */
+static zn_status check_asked(const zn_run *r, const zn_train_options *o)
+{
+    zn_recipe asked = r->recipe;
+    if (o->recipe)
+        ZN_TRY(zn_recipe_read(o->recipe, &asked));
+    ZN_TRY(apply_options(&asked, o));
+    ZN_TRY(zn_run_set_start(&asked, &o->run));
+    if (!asked.labels[0]) /* they were found beside the pictures */
+        strcpy(asked.labels, r->recipe.labels);
+    return zn_run_check_asked(r, &asked, o->recipe);
+}
 
 /* The recipe of the call, or with resume the run's own. */
 static zn_status read_recipe(zn_run *r, const zn_train_options *o)
@@ -22,19 +47,15 @@ static zn_status read_recipe(zn_run *r, const zn_train_options *o)
     if (r->recipe.features > 0 || r->recipe.latent_mse > 0)
         return ZN_FAIL(ZN_EINVALID, "%s weighs loss.%s, which needs a teacher: it is for distilling",
                        o->run.resume ? o->run.folder : o->recipe, r->recipe.features > 0 ? "features" : "latent");
-    if (o->run.steps > 0)
-        r->recipe.steps = o->run.steps;
-    ZN_TRY(zn_run_set_path(r->recipe.from, sizeof r->recipe.from, o->run.from, "the first model"));
-    ZN_TRY(zn_run_set_path(r->recipe.labels, sizeof r->recipe.labels, o->labels, "the labels' file"));
+    ZN_TRY(apply_options(&r->recipe, o));
+    ZN_TRY(o->run.resume ? check_asked(r, o) : zn_run_set_start(&r->recipe, &o->run));
     if (r->recipe.labels[0] && r->recipe.task != ZN_RECIPE_CLASSIFY)
         return ZN_FAIL(ZN_EINVALID, "labels are for a classifier: a recipe with task: classify");
     if (r->recipe.kl > 0 && r->recipe.task != ZN_RECIPE_AUTOENCODE)
         return ZN_FAIL(ZN_EINVALID, "loss.kl is for latents: for task: autoencode alone");
     if (r->recipe.dropout > 0 && r->recipe.task != ZN_RECIPE_DIFFUSE)
         return ZN_FAIL(ZN_EINVALID, "dropout is for task: diffuse alone");
-    char line[64];
-    const int length = snprintf(line, sizeof line, "precision: %.40s", o->precision ? o->precision : "");
-    return o->precision ? zn_recipe_apply(line, (size_t)length, "options", &r->recipe) : ZN_OK;
+    return ZN_OK;
 }
 
 static zn_status make_model(zn_run *r)

@@ -10,9 +10,10 @@ warmup: 1
 held_out: 30
 distill: {encoder: 2, decoder: 2, joint: 2}
 Y
-zenith distill --teacher random:taesd --student student.yaml --data pictures -o run --json |
+zenith distill --teacher random:taesd --student student.yaml --data pictures -o run --seed 5 --json |
     jsoncheck run steps loss latent_error decoder_psnr psnr teacher_psnr seconds
 (cd run && ls)
+grep '^seed' run/recipe.yaml
 grep -o '"stage": [0-9]' run/metrics.jsonl | sort -u
 zenith info run/model.safetensors | grep -E '^(architecture|latent channels|encoder|decoder)'
 zenith encode -q --model run/model.safetensors pictures/1.png -o one.safetensors
@@ -22,7 +23,7 @@ sed 's/encoder: 2,/encoder: 100000,/' student.yaml >long.yaml
 LC_ALL=C.UTF-8 onterminal -i ', loss' zenith distill --teacher random:taesd --student long.yaml --data pictures -o long >seen
 echo "status $?"
 grep -q $'left  [0-9]*/100004, loss [0-9.e+]* \xe2\x96' seen || echo "no curve"
-grep -q '[0-9]/s, encoder (1 of 3)' seen || echo "no speed or stage"
+grep -q '[0-9]/s, encoder' seen || echo "no speed or stage"
 grep -o 'stopped after step' seen
 grep -o 'go on with: zenith distill --resume --data pictures -o long' seen
 zenith distill --teacher random:taesana --student zenith-r --data pictures -o bad
@@ -30,6 +31,8 @@ echo "status $?"
 zenith distill --teacher random:taesd --student nobody --data pictures -o bad
 echo "status $?"
 zenith distill --resume --data pictures -o none
+echo "status $?"
+zenith distill --resume --student zenith-r-wide --data pictures -o run
 echo "status $?"
 zenith train --resume --data pictures -o run
 echo "status $?"

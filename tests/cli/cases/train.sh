@@ -35,8 +35,31 @@ zenith train nothing --data pictures -o bad2
 echo "status $?"
 zenith train taesd -o x
 echo "status $?"
-zenith train taesd --data pictures -o x --seed 3
+# The seed of the command is the run's; going on is possible with the first command, and with nothing that differs.
+zenith train small.yaml --data pictures -o seeded --seed 3 --steps 1 -q | grep '^steps'
+grep '^seed' seeded/recipe.yaml
+cmp -s seeded/model.safetensors run32/model.safetensors || echo "another model"
+zenith train small.yaml --data pictures -o seeded --seed 3 --steps 2 -q --resume | grep '^steps'
+zenith train --resume --data pictures -o seeded --seed 4
 echo "status $?"
+sed 's/warmup: 1/warmup: 2/' small.yaml >new.yaml
+zenith train new.yaml --resume --data pictures -o seeded --seed 3 --steps 2
+echo "status $?"
+zenith train --resume --from run --data pictures -o seeded 2>message
+echo "status $?"
+grep -o "with 'from: \"\"' and not the 'from: .* of the options: leave that out" message | sed 's/from: .*run/from: run/'
+zenith train taesd --data pictures -o x --seed -1
+echo "status $?"
+# Which pictures it had is in the folder; others are told.
+sed -E 's/"path": "[^"]*pictures"/PATH/; s/[0-9a-f]{64}/DIGEST/' seeded/data.jsonl
+mkdir few
+cp pictures/1.png few
+zenith train --resume --data few -o seeded --steps 3 2>message | grep -E '^(steps|psnr)'
+sed -E 's, /[^ ]*/, ,g' message
+# A full disk: how to go on.
+(ulimit -f 100; zenith train small.yaml --data pictures -o full) 2>message
+echo "status $?"
+sed -E 's/(cannot write full).*/\1/' message
 printf '%s\n' 'model: zenith-restore' 'task: restore' 'loss: {kl: 1}' >bad.yaml
 zenith train bad.yaml --data pictures -o bad
 echo "status $?"
