@@ -22,7 +22,7 @@ zenith decode -q --model run/model.safetensors one.safetensors -o one.png && ls 
 sed 's/encoder: 2,/encoder: 100000,/' student.yaml >long.yaml
 LC_ALL=C.UTF-8 onterminal -i ', loss' zenith distill --teacher random:taesd --student long.yaml --data pictures -o long >seen
 echo "status $?"
-grep -q $'left  [0-9]*/100004, loss [0-9.e+]* \xe2\x96' seen || echo "no curve"
+grep -q $'left  [0-9]*/100004, loss [0-9.e+-]* \xe2\x96' seen || echo "no curve"
 grep -q '[0-9]/s, encoder' seen || echo "no speed or stage"
 grep -o 'stopped after step' seen
 grep -o 'go on with: zenith distill --resume --data pictures -o long' seen
