@@ -188,10 +188,10 @@ static const float wild_from = 1e15f;
 
 bool zn_is_wild(const float *values, int64_t count)
 {
-    bool wild = false;
+    int wild = 0; /* as wide as a float, or the loop would not vectorise */
     for (int64_t k = 0; k < count; k++)
         wild |= !(fabsf(values[k]) < wild_from);
-    return wild;
+    return wild != 0;
 }
 
 zn_status zn_learner_clip(zn_learner *l, double limit)
