@@ -1,10 +1,10 @@
 /* LMDB data sets: one file, memory-mapped, any number of readers. A record is a picture file (PNG, JPEG, WebP) under a
- * key that is its name. LMDB believes what its pages say: a file that is cut short is noticed here, but a set from a
- * stranger deserves the caution of a program from one. */
+ * key that is its name. LMDB believes what its pages say, so lmdb_check.c reads them first. */
 #include "io/dataset/dataset.h"
 #include "io/dataset/lmdb_use.h"
 
 #include "base/fail.h"
+#include "base/file.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -25,19 +25,13 @@ zn_status zn_lmdb_fail(const char *path, const char *what, int code)
                    code == EIO ? "the disk is full or refuses to work" : mdb_strerror(code));
 }
 
-/* Pages are read through a map, so all that the file claims to have must be there. */
-static zn_status check_length(const char *path, MDB_env *env)
+static zn_status check_file(const char *path)
 {
-    MDB_envinfo info;
-    MDB_stat stats;
-    struct stat s;
-    if (mdb_env_info(env, &info) || mdb_env_stat(env, &stats) || stat(path, &s))
-        return ZN_FAIL(ZN_EIO, "%s: cannot be examined", path);
-    const uint64_t pages = (uint64_t)s.st_size / stats.ms_psize;
-    if (info.me_last_pgno >= pages)
-        return ZN_FAIL(ZN_EFORMAT, "%s: cut short: %llu pages of %llu are there", path, (unsigned long long)pages,
-                       (unsigned long long)info.me_last_pgno + 1);
-    return ZN_OK;
+    zn_map map;
+    ZN_TRY(zn_map_open(&map, path));
+    const zn_status status = zn_lmdb_check(path, map.bytes, map.size);
+    zn_map_close(&map);
+    return status;
 }
 
 static zn_status collect_names(const char *path, MDB_txn *txn, MDB_dbi db, zn_dataset *d)
@@ -64,6 +58,7 @@ static zn_status open_lmdb(const char *path, zn_dataset *d)
     MDB_env *env;
     MDB_txn *txn = NULL;
     MDB_dbi db;
+    ZN_TRY(check_file(path));
     int code = mdb_env_create(&env);
     if (code)
         return zn_lmdb_fail(path, "cannot open", code);
@@ -71,8 +66,6 @@ static zn_status open_lmdb(const char *path, zn_dataset *d)
     mdb_env_set_mapsize(env, 1 << 20); /* LMDB raises it to what the file has */
     mdb_env_set_maxreaders(env, 512);
     code = mdb_env_open(env, path, MDB_NOSUBDIR | MDB_RDONLY | MDB_NOTLS | MDB_NOLOCK, 0644);
-    if (!code)
-        ZN_TRY(check_length(path, env)); /* the environment is closed with the set */
     if (!code)
         code = mdb_txn_begin(env, NULL, MDB_RDONLY, &txn);
     if (!code)

@@ -39,6 +39,14 @@ echo "cut $?"
 head -c 30000 /dev/zero >zero.lmdb
 zenith dataset info zero.lmdb
 echo "zero $?"
+# Bytes that changed: where the tree begins, as both of the first pages tell it.
+cp middle.lmdb broken.lmdb
+for page in 0 1; do printf '\377' | dd of=broken.lmdb bs=1 seek=$((page * 4096 + 130)) conv=notrunc 2>/dev/null; done
+for command in "dataset info broken.lmdb" "train zenith-r --data broken.lmdb -o run" "eval -m random:taesd --data broken.lmdb"; do
+    zenith $command -q
+    echo "broken $?"
+done
+rm broken.lmdb
 
 zenith dataset show crops.lmdb -o sheet.png --count 6 --size 32
 zenith dataset show photos -o sheet.jpg --json | jsoncheck output width height
@@ -80,6 +88,9 @@ zenith dataset build crops.lmdb -o crops.lmdb; echo $?
 zenith dataset build photos -o set.lmdb --format gif; echo $?
 zenith dataset info; echo $?
 zenith dataset show photos; echo $?
+zenith dataset build photos -o set.lmdb --heldout 5; echo $?
+zenith dataset info photos --crops 5; echo $?
+zenith dataset show photos -o sheet.png --format png; echo $?
 zenith dataset build nowhere -o set.lmdb; echo $?
 mkdir none
 zenith dataset build none -o set.lmdb; echo $?
