@@ -55,13 +55,16 @@ static void lmdb_keeps_pictures(void **state)
 {
     (void)state;
     zn_dataset *d, *copy;
-    zn_dataset_writer *w = NULL;
+    zn_dataset_writer *w = NULL, *second = NULL;
     assert_int_equal(zn_dataset_open(in_folder("pictures"), &d), ZN_OK);
     const zn_status status = zn_dataset_writer_open(in_folder("set.lmdb"), &w);
     if (status == ZN_EUNSUPPORTED) {
         zn_dataset_close(d);
         skip_because("this build has no LMDB");
     }
+    assert_int_equal(zn_dataset_writer_open(in_folder("set.lmdb"), &second), ZN_EIO); /* one at a time */
+    assert_non_null(strstr(zn_error_text(), "another process is writing it"));
+    zn_dataset_writer_free(second);
     for (int64_t i = 0; i < zn_dataset_count(d); i++) {
         zn_image *image;
         assert_int_equal(zn_dataset_read(d, i, &image), ZN_OK);

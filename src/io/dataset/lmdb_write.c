@@ -1,4 +1,5 @@
-/* Writing LMDB data sets: beside the final place, renamed when complete. */
+/* Writing LMDB data sets: beside the final place, renamed when complete. The file is locked meanwhile, so that a second
+ * process with the same destination is told so at once, and what a killed one left behind is used again. */
 #include "io/dataset/dataset.h"
 #include "io/dataset/lmdb_use.h"
 
@@ -6,15 +7,19 @@
 #include "base/fail.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { COMMIT_EVERY = 256 }; /* records of one transaction: bounds the dirty pages */
+enum { MOST_TRIES = 100 };   /* to lock the file */
 
 struct zn_dataset_writer {
     char *path, *temporary;
+    int lock; /* the temporary file, open and locked; -1: not ours */
     MDB_env *env;
     MDB_txn *txn;
     MDB_dbi db;
@@ -47,15 +52,36 @@ static int open_env(zn_dataset_writer *w)
     return code;
 }
 
+/* Of two processes that open one file, the later may get the lock when the first has just put its set in place: then it
+ * has locked that, and tries again. File systems without locks give no protection. */
+static zn_status lock_temporary(zn_dataset_writer *w)
+{
+    struct stat ours, there;
+    for (int tries = 0;; tries++) {
+        w->lock = open(w->temporary, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+        if (w->lock < 0)
+            return zn_lmdb_fail(w->path, "cannot write", errno);
+        const bool busy = flock(w->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
+        if (!busy && !fstat(w->lock, &ours) && !stat(w->temporary, &there) && ours.st_ino == there.st_ino)
+            return ftruncate(w->lock, 0) ? zn_lmdb_fail(w->path, "cannot write", errno) : ZN_OK;
+        close(w->lock);
+        w->lock = -1;
+        if (busy || tries == MOST_TRIES)
+            return ZN_FAIL(ZN_EIO, "%s: another process is writing it at this moment", w->path);
+    }
+}
+
 zn_status zn_dataset_writer_open(const char *path, zn_dataset_writer **out)
 {
     zn_dataset_writer *w = zn_calloc(1, sizeof *w);
     *out = w;
     const size_t size = strlen(path) + 16;
+    if (w)
+        w->lock = -1;
     if (!w || !(w->path = zn_strdup(path)) || !(w->temporary = zn_alloc(size)))
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a data set");
     snprintf(w->temporary, size, "%s.part", path);
-    unlink(w->temporary);
+    ZN_TRY(lock_temporary(w));
     const int code = open_env(w);
     return code ? zn_lmdb_fail(path, "cannot write", code) : begin(w);
 }
@@ -105,8 +131,10 @@ void zn_dataset_writer_free(zn_dataset_writer *w)
         mdb_txn_abort(w->txn);
     if (w->env)
         mdb_env_close(w->env);
-    if (w->temporary)
+    if (w->temporary && w->lock >= 0)
         unlink(w->temporary);
+    if (w->lock >= 0)
+        close(w->lock);
     zn_free(w->temporary);
     zn_free(w->path);
     zn_free(w);
