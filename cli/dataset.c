@@ -177,16 +177,47 @@ static int sheet(const options *o)
     return bar.skipped ? EXIT_FAILURE : 0;
 }
 
+/* ---- the command ---- */
+
+enum { BUILD = 1, INFO = 2, SHOW = 4 };
+
+/* Refuses options that belong to another action. */
+static int check_options(const options *o, const char *action, int bit)
+{
+    const struct {
+        const char *name;
+        int given, actions;
+    } uses[] = {
+        { "output", o->output != NULL, BUILD | SHOW },
+        { "size", o->side != 0, BUILD | SHOW },
+        { "crops", o->crops != 0, BUILD },
+        { "count", o->count != 0, SHOW },
+        { "heldout", o->heldout != 0, INFO },
+        { "format", o->format != NULL, BUILD },
+        { "quality", o->quality != 0, BUILD | SHOW },
+        { "lossless", o->lossless, BUILD | SHOW },
+        { "seed", o->seed != 0, BUILD | SHOW },
+        { "show", o->show, SHOW },
+    };
+    for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
+        if (uses[i].given && !(uses[i].actions & bit))
+            return usage_error("dataset", "--%s does nothing in %s", uses[i].name, action);
+    return 0;
+}
+
 int dataset_run(const options *o)
 {
     static const struct {
         const char *name;
         int (*run)(const options *o);
-    } actions[] = { { "build", build }, { "info", info }, { "show", sheet } };
+        int bit;
+    } actions[] = { { "build", build, BUILD }, { "info", info, INFO }, { "show", sheet, SHOW } };
     const char *action = o->file_count ? o->files[0] : "";
     for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
-        if (!strcmp(action, actions[i].name))
-            return actions[i].run(o);
+        if (!strcmp(action, actions[i].name)) {
+            const int status = check_options(o, action, actions[i].bit);
+            return status ? status : actions[i].run(o);
+        }
     return usage_error("dataset", "what to do comes first: build, info or show%s%s%s", *action ? ", not '" : "", action,
                        *action ? "'" : "");
 }
