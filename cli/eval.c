@@ -38,10 +38,24 @@ static void plain_text(const options *o, const zn_scores *plain)
         say("  %8s", number(plain[p].psnr, 2, text));
 }
 
+/* How many pictures the mean PSNR above leaves out, under each PSNR; nothing where there are none. */
+static void infinite_text(const options *o, const zn_eval_group *m, int width)
+{
+    int64_t all = m->model.psnr_infinite;
+    for (int p = 0; m->damage[0] && p < plain_count(o); p++)
+        all += m->plain[p].psnr_infinite;
+    if (!all)
+        return;
+    say("%-*s  %-12s  %8lld  %7s  %7s", width, "infinite", m->damage, (long long)m->model.psnr_infinite, "", "");
+    for (int p = 0; m->damage[0] && p < plain_count(o); p++)
+        say("  %8lld", (long long)m->plain[p].psnr_infinite);
+    say("\n");
+}
+
 static void print_text(const options *o, const zn_eval_result *r)
 {
     const int damaged = r->groups[0].damage[0] != 0;
-    int width = 7;
+    int width = 8;
     for (int64_t i = 0; !o->quiet && i < r->row_count; i++) {
         const int n = (int)strlen(r->rows[i].name);
         width = n > width ? n : width;
@@ -70,6 +84,7 @@ static void print_text(const options *o, const zn_eval_result *r)
         if (damaged)
             plain_text(o, m->plain);
         say("  %9.1f\n", m->ms);
+        infinite_text(o, m, width);
     }
 }
 
@@ -80,6 +95,7 @@ static void scores_json(json *j, const zn_scores *s)
     json_real(j, "psnr", s->psnr);
     json_real(j, "ssim", s->ssim);
     json_real(j, "ms_ssim", s->ms_ssim);
+    json_integer(j, "psnr_infinite", s->psnr_infinite);
 }
 
 static void figures_json(json *j, const char *damage, double ms, const zn_scores *model, const zn_scores *plain)

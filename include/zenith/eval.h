@@ -24,6 +24,8 @@ typedef struct zn_scores {
     double psnr;    /* dB; infinity for equal pictures */
     double ssim;    /* as zn_image_compare */
     double ms_ssim; /* five scales; NaN for sides below 176 */
+    /* Pictures whose PSNR is infinite: 0 or 1 of one picture. The mean leaves them out; it is infinite if all are. */
+    int64_t psnr_infinite;
 } zn_scores;
 
 /* What a restorer is compared with. */

@@ -26,7 +26,7 @@ typedef struct judge {
     double base, scale; /* where the running model's progress lies in the whole */
 } judge;
 
-static const zn_scores no_scores = { NAN, NAN, NAN };
+static const zn_scores no_scores = { NAN, NAN, NAN, 0 };
 
 static int on_progress(void *user, double fraction)
 {

@@ -42,6 +42,7 @@ zn_status zn_eval_score(const zn_image *truth, const zn_image *got, zn_scores *o
     ZN_TRY(zn_image_compare(truth, got, &d));
     out->psnr = d.psnr;
     out->ssim = d.ssim;
+    out->psnr_infinite = isinf(d.psnr);
     return ms_ssim(truth, got, &out->ms_ssim);
 }
 
@@ -70,7 +71,10 @@ zn_status zn_eval_score_plain(const zn_eval_options *o, const zn_image *picture,
 
 static void add_scores(zn_scores *sum, const zn_scores *s, double weight, double ms_ssim_weight)
 {
-    sum->psnr += weight * s->psnr;
+    if (s->psnr_infinite)
+        sum->psnr_infinite++;
+    else
+        sum->psnr += s->psnr; /* divided by the number of those that are finite, at the end */
     sum->ssim += weight * s->ssim;
     if (!isnan(s->ms_ssim))
         sum->ms_ssim += ms_ssim_weight * s->ms_ssim;
@@ -95,6 +99,8 @@ void zn_eval_average(zn_eval_result *r)
     for (int d = 0; d < r->group_count; d++)
         for (int p = -1; p < ZN_PLAIN_COUNT; p++) {
             zn_scores *s = p < 0 ? &r->groups[d].model : &r->groups[d].plain[p];
+            const int64_t finite = r->groups[d].pictures - s->psnr_infinite;
+            s->psnr = finite ? s->psnr / (double)finite : INFINITY;
             if (isnan(s->psnr) || !large[d])
                 s->ms_ssim = NAN;
         }

@@ -34,29 +34,43 @@ static void csv_scores(zn_json_out *o, const zn_scores *s)
     csv_number(o, s->psnr);
     csv_number(o, s->ssim);
     csv_number(o, s->ms_ssim);
+    csv_number(o, isnan(s->psnr) ? NAN : (double)s->psnr_infinite);
 }
 
+/* What rows and means have in common. */
+static void csv_figures(zn_json_out *o, const char *damage, double ms, const zn_scores *model, const zn_scores *plain)
+{
+    zn_json_out_format(o, ",%.3f", ms);
+    csv_scores(o, model);
+    if (damage[0])
+        zn_json_out_format(o, ",%s", damage);
+    for (int p = 0; damage[0] && p < ZN_PLAIN_COUNT; p++)
+        csv_scores(o, &plain[p]);
+    zn_json_out_format(o, "\n");
+}
+
+/* Rows of pictures, then one of the means for each damage, called "mean" and without a size. */
 static void csv(zn_json_out *o, const zn_eval_result *r)
 {
     const bool damaged = r->groups[0].damage[0];
-    zn_json_out_format(o, "picture,width,height,ms,psnr,ssim,ms_ssim");
+    zn_json_out_format(o, "picture,width,height,ms,psnr,ssim,ms_ssim,psnr_infinite");
     if (damaged)
         zn_json_out_format(o, ",damage");
     for (int p = 0; damaged && p < ZN_PLAIN_COUNT; p++) {
         const char *name = zn_eval_plain_name(p);
-        zn_json_out_format(o, ",%s_psnr,%s_ssim,%s_ms_ssim", name, name, name);
+        zn_json_out_format(o, ",%s_psnr,%s_ssim,%s_ms_ssim,%s_psnr_infinite", name, name, name, name);
     }
     zn_json_out_format(o, "\n");
     for (int64_t i = 0; i < r->row_count; i++) {
         const zn_eval_row *row = &r->rows[i];
         csv_text(o, row->name);
-        zn_json_out_format(o, ",%d,%d,%.3f", row->width, row->height, row->ms);
-        csv_scores(o, &row->model);
-        if (damaged)
-            zn_json_out_format(o, ",%s", row->damage);
-        for (int p = 0; damaged && p < ZN_PLAIN_COUNT; p++)
-            csv_scores(o, &row->plain[p]);
-        zn_json_out_format(o, "\n");
+        zn_json_out_format(o, ",%d,%d", row->width, row->height);
+        csv_figures(o, row->damage, row->ms, &row->model, row->plain);
+    }
+    for (int g = 0; g < r->group_count; g++) {
+        const zn_eval_group *m = &r->groups[g];
+        zn_json_out_format(o, "mean,,");
+        csv_figures(o, m->damage, m->ms, &m->model, m->plain);
     }
 }
 
@@ -75,6 +89,7 @@ static void json_scores(zn_json_out *o, const char *comma, const zn_scores *s)
     json_number(o, comma, "psnr", s->psnr);
     json_number(o, ", ", "ssim", s->ssim);
     json_number(o, ", ", "ms_ssim", s->ms_ssim);
+    zn_json_out_format(o, ", \"psnr_infinite\": %lld", (long long)s->psnr_infinite);
 }
 
 /* What rows and means have in common; the object is open and has a member. */

@@ -4,6 +4,7 @@
 #include "io/dataset/dataset.h"
 #include "io/image/resize.h"
 #include "models/model.h"
+#include "pipeline/eval_score.h"
 #include "train_files.h"
 
 #include <setjmp.h>
@@ -173,6 +174,45 @@ static void gates_are_counted(void **state)
     zn_model_free(m);
 }
 
+/* Three pictures with one damage; the filters are made up. */
+static void means_leave_infinite_out(void **state)
+{
+    (void)state;
+    const zn_scores some = { 30, 0.5, NAN, 0 }, other = { 20, 0.7, NAN, 0 }, exact = { INFINITY, 1, NAN, 1 };
+    const zn_scores none = { NAN, NAN, NAN, 0 };
+    zn_eval_row rows[3] = {
+        { "a", "salt:5", 8, 9, 1, some, { exact, some, exact, none } },
+        { "b", "salt:5", 8, 9, 2, exact, { exact, some, other, none } },
+        { "c", "salt:5", 8, 9, 3, other, { exact, other, exact, none } },
+    };
+    zn_eval_result r = { .rows = rows, .row_count = 3, .groups = { { .damage = "salt:5" } }, .group_count = 1 };
+    zn_eval_average(&r);
+    const zn_eval_group *m = &r.groups[0];
+    assert_true(m->model.psnr == 25 && m->model.psnr_infinite == 1 && fabs(m->model.ssim - 2.2 / 3) < 1e-12);
+    assert_true(isinf(m->plain[0].psnr) && m->plain[0].psnr_infinite == 3);
+    assert_true(fabs(m->plain[1].psnr - 80.0 / 3) < 1e-12 && m->plain[1].psnr_infinite == 0);
+    assert_true(m->plain[2].psnr == 20 && m->plain[2].psnr_infinite == 2);
+    assert_true(isnan(m->plain[3].psnr) && m->plain[3].psnr_infinite == 0);
+
+    char path[128], text[2048] = "";
+    snprintf(path, sizeof path, "%s/scores.csv", folder);
+    assert_int_equal(zn_eval_write(path, &r), ZN_OK);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    assert_true(fread(text, 1, sizeof text - 1, f) > 0);
+    fclose(f);
+    assert_non_null(strstr(text, "\n\"b\",8,9,2.000,inf,1,,1,salt:5,inf,1,,1,30,0.5,,0,20,0.7,,0,,,,\n"));
+    assert_non_null(strstr(text, "\nmean,,,2.000,25,0.733333333,,1,salt:5,inf,1,,3,26.6666667,"));
+    snprintf(path, sizeof path, "%s/scores.json", folder);
+    assert_int_equal(zn_eval_write(path, &r), ZN_OK);
+    f = fopen(path, "r");
+    assert_true(fread(text, 1, sizeof text - 1, f) > 0);
+    fclose(f);
+    assert_non_null(strstr(text, "\"psnr\": 25, \"ssim\": 0.733333333, \"ms_ssim\": null, \"psnr_infinite\": 1"));
+    assert_non_null(
+        strstr(text, "\"damaged\": {\"psnr\": null, \"ssim\": 1, \"ms_ssim\": null, \"psnr_infinite\": 3}"));
+}
+
 /* Lets the n-th allocation fail, until the call needs fewer; of many, not every n. Fusing layers may do without. */
 static void starve(zn_status (*call)(void))
 {
@@ -240,6 +280,7 @@ int main(void)
         cmocka_unit_test(shrinking_averages_areas),
         cmocka_unit_test(a_set_holds_the_middle_or_squares),
         cmocka_unit_test(gates_are_counted),
+        cmocka_unit_test(means_leave_infinite_out),
         cmocka_unit_test(without_memory_there_is_an_error),
     };
     return cmocka_run_group_tests_name("eval", tests, set_up, files_tear_down);

@@ -14,12 +14,13 @@ for name in a.png b.jpg sub/c.png; do
 done >one
 for threads in 1 3; do
     zenith eval -q $model --data photos --threads $threads -o scores.csv >/dev/null || echo "eval failed"
-    tail -n +2 scores.csv | cut -d, -f5,6 | tr , ' ' >many
+    tail -n +2 scores.csv | grep -v ^mean | cut -d, -f5,6 | tr , ' ' >many
     # JSON has a digit less, so that numbers rounded twice may differ in their last one.
     paste -d ' ' one many | awk '{ for (i = 1; i <= 2; i++) if (($i - $(i + 2)) ^ 2 > 1e-14 * $i ^ 2) print "differ", $0 }'
 done
 head -1 scores.csv
-sed -E 's/,[0-9.]+,([0-9.]+),([0-9.]+),([0-9.]*)$/,MS,PSNR,SSIM,\3/; s/,0\.[0-9]+$/,MS-SSIM/' scores.csv | tail -3
+sed -E 's/,[0-9.]+,([0-9.]+),([0-9.]+),([0-9.]*),0$/,MS,PSNR,SSIM,\3,0/; s/,0\.[0-9]+,0$/,MS-SSIM,0/' scores.csv | tail -4
+awk -F, '/^"/ { sum += $5 } /^mean/ && (sum / 3 - $5) ^ 2 > 1e-12 { print "the mean is not that of the rows" }' scores.csv
 zenith eval -q $model --data photos -o scores.json >/dev/null && jsoncheck model data mean pictures failed <scores.json
 
 # A set, and only what training leaves alone.
@@ -38,6 +39,9 @@ head -1 1.csv
 scores() { cut -d, -f5- $1; }
 cmp <(scores 1.csv) <(scores 2.csv)
 cmp -s <(scores 1.csv) <(scores 3.csv) && echo "the seed does nothing"
+# Pictures that no damage changes: their PSNR is infinite, and counted.
+zenith eval -q $restorer --data photos/sub --damage gaussian:0 | sed -E 's/ +[0-9]+\.[0-9]+$/ MS/; s/-?[0-9]+\.[0-9]+/N/g'
+zenith eval -q $restorer --data photos/sub --damage gaussian:0 --json | grep -o '"damaged": *{[^}]*}'
 
 # Gates.
 zenith eval -q --model random:zenith-hier --data photos --gates | sed -E 's/ +[0-9.]+ +[0-9.]+%/ MS SHARE/; s/ms .*/ms MS/'
