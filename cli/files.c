@@ -156,7 +156,7 @@ static char *result_name(const options *o, const char *input, int in_folder, con
         return must_copy(STANDARD_OUTPUT);
     if (o->output && !in_folder)
         return must_copy(o->output);
-    const char *name = o->output ? base_name(input) : input;
+    const char *name = is_standard_input(input) ? "stdin" : o->output ? base_name(input) : input;
     const int stem = (int)(extension_of(name) - name);
     if (!o->output)
         return must_print("%.*s.%s", stem, name, extension);

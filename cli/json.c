@@ -3,6 +3,7 @@
 #include "json.h"
 
 #include "report.h"
+#include "standard.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -41,8 +42,12 @@ static int utf8_length(const unsigned char *s)
 
 static void put_string(json *j, const char *text)
 {
+    const size_t room = 2 * strlen(text) + 1;
+    char *named = must_alloc(NULL, room);
+    strcpy(named, text);
+    name_standard_input(named, room);
     put(j, "\"", 1);
-    for (const unsigned char *s = (const unsigned char *)text; *s;) {
+    for (const unsigned char *s = (const unsigned char *)named; *s;) {
         const int n = utf8_length(s);
         char escape[8];
         if (n == 0)
@@ -56,6 +61,7 @@ static void put_string(json *j, const char *text)
         s += n ? n : 1;
     }
     put(j, "\"", 1);
+    free(named);
 }
 
 /* What precedes every value. */

@@ -3,6 +3,7 @@
 #include "report.h"
 
 #include "progress.h"
+#include "standard.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -11,8 +12,10 @@
 #include <string.h>
 #include <time.h>
 
+enum { LINE = 2048 };
+
 static int write_errno, silent;
-static char last_error[2048];
+static char last_error[LINE];
 
 static void remember(int failed)
 {
@@ -22,15 +25,29 @@ static void remember(int failed)
 
 void report_silence(void) { silent = 1; }
 
+/* A line for stderr, which is cut off where it is longer than any that makes sense. */
+static void word(char text[LINE], const char *format, va_list args)
+{
+    vsnprintf(text, LINE, format, args);
+    name_standard_input(text, LINE);
+}
+
 void say(const char *format, ...)
 {
     if (silent)
         return;
-    va_list args;
+    va_list args, again;
     va_start(args, format);
-    progress_erase();
-    remember(vprintf(format, args) < 0);
+    va_copy(again, args);
+    const size_t room = 2 * (size_t)vsnprintf(NULL, 0, format, args) + 1;
     va_end(args);
+    char *text = must_alloc(NULL, room);
+    vsnprintf(text, room, format, again);
+    va_end(again);
+    name_standard_input(text, room);
+    progress_erase();
+    remember(fputs(text, stdout) < 0);
+    free(text);
 }
 
 void say_bytes(const void *bytes, size_t size)
@@ -45,21 +62,21 @@ void note(const options *o, const char *format, ...)
 {
     if (o->quiet || silent)
         return;
+    char text[LINE];
     va_list args;
     va_start(args, format);
-    progress_erase();
-    fputs("zenith: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    word(text, format, args);
     va_end(args);
+    progress_erase();
+    fprintf(stderr, "zenith: %s\n", text);
 }
 
 void complain(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    char text[sizeof last_error];
-    vsnprintf(text, sizeof text, format, args);
+    char text[LINE]; /* the last error may be among the arguments */
+    word(text, format, args);
     va_end(args);
     memcpy(last_error, text, sizeof text);
     if (silent)
@@ -95,12 +112,13 @@ int usage_error(const char *command, const char *format, ...)
 {
     if (silent)
         return EXIT_USAGE;
+    char text[LINE];
     va_list args;
     va_start(args, format);
-    fprintf(stderr, "zenith%s%s: ", command ? " " : "", command ? command : "");
-    vfprintf(stderr, format, args);
-    fprintf(stderr, "\ntry 'zenith help%s%s'\n", command ? " " : "", command ? command : "");
+    word(text, format, args);
     va_end(args);
+    fprintf(stderr, "zenith%s%s: %s", command ? " " : "", command ? command : "", text);
+    fprintf(stderr, "\ntry 'zenith help%s%s'\n", command ? " " : "", command ? command : "");
     return EXIT_USAGE;
 }
 

@@ -4,16 +4,18 @@
 
 #include "report.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+static char kept_path[32]; /* of that file; "" as long as there is none */
+
 const char *standard_input(void)
 {
-    static char path[32];
-    if (path[0])
-        return path;
+    if (kept_path[0])
+        return kept_path;
     FILE *kept = tmpfile();
     char buffer[1 << 16];
     size_t n = 0;
@@ -26,8 +28,26 @@ const char *standard_input(void)
             fclose(kept);
         return NULL;
     }
-    snprintf(path, sizeof path, "/dev/fd/%d", fileno(kept)); /* it stays open as long as the program runs */
-    return path;
+    snprintf(kept_path, sizeof kept_path, "/dev/fd/%d", fileno(kept)); /* it stays open as long as the program runs */
+    return kept_path;
+}
+
+int is_standard_input(const char *other) { return kept_path[0] && !strcmp(kept_path, other); }
+
+void name_standard_input(char *text, size_t size)
+{
+    static const char name[] = "standard input";
+    const size_t old = strlen(kept_path), new = sizeof name - 1;
+    for (char *at = text; old && (at = strstr(at, kept_path)) != NULL;) {
+        const size_t rest = strlen(at + old);
+        if (isdigit((unsigned char)at[old]) || (size_t)(at - text) + new + rest >= size) {
+            at += old; /* another file, or no room */
+            continue;
+        }
+        memmove(at + new, at + old, rest + 1);
+        memcpy(at, name, new);
+        at += new;
+    }
 }
 
 const char *standard_output_problem(int json, int show)

@@ -8,6 +8,10 @@
 
 /* A path to all that standard input gives, which can be read more than once; NULL after saying what is wrong. */
 const char *standard_input(void);
+int is_standard_input(const char *path);
+/* Where a text has that path, it becomes "standard input"; size: room of the text, twice its length is always enough.
+ */
+void name_standard_input(char *text, size_t size);
 
 /* Why results cannot go to standard output, or NULL. */
 const char *standard_output_problem(int json, int show);

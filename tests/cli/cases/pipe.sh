@@ -28,5 +28,12 @@ try encode a.png -o - --format png
 try decode a.safetensors -o - --json
 try decode a.safetensors -o - --format gif
 echo junk | try encode $model - -o -
+# It is called by that name, and its result in a folder by a short one.
+echo junk | try restore --model random:zenith-restore -q - -o -
+echo junk | try convert - copy.safetensors
+echo junk | try info -
+cat a.png | zenith info - --json | jsoncheck -p file
+mkdir folder
+zenith encode --model random:taesd - -o folder <a.png 2>/dev/null | sed 's/  [0-9].*//'
 zenith decode $model a.safetensors -o - >/dev/full
 echo "full $?"
