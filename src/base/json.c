@@ -5,8 +5,8 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/numbers.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -130,29 +130,12 @@ static zn_status parse_string(parser *p)
     return ZN_OK;
 }
 
-/* A real number as an integer of digits and an exponent: strtod never sees a point, which depends on the locale. */
+/* At most MAX_NUMBER characters of the form that JSON has. */
 static double decode_real(const uint8_t *text, size_t size)
 {
-    char digits[MAX_NUMBER + 32];
-    size_t n = 0, i = 0;
-    long scale = 0, exponent = 0;
-    int after_point = 0;
-    for (; i < size && text[i] != 'e' && text[i] != 'E'; i++) {
-        if (text[i] == '.') {
-            after_point = 1;
-            continue;
-        }
-        digits[n++] = (char)text[i];
-        scale -= after_point && text[i] != '-';
-    }
-    if (i < size) {
-        const int minus = text[++i] == '-';
-        i += text[i] == '-' || text[i] == '+';
-        for (; i < size; i++)
-            exponent = exponent > 99999 ? exponent : exponent * 10 + (text[i] - '0');
-        exponent = minus ? -exponent : exponent;
-    }
-    snprintf(digits + n, sizeof digits - n, "e%ld", scale + exponent);
+    char digits[MAX_NUMBER + 1];
+    memcpy(digits, text, size);
+    digits[size] = 0;
     return strtod(digits, NULL);
 }
 
@@ -287,9 +270,11 @@ zn_status zn_json_parse(zn_json *doc, const void *bytes, size_t size, const char
         return ZN_FAIL(ZN_ENOMEM, "out of memory: %zu JSON values of %s", nodes, name);
     }
     parser p = { .bytes = bytes, .size = size, .name = name, .nodes = doc->nodes, .text = doc->text };
+    const locale_t old = zn_numbers_begin();
     skip_space(&p);
     zn_status status = parse_value(&p, 0);
     skip_space(&p);
+    zn_numbers_end(old);
     if (status == ZN_OK && p.at < size)
         status = broken(&p, "text after the value");
     if (status != ZN_OK)

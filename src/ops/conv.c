@@ -1,6 +1,5 @@
-/* Convolution and its gradients. The forward chooses a kernel (kernels/conv.h) and packs the weights for it: once when
- * they are constant, else in every run, several convolutions at once. The gradient with respect to the input is a
- * convolution too, with flipped weights. */
+/* Convolution; the pieces of its gradient are in conv_grad.c. The forward chooses a kernel (kernels/conv.h) and packs
+ * the weights for it: once when they are constant, else in every run, several convolutions at once. */
 #include "base/fail.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
@@ -248,25 +247,6 @@ static void reach(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *h
     }
 }
 
-/* dx = conv(dy with zeros between for a stride, flipped w). A stride of 2 may leave out the last row and column of x,
- * but not one without the other. */
-static zn_node *input_gradient(zn_node *n, zn_node *dy)
-{
-    const zn_conv_spec *k = spec_of(n);
-    zn_node *w = n->source[1];
-    if (k->stride == 2)
-        dy = zn_apply(&zn_op_dilate2, NULL, 0, (zn_node *[]){ dy }, 1);
-    const int reach = (int)w->shape.dim[0] - 1, pad = reach - k->pad;
-    const int beyond = (int)(n->source[0]->shape.dim[1] - (dy->shape.dim[1] + 2 * pad - reach));
-    return zn_conv(dy, w, NULL,
-                   (zn_conv_spec){ .stride = 1,
-                                   .pad = pad,
-                                   .beyond = beyond,
-                                   .lag = -k->lag,
-                                   .results = (int)n->source[0]->shape.dim[0],
-                                   .flipped = true });
-}
-
 static void gradient(zn_node *n, zn_node *dy)
 {
     const zn_conv_spec *k = spec_of(n);
@@ -275,7 +255,7 @@ static void gradient(zn_node *n, zn_node *dy)
         return;
     }
     if (zn_needs_gradient(n->source[0]))
-        zn_accumulate(n->source[0], input_gradient(n, dy));
+        zn_accumulate(n->source[0], zn_conv_input_gradient(n, dy));
     if (zn_needs_gradient(n->source[1]))
         zn_accumulate(n->source[1], zn_conv_weight_gradient(n->source[0], dy, k, n->source[1]->shape.dim));
     if (k->bias && zn_needs_gradient(n->source[2]))

@@ -1,8 +1,27 @@
-/* The pieces of a convolution's gradient: weight gradient, channel sums. */
+/* The pieces of a convolution's gradient: that of the input, that of the weights, channel sums. */
 #include "kernels/conv_grad.h"
 #include "base/fail.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
+
+/* A convolution too, with flipped weights: dx = conv(dy with zeros between for a stride, flipped w). A stride of 2 may
+ * leave out the last row and column of x, but not one without the other. */
+zn_node *zn_conv_input_gradient(zn_node *n, zn_node *dy)
+{
+    const zn_conv_spec *k = n->attribute;
+    zn_node *w = n->source[1];
+    if (k->stride == 2)
+        dy = zn_apply(&zn_op_dilate2, NULL, 0, (zn_node *[]){ dy }, 1);
+    const int reach = (int)w->shape.dim[0] - 1, pad = reach - k->pad;
+    const int beyond = (int)(n->source[0]->shape.dim[1] - (dy->shape.dim[1] + 2 * pad - reach));
+    return zn_conv(dy, w, NULL,
+                   (zn_conv_spec){ .stride = 1,
+                                   .pad = pad,
+                                   .beyond = beyond,
+                                   .lag = -k->lag,
+                                   .results = (int)n->source[0]->shape.dim[0],
+                                   .flipped = true });
+}
 
 typedef struct weight_spec {
     zn_conv_spec k;

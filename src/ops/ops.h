@@ -186,6 +186,8 @@ ZN_MUST_USE zn_status zn_graph_differentiate_as(zn_graph *g, zn_node *of, zn_nod
                                                 zn_node **gradients, bool lean);
 /* Chooses the segments: starts[i] of the first `count` nodes is set where one begins. */
 ZN_MUST_USE zn_status zn_recompute_segments(const zn_graph *g, int count, bool *starts);
+/* The gradient of a convolution n by its input. */
+zn_node *zn_conv_input_gradient(zn_node *n, zn_node *dy);
 /* For ops that are a convolution inside: the gradient by its weights, taps kh and kw. */
 zn_node *zn_conv_weight_gradient(zn_node *x, zn_node *dy, const zn_conv_spec *k, const int64_t *taps);
 /* For ops' gradient functions: adds g to the gradient of n. Nodes that need none ignore it. */

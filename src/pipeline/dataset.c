@@ -10,17 +10,13 @@
 #include "base/threads.h"
 #include "io/dataset/dataset.h"
 #include "pipeline/dataset_cut.h"
+#include "pipeline/dataset_photos.h"
 #include "train/parcel.h"
 
 #include <stdio.h>
 #include <string.h>
 
 enum { SIZE = 256, QUALITY = 95, MAX_SIZE = 1 << 14, MAX_CROPS = 10000, AHEAD = 4, NAME_SIZE = 4096 };
-
-typedef struct source {
-    zn_dataset *set;
-    char label[256]; /* put before its names; "" for a single one */
-} source;
 
 /* What became of one photo. */
 typedef struct made {
@@ -32,8 +28,7 @@ typedef struct made {
 typedef struct builder {
     zn_dataset_build_options o;
     int pictures; /* of each photo, at most */
-    source *sources;
-    int64_t count; /* photos of all sources */
+    zn_photos photos;
     zn_pool *pool;
     zn_dataset_writer *writer;
     made *batch; /* photos begun together */
@@ -43,33 +38,12 @@ typedef struct builder {
 
 /* ---- one photo ---- */
 
-static const zn_dataset *photo_of(const builder *b, int64_t item, int64_t *index, const char **label)
-{
-    const source *s = b->sources;
-    for (; item >= zn_dataset_count(s->set); s++)
-        item -= zn_dataset_count(s->set);
-    *index = item;
-    *label = s->label;
-    return s->set;
-}
-
-static void photo_name(const builder *b, int64_t item, char *name, size_t size)
-{
-    int64_t index;
-    const char *label;
-    const zn_dataset *set = photo_of(b, item, &index, &label);
-    snprintf(name, size, "%s%s%s", label, label[0] ? "/" : "", zn_dataset_name(set, index));
-}
-
 static zn_status make_pictures(const builder *b, int64_t item, made *m)
 {
     char name[NAME_SIZE];
-    int64_t index;
-    const char *label;
     zn_image *photo;
-    const zn_dataset *set = photo_of(b, item, &index, &label);
-    ZN_TRY(zn_dataset_read(set, index, &photo));
-    photo_name(b, item, name, sizeof name);
+    ZN_TRY(zn_photos_read(&b->photos, item, &photo));
+    zn_photos_name(&b->photos, item, name, sizeof name);
     const zn_status status = zn_cut_photo(photo, name, &b->o, &m->pictures);
     zn_image_free(photo);
     return status;
@@ -101,7 +75,7 @@ static void clear(const builder *b, made *m)
 static zn_status keep(builder *b, int64_t item, made *m)
 {
     char photo[NAME_SIZE], name[NAME_SIZE + 16];
-    photo_name(b, item, photo, sizeof photo);
+    zn_photos_name(&b->photos, item, photo, sizeof photo);
     if (m->status == ZN_ENOMEM)
         return ZN_FAIL(ZN_ENOMEM, "%s", m->why);
     for (int i = 0; i < m->pictures.count && m->status == ZN_OK; i++) {
@@ -188,42 +162,21 @@ static zn_status build_all(builder *b)
 {
     zn_ranks *ranks = b->o.ranks;
     const int64_t together = b->batch_size * zn_ranks_count(ranks);
-    for (int64_t first = 0; first < b->count; first += together) {
-        const int64_t left = b->count - first, now = left < together ? left : together;
+    for (int64_t first = 0; first < b->photos.count; first += together) {
+        const int64_t left = b->photos.count - first, now = left < together ? left : together;
         ZN_TRY(build_some(b, first, now));
-        bool stop = b->o.progress && b->o.progress(b->o.user, (double)(first + now) / (double)b->count);
+        bool stop = b->o.progress && b->o.progress(b->o.user, (double)(first + now) / (double)b->photos.count);
         ZN_TRY(zn_ranks_any(ranks, &stop));
         if (stop)
             return ZN_FAIL(ZN_ECANCELLED, "cancelled");
     }
     const bool empty = !zn_ranks_rank(ranks) && !b->result.pictures;
     return zn_ranks_agree(ranks, empty ? ZN_FAIL(ZN_ENOTFOUND, "%s: not one of %lld photos could be used", b->o.output,
-                                                 (long long)b->count)
+                                                 (long long)b->photos.count)
                                        : ZN_OK);
 }
 
 /* ---- beginning and end ---- */
-
-/* Several sources keep their names apart by the last part of their paths, numbered where two are alike. */
-static void label_sources(builder *b)
-{
-    for (int i = 0; b->o.input_count > 1 && i < b->o.input_count; i++) {
-        char *label = b->sources[i].label, base[200];
-        const char *path = b->o.inputs[i], *end = path + strlen(path);
-        while (end > path + 1 && end[-1] == '/')
-            end--;
-        const char *begin = end;
-        while (begin > path && begin[-1] != '/')
-            begin--;
-        snprintf(base, sizeof base, "%.*s", (int)(end - begin), begin);
-        snprintf(label, sizeof b->sources[i].label, "%s", base);
-        for (int k = 0, number = 2; k < i; k++)
-            if (!strcmp(b->sources[k].label, label)) {
-                snprintf(label, sizeof b->sources[i].label, "%s~%d", base, number++);
-                k = -1; /* look again from the start */
-            }
-    }
-}
 
 static zn_status check(builder *b)
 {
@@ -247,14 +200,7 @@ static zn_status check(builder *b)
 static zn_status prepare(builder *b)
 {
     ZN_TRY(check(b));
-    b->sources = zn_calloc((size_t)b->o.input_count, sizeof *b->sources);
-    if (!b->sources)
-        return ZN_FAIL(ZN_ENOMEM, "out of memory for a data set");
-    for (int i = 0; i < b->o.input_count; i++) {
-        ZN_TRY(zn_dataset_open(b->o.inputs[i], &b->sources[i].set));
-        b->count += zn_dataset_count(b->sources[i].set);
-    }
-    label_sources(b);
+    ZN_TRY(zn_photos_open(b->o.inputs, b->o.input_count, &b->photos));
     ZN_TRY(zn_pool_new(b->o.threads > 0 ? b->o.threads : zn_ranks_threads(b->o.ranks), &b->pool));
     b->batch_size = (int64_t)AHEAD * zn_pool_threads(b->pool);
     return zn_ranks_rank(b->o.ranks) ? ZN_OK : zn_dataset_writer_open(b->o.output, &b->writer);
@@ -283,9 +229,7 @@ static void finish(builder *b)
     }
     zn_free(b->batch);
     zn_pool_free(b->pool);
-    for (int i = 0; b->sources && i < b->o.input_count; i++)
-        zn_dataset_close(b->sources[i].set);
-    zn_free(b->sources);
+    zn_photos_close(&b->photos);
 }
 
 zn_status zn_dataset_build(const zn_dataset_build_options *options, zn_dataset_build_result *out)
