@@ -51,7 +51,7 @@ ZN_MUST_USE zn_status zn_dataset_add(zn_dataset *d, const char *name);
 
 /* Writes picture files into an LMDB file. Crops of one picture are called "SOURCE#N": they are held out together. */
 typedef struct zn_dataset_writer zn_dataset_writer;
-/* On failure too, *out must be freed. */
+/* On failure too, *out must be freed. ZN_EIO also while another process writes the same file. */
 ZN_MUST_USE zn_status zn_dataset_writer_open(const char *path, zn_dataset_writer **out);
 ZN_MUST_USE zn_status zn_dataset_writer_add(zn_dataset_writer *w, const char *name, const void *bytes, size_t size);
 /* Commits; the file appears whole or not at all. bytes (may be NULL): its size. */
