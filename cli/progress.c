@@ -85,7 +85,7 @@ static void draw(const progress *p, double fraction, double elapsed)
         seconds_text(p->left_ms, left, sizeof left);
     else if (fraction >= 0.02) /* before that a guess would be far off */
         seconds_text(elapsed * (1 - fraction) / fraction, left, sizeof left);
-    char rest[PROGRESS_LABEL + 80], line[PROGRESS_LABEL + 112];
+    char rest[PROGRESS_LABEL + 96], line[sizeof rest + BAR + 2];
     snprintf(rest, sizeof rest, " %3d%%  %s, about %s left  %s", (int)(fraction * 100), spent, left, p->label);
     const int columns = terminal_columns(STDERR_FILENO) - 1, room = columns - 2 - characters(rest);
     const int length = room > BAR ? BAR : room < LEAST_BAR ? LEAST_BAR : room; /* what is said goes before the bar */
