@@ -75,7 +75,7 @@ static void draw_curve(const monitor *m, char text[CURVE_TEXT])
 static int tick(void *user, const zn_train_progress *p)
 {
     monitor *m = user;
-    char label[PROGRESS_LABEL], stage[48] = "", psnr[24] = "", curve[CURVE_TEXT];
+    char label[PROGRESS_LABEL], stage[48] = "", psnr[24] = "", pruned[24] = "", curve[CURVE_TEXT];
     if (p->to_encode) {
         snprintf(label, sizeof label, "%lld/%lld pictures encoded", (long long)p->encoded, (long long)p->to_encode);
         progress_begin(&m->bar, label, 0, 1);
@@ -86,10 +86,12 @@ static int tick(void *user, const zn_train_progress *p)
         snprintf(stage, sizeof stage, ", %s (%d of %d)", p->stage, p->stage_number, p->stage_count);
     if (p->eval_psnr > 0)
         snprintf(psnr, sizeof psnr, ", %.2f dB", p->eval_psnr);
+    if (p->eval_pruned >= 0)
+        snprintf(pruned, sizeof pruned, ", %.0f %% pruned", 100 * p->eval_pruned);
     draw_curve(m, curve);
     /* What a narrow terminal cuts off comes last. */
-    snprintf(label, sizeof label, "%lld/%lld, loss %.3g %s, %.1f/s%s%s", (long long)p->step, (long long)p->steps,
-             p->loss, curve, p->images_per_second, stage, psnr);
+    snprintf(label, sizeof label, "%lld/%lld, loss %.3g %s, %.1f/s%s%s%s", (long long)p->step, (long long)p->steps,
+             p->loss, curve, p->images_per_second, stage, psnr, pruned);
     progress_begin(&m->bar, label, 0, 1);
     m->bar.left_ms = p->seconds_left * 1000;
     return progress_tick(&m->bar, (double)p->step / (double)p->steps);

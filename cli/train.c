@@ -23,6 +23,10 @@ static void print_result(const options *o, const zn_train_result *r)
         fact_real(&f, "psnr", r->eval_psnr, 2, " dB on held-out pictures");
     else if (!isfinite(r->eval_loss))
         fact_text(&f, "psnr", "no pictures are held out: see held_out in the recipe");
+    if (isfinite(r->eval_pruned) && f.json)
+        json_real(&f.out, "pruned", r->eval_pruned);
+    else if (isfinite(r->eval_pruned))
+        fact_real(&f, "pruned", 100 * r->eval_pruned, 1, " % of what gates may shut, on held-out pictures");
     if (isfinite(r->bf16))
         fact_precision(&f, "bf16", r->bf16);
     fact_model(&f, o, r->seconds);

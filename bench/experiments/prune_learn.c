@@ -178,11 +178,9 @@ static zn_status run(const job *j)
         status = zn_model_random(j->base == 32 ? "zenith-hier-32" : "zenith-hier", j->seed, &m);
     for (int i = 0; status == ZN_OK && i < m->count; i++) {
         const char *name = m->parameters[i].name;
-        for (int64_t k = 0; k < zn_shape_count(m->parameters[i].shape); k++)
-            if (strcmp(name, "gate1.w") == 0 || strcmp(name, "gate2.w") == 0)
-                m->parameters[i].data[k] = j->gate_w;
-            else if (strcmp(name, "out.weight") == 0)
-                m->parameters[i].data[k] *= 0.1f;
+        const bool score = strcmp(name, "gate1.w") == 0 || strcmp(name, "gate2.w") == 0;
+        for (int64_t k = 0; k < zn_shape_count(m->parameters[i].shape) && score; k++)
+            m->parameters[i].data[k] = j->gate_w;
     }
     if (status == ZN_OK && m->count > MAX)
         status = ZN_EINVALID;

@@ -58,6 +58,15 @@ static zn_node *depthwise_encode(zn_scope s, zn_node *x, const zn_config *k)
     return skeleton(s, x, true);
 }
 
+/* As the original starts: its last convolution at full size. */
+static bool seed_start(const zn_config *k, const char *name, zn_shape shape, int64_t fan_in, zn_rng *rng, float *out)
+{
+    if (strcmp(name, "out.weight"))
+        return zn_arch_find("zenith-srig", &k)->initial(k, name, shape, fan_in, rng, out);
+    zn_start_he(shape, 1, rng, out);
+    return true;
+}
+
 /* As the residual form starts: see zenith_prune.c. */
 static bool skeleton_start(const zn_config *k, const char *name, zn_shape shape, int64_t fan_in, zn_rng *rng,
                            float *out)
@@ -78,12 +87,13 @@ static bool skeleton_start(const zn_config *k, const char *name, zn_shape shape,
 
 static const struct kind {
     const char *name, *preset;                                               /* of the family, for its configuration */
-    zn_node *(*encode)(zn_scope s, zn_node *image, const zn_config *config); /* NULL: the preset's own */
-} kinds[] = { { "seed", "zenith-srig", NULL },
-              { "residual", "zenith-hier-r", NULL },
-              { "baseline", "zenith-baseline", NULL },
-              { "none", "zenith-hier-r", none_encode },
-              { "depthwise", "zenith-hier-r", depthwise_encode } };
+    zn_node *(*encode)(zn_scope s, zn_node *image, const zn_config *config); /* NULL: the preset's own, as below */
+    bool (*start)(const zn_config *k, const char *name, zn_shape shape, int64_t fan_in, zn_rng *rng, float *out);
+} kinds[] = { { "seed", "zenith-srig", NULL, seed_start },
+              { "residual", "zenith-hier-r", NULL, NULL },
+              { "baseline", "zenith-baseline", NULL, NULL },
+              { "none", "zenith-hier-r", none_encode, skeleton_start },
+              { "depthwise", "zenith-hier-r", depthwise_encode, skeleton_start } };
 
 static zn_status make_model(study *s, const char *name, zn_arch *arch)
 {
@@ -92,10 +102,10 @@ static zn_status make_model(study *s, const char *name, zn_arch *arch)
         if (strcmp(name, kinds[i].name))
             continue;
         *arch = *zn_arch_find(kinds[i].preset, &config);
-        if (kinds[i].encode) {
+        if (kinds[i].encode)
             arch->encode = kinds[i].encode;
-            arch->initial = skeleton_start;
-        }
+        if (kinds[i].start)
+            arch->initial = kinds[i].start;
         ZN_TRY(zn_model_new(arch, config, &s->model));
         ZN_TRY(zn_model_random_part(s->model, ZN_ENCODER, s->options.seed));
         return zn_model_random_part(s->model, ZN_DECODER, s->options.seed);

@@ -27,8 +27,9 @@ typedef struct zn_train_progress {
     double loss, lr;          /* of the last step */
     double images_per_second; /* mean of this call */
     double seconds_left;
-    double waited;    /* share of the time spent waiting for pictures */
-    double eval_psnr; /* dB on held-out pictures, last evaluation; NaN before the first */
+    double waited;      /* share of the time spent waiting for pictures */
+    double eval_psnr;   /* dB on held-out pictures, last evaluation; NaN before the first */
+    double eval_pruned; /* share of the blocks that the gates of a network which has some shut there; else NaN */
     /* Before the first step of what learns from conditions: pictures encoded by this rank, and of how many; then 0. */
     int64_t encoded, to_encode;
 } zn_train_progress;
@@ -69,11 +70,12 @@ typedef struct zn_train_options {
 } zn_train_options;
 
 typedef struct zn_train_result {
-    int64_t first;    /* step that this call began with: 0, or that of the checkpoint */
-    int64_t steps;    /* step that it ended with; the same if there was nothing left to do */
-    int64_t skipped;  /* pictures that could not be read */
-    double loss;      /* of the last step; NaN before the first */
-    double eval_psnr; /* dB on held-out pictures, last evaluation; NaN if there are none */
+    int64_t first;      /* step that this call began with: 0, or that of the checkpoint */
+    int64_t steps;      /* step that it ended with; the same if there was nothing left to do */
+    int64_t skipped;    /* pictures that could not be read */
+    double loss;        /* of the last step; NaN before the first */
+    double eval_psnr;   /* dB on held-out pictures, last evaluation; NaN if there are none */
+    double eval_pruned; /* share of the blocks that the gates of a network which has some shut there; else NaN */
     /* Of what learns from conditions, likewise; else NaN. A classifier has shares of right answers, and the area under
      * the curve of right over wrong ones, mean over attributes. */
     double eval_loss, eval_accuracy, eval_auroc;

@@ -27,8 +27,10 @@ typedef struct zn_config {
     int downscale;
     int inputs;                  /* channels of the image with what is beside it; 0: 3 */
     int width;                   /* channels of the trunk */
+    int latent_per_width;        /* Prune: latent channels for each of them, so that width decides; 0: it does not */
     bool pooled;                 /* TAEF2: blocks at latent resolution have the pooled group-norm path */
     bool deep;                   /* Sana: 32x, five levels */
+    int gates;                   /* block gates of the encoder, see encode_gated */
     int kind;                    /* which network of its family, in the architecture's own count */
     int made_width, made_height; /* the only image size it can do, when weights depend on it; 0: any */
     int8_t blocks[2][4];         /* zenith-r: blocks of encoder and decoder at 1/1, 1/2, 1/4, 1/8 */
@@ -38,6 +40,8 @@ typedef struct zn_config {
     zn_taehv_form taehv;         /* tiny video autoencoders */
     int frames, first_frames;    /* of a clip: pictures that become a latent frame, and the first one; 0: no clips */
 } zn_config;
+
+struct zn_prune_run;
 
 /* How a weights file names the parameters of one part. */
 typedef struct zn_naming {
@@ -53,6 +57,8 @@ typedef struct zn_arch {
     bool restores;               /* encode is the network from image to image; there is no decode */
     zn_node *(*encode)(zn_scope s, zn_node *image, const zn_config *k);
     zn_node *(*decode)(zn_scope s, zn_node *latent, const zn_config *k);
+    /* Where a configuration has block gates: the encoder with gates as training wants them (models/zenith.h). */
+    zn_node *(*encode_gated)(zn_scope s, zn_node *image, const zn_config *k, struct zn_prune_run *run);
     /* Optional: the part `part`, encoder or decoder, for a clip: whole (m NULL) or a piece of it (nn/video.h). */
     zn_node *(*clip)(zn_scope s, zn_part part, zn_node *frames, const zn_config *k, zn_stream *m);
     /* Instead of encode and decode, where parts have several inputs: the result of a part. See zn_model_network. */

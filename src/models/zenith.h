@@ -38,6 +38,8 @@ enum { ZN_RESTORE_INPUTS = 6 };
 void zn_restore_spread(float *map, int64_t pixels, int hint);
 static inline float *zn_restore_colours(float *map, int64_t pixels) { return map + pixels * (ZN_RESTORE_INPUTS - 3); }
 
+enum { ZN_PRUNE_GATES = 2 };
+
 /* How a hierarchical autoencoder is run. Zero: gates as in inference, no dropout. */
 typedef enum zn_prune_mode {
     ZN_PRUNE_HARD,      /* open or shut by the score's sign; the mask is a constant */
@@ -47,11 +49,11 @@ typedef enum zn_prune_mode {
 } zn_prune_mode;
 typedef struct zn_prune_run {
     zn_prune_mode mode;
-    float temperature; /* of the noise in soft masks */
-    zn_node *noise[2]; /* [N,H/32,W/32,C/8] normal, or NULL */
-    zn_node *keep[3];  /* dropout of the three blocks, [C] 0 or 1, or NULL */
+    float temperature;              /* of the noise in soft masks */
+    zn_node *noise[ZN_PRUNE_GATES]; /* [N,H/32,W/32,C/8] normal, or NULL */
+    zn_node *keep[3];               /* dropout of the three blocks, [C] 0 or 1, or NULL */
     float drop;
-    zn_node *mask[2]; /* filled: masks of the two gates; NULL when the network has none */
+    zn_node *mask[ZN_PRUNE_GATES]; /* filled; NULL when the network has none */
 } zn_prune_run;
 zn_node *zn_prune_encode(zn_scope s, zn_node *image, const zn_config *k, zn_prune_run *run);
 

@@ -19,7 +19,7 @@ enum { MAX_BASE = 256 };
 #define PRESET(text, what, form, base)                                                                                 \
     {                                                                                                                  \
         .name = text, .aliases = "", .description = what, .latent = 256 * (base), .downscale = 32, .width = (base),    \
-        .kind = form                                                                                                   \
+        .latent_per_width = 256, .gates = (form) < HIER_R ? ZN_PRUNE_GATES : 0, .kind = form                           \
     }
 
 static const zn_config configs[] = {
@@ -74,7 +74,7 @@ zn_node *zn_prune_encode(zn_scope s, zn_node *x, const zn_config *k, zn_prune_ru
     x = zn_pixel_unshuffle(block(zn_at(s, "block0"), x, k, run, 0, NULL), 4);
     for (int i = 1; i <= 2; i++) {
         zn_node *mask = NULL;
-        if (k->kind != HIER_R)
+        if (k->gates)
             x = gate(zn_at(s, "gate%d", i), x, run, i - 1, &mask);
         x = block(zn_at(s, "block%d", i), x, k, run, i, mask);
     }
@@ -181,6 +181,7 @@ static bool initial(const zn_config *k, const char *name, zn_shape shape, int64_
         { ".srig_w", zn_start_normal, 0.632455532f }, /* variance 2/5 */
         { ".srig_b", zn_start_value, -1 },
         { ".w", zn_start_value, 1 },
+        { "out.weight", zn_start_he, 0.1f }, /* at full size hundreds of steps go by before a picture can be seen */
         { ".weight", zn_start_he, 1 },
         { "", zn_start_value, 0 }, /* biases, beta, v of the gates */
         { NULL, NULL, 0 },
@@ -197,6 +198,7 @@ const zn_arch zn_arch_zenith_prune = { .name = "zenith-prune",
                                        .configs = configs,
                                        .scope = { "", "" },
                                        .encode = encode,
+                                       .encode_gated = zn_prune_encode,
                                        .decode = decode,
                                        .recognise = recognise,
                                        .initial = initial };

@@ -171,6 +171,7 @@ static void recall(zn_run *r)
     r->measures.teacher_psnr = zn_journal_last(r->journal, "teacher_psnr");
     r->measures.decoder_psnr = zn_journal_last(r->journal, "decoder_psnr");
     r->measures.latent_error = zn_journal_last(r->journal, "latent_error");
+    r->measures.pruned = zn_journal_last(r->journal, "pruned");
     r->measures.loss = zn_journal_last(r->journal, "held_out_loss");
     r->measures.accuracy = zn_journal_last(r->journal, "accuracy");
     r->measures.auroc = zn_journal_last(r->journal, "auroc");

@@ -54,6 +54,7 @@ static zn_status evaluate(zn_run *r, zn_measures *m)
     keep(&r->measures.teacher_psnr, m->teacher_psnr);
     keep(&r->measures.decoder_psnr, m->decoder_psnr);
     keep(&r->measures.latent_error, m->latent_error);
+    keep(&r->measures.pruned, m->pruned);
     keep(&r->measures.loss, m->loss);
     keep(&r->measures.accuracy, m->accuracy);
     keep(&r->measures.auroc, m->auroc);
@@ -108,7 +109,8 @@ zn_train_progress zn_run_progress(const zn_run *r)
                                 .images_per_second = (double)(done * r->recipe.batch) / seconds,
                                 .seconds_left = seconds / (double)done * (double)(all - r->done),
                                 .waited = zn_run_waited(r),
-                                .eval_psnr = r->measures.psnr };
+                                .eval_psnr = r->measures.psnr,
+                                .eval_pruned = r->measures.pruned };
 }
 
 static zn_status log_step(zn_run *r, const zn_measures *m)
@@ -134,6 +136,7 @@ static zn_status log_step(zn_run *r, const zn_measures *m)
     list[n++] = (zn_metric){ "teacher_psnr", m->teacher_psnr };
     list[n++] = (zn_metric){ "decoder_psnr", m->decoder_psnr };
     list[n++] = (zn_metric){ "latent_error", m->latent_error };
+    list[n++] = (zn_metric){ "pruned", m->pruned };
     list[n++] = (zn_metric){ "held_out_loss", m->loss };
     list[n++] = (zn_metric){ "accuracy", m->accuracy };
     list[n++] = (zn_metric){ "auroc", m->auroc };

@@ -25,10 +25,23 @@ static zn_status take_over(zn_model *m, const zn_model *from, const char *name)
     return ZN_OK;
 }
 
+/* What the recipe says about block gates must be about some that are there. */
+static zn_status settle_gates(zn_run *r)
+{
+    zn_recipe *k = &r->recipe;
+    if (!r->model->config.gates && k->gates != ZN_RECIPE_GATES_AS_USUAL)
+        return ZN_FAIL(ZN_EINVALID, "%s has no block gates: the recipe's gates are for zenith-hier and zenith-srig",
+                       k->model);
+    if (r->model->config.gates && k->gates == ZN_RECIPE_GATES_AS_USUAL)
+        k->gates = ZN_RECIPE_GATES_STRAIGHT;
+    return ZN_OK;
+}
+
 zn_status zn_run_new_model(zn_run *r, const zn_arch *arch, const zn_config *config, bool decodes)
 {
     const uint64_t seed = (uint64_t)r->recipe.seed;
     ZN_TRY(zn_model_new(arch, config, &r->model));
+    ZN_TRY(settle_gates(r));
     ZN_TRY(zn_model_random_part(r->model, ZN_ENCODER, seed));
     if (decodes)
         ZN_TRY(zn_model_random_part(r->model, ZN_DECODER, seed));
@@ -87,6 +100,7 @@ zn_status zn_run_open_model(zn_run *r, zn_part part)
     if (!m->info.diffuses || !m->has[ZN_ENCODER] || !m->has[ZN_DECODER])
         return ZN_FAIL(ZN_EINVALID, "%s: a %s, but a %s needs a diffusion autoencoder", name, m->config.name,
                        zn_part_name(part));
+    ZN_TRY(settle_gates(r));
     r->on.needs_statistics = !zn_model_parameter_find(m, "conds_mean");
     if (part == ZN_CLASSIFIER)
         ZN_TRY(plan_classifier(r, name));

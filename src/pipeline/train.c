@@ -73,6 +73,10 @@ static zn_status make_model(zn_run *r)
         return ZN_FAIL(ZN_ENOTFOUND, "no architecture is called '%s'", k->model);
     zn_config config = *known;
     config.width = k->width ? k->width : config.width;
+    config.latent = config.latent_per_width ? config.latent_per_width * config.width : config.latent;
+    if (config.latent_per_width && k->latent && k->latent != config.latent)
+        return ZN_FAIL(ZN_EINVALID, "a %s of width %d has latents of %d channels: leave latent away", k->model,
+                       config.width, config.latent);
     config.latent = k->latent ? k->latent : config.latent;
     if (config.made_width) /* gates for rows and columns: made for the crops */
         config.made_width = config.made_height = k->size;
@@ -104,6 +108,7 @@ zn_status zn_train(const zn_train_options *o, zn_train_result *out)
                               .steps = r.done,
                               .loss = r.loss,
                               .eval_psnr = r.measures.psnr,
+                              .eval_pruned = r.measures.pruned,
                               .eval_loss = r.measures.loss,
                               .eval_accuracy = r.measures.accuracy,
                               .eval_auroc = r.measures.auroc,

@@ -18,7 +18,7 @@ typedef struct zn_metric {
     double value; /* NaN: not measured, not written */
 } zn_metric;
 
-enum { ZN_MAX_METRICS = 32 };
+enum { ZN_MAX_METRICS = 40 };
 
 /* The last value that a number had; NaN if it had none. */
 double zn_journal_last(const zn_journal *j, const char *name);

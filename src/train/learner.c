@@ -170,15 +170,23 @@ static bool ends_with_word(const char *name, const char *word)
     return at && at > name && at[-1] == '.';
 }
 
-zn_optim_tensor zn_parameter_rule(const zn_model_parameter *p, double gate_lr)
+static void set_factor(zn_optim_tensor *rule, double factor)
+{
+    rule->lr_factor = (float)factor;
+    rule->frozen = factor == 0;
+}
+
+zn_optim_tensor zn_parameter_rule(const zn_model_parameter *p, const zn_learner_step *s)
 {
     static const char *const fast[] = { "gate_h", "gate_v", "th_h", "th_v", "gamma", "th", "g", "alpha" };
     zn_optim_tensor rule = { .no_decay = p->shape.rank < 3 };
     for (size_t i = 0; i < sizeof fast / sizeof *fast; i++)
-        if (ends_with_word(p->name, fast[i])) {
-            rule.lr_factor = (float)gate_lr;
-            rule.frozen = gate_lr == 0;
-        }
+        if (ends_with_word(p->name, fast[i]))
+            set_factor(&rule, s->gate_lr);
+    if (s->gated && ends_with_word(p->name, "scale"))
+        set_factor(&rule, 1 / (double)zn_shape_count(p->shape));
+    if (s->gated && strstr(p->name, "gate") && (ends_with_word(p->name, "w") || ends_with_word(p->name, "v")))
+        set_factor(&rule, s->block_gate_lr);
     return rule;
 }
 
@@ -209,7 +217,7 @@ void zn_learner_update(zn_learner *l, zn_pool *pool, const zn_learner_step *s)
 {
     zn_optim_begin(&l->optim, (float)s->lr);
     for (int i = 0; i < l->count; i++) {
-        const zn_optim_tensor rule = zn_parameter_rule(l->parameters[i], s->gate_lr);
+        const zn_optim_tensor rule = zn_parameter_rule(l->parameters[i], s);
         if (l->gradients[i])
             zn_optim_update(&l->optim, pool, l->parameters[i]->data, l->sums[i], l->counts[i], &rule);
     }

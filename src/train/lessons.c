@@ -60,7 +60,7 @@ static void add_encoder(zn_objective *o, const zn_objective_options *k)
 {
     const zn_recipe *r = k->recipe;
     const int64_t turn = (int64_t)(huber_share * (double)r->steps);
-    zn_node *z = zn_part_of(k->model, ZN_ENCODER, "", o->input);
+    zn_node *z = zn_learning_encoder(o, k);
     o->learns[ZN_ENCODER] = true;
     if (!k->teacher->info.has_encoder) { /* learned through the decoder, which says what latents mean */
         o->output = teacher_part(k, ZN_DECODER, z);
@@ -102,7 +102,7 @@ static void add_decoder(zn_objective *o, const zn_objective_options *k)
 /* Without the teacher's latents before it as well, the decoder would soon understand those of its own encoder alone. */
 static void add_joint(zn_objective *o, const zn_objective_options *k)
 {
-    zn_node *z = zn_part_of(k->model, ZN_ENCODER, "", o->input);
+    zn_node *z = zn_learning_encoder(o, k);
     o->output = zn_part_of(k->model, ZN_DECODER, "", z);
     o->learns[ZN_ENCODER] = o->learns[ZN_DECODER] = true;
     zn_graph_name_layer(o->graph, "loss");

@@ -63,7 +63,7 @@ static zn_node *sample(zn_objective *o, zn_node *mean, double weight)
 /* A restorer's whole network stands in the place of the encoder. */
 static void add_autoencoder(zn_objective *o, const zn_objective_options *k)
 {
-    o->output = zn_part_of(k->model, ZN_ENCODER, "", o->input);
+    o->output = zn_learning_encoder(o, k);
     if (!k->model->arch->restores) {
         zn_node *z = k->recipe->kl > 0 ? sample(o, o->output, k->recipe->kl) : o->output;
         o->output = zn_part_of(k->model, ZN_DECODER, "", z);

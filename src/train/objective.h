@@ -10,6 +10,7 @@
 #define ZN_OBJECTIVE_H
 
 #include "models/model.h"
+#include "models/zenith.h"
 #include "train/noising.h"
 #include "train/recipe.h"
 
@@ -44,7 +45,9 @@ typedef struct zn_objective {
     /* What goes in, what should come out: [batch,size,size,inputs] and [..,3]; of the last two goals conditions
      * [1,1,batch,width] and these again, or for each attribute 1 or 0 */
     zn_node *input, *target;
-    zn_node *noise;     /* drawn from N(0,1) for each run; NULL: there is none */
+    zn_node *noise;                      /* drawn from N(0,1) for each run; NULL: there is none */
+    zn_node *gate_noise[ZN_PRUNE_GATES]; /* of soft block gates: likewise, times the temperature; NULL: there is none */
+    zn_ramp temperature;
     zn_noising noising; /* of a diffusion autoencoder, with the steps it is drawn from; else nothing */
     zn_diffusion *diffusion;
     zn_node *output; /* the picture that came out; NULL: none did */
@@ -79,6 +82,10 @@ void zn_add_picture_terms(zn_objective *o, const zn_recipe *r, zn_node *y, zn_no
  * (Laplacian), or the details of a Haar transform. NULL where the sides are odd. */
 zn_node *zn_laplacian_loss(zn_node *a, zn_node *b);
 zn_node *zn_haar_loss(zn_node *a, zn_node *b);
+
+/* The encoder that learns. One with block gates has them as the recipe says, and the means of their masks become the
+ * term "gates" (pruning.c). */
+zn_node *zn_learning_encoder(zn_objective *o, const zn_objective_options *options);
 
 /* Terms of the goals that have a teacher (lessons.c). */
 void zn_add_teacher_terms(zn_objective *o, const zn_objective_options *options);

@@ -18,6 +18,8 @@ static const preset presets[] = {
     { "restore-small", "the same with half the channels: a quarter of the arithmetic",
       "model: zenith-restore\ntask: restore\nwidth: 16\nbatch: 16\nhalve: 0.5\nsteps: 8000\nlr: 1.5e-3\nloss: {bands: "
       "0}\n" },
+    { "zenith-hier", "a hierarchical autoencoder whose block gates learn what to prune; for experiments",
+      "model: zenith-hier\nlr: 1e-2\nsteps: 4000\nloss: {mse: 1, l1: 0, bands: 0}\ngates: {penalty: 0.003}\n" },
     { "diffae-celeba64", "a diffusion autoencoder for pictures of 64x64, as the original was trained",
       "model: diffae-celeba64\ntask: diffuse\nsize: 64\ndropout: 0.1\nbatch: 128\naccumulate: 16\nsteps: 562500\n"
       "lr: 1e-4\n"

@@ -67,6 +67,10 @@ static const key keys[] = {
     { "loss.discriminator", NUMBER, FIELD(discriminator), 0, 1e6, NULL },
     { "loss.features", NUMBER, FIELD(features), 0, 1e6, NULL },
     { "loss.latent", NUMBER, FIELD(latent_mse), 0, 1e6, NULL },
+    { "gates.form", CHOICE, FIELD(gates), 0, 0, "auto straight soft hard" },
+    { "gates.penalty", NUMBER, FIELD(gate_penalty), 0, 1e6, NULL },
+    { "gates.temperature", NUMBER, FIELD(gate_temperature), 0, 1e3, NULL },
+    { "gates.lr", NUMBER, FIELD(block_gate_lr), 0, 1e4, NULL },
     { "distill.teacher", TEXT, FIELD(teacher), 0, 0, NULL },
     { "distill.encoder", INTEGER, FIELD(encoder_steps), 0, 1e9, NULL },
     { "distill.decoder", INTEGER, FIELD(decoder_steps), 0, 1e9, NULL },
@@ -102,6 +106,9 @@ static const zn_recipe defaults = { .model = "zenith-r",
                                     .ema_warmup = 1,
                                     .l1 = 1,
                                     .bands = 0.5,
+                                    .gate_penalty = 0.003,
+                                    .gate_temperature = 1,
+                                    .block_gate_lr = 3,
                                     .joint_lr = 0.2,
                                     .held_out = 2,
                                     .eval_every = 500,
@@ -204,6 +211,9 @@ zn_status zn_recipe_apply(const char *text, size_t size, const char *name, zn_re
     const locale_t old = zn_numbers_begin();
     const zn_status status = zn_yaml_read(text, size, name, set_value, &now);
     zn_numbers_end(old);
+    for (int i = 0; i < KEYS; i++) /* who sets something about gates means to train some */
+        if (now.seen[i] && strncmp(keys[i].name, "gates.", 6) == 0 && r->gates == ZN_RECIPE_GATES_AS_USUAL)
+            r->gates = ZN_RECIPE_GATES_STRAIGHT;
     return status;
 }
 
@@ -245,6 +255,16 @@ static int value_text(const zn_recipe *r, const key *k, char *text, size_t size)
     return snprintf(text, size, "%.*s", length, word);
 }
 
+/* Sections that are about something else stay out of a recipe's text. */
+static bool is_written(const zn_recipe *r, const char *name)
+{
+    if (strncmp(name, "distill.", 8) == 0)
+        return r->teacher[0];
+    if (strncmp(name, "gates.", 6) == 0)
+        return r->gates != ZN_RECIPE_GATES_AS_USUAL;
+    return r->labels[0] || strcmp(name, "labels");
+}
+
 int zn_recipe_text(const zn_recipe *r, char *text, size_t size)
 {
     size_t used = 0;
@@ -252,8 +272,7 @@ int zn_recipe_text(const zn_recipe *r, char *text, size_t size)
     const locale_t old = zn_numbers_begin();
     for (int i = 0; i < KEYS; i++) {
         const char *dot = strchr(keys[i].name, '.');
-        if ((!r->teacher[0] && strncmp(keys[i].name, "distill.", 8) == 0) ||
-            (!r->labels[0] && strcmp(keys[i].name, "labels") == 0))
+        if (!is_written(r, keys[i].name))
             continue;
         char value[1024], *to = text + (used < size ? used : size);
         const size_t room = used < size ? size - used : 0;

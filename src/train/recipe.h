@@ -27,6 +27,14 @@ typedef enum zn_recipe_optimizer {
 typedef enum zn_recipe_precision { ZN_RECIPE_F32, ZN_RECIPE_BF16 } zn_recipe_precision;
 typedef enum zn_schedule { ZN_SCHEDULE_COSINE, ZN_SCHEDULE_CONSTANT, ZN_SCHEDULE_STEP } zn_schedule;
 
+/* How block gates run while a network that has them is trained. As usual: straight, or there are none. */
+typedef enum zn_recipe_gates {
+    ZN_RECIPE_GATES_AS_USUAL,
+    ZN_RECIPE_GATES_STRAIGHT, /* hard masks, straight-through gradient */
+    ZN_RECIPE_GATES_SOFT,
+    ZN_RECIPE_GATES_HARD /* the gates do not learn */
+} zn_recipe_gates;
+
 /* What the network learns: to give back what it gets, what a damaged picture was before, the noise in a picture; or of
  * a diffusion autoencoder that knows this already, its latent net the noise in conditions, its classifier attributes.
  */
@@ -63,6 +71,10 @@ typedef struct zn_recipe {
     /* weights of the losses */
     double mse, l1, huber, bands, haar, ssim, kl, discriminator;
     double features, latent_mse; /* with a teacher: its activations, its latents */
+    zn_recipe_gates gates;       /* as usual where the text says nothing about gates */
+    double gate_penalty;         /* weight of the masks' means */
+    double gate_temperature;     /* soft: deviation of the noise in masks at first */
+    double block_gate_lr;        /* factor of lr for the gates' scales and biases */
     /* distillation: the teacher's weights, steps of each stage, factor of lr once both parts learn, deviation of the
      * noise on latents */
     char teacher[400];

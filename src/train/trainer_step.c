@@ -35,6 +35,23 @@ static void draw_noise(zn_trainer *t, int part)
     }
 }
 
+/* So does what soft gates are disturbed with. */
+static void draw_gate_noise(zn_trainer *t, int part)
+{
+    const zn_objective *o = &t->objective;
+    const float scale = (float)zn_ramp_at(&o->temperature, t->step);
+    for (int i = 0; o->gate_noise[0] && i < t->batch; i++) {
+        const int64_t number = (t->step * t->parts + part) * t->batch + i;
+        zn_rng rng = zn_rng_new(zn_seed_for((uint64_t)t->recipe->seed, "gates") + (uint64_t)number);
+        for (int gate = 0; gate < ZN_PRUNE_GATES; gate++) {
+            const int64_t each = zn_shape_count(o->gate_noise[gate]->shape) / t->batch;
+            float *to = o->gate_noise[gate]->data + i * each;
+            for (int64_t k = 0; k < each; k++)
+                to[k] = scale * zn_rng_normal(&rng);
+        }
+    }
+}
+
 /* The step that each picture is noised to and what dropout begins with, likewise. */
 static void draw_steps(zn_trainer *t, int part)
 {
@@ -56,6 +73,7 @@ static zn_status run_part(zn_trainer *t, int part, int own, const float *input, 
     put(o->input, input);
     put(o->target, target);
     draw_noise(t, part);
+    draw_gate_noise(t, part);
     draw_steps(t, part);
     ZN_TRY(zn_exec_run(t->exec));
     ZN_TRY(zn_exec_check_finite(t->exec));
@@ -104,9 +122,12 @@ static double mean_figure(const zn_trainer *t, int figure)
 static zn_status update(zn_trainer *t)
 {
     const zn_recipe *r = t->recipe;
-    const zn_learner_step step = {
-        .lr = zn_recipe_lr(r, t->step), .average = r->ema, .steady = !r->ema_warmup, .gate_lr = r->gate_lr
-    };
+    const zn_learner_step step = { .lr = zn_recipe_lr(r, t->step),
+                                   .average = r->ema,
+                                   .steady = !r->ema_warmup,
+                                   .gate_lr = r->gate_lr,
+                                   .gated = t->model->config.gates,
+                                   .block_gate_lr = r->block_gate_lr };
     const bool careful = t->learner.wild || (t->discriminator && t->discriminator->learner.wild);
     if (careful)
         ZN_TRY(zn_ranks_agree(t->options.ranks, zn_trainer_remember(t)));

@@ -54,6 +54,17 @@ static void build(zn_yardstick *y)
         y->output = z == y->latent ? y->teacher_made : zn_part_of(t, ZN_DECODER, ZN_TEACHER, y->latent);
 }
 
+/* The model's gates in order; its encoder is there once at most. */
+static void find_masks(zn_yardstick *y)
+{
+    int count = 0;
+    for (int i = 0; i < zn_graph_count(y->graph) && count < y->options.model->config.gates; i++) {
+        zn_node *n = zn_graph_at(y->graph, i);
+        if (n->op == &zn_op_gate_mask && strncmp(n->name, ZN_TEACHER, strlen(ZN_TEACHER)))
+            y->masks[count++] = n;
+    }
+}
+
 static zn_status prepare(zn_yardstick *y)
 {
     const zn_yardstick_options *k = &y->options;
@@ -69,9 +80,14 @@ static zn_status prepare(zn_yardstick *y)
     zn_model_bind(k->model, y->graph, "");
     if (k->teacher)
         zn_model_bind(k->teacher, y->graph, ZN_TEACHER);
-    zn_node *all[] = { y->latent, y->teacher_latent, y->output, y->decoded, y->teacher_made }, *outputs[5];
+    find_masks(y);
+    enum { ALL = 5 + ZN_PRUNE_GATES };
+    zn_node *all[ALL] = {
+        y->latent, y->teacher_latent, y->output, y->decoded, y->teacher_made, y->masks[0], y->masks[1]
+    };
+    zn_node *outputs[ALL];
     int count = 0;
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < ALL; i++)
         if (all[i])
             outputs[count++] = all[i];
     zn_node *pictures[] = { y->input, y->teacher_made, y->output };
@@ -114,6 +130,7 @@ void zn_yardstick_free(zn_yardstick *y)
 typedef struct sums {
     double psnr[ZN_TASKS];   /* dB, by task */
     double teacher, decoder; /* dB */
+    double pruned;           /* shares */
     double error;            /* of latents: squares of differences */
     double *sum, *square;    /* of the teacher's latents by channel */
     double latents;          /* values of each channel */
@@ -139,6 +156,22 @@ static void add_latents(const zn_yardstick *y, int picture, sums *s)
     }
 }
 
+/* Share of the blocks of a picture that are shut, mean over the gates; NaN without any. */
+static double pruned_share(const zn_yardstick *y, int picture)
+{
+    const int gates = y->options.model->config.gates;
+    double share = 0;
+    for (int g = 0; g < gates && y->masks[g]; g++) {
+        const int64_t count = zn_shape_count(y->masks[g]->shape) / y->options.batch;
+        const float *mask = y->masks[g]->data + count * picture;
+        int64_t shut = 0;
+        for (int64_t i = 0; i < count; i++)
+            shut += mask[i] == 0;
+        share += (double)shut / (double)count / gates;
+    }
+    return y->masks[0] ? share : NAN;
+}
+
 static void add_picture(const zn_yardstick *y, const float *target, int picture, int task, sums *s)
 {
     const int64_t floats = (int64_t)y->options.size * y->options.size * 3;
@@ -146,6 +179,7 @@ static void add_picture(const zn_yardstick *y, const float *target, int picture,
     s->teacher += y->teacher_latent ? picture_psnr(y->teacher_made, target, picture, floats) : NAN;
     s->decoder +=
         y->teacher_made ? picture_psnr(y->decoded, y->teacher_made->data + floats * picture, picture, floats) : NAN;
+    s->pruned += pruned_share(y, picture);
     if (y->latent && y->teacher_latent)
         add_latents(y, picture, s);
 }
@@ -156,6 +190,7 @@ static zn_measures result(const zn_yardstick *y, const sums *s, const zn_held_ou
     m.psnr = 0;
     m.teacher_psnr = s->teacher / h->count;
     m.decoder_psnr = s->decoder / h->count;
+    m.pruned = s->pruned / h->count;
     for (int i = 0; i < h->tasks; i++) {
         m.psnr += s->psnr[i] / h->count;
         if (h->tasks > 1)
@@ -176,6 +211,7 @@ zn_measures zn_no_measures(void)
                       .teacher_psnr = NAN,
                       .decoder_psnr = NAN,
                       .latent_error = NAN,
+                      .pruned = NAN,
                       .loss = NAN,
                       .accuracy = NAN,
                       .auroc = NAN };

@@ -28,6 +28,7 @@ typedef struct zn_measures {
     double teacher_psnr; /* the teacher's own reconstructions */
     double decoder_psnr; /* the decoder to the teacher's, both from the teacher's latents */
     double latent_error; /* mean square difference to the teacher's latents, % of the variance of their channels */
+    double pruned;       /* share of what block gates shut, mean over gates and pictures */
     double task_psnr[ZN_TASKS]; /* restoring: of each task */
     double loss;                /* of a latent net or classifier, as in training */
     double accuracy;            /* of a classifier: share of all answers that are right */
@@ -42,6 +43,7 @@ typedef struct zn_yardstick {
     zn_node *input;
     zn_node *latent, *teacher_latent;         /* NULL where there is none, as below */
     zn_node *output, *decoded, *teacher_made; /* pictures: the student's, from the teacher's latents, the teacher's */
+    zn_node *masks[ZN_PRUNE_GATES];           /* of the model's block gates, hard as in use */
     zn_noising noising;                       /* of a diffusion autoencoder: `output` is what one step makes of it */
     zn_diffusion *diffusion;
     zn_node *shown[3]; /* what went in, what the teacher made, what came out */

@@ -101,6 +101,12 @@ learn learned1 recipe "$zenith"
 learn learned2 recipe timeout 300 mpirun -np 2 "$zenith"
 cmp "$folder/learned1/model.safetensors" "$folder/learned2/model.safetensors" || fail "ranks leave out other pictures"
 
+echo "gates are those of the whole batch"
+printf '%s\n' 'model: zenith-hier' 'size: 64' 'batch: 4' 'accumulate: 2' 'gates: {form: soft, penalty: 0.1}' >"$folder/gates.yaml"
+learn gates1 gates "$zenith"
+learn gates2 gates timeout 300 mpirun -np 2 "$zenith"
+cmp "$folder/gates1/model.safetensors" "$folder/gates2/model.safetensors" || fail "ranks prune otherwise"
+
 echo "so are pictures to encode"
 printf '%s\n' 'model: diffae-celeba64' 'task: diffuse' 'width: 32' 'latent: 16' 'size: 64' 'batch: 1' 'ema: 0' >"$folder/auto.yaml"
 printf '%s\n' 'model: diffae-celeba64' 'task: imagine' "from: $folder/auto" 'batch: 4' 'accumulate: 2' >"$folder/latent.yaml"

@@ -88,12 +88,17 @@ static void one_failure_is_everyones(void **state)
 
 /* ---- one step ---- */
 
-static zn_recipe recipe_of(int accumulate)
+/* The second with a penalty on the means of gates, and noise in them. */
+static const char *const kinds[] = { "model: zenith-hier-r\n",
+                                     "model: zenith-hier\ngates: {form: soft, penalty: 1}\n" };
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static zn_recipe recipe_of(int kind, int accumulate)
 {
     zn_recipe r;
     char text[200];
-    snprintf(text, sizeof text, "model: zenith-hier-r\nbatch: %d\naccumulate: %d\nsize: %d\noptimizer: sgd\nclip: 0\n",
-             BATCH, accumulate, SIDE);
+    snprintf(text, sizeof text, "%sbatch: %d\naccumulate: %d\nsize: %d\noptimizer: sgd\nclip: 0\n", kinds[kind], BATCH,
+             accumulate, SIDE);
     assert_int_equal(zn_recipe_parse(text, strlen(text), "test", &r), ZN_OK);
     return r;
 }
@@ -128,34 +133,36 @@ static float *gradients_of(const zn_recipe *r, zn_ranks *among, int64_t *floats,
 static void gradients_are_those_of_the_whole_batch(void **state)
 {
     (void)state;
-    int64_t floats;
-    double alone_loss, loss;
-    const zn_recipe whole = recipe_of(1);
-    float *alone = gradients_of(&whole, NULL, &floats, &alone_loss),
-          *ours = gradients_of(&whole, ranks, &floats, &loss);
-    double error = 0, power = 0;
-    for (int64_t i = 0; i < floats; i++) {
-        error += pow((double)ours[i] - (double)alone[i], 2);
-        power += pow((double)alone[i], 2);
+    for (int kind = 0; kind < KINDS; kind++) {
+        int64_t floats;
+        double alone_loss, loss;
+        const zn_recipe whole = recipe_of(kind, 1);
+        float *alone = gradients_of(&whole, NULL, &floats, &alone_loss),
+              *ours = gradients_of(&whole, ranks, &floats, &loss);
+        double error = 0, power = 0;
+        for (int64_t i = 0; i < floats; i++) {
+            error += pow((double)ours[i] - (double)alone[i], 2);
+            power += pow((double)alone[i], 2);
+        }
+        assert_true(power > 0);
+        if (!(sqrt(error / power) <= 1e-6 && fabs(loss / alone_loss - 1) <= 1e-6))
+            fail_msg("gradients differ by %g, loss %.9g by %g", sqrt(error / power), loss, loss / alone_loss - 1);
+        zn_free(alone);
+        zn_free(ours);
     }
-    assert_true(power > 0);
-    if (!(sqrt(error / power) <= 1e-6 && fabs(loss / alone_loss - 1) <= 1e-6))
-        fail_msg("gradients differ by %g, loss %.9g by %g", sqrt(error / power), loss, loss / alone_loss - 1);
-    zn_free(alone);
-    zn_free(ours);
 }
 
 static void gradients_of_equal_parts_have_the_same_bits(void **state)
 {
     (void)state;
     static const int per_rank[] = { 1, 2, 4 };
-    for (int k = 0; k < 3; k++) {
-        const int parts = per_rank[k] * count;
+    for (int k = 0; k < 3 * KINDS; k++) {
+        const int parts = per_rank[k / KINDS] * count;
         if (BATCH % parts)
             continue;
         int64_t floats;
         double alone_loss, loss;
-        const zn_recipe r = recipe_of(parts);
+        const zn_recipe r = recipe_of(k % KINDS, parts);
         float *alone = gradients_of(&r, NULL, &floats, &alone_loss), *ours = gradients_of(&r, ranks, &floats, &loss);
         assert_memory_equal(alone, ours, sizeof(float) * (size_t)floats);
         assert_true(loss == alone_loss);
@@ -168,7 +175,7 @@ static void batches_that_cannot_be_shared_are_refused(void **state)
 {
     (void)state;
     int parts, batch;
-    zn_recipe r = recipe_of(1);
+    zn_recipe r = recipe_of(0, 1);
     r.batch = 7 * count + 1;
     assert_int_equal(zn_trainer_divide(&r, ranks, &parts, &batch), count > 1 ? ZN_EINVALID : ZN_OK);
     r.accumulate = 3;

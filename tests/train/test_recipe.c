@@ -58,6 +58,8 @@ static void recipes_are_read_strictly(void **state)
         { "model: \"a\" b\n", "'b' follows" },
         { "loss: {l1: 1} mse: 1\n", "'mse: 1' follows" },
         { "model: \"a\\nb\"\n", "backslash" },
+        { "gates: {form: firm}\n", "one of auto straight soft hard" },
+        { "gates: {penalty: -1}\n", "0 to" },
         { "beta2: 0\n", "1e-12 to" },
         { "eps: 0\n", "1e-12 to" },
         { "lr: 1\nlr: 2\n", "line 2: lr is there" },
@@ -68,6 +70,29 @@ static void recipes_are_read_strictly(void **state)
         if (!strstr(zn_error_text(), bad[i].word))
             fail_msg("'%s' does not say %s", zn_error_text(), bad[i].word);
     }
+}
+
+/* Who sets one thing about gates has them trained; a recipe that does not speak of them is written without. */
+static void gates_are_read(void **state)
+{
+    (void)state;
+    zn_recipe r, again;
+    char text[ZN_RECIPE_TEXT];
+    const char *plain = "model: zenith-hier\n", *penalty = "gates: {penalty: 0.25}\n",
+               *soft = "gates:\n  form: soft\n  temperature: 2\n  lr: 7\n";
+    assert_int_equal(zn_recipe_parse(plain, strlen(plain), "r.yaml", &r), ZN_OK);
+    assert_int_equal(r.gates, ZN_RECIPE_GATES_AS_USUAL);
+    zn_recipe_text(&r, text, sizeof text);
+    assert_null(strstr(text, "gates:"));
+    assert_int_equal(zn_recipe_apply(penalty, strlen(penalty), "r.yaml", &r), ZN_OK);
+    assert_true(r.gates == ZN_RECIPE_GATES_STRAIGHT && r.gate_penalty == 0.25);
+    assert_int_equal(zn_recipe_apply(soft, strlen(soft), "r.yaml", &r), ZN_OK);
+    assert_true(r.gates == ZN_RECIPE_GATES_SOFT && r.gate_penalty == 0.25 && r.gate_temperature == 2 &&
+                r.block_gate_lr == 7);
+    const int length = zn_recipe_text(&r, text, sizeof text);
+    assert_non_null(strstr(text, "gates:\n  form: soft\n  penalty: 0.25\n"));
+    assert_int_equal(zn_recipe_parse(text, (size_t)length, "again", &again), ZN_OK);
+    assert_memory_equal(&r, &again, sizeof r);
 }
 
 static void schedules_have_their_shapes(void **state)
@@ -188,8 +213,11 @@ static void numbers_have_a_point(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recipes_are_read_strictly), cmocka_unit_test(schedules_have_their_shapes),
-        cmocka_unit_test(names_survive_writing),     cmocka_unit_test(quotes_are_read),
+        cmocka_unit_test(recipes_are_read_strictly),
+        cmocka_unit_test(gates_are_read),
+        cmocka_unit_test(schedules_have_their_shapes),
+        cmocka_unit_test(names_survive_writing),
+        cmocka_unit_test(quotes_are_read),
         cmocka_unit_test(numbers_have_a_point),
     };
     return cmocka_run_group_tests_name("recipe", tests, NULL, NULL);

@@ -121,10 +121,14 @@ static void parameters_are_treated_by_kind(void **state)
         { "encoder.0.bias", { .rank = 1, .dim = { 64 } }, 0, true },
         { "encoder.0.weight", { .rank = 4, .dim = { 3, 3, 3, 64 } }, 0, false },
         { "enc.level2.block0.dw", { .rank = 3, .dim = { 64, 3, 3 } }, 0, false },
+        { "gate1.w", { .rank = 1, .dim = { 64 } }, 30, true },
+        { "gate2.v", { .rank = 1, .dim = { 64 } }, 30, true },
+        { "block1.scale", { .rank = 1, .dim = { 512 } }, 1.0f / 512, true },
     };
+    const zn_learner_step step = { .gate_lr = 2, .gated = true, .block_gate_lr = 30 };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const zn_model_parameter p = { .name = cases[i].name, .shape = cases[i].shape };
-        const zn_optim_tensor rule = zn_parameter_rule(&p, 2);
+        const zn_optim_tensor rule = zn_parameter_rule(&p, &step);
         if (rule.lr_factor != cases[i].factor || rule.no_decay != cases[i].no_decay)
             fail_msg("%s: factor %g, no decay %d", p.name, (double)rule.lr_factor, rule.no_decay);
     }
