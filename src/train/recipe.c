@@ -6,7 +6,6 @@
 #include "train/yaml.h"
 
 #include <math.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
