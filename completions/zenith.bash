@@ -22,7 +22,7 @@ _zenith() {
     esac
     if [[ $current != -* ]]; then
         [[ $command == train && $previous == train ]] &&
-            COMPREPLY=($(compgen -W "zenith-r taesd taesd3 restore restore-small diffae-celeba64 diffae-small diffae-latent diffae-latent-small diffae-classifier" -- "$current"))
+            COMPREPLY=($(compgen -W "zenith-r taesd taesd3 restore restore-small zenith-hier diffae-celeba64 diffae-small diffae-latent diffae-latent-small diffae-classifier" -- "$current"))
         [[ $command == dataset && $COMP_CWORD == 2 ]] && COMPREPLY=($(compgen -W "build info show" -- "$current"))
         [[ $command == help ]] &&
             COMPREPLY=($(compgen -W "encode decode reconstruct restore edit interpolate sample compare info convert models bench train dataset distill eval" -- "$current"))

@@ -48,7 +48,7 @@ complete -c zenith -n '__fish_seen_subcommand_from train distill reconstruct edi
 complete -c zenith -n '__fish_seen_subcommand_from train distill' -l from -r -d 'weights to train further'
 complete -c zenith -n '__fish_seen_subcommand_from train' -l labels -r -d 'attributes of the pictures'
 complete -c zenith -n '__fish_seen_subcommand_from train distill' -l resume -d 'go on from the last checkpoint'
-complete -c zenith -n '__fish_seen_subcommand_from train' -a 'zenith-r taesd taesd3 restore restore-small diffae-celeba64 diffae-small diffae-latent diffae-latent-small diffae-classifier' -d 'recipe'
+complete -c zenith -n '__fish_seen_subcommand_from train' -a 'zenith-r taesd taesd3 restore restore-small zenith-hier diffae-celeba64 diffae-small diffae-latent diffae-latent-small diffae-classifier' -d 'recipe'
 complete -c zenith -n '__fish_seen_subcommand_from eval' -l damage -x -a 'gaussian:25 salt:5 random:5 blur:1.5 box:5' -d 'only this damage'
 complete -c zenith -n '__fish_seen_subcommand_from eval' -l nlm -d 'compare with non-local means too'
 complete -c zenith -n '__fish_seen_subcommand_from eval' -l gates -d 'what block gates prune'
