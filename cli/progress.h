@@ -7,7 +7,7 @@
 #ifndef ZN_CLI_PROGRESS_H
 #define ZN_CLI_PROGRESS_H
 
-enum { PROGRESS_LABEL = 160 };
+enum { PROGRESS_LABEL = 192 };
 
 typedef struct progress {
     int quiet;
