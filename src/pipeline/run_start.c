@@ -125,7 +125,12 @@ zn_status zn_run_check_asked(const zn_run *r, const zn_recipe *asked, const char
 {
     char a[ZN_RECIPE_TEXT], b[ZN_RECIPE_TEXT];
     size_t at = 0, line = 0;
-    zn_recipe_text(asked, a, sizeof a);
+    zn_recipe now = *asked;
+    if (now.seed == ZN_RECIPE_SEED && !r->options.seed) /* what an option said at first need not be said again */
+        now.seed = r->recipe.seed;
+    if (!now.from[0])
+        strcpy(now.from, r->recipe.from);
+    zn_recipe_text(&now, a, sizeof a);
     zn_recipe_text(&r->recipe, b, sizeof b);
     for (; a[at] && a[at] == b[at]; at++)
         line = a[at] == '\n' ? at + 1 : line;

@@ -112,7 +112,7 @@ static const zn_recipe defaults = { .model = "zenith-r",
                                     .held_out = 2,
                                     .eval_every = 500,
                                     .checkpoint_every = 500,
-                                    .seed = 1 };
+                                    .seed = ZN_RECIPE_SEED };
 
 /* ---- values ---- */
 

@@ -46,6 +46,8 @@ typedef enum zn_recipe_task {
     ZN_RECIPE_CLASSIFY
 } zn_recipe_task;
 
+enum { ZN_RECIPE_SEED = 1 };
+
 typedef struct zn_recipe {
     char model[64];
     zn_recipe_task task;
@@ -82,7 +84,7 @@ typedef struct zn_recipe {
     double joint_lr, jitter;
     int held_out; /* percent of the pictures kept for evaluation */
     int64_t eval_every, checkpoint_every;
-    int64_t seed;
+    int64_t seed; /* ZN_RECIPE_SEED unless it is said */
 } zn_recipe;
 
 /* A preset by name, or a file whose name ends in .yaml or .yml. */

@@ -40,6 +40,7 @@ zenith train small.yaml --data pictures -o seeded --seed 3 --steps 1 -q | grep '
 grep '^seed' seeded/recipe.yaml
 cmp -s seeded/model.safetensors run32/model.safetensors || echo "another model"
 zenith train small.yaml --data pictures -o seeded --seed 3 --steps 2 -q --resume | grep '^steps'
+zenith train small.yaml --data pictures -o seeded --steps 2 -q --resume | grep '^steps'
 zenith train --resume --data pictures -o seeded --seed 4
 echo "status $?"
 sed 's/warmup: 1/warmup: 2/' small.yaml >new.yaml
