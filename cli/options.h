@@ -34,8 +34,7 @@ enum { COMMON = 1, HARMLESS };
 
 struct command;
 
-/* What the command line asks for. Zero means "not given" for everything but dtype and
- * run_seed (-1). */
+/* What the command line asks for. Zero means "not given" for everything but dtype and run_seed (-1). */
 typedef struct options {
     const struct command *command;
     const char **files;

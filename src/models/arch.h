@@ -16,7 +16,7 @@
 #include <zenith/model.h>
 #include <zenith/weights.h>
 
-enum { ZN_LAYER_LIMIT = 16, ZN_PARTS = ZN_CLASSIFIER + 1 };
+enum { ZN_PARTS = ZN_CLASSIFIER + 1 };
 
 /* One configuration. Recognition fills it from the tensors; presets are entries of the architecture's table. */
 typedef struct zn_config {

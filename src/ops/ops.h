@@ -242,8 +242,9 @@ void zn_reach_neighbours(const zn_node *n, const zn_prepare *p, int64_t *lo, int
 double zn_one_flop(const zn_node *n);
 double zn_one_slot(const zn_node *n, const zn_prepare *p);
 
-/* Runs a kernel over `units` in blocks of `grain` on the context's threads. */
-bool zn_launches(const zn_node *n); /* yes, always */
+/* For zn_op.launches: yes, always. */
+bool zn_launches(const zn_node *n);
+/* Runs a kernel over `units` in blocks of `grain` on the context's threads, or all of it on its device. */
 void zn_launch(const zn_launch_context *c, zn_body body, int64_t units, int64_t grain, const void *args);
 
 #endif

@@ -30,7 +30,6 @@ static inline bool plane_does(int64_t n, int64_t width)
     return n >= PLANE_LEAST && n <= PLANE_MOST && width % 16 == 0;
 }
 static inline int64_t plane_floats(int64_t n) { return n * VEC_LANES + PLANE_APART; }
-static inline int64_t plane_scratch(int64_t n, int64_t width) { return (width / VEC_LANES + 1) * plane_floats(n); }
 
 /* Places of the pass with the gate. */
 static inline int plane_radix(int64_t n) { return n == 64 ? 4 : n == 256 || n == 1024 ? 16 : 8; }
