@@ -111,7 +111,8 @@ static double area_under_curve(opinion *list, int64_t count)
     double with = 0, sum = 0;
     qsort(list, (size_t)count, sizeof *list, by_logit);
     for (int64_t first = 0, last; first < count; first = last) {
-        for (last = first; last < count && list[last].logit == list[first].logit;)
+        last = first + 1; /* NaN is not even like itself */
+        while (last < count && list[last].logit == list[first].logit)
             last++;
         const double place = 0.5 * (double)(first + last + 1); /* of all that are alike, counted from 1 */
         for (int64_t i = first; i < last; i++) {

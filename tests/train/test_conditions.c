@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "condition_runs.h"
 #include "train/conditions.h"
+#include "train/scores.h"
 #include "train_files.h"
 
 #include <setjmp.h>
@@ -246,6 +247,28 @@ static void what_cannot_be_is_said(void **state)
     expect_text("at least two");
 }
 
+/* A classifier that has gone wrong is no reason to count for ever. */
+static void wrong_answers_have_scores(void **state)
+{
+    (void)state;
+    zn_model *m = open_run("classifier");
+    zn_pool *pool;
+    zn_measures measures;
+    float rows[4 * WIDTH] = { 1 };
+    const float labels[4 * 2] = { 1, 0, 0, 1, 1, 1, 0, 0 };
+    assert_int_equal(zn_pool_new(1, &pool), ZN_OK);
+    zn_model_parameter_find(m, "classifier.bias")->data[1] = NAN;
+    const zn_scoring how = {
+        .model = m, .goal = ZN_GOAL_CLASSIFIER, .pool = pool, .rows = rows, .labels = labels, .count = 4
+    };
+    alarm(60);
+    assert_int_equal(zn_score_conditions(&how, &measures), ZN_OK);
+    alarm(0);
+    assert_true(isnan(measures.loss));
+    zn_pool_free(pool);
+    zn_model_free(m);
+}
+
 /* Each allocation of encoding fails in turn: an error, no leak, no crash. */
 static void memory_may_run_out(void **state)
 {
@@ -286,6 +309,7 @@ int main(void)
         cmocka_unit_test(classifiers_go_on_to_the_bit),
         cmocka_unit_test(a_classifier_needs_no_latent_net),
         cmocka_unit_test(what_cannot_be_is_said),
+        cmocka_unit_test(wrong_answers_have_scores),
         cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests_name("conditions", tests, conditions_set_up, files_tear_down);
