@@ -13,9 +13,11 @@
 zn_status zn_profile_rows(const zn_runner *r, const zn_machine *machine, int runs, zn_profile_row **rows, int *count)
 {
     const zn_runner_row *from;
-    *count = zn_runner_rows(r, &from);
-    ZN_TRY(zn_alloc_for("a profile", sizeof **rows * (size_t)(*count + 1), (void **)rows));
-    for (int i = 0; i < *count; i++) {
+    const int all = zn_runner_rows(r, &from);
+    *count = 0;
+    ZN_TRY(zn_alloc_for("a profile", sizeof **rows * (size_t)(all + 1), (void **)rows));
+    *count = all;
+    for (int i = 0; i < all; i++) {
         const zn_runner_row *f = &from[i];
         const double arithmetic = 2 * f->slots / machine->peak_gflops * 1e-6; /* ms: a multiply-add takes one slot */
         const double memory = f->bytes / machine->bandwidth_gbs * 1e-6;
@@ -79,6 +81,17 @@ static zn_status time_runs(zn_runner *r, const zn_bench_options *o, int runs, bo
     return ZN_OK;
 }
 
+/* Copies of the names, which belong to the runner's graph, and that is about to go. On failure some are NULL. */
+static zn_status own_names(zn_profile_row *rows, int count)
+{
+    for (int i = 0; i < count; i++)
+        rows[i].name = zn_strdup(rows[i].name);
+    for (int i = 0; i < count; i++)
+        if (!rows[i].name)
+            return ZN_FAIL(ZN_ENOMEM, "out of memory for a profile");
+    return ZN_OK;
+}
+
 zn_status zn_bench(const zn_model *model, const zn_bench_options *options, zn_bench_result *out)
 {
     static const zn_bench_options defaults = { 0 };
@@ -89,6 +102,8 @@ zn_status zn_bench(const zn_model *model, const zn_bench_options *options, zn_be
     const zn_part part = info->restores ? ZN_ENCODER : o->part; /* a restorer has one part */
     if (!info->restores && !(part == ZN_ENCODER ? info->has_encoder : info->has_decoder))
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no %s", info->path, zn_part_name(part));
+    if (o->width > ZN_MOST_SIDE || o->height > ZN_MOST_SIDE)
+        return ZN_FAIL(ZN_EINVALID, "a size of %dx%d is not one", o->width, o->height);
     zn_pool *pool = NULL;
     zn_device *device = NULL;
     zn_runner *r = NULL;
@@ -123,7 +138,7 @@ zn_status zn_bench(const zn_model *model, const zn_bench_options *options, zn_be
     ZN_TRY_DONE(zn_machine_of(device, out->threads, out->precision, &out->machine));
     if (o->profile)
         ZN_TRY_DONE(zn_profile_rows(r, &out->machine, runs, &out->rows, &out->row_count));
-    status = zn_profile_own_names(out->rows, out->row_count);
+    status = own_names(out->rows, out->row_count);
 done:
     zn_runner_free(r);
     zn_free(ms);
@@ -132,17 +147,6 @@ done:
     if (status != ZN_OK)
         zn_bench_result_clear(out);
     return status;
-}
-
-/* The names belong to the runner's graph, which is about to go. */
-zn_status zn_profile_own_names(zn_profile_row *rows, int count)
-{
-    for (int i = 0; i < count; i++)
-        rows[i].name = zn_strdup(rows[i].name);
-    for (int i = 0; i < count; i++)
-        if (!rows[i].name)
-            return ZN_FAIL(ZN_ENOMEM, "out of memory for a profile");
-    return ZN_OK;
 }
 
 void zn_bench_result_clear(zn_bench_result *result)

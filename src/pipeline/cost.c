@@ -3,6 +3,7 @@
 #include "base/fail.h"
 #include "graph/exec.h"
 #include "models/model.h"
+#include "pipeline/runner.h"
 
 #include <zenith/zenith.h>
 
@@ -12,7 +13,7 @@ zn_status zn_model_cost(const zn_model *m, zn_part part, int width, int height, 
 {
     const int d = m->config.downscale;
     *out = (zn_cost){ 0 };
-    if (width < 1 || height < 1)
+    if (width < 1 || height < 1 || width > ZN_MOST_SIDE || height > ZN_MOST_SIDE)
         return ZN_FAIL(ZN_EINVALID, "a size of %dx%d is not one", width, height);
     const int64_t w = (width + d - 1) / d, h = (height + d - 1) / d;
     part = m->info.restores ? ZN_ENCODER : part;

@@ -10,7 +10,5 @@ ZN_MUST_USE zn_status zn_machine_of(const zn_device *device, int threads, zn_pre
 /* Rows of `runs` runs, as means; *rows is the caller's, names are borrowed from the runner. */
 ZN_MUST_USE zn_status zn_profile_rows(const zn_runner *r, const zn_machine *machine, int runs, zn_profile_row **rows,
                                       int *count);
-/* Replaces borrowed names by copies (free each with zn_free). */
-ZN_MUST_USE zn_status zn_profile_own_names(zn_profile_row *rows, int count);
 
 #endif

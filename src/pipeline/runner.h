@@ -14,6 +14,9 @@
 
 #include <zenith/codec.h>
 
+/* Longest side of a picture that anything is planned for: kernels count positions along a side in ints. */
+enum { ZN_MOST_SIDE = 1 << 24 };
+
 typedef struct zn_runner zn_runner;
 
 typedef struct zn_runner_options {
