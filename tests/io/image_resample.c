@@ -32,8 +32,22 @@ static void scaling_is_pillows(void **state)
     zn_image_free(p);
 }
 
+/* A line of a few kilobytes must not ask for gigabytes. */
+static void lines_are_no_squares(void **state)
+{
+    (void)state;
+    zn_image *line, *out;
+    assert_int_equal(zn_image_new(1 << 14, 1, 8, &line), ZN_OK);
+    assert_int_equal(zn_image_fit(line, 8, &out), ZN_OK);
+    assert_true(out->width == 8 && out->height == 8);
+    zn_image_free(out);
+    assert_int_equal(zn_image_fit(line, 256, &out), ZN_ELIMIT);
+    assert_null(out);
+    zn_image_free(line);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(scaling_is_pillows) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(scaling_is_pillows), cmocka_unit_test(lines_are_no_squares) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include <zenith/image.h>
 
 ZN_MUST_USE zn_status zn_image_resample(const zn_image *image, int width, int height, zn_image **out);
+/* ZN_ELIMIT where the picture is so narrow that it would be too large before the middle is taken. */
 ZN_MUST_USE zn_status zn_image_fit(const zn_image *image, int side, zn_image **out);
 
 #endif
