@@ -130,6 +130,27 @@ static void cut_films_end(void **state)
     unlink(other);
 }
 
+/* What looks like the address of another machine is a name like any other. */
+static void names_may_have_colons(void **state)
+{
+    (void)state;
+    zn_film *f;
+    zn_image *im = NULL;
+    char here[4096];
+    if (!is_built_in())
+        return;
+    assert_non_null(getcwd(here, sizeof here));
+    assert_int_equal(chdir(folder), 0);
+    assert_int_equal(make("take:2.mkv", 16, 16, 1), ZN_OK);
+    assert_int_equal(zn_film_open("take:2.mkv", &f), ZN_OK);
+    assert_int_equal(zn_film_next(f, &im), ZN_OK);
+    assert_non_null(im);
+    zn_image_free(im);
+    zn_film_close(f);
+    assert_int_equal(unlink("take:2.mkv"), 0);
+    assert_int_equal(chdir(here), 0);
+}
+
 static void nothing_is_left_of_what_is_given_up(void **state)
 {
     (void)state;
@@ -158,6 +179,7 @@ int main(void)
         cmocka_unit_test(pictures_come_back),
         cmocka_unit_test(what_is_no_film_is_refused),
         cmocka_unit_test(cut_films_end),
+        cmocka_unit_test(names_may_have_colons),
         cmocka_unit_test(nothing_is_left_of_what_is_given_up),
     };
     if (!mkdtemp(folder))

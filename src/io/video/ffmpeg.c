@@ -1,10 +1,13 @@
+/* FFmpeg's libraries, opened at the first film, and what its readers and writers share. */
 #include "io/video/ffmpeg.h"
 
+#include "base/alloc.h"
 #include "base/fail.h"
 
 #include <dlfcn.h>
 #include <libavutil/error.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 zn_ffmpeg zn_ff;
@@ -49,6 +52,14 @@ zn_status zn_ffmpeg_open(void)
 {
     pthread_once(&opened, open_all);
     return missing ? ZN_FAIL(ZN_EUNSUPPORTED, "films need FFmpeg's libraries: %s was not found", missing) : ZN_OK;
+}
+
+zn_status zn_ffmpeg_address(const char *path, char **out)
+{
+    const size_t room = strlen(path) + sizeof "file:";
+    ZN_TRY(zn_alloc_for("the name of a film", room, (void **)out));
+    snprintf(*out, room, "file:%s", path);
+    return ZN_OK;
 }
 
 zn_status zn_ffmpeg_fail(const char *path, const char *what, int code)

@@ -81,6 +81,9 @@ extern zn_ffmpeg zn_ff;
 /* Before anything else here; may be called again, and by several threads. */
 ZN_MUST_USE zn_status zn_ffmpeg_open(void);
 
+/* The file as an address, to be freed: FFmpeg takes what stands before a colon for a way to other machines. */
+ZN_MUST_USE zn_status zn_ffmpeg_address(const char *path, char **out);
+
 /* "PATH: cannot WHAT: FFmpeg's reason". */
 zn_status zn_ffmpeg_fail(const char *path, const char *what, int code);
 

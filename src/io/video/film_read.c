@@ -7,7 +7,6 @@
 #include "base/fail.h"
 #include "io/video/ffmpeg.h"
 
-#include <stdio.h>
 #include <string.h>
 
 struct zn_film {
@@ -40,10 +39,8 @@ void zn_film_close(zn_film *f)
 static zn_status open_file(zn_film *f)
 {
     AVDictionary *options = NULL;
-    char *name = zn_alloc(strlen(f->path) + sizeof "file:");
-    if (!name)
-        return ZN_FAIL(ZN_ENOMEM, "out of memory for a film");
-    sprintf(name, "file:%s", f->path);
+    char *name;
+    ZN_TRY(zn_ffmpeg_address(f->path, &name));
     zn_ff.av_dict_set(&options, "protocol_whitelist", "file", 0);
     int code = zn_ff.avformat_open_input(&f->format, name, NULL, &options);
     zn_ff.av_dict_free(&options);

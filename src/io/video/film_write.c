@@ -111,7 +111,10 @@ static zn_status open_encoder(zn_film_writer *w, const AVCodec *codec, double ra
 
 static zn_status begin(zn_film_writer *w)
 {
-    int code = zn_ff.avio_open(&w->format->pb, w->growing, AVIO_FLAG_WRITE);
+    char *name;
+    ZN_TRY(zn_ffmpeg_address(w->growing, &name));
+    int code = zn_ff.avio_open(&w->format->pb, name, AVIO_FLAG_WRITE);
+    zn_free(name);
     w->begun = code >= 0;
     if (code >= 0)
         code = zn_ff.avformat_write_header(w->format, NULL);
