@@ -143,7 +143,7 @@ zn_node *zn_graph_at(const zn_graph *g, int index);
 /* Pixels of the largest picture or map in it, or that there would be in the network it was extracted from. */
 int64_t zn_graph_largest_map(const zn_graph *g);
 
-/* Appends a node. attribute (may be NULL) is copied. Sources after the first NULL are ignored. */
+/* Appends a node. attribute (may be NULL) is copied. At least one source, at most ZN_MAX_SOURCES, none of them NULL. */
 zn_node *zn_apply(const zn_op *op, const void *attribute, size_t attribute_size, zn_node *const *sources, int count);
 
 /* Name given to the nodes appended from now on (layer names for profiles and messages). */

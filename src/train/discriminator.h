@@ -3,7 +3,7 @@
  *
  *     zn_discriminator *d;
  *     ZN_TRY(zn_discriminator_new(shape, &recipe, pool, parts, &d));
- *     zn_node *opinion = zn_discriminator_view(d, output);          // in the model's graph: large where taken for real
+ *     zn_node *opinion = zn_discriminator_view(output);             // in the model's graph: large where taken for real
  *     ZN_TRY(zn_discriminator_look(d, real, fake, part, of));       // each of `parts`
  *     ZN_TRY(zn_learner_clip(&d->learner, recipe.clip));
  *     zn_discriminator_learn(d);

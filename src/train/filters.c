@@ -120,12 +120,11 @@ const char *zn_filter_name(int kind)
 
 static zn_status check(zn_filter_kind kind, double strength)
 {
-    const int side = (int)strength;
+    static const double least[] = { 3, 3, 0 }, most[] = { 99, 5, 255 };
     if (!zn_filter_name((int)kind))
         return ZN_FAIL(ZN_EINVALID, "filter %d is not known", (int)kind);
-    if (kind == ZN_FILTER_NLM
-            ? !(strength >= 0 && strength <= 255)
-            : strength != (double)side || side % 2 == 0 || side < 3 || side > (kind == ZN_FILTER_MEAN ? 99 : 5))
+    const bool within = strength >= least[kind] && strength <= most[kind];
+    if (!within || (kind != ZN_FILTER_NLM && fmod(strength, 2) != 1)) /* a side is odd */
         return ZN_FAIL(ZN_EINVALID, "a strength of %g is nothing for the %s filter", strength,
                        zn_filter_name((int)kind));
     return ZN_OK;

@@ -1,6 +1,6 @@
 /* Plain filters: what restoration is compared with, and the blurs that make its input.
  *
- *     zn_median3(noisy, ZN_SHAPE(1, h, w, 3), out);
+ *     zn_median(noisy, ZN_SHAPE(1, h, w, 3), 3, out);
  *     ZN_TRY(zn_nlm(noisy, w, h, 25 / 255.0f, pool, out));
  *
  * Maps are [N,H,W,C]. */

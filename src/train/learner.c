@@ -191,7 +191,8 @@ zn_optim_tensor zn_parameter_rule(const zn_model_parameter *p, const zn_learner_
 }
 
 /* Squares of it, the second moments, are far from the largest float; so is its product with the largest rate that a
- * recipe may have, 1000 for gates, divided by the smallest eps, 1e-12; and it is far above what any run has use for. */
+ * recipe may have, 1e5 for block gates, divided by the smallest eps, 1e-12; and it is far above what any run has use
+ * for. */
 static const float wild_from = 1e15f;
 
 bool zn_is_wild(const float *values, int64_t count)

@@ -4,8 +4,6 @@
  * training knows of, turns the student's channels into the teacher's. */
 #include "train/objective.h"
 
-#include <stdio.h>
-
 /* Huber's distance forgives what the first steps get wrong; then the plain square counts. */
 static const double huber_share = 0.2;
 static const float huber_knee = 0.3f;

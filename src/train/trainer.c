@@ -66,8 +66,8 @@ static bool is_learned(const zn_trainer *t, int i)
     return true;
 }
 
-/* Gradients of the loss by what is learned, and the executor of loss, output, terms and gradients. `room` has a place
- * for each parameter and each output. */
+/* Gradients of the loss by what is learned, and the executor of loss, output, terms and gradients. The lists are room
+ * to work in: a place for each parameter, in `outputs` for each term and two more as well. */
 static zn_status differentiate(zn_trainer *t, zn_node **wrt, zn_node **gradients, zn_node **outputs)
 {
     zn_objective *o = &t->objective;

@@ -43,7 +43,7 @@ static void draw_gate_noise(zn_trainer *t, int part)
     for (int i = 0; o->gate_noise[0] && i < t->batch; i++) {
         const int64_t number = (t->step * t->parts + part) * t->batch + i;
         zn_rng rng = zn_rng_new(zn_seed_for((uint64_t)t->recipe->seed, "gates") + (uint64_t)number);
-        for (int gate = 0; gate < ZN_PRUNE_GATES; gate++) {
+        for (int gate = 0; gate < ZN_PRUNE_GATES && o->gate_noise[gate]; gate++) {
             const int64_t each = zn_shape_count(o->gate_noise[gate]->shape) / t->batch;
             float *to = o->gate_noise[gate]->data + i * each;
             for (int64_t k = 0; k < each; k++)

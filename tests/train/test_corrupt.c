@@ -209,6 +209,9 @@ static void filters_do_their_work(void **state)
     zn_image_free(out);
     assert_int_equal(zn_filter(noisy, ZN_FILTER_MEDIAN, 4, 1, &out), ZN_EINVALID);
     assert_int_equal(zn_filter(noisy, ZN_FILTER_MEAN, 2.5, 1, &out), ZN_EINVALID);
+    assert_int_equal(zn_filter(noisy, ZN_FILTER_MEAN, 101, 1, &out), ZN_EINVALID);
+    assert_int_equal(zn_filter(noisy, ZN_FILTER_MEAN, 1e300, 1, &out), ZN_EINVALID);
+    assert_int_equal(zn_filter(noisy, ZN_FILTER_MEDIAN, NAN, 1, &out), ZN_EINVALID);
     assert_int_equal(zn_filter(noisy, ZN_FILTER_NLM, -1, 1, &out), ZN_EINVALID);
     zn_image_free(clean);
     zn_image_free(noisy);
