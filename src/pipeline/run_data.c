@@ -51,12 +51,13 @@ static bool read_line(const char *line, size_t length, int64_t end, pictures *ou
 }
 
 /* Keeps the lines of steps that are done, and the last of them as `was`, which stays empty if there is none. */
-static void read_old(const char *path, int64_t end, pictures *was, zn_json_out *text)
+static zn_status read_old(const char *path, int64_t end, pictures *was, zn_json_out *text)
 {
     zn_map map;
     *was = (pictures){ 0 };
-    if (zn_map_open(&map, path) != ZN_OK)
-        return; /* a new run, or one of a time without this file */
+    const zn_status status = zn_map_open(&map, path);
+    if (status != ZN_OK) /* a new run, or one of a time without this file; or it cannot be read */
+        return status == ZN_ENOTFOUND ? ZN_OK : status;
     for (size_t at = 0; at < map.size;) {
         const char *line = (const char *)map.bytes + at, *over = memchr(line, '\n', map.size - at);
         if (!over || !read_line(line, (size_t)(over - line), end, was))
@@ -65,6 +66,7 @@ static void read_old(const char *path, int64_t end, pictures *was, zn_json_out *
         at += (size_t)(over - line) + 1;
     }
     zn_map_close(&map);
+    return ZN_OK;
 }
 
 static void add_line(const zn_run *r, const pictures *p, zn_json_out *text)
@@ -100,7 +102,7 @@ zn_status zn_run_note_data(zn_run *r)
         snprintf(now.path, sizeof now.path, "%s", r->options.data);
     digest_of(r->set, now.digest);
     zn_run_path(r, "data.jsonl", path);
-    read_old(path, r->first, &was, &text);
+    ZN_TRY(read_old(path, r->first, &was, &text));
     if (strcmp(was.digest, now.digest)) {
         r->other_data = was.digest[0] != 0;
         if (r->other_data)

@@ -84,9 +84,9 @@ static zn_status read_line(zn_journal *j, const zn_json_node *o, int64_t last)
 static zn_status read_old(zn_journal *j, const char *path, int64_t step)
 {
     zn_map map;
-    if (zn_map_open(&map, path) != ZN_OK)
-        return ZN_OK; /* a new run */
-    zn_status status = ZN_OK;
+    zn_status status = zn_map_open(&map, path);
+    if (status != ZN_OK) /* a new run has none; one that cannot be read must not be replaced by nothing */
+        return status == ZN_ENOTFOUND ? ZN_OK : status;
     for (size_t at = 0; at < map.size && status == ZN_OK;) {
         const uint8_t *end = memchr(map.bytes + at, '\n', map.size - at);
         if (!end)
