@@ -137,22 +137,6 @@ static zn_status move_to_device(zn_exec *e)
     return zn_mirror_constants(&e->mirror, &e->plan);
 }
 
-static zn_status check_parameters(const zn_plan *plan)
-{
-    for (int i = 0; i < plan->step_count; i++)
-        for (int s = 0; s < plan->steps[i]->source_count; s++) {
-            const zn_node *n = plan->steps[i]->source[s];
-            if (n->op != &zn_op_parameter || n->data)
-                continue;
-            if (!n->packed)
-                return ZN_FAIL(ZN_ENOTFOUND, "parameter '%s' has no values", n->name);
-            if (!plan->steps[i]->op->takes_packed)
-                return ZN_FAIL(ZN_EUNSUPPORTED, "parameter '%s' is packed, but %s needs floats", n->name,
-                               plan->steps[i]->op->name);
-        }
-    return ZN_OK;
-}
-
 zn_status zn_exec_new(zn_graph *g, zn_node *const *outputs, int count, const zn_exec_options *options, zn_exec **out)
 {
     *out = NULL;
@@ -167,7 +151,7 @@ zn_status zn_exec_new(zn_graph *g, zn_node *const *outputs, int count, const zn_
     if (options->device && options->training)
         ZN_TRY_DONE(ZN_FAIL(ZN_EUNSUPPORTED, "training runs on the CPU"));
     ZN_TRY_DONE(zn_plan_make(g, outputs, count, &e->plan));
-    ZN_TRY_DONE(check_parameters(&e->plan));
+    ZN_TRY_DONE(zn_plan_check_parameters(&e->plan));
     const size_t steps = (size_t)e->plan.step_count + 1;
     ZN_TRY_DONE(zn_alloc_for("executor", sizeof(size_t) * steps, (void **)&e->prepared_at));
     ZN_TRY_DONE(zn_alloc_for("executor", sizeof(size_t) * steps, (void **)&e->refreshed_at));

@@ -117,6 +117,22 @@ zn_status zn_plan_make(zn_graph *g, zn_node *const *outputs, int count, zn_plan 
     return ZN_OK;
 }
 
+zn_status zn_plan_check_parameters(const zn_plan *plan)
+{
+    for (int i = 0; i < plan->step_count; i++)
+        for (int s = 0; s < plan->steps[i]->source_count; s++) {
+            const zn_node *n = plan->steps[i]->source[s];
+            if (n->op != &zn_op_parameter || n->data)
+                continue;
+            if (!n->packed)
+                return ZN_FAIL(ZN_ENOTFOUND, "parameter '%s' has no values", n->name);
+            if (!plan->steps[i]->op->takes_packed)
+                return ZN_FAIL(ZN_EUNSUPPORTED, "parameter '%s' is packed, but %s needs floats", n->name,
+                               plan->steps[i]->op->name);
+        }
+    return ZN_OK;
+}
+
 void zn_plan_free(zn_plan *plan)
 {
     zn_free(plan->steps);

@@ -14,4 +14,7 @@ typedef struct zn_plan {
 ZN_MUST_USE zn_status zn_plan_make(zn_graph *g, zn_node *const *outputs, int count, zn_plan *plan);
 void zn_plan_free(zn_plan *plan);
 
+/* Fails if a step reads a parameter that has no values, or has them packed where it needs floats. */
+ZN_MUST_USE zn_status zn_plan_check_parameters(const zn_plan *plan);
+
 #endif

@@ -19,7 +19,7 @@
 #include <string.h>
 
 enum { MAX_NESTING = 8, LEAST_KEY = 8 + 4 + 1, LEAST_TENSOR = 8 + 4 + 4 + 8, ALIGNMENT = 32 };
-enum { VALUE_BOOL = 7, VALUE_STRING = 8, VALUE_ARRAY = 9 };
+enum { VALUE_STRING = 8, VALUE_ARRAY = 9 };
 
 typedef struct cursor {
     zn_weights *w;
@@ -99,19 +99,17 @@ static zn_status skip_array(cursor *c, const char *key, int depth)
                        c->w->name, key, count, c->w->size);
     if (value_size(type))
         return take(c, "an array", count * least, &p);
-    for (uint64_t i = 0; i < count; i++) {
-        if (type == VALUE_ARRAY) {
-            ZN_TRY(skip_array(c, key, depth + 1));
-            continue;
-        }
+    for (uint64_t i = 0; i < count && type == VALUE_ARRAY; i++)
+        ZN_TRY(skip_array(c, key, depth + 1));
+    for (uint64_t i = 0; i < count && type == VALUE_STRING; i++) {
         ZN_TRY(take64(c, "a string of an array", &length));
         ZN_TRY(take(c, "a string of an array", length, &p));
     }
     return ZN_OK;
 }
 
-#define AS(type, format, as)                                                                                           \
-    {                                                                                                                  \
+#define AS(label, type, format, as)                                                                                    \
+    case label: {                                                                                                      \
         type v;                                                                                                        \
         memcpy(&v, p, sizeof v);                                                                                       \
         return zn_arena_format(a, "%" format, (as)v);                                                                  \
@@ -121,28 +119,18 @@ static zn_status skip_array(cursor *c, const char *key, int depth)
 static const char *number_text(zn_arena *a, uint32_t type, const uint8_t *p)
 {
     switch (type) {
-    case 0:
-        AS(uint8_t, PRIu32, uint32_t)
-    case 1:
-        AS(int8_t, PRId32, int32_t)
-    case 2:
-        AS(uint16_t, PRIu32, uint32_t)
-    case 3:
-        AS(int16_t, PRId32, int32_t)
-    case 4:
-        AS(uint32_t, PRIu32, uint32_t)
-    case 5:
-        AS(int32_t, PRId32, int32_t)
-    case 6:
-        AS(float, ".9g", double)
-    case VALUE_BOOL:
+        AS(0, uint8_t, PRIu32, uint32_t)
+        AS(1, int8_t, PRId32, int32_t)
+        AS(2, uint16_t, PRIu32, uint32_t)
+        AS(3, int16_t, PRId32, int32_t)
+        AS(4, uint32_t, PRIu32, uint32_t)
+        AS(5, int32_t, PRId32, int32_t)
+        AS(6, float, ".9g", double)
+        AS(10, uint64_t, PRIu64, uint64_t)
+        AS(11, int64_t, PRId64, int64_t)
+        AS(12, double, ".17g", double)
+    default: /* 7, true or false */
         return *p ? "true" : "false";
-    case 10:
-        AS(uint64_t, PRIu64, uint64_t)
-    case 11:
-        AS(int64_t, PRId64, int64_t)
-    default:
-        AS(double, ".17g", double)
     }
 }
 
