@@ -39,7 +39,7 @@ format: ## lay out every C file by .clang-format
 	@scripts/format.sh
 
 clean: ## remove everything that was built
-	@rm -rf build build-clang build-asan build-tsan build-x86 build-fuzz
+	@rm -rf build build-clang build-asan build-tsan build-x86 build-emulated build-fuzz
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12

@@ -9,11 +9,12 @@ cd "$(dirname "$0")/.."
 
 seconds=${1:?usage: scripts/fuzz.sh SECONDS [target...]}
 shift
-build=$PWD/build-fuzz
+build=$PWD/build-fuzz log=$PWD/build-fuzz/build.log
+mkdir -p "$build"
 cmake -S . -B "$build" -G Ninja -DCMAKE_C_COMPILER="${CC:-clang}" -DZENITH_FUZZ=ON \
-    -DZENITH_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=Release >"$build.log" 2>&1 || { cat "$build.log"; exit 1; }
+    -DZENITH_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=Release >"$log" 2>&1 || { cat "$log"; exit 1; }
 mapfile -t targets < <(if [ $# -gt 0 ]; then printf '%s\n' "$@"; else cat "$build/tests/fuzz/targets.txt"; fi)
-cmake --build "$build" -j "${JOBS:-2}" --target "${targets[@]/#/fuzz-}" >>"$build.log" 2>&1 || { tail -40 "$build.log"; exit 1; }
+cmake --build "$build" -j "${JOBS:-2}" --target "${targets[@]/#/fuzz-}" >>"$log" 2>&1 || { tail -40 "$log"; exit 1; }
 
 run_one() {
     local name=$1 corpus=$build/corpus/$1 found=$build/found/$1 log=$build/fuzz-$1.log
@@ -32,5 +33,4 @@ run_one() {
 }
 export -f run_one
 export build seconds
-rm -f "$build.log"
 printf '%s\n' "${targets[@]}" | xargs -P 2 -I{} bash -c 'run_one {}'
