@@ -49,6 +49,8 @@ static zn_status mask_shape(zn_node *n)
                        (long long)blocks);
     n->shape = x;
     n->shape.dim[x.rank - 1] = blocks;
+    if (n->source_count > 3 && zn_shape_count(n->source[3]->shape) != zn_shape_count(n->shape))
+        return ZN_FAIL(ZN_ESHAPE, "the noise of a gate has not one number for each block");
     return ZN_OK;
 }
 

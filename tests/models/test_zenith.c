@@ -139,6 +139,7 @@ int main(void)
         cmocka_unit_test(a_small_network_learns),
         cmocka_unit_test(an_open_mask_gives_the_dense_bits),
         cmocka_unit_test(what_is_skipped_is_zero),
+        cmocka_unit_test(noise_of_another_shape_is_refused),
         cmocka_unit_test(gates_learn_to_prune),
     };
     return cmocka_run_group_tests_name("zenith", tests, NULL, NULL);

@@ -124,6 +124,20 @@ void what_is_skipped_is_zero(void **state)
     }
 }
 
+void noise_of_another_shape_is_refused(void **state)
+{
+    (void)state;
+    for (int64_t side = SIDE - 1; side <= SIDE; side++) {
+        zn_graph *g = zn_graph_new();
+        zn_node *x = zn_graph_input(g, "x", ZN_SHAPE(1, SIDE, SIDE, CHANNELS));
+        zn_node *w = zn_graph_input(g, "w", ZN_SHAPE(BLOCKS)), *v = zn_graph_input(g, "v", ZN_SHAPE(BLOCKS));
+        zn_node *noise = zn_graph_input(g, "noise", ZN_SHAPE(1, side, SIDE, BLOCKS));
+        zn_gate_mask(x, w, v, noise, ZN_GATE_SOFT, 1);
+        assert_int_equal(zn_graph_status(g), side == SIDE ? ZN_OK : ZN_ESHAPE);
+        zn_graph_free(g);
+    }
+}
+
 /* Straight-through masks and a penalty on their mean: the error falls and blocks are shut. */
 void gates_learn_to_prune(void **state)
 {

@@ -19,6 +19,7 @@ void a_small_network_learns(void **state);
 /* zenith_prune.c */
 void an_open_mask_gives_the_dense_bits(void **state);
 void what_is_skipped_is_zero(void **state);
+void noise_of_another_shape_is_refused(void **state);
 void gates_learn_to_prune(void **state);
 
 #endif
