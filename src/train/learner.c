@@ -10,18 +10,10 @@
 
 /* ---- parameters without a model ---- */
 
-/* FNV-1a: the same start whatever other parameters there are. */
-static uint64_t hash(const char *s)
-{
-    uint64_t h = 0xcbf29ce484222325u;
-    for (; *s; s++)
-        h = (h ^ (uint8_t)*s) * 0x100000001b3u;
-    return h;
-}
-
+/* By name: the same start whatever other parameters there are. */
 static void start(zn_model_parameter *p, uint64_t seed, float scale)
 {
-    zn_rng rng = zn_rng_new(seed ^ hash(p->name));
+    zn_rng rng = zn_rng_new(seed ^ zn_seed_for(0, p->name));
     const int64_t count = zn_shape_count(p->shape);
     const float deviation = p->shape.rank == 4 ? scale * sqrtf(2.0f / (float)(count / p->shape.dim[3])) : 0;
     for (int64_t i = 0; i < count; i++)
