@@ -22,9 +22,10 @@ extern "C" {
 
 typedef struct zn_codec zn_codec;
 
-/* Precision of the multiplications; everything else is always fp32. The 16-bit ones allow what is faster: on ARM both
- * are the same fixed-point arithmetic of 15 bits on the int8 matrix unit, on x86 bf16 is AMX, on a GPU both are TF32.
- * Where there is nothing faster for a layer (f16 on x86), it is computed in fp32. */
+/* Precision of the multiplications; everything else is always fp32. The 16-bit ones allow what is faster: on ARM f16 is
+ * fixed-point arithmetic of 15 bits on the int8 matrix unit, and bf16 the same but for large maps and 1x1 layers, where
+ * it is bf16 on the matrix unit; on x86 bf16 is AMX, on a GPU both are TF32. Where there is nothing faster for a layer
+ * (f16 on x86), it is computed in fp32. */
 typedef enum zn_precision { ZN_PRECISION_F32, ZN_PRECISION_BF16, ZN_PRECISION_F16 } zn_precision;
 
 enum { ZN_TILE_AUTO = 0, ZN_TILE_OFF = -1 };
@@ -77,7 +78,7 @@ ZN_API ZN_MUST_USE zn_status zn_machine_measure(int threads, zn_precision precis
 /* Times one part of a model on random input. */
 typedef struct zn_bench_options {
     zn_part part;
-    int width, height; /* image pixels; 0: 512 */
+    int width, height; /* image pixels, at most 1 << 24; 0: 512 */
     int threads;
     zn_precision precision;
     int runs; /* timed runs after two warm-ups; 0: 7 */

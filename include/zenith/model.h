@@ -67,7 +67,8 @@ ZN_API const char *zn_architecture_at(int index, const char **description);
 typedef void (*zn_model_visit_fn)(void *user, const char *path, const zn_model_info *info, const char *error);
 ZN_API ZN_MUST_USE zn_status zn_models_visit(zn_model_visit_fn visit, void *user);
 
-/* What one run at an image size costs, without running it. A restorer has one cost, whatever the part. */
+/* What one run at an image size costs, without running it: sides of 1 to 1 << 24. A restorer has one cost, whatever the
+ * part. */
 typedef struct zn_cost {
     double gflop;        /* as if done directly, multiply and add counted separately */
     int64_t activations; /* bytes of planned activation memory (untiled) */
