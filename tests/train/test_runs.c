@@ -188,6 +188,20 @@ static void reports_escape_names(void **state)
     free(page);
 }
 
+/* One that cannot be opened, here a link to itself, is neither taken for a new one nor replaced. */
+static void journals_that_cannot_be_read_stay(void **state)
+{
+    (void)state;
+    zn_journal *j;
+    assert_int_equal(mkdir(in_folder("loop"), 0777), 0);
+    assert_int_equal(symlink("metrics.jsonl", in_folder("loop/metrics.jsonl")), 0);
+    assert_int_equal(zn_journal_open(in_folder("loop"), 0, &j), ZN_EIO);
+    expect_text("metrics.jsonl");
+    char target[64];
+    assert_int_equal(readlink(in_folder("loop/metrics.jsonl"), target, sizeof target), strlen("metrics.jsonl"));
+    assert_int_equal(unlink(in_folder("loop/metrics.jsonl")), 0);
+}
+
 /* Weights named by a path from one folder, in a folder with an odd name; the run is resumed from another. */
 static void names_are_good_from_anywhere(void **state)
 {
@@ -325,6 +339,7 @@ int main(void)
         cmocka_unit_test(events_are_cut_back),
         cmocka_unit_test(a_run_needs_a_folder),
         cmocka_unit_test(reports_escape_names),
+        cmocka_unit_test(journals_that_cannot_be_read_stay),
         cmocka_unit_test(names_are_good_from_anywhere),
         cmocka_unit_test(a_finished_run_says_so),
         cmocka_unit_test(nothing_held_out_is_nothing_measured),
