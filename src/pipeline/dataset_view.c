@@ -12,6 +12,7 @@
 #include <string.h>
 
 enum { HELD_OUT = 2, AHEAD = 8, SHEET_COUNT = 24, SHEET_SIDE = 160, SHEET_MOST = 10000, GAP = 4, GREY = 32 };
+enum { MOST_PIXELS = 1 << 28 }; /* of a sheet: as many as zn_image_read takes unless it is told otherwise */
 
 /* ---- what is in it ---- */
 
@@ -176,12 +177,16 @@ zn_status zn_dataset_sheet(const char *path, const zn_dataset_sheet_options *opt
     while (columns * columns * 2 < number * 3) /* about three to two */
         columns++;
     const int rows = (number + columns - 1) / columns;
+    const int width = GAP + columns * (side + GAP), height = GAP + rows * (side + GAP);
     int64_t *chosen = NULL;
     zn_image *sheet = NULL;
     zn_status status;
+    if (height > MOST_PIXELS / width)
+        ZN_TRY_DONE(
+            ZN_FAIL(ZN_ELIMIT, "a sheet of %dx%d pixels is too large: fewer squares, or smaller ones", width, height));
     ZN_TRY_DONE(zn_alloc_for("a contact sheet", sizeof *chosen * (size_t)number, (void **)&chosen));
     choose(all, number, o->seed, chosen);
-    ZN_TRY_DONE(zn_image_new(GAP + columns * (side + GAP), GAP + rows * (side + GAP), 8, &sheet));
+    ZN_TRY_DONE(zn_image_new(width, height, 8, &sheet));
     ZN_TRY_DONE(fill(set, o, chosen, number, columns, side, sheet));
     *out = sheet;
     sheet = NULL;

@@ -50,6 +50,8 @@ rm broken.lmdb
 
 zenith dataset show crops.lmdb -o sheet.png --count 6 --size 32
 zenith dataset show photos -o sheet.jpg --json | jsoncheck output width height
+zenith dataset show crops.lmdb -o huge.png --size 4096
+echo "huge $?, $(ls huge.png 2>/dev/null | wc -l) files"
 ZENITH_SHOW=blocks zenith dataset show crops.lmdb --show --count 4 --size 8 | grep -c '▀'
 
 # A full disk and a polite kill leave nothing behind, not even where a set was before.
