@@ -99,18 +99,23 @@ void zn_sha256_finish(zn_sha256 *h, uint8_t digest[32])
         digest[i] = (uint8_t)(h->state[i / 4] >> (24 - 8 * (i % 4)));
 }
 
-void zn_sha256_hex(const void *bytes, size_t size, char hex[65])
+void zn_sha256_finish_hex(zn_sha256 *h, char hex[65])
 {
-    zn_sha256 h;
     uint8_t digest[32];
-    zn_sha256_start(&h);
-    zn_sha256_add(&h, bytes, size);
-    zn_sha256_finish(&h, digest);
+    zn_sha256_finish(h, digest);
     for (int i = 0; i < 32; i++) {
         hex[2 * i] = "0123456789abcdef"[digest[i] >> 4];
         hex[2 * i + 1] = "0123456789abcdef"[digest[i] & 15];
     }
     hex[64] = 0;
+}
+
+void zn_sha256_hex(const void *bytes, size_t size, char hex[65])
+{
+    zn_sha256 h;
+    zn_sha256_start(&h);
+    zn_sha256_add(&h, bytes, size);
+    zn_sha256_finish_hex(&h, hex);
 }
 
 zn_status zn_file_sha256(const char *path, char hex[65])

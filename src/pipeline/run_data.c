@@ -21,16 +21,13 @@ typedef struct pictures {
 /* Names and sizes tell sets apart; where the folder lies does not matter. */
 static void digest_of(const zn_dataset *set, char hex[65])
 {
-    uint8_t digest[32];
     const int64_t bytes = zn_dataset_bytes(set);
     zn_sha256 h;
     zn_sha256_start(&h);
     for (int64_t i = 0; i < zn_dataset_count(set); i++)
         zn_sha256_add(&h, zn_dataset_name(set, i), strlen(zn_dataset_name(set, i)) + 1);
     zn_sha256_add(&h, &bytes, sizeof bytes);
-    zn_sha256_finish(&h, digest);
-    for (int i = 0; i < 32; i++)
-        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+    zn_sha256_finish_hex(&h, hex);
 }
 
 /* Takes a line of a step before `end`; false for any other. */

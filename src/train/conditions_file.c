@@ -7,7 +7,6 @@
 #include "io/weights/writer.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #define FORMAT "zenith-conditions"
@@ -17,7 +16,6 @@ enum { DIGEST = 65 };
 /* Of the names of the set, which of them are wanted, and in how many views. */
 static void digest_of(const zn_conditions *c, const zn_dataset *set, const uint8_t *wanted, char hex[DIGEST])
 {
-    uint8_t bytes[32];
     zn_sha256 h;
     zn_sha256_start(&h);
     for (int64_t i = 0; i < c->pictures; i++) {
@@ -25,9 +23,7 @@ static void digest_of(const zn_conditions *c, const zn_dataset *set, const uint8
         zn_sha256_add(&h, &mark, 1);
         zn_sha256_add(&h, zn_dataset_name(set, i), strlen(zn_dataset_name(set, i)) + 1);
     }
-    zn_sha256_finish(&h, bytes);
-    for (int i = 0; i < 32; i++)
-        snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
+    zn_sha256_finish_hex(&h, hex);
 }
 
 zn_status zn_conditions_write(const char *path, const zn_conditions *c, const zn_dataset *set, const uint8_t *wanted)
