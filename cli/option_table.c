@@ -106,7 +106,7 @@ const option option_table[] = {
       TRAINS, 0, value_text, AT(from) },
     { "labels", 0, "FILE", "attributes of the pictures, for a classifier (labels.csv beside them)", "a path",
       CMD_TRAIN, 0, value_text, AT(labels) },
-    { "resume", 0, NULL, "go on from the run's last checkpoint", NULL,
+    { "resume", 0, NULL, "go on from the last checkpoint; options of the first time stay", NULL,
       TRAINS, 0, NULL, AT(resume) },
     { "clip", 0, NULL, "the pictures are the frames of one clip, for a video autoencoder", NULL,
       CMD_ENCODE, 0, NULL, AT(clip) },

@@ -4,10 +4,10 @@
  *     zn_train_result r;
  *     zn_train(&o, &r);                    // writes runs/first/model.safetensors and everything beside it
  *
- * The run folder holds the recipe as used (recipe.yaml), which pictures (data.jsonl), metrics.jsonl, a TensorBoard
- * event file, sample pictures, report.html, checkpoint.safetensors to continue from and model.safetensors to use. A run
- * stopped at any moment can be continued from its last checkpoint and then gives the same bits as one that was never
- * stopped. */
+ * The run folder holds the recipe as used (recipe.yaml), which pictures (data.jsonl), how it was begun (origin.json),
+ * metrics.jsonl, a TensorBoard event file, sample pictures, report.html, checkpoint.safetensors to continue from and
+ * model.safetensors to use. A run stopped at any moment can be continued from its last checkpoint and then gives the
+ * same bits as one that was never stopped. */
 #ifndef ZN_TRAIN_H
 #define ZN_TRAIN_H
 
@@ -39,12 +39,13 @@ typedef struct zn_run_options {
     const char *data;   /* a folder of pictures (with subfolders) or an .lmdb data set */
     const char *folder; /* of the run; must be new or empty unless resume */
     const char *from;   /* weights to train further, by name, file or folder; NULL: the recipe's, or fresh values */
-    /* Continue from the run's last checkpoint, or from the start if it was cut off before one. The recipe is the run's
-     * own: if the call names another, another `from` or another seed, it fails. */
+    /* Continue from the run's last checkpoint, or from the start if it was cut off before one. What options said at
+     * first stays and need not be said again. If the call asks for something else (a recipe, `from`, seed, precision,
+     * or a teacher or labels that hold something else) it fails. */
     int resume;
     const int64_t *seed; /* of start values, order and crops, 0 to 9e15; NULL: the recipe's */
     /* 0: the recipe's; with resume not fewer than are done. Of a distillation those of all stages, shared out as the
-     * recipe does; not with resume. */
+     * recipe does; with resume the run's own. */
     int64_t steps;
     int threads;     /* 0: one for each CPU; of this process when there are several */
     zn_ranks *ranks; /* processes that share the work; only rank 0 writes. NULL: alone */
@@ -56,8 +57,9 @@ typedef struct zn_run_options {
     int (*stop)(void *user);
     /* Told once, on rank 0, of each picture that could not be read; the next one takes its place. May be NULL. */
     zn_skipped_fn skipped;
-    /* Told on rank 0, in a sentence, that a resumed run has other pictures than before and so will not be like one that
-     * was never stopped. The same pictures in another place are no others. May be NULL. */
+    /* Told on rank 0, in a sentence, that a resumed run has other pictures than before, or a number of ranks that adds
+     * up in another order, and so will not be like one that was never stopped. The same pictures in another place are
+     * no others. May be NULL. */
     void (*remark)(void *user, const char *sentence);
     void *user;
 } zn_run_options;

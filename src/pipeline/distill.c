@@ -24,21 +24,30 @@ static void share_steps(zn_recipe *k, int64_t steps)
     }
 }
 
-/* As for zn_train. How long stages are depends on the teacher and the steps there were at first. */
-static zn_status check_asked(const zn_run *r, const zn_distill_options *o)
+static void set_lengths(zn_recipe *k, const zn_model *teacher, int64_t steps)
+{
+    if (!teacher->info.has_decoder)
+        k->decoder_steps = k->joint_steps = k->gan_steps = 0;
+    if (steps > 0)
+        share_steps(k, steps);
+    k->steps = k->encoder_steps + k->decoder_steps + k->joint_steps + k->gan_steps;
+}
+
+/* As for zn_train. How long stages are depends on the teacher and the steps that were asked for at first, if that is
+ * known. */
+static zn_status go_on(const zn_run *r, const zn_distill_options *o)
 {
     const zn_recipe *own = &r->recipe;
     zn_recipe asked = *own;
-    if (o->student)
+    if (o->student) {
         ZN_TRY(zn_recipe_read_student(o->student, &asked));
-    strcpy(asked.teacher, own->teacher);
-    asked.steps = own->steps;
-    asked.encoder_steps = own->encoder_steps;
-    asked.decoder_steps = own->decoder_steps;
-    asked.joint_steps = own->joint_steps;
-    asked.gan_steps = own->gan_steps;
+        strcpy(asked.teacher, own->teacher);
+        set_lengths(&asked, r->teacher, zn_run_stands_back(r, ZN_SAID_STEPS, true) ? own->steps : 0);
+        ZN_TRY(zn_run_check_asked(r, &asked, o->student));
+    }
+    asked = *own;
     ZN_TRY(zn_run_set_start(&asked, &o->run));
-    return zn_run_check_asked(r, &asked, o->student);
+    return zn_run_check_asked(r, &asked, NULL);
 }
 
 static zn_status read_recipe(zn_run *r, const zn_distill_options *o)
@@ -48,15 +57,18 @@ static zn_status read_recipe(zn_run *r, const zn_distill_options *o)
         ZN_TRY(zn_run_read_recipe(r));
         if (!k->teacher[0])
             return ZN_FAIL(ZN_EINVALID, "%s: not a distillation; resume it with train", o->run.folder);
-        if (o->run.steps > 0)
-            return ZN_FAIL(ZN_EINVALID, "the stages of a distillation keep their lengths when it is resumed");
+        if (o->run.steps > 0 && o->run.steps != k->steps)
+            return ZN_FAIL(ZN_EINVALID,
+                           "%s: the stages of a distillation keep their lengths when it is resumed: %lld steps in all, "
+                           "not %lld",
+                           o->run.folder, (long long)k->steps, (long long)o->run.steps);
     } else {
         if (!o->teacher || !o->student)
             return ZN_FAIL(ZN_EINVALID, "distilling needs a teacher and a student");
         ZN_TRY(zn_recipe_read_student(o->student, k));
+        ZN_TRY(zn_run_set_start(k, &o->run));
     }
-    ZN_TRY(zn_run_set_path(k->teacher, sizeof k->teacher, o->teacher, "the teacher"));
-    return o->run.resume ? check_asked(r, o) : zn_run_set_start(k, &o->run);
+    return zn_run_set_path(k->teacher, sizeof k->teacher, o->teacher, "the teacher");
 }
 
 /* "random:taesd" is a teacher without knowledge, for trying things out. */
@@ -68,7 +80,7 @@ static zn_status open_teacher(zn_run *r)
     const zn_model_info *i = &r->teacher->info;
     if (!i->has_encoder && !i->has_decoder)
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s: %s has neither encoder nor decoder to learn from", name, i->architecture);
-    return ZN_OK;
+    return zn_run_check_teacher(r);
 }
 
 /* The student: a network of the recipe's kind for the teacher's latents. Of the teacher's own kind it takes over all
@@ -109,17 +121,11 @@ static void add_stage(zn_run *r, const char *name, zn_goal goal, int64_t steps, 
 static zn_status plan_stages(zn_run *r, int64_t steps)
 {
     zn_recipe *k = &r->recipe;
-    if (!r->teacher->info.has_decoder)
-        k->decoder_steps = k->joint_steps = k->gan_steps = 0;
-    if (steps > 0)
-        share_steps(k, steps);
+    set_lengths(k, r->teacher, steps);
     add_stage(r, "encoder", ZN_GOAL_ENCODER, k->encoder_steps, 0);
     add_stage(r, "decoder", ZN_GOAL_DECODER, k->decoder_steps, 0);
     add_stage(r, "joint", ZN_GOAL_JOINT, k->joint_steps, 0);
     add_stage(r, "gan", ZN_GOAL_JOINT, k->gan_steps, k->discriminator > 0 ? k->discriminator : 0.05);
-    r->recipe.steps = 0;
-    for (int i = 0; i < r->stage_count; i++)
-        r->recipe.steps += r->stages[i].recipe.steps;
     return r->stage_count ? ZN_OK : ZN_FAIL(ZN_EINVALID, "the recipe has no steps for what the teacher can teach");
 }
 
@@ -127,14 +133,16 @@ static zn_status set_up(zn_run *r, const zn_distill_options *o)
 {
     ZN_TRY(read_recipe(r, o));
     ZN_TRY(open_teacher(r));
+    if (o->run.resume)
+        ZN_TRY(go_on(r, o));
     ZN_TRY(make_student(r));
-    return plan_stages(r, o->run.steps);
+    return plan_stages(r, o->run.resume ? 0 : o->run.steps);
 }
 
 zn_status zn_distill(const zn_distill_options *o, zn_distill_result *out)
 {
     const double start = zn_clock_ms();
-    zn_run r = { .options = o->run };
+    zn_run r = { .options = o->run, .said = zn_run_said_by(&o->run) };
     const zn_status status = zn_run_all(&r, set_up(&r, o));
     *out = (zn_distill_result){ .first = r.first,
                                 .steps = r.done,

@@ -45,7 +45,7 @@ static zn_status enter_stage(zn_run *r, int stage)
 {
     const zn_run_stage *s = &r->stages[stage];
     int parts, batch;
-    ZN_TRY(zn_trainer_divide(&s->recipe, r->options.ranks, &parts, &batch));
+    ZN_TRY(zn_run_divide(r, &s->recipe, &parts, &batch));
     r->stage = stage;
     const zn_trainer_options t = { .model = r->model,
                                    .teacher = r->teacher,
@@ -149,14 +149,16 @@ static zn_status check_alike(const zn_run *r)
 {
     struct {
         int64_t step, pictures;
-        char recipe[ZN_RECIPE_TEXT];
+        char recipe[ZN_RECIPE_TEXT], digest[65];
     } mine = { .step = r->first, .pictures = zn_dataset_count(r->set) }, zero;
+    strcpy(mine.digest, r->digest);
     zn_recipe_text(&r->recipe, mine.recipe, sizeof mine.recipe);
     zero = mine;
     ZN_TRY(zn_ranks_share(r->options.ranks, &zero, sizeof zero));
-    if (zero.step == mine.step && zero.pictures == mine.pictures && strcmp(zero.recipe, mine.recipe) == 0)
+    if (zero.step == mine.step && zero.pictures == mine.pictures && !strcmp(zero.recipe, mine.recipe) &&
+        !strcmp(zero.digest, mine.digest))
         return ZN_OK;
-    return ZN_FAIL(ZN_EINVALID, "rank %d sees another recipe, checkpoint or data set than rank 0",
+    return ZN_FAIL(ZN_EINVALID, "rank %d sees another recipe, checkpoint, data set, teacher or labels than rank 0",
                    zn_ranks_rank(r->options.ranks));
 }
 
@@ -181,6 +183,7 @@ static void recall(zn_run *r)
 static zn_status open_folder(zn_run *r)
 {
     ZN_TRY(zn_run_make_folder(r));
+    ZN_TRY(zn_run_note_origin(r));
     ZN_TRY(zn_run_note_data(r));
     ZN_TRY(zn_journal_open(r->options.folder, r->first, &r->journal));
     recall(r);

@@ -47,9 +47,28 @@ typedef struct zn_run_conditions {
     int64_t row_count;
 } zn_run_conditions;
 
+/* What options of a call may say beside the recipe. */
+enum {
+    ZN_SAID_SEED = 1,
+    ZN_SAID_FROM = 2,
+    ZN_SAID_STEPS = 4,
+    ZN_SAID_PRECISION = 8,
+    ZN_SAID_LABELS = 16,
+};
+
+/* How a resumed run was begun, as far as its folder tells beside the recipe. */
+typedef struct zn_run_origin {
+    bool tells_options;
+    unsigned options; /* ZN_SAID_.., of this and earlier calls */
+    int ranks, parts; /* of a step, in the last call; 0: not known */
+    char name[400];   /* of the teacher, or of the labels' file; empty: it has neither */
+    char digest[65];  /* of what was in it; empty: not known */
+} zn_run_origin;
+
 typedef struct zn_run {
     /* set by the caller */
     zn_run_options options;
+    unsigned said;             /* by this call: ZN_SAID_.. */
     zn_recipe recipe;          /* goes into the folder */
     zn_model *model, *teacher; /* owned; the teacher may be NULL */
     zn_run_stage stages[ZN_RUN_STAGES];
@@ -75,18 +94,21 @@ typedef struct zn_run {
     float *inputs; /* restoring: what the network gets for them; NULL: the pictures */
     zn_held_out held;
     zn_run_conditions on; /* instead of the above, but for batch and inputs */
-    DIR *lock;            /* on the folder, held by rank 0 */
-    bool has_checkpoint;  /* to resume from; a run cut off before its first one starts over */
-    bool other_data;      /* resumed with other pictures than it had */
-    int64_t first;        /* step this call began with */
-    int64_t saved;        /* step of the checkpoint; -1: there is none */
+    zn_run_origin origin;
+    char digest[65];     /* of the teacher's weights or the labels; empty: it has neither */
+    DIR *lock;           /* on the folder, held by rank 0 */
+    bool has_checkpoint; /* to resume from; a run cut off before its first one starts over */
+    bool other_data;     /* resumed with other pictures than it had */
+    int64_t first;       /* step this call began with */
+    int64_t saved;       /* step of the checkpoint; -1: there is none */
     double started;
 } zn_run;
 
 /* The path of the run's file of that name. */
 enum { ZN_RUN_PATH = 4096 };
 void zn_run_path(const zn_run *r, const char *name, char path[ZN_RUN_PATH]);
-/* With resume: the recipe in the folder; fails when there is nothing to resume, or another process is doing it. */
+/* With resume: recipe and origin in the folder; fails when there is nothing to resume, or another process is doing it.
+ */
 ZN_MUST_USE zn_status zn_run_read_recipe(zn_run *r);
 
 /* The folder with the recipe in it, which must be new or empty unless the run is resumed. This or the above keeps other
@@ -96,6 +118,16 @@ void zn_run_unlock_folder(zn_run *r);
 
 /* Which pictures the run has, into its folder; if they are not those it had before, the caller is told. */
 ZN_MUST_USE zn_status zn_run_note_data(zn_run *r);
+
+/* How the run was begun: what the folder tells of it, and this call's part of it, into the folder. If this is another
+ * number of ranks, so that sums will be rounded otherwise, the caller is told. */
+void zn_run_read_origin(zn_run *r);
+ZN_MUST_USE zn_status zn_run_note_origin(zn_run *r);
+/* Of a run's teacher or labels, read: fails if they are not those it was begun with. */
+ZN_MUST_USE zn_status zn_run_check_teacher(zn_run *r);
+ZN_MUST_USE zn_status zn_run_check_labels(zn_run *r);
+/* zn_trainer_divide, but a resumed run keeps the parts it had where these ranks can share them. */
+ZN_MUST_USE zn_status zn_run_divide(const zn_run *r, const zn_recipe *recipe, int *parts, int *batch);
 
 /* Pictures that cannot be read: whom to tell of them; then, on all ranks together, those found since the last call go
  * to the caller's function. */
@@ -114,10 +146,16 @@ ZN_MUST_USE zn_status zn_run_open_model(zn_run *r, zn_part part);
  * from any folder. */
 ZN_MUST_USE zn_status zn_run_set_path(char *field, size_t size, const char *path, const char *what);
 
+/* Which of the options that all runs have say something. */
+unsigned zn_run_said_by(const zn_run_options *options);
 /* Puts the weights and the seed that the caller names into a recipe: with these a run begins, and keeps them. */
 ZN_MUST_USE zn_status zn_run_set_start(zn_recipe *recipe, const zn_run_options *options);
-/* With resume: fails if the run's recipe is not the one that is asked for, from a file of that name or NULL. */
+/* With resume: fails if the run's recipe is not the one that is asked for: the run's own with what options of the call
+ * say (name NULL), or one of that name. What options said at first, or say now, need not be in the latter. */
 ZN_MUST_USE zn_status zn_run_check_asked(const zn_run *r, const zn_recipe *asked, const char *name);
+/* Need an option's setting not be in a recipe that is asked for? If the folder does not tell: where it has its usual
+ * value. */
+bool zn_run_stands_back(const zn_run *r, unsigned option, bool usual);
 
 /* `status` is that of setting up this rank's part of the above: all ranks run, or all fail. */
 ZN_MUST_USE zn_status zn_run_all(zn_run *r, zn_status status);

@@ -36,7 +36,8 @@ static zn_status find_labels(zn_run *r)
 zn_status zn_run_read_labels(zn_run *r)
 {
     ZN_TRY(find_labels(r));
-    return zn_labels_read(r->recipe.labels, &r->on.labels);
+    ZN_TRY(zn_labels_read(r->recipe.labels, &r->on.labels));
+    return zn_run_check_labels(r);
 }
 
 /* Only pictures with labels are looked at. */

@@ -65,7 +65,9 @@ zn_status zn_run_read_recipe(zn_run *r)
     zn_run_path(r, "recipe.yaml", path);
     if (!r->has_checkpoint && !zn_exists(path))
         return ZN_FAIL(ZN_ENOTFOUND, "%s: no checkpoint to resume from", r->options.folder);
-    return zn_recipe_read(path, &r->recipe);
+    ZN_TRY(zn_recipe_read(path, &r->recipe));
+    zn_run_read_origin(r);
+    return ZN_OK;
 }
 
 zn_status zn_run_make_folder(zn_run *r)

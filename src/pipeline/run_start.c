@@ -111,6 +111,11 @@ zn_status zn_run_open_model(zn_run *r, zn_part part)
     return zn_model_random_part(m, part, (uint64_t)r->recipe.seed);
 }
 
+unsigned zn_run_said_by(const zn_run_options *o)
+{
+    return (o->seed ? ZN_SAID_SEED : 0) | (o->from ? ZN_SAID_FROM : 0) | (o->steps > 0 ? ZN_SAID_STEPS : 0);
+}
+
 zn_status zn_run_set_start(zn_recipe *recipe, const zn_run_options *o)
 {
     static const int64_t most = 9000000000000000; /* as in a recipe */
@@ -121,15 +126,37 @@ zn_status zn_run_set_start(zn_recipe *recipe, const zn_run_options *o)
     return zn_run_set_path(recipe->from, sizeof recipe->from, o->from, "the first model");
 }
 
+bool zn_run_stands_back(const zn_run *r, unsigned option, bool usual)
+{
+    const zn_run_origin *o = &r->origin;
+    return (r->said & option) || (o->tells_options ? (o->options & option) != 0 : usual);
+}
+
+/* What it need not say becomes what the run has. */
+static void complete(const zn_run *r, zn_recipe *k)
+{
+    const zn_recipe *own = &r->recipe;
+    if (zn_run_stands_back(r, ZN_SAID_SEED, k->seed == ZN_RECIPE_SEED))
+        k->seed = own->seed;
+    if (zn_run_stands_back(r, ZN_SAID_FROM, !k->from[0]))
+        strcpy(k->from, own->from);
+    if (zn_run_stands_back(r, ZN_SAID_STEPS, false))
+        k->steps = own->steps;
+    if (zn_run_stands_back(r, ZN_SAID_PRECISION, k->precision == ZN_RECIPE_F32))
+        k->precision = own->precision;
+    if (k->gates == ZN_RECIPE_GATES_AS_USUAL && own->gates == ZN_RECIPE_GATES_STRAIGHT) /* see settle_gates */
+        k->gates = own->gates;
+}
+
 zn_status zn_run_check_asked(const zn_run *r, const zn_recipe *asked, const char *name)
 {
     char a[ZN_RECIPE_TEXT], b[ZN_RECIPE_TEXT];
     size_t at = 0, line = 0;
     zn_recipe now = *asked;
-    if (now.seed == ZN_RECIPE_SEED && !r->options.seed) /* what an option said at first need not be said again */
-        now.seed = r->recipe.seed;
-    if (!now.from[0])
-        strcpy(now.from, r->recipe.from);
+    if (name) {
+        ZN_TRY(zn_run_set_path(now.from, sizeof now.from, NULL, "the first model"));
+        complete(r, &now);
+    }
     zn_recipe_text(&now, a, sizeof a);
     zn_recipe_text(&r->recipe, b, sizeof b);
     for (; a[at] && a[at] == b[at]; at++)

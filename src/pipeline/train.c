@@ -11,7 +11,11 @@
 
 const char *zn_train_preset(int index, const char **description) { return zn_recipe_preset(index, description); }
 
-/* What the call may change, in a resumed run too. */
+static unsigned said_by(const zn_train_options *o)
+{
+    return zn_run_said_by(&o->run) | (o->precision ? ZN_SAID_PRECISION : 0) | (o->labels ? ZN_SAID_LABELS : 0);
+}
+
 static zn_status apply_options(zn_recipe *k, const zn_train_options *o)
 {
     char line[64];
@@ -22,17 +26,39 @@ static zn_status apply_options(zn_recipe *k, const zn_train_options *o)
     return o->precision ? zn_recipe_apply(line, (size_t)length, "options", k) : ZN_OK;
 }
 
-/* Whoever repeats the command of the first time with resume may do so; what else is asked for would be ignored. */
-static zn_status check_asked(const zn_run *r, const zn_train_options *o)
+/* Labels that the recipe of a resumed run's call names. What is in them will be compared; of an old run, their name. */
+static zn_status take_labels(zn_run *r, zn_recipe *asked)
 {
-    zn_recipe asked = r->recipe;
-    if (o->recipe)
+    ZN_TRY(zn_run_set_path(asked->labels, sizeof asked->labels, NULL, "the labels' file"));
+    if (!asked->labels[0] || zn_run_stands_back(r, ZN_SAID_LABELS, false)) /* or they were found beside the pictures */
+        strcpy(asked->labels, r->recipe.labels);
+    else if (r->origin.digest[0])
+        strcpy(r->recipe.labels, asked->labels);
+    return ZN_OK;
+}
+
+/* Whoever repeats the command of the first time with resume may do so, and leave out of it what they like; what else is
+ * asked for would be ignored. Steps may be others, and labels and data may have moved. */
+static zn_status go_on(zn_run *r, const zn_train_options *o)
+{
+    zn_recipe asked;
+    if (o->recipe) {
         ZN_TRY(zn_recipe_read(o->recipe, &asked));
+        ZN_TRY(take_labels(r, &asked));
+        ZN_TRY(zn_run_check_asked(r, &asked, o->recipe));
+    }
+    asked = r->recipe;
     ZN_TRY(apply_options(&asked, o));
     ZN_TRY(zn_run_set_start(&asked, &o->run));
-    if (!asked.labels[0]) /* they were found beside the pictures */
-        strcpy(asked.labels, r->recipe.labels);
-    return zn_run_check_asked(r, &asked, o->recipe);
+    r->recipe.steps = asked.steps;
+    strcpy(r->recipe.labels, asked.labels);
+    return zn_run_check_asked(r, &asked, NULL);
+}
+
+static zn_status start(zn_recipe *k, const zn_train_options *o)
+{
+    ZN_TRY(apply_options(k, o));
+    return zn_run_set_start(k, &o->run);
 }
 
 /* The recipe of the call, or with resume the run's own. */
@@ -47,8 +73,7 @@ static zn_status read_recipe(zn_run *r, const zn_train_options *o)
     if (r->recipe.features > 0 || r->recipe.latent_mse > 0)
         return ZN_FAIL(ZN_EINVALID, "%s weighs loss.%s, which needs a teacher: it is for distilling",
                        o->run.resume ? o->run.folder : o->recipe, r->recipe.features > 0 ? "features" : "latent");
-    ZN_TRY(apply_options(&r->recipe, o));
-    ZN_TRY(o->run.resume ? check_asked(r, o) : zn_run_set_start(&r->recipe, &o->run));
+    ZN_TRY(o->run.resume ? go_on(r, o) : start(&r->recipe, o));
     if (r->recipe.labels[0] && r->recipe.task != ZN_RECIPE_CLASSIFY)
         return ZN_FAIL(ZN_EINVALID, "labels are for a classifier: a recipe with task: classify");
     if (r->recipe.kl > 0 && r->recipe.task != ZN_RECIPE_AUTOENCODE)
@@ -102,7 +127,7 @@ static zn_status set_up(zn_run *r, const zn_train_options *o)
 zn_status zn_train(const zn_train_options *o, zn_train_result *out)
 {
     const double start = zn_clock_ms();
-    zn_run r = { .options = o->run, .coarse = NAN };
+    zn_run r = { .options = o->run, .said = said_by(o), .coarse = NAN };
     const zn_status status = zn_run_all(&r, set_up(&r, o));
     *out = (zn_train_result){ .first = r.first,
                               .steps = r.done,
