@@ -1,10 +1,11 @@
 #!/bin/sh
-# Training over MPI ranks: tests/train/test_ranks.c alone and on 2 and 3 ranks, then the program: one sentence for an
+# Training over MPI ranks: test_ranks.c and test_rank_runs.c alone and on 2 and 3 ranks, then the program: one sentence for an
 # error, nothing left hanging when a rank is killed, and a signal to mpirun saves.
 #
-#     mpi.sh TEST-RANKS ZENITH
+#     mpi.sh ZENITH TEST..
 set -eu
-ranks=$1 zenith=$2
+zenith=$1
+shift
 if ! command -v mpirun >/dev/null; then
     echo "skipped: there is no mpirun on this machine"
     exit 77
@@ -21,15 +22,17 @@ fail() {
     exit 1
 }
 
-"$ranks"
-for n in 2 3; do
-    status=0
-    timeout 300 mpirun -np $n "$ranks" >"$folder/log" 2>&1 || status=$?
-    if grep -q '^skipped:' "$folder/log"; then
-        grep -m 1 '^skipped:' "$folder/log"
-        exit 77
-    fi
-    [ $status = 0 ] || { cat "$folder/log" && fail "test-ranks on $n ranks"; }
+for test; do
+    "$test"
+    for n in 2 3; do
+        status=0
+        timeout 300 mpirun -np $n "$test" >"$folder/log" 2>&1 || status=$?
+        if grep -q '^skipped:' "$folder/log"; then
+            grep -m 1 '^skipped:' "$folder/log"
+            exit 77
+        fi
+        [ $status = 0 ] || { cat "$folder/log" && fail "$test on $n ranks"; }
+    done
 done
 
 mkdir "$folder/pictures"

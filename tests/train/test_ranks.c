@@ -1,30 +1,17 @@
-/* Ranks, run by mpi.sh as `mpirun -np N test-ranks`: sums have the promised order, failures reach everyone, and
- * training over ranks is training of one process with the whole batch. Run alone, the same holds for one. */
+/* Ranks, run by mpi.sh as `mpirun -np N test-ranks`: sums have the promised order, failures reach everyone, and the
+ * gradients of a step over ranks are those of one process with the whole batch. Run alone, the same holds for one. */
 #include "base/alloc.h"
 #include "base/rng.h"
+#include "on_ranks.h"
 #include "train/ranks.h"
 #include "train/trainer.h"
-#include "train_files.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <zenith/image.h>
-#include <zenith/train.h>
 
-enum { BATCH = 12, SIDE = 32, SKIPPED = 77 };
-
-static zn_ranks *ranks;
-static int rank, count;
-
-static void together(void) { assert_int_equal(zn_ranks_agree(ranks, ZN_OK), ZN_OK); }
+enum { BATCH = 12, SIDE = 32 };
 
 /* ---- messages ---- */
 
@@ -184,136 +171,14 @@ static void batches_that_cannot_be_shared_are_refused(void **state)
     assert_true(parts % 3 == 0 && parts % count == 0 && parts * batch == r.batch);
 }
 
-/* ---- whole runs ---- */
-
-/* In a folder that is the same on all ranks. */
-static int set_up(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/zenith-ranks-XXXXXX");
-    if (rank == 0) {
-        assert_non_null(mkdtemp(folder));
-        make_pictures(in_folder("pictures"), 15, SIDE);
-        make_pictures(in_folder("broken"), 15, SIDE);
-        write_text(in_folder("broken/p07.png"), "no picture");
-        assert_int_equal(mkdir(in_folder("useless"), 0777), 0);
-        write_text(in_folder("useless/a.png"), "no picture");
-        write_text(in_folder("useless/b.png"), "no picture");
-        char text[300];
-        snprintf(text, sizeof text,
-                 "model: zenith-hier-r\nbatch: %d\naccumulate: %d\nsize: %d\nsteps: 6\nwarmup: 2\neval_every: 2\n"
-                 "checkpoint_every: 4\nheld_out: 20\n",
-                 BATCH, count, SIDE);
-        write_text(in_folder("recipe.yaml"), text);
-    }
-    return zn_ranks_share(ranks, folder, sizeof folder) != ZN_OK;
-}
-
-static int tear_down(void **state)
-{
-    together();
-    return rank == 0 ? files_tear_down(state) : 0;
-}
-
-static int stop_at_three(void *user, const zn_train_progress *p) { return p->step == 3 && rank == *(int *)user; }
-
-/* stopper: the rank that asks for a stop after step 3; -1: none. */
-static zn_status train_into(const char *run, const char *data, zn_ranks *among, bool resume, int stopper)
-{
-    const zn_train_options o = { .recipe = resume ? NULL : in_folder("recipe.yaml"),
-                                 .run = { .data = in_folder(data),
-                                          .folder = in_folder(run),
-                                          .resume = resume,
-                                          .threads = 1,
-                                          .ranks = among,
-                                          .progress = stop_at_three,
-                                          .user = &stopper } };
-    zn_train_result r;
-    return zn_train(&o, &r);
-}
-
-static void same_file(const char *a, const char *b)
-{
-    char command[300];
-    snprintf(command, sizeof command, "cmp %s %s", in_folder(a), in_folder(b));
-    assert_int_equal(system(command), 0);
-}
-
-static void runs_are_those_of_one_process(void **state)
-{
-    (void)state;
-    assert_int_equal(train_into("all", "pictures", ranks, false, -1), ZN_OK);
-    if (rank == 0) {
-        assert_int_equal(train_into("one", "pictures", NULL, false, -1), ZN_OK);
-        same_file("one/checkpoint.safetensors", "all/checkpoint.safetensors");
-        same_file("one/model.safetensors", "all/model.safetensors");
-        same_file("one/samples/step-0000006.png", "all/samples/step-0000006.png");
-    }
-    together();
-}
-
-/* Stopped by one rank among all, continued by one process alone, and the other way round. */
-static void runs_go_on_with_other_ranks(void **state)
-{
-    (void)state;
-    assert_int_equal(train_into("some", "pictures", ranks, false, count - 1), ZN_ECANCELLED);
-    assert_non_null(strstr(zn_error_text(), "stopped after step 3"));
-    if (rank == 0) {
-        assert_int_equal(train_into("some", "pictures", NULL, true, -1), ZN_OK);
-        same_file("some/checkpoint.safetensors", "all/checkpoint.safetensors");
-        assert_int_equal(train_into("first", "pictures", NULL, false, 0), ZN_ECANCELLED);
-    }
-    together();
-    assert_int_equal(train_into("first", "pictures", ranks, true, -1), ZN_OK);
-    if (rank == 0)
-        same_file("first/checkpoint.safetensors", "all/checkpoint.safetensors");
-    together();
-}
-
-/* The file is in one rank's slice, or one picture of the evaluation: another takes its place, the same one as when one
- * process does it all. */
-static void a_broken_picture_stops_nobody(void **state)
-{
-    (void)state;
-    assert_int_equal(train_into("bad", "broken", ranks, false, -1), ZN_OK);
-    if (rank == 0) {
-        assert_int_equal(train_into("bad_one", "broken", NULL, false, -1), ZN_OK);
-        same_file("bad/checkpoint.safetensors", "bad_one/checkpoint.safetensors");
-    }
-    together();
-}
-
-static void what_cannot_go_on_stops_everyone(void **state)
-{
-    (void)state;
-    assert_int_not_equal(train_into("hopeless", "useless", ranks, false, -1), ZN_OK);
-    assert_non_null(strstr(zn_error_text(), "pictures to train on can be read"));
-    assert_int_not_equal(train_into("worse", "nowhere", ranks, false, -1), ZN_OK);
-    assert_non_null(strstr(zn_error_text(), "nowhere"));
-}
-
 int main(void)
 {
-    if (zn_ranks_open(&ranks) != ZN_OK) {
-        printf("skipped: %s\n", zn_error_text());
-        return SKIPPED;
-    }
-    rank = zn_ranks_rank(ranks);
-    count = zn_ranks_count(ranks);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_have_a_fixed_order),
         cmocka_unit_test(one_failure_is_everyones),
         cmocka_unit_test(gradients_are_those_of_the_whole_batch),
         cmocka_unit_test(gradients_of_equal_parts_have_the_same_bits),
         cmocka_unit_test(batches_that_cannot_be_shared_are_refused),
-        cmocka_unit_test(runs_are_those_of_one_process),
-        cmocka_unit_test(runs_go_on_with_other_ranks),
-        cmocka_unit_test(a_broken_picture_stops_nobody),
-        cmocka_unit_test(what_cannot_go_on_stops_everyone),
     };
-    const int failed = cmocka_run_group_tests_name("ranks", tests, set_up, tear_down);
-    if (failed)
-        _Exit(1); /* the others may be waiting: mpirun ends them */
-    zn_ranks_close(ranks);
-    return 0;
+    return run_on_ranks("ranks", tests, sizeof tests / sizeof *tests, NULL, NULL);
 }
