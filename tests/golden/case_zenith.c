@@ -1,5 +1,6 @@
 /* Zenith's transforms, gates and blocks, one by one (specification 0, A1, B1 to B3, D1, D2). */
 #include "probe.h"
+#include "zenith_blocks.h"
 
 #include "base/alloc.h"
 #include "base/fail.h"
@@ -10,22 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Calls visit with what stands between `begin` and `end` in the names of tensors, each once. */
-static zn_status each_name(golden *g, const char *begin, const char *end, zn_status (*visit)(golden *, const char *))
-{
-    const size_t b = strlen(begin), e = strlen(end);
-    for (int64_t i = 0; i < zn_weights_count(g->file); i++) {
-        const char *name = zn_weights_at(g->file, i)->name;
-        const size_t n = strlen(name);
-        char part[128];
-        if (n <= b + e || n - b - e >= sizeof part || strncmp(name, begin, b) || strcmp(name + n - e, end))
-            continue;
-        snprintf(part, sizeof part, "%.*s", (int)(n - b - e), name + b);
-        ZN_TRY(visit(g, part));
-    }
-    return ZN_OK;
-}
 
 static zn_node *parameter(probe *p, const char *name)
 {
@@ -79,7 +64,7 @@ done:
     return status;
 }
 
-static zn_status fwht_run(golden *g) { return each_name(g, "in.x.", "", fwht_one); }
+static zn_status fwht_run(golden *g) { return probe_each_name(g, "in.x.", "", fwht_one); }
 
 /* ---- spectral diagonal along rows and columns, and its dyadic kernel ---- */
 
@@ -160,8 +145,8 @@ static zn_status shuffle_low(golden *g, const char *r)
 
 static zn_status shuffle_run(golden *g)
 {
-    ZN_TRY(each_name(g, "in.high.r", "", shuffle_high));
-    return each_name(g, "in.low.r", "", shuffle_low);
+    ZN_TRY(probe_each_name(g, "in.high.r", "", shuffle_high));
+    return probe_each_name(g, "in.low.r", "", shuffle_low);
 }
 
 /* ---- grouped 1x1 ---- */
@@ -179,7 +164,7 @@ static zn_status grouped_one(golden *g, const char *groups)
     return probe_finish(&p, zn_grouped_conv(x, parameter(&p, "W"), parameter(&p, "b")), seed);
 }
 
-static zn_status grouped_run(golden *g) { return each_name(g, "w.g", ".W", grouped_one); }
+static zn_status grouped_run(golden *g) { return probe_each_name(g, "w.g", ".W", grouped_one); }
 
 /* ---- gates ---- */
 
@@ -219,94 +204,6 @@ static zn_status gate_run(golden *g)
     return gate_one(g, "ste.", ZN_GATE_STE, false);
 }
 
-/* ---- blocks ---- */
-
-static zn_status lite_run(golden *g)
-{
-    probe p;
-    ZN_TRY(probe_new(&p, g, "", "w."));
-    zn_node *x = probe_input(&p, "x");
-    probe_want(&p, x, "x");
-    return probe_finish(&p, zn_lite_block((zn_scope){ p.graph, "" }, x), "dy");
-}
-
-/* The longest in.<begin>.x whose name begins the tag: "odd" for "oddh". */
-static void input_of(const golden *g, const char *tag, char *name, size_t size)
-{
-    name[0] = 0;
-    for (size_t n = strlen(tag); n > 0 && !name[0]; n--) {
-        char begin[64];
-        snprintf(begin, sizeof begin, "%.*s.x", (int)n, tag);
-        if (golden_has(g, "in.", begin))
-            snprintf(name, size, "%.*s", (int)n, tag);
-    }
-}
-
-static zn_status lite_r_one(golden *g, const char *tag, int offset)
-{
-    char begin[64], name[80], prefix[80];
-    probe p;
-    input_of(g, tag, begin, sizeof begin);
-    snprintf(prefix, sizeof prefix, "%s.", tag);
-    ZN_TRY(probe_new(&p, g, prefix, "w."));
-    snprintf(name, sizeof name, "%s.x", begin);
-    zn_node *x = probe_input(&p, name);
-    probe_want(&p, x, "x");
-    snprintf(name, sizeof name, "%s.dy", begin);
-    const int tile = (int)golden_int(g, "P", 32);
-    return probe_finish(&p, zn_lite_r_block((zn_scope){ p.graph, "" }, x, tile, offset), name);
-}
-
-static zn_status lite_r_run(golden *g)
-{
-    const zn_json_node *tags = zn_json_get(g->config, "tags");
-    ZN_JSON_EACH(key, tags)
-    {
-        const char *tag = zn_json_string(key);
-        int64_t offset;
-        if (!tag || !zn_json_i64(zn_json_get(zn_json_get(tags, tag), "offset"), &offset))
-            return ZN_FAIL(ZN_EFORMAT, "a tag has no offset");
-        ZN_TRY(lite_r_one(g, tag, (int)offset));
-    }
-    return ZN_OK;
-}
-
-static zn_status prune_one(golden *g, const char *size, bool srig, bool train)
-{
-    char tag[64], weights[64], name[64], seed[64];
-    probe p;
-    snprintf(tag, sizeof tag, "c%s.%s.%s.", size, srig ? "srig" : "plain", train ? "train" : "eval");
-    snprintf(weights, sizeof weights, "w.c%s.", size);
-    snprintf(name, sizeof name, "c%s.x", size);
-    snprintf(seed, sizeof seed, "c%s.dy", size);
-    ZN_TRY(probe_new(&p, g, tag, weights));
-    zn_node *x = probe_input(&p, name);
-    probe_want(&p, x, "x");
-    zn_prune_spec spec = { .srig = srig, .drop = (float)golden_double(g, "dropout_p", 0.1) };
-    snprintf(name, sizeof name, "c%s.drop", size);
-    if (train)
-        spec.keep = probe_input(&p, name);
-    return probe_finish(&p, zn_prune_block((zn_scope){ p.graph, "" }, x, &spec), seed);
-}
-
-static zn_status prune_size(golden *g, const char *size)
-{
-    for (int form = 0; form < 4; form++)
-        ZN_TRY(prune_one(g, size, form & 1, form & 2));
-    return ZN_OK;
-}
-
-static zn_status prune_run(golden *g) { return each_name(g, "in.c", ".x", prune_size); }
-
-static zn_status prune_r_run(golden *g)
-{
-    probe p;
-    ZN_TRY(probe_new(&p, g, "", "w."));
-    zn_node *x = probe_input(&p, "x");
-    probe_want(&p, x, "x");
-    return probe_finish(&p, zn_prune_r_block((zn_scope){ p.graph, "" }, x), "dy");
-}
-
 static const probe_case cases[] = {
     { "fwht", "in.x.", fwht_run },
     { "spectral_diag", "in.g_row", diagonal_run },
@@ -314,10 +211,10 @@ static const probe_case cases[] = {
     { "gconv1x1", "w.g1.W", grouped_run },
     { "avxgate", "in.eps", gate_run },
     { "srig", "in.u", srig_run },
-    { "lite_r", "w.norm", lite_r_run },
-    { "lite_block", "w.gate_h", lite_run },
-    { "zenith_block", "in.c", prune_run },
-    { "block_r", "w.alpha", prune_r_run },
+    { "lite_r", "w.norm", zenith_lite_r_run },
+    { "lite_block", "w.gate_h", zenith_lite_run },
+    { "zenith_block", "in.c", zenith_prune_run },
+    { "block_r", "w.alpha", zenith_prune_r_run },
     { NULL, NULL, NULL },
 };
 

@@ -144,3 +144,18 @@ const probe_case *probe_case_find(const probe_case *table, const golden *g)
             return c;
     return NULL;
 }
+
+zn_status probe_each_name(golden *g, const char *begin, const char *end, zn_status (*visit)(golden *, const char *))
+{
+    const size_t b = strlen(begin), e = strlen(end);
+    for (int64_t i = 0; i < zn_weights_count(g->file); i++) {
+        const char *name = zn_weights_at(g->file, i)->name;
+        const size_t n = strlen(name);
+        char part[128];
+        if (n <= b + e || n - b - e >= sizeof part || strncmp(name, begin, b) || strcmp(name + n - e, end))
+            continue;
+        snprintf(part, sizeof part, "%.*s", (int)(n - b - e), name + b);
+        ZN_TRY(visit(g, part));
+    }
+    return ZN_OK;
+}

@@ -40,6 +40,9 @@ zn_status probe_finish(probe *p, zn_node *y, const char *seed);
 /* True if a tensor's name begins with prefix and then `begin`. */
 bool probe_holds(const golden *g, const char *prefix, const char *begin);
 
+/* Calls visit with what stands between `begin` and `end` in the names of tensors, each once. */
+zn_status probe_each_name(golden *g, const char *begin, const char *end, zn_status (*visit)(golden *, const char *));
+
 /* Rows of a family's table. A file belongs to a row if its case has the name or it holds a tensor that begins so. */
 typedef struct probe_case {
     const char *name, *telltale;
