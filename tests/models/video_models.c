@@ -49,6 +49,8 @@ zn_model *small_taehv(int patch)
     return m;
 }
 
+zn_model *small_video(int which) { return which < 2 ? small_wan(which) : small_taehv(which - 1); }
+
 zn_image *small_picture(int width, int height, int number)
 {
     zn_image *im;

@@ -11,6 +11,10 @@ zn_model *small_wan(int which);
 /* patch: 1 or 2, at 1/8 or 1/16; five latent channels. */
 zn_model *small_taehv(int patch);
 
+/* All of these, by number. */
+enum { SMALL_VIDEOS = 4 };
+zn_model *small_video(int which);
+
 /* The same for the same number. */
 zn_image *small_picture(int width, int height, int number);
 

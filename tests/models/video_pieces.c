@@ -1,0 +1,117 @@
+/* Frames in one graph, and in pieces. */
+#include "video_pieces.h"
+
+#include "base/alloc.h"
+#include "graph/exec.h"
+#include "ops/ops.h"
+#include "pipeline/clip.h"
+#include "video_models.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static float number(int64_t i) { return (float)(i * 7919 % 1201) / 1201.0f; }
+
+/* The result of all frames in one graph. */
+static zn_shape run_whole(const zn_model *m, zn_part part, zn_shape shape, zn_pool *pool, float **out)
+{
+    zn_graph *g;
+    zn_node *x, *y;
+    zn_exec *e;
+    assert_int_equal(zn_model_clip(m, part, shape, NULL, &g, &x, &y), ZN_OK);
+    zn_graph_fuse(g, &y, 1);
+    assert_int_equal(zn_exec_new(g, &y, 1, &(zn_exec_options){ .pool = pool }, &e), ZN_OK);
+    for (int64_t i = 0; i < zn_shape_count(shape); i++)
+        x->data[i] = number(i);
+    assert_int_equal(zn_exec_run(e), ZN_OK);
+    const zn_shape made = y->shape;
+    *out = zn_alloc(sizeof(float) * (size_t)zn_shape_count(made));
+    memcpy(*out, y->data, sizeof(float) * (size_t)zn_shape_count(made));
+    zn_exec_free(e);
+    zn_graph_free(g);
+    return made;
+}
+
+static void check_pieces(const zn_model *m, zn_part part, int frames, int threads)
+{
+    const int d = part == ZN_ENCODER ? 1 : m->config.downscale, c = zn_model_inputs(m, part);
+    const zn_shape frame = ZN_SHAPE(1, 32 / d, 48 / d, c);
+    zn_shape all = frame, shape;
+    zn_pool *pool;
+    zn_clip *clip;
+    float *whole;
+    int64_t done = 0;
+    all.dim[0] = frames;
+    assert_int_equal(zn_pool_new(threads, &pool), ZN_OK);
+    const int64_t expected = zn_shape_count(run_whole(m, part, all, pool, &whole));
+    assert_int_equal(zn_clip_new(m, part, frame, &(zn_clip_options){ .pool = pool }, &clip), ZN_OK);
+    for (int64_t at = 0, size = zn_shape_count(frame); at < frames;) {
+        float *input;
+        const float *output;
+        int piece;
+        assert_int_equal(zn_clip_begin(clip, &input, &piece), ZN_OK);
+        for (int64_t i = 0; i < piece * size; i++)
+            input[i] = number(at * size + i);
+        assert_int_equal(zn_clip_run(clip, &output, &shape), ZN_OK);
+        assert_true(done + zn_shape_count(shape) <= expected);
+        assert_memory_equal(output, whole + done, sizeof(float) * (size_t)zn_shape_count(shape));
+        done += zn_shape_count(shape);
+        at += piece;
+    }
+    assert_int_equal(done, expected);
+    zn_clip_free(clip);
+    zn_free(whole);
+    zn_pool_free(pool);
+}
+
+void pieces_have_the_bits_of_the_whole(void **state)
+{
+    (void)state;
+    for (int i = 0; i < SMALL_VIDEOS; i++) {
+        zn_model *m = small_video(i);
+        check_pieces(m, ZN_ENCODER, m->config.first_frames + 2 * m->config.frames, 2);
+        check_pieces(m, ZN_DECODER, 4, 1 + i % 2);
+        zn_model_free(m);
+    }
+}
+
+/* Several pictures at once, as training takes them, know nothing of each other. */
+void pictures_may_come_together(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2 * SMALL_VIDEOS; i++) {
+        const zn_part part = i < SMALL_VIDEOS ? ZN_ENCODER : ZN_DECODER;
+        zn_model *m = small_video(i % SMALL_VIDEOS);
+        const int d = part == ZN_ENCODER ? 1 : m->config.downscale;
+        zn_pool *pool;
+        zn_graph *g[2];
+        zn_exec *e[2];
+        zn_node *x[2], *y[2];
+        assert_int_equal(zn_pool_new(1, &pool), ZN_OK);
+        for (int k = 0; k < 2; k++) {
+            const zn_shape shape = ZN_SHAPE(k ? 1 : 3, 32 / d, 48 / d, zn_model_inputs(m, part));
+            assert_int_equal(zn_model_graph(m, part, shape, &g[k], &x[k], &y[k]), ZN_OK);
+            assert_int_equal(zn_exec_new(g[k], &y[k], 1, &(zn_exec_options){ .pool = pool }, &e[k]), ZN_OK);
+        }
+        const int64_t in = zn_shape_count(x[1]->shape), out = zn_shape_count(y[1]->shape);
+        for (int64_t k = 0; k < 3 * in; k++)
+            x[0]->data[k] = number(k);
+        assert_int_equal(zn_exec_run(e[0]), ZN_OK);
+        assert_int_equal(zn_shape_count(y[0]->shape), 3 * out);
+        for (int k = 0; k < 3; k++) {
+            memcpy(x[1]->data, x[0]->data + k * in, sizeof(float) * (size_t)in);
+            assert_int_equal(zn_exec_run(e[1]), ZN_OK);
+            assert_memory_equal(y[1]->data, y[0]->data + k * out, sizeof(float) * (size_t)out);
+        }
+        for (int k = 0; k < 2; k++) {
+            zn_exec_free(e[k]);
+            zn_graph_free(g[k]);
+        }
+        zn_pool_free(pool);
+        zn_model_free(m);
+    }
+}

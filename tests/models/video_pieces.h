@@ -1,0 +1,8 @@
+/* The tests of video_pieces.c. */
+#ifndef ZN_TESTS_VIDEO_PIECES_H
+#define ZN_TESTS_VIDEO_PIECES_H
+
+void pieces_have_the_bits_of_the_whole(void **state);
+void pictures_may_come_together(void **state);
+
+#endif
