@@ -1,6 +1,7 @@
 /* The engine's promises: runs allocate nothing, threads do not change a bit, fusion and tiles do not change the result,
  * a bad shape is one sentence, NaN names its stage, memory failure at any point is clean. */
 #include "base/alloc.h"
+#include "engine_cancel.h"
 #include "part_run.h"
 
 #include <setjmp.h>
@@ -11,13 +12,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-static zn_model *model_of(const char *name)
-{
-    zn_model *m;
-    assert_int_equal(zn_model_random(name, 3, &m), ZN_OK);
-    return m;
-}
 
 static float largest_difference(const float *a, const float *b, int64_t count)
 {
@@ -198,61 +192,6 @@ static void nan_names_its_stage(void **state)
     zn_runner_input(r)[7] = NAN;
     assert_int_equal(zn_runner_run(r), ZN_ENUMERIC);
     assert_non_null(strstr(zn_error_text(), "'latent'"));
-    zn_runner_free(r);
-    zn_pool_free(pool);
-    zn_model_free(m);
-}
-
-static int cancel_at_once(void *user, double fraction)
-{
-    (void)fraction;
-    ++*(int *)user;
-    return 1;
-}
-
-static void progress_can_cancel(void **state)
-{
-    (void)state;
-    zn_model *m = model_of("taesd");
-    zn_pool *pool = pool_of(1);
-    zn_runner *r;
-    int calls = 0;
-    const zn_runner_options o = { .pool = pool, .tile = 32, .progress = cancel_at_once, .user = &calls };
-    assert_int_equal(zn_runner_new(m, ZN_DECODER, ZN_SHAPE(1, 16, 16, 4), &o, &r), ZN_OK);
-    assert_int_equal(zn_runner_run(r), ZN_ECANCELLED);
-    assert_int_equal(calls, 1);
-    zn_runner_free(r);
-    zn_pool_free(pool);
-    zn_model_free(m);
-}
-
-/* `user`: the part of the work after which to stop. */
-static int cancel_after(void *user, double fraction) { return fraction > *(double *)user; }
-
-/* Nothing of a picture that was given up gets into the next one, wherever it was stopped. */
-static void a_cancelled_run_leaves_no_trace(void **state)
-{
-    (void)state;
-    zn_model *m = model_of("taef2");
-    zn_pool *pool = pool_of(1);
-    zn_runner *r;
-    int64_t count;
-    double limit;
-    float *want = result_of(m, ZN_ENCODER, 200, 64, 1, 32, 0, &count);
-    const zn_runner_options o = { .pool = pool, .tile = 32, .progress = cancel_after, .user = &limit };
-    assert_int_equal(zn_runner_new(m, ZN_ENCODER, shape_of(m, ZN_ENCODER, 200, 64), &o, &r), ZN_OK);
-    for (int part = 1; part < 20; part++) {
-        float *input = zn_runner_input(r);
-        const int64_t floats = zn_shape_count(zn_runner_input_shape(r));
-        memset(input, 0, sizeof *input * (size_t)floats);
-        limit = part / 20.0;
-        assert_int_equal(zn_runner_run(r), ZN_ECANCELLED);
-        fill(input, floats, 5);
-        limit = 2;
-        assert_int_equal(zn_runner_run(r), ZN_OK);
-        assert_memory_equal(zn_runner_output(r), want, sizeof *want * (size_t)count);
-    }
-    zn_free(want);
     zn_runner_free(r);
     zn_pool_free(pool);
     zn_model_free(m);

@@ -1,43 +1,8 @@
 /* ICC profiles: known colours of a wide space arrive at the sRGB values that the definition of both spaces gives. */
 #include "image_make.h"
 
-#include <lcms2.h>
 #include <math.h>
 #include <png.h>
-
-static blob saved(cmsHPROFILE profile)
-{
-    cmsUInt32Number size = 0;
-    assert_true(cmsSaveProfileToMem(profile, NULL, &size));
-    blob b = { malloc(size), size };
-    assert_true(cmsSaveProfileToMem(profile, b.data, &size));
-    cmsCloseProfile(profile);
-    return b;
-}
-
-static cmsToneCurve *srgb_curve(void)
-{
-    const cmsFloat64Number p[5] = { 2.4, 1 / 1.055, 0.055 / 1.055, 1 / 12.92, 0.04045 };
-    return cmsBuildParametricToneCurve(NULL, 4, p);
-}
-
-static blob display_p3(void)
-{
-    const cmsCIExyY white = { 0.3127, 0.3290, 1 };
-    const cmsCIExyYTRIPLE primaries = { { 0.680, 0.320, 1 }, { 0.265, 0.690, 1 }, { 0.150, 0.060, 1 } };
-    cmsToneCurve *curve = srgb_curve(), *curves[3] = { curve, curve, curve };
-    const blob b = saved(cmsCreateRGBProfile(&white, &primaries, curves));
-    cmsFreeToneCurve(curve);
-    return b;
-}
-
-static blob grey_profile(double gamma)
-{
-    cmsToneCurve *curve = cmsBuildGamma(NULL, gamma);
-    const blob b = saved(cmsCreateGrayProfile(cmsD50_xyY(), curve));
-    cmsFreeToneCurve(curve);
-    return b;
-}
 
 static double light_of(double v) { return v <= 0.04045 ? v / 12.92 : pow((v + 0.055) / 1.055, 2.4); }
 static double value_of(double l) { return l <= 0.0031308 ? 12.92 * l : 1.055 * pow(l, 1 / 2.4) - 0.055; }
@@ -81,7 +46,7 @@ static void check_p3(const zn_image *im, int tolerance)
 static void wide_gamut(void **state)
 {
     (void)state;
-    blob icc = display_p3(), png8, png16, plain, webp;
+    blob icc = make_display_p3(), png8, png16, plain, webp;
     uint8_t wide[COLOURS * 6];
     for (int i = 0; i < COLOURS * 6; i++)
         wide[i] = ((const uint8_t *)colours)[i / 2];
@@ -115,7 +80,7 @@ static void profile_and_alpha(void **state)
 {
     (void)state;
     const uint8_t rgba[8] = { 234, 51, 35, 255, 234, 51, 35, 100 };
-    blob icc = display_p3();
+    blob icc = make_display_p3();
     blob b = make_png(&(png_spec){ .width = 2,
                                    .height = 1,
                                    .type = PNG_COLOR_TYPE_RGB_ALPHA,
@@ -138,7 +103,7 @@ static void profile_in_parts(void **state)
     uint8_t rgb[16 * 16 * 3];
     for (int i = 0; i < 16 * 16; i++)
         memcpy(rgb + i * 3, colours[3], 3);
-    blob icc = display_p3();
+    blob icc = make_display_p3();
     for (int part = 100; part <= 300; part += 200) {
         blob b = make_jpeg(&(jpeg_spec){ 16, 16, 3, rgb, .quality = 100, .icc = icc, .icc_part = part });
         zn_image *im = must_read(&b, NULL);
@@ -159,7 +124,7 @@ static void grey_profiles(void **state)
     uint8_t ramp[256], wide[512];
     for (int i = 0; i < 256; i++)
         ramp[i] = wide[2 * i] = wide[2 * i + 1] = (uint8_t)i;
-    blob icc = grey_profile(1.8);
+    blob icc = make_grey_profile(1.8);
     png_spec spec = {
         .width = 256, .height = 1, .type = PNG_COLOR_TYPE_GRAY, .depth = 8, .rows = ramp, .row_bytes = 256, .icc = icc
     };
@@ -177,7 +142,7 @@ static void grey_profiles(void **state)
     }
     blob_free(&icc);
     /* A grey JPEG with an RGB profile means equal red, green and blue of that space: grey again. */
-    icc = display_p3();
+    icc = make_display_p3();
     uint8_t grey[64];
     memset(grey, 77, sizeof grey);
     blob b = make_jpeg(&(jpeg_spec){ 8, 8, 1, grey, .quality = 100, .icc = icc });
@@ -186,34 +151,6 @@ static void grey_profiles(void **state)
         assert_in_range(at(im, 4, 4, c), 76, 78);
     zn_image_free(im);
     blob_free(&b), blob_free(&icc);
-}
-
-/* Lightness falls with cyan to a half and with black to nothing; other inks do nothing. */
-static cmsInt32Number ink_to_lab(const cmsUInt16Number in[], cmsUInt16Number out[], void *cargo)
-{
-    (void)cargo;
-    const double l = (1 - 0.5 * in[0] / 65535.0) * (1 - in[3] / 65535.0);
-    out[0] = (cmsUInt16Number)lrint(l * 65535);
-    out[1] = out[2] = 0x8080;
-    return 1;
-}
-
-static blob ink_profile(void)
-{
-    cmsHPROFILE p = cmsCreateProfilePlaceholder(NULL);
-    cmsSetProfileVersion(p, 4.3);
-    cmsSetDeviceClass(p, cmsSigOutputClass);
-    cmsSetColorSpace(p, cmsSigCmykData);
-    cmsSetPCS(p, cmsSigLabData);
-    cmsPipeline *lut = cmsPipelineAlloc(NULL, 4, 3);
-    cmsStage *clut = cmsStageAllocCLut16bit(NULL, 9, 4, 3, NULL);
-    assert_true(cmsStageSampleCLut16bit(clut, ink_to_lab, NULL, 0));
-    assert_true(cmsPipelineInsertStage(lut, cmsAT_END, cmsStageAllocToneCurves(NULL, 4, NULL)));
-    assert_true(cmsPipelineInsertStage(lut, cmsAT_END, clut));
-    assert_true(cmsPipelineInsertStage(lut, cmsAT_END, cmsStageAllocToneCurves(NULL, 3, NULL)));
-    assert_true(cmsWriteTag(p, cmsSigAToB0Tag, lut));
-    cmsPipelineFree(lut);
-    return saved(p);
 }
 
 static int grey_of_lightness(double l)
@@ -233,7 +170,7 @@ static void ink_profiles(void **state)
                   { { 0, 255, 255, 0 }, 100 },
                   { { 0, 0, 0, 255 }, 0 },
                   { { 0, 0, 0, 102 }, 60 } };
-    blob icc = ink_profile();
+    blob icc = make_ink_profile();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int kind = 0; kind < 3; kind++) { /* inverted CMYK, inverted YCCK, plain */
             uint8_t samples[16 * 16 * 4];
@@ -258,12 +195,11 @@ static void pixels_left_alone(void **state)
     fill_pattern(rgb, 32, 16);
     for (int i = 0; i < 600; i++)
         rubbish[i] = (uint8_t)(i * 37);
-    blob plain = make_webp(32, 16, 3, rgb, 1), cut = display_p3(), tagless = display_p3();
+    blob plain = make_webp(32, 16, 3, rgb, 1), cut = make_display_p3(), tagless = make_display_p3();
     cut.size /= 3;
     memset(tagless.data + 128, 0xff, 4); /* an absurd count of tags */
-    blob profiles[] = {
-        saved(cmsCreate_sRGBProfile()), grey_profile(1.8), ink_profile(), cut, tagless, { rubbish, 600 }, { rubbish, 1 }
-    };
+    blob profiles[] = { make_srgb_profile(), make_grey_profile(1.8), make_ink_profile(), cut, tagless,
+                        { rubbish, 600 },    { rubbish, 1 } };
     for (size_t i = 0; i < sizeof profiles / sizeof *profiles; i++) {
         blob b = extend_webp(&plain, 32, 16, 0, &profiles[i], NULL, 0);
         zn_image *im = must_read(&b, NULL);
@@ -282,7 +218,7 @@ static void broken_parts(void **state)
     (void)state;
     uint8_t grey[64];
     memset(grey, 100, sizeof grey);
-    blob icc = grey_profile(1.0);
+    blob icc = make_grey_profile(1.0);
     blob whole = make_jpeg(&(jpeg_spec){ 8, 8, 1, grey, .quality = 100, .icc = icc, .icc_part = (int)icc.size / 3 });
     zn_image *im = must_read(&whole, NULL);
     assert_true(at(im, 0, 0, 0) > 150); /* linear 100 is far brighter in sRGB */

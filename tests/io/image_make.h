@@ -59,6 +59,13 @@ blob extend_webp(const blob *plain, int width, int height, int alpha, const blob
 /* An EXIF block (without "Exif\0\0") that asks for this orientation. */
 blob make_exif(int orientation, int big_endian);
 
+/* ICC profiles. With the one for inks, lightness falls with cyan to a half and with black to nothing; other inks do
+ * nothing. */
+blob make_srgb_profile(void);
+blob make_display_p3(void);
+blob make_grey_profile(double gamma);
+blob make_ink_profile(void);
+
 /* A smooth pattern with all channels different; c is 0..2. */
 uint8_t pattern(int x, int y, int c);
 void fill_pattern(uint8_t *rgb, int width, int height);

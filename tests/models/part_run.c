@@ -18,6 +18,13 @@ zn_pool *pool_of(int threads)
     return pool;
 }
 
+zn_model *model_of(const char *name)
+{
+    zn_model *m;
+    assert_int_equal(zn_model_random(name, 3, &m), ZN_OK);
+    return m;
+}
+
 void fill(float *x, int64_t count, uint64_t seed)
 {
     zn_rng rng = zn_rng_new(seed);

@@ -6,6 +6,7 @@
 #include "pipeline/runner.h"
 
 zn_pool *pool_of(int threads);
+zn_model *model_of(const char *name);              /* with random weights, the same each time */
 void fill(float *x, int64_t count, uint64_t seed); /* uniform in [0,1) */
 
 /* What goes into a part for a picture of this size. */

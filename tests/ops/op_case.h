@@ -14,6 +14,24 @@ typedef struct op_case {
     bool away_from_zero; /* inputs keep clear of a kink at 0 */
 } op_case;
 
-extern const op_case op_cases[]; /* the last has no name */
+/* Shapes of inputs. */
+#define MAP(...)                                                                                                       \
+    {                                                                                                                  \
+        .rank = 4, .dim = { __VA_ARGS__ }                                                                              \
+    }
+#define ROW(n)                                                                                                         \
+    {                                                                                                                  \
+        .rank = 1, .dim = { n }                                                                                        \
+    }
+#define ROWS(...)                                                                                                      \
+    {                                                                                                                  \
+        .rank = 2, .dim = { __VA_ARGS__ }                                                                              \
+    }
+#define CUBE(...)                                                                                                      \
+    {                                                                                                                  \
+        .rank = 3, .dim = { __VA_ARGS__ }                                                                              \
+    }
+
+extern const op_case op_cases[], op_cases_sequence[]; /* the last of each has no name */
 
 #endif
