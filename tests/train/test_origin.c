@@ -19,16 +19,6 @@ static const char small[] = "model: taesd\nwidth: 8\nbatch: 2\nsize: 16\nsteps: 
 static const char classifier[] = "model: diffae-celeba64\ntask: classify\nbatch: 4\nsteps: 20\nwarmup: 0\nema: 0\n"
                                  "held_out: 20\neval_every: 100\ncheckpoint_every: 1000\nschedule: constant\n";
 
-static char *text_of(const char *name)
-{
-    static char text[8192];
-    FILE *f = fopen(in_folder(name), "rb");
-    assert_non_null(f);
-    text[fread(text, 1, sizeof text - 1, f)] = 0;
-    fclose(f);
-    return text;
-}
-
 /* A call of zn_train; names are those of files in the folder. */
 typedef struct call {
     const char *run, *recipe, *from, *labels, *precision;

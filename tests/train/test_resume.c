@@ -1,5 +1,5 @@
-/* Runs that go on: with the pictures they had, or told that these are others; by their own recipe; and with a log that
- * a full disk has not spoiled. */
+/* Runs that go on: with the pictures they had, or told that these are others; by their own recipe; up to their end; and
+ * with a log that a full disk has not spoiled. */
 #include "train/journal.h"
 #include "train_files.h"
 
@@ -64,16 +64,6 @@ static void start(const char *name, const char *data, int64_t stop)
     o.recipe = in_folder("small.yaml");
     assert_int_equal(zn_train(&o, &r), ZN_ECANCELLED);
     assert_int_equal(w.remarks, 0);
-}
-
-static char *text_of(const char *name)
-{
-    static char text[8192];
-    FILE *f = fopen(in_folder(name), "rb");
-    assert_non_null(f);
-    text[fread(text, 1, sizeof text - 1, f)] = 0;
-    fclose(f);
-    return text;
 }
 
 static void resume_with(const char *name, const char *data, int64_t stop, zn_train_result *r, watch *w)
@@ -179,6 +169,30 @@ static void a_run_keeps_its_recipe(void **state)
     assert_non_null(strstr(text_of("seeded/recipe.yaml"), "\nseed: 2\n"));
 }
 
+static void a_finished_run_says_so(void **state)
+{
+    (void)state;
+    watch w = { .stop = 0 };
+    zn_train_result once, again;
+    char before[8192];
+    start("done", "pictures", 1);
+    resume_with("done", "pictures", 0, &once, &w);
+    assert_true(once.first == 1 && once.steps == 6 && isfinite(once.loss) && once.eval_psnr > 0);
+    snprintf(before, sizeof before, "%s", text_of("done/recipe.yaml"));
+    resume_with("done", "pictures", 0, &again, &w);
+    assert_true(again.first == 6 && again.steps == 6);
+    assert_true(fabs(again.loss - once.loss) < 1e-6 && fabs(again.eval_psnr - once.eval_psnr) < 1e-5);
+    zn_train_options o = options_of("done", "pictures", &w);
+    o.run.resume = 1;
+    o.run.steps = 5;
+    assert_int_equal(zn_train(&o, &again), ZN_EINVALID);
+    expect_text("6 steps are done already, more than the 5");
+    assert_string_equal(text_of("done/recipe.yaml"), before);
+    o.run.steps = 7;
+    assert_int_equal(zn_train(&o, &again), ZN_OK);
+    assert_true(again.first == 6 && again.steps == 7);
+}
+
 static void the_rate_is_that_of_the_step(void **state)
 {
     (void)state;
@@ -240,9 +254,8 @@ static void a_full_disk_tears_no_event(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_run_knows_its_pictures),
-        cmocka_unit_test(a_run_keeps_its_recipe),
-        cmocka_unit_test(the_rate_is_that_of_the_step),
+        cmocka_unit_test(a_run_knows_its_pictures),   cmocka_unit_test(a_run_keeps_its_recipe),
+        cmocka_unit_test(a_finished_run_says_so),     cmocka_unit_test(the_rate_is_that_of_the_step),
         cmocka_unit_test(a_full_disk_tears_no_event),
     };
     return cmocka_run_group_tests_name("resume", tests, files_set_up, files_tear_down);

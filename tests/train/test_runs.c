@@ -1,5 +1,5 @@
-/* Run folders: what is in one may be damaged, from elsewhere or finished, and a run started there says so, or goes on
- * with what is good. */
+/* Run folders: what is in one may be damaged or from elsewhere, and a run started there says so, or goes on with what
+ * is good. */
 #include "io/weights/writer.h"
 #include "train/journal.h"
 #include "train_files.h"
@@ -44,20 +44,6 @@ static zn_status resume(const char *name, int64_t steps, zn_train_result *r)
     snprintf(data, sizeof data, "%s/pictures", folder);
     const zn_train_options o = { .run = { .data = data, .folder = run, .resume = 1, .steps = steps, .threads = 1 } };
     return zn_train(&o, r);
-}
-
-/* The bytes of a file in the folder, and a zero. */
-static char *contents(const char *name, size_t *size)
-{
-    FILE *f = fopen(in_folder(name), "rb");
-    assert_non_null(f);
-    fseek(f, 0, SEEK_END);
-    *size = (size_t)ftell(f);
-    rewind(f);
-    char *bytes = calloc(1, *size + 1);
-    assert_int_equal(fread(bytes, 1, *size, f), *size);
-    fclose(f);
-    return bytes;
 }
 
 static void checkpoints_that_lie_are_refused(void **state)
@@ -227,32 +213,6 @@ static void names_are_good_from_anywhere(void **state)
     expect_text("line break");
 }
 
-static char *text_of(const char *name)
-{
-    size_t size;
-    return contents(name, &size);
-}
-
-static void a_finished_run_says_so(void **state)
-{
-    (void)state;
-    zn_train_result once, again;
-    assert_int_equal(start("done", small, 0, &once), ZN_OK);
-    assert_true(once.first == 0 && once.steps == 4 && isfinite(once.loss) && once.eval_psnr > 0);
-    char *before = text_of("done/recipe.yaml"), *after;
-    assert_int_equal(resume("done", 0, &again), ZN_OK);
-    assert_true(again.first == 4 && again.steps == 4);
-    assert_true(fabs(again.loss - once.loss) < 1e-6 && fabs(again.eval_psnr - once.eval_psnr) < 1e-5);
-    assert_int_equal(resume("done", 3, &again), ZN_EINVALID);
-    expect_text("4 steps are done already, more than the 3");
-    after = text_of("done/recipe.yaml");
-    assert_string_equal(before, after);
-    free(before);
-    free(after);
-    assert_int_equal(resume("done", 5, &again), ZN_OK);
-    assert_true(again.first == 4 && again.steps == 5);
-}
-
 static int psnr_is_unknown(void *user, const zn_train_progress *p)
 {
     (void)user;
@@ -341,7 +301,6 @@ int main(void)
         cmocka_unit_test(reports_escape_names),
         cmocka_unit_test(journals_that_cannot_be_read_stay),
         cmocka_unit_test(names_are_good_from_anywhere),
-        cmocka_unit_test(a_finished_run_says_so),
         cmocka_unit_test(nothing_held_out_is_nothing_measured),
         cmocka_unit_test(broken_pictures_are_told_once),
         cmocka_unit_test(one_process_at_a_time),

@@ -68,6 +68,30 @@ void write_text(const char *path, const char *text)
     fclose(f);
 }
 
+char *contents(const char *name, size_t *size)
+{
+    FILE *f = fopen(in_folder(name), "rb");
+    assert_non_null(f);
+    fseek(f, 0, SEEK_END);
+    *size = (size_t)ftell(f);
+    rewind(f);
+    char *bytes = calloc(1, *size + 1);
+    assert_int_equal(fread(bytes, 1, *size, f), *size);
+    fclose(f);
+    return bytes;
+}
+
+const char *text_of(const char *name)
+{
+    static char text[8192];
+    size_t size;
+    char *bytes = contents(name, &size);
+    assert_true(size < sizeof text);
+    memcpy(text, bytes, size + 1);
+    free(bytes);
+    return text;
+}
+
 void same_tensors(const char *a, const char *b)
 {
     zn_weights *x, *y;

@@ -4,6 +4,7 @@
 #ifndef ZN_TESTS_TRAIN_FILES_H
 #define ZN_TESTS_TRAIN_FILES_H
 
+#include <stddef.h>
 #include <zenith/train.h>
 
 extern char folder[64];
@@ -15,6 +16,9 @@ const char *in_folder(const char *name);
 /* A new folder of smooth coloured pictures, all different. */
 void make_pictures(const char *where, int count, int side);
 void write_text(const char *path, const char *text);
+/* The bytes of a file in the folder, and a zero; free. The same of a short text, good until the next call. */
+char *contents(const char *name, size_t *size);
+const char *text_of(const char *name);
 /* Fails the test unless two weights files hold the same bits. */
 void same_tensors(const char *a, const char *b);
 
