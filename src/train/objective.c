@@ -4,6 +4,7 @@
 #include "base/fail.h"
 
 #include <stdio.h>
+#include <string.h>
 
 double zn_ramp_at(const zn_ramp *r, int64_t step)
 {
@@ -40,8 +41,11 @@ zn_status zn_objective_close(zn_objective *o)
 
 zn_node *zn_part_of(const zn_model *m, zn_part part, const char *prefix, zn_node *x)
 {
+    const char *own = m->arch->scope[part];
     char name[64];
-    snprintf(name, sizeof name, "%s%s", prefix, m->arch->scope[part]);
+    snprintf(name, sizeof name, "%s%s", prefix, own);
+    if (!own[0] && name[0]) /* scopes bring their own dot */
+        name[strlen(name) - 1] = 0;
     const zn_scope s = zn_at((zn_scope){ x->graph, "" }, "%s", name);
     zn_node *(*const build)(zn_scope, zn_node *, const zn_config *) =
         part == ZN_ENCODER ? m->arch->encode : m->arch->decode;

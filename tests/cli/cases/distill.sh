@@ -38,3 +38,6 @@ zenith train --resume --data pictures -o run
 echo "status $?"
 zenith distill --teacher random:taesd --data pictures -o bad
 echo "status $?"
+# A teacher whose parameters have no name of a part before their own.
+sed -e 's/zenith-r/zenith-hier-r/' -e '/width/d' -e 's/size: 16/size: 32/' student.yaml >prune.yaml
+zenith distill --teacher random:zenith-hier-r --student prune.yaml --data pictures -o prune --json | jsoncheck -p steps
