@@ -97,6 +97,13 @@ static int by_name(const void *a, const void *b)
     return order ? order : strcmp(((const job *)a)->input, ((const job *)b)->input);
 }
 
+/* Folders, and pipes, sockets and devices, whose opening may take for ever; no links to nowhere, which are told. */
+static int is_no_file(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 && !S_ISREG(s.st_mode);
+}
+
 static void add_folder(job_list *list, const char *folder, const job_rules *rules)
 {
     DIR *dir = opendir(folder);
@@ -110,7 +117,7 @@ static void add_folder(job_list *list, const char *folder, const job_rules *rule
         if (e->d_name[0] == '.')
             continue;
         char *path = must_print("%s%s%s", folder, slash, e->d_name);
-        if (!is_folder(path) && rules->takes(path))
+        if (!is_no_file(path) && rules->takes(path))
             add(list, path);
         else
             free(path);

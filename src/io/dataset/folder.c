@@ -24,6 +24,13 @@ static bool is_picture(const char *name)
     return false;
 }
 
+/* Pipes, sockets and devices are no pictures, and opening one may take for ever. Links to nowhere are told when read. */
+static bool is_special(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 && !S_ISREG(s.st_mode);
+}
+
 /* By bytes, where alphasort would ask the locale: training takes pictures by their places in this order. */
 static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
 
@@ -63,7 +70,7 @@ static zn_status scan(zn_dataset *d, const char *inside, const place *up)
         if (status == ZN_OK && entries[i]->d_name[0] != '.') {
             if (zn_is_folder(full))
                 status = scan(d, child, &here);
-            else if (is_picture(child))
+            else if (is_picture(child) && !is_special(full))
                 status = zn_dataset_add(d, child);
         }
         free(entries[i]);

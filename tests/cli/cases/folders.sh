@@ -39,3 +39,11 @@ zenith decode -q there/x.safetensors -o here --model random:taesd && cp photos/a
 zenith restore -q photos/a.png here/x.png -o here --model random:zenith-restore
 echo "over an input $?"
 ls here there
+# A pipe in a folder is no picture, and nobody waits for what comes out of it.
+mkdir pipes
+cp photos/a.png pipes
+mkfifo pipes/b.png
+timeout 60 zenith encode -q pipes -o frompipes --model random:taesd
+echo "a pipe among them $?"
+ls frompipes
+timeout 60 zenith dataset info pipes | grep pictures
