@@ -6,10 +6,12 @@
 #include "report.h"
 #include "session.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- text ---- */
 
@@ -216,6 +218,23 @@ static int run_scores(const options *o, const zn_model *model, const zn_eval_opt
     return failed ? EXIT_FAILURE : 0;
 }
 
+/* A mistake in the name is told before the work, which may take hours. */
+static int check_output(const char *path)
+{
+    char *folder = must_copy(path), *slash = strrchr(folder, '/');
+    int problem = 0;
+    if (slash)
+        slash[slash == folder] = 0;
+    if (is_folder(path))
+        problem = EISDIR;
+    else if (!file_exists(path) && access(slash ? folder : ".", W_OK | X_OK))
+        problem = errno;
+    free(folder);
+    if (problem)
+        complain("cannot write %s: %s", path, strerror(problem));
+    return problem ? EXIT_FAILURE : 0;
+}
+
 static int check(const options *o)
 {
     if (!o->data)
@@ -224,7 +243,7 @@ static int check(const options *o)
         return usage_error("eval", "--gates prints a table or --json and writes no file");
     if (o->output && !has_extension(o->output, "csv json"))
         return usage_error("eval", "cannot write '%s': its name must end in .csv or .json", o->output);
-    return 0;
+    return o->output ? check_output(o->output) : 0;
 }
 
 static int run_on(const options *o, zn_ranks *ranks)

@@ -62,6 +62,7 @@ zenith eval -q $model --data photos --task denoise; echo $?
 zenith eval -q --model nothing --data photos; echo $?
 ln -s /dev/full full.csv
 zenith eval -q $model --data photos/sub -o full.csv | cut -d' ' -f1; echo ${PIPESTATUS[0]}
+zenith eval -q $model --data photos/sub -o no/such.csv; echo $?
 zenith eval $model; echo $?
 zenith eval $model --data photos -o x.txt; echo $?
 zenith eval $model --data photos --gates -o x.csv; echo $?
