@@ -4,6 +4,7 @@
 #include "base/fail.h"
 #include "pipeline/runner_data.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -46,40 +47,55 @@ static zn_status stage_try(zn_runner *r, const zn_segment *s, int64_t side, zn_s
     return status;
 }
 
-/* Chooses a tile for one segment: the given one, or the largest that fits the budget, or the one that needs least:
- * below some size windows shrink no more, and there are only more of them. */
+/* Chooses a tile for one segment: the given one, or the largest that fits the budget. Where none does, the largest
+ * that needs at most a third more than the least: below some size windows hardly shrink, and there are only more of
+ * them, so the last few percent would cost many times the work. */
 static zn_status stage_choose(zn_runner *r, const zn_segment *s, zn_stage *st)
 {
-    static const int64_t sides[] = { 4096, 2048, 1024, 768, 512, 384, 256, 192, 128, 64 };
-    const int choices = sizeof sides / sizeof *sides;
-    const bool fixed = r->options.tile > 0;
-    ZN_TRY(stage_try(r, s, fixed && !s->global ? r->options.tile : 0, st));
-    for (int i = 0; i < choices && !s->global && !fixed && st->bytes > r->budget; i++) {
-        zn_stage smaller;
-        ZN_TRY(stage_try(r, s, sides[i], &smaller));
-        zn_stage *worse = smaller.bytes < st->bytes ? st : &smaller;
-        zn_stage_clear(worse);
-        if (worse == st)
-            *st = smaller;
+    static const int64_t sides[] = { 0, 4096, 2048, 1024, 768, 512, 384, 256, 192, 128, 64 };
+    enum { CHOICES = sizeof sides / sizeof *sides };
+    size_t bytes[CHOICES], least = SIZE_MAX;
+    if (r->options.tile > 0 || s->global)
+        return stage_try(r, s, s->global ? 0 : r->options.tile, st);
+    for (int i = 0; i < CHOICES; i++) {
+        ZN_TRY(stage_try(r, s, sides[i], st));
+        if (st->bytes <= r->budget)
+            return ZN_OK;
+        bytes[i] = st->bytes;
+        least = bytes[i] < least ? bytes[i] : least;
+        zn_stage_clear(st);
     }
-    return ZN_OK;
+    int chosen = 0;
+    while (bytes[chosen] > least + least / 3)
+        chosen++;
+    return stage_try(r, s, sides[chosen], st);
 }
 
-static zn_status plan_whole(zn_runner *r, zn_node *input, zn_node *output, bool *fits)
+static zn_status plan_whole(zn_runner *r, zn_node *input, zn_node *output)
 {
     const zn_segment s = { input, output, true };
     const zn_prepare p = prepare_of(r);
+    r->count = 1;
     ZN_TRY(zn_stage_build(r->whole, &s, 0, &p, &r->stages[0]));
     ZN_TRY(zn_stage_measure(&r->stages[0], true));
     r->flops = zn_graph_flops(r->stages[0].graph, r->stages[0].output);
-    if (r->flops < 0)
-        return ZN_FAIL(ZN_ENOMEM, "out of memory for a count of operations");
-    *fits = r->options.tile == ZN_TILE_OFF || (r->options.tile == ZN_TILE_AUTO && r->stages[0].bytes <= r->budget);
-    if (*fits)
-        r->count = 1;
-    else
-        zn_stage_clear(&r->stages[0]);
-    return ZN_OK;
+    return r->flops < 0 ? ZN_FAIL(ZN_ENOMEM, "out of memory for a count of operations") : ZN_OK;
+}
+
+/* The most that one of the stages takes. */
+static size_t most_bytes(const zn_runner *r)
+{
+    size_t most = 0;
+    for (int i = 0; i < r->count; i++)
+        most = r->stages[i].bytes > most ? r->stages[i].bytes : most;
+    return most;
+}
+
+static void clear_plan(zn_runner *r)
+{
+    for (int i = 0; i < r->count; i++)
+        zn_stage_clear(&r->stages[i]);
+    r->count = 0;
 }
 
 static zn_status plan_tiles(zn_runner *r, zn_node *input, zn_node *output)
@@ -136,10 +152,17 @@ static void describe(zn_runner *r)
 zn_status zn_runner_plan_stages(zn_runner *r, zn_node *input, zn_node *output)
 {
     r->budget = r->options.memory ? r->options.memory : free_memory(r->options.device) / 2;
-    bool fits = false;
-    ZN_TRY(plan_whole(r, input, output, &fits));
-    if (!fits)
+    ZN_TRY(plan_whole(r, input, output));
+    const bool automatic = r->options.tile == ZN_TILE_AUTO;
+    const size_t whole = r->stages[0].bytes;
+    if (r->options.tile != ZN_TILE_OFF && !(automatic && whole <= r->budget)) {
+        clear_plan(r);
         ZN_TRY(plan_tiles(r, input, output));
+        if (automatic && most_bytes(r) >= whole) { /* of a picture little larger than windows tiles save nothing */
+            clear_plan(r);
+            ZN_TRY(plan_whole(r, input, output));
+        }
+    }
     count_flops(r);
     describe(r);
     return ZN_OK;

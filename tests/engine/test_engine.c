@@ -2,6 +2,7 @@
  * a bad shape is one sentence, NaN names its stage, memory failure at any point is clean. */
 #include "base/alloc.h"
 #include "engine_cancel.h"
+#include "models/zenith.h"
 #include "part_run.h"
 
 #include <setjmp.h>
@@ -100,6 +101,24 @@ static void a_small_budget_makes_tiles(void **state)
     const zn_runner_options o = { .pool = pool, .memory = 16 << 20 };
     assert_int_equal(zn_runner_new(m, ZN_DECODER, ZN_SHAPE(1, 64, 64, 4), &o, &r), ZN_OK);
     assert_non_null(strstr(zn_runner_plan(r), "tiles of"));
+    zn_runner_free(r);
+    zn_pool_free(pool);
+    zn_model_free(m);
+}
+
+/* Windows of this network reach 312 pixels beyond their tiles. */
+static void a_budget_that_cannot_be_met_does_not_cost_many_times_the_work(void **state)
+{
+    (void)state;
+    zn_model *m = model_of("zenith-restore");
+    zn_pool *pool = pool_of(1);
+    zn_runner *r;
+    const zn_runner_options o = { .pool = pool, .memory = 1 << 20 };
+    assert_int_equal(zn_runner_new(m, ZN_ENCODER, ZN_SHAPE(1, 1536, 1536, ZN_RESTORE_INPUTS), &o, &r), ZN_OK);
+    assert_non_null(strstr(zn_runner_plan(r), "tiles of 256x256"));
+    zn_runner_free(r);
+    assert_int_equal(zn_runner_new(m, ZN_ENCODER, ZN_SHAPE(1, 512, 768, ZN_RESTORE_INPUTS), &o, &r), ZN_OK);
+    assert_non_null(strstr(zn_runner_plan(r), "whole 768x512"));
     zn_runner_free(r);
     zn_pool_free(pool);
     zn_model_free(m);
@@ -251,6 +270,7 @@ int main(void)
         cmocka_unit_test(threads_do_not_change_a_bit),
         cmocka_unit_test(tiles_equal_the_whole),
         cmocka_unit_test(a_small_budget_makes_tiles),
+        cmocka_unit_test(a_budget_that_cannot_be_met_does_not_cost_many_times_the_work),
         cmocka_unit_test(fusion_does_not_change_the_result),
         cmocka_unit_test(a_bad_shape_is_one_sentence),
         cmocka_unit_test(inputs_keep_their_values),

@@ -24,7 +24,8 @@ static bool is_picture(const char *name)
     return false;
 }
 
-/* Pipes, sockets and devices are no pictures, and opening one may take for ever. Links to nowhere are told when read. */
+/* Pipes, sockets and devices are no pictures, and opening one may take for ever. Links to nowhere are told when read.
+ */
 static bool is_special(const char *path)
 {
     struct stat s;
