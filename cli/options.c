@@ -132,7 +132,7 @@ int options_parse(options *o, const command *c, int argc, char **argv)
     }
     status = check_files(o);
     for (int i = 0; i < o->file_count && !status && !o->help && !o->version; i++)
-        if (!strcmp(o->files[i], "-") && !(o->files[i] = standard_input()))
+        if (!strcmp(o->files[i], "-") ? !(o->files[i] = standard_input()) : keep_pipe(o->files[i]))
             status = EXIT_FAILURE;
     return status;
 }

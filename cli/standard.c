@@ -8,28 +8,54 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char kept_path[32]; /* of that file; "" as long as there is none */
+
+/* All that a stream gives, in a file without a name; NULL after saying what is wrong. */
+static FILE *keep(FILE *from, const char *name)
+{
+    FILE *kept = tmpfile();
+    char buffer[1 << 16];
+    size_t n = 0;
+    while (kept && (n = fread(buffer, 1, sizeof buffer, from)) > 0)
+        if (fwrite(buffer, 1, n, kept) != n)
+            break;
+    if (kept && !n && !ferror(from) && !fflush(kept))
+        return kept;
+    complain("cannot keep %s: %s", name, strerror(errno));
+    if (kept)
+        fclose(kept);
+    return NULL;
+}
 
 const char *standard_input(void)
 {
     if (kept_path[0])
         return kept_path;
-    FILE *kept = tmpfile();
-    char buffer[1 << 16];
-    size_t n = 0;
-    while (kept && (n = fread(buffer, 1, sizeof buffer, stdin)) > 0)
-        if (fwrite(buffer, 1, n, kept) != n)
-            break;
-    if (!kept || n || ferror(stdin) || fflush(kept)) {
-        complain("cannot keep standard input: %s", strerror(errno));
-        if (kept)
-            fclose(kept);
-        return NULL;
-    }
-    snprintf(kept_path, sizeof kept_path, "/dev/fd/%d", fileno(kept)); /* it stays open as long as the program runs */
-    return kept_path;
+    FILE *kept = keep(stdin, "standard input");
+    if (kept) /* it stays open as long as the program runs */
+        snprintf(kept_path, sizeof kept_path, "/dev/fd/%d", fileno(kept));
+    return kept ? kept_path : NULL;
+}
+
+int keep_pipe(const char *path)
+{
+    struct stat s;
+    int fd = -1, length = 0;
+    if ((sscanf(path, "/dev/fd/%d%n", &fd, &length) < 1 && sscanf(path, "/proc/self/fd/%d%n", &fd, &length) < 1) ||
+        path[length] || fd < 0 || fstat(fd, &s) || !S_ISFIFO(s.st_mode))
+        return 0;
+    FILE *from = fdopen(dup(fd), "rb"), *kept = from ? keep(from, path) : NULL;
+    const int failed = !kept || dup2(fileno(kept), fd) < 0;
+    if (failed && (!from || kept))
+        complain("cannot keep %s: %s", path, strerror(errno));
+    if (from)
+        fclose(from);
+    if (kept)
+        fclose(kept);
+    return failed;
 }
 
 int is_standard_input(const char *other) { return kept_path[0] && !strcmp(kept_path, other); }

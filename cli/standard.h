@@ -9,6 +9,9 @@
 /* A path to all that standard input gives, which can be read more than once; NULL after saying what is wrong. */
 const char *standard_input(void);
 int is_standard_input(const char *path);
+/* A pipe that the shell gave as /dev/fd/N can be read once only: N becomes a file with all that comes out of it. Other
+ * paths stay as they are. Non-zero after saying what is wrong. */
+int keep_pipe(const char *path);
 /* Where a text has that path, it becomes "standard input"; size: room of the text, twice its length is always enough.
  */
 void name_standard_input(char *text, size_t size);

@@ -33,6 +33,9 @@ echo junk | try restore --model random:zenith-restore -q - -o -
 echo junk | try convert - copy.safetensors
 echo junk | try info -
 cat a.png | zenith info - --json | jsoncheck -p file
+# A pipe of the shell's is looked at twice too.
+zenith info <(cat a.png) --json | jsoncheck -p width
+zenith restore --model random:zenith-restore -q <(cat a.png) -o restored.png && ls restored.png
 mkdir folder
 zenith encode --model random:taesd - -o folder <a.png 2>/dev/null | sed 's/  [0-9].*//'
 zenith decode $model a.safetensors -o - >/dev/full
