@@ -240,9 +240,7 @@ static int value_text(const zn_recipe *r, const key *k, char *text, size_t size)
     case TEXT:
         return zn_yaml_scalar(field, text, size);
     case NUMBER:
-        length = snprintf(text, size, "%.15g", *(const double *)field); /* 17 digits only where they are needed */
-        return strtod(text, NULL) == *(const double *)field ? length
-                                                            : snprintf(text, size, "%.17g", *(const double *)field);
+        return zn_yaml_number(*(const double *)field, text, size);
     case COUNT:
         return snprintf(text, size, "%d", *(const int *)field);
     case INTEGER:

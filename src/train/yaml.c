@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { LINE = 1024, WHERE = 256, KEY = 64 };
@@ -203,6 +204,17 @@ int zn_yaml_scalar(const char *text, char *out, size_t size)
     }
     quoted[n] = 0;
     return snprintf(out, size, "\"%s\"", quoted);
+}
+
+int zn_yaml_number(double v, char *out, size_t size)
+{
+    char plain[40];
+    snprintf(plain, sizeof plain, "%.15g", v);
+    if (strtod(plain, NULL) != v)
+        snprintf(plain, sizeof plain, "%.17g", v);
+    const int digits = (int)strcspn(plain, "e");
+    const bool bare = plain[digits] && !strchr(plain, '.');
+    return snprintf(out, size, "%.*s%s%s", digits, plain, bare ? ".0" : "", plain + digits);
 }
 
 bool zn_yaml_can_hold(const char *text)

@@ -25,6 +25,9 @@ ZN_MUST_USE zn_status zn_yaml_read(const char *text, size_t size, const char *na
 /* A text as a scalar, in quotes where it needs them; returns the length like snprintf. Line breaks have no place in it:
  * zn_yaml_can_hold. */
 int zn_yaml_scalar(const char *text, char *out, size_t size);
+/* A number, 17 digits only where they are needed, with a point before an exponent: without one YAML 1.1 reads a text.
+ * Returns the length. */
+int zn_yaml_number(double v, char *out, size_t size);
 bool zn_yaml_can_hold(const char *text);
 
 #endif

@@ -90,6 +90,7 @@ static void gates_are_read(void **state)
     assert_true(r.gates == ZN_RECIPE_GATES_SOFT && r.gate_penalty == 0.25 && r.gate_temperature == 2 &&
                 r.block_gate_lr == 7);
     const int length = zn_recipe_text(&r, text, sizeof text);
+    assert_non_null(strstr(text, "\neps: 1.0e-08\n")); /* "1e-08" is a text to some readers */
     assert_non_null(strstr(text, "gates:\n  form: soft\n  penalty: 0.25\n"));
     assert_int_equal(zn_recipe_parse(text, (size_t)length, "again", &again), ZN_OK);
     assert_memory_equal(&r, &again, sizeof r);
