@@ -1,4 +1,4 @@
-/* A folder of pictures, with its subfolders, in order of their paths. */
+/* A folder of pictures, with its subfolders but those of training runs, in order of their paths. */
 #include "io/dataset/dataset.h"
 
 #include "base/alloc.h"
@@ -30,6 +30,20 @@ static bool is_special(const char *path)
 {
     struct stat s;
     return stat(path, &s) == 0 && !S_ISREG(s.st_mode);
+}
+
+/* The folder of a training run: who keeps one beside the photos would train on its samples, and not go on with the same
+ * pictures when it is resumed. */
+static bool is_run(const char *folder)
+{
+    static const char *const files[] = { "recipe.yaml", "metrics.jsonl" };
+    bool all = true;
+    for (int i = 0; i < 2 && all; i++) {
+        char path[3 * PATH_SIZE];
+        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
+        all = zn_exists(path);
+    }
+    return all;
 }
 
 /* By bytes, where alphasort would ask the locale: training takes pictures by their places in this order. */
@@ -70,7 +84,7 @@ static zn_status scan(zn_dataset *d, const char *inside, const place *up)
         snprintf(full, sizeof full, "%s/%s", d->path, child);
         if (status == ZN_OK && entries[i]->d_name[0] != '.') {
             if (zn_is_folder(full))
-                status = scan(d, child, &here);
+                status = is_run(full) ? ZN_OK : scan(d, child, &here);
             else if (is_picture(child) && !is_special(full))
                 status = zn_dataset_add(d, child);
         }

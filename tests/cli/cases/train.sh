@@ -72,6 +72,12 @@ makeimage square.png 32 32
 zenith reconstruct -q --model gates square.png --json | jsoncheck -p width
 zenith reconstruct -q --model gates pictures/1.png
 echo "status $?"
+# A run among its pictures does not see its own samples.
+cp -r pictures among
+zenith train small.yaml --data among -o among/run -q >/dev/null
+ls among/run/samples
+zenith train --resume --data among -o among/run --steps 4 -q | grep '^steps'
+wc -l <among/run/data.jsonl
 # Pictures that go away do not take the run with them.
 cp -r pictures gone
 sed 's/steps: 3/steps: 100000/' small.yaml >long.yaml
