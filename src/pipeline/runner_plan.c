@@ -2,18 +2,15 @@
  * fit.
  */
 #include "base/fail.h"
+#include "base/memory.h"
 #include "pipeline/runner_data.h"
 
 #include <stdint.h>
 #include <stdio.h>
-#include <unistd.h>
 
 static size_t free_memory(const zn_device *device)
 {
-    if (device)
-        return zn_device_free_memory(device);
-    const long pages = sysconf(_SC_AVPHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    return pages > 0 && size > 0 ? (size_t)pages * (size_t)size : (size_t)1 << 30;
+    return device ? zn_device_free_memory(device) : zn_memory_available(ZN_MEMINFO);
 }
 
 /* Image pixels per position of a node's map. */
