@@ -78,7 +78,7 @@ ZN_API ZN_MUST_USE zn_status zn_dataset_examine(const char *path, const zn_datas
                                                 zn_dataset_info *out);
 
 /* A contact sheet: pictures chosen at random by the seed, each scaled down to fit a square, in the order of the set.
- * One of more than 1 << 28 pixels is refused (ZN_ELIMIT). */
+ * One of more than ZN_IMAGE_MAX_PIXELS is refused (ZN_ELIMIT). */
 typedef struct zn_dataset_sheet_options {
     int count; /* at most; 0: 24 */
     int side;  /* of a square, pixels; 0: 160 */

@@ -24,9 +24,12 @@ typedef struct zn_image {
     void *pixels;      /* height * width * 3 samples, rows top to bottom, no padding */
 } zn_image;
 
+/* The most pixels of a picture that is read, unless the caller says another number, or made larger. */
+enum { ZN_IMAGE_MAX_PIXELS = 1 << 28 };
+
 typedef struct zn_image_read_options {
     uint8_t background[3]; /* under transparent pixels; default black */
-    int64_t max_pixels;    /* refuse larger images; 0 means 1 << 28 */
+    int64_t max_pixels;    /* refuse larger images; 0 means ZN_IMAGE_MAX_PIXELS */
     int ignore_alpha;      /* non-zero: colours as they are stored, nothing shines through */
 } zn_image_read_options;
 

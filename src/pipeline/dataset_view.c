@@ -12,7 +12,6 @@
 #include <string.h>
 
 enum { HELD_OUT = 2, AHEAD = 8, SHEET_COUNT = 24, SHEET_SIDE = 160, SHEET_MOST = 10000, GAP = 4, GREY = 32 };
-enum { MOST_PIXELS = 1 << 28 }; /* of a sheet: as many as zn_image_read takes unless it is told otherwise */
 
 /* ---- what is in it ---- */
 
@@ -181,7 +180,7 @@ zn_status zn_dataset_sheet(const char *path, const zn_dataset_sheet_options *opt
     int64_t *chosen = NULL;
     zn_image *sheet = NULL;
     zn_status status;
-    if (height > MOST_PIXELS / width)
+    if (height > ZN_IMAGE_MAX_PIXELS / width)
         ZN_TRY_DONE(
             ZN_FAIL(ZN_ELIMIT, "a sheet of %dx%d pixels is too large: fewer squares, or smaller ones", width, height));
     ZN_TRY_DONE(zn_alloc_for("a contact sheet", sizeof *chosen * (size_t)number, (void **)&chosen));

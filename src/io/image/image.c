@@ -62,7 +62,7 @@ static zn_status read_source(const zn_source *source, const zn_image_read_option
     if (!format->read)
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s: this build cannot read %s", source->name, format->title);
     zn_raster raster = { 0 };
-    zn_status status = format->read(source, options->max_pixels ? options->max_pixels : 1 << 28, &raster);
+    zn_status status = format->read(source, options->max_pixels ? options->max_pixels : ZN_IMAGE_MAX_PIXELS, &raster);
     if (status == ZN_OK)
         status = alpha ? zn_raster_alpha(&raster, out)
                        : zn_raster_finish(&raster, options->ignore_alpha ? NULL : options->background, out);

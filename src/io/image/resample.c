@@ -10,8 +10,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* MOST_PIXELS: of a picture on the way to its middle; as many as one that is read has unless more are asked for. */
-enum { BITS = 22, MOST_PIXELS = 1 << 28 };
+enum { BITS = 22 };
 
 /* What each output position is made of: `count` positions from `first` on. */
 typedef struct taps {
@@ -117,7 +116,7 @@ zn_status zn_image_fit(const zn_image *image, int side, zn_image **out)
     const int64_t length = side * longer / shorter;
     zn_image *whole;
     *out = NULL;
-    if (length > MOST_PIXELS / side)
+    if (length > ZN_IMAGE_MAX_PIXELS / side)
         return ZN_FAIL(ZN_ELIMIT, "a picture of %dx%d is too narrow", image->width, image->height);
     ZN_TRY(zn_image_resample(image, tall ? side : (int)length, tall ? (int)length : side, &whole));
     const int x = (int)rint((whole->width - side) / 2.0), y = (int)rint((whole->height - side) / 2.0);
