@@ -7,7 +7,7 @@
  * prints a table of what the last step spent where instead. Further words are lines of a recipe. */
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "train/trainer.h"
+#include "train/run/trainer.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* The program: the table of commands, help, and the way from argv to a command's run function. To add a command, write
  * cli/NAME.c and add a line to the table. */
 #include "commands.h"
-#include "facts.h"
-#include "progress.h"
-#include "report.h"
+#include "ui/facts.h"
+#include "ui/progress.h"
+#include "ui/report.h"
 
 #include <signal.h>
 #include <stdlib.h>

@@ -10,9 +10,9 @@
 #include "base/rng.h"
 #include "graph/exec.h"
 #include "models/model.h"
-#include "models/zenith.h"
-#include "train/optim.h"
-#include "train/wavelet.h"
+#include "models/zenith/zenith.h"
+#include "train/data/wavelet.h"
+#include "train/optimiser/optim.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -13,8 +13,8 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "study.h"
-#include "train/corrupt.h"
-#include "train/filters.h"
+#include "train/data/corrupt.h"
+#include "train/data/filters.h"
 
 #include <math.h>
 #include <stdio.h>

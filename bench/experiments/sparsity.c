@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "graph/exec.h"
-#include "models/zenith.h"
+#include "models/zenith/zenith.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
-#include "models/zenith.h"
-#include "train/wavelet.h"
+#include "models/zenith/zenith.h"
+#include "train/data/wavelet.h"
 
 #include <string.h>
 

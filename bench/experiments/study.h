@@ -15,7 +15,7 @@
 #include "base/rng.h"
 #include "graph/exec.h"
 #include "models/model.h"
-#include "train/learner.h"
+#include "train/optimiser/learner.h"
 
 typedef struct study_options {
     int side, batch;

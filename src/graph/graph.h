@@ -6,8 +6,8 @@
  *     ZN_TRY(zn_graph_status(g));                  // the one place where building can fail
  *
  * Building cannot fail halfway: the first bad shape marks the graph and keeps its sentence; later calls return a
- * harmless poison node, and the caller asks once. So model code has no error handling in it. ops/autodiff.c adds
- * gradients and ops/fuse.c merges nodes; exec.h plans memory and runs. */
+ * harmless poison node, and the caller asks once. So model code has no error handling in it. ops/passes/autodiff.c adds
+ * gradients and ops/passes/fuse.c merges nodes; exec.h plans memory and runs. */
 #ifndef ZN_GRAPH_H
 #define ZN_GRAPH_H
 

@@ -3,8 +3,8 @@
  *     y = act( conv(x, w) + bias + residual )        tensors NHWC, weights [kh][kw][cin][cout], zero padding
  *
  * There are several ways to convolve (direct, Winograd, matrix units), each with its own packing of the weights, so a
- * kernel here is a descriptor. ops/conv.c asks zn_conv_choose for the best one, packs once, and runs it over threads.
- * kernels/ref/conv.c is the definition of right: tests/kernels compares every other one with it. */
+ * kernel here is a descriptor. ops/conv/conv.c asks zn_conv_choose for the best one, packs once, and runs it over
+ * threads. kernels/ref/conv.c is the definition of right: tests/kernels compares every other one with it. */
 #ifndef ZN_KERNELS_CONV_H
 #define ZN_KERNELS_CONV_H
 

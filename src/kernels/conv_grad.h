@@ -2,8 +2,8 @@
  *
  *     dw[ky][kx][i][o] = sum over output pixels p of x[p * stride - pad + (ky,kx)][i] * dy[p][o]
  *
- * (The gradient with respect to the input is a convolution itself, see ops/conv.c.) A kernel works in stages, one after
- * the other, each over threads; what passes between them lies in one shared block. kernels/ref/conv_grad.c is the
+ * (The gradient with respect to the input is a convolution itself, see ops/conv/conv.c.) A kernel works in stages, one
+ * after the other, each over threads; what passes between them lies in one shared block. kernels/ref/conv_grad.c is the
  * definition of right: tests/kernels compares every other one with it. */
 #ifndef ZN_KERNELS_CONV_GRAD_H
 #define ZN_KERNELS_CONV_GRAD_H

@@ -8,10 +8,10 @@
 #define ZN_ARCH_H
 
 #include "base/rng.h"
-#include "models/diffae.h"
-#include "models/flux_vae.h"
-#include "models/taehv.h"
-#include "models/wan.h"
+#include "models/diffae/diffae.h"
+#include "models/flux/flux_vae.h"
+#include "models/taehv/taehv.h"
+#include "models/wan/wan.h"
 
 #include <zenith/model.h>
 #include <zenith/weights.h>
@@ -57,7 +57,7 @@ typedef struct zn_arch {
     bool restores;               /* encode is the network from image to image; there is no decode */
     zn_node *(*encode)(zn_scope s, zn_node *image, const zn_config *k);
     zn_node *(*decode)(zn_scope s, zn_node *latent, const zn_config *k);
-    /* Where a configuration has block gates: the encoder with gates as training wants them (models/zenith.h). */
+    /* Where a configuration has block gates: the encoder with gates as training wants them (models/zenith/zenith.h). */
     zn_node *(*encode_gated)(zn_scope s, zn_node *image, const zn_config *k, struct zn_prune_run *run);
     /* Optional: the part `part`, encoder or decoder, for a clip: whole (m NULL) or a piece of it (nn/video.h). */
     zn_node *(*clip)(zn_scope s, zn_part part, zn_node *frames, const zn_config *k, zn_stream *m);

@@ -14,13 +14,14 @@
 
 /* x - min(max(x, -t), t) */
 #define ZN_SLOTS_THRESHOLD 3.0
-/* max(x, 0) - |x| h, h = p(|x|)^8, to 1e-7 (kernels/simd/gelu.h): |x| and its bound 2, p of degree eight 8, its power
- * 3, the end 2. */
+/* max(x, 0) - |x| h, h = p(|x|)^8, to 1e-7 (kernels/simd/basic/gelu.h): |x| and its bound 2, p of degree eight 8, its
+ * power 3, the end 2. */
 #define ZN_SLOTS_GELU 15.0
 /* x / (1 + exp(-x)): the exponential's whole part and rest 4, its power of degree six 6, the exponent 1, the sum, the
  * quotient and the product 3. */
 #define ZN_SLOTS_SILU 14.0
-/* 2^x for x <= 0 (kernels/simd/scan.h): its bound 1, the whole part 3, the rest of degree five 5, the exponent 2. */
+/* 2^x for x <= 0 (kernels/simd/sequence/scan.h): its bound 1, the whole part 3, the rest of degree five 5, the
+ * exponent 2. */
 #define ZN_SLOTS_POWER2 11.0
 /* A factor for each of two numbers before their sum and difference are taken: one product and two multiply-adds instead
  * of two products and two additions. */

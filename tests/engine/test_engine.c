@@ -2,7 +2,7 @@
  * a bad shape is one sentence, NaN names its stage, memory failure at any point is clean. */
 #include "base/alloc.h"
 #include "engine_cancel.h"
-#include "models/zenith.h"
+#include "models/zenith/zenith.h"
 #include "part_run.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* The reader of labels: what it accepts has a name for every attribute, and finds every picture that it lists. */
-#include "train/labels.h"
+#include "train/data/labels.h"
 
 #include <stdlib.h>
 

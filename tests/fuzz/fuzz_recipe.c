@@ -1,6 +1,6 @@
 /* The reader of recipes: what it accepts is written and read again unchanged. */
-#include "train/recipe.h"
-#include "train/yaml.h"
+#include "train/recipe/recipe.h"
+#include "train/recipe/yaml.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "base/fail.h"
 #include "diffusion/edit.h"
 #include "nn/nn.h"
-#include "train/metrics.h"
+#include "train/score/metrics.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "diffusion/schedule.h"
-#include "models/mamba_field.h"
+#include "models/mamba/mamba_field.h"
 
 #include <stdio.h>
 #include <stdlib.h>

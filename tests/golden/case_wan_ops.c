@@ -2,7 +2,7 @@
 #include "clips.h"
 
 #include "base/fail.h"
-#include "models/wan.h"
+#include "models/wan/wan.h"
 
 #include <stdio.h>
 #include <string.h>

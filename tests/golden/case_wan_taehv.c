@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
-#include "models/taehv.h"
+#include "models/taehv/taehv.h"
 
 #include <math.h>
 #include <string.h>

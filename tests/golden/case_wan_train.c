@@ -5,9 +5,9 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
-#include "models/wan2d.h"
-#include "train/optim.h"
-#include "train/scaler.h"
+#include "models/wan/wan2d.h"
+#include "train/optimiser/optim.h"
+#include "train/optimiser/scaler.h"
 
 #include <stdio.h>
 #include <string.h>

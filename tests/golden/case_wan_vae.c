@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
-#include "models/wan_tiles.h"
+#include "models/wan/wan_tiles.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "kernels/spectral.h"
-#include "models/zenith.h"
+#include "models/zenith/zenith.h"
 
 #include <math.h>
 #include <stdio.h>

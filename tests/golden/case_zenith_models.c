@@ -2,7 +2,7 @@
 #include "probe.h"
 
 #include "base/fail.h"
-#include "models/zenith.h"
+#include "models/zenith/zenith.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,11 +4,11 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
-#include "train/corrupt.h"
-#include "train/filters.h"
-#include "train/metrics.h"
-#include "train/optim.h"
-#include "train/wavelet.h"
+#include "train/data/corrupt.h"
+#include "train/data/filters.h"
+#include "train/data/wavelet.h"
+#include "train/optimiser/optim.h"
+#include "train/score/metrics.h"
 
 #include <math.h>
 #include <stdio.h>

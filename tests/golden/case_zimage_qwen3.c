@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
-#include "models/qwen3.h"
+#include "models/qwen3/qwen3.h"
 
 #include <stdio.h>
 #include <string.h>

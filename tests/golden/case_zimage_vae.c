@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
-#include "models/flux_vae.h"
+#include "models/flux/flux_vae.h"
 #include "network.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/convert.h"
 #include "base/fail.h"
-#include "pipeline/clip.h"
+#include "pipeline/video/clip.h"
 
 #include <string.h>
 

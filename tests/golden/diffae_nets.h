@@ -4,7 +4,7 @@
 
 #include "network.h"
 
-#include "models/diffae.h"
+#include "models/diffae/diffae.h"
 
 /* The part of the configuration that is about this file's case, and a number in it. */
 const zn_json_node *diffae_section(const golden *g);

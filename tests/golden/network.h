@@ -7,7 +7,7 @@
 
 #include "base/rng.h"
 #include "diffusion/sampler.h"
-#include "train/optim.h"
+#include "train/optimiser/optim.h"
 
 /* A network that predicts the noise in x, ready to run. */
 typedef struct network {

@@ -2,7 +2,7 @@
 #include "zenith_blocks.h"
 
 #include "base/fail.h"
-#include "models/zenith.h"
+#include "models/zenith/zenith.h"
 #include "probe.h"
 
 #include <stdio.h>

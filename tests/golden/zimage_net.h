@@ -4,7 +4,7 @@
 
 #include "golden.h"
 
-#include "models/zimage.h"
+#include "models/zimage/zimage.h"
 
 typedef struct zimage_net {
     zn_weights *beside; /* or NULL */

@@ -17,7 +17,7 @@ includes() {
         sed -nE 's/^([^:]+):([0-9]+):[[:space:]]*#[[:space:]]*include[[:space:]]*(["<][^">]+[">]).*/\1 \2 \3/p'
 }
 
-# Where each quoted include leads: beside the file, in src/, or, for tests, which share helpers, anywhere in tests/.
+# Where each quoted include leads: beside the file, in src/ (for the program in cli/), or, for tests, which share helpers, anywhere in tests/.
 resolve() {
     while read -r file line spelling; do
         name=${spelling:1:${#spelling}-2}
@@ -27,6 +27,8 @@ resolve() {
         elif [[ $spelling == \"* ]]; then
             if [[ -e $(dirname "$file")/$name ]]; then
                 target=$(realpath -m --relative-to=. "$(dirname "$file")/$name")
+            elif [[ $file == cli/* && -e cli/$name ]]; then
+                target=cli/$name
             elif [[ -e src/$name ]]; then
                 target=src/$name
             elif [[ $name == zenith/* && -e include/$name ]]; then

@@ -3,7 +3,7 @@
 #define ZN_TEST_MAMBA_NET_H
 
 #include "graph/exec.h"
-#include "models/mamba_field.h"
+#include "models/mamba/mamba_field.h"
 
 extern const zn_field tiny;
 

@@ -3,7 +3,7 @@
 #include "mamba_net.h"
 
 #include "base/alloc.h"
-#include "train/optim.h"
+#include "train/optimiser/optim.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

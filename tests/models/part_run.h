@@ -3,7 +3,7 @@
 #define ZN_TESTS_PART_RUN_H
 
 #include "models/model.h"
-#include "pipeline/runner.h"
+#include "pipeline/codec/runner.h"
 
 zn_pool *pool_of(int threads);
 zn_model *model_of(const char *name);              /* with random weights, the same each time */

@@ -1,7 +1,7 @@
 /* FLUX's autoencoder: sizes of the published one, files under both namings, gradients. */
 #include "base/alloc.h"
 #include "graph_file.h"
-#include "models/flux_vae.h"
+#include "models/flux/flux_vae.h"
 #include "models/model.h"
 #include "setting.h"
 

@@ -1,5 +1,5 @@
 /* The encoder of prompts: size of the published one, and what it may not see. */
-#include "models/qwen3.h"
+#include "models/qwen3/qwen3.h"
 #include "setting.h"
 
 #include <setjmp.h>

@@ -1,9 +1,9 @@
 /* Wan's autoencoders and TAEHV: sizes of the published networks, gradients, and what holds for clips of any numbers. */
 #include "base/alloc.h"
 #include "graph/exec.h"
-#include "models/taehv.h"
-#include "models/wan2d.h"
-#include "models/wan_tiles.h"
+#include "models/taehv/taehv.h"
+#include "models/wan/wan2d.h"
+#include "models/wan/wan_tiles.h"
 #include "setting.h"
 
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* Z-Image's transformer: size of the published one, files under all names, gradients, threads, failing memory. */
 #include "base/alloc.h"
 #include "graph_file.h"
-#include "models/zimage.h"
+#include "models/zimage/zimage.h"
 #include "setting.h"
 
 #include "base/cpu.h"

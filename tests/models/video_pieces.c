@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "graph/exec.h"
 #include "ops/ops.h"
-#include "pipeline/clip.h"
+#include "pipeline/video/clip.h"
 #include "video_models.h"
 
 #include <setjmp.h>

@@ -5,9 +5,9 @@
 
 #include "base/alloc.h"
 #include "graph/exec.h"
-#include "models/zenith.h"
-#include "train/optim.h"
-#include "train/wavelet.h"
+#include "models/zenith/zenith.h"
+#include "train/data/wavelet.h"
+#include "train/optimiser/optim.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,9 +4,9 @@
 #include "zenith_tests.h"
 
 #include "base/alloc.h"
-#include "models/zenith.h"
-#include "train/optim.h"
-#include "train/wavelet.h"
+#include "models/zenith/zenith.h"
+#include "train/data/wavelet.h"
+#include "train/optimiser/optim.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

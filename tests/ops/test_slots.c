@@ -1,6 +1,6 @@
 /* The counts behind the roofline (ops/slots.h) against counts by hand, which are written out here. */
 #include "base/cpu.h"
-#include "ops/fuse.h"
+#include "ops/passes/fuse.h"
 #include "ops/slots.h"
 
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* Tests that run on every rank. */
 #include "on_ranks.h"
 
-#include "train/ranks.h"
+#include "train/ranks/ranks.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
  * that can be stopped anywhere, into files that the library's calls work with. */
 #include "base/alloc.h"
 #include "condition_runs.h"
-#include "train/conditions.h"
-#include "train/scores.h"
+#include "train/data/conditions.h"
+#include "train/score/scores.h"
 #include "train_files.h"
 
 #include <setjmp.h>

@@ -1,8 +1,8 @@
 /* Damages are what they say and repeat; filters do what they are named for. */
 #include "base/rng.h"
 #include "scene.h"
-#include "train/corrupt.h"
-#include "train/filters.h"
+#include "train/data/corrupt.h"
+#include "train/data/filters.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,8 @@
  */
 #include "base/alloc.h"
 #include "base/rng.h"
-#include "train/trainer.h"
-#include "train/yardstick.h"
+#include "train/run/trainer.h"
+#include "train/score/yardstick.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

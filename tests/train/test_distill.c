@@ -2,7 +2,7 @@
  * the same bits, the result is a model like any other, half a teacher teaches the half it can, and the student learns.
  */
 #include "io/weights/writer.h"
-#include "train/trainer.h"
+#include "train/run/trainer.h"
 #include "train_files.h"
 
 #include "base/alloc.h"

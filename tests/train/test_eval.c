@@ -4,7 +4,7 @@
 #include "io/dataset/dataset.h"
 #include "io/image/resize.h"
 #include "models/model.h"
-#include "pipeline/eval_score.h"
+#include "pipeline/eval/eval_score.h"
 #include "train_files.h"
 
 #include <setjmp.h>

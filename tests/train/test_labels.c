@@ -1,6 +1,6 @@
 /* Labels are read in both of their forms, and what is wrong with them is said in one sentence. */
 #include "base/alloc.h"
-#include "train/labels.h"
+#include "train/data/labels.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

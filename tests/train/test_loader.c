@@ -3,7 +3,7 @@
  * cannot be read are left out in the same way by all. */
 #include "base/fail.h"
 #include "io/dataset/dataset.h"
-#include "train/loader.h"
+#include "train/data/loader.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

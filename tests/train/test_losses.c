@@ -1,8 +1,8 @@
 /* Losses have their known values and right gradients; their weights go from end to end. */
 #include "base/alloc.h"
 #include "graph/exec.h"
-#include "train/metrics.h"
-#include "train/objective.h"
+#include "train/objective/objective.h"
+#include "train/score/metrics.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
 /* Optimisers against values of PyTorch 2 in double, clipping, learning rates of single tensors; the wavelet generator's
  * statistics; similarity where the answer is known. */
 #include "base/alloc.h"
-#include "train/metrics.h"
-#include "train/optim.h"
-#include "train/wavelet.h"
+#include "train/data/wavelet.h"
+#include "train/optimiser/optim.h"
+#include "train/score/metrics.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

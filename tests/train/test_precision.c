@@ -1,7 +1,7 @@
 /* Training with bf16 products: close to fp32 after a short run, by kernels that really are used. */
 #include "base/cpu.h"
 #include "base/rng.h"
-#include "train/trainer.h"
+#include "train/run/trainer.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

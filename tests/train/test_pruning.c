@@ -2,9 +2,9 @@
  * gates too, and a run goes on from a checkpoint with the same bits. */
 #include "base/alloc.h"
 #include "graph/exec.h"
-#include "train/metrics.h"
-#include "train/trainer.h"
-#include "train/yardstick.h"
+#include "train/run/trainer.h"
+#include "train/score/metrics.h"
+#include "train/score/yardstick.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* Whole runs on ranks, by mpi.sh like test-ranks: they are those of one process with the whole batch, and go on with
  * another number of ranks. */
 #include "on_ranks.h"
-#include "train/ranks.h"
+#include "train/ranks/ranks.h"
 #include "train_files.h"
 
 #include <stdio.h>

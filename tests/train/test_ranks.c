@@ -3,8 +3,8 @@
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "on_ranks.h"
-#include "train/ranks.h"
-#include "train/trainer.h"
+#include "train/ranks/ranks.h"
+#include "train/run/trainer.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Recipes are read strictly and come back from their text as they were; schedules have their shapes. */
-#include "train/recipe.h"
+#include "train/recipe/recipe.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

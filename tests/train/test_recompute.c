@@ -1,7 +1,7 @@
 /* Activations computed again instead of kept: the same weights after some steps, bit for bit, in less memory. */
 #include "base/alloc.h"
 #include "base/rng.h"
-#include "train/trainer.h"
+#include "train/run/trainer.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* Runs that go on: with the pictures they had, or told that these are others; by their own recipe; up to their end; and
  * with a log that a full disk has not spoiled. */
-#include "train/journal.h"
+#include "train/record/journal.h"
 #include "train_files.h"
 
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* Run folders: what is in one may be damaged or from elsewhere, and a run started there says so, or goes on with what
  * is good. */
 #include "io/weights/writer.h"
-#include "train/journal.h"
+#include "train/record/journal.h"
 #include "train_files.h"
 
 #include <setjmp.h>

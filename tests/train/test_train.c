@@ -2,7 +2,7 @@
  * network learns. */
 #include "base/alloc.h"
 #include "io/dataset/dataset.h"
-#include "train/loader.h"
+#include "train/data/loader.h"
 #include "train_files.h"
 
 #include <setjmp.h>

@@ -1,9 +1,9 @@
 /* An objective is the weighted sum of its terms; learners clip, average and treat parameters by their kind; a
  * discriminator learns to tell two kinds of pictures apart. */
 #include "base/alloc.h"
-#include "train/metrics.h"
-#include "train/trainer.h"
-#include "train/yardstick.h"
+#include "train/run/trainer.h"
+#include "train/score/metrics.h"
+#include "train/score/yardstick.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,0 +1,26 @@
+/* Encode and decode share this: many files, one after the other; a file that fails does not stop the rest. */
+#ifndef ZN_CLI_BATCH_H
+#define ZN_CLI_BATCH_H
+
+#include "commands/session.h"
+#include "ui/facts.h"
+#include "ui/files.h"
+
+typedef struct batch {
+    job_rules rules;
+    const char *verb; /* for the progress bar */
+    /* Does one file and adds its facts as members to j (inside an object). On failure the library's error text or
+     * a complaint tells why. */
+    zn_status (*work)(session *s, const job *item, json *j, char *summary, size_t size);
+    /* After the last file: facts about all of them; may be NULL. */
+    void (*end)(const session *s, facts *f);
+    void *own; /* what work and end find as s->own */
+    unsigned needs;
+    int late; /* work opens the session itself */
+} batch;
+
+int batch_run(const options *o, const batch *b);
+/* The same for jobs that are known; `list` is freed. */
+int batch_run_jobs(const options *o, const batch *b, job_list *list);
+
+#endif

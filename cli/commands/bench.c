@@ -1,0 +1,122 @@
+/* zenith bench: times one part of a model on random input and sets the result against what the machine can do. */
+#include "commands.h"
+#include "commands/session.h"
+#include "ui/facts.h"
+#include "ui/report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const precision_names[] = { "f32", "bf16", "f16" };
+
+static double total_ms(const zn_bench_result *r)
+{
+    double sum = 0;
+    for (int i = 0; i < r->row_count; i++)
+        sum += r->rows[i].ms;
+    return sum > 0 ? sum : 1;
+}
+
+static double row_gflops(const zn_profile_row *row) { return row->ms > 0 ? row->gflop / row->ms * 1e3 : 0; }
+
+static void layers_json(json *j, const zn_bench_result *r)
+{
+    json_open(j, "layers", '[');
+    for (int i = 0; i < r->row_count; i++) {
+        const zn_profile_row *row = &r->rows[i];
+        json_open(j, NULL, '{');
+        json_text(j, "name", row->name);
+        json_text(j, "kernel", row->kernel);
+        json_real(j, "ms", row->ms);
+        json_real(j, "gflop", row->gflop);
+        json_real(j, "gflop_done", row->gflop_done);
+        json_real(j, "gslot", row->gslot);
+        json_real(j, "gflops", row_gflops(row));
+        json_real(j, "mbytes", row->mbytes);
+        json_real(j, "share", row->ms / total_ms(r));
+        json_real(j, "roofline", row->roofline);
+        json_close(j, '}');
+    }
+    json_close(j, ']');
+}
+
+static void layers_text(const zn_bench_result *r)
+{
+    int name = 5, kernel = 6;
+    for (int i = 0; i < r->row_count; i++) {
+        const int n = (int)strlen(r->rows[i].name), k = (int)strlen(r->rows[i].kernel);
+        name = n > name ? n : name;
+        kernel = k > kernel ? k : kernel;
+    }
+    say("\n%-*s  %-*s  %9s  %9s  %9s  %6s  %8s\n", name, "layer", kernel, "kernel", "ms", "GFLOP/s", "MB", "share",
+        "roofline");
+    for (int i = 0; i < r->row_count; i++) {
+        const zn_profile_row *row = &r->rows[i];
+        say("%-*s  %-*s  %9.3f  %9.1f  %9.2f  %5.1f%%  %7.1f%%\n", name, row->name, kernel, row->kernel, row->ms,
+            row_gflops(row), row->mbytes, 100 * row->ms / total_ms(r), 100 * row->roofline);
+    }
+}
+
+static void report(const options *o, const zn_model_info *info, const zn_bench_options *b, const zn_bench_result *r)
+{
+    facts f;
+    facts_begin(&f, o->json);
+    fact_text(&f, "model", info->architecture);
+    fact_text(&f, "weights", info->path);
+    fact_text(&f, "part", info->restores ? "restore" : b->part == ZN_ENCODER ? "encode" : "decode");
+    fact_integer(&f, "width", b->width);
+    fact_integer(&f, "height", b->height);
+    fact_integer(&f, "threads", r->threads);
+    fact_precision(&f, precision_names[b->precision], r->precision == b->precision ? r->precision_share : 0);
+    fact_text(&f, "isa", r->machine.isa);
+    fact_real(&f, "ms_median", r->ms_median, 3, " ms");
+    fact_real(&f, "ms_min", r->ms_min, 3, " ms");
+    fact_integer(&f, "runs", r->runs);
+    fact_real(&f, "gflop", r->gflop, 2, " GFLOP, as if done directly");
+    fact_real(&f, "gflops", r->gflops, 1, " GFLOP/s");
+    fact_real(&f, "peak_gflops", r->machine.peak_gflops, 1, " GFLOP/s");
+    fact_real(&f, "rss_mb", r->rss_mb, 1, " MiB");
+    if (o->profile) {
+        fact_real(&f, "bandwidth", r->machine.bandwidth_gbs, 1, " GB/s");
+        if (f.json)
+            layers_json(&f.out, r);
+        else
+            layers_text(r);
+    }
+    facts_end(&f);
+}
+
+int bench_run(const options *o)
+{
+    zn_model *model = NULL;
+    if (model_open(o, o->model ? o->model : "random:taesd", &model))
+        return EXIT_FAILURE;
+    const zn_model_info *info = zn_model_info_of(model);
+    progress bar = { .quiet = o->quiet };
+    progress_begin(&bar, o->part == ZN_ENCODER ? "encode" : "decode", 0, 1);
+    interrupt_catch();
+    const zn_bench_options b = { .part = (zn_part)o->part,
+                                 .width = o->size[0] ? o->size[0] : 512,
+                                 .height = o->size[1] ? o->size[1] : 512,
+                                 .threads = o->threads,
+                                 .precision = (zn_precision)o->precision,
+                                 .runs = o->runs,
+                                 .seed = o->seed,
+                                 .profile = o->profile,
+                                 .tile = o->tile,
+                                 .memory = o->memory,
+                                 .progress = progress_tick,
+                                 .user = &bar,
+                                 .device = o->device };
+    zn_bench_result result = { 0 };
+    const int failed = zn_bench(model, &b, &result) != ZN_OK;
+    progress_erase();
+    if (failed)
+        complain_about(info->path);
+    else
+        report(o, info, &b, &result);
+    zn_bench_result_clear(&result);
+    zn_model_free(model);
+    return failed ? EXIT_FAILURE : 0;
+}

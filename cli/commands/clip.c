@@ -1,0 +1,284 @@
+/* zenith encode --clip, and what decode does with a latent of several frames: pictures or a film. One picture is in
+ * memory at a time. */
+#include "commands/clip.h"
+
+#include "commands.h"
+#include "ui/report.h"
+#include "ui/show.h"
+#include "ui/standard.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static zn_status open_video(session *s, zn_video **out)
+{
+    const options *o = s->o;
+    const zn_codec_options video = { .threads = o->threads,
+                                     .precision = (zn_precision)o->precision,
+                                     .memory = o->memory,
+                                     .progress = progress_tick,
+                                     .user = &s->bar,
+                                     .device = o->device };
+    return zn_video_new(s->model, &video, out);
+}
+
+/* With -v: what the pieces took. */
+static void explain(const session *s, zn_video *v, zn_part part)
+{
+    const char *plan = s->o->verbose ? zn_video_plan(v, part) : "";
+    if (*plan)
+        note(s->o, "%s", plan);
+}
+
+/* ---- encode ---- */
+
+/* A film, or one picture. */
+static zn_status encode_item(const options *o, zn_video *v, const char *path, zn_latent **clip, int *pictures)
+{
+    const zn_image_read_options reading = { .background = { o->background[0], o->background[1], o->background[2] } };
+    zn_film *film = NULL;
+    zn_image *image = NULL;
+    const int is_whole = !is_film(path);
+    zn_status status = is_whole ? zn_image_read(path, &reading, &image) : zn_film_open(path, &film);
+    if (status == ZN_OK && film)
+        status = zn_film_next(film, &image);
+    while (status == ZN_OK && image) {
+        status = zn_video_encode(v, image, clip);
+        zn_image_free(image);
+        image = NULL;
+        *pictures += status == ZN_OK;
+        if (status == ZN_OK && film)
+            status = zn_film_next(film, &image);
+    }
+    zn_film_close(film);
+    return status;
+}
+
+/* All items of a list; complains about the one that cannot be used. */
+static zn_status encode_items(session *s, zn_video *v, const job_list *list, zn_latent **clip, int *pictures)
+{
+    const double base = s->bar.base, scale = s->bar.scale;
+    zn_status status = ZN_OK;
+    for (int i = 0; i < list->count && status == ZN_OK; i++) {
+        const job *item = &list->items[i];
+        char *label = must_print("encode %s", item->input);
+        progress_begin(&s->bar, label, base + scale * i / list->count, scale / list->count);
+        free(label);
+        if (item->problem) {
+            complain_of(item->input, item->problem);
+            return ZN_EINVALID;
+        }
+        status = encode_item(s->o, v, item->input, clip, pictures);
+        if (status == ZN_OK && i + 1 == list->count)
+            status = zn_video_encode_end(v, clip);
+        if (status != ZN_OK)
+            complain_about(item->input);
+    }
+    if (status == ZN_OK && !*clip) {
+        complain("%s: there is no picture in it", list->items[0].input);
+        return ZN_EINVALID;
+    }
+    return status;
+}
+
+static void encode_facts(const zn_latent *clip, int pictures, double ms, json *j)
+{
+    json_integer(j, "pictures", pictures);
+    json_integer(j, "width", clip->image_width);
+    json_integer(j, "height", clip->image_height);
+    json_integer(j, "latent_frames", clip->frames);
+    json_integer(j, "latent_width", clip->width);
+    json_integer(j, "latent_height", clip->height);
+    json_integer(j, "latent_channels", clip->channels);
+    json_real(j, "encode_ms", ms);
+}
+
+static zn_status encode_work(session *s, const job *item, json *j, char *summary, size_t size)
+{
+    const options *o = s->o;
+    const job_rules rules = { .what = "images", .takes = is_picture };
+    job_list list;
+    zn_video *v = NULL;
+    zn_latent *clip = NULL;
+    int pictures = 0;
+    const double start = now_ms();
+    zn_status status = open_video(s, &v);
+    if (status != ZN_OK) {
+        complain_about(item->input);
+        return status;
+    }
+    jobs_expand(o, &rules, &list);
+    status = encode_items(s, v, &list, &clip, &pictures);
+    explain(s, v, ZN_ENCODER);
+    zn_video_free(v);
+    const double ms = now_ms() - start;
+    if (status == ZN_OK && (status = zn_latent_write(item->output, clip)) != ZN_OK)
+        complain_about(item->output);
+    if (status == ZN_OK && o->json)
+        encode_facts(clip, pictures, ms, j);
+    if (status == ZN_OK) {
+        snprintf(summary, size, "%d pictures of %dx%d -> %d frames of %dx%dx%d  %.1f ms", pictures, clip->image_width,
+                 clip->image_height, clip->frames, clip->width, clip->height, clip->channels, ms);
+        if (o->show)
+            show_latent(o, clip);
+    }
+    zn_latent_free(clip);
+    jobs_free(&list);
+    return status;
+}
+
+/* What the latent is called: -o, or else the folder's name. NULL after saying what is wrong. */
+static char *clip_name(const options *o)
+{
+    const char *why = o->output && !strcmp(o->output, "-") ? standard_output_problem(o->json, o->show) : NULL;
+    size_t length = strlen(o->files[0]);
+    int wrong = 0;
+    if (why)
+        wrong = usage_error("encode", "cannot write to standard output: %s", why);
+    else if (o->output && !strcmp(o->output, "-"))
+        return must_copy(STANDARD_OUTPUT);
+    else if (o->output && has_extension(o->output, "safetensors") && !is_folder(o->output))
+        return must_copy(o->output);
+    else if (o->output)
+        wrong = usage_error("encode", "cannot write '%s': the name of a clip must end in .safetensors", o->output);
+    else if (o->file_count > 1 || !is_folder(o->files[0]))
+        wrong = usage_error("encode", "a clip that is no folder of pictures needs a name: -o");
+    if (wrong)
+        return NULL;
+    while (length > 1 && o->files[0][length - 1] == '/')
+        length--;
+    return must_print("%.*s.safetensors", (int)length, o->files[0]);
+}
+
+int encode_clip_run(const options *o, const batch *b)
+{
+    char *output = clip_name(o);
+    if (!output)
+        return EXIT_USAGE;
+    batch own = *b;
+    own.work = encode_work;
+    job_list list = { .items = must_alloc(NULL, sizeof *list.items), .count = 1, .capacity = 1 };
+    list.items[0] = (job){ .input = must_copy(o->files[0]), .output = output };
+    if (!o->output && !o->force && file_exists(output))
+        list.items[0].problem = must_print("%s exists already; name the result with -o or use --force", output);
+    return batch_run_jobs(o, &own, &list);
+}
+
+/* ---- decode ---- */
+
+typedef struct album {
+    session *s;
+    const job *item;
+    zn_image_write_options writing;
+    zn_film_writer *film; /* or NULL: single pictures */
+    int count, expected;  /* pictures */
+    double base, scale;   /* of the progress bar */
+    char *last;           /* name of the last one */
+    int width, height;
+    int told; /* what is wrong has been said */
+} album;
+
+/* "frames/clip_0001.png" of "frames/clip.png". */
+static char *numbered(const char *path, int number)
+{
+    const char *dot = strrchr(path, '.');
+    return must_print("%.*s_%04d%s", (int)(dot - path), path, number, dot);
+}
+
+/* The picture to its own file. */
+static zn_status write_single(album *a, const zn_image *picture)
+{
+    const options *o = a->s->o;
+    free(a->last);
+    a->last = numbered(a->item->output, a->count);
+    if (!o->output && !o->force && file_exists(a->last)) {
+        complain("%s: %s exists already; name the result with -o or use --force", a->item->input, a->last);
+        a->told = 1;
+        return ZN_EINVALID;
+    }
+    const zn_status status = zn_image_write(a->last, picture, &a->writing);
+    if (status != ZN_OK) {
+        complain_about(a->last);
+        a->told = 1;
+    }
+    return status;
+}
+
+static zn_status write_to_film(album *a, const zn_image *picture)
+{
+    const int rate = a->s->o->rate ? a->s->o->rate : 24;
+    zn_status status = ZN_OK;
+    if (!a->film)
+        status = zn_film_create(a->item->output, picture->width, picture->height, rate, &a->film);
+    return status == ZN_OK ? zn_film_write(a->film, picture) : status;
+}
+
+static zn_status write_one(void *user, const zn_image *picture)
+{
+    album *a = user;
+    a->count++;
+    const zn_status status = is_film(a->item->kind) ? write_to_film(a, picture) : write_single(a, picture);
+    if (status != ZN_OK)
+        return status;
+    if (a->count == 1 && a->s->o->show)
+        show_image(a->s->o, picture);
+    a->width = picture->width;
+    a->height = picture->height;
+    const double done = a->count < a->expected ? (double)a->count / a->expected : 1;
+    a->s->bar.base = a->base + a->scale * done;
+    a->s->bar.scale = a->scale / a->expected;
+    return ZN_OK;
+}
+
+static zn_status decode_pictures(session *s, const job *item, const zn_latent *latent, album *a)
+{
+    zn_video *v = NULL;
+    zn_status status = open_video(s, &v);
+    if (status == ZN_OK)
+        status = zn_video_decode(v, latent, s->o->bits ? s->o->bits : 8, write_one, a);
+    if (v)
+        explain(s, v, ZN_DECODER);
+    zn_video_free(v);
+    if (status == ZN_OK && a->film)
+        status = zn_film_finish(a->film);
+    else
+        zn_film_drop(a->film);
+    if (status != ZN_OK && !a->told)
+        complain_about(item->input);
+    return status;
+}
+
+zn_status decode_clip(session *s, const job *item, const zn_latent *latent, json *j, char *summary, size_t size)
+{
+    const options *o = s->o;
+    album a = { .s = s,
+                .item = item,
+                .writing = { .quality = o->quality, .lossless = o->lossless },
+                .expected = 1 + (latent->frames - 1) * (s->info->clip_frames ? s->info->clip_frames : 1),
+                .base = s->bar.base,
+                .scale = s->bar.scale };
+    if (!strcmp(item->output, STANDARD_OUTPUT)) {
+        complain("%s: a clip is several pictures, which need names or a folder, not standard output", item->input);
+        return ZN_EINVALID;
+    }
+    const double start = now_ms();
+    const zn_status status = decode_pictures(s, item, latent, &a);
+    const double ms = now_ms() - start;
+    if (status == ZN_OK && a.last)
+        s->wrote = numbered(item->output, 1);
+    if (status == ZN_OK && o->json) {
+        json_integer(j, "pictures", a.count);
+        if (a.last)
+            json_text(j, "last", a.last);
+        json_integer(j, "width", a.width);
+        json_integer(j, "height", a.height);
+        json_real(j, "decode_ms", ms);
+    }
+    if (status == ZN_OK)
+        snprintf(summary, size, "%s%s%s%d frames of %dx%dx%d -> %d pictures of %dx%d  %.1f ms", a.last ? "to " : "",
+                 a.last ? base_name(a.last) : "", a.last ? "  " : "", latent->frames > 1 ? latent->frames : 1,
+                 latent->width, latent->height, latent->channels, a.count, a.width, a.height, ms);
+    free(a.last);
+    return status;
+}

@@ -1,0 +1,180 @@
+/* What the commands of diffusion autoencoders share. */
+#include "commands/diffusion.h"
+
+#include "commands.h"
+#include "ui/files.h"
+#include "ui/report.h"
+
+#include <stdlib.h>
+
+enum { ENCODE_STEPS = 250 }; /* as the authors have it */
+
+static int check(const options *o, const char *name, int64_t steps)
+{
+    const int count = steps > INT32_MAX ? INT32_MAX : (int)steps;
+    if (!steps || zn_diffae_check_steps(count) == ZN_OK)
+        return 0;
+    return usage_error(o->command->name, "--%s: %s", name, zn_error_text());
+}
+
+int diffusion_check(const options *o)
+{
+    const int status = check(o, "steps", o->steps);
+    if (status)
+        return status;
+    return o->encode_steps ? check(o, "encode-steps", o->encode_steps) : check(o, "latent-steps", o->latent_steps);
+}
+
+diffusion diffusion_begin(session *s, int steps, int inversions, int renders, int more)
+{
+    const options *o = s->o;
+    diffusion d = { .s = s,
+                    .steps = o->steps ? (int)o->steps : steps,
+                    .encode_steps = o->random_noise   ? 0
+                                    : o->encode_steps ? (int)o->encode_steps
+                                                      : ENCODE_STEPS,
+                    .base = s->bar.base,
+                    .scale = s->bar.scale };
+    d.all = (double)inversions * d.encode_steps + (double)renders * d.steps + more;
+    return d;
+}
+
+void diffusion_stage(diffusion *d, const char *label, int steps)
+{
+    progress_begin(&d->s->bar, label, d->base + d->scale * d->begun / d->all, d->scale * steps / d->all);
+    d->begun += steps;
+}
+
+void parts_alloc(const zn_diffae *d, parts *out)
+{
+    *out = (parts){ .cond = must_alloc(NULL, (size_t)zn_diffae_width(d) * sizeof *out->cond),
+                    .noise = must_alloc(NULL, zn_diffae_noise_size(d, 1) * sizeof *out->noise) };
+}
+
+void parts_free(parts *p)
+{
+    zn_image_free(p->picture);
+    free(p->cond);
+    free(p->noise);
+    *p = (parts){ 0 };
+}
+
+/* The middle of a file's picture, in the size of the model. */
+static zn_status read_fitting(const session *s, const char *path, zn_image **out)
+{
+    const options *o = s->o;
+    const zn_image_read_options reading = { .background = { o->background[0], o->background[1], o->background[2] } };
+    const int side = s->info->image_size;
+    zn_image *photo = NULL;
+    zn_status status = zn_image_read(path, &reading, &photo);
+    if (status == ZN_OK && (photo->width != side || photo->height != side))
+        note(o, "%s: the model takes %dx%d, so the middle of %dx%d is scaled", path, side, side, photo->width,
+             photo->height);
+    if (status == ZN_OK)
+        status = zn_diffae_fit(s->diffae, photo, out);
+    zn_image_free(photo);
+    return status;
+}
+
+zn_status diffusion_read(session *s, const char *path, parts *out)
+{
+    parts_alloc(s->diffae, out);
+    const zn_status status = read_fitting(s, path, &out->picture);
+    return status == ZN_OK ? zn_diffae_encode(s->diffae, out->picture, out->cond) : status;
+}
+
+zn_status diffusion_take(diffusion *d, const char *path, parts *out)
+{
+    zn_diffae *net = d->s->diffae;
+    char *label = must_print("encode %s", path);
+    diffusion_stage(d, label, d->encode_steps);
+    free(label);
+    const zn_status status = diffusion_read(d->s, path, out);
+    if (status == ZN_OK && d->encode_steps)
+        return zn_diffae_invert(net, out->picture, out->cond, d->encode_steps, out->noise);
+    if (status == ZN_OK)
+        zn_diffae_noise(net, 1, d->s->o->seed, out->noise);
+    return status;
+}
+
+void diffusion_noise_facts(const diffusion *d, facts *f)
+{
+    fact_text(f, "noise", d->encode_steps ? "inverted" : "random");
+    if (d->encode_steps)
+        fact_integer(f, "encode_steps", d->encode_steps);
+    else
+        fact_integer(f, "seed", (int64_t)d->s->o->seed);
+}
+
+zn_status diffusion_render(diffusion *d, const float *cond, const float *noise, zn_image **out)
+{
+    diffusion_stage(d, "render", d->steps);
+    return zn_diffae_render(d->s->diffae, 1, cond, noise, d->steps, out);
+}
+
+static int complain_missing(const session *s, const char *what, const char *name, const char *given)
+{
+    if (given)
+        complain("%s has no %s", given, what);
+    else
+        complain("%s has no %s: --%s names the weights of one", s->info->path, what, name);
+    return EXIT_FAILURE;
+}
+
+int diffusion_open(session *s, const options *o, zn_part needs)
+{
+    if (!o->model)
+        return usage_error(o->command->name, "--model is needed: a diffusion autoencoder");
+    const int status = session_open(s, o, o->model, NEED_DIFFUSION);
+    if (status)
+        return status;
+    if (needs == ZN_LATENT_NET && !s->info->has_latent_net)
+        return complain_missing(s, "latent net", "latent", o->latent);
+    if (needs == ZN_CLASSIFIER && !s->info->has_classifier)
+        return complain_missing(s, "classifier", "classifier", o->classifier);
+    return 0;
+}
+
+static void report(const diffusion_command *c, const diffusion *d, const results *r, double ms)
+{
+    const session *s = d->s;
+    facts f;
+    facts_begin(&f, s->o->json);
+    fact_text(&f, "model", s->info->architecture);
+    c->report(c->self, &f);
+    if (c->inversions)
+        diffusion_noise_facts(d, &f);
+    fact_integer(&f, "steps", d->steps);
+    results_facts(r, &f);
+    fact_real(&f, "ms", ms, 1, "");
+    facts_end(&f);
+}
+
+static int run(session *s, const diffusion_command *c, results *r)
+{
+    const double start = now_ms();
+    progress_begin(&s->bar, s->o->command->name, 0, 1);
+    diffusion d = diffusion_begin(s, c->steps, c->inversions, c->expected, c->more);
+    int status = c->make(c->self, &d, r);
+    if (!status)
+        status = results_write(r);
+    if (!status && !results_to_standard_output(r))
+        report(c, &d, r, now_ms() - start);
+    return status;
+}
+
+int diffusion_run(const options *o, const diffusion_command *c)
+{
+    session s = { 0 };
+    results r = { 0 };
+    int status = diffusion_check(o);
+    if (!status)
+        status = results_begin(&r, o, c->expected, c->columns, c->kinds);
+    if (!status)
+        status = diffusion_open(&s, o, c->needs);
+    if (!status)
+        status = run(&s, c, &r);
+    session_close(&s);
+    results_end(&r);
+    return status;
+}

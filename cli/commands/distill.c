@@ -1,0 +1,47 @@
+/* zenith distill: a small model for the latent space of a large one. */
+#include "commands.h"
+#include "ui/facts.h"
+#include "ui/monitor.h"
+#include "ui/ranks.h"
+#include "ui/report.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* People are spared what there was nothing to measure of; JSON has null for it. */
+static void fact_measure(facts *f, const char *key, double value, const char *unit)
+{
+    if (f->json || isfinite(value))
+        fact_real(f, key, value, 2, unit);
+}
+
+static void print_result(const options *o, const zn_distill_result *r)
+{
+    facts f;
+    facts_begin(&f, o->json);
+    fact_run(&f, o, r->steps, r->skipped, r->loss);
+    fact_measure(&f, "latent_error", r->latent_error, " % of the variance of the teacher's latents");
+    fact_measure(&f, "decoder_psnr", r->decoder_psnr, " dB to the teacher's pictures");
+    fact_measure(&f, "psnr", r->psnr, " dB on held-out pictures");
+    fact_measure(&f, "teacher_psnr", r->teacher_psnr, " dB, the teacher");
+    fact_model(&f, o, r->seconds);
+    facts_end(&f);
+}
+
+static int run_on(const options *o, zn_ranks *ranks)
+{
+    if (!o->resume && (!o->teacher || !o->student))
+        return usage_error("distill", "--teacher and --student are needed: weights to learn from, and a preset");
+    if (monitor_usage(o))
+        return EXIT_USAGE;
+    monitor m;
+    const zn_distill_options d = { .teacher = o->teacher, .student = o->student, .run = monitor_begin(&m, o, ranks) };
+    zn_distill_result r;
+    const zn_status status = zn_distill(&d, &r);
+    if (monitor_end(&m, status, r.steps - r.first))
+        return EXIT_FAILURE;
+    print_result(o, &r);
+    return 0;
+}
+
+int distill_run(const options *o) { return on_ranks(o, run_on); }

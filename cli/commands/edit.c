@@ -1,0 +1,228 @@
+/* zenith edit: a picture with more or less of an attribute, by the classifier of a diffusion autoencoder; and what
+ * attributes there are. */
+#include "commands.h"
+#include "commands/diffusion.h"
+#include "ui/report.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { STEPS = 100, MOST = 1000 }; /* amounts */
+
+typedef struct change {
+    const options *o;
+    const char *attribute;    /* as the classifier calls it */
+    double *amounts, *scores; /* scores: how likely each result shows the attribute */
+    int count, row;
+} change;
+
+/* ---- amounts ---- */
+
+/* "-0.3,0,0.3"; 0 after saying that it is none. */
+static int parse_amounts(change *c, const char *text)
+{
+    c->amounts = must_alloc(NULL, 2 * MOST * sizeof *c->amounts);
+    c->scores = c->amounts + MOST;
+    for (const char *at = text; c->count < MOST;) {
+        char *end;
+        const double v = strtod(at, &end);
+        if (end == at || !isfinite(v) || fabs(v) > 1e6 || (*end && *end != ','))
+            break;
+        c->amounts[c->count++] = v;
+        if (!*end)
+            return 1;
+        at = end + 1;
+    }
+    usage_error("edit", "--amount needs numbers, parted by commas, not '%s'", text);
+    return 0;
+}
+
+/* ---- attributes ---- */
+
+/* The row of the classifier that a word means, by its name in any case of letters or by its number, or -1. */
+static int row_of(const zn_diffae *d, const char *word)
+{
+    const int count = zn_diffae_attribute_count(d);
+    const char *name;
+    for (int i = 0; (name = zn_diffae_attribute(d, i)); i++)
+        if (!strcmp(name, word))
+            return i;
+    for (int i = 0; (name = zn_diffae_attribute(d, i)); i++)
+        if (!strcasecmp(name, word))
+            return i;
+    const int number = strspn(word, "0123456789") == strlen(word) && strlen(word) < 6 ? atoi(word) : count;
+    return number < count ? number : -1;
+}
+
+static void complain_unknown(const zn_diffae *d, const char *word)
+{
+    const char **names = must_alloc(NULL, (size_t)(zn_diffae_attribute_count(d) + 1) * sizeof *names);
+    int count = 0;
+    while ((names[count] = zn_diffae_attribute(d, count)) != NULL)
+        count++;
+    const char *near = nearest_word(word, names, count);
+    if (near)
+        complain("there is no attribute '%s', did you mean '%s'?", word, near);
+    else
+        complain("there is no attribute '%s': --list names those there are", word);
+    free(names);
+}
+
+/* Says what is wrong and returns 0 if the attribute asked for is not there. */
+static int find_attribute(change *c, const zn_diffae *d)
+{
+    c->row = row_of(d, c->o->attribute);
+    if (c->row < 0) {
+        complain_unknown(d, c->o->attribute);
+        return 0;
+    }
+    const char *name = zn_diffae_attribute(d, c->row);
+    c->attribute = name ? name : c->o->attribute;
+    return 1;
+}
+
+/* One attribute of a list: its number, its name, and how likely the picture shows it where there is one. */
+static void list_one(facts *f, int number, const char *name, const float *score)
+{
+    if (!f->json && score)
+        say("%3d  %5.1f %%  %s\n", number, 100 * (double)*score, name);
+    else if (!f->json)
+        say("%3d  %s\n", number, name);
+    else {
+        json_open(&f->out, NULL, '{');
+        json_integer(&f->out, "number", number);
+        json_text(&f->out, "attribute", name);
+        if (score)
+            json_real(&f->out, "score", (double)*score);
+        json_close(&f->out, '}');
+    }
+}
+
+/* All attributes; scores may be NULL. */
+static void list_all(const options *o, const zn_diffae *d, const float *scores)
+{
+    facts f;
+    facts_begin(&f, o->json);
+    if (f.json)
+        json_open(&f.out, "attributes", '[');
+    for (int i = 0; i < zn_diffae_attribute_count(d); i++) {
+        const char *name = zn_diffae_attribute(d, i);
+        list_one(&f, i, name ? name : "", scores ? &scores[i] : NULL);
+    }
+    if (f.json)
+        json_close(&f.out, ']');
+    facts_end(&f);
+}
+
+static int list(const options *o)
+{
+    session s = { 0 };
+    int status = diffusion_open(&s, o, ZN_CLASSIFIER);
+    float *scores = NULL;
+    if (!status && o->file_count) {
+        parts p = { 0 };
+        scores = must_alloc(NULL, (size_t)zn_diffae_attribute_count(s.diffae) * sizeof *scores);
+        if (diffusion_read(&s, o->files[0], &p) != ZN_OK || zn_diffae_judge(s.diffae, p.cond, scores) != ZN_OK) {
+            complain_about(o->files[0]);
+            status = EXIT_FAILURE;
+        }
+        parts_free(&p);
+    }
+    if (!status)
+        list_all(o, s.diffae, scores);
+    free(scores);
+    session_close(&s);
+    return status;
+}
+
+/* ---- the picture ---- */
+
+/* Picture number i, and its score. */
+static zn_status render_one(const change *c, diffusion *d, const parts *p, int i, zn_image **picture)
+{
+    zn_diffae *net = d->s->diffae;
+    const size_t width = (size_t)zn_diffae_width(net);
+    float *moved = must_alloc(NULL, (width + (size_t)zn_diffae_attribute_count(net)) * sizeof *moved),
+          *scores = moved + width;
+    zn_status status = zn_diffae_move(net, p->cond, c->attribute, c->amounts[i], moved);
+    if (status == ZN_OK)
+        status = zn_diffae_judge(net, moved, scores);
+    if (status == ZN_OK) {
+        c->scores[i] = (double)scores[c->row];
+        status = diffusion_render(d, moved, p->noise, picture);
+    }
+    free(moved);
+    return status;
+}
+
+static int make(void *self, diffusion *d, results *r)
+{
+    change *c = self;
+    parts p = { 0 };
+    int status = 0;
+    if (!find_attribute(c, d->s->diffae)) /* told before the long way to the noise */
+        return EXIT_FAILURE;
+    zn_status done = diffusion_take(d, c->o->files[0], &p);
+    for (int i = 0; i < c->count && done == ZN_OK && !status; i++) {
+        zn_image *picture = NULL;
+        done = render_one(c, d, &p, i, &picture);
+        if (done == ZN_OK)
+            status = results_add(r, picture);
+    }
+    if (done != ZN_OK) {
+        complain_about(c->o->files[0]);
+        status = EXIT_FAILURE;
+    }
+    parts_free(&p);
+    return status;
+}
+
+static void numbers(facts *f, const char *key, const double *values, int count)
+{
+    json_open(&f->out, key, '[');
+    for (int i = 0; i < count; i++)
+        json_real(&f->out, NULL, values[i]);
+    json_close(&f->out, ']');
+}
+
+static void report(const void *self, facts *f)
+{
+    const change *c = self;
+    fact_text(f, "input", c->o->files[0]);
+    fact_text(f, "attribute", c->attribute);
+    if (f->json) {
+        numbers(f, "amounts", c->amounts, c->count);
+        numbers(f, "scores", c->scores, c->count);
+        return;
+    }
+    for (int i = 0; i < c->count; i++)
+        say("%-15s %-8g %5.1f %%\n", i ? "" : "amount, score", c->amounts[i], 100 * c->scores[i]);
+}
+
+int edit_run(const options *o)
+{
+    if (o->list)
+        return list(o);
+    if (o->file_count != 1)
+        return usage_error("edit", "needs a picture");
+    if (!o->attribute)
+        return usage_error("edit", "--attribute is needed: --list names those there are");
+    options mine = *o;
+    mine.amount = o->amount ? o->amount : "0.3";
+    change c = { .o = &mine };
+    int status = EXIT_USAGE;
+    if (parse_amounts(&c, mine.amount)) {
+        const diffusion_command all = { .expected = c.count,
+                                        .steps = STEPS,
+                                        .inversions = 1,
+                                        .needs = ZN_CLASSIFIER,
+                                        .make = make,
+                                        .report = report,
+                                        .self = &c };
+        status = diffusion_run(&mine, &all);
+    }
+    free(c.amounts);
+    return status;
+}

@@ -1,0 +1,64 @@
+/* zenith encode: image files to latent files. */
+#include "commands.h"
+#include "commands/batch.h"
+#include "commands/clip.h"
+#include "ui/report.h"
+#include "ui/show.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int can_write(const char *path) { return has_extension(path, "safetensors png"); }
+
+static zn_status work(session *s, const job *item, json *j, char *summary, size_t size)
+{
+    const options *o = s->o;
+    const zn_image_read_options reading = { .background = { o->background[0], o->background[1], o->background[2] } };
+    zn_image *image = NULL;
+    zn_latent *latent = NULL;
+    double ms = 0;
+    zn_status status = zn_image_read(item->input, &reading, &image);
+    if (status == ZN_OK) {
+        ms = now_ms();
+        status = zn_encode(s->codec, image, &latent);
+        ms = now_ms() - ms;
+    }
+    if (status == ZN_OK)
+        status = zn_latent_write(item->output, latent);
+    if (status != ZN_OK) {
+        complain_about(item->input);
+        goto done;
+    }
+    session_explain(s);
+    if (o->json) {
+        json_integer(j, "width", image->width);
+        json_integer(j, "height", image->height);
+        json_integer(j, "latent_width", latent->width);
+        json_integer(j, "latent_height", latent->height);
+        json_integer(j, "latent_channels", latent->channels);
+        json_real(j, "encode_ms", ms);
+    }
+    snprintf(summary, size, "%dx%d -> %dx%dx%d  %.1f ms", image->width, image->height, latent->width, latent->height,
+             latent->channels, ms);
+    if (o->show)
+        show_latent(o, latent);
+done:
+    zn_image_free(image);
+    zn_latent_free(latent);
+    return status;
+}
+
+int encode_run(const options *o)
+{
+    if (o->output && !strcmp(o->output, "-") && o->format && strcmp(o->format, "safetensors"))
+        return usage_error("encode", "only .safetensors goes to standard output, not '%s'", o->format);
+    const batch b = {
+        .rules = { "images", is_picture, "safetensors", can_write, ".safetensors or .png" },
+        .verb = "encode",
+        .work = work,
+        .needs = NEED_ENCODER,
+    };
+    if (o->clip)
+        return encode_clip_run(o, &b);
+    return batch_run(o, &b);
+}

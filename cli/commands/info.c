@@ -1,0 +1,156 @@
+/* zenith info: what a file is. Pictures, latents, weights (with the network they belong to and what it costs) and
+ * folders of weights are told apart by content. */
+#include "commands/info.h"
+#include "commands.h"
+#include "commands/session.h"
+#include "ui/facts.h"
+#include "ui/files.h"
+#include "ui/report.h"
+#include "ui/show.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int fail(const char *path)
+{
+    complain_about(path);
+    return EXIT_FAILURE;
+}
+
+static void latent_info(const options *o, const char *path, const zn_latent *z)
+{
+    double low = 0, high = 0, sum = 0;
+    const int64_t n = (int64_t)z->width * z->height * z->channels * (z->frames > 1 ? z->frames : 1);
+    for (int64_t i = 0; i < n; i++) {
+        low = i == 0 || z->data[i] < low ? z->data[i] : low;
+        high = i == 0 || z->data[i] > high ? z->data[i] : high;
+        sum += z->data[i];
+    }
+    facts f;
+    facts_begin(&f, o->json);
+    file_facts(&f, path, "latent");
+    fact_text(&f, "model", z->model[0] ? z->model : "unknown");
+    fact_integer(&f, "width", z->width);
+    fact_integer(&f, "height", z->height);
+    fact_integer(&f, "channels", z->channels);
+    if (z->frames > 1) {
+        fact_integer(&f, "frames", z->frames);
+        fact_integer(&f, "image_frames", z->image_frames);
+    }
+    fact_integer(&f, "image_width", z->image_width);
+    fact_integer(&f, "image_height", z->image_height);
+    fact_integer(&f, "downscale", z->downscale);
+    fact_real(&f, "minimum", low, 4, "");
+    fact_real(&f, "maximum", high, 4, "");
+    fact_real(&f, "mean", n ? sum / (double)n : 0, 4, "");
+    facts_end(&f);
+    if (o->show)
+        show_latent(o, z);
+}
+
+static int image_info(const options *o, const char *path, const char *format)
+{
+    zn_image *image = NULL;
+    if (zn_image_read(path, NULL, &image) != ZN_OK)
+        return fail(path);
+    facts f;
+    facts_begin(&f, o->json);
+    file_facts(&f, path, "image");
+    fact_text(&f, "format", format);
+    fact_integer(&f, "width", image->width);
+    fact_integer(&f, "height", image->height);
+    fact_integer(&f, "bits", image->bits);
+    facts_end(&f);
+    if (o->show)
+        show_image(o, image);
+    zn_image_free(image);
+    return 0;
+}
+
+static int model_info(const options *o, const char *path, zn_model *model)
+{
+    facts f;
+    facts_begin(&f, o->json);
+    file_facts(&f, path, "model");
+    fact_text(&f, "weights", zn_model_info_of(model)->path);
+    model_facts(&f, model, o);
+    facts_end(&f);
+    zn_model_free(model);
+    return 0;
+}
+
+/* The format of a file that starts like a picture, or NULL. */
+static const char *image_format(const char *path)
+{
+    unsigned char head[12] = { 0 };
+    FILE *file = fopen(path, "rb");
+    const size_t n = file ? fread(head, 1, sizeof head, file) : 0;
+    if (file)
+        fclose(file);
+    if (n < sizeof head)
+        return NULL;
+    return !memcmp(head, "\x89PNG\r\n\x1a\n", 8)                      ? "png"
+           : !memcmp(head, "\xFF\xD8\xFF", 3)                         ? "jpeg"
+           : !memcmp(head, "RIFF", 4) && !memcmp(head + 8, "WEBP", 4) ? "webp"
+                                                                      : NULL;
+}
+
+/* A safetensors file is a latent if it says so, or if it can be read as one and fits no network. */
+static int is_latent(const char *path, const zn_weights *weights, zn_latent **latent)
+{
+    const char *format = zn_weights_metadata(weights, "format");
+    if (format && !strcmp(format, "zenith-latent"))
+        return zn_latent_read(path, latent) == ZN_OK;
+    return zn_weights_count(weights) == 1 && zn_latent_read(path, latent) == ZN_OK;
+}
+
+/* Why a file cannot be opened as weights; one that was not meant to be any is told what else it could have been. */
+static int fail_weights(const char *path, zn_status status)
+{
+    if (status != ZN_EFORMAT || has_extension(path, "safetensors pth pt ckpt bin"))
+        return fail(path);
+    complain(
+        "%s: neither a picture (PNG, JPEG, WebP) nor a latent, weights (.safetensors, PyTorch) or a data set (.lmdb)",
+        path);
+    return EXIT_FAILURE;
+}
+
+static int file_info(const options *o, const char *path)
+{
+    zn_latent *latent = NULL;
+    int status = 0;
+    const char *format = image_format(path);
+    if (format) {
+        /* Any RGBA picture could be a latent; only one that records its image size says it is. */
+        if (zn_latent_read(path, &latent) == ZN_OK && latent->image_width > 0)
+            latent_info(o, path, latent);
+        else
+            status = image_info(o, path, format);
+    } else {
+        zn_weights *weights = NULL;
+        const zn_status opened = zn_weights_open(path, &weights);
+        if (opened != ZN_OK)
+            status = fail_weights(path, opened);
+        else if (is_latent(path, weights, &latent))
+            latent_info(o, path, latent);
+        else
+            weights_info(o, path, weights);
+        zn_weights_close(weights);
+    }
+    zn_latent_free(latent);
+    return status;
+}
+
+int info_run(const options *o)
+{
+    const char *path = o->files[0];
+    zn_model *model = NULL;
+    if (has_extension(path, "lmdb"))
+        return dataset_info(o, path);
+    if (is_folder(path))
+        return zn_model_open(path, &model) == ZN_OK ? model_info(o, path, model) : fail(path);
+    if (!file_exists(path) && !strpbrk(path, "/."))
+        return model_open(o, path, &model) ? EXIT_FAILURE : model_info(o, path, model);
+    return file_info(o, path);
+}

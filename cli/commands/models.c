@@ -1,0 +1,108 @@
+/* zenith models: the architectures this build knows and the weights it finds. */
+#include "commands.h"
+#include "ui/facts.h"
+#include "ui/report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct listing {
+    json *out; /* NULL: text */
+    int width; /* of the column of names */
+    int found;
+} listing;
+
+static int longest_name(void)
+{
+    size_t longest = 0;
+    const char *description;
+    for (int i = 0; i < zn_architecture_count(); i++) {
+        const size_t length = strlen(zn_architecture_at(i, &description));
+        longest = length > longest ? length : longest;
+    }
+    return (int)longest;
+}
+
+static void visit_json(json *j, const char *path, const zn_model_info *info, const char *error)
+{
+    json_open(j, NULL, '{');
+    json_text(j, "path", path);
+    if (error && *error) {
+        json_text(j, "error", error);
+    } else {
+        json_text(j, "architecture", info->architecture);
+        if (!info->restores) {
+            json_integer(j, "latent_channels", info->latent_channels);
+            json_integer(j, "downscale", info->downscale);
+            json_integer(j, "clip_frames", info->clip_frames);
+        }
+        json_bool(j, "encoder", info->has_encoder);
+        json_bool(j, "decoder", info->has_decoder);
+        json_bool(j, "restores", info->restores);
+        json_bool(j, "diffuses", info->diffuses);
+        json_integer(j, "parameters", info->parameters);
+    }
+    json_close(j, '}');
+}
+
+static void visit(void *user, const char *path, const zn_model_info *info, const char *error)
+{
+    listing *l = user;
+    const int bad = !info || (error && *error);
+    l->found += !bad;
+    if (l->out)
+        visit_json(l->out, path, info, bad && error ? error : NULL);
+    else if (bad && error && !strncmp(error, path, strlen(path)))
+        say("  %-*s %s\n", l->width, "(unusable)", error);
+    else if (bad)
+        say("  %-*s %s: %s\n", l->width, "(unusable)", path, error ? error : "");
+    else
+        say("  %-*s %-17s %6.2f M parameters  %s\n", l->width, info->architecture,
+            info->restores                           ? "restores"
+            : info->diffuses                         ? "diffuses"
+            : info->has_encoder && info->has_decoder ? "encoder + decoder"
+            : info->has_encoder                      ? "encoder"
+                                                     : "decoder",
+            (double)info->parameters / 1e6, path);
+}
+
+int models_run(const options *o)
+{
+    facts f;
+    facts_begin(&f, o->json);
+    listing l = { .out = f.json ? &f.out : NULL, .width = longest_name() };
+    if (f.json)
+        json_open(&f.out, "architectures", '[');
+    else
+        say("architectures\n");
+    for (int i = 0; i < zn_architecture_count(); i++) {
+        const char *description = "", *name = zn_architecture_at(i, &description);
+        if (f.json) {
+            json_open(&f.out, NULL, '{');
+            json_text(&f.out, "name", name);
+            json_text(&f.out, "description", description);
+            json_close(&f.out, '}');
+        } else {
+            say("  %-*s %s\n", l.width, name, description);
+        }
+    }
+    if (f.json) {
+        json_close(&f.out, ']');
+        json_open(&f.out, "models", '[');
+    } else {
+        say("weights\n");
+    }
+    const zn_status status = zn_models_visit(visit, &l);
+    if (f.json)
+        json_close(&f.out, ']');
+    facts_end(&f);
+    if (status != ZN_OK) {
+        complain("%s", zn_error_text());
+        return EXIT_FAILURE;
+    }
+    zn_model *none = NULL;
+    if (!l.found && zn_model_find(NULL, &none) != ZN_OK)
+        note(o, "%s", zn_error_text());
+    zn_model_free(none);
+    return 0;
+}

@@ -1,0 +1,241 @@
+/* zenith reconstruct: images through the encoder and the decoder, and how much of them survived. One image is told at
+ * length; several are a line each. */
+#include "commands.h"
+#include "commands/batch.h"
+#include "commands/diffusion.h"
+#include "ui/report.h"
+#include "ui/show.h"
+#include "ui/standard.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS = 20, NEEDS = NEED_ENCODER | NEED_DECODER | TAKE_DIFFUSION };
+
+typedef struct trip {
+    zn_image *original, *result, *picture; /* picture: what is written, may be result itself */
+    zn_latent *latent;
+    diffusion d; /* where a diffusion autoencoder does it */
+    zn_image_difference difference;
+    double encode_ms, decode_ms;
+} trip;
+
+/* Part of the work that is the encoder's, for the progress bar. */
+static double encoder_share(const session *s, const zn_image *image)
+{
+    zn_cost e, d;
+    if (zn_model_cost(s->model, ZN_ENCODER, image->width, image->height, &e) != ZN_OK ||
+        zn_model_cost(s->model, ZN_DECODER, image->width, image->height, &d) != ZN_OK || !(e.gflop + d.gflop > 0))
+        return 0.5;
+    return e.gflop / (e.gflop + d.gflop);
+}
+
+static zn_status by_codec(session *s, const char *input, trip *t)
+{
+    const options *o = s->o;
+    const zn_image_read_options reading = { .background = { o->background[0], o->background[1], o->background[2] } };
+    const double base = s->bar.base, scale = s->bar.scale;
+    zn_status status = zn_image_read(input, &reading, &t->original);
+    if (status != ZN_OK)
+        return status;
+    const double share = encoder_share(s, t->original);
+    progress_begin(&s->bar, "encode", base, scale * share);
+    double start = now_ms();
+    if ((status = zn_encode(s->codec, t->original, &t->latent)) != ZN_OK)
+        return status;
+    t->encode_ms = now_ms() - start;
+    session_explain(s);
+    progress_begin(&s->bar, "decode", base + scale * share, scale * (1 - share));
+    start = now_ms();
+    status = zn_decode(s->codec, t->latent, &t->result);
+    t->decode_ms = now_ms() - start;
+    if (status == ZN_OK)
+        session_explain(s);
+    return status;
+}
+
+/* The original is then what the model takes of the picture. */
+static zn_status by_diffusion(session *s, const char *input, trip *t)
+{
+    parts p = { 0 };
+    t->d = diffusion_begin(s, STEPS, 1, 1, 0);
+    double start = now_ms();
+    zn_status status = diffusion_take(&t->d, input, &p);
+    t->encode_ms = now_ms() - start;
+    start = now_ms();
+    if (status == ZN_OK)
+        status = diffusion_render(&t->d, p.cond, p.noise, &t->result);
+    t->decode_ms = now_ms() - start;
+    t->original = p.picture;
+    p.picture = NULL;
+    parts_free(&p);
+    return status;
+}
+
+static zn_status travel(session *s, const char *input, trip *t)
+{
+    zn_status status = s->diffae ? by_diffusion(s, input, t) : by_codec(s, input, t);
+    progress_erase();
+    if (status == ZN_OK)
+        status = zn_image_compare(t->original, t->result, &t->difference);
+    t->picture = t->result;
+    return status == ZN_OK && s->o->compare ? zn_image_side_by_side(t->original, t->result, &t->picture) : status;
+}
+
+static void clear(trip *t)
+{
+    if (t->picture != t->result)
+        zn_image_free(t->picture);
+    zn_image_free(t->original);
+    zn_image_free(t->result);
+    zn_latent_free(t->latent);
+}
+
+/* Of values from 0 to 1. */
+static double mse(const trip *t) { return pow(10, -t->difference.psnr / 10); }
+
+static void figures(const session *s, const trip *t, facts *f)
+{
+    fact_integer(f, "width", t->original->width);
+    fact_integer(f, "height", t->original->height);
+    fact_difference(f, &t->difference);
+    fact_real(f, "mse", mse(t), 6, "");
+    if (s->diffae) {
+        diffusion_noise_facts(&t->d, f);
+        fact_integer(f, "steps", t->d.steps);
+    }
+    fact_real(f, "encode_ms", t->encode_ms, 1, "");
+    fact_real(f, "decode_ms", t->decode_ms, 1, "");
+}
+
+/* ---- several ---- */
+
+typedef struct sums {
+    int count;
+    double psnr, ssim, mse;
+} sums;
+
+static zn_status work(session *s, const job *item, json *j, char *summary, size_t size)
+{
+    const zn_image_write_options writing = { .quality = s->o->quality, .lossless = s->o->lossless };
+    trip t = { 0 };
+    zn_status status = travel(s, item->input, &t);
+    if (status == ZN_OK)
+        status = write_picture(item->output, item->kind, t.picture, &writing);
+    if (status != ZN_OK) {
+        complain_about(item->input);
+    } else {
+        facts f = { .json = 1, .out = *j };
+        sums *all = s->own;
+        all->count++;
+        all->psnr += t.difference.psnr;
+        all->ssim += t.difference.ssim;
+        all->mse += mse(&t);
+        if (s->o->json)
+            figures(s, &t, &f);
+        *j = f.out;
+        snprintf(summary, size, "%dx%d  %.2f dB  SSIM %.5f  %.1f + %.1f ms", t.original->width, t.original->height,
+                 t.difference.psnr, t.difference.ssim, t.encode_ms, t.decode_ms);
+        if (s->o->show)
+            show_image(s->o, t.picture);
+    }
+    clear(&t);
+    return status;
+}
+
+static void end(const session *s, facts *f)
+{
+    const sums *all = s->own;
+    if (all->count && f->json) {
+        json_open(&f->out, "mean", '{');
+        json_integer(&f->out, "pictures", all->count);
+        json_real(&f->out, "psnr", all->psnr / all->count);
+        json_real(&f->out, "ssim", all->ssim / all->count);
+        json_real(&f->out, "mse", all->mse / all->count);
+        json_close(&f->out, '}');
+    } else if (all->count > 1) {
+        say("mean of %d: %.2f dB  SSIM %.5f  MSE %.6f\n", all->count, all->psnr / all->count, all->ssim / all->count,
+            all->mse / all->count);
+    }
+}
+
+static int run_several(const options *o)
+{
+    sums all = { 0 };
+    const batch b = {
+        .rules = { "images", is_picture, "png", zn_image_can_write, ".png, .jpg or .webp" },
+        .verb = "reconstruct",
+        .work = work,
+        .end = end,
+        .own = &all,
+        .needs = NEEDS,
+    };
+    if (!o->output)
+        return usage_error("reconstruct", "several images need a folder for the results: -o");
+    return batch_run(o, &b);
+}
+
+/* ---- one ---- */
+
+static void report(const session *s, const trip *t)
+{
+    const options *o = s->o;
+    facts f;
+    facts_begin(&f, o->json);
+    fact_text(&f, "model", s->info->architecture);
+    figures(s, t, &f);
+    if (o->output)
+        fact_text(&f, "output", o->output);
+    else if (f.json)
+        json_null(&f.out, "output");
+    facts_end(&f);
+}
+
+static int check_output(const options *o)
+{
+    if (!o->output)
+        return o->compare && !o->show ? usage_error("reconstruct", "--compare needs -o or --show") : 0;
+    if (!zn_image_can_write(o->output))
+        return usage_error("reconstruct", "cannot write '%s': its name must end in .png, .jpg or .webp", o->output);
+    if (same_file(o->output, o->files[0]))
+        return usage_error("reconstruct", "the result would replace the input '%s'", o->files[0]);
+    return 0;
+}
+
+static int run_one(const options *o)
+{
+    int status = check_output(o);
+    if (status)
+        return status;
+    session s = { 0 };
+    trip t = { 0 };
+    status = session_open(&s, o, o->model, NEEDS);
+    if (!status) {
+        const zn_image_write_options writing = { .quality = o->quality, .lossless = o->lossless };
+        progress_begin(&s.bar, "reconstruct", 0, 1);
+        if (travel(&s, o->files[0], &t) != ZN_OK ||
+            (o->output && zn_image_write(o->output, t.picture, &writing) != ZN_OK)) {
+            complain_about(o->files[0]);
+            status = EXIT_FAILURE;
+        }
+    }
+    if (!status) {
+        report(&s, &t);
+        if (o->show)
+            show_image(o, t.picture);
+    }
+    clear(&t);
+    session_close(&s);
+    return status;
+}
+
+int reconstruct_run(const options *o)
+{
+    const int folder = o->output && (is_folder(o->output) || o->output[strlen(o->output) - 1] == '/');
+    const int status = diffusion_check(o);
+    if (status)
+        return status;
+    return o->file_count > 1 || is_folder(o->files[0]) || folder ? run_several(o) : run_one(o);
+}

@@ -1,0 +1,126 @@
+/* zenith restore: noise, wrong pixels or blur taken out of photos. Alpha stays as it is; 16-bit pictures stay 16-bit
+ * where the format of the result has them. */
+#include "commands.h"
+#include "commands/batch.h"
+#include "ui/report.h"
+#include "ui/show.h"
+#include "ui/standard.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct work_of {
+    zn_image *damaged, *alpha, *restored, *picture; /* picture: what is written, may be restored itself */
+    zn_image_read_options reading;
+    zn_image_difference before, after; /* against the reference */
+    int has_reference;
+    double ms;
+} work_of;
+
+/* Alpha is kept where the result can have it; elsewhere the background shines through. */
+static zn_status read_input(const options *o, const job *item, work_of *w)
+{
+    w->reading = (zn_image_read_options){ .background = { o->background[0], o->background[1], o->background[2] } };
+    if (!o->compare && has_extension(item->kind, "png webp")) {
+        const zn_status status = zn_image_read_alpha(item->input, &w->reading, &w->alpha);
+        if (status != ZN_OK)
+            return status;
+        w->reading.ignore_alpha = w->alpha != NULL;
+    }
+    return zn_image_read(item->input, &w->reading, &w->damaged);
+}
+
+/* How far the picture was from the reference, and how far the result is. A folder has a reference of each name. */
+static zn_status judge(const options *o, const job *item, work_of *w)
+{
+    if (!o->reference)
+        return ZN_OK;
+    char *path =
+        is_folder(o->reference) ? must_print("%s/%s", o->reference, base_name(item->input)) : must_copy(o->reference);
+    zn_image *reference = NULL;
+    zn_status status = zn_image_read(path, &w->reading, &reference);
+    free(path);
+    if (status == ZN_OK)
+        status = zn_image_compare(reference, w->damaged, &w->before);
+    if (status == ZN_OK)
+        status = zn_image_compare(reference, w->restored, &w->after);
+    w->has_reference = status == ZN_OK;
+    zn_image_free(reference);
+    return status;
+}
+
+static zn_status restore(session *s, const job *item, work_of *w)
+{
+    const options *o = s->o;
+    zn_status status = read_input(o, item, w);
+    if (status != ZN_OK)
+        return status;
+    w->ms = now_ms();
+    status = zn_restore(s->codec, w->damaged, (zn_task)o->task, &w->restored);
+    w->ms = now_ms() - w->ms;
+    w->picture = w->restored;
+    if (status == ZN_OK)
+        status = judge(o, item, w);
+    if (status == ZN_OK && o->compare)
+        status = zn_image_side_by_side(w->damaged, w->restored, &w->picture);
+    const zn_image_write_options writing = { .quality = o->quality, .lossless = o->lossless, .alpha = w->alpha };
+    return status == ZN_OK ? write_picture(item->output, item->kind, w->picture, &writing) : status;
+}
+
+/* Infinity, for equal pictures, is null in JSON. */
+static void report(const options *o, const work_of *w, json *j, char *summary, size_t size)
+{
+    const zn_image *r = w->restored;
+    int n = snprintf(summary, size, "%dx%d  %.1f ms", r->width, r->height, w->ms);
+    if (w->has_reference)
+        snprintf(summary + n, size - (size_t)n, "  %.2f -> %.2f dB", w->before.psnr, w->after.psnr);
+    if (!o->json)
+        return;
+    json_integer(j, "width", r->width);
+    json_integer(j, "height", r->height);
+    json_integer(j, "bits", r->bits);
+    json_text(j, "task", zn_task_name(o->task));
+    json_real(j, "restore_ms", w->ms);
+    if (w->has_reference) {
+        json_real(j, "input_psnr", w->before.psnr);
+        json_real(j, "psnr", w->after.psnr);
+        json_real(j, "ssim", w->after.ssim);
+    }
+}
+
+static zn_status work(session *s, const job *item, json *j, char *summary, size_t size)
+{
+    work_of w = { 0 };
+    const zn_status status = restore(s, item, &w);
+    if (status == ZN_OK) {
+        session_explain(s);
+        report(s->o, &w, j, summary, size);
+        progress_erase();
+        if (s->o->show)
+            show_image(s->o, w.picture);
+    } else {
+        complain_about(item->input);
+    }
+    if (w.picture != w.restored)
+        zn_image_free(w.picture);
+    zn_image_free(w.damaged);
+    zn_image_free(w.alpha);
+    zn_image_free(w.restored);
+    return status;
+}
+
+int restore_run(const options *o)
+{
+    if (!o->output)
+        return usage_error("restore", "-o is needed: a file or a folder for the results");
+    options mine = *o;
+    mine.model = o->model ? o->model : "zenith-restore";
+    const batch b = {
+        .rules = { "images", is_picture, "png", zn_image_can_write, ".png, .jpg or .webp" },
+        .verb = "restore",
+        .work = work,
+        .needs = NEED_RESTORER,
+    };
+    return batch_run(&mine, &b);
+}

@@ -1,0 +1,138 @@
+/* A model ready to run: name to weights, weights to codec or to diffusion autoencoder. */
+#include "commands/session.h"
+
+#include "ui/files.h"
+#include "ui/report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char random_prefix[] = "random:";
+
+int model_open(const options *o, const char *name, zn_model **out)
+{
+    const size_t n = sizeof random_prefix - 1;
+    if (name && !strncmp(name, random_prefix, n)) {
+        if (zn_model_random(name + n, o->seed, out) != ZN_OK) {
+            complain_about(name);
+            return EXIT_FAILURE;
+        }
+        note(o, "the weights of %s are random (seed %llu): pictures will be noise", name + n,
+             (unsigned long long)o->seed);
+        return 0;
+    }
+    if (zn_model_find(name, out) != ZN_OK) {
+        complain("%s", zn_error_text());
+        return EXIT_FAILURE;
+    }
+    return 0;
+}
+
+/* What keeps the model from what is asked of it: says so and returns non-zero. */
+static int lacks(const zn_model_info *m, unsigned needs)
+{
+    const int no_encoder = (needs & NEED_ENCODER) && !m->has_encoder;
+    if (m->diffuses && (needs & (NEED_DIFFUSION | TAKE_DIFFUSION)))
+        return 0;
+    if (needs & NEED_DIFFUSION)
+        complain("%s: the model %s is no diffusion autoencoder", m->path, m->architecture);
+    else if ((needs & NEED_RESTORER) && !m->restores)
+        complain("%s: the model %s is an autoencoder and restores nothing", m->path, m->architecture);
+    else if (m->diffuses && (needs & (NEED_ENCODER | NEED_DECODER)))
+        complain("%s: the model %s is a diffusion autoencoder: reconstruct, edit, interpolate and sample use it",
+                 m->path, m->architecture);
+    else if (no_encoder || ((needs & NEED_DECODER) && !m->has_decoder))
+        complain("%s: the model %s has no %s", m->path, m->architecture, no_encoder ? "encoder" : "decoder");
+    else
+        return 0;
+    return 1;
+}
+
+static zn_status open_codec(session *s)
+{
+    const options *o = s->o;
+    const zn_codec_options codec = { .threads = o->threads,
+                                     .precision = (zn_precision)o->precision,
+                                     .tile = o->tile,
+                                     .memory = o->memory,
+                                     .progress = progress_tick,
+                                     .user = &s->bar,
+                                     .device = o->device };
+    return zn_codec_new(s->model, &codec, &s->codec);
+}
+
+/* A file with more parts of the model; the folder of a training run stands for the model in it. */
+static zn_status extend(session *s, const char *path)
+{
+    if (!path)
+        return ZN_OK;
+    char *file = is_folder(path) ? must_print("%s/model.safetensors", path) : must_copy(path);
+    const zn_status status = zn_model_extend(s->model, file);
+    free(file);
+    return status;
+}
+
+static zn_status open_diffae(session *s)
+{
+    const options *o = s->o;
+    const zn_diffae_options diffae = {
+        .threads = o->threads, .precision = (zn_precision)o->precision, .progress = progress_tick, .user = &s->bar
+    };
+    zn_status status = extend(s, o->latent);
+    if (status == ZN_OK)
+        status = extend(s, o->classifier);
+    return status == ZN_OK ? zn_diffae_new(s->model, &diffae, &s->diffae) : status;
+}
+
+int session_open(session *s, const options *o, const char *name, unsigned needs)
+{
+    const progress bar = s->bar;
+    session_close(s);
+    *s = (session){ .o = o, .own = s->own, .bar = bar };
+    s->bar.quiet = o->quiet;
+    const int status = model_open(o, name, &s->model);
+    if (status)
+        return status;
+    s->info = zn_model_info_of(s->model);
+    if (lacks(s->info, needs))
+        return EXIT_FAILURE;
+    if (s->info->diffuses && o->device && strcmp(o->device, "cpu")) {
+        complain("%s: diffusion autoencoders run on the CPU", s->info->path);
+        return EXIT_FAILURE;
+    }
+    interrupt_catch();
+    if (s->info->diffuses && open_diffae(s) != ZN_OK) {
+        complain("%s", zn_error_text());
+        return EXIT_FAILURE;
+    }
+    if (!s->info->diffuses && open_codec(s) != ZN_OK) {
+        complain_about(s->info->path);
+        return EXIT_FAILURE;
+    }
+    if (o->verbose)
+        note(o, "model %s from %s", s->info->architecture, s->info->path);
+    return 0;
+}
+
+void session_close(session *s)
+{
+    progress_erase();
+    zn_codec_free(s->codec);
+    zn_diffae_free(s->diffae);
+    zn_model_free(s->model);
+    free(s->wrote);
+    s->wrote = NULL;
+    s->codec = NULL;
+    s->diffae = NULL;
+    s->model = NULL;
+}
+
+void session_explain(const session *s)
+{
+    const char *line = s->o->verbose && s->codec ? zn_codec_plan(s->codec) : "";
+    while (*line) {
+        const int length = (int)strcspn(line, "\n");
+        note(s->o, "%.*s", length, line);
+        line += length + (line[length] == '\n');
+    }
+}

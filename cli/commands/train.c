@@ -1,0 +1,59 @@
+/* zenith train: a run from a recipe and a folder of pictures, with a bar that shows loss, speed and time left. */
+#include "commands.h"
+#include "ui/facts.h"
+#include "ui/monitor.h"
+#include "ui/ranks.h"
+#include "ui/report.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static void print_result(const options *o, const zn_train_result *r)
+{
+    facts f;
+    facts_begin(&f, o->json);
+    fact_run(&f, o, r->steps, r->skipped, r->loss);
+    if (isfinite(r->eval_loss))
+        fact_real(&f, "held_out_loss", r->eval_loss, 5, "");
+    if (isfinite(r->eval_accuracy))
+        fact_real(&f, "accuracy", r->eval_accuracy, 4, " of the answers for held-out pictures");
+    if (isfinite(r->eval_auroc))
+        fact_real(&f, "auroc", r->eval_auroc, 4, "");
+    if (f.json || isfinite(r->eval_psnr))
+        fact_real(&f, "psnr", r->eval_psnr, 2, " dB on held-out pictures");
+    else if (!isfinite(r->eval_loss))
+        fact_text(&f, "psnr", "no pictures are held out: see held_out in the recipe");
+    if (isfinite(r->eval_pruned) && f.json)
+        json_real(&f.out, "pruned", r->eval_pruned);
+    else if (isfinite(r->eval_pruned))
+        fact_real(&f, "pruned", 100 * r->eval_pruned, 1, " % of what gates may shut, on held-out pictures");
+    if (isfinite(r->bf16))
+        fact_precision(&f, "bf16", r->bf16);
+    fact_model(&f, o, r->seconds);
+    if (f.json)
+        json_real(&f.out, "waited", r->waited);
+    else
+        fact_real(&f, "waited", 100 * r->waited, 2, " % of the time, for pictures");
+    facts_end(&f);
+}
+
+static int run_on(const options *o, zn_ranks *ranks)
+{
+    if (monitor_usage(o))
+        return EXIT_USAGE;
+    if (!o->file_count && !o->resume)
+        return usage_error("train", "a recipe is needed: a preset or a .yaml file");
+    monitor m;
+    const zn_train_options t = { .recipe = o->file_count ? o->files[0] : NULL,
+                                 .labels = o->labels,
+                                 .precision = o->learning,
+                                 .run = monitor_begin(&m, o, ranks) };
+    zn_train_result r;
+    const zn_status status = zn_train(&t, &r);
+    if (monitor_end(&m, status, r.steps - r.first))
+        return EXIT_FAILURE;
+    print_result(o, &r);
+    return 0;
+}
+
+int train_run(const options *o) { return on_ranks(o, run_on); }

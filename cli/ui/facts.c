@@ -1,0 +1,127 @@
+/* Facts for people and for scripts from the same calls. */
+#include "ui/facts.h"
+
+#include "ui/report.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static int printed;
+
+void facts_begin(facts *f, int as_json)
+{
+    *f = (facts){ .json = as_json };
+    if (as_json)
+        json_open(&f->out, NULL, '{');
+}
+
+void facts_end(facts *f)
+{
+    if (!f->json)
+        return;
+    json_close(&f->out, '}');
+    json_print(&f->out);
+    printed = 1;
+}
+
+void fact_precision(facts *f, const char *asked, double share)
+{
+    const int plain = strcmp(asked, "f32") == 0, none = !plain && share <= 0;
+    char text[96];
+    if (f->json) {
+        fact_text(f, "precision", none ? "f32" : asked);
+        fact_text(f, "precision_asked", asked);
+        fact_real(f, "precision_share", plain || none ? 1 : share, 3, "");
+        return;
+    }
+    if (none)
+        snprintf(text, sizeof text, "f32: nothing here is faster in %s", asked);
+    else if (plain)
+        snprintf(text, sizeof text, "%s", asked);
+    else
+        snprintf(text, sizeof text, "%s in %.1f %% of the operations", asked, 100 * share);
+    fact_text(f, "precision", text);
+}
+
+int facts_printed(void) { return printed; }
+
+static void line(const char *key, const char *value)
+{
+    char label[32];
+    snprintf(label, sizeof label, "%s", key);
+    for (char *c = label; *c; c++)
+        if (*c == '_')
+            *c = ' ';
+    say("%-15s %s\n", label, value);
+}
+
+void fact_text(facts *f, const char *key, const char *value)
+{
+    if (f->json)
+        json_text(&f->out, key, value);
+    else
+        line(key, value);
+}
+
+void fact_integer(facts *f, const char *key, int64_t value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    if (f->json)
+        json_integer(&f->out, key, value);
+    else
+        line(key, text);
+}
+
+void fact_bool(facts *f, const char *key, int value)
+{
+    if (f->json)
+        json_bool(&f->out, key, value);
+    else
+        line(key, value ? "yes" : "no");
+}
+
+void fact_real(facts *f, const char *key, double value, int decimals, const char *unit)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%.*f%s", decimals, value, unit);
+    if (f->json)
+        json_real(&f->out, key, value);
+    else
+        line(key, text);
+}
+
+const char *bytes_text(double bytes, char text[32])
+{
+    static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
+    int u = 0;
+    while (u < 4 && bytes >= 1024) {
+        bytes /= 1024;
+        u++;
+    }
+    snprintf(text, 32, u ? "%.1f %s" : "%.0f %s", bytes, units[u]);
+    return text;
+}
+
+void fact_bytes(facts *f, const char *key, int64_t value)
+{
+    char text[32];
+    if (f->json)
+        json_integer(&f->out, key, value);
+    else
+        line(key, bytes_text((double)value, text));
+}
+
+void fact_difference(facts *f, const zn_image_difference *d)
+{
+    const int identical = isinf(d->psnr) && d->psnr > 0;
+    if (!f->json && identical)
+        line("psnr", "infinite, the images are identical");
+    else
+        fact_real(f, "psnr", d->psnr, 2, " dB");
+    fact_real(f, "ssim", d->ssim, 5, "");
+    fact_integer(f, "max_difference", d->max_difference);
+    if (f->json)
+        json_bool(&f->out, "identical", identical);
+}

@@ -1,0 +1,234 @@
+/* Which files to read and what to call the results. */
+#include "ui/files.h"
+
+#include "commands.h"
+#include "ui/report.h"
+#include "ui/standard.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+int file_exists(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0;
+}
+
+int is_folder(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
+}
+
+int same_file(const char *a, const char *b)
+{
+    struct stat s, t;
+    return stat(a, &s) == 0 && stat(b, &t) == 0 && s.st_dev == t.st_dev && s.st_ino == t.st_ino;
+}
+
+const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* The dot of the extension, or the end of the name if it has none. */
+static const char *extension_of(const char *path)
+{
+    const char *name = base_name(path), *dot = strrchr(name, '.');
+    return dot && dot != name ? dot : path + strlen(path);
+}
+
+int has_extension(const char *path, const char *extensions)
+{
+    const char *dot = extension_of(path);
+    if (!*dot)
+        return 0;
+    const size_t length = strlen(dot + 1);
+    for (const char *e = extensions; *e;) {
+        const size_t n = strcspn(e, " ");
+        if (n == length && !strncasecmp(e, dot + 1, n))
+            return 1;
+        e += n + (e[n] == ' ');
+    }
+    return 0;
+}
+
+int is_picture(const char *path) { return has_extension(path, "png jpg jpeg webp"); }
+
+int is_film(const char *path) { return has_extension(path, "mp4 m4v mkv webm mov avi"); }
+
+static job *add(job_list *list, char *input)
+{
+    if (list->count == list->capacity) {
+        list->capacity = 2 * list->capacity + 16;
+        list->items = must_alloc(list->items, (size_t)list->capacity * sizeof *list->items);
+    }
+    list->items[list->count] = (job){ .input = input };
+    return &list->items[list->count++];
+}
+
+/* Digits compare as numbers, so that 2 comes before 10. */
+static int by_name(const void *a, const void *b)
+{
+    const char *x = ((const job *)a)->input, *y = ((const job *)b)->input;
+    while (*x && *y) {
+        const size_t nx = strspn(x, "0123456789"), ny = strspn(y, "0123456789");
+        if (!nx || !ny) {
+            if (*x != *y)
+                break;
+            x++;
+            y++;
+            continue;
+        }
+        const size_t zx = strspn(x, "0"), zy = strspn(y, "0"), vx = nx - (zx < nx ? zx : nx),
+                     vy = ny - (zy < ny ? zy : ny);
+        const int order = vx != vy ? (vx < vy ? -1 : 1) : strncmp(x + nx - vx, y + ny - vy, vx);
+        if (order)
+            return order;
+        x += nx;
+        y += ny;
+    }
+    const int order = (unsigned char)*x - (unsigned char)*y;
+    return order ? order : strcmp(((const job *)a)->input, ((const job *)b)->input);
+}
+
+/* Folders, and pipes, sockets and devices, whose opening may take for ever; no links to nowhere, which are told. */
+static int is_no_file(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 && !S_ISREG(s.st_mode);
+}
+
+static void add_folder(job_list *list, const char *folder, const job_rules *rules)
+{
+    DIR *dir = opendir(folder);
+    if (!dir) {
+        add(list, must_copy(folder))->problem = must_copy(strerror(errno));
+        return;
+    }
+    const int first = list->count;
+    const char *slash = folder[strlen(folder) - 1] == '/' ? "" : "/";
+    for (const struct dirent *e; (e = readdir(dir));) {
+        if (e->d_name[0] == '.')
+            continue;
+        char *path = must_print("%s%s%s", folder, slash, e->d_name);
+        if (!is_no_file(path) && rules->takes(path))
+            add(list, path);
+        else
+            free(path);
+    }
+    closedir(dir);
+    if (list->count == first)
+        add(list, must_copy(folder))->problem = must_print("there are no %s in this folder", rules->what);
+    else
+        qsort(list->items + first, (size_t)(list->count - first), sizeof *list->items, by_name);
+}
+
+/* Is -o a folder, made if need be? 1 or 0; -1 after saying what is wrong. The name of a new folder must not look like
+ * that of a file: who gives one for several results has something else in mind. */
+static int output_is_folder(const options *o, const job_rules *rules, int several)
+{
+    const size_t length = strlen(o->output);
+    if (is_folder(o->output))
+        return 1;
+    if (several && !strcmp(o->output, "-")) {
+        complain("several results need a folder, not standard output");
+        return -1;
+    }
+    if (o->output[length - 1] != '/') {
+        if (!several)
+            return 0;
+        if (file_exists(o->output) || rules->can_write(o->output)) {
+            complain("%s: several results need a folder, and this is %s", o->output,
+                     file_exists(o->output) ? "a file" : "the name of a file");
+            return -1;
+        }
+    }
+    if (mkdir(o->output, 0777) == 0)
+        return 1;
+    complain("cannot make the folder %s: %s", o->output, strerror(errno));
+    return -1;
+}
+
+static int to_standard_output(const options *o) { return o->output && !strcmp(o->output, "-"); }
+
+static char *result_name(const options *o, const char *input, int in_folder, const char *extension)
+{
+    if (to_standard_output(o))
+        return must_copy(STANDARD_OUTPUT);
+    if (o->output && !in_folder)
+        return must_copy(o->output);
+    const char *name = is_standard_input(input) ? "stdin" : o->output ? base_name(input) : input;
+    const int stem = (int)(extension_of(name) - name);
+    if (!o->output)
+        return must_print("%.*s.%s", stem, name, extension);
+    const char *slash = o->output[strlen(o->output) - 1] == '/' ? "" : "/";
+    return must_print("%s%s%.*s.%s", o->output, slash, stem, name, extension);
+}
+
+int jobs_expand(const options *o, const job_rules *rules, job_list *out)
+{
+    *out = (job_list){ 0 };
+    int several = o->file_count > 1;
+    for (int i = 0; i < o->file_count; i++) {
+        if (is_folder(o->files[i])) {
+            several = 1;
+            add_folder(out, o->files[i], rules);
+        } else {
+            add(out, must_copy(o->files[i]));
+        }
+    }
+    return several;
+}
+
+int jobs_make(const options *o, const job_rules *rules, job_list *out)
+{
+    const int several = jobs_expand(o, rules, out);
+    const char *why = to_standard_output(o) ? standard_output_problem(o->json, o->show) : NULL;
+    if (why)
+        return usage_error(o->command->name, "cannot write to standard output: %s", why);
+    if (!o->output && !strncmp(o->files[0], "/dev/fd/", 8))
+        return usage_error(o->command->name, "what is made of standard input needs a name: -o");
+    const char *extension = o->format ? o->format : rules->extension;
+    char *sample = must_print("x.%s", extension);
+    const int good = rules->can_write(sample);
+    free(sample);
+    if (!good)
+        return usage_error(o->command->name, "cannot write '%s' files, only %s", extension, rules->extensions);
+    const int in_folder = o->output ? output_is_folder(o, rules, several) : 0;
+    if (in_folder < 0)
+        return EXIT_FAILURE;
+    if (o->output && !in_folder && !to_standard_output(o)) {
+        if (!rules->can_write(o->output))
+            return usage_error(o->command->name, "cannot write '%s': its name must end in %s", o->output,
+                               rules->extensions);
+        if (same_file(o->output, o->files[0]))
+            return usage_error(o->command->name, "the result would replace the input '%s'", o->files[0]);
+    }
+    for (int i = 0; i < out->count; i++) {
+        job *j = &out->items[i];
+        if (j->problem)
+            continue;
+        j->output = result_name(o, j->input, in_folder, extension);
+        j->kind = to_standard_output(o) ? must_print("-.%s", extension) : must_copy(j->output);
+    }
+    jobs_find_conflicts(o, out);
+    return 0;
+}
+
+void jobs_free(job_list *list)
+{
+    for (int i = 0; i < list->count; i++) {
+        free(list->items[i].input);
+        free(list->items[i].output);
+        free(list->items[i].kind);
+        free(list->items[i].problem);
+    }
+    free(list->items);
+    *list = (job_list){ 0 };
+}

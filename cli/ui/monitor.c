@@ -1,0 +1,198 @@
+/* The line of a training run. The curve covers the whole stage: when its places are full, pairs of them are joined. */
+#include "ui/monitor.h"
+
+#include "commands.h"
+#include "ui/report.h"
+#include "ui/terminal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* WIDE: columns for a line with a stage and the whole curve. */
+enum { CURVE_TEXT = MONITOR_CURVE * 3 + 1, WIDE = 120 };
+
+static void join_pairs(monitor *m)
+{
+    for (int i = 0; i < MONITOR_CURVE / 2; i++)
+        m->sums[i] = m->sums[2 * i] + m->sums[2 * i + 1];
+    m->count = MONITOR_CURVE / 2;
+    m->span *= 2;
+    m->in_last = m->span;
+}
+
+static void note_loss(monitor *m, const zn_train_progress *p)
+{
+    if (m->stage != p->stage_number) { /* another stage, another kind of loss */
+        m->stage = p->stage_number;
+        m->count = 0;
+        m->span = 1;
+        m->in_last = 1;
+    }
+    if (!(p->loss > 0))
+        return;
+    if (!m->count || m->in_last == m->span) {
+        if (m->count == MONITOR_CURVE)
+            join_pairs(m);
+        m->sums[m->count++] = 0;
+        m->in_last = 0;
+    }
+    m->sums[m->count - 1] += log(p->loss);
+    m->in_last++;
+}
+
+static int has_blocks(void)
+{
+    static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
+    for (int i = 0; i < 3; i++) {
+        const char *value = getenv(names[i]);
+        if (value && *value)
+            return strstr(value, "UTF-8") || strstr(value, "utf8") || strstr(value, "UTF8");
+    }
+    return 0;
+}
+
+/* The curve so far: blocks where the locale has them, else digits; half of its places on a narrow terminal. */
+static void draw_curve(const monitor *m, char text[CURVE_TEXT])
+{
+    static const char *const blocks[] = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
+    static const char *const digits[] = { "0", "1", "2", "3", "4", "5", "6", "7" };
+    const char *const *marks = has_blocks() ? blocks : digits;
+    double value[MONITOR_CURVE], low = INFINITY, high = -INFINITY;
+    for (int i = 0; i < m->count; i++) {
+        value[i] = m->sums[i] / (i == m->count - 1 ? m->in_last : m->span);
+        low = value[i] < low ? value[i] : low;
+        high = value[i] > high ? value[i] : high;
+    }
+    text[0] = 0;
+    const int each = m->count > MONITOR_CURVE / 2 && terminal_columns(STDERR_FILENO) < WIDE ? 2 : 1;
+    for (int i = (m->count - 1) % each; i < m->count; i += each)
+        strcat(text, marks[high > low ? (int)((value[i] - low) / (high - low) * 7.999) : 0]);
+}
+
+static int tick(void *user, const zn_train_progress *p)
+{
+    monitor *m = user;
+    char label[PROGRESS_LABEL], stage[48] = "", psnr[24] = "", pruned[24] = "", curve[CURVE_TEXT];
+    if (p->to_encode) {
+        snprintf(label, sizeof label, "%lld/%lld pictures encoded", (long long)p->encoded, (long long)p->to_encode);
+        progress_begin(&m->bar, label, 0, 1);
+        return progress_tick(&m->bar, (double)p->encoded / (double)p->to_encode);
+    }
+    note_loss(m, p);
+    if (p->stage_count > 1)
+        snprintf(stage, sizeof stage, ", %s (%d of %d)", p->stage, p->stage_number, p->stage_count);
+    if (p->eval_psnr > 0)
+        snprintf(psnr, sizeof psnr, ", %.2f dB", p->eval_psnr);
+    if (p->eval_pruned >= 0)
+        snprintf(pruned, sizeof pruned, ", %.0f %% pruned", 100 * p->eval_pruned);
+    draw_curve(m, curve);
+    /* What a narrow terminal cuts off comes last. */
+    snprintf(label, sizeof label, "%lld/%lld, loss %.3g %s, %.1f/s%s%s%s", (long long)p->step, (long long)p->steps,
+             p->loss, curve, p->images_per_second, stage, psnr, pruned);
+    progress_begin(&m->bar, label, 0, 1);
+    m->bar.left_ms = p->seconds_left * 1000;
+    return progress_tick(&m->bar, (double)p->step / (double)p->steps);
+}
+
+static int stop(void *user)
+{
+    (void)user;
+    return interrupted();
+}
+
+static void tell_skipped(void *user, const char *name, const char *why)
+{
+    progress_skipped(&((monitor *)user)->bar, name, why);
+}
+
+static void tell(void *user, const char *sentence) { note(((monitor *)user)->o, "%s", sentence); }
+
+int monitor_usage(const options *o)
+{
+    if (!o->data)
+        return usage_error(o->command->name, "--data is needed: a folder of pictures or an .lmdb data set");
+    return o->output ? 0 : usage_error(o->command->name, "-o is needed: the folder of the run");
+}
+
+zn_run_options monitor_begin(monitor *m, const options *o, zn_ranks *ranks)
+{
+    interrupt_catch();
+    *m = (monitor){ .bar.quiet = o->quiet, .o = o, .ranks = zn_ranks_count(ranks) };
+    return (zn_run_options){ .data = o->data,
+                             .folder = o->output,
+                             .from = o->from,
+                             .resume = o->resume,
+                             .seed = o->run_seed >= 0 ? &o->run_seed : NULL,
+                             .steps = o->steps,
+                             .threads = o->threads,
+                             .ranks = ranks,
+                             .progress = tick,
+                             .stop = stop,
+                             .skipped = tell_skipped,
+                             .remark = tell,
+                             .user = m };
+}
+
+void fact_run(facts *f, const options *o, int64_t steps, int64_t skipped, double loss)
+{
+    fact_text(f, "run", o->output);
+    fact_integer(f, "steps", steps);
+    if (f->json || skipped)
+        fact_integer(f, "skipped", skipped);
+    fact_real(f, "loss", loss, 5, "");
+}
+
+void fact_model(facts *f, const options *o, double seconds)
+{
+    char *path = must_print("%s/model.safetensors", o->output);
+    fact_text(f, "model", path);
+    free(path);
+    fact_real(f, "seconds", seconds, 1, " s");
+}
+
+/* A word for the shell, in quotes where it needs them. */
+static char *shell_word(const char *word)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./+,:=@%";
+    if (word[0] && !word[strspn(word, plain)])
+        return must_copy(word);
+    char *text = must_alloc(NULL, 4 * strlen(word) + 3), *end = text;
+    *end++ = '\'';
+    for (; *word; word++) {
+        const char *piece = *word == '\'' ? "'\\''" : word;
+        const size_t length = *word == '\'' ? 4 : 1;
+        memcpy(end, piece, length);
+        end += length;
+    }
+    memcpy(end, "'", 2);
+    return text;
+}
+
+static void tell_how_to_go_on(const monitor *m)
+{
+    const options *o = m->o;
+    char *data = shell_word(o->data), *run = shell_word(o->output), ranks[32] = "";
+    if (m->ranks > 1)
+        snprintf(ranks, sizeof ranks, "mpirun -np %d ", m->ranks);
+    note(o, "go on with: %szenith %s --resume --data %s -o %s", ranks, o->command->name, data, run);
+    free(data);
+    free(run);
+}
+
+int monitor_end(const monitor *m, zn_status status, int64_t steps)
+{
+    const options *o = m->o;
+    progress_erase();
+    if (status == ZN_OK) {
+        if (!steps)
+            note(o, "%s is finished: nothing was left to do", o->output);
+        return 0;
+    }
+    complain("%s", zn_error_text());
+    if (status == ZN_ECANCELLED || (status == ZN_EIO && steps > 0))
+        tell_how_to_go_on(m);
+    return EXIT_FAILURE;
+}

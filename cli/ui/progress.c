@@ -1,0 +1,131 @@
+/* The progress bar on stderr, and the signals that cancel the work through the same callback. */
+#include "ui/progress.h"
+
+#include "ui/report.h"
+#include "ui/terminal.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FIRST_MS = 1000, EVERY_MS = 100, BAR = 24, LEAST_BAR = 6 };
+
+static int visible;
+static volatile sig_atomic_t caught;
+
+static void on_signal(int number) { caught = number; }
+
+void interrupt_catch(void)
+{
+    struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    struct sigaction old; /* a closed terminal, unless nohup has it ignored */
+    if (sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+        sigaction(SIGHUP, &action, NULL);
+}
+
+int interrupted(void) { return caught; }
+
+void progress_begin(progress *p, const char *label, double base, double scale)
+{
+    if (p->started == 0)
+        p->started = now_ms();
+    p->base = base;
+    p->scale = scale;
+    /* The end of a long label says more than its start: it is the file's name. */
+    const size_t length = strlen(label), room = sizeof p->label - 1;
+    size_t skip = length > room ? length - room : 0;
+    while (skip && ((unsigned char)label[skip] & 0xC0) == 0x80)
+        skip++;
+    memcpy(p->label, label + skip, length - skip + 1);
+    for (char *c = p->label; *c; c++)
+        if ((unsigned char)*c < 32 || *c == 127)
+            *c = '?';
+}
+
+/* "12s", "3m05s", "4h07m" */
+static void seconds_text(double ms, char *text, size_t size)
+{
+    const long s = (long)(ms / 1000 + 0.5);
+    if (s < 60)
+        snprintf(text, size, "%lds", s);
+    else if (s < 3600)
+        snprintf(text, size, "%ldm%02lds", s / 60, s % 60);
+    else
+        snprintf(text, size, "%ldh%02ldm", s / 3600, s / 60 % 60);
+}
+
+static int characters(const char *text)
+{
+    int count = 0;
+    for (; *text; text++)
+        count += ((unsigned char)*text & 0xC0) != 0x80;
+    return count;
+}
+
+/* Ends the text after `columns` characters. */
+static void cut(char *text, int columns)
+{
+    int seen = 0;
+    for (char *c = text; *c; c++)
+        if (((unsigned char)*c & 0xC0) != 0x80 && ++seen > columns) {
+            *c = 0;
+            return;
+        }
+}
+
+static void draw(const progress *p, double fraction, double elapsed)
+{
+    char bar[BAR + 1], spent[32], left[32] = "?";
+    seconds_text(elapsed, spent, sizeof spent);
+    if (p->left_ms > 0)
+        seconds_text(p->left_ms, left, sizeof left);
+    else if (fraction >= 0.02) /* before that a guess would be far off */
+        seconds_text(elapsed * (1 - fraction) / fraction, left, sizeof left);
+    char rest[PROGRESS_LABEL + 96], line[sizeof rest + BAR + 2];
+    snprintf(rest, sizeof rest, " %3d%%  %s, about %s left  %s", (int)(fraction * 100), spent, left, p->label);
+    const int columns = terminal_columns(STDERR_FILENO) - 1, room = columns - 2 - characters(rest);
+    const int length = room > BAR ? BAR : room < LEAST_BAR ? LEAST_BAR : room; /* what is said goes before the bar */
+    for (int i = 0; i < length; i++)
+        bar[i] = i < (int)(fraction * length) ? '#' : '.';
+    bar[length] = 0;
+    snprintf(line, sizeof line, "[%s]%s", bar, rest);
+    cut(line, columns);
+    fprintf(stderr, "\r\033[K%s", line);
+    fflush(stderr);
+    visible = 1;
+}
+
+int progress_tick(void *user, double fraction)
+{
+    progress *p = user;
+    const double now = now_ms(), elapsed = now - p->started;
+    if (!p->quiet && elapsed >= FIRST_MS && now - p->drawn >= EVERY_MS && isatty(STDERR_FILENO)) {
+        p->drawn = now;
+        double whole = p->base + p->scale * fraction;
+        draw(p, whole < 0 ? 0 : whole > 1 ? 1 : whole, elapsed);
+    }
+    return caught != 0;
+}
+
+void progress_skipped(void *user, const char *name, const char *why)
+{
+    enum { MOST = 20 };
+    const int count = ++((progress *)user)->skipped;
+    if (count <= MOST)
+        complain_of(name, why);
+    else if (count == MOST + 1)
+        complain("there are more pictures that cannot be used");
+}
+
+void progress_erase(void)
+{
+    if (!visible)
+        return;
+    visible = 0;
+    fputs("\r\033[K", stderr);
+    fflush(stderr);
+}

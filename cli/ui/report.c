@@ -1,0 +1,165 @@
+/* What the program says, and the few helpers every command needs. stdout carries results only; a write that fails there
+ * is remembered once and turned into the exit status at the end. */
+#include "ui/report.h"
+
+#include "ui/progress.h"
+#include "ui/standard.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { LINE = 2048 };
+
+static int write_errno, silent;
+static char last_error[LINE];
+
+static void remember(int failed)
+{
+    if (failed && !write_errno)
+        write_errno = errno ? errno : EIO;
+}
+
+void report_silence(void) { silent = 1; }
+
+/* A line for stderr, which is cut off where it is longer than any that makes sense. */
+static void word(char text[LINE], const char *format, va_list args)
+{
+    vsnprintf(text, LINE, format, args);
+    name_standard_input(text, LINE);
+}
+
+void say(const char *format, ...)
+{
+    if (silent)
+        return;
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    const size_t room = 2 * (size_t)vsnprintf(NULL, 0, format, args) + 1;
+    va_end(args);
+    char *text = must_alloc(NULL, room);
+    vsnprintf(text, room, format, again);
+    va_end(again);
+    name_standard_input(text, room);
+    progress_erase();
+    remember(fputs(text, stdout) < 0);
+    free(text);
+}
+
+void say_bytes(const void *bytes, size_t size)
+{
+    if (silent)
+        return;
+    progress_erase();
+    remember(fwrite(bytes, 1, size, stdout) != size);
+}
+
+void note(const options *o, const char *format, ...)
+{
+    if (o->quiet || silent)
+        return;
+    char text[LINE];
+    va_list args;
+    va_start(args, format);
+    word(text, format, args);
+    va_end(args);
+    progress_erase();
+    fprintf(stderr, "zenith: %s\n", text);
+}
+
+void complain(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char text[LINE]; /* the last error may be among the arguments */
+    word(text, format, args);
+    va_end(args);
+    memcpy(last_error, text, sizeof text);
+    if (silent)
+        return;
+    progress_erase();
+    fflush(stdout);
+    fprintf(stderr, "zenith: %s\n", last_error);
+}
+
+/* Does the sentence name this file, as a word or the end of a path? */
+static int names(const char *text, const char *file)
+{
+    const size_t length = strlen(file);
+    for (const char *at = text; length && (at = strstr(at, file)) != NULL; at++)
+        if ((at == text || strchr(" '/", at[-1])) && strchr(" ':,;", at[length]))
+            return 1;
+    return 0;
+}
+
+void complain_of(const char *file, const char *why)
+{
+    if (names(why, file))
+        complain("%s", why);
+    else
+        complain("%s: %s", file, why);
+}
+
+void complain_about(const char *file) { complain_of(file, zn_error_text()); }
+
+const char *report_error(void) { return last_error; }
+
+int usage_error(const char *command, const char *format, ...)
+{
+    if (silent)
+        return EXIT_USAGE;
+    char text[LINE];
+    va_list args;
+    va_start(args, format);
+    word(text, format, args);
+    va_end(args);
+    fprintf(stderr, "zenith%s%s: %s", command ? " " : "", command ? command : "", text);
+    fprintf(stderr, "\ntry 'zenith help%s%s'\n", command ? " " : "", command ? command : "");
+    return EXIT_USAGE;
+}
+
+int report_finish(int status)
+{
+    remember(fflush(stdout) != 0);
+    if (!write_errno)
+        return status;
+    if (write_errno != EPIPE)
+        complain("standard output: %s", strerror(write_errno));
+    return status ? status : EXIT_FAILURE;
+}
+
+double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+void *must_alloc(void *old, size_t bytes)
+{
+    void *block = realloc(old, bytes ? bytes : 1);
+    if (!block) {
+        complain("out of memory: %zu bytes", bytes);
+        exit(EXIT_FAILURE);
+    }
+    return block;
+}
+
+char *must_copy(const char *text) { return must_print("%s", text); }
+
+char *must_print(const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    const int length = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    char *text = must_alloc(NULL, (size_t)length + 1);
+    vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
+    return text;
+}

@@ -1,0 +1,186 @@
+/* Values of options: text to number. A value is taken only if all of its text makes sense, so that "--threads 4x" is an
+ * error and not 4. */
+#include "ui/values.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zenith/zenith.h>
+
+/* The whole of text as a decimal number in [low,high]. */
+static int whole(const char *text, uint64_t low, uint64_t high, uint64_t *out)
+{
+    if (!isdigit((unsigned char)text[0]))
+        return 0;
+    char *end;
+    errno = 0;
+    const unsigned long long v = strtoull(text, &end, 10);
+    if (errno || *end || v < low || v > high)
+        return 0;
+    *out = v;
+    return 1;
+}
+
+static int whole_int(const char *text, uint64_t low, uint64_t high, void *field)
+{
+    uint64_t v;
+    if (!whole(text, low, high, &v))
+        return 0;
+    *(int *)field = (int)v;
+    return 1;
+}
+
+int value_text(const char *text, void *field)
+{
+    *(const char **)field = text;
+    return text[0] != 0;
+}
+
+int value_threads(const char *text, void *field)
+{
+    if (!strcmp(text, "auto"))
+        return *(int *)field = 0, 1;
+    return whole_int(text, 0, 1024, field);
+}
+
+int value_steps(const char *text, void *field)
+{
+    int steps;
+    return whole_int(text, 1, 1000000000, &steps) && (*(int64_t *)field = steps, 1);
+}
+
+int value_runs(const char *text, void *field) { return whole_int(text, 1, 100000, field); }
+int value_side(const char *text, void *field) { return whole_int(text, 8, 4096, field); }
+int value_rate(const char *text, void *field) { return whole_int(text, 1, 1000, field); }
+int value_count(const char *text, void *field) { return whole_int(text, 1, 10000, field); }
+int value_frames(const char *text, void *field) { return whole_int(text, 2, 10000, field); }
+int value_percent(const char *text, void *field) { return whole_int(text, 1, 99, field); }
+int value_quality(const char *text, void *field) { return whole_int(text, 1, 100, field); }
+
+int value_bits(const char *text, void *field)
+{
+    return (!strcmp(text, "8") || !strcmp(text, "16")) && whole_int(text, 8, 16, field);
+}
+
+int value_tile(const char *text, void *field)
+{
+    if (!strcmp(text, "auto"))
+        return *(int *)field = ZN_TILE_AUTO, 1;
+    if (!strcmp(text, "off"))
+        return *(int *)field = ZN_TILE_OFF, 1;
+    return whole_int(text, 1, 1 << 20, field);
+}
+
+int value_size(const char *text, void *field)
+{
+    int *size = field;
+    const char *x = strpbrk(text, "xX");
+    if (!x)
+        return whole_int(text, 1, 1 << 20, &size[0]) && (size[1] = size[0], 1);
+    char width[16];
+    const size_t length = (size_t)(x - text);
+    if (length >= sizeof width)
+        return 0;
+    memcpy(width, text, length);
+    width[length] = 0;
+    return whole_int(width, 1, 1 << 20, &size[0]) && whole_int(x + 1, 1, 1 << 20, &size[1]);
+}
+
+int value_memory(const char *text, void *field)
+{
+    if (!isdigit((unsigned char)text[0]))
+        return 0;
+    char *end;
+    double v = strtod(text, &end);
+    static const char units[] = "KMGT";
+    const char *unit = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
+    if (unit) {
+        for (const char *u = units; u <= unit; u++)
+            v *= 1024;
+        end++;
+        end += *end == 'i' && end[1] == 'B';
+    }
+    end += *end == 'B';
+    if (*end || !(v >= 1) || v > 1e18)
+        return 0;
+    *(size_t *)field = (size_t)v;
+    return 1;
+}
+
+int value_seed(const char *text, void *field) { return whole(text, 0, UINT64_MAX, field); }
+
+int value_run_seed(const char *text, void *field)
+{
+    uint64_t v;
+    return whole(text, 0, 9000000000000000, &v) && (*(int64_t *)field = (int64_t)v, 1);
+}
+
+/* The place of text in a list of names, or -1. */
+static int place(const char *text, const char *const *names, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (!strcmp(text, names[i]))
+            return i;
+    return -1;
+}
+
+int value_task(const char *text, void *field)
+{
+    for (int i = 0; zn_task_name(i); i++)
+        if (!strcmp(text, zn_task_name(i)))
+            return *(int *)field = i, 1;
+    return 0;
+}
+
+int value_precision(const char *text, void *field)
+{
+    static const char *const names[] = { "f32", "bf16", "f16" };
+    static const int values[] = { ZN_PRECISION_F32, ZN_PRECISION_BF16, ZN_PRECISION_F16 };
+    const int i = place(text, names, 3);
+    return i >= 0 && (*(int *)field = values[i], 1);
+}
+
+int value_learning(const char *text, void *field)
+{
+    static const char *const names[] = { "f32", "bf16" };
+    const int i = place(text, names, 2);
+    return i >= 0 && (*(const char **)field = names[i], 1);
+}
+
+int value_device(const char *text, void *field)
+{
+    static const char *const names[] = { "cpu", "cuda" };
+    const int i = place(text, names, 2);
+    return i >= 0 && (*(const char **)field = names[i], 1);
+}
+
+int value_part(const char *text, void *field)
+{
+    static const char *const names[] = { "encode", "decode" };
+    static const int values[] = { ZN_ENCODER, ZN_DECODER };
+    const int i = place(text, names, 2);
+    return i >= 0 && (*(int *)field = values[i], 1);
+}
+
+int value_dtype(const char *text, void *field)
+{
+    static const char *const names[] = { "f32", "f16", "bf16" };
+    static const int values[] = { ZN_F32, ZN_F16, ZN_BF16 };
+    const int i = place(text, names, 3);
+    return i >= 0 && (*(int *)field = values[i], 1);
+}
+
+int value_background(const char *text, void *field)
+{
+    text += *text == '#';
+    if (strlen(text) != 6 || strspn(text, "0123456789abcdefABCDEF") != 6)
+        return 0;
+    const unsigned long rgb = strtoul(text, NULL, 16);
+    uint8_t *out = field;
+    out[0] = (uint8_t)(rgb >> 16);
+    out[1] = (uint8_t)(rgb >> 8);
+    out[2] = (uint8_t)rgb;
+    return 1;
+}

@@ -1,0 +1,258 @@
+/* DeepSpectralLinear by the passes of spectral_pass.h, spectral_gather.h and spectral_turn.h: which of them make a
+ * layer, where rows lie between the stages, and what the passes read beside rows. */
+#ifndef ZN_ARM_SPECTRAL_WHOLE_H
+#define ZN_ARM_SPECTRAL_WHOLE_H
+
+#include "kernels/arm/spectral/spectral_turn.h"
+#include "kernels/spectral.h"
+
+/* A layer, and scratch: numbers for every stage in the order in which they are used, and two sets of rows. */
+typedef struct whole_plan {
+    const zn_spectral_linear_args *a;
+    int first, bits, last; /* bits of the number of rows: those that come in, all, and those that go out */
+    int last_steps;        /* of the pass that the last stage begins with */
+    uint32_t *offsets;     /* [depth][d], and some behind */
+    float *factors, *bias; /* as many, and [d] */
+    char *t, *u;
+    float *in, *out; /* pixels of a block that is not whole */
+} whole_plan;
+
+/* Floats behind what the passes read. */
+enum { WHOLE_SPARE = 32 };
+
+static inline int whole_bits(int n)
+{
+    int bits = 0;
+    while (1 << bits < n)
+        bits++;
+    return bits;
+}
+
+/* Channels that passes can turn: whole lines in each part, and parts that bits of a row's number tell apart. */
+static inline bool whole_channels(int channels, bool shuffled)
+{
+    return shuffled ? channels >= 64 && 1 << whole_bits(channels) == channels : channels >= 48 && channels % 16 == 0;
+}
+
+/* Whether the passes can do the layer, whatever the size of the map. */
+static inline bool whole_can(const zn_spectral_linear_args *a)
+{
+    const int bits = whole_bits(a->d), last = whole_bits(a->cout);
+    if (bits < 7 || bits > 9 || a->depth < 2 || last < bits - 1 || last < 7 || !whole_channels(a->cin, a->shuffle_in) ||
+        !whole_channels(a->cout, a->shuffle_out))
+        return false;
+    for (int i = 0; i < a->d; i++)
+        if (a->from[i] != i)
+            return false;
+    return true;
+}
+
+/* The highest `by` bits of a number of `bits` become the lowest. */
+static inline int whole_around(int row, int bits, int by)
+{
+    return (row << by | row >> (bits - by)) & ((1 << bits) - 1);
+}
+
+/* The row of channel k of a map of shuffled pixels: one part behind the other. */
+static inline int whole_row(int k, int channels) { return k % 4 * (channels / 4) + k / 4; }
+static inline int whole_channel(int row, int channels) { return row % (channels / 4) * 4 + row / (channels / 4); }
+
+/* Where channel k is when a stage has ended that began with four steps of sixteen rows side by side. */
+static inline int whole_end(const whole_plan *w, int stage, int k)
+{
+    const int bits = stage == 0 ? w->first : w->bits;
+    k &= (1 << bits) - 1; /* zeros behind the input make its end repeat */
+    if (stage == 0 && w->a->shuffle_in)
+        k = whole_row(k, w->a->cin);
+    return whole_around(k, bits, bits - 4);
+}
+
+/* The channel of row i at the beginning of the last stage, so that sixteen that lie side by side in the map are in the
+ * highest bits when its last pass begins. */
+static inline int whole_begin(const whole_plan *w, int i)
+{
+    const int high = w->last - 4, place = whole_around(i, w->last, high - w->last_steps);
+    const int row = (place & ((1 << high) - 1)) << 4 | place >> high;
+    return w->a->shuffle_out ? whole_channel(row, w->a->cout) : row;
+}
+
+/* Number `at` of a stage is that of channel k. */
+static inline void whole_number(const whole_plan *w, int stage, int at, int k)
+{
+    const int64_t first = (int64_t)stage * w->a->d;
+    w->factors[first + at] = w->a->s[first + k];
+    if (stage > 0)
+        w->offsets[first + at] = (uint32_t)(whole_end(w, stage - 1, w->a->from[first + k]) * PASS_ROW);
+}
+
+static inline void whole_numbers(const whole_plan *w)
+{
+    const zn_spectral_linear_args *a = w->a;
+    const int last = a->depth - 1, rows = 1 << w->last, parts = a->d / rows;
+    for (int i = 0; i < 1 << w->first; i++)
+        whole_number(w, 0, i, a->shuffle_in ? whole_channel(i, a->cin) : i);
+    for (int stage = 1; stage < last; stage++)
+        for (int i = 0; i < a->d; i++)
+            whole_number(w, stage, i, i);
+    for (int i = 0; i < rows; i++)
+        for (int part = 0, k = whole_begin(w, i); part < parts; part++)
+            whole_number(w, last, i / 16 * 16 * parts + part * 16 + i % 16, k + part * rows);
+    memset(w->offsets + (int64_t)a->depth * a->d, 0, sizeof(uint32_t) * WHOLE_SPARE);
+    memset(w->factors + (int64_t)a->depth * a->d, 0, sizeof(float) * WHOLE_SPARE);
+    for (int i = 0; i < a->cout; i++)
+        w->bias[i] = a->bias[a->shuffle_out ? whole_channel(i, a->cout) : i];
+}
+
+/* Eight pixels of a map, the first at x of a row. */
+static inline pass_map whole_map(const float *map, int channels, bool shuffled, int64_t row, int x, int wide)
+{
+    pass_map m = { .parts = shuffled ? 4 : 1 };
+    m.each = channels / m.parts;
+    m.next = m.each * (shuffled ? 2 : 1) * (int64_t)sizeof(float);
+    for (int sub = 0; sub < m.parts; sub++) {
+        const int64_t pixel = shuffled ? ((row * 2 + sub / 2) * wide + x) * 2 + sub % 2 : row * wide + x;
+        m.part[sub] = (char *)(uintptr_t)(map + pixel * m.each);
+    }
+    return m;
+}
+
+static inline void whole_copy(const pass_map *from, const pass_map *to, int pixels)
+{
+    for (int sub = 0; sub < from->parts; sub++)
+        for (int i = 0; i < pixels; i++)
+            memcpy(to->part[sub] + i * to->next, from->part[sub] + i * from->next, sizeof(float) * (size_t)from->each);
+}
+
+static inline void whole_swap(whole_plan *w)
+{
+    char *other = w->t;
+    w->t = w->u;
+    w->u = other;
+}
+
+/* What a pass reads and writes, when so many bits tell the rows apart. */
+static inline pass_rows whole_rows(const whole_plan *w, int bits, pass_ahead **ahead)
+{
+    return (pass_rows){ w->t, w->u, (int64_t)1 << bits, (int64_t)w->a->d * PASS_ROW, ahead };
+}
+
+/* `steps` more of the rows in t. */
+static inline void whole_steps(whole_plan *w, int bits, int steps, pass_ahead **ahead)
+{
+    while (steps > 0) {
+        const int now = steps == 4 || steps == 2 ? steps : 3;
+        const pass_rows r = whole_rows(w, bits, ahead);
+        if (now == 4)
+            pass_sixteen(r);
+        else if (now == 3)
+            pass_eight(r);
+        else
+            pass_four(r);
+        steps -= now;
+        whole_swap(w);
+    }
+}
+
+/* The rows that a stage begins with. */
+static inline void whole_gather(whole_plan *w, int stage, int bits, int steps, pass_ahead **ahead)
+{
+    const int64_t numbers = (int64_t)stage * w->a->d;
+    const pass_gather q = { w->t, w->offsets + numbers, w->factors + numbers };
+    const pass_rows r = whole_rows(w, bits, ahead);
+    if (bits == w->bits && steps == 4)
+        pass_gathered_four(&q, r);
+    else if (bits == w->bits)
+        pass_gathered_three(&q, r);
+    else if (steps == 4)
+        pass_folded_four(&q, r);
+    else
+        pass_folded_three(&q, r);
+    whole_swap(w);
+}
+
+/* All stages of the pixels of a block. */
+static inline void whole_block(whole_plan *w, const pass_map *in, const pass_map *out, pass_ahead *ahead)
+{
+    const zn_spectral_linear_args *a = w->a;
+    const int last = a->depth - 1;
+    const int64_t panel = (int64_t)a->d * PASS_ROW;
+    vec_pinned_fence();
+    pass_turned(in, w->factors, w->t, panel);
+    for (int i = 0; a->cin < 1 << w->first && i < 2; i++)
+        memset(w->t + i * panel + a->cin * PASS_ROW, 0, (size_t)((1 << w->first) - a->cin) * PASS_ROW);
+    whole_steps(w, w->first, w->first - 4, &ahead);
+    for (int stage = 1; stage < last; stage++) {
+        whole_gather(w, stage, w->bits, 4, &ahead);
+        whole_steps(w, w->bits, w->bits - 4, &ahead);
+    }
+    whole_gather(w, last, w->last, w->last_steps, &ahead);
+    whole_steps(w, w->last, w->last - 4 - w->last_steps, &ahead);
+    const pass_rows r = whole_rows(w, w->last, NULL);
+    pass_out(&r, w->bias, out);
+    vec_pinned_fence();
+}
+
+/* Lines of eight pixels in a map; returns how many entries. */
+static inline int whole_lines(const float *map, int channels, bool shuffled, int64_t row, int x, int wide,
+                              pass_ahead *ahead)
+{
+    const int lines = shuffled ? 2 : 1;
+    const int64_t each = channels / lines;
+    for (int i = 0; i < lines; i++)
+        ahead[i] = (pass_ahead){ (const char *)(map + ((row * lines + i) * wide + x) * each), PASS_PIXELS * each / 16 };
+    return lines;
+}
+
+enum { WHOLE_AHEAD = 5 };
+
+/* What the block behind this one reads, and what this one writes. */
+static inline void whole_ahead(const zn_spectral_linear_args *a, int64_t row, int x, pass_ahead ahead[WHOLE_AHEAD])
+{
+    const int then = x + 2 * PASS_PIXELS <= a->wide ? x + PASS_PIXELS : 0;
+    int n = whole_lines(a->x, a->cin, a->shuffle_in, then ? row : row + 1, then, a->wide, ahead);
+    n += whole_lines(a->y, a->cout, a->shuffle_out, row, x, a->wide, ahead + n);
+    ahead[n] = (pass_ahead){ 0 };
+}
+
+/* Pixels from x on; those of a block that is not whole are copied. */
+static inline void whole_pixels(whole_plan *w, int64_t row, int x)
+{
+    const zn_spectral_linear_args *a = w->a;
+    const int count = a->wide - x;
+    const pass_map in = whole_map(a->x, a->cin, a->shuffle_in, row, x, a->wide),
+                   out = whole_map(a->y, a->cout, a->shuffle_out, row, x, a->wide);
+    pass_ahead ahead[WHOLE_AHEAD];
+    if (count >= PASS_PIXELS) {
+        whole_ahead(a, row, x, ahead);
+        whole_block(w, &in, &out, ahead);
+        return;
+    }
+    const pass_map in_copy = whole_map(w->in, a->cin, a->shuffle_in, 0, 0, PASS_PIXELS),
+                   out_copy = whole_map(w->out, a->cout, a->shuffle_out, 0, 0, PASS_PIXELS);
+    ahead[0] = (pass_ahead){ 0 };
+    whole_copy(&in, &in_copy, count);
+    whole_block(w, &in_copy, &out_copy, ahead);
+    whole_copy(&out_copy, &out, count);
+}
+
+static inline void spectral_linear_whole(const zn_spectral_linear_args *a, zn_range r)
+{
+    const int64_t rows = (int64_t)a->d * PASS_PIXELS, numbers = (int64_t)a->depth * a->d + WHOLE_SPARE;
+    float *f = r.scratch;
+    whole_plan w = { .a = a, .first = whole_bits(a->cin), .bits = whole_bits(a->d), .last = whole_bits(a->cout) };
+    w.last_steps = w.last == 8 ? 4 : 3; /* four are the last pass's; what is left, if anything, is two */
+    w.t = (char *)f;
+    w.u = (char *)(f + rows);
+    w.in = f + 2 * rows + WHOLE_SPARE;
+    w.out = w.in + rows;
+    w.factors = w.out + rows;
+    w.bias = w.factors + numbers;
+    w.offsets = (uint32_t *)(void *)(w.bias + a->d);
+    memset(w.in, 0, sizeof(float) * (size_t)rows);
+    whole_numbers(&w);
+    for (int64_t row = r.begin; row < r.end; row++)
+        for (int x = 0; x < a->wide; x += PASS_PIXELS)
+            whole_pixels(&w, row, x);
+}
+
+#endif

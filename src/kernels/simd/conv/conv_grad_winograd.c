@@ -1,0 +1,246 @@
+/* Weight gradient of 3x3 convolutions by Winograd's method with 8x8 tiles, fp32, NHWC: a fifth of the direct products.
+ * For a chunk of tiles small enough for the caches of the threads
+ *
+ *     x -> V[64][tiles][cin],  dy -> Z[64][tiles][cout]        a unit is a tile
+ *     D[f] += V[f]' * Z[f]                                     a unit is a frequency
+ *
+ * and after the last chunk D[64][cin][cout] -> dw, a unit being an input channel. Every sum runs over the tiles in
+ * order, whatever the chunks and threads. */
+#include "kernels/conv_grad.h"
+#include "kernels/simd/conv/outer.h"
+#include "kernels/simd/conv/winograd_grad.h"
+
+#include <string.h>
+
+extern const zn_conv_grad_kernel ZN_KERNEL(conv_grad_winograd);
+
+enum {
+    POINTS = 64,
+    OUTPUTS = 6,
+    LINE = 16 /* floats */,
+    CHUNK_FLOATS = 3 << 17 /* of each thread */,
+    CHUNK_LEAST = 24
+};
+enum { CHANNELS_MOST = 4096 };
+
+static int least(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
+static int most(int64_t a, int64_t b) { return (int)(a > b ? a : b); }
+
+typedef struct plan {
+    int cin_p, cout_p;      /* in whole vectors */
+    int rows, cols;         /* tiles of one image */
+    int64_t tiles;          /* of the batch */
+    int chunk, chunks;      /* tiles of a chunk */
+    int64_t v_slot, z_slot; /* floats from one frequency to the next; a cache line more than a power of two */
+    int64_t d_slot;
+} plan;
+
+static plan plan_of(const zn_conv_shape *s)
+{
+    plan p = { .cin_p = VEC_ROUND(s->cin), .cout_p = VEC_ROUND(s->cout) };
+    p.rows = (s->oh + OUTPUTS - 1) / OUTPUTS;
+    p.cols = (s->ow + OUTPUTS - 1) / OUTPUTS;
+    p.tiles = (int64_t)s->n * p.rows * p.cols;
+    const int64_t room = (int64_t)CHUNK_FLOATS * zn_conv_threads(s);
+    p.chunk = least(p.tiles, most(room / (POINTS * (p.cin_p + p.cout_p)), CHUNK_LEAST));
+    p.chunks = (int)((p.tiles + p.chunk - 1) / p.chunk);
+    p.v_slot = (int64_t)p.chunk * p.cin_p + LINE;
+    p.z_slot = (int64_t)p.chunk * p.cout_p + LINE;
+    p.d_slot = (int64_t)s->cin * p.cout_p;
+    return p;
+}
+
+static float *v_of(const zn_conv_grad_args *a) { return a->shared; }
+static float *z_of(const zn_conv_grad_args *a, const plan *p) { return v_of(a) + POINTS * p->v_slot; }
+static float *d_of(const zn_conv_grad_args *a, const plan *p) { return z_of(a, p) + POINTS * p->z_slot; }
+
+/* A map that tiles are cut from, with the memory of the thread: a tile between its two passes, pixels at the edge. */
+typedef struct map {
+    const float *data;
+    int h, w, c;
+    float *half, *edge;
+} map;
+
+/* `count` pixels of image n from (y,x) on, where they lie or gathered with zeros; NULL: the row lies outside. */
+static const float *pixels(const map *m, int n, int y, int x, int count)
+{
+    if (y < 0 || y >= m->h)
+        return NULL;
+    const int64_t row = ((int64_t)n * m->h + y) * m->w;
+    if (x >= 0 && x + count <= m->w)
+        return m->data + (row + x) * m->c;
+    for (int i = 0; i < count; i++)
+        if (x + i >= 0 && x + i < m->w)
+            memcpy(m->edge + (int64_t)i * m->c, m->data + (row + x + i) * m->c, sizeof(float) * (size_t)m->c);
+        else
+            memset(m->edge + (int64_t)i * m->c, 0, sizeof(float) * (size_t)m->c);
+    return m->edge;
+}
+
+/* V: rows of the tile into half[8][8][wide], then its columns into the 64 slots. */
+static void input_tile(const map *m, int n, int y, int x, float *v, int64_t slot)
+{
+    const int wide = VEC_ROUND(m->c);
+    const float *rows[8];
+    for (int r = 0; r < 8; r++) {
+        float *half = m->half + (int64_t)r * 8 * wide;
+        const float *from = pixels(m, n, y + r, x, 8);
+        if (from)
+            winograd_input_row(from, m->c, m->c, wide, half, from);
+        else
+            memset(half, 0, sizeof(float) * 8 * (size_t)wide);
+        rows[r] = half;
+    }
+    for (int i = 0; i < 8; i++)
+        winograd_input_column(rows, i * wide, wide, v + i * slot, slot);
+}
+
+/* Z: rows of six gradients into half[6][8][wide], then its columns into the 64 slots. */
+static void gradient_tile(const map *m, int n, int y, int x, float *z, int64_t slot)
+{
+    const int wide = VEC_ROUND(m->c);
+    for (int r = 0; r < OUTPUTS; r++) {
+        float *half = m->half + (int64_t)r * 8 * wide;
+        const float *from = pixels(m, n, y + r, x, OUTPUTS), *runs[OUTPUTS];
+        if (!from) {
+            memset(half, 0, sizeof(float) * 8 * (size_t)wide);
+            continue;
+        }
+        for (int i = 0; i < OUTPUTS; i++)
+            runs[i] = from + (int64_t)i * m->c;
+        winograd_spread_all(runs, m->c, half, wide);
+    }
+    for (int i = 0; i < 8; i++) {
+        const float *runs[OUTPUTS];
+        for (int r = 0; r < OUTPUTS; r++)
+            runs[r] = m->half + ((int64_t)r * 8 + i) * wide;
+        winograd_spread_all(runs, wide, z + i * slot, 8 * slot);
+    }
+}
+
+static void transform(const zn_conv_grad_args *a, const plan *p, int chunk, zn_range r)
+{
+    const zn_conv_shape *s = &a->s;
+    float *half = r.scratch, *edge = half + (int64_t)POINTS * most(p->cin_p, p->cout_p);
+    const map x = { a->x, s->h, s->w, s->cin, half, edge }, dy = { a->dy, s->oh, s->ow, s->cout, half, edge };
+    for (int64_t t = r.begin; t < r.end; t++) {
+        const int64_t tile = (int64_t)chunk * p->chunk + t, image = (int64_t)p->rows * p->cols;
+        const int n = (int)(tile / image), row = (int)(tile % image / p->cols) * OUTPUTS;
+        const int col = (int)(tile % p->cols) * OUTPUTS;
+        input_tile(&x, n, row - s->pad, col - s->pad, v_of(a) + t * p->cin_p, p->v_slot);
+        gradient_tile(&dy, n, row, col, z_of(a, p) + t * p->cout_p, p->z_slot);
+    }
+}
+
+static void multiply(const zn_conv_grad_args *a, const plan *p, int chunk, zn_range r)
+{
+    for (int64_t f = r.begin; f < r.end; f++) {
+        const outer_args g = { .a = v_of(a) + f * p->v_slot,
+                               .b = z_of(a, p) + f * p->z_slot,
+                               .c = d_of(a, p) + f * p->d_slot,
+                               .a_step = p->cin_p,
+                               .b_step = p->cout_p,
+                               .c_row = p->cout_p,
+                               .k = least(p->chunk, p->tiles - (int64_t)chunk * p->chunk),
+                               .more = chunk > 0 };
+        outer(&g, a->s.cin, p->cout_p);
+    }
+}
+
+/* Input channels [begin,end) of dw. */
+static void gather(const zn_conv_grad_args *a, const plan *p, zn_range r)
+{
+    const int cout = a->s.cout;
+    const int64_t tap = (int64_t)a->s.cin * cout;
+    for (int64_t i = r.begin; i < r.end; i++)
+        for (int o = 0; o < cout; o += VEC_LANES) {
+            const float *d = d_of(a, p) + i * p->cout_p + o;
+            float *dw = a->dw + i * cout + o;
+            vec half[8][3];
+            for (int row = 0; row < 8; row++) {
+                vec u[8];
+                for (int k = 0; k < 8; k++)
+                    u[k] = vec_load(d + (row * 8 + k) * p->d_slot);
+                winograd_gather(u, half[row]);
+            }
+            for (int kx = 0; kx < 3; kx++) {
+                vec u[8], g[3];
+                for (int row = 0; row < 8; row++)
+                    u[row] = half[row][kx];
+                winograd_gather(u, g);
+                for (int ky = 0; ky < 3; ky++)
+                    vec_store_part(dw + (ky * 3 + kx) * tap, g[ky], least(VEC_LANES, cout - o));
+            }
+        }
+}
+
+static void run(const void *args, zn_range r)
+{
+    const zn_conv_grad_args *a = args;
+    const plan p = plan_of(&a->s);
+    if (a->stage == 2 * p.chunks)
+        gather(a, &p, r);
+    else if (a->stage % 2 == 0)
+        transform(a, &p, a->stage / 2, r);
+    else
+        multiply(a, &p, a->stage / 2, r);
+}
+
+/* Is it faster than conv_grad_direct? Both in cycles of a Neoverse-V1: products near their peak, and for the transforms
+ * so much for each channel. */
+static bool wins(const zn_conv_shape *s, const plan *p)
+{
+    const double product = (double)s->cin * p->cout_p, narrow = p->cout_p < OUTER_NR ? 7 : 14;
+    const double tile = POINTS * product / narrow + 63.0 * p->cin_p + 80.0 * p->cout_p + 500;
+    return (double)p->tiles * tile + POINTS * product / 4 < (double)s->n * s->oh * s->ow * 9 * product / narrow;
+}
+
+static bool supports(const zn_conv_shape *s)
+{
+    if (s->kh != 3 || s->kw != 3 || s->stride != 1 || s->pad > 2 || s->up2)
+        return false;
+    const plan p = plan_of(s);
+    return p.cin_p <= CHANNELS_MOST && p.cout_p <= CHANNELS_MOST && wins(s, &p);
+}
+
+static size_t shared_bytes(const zn_conv_shape *s)
+{
+    const plan p = plan_of(s);
+    return sizeof(float) * POINTS * (size_t)(p.v_slot + p.z_slot + p.d_slot);
+}
+
+static size_t scratch_bytes(const zn_conv_shape *s)
+{
+    const plan p = plan_of(s);
+    return sizeof(float) * (POINTS + 8) * (size_t)most(p.cin_p, p.cout_p);
+}
+
+static int stages(const zn_conv_shape *s) { return 2 * plan_of(s).chunks + 1; }
+
+static int64_t units(const zn_conv_shape *s, int stage)
+{
+    const plan p = plan_of(s);
+    if (stage == 2 * p.chunks)
+        return s->cin;
+    return stage % 2 ? POINTS : least(p.chunk, p.tiles - (int64_t)(stage / 2) * p.chunk);
+}
+
+/* The products and the transforms as written. */
+static double flops(const zn_conv_shape *s)
+{
+    const plan p = plan_of(s);
+    return (double)p.tiles * (2.0 * POINTS * s->cin * p.cout_p + 16 * 40.0 * p.cin_p + 14 * 30.0 * p.cout_p);
+}
+
+const zn_conv_grad_kernel ZN_KERNEL(conv_grad_winograd) = {
+    .name = "winograd-grad-f32-" ZN_ISA_NAME,
+    .cpu = VEC_CPU,
+    .tolerance = 1.5e-5f,
+    .supports = supports,
+    .shared_bytes = shared_bytes,
+    .scratch_bytes = scratch_bytes,
+    .stages = stages,
+    .units = units,
+    .run = run,
+    .flops = flops,
+};

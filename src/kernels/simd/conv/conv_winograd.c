@@ -1,0 +1,297 @@
+/* 3x3 convolution by Winograd's method with 8x8 tiles, fp32, NHWC. One plan covers three cases:
+ *
+ *     stride 1   6x6 outputs a tile, 3 taps
+ *     stride 2   7x7 outputs, 2 taps: even and odd rows and columns of the input are four phases, as more channels
+ *     up2        7x7 outputs, 2 taps: the four phases of the doubled map are 2x2 convolutions of the small one
+ *
+ * A unit is a block of tiles; its intermediates stay in the L2 cache, or are fetched into it in time:
+ *
+ *     x -> V[64][tiles][k]   (input transform)      M[f] = V[f] * U[f]   (one product per frequency)      M -> y */
+#include "kernels/conv.h"
+#include "kernels/simd/conv/gemm.h"
+#include "kernels/simd/conv/winograd.h"
+#include "kernels/simd/conv/winograd_pack.h"
+#include "kernels/simd/conv/winograd_plan.h"
+
+extern const zn_conv_kernel ZN_KERNEL(conv_winograd);
+
+/* Scratch, in floats: V and M, one tile between its two passes, a row of it gathered at the edge of the image, and the
+ * bias in whole vectors. */
+typedef struct buffers {
+    float *v, *m, *half, *edge, *bias;
+} buffers;
+
+static int64_t carve(const plan *p, float *base, buffers *b)
+{
+    const int64_t v = POINTS * p->v_slot, m = p->in_place ? p->v_slot : POINTS * p->m_slot;
+    const int64_t half = POINTS * most(p->kc, p->group), edge = 8 * p->kc;
+    if (b) { /* without it only the size is asked for, and base is NULL */
+        float *rest = base + v + m;
+        *b = (buffers){ .m = base, .v = base + m, .half = rest, .edge = rest + half, .bias = rest + half + edge };
+    }
+    return v + m + half + edge + p->cout_p;
+}
+
+/* Row r of the window, channels of the chunk, into its eight pixels of half. */
+static void input_row(const zn_conv_args *a, const chunk *c, window w, int r, float *half, float *edge)
+{
+    const zn_conv_shape *s = &a->s;
+    const int y = w.y0 + r * w.step;
+    const int channels = least(c->end, s->cin) - c->first, padded = c->end - c->first;
+    if (y < 0 || y >= s->h) {
+        memset(half, 0, sizeof(float) * 8 * (size_t)padded);
+        return;
+    }
+    const float *row = a->x + ((int64_t)w.n * s->h + y) * s->w * s->cin + c->first;
+    if (w.x0 >= 0 && w.x0 + 7 * w.step < s->w) {
+        const float *x = row + (int64_t)w.x0 * s->cin;
+        const int64_t below = y + w.step < s->h ? (int64_t)w.step * s->w * s->cin : 0;
+        winograd_input_row(x, (int64_t)w.step * s->cin, channels, padded, half, x + below);
+        return;
+    }
+    for (int i = 0; i < 8; i++) {
+        const int x = w.x0 + i * w.step;
+        if (x >= 0 && x < s->w)
+            memcpy(edge + i * channels, row + (int64_t)x * s->cin, sizeof(float) * (size_t)channels);
+        else
+            memset(edge + i * channels, 0, sizeof(float) * (size_t)channels);
+    }
+    winograd_input_row(edge, channels, channels, padded, half, edge);
+}
+
+/* V[.][t]: the rows of the tile into half, then its columns into the 64 slots. Rows first, since the lines of eight
+ * image rows of a power of two bytes would share one set of the cache. half is a ring of eight rows: after the tile
+ * above (`follows`) only the rows below it are new. */
+static void input_tile(const zn_conv_args *a, const plan *p, const chunk *c, place at, bool follows, float *v,
+                       const buffers *b)
+{
+    const int top = at.row * p->outputs, wide = c->end - c->first;
+    for (int phase = 0; phase < c->phases; phase++) {
+        const window w = window_of(&a->s, p, at, c->phase + phase);
+        const float *rows[8];
+        for (int r = 0; r < 8; r++) {
+            float *half = b->half + ((top + r) & 7) * 8 * wide;
+            rows[r] = half;
+            if (!follows || c->phases > 1 || r >= 8 - p->outputs)
+                input_row(a, c, w, r, half, b->edge);
+        }
+        for (int i = 0; i < 8; i++)
+            if (c->phases > 1 || !input_is_spare(p, c->phase, i))
+                winograd_input_column(rows, i * wide, wide, v + phase * wide + i * p->v_slot, p->v_slot);
+    }
+}
+
+static void input(const zn_conv_args *a, const plan *p, const chunk *c, int64_t tile, int count, const buffers *b)
+{
+    place before = { .n = -1 };
+    for (int t = 0; t < count; t++) {
+        const place at = place_of(p, tile + t);
+        const bool follows = before.n == at.n && before.col == at.col && before.row + 1 == at.row;
+        input_tile(a, p, c, at, follows, b->v + (int64_t)t * c->k, b);
+        before = at;
+    }
+}
+
+/* Memory to fetch during product number `call` of a block's 64 * panels, the last ones before its outputs are written:
+ * these, in runs of `run` lines along the rows of the image. Without it the output transform waits for them. Of an
+ * up-sampled map two turns write every second row, and share what there is to fetch. */
+static const float *far_of(const zn_conv_args *a, const plan *p, int64_t tile, int turn, int call, int run)
+{
+    const zn_conv_shape *s = &a->s;
+    const place at = place_of(p, tile);
+    const int runs = ceil_div(most(1, p->block / STRIP) * p->step_out * s->cout, run * LINE);
+    const int every = p->out_phases > 1 ? 2 : 1, row = call / runs * every;
+    const int y = at.row / STRIP * STRIP * p->step_out + row - turn / 2;
+    if (row >= STRIP * p->step_out || y < 0 || y >= s->oh)
+        return a->packed;
+    return a->y + (((int64_t)at.n * s->oh + y) * s->ow + least(at.col * p->step_out, s->ow - 1)) * s->cout +
+           call % runs * run * LINE;
+}
+
+/* M[f][count][width] (+)= V[f][count][k] * U[f][k][width]. U streams from far away once per block of tiles: the product
+ * fetches the next of its panels by itself; the next V, and the next M or what is yet farther away, are named here. */
+static void multiply(const zn_conv_args *a, const plan *p, const chunk *c, int turn, int64_t tile, const float *u,
+                     int count, int width, const buffers *b)
+{
+    gemm_args g = { .row = c->k, .c_row = width, .segments = 1, .k = c->k, .depth = c->k, .more = c->before > 0 };
+    const int panels = ceil_div(width, GEMM_NR), run = gemm_fetches(&g, count), before = turn % 2 * POINTS * panels;
+    const bool last = c->before + c->k == p->k && p->group == p->cout_p;
+    for (int f = 0; f < POINTS; f++) {
+        if (is_spare(p, c, turn, f))
+            continue;
+        g.a = b->v + f * p->v_slot;
+        g.b = u + (int64_t)f * c->k * width;
+        g.c = b->m + f * p->m_slot;
+        g.ahead = g.a + p->v_slot;
+        g.ahead_floats = count * c->k;
+        for (int i = 0; i < panels && i < GEMM_PANELS_MOST; i++)
+            g.far[i] = last ? far_of(a, p, tile, turn, before + f * panels + i, most(run, 1))
+                            : g.c + p->m_slot + (int64_t)i * run * LINE;
+        gemm(&g, count, width);
+    }
+}
+
+/* Rows of y, and of what is added to them, into the cache while the columns are still being transformed. Not inline: in
+ * the middle of gcc's code for the columns it costs the layers with two taps half as much time again on ARM. */
+static __attribute__((noinline)) void fetch_outputs(const zn_conv_args *a, const target *t, int64_t row, int64_t step,
+                                                    int channels)
+{
+    for (int j = t->col_first; j < t->col_end; j++)
+        for (int c = 0; c < channels; c += LINE) {
+            __builtin_prefetch(a->y + row + j * step + c, 1);
+            if (a->residual)
+                __builtin_prefetch(a->residual + row + j * step + c);
+        }
+}
+
+/* The columns of M into half[outputs][8][width], then its rows into y, channels oc and on. */
+VEC_INLINE void output_tile(const int outputs, const zn_conv_args *a, const plan *p, target t, int oc, int width,
+                            const float *m, const buffers *b)
+{
+    const zn_conv_shape *s = &a->s;
+    const int channels = least(width, s->cout - oc);
+    const int64_t origin = (((int64_t)t.n * s->oh + t.y0) * s->ow + t.x0) * s->cout + oc;
+    const int64_t row_step = (int64_t)t.step * s->ow * s->cout, step = (int64_t)t.step * s->cout;
+    for (int i = 0; i < 8; i++) {
+        if (!(p->in_place && GEMM_FETCHES) && i >= t.row_first && i < t.row_end)
+            fetch_outputs(a, &t, origin + i * row_step, step, channels);
+        winograd_output_column(outputs, m + i * p->m_slot, p->m_slot, i == 1 ? b->bias + oc : NULL, width,
+                               b->half + i * width, i < 7 ? m + (i + 1) * p->m_slot : m + width);
+    }
+    for (int r = t.row_first; r < t.row_end; r++) {
+        const int64_t at = origin + r * row_step;
+        const winograd_row row = { .y = a->y + at,
+                                   .residual = a->residual ? a->residual + at : NULL,
+                                   .relu = a->relu,
+                                   .step = step,
+                                   .channels = channels,
+                                   .first = t.col_first,
+                                   .end = t.col_end };
+        winograd_output_row(outputs, b->half + r * 8 * width, width, &row);
+    }
+}
+
+static void output(const zn_conv_args *a, const plan *p, int64_t tile, int count, int phase, int oc, int width,
+                   const buffers *b)
+{
+    for (int t = 0; t < count; t++) {
+        const target to = target_of(&a->s, p, place_of(p, tile + t), phase);
+        const float *m = b->m + (int64_t)t * width;
+        if (p->outputs == 6)
+            output_tile(6, a, p, to, oc, width, m, b);
+        else
+            output_tile(7, a, p, to, oc, width, m, b);
+    }
+}
+
+/* One block of tiles. With several chunks of input channels the sums in M grow chunk by chunk; V is kept for all groups
+ * of outputs and their phases, or made again when it is chunked. */
+static void run_block(const zn_conv_args *a, const plan *p, int64_t tile, int count, const buffers *b)
+{
+    for (int oc = 0; oc < p->cout_p; oc += p->group)
+        for (int turn = 0; turn < p->out_phases; turn++) {
+            const int width = least(p->group, p->cout_p - oc), phase = out_phase(turn);
+            const float *u = (const float *)a->packed + (int64_t)POINTS * p->k * (phase * p->cout_p + oc);
+            for (int i = 0; i < p->chunks; i++) {
+                const chunk c = chunk_of(p, i);
+                if (p->chunks > 1 || (turn == 0 && oc == 0))
+                    input(a, p, &c, tile, count, b);
+                multiply(a, p, &c, turn, tile, u + (int64_t)POINTS * c.before * width, count, width, b);
+            }
+            output(a, p, tile, count, phase, oc, width, b);
+        }
+}
+
+static void run(const void *args, zn_range r)
+{
+    const zn_conv_args *a = args;
+    const plan p = plan_of(&a->s);
+    buffers b;
+    carve(&p, r.scratch, &b);
+    memset(b.bias, 0, sizeof(float) * (size_t)p.cout_p);
+    if (a->bias)
+        memcpy(b.bias, a->bias, sizeof(float) * (size_t)a->s.cout);
+    for (int64_t unit = r.begin; unit < r.end; unit++)
+        run_block(a, &p, tile_of(&p, unit), (int)(tile_of(&p, unit + 1) - tile_of(&p, unit)), &b);
+}
+
+/* Is it faster than conv_direct on a whole tile? Both in cycles of a Neoverse-V1, as measured: products near their
+ * peak, and for the transforms so much for each channel. Other CPUs shift all of these terms alike. The size of the map
+ * does not count, so that a part of an image is computed as the whole is. */
+static bool wins(const zn_conv_shape *s, const plan *p)
+{
+    const double outs = (double)p->cout_p * p->out_phases, larger = p->outputs == 7 ? 1.36 : 1;
+    const double tile = (double)products_of(p) * p->cin_p * p->cout_p / 14 + 63.0 * p->k + 80 * outs * larger + 1000;
+    const double pixel = 9.0 * s->cin * p->cout_p / (p->cout_p < GEMM_NR ? 7 : 13) + s->cout / 2;
+    return tile < p->step_out * p->step_out * pixel;
+}
+
+static bool supports(const zn_conv_shape *s)
+{
+    if (s->kh != 3 || s->kw != 3 || s->stride < 1 || s->stride > 2 || (s->up2 && (s->stride != 1 || s->pad != 1)))
+        return false;
+    if (s->stride == 2 && VEC_LANES > 8) /* four phases to transform for 1.7 times fewer products: not worth it there */
+        return false;
+    const plan p = plan_of(s);
+    return p.k <= CHANNELS_MOST && p.cout_p <= CHANNELS_MOST && wins(s, &p);
+}
+
+static size_t scratch_bytes(const zn_conv_shape *s)
+{
+    const plan p = plan_of(s);
+    return sizeof(float) * (size_t)carve(&p, NULL, NULL);
+}
+
+static size_t packed_bytes(const zn_conv_shape *s)
+{
+    const plan p = plan_of(s);
+    return sizeof(float) * POINTS * (size_t)p.k * (size_t)p.cout_p * (size_t)p.out_phases;
+}
+
+static int64_t units(const zn_conv_shape *s) { return plan_of(s).units; }
+
+static void pack(const zn_conv_shape *s, const float *w, void *packed)
+{
+    const plan p = plan_of(s);
+    winograd_pack(s, &p, w, packed);
+}
+
+/* The products, and the two transforms as written in winograd.h. */
+static double flops(const zn_conv_shape *s)
+{
+    const plan p = plan_of(s);
+    const double in = 16 * 40.0 * p.k, one = p.outputs == 6 ? 30 : 34;
+    const double out = (8 + p.outputs) * one * p.cout_p * p.out_phases;
+    return (double)p.tiles * (2.0 * products_of(&p) * p.cin_p * p.cout_p + in + out);
+}
+
+/* Issue slots of winograd_input and winograd_output for one line of eight. */
+enum { INPUT_SLOTS = 24, OUTPUT_SLOTS_6 = 20, OUTPUT_SLOTS_7 = 22 };
+
+/* Without padding. Neighbouring tiles share the rows of input that they have in common, so for each tile eight lines
+ * one way and as many as it has outputs the other way are transformed, on the way in as on the way out. */
+static double slots(const zn_conv_shape *s)
+{
+    const plan p = plan_of(s);
+    const double lines = 8 + p.outputs, in = s->cin * p.in_phases, out = s->cout * p.out_phases;
+    return (double)p.tiles * ((double)products_of(&p) * s->cin * s->cout + lines * INPUT_SLOTS * in +
+                              lines * (p.outputs == 6 ? OUTPUT_SLOTS_6 : OUTPUT_SLOTS_7) * out);
+}
+
+static int block(const zn_conv_shape *s) { return s->up2 ? 14 : plan_of(s).outputs; }
+
+const zn_conv_kernel ZN_KERNEL(conv_winograd) = {
+    .name = "winograd-f32-" ZN_ISA_NAME,
+    .math = ZN_MATH_F32,
+    .cpu = VEC_CPU,
+    .tolerance = 1.5e-5f,
+    .supports = supports,
+    .packed_bytes = packed_bytes,
+    .pack = pack,
+    .scratch_bytes = scratch_bytes,
+    .units = units,
+    .run = run,
+    .flops = flops,
+    .slots = slots,
+    .block = block,
+};

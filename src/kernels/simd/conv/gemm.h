@@ -1,0 +1,190 @@
+/* The register-blocked product all fp32 convolutions rest on:
+ *
+ *     c[t][j] = sum over segments s and k of a[s][t][k] * b[s][k][j]        t < rows, j < width
+ *
+ * A row of a is a run of multipliers, with any stride between rows and between segments. b is packed in panels of
+ * GEMM_NR outputs, [segment][k][GEMM_NR], the last one as narrow as whole vectors allow. The order of the sum over
+ * (s,k) is the same for every block shape, so how rows are grouped does not change a bit of the result. */
+#ifndef ZN_GEMM_H
+#define ZN_GEMM_H
+
+#include "kernels/simd/vec.h"
+
+#include <stdbool.h>
+#if defined(__aarch64__)
+#include "kernels/arm/conv/gemm_neon.h"
+#else
+enum { GEMM_PANELS_MOST = 16 };
+#endif
+
+/* What fills the registers: rows * vectors accumulators, and room for a row of the panel and the multipliers. A panel
+ * of one vector takes twice the rows: six chains of sums would not hide the latency of the multiply-add. */
+#define GEMM_NV (VEC_REGISTERS / 8)
+enum { GEMM_NR = GEMM_NV * VEC_LANES, GEMM_MR = 6, GEMM_MR_ONE = 12, GEMM_K_LEAST = 2 * VEC_STEP /* for gemm_fast */ };
+
+typedef struct gemm_args {
+    const float *a, *b;
+    float *c;
+    int64_t row, segment, c_row; /* strides of a and c in floats */
+    int segments, k;
+    int depth, skip; /* rows of a panel of b, and how many of them to leave out first */
+    bool more;       /* add to what c holds */
+    /* Memory to fetch into the cache meanwhile: `ahead_floats` from `ahead` on, what the next product multiplies; and
+     * for each panel a run of gemm_fetches lines. NULL: unknown. */
+    const float *ahead, *far[GEMM_PANELS_MOST];
+    int ahead_floats;
+} gemm_args;
+
+/* Lines of far[p] that are fetched while panel p is multiplied; only the assembly does so. */
+enum { GEMM_FETCHES = VEC_STEP == 4 };
+VEC_INLINE int gemm_fetches(const gemm_args *g, int rows)
+{
+    return GEMM_FETCHES ? rows / GEMM_MR * (g->segments * (g->k / 4 - 1) - !g->more) / 2 : 0;
+}
+
+/* One lane of the multipliers m against a row of the panel. */
+#define GEMM_LANE(lane)                                                                                                \
+    _Pragma("GCC unroll 4") for (int j = 0; j < nv; j++)                                                               \
+    {                                                                                                                  \
+        const vec bj = vec_load(b + ((lane)*nv + j) * VEC_LANES);                                                      \
+        _Pragma("GCC unroll 12") for (int t = 0; t < mr; t++) acc[t][j] = vec_fma_lane(m[t], lane, bj, acc[t][j]);     \
+    }
+
+/* The same place of the rows to come, once a cache line. */
+#define GEMM_FETCH                                                                                                     \
+    if (in->ahead && k % 16 == 0)                                                                                      \
+        _Pragma("GCC unroll 12") for (int t = 0; t < mr; t++) __builtin_prefetch(in->ahead + t * in->row + k);
+
+/* mr and nv are constants at every call, so that the accumulators live in registers. */
+VEC_INLINE void gemm_block(const int mr, const int nv, const gemm_args *in)
+{
+    const float *b = in->b;
+    vec acc[GEMM_MR_ONE][GEMM_NV];
+#pragma GCC unroll 12
+    for (int t = 0; t < mr; t++)
+#pragma GCC unroll 4
+        for (int j = 0; j < nv; j++)
+            acc[t][j] = in->more ? vec_load(in->c + t * in->c_row + j * VEC_LANES) : vec_splat(-0.0f); /* -0 + p is p */
+    for (int s = 0; s < in->segments; s++) {
+        const float *a = in->a + s * in->segment;
+        int k = 0;
+#if defined(__ARM_NEON)
+        for (; k + VEC_STEP <= in->k; k += VEC_STEP, b += VEC_STEP * nv * VEC_LANES) {
+            vec_multipliers m[GEMM_MR_ONE];
+            GEMM_FETCH
+#pragma GCC unroll 12
+            for (int t = 0; t < mr; t++)
+                m[t] = vec_load_multipliers(a + t * in->row + k);
+            GEMM_LANE(0)
+            GEMM_LANE(1)
+            GEMM_LANE(2)
+            GEMM_LANE(3)
+        }
+#endif
+        for (; k < in->k; k++, b += nv * VEC_LANES) {
+            vec bj[GEMM_NV];
+            GEMM_FETCH
+#pragma GCC unroll 4
+            for (int j = 0; j < nv; j++)
+                bj[j] = vec_load(b + j * VEC_LANES);
+#pragma GCC unroll 12
+            for (int t = 0; t < mr; t++) {
+                const vec m = vec_splat(a[t * in->row + k]);
+#pragma GCC unroll 4
+                for (int j = 0; j < nv; j++)
+                    acc[t][j] = vec_fma(m, bj[j], acc[t][j]);
+            }
+        }
+    }
+#pragma GCC unroll 12
+    for (int t = 0; t < mr; t++)
+#pragma GCC unroll 4
+        for (int j = 0; j < nv; j++)
+            vec_store(in->c + t * in->c_row + j * VEC_LANES, acc[t][j]);
+}
+
+typedef void (*gemm_kernel)(const gemm_args *g);
+
+#define DEFINE(mr, nv)                                                                                                 \
+    static void gemm_##mr##x##nv(const gemm_args *g) { gemm_block(mr, nv, g); }
+#define DEFINE_ALL(nv) DEFINE(1, nv) DEFINE(2, nv) DEFINE(3, nv) DEFINE(4, nv) DEFINE(5, nv) DEFINE(6, nv)
+#define NAMES(nv)      gemm_1x##nv, gemm_2x##nv, gemm_3x##nv, gemm_4x##nv, gemm_5x##nv, gemm_6x##nv
+#define NAMES_ONE      NAMES(1), gemm_7x1, gemm_8x1, gemm_9x1, gemm_10x1, gemm_11x1, gemm_12x1
+DEFINE_ALL(1)
+DEFINE(7, 1)
+DEFINE(8, 1)
+DEFINE(9, 1)
+DEFINE(10, 1)
+DEFINE(11, 1)
+DEFINE(12, 1)
+DEFINE_ALL(2)
+#if GEMM_NV == 4
+DEFINE_ALL(3)
+DEFINE_ALL(4)
+static const gemm_kernel gemm_kernels[GEMM_NV][GEMM_MR_ONE] = {
+    { NAMES_ONE }, { NAMES(2) }, { NAMES(3) }, { NAMES(4) }
+};
+#else
+static const gemm_kernel gemm_kernels[GEMM_NV][GEMM_MR_ONE] = { { NAMES_ONE }, { NAMES(2) } };
+#endif
+#undef DEFINE
+#undef DEFINE_ALL
+#undef NAMES
+#undef NAMES_ONE
+
+/* How many of the rows the assembly of this ISA has done, for all whole panels of `width`: whole blocks, or none. */
+VEC_INLINE int gemm_fast(const gemm_args *g, int rows, int width)
+{
+#if defined(__aarch64__)
+    if (width < 16 || g->k % 4 != 0 || g->k < 8 || g->segments < 1 || rows < 6)
+        return 0;
+    gemm_6x16 x = { .a = g->a,
+                    .b = g->b + g->skip * 16,
+                    .c = g->c,
+                    .row = g->row,
+                    .segment = g->segment,
+                    .c_row = g->c_row,
+                    .panel = (int64_t)g->depth * 16,
+                    .blocks = rows / 6,
+                    .segments = g->segments,
+                    .groups = g->k / 4,
+                    .more = g->more,
+                    .ahead = g->ahead ? g->ahead : g->a };
+    const int64_t fetches = gemm_fetches(g, rows);
+    for (int p = 0; p < width / 16; p += GEMM_PANELS_MOST) {
+        x.panels = width / 16 - p < GEMM_PANELS_MOST ? width / 16 - p : GEMM_PANELS_MOST;
+        x.ahead_step = g->ahead ? (g->ahead_floats / (fetches * x.panels + 1) + 4) & ~3 : 0;
+        for (int i = 0; i < x.panels; i++)
+            x.far[i] = g->ahead ? g->far[i] : g->b;
+        gemm_6x16_neon(&x);
+        x.b += x.panel * x.panels;
+        x.c += 16 * x.panels;
+    }
+    return rows / 6 * 6;
+#else
+    (void)g, (void)rows, (void)width;
+    return 0;
+#endif
+}
+
+/* Any number of rows; width a multiple of VEC_LANES. b is panel after panel, [depth][GEMM_NR], the last one narrower.
+ */
+static void gemm(const gemm_args *g, int rows, int width)
+{
+    const int fast = gemm_fast(g, rows, width);
+    for (int j = 0; j < width; j += GEMM_NR) {
+        const int across = width - j < GEMM_NR ? width - j : GEMM_NR;
+        const int most = across == VEC_LANES ? GEMM_MR_ONE : GEMM_MR;
+        for (int t = across == GEMM_NR ? fast : 0; t < rows; t += most) {
+            const int high = rows - t < most ? rows - t : most;
+            gemm_args part = *g;
+            part.a = g->a + t * g->row;
+            part.b = g->b + (int64_t)g->depth * j + g->skip * across;
+            part.c = g->c + t * g->c_row + j;
+            part.ahead = g->ahead && j == 0 ? g->ahead + t * g->row : NULL;
+            gemm_kernels[across / VEC_LANES - 1][high - 1](&part);
+        }
+    }
+}
+
+#endif

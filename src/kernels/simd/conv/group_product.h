@@ -1,0 +1,138 @@
+/* Products of groups: c_g = a_g w_g for all groups of a grouped 1x1 convolution, on gemm.h. Groups narrower than a
+ * vector are taken together, with zeros where they do not meet, so that no lane is idle for long. */
+#ifndef ZN_GROUP_PRODUCT_H
+#define ZN_GROUP_PRODUCT_H
+
+#include "kernels/simd/conv/gemm.h"
+#include "kernels/simd/conv/group_panel.h"
+#include "kernels/simd/vec_math.h"
+
+static int least(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
+
+/* c_g[j] = sum over k of a_g[k] w[g][k][j], strides of w given. */
+typedef struct product {
+    const float *w;
+    int groups, deep, wide;      /* of one group */
+    int64_t w_group, w_k, w_j;   /* strides */
+    int together, across, total; /* groups of one product, its padded width, padded widths of all */
+} product;
+
+static product product_of(const float *w, int groups, int deep, int wide, int64_t w_k, int64_t w_j)
+{
+    product q = { w, groups, deep, wide, (int64_t)deep * wide, w_k, w_j, 1, 0, 0 };
+    if (wide < VEC_LANES)
+        q.together = least((VEC_LANES + wide - 1) / wide, groups);
+    q.across = VEC_ROUND(q.together * wide);
+    q.total = (groups + q.together - 1) / q.together * q.across;
+    return q;
+}
+
+/* Row k of group g in the panel of columns [j0, j0 + across): its own columns, zeros elsewhere. */
+static void pack_row(const product *q, int g, int k, int j0, int across, float *to)
+{
+    const int own = g % q->together * q->wide - j0; /* may lie before or behind this panel */
+    const int begin = own < 0 ? 0 : least(own, across), end = own + q->wide < 0 ? 0 : least(own + q->wide, across);
+    const float *w = q->w + g * q->w_group + k * q->w_k;
+    for (int j = 0; j < begin; j++)
+        to[j] = 0;
+    for (int j = begin; j < end; j++)
+        to[j] = w[(j - own) * q->w_j];
+    for (int j = end > begin ? end : begin; j < across; j++)
+        to[j] = 0;
+}
+
+/* Panels of every product one after the other; returns where they end. */
+static float *pack(const product *q, float *to)
+{
+    for (int first = 0; first < q->groups; first += q->together)
+        for (int j0 = 0; j0 < q->across; j0 += GEMM_NR) {
+            const int across = least(GEMM_NR, q->across - j0);
+            for (int g = first; g < first + q->together; g++)
+                for (int k = 0; k < q->deep; k++, to += across)
+                    if (g < q->groups)
+                        pack_row(q, g, k, j0, across, to);
+        }
+    return to;
+}
+
+static bool short_does(const gemm_args *g, int across)
+{
+    const int vectors = across / VEC_LANES;
+    const bool assembly = VEC_STEP == 4 && vectors == GEMM_NV && g->k % 4 == 0 && g->k >= GEMM_K_LEAST;
+    return g->k <= 32 && !assembly && (vectors == 1 || vectors == 2 || vectors == GEMM_NV);
+}
+
+/* gemm.h for one panel with few multipliers, where the way to its kernels would take longer than they do. */
+static void short_product(const gemm_args *g, int rows, int across)
+{
+    gemm_args part = *g;
+    const int most = across == VEC_LANES ? GEMM_MR_ONE : GEMM_MR, vectors = across / VEC_LANES;
+    int t = 0;
+    for (; t + most <= rows; t += most, part.a += most * g->row, part.c += most * g->c_row)
+        if (vectors == 1)
+            gemm_block(GEMM_MR_ONE, 1, &part);
+        else if (vectors == 2)
+            gemm_block(GEMM_MR, 2, &part);
+        else
+            gemm_block(GEMM_MR, GEMM_NV, &part);
+    if (t < rows)
+        gemm_kernels[vectors - 1][rows - t - 1](&part);
+}
+
+/* c[rows][c_row] = start (or 0, where it is NULL) + all groups of a[rows][groups * deep]. With a start, c is dense. */
+static void multiply(const product *q, const float *packed, const float *a, int rows, float *c, int64_t c_row,
+                     const float *start)
+{
+#if defined(__ARM_NEON)
+    if (group_panels_do(q->groups, q->deep, q->wide)) {
+        const group_panel g = { a, packed, start, c, (int64_t)q->groups * q->deep, c_row, q->deep };
+        group_panels(g, q->groups, q->wide, rows);
+        return;
+    }
+#endif
+    for (int t = 0; start && t < rows; t++)
+        memcpy(c + t * c_row, start, sizeof(float) * (size_t)(q->groups * q->wide));
+    for (int first = 0; first < q->groups; first += q->together) {
+        const int groups = least(q->together, q->groups - first);
+        const gemm_args g = { .a = a + first * q->deep,
+                              .b = packed + (int64_t)(first / q->together) * q->together * q->deep * q->across,
+                              .c = c + (int64_t)(first / q->together) * q->across,
+                              .row = (int64_t)q->groups * q->deep,
+                              .c_row = c_row,
+                              .segments = 1,
+                              .k = groups * q->deep,
+                              .depth = q->together * q->deep,
+                              .more = start != NULL };
+        if (short_does(&g, q->across))
+            short_product(&g, rows, q->across);
+        else
+            gemm(&g, rows, q->across);
+    }
+}
+
+/* Whether the padded products lie side by side as the groups do. */
+static bool dense(const product *q) { return q->total == q->groups * q->wide; }
+
+/* Closes the gaps of padded products in one row, in place. */
+static void close_gaps(const product *q, float *c)
+{
+    if (dense(q))
+        return;
+    const int step = q->together * q->wide;
+    for (int i = 1; i * q->together < q->groups; i++)
+        memmove(c + i * step, c + i * q->across, sizeof(float) * (size_t)step);
+}
+
+/* to[n][groups] = from[groups][n] for one pixel: the way back from part. */
+static inline void alternate(float *to, const float *from, int n, int groups)
+{
+    int j = 0;
+    if (groups == 4)
+        for (; j + 4 <= n; j += 4)
+            interleave4(to + 4 * j, from + j, from + n + j, from + 2 * n + j, from + 3 * n + j);
+    for (; j < n; j++)
+        for (int g = 0; g < groups; g++)
+            to[j * groups + g] = from[g * n + j];
+}
+
+#endif

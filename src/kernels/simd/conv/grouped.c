@@ -1,0 +1,91 @@
+/* Grouped 1x1 convolution as one product (gemm.h) for each group. Groups narrower than a vector are taken together,
+ * with zeros where they do not meet, so that no lane is idle for long. The input gradient is the same product with the
+ * weights the other way round. */
+#include "kernels/mix.h"
+#include "kernels/simd/conv/group_product.h"
+#include "kernels/simd/conv/rank_update.h"
+#include "kernels/simd/vec_math.h"
+
+void ZN_KERNEL(grouped)(const void *args, zn_range r);
+void ZN_KERNEL(grouped_grad)(const void *args, zn_range r);
+void ZN_KERNEL(grouped_weight_grad)(const void *args, zn_range r);
+
+void ZN_KERNEL(grouped)(const void *args, zn_range r)
+{
+    const zn_grouped_args *a = args;
+    const int gi = a->cin / a->groups, go = a->cout / a->groups;
+    const product q = product_of(a->w, a->groups, gi, go, 1, gi);
+    float *packed = r.scratch, *c = pack(&q, packed);
+    const bool direct = dense(&q) && !a->interleave;
+    for (int64_t p = r.begin; p < r.end; p += ZN_GROUPED_PIXELS) {
+        const int rows = least(ZN_GROUPED_PIXELS, r.end - p);
+        float *y = a->y + p * a->cout, *to = direct ? y : c;
+        const float *start = dense(&q) ? a->bias : NULL;
+        multiply(&q, packed, a->x + p * a->cin, rows, to, q.total, start);
+        for (int t = 0; t < rows && !direct; t++, y += a->cout) {
+            float *row = c + (int64_t)t * q.total;
+            close_gaps(&q, row);
+            for (int o = 0; a->bias && !start && o < a->cout; o++)
+                row[o] += a->bias[o];
+            if (a->interleave)
+                alternate(y, row, go, a->groups);
+            else
+                memcpy(y, row, sizeof(float) * (size_t)a->cout);
+        }
+    }
+}
+
+void ZN_KERNEL(grouped_grad)(const void *args, zn_range r)
+{
+    const zn_grouped_args *a = args;
+    const int gi = a->cin / a->groups, go = a->cout / a->groups;
+    const product q = product_of(a->w, a->groups, go, gi, gi, 1);
+    float *packed = r.scratch, *c = pack(&q, packed);
+    float *parted = c + (int64_t)ZN_GROUPED_PIXELS * q.total;
+    for (int64_t p = r.begin; p < r.end; p += ZN_GROUPED_PIXELS) {
+        const int rows = least(ZN_GROUPED_PIXELS, r.end - p);
+        const float *dy = a->dy + p * a->cout;
+        float *dx = a->y + p * a->cin, *to = dense(&q) ? dx : c;
+        for (int t = 0; t < rows && a->interleave; t++)
+            part(parted + (int64_t)t * a->cout, dy + (int64_t)t * a->cout, go, a->groups);
+        multiply(&q, packed, a->interleave ? parted : dy, rows, to, q.total, NULL);
+        for (int t = 0; t < rows && !dense(&q); t++) {
+            close_gaps(&q, c + (int64_t)t * q.total);
+            memcpy(dx + (int64_t)t * a->cin, c + (int64_t)t * q.total, sizeof(float) * (size_t)a->cin);
+        }
+    }
+}
+
+/* dw of one group over a block of pixels. */
+void ZN_KERNEL(grouped_weight_grad)(const void *args, zn_range r)
+{
+    const zn_grouped_args *a = args;
+    const int gi = a->cin / a->groups, go = a->cout / a->groups;
+    const int64_t size = zn_sum_block(a->pixels);
+    float *parted = r.scratch;
+    for (int64_t unit = r.begin; unit < r.end; unit++) {
+        const int64_t begin = unit / a->groups * size, end = begin + size < a->pixels ? begin + size : a->pixels;
+        const int g = (int)(unit % a->groups);
+        float *dw = a->partial + unit * go * gi;
+        memset(dw, 0, sizeof(float) * (size_t)(go * gi));
+        for (int64_t p = begin; p < end; p += ZN_GROUPED_PIXELS) {
+            const int rows = least(ZN_GROUPED_PIXELS, end - p);
+            rank_args o = { .a = a->dy + p * a->cout + g * go,
+                            .b = a->x + p * a->cin + g * gi,
+                            .c = dw,
+                            .a_row = a->cout,
+                            .b_row = a->cin,
+                            .c_row = gi,
+                            .rows = rows };
+            if (a->interleave) {
+                const float *dy = a->dy + p * a->cout + g;
+                for (int t = 0; t < rows; t++, dy += a->cout)
+                    for (int j = 0; j < go; j++)
+                        parted[t * go + j] = dy[j * a->groups];
+                o.a = parted;
+                o.a_row = go;
+            }
+            rank_update(&o, go, gi);
+        }
+    }
+}

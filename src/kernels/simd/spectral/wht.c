@@ -1,0 +1,278 @@
+/* Walsh-Hadamard transforms along rows, columns and channels. A piece (a run of a line, or lines that lie one behind
+ * the other) is transformed by passes of up to three steps in registers: the first reads the map, the last writes it,
+ * and between them the piece stays in scratch that fits the first caches. Up to four rows, and lines that registers
+ * hold, are done in one pass; on AArch64, passes over up to 128 rows run at once (arm/wht_stream.h). */
+#include "kernels/simd/spectral/wht_held.h"
+#include "kernels/simd/spectral/wht_strip.h"
+#include "kernels/simd/vec_math.h"
+#include "kernels/spectral.h"
+#if defined(__aarch64__)
+#include "kernels/arm/spectral/wht_stream.h"
+#endif
+
+void ZN_KERNEL(wht)(const void *args, zn_range r);
+void ZN_KERNEL(gate_grad)(const void *args, zn_range r);
+
+/* The steps at distances below n of `total` rows of `width` floats without gaps, into t. Returns where they are: t, or
+ * `from` if there are none. */
+static const float *steps(const float *from, float *t, int64_t n, int64_t total, int64_t width, wht_ahead *ahead)
+{
+    for (int64_t len = 1, radix; len < n; len *= radix, from = t) {
+        radix = wht_next_radix(n / len);
+        wht_walk q = wht_solid(from, t, total, (int)radix, len, width);
+        q.ahead = ahead;
+        wht_plain((int)radix, &q);
+    }
+    return from;
+}
+
+static int passes_of(int64_t n)
+{
+    int passes = 1;
+    for (int64_t left = n / 4; left > 1; left /= wht_next_radix(left))
+        passes++;
+    return passes;
+}
+
+/* What comes behind `floats` floats of the map, and is as long, for lines of several passes. One pass alone fetches 16
+ * KB ahead of what it reads, if its blocks are those of wht_pass.h. */
+static wht_ahead behind(const zn_wht_args *a, int64_t at, int64_t floats)
+{
+    const int passes = passes_of(a->n);
+#if defined(__aarch64__)
+    const int64_t early = 4096;
+    if (passes == 1 && a->n > 1 && a->inner % WHT_LINE == 0)
+        return (wht_ahead){ a->x + at + early, (floats - early) / 16, 2 * (int)a->n, false };
+#endif
+    const bool more = passes > 1 && at + 2 * floats <= a->outer * a->n * a->inner;
+    return (wht_ahead){ a->x + at + floats, more ? floats / 16 : 0, (8 + passes - 1) / passes, false };
+}
+
+/* Lines of n rows of `width` floats without gaps, `total` rows in all. The last pass has four rows at most, so that it
+ * writes whole lines of the cache: memory takes them in pieces at a third of the speed. */
+static void solid(const float *from, float *t, float *to, int64_t n, int64_t total, int64_t width, float scale,
+                  wht_ahead *ahead)
+{
+    const int last = n >= 4 ? 4 : (int)n;
+    from = steps(from, t, n / last, total, width, ahead);
+    wht_walk q = wht_solid(from, to, total, last, n / last, width);
+    q.ahead = ahead;
+    q.scale = scale;
+    wht_scaled(last, &q);
+}
+
+/* `units` lines of n floats. */
+static void channels(const zn_wht_args *a, int64_t at, int64_t units, float *t)
+{
+    const int64_t count = a->n * units;
+    if (a->n <= WHT_HELD) {
+        wht_held(a->n, a->x + at, a->y + at, count, a->scale);
+        return;
+    }
+    wht_held(WHT_HELD, a->x + at, t, count, 1);
+    solid(t, t, a->y + at, a->n / WHT_HELD, count / WHT_HELD, WHT_HELD, a->scale, NULL);
+}
+
+/* Floats of a group of a stream: rows where they lie one behind the other; else as many as the first cache has room
+ * for, since memory likes long runs. */
+static int64_t stream_width(const zn_wht_args *a)
+{
+    return a->inner <= zn_wht_run(a) ? a->inner : a->n == 16 ? 256 : a->n == 64 ? 64 : 128;
+}
+
+/* `units` pieces that are whole, as one stream of groups of `width` floats or less. False where the build or their form
+ * does not allow it. */
+static bool stream(const zn_wht_args *a, int64_t unit, int64_t units, int64_t width, float *t)
+{
+#if defined(__aarch64__)
+    const int64_t run = a->inner < zn_wht_run(a) ? a->inner : zn_wht_run(a);
+    if (a->gate || a->inner % run)
+        return false;
+    for (; width >= 16 && width % 16 == 0 && run % width == 0; width /= 2) {
+        const wht_stream q = { .from = a->x,
+                               .to = a->y,
+                               .n = a->n,
+                               .row = a->inner,
+                               .width = width,
+                               .first = unit * run / width,
+                               .total = units * run / width,
+                               .scale = a->scale,
+                               .rings = t };
+        if (wht_can_stream(&q, zn_wht_scratch(a))) {
+            wht_stream_all(&q);
+            return true;
+        }
+    }
+#else
+    (void)a, (void)unit, (void)units, (void)width, (void)t;
+#endif
+    return false;
+}
+
+/* Lines whose rows have no gaps. */
+static void rows(const zn_wht_args *a, int64_t at, int64_t units, float *t)
+{
+    wht_ahead ahead = behind(a, at, a->n * a->inner * units);
+    solid(a->x + at, t, a->y + at, a->n, a->n * units, a->inner, a->scale, &ahead);
+}
+
+/* `width` floats of each of n rows that lie apart. */
+static void columns(const zn_wht_args *a, int64_t at, int64_t width, float *t)
+{
+    const int64_t each = width % 16 ? width : 16;
+    const wht_strip q = { .from = a->x + at,
+                          .to = a->y + at,
+                          .row = a->inner,
+                          .n = a->n,
+                          .columns = width / each,
+                          .width = each,
+                          .scale = a->scale,
+                          .lines = t };
+    if (a->n >= 8) {
+        wht_strip_all(&q);
+        return;
+    }
+    wht_walk walk = { .from = q.from, .to = q.to, .from_step = q.row, .to_step = q.row, .run = width, .runs = 1 };
+    walk.scale = a->scale;
+    wht_scaled((int)a->n, &walk);
+}
+
+/* All steps over n contiguous floats in scratch. */
+static void line(float *x, int64_t n)
+{
+    if (n < VEC_LANES) {
+        zn_wht_line(x, n);
+        return;
+    }
+    wht_rows_from(x, n / VEC_LANES, 1, VEC_LANES, VEC_LANES);
+    for (int64_t i = 0; i < n; i += VEC_LANES)
+        vec_store(x + i, wht_within(VEC_LANES, vec_load(x + i)));
+}
+
+/* One unit: `width` floats at each of n positions, `run` floats apart in scratch (1 where channels are transformed). */
+typedef struct piece {
+    int64_t at, width, run;
+} piece;
+
+static piece piece_of(const zn_wht_args *a, int64_t unit)
+{
+    const int64_t run = zn_wht_run(a), runs = (a->inner + run - 1) / run, first = unit % runs * run;
+    return (piece){ unit / runs * a->n * a->inner + first, a->inner - first < run ? a->inner - first : run,
+                    a->inner == 1 ? 1 : VEC_ROUND(run) };
+}
+
+static void gather(const zn_wht_args *a, const piece *q, const float *x, float *t)
+{
+    if (q->run == 1) {
+        memcpy(t, x + q->at, sizeof(float) * (size_t)a->n);
+        return;
+    }
+    for (int64_t k = 0; k < a->n; k++) {
+        const float *from = x + q->at + k * a->inner;
+        if (q->width == q->run) {
+            for (int c = 0; c < q->run; c += VEC_LANES)
+                vec_store(t + k * q->run + c, vec_load(from + c));
+        } else {
+            memcpy(t + k * q->run, from, sizeof(float) * (size_t)q->width);
+            memset(t + k * q->run + q->width, 0, sizeof(float) * (size_t)(q->run - q->width));
+        }
+    }
+}
+
+static void transform(const zn_wht_args *a, const piece *q, float *t)
+{
+    if (q->run == 1)
+        line(t, a->n);
+    else
+        wht_rows_from(t, a->n, 1, q->run, q->run);
+}
+
+static void scatter(const zn_wht_args *a, const piece *q, const float *t, float scale)
+{
+    const vec s = vec_splat(scale);
+    if (q->run == 1) {
+        float *y = a->y + q->at;
+        int64_t k = 0;
+        for (; k + VEC_LANES <= a->n; k += VEC_LANES)
+            vec_store(y + k, vec_load(t + k) * s);
+        for (; k < a->n; k++)
+            y[k] = scale * t[k];
+        return;
+    }
+    for (int64_t k = 0; k < a->n; k++) {
+        float *y = a->y + q->at + k * a->inner;
+        for (int c = 0; c < q->width; c += VEC_LANES)
+            if (c + VEC_LANES <= q->width)
+                vec_store(y + c, vec_load(t + k * q->run + c) * s);
+            else
+                vec_store_part(y + c, vec_load(t + k * q->run + c) * s, (int)q->width - c);
+    }
+}
+
+/* Through scratch as a whole, with or without a gate between two transforms. */
+static void gated(const zn_wht_args *a, const piece *q, float *t)
+{
+    gather(a, q, a->x, t);
+    transform(a, q, t);
+    for (int64_t k = 0; a->gate && k < a->n; k++)
+        for (int64_t c = 0; c < q->run; c++)
+            t[k * q->run + c] *= a->gate[k] * a->scale;
+    if (a->gate)
+        transform(a, q, t);
+    scatter(a, q, t, a->gate ? 1 : a->scale);
+}
+
+/* How many neighbouring units lie one behind the other and are taken at once. */
+static int64_t together(const zn_wht_args *a)
+{
+    const bool lines = a->inner == 1 || (a->inner <= zn_wht_run(a) && a->inner % VEC_LANES == 0);
+    const int64_t most = ZN_WHT_CHUNK / (a->n * a->inner);
+    if (lines && a->n <= (a->inner > 1 ? 4 : WHT_HELD))
+        return INT64_MAX; /* one pass: no scratch */
+    return lines && most > 1 ? most : 1;
+}
+
+void ZN_KERNEL(wht)(const void *args, zn_range r)
+{
+    const zn_wht_args *a = args;
+    const int64_t most = a->gate ? 1 : together(a);
+    int64_t units;
+    if (a->inner > 1 && stream(a, r.begin, r.end - r.begin, stream_width(a), r.scratch))
+        return;
+    for (int64_t unit = r.begin; unit < r.end; unit += units) {
+        const piece q = piece_of(a, unit);
+        units = r.end - unit < most ? r.end - unit : most;
+        if (a->gate || (a->inner > 1 && q.width % VEC_LANES))
+            gated(a, &q, r.scratch);
+        else if (a->inner == 1)
+            channels(a, q.at, units, r.scratch);
+        else if (q.width == a->inner)
+            rows(a, q.at, units, r.scratch);
+        else
+            columns(a, q.at, q.width, r.scratch);
+    }
+}
+
+void ZN_KERNEL(gate_grad)(const void *args, zn_range r)
+{
+    const zn_gate_grad_args *g = args;
+    const zn_wht_args *a = &g->t;
+    float *x = r.scratch, *dy = x + zn_wht_run(a) * a->n;
+    for (int64_t unit = r.begin; unit < r.end; unit++) {
+        const piece q = piece_of(a, unit);
+        float *sum = g->partial + unit * a->n;
+        gather(a, &q, a->x, x);
+        gather(a, &q, g->dy, dy);
+        transform(a, &q, x);
+        transform(a, &q, dy);
+        for (int64_t k = 0; k < a->n; k++)
+            if (q.run == 1) {
+                sum[k] = a->scale * x[k] * dy[k];
+            } else {
+                vec total = vec_splat(0);
+                for (int c = 0; c < q.run; c += VEC_LANES)
+                    total = vec_fma(vec_load(x + k * q.run + c), vec_load(dy + k * q.run + c), total);
+                sum[k] = a->scale * vec_sum(total);
+            }
+    }
+}

@@ -1,0 +1,114 @@
+/* A strip of columns of a map whose rows lie far apart. The first pass goes from the map to scratch, where a column is
+ * one piece that fits the L1, the last one back; the others stay with one column. Passes over the map take four rows at
+ * most, and these by whole lines of the cache: often they lie in one set of it, which has no room for more. */
+#ifndef ZN_SIMD_WHT_STRIP_H
+#define ZN_SIMD_WHT_STRIP_H
+
+#include "kernels/simd/spectral/wht.h"
+
+typedef struct wht_strip {
+    const float *from;
+    float *to;
+    int64_t row;            /* floats from a row of the map to the next */
+    int64_t n;              /* rows: 16 or more with a gate, 8 or more without */
+    int64_t columns, width; /* of `width` floats, whole vectors; sixteen are best */
+    const float *gate;      /* of n, for H (gate * scale .* H x); or NULL, for scale * H x */
+    float scale;
+    float *lines; /* scratch of columns * (n * width + WHT_APART) */
+} wht_strip;
+
+enum {
+    WHT_APART = 16, /* floats that keep neighbouring columns in other sets of the caches */
+    WHT_EARLY = 4   /* blocks of rows that are fetched early, fewer than eight */
+};
+
+static __attribute__((noinline, unused)) void wht_scale4(const wht_walk *q) { wht_walk_all(WHT_SCALE, 4, q); }
+static __attribute__((noinline, unused)) void wht_scale2(const wht_walk *q) { wht_walk_all(WHT_SCALE, 2, q); }
+
+/* Steps among radix rows (1, 2 or 4), times scale. */
+static inline void wht_scaled(int radix, const wht_walk *q)
+{
+    if (q->scale == 1 && radix > 1)
+        wht_plain(radix, q);
+    else if (radix == 4)
+        wht_scale4(q);
+    else if (radix == 2)
+        wht_scale2(q);
+    else
+        wht_walk_blocks(WHT_SCALE, 1, q);
+}
+
+/* The steps among eight neighbours, and back with the gate between. */
+static __attribute__((noinline, unused)) void wht_gate8(const wht_walk *q) { wht_walk_all(WHT_GATE, 8, q); }
+
+/* The block of rows number i: y, y + len, ... y + (radix - 1) * len. */
+static inline int64_t wht_block_row(int64_t i, int radix, int64_t len) { return i / len * len * radix + i % len; }
+
+/* Into the second cache. */
+static inline void wht_strip_fetch(const wht_strip *q, int64_t i, int radix, int64_t len)
+{
+    const int64_t y = wht_block_row(i, radix, len);
+    for (int64_t k = y; k < y + radix * len && k < q->n; k += len)
+        for (int64_t c = 0; c < q->columns * q->width; c += 16)
+            __builtin_prefetch(q->from + k * q->row + c, 0, 2);
+}
+
+static inline void wht_strip_in(const wht_strip *q, int radix, int64_t len)
+{
+    for (int64_t i = 0; i < WHT_EARLY; i++)
+        wht_strip_fetch(q, i, radix, len);
+    for (int64_t i = 0; i < q->n / radix; i++) {
+        const int64_t y = wht_block_row(i, radix, len);
+        const wht_walk walk = { .from = q->from + y * q->row,
+                                .to = q->lines + y * q->width,
+                                .from_step = len * q->row,
+                                .to_step = len * q->width,
+                                .run = q->width,
+                                .runs = q->columns,
+                                .from_next = q->width,
+                                .to_next = q->n * q->width + WHT_APART };
+        wht_strip_fetch(q, i + WHT_EARLY, radix, len);
+        wht_plain(radix, &walk);
+    }
+}
+
+static inline void wht_strip_out(const wht_strip *q, int radix)
+{
+    const int64_t len = q->n / radix;
+    for (int64_t y = 0; y < len; y++) {
+        const wht_walk walk = { .from = q->lines + y * q->width,
+                                .to = q->to + y * q->row,
+                                .from_step = len * q->width,
+                                .to_step = len * q->row,
+                                .run = q->width,
+                                .runs = q->columns,
+                                .from_next = q->n * q->width + WHT_APART,
+                                .to_next = q->width,
+                                .scale = q->scale };
+        if (q->gate)
+            wht_plain(radix, &walk);
+        else
+            wht_scaled(radix, &walk);
+    }
+}
+
+static inline void wht_strip_all(const wht_strip *q)
+{
+    const int64_t first = q->gate ? 8 : 1; /* the distance of the first pass */
+    const int in = q->n / first >= (q->gate ? 4 : 16) ? 4 : 2, out = q->gate ? in : 4;
+    wht_strip_in(q, in, first);
+    for (int64_t p = 0; p < q->columns; p++) {
+        float *x = q->lines + p * (q->n * q->width + WHT_APART);
+        wht_solid_from(x, q->n, first * in, q->gate ? q->n : q->n / out, q->width, NULL);
+        if (!q->gate)
+            continue;
+        wht_walk walk = wht_solid(x, x, q->n, 8, 1, q->width);
+        walk.factors = q->gate;
+        walk.scale = q->scale;
+        wht_gate8(&walk);
+        wht_solid_from(x, q->n, 8, q->n / out, q->width, NULL);
+    }
+    wht_strip_out(q, out);
+}
+
+#endif

@@ -1,0 +1,140 @@
+/* DiffAE as a model: presets, its parts, start values. The networks are in diffae_unet.c, what files hold of them in
+ * diffae_files.c. */
+#include "base/text.h"
+#include "models/diffae/diffae_files.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define UNET(w, n, ...)                                                                                                \
+    {                                                                                                                  \
+        .width = w, .levels = n, .blocks = 2, .mult = { __VA_ARGS__ }, .attention = { [ATTENTION_LEVEL] = true },      \
+        .heads = 1, .out = 3                                                                                           \
+    }
+#define ENCODER(w, n, ...)                                                                                             \
+    {                                                                                                                  \
+        .width = w, .levels = n, .blocks = 2, .mult = { __VA_ARGS__ }, .attention = { [ATTENTION_LEVEL] = true },      \
+        .heads = 1, .out = 512                                                                                         \
+    }
+#define PRESET(text, alias, what, side, down, n, ...)                                                                  \
+    {                                                                                                                  \
+        .name = text, .aliases = alias, .description = what, .latent = 512, .downscale = down, .diffae = {             \
+            .size = side,                                                                                              \
+            .embed = 512,                                                                                              \
+            .latent = { .channels = 512, .hidden = 2048, .layers = n, .time = 64 },                                    \
+            __VA_ARGS__                                                                                                \
+        }                                                                                                              \
+    }
+
+const zn_config zn_diffae_configs[] = {
+#define ATTENTION_LEVEL 4
+    PRESET("diffae-ffhq256", "ffhq256 ffhq256_autoenc", "diffusion autoencoder, 256x256", 256, 64, 10,
+           .unet = UNET(128, 6, 1, 1, 2, 2, 4, 4), .encoder = ENCODER(128, 7, 1, 1, 2, 2, 4, 4, 4)),
+#undef ATTENTION_LEVEL
+#define ATTENTION_LEVEL 3
+    PRESET("diffae-ffhq128", "ffhq128 ffhq128_autoenc", "diffusion autoencoder, 128x128", 128, 32, 10,
+           .unet = UNET(128, 5, 1, 1, 2, 3, 4), .encoder = ENCODER(128, 6, 1, 1, 2, 3, 4, 4)),
+    PRESET("diffae-horse128", "horse128 horse128_autoenc bedroom128 bedroom128_autoenc",
+           "diffusion autoencoder, 128x128, latent net of 20 layers", 128, 32, 20, .unet = UNET(128, 5, 1, 1, 2, 3, 4),
+           .encoder = ENCODER(128, 6, 1, 1, 2, 3, 4, 4)),
+#undef ATTENTION_LEVEL
+#define ATTENTION_LEVEL 2
+    PRESET("diffae-celeba64", "celeba64 celeba64_autoenc", "diffusion autoencoder, 64x64", 64, 16, 10,
+           .unet = UNET(64, 4, 1, 2, 4, 8), .encoder = ENCODER(64, 5, 1, 2, 4, 8, 8)),
+#undef ATTENTION_LEVEL
+    { .name = NULL },
+};
+
+void zn_diffae_resize(zn_diffae_form *d, int width, int cond)
+{
+    if (width)
+        d->unet.width = d->encoder.width = width;
+    if (cond) {
+        d->latent.hidden = d->latent.hidden * cond / d->latent.channels;
+        d->embed = d->encoder.out = d->latent.channels = cond;
+    }
+}
+
+/* ---- networks ---- */
+
+/* Statistics of conditions are constants that come with whatever was made with them. */
+static void statistics(zn_graph *g, int width)
+{
+    zn_graph_parameter(g, "conds_mean", ZN_SHAPE(1, width), ZN_LAYOUT_PLAIN);
+    zn_graph_parameter(g, "conds_std", ZN_SHAPE(1, width), ZN_LAYOUT_PLAIN);
+}
+
+static zn_node *network(zn_scope s, zn_part part, zn_node *const *in, const zn_config *k)
+{
+    const zn_diffae_form *d = &k->diffae;
+    switch (part) {
+    case ZN_ENCODER:
+        return zn_diffae_encoder(s, in[0], &d->encoder);
+    case ZN_DECODER:
+        return zn_diffae_unet(
+            s, in[0], &(zn_unet_facts){ in[1], d->encoder.out ? in[2] : NULL, d->embed, in[3], d->dropout }, &d->unet);
+    case ZN_LATENT_NET:
+        statistics(s.graph, d->encoder.out);
+        return zn_diffae_latent(s, in[0], in[1], &d->latent);
+    default:
+        statistics(s.graph, d->encoder.out);
+        return zn_linear(s, in[0], d->classes);
+    }
+}
+
+static int inputs(const zn_config *k, zn_part part, int64_t n, int64_t h, int64_t w, zn_shape *shapes)
+{
+    const zn_diffae_form *d = &k->diffae;
+    const zn_shape image = ZN_SHAPE(n, h, w, 3), cond = ZN_SHAPE(1, 1, n, d->encoder.out);
+    shapes[0] = part <= ZN_DECODER ? image : cond;
+    if (part == ZN_DECODER || part == ZN_LATENT_NET)
+        shapes[1] = ZN_SHAPE(1, 1, n, part == ZN_DECODER ? d->unet.width : d->latent.time);
+    if (part == ZN_DECODER && d->encoder.out) {
+        shapes[2] = cond;
+        return 3;
+    }
+    return part == ZN_DECODER || part == ZN_LATENT_NET ? 2 : 1;
+}
+
+/* ---- start ---- */
+
+static bool holds_any(const char *name, const char *const *words)
+{
+    for (; *words; words++)
+        if (strstr(name, *words))
+            return true;
+    return false;
+}
+
+/* PyTorch's: uniform, the wider the fewer inputs. What ends a branch is zero, so a fresh U-Net predicts nothing; layers
+ * of the latent net are He normal, except the last. */
+static bool initial(const zn_config *k, const char *name, zn_shape shape, int64_t fan_in, zn_rng *rng, float *out)
+{
+    static const char *const zero[] = { ".out_layers.3.", ".proj_out.", NULL };
+    static const char *const norm[] = { ".in_layers.0.", ".out_layers.0.", ".norm.", "out.0.", NULL };
+    const int64_t count = zn_shape_count(shape);
+    const bool is_bias = zn_ending(name, ".bias"), is_norm = holds_any(name, norm);
+    const bool is_zero = holds_any(name, zero) || strncmp(name, "out.2.", 6) == 0 || strcmp(name, "conds_mean") == 0;
+    char last[64];
+    snprintf(last, sizeof last, "latent_net.layers.%d.", k->diffae.latent.layers - 1);
+    const bool he = strncmp(name, "latent_net.layers.", 18) == 0 && strncmp(name, last, strlen(last)) != 0 && !is_bias;
+    const float bound = 1 / sqrtf((float)fan_in), deviation = sqrtf(2 / (float)fan_in);
+    for (int64_t i = 0; i < count; i++)
+        if (is_zero)
+            out[i] = 0;
+        else if (is_norm || strcmp(name, "conds_std") == 0)
+            out[i] = is_bias ? 0 : 1;
+        else
+            out[i] = he ? deviation * zn_rng_normal(rng) : bound * (2 * zn_rng_uniform(rng) - 1);
+    return true;
+}
+
+const zn_arch zn_arch_diffae = { .name = "diffae",
+                                 .configs = zn_diffae_configs,
+                                 .scope = { "encoder", "", "latent_net", "classifier" },
+                                 .network = network,
+                                 .inputs = inputs,
+                                 .recognise = zn_diffae_recognise,
+                                 .file_name = zn_diffae_file_name,
+                                 .initial = initial };

@@ -1,0 +1,178 @@
+/* DiffAE in files: which of its parts a checkpoint holds, of what form they are, and under which names.
+ *
+ * A checkpoint of the original holds every parameter twice, trained (model.) and averaged (ema_model.); the average is
+ * what is used. A latent checkpoint has the autoencoder too, a classifier's has nothing else. */
+#include "models/diffae/diffae_files.h"
+
+#include "base/fail.h"
+#include "models/stored.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_CHANNELS = 1 << 16, MAX_LAYERS = 64, MAX_BLOCKS = 8, ATTENTION_SIDE = 16 };
+
+static bool side(const zn_weight *t, int rank, int axis, int *out)
+{
+    if (!t || t->rank != rank || t->shape[axis] < 1 || t->shape[axis] > MAX_CHANNELS)
+        return false;
+    *out = (int)t->shape[axis];
+    return true;
+}
+
+/* How many input blocks there are, 0 when these are no such network. */
+static int count_blocks(const zn_weights *w, const char *prefix)
+{
+    int count = 0;
+    if (!zn_find_behind(w, prefix, "input_blocks.0.0.weight"))
+        return 0;
+    while (count < MAX_LAYERS && zn_find_behind(w, prefix, "input_blocks.%d.0.in_layers.2.weight", count + 1))
+        count++;
+    return count + 1;
+}
+
+/* Levels, widths and attention of the way down, with so many blocks a level. */
+static bool read_walk(const zn_weights *w, const char *prefix, int blocks, zn_unet *k)
+{
+    const int count = count_blocks(w, prefix), period = blocks + 1;
+    k->blocks = blocks;
+    k->heads = 1;
+    k->levels = count / period;
+    if (!count || count % period || blocks > MAX_BLOCKS || k->levels > ZN_UNET_LEVELS ||
+        !side(zn_find_behind(w, prefix, "input_blocks.0.0.weight"), 4, 0, &k->width))
+        return false;
+    for (int level = 0; level < k->levels; level++) {
+        int width;
+        const int at = level * period + 1;
+        if (!side(zn_find_behind(w, prefix, "input_blocks.%d.0.in_layers.2.weight", at), 4, 0, &width) ||
+            width % k->width)
+            return false;
+        k->mult[level] = width / k->width;
+        k->attention[level] = zn_find_behind(w, prefix, "input_blocks.%d.1.qkv.weight", at) != NULL;
+    }
+    return true;
+}
+
+/* The first group of output blocks ends with the block that doubles the sides. */
+static int blocks_of(const zn_weights *w, const char *prefix)
+{
+    for (int i = 0; i < MAX_LAYERS; i++)
+        for (int part = 1; part <= 2; part++)
+            if (zn_find_behind(w, prefix, "output_blocks.%d.%d.in_layers.2.weight", i, part))
+                return i;
+    return 0;
+}
+
+static bool read_autoencoder(const zn_weights *w, const char *prefix, zn_config *k, zn_naming *naming)
+{
+    zn_diffae_form *d = &k->diffae;
+    const int blocks = blocks_of(w, prefix);
+    char encoder[128];
+    snprintf(encoder, sizeof encoder, "%sencoder.", prefix);
+    const bool conditional = count_blocks(w, encoder) > 0;
+    const char *time = conditional ? "time_embed.time_embed.0.weight" : "time_embed.0.weight";
+    if (!blocks || !read_walk(w, prefix, blocks, &d->unet) ||
+        !side(zn_find_behind(w, prefix, "out.2.weight"), 4, 0, &d->unet.out) || d->unet.out != 3 ||
+        !side(zn_find_behind(w, prefix, "%s", time), 2, 0, &d->embed))
+        return false;
+    if (conditional && (!read_walk(w, encoder, blocks, &d->encoder) ||
+                        !side(zn_find_behind(w, encoder, "out.3.weight"), 4, 0, &d->encoder.out)))
+        return false;
+    for (int level = 0; level < d->unet.levels; level++)
+        if (d->unet.attention[level])
+            d->size = ATTENTION_SIDE << level;
+    naming[ZN_ENCODER].present = conditional;
+    naming[ZN_DECODER].present = true;
+    return true;
+}
+
+static bool read_latent(const zn_weights *w, const char *prefix, zn_config *k)
+{
+    zn_latent_net *n = &k->diffae.latent;
+    *n = (zn_latent_net){ 0 };
+    while (n->layers < MAX_LAYERS && zn_find_behind(w, prefix, "latent_net.layers.%d.linear.weight", n->layers))
+        n->layers++;
+    return n->layers > 1 && side(zn_find_behind(w, prefix, "latent_net.layers.0.linear.weight"), 2, 0, &n->hidden) &&
+           side(zn_find_behind(w, prefix, "latent_net.layers.0.linear.weight"), 2, 1, &n->channels) &&
+           side(zn_find_behind(w, prefix, "latent_net.time_embed.0.weight"), 2, 1, &n->time);
+}
+
+/* Presets keep their names; anything else of the family is described by what it is. */
+static void name_config(zn_config *k)
+{
+    const zn_diffae_form *d = &k->diffae;
+    k->name = d->encoder.out ? "diffae-custom" : "ddim-custom";
+    k->aliases = "";
+    k->description = d->encoder.out ? "diffusion autoencoder" : "diffusion model without conditions";
+    k->latent = d->encoder.out;
+    k->downscale = 1 << ((d->encoder.out ? d->encoder.levels : d->unet.levels) - 1);
+    for (const zn_config *known = zn_diffae_configs; known->name; known++)
+        if (memcmp(&known->diffae.unet, &d->unet, sizeof d->unet) == 0 &&
+            memcmp(&known->diffae.encoder, &d->encoder, sizeof d->encoder) == 0 &&
+            (!d->latent.layers || d->latent.layers == known->diffae.latent.layers)) {
+            k->name = known->name;
+            k->aliases = known->aliases;
+            k->description = known->description;
+            return;
+        }
+}
+
+/* A classifier by itself, with the statistics of the conditions it was trained on. */
+static bool read_classifier(const zn_weights *w, const char *wrapper, zn_config *k, zn_naming *naming)
+{
+    zn_diffae_form *d = &k->diffae;
+    if (!side(zn_find_behind(w, wrapper, "classifier.weight"), 2, 0, &d->classes) ||
+        !side(zn_find_behind(w, wrapper, "classifier.weight"), 2, 1, &d->encoder.out) ||
+        !zn_find_behind(w, wrapper, "conds_mean"))
+        return false;
+    k->name = "diffae-classifier";
+    k->aliases = "";
+    k->description = "classifier of a diffusion autoencoder's conditions";
+    k->latent = d->encoder.out;
+    k->downscale = 1;
+    naming->present = true;
+    naming->shift = (int)strlen(wrapper);
+    snprintf(naming->prefix, sizeof naming->prefix, "%s", wrapper);
+    return true;
+}
+
+static const char *const wrappers[] = { "", "state_dict." };
+static const char *const copies[] = { "ema_model.", "", "model." };
+
+zn_status zn_diffae_recognise(const zn_weights *w, zn_config *k, zn_naming naming[ZN_PARTS], bool *is_it)
+{
+    memset(naming, 0, sizeof(zn_naming) * ZN_PARTS);
+    memset(k, 0, sizeof *k);
+    *is_it = false;
+    for (size_t i = 0; i < sizeof wrappers / sizeof *wrappers && !*is_it; i++)
+        for (size_t j = 0; j < sizeof copies / sizeof *copies && !*is_it; j++) {
+            char prefix[64];
+            snprintf(prefix, sizeof prefix, "%s%s", wrappers[i], copies[j]);
+            *is_it = read_autoencoder(w, prefix, k, naming);
+            if (!*is_it)
+                continue;
+            naming[ZN_LATENT_NET].present = naming[ZN_ENCODER].present && read_latent(w, prefix, k);
+            if (naming[ZN_LATENT_NET].present && !zn_find_behind(w, wrappers[i], "conds_mean"))
+                return ZN_FAIL(ZN_EFORMAT,
+                               "the latent net comes without the statistics of its conditions (conds_mean)");
+            naming[ZN_CLASSIFIER].present =
+                side(zn_find_behind(w, wrappers[i], "classifier.weight"), 2, 0, &k->diffae.classes);
+            for (int part = 0; part < ZN_PARTS; part++) {
+                snprintf(naming[part].prefix, sizeof naming[part].prefix, "%s", prefix);
+                naming[part].shift = (int)strlen(wrappers[i]); /* of the prefix, what statistics have too */
+            }
+            name_config(k);
+        }
+    for (size_t i = 0; i < sizeof wrappers / sizeof *wrappers && !*is_it; i++) {
+        memset(k, 0, sizeof *k);
+        *is_it = read_classifier(w, wrappers[i], k, &naming[ZN_CLASSIFIER]);
+    }
+    return ZN_OK;
+}
+
+/* Statistics and the classifier stand outside of the two copies. */
+void zn_diffae_file_name(const char *name, const zn_naming *naming, char *out, size_t size)
+{
+    const bool outside = strncmp(name, "conds_", 6) == 0 || strncmp(name, "classifier.", 11) == 0;
+    snprintf(out, size, "%.*s%s", outside ? naming->shift : (int)sizeof naming->prefix, naming->prefix, name);
+}

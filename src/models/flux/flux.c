@@ -1,0 +1,111 @@
+/* FLUX.1's autoencoder as an architecture: pictures in [0,1], latents as generators know them, which are the means of
+ * what the encoder says (models/flux/flux_vae.h). */
+#include "models/arch.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const zn_config configs[] = {
+    { .name = "flux-vae",
+      .aliases = "z-image-vae",
+      .description = "autoencoder of FLUX.1 and Z-Image, 16 channels at 1/8",
+      .latent = 16,
+      .downscale = 8,
+      .flux = { .levels = 4,
+                .width = { 128, 256, 512, 512 },
+                .blocks = 2,
+                .latent = 16,
+                .groups = 32,
+                .scale = 0.3611,
+                .shift = 0.1159 } },
+    { .name = NULL },
+};
+
+/* factor x + more */
+static zn_node *affine(zn_node *x, double factor, double more)
+{
+    zn_node *all = zn_scale(zn_ones_like(x), (float)more);
+    return zn_add(zn_scale(x, (float)factor), all);
+}
+
+/* The scopes of a graph end with the parts' names, which the networks add themselves. */
+static zn_node *encode(zn_scope s, zn_node *image, const zn_config *k)
+{
+    zn_node *moments = zn_flux_encoder(zn_above(s), affine(image, 2, -1), &k->flux);
+    return affine(zn_slice_channels(moments, 0, k->flux.latent), k->flux.scale, -k->flux.scale * k->flux.shift);
+}
+
+static zn_node *decode(zn_scope s, zn_node *latent, const zn_config *k)
+{
+    return affine(zn_flux_decoder(zn_above(s), affine(latent, 1 / k->flux.scale, k->flux.shift), &k->flux), 0.5, 0.5);
+}
+
+/* ---- files; a naming's shift is 0 for names of diffusers, or else how many levels the original counts ---- */
+
+static void file_name(const char *name, const zn_naming *naming, char *out, size_t size)
+{
+    zn_flux_naming n = { .original = naming->shift > 0, .levels = naming->shift };
+    zn_place at = { .parts = 1 };
+    snprintf(n.prefix, sizeof n.prefix, "%.63s", naming->prefix);
+    snprintf(at.name, sizeof at.name, "%s", name);
+    zn_flux_place(&n, &at);
+    snprintf(out, size, "%s", at.name);
+}
+
+static bool same_form(const zn_flux_form *a, const zn_flux_form *b)
+{
+    return a->levels == b->levels && a->blocks == b->blocks && a->latent == b->latent &&
+           memcmp(a->width, b->width, sizeof *a->width * (size_t)a->levels) == 0;
+}
+
+static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[ZN_PARTS], bool *is_it)
+{
+    static const char *const first[] = { "encoder.conv_in.weight", "decoder.conv_in.weight" };
+    const zn_weights *files[] = { w };
+    zn_flux_naming n;
+    zn_flux_form form;
+    memset(naming, 0, sizeof *naming * ZN_PARTS);
+    const zn_status status = zn_flux_recognise(files, 1, NULL, &form, &n);
+    *is_it = status == ZN_OK;
+    if (status != ZN_OK)
+        return status == ZN_ENOTFOUND ? ZN_OK : status;
+    for (int part = 0; part < 2; part++) {
+        zn_naming *own = &naming[part];
+        char name[128];
+        own->shift = n.original ? n.levels : 0;
+        snprintf(own->prefix, sizeof own->prefix, "%s", n.prefix);
+        snprintf(name, sizeof name, "%s%s", n.prefix, first[part]);
+        own->present = zn_weights_find(w, name) != NULL;
+    }
+    *k = configs[0];
+    if (!same_form(&form, &k->flux)) {
+        k->name = "flux-vae-custom";
+        k->aliases = "";
+        k->description = "autoencoder built like that of FLUX.1";
+    }
+    k->flux = form;
+    k->latent = form.latent;
+    k->downscale = 1 << (form.levels - 1);
+    return ZN_OK;
+}
+
+/* PyTorch's: uniform, the wider the fewer inputs; norms begin as they are. */
+static bool initial(const zn_config *k, const char *name, zn_shape shape, int64_t fan_in, zn_rng *rng, float *out)
+{
+    (void)k;
+    const bool is_norm = strstr(name, "norm") != NULL, is_bias = strstr(name, ".bias") != NULL;
+    const float bound = 1 / sqrtf((float)fan_in);
+    for (int64_t i = 0; i < zn_shape_count(shape); i++)
+        out[i] = is_norm ? (is_bias ? 0 : 1) : bound * (2 * zn_rng_uniform(rng) - 1);
+    return true;
+}
+
+const zn_arch zn_arch_flux = { .name = "flux",
+                               .configs = configs,
+                               .scope = { "encoder", "decoder" },
+                               .encode = encode,
+                               .decode = decode,
+                               .recognise = recognise,
+                               .file_name = file_name,
+                               .initial = initial };

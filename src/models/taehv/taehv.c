@@ -1,0 +1,109 @@
+/* TAEHV (madebyollin, 2025), under the names of the original's checkpoints.
+ *
+ *   encoder: clip                                         decoder: latent
+ *     conv 3x3, ReLU                                        soft clamp, conv 3x3, ReLU
+ *     three groups: frames joined by 2, 2, 1;               three groups: three blocks with memory;
+ *       conv 3x3 with stride 2; three blocks with memory      frames split by 1, 2, 2; twice the sides, conv 3x3
+ *     conv 3x3                                              ReLU, conv 3x3
+ *
+ * All convolutions are of single frames; a block with memory also sees its input of the frame before. */
+#include "models/taehv/taehv.h"
+
+#include <stdio.h>
+
+#define CLAMP 3.0f
+enum { BLOCKS = 3 };
+
+const zn_taehv_form zn_taew21 = { .patch = 1, .latent = 16, .width = 64, .back_width = { 256, 128, 64, 64 } };
+const zn_taehv_form zn_taew22 = { .patch = 2, .latent = 48, .width = 64, .back_width = { 256, 128, 64, 64 } };
+
+static int frames_of(const zn_node *x) { return (int)x->shape.dim[0]; }
+
+static zn_node *block(zn_scope s, zn_node *x, zn_stream *m)
+{
+    const int c = zn_channels(x);
+    zn_node *h = zn_concat(x, zn_frames_before(m, x));
+    h = zn_relu(zn_conv3x3(zn_at(s, "conv.0"), h, c));
+    h = zn_relu(zn_conv3x3(zn_at(s, "conv.2"), h, c));
+    return zn_relu(zn_add(zn_conv3x3(zn_at(s, "conv.4"), h, c), x));
+}
+
+static zn_node *blocks(zn_scope s, int first, zn_node *x, zn_stream *m)
+{
+    for (int i = 0; i < BLOCKS; i++)
+        x = block(zn_at(s, "%d", first + i), x, m);
+    return x;
+}
+
+/* `by` frames become one. */
+static zn_node *join(zn_scope s, zn_node *x, int by)
+{
+    const int c = zn_channels(x), frames = frames_of(x) / by;
+    zn_node *all = by > 1 ? zn_take_frames(x, 0, by, frames) : x;
+    for (int i = 1; i < by; i++)
+        all = zn_concat(all, zn_take_frames(x, i, by, frames));
+    return zn_conv1x1_no_bias(zn_at(s, "conv"), all, c);
+}
+
+/* One frame becomes `by`. */
+static zn_node *split(zn_scope s, zn_node *x, int by)
+{
+    const int c = zn_channels(x);
+    zn_node *parts[ZN_TAEHV_EACH], *y = zn_conv1x1_no_bias(zn_at(s, "conv"), x, by * c);
+    for (int i = 0; i < by && by > 1; i++)
+        parts[i] = zn_slice_channels(y, i * c, c);
+    return by > 1 ? zn_interleave_frames(NULL, parts, by, 0) : y;
+}
+
+/* Frames that fill latent ones; poisons the graph where sides or a piece cannot be divided. */
+static zn_node *complete(zn_node *x, const zn_taehv_form *k, zn_stream *m)
+{
+    const int64_t step = (int64_t)k->patch << ZN_TAEHV_GROUPS, *d = x->shape.dim;
+    char text[96];
+    if (x->shape.rank != 4 || d[1] % step || d[2] % step)
+        snprintf(text, sizeof text, "frames of %lldx%lld do not divide by %lld", (long long)d[2], (long long)d[1],
+                 (long long)step);
+    else if (m && m->apart)
+        return zn_repeat_each(x, ZN_TAEHV_EACH);
+    else if (m && d[0] % ZN_TAEHV_EACH)
+        snprintf(text, sizeof text, "a piece of a clip needs frames by %d, not %lld", ZN_TAEHV_EACH, (long long)d[0]);
+    else
+        return zn_repeat_last(x, (int)(-d[0] & (ZN_TAEHV_EACH - 1)));
+    return zn_graph_poison(x->graph, ZN_ESHAPE, text);
+}
+
+zn_node *zn_taehv_encoder(zn_scope s, zn_node *clip, const zn_taehv_form *k, zn_stream *m)
+{
+    static const int by[ZN_TAEHV_GROUPS] = { 2, 2, 1 };
+    zn_node *x = complete(clip, k, m);
+    if (k->patch > 1)
+        x = zn_pixel_unshuffle(x, k->patch);
+    x = zn_relu(zn_conv3x3(zn_at(s, "0"), x, k->width));
+    for (int i = 0; i < ZN_TAEHV_GROUPS; i++) {
+        const int first = 2 + i * (BLOCKS + 2);
+        x = join(zn_at(s, "%d", first), x, by[i]);
+        x = zn_conv3x3_stride2_no_bias(zn_at(s, "%d", first + 1), x, k->width);
+        x = blocks(s, first + 2, x, m);
+    }
+    return zn_conv3x3(zn_at(s, "17"), x, k->latent);
+}
+
+/* The original doubles the sides before it splits frames; a 1x1 gives the same in either order, and is a quarter of the
+ * work this way. */
+zn_node *zn_taehv_decoder(zn_scope s, zn_node *latent, const zn_taehv_form *k, zn_stream *m)
+{
+    static const int by[ZN_TAEHV_GROUPS] = { 1, 2, 2 };
+    zn_node *x = zn_relu(zn_conv3x3(zn_at(s, "1"), zn_soft_clamp(latent, CLAMP), k->back_width[0]));
+    for (int i = 0; i < ZN_TAEHV_GROUPS; i++) {
+        const int first = 3 + i * (BLOCKS + 3);
+        x = blocks(s, first, x, m);
+        x = zn_upsample2(split(zn_at(s, "%d", first + BLOCKS + 1), x, by[i]));
+        x = zn_conv3x3_no_bias(zn_at(s, "%d", first + BLOCKS + 2), x, k->back_width[i + 1]);
+    }
+    if (m && m->apart)
+        x = zn_take_frames(x, ZN_TAEHV_EACH - 1, ZN_TAEHV_EACH, m->apart);
+    else if (!m || m->first)
+        x = zn_take_frames(x, ZN_TAEHV_EACH - 1, 1, frames_of(x) - ZN_TAEHV_EACH + 1);
+    x = zn_conv3x3(zn_at(s, "22"), zn_relu(x), 3 * k->patch * k->patch);
+    return k->patch > 1 ? zn_pixel_shuffle(x, k->patch) : x;
+}

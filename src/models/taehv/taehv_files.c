@@ -1,0 +1,157 @@
+/* TAEHV as an architecture: pictures and clips in [0,1], latents as generators know them, and the files of the
+ * original, whose names are ours behind any prefix. */
+#include "base/fail.h"
+#include "models/arch.h"
+#include "models/stored.h"
+#include "models/zenith/zenith.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_CHANNELS = 1 << 13 };
+
+static const zn_config configs[] = {
+    { .name = "taew2_1",
+      .aliases = "taew21 taehv",
+      .description = "tiny video autoencoder for Wan 2.1's latents, 16 channels at 1/8",
+      .latent = 16,
+      .downscale = 8,
+      .frames = ZN_TAEHV_EACH,
+      .first_frames = ZN_TAEHV_EACH,
+      .taehv = { .patch = 1, .latent = 16, .width = 64, .back_width = { 256, 128, 64, 64 } } },
+    { .name = "taew2_2",
+      .aliases = "taew22",
+      .description = "tiny video autoencoder for Wan 2.2's latents, 48 channels at 1/16",
+      .latent = 48,
+      .downscale = 16,
+      .frames = ZN_TAEHV_EACH,
+      .first_frames = ZN_TAEHV_EACH,
+      .taehv = { .patch = 2, .latent = 48, .width = 64, .back_width = { 256, 128, 64, 64 } } },
+    { .name = NULL },
+};
+
+static zn_node *clip(zn_scope s, zn_part part, zn_node *x, const zn_config *k, zn_stream *m)
+{
+    return part == ZN_ENCODER ? zn_taehv_encoder(s, x, &k->taehv, m) : zn_taehv_decoder(s, x, &k->taehv, m);
+}
+
+static zn_node *encode(zn_scope s, zn_node *image, const zn_config *k)
+{
+    return clip(s, ZN_ENCODER, image, k, &(zn_stream){ .apart = (int)image->shape.dim[0] });
+}
+
+static zn_node *decode(zn_scope s, zn_node *latent, const zn_config *k)
+{
+    return clip(s, ZN_DECODER, latent, k, &(zn_stream){ .apart = (int)latent->shape.dim[0] });
+}
+
+/* ---- files ---- */
+
+/* A convolution from `in` channels to `out`; either may be 0: any. */
+static bool maps(const zn_weight *t, int64_t side, int64_t in, int64_t out)
+{
+    return t && t->rank == 4 && t->shape[0] <= MOST_CHANNELS && t->shape[1] <= MOST_CHANNELS && t->shape[2] == side &&
+           t->shape[3] == side && (!in || t->shape[1] == in) && (!out || t->shape[0] == out);
+}
+
+static int patch_of(int64_t channels) { return channels == 3 ? 1 : channels == 12 ? 2 : 0; }
+
+/* A block with memory takes twice its channels: TAESD's, which are named alike, do not. */
+static bool read_encoder(const zn_weights *w, const char *prefix, zn_taehv_form *k)
+{
+    const zn_weight *first = zn_find_behind(w, prefix, "encoder.0.weight"),
+                    *last = zn_find_behind(w, prefix, "encoder.17.weight");
+    if (!maps(first, 3, 0, 0) || !maps(last, 3, first->shape[0], 0))
+        return false;
+    const int64_t width = first->shape[0];
+    *k = (zn_taehv_form){ .patch = patch_of(first->shape[1]), .latent = (int)last->shape[0], .width = (int)width };
+    return k->patch && maps(zn_find_behind(w, prefix, "encoder.2.conv.weight"), 1, 2 * width, width) &&
+           maps(zn_find_behind(w, prefix, "encoder.4.conv.0.weight"), 3, 2 * width, width);
+}
+
+static bool read_decoder(const zn_weights *w, const char *prefix, zn_taehv_form *k)
+{
+    const zn_weight *first = zn_find_behind(w, prefix, "decoder.1.weight"),
+                    *last = zn_find_behind(w, prefix, "decoder.22.weight");
+    if (!maps(first, 3, 0, 0) || !maps(last, 3, 0, 0))
+        return false;
+    *k = (zn_taehv_form){ .patch = patch_of(last->shape[0]), .latent = (int)first->shape[1] };
+    for (int i = 0; i <= ZN_TAEHV_GROUPS; i++) {
+        const zn_weight *t = i ? zn_find_behind(w, prefix, "decoder.%d.weight", 2 + 6 * i) : first;
+        if (!maps(t, 3, i ? k->back_width[i - 1] : 0, 0))
+            return false;
+        k->back_width[i] = (int)t->shape[0];
+    }
+    return k->patch &&
+           maps(zn_find_behind(w, prefix, "decoder.3.conv.0.weight"), 3, 2 * first->shape[0], first->shape[0]);
+}
+
+static bool is_super(const zn_weights *w, const char *prefix)
+{
+    return maps(zn_find_behind(w, prefix, "decoder.0.weight"), 1, 0, 0) &&
+           zn_find_behind(w, prefix, "encoder.2.conv.weight");
+}
+
+static void name_config(zn_config *k, const zn_taehv_form *form, const bool *present)
+{
+    *k = (zn_config){ .name = "taehv-custom",
+                      .aliases = "",
+                      .description = "tiny video autoencoder of the TAEHV family",
+                      .taehv = *form };
+    for (const zn_config *known = configs; known->name; known++) {
+        const zn_taehv_form *other = &known->taehv;
+        if (other->patch == form->patch && other->latent == form->latent &&
+            (!present[0] || other->width == form->width) &&
+            (!present[1] || memcmp(other->back_width, form->back_width, sizeof form->back_width) == 0))
+            *k = *known;
+    }
+    k->latent = form->latent;
+    k->downscale = form->patch << ZN_TAEHV_GROUPS;
+    k->frames = k->first_frames = ZN_TAEHV_EACH;
+}
+
+static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[ZN_PARTS], bool *is_it)
+{
+    static const char *const ends[] = { "encoder.17.weight", "decoder.22.weight" };
+    zn_taehv_form part[2] = { { 0 } };
+    bool present[2] = { false };
+    char prefix[96] = "";
+    memset(naming, 0, sizeof *naming * ZN_PARTS);
+    for (int i = 0; i < 2; i++) {
+        if (!zn_find_prefix(&w, 1, ends[i], prefix, sizeof prefix))
+            continue;
+        present[i] = naming[i].present = (i ? read_decoder : read_encoder)(w, prefix, &part[i]);
+        snprintf(naming[i].prefix, sizeof naming[i].prefix, "%s", prefix);
+    }
+    *is_it = present[0] || present[1];
+    if (!*is_it)
+        return ZN_OK;
+    if (!present[1] && is_super(w, naming[0].prefix))
+        return ZN_FAIL(ZN_EUNSUPPORTED, "its decoder is the larger form of TAEHV, which is not known here");
+    if (present[0] && present[1] && (part[0].latent != part[1].latent || part[0].patch != part[1].patch))
+        return ZN_FAIL(ZN_EFORMAT, "encoder (%d latent channels) and decoder (%d) do not belong together",
+                       part[0].latent, part[1].latent);
+    zn_taehv_form form = part[present[1] ? 1 : 0];
+    if (present[0])
+        form.width = part[0].width;
+    name_config(k, &form, present);
+    return ZN_OK;
+}
+
+/* What a block adds to its input begins small, or a dozen of them make hundreds of a picture. */
+static bool initial(const zn_config *k, const char *name, zn_shape shape, int64_t fan_in, zn_rng *rng, float *out)
+{
+    (void)k;
+    (void)fan_in;
+    static const zn_start_rule rules[] = { { ".conv.4.weight", zn_start_he, 0.1f }, { NULL, NULL, 0 } };
+    return zn_start_values(rules, name, shape, rng, out);
+}
+
+const zn_arch zn_arch_taehv = { .name = "taehv",
+                                .configs = configs,
+                                .scope = { "encoder", "decoder" },
+                                .encode = encode,
+                                .decode = decode,
+                                .clip = clip,
+                                .recognise = recognise,
+                                .initial = initial };

@@ -1,0 +1,147 @@
+/* Wan's video autoencoders as an architecture: pictures and clips in [0,1], latents as generators know them, the means
+ * of what the encoder says at mean 0 and deviation 1 (models/wan/wan.h). */
+#include "models/arch.h"
+#include "models/zenith/zenith.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The forms of the published networks are in wan_vae.c, and put in when a configuration is used. */
+static const zn_config configs[] = {
+    { .name = "wan21-vae",
+      .aliases = "wan21 wan2.1 wan2.1-vae qwen-image-vae",
+      .description = "video autoencoder of Wan 2.1, Wan 2.2 14B and Qwen-Image, 16 channels at 1/8",
+      .latent = 16,
+      .downscale = 8,
+      .frames = 4,
+      .first_frames = 1 },
+    { .name = "wan22-vae",
+      .aliases = "wan22 wan2.2 wan2.2-vae",
+      .description = "video autoencoder of Wan 2.2 TI2V-5B, 48 channels at 1/16",
+      .latent = 48,
+      .downscale = 16,
+      .frames = 4,
+      .first_frames = 1 },
+    { .name = NULL },
+};
+
+static const zn_wan_form *form_of(const zn_config *k)
+{
+    return k->wan.levels ? &k->wan : k->latent == zn_wan22.latent ? &zn_wan22 : &zn_wan21;
+}
+
+/* factor[c] x + more[c] for each channel; the numbers are no parameters of a file. */
+static zn_node *affine(zn_scope s, zn_node *x, const float *factor, const float *more)
+{
+    const int c = zn_channels(x);
+    zn_graph *g = s.graph;
+    zn_node *nodes[2];
+    for (int i = 0; i < 2; i++) {
+        const float *values = i ? more : factor;
+        float *copy = zn_arena_alloc(zn_graph_arena(g), sizeof *copy * (size_t)c);
+        nodes[i] = zn_parameter(s, i ? "more" : "factor", ZN_SHAPE(c), ZN_LAYOUT_PLAIN);
+        if (!copy || zn_is_poison(nodes[i]))
+            return zn_graph_poison(g, ZN_ENOMEM, "out of memory while building a graph");
+        memcpy(copy, values, sizeof *copy * (size_t)c);
+        nodes[i]->data = copy;
+    }
+    return zn_add_channels(zn_scale_channels(x, nodes[0]), nodes[1]);
+}
+
+/* The scopes of a graph end with the parts' names, which the networks add themselves. */
+static zn_node *encode_clip(zn_scope s, zn_node *x, const zn_wan_form *k, zn_stream *m)
+{
+    float factor[ZN_WAN_LATENT], more[ZN_WAN_LATENT];
+    for (int i = 0; i < k->latent; i++) {
+        factor[i] = 1 / k->deviation[i];
+        more[i] = -k->mean[i] / k->deviation[i];
+    }
+    x = affine(zn_at(s, "pixels"), x, (float[]){ 2, 2, 2 }, (float[]){ -1, -1, -1 });
+    zn_node *means = zn_slice_channels(zn_wan_encoder(zn_above(s), x, k, m), 0, k->latent);
+    return affine(zn_at(s, "latents"), means, factor, more);
+}
+
+static zn_node *decode_clip(zn_scope s, zn_node *x, const zn_wan_form *k, zn_stream *m)
+{
+    x = zn_wan_decoder(zn_above(s), affine(zn_at(s, "latents"), x, k->deviation, k->mean), k, m);
+    return affine(zn_at(s, "pixels"), x, (float[]){ 0.5f, 0.5f, 0.5f }, (float[]){ 0.5f, 0.5f, 0.5f });
+}
+
+static zn_node *clip(zn_scope s, zn_part part, zn_node *x, const zn_config *k, zn_stream *m)
+{
+    if (zn_is_poison(x) || zn_channels(x) != (part == ZN_ENCODER ? 3 : k->latent))
+        return zn_graph_poison(s.graph, ZN_ESHAPE, "frames have another number of channels than the network");
+    return part == ZN_ENCODER ? encode_clip(s, x, form_of(k), m) : decode_clip(s, x, form_of(k), m);
+}
+
+static zn_node *encode(zn_scope s, zn_node *image, const zn_config *k)
+{
+    return clip(s, ZN_ENCODER, image, k, &(zn_stream){ .apart = (int)image->shape.dim[0] });
+}
+
+static zn_node *decode(zn_scope s, zn_node *latent, const zn_config *k)
+{
+    return clip(s, ZN_DECODER, latent, k, &(zn_stream){ .apart = (int)latent->shape.dim[0] });
+}
+
+/* ---- files ---- */
+
+static void file_name(const char *name, const zn_naming *naming, char *out, size_t size)
+{
+    zn_wan_naming n = { .diffusers = naming->shift > 0 };
+    const zn_wan_form k = { .staged = naming->shift & 1, .blocks = naming->shift >> 1 };
+    snprintf(n.prefix, sizeof n.prefix, "%.*s", (int)sizeof n.prefix - 1, naming->prefix);
+    zn_wan_file_name(&n, &k, name, out, size);
+}
+
+static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[ZN_PARTS], bool *is_it)
+{
+    zn_wan_naming n;
+    zn_wan_form form;
+    memset(naming, 0, sizeof *naming * ZN_PARTS);
+    const zn_status status = zn_wan_recognise(w, &form, &n);
+    *is_it = status == ZN_OK;
+    if (status != ZN_OK)
+        return status == ZN_ENOTFOUND ? ZN_OK : status;
+    for (int part = 0; part < 2; part++) {
+        naming[part].present = n.present[part];
+        naming[part].shift = n.diffusers ? form.blocks << 1 | form.staged : 0;
+        snprintf(naming[part].prefix, sizeof naming[part].prefix, "%s", n.prefix);
+    }
+    *k = configs[form.staged];
+    if (!n.published) {
+        k->name = form.staged ? "wan22-vae-custom" : "wan21-vae-custom";
+        k->aliases = "";
+        k->description = form.staged ? "video autoencoder built like that of Wan 2.2 TI2V-5B"
+                                     : "video autoencoder built like that of Wan 2.1";
+    }
+    if (form.flat)
+        k->description = form.staged ? "autoencoder of Wan 2.2 TI2V-5B, for pictures alone"
+                                     : "autoencoder of Wan 2.1, for pictures alone";
+    k->wan = form;
+    k->latent = form.latent;
+    k->downscale = 1 << (form.levels - 1 + form.staged);
+    k->frames = form.flat ? 0 : zn_wan_frames(&form);
+    k->first_frames = form.flat ? 0 : 1;
+    return ZN_OK;
+}
+
+static bool initial(const zn_config *k, const char *name, zn_shape shape, int64_t fan_in, zn_rng *rng, float *out)
+{
+    (void)k;
+    (void)fan_in;
+    static const zn_start_rule rules[] = {
+        { ".gamma", zn_start_value, 1 }, { ".bias", zn_start_value, 0 }, { "", zn_start_he, 0.5f }, { NULL, NULL, 0 }
+    };
+    return zn_start_values(rules, name, shape, rng, out);
+}
+
+const zn_arch zn_arch_wan = { .name = "wan",
+                              .configs = configs,
+                              .scope = { "encoder", "decoder" },
+                              .encode = encode,
+                              .decode = decode,
+                              .clip = clip,
+                              .recognise = recognise,
+                              .file_name = file_name,
+                              .initial = initial };

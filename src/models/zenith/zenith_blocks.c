@@ -1,0 +1,125 @@
+/* Blocks of the Zenith networks (specification A1, B1, D1, D2), written once for inference and training. */
+#include "models/zenith/zenith.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { GROUPS = 4 };
+
+static zn_node *vector(zn_scope s, const char *name, int length)
+{
+    return zn_parameter(s, name, ZN_SHAPE(length), ZN_LAYOUT_PLAIN);
+}
+
+/* A 1x1 convolution; where the weights outweigh the map they are used as they lie. */
+static zn_node *pointwise(zn_node *x, zn_node *w, zn_node *bias)
+{
+    const int64_t out = w->shape.dim[3], weights = zn_shape_count(w->shape);
+    if (out % 32 == 0 && weights >= 1 << 18)
+        return zn_dense(x, w, bias);
+    return zn_conv(x, w, bias, (zn_conv_spec){ .stride = 1 });
+}
+
+zn_node *zn_plain_conv(zn_scope s, zn_node *x, int out, int kernel, int stride)
+{
+    zn_graph_name_layer(s.graph, s.prefix);
+    zn_node *w = zn_parameter(s, "weight", ZN_SHAPE(kernel, kernel, zn_channels(x), out), ZN_LAYOUT_PLAIN);
+    zn_node *bias = vector(s, "bias", out);
+    if (kernel == 1 && stride == 1)
+        return pointwise(x, w, bias);
+    return zn_conv(x, w, bias, (zn_conv_spec){ .stride = stride, .pad = kernel / 2 });
+}
+
+/* A kernel that steps by its own side is a 1x1 convolution of patches. */
+zn_node *zn_patch_conv(zn_scope s, zn_node *x, int out, int stride)
+{
+    zn_graph_name_layer(s.graph, s.prefix);
+    const int in = zn_channels(x) * stride * stride;
+    zn_node *w = zn_parameter(s, "weight", ZN_SHAPE(1, 1, in, out), stride == 2 ? ZN_LAYOUT_PATCH2 : ZN_LAYOUT_PATCH4);
+    return pointwise(zn_space_to_depth(x, stride), w, vector(s, "bias", out));
+}
+
+/* Grouped 1x1 with parameters W and b; interleaved: neighbours come from different groups. */
+static zn_node *grouped(zn_scope s, zn_node *x, int out, const char *weight, const char *bias, bool interleaved)
+{
+    const int in = zn_channels(x);
+    if (in % GROUPS || out % GROUPS || !out)
+        return zn_graph_poison(s.graph, ZN_ESHAPE, "channels of a Lite block must be multiples of 4, inside it too");
+    zn_node *w = zn_parameter(s, weight, ZN_SHAPE(GROUPS, out / GROUPS, in / GROUPS), ZN_LAYOUT_PLAIN);
+    zn_node *b = vector(s, bias, out);
+    return interleaved ? zn_grouped_interleaved(x, w, b) : zn_grouped_conv(x, w, b);
+}
+
+zn_node *zn_lite_block(zn_scope s, zn_node *x)
+{
+    zn_graph_name_layer(s.graph, s.prefix);
+    const int c = zn_channels(x), height = (int)x->shape.dim[1], width = (int)x->shape.dim[2];
+    zn_node *y = grouped(s, x, c / 4, "Wc", "bc", false);
+    y = zn_spectral(y, vector(s, "gate_h", width), 2);
+    y = zn_spectral(y, vector(s, "gate_v", height), 1);
+    return zn_add(grouped(s, y, c, "We", "be", false), x);
+}
+
+static zn_node *tiles(zn_scope s, zn_node *x, int axis, const char *gate, const char *threshold, int tile, int offset)
+{
+    const zn_shape shape = ZN_SHAPE(tile, zn_channels(x));
+    return zn_tile_mix(x, zn_parameter(s, gate, shape, ZN_LAYOUT_PLAIN),
+                       zn_parameter(s, threshold, shape, ZN_LAYOUT_PLAIN), axis, offset);
+}
+
+/* gamma (We f + be) is one convolution with scaled parameters. */
+static zn_node *expand(zn_scope s, zn_node *f, int out)
+{
+    zn_node *w = zn_parameter(s, "We", ZN_SHAPE(1, 1, zn_channels(f), out), ZN_LAYOUT_LINEAR);
+    zn_node *b = vector(s, "be", out), *gamma = vector(s, "gamma", out);
+    return zn_conv(f, zn_scale_channels(w, gamma), zn_scale_channels(b, gamma), (zn_conv_spec){ .stride = 1 });
+}
+
+zn_node *zn_lite_r_block(zn_scope s, zn_node *x, int tile, int offset)
+{
+    zn_graph_name_layer(s.graph, s.prefix);
+    const int c = zn_channels(x);
+    zn_node *y = zn_rms_norm(x, vector(s, "norm", c), 1e-6f);
+    y = zn_depthwise_residual(y, zn_parameter(s, "dw", ZN_SHAPE(c, 3, 3), ZN_LAYOUT_PLAIN));
+    y = grouped(s, y, c / 2, "Wc", "bc", true);
+    y = tiles(s, y, 2, "gate_h", "th_h", tile, offset);
+    y = tiles(s, y, 1, "gate_v", "th_v", tile, offset);
+    return zn_add(x, expand(s, zn_gelu(y), c));
+}
+
+static zn_node *eyes(zn_scope s, zn_node *x, zn_node *mask)
+{
+    zn_node *w = zn_parameter(s, "eyes", ZN_SHAPE(zn_channels(x), 3, 3), ZN_LAYOUT_PLAIN);
+    return zn_channels(x) % 8 ? zn_depthwise(x, w) : zn_sparse_depthwise(x, w, mask);
+}
+
+static zn_node *mixer(zn_scope s, int c) { return zn_parameter(s, "mixer", ZN_SHAPE(3, c), ZN_LAYOUT_PLAIN); }
+
+zn_node *zn_prune_block(zn_scope s, zn_node *x, const zn_prune_spec *k)
+{
+    zn_graph_name_layer(s.graph, s.prefix);
+    const int c = zn_channels(x);
+    zn_node *e = eyes(s, x, k->mask);
+    zn_line_sources line = { .mask = k->mask };
+    if (k->srig) {
+        line.w = zn_parameter(s, "srig_w", ZN_SHAPE(c, 5), ZN_LAYOUT_PLAIN);
+        line.b = vector(s, "srig_b", c);
+    }
+    line.scale = vector(s, "scale", c);
+    if (k->keep)
+        line.scale = zn_scale_channels(line.scale, zn_scale(k->keep, 1 / (1 - k->drop)));
+    line.mixer = mixer(s, c);
+    line.gamma = vector(s, "gamma", c);
+    line.beta = vector(s, "beta", c);
+    return zn_line(e, &line, (zn_line_spec){ .unit = 1, .groups = c % 32 ? 1 : 32, .eps = 1e-5f });
+}
+
+zn_node *zn_prune_r_block(zn_scope s, zn_node *x)
+{
+    zn_graph_name_layer(s.graph, s.prefix);
+    const int c = zn_channels(x);
+    zn_node *e = eyes(s, x, NULL);
+    zn_line_sources line = { .w = vector(s, "th", c), .scale = vector(s, "g", c), .mixer = mixer(s, c) };
+    zn_node *z = zn_line(e, &line, (zn_line_spec){ .unit = 1 / sqrtf((float)c) });
+    return zn_add(x, zn_scale_channels(z, vector(s, "alpha", c)));
+}

@@ -1,0 +1,146 @@
+/* Zenith-R (specification D2, lessons section 6): an autoencoder of our own, made to be trained.
+ *
+ *   image [N,H,W,3] in [0,1]                          latent [N,H/8,W/8,16]
+ *     conv3x3 3->b                 @H                   3 tanh(z/3), conv3x3 16->8b, blocks    @H/8
+ *     unshuffle, 1x1 4b->2b, blocks    @H/2             1x1 8b->16b, shuffle, blocks           @H/4
+ *     unshuffle, 1x1 8b->4b, blocks    @H/4             1x1 4b->8b, shuffle, blocks            @H/2
+ *     unshuffle, 1x1 16b->8b, blocks   @H/8             1x1 2b->4b, shuffle, blocks            @H
+ *     conv3x3 8b->16                   @H/8             conv3x3 b->3                           @H
+ *
+ * Blocks are Lite-R: residual, with spectral mixing in tiles of 32 whose borders alternate from block to block, so that
+ * no seam stays where it is. Weights do not depend on the size of the image. Most of the depth is at 1/4 and 1/8. */
+#include "models/zenith/zenith.h"
+
+#include "base/fail.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { TILE = 32, LEVELS = 4, MAX_WIDTH = 1024, MAX_BLOCKS = 32 };
+
+static const zn_config configs[] = {
+    { .name = "zenith-r",
+      .aliases = "",
+      .description = "Zenith's own trainable autoencoder, 16 channels at 1/8, any size",
+      .latent = 16,
+      .downscale = 8,
+      .width = 32,
+      .blocks = { { 0, 1, 3, 4 }, { 1, 1, 4, 4 } } },
+    { .name = NULL },
+};
+
+/* The blocks of one level; *at counts the blocks of the part, which decides on the tiles' offset. */
+static zn_node *blocks(zn_scope s, zn_node *x, int level, int count, int *at)
+{
+    for (int i = 0; i < count; i++)
+        x = zn_lite_r_block(zn_at(s, "level%d.block%d", level, i), x, TILE, (*at)++ % 2 * TILE / 2);
+    return x;
+}
+
+static zn_node *encode(zn_scope s, zn_node *x, const zn_config *k)
+{
+    int at = 0;
+    x = zn_plain_conv(zn_at(s, "stem"), x, k->width, 3, 1);
+    x = blocks(s, x, 0, k->blocks[ZN_ENCODER][0], &at);
+    for (int level = 1; level < LEVELS; level++) {
+        x = zn_plain_conv(zn_at(s, "down%d", level), zn_pixel_unshuffle(x, 2), k->width << level, 1, 1);
+        x = blocks(s, x, level, k->blocks[ZN_ENCODER][level], &at);
+    }
+    return zn_plain_conv(zn_at(s, "out"), x, k->latent, 3, 1);
+}
+
+static zn_node *decode(zn_scope s, zn_node *x, const zn_config *k)
+{
+    int at = 0;
+    zn_graph_name_layer(s.graph, zn_at(s, "clamp").prefix);
+    x = zn_plain_conv(zn_at(s, "in"), zn_soft_clamp(x, 3), k->width << (LEVELS - 1), 3, 1);
+    for (int level = LEVELS - 1; level > 0; level--) {
+        x = blocks(s, x, level, k->blocks[ZN_DECODER][level], &at);
+        x = zn_pixel_shuffle(zn_plain_conv(zn_at(s, "up%d", level), x, 4 * (k->width << (level - 1)), 1, 1), 2);
+    }
+    x = blocks(s, x, 0, k->blocks[ZN_DECODER][0], &at);
+    return zn_plain_conv(zn_at(s, "out"), x, 3, 3, 1);
+}
+
+/* ---- files: the names are ours, enc.* and dec.* ---- */
+
+/* Blocks that the file has at each level. */
+static bool count_blocks(const zn_weights *w, const char *part, int8_t counts[LEVELS])
+{
+    char name[64];
+    for (int level = 0; level < LEVELS; level++)
+        for (counts[level] = 0;; counts[level]++) {
+            snprintf(name, sizeof name, "%s.level%d.block%d.norm", part, level, counts[level]);
+            if (!zn_weights_find(w, name))
+                break;
+            if (counts[level] == MAX_BLOCKS)
+                return false;
+        }
+    return true;
+}
+
+static const zn_weight *conv3x3(const zn_weights *w, const char *name)
+{
+    const zn_weight *t = zn_weights_find(w, name);
+    return t && t->rank == 4 && t->shape[0] == 3 && t->shape[1] == 3 ? t : NULL;
+}
+
+static bool read_part(const zn_weights *w, zn_part part, zn_config *k)
+{
+    const bool encoder = part == ZN_ENCODER;
+    const zn_weight *image = conv3x3(w, encoder ? "enc.stem.weight" : "dec.out.weight");
+    const zn_weight *latent = conv3x3(w, encoder ? "enc.out.weight" : "dec.in.weight");
+    if (!image || !latent || !zn_weights_find(w, encoder ? "enc.down1.weight" : "dec.up1.weight"))
+        return false;
+    const int64_t width = image->shape[encoder ? 3 : 2], channels = latent->shape[encoder ? 3 : 2];
+    if (image->shape[encoder ? 2 : 3] != 3 || width < 1 || width > MAX_WIDTH || channels < 1 || channels > MAX_WIDTH)
+        return false;
+    k->width = (int)width;
+    k->latent = (int)channels;
+    return count_blocks(w, encoder ? "enc" : "dec", k->blocks[part]);
+}
+
+static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[ZN_PARTS], bool *is_it)
+{
+    zn_config part[2] = { configs[0], configs[0] };
+    memset(naming, 0, sizeof(zn_naming) * ZN_PARTS);
+    for (int p = 0; p < 2; p++)
+        naming[p].present = read_part(w, (zn_part)p, &part[p]);
+    *is_it = naming[0].present || naming[1].present;
+    if (!*is_it)
+        return ZN_OK;
+    if (naming[0].present && naming[1].present && (part[0].latent != part[1].latent || part[0].width != part[1].width))
+        return ZN_FAIL(ZN_EFORMAT, "encoder (%d latent channels) and decoder (%d) do not belong together",
+                       part[0].latent, part[1].latent);
+    *k = part[naming[0].present ? 0 : 1];
+    memcpy(k->blocks[ZN_DECODER], part[ZN_DECODER].blocks[ZN_DECODER], sizeof k->blocks[ZN_DECODER]);
+    return ZN_OK;
+}
+
+/* Near a linear codec: branches and the picture's convolution start small, sub-pixels of random channels equal. */
+static bool initial(const zn_config *k, const char *name, zn_shape shape, int64_t fan_in, zn_rng *rng, float *out)
+{
+    (void)fan_in;
+    static const zn_start_rule rules[] = {
+        ZN_LITE_R_RULES,
+        { ".gamma", zn_start_value, 0.1f },
+        { "dec.out.weight", zn_start_he, 0.1f },
+        { ".up1.weight", zn_start_shared, 4 },
+        { ".up2.weight", zn_start_shared, 4 },
+        { ".up3.weight", zn_start_shared, 4 },
+        { ".weight", zn_start_he, 1 },
+        { "", zn_start_value, 0 }, /* biases */
+        { NULL, NULL, 0 },
+    };
+    const bool known = zn_start_values(rules, name, shape, rng, out);
+    zn_walsh_start(k, name, shape, out);
+    return known;
+}
+
+const zn_arch zn_arch_zenith_r = { .name = "zenith-r",
+                                   .configs = configs,
+                                   .scope = { "enc", "dec" },
+                                   .encode = encode,
+                                   .decode = decode,
+                                   .recognise = recognise,
+                                   .initial = initial };

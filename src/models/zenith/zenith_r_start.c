@@ -1,0 +1,154 @@
+/* The first weights of Zenith-R: a Walsh transform codec with random channels beside it.
+ *
+ * The way through the network, without its blocks, is linear: three times 2x2 pixels become channels and are mixed.
+ * With a 2x2 Haar transform at each level that is the Walsh transform of 8x8 squares, of which the encoder keeps as
+ * many coefficients as there are latents, those with most energy in photos first; the decoder turns it around. So a new
+ * network reconstructs photos at about 25 dB before its first step, where random weights take hundreds of steps to
+ * come, and training goes on from there. Blocks and the other channels start at random. */
+#include "base/text.h"
+#include "models/zenith/zenith.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COLOURS = 3, LAST = 3 };
+
+/* Grey, then two differences; orthonormal. */
+static const float colour[COLOURS][3] = { { 0.57735027f, 0.57735027f, 0.57735027f },
+                                          { 0.70710678f, 0, -0.70710678f },
+                                          { 0.40824829f, -0.81649658f, 0.40824829f } };
+
+/* Coefficients by energy: colour, sign changes down and across, and the deviation in photos. */
+static const struct {
+    int colour, down, across;
+    float deviation;
+} kept[] = {
+    { 0, 0, 0, 3.42f }, { 1, 0, 0, 1.51f }, { 2, 0, 0, 0.60f }, { 0, 1, 0, 0.52f }, { 0, 0, 1, 0.50f },
+    { 0, 2, 0, 0.28f }, { 0, 0, 2, 0.27f }, { 0, 3, 0, 0.26f }, { 0, 1, 1, 0.26f }, { 0, 0, 3, 0.25f },
+    { 0, 2, 1, 0.18f }, { 0, 1, 2, 0.18f }, { 1, 0, 1, 0.15f }, { 0, 3, 1, 0.15f }, { 1, 1, 0, 0.14f },
+    { 0, 1, 3, 0.15f }, { 0, 4, 0, 0.15f }, { 0, 0, 4, 0.14f }, { 0, 5, 0, 0.15f }, { 0, 0, 5, 0.14f },
+    { 0, 6, 0, 0.14f }, { 0, 0, 6, 0.13f }, { 0, 2, 2, 0.13f }, { 0, 7, 0, 0.12f }, { 0, 0, 7, 0.12f },
+    { 0, 3, 2, 0.11f }, { 0, 2, 3, 0.11f }, { 0, 4, 1, 0.11f }, { 0, 1, 4, 0.11f }, { 0, 5, 1, 0.10f },
+    { 0, 1, 5, 0.10f }, { 0, 3, 3, 0.09f },
+};
+enum { KEPT = sizeof kept / sizeof *kept };
+
+/* What starts at random must not drown what does not: branches, and random channels in the picture. */
+static const float branch = 0.2f, beside = 0.1f;
+static const float spread = 0.5f; /* deviation of the latents, where the decoder's soft clamp is still straight */
+
+/* Which bit of a pixel's position a Walsh function of that many sign changes looks at, level by level: Gray code. */
+static int looks_at(int changes, int level) { return (changes ^ changes >> 1) >> (LAST - level) & 1; }
+
+/* The channel at 1/8 that holds a coefficient: its 2x2 transforms from the finest level on are the digits to base 4. */
+static int64_t channel_of(int index)
+{
+    int64_t channel = kept[index].colour;
+    for (int level = 1; level <= LAST; level++)
+        channel = 4 * channel + 2 * looks_at(kept[index].down, level) + looks_at(kept[index].across, level);
+    return channel;
+}
+
+/* Sign of pixel `k` (2 y + x) in the 2x2 Haar function `h`, times its norm. */
+static float haar(int64_t h, int64_t k)
+{
+    const int64_t both = h & k;
+    return (both & 1) ^ (both >> 1) ? -0.5f : 0.5f;
+}
+
+/* A weight [k,k,in,out] of which only the middle tap is written. */
+typedef struct taps {
+    float *w;
+    int64_t count, middle, in, out;
+} taps;
+
+static taps taps_of(zn_shape s, float *w)
+{
+    const int64_t count = s.dim[0] * s.dim[1];
+    return (taps){ w, count, count / 2, s.dim[2], s.dim[3] };
+}
+
+static void clear_output(const taps *t, int64_t o)
+{
+    for (int64_t i = 0; i < t->count * t->in; i++)
+        t->w[i * t->out + o] = 0;
+}
+
+static void set(const taps *t, int64_t i, int64_t o, float value)
+{
+    t->w[(t->middle * t->in + i) * t->out + o] = value;
+}
+
+/* Channels that carry the transform at a level. */
+static int64_t carried(int level) { return (int64_t)COLOURS << (2 * level); }
+
+/* 2x2 squares of every carried channel to their Haar transforms, or back: the matrix is its own inverse. */
+static void start_level(const taps *t, int level)
+{
+    for (int64_t o = 0; o < carried(level); o++) {
+        clear_output(t, o);
+        for (int64_t k = 0; k < 4; k++)
+            set(t, o / 4 * 4 + k, o, haar(o % 4, k));
+    }
+}
+
+static void start_latents(const taps *t, bool encoder, int latents)
+{
+    for (int64_t o = 0; o < (encoder ? latents : carried(LAST)); o++)
+        if (!encoder || o < KEPT)
+            clear_output(t, o);
+    for (int z = 0; z < latents && z < KEPT; z++) {
+        if (encoder)
+            set(t, channel_of(z), z, spread / kept[z].deviation);
+        else
+            set(t, z, channel_of(z), kept[z].deviation / spread);
+    }
+}
+
+static void start_colours(const taps *t, bool encoder)
+{
+    for (int64_t c = 0; c < COLOURS; c++) {
+        if (encoder)
+            clear_output(t, c);
+        for (int64_t tap = 0; tap < t->count && !encoder; tap++)
+            memset(t->w + (tap * t->in + c) * t->out, 0, sizeof(float) * (size_t)t->out);
+    }
+    for (int64_t c = 0; c < COLOURS; c++)
+        for (int64_t rgb = 0; rgb < 3; rgb++)
+            set(t, encoder ? rgb : c, encoder ? c : rgb, colour[c][rgb]);
+}
+
+static void scale(float *w, int64_t count, float by)
+{
+    for (int64_t i = 0; i < count; i++)
+        w[i] *= by;
+}
+
+void zn_walsh_start(const zn_config *k, const char *name, zn_shape shape, float *out)
+{
+    if (carried(LAST) > (int64_t)k->width << LAST)
+        return; /* too narrow to carry it */
+    const bool encoder = strncmp(name, "enc.", 4) == 0;
+    const char *layer = name + 4;
+    if (strcmp(name, "enc.stem.bias") == 0)
+        out[0] = -0.5f * (colour[0][0] + colour[0][1] + colour[0][2]); /* pictures are about 0.5 */
+    if (strcmp(name, "dec.out.bias") == 0)
+        for (int64_t i = 0; i < 3; i++)
+            out[i] = 0.5f;
+    if (zn_ending(name, ".We"))
+        scale(out, zn_shape_count(shape), branch);
+    if (strcmp(name, "dec.out.weight") == 0)
+        scale(out, zn_shape_count(shape), beside);
+    if (!zn_ending(name, ".weight"))
+        return;
+    const taps t = taps_of(shape, out);
+    if (strncmp(layer, "down", 4) == 0)
+        start_level(&t, atoi(layer + 4));
+    else if (strncmp(layer, "up", 2) == 0)
+        start_level(&t, atoi(layer + 2));
+    else if (strncmp(layer, encoder ? "stem" : "out", encoder ? 4 : 3) == 0)
+        start_colours(&t, encoder);
+    else if (strncmp(layer, encoder ? "out" : "in", encoder ? 3 : 2) == 0)
+        start_latents(&t, encoder, k->latent);
+}

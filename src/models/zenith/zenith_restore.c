@@ -1,0 +1,182 @@
+/* Zenith-restore: photos with noise, impulses or blur to clean ones, blind or with a hint.
+ *
+ *   image and hint [N,H,W,6]: RGB in [0,1], then three planes of 0, or 1 in that of the task
+ *     details, medians, means and hint [33], conv3x3 33->b, blocks      @H/2
+ *     space to depth, 1x1 4b->2b, blocks                                @H/4
+ *     1x1 2b->4b, depth to space, + the map of H/2, blocks              @H/2
+ *     conv3x3 b->12, depth to space                                     @H
+ *   restored [N,H,W,3]: the image plus that
+ *
+ * A block is two 3x3 convolutions around a ReLU, added to its input; dense ones, since at these widths our Winograd
+ * kernels make them as cheap as anything else. What is looked at is split by scale first: with plain colours the even
+ * part of a picture, a hundred times the power of the noise, drives every gradient, and training takes many times as
+ * long. The median is there because it is the first thing that a network has to find to take out wrong pixels. The last
+ * convolution starts small, so the network starts as the identity. In the spectral form some blocks at 1/4 are Lite-R:
+ * their tiles of 32 see 128 pixels at once. */
+#include "models/zenith/zenith.h"
+
+#include "base/fail.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { INPUTS = ZN_RESTORE_INPUTS, TILE = 32, MAX_WIDTH = 512, MAX_BLOCKS = 32 };
+enum { DOWN, QUARTER, UP, SPECTRAL }; /* of zn_config.blocks[0] */
+enum { SEEN = 33, DETAIL = 4 };       /* channels that the first convolution sees; scale of the small ones */
+
+#define PRESET(text, alias, what, ...)                                                                                 \
+    {                                                                                                                  \
+        .name = text, .aliases = alias, .description = what, .latent = 3, .downscale = 4, .inputs = INPUTS,            \
+        .width = 32, .blocks = {                                                                                       \
+            { __VA_ARGS__ }                                                                                            \
+        }                                                                                                              \
+    }
+
+static const zn_config configs[] = {
+    PRESET("zenith-restore", "restore", "restores photos: noise, impulses, blur; any size", 2, 4, 2, 0),
+    PRESET("zenith-restore-spectral", "", "the same with spectral blocks for one of its others; for comparison", 2, 3,
+           2, 2),
+    { .name = NULL },
+};
+
+void zn_restore_spread(float *map, int64_t pixels, int hint)
+{
+    const float *rgb = zn_restore_colours(map, pixels);
+    for (int64_t i = 0; i < pixels; i++) {
+        const float pixel[3] = { rgb[3 * i], rgb[3 * i + 1], rgb[3 * i + 2] };
+        memcpy(map + i * INPUTS, pixel, sizeof pixel);
+        for (int k = 3; k < INPUTS; k++)
+            map[i * INPUTS + k] = k == 2 + hint;
+    }
+}
+
+static zn_node *residual(zn_scope s, zn_node *x)
+{
+    zn_node *y = zn_relu(zn_plain_conv(zn_at(s, "a"), x, zn_channels(x), 3, 1));
+    return zn_add(x, zn_plain_conv(zn_at(s, "b"), y, zn_channels(x), 3, 1));
+}
+
+static zn_node *residuals(zn_scope s, zn_node *x, const char *level, int count)
+{
+    for (int i = 0; i < count; i++)
+        x = residual(zn_at(s, "%s.%d", level, i), x);
+    return x;
+}
+
+/* Spectral blocks come between the others. */
+static zn_node *quarter(zn_scope s, zn_node *x, int count, int spectral)
+{
+    for (int i = 0; i < count || i < spectral; i++) {
+        if (i < count)
+            x = residual(zn_at(s, "quarter.%d", i), x);
+        if (i < spectral)
+            x = zn_lite_r_block(zn_at(s, "spectral.%d", i), x, TILE, i % 2 * TILE / 2);
+    }
+    return x;
+}
+
+/* Channels of `x` as channels [at, at + c) of `total`, zero elsewhere. */
+static zn_node *spread(zn_node *x, int at, int total)
+{
+    int32_t *from = zn_arena_alloc(zn_graph_arena(x->graph), sizeof *from * (size_t)total);
+    if (!from)
+        return zn_graph_poison(x->graph, ZN_ENOMEM, "out of memory while building a graph");
+    for (int k = 0; k < total; k++)
+        from[k] = k >= at && k < at + zn_channels(x) ? k - at : -1;
+    return zn_select_channels(x, from, total);
+}
+
+/* What the network looks at, at half resolution: how far pixels are from the mean of their 2x2, those means from the
+ * mean of 4x4, and pixels from the median of 3x3, all small and around 0; the mean of 4x4; the hint. */
+static zn_node *look(zn_node *x, zn_node *colours)
+{
+    static const int32_t hints[] = { 3, 4, 5 };
+    zn_node *mean = zn_downsample2(colours), *coarse = zn_upsample2(zn_downsample2(mean));
+    zn_node *fine = zn_space_to_depth(zn_sub(colours, zn_upsample2(mean)), 2);
+    zn_node *median = zn_space_to_depth(zn_sub(zn_median3(colours), colours), 2);
+    zn_node *level = zn_sub(coarse, zn_scale(zn_ones_like(coarse), 0.5f));
+    zn_node *hint = zn_downsample2(zn_select_channels(x, hints, 3));
+    zn_node *y = zn_add(spread(zn_scale(fine, DETAIL), 0, SEEN), spread(zn_scale(median, DETAIL), 12, SEEN));
+    y = zn_add(y, spread(zn_scale(zn_sub(mean, coarse), DETAIL), 24, SEEN));
+    return zn_add(zn_add(y, spread(level, 27, SEEN)), spread(hint, 30, SEEN));
+}
+
+static zn_node *restore(zn_scope s, zn_node *x, const zn_config *k)
+{
+    static const int32_t rgb[] = { 0, 1, 2 };
+    const int8_t *blocks = k->blocks[0];
+    zn_graph_name_layer(s.graph, zn_at(s, "look").prefix);
+    zn_node *colours = zn_select_channels(x, rgb, 3);
+    zn_node *half = zn_plain_conv(zn_at(s, "stem"), look(x, colours), k->width, 3, 1);
+    half = residuals(s, half, "down", blocks[DOWN]);
+    zn_node *y = zn_plain_conv(zn_at(s, "shrink"), zn_space_to_depth(half, 2), 2 * k->width, 1, 1);
+    y = quarter(s, y, blocks[QUARTER], blocks[SPECTRAL]);
+    y = zn_depth_to_space(zn_plain_conv(zn_at(s, "grow"), y, 4 * k->width, 1, 1), 2);
+    y = residuals(s, zn_add(half, y), "up", blocks[UP]);
+    y = zn_depth_to_space(zn_plain_conv(zn_at(s, "out"), y, 12, 3, 1), 2);
+    zn_graph_name_layer(s.graph, zn_at(s, "skip").prefix);
+    return zn_add(colours, y);
+}
+
+/* ---- files: the names are ours, restore.* ---- */
+
+static bool count_blocks(const zn_weights *w, const char *name, int8_t *count)
+{
+    char full[64];
+    for (*count = 0; *count <= MAX_BLOCKS; ++*count) {
+        snprintf(full, sizeof full, name, *count);
+        if (!zn_weights_find(w, full))
+            return true;
+    }
+    return false;
+}
+
+static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[ZN_PARTS], bool *is_it)
+{
+    const zn_weight *stem = zn_weights_find(w, "restore.stem.weight");
+    memset(naming, 0, sizeof(zn_naming) * ZN_PARTS);
+    *is_it = stem && stem->rank == 4;
+    if (!*is_it)
+        return ZN_OK;
+    int8_t blocks[4];
+    if (stem->shape[2] != SEEN || stem->shape[3] < 1 || stem->shape[3] > MAX_WIDTH ||
+        !count_blocks(w, "restore.down.%d.a.weight", &blocks[DOWN]) ||
+        !count_blocks(w, "restore.quarter.%d.a.weight", &blocks[QUARTER]) ||
+        !count_blocks(w, "restore.up.%d.a.weight", &blocks[UP]) ||
+        !count_blocks(w, "restore.spectral.%d.norm", &blocks[SPECTRAL]))
+        return ZN_FAIL(ZN_EFORMAT,
+                       "tensor 'restore.stem.weight': %lld inputs and %lld outputs, or the number of "
+                       "blocks, are not of a network this build knows",
+                       (long long)stem->shape[2], (long long)stem->shape[3]);
+    *k = configs[blocks[SPECTRAL] > 0];
+    memcpy(k->blocks[0], blocks, sizeof blocks);
+    k->width = (int)stem->shape[3];
+    naming[ZN_ENCODER].present = true;
+    return ZN_OK;
+}
+
+/* Every branch starts small: at first the network is its input. */
+static bool initial(const zn_config *k, const char *name, zn_shape shape, int64_t fan_in, zn_rng *rng, float *out)
+{
+    (void)fan_in;
+    (void)k;
+    static const zn_start_rule rules[] = {
+        { ".b.weight", zn_start_he, 0.1f },
+        { ".out.weight", zn_start_he, 0.1f },
+        { ".grow.weight", zn_start_he, 0.5f },
+        ZN_LITE_R_RULES,
+        { ".gamma", zn_start_value, 1 },
+        { ".weight", zn_start_he, 1 },
+        { "", zn_start_value, 0 },
+        { NULL, NULL, 0 },
+    };
+    return zn_start_values(rules, name, shape, rng, out);
+}
+
+const zn_arch zn_arch_zenith_restore = { .name = "zenith-restore",
+                                         .configs = configs,
+                                         .scope = { "restore", "" },
+                                         .restores = true,
+                                         .encode = restore,
+                                         .recognise = recognise,
+                                         .initial = initial };

@@ -1,0 +1,64 @@
+/* Z-Image (Tongyi-MAI, 2025): a transformer that moves latents of pictures [1,h,w,C] along a flow from noise to image,
+ * knowing the features of a caption (models/qwen3/qwen3.h). Picture and caption are one sequence of tokens.
+ *
+ *     zn_node *c = zn_zimage_caption(s, features, &k);           // knows no time: once for a prompt
+ *     zn_node *out = zn_zimage(s, latent, time, c, &k);          // image minus noise, see diffusion/flow.h */
+#ifndef ZN_ZIMAGE_H
+#define ZN_ZIMAGE_H
+
+#include "base/json.h"
+#include "models/stored.h"
+#include "nn/transformer.h"
+
+enum {
+    ZN_ZIMAGE_PATCH = 2,  /* side of the squares of latents that are tokens */
+    ZN_ZIMAGE_BLOCK = 32, /* tokens of the picture, and of the caption, are filled up to a multiple of this */
+    ZN_ZIMAGE_TIME = 256, /* width of the embedding of the time */
+    ZN_ZIMAGE_AXES = 3,   /* place in the caption, row, column */
+};
+
+typedef struct zn_zimage_form {
+    int dim, heads, layers, refiners;
+    int caption;    /* channels of the caption's features */
+    int channels;   /* of latents */
+    int inner;      /* width of the feed-forward part */
+    int time;       /* inner width of what makes the modulation's source of the time, */
+    int modulation; /* and width of that source */
+    int axes[ZN_ZIMAGE_AXES];
+    float eps;
+    double theta, time_scale;
+} zn_zimage_form;
+
+extern const zn_zimage_form zn_zimage_turbo;
+
+/* Features [1,1,L,caption] to tokens [1,1,L filled up,dim]. */
+zn_node *zn_zimage_caption(zn_scope s, zn_node *features, const zn_zimage_form *k);
+/* latent [1,h,w,C], h and w even; time [1,1,1,ZN_ZIMAGE_TIME] of zn_zimage_time; caption: of zn_zimage_caption. */
+zn_node *zn_zimage(zn_scope s, zn_node *latent, zn_node *time, zn_node *caption, const zn_zimage_form *k);
+
+/* The embedding of a time from 0 (noise) to 1 (image). */
+void zn_zimage_time(const zn_zimage_form *k, float time, float *out);
+
+static inline int zn_zimage_filled(int tokens)
+{
+    return (tokens + ZN_ZIMAGE_BLOCK - 1) / ZN_ZIMAGE_BLOCK * ZN_ZIMAGE_BLOCK;
+}
+/* Positions on the axes, [tokens][axes]: of the picture's filled-up tokens, rows x columns of them real, and of as many
+ * tokens of the caption as it has when filled up. */
+void zn_zimage_picture_positions(int rows, int columns, int caption, int32_t *out);
+void zn_zimage_caption_positions(int caption, int32_t *out);
+
+/* How files name the parameters. */
+typedef struct zn_zimage_naming {
+    enum { ZN_ZIMAGE_DIFFUSERS, ZN_ZIMAGE_ORIGINAL, ZN_ZIMAGE_MLX } style;
+    bool fused; /* q, k and v are one matrix */
+    char prefix[96];
+} zn_zimage_naming;
+
+/* The network that files hold. config: its config.json, or NULL. ZN_ENOTFOUND: they hold no such network. */
+ZN_MUST_USE zn_status zn_zimage_recognise(const zn_weights *const *files, int count, const zn_json_node *config,
+                                          zn_zimage_form *k, zn_zimage_naming *naming);
+/* For zn_stored. */
+void zn_zimage_place(const void *naming, zn_place *out);
+
+#endif

@@ -1,0 +1,214 @@
+/* Group norm over [N,H,W,C]: runs of C/groups channels share mean and variance over the whole map. Layer norm is group
+ * norm of pixels that are maps of their own, with one group. Fusion lets the norm take over the modulations and the
+ * activation behind it. */
+#include "kernels/norm.h"
+#include "base/fail.h"
+#include "ops/passes/fuse.h"
+#include "ops/slots.h"
+
+typedef struct spec {
+    int groups;
+    float eps;
+    bool pixels;             /* layer norm: every pixel by itself */
+    bool scale, shift, gain; /* sources behind beta; set by fusion, like act */
+    zn_activation act;
+} spec;
+
+static zn_norm_args args_of(const zn_node *x, const spec *k)
+{
+    const int64_t c = zn_channels(x), rows = zn_positions(x);
+    const int64_t n = k->pixels ? rows : x->shape.dim[0];
+    return (zn_norm_args){
+        .x = x->data, .n = n, .pixels = rows / n, .c = (int)c, .groups = k->groups, .eps = k->eps, .act = k->act
+    };
+}
+
+static zn_status shape(zn_node *n)
+{
+    const spec *k = n->attribute;
+    if (!k->pixels)
+        ZN_TRY(zn_need_rank(n, 4));
+    const zn_shape x = n->source[0]->shape;
+    const int64_t c = x.dim[x.rank - 1];
+    if (k->groups < 1 || c % k->groups)
+        return ZN_FAIL(ZN_ESHAPE, "%lld channels do not divide into %d groups", (long long)c, k->groups);
+    for (int i = 1; i < 3; i++)
+        if (zn_shape_count(n->source[i]->shape) != c)
+            return ZN_FAIL(ZN_ESHAPE, "gamma and beta need %lld values", (long long)c);
+    n->shape = x;
+    return ZN_OK;
+}
+
+/* A layer norm may go through its pixels some at a time, since each is a map by itself. */
+enum { PIXELS = 256 };
+static int64_t at_once(const spec *k, int64_t n) { return k->pixels && n > PIXELS ? PIXELS : n; }
+
+static zn_needs needs_for(const zn_node *n, int64_t maps)
+{
+    zn_norm_args a = args_of(n->source[0], n->attribute);
+    a.n = maps;
+    return (zn_needs){ .shared_scratch = sizeof(float) * (size_t)zn_norm_scratch(&a) };
+}
+
+static zn_needs needs(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    return needs_for(n, at_once(n->attribute, args_of(n->source[0], n->attribute).n));
+}
+
+static void place(zn_norm_args *a, void *scratch)
+{
+    a->partial = scratch;
+    a->table = a->partial + 2 * a->n * zn_norm_blocks(a) * a->c;
+    a->sums = a->table + 3 * a->n * a->c;
+}
+
+static int64_t grain_of(const zn_norm_args *a) { return 1 + (1 << 14) / a->c; }
+
+static void run(const zn_node *n, const zn_launch_context *c)
+{
+    const spec *k = n->attribute;
+    zn_norm_args a = args_of(n->source[0], k);
+    const int64_t all = a.n, step = at_once(k, all);
+    int next = 3;
+    a.n = step;
+    place(&a, c->shared);
+    a.gamma = n->source[1]->data;
+    a.beta = n->source[2]->data;
+    a.scale = k->scale ? n->source[next++]->data : NULL;
+    a.shift = k->shift ? n->source[next++]->data : NULL;
+    a.gain = k->gain ? n->source[next++]->data : NULL;
+    for (int64_t first = 0; first < all; first += step) {
+        const int64_t skip = first * a.pixels * a.c;
+        a.x = n->source[0]->data + skip;
+        a.y = n->data + skip;
+        a.n = all - first < step ? all - first : step;
+        zn_launch(c, zn_k_norm_sums, a.n * zn_norm_blocks(&a), 1, &a);
+        zn_launch(c, zn_k_norm_merge, a.n * a.groups, 1, &a);
+        zn_launch(c, zn_k_norm_apply, a.n * a.pixels, grain_of(&a), &a);
+    }
+}
+
+static void gradient(zn_node *n, zn_node *dy)
+{
+    zn_node *x = n->source[0], *gamma = n->source[1], *beta = n->source[2];
+    zn_node *both = zn_apply(&zn_op_group_norm_grad, n->attribute, sizeof(spec), (zn_node *[]){ x, gamma, dy }, 3);
+    zn_accumulate(x, both);
+    zn_accumulate_tail(gamma, both, 0);
+    zn_accumulate_tail(beta, both, zn_shape_count(gamma->shape));
+}
+
+static double flops(const zn_node *n) { return 6.0 * (double)zn_shape_count(n->shape); }
+
+/* Added up, squared around the mean, a factor and a shift. */
+static double slots(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    const zn_activation act = ((spec *)n->attribute)->act;
+    const double more = act == ZN_ACT_SILU ? ZN_SLOTS_SILU : act == ZN_ACT_RELU ? 1 : 0;
+    return (4.0 + more) * (double)zn_shape_count(n->shape);
+}
+
+const zn_op zn_op_group_norm = { .name = "group_norm",
+                                 .shape = shape,
+                                 .run = run,
+                                 .launches = zn_launches,
+                                 .gradient = gradient,
+                                 .needs = needs,
+                                 .flops = flops,
+                                 .slots = slots,
+                                 .global = true };
+
+static zn_node *norm(zn_node *x, zn_node *gamma, zn_node *beta, spec k)
+{
+    return zn_apply(&zn_op_group_norm, &k, sizeof k, (zn_node *[]){ x, gamma, beta }, 3);
+}
+
+zn_node *zn_group_norm(zn_node *x, zn_node *gamma, zn_node *beta, int groups, float eps)
+{
+    return norm(x, gamma, beta, (spec){ .groups = groups, .eps = eps });
+}
+
+zn_node *zn_layer_norm(zn_node *x, zn_node *gamma, zn_node *beta, float eps)
+{
+    return norm(x, gamma, beta, (spec){ .groups = 1, .eps = eps, .pixels = true });
+}
+
+/* Sources: x, gamma, dy. The gradients of gamma and beta lie in the tail. */
+static zn_needs grad_needs(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    return needs_for(n, args_of(n->source[0], n->attribute).n);
+}
+
+static int64_t grad_tail(const zn_node *n) { return 2 * zn_shape_count(n->source[1]->shape); }
+
+static void grad_run(const zn_node *n, const zn_launch_context *c)
+{
+    zn_norm_args a = args_of(n->source[0], n->attribute);
+    place(&a, c->shared);
+    a.gamma = n->source[1]->data;
+    a.dy = n->source[2]->data;
+    a.y = n->data;
+    zn_launch(c, zn_k_norm_sums, a.n * zn_norm_blocks(&a), 1, &a);
+    zn_launch(c, zn_k_norm_stats, a.n * a.groups, 1, &a);
+    zn_launch(c, zn_k_norm_grad_sums, a.n * zn_norm_blocks(&a), 1, &a);
+    zn_launch(c, zn_k_norm_grad_merge, a.n * a.groups, 1, &a);
+    zn_launch(c, zn_k_norm_grad, a.n * a.pixels, grain_of(&a), &a);
+    float *tail = n->data + zn_shape_count(n->shape);
+    for (int i = 0; i < 2 * a.c; i++) {
+        double sum = 0;
+        for (int64_t map = 0; map < a.n; map++)
+            sum += (double)a.sums[map * 2 * a.c + i];
+        tail[i] = (float)sum;
+    }
+}
+
+static double grad_flops(const zn_node *n) { return 14.0 * (double)zn_shape_count(n->shape); }
+
+const zn_op zn_op_group_norm_grad = { .name = "group_norm_grad",
+                                      .shape = zn_like_first,
+                                      .run = grad_run,
+                                      .needs = grad_needs,
+                                      .flops = grad_flops,
+                                      .tail = grad_tail,
+                                      .global = true };
+
+/* ---- fusion ---- */
+
+static bool lone(const zn_node *n, const zn_op *op, const int *uses) { return n->op == op && uses[n->index] == 1; }
+
+void zn_fuse_norm(zn_node *n, int *uses)
+{
+    if (n->op != &zn_op_silu && n->op != &zn_op_relu)
+        return;
+    zn_node *at = n->source[0], *sources[ZN_MAX_SOURCES], *modulations[2];
+    int count = 0, total = 0;
+    while (count < 2 && lone(at, &zn_op_modulate, uses)) {
+        modulations[count++] = at;
+        at = at->source[0];
+    }
+    if (!lone(at, &zn_op_group_norm, uses))
+        return;
+    spec k = *(spec *)at->attribute;
+    if (k.act != ZN_ACT_NONE || k.scale || k.pixels || (count == 2 && modulations[0]->source_count > 2))
+        return; /* the second one may only scale */
+    for (int i = 0; i < 3; i++)
+        sources[total++] = at->source[i];
+    if (count > 0) {
+        const zn_node *first = modulations[count - 1];
+        k.scale = true;
+        sources[total++] = first->source[1];
+        k.shift = first->source_count > 2;
+        if (k.shift)
+            sources[total++] = first->source[2];
+    }
+    k.gain = count == 2;
+    if (k.gain)
+        sources[total++] = modulations[0]->source[1];
+    for (int i = 3; i < total; i++)
+        if (zn_shape_count(sources[i]->shape) != at->shape.dim[0] * at->shape.dim[3])
+            return; /* not one row for each map */
+    k.act = n->op == &zn_op_silu ? ZN_ACT_SILU : ZN_ACT_RELU;
+    zn_fuse_become(n, uses, &zn_op_group_norm, &k, sizeof k, sources, total);
+}

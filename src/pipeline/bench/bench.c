@@ -1,0 +1,159 @@
+/* Timing one part of a model, and the profile rows with their distance from the roofline. */
+#define _DEFAULT_SOURCE
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fail.h"
+#include "base/rng.h"
+#include "pipeline/bench/profile.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+zn_status zn_profile_rows(const zn_runner *r, const zn_machine *machine, int runs, zn_profile_row **rows, int *count)
+{
+    const zn_runner_row *from;
+    const int all = zn_runner_rows(r, &from);
+    *count = 0;
+    ZN_TRY(zn_alloc_for("a profile", sizeof **rows * (size_t)(all + 1), (void **)rows));
+    *count = all;
+    for (int i = 0; i < all; i++) {
+        const zn_runner_row *f = &from[i];
+        const double arithmetic = 2 * f->slots / machine->peak_gflops * 1e-6; /* ms: a multiply-add takes one slot */
+        const double memory = f->bytes / machine->bandwidth_gbs * 1e-6;
+        const double floor = arithmetic > memory ? arithmetic : memory;
+        (*rows)[i] = (zn_profile_row){ .name = f->name,
+                                       .kernel = f->kernel,
+                                       .ms = f->ms / runs,
+                                       .gflop = f->flops * 1e-9 / runs,
+                                       .gflop_done = f->flops_done * 1e-9 / runs,
+                                       .gslot = f->slots * 1e-9 / runs,
+                                       .mbytes = f->bytes * 1e-6 / runs,
+                                       .roofline = f->ms > 0 ? floor / f->ms : 0 };
+    }
+    return ZN_OK;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static zn_shape input_shape(const zn_model *m, zn_part part, const zn_bench_options *o)
+{
+    const int w = o->width > 0 ? o->width : 512, h = o->height > 0 ? o->height : w, d = m->config.downscale;
+    const int64_t lw = (w + d - 1) / d, lh = (h + d - 1) / d;
+    const int64_t step = part == ZN_ENCODER ? d : 1;
+    return ZN_SHAPE(1, lh * step, lw * step, zn_model_inputs(m, part));
+}
+
+enum { WARM_UP = 2 };
+
+/* Where the run in progress lies among all of them. */
+typedef struct bench_progress {
+    const zn_bench_options *options;
+    int done, all;
+} bench_progress;
+
+static int on_progress(void *user, double fraction)
+{
+    const bench_progress *p = user;
+    return p->options->progress(p->options->user, (p->done + fraction) / p->all);
+}
+
+static zn_status time_runs(zn_runner *r, const zn_bench_options *o, int runs, bool encoder, bench_progress *p,
+                           double *ms)
+{
+    zn_rng rng = zn_rng_new(o->seed);
+    const int64_t count = zn_shape_count(zn_runner_input_shape(r));
+    float *x = zn_runner_input(r);
+    for (int64_t i = 0; i < count; i++)
+        x[i] = encoder ? zn_rng_uniform(&rng) : zn_rng_normal(&rng);
+    for (; p->done < WARM_UP; p->done++)
+        ZN_TRY(zn_runner_run(r));
+    zn_runner_clear_rows(r);
+    for (int i = 0; i < runs; i++, p->done++) {
+        const double start = zn_clock_ms();
+        ZN_TRY(zn_runner_run(r));
+        ms[i] = zn_clock_ms() - start;
+    }
+    return ZN_OK;
+}
+
+/* Copies of the names, which belong to the runner's graph, and that is about to go. On failure some are NULL. */
+static zn_status own_names(zn_profile_row *rows, int count)
+{
+    for (int i = 0; i < count; i++)
+        rows[i].name = zn_strdup(rows[i].name);
+    for (int i = 0; i < count; i++)
+        if (!rows[i].name)
+            return ZN_FAIL(ZN_ENOMEM, "out of memory for a profile");
+    return ZN_OK;
+}
+
+zn_status zn_bench(const zn_model *model, const zn_bench_options *options, zn_bench_result *out)
+{
+    static const zn_bench_options defaults = { 0 };
+    const zn_bench_options *o = options ? options : &defaults;
+    const zn_model_info *info = zn_model_info_of(model);
+    const int runs = o->runs > 0 ? o->runs : 7;
+    *out = (zn_bench_result){ .runs = runs };
+    const zn_part part = info->restores ? ZN_ENCODER : o->part; /* a restorer has one part */
+    if (!info->restores && !(part == ZN_ENCODER ? info->has_encoder : info->has_decoder))
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no %s", info->path, zn_part_name(part));
+    if (o->width > ZN_MOST_SIDE || o->height > ZN_MOST_SIDE)
+        return ZN_FAIL(ZN_EINVALID, "a size of %dx%d is not one", o->width, o->height);
+    zn_pool *pool = NULL;
+    zn_device *device = NULL;
+    zn_runner *r = NULL;
+    double *ms = NULL;
+    zn_status status;
+    ZN_TRY_DONE(zn_pool_new(o->threads, &pool));
+    ZN_TRY_DONE(zn_device_open(o->device, &device));
+    out->threads = zn_pool_threads(pool);
+    ZN_TRY_DONE(zn_alloc_for("a benchmark", sizeof *ms * (size_t)runs, (void **)&ms));
+    bench_progress progress = { .options = o, .all = WARM_UP + runs };
+    const zn_runner_options ro = { .pool = pool,
+                                   .device = device,
+                                   .math = (zn_math)o->precision,
+                                   .tile = o->tile,
+                                   .memory = o->memory,
+                                   .profile = o->profile,
+                                   .progress = o->progress ? on_progress : NULL,
+                                   .user = &progress };
+    ZN_TRY_DONE(zn_runner_new(model, part, input_shape(model, part, o), &ro, &r));
+    ZN_TRY_DONE(time_runs(r, o, runs, part == ZN_ENCODER, &progress, ms));
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    out->rss_mb = (double)usage.ru_maxrss / 1024.0; /* before the bandwidth test takes its own memory */
+    qsort(ms, (size_t)runs, sizeof *ms, by_value);
+    out->ms_min = ms[0];
+    out->ms_median = runs % 2 ? ms[runs / 2] : 0.5 * (ms[runs / 2 - 1] + ms[runs / 2]);
+    out->gflop = zn_runner_flops(r) * 1e-9;
+    out->gflops = out->gflop / out->ms_median * 1e3;
+    const double coarse = zn_runner_coarse(r);
+    out->precision = coarse > 0 ? o->precision : ZN_PRECISION_F32;
+    out->precision_share = coarse > 0 ? coarse : 1;
+    ZN_TRY_DONE(zn_machine_of(device, out->threads, out->precision, &out->machine));
+    if (o->profile)
+        ZN_TRY_DONE(zn_profile_rows(r, &out->machine, runs, &out->rows, &out->row_count));
+    status = own_names(out->rows, out->row_count);
+done:
+    zn_runner_free(r);
+    zn_free(ms);
+    zn_device_close(device);
+    zn_pool_free(pool);
+    if (status != ZN_OK)
+        zn_bench_result_clear(out);
+    return status;
+}
+
+void zn_bench_result_clear(zn_bench_result *result)
+{
+    for (int i = 0; i < result->row_count; i++)
+        zn_free((void *)(uintptr_t)result->rows[i].name);
+    zn_free(result->rows);
+    result->rows = NULL;
+    result->row_count = 0;
+}

@@ -1,0 +1,172 @@
+/* The public promise: image to latent and back. Keeps one runner for each part, so that pictures of one size share
+ * their plan and packed weights. */
+#include <zenith/codec.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "io/image/pixels.h"
+#include "pipeline/bench/profile.h"
+#include "pipeline/codec/codec.h"
+
+#include <stdio.h>
+#include <string.h>
+
+zn_status zn_codec_new(const zn_model *model, const zn_codec_options *options, zn_codec **out)
+{
+    *out = NULL;
+    static const zn_codec_options defaults = { 0 };
+    options = options ? options : &defaults;
+    if (options->precision < ZN_PRECISION_F32 || options->precision > ZN_PRECISION_F16)
+        return ZN_FAIL(ZN_EINVALID, "precision %d is not known", (int)options->precision);
+    zn_codec *c = zn_calloc(1, sizeof *c);
+    if (!c)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a codec");
+    c->model = model;
+    c->options = *options;
+    pthread_mutex_init(&c->lock, NULL);
+    c->options.device = NULL;
+    zn_status status = zn_pool_new(options->threads, &c->pool);
+    if (status == ZN_OK)
+        status = zn_device_open(options->device, &c->device);
+    if (status != ZN_OK)
+        zn_codec_free(c);
+    else
+        *out = c;
+    return status;
+}
+
+void zn_codec_free(zn_codec *c)
+{
+    if (!c)
+        return;
+    zn_runner_free(c->runner[0]);
+    zn_runner_free(c->runner[1]);
+    zn_device_close(c->device);
+    zn_pool_free(c->pool);
+    pthread_mutex_destroy(&c->lock);
+    zn_free(c->rows);
+    zn_free(c);
+}
+
+zn_status zn_codec_runner(zn_codec *c, zn_part part, zn_shape shape, zn_runner **out)
+{
+    zn_runner **kept = &c->runner[part];
+    if (*kept && !zn_shape_equal(zn_runner_input_shape(*kept), shape)) {
+        zn_runner_free(*kept);
+        *kept = NULL;
+    }
+    if (!*kept) {
+        const zn_runner_options options = { .pool = c->pool,
+                                            .device = c->device,
+                                            .math = (zn_math)c->options.precision,
+                                            .tile = c->options.tile,
+                                            .memory = c->options.memory,
+                                            .profile = c->options.profile,
+                                            .progress = c->options.progress,
+                                            .user = c->options.user };
+        ZN_TRY(zn_runner_new(c->model, part, shape, &options, kept));
+    }
+    c->last = part;
+    *out = *kept;
+    return ZN_OK;
+}
+
+static zn_status encode(zn_codec *c, const zn_image *image, zn_latent **out)
+{
+    const zn_model_info *info = zn_model_info_of(c->model);
+    if (!info->has_encoder)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no encoder: give a model with encoder weights", info->path);
+    const int64_t h = zn_round_up(image->height, info->downscale), w = zn_round_up(image->width, info->downscale);
+    zn_runner *r;
+    ZN_TRY(zn_codec_runner(c, ZN_ENCODER, ZN_SHAPE(1, h, w, 3), &r));
+    zn_runner_clear_rows(r);
+    zn_pixels_to_float(image, (zn_region){ 0, 0, (int)w, (int)h }, zn_runner_input(r), (size_t)w * 3);
+    ZN_TRY(zn_runner_run(r));
+    zn_latent *z;
+    const zn_shape s = zn_runner_output_shape(r);
+    ZN_TRY(zn_latent_new((int)s.dim[2], (int)s.dim[1], (int)s.dim[3], &z));
+    memcpy(z->data, zn_runner_output(r), sizeof(float) * (size_t)zn_shape_count(s));
+    z->image_width = image->width;
+    z->image_height = image->height;
+    z->downscale = info->downscale;
+    snprintf(z->model, sizeof z->model, "%s", info->architecture);
+    *out = z;
+    return ZN_OK;
+}
+
+zn_status zn_codec_check_latent(const zn_model_info *info, const zn_latent *z)
+{
+    if (z->channels != info->latent_channels)
+        return ZN_FAIL(ZN_ESHAPE, "the latent has %d channels%s%s, but %s decodes %d", z->channels,
+                       z->model[0] ? ", made by " : "", z->model, info->architecture, info->latent_channels);
+    if (z->downscale && z->downscale != info->downscale)
+        return ZN_FAIL(ZN_ESHAPE, "the latent was made at 1/%d of the image, but %s decodes 1/%d", z->downscale,
+                       info->architecture, info->downscale);
+    return ZN_OK;
+}
+
+static zn_status decode(zn_codec *c, const zn_latent *z, int bits, zn_image **out)
+{
+    const zn_model_info *info = zn_model_info_of(c->model);
+    if (!info->has_decoder)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no decoder: give a model with decoder weights", info->path);
+    ZN_TRY(zn_codec_check_latent(info, z));
+    if (z->frames > 1)
+        return ZN_FAIL(ZN_ESHAPE, "the latent is a clip of %d frames, not a picture: zn_video_decode takes it",
+                       z->frames);
+    zn_runner *r;
+    ZN_TRY(zn_codec_runner(c, ZN_DECODER, ZN_SHAPE(1, z->height, z->width, z->channels), &r));
+    const zn_shape s = zn_runner_output_shape(r);
+    const int width = z->image_width ? z->image_width : (int)s.dim[2];
+    const int height = z->image_height ? z->image_height : (int)s.dim[1];
+    if (width > s.dim[2] || height > s.dim[1])
+        return ZN_FAIL(ZN_EFORMAT, "the latent claims an image of %dx%d, more than its %lldx%lld", width, height,
+                       (long long)s.dim[2], (long long)s.dim[1]);
+    zn_runner_clear_rows(r);
+    memcpy(zn_runner_input(r), z->data, sizeof(float) * (size_t)zn_shape_count(zn_runner_input_shape(r)));
+    ZN_TRY(zn_runner_run(r));
+    zn_image *image;
+    ZN_TRY(zn_image_new(width, height, bits, &image));
+    zn_pixels_from_float(zn_runner_output(r), (size_t)s.dim[2] * 3, image, (zn_region){ 0, 0, width, height });
+    *out = image;
+    return ZN_OK;
+}
+
+zn_status zn_encode(zn_codec *c, const zn_image *image, zn_latent **out)
+{
+    *out = NULL;
+    pthread_mutex_lock(&c->lock);
+    const zn_status status = encode(c, image, out);
+    pthread_mutex_unlock(&c->lock);
+    return status;
+}
+
+zn_status zn_decode_bits(zn_codec *c, const zn_latent *latent, int bits, zn_image **out)
+{
+    *out = NULL;
+    if (bits != 8 && bits != 16)
+        return ZN_FAIL(ZN_EINVALID, "%d bits: images have 8 or 16", bits);
+    pthread_mutex_lock(&c->lock);
+    const zn_status status = decode(c, latent, bits, out);
+    pthread_mutex_unlock(&c->lock);
+    return status;
+}
+
+zn_status zn_decode(zn_codec *c, const zn_latent *latent, zn_image **out) { return zn_decode_bits(c, latent, 8, out); }
+
+const char *zn_codec_plan(const zn_codec *c) { return c->runner[c->last] ? zn_runner_plan(c->runner[c->last]) : ""; }
+
+/* Made when asked for, since the roofline needs a measurement of the machine. */
+int zn_codec_profile(zn_codec *c, const zn_profile_row **rows)
+{
+    zn_machine machine;
+    zn_free(c->rows);
+    c->rows = NULL;
+    *rows = NULL;
+    if (!c->options.profile || !c->runner[c->last] ||
+        zn_machine_of(c->device, zn_pool_threads(c->pool), c->options.precision, &machine) != ZN_OK ||
+        zn_profile_rows(c->runner[c->last], &machine, 1, &c->rows, &c->row_count) != ZN_OK)
+        return 0;
+    *rows = c->rows;
+    return c->row_count;
+}

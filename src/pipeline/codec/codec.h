@@ -1,0 +1,29 @@
+/* A codec inside: shared by encoding, decoding and restoring. */
+#ifndef ZN_PIPELINE_CODEC_H
+#define ZN_PIPELINE_CODEC_H
+
+#include "pipeline/codec/runner.h"
+
+#include <pthread.h>
+
+struct zn_codec {
+    const zn_model *model;
+    zn_codec_options options;
+    zn_pool *pool;
+    zn_device *device; /* NULL: the CPU */
+    pthread_mutex_t lock;
+    zn_runner *runner[2]; /* by part, for the last size used */
+    zn_part last;
+    zn_profile_row *rows;
+    int row_count;
+};
+
+/* The runner of a part for an input shape, kept for the next call. The lock is held. */
+ZN_MUST_USE zn_status zn_codec_runner(zn_codec *c, zn_part part, zn_shape shape, zn_runner **out);
+
+/* Refuses a latent of other channels or another scale than the model's. */
+ZN_MUST_USE zn_status zn_codec_check_latent(const zn_model_info *info, const zn_latent *z);
+
+static inline int64_t zn_round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+#endif

@@ -1,0 +1,127 @@
+/* Diffusion autoencoders: conditions judged by attributes, moved along them, and mixed. */
+#include "pipeline/diffae/diffae.h"
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "diffusion/edit.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Classes of the original's classifiers, in the order of their rows. */
+static const char *const attributes[] = {
+    "5_o_Clock_Shadow",
+    "Arched_Eyebrows",
+    "Attractive",
+    "Bags_Under_Eyes",
+    "Bald",
+    "Bangs",
+    "Big_Lips",
+    "Big_Nose",
+    "Black_Hair",
+    "Blond_Hair",
+    "Blurry",
+    "Brown_Hair",
+    "Bushy_Eyebrows",
+    "Chubby",
+    "Double_Chin",
+    "Eyeglasses",
+    "Goatee",
+    "Gray_Hair",
+    "Heavy_Makeup",
+    "High_Cheekbones",
+    "Male",
+    "Mouth_Slightly_Open",
+    "Mustache",
+    "Narrow_Eyes",
+    "No_Beard",
+    "Oval_Face",
+    "Pale_Skin",
+    "Pointy_Nose",
+    "Receding_Hairline",
+    "Rosy_Cheeks",
+    "Sideburns",
+    "Smiling",
+    "Straight_Hair",
+    "Wavy_Hair",
+    "Wearing_Earrings",
+    "Wearing_Hat",
+    "Wearing_Lipstick",
+    "Wearing_Necklace",
+    "Wearing_Necktie",
+    "Young",
+};
+enum { ATTRIBUTES = sizeof attributes / sizeof *attributes };
+
+const char *zn_diffae_attribute(const zn_diffae *d, int index)
+{
+    if (index < 0 || !d->model->has[ZN_CLASSIFIER] || index >= zn_diffae_form_of(d)->classes)
+        return NULL;
+    return d->model->attributes ? d->model->attributes[index] : index < ATTRIBUTES ? attributes[index] : NULL;
+}
+
+int zn_diffae_attribute_count(const zn_diffae *d)
+{
+    return d->model->has[ZN_CLASSIFIER] ? zn_diffae_form_of(d)->classes : 0;
+}
+
+static zn_status judge(zn_diffae *d, const float *cond, float *scores)
+{
+    const float *mean = zn_diffae_statistic(d, "conds_mean"), *deviation = zn_diffae_statistic(d, "conds_std");
+    zn_diffae_kept *k;
+    ZN_TRY(zn_diffae_network(d, ZN_CLASSIFIER, 1, &k));
+    for (int i = 0; i < zn_diffae_width(d); i++)
+        k->network.input[0]->data[i] = (cond[i] - mean[i]) / deviation[i];
+    ZN_TRY(zn_exec_run(k->exec));
+    ZN_TRY(zn_exec_check_finite(k->exec));
+    for (int i = 0; i < zn_diffae_form_of(d)->classes; i++)
+        scores[i] = 1 / (1 + expf(-k->network.output->data[i]));
+    return ZN_OK;
+}
+
+zn_status zn_diffae_judge(zn_diffae *d, const float *cond, float *scores)
+{
+    pthread_mutex_lock(&d->lock);
+    const zn_status status = judge(d, cond, scores);
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
+/* The classifier's row for an attribute, or -1. */
+static int row_of(const zn_diffae *d, const char *attribute)
+{
+    char *end;
+    const char *name;
+    for (int i = 0; (name = zn_diffae_attribute(d, i)); i++)
+        if (strcmp(name, attribute) == 0)
+            return i;
+    const long row = strtol(attribute, &end, 10);
+    return end > attribute && !*end && row >= 0 && row < zn_diffae_form_of(d)->classes ? (int)row : -1;
+}
+
+zn_status zn_diffae_move(const zn_diffae *d, const float *cond, const char *attribute, double strength, float *out)
+{
+    const int width = zn_diffae_width(d), classes = zn_diffae_form_of(d)->classes;
+    if (!d->model->has[ZN_CLASSIFIER])
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no classifier, so no attribute is known", d->model->info.path);
+    const int row = row_of(d, attribute);
+    if (row < 0)
+        return ZN_FAIL(ZN_ENOTFOUND, "there is no attribute '%s'", attribute);
+    const zn_model_parameter *w = zn_model_parameter_find(d->model, "classifier.weight");
+    float *direction;
+    ZN_TRY(zn_alloc_for("a direction", sizeof *direction * (size_t)width, (void **)&direction));
+    for (int i = 0; i < width; i++) /* ours is [in][out] */
+        direction[i] = w->data[(int64_t)i * classes + row];
+    zn_move_condition(cond, zn_diffae_statistic(d, "conds_mean"), zn_diffae_statistic(d, "conds_std"), direction,
+                      strength, out, width);
+    zn_free(direction);
+    return ZN_OK;
+}
+
+void zn_diffae_between(const zn_diffae *d, const float *cond_a, const float *noise_a, const float *cond_b,
+                       const float *noise_b, double at, float *cond, float *noise)
+{
+    zn_lerp(cond_a, cond_b, at, cond, zn_diffae_width(d));
+    zn_slerp(noise_a, noise_b, at, noise, (int64_t)zn_diffae_noise_size(d, 1));
+}

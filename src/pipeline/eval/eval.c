@@ -1,0 +1,268 @@
+/* Judging a model picture by picture. Pictures are taken one after the other: the model itself uses all threads. */
+#include <zenith/eval.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fail.h"
+#include "base/rng.h"
+#include "io/dataset/dataset.h"
+#include "pipeline/eval/eval_score.h"
+#include "train/ranks/parcel.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct judge {
+    const zn_eval_options *o;
+    const zn_model_info *info;
+    zn_codec *codec;
+    zn_dataset *data;
+    zn_corruption damages[ZN_EVAL_GROUPS];
+    int damage_count; /* 1 for an autoencoder, whose pictures are not damaged */
+    zn_eval_result *out;
+    size_t room;        /* for rows */
+    zn_parcel parcel;   /* for rank 0 */
+    double base, scale; /* where the running model's progress lies in the whole */
+} judge;
+
+static const zn_scores no_scores = { NAN, NAN, NAN, 0 };
+
+static int on_progress(void *user, double fraction)
+{
+    const judge *j = user;
+    return j->o->progress(j->o->user, j->base + j->scale * fraction);
+}
+
+/* ---- one picture ---- */
+
+static zn_status round_trip(judge *j, const zn_image *picture, zn_eval_row *row)
+{
+    zn_latent *latent = NULL;
+    zn_image *back = NULL;
+    zn_status status;
+    const double base = j->base, start = zn_clock_ms();
+    j->scale /= 2;
+    ZN_TRY_DONE(zn_encode(j->codec, picture, &latent));
+    j->base += j->scale;
+    ZN_TRY_DONE(zn_decode(j->codec, latent, &back));
+    row->ms = zn_clock_ms() - start;
+    status = zn_eval_score(picture, back, &row->model);
+done:
+    j->base = base;
+    zn_latent_free(latent);
+    zn_image_free(back);
+    return status;
+}
+
+static zn_status repair(judge *j, const zn_image *picture, zn_corruption c, uint64_t seed, zn_eval_row *row)
+{
+    zn_image *damaged = NULL, *restored = NULL;
+    zn_status status;
+    ZN_TRY_DONE(zn_corrupt(picture, c, seed, &damaged));
+    const double start = zn_clock_ms();
+    ZN_TRY_DONE(zn_restore(j->codec, damaged, j->o->task, &restored));
+    row->ms = zn_clock_ms() - start;
+    ZN_TRY_DONE(zn_eval_score(picture, restored, &row->model));
+    status = zn_eval_score_plain(j->o, picture, damaged, c, row);
+done:
+    zn_image_free(damaged);
+    zn_image_free(restored);
+    return status;
+}
+
+/* ---- all of them ---- */
+
+static zn_status add_row(judge *j, const zn_eval_row *row)
+{
+    zn_eval_result *r = j->out;
+    if (!ZN_GROW(r->rows, j->room, r->row_count + 1))
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for the scores of %lld pictures", (long long)r->row_count + 1);
+    zn_eval_row *kept = &r->rows[r->row_count];
+    *kept = *row;
+    kept->name = zn_strdup(row->name);
+    if (!kept->name)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for the name of a picture");
+    r->row_count++;
+    return ZN_OK;
+}
+
+/* All damages of one picture; its rows are kept only together. */
+static zn_status judge_picture(judge *j, int64_t index)
+{
+    char *name = (char *)(uintptr_t)zn_dataset_name(j->data, index);
+    const double base = j->base, scale = j->scale;
+    zn_image *picture;
+    ZN_TRY(zn_dataset_read(j->data, index, &picture));
+    zn_status status = ZN_OK;
+    for (int d = 0; d < j->damage_count && status == ZN_OK; d++) {
+        zn_eval_row row = { .name = name, .width = picture->width, .height = picture->height, .model = no_scores };
+        for (int p = 0; p < ZN_PLAIN_COUNT; p++)
+            row.plain[p] = no_scores;
+        memcpy(row.damage, j->out->groups[d].damage, sizeof row.damage);
+        j->scale = scale / j->damage_count;
+        j->base = base + d * j->scale;
+        status = j->info->restores ? repair(j, picture, j->damages[d], zn_seed_for(j->o->seed, name), &row)
+                                   : round_trip(j, picture, &row);
+        if (status == ZN_OK)
+            status = add_row(j, &row);
+    }
+    zn_image_free(picture);
+    return status;
+}
+
+static bool stops(zn_status status) { return status == ZN_ECANCELLED || status == ZN_ENOMEM; }
+
+static bool wants(const judge *j, int64_t index)
+{
+    return !j->o->held_out || zn_dataset_held_out(j->data, index, j->o->held_out);
+}
+
+static void tell_skipped(judge *j, const char *name, const char *why)
+{
+    j->out->failed++;
+    if (j->o->skipped)
+        j->o->skipped(j->o->user, name, why);
+}
+
+static void drop_rows(judge *j, int64_t from)
+{
+    while (j->out->row_count > from)
+        zn_free(j->out->rows[--j->out->row_count].name);
+}
+
+/* Pictures [first,last) of those that are wanted, this rank's slice of them. */
+static zn_status judge_slice(judge *j, int64_t first, int64_t last)
+{
+    for (int64_t i = 0, number = 0; i < zn_dataset_count(j->data) && number < last; i++) {
+        if (!wants(j, i) || number++ < first)
+            continue;
+        const int64_t before = j->out->row_count;
+        j->scale = 1.0 / (double)(last - first);
+        j->base = (double)(number - 1 - first) * j->scale;
+        const zn_status status = judge_picture(j, i);
+        if (status == ZN_OK)
+            continue;
+        drop_rows(j, before);
+        if (stops(status))
+            return status;
+        const char *name = zn_dataset_name(j->data, i);
+        if (zn_ranks_count(j->o->ranks) == 1) {
+            tell_skipped(j, name, zn_error_text());
+        } else {
+            zn_parcel_put(&j->parcel, &(bool){ false }, sizeof(bool));
+            zn_parcel_put_text(&j->parcel, name);
+            zn_parcel_put_text(&j->parcel, zn_error_text());
+        }
+    }
+    return ZN_OK;
+}
+
+/* Slices in the order of the ranks are all pictures in their order. A parcel has, after a flag, rows with their names,
+ * or names and reasons. */
+static zn_status collect(judge *j)
+{
+    zn_parcel *p = &j->parcel;
+    zn_eval_row row;
+    size_t size;
+    for (int64_t i = 0; i < j->out->row_count; i++) {
+        zn_parcel_put(p, &(bool){ true }, sizeof(bool));
+        zn_parcel_put(p, &j->out->rows[i], sizeof row);
+        zn_parcel_put_text(p, j->out->rows[i].name);
+    }
+    drop_rows(j, 0);
+    ZN_TRY(zn_parcel_gather(p, j->o->ranks));
+    for (bool is_row; zn_parcel_take(p, &is_row, sizeof is_row);) {
+        const bool whole = !is_row || zn_parcel_take(p, &row, sizeof row);
+        const void *name = zn_parcel_take_bytes(p, &size), *why = is_row ? "" : zn_parcel_take_bytes(p, &size);
+        if (!whole || !name || !why)
+            return ZN_FAIL(ZN_EFORMAT, "what the ranks sent is cut off");
+        row.name = (char *)(uintptr_t)name;
+        if (is_row)
+            ZN_TRY(add_row(j, &row));
+        else
+            tell_skipped(j, name, why);
+    }
+    return ZN_OK;
+}
+
+static zn_status judge_all(judge *j)
+{
+    zn_ranks *ranks = j->o->ranks;
+    const int64_t count = zn_dataset_count(j->data), all = zn_ranks_count(ranks), me = zn_ranks_rank(ranks);
+    int64_t wanted = 0;
+    for (int64_t i = 0; i < count; i++)
+        wanted += wants(j, i);
+    if (!wanted)
+        return ZN_FAIL(ZN_ENOTFOUND, "%s: none of %lld pictures is held out", j->o->data, (long long)count);
+    ZN_TRY(zn_ranks_agree(ranks, judge_slice(j, wanted * me / all, wanted * (me + 1) / all)));
+    if (all > 1)
+        ZN_TRY(zn_ranks_agree(ranks, collect(j)));
+    return zn_ranks_agree(ranks, me || j->out->row_count
+                                     ? ZN_OK
+                                     : ZN_FAIL(ZN_ENOTFOUND, "%s: not one of %lld pictures could be judged", j->o->data,
+                                               (long long)wanted));
+}
+
+static zn_status prepare(judge *j, const zn_model *model)
+{
+    const zn_eval_options *o = j->o;
+    zn_codec_options codec = o->codec;
+    codec.threads = codec.threads > 0 ? codec.threads : zn_ranks_threads(o->ranks);
+    codec.progress = o->progress ? on_progress : NULL;
+    codec.user = j;
+    const bool damaged = o->damage.damage != ZN_DAMAGE_NONE;
+    if (!j->info->restores && (damaged || o->task != ZN_TASK_AUTO || o->nlm))
+        return ZN_FAIL(ZN_EUNSUPPORTED,
+                       "%s: %s is an autoencoder; tasks, damages and filters are for models that restore",
+                       j->info->path, j->info->architecture);
+    if (j->info->diffuses)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: %s is a diffusion autoencoder; only codecs and restorers are judged here",
+                       j->info->path, j->info->architecture);
+    if (!j->info->restores && !(j->info->has_encoder && j->info->has_decoder))
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: a round trip needs encoder and decoder, and one is missing",
+                       j->info->path);
+    if (!j->info->restores)
+        j->damage_count = 1;
+    else if (damaged)
+        j->damages[j->damage_count++] = o->damage;
+    else
+        while (j->damage_count < ZN_EVAL_GROUPS &&
+               zn_corruption_of_task(o->task, j->damage_count, &j->damages[j->damage_count]))
+            j->damage_count++;
+    j->out->group_count = j->damage_count;
+    for (int d = 0; d < j->damage_count && j->info->restores; d++)
+        zn_corruption_text(j->damages[d], j->out->groups[d].damage);
+    snprintf(j->out->architecture, sizeof j->out->architecture, "%s", j->info->architecture);
+    snprintf(j->out->data, sizeof j->out->data, "%s", o->data);
+    ZN_TRY(zn_dataset_open(o->data, &j->data));
+    return zn_codec_new(model, &codec, &j->codec);
+}
+
+zn_status zn_eval(const zn_model *model, const zn_eval_options *options, zn_eval_result *out)
+{
+    judge j = { .o = options, .info = zn_model_info_of(model), .out = out };
+    const double start = zn_clock_ms();
+    *out = (zn_eval_result){ 0 };
+    zn_status status = zn_ranks_agree(options->ranks, prepare(&j, model));
+    if (status == ZN_OK)
+        status = judge_all(&j);
+    if (status == ZN_OK)
+        zn_eval_average(out);
+    out->seconds = (zn_clock_ms() - start) * 1e-3;
+    zn_parcel_free(&j.parcel);
+    zn_codec_free(j.codec);
+    zn_dataset_close(j.data);
+    if (status != ZN_OK)
+        zn_eval_result_clear(out);
+    return status;
+}
+
+void zn_eval_result_clear(zn_eval_result *r)
+{
+    for (int64_t i = 0; i < r->row_count; i++)
+        zn_free(r->rows[i].name);
+    zn_free(r->rows);
+    r->rows = NULL;
+    r->row_count = 0;
+}

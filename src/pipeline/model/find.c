@@ -1,0 +1,190 @@
+/* Finding models by name, in the places where they may lie. */
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "base/file.h"
+#include "models/model.h"
+#include "pipeline/model/open.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_ROOTS = 16 };
+
+typedef struct roots {
+    char path[MAX_ROOTS][ZN_MODEL_PATH];
+    int count;
+} roots;
+
+static void add_root(roots *r, const char *base, const char *rest, size_t length)
+{
+    if (r->count == MAX_ROOTS || !length || length >= ZN_MODEL_PATH - 64)
+        return;
+    char *path = r->path[r->count];
+    snprintf(path, ZN_MODEL_PATH, "%.*s%s", (int)length, base, rest);
+    for (int i = 0; i < r->count; i++)
+        if (strcmp(r->path[i], path) == 0)
+            return;
+    r->count++;
+}
+
+/* Each folder of a list that is divided by colons. */
+static void add_roots(roots *r, const char *list, const char *rest)
+{
+    while (list && *list) {
+        const size_t n = strcspn(list, ":");
+        add_root(r, list, rest, n);
+        list += n + (list[n] == ':');
+    }
+}
+
+/* What was installed together with the program: PREFIX/bin/zenith and PREFIX/share/zenith/models. */
+static void add_own_root(roots *r)
+{
+    char program[ZN_MODEL_PATH];
+    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[length > 0 ? length : 0] = 0;
+    char *name = strrchr(program, '/');
+    if (!name)
+        return;
+    *name = 0;
+    const char *folder = strrchr(program, '/');
+    if (folder && strcmp(folder, "/bin") == 0)
+        add_root(r, program, "/share/zenith/models", (size_t)(folder - program));
+}
+
+/* The user's own before the repository's, and that before what is installed. */
+static zn_status search_places(roots **out)
+{
+    roots *r = *out = zn_calloc(1, sizeof *r);
+    if (!r)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory while looking for models");
+    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME"), *system = getenv("XDG_DATA_DIRS");
+    add_roots(r, getenv("ZENITH_MODELS"), "");
+    if (data && *data)
+        add_root(r, data, "/zenith/models", strlen(data));
+    else if (home && *home)
+        add_root(r, home, "/.local/share/zenith/models", strlen(home));
+    add_root(r, "weights", "", strlen("weights"));
+    add_own_root(r);
+    add_roots(r, system && *system ? system : "/usr/local/share:/usr/share", "/zenith/models");
+    return ZN_OK;
+}
+
+/* Visits every stem in the roots and in their direct subfolders. */
+static void each_model(const roots *r, zn_stem_visit visit, void *user)
+{
+    for (int i = 0; i < r->count; i++) {
+        zn_each_stem(r->path[i], visit, user);
+        struct dirent **entries;
+        const int count = scandir(r->path[i], &entries, NULL, alphasort);
+        for (int k = 0; k < count; k++) {
+            char path[ZN_MODEL_PATH + 256];
+            snprintf(path, sizeof path, "%s/%s", r->path[i], entries[k]->d_name);
+            if (entries[k]->d_name[0] != '.' && zn_is_folder(path))
+                zn_each_stem(path, visit, user);
+            free(entries[k]);
+        }
+        if (count >= 0)
+            free(entries);
+    }
+}
+
+typedef struct search {
+    const char *name; /* NULL: any complete one */
+    zn_model *found;
+    zn_status failure; /* of a model that had the name */
+    char text[1024];
+} search;
+
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static bool search_stem(void *user, const char *folder, const char *stem)
+{
+    search *s = user;
+    const bool named = s->name && (strcmp(stem, s->name) == 0 || strcmp(last_part(folder), s->name) == 0);
+    if (s->name && !named)
+        return true;
+    zn_model *m;
+    const zn_status status = zn_open_stem(folder, stem, &m);
+    if (status != ZN_OK) {
+        if (named && s->failure == ZN_OK) {
+            s->failure = status;
+            snprintf(s->text, sizeof s->text, "%s", zn_error_text());
+        }
+        return true;
+    }
+    if (s->name || (m->info.has_encoder && m->info.has_decoder)) {
+        s->found = m;
+        return false;
+    }
+    zn_model_free(m);
+    return true;
+}
+
+static bool search_once(void *user, const char *folder, const char *stem)
+{
+    search *s = user;
+    return !s->found && search_stem(user, folder, stem);
+}
+
+zn_status zn_model_find(const char *name, zn_model **out)
+{
+    *out = NULL;
+    if (name && (zn_exists(name) || strchr(name, '/')))
+        return zn_model_open(name, out);
+    roots *r;
+    ZN_TRY(search_places(&r));
+    search s = { .name = name };
+    each_model(r, search_once, &s);
+    char places[1024] = "";
+    for (int i = 0; i < r->count; i++) {
+        const size_t used = strlen(places);
+        snprintf(places + used, sizeof places - used, "%s%.200s", used ? ", " : "", r->path[i]);
+    }
+    zn_free(r);
+    *out = s.found;
+    if (s.found)
+        return ZN_OK;
+    if (s.failure != ZN_OK)
+        return ZN_FAIL(s.failure, "%s", s.text);
+    return ZN_FAIL(ZN_ENOTFOUND, "no model%s%s%s found in %s", name ? " '" : "", name ? name : "", name ? "'" : "",
+                   places);
+}
+
+typedef struct visitor {
+    zn_model_visit_fn visit;
+    void *user;
+} visitor;
+
+static bool visit_stem(void *user, const char *folder, const char *stem)
+{
+    const visitor *v = user;
+    static const zn_model_info unknown = { .architecture = "", .description = "", .path = "" };
+    char path[ZN_MODEL_PATH + 256];
+    snprintf(path, sizeof path, "%s%s%s", folder, stem[0] ? "/" : "", stem);
+    zn_model *m;
+    if (zn_open_stem(folder, stem, &m) == ZN_OK) {
+        v->visit(v->user, path, &m->info, "");
+        zn_model_free(m);
+    } else {
+        v->visit(v->user, path, &unknown, zn_error_text());
+    }
+    return true;
+}
+
+zn_status zn_models_visit(zn_model_visit_fn visit, void *user)
+{
+    roots *r;
+    ZN_TRY(search_places(&r));
+    visitor v = { visit, user };
+    each_model(r, visit_stem, &v);
+    zn_free(r);
+    return ZN_OK;
+}

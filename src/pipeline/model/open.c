@@ -1,0 +1,265 @@
+/* Opening models by path.
+ *
+ * Weights of one model may be one file or two; files of a folder that differ only in extension or in the words encoder
+ * and decoder belong together: taef2_encoder.pth, taef2_decoder.safetensors and taef2.safetensors share the stem
+ * "taef2". */
+#include "pipeline/model/open.h"
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "models/model.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Best first: when a model is there twice, the mapped format is taken. */
+static const char *const extensions[] = { ".safetensors", ".pth", ".pt", ".ckpt" };
+enum { EXTENSIONS = sizeof extensions / sizeof *extensions };
+
+static int extension_of(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    for (int i = 0; dot && i < EXTENSIONS; i++)
+        if (strcmp(dot, extensions[i]) == 0)
+            return i;
+    return -1;
+}
+
+/* "taef2" of "taef2_encoder.pth"; "" of "encoder.pth" and of diffusers' file name. */
+static void stem_of(const char *name, char *stem, size_t size)
+{
+    snprintf(stem, size, "%s", name);
+    char *dot = strrchr(stem, '.');
+    if (dot)
+        *dot = 0;
+    static const char *const words[] = { "encoder", "decoder", "diffusion_pytorch_model" };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        const char *word = zn_ending(stem, words[i]);
+        const size_t n = word ? (size_t)(word - stem) : 0;
+        if (word)
+            stem[n > 0 && strchr("_-.", stem[n - 1]) ? n - 1 : n] = 0;
+    }
+}
+
+/* True if parts of two files make one network. */
+static bool same_network(const zn_config *a, const zn_config *b)
+{
+    return strcmp(a->name, b->name) == 0 && a->latent == b->latent && a->width == b->width &&
+           a->made_width == b->made_width && a->made_height == b->made_height;
+}
+
+static zn_status add_file(zn_model **model, const char *path)
+{
+    zn_weights *w;
+    ZN_TRY(zn_weights_open(path, &w));
+    zn_status status = ZN_OK;
+    bool is_it = false;
+    zn_config config = { 0 };
+    zn_naming naming[ZN_PARTS];
+    int i = 0;
+    for (; zn_archs[i] && !is_it && status == ZN_OK; i++)
+        status = zn_archs[i]->recognise(w, &config, naming, &is_it);
+    if (status != ZN_OK || !is_it) {
+        if (status == ZN_OK)
+            status = ZN_FAIL(ZN_EUNSUPPORTED, "%s: no known architecture in its %lld tensors", path,
+                             (long long)zn_weights_count(w));
+        goto done;
+    }
+    if (!*model)
+        ZN_TRY_DONE(zn_model_new(zn_archs[i - 1], &config, model));
+    zn_model *m = *model;
+    if (!same_network(&m->config, &config)) {
+        status = ZN_FAIL(ZN_EFORMAT, "%s: %s does not belong to the %s beside it", path, config.name, m->config.name);
+        goto done;
+    }
+    for (int part = 0; part < ZN_PARTS; part++) {
+        if (!naming[part].present || m->has[part])
+            continue;
+        if (part <= ZN_DECODER) /* only this file knows */
+            memcpy(m->config.blocks[part], config.blocks[part], sizeof config.blocks[part]);
+        ZN_TRY_DONE(zn_model_load_part(m, (zn_part)part, w, &naming[part]));
+        if (part == ZN_CLASSIFIER)
+            ZN_TRY_DONE(zn_model_read_attributes(m, w));
+    }
+done:
+    zn_weights_close(w);
+    return status;
+}
+
+/* What a file of the same family adds to a model's configuration: nothing that the model already knows. */
+static zn_status adopt(zn_model *m, const zn_config *config, const zn_naming *naming)
+{
+    zn_diffae_form *own = &m->config.diffae;
+    const zn_diffae_form *more = &config->diffae;
+    if (own->encoder.out != more->encoder.out)
+        return ZN_FAIL(ZN_EFORMAT, "its conditions have %d numbers, those of %s %d", more->encoder.out,
+                       m->info.architecture, own->encoder.out);
+    if (naming[ZN_LATENT_NET].present && !m->has[ZN_LATENT_NET])
+        own->latent = more->latent;
+    if (naming[ZN_CLASSIFIER].present && !m->has[ZN_CLASSIFIER])
+        own->classes = more->classes;
+    return ZN_OK;
+}
+
+zn_status zn_model_extend(zn_model *m, const char *path)
+{
+    zn_weights *w;
+    zn_config config = { 0 };
+    zn_naming naming[ZN_PARTS];
+    bool is_it = false;
+    int added = 0;
+    ZN_TRY(zn_weights_open(path, &w));
+    zn_status status = m->arch->recognise(w, &config, naming, &is_it);
+    if (status == ZN_OK && (!is_it || !m->arch->network))
+        status = ZN_FAIL(ZN_EFORMAT, "nothing in it belongs to a %s", m->info.architecture);
+    if (status == ZN_OK)
+        status = adopt(m, &config, naming);
+    for (int part = ZN_LATENT_NET; part < ZN_PARTS && status == ZN_OK; part++)
+        if (naming[part].present && !m->has[part]) {
+            status = zn_model_load_part(m, (zn_part)part, w, &naming[part]);
+            if (status == ZN_OK && part == ZN_CLASSIFIER)
+                status = zn_model_read_attributes(m, w);
+            added++;
+        }
+    zn_weights_close(w);
+    if (status == ZN_OK && !added)
+        status = ZN_FAIL(ZN_EFORMAT, "it has nothing that %s lacks", m->info.path);
+    return status == ZN_OK ? ZN_OK : zn_fail_in_file(status, path);
+}
+
+static zn_status finish(zn_model *m, zn_status status, const char *path, zn_model **out)
+{
+    if (status == ZN_OK) {
+        m->info.path = zn_arena_copy(&m->arena, path);
+        status = m->info.path ? ZN_OK : ZN_FAIL(ZN_ENOMEM, "out of memory for a model");
+    }
+    if (status != ZN_OK) {
+        zn_model_free(m);
+        return zn_fail_in_file(status, path);
+    }
+    *out = m;
+    return ZN_OK;
+}
+
+zn_status zn_open_stem(const char *folder, const char *stem, zn_model **out)
+{
+    struct dirent **entries;
+    const int count = scandir(folder, &entries, NULL, alphasort);
+    if (count < 0)
+        return ZN_FAIL(ZN_EIO, "%s: cannot read the folder", folder);
+    zn_model *m = NULL;
+    zn_status status = ZN_OK;
+    for (int e = 0; e < EXTENSIONS; e++)
+        for (int i = 0; i < count && status == ZN_OK; i++) {
+            char name[256], path[ZN_MODEL_PATH];
+            stem_of(entries[i]->d_name, name, sizeof name);
+            if (extension_of(entries[i]->d_name) != e || strcmp(name, stem))
+                continue;
+            if (m && ((m->info.has_encoder && m->info.has_decoder) || m->info.restores))
+                continue;
+            snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
+            status = add_file(&m, path);
+        }
+    for (int i = 0; i < count; i++)
+        free(entries[i]);
+    free(entries);
+    if (status == ZN_OK && !m)
+        return ZN_FAIL(ZN_ENOTFOUND, "%s: no weights there", folder);
+    char path[ZN_MODEL_PATH];
+    snprintf(path, sizeof path, "%s%s%s", folder, stem[0] ? "/" : "", stem);
+    return finish(m, status, path, out);
+}
+
+/* In the folder of a training run the model counts, not what the run itself needs beside it. */
+static bool is_of_run(const char *folder, const char *name)
+{
+    char path[ZN_MODEL_PATH];
+    snprintf(path, sizeof path, "%s/recipe.yaml", folder);
+    return (strcmp(name, "checkpoint.safetensors") == 0 || strcmp(name, "conditions.safetensors") == 0) &&
+           zn_exists(path);
+}
+
+/* True for the first weight file of its stem. */
+static bool begins_stem(struct dirent **entries, int index, const char *stem)
+{
+    for (int i = 0; i <= index; i++) {
+        char other[256];
+        stem_of(entries[i]->d_name, other, sizeof other);
+        if (extension_of(entries[i]->d_name) >= 0 && strcmp(other, stem) == 0)
+            return i == index;
+    }
+    return false;
+}
+
+void zn_each_stem(const char *folder, zn_stem_visit visit, void *user)
+{
+    struct dirent **entries;
+    const int count = scandir(folder, &entries, NULL, alphasort);
+    bool more = true;
+    for (int i = 0; i < count && more; i++) {
+        char stem[256];
+        stem_of(entries[i]->d_name, stem, sizeof stem);
+        if (begins_stem(entries, i, stem) && !is_of_run(folder, entries[i]->d_name))
+            more = visit(user, folder, stem);
+    }
+    for (int i = 0; i < count; i++)
+        free(entries[i]);
+    if (count >= 0)
+        free(entries);
+}
+
+typedef struct stem_list {
+    int count;
+    char first[256];
+    char names[512];
+} stem_list;
+
+static bool list_stem(void *user, const char *folder, const char *stem)
+{
+    (void)folder;
+    stem_list *l = user;
+    const size_t used = strlen(l->names);
+    if (l->count++ == 0)
+        snprintf(l->first, sizeof l->first, "%s", stem);
+    snprintf(l->names + used, sizeof l->names - used, "%s%s", used ? ", " : "", stem);
+    return true;
+}
+
+zn_status zn_model_open(const char *path, zn_model **out)
+{
+    *out = NULL;
+    if (!zn_is_folder(path)) {
+        zn_model *m = NULL;
+        const zn_status status = add_file(&m, path);
+        return finish(m, status, path, out);
+    }
+    stem_list l = { 0 };
+    zn_each_stem(path, list_stem, &l);
+    if (l.count == 0)
+        return ZN_FAIL(ZN_ENOTFOUND, "%s: no weights in this folder", path);
+    if (l.count > 1)
+        return ZN_FAIL(ZN_EINVALID, "%s: holds several models (%s): name one", path, l.names);
+    return zn_open_stem(path, l.first, out);
+}
+
+zn_status zn_model_random(const char *architecture, uint64_t seed, zn_model **out)
+{
+    *out = NULL;
+    const zn_config *config;
+    const zn_arch *arch = zn_arch_find(architecture, &config);
+    if (!arch)
+        return ZN_FAIL(ZN_ENOTFOUND, "no architecture is called '%s'", architecture);
+    zn_model *m;
+    ZN_TRY(zn_model_new(arch, config, &m));
+    m->info.is_random = 1;
+    zn_status status = zn_model_random_part(m, ZN_ENCODER, seed);
+    if (status == ZN_OK && (arch->decode || arch->network))
+        status = zn_model_random_part(m, ZN_DECODER, seed);
+    char path[64];
+    snprintf(path, sizeof path, "(random, seed %llu)", (unsigned long long)seed);
+    return finish(m, status, path, out);
+}

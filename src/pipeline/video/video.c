@@ -1,0 +1,246 @@
+/* The public promise for clips: pictures to latent frames and back, on top of pieces (clip.h). */
+#include <zenith/video.h>
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "io/image/pixels.h"
+#include "pipeline/codec/codec.h"
+#include "pipeline/video/clip.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct zn_video {
+    const zn_model *model;
+    zn_codec_options options;
+    zn_pool *pool;
+    zn_clip *part[2]; /* for the last size used */
+    /* encoder */
+    int width, height; /* of the clip's pictures; 0: none yet */
+    int filled;        /* pictures of the piece to come */
+    /* decoder */
+    bool decoding, counted; /* counted: every latent said how many pictures there were */
+    int64_t shown, promised;
+    char plan[256];
+};
+
+zn_status zn_video_new(const zn_model *model, const zn_codec_options *options, zn_video **out)
+{
+    *out = NULL;
+    static const zn_codec_options defaults = { 0 };
+    options = options ? options : &defaults;
+    const zn_model_info *info = zn_model_info_of(model);
+    if (!info->clip_frames)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: %s is for pictures and knows no clips", info->path, info->architecture);
+    if (options->precision < ZN_PRECISION_F32 || options->precision > ZN_PRECISION_F16)
+        return ZN_FAIL(ZN_EINVALID, "precision %d is not known", (int)options->precision);
+    if (options->device && strcmp(options->device, "cpu"))
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: clips are computed on the CPU, not on '%s'", info->path, options->device);
+    zn_video *v = zn_calloc(1, sizeof *v);
+    if (!v)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a video");
+    v->model = model;
+    v->options = *options;
+    v->options.device = NULL;
+    const zn_status status = zn_pool_new(options->threads, &v->pool);
+    if (status != ZN_OK)
+        zn_video_free(v);
+    else
+        *out = v;
+    return status;
+}
+
+void zn_video_free(zn_video *v)
+{
+    if (!v)
+        return;
+    zn_clip_free(v->part[0]);
+    zn_clip_free(v->part[1]);
+    zn_pool_free(v->pool);
+    zn_free(v);
+}
+
+const char *zn_video_plan(zn_video *v, zn_part part)
+{
+    v->plan[0] = 0;
+    if (part <= ZN_DECODER && v->part[part])
+        zn_clip_describe(v->part[part], v->plan, sizeof v->plan);
+    return v->plan;
+}
+
+/* The part for frames of this shape; one for another size is given up. */
+static zn_status part_for(zn_video *v, zn_part part, zn_shape frame)
+{
+    zn_clip **kept = &v->part[part];
+    if (*kept && !zn_shape_equal(zn_clip_frame(*kept), frame)) {
+        zn_clip_free(*kept);
+        *kept = NULL;
+    }
+    const zn_clip_options options = { v->pool, (zn_math)v->options.precision, v->options.memory, v->options.progress,
+                                      v->options.user };
+    return *kept ? ZN_OK : zn_clip_new(v->model, part, frame, &options, kept);
+}
+
+/* ---- encoding ---- */
+
+static void forget_pictures(zn_video *v)
+{
+    v->width = v->height = v->filled = 0;
+    if (v->part[ZN_ENCODER])
+        zn_clip_end(v->part[ZN_ENCODER]);
+}
+
+/* Of one latent frame or several, made of so many pictures. */
+static zn_status append(const zn_video *v, const float *data, zn_shape s, int pictures, zn_latent **clip)
+{
+    const zn_model_info *info = zn_model_info_of(v->model);
+    zn_latent z = { .width = (int)s.dim[2],
+                    .height = (int)s.dim[1],
+                    .channels = (int)s.dim[3],
+                    .image_width = v->width,
+                    .image_height = v->height,
+                    .downscale = info->downscale,
+                    .data = (float *)data,
+                    .frames = (int)s.dim[0],
+                    .image_frames = pictures };
+    snprintf(z.model, sizeof z.model, "%s", info->architecture);
+    return zn_latent_append(clip, &z);
+}
+
+static zn_status run_piece(zn_video *v, int pictures, zn_latent **clip)
+{
+    const float *data;
+    zn_shape shape;
+    ZN_TRY(zn_clip_run(v->part[ZN_ENCODER], &data, &shape));
+    v->filled = 0;
+    return append(v, data, shape, pictures, clip);
+}
+
+static zn_status take_picture(zn_video *v, const zn_image *picture, zn_latent **clip)
+{
+    const zn_model_info *info = zn_model_info_of(v->model);
+    if (!info->has_encoder)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no encoder: give a model with encoder weights", info->path);
+    if (v->width && (picture->width != v->width || picture->height != v->height))
+        return ZN_FAIL(ZN_ESHAPE, "a picture of %dx%d does not fit into a clip of %dx%d", picture->width,
+                       picture->height, v->width, v->height);
+    const int64_t h = zn_round_up(picture->height, info->downscale), w = zn_round_up(picture->width, info->downscale);
+    float *input;
+    int frames;
+    ZN_TRY(part_for(v, ZN_ENCODER, ZN_SHAPE(1, h, w, 3)));
+    ZN_TRY(zn_clip_begin(v->part[ZN_ENCODER], &input, &frames));
+    v->width = picture->width;
+    v->height = picture->height;
+    zn_pixels_to_float(picture, (zn_region){ 0, 0, (int)w, (int)h }, input + v->filled * h * w * 3, (size_t)w * 3);
+    return ++v->filled == frames ? run_piece(v, frames, clip) : ZN_OK;
+}
+
+zn_status zn_video_encode(zn_video *v, const zn_image *picture, zn_latent **clip)
+{
+    const zn_status status = take_picture(v, picture, clip);
+    if (status != ZN_OK)
+        forget_pictures(v);
+    return status;
+}
+
+static zn_status finish_piece(zn_video *v, zn_latent **clip)
+{
+    float *input;
+    int frames;
+    ZN_TRY(zn_clip_begin(v->part[ZN_ENCODER], &input, &frames));
+    const size_t size = (size_t)zn_shape_count(zn_clip_frame(v->part[ZN_ENCODER]));
+    for (int i = v->filled; i < frames; i++)
+        memcpy(input + (size_t)i * size, input + (size_t)(v->filled - 1) * size, sizeof *input * size);
+    return run_piece(v, v->filled, clip);
+}
+
+zn_status zn_video_encode_end(zn_video *v, zn_latent **clip)
+{
+    const zn_status status = v->filled ? finish_piece(v, clip) : ZN_OK;
+    forget_pictures(v);
+    return status;
+}
+
+/* ---- decoding ---- */
+
+void zn_video_decode_end(zn_video *v)
+{
+    v->decoding = false;
+    if (v->part[ZN_DECODER])
+        zn_clip_end(v->part[ZN_DECODER]);
+}
+
+static zn_status check_latent(const zn_video *v, const zn_latent *z)
+{
+    const zn_model_info *info = zn_model_info_of(v->model);
+    const int64_t d = info->downscale;
+    if (!info->has_decoder)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no decoder: give a model with decoder weights", info->path);
+    ZN_TRY(zn_codec_check_latent(info, z));
+    if (z->image_width > z->width * d || z->image_height > z->height * d)
+        return ZN_FAIL(ZN_EFORMAT, "the latent claims pictures of %dx%d, more than its %lldx%lld", z->image_width,
+                       z->image_height, (long long)(z->width * d), (long long)(z->height * d));
+    const zn_shape frame = v->decoding ? zn_clip_frame(v->part[ZN_DECODER]) : ZN_SHAPE(1, z->height, z->width, 1);
+    if (frame.dim[1] != z->height || frame.dim[2] != z->width)
+        return ZN_FAIL(ZN_ESHAPE, "latent frames of %dx%d do not belong to a clip of %lldx%lld", z->width, z->height,
+                       (long long)frame.dim[2], (long long)frame.dim[1]);
+    return ZN_OK;
+}
+
+/* The pictures of a piece, as many as there should be in all. */
+static zn_status show(zn_video *v, const float *data, zn_shape s, zn_image *picture, zn_video_picture_fn take,
+                      void *user)
+{
+    const int64_t size = zn_shape_count(s) / s.dim[0];
+    for (int64_t i = 0; i < s.dim[0] && (!v->counted || v->shown < v->promised); i++, v->shown++) {
+        zn_pixels_from_float(data + i * size, (size_t)s.dim[2] * 3, picture,
+                             (zn_region){ 0, 0, picture->width, picture->height });
+        ZN_TRY(take(user, picture));
+    }
+    return ZN_OK;
+}
+
+static zn_status take_latent(zn_video *v, const zn_latent *z, int bits, zn_video_picture_fn take, void *user)
+{
+    ZN_TRY(check_latent(v, z));
+    const zn_shape frame = ZN_SHAPE(1, z->height, z->width, z->channels);
+    const int d = zn_model_info_of(v->model)->downscale, frames = z->frames > 1 ? z->frames : 1;
+    const size_t size = (size_t)zn_shape_count(frame);
+    if (!v->decoding) {
+        v->counted = true;
+        v->shown = v->promised = 0;
+    }
+    v->counted &= z->image_frames > 0;
+    v->promised += z->image_frames;
+    ZN_TRY(part_for(v, ZN_DECODER, frame));
+    v->decoding = true;
+    zn_image *picture;
+    ZN_TRY(zn_image_new(z->image_width ? z->image_width : z->width * d,
+                        z->image_height ? z->image_height : z->height * d, bits, &picture));
+    zn_status status = ZN_OK;
+    for (int i = 0; i < frames && status == ZN_OK; i++) {
+        float *input;
+        const float *data = NULL;
+        zn_shape shape = { 0 };
+        int each;
+        status = zn_clip_begin(v->part[ZN_DECODER], &input, &each);
+        if (status == ZN_OK) {
+            memcpy(input, z->data + (size_t)i * size, sizeof *input * size);
+            status = zn_clip_run(v->part[ZN_DECODER], &data, &shape);
+        }
+        if (status == ZN_OK)
+            status = show(v, data, shape, picture, take, user);
+    }
+    zn_image_free(picture);
+    return status;
+}
+
+zn_status zn_video_decode(zn_video *v, const zn_latent *latent, int bits, zn_video_picture_fn take, void *user)
+{
+    if (bits != 8 && bits != 16)
+        return ZN_FAIL(ZN_EINVALID, "%d bits: images have 8 or 16", bits);
+    const zn_status status = take_latent(v, latent, bits, take, user);
+    if (status != ZN_OK)
+        zn_video_decode_end(v);
+    return status;
+}

@@ -1,0 +1,62 @@
+/* Held-out pictures, damaged where the task is to restore them. */
+#include "train/data/held_out.h"
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "io/image/pixels.h"
+#include "models/zenith/zenith.h"
+#include "train/data/corrupt.h"
+
+#include <string.h>
+
+enum { PICTURES = 16 };
+
+/* Repeats the last picture for every task, with one damage of each. */
+static zn_status damage(zn_held_out *h, int size)
+{
+    const size_t pixels = (size_t)size * (size_t)size;
+    for (int task = 0; task < ZN_TASKS; task++) {
+        const size_t at = (size_t)(h->count - 1 + task);
+        zn_draw d = { .seed = at };
+        zn_corruption_of_task((zn_task)(ZN_TASK_DENOISE + task), 1, &d.what);
+        if (task > 0)
+            memcpy(h->pictures + 3 * pixels * at, h->pictures + 3 * pixels * (at - 1), sizeof(float) * 3 * pixels);
+        ZN_TRY(
+            zn_restore_input_of(h->pictures + 3 * pixels * at, size, &d, h->inputs + ZN_RESTORE_INPUTS * pixels * at));
+    }
+    h->count += ZN_TASKS - 1;
+    return ZN_OK;
+}
+
+zn_status zn_held_out_new(zn_held_out *h, const zn_dataset *set, const zn_recipe *r, const zn_skip *skip)
+{
+    const bool restores = r->task == ZN_RECIPE_RESTORE;
+    const size_t pixels = (size_t)r->size * (size_t)r->size;
+    *h = (zn_held_out){ .tasks = restores ? ZN_TASKS : 1 };
+    const size_t most = (size_t)(PICTURES * h->tasks);
+    ZN_TRY(zn_alloc_for("held-out pictures", sizeof(float) * pixels * 3 * most, (void **)&h->pictures));
+    if (restores)
+        ZN_TRY(
+            zn_alloc_for("held-out pictures", sizeof(float) * pixels * ZN_RESTORE_INPUTS * most, (void **)&h->inputs));
+    for (int64_t i = 0; i < zn_dataset_count(set) && h->count < (int)most; i++) {
+        if (!zn_dataset_held_out(set, i, r->held_out))
+            continue;
+        zn_image *image;
+        ZN_TRY(zn_picture_read(set, i, skip, &image));
+        if (!image)
+            continue;
+        const zn_region centre = { (image->width - r->size) / 2, (image->height - r->size) / 2, r->size, r->size };
+        zn_pixels_to_float(image, centre, h->pictures + pixels * 3 * (size_t)h->count++, (size_t)r->size * 3);
+        zn_image_free(image);
+        if (restores)
+            ZN_TRY(damage(h, r->size));
+    }
+    return ZN_OK;
+}
+
+void zn_held_out_free(zn_held_out *h)
+{
+    zn_free(h->pictures);
+    zn_free(h->inputs);
+    *h = (zn_held_out){ 0 };
+}

@@ -1,0 +1,81 @@
+/* Reading and cropping. */
+#include "train/data/pictures.h"
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "base/rng.h"
+#include "io/image/pixels.h"
+
+zn_status zn_picture_read(const zn_dataset *set, int64_t picture, const zn_skip *skip, zn_image **out)
+{
+    const zn_status status = zn_dataset_read(set, picture, out);
+    if (status == ZN_OK || status == ZN_ENOMEM)
+        return status;
+    *out = NULL;
+    if (skip->note)
+        skip->note(skip->user, picture, zn_error_text());
+    return ZN_OK;
+}
+
+void zn_picture_signed(const zn_image *image, float *out)
+{
+    const size_t row = (size_t)image->width * 3, count = row * (size_t)image->height;
+    zn_pixels_to_float(image, (zn_region){ 0, 0, image->width, image->height }, out, row);
+    for (size_t i = 0; i < count; i++)
+        out[i] = 2 * out[i] - 1;
+}
+
+static int reflect(int i, int n)
+{
+    if (n == 1)
+        return 0;
+    const int period = 2 * (n - 1);
+    i = (i % period + period) % period;
+    return i < n ? i : period - i;
+}
+
+static void crop_random(const zn_image *image, int size, bool flip, uint64_t seed, float *out)
+{
+    zn_rng rng = zn_rng_new(seed);
+    const int spare_x = image->width - size, spare_y = image->height - size;
+    const int x0 = spare_x > 0 ? (int)(zn_rng_next(&rng) % (uint64_t)(spare_x + 1)) : 0;
+    const int y0 = spare_y > 0 ? (int)(zn_rng_next(&rng) % (uint64_t)(spare_y + 1)) : 0;
+    const bool mirrored = flip && (zn_rng_next(&rng) & 1);
+    for (int y = 0; y < size; y++)
+        for (int x = 0; x < size; x++) {
+            const int sx = reflect(x0 + (mirrored ? size - 1 - x : x), image->width),
+                      sy = reflect(y0 + y, image->height);
+            const size_t at = ((size_t)sy * (size_t)image->width + (size_t)sx) * 3;
+            for (int c = 0; c < 3; c++)
+                out[((size_t)y * (size_t)size + (size_t)x) * 3 + (size_t)c] =
+                    image->bits == 8 ? (float)((uint8_t *)image->pixels)[at + (size_t)c] / 255.0f
+                                     : (float)((uint16_t *)image->pixels)[at + (size_t)c] / 65535.0f;
+        }
+}
+
+/* A crop of twice the side, every 2x2 pixels made one. */
+static zn_status crop_halved(const zn_image *image, int size, bool flip, uint64_t seed, float *out)
+{
+    float *large;
+    ZN_TRY(zn_alloc_for("a crop", sizeof *large * (size_t)size * (size_t)size * 12, (void **)&large));
+    crop_random(image, 2 * size, flip, seed, large);
+    const size_t row = (size_t)size * 6;
+    for (size_t y = 0; y < (size_t)size; y++)
+        for (size_t i = 0; i < (size_t)size * 3; i++) {
+            const float *p = large + 2 * y * row + i / 3 * 6 + i % 3;
+            out[y * (size_t)size * 3 + i] = 0.25f * (p[0] + p[3] + p[row] + p[row + 3]);
+        }
+    zn_free(large);
+    return ZN_OK;
+}
+
+/* Pictures that are too small for it are never halved. */
+zn_status zn_picture_crop(const zn_image *image, const zn_crop *c, uint64_t seed, float *out)
+{
+    zn_rng rng = zn_rng_new(seed ^ 0x5ca1ab1e);
+    if (c->halve > 0 && image->width >= 2 * c->size && image->height >= 2 * c->size &&
+        (double)zn_rng_uniform(&rng) < c->halve)
+        return crop_halved(image, c->size, !c->no_flip, seed, out);
+    crop_random(image, c->size, !c->no_flip, seed, out);
+    return ZN_OK;
+}

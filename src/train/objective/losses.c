@@ -1,0 +1,81 @@
+/* Terms that compare two pictures. */
+#include "train/objective/objective.h"
+
+enum { BANDS = 3 };
+
+static bool is_even(const zn_node *x) { return x->shape.dim[1] % 2 == 0 && x->shape.dim[2] % 2 == 0; }
+
+static zn_node *plus(zn_node *sum, zn_node *term, int level)
+{
+    term = zn_scale(term, (float)(4 >> level));
+    return sum ? zn_add(sum, term) : term;
+}
+
+zn_node *zn_laplacian_loss(zn_node *a, zn_node *b)
+{
+    zn_node *sum = NULL;
+    for (int level = 0; level < BANDS && is_even(a); level++) {
+        zn_node *a2 = zn_downsample2(a), *b2 = zn_downsample2(b);
+        sum = plus(sum, zn_mean_absolute_error(zn_sub(a, zn_upsample2(a2)), zn_sub(b, zn_upsample2(b2))), level);
+        a = a2;
+        b = b2;
+    }
+    return sum;
+}
+
+/* Pixel `index` of every 2x2 square. */
+static zn_node *corner(zn_node *patches, int index)
+{
+    int32_t from[16];
+    const int channels = (int)patches->shape.dim[3] / 4;
+    if (channels > 16)
+        return zn_graph_poison(patches->graph, ZN_ESHAPE, "a Haar transform of more than 16 channels");
+    for (int c = 0; c < channels; c++)
+        from[c] = index * channels + c;
+    return zn_select_channels(patches, from, channels);
+}
+
+/* One level: out[0] the mean of each 2x2 square, out[1..3] half the differences across, down and both. */
+static void haar(zn_node *x, zn_node *out[4])
+{
+    zn_node *p = zn_space_to_depth(x, 2), *q[4];
+    for (int i = 0; i < 4; i++)
+        q[i] = corner(p, i);
+    zn_node *top = zn_add(q[0], q[1]), *bottom = zn_add(q[2], q[3]);
+    zn_node *over = zn_sub(q[0], q[1]), *under = zn_sub(q[2], q[3]);
+    out[0] = zn_scale(zn_add(top, bottom), 0.25f);
+    out[1] = zn_scale(zn_add(over, under), 0.5f);
+    out[2] = zn_scale(zn_sub(top, bottom), 0.5f);
+    out[3] = zn_scale(zn_sub(over, under), 0.5f);
+}
+
+zn_node *zn_haar_loss(zn_node *a, zn_node *b)
+{
+    zn_node *sum = NULL;
+    for (int level = 0; level < BANDS && is_even(a); level++) {
+        zn_node *p[4], *q[4];
+        haar(a, p);
+        haar(b, q);
+        for (int i = 1; i < 4; i++)
+            sum = plus(sum, zn_mean_absolute_error(p[i], q[i]), level);
+        a = p[0];
+        b = q[0];
+    }
+    return sum;
+}
+
+void zn_add_picture_terms(zn_objective *o, const zn_recipe *r, zn_node *y, zn_node *target)
+{
+    if (r->mse > 0)
+        zn_objective_add(o, "mse", zn_mean_square_error(y, target), (zn_ramp){ .to = r->mse });
+    if (r->l1 > 0)
+        zn_objective_add(o, "l1", zn_mean_absolute_error(y, target), (zn_ramp){ .to = r->l1 });
+    if (r->huber > 0)
+        zn_objective_add(o, "huber", zn_huber(y, target, 0.05f), (zn_ramp){ .to = r->huber });
+    if (r->bands > 0 && is_even(y))
+        zn_objective_add(o, "bands", zn_laplacian_loss(y, target), (zn_ramp){ .to = r->bands });
+    if (r->haar > 0 && is_even(y))
+        zn_objective_add(o, "haar", zn_haar_loss(y, target), (zn_ramp){ .to = r->haar });
+    if (r->ssim > 0)
+        zn_objective_add(o, "ssim", zn_ssim_loss(y, target), (zn_ramp){ .to = r->ssim });
+}

@@ -1,0 +1,101 @@
+/* Objectives: what a step of training minimises, as a graph with named terms.
+ *
+ *     zn_objective o;
+ *     ZN_TRY(zn_objective_build(&o, &(zn_objective_options){ .model = model, .recipe = &recipe, .batch = 4 }));
+ *     ... o.input, o.target -> o.output, o.loss = the sum of o.terms[i], each by its weight ...
+ *     zn_objective_free(&o);
+ *
+ * Weights are inputs of the graph, so that they can change from step to step. */
+#ifndef ZN_OBJECTIVE_H
+#define ZN_OBJECTIVE_H
+
+#include "models/model.h"
+#include "models/zenith/zenith.h"
+#include "train/objective/noising.h"
+#include "train/recipe/recipe.h"
+
+/* What is learned. Those in the middle have a teacher, which stays as it is. */
+typedef enum zn_goal {
+    ZN_GOAL_AUTOENCODER, /* encoder and decoder, or a restorer: the picture itself */
+    ZN_GOAL_ENCODER,     /* encoder: the teacher's latents (without its encoder: what its decoder makes a picture of) */
+    ZN_GOAL_DECODER,     /* decoder: the teacher's picture of disturbed latents, and its activations on the way */
+    ZN_GOAL_JOINT,       /* both: the picture itself, latents near the teacher's */
+    ZN_GOAL_DIFFUSION,   /* a diffusion autoencoder: the noise in a picture */
+    ZN_GOAL_LATENT_NET,  /* its latent net: the noise in normalised conditions */
+    ZN_GOAL_CLASSIFIER   /* its classifier: attributes of pictures, from normalised conditions */
+} zn_goal;
+
+/* `from` up to step `begin`, `to` from `end` on, linear between. */
+typedef struct zn_ramp {
+    double from, to;
+    int64_t begin, end;
+} zn_ramp;
+double zn_ramp_at(const zn_ramp *r, int64_t step);
+
+typedef struct zn_term {
+    const char *name;
+    zn_node *value, *weight; /* scalars; the weight is an input */
+    zn_ramp ramp;
+} zn_term;
+
+enum { ZN_MAX_TERMS = 16 };
+
+typedef struct zn_objective {
+    zn_graph *graph;
+    /* What goes in, what should come out: [batch,size,size,inputs] and [..,3]; of the last two goals conditions
+     * [1,1,batch,width] and these again, or for each attribute 1 or 0 */
+    zn_node *input, *target;
+    zn_node *noise;                      /* drawn from N(0,1) for each run; NULL: there is none */
+    zn_node *gate_noise[ZN_PRUNE_GATES]; /* of soft block gates: likewise, times the temperature; NULL: there is none */
+    zn_ramp temperature;
+    zn_noising noising; /* of a diffusion autoencoder, with the steps it is drawn from; else nothing */
+    zn_diffusion *diffusion;
+    zn_node *output; /* the picture that came out; NULL: none did */
+    zn_node *loss;
+    zn_term terms[ZN_MAX_TERMS];
+    int count;
+    bool learns[2]; /* encoder, decoder */
+} zn_objective;
+
+/* True for a goal that is about one part on conditions, while all others stay as they are and are not even needed in
+ * checkpoints. */
+bool zn_goal_on_conditions(zn_goal goal);
+
+typedef struct zn_objective_options {
+    const zn_model *model;
+    const zn_model *teacher; /* NULL for ZN_GOAL_AUTOENCODER */
+    zn_goal goal;
+    const zn_recipe *recipe;
+    int batch; /* pictures */
+} zn_objective_options;
+
+/* The model's and the teacher's parameters are bound; what the terms add (adaptors, a discriminator) is not. The sum is
+ * made by zn_objective_close, so that more terms can be added before. */
+ZN_MUST_USE zn_status zn_objective_build(zn_objective *o, const zn_objective_options *options);
+void zn_objective_add(zn_objective *o, const char *name, zn_node *value, zn_ramp weight);
+ZN_MUST_USE zn_status zn_objective_close(zn_objective *o);
+void zn_objective_free(zn_objective *o);
+
+/* The terms of a recipe that compare two pictures (losses.c). */
+void zn_add_picture_terms(zn_objective *o, const zn_recipe *r, zn_node *y, zn_node *target);
+/* Mean absolute difference of the bands of three scales, fine ones weigh 4, then 2, 1: to the next coarser scale
+ * (Laplacian), or the details of a Haar transform. NULL where the sides are odd. */
+zn_node *zn_laplacian_loss(zn_node *a, zn_node *b);
+zn_node *zn_haar_loss(zn_node *a, zn_node *b);
+
+/* The encoder that learns. One with block gates has them as the recipe says, and the means of their masks become the
+ * term "gates" (pruning.c). */
+zn_node *zn_learning_encoder(zn_objective *o, const zn_objective_options *options);
+
+/* Terms of the goals that have a teacher (lessons.c). */
+void zn_add_teacher_terms(zn_objective *o, const zn_objective_options *options);
+/* At each resolution the last residual sum among the graph's nodes from `first` on, with the ReLU after it if it has
+ * one: what a stage of a network hands on. At most 8; returns how many. */
+enum { ZN_MAX_STAGES = 8 };
+int zn_stage_outputs(const zn_graph *g, int first, zn_node *out[ZN_MAX_STAGES]);
+
+/* The model's part in a graph, its parameters' names behind `prefix`: "" or ZN_TEACHER. */
+#define ZN_TEACHER "teacher."
+zn_node *zn_part_of(const zn_model *m, zn_part part, const char *prefix, zn_node *x);
+
+#endif

@@ -1,0 +1,79 @@
+/* Learners: parameters and what it takes to improve them: gradients summed over micro-batches, an optimiser, averaged
+ * weights.
+ *
+ *     zn_learner l;
+ *     ZN_TRY(zn_learner_new(&l, parameters, count, &options, true, parts));
+ *     l.gradients[i] = ...                       // nodes of the graph; NULL: parameter i is not learned
+ *     zn_learner_gather(&l, part, of);           // after each of `parts` runs of the graph, for a mean over `of` parts
+ *     ZN_TRY(zn_ranks_sum(ranks, l.tree, l.total));            // the other parts are theirs
+ *     ZN_TRY(zn_learner_clip(&l, 1));
+ *     zn_learner_update(&l, pool, &(zn_learner_step){ .lr = lr, .average = 0.999 });
+ *     zn_learner_free(&l); */
+#ifndef ZN_LEARNER_H
+#define ZN_LEARNER_H
+
+#include "models/model.h"
+#include "train/optimiser/optim.h"
+
+/* Parameters that are not of a model: adaptors, a discriminator. */
+typedef struct zn_parameters {
+    zn_arena arena; /* all memory */
+    zn_model_parameter *list;
+    int count;
+} zn_parameters;
+
+/* Those parameters of a graph that have no values: they get start values (He normal times `scale`, biases zero), which
+ * depend on their names and the seed, and are bound. */
+ZN_MUST_USE zn_status zn_parameters_adopt(zn_parameters *p, zn_graph *g, uint64_t seed, float scale);
+void zn_parameters_bind(const zn_parameters *p, zn_graph *g);
+void zn_parameters_free(zn_parameters *p);
+
+typedef struct zn_learner {
+    const zn_model_parameter **parameters; /* what they point to is borrowed */
+    int count;
+    zn_node **gradients;
+    int parts;    /* whose gradients are added up here */
+    float **sums; /* by parameter: gradients added up over parts, one behind the other in `tree` */
+    float **ema;  /* by parameter: averaged weights; NULL without */
+    int64_t *counts;
+    int64_t total; /* floats of all parameters */
+    float *tree;   /* [levels][total]: first the sums, then sums of parts that wait for their like */
+    int waiting;   /* levels in use */
+    bool wild;     /* a gradient or a part of the state is or was so large that an update may not be finite */
+    zn_optim optim;
+} zn_learner;
+
+ZN_MUST_USE zn_status zn_learner_new(zn_learner *l, const zn_model_parameter *const *parameters, int count,
+                                     const zn_optim_options *options, bool average, int parts);
+void zn_learner_free(zn_learner *l);
+
+/* Parts in ascending order. They are added as zn_ranks_sum adds ranks, neighbours first; after the last one the sums
+ * are complete. */
+void zn_learner_gather(zn_learner *l, int part, int of);
+
+/* Scales the sums down where their global norm is above the limit; 0: none. ZN_ENUMERIC names a parameter whose
+ * gradient is not finite. */
+ZN_MUST_USE zn_status zn_learner_clip(zn_learner *l, double limit);
+
+typedef struct zn_learner_step {
+    double lr;
+    double average; /* decay of the averaged weights */
+    bool steady;    /* that decay from the first step on; else it rises to it over the first steps */
+    double gate_lr; /* factor of the rate of gates, thresholds and layer scales; 0: they stay */
+    bool gated;     /* a network with block gates: their scales and biases have the factor below, and a block's scale,
+                     * which starts at 1/C, learns at 1/C of the rate */
+    double block_gate_lr;
+} zn_learner_step;
+void zn_learner_update(zn_learner *l, zn_pool *pool, const zn_learner_step *step);
+
+/* True if one of the values is too large, infinite or NaN: whoever puts such into the state says so in `wild`. While no
+ * weight and no gradient ever was, updates within the limits of a recipe are finite, and nobody has to look. */
+bool zn_is_wild(const float *values, int64_t count);
+
+/* Exchanges the weights with the averaged ones; a second call takes it back. Nothing happens without averages. */
+void zn_learner_swap(zn_learner *l);
+
+/* How a parameter is treated: gates, thresholds and layer scales learn faster; these, biases and gains do not decay. */
+zn_optim_tensor zn_parameter_rule(const zn_model_parameter *p, const zn_learner_step *step);
+
+#endif

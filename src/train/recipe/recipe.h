@@ -1,0 +1,110 @@
+/* Recipes: what to train and how, as presets or small YAML files.
+ *
+ *     model: zenith-r
+ *     batch: 8
+ *     lr: 1e-3
+ *     loss:
+ *       l1: 1
+ *       bands: 0.5
+ *     distill: {joint: 1000, jitter: 0.05}
+ *
+ * The YAML understood is that of train/recipe/yaml.h. An unknown key is an error that names it and its line. */
+#ifndef ZN_RECIPE_H
+#define ZN_RECIPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <zenith/status.h>
+
+typedef enum zn_recipe_optimizer {
+    ZN_RECIPE_ADAMW,
+    ZN_RECIPE_ADAM,
+    ZN_RECIPE_AMSGRAD,
+    ZN_RECIPE_SGD
+} zn_recipe_optimizer;
+/* Of the products of convolutions, forward and back; weights, gradients, optimiser and losses are always f32. */
+typedef enum zn_recipe_precision { ZN_RECIPE_F32, ZN_RECIPE_BF16 } zn_recipe_precision;
+typedef enum zn_schedule { ZN_SCHEDULE_COSINE, ZN_SCHEDULE_CONSTANT, ZN_SCHEDULE_STEP } zn_schedule;
+
+/* How block gates run while a network that has them is trained. As usual: straight, or there are none. */
+typedef enum zn_recipe_gates {
+    ZN_RECIPE_GATES_AS_USUAL,
+    ZN_RECIPE_GATES_STRAIGHT, /* hard masks, straight-through gradient */
+    ZN_RECIPE_GATES_SOFT,
+    ZN_RECIPE_GATES_HARD /* the gates do not learn */
+} zn_recipe_gates;
+
+/* What the network learns: to give back what it gets, what a damaged picture was before, the noise in a picture; or of
+ * a diffusion autoencoder that knows this already, its latent net the noise in conditions, its classifier attributes.
+ */
+typedef enum zn_recipe_task {
+    ZN_RECIPE_AUTOENCODE,
+    ZN_RECIPE_RESTORE,
+    ZN_RECIPE_DIFFUSE,
+    ZN_RECIPE_IMAGINE,
+    ZN_RECIPE_CLASSIFY
+} zn_recipe_task;
+
+enum { ZN_RECIPE_SEED = 1 };
+
+typedef struct zn_recipe {
+    char model[64];
+    zn_recipe_task task;
+    char from[400];    /* weights to start with; empty: fresh values */
+    char labels[400];  /* of a classifier: attributes of the pictures; empty: labels.csv or labels.txt beside them */
+    int width, latent; /* channels of the network's trunk and of its latents; 0: the architecture's own */
+    int64_t steps;
+    int batch, size, accumulate;
+    double halve;   /* share of the crops taken twice as large and scaled down */
+    double dropout; /* share of a diffusion autoencoder's activations that training leaves out */
+    int recompute;  /* 1: activations are computed again for the backward instead of kept, to fit memory */
+    zn_recipe_precision precision;
+    zn_recipe_optimizer optimizer;
+    double lr, beta1, beta2, eps, weight_decay, momentum;
+    zn_schedule schedule;
+    int64_t warmup, step_every;
+    double final_lr;    /* cosine: fraction of lr at the end */
+    double step_factor; /* step: factor every step_every steps */
+    double gate_lr;     /* factor of lr for gates, thresholds and layer scales */
+    double clip;        /* global norm; 0: none */
+    double ema;         /* decay of the averaged weights; 0: none */
+    int ema_warmup;     /* 1: the decay rises to that over the first steps, or the first weights would linger */
+    /* weights of the losses */
+    double mse, l1, huber, bands, haar, ssim, kl, discriminator;
+    double features, latent_mse; /* with a teacher: its activations, its latents */
+    zn_recipe_gates gates;       /* as usual where the text says nothing about gates */
+    double gate_penalty;         /* weight of the masks' means */
+    double gate_temperature;     /* soft: deviation of the noise in masks at first */
+    double block_gate_lr;        /* factor of lr for the gates' scales and biases */
+    /* distillation: the teacher's weights, steps of each stage, factor of lr once both parts learn, deviation of the
+     * noise on latents */
+    char teacher[400];
+    int64_t encoder_steps, decoder_steps, joint_steps, gan_steps;
+    double joint_lr, jitter;
+    int held_out; /* percent of the pictures kept for evaluation */
+    int64_t eval_every, checkpoint_every;
+    int64_t seed; /* ZN_RECIPE_SEED unless it is said */
+} zn_recipe;
+
+/* A preset by name, or a file whose name ends in .yaml or .yml. */
+ZN_MUST_USE zn_status zn_recipe_read(const char *name, zn_recipe *out);
+ZN_MUST_USE zn_status zn_recipe_parse(const char *text, size_t size, const char *name, zn_recipe *out);
+/* Sets what the text mentions. */
+ZN_MUST_USE zn_status zn_recipe_apply(const char *text, size_t size, const char *name, zn_recipe *r);
+
+/* The recipe as YAML, every key written out; returns the length like snprintf. ZN_RECIPE_TEXT holds any. */
+enum { ZN_RECIPE_TEXT = 6144 };
+int zn_recipe_text(const zn_recipe *r, char *text, size_t size);
+
+/* Learning rate of a step (0-based). */
+double zn_recipe_lr(const zn_recipe *r, int64_t step);
+
+/* The same for a student of zn_distill: its presets, or a file. */
+ZN_MUST_USE zn_status zn_recipe_read_student(const char *name, zn_recipe *out);
+
+/* Presets: name and one line; NULL after the last. */
+const char *zn_recipe_preset(int index, const char **description);
+const char *zn_recipe_student(int index, const char **description);
+
+#endif

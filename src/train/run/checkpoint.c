@@ -1,0 +1,284 @@
+/* Checkpoints: a .safetensors file with every parameter that is kept under its own name, and beside it under prefixes
+ * "ema.", "moment1.", "moment2.", "moment2max." what the optimiser remembers; the step is in the metadata. Written
+ * whole or not at all. */
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "io/weights/writer.h"
+#include "train/run/trainer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FORMAT "zenith-checkpoint"
+
+/* One kind of state of a list of parameters: a prefix and where parameter i's values begin. */
+typedef struct part {
+    const zn_model_parameter *const *parameters;
+    int count;
+    zn_node *const *gradients; /* of a learner's */
+    const char *prefix;
+    float *flat;   /* all parameters behind one another, or */
+    float **split; /* one buffer for each; both NULL: the parameters themselves */
+} part;
+
+enum { MAX_PARTS = 10, MOST_STEPS = 1000000000 }; /* as many as a recipe may have */
+
+static int parts_of_learner(const zn_learner *l, part *parts)
+{
+    const part all[] = { { .prefix = "" },
+                         { .prefix = "ema.", .split = l->ema },
+                         { .prefix = "moment1.", .flat = l->optim.m },
+                         { .prefix = "moment2.", .flat = l->optim.v },
+                         { .prefix = "moment2max.", .flat = l->optim.v_max } };
+    int n = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (i == 0 || all[i].flat || all[i].split) {
+            parts[n] = all[i];
+            parts[n].parameters = l->parameters;
+            parts[n].gradients = l->gradients;
+            parts[n++].count = l->count;
+        }
+    return n;
+}
+
+static int parts_of(const zn_trainer *t, part parts[MAX_PARTS])
+{
+    const int n = parts_of_learner(&t->learner, parts);
+    return t->discriminator ? n + parts_of_learner(&t->discriminator->learner, parts + n) : n;
+}
+
+/* Parameters without a gradient (permutations, say) have no moments. */
+static bool has(const part *p, int parameter) { return !p->flat || p->gradients[parameter]; }
+
+static float *values_of(const part *p, int parameter, int64_t offset)
+{
+    if (p->flat)
+        return p->flat + offset;
+    return p->split ? p->split[parameter] : p->parameters[parameter]->data;
+}
+
+static bool fill(zn_weight *w, const part *of, const zn_model_parameter *p, const float *values, zn_arena *arena)
+{
+    float *data = zn_arena_alloc(arena, sizeof(float) * (size_t)zn_shape_count(p->shape));
+    w->name = zn_arena_format(arena, "%s%s", of->prefix, p->name);
+    if (!data || !w->name)
+        return false;
+    zn_weight_export(values, p->shape, p->layout, data);
+    const zn_shape stored = zn_weight_file_shape(p->shape, p->layout);
+    w->dtype = ZN_F32;
+    w->rank = stored.rank;
+    memcpy(w->shape, stored.dim, sizeof w->shape);
+    w->data = data;
+    return true;
+}
+
+/* The tensors of some parts in the layout of files; memory comes from the arena. */
+static zn_status collect(const part *parts, int count, zn_arena *arena, zn_weight **out, int64_t *tensors)
+{
+    size_t most = 1;
+    for (int k = 0; k < count; k++)
+        most += (size_t)parts[k].count;
+    *tensors = 0;
+    *out = zn_arena_alloc(arena, sizeof **out * most);
+    for (int k = 0; k < count && *out; k++) {
+        int64_t offset = 0;
+        for (int i = 0; i < parts[k].count; i++) {
+            const zn_model_parameter *p = parts[k].parameters[i];
+            if (!has(&parts[k], i))
+                continue;
+            if (!fill(&(*out)[(*tensors)++], &parts[k], p, values_of(&parts[k], i, offset), arena))
+                break;
+            offset += zn_shape_count(p->shape);
+        }
+    }
+    return arena->failed ? ZN_FAIL(ZN_ENOMEM, "out of memory for a checkpoint") : ZN_OK;
+}
+
+static zn_status write_parts(const char *path, const part *parts, int count, const zn_metadata *metadata,
+                             int64_t metadata_count)
+{
+    zn_arena arena = { 0 };
+    zn_weight *tensors;
+    int64_t tensor_count;
+    zn_status status = collect(parts, count, &arena, &tensors, &tensor_count);
+    if (status == ZN_OK)
+        status = zn_safetensors_write(path, tensors, tensor_count, metadata, metadata_count);
+    zn_arena_free(&arena);
+    return status;
+}
+
+static bool finite(const float *values, int64_t count)
+{
+    bool good = true;
+    for (int64_t k = 0; k < count; k++)
+        good &= isfinite(values[k]) != 0;
+    return good;
+}
+
+zn_status zn_trainer_check_finite(const zn_trainer *t)
+{
+    part parts[MAX_PARTS];
+    const int count = parts_of(t, parts);
+    for (int k = 0; k < count; k++) {
+        int64_t offset = 0;
+        for (int i = 0; i < parts[k].count; i++) {
+            const zn_model_parameter *p = parts[k].parameters[i];
+            if (!has(&parts[k], i))
+                continue;
+            if (!finite(values_of(&parts[k], i, offset), zn_shape_count(p->shape)))
+                return ZN_FAIL(ZN_ENUMERIC, "'%s%s' holds NaN or infinity after the update", parts[k].prefix, p->name);
+            offset += zn_shape_count(p->shape);
+        }
+    }
+    return ZN_OK;
+}
+
+/* Goes through the whole state, which is copied to or from `copy`; NULL: nothing is. Returns its floats. */
+static int64_t move_state(const zn_trainer *t, float *copy, bool back)
+{
+    part parts[MAX_PARTS];
+    const int count = parts_of(t, parts);
+    int64_t floats = 0;
+    for (int k = 0; k < count; k++) {
+        int64_t offset = 0;
+        for (int i = 0; i < parts[k].count; i++) {
+            if (!has(&parts[k], i))
+                continue;
+            const int64_t n = zn_shape_count(parts[k].parameters[i]->shape);
+            float *values = values_of(&parts[k], i, offset);
+            if (copy)
+                memcpy(back ? values : copy + floats, back ? copy + floats : values, sizeof(float) * (size_t)n);
+            floats += n;
+            offset += n;
+        }
+    }
+    return floats;
+}
+
+zn_status zn_trainer_remember(zn_trainer *t)
+{
+    if (!t->before)
+        ZN_TRY(zn_alloc_for("the state before a step", sizeof(float) * (size_t)move_state(t, NULL, false),
+                            (void **)&t->before));
+    move_state(t, t->before, false);
+    return ZN_OK;
+}
+
+void zn_trainer_go_back(zn_trainer *t)
+{
+    move_state(t, t->before, true);
+    t->learner.optim.step = t->step;
+    if (t->discriminator)
+        t->discriminator->learner.optim.step = zn_trainer_judged(t);
+}
+
+zn_status zn_checkpoint_write(const char *path, const zn_trainer *t)
+{
+    part parts[MAX_PARTS];
+    char step[32], stage[32];
+    snprintf(step, sizeof step, "%lld", (long long)t->step);
+    snprintf(stage, sizeof stage, "%d", t->options.stage);
+    const zn_metadata metadata[] = { { "format", FORMAT }, { "step", step }, { "stage", stage } };
+    return write_parts(path, parts, parts_of(t, parts), metadata, 3);
+}
+
+zn_status zn_trainer_export(const char *path, const zn_trainer *t)
+{
+    const part weights[] = {
+        { .parameters = t->rest, .count = t->rest_count, .prefix = "" },
+        { .parameters = t->learner.parameters,
+          .count = t->model->count - t->rest_count,
+          .prefix = "",
+          .split = t->learner.ema },
+    };
+    zn_arena arena = { 0 };
+    zn_metadata metadata[2] = { { "format", "zenith-model" } };
+    zn_status status = t->model->attributes ? zn_model_attribute_metadata(t->model, &arena, &metadata[1]) : ZN_OK;
+    if (status == ZN_OK)
+        status = write_parts(path, weights, 2, metadata, t->model->attributes ? 2 : 1);
+    zn_arena_free(&arena);
+    return status;
+}
+
+static zn_status read_part(const zn_weights *w, const part *p, bool *wild)
+{
+    int64_t offset = 0;
+    for (int i = 0; i < p->count; i++) {
+        if (!has(p, i))
+            continue;
+        const zn_model_parameter *m = p->parameters[i];
+        char name[300];
+        snprintf(name, sizeof name, "%s%s", p->prefix, m->name);
+        const zn_weight *tensor = zn_weights_find(w, name);
+        if (!tensor)
+            return ZN_FAIL(ZN_ENOTFOUND, "tensor '%s' is missing", name);
+        float *values = values_of(p, i, offset);
+        ZN_TRY(zn_weight_import(tensor, m->shape, m->layout, values));
+        *wild |= zn_is_wild(values, zn_shape_count(m->shape));
+        offset += zn_shape_count(m->shape);
+    }
+    return ZN_OK;
+}
+
+/* A number of the metadata: digits and nothing else. */
+static zn_status read_count(const char *path, const char *what, const char *text, int64_t *out)
+{
+    const size_t digits = strspn(text, "0123456789");
+    *out = digits && digits <= 10 && !text[digits] ? strtoll(text, NULL, 10) : -1;
+    if (*out >= 0 && *out <= MOST_STEPS)
+        return ZN_OK;
+    return ZN_FAIL(ZN_EFORMAT, "%s: its %s '%.40s' is not a number from 0 to %d", path, what, text, MOST_STEPS);
+}
+
+static zn_status read_place(const char *path, const zn_weights *w, int64_t *step, int *stage)
+{
+    const char *format = zn_weights_metadata(w, "format"), *at = zn_weights_metadata(w, "step");
+    const char *in = zn_weights_metadata(w, "stage"); /* older ones know a single stage */
+    int64_t number;
+    if (!format || strcmp(format, FORMAT) || !at)
+        return ZN_FAIL(ZN_EFORMAT, "%s: not a checkpoint of a training run", path);
+    ZN_TRY(read_count(path, "step", at, step));
+    ZN_TRY(read_count(path, "stage", in ? in : "0", &number));
+    *stage = (int)number;
+    return ZN_OK;
+}
+
+static zn_status open_checkpoint(const char *path, zn_weights **w, int64_t *step, int *stage)
+{
+    ZN_TRY(zn_weights_open(path, w));
+    const zn_status status = read_place(path, *w, step, stage);
+    if (status != ZN_OK)
+        zn_weights_close(*w);
+    return status;
+}
+
+zn_status zn_checkpoint_read(const char *path, zn_trainer *t)
+{
+    zn_weights *w;
+    int64_t step;
+    int stage;
+    ZN_TRY(open_checkpoint(path, &w, &step, &stage));
+    part parts[MAX_PARTS];
+    const int count = parts_of(t, parts);
+    zn_status status = ZN_OK;
+    for (int k = 0; k < count && status == ZN_OK; k++)
+        status = read_part(w, &parts[k], &t->learner.wild);
+    if (status == ZN_OK) {
+        t->step = t->learner.optim.step = step;
+        if (t->discriminator) /* it joins late */
+            t->discriminator->learner.optim.step = zn_trainer_judged(t);
+    }
+    zn_weights_close(w);
+    return status == ZN_OK ? ZN_OK : zn_fail_in_file(status, path);
+}
+
+zn_status zn_checkpoint_stage(const char *path, int *stage)
+{
+    zn_weights *w;
+    int64_t step;
+    ZN_TRY(open_checkpoint(path, &w, &step, stage));
+    zn_weights_close(w);
+    return ZN_OK;
+}

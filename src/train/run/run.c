@@ -1,0 +1,289 @@
+/* The loop of a training run: how it starts, its steps, and the way from one stage to the next. */
+#include "train/run/run.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fail.h"
+#include "train/data/corrupt.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+void zn_run_path(const zn_run *r, const char *name, char path[ZN_RUN_PATH])
+{
+    snprintf(path, ZN_RUN_PATH, "%s/%s", r->options.folder, name);
+}
+
+bool zn_run_keeps(const zn_run *r) { return zn_ranks_rank(r->options.ranks) == 0; }
+
+bool zn_run_stops(const zn_run *r, const zn_train_progress *p)
+{
+    const zn_run_options *o = &r->options;
+    return (p && o->progress && o->progress(o->user, p)) || (o->stop && o->stop(o->user));
+}
+
+/* ---- starting ---- */
+
+int64_t zn_run_steps_before(const zn_run *r, int stage)
+{
+    int64_t steps = 0;
+    for (int i = 0; i < stage; i++)
+        steps += r->stages[i].recipe.steps;
+    return steps;
+}
+
+/* Steps may be long, and whoever sends a signal may not wait. What is not a step is finished, to leave all whole. */
+static int stop_within_step(void *user, double fraction)
+{
+    const zn_run *r = user;
+    (void)fraction;
+    return r->in_step && zn_run_stops(r, NULL);
+}
+
+static zn_status enter_stage(zn_run *r, int stage)
+{
+    const zn_run_stage *s = &r->stages[stage];
+    int parts, batch;
+    ZN_TRY(zn_run_divide(r, &s->recipe, &parts, &batch));
+    r->stage = stage;
+    const zn_trainer_options t = { .model = r->model,
+                                   .teacher = r->teacher,
+                                   .recipe = &s->recipe,
+                                   .pool = r->pool,
+                                   .goal = s->goal,
+                                   .batch = batch,
+                                   .parts = parts,
+                                   .ranks = r->options.ranks,
+                                   .stage = stage,
+                                   .stop = stop_within_step,
+                                   .user = r };
+    ZN_TRY(zn_trainer_new(&t, &r->trainer));
+    r->coarse = s->recipe.precision == ZN_RECIPE_BF16 ? zn_exec_coarse(r->trainer->exec) : NAN;
+    if (zn_goal_on_conditions(s->goal))
+        return ZN_OK;
+    const zn_yardstick_options y = { .model = r->model,
+                                     .teacher = r->teacher,
+                                     .goal = s->goal,
+                                     .size = s->recipe.size,
+                                     .batch = batch,
+                                     .pool = r->pool };
+    return zn_yardstick_new(&y, &r->yardstick);
+}
+
+/* The next stage goes on from the averaged weights. */
+static void leave_stage(zn_run *r)
+{
+    if (r->trainer)
+        zn_learner_swap(&r->trainer->learner);
+    zn_trainer_free(r->trainer);
+    zn_yardstick_free(r->yardstick);
+    r->trainer = NULL;
+    r->yardstick = NULL;
+}
+
+static zn_status check_task(const zn_run *r)
+{
+    const zn_recipe *k = &r->recipe;
+    static const char *const names[] = { "autoencode", "restore", "diffuse", "imagine", "classify" };
+    const zn_model_info *info = &r->model->info;
+    const zn_recipe_task task = info->restores   ? ZN_RECIPE_RESTORE
+                                : info->diffuses ? ZN_RECIPE_DIFFUSE
+                                                 : ZN_RECIPE_AUTOENCODE;
+    if (k->task != task && !(info->diffuses && k->task > task))
+        return ZN_FAIL(ZN_EINVALID, "%s cannot be trained to %s: the recipe needs task: %s", k->model, names[k->task],
+                       names[task]);
+    return ZN_OK;
+}
+
+static zn_status prepare_pictures(zn_run *r)
+{
+    const zn_recipe *k = &r->recipe;
+    const int share = k->batch / zn_ranks_count(r->options.ranks);
+    const size_t pixels = (size_t)share * (size_t)k->size * (size_t)k->size;
+    const int inputs = zn_model_inputs(r->model, ZN_ENCODER);
+    if (k->task == ZN_RECIPE_RESTORE)
+        ZN_TRY(zn_alloc_for("a batch", sizeof(float) * pixels * (size_t)inputs, (void **)&r->inputs));
+    ZN_TRY(zn_alloc_for("a batch", sizeof(float) * pixels * 3, (void **)&r->batch));
+    ZN_TRY(zn_run_prepare_skips(r));
+    const zn_skip skip = zn_run_skip(r);
+    ZN_TRY(zn_held_out_new(&r->held, r->set, k, &skip));
+    const zn_loader_options lo = { .batch = k->batch,
+                                   .first = share * zn_ranks_rank(r->options.ranks),
+                                   .count = share,
+                                   .crop = { .size = k->size, .halve = k->halve },
+                                   .skip = skip,
+                                   .seed = (uint64_t)k->seed,
+                                   .threads = 1 + zn_pool_threads(r->pool) / 8,
+                                   .held_out = k->held_out,
+                                   .prepare = r->inputs ? zn_restore_input : NULL,
+                                   .inputs = inputs };
+    return zn_loader_new(r->set, &lo, &r->loader);
+}
+
+static zn_status prepare(zn_run *r)
+{
+    char path[ZN_RUN_PATH];
+    int stage = 0;
+    ZN_TRY(check_task(r));
+    ZN_TRY(zn_pool_new(r->options.threads > 0 ? r->options.threads : zn_ranks_threads(r->options.ranks), &r->pool));
+    ZN_TRY(zn_dataset_open(r->options.data, &r->set));
+    zn_run_path(r, "checkpoint.safetensors", path);
+    if (r->has_checkpoint)
+        ZN_TRY(zn_checkpoint_stage(path, &stage));
+    if (stage < 0 || stage >= r->stage_count)
+        return ZN_FAIL(ZN_EFORMAT, "%s: its stage %d is none of the recipe's", path, stage);
+    ZN_TRY(enter_stage(r, stage));
+    if (r->has_checkpoint)
+        ZN_TRY(zn_checkpoint_read(path, r->trainer));
+    r->first = zn_run_steps_before(r, stage) + r->trainer->step;
+    if (r->trainer->step > r->trainer->recipe->steps)
+        return ZN_FAIL(ZN_EINVALID, "%s: %lld steps are done already, more than the %lld it is to have",
+                       r->options.folder, (long long)r->first, (long long)zn_run_steps_before(r, r->stage_count));
+    r->saved = r->has_checkpoint ? r->first : -1;
+    return zn_goal_on_conditions(r->stages[stage].goal) ? zn_run_prepare_conditions(r) : prepare_pictures(r);
+}
+
+/* Ranks that read different files would drift apart unnoticed. */
+static zn_status check_alike(const zn_run *r)
+{
+    struct {
+        int64_t step, pictures;
+        char recipe[ZN_RECIPE_TEXT], digest[65];
+    } mine = { .step = r->first, .pictures = zn_dataset_count(r->set) }, zero;
+    strcpy(mine.digest, r->digest);
+    zn_recipe_text(&r->recipe, mine.recipe, sizeof mine.recipe);
+    zero = mine;
+    ZN_TRY(zn_ranks_share(r->options.ranks, &zero, sizeof zero));
+    if (zero.step == mine.step && zero.pictures == mine.pictures && !strcmp(zero.recipe, mine.recipe) &&
+        !strcmp(zero.digest, mine.digest))
+        return ZN_OK;
+    return ZN_FAIL(ZN_EINVALID, "rank %d sees another recipe, checkpoint, data set, teacher or labels than rank 0",
+                   zn_ranks_rank(r->options.ranks));
+}
+
+/* The results of a run with nothing left to do are those of its last steps. What was measured on other pictures says
+ * nothing of these. */
+static void recall(zn_run *r)
+{
+    if (r->other_data)
+        return;
+    r->loss = zn_journal_last(r->journal, "loss");
+    r->measures.psnr = zn_journal_last(r->journal, "psnr");
+    r->measures.teacher_psnr = zn_journal_last(r->journal, "teacher_psnr");
+    r->measures.decoder_psnr = zn_journal_last(r->journal, "decoder_psnr");
+    r->measures.latent_error = zn_journal_last(r->journal, "latent_error");
+    r->measures.pruned = zn_journal_last(r->journal, "pruned");
+    r->measures.loss = zn_journal_last(r->journal, "held_out_loss");
+    r->measures.accuracy = zn_journal_last(r->journal, "accuracy");
+    r->measures.auroc = zn_journal_last(r->journal, "auroc");
+}
+
+/* The folder is made only when all else is in order, so a mistake leaves nothing behind. */
+static zn_status open_folder(zn_run *r)
+{
+    ZN_TRY(zn_run_make_folder(r));
+    ZN_TRY(zn_run_note_origin(r));
+    ZN_TRY(zn_run_note_data(r));
+    ZN_TRY(zn_journal_open(r->options.folder, r->first, &r->journal));
+    recall(r);
+    return ZN_OK;
+}
+
+static zn_status begin(zn_run *r, zn_status status)
+{
+    if (status == ZN_OK)
+        status = prepare(r);
+    ZN_TRY(zn_ranks_agree(r->options.ranks, status));
+    ZN_TRY(zn_ranks_agree(r->options.ranks, check_alike(r)));
+    ZN_TRY(zn_ranks_agree(r->options.ranks, zn_run_keeps(r) ? open_folder(r) : ZN_OK));
+    return r->on.table ? zn_run_encode(r) : zn_run_tell_skips(r);
+}
+
+/* ---- going on ---- */
+
+/* Saves, and fails with the sentence there is and what was done. */
+static zn_status save_and_stop(zn_run *r, zn_status status)
+{
+    char text[900];
+    snprintf(text, sizeof text, "%s", zn_error_text());
+    ZN_TRY(zn_ranks_agree(r->options.ranks, zn_run_keeps(r) ? zn_run_save(r) : ZN_OK));
+    return status != ZN_ECANCELLED
+               ? ZN_FAIL(status, "step %lld: %s; the state before it is saved", (long long)r->done + 1, text)
+               : ZN_FAIL(status, "stopped after step %lld; the state is saved", (long long)r->done);
+}
+
+/* Pictures that are there no more (a disk that went away, say) do not cost the steps that were made with them. */
+static zn_status take_pictures(zn_run *r)
+{
+    const zn_status status =
+        zn_ranks_agree(r->options.ranks, zn_loader_next_pair(r->loader, r->done, r->inputs, r->batch));
+    if (status != ZN_OK && r->done > r->first)
+        return save_and_stop(r, status);
+    ZN_TRY(status);
+    return zn_run_tell_skips(r);
+}
+
+static zn_status one_step(zn_run *r)
+{
+    if (r->on.table)
+        zn_run_take_conditions(r);
+    else
+        ZN_TRY(take_pictures(r));
+    r->in_step = true;
+    const zn_status status = zn_trainer_step(r->trainer, r->inputs ? r->inputs : r->batch, r->batch, &r->loss);
+    r->in_step = false;
+    if (status == ZN_ENUMERIC || status == ZN_ECANCELLED)
+        return save_and_stop(r, status);
+    ZN_TRY(status);
+    r->done++;
+    return zn_ranks_agree(r->options.ranks, zn_run_keeps(r) ? zn_run_record(r) : ZN_OK);
+}
+
+static zn_status run_stage(zn_run *r)
+{
+    while (r->trainer->step < r->trainer->recipe->steps) {
+        ZN_TRY(one_step(r));
+        const zn_train_progress p = zn_run_progress(r);
+        bool stop = zn_run_stops(r, &p);
+        ZN_TRY(zn_ranks_any(r->options.ranks, &stop));
+        if (stop)
+            return save_and_stop(r, ZN_ECANCELLED);
+    }
+    return ZN_OK;
+}
+
+zn_status zn_run_all(zn_run *r, zn_status status)
+{
+    r->loss = NAN;
+    r->measures = zn_no_measures();
+    ZN_TRY(begin(r, status));
+    r->started = zn_clock_ms();
+    r->done = r->first;
+    for (int stage = r->stage; stage < r->stage_count; stage++) {
+        if (stage > r->stage) {
+            leave_stage(r);
+            ZN_TRY(zn_ranks_agree(r->options.ranks, enter_stage(r, stage)));
+        }
+        ZN_TRY(run_stage(r));
+    }
+    return ZN_OK;
+}
+
+void zn_run_free(zn_run *r)
+{
+    zn_loader_free(r->loader);
+    zn_journal_close(r->journal);
+    zn_trainer_free(r->trainer);
+    zn_yardstick_free(r->yardstick);
+    zn_model_free(r->model);
+    zn_model_free(r->teacher);
+    zn_dataset_close(r->set);
+    zn_pool_free(r->pool);
+    zn_free(r->batch);
+    zn_free(r->inputs);
+    zn_held_out_free(&r->held);
+    zn_run_free_conditions(r);
+    zn_run_free_skips(r);
+    zn_run_unlock_folder(r);
+}

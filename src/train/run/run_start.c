@@ -1,0 +1,186 @@
+/* The model that a run starts with: fresh values, or the weights that the recipe names, to train them further. */
+#define _DEFAULT_SOURCE
+#include "base/fail.h"
+#include "train/recipe/yaml.h"
+#include "train/run/run.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the weights lack (one half of an autoencoder, say) keeps its fresh values. */
+static zn_status take_over(zn_model *m, const zn_model *from, const char *name)
+{
+    if (from->arch != m->arch)
+        return ZN_FAIL(ZN_EINVALID, "%s: a %s, but the recipe trains a %s", name, from->config.name, m->config.name);
+    for (int i = 0; i < m->count; i++) {
+        const zn_model_parameter *p = &m->parameters[i], *q = zn_model_parameter_find(from, p->name);
+        if (!q)
+            continue;
+        if (!zn_shape_equal(p->shape, q->shape))
+            return ZN_FAIL(ZN_EINVALID, "%s: its %s has another shape than the recipe's (see width and latent)", name,
+                           p->name);
+        memcpy(p->data, q->data, sizeof(float) * (size_t)zn_shape_count(p->shape));
+    }
+    return ZN_OK;
+}
+
+/* What the recipe says about block gates must be about some that are there. */
+static zn_status settle_gates(zn_run *r)
+{
+    zn_recipe *k = &r->recipe;
+    if (!r->model->config.gates && k->gates != ZN_RECIPE_GATES_AS_USUAL)
+        return ZN_FAIL(ZN_EINVALID, "%s has no block gates: the recipe's gates are for zenith-hier and zenith-srig",
+                       k->model);
+    if (r->model->config.gates && k->gates == ZN_RECIPE_GATES_AS_USUAL)
+        k->gates = ZN_RECIPE_GATES_STRAIGHT;
+    return ZN_OK;
+}
+
+zn_status zn_run_new_model(zn_run *r, const zn_arch *arch, const zn_config *config, bool decodes)
+{
+    const uint64_t seed = (uint64_t)r->recipe.seed;
+    ZN_TRY(zn_model_new(arch, config, &r->model));
+    ZN_TRY(settle_gates(r));
+    ZN_TRY(zn_model_random_part(r->model, ZN_ENCODER, seed));
+    if (decodes)
+        ZN_TRY(zn_model_random_part(r->model, ZN_DECODER, seed));
+    if (!r->recipe.from[0] || r->has_checkpoint)
+        return ZN_OK;
+    zn_model *from;
+    ZN_TRY(zn_model_find(r->recipe.from, &from));
+    const zn_status status = take_over(r->model, from, r->recipe.from);
+    zn_model_free(from);
+    return status;
+}
+
+/* The latent net that the recipe's model has, for these conditions. */
+static zn_status plan_latent_net(zn_run *r)
+{
+    const zn_recipe *k = &r->recipe;
+    const zn_config *known;
+    if (zn_arch_find(k->model, &known) != r->model->arch)
+        return ZN_FAIL(ZN_EINVALID, "%s is no diffusion autoencoder", k->model);
+    zn_diffae_form form = known->diffae;
+    zn_diffae_resize(&form, 0, r->model->config.diffae.encoder.out);
+    form.latent.hidden = k->width ? k->width : form.latent.hidden;
+    r->model->config.diffae.latent = form.latent;
+    return ZN_OK;
+}
+
+/* A classifier that is there must be one of the same attributes. */
+static zn_status plan_classifier(zn_run *r, const char *name)
+{
+    zn_model *m = r->model;
+    const zn_labels *l = r->on.labels;
+    if (m->has[ZN_CLASSIFIER]) {
+        bool same = m->attributes && m->config.diffae.classes == l->count;
+        for (int i = 0; i < l->count && same; i++)
+            same = strcmp(m->attributes[i], l->names[i]) == 0;
+        return same ? ZN_OK
+                    : ZN_FAIL(ZN_EINVALID, "%s has a classifier of other attributes than %s: begin without it", name,
+                              r->recipe.labels);
+    }
+    m->config.diffae.classes = l->count;
+    return zn_model_name_attributes(m, l->names, l->count);
+}
+
+zn_status zn_run_open_model(zn_run *r, zn_part part)
+{
+    char own[ZN_RUN_PATH];
+    zn_run_path(r, "model.safetensors", own);
+    const char *name = r->has_checkpoint ? own : r->recipe.from;
+    if (!name[0])
+        return ZN_FAIL(ZN_EINVALID,
+                       "a %s learns from what a trained autoencoder makes of pictures: name its weights (--from, or "
+                       "from in the recipe)",
+                       zn_part_name(part));
+    ZN_TRY(zn_model_find(name, &r->model));
+    zn_model *m = r->model;
+    if (!m->info.diffuses || !m->has[ZN_ENCODER] || !m->has[ZN_DECODER])
+        return ZN_FAIL(ZN_EINVALID, "%s: a %s, but a %s needs a diffusion autoencoder", name, m->config.name,
+                       zn_part_name(part));
+    ZN_TRY(settle_gates(r));
+    r->on.needs_statistics = !zn_model_parameter_find(m, "conds_mean");
+    if (part == ZN_CLASSIFIER)
+        ZN_TRY(plan_classifier(r, name));
+    if (m->has[part])
+        return ZN_OK;
+    if (part == ZN_LATENT_NET)
+        ZN_TRY(plan_latent_net(r));
+    return zn_model_random_part(m, part, (uint64_t)r->recipe.seed);
+}
+
+unsigned zn_run_said_by(const zn_run_options *o)
+{
+    return (o->seed ? ZN_SAID_SEED : 0) | (o->from ? ZN_SAID_FROM : 0) | (o->steps > 0 ? ZN_SAID_STEPS : 0);
+}
+
+zn_status zn_run_set_start(zn_recipe *recipe, const zn_run_options *o)
+{
+    static const int64_t most = 9000000000000000; /* as in a recipe */
+    if (o->seed && (*o->seed < 0 || *o->seed > most))
+        return ZN_FAIL(ZN_EINVALID, "the seed must be from 0 to %lld, not %lld", (long long)most, (long long)*o->seed);
+    if (o->seed)
+        recipe->seed = *o->seed;
+    return zn_run_set_path(recipe->from, sizeof recipe->from, o->from, "the first model");
+}
+
+bool zn_run_stands_back(const zn_run *r, unsigned option, bool usual)
+{
+    const zn_run_origin *o = &r->origin;
+    return (r->said & option) || (o->tells_options ? (o->options & option) != 0 : usual);
+}
+
+/* What it need not say becomes what the run has. */
+static void complete(const zn_run *r, zn_recipe *k)
+{
+    const zn_recipe *own = &r->recipe;
+    if (zn_run_stands_back(r, ZN_SAID_SEED, k->seed == ZN_RECIPE_SEED))
+        k->seed = own->seed;
+    if (zn_run_stands_back(r, ZN_SAID_FROM, !k->from[0]))
+        strcpy(k->from, own->from);
+    if (zn_run_stands_back(r, ZN_SAID_STEPS, false))
+        k->steps = own->steps;
+    if (zn_run_stands_back(r, ZN_SAID_PRECISION, k->precision == ZN_RECIPE_F32))
+        k->precision = own->precision;
+    if (k->gates == ZN_RECIPE_GATES_AS_USUAL && own->gates == ZN_RECIPE_GATES_STRAIGHT) /* see settle_gates */
+        k->gates = own->gates;
+}
+
+zn_status zn_run_check_asked(const zn_run *r, const zn_recipe *asked, const char *name)
+{
+    char a[ZN_RECIPE_TEXT], b[ZN_RECIPE_TEXT];
+    size_t at = 0, line = 0;
+    zn_recipe now = *asked;
+    if (name) {
+        ZN_TRY(zn_run_set_path(now.from, sizeof now.from, NULL, "the first model"));
+        complete(r, &now);
+    }
+    zn_recipe_text(&now, a, sizeof a);
+    zn_recipe_text(&r->recipe, b, sizeof b);
+    for (; a[at] && a[at] == b[at]; at++)
+        line = a[at] == '\n' ? at + 1 : line;
+    if (a[at] == b[at])
+        return ZN_OK;
+    line += strspn(a + line, " ");
+    a[line + strcspn(a + line, "\n")] = b[line + strcspn(b + line, "\n")] = 0;
+    return ZN_FAIL(ZN_EINVALID,
+                   "%s: a resumed run keeps its recipe, with '%.150s' and not the '%.150s' of %s: leave that out, or "
+                   "begin a new run",
+                   r->options.folder, b + line, a + line, name ? name : "the options");
+}
+
+/* A run may be resumed from another folder, so what lies in this one is named in full. */
+zn_status zn_run_set_path(char *field, size_t size, const char *path, const char *what)
+{
+    char full[PATH_MAX];
+    path = path ? path : field;
+    path = path[0] && realpath(path, full) ? full : path;
+    if (strlen(path) >= size)
+        return ZN_FAIL(ZN_EINVALID, "%s's name is longer than %zu bytes", what, size - 1);
+    if (!zn_yaml_can_hold(path))
+        return ZN_FAIL(ZN_EINVALID, "%s's name has a line break or the like, which a recipe cannot hold", what);
+    memmove(field, path, strlen(path) + 1);
+    return ZN_OK;
+}

@@ -1,0 +1,146 @@
+/* zn_train: a run of one stage, from a recipe. */
+#include <zenith/train.h>
+
+#include "base/clock.h"
+#include "base/fail.h"
+#include "train/run/run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *zn_train_preset(int index, const char **description) { return zn_recipe_preset(index, description); }
+
+static unsigned said_by(const zn_train_options *o)
+{
+    return zn_run_said_by(&o->run) | (o->precision ? ZN_SAID_PRECISION : 0) | (o->labels ? ZN_SAID_LABELS : 0);
+}
+
+static zn_status apply_options(zn_recipe *k, const zn_train_options *o)
+{
+    char line[64];
+    if (o->run.steps > 0)
+        k->steps = o->run.steps;
+    ZN_TRY(zn_run_set_path(k->labels, sizeof k->labels, o->labels, "the labels' file"));
+    const int length = snprintf(line, sizeof line, "precision: %.40s", o->precision ? o->precision : "");
+    return o->precision ? zn_recipe_apply(line, (size_t)length, "options", k) : ZN_OK;
+}
+
+/* Labels that the recipe of a resumed run's call names. What is in them will be compared; of an old run, their name. */
+static zn_status take_labels(zn_run *r, zn_recipe *asked)
+{
+    ZN_TRY(zn_run_set_path(asked->labels, sizeof asked->labels, NULL, "the labels' file"));
+    if (!asked->labels[0] || zn_run_stands_back(r, ZN_SAID_LABELS, false)) /* or they were found beside the pictures */
+        strcpy(asked->labels, r->recipe.labels);
+    else if (r->origin.digest[0])
+        strcpy(r->recipe.labels, asked->labels);
+    return ZN_OK;
+}
+
+/* Whoever repeats the command of the first time with resume may do so, and leave out of it what they like; what else is
+ * asked for would be ignored. Steps may be others, and labels and data may have moved. */
+static zn_status go_on(zn_run *r, const zn_train_options *o)
+{
+    zn_recipe asked;
+    if (o->recipe) {
+        ZN_TRY(zn_recipe_read(o->recipe, &asked));
+        ZN_TRY(take_labels(r, &asked));
+        ZN_TRY(zn_run_check_asked(r, &asked, o->recipe));
+    }
+    asked = r->recipe;
+    ZN_TRY(apply_options(&asked, o));
+    ZN_TRY(zn_run_set_start(&asked, &o->run));
+    r->recipe.steps = asked.steps;
+    strcpy(r->recipe.labels, asked.labels);
+    return zn_run_check_asked(r, &asked, NULL);
+}
+
+static zn_status start(zn_recipe *k, const zn_train_options *o)
+{
+    ZN_TRY(apply_options(k, o));
+    return zn_run_set_start(k, &o->run);
+}
+
+/* The recipe of the call, or with resume the run's own. */
+static zn_status read_recipe(zn_run *r, const zn_train_options *o)
+{
+    if (!o->recipe && !o->run.resume)
+        return ZN_FAIL(ZN_EINVALID, "training needs a recipe");
+    ZN_TRY(o->run.resume ? zn_run_read_recipe(r) : zn_recipe_read(o->recipe, &r->recipe));
+    if (r->recipe.teacher[0])
+        return ZN_FAIL(ZN_EINVALID, "%s has a teacher: it is one for distilling",
+                       o->run.resume ? o->run.folder : o->recipe);
+    if (r->recipe.features > 0 || r->recipe.latent_mse > 0)
+        return ZN_FAIL(ZN_EINVALID, "%s weighs loss.%s, which needs a teacher: it is for distilling",
+                       o->run.resume ? o->run.folder : o->recipe, r->recipe.features > 0 ? "features" : "latent");
+    ZN_TRY(o->run.resume ? go_on(r, o) : start(&r->recipe, o));
+    if (r->recipe.labels[0] && r->recipe.task != ZN_RECIPE_CLASSIFY)
+        return ZN_FAIL(ZN_EINVALID, "labels are for a classifier: a recipe with task: classify");
+    if (r->recipe.kl > 0 && r->recipe.task != ZN_RECIPE_AUTOENCODE)
+        return ZN_FAIL(ZN_EINVALID, "loss.kl is for latents: for task: autoencode alone");
+    if (r->recipe.dropout > 0 && r->recipe.task != ZN_RECIPE_DIFFUSE)
+        return ZN_FAIL(ZN_EINVALID, "dropout is for task: diffuse alone");
+    return ZN_OK;
+}
+
+static zn_status make_model(zn_run *r)
+{
+    const zn_recipe *k = &r->recipe;
+    if (k->task == ZN_RECIPE_IMAGINE)
+        return zn_run_open_model(r, ZN_LATENT_NET);
+    if (k->task == ZN_RECIPE_CLASSIFY) {
+        ZN_TRY(zn_run_read_labels(r));
+        return zn_run_open_model(r, ZN_CLASSIFIER);
+    }
+    const zn_config *known;
+    const zn_arch *arch = zn_arch_find(k->model, &known);
+    if (!arch)
+        return ZN_FAIL(ZN_ENOTFOUND, "no architecture is called '%s'", k->model);
+    zn_config config = *known;
+    config.width = k->width ? k->width : config.width;
+    config.latent = config.latent_per_width ? config.latent_per_width * config.width : config.latent;
+    if (config.latent_per_width && k->latent && k->latent != config.latent)
+        return ZN_FAIL(ZN_EINVALID, "a %s of width %d has latents of %d channels: leave latent away", k->model,
+                       config.width, config.latent);
+    config.latent = k->latent ? k->latent : config.latent;
+    if (config.made_width) /* gates for rows and columns: made for the crops */
+        config.made_width = config.made_height = k->size;
+    if (arch->network)
+        zn_diffae_resize(&config.diffae, k->width, k->latent);
+    config.diffae.dropout = (float)k->dropout;
+    return zn_run_new_model(r, arch, &config, !arch->restores);
+}
+
+static zn_status set_up(zn_run *r, const zn_train_options *o)
+{
+    ZN_TRY(read_recipe(r, o));
+    ZN_TRY(make_model(r));
+    static const zn_goal goals[] = { [ZN_RECIPE_AUTOENCODE] = ZN_GOAL_AUTOENCODER,
+                                     [ZN_RECIPE_RESTORE] = ZN_GOAL_AUTOENCODER,
+                                     [ZN_RECIPE_DIFFUSE] = ZN_GOAL_DIFFUSION,
+                                     [ZN_RECIPE_IMAGINE] = ZN_GOAL_LATENT_NET,
+                                     [ZN_RECIPE_CLASSIFY] = ZN_GOAL_CLASSIFIER };
+    r->stages[r->stage_count++] = (zn_run_stage){ "train", goals[r->recipe.task], r->recipe };
+    return ZN_OK;
+}
+
+zn_status zn_train(const zn_train_options *o, zn_train_result *out)
+{
+    const double start = zn_clock_ms();
+    zn_run r = { .options = o->run, .said = said_by(o), .coarse = NAN };
+    const zn_status status = zn_run_all(&r, set_up(&r, o));
+    *out = (zn_train_result){ .first = r.first,
+                              .steps = r.done,
+                              .loss = r.loss,
+                              .eval_psnr = r.measures.psnr,
+                              .eval_pruned = r.measures.pruned,
+                              .eval_loss = r.measures.loss,
+                              .eval_accuracy = r.measures.accuracy,
+                              .eval_auroc = r.measures.auroc,
+                              .bf16 = r.coarse,
+                              .skipped = r.skips.count,
+                              .seconds = (zn_clock_ms() - start) * 1e-3,
+                              .waited = zn_run_waited(&r) };
+    zn_run_free(&r);
+    return status;
+}

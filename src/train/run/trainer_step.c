@@ -1,0 +1,162 @@
+/* One step of training: the parts of a batch, what other ranks found out, the update. */
+#include "base/fail.h"
+#include "train/run/trainer.h"
+
+#include <string.h>
+
+int64_t zn_trainer_judged(const zn_trainer *t)
+{
+    const int64_t done = t->step - zn_trainer_opening(t->recipe);
+    return done > 0 ? done : 0;
+}
+
+/* True if the discriminator takes part in this step. */
+static bool judges(const zn_trainer *t) { return t->discriminator && t->step >= zn_trainer_opening(t->recipe); }
+
+/* An input that no term reads has no memory. */
+static void put(zn_node *n, const float *from)
+{
+    if (n->data)
+        memcpy(n->data, from, sizeof(float) * (size_t)zn_shape_count(n->shape));
+}
+
+/* Each picture's noise depends on the seed and on the picture's number in the run alone. */
+static void draw_noise(zn_trainer *t, int part)
+{
+    zn_node *n = t->objective.noise;
+    if (!n || !n->data)
+        return;
+    const int64_t each = zn_shape_count(n->shape) / t->batch;
+    for (int i = 0; i < t->batch; i++) {
+        const int64_t number = (t->step * t->parts + part) * t->batch + i;
+        zn_rng rng = zn_rng_new((uint64_t)t->recipe->seed * 0x9e3779b97f4a7c15u + (uint64_t)number);
+        for (int64_t k = 0; k < each; k++)
+            n->data[i * each + k] = zn_rng_normal(&rng);
+    }
+}
+
+/* So does what soft gates are disturbed with. */
+static void draw_gate_noise(zn_trainer *t, int part)
+{
+    const zn_objective *o = &t->objective;
+    const float scale = (float)zn_ramp_at(&o->temperature, t->step);
+    for (int i = 0; o->gate_noise[0] && i < t->batch; i++) {
+        const int64_t number = (t->step * t->parts + part) * t->batch + i;
+        zn_rng rng = zn_rng_new(zn_seed_for((uint64_t)t->recipe->seed, "gates") + (uint64_t)number);
+        for (int gate = 0; gate < ZN_PRUNE_GATES && o->gate_noise[gate]; gate++) {
+            const int64_t each = zn_shape_count(o->gate_noise[gate]->shape) / t->batch;
+            float *to = o->gate_noise[gate]->data + i * each;
+            for (int64_t k = 0; k < each; k++)
+                to[k] = scale * zn_rng_normal(&rng);
+        }
+    }
+}
+
+/* The step that each picture is noised to and what dropout begins with, likewise. */
+static void draw_steps(zn_trainer *t, int part)
+{
+    const zn_objective *o = &t->objective;
+    for (int i = 0; o->diffusion && i < t->batch; i++) {
+        const int64_t number = (t->step * t->parts + part) * t->batch + i;
+        zn_rng rng = zn_rng_new(zn_seed_for((uint64_t)t->recipe->seed, "steps") + (uint64_t)number);
+        zn_noising_set(&o->noising, o->diffusion, i, (int)(zn_rng_next(&rng) % (uint64_t)o->diffusion->count));
+        if (o->noising.seeds)
+            o->noising.seeds->data[i] = (float)(zn_rng_next(&rng) >> 40);
+    }
+}
+
+/* Part `part` of all, the `own`-th of this rank's. */
+static zn_status run_part(zn_trainer *t, int part, int own, const float *input, const float *target)
+{
+    zn_objective *o = &t->objective;
+    float *figures = t->figures + part * ZN_FIGURES;
+    put(o->input, input);
+    put(o->target, target);
+    draw_noise(t, part);
+    draw_gate_noise(t, part);
+    draw_steps(t, part);
+    ZN_TRY(zn_exec_run(t->exec));
+    ZN_TRY(zn_exec_check_finite(t->exec));
+    *figures++ = o->loss->data[0];
+    for (int i = 0; i < o->count; i++)
+        *figures++ = o->terms[i].value->data[0];
+    zn_learner_gather(&t->learner, own, t->parts);
+    if (!judges(t))
+        return ZN_OK;
+    ZN_TRY(zn_discriminator_look(t->discriminator, target, o->output->data, own, t->parts));
+    *figures = t->discriminator->loss->data[0];
+    return ZN_OK;
+}
+
+static zn_status run_parts(zn_trainer *t, const float *input, const float *target)
+{
+    const zn_objective *o = &t->objective;
+    const int64_t in = zn_shape_count(o->input->shape), out = zn_shape_count(o->target->shape);
+    const int own = zn_trainer_own_parts(t), first = own * zn_ranks_rank(t->options.ranks);
+    memset(t->figures, 0, sizeof(float) * ZN_FIGURES * (size_t)t->parts);
+    for (int i = 0; i < own; i++)
+        ZN_TRY(run_part(t, first + i, i, input + i * in, target + i * out));
+    return ZN_OK;
+}
+
+/* What the other ranks found out. Each figure comes from one rank, so nothing is lost in these sums. */
+static zn_status join_ranks(zn_trainer *t)
+{
+    zn_ranks *ranks = t->options.ranks;
+    ZN_TRY(zn_ranks_sum(ranks, t->learner.tree, t->learner.total));
+    if (judges(t))
+        ZN_TRY(zn_ranks_sum(ranks, t->discriminator->learner.tree, t->discriminator->learner.total));
+    return zn_ranks_sum(ranks, t->figures, (int64_t)t->parts * ZN_FIGURES);
+}
+
+static double mean_figure(const zn_trainer *t, int figure)
+{
+    double sum = 0;
+    for (int i = 0; i < t->parts; i++)
+        sum += (double)t->figures[i * ZN_FIGURES + figure];
+    return sum / t->parts;
+}
+
+/* The update by gradients that are known. Where numbers are large it may still come to nothing, and is taken back; all
+ * ranks have the same numbers. */
+static zn_status update(zn_trainer *t)
+{
+    const zn_recipe *r = t->recipe;
+    const zn_learner_step step = { .lr = zn_recipe_lr(r, t->step),
+                                   .average = r->ema,
+                                   .steady = !r->ema_warmup,
+                                   .gate_lr = r->gate_lr,
+                                   .gated = t->model->config.gates,
+                                   .block_gate_lr = r->block_gate_lr };
+    const bool careful = t->learner.wild || (t->discriminator && t->discriminator->learner.wild);
+    if (careful)
+        ZN_TRY(zn_ranks_agree(t->options.ranks, zn_trainer_remember(t)));
+    if (judges(t))
+        zn_discriminator_learn(t->discriminator);
+    zn_learner_update(&t->learner, t->options.pool, &step);
+    const zn_status status = careful ? zn_trainer_check_finite(t) : ZN_OK;
+    if (status != ZN_OK)
+        zn_trainer_go_back(t);
+    return status;
+}
+
+zn_status zn_trainer_step(zn_trainer *t, const float *input, const float *target, double *loss)
+{
+    const zn_recipe *r = t->recipe;
+    zn_objective *o = &t->objective;
+    for (int i = 0; i < o->count; i++)
+        o->terms[i].weight->data[0] = (float)zn_ramp_at(&o->terms[i].ramp, t->step);
+    ZN_TRY(zn_ranks_agree(t->options.ranks, run_parts(t, input, target)));
+    ZN_TRY(join_ranks(t));
+    *loss = mean_figure(t, 0);
+    for (int i = 0; i < o->count; i++)
+        t->values[i] = mean_figure(t, 1 + i);
+    ZN_TRY(zn_learner_clip(&t->learner, r->clip));
+    if (judges(t)) { /* nothing is changed before all is known to be finite */
+        ZN_TRY(zn_learner_clip(&t->discriminator->learner, r->clip));
+        t->discriminator->value = mean_figure(t, 1 + o->count);
+    }
+    ZN_TRY(update(t));
+    t->step++;
+    return ZN_OK;
+}
