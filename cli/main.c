@@ -18,8 +18,8 @@ const command command_table[] = {
       CMD_ENCODE, 1, -1, encode_run },
     { "decode", "IN... [-o OUT|DIR]", "latent files to images",
       "Decodes latents (.safetensors, or RGBA .png) to PNG, JPEG or WebP. IN may be a folder: all its latents, by\n"
-      "name. Without --model the model named in the latent is used. A clip becomes OUT_0001.png, OUT_0002.png, ...,\n"
-      "or a film if -o names one (.mp4, .mkv, .webm; with FFmpeg).\n",
+      "name. Without --model the model named in the latent is used, else the only one found that fits. A clip becomes\n"
+      "OUT_0001.png, OUT_0002.png, ..., or a film if -o names one (.mp4, .mkv, .webm; with FFmpeg).\n",
       CMD_DECODE, 1, -1, decode_run },
     { "reconstruct", "IN... [-o OUT|DIR] [--compare]", "round trip of images, with PSNR, SSIM and times",
       "Encodes and decodes images and tells how much of them survived. IN may be a folder: all its images, by name. Of a\n"

@@ -1,5 +1,5 @@
-/* zenith decode: latent files to image files. Without --model each latent is decoded by the model that made it, as far
- * as its file tells. */
+/* zenith decode: latent files to image files. Without --model each latent is decoded by the model that its file names,
+ * or else by the only one found that fits. */
 #include "commands.h"
 #include "commands/batch.h"
 #include "commands/clip.h"
@@ -8,6 +8,7 @@
 #include "ui/standard.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* A .png of a folder is a latent unless it is plainly a picture. A damaged one is taken, so that it is reported. */
@@ -26,19 +27,97 @@ static int takes(const char *path)
     return !picture;
 }
 
-/* The model of the command line, else the one the latent names, else the first one found. */
-static int open_for(session *s, const zn_latent *latent)
+/* ---- which model decodes a latent ---- */
+
+/* Models found that could have made a latent. */
+typedef struct candidates {
+    const zn_latent *latent;
+    int count;
+    char first[1024]; /* path of the first one */
+    char names[512];  /* of all, for messages */
+} candidates;
+
+static int could_decode(const zn_model_info *m, const zn_latent *z)
+{
+    return m->has_decoder && !m->diffuses && m->latent_channels == z->channels &&
+           (!z->downscale || m->downscale == z->downscale) && (z->frames <= 1 || m->clip_frames);
+}
+
+/* What a model is called: a training run by its folder, because all of them call their file "model". */
+static const char *name_of_model(const char *path)
+{
+    const char *name = base_name(path), *folder = name > path ? name - 1 : path;
+    while (folder > path && folder[-1] != '/')
+        folder--;
+    return strcmp(name, "model") ? name : folder;
+}
+
+static int is_listed(const char *names, const char *name)
+{
+    const size_t n = strlen(name);
+    for (const char *at = names; (at = strstr(at, name)) != NULL; at += n)
+        if ((at == names || at[-1] == ' ') && (at[n] == 0 || at[n] == ','))
+            return 1;
+    return 0;
+}
+
+/* A model in several search places is one model: -m takes the first. */
+static void consider(void *user, const char *path, const zn_model_info *info, const char *error)
+{
+    candidates *c = user;
+    const char *name = name_of_model(path);
+    if ((error && *error) || !could_decode(info, c->latent) || is_listed(c->names, name))
+        return;
+    const size_t used = strlen(c->names);
+    snprintf(c->names + used, sizeof c->names - used, "%s%s", used ? ", " : "", name);
+    if (c->count++ == 0)
+        snprintf(c->first, sizeof c->first, "%s", path);
+}
+
+/* The only model found that could have made this latent, as its path; NULL after saying why there is none. */
+static const char *assume_model(const options *o, const job *item, candidates *c)
+{
+    const zn_latent *z = c->latent;
+    const char *frames = z->frames > 1 ? " as a video" : "";
+    char names[128] = "names no model";
+    if (z->model[0])
+        snprintf(names, sizeof names, "was made by %s, which is not found", z->model);
+    if (zn_models_visit(consider, c) != ZN_OK) {
+        complain("%s", zn_error_text());
+        return NULL;
+    }
+    if (c->count > 1)
+        complain("%s: this latent %s, and several models decode %d channels%s (%s); name one with -m", item->input,
+                 names, z->channels, frames, c->names);
+    else if (!c->count)
+        complain("%s: this latent %s, and no model found decodes %d channels%s; name one with -m", item->input, names,
+                 z->channels, frames);
+    if (c->count != 1)
+        return NULL;
+    note(o, "%s: this latent %s; assuming %s, the only model found that decodes %d channels%s", item->input, names,
+         c->names, z->channels, frames);
+    return c->first;
+}
+
+/* Opens the model of the command line, else the one that the latent names, else the only one that fits. */
+static int open_for(session *s, const job *item, const zn_latent *latent)
 {
     const options *o = s->o;
-    if (s->codec && (o->model || !strcmp(latent->model, s->asked)))
+    candidates c = { .latent = latent };
+    char asked[sizeof s->asked];
+    snprintf(asked, sizeof asked, "%s %d %d %d", latent->model, latent->channels, latent->downscale,
+             latent->frames > 1);
+    if (s->codec && (o->model || !strcmp(asked, s->asked)))
         return 0;
     const char *name = o->model;
     zn_model *found = NULL;
     if (!name && latent->model[0] && zn_model_find(latent->model, &found) == ZN_OK)
         name = latent->model;
     zn_model_free(found);
+    if (!name && !(name = assume_model(o, item, &c)))
+        return EXIT_FAILURE;
     const int status = session_open(s, o, name, NEED_DECODER);
-    snprintf(s->asked, sizeof s->asked, "%s", latent->model);
+    snprintf(s->asked, sizeof s->asked, "%s", asked);
     return status;
 }
 
@@ -69,7 +148,7 @@ static zn_status work(session *s, const job *item, json *j, char *summary, size_
         return ZN_EINVALID;
     }
     zn_status status = zn_latent_read(item->input, &latent);
-    if (status == ZN_OK && (open_for(s, latent) || !fits(s, item, latent))) {
+    if (status == ZN_OK && (open_for(s, item, latent) || !fits(s, item, latent))) {
         zn_latent_free(latent);
         return ZN_EINVALID;
     }

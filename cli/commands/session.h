@@ -11,7 +11,7 @@ typedef struct session {
     const zn_model_info *info;
     zn_codec *codec;
     zn_diffae *diffae; /* in the place of a codec, for a diffusion autoencoder */
-    char asked[64];    /* decode: the model the last latent asked for */
+    char asked[128];   /* decode: what the last latent said of its model */
     void *own;         /* of the command */
     char *wrote;       /* decode of a clip: its first picture, in the place of the job's result */
     progress bar;

@@ -38,8 +38,8 @@ typedef struct zn_model_info {
     int64_t parameters; /* of the parts that are there */
 } zn_model_info;
 
-/* Opens weights and recognises the architecture from the tensors. path: a weights file, or a folder that holds
- * encoder and decoder files. */
+/* Opens weights and recognises the architecture from the tensors. path: a weights file, a folder that holds
+ * encoder and decoder files, or a path of zn_models_visit. */
 ZN_API ZN_MUST_USE zn_status zn_model_open(const char *path, zn_model **out);
 
 /* Adds what another file has for the same diffusion autoencoder: a latent net, a classifier. Before the model is used.

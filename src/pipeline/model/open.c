@@ -229,9 +229,23 @@ static bool list_stem(void *user, const char *folder, const char *stem)
     return true;
 }
 
+/* "weights/taef2", as zn_models_visit names the files taef2*.* of the folder weights. ZN_ENOTFOUND: there are none. */
+static zn_status open_named(const char *path, zn_model **out)
+{
+    const char *slash = strrchr(path, '/');
+    char folder[ZN_MODEL_PATH];
+    if (!slash || zn_exists(path) || (size_t)(slash - path) >= sizeof folder)
+        return ZN_ENOTFOUND;
+    snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
+    return zn_is_folder(folder) ? zn_open_stem(folder, slash + 1, out) : ZN_ENOTFOUND;
+}
+
 zn_status zn_model_open(const char *path, zn_model **out)
 {
     *out = NULL;
+    const zn_status named = open_named(path, out);
+    if (named != ZN_ENOTFOUND)
+        return named;
     if (!zn_is_folder(path)) {
         zn_model *m = NULL;
         const zn_status status = add_file(&m, path);
