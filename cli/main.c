@@ -2,6 +2,7 @@
  * cli/NAME.c and add a line to the table. */
 #include "commands.h"
 #include "ui/facts.h"
+#include "ui/generate.h"
 #include "ui/progress.h"
 #include "ui/report.h"
 
@@ -144,13 +145,26 @@ static int help_command(const command *c)
     return 0;
 }
 
-/* zenith help [COMMAND] */
+/* zenith help --completions SHELL */
+static int help_completions(const char *shell)
+{
+    if (shell && print_completions(shell))
+        return 0;
+    return usage_error(NULL, "--completions needs bash, zsh or fish%s%s%s", shell ? ", not '" : "", shell ? shell : "",
+                       shell ? "'" : "");
+}
+
+/* zenith help [COMMAND]; --completions and --man-options are for scripts/generate.sh */
 static int help_run(int argc, char **argv)
 {
-    if (argc == 0)
+    if (argc == 0 || !strcmp(argv[0], "help"))
         return help_all();
-    if (!strcmp(argv[0], "help"))
-        return help_all();
+    if (!strcmp(argv[0], "--completions"))
+        return help_completions(argc > 1 ? argv[1] : NULL);
+    if (!strcmp(argv[0], "--man-options")) {
+        print_manual_options();
+        return 0;
+    }
     const command *c = find_command(argv[0]);
     return c ? help_command(c) : unknown_command(argv[0]);
 }

@@ -45,6 +45,28 @@ static void visit_json(json *j, const char *path, const zn_model_info *info, con
     json_close(j, '}');
 }
 
+/* What --model calls it: the name its files share, or the folder's where that says nothing (a training run). */
+static char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    if (!slash || strcmp(name, "model"))
+        return must_copy(name);
+    const char *folder = slash;
+    while (folder > path && folder[-1] != '/')
+        folder--;
+    return must_print("%.*s", (int)(slash - folder), folder);
+}
+
+static void visit_name(void *user, const char *path, const zn_model_info *info, const char *error)
+{
+    (void)user;
+    if (!info || (error && *error))
+        return;
+    char *name = name_of(path);
+    say("%s\n", name);
+    free(name);
+}
+
 static void visit(void *user, const char *path, const zn_model_info *info, const char *error)
 {
     listing *l = user;
@@ -66,8 +88,19 @@ static void visit(void *user, const char *path, const zn_model_info *info, const
             (double)info->parameters / 1e6, path);
 }
 
+/* For completions and scripts. */
+static int print_names(void)
+{
+    if (zn_models_visit(visit_name, NULL) == ZN_OK)
+        return 0;
+    complain("%s", zn_error_text());
+    return EXIT_FAILURE;
+}
+
 int models_run(const options *o)
 {
+    if (o->names && !o->json)
+        return print_names();
     facts f;
     facts_begin(&f, o->json);
     listing l = { .out = f.json ? &f.out : NULL, .width = longest_name() };

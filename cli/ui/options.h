@@ -1,5 +1,5 @@
-/* Options of the program: one table for every command. The parser, the help text, the completions and the test of the
- * manual page all follow this table. */
+/* Options of the program: one table for every command. The parser and the help text follow this table; the shell
+ * completions and the OPTIONS section of the manual page are generated from it (scripts/generate.sh). */
 #ifndef ZN_CLI_OPTIONS_H
 #define ZN_CLI_OPTIONS_H
 
@@ -51,17 +51,19 @@ typedef struct options {
     int64_t run_seed; /* in the place of a recipe's */
     int64_t steps, encode_steps, latent_steps;
     int json, quiet, verbose, show, compare, profile, lossless, force, resume, gates, nlm, clip, help, version;
-    int random_noise, list;
+    int random_noise, list, names;
 } options;
 
 typedef struct option {
     const char *name;
-    char letter;                                 /* 0: no short form */
-    const char *value;                           /* name of the value in the help; NULL for a flag */
-    const char *help;                            /* one line */
-    const char *wants;                           /* what a good value is, for the message about a bad one */
-    unsigned commands;                           /* where it does something: listed in their help */
-    int common;                                  /* listed in the help of the program: COMMON, HARMLESS */
+    char letter;       /* 0: no short form */
+    const char *value; /* name of the value in the help; NULL for a flag */
+    const char *help;  /* one line */
+    const char *wants; /* what a good value is, for the message about a bad one and for completions: words before the
+                          first description are literal values ("auto, off or a number"), "a path" is completed with
+                          files, "a name or a path" with models and files */
+    unsigned commands; /* where it does something: listed in their help */
+    int common;        /* listed in the help of the program: COMMON, HARMLESS */
     int (*parse)(const char *text, void *field); /* 0 if text is no good; NULL for a flag */
     size_t field;                                /* offset in options */
 } option;

@@ -1,51 +1,54 @@
-# The manual page and the three completions know every command and every option, and no option that does not exist.
-commands="encode decode reconstruct restore edit interpolate sample compare info convert models bench train dataset distill eval"
-for command in $commands; do zenith help $command; done |
-    sed -nE 's/^ +(-(.), )? *--([a-z0-9-]+).*/\2 \3/p' | sort -u >options
-[[ $(wc -l <options) -ge 20 ]] || echo "too few options found"
+# The completions and the OPTIONS section of the manual page are those of this program's tables, the page has every
+# command, and the completions offer what exists.
+mkdir -p generated/completions generated/man
+cp "$SOURCE/man/zenith.1" generated/man/
+bash "$SOURCE/scripts/generate.sh" zenith generated || exit 1
+for file in completions/zenith.bash completions/_zenith completions/zenith.fish man/zenith.1; do
+    diff -u "$SOURCE/$file" generated/$file || echo "$file is stale: run scripts/generate.sh"
+done
+zenith help --completions tcsh
+echo "tcsh $?"
+
+commands=$(zenith help | sed -nE '/^commands/,/^$/s/^  ([a-z]+) .*/\1/p' | grep -v help)
 sed 's/\\-/-/g; s/\\f[A-Z]//g' "$SOURCE/man/zenith.1" >page
-while read -r letter name; do
-    [[ -n $name ]] || { name=$letter letter=; }
-    grep -qE -e "^\.(B|BR) .*--$name( |$)" page || echo "the manual page lacks --$name"
-    grep -q -e "--$name[ \"]" "$SOURCE/completions/zenith.bash" || echo "bash: no --$name"
-    grep -q -e "--$name[[}]" "$SOURCE/completions/_zenith" || echo "zsh: no --$name"
-    grep -q -e " -l $name " "$SOURCE/completions/zenith.fish" || echo "fish: no --$name"
-    [[ -z $letter ]] && continue
-    grep -qE -e "^\.BR -$letter \", \" --$name" page || echo "the manual page lacks -$letter"
-    grep -q -e "-$letter,--$name" "$SOURCE/completions/_zenith" || echo "zsh: no -$letter"
-    grep -q -e " -s $letter -l $name " "$SOURCE/completions/zenith.fish" || echo "fish: no -$letter"
-done <options
 for command in $commands; do
     grep -qE "^\.B $command\$" page || echo "the manual page lacks the command $command"
-    grep -q "$command" "$SOURCE/completions/zenith.bash" && grep -q "'$command:" "$SOURCE/completions/_zenith" &&
-        grep -q -e "-a $command " "$SOURCE/completions/zenith.fish" || echo "completions: no $command"
+    grep -qE "^zenith $command( |\$)" page || echo "the synopsis lacks the command $command"
+    zenith help $command
+done | sed -nE '/^the /p; s/^ +(-., )? *(--[a-z0-9-]+).*/\2/p' | sort -u >options
+grep '^the ' options
+[[ $(wc -l <options) -ge 20 ]] || echo "too few options found"
+# The page names no option that does not exist.
+printf '%s\n' --completions --man-options >>options
+sed -nE '/^\.B/s/.*(--[a-z0-9-]+).*/\1/p' page | sort -u | while read -r name; do
+    grep -qxe "$name" options || echo "the manual page has an unknown $name"
 done
-# Nothing there that the program does not know.
-sed -nE 's/^\.(B|BR) .*--([a-z0-9-]+).*/\2/p' page | sort -u | while read -r name; do
-    grep -qE "(^| )$name\$" options || echo "the manual page has an unknown --$name"
-done
+grep -q "\"$(zenith --version)\"" page || echo "the manual page is of another version"
+
 # The bash completion offers each command exactly its own options.
 source "$SOURCE/completions/zenith.bash" 2>/dev/null || complete() { :; }
+complete_words() { # the words so far; the last one is the one to complete
+    COMP_WORDS=(zenith "$@") COMP_CWORD=$#
+    _zenith
+    printf '%s\n' "${COMPREPLY[@]}"
+}
 for command in $commands; do
     zenith help $command | sed -nE 's/^ +(-., )? *(--[a-z0-9-]+).*/\2/p' | sort >own
-    COMP_WORDS=(zenith $command --) COMP_CWORD=2
-    _zenith
-    printf '%s\n' "${COMPREPLY[@]}" | sort >offered
-    missing=$(comm -23 own offered)
-    [[ -z $missing ]] || echo "bash completion of $command lacks: $missing"
+    complete_words $command -- | sort | cmp - own || echo "bash completion of $command differs from its help"
 done
 # What it offers in place of a recipe or a student is what there is.
-offers() { # WORD... is completed by the names that `zenith help COMMAND` has below TITLE
-    local title=$1
-    shift
-    COMP_WORDS=(zenith "$@" "") COMP_CWORD=$(($# + 1))
-    _zenith
-    printf '%s\n' "${COMPREPLY[@]}" | cmp - <(zenith help "$1" | sed -nE "/^$title/,/^\$/s/^  ([^ ]+) .*/\1/p")
-}
-offers recipes train
-offers students distill --student
-zenith help >all
-version=$(zenith --version)
-grep -q "\"$version\"" page || echo "the manual page is not of $version"
-bash -n "$SOURCE/completions/zenith.bash"
+names_below() { zenith help "$2" | sed -nE "/^$1/,/^\$/s/^  ([^ ]+) .*/\1/p"; }
+complete_words train "" | cmp - <(names_below recipes train)
+complete_words distill --student "" | cmp - <(names_below students distill)
+complete_words encode --precision b
+complete_words train --precision ""
+complete_words encode --tile o
+complete_words dataset ""
+export ZENITH_MODELS=$SOURCE/weights
+complete_words encode -m zenith-r
+if command -v fish >/dev/null; then
+    fish -c "source $SOURCE/completions/zenith.fish; complete -C 'zenith encode -m zenith-r'" | cut -f1 | diff - <(printf '%s\n' zenith-r zenith-restore)
+    fish -c "source $SOURCE/completions/zenith.fish; complete -C 'zenith dataset info --si'" | grep -q '^--size' || echo "fish: no --size"
+fi
+! command -v zsh >/dev/null || zsh -n "$SOURCE/completions/_zenith"
 echo checked
