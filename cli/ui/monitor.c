@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 /* WIDE: columns for a line with a stage and the whole curve. */
-enum { CURVE_TEXT = MONITOR_CURVE * 3 + 1, WIDE = 120 };
+enum { CURVE_TEXT = MONITOR_CURVE * 3 + 1, WIDE = 120, LOG_SECONDS = 5 };
 
 static void join_pairs(monitor *m)
 {
@@ -72,15 +72,44 @@ static void draw_curve(const monitor *m, char text[CURVE_TEXT])
         strcat(text, marks[high > low ? (int)((value[i] - low) / (high - low) * 7.999) : 0]);
 }
 
+/* Where a log file is: on stdout, unless that is a terminal or belongs to --json, or else on stderr. */
+static void log_line(const monitor *m, const char *text)
+{
+    if (m->o->quiet)
+        return;
+    if (!m->o->json && !isatty(STDOUT_FILENO)) {
+        say("%s\n", text);
+        fflush(stdout);
+    } else if (!isatty(STDERR_FILENO)) {
+        note(m->o, "%s", text);
+    }
+}
+
+static int time_to_log(monitor *m)
+{
+    const double now = now_ms();
+    if (m->log_every <= 0 || now - m->logged < m->log_every)
+        return 0;
+    m->logged = now;
+    return 1;
+}
+
+static int tick_encoding(monitor *m, const zn_train_progress *p)
+{
+    char label[PROGRESS_LABEL];
+    snprintf(label, sizeof label, "%lld/%lld images encoded", (long long)p->encoded, (long long)p->to_encode);
+    if (time_to_log(m))
+        log_line(m, label);
+    progress_begin(&m->bar, label, 0, 1);
+    return progress_tick(&m->bar, (double)p->encoded / (double)p->to_encode);
+}
+
 static int tick(void *user, const zn_train_progress *p)
 {
     monitor *m = user;
+    if (p->to_encode)
+        return tick_encoding(m, p);
     char label[PROGRESS_LABEL], stage[48] = "", psnr[24] = "", pruned[24] = "", curve[CURVE_TEXT];
-    if (p->to_encode) {
-        snprintf(label, sizeof label, "%lld/%lld pictures encoded", (long long)p->encoded, (long long)p->to_encode);
-        progress_begin(&m->bar, label, 0, 1);
-        return progress_tick(&m->bar, (double)p->encoded / (double)p->to_encode);
-    }
     note_loss(m, p);
     if (p->stage_count > 1)
         snprintf(stage, sizeof stage, ", %s (%d of %d)", p->stage, p->stage_number, p->stage_count);
@@ -88,13 +117,29 @@ static int tick(void *user, const zn_train_progress *p)
         snprintf(psnr, sizeof psnr, ", %.2f dB", p->eval_psnr);
     if (p->eval_pruned >= 0)
         snprintf(pruned, sizeof pruned, ", %.0f %% pruned", 100 * p->eval_pruned);
+    if (time_to_log(m)) {
+        char left[32];
+        duration_text(p->seconds_left * 1000, left, sizeof left);
+        snprintf(label, sizeof label, "step %lld/%lld, loss %.4g, %.1f images/s, about %s left%s%s%s",
+                 (long long)p->step, (long long)p->steps, p->loss, p->images_per_second, left, stage, psnr, pruned);
+        log_line(m, label);
+    }
     draw_curve(m, curve);
     /* What a narrow terminal cuts off comes last. */
-    snprintf(label, sizeof label, "%lld/%lld, loss %.3g %s, %.1f/s%s%s%s", (long long)p->step, (long long)p->steps,
+    snprintf(label, sizeof label, "%lld/%lld, loss %.3g %s, %.1f img/s%s%s%s", (long long)p->step, (long long)p->steps,
              p->loss, curve, p->images_per_second, stage, psnr, pruned);
     progress_begin(&m->bar, label, 0, 1);
     m->bar.left_ms = p->seconds_left * 1000;
     return progress_tick(&m->bar, (double)p->step / (double)p->steps);
+}
+
+/* The interval of lines in a log file: $ZENITH_LOG_SECONDS, or a few seconds. */
+static double log_interval_ms(void)
+{
+    const char *text = getenv("ZENITH_LOG_SECONDS");
+    char *end;
+    const double seconds = text ? strtod(text, &end) : LOG_SECONDS;
+    return 1000 * (text && (end == text || *end || !(seconds >= 0)) ? LOG_SECONDS : seconds);
 }
 
 static int stop(void *user)
@@ -120,7 +165,11 @@ int monitor_usage(const options *o)
 zn_run_options monitor_begin(monitor *m, const options *o, zn_ranks *ranks)
 {
     interrupt_catch();
-    *m = (monitor){ .bar.quiet = o->quiet, .o = o, .ranks = zn_ranks_count(ranks) };
+    *m = (monitor){ .bar.quiet = o->quiet,
+                    .o = o,
+                    .ranks = zn_ranks_count(ranks),
+                    .logged = now_ms(),
+                    .log_every = log_interval_ms() };
     return (zn_run_options){ .data = o->data,
                              .folder = o->output,
                              .from = o->from,

@@ -1,5 +1,5 @@
-/* What a training run shows while it goes on: a bar with stage, loss, quality and speed, the time left, and a small
- * curve of the loss.
+/* What a training run shows while it runs: on a terminal a bar with stage, loss, quality, speed, time left and a small
+ * curve of the loss; in a log file a line every few seconds.
  *
  *     monitor m;
  *     zn_train_options t = { ..., .run = monitor_begin(&m, o, ranks) };
@@ -20,6 +20,8 @@ enum { MONITOR_CURVE = 16 };
 typedef struct monitor {
     progress bar;
     int ranks;
+    double logged,
+        log_every; /* time of the last line for a log file, and the interval; ms. An interval of 0: no lines */
     double sums[MONITOR_CURVE]; /* of the loss's logarithm over `span` steps each; the last one may be unfinished */
     int count, span, in_last;
     int stage; /* that the curve is of */

@@ -46,8 +46,7 @@ void progress_begin(progress *p, const char *label, double base, double scale)
             *c = '?';
 }
 
-/* "12s", "3m05s", "4h07m" */
-static void seconds_text(double ms, char *text, size_t size)
+void duration_text(double ms, char *text, size_t size)
 {
     const long s = (long)(ms / 1000 + 0.5);
     if (s < 60)
@@ -80,11 +79,11 @@ static void cut(char *text, int columns)
 static void draw(const progress *p, double fraction, double elapsed)
 {
     char bar[BAR + 1], spent[32], left[32] = "?";
-    seconds_text(elapsed, spent, sizeof spent);
+    duration_text(elapsed, spent, sizeof spent);
     if (p->left_ms > 0)
-        seconds_text(p->left_ms, left, sizeof left);
+        duration_text(p->left_ms, left, sizeof left);
     else if (fraction >= 0.02) /* before that a guess would be far off */
-        seconds_text(elapsed * (1 - fraction) / fraction, left, sizeof left);
+        duration_text(elapsed * (1 - fraction) / fraction, left, sizeof left);
     char rest[PROGRESS_LABEL + 96], line[sizeof rest + BAR + 2];
     snprintf(rest, sizeof rest, " %3d%%  %s, about %s left  %s", (int)(fraction * 100), spent, left, p->label);
     const int columns = terminal_columns(STDERR_FILENO) - 1, room = columns - 2 - characters(rest);

@@ -7,6 +7,8 @@
 #ifndef ZN_CLI_PROGRESS_H
 #define ZN_CLI_PROGRESS_H
 
+#include <stddef.h>
+
 enum { PROGRESS_LABEL = 192 };
 
 typedef struct progress {
@@ -27,6 +29,9 @@ int progress_tick(void *user, double fraction);
 void progress_skipped(void *user, const char *name, const char *why);
 /* Takes the bar off the screen if it is there. */
 void progress_erase(void);
+
+/* "12s", "3m05s", "4h07m" */
+void duration_text(double ms, char *text, size_t size);
 
 /* From now on Ctrl-C, a polite kill and a closed terminal ask the work to stop; a second one ends the program at once.
  */

@@ -3,7 +3,7 @@
 # A case is a bash script beside what it must print: CASE.stdout and CASE.stderr (exact; absent means empty), or
 # CASE.stdout.glob and CASE.stderr.glob (each line a shell pattern, a line "..." stands for any number of lines).
 # CASE.exit holds the exit status where it is not 0. The script runs in an empty folder with the program and the tools
-# in PATH and no models in reach. Under the address sanitizer leaks are looked for by cases/leaks.sh alone, because the
+# in PATH, no models in reach and no lines in logs that depend on time. Under the address sanitizer leaks are looked for by cases/leaks.sh alone, because the
 # search takes seconds for each process on some machines.
 set -u
 program=$1 tools=$2 case=$3
@@ -16,7 +16,7 @@ ln -s "$(cd "$(dirname "$program")" && pwd)/$(basename "$program")" "$work/bin/z
 
 cd "$work/run" || exit 99
 env -i PATH="$work/bin:$tools:$PATH" HOME="$work/home" XDG_DATA_HOME="$work/home/data" XDG_DATA_DIRS="$work/share" \
-    SOURCE="$source_root" LC_ALL=C TERM=dumb COLUMNS=80 ZENITH_KILLS="${ZENITH_KILLS-}" ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0" \
+    SOURCE="$source_root" LC_ALL=C TERM=dumb COLUMNS=80 ZENITH_LOG_SECONDS=0 ZENITH_KILLS="${ZENITH_KILLS-}" ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0" \
     bash -u "$case" >"$work/stdout" 2>"$work/stderr" </dev/null
 status=$?
 

@@ -23,7 +23,7 @@ sed 's/encoder: 2,/encoder: 100000,/' student.yaml >long.yaml
 LC_ALL=C.UTF-8 onterminal -i ', loss' zenith distill --teacher random:taesd --student long.yaml --data pictures -o long >seen
 echo "status $?"
 grep -q $'left  [0-9]*/100004, loss [0-9.e+-]* \xe2\x96' seen || echo "no curve"
-grep -q '[0-9]/s, encoder' seen || echo "no speed or stage"
+grep -q '[0-9] img/s, encoder' seen || echo "no speed or stage"
 grep -o 'stopped after step' seen
 grep -o 'go on with: zenith distill --resume --data pictures -o long' seen
 zenith distill --teacher random:taesana --student zenith-r --data pictures -o bad
