@@ -41,6 +41,8 @@ static void latent_info(const options *o, const char *path, const zn_latent *z)
     fact_integer(&f, "image_width", z->image_width);
     fact_integer(&f, "image_height", z->image_height);
     fact_integer(&f, "downscale", z->downscale);
+    if (z->grey)
+        fact_integer(&f, "grey", 1);
     fact_real(&f, "minimum", low, 4, "");
     fact_real(&f, "maximum", high, 4, "");
     fact_real(&f, "mean", n ? sum / (double)n : 0, 4, "");
@@ -61,6 +63,8 @@ static int image_info(const options *o, const char *path, const char *format)
     fact_integer(&f, "width", image->width);
     fact_integer(&f, "height", image->height);
     fact_integer(&f, "bits", image->bits);
+    if (image->grey)
+        fact_integer(&f, "grey", 1);
     facts_end(&f);
     if (o->show)
         show_image(o, image);

@@ -69,6 +69,8 @@ static zn_status by_diffusion(session *s, const char *input, trip *t)
         status = diffusion_render(&t->d, p.cond, p.noise, &t->result);
     t->decode_ms = now_ms() - start;
     t->original = p.picture;
+    if (status == ZN_OK && t->original->grey)
+        zn_image_make_grey(t->result);
     p.picture = NULL;
     parts_free(&p);
     return status;

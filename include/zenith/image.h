@@ -6,7 +6,8 @@
  *     zn_image_free(im);
  *
  * Grey, palette and alpha inputs become RGB; alpha is composited over the background; EXIF orientation is applied;
- * an ICC profile is converted to sRGB. */
+ * an ICC profile is converted to sRGB. An image without colours is marked as grey, and what is made of it stays grey.
+ */
 #ifndef ZN_IMAGE_H
 #define ZN_IMAGE_H
 
@@ -22,6 +23,7 @@ typedef struct zn_image {
     int width, height; /* pixels, both at least 1 */
     int bits;          /* 8: pixels is uint8_t; 16: pixels is uint16_t in native byte order */
     void *pixels;      /* height * width * 3 samples, rows top to bottom, no padding */
+    int grey;          /* non-zero: the three samples of each pixel are equal; PNG and JPEG then store one of them */
 } zn_image;
 
 /* The most pixels of a picture that is read, unless the caller says another number, or made larger. */
@@ -42,6 +44,8 @@ typedef struct zn_image_write_options {
 /* A new black image; *out is owned by the caller. */
 ZN_API ZN_MUST_USE zn_status zn_image_new(int width, int height, int bits, zn_image **out);
 ZN_API void zn_image_free(zn_image *image);
+/* Replaces the three samples of each pixel by their mean and marks the image as grey. */
+ZN_API void zn_image_make_grey(zn_image *image);
 
 /* The format is recognised by content, not by name. options may be NULL. */
 ZN_API ZN_MUST_USE zn_status zn_image_read(const char *path, const zn_image_read_options *options, zn_image **out);

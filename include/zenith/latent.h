@@ -6,7 +6,8 @@
  *     zn_latent_free(z);
  *
  * A clip has several frames. On disk: a .safetensors file with one F32 tensor "latent" [1,C,H,W], or [1,C,T,H,W] of a
- * clip, and metadata format=zenith-latent, version, model, image_width, image_height, image_frames, downscale; or, for
+ * clip, and metadata format=zenith-latent, version, model, image_width, image_height, image_frames, downscale,
+ * grey; or, for
  * 4-channel models, an RGBA PNG as TAESD users keep them (value = round(255 * clamp(z/6 + 0.5, 0, 1)), size recorded in
  * a tEXt chunk). docs/latent-format.md has it all. */
 #ifndef ZN_LATENT_H
@@ -28,6 +29,7 @@ typedef struct zn_latent {
     float *data;                   /* [frames][height][width][channels] */
     int frames;                    /* of a clip; 0 and 1: a picture's latent */
     int image_frames;              /* pictures of the encoded clip; 0 if unknown */
+    int grey;                      /* non-zero: the encoded images were grey, and decoding gives grey ones */
 } zn_latent;
 
 ZN_API ZN_MUST_USE zn_status zn_latent_new(int width, int height, int channels, zn_latent **out);

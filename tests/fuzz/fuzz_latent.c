@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (zn_latent_set_fact(&copy, "fuzz", facts.key[i], facts.value[i]) != ZN_OK)
             abort();
     if (copy.image_width != z->image_width || copy.image_height != z->image_height || copy.downscale != z->downscale ||
-        copy.image_frames != z->image_frames || strcmp(copy.model, z->model))
+        copy.image_frames != z->image_frames || !copy.grey != !z->grey || strcmp(copy.model, z->model))
         abort();
     zn_latent_free(z);
     return 0;

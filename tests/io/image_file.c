@@ -101,7 +101,9 @@ static void refused_names(void **state)
     size_t size;
     assert_int_equal(zn_image_write_memory("gif", im, NULL, &bytes, &size), ZN_EINVALID);
     zn_image_free(im);
-    const zn_image bad[] = { { 0, 1, 8, folder }, { 1, 0, 8, folder }, { 1, 1, 12, folder }, { 1, 1, 8, NULL } };
+    const zn_image bad[] = {
+        { 0, 1, 8, folder, 0 }, { 1, 0, 8, folder, 0 }, { 1, 1, 12, folder, 0 }, { 1, 1, 8, NULL, 0 }
+    };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(zn_image_write(in_folder("bad.png"), &bad[i], NULL), ZN_EINVALID);
     assert_int_equal(files_in_folder(), 0);

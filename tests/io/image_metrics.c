@@ -15,7 +15,8 @@ static void against_reference(void **state)
     assert_int_equal(a->height, 120);
     for (int i = 0; i < 3; i++) {
         const size_t part = (size_t)i * 40 * 52 * 3;
-        const zn_image x = { 52, 40, 8, (uint8_t *)a->pixels + part }, y = { 52, 40, 8, (uint8_t *)b->pixels + part };
+        const zn_image x = { 52, 40, 8, (uint8_t *)a->pixels + part, 0 },
+                       y = { 52, 40, 8, (uint8_t *)b->pixels + part, 0 };
         zn_image_difference d;
         assert_int_equal(zn_image_compare(&x, &y, &d), ZN_OK);
         assert_true(fabs(d.psnr - psnr[i]) < 1e-4);

@@ -59,15 +59,17 @@ static const struct {
     { "image_width", "17", ZN_EFORMAT, "17x16" },
     { "image_height", "17", ZN_EFORMAT, "16x17" },
     { "image_frames", "0", ZN_EFORMAT, "image_frames" },
+    { "grey", "no", ZN_EFORMAT, "grey" },
     { "downscale", "7", ZN_EFORMAT, "1/7" },
     { "downscale", "8x", ZN_EFORMAT, "downscale" },
     { "model", "a name of more than sixty-three bytes, which is more than fits in", ZN_EFORMAT, "longer" },
     { "model", "tab\there", ZN_EFORMAT, "printable" },
 };
 
-enum { FACTS = 6 };
-static const char *names[FACTS] = { "version", "image_width", "image_height", "image_frames", "downscale", "model" };
-static const char *values[FACTS] = { "1", "16", "16", "1", "8", "taesd" };
+enum { FACTS = 7 };
+static const char *names[FACTS] = { "version",   "image_width", "image_height", "image_frames",
+                                    "downscale", "grey",        "model" };
+static const char *values[FACTS] = { "1", "16", "16", "1", "8", "1", "taesd" };
 
 static blob tensor_with(const char *key, const char *value, const char *without)
 {

@@ -20,7 +20,7 @@ zn_status zn_image_alloc(int64_t width, int64_t height, int bits, zn_image **out
         zn_raster_free(&pixels);
         return ZN_FAIL(ZN_ENOMEM, "out of memory for an image");
     }
-    *image = (zn_image){ pixels.width, pixels.height, bits, pixels.pixels };
+    *image = (zn_image){ .width = pixels.width, .height = pixels.height, .bits = bits, .pixels = pixels.pixels };
     *out = image;
     return ZN_OK;
 }
@@ -42,6 +42,12 @@ void zn_image_free(zn_image *image)
     if (image)
         zn_free(image->pixels);
     zn_free(image);
+}
+
+void zn_image_make_grey(zn_image *image)
+{
+    zn_pixels_make_grey(image, (zn_region){ 0, 0, image->width, image->height });
+    image->grey = 1;
 }
 
 void zn_memory_free(void *bytes) { zn_free(bytes); }
@@ -121,6 +127,7 @@ static zn_status check_alpha(const zn_image_format *format, const zn_image *imag
 static zn_status to_8(const zn_image *image, zn_image **out)
 {
     ZN_TRY(zn_image_alloc(image->width, image->height, 8, out));
+    (*out)->grey = image->grey;
     zn_pixels_to_8(image->pixels, (*out)->pixels, (size_t)image->width * (size_t)image->height * 3);
     return ZN_OK;
 }
@@ -136,6 +143,9 @@ static zn_status encode(const zn_image_format *format, const zn_image *image, co
         chosen.quality = QUALITY;
     ZN_TRY(check_image(image));
     ZN_TRY(check_alpha(format, image, chosen.alpha));
+    zn_image honest = *image; /* colours are not lost where a caller drew them into a grey image */
+    honest.grey = image->grey && zn_pixels_are_grey(image, 0);
+    image = &honest;
     if (image->bits == 8 || format->writes_16)
         return format->write(image, &chosen, out);
     zn_image *narrow = NULL, *alpha = NULL;

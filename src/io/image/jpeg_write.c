@@ -60,7 +60,7 @@ static void end(j_compress_ptr c)
     w->out->size = w->out->room - w->destination.free_in_buffer;
 }
 
-static zn_status encode(writer *w, const zn_image *image, int quality)
+static zn_status encode(writer *w, const zn_raster *raster, int quality)
 {
     struct jpeg_compress_struct *c = &w->c;
     if (setjmp(w->escape)) {
@@ -73,17 +73,17 @@ static zn_status encode(writer *w, const zn_image *image, int quality)
     w->destination.empty_output_buffer = full;
     w->destination.term_destination = end;
     c->dest = &w->destination;
-    c->image_width = (JDIMENSION)image->width;
-    c->image_height = (JDIMENSION)image->height;
-    c->input_components = 3;
-    c->in_color_space = JCS_RGB;
+    c->image_width = (JDIMENSION)raster->width;
+    c->image_height = (JDIMENSION)raster->height;
+    c->input_components = raster->channels;
+    c->in_color_space = raster->channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
     jpeg_set_defaults(c);
     jpeg_set_quality(c, quality, TRUE);
     if (quality >= FULL_COLOUR)
         c->comp_info[0].h_samp_factor = c->comp_info[0].v_samp_factor = 1;
     jpeg_start_compress(c, TRUE);
     while (c->next_scanline < c->image_height) {
-        JSAMPROW row = (JSAMPROW)image->pixels + (size_t)c->next_scanline * (size_t)image->width * 3;
+        JSAMPROW row = zn_raster_row(raster, c->next_scanline);
         (void)jpeg_write_scanlines(c, &row, 1);
     }
     jpeg_finish_compress(c);
@@ -95,17 +95,25 @@ zn_status zn_jpeg_write(const zn_image *image, const zn_image_write_options *opt
     if (image->width > JPEG_MAX_DIMENSION || image->height > JPEG_MAX_DIMENSION)
         return ZN_FAIL(ZN_EINVALID, "a JPEG cannot be larger than %ld pixels a side; this is %dx%d", JPEG_MAX_DIMENSION,
                        image->width, image->height);
+    zn_raster raster = { image->width, image->height, 8, 3, .pixels = image->pixels }, grey = { 0 };
+    if (image->grey) {
+        ZN_TRY(zn_raster_join(image, NULL, &grey));
+        raster = grey;
+    }
     writer *w = zn_calloc(1, sizeof *w);
-    if (!w)
+    if (!w) {
+        zn_raster_free(&grey);
         return ZN_FAIL(ZN_ENOMEM, "out of memory for writing a JPEG");
+    }
     w->out = out;
     w->c.err = jpeg_std_error(&w->errors);
     w->c.client_data = w;
     w->errors.error_exit = escape;
     w->errors.emit_message = on_message;
     w->errors.output_message = on_output;
-    const zn_status status = encode(w, image, options->quality);
+    const zn_status status = encode(w, &raster, options->quality);
     jpeg_destroy_compress(&w->c);
+    zn_raster_free(&grey);
     zn_free(w);
     return status;
 }

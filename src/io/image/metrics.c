@@ -189,6 +189,8 @@ zn_status zn_image_side_by_side(const zn_image *a, const zn_image *b, zn_image *
             third[i] = (uint8_t)(d < 255 ? d : 255);
         }
     }
+    if (status == ZN_OK)
+        (*out)->grey = a->grey && b->grey;
     zn_free(rows);
     return status;
 }

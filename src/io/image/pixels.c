@@ -1,6 +1,7 @@
 /* Samples and floats. Plain loops over rows that compilers turn into vector code. */
 #include "io/image/pixels.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Division, not multiplication by 1/255: the quotient is the correctly rounded one that other programs compute. */
@@ -92,7 +93,43 @@ bool zn_pixels_from_float(const float *rgb, size_t stride, zn_image *image, zn_r
         else
             strange |= row_to_uint16_t(row, (uint16_t *)image->pixels + at, (size_t)region.width * 3);
     }
+    if (image->grey)
+        zn_pixels_make_grey(image, region);
     return !strange;
+}
+
+#define GREY_FUNCTIONS(SAMPLE)                                                                                         \
+    static bool is_grey_##SAMPLE(const SAMPLE *rgb, size_t pixels, int tint)                                           \
+    {                                                                                                                  \
+        for (size_t i = 0; i < pixels; i++, rgb += 3)                                                                  \
+            if (abs(rgb[0] - rgb[1]) > tint || abs(rgb[1] - rgb[2]) > tint)                                            \
+                return false;                                                                                          \
+        return true;                                                                                                   \
+    }                                                                                                                  \
+    static void make_grey_##SAMPLE(SAMPLE *rgb, size_t pixels)                                                         \
+    {                                                                                                                  \
+        for (size_t i = 0; i < pixels; i++, rgb += 3)                                                                  \
+            rgb[0] = rgb[1] = rgb[2] = (SAMPLE)(((uint32_t)rgb[0] + rgb[1] + rgb[2] + 1) / 3);                         \
+    }
+GREY_FUNCTIONS(uint8_t)
+GREY_FUNCTIONS(uint16_t)
+
+bool zn_pixels_are_grey(const zn_image *image, int tint)
+{
+    const size_t pixels = (size_t)image->width * (size_t)image->height;
+    return image->bits == 8 ? is_grey_uint8_t(image->pixels, pixels, tint)
+                            : is_grey_uint16_t(image->pixels, pixels, tint);
+}
+
+void zn_pixels_make_grey(zn_image *image, zn_region region)
+{
+    for (int i = 0; i < region.height; i++) {
+        const size_t at = ((size_t)(region.y + i) * (size_t)image->width + (size_t)region.x) * 3;
+        if (image->bits == 8)
+            make_grey_uint8_t((uint8_t *)image->pixels + at, (size_t)region.width);
+        else
+            make_grey_uint16_t((uint16_t *)image->pixels + at, (size_t)region.width);
+    }
 }
 
 void zn_pixels_to_8(const uint16_t *from, uint8_t *to, size_t samples)

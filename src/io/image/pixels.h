@@ -24,8 +24,14 @@ typedef struct zn_region {
 void zn_pixels_to_float(const zn_image *image, zn_region region, float *rgb, size_t stride);
 
 /* Rows of RGB floats into the region of the image, which must lie within it; clamped to [0,1], rounded to the nearest
- * value of the image's bits. False if a value was NaN (stored as black or white) or infinite (clamped). */
+ * value of the image's bits. A grey image gets the mean of the three samples. False if a value was NaN (stored as black
+ * or white) or infinite (clamped). */
 bool zn_pixels_from_float(const float *rgb, size_t stride, zn_image *image, zn_region region);
+
+/* Are the three samples of every pixel equal, or at most `tint` apart from green? */
+bool zn_pixels_are_grey(const zn_image *image, int tint);
+/* Replaces the three samples of each pixel of the region by their mean. */
+void zn_pixels_make_grey(zn_image *image, zn_region region);
 
 /* 16-bit samples to the nearest 8-bit ones. */
 void zn_pixels_to_8(const uint16_t *from, uint8_t *to, size_t samples);

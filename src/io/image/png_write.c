@@ -88,7 +88,7 @@ zn_status zn_png_write_stored(const zn_raster *raster, const zn_png_text *text, 
 
 zn_status zn_png_write(const zn_image *image, const zn_image_write_options *options, zn_bytes *out)
 {
-    if (options->alpha) {
+    if (options->alpha || image->grey) {
         zn_raster joined;
         ZN_TRY(zn_raster_join(image, options->alpha, &joined));
         const zn_status status = zn_png_write_stored(&joined, NULL, 0, 1, out);

@@ -7,6 +7,7 @@
 #include "base/fail.h"
 #include "io/image/exif.h"
 #include "io/image/icc.h"
+#include "io/image/pixels.h"
 
 #include <limits.h>
 #include <math.h>
@@ -109,6 +110,14 @@ typedef struct finisher {
 
 static bool has_alpha(const zn_raster *r) { return r->ink == ZN_INK_NONE && r->channels % 2 == 0; }
 
+/* One channel of colour and nothing coloured below it. The profile's conversion may still be off by a step. */
+static bool is_grey(const finisher *f)
+{
+    const uint32_t *b = f->background;
+    const bool plain = !f->composite || !has_alpha(f->raster) || (b[0] == b[1] && b[1] == b[2]);
+    return f->raster->channels < 3 && plain;
+}
+
 static void finish_row(const finisher *f, const void *from, void *rgb)
 {
     const zn_raster *r = f->raster;
@@ -152,7 +161,7 @@ zn_status zn_raster_finish(zn_raster *r, const uint8_t background[3], zn_image *
             status = ZN_FAIL(ZN_ENOMEM, "out of memory for an image");
             goto done;
         }
-        *image = (zn_image){ r->width, r->height, r->bits, r->pixels };
+        *image = (zn_image){ .width = r->width, .height = r->height, .bits = r->bits, .pixels = r->pixels };
         r->pixels = NULL;
     } else {
         ZN_TRY_DONE(zn_image_alloc(r->width, r->height, r->bits, &image));
@@ -165,6 +174,8 @@ zn_status zn_raster_finish(zn_raster *r, const uint8_t background[3], zn_image *
         }
     }
     status = zn_exif_apply(r->orientation, &image);
+    if (status == ZN_OK && (is_grey(&f) || zn_pixels_are_grey(image, r->tint)))
+        zn_image_make_grey(image);
 done:
     zn_icc_close(f.icc);
     zn_free(f.table);
@@ -205,10 +216,13 @@ zn_status zn_raster_alpha(const zn_raster *r, zn_image **out)
 zn_status zn_raster_join(const zn_image *image, const zn_image *alpha, zn_raster *out)
 {
     *out = (zn_raster){ 0 };
-    ZN_TRY(zn_raster_alloc(out, image->width, image->height, image->bits, 4));
-    const size_t samples = (size_t)image->width * (size_t)image->height * 4;
-    for (size_t i = 0; i < samples; i++)
-        copy_sample(i % 4 == 3 ? alpha->pixels : image->pixels, i / 4 * 3 + (i % 4 == 3 ? 0 : i % 4), out->pixels, i,
+    const size_t colours = image->grey ? 1 : 3, n = colours + (alpha != NULL);
+    ZN_TRY(zn_raster_alloc(out, image->width, image->height, image->bits, (int)n));
+    const size_t samples = (size_t)image->width * (size_t)image->height * n;
+    for (size_t i = 0; i < samples; i++) {
+        const bool is_alpha = i % n == colours;
+        copy_sample(is_alpha ? alpha->pixels : image->pixels, i / n * 3 + (is_alpha ? 0 : i % n), out->pixels, i,
                     image->bits);
+    }
     return ZN_OK;
 }

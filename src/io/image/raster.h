@@ -24,6 +24,7 @@ typedef struct zn_raster {
     int channels;
     zn_ink ink;
     int orientation; /* EXIF 1..8; 0 counts as 1 */
+    int tint;        /* of an RGB picture: samples of a grey pixel may differ this much for the format's rounding */
     double gamma;    /* sample = light ^ gamma when there is no profile; 0 means sRGB */
     void *pixels;    /* height * width * channels samples */
     uint8_t *icc;    /* the profile as found in the file, NULL if none */
@@ -48,7 +49,8 @@ ZN_MUST_USE zn_status zn_image_alloc(int64_t width, int64_t height, int bits, zn
 
 /* The alpha of a raster as an image of grey pixels, upright; NULL if it has none. */
 ZN_MUST_USE zn_status zn_raster_alpha(const zn_raster *raster, zn_image **out);
-/* An image and its alpha (of the same size and bits) as a raster of four channels, which the caller frees. */
+/* An image and its alpha (of the same size and bits, or NULL) as a raster of one to four channels, which the caller
+ * frees: the first of three equal samples of a grey image, else all three. */
 ZN_MUST_USE zn_status zn_raster_join(const zn_image *image, const zn_image *alpha, zn_raster *out);
 
 /* Profile to sRGB, alpha over the background (NULL: alpha is left out), grey and CMYK to RGB, orientation. May take

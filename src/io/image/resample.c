@@ -101,6 +101,8 @@ zn_status zn_image_resample(const zn_image *image, int width, int height, zn_ima
     zn_status status = zn_image_new(width, height, 8, out);
     if (status == ZN_OK)
         status = scaled(narrow ? narrow : image->pixels, image->width, image->height, *out);
+    if (status == ZN_OK)
+        (*out)->grey = image->grey;
     zn_free(narrow);
     if (status != ZN_OK) {
         zn_image_free(*out);
@@ -124,6 +126,8 @@ zn_status zn_image_fit(const zn_image *image, int side, zn_image **out)
     for (int i = 0; status == ZN_OK && i < side; i++)
         memcpy((uint8_t *)(*out)->pixels + (size_t)i * (size_t)side * 3,
                (uint8_t *)whole->pixels + ((size_t)(y + i) * (size_t)whole->width + (size_t)x) * 3, (size_t)side * 3);
+    if (status == ZN_OK)
+        (*out)->grey = whole->grey;
     zn_image_free(whole);
     return status;
 }

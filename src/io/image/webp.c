@@ -49,6 +49,7 @@ static zn_status fail_read(const zn_source *s, VP8StatusCode code)
 
 zn_status zn_webp_read(const zn_source *source, int64_t max_pixels, zn_raster *raster)
 {
+    enum { LOSSLESS = 2 }; /* of WebPBitstreamFeatures */
     WebPDecoderConfig config;
     if (!WebPInitDecoderConfig(&config))
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s: the WebP library is of another version", source->name);
@@ -69,6 +70,7 @@ zn_status zn_webp_read(const zn_source *source, int64_t max_pixels, zn_raster *r
     WebPFreeDecBuffer(&config.output);
     if (code != VP8_STATUS_OK)
         return fail_read(source, code);
+    raster->tint = config.input.format != LOSSLESS; /* grey of YUV comes out as a green that is lower by one */
     size_t size;
     const uint8_t *chunk = find_chunk(source, "EXIF", &size);
     if (chunk)
@@ -88,7 +90,9 @@ static bool import_pixels(WebPPicture *picture, const zn_image *image, const zn_
     if (!alpha)
         return WebPPictureImportRGB(picture, image->pixels, image->width * 3);
     zn_raster joined;
-    if (zn_raster_join(image, alpha, &joined) != ZN_OK) {
+    zn_image coloured = *image; /* WebP stores no grey */
+    coloured.grey = 0;
+    if (zn_raster_join(&coloured, alpha, &joined) != ZN_OK) {
         picture->error_code = VP8_ENC_ERROR_OUT_OF_MEMORY;
         return false;
     }

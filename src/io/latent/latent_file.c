@@ -91,6 +91,7 @@ zn_status zn_latent_append(zn_latent **clip, const zn_latent *more)
     memcpy(data + before, more->data, count * sizeof *data);
     z->data = data;
     z->frames = had + frames;
+    z->grey = z->grey && more->grey;
     z->image_frames = z->image_frames && more->image_frames ? z->image_frames + more->image_frames : 0;
     return ZN_OK;
 }
@@ -126,6 +127,7 @@ zn_status zn_latent_set_fact(zn_latent *z, const char *name, const char *key, co
                 : !strcmp(key, "image_height") ? &z->image_height
                 : !strcmp(key, "image_frames") ? &z->image_frames
                 : !strcmp(key, "downscale")    ? &z->downscale
+                : !strcmp(key, "grey")         ? &z->grey
                                                : NULL;
     if (!fact)
         return ZN_OK;
@@ -154,6 +156,7 @@ void zn_latent_get_facts(const zn_latent *z, zn_latent_facts *facts)
     put_number(facts, "image_height", z->image_height);
     put_number(facts, "image_frames", z->image_frames);
     put_number(facts, "downscale", z->downscale);
+    put_number(facts, "grey", z->grey != 0);
     if (z->model[0]) {
         facts->key[facts->count] = "model";
         snprintf(facts->value[facts->count++], sizeof facts->value[0], "%s", z->model);

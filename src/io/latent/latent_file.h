@@ -25,12 +25,12 @@ size_t zn_latent_count(const zn_latent *latent);
 /* As zn_latent_read, from memory. */
 ZN_MUST_USE zn_status zn_latent_read_bytes(const zn_source *source, zn_latent **out);
 
-/* One fact from a file: key is version, image_width, image_height, image_frames, downscale or
- * model; others are ignored. */
+/* One fact from a file: key is version, image_width, image_height, image_frames, downscale, grey or model; others are
+ * ignored. */
 ZN_MUST_USE zn_status zn_latent_set_fact(zn_latent *latent, const char *name, const char *key, const char *value);
 
 /* The same facts for writing. Facts that are unknown are left out. Keys and values live as long as the list. */
-enum { ZN_LATENT_FACTS = 6 };
+enum { ZN_LATENT_FACTS = 7 };
 typedef struct zn_latent_facts {
     int count;
     const char *key[ZN_LATENT_FACTS];

@@ -57,6 +57,7 @@ zn_status zn_latent_png_read(const zn_source *source, zn_latent **out)
     z->image_height = f.found.image_height;
     z->image_frames = f.found.image_frames;
     z->downscale = f.found.downscale;
+    z->grey = f.found.grey;
     memcpy(z->model, f.found.model, sizeof z->model);
     from_samples(&raster, z);
     *out = z;

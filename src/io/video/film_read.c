@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "io/image/pixels.h"
 #include "io/video/ffmpeg.h"
 
 #include <string.h>
@@ -159,9 +160,11 @@ zn_status zn_film_next(zn_film *f, zn_image **out)
     if (status == ZN_OK)
         status = convert(f, image);
     zn_ff.av_frame_unref(f->frame);
-    if (status == ZN_OK)
+    if (status == ZN_OK) {
+        image->grey = zn_pixels_are_grey(image, 0);
         *out = image;
-    else
+    } else {
         zn_image_free(image);
+    }
     return status;
 }

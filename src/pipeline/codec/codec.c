@@ -89,6 +89,7 @@ static zn_status encode(zn_codec *c, const zn_image *image, zn_latent **out)
     z->image_width = image->width;
     z->image_height = image->height;
     z->downscale = info->downscale;
+    z->grey = image->grey;
     snprintf(z->model, sizeof z->model, "%s", info->architecture);
     *out = z;
     return ZN_OK;
@@ -127,6 +128,7 @@ static zn_status decode(zn_codec *c, const zn_latent *z, int bits, zn_image **ou
     ZN_TRY(zn_runner_run(r));
     zn_image *image;
     ZN_TRY(zn_image_new(width, height, bits, &image));
+    image->grey = z->grey;
     zn_pixels_from_float(zn_runner_output(r), (size_t)s.dim[2] * 3, image, (zn_region){ 0, 0, width, height });
     *out = image;
     return ZN_OK;

@@ -19,6 +19,7 @@ static zn_status restore(zn_codec *c, const zn_image *image, zn_task task, zn_im
     ZN_TRY(zn_runner_run(r));
     zn_image *result;
     ZN_TRY(zn_image_new(image->width, image->height, image->bits, &result));
+    result->grey = image->grey;
     zn_pixels_from_float(zn_runner_output(r), (size_t)w * 3, result, (zn_region){ 0, 0, image->width, image->height });
     *out = result;
     return ZN_OK;

@@ -18,6 +18,7 @@ struct zn_video {
     /* encoder */
     int width, height; /* of the clip's pictures; 0: none yet */
     int filled;        /* pictures of the piece to come */
+    bool coloured;     /* a picture of that piece is not grey */
     /* decoder */
     bool decoding, counted; /* counted: every latent said how many pictures there were */
     int64_t shown, promised;
@@ -86,6 +87,7 @@ static zn_status part_for(zn_video *v, zn_part part, zn_shape frame)
 static void forget_pictures(zn_video *v)
 {
     v->width = v->height = v->filled = 0;
+    v->coloured = false;
     if (v->part[ZN_ENCODER])
         zn_clip_end(v->part[ZN_ENCODER]);
 }
@@ -102,7 +104,8 @@ static zn_status append(const zn_video *v, const float *data, zn_shape s, int pi
                     .downscale = info->downscale,
                     .data = (float *)data,
                     .frames = (int)s.dim[0],
-                    .image_frames = pictures };
+                    .image_frames = pictures,
+                    .grey = !v->coloured };
     snprintf(z.model, sizeof z.model, "%s", info->architecture);
     return zn_latent_append(clip, &z);
 }
@@ -113,7 +116,9 @@ static zn_status run_piece(zn_video *v, int pictures, zn_latent **clip)
     zn_shape shape;
     ZN_TRY(zn_clip_run(v->part[ZN_ENCODER], &data, &shape));
     v->filled = 0;
-    return append(v, data, shape, pictures, clip);
+    const zn_status status = append(v, data, shape, pictures, clip);
+    v->coloured = false;
+    return status;
 }
 
 static zn_status take_picture(zn_video *v, const zn_image *picture, zn_latent **clip)
@@ -131,6 +136,7 @@ static zn_status take_picture(zn_video *v, const zn_image *picture, zn_latent **
     ZN_TRY(zn_clip_begin(v->part[ZN_ENCODER], &input, &frames));
     v->width = picture->width;
     v->height = picture->height;
+    v->coloured |= !picture->grey;
     zn_pixels_to_float(picture, (zn_region){ 0, 0, (int)w, (int)h }, input + v->filled * h * w * 3, (size_t)w * 3);
     return ++v->filled == frames ? run_piece(v, frames, clip) : ZN_OK;
 }
@@ -217,6 +223,7 @@ static zn_status take_latent(zn_video *v, const zn_latent *z, int bits, zn_video
     zn_image *picture;
     ZN_TRY(zn_image_new(z->image_width ? z->image_width : z->width * d,
                         z->image_height ? z->image_height : z->height * d, bits, &picture));
+    picture->grey = z->grey;
     zn_status status = ZN_OK;
     for (int i = 0; i < frames && status == ZN_OK; i++) {
         float *input;

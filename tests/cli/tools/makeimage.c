@@ -1,5 +1,5 @@
-/* makeimage OUT WIDTH HEIGHT [SEED [BITS]]: writes a picture with smooth colours, edges and some texture. The format
- * follows the name. */
+/* makeimage OUT WIDTH HEIGHT [SEED [BITS [grey]]]: writes an image with smooth colours, edges and some texture, or with
+ * the same in grey. The format follows the name. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +29,8 @@ int main(int argc, char **argv)
                 else
                     ((uint8_t *)image->pixels)[i] = (uint8_t)v;
             }
+    if (argc > 6)
+        zn_image_make_grey(image);
     const zn_status status = zn_image_write(argv[1], image, NULL);
     if (status != ZN_OK)
         fprintf(stderr, "%s\n", zn_error_text());
