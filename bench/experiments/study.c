@@ -31,10 +31,10 @@ static zn_node *separable(zn_scope s, zn_node *x, int group)
 {
     zn_graph_name_layer(s.graph, s.prefix);
     const int c = zn_channels(x);
-    zn_node *y = zn_depthwise(x, zn_parameter(s, "eyes", ZN_SHAPE(c, 3, 3), ZN_LAYOUT_PLAIN));
-    zn_node *w = zn_parameter(s, "mix", ZN_SHAPE(c / group, group, group), ZN_LAYOUT_PLAIN);
-    y = zn_grouped_conv(zn_relu(y), w, zn_parameter(s, "bias", ZN_SHAPE(c), ZN_LAYOUT_PLAIN));
-    return zn_add(x, zn_scale_channels(y, zn_parameter(s, "alpha", ZN_SHAPE(c), ZN_LAYOUT_PLAIN)));
+    zn_node *y = zn_depthwise(x, zn_plain_parameter(s, "eyes", ZN_SHAPE(c, 3, 3), ZN_ROLE_WEIGHT));
+    zn_node *w = zn_plain_parameter(s, "mix", ZN_SHAPE(c / group, group, group), ZN_ROLE_WEIGHT);
+    y = zn_grouped_conv(zn_relu(y), w, zn_vector(s, "bias", c, ZN_ROLE_BIAS));
+    return zn_add(x, zn_scale_channels(y, zn_vector(s, "alpha", c, ZN_ROLE_GATE)));
 }
 
 static zn_node *skeleton(zn_scope s, zn_node *x, bool blocks)
@@ -59,17 +59,16 @@ static zn_node *depthwise_encode(zn_scope s, zn_node *x, const zn_config *k)
 }
 
 /* As the original starts: its last convolution at full size. */
-static bool seed_start(const zn_config *k, const char *name, zn_shape shape, int64_t fan_in, zn_rng *rng, float *out)
+static bool seed_start(const zn_config *k, const zn_model_parameter *p, int64_t fan_in, zn_rng *rng)
 {
-    if (strcmp(name, "out.weight"))
-        return zn_arch_find("zenith-srig", &k)->initial(k, name, shape, fan_in, rng, out);
-    zn_start_he(shape, 1, rng, out);
+    if (strcmp(p->name, "out.weight"))
+        return zn_arch_find("zenith-srig", &k)->initial(k, p, fan_in, rng);
+    zn_start_he(p->shape, 1, rng, p->data);
     return true;
 }
 
 /* As the residual form starts: see zenith_prune.c. */
-static bool skeleton_start(const zn_config *k, const char *name, zn_shape shape, int64_t fan_in, zn_rng *rng,
-                           float *out)
+static bool skeleton_start(const zn_config *k, const zn_model_parameter *p, int64_t fan_in, zn_rng *rng)
 {
     (void)fan_in;
     static const zn_start_rule rules[] = {
@@ -82,13 +81,13 @@ static bool skeleton_start(const zn_config *k, const char *name, zn_shape shape,
         { NULL, NULL, 0 },
     };
     (void)k;
-    return zn_start_values(rules, name, shape, rng, out);
+    return zn_start_values(rules, p, rng);
 }
 
 static const struct kind {
     const char *name, *preset;                                               /* of the family, for its configuration */
     zn_node *(*encode)(zn_scope s, zn_node *image, const zn_config *config); /* NULL: the preset's own, as below */
-    bool (*start)(const zn_config *k, const char *name, zn_shape shape, int64_t fan_in, zn_rng *rng, float *out);
+    bool (*start)(const zn_config *k, const zn_model_parameter *p, int64_t fan_in, zn_rng *rng);
 } kinds[] = { { "seed", "zenith-srig", NULL, seed_start },
               { "residual", "zenith-hier-r", NULL, NULL },
               { "baseline", "zenith-baseline", NULL, NULL },

@@ -157,6 +157,7 @@ zn_graph *zn_graph_extract(const zn_graph *g, const zn_node *from, const zn_node
         const zn_node *n = g->nodes[i];
         if (n->op == &zn_op_parameter) {
             map[i] = zn_graph_parameter(copy, n->name, n->shape, n->layout);
+            map[i]->role = n->role;
             map[i]->data = n->data;
             map[i]->packed = n->packed;
         } else if ((i > from->index || n->constant) && !n->op->is_leaf) {

@@ -38,6 +38,18 @@ typedef enum zn_layout {
     ZN_LAYOUT_INDEX,   /* rows of permutations of 0..last side-1; constant: neither counted nor trained */
 } zn_layout;
 
+/* What a parameter is for; training asks for it (train/optimiser/learner.h). */
+typedef enum zn_role {
+    ZN_ROLE_WEIGHT,     /* of a convolution or matrix */
+    ZN_ROLE_BIAS,       /* added to a channel */
+    ZN_ROLE_GAIN,       /* factors of one channel: gains of norms, taps along the channels */
+    ZN_ROLE_UNIT_GAIN,  /* gains that start at 1/C for C channels */
+    ZN_ROLE_GATE,       /* spectral gates, thresholds and layer scales */
+    ZN_ROLE_BLOCK_GATE, /* scales and biases of gates that skip blocks of channels */
+    ZN_ROLE_EMBEDDING,  /* a table of vectors */
+    ZN_ROLE_CONSTANT,   /* not learned: permutations, statistics */
+} zn_role;
+
 struct zn_node {
     const zn_op *op;
     zn_graph *graph;
@@ -51,6 +63,7 @@ struct zn_node {
     bool constant;           /* computed from parameters alone */
     bool placed;             /* an output whose data is its owner's: the plan leaves it where it is */
     zn_layout layout;        /* parameters */
+    zn_role role;            /* parameters */
     float *data;             /* parameters, inputs: set by the owner; others: by the plan */
     const zn_packed *packed; /* parameters of ZN_LAYOUT_ROWS, instead of data: set by the owner */
     zn_node *gradient;       /* while differentiating */
@@ -132,7 +145,7 @@ void zn_graph_free(zn_graph *g);
 ZN_MUST_USE zn_status zn_graph_status(const zn_graph *g);
 
 zn_node *zn_graph_input(zn_graph *g, const char *name, zn_shape shape);
-/* A parameter; the same name gives the same node. */
+/* A parameter; the same name gives the same node. Its role is that of a weight until the caller sets another. */
 zn_node *zn_graph_parameter(zn_graph *g, const char *name, zn_shape shape, zn_layout layout);
 
 /* Memory that lives as long as the graph. */

@@ -41,6 +41,16 @@ typedef struct zn_config {
     int frames, first_frames;    /* of a clip: pictures that become a latent frame, and the first one; 0: no clips */
 } zn_config;
 
+/* A parameter of a model, in our layout. */
+typedef struct zn_model_parameter {
+    const char *name; /* "decoder.3.conv.0.weight" */
+    zn_shape shape;
+    zn_layout layout;
+    zn_role role;
+    zn_part part; /* that it belongs to; of what parts share, the first that was added */
+    float *data;
+} zn_model_parameter;
+
 struct zn_prune_run;
 
 /* How a weights file names the parameters of one part. */
@@ -70,9 +80,9 @@ typedef struct zn_arch {
     zn_status (*recognise)(const zn_weights *w, zn_config *k, zn_naming naming[ZN_PARTS], bool *is_it);
     /* Optional: the file's name of our parameter `name`. NULL: naming->prefix + name. */
     void (*file_name)(const char *name, const zn_naming *naming, char *out, size_t size);
-    /* Optional: start values of a parameter for a new network; false: the usual ones (He normal, biases zero). fan_in:
-     * inputs of an output, also for a bias. */
-    bool (*initial)(const zn_config *k, const char *name, zn_shape shape, int64_t fan_in, zn_rng *rng, float *out);
+    /* Optional: fills p->data with start values for a new network; false: the usual ones (He normal, biases zero).
+     * fan_in: inputs of an output, also for a bias. */
+    bool (*initial)(const zn_config *k, const zn_model_parameter *p, int64_t fan_in, zn_rng *rng);
 } zn_arch;
 
 extern const zn_arch *const zn_archs[]; /* NULL-terminated */

@@ -52,12 +52,14 @@ void zn_model_free(zn_model *m)
 
 const zn_model_info *zn_model_info_of(const zn_model *m) { return &m->info; }
 
-static zn_status add_parameter(zn_model *m, const zn_node *n, zn_model_parameter **out)
+static zn_status add_parameter(zn_model *m, zn_part part, const zn_node *n, zn_model_parameter **out)
 {
     if (!ZN_GROW(m->parameters, m->room, m->count + 1))
         return ZN_FAIL(ZN_ENOMEM, "out of memory for parameters");
     zn_model_parameter *p = &m->parameters[m->count];
-    *p = (zn_model_parameter){ .name = zn_arena_copy(&m->arena, n->name), .shape = n->shape, .layout = n->layout };
+    *p = (zn_model_parameter){
+        .name = zn_arena_copy(&m->arena, n->name), .shape = n->shape, .layout = n->layout, .role = n->role, .part = part
+    };
     if (!p->name)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for parameters");
     ZN_TRY(zn_alloc_for("a parameter", sizeof(float) * (size_t)zn_shape_count(n->shape), (void **)&p->data));
@@ -102,7 +104,7 @@ static zn_status fill(const zn_model *m, const source *from, const zn_weight *w,
     const int64_t count = zn_shape_count(p->shape);
     if (w)
         return zn_weight_import(w, p->shape, p->layout, p->data);
-    if (m->arch->initial && m->arch->initial(&m->config, p->name, p->shape, fan_in(m, p), from->rng, p->data))
+    if (m->arch->initial && m->arch->initial(&m->config, p, fan_in(m, p), from->rng))
         return ZN_OK;
     const float deviation = p->layout == ZN_LAYOUT_CONV ? sqrtf(2.0f / (float)(count / p->shape.dim[3])) : 0;
     for (int64_t i = 0; i < count; i++)
@@ -161,7 +163,7 @@ static zn_status add_part(zn_model *m, zn_part part, const source *from)
             continue;
         status = find_stored(m, from, n, &stored);
         if (status == ZN_OK)
-            status = add_parameter(m, n, &p);
+            status = add_parameter(m, part, n, &p);
         if (status == ZN_OK)
             status = fill(m, from, stored, p);
     }

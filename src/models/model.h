@@ -8,13 +8,6 @@
 #include "io/weights/reader.h"
 #include "models/arch.h"
 
-typedef struct zn_model_parameter {
-    const char *name; /* "decoder.3.conv.0.weight" */
-    zn_shape shape;
-    zn_layout layout;
-    float *data;
-} zn_model_parameter;
-
 struct zn_model {
     const zn_arch *arch;
     zn_config config;

@@ -24,16 +24,29 @@ zn_scope zn_above(zn_scope s)
     return dot ? zn_at((zn_scope){ s.graph, "" }, "%.*s", (int)(dot - s.prefix), s.prefix) : (zn_scope){ s.graph, "" };
 }
 
-zn_node *zn_parameter(zn_scope s, const char *name, zn_shape shape, zn_layout layout)
+zn_node *zn_parameter(zn_scope s, const char *name, zn_shape shape, zn_layout layout, zn_role role)
 {
-    return zn_graph_parameter(s.graph, zn_at(s, "%s", name).prefix, shape, layout);
+    zn_node *n = zn_graph_parameter(s.graph, zn_at(s, "%s", name).prefix, shape, layout);
+    n->role = role;
+    return n;
+}
+
+zn_node *zn_plain_parameter(zn_scope s, const char *name, zn_shape shape, zn_role role)
+{
+    return zn_parameter(s, name, shape, ZN_LAYOUT_PLAIN, role);
+}
+
+zn_node *zn_vector(zn_scope s, const char *name, int length, zn_role role)
+{
+    return zn_plain_parameter(s, name, ZN_SHAPE(length), role);
 }
 
 static zn_node *conv(zn_scope s, zn_node *x, int out, int kernel, int stride, bool biased)
 {
     zn_graph_name_layer(s.graph, s.prefix);
-    zn_node *w = zn_parameter(s, "weight", ZN_SHAPE(kernel, kernel, zn_channels(x), out), ZN_LAYOUT_CONV);
-    zn_node *b = biased ? zn_parameter(s, "bias", ZN_SHAPE(out), ZN_LAYOUT_PLAIN) : NULL;
+    zn_node *w =
+        zn_parameter(s, "weight", ZN_SHAPE(kernel, kernel, zn_channels(x), out), ZN_LAYOUT_CONV, ZN_ROLE_WEIGHT);
+    zn_node *b = biased ? zn_vector(s, "bias", out, ZN_ROLE_BIAS) : NULL;
     return zn_conv(x, w, b, (zn_conv_spec){ .stride = stride, .pad = kernel / 2 });
 }
 
@@ -51,8 +64,8 @@ static zn_node *linear(zn_scope s, zn_node *x, int out, zn_layout layout, bool b
     enum { LARGE = 1 << 16, COLUMNS = 32, ROWS = 128 };
     zn_graph_name_layer(s.graph, s.prefix);
     const int in = zn_channels(x);
-    zn_node *w = zn_parameter(s, "weight", ZN_SHAPE(1, 1, in, out), layout);
-    zn_node *b = biased ? zn_parameter(s, "bias", ZN_SHAPE(out), ZN_LAYOUT_PLAIN) : NULL;
+    zn_node *w = zn_parameter(s, "weight", ZN_SHAPE(1, 1, in, out), layout, ZN_ROLE_WEIGHT);
+    zn_node *b = biased ? zn_vector(s, "bias", out, ZN_ROLE_BIAS) : NULL;
     const bool few = zn_shape_count(x->shape) / in < ROWS;
     if (few && (int64_t)in * out >= LARGE && out % COLUMNS == 0)
         return zn_dense(x, w, b);
@@ -66,15 +79,15 @@ zn_node *zn_conv1d(zn_scope s, zn_node *x, int out) { return linear(s, x, out, Z
 zn_node *zn_layer_norm_layer(zn_scope s, zn_node *x, float eps)
 {
     zn_graph_name_layer(s.graph, s.prefix);
-    zn_node *gamma = zn_parameter(s, "weight", ZN_SHAPE(zn_channels(x)), ZN_LAYOUT_PLAIN);
-    zn_node *beta = zn_parameter(s, "bias", ZN_SHAPE(zn_channels(x)), ZN_LAYOUT_PLAIN);
+    zn_node *gamma = zn_vector(s, "weight", zn_channels(x), ZN_ROLE_GAIN);
+    zn_node *beta = zn_vector(s, "bias", zn_channels(x), ZN_ROLE_BIAS);
     return zn_layer_norm(x, gamma, beta, eps);
 }
 
 zn_node *zn_group_norm_layer(zn_scope s, zn_node *x, int groups, float eps)
 {
     zn_graph_name_layer(s.graph, s.prefix);
-    zn_node *gamma = zn_parameter(s, "weight", ZN_SHAPE(zn_channels(x)), ZN_LAYOUT_PLAIN);
-    zn_node *beta = zn_parameter(s, "bias", ZN_SHAPE(zn_channels(x)), ZN_LAYOUT_PLAIN);
+    zn_node *gamma = zn_vector(s, "weight", zn_channels(x), ZN_ROLE_GAIN);
+    zn_node *beta = zn_vector(s, "bias", zn_channels(x), ZN_ROLE_BIAS);
     return zn_group_norm(x, gamma, beta, groups, eps);
 }

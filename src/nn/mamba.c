@@ -51,22 +51,29 @@ zn_node *zn_mamba_line(zn_scope s, zn_node *x, const zn_mamba *k)
 {
     const int width = zn_channels(x), inner = k->expand * width, rank = rank_of(width);
     zn_node *gate, *in = expand(s, x, inner, &gate);
-    const way p = { .conv = zn_parameter(s, "conv1d.weight", ZN_SHAPE(inner, 1, k->taps), ZN_LAYOUT_PLAIN),
-                    .conv_bias = zn_parameter(s, "conv1d.bias", ZN_SHAPE(inner), ZN_LAYOUT_PLAIN),
-                    .x_proj =
-                        zn_parameter(s, "x_proj.weight", ZN_SHAPE(1, 1, inner, rank + 2 * k->states), ZN_LAYOUT_LINEAR),
-                    .dt_proj = zn_parameter(s, "dt_proj.weight", ZN_SHAPE(1, 1, rank, inner), ZN_LAYOUT_LINEAR),
-                    .dt_bias = zn_parameter(s, "dt_proj.bias", ZN_SHAPE(inner), ZN_LAYOUT_PLAIN),
-                    .a_log = zn_parameter(s, "A_log", ZN_SHAPE(inner, k->states), ZN_LAYOUT_PLAIN),
-                    .d = zn_parameter(s, "D", ZN_SHAPE(inner), ZN_LAYOUT_PLAIN),
+    const way p = { .conv = zn_plain_parameter(s, "conv1d.weight", ZN_SHAPE(inner, 1, k->taps), ZN_ROLE_WEIGHT),
+                    .conv_bias = zn_vector(s, "conv1d.bias", inner, ZN_ROLE_BIAS),
+                    .x_proj = zn_parameter(s, "x_proj.weight", ZN_SHAPE(1, 1, inner, rank + 2 * k->states),
+                                           ZN_LAYOUT_LINEAR, ZN_ROLE_WEIGHT),
+                    .dt_proj = zn_parameter(s, "dt_proj.weight", ZN_SHAPE(1, 1, rank, inner), ZN_LAYOUT_LINEAR,
+                                            ZN_ROLE_WEIGHT),
+                    .dt_bias = zn_vector(s, "dt_proj.bias", inner, ZN_ROLE_BIAS),
+                    .a_log = zn_plain_parameter(s, "A_log", ZN_SHAPE(inner, k->states), ZN_ROLE_GAIN),
+                    .d = zn_vector(s, "D", inner, ZN_ROLE_GAIN),
                     .states = k->states,
                     .rank = rank };
     return contract(s, walk(in, &p), gate, width);
 }
 
-static zn_node *row(zn_scope s, const char *name, zn_shape shape, zn_layout layout, int which)
+/* Of a parameter that has one row for each way. */
+static zn_node *row(zn_scope s, const char *name, zn_shape shape, zn_role role, int which)
 {
-    return zn_row(zn_parameter(s, name, shape, layout), which);
+    return zn_row(zn_plain_parameter(s, name, shape, role), which);
+}
+
+static zn_node *matrix_row(zn_scope s, const char *name, zn_shape shape, int which)
+{
+    return zn_row(zn_parameter(s, name, shape, ZN_LAYOUT_LINEARS, ZN_ROLE_WEIGHT), which);
 }
 
 zn_node *zn_mamba_plane(zn_scope s, zn_node *x, zn_node *orders, const zn_mamba *k)
@@ -75,14 +82,13 @@ zn_node *zn_mamba_plane(zn_scope s, zn_node *x, zn_node *orders, const zn_mamba 
     const int width = zn_channels(x), inner = k->expand * width, rank = rank_of(width);
     zn_node *gate, *in = expand(s, x, inner, &gate), *y[WAYS];
     for (int i = 0; i < WAYS; i++) {
-        const way p = { .conv = row(s, "conv1d.weight", ZN_SHAPE(WAYS, inner, k->taps), ZN_LAYOUT_PLAIN, i),
-                        .conv_bias = row(s, "conv1d.bias", ZN_SHAPE(WAYS, inner), ZN_LAYOUT_PLAIN, i),
-                        .x_proj = row(s, "x_proj.weight", ZN_SHAPE(WAYS, 1, 1, inner, rank + 2 * k->states),
-                                      ZN_LAYOUT_LINEARS, i),
-                        .dt_proj = row(s, "dt_proj.weight", ZN_SHAPE(WAYS, 1, 1, rank, inner), ZN_LAYOUT_LINEARS, i),
-                        .dt_bias = row(s, "dt_proj.bias", ZN_SHAPE(WAYS, inner), ZN_LAYOUT_PLAIN, i),
-                        .a_log = row(s, "A_log", ZN_SHAPE(WAYS, inner, k->states), ZN_LAYOUT_PLAIN, i),
-                        .d = row(s, "D", ZN_SHAPE(WAYS, inner), ZN_LAYOUT_PLAIN, i),
+        const way p = { .conv = row(s, "conv1d.weight", ZN_SHAPE(WAYS, inner, k->taps), ZN_ROLE_WEIGHT, i),
+                        .conv_bias = row(s, "conv1d.bias", ZN_SHAPE(WAYS, inner), ZN_ROLE_BIAS, i),
+                        .x_proj = matrix_row(s, "x_proj.weight", ZN_SHAPE(WAYS, 1, 1, inner, rank + 2 * k->states), i),
+                        .dt_proj = matrix_row(s, "dt_proj.weight", ZN_SHAPE(WAYS, 1, 1, rank, inner), i),
+                        .dt_bias = row(s, "dt_proj.bias", ZN_SHAPE(WAYS, inner), ZN_ROLE_BIAS, i),
+                        .a_log = row(s, "A_log", ZN_SHAPE(WAYS, inner, k->states), ZN_ROLE_GAIN, i),
+                        .d = row(s, "D", ZN_SHAPE(WAYS, inner), ZN_ROLE_GAIN, i),
                         .states = k->states,
                         .rank = rank };
         y[i] = walk(zn_gather_tokens(in, orders, i), &p);

@@ -21,7 +21,11 @@ __attribute__((format(printf, 2, 3))) zn_scope zn_at(zn_scope s, const char *for
 /* The scope one level up: without the last part of the prefix. */
 zn_scope zn_above(zn_scope s);
 
-zn_node *zn_parameter(zn_scope s, const char *name, zn_shape shape, zn_layout layout);
+/* A parameter of the scope; plain: one whose numbers lie in files as they are used. */
+zn_node *zn_parameter(zn_scope s, const char *name, zn_shape shape, zn_layout layout, zn_role role);
+zn_node *zn_plain_parameter(zn_scope s, const char *name, zn_shape shape, zn_role role);
+/* A vector of one value for each channel. */
+zn_node *zn_vector(zn_scope s, const char *name, int length, zn_role role);
 
 /* Convolutions to `out` channels; 3x3 with padding 1. Plain: with bias. */
 zn_node *zn_conv3x3(zn_scope s, zn_node *x, int out);

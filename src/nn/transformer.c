@@ -4,8 +4,8 @@
 static zn_node *matrix(zn_scope s, zn_node *x, int out, bool biased)
 {
     zn_graph_name_layer(s.graph, s.prefix);
-    zn_node *w = zn_parameter(s, "weight", ZN_SHAPE(1, 1, out, zn_channels(x)), ZN_LAYOUT_ROWS);
-    return zn_matrix(x, w, biased ? zn_parameter(s, "bias", ZN_SHAPE(out), ZN_LAYOUT_PLAIN) : NULL);
+    zn_node *w = zn_parameter(s, "weight", ZN_SHAPE(1, 1, out, zn_channels(x)), ZN_LAYOUT_ROWS, ZN_ROLE_WEIGHT);
+    return zn_matrix(x, w, biased ? zn_vector(s, "bias", out, ZN_ROLE_BIAS) : NULL);
 }
 
 zn_node *zn_matrix_layer(zn_scope s, zn_node *x, int out) { return matrix(s, x, out, true); }
@@ -14,7 +14,7 @@ zn_node *zn_matrix_no_bias(zn_scope s, zn_node *x, int out) { return matrix(s, x
 zn_node *zn_rms_norm_layer(zn_scope s, zn_node *x, float eps)
 {
     zn_graph_name_layer(s.graph, s.prefix);
-    return zn_rms_norm(x, zn_parameter(s, "weight", ZN_SHAPE(zn_channels(x)), ZN_LAYOUT_PLAIN), eps);
+    return zn_rms_norm(x, zn_vector(s, "weight", zn_channels(x), ZN_ROLE_GAIN), eps);
 }
 
 zn_node *zn_rms_norm_heads(zn_scope s, zn_node *x, int heads, float eps)

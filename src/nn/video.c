@@ -126,10 +126,10 @@ static zn_node *over_time(zn_node *x, zn_node *w, zn_node *bias, int pad, int ha
 static zn_node *weight(zn_scope s, int taps, int side, int in, int out)
 {
     zn_graph_name_layer(s.graph, s.prefix);
-    return zn_parameter(s, "weight", ZN_SHAPE(taps, side, side, in, out), ZN_LAYOUT_CONV3D);
+    return zn_parameter(s, "weight", ZN_SHAPE(taps, side, side, in, out), ZN_LAYOUT_CONV3D, ZN_ROLE_WEIGHT);
 }
 
-static zn_node *bias(zn_scope s, int out) { return zn_parameter(s, "bias", ZN_SHAPE(out), ZN_LAYOUT_PLAIN); }
+static zn_node *bias(zn_scope s, int out) { return zn_vector(s, "bias", out, ZN_ROLE_BIAS); }
 
 zn_node *zn_conv3d(zn_scope s, zn_node *x, int out, zn_stream *m)
 {

@@ -116,7 +116,7 @@ static zn_status block_run(golden *g)
     zn_node *y = zn_mamba_line(zn_at(s, "mixer"), x, &k);
     bench_want(&b, x, "x", TOKENS);
     bench_want_parameters(&b);
-    zn_node *gain = zn_parameter(s, "norm.weight", ZN_SHAPE(zn_channels(x)), ZN_LAYOUT_PLAIN);
+    zn_node *gain = zn_vector(s, "norm.weight", zn_channels(x), ZN_ROLE_GAIN);
     bench_output(&b, y, "mixer", TOKENS);
     bench_output(&b, zn_add(x, zn_mamba_line(zn_at(s, "mixer"), zn_rms_norm(x, gain, 1e-5f), &k)), "block", TOKENS);
     zn_status status = network_bind(g, b.graph, "w.");
@@ -243,7 +243,8 @@ static zn_status field_run(golden *g)
     const zn_field_known known = { orders_of(&b, query, k.grid, NULL), time, cond };
     zn_node *clean = zn_field_clean_features(coord, f, &known, &k);
     bench_output(&b, cond, "latent", ROWS);
-    bench_output(&b, zn_fourier(points, zn_parameter(enc, "fourier.B", ZN_SHAPE(k.features, 2), ZN_LAYOUT_PLAIN)),
+    bench_output(&b,
+                 zn_fourier(points, zn_plain_parameter(enc, "fourier.B", ZN_SHAPE(k.features, 2), ZN_ROLE_CONSTANT)),
                  "fourier", TOKENS);
     bench_output(&b, zn_field_denoise(dec, query, noisy, &known, &k), "eps", TOKENS);
     bench_output(&b, zn_field_features(coord, query, &k), "coord.f0", TOKENS);

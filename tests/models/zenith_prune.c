@@ -25,16 +25,16 @@ typedef enum form { DENSE, MASKED, IN_STEPS } form;
 static zn_node *in_steps(zn_scope s, zn_node *x, zn_node *mask, bool srig)
 {
     const int c = CHANNELS;
-    zn_node *w = zn_parameter(s, "eyes", ZN_SHAPE(c, 3, 3), ZN_LAYOUT_PLAIN);
+    zn_node *w = zn_plain_parameter(s, "eyes", ZN_SHAPE(c, 3, 3), ZN_ROLE_WEIGHT);
     zn_node *u = zn_wht(zn_gate_apply(zn_depthwise(x, w), mask), 3, 1);
     if (srig) {
-        zn_node *taps = zn_parameter(s, "srig_w", ZN_SHAPE(c, 5), ZN_LAYOUT_PLAIN);
-        u = zn_srig(u, taps, zn_parameter(s, "srig_b", ZN_SHAPE(c), ZN_LAYOUT_PLAIN));
+        zn_node *taps = zn_plain_parameter(s, "srig_w", ZN_SHAPE(c, 5), ZN_ROLE_GAIN);
+        u = zn_srig(u, taps, zn_vector(s, "srig_b", c, ZN_ROLE_BIAS));
     }
-    u = zn_scale_channels(u, zn_parameter(s, "scale", ZN_SHAPE(c), ZN_LAYOUT_PLAIN));
-    u = zn_wht(zn_taps(u, zn_parameter(s, "mixer", ZN_SHAPE(3, c), ZN_LAYOUT_PLAIN)), 3, 1);
-    zn_node *gamma = zn_parameter(s, "gamma", ZN_SHAPE(c), ZN_LAYOUT_PLAIN);
-    return zn_group_norm(zn_relu(u), gamma, zn_parameter(s, "beta", ZN_SHAPE(c), ZN_LAYOUT_PLAIN), 32, 1e-5f);
+    u = zn_scale_channels(u, zn_vector(s, "scale", c, ZN_ROLE_UNIT_GAIN));
+    u = zn_wht(zn_taps(u, zn_plain_parameter(s, "mixer", ZN_SHAPE(3, c), ZN_ROLE_GAIN)), 3, 1);
+    zn_node *gamma = zn_vector(s, "gamma", c, ZN_ROLE_GAIN);
+    return zn_group_norm(zn_relu(u), gamma, zn_vector(s, "beta", c, ZN_ROLE_BIAS), 32, 1e-5f);
 }
 
 /* The result and all gradients, one behind the other; the caller frees. shut: every third pixel and, elsewhere, every

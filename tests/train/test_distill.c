@@ -195,6 +195,50 @@ static void a_narrow_teacher_of_its_own_kind(void **state)
     zn_model_free(m);
 }
 
+/* Prune's parameters have no part in their names. */
+static void a_stage_trains_its_part_alone(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *run, *stages;
+        zn_part part;
+    } cases[] = { { "prune_encoder", "distill: {encoder: 3, decoder: 0, joint: 0}\n", ZN_ENCODER },
+                  { "prune_decoder", "distill: {encoder: 0, decoder: 3, joint: 0}\n", ZN_DECODER } };
+    char data[128], text[300];
+    snprintf(data, sizeof data, "%s/pictures", folder);
+    for (int i = 0; i < 2; i++) {
+        char run[128], path[192], student[128];
+        snprintf(run, sizeof run, "%s/%s", folder, cases[i].run);
+        snprintf(path, sizeof path, "%s/model.safetensors", run);
+        snprintf(student, sizeof student, "%s", in_folder("prune.yaml"));
+        snprintf(text, sizeof text, "model: zenith-hier\nbatch: 1\nsize: 32\nwarmup: 0\nema: 0\nheld_out: 20\n%s",
+                 cases[i].stages);
+        write_text(student, text);
+        const zn_distill_options o = { .teacher = "random:zenith-hier-r",
+                                       .student = student,
+                                       .run = { .data = data, .folder = run, .threads = 2 } };
+        zn_distill_result r;
+        assert_int_equal(zn_distill(&o, &r), ZN_OK);
+        assert_int_equal(r.steps, 3);
+        zn_model *m;
+        assert_int_equal(zn_model_open(path, &m), ZN_OK);
+        zn_config config = m->config;
+        zn_model *start;
+        assert_int_equal(zn_model_new(m->arch, &config, &start), ZN_OK);
+        assert_int_equal(zn_model_random_part(start, ZN_ENCODER, ZN_RECIPE_SEED), ZN_OK);
+        assert_int_equal(zn_model_random_part(start, ZN_DECODER, ZN_RECIPE_SEED), ZN_OK);
+        int changed[2] = { 0 };
+        for (int k = 0; k < start->count; k++) {
+            const zn_model_parameter *p = &start->parameters[k], *q = zn_model_parameter_find(m, p->name);
+            changed[p->part] += memcmp(p->data, q->data, sizeof(float) * (size_t)zn_shape_count(p->shape)) != 0;
+        }
+        if (!changed[cases[i].part] || changed[!cases[i].part])
+            fail_msg("%s: %d tensors of the encoder changed, %d of the decoder", cases[i].run, changed[0], changed[1]);
+        zn_model_free(start);
+        zn_model_free(m);
+    }
+}
+
 static void mistakes_are_one_sentence(void **state)
 {
     (void)state;
@@ -282,6 +326,7 @@ int main(void)
         cmocka_unit_test(the_student_is_a_model),
         cmocka_unit_test(half_a_teacher_teaches_what_it_can),
         cmocka_unit_test(a_narrow_teacher_of_its_own_kind),
+        cmocka_unit_test(a_stage_trains_its_part_alone),
         cmocka_unit_test(mistakes_are_one_sentence),
         cmocka_unit_test(the_encoder_learns),
         cmocka_unit_test(memory_may_run_out),

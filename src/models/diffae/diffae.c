@@ -1,6 +1,5 @@
 /* DiffAE as a model: presets, its parts, start values. The networks are in diffae_unet.c, what files hold of them in
  * diffae_files.c. */
-#include "base/text.h"
 #include "models/diffae/diffae_files.h"
 
 #include <math.h>
@@ -61,8 +60,9 @@ void zn_diffae_resize(zn_diffae_form *d, int width, int cond)
 /* Statistics of conditions are constants that come with whatever was made with them. */
 static void statistics(zn_graph *g, int width)
 {
-    zn_graph_parameter(g, "conds_mean", ZN_SHAPE(1, width), ZN_LAYOUT_PLAIN);
-    zn_graph_parameter(g, "conds_std", ZN_SHAPE(1, width), ZN_LAYOUT_PLAIN);
+    const zn_scope top = { g, "" };
+    zn_plain_parameter(top, "conds_mean", ZN_SHAPE(1, width), ZN_ROLE_CONSTANT);
+    zn_plain_parameter(top, "conds_std", ZN_SHAPE(1, width), ZN_ROLE_CONSTANT);
 }
 
 static zn_node *network(zn_scope s, zn_part part, zn_node *const *in, const zn_config *k)
@@ -109,24 +109,25 @@ static bool holds_any(const char *name, const char *const *words)
 
 /* PyTorch's: uniform, the wider the fewer inputs. What ends a branch is zero, so a fresh U-Net predicts nothing; layers
  * of the latent net are He normal, except the last. */
-static bool initial(const zn_config *k, const char *name, zn_shape shape, int64_t fan_in, zn_rng *rng, float *out)
+static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan_in, zn_rng *rng)
 {
-    static const char *const zero[] = { ".out_layers.3.", ".proj_out.", NULL };
+    static const char *const zero[] = { ".out_layers.3.", ".proj_out.", "out.2.", NULL };
     static const char *const norm[] = { ".in_layers.0.", ".out_layers.0.", ".norm.", "out.0.", NULL };
-    const int64_t count = zn_shape_count(shape);
-    const bool is_bias = zn_ending(name, ".bias"), is_norm = holds_any(name, norm);
-    const bool is_zero = holds_any(name, zero) || strncmp(name, "out.2.", 6) == 0 || strcmp(name, "conds_mean") == 0;
+    const char *name = p->name;
+    const int64_t count = zn_shape_count(p->shape);
+    const bool is_bias = p->role == ZN_ROLE_BIAS, is_norm = holds_any(name, norm);
+    const bool is_zero = holds_any(name, zero) || strcmp(name, "conds_mean") == 0;
     char last[64];
     snprintf(last, sizeof last, "latent_net.layers.%d.", k->diffae.latent.layers - 1);
-    const bool he = strncmp(name, "latent_net.layers.", 18) == 0 && strncmp(name, last, strlen(last)) != 0 && !is_bias;
+    const bool he = p->part == ZN_LATENT_NET && strstr(name, ".layers.") && !strstr(name, last) && !is_bias;
     const float bound = 1 / sqrtf((float)fan_in), deviation = sqrtf(2 / (float)fan_in);
     for (int64_t i = 0; i < count; i++)
         if (is_zero)
-            out[i] = 0;
+            p->data[i] = 0;
         else if (is_norm || strcmp(name, "conds_std") == 0)
-            out[i] = is_bias ? 0 : 1;
+            p->data[i] = is_bias ? 0 : 1;
         else
-            out[i] = he ? deviation * zn_rng_normal(rng) : bound * (2 * zn_rng_uniform(rng) - 1);
+            p->data[i] = he ? deviation * zn_rng_normal(rng) : bound * (2 * zn_rng_uniform(rng) - 1);
     return true;
 }
 

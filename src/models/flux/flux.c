@@ -91,13 +91,13 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[Z
 }
 
 /* PyTorch's: uniform, the wider the fewer inputs; norms begin as they are. */
-static bool initial(const zn_config *k, const char *name, zn_shape shape, int64_t fan_in, zn_rng *rng, float *out)
+static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan_in, zn_rng *rng)
 {
     (void)k;
-    const bool is_norm = strstr(name, "norm") != NULL, is_bias = strstr(name, ".bias") != NULL;
+    const bool is_norm = strstr(p->name, "norm") != NULL, is_bias = p->role == ZN_ROLE_BIAS;
     const float bound = 1 / sqrtf((float)fan_in);
-    for (int64_t i = 0; i < zn_shape_count(shape); i++)
-        out[i] = is_norm ? (is_bias ? 0 : 1) : bound * (2 * zn_rng_uniform(rng) - 1);
+    for (int64_t i = 0; i < zn_shape_count(p->shape); i++)
+        p->data[i] = is_norm ? (is_bias ? 0 : 1) : bound * (2 * zn_rng_uniform(rng) - 1);
     return true;
 }
 

@@ -73,8 +73,8 @@ static zn_node *halved(zn_scope s, zn_node *x)
 {
     const int c = zn_channels(x);
     zn_graph_name_layer(s.graph, s.prefix);
-    zn_node *w = zn_parameter(s, "weight", ZN_SHAPE(3, 3, c, c), ZN_LAYOUT_CONV);
-    zn_node *b = zn_parameter(s, "bias", ZN_SHAPE(c), ZN_LAYOUT_PLAIN);
+    zn_node *w = zn_parameter(s, "weight", ZN_SHAPE(3, 3, c, c), ZN_LAYOUT_CONV, ZN_ROLE_WEIGHT);
+    zn_node *b = zn_vector(s, "bias", c, ZN_ROLE_BIAS);
     return zn_conv(x, w, b, (zn_conv_spec){ .stride = 2, .beyond = 1 });
 }
 

@@ -31,14 +31,14 @@ static zn_node *norm(zn_scope s, const char *name, zn_node *x)
 {
     const zn_scope own = zn_at(s, "%s", name);
     zn_graph_name_layer(s.graph, own.prefix);
-    return zn_rms_norm(x, zn_parameter(own, "weight", ZN_SHAPE(zn_channels(x)), ZN_LAYOUT_PLAIN), EPS);
+    return zn_rms_norm(x, zn_vector(own, "weight", zn_channels(x), ZN_ROLE_GAIN), EPS);
 }
 
 static zn_node *fourier(zn_scope s, zn_node *points, const zn_field *k)
 {
     const zn_scope own = zn_at(s, "fourier");
     zn_graph_name_layer(s.graph, own.prefix);
-    return zn_fourier(points, zn_parameter(own, "B", ZN_SHAPE(k->features, 2), ZN_LAYOUT_PLAIN));
+    return zn_fourier(points, zn_plain_parameter(own, "B", ZN_SHAPE(k->features, 2), ZN_ROLE_CONSTANT));
 }
 
 zn_node *zn_field_encode(zn_scope s, zn_node *points, zn_node *values, zn_node *orders, const zn_field *k)

@@ -52,7 +52,8 @@ zn_node *zn_qwen3(zn_scope s, zn_node *ids, const zn_qwen3_form *k, int blocks, 
 {
     const zn_scope own = zn_at(s, "model"), embed = zn_at(own, "embed_tokens");
     zn_graph_name_layer(s.graph, embed.prefix);
-    zn_node *table = zn_parameter(embed, "weight", ZN_SHAPE(1, 1, k->vocabulary, k->hidden), ZN_LAYOUT_ROWS);
+    zn_node *table =
+        zn_parameter(embed, "weight", ZN_SHAPE(1, 1, k->vocabulary, k->hidden), ZN_LAYOUT_ROWS, ZN_ROLE_EMBEDDING);
     const zn_rope_tables t = tables(s.graph, ids->shape.dim[2], k);
     zn_node *x = zn_lookup(table, ids);
     for (int i = 0; i <= blocks; i++) {

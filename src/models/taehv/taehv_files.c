@@ -139,12 +139,12 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[Z
 }
 
 /* What a block adds to its input begins small, or a dozen of them make hundreds of a picture. */
-static bool initial(const zn_config *k, const char *name, zn_shape shape, int64_t fan_in, zn_rng *rng, float *out)
+static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan_in, zn_rng *rng)
 {
     (void)k;
     (void)fan_in;
     static const zn_start_rule rules[] = { { ".conv.4.weight", zn_start_he, 0.1f }, { NULL, NULL, 0 } };
-    return zn_start_values(rules, name, shape, rng, out);
+    return zn_start_values(rules, p, rng);
 }
 
 const zn_arch zn_arch_taehv = { .name = "taehv",

@@ -10,6 +10,7 @@
 #include "models/arch.h"
 
 #include "base/fail.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -224,15 +225,15 @@ static void file_name(const char *name, const zn_naming *naming, char *out, size
 
 /* Group norm scales start at one, and what a block adds to its input at a tenth of the usual: a dozen full blocks one
  * after the other make pictures of hundreds, which training first has to bring down. */
-static bool initial(const zn_config *k, const char *name, zn_shape shape, int64_t fan_in, zn_rng *rng, float *out)
+static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan_in, zn_rng *rng)
 {
     (void)fan_in;
     (void)k;
-    const int64_t count = zn_shape_count(shape);
-    const bool norm = strstr(name, ".pool.1.weight"), last = strstr(name, ".conv.4.weight");
-    const float deviation = last ? 0.1f * sqrtf(2.0f / (float)(count / shape.dim[3])) : 0;
+    const int64_t count = zn_shape_count(p->shape);
+    const bool norm = p->role == ZN_ROLE_GAIN, last = zn_ending(p->name, ".conv.4.weight");
+    const float deviation = last ? 0.1f * sqrtf(2.0f / (float)(count / p->shape.dim[3])) : 0;
     for (int64_t i = 0; (norm || last) && i < count; i++)
-        out[i] = norm ? 1 : deviation * zn_rng_normal(rng);
+        p->data[i] = norm ? 1 : deviation * zn_rng_normal(rng);
     return norm || last;
 }
 

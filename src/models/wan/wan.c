@@ -39,7 +39,7 @@ static zn_node *affine(zn_scope s, zn_node *x, const float *factor, const float 
     for (int i = 0; i < 2; i++) {
         const float *values = i ? more : factor;
         float *copy = zn_arena_alloc(zn_graph_arena(g), sizeof *copy * (size_t)c);
-        nodes[i] = zn_parameter(s, i ? "more" : "factor", ZN_SHAPE(c), ZN_LAYOUT_PLAIN);
+        nodes[i] = zn_vector(s, i ? "more" : "factor", c, ZN_ROLE_CONSTANT);
         if (!copy || zn_is_poison(nodes[i]))
             return zn_graph_poison(g, ZN_ENOMEM, "out of memory while building a graph");
         memcpy(copy, values, sizeof *copy * (size_t)c);
@@ -126,14 +126,14 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[Z
     return ZN_OK;
 }
 
-static bool initial(const zn_config *k, const char *name, zn_shape shape, int64_t fan_in, zn_rng *rng, float *out)
+static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan_in, zn_rng *rng)
 {
     (void)k;
     (void)fan_in;
     static const zn_start_rule rules[] = {
         { ".gamma", zn_start_value, 1 }, { ".bias", zn_start_value, 0 }, { "", zn_start_he, 0.5f }, { NULL, NULL, 0 }
     };
-    return zn_start_values(rules, name, shape, rng, out);
+    return zn_start_values(rules, p, rng);
 }
 
 const zn_arch zn_arch_wan = { .name = "wan",

@@ -11,7 +11,7 @@ static zn_node *norm(zn_scope s, zn_node *x, bool frames)
     const int c = zn_channels(x);
     zn_graph_name_layer(s.graph, s.prefix);
     const zn_shape shape = frames ? ZN_SHAPE(c, 1, 1, 1) : ZN_SHAPE(c, 1, 1);
-    return zn_unit_norm(x, zn_parameter(s, "gamma", shape, ZN_LAYOUT_PLAIN), FLOOR);
+    return zn_unit_norm(x, zn_plain_parameter(s, "gamma", shape, ZN_ROLE_GAIN), FLOOR);
 }
 
 zn_node *zn_wan_norm(zn_scope s, zn_node *x) { return norm(s, x, true); }
@@ -38,8 +38,8 @@ zn_node *zn_wan_down(zn_scope s, zn_node *x, bool time, zn_stream *m)
     const int c = zn_channels(x);
     const zn_scope own = zn_at(s, "resample.1");
     zn_graph_name_layer(s.graph, own.prefix);
-    zn_node *w = zn_parameter(own, "weight", ZN_SHAPE(3, 3, c, c), ZN_LAYOUT_CONV);
-    zn_node *b = zn_parameter(own, "bias", ZN_SHAPE(c), ZN_LAYOUT_PLAIN);
+    zn_node *w = zn_parameter(own, "weight", ZN_SHAPE(3, 3, c, c), ZN_LAYOUT_CONV, ZN_ROLE_WEIGHT);
+    zn_node *b = zn_vector(own, "bias", c, ZN_ROLE_BIAS);
     x = zn_conv(x, w, b, (zn_conv_spec){ .stride = 2, .beyond = 1 });
     return time ? zn_halve_frames(zn_at(s, "time_conv"), x, m) : x;
 }

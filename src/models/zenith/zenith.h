@@ -71,10 +71,10 @@ typedef struct zn_start_rule {
     {                                                                                                                  \
         ".th_v", zn_start_value, 0.01f                                                                                 \
     }
-bool zn_start_values(const zn_start_rule *rules, const char *name, zn_shape shape, zn_rng *rng, float *out);
+bool zn_start_values(const zn_start_rule *rules, const zn_model_parameter *p, zn_rng *rng);
 
 /* Zenith-R: writes a Walsh transform codec over the random start values of a parameter, where it has a share in one. */
-void zn_walsh_start(const zn_config *k, const char *name, zn_shape shape, float *out);
+void zn_walsh_start(const zn_config *k, const zn_model_parameter *p);
 
 void zn_start_value(zn_shape shape, float a, zn_rng *rng, float *out);       /* a */
 void zn_start_normal(zn_shape shape, float a, zn_rng *rng, float *out);      /* N(0, a^2) */

@@ -6,11 +6,6 @@
 
 enum { GROUPS = 4 };
 
-static zn_node *vector(zn_scope s, const char *name, int length)
-{
-    return zn_parameter(s, name, ZN_SHAPE(length), ZN_LAYOUT_PLAIN);
-}
-
 /* A 1x1 convolution; where the weights outweigh the map they are used as they lie. */
 static zn_node *pointwise(zn_node *x, zn_node *w, zn_node *bias)
 {
@@ -23,8 +18,8 @@ static zn_node *pointwise(zn_node *x, zn_node *w, zn_node *bias)
 zn_node *zn_plain_conv(zn_scope s, zn_node *x, int out, int kernel, int stride)
 {
     zn_graph_name_layer(s.graph, s.prefix);
-    zn_node *w = zn_parameter(s, "weight", ZN_SHAPE(kernel, kernel, zn_channels(x), out), ZN_LAYOUT_PLAIN);
-    zn_node *bias = vector(s, "bias", out);
+    zn_node *w = zn_plain_parameter(s, "weight", ZN_SHAPE(kernel, kernel, zn_channels(x), out), ZN_ROLE_WEIGHT);
+    zn_node *bias = zn_vector(s, "bias", out, ZN_ROLE_BIAS);
     if (kernel == 1 && stride == 1)
         return pointwise(x, w, bias);
     return zn_conv(x, w, bias, (zn_conv_spec){ .stride = stride, .pad = kernel / 2 });
@@ -35,8 +30,9 @@ zn_node *zn_patch_conv(zn_scope s, zn_node *x, int out, int stride)
 {
     zn_graph_name_layer(s.graph, s.prefix);
     const int in = zn_channels(x) * stride * stride;
-    zn_node *w = zn_parameter(s, "weight", ZN_SHAPE(1, 1, in, out), stride == 2 ? ZN_LAYOUT_PATCH2 : ZN_LAYOUT_PATCH4);
-    return pointwise(zn_space_to_depth(x, stride), w, vector(s, "bias", out));
+    const zn_layout layout = stride == 2 ? ZN_LAYOUT_PATCH2 : ZN_LAYOUT_PATCH4;
+    zn_node *w = zn_parameter(s, "weight", ZN_SHAPE(1, 1, in, out), layout, ZN_ROLE_WEIGHT);
+    return pointwise(zn_space_to_depth(x, stride), w, zn_vector(s, "bias", out, ZN_ROLE_BIAS));
 }
 
 /* Grouped 1x1 with parameters W and b; interleaved: neighbours come from different groups. */
@@ -45,8 +41,8 @@ static zn_node *grouped(zn_scope s, zn_node *x, int out, const char *weight, con
     const int in = zn_channels(x);
     if (in % GROUPS || out % GROUPS || !out)
         return zn_graph_poison(s.graph, ZN_ESHAPE, "channels of a Lite block must be multiples of 4, inside it too");
-    zn_node *w = zn_parameter(s, weight, ZN_SHAPE(GROUPS, out / GROUPS, in / GROUPS), ZN_LAYOUT_PLAIN);
-    zn_node *b = vector(s, bias, out);
+    zn_node *w = zn_plain_parameter(s, weight, ZN_SHAPE(GROUPS, out / GROUPS, in / GROUPS), ZN_ROLE_WEIGHT);
+    zn_node *b = zn_vector(s, bias, out, ZN_ROLE_BIAS);
     return interleaved ? zn_grouped_interleaved(x, w, b) : zn_grouped_conv(x, w, b);
 }
 
@@ -55,23 +51,23 @@ zn_node *zn_lite_block(zn_scope s, zn_node *x)
     zn_graph_name_layer(s.graph, s.prefix);
     const int c = zn_channels(x), height = (int)x->shape.dim[1], width = (int)x->shape.dim[2];
     zn_node *y = grouped(s, x, c / 4, "Wc", "bc", false);
-    y = zn_spectral(y, vector(s, "gate_h", width), 2);
-    y = zn_spectral(y, vector(s, "gate_v", height), 1);
+    y = zn_spectral(y, zn_vector(s, "gate_h", width, ZN_ROLE_GATE), 2);
+    y = zn_spectral(y, zn_vector(s, "gate_v", height, ZN_ROLE_GATE), 1);
     return zn_add(grouped(s, y, c, "We", "be", false), x);
 }
 
 static zn_node *tiles(zn_scope s, zn_node *x, int axis, const char *gate, const char *threshold, int tile, int offset)
 {
     const zn_shape shape = ZN_SHAPE(tile, zn_channels(x));
-    return zn_tile_mix(x, zn_parameter(s, gate, shape, ZN_LAYOUT_PLAIN),
-                       zn_parameter(s, threshold, shape, ZN_LAYOUT_PLAIN), axis, offset);
+    return zn_tile_mix(x, zn_plain_parameter(s, gate, shape, ZN_ROLE_GATE),
+                       zn_plain_parameter(s, threshold, shape, ZN_ROLE_GATE), axis, offset);
 }
 
-/* gamma (We f + be) is one convolution with scaled parameters. */
+/* gamma (We f + be) is one convolution with scaled parameters; gamma is a layer scale. */
 static zn_node *expand(zn_scope s, zn_node *f, int out)
 {
-    zn_node *w = zn_parameter(s, "We", ZN_SHAPE(1, 1, zn_channels(f), out), ZN_LAYOUT_LINEAR);
-    zn_node *b = vector(s, "be", out), *gamma = vector(s, "gamma", out);
+    zn_node *w = zn_parameter(s, "We", ZN_SHAPE(1, 1, zn_channels(f), out), ZN_LAYOUT_LINEAR, ZN_ROLE_WEIGHT);
+    zn_node *b = zn_vector(s, "be", out, ZN_ROLE_BIAS), *gamma = zn_vector(s, "gamma", out, ZN_ROLE_GATE);
     return zn_conv(f, zn_scale_channels(w, gamma), zn_scale_channels(b, gamma), (zn_conv_spec){ .stride = 1 });
 }
 
@@ -79,8 +75,8 @@ zn_node *zn_lite_r_block(zn_scope s, zn_node *x, int tile, int offset)
 {
     zn_graph_name_layer(s.graph, s.prefix);
     const int c = zn_channels(x);
-    zn_node *y = zn_rms_norm(x, vector(s, "norm", c), 1e-6f);
-    y = zn_depthwise_residual(y, zn_parameter(s, "dw", ZN_SHAPE(c, 3, 3), ZN_LAYOUT_PLAIN));
+    zn_node *y = zn_rms_norm(x, zn_vector(s, "norm", c, ZN_ROLE_GAIN), 1e-6f);
+    y = zn_depthwise_residual(y, zn_plain_parameter(s, "dw", ZN_SHAPE(c, 3, 3), ZN_ROLE_WEIGHT));
     y = grouped(s, y, c / 2, "Wc", "bc", true);
     y = tiles(s, y, 2, "gate_h", "th_h", tile, offset);
     y = tiles(s, y, 1, "gate_v", "th_v", tile, offset);
@@ -89,11 +85,11 @@ zn_node *zn_lite_r_block(zn_scope s, zn_node *x, int tile, int offset)
 
 static zn_node *eyes(zn_scope s, zn_node *x, zn_node *mask)
 {
-    zn_node *w = zn_parameter(s, "eyes", ZN_SHAPE(zn_channels(x), 3, 3), ZN_LAYOUT_PLAIN);
+    zn_node *w = zn_plain_parameter(s, "eyes", ZN_SHAPE(zn_channels(x), 3, 3), ZN_ROLE_WEIGHT);
     return zn_channels(x) % 8 ? zn_depthwise(x, w) : zn_sparse_depthwise(x, w, mask);
 }
 
-static zn_node *mixer(zn_scope s, int c) { return zn_parameter(s, "mixer", ZN_SHAPE(3, c), ZN_LAYOUT_PLAIN); }
+static zn_node *mixer(zn_scope s, int c) { return zn_plain_parameter(s, "mixer", ZN_SHAPE(3, c), ZN_ROLE_GAIN); }
 
 zn_node *zn_prune_block(zn_scope s, zn_node *x, const zn_prune_spec *k)
 {
@@ -102,15 +98,15 @@ zn_node *zn_prune_block(zn_scope s, zn_node *x, const zn_prune_spec *k)
     zn_node *e = eyes(s, x, k->mask);
     zn_line_sources line = { .mask = k->mask };
     if (k->srig) {
-        line.w = zn_parameter(s, "srig_w", ZN_SHAPE(c, 5), ZN_LAYOUT_PLAIN);
-        line.b = vector(s, "srig_b", c);
+        line.w = zn_plain_parameter(s, "srig_w", ZN_SHAPE(c, 5), ZN_ROLE_GAIN);
+        line.b = zn_vector(s, "srig_b", c, ZN_ROLE_BIAS);
     }
-    line.scale = vector(s, "scale", c);
+    line.scale = zn_vector(s, "scale", c, ZN_ROLE_UNIT_GAIN);
     if (k->keep)
         line.scale = zn_scale_channels(line.scale, zn_scale(k->keep, 1 / (1 - k->drop)));
     line.mixer = mixer(s, c);
-    line.gamma = vector(s, "gamma", c);
-    line.beta = vector(s, "beta", c);
+    line.gamma = zn_vector(s, "gamma", c, ZN_ROLE_GAIN);
+    line.beta = zn_vector(s, "beta", c, ZN_ROLE_BIAS);
     return zn_line(e, &line, (zn_line_spec){ .unit = 1, .groups = c % 32 ? 1 : 32, .eps = 1e-5f });
 }
 
@@ -119,7 +115,9 @@ zn_node *zn_prune_r_block(zn_scope s, zn_node *x)
     zn_graph_name_layer(s.graph, s.prefix);
     const int c = zn_channels(x);
     zn_node *e = eyes(s, x, NULL);
-    zn_line_sources line = { .w = vector(s, "th", c), .scale = vector(s, "g", c), .mixer = mixer(s, c) };
+    zn_line_sources line = { .w = zn_vector(s, "th", c, ZN_ROLE_GATE),
+                             .scale = zn_vector(s, "g", c, ZN_ROLE_GATE),
+                             .mixer = mixer(s, c) };
     zn_node *z = zn_line(e, &line, (zn_line_spec){ .unit = 1 / sqrtf((float)c) });
-    return zn_add(x, zn_scale_channels(z, vector(s, "alpha", c)));
+    return zn_add(x, zn_scale_channels(z, zn_vector(s, "alpha", c, ZN_ROLE_GATE)));
 }

@@ -49,8 +49,8 @@ static const struct {
 static zn_node *gate(zn_scope s, zn_node *x, zn_prune_run *run, int index, zn_node **mask)
 {
     zn_graph_name_layer(s.graph, s.prefix);
-    const zn_shape blocks = ZN_SHAPE(zn_channels(x) / ZN_GATE_BLOCK);
-    zn_node *w = zn_parameter(s, "w", blocks, ZN_LAYOUT_PLAIN), *v = zn_parameter(s, "v", blocks, ZN_LAYOUT_PLAIN);
+    const int blocks = zn_channels(x) / ZN_GATE_BLOCK;
+    zn_node *w = zn_vector(s, "w", blocks, ZN_ROLE_BLOCK_GATE), *v = zn_vector(s, "v", blocks, ZN_ROLE_BLOCK_GATE);
     zn_node *m = zn_gate_mask(x, w, v, run->noise[index], modes[run->mode].mode, run->temperature);
     run->mask[index] = m;
     *mask = modes[run->mode].through ? m : zn_positive(m);
@@ -170,7 +170,7 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[Z
     return ZN_OK;
 }
 
-static bool initial(const zn_config *k, const char *name, zn_shape shape, int64_t fan_in, zn_rng *rng, float *out)
+static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan_in, zn_rng *rng)
 {
     (void)fan_in;
     static const zn_start_rule plain[] = {
@@ -191,7 +191,7 @@ static bool initial(const zn_config *k, const char *name, zn_shape shape, int64_
         { ".mixer", zn_start_mixer, 1 },   { ".alpha", zn_start_value, 1 },  { "out.weight", zn_start_he, 0.1f },
         { "stem.weight", zn_start_he, 1 }, { "", zn_start_value, 0 },        { NULL, NULL, 0 },
     };
-    return zn_start_values(k->kind == HIER_R ? residual : plain, name, shape, rng, out);
+    return zn_start_values(k->kind == HIER_R ? residual : plain, p, rng);
 }
 
 const zn_arch zn_arch_zenith_prune = { .name = "zenith-prune",

@@ -118,7 +118,7 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[Z
 }
 
 /* Near a linear codec: branches and the picture's convolution start small, sub-pixels of random channels equal. */
-static bool initial(const zn_config *k, const char *name, zn_shape shape, int64_t fan_in, zn_rng *rng, float *out)
+static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan_in, zn_rng *rng)
 {
     (void)fan_in;
     static const zn_start_rule rules[] = {
@@ -132,8 +132,8 @@ static bool initial(const zn_config *k, const char *name, zn_shape shape, int64_
         { "", zn_start_value, 0 }, /* biases */
         { NULL, NULL, 0 },
     };
-    const bool known = zn_start_values(rules, name, shape, rng, out);
-    zn_walsh_start(k, name, shape, out);
+    const bool known = zn_start_values(rules, p, rng);
+    zn_walsh_start(k, p);
     return known;
 }
 

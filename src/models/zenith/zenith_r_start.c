@@ -125,30 +125,34 @@ static void scale(float *w, int64_t count, float by)
         w[i] *= by;
 }
 
-void zn_walsh_start(const zn_config *k, const char *name, zn_shape shape, float *out)
+/* Whether the layer's name begins so. */
+static bool is_called(const char *layer, const char *word) { return strncmp(layer, word, strlen(word)) == 0; }
+
+void zn_walsh_start(const zn_config *k, const zn_model_parameter *p)
 {
     if (carried(LAST) > (int64_t)k->width << LAST)
         return; /* too narrow to carry it */
-    const bool encoder = strncmp(name, "enc.", 4) == 0;
-    const char *layer = name + 4;
-    if (strcmp(name, "enc.stem.bias") == 0)
-        out[0] = -0.5f * (colour[0][0] + colour[0][1] + colour[0][2]); /* pictures are about 0.5 */
-    if (strcmp(name, "dec.out.bias") == 0)
+    const bool encoder = p->part == ZN_ENCODER;
+    const char *layer = strchr(p->name, '.') + 1; /* behind the part */
+    const int64_t count = zn_shape_count(p->shape);
+    if (strcmp(p->name, "enc.stem.bias") == 0)
+        p->data[0] = -0.5f * (colour[0][0] + colour[0][1] + colour[0][2]); /* pictures are about 0.5 */
+    if (strcmp(p->name, "dec.out.bias") == 0)
         for (int64_t i = 0; i < 3; i++)
-            out[i] = 0.5f;
-    if (zn_ending(name, ".We"))
-        scale(out, zn_shape_count(shape), branch);
-    if (strcmp(name, "dec.out.weight") == 0)
-        scale(out, zn_shape_count(shape), beside);
-    if (!zn_ending(name, ".weight"))
+            p->data[i] = 0.5f;
+    if (zn_ending(p->name, ".We"))
+        scale(p->data, count, branch);
+    if (strcmp(p->name, "dec.out.weight") == 0)
+        scale(p->data, count, beside);
+    if (!zn_ending(p->name, ".weight"))
         return;
-    const taps t = taps_of(shape, out);
-    if (strncmp(layer, "down", 4) == 0)
+    const taps t = taps_of(p->shape, p->data);
+    if (is_called(layer, "down"))
         start_level(&t, atoi(layer + 4));
-    else if (strncmp(layer, "up", 2) == 0)
+    else if (is_called(layer, "up"))
         start_level(&t, atoi(layer + 2));
-    else if (strncmp(layer, encoder ? "stem" : "out", encoder ? 4 : 3) == 0)
+    else if (is_called(layer, encoder ? "stem" : "out"))
         start_colours(&t, encoder);
-    else if (strncmp(layer, encoder ? "out" : "in", encoder ? 3 : 2) == 0)
+    else if (is_called(layer, encoder ? "out" : "in"))
         start_latents(&t, encoder, k->latent);
 }

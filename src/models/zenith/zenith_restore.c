@@ -156,7 +156,7 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[Z
 }
 
 /* Every branch starts small: at first the network is its input. */
-static bool initial(const zn_config *k, const char *name, zn_shape shape, int64_t fan_in, zn_rng *rng, float *out)
+static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan_in, zn_rng *rng)
 {
     (void)fan_in;
     (void)k;
@@ -170,7 +170,7 @@ static bool initial(const zn_config *k, const char *name, zn_shape shape, int64_
         { "", zn_start_value, 0 },
         { NULL, NULL, 0 },
     };
-    return zn_start_values(rules, name, shape, rng, out);
+    return zn_start_values(rules, p, rng);
 }
 
 const zn_arch zn_arch_zenith_restore = { .name = "zenith-restore",

@@ -85,11 +85,11 @@ void zn_start_permutation(zn_shape s, float a, zn_rng *rng, float *out)
     }
 }
 
-bool zn_start_values(const zn_start_rule *rules, const char *name, zn_shape shape, zn_rng *rng, float *out)
+bool zn_start_values(const zn_start_rule *rules, const zn_model_parameter *p, zn_rng *rng)
 {
     for (const zn_start_rule *r = rules; r->ends; r++)
-        if (zn_ending(name, r->ends)) {
-            r->start(shape, r->a, rng, out);
+        if (zn_ending(p->name, r->ends)) {
+            r->start(p->shape, r->a, rng, p->data);
             return true;
         }
     return false;

@@ -100,12 +100,12 @@ static zn_node *spectral_linear(zn_scope s, zn_node *x, int out)
     int d = 1;
     while (d < zn_channels(x) || d < out)
         d *= 2;
-    zn_node *scale = zn_parameter(s, "s", ZN_SHAPE(DEPTH, d), ZN_LAYOUT_PLAIN);
-    zn_node *order = zn_parameter(s, "perm", ZN_SHAPE(DEPTH, d), ZN_LAYOUT_INDEX);
+    zn_node *scale = zn_plain_parameter(s, "s", ZN_SHAPE(DEPTH, d), ZN_ROLE_GAIN);
+    zn_node *order = zn_parameter(s, "perm", ZN_SHAPE(DEPTH, d), ZN_LAYOUT_INDEX, ZN_ROLE_CONSTANT);
     x = first_channels(x, d);
     for (int i = 0; i < DEPTH; i++)
         x = zn_wht(zn_scale_channels(zn_permute_channels(x, order, i), zn_row(scale, i)), 3, 1);
-    return zn_add_channels(first_channels(x, out), zn_parameter(s, "bias", ZN_SHAPE(out), ZN_LAYOUT_PLAIN));
+    return zn_add_channels(first_channels(x, out), zn_vector(s, "bias", out, ZN_ROLE_BIAS));
 }
 
 static zn_node *mix(zn_scope s, zn_node *x, int out, const zn_config *k)
@@ -224,7 +224,7 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[Z
     return ZN_OK;
 }
 
-static bool initial(const zn_config *k, const char *name, zn_shape shape, int64_t fan_in, zn_rng *rng, float *out)
+static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan_in, zn_rng *rng)
 {
     (void)fan_in;
     (void)k;
@@ -233,7 +233,7 @@ static bool initial(const zn_config *k, const char *name, zn_shape shape, int64_
         { ".gate_h", zn_start_value, 1 },     { ".gate_v", zn_start_value, 1 },  { ".s", zn_start_root, 1 },
         { ".perm", zn_start_permutation, 0 }, { "", zn_start_value, 0 },         /* biases */ { NULL, NULL, 0 },
     };
-    return zn_start_values(rules, name, shape, rng, out);
+    return zn_start_values(rules, p, rng);
 }
 
 const zn_arch zn_arch_zenith_taesd = { .name = "zenith-taesd",

@@ -88,7 +88,7 @@ static zn_node *out_of_memory(zn_graph *g)
 static zn_node *fill_up(zn_scope s, const char *name, zn_node *x)
 {
     const int tokens = (int)x->shape.dim[2], filled = zn_zimage_filled(tokens), dim = zn_channels(x);
-    zn_node *pad = zn_parameter(s, name, ZN_SHAPE(1, dim), ZN_LAYOUT_PLAIN);
+    zn_node *pad = zn_plain_parameter(s, name, ZN_SHAPE(1, dim), ZN_ROLE_EMBEDDING);
     int32_t *from = zn_arena_alloc(zn_graph_arena(s.graph), sizeof *from * (size_t)(filled + 1));
     if (!from)
         return out_of_memory(s.graph);

@@ -3,7 +3,6 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
-#include "base/text.h"
 
 #include <math.h>
 #include <string.h>
@@ -33,7 +32,9 @@ zn_status zn_parameters_adopt(zn_parameters *p, zn_graph *g, uint64_t seed, floa
         if (!is_orphan(n))
             continue;
         zn_model_parameter *q = &p->list[p->count];
-        *q = (zn_model_parameter){ .name = zn_arena_copy(&p->arena, n->name), .shape = n->shape, .layout = n->layout };
+        *q = (zn_model_parameter){
+            .name = zn_arena_copy(&p->arena, n->name), .shape = n->shape, .layout = n->layout, .role = n->role
+        };
         q->data = zn_arena_alloc(&p->arena, sizeof(float) * (size_t)zn_shape_count(n->shape));
         if (!q->name || !q->data)
             break;
@@ -156,12 +157,6 @@ void zn_learner_gather(zn_learner *l, int part, int of)
         join_levels(l);
 }
 
-static bool ends_with_word(const char *name, const char *word)
-{
-    const char *at = zn_ending(name, word);
-    return at && at > name && at[-1] == '.';
-}
-
 static void set_factor(zn_optim_tensor *rule, double factor)
 {
     rule->lr_factor = (float)factor;
@@ -170,14 +165,12 @@ static void set_factor(zn_optim_tensor *rule, double factor)
 
 zn_optim_tensor zn_parameter_rule(const zn_model_parameter *p, const zn_learner_step *s)
 {
-    static const char *const fast[] = { "gate_h", "gate_v", "th_h", "th_v", "gamma", "th", "g", "alpha" };
-    zn_optim_tensor rule = { .no_decay = p->shape.rank < 3 };
-    for (size_t i = 0; i < sizeof fast / sizeof *fast; i++)
-        if (ends_with_word(p->name, fast[i]))
-            set_factor(&rule, s->gate_lr);
-    if (s->gated && ends_with_word(p->name, "scale"))
+    zn_optim_tensor rule = { .no_decay = p->role != ZN_ROLE_WEIGHT, .frozen = p->role == ZN_ROLE_CONSTANT };
+    if (p->role == ZN_ROLE_GATE)
+        set_factor(&rule, s->gate_lr);
+    if (s->gated && p->role == ZN_ROLE_UNIT_GAIN)
         set_factor(&rule, 1 / (double)zn_shape_count(p->shape));
-    if (s->gated && strstr(p->name, "gate") && (ends_with_word(p->name, "w") || ends_with_word(p->name, "v")))
+    if (s->gated && p->role == ZN_ROLE_BLOCK_GATE)
         set_factor(&rule, s->block_gate_lr);
     return rule;
 }

@@ -60,8 +60,8 @@ typedef struct zn_learner_step {
     double average; /* decay of the averaged weights */
     bool steady;    /* that decay from the first step on; else it rises to it over the first steps */
     double gate_lr; /* factor of the rate of gates, thresholds and layer scales; 0: they stay */
-    bool gated;     /* a network with block gates: their scales and biases have the factor below, and a block's scale,
-                     * which starts at 1/C, learns at 1/C of the rate */
+    bool gated;     /* a network with block gates: these have the factor below, and gains that start at 1/C learn at 1/C
+                     * of the rate */
     double block_gate_lr;
 } zn_learner_step;
 void zn_learner_update(zn_learner *l, zn_pool *pool, const zn_learner_step *step);
@@ -73,7 +73,7 @@ bool zn_is_wild(const float *values, int64_t count);
 /* Exchanges the weights with the averaged ones; a second call takes it back. Nothing happens without averages. */
 void zn_learner_swap(zn_learner *l);
 
-/* How a parameter is treated: gates, thresholds and layer scales learn faster; these, biases and gains do not decay. */
+/* How a parameter is updated, by its role: gates, thresholds and layer scales learn faster; only weights decay. */
 zn_optim_tensor zn_parameter_rule(const zn_model_parameter *p, const zn_learner_step *step);
 
 #endif

@@ -4,8 +4,6 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 
-#include <string.h>
-
 /* The discriminator has a say in the last part of a run, and more of it towards the end. */
 static const double discriminator_begin = 0.8;
 /* Adaptors and the like start as small as a branch of the model would. */
@@ -42,17 +40,12 @@ static zn_optim_options optim_options(const zn_recipe *r)
                                .amsgrad = r->optimizer == ZN_RECIPE_AMSGRAD };
 }
 
-static bool is_of(const zn_trainer *t, zn_part part, const zn_model_parameter *p)
-{
-    const char *scope = t->model->arch->scope[part];
-    return strncmp(p->name, scope, strlen(scope)) == 0;
-}
-
 /* True if the learner has to do with this parameter of the model. */
 static bool is_kept(const zn_trainer *t, const zn_model_parameter *p)
 {
     const zn_goal goal = t->options.goal;
-    return !zn_goal_on_conditions(goal) || is_of(t, goal == ZN_GOAL_LATENT_NET ? ZN_LATENT_NET : ZN_CLASSIFIER, p);
+    const zn_part part = goal == ZN_GOAL_LATENT_NET ? ZN_LATENT_NET : ZN_CLASSIFIER;
+    return !zn_goal_on_conditions(goal) || (p->part == part && p->role != ZN_ROLE_CONSTANT);
 }
 
 /* True if parameter i of the learner is one that the goal wants learned. */
@@ -60,10 +53,8 @@ static bool is_learned(const zn_trainer *t, int i)
 {
     if (i >= t->model->count - t->rest_count || zn_goal_on_conditions(t->options.goal))
         return true;
-    for (int part = 0; part <= ZN_DECODER; part++)
-        if (is_of(t, (zn_part)part, t->learner.parameters[i]))
-            return t->objective.learns[part];
-    return true;
+    const zn_part part = t->learner.parameters[i]->part;
+    return part > ZN_DECODER || t->objective.learns[part];
 }
 
 /* Gradients of the loss by what is learned, and the executor of loss, output, terms and gradients. The lists are room

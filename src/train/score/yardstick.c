@@ -21,6 +21,19 @@ static void set_noise(zn_yardstick *y)
         zn_noising_set(&y->noising, y->diffusion, i, MIDDLE_STEP);
 }
 
+/* The model's encoder, there once at most, and the masks of its gates in order. */
+static zn_node *own_encoder(zn_yardstick *y, zn_node *x)
+{
+    const zn_model *m = y->options.model;
+    const int first = zn_graph_count(y->graph);
+    zn_node *latent = zn_part_of(m, ZN_ENCODER, "", x);
+    int count = 0;
+    for (int i = first; i < zn_graph_count(y->graph) && count < m->config.gates; i++)
+        if (zn_graph_at(y->graph, i)->op == &zn_op_gate_mask)
+            y->masks[count++] = zn_graph_at(y->graph, i);
+    return latent;
+}
+
 /* Which pictures and latents can be had: depends on the goal, and on the parts that the teacher has. */
 static void build(zn_yardstick *y)
 {
@@ -33,14 +46,14 @@ static void build(zn_yardstick *y)
         return;
     }
     if (!t) {
-        y->latent = m->arch->restores ? NULL : zn_part_of(m, ZN_ENCODER, "", x);
-        y->output = m->arch->restores ? zn_part_of(m, ZN_ENCODER, "", x) : zn_part_of(m, ZN_DECODER, "", y->latent);
+        y->latent = m->arch->restores ? NULL : own_encoder(y, x);
+        y->output = m->arch->restores ? own_encoder(y, x) : zn_part_of(m, ZN_DECODER, "", y->latent);
         return;
     }
     if (t->info.has_encoder)
         y->teacher_latent = zn_part_of(t, ZN_ENCODER, ZN_TEACHER, x);
     if (k->goal != ZN_GOAL_DECODER || !t->info.has_encoder)
-        y->latent = zn_part_of(m, ZN_ENCODER, "", x);
+        y->latent = own_encoder(y, x);
     zn_node *z = y->teacher_latent ? y->teacher_latent : y->latent;
     if (t->info.has_decoder)
         y->teacher_made = zn_part_of(t, ZN_DECODER, ZN_TEACHER, z);
@@ -52,17 +65,6 @@ static void build(zn_yardstick *y)
         y->output = y->decoded;
     else if (t->info.has_decoder)
         y->output = z == y->latent ? y->teacher_made : zn_part_of(t, ZN_DECODER, ZN_TEACHER, y->latent);
-}
-
-/* The model's gates in order; its encoder is there once at most. */
-static void find_masks(zn_yardstick *y)
-{
-    int count = 0;
-    for (int i = 0; i < zn_graph_count(y->graph) && count < y->options.model->config.gates; i++) {
-        zn_node *n = zn_graph_at(y->graph, i);
-        if (n->op == &zn_op_gate_mask && strncmp(n->name, ZN_TEACHER, strlen(ZN_TEACHER)))
-            y->masks[count++] = n;
-    }
 }
 
 static zn_status prepare(zn_yardstick *y)
@@ -80,7 +82,6 @@ static zn_status prepare(zn_yardstick *y)
     zn_model_bind(k->model, y->graph, "");
     if (k->teacher)
         zn_model_bind(k->teacher, y->graph, ZN_TEACHER);
-    find_masks(y);
     enum { ALL = 5 + ZN_PRUNE_GATES };
     zn_node *all[ALL] = {
         y->latent, y->teacher_latent, y->output, y->decoded, y->teacher_made, y->masks[0], y->masks[1]
