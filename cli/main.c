@@ -46,16 +46,18 @@ const command command_table[] = {
     { "compare", "A B", "PSNR, SSIM and largest difference of two images",
       "Compares two images of the same size. In JSON, psnr is null and identical is true for equal images.\n",
       CMD_COMPARE, 2, 2, compare_run },
-    { "info", "FILE [--size WxH]", "what a file is: image, latent, weights, model, data set",
+    { "info", "FILE... [--size WxH]", "what a file is: image, latent, weights, model, data set",
       "Tells what a file or a folder of weights is: architecture, tensors, parameters, and the arithmetic and memory\n"
       "it takes at an image size. A model's name or random:ARCHITECTURE works too.\n",
-      CMD_INFO, 1, 1, info_run },
+      CMD_INFO, 1, -1, info_run },
     { "convert", "IN OUT [--dtype TYPE]", "checkpoints (.pth, .pt, .ckpt, .safetensors) to .safetensors",
       "Copies the tensors of a checkpoint into a .safetensors file. Nothing in the checkpoint is executed.\n",
       CMD_CONVERT, 2, 2, convert_run },
     { "models", "", "architectures known and weights found",
       "Lists the architectures this build knows and the weights it finds in $ZENITH_MODELS (folders separated by\n"
-      "colons), the user's data folder, ./weights and what is installed.\n",
+      "colons), ~/.local/share/zenith/models, ./weights and what is installed. zenith-r and zenith-restore come with the\n"
+      "program. To add others, put their publisher's files into one of these folders as they are: taesd_encoder.pth and\n"
+      "taesd_decoder.pth of github.com/madebyollin/taesd become the model taesd. docs/weights.md lists them all.\n",
       CMD_MODELS, 0, 0, models_run },
     { "bench", "[--model NAME] [--part PART] [--size WxH]", "speed of encoder or decoder on this machine",
       "Times a part of a model on random input, after two warm-up runs, and compares it with what the machine can\n"
@@ -114,7 +116,8 @@ static int help_all(void)
     say("usage: zenith COMMAND [FILES] [OPTIONS]\n\ncommands\n");
     for (int i = 0; i < command_count; i++)
         say("  %-12s %s\n", command_table[i].name, command_table[i].summary);
-    say("  %-12s %s\n\ncommon options\n", "help", "this text, or the options of a command: zenith help COMMAND");
+    say("  %-12s %s\n", "help", "this text, or the options of a command: zenith help COMMAND");
+    say("  %-12s %s\n\ncommon options\n", "version", "the version of the program");
     options_help(CMD_ALL, 1);
     say("\nA file called - is standard input; -o - of encode, decode, restore, edit, interpolate and sample is "
         "standard\n"
@@ -177,15 +180,8 @@ static int run_command(const command *c, int argc, char **argv)
         status = help_command(c);
     else if (!status && o.version)
         status = print_version();
-    else if (!status) {
+    else if (!status)
         status = c->run(&o);
-        if (status == EXIT_FAILURE && o.json && !facts_printed()) {
-            facts f;
-            facts_begin(&f, 1);
-            fact_text(&f, "error", report_error());
-            facts_end(&f);
-        }
-    }
     free(o.files);
     return status;
 }
@@ -197,7 +193,7 @@ static int dispatch(int argc, char **argv)
         return usage_error(NULL, "needs a command");
     if (!strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h"))
         return help_run(argc - 2, argv + 2);
-    if (!strcmp(word, "--version") || !strcmp(word, "-V"))
+    if (!strcmp(word, "version") || !strcmp(word, "--version") || !strcmp(word, "-V"))
         return print_version();
     if (word[0] == '-')
         return usage_error(NULL, "the command comes before its options, not '%s'", word);
@@ -205,11 +201,23 @@ static int dispatch(int argc, char **argv)
     return c ? run_command(c, argc - 2, argv + 2) : unknown_command(word);
 }
 
+/* Looked for by hand, because also a command line that cannot be parsed gets its JSON object. */
+static int asks_for_json(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--"); i++)
+        if (!strcmp(argv[i], "--json"))
+            return 1;
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write like any other */
     signal(SIGXFSZ, SIG_IGN); /* and so is a file that has reached the user's limit */
-    const int status = report_finish(dispatch(argc, argv));
+    int status = dispatch(argc, argv);
+    if (asks_for_json(argc, argv))
+        facts_print(status);
+    status = report_finish(status);
     if (interrupted()) {
         /* The shell should see that it was the signal that ended this, after everything is tidy. */
         signal(interrupted(), SIG_DFL);

@@ -2,7 +2,7 @@
 _zenith_offer() { COMPREPLY=($(compgen -W "$1" -- "${COMP_WORDS[COMP_CWORD]}")); }
 _zenith() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local commands="encode decode reconstruct restore edit interpolate sample compare info convert models bench train dataset eval distill help" operands="" options=""
+    local commands="encode decode reconstruct restore edit interpolate sample compare info convert models bench train dataset eval distill help version" operands="" options=""
     COMPREPLY=()
     if [[ $COMP_CWORD == 1 ]]; then
         _zenith_offer "$commands --version --help"

@@ -75,6 +75,8 @@ int batch_run_jobs(const options *o, const batch *b, job_list *list)
         if (b->end)
             b->end(&s, &f);
         facts_end(&f);
+        if (failed > 1)
+            summarize_errors("%d of %d files failed; the last: %s", failed, list->count, report_error());
         status = failed ? EXIT_FAILURE : 0;
     }
     session_close(&s);

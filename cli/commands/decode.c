@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "commands/batch.h"
 #include "commands/clip.h"
+#include "ui/model_names.h"
 #include "ui/report.h"
 #include "ui/show.h"
 #include "ui/standard.h"
@@ -43,15 +44,6 @@ static int could_decode(const zn_model_info *m, const zn_latent *z)
            (!z->downscale || m->downscale == z->downscale) && (z->frames <= 1 || m->clip_frames);
 }
 
-/* What a model is called: a training run by its folder, because all of them call their file "model". */
-static const char *name_of_model(const char *path)
-{
-    const char *name = base_name(path), *folder = name > path ? name - 1 : path;
-    while (folder > path && folder[-1] != '/')
-        folder--;
-    return strcmp(name, "model") ? name : folder;
-}
-
 static int is_listed(const char *names, const char *name)
 {
     const size_t n = strlen(name);
@@ -65,13 +57,16 @@ static int is_listed(const char *names, const char *name)
 static void consider(void *user, const char *path, const zn_model_info *info, const char *error)
 {
     candidates *c = user;
-    const char *name = name_of_model(path);
-    if ((error && *error) || !could_decode(info, c->latent) || is_listed(c->names, name))
+    if ((error && *error) || !could_decode(info, c->latent))
         return;
+    char *name = model_name(path);
     const size_t used = strlen(c->names);
-    snprintf(c->names + used, sizeof c->names - used, "%s%s", used ? ", " : "", name);
-    if (c->count++ == 0)
-        snprintf(c->first, sizeof c->first, "%s", path);
+    if (!is_listed(c->names, name)) {
+        snprintf(c->names + used, sizeof c->names - used, "%s%s", used ? ", " : "", name);
+        if (c->count++ == 0)
+            snprintf(c->first, sizeof c->first, "%s", path);
+    }
+    free(name);
 }
 
 /* The only model found that could have made this latent, as its path; NULL after saying why there is none. */

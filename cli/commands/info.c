@@ -146,9 +146,8 @@ static int file_info(const options *o, const char *path)
     return status;
 }
 
-int info_run(const options *o)
+static int info_of(const options *o, const char *path)
 {
-    const char *path = o->files[0];
     zn_model *model = NULL;
     if (has_extension(path, "lmdb"))
         return dataset_info(o, path);
@@ -158,3 +157,36 @@ int info_run(const options *o)
         return model_open(o, path, &model) ? EXIT_FAILURE : model_info(o, path, model);
     return file_info(o, path);
 }
+
+static void list_failure(const char *path)
+{
+    facts f;
+    facts_begin(&f, 1);
+    fact_text(&f, "file", path);
+    fact_text(&f, "error", report_error());
+    facts_end(&f);
+}
+
+/* Several files: text with an empty line between them, or a JSON list in which a file that failed has its error. */
+static int info_of_all(const options *o)
+{
+    int failed = 0;
+    if (o->json)
+        facts_list_begin("files");
+    for (int i = 0; i < o->file_count; i++) {
+        if (i && !o->json)
+            say("\n");
+        if (!info_of(o, o->files[i]))
+            continue;
+        failed++;
+        if (o->json)
+            list_failure(o->files[i]);
+    }
+    if (o->json)
+        facts_list_end();
+    if (failed > 1)
+        summarize_errors("%d of %d files failed; the last: %s", failed, o->file_count, report_error());
+    return failed ? EXIT_FAILURE : 0;
+}
+
+int info_run(const options *o) { return o->file_count > 1 ? info_of_all(o) : info_of(o, o->files[0]); }

@@ -1,6 +1,7 @@
 /* zenith models: the architectures this build knows and the weights it finds. */
 #include "commands.h"
 #include "ui/facts.h"
+#include "ui/model_names.h"
 #include "ui/report.h"
 
 #include <stdlib.h>
@@ -26,6 +27,9 @@ static int longest_name(void)
 static void visit_json(json *j, const char *path, const zn_model_info *info, const char *error)
 {
     json_open(j, NULL, '{');
+    char *name = model_name(path);
+    json_text(j, "name", name);
+    free(name);
     json_text(j, "path", path);
     if (error && *error) {
         json_text(j, "error", error);
@@ -45,25 +49,26 @@ static void visit_json(json *j, const char *path, const zn_model_info *info, con
     json_close(j, '}');
 }
 
-/* What --model calls it: the name its files share, or the folder's where that says nothing (a training run). */
-static char *name_of(const char *path)
-{
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    if (!slash || strcmp(name, "model"))
-        return must_copy(name);
-    const char *folder = slash;
-    while (folder > path && folder[-1] != '/')
-        folder--;
-    return must_print("%.*s", (int)(slash - folder), folder);
-}
-
 static void visit_name(void *user, const char *path, const zn_model_info *info, const char *error)
 {
     (void)user;
     if (!info || (error && *error))
         return;
-    char *name = name_of(path);
+    char *name = model_name(path);
     say("%s\n", name);
+    free(name);
+}
+
+static void visit_text(const listing *l, const char *path, const zn_model_info *info)
+{
+    char *name = model_name(path);
+    say("  %-*s %-17s %6.2f M parameters  %s, %s\n", l->width, name,
+        info->restores                           ? "restores"
+        : info->diffuses                         ? "diffuses"
+        : info->has_encoder && info->has_decoder ? "encoder + decoder"
+        : info->has_encoder                      ? "encoder"
+                                                 : "decoder",
+        (double)info->parameters / 1e6, info->architecture, path);
     free(name);
 }
 
@@ -79,13 +84,7 @@ static void visit(void *user, const char *path, const zn_model_info *info, const
     else if (bad)
         say("  %-*s %s: %s\n", l->width, "(unusable)", path, error ? error : "");
     else
-        say("  %-*s %-17s %6.2f M parameters  %s\n", l->width, info->architecture,
-            info->restores                           ? "restores"
-            : info->diffuses                         ? "diffuses"
-            : info->has_encoder && info->has_decoder ? "encoder + decoder"
-            : info->has_encoder                      ? "encoder"
-                                                     : "decoder",
-            (double)info->parameters / 1e6, path);
+        visit_text(l, path, info);
 }
 
 /* For completions and scripts. */
@@ -123,7 +122,7 @@ int models_run(const options *o)
         json_close(&f.out, ']');
         json_open(&f.out, "models", '[');
     } else {
-        say("weights\n");
+        say("weights: names for --model\n");
     }
     const zn_status status = zn_models_visit(visit, &l);
     if (f.json)

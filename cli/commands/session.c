@@ -2,6 +2,7 @@
 #include "commands/session.h"
 
 #include "ui/files.h"
+#include "ui/model_names.h"
 #include "ui/report.h"
 
 #include <stdlib.h>
@@ -21,11 +22,11 @@ int model_open(const options *o, const char *name, zn_model **out)
              (unsigned long long)o->seed);
         return 0;
     }
-    if (zn_model_find(name, out) != ZN_OK) {
+    if (zn_model_find(name, out) == ZN_OK)
+        return 0;
+    if (!is_missing_model(name))
         complain("%s", zn_error_text());
-        return EXIT_FAILURE;
-    }
-    return 0;
+    return EXIT_FAILURE;
 }
 
 /* What keeps the model from what is asked of it: says so and returns non-zero. */

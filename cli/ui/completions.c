@@ -70,7 +70,7 @@ static void say_command_names(void)
 {
     for (int i = 0; i < command_count; i++)
         say("%s ", command_table[i].name);
-    say("help");
+    say("help version");
 }
 
 /* ---- bash ---- */
@@ -198,6 +198,7 @@ static void print_zsh(void)
         say("'\n");
     }
     say("        'help:help on a command'\n"
+        "        'version:the version of the program'\n"
         "    )\n"
         "    if (( CURRENT == 2 )); then\n"
         "        _describe command commands\n"
@@ -274,6 +275,7 @@ static void print_fish(void)
         say("'\n");
     }
     say("complete -c zenith -n __fish_use_subcommand -f -a help -d 'help on a command'\n"
+        "complete -c zenith -n __fish_use_subcommand -f -a version -d 'the version of the program'\n"
         "complete -c zenith -n '__zenith_command_is help' -f -a '");
     say_command_names();
     say("'\n");

@@ -7,22 +7,52 @@
 #include <stdio.h>
 #include <string.h>
 
-static int printed;
+/* The JSON object of this process, not yet closed: facts_print adds the error. */
+static json object;
+static int in_list; /* facts are one element of a list in it */
 
 void facts_begin(facts *f, int as_json)
 {
     *f = (facts){ .json = as_json };
-    if (as_json)
-        json_open(&f->out, NULL, '{');
+    if (!as_json)
+        return;
+    if (in_list)
+        f->out = object;
+    json_open(&f->out, NULL, '{');
 }
 
 void facts_end(facts *f)
 {
     if (!f->json)
         return;
-    json_close(&f->out, '}');
-    json_print(&f->out);
-    printed = 1;
+    if (in_list)
+        json_close(&f->out, '}');
+    object = f->out;
+}
+
+void facts_list_begin(const char *key)
+{
+    json_open(&object, NULL, '{');
+    json_open(&object, key, '[');
+    in_list = 1;
+}
+
+void facts_list_end(void)
+{
+    json_close(&object, ']');
+    in_list = 0;
+}
+
+void facts_print(int status)
+{
+    if (!object.text && !status)
+        return;
+    if (!object.text)
+        json_open(&object, NULL, '{');
+    if (status)
+        json_text(&object, "error", report_error());
+    json_close(&object, '}');
+    json_print(&object);
 }
 
 void fact_precision(facts *f, const char *asked, double share)
@@ -43,8 +73,6 @@ void fact_precision(facts *f, const char *asked, double share)
         snprintf(text, sizeof text, "%s in %.1f %% of the operations", asked, 100 * share);
     fact_text(f, "precision", text);
 }
-
-int facts_printed(void) { return printed; }
 
 static void line(const char *key, const char *value)
 {

@@ -1,5 +1,5 @@
 /* A list of facts that is printed for people as lines "key  value" or for scripts as members of one JSON object: the
- * commands state each fact once.
+ * commands state each fact once. The JSON object is printed when the command has ended, by facts_print.
  *
  *     facts f;
  *     facts_begin(&f, o->json);
@@ -31,8 +31,12 @@ void fact_bytes(facts *f, const char *key, int64_t value);
 void fact_difference(facts *f, const zn_image_difference *d);
 /* What was computed in: `asked` in that share of the operations, the others in f32. */
 void fact_precision(facts *f, const char *asked, double share);
-/* True if a JSON object has been printed by this process. */
-int facts_printed(void);
+
+/* Between these calls each facts_begin .. facts_end is one object of a list, for --json. */
+void facts_list_begin(const char *key);
+void facts_list_end(void);
+/* Prints the JSON object of this process, with the last error if the exit status is not 0. */
+void facts_print(int status);
 
 /* "3.2 MiB" */
 const char *bytes_text(double bytes, char text[32]);

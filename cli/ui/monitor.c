@@ -2,6 +2,7 @@
 #include "ui/monitor.h"
 
 #include "commands.h"
+#include "ui/model_names.h"
 #include "ui/report.h"
 #include "ui/terminal.h"
 
@@ -240,7 +241,11 @@ int monitor_end(const monitor *m, zn_status status, int64_t steps)
             note(o, "%s is finished: nothing was left to do", o->output);
         return 0;
     }
-    complain("%s", zn_error_text());
+    char *why = must_copy(zn_error_text());
+    /* zn_model_find knows no commands: its sentence gets the program's advice. */
+    if (strncmp(why, "no model '", 10) || !(is_missing_model(o->from) || is_missing_model(o->teacher)))
+        complain("%s", why);
+    free(why);
     if (status == ZN_ECANCELLED || (status == ZN_EIO && steps > 0))
         tell_how_to_go_on(m);
     return EXIT_FAILURE;

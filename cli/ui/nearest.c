@@ -5,25 +5,24 @@
 
 enum { LONGEST = 32 };
 
-/* Insertions, deletions and replacements that turn a into b; both at most LONGEST long. */
+static int min(int a, int b) { return a < b ? a : b; }
+
+/* Insertions, deletions, replacements and swaps of neighbours that turn a into b; both at most LONGEST long. */
 static int distance(const char *a, const char *b)
 {
     const int n = (int)strlen(a), m = (int)strlen(b);
-    int row[LONGEST + 1];
-    for (int j = 0; j <= m; j++)
-        row[j] = j;
-    for (int i = 1; i <= n; i++) {
-        int diagonal = row[0];
-        row[0] = i;
-        for (int j = 1; j <= m; j++) {
-            int best = diagonal + (a[i - 1] != b[j - 1]);
-            best = row[j] + 1 < best ? row[j] + 1 : best;
-            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
-            diagonal = row[j];
-            row[j] = best;
+    int d[LONGEST + 1][LONGEST + 1];
+    for (int i = 0; i <= n; i++)
+        for (int j = 0; j <= m; j++) {
+            if (!i || !j) {
+                d[i][j] = i + j;
+                continue;
+            }
+            d[i][j] = min(d[i - 1][j - 1] + (a[i - 1] != b[j - 1]), min(d[i - 1][j], d[i][j - 1]) + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                d[i][j] = min(d[i][j], d[i - 2][j - 2] + 1);
         }
-    }
-    return row[m];
+    return d[n][m];
 }
 
 const char *nearest_word(const char *word, const char *const *list, int count)

@@ -108,15 +108,26 @@ void complain_about(const char *file) { complain_of(file, zn_error_text()); }
 
 const char *report_error(void) { return last_error; }
 
-int usage_error(const char *command, const char *format, ...)
+void summarize_errors(const char *format, ...)
 {
-    if (silent)
-        return EXIT_USAGE;
     char text[LINE];
     va_list args;
     va_start(args, format);
     word(text, format, args);
     va_end(args);
+    memcpy(last_error, text, sizeof text);
+}
+
+int usage_error(const char *command, const char *format, ...)
+{
+    char text[LINE];
+    va_list args;
+    va_start(args, format);
+    word(text, format, args);
+    va_end(args);
+    memcpy(last_error, text, sizeof text);
+    if (silent)
+        return EXIT_USAGE;
     fprintf(stderr, "zenith%s%s: %s", command ? " " : "", command ? command : "", text);
     fprintf(stderr, "\ntry 'zenith help%s%s'\n", command ? " " : "", command ? command : "");
     return EXIT_USAGE;

@@ -17,8 +17,10 @@ __attribute__((format(printf, 1, 2))) void complain(const char *format, ...);
  */
 void complain_of(const char *file, const char *why);
 void complain_about(const char *file);
-/* Text of the last complaint, without "zenith: "; "" if there was none. */
+/* Text of the last complaint or usage error, without "zenith: "; "" if there was none. */
 const char *report_error(void);
+/* Replaces that text after several failures that have been reported one by one. */
+__attribute__((format(printf, 1, 2))) void summarize_errors(const char *format, ...);
 
 /* "zenith COMMAND: ..." and where to look; returns EXIT_USAGE. command NULL: the program as a whole. */
 __attribute__((format(printf, 2, 3))) int usage_error(const char *command, const char *format, ...);

@@ -14,5 +14,13 @@ for part in taesd_decoder taesd_distilled_decoder taesd_distilled_encoder taesd_
 done
 zenith models --json | jsoncheck models
 zenith models | grep -oE 'models/[a-z]+/?[a-z_]*'
+# Every name and every path that is printed is one for --model.
+zenith models --names
+for model in $(zenith models --names) $(zenith models | sed -nE '/^weights/,$s/^  .*, //p'); do
+    zenith encode -q --model $model pictures/1.png -o z.safetensors || echo "$model is refused"
+done
+zenith encode --model frist pictures/1.png
+zenith train small.yaml --from tesad --data pictures -o other
+zenith distill --teacher taesd3 --student zenith-r --data pictures -o other
 zenith encode -q --model models/pair pictures/1.png
 echo "status $?"

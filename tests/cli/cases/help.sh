@@ -13,3 +13,4 @@ for command in encode decode reconstruct restore edit interpolate sample compare
 done
 zenith --version
 zenith encode --version
+zenith version

@@ -23,6 +23,15 @@ check error zenith reconstruct --json missing.png $model 2>/dev/null
 check error zenith encode --json a.png -o x.safetensors 2>/dev/null
 check error zenith compare --json a.png missing.png 2>/dev/null
 check error zenith info --json missing.png 2>/dev/null
+# Wrong usage too, and several files of which some fail, which have the error beside their results.
+zenith --json encode a.png 2>/dev/null | jsoncheck -p error
+zenith nosuch --json 2>/dev/null | jsoncheck -p error
+zenith encode a.png --json --nosuch 2>/dev/null | jsoncheck -p error
+zenith encode --json 2>/dev/null | jsoncheck -p error
+zenith encode --json -q $model a.png missing.png -o folder 2>/dev/null | jsoncheck -p failed error
+zenith encode --json -q $model missing.png gone.png -o folder 2>/dev/null | jsoncheck -p failed error
+zenith info --json -q a.png missing.png 2>/dev/null | jsoncheck -p error files
+zenith encode --json -q $model a.png -o folder | jsoncheck error 2>/dev/null && echo "an error without a failure"
 zenith compare --json a.png a.png | jsoncheck -p psnr ssim max_difference identical
 zenith reconstruct --json -q $model a.png -o out.png | jsoncheck -p model width height output
 zenith bench --json -q --size 64x40 --runs 3 --threads 1 | jsoncheck -p model part width height threads precision runs

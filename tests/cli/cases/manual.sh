@@ -9,7 +9,7 @@ done
 zenith help --completions tcsh
 echo "tcsh $?"
 
-commands=$(zenith help | sed -nE '/^commands/,/^$/s/^  ([a-z]+) .*/\1/p' | grep -v help)
+commands=$(zenith help | sed -nE '/^commands/,/^$/s/^  ([a-z]+) .*/\1/p' | grep -vE '^(help|version)$')
 sed 's/\\-/-/g; s/\\f[A-Z]//g' "$SOURCE/man/zenith.1" >page
 for command in $commands; do
     grep -qE "^\.B $command\$" page || echo "the manual page lacks the command $command"

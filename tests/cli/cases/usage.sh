@@ -7,7 +7,7 @@ try() {
 try
 try foo
 try encod a.png
-try --json encode a.png
+try --jsn encode a.png
 try encode
 try compare a.png
 try compare a.png b.png c.png
@@ -15,6 +15,8 @@ try bench a.png
 try encode a.png --foo
 try encode a.png --thread 2
 try encode a.png --treads=2
+try encode a.png --modle zenith-r
+try encode a.png --forec
 try encode a.png -x
 try encode a.png -vx
 try encode a.png --threads

@@ -1,0 +1,73 @@
+/* Names of models as --model takes them, and what to say about one that is not there. */
+#include "ui/model_names.h"
+
+#include "ui/files.h"
+#include "ui/report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+char *model_name(const char *path)
+{
+    const char *name = base_name(path);
+    if (name == path || strcmp(name, "model"))
+        return must_copy(name);
+    const char *end = name - 1, *folder = end;
+    while (folder > path && folder[-1] != '/')
+        folder--;
+    return must_print("%.*s", (int)(end - folder), folder);
+}
+
+typedef struct name_list {
+    const char **items;
+    int count;
+} name_list;
+
+static void add_name(name_list *list, char *name)
+{
+    list->items = must_alloc(list->items, (size_t)(list->count + 1) * sizeof *list->items);
+    list->items[list->count++] = name;
+}
+
+static void visit(void *user, const char *path, const zn_model_info *info, const char *error)
+{
+    if (info && !(error && *error))
+        add_name(user, model_name(path));
+}
+
+static int is_architecture(const char *name)
+{
+    const char *description;
+    for (int i = 0; i < zn_architecture_count(); i++)
+        if (!strcmp(name, zn_architecture_at(i, &description)))
+            return 1;
+    return 0;
+}
+
+void complain_of_missing_model(const char *name)
+{
+    static const char advice[] = "'zenith models' lists those found, 'zenith help models' tells where to get weights";
+    name_list found = { 0 };
+    const char *near = zn_models_visit(visit, &found) == ZN_OK ? nearest_word(name, found.items, found.count) : NULL;
+    if (is_architecture(name))
+        complain("no weights of %s are found; %s", name, advice);
+    else if (near)
+        complain("no file or model is called '%s', did you mean '%s'? %s", name, near, advice);
+    else
+        complain("no file or model is called '%s'; %s", name, advice);
+    for (int i = 0; i < found.count; i++)
+        free((char *)found.items[i]);
+    free(found.items);
+}
+
+int is_missing_model(const char *name)
+{
+    if (!name || strpbrk(name, "/:") || file_exists(name))
+        return 0;
+    zn_model *model = NULL;
+    const zn_status status = zn_model_find(name, &model);
+    zn_model_free(model);
+    if (status == ZN_ENOTFOUND)
+        complain_of_missing_model(name);
+    return status == ZN_ENOTFOUND;
+}
