@@ -7,8 +7,8 @@
 typedef struct command {
     const char *name;
     const char *arguments;        /* of the usage line */
-    const char *summary;          /* one line for `zenith help` */
-    const char *details;          /* a paragraph for `zenith help COMMAND` */
+    const char *summary;          /* for `zenith help`, one line where possible */
+    const char *details;          /* a paragraph for `zenith help COMMAND`, wrapped when it is printed */
     unsigned bit;                 /* CMD_... */
     int least, most;              /* files it takes; most -1: any number */
     int (*run)(const options *o); /* returns the exit status */

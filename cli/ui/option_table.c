@@ -1,8 +1,8 @@
 /* The options of all commands, and how the help shows them. */
 #include "ui/options.h"
 
-#include "ui/report.h"
 #include "ui/values.h"
+#include "ui/wrap.h"
 
 #include <stdio.h>
 
@@ -179,6 +179,6 @@ void options_help(unsigned commands, int common_only)
         char left[64];
         snprintf(left, sizeof left, "%c%c%c --%s%s%s", t->letter ? '-' : ' ', t->letter ? t->letter : ' ',
                  t->letter ? ',' : ' ', t->name, t->value ? " " : "", t->value ? t->value : "");
-        say("  %-24s %s\n", left, t->help);
+        say_entry(24, left, t->help);
     }
 }

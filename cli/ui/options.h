@@ -58,7 +58,7 @@ typedef struct option {
     const char *name;
     char letter;       /* 0: no short form */
     const char *value; /* name of the value in the help; NULL for a flag */
-    const char *help;  /* one line */
+    const char *help;  /* wrapped when it is printed */
     const char *wants; /* what a good value is, for the message about a bad one and for completions: words before the
                           first description are literal values ("auto, off or a number"), "a path" is completed with
                           files, "a name or a path" with models and files */

@@ -1,4 +1,4 @@
-# Help in all its spellings; each command's two spellings agree and go to stdout.
+# Help in all its spellings, wrapped to the terminal; each command's two spellings agree and go to stdout.
 zenith help >all || exit 1
 for word in --help -h; do zenith $word | cmp - all || exit 1; done
 for command in encode decode reconstruct restore edit interpolate sample compare info convert models bench train dataset distill eval; do
@@ -6,7 +6,13 @@ for command in encode decode reconstruct restore edit interpolate sample compare
     zenith help $command >one || exit 1
     zenith $command --help | cmp - one || exit 1
     zenith $command -h | cmp - one || exit 1
-    head -1 one
+    sed '/^$/q' one
+    # Lines fit the terminal, and every width has the same words.
+    for columns in 60 80 132; do
+        COLUMNS=$columns zenith help $command | awk -v c=$columns 'length > c { print "longer than " c ": " $0 }'
+        COLUMNS=$columns zenith help $command | tr -s ' \n' '\n\n' | cmp - <(tr -s ' \n' '\n\n' <one)
+    done
+    (unset COLUMNS; zenith help $command) | cmp - one
     for option in --json --quiet --verbose --help --version; do
         grep -q -e " $option" one || echo "zenith help $command does not list $option"
     done

@@ -14,9 +14,8 @@ sed 's/\\-/-/g; s/\\f[A-Z]//g' "$SOURCE/man/zenith.1" >page
 for command in $commands; do
     grep -qE "^\.B $command\$" page || echo "the manual page lacks the command $command"
     grep -qE "^zenith $command( |\$)" page || echo "the synopsis lacks the command $command"
-    zenith help $command
-done | sed -nE '/^the /p; s/^ +(-., )? *(--[a-z0-9-]+).*/\2/p' | sort -u >options
-grep '^the ' options
+done
+for command in $commands; do zenith help $command; done | sed -nE 's/^  (-., |    )(--[a-z0-9-]+).*/\2/p' | sort -u >options
 [[ $(wc -l <options) -ge 20 ]] || echo "too few options found"
 # The page names no option that does not exist.
 printf '%s\n' --completions --man-options >>options
@@ -33,7 +32,7 @@ complete_words() { # the words so far; the last one is the one to complete
     printf '%s\n' "${COMPREPLY[@]}"
 }
 for command in $commands; do
-    zenith help $command | sed -nE 's/^ +(-., )? *(--[a-z0-9-]+).*/\2/p' | sort >own
+    zenith help $command | sed -nE 's/^  (-., |    )(--[a-z0-9-]+).*/\2/p' | sort >own
     complete_words $command -- | sort | cmp - own || echo "bash completion of $command differs from its help"
 done
 # What it offers in place of a recipe or a student is what there is.
