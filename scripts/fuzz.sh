@@ -3,6 +3,7 @@
 #
 #     scripts/fuzz.sh SECONDS [target...]      what was found is under build-fuzz/found/TARGET
 #
+# KERNELS names a build folder whose compiled kernels are used.
 # "result passed|failed 1" after each target is for scripts/test.sh, which adds them up.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,7 +13,7 @@ shift
 build=$PWD/build-fuzz log=$PWD/build-fuzz/build.log
 mkdir -p "$build"
 cmake -S . -B "$build" -G Ninja -DCMAKE_C_COMPILER="${CC:-clang}" -DZENITH_FUZZ=ON \
-    -DZENITH_SANITIZE=address,undefined -DCMAKE_BUILD_TYPE=Release >"$log" 2>&1 || { cat "$log"; exit 1; }
+    -DZENITH_SANITIZE=address,undefined -DZENITH_KERNELS="${KERNELS:-}" -DCMAKE_BUILD_TYPE=Release >"$log" 2>&1 || { cat "$log"; exit 1; }
 mapfile -t targets < <(if [ $# -gt 0 ]; then printf '%s\n' "$@"; else cat "$build/tests/fuzz/targets.txt"; fi)
 cmake --build "$build" -j "${JOBS:-2}" --target "${targets[@]/#/fuzz-}" >>"$log" 2>&1 || { tail -40 "$log"; exit 1; }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The checks that take too long for every change: an hour of fuzzing a reader, the thread checker on every test, and
-# valgrind on the program. Prints "N passed, N failed, N skipped" as scripts/test.sh does.
+# The checks that take too long for every change: an hour of fuzzing a reader, the sanitizers on every kernel, the thread
+# checker on every test, and valgrind on the program. Prints "N passed, N failed, N skipped" as scripts/test.sh does.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 scripts/deps.sh build test nightly || exit 1
-FUZZ_SECONDS=${FUZZ_SECONDS:-3600} exec scripts/test.sh release tsan_all valgrind fuzz
+FUZZ_SECONDS=${FUZZ_SECONDS:-3600} exec scripts/test.sh release asan_kernels tsan_all valgrind fuzz

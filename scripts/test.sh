@@ -32,11 +32,18 @@ configure_and_build() {
     cmake -S . -B "$folder" -G Ninja "$@" && cmake --build "$folder" -j "$jobs"
 }
 
-# run_ctest FOLDER SECONDS [ctest arguments]
+# run_ctest FOLDER SECONDS [ctest arguments]: a process that takes more than SECONDS of CPU time is killed, so that a
+# busy machine fails no test; the limit in real time is for tests that wait for ever.
 run_ctest() {
     local folder=$1 limit=$2
     shift 2
-    ctest --test-dir "$folder" --output-on-failure --no-tests=error --timeout "$limit" -j "$jobs" "$@"
+    (ulimit -S -t "$limit" && ulimit -c 0 &&
+        ctest --test-dir "$folder" --output-on-failure --no-tests=error --timeout 2400 -j "$jobs" "$@")
+}
+
+# The kernels of the release build, which other builds link (-DZENITH_KERNELS) instead of compiling them again.
+release_kernels() {
+    cmake -S . -B build -G Ninja -DZENITH_TESTS=ON && cmake --build build -j "$jobs" --target zenith_kernels
 }
 
 # Versions of the tool lay code out differently; the tree follows the one of Debian 12.
@@ -50,7 +57,7 @@ stage_format() {
 }
 
 stage_release() {
-    configure_and_build build -DZENITH_TESTS=ON && run_ctest build 300
+    configure_and_build build -DZENITH_TESTS=ON && run_ctest build 600
 }
 
 stage_demo() {
@@ -78,7 +85,7 @@ stage_clang() {
     configure_and_build build-clang -DCMAKE_C_COMPILER=clang -DZENITH_TESTS=ON && result passed 1
 }
 
-# gcc's hunt for uninitialised variables sees ghosts in instrumented code; the other builds do that.
+# gcc's search for uninitialised variables has false positives in instrumented code; the other builds do it.
 sanitized() {
     local name=$1
     shift
@@ -87,25 +94,36 @@ sanitized() {
 }
 
 stage_asan() {
-    sanitized asan -DZENITH_SANITIZE=address,undefined || return
+    release_kernels && sanitized asan -DZENITH_SANITIZE=address,undefined -DZENITH_KERNELS="$PWD/build" || return
     local leaky=1
     # On ARM64 the leak check walks an address space: four seconds for each process, and the program's tests start hundreds.
     [ "$(uname -m)" = x86_64 ] || leaky=0
     export UBSAN_OPTIONS=print_stacktrace=1
-    # Ranks run what train.run does, in twice as many processes: a minute and a half. As long takes train.precision,
-    # whose kernels are those of kernels.conv, which runs here.
-    ASAN_OPTIONS=detect_leaks=1 run_ctest build-asan 600 -E '^(cli|train.(mpi|precision))' &&
-        ASAN_OPTIONS=detect_leaks=$leaky run_ctest build-asan 600 -R '^cli'
+    # The kernels are those that the release stage has checked. Ranks run what train.run does, in twice as many processes.
+    ASAN_OPTIONS=detect_leaks=1 run_ctest build-asan 900 -E '^(cli|kernels|train.(mpi|precision))' &&
+        ASAN_OPTIONS=detect_leaks=$leaky run_ctest build-asan 900 -R '^cli'
 }
 
-# Address randomisation is off because the sanitizer's memory map cannot cope with every kernel's.
-thread_checker() {
-    sanitized tsan -DZENITH_SANITIZE=thread || return
-    TSAN_OPTIONS=halt_on_error=1 setarch "$(uname -m)" -R ctest --test-dir build-tsan --output-on-failure \
-        --no-tests=error "$@"
+# Every kernel instrumented, and all of its cases.
+stage_asan_kernels() {
+    sanitized asan-kernels -DZENITH_SANITIZE=address,undefined -DZENITH_SANITIZE_KERNELS=ON &&
+        ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 run_ctest build-asan-kernels 7200 -R '^(kernels|ops|engine)'
 }
-stage_tsan() { thread_checker --timeout 600 -L threads; }
-stage_tsan_all() { thread_checker --timeout 7200; }
+
+# thread_checker NAME SECONDS [ctest arguments]. Address randomisation is off because the sanitizer's memory map cannot
+# cope with every Linux kernel's.
+thread_checker() {
+    export TSAN_OPTIONS=halt_on_error=1
+    (ulimit -S -t "$2" && ulimit -c 0 && setarch "$(uname -m)" -R ctest --test-dir "build-$1" --output-on-failure \
+        --no-tests=error --timeout $(($2 * 4)) "${@:3}")
+}
+stage_tsan() {
+    release_kernels && sanitized tsan -DZENITH_SANITIZE=thread -DZENITH_KERNELS="$PWD/build" &&
+        thread_checker tsan 900 -L threads
+}
+stage_tsan_all() {
+    sanitized tsan-all -DZENITH_SANITIZE=thread -DZENITH_SANITIZE_KERNELS=ON && thread_checker tsan-all 7200
+}
 
 # Memory that is used before it is written, which the sanitizers do not see.
 stage_valgrind() {
@@ -132,12 +150,13 @@ stage_cuda() {
         result skipped 1
         return 0
     fi
-    cmake -S . -B build-emulated -G Ninja -DZENITH_CUDA=EMULATED -DZENITH_TESTS=ON &&
+    release_kernels &&
+        cmake -S . -B build-emulated -G Ninja -DZENITH_CUDA=EMULATED -DZENITH_TESTS=ON -DZENITH_KERNELS="$PWD/build" &&
         cmake --build build-emulated -j "$jobs" --target check-cuda check-device &&
         run_ctest build-emulated 900 -R '^kernels.(cuda|device)$'
 }
 
-stage_fuzz() { scripts/fuzz.sh "$fuzz_seconds"; }
+stage_fuzz() { release_kernels && KERNELS=$PWD/build scripts/fuzz.sh "$fuzz_seconds"; }
 
 # Adds up a log; prints "passed failed skipped".
 count() {
