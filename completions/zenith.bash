@@ -41,7 +41,7 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     reconstruct)
-        operands="" options="--output --steps --encode-steps --random-noise --format --quality --lossless --background --compare --device --model --threads --precision --tile --memory --seed --show --json --quiet --verbose --version --help"
+        operands="" options="--output --steps --encode-steps --random-noise --format --quality --lossless --background --strip --compare --device --model --threads --precision --tile --memory --seed --show --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         --steps) compopt +o default 2>/dev/null; return ;;
@@ -58,7 +58,7 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     restore)
-        operands="" options="--output --task --reference --format --quality --lossless --background --compare --device --model --threads --precision --tile --memory --seed --show --json --quiet --verbose --version --help"
+        operands="" options="--output --task --reference --format --quality --lossless --background --strip --compare --device --model --threads --precision --tile --memory --seed --show --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         --task) _zenith_offer "auto denoise impulse deblur"; return ;;

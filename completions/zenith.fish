@@ -76,6 +76,7 @@ complete -c zenith -n '__zenith_command_is decode reconstruct restore edit inter
 complete -c zenith -n '__zenith_command_is decode' -l bits -x -a '8 16' -d 'bits of a sample in the picture written; 16 for PNG only (8)'
 complete -c zenith -n '__zenith_command_is decode interpolate' -l rate -x -d 'pictures a second of a film that is written (24)'
 complete -c zenith -n '__zenith_command_is encode reconstruct restore edit interpolate compare' -l background -x -d 'colour under transparent pixels (000000)'
+complete -c zenith -n '__zenith_command_is reconstruct restore' -l strip -d 'do not copy EXIF and XMP metadata to the result'
 complete -c zenith -n '__zenith_command_is reconstruct' -l compare -d 'write original | reconstruction | difference'
 complete -c zenith -n '__zenith_command_is restore' -l compare -d 'write input | restored | difference'
 complete -c zenith -n '__zenith_command_is convert' -l dtype -x -a 'f32 f16 bf16' -d 'store numbers as f32, f16 or bf16 (as they are)'

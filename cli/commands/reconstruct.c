@@ -16,6 +16,7 @@ enum { STEPS = 20, NEEDS = NEED_ENCODER | NEED_DECODER | TAKE_DIFFUSION };
 
 typedef struct trip {
     zn_image *original, *result, *picture; /* picture: what is written, may be result itself */
+    zn_image_metadata metadata;
     zn_latent *latent;
     diffusion d; /* where a diffusion autoencoder does it */
     zn_image_difference difference;
@@ -83,13 +84,22 @@ static zn_status travel(session *s, const char *input, trip *t)
     if (status == ZN_OK)
         status = zn_image_compare(t->original, t->result, &t->difference);
     t->picture = t->result;
+    if (status == ZN_OK && keeps_metadata(s->o))
+        status = zn_image_read_metadata(input, &t->metadata);
     return status == ZN_OK && s->o->compare ? zn_image_side_by_side(t->original, t->result, &t->picture) : status;
+}
+
+static zn_status write_result(const options *o, const char *path, const char *kind, const trip *t)
+{
+    const zn_image_write_options writing = { .quality = o->quality, .lossless = o->lossless, .metadata = &t->metadata };
+    return write_picture(path, kind, t->picture, &writing);
 }
 
 static void clear(trip *t)
 {
     if (t->picture != t->result)
         zn_image_free(t->picture);
+    zn_image_metadata_free(&t->metadata);
     zn_image_free(t->original);
     zn_image_free(t->result);
     zn_latent_free(t->latent);
@@ -121,11 +131,10 @@ typedef struct sums {
 
 static zn_status work(session *s, const job *item, json *j, char *summary, size_t size)
 {
-    const zn_image_write_options writing = { .quality = s->o->quality, .lossless = s->o->lossless };
     trip t = { 0 };
     zn_status status = travel(s, item->input, &t);
     if (status == ZN_OK)
-        status = write_picture(item->output, item->kind, t.picture, &writing);
+        status = write_result(s->o, item->output, item->kind, &t);
     if (status != ZN_OK) {
         complain_about(item->input);
     } else {
@@ -215,10 +224,8 @@ static int run_one(const options *o)
     trip t = { 0 };
     status = session_open(&s, o, o->model, NEEDS);
     if (!status) {
-        const zn_image_write_options writing = { .quality = o->quality, .lossless = o->lossless };
         progress_begin(&s.bar, "reconstruct", 0, 1);
-        if (travel(&s, o->files[0], &t) != ZN_OK ||
-            (o->output && zn_image_write(o->output, t.picture, &writing) != ZN_OK)) {
+        if (travel(&s, o->files[0], &t) != ZN_OK || (o->output && write_result(o, o->output, o->output, &t) != ZN_OK)) {
             complain_about(o->files[0]);
             status = EXIT_FAILURE;
         }

@@ -12,13 +12,14 @@
 
 typedef struct work_of {
     zn_image *damaged, *alpha, *restored, *picture; /* picture: what is written, may be restored itself */
+    zn_image_metadata metadata;
     zn_image_read_options reading;
     zn_image_difference before, after; /* against the reference */
     int has_reference;
     double ms;
 } work_of;
 
-/* Alpha is kept where the result can have it; elsewhere the background shines through. */
+/* Alpha and metadata are kept where the result can have it; elsewhere the background shines through. */
 static zn_status read_input(const options *o, const job *item, work_of *w)
 {
     w->reading = (zn_image_read_options){ .background = { o->background[0], o->background[1], o->background[2] } };
@@ -28,7 +29,8 @@ static zn_status read_input(const options *o, const job *item, work_of *w)
             return status;
         w->reading.ignore_alpha = w->alpha != NULL;
     }
-    return zn_image_read(item->input, &w->reading, &w->damaged);
+    const zn_status status = zn_image_read(item->input, &w->reading, &w->damaged);
+    return status == ZN_OK && keeps_metadata(o) ? zn_image_read_metadata(item->input, &w->metadata) : status;
 }
 
 /* How far the picture was from the reference, and how far the result is. A folder has a reference of each name. */
@@ -64,7 +66,9 @@ static zn_status restore(session *s, const job *item, work_of *w)
         status = judge(o, item, w);
     if (status == ZN_OK && o->compare)
         status = zn_image_side_by_side(w->damaged, w->restored, &w->picture);
-    const zn_image_write_options writing = { .quality = o->quality, .lossless = o->lossless, .alpha = w->alpha };
+    const zn_image_write_options writing = {
+        .quality = o->quality, .lossless = o->lossless, .alpha = w->alpha, .metadata = &w->metadata
+    };
     return status == ZN_OK ? write_picture(item->output, item->kind, w->picture, &writing) : status;
 }
 
@@ -104,6 +108,7 @@ static zn_status work(session *s, const job *item, json *j, char *summary, size_
     }
     if (w.picture != w.restored)
         zn_image_free(w.picture);
+    zn_image_metadata_free(&w.metadata);
     zn_image_free(w.damaged);
     zn_image_free(w.alpha);
     zn_image_free(w.restored);

@@ -124,6 +124,8 @@ const option option_table[] = {
       CMD_DECODE | CMD_INTERPOLATE, 0, value_rate, AT(rate) },
     { "background", 0, "RRGGBB", "colour under transparent pixels (000000)", "six hexadecimal digits",
       READS_PICTURES, 0, value_background, AT(background) },
+    { "strip", 0, NULL, "do not copy EXIF and XMP metadata to the result", NULL,
+      CMD_RECONSTRUCT | CMD_RESTORE, 0, NULL, AT(strip) },
     { "compare", 0, NULL, "write original | reconstruction | difference", NULL,
       CMD_RECONSTRUCT, 0, NULL, AT(compare) },
     { "compare", 0, NULL, "write input | restored | difference", NULL,

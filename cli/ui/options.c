@@ -136,3 +136,5 @@ int options_parse(options *o, const command *c, int argc, char **argv)
             status = EXIT_FAILURE;
     return status;
 }
+
+int keeps_metadata(const options *o) { return !o->strip && !o->compare; }

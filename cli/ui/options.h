@@ -51,7 +51,7 @@ typedef struct options {
     int64_t run_seed; /* in the place of a recipe's */
     int64_t steps, encode_steps, latent_steps;
     int json, quiet, verbose, show, compare, profile, lossless, force, resume, gates, nlm, clip, help, version;
-    int random_noise, list, names;
+    int random_noise, list, names, strip;
 } options;
 
 typedef struct option {
@@ -74,6 +74,9 @@ extern const int option_count;
 /* Fills o from the words after the command; a file "-" becomes a path to what standard input gives. Returns 0, or an
  * exit status after saying what is wrong. o->files must be freed. */
 int options_parse(options *o, const struct command *command, int argc, char **argv);
+
+/* Does a result get the metadata of its input? A comparison, which is not the photo, does not. */
+int keeps_metadata(const options *o);
 
 /* Prints the options these commands use, one line each. */
 void options_help(unsigned commands, int common_only);

@@ -35,10 +35,21 @@ typedef struct zn_image_read_options {
     int ignore_alpha;      /* non-zero: colours as they are stored, nothing shines through */
 } zn_image_read_options;
 
+/* What a file says about its image. Zero: nothing. */
+typedef struct zn_image_metadata {
+    uint8_t *exif; /* from the TIFF header on */
+    size_t exif_size;
+    uint8_t *xmp; /* the XML packet */
+    size_t xmp_size;
+} zn_image_metadata;
+
 typedef struct zn_image_write_options {
     int quality;           /* JPEG and lossy WebP, 1..100; 0 means 92 */
     int lossless;          /* WebP: non-zero for lossless */
     const zn_image *alpha; /* PNG and WebP: how opaque each pixel is, as zn_image_read_alpha gives it; NULL: wholly */
+    /* Written with the image, changed where it would no longer be true: the orientation is upright, the colour space
+     * sRGB, the size the image's, and there is no thumbnail. NULL: none. */
+    const zn_image_metadata *metadata;
 } zn_image_write_options;
 
 /* A new black image; *out is owned by the caller. */
@@ -56,6 +67,11 @@ ZN_API ZN_MUST_USE zn_status zn_image_read_memory(const void *bytes, size_t size
  * NULL for a picture without alpha. */
 ZN_API ZN_MUST_USE zn_status zn_image_read_alpha(const char *path, const zn_image_read_options *options,
                                                  zn_image **out);
+
+/* EXIF and XMP as the file holds them, for zn_image_write_options; broken blocks are left out. An ICC profile is not
+ * among them, because reading converts to sRGB. Free *out with zn_image_metadata_free whatever the result. */
+ZN_API ZN_MUST_USE zn_status zn_image_read_metadata(const char *path, zn_image_metadata *out);
+ZN_API void zn_image_metadata_free(zn_image_metadata *metadata);
 
 /* The format follows the extension (.png .jpg .jpeg .webp). The file appears whole or not at all. */
 ZN_API ZN_MUST_USE zn_status zn_image_write(const char *path, const zn_image *image,

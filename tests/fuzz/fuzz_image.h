@@ -2,13 +2,38 @@
 #ifndef FUZZ_IMAGE_H
 #define FUZZ_IMAGE_H
 
-#include "io/image/format.h"
+#include "io/image/metadata.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <zenith/image.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Metadata that was found can be written with any image, and found again in all that holds it. */
+static inline void fuzz_metadata(const uint8_t *data, size_t size)
+{
+    const zn_source source = { data, size, "fuzz" };
+    zn_image_metadata found, again;
+    zn_image *image;
+    if (zn_metadata_find(&source, &found) != ZN_OK || zn_image_new(2, 1, 8, &image) != ZN_OK)
+        abort();
+    static const char *const formats[] = { "png", "jpeg", "webp" };
+    for (int i = 0; i < 3 && (found.exif || found.xmp); i++) {
+        const zn_image_write_options options = { .metadata = &found };
+        zn_source file = { .name = "fuzz" };
+        void *bytes;
+        if (zn_image_write_memory(formats[i], image, &options, &bytes, &file.size) != ZN_OK)
+            abort();
+        file.bytes = bytes;
+        if (zn_metadata_find(&file, &again) != ZN_OK || (i != 1 && again.exif_size != found.exif_size))
+            abort();
+        zn_image_metadata_free(&again);
+        zn_memory_free(bytes);
+    }
+    zn_image_metadata_free(&found);
+    zn_image_free(image);
+}
 
 /* -1 (leave out of the corpus) for bytes of another format. */
 static inline int fuzz_image(const char *name, const uint8_t *data, size_t size)
@@ -17,6 +42,7 @@ static inline int fuzz_image(const char *name, const uint8_t *data, size_t size)
     const zn_image_format *format = zn_format_of_bytes(data, size);
     if (!format || strcmp(format->name, name))
         return -1;
+    fuzz_metadata(data, size);
     const zn_image_read_options options = { .background = { 10, 20, 30 }, .max_pixels = MAX_PIXELS };
     zn_image *image = NULL;
     const zn_status status = zn_image_read_memory(data, size, &options, &image);

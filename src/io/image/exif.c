@@ -1,7 +1,9 @@
-/* EXIF orientation (TIFF tag 0x0112). Only the first directory is looked at, and it is bounded by the block: an EXIF
- * block is hostile like any other part of a file, and a bad one never costs the picture.
+/* EXIF as far as it is needed: the orientation, and the few numbers that are no longer true of an image that was made
+ * upright and converted to sRGB. Directories are bounded by the block: an EXIF block is hostile like any other part of
+ * a file, and a bad one never costs the picture.
  *
- *     "II*\0" or "MM\0*" | offset of IFD0 (4) | ... | entries (2) | { tag (2) type (2) count (4) value (4) } ... */
+ *     "II*\0" or "MM\0*" | offset of IFD0 (4) | ...
+ *     directory: entries (2) | { tag (2) type (2) count (4) value (4) }... | offset of the next directory (4) */
 #include "io/image/exif.h"
 
 #include "base/fail.h"
@@ -17,31 +19,101 @@ static uint32_t take(const uint8_t *p, int bytes, int big)
     return v;
 }
 
-int zn_exif_orientation(const uint8_t *block, size_t size)
+enum { HEAD = 8, ENTRY = 12, SHORT = 3, LONG = 4 };
+enum {
+    WIDTH = 0x0100,
+    HEIGHT = 0x0101,
+    ORIENTATION = 0x0112,
+    EXIF_DIRECTORY = 0x8769,
+    COLOUR_SPACE = 0xa001,
+    EXIF_WIDTH = 0xa002,
+    EXIF_HEIGHT = 0xa003
+};
+enum { UPRIGHT = 1, SRGB = 1 }; /* values of ORIENTATION and COLOUR_SPACE */
+
+static void put(uint8_t *p, int bytes, int big, uint32_t v)
 {
-    enum { TAG = 0x0112, SHORT = 3, LONG = 4, ENTRY = 12 };
-    if (size >= 6 && !memcmp(block, "Exif\0\0", 6))
-        block += 6, size -= 6;
-    if (size < 8 || (memcmp(block, "II*\0", 4) && memcmp(block, "MM\0*", 4)))
-        return 1;
+    for (int i = 0; i < bytes; i++)
+        p[i] = (uint8_t)(v >> 8 * (big ? bytes - 1 - i : i));
+}
+
+/* Entries of the directory at this offset that lie within the block. */
+static size_t entries_in(const uint8_t *block, size_t size, size_t directory)
+{
+    if (directory < HEAD || directory > size - 2)
+        return 0;
+    const size_t claimed = take(block + directory, 2, block[0] == 'M'), possible = (size - directory - 2) / ENTRY;
+    return claimed < possible ? claimed : possible;
+}
+
+/* Offset of the first entry with this tag, at or after entry `from`; 0 if there is none. */
+static size_t find_entry(const uint8_t *block, size_t size, size_t directory, uint32_t tag, size_t from)
+{
+    const size_t entries = entries_in(block, size, directory);
+    for (size_t i = from; i < entries; i++)
+        if (take(block + directory + 2 + i * ENTRY, 2, block[0] == 'M') == tag)
+            return directory + 2 + i * ENTRY;
+    return 0;
+}
+
+bool zn_exif_is_valid(const uint8_t *block, size_t size)
+{
+    if (size < HEAD + 2 || (memcmp(block, "II*\0", 4) && memcmp(block, "MM\0*", 4)))
+        return false;
     const int big = block[0] == 'M';
     const size_t directory = take(block + 4, 4, big);
-    if (directory > size - 2)
+    return entries_in(block, size, directory) > 0 &&
+           entries_in(block, size, directory) == take(block + directory, 2, big);
+}
+
+/* The one whole number of an entry; 0 if it holds something else. */
+static uint32_t number_at(const uint8_t *block, size_t entry)
+{
+    const int big = block[0] == 'M';
+    const uint32_t type = take(block + entry + 2, 2, big);
+    if ((type != SHORT && type != LONG) || take(block + entry + 4, 4, big) != 1)
+        return 0;
+    return take(block + entry + 8, type == SHORT ? 2 : 4, big);
+}
+
+int zn_exif_orientation(const uint8_t *block, size_t size)
+{
+    if (size >= 6 && !memcmp(block, "Exif\0\0", 6))
+        block += 6, size -= 6;
+    if (size < HEAD + 2 || (memcmp(block, "II*\0", 4) && memcmp(block, "MM\0*", 4)))
         return 1;
-    const size_t entries = take(block + directory, 2, big);
-    for (size_t i = 0; i < entries; i++) {
-        const size_t at = directory + 2 + i * ENTRY;
-        if (at > size || size - at < ENTRY)
-            return 1;
-        if (take(block + at, 2, big) != TAG)
-            continue;
-        const uint32_t type = take(block + at + 2, 2, big);
-        if ((type != SHORT && type != LONG) || take(block + at + 4, 4, big) != 1)
-            return 1;
-        const uint32_t value = take(block + at + 8, type == SHORT ? 2 : 4, big);
-        return value >= 1 && value <= 8 ? (int)value : 1;
+    const size_t entry = find_entry(block, size, take(block + 4, 4, block[0] == 'M'), ORIENTATION, 0);
+    const uint32_t value = entry ? number_at(block, entry) : 0;
+    return value >= 1 && value <= 8 ? (int)value : 1;
+}
+
+/* Gives every entry of that tag this value. */
+static void set_number(uint8_t *block, size_t size, size_t directory, uint32_t tag, int type, uint32_t value)
+{
+    const int big = block[0] == 'M';
+    for (size_t from = 0, entry; (entry = find_entry(block, size, directory, tag, from));
+         from = (entry - directory - 2) / ENTRY + 1) {
+        put(block + entry + 2, 2, big, (uint32_t)type);
+        put(block + entry + 4, 4, big, 1);
+        put(block + entry + 8, 4, big, 0);
+        put(block + entry + 8, type == SHORT ? 2 : 4, big, value);
     }
-    return 1;
+}
+
+void zn_exif_describe(uint8_t *block, size_t size, int width, int height)
+{
+    const int big = block[0] == 'M';
+    const size_t directory = take(block + 4, 4, big);
+    const size_t link = find_entry(block, size, directory, EXIF_DIRECTORY, 0), more = link ? number_at(block, link) : 0;
+    const size_t next = directory + 2 + entries_in(block, size, directory) * ENTRY;
+    if (size - next >= 4)
+        put(block + next, 4, big, 0);
+    set_number(block, size, directory, ORIENTATION, SHORT, UPRIGHT);
+    set_number(block, size, directory, WIDTH, LONG, (uint32_t)width);
+    set_number(block, size, directory, HEIGHT, LONG, (uint32_t)height);
+    set_number(block, size, more, COLOUR_SPACE, SHORT, SRGB);
+    set_number(block, size, more, EXIF_WIDTH, LONG, (uint32_t)width);
+    set_number(block, size, more, EXIF_HEIGHT, LONG, (uint32_t)height);
 }
 
 /* Walks the upright image in tiles, so that a quarter turn of a large picture stays within the caches. `right` and

@@ -1,7 +1,9 @@
-/* EXIF orientation: found in a file's EXIF block, and applied to an image. */
+/* EXIF: the orientation that a file's EXIF block asks for, applied to an image; and the block changed to fit what is
+ * written. */
 #ifndef ZN_EXIF_H
 #define ZN_EXIF_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <zenith/image.h>
@@ -9,6 +11,12 @@
 /* The orientation (1..8) an EXIF block asks for; 1 when it says nothing or makes no sense. The block may start with
  * "Exif\0\0" (JPEG) or with the TIFF header itself (PNG, WebP). */
 int zn_exif_orientation(const uint8_t *block, size_t size);
+
+/* Does the block start with a TIFF header whose first directory lies within it? */
+bool zn_exif_is_valid(const uint8_t *block, size_t size);
+/* Changes a valid block, which starts with the TIFF header, to be that of an upright sRGB image of this size. The
+ * thumbnail, which shows the image as it was, is taken out of the list of directories. */
+void zn_exif_describe(uint8_t *block, size_t size, int width, int height);
 
 /* Replaces *image by its upright version. */
 ZN_MUST_USE zn_status zn_exif_apply(int orientation, zn_image **image);

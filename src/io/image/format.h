@@ -22,6 +22,9 @@ typedef struct zn_image_format {
     zn_status (*read)(const zn_source *source, int64_t max_pixels, zn_raster *raster);
     /* Appends the encoded image, whose quality is already 1..100. */
     zn_status (*write)(const zn_image *image, const zn_image_write_options *options, zn_bytes *out);
+    /* EXIF and XMP: copies of what the bytes hold, and into the file that write has made (metadata.h). NULL: none. */
+    zn_status (*find_metadata)(const zn_source *source, zn_image_metadata *out);
+    zn_status (*put_metadata)(const zn_image_metadata *metadata, const zn_image *image, zn_bytes *file);
     int writes_16;    /* write takes 16-bit images; others get 8 bits */
     int writes_alpha; /* write takes options->alpha */
 } zn_image_format;
@@ -41,5 +44,12 @@ zn_status zn_jpeg_read(const zn_source *source, int64_t max_pixels, zn_raster *r
 zn_status zn_jpeg_write(const zn_image *image, const zn_image_write_options *options, zn_bytes *out);
 zn_status zn_webp_read(const zn_source *source, int64_t max_pixels, zn_raster *raster);
 zn_status zn_webp_write(const zn_image *image, const zn_image_write_options *options, zn_bytes *out);
+
+zn_status zn_png_find_metadata(const zn_source *source, zn_image_metadata *out);
+zn_status zn_png_put_metadata(const zn_image_metadata *metadata, const zn_image *image, zn_bytes *file);
+zn_status zn_jpeg_find_metadata(const zn_source *source, zn_image_metadata *out);
+zn_status zn_jpeg_put_metadata(const zn_image_metadata *metadata, const zn_image *image, zn_bytes *file);
+zn_status zn_webp_find_metadata(const zn_source *source, zn_image_metadata *out);
+zn_status zn_webp_put_metadata(const zn_image_metadata *metadata, const zn_image *image, zn_bytes *file);
 
 #endif

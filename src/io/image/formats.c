@@ -29,10 +29,34 @@ static bool is_webp(const uint8_t *bytes, size_t size)
 }
 
 const zn_image_format zn_image_formats[] = {
-    { "png", "PNG", { "png" }, is_png, PNG(zn_png_read), PNG(zn_png_write), 1, 1 },
-    { "jpeg", "JPEG", { "jpg", "jpeg" }, is_jpeg, JPEG(zn_jpeg_read), JPEG(zn_jpeg_write), 0, 0 },
-    { "webp", "WebP", { "webp" }, is_webp, WEBP(zn_webp_read), WEBP(zn_webp_write), 0, 1 },
-    { NULL, NULL, { NULL }, NULL, NULL, NULL, 0, 0 },
+    { .name = "png",
+      .title = "PNG",
+      .extensions = { "png" },
+      .probe = is_png,
+      .read = PNG(zn_png_read),
+      .write = PNG(zn_png_write),
+      .find_metadata = zn_png_find_metadata,
+      .put_metadata = zn_png_put_metadata,
+      .writes_16 = 1,
+      .writes_alpha = 1 },
+    { .name = "jpeg",
+      .title = "JPEG",
+      .extensions = { "jpg", "jpeg" },
+      .probe = is_jpeg,
+      .read = JPEG(zn_jpeg_read),
+      .write = JPEG(zn_jpeg_write),
+      .find_metadata = zn_jpeg_find_metadata,
+      .put_metadata = zn_jpeg_put_metadata },
+    { .name = "webp",
+      .title = "WebP",
+      .extensions = { "webp" },
+      .probe = is_webp,
+      .read = WEBP(zn_webp_read),
+      .write = WEBP(zn_webp_write),
+      .find_metadata = zn_webp_find_metadata,
+      .put_metadata = zn_webp_put_metadata,
+      .writes_alpha = 1 },
+    { .name = NULL },
 };
 
 const zn_image_format *zn_format_of_bytes(const uint8_t *bytes, size_t size)

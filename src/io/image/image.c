@@ -5,6 +5,7 @@
 #include "base/fail.h"
 #include "base/file.h"
 #include "io/image/format.h"
+#include "io/image/metadata.h"
 #include "io/image/pixels.h"
 
 #include <stdbool.h>
@@ -132,6 +133,23 @@ static zn_status to_8(const zn_image *image, zn_image **out)
     return ZN_OK;
 }
 
+/* A 16-bit image to a format of 8 bits. */
+static zn_status write_8(const zn_image_format *format, const zn_image *image, const zn_image_write_options *options,
+                         zn_bytes *out)
+{
+    zn_image_write_options chosen = *options;
+    zn_image *narrow = NULL, *alpha = NULL;
+    zn_status status = to_8(image, &narrow);
+    if (status == ZN_OK && chosen.alpha)
+        status = to_8(chosen.alpha, &alpha);
+    chosen.alpha = alpha;
+    if (status == ZN_OK)
+        status = format->write(narrow, &chosen, out);
+    zn_image_free(alpha);
+    zn_image_free(narrow);
+    return status;
+}
+
 static zn_status encode(const zn_image_format *format, const zn_image *image, const zn_image_write_options *options,
                         zn_bytes *out)
 {
@@ -146,18 +164,12 @@ static zn_status encode(const zn_image_format *format, const zn_image *image, co
     zn_image honest = *image; /* colours are not lost where a caller drew them into a grey image */
     honest.grey = image->grey && zn_pixels_are_grey(image, 0);
     image = &honest;
+    zn_status status;
     if (image->bits == 8 || format->writes_16)
-        return format->write(image, &chosen, out);
-    zn_image *narrow = NULL, *alpha = NULL;
-    zn_status status = to_8(image, &narrow);
-    if (status == ZN_OK && chosen.alpha)
-        status = to_8(chosen.alpha, &alpha);
-    chosen.alpha = alpha;
-    if (status == ZN_OK)
-        status = format->write(narrow, &chosen, out);
-    zn_image_free(alpha);
-    zn_image_free(narrow);
-    return status;
+        status = format->write(image, &chosen, out);
+    else
+        status = write_8(format, image, &chosen, out);
+    return status == ZN_OK && chosen.metadata ? zn_metadata_attach(format, image, chosen.metadata, out) : status;
 }
 
 zn_status zn_image_write_memory(const char *name, const zn_image *image, const zn_image_write_options *options,

@@ -1,37 +1,14 @@
-/* WebP reader and writer. The extra chunks (profile, EXIF) are found by walking the RIFF container here:
- *
- *     "RIFF" | size (4) | "WEBP" | { name (4) | size (4) | data, padded to even }... */
+/* WebP reader and writer. The extra chunks (profile, EXIF) are found by walking the container (riff.h). */
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "io/image/exif.h"
 #include "io/image/format.h"
+#include "io/image/riff.h"
 
 #include <stdbool.h>
 #include <string.h>
 #include <webp/decode.h>
 #include <webp/encode.h>
-
-static uint32_t little32(const uint8_t *p)
-{
-    return (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
-}
-
-/* The data of the first chunk of that name; NULL if there is none. */
-static const uint8_t *find_chunk(const zn_source *s, const char *name, size_t *size)
-{
-    size_t at = 12;
-    while (at <= s->size && s->size - at >= 8) {
-        const size_t length = little32(s->bytes + at + 4);
-        if (length > s->size - at - 8)
-            return NULL;
-        if (!memcmp(s->bytes + at, name, 4)) {
-            *size = length;
-            return s->bytes + at + 8;
-        }
-        at += 8 + length + length % 2;
-    }
-    return NULL;
-}
 
 static zn_status fail_read(const zn_source *s, VP8StatusCode code)
 {
@@ -72,10 +49,10 @@ zn_status zn_webp_read(const zn_source *source, int64_t max_pixels, zn_raster *r
         return fail_read(source, code);
     raster->tint = config.input.format != LOSSLESS; /* grey of YUV comes out as a green that is lower by one */
     size_t size;
-    const uint8_t *chunk = find_chunk(source, "EXIF", &size);
+    const uint8_t *chunk = zn_riff_find(source, "EXIF", &size);
     if (chunk)
         raster->orientation = zn_exif_orientation(chunk, size);
-    chunk = find_chunk(source, "ICCP", &size);
+    chunk = zn_riff_find(source, "ICCP", &size);
     return chunk ? zn_raster_set_icc(raster, chunk, size) : ZN_OK;
 }
 
