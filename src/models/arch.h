@@ -8,15 +8,15 @@
 #define ZN_ARCH_H
 
 #include "base/rng.h"
-#include "models/diffae/diffae.h"
-#include "models/flux/flux_vae.h"
-#include "models/taehv/taehv.h"
-#include "models/wan/wan.h"
+#include "nn/video.h"
 
 #include <zenith/model.h>
 #include <zenith/weights.h>
 
-enum { ZN_PARTS = ZN_CLASSIFIER + 1 };
+/* Metadata of files: the side of the images that a network was trained on. */
+#define ZN_MODEL_SIZE_KEY "image_size"
+
+enum { ZN_PARTS = ZN_CLASSIFIER + 1, ZN_FORM_BYTES = 768 };
 
 /* One configuration. Recognition fills it from the tensors; presets are entries of the architecture's table. */
 typedef struct zn_config {
@@ -27,19 +27,31 @@ typedef struct zn_config {
     int downscale;
     int inputs;                  /* channels of the image with what is beside it; 0: 3 */
     int width;                   /* channels of the trunk */
-    int latent_per_width;        /* Prune: latent channels for each of them, so that width decides; 0: it does not */
     bool pooled;                 /* TAEF2: blocks at latent resolution have the pooled group-norm path */
     bool deep;                   /* Sana: 32x, five levels */
     int gates;                   /* block gates of the encoder, see encode_gated */
     int kind;                    /* which network of its family, in the architecture's own count */
     int made_width, made_height; /* the only image size it can do, when weights depend on it; 0: any */
     int8_t blocks[2][4];         /* zenith-r: blocks of encoder and decoder at 1/1, 1/2, 1/4, 1/8 */
-    zn_diffae_form diffae;       /* diffusion autoencoders */
-    zn_flux_form flux;           /* FLUX's autoencoder */
-    zn_wan_form wan;             /* Wan's video autoencoders */
-    zn_taehv_form taehv;         /* tiny video autoencoders */
     int frames, first_frames;    /* of a clip: pictures that become a latent frame, and the first one; 0: no clips */
+    int size;                    /* side of the images it was made for, though others work; 0: none */
+    int classes;                 /* of its classifier */
+    float dropout;               /* in training; files do not tell */
+    const void *preset_form;     /* the family's own settings, as a preset has them; see zn_form_of */
+    bool has_form;
+    _Alignas(8) unsigned char form[ZN_FORM_BYTES]; /* the same, changed */
 } zn_config;
+
+/* A family's own settings: those of the preset until zn_form_own is called, which gives them to change. `size` is that
+ * of the family's type; zeros where there is no preset. */
+static inline const void *zn_form_of(const zn_config *k) { return k->has_form ? k->form : k->preset_form; }
+void *zn_form_own(zn_config *k, size_t size);
+
+/* What a recipe may ask of a new network; 0: the preset's own. */
+typedef struct zn_wishes {
+    int width, latent, size;
+    float dropout;
+} zn_wishes;
 
 /* A parameter of a model, in our layout. */
 typedef struct zn_model_parameter {
@@ -78,6 +90,14 @@ typedef struct zn_arch {
     /* Fills config and the naming of each part that the file holds; false if this is not the architecture. Fails with a
      * sentence when it clearly is, but cannot be used. */
     zn_status (*recognise)(const zn_weights *w, zn_config *k, zn_naming naming[ZN_PARTS], bool *is_it);
+    /* Optional: takes over what a part needs from the configuration of a file that has it. */
+    zn_status (*adopt)(zn_config *k, const zn_config *more, zn_part part);
+    /* Optional: a new network of other proportions; fails with a sentence that says which are possible. NULL: width and
+     * latent as wished. */
+    zn_status (*resize)(zn_config *k, const zn_wishes *want);
+    /* Optional: the form of a part that is to be added to a network, as the preset has it; width: of its inner layers,
+     * 0: the preset's. */
+    void (*plan_part)(zn_config *k, zn_part part, const zn_config *preset, int width);
     /* Optional: the file's name of our parameter `name`. NULL: naming->prefix + name. */
     void (*file_name)(const char *name, const zn_naming *naming, char *out, size_t size);
     /* Optional: fills p->data with start values for a new network; false: the usual ones (He normal, biases zero).
@@ -86,6 +106,9 @@ typedef struct zn_arch {
 } zn_arch;
 
 extern const zn_arch *const zn_archs[]; /* NULL-terminated */
+
+/* The configuration changed as a recipe wishes. */
+ZN_MUST_USE zn_status zn_arch_resize(const zn_arch *arch, zn_config *k, const zn_wishes *want);
 
 /* The architecture and preset of that name or alias, or NULL. */
 const zn_arch *zn_arch_find(const char *name, const zn_config **config);

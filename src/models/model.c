@@ -35,7 +35,7 @@ zn_status zn_model_new(const zn_arch *arch, const zn_config *config, zn_model **
                                .downscale = config->downscale,
                                .diffuses = arch->network != NULL,
                                .clip_frames = config->frames,
-                               .image_size = config->diffae.size };
+                               .image_size = config->size };
     return ZN_OK;
 }
 

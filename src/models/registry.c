@@ -1,6 +1,7 @@
 /* The list of architectures. */
 #include "models/arch.h"
 
+#include <assert.h>
 #include <string.h>
 
 extern const zn_arch zn_arch_taesd, zn_arch_zenith_r, zn_arch_zenith_taesd, zn_arch_zenith_prune,
@@ -10,6 +11,26 @@ const zn_arch *const zn_archs[] = {
     &zn_arch_taesd,  &zn_arch_zenith_r, &zn_arch_zenith_taesd, &zn_arch_zenith_prune, &zn_arch_zenith_restore,
     &zn_arch_diffae, &zn_arch_flux,     &zn_arch_wan,          &zn_arch_taehv,        NULL
 };
+
+void *zn_form_own(zn_config *k, size_t size)
+{
+    assert(size <= ZN_FORM_BYTES);
+    if (!k->has_form && k->preset_form)
+        memcpy(k->form, k->preset_form, size);
+    k->has_form = true;
+    return k->form;
+}
+
+zn_status zn_arch_resize(const zn_arch *arch, zn_config *k, const zn_wishes *want)
+{
+    if (k->made_width) /* gates for rows and columns: made for the crops */
+        k->made_width = k->made_height = want->size;
+    if (arch->resize)
+        return arch->resize(k, want);
+    k->width = want->width ? want->width : k->width;
+    k->latent = want->latent ? want->latent : k->latent;
+    return ZN_OK;
+}
 
 static bool named(const zn_config *k, const char *name)
 {

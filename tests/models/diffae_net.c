@@ -13,8 +13,8 @@ zn_model *small_diffae(bool conditional)
     zn_model *m;
     const zn_arch *arch = zn_arch_find("celeba64", &preset);
     zn_config k = *preset;
-    k.diffae = (zn_diffae_form){
-        .size = 32,
+    zn_diffae_form *form = zn_form_own(&k, sizeof *form);
+    *form = (zn_diffae_form){
         .embed = 24,
         .unet = { .width = 8,
                   .levels = 2,
@@ -31,11 +31,12 @@ zn_model *small_diffae(bool conditional)
                      .heads = 1,
                      .out = 16 },
         .latent = { .channels = 16, .hidden = 32, .layers = 3, .time = 12 },
-        .classes = 5,
     };
+    k.size = 32;
+    k.classes = 5;
     if (!conditional)
-        k.diffae.encoder = (zn_unet){ 0 };
-    k.latent = k.diffae.encoder.out;
+        form->encoder = (zn_unet){ 0 };
+    k.latent = form->encoder.out;
     k.downscale = conditional ? 4 : 2;
     assert_int_equal(zn_model_new(arch, &k, &m), ZN_OK);
     assert_int_equal(zn_model_random_part(m, ZN_DECODER, 1), ZN_OK);

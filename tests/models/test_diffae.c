@@ -157,7 +157,7 @@ static void classifiers_come_by_themselves(void **state)
     assert_int_equal(zn_model_extend(bare, path), ZN_EFORMAT); /* nothing new */
     assert_int_equal(zn_model_open(path, &alone), ZN_OK);
     assert_int_equal(zn_diffae_new(alone, NULL, &d), ZN_EUNSUPPORTED);
-    bare->config.diffae.encoder.out = 17;
+    bare->config.latent = 17;
     bare->has[ZN_CLASSIFIER] = false;
     assert_int_equal(zn_model_extend(bare, path), ZN_EFORMAT);
     assert_non_null(strstr(zn_error_text(), "16 numbers"));

@@ -40,7 +40,7 @@ static void write_file(const char *path, zn_model *m, const way *w)
             p.shape = ZN_SHAPE(p.shape.dim[1], p.shape.dim[2], p.shape.dim[3], p.shape.dim[4]);
             p.layout = ZN_LAYOUT_CONV;
         }
-        zn_wan_file_name(&w->naming, &m->config.wan, p.name, names + 256 * i, 256);
+        zn_wan_file_name(&w->naming, zn_form_of(&m->config), p.name, names + 256 * i, 256);
         p.name = names + 256 * i;
         stored[m->count++] = p;
     }
@@ -126,8 +126,9 @@ static void parts_may_be_alone(void **state)
             assert_int_equal(zn_model_open(path, &found), ZN_OK);
             assert_int_equal(found->info.has_encoder, !part);
             assert_int_equal(found->info.has_decoder, part);
-            assert_int_equal(found->config.wan.levels, 4);
-            assert_int_equal(found->config.wan.blocks, made->config.wan.blocks);
+            const zn_wan_form *a = zn_form_of(&found->config), *b = zn_form_of(&made->config);
+            assert_int_equal(a->levels, 4);
+            assert_int_equal(a->blocks, b->blocks);
             zn_model_free(made);
             zn_model_free(found);
         }
@@ -231,8 +232,9 @@ static void published_networks_are_known_by_name(void **state)
         assert_string_equal(k.name, name);
         assert_true(naming[0].present && naming[1].present);
         assert_int_equal(k.frames, 4);
+        const zn_wan_form *form = zn_form_of(&k);
         if (i < 2)
-            assert_true(k.wan.mean[0] != 0 && k.wan.deviation[0] != 1);
+            assert_true(form->mean[0] != 0 && form->deviation[0] != 1);
         zn_weights_close(w);
     }
 }

@@ -22,12 +22,13 @@ zn_model *small_wan(int which)
     const zn_config *known;
     const zn_arch *arch = zn_arch_find(which ? "wan22-vae" : "wan21-vae", &known);
     zn_config k = *known;
-    k.wan = forms[which];
-    k.wan.back_width = which ? 8 : 4;
+    zn_wan_form *form = zn_form_own(&k, sizeof *form);
+    *form = forms[which];
+    form->back_width = which ? 8 : 4;
     k.latent = 3;
     k.downscale = which ? 16 : 8;
     for (int i = 0; i < 3; i++)
-        k.wan.deviation[i] = 1;
+        form->deviation[i] = 1;
     zn_model *m;
     assert_int_equal(zn_model_new(arch, &k, &m), ZN_OK);
     assert_int_equal(zn_model_random_part(m, ZN_ENCODER, 1), ZN_OK);
@@ -40,7 +41,8 @@ zn_model *small_taehv(int patch)
     const zn_config *known;
     const zn_arch *arch = zn_arch_find(patch == 2 ? "taew2_2" : "taew2_1", &known);
     zn_config k = *known;
-    k.taehv = (zn_taehv_form){ .patch = patch, .latent = 5, .width = 8, .back_width = { 12, 8, 6, 4 } };
+    *(zn_taehv_form *)zn_form_own(&k, sizeof(zn_taehv_form)) =
+        (zn_taehv_form){ .patch = patch, .latent = 5, .width = 8, .back_width = { 12, 8, 6, 4 } };
     k.latent = 5;
     zn_model *m;
     assert_int_equal(zn_model_new(arch, &k, &m), ZN_OK);

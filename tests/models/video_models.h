@@ -3,6 +3,8 @@
 #define ZN_TESTS_VIDEO_MODELS_H
 
 #include "models/model.h"
+#include "models/taehv/taehv.h"
+#include "models/wan/wan.h"
 
 #include <zenith/image.h>
 

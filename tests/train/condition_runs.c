@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "model_file.h"
+#include "models/diffae/diffae.h"
 #include "train_files.h"
 
 #include <setjmp.h>
@@ -81,10 +82,12 @@ static void write_autoencoder(const char *name)
     zn_model *m;
     const zn_arch *arch = zn_arch_find("celeba64", &preset);
     zn_config k = *preset;
-    k.diffae.size = 32;
-    k.diffae.unet.levels = k.diffae.encoder.levels = 2;
-    k.diffae.unet.attention[1] = k.diffae.encoder.attention[1] = true;
-    zn_diffae_resize(&k.diffae, 8, WIDTH);
+    zn_diffae_form *form = zn_form_own(&k, sizeof *form);
+    form->unet.levels = form->encoder.levels = 2;
+    form->unet.attention[1] = form->encoder.attention[1] = true;
+    zn_diffae_resize(form, 8, WIDTH);
+    k.latent = WIDTH;
+    k.size = 32;
     k.downscale = 2;
     assert_int_equal(zn_model_new(arch, &k, &m), ZN_OK);
     assert_int_equal(zn_model_random_part(m, ZN_ENCODER, 1), ZN_OK);

@@ -2,6 +2,7 @@
  */
 #include "base/alloc.h"
 #include "base/rng.h"
+#include "models/diffae/diffae.h"
 #include "train/run/trainer.h"
 #include "train/score/yardstick.h"
 
@@ -34,10 +35,12 @@ static zn_model *small(float dropout)
     zn_model *m;
     const zn_arch *arch = zn_arch_find("celeba64", &preset);
     zn_config k = *preset;
-    k.diffae.unet.levels = k.diffae.encoder.levels = 2;
-    k.diffae.unet.attention[1] = k.diffae.encoder.attention[1] = true;
-    zn_diffae_resize(&k.diffae, 8, 16);
-    k.diffae.dropout = dropout;
+    zn_diffae_form *form = zn_form_own(&k, sizeof *form);
+    form->unet.levels = form->encoder.levels = 2;
+    form->unet.attention[1] = form->encoder.attention[1] = true;
+    zn_diffae_resize(form, 8, 16);
+    k.latent = 16;
+    k.dropout = dropout;
     k.downscale = 2;
     assert_int_equal(zn_model_new(arch, &k, &m), ZN_OK);
     assert_int_equal(zn_model_random_part(m, ZN_ENCODER, 1), ZN_OK);

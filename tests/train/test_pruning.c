@@ -35,7 +35,7 @@ static zn_model *small_model(void)
     const zn_arch *arch = zn_arch_find("zenith-hier", &known);
     zn_config config = *known;
     config.width = 4;
-    config.latent = config.latent_per_width * config.width;
+    config.latent = 256 * config.width;
     zn_model *m;
     assert_int_equal(zn_model_new(arch, &config, &m), ZN_OK);
     assert_int_equal(zn_model_random_part(m, ZN_ENCODER, 1), ZN_OK);

@@ -1,6 +1,7 @@
 /* An objective is the weighted sum of its terms; learners clip, average and treat parameters by their kind; a
  * discriminator learns to tell two kinds of pictures apart. */
 #include "base/alloc.h"
+#include "models/wan/wan.h"
 #include "train/run/trainer.h"
 #include "train/score/metrics.h"
 #include "train/score/yardstick.h"
@@ -113,8 +114,8 @@ static zn_model *model_of(const char *name)
     zn_config config = *known;
     zn_model *m;
     if (strcmp(name, "wan21-vae") == 0) {
-        config.wan = zn_wan21;
-        config.wan.width = config.wan.back_width = 8;
+        zn_wan_form *form = zn_form_own(&config, sizeof *form);
+        form->width = form->back_width = 8;
     }
     assert_int_equal(zn_model_new(arch, &config, &m), ZN_OK);
     assert_int_equal(zn_model_random_part(m, ZN_ENCODER, 1), ZN_OK);

@@ -20,7 +20,7 @@ zn_status zn_model_name_attributes(zn_model *m, const char *const *names, int co
 zn_status zn_model_read_attributes(zn_model *m, const zn_weights *w)
 {
     const char *text = zn_weights_metadata(w, KEY);
-    const int classes = m->config.diffae.classes;
+    const int classes = m->config.classes;
     int count = 1;
     for (const char *p = text; p && *p; p++)
         count += *p == ',';
@@ -44,12 +44,12 @@ zn_status zn_model_read_attributes(zn_model *m, const zn_weights *w)
 zn_status zn_model_attribute_metadata(const zn_model *m, zn_arena *arena, zn_metadata *out)
 {
     size_t size = 1;
-    for (int i = 0; i < m->config.diffae.classes; i++)
+    for (int i = 0; i < m->config.classes; i++)
         size += strlen(m->attributes[i]) + 1;
     char *text = zn_arena_alloc(arena, size), *at = text;
     if (!text)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for attributes");
-    for (int i = 0; i < m->config.diffae.classes; i++) {
+    for (int i = 0; i < m->config.classes; i++) {
         const size_t length = strlen(m->attributes[i]);
         if (i > 0)
             *at++ = ',';

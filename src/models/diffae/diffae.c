@@ -2,6 +2,9 @@
  * diffae_files.c. */
 #include "models/diffae/diffae_files.h"
 
+#include "base/fail.h"
+#include "models/diffae/diffae.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,11 +21,10 @@
     }
 #define PRESET(text, alias, what, side, down, n, ...)                                                                  \
     {                                                                                                                  \
-        .name = text, .aliases = alias, .description = what, .latent = 512, .downscale = down, .diffae = {             \
-            .size = side,                                                                                              \
-            .embed = 512,                                                                                              \
-            .latent = { .channels = 512, .hidden = 2048, .layers = n, .time = 64 },                                    \
-            __VA_ARGS__                                                                                                \
+        .name = text, .aliases = alias, .description = what, .latent = 512, .downscale = down, .size = side,           \
+        .preset_form = &(const zn_diffae_form)                                                                         \
+        {                                                                                                              \
+            .embed = 512, .latent = { .channels = 512, .hidden = 2048, .layers = n, .time = 64 }, __VA_ARGS__          \
         }                                                                                                              \
     }
 
@@ -55,6 +57,50 @@ void zn_diffae_resize(zn_diffae_form *d, int width, int cond)
     }
 }
 
+/* ---- configurations ---- */
+
+_Static_assert(sizeof(zn_diffae_form) <= ZN_FORM_BYTES, "a form must fit a configuration");
+static const zn_diffae_form *form_of(const zn_config *k) { return zn_form_of(k); }
+
+/* Norms have 32 groups, also where two maps come together. */
+static zn_status resize(zn_config *k, const zn_wishes *want)
+{
+    enum { GROUPS = 32 };
+    if (want->width % GROUPS)
+        return ZN_FAIL(ZN_EINVALID,
+                       "width %d: a %s has norms of %d groups, so its width must be a multiple of %d, such as 32, 64, "
+                       "96 or 128",
+                       want->width, k->name, GROUPS, GROUPS);
+    zn_diffae_resize(zn_form_own(k, sizeof(zn_diffae_form)), want->width, want->latent);
+    k->width = want->width ? want->width : k->width;
+    k->latent = want->latent ? want->latent : k->latent;
+    k->size = want->size;
+    k->dropout = want->dropout;
+    return ZN_OK;
+}
+
+static zn_status adopt(zn_config *k, const zn_config *more, zn_part part)
+{
+    if (k->latent != more->latent)
+        return ZN_FAIL(ZN_EFORMAT, "its conditions have %d numbers, those of %s %d", more->latent, k->name, k->latent);
+    if (part == ZN_LATENT_NET)
+        ((zn_diffae_form *)zn_form_own(k, sizeof(zn_diffae_form)))->latent = form_of(more)->latent;
+    if (part == ZN_CLASSIFIER)
+        k->classes = more->classes;
+    return ZN_OK;
+}
+
+/* A latent net for the conditions that there are. */
+static void plan_part(zn_config *k, zn_part part, const zn_config *preset, int width)
+{
+    zn_diffae_form form = *form_of(preset), *own = zn_form_own(k, sizeof form);
+    if (part != ZN_LATENT_NET)
+        return;
+    zn_diffae_resize(&form, 0, own->encoder.out);
+    form.latent.hidden = width ? width : form.latent.hidden;
+    own->latent = form.latent;
+}
+
 /* ---- networks ---- */
 
 /* Statistics of conditions are constants that come with whatever was made with them. */
@@ -67,25 +113,25 @@ static void statistics(zn_graph *g, int width)
 
 static zn_node *network(zn_scope s, zn_part part, zn_node *const *in, const zn_config *k)
 {
-    const zn_diffae_form *d = &k->diffae;
+    const zn_diffae_form *d = form_of(k);
     switch (part) {
     case ZN_ENCODER:
         return zn_diffae_encoder(s, in[0], &d->encoder);
     case ZN_DECODER:
         return zn_diffae_unet(
-            s, in[0], &(zn_unet_facts){ in[1], d->encoder.out ? in[2] : NULL, d->embed, in[3], d->dropout }, &d->unet);
+            s, in[0], &(zn_unet_facts){ in[1], d->encoder.out ? in[2] : NULL, d->embed, in[3], k->dropout }, &d->unet);
     case ZN_LATENT_NET:
         statistics(s.graph, d->encoder.out);
         return zn_diffae_latent(s, in[0], in[1], &d->latent);
     default:
         statistics(s.graph, d->encoder.out);
-        return zn_linear(s, in[0], d->classes);
+        return zn_linear(s, in[0], k->classes);
     }
 }
 
 static int inputs(const zn_config *k, zn_part part, int64_t n, int64_t h, int64_t w, zn_shape *shapes)
 {
-    const zn_diffae_form *d = &k->diffae;
+    const zn_diffae_form *d = form_of(k);
     const zn_shape image = ZN_SHAPE(n, h, w, 3), cond = ZN_SHAPE(1, 1, n, d->encoder.out);
     shapes[0] = part <= ZN_DECODER ? image : cond;
     if (part == ZN_DECODER || part == ZN_LATENT_NET)
@@ -118,7 +164,7 @@ static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan
     const bool is_bias = p->role == ZN_ROLE_BIAS, is_norm = holds_any(name, norm);
     const bool is_zero = holds_any(name, zero) || strcmp(name, "conds_mean") == 0;
     char last[64];
-    snprintf(last, sizeof last, "latent_net.layers.%d.", k->diffae.latent.layers - 1);
+    snprintf(last, sizeof last, "latent_net.layers.%d.", form_of(k)->latent.layers - 1);
     const bool he = p->part == ZN_LATENT_NET && strstr(name, ".layers.") && !strstr(name, last) && !is_bias;
     const float bound = 1 / sqrtf((float)fan_in), deviation = sqrtf(2 / (float)fan_in);
     for (int64_t i = 0; i < count; i++)
@@ -134,6 +180,9 @@ static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan
 const zn_arch zn_arch_diffae = { .name = "diffae",
                                  .configs = zn_diffae_configs,
                                  .scope = { "encoder", "", "latent_net", "classifier" },
+                                 .resize = resize,
+                                 .adopt = adopt,
+                                 .plan_part = plan_part,
                                  .network = network,
                                  .inputs = inputs,
                                  .recognise = zn_diffae_recognise,

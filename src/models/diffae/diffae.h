@@ -23,12 +23,9 @@ typedef struct zn_latent_net {
 
 /* A whole diffusion autoencoder; encoder.out is the width of a condition, 0 for a plain diffusion model. */
 typedef struct zn_diffae_form {
-    int size; /* side of the images it was made for; others work where they divide */
     int embed;
     zn_unet unet, encoder;
     zn_latent_net latent;
-    int classes;   /* of the classifier */
-    float dropout; /* in training; files do not tell */
 } zn_diffae_form;
 
 /* Other channels: `width` of the first convolutions, `cond` of a condition, with the latent net in proportion; both 0

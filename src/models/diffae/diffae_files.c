@@ -5,12 +5,14 @@
 #include "models/diffae/diffae_files.h"
 
 #include "base/fail.h"
+#include "models/diffae/diffae.h"
 #include "models/stored.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { MAX_CHANNELS = 1 << 16, MAX_LAYERS = 64, MAX_BLOCKS = 8, ATTENTION_SIDE = 16 };
+enum { MAX_CHANNELS = 1 << 16, MAX_LAYERS = 64, MAX_BLOCKS = 8, ATTENTION_SIDE = 16, MAX_SIDE = 4096 };
 
 static bool side(const zn_weight *t, int rank, int axis, int *out)
 {
@@ -63,9 +65,22 @@ static int blocks_of(const zn_weights *w, const char *prefix)
     return 0;
 }
 
+/* Files of ours tell the side of the images they were trained on; of others, attention is where there are 16. */
+static void read_size(const zn_weights *w, const zn_diffae_form *d, zn_config *k)
+{
+    const char *text = zn_weights_metadata(w, ZN_MODEL_SIZE_KEY);
+    char *end = NULL;
+    const long told = text ? strtol(text, &end, 10) : 0;
+    for (int level = 0; level < d->unet.levels; level++)
+        if (d->unet.attention[level])
+            k->size = ATTENTION_SIDE << level;
+    if (told > 0 && told <= MAX_SIDE && !*end)
+        k->size = (int)told;
+}
+
 static bool read_autoencoder(const zn_weights *w, const char *prefix, zn_config *k, zn_naming *naming)
 {
-    zn_diffae_form *d = &k->diffae;
+    zn_diffae_form *d = zn_form_own(k, sizeof *d);
     const int blocks = blocks_of(w, prefix);
     char encoder[128];
     snprintf(encoder, sizeof encoder, "%sencoder.", prefix);
@@ -78,9 +93,7 @@ static bool read_autoencoder(const zn_weights *w, const char *prefix, zn_config 
     if (conditional && (!read_walk(w, encoder, blocks, &d->encoder) ||
                         !side(zn_find_behind(w, encoder, "out.3.weight"), 4, 0, &d->encoder.out)))
         return false;
-    for (int level = 0; level < d->unet.levels; level++)
-        if (d->unet.attention[level])
-            d->size = ATTENTION_SIDE << level;
+    read_size(w, d, k);
     naming[ZN_ENCODER].present = conditional;
     naming[ZN_DECODER].present = true;
     return true;
@@ -88,7 +101,7 @@ static bool read_autoencoder(const zn_weights *w, const char *prefix, zn_config 
 
 static bool read_latent(const zn_weights *w, const char *prefix, zn_config *k)
 {
-    zn_latent_net *n = &k->diffae.latent;
+    zn_latent_net *n = &((zn_diffae_form *)zn_form_own(k, sizeof(zn_diffae_form)))->latent;
     *n = (zn_latent_net){ 0 };
     while (n->layers < MAX_LAYERS && zn_find_behind(w, prefix, "latent_net.layers.%d.linear.weight", n->layers))
         n->layers++;
@@ -100,28 +113,30 @@ static bool read_latent(const zn_weights *w, const char *prefix, zn_config *k)
 /* Presets keep their names; anything else of the family is described by what it is. */
 static void name_config(zn_config *k)
 {
-    const zn_diffae_form *d = &k->diffae;
+    const zn_diffae_form *d = zn_form_of(k);
     k->name = d->encoder.out ? "diffae-custom" : "ddim-custom";
     k->aliases = "";
     k->description = d->encoder.out ? "diffusion autoencoder" : "diffusion model without conditions";
     k->latent = d->encoder.out;
     k->downscale = 1 << ((d->encoder.out ? d->encoder.levels : d->unet.levels) - 1);
-    for (const zn_config *known = zn_diffae_configs; known->name; known++)
-        if (memcmp(&known->diffae.unet, &d->unet, sizeof d->unet) == 0 &&
-            memcmp(&known->diffae.encoder, &d->encoder, sizeof d->encoder) == 0 &&
-            (!d->latent.layers || d->latent.layers == known->diffae.latent.layers)) {
+    for (const zn_config *known = zn_diffae_configs; known->name; known++) {
+        const zn_diffae_form *other = zn_form_of(known);
+        if (memcmp(&other->unet, &d->unet, sizeof d->unet) == 0 &&
+            memcmp(&other->encoder, &d->encoder, sizeof d->encoder) == 0 &&
+            (!d->latent.layers || d->latent.layers == other->latent.layers)) {
             k->name = known->name;
             k->aliases = known->aliases;
             k->description = known->description;
             return;
         }
+    }
 }
 
 /* A classifier by itself, with the statistics of the conditions it was trained on. */
 static bool read_classifier(const zn_weights *w, const char *wrapper, zn_config *k, zn_naming *naming)
 {
-    zn_diffae_form *d = &k->diffae;
-    if (!side(zn_find_behind(w, wrapper, "classifier.weight"), 2, 0, &d->classes) ||
+    zn_diffae_form *d = zn_form_own(k, sizeof *d);
+    if (!side(zn_find_behind(w, wrapper, "classifier.weight"), 2, 0, &k->classes) ||
         !side(zn_find_behind(w, wrapper, "classifier.weight"), 2, 1, &d->encoder.out) ||
         !zn_find_behind(w, wrapper, "conds_mean"))
         return false;
@@ -156,7 +171,7 @@ zn_status zn_diffae_recognise(const zn_weights *w, zn_config *k, zn_naming namin
                 return ZN_FAIL(ZN_EFORMAT,
                                "the latent net comes without the statistics of its conditions (conds_mean)");
             naming[ZN_CLASSIFIER].present =
-                side(zn_find_behind(w, wrappers[i], "classifier.weight"), 2, 0, &k->diffae.classes);
+                side(zn_find_behind(w, wrappers[i], "classifier.weight"), 2, 0, &k->classes);
             for (int part = 0; part < ZN_PARTS; part++) {
                 snprintf(naming[part].prefix, sizeof naming[part].prefix, "%s", prefix);
                 naming[part].shift = (int)strlen(wrappers[i]); /* of the prefix, what statistics have too */

@@ -1,6 +1,7 @@
 /* FLUX.1's autoencoder as an architecture: pictures in [0,1], latents as generators know them, which are the means of
  * what the encoder says (models/flux/flux_vae.h). */
 #include "models/arch.h"
+#include "models/flux/flux_vae.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,13 +13,7 @@ static const zn_config configs[] = {
       .description = "autoencoder of FLUX.1 and Z-Image, 16 channels at 1/8",
       .latent = 16,
       .downscale = 8,
-      .flux = { .levels = 4,
-                .width = { 128, 256, 512, 512 },
-                .blocks = 2,
-                .latent = 16,
-                .groups = 32,
-                .scale = 0.3611,
-                .shift = 0.1159 } },
+      .preset_form = &zn_flux_vae },
     { .name = NULL },
 };
 
@@ -32,13 +27,15 @@ static zn_node *affine(zn_node *x, double factor, double more)
 /* The scopes of a graph end with the parts' names, which the networks add themselves. */
 static zn_node *encode(zn_scope s, zn_node *image, const zn_config *k)
 {
-    zn_node *moments = zn_flux_encoder(zn_above(s), affine(image, 2, -1), &k->flux);
-    return affine(zn_slice_channels(moments, 0, k->flux.latent), k->flux.scale, -k->flux.scale * k->flux.shift);
+    const zn_flux_form *f = zn_form_of(k);
+    zn_node *moments = zn_flux_encoder(zn_above(s), affine(image, 2, -1), f);
+    return affine(zn_slice_channels(moments, 0, f->latent), f->scale, -f->scale * f->shift);
 }
 
 static zn_node *decode(zn_scope s, zn_node *latent, const zn_config *k)
 {
-    return affine(zn_flux_decoder(zn_above(s), affine(latent, 1 / k->flux.scale, k->flux.shift), &k->flux), 0.5, 0.5);
+    const zn_flux_form *f = zn_form_of(k);
+    return affine(zn_flux_decoder(zn_above(s), affine(latent, 1 / f->scale, f->shift), f), 0.5, 0.5);
 }
 
 /* ---- files; a naming's shift is 0 for names of diffusers, or else how many levels the original counts ---- */
@@ -79,12 +76,12 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[Z
         own->present = zn_weights_find(w, name) != NULL;
     }
     *k = configs[0];
-    if (!same_form(&form, &k->flux)) {
+    if (!same_form(&form, zn_form_of(k))) {
         k->name = "flux-vae-custom";
         k->aliases = "";
         k->description = "autoencoder built like that of FLUX.1";
     }
-    k->flux = form;
+    *(zn_flux_form *)zn_form_own(k, sizeof form) = form;
     k->latent = form.latent;
     k->downscale = 1 << (form.levels - 1);
     return ZN_OK;

@@ -1,8 +1,8 @@
 /* TAEHV as an architecture: pictures and clips in [0,1], latents as generators know them, and the files of the
  * original, whose names are ours behind any prefix. */
 #include "base/fail.h"
-#include "models/arch.h"
 #include "models/stored.h"
+#include "models/taehv/taehv.h"
 #include "models/zenith/zenith.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ static const zn_config configs[] = {
       .downscale = 8,
       .frames = ZN_TAEHV_EACH,
       .first_frames = ZN_TAEHV_EACH,
-      .taehv = { .patch = 1, .latent = 16, .width = 64, .back_width = { 256, 128, 64, 64 } } },
+      .preset_form = &zn_taew21 },
     { .name = "taew2_2",
       .aliases = "taew22",
       .description = "tiny video autoencoder for Wan 2.2's latents, 48 channels at 1/16",
@@ -26,13 +26,14 @@ static const zn_config configs[] = {
       .downscale = 16,
       .frames = ZN_TAEHV_EACH,
       .first_frames = ZN_TAEHV_EACH,
-      .taehv = { .patch = 2, .latent = 48, .width = 64, .back_width = { 256, 128, 64, 64 } } },
+      .preset_form = &zn_taew22 },
     { .name = NULL },
 };
 
 static zn_node *clip(zn_scope s, zn_part part, zn_node *x, const zn_config *k, zn_stream *m)
 {
-    return part == ZN_ENCODER ? zn_taehv_encoder(s, x, &k->taehv, m) : zn_taehv_decoder(s, x, &k->taehv, m);
+    const zn_taehv_form *form = zn_form_of(k);
+    return part == ZN_ENCODER ? zn_taehv_encoder(s, x, form, m) : zn_taehv_decoder(s, x, form, m);
 }
 
 static zn_node *encode(zn_scope s, zn_node *image, const zn_config *k)
@@ -96,10 +97,10 @@ static void name_config(zn_config *k, const zn_taehv_form *form, const bool *pre
 {
     *k = (zn_config){ .name = "taehv-custom",
                       .aliases = "",
-                      .description = "tiny video autoencoder of the TAEHV family",
-                      .taehv = *form };
+                      .description = "tiny video autoencoder of the TAEHV family" };
+    *(zn_taehv_form *)zn_form_own(k, sizeof *form) = *form;
     for (const zn_config *known = configs; known->name; known++) {
-        const zn_taehv_form *other = &known->taehv;
+        const zn_taehv_form *other = zn_form_of(known);
         if (other->patch == form->patch && other->latent == form->latent &&
             (!present[0] || other->width == form->width) &&
             (!present[1] || memcmp(other->back_width, form->back_width, sizeof form->back_width) == 0))

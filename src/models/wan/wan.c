@@ -1,12 +1,12 @@
 /* Wan's video autoencoders as an architecture: pictures and clips in [0,1], latents as generators know them, the means
  * of what the encoder says at mean 0 and deviation 1 (models/wan/wan.h). */
-#include "models/arch.h"
+#include "models/wan/wan.h"
+
 #include "models/zenith/zenith.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* The forms of the published networks are in wan_vae.c, and put in when a configuration is used. */
 static const zn_config configs[] = {
     { .name = "wan21-vae",
       .aliases = "wan21 wan2.1 wan2.1-vae qwen-image-vae",
@@ -14,21 +14,21 @@ static const zn_config configs[] = {
       .latent = 16,
       .downscale = 8,
       .frames = 4,
-      .first_frames = 1 },
+      .first_frames = 1,
+      .preset_form = &zn_wan21 },
     { .name = "wan22-vae",
       .aliases = "wan22 wan2.2 wan2.2-vae",
       .description = "video autoencoder of Wan 2.2 TI2V-5B, 48 channels at 1/16",
       .latent = 48,
       .downscale = 16,
       .frames = 4,
-      .first_frames = 1 },
+      .first_frames = 1,
+      .preset_form = &zn_wan22 },
     { .name = NULL },
 };
 
-static const zn_wan_form *form_of(const zn_config *k)
-{
-    return k->wan.levels ? &k->wan : k->latent == zn_wan22.latent ? &zn_wan22 : &zn_wan21;
-}
+_Static_assert(sizeof(zn_wan_form) <= ZN_FORM_BYTES, "a form must fit a configuration");
+static const zn_wan_form *form_of(const zn_config *k) { return zn_form_of(k); }
 
 /* factor[c] x + more[c] for each channel; the numbers are no parameters of a file. */
 static zn_node *affine(zn_scope s, zn_node *x, const float *factor, const float *more)
@@ -118,7 +118,7 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[Z
     if (form.flat)
         k->description = form.staged ? "autoencoder of Wan 2.2 TI2V-5B, for pictures alone"
                                      : "autoencoder of Wan 2.1, for pictures alone";
-    k->wan = form;
+    *(zn_wan_form *)zn_form_own(k, sizeof form) = form;
     k->latent = form.latent;
     k->downscale = 1 << (form.levels - 1 + form.staged);
     k->frames = form.flat ? 0 : zn_wan_frames(&form);

@@ -14,12 +14,12 @@
 #include <string.h>
 
 enum { HIER, SRIG, HIER_R, BASELINE };
-enum { MAX_BASE = 256 };
+enum { MAX_BASE = 256, PER_WIDTH = 256 };
 
 #define PRESET(text, what, form, base)                                                                                 \
     {                                                                                                                  \
-        .name = text, .aliases = "", .description = what, .latent = 256 * (base), .downscale = 32, .width = (base),    \
-        .latent_per_width = 256, .gates = (form) < HIER_R ? ZN_PRUNE_GATES : 0, .kind = form                           \
+        .name = text, .aliases = "", .description = what, .latent = PER_WIDTH * (base), .downscale = 32,               \
+        .width = (base), .gates = (form) < HIER_R ? ZN_PRUNE_GATES : 0, .kind = form                                   \
     }
 
 static const zn_config configs[] = {
@@ -166,7 +166,18 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[Z
         if (known->kind == kind && known->width == base)
             *k = *known;
     k->width = (int)base;
-    k->latent = 256 * (int)base;
+    k->latent = PER_WIDTH * (int)base;
+    return ZN_OK;
+}
+
+/* Latents have 256 channels for each of the width. */
+static zn_status resize(zn_config *k, const zn_wishes *want)
+{
+    k->width = want->width ? want->width : k->width;
+    k->latent = PER_WIDTH * k->width;
+    if (want->latent && want->latent != k->latent)
+        return ZN_FAIL(ZN_EINVALID, "a %s of width %d has latents of %d channels: leave latent away", k->name, k->width,
+                       k->latent);
     return ZN_OK;
 }
 
@@ -201,4 +212,5 @@ const zn_arch zn_arch_zenith_prune = { .name = "zenith-prune",
                                        .encode_gated = zn_prune_encode,
                                        .decode = decode,
                                        .recognise = recognise,
+                                       .resize = resize,
                                        .initial = initial };

@@ -117,6 +117,13 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[Z
     return ZN_OK;
 }
 
+/* Only the file that has a part knows its blocks. */
+static zn_status adopt(zn_config *k, const zn_config *more, zn_part part)
+{
+    memcpy(k->blocks[part], more->blocks[part], sizeof k->blocks[part]);
+    return ZN_OK;
+}
+
 /* Near a linear codec: branches and the picture's convolution start small, sub-pixels of random channels equal. */
 static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan_in, zn_rng *rng)
 {
@@ -143,4 +150,5 @@ const zn_arch zn_arch_zenith_r = { .name = "zenith-r",
                                    .encode = encode,
                                    .decode = decode,
                                    .recognise = recognise,
+                                   .adopt = adopt,
                                    .initial = initial };

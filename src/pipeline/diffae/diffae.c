@@ -50,11 +50,11 @@ void zn_diffae_free(zn_diffae *d)
     zn_free(d);
 }
 
-int zn_diffae_width(const zn_diffae *d) { return zn_diffae_form_of(d)->encoder.out; }
+int zn_diffae_width(const zn_diffae *d) { return d->model->config.latent; }
 
 size_t zn_diffae_noise_size(const zn_diffae *d, int count)
 {
-    const size_t side = (size_t)zn_diffae_form_of(d)->size;
+    const size_t side = (size_t)zn_diffae_side(d);
     return (size_t)count * side * side * ZN_DIFFAE_CHANNELS;
 }
 
@@ -67,7 +67,7 @@ zn_status zn_diffae_network(zn_diffae *d, zn_part part, int64_t n, zn_diffae_kep
     if (k->exec && k->n == n)
         return ZN_OK;
     forget(k);
-    const int side = zn_diffae_form_of(d)->size;
+    const int side = zn_diffae_side(d);
     ZN_TRY(zn_model_network(d->model, part, n, side, side, &k->network));
     zn_graph_fuse(k->network.graph, &k->network.output, 1);
     k->n = n;
@@ -77,7 +77,7 @@ zn_status zn_diffae_network(zn_diffae *d, zn_part part, int64_t n, zn_diffae_kep
 
 zn_status zn_diffae_check_picture(const zn_diffae *d, const zn_image *picture)
 {
-    const int side = zn_diffae_form_of(d)->size;
+    const int side = zn_diffae_side(d);
     if (picture->width == side && picture->height == side)
         return ZN_OK;
     return ZN_FAIL(ZN_ESHAPE, "the picture is %dx%d, but %s is made for %dx%d", picture->width, picture->height,
@@ -86,7 +86,7 @@ zn_status zn_diffae_check_picture(const zn_diffae *d, const zn_image *picture)
 
 zn_status zn_diffae_fit(const zn_diffae *d, const zn_image *photo, zn_image **out)
 {
-    return zn_image_fit(photo, zn_diffae_form_of(d)->size, out);
+    return zn_image_fit(photo, zn_diffae_side(d), out);
 }
 
 static zn_status encode(zn_diffae *d, const zn_image *picture, float *cond)

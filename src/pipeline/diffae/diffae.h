@@ -25,7 +25,7 @@ struct zn_diffae {
     zn_diffae_kept part[ZN_PARTS];
 };
 
-static inline const zn_diffae_form *zn_diffae_form_of(const zn_diffae *d) { return &d->model->config.diffae; }
+static inline int zn_diffae_side(const zn_diffae *d) { return d->model->config.size; }
 
 /* A part for n samples; it stays until another number is asked for. With the lock held. */
 ZN_MUST_USE zn_status zn_diffae_network(zn_diffae *d, zn_part part, int64_t n, zn_diffae_kept **out);

@@ -56,14 +56,14 @@ enum { ATTRIBUTES = sizeof attributes / sizeof *attributes };
 
 const char *zn_diffae_attribute(const zn_diffae *d, int index)
 {
-    if (index < 0 || !d->model->has[ZN_CLASSIFIER] || index >= zn_diffae_form_of(d)->classes)
+    if (index < 0 || !d->model->has[ZN_CLASSIFIER] || index >= d->model->config.classes)
         return NULL;
     return d->model->attributes ? d->model->attributes[index] : index < ATTRIBUTES ? attributes[index] : NULL;
 }
 
 int zn_diffae_attribute_count(const zn_diffae *d)
 {
-    return d->model->has[ZN_CLASSIFIER] ? zn_diffae_form_of(d)->classes : 0;
+    return d->model->has[ZN_CLASSIFIER] ? d->model->config.classes : 0;
 }
 
 static zn_status judge(zn_diffae *d, const float *cond, float *scores)
@@ -75,7 +75,7 @@ static zn_status judge(zn_diffae *d, const float *cond, float *scores)
         k->network.input[0]->data[i] = (cond[i] - mean[i]) / deviation[i];
     ZN_TRY(zn_exec_run(k->exec));
     ZN_TRY(zn_exec_check_finite(k->exec));
-    for (int i = 0; i < zn_diffae_form_of(d)->classes; i++)
+    for (int i = 0; i < d->model->config.classes; i++)
         scores[i] = 1 / (1 + expf(-k->network.output->data[i]));
     return ZN_OK;
 }
@@ -97,12 +97,12 @@ static int row_of(const zn_diffae *d, const char *attribute)
         if (strcmp(name, attribute) == 0)
             return i;
     const long row = strtol(attribute, &end, 10);
-    return end > attribute && !*end && row >= 0 && row < zn_diffae_form_of(d)->classes ? (int)row : -1;
+    return end > attribute && !*end && row >= 0 && row < d->model->config.classes ? (int)row : -1;
 }
 
 zn_status zn_diffae_move(const zn_diffae *d, const float *cond, const char *attribute, double strength, float *out)
 {
-    const int width = zn_diffae_width(d), classes = zn_diffae_form_of(d)->classes;
+    const int width = zn_diffae_width(d), classes = d->model->config.classes;
     if (!d->model->has[ZN_CLASSIFIER])
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no classifier, so no attribute is known", d->model->info.path);
     const int row = row_of(d, attribute);

@@ -13,16 +13,16 @@
 typedef struct walk {
     zn_diffae *d;
     zn_diffae_kept *k;
-    int width; /* of the embedding of a step */
 } walk;
 
 static zn_status predict(void *self, const float *x, int step, float *noise)
 {
     const walk *w = self;
     const zn_network *n = &w->k->network;
+    const int width = zn_channels(n->input[1]);
     memcpy(n->input[0]->data, x, sizeof *x * (size_t)zn_shape_count(n->input[0]->shape));
     for (int64_t i = 0; i < w->k->n; i++)
-        zn_time_embedding(step, w->width, n->input[1]->data + i * w->width);
+        zn_time_embedding(step, width, n->input[1]->data + i * width);
     ZN_TRY(zn_exec_run(w->k->exec));
     ZN_TRY(zn_exec_check_finite(w->k->exec));
     memcpy(noise, n->output->data, sizeof *noise * (size_t)zn_shape_count(n->output->shape));
@@ -66,7 +66,7 @@ zn_status zn_diffae_check_steps(int steps)
 static zn_status travel(zn_diffae *d, int count, const float *cond, int steps,
                         zn_status (*sampler)(const zn_sampling *, float *), float *x)
 {
-    walk w = { .d = d, .width = zn_diffae_form_of(d)->unet.width };
+    walk w = { .d = d };
     ZN_TRY(zn_diffae_network(d, ZN_DECODER, count, &w.k));
     memcpy(w.k->network.input[2]->data, cond, sizeof *cond * (size_t)(count * zn_diffae_width(d)));
     return go(&w, sampler, "linear", steps, true, x);
@@ -91,7 +91,7 @@ static void to_unit(float *x, int64_t count)
 
 static zn_status pictures_of(const zn_diffae *d, int count, float *x, zn_image **out)
 {
-    const int side = zn_diffae_form_of(d)->size;
+    const int side = zn_diffae_side(d);
     const int64_t size = (int64_t)zn_diffae_noise_size(d, 1);
     to_unit(x, count * size);
     for (int i = 0; i < count; i++) {
@@ -146,7 +146,7 @@ zn_status zn_diffae_imagine(zn_diffae *d, int count, uint64_t seed, int steps, f
 {
     const int width = zn_diffae_width(d);
     const float *mean = zn_diffae_statistic(d, "conds_mean"), *deviation = zn_diffae_statistic(d, "conds_std");
-    walk w = { .d = d, .width = zn_diffae_form_of(d)->latent.time };
+    walk w = { .d = d };
     if (count < 1)
         return ZN_FAIL(ZN_EINVALID, "%d conditions cannot be made", count);
     fill_normal(seed, "conditions", count, (size_t)width, cond);

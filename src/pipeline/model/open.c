@@ -52,6 +52,16 @@ static bool same_network(const zn_config *a, const zn_config *b)
            a->made_width == b->made_width && a->made_height == b->made_height;
 }
 
+/* Adds a part that the file has and the model lacks. */
+static zn_status add_part(zn_model *m, zn_part part, const zn_weights *w, const zn_config *config,
+                          const zn_naming *naming)
+{
+    if (m->arch->adopt)
+        ZN_TRY(m->arch->adopt(&m->config, config, part));
+    ZN_TRY(zn_model_load_part(m, part, w, naming));
+    return part == ZN_CLASSIFIER ? zn_model_read_attributes(m, w) : ZN_OK;
+}
+
 static zn_status add_file(zn_model **model, const char *path)
 {
     zn_weights *w;
@@ -76,33 +86,12 @@ static zn_status add_file(zn_model **model, const char *path)
         status = ZN_FAIL(ZN_EFORMAT, "%s: %s does not belong to the %s beside it", path, config.name, m->config.name);
         goto done;
     }
-    for (int part = 0; part < ZN_PARTS; part++) {
-        if (!naming[part].present || m->has[part])
-            continue;
-        if (part <= ZN_DECODER) /* only this file knows */
-            memcpy(m->config.blocks[part], config.blocks[part], sizeof config.blocks[part]);
-        ZN_TRY_DONE(zn_model_load_part(m, (zn_part)part, w, &naming[part]));
-        if (part == ZN_CLASSIFIER)
-            ZN_TRY_DONE(zn_model_read_attributes(m, w));
-    }
+    for (int part = 0; part < ZN_PARTS; part++)
+        if (naming[part].present && !m->has[part])
+            ZN_TRY_DONE(add_part(m, (zn_part)part, w, &config, &naming[part]));
 done:
     zn_weights_close(w);
     return status;
-}
-
-/* What a file of the same family adds to a model's configuration: nothing that the model already knows. */
-static zn_status adopt(zn_model *m, const zn_config *config, const zn_naming *naming)
-{
-    zn_diffae_form *own = &m->config.diffae;
-    const zn_diffae_form *more = &config->diffae;
-    if (own->encoder.out != more->encoder.out)
-        return ZN_FAIL(ZN_EFORMAT, "its conditions have %d numbers, those of %s %d", more->encoder.out,
-                       m->info.architecture, own->encoder.out);
-    if (naming[ZN_LATENT_NET].present && !m->has[ZN_LATENT_NET])
-        own->latent = more->latent;
-    if (naming[ZN_CLASSIFIER].present && !m->has[ZN_CLASSIFIER])
-        own->classes = more->classes;
-    return ZN_OK;
 }
 
 zn_status zn_model_extend(zn_model *m, const char *path)
@@ -116,13 +105,9 @@ zn_status zn_model_extend(zn_model *m, const char *path)
     zn_status status = m->arch->recognise(w, &config, naming, &is_it);
     if (status == ZN_OK && (!is_it || !m->arch->network))
         status = ZN_FAIL(ZN_EFORMAT, "nothing in it belongs to a %s", m->info.architecture);
-    if (status == ZN_OK)
-        status = adopt(m, &config, naming);
     for (int part = ZN_LATENT_NET; part < ZN_PARTS && status == ZN_OK; part++)
         if (naming[part].present && !m->has[part]) {
-            status = zn_model_load_part(m, (zn_part)part, w, &naming[part]);
-            if (status == ZN_OK && part == ZN_CLASSIFIER)
-                status = zn_model_read_attributes(m, w);
+            status = add_part(m, (zn_part)part, w, &config, &naming[part]);
             added++;
         }
     zn_weights_close(w);

@@ -70,7 +70,7 @@ typedef struct desk {
 
 static zn_status desk_open(desk *k)
 {
-    k->side = k->how->model->config.diffae.size;
+    k->side = k->how->model->config.size;
     k->batch = BATCH_PIXELS / (k->side * k->side);
     k->batch = k->batch < 1 ? 1 : k->batch > MOST_AT_ONCE ? MOST_AT_ONCE : k->batch;
     ZN_TRY(zn_model_network(k->how->model, ZN_ENCODER, k->batch, k->side, k->side, &k->network));

@@ -8,13 +8,15 @@ static zn_node *part(const zn_model *m, zn_part which, zn_node *const *inputs)
     return m->arch->network((zn_scope){ inputs[0]->graph, m->arch->scope[which] }, which, inputs, &m->config);
 }
 
-/* All but what is predicted, for `samples` in x and a network whose steps' embedding is so wide. */
-static zn_noising noised(zn_node *x, int64_t samples, int time)
+/* All but what is predicted, for `samples` in x and this part, whose second input is the step's embedding. */
+static zn_noising noised(const zn_model *m, zn_part which, zn_node *x, int64_t samples)
 {
     zn_graph *g = x->graph;
     const zn_shape table = ZN_SHAPE(1, 1, samples, x->shape.dim[3]);
+    zn_shape inputs[ZN_NETWORK_INPUTS];
+    m->arch->inputs(&m->config, which, samples, x->shape.dim[1], x->shape.dim[2], inputs);
     zn_noising n = { .noise = zn_graph_input(g, "noise", x->shape),
-                     .time = zn_graph_input(g, "time", ZN_SHAPE(1, 1, samples, time)),
+                     .time = zn_graph_input(g, "time", inputs[1]),
                      .signal = zn_graph_input(g, "signal", table),
                      .rest = zn_graph_input(g, "rest", table) };
     n.noisy = zn_add(zn_modulate(x, n.signal, NULL), zn_modulate(n.noise, n.rest, NULL));
@@ -23,7 +25,7 @@ static zn_noising noised(zn_node *x, int64_t samples, int time)
 
 zn_noising zn_noising_of_conditions(const zn_model *m, zn_node *z)
 {
-    zn_noising n = noised(z, z->shape.dim[2], m->config.diffae.latent.time);
+    zn_noising n = noised(m, ZN_LATENT_NET, z, z->shape.dim[2]);
     n.predicted = part(m, ZN_LATENT_NET, (zn_node *[]){ n.noisy, n.time });
     return n;
 }
@@ -31,9 +33,9 @@ zn_noising zn_noising_of_conditions(const zn_model *m, zn_node *z)
 zn_noising zn_noising_of(const zn_model *m, zn_node *picture, bool learning)
 {
     zn_node *x = zn_sub(zn_scale(picture, 2), zn_ones_like(picture));
-    zn_noising n = noised(x, picture->shape.dim[0], m->config.diffae.unet.width);
-    zn_node *cond = m->config.diffae.encoder.out ? part(m, ZN_ENCODER, &x) : NULL;
-    if (learning && m->config.diffae.dropout > 0)
+    zn_noising n = noised(m, ZN_DECODER, x, picture->shape.dim[0]);
+    zn_node *cond = m->config.latent ? part(m, ZN_ENCODER, &x) : NULL;
+    if (learning && m->config.dropout > 0)
         n.seeds = zn_graph_input(x->graph, "seeds", ZN_SHAPE(1, 1, picture->shape.dim[0], 1));
     n.predicted = part(m, ZN_DECODER, (zn_node *[]){ n.noisy, n.time, cond, n.seeds });
     return n;

@@ -116,11 +116,11 @@ bool zn_goal_on_conditions(zn_goal goal) { return goal == ZN_GOAL_LATENT_NET || 
 static void add_inputs(zn_objective *o, const zn_objective_options *k)
 {
     const int size = k->recipe->size, inputs = zn_model_inputs(k->model, ZN_ENCODER);
-    const zn_diffae_form *d = &k->model->config.diffae;
+    const zn_config *c = &k->model->config;
     zn_shape in = ZN_SHAPE(k->batch, size, size, inputs), out = ZN_SHAPE(k->batch, size, size, 3);
     if (zn_goal_on_conditions(k->goal)) {
-        in = ZN_SHAPE(1, 1, k->batch, d->encoder.out);
-        out = k->goal == ZN_GOAL_CLASSIFIER ? ZN_SHAPE(1, 1, k->batch, d->classes) : in;
+        in = ZN_SHAPE(1, 1, k->batch, c->latent);
+        out = k->goal == ZN_GOAL_CLASSIFIER ? ZN_SHAPE(1, 1, k->batch, c->classes) : in;
     }
     o->input = zn_graph_input(o->graph, "input", in);
     o->target = zn_graph_input(o->graph, "target", out);

@@ -194,10 +194,17 @@ zn_status zn_trainer_export(const char *path, const zn_trainer *t)
           .split = t->learner.ema },
     };
     zn_arena arena = { 0 };
-    zn_metadata metadata[2] = { { "format", "zenith-model" } };
-    zn_status status = t->model->attributes ? zn_model_attribute_metadata(t->model, &arena, &metadata[1]) : ZN_OK;
+    zn_metadata metadata[3] = { { "format", "zenith-model" } };
+    int count = 1;
+    char side[16];
+    snprintf(side, sizeof side, "%d", t->model->config.size);
+    if (t->model->config.size)
+        metadata[count++] = (zn_metadata){ ZN_MODEL_SIZE_KEY, side };
+    zn_status status = ZN_OK;
+    if (t->model->attributes)
+        status = zn_model_attribute_metadata(t->model, &arena, &metadata[count++]);
     if (status == ZN_OK)
-        status = write_parts(path, weights, 2, metadata, t->model->attributes ? 2 : 1);
+        status = write_parts(path, weights, 2, metadata, count);
     zn_arena_free(&arena);
     return status;
 }

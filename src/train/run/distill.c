@@ -96,10 +96,7 @@ static zn_status make_student(zn_run *r)
     if (config.downscale != t->downscale)
         return ZN_FAIL(ZN_EINVALID, "%s has latents at 1/%d, but the teacher %s at 1/%d", config.name, config.downscale,
                        t->name, t->downscale);
-    config.latent = t->latent;
-    config.width = k->width ? k->width : config.width;
-    if (config.made_width) /* gates for rows and columns: made for the crops */
-        config.made_width = config.made_height = k->size;
+    ZN_TRY(zn_arch_resize(arch, &config, &(zn_wishes){ .width = k->width, .latent = t->latent, .size = k->size }));
     return zn_run_new_model(r, arch, &config, r->teacher->info.has_decoder);
 }
 

@@ -65,7 +65,7 @@ static void copy_labels(const zn_run *r, int64_t picture, float *to)
 
 /* ---- conditions ---- */
 
-static int width_of(const zn_run *r) { return r->model->config.diffae.encoder.out; }
+static int width_of(const zn_run *r) { return r->model->config.latent; }
 static int share_of(const zn_run *r) { return r->recipe.batch / zn_ranks_count(r->options.ranks); }
 
 zn_status zn_run_prepare_conditions(zn_run *r)

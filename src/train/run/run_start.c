@@ -61,10 +61,7 @@ static zn_status plan_latent_net(zn_run *r)
     const zn_config *known;
     if (zn_arch_find(k->model, &known) != r->model->arch)
         return ZN_FAIL(ZN_EINVALID, "%s is no diffusion autoencoder", k->model);
-    zn_diffae_form form = known->diffae;
-    zn_diffae_resize(&form, 0, r->model->config.diffae.encoder.out);
-    form.latent.hidden = k->width ? k->width : form.latent.hidden;
-    r->model->config.diffae.latent = form.latent;
+    r->model->arch->plan_part(&r->model->config, ZN_LATENT_NET, known, k->width);
     return ZN_OK;
 }
 
@@ -74,14 +71,14 @@ static zn_status plan_classifier(zn_run *r, const char *name)
     zn_model *m = r->model;
     const zn_labels *l = r->on.labels;
     if (m->has[ZN_CLASSIFIER]) {
-        bool same = m->attributes && m->config.diffae.classes == l->count;
+        bool same = m->attributes && m->config.classes == l->count;
         for (int i = 0; i < l->count && same; i++)
             same = strcmp(m->attributes[i], l->names[i]) == 0;
         return same ? ZN_OK
                     : ZN_FAIL(ZN_EINVALID, "%s has a classifier of other attributes than %s: begin without it", name,
                               r->recipe.labels);
     }
-    m->config.diffae.classes = l->count;
+    m->config.classes = l->count;
     return zn_model_name_attributes(m, l->names, l->count);
 }
 

@@ -97,17 +97,8 @@ static zn_status make_model(zn_run *r)
     if (!arch)
         return ZN_FAIL(ZN_ENOTFOUND, "no architecture is called '%s'", k->model);
     zn_config config = *known;
-    config.width = k->width ? k->width : config.width;
-    config.latent = config.latent_per_width ? config.latent_per_width * config.width : config.latent;
-    if (config.latent_per_width && k->latent && k->latent != config.latent)
-        return ZN_FAIL(ZN_EINVALID, "a %s of width %d has latents of %d channels: leave latent away", k->model,
-                       config.width, config.latent);
-    config.latent = k->latent ? k->latent : config.latent;
-    if (config.made_width) /* gates for rows and columns: made for the crops */
-        config.made_width = config.made_height = k->size;
-    if (arch->network)
-        zn_diffae_resize(&config.diffae, k->width, k->latent);
-    config.diffae.dropout = (float)k->dropout;
+    const zn_wishes want = { .width = k->width, .latent = k->latent, .size = k->size, .dropout = (float)k->dropout };
+    ZN_TRY(zn_arch_resize(arch, &config, &want));
     return zn_run_new_model(r, arch, &config, !arch->restores);
 }
 

@@ -27,14 +27,14 @@ static zn_status sheet_open(sheet *s)
     s->graph = zn_graph_new();
     if (!s->graph)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for an evaluation");
-    s->input = zn_graph_input(s->graph, "input", ZN_SHAPE(1, 1, BATCH, m->config.diffae.encoder.out));
+    s->input = zn_graph_input(s->graph, "input", ZN_SHAPE(1, 1, BATCH, m->config.latent));
     if (s->how->goal == ZN_GOAL_LATENT_NET) {
         ZN_TRY(zn_diffusion_new("const0.008", ZN_SPACING_ALL, 0, &s->diffusion));
         s->noising = zn_noising_of_conditions(m, s->input);
         s->output = s->noising.predicted;
     } else {
         const zn_scope scope = { s->graph, m->arch->scope[ZN_CLASSIFIER] };
-        const size_t count = (size_t)s->how->count * (size_t)m->config.diffae.classes;
+        const size_t count = (size_t)s->how->count * (size_t)m->config.classes;
         s->output = m->arch->network(scope, ZN_CLASSIFIER, &s->input, &m->config);
         ZN_TRY(zn_alloc_for("an evaluation", sizeof(float) * count, (void **)&s->logits));
     }
