@@ -6,7 +6,7 @@ SECONDS ?= 600
 JOBS    ?= $(shell nproc)
 ZENITH   = $(BUILD)/cli/zenith
 
-.PHONY: build demo test install fuzz nightly bench peers format clean help
+.PHONY: build demo test install uninstall deb fuzz nightly bench peers format clean help
 
 build: ## the library and the program, in build/
 	@scripts/deps.sh build
@@ -21,6 +21,12 @@ test: ## everything that has to hold (scripts/test.sh names the stages)
 
 install: build ## into PREFIX (/usr/local), below DESTDIR if given
 	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix $(PREFIX)
+
+uninstall: ## remove what the last install put there, below DESTDIR if given
+	@sed 's|^|$(DESTDIR)|' $(BUILD)/install_manifest.txt | tr '\n' '\0' | xargs -0 rm -f
+
+deb: ## Debian packages in build/deb: zenith, libzenith0, libzenith-dev
+	@JOBS=$(JOBS) scripts/deb.sh
 
 fuzz: ## every reader against damaged files, SECONDS=600 each
 	@scripts/deps.sh build test

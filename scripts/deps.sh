@@ -5,6 +5,7 @@
 #     scripts/deps.sh build               compiler, build tools, image libraries
 #     scripts/deps.sh build test          and test libraries, FFmpeg's, clang, cross compiler, emulator
 #     scripts/deps.sh build test nightly  and valgrind
+#     scripts/deps.sh build deb           and what Debian packages are built with
 set -eu
 
 missing=
@@ -53,12 +54,21 @@ test_group() {
 
 nightly() { need valgrind command -v valgrind; }
 
+deb() {
+    need debhelper command -v dh
+    need libavformat-dev library libavformat
+    need libswscale-dev library libswscale
+    need dpkg-dev command -v dpkg-buildpackage
+    need lintian command -v lintian
+}
+
 for group in "$@"; do
     case $group in
     build) build ;;
     test) test_group ;;
     nightly) nightly ;;
-    *) echo "usage: scripts/deps.sh [build] [test] [nightly]" >&2 && exit 2 ;;
+    deb) deb ;;
+    *) echo "usage: scripts/deps.sh [build] [test] [nightly] [deb]" >&2 && exit 2 ;;
     esac
 done
 [ -n "$missing" ] || exit 0

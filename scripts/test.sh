@@ -131,6 +131,14 @@ stage_valgrind() {
         assets/demo.png --model random:taesd --threads 2 -o build/valgrind.png && result passed 1
 }
 
+# The Debian packages, unpacked into a folder: the program finds its weights there and runs.
+stage_deb() {
+    scripts/deb.sh || return
+    local root=$PWD/build/deb/root package
+    for package in build/deb/*.deb; do dpkg-deb -x "$package" "$root" || return; done
+    (cd / && HOME=$root "$root/usr/bin/zenith" reconstruct "$OLDPWD/assets/demo.png" -m zenith-r) && result passed 1
+}
+
 # The SSE2 and AVX2 kernels, and those of AVX-512 made of AVX2 instructions, built by a cross compiler and run by an
 # emulator; on x86-64 itself the release stage has run them.
 stage_x86() {

@@ -68,9 +68,12 @@ static zn_status run(const job *j)
     study_pictures(&rng, SIDE, TEST, held);
     const study_options o = { .side = SIDE, .batch = BATCH, .seed = j->seed, .pool = pool, .adam_of_seed = true };
     ZN_TRY_DONE(study_new(j->kind, &o, &s));
+    study_work work;
+    ZN_TRY_DONE(study_measure_work(&s, &work));
     printf("{\"kind\": \"%s\", \"rate\": %g, \"seed\": %d, \"parameters\": %lld, \"mflop\": %.3f, \"mbyte\": %.3f, "
-           "\"curve\": [",
-           j->kind, j->rate, (int)j->seed, (long long)s.model->info.parameters, s.flops * 1e-6, s.bytes * 1e-6);
+           "\"step_mflop\": %.3f, \"step_mbyte\": %.3f, \"peak_gflops\": %.1f, \"bandwidth_gbs\": %.1f, \"curve\": [",
+           j->kind, j->rate, (int)j->seed, (long long)s.model->info.parameters, s.flops * 1e-6, s.bytes * 1e-6,
+           work.flops * 1e-6, work.bytes * 1e-6, work.peak_gflops, work.bandwidth_gbs);
     status = train(&s, j, held);
     printf("]}\n");
 done:

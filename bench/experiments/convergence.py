@@ -63,10 +63,11 @@ def rows(a, results):
         curves = [r["curve"] for r in results[kind]]
         steps = statistics.mean(c[-1][0] for c in curves)
         ms = step_ms(results, kind)
-        body.append([label, f"{results[kind][0]['parameters']:,}", f"{results[kind][0]['mflop']:.1f}", f"{steps:.0f}",
-                     f"{ms:.1f}"] + [cell([at(c, t * 1.001) for c in curves]) for t in times[:-1]] +
+        one = results[kind][0]
+        body.append([label, f"{one['parameters']:,}", f"{one['mflop']:.1f}", f"{steps:.0f}", f"{ms:.1f}", f"{one['step_mflop']:.0f}",
+                     f"{one['step_mbyte']:.0f}", plot.roofline(one, one["step_mflop"], one["step_mbyte"], ms)] + [cell([at(c, t * 1.001) for c in curves]) for t in times[:-1]] +
                     [cell([c[-1][2] for c in curves])])
-    return plot.table(["", "parameters", "MFLOP", "steps", "ms a step"] + [f"error after {t:.3g} s" for t in times], body)
+    return plot.table(["", "parameters", "MFLOP", "steps", "ms a step", "MFLOP a step", "MB a step", "of roofline"] + [f"error after {t:.3g} s" for t in times], body)
 
 
 def last(results, kind):
@@ -105,7 +106,8 @@ training; mean (least to most) of {a.seeds} seeds, run in turn{" at real-time pr
 ![error against seconds](convergence.png)
 
 {rows(a, results)}
-MFLOP: exact, forward, one picture. Pictures of wavelets 128x128, batches of 2, new ones in every step, Adam at {a.rate:g}; base 16; all
+MFLOP: exact, forward, one image; a step: forward and backward of a batch, without the optimiser. MB: what the ops read and write. of
+roofline: the larger of operations at peak and bytes at full bandwidth, over the time of a step. Wavelet images 128x128, batches of 2, new ones in every step, Adam at {a.rate:g}; base 16; all
 gradients exact; convolutions tuned. Time is that of the training steps: neither drawing pictures nor measuring counts.
 Measured with soft gates without noise, dropout off.
 

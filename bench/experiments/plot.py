@@ -4,14 +4,24 @@ was measured.
     import plot
     plot.lines("x.png", "title", "x", "y", {"series": ([1, 2, 3], [4, 5, 6])})
     plot.write("x", plot.table(["what", "ms"], [["a", 1.5]]))
+
+$ZENITH_RESULTS names another folder than docs/results. Without matplotlib there are no charts.
 """
 import os
 import platform
 import statistics
 import subprocess
+import sys
+
+try:
+    import matplotlib
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+except ImportError:
+    pyplot = None
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-RESULTS = os.path.join(ROOT, "docs", "results")
+RESULTS = os.environ.get("ZENITH_RESULTS") or os.path.join(ROOT, "docs", "results")
 COLOURS = ["#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#17becf", "#7f7f7f"]
 
 
@@ -23,10 +33,17 @@ def write(name, text):
     print(text)
 
 
+def _drawn(chart):
+    """Leaves a chart out where nothing can draw it."""
+    def draw(file, *arguments, **more):
+        if pyplot:
+            chart(file, *arguments, **more)
+        else:
+            print(f"{file} was not drawn: there is no matplotlib", file=sys.stderr)
+    return draw
+
+
 def _figure(title, xlabel, ylabel):
-    import matplotlib
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
     figure, axes = pyplot.subplots(figsize=(7.2, 4.2), dpi=110)
     axes.set_title(title, fontsize=11)
     axes.set_xlabel(xlabel)
@@ -38,13 +55,13 @@ def _figure(title, xlabel, ylabel):
 
 
 def _save(figure, name):
-    from matplotlib import pyplot
     os.makedirs(RESULTS, exist_ok=True)
     figure.tight_layout()
     figure.savefig(os.path.join(RESULTS, name), metadata={"Software": None})
     pyplot.close(figure)
 
 
+@_drawn
 def lines(file, title, xlabel, ylabel, series, logx=False, logy=False, limits=None, mark=None):
     """series: {name: (xs, ys)} or {name: (xs, ys, style)}; mark: a horizontal line (value, text)."""
     figure, axes = _figure(title, xlabel, ylabel)
@@ -63,6 +80,7 @@ def lines(file, title, xlabel, ylabel, series, logx=False, logy=False, limits=No
     _save(figure, file)
 
 
+@_drawn
 def bars(file, title, ylabel, groups, series, logy=False, below=False):
     """groups: names along the axis; series: {name: values, one for each group}; below: the legend, out of the way."""
     figure, axes = _figure(title, "", ylabel)
@@ -90,6 +108,11 @@ def table(head, rows):
         return all(not isinstance(row[column], str) or not row[column] or row[column][0] in "-0123456789" for row in rows)
     text = [head] + [["---:" if right(i) else "---" for i in range(len(head))]] + rows
     return "\n".join("| " + " | ".join(str(cell) for cell in row) + " |" for row in text) + "\n"
+
+
+def roofline(entry, mflop, mbyte, ms):
+    """Share of the time that operations at peak or bytes at full bandwidth would take, whichever is longer."""
+    return f"{100 * max(mflop / entry['peak_gflops'], mbyte / entry['bandwidth_gbs']) / ms:.0f} %"
 
 
 def digits(value):

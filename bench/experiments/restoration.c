@@ -149,10 +149,14 @@ static zn_status train(study *s, const job *j, const float *pictures, double *se
 
 static zn_status report(study *s, const job *j, const test_set *t, double seconds)
 {
-    printf("{\"kind\": \"%s\", \"steps\": %d, \"rate\": %g, \"seed\": %d, \"parameters\": %lld, \"mflop\": %.3f, "
-           "\"mbyte\": %.3f, \"seconds\": %.2f, \"mse\": [",
-           j->kind, j->steps, j->rate, (int)j->seed, (long long)s->model->info.parameters, s->flops * 1e-6,
-           s->bytes * 1e-6, seconds);
+    study_work work;
+    ZN_TRY(study_measure_work(s, &work));
+    printf(
+        "{\"kind\": \"%s\", \"steps\": %d, \"rate\": %g, \"seed\": %d, \"parameters\": %lld, \"mflop\": %.3f, "
+        "\"mbyte\": %.3f, \"step_mflop\": %.3f, \"step_mbyte\": %.3f, \"peak_gflops\": %.1f, \"bandwidth_gbs\": %.1f, "
+        "\"seconds\": %.2f, \"mse\": [",
+        j->kind, j->steps, j->rate, (int)j->seed, (long long)s->model->info.parameters, s->flops * 1e-6,
+        s->bytes * 1e-6, work.flops * 1e-6, work.bytes * 1e-6, work.peak_gflops, work.bandwidth_gbs, seconds);
     for (int k = 0; k < TASKS; k++) {
         double error;
         ZN_TRY(study_error(s, t->damaged[k], t->clean, TEST, &error));

@@ -89,11 +89,13 @@ def cells(identity, runs):
 
 def table(filters, results):
     identity = filters[0]["mse"]
-    rows = [[f["filter"], "", "", "", ""] + [error([v]) for v in f["mse"]] for f in filters]
+    rows = [[f["filter"], "", "", "", "", "", "", ""] + [error([v]) for v in f["mse"]] for f in filters]
     for (kind, training), runs in results.items():
-        rows.append([KINDS[kind], training, f"{runs[0]['parameters']:,}", f"{runs[0]['mflop']:.2f}", runs[0]["steps"]] +
+        one, ms = runs[0], statistics.mean(1000 * r["seconds"] / r["steps"] for r in runs)
+        rows.append([KINDS[kind], training, f"{one['parameters']:,}", f"{one['mflop']:.2f}", one["steps"], f"{ms:.1f}",
+                     f"{one['step_mbyte']:.1f}", plot.roofline(one, one["step_mflop"], one["step_mbyte"], ms)] +
                     cells(identity, runs))
-    return plot.table(["", "training", "parameters", "MFLOP", "steps"] + TASKS, rows)
+    return plot.table(["", "training", "parameters", "MFLOP", "steps", "ms a step", "MB a step", "of roofline"] + TASKS, rows)
 
 
 def chart(filters, results):
@@ -178,7 +180,8 @@ all rows; networks: mean ± half the spread of {a.seeds} seeds (start, training 
 ![errors](restoration.png)
 
 {table(filters, results)}
-MFLOP: exact, counted on the graph, forward, one picture. All trainings: 50 batches of 4 pictures again and again, damaged anew by
+MFLOP: exact, counted on the graph, forward, one image. A step: forward and backward of 4 images, without the optimiser; MB: what its ops
+read and write; of roofline: the larger of operations at peak and bytes at full bandwidth, over the time of a step. All trainings: 50 batches of 4 pictures again and again, damaged anew by
 Gaussian noise of 0.2, shot noise, box blur 3x3 or 7x7.
 
 - *original's*: Adam at 1e-3 for 200 steps, one damage for each batch, no blur 7x7. Gates stay soft in the test as in the original, dropout is off.

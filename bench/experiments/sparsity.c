@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zenith/zenith.h>
 
 enum { WARM_UPS = 5, MAX_PARAMETERS = 8 };
 static const int percents[] = { 0, 50, 75, 90 };
@@ -23,6 +24,7 @@ typedef struct bench {
     int channels, side, threads, runs;
     bool srig;
     zn_pool *pool;
+    zn_machine machine;
 } bench;
 
 static void fill(zn_rng *rng, zn_node *n, float mean, float deviation)
@@ -70,6 +72,20 @@ static void print_times(const char *name, double *ms, int runs, const char *afte
 {
     qsort(ms, (size_t)runs, sizeof *ms, by_value);
     printf("\"%s\": [%.4f, %.4f, %.4f]%s", name, ms[runs / 2], ms[0], ms[runs - 1], after);
+}
+
+/* Operations and bytes of forward and backward as if nothing were pruned, and what this machine can do. */
+static void print_work(const bench *b, const zn_exec *e, const zn_node *y)
+{
+    double flops[2] = { 0, 0 }, bytes[2] = { 0, 0 };
+    for (int i = 0; i < zn_exec_rows(e); i++) {
+        const zn_exec_row row = zn_exec_row_at(e, i);
+        flops[row.node->index > y->index] += row.flops;
+        bytes[row.node->index > y->index] += row.bytes;
+    }
+    printf("\"mflop\": [%.3f, %.3f], \"mbyte\": [%.3f, %.3f], \"peak_gflops\": %.1f, \"bandwidth_gbs\": %.1f, ",
+           flops[0] * 1e-6, flops[1] * 1e-6, bytes[0] * 1e-6, bytes[1] * 1e-6, b->machine.peak_gflops,
+           b->machine.bandwidth_gbs);
 }
 
 static zn_status measure(const bench *b, const char *structure, int percent)
@@ -120,6 +136,7 @@ static zn_status measure(const bench *b, const char *structure, int percent)
     }
     if (status == ZN_OK) {
         printf("{\"structure\": \"%s\", \"pruned\": %.4f, ", structure, pruned);
+        print_work(b, e, y);
         print_times("forward", ms, b->runs, ", ");
         print_times("backward", ms + b->runs, b->runs, "}\n");
     }
@@ -148,6 +165,8 @@ int main(int argc, char **argv)
         return 2;
     }
     zn_status status = zn_pool_new(b.threads, &b.pool);
+    if (status == ZN_OK)
+        status = zn_machine_measure(zn_pool_threads(b.pool), ZN_PRECISION_F32, &b.machine);
     if (status == ZN_OK)
         status = measure(&b, "dense", 0);
     for (int s = 0; s < 3; s++)

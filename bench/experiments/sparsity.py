@@ -54,17 +54,23 @@ def time_blocks(a):
     return results
 
 
+def pair(row, text):
+    """'forward / backward' of text(0 or 1, ms)"""
+    return " / ".join(text(k, row[part][0]) for k, part in enumerate(("forward", "backward")))
+
+
 def time_table(rows):
     dense = rows[0]
     body = [["no mask", "0 %", f"{dense['forward'][0]:.3f} ({dense['forward'][1]:.3f})", "1.00",
-             f"{dense['backward'][0]:.3f} ({dense['backward'][1]:.3f})", "1.00"]]
+             f"{dense['backward'][0]:.3f} ({dense['backward'][1]:.3f})", "1.00", pair(dense, lambda k, _: f"{dense['mbyte'][k]:.1f}"),
+             pair(dense, lambda k, ms: plot.roofline(dense, dense["mflop"][k], dense["mbyte"][k], ms))]]
     for row in rows[1:]:
         body.append([STRUCTURES[row["structure"]], f"{100 * row['pruned']:.0f} %",
                      f"{row['forward'][0]:.3f} ({row['forward'][1]:.3f})", f"{row['forward'][0] / dense['forward'][0]:.2f}",
                      f"{row['backward'][0]:.3f} ({row['backward'][1]:.3f})",
-                     f"{row['backward'][0] / dense['backward'][0]:.2f}"])
+                     f"{row['backward'][0] / dense['backward'][0]:.2f}", "", ""])
     return plot.table(["pruned", "share", "forward ms, median (least)", "of dense", "backward ms, median (least)",
-                       "of dense"], body)
+                       "of dense", "MB fwd / bwd", "of roofline"], body)
 
 
 def chart(rows):
@@ -111,7 +117,8 @@ def main():
     text = f"""# Skipping pruned work
 
 Made by `bench/experiments/sparsity`; {plot.machine(a.threads)}. Medians (and least) of {a.runs} runs after 5 warm-ups.
-Masks are constants (hard gates); backward computes the gradients of the input and of all parameters.
+Masks are constants (hard gates); backward computes the gradients of the input and of all parameters. MB: what the ops of the dense
+block read and write. of roofline: the larger of operations at peak and bytes at full bandwidth, over its time.
 
 ![time against the pruned share](sparsity.png)
 

@@ -7,6 +7,7 @@
 #include "train/data/wavelet.h"
 
 #include <string.h>
+#include <zenith/zenith.h>
 
 enum { BLOCKS = 3, WIDTH = 16 };
 static const float drop = 0.1f;
@@ -166,7 +167,7 @@ static zn_status net_new(study *s, study_net *n, bool seed, bool training)
     if (!training)
         count_work(s);
     zn_graph_fuse(n->graph, outputs, count);
-    const zn_exec_options options = { .pool = s->options.pool, .training = true };
+    const zn_exec_options options = { .pool = s->options.pool, .training = true, .profile = training };
     status = zn_exec_new(n->graph, outputs, count, &options, &n->exec);
 done:
     zn_free(outputs);
@@ -223,6 +224,19 @@ zn_status study_step(study *s, double rate, double clip)
     zn_learner_gather(&s->learner, 0, 1);
     ZN_TRY(zn_learner_clip(&s->learner, clip));
     zn_learner_update(&s->learner, s->options.pool, &(zn_learner_step){ .lr = rate, .gate_lr = 1 });
+    return ZN_OK;
+}
+
+zn_status study_measure_work(const study *s, study_work *work)
+{
+    zn_machine machine;
+    ZN_TRY(zn_machine_measure(zn_pool_threads(s->options.pool), ZN_PRECISION_F32, &machine));
+    *work = (study_work){ .peak_gflops = machine.peak_gflops, .bandwidth_gbs = machine.bandwidth_gbs };
+    for (int i = 0; i < zn_exec_rows(s->train.exec); i++) {
+        const zn_exec_row row = zn_exec_row_at(s->train.exec, i);
+        work->flops += row.flops;
+        work->bytes += row.bytes;
+    }
     return ZN_OK;
 }
 

@@ -42,11 +42,19 @@ typedef struct study {
     double flops, bytes; /* of the forward pass for one picture: operations, weights and results written once each */
 } study;
 
+/* What a training step does without the optimiser, and what this machine can do. */
+typedef struct study_work {
+    double flops, bytes;
+    double peak_gflops, bandwidth_gbs;
+} study_work;
+
 ZN_MUST_USE zn_status study_new(const char *kind, const study_options *options, study *s);
 void study_free(study *s);
 
 /* One step of Adam on what lies in train.x and train.target. clip 0: none. */
 ZN_MUST_USE zn_status study_step(study *s, double rate, double clip);
+
+ZN_MUST_USE zn_status study_measure_work(const study *s, study_work *work);
 
 /* Mean square error over `count` pictures, a multiple of the batch. */
 ZN_MUST_USE zn_status study_error(study *s, const float *inputs, const float *targets, int count, double *error);
