@@ -15,13 +15,15 @@
 const command command_table[] = {
     { "encode", "IN... [-o OUT|DIR]", "images to latent files",
       "Encodes images (PNG, JPEG, WebP) to latents. IN may be a folder: all its images, by name. A result is a "
-      ".safetensors file, or a .png for models with four latent channels. With --clip all pictures are the frames of one "
-      "clip, for a video autoencoder, and the result is one latent; films (.mp4, with FFmpeg) are taken like pictures.",
+      ".safetensors, .npy or .latent (ComfyUI) file, or a .png for models with four latent channels. With --clip all "
+      "pictures are the frames of one clip, for a video autoencoder, and the result is one latent; films (.mp4, with "
+      "FFmpeg) are taken like pictures.",
       CMD_ENCODE, 1, -1, encode_run },
     { "decode", "IN... [-o OUT|DIR]", "latent files to images",
-      "Decodes latents (.safetensors, or RGBA .png) to PNG, JPEG or WebP. IN may be a folder: all its latents, by "
-      "name. Without --model the model named in the latent is used, else the only one found that fits. A clip becomes "
-      "OUT_0001.png, OUT_0002.png, ..., or a film if -o names one (.mp4, .mkv, .webm; with FFmpeg).",
+      "Decodes latents (.safetensors, .npy, .latent, or RGBA .png) to PNG, JPEG or WebP. IN may be a folder: all its "
+      "latents, by name. Without --model the model named in the latent is used, else the only one found that fits. A clip "
+      "or a batch [N,C,H,W] becomes OUT_0001.png, OUT_0002.png, ..., a clip also a film if -o names one (.mp4, .mkv, "
+      ".webm; with FFmpeg).",
       CMD_DECODE, 1, -1, decode_run },
     { "reconstruct", "IN... [-o OUT|DIR] [--compare]", "round trip of images, with PSNR, SSIM and times",
       "Encodes and decodes images and tells how much of them survived. IN may be a folder: all its images, by name. Of a "

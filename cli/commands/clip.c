@@ -3,6 +3,7 @@
 #include "commands/clip.h"
 
 #include "commands.h"
+#include "commands/latents.h"
 #include "ui/report.h"
 #include "ui/show.h"
 #include "ui/standard.h"
@@ -113,7 +114,9 @@ static zn_status encode_work(session *s, const job *item, json *j, char *summary
     explain(s, v, ZN_ENCODER);
     zn_video_free(v);
     const double ms = now_ms() - start;
-    if (status == ZN_OK && (status = zn_latent_write(item->output, clip)) != ZN_OK)
+    if (status == ZN_OK && scale_for_writing(s, item->output, clip))
+        status = ZN_EINVALID;
+    else if (status == ZN_OK && (status = zn_latent_write(item->output, clip)) != ZN_OK)
         complain_about(item->output);
     if (status == ZN_OK && o->json)
         encode_facts(clip, pictures, ms, j);
@@ -128,41 +131,10 @@ static zn_status encode_work(session *s, const job *item, json *j, char *summary
     return status;
 }
 
-/* What the latent is called: -o, or else the folder's name. NULL after saying what is wrong. */
-static char *clip_name(const options *o)
-{
-    const char *why = o->output && !strcmp(o->output, "-") ? standard_output_problem(o->json, o->show) : NULL;
-    size_t length = strlen(o->files[0]);
-    int wrong = 0;
-    if (why)
-        wrong = usage_error("encode", "cannot write to standard output: %s", why);
-    else if (o->output && !strcmp(o->output, "-"))
-        return must_copy(STANDARD_OUTPUT);
-    else if (o->output && has_extension(o->output, "safetensors") && !is_folder(o->output))
-        return must_copy(o->output);
-    else if (o->output)
-        wrong = usage_error("encode", "cannot write '%s': the name of a clip must end in .safetensors", o->output);
-    else if (o->file_count > 1 || !is_folder(o->files[0]))
-        wrong = usage_error("encode", "a clip that is no folder of pictures needs a name: -o");
-    if (wrong)
-        return NULL;
-    while (length > 1 && o->files[0][length - 1] == '/')
-        length--;
-    return must_print("%.*s.safetensors", (int)length, o->files[0]);
-}
-
 int encode_clip_run(const options *o, const batch *b)
 {
-    char *output = clip_name(o);
-    if (!output)
-        return EXIT_USAGE;
-    batch own = *b;
-    own.work = encode_work;
-    job_list list = { .items = must_alloc(NULL, sizeof *list.items), .count = 1, .capacity = 1 };
-    list.items[0] = (job){ .input = must_copy(o->files[0]), .output = output };
-    if (!o->output && !o->force && file_exists(output))
-        list.items[0].problem = must_print("%s exists already; name the result with -o or use --force", output);
-    return batch_run_jobs(o, &own, &list);
+    char *output = single_result(o, "a clip");
+    return output ? run_single(o, b, output, encode_work) : EXIT_USAGE;
 }
 
 /* ---- decode ---- */
@@ -179,8 +151,7 @@ typedef struct album {
     int told; /* what is wrong has been said */
 } album;
 
-/* "frames/clip_0001.png" of "frames/clip.png". */
-static char *numbered(const char *path, int number)
+char *numbered(const char *path, int number)
 {
     const char *dot = strrchr(path, '.');
     return must_print("%.*s_%04d%s", (int)(dot - path), path, number, dot);

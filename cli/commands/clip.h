@@ -11,4 +11,7 @@ int encode_clip_run(const options *o, const batch *b);
  * name. As batch.work. */
 zn_status decode_clip(session *s, const job *item, const zn_latent *latent, json *j, char *summary, size_t size);
 
+/* "frames/clip_0001.png" of "frames/clip.png", in fresh memory. */
+char *numbered(const char *path, int number);
+
 #endif

@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "commands/batch.h"
 #include "commands/clip.h"
+#include "commands/latents.h"
 #include "ui/model_names.h"
 #include "ui/report.h"
 #include "ui/show.h"
@@ -15,7 +16,7 @@
 /* A .png of a folder is a latent unless it is plainly a picture. A damaged one is taken, so that it is reported. */
 static int takes(const char *path)
 {
-    if (has_extension(path, "safetensors"))
+    if (has_extension(path, TENSOR_FILES))
         return 1;
     if (!has_extension(path, "png"))
         return 0;
@@ -132,29 +133,19 @@ static int fits(const session *s, const job *item, const zn_latent *latent)
     return 1;
 }
 
-static zn_status work(session *s, const job *item, json *j, char *summary, size_t size)
+/* ---- decoding ---- */
+
+/* A latent that the session's model takes, as item->output. Facts go to j as members. */
+static zn_status decode_latent(session *s, const job *item, const zn_latent *latent, json *j, char *summary,
+                               size_t size)
 {
     const options *o = s->o;
     const zn_image_write_options writing = { .quality = o->quality, .lossless = o->lossless };
-    zn_latent *latent = NULL;
     zn_image *image = NULL;
-    if (o->bits == 16 && !has_extension(item->kind, "png")) {
-        complain("%s: only PNG holds 16 bits a sample", item->output);
-        return ZN_EINVALID;
-    }
-    zn_status status = zn_latent_read(item->input, &latent);
-    if (status == ZN_OK && (open_for(s, item, latent) || !fits(s, item, latent))) {
-        zn_latent_free(latent);
-        return ZN_EINVALID;
-    }
-    if (status == ZN_OK && (latent->frames > 1 || is_film(item->kind))) {
-        status = decode_clip(s, item, latent, j, summary, size);
-        zn_latent_free(latent);
-        return status;
-    }
+    if (latent->frames > 1 || is_film(item->kind))
+        return decode_clip(s, item, latent, j, summary, size);
     double ms = now_ms();
-    if (status == ZN_OK)
-        status = zn_decode_bits(s->codec, latent, o->bits ? o->bits : 8, &image);
+    zn_status status = zn_decode_bits(s->codec, latent, o->bits ? o->bits : 8, &image);
     ms = now_ms() - ms;
     if (status == ZN_OK)
         status = write_picture(item->output, item->kind, image, &writing);
@@ -173,9 +164,92 @@ static zn_status work(session *s, const job *item, json *j, char *summary, size_
     if (o->show)
         show_image(o, image);
 done:
-    zn_latent_free(latent);
     zn_image_free(image);
     return status;
+}
+
+/* Number `index` of a file's latents, made ready for its model, which is opened. Complains on failure. */
+static zn_status read_latent(session *s, const job *item, int64_t index, zn_latent **latent, int64_t *count)
+{
+    const zn_status status = zn_latent_read_at(item->input, index, latent, count);
+    if (status != ZN_OK) {
+        complain_about(item->input);
+        return status;
+    }
+    if (!open_for(s, item, *latent) && fits(s, item, *latent) && !scale_after_reading(s, item->input, *latent))
+        return ZN_OK;
+    zn_latent_free(*latent);
+    *latent = NULL;
+    return ZN_EINVALID;
+}
+
+/* Number `index` of a batch to a result of its own, whose facts are an object in a list. */
+static zn_status decode_member(session *s, const job *item, int64_t index, json *j, char *summary, size_t size)
+{
+    zn_latent *latent = NULL;
+    int64_t count;
+    char *output = numbered(item->output, (int)index + 1);
+    const job own = { .input = item->input, .output = output, .kind = output };
+    zn_status status = ZN_EINVALID;
+    if (!s->o->output && !s->o->force && file_exists(output))
+        complain("%s: %s exists already; name the result with -o or use --force", item->input, output);
+    else
+        status = read_latent(s, item, index, &latent, &count);
+    if (s->o->json)
+        json_open(j, NULL, '{');
+    if (status == ZN_OK)
+        status = decode_latent(s, &own, latent, j, summary, size);
+    if (s->o->json) {
+        json_text(j, "output", s->wrote ? s->wrote : output);
+        json_close(j, '}');
+    }
+    free(s->wrote);
+    s->wrote = NULL;
+    free(output);
+    zn_latent_free(latent);
+    return status;
+}
+
+/* All latents of a file [N,C,H,W] to OUT_0001.png, OUT_0002.png, ... */
+static zn_status decode_batch(session *s, const job *item, int64_t count, json *j, char *summary, size_t size)
+{
+    const double base = s->bar.base, scale = s->bar.scale;
+    char last[256] = "";
+    zn_status status = ZN_OK;
+    if (!strcmp(item->output, STANDARD_OUTPUT)) {
+        complain("%s: %lld latents make several images, which need names or a folder, not standard output", item->input,
+                 (long long)count);
+        return ZN_EINVALID;
+    }
+    if (s->o->json)
+        json_open(j, "batch", '[');
+    for (int64_t i = 0; i < count && status == ZN_OK && !interrupted(); i++) {
+        s->bar.base = base + scale * (double)i / (double)count;
+        s->bar.scale = scale / (double)count;
+        status = decode_member(s, item, i, j, last, sizeof last);
+    }
+    if (s->o->json)
+        json_close(j, ']');
+    if (status == ZN_OK) {
+        s->wrote = numbered(item->output, 1);
+        snprintf(summary, size, "%lld latents, each %s", (long long)count, last);
+    }
+    return status;
+}
+
+static zn_status work(session *s, const job *item, json *j, char *summary, size_t size)
+{
+    zn_latent *latent = NULL;
+    int64_t count = 1;
+    if (s->o->bits == 16 && !has_extension(item->kind, "png")) {
+        complain("%s: only PNG holds 16 bits a sample", item->output);
+        return ZN_EINVALID;
+    }
+    zn_status status = read_latent(s, item, 0, &latent, &count);
+    if (status == ZN_OK && count == 1)
+        status = decode_latent(s, item, latent, j, summary, size);
+    zn_latent_free(latent);
+    return status == ZN_OK && count > 1 ? decode_batch(s, item, count, j, summary, size) : status;
 }
 
 static int can_write(const char *path) { return zn_image_can_write(path) || is_film(path); }

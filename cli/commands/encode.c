@@ -2,13 +2,14 @@
 #include "commands.h"
 #include "commands/batch.h"
 #include "commands/clip.h"
+#include "commands/latents.h"
 #include "ui/report.h"
 #include "ui/show.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static int can_write(const char *path) { return has_extension(path, "safetensors png"); }
+static int can_write(const char *path) { return has_extension(path, TENSOR_FILES " png"); }
 
 static zn_status work(session *s, const job *item, json *j, char *summary, size_t size)
 {
@@ -22,6 +23,10 @@ static zn_status work(session *s, const job *item, json *j, char *summary, size_
         ms = now_ms();
         status = zn_encode(s->codec, image, &latent);
         ms = now_ms() - ms;
+    }
+    if (status == ZN_OK && scale_for_writing(s, item->output, latent)) {
+        status = ZN_EINVALID;
+        goto done;
     }
     if (status == ZN_OK)
         status = zn_latent_write(item->output, latent);
@@ -53,12 +58,16 @@ int encode_run(const options *o)
     if (o->output && !strcmp(o->output, "-") && o->format && strcmp(o->format, "safetensors"))
         return usage_error("encode", "only .safetensors goes to standard output, not '%s'", o->format);
     const batch b = {
-        .rules = { "images", is_picture, "safetensors", can_write, ".safetensors or .png" },
+        .rules = { "images", is_picture, "safetensors", can_write, ".safetensors, .npy, .latent or .png" },
         .verb = "encode",
         .work = work,
         .needs = NEED_ENCODER,
     };
+    if (o->clip && o->batch)
+        return usage_error("encode", "--clip makes frames of the pictures and --batch latents: give one of them");
     if (o->clip)
         return encode_clip_run(o, &b);
+    if (o->batch)
+        return encode_batch_run(o, &b);
     return batch_run(o, &b);
 }

@@ -18,19 +18,41 @@ static int fail(const char *path)
     return EXIT_FAILURE;
 }
 
-static void latent_info(const options *o, const char *path, const zn_latent *z)
+/* Range and mean of the numbers in all latents of a file. */
+typedef struct range {
+    double low, high, sum;
+    int64_t count;
+} range;
+
+static void add_latent(range *r, const zn_latent *z)
 {
-    double low = 0, high = 0, sum = 0;
     const int64_t n = (int64_t)z->width * z->height * z->channels * (z->frames > 1 ? z->frames : 1);
     for (int64_t i = 0; i < n; i++) {
-        low = i == 0 || z->data[i] < low ? z->data[i] : low;
-        high = i == 0 || z->data[i] > high ? z->data[i] : high;
-        sum += z->data[i];
+        r->low = r->count + i == 0 || z->data[i] < r->low ? z->data[i] : r->low;
+        r->high = r->count + i == 0 || z->data[i] > r->high ? z->data[i] : r->high;
+        r->sum += z->data[i];
+    }
+    r->count += n;
+}
+
+/* z: the first of `batch` latents in the file. */
+static int latent_info(const options *o, const char *path, const zn_latent *z, int64_t batch)
+{
+    range r = { 0 };
+    add_latent(&r, z);
+    for (int64_t i = 1; i < batch; i++) {
+        zn_latent *more;
+        if (zn_latent_read_at(path, i, &more, NULL) != ZN_OK)
+            return fail(path);
+        add_latent(&r, more);
+        zn_latent_free(more);
     }
     facts f;
     facts_begin(&f, o->json);
     file_facts(&f, path, "latent");
     fact_text(&f, "model", z->model[0] ? z->model : "unknown");
+    if (batch > 1)
+        fact_integer(&f, "batch", batch);
     fact_integer(&f, "width", z->width);
     fact_integer(&f, "height", z->height);
     fact_integer(&f, "channels", z->channels);
@@ -43,12 +65,15 @@ static void latent_info(const options *o, const char *path, const zn_latent *z)
     fact_integer(&f, "downscale", z->downscale);
     if (z->grey)
         fact_integer(&f, "grey", 1);
-    fact_real(&f, "minimum", low, 4, "");
-    fact_real(&f, "maximum", high, 4, "");
-    fact_real(&f, "mean", n ? sum / (double)n : 0, 4, "");
+    if (z->raw)
+        fact_text(&f, "scaling", "raw");
+    fact_real(&f, "minimum", r.low, 4, "");
+    fact_real(&f, "maximum", r.high, 4, "");
+    fact_real(&f, "mean", r.sum / (double)r.count, 4, "");
     facts_end(&f);
     if (o->show)
         show_latent(o, z);
+    return 0;
 }
 
 static int image_info(const options *o, const char *path, const char *format)
@@ -101,18 +126,17 @@ static const char *image_format(const char *path)
 }
 
 /* A safetensors file is a latent if it says so, or if it can be read as one and fits no network. */
-static int is_latent(const char *path, const zn_weights *weights, zn_latent **latent)
+static int is_latent(const zn_weights *weights)
 {
     const char *format = zn_weights_metadata(weights, "format");
-    if (format && !strcmp(format, "zenith-latent"))
-        return zn_latent_read(path, latent) == ZN_OK;
-    return zn_weights_count(weights) == 1 && zn_latent_read(path, latent) == ZN_OK;
+    return (format && !strcmp(format, "zenith-latent")) || zn_weights_count(weights) == 1 ||
+           zn_weights_find(weights, "latent_tensor");
 }
 
 /* Why a file cannot be opened as weights; one that was not meant to be any is told what else it could have been. */
 static int fail_weights(const char *path, zn_status status)
 {
-    if (status != ZN_EFORMAT || has_extension(path, "safetensors pth pt ckpt bin"))
+    if (status != ZN_EFORMAT || has_extension(path, "safetensors latent pth pt ckpt bin"))
         return fail(path);
     complain(
         "%s: neither a picture (PNG, JPEG, WebP) nor a latent, weights (.safetensors, PyTorch) or a data set (.lmdb)",
@@ -120,27 +144,42 @@ static int fail_weights(const char *path, zn_status status)
     return EXIT_FAILURE;
 }
 
+/* Weights, or a latent in a file of tensors. */
+static int tensors_info(const options *o, const char *path)
+{
+    zn_weights *weights = NULL;
+    zn_latent *latent = NULL;
+    int64_t batch = 1;
+    int status = 0;
+    const zn_status opened = zn_weights_open(path, &weights);
+    if (opened != ZN_OK)
+        status = fail_weights(path, opened);
+    else if (is_latent(weights) && zn_latent_read_at(path, 0, &latent, &batch) == ZN_OK)
+        status = latent_info(o, path, latent, batch);
+    else
+        weights_info(o, path, weights);
+    zn_weights_close(weights);
+    zn_latent_free(latent);
+    return status;
+}
+
 static int file_info(const options *o, const char *path)
 {
     zn_latent *latent = NULL;
+    int64_t batch = 1;
     int status = 0;
     const char *format = image_format(path);
     if (format) {
         /* Any RGBA picture could be a latent; only one that records its image size says it is. */
         if (zn_latent_read(path, &latent) == ZN_OK && latent->image_width > 0)
-            latent_info(o, path, latent);
+            latent_info(o, path, latent, 1);
         else
             status = image_info(o, path, format);
+    } else if (has_extension(path, "npy")) {
+        const zn_status read = zn_latent_read_at(path, 0, &latent, &batch);
+        status = read == ZN_OK ? latent_info(o, path, latent, batch) : fail(path);
     } else {
-        zn_weights *weights = NULL;
-        const zn_status opened = zn_weights_open(path, &weights);
-        if (opened != ZN_OK)
-            status = fail_weights(path, opened);
-        else if (is_latent(path, weights, &latent))
-            latent_info(o, path, latent);
-        else
-            weights_info(o, path, weights);
-        zn_weights_close(weights);
+        status = tensors_info(o, path);
     }
     zn_latent_free(latent);
     return status;

@@ -40,7 +40,7 @@ typedef struct options {
     const char **files;
     int file_count;
     const char *output, *model, *format, *data, *reference, *teacher, *student, *from, *labels, *damage, *learning;
-    const char *classifier, *latent, *attribute, *amount, *device;
+    const char *classifier, *latent, *attribute, *amount, *device, *scaling;
     int threads, tile, runs, quality, bits, rate;
     int side, crops, count, heldout, frames;
     int precision, part, dtype, task; /* zn_precision, zn_part, zn_dtype, zn_task */
@@ -50,7 +50,7 @@ typedef struct options {
     uint64_t seed;
     int64_t run_seed; /* in the place of a recipe's */
     int64_t steps, encode_steps, latent_steps;
-    int json, quiet, verbose, show, compare, profile, lossless, force, resume, gates, nlm, clip, help, version;
+    int json, quiet, verbose, show, compare, profile, lossless, force, resume, gates, nlm, clip, batch, help, version;
     int random_noise, list, names, strip;
 } options;
 

@@ -126,6 +126,17 @@ static int place(const char *text, const char *const *names, int count)
     return -1;
 }
 
+int value_scaling(const char *text, void *field)
+{
+    const char *name;
+    double factor, shift;
+    int known = !strcmp(text, "diffusers") || !strcmp(text, "raw");
+    for (int i = 0; !known && !strncmp(text, "raw:", 4) && (name = zn_latent_family_at(i, &factor, &shift)); i++)
+        known = !strcmp(text + 4, name);
+    *(const char **)field = text;
+    return known;
+}
+
 int value_task(const char *text, void *field)
 {
     for (int i = 0; zn_task_name(i); i++)

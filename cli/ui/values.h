@@ -21,6 +21,7 @@ int value_run_seed(const char *text, void *field);   /* int64_t, 0..9e15, as in 
 int value_precision(const char *text, void *field);  /* int holding a zn_precision */
 int value_learning(const char *text, void *field);   /* const char *, a precision of training */
 int value_device(const char *text, void *field);     /* const char *: cpu or cuda */
+int value_scaling(const char *text, void *field);    /* const char *: diffusers, raw or raw:FAMILY */
 int value_part(const char *text, void *field);       /* int holding a zn_part */
 int value_task(const char *text, void *field);       /* int holding a zn_task */
 int value_dtype(const char *text, void *field);      /* int holding a zn_dtype */

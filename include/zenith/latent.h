@@ -5,11 +5,10 @@
  *     printf("%dx%dx%d of %s\n", z->width, z->height, z->channels, z->model);
  *     zn_latent_free(z);
  *
- * A clip has several frames. On disk: a .safetensors file with one F32 tensor "latent" [1,C,H,W], or [1,C,T,H,W] of a
- * clip, and metadata format=zenith-latent, version, model, image_width, image_height, image_frames, downscale,
- * grey; or, for
- * 4-channel models, an RGBA PNG as TAESD users keep them (value = round(255 * clamp(z/6 + 0.5, 0, 1)), size recorded in
- * a tEXt chunk). docs/latent-format.md has it all. */
+ * A clip has several frames. On disk: a .safetensors file with one F32 tensor "latent" [N,C,H,W], or [N,C,T,H,W] of
+ * clips, and metadata format=zenith-latent, version, model, image_width, image_height, image_frames, downscale,
+ * grey, scaling; NumPy's .npy; ComfyUI's .latent; or, for 4-channel models, an RGBA PNG as TAESD users keep them.
+ * docs/latent-format.md describes them all. */
 #ifndef ZN_LATENT_H
 #define ZN_LATENT_H
 
@@ -30,6 +29,7 @@ typedef struct zn_latent {
     int frames;                    /* of a clip; 0 and 1: a picture's latent */
     int image_frames;              /* pictures of the encoded clip; 0 if unknown */
     int grey;                      /* non-zero: the encoded images were grey, and decoding gives grey ones */
+    int raw; /* non-zero: numbers as a large VAE gives them, not yet scaled for a generator (zn_latent_rescale) */
 } zn_latent;
 
 ZN_API ZN_MUST_USE zn_status zn_latent_new(int width, int height, int channels, zn_latent **out);
@@ -39,11 +39,24 @@ ZN_API void zn_latent_free(zn_latent *latent);
  * but pictures add up. ZN_ESHAPE for another size. */
 ZN_API ZN_MUST_USE zn_status zn_latent_append(zn_latent **clip, const zn_latent *more);
 
-/* Reads .safetensors (ours, or any file whose only tensor of 3 to 5 dimensions is [C,H,W], [1,C,H,W] or
- * [1,C,T,H,W]) or RGBA PNG, by content. */
+/* Reads by content: .safetensors (ours, or any file whose only tensor of 3 to 5 dimensions is [C,H,W], [1,C,H,W] or
+ * [1,C,T,H,W]), .npy, .latent or RGBA PNG. ZN_EUNSUPPORTED for a batch of several. */
 ZN_API ZN_MUST_USE zn_status zn_latent_read(const char *path, zn_latent **out);
-/* By extension: .safetensors or .png; /dev/stdout gets .safetensors. The file appears whole or not at all. */
+/* Reads number `index`, from 0, of the latents in a file, and how many it has (count may be NULL). */
+ZN_API ZN_MUST_USE zn_status zn_latent_read_at(const char *path, int64_t index, zn_latent **out, int64_t *count);
+/* By extension: .safetensors, .npy, .latent (raw latents only) or .png (scaled ones only); /dev/stdout gets
+ * .safetensors. The file appears whole or not at all. */
 ZN_API ZN_MUST_USE zn_status zn_latent_write(const char *path, const zn_latent *latent);
+/* Several latents of one size in a file, as [N,C,H,W]; a PNG holds one only. */
+ZN_API ZN_MUST_USE zn_status zn_latent_write_batch(const char *path, const zn_latent *const *latents, int64_t count);
+
+/* Generators of images do not work on a VAE's own numbers ("raw") but on (raw - shift) * factor. Models of this
+ * library take and give the scaled numbers, as diffusers' pipelines do with output_type="latent". Converts in place, to
+ * raw numbers or from them; does nothing if the latent is in that scale already. family: "sd", "sdxl", "sd3", "flux",
+ * "sana", "wan2.1", "wan2.2", or "none" where both are the same; ZN_ENOTFOUND for another. */
+ZN_API ZN_MUST_USE zn_status zn_latent_rescale(zn_latent *latent, const char *family, int raw);
+/* Name and numbers of family `index`; NULL after the last. factor is 0 where each channel has its own numbers. */
+ZN_API const char *zn_latent_family_at(int index, double *factor, double *shift);
 
 #ifdef __cplusplus
 }

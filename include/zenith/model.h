@@ -58,6 +58,10 @@ ZN_API void zn_model_free(zn_model *model);
 
 ZN_API const zn_model_info *zn_model_info_of(const zn_model *model);
 
+/* The family of generators whose latents this model knows, for zn_latent_rescale; NULL if it is not known. Networks of
+ * the same form serve two of them: taesd SD and SDXL, taesd3 SD3 and FLUX.1. Then the name of the weights decides. */
+ZN_API const char *zn_model_family(const zn_model_info *info);
+
 /* Architectures this build knows: count, then name and description of each. */
 ZN_API int zn_architecture_count(void);
 ZN_API const char *zn_architecture_at(int index, const char **description);

@@ -1,4 +1,5 @@
-/* Latent files of both kinds: every number is looked at, and the facts that were read can be written and read again. */
+/* Latent files of all kinds, the first and the last of a batch: every number is looked at, and the facts that were read
+ * can be written and read again. */
 #include "fuzz_crc.h"
 #include "io/latent/latent_file.h"
 
@@ -7,11 +8,13 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+/* Latent `index` of the file; how many there are, 0 for a file that is refused. */
+static int64_t look(const zn_source *source, int64_t index)
 {
     zn_latent *z = NULL;
-    const zn_status status = zn_latent_read_bytes(&(zn_source){ data, size, "fuzz" }, &z);
-    if ((status == ZN_OK) != (z != NULL))
+    int64_t all = 0;
+    const zn_status status = zn_latent_read_bytes_at(source, index, &all, &z);
+    if ((status == ZN_OK) != (z != NULL) || (z && all < 1))
         abort();
     if (!z)
         return 0;
@@ -28,8 +31,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (zn_latent_set_fact(&copy, "fuzz", facts.key[i], facts.value[i]) != ZN_OK)
             abort();
     if (copy.image_width != z->image_width || copy.image_height != z->image_height || copy.downscale != z->downscale ||
-        copy.image_frames != z->image_frames || !copy.grey != !z->grey || strcmp(copy.model, z->model))
+        copy.image_frames != z->image_frames || !copy.grey != !z->grey || copy.raw != z->raw ||
+        strcmp(copy.model, z->model))
         abort();
     zn_latent_free(z);
+    return all;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const zn_source source = { data, size, "fuzz" };
+    const int64_t all = look(&source, 0);
+    if (all > 1 && look(&source, all - 1) != all)
+        abort();
     return 0;
 }

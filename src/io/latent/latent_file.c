@@ -1,4 +1,4 @@
-/* The public functions of latent.h, and what both kinds of file have in common: the facts beside the numbers. A file
+/* The public functions of latent.h, and what all kinds of file have in common: the facts beside the numbers. A file
  * may say anything, so each fact is checked by itself and then against the others. docs/latent-format.md is the format.
  */
 #include "io/latent/latent_file.h"
@@ -121,6 +121,12 @@ zn_status zn_latent_set_fact(zn_latent *z, const char *name, const char *key, co
         memcpy(z->model, value, strlen(value));
         return ZN_OK;
     }
+    if (!strcmp(key, "scaling")) {
+        z->raw = !strcmp(value, "raw");
+        return z->raw || !strcmp(value, "diffusers")
+                   ? ZN_OK
+                   : ZN_FAIL(ZN_EFORMAT, "%s: scaling is '%.32s', neither raw nor diffusers", name, value);
+    }
     int version = 0;
     int *fact = !strcmp(key, "version")        ? &version
                 : !strcmp(key, "image_width")  ? &z->image_width
@@ -140,6 +146,12 @@ zn_status zn_latent_set_fact(zn_latent *z, const char *name, const char *key, co
     return ZN_OK;
 }
 
+static void put_text(zn_latent_facts *facts, const char *key, const char *value)
+{
+    facts->key[facts->count] = key;
+    snprintf(facts->value[facts->count++], sizeof facts->value[0], "%s", value);
+}
+
 static void put_number(zn_latent_facts *facts, const char *key, int value)
 {
     if (value <= 0)
@@ -157,10 +169,10 @@ void zn_latent_get_facts(const zn_latent *z, zn_latent_facts *facts)
     put_number(facts, "image_frames", z->image_frames);
     put_number(facts, "downscale", z->downscale);
     put_number(facts, "grey", z->grey != 0);
-    if (z->model[0]) {
-        facts->key[facts->count] = "model";
-        snprintf(facts->value[facts->count++], sizeof facts->value[0], "%s", z->model);
-    }
+    if (z->model[0])
+        put_text(facts, "model", z->model);
+    if (z->raw)
+        put_text(facts, "scaling", "raw");
 }
 
 zn_status zn_latent_check(const zn_latent *z, const char *name, zn_status code)
@@ -182,15 +194,20 @@ zn_status zn_latent_check(const zn_latent *z, const char *name, zn_status code)
     return ZN_OK;
 }
 
-zn_status zn_latent_read_bytes(const zn_source *source, zn_latent **out)
+zn_status zn_latent_read_bytes_at(const zn_source *source, int64_t index, int64_t *count, zn_latent **out)
 {
     *out = NULL;
+    *count = 1;
     const zn_image_format *picture = zn_format_of_bytes(source->bytes, source->size);
     const int png = picture && !strcmp(picture->name, "png");
     if (picture && !png)
         return ZN_FAIL(ZN_EFORMAT, "%s: a %s picture, not a latent", source->name, picture->title);
+    if (png && index)
+        return ZN_FAIL(ZN_EINVALID, "%s: a PNG holds one latent", source->name);
     zn_latent *z = NULL;
-    zn_status status = png ? zn_latent_png_read(source, &z) : zn_latent_tensor_read(source, &z);
+    zn_status status = png                                      ? zn_latent_png_read(source, &z)
+                       : zn_is_npy(source->bytes, source->size) ? zn_latent_npy_read(source, index, count, &z)
+                                                                : zn_latent_tensor_read(source, index, count, &z);
     if (status == ZN_OK)
         status = zn_latent_check(z, source->name, ZN_EFORMAT);
     if (status == ZN_OK)
@@ -198,6 +215,18 @@ zn_status zn_latent_read_bytes(const zn_source *source, zn_latent **out)
     else
         zn_latent_free(z);
     return status;
+}
+
+zn_status zn_latent_read_bytes(const zn_source *source, zn_latent **out)
+{
+    int64_t count;
+    ZN_TRY(zn_latent_read_bytes_at(source, 0, &count, out));
+    if (count == 1)
+        return ZN_OK;
+    zn_latent_free(*out);
+    *out = NULL;
+    return ZN_FAIL(ZN_EUNSUPPORTED, "%s: a batch of %lld latents, where one is expected", source->name,
+                   (long long)count);
 }
 
 zn_status zn_latent_read(const char *path, zn_latent **out)
@@ -208,6 +237,20 @@ zn_status zn_latent_read(const char *path, zn_latent **out)
     const zn_source source = { map.bytes, map.size, path };
     const zn_status status = zn_latent_read_bytes(&source, out);
     zn_map_close(&map);
+    return status;
+}
+
+zn_status zn_latent_read_at(const char *path, int64_t index, zn_latent **out, int64_t *count)
+{
+    *out = NULL;
+    int64_t all = 0;
+    zn_map map;
+    ZN_TRY(zn_map_open(&map, path));
+    const zn_source source = { map.bytes, map.size, path };
+    const zn_status status = zn_latent_read_bytes_at(&source, index, &all, out);
+    zn_map_close(&map);
+    if (count)
+        *count = all;
     return status;
 }
 
@@ -222,14 +265,44 @@ static int ends_with(const char *path, const char *lower)
     return 1;
 }
 
-zn_status zn_latent_write(const char *path, const zn_latent *z)
+static zn_status check_all(const char *path, const zn_latent *const *latents, int64_t count)
 {
-    if (!z || !z->data || z->width < 1 || z->height < 1 || z->channels < 1)
-        return ZN_FAIL(ZN_EINVALID, "%s: not a valid latent to write", path);
-    ZN_TRY(zn_latent_check(z, path, ZN_EINVALID));
-    if (ends_with(path, ".png"))
-        return zn_latent_png_write(z, path);
-    if (ends_with(path, ".safetensors") || strcmp(path, "/dev/stdout") == 0)
-        return zn_latent_tensor_write(z, path);
-    return ZN_FAIL(ZN_EUNSUPPORTED, "%s: a latent's name must end in .safetensors or .png", path);
+    if (count < 1)
+        return ZN_FAIL(ZN_EINVALID, "%s: there is no latent to write", path);
+    const zn_latent *first = latents[0];
+    for (int64_t i = 0; i < count; i++) {
+        const zn_latent *z = latents[i];
+        if (!z || !z->data || z->width < 1 || z->height < 1 || z->channels < 1)
+            return ZN_FAIL(ZN_EINVALID, "%s: not a valid latent to write", path);
+        ZN_TRY(zn_latent_check(z, path, ZN_EINVALID));
+        if (z->width != first->width || z->height != first->height || z->channels != first->channels ||
+            zn_latent_count(z) != zn_latent_count(first) || z->image_width != first->image_width ||
+            z->image_height != first->image_height)
+            return ZN_FAIL(ZN_ESHAPE,
+                           "%s: all latents of a batch have one size, but number %lld is of an image of %dx%d and the "
+                           "first of %dx%d",
+                           path, (long long)i + 1, z->image_width, z->image_height, first->image_width,
+                           first->image_height);
+        if (z->raw != first->raw || strcmp(z->model, first->model))
+            return ZN_FAIL(ZN_EINVALID, "%s: all latents of a batch are of one model and scale", path);
+    }
+    return ZN_OK;
 }
+
+zn_status zn_latent_write_batch(const char *path, const zn_latent *const *latents, int64_t count)
+{
+    ZN_TRY(check_all(path, latents, count));
+    if (ends_with(path, ".png"))
+        return count == 1 ? zn_latent_png_write(latents[0], path)
+                          : ZN_FAIL(ZN_EUNSUPPORTED, "%s: a PNG holds one latent, not %lld; use .safetensors", path,
+                                    (long long)count);
+    if (ends_with(path, ".npy"))
+        return zn_latent_npy_write(latents, count, path);
+    if (ends_with(path, ".latent"))
+        return zn_latent_comfy_write(latents, count, path);
+    if (ends_with(path, ".safetensors") || strcmp(path, "/dev/stdout") == 0)
+        return zn_latent_tensor_write(latents, count, path);
+    return ZN_FAIL(ZN_EUNSUPPORTED, "%s: a latent's name must end in .safetensors, .npy, .latent or .png", path);
+}
+
+zn_status zn_latent_write(const char *path, const zn_latent *latent) { return zn_latent_write_batch(path, &latent, 1); }

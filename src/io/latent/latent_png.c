@@ -58,6 +58,7 @@ zn_status zn_latent_png_read(const zn_source *source, zn_latent **out)
     z->image_frames = f.found.image_frames;
     z->downscale = f.found.downscale;
     z->grey = f.found.grey;
+    z->raw = f.found.raw;
     memcpy(z->model, f.found.model, sizeof z->model);
     from_samples(&raster, z);
     *out = z;
@@ -87,6 +88,8 @@ zn_status zn_latent_png_write(const zn_latent *z, const char *path)
     if (z->frames > 1)
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s: a clip of %d frames does not fit in a PNG; use .safetensors", path,
                        z->frames);
+    if (z->raw)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: a PNG holds scaled latents, and this one is raw; use .safetensors", path);
     zn_raster raster = { 0 };
     zn_bytes bytes = { 0 };
     zn_latent_facts known;

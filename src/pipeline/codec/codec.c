@@ -97,6 +97,9 @@ static zn_status encode(zn_codec *c, const zn_image *image, zn_latent **out)
 
 zn_status zn_codec_check_latent(const zn_model_info *info, const zn_latent *z)
 {
+    if (z->raw)
+        return ZN_FAIL(ZN_EINVALID, "the latent is raw, and %s decodes scaled ones: zn_latent_rescale makes them",
+                       info->architecture);
     if (z->channels != info->latent_channels)
         return ZN_FAIL(ZN_ESHAPE, "the latent has %d channels%s%s, but %s decodes %d", z->channels,
                        z->model[0] ? ", made by " : "", z->model, info->architecture, info->latent_channels);

@@ -1,0 +1,162 @@
+/* Scale and number of the latents in a file. */
+#include "commands/latents.h"
+
+#include "commands.h"
+#include "ui/report.h"
+#include "ui/standard.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- scale ---- */
+
+static int wants_raw(const options *o) { return o->scaling && !strncmp(o->scaling, "raw", 3); }
+
+/* The family that --scaling raw:FAMILY names, else the model's. */
+static int rescale(const session *s, const char *path, zn_latent *latent, int raw)
+{
+    const char *given = s->o->scaling ? strchr(s->o->scaling, ':') : NULL;
+    const char *family = given ? given + 1 : zn_model_family(s->info);
+    if (!family) {
+        complain("%s: how raw latents of the model %s are scaled is not known; name a family, as in --scaling raw:sd",
+                 path, s->info->architecture);
+        return 1;
+    }
+    if (zn_latent_rescale(latent, family, raw) != ZN_OK) {
+        complain_about(path);
+        return 1;
+    }
+    if (s->o->verbose)
+        note(s->o, "%s: raw latents of family %s", path, family);
+    return 0;
+}
+
+int scale_after_reading(const session *s, const char *path, zn_latent *latent)
+{
+    if (s->o->scaling)
+        latent->raw = wants_raw(s->o);
+    return latent->raw ? rescale(s, path, latent, 0) : 0;
+}
+
+int scale_for_writing(const session *s, const char *path, zn_latent *latent)
+{
+    const int comfy = has_extension(path, "latent"), raw = s->o->scaling ? wants_raw(s->o) : comfy;
+    if (comfy && !raw) {
+        complain("%s: ComfyUI's files hold raw latents; leave out --scaling %s", path, s->o->scaling);
+        return 1;
+    }
+    return raw ? rescale(s, path, latent, 1) : 0;
+}
+
+/* ---- one file of all inputs ---- */
+
+char *single_result(const options *o, const char *kind)
+{
+    const char *why = o->output && !strcmp(o->output, "-") ? standard_output_problem(o->json, o->show) : NULL;
+    size_t length = strlen(o->files[0]);
+    int wrong = 0;
+    if (why)
+        wrong = usage_error("encode", "cannot write to standard output: %s", why);
+    else if (o->output && !strcmp(o->output, "-"))
+        return must_copy(STANDARD_OUTPUT);
+    else if (o->output && has_extension(o->output, TENSOR_FILES) && !is_folder(o->output))
+        return must_copy(o->output);
+    else if (o->output)
+        wrong =
+            usage_error("encode", "cannot write '%s': the name of %s must end in " TENSOR_FILE_NAMES, o->output, kind);
+    else if (o->file_count > 1 || !is_folder(o->files[0]))
+        wrong = usage_error("encode", "%s that is no folder of pictures needs a name: -o", kind);
+    if (wrong)
+        return NULL;
+    while (length > 1 && o->files[0][length - 1] == '/')
+        length--;
+    return must_print("%.*s.safetensors", (int)length, o->files[0]);
+}
+
+int run_single(const options *o, const batch *b, char *output,
+               zn_status (*work)(session *s, const job *item, json *j, char *summary, size_t size))
+{
+    batch own = *b;
+    own.work = work;
+    job_list list = { .items = must_alloc(NULL, sizeof *list.items), .count = 1, .capacity = 1 };
+    list.items[0] = (job){ .input = must_copy(o->files[0]), .output = output };
+    if (!o->output && !o->force && file_exists(output))
+        list.items[0].problem = must_print("%s exists already; name the result with -o or use --force", output);
+    return batch_run_jobs(o, &own, &list);
+}
+
+/* ---- encode --batch ---- */
+
+static zn_status encode_one(session *s, const job *item, const char *output, zn_latent **latent)
+{
+    const options *o = s->o;
+    const zn_image_read_options reading = { .background = { o->background[0], o->background[1], o->background[2] } };
+    zn_image *image = NULL;
+    if (item->problem) {
+        complain_of(item->input, item->problem);
+        return ZN_EINVALID;
+    }
+    zn_status status = zn_image_read(item->input, &reading, &image);
+    if (status == ZN_OK)
+        status = zn_encode(s->codec, image, latent);
+    zn_image_free(image);
+    if (status != ZN_OK)
+        complain_about(item->input);
+    else if (scale_for_writing(s, output, *latent))
+        status = ZN_EINVALID;
+    return status;
+}
+
+static zn_status encode_all(session *s, const job_list *list, const char *output, zn_latent **latents)
+{
+    const double base = s->bar.base, scale = s->bar.scale;
+    zn_status status = ZN_OK;
+    for (int i = 0; i < list->count && status == ZN_OK; i++) {
+        char *label = must_print("encode %s", list->items[i].input);
+        progress_begin(&s->bar, label, base + scale * i / list->count, scale / list->count);
+        free(label);
+        status = encode_one(s, &list->items[i], output, &latents[i]);
+    }
+    if (status == ZN_OK &&
+        (status = zn_latent_write_batch(output, (const zn_latent *const *)latents, list->count)) != ZN_OK)
+        complain_about(output);
+    return status;
+}
+
+static zn_status batch_work(session *s, const job *item, json *j, char *summary, size_t size)
+{
+    const job_rules rules = { .what = "images", .takes = is_picture };
+    job_list list;
+    jobs_expand(s->o, &rules, &list);
+    zn_latent **latents = must_alloc(NULL, (size_t)list.count * sizeof *latents);
+    memset(latents, 0, (size_t)list.count * sizeof *latents);
+    const double start = now_ms();
+    const zn_status status = encode_all(s, &list, item->output, latents);
+    const double ms = now_ms() - start;
+    if (status == ZN_OK) {
+        const zn_latent *z = latents[0];
+        if (s->o->json) {
+            json_integer(j, "pictures", list.count);
+            json_integer(j, "width", z->image_width);
+            json_integer(j, "height", z->image_height);
+            json_integer(j, "latent_width", z->width);
+            json_integer(j, "latent_height", z->height);
+            json_integer(j, "latent_channels", z->channels);
+            json_real(j, "encode_ms", ms);
+        }
+        snprintf(summary, size, "%d images of %dx%d -> %d latents of %dx%dx%d  %.1f ms", list.count, z->image_width,
+                 z->image_height, list.count, z->width, z->height, z->channels, ms);
+    }
+    for (int i = 0; i < list.count; i++)
+        zn_latent_free(latents[i]);
+    free(latents);
+    jobs_free(&list);
+    return status;
+}
+
+int encode_batch_run(const options *o, const batch *b)
+{
+    char *output = single_result(o, "a batch");
+    return output ? run_single(o, b, output, batch_work) : EXIT_USAGE;
+}
