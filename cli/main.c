@@ -49,7 +49,7 @@ const command command_table[] = {
     { "compare", "A B", "PSNR, SSIM and largest difference of two images",
       "Compares two images of the same size. In JSON, psnr is null and identical is true for equal images.",
       CMD_COMPARE, 2, 2, compare_run },
-    { "info", "FILE... [--size WxH]", "what a file is: image, latent, weights, model, data set",
+    { "info", "FILE... [--size WxH]", "what a file is: image, video, latent, weights, model, data set",
       "Tells what a file or a folder of weights is: architecture, tensors, parameters, and the arithmetic and memory "
       "it takes at an image size. A model's name or random:ARCHITECTURE works too.",
       CMD_INFO, 1, -1, info_run },

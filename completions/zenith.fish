@@ -11,7 +11,7 @@ complete -c zenith -n __fish_use_subcommand -f -a edit -d 'a picture with more o
 complete -c zenith -n __fish_use_subcommand -f -a interpolate -d 'from one picture to another in small steps'
 complete -c zenith -n __fish_use_subcommand -f -a sample -d 'new pictures of a diffusion autoencoder'
 complete -c zenith -n __fish_use_subcommand -f -a compare -d 'PSNR, SSIM and largest difference of two images'
-complete -c zenith -n __fish_use_subcommand -f -a info -d 'what a file is: image, latent, weights, model, data set'
+complete -c zenith -n __fish_use_subcommand -f -a info -d 'what a file is: image, video, latent, weights, model, data set'
 complete -c zenith -n __fish_use_subcommand -f -a convert -d 'checkpoints (.pth, .pt, .ckpt, .safetensors) to .safetensors'
 complete -c zenith -n __fish_use_subcommand -f -a models -d 'architectures known and weights found'
 complete -c zenith -n __fish_use_subcommand -f -a bench -d 'speed of encoder or decoder on this machine'

@@ -2,8 +2,8 @@
 # Installs what building and testing need, on Debian and Ubuntu. Asks the system first: when everything is there nothing
 # is downloaded and no rights are needed.
 #
-#     scripts/deps.sh build               compiler, build tools, image libraries
-#     scripts/deps.sh build test          and test libraries, FFmpeg's, clang, cross compiler, emulator
+#     scripts/deps.sh build               compiler, build tools, libraries for images and video
+#     scripts/deps.sh build test          and test libraries, clang, cross compiler, emulator
 #     scripts/deps.sh build test nightly  and valgrind
 #     scripts/deps.sh build deb           and what Debian packages are built with
 set -eu
@@ -32,14 +32,14 @@ build() {
     need libwebp-dev library libwebp
     need liblcms2-dev library lcms2
     need liblmdb-dev test -e /usr/include/lmdb.h
+    need libavformat-dev library libavformat
+    need libswscale-dev library libswscale
     need libopenmpi-dev command -v mpicc
     need openmpi-bin command -v mpirun
 }
 
 test_group() {
     need libcmocka-dev library cmocka
-    need libavformat-dev library libavformat
-    need libswscale-dev library libswscale
     need g++ command -v g++
     need clang command -v clang
     need clang-format command -v clang-format
@@ -56,8 +56,6 @@ nightly() { need valgrind command -v valgrind; }
 
 deb() {
     need debhelper command -v dh
-    need libavformat-dev library libavformat
-    need libswscale-dev library libswscale
     need dpkg-dev command -v dpkg-buildpackage
     need lintian command -v lintian
 }

@@ -56,6 +56,16 @@ static zn_status encode_item(const options *o, zn_video *v, const char *path, zn
     return status;
 }
 
+/* A video that cannot be read is refused before the images in front of it are encoded. */
+static zn_status check_films(const job_list *list)
+{
+    zn_status status = ZN_OK;
+    for (int i = 0; i < list->count && status == ZN_OK; i++)
+        if (is_film(list->items[i].input) && (status = zn_film_check(NULL)) != ZN_OK)
+            complain_about(list->items[i].input);
+    return status;
+}
+
 /* All items of a list; complains about the one that cannot be used. */
 static zn_status encode_items(session *s, zn_video *v, const job_list *list, zn_latent **clip, int *pictures)
 {
@@ -104,14 +114,14 @@ static zn_status encode_work(session *s, const job *item, json *j, char *summary
     zn_latent *clip = NULL;
     int pictures = 0;
     const double start = now_ms();
-    zn_status status = open_video(s, &v);
-    if (status != ZN_OK) {
-        complain_about(item->input);
-        return status;
-    }
     jobs_expand(o, &rules, &list);
-    status = encode_items(s, v, &list, &clip, &pictures);
-    explain(s, v, ZN_ENCODER);
+    zn_status status = check_films(&list);
+    if (status == ZN_OK && (status = open_video(s, &v)) != ZN_OK)
+        complain_about(item->input);
+    if (status == ZN_OK) {
+        status = encode_items(s, v, &list, &clip, &pictures);
+        explain(s, v, ZN_ENCODER);
+    }
     zn_video_free(v);
     const double ms = now_ms() - start;
     if (status == ZN_OK && scale_for_writing(s, item->output, clip))

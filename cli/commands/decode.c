@@ -254,8 +254,24 @@ static zn_status work(session *s, const job *item, json *j, char *summary, size_
 
 static int can_write(const char *path) { return zn_image_can_write(path) || is_film(path); }
 
+/* Videos that cannot be written are refused before anything is decoded. Non-zero after saying why. */
+static int lacks_video(const options *o)
+{
+    const char *name = o->output && is_film(o->output) ? o->output : NULL;
+    char *sample = o->format ? must_print("video.%s", o->format) : NULL;
+    if (!name && sample && is_film(sample))
+        name = sample;
+    const int lacks = name && zn_film_check(name) != ZN_OK;
+    if (lacks)
+        complain_about(name);
+    free(sample);
+    return lacks;
+}
+
 int decode_run(const options *o)
 {
+    if (lacks_video(o))
+        return EXIT_FAILURE;
     const batch b = {
         .rules = { "latents", takes, "png", can_write, ".png, .jpg or .webp" },
         .verb = "decode",

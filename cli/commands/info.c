@@ -1,5 +1,5 @@
-/* zenith info: what a file is. Pictures, latents, weights (with the network they belong to and what it costs) and
- * folders of weights are told apart by content. */
+/* zenith info: what a file is. Pictures, videos, latents, weights (with the network they belong to and what it costs)
+ * and folders of weights are told apart by content. */
 #include "commands/info.h"
 #include "commands.h"
 #include "commands/session.h"
@@ -94,6 +94,23 @@ static int image_info(const options *o, const char *path, const char *format)
     if (o->show)
         show_image(o, image);
     zn_image_free(image);
+    return 0;
+}
+
+static int film_info(const options *o, const char *path)
+{
+    zn_film_info film;
+    if (zn_film_describe(path, &film) != ZN_OK)
+        return fail(path);
+    facts f;
+    facts_begin(&f, o->json);
+    file_facts(&f, path, "video");
+    fact_text(&f, "codec", film.codec);
+    fact_integer(&f, "width", film.width);
+    fact_integer(&f, "height", film.height);
+    fact_integer(&f, "frames", film.frames);
+    fact_real(&f, "rate", film.rate, 3, " frames/s");
+    facts_end(&f);
     return 0;
 }
 
@@ -194,7 +211,9 @@ static int info_of(const options *o, const char *path)
         return zn_model_open(path, &model) == ZN_OK ? model_info(o, path, model) : fail(path);
     if (!file_exists(path) && !strpbrk(path, "/."))
         return model_open(o, path, &model) ? EXIT_FAILURE : model_info(o, path, model);
-    return file_info(o, path);
+    if (!file_exists(path) && zn_model_open(path, &model) == ZN_OK) /* as zenith models names it: folder/name */
+        return model_info(o, path, model);
+    return is_film(path) ? film_info(o, path) : file_info(o, path);
 }
 
 static void list_failure(const char *path)

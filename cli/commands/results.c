@@ -64,6 +64,10 @@ static int check_output(results *r, unsigned kinds)
         !(film && (kinds & RESULTS_FILM)))
         return usage_error(name, "cannot write '%s': its name must end in .png, .jpg or .webp, or in / for a folder",
                            o->output);
+    if (film && !r->folder && zn_film_check(o->output) != ZN_OK) {
+        complain_about(o->output);
+        return EXIT_FAILURE;
+    }
     return replaces(r);
 }
 

@@ -21,6 +21,20 @@ extern "C" {
 
 typedef struct zn_film zn_film;
 
+/* ZN_OK if videos can be read, and ones called `path` written (NULL: only read), so that a program can say no before it
+ * works for minutes: FFmpeg's libraries are there, and they know the extension and have an encoder for it. */
+ZN_API ZN_MUST_USE zn_status zn_film_check(const char *path);
+
+typedef struct zn_film_info {
+    char codec[32]; /* "h264" */
+    int width, height;
+    int64_t frames;
+    double rate; /* frames per second; 0 if unknown */
+} zn_film_info;
+
+/* What a video is. Frames are counted, without decoding them, where the file does not tell. */
+ZN_API ZN_MUST_USE zn_status zn_film_describe(const char *path, zn_film_info *out);
+
 ZN_API ZN_MUST_USE zn_status zn_film_open(const char *path, zn_film **out);
 /* The next picture, 8 bits, the caller's; NULL behind the last. */
 ZN_API ZN_MUST_USE zn_status zn_film_next(zn_film *film, zn_image **out);

@@ -51,7 +51,9 @@ static int is_built_in(void)
         return 1;
     }
     zn_film *f;
-    assert_non_null(strstr(zn_error_text(), "no films"));
+    assert_non_null(strstr(zn_error_text(), "video is not supported in this build"));
+    assert_int_equal(zn_film_check(path), ZN_EUNSUPPORTED);
+    assert_int_equal(zn_film_describe(path, &(zn_film_info){ 0 }), ZN_EUNSUPPORTED);
     assert_int_equal(zn_film_open(path, &f), ZN_EUNSUPPORTED);
     assert_null(f);
     return 0;
@@ -85,6 +87,28 @@ static void pictures_come_back(void **state)
         assert_int_equal(count, 9);
         zn_film_close(f);
     }
+}
+
+/* A .mkv file does not say how many frames it has, a .mp4 file does. */
+static void films_are_described(void **state)
+{
+    (void)state;
+    if (!is_built_in())
+        return;
+    static const char *const extensions[] = { "mkv", "mp4" };
+    for (int i = 0; i < 2; i++) {
+        zn_film_info info;
+        snprintf(other, sizeof other, "%s/described.%s", folder, extensions[i]);
+        assert_int_equal(zn_film_check(other), ZN_OK);
+        assert_int_equal(make(other, 48, 32, 7), ZN_OK);
+        assert_int_equal(zn_film_describe(other, &info), ZN_OK);
+        assert_true(info.width == 48 && info.height == 32 && info.frames == 7);
+        assert_true(info.rate > 23.9 && info.rate < 24.1 && info.codec[0]);
+        unlink(other);
+        assert_int_equal(zn_film_describe(other, &info), ZN_ENOTFOUND);
+    }
+    assert_int_equal(zn_film_check(NULL), ZN_OK);
+    assert_int_equal(zn_film_check("film.txt"), ZN_EUNSUPPORTED);
 }
 
 static void what_is_no_film_is_refused(void **state)
@@ -176,11 +200,9 @@ static void nothing_is_left_of_what_is_given_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pictures_come_back),
-        cmocka_unit_test(what_is_no_film_is_refused),
-        cmocka_unit_test(cut_films_end),
-        cmocka_unit_test(names_may_have_colons),
-        cmocka_unit_test(nothing_is_left_of_what_is_given_up),
+        cmocka_unit_test(pictures_come_back),         cmocka_unit_test(films_are_described),
+        cmocka_unit_test(what_is_no_film_is_refused), cmocka_unit_test(cut_films_end),
+        cmocka_unit_test(names_may_have_colons),      cmocka_unit_test(nothing_is_left_of_what_is_given_up),
     };
     if (!mkdtemp(folder))
         return 1;

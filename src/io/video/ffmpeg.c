@@ -51,7 +51,9 @@ static void open_all(void)
 zn_status zn_ffmpeg_open(void)
 {
     pthread_once(&opened, open_all);
-    return missing ? ZN_FAIL(ZN_EUNSUPPORTED, "films need FFmpeg's libraries: %s was not found", missing) : ZN_OK;
+    return missing ? ZN_FAIL(ZN_EUNSUPPORTED, "video needs FFmpeg's libraries, and %s was not found; install ffmpeg",
+                             missing)
+                   : ZN_OK;
 }
 
 zn_status zn_ffmpeg_address(const char *path, char **out)

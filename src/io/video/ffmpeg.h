@@ -36,6 +36,7 @@ enum { ZN_FILM_MAX_PIXELS = 1 << 28 };
     CALL(avcodec_alloc_context3)                                                                                       \
     CALL(avcodec_find_encoder)                                                                                         \
     CALL(avcodec_free_context)                                                                                         \
+    CALL(avcodec_get_name)                                                                                             \
     CALL(avcodec_open2)                                                                                                \
     CALL(avcodec_parameters_from_context)                                                                              \
     CALL(avcodec_parameters_to_context)                                                                                \

@@ -5,8 +5,17 @@
 
 static zn_status missing(const char *path)
 {
-    return ZN_FAIL(ZN_EUNSUPPORTED, "%s: this build reads and writes no films (FFmpeg's libraries were not found)",
+    return ZN_FAIL(ZN_EUNSUPPORTED,
+                   "%s: video is not supported in this build; install libavformat-dev and libswscale-dev and rebuild",
                    path);
+}
+
+zn_status zn_film_check(const char *path) { return missing(path ? path : "video"); }
+
+zn_status zn_film_describe(const char *path, zn_film_info *out)
+{
+    *out = (zn_film_info){ 0 };
+    return missing(path);
 }
 
 zn_status zn_film_open(const char *path, zn_film **out)

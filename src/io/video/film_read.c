@@ -8,6 +8,7 @@
 #include "io/image/pixels.h"
 #include "io/video/ffmpeg.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct zn_film {
@@ -83,6 +84,31 @@ zn_status zn_film_open(const char *path, zn_film **out)
         *out = f;
     else
         zn_film_close(f);
+    return status;
+}
+
+/* Frames of the video by its packets: each holds one. The film is at its end then. */
+static zn_status count_frames(zn_film *f, int64_t *count)
+{
+    int code;
+    for (*count = 0; (code = zn_ff.av_read_frame(f->format, f->packet)) >= 0; zn_ff.av_packet_unref(f->packet))
+        *count += f->packet->stream_index == f->stream;
+    return code == AVERROR_EOF ? ZN_OK : zn_ffmpeg_fail(f->path, "count its frames", code);
+}
+
+zn_status zn_film_describe(const char *path, zn_film_info *out)
+{
+    zn_film *f;
+    *out = (zn_film_info){ 0 };
+    ZN_TRY(zn_film_open(path, &f));
+    const AVStream *s = f->format->streams[f->stream];
+    snprintf(out->codec, sizeof out->codec, "%s", zn_ff.avcodec_get_name(s->codecpar->codec_id));
+    out->width = s->codecpar->width;
+    out->height = s->codecpar->height;
+    out->rate = s->avg_frame_rate.den ? av_q2d(s->avg_frame_rate) : 0;
+    out->frames = s->nb_frames;
+    const zn_status status = out->frames > 0 ? ZN_OK : count_frames(f, &out->frames);
+    zn_film_close(f);
     return status;
 }
 

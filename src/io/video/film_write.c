@@ -46,16 +46,27 @@ void zn_film_drop(zn_film_writer *w)
 }
 
 /* The kind of film that the name says, and an encoder that it can hold. */
-static zn_status choose(zn_film_writer *w, const AVCodec **codec)
+static zn_status choose(const char *path, const AVOutputFormat **kind, const AVCodec **codec)
 {
-    const AVOutputFormat *kind = zn_ff.av_guess_format(NULL, w->path, NULL);
-    if (!kind || kind->video_codec == AV_CODEC_ID_NONE)
-        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: not the name of a film that FFmpeg can write", w->path);
-    *codec = zn_ff.avcodec_find_encoder(kind->video_codec);
-    if (!*codec && zn_ff.avformat_query_codec(kind, AV_CODEC_ID_MPEG4, FF_COMPLIANCE_NORMAL) == 1)
+    *kind = zn_ff.av_guess_format(NULL, path, NULL);
+    if (!*kind || (*kind)->video_codec == AV_CODEC_ID_NONE)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: not the name of a film that FFmpeg can write", path);
+    *codec = zn_ff.avcodec_find_encoder((*kind)->video_codec);
+    if (!*codec && zn_ff.avformat_query_codec(*kind, AV_CODEC_ID_MPEG4, FF_COMPLIANCE_NORMAL) == 1)
         *codec = zn_ff.avcodec_find_encoder(AV_CODEC_ID_MPEG4);
-    if (!*codec)
-        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: FFmpeg has no encoder for such films", w->path);
+    return *codec ? ZN_OK : ZN_FAIL(ZN_EUNSUPPORTED, "%s: FFmpeg has no encoder for such films", path);
+}
+
+zn_status zn_film_check(const char *path)
+{
+    const AVOutputFormat *kind;
+    const AVCodec *codec;
+    ZN_TRY(zn_ffmpeg_open());
+    return path ? choose(path, &kind, &codec) : ZN_OK;
+}
+
+static zn_status make_format(zn_film_writer *w, const AVOutputFormat *kind)
+{
     const int code = zn_ff.avformat_alloc_output_context2(&w->format, kind, NULL, w->growing);
     return code < 0 ? zn_ffmpeg_fail(w->path, "make the film", code) : ZN_OK;
 }
@@ -134,6 +145,7 @@ static zn_status name_files(zn_film_writer *w, const char *path)
 
 zn_status zn_film_create(const char *path, int width, int height, double rate, zn_film_writer **out)
 {
+    const AVOutputFormat *kind = NULL;
     const AVCodec *codec = NULL;
     *out = NULL;
     if (width < 1 || height < 1 || (int64_t)width * height > ZN_FILM_MAX_PIXELS || !(rate > 0 && rate <= MOST_RATE))
@@ -146,7 +158,9 @@ zn_status zn_film_create(const char *path, int width, int height, double rate, z
     w->height = height;
     zn_status status = name_files(w, path);
     if (status == ZN_OK)
-        status = choose(w, &codec);
+        status = choose(path, &kind, &codec);
+    if (status == ZN_OK)
+        status = make_format(w, kind);
     if (status == ZN_OK)
         status = open_encoder(w, codec, rate);
     if (status == ZN_OK)
