@@ -6,7 +6,7 @@ SECONDS ?= 600
 JOBS    ?= $(shell nproc)
 ZENITH   = $(BUILD)/cli/zenith
 
-.PHONY: build demo test install uninstall deb fuzz nightly bench peers format clean help
+.PHONY: build demo check test install uninstall deb fuzz nightly bench peers format clean help
 
 build: ## the library and the program, in build/
 	@scripts/deps.sh build
@@ -16,7 +16,13 @@ build: ## the library and the program, in build/
 demo: build ## the bundled picture through encoder and decoder, with times and quality
 	@scripts/demo.sh $(ZENITH)
 
-test: ## everything that has to hold (scripts/test.sh names the stages)
+check: ## build, and the tests that take seconds: for daily work
+	@scripts/deps.sh build check
+	@cmake -S . -B $(BUILD) -G Ninja -DZENITH_TESTS=ON $(CMAKE_ARGS) > /dev/null
+	@cmake --build $(BUILD) -j $(JOBS)
+	@ctest --test-dir $(BUILD) -LE slow -j $(JOBS) --output-on-failure --no-tests=error
+
+test: ## the full test suite (scripts/test.sh names the stages)
 	@JOBS=$(JOBS) scripts/test.sh
 
 install: build ## into PREFIX (/usr/local), below DESTDIR if given
@@ -45,7 +51,7 @@ format: ## lay out every C file by .clang-format
 	@scripts/format.sh
 
 clean: ## remove everything that was built
-	@rm -rf build build-clang build-asan build-tsan build-x86 build-emulated build-fuzz
+	@rm -rf build build-*/
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12

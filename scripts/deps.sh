@@ -3,7 +3,8 @@
 # is downloaded and no rights are needed.
 #
 #     scripts/deps.sh build               compiler, build tools, libraries for images and video
-#     scripts/deps.sh build test          and test libraries, clang, cross compiler, emulator
+#     scripts/deps.sh build check         and what the tests link
+#     scripts/deps.sh build test          and clang, cross compiler, emulator
 #     scripts/deps.sh build test nightly  and valgrind
 #     scripts/deps.sh build deb           and what Debian packages are built with
 set -eu
@@ -38,8 +39,10 @@ build() {
     need openmpi-bin command -v mpirun
 }
 
+check() { need libcmocka-dev library cmocka; }
+
 test_group() {
-    need libcmocka-dev library cmocka
+    check
     need g++ command -v g++
     need clang command -v clang
     need clang-format command -v clang-format
@@ -63,10 +66,11 @@ deb() {
 for group in "$@"; do
     case $group in
     build) build ;;
+    check) check ;;
     test) test_group ;;
     nightly) nightly ;;
     deb) deb ;;
-    *) echo "usage: scripts/deps.sh [build] [test] [nightly] [deb]" >&2 && exit 2 ;;
+    *) echo "usage: scripts/deps.sh [build] [check] [test] [nightly] [deb]" >&2 && exit 2 ;;
     esac
 done
 [ -n "$missing" ] || exit 0
