@@ -63,6 +63,17 @@ typedef struct zn_model_parameter {
     float *data;
 } zn_model_parameter;
 
+/* What an architecture can do; which parts a model has decides what it does. */
+typedef enum zn_ability {
+    ZN_ENCODES = 1,    /* image to latent */
+    ZN_DECODES = 2,    /* latent to image */
+    ZN_RESTORES = 4,   /* image to image: the whole network stands in the place of the encoder */
+    ZN_CLIPS = 8,      /* encodes and decodes video */
+    ZN_EDITS = 16,     /* moves the condition of an image along attributes */
+    ZN_SAMPLES = 32,   /* draws new images from noise */
+    ZN_GENERATES = 64, /* draws images from a prompt */
+} zn_ability;
+
 struct zn_prune_run;
 
 /* How a weights file names the parameters of one part. */
@@ -76,7 +87,7 @@ typedef struct zn_arch {
     const char *name;
     const zn_config *configs;    /* ends with a NULL name */
     const char *scope[ZN_PARTS]; /* prefix of the parameters of each part */
-    bool restores;               /* encode is the network from image to image; there is no decode */
+    unsigned can;                /* ZN_ENCODES | ... */
     zn_node *(*encode)(zn_scope s, zn_node *image, const zn_config *k);
     zn_node *(*decode)(zn_scope s, zn_node *latent, const zn_config *k);
     /* Where a configuration has block gates: the encoder with gates as training wants them (models/zenith/zenith.h). */

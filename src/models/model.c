@@ -33,7 +33,7 @@ zn_status zn_model_new(const zn_arch *arch, const zn_config *config, zn_model **
                                .path = "",
                                .latent_channels = config->latent,
                                .downscale = config->downscale,
-                               .diffuses = arch->network != NULL,
+                               .diffuses = (arch->can & ZN_SAMPLES) != 0,
                                .clip_frames = config->frames,
                                .image_size = config->size };
     return ZN_OK;
@@ -140,13 +140,13 @@ static zn_status part_graph(const zn_model *m, zn_part part, zn_graph **graph)
 static void mark_part(zn_model *m, zn_part part)
 {
     m->has[part] = true;
-    if (m->arch->restores)
+    if (m->arch->can & ZN_RESTORES)
         m->info.restores = 1;
     else if (part == ZN_LATENT_NET)
         m->info.has_latent_net = 1;
     else if (part == ZN_CLASSIFIER)
         m->info.has_classifier = 1;
-    else if (!m->arch->network)
+    else if (!(m->arch->can & ZN_SAMPLES))
         *(part == ZN_ENCODER ? &m->info.has_encoder : &m->info.has_decoder) = 1;
 }
 
@@ -234,7 +234,7 @@ zn_status zn_model_clip(const zn_model *m, zn_part part, zn_shape shape, zn_stre
                         zn_node **input, zn_node **output)
 {
     *graph = NULL;
-    if (part > ZN_DECODER || !m->arch->clip || !m->config.frames)
+    if (part > ZN_DECODER || !(m->arch->can & ZN_CLIPS) || !m->config.frames)
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s is for pictures and knows no clips", m->config.name);
     return make_graph(m, part, shape, NULL, stream, graph, input, output);
 }

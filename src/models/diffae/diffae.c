@@ -179,6 +179,7 @@ static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan
 
 const zn_arch zn_arch_diffae = { .name = "diffae",
                                  .configs = zn_diffae_configs,
+                                 .can = ZN_EDITS | ZN_SAMPLES,
                                  .scope = { "encoder", "", "latent_net", "classifier" },
                                  .resize = resize,
                                  .adopt = adopt,

@@ -150,6 +150,7 @@ static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan
 
 const zn_arch zn_arch_taehv = { .name = "taehv",
                                 .configs = configs,
+                                .can = ZN_ENCODES | ZN_DECODES | ZN_CLIPS,
                                 .scope = { "encoder", "decoder" },
                                 .encode = encode,
                                 .decode = decode,

@@ -239,6 +239,7 @@ static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan
 
 const zn_arch zn_arch_taesd = { .name = "taesd",
                                 .configs = configs,
+                                .can = ZN_ENCODES | ZN_DECODES,
                                 .scope = { "encoder", "decoder" },
                                 .file_name = file_name,
                                 .initial = initial,

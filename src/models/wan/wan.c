@@ -138,6 +138,7 @@ static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan
 
 const zn_arch zn_arch_wan = { .name = "wan",
                               .configs = configs,
+                              .can = ZN_ENCODES | ZN_DECODES | ZN_CLIPS,
                               .scope = { "encoder", "decoder" },
                               .encode = encode,
                               .decode = decode,

@@ -207,6 +207,7 @@ static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan
 
 const zn_arch zn_arch_zenith_prune = { .name = "zenith-prune",
                                        .configs = configs,
+                                       .can = ZN_ENCODES | ZN_DECODES,
                                        .scope = { "", "" },
                                        .encode = encode,
                                        .encode_gated = zn_prune_encode,

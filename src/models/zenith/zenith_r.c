@@ -146,6 +146,7 @@ static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan
 
 const zn_arch zn_arch_zenith_r = { .name = "zenith-r",
                                    .configs = configs,
+                                   .can = ZN_ENCODES | ZN_DECODES,
                                    .scope = { "enc", "dec" },
                                    .encode = encode,
                                    .decode = decode,

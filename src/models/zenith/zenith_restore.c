@@ -175,8 +175,8 @@ static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan
 
 const zn_arch zn_arch_zenith_restore = { .name = "zenith-restore",
                                          .configs = configs,
+                                         .can = ZN_RESTORES,
                                          .scope = { "restore", "" },
-                                         .restores = true,
                                          .encode = restore,
                                          .recognise = recognise,
                                          .initial = initial };

@@ -238,6 +238,7 @@ static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan
 
 const zn_arch zn_arch_zenith_taesd = { .name = "zenith-taesd",
                                        .configs = configs,
+                                       .can = ZN_ENCODES | ZN_DECODES,
                                        .scope = { "enc", "dec" },
                                        .encode = encode,
                                        .decode = decode,

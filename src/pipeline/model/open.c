@@ -103,7 +103,7 @@ zn_status zn_model_extend(zn_model *m, const char *path)
     int added = 0;
     ZN_TRY(zn_weights_open(path, &w));
     zn_status status = m->arch->recognise(w, &config, naming, &is_it);
-    if (status == ZN_OK && (!is_it || !m->arch->network))
+    if (status == ZN_OK && (!is_it || !(m->arch->can & ZN_EDITS)))
         status = ZN_FAIL(ZN_EFORMAT, "nothing in it belongs to a %s", m->info.architecture);
     for (int part = ZN_LATENT_NET; part < ZN_PARTS && status == ZN_OK; part++)
         if (naming[part].present && !m->has[part]) {
@@ -256,7 +256,7 @@ zn_status zn_model_random(const char *architecture, uint64_t seed, zn_model **ou
     ZN_TRY(zn_model_new(arch, config, &m));
     m->info.is_random = 1;
     zn_status status = zn_model_random_part(m, ZN_ENCODER, seed);
-    if (status == ZN_OK && (arch->decode || arch->network))
+    if (status == ZN_OK && !(arch->can & ZN_RESTORES))
         status = zn_model_random_part(m, ZN_DECODER, seed);
     char path[64];
     snprintf(path, sizeof path, "(random, seed %llu)", (unsigned long long)seed);

@@ -6,6 +6,7 @@
 #include "io/image/pixels.h"
 #include "models/zenith/zenith.h"
 #include "train/data/corrupt.h"
+#include "train/recipe/tasks.h"
 
 #include <string.h>
 
@@ -30,7 +31,7 @@ static zn_status damage(zn_held_out *h, int size)
 
 zn_status zn_held_out_new(zn_held_out *h, const zn_dataset *set, const zn_recipe *r, const zn_skip *skip)
 {
-    const bool restores = r->task == ZN_RECIPE_RESTORE;
+    const bool restores = zn_train_task_of(r)->inputs == ZN_INPUTS_DEGRADED;
     const size_t pixels = (size_t)r->size * (size_t)r->size;
     *h = (zn_held_out){ .tasks = restores ? ZN_TASKS : 1 };
     const size_t most = (size_t)(PICTURES * h->tasks);

@@ -54,7 +54,7 @@ static void add_features(zn_objective *o, const zn_recipe *r, zn_node *const *st
                          (zn_ramp){ r->features, features_end * r->features, 0, r->steps });
 }
 
-static void add_encoder(zn_objective *o, const zn_objective_options *k)
+zn_status zn_add_encoder_lesson(zn_objective *o, const zn_objective_options *k)
 {
     const zn_recipe *r = k->recipe;
     const int64_t turn = (int64_t)(huber_share * (double)r->steps);
@@ -63,12 +63,13 @@ static void add_encoder(zn_objective *o, const zn_objective_options *k)
     if (!k->teacher->info.has_encoder) { /* learned through the decoder, which says what latents mean */
         o->output = teacher_part(k, ZN_DECODER, z);
         zn_add_picture_terms(o, r, o->output, o->target);
-        return;
+        return ZN_OK;
     }
     zn_node *wanted = teacher_part(k, ZN_ENCODER, o->input);
     zn_graph_name_layer(o->graph, "loss");
     zn_objective_add(o, "latent_huber", zn_huber(z, wanted, huber_knee), (zn_ramp){ 1, 0, turn, turn });
     zn_objective_add(o, "latent", zn_mean_square_error(z, wanted), (zn_ramp){ 0, 1, turn, turn });
+    return ZN_OK;
 }
 
 /* The student's picture of latents with noise on them, which makes it forgive what its encoder gets wrong. */
@@ -79,7 +80,7 @@ static zn_node *decode_disturbed(zn_objective *o, const zn_objective_options *k,
     return zn_part_of(k->model, ZN_DECODER, "", disturbed);
 }
 
-static void add_decoder(zn_objective *o, const zn_objective_options *k)
+zn_status zn_add_decoder_lesson(zn_objective *o, const zn_objective_options *k)
 {
     zn_node *z = k->teacher->info.has_encoder ? teacher_part(k, ZN_ENCODER, o->input)
                                               : zn_part_of(k->model, ZN_ENCODER, "", o->input);
@@ -95,10 +96,11 @@ static void add_decoder(zn_objective *o, const zn_objective_options *k)
     zn_add_picture_terms(o, k->recipe, o->output, wanted);
     if (k->recipe->features > 0)
         add_features(o, k->recipe, stages[0], count, stages[1], teacher_count);
+    return ZN_OK;
 }
 
 /* Without the teacher's latents before it as well, the decoder would soon understand those of its own encoder alone. */
-static void add_joint(zn_objective *o, const zn_objective_options *k)
+zn_status zn_add_joint_lesson(zn_objective *o, const zn_objective_options *k)
 {
     zn_node *z = zn_learning_encoder(o, k);
     o->output = zn_part_of(k->model, ZN_DECODER, "", z);
@@ -106,25 +108,16 @@ static void add_joint(zn_objective *o, const zn_objective_options *k)
     zn_graph_name_layer(o->graph, "loss");
     zn_add_picture_terms(o, k->recipe, o->output, o->target);
     if (k->recipe->latent_mse <= 0)
-        return;
+        return ZN_OK;
     const zn_ramp weight = { .to = k->recipe->latent_mse };
     if (!k->teacher->info.has_encoder) { /* still its language */
         zn_objective_add(o, "latent", zn_mean_square_error(teacher_part(k, ZN_DECODER, z), o->target), weight);
-        return;
+        return ZN_OK;
     }
     zn_node *wanted = teacher_part(k, ZN_ENCODER, o->input);
     zn_objective_add(o, "latent", zn_mean_square_error(z, wanted), weight);
     zn_objective_add(o, "decoder",
                      zn_mean_absolute_error(decode_disturbed(o, k, wanted), teacher_part(k, ZN_DECODER, wanted)),
                      (zn_ramp){ .to = 1 });
-}
-
-void zn_add_teacher_terms(zn_objective *o, const zn_objective_options *k)
-{
-    if (k->goal == ZN_GOAL_ENCODER)
-        add_encoder(o, k);
-    else if (k->goal == ZN_GOAL_DECODER)
-        add_decoder(o, k);
-    else
-        add_joint(o, k);
+    return ZN_OK;
 }

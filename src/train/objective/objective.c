@@ -65,22 +65,23 @@ static zn_node *sample(zn_objective *o, zn_node *mean, double weight)
 }
 
 /* A restorer's whole network stands in the place of the encoder. */
-static void add_autoencoder(zn_objective *o, const zn_objective_options *k)
+static zn_status add_autoencoder(zn_objective *o, const zn_objective_options *k)
 {
     o->output = zn_learning_encoder(o, k);
-    if (!k->model->arch->restores) {
+    if (!(k->model->arch->can & ZN_RESTORES)) {
         zn_node *z = k->recipe->kl > 0 ? sample(o, o->output, k->recipe->kl) : o->output;
         o->output = zn_part_of(k->model, ZN_DECODER, "", z);
     }
     o->learns[ZN_ENCODER] = o->learns[ZN_DECODER] = true;
     zn_graph_name_layer(o->graph, "loss");
     zn_add_picture_terms(o, k->recipe, o->output, o->target);
+    return ZN_OK;
 }
 
 /* Pictures at steps of their own; the encoder learns what helps the decoder to tell the noise. */
 static zn_status add_diffusion(zn_objective *o, const zn_objective_options *k)
 {
-    if (!k->model->arch->network)
+    if (!(k->model->arch->can & ZN_SAMPLES))
         return ZN_FAIL(ZN_EINVALID, "%s is no diffusion autoencoder", k->model->config.name);
     ZN_TRY(zn_diffusion_new("linear", ZN_SPACING_ALL, 0, &o->diffusion));
     o->noising = zn_noising_of(k->model, o->input, true);
@@ -111,7 +112,22 @@ static zn_status add_classifier(zn_objective *o, const zn_objective_options *k)
     return ZN_OK;
 }
 
-bool zn_goal_on_conditions(zn_goal goal) { return goal == ZN_GOAL_LATENT_NET || goal == ZN_GOAL_CLASSIFIER; }
+static const struct {
+    zn_status (*build)(zn_objective *o, const zn_objective_options *k);
+    bool on_conditions;
+    zn_part part; /* that learns from conditions */
+} goals[] = {
+    [ZN_GOAL_AUTOENCODER] = { .build = add_autoencoder },
+    [ZN_GOAL_ENCODER] = { .build = zn_add_encoder_lesson },
+    [ZN_GOAL_DECODER] = { .build = zn_add_decoder_lesson },
+    [ZN_GOAL_JOINT] = { .build = zn_add_joint_lesson },
+    [ZN_GOAL_DIFFUSION] = { .build = add_diffusion },
+    [ZN_GOAL_LATENT_NET] = { .build = add_latent_net, .on_conditions = true, .part = ZN_LATENT_NET },
+    [ZN_GOAL_CLASSIFIER] = { .build = add_classifier, .on_conditions = true, .part = ZN_CLASSIFIER },
+};
+
+bool zn_goal_on_conditions(zn_goal goal) { return goals[goal].on_conditions; }
+zn_part zn_goal_part(zn_goal goal) { return goals[goal].part; }
 
 static void add_inputs(zn_objective *o, const zn_objective_options *k)
 {
@@ -120,7 +136,7 @@ static void add_inputs(zn_objective *o, const zn_objective_options *k)
     zn_shape in = ZN_SHAPE(k->batch, size, size, inputs), out = ZN_SHAPE(k->batch, size, size, 3);
     if (zn_goal_on_conditions(k->goal)) {
         in = ZN_SHAPE(1, 1, k->batch, c->latent);
-        out = k->goal == ZN_GOAL_CLASSIFIER ? ZN_SHAPE(1, 1, k->batch, c->classes) : in;
+        out = zn_goal_part(k->goal) == ZN_CLASSIFIER ? ZN_SHAPE(1, 1, k->batch, c->classes) : in;
     }
     o->input = zn_graph_input(o->graph, "input", in);
     o->target = zn_graph_input(o->graph, "target", out);
@@ -132,16 +148,7 @@ zn_status zn_objective_build(zn_objective *o, const zn_objective_options *k)
     if (!o->graph)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a training graph");
     add_inputs(o, k);
-    if (k->goal == ZN_GOAL_DIFFUSION)
-        ZN_TRY(add_diffusion(o, k));
-    else if (k->goal == ZN_GOAL_LATENT_NET)
-        ZN_TRY(add_latent_net(o, k));
-    else if (k->goal == ZN_GOAL_CLASSIFIER)
-        ZN_TRY(add_classifier(o, k));
-    else if (k->goal == ZN_GOAL_AUTOENCODER)
-        add_autoencoder(o, k);
-    else
-        zn_add_teacher_terms(o, k);
+    ZN_TRY(goals[k->goal].build(o, k));
     ZN_TRY(zn_graph_status(o->graph));
     zn_model_bind(k->model, o->graph, "");
     if (k->teacher)

@@ -12,18 +12,7 @@
 #include "models/model.h"
 #include "models/zenith/zenith.h"
 #include "train/objective/noising.h"
-#include "train/recipe/recipe.h"
-
-/* What is learned. Those in the middle have a teacher, which stays as it is. */
-typedef enum zn_goal {
-    ZN_GOAL_AUTOENCODER, /* encoder and decoder, or a restorer: the picture itself */
-    ZN_GOAL_ENCODER,     /* encoder: the teacher's latents (without its encoder: what its decoder makes a picture of) */
-    ZN_GOAL_DECODER,     /* decoder: the teacher's picture of disturbed latents, and its activations on the way */
-    ZN_GOAL_JOINT,       /* both: the picture itself, latents near the teacher's */
-    ZN_GOAL_DIFFUSION,   /* a diffusion autoencoder: the noise in a picture */
-    ZN_GOAL_LATENT_NET,  /* its latent net: the noise in normalised conditions */
-    ZN_GOAL_CLASSIFIER   /* its classifier: attributes of pictures, from normalised conditions */
-} zn_goal;
+#include "train/recipe/tasks.h"
 
 /* `from` up to step `begin`, `to` from `end` on, linear between. */
 typedef struct zn_ramp {
@@ -58,8 +47,9 @@ typedef struct zn_objective {
 } zn_objective;
 
 /* True for a goal that is about one part on conditions, while all others stay as they are and are not even needed in
- * checkpoints. */
+ * checkpoints; and that part. */
 bool zn_goal_on_conditions(zn_goal goal);
+zn_part zn_goal_part(zn_goal goal);
 
 typedef struct zn_objective_options {
     const zn_model *model;
@@ -88,7 +78,9 @@ zn_node *zn_haar_loss(zn_node *a, zn_node *b);
 zn_node *zn_learning_encoder(zn_objective *o, const zn_objective_options *options);
 
 /* Terms of the goals that have a teacher (lessons.c). */
-void zn_add_teacher_terms(zn_objective *o, const zn_objective_options *options);
+ZN_MUST_USE zn_status zn_add_encoder_lesson(zn_objective *o, const zn_objective_options *options);
+ZN_MUST_USE zn_status zn_add_decoder_lesson(zn_objective *o, const zn_objective_options *options);
+ZN_MUST_USE zn_status zn_add_joint_lesson(zn_objective *o, const zn_objective_options *options);
 /* At each resolution the last residual sum among the graph's nodes from `first` on, with the ReLU after it if it has
  * one: what a stage of a network hands on. At most 8; returns how many. */
 enum { ZN_MAX_STAGES = 8 };

@@ -3,6 +3,7 @@
 
 #include "base/fail.h"
 #include "base/numbers.h"
+#include "train/recipe/tasks.h"
 #include "train/recipe/yaml.h"
 
 #include <math.h>
@@ -259,6 +260,8 @@ static bool is_written(const zn_recipe *r, const char *name)
         return r->teacher[0];
     if (strncmp(name, "gates.", 6) == 0)
         return r->gates != ZN_RECIPE_GATES_AS_USUAL;
+    if (strncmp(name, "loss.", 5) == 0)
+        return zn_train_task_of(r)->takes & ZN_TAKES_LOSSES;
     return r->labels[0] || strcmp(name, "labels");
 }
 

@@ -90,7 +90,7 @@ static zn_status make_student(zn_run *r)
     const zn_recipe *k = &r->recipe;
     const zn_config *known, *t = &r->teacher->config;
     const zn_arch *arch = zn_arch_find(k->model, &known);
-    if (!arch || arch->restores)
+    if (!arch || !(arch->can & ZN_ENCODES))
         return ZN_FAIL(ZN_ENOTFOUND, "no architecture for a student is called '%s'", k->model);
     zn_config config = arch == r->teacher->arch ? *t : *known;
     if (config.downscale != t->downscale)

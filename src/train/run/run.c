@@ -84,16 +84,12 @@ static void leave_stage(zn_run *r)
 
 static zn_status check_task(const zn_run *r)
 {
-    const zn_recipe *k = &r->recipe;
-    static const char *const names[] = { "autoencode", "restore", "diffuse", "imagine", "classify" };
-    const zn_model_info *info = &r->model->info;
-    const zn_recipe_task task = info->restores   ? ZN_RECIPE_RESTORE
-                                : info->diffuses ? ZN_RECIPE_DIFFUSE
-                                                 : ZN_RECIPE_AUTOENCODE;
-    if (k->task != task && !(info->diffuses && k->task > task))
-        return ZN_FAIL(ZN_EINVALID, "%s cannot be trained to %s: the recipe needs task: %s", k->model, names[k->task],
-                       names[task]);
-    return ZN_OK;
+    const zn_train_task *task = zn_train_task_of(&r->recipe);
+    const unsigned can = r->model->arch->can;
+    if ((can & task->needs) == task->needs)
+        return ZN_OK;
+    return ZN_FAIL(ZN_EINVALID, "%s cannot be trained to %s: the recipe needs task: %s", r->recipe.model, task->name,
+                   zn_train_task_for(can)->name);
 }
 
 static zn_status prepare_pictures(zn_run *r)
@@ -102,7 +98,7 @@ static zn_status prepare_pictures(zn_run *r)
     const int share = k->batch / zn_ranks_count(r->options.ranks);
     const size_t pixels = (size_t)share * (size_t)k->size * (size_t)k->size;
     const int inputs = zn_model_inputs(r->model, ZN_ENCODER);
-    if (k->task == ZN_RECIPE_RESTORE)
+    if (zn_train_task_of(k)->inputs == ZN_INPUTS_DEGRADED)
         ZN_TRY(zn_alloc_for("a batch", sizeof(float) * pixels * (size_t)inputs, (void **)&r->inputs));
     ZN_TRY(zn_alloc_for("a batch", sizeof(float) * pixels * 3, (void **)&r->batch));
     ZN_TRY(zn_run_prepare_skips(r));

@@ -94,7 +94,7 @@ zn_status zn_run_open_model(zn_run *r, zn_part part)
                        zn_part_name(part));
     ZN_TRY(zn_model_find(name, &r->model));
     zn_model *m = r->model;
-    if (!m->info.diffuses || !m->has[ZN_ENCODER] || !m->has[ZN_DECODER])
+    if (!(m->arch->can & ZN_SAMPLES) || !m->has[ZN_ENCODER] || !m->has[ZN_DECODER])
         return ZN_FAIL(ZN_EINVALID, "%s: a %s, but a %s needs a diffusion autoencoder", name, m->config.name,
                        zn_part_name(part));
     ZN_TRY(settle_gates(r));

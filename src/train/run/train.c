@@ -74,11 +74,12 @@ static zn_status read_recipe(zn_run *r, const zn_train_options *o)
         return ZN_FAIL(ZN_EINVALID, "%s weighs loss.%s, which needs a teacher: it is for distilling",
                        o->run.resume ? o->run.folder : o->recipe, r->recipe.features > 0 ? "features" : "latent");
     ZN_TRY(o->run.resume ? go_on(r, o) : start(&r->recipe, o));
-    if (r->recipe.labels[0] && r->recipe.task != ZN_RECIPE_CLASSIFY)
+    const unsigned takes = zn_train_task_of(&r->recipe)->takes;
+    if (r->recipe.labels[0] && !(takes & ZN_TAKES_LABELS))
         return ZN_FAIL(ZN_EINVALID, "labels are for a classifier: a recipe with task: classify");
-    if (r->recipe.kl > 0 && r->recipe.task != ZN_RECIPE_AUTOENCODE)
+    if (r->recipe.kl > 0 && !(takes & ZN_TAKES_KL))
         return ZN_FAIL(ZN_EINVALID, "loss.kl is for latents: for task: autoencode alone");
-    if (r->recipe.dropout > 0 && r->recipe.task != ZN_RECIPE_DIFFUSE)
+    if (r->recipe.dropout > 0 && !(takes & ZN_TAKES_DROPOUT))
         return ZN_FAIL(ZN_EINVALID, "dropout is for task: diffuse alone");
     return ZN_OK;
 }
@@ -86,12 +87,11 @@ static zn_status read_recipe(zn_run *r, const zn_train_options *o)
 static zn_status make_model(zn_run *r)
 {
     const zn_recipe *k = &r->recipe;
-    if (k->task == ZN_RECIPE_IMAGINE)
-        return zn_run_open_model(r, ZN_LATENT_NET);
-    if (k->task == ZN_RECIPE_CLASSIFY) {
+    const zn_train_task *task = zn_train_task_of(k);
+    if (task->inputs == ZN_INPUTS_LABELLED)
         ZN_TRY(zn_run_read_labels(r));
-        return zn_run_open_model(r, ZN_CLASSIFIER);
-    }
+    if (zn_train_on_conditions(task))
+        return zn_run_open_model(r, task->part);
     const zn_config *known;
     const zn_arch *arch = zn_arch_find(k->model, &known);
     if (!arch)
@@ -99,19 +99,14 @@ static zn_status make_model(zn_run *r)
     zn_config config = *known;
     const zn_wishes want = { .width = k->width, .latent = k->latent, .size = k->size, .dropout = (float)k->dropout };
     ZN_TRY(zn_arch_resize(arch, &config, &want));
-    return zn_run_new_model(r, arch, &config, !arch->restores);
+    return zn_run_new_model(r, arch, &config, !(arch->can & ZN_RESTORES));
 }
 
 static zn_status set_up(zn_run *r, const zn_train_options *o)
 {
     ZN_TRY(read_recipe(r, o));
     ZN_TRY(make_model(r));
-    static const zn_goal goals[] = { [ZN_RECIPE_AUTOENCODE] = ZN_GOAL_AUTOENCODER,
-                                     [ZN_RECIPE_RESTORE] = ZN_GOAL_AUTOENCODER,
-                                     [ZN_RECIPE_DIFFUSE] = ZN_GOAL_DIFFUSION,
-                                     [ZN_RECIPE_IMAGINE] = ZN_GOAL_LATENT_NET,
-                                     [ZN_RECIPE_CLASSIFY] = ZN_GOAL_CLASSIFIER };
-    r->stages[r->stage_count++] = (zn_run_stage){ "train", goals[r->recipe.task], r->recipe };
+    r->stages[r->stage_count++] = (zn_run_stage){ "train", zn_train_task_of(&r->recipe)->goal, r->recipe };
     return ZN_OK;
 }
 

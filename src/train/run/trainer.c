@@ -44,8 +44,7 @@ static zn_optim_options optim_options(const zn_recipe *r)
 static bool is_kept(const zn_trainer *t, const zn_model_parameter *p)
 {
     const zn_goal goal = t->options.goal;
-    const zn_part part = goal == ZN_GOAL_LATENT_NET ? ZN_LATENT_NET : ZN_CLASSIFIER;
-    return !zn_goal_on_conditions(goal) || (p->part == part && p->role != ZN_ROLE_CONSTANT);
+    return !zn_goal_on_conditions(goal) || (p->part == zn_goal_part(goal) && p->role != ZN_ROLE_CONSTANT);
 }
 
 /* True if parameter i of the learner is one that the goal wants learned. */

@@ -40,14 +40,15 @@ static void build(zn_yardstick *y)
     const zn_yardstick_options *k = &y->options;
     const zn_model *m = k->model, *t = k->teacher;
     zn_node *x = y->input;
-    if (m->arch->network) {
+    if (m->arch->can & ZN_SAMPLES) {
         y->noising = zn_noising_of(m, x, false);
         y->output = zn_noising_estimate(&y->noising, y->diffusion, MIDDLE_STEP);
         return;
     }
     if (!t) {
-        y->latent = m->arch->restores ? NULL : own_encoder(y, x);
-        y->output = m->arch->restores ? own_encoder(y, x) : zn_part_of(m, ZN_DECODER, "", y->latent);
+        zn_node *out = own_encoder(y, x);
+        y->latent = m->arch->can & ZN_RESTORES ? NULL : out;
+        y->output = y->latent ? zn_part_of(m, ZN_DECODER, "", out) : out;
         return;
     }
     if (t->info.has_encoder)
@@ -75,7 +76,7 @@ static zn_status prepare(zn_yardstick *y)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for an evaluation");
     const int inputs = zn_model_inputs(k->model, ZN_ENCODER);
     y->input = zn_graph_input(y->graph, "input", ZN_SHAPE(k->batch, k->size, k->size, inputs));
-    if (k->model->arch->network)
+    if (k->model->arch->can & ZN_SAMPLES)
         ZN_TRY(zn_diffusion_new("linear", ZN_SPACING_ALL, 0, &y->diffusion));
     build(y);
     ZN_TRY(zn_graph_status(y->graph));
