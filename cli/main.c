@@ -64,7 +64,7 @@ const command command_table[] = {
       CMD_MODELS, 0, 0, models_run },
     { "bench", "[--model NAME] [--part PART] [--size WxH]", "speed of encoder or decoder on this machine",
       "Times a part of a model on random input, after two warm-up runs, and compares it with what the machine can "
-      "do. Without --model the weights are random, which costs the same.",
+      "do. Without --model it takes the first model found, or a TAESD with random weights if there is none.",
       CMD_BENCH, 0, 0, bench_run },
     { "train", "[RECIPE] --data PATH -o RUN [--resume]", "train a model on a folder of pictures",
       "Trains by a recipe: one of those below, or a .yaml file. The run's folder gets the recipe as used, "

@@ -159,7 +159,7 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     train)
-        operands="zenith-r taesd taesd3 restore restore-small zenith-hier diffae-celeba64 diffae-small diffae-latent diffae-latent-small diffae-classifier" options="--output --data --steps --precision --seed --from --labels --resume --threads --json --quiet --verbose --version --help"
+        operands="zenith-r taesd taesd3 restore restore-small zenith-hier diffae-celeba64 diffae-small diffae-latent diffae-latent-small diffae-classifier" options="--output --data --steps --precision --seed --from --labels --set --print --resume --threads --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         -d | --data) return ;;
@@ -168,6 +168,7 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         --from) _zenith_offer "$(zenith models --names 2>/dev/null)"; return ;;
         --labels) return ;;
+        --set) compopt +o default 2>/dev/null; return ;;
         -t | --threads) compopt +o default 2>/dev/null; return ;;
         esac ;;
     dataset)
@@ -199,7 +200,7 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     distill)
-        operands="" options="--output --teacher --student --data --steps --seed --from --resume --threads --json --quiet --verbose --version --help"
+        operands="" options="--output --teacher --student --data --steps --seed --from --set --print --resume --threads --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         --teacher) _zenith_offer "$(zenith models --names 2>/dev/null)"; return ;;
@@ -208,6 +209,7 @@ _zenith() {
         --steps) compopt +o default 2>/dev/null; return ;;
         --seed) compopt +o default 2>/dev/null; return ;;
         --from) _zenith_offer "$(zenith models --names 2>/dev/null)"; return ;;
+        --set) compopt +o default 2>/dev/null; return ;;
         -t | --threads) compopt +o default 2>/dev/null; return ;;
         esac ;;
     esac

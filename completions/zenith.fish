@@ -67,6 +67,8 @@ complete -c zenith -n '__zenith_command_is train' -s p -l precision -x -a 'f32 b
 complete -c zenith -n '__zenith_command_is train distill' -l seed -x -d 'of start values, order and crops (the recipe\'s)'
 complete -c zenith -n '__zenith_command_is train distill' -l from -r -a '(zenith models --names 2>/dev/null)' -d 'weights to train further: name, file or folder (fresh ones)'
 complete -c zenith -n '__zenith_command_is train' -l labels -r -d 'attributes of the pictures, for a classifier (labels.csv beside them)'
+complete -c zenith -n '__zenith_command_is train distill' -l set -x -d 'change a setting of the recipe, such as lr=1e-3 or loss.l1=0.5; may be repeated'
+complete -c zenith -n '__zenith_command_is train distill' -l print -d 'print the recipe with all its settings as YAML, and train nothing'
 complete -c zenith -n '__zenith_command_is train distill' -l resume -d 'go on from the last checkpoint; options of the first time stay'
 complete -c zenith -n '__zenith_command_is encode' -l clip -d 'the pictures are the frames of one clip, for a video autoencoder'
 complete -c zenith -n '__zenith_command_is encode' -l batch -d 'all images, of one size, to one latent file of shape [N,C,H,W]'

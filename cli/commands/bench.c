@@ -87,10 +87,19 @@ static void report(const options *o, const zn_model_info *info, const zn_bench_o
     facts_end(&f);
 }
 
+/* The model of the command line, or the one that other commands take; random weights cost the same where none is found.
+ */
+static int open_model(const options *o, zn_model **out)
+{
+    if (!o->model && zn_model_find(NULL, out) == ZN_OK)
+        return 0;
+    return model_open(o, o->model ? o->model : "random:taesd", out);
+}
+
 int bench_run(const options *o)
 {
     zn_model *model = NULL;
-    if (model_open(o, o->model ? o->model : "random:taesd", &model))
+    if (open_model(o, &model))
         return EXIT_FAILURE;
     const zn_model_info *info = zn_model_info_of(model);
     progress bar = { .quiet = o->quiet };

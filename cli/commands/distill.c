@@ -44,4 +44,13 @@ static int run_on(const options *o, zn_ranks *ranks)
     return 0;
 }
 
-int distill_run(const options *o) { return on_ranks(o, run_on); }
+int distill_run(const options *o)
+{
+    char *yaml = NULL;
+    if (!o->print)
+        return on_ranks(o, run_on);
+    if (!o->student || o->json)
+        return usage_error("distill", o->json ? "--print writes YAML, not JSON" : "--print needs --student");
+    const zn_status status = zn_distill_recipe(o->student, o->settings, &yaml);
+    return print_recipe(status, yaml);
+}

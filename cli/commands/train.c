@@ -56,4 +56,13 @@ static int run_on(const options *o, zn_ranks *ranks)
     return 0;
 }
 
-int train_run(const options *o) { return on_ranks(o, run_on); }
+int train_run(const options *o)
+{
+    char *yaml = NULL;
+    if (!o->print)
+        return on_ranks(o, run_on);
+    if (!o->file_count || o->json)
+        return usage_error("train", o->json ? "--print writes YAML, not JSON" : "--print needs a recipe");
+    const zn_status status = zn_train_recipe(o->files[0], o->settings, &yaml);
+    return print_recipe(status, yaml);
+}

@@ -163,6 +163,16 @@ int monitor_usage(const options *o)
     return o->output ? 0 : usage_error(o->command->name, "-o is needed: the folder of the run");
 }
 
+int print_recipe(zn_status status, char *yaml)
+{
+    if (status == ZN_OK)
+        say_bytes(yaml, strlen(yaml));
+    else
+        complain("%s", zn_error_text());
+    zn_memory_free(yaml);
+    return status == ZN_OK ? 0 : EXIT_FAILURE;
+}
+
 zn_run_options monitor_begin(monitor *m, const options *o, zn_ranks *ranks)
 {
     interrupt_catch();
@@ -177,6 +187,7 @@ zn_run_options monitor_begin(monitor *m, const options *o, zn_ranks *ranks)
                              .resume = o->resume,
                              .seed = o->run_seed >= 0 ? &o->run_seed : NULL,
                              .steps = o->steps,
+                             .settings = o->settings,
                              .threads = o->threads,
                              .ranks = ranks,
                              .progress = tick,

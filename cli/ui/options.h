@@ -27,7 +27,7 @@ enum {
     CMD_ALL = (1 << 16) - 1
 };
 
-enum { EXIT_USAGE = 2 };
+enum { EXIT_USAGE = 2, MOST_SETTINGS = 64 };
 
 /* Options of many commands. Where they do nothing, those that no result depends on are accepted. */
 enum { COMMON = 1, HARMLESS };
@@ -41,6 +41,7 @@ typedef struct options {
     int file_count;
     const char *output, *model, *format, *data, *reference, *teacher, *student, *from, *labels, *damage, *learning;
     const char *classifier, *latent, *attribute, *amount, *device, *scaling;
+    const char *settings[MOST_SETTINGS + 1]; /* --set, as often as it was given; ends with NULL */
     int threads, tile, runs, quality, bits, rate;
     int side, crops, count, heldout, frames;
     int precision, part, dtype, task; /* zn_precision, zn_part, zn_dtype, zn_task */
@@ -51,7 +52,7 @@ typedef struct options {
     int64_t run_seed; /* in the place of a recipe's */
     int64_t steps, encode_steps, latent_steps;
     int json, quiet, verbose, show, compare, profile, lossless, force, resume, gates, nlm, clip, batch, help, version;
-    int random_noise, list, names, strip;
+    int random_noise, list, names, strip, print;
 } options;
 
 typedef struct option {

@@ -2,6 +2,8 @@
  * error and not 4. */
 #include "ui/values.h"
 
+#include "ui/options.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdint.h>
@@ -36,6 +38,18 @@ int value_text(const char *text, void *field)
 {
     *(const char **)field = text;
     return text[0] != 0;
+}
+
+int value_setting(const char *text, void *field)
+{
+    const char **settings = field, *equals = strchr(text, '=');
+    int count = 0;
+    while (settings[count])
+        count++;
+    if (!equals || equals == text || count == MOST_SETTINGS)
+        return 0;
+    settings[count] = text;
+    return 1;
 }
 
 int value_threads(const char *text, void *field)

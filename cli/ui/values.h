@@ -3,6 +3,7 @@
 #define ZN_CLI_VALUES_H
 
 int value_text(const char *text, void *field);       /* const char *; not empty */
+int value_setting(const char *text, void *field);    /* const char *[MOST_SETTINGS + 1]; "key=value" is appended */
 int value_threads(const char *text, void *field);    /* int, 0..1024; "auto" is 0 */
 int value_steps(const char *text, void *field);      /* int64_t, 1..1e9 */
 int value_runs(const char *text, void *field);       /* int, 1..100000 */

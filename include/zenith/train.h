@@ -47,6 +47,8 @@ typedef struct zn_run_options {
     /* 0: the recipe's; with resume not fewer than are done. Of a distillation those of all stages, shared out as the
      * recipe does; with resume the run's own. */
     int64_t steps;
+    /* Settings of the recipe to change, such as "lr=1e-3" or "loss.l1=0.5"; ends with NULL. NULL: none */
+    const char *const *settings;
     int threads;     /* 0: one for each CPU; of this process when there are several */
     zn_ranks *ranks; /* processes that share the work; only rank 0 writes. NULL: alone */
     /* Called after every step, on every rank; non-zero on any of them stops: the state is saved and ZN_ECANCELLED
@@ -57,9 +59,9 @@ typedef struct zn_run_options {
     int (*stop)(void *user);
     /* Told once, on rank 0, of each picture that could not be read; the next one takes its place. May be NULL. */
     zn_skipped_fn skipped;
-    /* Told on rank 0, in a sentence, that a resumed run has other pictures than before, or a number of ranks that adds
-     * up in another order, and so will not be like one that was never stopped. The same pictures in another place are
-     * no others. May be NULL. */
+    /* Called on rank 0 with a sentence: the recipe's held_out holds out no image; or a resumed run has other images
+     * than before (the same ones in another place are not), or a number of ranks that adds up in another order, and so
+     * will not be like one that was never stopped. May be NULL. */
     void (*remark)(void *user, const char *sentence);
     void *user;
 } zn_run_options;
@@ -92,6 +94,10 @@ ZN_API ZN_MUST_USE zn_status zn_train(const zn_train_options *options, zn_train_
 /* Presets: name and one line of description; NULL after the last. */
 ZN_API const char *zn_train_preset(int index, const char **description);
 
+/* A preset or .yaml file as YAML with every setting written out, changed by `settings` (as in zn_run_options); free
+ * *yaml with zn_memory_free. */
+ZN_API ZN_MUST_USE zn_status zn_train_recipe(const char *recipe, const char *const *settings, char **yaml);
+
 /* Distillation: a small model for the latent space of a teacher.
  *
  *     zn_distill_options o = { .teacher = "taef2", .student = "zenith-r", .run = { .data = "photos",
@@ -122,6 +128,8 @@ ZN_API ZN_MUST_USE zn_status zn_distill(const zn_distill_options *options, zn_di
 
 /* Students: as zn_train_preset. */
 ZN_API const char *zn_distill_student(int index, const char **description);
+/* As zn_train_recipe. */
+ZN_API ZN_MUST_USE zn_status zn_distill_recipe(const char *student, const char *const *settings, char **yaml);
 
 #ifdef __cplusplus
 }

@@ -111,7 +111,8 @@ static void a_run_knows_its_pictures(void **state)
     assert_true(isfinite(r.eval_psnr));
     make_pictures(in_folder("few"), 1, 16); /* none of them held out */
     resume_with("run", "few", 0, &r, &w);
-    assert_int_equal(w.remarks, 1);
+    assert_int_equal(w.remarks, 2);
+    assert_non_null(strstr(w.remark, "holds out none of 1 image"));
     assert_true(isnan(r.eval_psnr));
     resume_with("run", "there", 0, &r, &w); /* nothing left to do with them */
     assert_int_equal(w.remarks, 0);

@@ -1,4 +1,7 @@
 /* Presets: recipes by name, for models from scratch and for students of a teacher. */
+#include <zenith/train.h>
+
+#include "base/alloc.h"
 #include "base/fail.h"
 #include "base/file.h"
 #include "train/recipe/recipe.h"
@@ -87,4 +90,29 @@ zn_status zn_recipe_read(const char *name, zn_recipe *out) { return read_from(pr
 zn_status zn_recipe_read_student(const char *name, zn_recipe *out)
 {
     return read_from(students, student_base, name, out);
+}
+
+/* The recipe that `read` finds, with settings, as text for a caller of the library. */
+static zn_status print(zn_status (*read)(const char *, zn_recipe *), const char *name, const char *const *settings,
+                       char **yaml)
+{
+    zn_recipe recipe;
+    char text[ZN_RECIPE_TEXT];
+    *yaml = NULL;
+    ZN_TRY(read(name, &recipe));
+    ZN_TRY(zn_recipe_set_all(settings, &recipe));
+    const size_t size = (size_t)zn_recipe_text(&recipe, text, sizeof text) + 1;
+    ZN_TRY(zn_alloc_for("a recipe", size, (void **)yaml));
+    memcpy(*yaml, text, size);
+    return ZN_OK;
+}
+
+zn_status zn_train_recipe(const char *recipe, const char *const *settings, char **yaml)
+{
+    return print(zn_recipe_read, recipe, settings, yaml);
+}
+
+zn_status zn_distill_recipe(const char *student, const char *const *settings, char **yaml)
+{
+    return print(zn_recipe_read_student, student, settings, yaml);
 }

@@ -203,6 +203,37 @@ static zn_status set_value(void *user, const char *name, const char *value, cons
     return ZN_FAIL(ZN_EINVALID, "%s: there is no setting '%s'", where, name);
 }
 
+/* A recipe that sets anything about gates trains them. */
+static void turn_on_gates(const reading *now)
+{
+    for (int i = 0; i < KEYS; i++)
+        if (now->seen[i] && strncmp(keys[i].name, "gates.", 6) == 0 && now->recipe->gates == ZN_RECIPE_GATES_AS_USUAL)
+            now->recipe->gates = ZN_RECIPE_GATES_STRAIGHT;
+}
+
+zn_status zn_recipe_set(const char *setting, zn_recipe *r)
+{
+    char name[64], where[128];
+    const char *equals = strchr(setting, '=');
+    reading now = { .recipe = r };
+    snprintf(where, sizeof where, "'%.100s'", setting);
+    if (!equals || equals == setting)
+        return ZN_FAIL(ZN_EINVALID, "%s: a setting is a key and a value, such as lr=1e-3 or loss.l1=0.5", where);
+    snprintf(name, sizeof name, "%.*s", (int)(equals - setting), setting);
+    const locale_t old = zn_numbers_begin();
+    const zn_status status = set_value(&now, name, equals + 1, where);
+    zn_numbers_end(old);
+    turn_on_gates(&now);
+    return status;
+}
+
+zn_status zn_recipe_set_all(const char *const *settings, zn_recipe *r)
+{
+    for (; settings && *settings; settings++)
+        ZN_TRY(zn_recipe_set(*settings, r));
+    return ZN_OK;
+}
+
 /* ---- text ---- */
 
 zn_status zn_recipe_apply(const char *text, size_t size, const char *name, zn_recipe *r)
@@ -211,9 +242,7 @@ zn_status zn_recipe_apply(const char *text, size_t size, const char *name, zn_re
     const locale_t old = zn_numbers_begin();
     const zn_status status = zn_yaml_read(text, size, name, set_value, &now);
     zn_numbers_end(old);
-    for (int i = 0; i < KEYS; i++) /* who sets something about gates means to train some */
-        if (now.seen[i] && strncmp(keys[i].name, "gates.", 6) == 0 && r->gates == ZN_RECIPE_GATES_AS_USUAL)
-            r->gates = ZN_RECIPE_GATES_STRAIGHT;
+    turn_on_gates(&now);
     return status;
 }
 
@@ -256,8 +285,10 @@ static int value_text(const zn_recipe *r, const key *k, char *text, size_t size)
 /* Sections that are about something else stay out of a recipe's text. */
 static bool is_written(const zn_recipe *r, const char *name)
 {
-    if (strncmp(name, "distill.", 8) == 0)
+    if (strcmp(name, "distill.teacher") == 0)
         return r->teacher[0];
+    if (strncmp(name, "distill.", 8) == 0)
+        return r->teacher[0] || r->encoder_steps + r->decoder_steps + r->joint_steps + r->gan_steps > 0;
     if (strncmp(name, "gates.", 6) == 0)
         return r->gates != ZN_RECIPE_GATES_AS_USUAL;
     if (strncmp(name, "loss.", 5) == 0)

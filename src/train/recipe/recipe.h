@@ -93,6 +93,11 @@ ZN_MUST_USE zn_status zn_recipe_parse(const char *text, size_t size, const char 
 /* Sets what the text mentions. */
 ZN_MUST_USE zn_status zn_recipe_apply(const char *text, size_t size, const char *name, zn_recipe *r);
 
+/* Sets one value: "lr=1e-3", "loss.l1=0.5". */
+ZN_MUST_USE zn_status zn_recipe_set(const char *setting, zn_recipe *r);
+/* Sets each of a list that ends with NULL; the list may be NULL. */
+ZN_MUST_USE zn_status zn_recipe_set_all(const char *const *settings, zn_recipe *r);
+
 /* The recipe as YAML, every key written out; returns the length like snprintf. ZN_RECIPE_TEXT holds any. */
 enum { ZN_RECIPE_TEXT = 6144 };
 int zn_recipe_text(const zn_recipe *r, char *text, size_t size);

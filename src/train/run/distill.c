@@ -41,11 +41,13 @@ static zn_status go_on(const zn_run *r, const zn_distill_options *o)
     zn_recipe asked = *own;
     if (o->student) {
         ZN_TRY(zn_recipe_read_student(o->student, &asked));
+        ZN_TRY(zn_recipe_set_all(o->run.settings, &asked));
         strcpy(asked.teacher, own->teacher);
         set_lengths(&asked, r->teacher, zn_run_stands_back(r, ZN_SAID_STEPS, true) ? own->steps : 0);
         ZN_TRY(zn_run_check_asked(r, &asked, o->student));
     }
     asked = *own;
+    ZN_TRY(zn_recipe_set_all(o->run.settings, &asked));
     ZN_TRY(zn_run_set_start(&asked, &o->run));
     return zn_run_check_asked(r, &asked, NULL);
 }
@@ -66,6 +68,7 @@ static zn_status read_recipe(zn_run *r, const zn_distill_options *o)
         if (!o->teacher || !o->student)
             return ZN_FAIL(ZN_EINVALID, "distilling needs a teacher and a student");
         ZN_TRY(zn_recipe_read_student(o->student, k));
+        ZN_TRY(zn_recipe_set_all(o->run.settings, k));
         ZN_TRY(zn_run_set_start(k, &o->run));
     }
     return zn_run_set_path(k->teacher, sizeof k->teacher, o->teacher, "the teacher");

@@ -66,11 +66,17 @@ static zn_status read_old(const char *path, int64_t end, pictures *was, zn_json_
     return ZN_OK;
 }
 
-static void add_line(const zn_run *r, const pictures *p, zn_json_out *text)
+static int64_t count_held_out(const zn_run *r, int percent)
 {
     int64_t held_out = 0;
-    for (int64_t i = 0; i < p->count; i++)
-        held_out += zn_dataset_held_out(r->set, i, r->recipe.held_out);
+    for (int64_t i = 0; i < zn_dataset_count(r->set); i++)
+        held_out += zn_dataset_held_out(r->set, i, percent);
+    return held_out;
+}
+
+static void add_line(const zn_run *r, const pictures *p, zn_json_out *text)
+{
+    const int64_t held_out = count_held_out(r, r->recipe.held_out);
     zn_json_out_format(text, "{\"step\": %lld, \"path\": ", (long long)r->first);
     zn_json_out_string(text, p->path);
     zn_json_out_format(text, ", \"pictures\": %lld, \"training\": %lld, \"held_out\": %lld, \"digest\": \"%s\"}\n",
@@ -85,6 +91,25 @@ static void tell(const zn_run *r, const pictures *was, const pictures *now)
              (long long)now->count, now->path, (long long)was->count, was->path);
     if (r->options.remark)
         r->options.remark(r->options.user, sentence);
+}
+
+/* Images are held out by a hash of their names: a small percentage of a few of them may be none. */
+static void tell_none_held_out(const zn_run *r)
+{
+    char sentence[256], advice[64] = "";
+    const int64_t count = zn_dataset_count(r->set);
+    const int percent = r->recipe.held_out;
+    if (percent <= 0 || count_held_out(r, percent) > 0 || !r->options.remark)
+        return;
+    for (int p = percent + 1; p <= 90 && !advice[0]; p++) {
+        const int64_t held_out = count_held_out(r, p);
+        if (held_out > 0 && held_out < count)
+            snprintf(advice, sizeof advice, "; held_out: %d holds out %lld", p, (long long)held_out);
+    }
+    snprintf(sentence, sizeof sentence,
+             "held_out: %d (percent) holds out none of %lld image%s, so nothing is evaluated%s", percent,
+             (long long)count, count == 1 ? "" : "s", advice);
+    r->options.remark(r->options.user, sentence);
 }
 
 zn_status zn_run_note_data(zn_run *r)
@@ -104,6 +129,7 @@ zn_status zn_run_note_data(zn_run *r)
         r->other_data = was.digest[0] != 0;
         if (r->other_data)
             tell(r, &was, &now);
+        tell_none_held_out(r);
         add_line(r, &now, &text);
         status = text.failed ? ZN_FAIL(ZN_ENOMEM, "out of memory for the names of data")
                              : zn_file_write(path, text.bytes, text.size);

@@ -19,6 +19,7 @@ static unsigned said_by(const zn_train_options *o)
 static zn_status apply_options(zn_recipe *k, const zn_train_options *o)
 {
     char line[64];
+    ZN_TRY(zn_recipe_set_all(o->run.settings, k));
     if (o->run.steps > 0)
         k->steps = o->run.steps;
     ZN_TRY(zn_run_set_path(k->labels, sizeof k->labels, o->labels, "the labels' file"));
@@ -44,6 +45,7 @@ static zn_status go_on(zn_run *r, const zn_train_options *o)
     zn_recipe asked;
     if (o->recipe) {
         ZN_TRY(zn_recipe_read(o->recipe, &asked));
+        ZN_TRY(zn_recipe_set_all(o->run.settings, &asked));
         ZN_TRY(take_labels(r, &asked));
         ZN_TRY(zn_run_check_asked(r, &asked, o->recipe));
     }

@@ -7,6 +7,8 @@ export ZENITH_CPU_MASK=fp16,bf16,i8mm,amx
 zenith bench -q --size 64 --runs 1 --threads 1 --precision f16 | grep '^precision'
 zenith bench -q --size 64 --runs 1 --threads 1 --precision f16 --json | jsoncheck -p precision precision_asked precision_share
 unset ZENITH_CPU_MASK
+# Without --model it takes the one that other commands take.
+ZENITH_MODELS=$SOURCE/weights zenith bench --size 64 --runs 1 | grep '^model'
 # On a terminal a bar shows how far it is, and Ctrl-C ends it.
 onterminal -i 'left  decode' zenith bench --size 512 --runs 1000 --threads 1 >seen
 echo "status $?"

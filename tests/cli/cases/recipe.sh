@@ -1,0 +1,27 @@
+# A recipe can be printed, changed on the command line and read back; a run that evaluates nothing says so.
+zenith train --print zenith-r >mine.yaml
+zenith train --print mine.yaml | cmp - mine.yaml
+zenith train --print zenith-r --set lr=1e-3 --set loss.l1=0.25 --set batch=2 | diff mine.yaml -
+zenith distill --print --student zenith-r-wide >student.yaml
+zenith distill --print --student student.yaml | cmp - student.yaml
+zenith distill --print --student zenith-r --set distill.joint=7 | grep -A3 '^distill'
+zenith train --print zenith-hier --set gates.penalty=0.1 | grep -A2 '^gates'
+for bad in lr lr=fast batch=0 nosuch=1 loss=1 precision=f64; do
+    zenith train --print zenith-r --set $bad
+    echo "$bad $?"
+done
+zenith train --print
+echo "nothing $?"
+
+mkdir pictures
+for n in 1 2 3 4; do makeimage pictures/$n.png 40 4$n; done
+small="--set width=8 --set size=16 --set batch=1 --set steps=1 --set warmup=1 --set loss.bands=0"
+zenith train taesd $small --data pictures -o run | grep -E '^(steps|psnr)'
+grep -E '^(width|batch|  bands)' run/recipe.yaml
+zenith train taesd $small --set held_out=40 --data pictures -o evaluated | grep -cE '^psnr .* dB'
+# A resumed run accepts the same settings again and no others.
+zenith train taesd $small --data pictures -o run --resume -q >/dev/null && echo "the same"
+zenith train --resume --set batch=2 --data pictures -o run
+echo "another $?"
+zenith distill --teacher random:taesd --student taesd-half $small --set distill.encoder=1 --set distill.decoder=1 --set distill.joint=1 \
+    --set held_out=40 --data pictures -o distilled | grep '^steps'
