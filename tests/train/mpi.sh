@@ -22,6 +22,16 @@ fail() {
     exit 1
 }
 
+echo "MPI's library is opened by ranks alone, and missed by name"
+! ldd "$zenith" | grep -E 'libmpi|hwloc|libevent' || fail "the program is linked with MPI"
+LD_DEBUG=libs "$zenith" eval --help 2>&1 | grep -q 'libmpi' && fail "a program by itself opens MPI"
+mkdir "$folder/none"
+for version in 12 20 40 41 42 50; do : >"$folder/none/libmpi.so.$version"; done
+OMPI_COMM_WORLD_SIZE=2 LD_LIBRARY_PATH="$folder/none" "$zenith" eval --model random:taesd --data . >"$folder/log" 2>&1 &&
+    fail "ranks without MPI"
+grep -qE 'one of 2 processes, (which MPI cannot join: .*libmpi|but this build has no MPI)' "$folder/log" ||
+    { cat "$folder/log" && fail "the missing library is not named"; }
+
 for test; do
     "$test"
     for n in 2 3; do

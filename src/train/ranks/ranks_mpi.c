@@ -1,4 +1,4 @@
-/* Ranks over MPI.
+/* Ranks over MPI, whose library is opened when there are several (mpi_library.h).
  *
  * Sums go in pieces: every rank collects its share of a piece from all others, adds in the fixed order, and all gather
  * the results. That moves as little as a ring does, and unlike MPI_Allreduce the order of additions depends neither on
@@ -8,8 +8,8 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/threads.h"
+#include "train/ranks/mpi_library.h"
 
-#include <mpi.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ static zn_status check(int code, const char *what)
         return ZN_OK;
     char text[MPI_MAX_ERROR_STRING];
     int length = 0;
-    MPI_Error_string(code, text, &length);
+    zn_mpi.Error_string(code, text, &length);
     return ZN_FAIL(ZN_EIO, "MPI cannot %s: %.*s", what, length, text);
 }
 
@@ -43,9 +43,10 @@ static zn_status find_threads(zn_ranks *r)
     MPI_Comm machine;
     const int mine = zn_cpu_count();
     int all = mine;
-    ZN_TRY(check(MPI_Comm_split_type(r->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine), "find neighbours"));
-    const zn_status status = check(MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_SUM, machine), "count CPUs");
-    MPI_Comm_free(&machine);
+    ZN_TRY(
+        check(zn_mpi.Comm_split_type(r->comm, MPI_COMM_TYPE_SHARED, 0, zn_mpi.INFO_NULL, &machine), "find neighbours"));
+    const zn_status status = check(zn_mpi.Allreduce(&mine, &all, 1, zn_mpi.INT, zn_mpi.SUM, machine), "count CPUs");
+    zn_mpi.Comm_free(&machine);
     const long there = sysconf(_SC_NPROCESSORS_ONLN);
     r->threads = there > 0 && all > there ? (int)(mine * there / all) : mine;
     r->threads = r->threads > 0 ? r->threads : 1;
@@ -55,18 +56,18 @@ static zn_status find_threads(zn_ranks *r)
 static zn_status join(zn_ranks *r)
 {
     int begun = 0, ended = 0, level;
-    MPI_Initialized(&begun);
-    MPI_Finalized(&ended);
+    zn_mpi.Initialized(&begun);
+    zn_mpi.Finalized(&ended);
     if (ended)
         return ZN_FAIL(ZN_EINVALID, "this process has left MPI and cannot join again");
     if (!begun) {
-        ZN_TRY(check(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level), "start"));
+        ZN_TRY(check(zn_mpi.Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level), "start"));
         r->ours = true;
     }
-    ZN_TRY(check(MPI_Comm_dup(MPI_COMM_WORLD, &r->comm), "set up"));
-    MPI_Comm_set_errhandler(r->comm, MPI_ERRORS_RETURN);
-    MPI_Comm_rank(r->comm, &r->rank);
-    MPI_Comm_size(r->comm, &r->count);
+    ZN_TRY(check(zn_mpi.Comm_dup(zn_mpi.COMM_WORLD, &r->comm), "set up"));
+    zn_mpi.Comm_set_errhandler(r->comm, zn_mpi.ERRORS_RETURN);
+    zn_mpi.Comm_rank(r->comm, &r->rank);
+    zn_mpi.Comm_size(r->comm, &r->count);
     const size_t n = (size_t)r->count;
     ZN_TRY(zn_alloc_for("sums over ranks", sizeof(int) * n * 4, (void **)&r->counts));
     r->starts = r->counts + n;
@@ -79,12 +80,18 @@ static zn_status join(zn_ranks *r)
 zn_status zn_ranks_open(zn_ranks **out)
 {
     *out = NULL;
-    if (zn_ranks_started() == 1)
+    const int started = zn_ranks_started();
+    if (started == 1)
         return ZN_OK;
+    if (zn_mpi_open() != ZN_OK) {
+        char why[512];
+        snprintf(why, sizeof why, "%s", zn_error_text());
+        return ZN_FAIL(ZN_EUNSUPPORTED, "this is one of %d processes, which MPI cannot join: %s", started, why);
+    }
     zn_ranks *r = zn_calloc(1, sizeof *r);
     if (!r)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for ranks");
-    r->comm = MPI_COMM_NULL;
+    r->comm = zn_mpi.COMM_NULL;
     const zn_status status = join(r);
     if (status != ZN_OK) {
         zn_ranks_close(r);
@@ -98,10 +105,10 @@ void zn_ranks_close(zn_ranks *r)
 {
     if (!r)
         return;
-    if (r->comm != MPI_COMM_NULL)
-        MPI_Comm_free(&r->comm);
+    if (r->comm != zn_mpi.COMM_NULL)
+        zn_mpi.Comm_free(&r->comm);
     if (r->ours)
-        MPI_Finalize();
+        zn_mpi.Finalize();
     zn_free(r->counts);
     zn_free(r->parts);
     zn_free(r);
@@ -132,13 +139,13 @@ static zn_status sum_piece(zn_ranks *r, float *values, int count)
         r->part_counts[k] = share;
         r->part_starts[k] = share * k;
     }
-    ZN_TRY(check(MPI_Alltoallv(values, r->counts, r->starts, MPI_FLOAT, r->parts, r->part_counts, r->part_starts,
-                               MPI_FLOAT, r->comm),
+    ZN_TRY(check(zn_mpi.Alltoallv(values, r->counts, r->starts, zn_mpi.FLOAT, r->parts, r->part_counts, r->part_starts,
+                                  zn_mpi.FLOAT, r->comm),
                  "exchange gradients"));
     for (int step = 1; step < n; step *= 2)
         for (int k = 0; k + step < n; k += 2 * step)
             add(r->parts + r->part_starts[k], r->parts + r->part_starts[k + step], share);
-    return check(MPI_Allgatherv(r->parts, share, MPI_FLOAT, values, r->counts, r->starts, MPI_FLOAT, r->comm),
+    return check(zn_mpi.Allgatherv(r->parts, share, zn_mpi.FLOAT, values, r->counts, r->starts, zn_mpi.FLOAT, r->comm),
                  "gather gradients");
 }
 
@@ -155,7 +162,7 @@ zn_status zn_ranks_share(zn_ranks *r, void *bytes, size_t size)
 {
     char *p = bytes;
     for (size_t at = 0; r && at < size; at += PIECE)
-        ZN_TRY(check(MPI_Bcast(p + at, (int)(size - at < PIECE ? size - at : PIECE), MPI_BYTE, 0, r->comm),
+        ZN_TRY(check(zn_mpi.Bcast(p + at, (int)(size - at < PIECE ? size - at : PIECE), zn_mpi.BYTE, 0, r->comm),
                      "send what rank 0 has"));
     return ZN_OK;
 }
@@ -168,9 +175,10 @@ static zn_status bring(zn_ranks *r, int from, const char *bytes, size_t size, ch
     for (size_t at = 0; from > 0 && at < size; at += PIECE) {
         const int n = (int)(size - at < PIECE ? size - at : PIECE);
         if (r->rank == from)
-            ZN_TRY(check(MPI_Send(bytes + at, n, MPI_BYTE, 0, 0, r->comm), "reach rank 0"));
+            ZN_TRY(check(zn_mpi.Send(bytes + at, n, zn_mpi.BYTE, 0, 0, r->comm), "reach rank 0"));
         else if (r->rank == 0)
-            ZN_TRY(check(MPI_Recv(to + at, n, MPI_BYTE, from, 0, r->comm, MPI_STATUS_IGNORE), "hear from a rank"));
+            ZN_TRY(
+                check(zn_mpi.Recv(to + at, n, zn_mpi.BYTE, from, 0, r->comm, MPI_STATUS_IGNORE), "hear from a rank"));
     }
     return ZN_OK;
 }
@@ -187,7 +195,7 @@ zn_status zn_ranks_gather(zn_ranks *r, const void *bytes, size_t size, void **al
     }
     for (int k = 0; k < r->count; k++) {
         sizes[k] = size;
-        ZN_TRY(check(MPI_Bcast(&sizes[k], (int)sizeof *sizes, MPI_BYTE, k, r->comm), "count results"));
+        ZN_TRY(check(zn_mpi.Bcast(&sizes[k], (int)sizeof *sizes, zn_mpi.BYTE, k, r->comm), "count results"));
         total += sizes[k];
     }
     ZN_TRY(zn_ranks_agree(r, r->rank == 0 ? zn_alloc_for("results", total, all) : ZN_OK));
@@ -208,10 +216,10 @@ zn_status zn_ranks_agree(zn_ranks *r, zn_status status)
     int first;
     if (status != ZN_OK)
         snprintf(failure.text, sizeof failure.text, "%s", zn_error_text());
-    ZN_TRY(check(MPI_Allreduce(&vote, &first, 1, MPI_INT, MPI_MIN, r->comm), "reach all ranks"));
+    ZN_TRY(check(zn_mpi.Allreduce(&vote, &first, 1, zn_mpi.INT, zn_mpi.MIN, r->comm), "reach all ranks"));
     if (first == r->count)
         return ZN_OK;
-    ZN_TRY(check(MPI_Bcast(&failure, (int)sizeof failure, MPI_BYTE, first, r->comm), "reach all ranks"));
+    ZN_TRY(check(zn_mpi.Bcast(&failure, (int)sizeof failure, zn_mpi.BYTE, first, r->comm), "reach all ranks"));
     return ZN_FAIL((zn_status)failure.code, "%s", failure.text);
 }
 
@@ -221,7 +229,7 @@ zn_status zn_ranks_any(zn_ranks *r, bool *value)
         return ZN_OK;
     const int mine = *value;
     int any = 0;
-    ZN_TRY(check(MPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, r->comm), "reach all ranks"));
+    ZN_TRY(check(zn_mpi.Allreduce(&mine, &any, 1, zn_mpi.INT, zn_mpi.MAX, r->comm), "reach all ranks"));
     *value = any != 0;
     return ZN_OK;
 }
