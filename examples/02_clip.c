@@ -1,4 +1,4 @@
-/* Encodes pictures as the frames of a clip and decodes them again, one at a time:  02_clip MODEL OUT FRAME...
+/* Encodes images as the frames of a video and decodes them again, one at a time:  02_clip MODEL OUT FRAME...
  * MODEL is a video autoencoder, such as Wan's or TAEHV; results are OUT1.png, OUT2.png, ... */
 #include <stdio.h>
 #include <zenith/zenith.h>
@@ -8,12 +8,12 @@ typedef struct results {
     int count;
 } results;
 
-static zn_status write_one(void *user, const zn_image *picture)
+static zn_status write_one(void *user, const zn_image *image)
 {
     results *r = (results *)user;
     char path[1024];
     snprintf(path, sizeof path, "%s%d.png", r->name, ++r->count);
-    return zn_image_write(path, picture, NULL);
+    return zn_image_write(path, image, NULL);
 }
 
 int main(int argc, char **argv)
@@ -28,13 +28,13 @@ int main(int argc, char **argv)
     results out = { argv[2], 0 };
     int ok = zn_model_find(argv[1], &model) == ZN_OK && zn_video_new(model, NULL, &video) == ZN_OK;
     for (int i = 3; i < argc && ok; i++) {
-        zn_image *picture = NULL;
-        ok = zn_image_read(argv[i], NULL, &picture) == ZN_OK && zn_video_encode(video, picture, &clip) == ZN_OK;
-        zn_image_free(picture);
+        zn_image *image = NULL;
+        ok = zn_image_read(argv[i], NULL, &image) == ZN_OK && zn_video_encode(video, image, &clip) == ZN_OK;
+        zn_image_free(image);
     }
     ok = ok && zn_video_encode_end(video, &clip) == ZN_OK && zn_video_decode(video, clip, 8, write_one, &out) == ZN_OK;
     if (ok)
-        printf("%d pictures -> %d latent frames -> %d pictures\n", argc - 3, clip->frames, out.count);
+        printf("%d images -> %d latent frames -> %d images\n", argc - 3, clip->frames, out.count);
     else
         fprintf(stderr, "%s\n", zn_error_text());
     zn_latent_free(clip);

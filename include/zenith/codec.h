@@ -58,17 +58,17 @@ typedef struct zn_profile_row {
     const char *kernel; /* "winograd6 f32 neon" */
     double ms;
     double gflop;      /* direct-equivalent */
-    double gflop_done; /* multiplications and additions really executed */
-    double gslot;      /* least issue slots: a multiply-add, or any operation that is not part of one, takes one */
-    double mbytes;     /* least traffic: inputs once, outputs once, weights once */
+    double gflop_done; /* multiplications and additions executed */
+    double gslot;      /* least issue slots: one for a multiply-add, or for an operation that is not part of one */
+    double mbytes;     /* least traffic: inputs, outputs and weights once each */
     double roofline;   /* the larger of gslot at peak_gflops / 2 and mbytes at full bandwidth, over the time */
 } zn_profile_row;
 ZN_API int zn_codec_profile(zn_codec *codec, const zn_profile_row **rows);
 
-/* What this machine can do, measured once per process on first use (about half a second). */
+/* Peak rates of this machine, measured once per process on first use (about half a second). */
 typedef struct zn_machine {
-    char isa[64];         /* instruction set in use, "neon+fp16+bf16+i8mm"; of a GPU its name, and what follows of its
-                             data sheet */
+    char isa[64];         /* instruction set in use, "neon+fp16+bf16+i8mm"; for a GPU its name, and the figures below
+                             are those of its data sheet */
     int cpus;             /* CPUs this process may use */
     double peak_gflops;   /* fp32 multiply-add, registers only, `threads` threads */
     double bandwidth_gbs; /* memory, read + write */
@@ -94,10 +94,10 @@ typedef struct zn_bench_options {
 typedef struct zn_bench_result {
     double ms_median, ms_min;
     int runs, threads;
-    double gflop;           /* work as if done directly; additions and ReLUs inside convolutions are not counted */
+    double gflop;           /* as if convolved directly; additions and ReLUs fused into convolutions are not counted */
     double gflops;          /* gflop / median seconds */
-    zn_precision precision; /* f32 where no layer was computed in the precision asked for */
-    double precision_share; /* of the operations, that were computed in it: the others are fp32 */
+    zn_precision precision; /* f32 if no layer was computed in the requested precision */
+    double precision_share; /* share of the operations computed in it; the others are fp32 */
     zn_machine machine;
     double rss_mb;        /* peak resident memory of the process, MiB */
     zn_profile_row *rows; /* with profile: mean over the runs; free with zn_bench_result_clear */

@@ -1,13 +1,13 @@
-/* Judging models on pictures: how much of them survives a round trip or comes back after damage.
+/* Evaluating models on images: quality of a round trip, or of restoration after degradation.
  *
  *     zn_eval_options o = { .data = "kodak" };
  *     zn_eval_result r;
  *     zn_eval(model, &o, &r);
- *     printf("%.2f dB over %lld pictures\n", r.groups[0].model.psnr, (long long)r.groups[0].pictures);
+ *     printf("%.2f dB over %lld images\n", r.groups[0].model.psnr, (long long)r.groups[0].pictures);
  *     zn_eval_write("kodak.csv", &r);
  *     zn_eval_result_clear(&r);
  *
- * Scores are of the 8-bit RGB values, as zn_image_compare has them. */
+ * Scores compare the 8-bit RGB values, as zn_image_compare does. */
 #ifndef ZN_EVAL_H
 #define ZN_EVAL_H
 
@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-/* NaN where there is nothing to measure. */
+/* NaN if there is nothing to measure. */
 typedef struct zn_scores {
     double psnr;    /* dB; infinity for equal pictures */
     double ssim;    /* as zn_image_compare */
@@ -30,23 +30,23 @@ typedef struct zn_scores {
 
 /* What a restorer is compared with. */
 typedef enum zn_eval_plain {
-    ZN_PLAIN_DAMAGED, /* the damaged picture as it is */
+    ZN_PLAIN_DAMAGED, /* the degraded image itself */
     ZN_PLAIN_MEAN,    /* 3x3 */
     ZN_PLAIN_MEDIAN,  /* 3x3 */
-    ZN_PLAIN_NLM,     /* non-local means that knows the deviation of the noise; only when asked for */
+    ZN_PLAIN_NLM,     /* non-local means, given the standard deviation of the noise; only on request */
     ZN_PLAIN_COUNT
 } zn_eval_plain;
 ZN_API const char *zn_eval_plain_name(int plain); /* "damaged", "mean", "median", "nlm" */
 
 typedef struct zn_eval_row {
-    char *name;      /* of the picture */
+    char *name;      /* of the image */
     char damage[32]; /* "gaussian:25"; "" for a round trip */
     int width, height;
     double ms; /* of the model: encoder and decoder together, or the restorer */
     zn_scores model, plain[ZN_PLAIN_COUNT];
 } zn_eval_row;
 
-/* Means over the pictures with one damage. */
+/* Means over the images with one degradation. */
 typedef struct zn_eval_group {
     char damage[32];
     int64_t pictures;
@@ -63,11 +63,11 @@ typedef struct zn_eval_options {
      * by, of every task for AUTO. */
     zn_task task;
     zn_corruption damage;
-    uint64_t seed;           /* of the damage */
-    int held_out;            /* percent: only pictures that are held out from training at this figure; 0: all */
-    int nlm;                 /* non-local means too, which takes long */
-    zn_skipped_fn skipped;   /* told of pictures that could not be judged; may be NULL */
-    zn_ranks *ranks;         /* processes that share the pictures; rank 0 gets the result. NULL: alone */
+    uint64_t seed;           /* of the degradation */
+    int held_out;            /* percent: only images that training with this value holds out; 0: all */
+    int nlm;                 /* also non-local means, which is slow */
+    zn_skipped_fn skipped;   /* called for images that could not be evaluated; may be NULL */
+    zn_ranks *ranks;         /* processes that share the work; rank 0 gets the result. NULL: one process */
     zn_progress_fn progress; /* may be NULL */
     void *user;
 } zn_eval_options;
@@ -79,28 +79,28 @@ typedef struct zn_eval_result {
     int64_t row_count;
     zn_eval_group groups[ZN_EVAL_GROUPS];
     int group_count;
-    int64_t failed; /* pictures that could not be judged */
+    int64_t failed; /* images that could not be evaluated */
     double seconds;
 } zn_eval_result;
 
-/* Round trips for an autoencoder; damage and repair for a restorer. A picture that fails does not stop the others; if
- * all do, the call fails. Ranks other than 0 get no rows. */
+/* Round trips for an autoencoder; degradation and restoration for a restorer. An image that fails does not stop the
+ * others; if all fail, the call fails. Ranks other than 0 get no rows. */
 ZN_API ZN_MUST_USE zn_status zn_eval(const zn_model *model, const zn_eval_options *options, zn_eval_result *out);
 ZN_API void zn_eval_result_clear(zn_eval_result *result);
 
 /* Rows and means as .csv or .json, by the extension. The file appears whole or not at all. */
 ZN_API ZN_MUST_USE zn_status zn_eval_write(const char *path, const zn_eval_result *result);
 
-/* Block gates of an encoder: how much they prune on these pictures, and what each layer takes. */
+/* Block gates of an encoder: how much they prune on these images, and the time of each layer. */
 typedef struct zn_gate_row {
     char layer[96];
-    double ms;     /* mean over the pictures */
+    double ms;     /* mean over the images */
     double share;  /* of the encoder's time */
-    double pruned; /* fraction of its work that gates shut off; NaN for a layer without a gate */
+    double pruned; /* fraction of its work that gates skip; NaN for a layer without a gate */
 } zn_gate_row;
 
 typedef struct zn_gate_result {
-    zn_gate_row *rows; /* layers in the order they run */
+    zn_gate_row *rows; /* layers in execution order */
     int row_count;
     int64_t pictures, failed;
     double ms; /* of the encoder, mean */

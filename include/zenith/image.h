@@ -6,7 +6,7 @@
  *     zn_image_free(im);
  *
  * Grey, palette and alpha inputs become RGB; alpha is composited over the background; EXIF orientation is applied;
- * an ICC profile is converted to sRGB. An image without colours is marked as grey, and what is made of it stays grey.
+ * an ICC profile is converted to sRGB. An image without colours is marked as grey, and results made from it stay grey.
  */
 #ifndef ZN_IMAGE_H
 #define ZN_IMAGE_H
@@ -26,16 +26,16 @@ typedef struct zn_image {
     int grey;          /* non-zero: the three samples of each pixel are equal; PNG and JPEG then store one of them */
 } zn_image;
 
-/* The most pixels of a picture that is read, unless the caller says another number, or made larger. */
+/* Default limit on the pixels of an image that is read, and limit for images that are enlarged. */
 enum { ZN_IMAGE_MAX_PIXELS = 1 << 28 };
 
 typedef struct zn_image_read_options {
     uint8_t background[3]; /* under transparent pixels; default black */
     int64_t max_pixels;    /* refuse larger images; 0 means ZN_IMAGE_MAX_PIXELS */
-    int ignore_alpha;      /* non-zero: colours as they are stored, nothing shines through */
+    int ignore_alpha;      /* non-zero: colours as stored, without compositing */
 } zn_image_read_options;
 
-/* What a file says about its image. Zero: nothing. */
+/* Metadata of an image file. Zero: none. */
 typedef struct zn_image_metadata {
     uint8_t *exif; /* from the TIFF header on */
     size_t exif_size;
@@ -46,7 +46,7 @@ typedef struct zn_image_metadata {
 typedef struct zn_image_write_options {
     int quality;           /* JPEG and lossy WebP, 1..100; 0 means 92 */
     int lossless;          /* WebP: non-zero for lossless */
-    const zn_image *alpha; /* PNG and WebP: how opaque each pixel is, as zn_image_read_alpha gives it; NULL: wholly */
+    const zn_image *alpha; /* PNG and WebP: opacity of each pixel, as zn_image_read_alpha gives it; NULL: opaque */
     /* Written with the image, changed where it would no longer be true: the orientation is upright, the colour space
      * sRGB, the size the image's, and there is no thumbnail. NULL: none. */
     const zn_image_metadata *metadata;
@@ -63,8 +63,8 @@ ZN_API ZN_MUST_USE zn_status zn_image_read(const char *path, const zn_image_read
 ZN_API ZN_MUST_USE zn_status zn_image_read_memory(const void *bytes, size_t size, const zn_image_read_options *options,
                                                   zn_image **out);
 
-/* How opaque a picture's pixels are: three equal samples each, of the size and bits that zn_image_read gives. *out is
- * NULL for a picture without alpha. */
+/* The opacity of an image's pixels: three equal samples each, with the size and bits that zn_image_read gives. *out is
+ * NULL for an image without alpha. */
 ZN_API ZN_MUST_USE zn_status zn_image_read_alpha(const char *path, const zn_image_read_options *options,
                                                  zn_image **out);
 

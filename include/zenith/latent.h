@@ -1,13 +1,13 @@
-/* Latents: what an encoder makes and a decoder takes.
+/* Latents: the output of an encoder and the input of a decoder.
  *
  *     zn_latent *z;
  *     zn_latent_read("photo.safetensors", &z);
  *     printf("%dx%dx%d of %s\n", z->width, z->height, z->channels, z->model);
  *     zn_latent_free(z);
  *
- * A clip has several frames. On disk: a .safetensors file with one F32 tensor "latent" [N,C,H,W], or [N,C,T,H,W] of
+ * A video has several frames. On disk: a .safetensors file with one F32 tensor "latent" [N,C,H,W], or [N,C,T,H,W] of
  * clips, and metadata format=zenith-latent, version, model, image_width, image_height, image_frames, downscale,
- * grey, scaling; NumPy's .npy; ComfyUI's .latent; or, for 4-channel models, an RGBA PNG as TAESD users keep them.
+ * grey, scaling; NumPy's .npy; ComfyUI's .latent; or, for 4-channel models, an RGBA PNG as TAESD users exchange them.
  * docs/latent-format.md describes them all. */
 #ifndef ZN_LATENT_H
 #define ZN_LATENT_H
@@ -26,8 +26,8 @@ typedef struct zn_latent {
     int downscale;                 /* image pixels per latent pixel and side; 0 if unknown */
     char model[64];                /* name of the architecture that made it; "" if unknown */
     float *data;                   /* [frames][height][width][channels] */
-    int frames;                    /* of a clip; 0 and 1: a picture's latent */
-    int image_frames;              /* pictures of the encoded clip; 0 if unknown */
+    int frames;                    /* of a video; 0 or 1: the latent of an image */
+    int image_frames;              /* images of the encoded video; 0 if unknown */
     int grey;                      /* non-zero: the encoded images were grey, and decoding gives grey ones */
     int raw; /* non-zero: numbers as a large VAE gives them, not yet scaled for a generator (zn_latent_rescale) */
 } zn_latent;
@@ -35,8 +35,8 @@ typedef struct zn_latent {
 ZN_API ZN_MUST_USE zn_status zn_latent_new(int width, int height, int channels, zn_latent **out);
 ZN_API void zn_latent_free(zn_latent *latent);
 
-/* Adds the frames of `more`, which stays, behind those of *clip; NULL there becomes a copy. Facts are the first one's,
- * but pictures add up. ZN_ESHAPE for another size. */
+/* Appends the frames of `more`, which is not changed, to those of *clip; if *clip is NULL it becomes a copy. Metadata
+ * are those of the first latent, but image_frames are added. ZN_ESHAPE if the sizes differ. */
 ZN_API ZN_MUST_USE zn_status zn_latent_append(zn_latent **clip, const zn_latent *more);
 
 /* Reads by content: .safetensors (ours, or any file whose only tensor of 3 to 5 dimensions is [C,H,W], [1,C,H,W] or

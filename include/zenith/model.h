@@ -19,36 +19,36 @@ extern "C" {
 
 typedef struct zn_model zn_model;
 
-/* The last two are parts of diffusion autoencoders alone. */
+/* The last two exist only in diffusion autoencoders. */
 typedef enum zn_part { ZN_ENCODER, ZN_DECODER, ZN_LATENT_NET, ZN_CLASSIFIER } zn_part;
 
 typedef struct zn_model_info {
     const char *architecture; /* "taesd", "taesd3", "taef2", "taesana" */
-    const char *description;  /* one line for people */
-    const char *path;         /* where the weights came from; "(random, seed N)" for a seeded network */
+    const char *description;  /* one line of text */
+    const char *path;         /* of the weights; "(random, seed N)" for random ones */
     int latent_channels;
     int downscale;   /* image pixels per latent pixel and side */
-    int clip_frames; /* of a video autoencoder: pictures for each latent frame behind the first; else 0 */
+    int clip_frames; /* of a video autoencoder: images for each latent frame after the first; else 0 */
     int has_encoder, has_decoder;
-    int restores;   /* one network from picture to picture (zn_restore); it has neither encoder nor decoder */
-    int diffuses;   /* a diffusion autoencoder (zenith/diffae.h): encoder and decoder are not those of a codec */
-    int image_size; /* of a diffusion autoencoder: side of the pictures it was made for */
+    int restores;   /* an image-to-image network (zn_restore), without encoder and decoder */
+    int diffuses;   /* a diffusion autoencoder (zenith/diffae.h), which a codec cannot run */
+    int image_size; /* of a diffusion autoencoder: side of its images */
     int has_latent_net, has_classifier;
     int is_random;
-    int64_t parameters; /* of the parts that are there */
+    int64_t parameters; /* of the parts present */
 } zn_model_info;
 
 /* Opens weights and recognises the architecture from the tensors. path: a weights file, a folder that holds
  * encoder and decoder files, or a path of zn_models_visit. */
 ZN_API ZN_MUST_USE zn_status zn_model_open(const char *path, zn_model **out);
 
-/* Adds what another file has for the same diffusion autoencoder: a latent net, a classifier. Before the model is used.
+/* Adds a latent net or a classifier from another file of the same diffusion autoencoder. Call before the model is used.
  */
 ZN_API ZN_MUST_USE zn_status zn_model_extend(zn_model *model, const char *path);
 
-/* Finds weights by name, file or folder: a path that exists is opened as it is; otherwise NAME is looked for in
- * $ZENITH_MODELS (colon-separated), the user's data folder ($XDG_DATA_HOME/zenith/models), ./weights and what is
- * installed (../share/zenith/models beside the program, $XDG_DATA_DIRS).
+/* Finds weights by name, file or folder: an existing path is opened as it is; otherwise NAME is searched in
+ * $ZENITH_MODELS (colon-separated), the user's data folder ($XDG_DATA_HOME/zenith/models), ./weights and the
+ * installed models (../share/zenith/models beside the program, $XDG_DATA_DIRS).
  * name NULL: the first model found with encoder and decoder. */
 ZN_API ZN_MUST_USE zn_status zn_model_find(const char *name, zn_model **out);
 
@@ -58,23 +58,23 @@ ZN_API void zn_model_free(zn_model *model);
 
 ZN_API const zn_model_info *zn_model_info_of(const zn_model *model);
 
-/* The family of generators whose latents this model knows, for zn_latent_rescale; NULL if it is not known. Networks of
+/* The family of generators whose latents this model uses, for zn_latent_rescale; NULL if unknown. Networks of
  * the same form serve two of them: taesd SD and SDXL, taesd3 SD3 and FLUX.1. Then the name of the weights decides. */
 ZN_API const char *zn_model_family(const zn_model_info *info);
 
-/* Architectures this build knows: count, then name and description of each. */
+/* Architectures of this build: count, then name and description of each. */
 ZN_API int zn_architecture_count(void);
 ZN_API const char *zn_architecture_at(int index, const char **description);
 
-/* Calls visit for every model found in the search places; architecture is "" and error non-empty for a weights file
+/* Calls visit for every model found in the search paths; architecture is "" and error non-empty for a weights file
  * that could not be used. */
 typedef void (*zn_model_visit_fn)(void *user, const char *path, const zn_model_info *info, const char *error);
 ZN_API ZN_MUST_USE zn_status zn_models_visit(zn_model_visit_fn visit, void *user);
 
-/* What one run at an image size costs, without running it: sides of 1 to 1 << 24. A restorer has one cost, whatever the
- * part. */
+/* The cost of one run at an image size (sides of 1 to 1 << 24), computed without running it. For a restorer, part is
+ * ignored. */
 typedef struct zn_cost {
-    double gflop;        /* as if done directly, multiply and add counted separately */
+    double gflop;        /* as if convolved directly; multiply and add counted separately */
     int64_t activations; /* bytes of planned activation memory (untiled) */
     int64_t weights;     /* bytes of weights as prepared for running */
 } zn_cost;

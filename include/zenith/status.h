@@ -4,7 +4,7 @@
  *     if (zn_image_read("in.png", NULL, &im) != ZN_OK)
  *         fprintf(stderr, "%s\n", zn_error_text());
  *
- * Every function that can fail returns a zn_status; the text says what went wrong in one sentence. */
+ * Every function that can fail returns a zn_status; the text is one sentence on what went wrong. */
 #ifndef ZN_STATUS_H
 #define ZN_STATUS_H
 
@@ -20,19 +20,19 @@
 extern "C" {
 #endif
 
-/* The numbers are pinned: programs may store them. */
+/* The values never change: programs may store them. */
 typedef enum zn_status {
     ZN_OK = 0,
     ZN_ENOMEM = -1,       /* out of memory */
     ZN_EIO = -2,          /* the system refused a read or a write */
-    ZN_EFORMAT = -3,      /* a file is damaged or lies about itself */
-    ZN_EUNSUPPORTED = -4, /* valid, but not something this build can do */
-    ZN_ESHAPE = -5,       /* tensors do not fit together */
+    ZN_EFORMAT = -3,      /* a file is damaged or inconsistent */
+    ZN_EUNSUPPORTED = -4, /* valid, but not supported by this build */
+    ZN_ESHAPE = -5,       /* shapes do not match */
     ZN_EINVALID = -6,     /* an argument is out of range */
     ZN_ENOTFOUND = -7,    /* no such file, model or tensor */
     ZN_ENUMERIC = -8,     /* NaN or infinity appeared */
-    ZN_ECANCELLED = -9,   /* the progress callback asked to stop */
-    ZN_ELIMIT = -10       /* larger than a limit that protects the caller */
+    ZN_ECANCELLED = -9,   /* the progress callback requested it */
+    ZN_ELIMIT = -10       /* exceeds a safety limit */
 } zn_status;
 
 /* Text of the last failure in the calling thread, valid until that thread's next failure. Never NULL. */

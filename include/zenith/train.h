@@ -1,13 +1,13 @@
-/* Training: from a folder of pictures to weights in use.
+/* Training: from a folder of images to a usable model.
  *
  *     zn_train_options o = { .recipe = "zenith-r", .run = { .data = "photos", .folder = "runs/first" } };
  *     zn_train_result r;
- *     zn_train(&o, &r);                    // writes runs/first/model.safetensors and everything beside it
+ *     zn_train(&o, &r);                    // writes runs/first/model.safetensors and more
  *
- * The run folder holds the recipe as used (recipe.yaml), which pictures (data.jsonl), how it was begun (origin.json),
- * metrics.jsonl, a TensorBoard event file, sample pictures, report.html, checkpoint.safetensors to continue from and
- * model.safetensors to use. A run stopped at any moment can be continued from its last checkpoint and then gives the
- * same bits as one that was never stopped. */
+ * The run folder contains the recipe as used (recipe.yaml), the data (data.jsonl), how the run was started
+ * (origin.json), metrics.jsonl, a TensorBoard event file, sample images, report.html, checkpoint.safetensors to resume
+ * from and model.safetensors to use. A run stopped at any moment can be resumed from its last checkpoint and then gives
+ * the same bits as an uninterrupted one. */
 #ifndef ZN_TRAIN_H
 #define ZN_TRAIN_H
 
@@ -27,37 +27,37 @@ typedef struct zn_train_progress {
     double loss, lr;          /* of the last step */
     double images_per_second; /* mean of this call */
     double seconds_left;
-    double waited;      /* share of the time spent waiting for pictures */
-    double eval_psnr;   /* dB on held-out pictures, last evaluation; NaN before the first */
-    double eval_pruned; /* share of the blocks that the gates of a network which has some shut there; else NaN */
-    /* Before the first step of what learns from conditions: pictures encoded by this rank, and of how many; then 0. */
+    double waited;      /* share of the time spent waiting for images */
+    double eval_psnr;   /* dB on held-out images, last evaluation; NaN before the first */
+    double eval_pruned; /* share of the blocks that block gates skip there; NaN for a network without gates */
+    /* Tasks that learn from conditions: images encoded so far by this rank, and their total; 0 after the first step. */
     int64_t encoded, to_encode;
 } zn_train_progress;
 
-/* What zn_train and zn_distill have in common. */
+/* Options of zn_train and zn_distill. */
 typedef struct zn_run_options {
-    const char *data;   /* a folder of pictures (with subfolders) or an .lmdb data set */
+    const char *data;   /* a folder of images (with subfolders) or an .lmdb data set */
     const char *folder; /* of the run; must be new or empty unless resume */
-    const char *from;   /* weights to train further, by name, file or folder; NULL: the recipe's, or fresh values */
-    /* Continue from the run's last checkpoint, or from the start if it was cut off before one. What options said at
-     * first stays and need not be said again. If the call asks for something else (a recipe, `from`, seed, precision,
-     * or a teacher or labels that hold something else) it fails. */
+    const char *from;   /* weights to start from: name, file or folder; NULL: the recipe's, or random ones */
+    /* Resume from the run's last checkpoint, or from the start if there is none. The run keeps its original options,
+     * which need not be repeated. If the call asks for something else (a recipe, `from`, seed, precision, or a teacher
+     * or labels with other contents) it fails. */
     int resume;
-    const int64_t *seed; /* of start values, order and crops, 0 to 9e15; NULL: the recipe's */
-    /* 0: the recipe's; with resume not fewer than are done. Of a distillation those of all stages, shared out as the
-     * recipe does; with resume the run's own. */
+    const int64_t *seed; /* for initial weights, order and crops, 0 to 9e15; NULL: the recipe's */
+    /* 0: the recipe's; with resume at least as many as are done. In a distillation the total of all stages, divided as
+     * in the recipe; with resume the run's own. */
     int64_t steps;
     /* Settings of the recipe to change, such as "lr=1e-3" or "loss.l1=0.5"; ends with NULL. NULL: none */
     const char *const *settings;
     int threads;     /* 0: one for each CPU; of this process when there are several */
     zn_ranks *ranks; /* processes that share the work; only rank 0 writes. NULL: alone */
-    /* Called after every step, on every rank; non-zero on any of them stops: the state is saved and ZN_ECANCELLED
-     * returned. May be NULL. */
+    /* Called after every step, on every rank; non-zero on any of them stops the run: the state is saved and
+     * ZN_ECANCELLED returned. May be NULL. */
     int (*progress)(void *user, const zn_train_progress *progress);
-    /* Asked many times within a step, so it must be quick; non-zero stops as above, the unfinished step is forgotten.
+    /* Called many times within a step, so it must be fast; non-zero stops as above and discards the unfinished step.
      * May be NULL. */
     int (*stop)(void *user);
-    /* Told once, on rank 0, of each picture that could not be read; the next one takes its place. May be NULL. */
+    /* Called once, on rank 0, for each unreadable image; the next one takes its place. May be NULL. */
     zn_skipped_fn skipped;
     /* Called on rank 0 with a sentence: the recipe's held_out holds out no image; or a resumed run has other images
      * than before (the same ones in another place are not), or a number of ranks that adds up in another order, and so
@@ -74,21 +74,21 @@ typedef struct zn_train_options {
 } zn_train_options;
 
 typedef struct zn_train_result {
-    int64_t first;      /* step that this call began with: 0, or that of the checkpoint */
-    int64_t steps;      /* step that it ended with; the same if there was nothing left to do */
-    int64_t skipped;    /* pictures that could not be read */
+    int64_t first;      /* step at which this call started: 0, or that of the checkpoint */
+    int64_t steps;      /* step at which it ended; the same if nothing was left to do */
+    int64_t skipped;    /* unreadable images */
     double loss;        /* of the last step; NaN before the first */
-    double eval_psnr;   /* dB on held-out pictures, last evaluation; NaN if there are none */
-    double eval_pruned; /* share of the blocks that the gates of a network which has some shut there; else NaN */
-    /* Of what learns from conditions, likewise; else NaN. A classifier has shares of right answers, and the area under
-     * the curve of right over wrong ones, mean over attributes. */
+    double eval_psnr;   /* dB on held-out images, last evaluation; NaN if there are none */
+    double eval_pruned; /* share of the blocks that block gates skip there; NaN for a network without gates */
+    /* Tasks that learn from conditions, likewise; else NaN. A classifier has accuracy and the area under the ROC curve,
+     * mean over attributes. */
     double eval_loss, eval_accuracy, eval_auroc;
-    double bf16; /* share of the operations that were computed in bf16, where it was asked for; else NaN */
+    double bf16; /* share of the operations computed in bf16, if requested; else NaN */
     double seconds;
-    double waited; /* share of the steps' time spent waiting for pictures */
+    double waited; /* share of the steps' time spent waiting for images */
 } zn_train_result;
 
-/* ZN_ENUMERIC: NaN or infinity; the sentence names the layer, and the state before that step is saved. */
+/* ZN_ENUMERIC: NaN or infinity; the message names the layer, and the state before that step is saved. */
 ZN_API ZN_MUST_USE zn_status zn_train(const zn_train_options *options, zn_train_result *out);
 
 /* Presets: name and one line of description; NULL after the last. */
@@ -105,21 +105,21 @@ ZN_API ZN_MUST_USE zn_status zn_train_recipe(const char *recipe, const char *con
  *     zn_distill_result r;
  *     zn_distill(&o, &r);                  // runs/small/model.safetensors
  *
- * In stages: the encoder learns the teacher's latents; the decoder learns the teacher's pictures and activations from
- * disturbed latents; both learn the pictures themselves while latents stay near the teacher's; a discriminator may
- * sharpen the end. A teacher with an encoder alone teaches an encoder. The run folder is that of zn_train. */
+ * In stages: the encoder learns the teacher's latents; the decoder learns the teacher's images and activations from
+ * noisy latents; both learn the original images while latents stay near the teacher's; optionally a discriminator
+ * sharpens the result. A teacher without decoder teaches an encoder. The run folder is like that of zn_train. */
 typedef struct zn_distill_options {
     const char *teacher; /* weights by name, file or folder; with resume NULL means the run's own, as below */
     const char *student; /* a preset or a .yaml file */
     zn_run_options run;
 } zn_distill_options;
 
-/* On held-out pictures; NaN where there was nothing to measure. */
+/* On held-out images; NaN if there was nothing to measure. */
 typedef struct zn_distill_result {
     int64_t first, steps, skipped; /* as in zn_train_result */
     double loss, seconds;
     double latent_error; /* mean square difference of latents to the teacher's, % of their variance */
-    double decoder_psnr; /* dB, to the teacher's picture of the same latents */
+    double decoder_psnr; /* dB, to the teacher's image of the same latents */
     double psnr;         /* dB, of the student's reconstructions */
     double teacher_psnr; /* dB, of the teacher's own */
 } zn_distill_result;

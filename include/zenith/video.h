@@ -1,17 +1,17 @@
-/* Video: clips to latents and back, a few pictures at a time, by the autoencoders that know clips (zn_model_info says
- * clip_frames).
+/* Video to latents and back, a few images at a time, by models that support video (zn_model_info.clip_frames is not
+ * 0).
  *
  *     zn_video *v; zn_latent *clip = NULL;
  *     zn_video_new(model, NULL, &v);
- *     while (next(&picture))
- *         zn_video_encode(v, picture, &clip);
+ *     while (next(&image))
+ *         zn_video_encode(v, image, &clip);
  *     zn_video_encode_end(v, &clip);
- *     zn_video_decode(v, clip, 8, take, user);            // take is called with each picture
+ *     zn_video_decode(v, clip, 8, take, user);            // take is called with each image
  *     zn_video_free(v);
  *
- * Between calls a video keeps what the network's layers remember of the last pictures, so memory depends on their size
- * and not on how many there are; the result has the bits of the whole clip at once. A video borrows its model and
- * belongs to one thread at a time. Encoding and decoding are apart: each has its own clip. */
+ * Between calls a zn_video retains the state of the network's layers, so memory depends on the size of the images and
+ * not on their number; the result has the same bits as the whole video at once. A zn_video borrows its model and must
+ * be used by one thread at a time. Encoding and decoding are independent: each has its own state. */
 #ifndef ZN_VIDEO_H
 #define ZN_VIDEO_H
 
@@ -28,26 +28,26 @@ typedef struct zn_video zn_video;
 ZN_API ZN_MUST_USE zn_status zn_video_new(const zn_model *model, const zn_codec_options *options, zn_video **out);
 ZN_API void zn_video_free(zn_video *video);
 
-/* The next picture of a clip. All have the size of the first, which may be any: sides are padded as zn_encode does.
- * Latent frames that are complete now are appended to *clip; NULL there is left so while there are none, and becomes a
- * new latent of the caller's. Whoever takes it away after each call gets the latent frames one by one. After a failure
- * the clip begins anew. */
+/* Encodes the next image of a video. All images have the size of the first, which may be any: sides are padded as
+ * zn_encode does. Completed latent frames are appended to *clip; if *clip is NULL, it becomes a new latent, owned by
+ * the caller, once there is a frame. A caller that takes it away after each call gets the latent frames one by one.
+ * After a failure the video starts over. */
 ZN_API ZN_MUST_USE zn_status zn_video_encode(zn_video *video, const zn_image *picture, zn_latent **clip);
-/* The clip is over: a latent frame that lacks pictures gets copies of the last one, and the latent tells how many
- * pictures there really were. The next picture begins another clip. */
+/* Ends the video: an incomplete latent frame is filled with copies of the last image, and the latent records the true
+ * number of images. The next image starts another video. */
 ZN_API ZN_MUST_USE zn_status zn_video_encode_end(zn_video *video, zn_latent **clip);
 
-/* Takes a picture, which is the library's. Anything but ZN_OK ends the decoding and is its result. */
+/* Receives an image, which the library owns. Any result but ZN_OK stops the decoding, which then returns it. */
 typedef zn_status (*zn_video_picture_fn)(void *user, const zn_image *picture);
-/* The next latent frames of a clip, all that `latent` has; pictures of `bits` (8 or 16) are taken as they are made: of
- * the first latent frame one, of each other clip_frames, as many in all as latents say that there were. */
+/* Decodes the next latent frames of a video, all that `latent` has. Images of `bits` (8 or 16) are delivered as they
+ * are made: one for the first latent frame, clip_frames for each other, and no more in all than the latent records. */
 ZN_API ZN_MUST_USE zn_status zn_video_decode(zn_video *video, const zn_latent *latent, int bits,
                                              zn_video_picture_fn take, void *user);
-/* The next latent begins another clip. */
+/* The next latent starts another video. */
 ZN_API void zn_video_decode_end(zn_video *video);
 
-/* What the last pieces of a part (ZN_ENCODER, ZN_DECODER) took, as text: their size, memory, and what is kept between
- * them. Valid until the next call. */
+/* Size and memory of the last pieces of a part (ZN_ENCODER, ZN_DECODER), and of the state retained between them, as
+ * text. Valid until the next call. */
 ZN_API const char *zn_video_plan(zn_video *video, zn_part part);
 
 #ifdef __cplusplus

@@ -32,7 +32,7 @@ typedef enum zn_dtype {
     ZN_U16,
     ZN_U8,
     ZN_BOOL,
-    ZN_Q4_0, /* from here on: blocks of several elements with scales of their own, as GGUF files hold them */
+    ZN_Q4_0, /* from here on: blocks of several elements with their own scales, as in GGUF files */
     ZN_Q4_1,
     ZN_Q5_0,
     ZN_Q5_1,
@@ -53,8 +53,8 @@ ZN_API size_t zn_dtype_block(zn_dtype dtype);
 
 enum { ZN_MAX_RANK = 8 };
 
-/* One tensor as it is stored: row-major, little-endian, in the checkpoint's own layout (PyTorch: OIHW). Rows, which are
- * runs along the last side, are whole numbers of blocks. */
+/* One tensor as it is stored: row-major, little-endian, in the checkpoint's own layout (PyTorch: OIHW). Rows, along
+ * the last dimension, are whole numbers of blocks. */
 typedef struct zn_weight {
     const char *name;
     zn_dtype dtype;
@@ -77,17 +77,17 @@ ZN_API int64_t zn_weights_count(const zn_weights *weights);
 ZN_API const zn_weight *zn_weights_at(const zn_weights *weights, int64_t index);
 ZN_API const zn_weight *zn_weights_find(const zn_weights *weights, const char *name); /* NULL if absent */
 
-/* Metadata of the file as text: __metadata__ of safetensors; all keys of GGUF whose value is no array. */
+/* Metadata of the file as text: __metadata__ of safetensors; all keys of GGUF whose value is not an array. */
 ZN_API int64_t zn_weights_metadata_count(const zn_weights *weights);
 ZN_API const char *zn_weights_metadata_at(const zn_weights *weights, int64_t index, const char **value);
 ZN_API const char *zn_weights_metadata(const zn_weights *weights, const char *key); /* NULL if absent */
 
-/* The name of a network that is no model by itself, but that these weights hold: "z-image", "qwen3"; NULL if they hold
- * none. description: one line for people. */
+/* The name of the network in these weights if it is not a model of its own: "z-image", "qwen3"; NULL if there is
+ * none. description: one line of text. */
 ZN_API const char *zn_weights_network(const zn_weights *weights, char *description, size_t size);
 
-/* Writes a copy as .safetensors. Floating and block tensors become dtype when convert is non-zero; others keep theirs,
- * which fails with ZN_EUNSUPPORTED for blocks. The file appears whole or not at all. */
+/* Writes a copy as .safetensors. Floating and block tensors become dtype when convert is non-zero; others keep theirs;
+ * block tensors cannot (ZN_EUNSUPPORTED). The file appears whole or not at all. */
 ZN_API ZN_MUST_USE zn_status zn_weights_save(const zn_weights *weights, const char *path, int convert, zn_dtype dtype);
 
 /* Lower-case hex SHA-256 of a file's bytes. */

@@ -1,7 +1,7 @@
 /* libzenith: image latents in C. Includes every public header.
  *
  *     zn_model *m; zn_codec *c; zn_image *im; zn_latent *z;
- *     zn_model_find("taef2", &m);
+ *     zn_model_find("zenith-r", &m);
  *     zn_codec_new(m, NULL, &c);
  *     zn_image_read("photo.jpg", NULL, &im);
  *     zn_encode(c, im, &z);
