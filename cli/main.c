@@ -1,5 +1,5 @@
-/* The program: the table of commands, help, and the way from argv to a command's run function. To add a command, write
- * cli/NAME.c and add a line to the table. */
+/* The program: the table of commands, help, and the call of a command's run function. To add a command, write
+ * cli/commands/NAME.c and add a line to the table. */
 #include "commands.h"
 #include "ui/facts.h"
 #include "ui/generate.h"
@@ -13,78 +13,79 @@
 
 /* clang-format off */
 const command command_table[] = {
-    { "encode", "IN... [-o OUT|DIR]", "images to latent files",
-      "Encodes images (PNG, JPEG, WebP) to latents. IN may be a folder: all its images, by name. A result is a "
-      ".safetensors, .npy or .latent (ComfyUI) file, or a .png for models with four latent channels. With --clip all "
-      "pictures are the frames of one clip, for a video autoencoder, and the result is one latent; films (.mp4, with "
-      "FFmpeg) are taken like pictures.",
+    { "encode", "IN... [-o OUT|DIR]", "encode images to latent files",
+      "Encodes images to latents. IN may be a folder: all its images, sorted by name. A result is a .safetensors, .npy or "
+      ".latent (ComfyUI) file, or a .png for models with four latent channels. With --clip the images are the frames of one "
+      "video, for a video autoencoder, and the result is one latent; video files (.mp4, with FFmpeg) are accepted as well.",
       CMD_ENCODE, 1, -1, encode_run },
-    { "decode", "IN... [-o OUT|DIR]", "latent files to images",
+    { "decode", "IN... [-o OUT|DIR]", "decode latent files to images",
       "Decodes latents (.safetensors, .npy, .latent, or RGBA .png) to PNG, JPEG or WebP. IN may be a folder: all its "
-      "latents, by name. Without --model the model named in the latent is used, else the only one found that fits. A clip "
-      "or a batch [N,C,H,W] becomes OUT_0001.png, OUT_0002.png, ..., a clip also a film if -o names one (.mp4, .mkv, "
-      ".webm; with FFmpeg).",
+      "latents, sorted by name. Without --model it uses the model named in the latent, else the only model found that "
+      "fits. A video or a batch [N,C,H,W] becomes OUT_0001.png, OUT_0002.png, ...; a video can also become a video file "
+      "if -o names one (.mp4, .mkv, .webm; with FFmpeg).",
       CMD_DECODE, 1, -1, decode_run },
-    { "reconstruct", "IN... [-o OUT|DIR] [--compare]", "round trip of images, with PSNR, SSIM and times",
-      "Encodes and decodes images and tells how much of them survived. IN may be a folder: all its images, by name. Of a "
-      "diffusion autoencoder: the middle of a picture, scaled to the model's size, to its condition and its noise, and "
+    { "reconstruct", "IN... [-o OUT|DIR] [--compare]", "encode and decode images; report PSNR, SSIM and times",
+      "Encodes and decodes images and reports how much is lost. IN may be a folder: all its images, sorted by name. A "
+      "diffusion autoencoder takes the centre of an image, scaled to the model's size, to its condition and noise and "
       "back.",
       CMD_RECONSTRUCT, 1, -1, reconstruct_run },
-    { "restore", "IN... -o OUT|DIR [--task TASK]", "noise, wrong pixels or blur taken out of photos",
-      "Restores photos with the model zenith-restore, or the one given by --model. It sees for itself what is wrong; "
-      "--task tells it. IN may be a folder: all its images, by name. PNG keeps alpha and 16 bits, WebP alpha.",
+    { "restore", "IN... -o OUT|DIR [--task TASK]", "remove noise, impulse noise or blur from photos",
+      "Restores photos with the model zenith-restore, or the one given with --model. Detects the damage automatically; "
+      "--task overrides. IN may be a folder: all its images, sorted by name. PNG keeps alpha and 16 bits, WebP keeps "
+      "alpha.",
       CMD_RESTORE, 1, -1, restore_run },
-    { "edit", "IN -o OUT|DIR --model NAME --attribute NAME [--amount A]", "a picture with more or less of an attribute",
-      "Moves a picture along an attribute that the classifier of a diffusion autoencoder knows: --list names them, with a "
-      "picture also how likely it shows them. An amount of 0 is the picture itself, 0.3 a plain change, a negative one a "
-      "change to the opposite.",
+    { "edit", "IN -o OUT|DIR --model NAME --attribute NAME [--amount A]", "strengthen or weaken an attribute of an image",
+      "Changes an attribute of an image with a diffusion autoencoder and its classifier. --list prints the attributes, with "
+      "an image also their probabilities. An amount of 0 leaves the image as it is, 0.3 is a clear change, and a negative "
+      "amount changes it to the opposite.",
       CMD_EDIT, 0, 1, edit_run },
-    { "interpolate", "A B -o OUT|DIR --model NAME [--frames N]", "from one picture to another in small steps",
-      "Pictures between two, by a diffusion autoencoder: conditions on a line, noises on a circle.",
+    { "interpolate", "A B -o OUT|DIR --model NAME [--frames N]", "morph one image into another",
+      "Generates images between two with a diffusion autoencoder: conditions are interpolated linearly, noise "
+      "spherically.",
       CMD_INTERPOLATE, 2, 2, interpolate_run },
-    { "sample", "-o OUT|DIR --model NAME [--latent FILE] [--count N]", "new pictures of a diffusion autoencoder",
-      "Pictures that there are none of yet: the latent net of a diffusion autoencoder makes conditions of noise, the "
-      "autoencoder pictures of them. The first picture is that of --seed, the next one that of the next seed, and so on.",
+    { "sample", "-o OUT|DIR --model NAME [--latent FILE] [--count N]", "generate new images",
+      "Generates new images with a diffusion autoencoder: its latent net samples conditions, and the autoencoder renders "
+      "them. Image i uses seed + i.",
       CMD_SAMPLE, 0, 0, sample_run },
     { "compare", "A B", "PSNR, SSIM and largest difference of two images",
       "Compares two images of the same size. In JSON, psnr is null and identical is true for equal images.",
       CMD_COMPARE, 2, 2, compare_run },
-    { "info", "FILE... [--size WxH]", "what a file is: image, video, latent, weights, model, data set",
-      "Tells what a file or a folder of weights is: architecture, tensors, parameters, and the arithmetic and memory "
-      "it takes at an image size. A model's name or random:ARCHITECTURE works too.",
+    { "info", "FILE... [--size WxH]", "describe a file: image, video, latent, weights, model, data set",
+      "Describes files and folders of weights: architecture, tensors, parameters, and the arithmetic and memory they take "
+      "at an image size. Accepts the name of a model or random:ARCHITECTURE as well.",
       CMD_INFO, 1, -1, info_run },
-    { "convert", "IN OUT [--dtype TYPE]", "checkpoints (.pth, .pt, .ckpt, .safetensors) to .safetensors",
-      "Copies the tensors of a checkpoint into a .safetensors file. Nothing in the checkpoint is executed.",
+    { "convert", "IN OUT [--dtype TYPE]", "convert a checkpoint (.pth, .pt, .ckpt) to .safetensors",
+      "Copies the tensors of a checkpoint (.pth, .pt, .ckpt, .safetensors) into a .safetensors file. Nothing in the "
+      "checkpoint is executed.",
       CMD_CONVERT, 2, 2, convert_run },
-    { "models", "", "architectures known and weights found",
-      "Lists the architectures this build knows and the weights it finds in $ZENITH_MODELS (folders separated by "
-      "colons), ~/.local/share/zenith/models, ./weights and what is installed. zenith-r and zenith-restore come with the "
-      "program. To add others, put their publisher's files into one of these folders as they are: taesd_encoder.pth and "
+    { "models", "", "list known architectures and available weights",
+      "Lists the architectures of this build and the weights found in $ZENITH_MODELS (folders separated by colons), "
+      "~/.local/share/zenith/models, ./weights and the installed ones. zenith-r and zenith-restore come with the program. "
+      "To add others, put their publisher's files into one of these folders unchanged: taesd_encoder.pth and "
       "taesd_decoder.pth of github.com/madebyollin/taesd become the model taesd. docs/weights.md lists them all.",
       CMD_MODELS, 0, 0, models_run },
-    { "bench", "[--model NAME] [--part PART] [--size WxH]", "speed of encoder or decoder on this machine",
-      "Times a part of a model on random input, after two warm-up runs, and compares it with what the machine can "
-      "do. Without --model it takes the first model found, or a TAESD with random weights if there is none.",
+    { "bench", "[--model NAME] [--part PART] [--size WxH]", "time an encoder or decoder on this machine",
+      "Times a part of a model on random input after two warm-up runs, and compares it with the machine's peak. Without "
+      "--model it uses the first model found, or a TAESD with random weights if there is none.",
       CMD_BENCH, 0, 0, bench_run },
-    { "train", "[RECIPE] --data PATH -o RUN [--resume]", "train a model on a folder of pictures",
-      "Trains by a recipe: one of those below, or a .yaml file. The run's folder gets the recipe as used, "
-      "metrics, sample pictures, a report page, a checkpoint and the model. Ctrl-C saves; --resume goes on as if the "
-      "run had never been stopped. mpirun -np N zenith train ... shares the work between N processes.",
+    { "train", "[RECIPE] --data PATH -o RUN [--resume]", "train a model on a folder of images",
+      "Trains a model as described by a recipe: one of those below, or a .yaml file. The run's folder receives the recipe "
+      "as used, metrics, sample images, a report page, a checkpoint and the model. Ctrl-C saves; --resume continues as if "
+      "the run had never been stopped. mpirun -np N zenith train ... divides the work among N processes.",
       CMD_TRAIN, 0, 1, train_run },
-    { "dataset", "build DIR... -o SET.lmdb | info SET|DIR | show SET|DIR -o SHEET.png", "data sets to train on and to judge by",
-      "build packs photos into one .lmdb file: of each the middle square, scaled down to --size, or --crops N squares at "
-      "random places and scales. info tells what is in a data set or a folder and finds what cannot be read. show draws "
-      "pictures of it on a contact sheet.",
+    { "dataset", "build DIR... -o SET.lmdb | info SET|DIR | show SET|DIR -o SHEET.png", "build and inspect data sets",
+      "build packs photos into one .lmdb file: the centre square of each, scaled down to --size, or --crops N random "
+      "squares. info describes a data set or a folder and finds unreadable images. show draws a contact sheet.",
       CMD_DATASET, 0, -1, dataset_run },
-    { "eval", "--model NAME --data PATH [--task TASK] [-o SCORES.csv]", "PSNR, SSIM and MS-SSIM of a model on many pictures",
-      "Judges a model on a folder of pictures or a data set. Autoencoders make a round trip. Restorers repair damage that "
-      "--seed decides, beside plain filters. --gates shows what the block gates of an encoder prune, and the time of each "
-      "layer.",
+    { "eval", "--model NAME --data PATH [--task TASK] [-o SCORES.csv]", "PSNR, SSIM and MS-SSIM of a model on many images",
+      "Evaluates a model on a folder of images or a data set. Autoencoders encode and decode. Restorers repair synthetic "
+      "damage drawn from --seed, next to plain filters. --gates reports what the block gates of an encoder prune, and the "
+      "time of each layer.",
       CMD_EVAL, 0, 0, eval_run },
-    { "distill", "--teacher NAME --student NAME --data PATH -o RUN [--resume]", "a small model for a large one's latents",
-      "Trains a small model to understand the latents of a large one, in stages: its encoder learns the teacher's "
-      "latents, its decoder the teacher's pictures, then both together the pictures themselves. A teacher with an encoder "
-      "alone teaches an encoder. The run's folder is like that of train.",
+    { "distill", "--teacher NAME --student NAME --data PATH -o RUN [--resume]", "train a small model for a large one's latents",
+      "Trains a small model for the latents of a large one, in stages: the encoder learns the teacher's latents, the "
+      "decoder the teacher's images, then both together the images themselves. A teacher with only an encoder teaches an "
+      "encoder. The run's folder is like that of train.",
       CMD_DISTILL, 0, 0, distill_run },
 };
 /* clang-format on */
@@ -119,15 +120,15 @@ static int help_all(void)
     say("usage: zenith COMMAND [FILES] [OPTIONS]\n\ncommands\n");
     for (int i = 0; i < command_count; i++)
         say_entry(12, command_table[i].name, command_table[i].summary);
-    say_entry(12, "help", "this text, or the options of a command: zenith help COMMAND");
-    say_entry(12, "version", "the version of the program");
+    say_entry(12, "help", "print this text, or the options of a command: zenith help COMMAND");
+    say_entry(12, "version", "print the version");
     say("\ncommon options\n");
     options_help(CMD_ALL, 1);
     say("\n");
     say_wrapped(0, 0,
                 "A file called - is standard input; -o - of encode, decode, restore, edit, interpolate and sample is "
                 "standard output. zenith help COMMAND lists the options of a command. A value in parentheses is the "
-                "default. Exit status: 0 done, 1 something failed, 2 wrong usage.");
+                "default. Exit status: 0 success, 1 failure, 2 wrong usage.");
     return 0;
 }
 

@@ -198,7 +198,7 @@ static void print_zsh(void)
         say("'\n");
     }
     say("        'help:help on a command'\n"
-        "        'version:the version of the program'\n"
+        "        'version:print the version'\n"
         "    )\n"
         "    if (( CURRENT == 2 )); then\n"
         "        _describe command commands\n"
@@ -275,7 +275,7 @@ static void print_fish(void)
         say("'\n");
     }
     say("complete -c zenith -n __fish_use_subcommand -f -a help -d 'help on a command'\n"
-        "complete -c zenith -n __fish_use_subcommand -f -a version -d 'the version of the program'\n"
+        "complete -c zenith -n __fish_use_subcommand -f -a version -d 'print the version'\n"
         "complete -c zenith -n '__zenith_command_is help' -f -a '");
     say_command_names();
     say("'\n");

@@ -16,28 +16,28 @@ static const preset presets[] = {
     { "zenith-r", "Zenith's own autoencoder, 16 channels at 1/8", "model: zenith-r\nlr: 2e-3\n" },
     { "taesd", "the TAESD network from scratch, 4 channels at 1/8", "model: taesd\nlr: 3e-4\nbeta2: 0.999\n" },
     { "taesd3", "the TAESD network from scratch, 16 channels at 1/8", "model: taesd3\nlr: 3e-4\nbeta2: 0.999\n" },
-    { "restore", "a network that takes noise, impulses and blur out of photos",
+    { "restore", "a network that removes noise, impulse noise and blur from photos",
       "model: zenith-restore\ntask: restore\nbatch: 16\nhalve: 0.5\nsteps: 8000\nlr: 1.5e-3\nloss: {bands: 0}\n" },
-    { "restore-small", "the same with half the channels: a quarter of the arithmetic",
+    { "restore-small", "restore with half the channels: a quarter of the arithmetic",
       "model: zenith-restore\ntask: restore\nwidth: 16\nbatch: 16\nhalve: 0.5\nsteps: 8000\nlr: 1.5e-3\nloss: {bands: "
       "0}\n" },
     { "zenith-hier", "a hierarchical autoencoder whose block gates learn what to prune; for experiments",
       "model: zenith-hier\nlr: 1e-2\nsteps: 4000\nloss: {mse: 1, l1: 0, bands: 0}\ngates: {penalty: 0.003}\n" },
-    { "diffae-celeba64", "a diffusion autoencoder for pictures of 64x64, as the original was trained",
+    { "diffae-celeba64", "a diffusion autoencoder for 64x64 images, trained as the original",
       "model: diffae-celeba64\ntask: diffuse\nsize: 64\ndropout: 0.1\nbatch: 128\naccumulate: 16\nsteps: 562500\n"
       "lr: 1e-4\n"
       "optimizer: adam\nbeta2: 0.999\nweight_decay: 0\nschedule: constant\nwarmup: 0\nema: 0.9999\n"
       "ema_warmup: false\n" },
-    { "diffae-small", "the same with half the channels and conditions of 128 numbers, for an afternoon on a CPU",
+    { "diffae-small", "diffae-celeba64 with half the channels and 128-number conditions: an afternoon on a CPU",
       "model: diffae-celeba64\ntask: diffuse\nwidth: 32\nlatent: 128\nsize: 64\nbatch: 16\nsteps: 20000\nlr: 3e-4\n"
       "optimizer: adam\nbeta2: 0.999\nweight_decay: 0\nema: 0.999\n" },
-    { "diffae-latent", "the latent net of a diffusion autoencoder (--from), as the original's of CelebA was trained",
+    { "diffae-latent", "the latent net of a diffusion autoencoder (--from), trained as the original of CelebA",
       "model: diffae-celeba64\ntask: imagine\nbatch: 512\nsteps: 587891\nlr: 1e-4\nbeta2: 0.999\nschedule: constant\n"
       "warmup: 0\nema: 0.9999\nema_warmup: false\n" },
-    { "diffae-latent-small", "the same in an hour on a CPU, for diffae-small",
+    { "diffae-latent-small", "diffae-latent for diffae-small: an hour on a CPU",
       "model: diffae-celeba64\ntask: imagine\nbatch: 128\nsteps: 50000\nlr: 3e-4\nbeta2: 0.999\neval_every: 5000\n"
       "checkpoint_every: 5000\n" },
-    { "diffae-classifier", "the classifier of a diffusion autoencoder (--from), of pictures with --labels",
+    { "diffae-classifier", "the classifier of a diffusion autoencoder (--from), from images with --labels",
       "model: diffae-celeba64\ntask: classify\nbatch: 32\nsteps: 9375\nlr: 1e-3\noptimizer: adam\nbeta2: 0.999\n"
       "weight_decay: 0\nschedule: constant\nwarmup: 0\nclip: 0\nema: 0\n" },
     { NULL, NULL, NULL },
@@ -45,7 +45,7 @@ static const preset presets[] = {
 
 static const preset students[] = {
     { "zenith-r", "Zenith's own network for the teacher's latents at 1/8", "model: zenith-r\nlr: 2e-3\n" },
-    { "zenith-r-wide", "the same with half as many channels again", "model: zenith-r\nwidth: 48\nlr: 2e-3\n" },
+    { "zenith-r-wide", "zenith-r with 1.5x the channels", "model: zenith-r\nwidth: 48\nlr: 2e-3\n" },
     { "taesd-half", "the teacher's network with half its channels", "model: taesd\nwidth: 32\nlr: 5e-4\n" },
     { NULL, NULL, NULL },
 };
