@@ -9,6 +9,39 @@
 
 enum { ENCODE_STEPS = 250 }; /* as the authors have it */
 
+/* A file with more parts of the model; the folder of a training run stands for the model in it. */
+static zn_status extend(session *s, const char *path)
+{
+    if (!path)
+        return ZN_OK;
+    char *file = is_folder(path) ? must_print("%s/model.safetensors", path) : must_copy(path);
+    const zn_status status = zn_model_extend(s->model, file);
+    free(file);
+    return status;
+}
+
+zn_status diffusion_attach(session *s)
+{
+    const options *o = s->o;
+    const zn_diffae_options how = {
+        .threads = o->threads, .precision = (zn_precision)o->precision, .progress = progress_tick, .user = &s->bar
+    };
+    zn_status status = extend(s, o->latent);
+    if (status == ZN_OK)
+        status = extend(s, o->classifier);
+    zn_diffae *net = NULL;
+    if (status == ZN_OK)
+        status = zn_diffae_new(s->model, &how, &net);
+    s->diffusion = net;
+    return status;
+}
+
+void diffusion_detach(session *s)
+{
+    zn_diffae_free(s->diffusion);
+    s->diffusion = NULL;
+}
+
 static int check(const options *o, const char *name, int64_t steps)
 {
     const int count = steps > INT32_MAX ? INT32_MAX : (int)steps;
@@ -71,21 +104,21 @@ static zn_status read_fitting(const session *s, const char *path, zn_image **out
         note(o, "%s: the model takes %dx%d, so the middle of %dx%d is scaled", path, side, side, photo->width,
              photo->height);
     if (status == ZN_OK)
-        status = zn_diffae_fit(s->diffae, photo, out);
+        status = zn_diffae_fit(diffusion_net(s), photo, out);
     zn_image_free(photo);
     return status;
 }
 
 zn_status diffusion_read(session *s, const char *path, parts *out)
 {
-    parts_alloc(s->diffae, out);
+    parts_alloc(diffusion_net(s), out);
     const zn_status status = read_fitting(s, path, &out->picture);
-    return status == ZN_OK ? zn_diffae_encode(s->diffae, out->picture, out->cond) : status;
+    return status == ZN_OK ? zn_diffae_encode(diffusion_net(s), out->picture, out->cond) : status;
 }
 
 zn_status diffusion_take(diffusion *d, const char *path, parts *out)
 {
-    zn_diffae *net = d->s->diffae;
+    zn_diffae *net = diffusion_net(d->s);
     char *label = must_print("encode %s", path);
     diffusion_stage(d, label, d->encode_steps);
     free(label);
@@ -109,7 +142,7 @@ void diffusion_noise_facts(const diffusion *d, facts *f)
 zn_status diffusion_render(diffusion *d, const float *cond, const float *noise, zn_image **out)
 {
     diffusion_stage(d, "render", d->steps);
-    return zn_diffae_render(d->s->diffae, 1, cond, noise, d->steps, out);
+    return zn_diffae_render(diffusion_net(d->s), 1, cond, noise, d->steps, out);
 }
 
 static int complain_missing(const session *s, const char *what, const char *name, const char *given)

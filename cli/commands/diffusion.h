@@ -7,6 +7,12 @@
 #include "commands/session.h"
 #include "ui/facts.h"
 
+/* Opens the session's model as a diffusion autoencoder, with the parts that --latent and --classifier name; closes it.
+ */
+zn_status diffusion_attach(session *s);
+void diffusion_detach(session *s);
+static inline zn_diffae *diffusion_net(const session *s) { return s->diffusion; }
+
 /* A picture apart. picture: as the model sees it, the middle of what the file holds, scaled to the model's size. */
 typedef struct parts {
     zn_image *picture;

@@ -123,15 +123,16 @@ static int list(const options *o)
     float *scores = NULL;
     if (!status && o->file_count) {
         parts p = { 0 };
-        scores = must_alloc(NULL, (size_t)zn_diffae_attribute_count(s.diffae) * sizeof *scores);
-        if (diffusion_read(&s, o->files[0], &p) != ZN_OK || zn_diffae_judge(s.diffae, p.cond, scores) != ZN_OK) {
+        scores = must_alloc(NULL, (size_t)zn_diffae_attribute_count(diffusion_net(&s)) * sizeof *scores);
+        if (diffusion_read(&s, o->files[0], &p) != ZN_OK ||
+            zn_diffae_judge(diffusion_net(&s), p.cond, scores) != ZN_OK) {
             complain_about(o->files[0]);
             status = EXIT_FAILURE;
         }
         parts_free(&p);
     }
     if (!status)
-        list_all(o, s.diffae, scores);
+        list_all(o, diffusion_net(&s), scores);
     free(scores);
     session_close(&s);
     return status;
@@ -142,7 +143,7 @@ static int list(const options *o)
 /* Picture number i, and its score. */
 static zn_status render_one(const change *c, diffusion *d, const parts *p, int i, zn_image **picture)
 {
-    zn_diffae *net = d->s->diffae;
+    zn_diffae *net = diffusion_net(d->s);
     const size_t width = (size_t)zn_diffae_width(net);
     float *moved = must_alloc(NULL, (width + (size_t)zn_diffae_attribute_count(net)) * sizeof *moved),
           *scores = moved + width;
@@ -162,7 +163,7 @@ static int make(void *self, diffusion *d, results *r)
     change *c = self;
     parts p = { 0 };
     int status = 0;
-    if (!find_attribute(c, d->s->diffae)) /* told before the long way to the noise */
+    if (!find_attribute(c, diffusion_net(d->s))) /* told before the long way to the noise */
         return EXIT_FAILURE;
     zn_status done = diffusion_take(d, c->o->files[0], &p);
     for (int i = 0; i < c->count && done == ZN_OK && !status; i++) {

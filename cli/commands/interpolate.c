@@ -16,7 +16,7 @@ typedef struct journey {
 static int make(void *self, diffusion *d, results *r)
 {
     journey *j = self;
-    const zn_diffae *net = d->s->diffae;
+    const zn_diffae *net = diffusion_net(d->s);
     int status = 0;
     for (int i = 0; i < 2; i++)
         if (diffusion_take(d, j->o->files[i], &j->end[i]) != ZN_OK) {

@@ -79,7 +79,7 @@ static zn_status by_diffusion(session *s, const char *input, trip *t)
 
 static zn_status travel(session *s, const char *input, trip *t)
 {
-    zn_status status = s->diffae ? by_diffusion(s, input, t) : by_codec(s, input, t);
+    zn_status status = s->diffusion ? by_diffusion(s, input, t) : by_codec(s, input, t);
     progress_erase();
     if (status == ZN_OK)
         status = zn_image_compare(t->original, t->result, &t->difference);
@@ -114,7 +114,7 @@ static void figures(const session *s, const trip *t, facts *f)
     fact_integer(f, "height", t->original->height);
     fact_difference(f, &t->difference);
     fact_real(f, "mse", mse(t), 6, "");
-    if (s->diffae) {
+    if (s->diffusion) {
         diffusion_noise_facts(&t->d, f);
         fact_integer(f, "steps", t->d.steps);
     }

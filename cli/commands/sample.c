@@ -21,7 +21,7 @@ static int groups(int count) { return (count + GROUP - 1) / GROUP; }
 static zn_status make_group(const sampling *a, diffusion *d, int first, float *conds, float *noise, results *r,
                             int *exit_status)
 {
-    zn_diffae *net = d->s->diffae;
+    zn_diffae *net = diffusion_net(d->s);
     const int count = a->count - first < GROUP ? a->count - first : GROUP;
     const uint64_t seed = a->o->seed + (uint64_t)first;
     diffusion_stage(d, "imagine", a->latent_steps);
@@ -39,7 +39,7 @@ static zn_status make_group(const sampling *a, diffusion *d, int first, float *c
 static int make(void *self, diffusion *d, results *r)
 {
     const sampling *a = self;
-    const zn_diffae *net = d->s->diffae;
+    const zn_diffae *net = diffusion_net(d->s);
     float *conds = must_alloc(NULL, GROUP * (size_t)zn_diffae_width(net) * sizeof *conds);
     float *noise = must_alloc(NULL, zn_diffae_noise_size(net, 1) * sizeof *noise);
     int status = 0;

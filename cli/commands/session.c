@@ -1,6 +1,7 @@
 /* A model ready to run: name to weights, weights to codec or to diffusion autoencoder. */
 #include "commands/session.h"
 
+#include "commands/diffusion.h"
 #include "ui/files.h"
 #include "ui/model_names.h"
 #include "ui/report.h"
@@ -62,29 +63,6 @@ static zn_status open_codec(session *s)
     return zn_codec_new(s->model, &codec, &s->codec);
 }
 
-/* A file with more parts of the model; the folder of a training run stands for the model in it. */
-static zn_status extend(session *s, const char *path)
-{
-    if (!path)
-        return ZN_OK;
-    char *file = is_folder(path) ? must_print("%s/model.safetensors", path) : must_copy(path);
-    const zn_status status = zn_model_extend(s->model, file);
-    free(file);
-    return status;
-}
-
-static zn_status open_diffae(session *s)
-{
-    const options *o = s->o;
-    const zn_diffae_options diffae = {
-        .threads = o->threads, .precision = (zn_precision)o->precision, .progress = progress_tick, .user = &s->bar
-    };
-    zn_status status = extend(s, o->latent);
-    if (status == ZN_OK)
-        status = extend(s, o->classifier);
-    return status == ZN_OK ? zn_diffae_new(s->model, &diffae, &s->diffae) : status;
-}
-
 int session_open(session *s, const options *o, const char *name, unsigned needs)
 {
     const progress bar = s->bar;
@@ -102,7 +80,7 @@ int session_open(session *s, const options *o, const char *name, unsigned needs)
         return EXIT_FAILURE;
     }
     interrupt_catch();
-    if (s->info->diffuses && open_diffae(s) != ZN_OK) {
+    if (s->info->diffuses && diffusion_attach(s) != ZN_OK) {
         complain("%s", zn_error_text());
         return EXIT_FAILURE;
     }
@@ -119,12 +97,11 @@ void session_close(session *s)
 {
     progress_erase();
     zn_codec_free(s->codec);
-    zn_diffae_free(s->diffae);
+    diffusion_detach(s);
     zn_model_free(s->model);
     free(s->wrote);
     s->wrote = NULL;
     s->codec = NULL;
-    s->diffae = NULL;
     s->model = NULL;
 }
 

@@ -10,10 +10,10 @@ typedef struct session {
     zn_model *model;
     const zn_model_info *info;
     zn_codec *codec;
-    zn_diffae *diffae; /* in the place of a codec, for a diffusion autoencoder */
-    char asked[128];   /* decode: what the last latent said of its model */
-    void *own;         /* of the command */
-    char *wrote;       /* decode of a clip: its first picture, in the place of the job's result */
+    void *diffusion; /* in the place of a codec, for a diffusion autoencoder: see commands/diffusion.h */
+    char asked[128]; /* decode: what the last latent said of its model */
+    void *own;       /* of the command */
+    char *wrote;     /* decode of a clip: its first picture, in the place of the job's result */
     progress bar;
 } session;
 

@@ -19,6 +19,7 @@
 #include <zenith/model.h>
 #include <zenith/ranks.h>
 #include <zenith/restore.h>
+#include <zenith/sample.h>
 #include <zenith/status.h>
 #include <zenith/train.h>
 #include <zenith/video.h>

@@ -83,9 +83,15 @@ typedef struct zn_naming {
     int shift;       /* architectures may count layers from elsewhere: see file_name */
 } zn_naming;
 
+/* A recipe for training, by name. */
+typedef struct zn_preset {
+    const char *name, *description, *yaml; /* lists end with a NULL name */
+} zn_preset;
+
 typedef struct zn_arch {
     const char *name;
     const zn_config *configs;    /* ends with a NULL name */
+    const zn_preset *presets;    /* recipes that it brings; NULL: none */
     const char *scope[ZN_PARTS]; /* prefix of the parameters of each part */
     unsigned can;                /* ZN_ENCODES | ... */
     zn_node *(*encode)(zn_scope s, zn_node *image, const zn_config *k);

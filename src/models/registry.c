@@ -4,13 +4,26 @@
 #include <assert.h>
 #include <string.h>
 
-extern const zn_arch zn_arch_taesd, zn_arch_zenith_r, zn_arch_zenith_taesd, zn_arch_zenith_prune,
-    zn_arch_zenith_restore, zn_arch_diffae, zn_arch_flux, zn_arch_wan, zn_arch_taehv;
+/* clang-format off */
+/* One line for each architecture. Files are offered to them in this order. */
+#define ARCHITECTURES(use) \
+    use(taesd)             \
+    use(zenith_r)          \
+    use(zenith_taesd)      \
+    use(zenith_prune)      \
+    use(zenith_restore)    \
+    use(diffae)            \
+    use(flux)              \
+    use(wan)               \
+    use(taehv)             \
+    /* the end */
 
-const zn_arch *const zn_archs[] = {
-    &zn_arch_taesd,  &zn_arch_zenith_r, &zn_arch_zenith_taesd, &zn_arch_zenith_prune, &zn_arch_zenith_restore,
-    &zn_arch_diffae, &zn_arch_flux,     &zn_arch_wan,          &zn_arch_taehv,        NULL
-};
+#define DECLARE(name) extern const zn_arch zn_arch_##name;
+ARCHITECTURES(DECLARE)
+
+#define ENTRY(name) &zn_arch_##name,
+const zn_arch *const zn_archs[] = { ARCHITECTURES(ENTRY) NULL };
+/* clang-format on */
 
 void *zn_form_own(zn_config *k, size_t size)
 {

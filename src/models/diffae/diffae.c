@@ -4,6 +4,7 @@
 
 #include "base/fail.h"
 #include "models/diffae/diffae.h"
+#include "models/model.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -61,23 +62,6 @@ void zn_diffae_resize(zn_diffae_form *d, int width, int cond)
 
 _Static_assert(sizeof(zn_diffae_form) <= ZN_FORM_BYTES, "a form must fit a configuration");
 static const zn_diffae_form *form_of(const zn_config *k) { return zn_form_of(k); }
-
-/* Norms have 32 groups, also where two maps come together. */
-static zn_status resize(zn_config *k, const zn_wishes *want)
-{
-    enum { GROUPS = 32 };
-    if (want->width % GROUPS)
-        return ZN_FAIL(ZN_EINVALID,
-                       "width %d: a %s has norms of %d groups, so its width must be a multiple of %d, such as 32, 64, "
-                       "96 or 128",
-                       want->width, k->name, GROUPS, GROUPS);
-    zn_diffae_resize(zn_form_own(k, sizeof(zn_diffae_form)), want->width, want->latent);
-    k->width = want->width ? want->width : k->width;
-    k->latent = want->latent ? want->latent : k->latent;
-    k->size = want->size;
-    k->dropout = want->dropout;
-    return ZN_OK;
-}
 
 static zn_status adopt(zn_config *k, const zn_config *more, zn_part part)
 {
@@ -143,6 +127,59 @@ static int inputs(const zn_config *k, zn_part part, int64_t n, int64_t h, int64_
     return part == ZN_DECODER || part == ZN_LATENT_NET ? 2 : 1;
 }
 
+/* ---- proportions ---- */
+
+/* Whether both networks can be built: the groups of every norm must divide its channels, also where two maps meet. */
+static bool is_possible(const zn_config *k)
+{
+    zn_graph *g = zn_graph_new();
+    for (int part = ZN_ENCODER; part <= ZN_DECODER && g; part++) {
+        zn_shape shapes[ZN_NETWORK_INPUTS];
+        zn_node *in[ZN_NETWORK_INPUTS] = { NULL };
+        const int count = inputs(k, (zn_part)part, 1, k->downscale, k->downscale, shapes);
+        for (int i = 0; i < count; i++)
+            in[i] = zn_graph_input(g, "input", shapes[i]);
+        network((zn_scope){ g, part == ZN_ENCODER ? "encoder" : "" }, (zn_part)part, in, k);
+    }
+    const bool fits = zn_graph_status(g) == ZN_OK;
+    zn_graph_free(g);
+    return fits;
+}
+
+static bool resize_to(zn_config *k, int width, int cond)
+{
+    zn_diffae_resize(zn_form_own(k, sizeof(zn_diffae_form)), width, cond);
+    return is_possible(k);
+}
+
+/* "1, 2, 32, 64, 96, 128": the widths that a preset can have. */
+static void list_widths(const zn_config *preset, char *text, size_t size)
+{
+    enum { MOST = 128 };
+    size_t used = 0;
+    for (int width = 1; width <= MOST && used < size; width++) {
+        zn_config k = *preset;
+        if (resize_to(&k, width, 0))
+            used += (size_t)snprintf(text + used, size - used, "%s%d", used ? ", " : "", width);
+    }
+}
+
+static zn_status resize(zn_config *k, const zn_wishes *want)
+{
+    const zn_config preset = *k;
+    k->width = want->width ? want->width : k->width;
+    k->latent = want->latent ? want->latent : k->latent;
+    k->size = want->size;
+    k->dropout = want->dropout;
+    if (resize_to(k, want->width, want->latent))
+        return ZN_OK;
+    char widths[128] = "";
+    list_widths(&preset, widths, sizeof widths);
+    return ZN_FAIL(ZN_EINVALID,
+                   "a %s cannot have width %d, which the groups of its norms do not divide: take one of %s", k->name,
+                   want->width, widths);
+}
+
 /* ---- start ---- */
 
 static bool holds_any(const char *name, const char *const *words)
@@ -179,6 +216,7 @@ static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan
 
 const zn_arch zn_arch_diffae = { .name = "diffae",
                                  .configs = zn_diffae_configs,
+                                 .presets = zn_diffae_presets,
                                  .can = ZN_EDITS | ZN_SAMPLES,
                                  .scope = { "encoder", "", "latent_net", "classifier" },
                                  .resize = resize,

@@ -4,7 +4,8 @@
 
 #include "models/arch.h"
 
-extern const zn_config zn_diffae_configs[]; /* presets; ends with a NULL name */
+extern const zn_config zn_diffae_configs[]; /* both end with a NULL name */
+extern const zn_preset zn_diffae_presets[];
 
 zn_status zn_diffae_recognise(const zn_weights *w, zn_config *k, zn_naming naming[ZN_PARTS], bool *is_it);
 void zn_diffae_file_name(const char *name, const zn_naming *naming, char *out, size_t size);

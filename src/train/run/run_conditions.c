@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <zenith/diffae.h>
+#include <zenith/sample.h>
 
 enum { MOST_HELD = 4096, SHOWN = 4, SAMPLE_STEPS = 20 };
 
@@ -193,24 +193,6 @@ static int stop_drawing(void *user, double fraction)
     return zn_run_stops(r, NULL);
 }
 
-/* Pictures of conditions that there were none of before, always from the same noise. */
-static zn_status imagine(const zn_run *r, zn_diffae *d, zn_image *out[SHOWN])
-{
-    const uint64_t seed = (uint64_t)r->recipe.seed;
-    float *cond = zn_alloc(sizeof *cond * SHOWN * (size_t)zn_diffae_width(d));
-    float *noise = zn_alloc(sizeof *noise * zn_diffae_noise_size(d, SHOWN));
-    zn_status status = cond && noise ? ZN_OK : ZN_FAIL(ZN_ENOMEM, "out of memory for a sample");
-    if (status == ZN_OK)
-        status = zn_diffae_imagine(d, SHOWN, seed, SAMPLE_STEPS, cond);
-    if (status == ZN_OK) {
-        zn_diffae_noise(d, SHOWN, seed, noise);
-        status = zn_diffae_render(d, SHOWN, cond, noise, SAMPLE_STEPS, out);
-    }
-    zn_free(cond);
-    zn_free(noise);
-    return status;
-}
-
 static zn_status write_sheet(zn_run *r, zn_image *const pictures[SHOWN])
 {
     const size_t side = (size_t)pictures[0]->width, row = side * 3;
@@ -226,19 +208,20 @@ static zn_status write_sheet(zn_run *r, zn_image *const pictures[SHOWN])
 
 zn_status zn_run_show_imagined(zn_run *r)
 {
-    zn_diffae *d;
-    zn_image *pictures[SHOWN] = { NULL };
+    zn_image *images[SHOWN];
     if (r->stages[r->stage].goal != ZN_GOAL_LATENT_NET)
         return ZN_OK;
-    const zn_diffae_options o = { .threads = zn_pool_threads(r->pool), .progress = stop_drawing, .user = r };
-    ZN_TRY(zn_diffae_new(r->model, &o, &d));
-    zn_status status = imagine(r, d, pictures);
+    const zn_sample_options o = { .seed = (uint64_t)r->recipe.seed, /* always from the same noise */
+                                  .steps = SAMPLE_STEPS,
+                                  .threads = zn_pool_threads(r->pool),
+                                  .progress = stop_drawing,
+                                  .user = r };
+    zn_status status = zn_sample(r->model, &o, SHOWN, images);
     if (status == ZN_OK)
-        status = write_sheet(r, pictures);
+        status = write_sheet(r, images);
     for (int i = 0; i < SHOWN; i++)
-        zn_image_free(pictures[i]);
-    zn_diffae_free(d);
-    /* a net that knows too little for pictures has none to show; a run that is to stop will do so by itself */
+        zn_image_free(images[i]);
+    /* a net that knows too little for images has none to show; a run that is to stop will do so by itself */
     return status == ZN_ENUMERIC || status == ZN_ECANCELLED ? ZN_OK : status;
 }
 

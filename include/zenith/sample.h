@@ -1,0 +1,29 @@
+/* New images from a model that draws them from noise (zn_model_info.diffuses, with a latent net).
+ *
+ *     zn_image *images[4];
+ *     zn_sample(model, &(zn_sample_options){ .seed = 1 }, 4, images); */
+#ifndef ZN_SAMPLE_API_H
+#define ZN_SAMPLE_API_H
+
+#include <zenith/codec.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct zn_sample_options {
+    uint64_t seed;           /* image i uses seed + i */
+    int steps;               /* of the sampler; 0: 20 */
+    int threads;             /* 0: one for each CPU this process may use */
+    zn_progress_fn progress; /* after each step of a sampler; may be NULL */
+    void *user;
+} zn_sample_options;
+
+/* Draws count images. options may be NULL. On failure images[i] are NULL. */
+ZN_API ZN_MUST_USE zn_status zn_sample(const zn_model *model, const zn_sample_options *options, int count,
+                                       zn_image **images);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

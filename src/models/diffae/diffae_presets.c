@@ -1,0 +1,23 @@
+/* Recipes that diffusion autoencoders bring (docs/training.md). */
+#include "models/diffae/diffae_files.h"
+
+const zn_preset zn_diffae_presets[] = {
+    { "diffae-celeba64", "a diffusion autoencoder for 64x64 images, trained as the original",
+      "model: diffae-celeba64\ntask: diffuse\nsize: 64\ndropout: 0.1\nbatch: 128\naccumulate: 16\nsteps: 562500\n"
+      "lr: 1e-4\n"
+      "optimizer: adam\nbeta2: 0.999\nweight_decay: 0\nschedule: constant\nwarmup: 0\nema: 0.9999\n"
+      "ema_warmup: false\n" },
+    { "diffae-small", "diffae-celeba64 with half the channels and 128-number conditions: an afternoon on a CPU",
+      "model: diffae-celeba64\ntask: diffuse\nwidth: 32\nlatent: 128\nsize: 64\nbatch: 16\nsteps: 20000\nlr: 3e-4\n"
+      "optimizer: adam\nbeta2: 0.999\nweight_decay: 0\nema: 0.999\n" },
+    { "diffae-latent", "the latent net of a diffusion autoencoder (--from), trained as the original of CelebA",
+      "model: diffae-celeba64\ntask: imagine\nbatch: 512\nsteps: 587891\nlr: 1e-4\nbeta2: 0.999\nschedule: constant\n"
+      "warmup: 0\nema: 0.9999\nema_warmup: false\n" },
+    { "diffae-latent-small", "diffae-latent for diffae-small: an hour on a CPU",
+      "model: diffae-celeba64\ntask: imagine\nbatch: 128\nsteps: 50000\nlr: 3e-4\nbeta2: 0.999\neval_every: 5000\n"
+      "checkpoint_every: 5000\n" },
+    { "diffae-classifier", "the classifier of a diffusion autoencoder (--from), from images with --labels",
+      "model: diffae-celeba64\ntask: classify\nbatch: 32\nsteps: 9375\nlr: 1e-3\noptimizer: adam\nbeta2: 0.999\n"
+      "weight_decay: 0\nschedule: constant\nwarmup: 0\nclip: 0\nema: 0\n" },
+    { NULL, NULL, NULL },
+};
