@@ -49,7 +49,7 @@ def medians(runs):
 def table(lengths):
     body = [[str(n), plot.digits(e["gbs"]), f"{e['of_memcpy']:.0f} %", f"{e['cycles']:.2f}", f"{e['l1']:.2f}",
              f"{e['memory']:.2f}", f"{e['of_bound']:.0f} %"] for n, e in lengths.items()]
-    return plot.table(["length", "GB/s", "of memcpy", "cycles a vector", "in the L1", "memory", "of what binds"], body)
+    return plot.table(["length", "GB/s", "of memcpy", "cycles a vector", "in the L1", "memory", "of the limit"], body)
 
 
 def sentences(axes):
@@ -66,7 +66,7 @@ def draw(axes):
     series = {}
     for axis, lengths in axes.items():
         series[axis] = (list(lengths), [e["cycles"] for e in lengths.values()])
-        series[axis + ", what binds"] = (list(lengths), [max(e["l1"], e["memory"]) for e in lengths.values()], "--")
+        series[axis + ", limit"] = (list(lengths), [max(e["l1"], e["memory"]) for e in lengths.values()], "--")
     plot.lines("fwht.png", "Walsh-Hadamard transforms of 64 MB", "length", "cycles a vector and core",
                series, logx=True, logy=True)
 
@@ -77,10 +77,10 @@ def main():
     axes = medians(runs)
     draw(axes)
     said = re.sub(r"^\d+ threads, ", "", runs[0][0])
-    text = f"""# Walsh-Hadamard transforms and what binds them
+    text = f"""# Walsh-Hadamard transforms and what limits them
 
 Made by `bench/experiments/fwht`; {plot.machine(a.threads)}; {said}.
-Maps of 64 MB with 16 channels, fp32, read once and written once; rows one behind the other, columns of rows of 256 pixels, channels of
+Maps of 64 MB with 16 channels, fp32, read once and written once; consecutive rows, columns of rows of 256 pixels, channels of
 one pixel. Best of 7 runs, medians over {a.rounds} rounds.
 
 ![cycles](fwht.png)
@@ -90,7 +90,7 @@ GB/s: bytes read and written. of memcpy: of a large memcpy by all threads; a cop
 possible. cycles a vector: what a core takes for four floats. in the L1: the same kernel on the same addresses, one thread, but all of them
 are 16 KB of memory, mapped again and again, so that the map stays in the first cache. These are small pages, the maps large ones: a figure
 may be too high by what their translation costs, which was not measured. memory: what a vector takes at the rate of the copy that fetches
-ahead. of what binds: the larger of the last two, over the cycles taken.
+ahead. of the limit: the larger of the last two, over the cycles taken.
 
 {chr(10).join(sentences(axes))}
 """

@@ -145,7 +145,7 @@ roofline: for every layer the larger of its operations at peak and its bytes at 
 issue slots, the least that the arithmetic takes (src/ops/slots.h): a multiply-add is one, and so is an addition, a product or a comparison
 that no multiply-add takes in; peak is that of multiply-adds, two FLOP a slot. with all that is stated: the same, but
 Spectral's linear layers count as the four transforms that the network states, though those from or to few channels run as one product with a
-matrix and need fewer operations: how fast it is for its description, and no roofline of what runs. Winograd counts its products and transforms, fp32 on the bf16
+matrix and need fewer operations: how fast it is for its description, not a roofline of what runs. Winograd counts its products and transforms, fp32 on the bf16
 matrix unit three slots for sixteen products and three for splitting an input. of its instructions: the same with the rate that each spectral kernel's loads, arithmetic and
 stores have in the L1 when nothing waits, instead of four slots a cycle (`build/mixes`; kernels that it does not list count as before).
 of TAESD: time relative to TAESD. limit: the largest such ratio that the specification of this experiment allows. original's ms: what the

@@ -1,4 +1,4 @@
-"""bench/experiments/restoration: networks of the Prune family, controls and plain filters on damaged wavelet pictures.
+"""bench/experiments/restoration: networks of the Prune family, controls and plain filters on degraded wavelet images.
 
 Started by the script `restoration`; writes docs/results/restoration.md and restoration.png.
 """
@@ -104,7 +104,7 @@ def chart(filters, results):
                       "depthwise-separable": ("depthwise", "together"), "residual, in turn": ("residual", "in turn"),
                       "residual, together": ("residual", "together")}.items():
         series[name] = means(results[row])
-    plot.bars("restoration.png", "Error on 64 damaged wavelet pictures", "mean square error",
+    plot.bars("restoration.png", "Error on 64 degraded wavelet images", "mean square error",
               TASKS, series, logy=True, below=True)
 
 
@@ -126,11 +126,11 @@ def claim(filters, results):
     way, turn, together = (means(results["seed", training]) for training in TRAININGS)
     return f"""
 - **The original's claim does not hold.** It reports 0.09 to 0.02, 0.08 to 0.03 and 0.01 to 0.005 as passed. With exact gradients and
-  its own training the network turns {identity[0]:.3f} into {way[0]:.2f}, {identity[1]:.3f} into {way[1]:.2f} and, for blur 3x3, {identity[3]:.5f} into {way[3]:.2f}: pictures
-  come back worse than they went in. Trained as the others it reaches {turn[0]:.3f}, {turn[1]:.3f} and {turn[3]:.3f} in turn and {together[0]:.3f}, {together[1]:.3f} and
+  its own training the network turns {identity[0]:.3f} into {way[0]:.2f}, {identity[1]:.3f} into {way[1]:.2f} and, for blur 3x3, {identity[3]:.5f} into {way[3]:.2f}: the results
+  are worse than the inputs. Trained as the others it reaches {turn[0]:.3f}, {turn[1]:.3f} and {turn[3]:.3f} in turn and {together[0]:.3f}, {together[1]:.3f} and
   {together[3]:.3f} together; a 5x5 mean reaches {mean5[0]:.4f} on the noise.
-  Two of its three input errors cannot come from the damages it describes: 5 % of ±2 is 0.2, and a 3x3 blur changes these
-  smooth pictures by {identity[3]:.5f}."""
+  Two of its three input errors cannot come from the degradations it describes: 5 % of ±2 is 0.2, and a 3x3 blur changes these
+  smooth images by {identity[3]:.5f}."""
 
 
 def verdict(identity, results, training):
@@ -151,7 +151,7 @@ def sentences(filters, results, alone):
     identity, median = filters[0]["mse"], filters[3]["mse"]
     controls = sum(all(passed(identity, means(results[kind, "together"]))) for kind in ("none", "depthwise"))
     return f"""{claim(filters, results)}
-- Does the residual form meet the limits, all damages in one blind network? **Together**: {verdict(identity, results, "together")}
+- Does the residual form meet the limits, all degradations in one blind network? **Together**: {verdict(identity, results, "together")}
   {"Neither control does" if controls == 0 else f"{controls} of 2 controls do"} with the same training. Weights, steps and rate were chosen by these figures.
 - **In turn**, the specification's training: {verdict(identity, results, "in turn")}
   The blurs' errors are so small beside the noise's that they hardly count in that loss, and one network smooths more than
@@ -172,28 +172,28 @@ def main():
     alone, weights = measure_alone(a), measure_weights(a, results["residual", "together"])
     chart(filters, results)
     seconds = [statistics.mean(r["seconds"] for r in runs) for runs in results.values()]
-    text = f"""# Restoring wavelet pictures
+    text = f"""# Restoring wavelet images
 
-Made by `bench/experiments/restoration`; {plot.machine(a.threads)}. Mean square error over 64 test pictures of 64x64, the same for
-all rows; networks: mean ± half the spread of {a.seeds} seeds (start, training pictures, damages). ✓ where the limit is met.
+Made by `bench/experiments/restoration`; {plot.machine(a.threads)}. Mean square error over 64 test images of 64x64, the same for
+all rows; networks: mean ± half the spread of {a.seeds} seeds (start, training images, degradations). ✓ where the limit is met.
 
 ![errors](restoration.png)
 
 {table(filters, results)}
 MFLOP: exact, counted on the graph, forward, one image. A step: forward and backward of 4 images, without the optimiser; MB: what its ops
-read and write; of roofline: the larger of operations at peak and bytes at full bandwidth, over the time of a step. All trainings: 50 batches of 4 pictures again and again, damaged anew by
+read and write; of roofline: the larger of operations at peak and bytes at full bandwidth, over the time of a step. All trainings: 50 batches of 4 images, repeated, with new degradations each time:
 Gaussian noise of 0.2, shot noise, box blur 3x3 or 7x7.
 
-- *original's*: Adam at 1e-3 for 200 steps, one damage for each batch, no blur 7x7. Gates stay soft in the test as in the original, dropout is off.
-- *in turn*: the specification's; Adam at 2e-3 with warm-up, cosine and clipping, one damage for each batch.
-- *together*: the same at 5e-3 for twice the steps; every batch has one picture of each damage, and the square errors of noise, shot,
+- *original's*: Adam at 1e-3 for 200 steps, one degradation for each batch, no blur 7x7. Gates stay soft in the test as in the original, dropout is off.
+- *in turn*: the specification's; Adam at 2e-3 with warm-up, cosine and clipping, one degradation for each batch.
+- *together*: the same at 5e-3 for twice the steps; every batch has one image of each degradation, and the square errors of noise, shot,
   blur 7x7 and blur 3x3 count {WEIGHTS[0]}, {WEIGHTS[1]}, {WEIGHTS[2]} and {WEIGHTS[3]} times.
 
-Training took {min(seconds):.0f} to {max(seconds):.0f} s a run. What the weight of blur 7x7 does to the residual form, trained together, the others as they are:
+Training took {min(seconds):.0f} to {max(seconds):.0f} s a run. The effect of the weight of blur 7x7 on the residual form, trained together, with the other weights unchanged:
 
 {weight_table(identity, weights)}
 {alone_table(identity, alone)}{sentences(filters, results, alone)}
-These pictures are sums of a few smooth grey blobs; nothing here says how photos would fare. For photos see `zenith restore`.
+These images are sums of a few smooth grey blobs; this says nothing about photos. For photos see `zenith restore`.
 """
     plot.write("restoration", text)
 

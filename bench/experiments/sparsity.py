@@ -141,8 +141,8 @@ open in all blocks take the dense way.
     if a.steps:
         text += f"""## What gates learn
 
-`zenith-hier` (base 16) on pictures of wavelets, 64x64, {a.steps} steps of Adam, one seed, straight-through masks and a penalty on
-their mean (`prune-learn`). Error and masks are those of 32 held-out pictures with hard gates.
+`zenith-hier` (base 16) on wavelet images, 64x64, {a.steps} steps of Adam, one seed, straight-through masks and a penalty on
+their mean (`prune-learn`). Error and masks are those of 32 held-out images with hard gates.
 
 {learn(a)}
 So training with a penalty does prune, at a price in error that the table states. What it prunes are **blocks of channels, in all

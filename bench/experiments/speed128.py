@@ -121,7 +121,7 @@ def main():
     one = {key: median(e, "inference_ms") for key, e in r.items()}
     back = {key: median(e, "backward_ms") for key, e in r.items()}
     base = r["baseline", "ours"]
-    plot.bars("speed128.png", "128x128, one picture, base 32", "ms (logarithmic)",
+    plot.bars("speed128.png", "128x128, one image, base 32", "ms (logarithmic)",
               ["Hierarchical\nforward", "backward", "SRIG\nforward", "backward", "ConvBaseline\nforward", "backward"],
               {engine: [v[k, who] for k, _, _ in MODELS for v in (one, back)]
                for engine, who in (("Zenith", "ours"), ("PyTorch", "torch")) if who == "ours" or HAVE_TORCH}, logy=True)
