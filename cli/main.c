@@ -32,7 +32,8 @@ const command command_table[] = {
     { "restore", "IN... -o OUT|DIR [--task TASK]", "remove noise, impulse noise or blur from photos",
       "Restores photos with the model zenith-restore, or the one given with --model. Detects the damage automatically; "
       "--task overrides. IN may be a folder: all its images, sorted by name. PNG keeps alpha and 16 bits, WebP keeps "
-      "alpha.",
+      "alpha. mpirun -np N zenith restore ... divides the images among N processes, as it does for encode, decode and "
+      "reconstruct.",
       CMD_RESTORE, 1, -1, restore_run },
     { "edit", "IN -o OUT|DIR --model NAME --attribute NAME [--amount A]", "strengthen or weaken an attribute of an image",
       "Changes an attribute of an image with a diffusion autoencoder and its classifier. --list prints the attributes, with "

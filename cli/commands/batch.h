@@ -1,4 +1,5 @@
-/* Encode and decode share this: many files, one after the other; a file that fails does not stop the rest. */
+/* Encode, decode, reconstruct and restore share this: many files, one after the other; a file that fails does not stop
+ * the rest. Ranks (mpirun) share the files, and rank 0 reports them all at the end, in their order. */
 #ifndef ZN_CLI_BATCH_H
 #define ZN_CLI_BATCH_H
 
@@ -15,6 +16,9 @@ typedef struct batch {
     /* After the last file: facts about all of them; may be NULL. */
     void (*end)(const session *s, facts *f);
     void *own; /* what work and end find as s->own */
+    /* Of an `own` that work adds up: its size, and how rank 0 adds that of another rank. */
+    size_t own_size;
+    void (*add)(void *own, const void *other);
     unsigned needs;
     int late; /* work opens the session itself */
 } batch;

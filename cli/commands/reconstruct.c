@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "commands/batch.h"
 #include "commands/diffusion.h"
+#include "ui/ranks.h"
 #include "ui/report.h"
 #include "ui/show.h"
 #include "ui/standard.h"
@@ -156,6 +157,16 @@ static zn_status work(session *s, const job *item, json *j, char *summary, size_
     return status;
 }
 
+static void add_sums(void *own, const void *other)
+{
+    sums *all = own;
+    const sums *more = other;
+    all->count += more->count;
+    all->psnr += more->psnr;
+    all->ssim += more->ssim;
+    all->mse += more->mse;
+}
+
 static void end(const session *s, facts *f)
 {
     const sums *all = s->own;
@@ -181,6 +192,8 @@ static int run_several(const options *o)
         .work = work,
         .end = end,
         .own = &all,
+        .own_size = sizeof all,
+        .add = add_sums,
         .needs = NEEDS,
     };
     if (!o->output)
@@ -240,11 +253,14 @@ static int run_one(const options *o)
     return status;
 }
 
+/* One picture is work for one rank. */
+static int run_one_on(const options *o, zn_ranks *ranks) { return zn_ranks_rank(ranks) ? 0 : run_one(o); }
+
 int reconstruct_run(const options *o)
 {
     const int folder = o->output && (is_folder(o->output) || o->output[strlen(o->output) - 1] == '/');
     const int status = diffusion_check(o);
     if (status)
         return status;
-    return o->file_count > 1 || is_folder(o->files[0]) || folder ? run_several(o) : run_one(o);
+    return o->file_count > 1 || is_folder(o->files[0]) || folder ? run_several(o) : on_ranks(o, run_one_on);
 }

@@ -149,7 +149,7 @@ static int output_is_folder(const options *o, const job_rules *rules, int severa
             return -1;
         }
     }
-    if (mkdir(o->output, 0777) == 0)
+    if (mkdir(o->output, 0777) == 0 || (errno == EEXIST && is_folder(o->output))) /* another rank was faster */
         return 1;
     complain("cannot make the folder %s: %s", o->output, strerror(errno));
     return -1;

@@ -125,6 +125,12 @@ void json_null(json *j, const char *key)
     put_text(j, "null");
 }
 
+void json_raw(json *j, const char *text, size_t length)
+{
+    begin(j, NULL);
+    put(j, text, length);
+}
+
 void json_print(json *j)
 {
     put(j, "\n", 1);

@@ -27,6 +27,7 @@ void json_integer(json *j, const char *key, int64_t value);
 void json_real(json *j, const char *key, double value); /* null if not finite */
 void json_bool(json *j, const char *key, int value);
 void json_null(json *j, const char *key);
+void json_raw(json *j, const char *text, size_t length); /* a value that is JSON already */
 void json_print(json *j);
 
 #endif

@@ -5,16 +5,23 @@
 
 #include <stdlib.h>
 
-int on_ranks(const options *o, int (*run)(const options *o, zn_ranks *ranks))
+int ranks_join(zn_ranks **out)
 {
-    zn_ranks *ranks;
-    if (zn_ranks_open(&ranks) != ZN_OK) {
+    if (zn_ranks_open(out) != ZN_OK) {
         complain("%s", zn_error_text());
         return EXIT_FAILURE;
     }
-    if (zn_ranks_rank(ranks) > 0)
+    if (zn_ranks_rank(*out) > 0)
         report_silence();
-    const int status = run(o, ranks);
+    return 0;
+}
+
+int on_ranks(const options *o, int (*run)(const options *o, zn_ranks *ranks))
+{
+    zn_ranks *ranks;
+    int status = ranks_join(&ranks);
+    if (!status)
+        status = run(o, ranks);
     zn_ranks_close(ranks);
     return status;
 }

@@ -14,7 +14,8 @@
 
 enum { LINE = 2048 };
 
-static int write_errno, silent;
+static int write_errno, silent, capturing;
+static captured kept;
 static char last_error[LINE];
 
 static void remember(int failed)
@@ -25,6 +26,50 @@ static void remember(int failed)
 
 void report_silence(void) { silent = 1; }
 
+void report_capture(void) { capturing = 1; }
+
+captured report_captured(void)
+{
+    const captured c = kept;
+    kept = (captured){ 0 };
+    capturing = 0;
+    return c;
+}
+
+static void append(char **to, size_t *length, const void *bytes, size_t size)
+{
+    *to = must_alloc(*to, *length + size);
+    memcpy(*to + *length, bytes, size);
+    *length += size;
+}
+
+static void to_stdout(const void *bytes, size_t size)
+{
+    if (capturing) {
+        append(&kept.out, &kept.out_size, bytes, size);
+    } else if (!silent) {
+        progress_erase();
+        remember(fwrite(bytes, 1, size, stdout) != size);
+    }
+}
+
+static void to_stderr(const void *bytes, size_t size)
+{
+    if (capturing) {
+        append(&kept.err, &kept.err_size, bytes, size);
+    } else if (!silent) {
+        progress_erase();
+        fflush(stdout);
+        fwrite(bytes, 1, size, stderr);
+    }
+}
+
+void report_replay(const captured *c)
+{
+    to_stderr(c->err, c->err_size);
+    to_stdout(c->out, c->out_size);
+}
+
 /* A line for stderr, which is cut off where it is longer than any that makes sense. */
 static void word(char text[LINE], const char *format, va_list args)
 {
@@ -34,8 +79,6 @@ static void word(char text[LINE], const char *format, va_list args)
 
 void say(const char *format, ...)
 {
-    if (silent)
-        return;
     va_list args, again;
     va_start(args, format);
     va_copy(again, args);
@@ -45,30 +88,30 @@ void say(const char *format, ...)
     vsnprintf(text, room, format, again);
     va_end(again);
     name_standard_input(text, room);
-    progress_erase();
-    remember(fputs(text, stdout) < 0);
+    to_stdout(text, strlen(text));
     free(text);
 }
 
-void say_bytes(const void *bytes, size_t size)
+void say_bytes(const void *bytes, size_t size) { to_stdout(bytes, size); }
+
+/* "zenith: TEXT" on stderr. */
+static void tell(const char *text)
 {
-    if (silent)
-        return;
-    progress_erase();
-    remember(fwrite(bytes, 1, size, stdout) != size);
+    char *line = must_print("zenith: %s\n", text);
+    to_stderr(line, strlen(line));
+    free(line);
 }
 
 void note(const options *o, const char *format, ...)
 {
-    if (o->quiet || silent)
+    if (o->quiet)
         return;
     char text[LINE];
     va_list args;
     va_start(args, format);
     word(text, format, args);
     va_end(args);
-    progress_erase();
-    fprintf(stderr, "zenith: %s\n", text);
+    tell(text);
 }
 
 void complain(const char *format, ...)
@@ -79,11 +122,7 @@ void complain(const char *format, ...)
     word(text, format, args);
     va_end(args);
     memcpy(last_error, text, sizeof text);
-    if (silent)
-        return;
-    progress_erase();
-    fflush(stdout);
-    fprintf(stderr, "zenith: %s\n", last_error);
+    tell(text);
 }
 
 /* Does the sentence name this file, as a word or the end of a path? */

@@ -28,6 +28,18 @@ __attribute__((format(printf, 2, 3))) int usage_error(const char *command, const
 /* From now on nothing is printed: another process of the same run speaks. */
 void report_silence(void);
 
+/* What would have been printed, for another process to print. */
+typedef struct captured {
+    char *out, *err; /* bytes for stdout and stderr; to be freed */
+    size_t out_size, err_size;
+} captured;
+/* From report_capture on, nothing is printed, not even by a silent process, but kept; until report_captured, which
+ * gives it away. */
+void report_capture(void);
+captured report_captured(void);
+/* Prints what another process has captured. */
+void report_replay(const captured *c);
+
 /* Flushes stdout; returns status, or EXIT_FAILURE if something could not be written. A closed pipe is not announced. */
 int report_finish(int status);
 

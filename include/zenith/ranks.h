@@ -13,6 +13,7 @@
 #ifndef ZN_RANKS_PUBLIC_H
 #define ZN_RANKS_PUBLIC_H
 
+#include <stddef.h>
 #include <zenith/status.h>
 
 #ifdef __cplusplus
@@ -32,6 +33,14 @@ ZN_API int zn_ranks_count(const zn_ranks *ranks);
 /* ZN_OK if all ranks pass ZN_OK; otherwise, on all ranks, the status and message (zn_error_text) of the first rank that
  * failed. Also a barrier. */
 ZN_API ZN_MUST_USE zn_status zn_ranks_agree(zn_ranks *ranks, zn_status status);
+
+/* Threads for this process, so that all processes of its machine together fill it and no more. */
+ZN_API int zn_ranks_threads(const zn_ranks *ranks);
+
+/* Rank 0 gets everyone's bytes, in the order of the ranks, in memory that zn_memory_free frees, and the size of each in
+ * sizes[zn_ranks_count]; the others get NULL. */
+ZN_API ZN_MUST_USE zn_status zn_ranks_gather(zn_ranks *ranks, const void *bytes, size_t size, void **all,
+                                             size_t *sizes);
 
 #ifdef __cplusplus
 }

@@ -21,15 +21,8 @@ ZN_MUST_USE zn_status zn_ranks_sum(zn_ranks *r, float *values, int64_t count);
 /* Everyone gets rank 0's bytes. */
 ZN_MUST_USE zn_status zn_ranks_share(zn_ranks *r, void *bytes, size_t size);
 
-/* Rank 0 gets everyone's bytes, in the order of the ranks, in memory that it must zn_free, and the size of each in
- * sizes[count]; the others get NULL. */
-ZN_MUST_USE zn_status zn_ranks_gather(zn_ranks *r, const void *bytes, size_t size, void **all, size_t *sizes);
-
 /* *value becomes true if it is true on any rank. */
 ZN_MUST_USE zn_status zn_ranks_any(zn_ranks *r, bool *value);
-
-/* Threads for this rank, so that all ranks of its machine together fill it and no more. */
-int zn_ranks_threads(const zn_ranks *r);
 
 /* How many processes whoever started this one says there are; 1 when nobody says anything. */
 int zn_ranks_started(void);
