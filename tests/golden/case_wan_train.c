@@ -137,7 +137,7 @@ static zn_status learn(training *t, const float *eps, int steps)
                             zn_shape_count(t->wrt[i]->shape), NULL);
     }
     ZN_TRY(golden_compare(t->g, "losses", losses, ZN_SHAPE(steps, 3), ZN_LAYOUT_PLAIN, GOLDEN_FORWARD));
-    return compare_map(t->g, "final_mean", t->mean, GOLDEN_FORWARD);
+    return compare_map(t->g, "final_mean", t->mean, GOLDEN_TRAINED);
 }
 
 static zn_status check_training(golden *g)

@@ -39,7 +39,8 @@ extern const golden_kind golden_zimage_gguf, golden_zimage_mlx, golden_zimage_no
     golden_zimage_denoise;
 extern const golden_kind golden_zenith_ops, golden_zenith_models, golden_zenith_train;
 
-enum { GOLDEN_FORWARD, GOLDEN_GRADIENT };
+/* TRAINED: results after several steps of an optimiser, where the reference scatters by 1e-3 itself. */
+enum { GOLDEN_FORWARD, GOLDEN_GRADIENT, GOLDEN_TRAINED };
 
 /* Tensor "prefix" "name", or NULL. */
 const zn_weight *golden_find(const golden *g, const char *prefix, const char *name);

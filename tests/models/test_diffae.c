@@ -115,6 +115,52 @@ static void files_are_recognised(void **state)
     zn_model_free(m);
 }
 
+/* A checkpoint as Lightning writes it: every parameter twice, as trained and averaged, statistics beside the two; here
+ * the trained copy is another. */
+static zn_model *doubled(const zn_model *m, zn_arena *arena)
+{
+    zn_model *both = zn_arena_alloc(arena, sizeof *both);
+    *both = *m;
+    both->parameters = zn_arena_alloc(arena, sizeof *both->parameters * (size_t)(2 * m->count));
+    both->count = 0;
+    for (int i = 0; i < m->count; i++) {
+        const zn_model_parameter *p = &m->parameters[i];
+        const bool outside = p->role == ZN_ROLE_CONSTANT || p->part == ZN_CLASSIFIER;
+        const size_t count = (size_t)zn_shape_count(p->shape);
+        for (int copy = 0; copy < (outside ? 1 : 2); copy++) {
+            zn_model_parameter *to = &both->parameters[both->count++];
+            *to = *p;
+            to->name = zn_arena_format(arena, "state_dict.%s%s",
+                                       outside ? ""
+                                       : copy  ? "ema_model."
+                                               : "model.",
+                                       p->name);
+            to->data = zn_arena_alloc(arena, sizeof(float) * (count + 1));
+            for (size_t k = 0; k < count; k++)
+                to->data[k] = p->data[k] + (outside || copy ? 0 : 1);
+        }
+    }
+    return both;
+}
+
+static void averaged_weights_of_a_checkpoint_are_used(void **state)
+{
+    (void)state;
+    zn_arena arena = { 0 };
+    zn_model *m = small_diffae(true), *back;
+    assert_int_equal(through_file(doubled(m, &arena), folder, &back), ZN_OK);
+    assert_true(back->info.diffuses && back->info.has_latent_net && back->info.has_classifier);
+    assert_int_equal(back->count, m->count);
+    for (int i = 0; i < m->count; i++) {
+        const zn_model_parameter *p = zn_model_parameter_find(back, m->parameters[i].name);
+        assert_non_null(p);
+        assert_memory_equal(p->data, m->parameters[i].data, sizeof(float) * (size_t)zn_shape_count(p->shape));
+    }
+    zn_model_free(back);
+    zn_model_free(m);
+    zn_arena_free(&arena);
+}
+
 /* A file with some of a model's parts alone. */
 static zn_status part_of_file(const zn_model *m, const char *begins, const char *path)
 {
@@ -193,11 +239,9 @@ static void codecs_are_told_apart(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(presets_have_the_originals_sizes),
-        cmocka_unit_test(files_are_recognised),
-        cmocka_unit_test(classifiers_come_by_themselves),
-        cmocka_unit_test(plain_diffusion_models_are_told_apart),
-        cmocka_unit_test(codecs_are_told_apart),
+        cmocka_unit_test(presets_have_the_originals_sizes),          cmocka_unit_test(files_are_recognised),
+        cmocka_unit_test(averaged_weights_of_a_checkpoint_are_used), cmocka_unit_test(classifiers_come_by_themselves),
+        cmocka_unit_test(plain_diffusion_models_are_told_apart),     cmocka_unit_test(codecs_are_told_apart),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
