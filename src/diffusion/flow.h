@@ -11,11 +11,11 @@
 
 /* steps + 1 values, falling from 1 to 0. shift above 1 spends more of the steps at high noise. */
 void zn_flow_sigmas(int steps, float shift, float *sigma);
-/* The same with a shift of e^mu, as it grows with the size of the picture: mu of so many image tokens. */
+/* The same with a shift of e^mu, as it grows with the size of the image: mu of so many image tokens. */
 void zn_flow_sigmas_dynamic(int steps, double mu, float *sigma);
 double zn_flow_mu(int64_t tokens);
 
-/* What the network is told: 0 for noise, 1 for the image; computed from the timestep 1000 sigma as it was trained. */
+/* What the network is given: 0 for noise, 1 for the image; computed from the timestep 1000 sigma as it was trained. */
 float zn_flow_time(float sigma);
 
 /* Euler's step. out: what the network gave, image minus noise. */

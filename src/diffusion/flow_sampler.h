@@ -17,9 +17,9 @@ typedef struct zn_flow_sampling {
     int steps;
     int first; /* step to begin with: zn_flow_first */
     int64_t count;
-    float guidance; /* how far to go on from the unwanted towards the wanted; 0: the wanted as it is, asked alone */
+    float guidance; /* how far to move from the negative prediction towards the positive; 0: the positive alone */
     float longest;  /* most length of a guided answer, in lengths of the one that is not; 0: any */
-    float until;    /* no guidance behind this time; 1: always */
+    float until;    /* no guidance after this time; 1: always */
     /* What the network answers at this time (zn_flow_time), knowing what is wanted or what is not. */
     zn_status (*predict)(void *self, const float *x, float time, bool unwanted, float *out);
     /* Optional, after each step: `out` is the answer it took. May change x, as inpainting does. */

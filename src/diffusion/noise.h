@@ -1,4 +1,4 @@
-/* Normal noise as PyTorch draws it, so that a seed gives the picture that it gives elsewhere.
+/* Normal noise as PyTorch draws it, so that a seed gives the image that it gives elsewhere.
  *
  *     zn_torch_noise n;
  *     zn_torch_noise_seed(&n, 42);

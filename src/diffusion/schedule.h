@@ -21,7 +21,7 @@ typedef enum zn_spacing {
 
 typedef struct zn_diffusion {
     int count;
-    int *step;                       /* what the network is told: steps of the whole schedule, rising */
+    int *step;                       /* what the network is given: steps of the whole schedule, rising */
     double *beta;                    /* noise added from one visited step to the next */
     double *kept, *before, *behind;  /* product of 1 - beta up to this step; up to the one before (1 before the first),
                                         the one behind (0 behind the last) */

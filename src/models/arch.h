@@ -33,7 +33,7 @@ typedef struct zn_config {
     int kind;                    /* which network of its family, in the architecture's own count */
     int made_width, made_height; /* the only image size it can do, when weights depend on it; 0: any */
     int8_t blocks[2][4];         /* zenith-r: blocks of encoder and decoder at 1/1, 1/2, 1/4, 1/8 */
-    int frames, first_frames;    /* of a clip: pictures that become a latent frame, and the first one; 0: no clips */
+    int frames, first_frames;    /* of a clip: images that become a latent frame, and the first one; 0: no clips */
     int size;                    /* side of the images it was made for, though others work; 0: none */
     int classes;                 /* of its classifier */
     float dropout;               /* in training; files do not tell */
@@ -117,7 +117,7 @@ typedef struct zn_arch {
     void (*plan_part)(zn_config *k, zn_part part, const zn_config *preset, int width);
     /* Optional: the file's name of our parameter `name`. NULL: naming->prefix + name. */
     void (*file_name)(const char *name, const zn_naming *naming, char *out, size_t size);
-    /* Optional: fills p->data with start values for a new network; false: the usual ones (He normal, biases zero).
+    /* Optional: fills p->data with initial values for a new network; false: the usual ones (He normal, biases zero).
      * fan_in: inputs of an output, also for a bias. */
     bool (*initial)(const zn_config *k, const zn_model_parameter *p, int64_t fan_in, zn_rng *rng);
 } zn_arch;

@@ -25,7 +25,7 @@ static const family families[] = {
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 
-/* Networks of one form are told apart by a hint. FLUX.2 is absent: it normalises by statistics that only the file of
+/* Networks of one form are distinguished by a hint. FLUX.2 is absent: it normalises by statistics that only the file of
  * its large VAE has. */
 static const struct {
     const char *architecture, *hint; /* in the name of the weights; NULL: any name */

@@ -10,7 +10,7 @@
 
 #include <zenith/weights.h>
 
-/* The tensor that holds a parameter, alone or as one of several equal parts, one behind the other. */
+/* The tensor that holds a parameter, alone or as one of several equal parts, consecutively. */
 typedef struct zn_place {
     char name[224];
     int part, parts;
@@ -33,7 +33,7 @@ int64_t zn_stored_side(const zn_stored *s, const char *name, int side);
  * it. */
 bool zn_find_prefix(const zn_weights *const *files, int count, const char *ending, char *prefix, size_t size);
 
-/* The tensor called so behind the prefix, or NULL if there is none. */
+/* The tensor called so after the prefix, or NULL if there is none. */
 __attribute__((format(printf, 3, 4))) const zn_weight *zn_find_behind(const zn_weights *w, const char *prefix,
                                                                       const char *format, ...);
 

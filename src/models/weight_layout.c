@@ -44,7 +44,7 @@ static zn_shape taps_shape(zn_shape s, zn_layout layout)
     return layout == ZN_LAYOUT_CONV3D ? ZN_SHAPE(s.dim[0] * s.dim[1], s.dim[2], s.dim[3], s.dim[4]) : s;
 }
 
-/* One behind the other where the shape has a side more than [kh,kw,in,out]. */
+/* One after the other where the shape has a side more than [kh,kw,in,out]. */
 static void permute(const float *in, float *out, zn_shape s, bool to_file)
 {
     if (s.rank > 4) {
@@ -74,7 +74,7 @@ static zn_shape trimmed(zn_shape s)
     return s;
 }
 
-/* A convolution over frames of which the file holds the newest frame's taps alone, [out,in,kh,kw]: enough for pictures.
+/* A convolution over frames of which the file holds the newest frame's taps alone, [out,in,kh,kw]: enough for images.
  */
 static bool is_flat(const zn_weight *w, zn_shape shape, zn_layout layout)
 {

@@ -33,7 +33,7 @@ static zn_node *walk(zn_node *x, const way *p)
 /* The rank of dt that goes with tokens of this width. */
 static int rank_of(int width) { return (width + 15) / 16; }
 
-/* in_proj: x, and behind it the gate. */
+/* in_proj: x, and after it the gate. */
 static zn_node *expand(zn_scope s, zn_node *x, int inner, zn_node **gate)
 {
     zn_node *both = zn_linear_no_bias(zn_at(s, "in_proj"), x, 2 * inner);

@@ -31,7 +31,7 @@ zn_node *zn_mamba_plane(zn_scope s, zn_node *x, zn_node *orders, const zn_mamba 
 ZN_MUST_USE zn_status zn_scan_orders(const float *coords, const int64_t *counts, int64_t n, int64_t length, int grid,
                                      float *table);
 
-/* Start values of a mixer's parameter: true if `name` ends like one. layers: how many mixers add to one sum. */
+/* Initial values of a mixer's parameter: true if `name` ends like one. layers: how many mixers add to one sum. */
 bool zn_mamba_start(const zn_mamba *k, const char *name, zn_shape shape, int layers, zn_rng *rng, float *out);
 /* Uniform within 1 / sqrt(inputs). */
 void zn_start_linear(int64_t inputs, zn_shape shape, zn_rng *rng, float *out);

@@ -1,4 +1,5 @@
-/* Start values of Mamba's mixers, as the public package has them: time steps between 0.001 and 0.1, rates 1, 2, 3, ...
+/* Initial values of Mamba's mixers, as the public package has them: time steps between 0.001 and 0.1, rates 1, 2, 3,
+ * ...
  */
 #include "base/text.h"
 #include "nn/mamba.h"

@@ -30,7 +30,7 @@ typedef struct zn_rope_tables {
 zn_rope_tables zn_rope_fixed(zn_graph *g, const char *name, const zn_rope_axes *axes, const int32_t *position,
                              int64_t tokens);
 
-/* Tokens of a sequence [1,1,L,C]: token i is from[i] of a and b (or NULL), one behind the other. */
+/* Tokens of a sequence [1,1,L,C]: token i is from[i] of a and b (or NULL), consecutively. */
 zn_node *zn_take_tokens(zn_node *a, zn_node *b, const int32_t *from, int count);
 /* Tokens [first,first+count). */
 zn_node *zn_slice_tokens(zn_node *x, int first, int count);

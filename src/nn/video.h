@@ -2,7 +2,7 @@
  *
  *     x = zn_conv3d(zn_at(s, "conv1"), x, 96, NULL);        // the whole clip at once
  *
- * A clip may also come in pieces, each computed by a graph of its own: layers then keep the frames that the next piece
+ * A video may also come in pieces, each computed by a graph of its own: layers then keep the frames that the next piece
  * needs. The results are those of the whole clip. */
 #ifndef ZN_NN_VIDEO_H
 #define ZN_NN_VIDEO_H
@@ -13,7 +13,7 @@
  * before[i]. The graphs of all pieces but the first are alike. */
 enum { ZN_KEPT = 64 };
 typedef struct zn_stream {
-    int apart; /* so many pictures that know nothing of each other, one behind the other; 0: a clip. Nothing is kept. */
+    int apart; /* number of independent images, stored consecutively; 0: a video. No state is retained. */
     bool first;
     int count;
     zn_node *before[ZN_KEPT]; /* inputs; none in the first piece */
@@ -24,7 +24,7 @@ typedef struct zn_stream {
  * out. Without a stream x itself. */
 zn_node *zn_with_history(zn_stream *m, zn_node *x, int n, int *have);
 
-/* For each frame of x the one before it, zeros before the first (or the first of each picture). */
+/* For each frame of x the one before it, zeros before the first (or the first of each image). */
 zn_node *zn_frames_before(zn_stream *m, zn_node *x);
 
 /* Frames first, first + step, ... of x, zeros where that is below 0. */

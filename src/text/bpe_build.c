@@ -20,7 +20,7 @@ static int byte_of(uint32_t c)
     return n < 33 ? n : n < 67 ? 127 + n - 33 : 173;
 }
 
-/* Symbols as bytes; their number, or 0 if there are none, too many, or one is no byte. */
+/* Symbols as bytes; their number, or 0 if there are none, too many, or one is not a byte. */
 static size_t bytes_of(const char *symbols, size_t size, uint8_t out[ZN_BPE_MAX_TOKEN])
 {
     size_t count = 0;

@@ -25,7 +25,7 @@ ZN_MUST_USE zn_status zn_tokenizer_read_parts(const void *vocab, size_t vocab_si
                                               const char *name, zn_tokenizer **out);
 void zn_tokenizer_free(zn_tokenizer *t);
 
-/* Appends the tokens of a text, which must be UTF-8 and may hold NULs. Nothing is put before or behind. */
+/* Appends the tokens of a text, which must be UTF-8 and may hold NULs. Nothing is put before or after. */
 ZN_MUST_USE zn_status zn_tokenizer_encode(const zn_tokenizer *t, const char *text, size_t size, zn_tokens *out);
 /* One turn of a user and the beginning of the answer; tokens beyond `limit` are cut off. */
 ZN_MUST_USE zn_status zn_tokenizer_chat(const zn_tokenizer *t, const char *prompt, size_t size, size_t limit,

@@ -1,4 +1,4 @@
-/* DiffAE as a model: presets, its parts, start values. The networks are in diffae_unet.c, what files hold of them in
+/* DiffAE as a model: presets, its parts, initial values. The networks are in diffae_unet.c, what files hold of them in
  * diffae_files.c. */
 #include "models/diffae/diffae_files.h"
 

@@ -12,7 +12,7 @@ typedef struct zn_unet {
     int width; /* channels of the first convolution */
     int levels, blocks;
     int mult[ZN_UNET_LEVELS];       /* channels of a level, in widths */
-    bool attention[ZN_UNET_LEVELS]; /* behind every block of the level */
+    bool attention[ZN_UNET_LEVELS]; /* after every block of the level */
     int heads;
     int out; /* channels of the result: of the image; of the encoder's condition */
 } zn_unet;

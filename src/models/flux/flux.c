@@ -1,4 +1,4 @@
-/* FLUX.1's autoencoder as an architecture: pictures in [0,1], latents as generators know them, which are the means of
+/* FLUX.1's autoencoder as an architecture: images in [0,1], latents as generators know them, which are the means of
  * what the encoder says (models/flux/flux_vae.h). */
 #include "models/arch.h"
 #include "models/flux/flux_vae.h"

@@ -1,6 +1,6 @@
 /* FLUX.1's autoencoder (Black Forest Labs, 2024), under the names of the diffusers checkpoint.
  *
- *   encoder: picture [N,H,W,3]                          decoder: z [N,h,w,C]
+ *   encoder: image [N,H,W,3]                          decoder: z [N,h,w,C]
  *     conv 3x3                                            conv 3x3
  *     each level: residuals; half the sides               residual, attention, residual
  *     residual, attention, residual                       each level, backwards: residuals; twice the sides

@@ -1,4 +1,4 @@
-/* The autoencoder of FLUX.1, which Z-Image shares: pictures [N,H,W,3] in [-1,1] to latents [N,H/8,W/8,16] and back. */
+/* The autoencoder of FLUX.1, which Z-Image shares: images [N,H,W,3] in [-1,1] to latents [N,H/8,W/8,16] and back. */
 #ifndef ZN_FLUX_VAE_H
 #define ZN_FLUX_VAE_H
 
@@ -20,7 +20,7 @@ extern const zn_flux_form zn_flux_vae;
 
 /* Means and log-variances of z, [..,2 latent]. */
 zn_node *zn_flux_encoder(zn_scope s, zn_node *image, const zn_flux_form *k);
-/* The picture of z, which may leave [-1,1] a little. */
+/* The image of z, which may leave [-1,1] a little. */
 zn_node *zn_flux_decoder(zn_scope s, zn_node *z, const zn_flux_form *k);
 
 /* Latents as generators know them, (z - shift) scale, and back; in place. */

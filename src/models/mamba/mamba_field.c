@@ -98,7 +98,7 @@ zn_node *zn_field_colours(zn_scope s, zn_node *features, zn_node *cond, const zn
     return zn_linear(zn_at(s, "rgb.2"), zn_silu(h), k->colours);
 }
 
-/* ---- start values ---- */
+/* ---- initial values ---- */
 
 static void fill(zn_shape s, float value, float *out)
 {

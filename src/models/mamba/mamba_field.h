@@ -27,7 +27,7 @@ extern const zn_field zn_field_usual;
 /* Condition [1,1,N,latent] of values [N,1,L,C] at points. The order in which points are given does not matter. */
 zn_node *zn_field_encode(zn_scope s, zn_node *points, zn_node *values, zn_node *orders, const zn_field *k);
 
-/* What the denoisers are told: embedding of the step [1,1,N,width] (diffusion/schedule.h), and the condition. */
+/* Inputs of the denoisers: embedding of the step [1,1,N,width] (diffusion/schedule.h), and the condition. */
 typedef struct zn_field_known {
     zn_node *orders, *time, *cond;
 } zn_field_known;
@@ -35,14 +35,14 @@ typedef struct zn_field_known {
 /* The noise in values [N,1,Q,C] at points; values NULL: none are given, as for regression. */
 zn_node *zn_field_denoise(zn_scope s, zn_node *points, zn_node *values, const zn_field_known *known, const zn_field *k);
 
-/* The coordinate network: features of points, of variance 1; those that are behind noisy ones [N,1,Q,2F]; colours
- * [N,1,Q,colours] for features under a condition. */
+/* The coordinate network: features of points, of variance 1; the clean features predicted from noisy ones [N,1,Q,2F];
+ * colours [N,1,Q,colours] for features under a condition. */
 zn_node *zn_field_features(zn_scope s, zn_node *points, const zn_field *k);
 zn_node *zn_field_clean_features(zn_scope s, zn_node *noisy, const zn_field_known *known, const zn_field *k);
 zn_node *zn_field_colours(zn_scope s, zn_node *features, zn_node *cond, const zn_field *k);
 
-/* Start values of a parameter of any of the three networks. fan_in: inputs of an output of its linear layer, also for a
- * bias. */
+/* Initial values of a parameter of any of the three networks. fan_in: inputs of an output of its linear layer, also for
+ * a bias. */
 void zn_field_start(const zn_field *k, const char *name, zn_shape shape, int64_t fan_in, zn_rng *rng, float *out);
 
 #endif

@@ -20,7 +20,7 @@ extern const zn_qwen3_form zn_qwen3_4b;
 /* The states after `blocks` blocks, without the norm that follows the last. states: NULL, or room for blocks + 1 nodes,
  * those of all states from the embedding on. */
 zn_node *zn_qwen3(zn_scope s, zn_node *ids, const zn_qwen3_form *k, int blocks, zn_node **states);
-/* The norm behind the last block. */
+/* The norm after the last block. */
 zn_node *zn_qwen3_norm(zn_scope s, zn_node *state, const zn_qwen3_form *k);
 
 /* How files name the parameters: as published, without the "model." in front, or as llama.cpp does. */

@@ -1,6 +1,6 @@
 /* TAEHV, the tiny autoencoders of Wan's latents: clips [T,H,W,3] in [0,1] to latents [T/4,H/8,W/8,16] (2.2: H/16, W/16,
  * 48 channels), normalised as generators know them, and back. Networks take a whole clip (m NULL) or a piece
- * (nn/video.h): of pictures multiples of 4 frames, of latents any number. Or they take pictures apart. */
+ * (nn/video.h): of images multiples of 4 frames, of latents any number. Or they process images independently. */
 #ifndef ZN_TAEHV_H
 #define ZN_TAEHV_H
 
@@ -12,7 +12,7 @@ typedef struct zn_taehv_form {
     int patch;                           /* side of the patches that pixels are taken in: 1 or 2 */
     int latent;                          /* channels */
     int width;                           /* of the encoder */
-    int back_width[ZN_TAEHV_GROUPS + 1]; /* of the decoder's groups, and behind the last */
+    int back_width[ZN_TAEHV_GROUPS + 1]; /* of the decoder's groups, and after the last */
 } zn_taehv_form;
 
 /* The published networks. */

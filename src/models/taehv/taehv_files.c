@@ -1,5 +1,5 @@
-/* TAEHV as an architecture: pictures and clips in [0,1], latents as generators know them, and the files of the
- * original, whose names are ours behind any prefix. */
+/* TAEHV as an architecture: images and clips in [0,1], latents as generators know them, and the files of the
+ * original, whose names are ours after any prefix. */
 #include "base/fail.h"
 #include "models/stored.h"
 #include "models/taehv/taehv.h"
@@ -139,7 +139,7 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[Z
     return ZN_OK;
 }
 
-/* What a block adds to its input begins small, or a dozen of them make hundreds of a picture. */
+/* What a block adds to its input begins small, or a dozen of them make hundreds of an image. */
 static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan_in, zn_rng *rng)
 {
     (void)k;

@@ -224,7 +224,7 @@ static void file_name(const char *name, const zn_naming *naming, char *out, size
 }
 
 /* Group norm scales start at one, and what a block adds to its input at a tenth of the usual: a dozen full blocks one
- * after the other make pictures of hundreds, which training first has to bring down. */
+ * after the other make images of hundreds, which training first has to bring down. */
 static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan_in, zn_rng *rng)
 {
     (void)fan_in;

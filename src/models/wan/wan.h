@@ -1,6 +1,7 @@
 /* The Wan video autoencoders 2.1 and 2.2: clips [T,H,W,3] in [-1,1] to latents [1+(T-1)/4,H/8,W/8,16] (2.2: H/16, W/16,
- * 48 channels) and back. A picture is a clip of one frame. Networks take a whole clip (m NULL) or a piece (nn/video.h):
- * of pictures one frame first, then multiples of 4; of latents one first, then any number. Or they take pictures apart.
+ * 48 channels) and back. An image is a clip of one frame. Networks take a whole clip (m NULL) or a piece (nn/video.h):
+ * of images one frame first, then multiples of 4; of latents one first, then any number. Or they process images
+ * independently.
  */
 #ifndef ZN_WAN_H
 #define ZN_WAN_H
@@ -16,8 +17,8 @@ typedef struct zn_wan_form {
     int width, back_width; /* channels of the encoder's first level and of the decoder's last */
     int levels, mult[ZN_WAN_LEVELS];
     int blocks;               /* of a level of the encoder; of the decoder's one more */
-    bool time[ZN_WAN_LEVELS]; /* behind this level of the encoder there are half as many frames */
-    bool flat;                /* made for pictures alone: without the layers that halve and double frames */
+    bool time[ZN_WAN_LEVELS]; /* after this level of the encoder there are half as many frames */
+    bool flat;                /* made for images alone: without the layers that halve and double frames */
     int latent;
     float mean[ZN_WAN_LATENT], deviation[ZN_WAN_LATENT]; /* of latents, by channel */
 } zn_wan_form;

@@ -1,4 +1,4 @@
-/* The small autoencoder for pictures.
+/* The small autoencoder for images.
  *
  *   encoder: conv 3x3                                    decoder: conv 1x1
  *     each level: conv 3x3 with stride 2, residuals,       residuals, attention

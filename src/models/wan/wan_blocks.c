@@ -71,7 +71,7 @@ static zn_node *misfit(zn_node *x, int out)
     return zn_graph_poison(x->graph, ZN_ESHAPE, text);
 }
 
-/* Of parts that lie behind each other, each of `by[1]` neighbouring channels at a time. by: parts, run, channels. */
+/* Of parts that are stored consecutively, each of `by[1]` neighbouring channels at a time. by: parts, run, channels. */
 static int turn_about(int k, const int *by)
 {
     const int run = k / by[1];
@@ -140,7 +140,7 @@ zn_node *zn_wan_repeat(zn_node *x, int out, int frames, int side, const zn_strea
         if (side > 1)
             parts[f] = squares ? zn_upsample2(parts[f]) : zn_pixel_shuffle(parts[f], side);
     }
-    if (frames == 1 || (m && m->apart)) /* of a picture's frames only the last is left */
+    if (frames == 1 || (m && m->apart)) /* of an image's frames only the last is left */
         return parts[frames - 1];
     return zn_interleave_frames(NULL, parts, frames, !m || m->first ? frames - 1 : 0);
 }

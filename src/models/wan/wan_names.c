@@ -14,7 +14,7 @@ static const renamed outside[] = {
     { NULL, NULL },
 };
 
-/* Behind "encoder." or "decoder.". */
+/* After "encoder." or "decoder.". */
 static const renamed ends[] = {
     { "conv1.", "conv_in." },
     { "head.0.", "norm_out." },

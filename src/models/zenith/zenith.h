@@ -57,7 +57,7 @@ typedef struct zn_prune_run {
 } zn_prune_run;
 zn_node *zn_prune_encode(zn_scope s, zn_node *image, const zn_config *k, zn_prune_run *run);
 
-/* Start values: rules of an architecture by how a parameter's name ends; the first that fits is taken. */
+/* Initial values: rules of an architecture by how a parameter's name ends; the first that fits is taken. */
 typedef struct zn_start_rule {
     const char *ends; /* NULL: the end of the table */
     void (*start)(zn_shape shape, float a, zn_rng *rng, float *out);
@@ -73,7 +73,8 @@ typedef struct zn_start_rule {
     }
 bool zn_start_values(const zn_start_rule *rules, const zn_model_parameter *p, zn_rng *rng);
 
-/* Zenith-R: writes a Walsh transform codec over the random start values of a parameter, where it has a share in one. */
+/* Zenith-R: writes a Walsh transform codec over the random initial values of a parameter, where it has a share in one.
+ */
 void zn_walsh_start(const zn_config *k, const zn_model_parameter *p);
 
 void zn_start_value(zn_shape shape, float a, zn_rng *rng, float *out);       /* a */

@@ -192,7 +192,7 @@ static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan
         { ".srig_w", zn_start_normal, 0.632455532f }, /* variance 2/5 */
         { ".srig_b", zn_start_value, -1 },
         { ".w", zn_start_value, 1 },
-        { "out.weight", zn_start_he, 0.1f }, /* at full size hundreds of steps go by before a picture can be seen */
+        { "out.weight", zn_start_he, 0.1f }, /* at full size hundreds of steps go by before an image can be seen */
         { ".weight", zn_start_he, 1 },
         { "", zn_start_value, 0 }, /* biases, beta, v of the gates */
         { NULL, NULL, 0 },

@@ -124,7 +124,7 @@ static zn_status adopt(zn_config *k, const zn_config *more, zn_part part)
     return ZN_OK;
 }
 
-/* Near a linear codec: branches and the picture's convolution start small, sub-pixels of random channels equal. */
+/* Near a linear codec: branches and the image's convolution start small, sub-pixels of random channels equal. */
 static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan_in, zn_rng *rng)
 {
     (void)fan_in;

@@ -34,7 +34,7 @@ static const struct {
 };
 enum { KEPT = sizeof kept / sizeof *kept };
 
-/* What starts at random must not drown what does not: branches, and random channels in the picture. */
+/* What starts at random must not drown what does not: branches, and random channels in the image. */
 static const float branch = 0.2f, beside = 0.1f;
 static const float spread = 0.5f; /* deviation of the latents, where the decoder's soft clamp is still straight */
 
@@ -133,10 +133,10 @@ void zn_walsh_start(const zn_config *k, const zn_model_parameter *p)
     if (carried(LAST) > (int64_t)k->width << LAST)
         return; /* too narrow to carry it */
     const bool encoder = p->part == ZN_ENCODER;
-    const char *layer = strchr(p->name, '.') + 1; /* behind the part */
+    const char *layer = strchr(p->name, '.') + 1; /* after the part */
     const int64_t count = zn_shape_count(p->shape);
     if (strcmp(p->name, "enc.stem.bias") == 0)
-        p->data[0] = -0.5f * (colour[0][0] + colour[0][1] + colour[0][2]); /* pictures are about 0.5 */
+        p->data[0] = -0.5f * (colour[0][0] + colour[0][1] + colour[0][2]); /* images are about 0.5 */
     if (strcmp(p->name, "dec.out.bias") == 0)
         for (int64_t i = 0; i < 3; i++)
             p->data[i] = 0.5f;

@@ -9,7 +9,7 @@
  *
  * A block is two 3x3 convolutions around a ReLU, added to its input; dense ones, since at these widths our Winograd
  * kernels make them as cheap as anything else. What is looked at is split by scale first: with plain colours the even
- * part of a picture, a hundred times the power of the noise, drives every gradient, and training takes many times as
+ * part of an image, a hundred times the power of the noise, drives every gradient, and training takes many times as
  * long. The median is there because it is the first thing that a network has to find to take out wrong pixels. The last
  * convolution starts small, so the network starts as the identity. In the spectral form some blocks at 1/4 are Lite-R:
  * their tiles of 32 see 128 pixels at once. */

@@ -1,4 +1,4 @@
-/* Start values of the Zenith networks, as their specification tables give them. */
+/* Initial values of the Zenith networks, as their specification tables give them. */
 #include "base/text.h"
 #include "models/zenith/zenith.h"
 

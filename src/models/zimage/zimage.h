@@ -1,5 +1,5 @@
-/* Z-Image (Tongyi-MAI, 2025): a transformer that moves latents of pictures [1,h,w,C] along a flow from noise to image,
- * knowing the features of a caption (models/qwen3/qwen3.h). Picture and caption are one sequence of tokens.
+/* Z-Image (Tongyi-MAI, 2025): a transformer that moves latents of images [1,h,w,C] along a flow from noise to image,
+ * knowing the features of a caption (models/qwen3/qwen3.h). Image and caption are one sequence of tokens.
  *
  *     zn_node *c = zn_zimage_caption(s, features, &k);           // knows no time: once for a prompt
  *     zn_node *out = zn_zimage(s, latent, time, c, &k);          // image minus noise, see diffusion/flow.h */
@@ -12,7 +12,7 @@
 
 enum {
     ZN_ZIMAGE_PATCH = 2,  /* side of the squares of latents that are tokens */
-    ZN_ZIMAGE_BLOCK = 32, /* tokens of the picture, and of the caption, are filled up to a multiple of this */
+    ZN_ZIMAGE_BLOCK = 32, /* tokens of the image, and of the caption, are filled up to a multiple of this */
     ZN_ZIMAGE_TIME = 256, /* width of the embedding of the time */
     ZN_ZIMAGE_AXES = 3,   /* place in the caption, row, column */
 };
@@ -43,7 +43,7 @@ static inline int zn_zimage_filled(int tokens)
 {
     return (tokens + ZN_ZIMAGE_BLOCK - 1) / ZN_ZIMAGE_BLOCK * ZN_ZIMAGE_BLOCK;
 }
-/* Positions on the axes, [tokens][axes]: of the picture's filled-up tokens, rows x columns of them real, and of as many
+/* Positions on the axes, [tokens][axes]: of the image's filled-up tokens, rows x columns of them real, and of as many
  * tokens of the caption as it has when filled up. */
 void zn_zimage_picture_positions(int rows, int columns, int caption, int32_t *out);
 void zn_zimage_caption_positions(int caption, int32_t *out);

@@ -6,8 +6,8 @@
  *     layers: modulated blocks
  *   picture: norm, modulated, linear, patches to pixels
  *
- * A block has a norm before and behind attention and feed-forward part; modulation scales behind the first of each pair
- * and gates behind the second. What fills up is learned, and attended to like any token. */
+ * A block has a norm before and after attention and feed-forward part; modulation scales after the first of each pair
+ * and gates after the second. What fills up is learned, and attended to like any token. */
 #include "models/zimage/zimage.h"
 
 #include "diffusion/schedule.h"
@@ -122,7 +122,7 @@ static zn_rope_tables turns(zn_graph *g, const char *name, const int32_t *positi
     return zn_rope_fixed(g, name, &axes, position, tokens);
 }
 
-/* Picture and caption, one behind the other. */
+/* Image tokens, then caption tokens. */
 static zn_node *joined(zn_node *picture, zn_node *caption)
 {
     const int count = (int)(picture->shape.dim[2] + caption->shape.dim[2]);

@@ -17,12 +17,12 @@ typedef struct zn_draw {
     zn_corruption what;
     bool whole_pixels; /* impulses hit all three channels of a pixel together */
     float grain;       /* blur: deviation of noise added after it, of 255 */
-    zn_task hint;      /* what the network is told */
+    zn_task hint;      /* what the network is given */
     uint64_t seed;
 } zn_draw;
 
 /* Damage of a training picture: Gaussian 0-55, impulses 1-22 %, blur 0.4-2.2 or box 3-7; for half of the pictures the
- * network is told the task. */
+ * network is given the task. */
 zn_draw zn_draw_training(uint64_t seed);
 
 /* What a restoring network gets for a picture [size,size,3] in training: RGB damaged by zn_draw_training(seed), then a

@@ -12,7 +12,7 @@
 
 enum { PICTURES = 16 };
 
-/* Repeats the last picture for every task, with one damage of each. */
+/* Repeats the last image for every task, with one damage of each. */
 static zn_status damage(zn_held_out *h, int size)
 {
     const size_t pixels = (size_t)size * (size_t)size;

@@ -44,7 +44,7 @@ static bool next_line(reading *r, const char **at, const char **end)
     return false;
 }
 
-/* Takes a word off the line; *at is NULL behind the last. */
+/* Takes a word off the line; *at is NULL after the last. */
 static bool next_word(const reading *r, const char **at, const char *end, word *w)
 {
     if (!*at)

@@ -10,8 +10,8 @@
  *     zn_labels_free(l);
  *
  * A first line that is a number is skipped. Then the names of the attributes, and a line for each picture: its name,
- * then 1 for what it has, -1 or 0 for what not. Words are parted by commas if there is one in the line of names, else
- * by blanks. The line of names may begin with a name for the first column. */
+ * then 1 for what it has, -1 or 0 for what not. Words are separated by commas if there is one in the line of names,
+ * else by blanks. The line of names may begin with a name for the first column. */
 #ifndef ZN_LABELS_H
 #define ZN_LABELS_H
 

@@ -23,7 +23,7 @@ typedef struct zn_loader_options {
     int ahead;    /* batches made in advance; 0: 4 */
     int held_out; /* percent of pictures that are never used */
     zn_crop crop;
-    zn_skip skip; /* told of pictures that cannot be read, by zn_loader_next for its batch */
+    zn_skip skip; /* called for pictures that cannot be read, by zn_loader_next for its batch */
     /* What the network gets for a picture, [size][size][inputs], made in the background too; the seed is the picture's
      * own. NULL: the picture itself. */
     zn_status (*prepare)(const float *picture, int size, uint64_t seed, float *input);

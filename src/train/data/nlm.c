@@ -9,7 +9,7 @@
 
 enum { BAND = 32 };
 
-/* The table of A. Buades, B. Coll, J.-M. Morel, "Non-Local Means Denoising" (IPOL 2011) for colour pictures. */
+/* The table of A. Buades, B. Coll, J.-M. Morel, "Non-Local Means Denoising" (IPOL 2011) for colour images. */
 static const struct {
     float most;        /* deviation up to which the row holds, of 255 */
     int patch, search; /* reach of each: the side is 2 r + 1 */
@@ -23,7 +23,7 @@ typedef struct nlm {
     float *y;
 } nlm;
 
-/* What a thread needs for a band: all rows as long as the picture is wide, the first two widened by the patch. */
+/* What a thread needs for a band: all rows as long as the image is wide, the first two widened by the patch. */
 typedef struct band {
     float *differences; /* squared, BAND rows and the patch around them */
     float *columns;     /* their sums over the patch's rows */

@@ -1,7 +1,7 @@
-/* The order in which a run takes its pictures: endless, every epoch a permutation, known at any place without what came
+/* The order in which a run takes its images: endless, every epoch a permutation, known at any place without what came
  * before.
  *
- *     picture = usable[zn_order_at(seed, step * batch + i, usable_count)]; */
+ *     image = usable[zn_order_at(seed, step * batch + i, usable_count)]; */
 #ifndef ZN_TRAIN_ORDER_H
 #define ZN_TRAIN_ORDER_H
 

@@ -1,4 +1,4 @@
-/* Wavelets drawn and put on a picture. */
+/* Wavelets drawn and put on an image. */
 #include "train/data/wavelet.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Pictures of wavelets (specification B6); corrupt.h and filters.h have what is done to them.
+/* Images of wavelets (specification B6); corrupt.h and filters.h have what is done to them.
  *
  *     zn_wavelet w[ZN_WAVELET_MAX];
  *     const int count = zn_wavelet_draw(&rng, 64, 64, w);
@@ -20,7 +20,7 @@ typedef struct zn_wavelet {
     float amp;
 } zn_wavelet;
 
-/* Between 3 and ZN_WAVELET_MAX wavelets of a picture; returns how many. */
+/* Between 3 and ZN_WAVELET_MAX wavelets of an image; returns how many. */
 int zn_wavelet_draw(zn_rng *rng, int width, int height, zn_wavelet out[ZN_WAVELET_MAX]);
 /* Their sum, the same in each channel. */
 void zn_wavelet_image(const zn_wavelet *wavelets, int count, int width, int height, int channels, float *image);

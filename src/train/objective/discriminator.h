@@ -23,7 +23,7 @@ typedef struct zn_discriminator {
     zn_node *real, *fake, *loss;
     zn_parameters parameters;
     zn_learner learner;
-    double value; /* its loss in the last step: 2 when it knows nothing, 0 when all is told apart */
+    double value; /* its loss in the last step: 2 means chance, 0 means perfect */
 } zn_discriminator;
 
 /* shape: of one part of the pictures; parts: how many of them are looked at here in a step. */

@@ -1,4 +1,4 @@
-/* What a teacher teaches: its latents, the pictures its decoder makes, and the activations on the way there.
+/* What a teacher teaches: its latents, the images its decoder makes, and the activations on the way there.
  *
  * The student's stages are compared with the teacher's at the same resolution; a 1x1 convolution, an adaptor that only
  * training knows of, turns the student's channels into the teacher's. */
@@ -42,7 +42,7 @@ static void add_features(zn_objective *o, const zn_recipe *r, zn_node *const *st
     for (int i = 0; i < count; i++)
         for (int k = 0; k < teacher_count; k++) {
             if (student[i]->shape.dim[1] != teacher[k]->shape.dim[1] ||
-                student[i]->shape.dim[0] != teacher[k]->shape.dim[0]) /* several frames of each picture */
+                student[i]->shape.dim[0] != teacher[k]->shape.dim[0]) /* several frames of each image */
                 continue;
             const zn_scope s = zn_at((zn_scope){ o->graph, "adaptor" }, "%d", pairs++);
             zn_node *distance =
@@ -72,7 +72,7 @@ zn_status zn_add_encoder_lesson(zn_objective *o, const zn_objective_options *k)
     return ZN_OK;
 }
 
-/* The student's picture of latents with noise on them, which makes it forgive what its encoder gets wrong. */
+/* The student's image of latents with noise on them, which makes it tolerate errors of its encoder. */
 static zn_node *decode_disturbed(zn_objective *o, const zn_objective_options *k, zn_node *z)
 {
     o->noise = zn_graph_input(o->graph, "noise", z->shape);

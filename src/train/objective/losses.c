@@ -1,4 +1,4 @@
-/* Terms that compare two pictures. */
+/* Terms that compare two images. */
 #include "train/objective/objective.h"
 
 enum { BANDS = 3 };

@@ -78,7 +78,7 @@ static zn_status add_autoencoder(zn_objective *o, const zn_objective_options *k)
     return ZN_OK;
 }
 
-/* Pictures at steps of their own; the encoder learns what helps the decoder to tell the noise. */
+/* Images at steps of their own; the encoder learns what helps the decoder to tell the noise. */
 static zn_status add_diffusion(zn_objective *o, const zn_objective_options *k)
 {
     if (!(k->model->arch->can & ZN_SAMPLES))

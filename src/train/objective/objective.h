@@ -39,7 +39,7 @@ typedef struct zn_objective {
     zn_ramp temperature;
     zn_noising noising; /* of a diffusion autoencoder, with the steps it is drawn from; else nothing */
     zn_diffusion *diffusion;
-    zn_node *output; /* the picture that came out; NULL: none did */
+    zn_node *output; /* the image that came out; NULL: none did */
     zn_node *loss;
     zn_term terms[ZN_MAX_TERMS];
     int count;
@@ -56,7 +56,7 @@ typedef struct zn_objective_options {
     const zn_model *teacher; /* NULL for ZN_GOAL_AUTOENCODER */
     zn_goal goal;
     const zn_recipe *recipe;
-    int batch; /* pictures */
+    int batch; /* images */
 } zn_objective_options;
 
 /* The model's and the teacher's parameters are bound; what the terms add (adaptors, a discriminator) is not. The sum is
@@ -66,7 +66,7 @@ void zn_objective_add(zn_objective *o, const char *name, zn_node *value, zn_ramp
 ZN_MUST_USE zn_status zn_objective_close(zn_objective *o);
 void zn_objective_free(zn_objective *o);
 
-/* The terms of a recipe that compare two pictures (losses.c). */
+/* The terms of a recipe that compare two images (losses.c). */
 void zn_add_picture_terms(zn_objective *o, const zn_recipe *r, zn_node *y, zn_node *target);
 /* Mean absolute difference of the bands of three scales, fine ones weigh 4, then 2, 1: to the next coarser scale
  * (Laplacian), or the details of a Haar transform. NULL where the sides are odd. */
@@ -86,7 +86,7 @@ ZN_MUST_USE zn_status zn_add_joint_lesson(zn_objective *o, const zn_objective_op
 enum { ZN_MAX_STAGES = 8 };
 int zn_stage_outputs(const zn_graph *g, int first, zn_node *out[ZN_MAX_STAGES]);
 
-/* The model's part in a graph, its parameters' names behind `prefix`: "" or ZN_TEACHER. */
+/* The model's part in a graph, its parameters' names after `prefix`: "" or ZN_TEACHER. */
 #define ZN_TEACHER "teacher."
 zn_node *zn_part_of(const zn_model *m, zn_part part, const char *prefix, zn_node *x);
 

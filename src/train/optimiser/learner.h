@@ -22,8 +22,8 @@ typedef struct zn_parameters {
     int count;
 } zn_parameters;
 
-/* Those parameters of a graph that have no values: they get start values (He normal times `scale`, biases zero), which
- * depend on their names and the seed, and are bound. */
+/* Those parameters of a graph that have no values: they get initial values (He normal times `scale`, biases zero),
+ * which depend on their names and the seed, and are bound. */
 ZN_MUST_USE zn_status zn_parameters_adopt(zn_parameters *p, zn_graph *g, uint64_t seed, float scale);
 void zn_parameters_bind(const zn_parameters *p, zn_graph *g);
 void zn_parameters_free(zn_parameters *p);
@@ -33,7 +33,7 @@ typedef struct zn_learner {
     int count;
     zn_node **gradients;
     int parts;    /* whose gradients are added up here */
-    float **sums; /* by parameter: gradients added up over parts, one behind the other in `tree` */
+    float **sums; /* by parameter: gradients added up over parts, consecutively in `tree` */
     float **ema;  /* by parameter: averaged weights; NULL without */
     int64_t *counts;
     int64_t total; /* floats of all parameters */

@@ -20,7 +20,7 @@ struct zn_ranks {
     MPI_Comm comm;
     int rank, count, threads;
     bool ours;                      /* we began MPI, so we end it */
-    float *parts;                   /* what all ranks have of this rank's share, one behind the other */
+    float *parts;                   /* what all ranks have of this rank's share, consecutively */
     int *counts, *starts;           /* [count]: shares of a piece */
     int *part_counts, *part_starts; /* [count]: in `parts` */
 };

@@ -32,7 +32,7 @@ static const zn_preset students[] = {
 };
 
 /* Crops that hold whole tiles of the spectral blocks at 1/8: on smaller ones a student learns to use the tiles for what
- * a teacher gets from the whole crop, and leaves their edges in larger pictures. */
+ * a teacher gets from the whole crop, and leaves their edges in larger images. */
 static const char student_base[] = "size: 256\nbatch: 4\nloss: {features: 0.5, latent: 0.1}\n"
                                    "distill: {encoder: 6000, decoder: 9000, joint: 5000, jitter: 0.05}\n";
 

@@ -35,7 +35,7 @@ typedef enum zn_recipe_gates {
     ZN_RECIPE_GATES_HARD /* the gates do not learn */
 } zn_recipe_gates;
 
-/* What the network learns: to give back what it gets, what a damaged picture was before, the noise in a picture; or of
+/* What the network learns: to give back what it gets, what a damaged image was before, the noise in an image; or of
  * a diffusion autoencoder that knows this already, its latent net the noise in conditions, its classifier attributes.
  */
 typedef enum zn_recipe_task {
@@ -52,7 +52,7 @@ typedef struct zn_recipe {
     char model[64];
     zn_recipe_task task;
     char from[400];    /* weights to start with; empty: fresh values */
-    char labels[400];  /* of a classifier: attributes of the pictures; empty: labels.csv or labels.txt beside them */
+    char labels[400];  /* of a classifier: attributes of the images; empty: labels.csv or labels.txt beside them */
     int width, latent; /* channels of the network's trunk and of its latents; 0: the architecture's own */
     int64_t steps;
     int batch, size, accumulate;
@@ -82,7 +82,7 @@ typedef struct zn_recipe {
     char teacher[400];
     int64_t encoder_steps, decoder_steps, joint_steps, gan_steps;
     double joint_lr, jitter;
-    int held_out; /* percent of the pictures kept for evaluation */
+    int held_out; /* percent of the images kept for evaluation */
     int64_t eval_every, checkpoint_every;
     int64_t seed; /* ZN_RECIPE_SEED unless it is said */
 } zn_recipe;

@@ -11,13 +11,13 @@
 
 /* What is learned. Those in the middle have a teacher, which stays as it is. */
 typedef enum zn_goal {
-    ZN_GOAL_AUTOENCODER, /* encoder and decoder, or a restorer: the picture itself */
-    ZN_GOAL_ENCODER,     /* encoder: the teacher's latents (without its encoder: what its decoder makes a picture of) */
-    ZN_GOAL_DECODER,     /* decoder: the teacher's picture of disturbed latents, and its activations on the way */
-    ZN_GOAL_JOINT,       /* both: the picture itself, latents near the teacher's */
-    ZN_GOAL_DIFFUSION,   /* a diffusion autoencoder: the noise in a picture */
+    ZN_GOAL_AUTOENCODER, /* encoder and decoder, or a restorer: the image itself */
+    ZN_GOAL_ENCODER,     /* encoder: the teacher's latents (without its encoder: what its decoder makes an image of) */
+    ZN_GOAL_DECODER,     /* decoder: the teacher's image of disturbed latents, and its activations on the way */
+    ZN_GOAL_JOINT,       /* both: the image itself, latents near the teacher's */
+    ZN_GOAL_DIFFUSION,   /* a diffusion autoencoder: the noise in an image */
     ZN_GOAL_LATENT_NET,  /* its latent net: the noise in normalised conditions */
-    ZN_GOAL_CLASSIFIER   /* its classifier: attributes of pictures, from normalised conditions */
+    ZN_GOAL_CLASSIFIER   /* its classifier: attributes of images, from normalised conditions */
 } zn_goal;
 
 typedef enum zn_train_inputs {

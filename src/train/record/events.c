@@ -107,7 +107,7 @@ static zn_status write_event(zn_events *e, int64_t step, int field, const void *
 /* The step of an event as write_event begins it; -1 if it has none. */
 static int64_t step_of(const uint8_t *event, size_t size)
 {
-    enum { STEP = 9 }; /* behind the time */
+    enum { STEP = 9 }; /* after the time */
     uint64_t step = 0;
     if (size <= STEP || event[0] != (1 << 3 | FIXED64) || event[STEP] != (2 << 3 | VARINT))
         return -1;

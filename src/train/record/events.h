@@ -1,4 +1,4 @@
-/* TensorBoard event files: scalars and pictures that the viewer of that name can show.
+/* TensorBoard event files: scalars and images that the viewer of that name can show.
  *
  *     zn_events *e;
  *     ZN_TRY(zn_events_open("run", 0, &e));
@@ -7,7 +7,7 @@
  *     zn_events_close(e);
  *
  * A record is length u64, masked CRC-32C of it, a protobuf message, masked CRC-32C of that. Readers stop at a record
- * that is not whole, so nothing is written behind a failed write: opening the file again cuts it off. */
+ * that is not whole, so nothing is written after a failed write: opening the file again cuts it off. */
 #ifndef ZN_EVENTS_H
 #define ZN_EVENTS_H
 

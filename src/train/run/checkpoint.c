@@ -19,7 +19,7 @@ typedef struct part {
     int count;
     zn_node *const *gradients; /* of a learner's */
     const char *prefix;
-    float *flat;   /* all parameters behind one another, or */
+    float *flat;   /* all parameters consecutively, or */
     float **split; /* one buffer for each; both NULL: the parameters themselves */
 } part;
 

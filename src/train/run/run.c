@@ -175,7 +175,7 @@ static void recall(zn_run *r)
     r->measures.auroc = zn_journal_last(r->journal, "auroc");
 }
 
-/* The folder is made only when all else is in order, so a mistake leaves nothing behind. */
+/* The folder is made only when all else is in order, so a mistake leaves no files. */
 static zn_status open_folder(zn_run *r)
 {
     ZN_TRY(zn_run_make_folder(r));

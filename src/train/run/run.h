@@ -1,4 +1,4 @@
-/* Training runs: one or more stages over the same pictures and the same model, saved so that nothing is lost when a run
+/* Training runs: one or more stages over the same images and the same model, saved so that nothing is lost when a run
  * is cut off. zn_train has one stage, zn_distill up to four.
  *
  *     zn_run r = { .options = options->run };
@@ -29,21 +29,21 @@ typedef struct zn_run_stage {
     zn_recipe recipe; /* steps: of this stage */
 } zn_run_stage;
 
-/* Pictures that cannot be read. */
+/* Images that cannot be read. */
 typedef struct zn_run_skips {
-    uint8_t *marks; /* by picture */
+    uint8_t *marks; /* by image */
     zn_parcel untold;
     int64_t count; /* told */
 } zn_run_skips;
 
-/* What a run that learns from conditions has instead of pictures. */
+/* What a run that learns from conditions has instead of images. */
 typedef struct zn_run_conditions {
     zn_labels *labels;       /* of a classifier; else NULL */
-    uint8_t *wanted;         /* by picture; NULL: all are */
+    uint8_t *wanted;         /* by image; NULL: all are */
     bool needs_statistics;   /* the model has none of its conditions yet */
     float *mean, *deviation; /* the model's */
     zn_conditions *table;
-    float *rows, *row_labels; /* of held-out pictures, normalised */
+    float *rows, *row_labels; /* of held-out images, normalised */
     int64_t row_count;
 } zn_run_conditions;
 
@@ -90,15 +90,15 @@ typedef struct zn_run {
     zn_trainer *trainer;
     zn_yardstick *yardstick;
     bool in_step;
-    float *batch;  /* this rank's pictures of the step */
-    float *inputs; /* restoring: what the network gets for them; NULL: the pictures */
+    float *batch;  /* this rank's images of the step */
+    float *inputs; /* restoring: what the network gets for them; NULL: the images */
     zn_held_out held;
     zn_run_conditions on; /* instead of the above, but for batch and inputs */
     zn_run_origin origin;
     char digest[65];     /* of the teacher's weights or the labels; empty: it has neither */
     DIR *lock;           /* on the folder, held by rank 0 */
     bool has_checkpoint; /* to resume from; a run cut off before its first one starts over */
-    bool other_data;     /* resumed with other pictures than it had */
+    bool other_data;     /* resumed with other images than it had */
     int64_t first;       /* step this call began with */
     int64_t saved;       /* step of the checkpoint; -1: there is none */
     double started;
@@ -116,11 +116,11 @@ ZN_MUST_USE zn_status zn_run_read_recipe(zn_run *r);
 ZN_MUST_USE zn_status zn_run_make_folder(zn_run *r);
 void zn_run_unlock_folder(zn_run *r);
 
-/* Which pictures the run has, into its folder; if they are not those it had before, the caller is told. */
+/* Which images the run has, into its folder; if they are not those it had before, the caller is notified. */
 ZN_MUST_USE zn_status zn_run_note_data(zn_run *r);
 
 /* How the run was begun: what the folder tells of it, and this call's part of it, into the folder. If this is another
- * number of ranks, so that sums will be rounded otherwise, the caller is told. */
+ * number of ranks, so that sums will be rounded otherwise, the caller is notified. */
 void zn_run_read_origin(zn_run *r);
 ZN_MUST_USE zn_status zn_run_note_origin(zn_run *r);
 /* Of a run's teacher or labels, read: fails if they are not those it was begun with. */
@@ -129,7 +129,7 @@ ZN_MUST_USE zn_status zn_run_check_labels(zn_run *r);
 /* zn_trainer_divide, but a resumed run keeps the parts it had where these ranks can share them. */
 ZN_MUST_USE zn_status zn_run_divide(const zn_run *r, const zn_recipe *recipe, int *parts, int *batch);
 
-/* Pictures that cannot be read: whom to tell of them; then, on all ranks together, those found since the last call go
+/* Images that cannot be read: whom to tell of them; then, on all ranks together, those found since the last call go
  * to the caller's function. */
 ZN_MUST_USE zn_status zn_run_prepare_skips(zn_run *r);
 zn_skip zn_run_skip(zn_run *r);
@@ -173,8 +173,8 @@ bool zn_run_keeps(const zn_run *r); /* is this the rank that keeps the folder? *
 int64_t zn_run_steps_before(const zn_run *r, int stage);
 
 /* Of a run that learns from conditions: its labels; all that can be told wrong before the folder is made; on all ranks
- * together, the pictures encoded, or what the folder has of them; the next step's batch; scores; of a latent net
- * pictures of what it imagines, into the journal. */
+ * together, the images encoded, or what the folder has of them; the next step's batch; scores; of a latent net
+ * images of what it imagines, into the journal. */
 ZN_MUST_USE zn_status zn_run_read_labels(zn_run *r);
 ZN_MUST_USE zn_status zn_run_prepare_conditions(zn_run *r);
 ZN_MUST_USE zn_status zn_run_encode(zn_run *r);
@@ -183,7 +183,7 @@ ZN_MUST_USE zn_status zn_run_score(const zn_run *r, zn_measures *out);
 ZN_MUST_USE zn_status zn_run_show_imagined(zn_run *r);
 void zn_run_free_conditions(zn_run *r);
 
-/* Share of the time since the first step that was spent waiting for pictures. */
+/* Share of the time since the first step that was spent waiting for images. */
 double zn_run_waited(const zn_run *r);
 
 #endif

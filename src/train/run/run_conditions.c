@@ -81,7 +81,7 @@ zn_status zn_run_prepare_conditions(zn_run *r)
     return zn_conditions_new(r->set, width_of(r), labelled ? 2 : 1, &r->on.table);
 }
 
-/* Encoding takes a while: it is told, and can be stopped. */
+/* Encoding takes a while: it reports progress and can be stopped. */
 static int tell_encoded(void *user, int64_t done, int64_t of)
 {
     const zn_run *r = user;

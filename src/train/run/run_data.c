@@ -18,7 +18,7 @@ typedef struct pictures {
     char digest[65];
 } pictures;
 
-/* Names and sizes tell sets apart; where the folder lies does not matter. */
+/* Names and sizes distinguish sets; where the folder lies does not matter. */
 static void digest_of(const zn_dataset *set, char hex[65])
 {
     const int64_t bytes = zn_dataset_bytes(set);

@@ -1,4 +1,4 @@
-/* What a run leaves in its folder: measures and pictures, the model, the report, the checkpoint. */
+/* What a run leaves in its folder: measures and images, the model, the report, the checkpoint. */
 #include "base/clock.h"
 #include "base/fail.h"
 #include "io/image/pixels.h"
@@ -16,7 +16,7 @@ static void keep(double *old, double new)
         *old = new;
 }
 
-/* The colours of picture i of a node into the sheet; inputs may have planes beside them. */
+/* The colours of image i of a node into the sheet; inputs may have planes beside them. */
 static void write_picture(const zn_node *n, int i, int size, int row, zn_image *sheet)
 {
     const int channels = zn_channels(n);
@@ -26,7 +26,7 @@ static void write_picture(const zn_node *n, int i, int size, int row, zn_image *
             zn_pixels_from_float(from, 3, sheet, (zn_region){ i * size + x, row * size + y, 1, 1 });
 }
 
-/* Rows: held-out pictures, what the teacher makes of them, what the network does. */
+/* Rows: held-out images, what the teacher makes of them, what the network does. */
 static zn_status write_sample(zn_run *r)
 {
     const zn_yardstick *y = r->yardstick;

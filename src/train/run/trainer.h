@@ -23,7 +23,7 @@ typedef struct zn_trainer_options {
     const zn_recipe *recipe; /* borrowed */
     zn_pool *pool;           /* borrowed */
     zn_goal goal;
-    int batch;       /* pictures of one part, `parts` of which make a step */
+    int batch;       /* images of one part, `parts` of which make a step */
     int parts;       /* over all ranks; 0: accumulate of the recipe. A multiple of the ranks */
     zn_ranks *ranks; /* borrowed; NULL: alone. Rank r has the r-th share of the parts */
     int stage;       /* which stage of its run this is, for the checkpoint */
@@ -55,7 +55,7 @@ typedef struct zn_trainer {
 ZN_MUST_USE zn_status zn_trainer_new(const zn_trainer_options *options, zn_trainer **out);
 void zn_trainer_free(zn_trainer *t);
 
-/* The smallest multiple of the recipe's `accumulate` parts that the ranks can share, and the pictures of each. A step
+/* The smallest multiple of the recipe's `accumulate` parts that the ranks can share, and the images of each. A step
  * has the same bits on any number of ranks that gives the same parts and each rank 1, 2, 4, 8, ... of them. */
 ZN_MUST_USE zn_status zn_trainer_divide(const zn_recipe *recipe, const zn_ranks *ranks, int *parts, int *batch);
 

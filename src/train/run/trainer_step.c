@@ -20,7 +20,7 @@ static void put(zn_node *n, const float *from)
         memcpy(n->data, from, sizeof(float) * (size_t)zn_shape_count(n->shape));
 }
 
-/* Each picture's noise depends on the seed and on the picture's number in the run alone. */
+/* Each image's noise depends on the seed and on the image's number in the run alone. */
 static void draw_noise(zn_trainer *t, int part)
 {
     zn_node *n = t->objective.noise;
@@ -52,7 +52,7 @@ static void draw_gate_noise(zn_trainer *t, int part)
     }
 }
 
-/* The step that each picture is noised to and what dropout begins with, likewise. */
+/* The step that each image is noised to and what dropout begins with, likewise. */
 static void draw_steps(zn_trainer *t, int part)
 {
     const zn_objective *o = &t->objective;

@@ -1,4 +1,4 @@
-/* Metrics on float maps of any range, for training and experiments. (8-bit pictures: zn_image_compare.)
+/* Metrics on float maps of any range, for training and experiments. (8-bit images: zn_image_compare.)
  *
  *     double mse = zn_mean_square(a, b, count), psnr = zn_psnr(mse, 1), ssim;
  *     ZN_TRY(zn_ssim(a, b, ZN_SHAPE(1, h, w, 3), 1, &ssim)); */

@@ -104,7 +104,7 @@ static int by_logit(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* How often a picture that has the attribute gets more than one that has not, ties counting half; NaN if there are not
+/* How often an image that has the attribute gets more than one that has not, ties counting half; NaN if there are not
  * both kinds. */
 static double area_under_curve(opinion *list, int64_t count)
 {

@@ -1,4 +1,4 @@
-/* Scores: how good what learns from conditions is on those of held-out pictures.
+/* Scores: how good what learns from conditions is on those of held-out images.
  *
  *     ZN_TRY(zn_score_conditions(&(zn_scoring){ .model = m, .goal = ZN_GOAL_LATENT_NET, .pool = pool, .rows = z,
  *                                               .count = n }, &measures));          // measures.loss

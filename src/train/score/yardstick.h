@@ -1,9 +1,9 @@
-/* Yardsticks: how good a model is on held-out pictures, beside its teacher if it has one.
+/* Yardsticks: how good a model is on held-out images, beside its teacher if it has one.
  *
  *     zn_yardstick *y;
  *     ZN_TRY(zn_yardstick_new(&(zn_yardstick_options){ .model = m, .size = 128, .batch = 4, .pool = pool }, &y));
  *     ZN_TRY(zn_yardstick_measure(y, &held, &measures));
- *     ... y->shown[0..y->shown_count): pictures of the last call's first batch ...
+ *     ... y->shown[0..y->shown_count): images of the last call's first batch ...
  *     zn_yardstick_free(y);
  *
  * The model is measured with the weights it has at the moment of the call. */
@@ -22,13 +22,13 @@ typedef struct zn_yardstick_options {
     zn_pool *pool;
 } zn_yardstick_options;
 
-/* NaN where there is nothing to measure. PSNR: means over pictures, dB. */
+/* NaN where there is nothing to measure. PSNR: means over images, dB. */
 typedef struct zn_measures {
     double psnr;         /* of what should come out: with a teacher, of what is learned put in the teacher's place */
     double teacher_psnr; /* the teacher's own reconstructions */
     double decoder_psnr; /* the decoder to the teacher's, both from the teacher's latents */
     double latent_error; /* mean square difference to the teacher's latents, % of the variance of their channels */
-    double pruned;       /* share of what block gates shut, mean over gates and pictures */
+    double pruned;       /* share of what block gates shut, mean over gates and images */
     double task_psnr[ZN_TASKS]; /* restoring: of each task */
     double loss;                /* of a latent net or classifier, as in training */
     double accuracy;            /* of a classifier: share of all answers that are right */
@@ -42,7 +42,7 @@ typedef struct zn_yardstick {
     zn_exec *exec;
     zn_node *input;
     zn_node *latent, *teacher_latent;         /* NULL where there is none, as below */
-    zn_node *output, *decoded, *teacher_made; /* pictures: the student's, from the teacher's latents, the teacher's */
+    zn_node *output, *decoded, *teacher_made; /* images: the student's, from the teacher's latents, the teacher's */
     zn_node *masks[ZN_PRUNE_GATES];           /* of the model's block gates, hard as in use */
     zn_noising noising;                       /* of a diffusion autoencoder: `output` is what one step makes of it */
     zn_diffusion *diffusion;
