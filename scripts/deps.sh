@@ -32,6 +32,9 @@ build() {
     need libjpeg62-turbo-dev library libjpeg
     need libwebp-dev library libwebp
     need liblcms2-dev library lcms2
+    need libheif-dev library libheif
+    need libtiff-dev library libtiff-4
+    need libgif-dev test -e /usr/include/gif_lib.h
     need liblmdb-dev test -e /usr/include/lmdb.h
     need libavformat-dev library libavformat
     need libswscale-dev library libswscale
@@ -43,6 +46,7 @@ check() { need libcmocka-dev library cmocka; }
 
 test_group() {
     check
+    need libheif-examples command -v heif-enc
     need g++ command -v g++
     need clang command -v clang
     need clang-format command -v clang-format

@@ -76,7 +76,7 @@ static int latent_info(const options *o, const char *path, const zn_latent *z, i
     return 0;
 }
 
-static int image_info(const options *o, const char *path, const char *format)
+static int image_info(const options *o, const char *path, const zn_image_kind *kind)
 {
     zn_image *image = NULL;
     if (zn_image_read(path, NULL, &image) != ZN_OK)
@@ -84,10 +84,12 @@ static int image_info(const options *o, const char *path, const char *format)
     facts f;
     facts_begin(&f, o->json);
     file_facts(&f, path, "image");
-    fact_text(&f, "format", format);
+    fact_text(&f, "format", kind->format);
     fact_integer(&f, "width", image->width);
     fact_integer(&f, "height", image->height);
     fact_integer(&f, "bits", image->bits);
+    if (kind->frames > 1)
+        fact_integer(&f, "frames", kind->frames);
     if (image->grey)
         fact_integer(&f, "grey", 1);
     facts_end(&f);
@@ -126,22 +128,6 @@ static int model_info(const options *o, const char *path, zn_model *model)
     return 0;
 }
 
-/* The format of a file that starts like a picture, or NULL. */
-static const char *image_format(const char *path)
-{
-    unsigned char head[12] = { 0 };
-    FILE *file = fopen(path, "rb");
-    const size_t n = file ? fread(head, 1, sizeof head, file) : 0;
-    if (file)
-        fclose(file);
-    if (n < sizeof head)
-        return NULL;
-    return !memcmp(head, "\x89PNG\r\n\x1a\n", 8)                      ? "png"
-           : !memcmp(head, "\xFF\xD8\xFF", 3)                         ? "jpeg"
-           : !memcmp(head, "RIFF", 4) && !memcmp(head + 8, "WEBP", 4) ? "webp"
-                                                                      : NULL;
-}
-
 /* A safetensors file is a latent if it says so, or if it can be read as one and fits no network. */
 static int is_latent(const zn_weights *weights)
 {
@@ -155,9 +141,9 @@ static int fail_weights(const char *path, zn_status status)
 {
     if (status != ZN_EFORMAT || has_extension(path, "safetensors latent pth pt ckpt bin"))
         return fail(path);
-    complain(
-        "%s: neither a picture (PNG, JPEG, WebP) nor a latent, weights (.safetensors, PyTorch) or a data set (.lmdb)",
-        path);
+    complain("%s: neither an image (PNG, JPEG, WebP, HEIC, AVIF, TIFF, GIF, BMP) nor a latent, weights (.safetensors, "
+             "PyTorch) or a data set (.lmdb)",
+             path);
     return EXIT_FAILURE;
 }
 
@@ -185,13 +171,13 @@ static int file_info(const options *o, const char *path)
     zn_latent *latent = NULL;
     int64_t batch = 1;
     int status = 0;
-    const char *format = image_format(path);
-    if (format) {
+    zn_image_kind kind = { 0 };
+    if (zn_image_probe(path, &kind) == ZN_OK && kind.format) {
         /* Any RGBA picture could be a latent; only one that records its image size says it is. */
         if (zn_latent_read(path, &latent) == ZN_OK && latent->image_width > 0)
             latent_info(o, path, latent, 1);
         else
-            status = image_info(o, path, format);
+            status = image_info(o, path, &kind);
     } else if (has_extension(path, "npy")) {
         const zn_status read = zn_latent_read_at(path, 0, &latent, &batch);
         status = read == ZN_OK ? latent_info(o, path, latent, batch) : fail(path);

@@ -58,7 +58,7 @@ int has_extension(const char *path, const char *extensions)
     return 0;
 }
 
-int is_picture(const char *path) { return has_extension(path, "png jpg jpeg webp"); }
+int is_picture(const char *path) { return has_extension(path, "png jpg jpeg webp heic heif avif tif tiff gif bmp"); }
 
 int is_film(const char *path) { return has_extension(path, "mp4 m4v mkv webm mov avi"); }
 

@@ -63,6 +63,14 @@ ZN_API ZN_MUST_USE zn_status zn_image_read(const char *path, const zn_image_read
 ZN_API ZN_MUST_USE zn_status zn_image_read_memory(const void *bytes, size_t size, const zn_image_read_options *options,
                                                   zn_image **out);
 
+/* What kind of image a file holds, found without decoding it. */
+typedef struct zn_image_kind {
+    const char *format; /* "png", "jpeg", "webp", "heic", "avif", "tiff", "gif" or "bmp"; NULL: not an image */
+    int frames;         /* of an animated PNG, WebP or GIF, of which zn_image_read gives the first; else 1 */
+} zn_image_kind;
+/* Fails only where the file cannot be read. */
+ZN_API ZN_MUST_USE zn_status zn_image_probe(const char *path, zn_image_kind *out);
+
 /* The opacity of an image's pixels: three equal samples each, with the size and bits that zn_image_read gives. *out is
  * NULL for an image without alpha. */
 ZN_API ZN_MUST_USE zn_status zn_image_read_alpha(const char *path, const zn_image_read_options *options,

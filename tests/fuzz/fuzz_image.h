@@ -1,4 +1,4 @@
-/* What the three image targets share: read, look at every byte of the result, hold the limit. */
+/* What the image targets share: read, look at every byte of the result, hold the limit. */
 #ifndef FUZZ_IMAGE_H
 #define FUZZ_IMAGE_H
 

@@ -49,7 +49,7 @@ function fail(why) { printf "%s:%s: %s\n", $1, $2, why; bad = 1 }
 BEGIN {
     n = split("base:0 kernels:1 tensor:2 io:3 text:3 diffusion:3 graph:3 ops:4 nn:5 models:6 train:7 pipeline:8", pairs, " ")
     for (i = 1; i <= n; i++) { split(pairs[i], p, ":"); rank[p[1]] = p[2] }
-    codecs = "^<(png|pngconf|jpeglib|jerror|turbojpeg|lcms2|zlib|cmocka)\\.h>$|^<webp/"
+    codecs = "^<(png|pngconf|jpeglib|jerror|turbojpeg|lcms2|zlib|tiffio|gif_lib|cmocka)\\.h>$|^<(webp|libheif)/"
 }
 {
     count++

@@ -17,14 +17,17 @@ typedef struct zn_image_format {
     const char *name;          /* as zn_image_write_memory takes it: "jpeg" */
     const char *title;         /* as people write it: "JPEG" */
     const char *extensions[3]; /* lower case, without the dot; ends with NULL */
+    const char *package;       /* what Debian calls the library, for who has a build without */
     bool (*probe)(const uint8_t *bytes, size_t size);
     /* Fills *raster, which the caller frees whatever the result. */
     zn_status (*read)(const zn_source *source, int64_t max_pixels, zn_raster *raster);
     /* Appends the encoded image, whose quality is already 1..100. */
     zn_status (*write)(const zn_image *image, const zn_image_write_options *options, zn_bytes *out);
+    int (*count_frames)(const zn_source *source); /* 1 for a still image; NULL: always 1 */
     /* EXIF and XMP: copies of what the bytes hold, and into the file that write has made (metadata.h). NULL: none. */
     zn_status (*find_metadata)(const zn_source *source, zn_image_metadata *out);
     zn_status (*put_metadata)(const zn_image_metadata *metadata, const zn_image *image, zn_bytes *file);
+    int read_only;    /* Zenith has no writer for it in any build */
     int writes_16;    /* write takes 16-bit images; others get 8 bits */
     int writes_alpha; /* write takes options->alpha */
 } zn_image_format;
@@ -38,6 +41,10 @@ const zn_image_format *zn_format_of_path(const char *path);
 const zn_image_format *zn_format_of_name(const char *name);
 
 /* The readers and writers behind the list. */
+zn_status zn_bmp_read(const zn_source *source, int64_t max_pixels, zn_raster *raster);
+zn_status zn_gif_read(const zn_source *source, int64_t max_pixels, zn_raster *raster);
+zn_status zn_heif_read(const zn_source *source, int64_t max_pixels, zn_raster *raster);
+zn_status zn_tiff_read(const zn_source *source, int64_t max_pixels, zn_raster *raster);
 zn_status zn_png_read(const zn_source *source, int64_t max_pixels, zn_raster *raster);
 zn_status zn_png_write(const zn_image *image, const zn_image_write_options *options, zn_bytes *out);
 zn_status zn_jpeg_read(const zn_source *source, int64_t max_pixels, zn_raster *raster);
@@ -45,8 +52,14 @@ zn_status zn_jpeg_write(const zn_image *image, const zn_image_write_options *opt
 zn_status zn_webp_read(const zn_source *source, int64_t max_pixels, zn_raster *raster);
 zn_status zn_webp_write(const zn_image *image, const zn_image_write_options *options, zn_bytes *out);
 
+int zn_png_count_frames(const zn_source *source);
+int zn_webp_count_frames(const zn_source *source);
+int zn_gif_count_frames(const zn_source *source);
+
 zn_status zn_png_find_metadata(const zn_source *source, zn_image_metadata *out);
 zn_status zn_png_put_metadata(const zn_image_metadata *metadata, const zn_image *image, zn_bytes *file);
+zn_status zn_heif_find_metadata(const zn_source *source, zn_image_metadata *out);
+zn_status zn_tiff_find_metadata(const zn_source *source, zn_image_metadata *out);
 zn_status zn_jpeg_find_metadata(const zn_source *source, zn_image_metadata *out);
 zn_status zn_jpeg_put_metadata(const zn_image_metadata *metadata, const zn_image *image, zn_bytes *file);
 zn_status zn_webp_find_metadata(const zn_source *source, zn_image_metadata *out);

@@ -65,9 +65,11 @@ static zn_status read_source(const zn_source *source, const zn_image_read_option
         return ZN_FAIL(ZN_EFORMAT, "%s: the file is empty", source->name);
     const zn_image_format *format = zn_format_of_bytes(source->bytes, source->size);
     if (!format)
-        return ZN_FAIL(ZN_EFORMAT, "%s: not a PNG, JPEG or WebP picture", source->name);
+        return ZN_FAIL(ZN_EFORMAT, "%s: not an image of a known format (PNG, JPEG, WebP, HEIC, AVIF, TIFF, GIF, BMP)",
+                       source->name);
     if (!format->read)
-        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: this build cannot read %s", source->name, format->title);
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: %s is not supported in this build; install %s and rebuild", source->name,
+                       format->title, format->package);
     zn_raster raster = { 0 };
     zn_status status = format->read(source, options->max_pixels ? options->max_pixels : ZN_IMAGE_MAX_PIXELS, &raster);
     if (status == ZN_OK)
@@ -103,6 +105,19 @@ zn_status zn_image_read(const char *path, const zn_image_read_options *options, 
 zn_status zn_image_read_alpha(const char *path, const zn_image_read_options *options, zn_image **out)
 {
     return read_file(path, options, true, out);
+}
+
+zn_status zn_image_probe(const char *path, zn_image_kind *out)
+{
+    *out = (zn_image_kind){ 0 };
+    zn_map map;
+    ZN_TRY(zn_map_open(&map, path));
+    const zn_source source = { map.bytes, map.size, path };
+    const zn_image_format *format = zn_format_of_bytes(map.bytes, map.size);
+    if (format)
+        *out = (zn_image_kind){ format->name, format->count_frames ? format->count_frames(&source) : 1 };
+    zn_map_close(&map);
+    return ZN_OK;
 }
 
 static zn_status check_image(const zn_image *image)
@@ -178,7 +193,7 @@ zn_status zn_image_write_memory(const char *name, const zn_image *image, const z
     *bytes = NULL;
     *size = 0;
     const zn_image_format *format = zn_format_of_name(name);
-    if (!format)
+    if (!format || format->read_only)
         return ZN_FAIL(ZN_EINVALID, "'%s' is no image format; use png, jpeg or webp", name);
     if (!format->write)
         return ZN_FAIL(ZN_EUNSUPPORTED, "this build cannot write %s", format->title);
@@ -196,7 +211,7 @@ zn_status zn_image_write_memory(const char *name, const zn_image *image, const z
 zn_status zn_image_write(const char *path, const zn_image *image, const zn_image_write_options *options)
 {
     const zn_image_format *format = zn_format_of_path(path);
-    if (!format)
+    if (!format || format->read_only)
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s: a picture's name must end in .png, .jpg, .jpeg or .webp", path);
     if (!format->write)
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s: this build cannot write %s", path, format->title);
