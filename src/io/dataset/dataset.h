@@ -1,12 +1,12 @@
-/* Data sets: pictures by number, from a folder or from an LMDB file.
+/* Data sets: images by number, from a folder or from an LMDB file.
  *
  *     zn_dataset *d;
  *     ZN_TRY(zn_dataset_open("photos", &d));
  *     ZN_TRY(zn_dataset_read(d, 7, &image));
  *     zn_dataset_close(d);
  *
- * Reading is safe from several threads; several processes may read one LMDB file. Which pictures are held out for
- * evaluation depends on a hash of their names alone, so it stays the same when pictures are added. */
+ * Reading is safe from several threads; several processes may read one LMDB file. Which images are held out for
+ * evaluation depends on a hash of their names alone, so it stays the same when images are added. */
 #ifndef ZN_IO_DATASET_H
 #define ZN_IO_DATASET_H
 
@@ -24,7 +24,7 @@ ZN_MUST_USE zn_status zn_dataset_read(const zn_dataset *d, int64_t index, zn_ima
 
 int64_t zn_dataset_bytes(const zn_dataset *d); /* on the disk */
 
-/* True for about `percent` of a hundred pictures. */
+/* True for about `percent` of a hundred images. */
 bool zn_dataset_held_out(const zn_dataset *d, int64_t index, int percent);
 
 /* A kind of data set: opens a path it knows, or says that it is not its own. */
@@ -49,7 +49,7 @@ struct zn_dataset {
 /* Appends a name; for kinds. */
 ZN_MUST_USE zn_status zn_dataset_add(zn_dataset *d, const char *name);
 
-/* Writes picture files into an LMDB file. Crops of one picture are called "SOURCE#N": they are held out together. */
+/* Writes image files into an LMDB file. Crops of one image are called "SOURCE#N": they are held out together. */
 typedef struct zn_dataset_writer zn_dataset_writer;
 /* On failure too, *out must be freed. ZN_EIO also while another process writes the same file. */
 ZN_MUST_USE zn_status zn_dataset_writer_open(const char *path, zn_dataset_writer **out);

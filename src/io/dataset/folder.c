@@ -1,4 +1,4 @@
-/* A folder of pictures, with its subfolders but those of training runs, in order of their paths. */
+/* A folder of images, with its subfolders but those of training runs, in order of their paths. */
 #include "io/dataset/dataset.h"
 
 #include "base/alloc.h"
@@ -24,7 +24,7 @@ static bool is_picture(const char *name)
     return false;
 }
 
-/* Pipes, sockets and devices are no pictures, and opening one may take for ever. Links to nowhere are told when read.
+/* Pipes, sockets and devices are not images, and opening one may block. Dangling links are reported when read.
  */
 static bool is_special(const char *path)
 {
@@ -33,7 +33,7 @@ static bool is_special(const char *path)
 }
 
 /* The folder of a training run: who keeps one beside the photos would train on its samples, and not go on with the same
- * pictures when it is resumed. */
+ * images when it is resumed. */
 static bool is_run(const char *folder)
 {
     static const char *const files[] = { "recipe.yaml", "metrics.jsonl" };
@@ -46,7 +46,7 @@ static bool is_run(const char *folder)
     return all;
 }
 
-/* By bytes, where alphasort would ask the locale: training takes pictures by their places in this order. */
+/* By bytes, where alphasort would ask the locale: training takes images by their places in this order. */
 static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
 
 /* A folder that is being read, and the one it was found in. */

@@ -1,4 +1,4 @@
-/* LMDB data sets: one file, memory-mapped, any number of readers. A record is a picture file (PNG, JPEG, WebP) under a
+/* LMDB data sets: one file, memory-mapped, any number of readers. A record is an image file (PNG, JPEG, WebP) under a
  * key that is its name. LMDB believes what its pages say, so lmdb_check.c reads them first. */
 #include "io/dataset/dataset.h"
 #include "io/dataset/lmdb_use.h"

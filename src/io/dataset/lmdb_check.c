@@ -8,7 +8,7 @@
  *     entry   0 low   2 high   4 flags   6 length of the key   8 key, then the value (in a leaf)
  *             branch: low, high and flags are the number of the page below; the first key is not used
  *             leaf:   low and high are the size of the value; flag BIG: 8 bytes with the number of its first page,
- *                     where it begins behind 16 bytes and goes on through the pages behind
+ *                     where it begins after 16 bytes and continues through the following pages
  *     about   16 magic   20 version   40 page size   88 tree: 92 flags   94 depth   120 records   128 root
  *             136 last page   144 transaction
  *

@@ -1,5 +1,5 @@
 /* Writing LMDB data sets: beside the final place, renamed when complete. The file is locked meanwhile, so that a second
- * process with the same destination is told so at once, and what a killed one left behind is used again. */
+ * process with the same destination fails at once, and the file that a killed process left is reused. */
 #include "io/dataset/dataset.h"
 #include "io/dataset/lmdb_use.h"
 

@@ -1,6 +1,6 @@
 /* EXIF as far as it is needed: the orientation, and the few numbers that are no longer true of an image that was made
  * upright and converted to sRGB. Directories are bounded by the block: an EXIF block is hostile like any other part of
- * a file, and a bad one never costs the picture.
+ * a file, and a bad one never costs the image.
  *
  *     "II*\0" or "MM\0*" | offset of IFD0 (4) | ...
  *     directory: entries (2) | { tag (2) type (2) count (4) value (4) }... | offset of the next directory (4) */
@@ -116,7 +116,7 @@ void zn_exif_describe(uint8_t *block, size_t size, int width, int height)
     set_number(block, size, more, EXIF_HEIGHT, LONG, (uint32_t)height);
 }
 
-/* Walks the upright image in tiles, so that a quarter turn of a large picture stays within the caches. `right` and
+/* Walks the upright image in tiles, so that a quarter turn of a large image stays within the caches. `right` and
  * `down` are the steps in the source, in pixels, for one step right or down in the target. */
 static inline void walk(const uint8_t *from, ptrdiff_t right, ptrdiff_t down, uint8_t *to, int width, int height,
                         int bytes)
@@ -140,7 +140,7 @@ zn_status zn_exif_apply(int orientation, zn_image **image)
     const zn_image *old = *image;
     const ptrdiff_t w = old->width, h = old->height;
     const int turned = orientation >= 5, bytes = old->bits / 8 * 3;
-    /* Which corner of the stored picture is the upright one's top left: 2 mirrored, 3 turned by 180, 4 upside down,
+    /* Which corner of the stored image is the upright one's top left: 2 mirrored, 3 turned by 180, 4 upside down,
      * 5 transposed, 6 to be turned right, 7 transposed across the other diagonal, 8 to be turned left. */
     const int from_right = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
     const int from_bottom = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;

@@ -2,7 +2,7 @@
  * and displays is the plain colorimetric conversion.
  *
  * lcms2 does not survive a failed allocation everywhere, and a hostile profile can ask for much. So its context is
- * private to one picture and lives in an arena: an allocation that cannot be met, or that goes beyond a limit, jumps
+ * private to one image and lives in an arena: an allocation that cannot be met, or that goes beyond a limit, jumps
  * out of the library, and freeing the arena frees all it had. The jump is armed only while a transform is being made.
  */
 #include "io/image/icc.h"

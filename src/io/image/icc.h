@@ -13,7 +13,7 @@
 typedef struct zn_icc zn_icc;
 
 /* *out is NULL when there is no profile, when it is sRGB already, when it does not fit the raster or is broken (a
- * picture is worth more than its profile), and in builds without lcms2. Fails only for lack of memory. */
+ * image is worth more than its profile), and in builds without lcms2. Fails only for lack of memory. */
 ZN_MUST_USE zn_status zn_icc_open(const zn_raster *raster, zn_icc **out);
 void zn_icc_close(zn_icc *icc);
 

@@ -1,4 +1,4 @@
-/* ICC profiles in a build without lcms2: every picture counts as sRGB. */
+/* ICC profiles in a build without lcms2: every image counts as sRGB. */
 #include "io/image/icc.h"
 
 zn_status zn_icc_open(const zn_raster *raster, zn_icc **out)

@@ -1,6 +1,6 @@
 /* JPEG reader. libjpeg calls error_exit and expects it not to return: it jumps back here, where the struct holds all
- * there is to free. Damage that libjpeg would only warn about and paint over in grey is an error: a picture with its
- * lower half missing must not pass for a picture. */
+ * there is to free. Damage that libjpeg would only warn about and paint over in grey is an error: an image with its
+ * lower half missing must not pass for an image. */
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "io/image/exif.h"
@@ -61,7 +61,7 @@ static void on_message(j_common_ptr c, int level)
 
 static void on_output(j_common_ptr c) { (void)c; }
 
-/* A progressive file may ask for the whole picture to be walked again and again. */
+/* A progressive file may ask for the whole image to be walked again and again. */
 static void on_progress(j_common_ptr c)
 {
     reader *r = c->client_data;

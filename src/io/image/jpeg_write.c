@@ -1,5 +1,5 @@
 /* JPEG writer, into growing memory. From quality 90 on the colours keep their full resolution: who asks for that much
- * is comparing pictures, not saving space. */
+ * is comparing images, not saving space. */
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "io/image/format.h"
@@ -35,7 +35,7 @@ static void escape(j_common_ptr c)
 static void on_message(j_common_ptr c, int level) { (void)c, (void)level; }
 static void on_output(j_common_ptr c) { (void)c; }
 
-/* libjpeg writes straight into the spare room behind out->size. */
+/* libjpeg writes straight into the spare capacity after out->size. */
 static void make_room(writer *w)
 {
     if (!zn_bytes_reserve(w->out, STEP))

@@ -1,4 +1,4 @@
-/* EXIF and XMP in JPEG: markers APP1, told apart by the words they begin with.
+/* EXIF and XMP in JPEG: markers APP1, distinguished by the words they begin with.
  *
  *     FF D8 | { FF marker (1) | length (2), itself included | data }... | FF DA, pixels */
 #include "base/fail.h"

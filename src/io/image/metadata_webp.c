@@ -23,7 +23,7 @@ static void put_little(uint8_t *to, uint32_t v, int bytes)
         to[i] = (uint8_t)(v >> 8 * i);
 }
 
-/* A lossless picture says in its 29th bit whether it has alpha; a lossy one with alpha is extended already. */
+/* A lossless image says in its 29th bit whether it has alpha; a lossy one with alpha is extended already. */
 static bool has_alpha(const zn_source *s)
 {
     size_t size;

@@ -1,4 +1,4 @@
-/* How far two images are apart: PSNR and SSIM (Wang, Bovik, Sheikh, Simoncelli 2004), and a picture of it.
+/* The difference of two images: PSNR and SSIM (Wang, Bovik, Sheikh, Simoncelli 2004), and an image of the difference.
  *
  * With s = a + b and d = a - b the formula of the paper,
  *

@@ -1,4 +1,4 @@
-/* PNG reader. libpng reports errors by longjmp: everything it may have to leave behind is in a struct that the frame
+/* PNG reader. libpng reports errors by longjmp: everything it may leave behind is in a struct that the frame
  * below setjmp owns, so a jump loses nothing. The header and the lengths of all chunks are checked here before libpng
  * sees the file, because it takes memory for what they claim. Compressed text is skipped unread and profiles have a
  * size limit: no bombs. */

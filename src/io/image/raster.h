@@ -1,4 +1,4 @@
-/* A picture as its file stores it: any of grey, RGB or CMYK, with or without alpha, in the colours of its own profile.
+/* An image as its file stores it: any of grey, RGB or CMYK, with or without alpha, in the colours of its own profile.
  * Format readers make one; zn_raster_finish turns it into the plain sRGB image that callers get.
  *
  *     zn_raster raster = { 0 };
@@ -24,14 +24,14 @@ typedef struct zn_raster {
     int channels;
     zn_ink ink;
     int orientation; /* EXIF 1..8; 0 counts as 1 */
-    int tint;        /* of an RGB picture: samples of a grey pixel may differ this much for the format's rounding */
+    int tint;        /* of an RGB image: samples of a grey pixel may differ this much for the format's rounding */
     double gamma;    /* sample = light ^ gamma when there is no profile; 0 means sRGB */
     void *pixels;    /* height * width * channels samples */
     uint8_t *icc;    /* the profile as found in the file, NULL if none */
     size_t icc_size;
 } zn_raster;
 
-/* Refuses an empty picture with ZN_EFORMAT and one of more than max_pixels with ZN_ELIMIT. Called before any memory is
+/* Refuses an empty image with ZN_EFORMAT and one of more than max_pixels with ZN_ELIMIT. Called before any memory is
  * taken for pixels. */
 ZN_MUST_USE zn_status zn_raster_check_size(const zn_source *source, int64_t width, int64_t height, int64_t max_pixels);
 

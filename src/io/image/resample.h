@@ -1,4 +1,4 @@
-/* Scaling pictures up or down with a triangle filter that is as wide as the scale, in the arithmetic of Pillow's
+/* Scaling images up or down with a triangle filter that is as wide as the scale, in the arithmetic of Pillow's
  * Image.resize(..., BILINEAR): data sets and demos of the original networks are made with it. The same to the last bit
  * where both sides grow or both shrink.
  *
@@ -10,7 +10,7 @@
 #include <zenith/image.h>
 
 ZN_MUST_USE zn_status zn_image_resample(const zn_image *image, int width, int height, zn_image **out);
-/* ZN_ELIMIT where the picture is so narrow that it would be too large before the middle is taken. */
+/* ZN_ELIMIT where the image is so narrow that it would be too large before the middle is taken. */
 ZN_MUST_USE zn_status zn_image_fit(const zn_image *image, int side, zn_image **out);
 
 #endif

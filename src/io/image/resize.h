@@ -1,4 +1,4 @@
-/* Scaling pictures down by averaging areas.
+/* Scaling images down by averaging areas.
  *
  *     const zn_region square = { 100, 0, 600, 600 };
  *     ZN_TRY(zn_image_shrink(photo, square, 256, 256, &small));       // 8 bits */

@@ -1,5 +1,5 @@
-/* What reading and writing films through FFmpeg share. Its libraries are opened when the first film is: they bring a
- * hundred others with them, which a program that only sees pictures should neither need nor wait for. */
+/* What reading and writing videos through FFmpeg share. Its libraries are opened when the first video is: they bring a
+ * hundred others with them, which a program that only sees images should neither need nor wait for. */
 #ifndef ZN_FFMPEG_H
 #define ZN_FFMPEG_H
 
@@ -88,9 +88,9 @@ ZN_MUST_USE zn_status zn_ffmpeg_address(const char *path, char **out);
 /* "PATH: cannot WHAT: FFmpeg's reason". */
 zn_status zn_ffmpeg_fail(const char *path, const char *what, int code);
 
-/* The colours that YUV pictures of a film stand for: what it says, or else what is usual for their height. */
+/* The colours that YUV images of a video stand for: what it says, or else what is usual for their height. */
 enum AVColorSpace zn_ffmpeg_colours(enum AVColorSpace told, int height);
-/* Tells the scaler, which makes RGB of YUV (or the other way round), the film's colours. full: its values use all of
+/* Tells the scaler, which makes RGB of YUV (or the other way round), the video's colours. full: its values use all of
  * 0..255. */
 void zn_ffmpeg_use_colours(struct SwsContext *scaler, enum AVColorSpace colours, int full, int to_rgb);
 

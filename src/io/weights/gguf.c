@@ -231,7 +231,7 @@ static zn_status read_tensor(cursor *c)
     return zn_weights_add(c->w, &t);
 }
 
-/* Moves every tensor behind the header, which ends where the cursor is. */
+/* Moves every tensor after the header, which ends where the cursor is. */
 static zn_status place(const cursor *c)
 {
     zn_weights *w = c->w;

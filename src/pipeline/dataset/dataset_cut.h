@@ -1,4 +1,4 @@
-/* What becomes of one photo in a data set: one picture or several, cut, scaled down and compressed. */
+/* Converts a photo for a data set: one image or several, cropped, scaled down and compressed. */
 #ifndef ZN_DATASET_CUT_H
 #define ZN_DATASET_CUT_H
 

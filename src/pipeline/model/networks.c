@@ -1,4 +1,4 @@
-/* Networks that weights may hold without being a model of this program: told by name, for people. */
+/* Networks in weights files that are not models of this program: reported by name. */
 #include "models/qwen3/qwen3.h"
 #include "models/zimage/zimage.h"
 
