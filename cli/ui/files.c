@@ -163,7 +163,8 @@ static char *result_name(const options *o, const char *input, int in_folder, con
         return must_copy(STANDARD_OUTPUT);
     if (o->output && !in_folder)
         return must_copy(o->output);
-    const char *name = is_standard_input(input) ? "stdin" : o->output ? base_name(input) : input;
+    const char *called = is_standard_input(input) ? "stdin" : name_of_kept(input);
+    const char *name = o->output ? base_name(called) : called;
     const int stem = (int)(extension_of(name) - name);
     if (!o->output)
         return must_print("%.*s.%s", stem, name, extension);
@@ -192,7 +193,7 @@ int jobs_make(const options *o, const job_rules *rules, job_list *out)
     const char *why = to_standard_output(o) ? standard_output_problem(o->json, o->show) : NULL;
     if (why)
         return usage_error(o->command->name, "cannot write to standard output: %s", why);
-    if (!o->output && !strncmp(o->files[0], "/dev/fd/", 8))
+    if (!o->output && (is_standard_input(o->files[0]) || !strncmp(name_of_kept(o->files[0]), "/dev/fd/", 8)))
         return usage_error(o->command->name, "what is made of standard input needs a name: -o");
     const char *extension = o->format ? o->format : rules->extension;
     char *sample = must_print("x.%s", extension);

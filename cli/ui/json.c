@@ -45,7 +45,7 @@ static void put_string(json *j, const char *text)
     const size_t room = 2 * strlen(text) + 1;
     char *named = must_alloc(NULL, room);
     strcpy(named, text);
-    name_standard_input(named, room);
+    name_kept_files(named, room);
     put(j, "\"", 1);
     for (const unsigned char *s = (const unsigned char *)named; *s;) {
         const int n = utf8_length(s);

@@ -131,8 +131,10 @@ int options_parse(options *o, const command *c, int argc, char **argv)
         i += taken;
     }
     status = check_files(o);
-    for (int i = 0; i < o->file_count && !status && !o->help && !o->version; i++)
-        if (!strcmp(o->files[i], "-") ? !(o->files[i] = standard_input()) : keep_pipe(o->files[i]))
+    const int inputs =
+        o->command->bit == CMD_CONVERT && o->file_count ? 1 : o->file_count; /* its second one is written */
+    for (int i = 0; i < inputs && !status && !o->help && !o->version; i++)
+        if (!(o->files[i] = !strcmp(o->files[i], "-") ? standard_input() : keep_pipe(o->files[i])))
             status = EXIT_FAILURE;
     return status;
 }

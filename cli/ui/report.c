@@ -74,7 +74,7 @@ void report_replay(const captured *c)
 static void word(char text[LINE], const char *format, va_list args)
 {
     vsnprintf(text, LINE, format, args);
-    name_standard_input(text, LINE);
+    name_kept_files(text, LINE);
 }
 
 void say(const char *format, ...)
@@ -87,7 +87,7 @@ void say(const char *format, ...)
     char *text = must_alloc(NULL, room);
     vsnprintf(text, room, format, again);
     va_end(again);
-    name_standard_input(text, room);
+    name_kept_files(text, room);
     to_stdout(text, strlen(text));
     free(text);
 }

@@ -1,5 +1,5 @@
-/* Standard input is kept in a file without a name: commands look at their inputs more than once, and a pipe can be
- * read only once. */
+/* Standard input and named pipes are kept in files without names: commands look at their inputs more than once, and a
+ * pipe can be read only once. */
 #include "ui/standard.h"
 
 #include "ui/report.h"
@@ -11,7 +11,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char kept_path[32]; /* of that file; "" as long as there is none */
+enum { MOST_KEPT = 64 };
+static const char standard_name[] = "standard input";
+static struct {
+    char path[32];    /* "/dev/fd/N" of a file that stays open as long as the program runs */
+    const char *name; /* what the user calls it */
+} kept_files[MOST_KEPT];
+static int kept_count;
 
 /* All that a stream gives, in a file without a name; NULL after saying what is wrong. */
 static FILE *keep(FILE *from, const char *name)
@@ -30,23 +36,29 @@ static FILE *keep(FILE *from, const char *name)
     return NULL;
 }
 
-const char *standard_input(void)
+/* Keeps what a stream gives, once for each name; the path to read it from, or NULL after saying what is wrong. */
+static const char *kept_path(FILE *from, const char *name)
 {
-    if (kept_path[0])
-        return kept_path;
-    FILE *kept = keep(stdin, "standard input");
-    if (kept) /* it stays open as long as the program runs */
-        snprintf(kept_path, sizeof kept_path, "/dev/fd/%d", fileno(kept));
-    return kept ? kept_path : NULL;
+    for (int i = 0; i < kept_count; i++)
+        if (!strcmp(kept_files[i].name, name))
+            return kept_files[i].path;
+    if (kept_count == MOST_KEPT) {
+        complain("%s: more than %d pipes are read", name, MOST_KEPT);
+        return NULL;
+    }
+    FILE *kept = keep(from, name);
+    if (!kept)
+        return NULL;
+    snprintf(kept_files[kept_count].path, sizeof kept_files->path, "/dev/fd/%d", fileno(kept));
+    kept_files[kept_count].name = name;
+    return kept_files[kept_count++].path;
 }
 
-int keep_pipe(const char *path)
+const char *standard_input(void) { return kept_path(stdin, standard_name); }
+
+/* A pipe that the shell gave: number fd becomes a file with all that comes out of it. */
+static int keep_number(int fd, const char *path)
 {
-    struct stat s;
-    int fd = -1, length = 0;
-    if ((sscanf(path, "/dev/fd/%d%n", &fd, &length) < 1 && sscanf(path, "/proc/self/fd/%d%n", &fd, &length) < 1) ||
-        path[length] || fd < 0 || fstat(fd, &s) || !S_ISFIFO(s.st_mode))
-        return 0;
     FILE *from = fdopen(dup(fd), "rb"), *kept = from ? keep(from, path) : NULL;
     const int failed = !kept || dup2(fileno(kept), fd) < 0;
     if (failed && (!from || kept))
@@ -58,22 +70,54 @@ int keep_pipe(const char *path)
     return failed;
 }
 
-int is_standard_input(const char *other) { return kept_path[0] && !strcmp(kept_path, other); }
-
-void name_standard_input(char *text, size_t size)
+const char *keep_pipe(const char *path)
 {
-    static const char name[] = "standard input";
-    const size_t old = strlen(kept_path), new = sizeof name - 1;
-    for (char *at = text; old && (at = strstr(at, kept_path)) != NULL;) {
+    struct stat s;
+    int fd = -1, length = 0;
+    if (stat(path, &s) || !S_ISFIFO(s.st_mode))
+        return path;
+    if ((sscanf(path, "/dev/fd/%d%n", &fd, &length) == 1 || sscanf(path, "/proc/self/fd/%d%n", &fd, &length) == 1) &&
+        !path[length])
+        return keep_number(fd, path) ? NULL : path;
+    FILE *from = fopen(path, "rb"); /* waits for a writer */
+    if (!from) {
+        complain("cannot open %s: %s", path, strerror(errno));
+        return NULL;
+    }
+    const char *kept = kept_path(from, path);
+    fclose(from);
+    return kept;
+}
+
+const char *name_of_kept(const char *path)
+{
+    for (int i = 0; i < kept_count; i++)
+        if (!strcmp(kept_files[i].path, path))
+            return kept_files[i].name;
+    return path;
+}
+
+int is_standard_input(const char *path) { return name_of_kept(path) == standard_name; }
+
+static void replace(char *text, size_t size, const char *path, const char *name)
+{
+    const size_t old = strlen(path), new = strlen(name);
+    for (char *at = text; (at = strstr(at, path)) != NULL;) {
         const size_t rest = strlen(at + old);
         if (isdigit((unsigned char)at[old]) || (size_t)(at - text) + new + rest >= size) {
-            at += old; /* another file, or no room */
+            at += old; /* another file, or the text would not fit */
             continue;
         }
         memmove(at + new, at + old, rest + 1);
         memcpy(at, name, new);
         at += new;
     }
+}
+
+void name_kept_files(char *text, size_t size)
+{
+    for (int i = 0; i < kept_count; i++)
+        replace(text, size, kept_files[i].path, kept_files[i].name);
 }
 
 const char *standard_output_problem(int json, int show)

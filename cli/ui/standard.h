@@ -1,4 +1,4 @@
-/* "-" on the command line: standard input and standard output as files. */
+/* "-" on the command line, standard input and standard output as files; and pipes that have a name. */
 #ifndef ZN_CLI_STANDARD_H
 #define ZN_CLI_STANDARD_H
 
@@ -9,12 +9,14 @@
 /* A path to all that standard input gives, which can be read more than once; NULL after saying what is wrong. */
 const char *standard_input(void);
 int is_standard_input(const char *path);
-/* A pipe that the shell gave as /dev/fd/N can be read once only: N becomes a file with all that comes out of it. Other
- * paths stay as they are. Non-zero after saying what is wrong. */
-int keep_pipe(const char *path);
-/* Where a text has that path, it becomes "standard input"; size: room of the text, twice its length is always enough.
- */
-void name_standard_input(char *text, size_t size);
+/* A pipe can be read once only: a path to all that comes out of it, which can be read again. Other paths are given back
+ * as they are. NULL after saying what is wrong. */
+const char *keep_pipe(const char *path);
+/* What the user calls a path that standard_input or keep_pipe gave; other paths as they are. */
+const char *name_of_kept(const char *path);
+/* Where a text has such a path, it becomes that name. size: capacity of the text; twice its length is always enough for
+ * standard input. */
+void name_kept_files(char *text, size_t size);
 
 /* Why results cannot go to standard output, or NULL. */
 const char *standard_output_problem(int json, int show);

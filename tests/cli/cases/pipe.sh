@@ -36,6 +36,14 @@ cat a.png | zenith info - --json | jsoncheck -p file
 # A pipe of the shell's is looked at twice too.
 zenith info <(cat a.png) --json | jsoncheck -p width
 zenith restore --model random:zenith-restore -q <(cat a.png) -o restored.png && ls restored.png
+# So is a pipe with a name, which is called by it.
+mkfifo named.fifo other.fifo
+give() { cat "$1" >"$2" & }
+give a.png named.fifo && zenith info named.fifo --json | jsoncheck -p file width
+give a.png named.fifo && zenith encode $model named.fifo && cmp named.safetensors a.safetensors
+give a.png named.fifo && give back.png other.fifo && zenith compare named.fifo other.fifo | head -1 | cut -c 1-4
+give /dev/null named.fifo && try info named.fifo
+give a.safetensors named.fifo && zenith convert named.fifo other.safetensors -q && cmp other.safetensors copy.safetensors
 mkdir folder
 zenith encode --model random:taesd - -o folder <a.png 2>/dev/null | sed 's/  [0-9].*//'
 zenith decode $model a.safetensors -o - >/dev/full
