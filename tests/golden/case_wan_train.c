@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
-#include "models/wan/wan2d.h"
+#include "models/wan2d/wan2d.h"
 #include "train/optimiser/optim.h"
 #include "train/optimiser/scaler.h"
 

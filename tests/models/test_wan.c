@@ -2,8 +2,8 @@
 #include "base/alloc.h"
 #include "graph/exec.h"
 #include "models/taehv/taehv.h"
-#include "models/wan/wan2d.h"
 #include "models/wan/wan_tiles.h"
+#include "models/wan2d/wan2d.h"
 #include "setting.h"
 
 #include <setjmp.h>

@@ -5,7 +5,7 @@
  *       attention                                          each level, backwards: twice the sides, conv 3x3,
  *     residuals, attention                                   residuals, attention
  *     norm, SiLU, conv 3x3                                 norm, SiLU, conv 3x3, tanh */
-#include "models/wan/wan2d.h"
+#include "models/wan2d/wan2d.h"
 
 #define EPS 1e-5f
 
