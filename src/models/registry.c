@@ -16,6 +16,7 @@
     use(flux)              \
     use(wan)               \
     use(taehv)             \
+    use(wan2d)             \
     /* the end */
 
 #define DECLARE(name) extern const zn_arch zn_arch_##name;
