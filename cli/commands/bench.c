@@ -73,7 +73,7 @@ static void report(const options *o, const zn_model_info *info, const zn_bench_o
     fact_real(&f, "ms_median", r->ms_median, 3, " ms");
     fact_real(&f, "ms_min", r->ms_min, 3, " ms");
     fact_integer(&f, "runs", r->runs);
-    fact_real(&f, "gflop", r->gflop, 2, " GFLOP, as if done directly");
+    fact_real(&f, "gflop", r->gflop, 2, " GFLOP, counted as direct convolutions");
     fact_real(&f, "gflops", r->gflops, 1, " GFLOP/s");
     fact_real(&f, "peak_gflops", r->machine.peak_gflops, 1, " GFLOP/s");
     fact_real(&f, "rss_mb", r->rss_mb, 1, " MiB");

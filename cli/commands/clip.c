@@ -87,7 +87,7 @@ static zn_status encode_items(session *s, zn_video *v, const job_list *list, zn_
             complain_about(item->input);
     }
     if (status == ZN_OK && !*clip) {
-        complain("%s: there is no picture in it", list->items[0].input);
+        complain("%s: contains no images", list->items[0].input);
         return ZN_EINVALID;
     }
     return status;
@@ -131,7 +131,7 @@ static zn_status encode_work(session *s, const job *item, json *j, char *summary
     if (status == ZN_OK && o->json)
         encode_facts(clip, pictures, ms, j);
     if (status == ZN_OK) {
-        snprintf(summary, size, "%d pictures of %dx%d -> %d frames of %dx%dx%d  %.1f ms", pictures, clip->image_width,
+        snprintf(summary, size, "%d images of %dx%d -> %d frames of %dx%dx%d  %.1f ms", pictures, clip->image_width,
                  clip->image_height, clip->frames, clip->width, clip->height, clip->channels, ms);
         if (o->show)
             show_latent(o, clip);
@@ -174,7 +174,7 @@ static zn_status write_single(album *a, const zn_image *picture)
     free(a->last);
     a->last = numbered(a->item->output, a->count);
     if (!o->output && !o->force && file_exists(a->last)) {
-        complain("%s: %s exists already; name the result with -o or use --force", a->item->input, a->last);
+        complain("%s: %s already exists; name the result with -o or use --force", a->item->input, a->last);
         a->told = 1;
         return ZN_EINVALID;
     }
@@ -240,7 +240,7 @@ zn_status decode_clip(session *s, const job *item, const zn_latent *latent, json
                 .base = s->bar.base,
                 .scale = s->bar.scale };
     if (!strcmp(item->output, STANDARD_OUTPUT)) {
-        complain("%s: a clip is several pictures, which need names or a folder, not standard output", item->input);
+        complain("%s: a video is several images, which need a file name or a folder, not standard output", item->input);
         return ZN_EINVALID;
     }
     const double start = now_ms();
@@ -257,7 +257,7 @@ zn_status decode_clip(session *s, const job *item, const zn_latent *latent, json
         json_real(j, "decode_ms", ms);
     }
     if (status == ZN_OK)
-        snprintf(summary, size, "%s%s%s%d frames of %dx%dx%d -> %d pictures of %dx%d  %.1f ms", a.last ? "to " : "",
+        snprintf(summary, size, "%s%s%s%d frames of %dx%dx%d -> %d images of %dx%d  %.1f ms", a.last ? "to " : "",
                  a.last ? base_name(a.last) : "", a.last ? "  " : "", latent->frames > 1 ? latent->frames : 1,
                  latent->width, latent->height, latent->channels, a.count, a.width, a.height, ms);
     free(a.last);

@@ -37,7 +37,7 @@ static int check_build(const options *o)
         if (same_file(o->files[i], o->output))
             return usage_error("dataset", "the result would replace the input '%s'", o->files[i]);
     if (o->format && strcmp(o->format, "png") && strcmp(o->format, "jpg") && strcmp(o->format, "webp"))
-        return usage_error("dataset", "cannot store '%s' pictures, only png, jpg or webp", o->format);
+        return usage_error("dataset", "cannot store '%s' images, only png, jpg or webp", o->format);
     return 0;
 }
 
@@ -201,7 +201,7 @@ static int check_options(const options *o, const char *action, int bit)
     };
     for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
         if (uses[i].given && !(uses[i].actions & bit))
-            return usage_error("dataset", "--%s does nothing in %s", uses[i].name, action);
+            return usage_error("dataset", "--%s does not apply to %s", uses[i].name, action);
     return 0;
 }
 
@@ -218,6 +218,6 @@ int dataset_run(const options *o)
             const int status = check_options(o, action, actions[i].bit);
             return status ? status : actions[i].run(o);
         }
-    return usage_error("dataset", "what to do comes first: build, info or show%s%s%s", *action ? ", not '" : "", action,
+    return usage_error("dataset", "the action comes first: build, info or show%s%s%s", *action ? ", not '" : "", action,
                        *action ? "'" : "");
 }

@@ -192,7 +192,7 @@ static zn_status decode_member(session *s, const job *item, int64_t index, json 
     const job own = { .input = item->input, .output = output, .kind = output };
     zn_status status = ZN_EINVALID;
     if (!s->o->output && !s->o->force && file_exists(output))
-        complain("%s: %s exists already; name the result with -o or use --force", item->input, output);
+        complain("%s: %s already exists; name the result with -o or use --force", item->input, output);
     else
         status = read_latent(s, item, index, &latent, &count);
     if (s->o->json)
@@ -242,7 +242,7 @@ static zn_status work(session *s, const job *item, json *j, char *summary, size_
     zn_latent *latent = NULL;
     int64_t count = 1;
     if (s->o->bits == 16 && !has_extension(item->kind, "png")) {
-        complain("%s: only PNG holds 16 bits a sample", item->output);
+        complain("%s: only PNG supports 16 bits per sample", item->output);
         return ZN_EINVALID;
     }
     zn_status status = read_latent(s, item, 0, &latent, &count);

@@ -101,7 +101,7 @@ static zn_status read_fitting(const session *s, const char *path, zn_image **out
     zn_image *photo = NULL;
     zn_status status = zn_image_read(path, &reading, &photo);
     if (status == ZN_OK && (photo->width != side || photo->height != side))
-        note(o, "%s: the model takes %dx%d, so the middle of %dx%d is scaled", path, side, side, photo->width,
+        note(o, "%s: the model takes %dx%d: using the centre of %dx%d, scaled", path, side, side, photo->width,
              photo->height);
     if (status == ZN_OK)
         status = zn_diffae_fit(diffusion_net(s), photo, out);
@@ -150,7 +150,7 @@ static int complain_missing(const session *s, const char *what, const char *name
     if (given)
         complain("%s has no %s", given, what);
     else
-        complain("%s has no %s: --%s names the weights of one", s->info->path, what, name);
+        complain("%s has no %s: give its weights with --%s", s->info->path, what, name);
     return EXIT_FAILURE;
 }
 

@@ -21,9 +21,9 @@ static void print_result(const options *o, const zn_distill_result *r)
     facts_begin(&f, o->json);
     fact_run(&f, o, r->steps, r->skipped, r->loss);
     fact_measure(&f, "latent_error", r->latent_error, " % of the variance of the teacher's latents");
-    fact_measure(&f, "decoder_psnr", r->decoder_psnr, " dB to the teacher's pictures");
-    fact_measure(&f, "psnr", r->psnr, " dB on held-out pictures");
-    fact_measure(&f, "teacher_psnr", r->teacher_psnr, " dB, the teacher");
+    fact_measure(&f, "decoder_psnr", r->decoder_psnr, " dB to the teacher's images");
+    fact_measure(&f, "psnr", r->psnr, " dB on held-out images");
+    fact_measure(&f, "teacher_psnr", r->teacher_psnr, " dB for the teacher");
     fact_model(&f, o, r->seconds);
     facts_end(&f);
 }

@@ -35,7 +35,7 @@ static int parse_amounts(change *c, const char *text)
             return 1;
         at = end + 1;
     }
-    usage_error("edit", "--amount needs numbers, parted by commas, not '%s'", text);
+    usage_error("edit", "--amount needs comma-separated numbers, not '%s'", text);
     return 0;
 }
 
@@ -66,7 +66,7 @@ static void complain_unknown(const zn_diffae *d, const char *word)
     if (near)
         complain("there is no attribute '%s', did you mean '%s'?", word, near);
     else
-        complain("there is no attribute '%s': --list names those there are", word);
+        complain("there is no attribute '%s': --list prints them", word);
     free(names);
 }
 
@@ -207,9 +207,9 @@ int edit_run(const options *o)
     if (o->list)
         return list(o);
     if (o->file_count != 1)
-        return usage_error("edit", "needs a picture");
+        return usage_error("edit", "needs an image");
     if (!o->attribute)
-        return usage_error("edit", "--attribute is needed: --list names those there are");
+        return usage_error("edit", "--attribute is needed: --list prints them");
     options mine = *o;
     mine.amount = o->amount ? o->amount : "0.3";
     change c = { .o = &mine };

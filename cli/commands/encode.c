@@ -64,7 +64,8 @@ int encode_run(const options *o)
         .needs = NEED_ENCODER,
     };
     if (o->clip && o->batch)
-        return usage_error("encode", "--clip makes frames of the pictures and --batch latents: give one of them");
+        return usage_error("encode",
+                           "--clip encodes frames of one video and --batch separate images: give only one of them");
     if (o->clip)
         return encode_clip_run(o, &b);
     if (o->batch)

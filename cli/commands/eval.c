@@ -238,9 +238,9 @@ static int check_output(const char *path)
 static int check(const options *o)
 {
     if (!o->data)
-        return usage_error("eval", "--data is needed: a folder of pictures or an .lmdb data set");
+        return usage_error("eval", "--data is needed: a folder of images or an .lmdb data set");
     if (o->output && o->gates)
-        return usage_error("eval", "--gates prints a table or --json and writes no file");
+        return usage_error("eval", "--gates prints a table or --json and does not take -o");
     if (o->output && !has_extension(o->output, "csv json"))
         return usage_error("eval", "cannot write '%s': its name must end in .csv or .json", o->output);
     return o->output ? check_output(o->output) : 0;

@@ -20,7 +20,7 @@ static void cost_facts(facts *f, const zn_model *model, const options *o, zn_par
     const int width = o->size[0] ? o->size[0] : 512, height = o->size[1] ? o->size[1] : 512;
     zn_cost cost;
     if (zn_model_cost(model, part, width, height, &cost) != ZN_OK) {
-        note(o, "cannot tell the cost to %s %dx%d: %s", name, width, height, zn_error_text());
+        note(o, "cannot compute the cost to %s %dx%d: %s", name, width, height, zn_error_text());
         return;
     }
     if (f->json) {

@@ -66,7 +66,7 @@ char *single_result(const options *o, const char *kind)
         wrong =
             usage_error("encode", "cannot write '%s': the name of %s must end in " TENSOR_FILE_NAMES, o->output, kind);
     else if (o->file_count > 1 || !is_folder(o->files[0]))
-        wrong = usage_error("encode", "%s that is no folder of pictures needs a name: -o", kind);
+        wrong = usage_error("encode", "%s that is not a folder of images needs a name: -o", kind);
     if (wrong)
         return NULL;
     while (length > 1 && o->files[0][length - 1] == '/')
@@ -82,7 +82,7 @@ int run_single(const options *o, const batch *b, char *output,
     job_list list = { .items = must_alloc(NULL, sizeof *list.items), .count = 1, .capacity = 1 };
     list.items[0] = (job){ .input = must_copy(o->files[0]), .output = output };
     if (!o->output && !o->force && file_exists(output))
-        list.items[0].problem = must_print("%s exists already; name the result with -o or use --force", output);
+        list.items[0].problem = must_print("%s already exists; name the result with -o or use --force", output);
     return batch_run_jobs(o, &own, &list);
 }
 

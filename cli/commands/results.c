@@ -50,7 +50,7 @@ static int check_output(results *r, unsigned kinds)
     const char *name = o->command->name;
     const char *why = results_to_standard_output(r) ? standard_output_problem(o->json, o->show) : NULL;
     if (!o->output)
-        return o->show ? 0 : usage_error(name, "-o is needed: a picture, or a folder for several");
+        return o->show ? 0 : usage_error(name, "-o is needed: an image, or a folder for several");
     if (why)
         return usage_error(name, "cannot write to standard output: %s", why);
     const int film = is_film(o->output);
@@ -89,7 +89,7 @@ int results_begin(results *r, const options *o, int expected, int columns, unsig
 static int write_single(results *r, const zn_image *picture)
 {
     if (r->count == 1 && mkdir(r->o->output, 0777) && errno != EEXIST) {
-        complain("cannot make the folder %s: %s", r->o->output, strerror(errno));
+        complain("cannot create the folder %s: %s", r->o->output, strerror(errno));
         return EXIT_FAILURE;
     }
     char *path = numbered(r, r->count);

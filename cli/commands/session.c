@@ -19,7 +19,7 @@ int model_open(const options *o, const char *name, zn_model **out)
             complain_about(name);
             return EXIT_FAILURE;
         }
-        note(o, "the weights of %s are random (seed %llu): pictures will be noise", name + n,
+        note(o, "the weights of %s are random (seed %llu): the images will be noise", name + n,
              (unsigned long long)o->seed);
         return 0;
     }
@@ -37,9 +37,9 @@ static int lacks(const zn_model_info *m, unsigned needs)
     if (m->diffuses && (needs & (NEED_DIFFUSION | TAKE_DIFFUSION)))
         return 0;
     if (needs & NEED_DIFFUSION)
-        complain("%s: the model %s is no diffusion autoencoder", m->path, m->architecture);
+        complain("%s: the model %s is not a diffusion autoencoder", m->path, m->architecture);
     else if ((needs & NEED_RESTORER) && !m->restores)
-        complain("%s: the model %s is an autoencoder and restores nothing", m->path, m->architecture);
+        complain("%s: the model %s is an autoencoder and does not restore images", m->path, m->architecture);
     else if (m->diffuses && (needs & (NEED_ENCODER | NEED_DECODER)))
         complain("%s: the model %s is a diffusion autoencoder: reconstruct, edit, interpolate and sample use it",
                  m->path, m->architecture);

@@ -16,24 +16,24 @@ static void print_result(const options *o, const zn_train_result *r)
     if (isfinite(r->eval_loss))
         fact_real(&f, "held_out_loss", r->eval_loss, 5, "");
     if (isfinite(r->eval_accuracy))
-        fact_real(&f, "accuracy", r->eval_accuracy, 4, " of the answers for held-out pictures");
+        fact_real(&f, "accuracy", r->eval_accuracy, 4, " on held-out images");
     if (isfinite(r->eval_auroc))
         fact_real(&f, "auroc", r->eval_auroc, 4, "");
     if (f.json || isfinite(r->eval_psnr))
-        fact_real(&f, "psnr", r->eval_psnr, 2, " dB on held-out pictures");
+        fact_real(&f, "psnr", r->eval_psnr, 2, " dB on held-out images");
     else if (!isfinite(r->eval_loss))
-        fact_text(&f, "psnr", "no pictures are held out: see held_out in the recipe");
+        fact_text(&f, "psnr", "no images are held out: see held_out in the recipe");
     if (isfinite(r->eval_pruned) && f.json)
         json_real(&f.out, "pruned", r->eval_pruned);
     else if (isfinite(r->eval_pruned))
-        fact_real(&f, "pruned", 100 * r->eval_pruned, 1, " % of what gates may shut, on held-out pictures");
+        fact_real(&f, "pruned", 100 * r->eval_pruned, 1, " % of what the gates can prune, on held-out images");
     if (isfinite(r->bf16))
         fact_precision(&f, "bf16", r->bf16);
     fact_model(&f, o, r->seconds);
     if (f.json)
         json_real(&f.out, "waited", r->waited);
     else
-        fact_real(&f, "waited", 100 * r->waited, 2, " % of the time, for pictures");
+        fact_real(&f, "waited", 100 * r->waited, 2, " % of the time, for images");
     facts_end(&f);
 }
 

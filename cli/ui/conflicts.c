@@ -60,7 +60,7 @@ static void find_doubles(job_list *list)
     const job *first = NULL;
     for (size_t i = 0; i < count; i++) {
         if (first && !strcmp(first->output, jobs[i]->output))
-            jobs[i]->problem = must_print("its result %s is already that of %s", jobs[i]->output, first->input);
+            jobs[i]->problem = must_print("its result %s is also the result of %s", jobs[i]->output, first->input);
         else
             first = jobs[i];
     }
@@ -80,7 +80,7 @@ void jobs_find_conflicts(const options *o, job_list *list)
         if (input)
             j->problem = must_print("its result would replace the input %s", input->path);
         else if (!o->output && !o->force)
-            j->problem = must_print("%s exists already; name the result with -o or use --force", j->output);
+            j->problem = must_print("%s already exists; name the result with -o or use --force", j->output);
     }
     free(inputs);
     find_doubles(list);

@@ -66,7 +66,7 @@ void fact_precision(facts *f, const char *asked, double share)
         return;
     }
     if (none)
-        snprintf(text, sizeof text, "f32: nothing here is faster in %s", asked);
+        snprintf(text, sizeof text, "f32: %s is not faster here", asked);
     else if (plain)
         snprintf(text, sizeof text, "%s", asked);
     else

@@ -124,7 +124,7 @@ static void add_folder(job_list *list, const char *folder, const job_rules *rule
     }
     closedir(dir);
     if (list->count == first)
-        add(list, must_copy(folder))->problem = must_print("there are no %s in this folder", rules->what);
+        add(list, must_copy(folder))->problem = must_print("no %s in this folder", rules->what);
     else
         qsort(list->items + first, (size_t)(list->count - first), sizeof *list->items, by_name);
 }
@@ -151,7 +151,7 @@ static int output_is_folder(const options *o, const job_rules *rules, int severa
     }
     if (mkdir(o->output, 0777) == 0 || (errno == EEXIST && is_folder(o->output))) /* another rank was faster */
         return 1;
-    complain("cannot make the folder %s: %s", o->output, strerror(errno));
+    complain("cannot create the folder %s: %s", o->output, strerror(errno));
     return -1;
 }
 
@@ -194,7 +194,7 @@ int jobs_make(const options *o, const job_rules *rules, job_list *out)
     if (why)
         return usage_error(o->command->name, "cannot write to standard output: %s", why);
     if (!o->output && (is_standard_input(o->files[0]) || !strncmp(name_of_kept(o->files[0]), "/dev/fd/", 8)))
-        return usage_error(o->command->name, "what is made of standard input needs a name: -o");
+        return usage_error(o->command->name, "the result of standard input needs a name: -o");
     const char *extension = o->format ? o->format : rules->extension;
     char *sample = must_print("x.%s", extension);
     const int good = rules->can_write(sample);

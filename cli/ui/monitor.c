@@ -159,8 +159,8 @@ static void tell(void *user, const char *sentence) { note(((monitor *)user)->o, 
 int monitor_usage(const options *o)
 {
     if (!o->data)
-        return usage_error(o->command->name, "--data is needed: a folder of pictures or an .lmdb data set");
-    return o->output ? 0 : usage_error(o->command->name, "-o is needed: the folder of the run");
+        return usage_error(o->command->name, "--data is needed: a folder of images or an .lmdb data set");
+    return o->output ? 0 : usage_error(o->command->name, "-o is needed: the folder for the run");
 }
 
 int print_recipe(zn_status status, char *yaml)
@@ -238,7 +238,7 @@ static void tell_how_to_go_on(const monitor *m)
     char *data = shell_word(o->data), *run = shell_word(o->output), ranks[32] = "";
     if (m->ranks > 1)
         snprintf(ranks, sizeof ranks, "mpirun -np %d ", m->ranks);
-    note(o, "go on with: %szenith %s --resume --data %s -o %s", ranks, o->command->name, data, run);
+    note(o, "continue with: %szenith %s --resume --data %s -o %s", ranks, o->command->name, data, run);
     free(data);
     free(run);
 }
@@ -249,7 +249,7 @@ int monitor_end(const monitor *m, zn_status status, int64_t steps)
     progress_erase();
     if (status == ZN_OK) {
         if (!steps)
-            note(o, "%s is finished: nothing was left to do", o->output);
+            note(o, "%s is finished: nothing left to do", o->output);
         return 0;
     }
     char *why = must_copy(zn_error_text());

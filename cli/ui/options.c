@@ -33,7 +33,7 @@ static int unknown_long(const command *c, const char *name, size_t length)
     for (int i = 0; i < option_count; i++) {
         const option *t = &option_table[i];
         if (t->common && strlen(t->name) == length && !memcmp(t->name, name, length))
-            return usage_error(c->name, "--%s does nothing here", t->name);
+            return usage_error(c->name, "--%s does not apply here", t->name);
     }
     const char **names = must_alloc(NULL, (size_t)option_count * sizeof *names);
     int count = 0;
@@ -106,7 +106,7 @@ static int check_files(const options *o)
         return usage_error(c->name, "needs %s: zenith %s %s", c->least == 1 ? "a file" : "two files", c->name,
                            c->arguments);
     if (c->most >= 0 && o->file_count > c->most)
-        return usage_error(c->name, "does not know what to do with '%s'", o->files[c->most]);
+        return usage_error(c->name, "unexpected argument '%s'", o->files[c->most]);
     return 0;
 }
 

@@ -117,7 +117,7 @@ void progress_skipped(void *user, const char *name, const char *why)
     if (count <= MOST)
         complain_of(name, why);
     else if (count == MOST + 1)
-        complain("there are more pictures that cannot be used");
+        complain("more images cannot be used");
 }
 
 void progress_erase(void)

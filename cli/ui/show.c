@@ -168,7 +168,7 @@ void show_image(const options *o, const zn_image *image)
     else if (shown)
         shown = show_png(&sink, how, small);
     if (!shown)
-        note(o, "cannot show the picture: %s", zn_error_text());
+        note(o, "cannot show the image: %s", zn_error_text());
     zn_image_free(small);
 }
 

@@ -30,7 +30,7 @@ static FILE *keep(FILE *from, const char *name)
             break;
     if (kept && !n && !ferror(from) && !fflush(kept))
         return kept;
-    complain("cannot keep %s: %s", name, strerror(errno));
+    complain("cannot buffer %s: %s", name, strerror(errno));
     if (kept)
         fclose(kept);
     return NULL;
@@ -62,7 +62,7 @@ static int keep_number(int fd, const char *path)
     FILE *from = fdopen(dup(fd), "rb"), *kept = from ? keep(from, path) : NULL;
     const int failed = !kept || dup2(fileno(kept), fd) < 0;
     if (failed && (!from || kept))
-        complain("cannot keep %s: %s", path, strerror(errno));
+        complain("cannot buffer %s: %s", path, strerror(errno));
     if (from)
         fclose(from);
     if (kept)
@@ -123,7 +123,7 @@ void name_kept_files(char *text, size_t size)
 const char *standard_output_problem(int json, int show)
 {
     if (json || show)
-        return "--json and --show have it for themselves";
+        return "--json and --show use it";
     return isatty(STDOUT_FILENO) ? "it is a terminal" : NULL;
 }
 

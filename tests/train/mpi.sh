@@ -86,7 +86,7 @@ start stopped
 kill -INT $(children $job)
 finish stopped
 [ "$(grep -c 'stopped after step' "$folder/stopped.log")" = 1 ] || { cat "$folder/stopped.log" && fail "not said once"; }
-grep -q 'go on with: mpirun -np 2 zenith train --resume' "$folder/stopped.log" || { cat "$folder/stopped.log" && fail "no word of mpirun"; }
+grep -q 'continue with: mpirun -np 2 zenith train --resume' "$folder/stopped.log" || { cat "$folder/stopped.log" && fail "no word of mpirun"; }
 step=$(sed -n 's/.*stopped after step \([0-9]*\);.*/\1/p' "$folder/stopped.log")
 
 echo "both go on, by one process"
