@@ -13,7 +13,7 @@ build: ## the library and the program, in build/
 	@cmake -S . -B $(BUILD) -G Ninja $(CMAKE_ARGS) > /dev/null
 	@cmake --build $(BUILD) -j $(JOBS)
 
-demo: build ## the bundled picture through encoder and decoder, with times and quality
+demo: build ## encode and decode the bundled image, with times and quality
 	@scripts/demo.sh $(ZENITH)
 
 check: ## build, and the tests that take seconds: for daily work
@@ -34,11 +34,11 @@ uninstall: ## remove what the last install put there, below DESTDIR if given
 deb: ## Debian packages in build/deb: zenith, libzenith0, libzenith-dev
 	@JOBS=$(JOBS) scripts/deb.sh
 
-fuzz: ## every reader against damaged files, SECONDS=600 each
+fuzz: ## fuzz every file reader, SECONDS=600 each
 	@scripts/deps.sh build test
 	@scripts/fuzz.sh $(SECONDS)
 
-nightly: ## the long checks: fuzzing, thread checker on everything, valgrind
+nightly: ## the long checks: fuzzing, sanitizers and thread checker on everything, valgrind, Debian packages
 	@scripts/nightly.sh
 
 bench: build ## time of every part and precision on this machine
@@ -47,7 +47,7 @@ bench: build ## time of every part and precision on this machine
 peers: build ## the same network in other engines (downloads them; see bench/peers --help)
 	@bench/peers
 
-format: ## lay out every C file by .clang-format
+format: ## format every C file by .clang-format
 	@scripts/format.sh
 
 clean: ## remove everything that was built
