@@ -12,14 +12,14 @@
 #include "base/fail.h"
 #include "io/image/pixels.h"
 #include "io/image/raster.h"
+#include "kernels/ssim.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { WINDOW = 11, PLANES = 4 };
-static const double SIGMA = 1.5;
-static const float C1 = 6.5025f, C2 = 58.5225f; /* (0.01 * 255)^2 and (0.03 * 255)^2 */
+enum { WINDOW = ZN_SSIM_WINDOW, PLANES = 4 };
+static const float C1 = (float)(ZN_SSIM_K1 * 255 * ZN_SSIM_K1 * 255), C2 = (float)(ZN_SSIM_K2 * 255 * ZN_SSIM_K2 * 255);
 
 typedef struct ssim {
     size_t samples;     /* in a row */
@@ -30,16 +30,12 @@ typedef struct ssim {
     float *means;   /* [PLANES][samples]: filtered both ways */
 } ssim;
 
-/* A Gaussian of `taps` values that add up to one, centred. */
-static void gaussian(float *weight, int taps)
+static void take_window(float *weight, int taps)
 {
-    double value[WINDOW], sum = 0;
-    for (int i = 0; i < taps; i++) {
-        const double x = i - (taps - 1) / 2.0;
-        sum += value[i] = exp(-x * x / (2 * SIGMA * SIGMA));
-    }
+    double value[WINDOW];
+    zn_ssim_window(taps, value);
     for (int i = 0; i < taps; i++)
-        weight[i] = (float)(value[i] / sum);
+        weight[i] = (float)value[i];
 }
 
 static void enter_row(float *restrict planes, size_t n, const uint8_t *restrict a, const uint8_t *restrict b)
@@ -137,8 +133,8 @@ zn_status zn_image_compare(const zn_image *a, const zn_image *b, zn_image_differ
     ssim f = { .samples = n,
                .taps_x = a->width < WINDOW ? a->width : WINDOW,
                .taps_y = a->height < WINDOW ? a->height : WINDOW };
-    gaussian(f.weight_x, f.taps_x);
-    gaussian(f.weight_y, f.taps_y);
+    take_window(f.weight_x, f.taps_x);
+    take_window(f.weight_y, f.taps_y);
     const size_t floats = n * PLANES * (size_t)(f.taps_y + 2);
     void *memory;
     ZN_TRY(zn_alloc_for("comparing images", floats * sizeof(float) + 2 * n, &memory));

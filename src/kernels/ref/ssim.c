@@ -1,13 +1,13 @@
 /* Structural similarity of two maps and its gradient, one channel of one image at a time: an 11x11 Gaussian window of
  * deviation 1.5 over the valid positions, for values of range 1 (K1 0.01, K2 0.03). The window's five moments are
  * filtered along rows, then down the columns; the gradient goes back through the same filters. */
-#include "kernels/kernels.h"
+#include "kernels/ssim.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { WINDOW = ZN_SSIM_WINDOW, MOMENTS = 5, PLANES = 2 + 2 * MOMENTS };
-static const float c1 = 0.01f * 0.01f, c2 = 0.03f * 0.03f;
+static const float c1 = (float)ZN_SSIM_K1 * (float)ZN_SSIM_K1, c2 = (float)ZN_SSIM_K2 * (float)ZN_SSIM_K2;
 
 /* Memory of one plane: both maps, their moments, and the moments' half-way results. */
 typedef struct planes {
@@ -18,17 +18,28 @@ typedef struct planes {
     int64_t h, w, high, wide;
 } planes;
 
+void zn_ssim_window(int taps, double weight[ZN_SSIM_WINDOW])
+{
+    static const double deviation = 1.5;
+    double sum = 0;
+    for (int i = 0; i < taps; i++) {
+        const double x = i - (taps - 1) / 2.0;
+        sum += weight[i] = exp(-x * x / (2 * deviation * deviation));
+    }
+    for (int i = 0; i < taps; i++)
+        weight[i] /= sum;
+}
+
 size_t zn_ssim_scratch(int h, int w) { return sizeof(float) * PLANES * (size_t)h * (size_t)w; }
 
 static planes take(const zn_ssim_args *s, int64_t plane, float *memory)
 {
     planes p = { .h = s->h, .w = s->w, .high = s->h - WINDOW + 1, .wide = s->w - WINDOW + 1 };
     const int64_t size = p.h * p.w;
-    double weight[WINDOW], sum = 0;
+    double weight[WINDOW];
+    zn_ssim_window(WINDOW, weight);
     for (int i = 0; i < WINDOW; i++)
-        sum += weight[i] = exp(-(i - WINDOW / 2) * (i - WINDOW / 2) / (2 * 1.5 * 1.5));
-    for (int i = 0; i < WINDOW; i++)
-        p.weight[i] = (float)(weight[i] / sum);
+        p.weight[i] = (float)weight[i];
     p.a = memory;
     p.b = memory + size;
     for (int i = 0; i < MOMENTS; i++) {

@@ -4,10 +4,11 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "kernels/ssim.h"
 
 #include <math.h>
 
-enum { WINDOW = 11, MOMENTS = 5, SCALES = 5 };
+enum { WINDOW = ZN_SSIM_WINDOW, MOMENTS = 5, SCALES = 5 };
 
 double zn_mean_square(const float *a, const float *b, int64_t count)
 {
@@ -20,15 +21,6 @@ double zn_mean_square(const float *a, const float *b, int64_t count)
 }
 
 double zn_psnr(double mean_square, double range) { return 10 * log10(range * range / mean_square); }
-
-static void gaussian(double weight[WINDOW])
-{
-    double sum = 0;
-    for (int i = 0; i < WINDOW; i++)
-        sum += weight[i] = exp(-(i - WINDOW / 2) * (i - WINDOW / 2) / (2 * 1.5 * 1.5));
-    for (int i = 0; i < WINDOW; i++)
-        weight[i] /= sum;
-}
 
 /* Two planes and the memory to compare them. */
 typedef struct planes {
@@ -70,9 +62,9 @@ static void filter_rows(const planes *p, const double *weight)
 static void compare(const planes *p, double range, double *whole, double *structure)
 {
     double weight[WINDOW];
-    const double c1 = 0.01 * range * 0.01 * range, c2 = 0.03 * range * 0.03 * range;
+    const double c1 = ZN_SSIM_K1 * range * ZN_SSIM_K1 * range, c2 = ZN_SSIM_K2 * range * ZN_SSIM_K2 * range;
     const int64_t w = p->w, high = p->h - WINDOW + 1, wide = w - WINDOW + 1, plane = p->h * w;
-    gaussian(weight);
+    zn_ssim_window(WINDOW, weight);
     filter_rows(p, weight);
     *whole = *structure = 0;
     for (int64_t y = 0; y < high; y++) {
