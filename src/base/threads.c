@@ -2,6 +2,9 @@
  * wake many sleepers takes longer than most layers of a network do: so a thread looks for work for some milliseconds
  * before it sleeps, at first without a pause and then letting others have the CPU between two looks.
  *
+ * One job at a time: callers from several threads take turns, each with the whole pool. What is one block, or the job
+ * of a pool of one thread, needs nobody else and runs at once on the caller's thread.
+ *
  * A job is over when its blocks are done, not when every worker has looked at it: one whose CPU is busy elsewhere finds
  * nothing left when it wakes. So that it never takes a block of one job with the settings of another, the number of the
  * job and the blocks taken are one atomic word, and the word says that all are taken while settings change. */
@@ -25,21 +28,25 @@ typedef struct worker {
     pthread_t thread;
 } worker;
 
-struct zn_pool {
-    int threads;
-    worker *workers; /* threads - 1 of them; the caller is thread 0 */
-    int started;
-    pthread_mutex_t lock;
-    pthread_cond_t wake, finished;
-    _Atomic bool stop;
-    _Atomic uint64_t state; /* number of the job, blocks of it that are taken: see below */
-    _Atomic int64_t blocks, done;
-    /* the job; read by those who have taken a block of it */
+typedef struct job {
     zn_body body;
     const void *args;
     int64_t units, grain;
     void *scratch;
     size_t scratch_stride;
+} job;
+
+struct zn_pool {
+    int threads;
+    worker *workers; /* threads - 1 of them; the caller is thread 0 */
+    int started;
+    pthread_mutex_t turn; /* held by the caller whose job it is */
+    pthread_mutex_t lock;
+    pthread_cond_t wake, finished;
+    _Atomic bool stop;
+    _Atomic uint64_t state; /* number of the job, blocks of it that are taken: see below */
+    _Atomic int64_t blocks, done;
+    job job; /* read by those who have taken a block of it */
 };
 
 enum { JOB_SHIFT = 40 };
@@ -47,11 +54,11 @@ enum { JOB_SHIFT = 40 };
 
 static uint64_t job_of(uint64_t state) { return state >> JOB_SHIFT; }
 
-static void run_block(const zn_pool *p, int64_t block, int index)
+static void run_block(const job *j, int64_t block, int index)
 {
-    const int64_t begin = block * p->grain, end = p->units - begin < p->grain ? p->units : begin + p->grain;
-    void *scratch = p->scratch ? (char *)p->scratch + (size_t)index * p->scratch_stride : NULL;
-    p->body(p->args, (zn_range){ begin, end, scratch });
+    const int64_t begin = block * j->grain, end = j->units - begin < j->grain ? j->units : begin + j->grain;
+    void *scratch = j->scratch ? (char *)j->scratch + (size_t)index * j->scratch_stride : NULL;
+    j->body(j->args, (zn_range){ begin, end, scratch });
 }
 
 /* Takes blocks until none is left; returns the number of the job. */
@@ -63,7 +70,7 @@ static uint64_t take_blocks(zn_pool *p, int index)
             if ((state & TAKEN_MASK) >= (uint64_t)atomic_load(&p->blocks))
                 return job_of(state);
         } while (!atomic_compare_exchange_weak(&p->state, &state, state + 1));
-        run_block(p, (int64_t)(state & TAKEN_MASK), index);
+        run_block(&p->job, (int64_t)(state & TAKEN_MASK), index);
         if (atomic_fetch_add(&p->done, 1) + 1 == atomic_load(&p->blocks)) {
             pthread_mutex_lock(&p->lock);
             pthread_cond_signal(&p->finished);
@@ -127,6 +134,7 @@ zn_status zn_pool_new(int threads, zn_pool **out)
     p->threads = threads;
     p->workers = workers;
     atomic_init(&p->state, TAKEN_MASK);
+    pthread_mutex_init(&p->turn, NULL);
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->wake, NULL);
     pthread_cond_init(&p->finished, NULL);
@@ -155,34 +163,22 @@ void zn_pool_free(zn_pool *p)
     pthread_cond_destroy(&p->wake);
     pthread_cond_destroy(&p->finished);
     pthread_mutex_destroy(&p->lock);
+    pthread_mutex_destroy(&p->turn);
     zn_free(p->workers);
     zn_free(p);
 }
 
 int zn_pool_threads(const zn_pool *p) { return p->threads; }
 
-void zn_pool_run(zn_pool *p, int64_t units, int64_t grain, zn_body body, const void *args, void *scratch,
-                 size_t scratch_stride)
+/* With the turn. */
+static void run_shared(zn_pool *p, const job *j, int64_t blocks)
 {
-    if (units <= 0)
-        return;
-    p->body = body;
-    p->args = args;
-    p->units = units;
-    p->grain = grain < 1 ? 1 : grain;
-    p->scratch = scratch;
-    p->scratch_stride = scratch_stride;
-    const int64_t blocks = (units + p->grain - 1) / p->grain;
-    if (p->threads == 1 || blocks == 1) {
-        for (int64_t i = 0; i < blocks; i++)
-            run_block(p, i, 0);
-        return;
-    }
+    p->job = *j;
     atomic_store(&p->blocks, blocks);
     atomic_store(&p->done, 0);
-    const uint64_t job = (job_of(atomic_load(&p->state)) + 1) << JOB_SHIFT;
+    const uint64_t number = (job_of(atomic_load(&p->state)) + 1) << JOB_SHIFT;
     pthread_mutex_lock(&p->lock);
-    atomic_store(&p->state, job);
+    atomic_store(&p->state, number);
     pthread_cond_broadcast(&p->wake);
     pthread_mutex_unlock(&p->lock);
     take_blocks(p, 0);
@@ -194,7 +190,24 @@ void zn_pool_run(zn_pool *p, int64_t units, int64_t grain, zn_body body, const v
             pthread_cond_wait(&p->finished, &p->lock);
         pthread_mutex_unlock(&p->lock);
     }
-    atomic_store(&p->state, job | TAKEN_MASK);
+    atomic_store(&p->state, number | TAKEN_MASK);
+}
+
+void zn_pool_run(zn_pool *p, int64_t units, int64_t grain, zn_body body, const void *args, void *scratch,
+                 size_t scratch_stride)
+{
+    if (units <= 0)
+        return;
+    const job j = { body, args, units, grain < 1 ? 1 : grain, scratch, scratch_stride };
+    const int64_t blocks = (units + j.grain - 1) / j.grain;
+    if (p->threads == 1 || blocks == 1) {
+        for (int64_t i = 0; i < blocks; i++)
+            run_block(&j, i, 0);
+        return;
+    }
+    pthread_mutex_lock(&p->turn);
+    run_shared(p, &j, blocks);
+    pthread_mutex_unlock(&p->turn);
 }
 
 int zn_cpu_count(void)

@@ -27,7 +27,7 @@ void zn_pool_free(zn_pool *pool);
 int zn_pool_threads(const zn_pool *pool);
 
 /* Runs body over [0,units) in blocks of `grain` units, dealt to the threads as they become free; returns when all is
- * done. Thread t gets scratch + t * scratch_stride. Not reentrant: one run at a time for each pool. */
+ * done. Thread t gets scratch + t * scratch_stride. Callers on several threads take turns; a body may not call. */
 void zn_pool_run(zn_pool *pool, int64_t units, int64_t grain, zn_body body, const void *args, void *scratch,
                  size_t scratch_stride);
 

@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 enum { THREADS = 8, MOST = 200, JOBS = 20000 };
@@ -69,8 +70,48 @@ static void split_by_grain_alone(void **state)
     }
 }
 
+typedef struct caller {
+    zn_pool *pool;
+    int number, bad;
+} caller;
+
+static void *run_many(void *arg)
+{
+    caller *c = arg;
+    int seen[MOST], scratch[THREADS * 16];
+    for (int n = 1; n <= JOBS / 20; n++) {
+        for (int i = 0; i < MOST; i++)
+            seen[i] = 0;
+        const job j = { n + c->number * JOBS, seen };
+        zn_pool_run(c->pool, MOST, 1 + n % 9, count, &j, scratch, 16 * sizeof *scratch);
+        for (int i = 0; i < MOST; i++)
+            c->bad += seen[i] != 1;
+    }
+    return NULL;
+}
+
+static void callers_from_several_threads_take_turns(void **state)
+{
+    (void)state;
+    enum { CALLERS = 4 };
+    zn_pool *pool;
+    assert_int_equal(zn_pool_new(3, &pool), ZN_OK);
+    caller callers[CALLERS];
+    pthread_t threads[CALLERS];
+    for (int i = 0; i < CALLERS; i++) {
+        callers[i] = (caller){ .pool = pool, .number = i };
+        assert_int_equal(pthread_create(&threads[i], NULL, run_many, &callers[i]), 0);
+    }
+    for (int i = 0; i < CALLERS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(callers[i].bad, 0);
+    }
+    zn_pool_free(pool);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(many_short_jobs), cmocka_unit_test(split_by_grain_alone) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(many_short_jobs), cmocka_unit_test(split_by_grain_alone),
+                                        cmocka_unit_test(callers_from_several_threads_take_turns) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
