@@ -75,10 +75,10 @@ int main(int argc, char **argv)
         return fail("usage: raw MODEL encode|decode WIDTHxHEIGHT f32|bf16|f16 THREADS INPUT OUTPUT");
     zn_model *model = NULL;
     zn_codec *codec = NULL;
-    const zn_codec_options options = { .threads = atoi(argv[5]),
-                                       .precision = !strcmp(argv[4], "bf16")  ? ZN_PRECISION_BF16
-                                                    : !strcmp(argv[4], "f16") ? ZN_PRECISION_F16
-                                                                              : ZN_PRECISION_F32 };
+    const zn_options options = { .threads = atoi(argv[5]),
+                                 .precision = !strcmp(argv[4], "bf16")  ? ZN_PRECISION_BF16
+                                              : !strcmp(argv[4], "f16") ? ZN_PRECISION_F16
+                                                                        : ZN_PRECISION_F32 };
     int status;
     if (zn_model_open(argv[1], &model) != ZN_OK || zn_codec_new(model, &options, &codec) != ZN_OK)
         status = fail(zn_error_text());

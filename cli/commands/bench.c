@@ -1,14 +1,13 @@
 /* zenith bench: times one part of a model on random input and sets the result against what the machine can do. */
 #include "commands.h"
 #include "commands/session.h"
+#include "ui/compute.h"
 #include "ui/facts.h"
 #include "ui/report.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char *const precision_names[] = { "f32", "bf16", "f16" };
 
 static double total_ms(const zn_bench_result *r)
 {
@@ -68,7 +67,8 @@ static void report(const options *o, const zn_model_info *info, const zn_bench_o
     fact_integer(&f, "width", b->width);
     fact_integer(&f, "height", b->height);
     fact_integer(&f, "threads", r->threads);
-    fact_precision(&f, precision_names[b->precision], r->precision == b->precision ? r->precision_share : 0);
+    const int asked = o->precision ? o->precision : ZN_PRECISION_F32;
+    fact_precision(&f, zn_precision_name(asked), (int)r->precision == asked ? r->precision_share : 0);
     fact_text(&f, "isa", r->machine.isa);
     fact_real(&f, "ms_median", r->ms_median, 3, " ms");
     fact_real(&f, "ms_min", r->ms_min, 3, " ms");
@@ -105,19 +105,13 @@ int bench_run(const options *o)
     progress bar = { .quiet = o->quiet };
     progress_begin(&bar, o->part == ZN_ENCODER ? "encode" : "decode", 0, 1);
     interrupt_catch();
+    const zn_options compute = compute_options(o, &bar);
     const zn_bench_options b = { .part = (zn_part)o->part,
                                  .width = o->size[0] ? o->size[0] : 512,
                                  .height = o->size[1] ? o->size[1] : 512,
-                                 .threads = o->threads,
-                                 .precision = (zn_precision)o->precision,
                                  .runs = o->runs,
                                  .seed = o->seed,
-                                 .profile = o->profile,
-                                 .tile = o->tile,
-                                 .memory = o->memory,
-                                 .progress = progress_tick,
-                                 .user = &bar,
-                                 .device = o->device };
+                                 .compute = &compute };
     zn_bench_result result = { 0 };
     const int failed = zn_bench(model, &b, &result) != ZN_OK;
     progress_erase();

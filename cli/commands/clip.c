@@ -4,6 +4,7 @@
 
 #include "commands.h"
 #include "commands/latents.h"
+#include "ui/compute.h"
 #include "ui/report.h"
 #include "ui/show.h"
 #include "ui/standard.h"
@@ -14,14 +15,8 @@
 
 static zn_status open_video(session *s, zn_video **out)
 {
-    const options *o = s->o;
-    const zn_codec_options video = { .threads = o->threads,
-                                     .precision = (zn_precision)o->precision,
-                                     .memory = o->memory,
-                                     .progress = progress_tick,
-                                     .user = &s->bar,
-                                     .device = o->device };
-    return zn_video_new(s->model, &video, out);
+    const zn_options compute = compute_options(s->o, &s->bar);
+    return zn_video_new(s->model, &compute, out);
 }
 
 /* With -v: what the pieces took. */

@@ -2,6 +2,7 @@
 #include "commands/diffusion.h"
 
 #include "commands.h"
+#include "ui/compute.h"
 #include "ui/files.h"
 #include "ui/report.h"
 
@@ -23,15 +24,13 @@ static zn_status extend(session *s, const char *path)
 zn_status diffusion_attach(session *s)
 {
     const options *o = s->o;
-    const zn_diffae_options how = {
-        .threads = o->threads, .precision = (zn_precision)o->precision, .progress = progress_tick, .user = &s->bar
-    };
+    const zn_options compute = compute_options(o, &s->bar);
     zn_status status = extend(s, o->latent);
     if (status == ZN_OK)
         status = extend(s, o->classifier);
     zn_diffae *net = NULL;
     if (status == ZN_OK)
-        status = zn_diffae_new(s->model, &how, &net);
+        status = zn_diffae_new(s->model, &compute, &net);
     s->diffusion = net;
     return status;
 }

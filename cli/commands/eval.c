@@ -1,6 +1,7 @@
 /* zenith eval: how good a model is on a folder of pictures or a data set; with --gates, what its gates prune. */
 #include "commands.h"
 #include "commands/session.h"
+#include "ui/compute.h"
 #include "ui/facts.h"
 #include "ui/files.h"
 #include "ui/ranks.h"
@@ -249,11 +250,9 @@ static int check(const options *o)
 static int run_on(const options *o, zn_ranks *ranks)
 {
     const int usage = check(o);
+    const zn_options compute = compute_options(o, NULL);
     zn_eval_options e = { .data = o->data,
-                          .codec = { .threads = o->threads,
-                                     .precision = (zn_precision)o->precision,
-                                     .tile = o->tile,
-                                     .memory = o->memory },
+                          .compute = &compute,
                           .task = (zn_task)o->task,
                           .seed = o->seed,
                           .held_out = o->heldout,

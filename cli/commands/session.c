@@ -2,6 +2,7 @@
 #include "commands/session.h"
 
 #include "commands/diffusion.h"
+#include "ui/compute.h"
 #include "ui/files.h"
 #include "ui/model_names.h"
 #include "ui/report.h"
@@ -52,15 +53,8 @@ static int lacks(const zn_model_info *m, unsigned needs)
 
 static zn_status open_codec(session *s)
 {
-    const options *o = s->o;
-    const zn_codec_options codec = { .threads = o->threads,
-                                     .precision = (zn_precision)o->precision,
-                                     .tile = o->tile,
-                                     .memory = o->memory,
-                                     .progress = progress_tick,
-                                     .user = &s->bar,
-                                     .device = o->device };
-    return zn_codec_new(s->model, &codec, &s->codec);
+    const zn_options compute = compute_options(s->o, &s->bar);
+    return zn_codec_new(s->model, &compute, &s->codec);
 }
 
 int session_open(session *s, const options *o, const char *name, unsigned needs)

@@ -2,6 +2,7 @@
 #include "ui/monitor.h"
 
 #include "commands.h"
+#include "ui/compute.h"
 #include "ui/model_names.h"
 #include "ui/report.h"
 #include "ui/terminal.h"
@@ -181,6 +182,7 @@ zn_run_options monitor_begin(monitor *m, const options *o, zn_ranks *ranks)
                     .ranks = zn_ranks_count(ranks),
                     .logged = now_ms(),
                     .log_every = log_interval_ms() };
+    m->compute = compute_options(o, NULL);
     return (zn_run_options){ .data = o->data,
                              .folder = o->output,
                              .from = o->from,
@@ -188,7 +190,7 @@ zn_run_options monitor_begin(monitor *m, const options *o, zn_ranks *ranks)
                              .seed = o->run_seed >= 0 ? &o->run_seed : NULL,
                              .steps = o->steps,
                              .settings = o->settings,
-                             .threads = o->threads,
+                             .compute = &m->compute,
                              .ranks = ranks,
                              .progress = tick,
                              .stop = stop,

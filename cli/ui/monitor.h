@@ -26,6 +26,7 @@ typedef struct monitor {
     int count, span, in_last;
     int stage; /* that the curve is of */
     const options *o;
+    zn_options compute;
 } monitor;
 
 /* What every command line of a run must have; EXIT_USAGE and a sentence if it has not, else 0. */

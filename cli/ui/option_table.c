@@ -99,7 +99,7 @@ const option option_table[] = {
     { "steps", 0, "N", "number of training steps (the recipe's)", "a number from 1 to 1000000000",
       TRAINS, 0, value_steps, AT(steps) },
     { "precision", 'p', "TYPE", "compute precision of convolutions: f32 or bf16; weights stay f32 (the recipe's)", "f32 or bf16",
-      CMD_TRAIN, 0, value_learning, AT(learning) },
+      CMD_TRAIN, 0, value_learning, AT(precision) },
     { "seed", 0, "N", "seed of initial weights, order and crops (the recipe's)", "a whole number up to 9000000000000000",
       TRAINS, 0, value_run_seed, AT(run_seed) },
     { "from", 0, "NAME", "weights to start from: name, file or folder (random ones)", "a name or a path",

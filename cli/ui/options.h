@@ -39,7 +39,7 @@ typedef struct options {
     const struct command *command;
     const char **files;
     int file_count;
-    const char *output, *model, *format, *data, *reference, *teacher, *student, *from, *labels, *damage, *learning;
+    const char *output, *model, *format, *data, *reference, *teacher, *student, *from, *labels, *damage;
     const char *classifier, *latent, *attribute, *amount, *device, *scaling;
     const char *settings[MOST_SETTINGS + 1]; /* --set, as often as it was given; ends with NULL */
     int threads, tile, runs, quality, bits, rate;

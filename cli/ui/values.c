@@ -159,20 +159,16 @@ int value_task(const char *text, void *field)
     return 0;
 }
 
-int value_precision(const char *text, void *field)
+static int precision_up_to(zn_precision last, const char *text, void *field)
 {
-    static const char *const names[] = { "f32", "bf16", "f16" };
-    static const int values[] = { ZN_PRECISION_F32, ZN_PRECISION_BF16, ZN_PRECISION_F16 };
-    const int i = place(text, names, 3);
-    return i >= 0 && (*(int *)field = values[i], 1);
+    for (int i = ZN_PRECISION_F32; i <= (int)last; i++)
+        if (!strcmp(text, zn_precision_name(i)))
+            return *(int *)field = i, 1;
+    return 0;
 }
 
-int value_learning(const char *text, void *field)
-{
-    static const char *const names[] = { "f32", "bf16" };
-    const int i = place(text, names, 2);
-    return i >= 0 && (*(const char **)field = names[i], 1);
-}
+int value_precision(const char *text, void *field) { return precision_up_to(ZN_PRECISION_F16, text, field); }
+int value_learning(const char *text, void *field) { return precision_up_to(ZN_PRECISION_BF16, text, field); }
 
 int value_device(const char *text, void *field)
 {

@@ -20,7 +20,7 @@ int value_memory(const char *text, void *field);     /* size_t: "1G", "512M", "1
 int value_seed(const char *text, void *field);       /* uint64_t */
 int value_run_seed(const char *text, void *field);   /* int64_t, 0..9e15, as in recipes */
 int value_precision(const char *text, void *field);  /* int holding a zn_precision */
-int value_learning(const char *text, void *field);   /* const char *, a precision of training */
+int value_learning(const char *text, void *field);   /* the same, of those that training has */
 int value_device(const char *text, void *field);     /* const char *: cpu or cuda */
 int value_scaling(const char *text, void *field);    /* const char *: diffusers, raw or raw:FAMILY */
 int value_part(const char *text, void *field);       /* int holding a zn_part */

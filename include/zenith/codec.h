@@ -6,7 +6,8 @@
  *     zn_decode(c, latent, &image2);
  *     zn_codec_free(c);
  *
- * A codec borrows its model. It may be used from several threads; calls on one codec take turns. Any image size works:
+ * A codec borrows its model. It may be used from several threads; calls on one codec take turns. Several codecs share
+ * threads and packed weights by a context (options.h). Any image size works:
  * sides are padded by repeating the edge and the result is cropped back. Large images are cut into tiles that overlap
  * by the network's receptive field, so a tiled result equals an untiled one. */
 #ifndef ZN_CODEC_H
@@ -15,6 +16,7 @@
 #include <zenith/image.h>
 #include <zenith/latent.h>
 #include <zenith/model.h>
+#include <zenith/options.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,26 +24,7 @@ extern "C" {
 
 typedef struct zn_codec zn_codec;
 
-/* Precision of the multiplications; everything else is always fp32. The 16-bit ones allow what is faster: on ARM f16 is
- * fixed-point arithmetic of 15 bits on the int8 matrix unit, and bf16 the same but for large maps and 1x1 layers, where
- * it is bf16 on the matrix unit; on x86 bf16 is AMX, on a GPU both are TF32. Where there is nothing faster for a layer
- * (f16 on x86), it is computed in fp32. */
-typedef enum zn_precision { ZN_PRECISION_F32, ZN_PRECISION_BF16, ZN_PRECISION_F16 } zn_precision;
-
-enum { ZN_TILE_AUTO = 0, ZN_TILE_OFF = -1 };
-
-typedef struct zn_codec_options {
-    int threads; /* 0: one for each CPU this process may use */
-    zn_precision precision;
-    int tile;                /* ZN_TILE_AUTO (from memory), ZN_TILE_OFF, or the side of a tile in image pixels */
-    size_t memory;           /* budget for activations in bytes; 0: half of what the machine has free */
-    int profile;             /* non-zero: keep times of each layer for zn_codec_profile */
-    zn_progress_fn progress; /* may be NULL */
-    void *user;
-    const char *device; /* NULL or "cpu": the CPU; "cuda": the first GPU, in a build that has CUDA; kept by nobody */
-} zn_codec_options;
-
-ZN_API ZN_MUST_USE zn_status zn_codec_new(const zn_model *model, const zn_codec_options *options, zn_codec **out);
+ZN_API ZN_MUST_USE zn_status zn_codec_new(const zn_model *model, const zn_options *options, zn_codec **out);
 ZN_API void zn_codec_free(zn_codec *codec);
 
 ZN_API ZN_MUST_USE zn_status zn_encode(zn_codec *codec, const zn_image *image, zn_latent **out);
@@ -79,16 +62,10 @@ ZN_API ZN_MUST_USE zn_status zn_machine_measure(int threads, zn_precision precis
 typedef struct zn_bench_options {
     zn_part part;
     int width, height; /* image pixels, at most 1 << 24; 0: 512 */
-    int threads;
-    zn_precision precision;
-    int runs; /* timed runs after two warm-ups; 0: 7 */
+    int runs;          /* timed runs after two warm-ups; 0: 7 */
     uint64_t seed;
-    int profile;
-    int tile;
-    size_t memory;
-    zn_progress_fn progress; /* of all runs together; may be NULL */
-    void *user;
-    const char *device; /* as in zn_codec_options; times on a GPU are with the copies to it and back */
+    /* NULL: defaults. Progress is that of all runs together; times on a GPU include the copies to it and back. */
+    const zn_options *compute;
 } zn_bench_options;
 
 typedef struct zn_bench_result {

@@ -22,15 +22,9 @@ extern "C" {
 
 typedef struct zn_diffae zn_diffae;
 
-typedef struct zn_diffae_options {
-    int threads; /* 0: one for each CPU this process may use */
-    zn_precision precision;
-    zn_progress_fn progress; /* after each step of a sampler; may be NULL */
-    void *user;
-} zn_diffae_options;
-
-/* The model must be one (zn_model_info.diffuses). options may be NULL. */
-ZN_API ZN_MUST_USE zn_status zn_diffae_new(const zn_model *model, const zn_diffae_options *options, zn_diffae **out);
+/* The model must be one (zn_model_info.diffuses). Of the options context, threads, precision and progress (after each
+ * step of a sampler) count. */
+ZN_API ZN_MUST_USE zn_status zn_diffae_new(const zn_model *model, const zn_options *options, zn_diffae **out);
 ZN_API void zn_diffae_free(zn_diffae *d);
 
 /* Number of values of a condition, and of the noise of `count` images. */

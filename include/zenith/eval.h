@@ -57,8 +57,8 @@ typedef struct zn_eval_group {
 enum { ZN_EVAL_GROUPS = 16 };
 
 typedef struct zn_eval_options {
-    const char *data;       /* a folder of pictures or an .lmdb data set */
-    zn_codec_options codec; /* how the model is run; its progress and user are not looked at */
+    const char *data;          /* a folder of pictures or an .lmdb data set */
+    const zn_options *compute; /* how the model is run, NULL: defaults; its progress and user are not looked at */
     /* Restorers: what the network is told, and with damage NONE which damages are tried: all those its task is judged
      * by, of every task for AUTO. */
     zn_task task;
@@ -106,7 +106,8 @@ typedef struct zn_gate_result {
     double ms; /* of the encoder, mean */
 } zn_gate_result;
 
-/* Uses data, codec, held_out, skipped, progress and user of the options. ZN_EUNSUPPORTED if the model has no gates. */
+/* Uses data, compute, held_out, skipped, progress and user of the options. ZN_EUNSUPPORTED if the model has no gates.
+ */
 ZN_API ZN_MUST_USE zn_status zn_eval_gates(const zn_model *model, const zn_eval_options *options, zn_gate_result *out);
 ZN_API void zn_gate_result_clear(zn_gate_result *result);
 

@@ -12,11 +12,9 @@ extern "C" {
 #endif
 
 typedef struct zn_sample_options {
-    uint64_t seed;           /* image i uses seed + i */
-    int steps;               /* of the sampler; 0: 20 */
-    int threads;             /* 0: one for each CPU this process may use */
-    zn_progress_fn progress; /* after each step of a sampler; may be NULL */
-    void *user;
+    uint64_t seed;             /* image i uses seed + i */
+    int steps;                 /* of the sampler; 0: 20 */
+    const zn_options *compute; /* NULL: defaults; progress is called after each step of a sampler */
 } zn_sample_options;
 
 /* Draws count images. options may be NULL. On failure images[i] are NULL. */

@@ -13,6 +13,7 @@
 
 #include <stdint.h>
 #include <zenith/dataset.h>
+#include <zenith/options.h>
 #include <zenith/ranks.h>
 #include <zenith/status.h>
 
@@ -49,7 +50,9 @@ typedef struct zn_run_options {
     int64_t steps;
     /* Settings of the recipe to change, such as "lr=1e-3" or "loss.l1=0.5"; ends with NULL. NULL: none */
     const char *const *settings;
-    int threads;     /* 0: one for each CPU; of this process when there are several */
+    /* NULL: defaults. Its context, threads (of this process when there are several) and, for zn_train, precision count;
+     * training runs on the CPU, in f32 or bf16. */
+    const zn_options *compute;
     zn_ranks *ranks; /* processes that share the work; only rank 0 writes. NULL: alone */
     /* Called after every step, on every rank; non-zero on any of them stops the run: the state is saved and
      * ZN_ECANCELLED returned. May be NULL. */
@@ -67,9 +70,8 @@ typedef struct zn_run_options {
 } zn_run_options;
 
 typedef struct zn_train_options {
-    const char *recipe;    /* a preset or a .yaml file; with resume NULL or the run's own */
-    const char *labels;    /* of a classifier, file with attributes of the pictures; NULL: the recipe's */
-    const char *precision; /* of the convolutions, "f32" or "bf16"; NULL: the recipe's */
+    const char *recipe; /* a preset or a .yaml file; with resume NULL or the run's own */
+    const char *labels; /* of a classifier, file with attributes of the pictures; NULL: the recipe's */
     zn_run_options run;
 } zn_train_options;
 

@@ -23,9 +23,9 @@ extern "C" {
 
 typedef struct zn_video zn_video;
 
-/* Of the options threads, precision, progress (within a piece: clip_frames pictures) and memory count: a size whose
- * pieces take more memory is refused (ZN_ELIMIT). A model that knows no clips is ZN_EUNSUPPORTED. */
-ZN_API ZN_MUST_USE zn_status zn_video_new(const zn_model *model, const zn_codec_options *options, zn_video **out);
+/* Of the options context, threads, precision, progress (within a piece: clip_frames pictures) and memory count: a size
+ * whose pieces take more memory is refused (ZN_ELIMIT). A model that knows no clips is ZN_EUNSUPPORTED. */
+ZN_API ZN_MUST_USE zn_status zn_video_new(const zn_model *model, const zn_options *options, zn_video **out);
 ZN_API void zn_video_free(zn_video *video);
 
 /* Encodes the next image of a video. All images have the size of the first, which may be any: sides are padded as

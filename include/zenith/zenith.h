@@ -10,6 +10,7 @@
 #define ZN_ZENITH_H
 
 #include <zenith/codec.h>
+#include <zenith/context.h>
 #include <zenith/dataset.h>
 #include <zenith/diffae.h>
 #include <zenith/eval.h>
@@ -17,6 +18,7 @@
 #include <zenith/image.h>
 #include <zenith/latent.h>
 #include <zenith/model.h>
+#include <zenith/options.h>
 #include <zenith/ranks.h>
 #include <zenith/restore.h>
 #include <zenith/sample.h>

@@ -20,15 +20,17 @@ struct zn_exec {
     int first; /* step to begin a run with: the constants are computed once, unless parameters change */
     zn_node **outputs;
     int output_count;
-    size_t thread_scratch, shared_scratch, prepared_bytes;
+    zn_needs needs;       /* of all steps together */
     size_t *refreshed_at; /* by step: place among the refreshed of its group */
     int *group_end;       /* by step: where the group that begins here ends; 0 where none does */
     size_t refreshed_bytes;
     char *block;         /* activations, what is refreshed, shared scratch, then each thread's scratch */
-    char *prepared;      /* packed weights and choices of all nodes */
+    char *prepared;      /* choices of all nodes */
     size_t *prepared_at; /* by step */
-    zn_mirror mirror;    /* of all this on the device; empty without one */
-    double *ms;          /* by step, when profiling */
+    const void **packed; /* by step: packed weights, shared or in own_packed */
+    char *own_packed;
+    zn_mirror mirror; /* of all this on the device; empty without one */
+    double *ms;       /* by step, when profiling */
     double total_flops;
 };
 
@@ -60,9 +62,10 @@ static zn_launch_context context_of(zn_exec *e, int step)
     return (zn_launch_context){ .pool = e->options.pool,
                                 .device = e->plan.steps[step]->constant ? NULL : e->options.device,
                                 .shared = scratch,
-                                .scratch = scratch + e->shared_scratch,
-                                .scratch_stride = e->thread_scratch,
+                                .scratch = scratch + e->needs.shared_scratch,
+                                .scratch_stride = e->needs.thread_scratch,
                                 .prepared = e->prepared + e->prepared_at[step],
+                                .packed = e->packed[step],
                                 .refreshed = e->block + e->plan.block + e->refreshed_at[step] };
 }
 
@@ -89,7 +92,35 @@ static void refresh_group(zn_exec *e, int first)
                 c.scratch_stride);
 }
 
-static void place(zn_exec *e, zn_graph *g)
+/* Where each step's choices lie, and its packed weights unless they are shared. */
+static void lay_out(zn_exec *e)
+{
+    size_t prepared = 0, packed = 0;
+    for (int i = 0; i < e->plan.step_count; i++) {
+        const zn_needs needs = zn_needs_of(e->plan.steps[i], &e->prepare);
+        e->prepared_at[i] = prepared;
+        e->packed[i] = needs.packed && e->own_packed ? e->own_packed + packed : NULL;
+        prepared += zn_needs_round(needs.prepared);
+        packed += zn_needs_round(needs.packed);
+    }
+}
+
+/* What a step keeps between runs. The constants it reads have been computed. */
+static zn_status prepare_step(zn_exec *e, int step)
+{
+    const zn_node *n = e->plan.steps[step];
+    const zn_prepare own = zn_prepare_of(n, &e->prepare);
+    const size_t packed = zn_needs_of(n, &e->prepare).packed;
+    if (n->op->prepare)
+        n->op->prepare(n, &own, e->prepared + e->prepared_at[step]);
+    if (packed && e->options.packs)
+        return zn_packs_get(e->options.packs, n, &own, packed, &e->packed[step]);
+    if (packed)
+        n->op->pack(n, &own, (void *)(uintptr_t)e->packed[step]);
+    return ZN_OK;
+}
+
+static zn_status place(zn_exec *e, zn_graph *g)
 {
     for (int i = 0; i < zn_graph_count(g); i++)
         if (e->plan.offset[i] >= 0)
@@ -102,9 +133,7 @@ static void place(zn_exec *e, zn_graph *g)
     e->first = e->options.training ? 0 : e->plan.constant_count;
     for (int i = 0; i < e->plan.step_count; i++) {
         const zn_node *n = e->plan.steps[i];
-        const zn_prepare own = zn_prepare_of(n, &e->prepare);
-        if (n->op->prepare)
-            n->op->prepare(n, &own, e->prepared + e->prepared_at[i]);
+        ZN_TRY(prepare_step(e, i));
         if (i >= e->first) {
             e->total_flops += n->op->flops ? n->op->flops(n) : 0;
         } else {
@@ -112,15 +141,19 @@ static void place(zn_exec *e, zn_graph *g)
             n->op->run(n, &c);
         }
     }
+    return ZN_OK;
 }
 
-/* Twins for everything, and a look at whether the device has all the kernels. */
+/* Twins for everything, and a look at whether the device has all the kernels. The device is locked. */
 static zn_status move_to_device(zn_exec *e)
 {
     zn_device *d = e->options.device;
     ZN_TRY(zn_mirror_make(&e->mirror, d, &e->plan, e->outputs, e->output_count));
     ZN_TRY(zn_mirror_block(&e->mirror, e->block, zn_exec_activation_bytes(e), false));
-    ZN_TRY(zn_mirror_block(&e->mirror, e->prepared, e->prepared_bytes, true));
+    ZN_TRY(zn_mirror_block(&e->mirror, e->prepared, e->needs.prepared, true));
+    for (int i = 0; i < e->plan.step_count; i++)
+        if (e->packed[i])
+            ZN_TRY(zn_mirror_block(&e->mirror, e->packed[i], zn_needs_of(e->plan.steps[i], &e->prepare).packed, true));
     for (int i = e->first; i < e->plan.step_count; i++) {
         const zn_node *n = e->plan.steps[i];
         const zn_launch_context c = context_of(e, i);
@@ -154,6 +187,7 @@ zn_status zn_exec_new(zn_graph *g, zn_node *const *outputs, int count, const zn_
     ZN_TRY_DONE(zn_plan_check_parameters(&e->plan));
     const size_t steps = (size_t)e->plan.step_count + 1;
     ZN_TRY_DONE(zn_alloc_for("executor", sizeof(size_t) * steps, (void **)&e->prepared_at));
+    ZN_TRY_DONE(zn_alloc_for("executor", sizeof(void *) * steps, (void **)&e->packed));
     ZN_TRY_DONE(zn_alloc_for("executor", sizeof(size_t) * steps, (void **)&e->refreshed_at));
     ZN_TRY_DONE(zn_alloc_for("executor", sizeof(int) * steps, (void **)&e->group_end));
     memset(e->refreshed_at, 0, sizeof(size_t) * steps);
@@ -164,13 +198,20 @@ zn_status zn_exec_new(zn_graph *g, zn_node *const *outputs, int count, const zn_
         ZN_TRY_DONE(zn_alloc_for("profile", sizeof(double) * steps, (void **)&e->ms));
         memset(e->ms, 0, sizeof(double) * steps);
     }
-    zn_needs_measure(&e->plan, &e->prepare, &e->thread_scratch, &e->shared_scratch, &e->prepared_bytes, e->prepared_at);
+    e->needs = zn_needs_of_plan(&e->plan, &e->prepare);
     group(e);
     ZN_TRY_DONE(zn_alloc_for("activations", zn_exec_activation_bytes(e), (void **)&e->block));
-    ZN_TRY_DONE(zn_alloc_for("prepared weights", e->prepared_bytes, (void **)&e->prepared));
-    place(e, g);
-    if (options->device)
-        ZN_TRY_DONE(move_to_device(e));
+    ZN_TRY_DONE(zn_alloc_for("choices of kernels", e->needs.prepared, (void **)&e->prepared));
+    if (!options->packs)
+        ZN_TRY_DONE(zn_alloc_for("packed weights", e->needs.packed, (void **)&e->own_packed));
+    lay_out(e);
+    ZN_TRY_DONE(place(e, g));
+    if (options->device) {
+        zn_device_lock(options->device);
+        status = move_to_device(e);
+        zn_device_unlock(options->device);
+        ZN_TRY_DONE(status);
+    }
     *out = e;
     return ZN_OK;
 done:
@@ -182,7 +223,9 @@ void zn_exec_free(zn_exec *e)
 {
     if (!e)
         return;
+    zn_device_lock(e->options.device);
     zn_mirror_free(&e->mirror);
+    zn_device_unlock(e->options.device);
     zn_plan_free(&e->plan);
     zn_free(e->prepared_at);
     zn_free(e->refreshed_at);
@@ -191,6 +234,8 @@ void zn_exec_free(zn_exec *e)
     zn_free(e->ms);
     zn_free(e->block);
     zn_free(e->prepared);
+    zn_free(e->packed);
+    zn_free(e->own_packed);
     zn_free(e);
 }
 
@@ -218,7 +263,7 @@ static zn_status settle(zn_exec *e, const zn_node *n, bool look)
     return zn_device_wait(e->options.device);
 }
 
-static zn_status run(zn_exec *e, bool look)
+static zn_status run_steps(zn_exec *e, bool look)
 {
     double done = 0;
     zn_mirror_send(&e->mirror);
@@ -239,6 +284,14 @@ static zn_status run(zn_exec *e, bool look)
             return ZN_FAIL(ZN_ECANCELLED, "cancelled");
     }
     return zn_mirror_fetch(&e->mirror);
+}
+
+static zn_status run(zn_exec *e, bool look)
+{
+    zn_device_lock(e->options.device);
+    const zn_status status = run_steps(e, look);
+    zn_device_unlock(e->options.device);
+    return status;
 }
 
 zn_status zn_exec_run(zn_exec *e) { return run(e, false); }
@@ -262,11 +315,11 @@ zn_status zn_exec_check_finite(zn_exec *e)
 
 size_t zn_exec_activation_bytes(const zn_exec *e)
 {
-    return e->plan.block + e->refreshed_bytes + e->shared_scratch +
-           e->thread_scratch * (size_t)zn_pool_threads(e->options.pool);
+    return e->plan.block + e->refreshed_bytes + e->needs.shared_scratch +
+           e->needs.thread_scratch * (size_t)zn_pool_threads(e->options.pool);
 }
 
-size_t zn_exec_prepared_bytes(const zn_exec *e) { return e->prepared_bytes; }
+size_t zn_exec_prepared_bytes(const zn_exec *e) { return e->needs.prepared + e->needs.packed; }
 
 double zn_exec_coarse(const zn_exec *e)
 {

@@ -17,12 +17,14 @@
 #define ZN_EXEC_H
 
 #include "graph/graph.h"
+#include "graph/packs.h"
 
 typedef struct zn_exec zn_exec;
 
 typedef struct zn_exec_options {
     zn_pool *pool;     /* borrowed */
     zn_device *device; /* borrowed; NULL: the pool computes */
+    zn_packs *packs;   /* borrowed: packed weights that are shared; NULL: the executor packs its own */
     zn_math math;
     bool whole;    /* the graph is never cut into tiles, whose bits would have to be the same */
     bool training; /* parameters change between runs: pack weights in every run */
@@ -44,7 +46,7 @@ ZN_MUST_USE zn_status zn_exec_run(zn_exec *e);
  * outputs when all is well; otherwise runs once more, looking at every stage. */
 ZN_MUST_USE zn_status zn_exec_check_finite(zn_exec *e);
 
-/* Bytes: activations and scratch; prepared weights. */
+/* Bytes: activations and scratch; prepared and packed weights, shared or not. */
 size_t zn_exec_activation_bytes(const zn_exec *e);
 size_t zn_exec_prepared_bytes(const zn_exec *e);
 

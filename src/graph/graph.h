@@ -58,7 +58,7 @@ struct zn_node {
     zn_shape shape;
     int source_count;
     zn_node *source[ZN_MAX_SOURCES];
-    void *attribute; /* the op's own settings, in the graph's arena */
+    void *attribute; /* the op's own settings, in the graph's arena: plain values, no pointers */
     size_t attribute_size;
     bool constant;           /* computed from parameters alone */
     bool placed;             /* an output whose data is its owner's: the plan leaves it where it is */
@@ -76,8 +76,9 @@ typedef struct zn_launch_context {
     void *scratch;         /* shared + for each thread, as the op asked for */
     size_t scratch_stride; /* between the threads' parts */
     void *shared;
-    void *prepared;  /* what prepare made */
-    void *refreshed; /* what refresh made */
+    void *prepared;     /* what prepare made */
+    const void *packed; /* what pack made */
+    void *refreshed;    /* what refresh made */
 } zn_launch_context;
 
 /* Settings under which a graph is prepared. */
@@ -92,9 +93,17 @@ typedef struct zn_prepare {
 /* Memory an op wants while it runs, and once. */
 typedef struct zn_needs {
     size_t thread_scratch, shared_scratch;
-    size_t prepared;  /* kept between runs */
+    size_t prepared; /* kept between runs */
+    size_t packed;   /* made of constant weights alone, kept between runs, the same for every size: packs.h shares it */
     size_t refreshed; /* made in every run, before the node runs, from constants alone: parameters changed */
 } zn_needs;
+
+/* What zn_op.pack makes depends on this, and on nothing else. */
+typedef struct zn_packing {
+    const void *kernel; /* that it is made for */
+    int geometry[10];   /* of the layer, never of the image */
+    unsigned sources;   /* bit i: source i, which is constant, is read */
+} zn_packing;
 
 struct zn_op {
     const char *name;
@@ -104,9 +113,12 @@ struct zn_op {
     void (*run)(const zn_node *n, const zn_launch_context *c);
     /* Adds zn_accumulate(source, ...) for each source that needs it. NULL: not differentiable. */
     void (*gradient)(zn_node *n, zn_node *dy);
-    /* Optional: memory, and one-time work such as packing weights (called when needs.prepared > 0). */
+    /* Optional: memory, and one-time work such as the choice of a kernel (called when needs.prepared > 0). */
     zn_needs (*needs)(const zn_node *n, const zn_prepare *p);
     void (*prepare)(const zn_node *n, const zn_prepare *p, void *prepared);
+    /* Both or none: make needs.packed bytes of weights, and tell what they depend on. */
+    void (*pack)(const zn_node *n, const zn_prepare *p, void *packed);
+    zn_packing (*packing)(const zn_node *n, const zn_prepare *p);
     /* Optional: makes needs.refreshed bytes; reads constants only (zn_is_constant). Nodes are refreshed several at
      * once, each on one thread, with that thread's scratch. */
     void (*refresh)(const zn_node *n, const void *prepared, void *refreshed, void *scratch);

@@ -23,20 +23,18 @@ zn_needs zn_needs_of(const zn_node *n, const zn_prepare *p)
     return n->op->needs ? n->op->needs(n, &own) : (zn_needs){ 0 };
 }
 
-void zn_needs_measure(const zn_plan *plan, const zn_prepare *p, size_t *thread, size_t *shared, size_t *prepared,
-                      size_t *prepared_at)
+zn_needs zn_needs_of_plan(const zn_plan *plan, const zn_prepare *p)
 {
-    *thread = *shared = *prepared = 0;
+    zn_needs all = { 0 };
     for (int i = 0; i < plan->step_count; i++) {
         const zn_needs needs = zn_needs_of(plan->steps[i], p);
-        if (prepared_at)
-            prepared_at[i] = *prepared;
-        *thread = needs.thread_scratch > *thread ? needs.thread_scratch : *thread;
-        *shared = needs.shared_scratch > *shared ? needs.shared_scratch : *shared;
-        *prepared += zn_needs_round(needs.prepared);
+        const size_t thread = zn_needs_round(needs.thread_scratch), shared = zn_needs_round(needs.shared_scratch);
+        all.thread_scratch = thread > all.thread_scratch ? thread : all.thread_scratch;
+        all.shared_scratch = shared > all.shared_scratch ? shared : all.shared_scratch;
+        all.prepared += zn_needs_round(needs.prepared);
+        all.packed += zn_needs_round(needs.packed);
     }
-    *thread = zn_needs_round(*thread);
-    *shared = zn_needs_round(*shared);
+    return all;
 }
 
 zn_status zn_exec_estimate(zn_graph *g, zn_node *const *outputs, int count, const zn_prepare *p, size_t *activations,
@@ -45,9 +43,9 @@ zn_status zn_exec_estimate(zn_graph *g, zn_node *const *outputs, int count, cons
     ZN_TRY(zn_graph_status(g));
     zn_plan plan;
     ZN_TRY(zn_plan_make(g, outputs, count, &plan));
-    size_t thread, shared;
-    zn_needs_measure(&plan, p, &thread, &shared, prepared, NULL);
-    *activations = plan.block + shared + thread * (size_t)p->threads;
+    const zn_needs needs = zn_needs_of_plan(&plan, p);
+    *activations = plan.block + needs.shared_scratch + needs.thread_scratch * (size_t)p->threads;
+    *prepared = needs.prepared + needs.packed;
     zn_plan_free(&plan);
     return ZN_OK;
 }

@@ -10,9 +10,7 @@ size_t zn_needs_round(size_t bytes); /* up to whole cache lines */
 zn_prepare zn_prepare_of(const zn_node *n, const zn_prepare *p);
 zn_needs zn_needs_of(const zn_node *n, const zn_prepare *p);
 
-/* Scratch of a thread and of all together, the largest of all steps; prepared bytes of all, and by step where they
- * begin (prepared_at may be NULL). */
-void zn_needs_measure(const zn_plan *plan, const zn_prepare *p, size_t *thread, size_t *shared, size_t *prepared,
-                      size_t *prepared_at);
+/* Of all steps: the largest scratch, and the sums of what is prepared and packed. */
+zn_needs zn_needs_of_plan(const zn_plan *plan, const zn_prepare *p);
 
 #endif

@@ -46,7 +46,8 @@ typedef struct zn_conv_kernel {
     float tolerance; /* relative RMS error against ref on normal random data */
     bool (*supports)(const zn_conv_shape *s);
     size_t (*packed_bytes)(const zn_conv_shape *s);
-    void (*pack)(const zn_conv_shape *s, const float *w, void *packed);
+    void (*pack)(const zn_conv_shape *s, const float *w,
+                 void *packed);                      /* the same bytes for any n, map size, threads */
     size_t (*scratch_bytes)(const zn_conv_shape *s); /* for each thread */
     int64_t (*units)(const zn_conv_shape *s);        /* independent pieces of work; any split gives the same bits */
     void (*run)(const void *conv_args, zn_range units);

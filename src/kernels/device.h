@@ -15,7 +15,8 @@
  * address in it. So nothing above this folder knows where it runs, and an address without a twin is an error, never
  * a wrong result.
  *
- * What is sent, launched and fetched happens in that order, while the caller goes on. One thread at a time. */
+ * What is sent, launched and fetched happens in that order, while the caller goes on. One thread at a time: those that
+ * share a device lock it. */
 #ifndef ZN_DEVICE_H
 #define ZN_DEVICE_H
 
@@ -35,6 +36,10 @@ typedef struct zn_device zn_device;
 /* NULL or "cpu": *out is NULL, which every place that takes a device understands as the CPU. "cuda": the first GPU. */
 ZN_MUST_USE zn_status zn_device_open(const char *name, zn_device **out);
 void zn_device_close(zn_device *d); /* NULL is fine */
+
+/* Around calls that belong together, up to the wait. NULL is fine: the CPU needs no lock. */
+void zn_device_lock(zn_device *d);
+void zn_device_unlock(zn_device *d);
 
 const char *zn_device_kind(const zn_device *d); /* "CUDA", for messages */
 /* What it is and can do by its data sheet: GFLOP/s of fp32 multiply-adds without matrix units, GB/s. */

@@ -22,8 +22,10 @@ uint32_t zn_device_flags(const zn_device *d)
     return zn_cpu_flags();
 }
 
-/* There is no device, so nobody calls these. */
+/* There is no device: these get NULL, or nobody calls them. */
 void zn_device_close(zn_device *d) { (void)d; }
+void zn_device_lock(zn_device *d) { (void)d; }
+void zn_device_unlock(zn_device *d) { (void)d; }
 const char *zn_device_kind(const zn_device *d) { return (void)d, ""; }
 size_t zn_device_free_memory(const zn_device *d) { return (void)d, 0; }
 void zn_device_describe(const zn_device *d, char *text, size_t size, double *gflops, double *bandwidth)

@@ -27,7 +27,8 @@ static void sizes_have_an_end(void **state)
 
 static zn_status starve(const zn_model *m, int64_t nth, int *rows)
 {
-    const zn_bench_options o = { .part = ZN_DECODER, .width = 8, .height = 8, .threads = 1, .runs = 1, .profile = 1 };
+    const zn_options compute = { .threads = 1, .profile = 1 };
+    const zn_bench_options o = { .part = ZN_DECODER, .width = 8, .height = 8, .runs = 1, .compute = &compute };
     zn_bench_result r;
     zn_alloc_fail_at(nth);
     const zn_status status = zn_bench(m, &o, &r);

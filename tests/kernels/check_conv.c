@@ -97,6 +97,36 @@ static void check_splits(const zn_conv_kernel *k, const conv_data *d, conv_optio
     guarded_free(b);
 }
 
+/* Packed weights are those of the layer, whatever the size of its maps: executors of all sizes share them. */
+static void check_packing(const zn_conv_kernel *k, const conv_data *d)
+{
+    zn_conv_shape t = d->s;
+    const int side = t.up2 ? 2 : 1;
+    t.n += 2;
+    t.h += 24;
+    t.w += 56;
+    t.oh += 24 * side / t.stride;
+    t.ow += 56 * side / t.stride;
+    t.threads = 7;
+    if (!k->supports(&t))
+        return;
+    const size_t bytes = k->packed_bytes(&d->s);
+    if (bytes != k->packed_bytes(&t)) {
+        conv_fail(k->name, &d->s, "packed weights of another size for larger maps");
+        return;
+    }
+    const int64_t floats = (int64_t)((bytes + 3) / sizeof(float));
+    float *a = fenced_new(floats, true), *b = fenced_new(floats, true);
+    memset(a, 0x5a, bytes);
+    memset(b, 0x5a, bytes);
+    k->pack(&d->s, d->w, a);
+    k->pack(&t, d->w, b);
+    if (memcmp(a, b, bytes))
+        conv_fail(k->name, &d->s, "other packed weights for larger maps");
+    fenced_free(a);
+    fenced_free(b);
+}
+
 static const zn_conv_kernel *reference(void)
 {
     const zn_conv_kernel *last = NULL;
@@ -141,8 +171,10 @@ static void check_shape(const zn_conv_shape *s, uint32_t cpu, int index)
                 check_against_ref(*k, &d, conv_option_list[i]);
     }
     for (const zn_conv_kernel *const *k = zn_conv_kernels; *k; k++)
-        if (applies(*k, s, cpu))
+        if (applies(*k, s, cpu)) {
             check_splits(*k, &d, conv_option_list[5]);
+            check_packing(*k, &d);
+        }
     float *const spoilt = index % 2 ? &d.x[d.x_count / 2] : &d.w[d.w_count / 2];
     *spoilt = NAN;
     forget_packed();

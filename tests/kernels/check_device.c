@@ -6,6 +6,7 @@
 #include "models/model.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +63,7 @@ static void pair_free(pair *p)
 }
 
 /* The picture's latent, and the picture of `of` (NULL: of that latent). */
-static pair run(const zn_model *m, const zn_image *image, const zn_latent *of, zn_codec_options o)
+static pair run(const zn_model *m, const zn_image *image, const zn_latent *of, zn_options o)
 {
     zn_codec *codec;
     pair p;
@@ -87,17 +88,17 @@ static void check(const char *name, const zn_image *image)
     char what[96];
     zn_model *m;
     must(zn_model_random(name, 5, &m));
-    pair cpu = run(m, image, NULL, (zn_codec_options){ .tile = ZN_TILE_OFF });
-    pair gpu = run(m, image, cpu.latent, (zn_codec_options){ .device = "cuda", .tile = ZN_TILE_OFF });
+    pair cpu = run(m, image, NULL, (zn_options){ .tile = ZN_TILE_OFF });
+    pair gpu = run(m, image, cpu.latent, (zn_options){ .device = "cuda", .tile = ZN_TILE_OFF });
     const int64_t count = (int64_t)cpu.latent->width * cpu.latent->height * cpu.latent->channels;
     snprintf(what, sizeof what, "%s, encoded", name);
     expect(what, difference(gpu.latent->data, cpu.latent->data, count), 2e-5);
     snprintf(what, sizeof what, "%s, decoded", name);
     expect(what, image_difference(gpu.image, cpu.image), 1e-4);
-    pair coarse = run(m, image, cpu.latent, (zn_codec_options){ .device = "cuda", .precision = ZN_PRECISION_F16 });
+    pair coarse = run(m, image, cpu.latent, (zn_options){ .device = "cuda", .precision = ZN_PRECISION_F16 });
     snprintf(what, sizeof what, "%s, encoded in f16", name);
     expect(what, difference(coarse.latent->data, cpu.latent->data, count), 2e-2);
-    pair tiled = run(m, image, cpu.latent, (zn_codec_options){ .device = "cuda", .tile = tile });
+    pair tiled = run(m, image, cpu.latent, (zn_options){ .device = "cuda", .tile = tile });
     snprintf(what, sizeof what, "%s, encoded in tiles", name);
     expect(what, difference(tiled.latent->data, gpu.latent->data, count), 0);
     snprintf(what, sizeof what, "%s, decoded in tiles", name);
@@ -115,7 +116,7 @@ static void check_refusal(const zn_image *image)
     zn_codec *codec;
     zn_latent *latent = NULL;
     must(zn_model_random("zenith-r", 5, &m));
-    must(zn_codec_new(m, &(zn_codec_options){ .device = "cuda" }, &codec));
+    must(zn_codec_new(m, &(zn_options){ .device = "cuda" }, &codec));
     const zn_status status = zn_encode(codec, image, &latent);
     printf("zenith-r: %s\n", status == ZN_OK ? "encoded  FAIL" : zn_error_text());
     failures += status != ZN_EUNSUPPORTED || !strstr(zn_error_text(), "has no CUDA kernel");
@@ -136,7 +137,7 @@ static void check_overflow(const zn_image *image)
     for (int i = 0; i < 2; i++) {
         zn_codec *codec;
         zn_latent *latent = NULL;
-        must(zn_codec_new(m, &(zn_codec_options){ .device = i ? "cuda" : "cpu" }, &codec));
+        must(zn_codec_new(m, &(zn_options){ .device = i ? "cuda" : "cpu" }, &codec));
         const zn_status status = zn_encode(codec, image, &latent);
         failures += status != ZN_ENUMERIC;
         snprintf(text[i], sizeof text[i], "%s", status == ZN_OK ? "none  FAIL" : zn_error_text());
@@ -145,6 +146,52 @@ static void check_overflow(const zn_image *image)
     }
     printf("overflow: %s\n", text[1]);
     failures += strcmp(text[0], text[1]) != 0;
+    zn_model_free(m);
+}
+
+typedef struct sharer {
+    const zn_model *model;
+    const zn_image *image;
+    zn_context *context;
+    const pair *want;
+    pthread_t thread;
+    int bad;
+} sharer;
+
+static void *share(void *arg)
+{
+    sharer *s = arg;
+    for (int i = 0; i < 3; i++) {
+        pair p = run(s->model, s->image, NULL, (zn_options){ .context = s->context, .device = "cuda" });
+        s->bad += image_difference(p.image, s->want->image) != 0;
+        pair_free(&p);
+    }
+    return NULL;
+}
+
+/* Codecs on several threads with one device between them. */
+static void check_shared(const zn_image *image)
+{
+    enum { SHARERS = 3 };
+    zn_model *m;
+    zn_context *context;
+    sharer s[SHARERS];
+    must(zn_model_random("taesd", 5, &m));
+    must(zn_context_new(2, &context));
+    pair alone = run(m, image, NULL, (zn_options){ .device = "cuda" });
+    for (int i = 0; i < SHARERS; i++) {
+        s[i] = (sharer){ .model = m, .image = image, .context = context, .want = &alone };
+        must(pthread_create(&s[i].thread, NULL, share, &s[i]) ? ZN_ENOMEM : ZN_OK);
+    }
+    int bad = 0;
+    for (int i = 0; i < SHARERS; i++) {
+        pthread_join(s[i].thread, NULL);
+        bad += s[i].bad;
+    }
+    printf("shared by %d threads: %d results differ\n", SHARERS, bad);
+    failures += bad || zn_context_packed_bytes(context);
+    pair_free(&alone);
+    zn_context_free(context);
     zn_model_free(m);
 }
 
@@ -168,6 +215,7 @@ int main(int argc, char **argv)
             check(names[i], image);
     check_refusal(image);
     check_overflow(image);
+    check_shared(image);
     zn_image_free(image);
     printf("%d comparisons, %d failures\n", compared, failures);
     return failures || !compared;

@@ -26,7 +26,7 @@ static zn_image *round_trip(const zn_model *m, int threads)
 {
     zn_diffae *d;
     zn_image *photo = picture_of(50), *picture, *both[2] = { NULL };
-    assert_int_equal(zn_diffae_new(m, &(zn_diffae_options){ .threads = threads }, &d), ZN_OK);
+    assert_int_equal(zn_diffae_new(m, &(zn_options){ .threads = threads }, &d), ZN_OK);
     const int width = zn_diffae_width(d);
     const size_t size = zn_diffae_noise_size(d, 1);
     float *cond = zn_alloc(sizeof(float) * 3 * (size_t)width), *noise = zn_alloc(sizeof(float) * 3 * size);
@@ -153,7 +153,7 @@ static void what_cannot_be_is_said(void **state)
     zn_diffae *d;
     zn_image *wrong = picture_of(40), *out = NULL;
     int calls = 0;
-    assert_int_equal(zn_diffae_new(m, &(zn_diffae_options){ .progress = stop, .user = &calls }, &d), ZN_OK);
+    assert_int_equal(zn_diffae_new(m, &(zn_options){ .progress = stop, .user = &calls }, &d), ZN_OK);
     float *cond = zn_calloc((size_t)zn_diffae_width(d), sizeof *cond),
           *noise = zn_calloc(zn_diffae_noise_size(d, 1), 4);
     assert_int_equal(zn_diffae_encode(d, wrong, cond), ZN_ESHAPE);

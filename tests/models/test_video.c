@@ -71,7 +71,7 @@ static zn_status round_trip(zn_video *v, int pictures, bool each, zn_latent **cl
 static zn_video *video_of(const zn_model *m, int threads)
 {
     zn_video *v;
-    assert_int_equal(zn_video_new(m, &(zn_codec_options){ .threads = threads }, &v), ZN_OK);
+    assert_int_equal(zn_video_new(m, &(zn_options){ .threads = threads }, &v), ZN_OK);
     return v;
 }
 
@@ -118,7 +118,7 @@ static void a_picture_is_a_clip(void **state)
         zn_latent *clip = NULL, *z;
         zn_image *im = small_picture(30, 15, 0), *back;
         album a = { .count = 0 };
-        assert_int_equal(zn_codec_new(m, &(zn_codec_options){ .threads = 1 }, &c), ZN_OK);
+        assert_int_equal(zn_codec_new(m, &(zn_options){ .threads = 1 }, &c), ZN_OK);
         assert_int_equal(zn_encode(c, im, &z), ZN_OK);
         assert_int_equal(zn_decode(c, z, &back), ZN_OK);
         assert_int_equal(round_trip(v, 1, false, &clip, &a), ZN_OK);
@@ -193,7 +193,7 @@ static void too_little_memory_is_said(void **state)
     zn_video *v;
     zn_latent *clip = NULL;
     zn_image *im = small_picture(64, 64, 0);
-    assert_int_equal(zn_video_new(m, &(zn_codec_options){ .memory = 1 << 16 }, &v), ZN_OK);
+    assert_int_equal(zn_video_new(m, &(zn_options){ .memory = 1 << 16 }, &v), ZN_OK);
     expect(zn_video_encode(v, im, &clip), ZN_ELIMIT, "64x64");
     assert_null(clip);
     zn_video_free(v);
@@ -212,7 +212,7 @@ static zn_status everything(const zn_model *m)
     zn_latent *clip = NULL;
     zn_image *im = NULL;
     album a = { .count = 0 };
-    zn_status status = zn_video_new(m, &(zn_codec_options){ .threads = 1 }, &v);
+    zn_status status = zn_video_new(m, &(zn_options){ .threads = 1 }, &v);
     if (status == ZN_OK)
         status = zn_image_new(20, 10, 8, &im);
     for (int i = 0; i < 3 && status == ZN_OK; i++)

@@ -60,7 +60,7 @@ static void round_trip(const zn_model *m, zn_latent **z, zn_image **back)
 {
     zn_codec *c;
     zn_image *im = small_picture(21, 14, 0);
-    assert_int_equal(zn_codec_new(m, &(zn_codec_options){ .threads = 1 }, &c), ZN_OK);
+    assert_int_equal(zn_codec_new(m, &(zn_options){ .threads = 1 }, &c), ZN_OK);
     assert_int_equal(zn_encode(c, im, z), ZN_OK);
     assert_int_equal(zn_decode(c, *z, back), ZN_OK);
     zn_image_free(im);

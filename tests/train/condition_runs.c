@@ -43,7 +43,7 @@ zn_status start(const order *o, watch *w, zn_train_result *r)
                                           .data = data,
                                           .folder = run,
                                           .resume = o->resume,
-                                          .threads = o->threads ? o->threads : 1,
+                                          .compute = &(zn_options){ .threads = o->threads ? o->threads : 1 },
                                           .progress = look,
                                           .user = w } };
     *w = (watch){ .stop = w->stop, .stop_encoding = w->stop_encoding };

@@ -88,7 +88,7 @@ static zn_status distill(try t, zn_distill_result *r)
                                             .folder = run,
                                             .resume = t.resume,
                                             .steps = t.steps,
-                                            .threads = t.threads,
+                                            .compute = &(zn_options){ .threads = t.threads },
                                             .progress = t.stop ? stop_at : NULL,
                                             .user = &t.stop } };
     return zn_distill(&o, r);
@@ -216,7 +216,8 @@ static void a_stage_trains_its_part_alone(void **state)
         write_text(student, text);
         const zn_distill_options o = { .teacher = "random:zenith-hier-r",
                                        .student = student,
-                                       .run = { .data = data, .folder = run, .threads = 2 } };
+                                       .run = {
+                                           .data = data, .folder = run, .compute = &(zn_options){ .threads = 2 } } };
         zn_distill_result r;
         assert_int_equal(zn_distill(&o, &r), ZN_OK);
         assert_int_equal(r.steps, 3);
@@ -258,7 +259,8 @@ static void mistakes_are_one_sentence(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const zn_distill_options o = { .teacher = cases[i].teacher,
                                        .student = cases[i].student,
-                                       .run = { .data = data, .folder = run, .threads = 1 } };
+                                       .run = {
+                                           .data = data, .folder = run, .compute = &(zn_options){ .threads = 1 } } };
         assert_int_not_equal(zn_distill(&o, &r), ZN_OK);
         if (!strstr(zn_error_text(), cases[i].word))
             fail_msg("'%s' does not say %s", zn_error_text(), cases[i].word);

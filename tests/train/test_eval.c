@@ -248,7 +248,8 @@ static zn_status sheet_once(void)
 static zn_status eval_once(void)
 {
     zn_eval_result r;
-    const zn_status status = zn_eval(model, &(zn_eval_options){ .data = pictures, .codec.threads = 1 }, &r);
+    const zn_status status =
+        zn_eval(model, &(zn_eval_options){ .data = pictures, .compute = &(zn_options){ .threads = 1 } }, &r);
     zn_eval_result_clear(&r);
     return status;
 }
@@ -256,7 +257,8 @@ static zn_status eval_once(void)
 static zn_status gates_once(void)
 {
     zn_gate_result r;
-    const zn_status status = zn_eval_gates(model, &(zn_eval_options){ .data = pictures, .codec.threads = 1 }, &r);
+    const zn_status status =
+        zn_eval_gates(model, &(zn_eval_options){ .data = pictures, .compute = &(zn_options){ .threads = 1 } }, &r);
     zn_gate_result_clear(&r);
     return status;
 }

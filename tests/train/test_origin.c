@@ -21,7 +21,8 @@ static const char classifier[] = "model: diffae-celeba64\ntask: classify\nbatch:
 
 /* A call of zn_train; names are those of files in the folder. */
 typedef struct call {
-    const char *run, *recipe, *from, *labels, *precision;
+    const char *run, *recipe, *from, *labels;
+    zn_precision precision;
     int64_t seed, steps, stop; /* 0: not said */
     int threads;
     bool resume;
@@ -38,14 +39,14 @@ static zn_status train(call c)
     snprintf(labels, sizeof labels, "%s/%s", folder, c.labels ? c.labels : "");
     const zn_train_options o = { .recipe = c.recipe ? recipe : NULL,
                                  .labels = c.labels ? labels : NULL,
-                                 .precision = c.precision,
                                  .run = { .data = data,
                                           .folder = run,
                                           .from = c.from ? from : NULL,
                                           .resume = c.resume,
                                           .seed = c.seed ? &c.seed : NULL,
                                           .steps = c.steps,
-                                          .threads = c.threads ? c.threads : 1,
+                                          .compute = &(zn_options){ .threads = c.threads ? c.threads : 1,
+                                                                    .precision = c.precision },
                                           .progress = c.stop ? stop_at : NULL,
                                           .user = &c.stop } };
     return zn_train(&o, &r);
@@ -72,7 +73,9 @@ static void options_of_the_first_time_stay(void **state)
 {
     (void)state;
     write_text(in_folder("small.yaml"), small);
-    const call first = { .run = "whole", .recipe = "small.yaml", .precision = "bf16", .seed = 5, .steps = 4 };
+    const call first = {
+        .run = "whole", .recipe = "small.yaml", .precision = ZN_PRECISION_BF16, .seed = 5, .steps = 4
+    };
     assert_int_equal(train(first), ZN_OK);
     call c = first;
     c.run = "run";
@@ -97,7 +100,7 @@ static void other_options_are_refused(void **state)
     (void)state;
     const call go_on = { .run = "run", .recipe = "small.yaml", .steps = 6, .resume = true };
     call c = go_on;
-    c.precision = "f32";
+    c.precision = ZN_PRECISION_F32;
     refused(c, "with 'precision: bf16' and not the 'precision: f32' of the options: leave that out");
     c.recipe = NULL;
     refused(c, "with 'precision: bf16' and not the 'precision: f32' of the options: leave that out");
@@ -178,7 +181,7 @@ static zn_status distill(const char *run, const char *teacher, const char *stude
                                             .folder = paths[0],
                                             .resume = access(in_folder(checkpoint), F_OK) == 0,
                                             .steps = steps,
-                                            .threads = 1,
+                                            .compute = &(zn_options){ .threads = 1 },
                                             .progress = stop ? stop_at : NULL,
                                             .user = &stop } };
     return zn_distill(&o, &r);

@@ -125,7 +125,7 @@ static zn_image *restored(const zn_model *m, const zn_image *image, zn_task task
 {
     zn_codec *c;
     zn_image *out;
-    assert_int_equal(zn_codec_new(m, &(zn_codec_options){ .threads = threads, .tile = tile }, &c), ZN_OK);
+    assert_int_equal(zn_codec_new(m, &(zn_options){ .threads = threads, .tile = tile }, &c), ZN_OK);
     if (zn_restore(c, image, task, &out) != ZN_OK)
         fail_msg("%s", zn_error_text());
     zn_codec_free(c);
@@ -165,7 +165,7 @@ static void every_allocation_may_fail(void **state)
         if (status == ZN_OK)
             status = zn_filter(bad, ZN_FILTER_NLM, 3, 1, &smooth);
         if (status == ZN_OK)
-            status = zn_codec_new(m, &(zn_codec_options){ .threads = 1 }, &c);
+            status = zn_codec_new(m, &(zn_options){ .threads = 1 }, &c);
         if (status == ZN_OK)
             status = zn_restore(c, bad, ZN_TASK_DEBLUR, &out);
         zn_alloc_fail_at(0);
@@ -208,7 +208,8 @@ static void a_short_training_restores(void **state)
           f);
     fclose(f);
     zn_train_result r;
-    const zn_train_options o = { .recipe = path, .run = { .data = pictures, .folder = run, .threads = 1 } };
+    const zn_train_options o = { .recipe = path,
+                                 .run = { .data = pictures, .folder = run, .compute = &(zn_options){ .threads = 1 } } };
     if (zn_train(&o, &r) != ZN_OK)
         fail_msg("%s", zn_error_text());
     snprintf(path, sizeof path, "%s/model.safetensors", run);

@@ -44,13 +44,15 @@ static void note(void *user, const char *sentence)
 }
 
 /* Good until the next call. */
+static const zn_options one_thread = { .threads = 1 };
+
 static zn_train_options options_of(const char *name, const char *data, watch *w)
 {
     static char pictures[128], run[128];
     snprintf(pictures, sizeof pictures, "%s/%s", folder, data);
     snprintf(run, sizeof run, "%s/%s", folder, name);
     return (zn_train_options){
-        .run = { .data = pictures, .folder = run, .threads = 1, .progress = look, .remark = note, .user = w }
+        .run = { .data = pictures, .folder = run, .compute = &one_thread, .progress = look, .remark = note, .user = w }
     };
 }
 

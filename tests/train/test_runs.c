@@ -30,10 +30,12 @@ static zn_status start(const char *name, const char *recipe, int64_t stop, zn_tr
     snprintf(data, sizeof data, "%s/pictures", folder);
     snprintf(path, sizeof path, "%s/%s.yaml", folder, name);
     write_text(path, recipe);
-    const zn_train_options o = {
-        .recipe = path,
-        .run = { .data = data, .folder = run, .threads = 1, .progress = stop ? stop_at : NULL, .user = &stop }
-    };
+    const zn_train_options o = { .recipe = path,
+                                 .run = { .data = data,
+                                          .folder = run,
+                                          .compute = &(zn_options){ .threads = 1 },
+                                          .progress = stop ? stop_at : NULL,
+                                          .user = &stop } };
     return zn_train(&o, r);
 }
 
@@ -42,7 +44,9 @@ static zn_status resume(const char *name, int64_t steps, zn_train_result *r)
     char run[128], data[128];
     snprintf(run, sizeof run, "%s/%s", folder, name);
     snprintf(data, sizeof data, "%s/pictures", folder);
-    const zn_train_options o = { .run = { .data = data, .folder = run, .resume = 1, .steps = steps, .threads = 1 } };
+    const zn_train_options o = {
+        .run = { .data = data, .folder = run, .resume = 1, .steps = steps, .compute = &(zn_options){ .threads = 1 } }
+    };
     return zn_train(&o, r);
 }
 
@@ -201,7 +205,10 @@ static void names_are_good_from_anywhere(void **state)
     write_text(recipe, "model: taesd\nwidth: 8\nbatch: 1\nsize: 8\nsteps: 1\nlr: 0\nema: 0\nheld_out: 20\n");
     assert_int_equal(chdir(folder), 0);
     zn_train_options o = { .recipe = recipe,
-                           .run = { .from = "w #1/model.safetensors", .data = data, .folder = run, .threads = 1 } };
+                           .run = { .from = "w #1/model.safetensors",
+                                    .data = data,
+                                    .folder = run,
+                                    .compute = &(zn_options){ .threads = 1 } } };
     assert_int_equal(zn_train(&o, &r), ZN_OK);
     assert_int_equal(chdir("/"), 0);
     assert_int_equal(unlink(in_folder("further/checkpoint.safetensors")), 0); /* cut off before the first one */
@@ -228,8 +235,10 @@ static void nothing_held_out_is_nothing_measured(void **state)
     snprintf(run, sizeof run, "%s/all", folder);
     snprintf(recipe, sizeof recipe, "%s/all.yaml", folder);
     write_text(recipe, "model: taesd\nwidth: 8\nbatch: 1\nsize: 8\nsteps: 1\nheld_out: 0\n");
-    const zn_train_options o = { .recipe = recipe,
-                                 .run = { .data = data, .folder = run, .threads = 1, .progress = psnr_is_unknown } };
+    const zn_train_options o = {
+        .recipe = recipe,
+        .run = { .data = data, .folder = run, .compute = &(zn_options){ .threads = 1 }, .progress = psnr_is_unknown }
+    };
     assert_int_equal(zn_train(&o, &r), ZN_OK);
     assert_true(isnan(r.eval_psnr) && isfinite(r.loss));
 }
@@ -255,9 +264,12 @@ static void broken_pictures_are_told_once(void **state)
     write_text(in_folder("patchy/bad_b.png"), "");
     write_text(recipe, "model: taesd\nwidth: 8\nbatch: 4\nsize: 8\nsteps: 6\nheld_out: 50\n");
     zn_train_result r;
-    const zn_train_options o = {
-        .recipe = recipe, .run = { .data = data, .folder = run, .threads = 1, .skipped = count_told, .user = told }
-    };
+    const zn_train_options o = { .recipe = recipe,
+                                 .run = { .data = data,
+                                          .folder = run,
+                                          .compute = &(zn_options){ .threads = 1 },
+                                          .skipped = count_told,
+                                          .user = told } };
     assert_int_equal(zn_train(&o, &r), ZN_OK);
     assert_true(r.steps == 6 && r.skipped == 2);
     assert_true(told[0] == 1 && told[1] == 1 && told[2] == 0);
@@ -282,7 +294,7 @@ static void one_process_at_a_time(void **state)
     const zn_train_options o = { .run = { .data = data,
                                           .folder = in_folder("busy"),
                                           .resume = 1,
-                                          .threads = 1,
+                                          .compute = &(zn_options){ .threads = 1 },
                                           .progress = resume_meanwhile,
                                           .user = &other } };
     assert_int_equal(zn_train(&o, &r), ZN_ECANCELLED);

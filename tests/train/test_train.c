@@ -114,7 +114,7 @@ static zn_status train_into(const char *run, int threads, bool resume, int64_t s
                                  .run = { .data = data,
                                           .folder = run,
                                           .resume = resume,
-                                          .threads = threads,
+                                          .compute = &(zn_options){ .threads = threads },
                                           .progress = stop ? stop_at : NULL,
                                           .user = &stop } };
     return zn_train(&o, r);
@@ -166,7 +166,9 @@ static void weights_can_be_trained_further(void **state)
     snprintf(path, sizeof path, "%s/model.safetensors", run);
     write_text(recipe, "model: taesd\nbatch: 1\nsize: 8\nsteps: 1\nlr: 0\nema: 0\nheld_out: 20\n");
     zn_train_result r;
-    zn_train_options o = { .recipe = recipe, .run = { .from = from, .data = data, .folder = run, .threads = 1 } };
+    zn_train_options o = {
+        .recipe = recipe, .run = { .from = from, .data = data, .folder = run, .compute = &(zn_options){ .threads = 1 } }
+    };
     assert_int_equal(zn_train(&o, &r), ZN_OK);
     same_tensors(from, path);
     o.run.folder = in_folder("none");
@@ -192,7 +194,8 @@ static void stops_at_nan(const char *name, const char *settings)
              settings);
     write_text(recipe, text_of_recipe);
     zn_train_result r;
-    zn_train_options o = { .recipe = recipe, .run = { .data = data, .folder = run, .threads = 1 } };
+    zn_train_options o = { .recipe = recipe,
+                           .run = { .data = data, .folder = run, .compute = &(zn_options){ .threads = 1 } } };
     assert_int_equal(zn_train(&o, &r), ZN_ENUMERIC);
     const char *text = zn_error_text();
     if (!strstr(text, "enc.") && !strstr(text, "dec.") && !strstr(text, "'loss'"))

@@ -17,6 +17,7 @@
 
 #include <cuda_runtime.h>
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,6 +33,7 @@ typedef struct zn_twin {
 } zn_twin;
 
 struct zn_device {
+    pthread_mutex_t lock;
     cudaStream_t stream;
     int processors; /* streaming multiprocessors */
     zn_twin *twins; /* by address */

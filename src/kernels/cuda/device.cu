@@ -59,6 +59,7 @@ zn_status zn_device_open(const char *name, zn_device **out)
     zn_device *d = static_cast<zn_device *>(zn_calloc(1, sizeof *d));
     if (!d)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a device");
+    pthread_mutex_init(&d->lock, nullptr);
     const zn_status status = open_stream(d);
     if (status == ZN_OK)
         *out = d;
@@ -85,7 +86,20 @@ void zn_device_close(zn_device *d)
     for (size_t i = 0; i < d->count; i++)
         twin_free(&d->twins[i]);
     zn_free(d->twins);
+    pthread_mutex_destroy(&d->lock);
     zn_free(d);
+}
+
+void zn_device_lock(zn_device *d)
+{
+    if (d)
+        pthread_mutex_lock(&d->lock);
+}
+
+void zn_device_unlock(zn_device *d)
+{
+    if (d)
+        pthread_mutex_unlock(&d->lock);
 }
 
 const char *zn_device_kind(const zn_device *) { return "CUDA"; }

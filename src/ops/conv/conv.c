@@ -83,11 +83,10 @@ static const zn_conv_kernel *kernel_of(const zn_node *n, const zn_prepare *p)
                                               .largest = p->math == ZN_MATH_F32 ? 0 : zn_graph_largest_map(n->graph) });
 }
 
-/* What prepare leaves for run: the choice, and the packed weights behind it when they are constant. */
+/* What prepare leaves for run. */
 typedef struct prepared {
     const zn_conv_kernel *kernel;
     enum { PACKED, REFRESHED, COMPUTED } weights; /* never change; change between runs; come out of this very run */
-    _Alignas(64) char packed[];
 } prepared;
 
 static int weights_of(const zn_node *n, const zn_prepare *p)
@@ -112,11 +111,12 @@ static zn_needs needs(const zn_node *n, const zn_prepare *p)
     return (zn_needs){ .thread_scratch = scratch > flipped ? scratch : flipped,
                        .shared_scratch = weights == COMPUTED ? packed : 0,
                        .refreshed = weights == REFRESHED ? packed : 0,
-                       .prepared = sizeof(prepared) + (weights == PACKED ? aligned(packed) + flipped : 0) };
+                       .packed = weights == PACKED ? aligned(packed) + flipped : 0,
+                       .prepared = sizeof(prepared) };
 }
 
 /* room: flipped_bytes. */
-static void pack(const zn_node *n, const zn_conv_kernel *k, void *packed, void *room)
+static void pack_for(const zn_node *n, const zn_conv_kernel *k, void *packed, void *room)
 {
     const zn_conv_shape s = shape_of(n);
     const float *w = n->source[1]->data;
@@ -130,17 +130,29 @@ static void pack(const zn_node *n, const zn_conv_kernel *k, void *packed, void *
 
 static void prepare(const zn_node *n, const zn_prepare *p, void *memory)
 {
-    prepared *q = memory;
+    *(prepared *)memory = (prepared){ .kernel = kernel_of(n, p), .weights = weights_of(n, p) };
+}
+
+static void pack(const zn_node *n, const zn_prepare *p, void *packed)
+{
+    const zn_conv_kernel *k = kernel_of(n, p);
     const zn_conv_shape s = shape_of(n);
-    *q = (prepared){ .kernel = kernel_of(n, p), .weights = weights_of(n, p) };
-    if (q->weights == PACKED)
-        pack(n, q->kernel, q->packed, q->packed + aligned(q->kernel->packed_bytes(&s)));
+    pack_for(n, k, packed, (char *)packed + aligned(k->packed_bytes(&s)));
+}
+
+static zn_packing packing(const zn_node *n, const zn_prepare *p)
+{
+    const zn_conv_shape s = shape_of(n);
+    return (zn_packing){ .kernel = kernel_of(n, p),
+                         .geometry = { s.kh, s.kw, s.cin, s.cout, s.stride, s.pad, s.up2, s.unshuffle, s.shuffle,
+                                       spec_of(n)->flipped },
+                         .sources = 1u << 1 };
 }
 
 static void refresh(const zn_node *n, const void *memory, void *refreshed, void *scratch)
 {
     const prepared *q = memory;
-    pack(n, q->kernel, refreshed, scratch);
+    pack_for(n, q->kernel, refreshed, scratch);
 }
 
 /* Results that no sample is for: the residual alone, or 0. */
@@ -168,7 +180,7 @@ static void run(const zn_node *n, const zn_launch_context *c)
     const int64_t to = o.to * (zn_shape_count(n->shape) / n->shape.dim[0]);
     zn_conv_args a = { .s = shape_of(n),
                        .x = n->source[0]->data + from,
-                       .packed = q->weights == PACKED      ? q->packed
+                       .packed = q->weights == PACKED      ? c->packed
                                  : q->weights == REFRESHED ? c->refreshed
                                                            : c->shared,
                        .bias = k->bias ? n->source[2]->data : NULL,
@@ -177,7 +189,7 @@ static void run(const zn_node *n, const zn_launch_context *c)
                        .relu = k->relu };
     a.s.threads = zn_pool_threads(c->pool);
     if (q->weights == COMPUTED)
-        pack(n, q->kernel, c->shared, c->scratch);
+        pack_for(n, q->kernel, c->shared, c->scratch);
     fill(n, residual, 0, o.to);
     fill(n, residual, o.to + o.count, n->shape.dim[0]);
     const int64_t units = q->kernel->units(&a.s), grain = units / (PARTS * a.s.threads);
@@ -271,6 +283,8 @@ const zn_op zn_op_conv = { .name = "conv",
                            .gradient = gradient,
                            .needs = needs,
                            .prepare = prepare,
+                           .pack = pack,
+                           .packing = packing,
                            .refresh = refresh,
                            .flops = flops,
                            .flops_done = flops_done,

@@ -65,22 +65,23 @@ static const zn_conv_kernel *dense_kernel(const zn_node *n, const zn_prepare *p)
     return zn_conv_choose(&s, (zn_conv_wish){ .math = ZN_MATH_F32, .cpu = p->cpu });
 }
 
-/* What prepare leaves: the choice, and behind it packed weights, the matrix they come from, and two rows of d. */
+/* What prepare leaves: the choice. */
 typedef struct prepared {
     const zn_conv_kernel *kernel;
-    _Alignas(64) char packed[];
 } prepared;
 
 static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
+/* Packed weights, and behind them the matrix they come from and two rows of d. */
 static zn_needs needs(const zn_node *n, const zn_prepare *p)
 {
     const zn_conv_kernel *k = dense_kernel(n, p);
     const zn_conv_shape s = conv_of(n);
     if (k)
         return (zn_needs){ .thread_scratch = k->scratch_bytes(&s),
-                           .prepared = sizeof(prepared) + aligned(k->packed_bytes(&s)) +
-                                       sizeof(float) * ((size_t)s.cin * (size_t)s.cout + 2 * (size_t)d_of(n)) };
+                           .prepared = sizeof(prepared),
+                           .packed = aligned(k->packed_bytes(&s)) +
+                                     sizeof(float) * ((size_t)s.cin * (size_t)s.cout + 2 * (size_t)d_of(n)) };
     return (zn_needs){ .thread_scratch = zn_spectral_linear_scratch(d_of(n), spec_of(n)->depth),
                        .shared_scratch = sizeof(int32_t) * (size_t)zn_shape_count(n->source[2]->shape),
                        .prepared = sizeof(prepared) };
@@ -118,12 +119,22 @@ static void through(const zn_node *n, bool back, float *t, float *u)
 
 static void prepare(const zn_node *n, const zn_prepare *p, void *memory)
 {
-    prepared *q = memory;
+    *(prepared *)memory = (prepared){ .kernel = dense_kernel(n, p) };
+}
+
+static zn_packing packing(const zn_node *n, const zn_prepare *p)
+{
     const zn_conv_shape s = conv_of(n);
-    *q = (prepared){ .kernel = dense_kernel(n, p) };
-    if (!q->kernel)
-        return;
-    float *w = (float *)(void *)(q->packed + aligned(q->kernel->packed_bytes(&s))), *t = w + (int64_t)s.cin * s.cout;
+    return (zn_packing){ .kernel = dense_kernel(n, p),
+                         .geometry = { s.cin, s.cout, s.unshuffle, s.shuffle, spec_of(n)->depth, d_of(n) },
+                         .sources = 1u << 1 | 1u << 2 };
+}
+
+static void pack(const zn_node *n, const zn_prepare *p, void *packed)
+{
+    const zn_conv_shape s = conv_of(n);
+    const zn_conv_kernel *kernel = dense_kernel(n, p);
+    float *w = (float *)(void *)((char *)packed + aligned(kernel->packed_bytes(&s))), *t = w + (int64_t)s.cin * s.cout;
     const bool back = s.cout < s.cin; /* a unit vector for each of the fewer */
     for (int i = 0; i < (back ? s.cout : s.cin); i++) {
         memset(t, 0, sizeof(float) * (size_t)d_of(n));
@@ -132,7 +143,7 @@ static void prepare(const zn_node *n, const zn_prepare *p, void *memory)
         for (int k = 0; k < (back ? s.cin : s.cout); k++)
             w[back ? (int64_t)k * s.cout + i : (int64_t)i * s.cout + k] = t[k];
     }
-    q->kernel->pack(&s, w, q->packed);
+    kernel->pack(&s, w, packed);
 }
 
 /* PARTS: tasks of a thread at least; a task reads on where it has read. ROWS: of a map, worth the numbers that a kernel
@@ -151,7 +162,7 @@ static void run(const zn_node *n, const zn_launch_context *c)
     const prepared *q = c->prepared;
     if (q->kernel) {
         const zn_conv_args a = {
-            .s = conv_of(n), .x = n->source[0]->data, .packed = q->packed, .bias = n->source[3]->data, .y = n->data
+            .s = conv_of(n), .x = n->source[0]->data, .packed = c->packed, .bias = n->source[3]->data, .y = n->data
         };
         const int64_t units = q->kernel->units(&a.s);
         zn_launch(c, q->kernel->run, units, grain_of(c, units, 1), &a);
@@ -245,6 +256,8 @@ const zn_op zn_op_spectral_linear = { .name = "spectral_linear",
                                       .run = run,
                                       .needs = needs,
                                       .prepare = prepare,
+                                      .pack = pack,
+                                      .packing = packing,
                                       .flops = flops,
                                       .slots = slots,
                                       .kernel = kernel_name,

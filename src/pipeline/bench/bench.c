@@ -52,7 +52,7 @@ enum { WARM_UP = 2 };
 
 /* Where the run in progress lies among all of them. */
 typedef struct bench_progress {
-    const zn_bench_options *options;
+    const zn_options *options;
     int done, all;
 } bench_progress;
 
@@ -104,24 +104,17 @@ zn_status zn_bench(const zn_model *model, const zn_bench_options *options, zn_be
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no %s", info->path, zn_part_name(part));
     if (o->width > ZN_MOST_SIDE || o->height > ZN_MOST_SIDE)
         return ZN_FAIL(ZN_EINVALID, "a size of %dx%d is not one", o->width, o->height);
-    zn_pool *pool = NULL;
-    zn_device *device = NULL;
+    zn_compute compute;
+    ZN_TRY(zn_compute_begin(o->compute, &compute));
     zn_runner *r = NULL;
     double *ms = NULL;
     zn_status status;
-    ZN_TRY_DONE(zn_pool_new(o->threads, &pool));
-    ZN_TRY_DONE(zn_device_open(o->device, &device));
-    out->threads = zn_pool_threads(pool);
+    out->threads = zn_pool_threads(compute.pool);
     ZN_TRY_DONE(zn_alloc_for("a benchmark", sizeof *ms * (size_t)runs, (void **)&ms));
-    bench_progress progress = { .options = o, .all = WARM_UP + runs };
-    const zn_runner_options ro = { .pool = pool,
-                                   .device = device,
-                                   .math = (zn_math)o->precision,
-                                   .tile = o->tile,
-                                   .memory = o->memory,
-                                   .profile = o->profile,
-                                   .progress = o->progress ? on_progress : NULL,
-                                   .user = &progress };
+    bench_progress progress = { .options = &compute.options, .all = WARM_UP + runs };
+    zn_runner_options ro = zn_runner_options_of(&compute);
+    ro.progress = ro.progress ? on_progress : NULL;
+    ro.user = &progress;
     ZN_TRY_DONE(zn_runner_new(model, part, input_shape(model, part, o), &ro, &r));
     ZN_TRY_DONE(time_runs(r, o, runs, part == ZN_ENCODER, &progress, ms));
     struct rusage usage;
@@ -133,17 +126,16 @@ zn_status zn_bench(const zn_model *model, const zn_bench_options *options, zn_be
     out->gflop = zn_runner_flops(r) * 1e-9;
     out->gflops = out->gflop / out->ms_median * 1e3;
     const double coarse = zn_runner_coarse(r);
-    out->precision = coarse > 0 ? o->precision : ZN_PRECISION_F32;
+    out->precision = coarse > 0 ? compute.options.precision : ZN_PRECISION_F32;
     out->precision_share = coarse > 0 ? coarse : 1;
-    ZN_TRY_DONE(zn_machine_of(device, out->threads, out->precision, &out->machine));
-    if (o->profile)
+    ZN_TRY_DONE(zn_machine_of(&compute, out->precision, &out->machine));
+    if (compute.options.profile)
         ZN_TRY_DONE(zn_profile_rows(r, &out->machine, runs, &out->rows, &out->row_count));
     status = own_names(out->rows, out->row_count);
 done:
     zn_runner_free(r);
     zn_free(ms);
-    zn_device_close(device);
-    zn_pool_free(pool);
+    zn_compute_end(&compute);
     if (status != ZN_OK)
         zn_bench_result_clear(out);
     return status;

@@ -72,7 +72,7 @@ static zn_status measure(int threads, zn_precision precision, zn_machine *m)
     ZN_TRY(zn_pool_new(threads, &pool));
     zn_cpu_text(zn_cpu_flags(), m->isa, sizeof m->isa);
     m->cpus = zn_cpu_count();
-    m->peak_gflops = peak_gflops(pool, (zn_math)precision);
+    m->peak_gflops = peak_gflops(pool, zn_math_of(precision));
     const zn_status status = bandwidth(pool, &m->bandwidth_gbs);
     zn_pool_free(pool);
     return status;
@@ -81,6 +81,7 @@ static zn_status measure(int threads, zn_precision precision, zn_machine *m)
 zn_status zn_machine_measure(int threads, zn_precision precision, zn_machine *out)
 {
     threads = threads > 0 ? threads : zn_cpu_count();
+    precision = precision == ZN_PRECISION_DEFAULT ? ZN_PRECISION_F32 : precision;
     zn_status status = ZN_OK;
     pthread_mutex_lock(&lock);
     int i = 0;
@@ -99,11 +100,11 @@ zn_status zn_machine_measure(int threads, zn_precision precision, zn_machine *ou
     return status;
 }
 
-zn_status zn_machine_of(const zn_device *device, int threads, zn_precision precision, zn_machine *out)
+zn_status zn_machine_of(const zn_compute *c, zn_precision precision, zn_machine *out)
 {
-    if (!device)
-        return zn_machine_measure(threads, precision, out);
+    if (!c->device)
+        return zn_machine_measure(zn_pool_threads(c->pool), precision, out);
     *out = (zn_machine){ .cpus = zn_cpu_count() };
-    zn_device_describe(device, out->isa, sizeof out->isa, &out->peak_gflops, &out->bandwidth_gbs);
+    zn_device_describe(c->device, out->isa, sizeof out->isa, &out->peak_gflops, &out->bandwidth_gbs);
     return ZN_OK;
 }

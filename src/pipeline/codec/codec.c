@@ -1,5 +1,5 @@
-/* The public promise: image to latent and back. Keeps one runner for each part, so that pictures of one size share
- * their plan and packed weights. */
+/* The public promise: image to latent and back. Keeps one runner for each part, so that images of one size share their
+ * plan; packed weights stay for images of all sizes. */
 #include <zenith/codec.h>
 
 #include "base/alloc.h"
@@ -11,23 +11,15 @@
 #include <stdio.h>
 #include <string.h>
 
-zn_status zn_codec_new(const zn_model *model, const zn_codec_options *options, zn_codec **out)
+zn_status zn_codec_new(const zn_model *model, const zn_options *options, zn_codec **out)
 {
     *out = NULL;
-    static const zn_codec_options defaults = { 0 };
-    options = options ? options : &defaults;
-    if (options->precision < ZN_PRECISION_F32 || options->precision > ZN_PRECISION_F16)
-        return ZN_FAIL(ZN_EINVALID, "precision %d is not known", (int)options->precision);
     zn_codec *c = zn_calloc(1, sizeof *c);
     if (!c)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a codec");
     c->model = model;
-    c->options = *options;
     pthread_mutex_init(&c->lock, NULL);
-    c->options.device = NULL;
-    zn_status status = zn_pool_new(options->threads, &c->pool);
-    if (status == ZN_OK)
-        status = zn_device_open(options->device, &c->device);
+    const zn_status status = zn_compute_begin(options, &c->compute);
     if (status != ZN_OK)
         zn_codec_free(c);
     else
@@ -41,8 +33,7 @@ void zn_codec_free(zn_codec *c)
         return;
     zn_runner_free(c->runner[0]);
     zn_runner_free(c->runner[1]);
-    zn_device_close(c->device);
-    zn_pool_free(c->pool);
+    zn_compute_end(&c->compute);
     pthread_mutex_destroy(&c->lock);
     zn_free(c->rows);
     zn_free(c);
@@ -56,14 +47,7 @@ zn_status zn_codec_runner(zn_codec *c, zn_part part, zn_shape shape, zn_runner *
         *kept = NULL;
     }
     if (!*kept) {
-        const zn_runner_options options = { .pool = c->pool,
-                                            .device = c->device,
-                                            .math = (zn_math)c->options.precision,
-                                            .tile = c->options.tile,
-                                            .memory = c->options.memory,
-                                            .profile = c->options.profile,
-                                            .progress = c->options.progress,
-                                            .user = c->options.user };
+        const zn_runner_options options = zn_runner_options_of(&c->compute);
         ZN_TRY(zn_runner_new(c->model, part, shape, &options, kept));
     }
     c->last = part;
@@ -168,8 +152,8 @@ int zn_codec_profile(zn_codec *c, const zn_profile_row **rows)
     zn_free(c->rows);
     c->rows = NULL;
     *rows = NULL;
-    if (!c->options.profile || !c->runner[c->last] ||
-        zn_machine_of(c->device, zn_pool_threads(c->pool), c->options.precision, &machine) != ZN_OK ||
+    if (!c->compute.options.profile || !c->runner[c->last] ||
+        zn_machine_of(&c->compute, c->compute.options.precision, &machine) != ZN_OK ||
         zn_profile_rows(c->runner[c->last], &machine, 1, &c->rows, &c->row_count) != ZN_OK)
         return 0;
     *rows = c->rows;

@@ -2,15 +2,14 @@
 #ifndef ZN_PIPELINE_CODEC_H
 #define ZN_PIPELINE_CODEC_H
 
+#include "graph/compute.h"
 #include "pipeline/codec/runner.h"
 
 #include <pthread.h>
 
 struct zn_codec {
     const zn_model *model;
-    zn_codec_options options;
-    zn_pool *pool;
-    zn_device *device; /* NULL: the CPU */
+    zn_compute compute;
     pthread_mutex_t lock;
     zn_runner *runner[2]; /* by part, for the last size used */
     zn_part last;

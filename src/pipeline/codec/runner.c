@@ -17,6 +17,7 @@ static zn_status stage_start(zn_runner *r, zn_stage *st)
 {
     const zn_exec_options options = { .pool = r->options.pool,
                                       .device = r->options.device,
+                                      .packs = r->options.packs,
                                       .math = r->options.math,
                                       .profile = r->options.profile,
                                       .progress = r->options.progress ? window_progress : NULL,
@@ -32,6 +33,19 @@ static zn_status prepare(zn_runner *r)
     ZN_TRY(zn_alloc_for("the input map", zn_map_bytes(r->input_shape), (void **)&r->input));
     memset(r->input, 0, zn_map_bytes(r->input_shape));
     return ZN_OK;
+}
+
+zn_runner_options zn_runner_options_of(const zn_compute *c)
+{
+    return (zn_runner_options){ .pool = c->pool,
+                                .device = c->device,
+                                .packs = c->packs,
+                                .math = c->math,
+                                .tile = c->options.tile,
+                                .memory = c->options.memory,
+                                .profile = c->options.profile,
+                                .progress = c->options.progress,
+                                .user = c->options.user };
 }
 
 zn_status zn_runner_new(const zn_model *model, zn_part part, zn_shape input, const zn_runner_options *options,

@@ -9,6 +9,7 @@
 #ifndef ZN_RUNNER_H
 #define ZN_RUNNER_H
 
+#include "graph/compute.h"
 #include "graph/exec.h"
 #include "models/model.h"
 
@@ -22,13 +23,17 @@ typedef struct zn_runner zn_runner;
 typedef struct zn_runner_options {
     zn_pool *pool;     /* borrowed */
     zn_device *device; /* borrowed; NULL: the CPU */
+    zn_packs *packs;   /* borrowed; NULL: every stage packs its weights whenever it starts */
     zn_math math;
-    int tile;      /* as in zn_codec_options */
+    int tile;      /* as in zn_options */
     size_t memory; /* budget in bytes; 0: half of what is free */
     bool profile;
     zn_progress_fn progress;
     void *user;
 } zn_runner_options;
+
+/* As a handle's options say. */
+zn_runner_options zn_runner_options_of(const zn_compute *c);
 
 ZN_MUST_USE zn_status zn_runner_new(const zn_model *model, zn_part part, zn_shape input,
                                     const zn_runner_options *options, zn_runner **out);

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-zn_status zn_diffae_new(const zn_model *model, const zn_diffae_options *options, zn_diffae **out)
+zn_status zn_diffae_new(const zn_model *model, const zn_options *options, zn_diffae **out)
 {
     *out = NULL;
     if (!model->info.diffuses)
@@ -18,13 +18,15 @@ zn_status zn_diffae_new(const zn_model *model, const zn_diffae_options *options,
     if (!model->has[ZN_DECODER] || !model->has[ZN_ENCODER])
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no %s", model->info.path,
                        model->has[ZN_DECODER] ? "encoder, so its pictures have no conditions" : "decoder");
+    if (options && options->device && strcmp(options->device, "cpu"))
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: diffusion autoencoders are computed on the CPU, not on '%s'",
+                       model->info.path, options->device);
     zn_diffae *d = zn_calloc(1, sizeof *d);
     if (!d)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a diffusion autoencoder");
     d->model = model;
-    d->options = options ? *options : (zn_diffae_options){ 0 };
     pthread_mutex_init(&d->lock, NULL);
-    const zn_status status = zn_pool_new(d->options.threads, &d->pool);
+    const zn_status status = zn_compute_begin(options, &d->compute);
     if (status != ZN_OK)
         zn_diffae_free(d);
     else
@@ -45,7 +47,7 @@ void zn_diffae_free(zn_diffae *d)
         return;
     for (int part = 0; part < ZN_PARTS; part++)
         forget(&d->part[part]);
-    zn_pool_free(d->pool);
+    zn_compute_end(&d->compute);
     pthread_mutex_destroy(&d->lock);
     zn_free(d);
 }
@@ -71,7 +73,9 @@ zn_status zn_diffae_network(zn_diffae *d, zn_part part, int64_t n, zn_diffae_kep
     ZN_TRY(zn_model_network(d->model, part, n, side, side, &k->network));
     zn_graph_fuse(k->network.graph, &k->network.output, 1);
     k->n = n;
-    const zn_exec_options options = { .pool = d->pool, .math = (zn_math)d->options.precision, .whole = true };
+    const zn_exec_options options = {
+        .pool = d->compute.pool, .packs = d->compute.packs, .math = d->compute.math, .whole = true
+    };
     return zn_exec_new(k->network.graph, &k->network.output, 1, &options, &k->exec);
 }
 

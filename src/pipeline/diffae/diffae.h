@@ -2,6 +2,7 @@
 #ifndef ZN_PIPELINE_DIFFAE_H
 #define ZN_PIPELINE_DIFFAE_H
 
+#include "graph/compute.h"
 #include "graph/exec.h"
 #include "models/model.h"
 
@@ -19,8 +20,7 @@ typedef struct zn_diffae_kept {
 
 struct zn_diffae {
     const zn_model *model;
-    zn_diffae_options options;
-    zn_pool *pool;
+    zn_compute compute;
     pthread_mutex_t lock;
     zn_diffae_kept part[ZN_PARTS];
 };

@@ -28,10 +28,9 @@ static zn_status draw(zn_diffae *d, const zn_sample_options *o, int count, zn_im
 zn_status zn_sample(const zn_model *model, const zn_sample_options *options, int count, zn_image **images)
 {
     const zn_sample_options o = options ? *options : (zn_sample_options){ 0 };
-    const zn_diffae_options d_options = { .threads = o.threads, .progress = o.progress, .user = o.user };
     zn_diffae *d;
     memset(images, 0, sizeof *images * (size_t)count);
-    ZN_TRY(zn_diffae_new(model, &d_options, &d));
+    ZN_TRY(zn_diffae_new(model, o.compute, &d));
     const zn_status status = draw(d, &o, count, images);
     zn_diffae_free(d);
     return status;

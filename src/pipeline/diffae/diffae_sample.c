@@ -32,7 +32,7 @@ static zn_status predict(void *self, const float *x, int step, float *noise)
 static zn_status report(void *self, int done, int of, const float *x)
 {
     (void)x;
-    const zn_diffae_options *o = &((walk *)self)->d->options;
+    const zn_options *o = &((walk *)self)->d->compute.options;
     if (o->progress && o->progress(o->user, done / (double)of))
         return ZN_FAIL(ZN_ECANCELLED, "cancelled");
     return ZN_OK;

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/rng.h"
+#include "graph/compute.h"
 #include "io/dataset/dataset.h"
 #include "pipeline/eval/eval_score.h"
 #include "train/ranks/parcel.h"
@@ -17,6 +18,7 @@ typedef struct judge {
     const zn_eval_options *o;
     const zn_model_info *info;
     zn_codec *codec;
+    int threads;
     zn_dataset *data;
     zn_corruption damages[ZN_EVAL_GROUPS];
     int damage_count; /* 1 for an autoencoder, whose pictures are not damaged */
@@ -64,7 +66,7 @@ static zn_status repair(judge *j, const zn_image *picture, zn_corruption c, uint
     ZN_TRY_DONE(zn_restore(j->codec, damaged, j->o->task, &restored));
     row->ms = zn_clock_ms() - start;
     ZN_TRY_DONE(zn_eval_score(picture, restored, &row->model));
-    status = zn_eval_score_plain(j->o, picture, damaged, c, row);
+    status = zn_eval_score_plain(j->o, j->threads, picture, damaged, c, row);
 done:
     zn_image_free(damaged);
     zn_image_free(restored);
@@ -207,10 +209,13 @@ static zn_status judge_all(judge *j)
 static zn_status prepare(judge *j, const zn_model *model)
 {
     const zn_eval_options *o = j->o;
-    zn_codec_options codec = o->codec;
-    codec.threads = codec.threads > 0 ? codec.threads : zn_ranks_threads(o->ranks);
-    codec.progress = o->progress ? on_progress : NULL;
-    codec.user = j;
+    zn_options compute;
+    ZN_TRY(zn_options_read(o->compute, &compute));
+    if (!compute.context && !compute.threads)
+        compute.threads = zn_ranks_threads(o->ranks);
+    j->threads = compute.context ? zn_context_threads(compute.context) : compute.threads;
+    compute.progress = o->progress ? on_progress : NULL;
+    compute.user = j;
     const bool damaged = o->damage.damage != ZN_DAMAGE_NONE;
     if (!j->info->restores && (damaged || o->task != ZN_TASK_AUTO || o->nlm))
         return ZN_FAIL(ZN_EUNSUPPORTED,
@@ -236,7 +241,7 @@ static zn_status prepare(judge *j, const zn_model *model)
     snprintf(j->out->architecture, sizeof j->out->architecture, "%s", j->info->architecture);
     snprintf(j->out->data, sizeof j->out->data, "%s", o->data);
     ZN_TRY(zn_dataset_open(o->data, &j->data));
-    return zn_codec_new(model, &codec, &j->codec);
+    return zn_codec_new(model, &compute, &j->codec);
 }
 
 zn_status zn_eval(const zn_model *model, const zn_eval_options *options, zn_eval_result *out)

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "graph/compute.h"
 #include "graph/exec.h"
 #include "io/dataset/dataset.h"
 #include "io/image/pixels.h"
@@ -20,7 +21,7 @@ enum { MAX_GATES = 64, MAX_LAYERS = 512 };
 typedef struct gates {
     const zn_model *model;
     const zn_eval_options *o;
-    zn_pool *pool;
+    zn_compute compute;
     zn_dataset *data;
     /* of the last size */
     zn_shape shape;
@@ -60,7 +61,9 @@ static zn_status make_graph(gates *g, zn_shape shape)
                        zn_model_info_of(g->model)->architecture);
     zn_graph_fuse(g->graph, outputs, count);
     g->shape = shape;
-    const zn_exec_options options = { .pool = g->pool, .math = (zn_math)g->o->codec.precision, .profile = true };
+    const zn_exec_options options = {
+        .pool = g->compute.pool, .packs = g->compute.packs, .math = g->compute.math, .profile = true
+    };
     ZN_TRY(zn_exec_new(g->graph, outputs, count, &options, &g->exec));
     return zn_exec_run(g->exec); /* warm-up */
 }
@@ -179,14 +182,14 @@ zn_status zn_eval_gates(const zn_model *model, const zn_eval_options *options, z
     gates g = { .model = model, .o = options, .out = out };
     zn_status status;
     ZN_TRY_DONE(zn_alloc_for("a list of layers", sizeof *out->rows * MAX_LAYERS, (void **)&out->rows));
-    ZN_TRY_DONE(zn_pool_new(options->codec.threads, &g.pool));
+    ZN_TRY_DONE(zn_compute_begin(options->compute, &g.compute));
     ZN_TRY_DONE(zn_dataset_open(options->data, &g.data));
     ZN_TRY_DONE(run_all(&g));
     average(&g);
 done:
     drop_graph(&g);
     zn_dataset_close(g.data);
-    zn_pool_free(g.pool);
+    zn_compute_end(&g.compute);
     if (status != ZN_OK)
         zn_gate_result_clear(out);
     return status;

@@ -46,13 +46,12 @@ zn_status zn_eval_score(const zn_image *truth, const zn_image *got, zn_scores *o
     return ms_ssim(truth, got, &out->ms_ssim);
 }
 
-zn_status zn_eval_score_plain(const zn_eval_options *o, const zn_image *picture, const zn_image *damaged,
+zn_status zn_eval_score_plain(const zn_eval_options *o, int threads, const zn_image *picture, const zn_image *damaged,
                               zn_corruption c, zn_eval_row *row)
 {
     static const zn_filter_kind kinds[] = {
         [ZN_PLAIN_MEAN] = ZN_FILTER_MEAN, [ZN_PLAIN_MEDIAN] = ZN_FILTER_MEDIAN, [ZN_PLAIN_NLM] = ZN_FILTER_NLM
     };
-    const int threads = o->codec.threads > 0 ? o->codec.threads : zn_ranks_threads(o->ranks);
     ZN_TRY(zn_eval_score(picture, damaged, &row->plain[ZN_PLAIN_DAMAGED]));
     const double rms = 255 * pow(10, -row->plain[ZN_PLAIN_DAMAGED].psnr / 20);
     const double strength = c.damage == ZN_DAMAGE_GAUSSIAN ? c.amount : rms;

@@ -1,5 +1,5 @@
-/* Clips piece by piece. The first piece and the later ones are different graphs; only one of them is there at a time,
- * since weights made ready for running are the larger part of its memory. */
+/* Clips piece by piece. The first piece and the later ones are different graphs, of which one exists at a time; their
+ * packed weights are the same and stay. */
 #include "pipeline/video/clip.h"
 
 #include "base/alloc.h"
@@ -131,9 +131,11 @@ static zn_status build(zn_clip *c, int frames)
     place_kept(c);
     ZN_TRY(check_memory(c, outputs, count));
     ZN_TRY(give_memory(c));
-    const zn_exec_options options = {
-        .pool = c->options.pool, .math = c->options.math, .progress = c->options.progress, .user = c->options.user
-    };
+    const zn_exec_options options = { .pool = c->options.pool,
+                                      .packs = c->options.packs,
+                                      .math = c->options.math,
+                                      .progress = c->options.progress,
+                                      .user = c->options.user };
     return zn_exec_new(c->graph, outputs, count, &options, &c->exec);
 }
 

@@ -10,7 +10,7 @@
 #ifndef ZN_PIPELINE_CLIP_H
 #define ZN_PIPELINE_CLIP_H
 
-#include "base/threads.h"
+#include "graph/packs.h"
 #include "models/model.h"
 
 #include <zenith/codec.h>
@@ -18,7 +18,8 @@
 typedef struct zn_clip zn_clip;
 
 typedef struct zn_clip_options {
-    zn_pool *pool; /* borrowed */
+    zn_pool *pool;   /* borrowed */
+    zn_packs *packs; /* borrowed; NULL: every piece of another kind packs its weights */
     zn_math math;
     size_t memory;           /* most bytes of a piece; 0: what the machine has */
     zn_progress_fn progress; /* within a piece; may be NULL */

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "graph/compute.h"
 #include "io/image/pixels.h"
 #include "pipeline/codec/codec.h"
 #include "pipeline/video/clip.h"
@@ -12,8 +13,7 @@
 
 struct zn_video {
     const zn_model *model;
-    zn_codec_options options;
-    zn_pool *pool;
+    zn_compute compute;
     zn_clip *part[2]; /* for the last size used */
     /* encoder */
     int width, height; /* of the clip's pictures; 0: none yet */
@@ -25,25 +25,19 @@ struct zn_video {
     char plan[256];
 };
 
-zn_status zn_video_new(const zn_model *model, const zn_codec_options *options, zn_video **out)
+zn_status zn_video_new(const zn_model *model, const zn_options *options, zn_video **out)
 {
     *out = NULL;
-    static const zn_codec_options defaults = { 0 };
-    options = options ? options : &defaults;
     const zn_model_info *info = zn_model_info_of(model);
     if (!info->clip_frames)
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s: %s is for pictures and knows no clips", info->path, info->architecture);
-    if (options->precision < ZN_PRECISION_F32 || options->precision > ZN_PRECISION_F16)
-        return ZN_FAIL(ZN_EINVALID, "precision %d is not known", (int)options->precision);
-    if (options->device && strcmp(options->device, "cpu"))
+    if (options && options->device && strcmp(options->device, "cpu"))
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s: clips are computed on the CPU, not on '%s'", info->path, options->device);
     zn_video *v = zn_calloc(1, sizeof *v);
     if (!v)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a video");
     v->model = model;
-    v->options = *options;
-    v->options.device = NULL;
-    const zn_status status = zn_pool_new(options->threads, &v->pool);
+    const zn_status status = zn_compute_begin(options, &v->compute);
     if (status != ZN_OK)
         zn_video_free(v);
     else
@@ -57,7 +51,7 @@ void zn_video_free(zn_video *v)
         return;
     zn_clip_free(v->part[0]);
     zn_clip_free(v->part[1]);
-    zn_pool_free(v->pool);
+    zn_compute_end(&v->compute);
     zn_free(v);
 }
 
@@ -77,8 +71,13 @@ static zn_status part_for(zn_video *v, zn_part part, zn_shape frame)
         zn_clip_free(*kept);
         *kept = NULL;
     }
-    const zn_clip_options options = { v->pool, (zn_math)v->options.precision, v->options.memory, v->options.progress,
-                                      v->options.user };
+    const zn_compute *k = &v->compute;
+    const zn_clip_options options = { .pool = k->pool,
+                                      .packs = k->packs,
+                                      .math = k->math,
+                                      .memory = k->options.memory,
+                                      .progress = k->options.progress,
+                                      .user = k->options.user };
     return *kept ? ZN_OK : zn_clip_new(v->model, part, frame, &options, kept);
 }
 

@@ -18,7 +18,7 @@ typedef struct key {
     kind kind;
     size_t offset, size;
     double least, most;
-    const char *choices; /* CHOICE: words in the order of the enumeration */
+    const char *choices; /* CHOICE: words in the order of the enumeration, from `least` on */
 } key;
 
 /* A moment that keeps all of itself never sees a gradient, and correcting it divides by zero. One that keeps nothing,
@@ -40,7 +40,7 @@ static const key keys[] = {
     { "accumulate", COUNT, FIELD(accumulate), 1, 1024, NULL },
     { "dropout", NUMBER, FIELD(dropout), 0, 0.9, NULL },
     { "recompute", CHOICE, FIELD(recompute), 0, 0, "false true" },
-    { "precision", CHOICE, FIELD(precision), 0, 0, "f32 bf16" },
+    { "precision", CHOICE, FIELD(precision), ZN_PRECISION_F32, 0, "f32 bf16" },
     { "optimizer", CHOICE, FIELD(optimizer), 0, 0, "adamw adam amsgrad sgd" },
     { "lr", NUMBER, FIELD(lr), 0, 10, NULL },
     { "beta1", NUMBER, FIELD(beta1), 0, BELOW_ONE, NULL },
@@ -90,6 +90,7 @@ static const zn_recipe defaults = { .model = "zenith-r",
                                     .batch = 8,
                                     .size = 128,
                                     .accumulate = 1,
+                                    .precision = ZN_PRECISION_F32,
                                     .lr = 1e-3,
                                     .beta1 = 0.9,
                                     .beta2 = 0.99,
@@ -197,7 +198,7 @@ static zn_status set_value(void *user, const char *name, const char *value, cons
         const int index = choice_of(k->choices, value);
         if (index < 0)
             return ZN_FAIL(ZN_EINVALID, "%s: %s must be one of %s, not '%s'", where, name, k->choices, value);
-        *(int *)((char *)r + k->offset) = index;
+        *(int *)((char *)r + k->offset) = (int)k->least + index;
         return ZN_OK;
     }
     return ZN_FAIL(ZN_EINVALID, "%s: there is no setting '%s'", where, name);
@@ -278,7 +279,7 @@ static int value_text(const zn_recipe *r, const key *k, char *text, size_t size)
     default:
         break;
     }
-    const char *word = word_of(k->choices, *(const int *)field, &length);
+    const char *word = word_of(k->choices, *(const int *)field - (int)k->least, &length);
     return snprintf(text, size, "%.*s", length, word);
 }
 

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <zenith/status.h>
+#include <zenith/options.h>
 
 typedef enum zn_recipe_optimizer {
     ZN_RECIPE_ADAMW,
@@ -24,7 +24,6 @@ typedef enum zn_recipe_optimizer {
     ZN_RECIPE_SGD
 } zn_recipe_optimizer;
 /* Of the products of convolutions, forward and back; weights, gradients, optimiser and losses are always f32. */
-typedef enum zn_recipe_precision { ZN_RECIPE_F32, ZN_RECIPE_BF16 } zn_recipe_precision;
 typedef enum zn_schedule { ZN_SCHEDULE_COSINE, ZN_SCHEDULE_CONSTANT, ZN_SCHEDULE_STEP } zn_schedule;
 
 /* How block gates run while a network that has them is trained. As usual: straight, or there are none. */
@@ -56,10 +55,10 @@ typedef struct zn_recipe {
     int width, latent; /* channels of the network's trunk and of its latents; 0: the architecture's own */
     int64_t steps;
     int batch, size, accumulate;
-    double halve;   /* share of the crops taken twice as large and scaled down */
-    double dropout; /* share of a diffusion autoencoder's activations that training leaves out */
-    int recompute;  /* 1: activations are computed again for the backward instead of kept, to fit memory */
-    zn_recipe_precision precision;
+    double halve;           /* share of the crops taken twice as large and scaled down */
+    double dropout;         /* share of a diffusion autoencoder's activations that training leaves out */
+    int recompute;          /* 1: activations are computed again for the backward instead of kept, to fit memory */
+    zn_precision precision; /* ZN_PRECISION_F32 or ZN_PRECISION_BF16 */
     zn_recipe_optimizer optimizer;
     double lr, beta1, beta2, eps, weight_decay, momentum;
     zn_schedule schedule;

@@ -55,6 +55,8 @@ static zn_status go_on(const zn_run *r, const zn_distill_options *o)
 static zn_status read_recipe(zn_run *r, const zn_distill_options *o)
 {
     zn_recipe *k = &r->recipe;
+    if (r->said & ZN_SAID_PRECISION)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "the precision of a distillation is its recipe's: leave it out of the options");
     if (o->run.resume) {
         ZN_TRY(zn_run_read_recipe(r));
         if (!k->teacher[0])

@@ -59,7 +59,7 @@ static zn_status enter_stage(zn_run *r, int stage)
                                    .stop = stop_within_step,
                                    .user = r };
     ZN_TRY(zn_trainer_new(&t, &r->trainer));
-    r->coarse = s->recipe.precision == ZN_RECIPE_BF16 ? zn_exec_coarse(r->trainer->exec) : NAN;
+    r->coarse = s->recipe.precision == ZN_PRECISION_BF16 ? zn_exec_coarse(r->trainer->exec) : NAN;
     if (zn_goal_on_conditions(s->goal))
         return ZN_OK;
     const zn_yardstick_options y = { .model = r->model,
@@ -117,12 +117,25 @@ static zn_status prepare_pictures(zn_run *r)
     return zn_loader_new(r->set, &lo, &r->loader);
 }
 
+static zn_status borrow_pool(zn_run *r)
+{
+    zn_options o;
+    ZN_TRY(zn_options_read(r->options.compute, &o));
+    if (o.device && strcmp(o.device, "cpu"))
+        return ZN_FAIL(ZN_EUNSUPPORTED, "training runs on the CPU, not on '%s'", o.device);
+    if (!o.context && !o.threads)
+        o.threads = zn_ranks_threads(r->options.ranks);
+    ZN_TRY(zn_context_borrow(o.context, o.threads, &r->context));
+    r->pool = zn_context_pool(r->context);
+    return ZN_OK;
+}
+
 static zn_status prepare(zn_run *r)
 {
     char path[ZN_RUN_PATH];
     int stage = 0;
     ZN_TRY(check_task(r));
-    ZN_TRY(zn_pool_new(r->options.threads > 0 ? r->options.threads : zn_ranks_threads(r->options.ranks), &r->pool));
+    ZN_TRY(borrow_pool(r));
     ZN_TRY(zn_dataset_open(r->options.data, &r->set));
     zn_run_path(r, "checkpoint.safetensors", path);
     if (r->has_checkpoint)
@@ -275,7 +288,7 @@ void zn_run_free(zn_run *r)
     zn_model_free(r->model);
     zn_model_free(r->teacher);
     zn_dataset_close(r->set);
-    zn_pool_free(r->pool);
+    zn_context_free(r->context);
     zn_free(r->batch);
     zn_free(r->inputs);
     zn_held_out_free(&r->held);

@@ -8,6 +8,7 @@
 #ifndef ZN_RUN_H
 #define ZN_RUN_H
 
+#include "graph/compute.h"
 #include "io/dataset/dataset.h"
 #include "train/data/conditions.h"
 #include "train/data/held_out.h"
@@ -82,7 +83,8 @@ typedef struct zn_run {
     zn_run_skips skips;
 
     /* inside */
-    zn_pool *pool;
+    zn_context *context;
+    zn_pool *pool; /* the context's */
     zn_dataset *set;
     zn_loader *loader;
     zn_journal *journal;

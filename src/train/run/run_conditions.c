@@ -211,11 +211,10 @@ zn_status zn_run_show_imagined(zn_run *r)
     zn_image *images[SHOWN];
     if (r->stages[r->stage].goal != ZN_GOAL_LATENT_NET)
         return ZN_OK;
+    const zn_options compute = { .context = r->context, .progress = stop_drawing, .user = r };
     const zn_sample_options o = { .seed = (uint64_t)r->recipe.seed, /* always from the same noise */
                                   .steps = SAMPLE_STEPS,
-                                  .threads = zn_pool_threads(r->pool),
-                                  .progress = stop_drawing,
-                                  .user = r };
+                                  .compute = &compute };
     zn_status status = zn_sample(r->model, &o, SHOWN, images);
     if (status == ZN_OK)
         status = write_sheet(r, images);

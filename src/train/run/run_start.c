@@ -110,7 +110,9 @@ zn_status zn_run_open_model(zn_run *r, zn_part part)
 
 unsigned zn_run_said_by(const zn_run_options *o)
 {
-    return (o->seed ? ZN_SAID_SEED : 0) | (o->from ? ZN_SAID_FROM : 0) | (o->steps > 0 ? ZN_SAID_STEPS : 0);
+    const bool precise = o->compute && o->compute->precision != ZN_PRECISION_DEFAULT;
+    return (o->seed ? ZN_SAID_SEED : 0) | (o->from ? ZN_SAID_FROM : 0) | (o->steps > 0 ? ZN_SAID_STEPS : 0) |
+           (precise ? ZN_SAID_PRECISION : 0);
 }
 
 zn_status zn_run_set_start(zn_recipe *recipe, const zn_run_options *o)
@@ -139,7 +141,7 @@ static void complete(const zn_run *r, zn_recipe *k)
         strcpy(k->from, own->from);
     if (zn_run_stands_back(r, ZN_SAID_STEPS, false))
         k->steps = own->steps;
-    if (zn_run_stands_back(r, ZN_SAID_PRECISION, k->precision == ZN_RECIPE_F32))
+    if (zn_run_stands_back(r, ZN_SAID_PRECISION, k->precision == ZN_PRECISION_F32))
         k->precision = own->precision;
     if (k->gates == ZN_RECIPE_GATES_AS_USUAL && own->gates == ZN_RECIPE_GATES_STRAIGHT) /* see settle_gates */
         k->gates = own->gates;

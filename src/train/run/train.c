@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/fail.h"
+#include "graph/compute.h"
 #include "train/run/run.h"
 
 #include <math.h>
@@ -13,18 +14,22 @@ const char *zn_train_preset(int index, const char **description) { return zn_rec
 
 static unsigned said_by(const zn_train_options *o)
 {
-    return zn_run_said_by(&o->run) | (o->precision ? ZN_SAID_PRECISION : 0) | (o->labels ? ZN_SAID_LABELS : 0);
+    return zn_run_said_by(&o->run) | (o->labels ? ZN_SAID_LABELS : 0);
 }
 
 static zn_status apply_options(zn_recipe *k, const zn_train_options *o)
 {
-    char line[64];
+    zn_options compute;
     ZN_TRY(zn_recipe_set_all(o->run.settings, k));
     if (o->run.steps > 0)
         k->steps = o->run.steps;
     ZN_TRY(zn_run_set_path(k->labels, sizeof k->labels, o->labels, "the labels' file"));
-    const int length = snprintf(line, sizeof line, "precision: %.40s", o->precision ? o->precision : "");
-    return o->precision ? zn_recipe_apply(line, (size_t)length, "options", k) : ZN_OK;
+    ZN_TRY(zn_options_read(o->run.compute, &compute));
+    if (compute.precision == ZN_PRECISION_F16)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "training computes in f32 or bf16, not in f16");
+    if (compute.precision != ZN_PRECISION_DEFAULT)
+        k->precision = compute.precision;
+    return ZN_OK;
 }
 
 /* Labels that the recipe of a resumed run's call names. What is in them will be compared; of an old run, their name. */

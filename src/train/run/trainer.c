@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "graph/compute.h"
 
 /* The discriminator has a say in the last part of a run, and more of it towards the end. */
 static const double discriminator_begin = 0.8;
@@ -81,7 +82,7 @@ static zn_status differentiate(zn_trainer *t, zn_node **wrt, zn_node **gradients
             outputs[count++] = l->gradients[i];
     zn_graph_fuse(o->graph, outputs, count);
     const zn_exec_options options = { .pool = t->options.pool,
-                                      .math = t->recipe->precision == ZN_RECIPE_BF16 ? ZN_MATH_BF16 : ZN_MATH_F32,
+                                      .math = zn_math_of(t->recipe->precision),
                                       .whole = o->diffusion != NULL,
                                       .training = true,
                                       .profile = true,

@@ -1,0 +1,13 @@
+/* The options of the command line that say how something is computed, as the library takes them. */
+#ifndef ZN_CLI_COMPUTE_H
+#define ZN_CLI_COMPUTE_H
+
+#include "ui/options.h"
+#include "ui/progress.h"
+
+#include <zenith/options.h>
+
+/* bar (may be NULL) shows the progress. */
+zn_options compute_options(const options *o, progress *bar);
+
+#endif

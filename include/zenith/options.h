@@ -1,0 +1,52 @@
+/* Options: how anything is computed. Codecs, videos, diffusion autoencoders, evaluations, benchmarks and training take
+ * the same struct, and check it in the same way.
+ *
+ *     zn_options o = { .size = sizeof o, .threads = 4, .precision = ZN_PRECISION_BF16 };
+ *     zn_codec_new(model, &o, &codec);
+ *
+ * Zero means the default in every field, and NULL for the struct means all zero. What cannot be is ZN_EINVALID; fields
+ * that a handle has no use for are not looked at. */
+#ifndef ZN_OPTIONS_H
+#define ZN_OPTIONS_H
+
+#include <zenith/context.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Compute precision of multiplications; everything else is always fp32. The 16-bit ones allow what is faster: on ARM
+ * f16 is fixed-point arithmetic of 15 bits on the int8 matrix unit, and bf16 the same except for large feature maps and
+ * 1x1 layers, where it is bf16 on the matrix unit; on x86 bf16 is AMX, on a GPU both are TF32. A layer that has nothing
+ * faster (f16 on x86) is computed in fp32. */
+typedef enum zn_precision {
+    ZN_PRECISION_DEFAULT, /* fp32; when training, the recipe's */
+    ZN_PRECISION_F32,
+    ZN_PRECISION_BF16,
+    ZN_PRECISION_F16 /* not for training */
+} zn_precision;
+
+/* "f32", "bf16", "f16"; NULL for any other number, so names can be listed from ZN_PRECISION_F32 on. */
+ZN_API const char *zn_precision_name(int precision);
+
+enum { ZN_TILE_AUTO = 0, ZN_TILE_OFF = -1 };
+
+typedef struct zn_options {
+    /* sizeof(zn_options) where the caller was compiled: later versions add fields at the end, and the library reads no
+     * more than this. 0: the fields below. */
+    size_t size;
+    zn_context *context; /* kept by the handle as long as it needs it; NULL: one of its own */
+    int threads;         /* 0: the context's, or one for each CPU this process may use */
+    zn_precision precision;
+    const char *device;      /* NULL or "cpu": the CPU; "cuda": the first GPU, in a build with CUDA. Not retained. */
+    size_t memory;           /* budget for activations in bytes; 0: half of what the machine has free */
+    int tile;                /* ZN_TILE_AUTO (from memory), ZN_TILE_OFF, or the side of a tile in image pixels */
+    int profile;             /* non-zero: keep the time of each layer */
+    zn_progress_fn progress; /* may be NULL */
+    void *user;              /* for progress */
+} zn_options;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,87 @@
+/* Contexts: a pool, devices and a cache of packed weights, counted by those who use them. */
+#include "graph/context.h"
+
+#include "base/alloc.h"
+#include "base/fail.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+struct zn_context {
+    pthread_mutex_t lock; /* of users and the device */
+    int users;
+    zn_pool *pool;
+    zn_device *device; /* there is one kind that is not the CPU; NULL: nobody has asked for it */
+    char device_name[16];
+    zn_pack_cache *packs;
+};
+
+zn_status zn_context_new(int threads, zn_context **out)
+{
+    *out = NULL;
+    if (threads < 0)
+        return ZN_FAIL(ZN_EINVALID, "%d threads: 0 (one for each CPU) to 1024", threads);
+    zn_context *c = zn_calloc(1, sizeof *c);
+    if (!c)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a context");
+    pthread_mutex_init(&c->lock, NULL);
+    c->users = 1;
+    zn_status status = zn_pool_new(threads, &c->pool);
+    if (status == ZN_OK)
+        status = zn_pack_cache_new(&c->packs);
+    if (status != ZN_OK)
+        zn_context_free(c);
+    else
+        *out = c;
+    return status;
+}
+
+void zn_context_free(zn_context *c)
+{
+    if (!c)
+        return;
+    pthread_mutex_lock(&c->lock);
+    const int left = --c->users;
+    pthread_mutex_unlock(&c->lock);
+    if (left)
+        return;
+    zn_device_close(c->device);
+    zn_pack_cache_free(c->packs);
+    zn_pool_free(c->pool);
+    pthread_mutex_destroy(&c->lock);
+    zn_free(c);
+}
+
+zn_status zn_context_borrow(zn_context *given, int threads, zn_context **out)
+{
+    *out = given;
+    if (!given)
+        return zn_context_new(threads, out);
+    pthread_mutex_lock(&given->lock);
+    given->users++;
+    pthread_mutex_unlock(&given->lock);
+    return ZN_OK;
+}
+
+int zn_context_threads(const zn_context *c) { return zn_pool_threads(c->pool); }
+size_t zn_context_packed_bytes(const zn_context *c) { return zn_pack_cache_bytes(c->packs); }
+
+zn_pool *zn_context_pool(const zn_context *c) { return c->pool; }
+zn_pack_cache *zn_context_packs(const zn_context *c) { return c->packs; }
+
+zn_status zn_context_device(zn_context *c, const char *name, zn_device **out)
+{
+    zn_status status = ZN_OK;
+    pthread_mutex_lock(&c->lock);
+    *out = c->device;
+    if (!c->device || !name || strcmp(name, c->device_name)) {
+        status = zn_device_open(name, out);
+        if (*out) {
+            c->device = *out;
+            snprintf(c->device_name, sizeof c->device_name, "%s", name);
+        }
+    }
+    pthread_mutex_unlock(&c->lock);
+    return status;
+}
