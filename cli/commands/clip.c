@@ -29,25 +29,35 @@ static void explain(const session *s, zn_video *v, zn_part part)
 
 /* ---- encode ---- */
 
-/* A film, or one picture. */
+/* What gives frames: a video file, or an image, which may be animated. One of the two is open. */
+typedef struct frames {
+    zn_film *film;
+    zn_animation *images;
+} frames;
+
+static zn_status next_frame(const frames *f, zn_image **out)
+{
+    return f->film ? zn_film_next(f->film, out) : zn_animation_next(f->images, out);
+}
+
 static zn_status encode_item(const options *o, zn_video *v, const char *path, zn_latent **clip, int *pictures)
 {
     const zn_image_read_options reading = { .background = { o->background[0], o->background[1], o->background[2] } };
-    zn_film *film = NULL;
+    frames f = { 0 };
     zn_image *image = NULL;
-    const int is_whole = !is_film(path);
-    zn_status status = is_whole ? zn_image_read(path, &reading, &image) : zn_film_open(path, &film);
-    if (status == ZN_OK && film)
-        status = zn_film_next(film, &image);
+    zn_status status = is_film(path) ? zn_film_open(path, &f.film) : zn_animation_open(path, &reading, &f.images);
+    if (status == ZN_OK)
+        status = next_frame(&f, &image);
     while (status == ZN_OK && image) {
         status = zn_video_encode(v, image, clip);
         zn_image_free(image);
         image = NULL;
         *pictures += status == ZN_OK;
-        if (status == ZN_OK && film)
-            status = zn_film_next(film, &image);
+        if (status == ZN_OK)
+            status = next_frame(&f, &image);
     }
-    zn_film_close(film);
+    zn_film_close(f.film);
+    zn_animation_close(f.images);
     return status;
 }
 

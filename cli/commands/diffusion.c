@@ -98,7 +98,7 @@ static zn_status read_fitting(const session *s, const char *path, zn_image **out
     const zn_image_read_options reading = { .background = { o->background[0], o->background[1], o->background[2] } };
     const int side = s->info->image_size;
     zn_image *photo = NULL;
-    zn_status status = zn_image_read(path, &reading, &photo);
+    zn_status status = read_image(o, path, &reading, &photo);
     if (status == ZN_OK && (photo->width != side || photo->height != side))
         note(o, "%s: the model takes %dx%d: using the centre of %dx%d, scaled", path, side, side, photo->width,
              photo->height);

@@ -18,7 +18,7 @@ static zn_status work(session *s, const job *item, json *j, char *summary, size_
     zn_image *image = NULL;
     zn_latent *latent = NULL;
     double ms = 0;
-    zn_status status = zn_image_read(item->input, &reading, &image);
+    zn_status status = read_image(o, item->input, &reading, &image);
     if (status == ZN_OK) {
         ms = now_ms();
         status = zn_encode(s->codec, image, &latent);

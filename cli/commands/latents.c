@@ -97,7 +97,7 @@ static zn_status encode_one(session *s, const job *item, const char *output, zn_
         complain_of(item->input, item->problem);
         return ZN_EINVALID;
     }
-    zn_status status = zn_image_read(item->input, &reading, &image);
+    zn_status status = read_image(o, item->input, &reading, &image);
     if (status == ZN_OK)
         status = zn_encode(s->codec, image, latent);
     zn_image_free(image);

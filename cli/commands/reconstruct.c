@@ -39,7 +39,7 @@ static zn_status by_codec(session *s, const char *input, trip *t)
     const options *o = s->o;
     const zn_image_read_options reading = { .background = { o->background[0], o->background[1], o->background[2] } };
     const double base = s->bar.base, scale = s->bar.scale;
-    zn_status status = zn_image_read(input, &reading, &t->original);
+    zn_status status = read_image(o, input, &reading, &t->original);
     if (status != ZN_OK)
         return status;
     const double share = encoder_share(s, t->original);

@@ -29,7 +29,7 @@ static zn_status read_input(const options *o, const job *item, work_of *w)
             return status;
         w->reading.ignore_alpha = w->alpha != NULL;
     }
-    const zn_status status = zn_image_read(item->input, &w->reading, &w->damaged);
+    const zn_status status = read_image(o, item->input, &w->reading, &w->damaged);
     return status == ZN_OK && keeps_metadata(o) ? zn_image_read_metadata(item->input, &w->metadata) : status;
 }
 

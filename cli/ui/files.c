@@ -62,6 +62,15 @@ int is_picture(const char *path) { return has_extension(path, "png jpg jpeg webp
 
 int is_film(const char *path) { return has_extension(path, "mp4 m4v mkv webm mov avi"); }
 
+zn_status read_image(const options *o, const char *path, const zn_image_read_options *reading, zn_image **out)
+{
+    zn_image_kind kind;
+    const zn_status status = zn_image_read(path, reading, out);
+    if (status == ZN_OK && zn_image_probe(path, &kind) == ZN_OK && kind.frames > 1)
+        note(o, "%s: %d frames, of which only the first is used; 'zenith encode --clip' takes all", path, kind.frames);
+    return status;
+}
+
 static job *add(job_list *list, char *input)
 {
     if (list->count == list->capacity) {

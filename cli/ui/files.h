@@ -41,4 +41,7 @@ int is_picture(const char *path); /* by its extension, of what can be read */
 int is_film(const char *path);
 const char *base_name(const char *path);
 
+/* As zn_image_read, with a remark about frames of an animated image after the first, which are not used. */
+zn_status read_image(const options *o, const char *path, const zn_image_read_options *reading, zn_image **out);
+
 #endif

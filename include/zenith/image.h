@@ -76,6 +76,22 @@ ZN_API ZN_MUST_USE zn_status zn_image_probe(const char *path, zn_image_kind *out
 ZN_API ZN_MUST_USE zn_status zn_image_read_alpha(const char *path, const zn_image_read_options *options,
                                                  zn_image **out);
 
+/* The frames of an animated PNG, WebP or GIF, each as it is seen; any other image is one frame.
+ *
+ *     zn_animation *a; zn_image *frame;
+ *     zn_animation_open("moving.gif", NULL, &a);
+ *     while (zn_animation_next(a, &frame) == ZN_OK && frame) {
+ *         ...
+ *         zn_image_free(frame);
+ *     }
+ *     zn_animation_close(a); */
+typedef struct zn_animation zn_animation;
+ZN_API ZN_MUST_USE zn_status zn_animation_open(const char *path, const zn_image_read_options *options,
+                                               zn_animation **out);
+/* *out is owned by the caller, and NULL after the last frame. */
+ZN_API ZN_MUST_USE zn_status zn_animation_next(zn_animation *animation, zn_image **out);
+ZN_API void zn_animation_close(zn_animation *animation);
+
 /* EXIF and XMP as the file holds them, for zn_image_write_options; broken blocks are left out. An ICC profile is not
  * among them, because reading converts to sRGB. Free *out with zn_image_metadata_free whatever the result. */
 ZN_API ZN_MUST_USE zn_status zn_image_read_metadata(const char *path, zn_image_metadata *out);

@@ -35,6 +35,24 @@ static inline void fuzz_metadata(const uint8_t *data, size_t size)
     zn_image_free(image);
 }
 
+/* The first frames of an animation, each turned into an image. */
+static inline void fuzz_frames(const zn_image_format *format, const uint8_t *data, size_t size, int64_t max_pixels)
+{
+    enum { MOST = 16 };
+    const zn_source source = { data, size, "fuzz" };
+    zn_frames *frames;
+    if (!format->frames || format->frames(&source, max_pixels, &frames) != ZN_OK)
+        return;
+    zn_raster *canvas;
+    for (int i = 0; i < MOST && frames->next(frames, &canvas) == ZN_OK && canvas; i++) {
+        zn_image *image = NULL;
+        if (canvas->bits != 8 || canvas->channels != 4 || zn_raster_finish(canvas, NULL, &image) != ZN_OK)
+            abort();
+        zn_image_free(image);
+    }
+    frames->close(frames);
+}
+
 /* -1 (leave out of the corpus) for bytes of another format. */
 static inline int fuzz_image(const char *name, const uint8_t *data, size_t size)
 {
@@ -43,6 +61,7 @@ static inline int fuzz_image(const char *name, const uint8_t *data, size_t size)
     if (!format || strcmp(format->name, name))
         return -1;
     fuzz_metadata(data, size);
+    fuzz_frames(format, data, size, MAX_PIXELS);
     const zn_image_read_options options = { .background = { 10, 20, 30 }, .max_pixels = MAX_PIXELS };
     zn_image *image = NULL;
     const zn_status status = zn_image_read_memory(data, size, &options, &image);

@@ -391,6 +391,31 @@ static void gif_first_frame(void **state)
         assert_int_equal(kind.frames, 1 + interlaced);
     }
 }
+
+/* Frames after the first cover columns 2 to 6 and rows 1 to 3 with their own colour. */
+static void gif_frames(void **state)
+{
+    (void)state;
+    const int part[4] = { 2, 1, 5, 3 };
+    for (int disposal = DISPOSE_DO_NOT; disposal <= DISPOSE_PREVIOUS; disposal++) {
+        blob b = make_gif(3, 0, part, NO_TRANSPARENT_COLOR, disposal);
+        zn_animation *a;
+        zn_image *im;
+        assert_int_equal(zn_animation_open(path, &(zn_image_read_options){ .background = { 1, 2, 3 } }, &a), ZN_OK);
+        for (int f = 0; f < 3; f++) {
+            assert_int_equal(zn_animation_next(a, &im), ZN_OK);
+            assert_non_null(im);
+            assert_int_equal(at(im, 3, 2, 0), f ? f * 30 : 5 * 30);
+            /* outside of the part: the first frame, unless it was cleared or undone */
+            assert_int_equal(at(im, 0, 0, 1), f == 0 || disposal == DISPOSE_DO_NOT ? 255 : 2);
+            zn_image_free(im);
+        }
+        assert_int_equal(zn_animation_next(a, &im), ZN_OK);
+        assert_null(im);
+        zn_animation_close(a);
+        blob_free(&b);
+    }
+}
 #endif
 
 /* ---- HEIC and AVIF ---- */
@@ -477,7 +502,7 @@ int main(void)
         cmocka_unit_test(tiff_is_made_upright),  cmocka_unit_test(tiff_has_xmp),
 #endif
 #ifdef TEST_GIF
-        cmocka_unit_test(gif_first_frame),
+        cmocka_unit_test(gif_first_frame),       cmocka_unit_test(gif_frames),
 #endif
         cmocka_unit_test(heif_through_heif_enc), cmocka_unit_test(missing_formats_are_named),
     };

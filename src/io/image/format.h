@@ -9,6 +9,7 @@
 #define ZN_FORMAT_H
 
 #include "io/image/bytes.h"
+#include "io/image/frames.h"
 #include "io/image/raster.h"
 
 #include <zenith/image.h>
@@ -24,6 +25,7 @@ typedef struct zn_image_format {
     /* Appends the encoded image, whose quality is already 1..100. */
     zn_status (*write)(const zn_image *image, const zn_image_write_options *options, zn_bytes *out);
     int (*count_frames)(const zn_source *source); /* 1 for a still image; NULL: always 1 */
+    zn_frames_open *frames;                       /* all frames of an animated image; NULL: only the first is read */
     /* EXIF and XMP: copies of what the bytes hold, and into the file that write has made (metadata.h). NULL: none. */
     zn_status (*find_metadata)(const zn_source *source, zn_image_metadata *out);
     zn_status (*put_metadata)(const zn_image_metadata *metadata, const zn_image *image, zn_bytes *file);

@@ -20,6 +20,11 @@
 #define WEBP(function) NULL
 #endif
 
+#ifdef ZN_WITH_WEBPDEMUX
+#define WEBPDEMUX(function) function
+#else
+#define WEBPDEMUX(function) NULL
+#endif
 #ifdef ZN_WITH_HEIF
 #define HEIF(function) function
 #else
@@ -92,6 +97,7 @@ const zn_image_format zn_image_formats[] = {
       .read = PNG(zn_png_read),
       .write = PNG(zn_png_write),
       .count_frames = zn_png_count_frames,
+      .frames = PNG(zn_png_frames),
       .find_metadata = zn_png_find_metadata,
       .put_metadata = zn_png_put_metadata,
       .writes_16 = 1,
@@ -113,6 +119,7 @@ const zn_image_format zn_image_formats[] = {
       .read = WEBP(zn_webp_read),
       .write = WEBP(zn_webp_write),
       .count_frames = zn_webp_count_frames,
+      .frames = WEBPDEMUX(zn_webp_frames),
       .find_metadata = zn_webp_find_metadata,
       .put_metadata = zn_webp_put_metadata,
       .writes_alpha = 1 },
@@ -147,6 +154,7 @@ const zn_image_format zn_image_formats[] = {
       .probe = is_gif,
       .read = GIF(zn_gif_read),
       .count_frames = zn_gif_count_frames,
+      .frames = GIF(zn_gif_frames),
       .read_only = 1 },
     { .name = "bmp", .title = "BMP", .extensions = { "bmp" }, .probe = is_bmp, .read = zn_bmp_read, .read_only = 1 },
     { .name = NULL },

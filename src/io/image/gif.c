@@ -34,9 +34,7 @@ typedef struct reader {
     int64_t max_pixels;
     size_t at; /* bytes consumed */
     GifFileType *file;
-    zn_raster canvas, saved; /* saved: what a frame that is to be undone was drawn on */
-    GifImageDesc last;       /* where the last frame was drawn, and what is to become of it */
-    int disposal;
+    zn_canvas canvas;
     uint8_t *line;
 } reader;
 
@@ -69,17 +67,13 @@ static zn_status read_extension(reader *r, GraphicsControlBlock *control)
     return ZN_OK;
 }
 
-/* One line of palette indices on the canvas; what lies outside is cut off. */
+/* One line of palette indices on the canvas. */
 static void draw_line(reader *r, int y, const ColorMapObject *colours, int transparent)
 {
-    const GifImageDesc *d = &r->file->Image;
-    const int64_t row = (int64_t)d->Top + y;
-    if (row >= r->canvas.height)
-        return;
-    for (int x = 0; x < d->Width && (int64_t)d->Left + x < r->canvas.width; x++) {
-        uint8_t *to = (uint8_t *)zn_raster_row(&r->canvas, row) + ((size_t)d->Left + (size_t)x) * 4;
+    for (int x = 0; x < r->file->Image.Width; x++) {
         const int index = r->line[x];
-        if (index == transparent || index >= colours->ColorCount)
+        uint8_t *to = index == transparent || index >= colours->ColorCount ? NULL : zn_canvas_at(&r->canvas, x, y);
+        if (!to)
             continue;
         const GifColorType c = colours->Colors[index];
         to[0] = c.Red, to[1] = c.Green, to[2] = c.Blue, to[3] = 255;
@@ -99,25 +93,6 @@ static int interlaced_row(int i, int height)
     return height - 1;
 }
 
-/* Takes back the frame before, as it asked for. */
-static void dispose(reader *r)
-{
-    const GifImageDesc *d = &r->last;
-    if (r->disposal == DISPOSE_PREVIOUS && r->saved.pixels)
-        memcpy(r->canvas.pixels, r->saved.pixels, (size_t)r->canvas.width * (size_t)r->canvas.height * 4);
-    for (int y = 0; r->disposal == DISPOSE_BACKGROUND && y < d->Height && d->Top + y < r->canvas.height; y++)
-        for (int x = 0; x < d->Width && d->Left + x < r->canvas.width; x++)
-            memset((uint8_t *)zn_raster_row(&r->canvas, d->Top + y) + (size_t)(d->Left + x) * 4, 0, 4);
-}
-
-static zn_status save_canvas(reader *r)
-{
-    if (!r->saved.pixels)
-        ZN_TRY(zn_raster_alloc(&r->saved, r->canvas.width, r->canvas.height, 8, 4));
-    memcpy(r->saved.pixels, r->canvas.pixels, (size_t)r->canvas.width * (size_t)r->canvas.height * 4);
-    return ZN_OK;
-}
-
 static zn_status draw_frame(reader *r, const GraphicsControlBlock *control)
 {
     if (gif.DGifGetImageDesc(r->file) != GIF_OK)
@@ -127,20 +102,19 @@ static zn_status draw_frame(reader *r, const GraphicsControlBlock *control)
     if (!colours)
         return damaged(r);
     ZN_TRY(zn_raster_check_size(&r->source, d->Width, d->Height, r->max_pixels));
-    dispose(r);
-    if (control->DisposalMode == DISPOSE_PREVIOUS)
-        ZN_TRY(save_canvas(r));
+    const zn_disposal disposal = control->DisposalMode == DISPOSE_BACKGROUND ? ZN_DISPOSE_CLEAR
+                                 : control->DisposalMode == DISPOSE_PREVIOUS ? ZN_DISPOSE_RESTORE
+                                                                             : ZN_DISPOSE_KEEP;
+    ZN_TRY(zn_canvas_begin(&r->canvas, d->Left, d->Top, d->Width, d->Height, disposal));
     for (int i = 0; i < d->Height; i++) {
         if (gif.DGifGetLine(r->file, r->line, d->Width) != GIF_OK)
             return damaged(r);
         draw_line(r, d->Interlace ? interlaced_row(i, d->Height) : i, colours, control->TransparentColor);
     }
-    r->last = *d;
-    r->disposal = control->DisposalMode;
     return ZN_OK;
 }
 
-static zn_status next(zn_frames *base, const zn_raster **out)
+static zn_status next(zn_frames *base, zn_raster **out)
 {
     reader *r = (reader *)base;
     GraphicsControlBlock control = { .TransparentColor = NO_TRANSPARENT_COLOR };
@@ -155,7 +129,7 @@ static zn_status next(zn_frames *base, const zn_raster **out)
             ZN_TRY(read_extension(r, &control));
         if (type == IMAGE_DESC_RECORD_TYPE) {
             ZN_TRY(draw_frame(r, &control));
-            *out = &r->canvas;
+            *out = &r->canvas.pixels;
             return ZN_OK;
         }
     }
@@ -166,8 +140,7 @@ static void close(zn_frames *base)
     reader *r = (reader *)base;
     if (r->file)
         gif.DGifCloseFile(r->file, NULL);
-    zn_raster_free(&r->canvas);
-    zn_raster_free(&r->saved);
+    zn_canvas_free(&r->canvas);
     zn_free(r->line);
     zn_free(r);
 }
@@ -184,9 +157,7 @@ static zn_status start(reader *r)
     if ((int64_t)r->file->SWidth * r->file->SHeight / (1 << 20) > (int64_t)r->source.size)
         return damaged(r);
     ZN_TRY(zn_alloc_for("a line of a GIF", LONGEST_LINE, (void **)&r->line));
-    ZN_TRY(zn_raster_alloc(&r->canvas, r->file->SWidth, r->file->SHeight, 8, 4));
-    memset(r->canvas.pixels, 0, (size_t)r->canvas.width * (size_t)r->canvas.height * 4);
-    return ZN_OK;
+    return zn_canvas_alloc(&r->canvas, r->file->SWidth, r->file->SHeight);
 }
 
 zn_status zn_gif_frames(const zn_source *source, int64_t max_pixels, zn_frames **out)

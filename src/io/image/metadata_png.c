@@ -4,16 +4,12 @@
  *     iTXt: keyword \0 | compressed (1) | method (1) | language \0 | translated keyword \0 | text */
 #include "base/fail.h"
 #include "io/image/metadata.h"
+#include "io/image/png_chunk.h"
 
 #include <string.h>
 
-enum { SIGNATURE = 8, CHUNK = 12, AFTER_IHDR = 33 };
+enum { AFTER_IHDR = ZN_PNG_SIGNATURE + ZN_PNG_CHUNK + ZN_PNG_IHDR };
 static const char KEYWORD[] = "XML:com.adobe.xmp"; /* with the \0 that ends it */
-
-static uint32_t big32(const uint8_t *p)
-{
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
 
 /* The text of an iTXt chunk that is uncompressed XMP; NULL for any other. */
 static const uint8_t *xmp_text(const uint8_t *data, size_t size, size_t *length)
@@ -32,11 +28,11 @@ static const uint8_t *xmp_text(const uint8_t *data, size_t size, size_t *length)
 
 zn_status zn_png_find_metadata(const zn_source *s, zn_image_metadata *out)
 {
-    size_t at = SIGNATURE;
-    while (at <= s->size && s->size - at >= CHUNK) {
-        const size_t length = big32(s->bytes + at);
+    size_t at = ZN_PNG_SIGNATURE;
+    while (at <= s->size && s->size - at >= ZN_PNG_CHUNK) {
+        const size_t length = zn_big32(s->bytes + at);
         const uint8_t *name = s->bytes + at + 4, *data = name + 4;
-        if (length > s->size - at - CHUNK)
+        if (length > s->size - at - ZN_PNG_CHUNK)
             return ZN_OK;
         size_t text_size;
         const uint8_t *text = memcmp(name, "iTXt", 4) ? NULL : xmp_text(data, length, &text_size);
@@ -44,15 +40,9 @@ zn_status zn_png_find_metadata(const zn_source *s, zn_image_metadata *out)
             ZN_TRY(zn_metadata_keep_xmp(out, text, text_size));
         if (!memcmp(name, "eXIf", 4))
             ZN_TRY(zn_metadata_keep_exif(out, data, length));
-        at += CHUNK + length;
+        at += ZN_PNG_CHUNK + length;
     }
     return ZN_OK;
-}
-
-static void put32(uint8_t *to, uint32_t v)
-{
-    for (int i = 0; i < 4; i++)
-        to[i] = (uint8_t)(v >> (24 - 8 * i));
 }
 
 static uint32_t checksum(const uint8_t *bytes, size_t size)
@@ -66,17 +56,16 @@ static uint32_t checksum(const uint8_t *bytes, size_t size)
     return ~crc;
 }
 
-/* Appends a chunk whose data is head and body; false for lack of memory. */
-static bool add_chunk(zn_bytes *out, const char *name, const void *head, size_t head_size, const uint8_t *body,
+bool zn_png_add_chunk(zn_bytes *out, const char *name, const void *head, size_t head_size, const void *body,
                       size_t size)
 {
     const size_t start = out->size;
     uint8_t number[4];
-    put32(number, (uint32_t)(head_size + size));
+    zn_put_big32(number, (uint32_t)(head_size + size));
     if (!zn_bytes_append(out, number, 4) || !zn_bytes_append(out, name, 4) || !zn_bytes_append(out, head, head_size) ||
         !zn_bytes_append(out, body, size))
         return false;
-    put32(number, checksum(out->data + start + 4, out->size - start - 4));
+    zn_put_big32(number, checksum(out->data + start + 4, out->size - start - 4));
     return zn_bytes_append(out, number, 4);
 }
 
@@ -86,8 +75,8 @@ zn_status zn_png_put_metadata(const zn_image_metadata *m, const zn_image *image,
     uint8_t head[sizeof KEYWORD + 4] = { 0 }; /* uncompressed, no language, no translation */
     memcpy(head, KEYWORD, sizeof KEYWORD);
     zn_bytes chunks = { 0 };
-    const bool good = (!m->exif || add_chunk(&chunks, "eXIf", NULL, 0, m->exif, m->exif_size)) &&
-                      (!m->xmp || add_chunk(&chunks, "iTXt", head, sizeof head, m->xmp, m->xmp_size));
+    const bool good = (!m->exif || zn_png_add_chunk(&chunks, "eXIf", NULL, 0, m->exif, m->exif_size)) &&
+                      (!m->xmp || zn_png_add_chunk(&chunks, "iTXt", head, sizeof head, m->xmp, m->xmp_size));
     const zn_status status = good ? zn_metadata_insert(file, AFTER_IHDR, &chunks)
                                   : ZN_FAIL(ZN_ENOMEM, "out of memory for the metadata of an image");
     zn_bytes_free(&chunks);

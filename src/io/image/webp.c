@@ -3,6 +3,7 @@
 #include "base/fail.h"
 #include "io/image/exif.h"
 #include "io/image/format.h"
+#include "io/image/frames.h"
 #include "io/image/riff.h"
 
 #include <stdbool.h>
@@ -24,6 +25,18 @@ static zn_status fail_read(const zn_source *s, VP8StatusCode code)
     }
 }
 
+static zn_status read_first_frame(const zn_source *source, int64_t max_pixels, zn_raster *raster)
+{
+#ifdef ZN_WITH_WEBPDEMUX
+    return zn_frames_first(zn_webp_frames, source, max_pixels, raster);
+#else
+    (void)max_pixels, (void)raster;
+    return ZN_FAIL(ZN_EUNSUPPORTED,
+                   "%s: animated WebP is not supported in this build; install libwebp-dev (libwebpdemux) and rebuild",
+                   source->name);
+#endif
+}
+
 zn_status zn_webp_read(const zn_source *source, int64_t max_pixels, zn_raster *raster)
 {
     enum { LOSSLESS = 2 }; /* of WebPBitstreamFeatures */
@@ -34,7 +47,7 @@ zn_status zn_webp_read(const zn_source *source, int64_t max_pixels, zn_raster *r
     if (code != VP8_STATUS_OK)
         return fail_read(source, code);
     if (config.input.has_animation)
-        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: an animated WebP; save one frame as a still picture first", source->name);
+        return read_first_frame(source, max_pixels, raster);
     ZN_TRY(zn_raster_check_size(source, config.input.width, config.input.height, max_pixels));
     const int channels = config.input.has_alpha ? 4 : 3;
     ZN_TRY(zn_raster_alloc(raster, config.input.width, config.input.height, 8, channels));
