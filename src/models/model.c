@@ -75,6 +75,15 @@ typedef struct source {
     zn_rng *rng;
 } source;
 
+/* What a file calls a parameter. */
+static void stored_name(const zn_model *m, const zn_naming *naming, const zn_node *n, char *name, size_t size)
+{
+    if (m->arch->file_name)
+        m->arch->file_name(n->name, naming, name, size);
+    else
+        snprintf(name, size, "%s%s", naming->prefix, n->name);
+}
+
 /* The stored tensor of a parameter, of the right shape; so memory is only taken for what the file really holds. */
 static zn_status find_stored(const zn_model *m, const source *from, const zn_node *n, const zn_weight **out)
 {
@@ -82,10 +91,7 @@ static zn_status find_stored(const zn_model *m, const source *from, const zn_nod
     *out = NULL;
     if (!from->file)
         return ZN_OK;
-    if (m->arch->file_name)
-        m->arch->file_name(n->name, from->naming, name, sizeof name);
-    else
-        snprintf(name, sizeof name, "%s%s", from->naming->prefix, n->name);
+    stored_name(m, from->naming, n, name, sizeof name);
     *out = zn_weights_find(from->file, name);
     return *out ? zn_weight_check_shape(*out, n->shape, n->layout)
                 : ZN_FAIL(ZN_ENOTFOUND, "tensor '%s' is missing", name);
@@ -176,6 +182,52 @@ static zn_status add_part(zn_model *m, zn_part part, const source *from)
 zn_status zn_model_load_part(zn_model *m, zn_part part, const zn_weights *w, const zn_naming *naming)
 {
     return add_part(m, part, &(source){ .file = w, .naming = naming });
+}
+
+/* The tensor of a file that is a parameter of encoder or decoder by its name, which must say so: files of a single part
+ * number their layers alike. */
+static const zn_weight *named_stored(const zn_model *m, zn_part part, const zn_weights *w, const zn_naming *naming,
+                                     const zn_node *n)
+{
+    char name[256];
+    if (n->op != &zn_op_parameter)
+        return NULL;
+    stored_name(m, naming, n, name, sizeof name);
+    return strstr(name, part == ZN_ENCODER ? "enc" : "dec") ? zn_weights_find(w, name) : NULL;
+}
+
+double zn_model_share_stored(const zn_model *m, zn_part part, const zn_weights *w, const zn_naming *naming)
+{
+    zn_graph *g;
+    int found = 0, all = 0;
+    if (part_graph(m, part, &g) != ZN_OK) /* the other part does not say enough about this one */
+        return 0;
+    for (int i = 0; i < zn_graph_count(g); i++) {
+        all += zn_graph_at(g, i)->op == &zn_op_parameter;
+        found += named_stored(m, part, w, naming, zn_graph_at(g, i)) != NULL;
+    }
+    zn_graph_free(g);
+    return all ? (double)found / all : 0;
+}
+
+zn_status zn_model_explain_lost(const zn_model *m, zn_part part, const zn_weights *w, const zn_naming *naming)
+{
+    zn_graph *g;
+    zn_status status = ZN_OK;
+    const zn_node *missing = NULL;
+    ZN_TRY(part_graph(m, part, &g));
+    for (int i = 0; i < zn_graph_count(g) && status == ZN_OK; i++) {
+        const zn_node *n = zn_graph_at(g, i);
+        const zn_weight *t = named_stored(m, part, w, naming, n);
+        if (t)
+            status = zn_weight_check_shape(t, n->shape, n->layout);
+        else if (n->op == &zn_op_parameter && !missing)
+            missing = n;
+    }
+    if (status == ZN_OK && missing)
+        status = find_stored(m, &(source){ .file = w, .naming = naming }, missing, &(const zn_weight *){ NULL });
+    zn_graph_free(g);
+    return status;
 }
 
 zn_status zn_model_random_part(zn_model *m, zn_part part, uint64_t seed)

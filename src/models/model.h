@@ -25,6 +25,11 @@ ZN_MUST_USE zn_status zn_model_new(const zn_arch *arch, const zn_config *config,
 
 /* Adds a part with its parameters from a file, under the names that `naming` gives. */
 ZN_MUST_USE zn_status zn_model_load_part(zn_model *m, zn_part part, const zn_weights *w, const zn_naming *naming);
+/* Of an encoder or decoder that was not recognised: the share of its tensors that a file has by name, and the sentence
+ * about the first of a wrong shape or, if there is none, the first that is missing. */
+double zn_model_share_stored(const zn_model *m, zn_part part, const zn_weights *w, const zn_naming *naming);
+ZN_MUST_USE zn_status zn_model_explain_lost(const zn_model *m, zn_part part, const zn_weights *w,
+                                            const zn_naming *naming);
 /* Adds a part with He-normal weights and zero biases. */
 ZN_MUST_USE zn_status zn_model_random_part(zn_model *m, zn_part part, uint64_t seed);
 

@@ -62,6 +62,39 @@ static zn_status add_part(zn_model *m, zn_part part, const zn_weights *w, const 
     return part == ZN_CLASSIFIER ? zn_model_read_attributes(m, w) : ZN_OK;
 }
 
+/* How a file would name a part that goes with the other one: "decoder.layers." with "encoder.layers.". */
+static zn_naming naming_beside(const zn_naming *other, zn_part part, int shift)
+{
+    zn_naming n = { .present = true, .shift = other->shift + shift };
+    const char *from = part == ZN_ENCODER ? "decoder" : "encoder", *to = part == ZN_ENCODER ? "encoder" : "decoder";
+    const char *at = strstr(other->prefix, from);
+    snprintf(n.prefix, sizeof n.prefix, "%s", other->prefix);
+    if (at)
+        memcpy(n.prefix + (at - other->prefix), to, strlen(to));
+    return n;
+}
+
+/* A part of an autoencoder that is not recognised because one of its tensors is wrong is an error that names the
+ * tensor, not a model without that part. */
+static zn_status check_lost_part(const zn_model *m, const zn_weights *w, const zn_naming naming[ZN_PARTS])
+{
+    const zn_part part = naming[ZN_ENCODER].present ? ZN_DECODER : ZN_ENCODER;
+    if (!m->arch->encode || !m->arch->decode || naming[part].present || m->has[part])
+        return ZN_OK;
+    const zn_naming *other = &naming[part == ZN_ENCODER ? ZN_DECODER : ZN_ENCODER];
+    zn_naming best = naming_beside(other, part, 0);
+    double share = zn_model_share_stored(m, part, w, &best);
+    for (int shift = -1; shift <= 1; shift += 2) { /* diffusers' decoder of TAESD counts one layer less */
+        const zn_naming n = naming_beside(other, part, shift);
+        const double found = zn_model_share_stored(m, part, w, &n);
+        if (found > share) {
+            share = found;
+            best = n;
+        }
+    }
+    return share >= 0.5 ? zn_model_explain_lost(m, part, w, &best) : ZN_OK;
+}
+
 static zn_status add_file(zn_model **model, const char *path)
 {
     zn_weights *w;
@@ -89,6 +122,7 @@ static zn_status add_file(zn_model **model, const char *path)
     for (int part = 0; part < ZN_PARTS; part++)
         if (naming[part].present && !m->has[part])
             ZN_TRY_DONE(add_part(m, (zn_part)part, w, &config, &naming[part]));
+    status = check_lost_part(m, w, naming);
 done:
     zn_weights_close(w);
     return status;
