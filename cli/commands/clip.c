@@ -1,4 +1,4 @@
-/* zenith encode --clip, and what decode does with a latent of several frames: pictures or a film. One picture is in
+/* zenith encode --clip, and what decode does with a latent of several frames: images or a video. One image is in
  * memory at a time. */
 #include "commands/clip.h"
 
@@ -45,7 +45,7 @@ static zn_status encode_item(const options *o, zn_video *v, const char *path, zn
     const zn_image_read_options reading = { .background = { o->background[0], o->background[1], o->background[2] } };
     frames f = { 0 };
     zn_image *image = NULL;
-    zn_status status = is_film(path) ? zn_film_open(path, &f.film) : zn_animation_open(path, &reading, &f.images);
+    zn_status status = is_video_file(path) ? zn_film_open(path, &f.film) : zn_animation_open(path, &reading, &f.images);
     if (status == ZN_OK)
         status = next_frame(&f, &image);
     while (status == ZN_OK && image) {
@@ -66,7 +66,7 @@ static zn_status check_films(const job_list *list)
 {
     zn_status status = ZN_OK;
     for (int i = 0; i < list->count && status == ZN_OK; i++)
-        if (is_film(list->items[i].input) && (status = zn_film_check(NULL)) != ZN_OK)
+        if (is_video_file(list->items[i].input) && (status = zn_film_check(NULL)) != ZN_OK)
             complain_about(list->items[i].input);
     return status;
 }
@@ -113,7 +113,7 @@ static void encode_facts(const zn_latent *clip, int pictures, double ms, json *j
 static zn_status encode_work(session *s, const job *item, json *j, char *summary, size_t size)
 {
     const options *o = s->o;
-    const job_rules rules = { .what = "images", .takes = is_picture };
+    const job_rules rules = { .what = "images", .takes = is_image_file };
     job_list list;
     zn_video *v = NULL;
     zn_latent *clip = NULL;
@@ -158,8 +158,8 @@ typedef struct album {
     session *s;
     const job *item;
     zn_image_write_options writing;
-    zn_film_writer *film; /* or NULL: single pictures */
-    int count, expected;  /* pictures */
+    zn_film_writer *film; /* or NULL: single images */
+    int count, expected;  /* images */
     double base, scale;   /* of the progress bar */
     char *last;           /* name of the last one */
     int width, height;
@@ -172,7 +172,7 @@ char *numbered(const char *path, int number)
     return must_print("%.*s_%04d%s", (int)(dot - path), path, number, dot);
 }
 
-/* The picture to its own file. */
+/* The image to its own file. */
 static zn_status write_single(album *a, const zn_image *picture)
 {
     const options *o = a->s->o;
@@ -204,7 +204,7 @@ static zn_status write_one(void *user, const zn_image *picture)
 {
     album *a = user;
     a->count++;
-    const zn_status status = is_film(a->item->kind) ? write_to_film(a, picture) : write_single(a, picture);
+    const zn_status status = is_video_file(a->item->kind) ? write_to_film(a, picture) : write_single(a, picture);
     if (status != ZN_OK)
         return status;
     if (a->count == 1 && a->s->o->show)

@@ -1,13 +1,13 @@
-/* Clips in encode and decode: pictures as frames, latents of several frames. */
+/* Clips in encode and decode: images as frames, latents of several frames. */
 #ifndef ZN_CLI_CLIP_H
 #define ZN_CLI_CLIP_H
 
 #include "commands/batch.h"
 
-/* zenith encode --clip: all pictures to one latent. b is how encode goes through files otherwise. */
+/* zenith encode --clip: all images to one latent. b is how encode goes through files otherwise. */
 int encode_clip_run(const options *o, const batch *b);
 
-/* The pictures of a latent of several frames, as item->output with a number before its extension, or a film of that
+/* The images of a latent of several frames, as item->output with a number before its extension, or a video of that
  * name. As batch.work. */
 zn_status decode_clip(session *s, const job *item, const zn_latent *latent, json *j, char *summary, size_t size);
 

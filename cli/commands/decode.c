@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A .png of a folder is a latent unless it is plainly a picture. A damaged one is taken, so that it is reported. */
+/* A .png of a folder is a latent unless it is plainly an image. A damaged one is taken, so that it is reported. */
 static int takes(const char *path)
 {
     if (has_extension(path, TENSOR_FILES))
@@ -142,13 +142,13 @@ static zn_status decode_latent(session *s, const job *item, const zn_latent *lat
     const options *o = s->o;
     const zn_image_write_options writing = { .quality = o->quality, .lossless = o->lossless };
     zn_image *image = NULL;
-    if (latent->frames > 1 || is_film(item->kind))
+    if (latent->frames > 1 || is_video_file(item->kind))
         return decode_clip(s, item, latent, j, summary, size);
     double ms = now_ms();
     zn_status status = zn_decode_bits(s->codec, latent, o->bits ? o->bits : 8, &image);
     ms = now_ms() - ms;
     if (status == ZN_OK)
-        status = write_picture(item->output, item->kind, image, &writing);
+        status = write_image(item->output, item->kind, image, &writing);
     if (status != ZN_OK) {
         complain_about(item->input);
         goto done;
@@ -252,14 +252,14 @@ static zn_status work(session *s, const job *item, json *j, char *summary, size_
     return status == ZN_OK && count > 1 ? decode_batch(s, item, count, j, summary, size) : status;
 }
 
-static int can_write(const char *path) { return zn_image_can_write(path) || is_film(path); }
+static int can_write(const char *path) { return zn_image_can_write(path) || is_video_file(path); }
 
 /* Videos that cannot be written are refused before anything is decoded. Non-zero after saying why. */
 static int lacks_video(const options *o)
 {
-    const char *name = o->output && is_film(o->output) ? o->output : NULL;
+    const char *name = o->output && is_video_file(o->output) ? o->output : NULL;
     char *sample = o->format ? must_print("video.%s", o->format) : NULL;
-    if (!name && sample && is_film(sample))
+    if (!name && sample && is_video_file(sample))
         name = sample;
     const int lacks = name && zn_film_check(name) != ZN_OK;
     if (lacks)

@@ -91,7 +91,7 @@ void parts_free(parts *p)
     *p = (parts){ 0 };
 }
 
-/* The middle of a file's picture, in the size of the model. */
+/* The middle of a file's image, in the size of the model. */
 static zn_status read_fitting(const session *s, const char *path, zn_image **out)
 {
     const options *o = s->o;

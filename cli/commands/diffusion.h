@@ -1,4 +1,4 @@
-/* What the commands of diffusion autoencoders share: a picture as its condition and its noise, and back, with one
+/* What the commands of diffusion autoencoders share: an image as its condition and its noise, and back, with one
  * progress bar for all of it. */
 #ifndef ZN_CLI_DIFFUSION_H
 #define ZN_CLI_DIFFUSION_H
@@ -13,13 +13,13 @@ zn_status diffusion_attach(session *s);
 void diffusion_detach(session *s);
 static inline zn_diffae *diffusion_net(const session *s) { return s->diffusion; }
 
-/* A picture apart. picture: as the model sees it, the middle of what the file holds, scaled to the model's size. */
+/* An image taken apart. picture: as the model sees it, the centre of the file's image scaled to the model's size. */
 typedef struct parts {
     zn_image *picture;
     float *cond, *noise;
 } parts;
 
-/* How many steps each way takes, and where the work stands: a bar is shared out over the steps of all its ways. */
+/* Number of steps in each direction, and the progress: one bar covers the steps of all of them. */
 typedef struct diffusion {
     session *s;
     int steps, encode_steps; /* encode_steps 0: noise is drawn, not looked for */
@@ -30,34 +30,34 @@ typedef struct diffusion {
 /* Looks at --steps, --encode-steps, --latent-steps: 0, or an exit status after saying which number is not possible. */
 int diffusion_check(const options *o);
 
-/* Work of `inversions` pictures to noise, `renders` pictures from noise and `more` other steps, with the session's bar
+/* Work of `inversions` images to noise, `renders` images from noise and `more` other steps, with the session's bar
  * as it is now. steps: where --steps does not say. */
 diffusion diffusion_begin(session *s, int steps, int inversions, int renders, int more);
 /* The next so many steps are these. */
 void diffusion_stage(diffusion *d, const char *label, int steps);
 
-/* Reads a picture, and takes it apart: to its condition alone, or to its noise too. *out is to be freed also on
+/* Reads an image, and takes it apart: to its condition alone, or to its noise too. *out is to be freed also on
  * failure.
  */
 zn_status diffusion_read(session *s, const char *path, parts *out);
 zn_status diffusion_take(diffusion *d, const char *path, parts *out);
 zn_status diffusion_render(diffusion *d, const float *cond, const float *noise, zn_image **out);
 
-/* Where the noise of pictures came from. */
+/* Where the noise of images came from. */
 void diffusion_noise_facts(const diffusion *d, facts *f);
 
-/* Memory for what a picture is made of; the program ends if there is none. */
+/* Memory for what an image is made of; the program ends if there is none. */
 void parts_alloc(const zn_diffae *d, parts *out);
 void parts_free(parts *p);
 
-/* A command that makes pictures of one model. */
+/* A command that makes images of one model. */
 typedef struct diffusion_command {
-    int expected, columns; /* pictures, and how many beside each other on a sheet; 0: as results.h has it */
+    int expected, columns; /* images, and how many beside each other on a sheet; 0: as results.h has it */
     unsigned kinds;        /* of results.h */
-    int steps;             /* from noise to picture, where --steps does not say */
-    int inversions, more;  /* pictures taken apart, and steps of something else */
+    int steps;             /* from noise to image, where --steps does not say */
+    int inversions, more;  /* images taken apart, and steps of something else */
     zn_part needs;         /* ZN_LATENT_NET, ZN_CLASSIFIER, or ZN_ENCODER for nothing that not all of them have */
-    /* Adds its pictures to r. Returns 0, or an exit status after saying what is wrong. */
+    /* Adds its images to r. Returns 0, or an exit status after reporting the error. */
     int (*make)(void *self, diffusion *d, results *r);
     void (*report)(const void *self, facts *f); /* facts of its own */
     void *self;

@@ -1,5 +1,5 @@
-/* zenith edit: a picture with more or less of an attribute, by the classifier of a diffusion autoencoder; and what
- * attributes there are. */
+/* zenith edit: strengthens or weakens an attribute of an image, with the classifier of a diffusion autoencoder; and
+ * what attributes there are. */
 #include "commands.h"
 #include "commands/diffusion.h"
 #include "ui/report.h"
@@ -83,7 +83,7 @@ static int find_attribute(change *c, const zn_diffae *d)
     return 1;
 }
 
-/* One attribute of a list: its number, its name, and how likely the picture shows it where there is one. */
+/* One attribute of a list: its number, its name, and how likely the image shows it where there is one. */
 static void list_one(facts *f, int number, const char *name, const float *score)
 {
     if (!f->json && score)
@@ -138,9 +138,9 @@ static int list(const options *o)
     return status;
 }
 
-/* ---- the picture ---- */
+/* ---- the image ---- */
 
-/* Picture number i, and its score. */
+/* Image number i, and its score. */
 static zn_status render_one(const change *c, diffusion *d, const parts *p, int i, zn_image **picture)
 {
     zn_diffae *net = diffusion_net(d->s);

@@ -58,7 +58,7 @@ int encode_run(const options *o)
     if (o->output && !strcmp(o->output, "-") && o->format && strcmp(o->format, "safetensors"))
         return usage_error("encode", "only .safetensors goes to standard output, not '%s'", o->format);
     const batch b = {
-        .rules = { "images", is_picture, "safetensors", can_write, ".safetensors, .npy, .latent or .png" },
+        .rules = { "images", is_image_file, "safetensors", can_write, ".safetensors, .npy, .latent or .png" },
         .verb = "encode",
         .work = work,
         .needs = NEED_ENCODER,

@@ -1,4 +1,4 @@
-/* zenith eval: how good a model is on a folder of pictures or a data set; with --gates, what its gates prune. */
+/* zenith eval: how good a model is on a folder of images or a data set; with --gates, what its gates prune. */
 #include "commands.h"
 #include "commands/session.h"
 #include "ui/compute.h"
@@ -41,7 +41,7 @@ static void plain_text(const options *o, const zn_scores *plain)
         say("  %8s", number(plain[p].psnr, 2, text));
 }
 
-/* How many pictures the mean PSNR above leaves out, under each PSNR; nothing where there are none. */
+/* How many images the mean PSNR above leaves out, under each PSNR; nothing where there are none. */
 static void infinite_text(const options *o, const zn_eval_group *m, int width)
 {
     int64_t all = m->model.psnr_infinite;

@@ -1,4 +1,4 @@
-/* zenith info: what a file is. Pictures, videos, latents, weights (with the network they belong to and what it costs)
+/* zenith info: what a file is. Images, videos, latents, weights (with the network they belong to and what it costs)
  * and folders of weights are told apart by content. */
 #include "commands/info.h"
 #include "commands.h"
@@ -173,7 +173,7 @@ static int file_info(const options *o, const char *path)
     int status = 0;
     zn_image_kind kind = { 0 };
     if (zn_image_probe(path, &kind) == ZN_OK && kind.format) {
-        /* Any RGBA picture could be a latent; only one that records its image size says it is. */
+        /* Any RGBA image could be a latent; only one that records its image size says it is. */
         if (zn_latent_read(path, &latent) == ZN_OK && latent->image_width > 0)
             latent_info(o, path, latent, 1);
         else
@@ -199,7 +199,7 @@ static int info_of(const options *o, const char *path)
         return model_open(o, path, &model) ? EXIT_FAILURE : model_info(o, path, model);
     if (!file_exists(path) && zn_model_open(path, &model) == ZN_OK) /* as zenith models names it: folder/name */
         return model_info(o, path, model);
-    return is_film(path) ? film_info(o, path) : file_info(o, path);
+    return is_video_file(path) ? film_info(o, path) : file_info(o, path);
 }
 
 static void list_failure(const char *path)

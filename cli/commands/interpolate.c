@@ -1,4 +1,4 @@
-/* zenith interpolate: from one picture to another, by a diffusion autoencoder. */
+/* zenith interpolate: from one image to another, by a diffusion autoencoder. */
 #include "commands.h"
 #include "commands/diffusion.h"
 #include "ui/report.h"
@@ -49,7 +49,7 @@ int interpolate_run(const options *o)
 {
     journey j = { .o = o, .frames = o->frames ? o->frames : FRAMES };
     const diffusion_command c = { .expected = j.frames,
-                                  .kinds = RESULTS_FILM,
+                                  .kinds = RESULTS_VIDEO,
                                   .steps = STEPS,
                                   .inversions = 2,
                                   .make = make,

@@ -126,7 +126,7 @@ static zn_status encode_all(session *s, const job_list *list, const char *output
 
 static zn_status batch_work(session *s, const job *item, json *j, char *summary, size_t size)
 {
-    const job_rules rules = { .what = "images", .takes = is_picture };
+    const job_rules rules = { .what = "images", .takes = is_image_file };
     job_list list;
     jobs_expand(s->o, &rules, &list);
     zn_latent **latents = must_alloc(NULL, (size_t)list.count * sizeof *latents);

@@ -5,7 +5,7 @@
 
 #include "commands/batch.h"
 
-/* Extensions of latent files that hold more than a picture's latent, and the same for messages. */
+/* Extensions of latent files that hold more than an image's latent, and the same for messages. */
 #define TENSOR_FILES      "safetensors npy latent"
 #define TENSOR_FILE_NAMES ".safetensors, .npy or .latent"
 
@@ -21,7 +21,7 @@ char *single_result(const options *o, const char *kind);
 int run_single(const options *o, const batch *b, char *output,
                zn_status (*work)(session *s, const job *item, json *j, char *summary, size_t size));
 
-/* zenith encode --batch: all pictures to one file [N,C,H,W]. */
+/* zenith encode --batch: all images to one file [N,C,H,W]. */
 int encode_batch_run(const options *o, const batch *b);
 
 #endif

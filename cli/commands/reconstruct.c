@@ -58,7 +58,7 @@ static zn_status by_codec(session *s, const char *input, trip *t)
     return status;
 }
 
-/* The original is then what the model takes of the picture. */
+/* The original is then what the model takes of the image. */
 static zn_status by_diffusion(session *s, const char *input, trip *t)
 {
     parts p = { 0 };
@@ -93,7 +93,7 @@ static zn_status travel(session *s, const char *input, trip *t)
 static zn_status write_result(const options *o, const char *path, const char *kind, const trip *t)
 {
     const zn_image_write_options writing = { .quality = o->quality, .lossless = o->lossless, .metadata = &t->metadata };
-    return write_picture(path, kind, t->picture, &writing);
+    return write_image(path, kind, t->picture, &writing);
 }
 
 static void clear(trip *t)
@@ -187,7 +187,7 @@ static int run_several(const options *o)
 {
     sums all = { 0 };
     const batch b = {
-        .rules = { "images", is_picture, "png", zn_image_can_write, ".png, .jpg or .webp" },
+        .rules = { "images", is_image_file, "png", zn_image_can_write, ".png, .jpg or .webp" },
         .verb = "reconstruct",
         .work = work,
         .end = end,
@@ -253,7 +253,7 @@ static int run_one(const options *o)
     return status;
 }
 
-/* One picture is work for one rank. */
+/* One image is work for one rank. */
 static int run_one_on(const options *o, zn_ranks *ranks) { return zn_ranks_rank(ranks) ? 0 : run_one(o); }
 
 int reconstruct_run(const options *o)

@@ -1,4 +1,4 @@
-/* zenith restore: noise, wrong pixels or blur taken out of photos. Alpha stays as it is; 16-bit pictures stay 16-bit
+/* zenith restore: removes noise, impulse noise or blur from photos. Alpha stays as it is; 16-bit images stay 16-bit
  * where the format of the result has them. */
 #include "commands.h"
 #include "commands/batch.h"
@@ -33,7 +33,7 @@ static zn_status read_input(const options *o, const job *item, work_of *w)
     return status == ZN_OK && keeps_metadata(o) ? zn_image_read_metadata(item->input, &w->metadata) : status;
 }
 
-/* How far the picture was from the reference, and how far the result is. A folder has a reference of each name. */
+/* How far the image was from the reference, and how far the result is. A folder has a reference of each name. */
 static zn_status judge(const options *o, const job *item, work_of *w)
 {
     if (!o->reference)
@@ -69,10 +69,10 @@ static zn_status restore(session *s, const job *item, work_of *w)
     const zn_image_write_options writing = {
         .quality = o->quality, .lossless = o->lossless, .alpha = w->alpha, .metadata = &w->metadata
     };
-    return status == ZN_OK ? write_picture(item->output, item->kind, w->picture, &writing) : status;
+    return status == ZN_OK ? write_image(item->output, item->kind, w->picture, &writing) : status;
 }
 
-/* Infinity, for equal pictures, is null in JSON. */
+/* Infinity, for equal images, is null in JSON. */
 static void report(const options *o, const work_of *w, json *j, char *summary, size_t size)
 {
     const zn_image *r = w->restored;
@@ -122,7 +122,7 @@ int restore_run(const options *o)
     options mine = *o;
     mine.model = o->model ? o->model : "zenith-restore";
     const batch b = {
-        .rules = { "images", is_picture, "png", zn_image_can_write, ".png, .jpg or .webp" },
+        .rules = { "images", is_image_file, "png", zn_image_can_write, ".png, .jpg or .webp" },
         .verb = "restore",
         .work = work,
         .needs = NEED_RESTORER,

@@ -1,4 +1,4 @@
-/* The pictures that one command makes. Files of a folder are written as they come, a sheet or a film when all are
+/* The images that one command makes. Files of a folder are written as they come, a sheet or a video when all are
  * there. */
 #include "commands/results.h"
 
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { RATE = 24, STRIP = 16 }; /* pictures of one row at most */
+enum { RATE = 24, STRIP = 16 }; /* images of one row at most */
 
 int results_to_standard_output(const results *r) { return r->o->output && !strcmp(r->o->output, "-"); }
 
@@ -53,7 +53,7 @@ static int check_output(results *r, unsigned kinds)
         return o->show ? 0 : usage_error(name, "-o is needed: an image, or a folder for several");
     if (why)
         return usage_error(name, "cannot write to standard output: %s", why);
-    const int film = is_film(o->output);
+    const int film = is_video_file(o->output);
     r->folder = is_folder(o->output) || o->output[strlen(o->output) - 1] == '/';
     char *sample = must_print("x.%s", extension(o));
     const int good = zn_image_can_write(sample);
@@ -61,7 +61,7 @@ static int check_output(results *r, unsigned kinds)
     if (!good)
         return usage_error(name, "cannot write '%s' files, only .png, .jpg or .webp", extension(o));
     if (!r->folder && !results_to_standard_output(r) && !zn_image_can_write(o->output) &&
-        !(film && (kinds & RESULTS_FILM)))
+        !(film && (kinds & RESULTS_VIDEO)))
         return usage_error(name, "cannot write '%s': its name must end in .png, .jpg or .webp, or in / for a folder",
                            o->output);
     if (film && !r->folder && zn_film_check(o->output) != ZN_OK) {
@@ -116,7 +116,7 @@ int results_add(results *r, zn_image *picture)
     return status;
 }
 
-/* All pictures as one, row by row; what is left of the last row is black. */
+/* All images as one, row by row; what is left of the last row is black. */
 static zn_status sheet(results *r, zn_image **out)
 {
     const size_t row = (size_t)r->width * 3, line = row * (size_t)r->columns;
@@ -130,7 +130,7 @@ static zn_status sheet(results *r, zn_image **out)
     return status;
 }
 
-static zn_status write_film(const results *r)
+static zn_status write_video(const results *r)
 {
     zn_film_writer *film = NULL;
     zn_status status = zn_film_create(r->o->output, r->width, r->height, r->o->rate ? r->o->rate : RATE, &film);
@@ -149,7 +149,7 @@ static zn_status write_sheet(results *r)
     zn_status status = sheet(r, &whole);
     if (status == ZN_OK && results_to_standard_output(r)) {
         char *kind = must_print("-.%s", extension(o));
-        status = write_picture(STANDARD_OUTPUT, kind, whole, &r->writing);
+        status = write_image(STANDARD_OUTPUT, kind, whole, &r->writing);
         free(kind);
     } else if (status == ZN_OK && o->output) {
         status = zn_image_write(o->output, whole, &r->writing);
@@ -169,8 +169,8 @@ int results_write(results *r)
     progress_erase();
     if (r->folder)
         return 0;
-    const int film = r->o->output && is_film(r->o->output);
-    if ((film ? write_film(r) : write_sheet(r)) == ZN_OK)
+    const int film = r->o->output && is_video_file(r->o->output);
+    if ((film ? write_video(r) : write_sheet(r)) == ZN_OK)
         return 0;
     complain_about(r->o->output ? r->o->output : "the sheet");
     return EXIT_FAILURE;

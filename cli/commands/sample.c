@@ -1,5 +1,5 @@
-/* zenith sample: pictures that there are none of yet, of a diffusion autoencoder with a latent net. Each picture has a
- * seed of its own, so that it is the same whatever the number of pictures. */
+/* zenith sample: new images from a diffusion autoencoder with a latent net. Each image has a
+ * seed of its own, so that it is the same whatever the number of images. */
 #include "commands.h"
 #include "commands/diffusion.h"
 #include "ui/report.h"
@@ -17,7 +17,7 @@ typedef struct sampling {
 
 static int groups(int count) { return (count + GROUP - 1) / GROUP; }
 
-/* Up to GROUP pictures, from number `first` on. */
+/* Up to GROUP images, from number `first` on. */
 static zn_status make_group(const sampling *a, diffusion *d, int first, float *conds, float *noise, results *r,
                             int *exit_status)
 {

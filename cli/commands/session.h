@@ -13,7 +13,7 @@ typedef struct session {
     void *diffusion; /* in the place of a codec, for a diffusion autoencoder: see commands/diffusion.h */
     char asked[128]; /* decode: what the last latent said of its model */
     void *own;       /* of the command */
-    char *wrote;     /* decode of a clip: its first picture, in the place of the job's result */
+    char *wrote;     /* decode of a clip: its first image, in the place of the job's result */
     progress bar;
 } session;
 

@@ -1,5 +1,5 @@
-/* Results that must not be written: over an input, over another result, or over a file that nobody named. Files are
- * told apart by device and inode; sorted lists keep this quick for folders of many thousands. */
+/* Results that must not be written: over an input, over another result, or over an existing file that -o does not name.
+ * Files are identified by device and inode; sorted lists keep this fast for folders of many thousands. */
 #include "ui/files.h"
 #include "ui/report.h"
 
@@ -49,7 +49,7 @@ static int by_output(const void *a, const void *b)
     return order ? order : x < y ? -1 : x > y;
 }
 
-static void find_doubles(job_list *list)
+static void find_duplicates(job_list *list)
 {
     job **jobs = must_alloc(NULL, (size_t)list->count * sizeof *jobs);
     size_t count = 0;
@@ -73,15 +73,15 @@ void jobs_find_conflicts(const options *o, job_list *list)
     identity *inputs = inputs_of(list, &count);
     for (int i = 0; i < list->count; i++) {
         job *j = &list->items[i];
-        identity there;
-        if (j->problem || !identify(j->output, &there))
+        identity existing;
+        if (j->problem || !identify(j->output, &existing))
             continue;
-        const identity *input = bsearch(&there, inputs, count, sizeof *inputs, by_identity);
+        const identity *input = bsearch(&existing, inputs, count, sizeof *inputs, by_identity);
         if (input)
             j->problem = must_print("its result would replace the input %s", input->path);
         else if (!o->output && !o->force)
             j->problem = must_print("%s already exists; name the result with -o or use --force", j->output);
     }
     free(inputs);
-    find_doubles(list);
+    find_duplicates(list);
 }

@@ -58,9 +58,9 @@ int has_extension(const char *path, const char *extensions)
     return 0;
 }
 
-int is_picture(const char *path) { return has_extension(path, "png jpg jpeg webp heic heif avif tif tiff gif bmp"); }
+int is_image_file(const char *path) { return has_extension(path, "png jpg jpeg webp heic heif avif tif tiff gif bmp"); }
 
-int is_film(const char *path) { return has_extension(path, "mp4 m4v mkv webm mov avi"); }
+int is_video_file(const char *path) { return has_extension(path, "mp4 m4v mkv webm mov avi"); }
 
 zn_status read_image(const options *o, const char *path, const zn_image_read_options *reading, zn_image **out)
 {
@@ -107,7 +107,7 @@ static int by_name(const void *a, const void *b)
 }
 
 /* Folders, and pipes, sockets and devices, whose opening may take for ever; no links to nowhere, which are told. */
-static int is_no_file(const char *path)
+static int is_special_file(const char *path)
 {
     struct stat s;
     return stat(path, &s) == 0 && !S_ISREG(s.st_mode);
@@ -126,7 +126,7 @@ static void add_folder(job_list *list, const char *folder, const job_rules *rule
         if (e->d_name[0] == '.')
             continue;
         char *path = must_print("%s%s%s", folder, slash, e->d_name);
-        if (!is_no_file(path) && rules->takes(path))
+        if (!is_special_file(path) && rules->takes(path))
             add(list, path);
         else
             free(path);

@@ -37,8 +37,8 @@ int is_folder(const char *path);
 int same_file(const char *a, const char *b); /* both exist and are one file, links followed */
 /* Does the name end in "." and one of these space-separated extensions, in any case? */
 int has_extension(const char *path, const char *extensions);
-int is_picture(const char *path); /* by its extension, of what can be read */
-int is_film(const char *path);
+int is_image_file(const char *path); /* by its extension, of what can be read */
+int is_video_file(const char *path);
 const char *base_name(const char *path);
 
 /* As zn_image_read, with a remark about frames of an animated image after the first, which are not used. */

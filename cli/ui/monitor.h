@@ -35,7 +35,7 @@ int monitor_usage(const options *o);
 /* --print: the recipe as zn_train_recipe or zn_distill_recipe wrote it, which is freed. Returns the exit status. */
 int print_recipe(zn_status status, char *yaml);
 
-/* A run as the command line asks for it, with a bar, a line for each picture that cannot be read, and an end at Ctrl-C.
+/* A run as the command line asks for it, with a bar, a line for each image that cannot be read, and an end at Ctrl-C.
  */
 zn_run_options monitor_begin(monitor *m, const options *o, zn_ranks *ranks);
 

@@ -17,7 +17,7 @@ typedef struct progress {
     double drawn;       /* last time the bar was drawn */
     double base, scale; /* where this step lies in the whole */
     double left_ms;     /* time left, where it is known better than from the fraction; 0: it is not */
-    int skipped;        /* pictures that could not be used */
+    int skipped;        /* images that could not be used */
     char label[PROGRESS_LABEL];
 } progress;
 
@@ -25,7 +25,7 @@ typedef struct progress {
 void progress_begin(progress *p, const char *label, double base, double scale);
 /* A zn_progress_fn: draws at most ten times a second, from one second on; non-zero after Ctrl-C. */
 int progress_tick(void *user, double fraction);
-/* A zn_skipped_fn: one line for each picture, and silence after the first twenty. */
+/* A zn_skipped_fn: one line for each image, and silence after the first twenty. */
 void progress_skipped(void *user, const char *name, const char *why);
 /* Takes the bar off the screen if it is there. */
 void progress_erase(void);

@@ -1,4 +1,4 @@
-/* What the program says: results on stdout, everything else on stderr. */
+/* What the program prints: results on stdout, everything else on stderr. */
 #ifndef ZN_CLI_REPORT_H
 #define ZN_CLI_REPORT_H
 
@@ -25,7 +25,7 @@ __attribute__((format(printf, 1, 2))) void summarize_errors(const char *format, 
 /* "zenith COMMAND: ..." and where to look; returns EXIT_USAGE. command NULL: the program as a whole. */
 __attribute__((format(printf, 2, 3))) int usage_error(const char *command, const char *format, ...);
 
-/* From now on nothing is printed: another process of the same run speaks. */
+/* Print nothing from now on: another process of the same run does. */
 void report_silence(void);
 
 /* What would have been printed, for another process to print. */
@@ -45,7 +45,7 @@ int report_finish(int status);
 
 double now_ms(void); /* monotonic */
 
-/* As malloc and realloc, but a program that is out of memory says so and ends. */
+/* As malloc and realloc, but the program reports that it is out of memory and exits. */
 void *must_alloc(void *old, size_t bytes);
 char *must_copy(const char *text);
 /* "folder/name.extension" and the like: joins printf pieces into fresh memory. */

@@ -1,4 +1,4 @@
-/* Pictures in the terminal: the kitty graphics protocol, iTerm2 inline images, sixels, or half blocks in 24-bit colour.
+/* Images in the terminal: the kitty graphics protocol, iTerm2 inline images, sixels, or half blocks in 24-bit colour.
  * The protocol is guessed from the environment; ZENITH_SHOW=kitty|iterm|sixel|blocks overrides the guess. */
 #include "ui/show.h"
 
@@ -32,7 +32,7 @@ static protocol guess(void)
         if (!strcmp(forced, names[i]))
             return (protocol)i;
     if (!strncmp(term, "screen", 6) || !strncmp(term, "tmux", 4))
-        return BLOCKS; /* the multiplexer would swallow the picture */
+        return BLOCKS; /* the multiplexer would swallow the image */
     if (*environment("KITTY_WINDOW_ID") || strstr(term, "kitty") || !strcmp(program, "ghostty"))
         return KITTY;
     if (!strcmp(program, "iTerm.app") || !strcmp(program, "WezTerm") || !strcmp(program, "mintty"))

@@ -127,8 +127,7 @@ const char *standard_output_problem(int json, int show)
     return isatty(STDOUT_FILENO) ? "it is a terminal" : NULL;
 }
 
-zn_status write_picture(const char *path, const char *kind, const zn_image *image,
-                        const zn_image_write_options *writing)
+zn_status write_image(const char *path, const char *kind, const zn_image *image, const zn_image_write_options *writing)
 {
     if (strcmp(path, STANDARD_OUTPUT))
         return zn_image_write(path, image, writing);

@@ -22,7 +22,6 @@ void name_kept_files(char *text, size_t size);
 const char *standard_output_problem(int json, int show);
 
 /* As zn_image_write, but for STANDARD_OUTPUT the extension of `kind` says the format. */
-zn_status write_picture(const char *path, const char *kind, const zn_image *image,
-                        const zn_image_write_options *writing);
+zn_status write_image(const char *path, const char *kind, const zn_image *image, const zn_image_write_options *writing);
 
 #endif
