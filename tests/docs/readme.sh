@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# readme.sh ROOT LIBRARIES PROGRAM CC SANITIZE: runs the blocks of README.md that follow "<!-- runs out of the box -->": the
+# readme.sh ROOT LIBRARIES PROGRAM CC: runs the blocks of README.md that follow "<!-- runs out of the box -->": the
 # commands in a folder laid out like a fresh clone after `make`, the C program compiled against the library. Only what
 # is in the tree can be found, so a command that needs other weights fails.
 set -u
-root=$1 libraries=$2 program=$3 cc=$4 sanitize=$5
+root=$1 libraries=$2 program=$3 cc=$4
 work=$(mktemp -d "${TMPDIR:-/tmp}/zenith-readme.XXXXXX") || exit 99
 trap 'rm -rf "$work"' EXIT
 fail() { echo "$*"; exit 1; }
@@ -36,7 +36,7 @@ done
 
 block c >"$work/program.c"
 grep -q '^int main' "$work/program.c" || fail "README.md has no runnable C program"
-"$cc" -std=c17 -Wall -Wextra -Werror ${sanitize:+-fsanitize=$sanitize} -I"$root/include" "$work/program.c" -o "$work/program" \
+"$cc" -std=c17 -Wall -Wextra -Werror -I"$root/include" "$work/program.c" -o "$work/program" \
     -L"$libraries" -lzenith -Wl,-rpath,"$libraries" || fail "README.md's C program does not build"
 "$work/program" || fail "README.md's C program failed"
 cmp demo.safetensors out/demo.safetensors || fail "README.md's C program gives another latent than the program"
