@@ -39,12 +39,23 @@ typedef struct zn_conv_args {
 /* Precision of the multiplications; sums are always fp32 or better than the stated tolerance. */
 typedef enum zn_math { ZN_MATH_F32, ZN_MATH_BF16, ZN_MATH_F16 } zn_math;
 
+/* What a convolution is for. */
+typedef struct zn_conv_wish {
+    zn_math math;
+    uint32_t cpu;
+    bool changing;   /* weights are packed anew for every run: no kernel whose packing takes longer than it saves */
+    bool whole;      /* the network is never cut into tiles, so small maps may get a kernel of their own */
+    int64_t largest; /* pixels of the largest map of the network: small maps get a finer kernel */
+} zn_conv_wish;
+
 typedef struct zn_conv_kernel {
     const char *name; /* "winograd6-f32-neon" */
     zn_math math;
     uint32_t cpu;    /* ZN_CPU_ flags it needs */
     float tolerance; /* relative RMS error against ref on normal random data */
     bool (*supports)(const zn_conv_shape *s);
+    /* Optional: whether it costs less than the kernels after it in the list. NULL: always. */
+    bool (*pays)(const zn_conv_shape *s, const zn_conv_wish *wish);
     size_t (*packed_bytes)(const zn_conv_shape *s);
     void (*pack)(const zn_conv_shape *s, const float *w,
                  void *packed);                      /* the same bytes for any n, map size, threads */
@@ -68,22 +79,25 @@ static inline int64_t zn_conv_sub_pixel(int64_t row, int64_t wide, int64_t x, in
     return ((2 * row + i / 2) * 2 * wide + 2 * x + i % 2) * c;
 }
 
+/* Whether the tiles of a Winograd kernel are too few to pay. Its weights are seven times as many: where there are few
+ * tiles, reading them takes longer than multiplying directly, and memory is short before time is. More so where they
+ * are transformed for every run. */
+static inline bool zn_conv_has_few_tiles(const zn_conv_shape *s, const zn_conv_wish *wish)
+{
+    enum { FEW_TILES = 4, FEW_CHANGING = 16, TILE_SIDE = 6, MANY_WEIGHTS = 1 << 14 };
+    const int64_t across = (s->ow + TILE_SIDE - 1) / TILE_SIDE, down = (s->oh + TILE_SIDE - 1) / TILE_SIDE;
+    return wish->whole && s->n * across * down <= (wish->changing ? FEW_CHANGING : FEW_TILES) &&
+           (int64_t)s->cin * s->cout >= MANY_WEIGHTS;
+}
+
 /* Multiply and add counted separately, as if computed directly on the up-sampled map. */
 double zn_conv_direct_flops(const zn_conv_shape *s);
 
 /* All kernels of this build, best first; NULL-terminated. The last one is ref and supports everything. */
 extern const zn_conv_kernel *const zn_conv_kernels[];
 
-typedef struct zn_conv_wish {
-    zn_math math;
-    uint32_t cpu;
-    bool changing;   /* weights are packed anew for every run: no kernel whose packing takes longer than it saves */
-    bool whole;      /* the network is never cut into tiles, so small maps may get a kernel of their own */
-    int64_t largest; /* pixels of the largest map of the network: small maps get a finer kernel, see dispatch.c */
-} zn_conv_wish;
-
-/* The first kernel that this CPU has, that supports the shape and is worth it, and whose math is the one wished for or
- * F32. Never NULL. */
+/* The first kernel that this CPU has, that supports the shape and pays, and whose math is the one wished for or F32.
+ * Never NULL. */
 const zn_conv_kernel *zn_conv_choose(const zn_conv_shape *s, zn_conv_wish wish);
 
 #endif

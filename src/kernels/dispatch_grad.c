@@ -10,6 +10,9 @@ extern const zn_conv_grad_kernel zn_conv_grad_winograd_avx512, zn_conv_grad_poin
     zn_conv_grad_direct_avx512;
 extern const zn_conv_grad_kernel zn_conv_grad_winograd_avx2, zn_conv_grad_pointwise_avx2, zn_conv_grad_direct_avx2;
 extern const zn_conv_grad_kernel zn_conv_grad_winograd_sse2, zn_conv_grad_pointwise_sse2, zn_conv_grad_direct_sse2;
+#else
+extern const zn_conv_grad_kernel zn_conv_grad_winograd_generic, zn_conv_grad_pointwise_generic,
+    zn_conv_grad_direct_generic;
 #endif
 
 const zn_conv_grad_kernel *const zn_conv_grad_kernels[] = {
@@ -26,6 +29,10 @@ const zn_conv_grad_kernel *const zn_conv_grad_kernels[] = {
     &zn_conv_grad_winograd_sse2,
     &zn_conv_grad_pointwise_sse2,
     &zn_conv_grad_direct_sse2,
+#else
+    &zn_conv_grad_winograd_generic,
+    &zn_conv_grad_pointwise_generic,
+    &zn_conv_grad_direct_generic,
 #endif
     &zn_conv_grad_ref,           NULL,
 };

@@ -23,4 +23,12 @@ zn_peak zn_peak_choose(zn_math math, uint32_t cpu)
         return zn_peak_amx;
     return cpu & ZN_CPU_AVX512 ? zn_peak_avx512 : cpu & ZN_CPU_AVX2 ? zn_peak_avx2 : zn_peak_sse2;
 }
+#else
+extern const zn_peak zn_peak_generic;
+
+zn_peak zn_peak_choose(zn_math math, uint32_t cpu)
+{
+    (void)math, (void)cpu;
+    return zn_peak_generic;
+}
 #endif

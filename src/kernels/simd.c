@@ -1,4 +1,4 @@
-/* The choice of a build for the kernels of simd.def, made once for the process. */
+/* The choice of a build for each call of a kernel of simd.def. */
 #include "kernels/simd.h"
 
 #include "base/cpu.h"
@@ -25,36 +25,51 @@
 static const zn_simd_table reference = { "ref",
                                          0,
                                          {
-#define ZN_SIMD(name) zn_ref_##name,
+#define ZN_SIMD(name) { zn_ref_##name, NULL },
 #include "kernels/simd.def"
 #undef ZN_SIMD
                                          } };
 
 #if defined(__aarch64__)
-extern const zn_simd_table zn_table_neon;
-const zn_simd_table *const zn_simd_tables[] = { &zn_table_neon, &reference, NULL };
+extern const zn_simd_table zn_table_neon, zn_table_arm;
+const zn_simd_table *const zn_simd_tables[] = { &reference, &zn_table_neon, &zn_table_arm, NULL };
 #elif defined(__x86_64__)
-extern const zn_simd_table zn_table_avx512, zn_table_avx2, zn_table_sse2;
-const zn_simd_table *const zn_simd_tables[] = { &zn_table_avx512, &zn_table_avx2, &zn_table_sse2, &reference, NULL };
+extern const zn_simd_table zn_table_sse2, zn_table_avx2, zn_table_avx512;
+const zn_simd_table *const zn_simd_tables[] = { &reference, &zn_table_sse2, &zn_table_avx2, &zn_table_avx512, NULL };
 #else
-const zn_simd_table *const zn_simd_tables[] = { &reference, NULL };
+extern const zn_simd_table zn_table_generic;
+const zn_simd_table *const zn_simd_tables[] = { &reference, &zn_table_generic, NULL };
 #endif
 
-static const zn_simd_table *chosen(void)
+bool zn_simd_has(const zn_simd_table *t, int kernel, const void *args, uint32_t cpu)
 {
-    static _Atomic(const zn_simd_table *) kept;
-    const zn_simd_table *table = atomic_load_explicit(&kept, memory_order_relaxed);
-    if (table)
-        return table;
-    const uint32_t cpu = zn_cpu_flags();
-    const zn_simd_table *const *t = zn_simd_tables;
-    while ((*t)->cpu & ~cpu)
-        t++;
-    atomic_store_explicit(&kept, *t, memory_order_relaxed);
-    return *t;
+    const zn_simd_entry *e = &t->entry[kernel];
+    return (t->cpu & ~cpu) == 0 && e->body && (!e->supports || e->supports(args));
+}
+
+/* The flags are asked for once for the process. */
+static uint32_t cpu_flags(void)
+{
+    static _Atomic uint64_t kept;
+    const uint64_t known = (uint64_t)1 << 32;
+    uint64_t flags = atomic_load_explicit(&kept, memory_order_relaxed);
+    if (!flags) {
+        flags = known | zn_cpu_flags();
+        atomic_store_explicit(&kept, flags, memory_order_relaxed);
+    }
+    return (uint32_t)flags;
+}
+
+static void run(int kernel, const void *args, zn_range r)
+{
+    const uint32_t cpu = cpu_flags();
+    zn_body best = NULL;
+    for (const zn_simd_table *const *t = zn_simd_tables; *t; t++)
+        best = zn_simd_has(*t, kernel, args, cpu) ? (*t)->entry[kernel].body : best;
+    best(args, r);
 }
 
 #define ZN_SIMD(name)                                                                                                  \
-    void zn_k_##name(const void *args, zn_range r) { chosen()->body[ZN_SIMD_##name](args, r); }
+    void zn_k_##name(const void *args, zn_range r) { run(ZN_SIMD_##name, args, r); }
 #include "kernels/simd.def"
 #undef ZN_SIMD

@@ -1,10 +1,11 @@
-/* Which builds of the kernels of simd.def there are: for simd.c, which chooses one, and for the test, which compares
- * all of them with the reference. */
+/* Which builds of the kernels of simd.def there are: for simd.c, which chooses among them, and for the test, which
+ * compares all of them with the reference. */
 #ifndef ZN_KERNELS_SIMD_H
 #define ZN_KERNELS_SIMD_H
 
 #include "base/threads.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -14,13 +15,23 @@ enum {
     ZN_SIMD_COUNT
 };
 
+typedef struct zn_simd_entry {
+    zn_body body;                       /* NULL: left to the tables before */
+    bool (*supports)(const void *args); /* NULL: any arguments */
+} zn_simd_entry;
+
+/* The kernels of one instruction set. */
 typedef struct zn_simd_table {
     const char *isa;
     uint32_t cpu; /* ZN_CPU_ flags it needs */
-    zn_body body[ZN_SIMD_COUNT];
+    zn_simd_entry entry[ZN_SIMD_COUNT];
 } zn_simd_table;
 
-/* Best first, NULL-terminated; the last one is the reference. */
+/* Lowest first, NULL-terminated; the first is the reference, which has every kernel. Each table overlays those before
+ * it: a call goes to the last one that has the kernel and supports its arguments. */
 extern const zn_simd_table *const zn_simd_tables[];
+
+/* Whether a CPU with these flags can run the table's kernel with these arguments. */
+bool zn_simd_has(const zn_simd_table *t, int kernel, const void *args, uint32_t cpu);
 
 #endif

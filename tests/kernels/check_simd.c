@@ -2,7 +2,7 @@
  * forbidden pages around all memory, scratch full of NaN, equal bits for any split of the units and any number of
  * threads. The cases are in simd_cases_*.c.
  *
- *     check-simd [ISA]    only the build for it */
+ *     check-simd [ISA [N]]    only the build for it ("": all); of the cases that a kernel supports, only every Nth */
 #include "simd_case.h"
 
 #include "base/cpu.h"
@@ -11,6 +11,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const names[] = {
@@ -18,6 +19,8 @@ static const char *const names[] = {
 #include "kernels/simd.def"
 #undef ZN_SIMD
 };
+
+enum { TABLES = 8 };
 
 static int compared, failures;
 static zn_pool *pool; /* of two threads */
@@ -83,7 +86,8 @@ static void check_in_place(const simd_case *c, const zn_simd_table *t)
 {
     if (!c->replaced)
         return;
-    results apart = run(c, t->body[c->kernel], WHOLE, false), placed = run(c, t->body[c->kernel], WHOLE, true);
+    results apart = run(c, t->entry[c->kernel].body, WHOLE, false),
+            placed = run(c, t->entry[c->kernel].body, WHOLE, true);
     if (memcmp(apart.y[0], placed.y[0], sizeof(float) * (size_t)c->output[0].count) != 0)
         fail(t, c, "in place it gives other bits");
     results_free(c, &apart);
@@ -92,7 +96,7 @@ static void check_in_place(const simd_case *c, const zn_simd_table *t)
 
 static void check(const simd_case *c, const zn_simd_table *t, const results *want)
 {
-    results whole = run(c, t->body[c->kernel], WHOLE, false);
+    results whole = run(c, t->entry[c->kernel].body, WHOLE, false);
     for (int i = 0; i < c->outputs; i++) {
         const double e = difference(whole.y[i], want->y[i], c->output[i].count);
         char text[64];
@@ -104,7 +108,7 @@ static void check(const simd_case *c, const zn_simd_table *t, const results *wan
         compared++;
     }
     for (split how = SINGLY_BACKWARDS; how <= TWO_THREADS; how++) {
-        results other = run(c, t->body[c->kernel], how, false);
+        results other = run(c, t->entry[c->kernel].body, how, false);
         for (int i = 0; i < c->outputs; i++)
             if (memcmp(other.y[i], whole.y[i], sizeof(float) * (size_t)c->output[i].count) != 0)
                 fail(t, c, how == TWO_THREADS ? "two threads give other bits" : "single units give other bits");
@@ -113,26 +117,49 @@ static void check(const simd_case *c, const zn_simd_table *t, const results *wan
     results_free(c, &whole);
 }
 
+static bool is_meant(const zn_simd_table *t, const char *only, uint32_t cpu)
+{
+    return (t->cpu & ~cpu) == 0 && (!*only || !strcmp(t->isa, only));
+}
+
+/* A kernel that supports no case at all would never be compared. */
+static void check_reached(const zn_simd_table *t, const int *supported)
+{
+    for (int k = 0; k < ZN_SIMD_COUNT; k++)
+        if (t->entry[k].body && !supported[k]) {
+            printf("FAIL %s %s: supports none of the cases\n", names[k], t->isa);
+            failures++;
+        }
+}
+
 int main(int argc, char **argv)
 {
     const uint32_t cpu = zn_cpu_flags();
+    const char *only = argc > 1 ? argv[1] : "";
+    const int every = argc > 2 && atoi(argv[2]) > 0 ? atoi(argv[2]) : 1;
     int cases[ZN_SIMD_COUNT] = { 0 };
+    static int supported[TABLES][ZN_SIMD_COUNT];
     if (zn_pool_new(2, &pool) != ZN_OK)
         return 2;
     simd_case c;
     for (int i = 0; simd_case_at(i, &c); i++) {
-        const zn_simd_table *const *t = zn_simd_tables, *const *ref = t;
-        while (ref[1])
-            ref++;
-        results want = run(&c, (*ref)->body[c.kernel], WHOLE, false);
-        check_in_place(&c, *ref);
-        for (; t != ref; t++)
-            if (((*t)->cpu & ~cpu) == 0 && (argc < 2 || !strcmp((*t)->isa, argv[1]))) {
-                check(&c, *t, &want);
-                check_in_place(&c, *t);
+        const zn_simd_table *ref = zn_simd_tables[0];
+        results want = { { NULL } };
+        for (int t = 1; zn_simd_tables[t]; t++) {
+            const zn_simd_table *table = zn_simd_tables[t];
+            if (!is_meant(table, only, cpu) || !zn_simd_has(table, c.kernel, c.args, cpu) ||
+                supported[t][c.kernel]++ % every)
+                continue;
+            if (!want.y[0]) {
+                want = run(&c, ref->entry[c.kernel].body, WHOLE, false);
+                check_in_place(&c, ref);
             }
+            check(&c, table, &want);
+            check_in_place(&c, table);
+        }
         cases[c.kernel]++;
-        results_free(&c, &want);
+        if (want.y[0])
+            results_free(&c, &want);
         simd_case_free();
     }
     for (int k = 0; k < ZN_SIMD_COUNT; k++)
@@ -140,6 +167,9 @@ int main(int argc, char **argv)
             printf("FAIL %s has no case\n", names[k]);
             failures++;
         }
+    for (int i = 1; zn_simd_tables[i]; i++)
+        if (is_meant(zn_simd_tables[i], only, cpu))
+            check_reached(zn_simd_tables[i], supported[i]);
     char text[96];
     zn_cpu_text(cpu, text, sizeof text);
     printf("%s: %d comparisons, %d failures\n", text, compared, failures);

@@ -5,8 +5,10 @@
 
 #if defined(__x86_64__)
 #define OPAQUE(v) "+v"(v)
-#else
+#elif defined(__aarch64__)
 #define OPAQUE(v) "+w"(v)
+#else
+#define OPAQUE(v) "+m"(v)
 #endif
 
 enum { SUMS = VEC_REGISTERS - 4, ROUNDS = 20000 };

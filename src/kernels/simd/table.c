@@ -10,7 +10,7 @@ extern const zn_simd_table ZN_KERNEL(table);
 const zn_simd_table ZN_KERNEL(table) = { ZN_ISA_NAME,
                                          VEC_CPU,
                                          {
-#define ZN_SIMD(name) ZN_KERNEL(name),
+#define ZN_SIMD(name) { ZN_KERNEL(name), NULL },
 #include "kernels/simd.def"
 #undef ZN_SIMD
                                          } };

@@ -40,8 +40,13 @@ typedef __m128 vec;
 #define VEC_REGISTERS   32
 enum { VEC_LANES = 4, VEC_CPU = ZN_CPU_NEON };
 typedef float32x4_t vec;
-#else
-#error "no vector unit known for this target"
+#else /* GNU vectors of 16 bytes, of which compilers make what the target has */
+#define ZN_ISA_NAME     "generic"
+#define ZN_KERNEL(name) zn_##name##_generic
+#define VEC_REGISTERS   16
+enum { VEC_LANES = 4, VEC_CPU = 0 };
+typedef float vec __attribute__((vector_size(16)));
+typedef int32_t vec_mask __attribute__((vector_size(16)));
 #endif
 
 #define VEC_INLINE static inline __attribute__((always_inline))
@@ -55,8 +60,12 @@ VEC_INLINE vec vec_load(const float *p)
     return _mm256_loadu_ps(p);
 #elif defined(__SSE2__)
     return _mm_loadu_ps(p);
-#else
+#elif defined(__ARM_NEON)
     return vld1q_f32(p);
+#else
+    vec v;
+    memcpy(&v, p, sizeof v);
+    return v;
 #endif
 }
 
@@ -68,8 +77,10 @@ VEC_INLINE void vec_store(float *p, vec v)
     _mm256_storeu_ps(p, v);
 #elif defined(__SSE2__)
     _mm_storeu_ps(p, v);
-#else
+#elif defined(__ARM_NEON)
     vst1q_f32(p, v);
+#else
+    memcpy(p, &v, sizeof v);
 #endif
 }
 
@@ -92,8 +103,10 @@ VEC_INLINE vec vec_splat(float f)
     return _mm256_set1_ps(f);
 #elif defined(__SSE2__)
     return _mm_set1_ps(f);
-#else
+#elif defined(__ARM_NEON)
     return vdupq_n_f32(f);
+#else
+    return (vec){ f, f, f, f };
 #endif
 }
 
@@ -147,8 +160,15 @@ VEC_INLINE vec vec_fma(vec a, vec b, vec c)
     return _mm256_fmadd_ps(a, b, c);
 #elif defined(__SSE2__)
     return _mm_add_ps(_mm_mul_ps(a, b), c);
-#else
+#elif defined(__ARM_NEON)
     return vfmaq_f32(c, a, b);
+#else
+    vec sum = c + a * b;
+#if defined(__FP_FAST_FMAF)
+    for (int i = 0; i < VEC_LANES; i++)
+        sum[i] = __builtin_fmaf(a[i], b[i], c[i]);
+#endif
+    return sum;
 #endif
 }
 
@@ -161,8 +181,10 @@ VEC_INLINE vec vec_fms(vec a, vec b, vec c)
     return _mm256_fnmadd_ps(a, b, c);
 #elif defined(__SSE2__)
     return _mm_sub_ps(c, _mm_mul_ps(a, b));
-#else
+#elif defined(__ARM_NEON)
     return vfmsq_f32(c, a, b);
+#else
+    return vec_fma(-a, b, c);
 #endif
 }
 
@@ -175,8 +197,11 @@ VEC_INLINE vec vec_max(vec v, vec floor)
     return _mm256_max_ps(floor, v);
 #elif defined(__SSE2__)
     return _mm_max_ps(floor, v);
-#else
+#elif defined(__ARM_NEON)
     return vmaxq_f32(v, floor);
+#else
+    const vec_mask below = floor > v;
+    return (vec)(((vec_mask)floor & below) | ((vec_mask)v & ~below));
 #endif
 }
 

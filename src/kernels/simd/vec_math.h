@@ -3,7 +3,7 @@
 #ifndef ZN_VEC_MATH_H
 #define ZN_VEC_MATH_H
 
-#include "kernels/simd/vec.h"
+#include "kernels/simd/quad.h"
 
 typedef int32_t veci __attribute__((vector_size(4 * VEC_LANES)));
 
@@ -40,8 +40,10 @@ VEC_INLINE veci vec_greater(vec a, vec b)
     return (veci)_mm256_cmp_ps(a, b, _CMP_GT_OQ);
 #elif defined(__SSE2__)
     return (veci)_mm_cmpgt_ps(a, b);
-#else
+#elif defined(__ARM_NEON)
     return (veci)vcgtq_f32(a, b);
+#else
+    return (veci)(a > b);
 #endif
 }
 
@@ -62,8 +64,10 @@ VEC_INLINE vec vec_min(vec a, vec b)
     return _mm256_min_ps(b, a);
 #elif defined(__SSE2__)
     return _mm_min_ps(b, a);
-#else
+#elif defined(__ARM_NEON)
     return vminq_f32(a, b);
+#else
+    return vec_select(vec_greater(a, b), b, a);
 #endif
 }
 
@@ -75,8 +79,12 @@ VEC_INLINE vec vec_sqrt(vec v)
     return _mm256_sqrt_ps(v);
 #elif defined(__SSE2__)
     return _mm_sqrt_ps(v);
-#else
+#elif defined(__ARM_NEON)
     return vsqrtq_f32(v);
+#else
+    for (int i = 0; i < VEC_LANES; i++)
+        v[i] = __builtin_sqrtf(v[i]);
+    return v;
 #endif
 }
 
@@ -97,6 +105,17 @@ VEC_INLINE float vec_sum(vec v)
 #endif
 }
 
+/* to[j * step + i] = i-th source[j] for i, j < 4. */
+VEC_INLINE void transpose4(float *to, int64_t step, const float *a, const float *b, const float *c, const float *d)
+{
+    quad v[4] = { quad_load(a), quad_load(b), quad_load(c), quad_load(d) };
+    quad_transpose(v);
+    quad_store(to, v[0]);
+    quad_store(to + step, v[1]);
+    quad_store(to + 2 * step, v[2]);
+    quad_store(to + 3 * step, v[3]);
+}
+
 /* to[4j + i] = i-th source[j] for j < 4, and the way back. */
 VEC_INLINE void interleave4(float *to, const float *a, const float *b, const float *c, const float *d)
 {
@@ -104,12 +123,7 @@ VEC_INLINE void interleave4(float *to, const float *a, const float *b, const flo
     const float32x4x4_t v = { { vld1q_f32(a), vld1q_f32(b), vld1q_f32(c), vld1q_f32(d) } };
     vst4q_f32(to, v);
 #else
-    __m128 p = _mm_loadu_ps(a), q = _mm_loadu_ps(b), r = _mm_loadu_ps(c), s = _mm_loadu_ps(d);
-    _MM_TRANSPOSE4_PS(p, q, r, s);
-    _mm_storeu_ps(to, p);
-    _mm_storeu_ps(to + 4, q);
-    _mm_storeu_ps(to + 8, r);
-    _mm_storeu_ps(to + 12, s);
+    transpose4(to, 4, a, b, c, d);
 #endif
 }
 
@@ -124,12 +138,12 @@ VEC_INLINE void deinterleave4(float *a, float *b, float *c, float *d, const floa
     vst1q_f32(c, vuzp2q_f32(even, even2));
     vst1q_f32(d, vuzp2q_f32(odd, odd2));
 #else
-    __m128 p = _mm_loadu_ps(from), q = _mm_loadu_ps(from + 4), r = _mm_loadu_ps(from + 8), s = _mm_loadu_ps(from + 12);
-    _MM_TRANSPOSE4_PS(p, q, r, s);
-    _mm_storeu_ps(a, p);
-    _mm_storeu_ps(b, q);
-    _mm_storeu_ps(c, r);
-    _mm_storeu_ps(d, s);
+    quad v[4] = { quad_load(from), quad_load(from + 4), quad_load(from + 8), quad_load(from + 12) };
+    quad_transpose(v);
+    quad_store(a, v[0]);
+    quad_store(b, v[1]);
+    quad_store(c, v[2]);
+    quad_store(d, v[3]);
 #endif
 }
 
@@ -143,26 +157,6 @@ static inline void part(float *to, const float *from, int n, int groups)
     for (; j < n; j++)
         for (int g = 0; g < groups; g++)
             to[g * n + j] = from[j * groups + g];
-}
-
-/* to[j * step + i] = i-th source[j] for i, j < 4. */
-VEC_INLINE void transpose4(float *to, int64_t step, const float *a, const float *b, const float *c, const float *d)
-{
-#if defined(__ARM_NEON)
-    const float32x4_t p = vld1q_f32(a), q = vld1q_f32(b), r = vld1q_f32(c), s = vld1q_f32(d);
-    const float32x4_t pr = vzip1q_f32(p, r), pr2 = vzip2q_f32(p, r), qs = vzip1q_f32(q, s), qs2 = vzip2q_f32(q, s);
-    vst1q_f32(to, vzip1q_f32(pr, qs));
-    vst1q_f32(to + step, vzip2q_f32(pr, qs));
-    vst1q_f32(to + 2 * step, vzip1q_f32(pr2, qs2));
-    vst1q_f32(to + 3 * step, vzip2q_f32(pr2, qs2));
-#else
-    __m128 p = _mm_loadu_ps(a), q = _mm_loadu_ps(b), r = _mm_loadu_ps(c), s = _mm_loadu_ps(d);
-    _MM_TRANSPOSE4_PS(p, q, r, s);
-    _mm_storeu_ps(to, p);
-    _mm_storeu_ps(to + step, q);
-    _mm_storeu_ps(to + 2 * step, r);
-    _mm_storeu_ps(to + 3 * step, s);
-#endif
 }
 
 /* v = exp(v) for `count` vectors (a constant) of v <= 0 (below -87 it stays at 1.6e-38), to about 1e-7 of the result:

@@ -139,12 +139,21 @@ static double flops(const zn_conv_shape *s)
     return 2.0 * FREQS * (double)g.tiles * g.cols * g.depth;
 }
 
+/* What small maps get wrong passes through the rest of a network, and they take little of its time: the coarsest kernel
+ * is for maps that have at least an eighth of the pixels of the largest. */
+static bool pays(const zn_conv_shape *s, const zn_conv_wish *wish)
+{
+    enum { COARSE_SHARE = 8 };
+    return (int64_t)s->h * s->w * COARSE_SHARE >= wish->largest && !zn_conv_has_few_tiles(s, wish);
+}
+
 const zn_conv_kernel zn_conv_bf16 = {
     .name = "winograd4-bf16-bfmmla",
     .math = ZN_MATH_BF16,
     .cpu = ZN_CPU_NEON | ZN_CPU_BF16,
     .tolerance = 1.5e-2f,
     .supports = supports,
+    .pays = pays,
     .packed_bytes = packed_bytes,
     .pack = pack,
     .scratch_bytes = scratch_bytes,

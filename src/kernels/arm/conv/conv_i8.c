@@ -238,12 +238,21 @@ static double flops(const zn_conv_shape *s)
     return 2.0 * 3 * FREQS * (double)g.tiles * g.cols * g.depth;
 }
 
+/* Digits of weights take eight times as long as the transforms of fp32: on a Neoverse-V1 that is saved again from so
+ * many output pixels on. */
+static bool pays(const zn_conv_shape *s, const zn_conv_wish *wish)
+{
+    enum { DIGITS_PAY = 1 << 15 };
+    const bool late = wish->changing && (int64_t)s->n * s->oh * s->ow < DIGITS_PAY;
+    return !late && !zn_conv_has_few_tiles(s, wish);
+}
+
 /* 16-bit operands with exact sums are better than what either name promises, so both get it. */
 #define DESCRIBE(precision)                                                                                            \
     {                                                                                                                  \
         .name = "winograd-i8x2-smmla", .math = precision, .cpu = ZN_CPU_NEON | ZN_CPU_I8MM, .tolerance = 3e-3f,        \
-        .supports = zn_lowp_supports, .packed_bytes = packed_bytes, .pack = pack, .scratch_bytes = scratch_bytes,      \
-        .units = units, .run = run, .flops = flops, .block = block_side,                                               \
+        .supports = zn_lowp_supports, .pays = pays, .packed_bytes = packed_bytes, .pack = pack,                        \
+        .scratch_bytes = scratch_bytes, .units = units, .run = run, .flops = flops, .block = block_side,               \
     }
 
 const zn_conv_kernel zn_conv_i8_as_f16 = DESCRIBE(ZN_MATH_F16);

@@ -1,7 +1,7 @@
 /* Depthwise 3x3 with its own input added, of a row of planes, for AArch64. Sixteen pixels of a plane after the other,
  * without a seam: at each step tap j goes to the pixel j behind the newest, so that nine sums grow side by side and a
  * pixel meets its taps soon after it was asked for (a Neoverse-V1 reads but four registers a cycle that were ready when
- * an instruction was queued; gelu_pass.h). Meanwhile the next row of the map is fetched into the first cache, and the
+ * an instruction was queued; gelu_lines.c). Meanwhile the next row of the map is fetched into the first cache, and the
  * one behind it into the second, in small doses: in a run, each fetch waits for the one before. The order is what
  * counts, hence an `asm volatile` for each instruction (wht_pass.h). */
 #ifndef ZN_ARM_HEAD_TAPS_H

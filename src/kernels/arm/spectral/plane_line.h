@@ -106,7 +106,7 @@ static inline void plane_middle(const plane_line *q)
     for (int64_t k = 1; q->n > 256 && k <= q->width / VEC_LANES; k++) {
         wht_walk two = wht_solid(q->x + k * plane, q->x + k * plane, q->n, 4, 16, VEC_LANES);
         two.ahead = q->ahead;
-        wht_plain4(&two);
+        ZN_KERNEL(wht_plain4)(&two);
     }
     const plane_walk gate = plane_turn(q, plane_radix(q->n), false);
     if (plane_radix(q->n) == 16)

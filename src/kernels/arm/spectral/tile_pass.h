@@ -1,7 +1,7 @@
 /* Passes over a square of 32 x 32 positions of sixteen channels for AArch64, the same bits as simd/tile_square.c gives
  * elsewhere. Sixteen vectors are in registers; those of the next block are loaded while these are stored. The order of
  * the instructions is what counts, so each is an `asm volatile` (wht_pass.h), and parameters are loaded where they are
- * used (gelu_pass.h says why). */
+ * used (gelu_lines.c says why). */
 #ifndef ZN_ARM_TILE_PASS_H
 #define ZN_ARM_TILE_PASS_H
 

@@ -1,9 +1,6 @@
 /* GELU, its gradient, and the soft clamp over elements. */
 #include "kernels/kernels.h"
 #include "kernels/simd/basic/gelu.h"
-#if defined(__aarch64__)
-#include "kernels/arm/spectral/gelu_pass.h"
-#endif
 
 void ZN_KERNEL(gelu)(const void *args, zn_range r);
 void ZN_KERNEL(soft_clamp)(const void *args, zn_range r);
@@ -65,29 +62,6 @@ VEC_INLINE void soft_clamp(vec x[GELU_U], float limit)
 }
 
 void ZN_KERNEL(soft_clamp)(const void *args, zn_range r) { through(soft_clamp, args, r); }
-
-#if defined(__aarch64__)
-void ZN_KERNEL(gelu_lines)(const gelu_walk *w) { gelu_pass_pinned(w); }
-#else
-/* Vector u of a block that begins with line i. */
-VEC_INLINE int64_t line_of(int64_t i, int u) { return i + u * VEC_LANES / GELU_LINE; }
-
-VEC_INLINE void gelu_row(const float *x, int64_t lines, float *y, int64_t step)
-{
-    for (int64_t i = 0; i < lines; i += GELU_BLOCK / GELU_LINE) {
-        vec v[GELU_U];
-        GELU_EACH v[u] = line_of(i, u) < lines ? vec_load(x + i * GELU_LINE + u * VEC_LANES) : vec_splat(0);
-        gelu(v);
-        GELU_EACH if (line_of(i, u) < lines) vec_store(y + line_of(i, u) * step + u * VEC_LANES % GELU_LINE, v[u]);
-    }
-}
-
-void ZN_KERNEL(gelu_lines)(const gelu_walk *w)
-{
-    for (int64_t i = 0; i < w->rows; i++)
-        gelu_row(w->x + i * w->x_row, w->lines, w->y + i * w->y_row, w->y_step);
-}
-#endif
 
 void ZN_KERNEL(gelu)(const void *args, zn_range r)
 {

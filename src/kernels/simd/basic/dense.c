@@ -68,7 +68,7 @@ static void forward(const zn_dense_args *a, int64_t first, int rows, int column,
                               .k = depth,
                               .depth = DEPTH + 1,
                               .more = true };
-        gemm(&g, padded, columns);
+        ZN_KERNEL(gemm)(&g, padded, columns);
     }
     for (int t = 0; t < rows; t++)
         memcpy(a->y + (first + t) * a->n + column, sums + t * SUMS, sizeof(float) * (size_t)columns);
@@ -183,7 +183,7 @@ static void weight_grad(const zn_dense_args *a, int input, int inputs, float *sc
                                   .k = padded,
                                   .depth = padded,
                                   .more = p > 0 };
-            gemm(&g, inputs, columns);
+            ZN_KERNEL(gemm)(&g, inputs, columns);
         }
     }
 }

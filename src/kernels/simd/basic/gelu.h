@@ -18,7 +18,7 @@ typedef struct gelu_walk {
     int64_t lines, rows, y_step, x_row, y_row; /* the last two: floats between the beginnings of rows */
 } gelu_walk;
 
-/* GELU of all lines. In activation.c, whose compiler flags suit it. */
+/* GELU of all lines. A microkernel (see CMakeLists.txt): basic/gelu_lines.c, in simd/ or in the folder of the ISA. */
 void ZN_KERNEL(gelu_lines)(const gelu_walk *w);
 
 /* The polynomial, and the most that |x| may be in it. */

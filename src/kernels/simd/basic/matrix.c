@@ -73,7 +73,7 @@ static void multiply(const zn_matrix_args *a, int64_t row, int rows, int column,
                           .k = depth,
                           .depth = DEPTH + 1,
                           .more = true };
-    gemm(&g, padded, (columns + VEC_LANES - 1) / VEC_LANES * VEC_LANES);
+    ZN_KERNEL(gemm)(&g, padded, (columns + VEC_LANES - 1) / VEC_LANES * VEC_LANES);
     for (int t = 0; t < rows; t++)
         memcpy(a->y + (row + t) * a->out + column, sums + t * SUMS, bytes);
 }

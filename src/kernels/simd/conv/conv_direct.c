@@ -223,7 +223,7 @@ static void run_piece(const zn_conv_args *a, const zn_conv_shape *s, int64_t row
     g.skip = first * s->kw * s->cin;
     g.c = b->c;
     g.c_row = cout_p;
-    gemm(&g, count, cout_p);
+    ZN_KERNEL(gemm)(&g, count, cout_p);
     if (s->shuffle)
         finish_shuffled(a, b->c, cout_p, count, row, ox, b->patch);
     else

@@ -127,7 +127,7 @@ static void multiply(const zn_conv_args *a, const plan *p, const chunk *c, int t
         for (int i = 0; i < panels && i < GEMM_PANELS_MOST; i++)
             g.far[i] = last ? far_of(a, p, tile, turn, before + f * panels + i, most(run, 1))
                             : g.c + p->m_slot + (int64_t)i * run * LINE;
-        gemm(&g, count, width);
+        ZN_KERNEL(gemm)(&g, count, width);
     }
 }
 
@@ -280,12 +280,15 @@ static double slots(const zn_conv_shape *s)
 
 static int block(const zn_conv_shape *s) { return s->up2 ? 14 : plan_of(s).outputs; }
 
+static bool pays(const zn_conv_shape *s, const zn_conv_wish *wish) { return !zn_conv_has_few_tiles(s, wish); }
+
 const zn_conv_kernel ZN_KERNEL(conv_winograd) = {
     .name = "winograd-f32-" ZN_ISA_NAME,
     .math = ZN_MATH_F32,
     .cpu = VEC_CPU,
     .tolerance = 1.5e-5f,
     .supports = supports,
+    .pays = pays,
     .packed_bytes = packed_bytes,
     .pack = pack,
     .scratch_bytes = scratch_bytes,

@@ -11,16 +11,12 @@
 #include "kernels/simd/vec.h"
 
 #include <stdbool.h>
-#if defined(__aarch64__)
-#include "kernels/arm/conv/gemm_neon.h"
-#else
-enum { GEMM_PANELS_MOST = 16 };
-#endif
 
 /* What fills the registers: rows * vectors accumulators, and room for a row of the panel and the multipliers. A panel
  * of one vector takes twice the rows: six chains of sums would not hide the latency of the multiply-add. */
 #define GEMM_NV (VEC_REGISTERS / 8)
-enum { GEMM_NR = GEMM_NV * VEC_LANES, GEMM_MR = 6, GEMM_MR_ONE = 12, GEMM_K_LEAST = 2 * VEC_STEP /* for gemm_fast */ };
+enum { GEMM_NR = GEMM_NV * VEC_LANES, GEMM_MR = 6, GEMM_MR_ONE = 12, GEMM_K_LEAST = 2 * VEC_STEP /* for assembly */ };
+enum { GEMM_PANELS_MOST = 16 }; /* whose memory is fetched ahead */
 
 typedef struct gemm_args {
     const float *a, *b;
@@ -132,50 +128,17 @@ static const gemm_kernel gemm_kernels[GEMM_NV][GEMM_MR_ONE] = { { NAMES_ONE }, {
 #undef NAMES
 #undef NAMES_ONE
 
-/* How many of the rows the assembly of this ISA has done, for all whole panels of `width`: whole blocks, or none. */
-VEC_INLINE int gemm_fast(const gemm_args *g, int rows, int width)
-{
-#if defined(__aarch64__)
-    if (width < 16 || g->k % 4 != 0 || g->k < 8 || g->segments < 1 || rows < 6)
-        return 0;
-    gemm_6x16 x = { .a = g->a,
-                    .b = g->b + g->skip * 16,
-                    .c = g->c,
-                    .row = g->row,
-                    .segment = g->segment,
-                    .c_row = g->c_row,
-                    .panel = (int64_t)g->depth * 16,
-                    .blocks = rows / 6,
-                    .segments = g->segments,
-                    .groups = g->k / 4,
-                    .more = g->more,
-                    .ahead = g->ahead ? g->ahead : g->a };
-    const int64_t fetches = gemm_fetches(g, rows);
-    for (int p = 0; p < width / 16; p += GEMM_PANELS_MOST) {
-        x.panels = width / 16 - p < GEMM_PANELS_MOST ? width / 16 - p : GEMM_PANELS_MOST;
-        x.ahead_step = g->ahead ? (g->ahead_floats / (fetches * x.panels + 1) + 4) & ~3 : 0;
-        for (int i = 0; i < x.panels; i++)
-            x.far[i] = g->ahead ? g->far[i] : g->b;
-        gemm_6x16_neon(&x);
-        x.b += x.panel * x.panels;
-        x.c += 16 * x.panels;
-    }
-    return rows / 6 * 6;
-#else
-    (void)g, (void)rows, (void)width;
-    return 0;
-#endif
-}
-
 /* Any number of rows; width a multiple of VEC_LANES. b is panel after panel, [depth][GEMM_NR], the last one narrower.
- */
-static void gemm(const gemm_args *g, int rows, int width)
+ * A microkernel (see CMakeLists.txt): conv/gemm.c, in simd/ or in the folder of the ISA. */
+void ZN_KERNEL(gemm)(const gemm_args *g, int rows, int width);
+
+/* The same, but for the first `done` rows of whole panels. */
+VEC_INLINE void gemm_from(int done, const gemm_args *g, int rows, int width)
 {
-    const int fast = gemm_fast(g, rows, width);
     for (int j = 0; j < width; j += GEMM_NR) {
         const int across = width - j < GEMM_NR ? width - j : GEMM_NR;
         const int most = across == VEC_LANES ? GEMM_MR_ONE : GEMM_MR;
-        for (int t = across == GEMM_NR ? fast : 0; t < rows; t += most) {
+        for (int t = across == GEMM_NR ? done : 0; t < rows; t += most) {
             const int high = rows - t < most ? rows - t : most;
             gemm_args part = *g;
             part.a = g->a + t * g->row;

@@ -106,7 +106,7 @@ static void multiply(const product *q, const float *packed, const float *a, int 
         if (short_does(&g, q->across))
             short_product(&g, rows, q->across);
         else
-            gemm(&g, rows, q->across);
+            ZN_KERNEL(gemm)(&g, rows, q->across);
     }
 }
 

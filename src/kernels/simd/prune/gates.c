@@ -13,27 +13,7 @@ void ZN_KERNEL(gate_apply_mask_grad)(const void *args, zn_range r);
 
 enum { BLOCK = ZN_GATE_BLOCK };
 
-/* Eight floats, whatever the vector: two quads. */
-#if defined(__ARM_NEON)
-typedef float32x4_t quad;
-VEC_INLINE quad quad_load(const float *p) { return vld1q_f32(p); }
-VEC_INLINE void quad_store(float *p, quad v) { vst1q_f32(p, v); }
-VEC_INLINE quad quad_splat(float f) { return vdupq_n_f32(f); }
-VEC_INLINE quad quad_abs(quad v) { return vabsq_f32(v); }
-VEC_INLINE float quad_sum(quad v) { return vaddvq_f32(v); }
-#else
-typedef __m128 quad;
-VEC_INLINE quad quad_load(const float *p) { return _mm_loadu_ps(p); }
-VEC_INLINE void quad_store(float *p, quad v) { _mm_storeu_ps(p, v); }
-VEC_INLINE quad quad_splat(float f) { return _mm_set1_ps(f); }
-VEC_INLINE quad quad_abs(quad v) { return _mm_andnot_ps(_mm_set1_ps(-0.0f), v); }
-VEC_INLINE float quad_sum(quad v)
-{
-    const quad pairs = _mm_add_ps(v, _mm_movehl_ps(v, v));
-    return _mm_cvtss_f32(_mm_add_ss(pairs, _mm_shuffle_ps(pairs, pairs, 1)));
-}
-#endif
-
+/* Of eight floats, whatever the vector. */
 VEC_INLINE float energy_of(const float *x) { return quad_sum(quad_abs(quad_load(x)) + quad_abs(quad_load(x + 4))); }
 
 VEC_INLINE float clamp01(float v) { return v < 0 ? 0 : v > 1 ? 1 : v; }

@@ -170,11 +170,12 @@ static void listed(const taps *t, const uint64_t *const *open, int count, const 
                 sum_group(t, list[i], false, sum);
             else
                 sum_group(t, list[i], true, sum);
-            if (mask)
+            if (mask) {
                 mask_lanes(mask + list[i] / BLOCK, lanes);
 #pragma GCC unroll 4
-            for (int v = 0; v < VECTORS && mask; v++) /* what is pruned cannot hurt, even if it is not finite */
-                sum[v] = vec_where(vec_nonzero(lanes[v]), lanes[v] * sum[v]);
+                for (int v = 0; v < VECTORS; v++) /* what is pruned cannot hurt, even if it is not finite */
+                    sum[v] = vec_where(vec_nonzero(lanes[v]), lanes[v] * sum[v]);
+            }
             store_group(y + list[i], sum);
         }
     }

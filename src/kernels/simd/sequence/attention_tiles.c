@@ -77,7 +77,7 @@ static void multiply_keys(const block *b, int64_t key, int keys)
                           .segments = 1,
                           .k = width,
                           .depth = width };
-    gemm(&g, b->count, padded);
+    ZN_KERNEL(gemm)(&g, b->count, padded);
 }
 
 static float largest(const float *p, int count)
@@ -138,7 +138,7 @@ static void multiply_values(const block *b, int64_t key, int keys)
                           .k = deep,
                           .depth = deep,
                           .more = true };
-    gemm(&g, b->count, b->wide);
+    ZN_KERNEL(gemm)(&g, b->count, b->wide);
 }
 
 static void tile(const block *b, int64_t key, int keys)

@@ -54,17 +54,17 @@ VEC_INLINE void add_sums(const int count, const vec *v, float *to)
 #if defined(__ARM_NEON)
     vec_store(to, vec_load(to) + vpaddq_f32(vpaddq_f32(v[0], v[1]), vpaddq_f32(v[2], v[3])));
 #else
-    __m128 s[SCAN_U];
+    quad s[SCAN_U];
     SCAN_EACH(SCAN_U)
     {
         float t[VEC_LANES];
         vec_store(t, v[u]);
-        s[u] = _mm_loadu_ps(t);
+        s[u] = quad_load(t);
         for (int k = 4; k < VEC_LANES; k += 4)
-            s[u] = _mm_add_ps(s[u], _mm_loadu_ps(t + k));
+            s[u] = s[u] + quad_load(t + k);
     }
-    _MM_TRANSPOSE4_PS(s[0], s[1], s[2], s[3]);
-    _mm_storeu_ps(to, _mm_add_ps(_mm_loadu_ps(to), _mm_add_ps(_mm_add_ps(s[0], s[1]), _mm_add_ps(s[2], s[3]))));
+    quad_transpose(s);
+    quad_store(to, quad_load(to) + ((s[0] + s[1]) + (s[2] + s[3])));
 #endif
 }
 

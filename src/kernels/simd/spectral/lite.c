@@ -5,104 +5,14 @@
 #include "kernels/simd/conv/group_product.h"
 #include "kernels/simd/lanes.h"
 #include "kernels/simd/spectral/lite_mix.h"
-#include "kernels/simd/spectral/lite_panel.h"
 #include "kernels/simd/vec_math.h"
-#if defined(__aarch64__)
-#include "kernels/arm/spectral/expand_pass.h"
-#include "kernels/arm/spectral/plane_line.h"
-#include "kernels/arm/spectral/reduce_pair.h"
-#endif
 
 void ZN_KERNEL(lite_rows)(const void *args, zn_range r);
 void ZN_KERNEL(lite_expand)(const void *args, zn_range r);
 
-#if defined(__aarch64__)
-/* The weights of the product of arm/reduce_pass.h, or reduce_pair.h (pairs), behind which its results go. */
-static reduce_pass row_product(const zn_lite_args *a, bool pairs, float *scratch)
-{
-    reduce_pass q = { .w = scratch,
-                      .b = a->b,
-                      .c = a->c,
-                      .ci = a->ci,
-                      .groups = a->groups,
-                      .deep = a->c / a->groups,
-                      .wide = a->ci / a->groups };
-    if (pairs)
-        pair_pack(&q, a->w, scratch);
-    else
-        reduce_pack(&q, a->w, scratch);
-    q.y = scratch + (int64_t)a->ci * q.deep + WHT_LINE;
-    return q;
-}
-
-/* What is fetched while a row is transformed: so many pixels of the next one. */
-static wht_ahead next_row(const zn_lite_args *a, int64_t pixels, int each, int64_t row, zn_range r)
-{
-    const int64_t lines = row + 1 < r.end ? pixels * a->c / 16 : 0;
-    return (wht_ahead){ a->x + (row + 1) * a->wide * a->c, lines, each, false };
-}
-
-/* All of lite_rows where there is such a product. */
-static void rows_by_passes(const zn_lite_args *a, bool pairs, zn_range r)
-{
-    reduce_pass q = row_product(a, pairs, r.scratch);
-    q.early = pairs ? least(a->wide, PAIR_EARLY) : a->wide;
-    for (int64_t row = r.begin; row < r.end; row++) {
-        wht_ahead ahead = next_row(a, q.early, pairs ? 2 : 8, row, r);
-        q.x = a->x + row * a->wide * a->c;
-        if (pairs)
-            pair_all(&q, a->wide);
-        else
-            reduce_all(&q, a->wide / REDUCE_PIXELS);
-        mix(q.y, a->gate, a->wide, a->ci, a->y + zn_lite_at(a, row, 0), a->band * a->ci, zn_lite_apart(a), &ahead);
-        zn_lite_end_bands(a, row);
-    }
-}
-
-/* The same where also the transform has passes, those of arm/plane_line.h. */
-static void rows_by_planes(const zn_lite_args *a, bool pairs, zn_range r)
-{
-    reduce_pass q = row_product(a, pairs, r.scratch);
-    float *gates = q.y;
-    plane_line line = { .x = gates + a->wide, .gates = gates, .n = a->wide, .width = a->ci };
-    const int fours = a->band ? a->band / 4 : a->wide / 4;
-    q.early = a->wide / 8; /* so fetches come evenly */
-    q.plane = plane_floats(a->wide);
-    q.y = line.x + q.plane;
-    plane_gates(a->gate, a->wide, gates);
-    for (int64_t row = r.begin; row < r.end; row++) {
-        wht_ahead ahead = next_row(a, q.early, 2, row, r);
-        const plane_to to = { .to = a->y + zn_lite_at(a, row, 0),
-                              .position = a->ci,
-                              .fours = fours,
-                              .jump = a->band ? zn_lite_apart(a) - a->band * a->ci : 0 };
-        line.ahead = &ahead;
-        q.x = a->x + row * a->wide * a->c;
-        if (pairs)
-            pair_planes(&q, a->wide);
-        else
-            reduce_planes(&q, a->wide / REDUCE_PIXELS);
-        plane_in_place(&line);
-        plane_middle(&line);
-        plane_last(&line, &to);
-        zn_lite_end_bands(a, row);
-    }
-}
-#endif
-
 void ZN_KERNEL(lite_rows)(const void *args, zn_range r)
 {
     const zn_lite_args *a = args;
-#if defined(__aarch64__)
-    const bool pairs = pair_does(a->groups, a->c / a->groups, a->ci / a->groups, a->wide);
-    if (pairs || (a->wide % REDUCE_PIXELS == 0 && reduce_does(a->c / a->groups, a->ci / a->groups))) {
-        if (plane_does(a->wide, a->ci))
-            rows_by_planes(a, pairs, r);
-        else
-            rows_by_passes(a, pairs, r);
-        return;
-    }
-#endif
     const product q = product_of(a->w, a->groups, a->c / a->groups, a->ci / a->groups, 1, a->c / a->groups);
     const int64_t width = VEC_ROUND(a->ci);
     float *packed = r.scratch, *products = pack(&q, packed), *line = products + ZN_GROUPED_PIXELS * q.total;
@@ -179,13 +89,6 @@ VEC_INLINE void expand_few(const int pixels, const int across, const expansion *
 /* All outputs of some pixels. */
 VEC_INLINE void expand_pixels(const int pixels, const expansion *e, const float *t, int64_t at)
 {
-#if defined(__ARM_NEON)
-    if (lite_panels_do(e->deep, e->wide)) {
-        const zn_lite_args *a = e->a;
-        lite_panels(pixels, a->groups, e->deep, e->wide, t, a->ci, e->packed, a->b, a->x + at, a->y + at, a->c);
-        return;
-    }
-#endif
     for (int g = 0; g < e->a->groups; g++, at += e->wide) {
         int o = 0;
         for (; o + ACROSS * VEC_LANES <= e->wide; o += ACROSS * VEC_LANES)
@@ -197,21 +100,14 @@ VEC_INLINE void expand_pixels(const int pixels, const expansion *e, const float 
     }
 }
 
-/* [groups][panels][deep][across] from [groups][wide][deep], zeros behind; returns where they end. One panel of `padded`
- * outputs, unless the build has narrower ones. */
-static float *pack_expansion(const expansion *e, float *to)
+/* [groups][deep][padded] from [groups][wide][deep], zeros behind. */
+static void pack_expansion(const expansion *e, float *to)
 {
     const zn_lite_args *a = e->a;
-    int across = e->padded;
-#if defined(__ARM_NEON)
-    across = lite_panels_do(e->deep, e->wide) ? PANEL : across;
-#endif
     for (int g = 0; g < a->groups; g++)
-        for (int panel = 0; panel < e->padded; panel += across)
-            for (int k = 0; k < e->deep; k++)
-                for (int o = panel; o < panel + across; o++)
-                    *to++ = o < e->wide ? a->w[((int64_t)g * e->wide + o) * e->deep + k] : 0;
-    return to;
+        for (int k = 0; k < e->deep; k++)
+            for (int o = 0; o < e->padded; o++)
+                *to++ = o < e->wide ? a->w[((int64_t)g * e->wide + o) * e->deep + k] : 0;
 }
 
 /* What lies 8 KB behind these floats, into the second cache. */
@@ -219,37 +115,6 @@ static inline void fetch_ahead(const float *from, int64_t floats)
 {
     for (int64_t i = 0; i < floats; i += 16)
         __builtin_prefetch(from + 2048 + i, 0, 2);
-}
-
-/* All outputs of as many fours of pixels from p on as there are before `end`, if the build has a pass for them. Returns
- * the first pixel that is left. */
-static int64_t expand_fours(const expansion *e, int64_t p, int64_t end)
-{
-#if defined(__aarch64__)
-    const zn_lite_args *a = e->a;
-    if (!lite_panels_do(e->deep, e->wide))
-        return p;
-    for (int64_t fours; end - p >= EXPAND_PIXELS && (!a->band || p % EXPAND_PIXELS == 0); p += fours * EXPAND_PIXELS) {
-        const int64_t row = p / a->wide, x = p % a->wide, left = a->band ? least(a->wide - x, end - p) : end - p;
-        const expand_pass q = { .t = a->t + zn_lite_at(a, row, x),
-                                .w = e->packed,
-                                .b = a->b,
-                                .x = a->x + p * a->c,
-                                .y = a->y + p * a->c,
-                                .ci = a->ci,
-                                .c = a->c,
-                                .deep = e->deep,
-                                .wide = e->wide,
-                                .band = a->band,
-                                .first = a->band ? x % a->band : 0,
-                                .skip = zn_lite_apart(a) - a->band * a->ci };
-        fours = left / EXPAND_PIXELS;
-        expand_all(&q, fours);
-    }
-#else
-    (void)e, (void)end;
-#endif
-    return p;
 }
 
 void ZN_KERNEL(lite_expand)(const void *args, zn_range r)
@@ -260,13 +125,12 @@ void ZN_KERNEL(lite_expand)(const void *args, zn_range r)
     pack_expansion(&e, r.scratch);
     int64_t p = r.begin;
     while (p < r.end) {
-        p = expand_fours(&e, p, r.end);
         const bool four = p + PIXELS <= r.end && (!a->band || p % PIXELS == 0);
         const float *t = a->t + zn_lite_at(a, p / a->wide, p % a->wide);
         if (four) {
             fetch_ahead(a->x + p * a->c, PIXELS * a->c);
             expand_pixels(PIXELS, &e, t, p * a->c);
-        } else if (p < r.end) {
+        } else {
             expand_pixels(1, &e, t, p * a->c);
         }
         p += four ? PIXELS : 1;

@@ -5,9 +5,6 @@
 #include "kernels/simd/lanes.h"
 #include "kernels/simd/spectral/lite_mix.h"
 #include "kernels/simd/vec_math.h"
-#if defined(__aarch64__)
-#include "kernels/arm/spectral/plane_line.h"
-#endif
 
 void ZN_KERNEL(lite_columns)(const void *args, zn_range r);
 
@@ -42,7 +39,7 @@ static void band_columns(const zn_lite_args *a, const float *from, float *to, co
                               .from_next = 8 * row,
                               .to_next = 8 * a->ci,
                               .ahead = ahead };
-        wht_plain8(&in);
+        ZN_KERNEL(wht_plain8)(&in);
         wht_solid_from(line, a->h, 8, eighth, a->ci, ahead);
         const wht_walk middle = { .from = line,
                                   .to = line,
@@ -55,7 +52,7 @@ static void band_columns(const zn_lite_args *a, const float *from, float *to, co
                                   .factors = gate,
                                   .scale = 1 / (float)a->h,
                                   .ahead = ahead };
-        wht_gate8(&middle);
+        ZN_KERNEL(wht_gate8)(&middle);
         wht_solid_from(line, a->h, 8, eighth, a->ci, ahead);
         const wht_walk out = { .from = line,
                                .to = to,
@@ -66,39 +63,12 @@ static void band_columns(const zn_lite_args *a, const float *from, float *to, co
                                .from_next = 8 * a->ci,
                                .to_next = 8 * row,
                                .ahead = ahead };
-        wht_plain8(&out);
+        ZN_KERNEL(wht_plain8)(&out);
     }
 }
-
-#if defined(__aarch64__)
-/* The same by the passes of arm/plane_line.h: from the band to planes of vectors and back. */
-static void band_planes(const zn_lite_args *a, zn_range r)
-{
-    const int64_t size = zn_lite_apart(a), row = (int64_t)a->band * a->ci;
-    float *gates = r.scratch;
-    plane_gates(a->gate, a->h, gates);
-    for (int64_t band = r.begin; band < r.end; band++) {
-        wht_ahead ahead = { a->t + (band + 1) * size, band + 1 < r.end ? size / 16 : 0, 3, false };
-        const plane_line line = { .x = gates + a->h, .gates = gates, .n = a->h, .width = a->ci, .ahead = &ahead };
-        for (int p = 0; p < a->band; p++) {
-            const plane_to to = { .to = a->y + band * size + p * a->ci, .position = row, .fours = a->h / 4 };
-            plane_in(&line, a->t + band * size + p * a->ci, row);
-            plane_middle(&line);
-            plane_last(&line, &to);
-        }
-        zn_lite_end_band(a, a->y + band * size);
-    }
-}
-#endif
 
 static void bands(const zn_lite_args *a, zn_range r)
 {
-#if defined(__aarch64__)
-    if (plane_does(a->h, a->ci)) {
-        band_planes(a, r);
-        return;
-    }
-#endif
     const int64_t size = zn_lite_apart(a);
     float *gate = r.scratch, *line = gate + VEC_ROUND(a->h);
     for (int i = 0; i < a->h; i++)

@@ -13,7 +13,7 @@ static void gate_rows(float *x, const float *gate, int n, int64_t width, float *
     q.factors = gate;
     q.scale = 1 / (float)n;
     if (n >= 8)
-        wht_gate8(&q);
+        ZN_KERNEL(wht_gate8)(&q);
     else if (n == 4)
         wht_walk_blocks(WHT_GATE, 4, &q);
     else if (n == 2)
@@ -24,8 +24,8 @@ static void gate_rows(float *x, const float *gate, int n, int64_t width, float *
 
 /* to = M(gate) x over n rows of `width` floats, whole vectors. x is lost; it may be `to`. band: 0, or the floats of
  * which every `apart` floats of `to` begin with some. */
-static void mix(float *x, const float *gate, int n, int64_t width, float *to, int64_t band, int64_t apart,
-                wht_ahead *ahead)
+static inline void mix(float *x, const float *gate, int n, int64_t width, float *to, int64_t band, int64_t apart,
+                       wht_ahead *ahead)
 {
     const int last = n >= 64 ? 8 : n / 8; /* the radix of the last pass */
     wht_solid_from(x, n, 8, n, width, ahead);
@@ -44,7 +44,7 @@ static void mix(float *x, const float *gate, int n, int64_t width, float *to, in
 }
 
 /* Rows of `c` floats, moved to rows of whole vectors (zeros behind) and back. */
-static void widen(float *to, int64_t wide, const float *from, int c)
+static inline void widen(float *to, int64_t wide, const float *from, int c)
 {
     memcpy(to, from, sizeof(float) * (size_t)c);
     memset(to + c, 0, sizeof(float) * (size_t)(wide - c));

@@ -4,28 +4,12 @@
 #include "kernels/simd/spectral/wht.h"
 #include "kernels/simd/vec_math.h"
 #include "kernels/spectral.h"
-#if defined(__aarch64__)
-#include "kernels/arm/spectral/spectral_whole.h"
-#endif
 
 #include <stdbool.h>
 
 void ZN_KERNEL(spectral_linear)(const void *args, zn_range r);
 
 enum { L1_FLOATS = 4096, MOST = 16 };
-
-/* Four floats, the same on every ISA. */
-#if defined(__ARM_NEON)
-typedef float32x4_t quad;
-#define quad_load(p)     vld1q_f32(p)
-#define quad_store(p, v) vst1q_f32(p, v)
-#define quad_splat(f)    vdupq_n_f32(f)
-#else
-typedef __m128 quad;
-#define quad_load(p)     _mm_loadu_ps(p)
-#define quad_store(p, v) _mm_storeu_ps(p, v)
-#define quad_splat(f)    _mm_set1_ps(f)
-#endif
 
 /* Pixels that are taken together. */
 static int pixels_of(int d)
@@ -50,21 +34,6 @@ static int64_t place(const block *b, bool shuffled, int channels, int sub, int i
     return (((b->row * 2 + sub / 2) * b->wide + x) * 2 + sub % 2) * (channels / 4);
 }
 
-/* Lane i of v[j] and lane j of v[i] change places. */
-VEC_INLINE void turn4(quad v[4])
-{
-#if defined(__ARM_NEON)
-    const quad a = vzip1q_f32(v[0], v[2]), b = vzip2q_f32(v[0], v[2]), c = vzip1q_f32(v[1], v[3]),
-               d = vzip2q_f32(v[1], v[3]);
-    v[0] = vzip1q_f32(a, c);
-    v[1] = vzip2q_f32(a, c);
-    v[2] = vzip1q_f32(b, d);
-    v[3] = vzip2q_f32(b, d);
-#else
-    _MM_TRANSPOSE4_PS(v[0], v[1], v[2], v[3]);
-#endif
-}
-
 /* Four channels of 4 * fours pixels (a constant), fours * 16 bytes of four rows of t: whole lines if it can. */
 VEC_INLINE void turn_in_some(const int fours, float *t, int64_t step, const float *const *from, int k)
 {
@@ -74,7 +43,7 @@ VEC_INLINE void turn_in_some(const int fours, float *t, int64_t step, const floa
 #pragma GCC unroll 4
         for (int j = 0; j < 4; j++)
             v[u][j] = quad_load(from[4 * u + j] + k);
-        turn4(v[u]);
+        quad_transpose(v[u]);
     }
 #pragma GCC unroll 4
     for (int j = 0; j < 4; j++)
@@ -117,7 +86,7 @@ VEC_INLINE void turn_out_some(const int fours, float *to, int64_t next, const fl
 #pragma GCC unroll 4
         for (int j = 0; j < 4; j++)
             v[u][j] = quad_load(from + (4 * u + j) * step) + quad_splat(bias[(4 * u + j) * parts]);
-        turn4(v[u]);
+        quad_transpose(v[u]);
     }
 #pragma GCC unroll 4
     for (int j = 0; j < 4; j++)
@@ -255,12 +224,6 @@ static wht_ahead next_of(const zn_spectral_linear_args *a, const block *b, int l
 void ZN_KERNEL(spectral_linear)(const void *args, zn_range r)
 {
     const zn_spectral_linear_args *a = args;
-#if defined(__aarch64__)
-    if (whole_can(a)) {
-        spectral_linear_whole(a, r);
-        return;
-    }
-#endif
     const int p = pixels_of(a->d), last = a->depth - 1;
     const bool ordered = last > 0 && is_identity(a->from, a->d); /* then zeros behind the input make its end repeat */
     const int first = ordered ? power_of_two(a->cin) : a->d;

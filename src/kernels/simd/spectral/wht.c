@@ -1,30 +1,14 @@
 /* Walsh-Hadamard transforms along rows, columns and channels. A piece (a run of a line, or lines that lie one behind
  * the other) is transformed by passes of up to three steps in registers: the first reads the map, the last writes it,
  * and between them the piece stays in scratch that fits the first caches. Up to four rows, and lines that registers
- * hold, are done in one pass; on AArch64, passes over up to 128 rows run at once (arm/wht_stream.h). */
+ * hold, are done in one pass. */
 #include "kernels/simd/spectral/wht_held.h"
 #include "kernels/simd/spectral/wht_strip.h"
 #include "kernels/simd/vec_math.h"
 #include "kernels/spectral.h"
-#if defined(__aarch64__)
-#include "kernels/arm/spectral/wht_stream.h"
-#endif
 
 void ZN_KERNEL(wht)(const void *args, zn_range r);
 void ZN_KERNEL(gate_grad)(const void *args, zn_range r);
-
-/* The steps at distances below n of `total` rows of `width` floats without gaps, into t. Returns where they are: t, or
- * `from` if there are none. */
-static const float *steps(const float *from, float *t, int64_t n, int64_t total, int64_t width, wht_ahead *ahead)
-{
-    for (int64_t len = 1, radix; len < n; len *= radix, from = t) {
-        radix = wht_next_radix(n / len);
-        wht_walk q = wht_solid(from, t, total, (int)radix, len, width);
-        q.ahead = ahead;
-        wht_plain((int)radix, &q);
-    }
-    return from;
-}
 
 static int passes_of(int64_t n)
 {
@@ -34,31 +18,12 @@ static int passes_of(int64_t n)
     return passes;
 }
 
-/* What comes behind `floats` floats of the map, and is as long, for lines of several passes. One pass alone fetches 16
- * KB ahead of what it reads, if its blocks are those of wht_pass.h. */
+/* What comes behind `floats` floats of the map, and is as long, for lines of several passes. */
 static wht_ahead behind(const zn_wht_args *a, int64_t at, int64_t floats)
 {
     const int passes = passes_of(a->n);
-#if defined(__aarch64__)
-    const int64_t early = 4096;
-    if (passes == 1 && a->n > 1 && a->inner % WHT_LINE == 0)
-        return (wht_ahead){ a->x + at + early, (floats - early) / 16, 2 * (int)a->n, false };
-#endif
     const bool more = passes > 1 && at + 2 * floats <= a->outer * a->n * a->inner;
     return (wht_ahead){ a->x + at + floats, more ? floats / 16 : 0, (8 + passes - 1) / passes, false };
-}
-
-/* Lines of n rows of `width` floats without gaps, `total` rows in all. The last pass has four rows at most, so that it
- * writes whole lines of the cache: memory takes them in pieces at a third of the speed. */
-static void solid(const float *from, float *t, float *to, int64_t n, int64_t total, int64_t width, float scale,
-                  wht_ahead *ahead)
-{
-    const int last = n >= 4 ? 4 : (int)n;
-    from = steps(from, t, n / last, total, width, ahead);
-    wht_walk q = wht_solid(from, to, total, last, n / last, width);
-    q.ahead = ahead;
-    q.scale = scale;
-    wht_scaled(last, &q);
 }
 
 /* `units` lines of n floats. */
@@ -70,50 +35,14 @@ static void channels(const zn_wht_args *a, int64_t at, int64_t units, float *t)
         return;
     }
     wht_held(WHT_HELD, a->x + at, t, count, 1);
-    solid(t, t, a->y + at, a->n / WHT_HELD, count / WHT_HELD, WHT_HELD, a->scale, NULL);
-}
-
-/* Floats of a group of a stream: rows where they lie one behind the other; else as many as the first cache has room
- * for, since memory likes long runs. */
-static int64_t stream_width(const zn_wht_args *a)
-{
-    return a->inner <= zn_wht_run(a) ? a->inner : a->n == 16 ? 256 : a->n == 64 ? 64 : 128;
-}
-
-/* `units` pieces that are whole, as one stream of groups of `width` floats or less. False where the build or their form
- * does not allow it. */
-static bool stream(const zn_wht_args *a, int64_t unit, int64_t units, int64_t width, float *t)
-{
-#if defined(__aarch64__)
-    const int64_t run = a->inner < zn_wht_run(a) ? a->inner : zn_wht_run(a);
-    if (a->gate || a->inner % run)
-        return false;
-    for (; width >= 16 && width % 16 == 0 && run % width == 0; width /= 2) {
-        const wht_stream q = { .from = a->x,
-                               .to = a->y,
-                               .n = a->n,
-                               .row = a->inner,
-                               .width = width,
-                               .first = unit * run / width,
-                               .total = units * run / width,
-                               .scale = a->scale,
-                               .rings = t };
-        if (wht_can_stream(&q, zn_wht_scratch(a))) {
-            wht_stream_all(&q);
-            return true;
-        }
-    }
-#else
-    (void)a, (void)unit, (void)units, (void)width, (void)t;
-#endif
-    return false;
+    wht_whole_lines(t, t, a->y + at, a->n / WHT_HELD, count / WHT_HELD, WHT_HELD, a->scale, NULL);
 }
 
 /* Lines whose rows have no gaps. */
 static void rows(const zn_wht_args *a, int64_t at, int64_t units, float *t)
 {
     wht_ahead ahead = behind(a, at, a->n * a->inner * units);
-    solid(a->x + at, t, a->y + at, a->n, a->n * units, a->inner, a->scale, &ahead);
+    wht_whole_lines(a->x + at, t, a->y + at, a->n, a->n * units, a->inner, a->scale, &ahead);
 }
 
 /* `width` floats of each of n rows that lie apart. */
@@ -237,8 +166,6 @@ void ZN_KERNEL(wht)(const void *args, zn_range r)
     const zn_wht_args *a = args;
     const int64_t most = a->gate ? 1 : together(a);
     int64_t units;
-    if (a->inner > 1 && stream(a, r.begin, r.end - r.begin, stream_width(a), r.scratch))
-        return;
     for (int64_t unit = r.begin; unit < r.end; unit += units) {
         const piece q = piece_of(a, unit);
         units = r.end - unit < most ? r.end - unit : most;

@@ -4,9 +4,6 @@
 #define ZN_SIMD_WHT_H
 
 #include "kernels/simd/spectral/wht_walk.h"
-#if defined(__aarch64__)
-#include "kernels/arm/spectral/wht_pass.h"
-#endif
 
 /* All of the transform over radix (2, 4, 8 or 16, a constant) values. */
 VEC_INLINE void wht_registers(const int radix, vec *v)
@@ -87,30 +84,23 @@ VEC_INLINE void wht_walk_blocks(const wht_kind kind, const int radix, const wht_
         }
 }
 
-/* The same, with sixteen vectors at a time where the build can. */
-VEC_INLINE void wht_walk_all(const wht_kind kind, const int radix, const wht_walk *q)
-{
-#if defined(__aarch64__)
-    if (q->run % (WHT_ACROSS(radix) * VEC_LANES) == 0) {
-        wht_pass_pinned(kind, radix, q);
-        return;
-    }
-#endif
-    wht_walk_blocks(kind, radix, q);
-}
-
-static __attribute__((noinline, unused)) void wht_plain8(const wht_walk *q) { wht_walk_all(WHT_PLAIN, 8, q); }
-static __attribute__((noinline, unused)) void wht_plain4(const wht_walk *q) { wht_walk_all(WHT_PLAIN, 4, q); }
-static __attribute__((noinline, unused)) void wht_plain2(const wht_walk *q) { wht_walk_all(WHT_PLAIN, 2, q); }
+/* All blocks of a walk, by kind and radix. Microkernels (see CMakeLists.txt): spectral/wht_passes.c, in simd/ or in the
+ * folder of the ISA. */
+void ZN_KERNEL(wht_plain8)(const wht_walk *q);
+void ZN_KERNEL(wht_plain4)(const wht_walk *q);
+void ZN_KERNEL(wht_plain2)(const wht_walk *q);
+void ZN_KERNEL(wht_scale4)(const wht_walk *q);
+void ZN_KERNEL(wht_scale2)(const wht_walk *q);
+void ZN_KERNEL(wht_gate8)(const wht_walk *q);
 
 static inline void wht_plain(int radix, const wht_walk *q)
 {
     if (radix == 8)
-        wht_plain8(q);
+        ZN_KERNEL(wht_plain8)(q);
     else if (radix == 4)
-        wht_plain4(q);
+        ZN_KERNEL(wht_plain4)(q);
     else
-        wht_plain2(q);
+        ZN_KERNEL(wht_plain2)(q);
 }
 
 /* A pass over n rows of `width` floats that lie one behind the other: what is treated alike is one run. */

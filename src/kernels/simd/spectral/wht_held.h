@@ -3,9 +3,6 @@
 #define ZN_SIMD_WHT_HELD_H
 
 #include "kernels/simd/spectral/wht_line.h"
-#if defined(__aarch64__)
-#include "kernels/arm/spectral/wht_lines.h"
-#endif
 
 enum {
     WHT_VECTORS = VEC_REGISTERS == 32 ? 16 : 8, /* that registers hold */
@@ -74,12 +71,6 @@ static inline void wht_held_short(int64_t n, const float *from, float *to, int64
 /* scale * H x for lines of n floats, WHT_HELD at most; `count` floats together. y may be x. */
 static inline void wht_held(int64_t n, const float *x, float *y, int64_t count, float scale)
 {
-#if defined(__aarch64__)
-    const int64_t done = wht_blocks(n, x, y, count, scale);
-    x += done;
-    y += done;
-    count -= done;
-#endif
     const int64_t vectors = count / VEC_LANES;
     const vec s = vec_splat(scale);
     if (n < VEC_LANES)

@@ -19,8 +19,10 @@ VEC_INLINE vec wht_swap(const int d, vec v)
     return d == 1 ? _mm256_permute_ps(v, 0xb1) : d == 2 ? _mm256_permute_ps(v, 0x4e) : _mm256_permute2f128_ps(v, v, 1);
 #elif defined(__SSE2__)
     return d == 1 ? _mm_shuffle_ps(v, v, 0xb1) : _mm_shuffle_ps(v, v, 0x4e);
-#else
+#elif defined(__ARM_NEON)
     return d == 1 ? vrev64q_f32(v) : vextq_f32(v, v, 2);
+#else
+    return d == 1 ? (vec){ v[1], v[0], v[3], v[2] } : (vec){ v[2], v[3], v[0], v[1] };
 #endif
 }
 

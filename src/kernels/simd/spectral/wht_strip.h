@@ -22,24 +22,45 @@ enum {
     WHT_EARLY = 4   /* blocks of rows that are fetched early, fewer than eight */
 };
 
-static __attribute__((noinline, unused)) void wht_scale4(const wht_walk *q) { wht_walk_all(WHT_SCALE, 4, q); }
-static __attribute__((noinline, unused)) void wht_scale2(const wht_walk *q) { wht_walk_all(WHT_SCALE, 2, q); }
-
 /* Steps among radix rows (1, 2 or 4), times scale. */
 static inline void wht_scaled(int radix, const wht_walk *q)
 {
     if (q->scale == 1 && radix > 1)
         wht_plain(radix, q);
     else if (radix == 4)
-        wht_scale4(q);
+        ZN_KERNEL(wht_scale4)(q);
     else if (radix == 2)
-        wht_scale2(q);
+        ZN_KERNEL(wht_scale2)(q);
     else
         wht_walk_blocks(WHT_SCALE, 1, q);
 }
 
-/* The steps among eight neighbours, and back with the gate between. */
-static __attribute__((noinline, unused)) void wht_gate8(const wht_walk *q) { wht_walk_all(WHT_GATE, 8, q); }
+/* The steps at distances below n of `total` rows of `width` floats without gaps, into t. Returns where they are: t, or
+ * `from` if there are none. */
+static inline const float *wht_first_steps(const float *from, float *t, int64_t n, int64_t total, int64_t width,
+                                           wht_ahead *ahead)
+{
+    for (int64_t len = 1, radix; len < n; len *= radix, from = t) {
+        radix = wht_next_radix(n / len);
+        wht_walk q = wht_solid(from, t, total, (int)radix, len, width);
+        q.ahead = ahead;
+        wht_plain((int)radix, &q);
+    }
+    return from;
+}
+
+/* scale * H x for lines of n rows of `width` floats without gaps, `total` rows in all. The last pass has four rows at
+ * most, so that it writes whole lines of the cache: memory takes them in pieces at a third of the speed. */
+static inline void wht_whole_lines(const float *from, float *t, float *to, int64_t n, int64_t total, int64_t width,
+                                   float scale, wht_ahead *ahead)
+{
+    const int last = n >= 4 ? 4 : (int)n;
+    from = wht_first_steps(from, t, n / last, total, width, ahead);
+    wht_walk q = wht_solid(from, to, total, last, n / last, width);
+    q.ahead = ahead;
+    q.scale = scale;
+    wht_scaled(last, &q);
+}
 
 /* The block of rows number i: y, y + len, ... y + (radix - 1) * len. */
 static inline int64_t wht_block_row(int64_t i, int radix, int64_t len) { return i / len * len * radix + i % len; }
@@ -105,7 +126,7 @@ static inline void wht_strip_all(const wht_strip *q)
         wht_walk walk = wht_solid(x, x, q->n, 8, 1, q->width);
         walk.factors = q->gate;
         walk.scale = q->scale;
-        wht_gate8(&walk);
+        ZN_KERNEL(wht_gate8)(&walk);
         wht_solid_from(x, q->n, 8, q->n / out, q->width, NULL);
     }
     wht_strip_out(q, out);

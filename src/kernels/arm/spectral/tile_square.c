@@ -1,39 +1,28 @@
-/* A square of 32 x 32 positions of sixteen channels for AArch64: mixed along rows and columns by the passes of
- * tile_pass.h. What lies outside the map is reflected, and of that only what something inside depends on is computed.
- */
-#ifndef ZN_ARM_TILE_WHOLE_H
-#define ZN_ARM_TILE_WHOLE_H
-
+/* Spectral mixing of squares of 32 x 32 positions for AArch64: sixteen channels at a time are mixed along rows and
+ * columns by the passes of tile_pass.h, fewer by the vector build. What lies outside the map is reflected, and of that
+ * only what something inside depends on is computed. */
+#include "kernels/arm/kernels.h"
 #include "kernels/arm/spectral/tile_pass.h"
-#include "kernels/gates.h"
-
-typedef struct tile_whole {
-    const zn_tile_square_args *a;
-    zn_tile_square at;
-    int first;             /* channel */
-    float *t;              /* [32][TILE_ROW] */
-    int64_t next;          /* floats from here to the next square, whose first rows are fetched */
-    const float *table[2]; /* of rows, of columns: gates, lower and upper bounds, each [32][16], TILE_TABLE apart */
-} tile_whole;
+#include "kernels/simd/spectral/square.h"
 
 enum { TILE_AHEAD = 2 }; /* rows that are fetched early */
 
 /* The row of the map that row i shows. */
-static inline const float *tile_map_row(const tile_whole *q, int i)
+static const float *tile_map_row(const square *q, int i)
 {
     const int64_t y = zn_tile_mix_reflect(q->at.y + i, q->a->h);
     return q->a->x + (q->at.image * q->a->h + y) * q->a->wide * q->a->channels + q->first;
 }
 
 /* The row of the square inside the map that shows the same as row i; or i, if there is none. */
-static inline int tile_twin(const tile_whole *q, int i)
+static int tile_twin(const square *q, int i)
 {
     const int64_t twin = zn_tile_mix_reflect(q->at.y + i, q->a->h) - q->at.y;
     return twin >= 0 && twin < TILE_SIDE ? (int)twin : i;
 }
 
 /* All rows without their last steps; twins are copied. */
-static inline void tile_rows(const tile_whole *q)
+static void tile_rows(const square *q)
 {
     int64_t at[TILE_SIDE];
     int rows[TILE_SIDE], count = 0;
@@ -48,23 +37,23 @@ static inline void tile_rows(const tile_whole *q)
         const tile_ahead ahead = { tile_map_row(q, rows[soon]), tile_map_row(q, rows[later]) + beyond, at };
         float *row = q->t + rows[k] * TILE_ROW;
         tile_first_pinned(tile_map_row(q, rows[k]), at, row);
-        tile_row_pinned(row, q->table[0], ahead);
+        tile_row_pinned(row, q->gate[0], ahead);
     }
     for (int i = 0; i < TILE_SIDE; i++)
         if (tile_twin(q, i) != i)
             memcpy(q->t + i * TILE_ROW, q->t + tile_twin(q, i) * TILE_ROW, sizeof(float) * TILE_SIDE * TILE_LINE);
 }
 
-static inline tile_half tile_half_of(int64_t begin, int64_t end)
+static tile_half tile_half_of(int64_t begin, int64_t end)
 {
     return end <= TILE_SIDE / 2 ? TILE_BEFORE : begin >= TILE_SIDE / 2 ? TILE_BEHIND : TILE_BOTH;
 }
 
-/* Mixes q->t: rows [top, bottom) of columns [left, right), which lie inside the map; the others are left undefined. */
-static inline void tile_whole_mix(const tile_whole *q, int64_t top, int64_t bottom, int64_t left, int64_t right)
+/* Sixteen channels. Gates and both bounds of a row or column lie TILE_TABLE apart, as all_squares lays them out. */
+static void mix_sixteen(const square *q, square_part in)
 {
-    const tile_half across = tile_half_of(left, right), down = tile_half_of(top, bottom);
-    float *columns = q->t + left * TILE_LINE;
+    const tile_half across = tile_half_of(in.left, in.right), down = tile_half_of(in.top, in.bottom);
+    float *columns = q->t + in.left * TILE_LINE;
     tile_rows(q);
     for (int i = 0; i < 8; i++)
         if (across == TILE_BOTH)
@@ -74,14 +63,24 @@ static inline void tile_whole_mix(const tile_whole *q, int64_t top, int64_t bott
         else
             tile_corners_pinned(TILE_BEHIND, q->t + i * TILE_ROW);
     for (int i = 0; i < TILE_SIDE; i += 8)
-        tile_columns_pinned(columns + i * TILE_ROW, q->table[1] + i * TILE_LINE, right - left);
+        tile_columns_pinned(columns + i * TILE_ROW, q->gate[1] + i * TILE_LINE, in.right - in.left);
     for (int i = 0; i < 8; i++)
         if (down == TILE_BOTH)
-            tile_last_pinned(TILE_BOTH, columns + i * TILE_ROW, right - left);
+            tile_last_pinned(TILE_BOTH, columns + i * TILE_ROW, in.right - in.left);
         else if (down == TILE_BEFORE)
-            tile_last_pinned(TILE_BEFORE, columns + i * TILE_ROW, right - left);
+            tile_last_pinned(TILE_BEFORE, columns + i * TILE_ROW, in.right - in.left);
         else
-            tile_last_pinned(TILE_BEHIND, columns + i * TILE_ROW, right - left);
+            tile_last_pinned(TILE_BEHIND, columns + i * TILE_ROW, in.right - in.left);
 }
 
-#endif
+static void mix_some(const square *q, square_part in)
+{
+    if (q->count == TILE_LINE)
+        mix_sixteen(q, in);
+    else
+        mix_square(q, in);
+}
+
+bool zn_tile_square_arm_supports(const void *args) { return ((const zn_tile_square_args *)args)->p == TILE_SIDE; }
+
+void zn_tile_square_arm(const void *args, zn_range r) { all_squares(args, r, mix_some); }

@@ -1,10 +1,11 @@
-/* The inner blocks of a 1x1 convolution from or to at most four channels for AArch64. Each instruction is an `asm
- * volatile` of its own (wht_pass.h): sums and weights are loaded where they are used, since a Neoverse-V1 reads but
- * four registers a cycle that were ready when an instruction came to wait for its turn. */
-#ifndef ZN_ARM_NARROW_PASS_H
-#define ZN_ARM_NARROW_PASS_H
-
+/* 1x1 convolution from or to at most four channels for AArch64; a residual or an activation is left to the blocks of
+ * simd/conv/narrow.h. Each instruction of a block is an `asm volatile` of its own (wht_pass.h): sums and weights are
+ * loaded where they are used, since a Neoverse-V1 reads but four registers a cycle that were ready when an instruction
+ * came to wait for its turn. */
 #include "kernels/arm/pinned.h"
+#include "kernels/simd/conv/narrow.h"
+
+extern const zn_conv_kernel zn_conv_narrow_arm;
 
 enum {
     NARROW_AHEAD = 2,   /* weights on their way before they are used */
@@ -79,4 +80,55 @@ VEC_INLINE void narrow_gather(const int cout, const float *x, int64_t next, int 
     }
 }
 
-#endif
+static bool is_plain(const zn_conv_args *a) { return !a->residual && !a->relu; }
+
+VEC_INLINE void spread_four_pinned(const int cin, const zn_conv_args *a, const float *bias, int64_t pixel)
+{
+    if (!is_plain(a)) {
+        spread_four(cin, a, bias, pixel);
+        return;
+    }
+    const zn_conv_shape *s = &a->s;
+    const int parts = s->shuffle ? 4 : 1, each = s->cout / parts;
+    const float *x = a->x + pixel * cin, *w = a->packed;
+    vec m[NARROW];
+#pragma GCC unroll 4
+    for (int i = 0; i < cin; i++)
+        m[i] = vec_load(x + i * VEC_LANES);
+    vec_pinned_fence();
+    for (int sub = 0; sub < parts; sub++) {
+        float *y =
+            a->y + (s->shuffle ? zn_conv_sub_pixel(pixel / s->ow, s->ow, pixel % s->ow, sub, each) : pixel * s->cout);
+        const int64_t step = s->shuffle ? 2 * (int64_t)each : each;
+        for (int o = 0; o < each; o += WIDE)
+            narrow_spread(cin, m, w + (sub * each + o) * cin, bias + sub * each + o, y + o, step);
+    }
+    vec_pinned_fence();
+}
+
+VEC_INLINE int gather_some_pinned(const int cout, const zn_conv_args *a, const float *bias, int64_t pixel, int64_t left)
+{
+    if (left < NARROW_AT_ONCE(cout) || !is_plain(a))
+        return gather_some(cout, a, bias, pixel, left);
+    const runs q = runs_of(a, pixel);
+    vec_pinned_fence();
+    narrow_gather(cout, q.x, q.next, q.count, q.size, a->packed, bias, a->y + pixel * cout);
+    vec_pinned_fence();
+    return NARROW_AT_ONCE(cout);
+}
+
+static void run(const void *args, zn_range r) { narrow_run(args, r, spread_four_pinned, gather_some_pinned); }
+
+const zn_conv_kernel zn_conv_narrow_arm = {
+    .name = "narrow-f32-arm",
+    .math = ZN_MATH_F32,
+    .cpu = VEC_CPU,
+    .tolerance = 5e-6f,
+    .supports = supports,
+    .packed_bytes = packed_bytes,
+    .pack = pack,
+    .scratch_bytes = scratch_bytes,
+    .units = units,
+    .run = run,
+    .flops = zn_conv_direct_flops,
+};

@@ -1,13 +1,12 @@
-/* GELU of lines of sixteen floats for AArch64, the same bits as gelu() of simd/gelu.h gives. Four lines are on their
- * way at once, one in each quarter of the formula, so that many instructions stand between one and the next that needs
- * its result. Every constant is loaded where it is used: a Neoverse-V1 reads but four registers a cycle that were ready
- * when an instruction came to wait for its turn, and what is still being loaded costs nothing. The order is what
+/* GELU of lines of sixteen floats for AArch64, the same bits as gelu() of simd/basic/gelu.h gives. Four lines are on
+ * their way at once, one in each quarter of the formula, so that many instructions stand between one and the next that
+ * needs its result. Every constant is loaded where it is used: a Neoverse-V1 reads but four registers a cycle that were
+ * ready when an instruction came to wait for its turn, and what is still being loaded costs nothing. The order is what
  * counts, hence an `asm volatile` for each instruction (wht_pass.h). */
-#ifndef ZN_ARM_GELU_PASS_H
-#define ZN_ARM_GELU_PASS_H
-
 #include "kernels/arm/pinned.h"
 #include "kernels/simd/basic/gelu.h"
+
+#include <stdbool.h>
 
 /* What stands behind the polynomial in the table of constants. */
 enum { GELU_BOUND = 9, GELU_ZERO };
@@ -89,7 +88,7 @@ VEC_INLINE void gelu_advance(const gelu_walk *w, gelu_places *p, bool more)
     }
 }
 
-static inline void gelu_pass_pinned(const gelu_walk *w)
+void ZN_KERNEL(gelu_lines)(const gelu_walk *w)
 {
     static const float table[][VEC_LANES] = {
 #define ROW(c) { c, c, c, c }
@@ -117,5 +116,3 @@ static inline void gelu_pass_pinned(const gelu_walk *w)
 #undef STEP
     vec_pinned_fence();
 }
-
-#endif

@@ -1,8 +1,6 @@
-/* DeepSpectralLinear by the passes of spectral_pass.h, spectral_gather.h and spectral_turn.h: which of them make a
- * layer, where rows lie between the stages, and what the passes read beside rows. */
-#ifndef ZN_ARM_SPECTRAL_WHOLE_H
-#define ZN_ARM_SPECTRAL_WHOLE_H
-
+/* DeepSpectralLinear for AArch64, by the passes of spectral_pass.h, spectral_gather.h and spectral_turn.h: which of
+ * them make a layer, where rows lie between the stages, and what the passes read beside rows. */
+#include "kernels/arm/kernels.h"
 #include "kernels/arm/spectral/spectral_turn.h"
 #include "kernels/spectral.h"
 
@@ -20,7 +18,7 @@ typedef struct whole_plan {
 /* Floats behind what the passes read. */
 enum { WHOLE_SPARE = 32 };
 
-static inline int whole_bits(int n)
+static int whole_bits(int n)
 {
     int bits = 0;
     while (1 << bits < n)
@@ -29,14 +27,15 @@ static inline int whole_bits(int n)
 }
 
 /* Channels that passes can turn: whole lines in each part, and parts that bits of a row's number tell apart. */
-static inline bool whole_channels(int channels, bool shuffled)
+static bool whole_channels(int channels, bool shuffled)
 {
     return shuffled ? channels >= 64 && 1 << whole_bits(channels) == channels : channels >= 48 && channels % 16 == 0;
 }
 
 /* Whether the passes can do the layer, whatever the size of the map. */
-static inline bool whole_can(const zn_spectral_linear_args *a)
+bool zn_spectral_linear_arm_supports(const void *args)
 {
+    const zn_spectral_linear_args *a = args;
     const int bits = whole_bits(a->d), last = whole_bits(a->cout);
     if (bits < 7 || bits > 9 || a->depth < 2 || last < bits - 1 || last < 7 || !whole_channels(a->cin, a->shuffle_in) ||
         !whole_channels(a->cout, a->shuffle_out))
@@ -48,17 +47,14 @@ static inline bool whole_can(const zn_spectral_linear_args *a)
 }
 
 /* The highest `by` bits of a number of `bits` become the lowest. */
-static inline int whole_around(int row, int bits, int by)
-{
-    return (row << by | row >> (bits - by)) & ((1 << bits) - 1);
-}
+static int whole_around(int row, int bits, int by) { return (row << by | row >> (bits - by)) & ((1 << bits) - 1); }
 
 /* The row of channel k of a map of shuffled pixels: one part behind the other. */
-static inline int whole_row(int k, int channels) { return k % 4 * (channels / 4) + k / 4; }
-static inline int whole_channel(int row, int channels) { return row % (channels / 4) * 4 + row / (channels / 4); }
+static int whole_row(int k, int channels) { return k % 4 * (channels / 4) + k / 4; }
+static int whole_channel(int row, int channels) { return row % (channels / 4) * 4 + row / (channels / 4); }
 
 /* Where channel k is when a stage has ended that began with four steps of sixteen rows side by side. */
-static inline int whole_end(const whole_plan *w, int stage, int k)
+static int whole_end(const whole_plan *w, int stage, int k)
 {
     const int bits = stage == 0 ? w->first : w->bits;
     k &= (1 << bits) - 1; /* zeros behind the input make its end repeat */
@@ -69,7 +65,7 @@ static inline int whole_end(const whole_plan *w, int stage, int k)
 
 /* The channel of row i at the beginning of the last stage, so that sixteen that lie side by side in the map are in the
  * highest bits when its last pass begins. */
-static inline int whole_begin(const whole_plan *w, int i)
+static int whole_begin(const whole_plan *w, int i)
 {
     const int high = w->last - 4, place = whole_around(i, w->last, high - w->last_steps);
     const int row = (place & ((1 << high) - 1)) << 4 | place >> high;
@@ -77,7 +73,7 @@ static inline int whole_begin(const whole_plan *w, int i)
 }
 
 /* Number `at` of a stage is that of channel k. */
-static inline void whole_number(const whole_plan *w, int stage, int at, int k)
+static void whole_number(const whole_plan *w, int stage, int at, int k)
 {
     const int64_t first = (int64_t)stage * w->a->d;
     w->factors[first + at] = w->a->s[first + k];
@@ -85,7 +81,7 @@ static inline void whole_number(const whole_plan *w, int stage, int at, int k)
         w->offsets[first + at] = (uint32_t)(whole_end(w, stage - 1, w->a->from[first + k]) * PASS_ROW);
 }
 
-static inline void whole_numbers(const whole_plan *w)
+static void whole_numbers(const whole_plan *w)
 {
     const zn_spectral_linear_args *a = w->a;
     const int last = a->depth - 1, rows = 1 << w->last, parts = a->d / rows;
@@ -104,7 +100,7 @@ static inline void whole_numbers(const whole_plan *w)
 }
 
 /* Eight pixels of a map, the first at x of a row. */
-static inline pass_map whole_map(const float *map, int channels, bool shuffled, int64_t row, int x, int wide)
+static pass_map whole_map(const float *map, int channels, bool shuffled, int64_t row, int x, int wide)
 {
     pass_map m = { .parts = shuffled ? 4 : 1 };
     m.each = channels / m.parts;
@@ -116,14 +112,14 @@ static inline pass_map whole_map(const float *map, int channels, bool shuffled, 
     return m;
 }
 
-static inline void whole_copy(const pass_map *from, const pass_map *to, int pixels)
+static void whole_copy(const pass_map *from, const pass_map *to, int pixels)
 {
     for (int sub = 0; sub < from->parts; sub++)
         for (int i = 0; i < pixels; i++)
             memcpy(to->part[sub] + i * to->next, from->part[sub] + i * from->next, sizeof(float) * (size_t)from->each);
 }
 
-static inline void whole_swap(whole_plan *w)
+static void whole_swap(whole_plan *w)
 {
     char *other = w->t;
     w->t = w->u;
@@ -131,13 +127,13 @@ static inline void whole_swap(whole_plan *w)
 }
 
 /* What a pass reads and writes, when so many bits tell the rows apart. */
-static inline pass_rows whole_rows(const whole_plan *w, int bits, pass_ahead **ahead)
+static pass_rows whole_rows(const whole_plan *w, int bits, pass_ahead **ahead)
 {
     return (pass_rows){ w->t, w->u, (int64_t)1 << bits, (int64_t)w->a->d * PASS_ROW, ahead };
 }
 
 /* `steps` more of the rows in t. */
-static inline void whole_steps(whole_plan *w, int bits, int steps, pass_ahead **ahead)
+static void whole_steps(whole_plan *w, int bits, int steps, pass_ahead **ahead)
 {
     while (steps > 0) {
         const int now = steps == 4 || steps == 2 ? steps : 3;
@@ -154,7 +150,7 @@ static inline void whole_steps(whole_plan *w, int bits, int steps, pass_ahead **
 }
 
 /* The rows that a stage begins with. */
-static inline void whole_gather(whole_plan *w, int stage, int bits, int steps, pass_ahead **ahead)
+static void whole_gather(whole_plan *w, int stage, int bits, int steps, pass_ahead **ahead)
 {
     const int64_t numbers = (int64_t)stage * w->a->d;
     const pass_gather q = { w->t, w->offsets + numbers, w->factors + numbers };
@@ -171,7 +167,7 @@ static inline void whole_gather(whole_plan *w, int stage, int bits, int steps, p
 }
 
 /* All stages of the pixels of a block. */
-static inline void whole_block(whole_plan *w, const pass_map *in, const pass_map *out, pass_ahead *ahead)
+static void whole_block(whole_plan *w, const pass_map *in, const pass_map *out, pass_ahead *ahead)
 {
     const zn_spectral_linear_args *a = w->a;
     const int last = a->depth - 1;
@@ -193,8 +189,7 @@ static inline void whole_block(whole_plan *w, const pass_map *in, const pass_map
 }
 
 /* Lines of eight pixels in a map; returns how many entries. */
-static inline int whole_lines(const float *map, int channels, bool shuffled, int64_t row, int x, int wide,
-                              pass_ahead *ahead)
+static int whole_lines(const float *map, int channels, bool shuffled, int64_t row, int x, int wide, pass_ahead *ahead)
 {
     const int lines = shuffled ? 2 : 1;
     const int64_t each = channels / lines;
@@ -206,7 +201,7 @@ static inline int whole_lines(const float *map, int channels, bool shuffled, int
 enum { WHOLE_AHEAD = 5 };
 
 /* What the block behind this one reads, and what this one writes. */
-static inline void whole_ahead(const zn_spectral_linear_args *a, int64_t row, int x, pass_ahead ahead[WHOLE_AHEAD])
+static void whole_ahead(const zn_spectral_linear_args *a, int64_t row, int x, pass_ahead ahead[WHOLE_AHEAD])
 {
     const int then = x + 2 * PASS_PIXELS <= a->wide ? x + PASS_PIXELS : 0;
     int n = whole_lines(a->x, a->cin, a->shuffle_in, then ? row : row + 1, then, a->wide, ahead);
@@ -215,7 +210,7 @@ static inline void whole_ahead(const zn_spectral_linear_args *a, int64_t row, in
 }
 
 /* Pixels from x on; those of a block that is not whole are copied. */
-static inline void whole_pixels(whole_plan *w, int64_t row, int x)
+static void whole_pixels(whole_plan *w, int64_t row, int x)
 {
     const zn_spectral_linear_args *a = w->a;
     const int count = a->wide - x;
@@ -235,8 +230,9 @@ static inline void whole_pixels(whole_plan *w, int64_t row, int x)
     whole_copy(&out_copy, &out, count);
 }
 
-static inline void spectral_linear_whole(const zn_spectral_linear_args *a, zn_range r)
+void zn_spectral_linear_arm(const void *args, zn_range r)
 {
+    const zn_spectral_linear_args *a = args;
     const int64_t rows = (int64_t)a->d * PASS_PIXELS, numbers = (int64_t)a->depth * a->d + WHOLE_SPARE;
     float *f = r.scratch;
     whole_plan w = { .a = a, .first = whole_bits(a->cin), .bits = whole_bits(a->d), .last = whole_bits(a->cout) };
@@ -254,5 +250,3 @@ static inline void spectral_linear_whole(const zn_spectral_linear_args *a, zn_ra
         for (int x = 0; x < a->wide; x += PASS_PIXELS)
             whole_pixels(&w, row, x);
 }
-
-#endif

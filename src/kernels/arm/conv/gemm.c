@@ -1,4 +1,5 @@
-/* The full block of gemm.h, 6 rows by 16 outputs, in assembly, for a whole matrix of blocks:
+/* The product of simd/conv/gemm.h for AArch64: its full block, 6 rows by 16 outputs, in assembly, for a whole matrix of
+ * blocks:
  *
  *     c[t][16 p + j] = sum over s < segments, k < 4 * groups of a[s][t][k] * b[p][s][k][j]     t < 6 * blocks, j < 16,
  * p < panels
@@ -9,10 +10,7 @@
  * v0-v5 hold four multipliers of each row, v6 and v7 alternate as the vector of b, v8-v31 accumulate. A load stands
  * before the arithmetic of the vector ahead of it, and the last group of a block loads the first multipliers of the
  * next block, so that the blocks run into each other. Nothing is read beyond the end of a or b. */
-#ifndef ZN_GEMM_NEON_H
-#define ZN_GEMM_NEON_H
-
-#include <stdint.h>
+#include "kernels/simd/conv/gemm.h"
 
 #define OP(op, acc, b, row, lane) op " v" #acc ".4s, v" #b ".4s, v" #row ".s[" #lane "]\n"
 #define COLUMN(op, b, lane, r0, r1, r2, r3, r4, r5)                                                                    \
@@ -84,8 +82,6 @@
     "add %[a3], %[a3], x11\n"                                                                                          \
     "add %[a4], %[a4], x11\n"                                                                                          \
     "add %[a5], %[a5], x11\n"
-
-enum { GEMM_PANELS_MOST = 16 };
 
 /* Strides in floats, counts at least 1, groups at least 2. Memory to fetch into L1 meanwhile: ahead, ahead_step floats
  * further for every second group; the panel of b after this one, a line for every group; far[p], a line for every
@@ -189,19 +185,34 @@ static inline void gemm_6x16_neon(const gemm_6x16 *g)
     /* clang-format on */
 }
 
-#undef OP
-#undef COLUMN
-#undef LOAD_B
-#undef LOAD_A
-#undef LANE
-#undef LAST_COLUMN
-#undef GROUP
-#undef FETCH
-#undef LAST_COLUMN_AND_LOADS
-#undef STORE_ROW
-#undef STORE_ROWS
-#undef MOVE_A
-#undef LOAD_ROW
-#undef LOAD_ROWS
+/* How many of the rows are done, for all whole panels of `width`: whole blocks, or none. */
+static int gemm_fast(const gemm_args *g, int rows, int width)
+{
+    if (width < 16 || g->k % 4 != 0 || g->k < 8 || g->segments < 1 || rows < 6)
+        return 0;
+    gemm_6x16 x = { .a = g->a,
+                    .b = g->b + g->skip * 16,
+                    .c = g->c,
+                    .row = g->row,
+                    .segment = g->segment,
+                    .c_row = g->c_row,
+                    .panel = (int64_t)g->depth * 16,
+                    .blocks = rows / 6,
+                    .segments = g->segments,
+                    .groups = g->k / 4,
+                    .more = g->more,
+                    .ahead = g->ahead ? g->ahead : g->a };
+    const int64_t fetches = gemm_fetches(g, rows);
+    for (int p = 0; p < width / 16; p += GEMM_PANELS_MOST) {
+        x.panels = width / 16 - p < GEMM_PANELS_MOST ? width / 16 - p : GEMM_PANELS_MOST;
+        x.ahead_step = g->ahead ? (g->ahead_floats / (fetches * x.panels + 1) + 4) & ~3 : 0;
+        for (int i = 0; i < x.panels; i++)
+            x.far[i] = g->ahead ? g->far[i] : g->b;
+        gemm_6x16_neon(&x);
+        x.b += x.panel * x.panels;
+        x.c += 16 * x.panels;
+    }
+    return rows / 6 * 6;
+}
 
-#endif
+void ZN_KERNEL(gemm)(const gemm_args *g, int rows, int width) { gemm_from(gemm_fast(g, rows, width), g, rows, width); }
