@@ -5,7 +5,7 @@
 #     scripts/deps.sh build               compiler, build tools, libraries for images and video
 #     scripts/deps.sh build check         and what the tests link
 #     scripts/deps.sh build test          and clang, cross compiler, emulator
-#     scripts/deps.sh build test nightly  and valgrind
+#     scripts/deps.sh build test nightly  and valgrind, the cross compiler for RISC-V
 #     scripts/deps.sh build deb           and what Debian packages are built with
 set -eu
 
@@ -52,14 +52,21 @@ test_group() {
     need clang-format command -v clang-format
     need libclang-rt-14-dev clang_has "libclang_rt.fuzzer-$(uname -m).a"
     need llvm command -v llvm-symbolizer
-    if [ "$(uname -m)" = aarch64 ]; then
+    if [ "$(uname -m)" = x86_64 ]; then
+        need gcc-aarch64-linux-gnu command -v aarch64-linux-gnu-gcc
+        need libc6-dev-arm64-cross test -e /usr/aarch64-linux-gnu/include/stdio.h
+    else
         need gcc-x86-64-linux-gnu command -v x86_64-linux-gnu-gcc
         need libc6-dev-amd64-cross test -e /usr/x86_64-linux-gnu/include/stdio.h
-        need qemu-user command -v qemu-x86_64
     fi
+    need qemu-user command -v qemu-aarch64
 }
 
-nightly() { need valgrind command -v valgrind; }
+nightly() {
+    need valgrind command -v valgrind
+    need gcc-riscv64-linux-gnu command -v riscv64-linux-gnu-gcc
+    need libc6-dev-riscv64-cross test -e /usr/riscv64-linux-gnu/include/stdio.h
+}
 
 deb() {
     need debhelper command -v dh

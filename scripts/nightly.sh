@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The checks that take too long for every change: an hour of fuzzing a reader, the sanitizers on every kernel, the thread
-# checker on every test, valgrind on the program, and the Debian packages. Prints "N passed, N failed, N skipped" as
-# scripts/test.sh does.
+# checker on every test, valgrind on the program, the kernels on an emulated RISC-V, and the Debian packages. Prints
+# "N passed, N failed, N skipped" as scripts/test.sh does.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 scripts/deps.sh build test nightly deb || exit 1
-FUZZ_SECONDS=${FUZZ_SECONDS:-3600} exec scripts/test.sh release asan_kernels tsan_all valgrind deb fuzz
+FUZZ_SECONDS=${FUZZ_SECONDS:-3600} exec scripts/test.sh release asan_kernels tsan_all valgrind riscv deb fuzz

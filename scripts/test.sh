@@ -13,8 +13,7 @@ logs=build/test-logs
 jobs=${JOBS:-$(nproc)}
 fuzz_seconds=${FUZZ_SECONDS:-10}
 shared=${ZENITH_SHARED:-../shared}
-cross=x86_64-linux-gnu
-all=(format release demo golden clang asan tsan x86 cuda fuzz)
+all=(format release demo golden clang asan tsan cross cuda fuzz)
 
 # What tests need is installed below: one that cannot run has failed (tests/skip.h).
 export ZENITH_MUST_RUN=1
@@ -139,17 +138,26 @@ stage_deb() {
     (cd / && HOME=$root "$root/usr/bin/zenith" reconstruct "$OLDPWD/assets/demo.png" -m zenith-r) && result passed 1
 }
 
-# The SSE2 and AVX2 kernels, and those of AVX-512 made of AVX2 instructions, built by a cross compiler and run by an
-# emulator; on x86-64 itself the release stage has run them.
-stage_x86() {
-    if [ "$(uname -m)" = x86_64 ]; then
-        echo "this is an x86-64 machine: the release stage ran these kernels"
-        result skipped 1
-        return 0
-    fi
-    configure_and_build build-x86 -DCMAKE_TOOLCHAIN_FILE="cmake/$cross.cmake" -DZENITH_IMAGES=OFF -DZENITH_TESTS=ON &&
-        run_ctest build-x86 900 -R '^(kernels|ops)' -E emulated
+# cross_checks CPU: the checks of kernels and ops for another kind of machine, built by a cross compiler and run by an
+# emulator.
+cross_checks() {
+    local folder=build-$1
+    cmake -S . -B "$folder" -G Ninja -DCMAKE_TOOLCHAIN_FILE="cmake/$1-linux-gnu.cmake" -DZENITH_IMAGES=OFF \
+        -DZENITH_TESTS=ON &&
+        cmake --build "$folder" -j "$jobs" --target kernel-checks check-ops &&
+        run_ctest "$folder" 1800 -R '^(kernels|ops)' -E amx_emulated
 }
+
+# The kernels of the other of the two instruction sets: the release stage ran those of this machine.
+stage_cross() {
+    case $(uname -m) in
+    x86_64) cross_checks aarch64 ;;
+    *) cross_checks x86_64 ;;
+    esac
+}
+
+# A machine for which there is nothing but the scalar kernels and those on the compiler's own vectors.
+stage_riscv() { cross_checks riscv64; }
 
 # The kernels of a GPU on the CPU: compiled as C++, every thread of theirs a context of its own.
 stage_cuda() {

@@ -23,8 +23,8 @@ typedef struct simd_case {
     const float **replaced; /* in args, or NULL: the input that output 0 may lie on */
 } simd_case;
 
-/* Case i of all; false behind the last. Its memory lasts until simd_case_free. */
-bool simd_case_at(int index, simd_case *c);
+/* Case i of all, only every Nth size of each family; false after the last. Its memory lasts until simd_case_free. */
+bool simd_case_at(int index, int every, simd_case *c);
 void simd_case_free(void);
 
 /* For files of cases: a kernel's cases by size (c->kernel is set before), random inputs, and where results go. */

@@ -21,19 +21,20 @@ void simd_output(simd_case *c, float **slot, int64_t count)
     c->output[c->outputs++].count = count;
 }
 
-bool simd_case_at(int index, simd_case *c)
+bool simd_case_at(int index, int every, simd_case *c)
 {
     static const simd_family *const lists[] = { simd_layer_families, simd_mix_families, simd_prune_families,
                                                 simd_diffusion_families, simd_mamba_families };
     for (size_t list = 0; list < sizeof lists / sizeof *lists; list++)
         for (const simd_family *f = lists[list]; f->make; f++) {
-            if (index < f->sizes) {
-                rng = zn_rng_new(100 + (uint64_t)index); /* its numbers do not change when others get more cases */
+            const int cases = (f->sizes + every - 1) / every, size = index * every;
+            if (index < cases) {
+                rng = zn_rng_new(100 + (uint64_t)size); /* its numbers do not change when others get more cases */
                 *c = (simd_case){ .kernel = f->kernel, .tolerance = 1e-6 };
-                f->make(c, index);
+                f->make(c, size);
                 return true;
             }
-            index -= f->sizes;
+            index -= cases;
         }
     return false;
 }
