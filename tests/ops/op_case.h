@@ -1,4 +1,4 @@
-/* A case of check-ops: an op with small inputs. */
+/* A case of check-ops: an op with small inputs. The ops of its gradient need no case of their own. */
 #ifndef ZN_TESTS_OP_CASE_H
 #define ZN_TESTS_OP_CASE_H
 
@@ -7,8 +7,7 @@
 enum { MAX_INPUTS = 8 };
 
 typedef struct op_case {
-    const char *op;      /* name in ops.def */
-    const char *through; /* checked as the gradient of this op instead; NULL: has its own case */
+    const char *op; /* name in ops.def; the graph that `build` makes holds it */
     zn_shape shapes[MAX_INPUTS];
     zn_node *(*build)(zn_node **in);
     bool away_from_zero; /* inputs keep clear of a kink at 0 */
