@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
-# layering.sh ROOT: reads every #include under src/ cli/ tests/ examples/ include/ and fails on an arrow that points
-# upward. The layers, lowest first; a file may include its own folder and anything in a lower layer:
+# layering.sh ROOT: reads every #include under src/ cli/ tests/ bench/ examples/ include/ and fails on an arrow that
+# points upward. The layers, lowest first; a file may include its own folder and anything in a lower layer:
 #
 #   0 base   1 kernels   2 tensor   3 io, text, diffusion, graph   4 ops   5 nn   6 models   7 train   8 pipeline
 #
-# cli/, examples/ and tests/cli/ use the public headers only; the public headers use libc and each other; tests may use
-# all of src/; third-party codecs are included in src/io/ alone.
+# Within kernels/, ref/ and simd/ include nothing of an instruction set's folder (arm/ x86/ cuda/). cli/, examples/ and
+# tests/cli/ use the public headers only; the public headers use libc and each other; tests and benchmarks may use all
+# of src/. Each third-party library is included in one folder alone (see `places`), and in tests.
 set -u
 root=$1
 cd "$root" || exit 99
 
 # includes: "FILE LINE SPELLING" for each #include, SPELLING with its quotes or brackets
 includes() {
-    find src cli tests examples include -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.inc' -o -name '*.def' \) 2>/dev/null |
+    find src cli tests bench examples include -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.inc' -o -name '*.def' \) 2>/dev/null |
         LC_ALL=C sort | xargs grep -nHE '^[[:space:]]*#[[:space:]]*include' /dev/null |
         sed -nE 's/^([^:]+):([0-9]+):[[:space:]]*#[[:space:]]*include[[:space:]]*(["<][^">]+[">]).*/\1 \2 \3/p'
 }
@@ -49,29 +50,35 @@ function fail(why) { printf "%s:%s: %s\n", $1, $2, why; bad = 1 }
 BEGIN {
     n = split("base:0 kernels:1 tensor:2 io:3 text:3 diffusion:3 graph:3 ops:4 nn:5 models:6 train:7 pipeline:8", pairs, " ")
     for (i = 1; i <= n; i++) { split(pairs[i], p, ":"); rank[p[1]] = p[2] }
-    codecs = "^<(png|pngconf|jpeglib|jerror|turbojpeg|lcms2|zlib|tiffio|gif_lib|cmocka)\\.h>$|^<(webp|libheif)/"
+    places["^<(png|pngconf|jpeglib|jerror|turbojpeg|lcms2|lcms2_plugin|zlib|tiffio|gif_lib)\\.h>$|^<(webp|libheif)/"] = "src/io/image/"
+    places["^<lmdb\\.h>$"] = "src/io/dataset/"
+    places["^<lib(av|sw|postproc)[a-z]*/"] = "src/io/video/"
+    places["^<mpi\\.h>$"] = "src/train/ranks/"
+    places["^<(cu[a-z0-9_]+|mma|nvml|nvrtc|nccl|ptx_emulated)\\.h>$|^<cuda/"] = "src/kernels/cuda/"
+    places["^<cmocka\\.h>$"] = "tests/"
 }
 {
     count++
     split($1, from, "/"); split($3, to, "/")
     public_only = from[1] == "cli" || from[1] == "examples" || ($1 ~ /^tests\/cli\//)
     if ($3 ~ /^missing:/) { fail("cannot find \"" substr($3, 9) "\""); next }
-    if ($3 ~ codecs) {
-        if (!($1 ~ /^src\/io\// || from[1] == "tests")) fail("third-party header " $3 " outside src/io")
-        next
-    }
+    for (library in places)
+        if ($3 ~ library && index($1, places[library]) != 1 && from[1] != "tests")
+            fail("third-party header " $3 " outside " places[library])
     if ($3 ~ /^</) next
     if (from[1] == "include") {
         if (to[1] != "include") fail("a public header includes the private " $3)
     } else if (public_only) {
         if (to[1] != "include" && to[1] != from[1]) fail("includes the private " $3)
-    } else if (from[1] == "tests") {
-        if (to[1] != "include" && to[1] != "src" && to[1] != "tests") fail("a test includes " $3)
+    } else if (from[1] == "tests" || from[1] == "bench") {
+        if (to[1] != "include" && to[1] != "src" && to[1] != from[1]) fail("a file of " from[1] "/ includes " $3)
     } else if (to[1] == "src") {
         a = layer(from[2]); b = layer(to[2])
         if (a < 0) fail("src/" from[2] " is not in the list of layers")
         else if (b < 0) fail("src/" to[2] " is not in the list of layers")
         else if (from[2] != to[2] && b >= a) fail("src/" from[2] " (layer " a ") includes " $3 " (layer " b ")")
+        else if (from[2] == "kernels" && from[3] ~ /^(ref|simd)$/ && to[2] == "kernels" && to[3] ~ /^(arm|x86|cuda)$/)
+            fail("src/kernels/" from[3] " includes " $3)
     } else if (to[1] != "include") fail("src includes " $3)
 }
 END {

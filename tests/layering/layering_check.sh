@@ -9,7 +9,7 @@ failed=0
 # plant FILE INCLUDE: a good tree plus one line
 plant() {
     rm -rf "$work/tree"
-    mkdir -p "$work"/tree/{src/{base,kernels,tensor,io/image,text,graph,ops,nn,models,train,pipeline},cli,tests/{cli,ops},include/zenith,examples}
+    mkdir -p "$work"/tree/{src/{base,kernels/{ref,simd,arm,cuda},tensor,io/{image,dataset,video},text,graph,ops,nn,models,train/ranks,pipeline},cli,bench,tests/{cli,ops},include/zenith,examples}
     cd "$work/tree" || exit 99
     for f in base kernels tensor io text graph ops nn models train pipeline; do : >src/$f/$f.h; done
     : >include/zenith/zenith.h
@@ -17,7 +17,15 @@ plant() {
     echo '#include "cli.h"' >cli/main.c
     printf '#include "base/base.h"\n#include <stdio.h>\n#include "ops.h"\n#include <zenith/zenith.h>\n' >src/ops/op.c
     printf '#include <png.h>\n#include "../io.h"\n' >src/io/image/png.c
-    echo '#include "ops/ops.h"' >tests/ops/op.c
+    printf '#include "ops/ops.h"\n#include <png.h>\n' >tests/ops/op.c
+    : >src/kernels/arm/arm.h
+    : >bench/bench.h
+    printf '#include "bench.h"\n#include "train/train.h"\n' >bench/speed.c
+    echo '#include <lmdb.h>' >src/io/dataset/lmdb.c
+    echo '#include <libavcodec/avcodec.h>' >src/io/video/film.c
+    echo '#include <mpi.h>' >src/train/ranks/ranks.c
+    echo '#include <cuda_runtime.h>' >src/kernels/cuda/device.cu
+    echo '#include "kernels/kernels.h"' >src/kernels/arm/conv.c
     [[ -z $1 ]] || echo "$2" >>"$1"
 }
 
@@ -43,6 +51,24 @@ expect 1 src/text/x.c '#include "io/io.h"'
 expect 1 src/ops/x.c '#include "nn/nn.h"'
 expect 1 src/models/x.h '#include "pipeline/pipeline.h"'
 expect 1 src/ops/x.c '#include <png.h>'
+expect 1 src/io/dataset/x.c '#include <png.h>'
+expect 1 src/io/image/x.c '#include <lmdb.h>'
+expect 1 src/pipeline/x.c '#include <lmdb.h>'
+expect 1 src/io/image/x.c '#include <libavformat/avformat.h>'
+expect 1 src/pipeline/x.c '#include <libswscale/swscale.h>'
+expect 1 src/pipeline/x.c '#include <mpi.h>'
+expect 1 cli/x.c '#include <mpi.h>'
+expect 1 src/ops/x.c '#include <cuda_runtime.h>'
+expect 1 src/kernels/x.c '#include <cublas_v2.h>'
+expect 1 src/kernels/simd/x.c '#include <cuda.h>'
+expect 1 bench/x.c '#include <mpi.h>'
+expect 1 bench/x.c '#include "../cli/cli.h"'
+expect 1 bench/x.c '#include "../tests/ops/op.c"'
+expect 1 src/train/x.c '#include "../../bench/bench.h"'
+expect 1 tests/ops/x.c '#include "../../bench/bench.h"'
+expect 1 src/kernels/simd/x.c '#include "kernels/arm/arm.h"'
+expect 1 src/kernels/ref/x.c '#include "../arm/arm.h"'
+expect 0 src/kernels/arm/x.c '#include "kernels/kernels.h"'
 expect 1 src/base/x.c '#include "../../cli/cli.h"'
 expect 1 cli/x.c '#include "../src/base/base.h"'
 expect 1 cli/x.c '#include "base/base.h"'
