@@ -94,7 +94,7 @@ complete -c zenith -n '__zenith_command_is encode decode reconstruct restore edi
 complete -c zenith -n '__zenith_command_is encode decode reconstruct restore edit interpolate sample bench train dataset eval distill' -s t -l threads -x -d 'number of threads (one per CPU)'
 complete -c zenith -n '__zenith_command_is encode decode reconstruct restore edit interpolate sample bench eval' -s p -l precision -x -a 'f32 bf16 f16' -d 'compute precision: f32, bf16 or f16 (f32)'
 complete -c zenith -n '__zenith_command_is encode decode reconstruct restore bench eval' -l tile -x -a 'auto off' -d 'tile size in pixels, auto or off (auto)'
-complete -c zenith -n '__zenith_command_is encode decode reconstruct restore bench eval' -l memory -x -d 'memory budget for activations, such as 1G (half of the free memory)'
+complete -c zenith -n '__zenith_command_is encode decode reconstruct restore bench eval' -l memory -x -d 'memory limit, weights and images included, such as 1G (half of the free memory)'
 complete -c zenith -n '__zenith_command_is encode decode reconstruct restore edit interpolate sample info bench dataset eval' -l seed -x -d 'seed of random weights, input, noise and choices (0)'
 complete -c zenith -n '__zenith_command_is encode decode reconstruct restore edit interpolate sample compare info dataset' -l show -d 'draw the image in the terminal'
 complete -c zenith -n '__zenith_command_is encode decode reconstruct restore edit interpolate sample compare info convert models bench train dataset eval distill' -l json -d 'print one JSON object and nothing else'

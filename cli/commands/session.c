@@ -51,9 +51,31 @@ static int lacks(const zn_model_info *m, unsigned needs)
     return 1;
 }
 
+/* From how many times the arithmetic on a plan is worth a remark. */
+static const double slow = 1.5;
+
+/* Progress of the codec. The plan is known when it is first called, and the time it takes lies ahead. */
+static int tick(void *user, double fraction)
+{
+    session *s = user;
+    const double times = s->codec ? zn_codec_overhead(s->codec) : 1;
+    if (times >= slow && !s->told_slow) {
+        s->told_slow = 1;
+        progress_erase();
+        note(s->o, "%s allows only small pieces of the image, which take %.1f times the arithmetic; more is faster",
+             s->o->memory     ? "--memory"
+             : s->o->tile > 0 ? "--tile"
+                              : "the free memory",
+             times);
+    }
+    return progress_tick(&s->bar, fraction);
+}
+
 static zn_status open_codec(session *s)
 {
-    const zn_options compute = compute_options(s->o, &s->bar);
+    zn_options compute = compute_options(s->o, &s->bar);
+    compute.progress = tick;
+    compute.user = s;
     return zn_codec_new(s->model, &compute, &s->codec);
 }
 

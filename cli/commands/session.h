@@ -15,6 +15,7 @@ typedef struct session {
     void *own;       /* of the command */
     char *wrote;     /* decode of a clip: its first image, in the place of the job's result */
     progress bar;
+    int told_slow; /* the remark about a slow plan is made once */
 } session;
 
 enum {

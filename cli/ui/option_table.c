@@ -163,7 +163,7 @@ const option option_table[] = {
       RUNS | DIFFUSES | CMD_BENCH | CMD_EVAL, COMMON, value_precision, AT(precision) },
     { "tile", 0, "N", "tile size in pixels, auto or off (auto)", "auto, off or a number of pixels",
       RUNS | CMD_BENCH | CMD_EVAL, HARMLESS, value_tile, AT(tile) },
-    { "memory", 0, "SIZE", "memory budget for activations, such as 1G (half of the free memory)", "a size such as 512M or 1G",
+    { "memory", 0, "SIZE", "memory limit, weights and images included, such as 1G (half of the free memory)", "a size such as 512M or 1G",
       RUNS | CMD_BENCH | CMD_EVAL, HARMLESS, value_memory, AT(memory) },
     { "seed", 0, "N", "seed of random weights, input, noise and choices (0)", "a whole number",
       RUNS | DIFFUSES | CMD_BENCH | CMD_EVAL | CMD_INFO | CMD_DATASET, COMMON, value_seed, AT(seed) },

@@ -102,6 +102,7 @@ int value_size(const char *text, void *field)
     return whole_int(width, 1, 1 << 20, &size[0]) && whole_int(x + 1, 1, 1 << 20, &size[1]);
 }
 
+/* A small number without a unit is a unit forgotten, not a budget of ten bytes. */
 int value_memory(const char *text, void *field)
 {
     if (!isdigit((unsigned char)text[0]))
@@ -117,7 +118,7 @@ int value_memory(const char *text, void *field)
         end += *end == 'i' && end[1] == 'B';
     }
     end += *end == 'B';
-    if (*end || !(v >= 1) || v > 1e18)
+    if (*end || !(v >= (unit ? 1 : 1 << 20)) || v > 1e18)
         return 0;
     *(size_t *)field = (size_t)v;
     return 1;

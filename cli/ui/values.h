@@ -16,7 +16,7 @@ int value_quality(const char *text, void *field);    /* int, 1..100 */
 int value_bits(const char *text, void *field);       /* int, 8 or 16 */
 int value_tile(const char *text, void *field);       /* int: auto, off or pixels */
 int value_size(const char *text, void *field);       /* int[2]: "512" or "640x480" */
-int value_memory(const char *text, void *field);     /* size_t: "1G", "512M", "1.5GiB", "4096" */
+int value_memory(const char *text, void *field);     /* size_t: "1G", "512M", "1.5GiB", "1048576"; less needs a unit */
 int value_seed(const char *text, void *field);       /* uint64_t */
 int value_run_seed(const char *text, void *field);   /* int64_t, 0..9e15, as in recipes */
 int value_precision(const char *text, void *field);  /* int holding a zn_precision */

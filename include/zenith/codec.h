@@ -8,8 +8,8 @@
  *
  * A codec borrows its model. It may be used from several threads; calls on one codec take turns. Several codecs share
  * threads and packed weights by a context (options.h). Any image size works:
- * sides are padded by repeating the edge and the result is cropped back. Large images are cut into tiles that overlap
- * by the network's receptive field, so a tiled result equals an untiled one. */
+ * sides are padded by repeating the edge and the result is cropped back. Where memory is short, large images are
+ * processed in bands of rows, or in tiles, and the result has the same bits. */
 #ifndef ZN_CODEC_H
 #define ZN_CODEC_H
 
@@ -32,8 +32,11 @@ ZN_API ZN_MUST_USE zn_status zn_encode(zn_codec *codec, const zn_image *image, z
 ZN_API ZN_MUST_USE zn_status zn_decode(zn_codec *codec, const zn_latent *latent, zn_image **out);
 ZN_API ZN_MUST_USE zn_status zn_decode_bits(zn_codec *codec, const zn_latent *latent, int bits, zn_image **out);
 
-/* The plan of the last call as text: segments, tile, overlap, memory. Valid until the next call. */
+/* The plan of the last call as text: segments, bands or tiles, memory. Valid until the next call. */
 ZN_API const char *zn_codec_plan(const zn_codec *codec);
+/* Arithmetic of the last call over that of the image processed at once: 1, or more where a small memory budget makes
+ * pieces overlap. Known during the call too, from the first progress report on. */
+ZN_API double zn_codec_overhead(const zn_codec *codec);
 
 /* One row for each layer of the last profiled call; valid until the next call. */
 typedef struct zn_profile_row {

@@ -39,7 +39,8 @@ typedef struct zn_options {
     int threads;         /* 0: the context's, or one for each CPU this process may use */
     zn_precision precision;
     const char *device;      /* NULL or "cpu": the CPU; "cuda": the first GPU, in a build with CUDA. Not retained. */
-    size_t memory;           /* budget for activations in bytes; 0: half of what the machine has free */
+    size_t memory;           /* budget in bytes for weights, image, result and activations, kept or refused with
+                                ZN_ENOMEM and the least that works; 0: half of what the machine has free */
     int tile;                /* ZN_TILE_AUTO (from memory), ZN_TILE_OFF, or the side of a tile in image pixels */
     int profile;             /* non-zero: keep the time of each layer */
     zn_progress_fn progress; /* may be NULL */

@@ -34,6 +34,8 @@ struct zn_exec {
     double total_flops;
 };
 
+static size_t most(size_t a, size_t b) { return a > b ? a : b; }
+
 /* Puts the nodes that are refreshed into groups, which follow each other in the same memory. */
 static void group(zn_exec *e)
 {
@@ -183,7 +185,7 @@ zn_status zn_exec_new(zn_graph *g, zn_node *const *outputs, int count, const zn_
     zn_status status;
     if (options->device && options->training)
         ZN_TRY_DONE(ZN_FAIL(ZN_EUNSUPPORTED, "training runs on the CPU"));
-    ZN_TRY_DONE(zn_plan_make(g, outputs, count, &e->plan));
+    ZN_TRY_DONE(zn_plan_make(g, outputs, count, true, &e->plan));
     ZN_TRY_DONE(zn_plan_check_parameters(&e->plan));
     const size_t steps = (size_t)e->plan.step_count + 1;
     ZN_TRY_DONE(zn_alloc_for("executor", sizeof(size_t) * steps, (void **)&e->prepared_at));
@@ -199,6 +201,10 @@ zn_status zn_exec_new(zn_graph *g, zn_node *const *outputs, int count, const zn_
         memset(e->ms, 0, sizeof(double) * steps);
     }
     e->needs = zn_needs_of_plan(&e->plan, &e->prepare);
+    if (options->bands) {
+        e->needs.thread_scratch = zn_needs_round(most(e->needs.thread_scratch, options->bands->thread_scratch));
+        e->needs.shared_scratch = zn_needs_round(most(e->needs.shared_scratch, options->bands->shared_scratch));
+    }
     group(e);
     ZN_TRY_DONE(zn_alloc_for("activations", zn_exec_activation_bytes(e), (void **)&e->block));
     ZN_TRY_DONE(zn_alloc_for("choices of kernels", e->needs.prepared, (void **)&e->prepared));
@@ -268,16 +274,21 @@ static zn_status run_steps(zn_exec *e, bool look)
     double done = 0;
     zn_mirror_send(&e->mirror);
     for (int i = e->first; i < e->plan.step_count; i++) {
-        const zn_node *n = e->plan.steps[i];
+        zn_node *n = e->plan.steps[i];
         const zn_launch_context c = context_of(e, i);
+        const zn_exec_bands *bands = e->options.bands;
         const double start = e->ms ? zn_clock_ms() : 0;
+        const bool runs = !bands || bands->before(bands->user, n);
         if (e->group_end[i])
             refresh_group(e, i);
-        n->op->run(n, &c);
+        if (runs)
+            n->op->run(n, &c);
+        if (bands)
+            bands->after(bands->user, n);
         ZN_TRY(settle(e, n, look));
         if (e->ms)
             e->ms[i] = zn_clock_ms() - start;
-        if (look && !finite(n))
+        if (look && runs && !finite(n))
             return ZN_FAIL(ZN_ENUMERIC, "NaN or infinity in the result of stage '%s' (%s)", n->name, n->op->name);
         done += n->op->flops ? n->op->flops(n) : 0;
         if (e->options.progress && e->options.progress(e->options.user, done / (e->total_flops + 1)))
@@ -340,6 +351,8 @@ zn_exec_row zn_exec_row_at(const zn_exec *e, int index)
 {
     const zn_node *n = e->plan.steps[e->first + index];
     zn_exec_row row = { .node = n, .kernel = n->op->name, .ms = e->ms[e->first + index] };
+    if (zn_shape_count(n->shape) == 0) /* a band in which it had nothing to do */
+        return row;
     row.flops = n->op->flops ? n->op->flops(n) : 0;
     row.flops_done = n->op->flops_done ? n->op->flops_done(n, &e->prepare) : row.flops;
     row.slots = n->op->slots ? n->op->slots(n, &e->prepare) : 0.5 * row.flops_done;

@@ -21,6 +21,15 @@
 
 typedef struct zn_exec zn_exec;
 
+/* For runs of which each computes other rows of the maps (pipeline/codec/bands.h): called around each node, they set
+ * heights and data. All nodes that are no constants are placed by their owner. */
+typedef struct zn_exec_bands {
+    bool (*before)(void *user, zn_node *n); /* false: the node has nothing to compute in this run */
+    void (*after)(void *user, zn_node *n);
+    void *user;
+    size_t thread_scratch, shared_scratch; /* the most that a node needs in any run */
+} zn_exec_bands;
+
 typedef struct zn_exec_options {
     zn_pool *pool;     /* borrowed */
     zn_device *device; /* borrowed; NULL: the pool computes */
@@ -29,7 +38,8 @@ typedef struct zn_exec_options {
     bool whole;    /* the graph is never cut into tiles, whose bits would have to be the same */
     bool training; /* parameters change between runs: pack weights in every run */
     bool profile;
-    zn_progress_fn progress; /* called after each node; may be NULL */
+    const zn_exec_bands *bands; /* borrowed; NULL: every run computes all rows */
+    zn_progress_fn progress;    /* called after each node; may be NULL */
     void *user;
 } zn_exec_options;
 

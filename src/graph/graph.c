@@ -97,8 +97,9 @@ int64_t zn_graph_largest_map(const zn_graph *g)
     int64_t largest = g->largest;
     for (int i = 0; i < g->count; i++) {
         const zn_shape s = g->nodes[i]->shape;
-        if (s.rank == 4 && s.dim[1] * s.dim[2] > largest)
-            largest = s.dim[1] * s.dim[2];
+        const int64_t rows = zn_whole_rows(g->nodes[i]);
+        if (s.rank == 4 && rows * s.dim[2] > largest)
+            largest = rows * s.dim[2];
     }
     return largest;
 }

@@ -62,6 +62,7 @@ struct zn_node {
     size_t attribute_size;
     bool constant;           /* computed from parameters alone */
     bool placed;             /* an output whose data is its owner's: the plan leaves it where it is */
+    int64_t whole_rows;      /* height of the whole map where shape may be that of a band of it; else 0 */
     zn_layout layout;        /* parameters */
     zn_role role;            /* parameters */
     float *data;             /* parameters, inputs: set by the owner; others: by the plan */
@@ -136,7 +137,9 @@ struct zn_op {
     void (*reach)(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *hi);
     /* Optional: outputs are computed in squares of this side, see kernels/conv.h. NULL: 1. */
     int (*block)(const zn_node *n, const zn_prepare *p);
-    bool global; /* every output depends on every input position */
+    bool global;    /* every output depends on every input position */
+    bool mirrors;   /* where reach goes beyond the map, the map is read mirrored at its border */
+    bool cuts_rows; /* where block > 1: may be run for fewer rows than its source makes, which keep their bits */
     /* Optional: index of the source whose memory the output may take over, or -1. */
     int (*in_place)(const zn_node *n);
     /* Optional: floats kept behind the result, for ops that read more of this node than its result. */
@@ -146,6 +149,9 @@ struct zn_op {
     bool is_leaf;      /* input or parameter */
     bool takes_packed; /* sources may be packed instead of floats */
 };
+
+/* Height of a map, also while the shape is that of a band of it. */
+static inline int64_t zn_whole_rows(const zn_node *n) { return n->whole_rows ? n->whole_rows : n->shape.dim[1]; }
 
 /* A parameter, or computed from parameters alone. */
 bool zn_is_constant(const zn_node *n);

@@ -42,7 +42,7 @@ zn_status zn_exec_estimate(zn_graph *g, zn_node *const *outputs, int count, cons
 {
     ZN_TRY(zn_graph_status(g));
     zn_plan plan;
-    ZN_TRY(zn_plan_make(g, outputs, count, &plan));
+    ZN_TRY(zn_plan_make(g, outputs, count, true, &plan));
     const zn_needs needs = zn_needs_of_plan(&plan, p);
     *activations = plan.block + needs.shared_scratch + needs.thread_scratch * (size_t)p->threads;
     *prepared = needs.prepared + needs.packed;

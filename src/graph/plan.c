@@ -74,7 +74,7 @@ static zn_node *take_over(const zn_node *n, const life *lives, const int64_t *of
 }
 
 /* Gives node i its place, and a step if it is computed. */
-static void place(zn_graph *g, int i, life *lives, zn_plan *plan)
+static void place(zn_graph *g, int i, life *lives, bool in_place, zn_plan *plan)
 {
     zn_node *n = zn_graph_at(g, i);
     if (!lives[i].used || n->op == &zn_op_parameter || (n->op == &zn_op_input && n->data))
@@ -83,7 +83,7 @@ static void place(zn_graph *g, int i, life *lives, zn_plan *plan)
         plan->steps[plan->step_count++] = n;
         return;
     }
-    zn_node *source = n->constant ? NULL : take_over(n, lives, plan->offset);
+    zn_node *source = n->constant || !in_place ? NULL : take_over(n, lives, plan->offset);
     if (source)
         lives[source->index].taken = true;
     plan->offset[i] = source ? plan->offset[source->index] : first_fit(g, lives, plan->offset, i, lives[i].bytes);
@@ -93,7 +93,7 @@ static void place(zn_graph *g, int i, life *lives, zn_plan *plan)
         plan->steps[plan->step_count++] = n;
 }
 
-zn_status zn_plan_make(zn_graph *g, zn_node *const *outputs, int count, zn_plan *plan)
+zn_status zn_plan_make(zn_graph *g, zn_node *const *outputs, int count, bool in_place, zn_plan *plan)
 {
     const int nodes = zn_graph_count(g);
     *plan = (zn_plan){ .steps = zn_calloc((size_t)nodes + 1, sizeof(zn_node *)),
@@ -108,11 +108,11 @@ zn_status zn_plan_make(zn_graph *g, zn_node *const *outputs, int count, zn_plan 
     memset(plan->offset, -1, sizeof(int64_t) * (size_t)nodes);
     for (int i = 0; i < nodes; i++) /* what is filled before a run */
         if (zn_graph_at(g, i)->constant || zn_graph_at(g, i)->op == &zn_op_input)
-            place(g, i, lives, plan);
+            place(g, i, lives, in_place, plan);
     plan->constant_count = plan->step_count;
     for (int i = 0; i < nodes; i++)
         if (!zn_graph_at(g, i)->constant && zn_graph_at(g, i)->op != &zn_op_input)
-            place(g, i, lives, plan);
+            place(g, i, lives, in_place, plan);
     zn_free(lives);
     return ZN_OK;
 }

@@ -11,7 +11,8 @@ typedef struct zn_plan {
     size_t block;    /* bytes */
 } zn_plan;
 
-ZN_MUST_USE zn_status zn_plan_make(zn_graph *g, zn_node *const *outputs, int count, zn_plan *plan);
+/* in_place: results may take over the memory of sources that are not read again. */
+ZN_MUST_USE zn_status zn_plan_make(zn_graph *g, zn_node *const *outputs, int count, bool in_place, zn_plan *plan);
 void zn_plan_free(zn_plan *plan);
 
 /* Fails if a step reads a parameter that has no values, or has them packed where it needs floats. */

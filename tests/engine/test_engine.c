@@ -1,8 +1,8 @@
 /* The engine's promises: runs allocate nothing, threads do not change a bit, fusion and tiles do not change the result,
  * a bad shape is one sentence, NaN names its stage, memory failure at any point is clean. */
 #include "base/alloc.h"
+#include "engine_bands.h"
 #include "engine_cancel.h"
-#include "models/zenith/zenith.h"
 #include "part_run.h"
 
 #include <setjmp.h>
@@ -68,20 +68,17 @@ static void tiles_equal_the_whole(void **state)
         const char *model;
         zn_part part;
         int width, height, tile;
-        size_t memory;
     } cases[] = {
-        { "taesd", ZN_DECODER, 200, 136, 64, 0 },      { "taesd", ZN_ENCODER, 200, 136, 64, 0 },
-        { "taesd3", ZN_DECODER, 104, 264, 48, 0 },     { "taef2", ZN_DECODER, 200, 136, 64, 0 },
-        { "taef2", ZN_ENCODER, 264, 200, 72, 0 },      { "taesana", ZN_ENCODER, 320, 192, 96, 0 },
-        { "taesana", ZN_DECODER, 288, 224, 64, 0 },    { "taesd", ZN_DECODER, 256, 256, 0, 8 << 20 },
-        { "taef2", ZN_ENCODER, 256, 256, 0, 8 << 20 }, { "taesd", ZN_DECODER, 232, 64, 8, 0 },
+        { "taesd", ZN_DECODER, 200, 136, 64 },   { "taesd", ZN_ENCODER, 200, 136, 64 },
+        { "taesd3", ZN_DECODER, 104, 264, 48 },  { "taef2", ZN_DECODER, 200, 136, 64 },
+        { "taef2", ZN_ENCODER, 264, 200, 72 },   { "taesana", ZN_ENCODER, 320, 192, 96 },
+        { "taesana", ZN_DECODER, 288, 224, 64 }, { "taesd", ZN_DECODER, 232, 64, 8 },
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         zn_model *m = model_of(cases[k].model);
         int64_t n, nt;
         float *whole = result_of(m, cases[k].part, cases[k].width, cases[k].height, 2, ZN_TILE_OFF, 0, &n);
-        float *tiled =
-            result_of(m, cases[k].part, cases[k].width, cases[k].height, 2, cases[k].tile, cases[k].memory, &nt);
+        float *tiled = result_of(m, cases[k].part, cases[k].width, cases[k].height, 2, cases[k].tile, 0, &nt);
         assert_int_equal(n, nt);
         if (memcmp(whole, tiled, sizeof(float) * (size_t)n))
             fail_msg("%s part %d tile %d: differs by %g", cases[k].model, cases[k].part, cases[k].tile,
@@ -90,38 +87,6 @@ static void tiles_equal_the_whole(void **state)
         zn_free(tiled);
         zn_model_free(m);
     }
-}
-
-static void a_small_budget_makes_tiles(void **state)
-{
-    (void)state;
-    zn_model *m = model_of("taesd");
-    zn_pool *pool = pool_of(1);
-    zn_runner *r;
-    const zn_runner_options o = { .pool = pool, .memory = 16 << 20 };
-    assert_int_equal(zn_runner_new(m, ZN_DECODER, ZN_SHAPE(1, 64, 64, 4), &o, &r), ZN_OK);
-    assert_non_null(strstr(zn_runner_plan(r), "tiles of"));
-    zn_runner_free(r);
-    zn_pool_free(pool);
-    zn_model_free(m);
-}
-
-/* Windows of this network reach 312 pixels beyond their tiles. */
-static void a_budget_that_cannot_be_met_does_not_cost_many_times_the_work(void **state)
-{
-    (void)state;
-    zn_model *m = model_of("zenith-restore");
-    zn_pool *pool = pool_of(1);
-    zn_runner *r;
-    const zn_runner_options o = { .pool = pool, .memory = 1 << 20 };
-    assert_int_equal(zn_runner_new(m, ZN_ENCODER, ZN_SHAPE(1, 1536, 1536, ZN_RESTORE_INPUTS), &o, &r), ZN_OK);
-    assert_non_null(strstr(zn_runner_plan(r), "tiles of 256x256"));
-    zn_runner_free(r);
-    assert_int_equal(zn_runner_new(m, ZN_ENCODER, ZN_SHAPE(1, 512, 768, ZN_RESTORE_INPUTS), &o, &r), ZN_OK);
-    assert_non_null(strstr(zn_runner_plan(r), "whole 768x512"));
-    zn_runner_free(r);
-    zn_pool_free(pool);
-    zn_model_free(m);
 }
 
 static void fusion_does_not_change_the_result(void **state)
@@ -269,8 +234,9 @@ int main(void)
         cmocka_unit_test(runs_allocate_nothing),
         cmocka_unit_test(threads_do_not_change_a_bit),
         cmocka_unit_test(tiles_equal_the_whole),
-        cmocka_unit_test(a_small_budget_makes_tiles),
-        cmocka_unit_test(a_budget_that_cannot_be_met_does_not_cost_many_times_the_work),
+        cmocka_unit_test(bands_equal_the_whole),
+        cmocka_unit_test(bands_cost_little),
+        cmocka_unit_test(nan_in_a_band_names_its_stage),
         cmocka_unit_test(fusion_does_not_change_the_result),
         cmocka_unit_test(a_bad_shape_is_one_sentence),
         cmocka_unit_test(inputs_keep_their_values),

@@ -75,7 +75,9 @@ static zn_status shape(zn_node *n)
 
 static const zn_conv_kernel *kernel_of(const zn_node *n, const zn_prepare *p)
 {
-    const zn_conv_shape s = shape_of(n);
+    zn_conv_shape s = shape_of(n);
+    s.h = (int)(zn_whole_rows(n->source[0]) / (spec_of(n)->unshuffle ? 2 : 1));
+    s.oh = (int)(zn_whole_rows(n) / (spec_of(n)->shuffle ? 2 : 1));
     return zn_conv_choose(&s, (zn_conv_wish){ .math = p->math,
                                               .whole = p->whole,
                                               .cpu = p->cpu,
@@ -293,7 +295,8 @@ const zn_op zn_op_conv = { .name = "conv",
                            .math = math,
                            .reach = reach,
                            .block = block,
-                           .in_place = in_place };
+                           .in_place = in_place,
+                           .cuts_rows = true };
 
 zn_node *zn_conv(zn_node *x, zn_node *w, zn_node *bias, zn_conv_spec k)
 {

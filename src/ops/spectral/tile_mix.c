@@ -110,7 +110,8 @@ const zn_op zn_op_tile_mix = { .name = "tile_mix",
                                .flops = flops,
                                .slots = slots,
                                .reach = reach,
-                               .block = block };
+                               .block = block,
+                               .mirrors = true };
 
 zn_node *zn_tile_mix(zn_node *x, zn_node *gate, zn_node *th, int axis, int offset)
 {

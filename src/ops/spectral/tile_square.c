@@ -65,7 +65,8 @@ const zn_op zn_op_tile_square = { .name = "tile_square",
                                   .flops = flops,
                                   .slots = slots,
                                   .reach = reach,
-                                  .block = block };
+                                  .block = block,
+                                  .mirrors = true };
 
 void zn_fuse_tile_square(zn_node *n, int *uses)
 {

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/least.h"
 #include "io/image/pixels.h"
 #include "pipeline/bench/profile.h"
 #include "pipeline/codec/codec.h"
@@ -39,7 +40,34 @@ void zn_codec_free(zn_codec *c)
     zn_free(c);
 }
 
-zn_status zn_codec_runner(zn_codec *c, zn_part part, zn_shape shape, zn_runner **out)
+size_t zn_image_bytes(int width, int height, int bits) { return (size_t)width * (size_t)height * 3 * (size_t)bits / 8; }
+
+void zn_codec_read_image(void *from, zn_region region, float *map)
+{
+    zn_pixels_to_float(from, region, map, (size_t)region.width * 3);
+}
+
+void zn_codec_write_image(void *to, zn_region region, const float *map, size_t stride)
+{
+    zn_image *image = to;
+    region.width = (int)zn_least(region.width, image->width - region.x);
+    region.height = (int)zn_least(region.height, image->height - region.y);
+    if (region.width > 0 && region.height > 0)
+        zn_pixels_from_float(map, stride, image, region);
+}
+
+/* The other part's runner waits for the next image, unless it takes much of a budget. Returns the bytes it uses. */
+static size_t keep_other(zn_codec *c, zn_part part)
+{
+    zn_runner **other = &c->runner[part == ZN_ENCODER ? ZN_DECODER : ZN_ENCODER];
+    if (*other && c->compute.options.memory && zn_runner_bytes(*other) > c->compute.options.memory / 8) {
+        zn_runner_free(*other);
+        *other = NULL;
+    }
+    return *other ? zn_runner_bytes(*other) : 0;
+}
+
+zn_status zn_codec_runner(zn_codec *c, zn_part part, zn_shape shape, size_t held, zn_runner **out)
 {
     zn_runner **kept = &c->runner[part];
     if (*kept && !zn_shape_equal(zn_runner_input_shape(*kept), shape)) {
@@ -47,7 +75,10 @@ zn_status zn_codec_runner(zn_codec *c, zn_part part, zn_shape shape, zn_runner *
         *kept = NULL;
     }
     if (!*kept) {
-        const zn_runner_options options = zn_runner_options_of(&c->compute);
+        zn_runner_options options = zn_runner_options_of(&c->compute);
+        held += sizeof(float) * (size_t)zn_model_info_of(c->model)->parameters + keep_other(c, part);
+        options.held = c->compute.device ? 0 : held;
+        options.streams = true;
         ZN_TRY(zn_runner_new(c->model, part, shape, &options, kept));
     }
     c->last = part;
@@ -55,21 +86,52 @@ zn_status zn_codec_runner(zn_codec *c, zn_part part, zn_shape shape, zn_runner *
     return ZN_OK;
 }
 
+zn_status zn_codec_finish(zn_image *image, zn_status status, zn_image **out)
+{
+    if (status == ZN_OK)
+        *out = image;
+    else
+        zn_image_free(image);
+    return status;
+}
+
+static void write_latent(void *to, zn_region a, const float *map, size_t stride)
+{
+    const zn_latent *z = to;
+    const size_t c = (size_t)z->channels, row = (size_t)z->width * c;
+    for (int y = 0; y < a.height; y++)
+        memcpy(z->data + (size_t)(a.y + y) * row + (size_t)a.x * c, map + (size_t)y * stride,
+               sizeof(float) * (size_t)a.width * c);
+}
+
+static void read_latent(void *from, zn_region a, float *map)
+{
+    const zn_latent *z = from;
+    const size_t c = (size_t)z->channels, row = (size_t)z->width * c, floats = (size_t)a.width * c;
+    for (int y = 0; y < a.height; y++)
+        memcpy(map + (size_t)y * floats, z->data + (size_t)(a.y + y) * row + (size_t)a.x * c, sizeof(float) * floats);
+}
+
 static zn_status encode(zn_codec *c, const zn_image *image, zn_latent **out)
 {
     const zn_model_info *info = zn_model_info_of(c->model);
     if (!info->has_encoder)
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no encoder: give a model with encoder weights", info->path);
-    const int64_t h = zn_round_up(image->height, info->downscale), w = zn_round_up(image->width, info->downscale);
+    const int64_t d = info->downscale, h = zn_round_up(image->height, d), w = zn_round_up(image->width, d);
+    const size_t floats = (size_t)(h / d * (w / d)) * (size_t)info->latent_channels;
     zn_runner *r;
-    ZN_TRY(zn_codec_runner(c, ZN_ENCODER, ZN_SHAPE(1, h, w, 3), &r));
+    ZN_TRY(zn_codec_runner(c, ZN_ENCODER, ZN_SHAPE(1, h, w, 3),
+                           zn_image_bytes(image->width, image->height, image->bits) + sizeof(float) * floats, &r));
     zn_runner_clear_rows(r);
-    zn_pixels_to_float(image, (zn_region){ 0, 0, (int)w, (int)h }, zn_runner_input(r), (size_t)w * 3);
-    ZN_TRY(zn_runner_run(r));
     zn_latent *z;
     const zn_shape s = zn_runner_output_shape(r);
     ZN_TRY(zn_latent_new((int)s.dim[2], (int)s.dim[1], (int)s.dim[3], &z));
-    memcpy(z->data, zn_runner_output(r), sizeof(float) * (size_t)zn_shape_count(s));
+    const zn_status status = zn_runner_stream(
+        r, &(zn_runner_io){ .read = zn_codec_read_image, .from = (void *)image, .write = write_latent, .to = z });
+    if (status != ZN_OK) {
+        zn_latent_free(z);
+        return status;
+    }
     z->image_width = image->width;
     z->image_height = image->height;
     z->downscale = info->downscale;
@@ -102,23 +164,25 @@ static zn_status decode(zn_codec *c, const zn_latent *z, int bits, zn_image **ou
     if (z->frames > 1)
         return ZN_FAIL(ZN_ESHAPE, "the latent is a clip of %d frames, not a picture: zn_video_decode takes it",
                        z->frames);
-    zn_runner *r;
-    ZN_TRY(zn_codec_runner(c, ZN_DECODER, ZN_SHAPE(1, z->height, z->width, z->channels), &r));
-    const zn_shape s = zn_runner_output_shape(r);
-    const int width = z->image_width ? z->image_width : (int)s.dim[2];
-    const int height = z->image_height ? z->image_height : (int)s.dim[1];
-    if (width > s.dim[2] || height > s.dim[1])
+    const int64_t wide = (int64_t)z->width * info->downscale, high = (int64_t)z->height * info->downscale;
+    const int width = z->image_width ? z->image_width : (int)wide;
+    const int height = z->image_height ? z->image_height : (int)high;
+    if (width > wide || height > high)
         return ZN_FAIL(ZN_EFORMAT, "the latent claims an image of %dx%d, more than its %lldx%lld", width, height,
-                       (long long)s.dim[2], (long long)s.dim[1]);
+                       (long long)wide, (long long)high);
+    zn_runner *r;
+    const size_t floats = (size_t)z->height * (size_t)z->width * (size_t)z->channels;
+    ZN_TRY(zn_codec_runner(c, ZN_DECODER, ZN_SHAPE(1, z->height, z->width, z->channels),
+                           zn_image_bytes(width, height, bits) + sizeof(float) * floats, &r));
     zn_runner_clear_rows(r);
-    memcpy(zn_runner_input(r), z->data, sizeof(float) * (size_t)zn_shape_count(zn_runner_input_shape(r)));
-    ZN_TRY(zn_runner_run(r));
     zn_image *image;
     ZN_TRY(zn_image_new(width, height, bits, &image));
     image->grey = z->grey;
-    zn_pixels_from_float(zn_runner_output(r), (size_t)s.dim[2] * 3, image, (zn_region){ 0, 0, width, height });
-    *out = image;
-    return ZN_OK;
+    return zn_codec_finish(
+        image,
+        zn_runner_stream(
+            r, &(zn_runner_io){ .read = read_latent, .from = (void *)z, .write = zn_codec_write_image, .to = image }),
+        out);
 }
 
 zn_status zn_encode(zn_codec *c, const zn_image *image, zn_latent **out)
@@ -144,6 +208,8 @@ zn_status zn_decode_bits(zn_codec *c, const zn_latent *latent, int bits, zn_imag
 zn_status zn_decode(zn_codec *c, const zn_latent *latent, zn_image **out) { return zn_decode_bits(c, latent, 8, out); }
 
 const char *zn_codec_plan(const zn_codec *c) { return c->runner[c->last] ? zn_runner_plan(c->runner[c->last]) : ""; }
+
+double zn_codec_overhead(const zn_codec *c) { return c->runner[c->last] ? zn_runner_overhead(c->runner[c->last]) : 1; }
 
 /* Made when asked for, since the roofline needs a measurement of the machine. */
 int zn_codec_profile(zn_codec *c, const zn_profile_row **rows)

@@ -17,8 +17,17 @@ struct zn_codec {
     int row_count;
 };
 
-/* The runner of a part for an input shape, kept for the next call. The lock is held. */
-ZN_MUST_USE zn_status zn_codec_runner(zn_codec *c, zn_part part, zn_shape shape, zn_runner **out);
+/* The runner of a part for an input shape, kept for the next call. held: bytes of images and latents that count as part
+ * of the memory budget. The lock is held. */
+ZN_MUST_USE zn_status zn_codec_runner(zn_codec *c, zn_part part, zn_shape shape, size_t held, zn_runner **out);
+
+/* For zn_runner_io: regions of an image as floats and back. Beyond the image its edge is repeated; what would be
+ * written there is dropped. from, to: the zn_image. */
+void zn_codec_read_image(void *from, zn_region region, float *map);
+void zn_codec_write_image(void *to, zn_region region, const float *map, size_t stride);
+/* Hands out an image that was filled; frees it where that failed. Returns status. */
+ZN_MUST_USE zn_status zn_codec_finish(zn_image *image, zn_status status, zn_image **out);
+size_t zn_image_bytes(int width, int height, int bits);
 
 /* Refuses a latent of other channels or another scale than the model's. */
 ZN_MUST_USE zn_status zn_codec_check_latent(const zn_model_info *info, const zn_latent *z);

@@ -1,4 +1,4 @@
-/* Runs a network as runner_plan.c laid it out: whole, or segment by segment in tiles. */
+/* Runs a network as runner_plan.c laid it out: whole, or segment by segment in bands or tiles. */
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/least.h"
@@ -15,22 +15,33 @@ static int window_progress(void *user, double fraction)
 
 static zn_status stage_start(zn_runner *r, zn_stage *st)
 {
+    if (st->bands)
+        ZN_TRY(zn_bands_allocate(st->bands));
     const zn_exec_options options = { .pool = r->options.pool,
                                       .device = r->options.device,
                                       .packs = r->options.packs,
                                       .math = r->options.math,
                                       .profile = r->options.profile,
+                                      .bands = st->bands ? zn_bands_hooks(st->bands) : NULL,
                                       .progress = r->options.progress ? window_progress : NULL,
                                       .user = r };
     return st->exec ? ZN_OK : zn_exec_new(st->graph, &st->output, 1, &options, &st->exec);
 }
 
-/* A whole network is made ready once; of several stages only one at a time has memory, so those wait until they run. */
+static bool runs_at_once(const zn_runner *r)
+{
+    return r->count == 1 && !zn_stage_tiled(&r->stages[0]) && !r->stages[0].bands;
+}
+
+/* A network that runs at once is made ready once; pieces wait until they run, since one at a time has memory. */
 static zn_status prepare(zn_runner *r)
 {
-    if (r->count == 1 && !zn_stage_tiled(&r->stages[0]))
+    if (runs_at_once(r))
         return stage_start(r, &r->stages[0]);
+    if (r->options.streams)
+        return ZN_OK;
     ZN_TRY(zn_alloc_for("the input map", zn_map_bytes(r->input_shape), (void **)&r->input));
+    ZN_TRY(zn_alloc_for("the output map", zn_map_bytes(r->output_shape), (void **)&r->output));
     memset(r->input, 0, zn_map_bytes(r->input_shape));
     return ZN_OK;
 }
@@ -56,12 +67,11 @@ zn_status zn_runner_new(const zn_model *model, zn_part part, zn_shape input, con
     if (!r)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a runner");
     r->options = *options;
-    zn_node *first, *last;
     zn_status status;
-    ZN_TRY_DONE(zn_model_graph(model, part, input, &r->whole, &first, &last));
-    r->input_shape = first->shape;
-    r->output_shape = last->shape;
-    ZN_TRY_DONE(zn_runner_plan_stages(r, first, last));
+    ZN_TRY_DONE(zn_model_graph(model, part, input, &r->whole, &r->input_node, &r->output_node));
+    r->input_shape = r->input_node->shape;
+    r->output_shape = r->output_node->shape;
+    ZN_TRY_DONE(zn_runner_plan_stages(r));
     ZN_TRY_DONE(prepare(r));
     *out = r;
     return ZN_OK;
@@ -78,17 +88,19 @@ void zn_runner_free(zn_runner *r)
         zn_stage_clear(&r->stages[i]);
     zn_graph_free(r->whole);
     zn_free(r->input);
+    zn_free(r->output);
     zn_free(r->rows);
     zn_free(r);
 }
 
 float *zn_runner_input(zn_runner *r) { return r->input ? r->input : r->stages[0].input->data; }
-static const float *stage_result(const zn_stage *st) { return st->result ? st->result : st->output->data; }
-const float *zn_runner_output(const zn_runner *r) { return stage_result(&r->stages[r->count - 1]); }
+const float *zn_runner_output(const zn_runner *r) { return r->output ? r->output : r->stages[0].output->data; }
 zn_shape zn_runner_input_shape(const zn_runner *r) { return r->input_shape; }
 zn_shape zn_runner_output_shape(const zn_runner *r) { return r->output_shape; }
 const char *zn_runner_plan(const zn_runner *r) { return r->plan; }
 double zn_runner_flops(const zn_runner *r) { return r->flops; }
+size_t zn_runner_bytes(const zn_runner *r) { return r->needed; }
+double zn_runner_overhead(const zn_runner *r) { return r->flops > 0 ? r->total / r->flops : 1; }
 double zn_runner_coarse(const zn_runner *r) { return r->total > 0 ? r->coarse / r->total : 0; }
 
 void zn_runner_clear_rows(zn_runner *r) { r->row_count = 0; }
@@ -99,15 +111,36 @@ int zn_runner_rows(const zn_runner *r, const zn_runner_row **rows)
     return r->row_count;
 }
 
-/* ---- running ---- */
+/* ---- maps as input and output ---- */
 
-/* Copies a rectangle of `h` x `w` positions of c floats between two maps of given row lengths. */
-static void copy_map(float *to, int64_t to_width, const float *from, int64_t from_width, int64_t h, int64_t w,
-                     int64_t c)
+typedef struct map {
+    float *data;
+    int64_t width, channels;
+} map;
+
+/* Copies `h` rows of `floats` between two maps; strides are the distances of their rows. */
+static void copy_map(float *to, size_t to_stride, const float *from, size_t from_stride, int64_t h, size_t floats)
 {
     for (int64_t y = 0; y < h; y++)
-        memcpy(to + y * to_width * c, from + y * from_width * c, sizeof(float) * (size_t)(w * c));
+        memcpy(to + (size_t)y * to_stride, from + (size_t)y * from_stride, sizeof(float) * floats);
 }
+
+static float *map_at(const map *m, zn_region a) { return m->data + (a.y * m->width + a.x) * m->channels; }
+
+static void read_map(void *user, zn_region a, float *to)
+{
+    const map *m = user;
+    const size_t floats = (size_t)(a.width * m->channels);
+    copy_map(to, floats, map_at(m, a), (size_t)(m->width * m->channels), a.height, floats);
+}
+
+static void write_map(void *user, zn_region a, const float *from, size_t stride)
+{
+    const map *m = user;
+    copy_map(map_at(m, a), (size_t)(m->width * m->channels), from, stride, a.height, (size_t)(a.width * m->channels));
+}
+
+/* ---- running ---- */
 
 static zn_status add_rows(zn_runner *r, const zn_stage *st)
 {
@@ -130,12 +163,12 @@ static zn_status add_rows(zn_runner *r, const zn_stage *st)
     return ZN_OK;
 }
 
-static zn_status run_window(zn_runner *r, zn_stage *st)
+static zn_status run_window(zn_runner *r, zn_stage *st, double flops)
 {
-    r->window = st->flops;
+    r->window = flops;
     ZN_TRY(zn_exec_run(st->exec));
     ZN_TRY(zn_exec_check_finite(st->exec));
-    r->done += st->flops;
+    r->done += flops;
     if (r->options.profile)
         ZN_TRY(add_rows(r, st));
     if (r->options.progress && r->options.progress(r->options.user, r->done / r->total))
@@ -143,17 +176,63 @@ static zn_status run_window(zn_runner *r, zn_stage *st)
     return ZN_OK;
 }
 
-/* The stage's map stays, its executor goes: the next one's takes its place in memory. */
-static zn_status stage_stop(zn_stage *st)
+/* A tile, or a strip: where its window begins in input and output, and where it begins itself. */
+typedef struct window {
+    int64_t in_y, in_x, out_y, out_x;
+    int64_t y, x, height, width;
+} window;
+
+static zn_status run_tile(zn_runner *r, zn_stage *st, const window *w, const zn_runner_io *io)
 {
-    if (!zn_stage_tiled(st)) {
-        ZN_TRY(zn_alloc_for("a feature map", zn_map_bytes(st->segment.to->shape), (void **)&st->result));
-        memcpy(st->result, st->output->data, zn_map_bytes(st->segment.to->shape));
+    const size_t stride = (size_t)(st->output->shape.dim[2] * st->output->shape.dim[3]);
+    io->read(io->from, (zn_region){ (int)w->in_x, (int)w->in_y, (int)st->x.window, (int)st->y.window },
+             st->input->data);
+    ZN_TRY(run_window(r, st, st->flops));
+    const float *from =
+        st->output->data + (size_t)(w->y - w->out_y) * stride + (size_t)((w->x - w->out_x) * st->output->shape.dim[3]);
+    io->write(io->to, (zn_region){ (int)w->x, (int)w->y, (int)w->width, (int)w->height }, from, stride);
+    return ZN_OK;
+}
+
+static zn_status run_bands(zn_runner *r, zn_stage *st, const window *w, const zn_runner_io *io)
+{
+    const int64_t channels = st->output->shape.dim[3];
+    for (int i = 0; i < zn_bands_count(st->bands); i++) {
+        int64_t first, rows;
+        float *fresh = zn_bands_input(st->bands, i, &first, &rows);
+        if (rows)
+            io->read(io->from, (zn_region){ (int)w->in_x, (int)first, (int)st->x.window, (int)rows }, fresh);
+        zn_bands_begin(st->bands, i);
+        ZN_TRY(run_window(r, st, zn_bands_band_flops(st->bands, i)));
+        const float *from = zn_bands_output(st->bands, i, &first, &rows);
+        io->write(io->to, (zn_region){ (int)w->x, (int)first, (int)w->width, (int)rows },
+                  from + (w->x - w->out_x) * channels, (size_t)(st->output->shape.dim[2] * channels));
     }
+    return ZN_OK;
+}
+
+static zn_status run_stage(zn_runner *r, zn_stage *st, const zn_runner_io *io)
+{
+    for (int64_t ty = 0; ty < st->y.tiles; ty++)
+        for (int64_t tx = 0; tx < st->x.tiles; tx++) {
+            window w = { .y = ty * st->y.tile, .x = tx * st->x.tile };
+            w.height = zn_least(st->y.tile, st->y.out - w.y);
+            w.width = zn_least(st->x.tile, st->x.out - w.x);
+            ZN_TRY(zn_stage_window(st, &st->y, ty, &w.in_y, &w.out_y));
+            ZN_TRY(zn_stage_window(st, &st->x, tx, &w.in_x, &w.out_x));
+            ZN_TRY(st->bands ? run_bands(r, st, &w, io) : run_tile(r, st, &w, io));
+        }
+    return ZN_OK;
+}
+
+/* The executor goes: the next stage's takes its place in memory. */
+static void stage_stop(zn_stage *st)
+{
     zn_exec_free(st->exec);
     st->exec = NULL;
+    if (st->bands)
+        zn_bands_release(st->bands);
     st->input->data = NULL; /* it was the executor's; the next one must give it memory again */
-    return ZN_OK;
 }
 
 static void drop_result(zn_stage *st)
@@ -162,48 +241,42 @@ static void drop_result(zn_stage *st)
     st->result = NULL;
 }
 
-static zn_status run_tiles(zn_runner *r, zn_stage *st, const float *map)
+/* A map stays until the stage after it has read it. */
+zn_status zn_runner_stream(zn_runner *r, const zn_runner_io *io)
 {
-    const int64_t cin = st->input->shape.dim[3], cout = st->output->shape.dim[3];
-    const int64_t out_width = st->output->shape.dim[2];
-    for (int64_t ty = 0; ty < st->y.tiles; ty++)
-        for (int64_t tx = 0; tx < st->x.tiles; tx++) {
-            int64_t iy, ix, oy, ox;
-            ZN_TRY(zn_stage_window(st, &st->y, ty, &iy, &oy));
-            ZN_TRY(zn_stage_window(st, &st->x, tx, &ix, &ox));
-            copy_map(st->input->data, st->x.window, map + (iy * st->x.in + ix) * cin, st->x.in, st->y.window,
-                     st->x.window, cin);
-            ZN_TRY(run_window(r, st));
-            const int64_t y = ty * st->y.tile, x = tx * st->x.tile;
-            copy_map(st->result + (y * st->x.out + x) * cout, st->x.out,
-                     st->output->data + ((y - oy) * out_width + (x - ox)) * cout, out_width,
-                     zn_least(st->y.tile, st->y.out - y), zn_least(st->x.tile, st->x.out - x), cout);
-        }
-    return ZN_OK;
-}
-
-zn_status zn_runner_run(zn_runner *r)
-{
-    const float *map = zn_runner_input(r);
+    map maps[2] = { 0 }; /* what the stage reads and leaves, in turns */
     r->done = 0;
     for (int i = 0; i < r->count; i++) /* those of a run that was cut off */
         drop_result(&r->stages[i]);
     for (int i = 0; i < r->count; i++) {
         zn_stage *st = &r->stages[i];
+        const bool last = i + 1 == r->count;
+        const zn_shape shape = st->segment.to->shape;
+        if (!last)
+            ZN_TRY(zn_alloc_for("a feature map", zn_map_bytes(shape), (void **)&st->result));
+        maps[i % 2] = (map){ st->result, shape.dim[2], shape.dim[3] };
         ZN_TRY(stage_start(r, st));
-        if (zn_stage_tiled(st)) {
-            ZN_TRY(zn_alloc_for("a feature map", zn_map_bytes(st->segment.to->shape), (void **)&st->result));
-            ZN_TRY(run_tiles(r, st, map));
-        } else {
-            if (st->input->data != map)
-                memcpy(st->input->data, map, zn_map_bytes(st->input->shape));
-            ZN_TRY(run_window(r, st));
-        }
-        if (i + 1 < r->count)
-            ZN_TRY(stage_stop(st));
+        ZN_TRY(run_stage(r, st,
+                         &(zn_runner_io){ .read = i ? read_map : io->read,
+                                          .from = i ? &maps[(i + 1) % 2] : io->from,
+                                          .write = last ? io->write : write_map,
+                                          .to = last ? io->to : &maps[i % 2] }));
+        if (r->count > 1)
+            stage_stop(st);
+        else if (st->bands) /* whoever has little memory needs it to write the result */
+            zn_bands_release(st->bands);
         if (i > 0)
-            drop_result(&r->stages[i - 1]); /* it has been read */
-        map = stage_result(st);
+            drop_result(&r->stages[i - 1]);
     }
     return ZN_OK;
+}
+
+zn_status zn_runner_run(zn_runner *r)
+{
+    r->done = 0;
+    if (runs_at_once(r))
+        return run_window(r, &r->stages[0], r->stages[0].flops);
+    map in = { r->input, r->input_shape.dim[2], r->input_shape.dim[3] };
+    map out = { r->output, r->output_shape.dim[2], r->output_shape.dim[3] };
+    return zn_runner_stream(r, &(zn_runner_io){ .read = read_map, .from = &in, .write = write_map, .to = &out });
 }

@@ -9,10 +9,12 @@ struct zn_runner {
     zn_runner_options options;
     zn_graph *whole; /* the network at full size, for analysis (and execution when nothing is cut) */
     zn_shape input_shape, output_shape;
-    size_t budget;
+    zn_node *input_node, *output_node; /* of whole */
+    size_t budget;                     /* without what the caller holds */
+    size_t needed;                     /* by the stage that needs most */
     zn_stage stages[ZN_MAX_SEGMENTS];
     int count;
-    float *input;                      /* whole input map when the first stage is tiled */
+    float *input, *output;             /* whole maps, unless the runner streams or the whole network runs at once */
     double flops, total, done, window; /* window: of the one that is running */
     double coarse;                     /* of total: below fp32 */
     char plan[1024];
@@ -21,8 +23,8 @@ struct zn_runner {
     size_t row_room;
 };
 
-/* Cuts r->whole into stages that fit the budget, counts their operations and describes them. input, output: of
- * r->whole. */
-ZN_MUST_USE zn_status zn_runner_plan_stages(zn_runner *r, zn_node *input, zn_node *output);
+/* Cuts r->whole into stages that fit the budget, counts their operations and describes them. ZN_ENOMEM names the least
+ * budget that works. */
+ZN_MUST_USE zn_status zn_runner_plan_stages(zn_runner *r);
 
 #endif

@@ -99,6 +99,17 @@ zn_status zn_segments_find(const zn_graph *g, const zn_node *input, const zn_nod
     return ZN_OK;
 }
 
+void zn_segments_join(zn_segment segments[ZN_MAX_SEGMENTS], int *count)
+{
+    int kept = 0;
+    for (int i = 1; i < *count; i++)
+        if (segments[i].global || segments[kept].global)
+            segments[++kept] = segments[i];
+        else
+            segments[kept].to = segments[i].to;
+    *count = kept + 1;
+}
+
 typedef struct interval {
     int64_t lo, hi; /* empty when lo >= hi */
 } interval;

@@ -19,6 +19,9 @@ typedef struct zn_segment {
 ZN_MUST_USE zn_status zn_segments_find(const zn_graph *g, const zn_node *input, const zn_node *output,
                                        zn_segment segments[ZN_MAX_SEGMENTS], int *count);
 
+/* Makes one of neighbours that need not run whole: for bands, of which longer segments need no more overlap. */
+void zn_segments_join(zn_segment segments[ZN_MAX_SEGMENTS], int *count);
+
 /* Positions [*lo,*hi) of input along an axis that output positions [*lo,*hi) depend on, down to the last bit; may reach
  * beyond the map. g is the segment's own graph, fused. Fails with ZN_ENOMEM only. */
 ZN_MUST_USE zn_status zn_segment_reach(const zn_graph *g, const zn_node *input, const zn_node *output,

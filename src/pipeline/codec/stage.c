@@ -54,27 +54,40 @@ static zn_status axis_plan(const zn_stage *st, int dim, int64_t tile, zn_axis *a
     return ZN_OK;
 }
 
-zn_status zn_stage_build(zn_graph *whole, const zn_segment *s, int64_t tile, const zn_prepare *p, zn_stage *st)
+zn_status zn_stage_build(zn_graph *whole, const zn_segment *s, int64_t height, int64_t width, const zn_prepare *p,
+                         zn_stage *st)
 {
     *st = (zn_stage){ .segment = *s, .prepare = *p };
     ZN_TRY(window_graph(whole, st, s->from->shape.dim[1], s->from->shape.dim[2]));
-    ZN_TRY(axis_plan(st, 1, tile, &st->y));
-    ZN_TRY(axis_plan(st, 2, tile, &st->x));
+    ZN_TRY(axis_plan(st, 1, height, &st->y));
+    ZN_TRY(axis_plan(st, 2, width, &st->x));
     return zn_stage_tiled(st) ? window_graph(whole, st, st->y.window, st->x.window) : ZN_OK;
 }
 
-zn_status zn_stage_measure(zn_stage *st, bool alone)
+zn_status zn_stage_use_bands(zn_stage *st, int64_t rows, bool *possible)
 {
-    size_t prepared;
-    ZN_TRY(zn_exec_estimate(st->graph, &st->output, 1, &st->prepare, &st->bytes, &prepared));
-    if (!alone || zn_stage_tiled(st))
-        st->bytes += zn_map_bytes(st->segment.from->shape) + zn_map_bytes(st->segment.to->shape);
+    zn_bands_free(st->bands);
+    return zn_bands_new(st->graph, st->input, st->output, &st->prepare, rows, &st->bands, possible);
+}
+
+zn_status zn_stage_measure(zn_stage *st, size_t maps)
+{
+    size_t activations, prepared;
+    ZN_TRY(zn_exec_estimate(st->graph, &st->output, 1, &st->prepare, &activations, &prepared));
+    st->bytes = (st->bands ? zn_bands_bytes(st->bands) : activations) + prepared + maps;
     return ZN_OK;
+}
+
+double zn_stage_work(const zn_stage *st)
+{
+    const double window = st->bands ? zn_bands_flops(st->bands) : zn_graph_flops(st->graph, st->output);
+    return window * (double)(st->y.tiles * st->x.tiles);
 }
 
 void zn_stage_clear(zn_stage *st)
 {
     zn_exec_free(st->exec);
+    zn_bands_free(st->bands);
     zn_graph_free(st->graph);
     zn_free(st->result);
     *st = (zn_stage){ 0 };

@@ -1,0 +1,9 @@
+/* Tests of test_engine.c that are about memory budgets. */
+#ifndef ZN_TESTS_ENGINE_BANDS_H
+#define ZN_TESTS_ENGINE_BANDS_H
+
+void bands_equal_the_whole(void **state);
+void bands_cost_little(void **state);
+void nan_in_a_band_names_its_stage(void **state);
+
+#endif
