@@ -9,7 +9,8 @@ void blob_add(blob *b, const void *data, size_t size)
 {
     b->data = realloc(b->data, b->size + size + 1);
     assert_non_null(b->data);
-    memcpy(b->data + b->size, data, size);
+    if (size)
+        memcpy(b->data + b->size, data, size);
     b->size += size;
 }
 

@@ -20,6 +20,7 @@ static char path[64];
 
 /* ---- shared ---- */
 
+#if defined TEST_TIFF || defined TEST_GIF || defined TEST_HEIF
 static blob slurp(const char *name)
 {
     blob b = { 0 };
@@ -31,6 +32,7 @@ static blob slurp(const char *name)
     fclose(f);
     return b;
 }
+#endif
 
 /* Cut at every byte and damaged at random: an error or an image, and nothing read beyond the end. */
 static void survives(const blob *b)

@@ -1,7 +1,7 @@
 # A memory budget is kept by the whole program (with a little for the program itself), or refused with the least that
 # works; the result has the bits of the run without one. Slow plans are reported without -v.
 makeimage in.png 900 1600
-model="--model random:zenith-restore"
+model="--model random:zenith-restore --threads 2" # every thread has buffers of its own
 program=24 # MiB that are neither images nor weights nor activations
 same() { cmp -s $1 $2 || echo "$2 differs from $1"; }
 
@@ -20,7 +20,7 @@ test -e refused.png && echo "a refused run wrote something"
 
 # Encoder and decoder share one budget.
 makeimage small.png 640 960
-peak $((110 + program)) zenith reconstruct -q --model random:zenith-r --memory 110M small.png -o trip.png >/dev/null || exit 1
+peak $((110 + program)) zenith reconstruct -q --model random:zenith-r --threads 2 --memory 110M small.png -o trip.png >/dev/null || exit 1
 
 # Narrow strips overlap much.
 makeimage wide.png 1200 240
