@@ -42,10 +42,10 @@ static int utf8_length(const unsigned char *s)
 
 static void put_string(json *j, const char *text)
 {
-    const size_t room = 2 * strlen(text) + 1;
-    char *named = must_alloc(NULL, room);
+    const size_t capacity = 2 * strlen(text) + 1;
+    char *named = must_alloc(NULL, capacity);
     strcpy(named, text);
-    name_kept_files(named, room);
+    name_kept_files(named, capacity);
     put(j, "\"", 1);
     for (const unsigned char *s = (const unsigned char *)named; *s;) {
         const int n = utf8_length(s);

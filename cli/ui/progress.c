@@ -36,8 +36,8 @@ void progress_begin(progress *p, const char *label, double base, double scale)
     p->base = base;
     p->scale = scale;
     /* The end of a long label says more than its start: it is the file's name. */
-    const size_t length = strlen(label), room = sizeof p->label - 1;
-    size_t skip = length > room ? length - room : 0;
+    const size_t length = strlen(label), capacity = sizeof p->label - 1;
+    size_t skip = length > capacity ? length - capacity : 0;
     while (skip && ((unsigned char)label[skip] & 0xC0) == 0x80)
         skip++;
     memcpy(p->label, label + skip, length - skip + 1);
@@ -86,8 +86,10 @@ static void draw(const progress *p, double fraction, double elapsed)
         duration_text(elapsed * (1 - fraction) / fraction, left, sizeof left);
     char rest[PROGRESS_LABEL + 96], line[sizeof rest + BAR + 2];
     snprintf(rest, sizeof rest, " %3d%%  %s, about %s left  %s", (int)(fraction * 100), spent, left, p->label);
-    const int columns = terminal_columns(STDERR_FILENO) - 1, room = columns - 2 - characters(rest);
-    const int length = room > BAR ? BAR : room < LEAST_BAR ? LEAST_BAR : room; /* what is said goes before the bar */
+    const int columns = terminal_columns(STDERR_FILENO) - 1, capacity = columns - 2 - characters(rest);
+    const int length = capacity > BAR         ? BAR
+                       : capacity < LEAST_BAR ? LEAST_BAR
+                                              : capacity; /* what is said goes before the bar */
     for (int i = 0; i < length; i++)
         bar[i] = i < (int)(fraction * length) ? '#' : '.';
     bar[length] = 0;

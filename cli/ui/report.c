@@ -82,12 +82,12 @@ void say(const char *format, ...)
     va_list args, again;
     va_start(args, format);
     va_copy(again, args);
-    const size_t room = 2 * (size_t)vsnprintf(NULL, 0, format, args) + 1;
+    const size_t capacity = 2 * (size_t)vsnprintf(NULL, 0, format, args) + 1;
     va_end(args);
-    char *text = must_alloc(NULL, room);
-    vsnprintf(text, room, format, again);
+    char *text = must_alloc(NULL, capacity);
+    vsnprintf(text, capacity, format, again);
     va_end(again);
-    name_kept_files(text, room);
+    name_kept_files(text, capacity);
     to_stdout(text, strlen(text));
     free(text);
 }

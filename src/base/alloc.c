@@ -85,11 +85,11 @@ char *zn_strdup(const char *s)
     return copy;
 }
 
-bool zn_grow(void *list, size_t *room, size_t need, size_t size)
+bool zn_grow(void *list, size_t *capacity, size_t need, size_t size)
 {
-    if (need <= *room)
+    if (need <= *capacity)
         return true;
-    const size_t doubled = *room > SIZE_MAX / 2 ? 0 : 2 * *room, wanted = need > doubled ? need : doubled;
+    const size_t doubled = *capacity > SIZE_MAX / 2 ? 0 : 2 * *capacity, wanted = need > doubled ? need : doubled;
     const size_t count = wanted > FEWEST ? wanted : FEWEST;
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes))
@@ -100,7 +100,7 @@ bool zn_grow(void *list, size_t *room, size_t need, size_t size)
     if (!block)
         return false;
     memcpy(list, &block, sizeof block);
-    *room = count;
+    *capacity = count;
     return true;
 }
 

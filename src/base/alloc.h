@@ -20,10 +20,11 @@ char *zn_strdup(const char *s);
 /* As above but writes the error: "out of memory: N bytes for WHAT". */
 ZN_MUST_USE zn_status zn_alloc_for(const char *what, size_t bytes, void **out);
 
-/* Lists that grow: ZN_GROW(d->names, d->room, d->count + 1) makes place for that many items, at least twice as many as
- * before, so that adding one by one takes linear time. False if there is no memory: list and room stay as they are. */
-#define ZN_GROW(list, room, need) zn_grow(&(list), &(room), (size_t)(need), sizeof *(list))
-ZN_MUST_USE bool zn_grow(void *list, size_t *room, size_t need, size_t size); /* list: address of the pointer */
+/* Lists that grow: ZN_GROW(d->names, d->capacity, d->count + 1) makes place for that many items, at least twice as many
+ * as before, so that adding one by one takes linear time. False if there is no memory: list and capacity stay as they
+ * are. */
+#define ZN_GROW(list, capacity, need) zn_grow(&(list), &(capacity), (size_t)(need), sizeof *(list))
+ZN_MUST_USE bool zn_grow(void *list, size_t *capacity, size_t need, size_t size); /* list: address of the pointer */
 
 /* Test hooks: calls made so far in the process, and the call number (counted from now, 1 = next) that must fail;
  * 0 switches failing off. */

@@ -43,15 +43,15 @@ static zn_status open_failed(const char *path, int error)
 static zn_status read_stream(zn_map *map, int fd, const char *path)
 {
     uint8_t *bytes = NULL;
-    size_t size = 0, room = 0;
+    size_t size = 0, capacity = 0;
     for (;;) {
         const bool full = size >= STREAM_LIMIT;
-        if (size == room && (full || !ZN_GROW(bytes, room, size + STREAM_CHUNK))) {
+        if (size == capacity && (full || !ZN_GROW(bytes, capacity, size + STREAM_CHUNK))) {
             zn_free(bytes);
             return full ? ZN_FAIL(ZN_ELIMIT, "%s: not a regular file and longer than %d bytes", path, STREAM_LIMIT)
                         : ZN_FAIL(ZN_ENOMEM, "out of memory: %zu bytes for %s", size + STREAM_CHUNK, path);
         }
-        const ssize_t n = read(fd, bytes + size, room - size);
+        const ssize_t n = read(fd, bytes + size, capacity - size);
         if (n == 0)
             break;
         if (n < 0 && errno != EINTR) {
@@ -124,10 +124,10 @@ static char *temporary_name(const char *path, unsigned long salt)
 {
     const char *slash = strrchr(path, '/');
     const size_t folder = slash ? (size_t)(slash - path) + 1 : 0, base = strlen(path) - folder;
-    const size_t kept = folder + (base < NAME_ROOM ? base : NAME_ROOM), room = kept + 32;
-    char *name = zn_alloc(room);
+    const size_t kept = folder + (base < NAME_ROOM ? base : NAME_ROOM), capacity = kept + 32;
+    char *name = zn_alloc(capacity);
     if (name)
-        snprintf(name, room, "%.*s.tmp-%08lx", (int)kept, path, salt & 0xffffffffUL);
+        snprintf(name, capacity, "%.*s.tmp-%08lx", (int)kept, path, salt & 0xffffffffUL);
     return name;
 }
 

@@ -74,7 +74,7 @@ bool zn_utf8_valid(const void *text, size_t size);
 /* Output text that grows. The first failed allocation is remembered; later calls do nothing. */
 typedef struct zn_json_out {
     char *bytes;
-    size_t size, room;
+    size_t size, capacity;
     bool failed;
 } zn_json_out;
 

@@ -113,7 +113,7 @@ bool zn_utf8_valid(const void *text, size_t size)
 
 void zn_json_out_raw(zn_json_out *out, const char *text, size_t size)
 {
-    out->failed = out->failed || !ZN_GROW(out->bytes, out->room, out->size + size);
+    out->failed = out->failed || !ZN_GROW(out->bytes, out->capacity, out->size + size);
     if (out->failed)
         return;
     memcpy(out->bytes + out->size, text, size);

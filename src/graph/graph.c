@@ -51,7 +51,7 @@ bool zn_is_poison(const zn_node *n) { return n->op == &op_poison; }
 
 static zn_node *append(zn_graph *g, const zn_op *op)
 {
-    zn_node *n = ZN_GROW(g->nodes, g->room, g->count + 1) ? zn_arena_alloc(&g->arena, sizeof *n) : NULL;
+    zn_node *n = ZN_GROW(g->nodes, g->capacity, g->count + 1) ? zn_arena_alloc(&g->arena, sizeof *n) : NULL;
     if (!n)
         return zn_graph_poison(g, ZN_ENOMEM, "out of memory while building a graph");
     *n = (zn_node){ .op = op, .graph = g, .index = g->count, .name = g->layer };

@@ -10,7 +10,7 @@ struct zn_graph {
     zn_arena arena;
     zn_node **nodes;
     int count;
-    size_t room;
+    size_t capacity;
     const char *layer;
     int64_t largest; /* least answer of zn_graph_largest_map */
     zn_status status;

@@ -30,7 +30,7 @@ struct zn_pack_cache {
 struct zn_packs {
     zn_pack_cache *cache;
     entry **held;
-    size_t count, room;
+    size_t count, capacity;
 };
 
 zn_status zn_pack_cache_new(zn_pack_cache **out)
@@ -146,7 +146,7 @@ static zn_status find_or_make(zn_packs *packs, const zn_node *n, const zn_prepar
 {
     zn_pack_cache *c = packs->cache;
     const key k = key_of(n, p, size);
-    if (!ZN_GROW(packs->held, packs->room, packs->count + 1))
+    if (!ZN_GROW(packs->held, packs->capacity, packs->count + 1))
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a list of packed weights");
     entry *e = c->entries;
     while (e && memcmp(&e->key, &k, sizeof k))

@@ -54,7 +54,7 @@ const zn_model_info *zn_model_info_of(const zn_model *m) { return &m->info; }
 
 static zn_status add_parameter(zn_model *m, zn_part part, const zn_node *n, zn_model_parameter **out)
 {
-    if (!ZN_GROW(m->parameters, m->room, m->count + 1))
+    if (!ZN_GROW(m->parameters, m->capacity, m->count + 1))
         return ZN_FAIL(ZN_ENOMEM, "out of memory for parameters");
     zn_model_parameter *p = &m->parameters[m->count];
     *p = (zn_model_parameter){

@@ -15,7 +15,7 @@ struct zn_model {
     zn_arena arena; /* names */
     zn_model_parameter *parameters;
     int count;
-    size_t room;
+    size_t capacity;
     bool has[ZN_PARTS];
     const char **attributes; /* names of the classifier's classes, in the arena; NULL: not known */
 };

@@ -26,7 +26,7 @@ typedef struct heap {
 
 zn_status zn_tokens_add(zn_tokens *t, int32_t id)
 {
-    if (!ZN_GROW(t->ids, t->room, t->count + 1))
+    if (!ZN_GROW(t->ids, t->capacity, t->count + 1))
         return ZN_FAIL(ZN_ENOMEM, "out of memory: %zu tokens", t->count + 1);
     t->ids[t->count++] = id;
     return ZN_OK;

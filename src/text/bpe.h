@@ -15,7 +15,7 @@ enum { ZN_BPE_MAX_TOKEN = 1024 }; /* bytes */
 
 typedef struct zn_tokens { /* zeroed before use; zn_free(ids) */
     int32_t *ids;
-    size_t count, room;
+    size_t count, capacity;
 } zn_tokens;
 ZN_MUST_USE zn_status zn_tokens_add(zn_tokens *t, int32_t id);
 

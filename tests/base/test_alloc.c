@@ -41,11 +41,11 @@ static void one_by_one(void **state)
 {
     (void)state;
     int *list = NULL;
-    size_t room = 0, count = 0;
+    size_t capacity = 0, count = 0;
     const int64_t before = zn_alloc_calls();
     for (; count < 10000; count++) {
-        assert_true(ZN_GROW(list, room, count + 1));
-        assert_true(room > count);
+        assert_true(ZN_GROW(list, capacity, count + 1));
+        assert_true(capacity > count);
         list[count] = (int)count;
     }
     assert_in_range(zn_alloc_calls() - before, 1, 16); /* doubling, not one at a time */
@@ -58,17 +58,17 @@ static void many_at_once(void **state)
 {
     (void)state;
     char *text = NULL;
-    size_t room = 0;
-    assert_true(ZN_GROW(text, room, 0));
+    size_t capacity = 0;
+    assert_true(ZN_GROW(text, capacity, 0));
     assert_null(text);
-    assert_true(ZN_GROW(text, room, 1000));
-    assert_true(room >= 1000);
-    memset(text, 'x', room);
+    assert_true(ZN_GROW(text, capacity, 1000));
+    assert_true(capacity >= 1000);
+    memset(text, 'x', capacity);
     const char *was = text;
-    assert_true(ZN_GROW(text, room, room));
+    assert_true(ZN_GROW(text, capacity, capacity));
     assert_ptr_equal(text, was);
-    assert_true(ZN_GROW(text, room, 10 * room));
-    assert_true(room >= 10000);
+    assert_true(ZN_GROW(text, capacity, 10 * capacity));
+    assert_true(capacity >= 10000);
     assert_int_equal(text[999], 'x');
     zn_free(text);
 }
@@ -79,16 +79,16 @@ static void assert_stays(size_t need, int64_t fail_at)
     struct {
         char bytes[48];
     } *list = NULL;
-    size_t room = 0;
-    assert_true(ZN_GROW(list, room, 1));
+    size_t capacity = 0;
+    assert_true(ZN_GROW(list, capacity, 1));
     memset(list, 5, sizeof *list);
     const void *was = list;
-    const size_t had = room;
+    const size_t had = capacity;
     zn_alloc_fail_at(fail_at);
-    assert_false(ZN_GROW(list, room, need ? need : room + 1));
+    assert_false(ZN_GROW(list, capacity, need ? need : capacity + 1));
     zn_alloc_fail_at(0);
     assert_ptr_equal(list, was);
-    assert_int_equal(room, had);
+    assert_int_equal(capacity, had);
     assert_int_equal(list->bytes[47], 5);
     zn_free(list);
 }
@@ -100,9 +100,9 @@ static void no_growth(void **state)
     assert_stays(SIZE_MAX / 48 + 1, 0); /* the product is 32, or so it seems */
     assert_stays(SIZE_MAX / 48, 0);     /* no overflow, but no such memory */
     assert_stays(0, 1);
-    size_t room = SIZE_MAX - 64; /* twice that is less */
+    size_t capacity = SIZE_MAX - 64; /* twice that is less */
     char *none = NULL;
-    assert_false(ZN_GROW(none, room, room + 1));
+    assert_false(ZN_GROW(none, capacity, capacity + 1));
     assert_null(none);
 }
 

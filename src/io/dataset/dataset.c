@@ -50,7 +50,7 @@ void zn_dataset_close(zn_dataset *d)
 
 zn_status zn_dataset_add(zn_dataset *d, const char *name)
 {
-    if (!ZN_GROW(d->names, d->room, d->count + 1))
+    if (!ZN_GROW(d->names, d->capacity, d->count + 1))
         return ZN_FAIL(ZN_ENOMEM, "out of memory for the names of %lld pictures", (long long)d->count + 1);
     d->names[d->count] = zn_strdup(name);
     if (!d->names[d->count])

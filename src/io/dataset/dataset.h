@@ -42,7 +42,7 @@ struct zn_dataset {
     char *path;
     char **names;
     int64_t count;
-    size_t room;
+    size_t capacity;
     void *state; /* the kind's own */
 };
 

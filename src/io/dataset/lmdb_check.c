@@ -74,7 +74,7 @@ static zn_status check_order(walk *w, uint64_t page, key k, bool in_branch)
 }
 
 /* A record: an entry of a leaf, whose key lies within the page. */
-static zn_status check_record(walk *w, uint64_t page, const uint8_t *entry, size_t room, key k)
+static zn_status check_record(walk *w, uint64_t page, const uint8_t *entry, size_t capacity, key k)
 {
     const size_t begin = ENTRY + k.size, flags = zn_load16(entry + 4);
     const uint64_t size = zn_load32(entry);
@@ -82,7 +82,7 @@ static zn_status check_record(walk *w, uint64_t page, const uint8_t *entry, size
         return damaged(w, page, "has a name that no picture can have");
     if (flags & ~(size_t)BIG)
         return damaged(w, page, "has a record of an unknown kind");
-    if (!zn_span_fits(begin, flags & BIG ? sizeof(uint64_t) : size, room))
+    if (!zn_span_fits(begin, flags & BIG ? sizeof(uint64_t) : size, capacity))
         return damaged(w, page, "has a record that ends outside of it");
     w->records++;
     ZN_TRY(check_order(w, page, k, false));
@@ -107,11 +107,11 @@ static zn_status check_page(walk *w, uint64_t page, unsigned level)
             return damaged(w, page, "has an entry outside of it");
         const uint8_t *entry = p + offset;
         const key k = { entry + ENTRY, zn_load16(entry + 6) };
-        const size_t room = w->page_size - offset;
-        if (!zn_span_fits(ENTRY, k.size, room))
+        const size_t capacity = w->page_size - offset;
+        if (!zn_span_fits(ENTRY, k.size, capacity))
             return damaged(w, page, "has a name that ends outside of it");
         if (leaf) {
-            ZN_TRY(check_record(w, page, entry, room, k));
+            ZN_TRY(check_record(w, page, entry, capacity, k));
             continue;
         }
         const uint64_t below = zn_load32(entry) | (uint64_t)zn_load16(entry + 4) << 32;

@@ -7,7 +7,7 @@
 
 bool zn_bytes_reserve(zn_bytes *bytes, size_t extra)
 {
-    return extra <= SIZE_MAX - bytes->size && ZN_GROW(bytes->data, bytes->room, bytes->size + extra);
+    return extra <= SIZE_MAX - bytes->size && ZN_GROW(bytes->data, bytes->capacity, bytes->size + extra);
 }
 
 bool zn_bytes_append(zn_bytes *bytes, const void *data, size_t size)

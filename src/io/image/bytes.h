@@ -20,7 +20,7 @@ typedef struct zn_source {
 
 typedef struct zn_bytes {
     uint8_t *data;
-    size_t size, room;
+    size_t size, capacity;
 } zn_bytes;
 
 /* Room for `extra` more bytes after size; false when memory runs out (the content stays). */

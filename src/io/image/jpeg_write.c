@@ -41,7 +41,7 @@ static void make_room(writer *w)
     if (!zn_bytes_reserve(w->out, STEP))
         ERREXIT1(&w->c, JERR_OUT_OF_MEMORY, STEP);
     w->destination.next_output_byte = w->out->data + w->out->size;
-    w->destination.free_in_buffer = w->out->room - w->out->size;
+    w->destination.free_in_buffer = w->out->capacity - w->out->size;
 }
 
 static void start(j_compress_ptr c) { make_room(c->client_data); }
@@ -49,7 +49,7 @@ static void start(j_compress_ptr c) { make_room(c->client_data); }
 static boolean full(j_compress_ptr c)
 {
     writer *w = c->client_data;
-    w->out->size = w->out->room; /* by libjpeg's contract the whole buffer is to be taken */
+    w->out->size = w->out->capacity; /* by libjpeg's contract the whole buffer is to be taken */
     make_room(w);
     return TRUE;
 }
@@ -57,7 +57,7 @@ static boolean full(j_compress_ptr c)
 static void end(j_compress_ptr c)
 {
     writer *w = c->client_data;
-    w->out->size = w->out->room - w->destination.free_in_buffer;
+    w->out->size = w->out->capacity - w->destination.free_in_buffer;
 }
 
 static zn_status encode(writer *w, const zn_raster *raster, int quality)

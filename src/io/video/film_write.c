@@ -134,12 +134,12 @@ static zn_status begin(zn_film_writer *w)
 
 static zn_status name_files(zn_film_writer *w, const char *path)
 {
-    const size_t room = strlen(path) + 32;
+    const size_t capacity = strlen(path) + 32;
     w->path = zn_strdup(path);
-    w->growing = zn_alloc(room);
+    w->growing = zn_alloc(capacity);
     if (!w->path || !w->growing)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a film");
-    snprintf(w->growing, room, "%s.%ld.part", path, (long)getpid());
+    snprintf(w->growing, capacity, "%s.%ld.part", path, (long)getpid());
     return ZN_OK;
 }
 

@@ -22,7 +22,7 @@ static zn_status no_memory(const zn_unpickler *m)
 
 zn_status zn_unpickler_grow(const zn_unpickler *m, zn_stack *s, size_t count, size_t size)
 {
-    return zn_grow(&s->items, &s->room, count, size) ? ZN_OK : no_memory(m);
+    return zn_grow(&s->items, &s->capacity, count, size) ? ZN_OK : no_memory(m);
 }
 
 zn_status zn_unpickler_take(zn_unpickler *m, size_t count, const uint8_t **bytes)

@@ -22,7 +22,7 @@ struct zn_weights {
     size_t size;
     zn_weight *items; /* in file order */
     int64_t count;
-    size_t room;
+    size_t capacity;
     const zn_weight **sorted; /* by name, for finding */
     zn_metadata *metadata;
     int64_t metadata_count;

@@ -6,7 +6,7 @@
 
 typedef struct zn_stack { /* of pointers or sizes, growing */
     void *items;
-    size_t count, room;
+    size_t count, capacity;
 } zn_stack;
 
 typedef struct zn_unpickler {

@@ -10,7 +10,7 @@ static const zn_weights_reader *const readers[] = { &zn_gguf_reader, &zn_safeten
 
 zn_status zn_weights_add(zn_weights *w, const zn_weight *item)
 {
-    if (!ZN_GROW(w->items, w->room, w->count + 1))
+    if (!ZN_GROW(w->items, w->capacity, w->count + 1))
         return ZN_FAIL(ZN_ENOMEM, "out of memory: list of %lld tensors of %s", (long long)w->count + 1, w->name);
     w->items[w->count++] = *item;
     return ZN_OK;

@@ -283,11 +283,11 @@ template <bool SPLIT> static void run(zn_device *d, const void *args)
     conv_task t = { *static_cast<const zn_conv_args *>(args), 0, 0, 0, 0, false };
     t.rows = zn_cuda_conv_rows(&t.a.s);
     t.columns = zn_cuda_conv_columns(&t.a.s);
-    there(d, t.a.x);
-    there(d, t.a.packed);
-    there(d, t.a.bias);
-    there(d, t.a.residual);
-    there(d, t.a.y);
+    to_device(d, t.a.x);
+    to_device(d, t.a.packed);
+    to_device(d, t.a.bias);
+    to_device(d, t.a.residual);
+    to_device(d, t.a.y);
     t.pairs = t.a.s.cout % 2 == 0 && ((uintptr_t)t.a.y | (uintptr_t)t.a.residual) % sizeof(float2) == 0;
     if (t.a.s.cin % 4 == 0 && (uintptr_t)t.a.x % 16 == 0)
         launch_tiles<4, SPLIT>(d, t);

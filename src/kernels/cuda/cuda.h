@@ -5,9 +5,9 @@
  *     void zn_cuda_add(zn_device *d, const void *args, int64_t units)
  *     {
  *         task<zn_binary_args> t = { *(const zn_binary_args *)args, units };
- *         there(d, t.a.a);
- *         there(d, t.a.b);
- *         there(d, t.a.y);
+ *         to_device(d, t.a.a);
+ *         to_device(d, t.a.b);
+ *         to_device(d, t.a.y);
  *         launch(d, add, grid_of(units), THREADS, 0, t);
  *     }
  *
@@ -44,14 +44,14 @@ struct zn_device {
 };
 
 /* The twin of an address, anywhere in its block; NULL for NULL. One without a twin is the device's failure. */
-extern "C" void *zn_cuda_there(zn_device *d, const void *host);
+extern "C" void *zn_cuda_address(zn_device *d, const void *host);
 /* Keeps the first failure. */
 extern "C" void zn_cuda_check(zn_device *d, cudaError_t error, const char *what);
 
 /* Replaces an address of the host by its twin. */
-template <typename T> static void there(zn_device *d, T *&address)
+template <typename T> static void to_device(zn_device *d, T *&address)
 {
-    address = static_cast<T *>(zn_cuda_there(d, address));
+    address = static_cast<T *>(zn_cuda_address(d, address));
 }
 
 /* The arguments of a kernel that needs nothing but the struct and its units. */

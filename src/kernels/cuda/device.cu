@@ -205,7 +205,7 @@ zn_status zn_device_room(zn_device *d, size_t bytes, void **host)
     return status;
 }
 
-void *zn_cuda_there(zn_device *d, const void *host)
+void *zn_cuda_address(zn_device *d, const void *host)
 {
     const zn_twin *twin = host ? twin_of(d, host) : NULL;
     if (host && !twin && d->status == ZN_OK) {
@@ -217,14 +217,14 @@ void *zn_cuda_there(zn_device *d, const void *host)
 
 void zn_device_send(zn_device *d, const void *host, size_t bytes)
 {
-    void *to = zn_cuda_there(d, host);
+    void *to = zn_cuda_address(d, host);
     if (d->status == ZN_OK)
         zn_cuda_check(d, cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, d->stream), "a copy to the GPU");
 }
 
 void zn_device_fetch(zn_device *d, void *host, size_t bytes)
 {
-    const void *from = zn_cuda_there(d, host);
+    const void *from = zn_cuda_address(d, host);
     if (d->status == ZN_OK)
         zn_cuda_check(d, cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, d->stream), "a copy from the GPU");
 }

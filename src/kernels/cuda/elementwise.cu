@@ -46,8 +46,8 @@ template <typename F> __global__ void unary(task<zn_unary_args> t)
 template <typename F> static void run_unary(zn_device *d, const void *args, int64_t units)
 {
     task<zn_unary_args> t = { *static_cast<const zn_unary_args *>(args), units };
-    there(d, t.a.x);
-    there(d, t.a.y);
+    to_device(d, t.a.x);
+    to_device(d, t.a.y);
     launch(d, unary<F>, dim3(grid_of(units)), THREADS, 0, t);
 }
 
@@ -73,9 +73,9 @@ template <typename F> __global__ void binary(task<zn_binary_args> t)
 template <typename F> static void run_binary(zn_device *d, const void *args, int64_t units)
 {
     task<zn_binary_args> t = { *static_cast<const zn_binary_args *>(args), units };
-    there(d, t.a.a);
-    there(d, t.a.b);
-    there(d, t.a.y);
+    to_device(d, t.a.a);
+    to_device(d, t.a.b);
+    to_device(d, t.a.y);
     launch(d, binary<F>, dim3(grid_of(units)), THREADS, 0, t);
 }
 
@@ -109,8 +109,8 @@ void zn_cuda_upsample2(zn_device *d, const void *args, int64_t units)
 {
     task<zn_resample_args> t = { *static_cast<const zn_resample_args *>(args), 0 };
     t.units = units * 2 * t.a.w * t.a.c;
-    there(d, t.a.x);
-    there(d, t.a.y);
+    to_device(d, t.a.x);
+    to_device(d, t.a.y);
     launch(d, upsample2, dim3(grid_of(t.units)), THREADS, 0, t);
 }
 }

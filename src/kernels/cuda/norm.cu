@@ -18,15 +18,15 @@ static norm_task task_of(zn_device *d, const void *args, int64_t units)
     norm_task t = { *static_cast<const zn_norm_args *>(args), units, 0, 0 };
     t.block = zn_norm_block(&t.a);
     t.blocks = zn_norm_blocks(&t.a);
-    there(d, t.a.x);
-    there(d, t.a.y);
-    there(d, t.a.gamma);
-    there(d, t.a.beta);
-    there(d, t.a.scale);
-    there(d, t.a.shift);
-    there(d, t.a.gain);
-    there(d, t.a.partial);
-    there(d, t.a.table);
+    to_device(d, t.a.x);
+    to_device(d, t.a.y);
+    to_device(d, t.a.gamma);
+    to_device(d, t.a.beta);
+    to_device(d, t.a.scale);
+    to_device(d, t.a.shift);
+    to_device(d, t.a.gain);
+    to_device(d, t.a.partial);
+    to_device(d, t.a.table);
     return t;
 }
 

@@ -23,7 +23,7 @@ typedef struct judge {
     zn_corruption damages[ZN_EVAL_GROUPS];
     int damage_count; /* 1 for an autoencoder, whose pictures are not damaged */
     zn_eval_result *out;
-    size_t room;        /* for rows */
+    size_t capacity;    /* for rows */
     zn_parcel parcel;   /* for rank 0 */
     double base, scale; /* where the running model's progress lies in the whole */
 } judge;
@@ -78,7 +78,7 @@ done:
 static zn_status add_row(judge *j, const zn_eval_row *row)
 {
     zn_eval_result *r = j->out;
-    if (!ZN_GROW(r->rows, j->room, r->row_count + 1))
+    if (!ZN_GROW(r->rows, j->capacity, r->row_count + 1))
         return ZN_FAIL(ZN_ENOMEM, "out of memory for the scores of %lld pictures", (long long)r->row_count + 1);
     zn_eval_row *kept = &r->rows[r->row_count];
     *kept = *row;

@@ -79,13 +79,13 @@ static zn_status check_memory(const zn_clip *c, zn_node *const *outputs, int cou
     ZN_TRY(zn_exec_estimate(c->graph, outputs, count, &p, &activations, &prepared));
     for (int i = 1; i < count; i++)
         activations += (size_t)bytes_of(outputs[i]->shape);
-    const size_t room = c->options.memory ? c->options.memory : machine_memory();
+    const size_t capacity = c->options.memory ? c->options.memory : machine_memory();
     const size_t need = activations + (c->options.memory ? 0 : prepared);
     const int scale = c->part == ZN_ENCODER ? 1 : c->model->config.downscale;
-    if (need > room)
+    if (need > capacity)
         return ZN_FAIL(ZN_ELIMIT, "a piece of a clip of %lldx%lld takes %.1f MiB of memory, more than %.1f MiB%s",
                        (long long)c->frame.dim[2] * scale, (long long)c->frame.dim[1] * scale,
-                       (double)need / (double)(1 << 20), (double)room / (double)(1 << 20),
+                       (double)need / (double)(1 << 20), (double)capacity / (double)(1 << 20),
                        c->options.memory ? "" : ", which is all there is");
     return ZN_OK;
 }

@@ -125,7 +125,7 @@ static zn_status settle_names(reading *r, int words)
 static zn_status add_picture(reading *r, const zn_label *label)
 {
     zn_labels *l = r->labels;
-    if (!ZN_GROW(l->list, l->room, l->pictures + 1))
+    if (!ZN_GROW(l->list, l->capacity, l->pictures + 1))
         return ZN_FAIL(ZN_ENOMEM, "out of memory for labels");
     l->list[l->pictures++] = *label;
     return ZN_OK;

@@ -32,7 +32,7 @@ typedef struct zn_labels {
     int count; /* attributes */
     zn_label *list;
     int64_t pictures;
-    size_t room;
+    size_t capacity;
 } zn_labels;
 
 ZN_MUST_USE zn_status zn_labels_read(const char *path, zn_labels **out);

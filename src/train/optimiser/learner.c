@@ -112,7 +112,7 @@ zn_status zn_learner_new(zn_learner *l, const zn_model_parameter *const *paramet
         memcpy(l->parameters, parameters, sizeof *parameters * (size_t)count);
     const zn_status status = prepare(l, options, average);
     for (int i = 0; i < count && status == ZN_OK; i++)
-        l->wild |= zn_is_wild(parameters[i]->data, l->counts[i]);
+        l->extreme |= zn_any_extreme(parameters[i]->data, l->counts[i]);
     if (status != ZN_OK)
         zn_learner_free(l);
     return status;
@@ -178,20 +178,20 @@ zn_optim_tensor zn_parameter_rule(const zn_model_parameter *p, const zn_learner_
 /* Squares of it, the second moments, are far from the largest float; so is its product with the largest rate that a
  * recipe may have, 1e5 for block gates, divided by the smallest eps, 1e-12; and it is far above what any run has use
  * for. */
-static const float wild_from = 1e15f;
+static const float extreme_from = 1e15f;
 
-bool zn_is_wild(const float *values, int64_t count)
+bool zn_any_extreme(const float *values, int64_t count)
 {
-    int wild = 0; /* as wide as a float, or the loop would not vectorise */
+    int extreme = 0; /* as wide as a float, or the loop would not vectorise */
     for (int64_t k = 0; k < count; k++)
-        wild |= !(fabsf(values[k]) < wild_from);
-    return wild != 0;
+        extreme |= !(fabsf(values[k]) < extreme_from);
+    return extreme != 0;
 }
 
 zn_status zn_learner_clip(zn_learner *l, double limit)
 {
     const double norm = zn_clip_norm(l->sums, l->counts, l->count, limit > 0 ? limit : INFINITY);
-    l->wild |= !(norm < (double)wild_from) && !(limit > 0 && limit < (double)wild_from);
+    l->extreme |= !(norm < (double)extreme_from) && !(limit > 0 && limit < (double)extreme_from);
     for (int i = 0; i < l->count && !isfinite(norm); i++)
         for (int64_t k = 0; k < l->counts[i]; k++)
             if (!isfinite(l->sums[i][k]))
@@ -215,7 +215,7 @@ void zn_learner_update(zn_learner *l, zn_pool *pool, const zn_learner_step *s)
         const float *w = l->parameters[i]->data;
         for (int64_t k = 0; l->ema && k < l->counts[i]; k++)
             l->ema[i][k] = keep * l->ema[i][k] + (1 - keep) * w[k];
-        l->wild |= zn_is_wild(w, l->counts[i]);
+        l->extreme |= zn_any_extreme(w, l->counts[i]);
     }
 }
 

@@ -39,7 +39,7 @@ typedef struct zn_learner {
     int64_t total; /* floats of all parameters */
     float *tree;   /* [levels][total]: first the sums, then sums of parts that wait for their like */
     int waiting;   /* levels in use */
-    bool wild;     /* a gradient or a part of the state is or was so large that an update may not be finite */
+    bool extreme;  /* a gradient or a part of the state is or was so large that an update may not be finite */
     zn_optim optim;
 } zn_learner;
 
@@ -66,9 +66,9 @@ typedef struct zn_learner_step {
 } zn_learner_step;
 void zn_learner_update(zn_learner *l, zn_pool *pool, const zn_learner_step *step);
 
-/* True if one of the values is too large, infinite or NaN: whoever puts such into the state says so in `wild`. While no
- * weight and no gradient ever was, updates within the limits of a recipe are finite, and nobody has to look. */
-bool zn_is_wild(const float *values, int64_t count);
+/* True if one of the values is too large, infinite or NaN: whoever puts such into the state says so in `extreme`. While
+ * no weight and no gradient ever was, updates within the limits of a recipe are finite, and nobody has to look. */
+bool zn_any_extreme(const float *values, int64_t count);
 
 /* Exchanges the weights with the averaged ones; a second call takes it back. Nothing happens without averages. */
 void zn_learner_swap(zn_learner *l);

@@ -8,7 +8,7 @@
 
 void zn_parcel_put(zn_parcel *p, const void *bytes, size_t size)
 {
-    p->failed = p->failed || !ZN_GROW(p->bytes, p->room, p->size + size);
+    p->failed = p->failed || !ZN_GROW(p->bytes, p->capacity, p->size + size);
     if (p->failed)
         return;
     memcpy(p->bytes + p->size, bytes, size);

@@ -14,8 +14,8 @@
 
 typedef struct zn_parcel {
     char *bytes;
-    size_t size, room, at; /* at: what has been taken */
-    bool failed;           /* memory ran out while packing; gather tells */
+    size_t size, capacity, at; /* at: what has been taken */
+    bool failed;               /* memory ran out while packing; gather tells */
 } zn_parcel;
 
 void zn_parcel_put(zn_parcel *p, const void *bytes, size_t size);

@@ -307,13 +307,13 @@ int zn_recipe_text(const zn_recipe *r, char *text, size_t size)
         if (!is_written(r, keys[i].name))
             continue;
         char value[1024], *to = text + (used < size ? used : size);
-        const size_t room = used < size ? size - used : 0;
+        const size_t capacity = used < size ? size - used : 0;
         value_text(r, &keys[i], value, sizeof value);
         if (dot && strncmp(section, keys[i].name, (size_t)(dot - keys[i].name))) {
             snprintf(section, sizeof section, "%.*s", (int)(dot - keys[i].name), keys[i].name);
-            used += (size_t)snprintf(to, room, "%s:\n  %s: %s\n", section, dot + 1, value);
+            used += (size_t)snprintf(to, capacity, "%s:\n  %s: %s\n", section, dot + 1, value);
         } else {
-            used += (size_t)snprintf(to, room, "%s%s: %s\n", dot ? "  " : "", dot ? dot + 1 : keys[i].name, value);
+            used += (size_t)snprintf(to, capacity, "%s%s: %s\n", dot ? "  " : "", dot ? dot + 1 : keys[i].name, value);
         }
     }
     zn_numbers_end(old);

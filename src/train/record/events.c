@@ -35,13 +35,13 @@ static uint32_t masked(uint32_t crc) { return (crc >> 15 | crc << 17) + 0xa282ea
 
 typedef struct message {
     uint8_t *bytes;
-    size_t size, room;
+    size_t size, capacity;
     bool failed;
 } message;
 
 static void put(message *m, const void *bytes, size_t n)
 {
-    m->failed = m->failed || !ZN_GROW(m->bytes, m->room, m->size + n);
+    m->failed = m->failed || !ZN_GROW(m->bytes, m->capacity, m->size + n);
     if (m->failed)
         return;
     memcpy(m->bytes + m->size, bytes, n);

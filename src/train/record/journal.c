@@ -31,7 +31,7 @@ static int column_of(zn_journal *j, const char *name)
 
 static zn_status new_entry(zn_journal *j, int64_t step, zn_journal_entry **out)
 {
-    if (!ZN_GROW(j->entries, j->room, j->count + 1))
+    if (!ZN_GROW(j->entries, j->capacity, j->count + 1))
         return ZN_FAIL(ZN_ENOMEM, "out of memory for the journal");
     zn_journal_entry *e = *out = &j->entries[j->count++];
     e->step = step;

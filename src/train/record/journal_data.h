@@ -22,7 +22,7 @@ struct zn_journal {
     int columns;
     zn_journal_entry *entries;
     int64_t count;
-    size_t room;
+    size_t capacity;
     char sample[64]; /* file name of the last one, "" before the first */
 };
 

@@ -209,7 +209,7 @@ zn_status zn_trainer_export(const char *path, const zn_trainer *t)
     return status;
 }
 
-static zn_status read_part(const zn_weights *w, const part *p, bool *wild)
+static zn_status read_part(const zn_weights *w, const part *p, bool *extreme)
 {
     int64_t offset = 0;
     for (int i = 0; i < p->count; i++) {
@@ -223,7 +223,7 @@ static zn_status read_part(const zn_weights *w, const part *p, bool *wild)
             return ZN_FAIL(ZN_ENOTFOUND, "tensor '%s' is missing", name);
         float *values = values_of(p, i, offset);
         ZN_TRY(zn_weight_import(tensor, m->shape, m->layout, values));
-        *wild |= zn_is_wild(values, zn_shape_count(m->shape));
+        *extreme |= zn_any_extreme(values, zn_shape_count(m->shape));
         offset += zn_shape_count(m->shape);
     }
     return ZN_OK;
@@ -271,7 +271,7 @@ zn_status zn_checkpoint_read(const char *path, zn_trainer *t)
     const int count = parts_of(t, parts);
     zn_status status = ZN_OK;
     for (int k = 0; k < count && status == ZN_OK; k++)
-        status = read_part(w, &parts[k], &t->learner.wild);
+        status = read_part(w, &parts[k], &t->learner.extreme);
     if (status == ZN_OK) {
         t->step = t->learner.optim.step = step;
         if (t->discriminator) /* it joins late */

@@ -157,7 +157,7 @@ ZN_MUST_USE zn_status zn_run_set_start(zn_recipe *recipe, const zn_run_options *
 ZN_MUST_USE zn_status zn_run_check_asked(const zn_run *r, const zn_recipe *asked, const char *name);
 /* Need an option's setting not be in a recipe that is asked for? If the folder does not tell: where it has its usual
  * value. */
-bool zn_run_stands_back(const zn_run *r, unsigned option, bool usual);
+bool zn_run_may_omit(const zn_run *r, unsigned option, bool usual);
 
 /* `status` is that of setting up this rank's part of the above: all ranks run, or all fail. */
 ZN_MUST_USE zn_status zn_run_all(zn_run *r, zn_status status);

@@ -125,7 +125,7 @@ zn_status zn_run_set_start(zn_recipe *recipe, const zn_run_options *o)
     return zn_run_set_path(recipe->from, sizeof recipe->from, o->from, "the first model");
 }
 
-bool zn_run_stands_back(const zn_run *r, unsigned option, bool usual)
+bool zn_run_may_omit(const zn_run *r, unsigned option, bool usual)
 {
     const zn_run_origin *o = &r->origin;
     return (r->said & option) || (o->tells_options ? (o->options & option) != 0 : usual);
@@ -135,13 +135,13 @@ bool zn_run_stands_back(const zn_run *r, unsigned option, bool usual)
 static void complete(const zn_run *r, zn_recipe *k)
 {
     const zn_recipe *own = &r->recipe;
-    if (zn_run_stands_back(r, ZN_SAID_SEED, k->seed == ZN_RECIPE_SEED))
+    if (zn_run_may_omit(r, ZN_SAID_SEED, k->seed == ZN_RECIPE_SEED))
         k->seed = own->seed;
-    if (zn_run_stands_back(r, ZN_SAID_FROM, !k->from[0]))
+    if (zn_run_may_omit(r, ZN_SAID_FROM, !k->from[0]))
         strcpy(k->from, own->from);
-    if (zn_run_stands_back(r, ZN_SAID_STEPS, false))
+    if (zn_run_may_omit(r, ZN_SAID_STEPS, false))
         k->steps = own->steps;
-    if (zn_run_stands_back(r, ZN_SAID_PRECISION, k->precision == ZN_PRECISION_F32))
+    if (zn_run_may_omit(r, ZN_SAID_PRECISION, k->precision == ZN_PRECISION_F32))
         k->precision = own->precision;
     if (k->gates == ZN_RECIPE_GATES_AS_USUAL && own->gates == ZN_RECIPE_GATES_STRAIGHT) /* see settle_gates */
         k->gates = own->gates;

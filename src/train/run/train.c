@@ -36,7 +36,7 @@ static zn_status apply_options(zn_recipe *k, const zn_train_options *o)
 static zn_status take_labels(zn_run *r, zn_recipe *asked)
 {
     ZN_TRY(zn_run_set_path(asked->labels, sizeof asked->labels, NULL, "the labels' file"));
-    if (!asked->labels[0] || zn_run_stands_back(r, ZN_SAID_LABELS, false)) /* or they were found beside the images */
+    if (!asked->labels[0] || zn_run_may_omit(r, ZN_SAID_LABELS, false)) /* or they were found beside the images */
         strcpy(asked->labels, r->recipe.labels);
     else if (r->origin.digest[0])
         strcpy(r->recipe.labels, asked->labels);

@@ -57,8 +57,8 @@ static bool is_learned(const zn_trainer *t, int i)
     return part > ZN_DECODER || t->objective.learns[part];
 }
 
-/* Gradients of the loss by what is learned, and the executor of loss, output, terms and gradients. The lists are room
- * to work in: a place for each parameter, in `outputs` for each term and two more as well. */
+/* Gradients of the loss by what is learned, and the executor of loss, output, terms and gradients. The lists are parts
+ * of a buffer to work in: a place for each parameter, in `outputs` for each term and two more as well. */
 static zn_status differentiate(zn_trainer *t, zn_node **wrt, zn_node **gradients, zn_node **outputs)
 {
     zn_objective *o = &t->objective;
@@ -96,11 +96,11 @@ static zn_status make_learner(zn_trainer *t)
     const int most = t->model->count + t->extra.count;
     int count = 0;
     const zn_model_parameter **list = zn_calloc((size_t)most + 1, sizeof *list);
-    zn_node **room = zn_calloc((size_t)most * 3 + ZN_MAX_TERMS + 2, sizeof *room);
+    zn_node **buffer = zn_calloc((size_t)most * 3 + ZN_MAX_TERMS + 2, sizeof *buffer);
     const zn_optim_options options = optim_options(t->recipe);
     zn_status status;
     t->rest = zn_calloc((size_t)most + 1, sizeof *t->rest);
-    if (!list || !room || !t->rest) {
+    if (!list || !buffer || !t->rest) {
         status = ZN_FAIL(ZN_ENOMEM, "out of memory for training");
         goto done;
     }
@@ -114,10 +114,10 @@ static zn_status make_learner(zn_trainer *t)
     for (int i = 0; i < t->extra.count; i++)
         list[count++] = &t->extra.list[i];
     ZN_TRY_DONE(zn_learner_new(&t->learner, list, count, &options, t->recipe->ema > 0, zn_trainer_own_parts(t)));
-    status = differentiate(t, room, room + count, room + 2 * count);
+    status = differentiate(t, buffer, buffer + count, buffer + 2 * count);
 done:
     zn_free(list);
-    zn_free(room);
+    zn_free(buffer);
     return status;
 }
 

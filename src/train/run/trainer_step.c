@@ -128,7 +128,7 @@ static zn_status update(zn_trainer *t)
                                    .gate_lr = r->gate_lr,
                                    .gated = t->model->config.gates,
                                    .block_gate_lr = r->block_gate_lr };
-    const bool careful = t->learner.wild || (t->discriminator && t->discriminator->learner.wild);
+    const bool careful = t->learner.extreme || (t->discriminator && t->discriminator->learner.extreme);
     if (careful)
         ZN_TRY(zn_ranks_agree(t->options.ranks, zn_trainer_remember(t)));
     if (judges(t))
