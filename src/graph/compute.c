@@ -1,11 +1,11 @@
-/* Options as handles understand them; see compute.h. */
+/* Reads and checks zn_options, and borrows from a context what a handle needs; see compute.h. */
 #include "graph/compute.h"
 
 #include "base/fail.h"
 
 #include <string.h>
 
-/* The first version's last field. */
+/* Size of zn_options in the first version: `user` was its last field. */
 static const size_t least_size = offsetof(zn_options, user) + sizeof(void *);
 
 static const char *const names[] = { NULL, "f32", "bf16", "f16" };

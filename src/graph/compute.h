@@ -1,4 +1,5 @@
-/* What a handle computes with: its options, read and checked here for every handle, and what it borrows from a context.
+/* What a handle computes with: its options and what it borrows from a context. Every handle reads and checks its
+ * options here.
  *
  *     zn_compute compute;
  *     ZN_TRY(zn_compute_begin(options, &compute));     // options may be NULL
@@ -12,24 +13,25 @@
 #include <zenith/options.h>
 
 typedef struct zn_compute {
-    zn_options options; /* all fields, whatever the caller's size; device is NULL: it was not retained */
+    zn_options options; /* all fields are set, whatever size the caller gave; device is NULL because its name is not
+                           retained */
     zn_context *context;
     zn_pool *pool;     /* the context's */
     zn_device *device; /* the context's; NULL: the CPU */
-    zn_packs *packs;   /* packed weights that the handle has used */
+    zn_packs *packs;   /* packed weights that this handle uses */
     zn_math math;
 } zn_compute;
 
-/* The options of a caller that may know fewer fields or more; those beyond ours must be zero. Checks the values of all
- * but the device. */
+/* Copies the options of a caller compiled against an older or newer version. Bytes after the fields of this version
+ * must be zero. Checks every value except the device. */
 ZN_MUST_USE zn_status zn_options_read(const zn_options *given, zn_options *out);
 
-/* What it means for kernels; DEFAULT is fp32. */
+/* The precision that kernels use; DEFAULT is fp32. */
 zn_math zn_math_of(zn_precision precision);
 
-/* On failure there is nothing to end. */
+/* After a failure, zn_compute_end need not be called. */
 ZN_MUST_USE zn_status zn_compute_begin(const zn_options *given, zn_compute *out);
-/* After the executors that used it. Zeros are fine. */
+/* Call it after freeing the executors that use c. A zeroed struct is allowed. */
 void zn_compute_end(zn_compute *c);
 
 #endif

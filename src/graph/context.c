@@ -1,4 +1,4 @@
-/* Contexts: a pool, devices and a cache of packed weights, counted by those who use them. */
+/* Contexts: a thread pool, a device and a cache of packed weights, with a reference count. */
 #include "graph/context.h"
 
 #include "base/alloc.h"
@@ -9,10 +9,10 @@
 #include <string.h>
 
 struct zn_context {
-    pthread_mutex_t lock; /* of users and the device */
+    pthread_mutex_t lock; /* protects users and device */
     int users;
     zn_pool *pool;
-    zn_device *device; /* there is one kind that is not the CPU; NULL: nobody has asked for it */
+    zn_device *device; /* only one device kind exists besides the CPU; NULL: not opened yet */
     char device_name[16];
     zn_pack_cache *packs;
 };

@@ -1,4 +1,4 @@
-/* Running a planned graph. */
+/* Runs a planned graph. */
 #include "graph/exec.h"
 
 #include "base/alloc.h"
@@ -10,33 +10,33 @@
 
 #include <string.h>
 
-/* REFRESH_GROUP: nodes refreshed at once, for as many threads. */
+/* REFRESH_GROUP: number of nodes refreshed in parallel, for as many threads. */
 enum { REFRESH_GROUP = 16 };
 
 struct zn_exec {
     zn_exec_options options;
     zn_prepare prepare;
     zn_plan plan;
-    int first; /* step to begin a run with: the constants are computed once, unless parameters change */
+    int first; /* first step of a run: constants are computed once, unless parameters change */
     zn_node **outputs;
     int output_count;
-    zn_needs needs;       /* of all steps together */
-    size_t *refreshed_at; /* by step: place among the refreshed of its group */
-    int *group_end;       /* by step: where the group that begins here ends; 0 where none does */
+    zn_needs needs;       /* totals over all steps */
+    size_t *refreshed_at; /* by step: offset in the refreshed memory of its group */
+    int *group_end;       /* by step: end of the group that begins here; 0 if none does */
     size_t refreshed_bytes;
-    char *block;         /* activations, what is refreshed, shared scratch, then each thread's scratch */
-    char *prepared;      /* choices of all nodes */
+    char *block;         /* activations, refreshed data, shared scratch, then the scratch of each thread */
+    char *prepared;      /* what zn_op.prepare wrote, for all nodes */
     size_t *prepared_at; /* by step */
-    const void **packed; /* by step: packed weights, shared or in own_packed */
+    const void **packed; /* by step: packed weights, either shared or in own_packed */
     char *own_packed;
-    zn_mirror mirror; /* of all this on the device; empty without one */
-    double *ms;       /* by step, when profiling */
+    zn_mirror mirror; /* copies of this memory on the device; empty without a device */
+    double *ms;       /* time by step, when profiling */
     double total_flops;
 };
 
 static size_t most(size_t a, size_t b) { return a > b ? a : b; }
 
-/* Puts the nodes that are refreshed into groups, which follow each other in the same memory. */
+/* Divides the nodes that are refreshed into groups. All groups use the same memory, one after the other. */
 static void group(zn_exec *e)
 {
     size_t used = 0;
@@ -94,7 +94,7 @@ static void refresh_group(zn_exec *e, int first)
                 c.scratch_stride);
 }
 
-/* Where each step's choices lie, and its packed weights unless they are shared. */
+/* Sets where each step's prepared data is, and its packed weights unless they are shared. */
 static void lay_out(zn_exec *e)
 {
     size_t prepared = 0, packed = 0;
@@ -107,7 +107,7 @@ static void lay_out(zn_exec *e)
     }
 }
 
-/* What a step keeps between runs. The constants it reads have been computed. */
+/* Makes what a step keeps between runs. The constants that it reads must be computed already. */
 static zn_status prepare_step(zn_exec *e, int step)
 {
     const zn_node *n = e->plan.steps[step];
@@ -146,7 +146,8 @@ static zn_status place(zn_exec *e, zn_graph *g)
     return ZN_OK;
 }
 
-/* Twins for everything, and a look at whether the device has all the kernels. The device is locked. */
+/* Allocates device copies (twins) of all memory and checks that the device has all kernels. The caller holds the
+ * device lock. */
 static zn_status move_to_device(zn_exec *e)
 {
     zn_device *d = e->options.device;
@@ -245,7 +246,7 @@ void zn_exec_free(zn_exec *e)
     zn_free(e);
 }
 
-/* An exponent of all ones is NaN or infinity; on bits the loop vectorises. */
+/* An exponent of all ones means NaN or infinity. The test uses the bits because the compiler vectorises that loop. */
 static bool finite(const zn_node *n)
 {
     const int64_t count = zn_shape_count(n->shape);
@@ -259,7 +260,7 @@ static bool finite(const zn_node *n)
     return !bad;
 }
 
-/* Waits for the device where somebody wants to know about this very node. */
+/* Waits for the device if the result or the time of this node is needed. */
 static zn_status settle(zn_exec *e, const zn_node *n, bool look)
 {
     if (!e->options.device || !(look || e->ms))
@@ -351,7 +352,7 @@ zn_exec_row zn_exec_row_at(const zn_exec *e, int index)
 {
     const zn_node *n = e->plan.steps[e->first + index];
     zn_exec_row row = { .node = n, .kernel = n->op->name, .ms = e->ms[e->first + index] };
-    if (zn_shape_count(n->shape) == 0) /* a band in which it had nothing to do */
+    if (zn_shape_count(n->shape) == 0) /* the node had nothing to compute in this band */
         return row;
     row.flops = n->op->flops ? n->op->flops(n) : 0;
     row.flops_done = n->op->flops_done ? n->op->flops_done(n, &e->prepare) : row.flops;

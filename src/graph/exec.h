@@ -1,4 +1,4 @@
-/* Executing a graph: memory planned once, then runs that allocate nothing.
+/* Executes a graph. Memory is planned once; runs allocate nothing.
  *
  *     zn_exec *e;
  *     ZN_TRY(zn_exec_new(g, outputs, 1, &(zn_exec_options){ .pool = pool }, &e));
@@ -7,12 +7,13 @@
  *     use(outputs[0]->data);
  *     zn_exec_free(e);
  *
- * The graph must outlive the exec. Inputs and outputs have memory of their own for the whole run, which an
- * owner may have given them (zn_node.placed); everything between shares one block. A node's result may take over the
- * memory of a source that nobody reads afterwards.
+ * The graph must outlive the executor. Inputs and outputs keep their own memory for the whole run; the owner may
+ * provide it (zn_node.placed). All other nodes share one block. A node's result may reuse the memory of a source that
+ * is not read again.
  *
- * With a device, data of nodes are addresses of the host as ever: a run sends the inputs to their twins and fetches the
- * outputs (mirror.h). What lies between has an address and no content here. */
+ * With a device, zn_node.data is still a host address. A run copies the inputs to their device copies (twins) and
+ * copies the outputs back (mirror.h). Nodes in between have a host address, but the host memory does not hold their
+ * values. */
 #ifndef ZN_EXEC_H
 #define ZN_EXEC_H
 
@@ -21,21 +22,21 @@
 
 typedef struct zn_exec zn_exec;
 
-/* For runs of which each computes other rows of the maps (pipeline/codec/bands.h): called around each node, they set
- * heights and data. All nodes that are no constants are placed by their owner. */
+/* Callbacks for runs that each compute different rows of the feature maps (pipeline/codec/bands.h). They are called
+ * before and after each node, and set its height and data. The owner places every node that is not a constant. */
 typedef struct zn_exec_bands {
     bool (*before)(void *user, zn_node *n); /* false: the node has nothing to compute in this run */
     void (*after)(void *user, zn_node *n);
     void *user;
-    size_t thread_scratch, shared_scratch; /* the most that a node needs in any run */
+    size_t thread_scratch, shared_scratch; /* maximum that any node needs in any run */
 } zn_exec_bands;
 
 typedef struct zn_exec_options {
     zn_pool *pool;     /* borrowed */
-    zn_device *device; /* borrowed; NULL: the pool computes */
-    zn_packs *packs;   /* borrowed: packed weights that are shared; NULL: the executor packs its own */
+    zn_device *device; /* borrowed; NULL: the pool runs the kernels */
+    zn_packs *packs;   /* borrowed; shared packed weights; NULL: the executor packs its own */
     zn_math math;
-    bool whole;    /* the graph is never cut into tiles, whose bits would have to be the same */
+    bool whole;    /* the graph is never divided into tiles, so results need not match those of tiles bit by bit */
     bool training; /* parameters change between runs: pack weights in every run */
     bool profile;
     const zn_exec_bands *bands; /* borrowed; NULL: every run computes all rows */
@@ -43,31 +44,33 @@ typedef struct zn_exec_options {
     void *user;
 } zn_exec_options;
 
-/* Parameters must have data; on a device they are those of now. A node that the device has no kernel for is an error.
- * Inputs without data get memory (zeroed); inputs with data are used where they are. */
+/* Parameters must have data; a device gets a copy of their current values. It is an error if the device has no kernel
+ * for a node. Inputs without data get zeroed memory. Inputs with data are used in place. */
 ZN_MUST_USE zn_status zn_exec_new(zn_graph *g, zn_node *const *outputs, int count, const zn_exec_options *options,
                                   zn_exec **out);
 void zn_exec_free(zn_exec *e);
 
-/* ZN_OK or ZN_ECANCELLED, or what went wrong on the device. */
+/* Returns ZN_OK, ZN_ECANCELLED or an error of the device. */
 ZN_MUST_USE zn_status zn_exec_run(zn_exec *e);
 
-/* ZN_OK, or ZN_ENUMERIC with the name of the first stage whose result holds NaN or infinity. Costs a look at the
- * outputs when all is well; otherwise runs once more, looking at every stage. */
+/* ZN_OK, or ZN_ENUMERIC with the name of the first stage whose result holds NaN or infinity. If all outputs are finite,
+ * it only reads the outputs. Otherwise it runs the graph again and checks every stage. */
 ZN_MUST_USE zn_status zn_exec_check_finite(zn_exec *e);
 
-/* Bytes: activations and scratch; prepared and packed weights, shared or not. */
+/* Bytes of activations and scratch; bytes of prepared data and packed weights, shared or not. */
 size_t zn_exec_activation_bytes(const zn_exec *e);
 size_t zn_exec_prepared_bytes(const zn_exec *e);
 
-/* Share of the operations, counted as if done directly, that are coarser than fp32: 0 to 1. */
+/* Share of the operations that use less precision than fp32, 0 to 1. Counts operations of the direct algorithm.
+ */
 double zn_exec_coarse(const zn_exec *e);
 
-/* What zn_exec_new would need, without allocating it: activations + scratch for a pool of p->threads. */
+/* Memory that zn_exec_new would need, without allocating it: activations + scratch for a pool of p->threads threads,
+ * and prepared data + packed weights. */
 ZN_MUST_USE zn_status zn_exec_estimate(zn_graph *g, zn_node *const *outputs, int count, const zn_prepare *p,
                                        size_t *activations, size_t *prepared);
 
-/* Profile rows of the last run, one for each executed node. */
+/* Profile of the last run, one row for each executed node. */
 typedef struct zn_exec_row {
     const zn_node *node;
     const char *kernel;

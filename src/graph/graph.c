@@ -1,4 +1,4 @@
-/* Building graphs: appending nodes, names, and the poison node that carries a failure to the end. */
+/* Builds graphs: appends nodes, names layers, and returns the poison node after a failure. */
 #include "graph/graph.h"
 
 #include "base/alloc.h"
@@ -68,7 +68,7 @@ static zn_node *leaf(zn_graph *g, const zn_op *op, const char *name, zn_shape sh
     n->name = zn_arena_copy(&g->arena, name);
     if (n->name)
         return n;
-    g->count--; /* the node never was */
+    g->count--; /* removes the node again */
     return zn_graph_poison(g, ZN_ENOMEM, "out of memory while building a graph");
 }
 
@@ -136,7 +136,7 @@ zn_node *zn_apply(const zn_op *op, const void *attribute, size_t attribute_size,
         return n;
     char text[1100];
     snprintf(text, sizeof text, "%s%s%s: %s", n->name, n->name[0] ? ": " : "", op->name, zn_error_text());
-    g->count--; /* the node never was */
+    g->count--; /* removes the node again */
     return zn_graph_poison(g, status, text);
 }
 

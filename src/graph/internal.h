@@ -12,7 +12,7 @@ struct zn_graph {
     int count;
     size_t capacity;
     const char *layer;
-    int64_t largest; /* least answer of zn_graph_largest_map */
+    int64_t largest; /* lower bound for the result of zn_graph_largest_map */
     zn_status status;
     char text[1100];
     zn_node poison;

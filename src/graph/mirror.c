@@ -1,4 +1,4 @@
-/* An executor's memory on a device; see mirror.h. */
+/* Device copies of an executor's memory; see mirror.h. */
 #include "graph/mirror.h"
 
 #include "base/alloc.h"
@@ -74,7 +74,7 @@ static zn_status add_output(zn_mirror *m, zn_node *n)
     return n->placed ? zn_mirror_block(m, n->data, bytes_of(n), false) : give_room(m, n);
 }
 
-/* Parameters that only constants read stay with the CPU. */
+/* Parameters that only constants read are not copied to the device. */
 static zn_status add_sources(zn_mirror *m, const zn_plan *plan, const zn_node *n)
 {
     for (int s = 0; s < n->source_count; s++) {

@@ -1,5 +1,6 @@
-/* What an executor has on a device: twins of its memory and of the parameters it reads, and which nodes are sent before
- * a run and fetched after it. Without a device it is empty, and sending and fetching do nothing. */
+/* An executor's memory on a device: copies (twins) of its blocks and of the parameters that it reads, and the lists of
+ * nodes to send before a run and to fetch after it. Without a device the mirror is empty, and sending and fetching do
+ * nothing. */
 #ifndef ZN_MIRROR_H
 #define ZN_MIRROR_H
 
@@ -7,24 +8,24 @@
 
 typedef struct zn_mirror {
     zn_device *device;
-    const void **blocks; /* that have twins because of this one */
+    const void **blocks; /* host blocks for which this mirror made twins */
     size_t block_count, block_room;
     zn_node **inputs, **outputs;
     size_t input_count, input_room, output_count, output_room;
 } zn_mirror;
 
-/* Inputs and outputs whose memory is the plan's get memory of their own, from which copies are fastest; parameters,
- * and memory that owners gave, get twins where they are. Parameters are sent. */
+/* Inputs and outputs in the plan's block move to host memory of their own that copies to the device fastest. Parameters
+ * and memory that the owner provided stay in place and get twins. Parameters are sent. */
 ZN_MUST_USE zn_status zn_mirror_make(zn_mirror *m, zn_device *d, const zn_plan *plan, zn_node *const *outputs,
                                      int count);
-/* A twin for a block of the executor's memory; `send` what it holds. */
+/* Makes a twin for a block of the executor's memory. `send`: also copies its content. */
 ZN_MUST_USE zn_status zn_mirror_block(zn_mirror *m, const void *host, size_t bytes, bool send);
-/* Sends what the CPU has computed from parameters, and waits for all that was sent. */
+/* Sends the constants that the CPU has computed, and waits until all transfers are complete. */
 ZN_MUST_USE zn_status zn_mirror_constants(zn_mirror *m, const zn_plan *plan);
 void zn_mirror_free(zn_mirror *m);
 
 void zn_mirror_send(const zn_mirror *m);
-/* Returns when the outputs are here. */
+/* Returns when the outputs have arrived in host memory. */
 ZN_MUST_USE zn_status zn_mirror_fetch(const zn_mirror *m);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the steps of a plan need; see needs.h. */
+/* Memory that the steps of a plan need; see needs.h. */
 #include "graph/needs.h"
 
 #include "base/cpu.h"

@@ -1,4 +1,4 @@
-/* The cache of packed weights; see packs.h. Entries are found by a digest of everything they depend on. */
+/* The cache of packed weights; see packs.h. The key of an entry is a digest of everything it depends on. */
 #include "graph/packs.h"
 
 #include "base/alloc.h"
@@ -14,7 +14,7 @@ typedef struct key {
 
 typedef struct entry {
     struct entry *next;
-    int users; /* zn_packs that have it */
+    int users; /* number of zn_packs that hold it */
     key key;
     size_t size;
     void *packed;
@@ -68,7 +68,8 @@ int64_t zn_pack_cache_made(zn_pack_cache *c)
 
 /* ---- keys ---- */
 
-/* A parameter is its address; what is computed from parameters is its op, settings and sources. */
+/* A parameter is identified by its address. A node computed from parameters is identified by its op, settings and
+ * sources. */
 static void add_constant(zn_sha256 *sum, const zn_node *n)
 {
     zn_sha256_add(sum, &n->op, sizeof n->op);
@@ -184,7 +185,7 @@ void zn_packs_free(zn_packs *packs)
     zn_free(packs);
 }
 
-/* Packs under the lock: two handles that begin at once would make the same bytes twice. */
+/* Packs while holding the lock. Otherwise two handles that start at the same time would pack the same weights twice. */
 zn_status zn_packs_get(zn_packs *packs, const zn_node *n, const zn_prepare *p, size_t bytes, const void **packed)
 {
     entry *e = NULL;

@@ -1,19 +1,19 @@
-/* Packed weights, shared. What an op makes of constant weights (zn_op.pack) depends on the weights, the kernel and the
- * layer's geometry, not on the size of the image: so executors for other sizes, tiles and handles use the same bytes.
+/* Shared packed weights. The output of zn_op.pack depends on the weights, the kernel and the layer's geometry, but not
+ * on the size of the image. So executors for different sizes, tiles and handles share the same bytes.
  *
  *     zn_pack_cache *cache;                      // of a context
  *     ZN_TRY(zn_pack_cache_new(&cache));
- *     zn_packs *packs;                           // of a handle: what it uses stays until the handle goes
+ *     zn_packs *packs;                           // of a handle: keeps its entries until it is freed
  *     ZN_TRY(zn_packs_new(cache, &packs));
  *     ZN_TRY(zn_packs_get(packs, node, &prepare, bytes, &packed));
- *     zn_packs_free(packs);                      // frees what no other handle uses
+ *     zn_packs_free(packs);                      // frees entries that no other handle uses
  *     zn_pack_cache_free(cache);
  *
- * Weights are known by their address. This is safe because an entry lives only while a handle uses it, and a handle
- * borrows its model: the weights must neither move nor change while a zn_packs that was asked for them lives. Executors
- * of weights that are trained do not pack this way at all.
+ * Weights are identified by their address. This is safe because an entry lives only while a handle uses it, and a
+ * handle borrows its model: the weights must neither move nor change while a zn_packs that holds them exists. Training
+ * executors do not use this cache.
  *
- * A cache may be used from several threads; a zn_packs belongs to one at a time. */
+ * A cache may be used from several threads. A zn_packs may be used by one thread at a time. */
 #ifndef ZN_PACKS_H
 #define ZN_PACKS_H
 
@@ -23,15 +23,15 @@ typedef struct zn_pack_cache zn_pack_cache;
 typedef struct zn_packs zn_packs;
 
 ZN_MUST_USE zn_status zn_pack_cache_new(zn_pack_cache **out);
-void zn_pack_cache_free(zn_pack_cache *cache); /* every zn_packs of it must be gone */
+void zn_pack_cache_free(zn_pack_cache *cache); /* free every zn_packs that uses it first */
 size_t zn_pack_cache_bytes(zn_pack_cache *cache);
-int64_t zn_pack_cache_made(zn_pack_cache *cache); /* how often something was packed, so far */
+int64_t zn_pack_cache_made(zn_pack_cache *cache); /* number of entries packed so far */
 
 ZN_MUST_USE zn_status zn_packs_new(zn_pack_cache *cache, zn_packs **out);
 void zn_packs_free(zn_packs *packs);
 
-/* The packed weights of a node, `bytes` of them (zn_needs.packed), found or made. Its constant sources must have their
- * values. */
+/* Finds or makes the packed weights of a node: `bytes` bytes (zn_needs.packed). The constant sources of the node must
+ * already be computed. */
 ZN_MUST_USE zn_status zn_packs_get(zn_packs *packs, const zn_node *n, const zn_prepare *p, size_t bytes,
                                    const void **packed);
 

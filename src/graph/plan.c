@@ -1,4 +1,4 @@
-/* Liveness and first fit: nodes are placed in order of execution at the lowest free address of one block. */
+/* Liveness analysis and first fit: places nodes in execution order, each at the lowest free offset of one block. */
 #include "graph/plan.h"
 
 #include "base/alloc.h"
@@ -8,11 +8,11 @@
 
 enum { ALIGN = 64 };
 
-/* What the planner knows of each node, by index. */
+/* Lifetime of each node, by index. */
 typedef struct life {
     bool used;
     int last;   /* index of its last reader; INT32_MAX for inputs and outputs */
-    bool taken; /* its memory now belongs to another node */
+    bool taken; /* another node has reused its memory */
     size_t bytes;
 } life;
 
@@ -39,7 +39,7 @@ static void mark(zn_graph *g, zn_node *const *outputs, int count, life *lives)
     }
 }
 
-/* Lowest address where `bytes` fit between the blocks of the nodes alive at step `index`. */
+/* Lowest offset with `bytes` free bytes between the memory of the nodes alive at step `index`. */
 static int64_t first_fit(const zn_graph *g, const life *lives, const int64_t *offset, int index, size_t bytes)
 {
     int64_t at = 0;
@@ -58,7 +58,7 @@ static int64_t first_fit(const zn_graph *g, const life *lives, const int64_t *of
     return at;
 }
 
-/* Source whose memory n may take over: nobody reads it later, and n reads it once. */
+/* Source whose memory n may reuse: no later node reads it, and n reads it once. */
 static zn_node *take_over(const zn_node *n, const life *lives, const int64_t *offset)
 {
     const int index = n->op->in_place ? n->op->in_place(n) : -1;
@@ -73,7 +73,7 @@ static zn_node *take_over(const zn_node *n, const life *lives, const int64_t *of
     return offset[source->index] >= 0 && l->last == n->index && reads == 1 && fits ? source : NULL;
 }
 
-/* Gives node i its place, and a step if it is computed. */
+/* Sets the offset of node i, and adds a step if the node is computed. */
 static void place(zn_graph *g, int i, life *lives, bool in_place, zn_plan *plan)
 {
     zn_node *n = zn_graph_at(g, i);
@@ -106,7 +106,7 @@ zn_status zn_plan_make(zn_graph *g, zn_node *const *outputs, int count, bool in_
     }
     mark(g, outputs, count, lives);
     memset(plan->offset, -1, sizeof(int64_t) * (size_t)nodes);
-    for (int i = 0; i < nodes; i++) /* what is filled before a run */
+    for (int i = 0; i < nodes; i++) /* nodes filled before a run */
         if (zn_graph_at(g, i)->constant || zn_graph_at(g, i)->op == &zn_op_input)
             place(g, i, lives, in_place, plan);
     plan->constant_count = plan->step_count;
