@@ -1,5 +1,5 @@
-/* Attention of rows over rows, softmax(scale * q k') v, for each head of each sample by itself. Rows of a head lie
- * `step` floats apart. */
+/* Attention of rows over rows, softmax(scale * q k') v, computed for each head of each sample separately.
+ * Consecutive rows of a head are `step` floats apart. */
 #ifndef ZN_KERNELS_ATTENTION_H
 #define ZN_KERNELS_ATTENTION_H
 
@@ -11,7 +11,7 @@
 
 typedef struct zn_rows {
     float *data;                /* row 0 of head 0 of sample 0 */
-    int64_t sample, head, step; /* distances */
+    int64_t sample, head, step; /* strides in floats */
 } zn_rows;
 
 typedef struct zn_attention_args {
@@ -19,12 +19,13 @@ typedef struct zn_attention_args {
     zn_rows dq, dk, dv; /* gradient */
     int64_t queries, keys;
     int heads, width; /* width: floats of a row */
-    int share;        /* heads that follow each other and have one k and v; 0: each its own */
-    bool causal;      /* query i sees the keys up to i + keys - queries */
+    int share;        /* consecutive heads that share one k and v; 0: every head has its own */
+    bool causal;      /* query i attends to keys up to i + keys - queries */
     float scale;      /* above 0 */
 } zn_attention_args;
 
-/* Forwards a unit is a block of queries, larger where there are many, against tiles of keys. */
+/* In the forward pass a unit is a block of queries, multiplied with tiles of keys. Blocks are larger when there are
+ * many queries. */
 enum { ZN_ATTENTION_ROWS = 96, ZN_ATTENTION_TILE = 128 };
 static inline int64_t zn_attention_rows(const zn_attention_args *a)
 {
@@ -36,22 +37,22 @@ static inline int64_t zn_attention_blocks(const zn_attention_args *a)
 }
 static inline int zn_attention_share(const zn_attention_args *a) { return a->share ? a->share : 1; }
 static inline int64_t zn_attention_groups(const zn_attention_args *a) { return a->heads / zn_attention_share(a); }
-/* How many keys a query sees. */
+/* Number of keys that a query attends to. */
 static inline int64_t zn_attention_seen(const zn_attention_args *a, int64_t query)
 {
     const int64_t seen = query + 1 + a->keys - a->queries;
     return !a->causal || seen > a->keys ? a->keys : seen;
 }
-/* Floats for a tile of keys or values. */
+/* Floats of one packed tile of keys or values. */
 static inline int64_t zn_attention_panels(int width) { return (int64_t)ZN_ATTENTION_TILE * ((width + 15) / 16 * 16); }
-/* Bytes for each thread; at least a float for each key. */
+/* Bytes of scratch for each thread; at least one float per key. */
 static inline size_t zn_attention_scratch(const zn_attention_args *a)
 {
     const int64_t wide = (a->width + 15) / 16 * 16;
     const int64_t floats = zn_attention_panels(a->width) + ZN_ATTENTION_ROWS * (ZN_ATTENTION_TILE + 16 + wide + 2);
     return sizeof(float) * (size_t)(floats > a->keys ? floats : a->keys);
 }
-enum { ZN_ATTENTION_QUERIES = 16 }; /* that a gradient's kernel takes at a time */
+enum { ZN_ATTENTION_QUERIES = 16 }; /* queries that a gradient kernel processes at a time */
 static inline size_t zn_attention_grad_scratch(const zn_attention_args *a)
 {
     return 2 * sizeof(float) * ZN_ATTENTION_QUERIES * (size_t)a->keys;

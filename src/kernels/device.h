@@ -1,22 +1,21 @@
-/* Devices: processors with memory of their own and their own builds of kernels.
+/* Devices: processors with their own memory and their own builds of the kernels.
  *
  *     zn_device *d;
  *     ZN_TRY(zn_device_open("cuda", &d));
- *     ZN_TRY(zn_device_twin(d, x, bytes));             // from now on x has a twin in the device's memory; y likewise
+ *     ZN_TRY(zn_device_twin(d, x, bytes));             // allocates the device copy (twin) of x; the same for y
  *     zn_device_send(d, x, bytes);
  *     zn_device_launch(d, zn_k_relu, count, &(zn_unary_args){ .x = x, .y = y });
  *     zn_device_fetch(d, y, bytes);
- *     ZN_TRY(zn_device_wait(d));                       // all of it is done, or the first thing that went wrong
+ *     ZN_TRY(zn_device_wait(d));                       // everything is done, or the first error is returned
  *     zn_device_drop(d, x);
  *     zn_device_close(d);
  *
- * A launch names the CPU's kernel and addresses of the host, wherever it is to run: the device has a table from kernels
- * to its own builds of them (cuda/kernels.def), which take the same argument struct and look up the twin of every
- * address in it. So nothing above this folder knows where it runs, and an address without a twin is an error, never
- * a wrong result.
+ * A launch always names the CPU kernel and host addresses. The device has a table from CPU kernels to its own builds
+ * (cuda/kernels.def). These take the same argument struct and look up the twin of every address in it. Code above
+ * this folder is therefore the same for all devices. An address without a twin is an error, never a wrong result.
  *
- * What is sent, launched and fetched happens in that order, while the caller goes on. One thread at a time: those that
- * share a device lock it. */
+ * Sends, launches and fetches are asynchronous and run in the order of the calls. A device is not thread-safe:
+ * threads that share one must lock it. */
 #ifndef ZN_DEVICE_H
 #define ZN_DEVICE_H
 
@@ -33,35 +32,39 @@ extern "C" {
 
 typedef struct zn_device zn_device;
 
-/* NULL or "cpu": *out is NULL, which every place that takes a device understands as the CPU. "cuda": the first GPU. */
+/* name: NULL or "cpu" sets *out to NULL, which means the CPU wherever a device is passed; "cuda" opens the first
+ * GPU. */
 ZN_MUST_USE zn_status zn_device_open(const char *name, zn_device **out);
 void zn_device_close(zn_device *d); /* NULL is fine */
 
-/* Around calls that belong together, up to the wait. NULL is fine: the CPU needs no lock. */
+/* Locks the device around calls that belong together, up to the wait. Does nothing if d is NULL: the CPU needs no
+ * lock. */
 void zn_device_lock(zn_device *d);
 void zn_device_unlock(zn_device *d);
 
 const char *zn_device_kind(const zn_device *d); /* "CUDA", for messages */
-/* What it is and can do by its data sheet: GFLOP/s of fp32 multiply-adds without matrix units, GB/s. */
+/* Describes the device and its data-sheet limits: GFLOP/s of fp32 multiply-adds without matrix units, and GB/s. */
 void zn_device_describe(const zn_device *d, char *text, size_t size, double *gflops, double *bandwidth);
 size_t zn_device_free_memory(const zn_device *d);
-/* ZN_CPU_ flags that kernels may need: of this CPU for NULL, else ZN_CPU_CUDA alone. */
+/* The ZN_CPU_ flags that kernels are chosen by: those of this CPU if d is NULL, otherwise only ZN_CPU_CUDA. */
 uint32_t zn_device_flags(const zn_device *d);
 
-/* Gives a block of the host a twin, of undefined content. The same block again counts its users. */
+/* Allocates a twin of a host buffer, with undefined content. Repeated calls for the same buffer increase its
+ * reference count. */
 ZN_MUST_USE zn_status zn_device_twin(zn_device *d, const void *host, size_t bytes);
-/* One user less; the last takes the twin with it. Blocks without one are ignored. */
+/* Decreases the reference count and frees the twin when it reaches zero. Buffers without a twin are ignored. */
 void zn_device_drop(zn_device *d, const void *host);
-/* Memory of the host that is copied to and fro fastest, with a twin; dropping it frees both. */
+/* Allocates host memory with the fastest transfers to the device, and its twin. zn_device_drop frees both. */
 ZN_MUST_USE zn_status zn_device_room(zn_device *d, size_t bytes, void **host);
 
 void zn_device_send(zn_device *d, const void *host, size_t bytes);
 void zn_device_fetch(zn_device *d, void *host, size_t bytes);
 void zn_device_launch(zn_device *d, zn_body body, int64_t units, const void *args);
-/* The first failure since the last call, whoever caused it. */
+/* Returns the first failure since the last call, from any caller. */
 ZN_MUST_USE zn_status zn_device_wait(zn_device *d);
 
-/* Between these two nothing is launched; the second tells whether there is a build of everything that was asked for. */
+/* Between these two calls nothing is launched. The second returns whether the device has a build of every kernel
+ * requested in between. */
 void zn_device_rehearse(zn_device *d);
 ZN_MUST_USE bool zn_device_rehearsed(zn_device *d);
 

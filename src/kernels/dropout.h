@@ -1,5 +1,6 @@
-/* Dropout: elements of a map become 0 by chance, the others larger, so that sums stay what they are. Which ones depends
- * on a number for each sample, the layer's place in the network and the element's place in the sample alone. */
+/* Dropout: sets random elements of a feature map to 0 and scales the others up, so that the expected sum stays the
+ * same. The choice depends only on a seed for each sample, the layer's index in the network and the element's index
+ * in the sample. */
 #ifndef ZN_KERNELS_DROPOUT_H
 #define ZN_KERNELS_DROPOUT_H
 
@@ -9,11 +10,11 @@
 
 typedef struct zn_dropout_args {
     const float *x;
-    const float *seeds; /* [samples], whole numbers below 2^24 */
+    const float *seeds; /* [samples], integers below 2^24 */
     float *y;           /* may be x */
     int64_t each;       /* elements of a sample, fewer than 2^32 */
     uint32_t place;
-    float share; /* that become 0, below 1 */
+    float share; /* fraction of elements set to 0, below 1 */
 } zn_dropout_args;
 void zn_k_dropout(const void *dropout_args, zn_range elements);
 

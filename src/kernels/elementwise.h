@@ -1,6 +1,6 @@
-/* For loops over elements whose results may replace an operand: element i depends on element i alone, and the compiler
- * may vectorise. Arguments that are read in such a loop must be copied to locals first: a store of a float could change
- * a float argument. */
+/* For loops over elements whose output may alias an input: element i depends only on element i, so the compiler may
+ * vectorise. Copy arguments that such a loop reads to local variables first: the compiler must assume that storing a
+ * float may change a float argument. */
 #ifndef ZN_ELEMENTWISE_H
 #define ZN_ELEMENTWISE_H
 

@@ -1,4 +1,4 @@
-/* Frames of clips in another order: y[t] = x[from[t]], whole frames, and the gradient of that. */
+/* Reorders video frames: y[t] = x[from[t]] for whole frames, and its gradient. */
 #ifndef ZN_KERNELS_FRAMES_H
 #define ZN_KERNELS_FRAMES_H
 
@@ -10,19 +10,19 @@
 typedef struct zn_frames_args {
     const float *x;      /* gradient: dy */
     float *y;            /* gradient: dx */
-    const int32_t *from; /* [frames]: counted over all sources; below 0: zeros */
-    int frames;          /* of the forward's result */
-    int first, count;    /* frames of this source are first to first + count - 1 */
-    int64_t size;        /* floats of a frame */
-    bool clear;          /* writes the zeros too */
+    const int32_t *from; /* [frames]: index counted over all sources; below 0: the frame is zero */
+    int frames;          /* frames of the forward result */
+    int first, count;    /* this source has frames first to first + count - 1 */
+    int64_t size;        /* floats per frame */
+    bool clear;          /* also write the zero frames */
 } zn_frames_args;
 
-enum { ZN_FRAME_PIECE = 1 << 14 }; /* floats of one unit */
+enum { ZN_FRAME_PIECE = 1 << 14 }; /* floats per unit */
 static inline int64_t zn_frame_pieces(int64_t size) { return (size + ZN_FRAME_PIECE - 1) / ZN_FRAME_PIECE; }
 
-/* Units: frames of the result * pieces; frames of other sources are left alone. */
+/* Units: frames of the result * pieces. Frames that come from other sources are not written. */
 void zn_k_frames(const void *frames_args, zn_range pieces);
-/* Units: frames of the source * pieces; adds up in the order of the result's frames. */
+/* Units: frames of the source * pieces. Sums in the order of the result's frames. */
 void zn_k_frames_grad(const void *frames_args, zn_range pieces);
 
 #endif

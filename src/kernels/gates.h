@@ -1,4 +1,4 @@
-/* Gates of the Prune family and the tiled spectral mixing of the trainable Lite block. */
+/* Gates of the Prune models, and the tiled spectral mixing of the trainable Lite block. */
 #ifndef ZN_KERNELS_GATES_H
 #define ZN_KERNELS_GATES_H
 
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ZN_GATE_BLOCK = 8 }; /* channels that are kept or pruned together */
+enum { ZN_GATE_BLOCK = 8 }; /* channels that are kept or pruned as one block */
 typedef enum zn_gate_mode {
     ZN_GATE_SOFT, /* m = clamp(0.2 s + 0.5 + T eps, 0, 1) */
     ZN_GATE_HARD, /* m = [s > 0], no gradient through the mask */
@@ -19,7 +19,7 @@ typedef enum zn_gate_mode {
 typedef struct zn_gate_args {
     const float *x, *w, *v;
     const float *eps;  /* [pixels][blocks] or NULL */
-    const float *dm;   /* gradients: of the mask, [pixels][blocks] */
+    const float *dm;   /* gradients: gradient of the mask, [pixels][blocks] */
     const float *mask; /* apply: [pixels][blocks] */
     const float *dy;
     float *y;
@@ -32,23 +32,24 @@ typedef struct zn_gate_args {
 void zn_k_gate_mask(const void *gate_args, zn_range pixels);      /* y = mask */
 void zn_k_gate_mask_grad(const void *gate_args, zn_range pixels); /* y = dx from dm */
 void zn_k_gate_mask_param_grad(const void *gate_args, zn_range blocks);
-/* y = mask x for each block of channels; the gradient of the mask is the sum over the block of dy x. */
+/* y = mask x for each block of channels. The gradient of the mask is the sum of dy x over the block. */
 void zn_k_gate_apply(const void *gate_args, zn_range pixels);
 void zn_k_gate_apply_mask_grad(const void *gate_args, zn_range pixels);
 
-/* Depthwise 3x3 behind a gate: y = mask e for each block of channels, e the depthwise sums (zero padding, weights
- * [c][3][3]), which are not computed where the mask is 0. Units are pixels; those of the weight gradient strips of
- * channels of an image, the strip inside, and it needs zn_sparse_scratch bytes for each thread. */
+/* Depthwise 3x3 followed by a gate: y = mask e for each block of channels. e is the depthwise sum (zero padding,
+ * weights [c][3][3]); it is not computed where the mask is 0. Units are pixels. Units of the weight gradient are
+ * strips of channels of an image, with the strip as inner index; it needs zn_sparse_scratch bytes per thread. */
 typedef struct zn_sparse_args {
     const float *x, *w, *dy;
-    const float *turned;  /* [9][zn_sparse_row(c)], made of w by sparse_turn; not for the weight gradient */
+    const float *turned;  /* [9][zn_sparse_row(c)], transposed from w by sparse_turn; unused by the weight gradient */
     const float *mask;    /* [n][h][wide][c/8], or NULL: all ones */
-    const uint64_t *open; /* [n][h][wide][zn_sparse_words(c)], made of the mask by sparse_look; NULL without one */
+    const uint64_t *open; /* [n][h][wide][zn_sparse_words(c)], computed from the mask by sparse_look; NULL without a
+                           * mask */
     float *y;             /* forward: y; gradient: dx from dy */
     float *partial;       /* weight gradient: [n][9*c] */
     int n, h, wide, c;    /* c a multiple of ZN_GATE_BLOCK */
 } zn_sparse_args;
-/* Rows of turned weights lie a line further apart than a power of two. */
+/* Rows of transposed weights are padded by one cache line, so that their stride is not a power of two. */
 static inline int64_t zn_sparse_row(int c) { return (int64_t)c + 16; }
 typedef struct zn_sparse_turn_args {
     const float *w;
@@ -57,14 +58,14 @@ typedef struct zn_sparse_turn_args {
 } zn_sparse_turn_args;
 void zn_k_sparse_turn(const void *sparse_turn_args, zn_range channels);
 
-/* What a mask leaves open, so that nobody has to read nine masks for each pixel: a bit for each block of channels, and
- * behind them a word of these. */
+/* Summary of a mask, so that kernels do not have to read nine masks per pixel: one bit for each block of channels,
+ * followed by a word of these flags. */
 enum {
-    ZN_SPARSE_ANY = 1,   /* a block is open */
+    ZN_SPARSE_ANY = 1,   /* at least one block is open */
     ZN_SPARSE_PLAIN = 2, /* every mask is 0 or 1 */
     ZN_SPARSE_FULL = 4   /* every mask is 1 */
 };
-static inline int64_t zn_sparse_words(int c) { return (c / ZN_GATE_BLOCK + 63) / 64 + 1; } /* of a pixel */
+static inline int64_t zn_sparse_words(int c) { return (c / ZN_GATE_BLOCK + 63) / 64 + 1; } /* words per pixel */
 typedef struct zn_sparse_look_args {
     const float *mask;
     uint64_t *open;
@@ -73,11 +74,11 @@ typedef struct zn_sparse_look_args {
 void zn_k_sparse_look(const void *sparse_look_args, zn_range pixels);
 
 enum { ZN_SPARSE_STRIP = 64 };
-static inline int64_t zn_sparse_strips(const zn_sparse_args *a) /* of one image */
+static inline int64_t zn_sparse_strips(const zn_sparse_args *a) /* strips per image */
 {
     return (a->c + ZN_SPARSE_STRIP - 1) / ZN_SPARSE_STRIP;
 }
-/* Rows that are worked on together: a band of about ZN_SPARSE_BAND pixels. */
+/* Rows are processed in bands of about ZN_SPARSE_BAND pixels. */
 enum { ZN_SPARSE_BAND = 320 };
 static inline int zn_sparse_rows(int h, int wide)
 {
@@ -107,33 +108,33 @@ void zn_k_srig(const void *srig_args, zn_range pixels);
 void zn_k_srig_grad(const void *srig_args, zn_range pixels);
 void zn_k_srig_param_grad(const void *srig_args, zn_range blocks); /* blocks of ZN_MIX_BLOCK pixels, [blocks][6*c] */
 
-/* Mixing in tiles of P along an axis of [outer][n][inner]: in each tile c = Q a, c *= gate[k][ch], soft threshold by
- * |th[k][ch]|, a = Q c, Q orthonormal. Tiles begin at offset + k P; the ends are extended by reflection. gate and th
- * are [P][channels], channel = position in inner modulo channels, which divides inner. A unit is a strip of whole
- * pixels along the axis. Each thread needs zn_tile_mix_scratch bytes. */
+/* Mixing in tiles of P along an axis of [outer][n][inner]. For each tile: c = Q a, c *= gate[k][ch], soft threshold
+ * by |th[k][ch]|, a = Q c, with Q orthonormal. Tiles begin at offset + k P; the ends are extended by reflection.
+ * gate and th are [P][channels]; channel = position in inner modulo channels, and channels divides inner. A unit is
+ * a strip of whole pixels along the axis. Each thread needs zn_tile_mix_scratch bytes. */
 typedef struct zn_tile_mix_args {
     const float *x, *gate, *th, *dy;
     float *y;       /* forward: y; gradient: dx */
-    float *partial; /* [blocks][2][P][channels]: of gate, of th */
+    float *partial; /* [blocks][2][P][channels]: gradients of gate, then of th */
     int64_t outer, n, inner;
     int channels, p, offset;
 } zn_tile_mix_args;
 
-/* A strip, or one tile's worth of it. */
+/* A strip, or the part of it in one tile. */
 typedef struct zn_strip {
-    int64_t at, wide;    /* first float, floats at each position */
-    int64_t left, tiles; /* positions before the line's first in the first tile; tiles */
+    int64_t at, wide;    /* offset of the first float; floats per position */
+    int64_t left, tiles; /* positions of the first tile before the start of the line; number of tiles */
 } zn_strip;
 int64_t zn_tile_mix_units(const zn_tile_mix_args *a);
 size_t zn_tile_mix_scratch(const zn_tile_mix_args *a);
 zn_strip zn_tile_mix_strip(const zn_tile_mix_args *a, int64_t unit);
-int64_t zn_tile_mix_reflect(int64_t i, int64_t n); /* position that extended position i shows */
+int64_t zn_tile_mix_reflect(int64_t i, int64_t n); /* source position of extended position i */
 void zn_k_tile_mix(const void *tile_mix_args, zn_range units);
-/* All three gradients in one go; units are zn_sum_blocks(units) blocks of units. */
+/* Computes all three gradients in one pass. Units are zn_sum_blocks(units) blocks of units. */
 void zn_k_tile_mix_grad(const void *tile_mix_args, zn_range blocks);
 
-/* The same along rows and then along columns of [n][h][wide][channels], and GELU of the result, tile by tile: a square
- * of P x P needs nothing else. gate[0] and th[0] are those of rows. Units are tiles. */
+/* The same along rows, then along columns of [n][h][wide][channels], then GELU of the result. Each square tile of P
+ * x P is computed independently. gate[0] and th[0] apply to rows. Units are tiles. */
 typedef struct zn_tile_square_args {
     const float *x, *gate[2], *th[2];
     float *y;
@@ -142,7 +143,7 @@ typedef struct zn_tile_square_args {
 int64_t zn_tile_square_units(const zn_tile_square_args *a);
 size_t zn_tile_square_scratch(const zn_tile_square_args *a);
 
-/* Where a unit lies: its image, and the map's position of its first row and column (may be negative). */
+/* Position of a unit: its image, and the position of its first row and column in the map (may be negative). */
 typedef struct zn_tile_square {
     int64_t image, y, x;
 } zn_tile_square;

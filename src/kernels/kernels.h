@@ -1,6 +1,7 @@
-/* Kernels other than convolutions: inner loops on raw pointers. They never allocate, never fail and know no tensor.
- * Every one has the shape (const args *, zn_range), so threading is written once; any split of the range gives the
- * same bits. Reductions work on blocks of a fixed size, so they do not depend on the thread count either. */
+/* Kernels other than convolutions: inner loops on raw pointers. They never allocate, never fail and do not use
+ * tensors. Every kernel has the signature (const args *, zn_range), so threading is implemented once. Any split of
+ * the range gives the same bits. Reductions use blocks of a fixed size, so their results do not depend on the thread
+ * count either. */
 #ifndef ZN_KERNELS_H
 #define ZN_KERNELS_H
 
@@ -9,9 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* y[i] = f(x[i]), units are elements. In the gradients, dx[i] = dy[i] * f'. x or y may be the output. */
+/* y[i] = f(x[i]); units are elements. The gradients compute dx[i] = dy[i] * f'. The output may alias x or y. */
 typedef struct zn_unary_args {
-    const float *x; /* for gradients: the value named below */
+    const float *x; /* gradients: the value named below */
     const float *dy;
     float *y;
     float a, b; /* parameters of the function */
@@ -39,8 +40,8 @@ void zn_k_add(const void *binary_args, zn_range elements);
 void zn_k_sub(const void *binary_args, zn_range elements);
 void zn_k_multiply(const void *binary_args, zn_range elements);
 
-/* Nearest x2: y[n][2h][2w][c]; its gradient sums the four children. Units are rows of the large map for the forward,
- * rows of the small map for the gradient. `h`, `w` are the small sizes. */
+/* Nearest x2 upsampling: y[n][2h][2w][c]. Its gradient sums the four output pixels of each input pixel. Units are
+ * rows of the large map for the forward pass, rows of the small map for the gradient. `h`, `w` are the small sizes. */
 typedef struct zn_resample_args {
     const float *x;
     float *y;
@@ -48,11 +49,12 @@ typedef struct zn_resample_args {
 } zn_resample_args;
 void zn_k_upsample2(const void *resample_args, zn_range rows);
 void zn_k_upsample2_grad(const void *resample_args, zn_range rows);
-/* y = x with a zero after every element of both axes: [n][2h][2w][c], last row and column zero. Units: large rows. */
+/* y = x with a zero inserted after every element along both axes: [n][2h][2w][c]; the last row and column are zero.
+ * Units are rows of the large map. */
 void zn_k_dilate2(const void *resample_args, zn_range rows);
 
-/* y[block][c] = sum of x[row][c] over the rows of a block, ZN_SUM_ROWS of them; units are blocks. zn_k_sum_partials
- * adds the blocks up. Also the mean square of a difference. */
+/* y[block][c] = sum of x[row][c] over the ZN_SUM_ROWS rows of a block; units are blocks. zn_k_sum_partials adds the
+ * blocks. Also used for the mean square error. */
 typedef struct zn_reduce_args {
     const float *x, *b;
     float *y;
@@ -61,29 +63,28 @@ typedef struct zn_reduce_args {
 } zn_reduce_args;
 enum { ZN_SUM_ROWS = 256 };
 void zn_k_channel_sum(const void *reduce_args, zn_range blocks);
-/* y[block] = sum of (x-b)^2 over block of ZN_REDUCE_BLOCK elements; units are blocks; rows = number of elements. */
+/* y[block] = sum of (x-b)^2 over a block of ZN_REDUCE_BLOCK elements; units are blocks; rows = number of elements. */
 enum { ZN_REDUCE_BLOCK = 1 << 14 };
 void zn_k_square_difference(const void *reduce_args, zn_range blocks);
 
-/* Huber's distance, linear beyond the knee (0: plain absolute differences). Units: blocks of ZN_REDUCE_BLOCK elements.
- */
+/* Huber loss, linear beyond the knee (knee 0: absolute differences). Units are blocks of ZN_REDUCE_BLOCK elements. */
 typedef struct zn_distance_args {
     const float *a, *b;
     const float *dy; /* gradient: scalar */
-    float *y;        /* a sum for each block; gradient: da, units are elements */
+    float *y;        /* one sum per block; gradient: da, units are elements */
     int64_t count;
     float knee;
 } zn_distance_args;
 void zn_k_distance(const void *distance_args, zn_range blocks);
 void zn_k_distance_grad(const void *distance_args, zn_range elements);
 
-/* Mean structural similarity of each plane (channel of an image) of [n][h][w][c]; see ref/ssim.c. Units are planes.
- * The range's scratch holds zn_ssim_scratch bytes. */
+/* Mean structural similarity of each plane (one channel of one image) of [n][h][w][c]; see ref/ssim.c. Units are
+ * planes. The scratch of the range must hold zn_ssim_scratch bytes. */
 enum { ZN_SSIM_WINDOW = 11 };
 typedef struct zn_ssim_args {
     const float *a, *b;
-    const float *dy; /* gradient: scalar, of each plane's mean */
-    float *y;        /* a mean for each plane; gradient: da */
+    const float *dy; /* gradient: scalar, gradient of each plane's mean */
+    float *y;        /* one mean per plane; gradient: da */
     int h, w, c;
 } zn_ssim_args;
 size_t zn_ssim_scratch(int h, int w);
@@ -93,7 +94,7 @@ void zn_k_ssim_grad(const void *ssim_args, zn_range planes);
 /* y[i] = sum over blocks of partial[block][i], in block order; units are elements; c = blocks, rows = elements. */
 void zn_k_sum_partials(const void *reduce_args, zn_range elements);
 
-/* w [kh][kw][i][o] -> flipped and transposed [kh][kw][o][i]; units are taps. */
+/* w [kh][kw][i][o] -> flipped and transposed [kh][kw][o][i]; units are kernel taps. */
 typedef struct zn_flip_args {
     const float *w;
     float *y;
@@ -101,8 +102,8 @@ typedef struct zn_flip_args {
 } zn_flip_args;
 void zn_k_flip_weights(const void *flip_args, zn_range taps);
 
-/* Median of 3x3 in each channel of maps [n][h][w][c], the edge pixel repeated; units are rows of all images. Its
- * gradient goes to the first neighbour that is the median; units are images. */
+/* 3x3 median in each channel of feature maps [n][h][w][c], with edge pixels repeated. Units are rows of all images.
+ * The gradient goes to the first neighbour that equals the median; its units are images. */
 typedef struct zn_median_args {
     const float *x;
     const float *dy; /* gradient */
@@ -112,8 +113,8 @@ typedef struct zn_median_args {
 void zn_k_median3(const void *median_args, zn_range rows);
 void zn_k_median3_grad(const void *median_args, zn_range images);
 
-/* One step of Adam over elements: m, v moments; v_max for amsgrad, else NULL. decay shrinks the weights themselves
- * (AdamW), penalty is added to the gradient. corrections: 1 - beta^t. */
+/* One Adam step over elements. m, v: moments; v_max: for amsgrad, otherwise NULL. decay shrinks the weights directly
+ * (AdamW); penalty is added to the gradient. corrections: 1 - beta^t. */
 typedef struct zn_adam_args {
     float *w, *m, *v, *v_max;
     const float *g;
@@ -121,7 +122,7 @@ typedef struct zn_adam_args {
 } zn_adam_args;
 void zn_k_adam(const void *adam_args, zn_range elements);
 
-/* One step of gradient descent: m the momentum's memory, or NULL without. */
+/* One step of gradient descent. m: the momentum buffer, or NULL without momentum. */
 typedef struct zn_sgd_args {
     float *w, *m;
     const float *g;

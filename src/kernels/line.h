@@ -1,13 +1,13 @@
-/* The spectral half of a Prune block (specification B1, D1), one pixel's channels at a time:
+/* The spectral half of a Prune block (specification B1, D1), for the channels of one pixel at a time:
  *
  *     u = unit H e,   t = N(u),   s = scale .* t,   m = three taps of s,   z = unit H m
  *
- * N is nothing, the SRIG gate or a soft threshold. Without a norm the result is z. With one it is the group norm of
- * r = max(z, 0), whose statistics come from each pixel's own, so that a map is not read again for them. A pixel whose
- * mask is 0 in every block has e = 0 and costs the writing of its result.
+ * N is the identity, the SRIG gate or a soft threshold. Without a norm the result is z. With a norm the result is
+ * the group norm of r = max(z, 0). Its statistics are merged from those of each pixel, so the map is not read again.
+ * A pixel whose mask is 0 in every block has e = 0; its only cost is writing the result.
  *
- * Order of the kernels: line, then with a norm line_stats and line_norm; backwards with a norm line_sums and
- * line_means, then line_grad, and line_fold for the partial sums. Channels are a power of two. */
+ * Order of the kernels: line, then with a norm line_stats and line_norm. Backward with a norm: line_sums and
+ * line_means, then line_grad, and line_fold for the partial sums. The number of channels is a power of two. */
 #ifndef ZN_KERNELS_LINE_H
 #define ZN_KERNELS_LINE_H
 
@@ -21,35 +21,34 @@ typedef enum zn_line_kind { ZN_LINE_PLAIN, ZN_LINE_SRIG, ZN_LINE_THRESHOLD } zn_
 
 typedef struct zn_line_args {
     const float *e;             /* [pixels][c] */
-    const float *mask;          /* [pixels][c/8] or NULL, only with a norm: where 0, e is 0 */
+    const float *mask;          /* [pixels][c/8] or NULL, only with a norm; e is 0 where the mask is 0 */
     const float *scale, *mixer; /* [c], [3][c] */
     const float *w, *b;         /* SRIG: [c][5] and [c]; threshold: w [c] */
-    const float *turned;        /* SRIG: made of w by line_turn */
+    const float *turned;        /* SRIG: transposed from w by line_turn */
     const float *gamma, *beta;  /* [c]; NULL: no norm */
     const float *dy;
     float *y;       /* forward: result; gradient: de */
-    float *r;       /* with a norm: [pixels][c]; not written where all is pruned */
+    float *r;       /* with a norm: [pixels][c]; not written where all blocks are pruned */
     float *pruned;  /* with a norm: [pixels], 1 where all blocks are pruned, else 0 */
-    float *moments; /* with a norm: [pixels][groups][2], mean of r and sum of squares around it */
+    float *moments; /* with a norm: [pixels][groups][2], mean of r and sum of squared deviations from it */
     float *stats;   /* with a norm: [n][groups][4], mean and 1/deviation; gradient: means of b and b xh, b = gamma dy */
     float *sums;    /* gradient, with a norm: [n][2][c], sums over pixels of dy and of dy xh, xh the normalised r */
-    float
-        *partial; /* gradient: [blocks][zn_line_rows][c]: scale, mixer, then of SRIG taps and b, or of the threshold */
-    int64_t n, pixels; /* images, pixels of one */
+    float *partial; /* gradient: [blocks][zn_line_rows][c]: scale, mixer, then SRIG taps and b, or the threshold */
+    int64_t n, pixels; /* images; pixels per image */
     int c, groups;
     float unit, eps;
     zn_line_kind kind;
 } zn_line_args;
 
 enum { ZN_LINE_PAD = 16, ZN_LINE_STRIP = 64, ZN_LINE_LINES = 20 };
-static inline int64_t zn_line_length(int c) { return c + 2 * ZN_LINE_PAD; } /* a padded line in floats */
-static inline size_t zn_line_scratch(int c)                                 /* bytes for each thread */
+static inline int64_t zn_line_length(int c) { return c + 2 * ZN_LINE_PAD; } /* floats of a padded line */
+static inline size_t zn_line_scratch(int c)                                 /* bytes per thread */
 {
     return sizeof(float) * (size_t)(ZN_LINE_LINES * zn_line_length(c));
 }
-/* Rows of parameters whose gradient is summed over pixels. */
+/* Number of parameter rows whose gradient is summed over pixels. */
 static inline int zn_line_rows(zn_line_kind k) { return k == ZN_LINE_SRIG ? 10 : k == ZN_LINE_THRESHOLD ? 5 : 4; }
-/* Pixels of a block of the gradient. */
+/* Pixels per block in the gradient. */
 static inline int64_t zn_line_block(int64_t pixels) { return pixels <= 128 ? 4 : (pixels + 31) / 32; }
 static inline int64_t zn_line_blocks(int64_t pixels)
 {
@@ -67,8 +66,8 @@ void zn_k_line_sums(const void *line_args, zn_range strips);
 void zn_k_line_means(const void *line_args, zn_range images_groups);
 void zn_k_line_grad(const void *line_args, zn_range blocks);
 
-/* turned = six padded lines: the five taps of w [c][5], and the norm of each channel's. Units are channels; the pads
- * are written with the first and last. */
+/* turned = six padded lines: the five taps of w [c][5], and the norm of each channel's taps. Units are channels. The
+ * first and the last channel also write the padding. */
 typedef struct zn_line_turn_args {
     const float *w;
     float *turned;
@@ -76,7 +75,7 @@ typedef struct zn_line_turn_args {
 } zn_line_turn_args;
 void zn_k_line_turn(const void *line_turn_args, zn_range channels);
 
-/* y[i] = sum of partial[block][i] in the order of blocks; units are pieces of ZN_LINE_FOLD of `count` floats. */
+/* y[i] = sum of partial[block][i] in block order; units are pieces of ZN_LINE_FOLD floats out of `count`. */
 typedef struct zn_line_fold_args {
     const float *partial;
     float *y;
@@ -85,7 +84,7 @@ typedef struct zn_line_fold_args {
 enum { ZN_LINE_FOLD = 2048 };
 void zn_k_line_fold(const void *line_fold_args, zn_range pieces);
 
-/* Whether every block of a pixel is pruned, by its mask. */
+/* Whether the mask prunes every block of a pixel. */
 bool zn_line_is_pruned(const zn_line_args *a, int64_t pixel);
 
 #endif

@@ -2,13 +2,14 @@
  *
  *     rows     t = M(gate) along W of (x grouped-to ci channels)    reads x, writes t
  *     columns  t = M(gate) along H of t                             a quarter of the channels, in strips of columns
- *     expand   y = x + t grouped-to c channels                      reads t and x, writes y, one pixel after the other
+ *     expand   y = x + t grouped-to c channels                      reads t and x, writes y, pixel by pixel
  *
- * The last two as one would read and write x and y in strips of columns too, whose rows lie far apart and often in the
- * same sets of the caches: that takes half as long again.
- * Where only these three read it, t lies in bands of a few columns, [n][wide/band][h + 1][band][ci]: a band is one
- * piece of memory that fits the second cache, and its rows do not share sets of the first. M(g) = (1/n) H diag(g) H
- * with the Walsh-Hadamard matrix H. Four groups are usual, any number will do. */
+ * Merging the last two passes would also access x and y in strips of columns. Their rows are far apart and often map
+ * to the same cache sets, which makes it 1.5x as slow.
+ *
+ * If only these three passes use t, it is stored in bands of a few columns, [n][wide/band][h + 1][band][ci]. A band
+ * is contiguous and fits the L2 cache, and its rows do not share L1 sets. M(g) = (1/n) H diag(g) H, where H is the
+ * Walsh-Hadamard matrix. Four groups are usual; any number works. */
 #ifndef ZN_KERNELS_LITE_H
 #define ZN_KERNELS_LITE_H
 
@@ -25,21 +26,21 @@ typedef struct zn_lite_args {
     const float *gate;  /* rows: [wide]; columns: [h] */
     float *y;           /* rows, columns: t; expand: y */
     int n, h, wide, c, ci, groups;
-    int band; /* pixels of a band of t, divides wide; or 0: t is as above */
+    int band; /* pixels per band of t, divides wide; 0: t is [n][h][wide][ci] */
 } zn_lite_args;
 
-/* The band for maps of this size, or 0 where bands are not for them. */
+/* The band width for maps of this size, or 0 if bands are not used. */
 static inline int zn_lite_band(int64_t h, int64_t wide, int64_t ci)
 {
-    enum { BAND = 4 }; /* what expand takes at once; with more, columns take longer, with fewer, rows */
+    enum { BAND = 4 }; /* what expand processes at once; more slows down columns, fewer slows down rows */
     return ci % 16 == 0 && ci <= 128 && h >= 64 && wide >= 64 && wide / 8 % BAND == 0 ? BAND : 0;
 }
 
-/* Floats from one band to the next: a row of zeros more, since pixels of a row would lie in one set of the caches.
- */
+/* Floats from one band to the next. One row of zeros is added; otherwise the pixels of a row would map to the same
+ * cache set. */
 static inline int64_t zn_lite_apart(const zn_lite_args *a) { return (int64_t)(a->h + 1) * a->band * a->ci; }
 
-/* Floats of t before pixel x of a row of all images. */
+/* Offset in floats of pixel x in t, for a row counted over all images. */
 static inline int64_t zn_lite_at(const zn_lite_args *a, int64_t row, int64_t x)
 {
     if (!a->band)
@@ -48,14 +49,14 @@ static inline int64_t zn_lite_at(const zn_lite_args *a, int64_t row, int64_t x)
            (row % a->h * a->band + x % a->band) * a->ci;
 }
 
-/* What stands behind the last row of a band. */
+/* Writes the row of zeros after the last row of a band. */
 static inline void zn_lite_end_band(const zn_lite_args *a, float *band)
 {
     const int64_t row = (int64_t)a->band * a->ci;
     memset(band + a->h * row, 0, sizeof(float) * (size_t)row);
 }
 
-/* Whoever makes the last row of an image ends its bands. */
+/* The unit that computes the last row of an image also finishes its bands. */
 static inline void zn_lite_end_bands(const zn_lite_args *a, int64_t row)
 {
     for (int x = 0; a->band && row % a->h == a->h - 1 && x < a->wide; x += a->band)

@@ -10,23 +10,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ZN_LITE_HEAD_CHANNELS = 16 }; /* c is a multiple */
+enum { ZN_LITE_HEAD_CHANNELS = 16 }; /* c is a multiple of this */
 
 typedef struct zn_lite_head_args {
     const float *x;     /* [n][h][wide][c] */
     const float *gain;  /* [c] */
     const float *taps;  /* [c][3][3] */
-    const float *w, *b; /* [groups][co/groups][c/groups], [co]; b lies group after group */
+    const float *w, *b; /* [groups][co/groups][c/groups], [co]; b is ordered by group */
     float *y;           /* [n][h][wide][co] */
     float eps;
     int n, h, wide, c, co, groups;
 } zn_lite_head_args;
 
-/* Units are rows n*h; neighbours share what they read. */
+/* Units are rows n*h; neighbouring rows share inputs. */
 void zn_k_lite_head(const void *lite_head_args, zn_range rows);
 size_t zn_lite_head_scratch(const zn_lite_head_args *a);
 
-/* Pixels of a row that the vector builds take at once, a multiple of sixteen: three rows of them stay in the L1. */
+/* Pixels of a row that the vector builds process at once, a multiple of sixteen: three such row segments fit in L1. */
 int zn_lite_head_strip(const zn_lite_head_args *a);
 
 #endif

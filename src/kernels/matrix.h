@@ -1,9 +1,9 @@
-/* A matrix product with weights as files hold them (base/packed.h):
+/* A matrix product with weights in their file format (base/packed.h):
  *
  *     y[p][j] = bias[j] + sum over i of x[p][i] w[j][i]          p < rows, i < in, j < out
  *
- * A piece of the weights is unpacked into the cache and multiplied by many rows before the next one, so that unpacking
- * costs little however they are packed. Sums run in the order of i whatever the number of rows. */
+ * The kernel unpacks a piece of the weights into the cache and multiplies it with many rows before the next piece,
+ * so unpacking costs little for every format. Sums run in the order of i for any number of rows. */
 #ifndef ZN_KERNELS_MATRIX_H
 #define ZN_KERNELS_MATRIX_H
 
@@ -19,7 +19,7 @@ typedef struct zn_matrix_args {
     int in, out;
 } zn_matrix_args;
 
-/* A unit: that many rows by a strip of outputs; the strip is the inner index. */
+/* A unit is ZN_MATRIX_ROWS rows by a strip of outputs; the strip is the inner index. */
 enum { ZN_MATRIX_ROWS = 1008, ZN_MATRIX_STRIP = 128 };
 static inline int64_t zn_matrix_strips(const zn_matrix_args *a)
 {
@@ -30,7 +30,7 @@ static inline int64_t zn_matrix_units(const zn_matrix_args *a)
     return (a->rows + ZN_MATRIX_ROWS - 1) / ZN_MATRIX_ROWS * zn_matrix_strips(a);
 }
 enum { ZN_MATRIX_DEPTH = 2 * ZN_PACKED_STEP }; /* inputs unpacked at a time */
-enum { ZN_MATRIX_SCRATCH = 448 << 10 };        /* bytes for each thread */
+enum { ZN_MATRIX_SCRATCH = 448 << 10 };        /* bytes per thread */
 
 void zn_k_matrix(const void *matrix_args, zn_range units);
 

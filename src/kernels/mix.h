@@ -1,6 +1,6 @@
-/* Kernels of the Zenith blocks: products along an axis, taps over channels, grouped and depthwise
- * convolutions, rearrangements, RMS norm. Gradients that sum over pixels write one partial sum for each block of
- * pixels, which zn_k_sum_partials adds up in order. */
+/* Kernels of the Zenith blocks: products along an axis, taps over channels, grouped and depthwise convolutions,
+ * rearrangements, RMS norm. Gradients that sum over pixels write one partial sum per block of pixels;
+ * zn_k_sum_partials adds them in order. */
 #ifndef ZN_KERNELS_MIX_H
 #define ZN_KERNELS_MIX_H
 
@@ -12,7 +12,7 @@
 
 enum { ZN_MIX_BLOCK = 1 << 10 };
 
-/* Blocks for sums over pixels (or rows): enough for many threads, few enough to be summed up in no time. */
+/* Number of blocks for sums over pixels (or rows): enough for many threads, few enough that adding them is cheap. */
 enum { ZN_SUM_BLOCKS = 64 };
 static inline int64_t zn_sum_block(int64_t units) { return (units + ZN_SUM_BLOCKS - 1) / ZN_SUM_BLOCKS; }
 static inline int64_t zn_sum_blocks(int64_t units)
@@ -20,9 +20,9 @@ static inline int64_t zn_sum_blocks(int64_t units)
     return units ? (units + zn_sum_block(units) - 1) / zn_sum_block(units) : 0;
 }
 
-static inline float zn_sign(float v) { return v > 0 ? 1.0f : v < 0 ? -1.0f : 0.0f; } /* of NaN, 0 */
+static inline float zn_sign(float v) { return v > 0 ? 1.0f : v < 0 ? -1.0f : 0.0f; } /* 0 for NaN */
 
-/* A tensor seen as pixels of c channels. Which pointers are used depends on the kernel. */
+/* A tensor viewed as pixels of c channels. Each kernel uses only some of the pointers. */
 typedef struct zn_mix_args {
     const float *x, *dy;
     const float *w, *b; /* parameters */
@@ -31,19 +31,19 @@ typedef struct zn_mix_args {
     int64_t pixels;
     int c;
     float eps;
-    float most; /* RMS norm: the largest factor; infinity for none */
+    float most; /* RMS norm: upper limit of the factor; infinity for no limit */
 } zn_mix_args;
 
 /* y[p][k] = x[p][k] + b[k]; units are pixels. */
 void zn_k_add_channels(const void *mix_args, zn_range pixels);
 
-/* Some neighbouring channels of every pixel: y[p * to + skip + k] = x[p * from + k], k < count; units are pixels. */
+/* Copies a range of channels of every pixel: y[p * to + skip + k] = x[p * from + k], k < count; units are pixels. */
 typedef struct zn_channel_copy_args {
     const float *x;
     float *y;
-    int from, to; /* channels of a pixel */
+    int from, to; /* channels per pixel */
     int count, skip;
-    bool clear; /* the other channels of y become 0 */
+    bool clear; /* set the other channels of y to 0 */
 } zn_channel_copy_args;
 void zn_k_copy_channels(const void *channel_copy_args, zn_range pixels);
 
@@ -57,13 +57,14 @@ void zn_k_taps(const void *mix_args, zn_range pixels);
 void zn_k_taps_grad(const void *mix_args, zn_range pixels);
 void zn_k_taps_param_grad(const void *mix_args, zn_range blocks);
 
-/* y = x min(1 / sqrt(mean over channels of x^2 + eps), most) * w. The gradients in one go: dx in y, dw in partial. */
+/* y = x min(1 / sqrt(mean over channels of x^2 + eps), most) * w. The gradient kernel computes both in one pass: dx
+ * in y, dw in partial. */
 void zn_k_rms_norm(const void *mix_args, zn_range pixels);
 void zn_k_rms_norm_grad(const void *mix_args, zn_range blocks);
 
 /* Grouped 1x1 convolution, weights [groups][cout/groups][cin/groups], bias [cout] or NULL. With `interleave` the
- * results of the groups alternate: y[j * groups + g] is output j of group g. The weight gradient has units
- * blocks * groups, zn_sum_blocks(pixels) blocks. Each thread needs zn_grouped_scratch bytes. */
+ * results of the groups alternate: y[j * groups + g] is output j of group g. Units of the weight gradient: blocks *
+ * groups, with zn_sum_blocks(pixels) blocks. Each thread needs zn_grouped_scratch bytes. */
 typedef struct zn_grouped_args {
     const float *x, *dy, *w, *bias;
     float *y;       /* forward: y; input gradient: dx */
@@ -72,7 +73,7 @@ typedef struct zn_grouped_args {
     int cin, cout, groups;
     bool interleave;
 } zn_grouped_args;
-enum { ZN_GROUPED_PIXELS = 48 }; /* of the vector builds' blocks */
+enum { ZN_GROUPED_PIXELS = 48 }; /* pixels per block in the vector builds */
 size_t zn_grouped_scratch(const zn_grouped_args *a);
 void zn_k_grouped(const void *grouped_args, zn_range pixels);
 void zn_k_grouped_grad(const void *grouped_args, zn_range pixels);
@@ -89,10 +90,10 @@ typedef struct zn_depthwise_args {
     bool add_x; /* y = x + conv(x) */
 } zn_depthwise_args;
 void zn_k_depthwise(const void *depthwise_args, zn_range rows);
-void zn_k_depthwise_weight_grad(const void *depthwise_args, zn_range blocks); /* zn_sum_blocks(n * h) of them */
+void zn_k_depthwise_weight_grad(const void *depthwise_args, zn_range blocks); /* zn_sum_blocks(n * h) blocks */
 
-/* Pixel unshuffle (space to depth, PyTorch order): y[h][w][c*r*r + ry*r + rx] = x[h*r+ry][w*r+rx][c]; shuffle is its
- * inverse. Units are rows of the small map. h, w: sizes of the small map; c: channels of the large one. */
+/* Pixel unshuffle (space to depth, PyTorch order): y[h][w][c*r*r + ry*r + rx] = x[h*r+ry][w*r+rx][c]. Shuffle is its
+ * inverse. Units are rows of the small map. h, w: size of the small map; c: channels of the large one. */
 typedef struct zn_shuffle_args {
     const float *x;
     float *y;
@@ -100,11 +101,12 @@ typedef struct zn_shuffle_args {
 } zn_shuffle_args;
 void zn_k_unshuffle(const void *shuffle_args, zn_range rows);
 void zn_k_shuffle(const void *shuffle_args, zn_range rows);
-/* The same with the channels inside: y[h][w][(ry*r + rx)*c + k] = x[h*r+ry][w*r+rx][k] (TensorFlow order). */
+/* The same with the channels innermost: y[h][w][(ry*r + rx)*c + k] = x[h*r+ry][w*r+rx][k] (TensorFlow order). */
 void zn_k_space_to_depth(const void *shuffle_args, zn_range rows);
 void zn_k_depth_to_space(const void *shuffle_args, zn_range rows);
 
-/* y[p][k] = x[p][from[k]], or 0 where from[k] < 0; cin and cout channels. Its gradient adds back. Units are pixels. */
+/* y[p][k] = x[p][from[k]], or 0 where from[k] < 0; cin and cout channels. The gradient is a scatter-add. Units are
+ * pixels. */
 typedef struct zn_select_args {
     const float *x;
     float *y;

@@ -1,12 +1,12 @@
-/* Group norm over maps [n][pixels][c], in `groups` runs of channels, in passes that read a map from one end to the
- * other:
+/* Group norm over feature maps [n][pixels][c], with `groups` groups of consecutive channels, in sequential passes
+ * over the map:
  *
- *     norm_sums   mean and squares around it of every channel, block of pixels by block
- *     norm_merge  from these the statistics of a group, and from them a factor and a shift for each channel
+ *     norm_sums   mean and squared deviations of every channel, per block of pixels
+ *     norm_merge  merges these into the statistics of a group, then computes a factor and a shift for each channel
  *     norm_apply  y = act(factor x + shift)
  *
- * A modulation (x (1 + scale) + shift) (1 + gain) by sample and channel is a part of factor and shift. The gradient
- * goes the same way: sums, merge, dx = a dy + b x + c. Merging is done in double. */
+ * A modulation (x (1 + scale) + shift) (1 + gain) per sample and channel is folded into factor and shift. The
+ * gradient has the same passes: sums, merge, dx = a dy + b x + c. Merging uses double precision. */
 #ifndef ZN_KERNELS_NORM_H
 #define ZN_KERNELS_NORM_H
 
@@ -31,7 +31,7 @@ typedef struct zn_norm_args {
     zn_activation act;
 } zn_norm_args;
 
-/* Pixels of a block: as much as stays in the first cache while it is read twice. */
+/* Pixels per block: as many as stay in L1 while the block is read twice. */
 static inline int64_t zn_norm_block(const zn_norm_args *a) { return a->c < 512 ? 8192 / a->c : 16; }
 static inline int64_t zn_norm_blocks(const zn_norm_args *a)
 {
@@ -46,14 +46,15 @@ static inline void zn_norm_block_of(const zn_norm_args *a, int64_t unit, int64_t
     *end = zn_least(*begin + size, (map + 1) * a->pixels);
 }
 
-/* Floats of partial, table and sums together. */
+/* Total floats of partial, table and sums. */
 static inline int64_t zn_norm_scratch(const zn_norm_args *a) { return a->n * a->c * (2 * zn_norm_blocks(a) + 5); }
 
 void zn_k_norm_sums(const void *norm_args, zn_range blocks);  /* units: n * blocks */
 void zn_k_norm_merge(const void *norm_args, zn_range groups); /* units: n * groups */
 void zn_k_norm_apply(const void *norm_args, zn_range pixels); /* units: pixels of all maps */
 
-void zn_k_norm_stats(const void *norm_args, zn_range groups);      /* for the gradient: merge that only normalises */
+void zn_k_norm_stats(const void *norm_args, zn_range groups);      /* for the gradient: like merge, but only
+                                                                    * normalises */
 void zn_k_norm_grad_sums(const void *norm_args, zn_range blocks);  /* partial: sums of dy xh, and of dy */
 void zn_k_norm_grad_merge(const void *norm_args, zn_range groups); /* sums, and the table of dx = a dy + b x + c */
 void zn_k_norm_grad(const void *norm_args, zn_range pixels);

@@ -1,4 +1,4 @@
-/* Loops that do nothing but multiply and add in registers: what the machine could do at best. */
+/* Loops that only multiply and add in registers. They measure the peak throughput of the machine. */
 #ifndef ZN_PEAK_H
 #define ZN_PEAK_H
 
@@ -6,11 +6,11 @@
 #include "kernels/conv.h"
 
 typedef struct zn_peak {
-    zn_body body; /* args: NULL; each unit is the same work */
+    zn_body body; /* args: NULL; every unit is the same amount of work */
     double flops_per_unit;
 } zn_peak;
 
-/* The best loop of this CPU for a precision; the fp32 one where it has nothing better. */
+/* Returns the fastest loop of this CPU for a precision, or the fp32 loop if it has none. */
 zn_peak zn_peak_choose(zn_math math, uint32_t cpu);
 
 #endif

@@ -1,4 +1,4 @@
-/* Rotary positions: pairs of a token's channels are turned by angles that its position gives. */
+/* Rotary position embeddings: rotates pairs of a token's channels by angles that depend on its position. */
 #ifndef ZN_KERNELS_ROPE_H
 #define ZN_KERNELS_ROPE_H
 
@@ -7,15 +7,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* y[token][head][2 * pairs]; the angle of pair i turns channels 2i and 2i + 1, or, if `halves`, i and i + pairs. The
- * same angles serve every head. y may be x. Units are tokens. */
+/* y[token][head][2 * pairs]. The angle of pair i rotates channels 2i and 2i + 1, or i and i + pairs if `halves`. All
+ * heads use the same angles. y may be x. Units are tokens. */
 typedef struct zn_rope_args {
     const float *x;
     const float *cos, *sin; /* [tokens][pairs] */
     float *y;
     int heads, pairs;
     bool halves;
-    bool back; /* the other way round: the gradient */
+    bool back; /* rotates in the opposite direction: the gradient */
 } zn_rope_args;
 void zn_k_rope(const void *rope_args, zn_range tokens);
 

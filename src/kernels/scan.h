@@ -3,10 +3,11 @@
  *     delta = softplus(dt[t] + bias)          a[i] = exp(-delta exp(a_log[i]))
  *     h[i] = a[i] h[i] + delta u[t] b[t][i]   y[t] = sum over i of c[t][i] h[i] + d u[t]
  *
- * Channels go in blocks of ZN_SCAN_BLOCK, tokens in chunks of ZN_SCAN_CHUNK. h is kept only where a chunk begins; the
- * gradient computes it again from there. Where there are too few blocks for many threads, chunks run apart: each from
- * zero for its end (zn_k_scan_ends), the ends joined in order (zn_k_scan_join), then each from its true beginning.
- * Which form is taken depends on the sizes alone. */
+ * Channels are split into blocks of ZN_SCAN_BLOCK, tokens into chunks of ZN_SCAN_CHUNK. h is stored only at the
+ * start of each chunk; the gradient recomputes it from there. If there are too few blocks for many threads, the
+ * chunks run independently (`apart`): each chunk first runs from zero to get its end state (zn_k_scan_ends), the end
+ * states are joined in order (zn_k_scan_join), then each chunk runs from its true start state. The choice depends
+ * only on the sizes. */
 #ifndef ZN_KERNELS_SCAN_H
 #define ZN_KERNELS_SCAN_H
 
@@ -16,21 +17,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A block is a line of the cache. The gradient takes ZN_SCAN_GROUP blocks at once, since each such group sums its own
- * d b and d c; fewer blocks than ZN_SCAN_FEW are too few. */
+/* A block is one cache line. The gradient processes ZN_SCAN_GROUP blocks at once, because each group has its own
+ * sums of d b and d c. Fewer than ZN_SCAN_FEW blocks are too few for many threads. */
 enum { ZN_SCAN_BLOCK = 16, ZN_SCAN_CHUNK = 64, ZN_SCAN_GROUP = 4, ZN_SCAN_FEW = 16 };
 
-/* Maps are [sequences][length][channels]; a cell is [states][ZN_SCAN_BLOCK] floats, channels beyond the last 0. */
+/* Maps are [sequences][length][channels]. A cell is [states][ZN_SCAN_BLOCK] floats; channels past the last are 0. */
 typedef struct zn_scan_args {
     const float *u, *dt;           /* maps */
     const float *b, *c;            /* [sequences][length][states] */
     const float *a_log, *d, *bias; /* [channels][states], [channels], [channels] */
-    const float *first;            /* h before the first token, [sequences][channels][states], or NULL: 0 */
+    const float *first;            /* h before the first token, [sequences][channels][states]; NULL: zero */
     float *y;                      /* map */
     float *marks;                  /* cells [sequences][chunks + 1][blocks]: h before each chunk, and after the last */
-    float *decay;                  /* apart: cells [sequences][chunks][blocks], the product of a over each chunk */
-    float *ends; /* apart: such cells; h after each chunk from 0. Gradient: what goes back out of its beginning from 0,
-                    then, joined, what comes back into its end */
+    float *decay;                  /* if apart: cells [sequences][chunks][blocks], the product of a over each chunk */
+    float *ends; /* if apart: cells like decay; h after each chunk when started from 0. Gradient: the gradient that
+                  * leaves the start of the chunk, computed from 0; after the join, the gradient that enters its end */
     int64_t sequences, length;
     int channels, states;
     bool apart;
@@ -39,7 +40,7 @@ typedef struct zn_scan_args {
     float *du, *ddt;   /* maps */
     float *dfirst;     /* [sequences][channels][states], or NULL */
     float *partial;    /* [runs][zn_scan_parameters], see zn_scan_runs: d a_log, d d, d bias */
-    float *partial_bc; /* [groups][2][sequences][length][states]: d b, d c from a group of blocks */
+    float *partial_bc; /* [groups][2][sequences][length][states]: d b, d c of a group of blocks */
 } zn_scan_args;
 
 static inline int64_t zn_scan_blocks(const zn_scan_args *a)
@@ -56,14 +57,14 @@ static inline bool zn_scan_is_apart(const zn_scan_args *a)
 {
     return a->sequences * zn_scan_blocks(a) < ZN_SCAN_FEW && zn_scan_chunks(a) > 1;
 }
-/* Floats of a sum of parameter gradients, and how many sums there are. */
+/* Floats of one sum of parameter gradients, and the number of sums. */
 static inline int64_t zn_scan_parameters(const zn_scan_args *a) { return (int64_t)a->channels * (a->states + 2); }
 static inline int64_t zn_scan_runs(const zn_scan_args *a) { return a->sequences * (a->apart ? zn_scan_chunks(a) : 1); }
 
-/* What a unit of a kernel works on: the block (gradient: the group of blocks) is the inner index, then the chunk. */
+/* The work of one unit. The block (gradient: the group of blocks) is the inner index, then the chunk. */
 typedef struct zn_scan_part {
     int64_t sequence, block, chunk, end; /* chunks [chunk,end) */
-    int64_t run;                         /* sequence and chunk, or sequence alone */
+    int64_t run;                         /* index of sequence and chunk, or of the sequence only */
 } zn_scan_part;
 static inline zn_scan_part zn_scan_part_of(const zn_scan_args *a, int64_t unit, int64_t blocks)
 {
@@ -72,7 +73,7 @@ static inline zn_scan_part zn_scan_part_of(const zn_scan_args *a, int64_t unit, 
         return (zn_scan_part){ run, unit % blocks, 0, chunks, run };
     return (zn_scan_part){ run / chunks, unit % blocks, run % chunks, run % chunks + 1, run };
 }
-/* Places of a block's cells: in marks, and in decay or ends. */
+/* Offsets of a block's cell: in marks, and in decay or ends. */
 static inline int64_t zn_scan_mark(const zn_scan_args *a, int64_t sequence, int64_t chunk, int64_t block)
 {
     return ((sequence * (zn_scan_chunks(a) + 1) + chunk) * zn_scan_blocks(a) + block) * zn_scan_cell(a);
@@ -82,20 +83,21 @@ static inline int64_t zn_scan_inner(const zn_scan_args *a, int64_t sequence, int
     return ((sequence * zn_scan_chunks(a) + chunk) * zn_scan_blocks(a) + block) * zn_scan_cell(a);
 }
 
-/* Bytes that each thread needs. */
+/* Bytes of scratch per thread. */
 size_t zn_scan_scratch(const zn_scan_args *a);
 size_t zn_scan_grad_scratch(const zn_scan_args *a);
 
-/* Units: zn_scan_runs * blocks. Writes y; together also the marks, apart it reads them. */
+/* Units: zn_scan_runs * blocks. Writes y. Also writes the marks, or reads them if apart. */
 void zn_k_scan(const void *scan_args, zn_range units);
-/* Apart, the same units: decay and ends. */
+/* If apart; the same units. Write decay and ends. */
 void zn_k_scan_ends(const void *scan_args, zn_range units);
 void zn_k_scan_grad_ends(const void *scan_args, zn_range units);
-/* Apart, units are sequences * blocks: makes marks of the ends; joins those of the gradient, writes dfirst. */
+/* If apart; units are sequences * blocks. The first computes the marks from the ends; the second joins the ends of
+ * the gradient and writes dfirst. */
 void zn_k_scan_join(const void *scan_args, zn_range units);
 void zn_k_scan_grad_join(const void *scan_args, zn_range units);
-/* Units: zn_scan_runs * groups. Reads the marks, apart also the ends; writes du, ddt, both partial sums, and together
- * dfirst. */
+/* Units: zn_scan_runs * groups. Reads the marks, and the ends if apart. Writes du, ddt, both partial sums, and
+ * dfirst if not apart. */
 void zn_k_scan_grad(const void *scan_args, zn_range units);
 
 #endif

@@ -1,4 +1,4 @@
-/* What descriptors of ops have in common, and the launch of a kernel over threads or on a device. */
+/* Shared functions of op descriptors, and the launch of a kernel on threads or on a device. */
 #include "base/fail.h"
 #include "ops/ops.h"
 

@@ -1,8 +1,8 @@
-/* Operations: each function appends a node to the graph of its arguments; shapes are checked here.
+/* Operations: each function appends a node to the graph of its arguments and checks the shapes.
  *
  *     zn_node *y = zn_relu(zn_conv(x, w, b, (zn_conv_spec){ .stride = 1, .pad = 1 }));
  *
- * Tensors are [N,H,W,C]. Every op carries its gradient; tests/ops checks each against finite differences. */
+ * Tensors are [N,H,W,C]. Every op has a gradient; tests/ops checks each against finite differences. */
 #ifndef ZN_OPS_H
 #define ZN_OPS_H
 
@@ -12,101 +12,106 @@
 
 typedef struct zn_conv_spec {
     int stride, pad;
-    int beyond;          /* more rows and columns of zeros below and on the right; below 0: fewer */
-    bool up2;            /* through a nearest x2 up-sampling; set by fuse.c */
+    int beyond;          /* additional rows and columns of zeros at the bottom and right; below 0: fewer */
+    bool up2;            /* upsample the input x2 (nearest); set by fuse.c */
     bool residual, relu; /* y = relu(conv + bias + residual); set by fuse.c */
-    bool unshuffle;      /* of 1x1: x is read through a pixel unshuffle by 2; set by fuse.c */
-    bool shuffle;        /* of 1x1: y is written through a pixel shuffle by 2; set by fuse.c */
+    bool unshuffle;      /* 1x1 only: x is read through a pixel unshuffle by 2; set by fuse.c */
+    bool shuffle;        /* 1x1 only: y is written through a pixel shuffle by 2; set by fuse.c */
     bool bias;
-    int lag;      /* result n comes of sample n - lag, and is 0 where there is none */
-    int results;  /* how many; 0: as many as there are samples */
-    bool flipped; /* w [kh,kw,O,I] with its taps in reverse: the gradient by the input of a convolution with w */
+    int lag;      /* result n is computed from sample n - lag, and is 0 if that sample does not exist */
+    int results;  /* number of results; 0: the number of samples */
+    bool flipped; /* w is [kh,kw,O,I] with reversed taps: the gradient with respect to the input of a convolution
+                   * with w */
 } zn_conv_spec;
 
-/* x [N,H,W,I], w [kh,kw,I,O], bias [O] or NULL. Only stride, pad, beyond, lag and results of the spec are given by
- * callers; where results are left 0 by a lag there is no bias. */
+/* x [N,H,W,I], w [kh,kw,I,O], bias [O] or NULL. Callers set only stride, pad, beyond, lag and results of the spec.
+ * Results that are 0 because of a lag get no bias. */
 zn_node *zn_conv(zn_node *x, zn_node *w, zn_node *bias, zn_conv_spec spec);
-/* With a lag, samples [first,first+count) are what the results that begin at `to` come of. */
+/* With a lag: samples [first,first+count) give the results that begin at `to`. */
 typedef struct zn_overlap {
     int64_t first, to, count;
 } zn_overlap;
 zn_overlap zn_conv_overlap(int64_t samples, int64_t results, int lag);
-/* x [N,H,W,I], w [1,1,I,O], bias [O] or NULL: a 1x1 convolution whose weights are too many to pack; O a multiple of
+/* x [N,H,W,I], w [1,1,I,O], bias [O] or NULL: a 1x1 convolution with too many weights to pack. O is a multiple of
  * 32. */
 zn_node *zn_dense(zn_node *x, zn_node *w, zn_node *bias);
-/* x [N,H,W,I], w [1,1,O,I] as files hold it, floats or packed, bias [O] or NULL: y = x w' + bias. Packed weights have
- * no gradient, and let none through. */
+/* x [N,H,W,I], w [1,1,O,I] in the file's layout, floats or packed, bias [O] or NULL: y = x w' + bias. Packed weights
+ * have no gradient and propagate none. */
 zn_node *zn_matrix(zn_node *x, zn_node *w, zn_node *bias);
-zn_node *zn_reshape(zn_node *x, zn_shape shape); /* the same numbers in the same order */
+zn_node *zn_reshape(zn_node *x, zn_shape shape); /* the same values in the same order */
 zn_node *zn_relu(zn_node *x);
 zn_node *zn_soft_clamp(zn_node *x, float limit); /* limit * tanh(x / limit) */
 zn_node *zn_clamp(zn_node *x, float low, float high);
 zn_node *zn_scale(zn_node *x, float factor);
 zn_node *zn_add(zn_node *a, zn_node *b);
 zn_node *zn_sub(zn_node *a, zn_node *b);
-zn_node *zn_multiply(zn_node *a, zn_node *b);        /* element by element */
-zn_node *zn_multiply_scalar(zn_node *x, zn_node *s); /* s [1]; no gradient goes to s */
+zn_node *zn_multiply(zn_node *a, zn_node *b);        /* elementwise */
+zn_node *zn_multiply_scalar(zn_node *x, zn_node *s); /* s [1]; s gets no gradient */
 zn_node *zn_exp(zn_node *x);
 zn_node *zn_upsample2(zn_node *x); /* nearest */
 zn_node *zn_group_norm(zn_node *x, zn_node *gamma, zn_node *beta, int groups, float eps);
 zn_node *zn_layer_norm(zn_node *x, zn_node *gamma, zn_node *beta, float eps); /* over the channels of each pixel */
 zn_node *zn_mean_square_error(zn_node *a, zn_node *b);                        /* scalar [1] */
 zn_node *zn_mean_absolute_error(zn_node *a, zn_node *b);
-zn_node *zn_logistic_loss(zn_node *logits, zn_node *labels); /* cross-entropy with labels 0 and 1, mean */
-zn_node *zn_huber(zn_node *a, zn_node *b, float knee);       /* quadratic up to the knee */
+zn_node *zn_logistic_loss(zn_node *logits, zn_node *labels); /* cross-entropy with labels 0 and 1, averaged */
+zn_node *zn_huber(zn_node *a, zn_node *b, float knee);       /* quadratic below the knee */
 zn_node *zn_ssim_loss(zn_node *a, zn_node *b);               /* 1 - SSIM of [N,H,W,C] in [0,1]: 11x11 Gaussian window */
-zn_node *zn_kl_gaussian(zn_node *mean, zn_node *logvar);     /* of N(mean, exp(logvar)) to N(0,1), mean over elements */
-/* A sample of N(mean, exp(logvar)) made of eps of N(0,1): mean + eps exp(logvar / 2), logvar within [-30,20]. */
+zn_node *zn_kl_gaussian(zn_node *mean, zn_node *logvar);     /* KL from N(mean, exp(logvar)) to N(0,1), averaged over
+                                                              * elements */
+/* A sample of N(mean, exp(logvar)) computed from eps of N(0,1): mean + eps exp(logvar / 2), logvar clamped to
+ * [-30,20]. */
 zn_node *zn_gaussian(zn_node *mean, zn_node *logvar, zn_node *eps);
 zn_node *zn_downsample2(zn_node *x); /* mean of 2x2 */
 zn_node *zn_ones_like(zn_node *x);
 zn_node *zn_gelu(zn_node *x);     /* exact erf form */
 zn_node *zn_silu(zn_node *x);     /* x / (1 + exp(-x)) */
-zn_node *zn_positive(zn_node *x); /* 1 where x > 0; a constant for gradients */
+zn_node *zn_positive(zn_node *x); /* 1 where x > 0; constant with respect to gradients */
 zn_node *zn_mean(zn_node *x);     /* scalar [1] */
 
-/* Channels of maps side by side, and some neighbouring ones of a map. */
+/* Concatenates feature maps along channels, and takes a range of channels of a map. */
 zn_node *zn_concat(zn_node *a, zn_node *b);
 zn_node *zn_slice_channels(zn_node *x, int first, int count);
 
-/* Clips [T,H,W,C]: frame t is frame from[t] of the sources one behind the other, zeros where from[t] < 0. */
+/* Videos [T,H,W,C]: frame t is frame from[t] of the concatenated sources, or zeros if from[t] < 0. */
 zn_node *zn_frames(zn_node *const *sources, int count, const int32_t *from, int frames);
 
-/* Maps and tables with a row for each sample, [1,1,N,C]: x (1 + scale) + shift (or NULL), rows of x that belong to a
- * sample one after the other; and the mean of each sample's pixels. */
+/* Feature maps with a table that has one row per sample, [1,1,N,C]: x (1 + scale) + shift (shift may be NULL), where
+ * the rows of x that belong to a sample are consecutive; and the mean over each sample's pixels. */
 zn_node *zn_modulate(zn_node *x, zn_node *scale, zn_node *shift);
-/* A share of the elements becomes 0, the others grow by 1 / (1 - share). Which ones depends on the sample's seed, a
- * whole number below 2^24 in seeds [.., samples], and on the layer's place, a number of its own. */
+/* Sets a fraction `share` of the elements to 0 and scales the others by 1 / (1 - share). The choice depends on the
+ * sample's seed, an integer below 2^24 in seeds [.., samples], and on `place`, a number unique to the layer. */
 zn_node *zn_dropout(zn_node *x, zn_node *seeds, float share, int place);
 zn_node *zn_sample_mean(zn_node *x);
 
-/* Self-attention over the pixels of each map: qkv [N,H,W,3C], for each head its d = C / heads channels of q, k and v
- * one behind the other; y [N,H,W,C] = softmax(q k' / sqrt d) v. */
+/* Self-attention over the pixels of each map: qkv [N,H,W,3C] stores, for each head, its d = C / heads channels of q,
+ * then k, then v; y [N,H,W,C] = softmax(q k' / sqrt d) v. */
 zn_node *zn_attention(zn_node *qkv, int heads);
-zn_node *zn_attention_apart(zn_node *qkv, int heads); /* the same with q of all heads first, then k, then v */
+zn_node *zn_attention_apart(zn_node *qkv, int heads); /* the same, but qkv stores q of all heads, then k, then v */
 
-/* Attention of q over k and v, [N,H,W,heads * d] and [N,H,W,groups * d]: heads of a group, which follow each other,
- * share its k and v. causal: a row sees those of k and v up to its own, counted from the end. */
+/* Attention of q over k and v, [N,H,W,heads * d] and [N,H,W,groups * d]. Consecutive heads form a group and share
+ * its k and v. causal: a row attends to the rows of k and v up to its own, aligned at the end. */
 typedef struct zn_attend_spec {
     int heads, groups;
     bool causal;
 } zn_attend_spec;
 zn_node *zn_attend(zn_node *q, zn_node *k, zn_node *v, zn_attend_spec spec);
 
-/* Rotary positions: pairs of channels of each head turned by angles, whose cosines and sines are [..,L,pairs], one row
- * for each token of x (and again for each sample). halves: channel i goes with i + pairs, not with its neighbour. */
+/* Rotary position embeddings: rotates pairs of channels of each head by angles. Their cosines and sines are
+ * [..,L,pairs], one row for each token of x, reused for each sample. halves: channel i is paired with i + pairs, not
+ * with its neighbour. */
 zn_node *zn_rope(zn_node *x, zn_node *cosines, zn_node *sines, bool halves);
 
-/* Rows of a table [1,1,rows,C], floats or packed, by whole numbers ids [N,H,W,1]; zeros where there is no such row. */
+/* Rows of a table [1,1,rows,C], floats or packed, selected by the integers ids [N,H,W,1]; zeros for an id outside
+ * the table. */
 zn_node *zn_lookup(zn_node *table, zn_node *ids);
 
-/* Spectral ops: scale * H x along an axis (1 rows' direction H, 2 W, 3 channels), and (1/n) H (gate .* H x). */
+/* Spectral ops: scale * H x along an axis (1: image height, 2: width, 3: channels), and (1/n) H (gate .* H x). */
 zn_node *zn_wht(zn_node *x, int axis, float scale);
 zn_node *zn_spectral(zn_node *x, zn_node *gate, int axis);
 /* In tiles of P along an axis: Q soft(gate .* Q x, |th|), gate and th [P,C]; tiles begin at offset + k P. */
 zn_node *zn_tile_mix(zn_node *x, zn_node *gate, zn_node *th, int axis, int offset);
 
-/* Each pixel's channels with parameters along them. */
+/* Ops on each pixel's channels with per-channel parameters. */
 zn_node *zn_add_channels(zn_node *x, zn_node *b);           /* x[k] + b[k] */
 zn_node *zn_scale_channels(zn_node *x, zn_node *w);         /* w[k] x[k] */
 zn_node *zn_taps(zn_node *x, zn_node *w);                   /* w[0][k] x[k-1] + w[1][k] x[k] + w[2][k] x[k+1] */
@@ -114,35 +119,37 @@ zn_node *zn_rms_norm(zn_node *x, zn_node *w, float eps);    /* x / sqrt(mean x^2
 zn_node *zn_unit_norm(zn_node *x, zn_node *w, float floor); /* x / max(|x|, floor) * sqrt(C) * w[k] */
 
 zn_node *zn_grouped_conv(zn_node *x, zn_node *w, zn_node *bias);        /* 1x1, w [G,out/G,in/G], bias [out] or NULL */
-zn_node *zn_grouped_interleaved(zn_node *x, zn_node *w, zn_node *bias); /* then y[j*G + g] is output j of group g */
+zn_node *zn_grouped_interleaved(zn_node *x, zn_node *w, zn_node *bias); /* the same, but y[j*G + g] is output j of
+                                                                         * group g */
 zn_node *zn_depthwise(zn_node *x, zn_node *w);                          /* 3x3, w [C,3,3], zero padding */
 zn_node *zn_depthwise_residual(zn_node *x, zn_node *w);                 /* x + depthwise(x) */
-zn_node *zn_median3(zn_node *x);                                        /* of 3x3 in each channel, the edge repeated */
+zn_node *zn_median3(zn_node *x);                                        /* 3x3 in each channel, edge pixels repeated */
 zn_node *zn_pixel_unshuffle(zn_node *x, int r);                         /* PyTorch channel order */
 zn_node *zn_pixel_shuffle(zn_node *x, int r);
 zn_node *zn_space_to_depth(zn_node *x, int r); /* TensorFlow channel order: patches of r x r pixels */
 zn_node *zn_depth_to_space(zn_node *x, int r);
 zn_node *zn_select_channels(zn_node *x, const int32_t *from, int count); /* y[k] = x[from[k]], 0 where from[k] < 0 */
 
-/* y[k] = x[table[row][k]]: a permutation kept with the weights, table [rows,C] of ZN_LAYOUT_INDEX; and row `row` of a
- * table of parameters [rows,...], as [...]. */
+/* y[k] = x[table[row][k]]: a permutation stored with the weights, table [rows,C] of ZN_LAYOUT_INDEX; and row `row`
+ * of a table of parameters [rows,...], as [...]. */
 zn_node *zn_permute_channels(zn_node *x, zn_node *table, int row);
 zn_node *zn_row(zn_node *table, int row);
 
-/* Block gates: mask [..,C/8] from the energy of eight channels, and its application. eps (noise) may be NULL. */
+/* Block gates: computes the mask [..,C/8] from the energy of blocks of eight channels, and applies it. eps (noise)
+ * may be NULL. */
 zn_node *zn_gate_mask(zn_node *x, zn_node *w, zn_node *v, zn_node *eps, zn_gate_mode mode, float temperature);
 zn_node *zn_gate_apply(zn_node *x, zn_node *mask);
-/* mask .* depthwise(x, w), skipped where the mask is 0. zn_positive(mask) makes the pattern a constant. Without a mask
- * (NULL) the same as zn_depthwise, for wide pixels. C a multiple of 8. */
+/* mask .* depthwise(x, w), not computed where the mask is 0. zn_positive(mask) makes the pattern a constant. Without
+ * a mask (NULL) the same as zn_depthwise, for pixels with many channels. C must be a multiple of 8. */
 zn_node *zn_sparse_depthwise(zn_node *x, zn_node *w, zn_node *mask);
 
-/* The spectral half of a Prune block in one op: unit H taps(scale .* N(unit H e)), N the SRIG gate (w, b), a soft
- * threshold (w) or nothing; with gamma and beta then the group norm of its positive part. Where the mask (only with a
- * norm) is 0, e must be 0. */
+/* The spectral half of a Prune block in one op: unit H taps(scale .* N(unit H e)). N is the SRIG gate (w, b), a soft
+ * threshold (w) or the identity. With gamma and beta, the group norm of its positive part follows. Where the mask
+ * (only with a norm) is 0, e must be 0. */
 typedef struct zn_line_spec {
     float unit, eps;
     int groups;
-    zn_line_kind kind; /* kind, mask and which are set by zn_line */
+    zn_line_kind kind; /* zn_line sets kind, mask and which */
     bool mask;
     int which;
 } zn_line_spec;
@@ -155,17 +162,18 @@ zn_node *zn_line(zn_node *e, const zn_line_sources *sources, zn_line_spec spec);
 zn_node *zn_srig(zn_node *u, zn_node *w, zn_node *b); /* u * G(u), w [C,5], b [C] */
 
 /* Sequences of tokens [N,1,L,C]. */
-/* Over the tokens of each channel, none that come later: w [C,..,taps], the last tap for the token itself, bias [C] or
- * NULL. */
+/* Causal convolution over the tokens of each channel: w [C,..,taps], the last tap applies to the token itself, bias
+ * [C] or NULL. */
 zn_node *zn_causal_conv(zn_node *x, zn_node *w, zn_node *bias);
-zn_node *zn_fourier(zn_node *p, zn_node *b); /* [cos 2 pi b p, sin 2 pi b p], b [F,sides]: not trained */
+zn_node *zn_fourier(zn_node *p, zn_node *b); /* [cos 2 pi b p, sin 2 pi b p], b [F,sides]: b is not trained */
 
-/* Tokens in other orders. `orders` [2,N,K,L] holds whole numbers: in its first half, for each sequence and order, the
- * token that comes t-th; in the second the place of each token, the inverse. -1 (behind the last that is there; for a
- * token that is nowhere) stands for zeros. */
+/* Reorders tokens. `orders` [2,N,K,L] holds integers. Its first half gives, for each sequence and order, the token
+ * at position t. Its second half is the inverse: the position of each token. -1 gives zeros; it marks positions
+ * after the last token, and tokens without a position. */
 zn_node *zn_gather_tokens(zn_node *x, zn_node *orders, int order);                    /* into this order */
-zn_node *zn_merge_tokens(zn_node *const *x, int count, zn_node *orders, float scale); /* scale * sum, from all */
-zn_node *zn_mean_tokens(zn_node *x, zn_node *orders); /* [1,1,N,C], over the tokens that have a place */
+zn_node *zn_merge_tokens(zn_node *const *x, int count, zn_node *orders, float scale); /* scale * sum over all orders,
+                                                                                       * back to the original order */
+zn_node *zn_mean_tokens(zn_node *x, zn_node *orders); /* [1,1,N,C], over the tokens that have a position */
 
 /* The selective scan of Mamba: u, dt [N,1,L,C], b, c [N,1,L,S], a_log [C,S], d, dt_bias [C]; y like u. */
 typedef struct zn_scan_sources {
@@ -173,38 +181,39 @@ typedef struct zn_scan_sources {
     zn_node *first; /* [N,C,S], the state before the first token, or NULL */
 } zn_scan_sources;
 zn_node *zn_scan(const zn_scan_sources *sources);
-/* After a run: the state behind the last token, [N,C,S]. The scan must be an output, or its memory is others'. */
+/* After a run: copies the state after the last token, [N,C,S]. The scan must be a graph output; otherwise its memory
+ * is reused. */
 void zn_scan_last_state(const zn_node *scan, float *out);
 
-/* Gradients of `of` with respect to wrt[count], seeded with `seed` (like `of`; NULL: `of` is a scalar and the seed 1).
- * gradients[i] is NULL if `of` does not depend on wrt[i]. */
+/* Adds the gradients of `of` with respect to wrt[count], seeded with `seed` (shaped like `of`; NULL: `of` is a
+ * scalar and the seed is 1). gradients[i] is NULL if `of` does not depend on wrt[i]. */
 ZN_MUST_USE zn_status zn_graph_differentiate(zn_graph *g, zn_node *of, zn_node *seed, zn_node *const *wrt, int count,
                                              zn_node **gradients);
-/* The same; with `lean`, activations inside segments of the forward are computed again for the backward instead of
- * kept. The gradients have the same bits. */
+/* The same. With `lean`, activations inside segments of the forward pass are recomputed for the backward pass
+ * instead of kept. The gradients have the same bits. */
 ZN_MUST_USE zn_status zn_graph_differentiate_as(zn_graph *g, zn_node *of, zn_node *seed, zn_node *const *wrt, int count,
                                                 zn_node **gradients, bool lean);
-/* Chooses the segments: starts[i] of the first `count` nodes is set where one begins. */
+/* Chooses the segments: sets starts[i], for the first `count` nodes, where a segment begins. */
 ZN_MUST_USE zn_status zn_recompute_segments(const zn_graph *g, int count, bool *starts);
-/* The gradient of a convolution n by its input. */
+/* The gradient of a convolution n with respect to its input. */
 zn_node *zn_conv_input_gradient(zn_node *n, zn_node *dy);
-/* For ops that are a convolution inside: the gradient by its weights, taps kh and kw. */
+/* For ops that contain a convolution: the gradient with respect to its weights; taps are kh and kw. */
 zn_node *zn_conv_weight_gradient(zn_node *x, zn_node *dy, const zn_conv_spec *k, const int64_t *taps);
-/* For ops' gradient functions: adds g to the gradient of n. Nodes that need none ignore it. */
+/* For gradient functions of ops: adds g to the gradient of n. Does nothing if n needs no gradient. */
 void zn_accumulate(zn_node *n, zn_node *g);
 bool zn_needs_gradient(const zn_node *n);
 
-/* Merges up-sampling, residual additions and activations into convolutions; outputs[count] keep their nodes. */
+/* Merges upsampling, residual additions and activations into convolutions; outputs[count] keep their nodes. */
 void zn_graph_fuse(zn_graph *g, zn_node *const *outputs, int count);
 
-/* Every op by name: ops.def is the list. */
+/* Declares every op by name: ops.def is the list. */
 #define ZN_OP(name) extern const zn_op zn_op_##name;
 #include "ops/ops.def"
 #undef ZN_OP
 
-/* What ops are, for fusion: the axis of a spectral, whether a transform has this axis and scale, whether a mix is
- * zn_scale_channels, which row a row or permute op takes, the factor of a pixel (un)shuffle, whether a select keeps or
- * fills the first channels. */
+/* Properties of ops, for fusion: the axis of a spectral op, whether a transform has this axis and scale, whether a
+ * mix is zn_scale_channels, which row a row or permute op takes, the factor of a pixel (un)shuffle, whether a select
+ * keeps or fills the first channels. */
 int zn_spectral_axis(const zn_node *spectral);
 bool zn_grouped_is_interleaved(const zn_node *grouped);
 bool zn_depthwise_is_residual(const zn_node *depthwise); /* x + conv(x), and no gradient */
@@ -219,32 +228,32 @@ int zn_tile_mix_axis(const zn_node *tile_mix, int *offset);
 /* Extends output positions [*lo,*hi) to whole tiles of `side` that begin at offset. */
 void zn_tile_reach(int64_t side, int offset, int64_t *lo, int64_t *hi);
 
-/* The last dimension, and all others together: pixels of a map, tokens of sequences. */
+/* The last dimension, and the product of all others: pixels of a map, tokens of sequences. */
 static inline int zn_channels(const zn_node *x) { return (int)x->shape.dim[x->shape.rank - 1]; }
 static inline int64_t zn_positions(const zn_node *x) { return zn_shape_count(x->shape) / zn_channels(x); }
 
 /* Helpers for shape functions; the first three are shape functions themselves. */
-zn_status zn_same_shape(zn_node *n);                /* output like source 0, all sources alike */
-zn_status zn_like_first(zn_node *n);                /* output like source 0, whatever the others are */
+zn_status zn_same_shape(zn_node *n);                /* output like source 0; all sources have the same shape */
+zn_status zn_like_first(zn_node *n);                /* output like source 0; other sources may have any shape */
 zn_status zn_like_second(zn_node *n);               /* like source 1 */
 zn_status zn_need_rank(const zn_node *n, int rank); /* source 0 has this rank */
 
-/* The gradient of x, if it needs one, is what begins `first` floats behind the result of `from`. */
+/* If x needs a gradient, sets it to the part of the result of `from` that begins at offset `first` (in floats). */
 void zn_accumulate_tail(zn_node *x, zn_node *from, int64_t first);
 
 /* For zn_op.in_place. */
 int zn_first_source(const zn_node *n);
 int zn_second_source(const zn_node *n);
 
-/* For zn_op.reach: a position on either side. For zn_op.flops and .slots: one for each number of the result, as
- * sums and products have, and what is counted as if it were one. */
+/* For zn_op.reach: one position on either side. For zn_op.flops and .slots: one per element of the result, as for
+ * sums and products, and for ops that are counted as if they were one. */
 void zn_reach_neighbours(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *hi);
 double zn_one_flop(const zn_node *n);
 double zn_one_slot(const zn_node *n, const zn_prepare *p);
 
-/* For zn_op.launches: yes, always. */
+/* For zn_op.launches: always true. */
 bool zn_launches(const zn_node *n);
-/* Runs a kernel over `units` in blocks of `grain` on the context's threads, or all of it on its device. */
+/* Runs a kernel over `units` in blocks of `grain` on the context's threads, or all units on its device. */
 void zn_launch(const zn_launch_context *c, zn_body body, int64_t units, int64_t grain, const void *args);
 
 #endif
