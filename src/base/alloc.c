@@ -1,5 +1,6 @@
-/* Aligned heap blocks. A 64-byte header in front of each block remembers its size, so that realloc can copy. Large
- * blocks ask for large pages: weights of hundreds of megabytes are read across, one page for every row otherwise. */
+/* Aligned heap blocks. A 64-byte header before each block stores its size, so that realloc can copy. Large blocks
+ * request huge pages: weights of hundreds of megabytes are read across their rows, and with small pages every row is on
+ * a page of its own. */
 #define _DEFAULT_SOURCE /* madvise */
 #include "base/alloc.h"
 
@@ -39,7 +40,7 @@ void *zn_alloc(size_t bytes)
         return NULL;
 #if defined(MADV_HUGEPAGE)
     if (large)
-        (void)madvise(base, whole, MADV_HUGEPAGE); /* a wish */
+        (void)madvise(base, whole, MADV_HUGEPAGE); /* a hint; failure is harmless */
 #endif
     memcpy(base, &bytes, sizeof bytes);
     return base + ALIGN;

@@ -12,22 +12,22 @@
 #include <zenith/status.h>
 
 void *zn_alloc(size_t bytes);                /* uninitialised; NULL on failure; bytes 0 gives a valid pointer */
-void *zn_calloc(size_t count, size_t size);  /* zeroed, multiplication checked */
+void *zn_calloc(size_t count, size_t size);  /* zeroed; checks count * size for overflow */
 void *zn_realloc(void *block, size_t bytes); /* contents kept; on failure the old block stays valid */
 void zn_free(void *block);
 char *zn_strdup(const char *s);
 
-/* As above but writes the error: "out of memory: N bytes for WHAT". */
+/* Like zn_alloc, but sets the error text: "out of memory: N bytes for WHAT". */
 ZN_MUST_USE zn_status zn_alloc_for(const char *what, size_t bytes, void **out);
 
-/* Lists that grow: ZN_GROW(d->names, d->capacity, d->count + 1) makes place for that many items, at least twice as many
- * as before, so that adding one by one takes linear time. False if there is no memory: list and capacity stay as they
- * are. */
+/* Growing lists: ZN_GROW(d->names, d->capacity, d->count + 1) grows the list to at least that many items. The capacity
+ * at least doubles, so appending one by one takes linear time. Returns false when out of memory; list and capacity are
+ * then unchanged. */
 #define ZN_GROW(list, capacity, need) zn_grow(&(list), &(capacity), (size_t)(need), sizeof *(list))
 ZN_MUST_USE bool zn_grow(void *list, size_t *capacity, size_t need, size_t size); /* list: address of the pointer */
 
-/* Test hooks: calls made so far in the process, and the call number (counted from now, 1 = next) that must fail;
- * 0 switches failing off. */
+/* Test hooks. zn_alloc_calls returns the number of calls in this process so far. zn_alloc_fail_at makes the nth call
+ * from now fail (1 = next); 0 disables it. */
 int64_t zn_alloc_calls(void);
 void zn_alloc_fail_at(int64_t nth);
 

@@ -1,4 +1,4 @@
-/* Blocks in a list, filled one after the other; what is too large for one gets its own. */
+/* A list of blocks, filled one after the other. Allocations too large for a block get a block of their own. */
 #include "base/arena.h"
 
 #include "base/alloc.h"

@@ -1,4 +1,4 @@
-/* An arena: many small allocations, one free. A failed allocation is remembered, so callers may check once at the end.
+/* An arena: many small allocations, one free. A failed allocation sets `failed`, so callers may check once at the end.
  *
  *     zn_arena a = { 0 };
  *     char *name = zn_arena_format(&a, "%s.%d", prefix, i);

@@ -1,6 +1,6 @@
-/* Conversion of number formats with integer operations and one float addition: no branches, so that compilers turn the
- * loops into vector code on every machine. The addition of a power of two lets the FPU normalise (or round into) the
- * subnormals of the small format without ever touching a subnormal float32. */
+/* Converts number formats with integer operations and one float addition. There are no branches, so compilers vectorise
+ * the loops on every machine. Adding a power of two makes the FPU normalise (or round to) the subnormals of the small
+ * format without using a subnormal float32. */
 #include "base/convert.h"
 
 #include "base/fail.h"
@@ -56,7 +56,7 @@ static inline uint32_t bits_of(float f)
     return u;
 }
 
-/* condition ? yes : no, in a form that stays free of branches. */
+/* condition ? yes : no, without a branch. */
 static inline uint32_t choose(int condition, uint32_t yes, uint32_t no)
 {
     const uint32_t mask = 0u - (uint32_t)condition;
@@ -70,7 +70,7 @@ static inline float float_of(uint32_t u)
     return f;
 }
 
-/* A float of 1 sign, `exponent` and `mantissa` bits, bias 2^(exponent-1)-1, IEEE infinities. */
+/* Widens a float with 1 sign bit, `exponent` and `mantissa` bits, bias 2^(exponent-1)-1 and IEEE infinities. */
 static inline uint32_t widen(uint32_t v, int exponent, int mantissa)
 {
     const int shift = 23 - mantissa;
@@ -84,7 +84,7 @@ static inline uint32_t widen(uint32_t v, int exponent, int mantissa)
     return sign | choose(field == top, special, choose(field == 0, subnormal, normal));
 }
 
-/* The same without infinities (E4M3FN): only all ones is NaN. */
+/* The same for a format without infinities (E4M3FN): only all ones is NaN. */
 static inline uint32_t widen_e4m3(uint32_t v)
 {
     const uint32_t sign = (v >> 7) << 31, magnitude = (v & 0x7f) << 20, smallest = 121u << 23;
@@ -93,13 +93,14 @@ static inline uint32_t widen_e4m3(uint32_t v)
     return sign | choose((v & 0x7f) == 0x7f, 0x7fc00000u, choose((v & 0x78) == 0, subnormal, normal));
 }
 
-/* Magnitude bits of |f| rounded to the small format; at and above `limit` (float32 bits) the value is `infinity`. */
+/* Magnitude bits of |f| rounded to the small format. At and above `limit` (float32 bits) the result is `infinity`. */
 static inline uint32_t narrow(uint32_t f, int exponent, int mantissa, uint32_t limit, uint32_t infinity, uint32_t nan)
 {
     const int shift = 23 - mantissa;
     const uint32_t bias = (1u << (exponent - 1)) - 1, sign = (f >> 31) << (exponent + mantissa);
     const uint32_t magnitude = f & 0x7fffffffu, smallest = (127 - bias + 1) << 23;
-    const uint32_t magic = (127 - bias + (uint32_t)shift + 1) << 23; /* its last bit weighs as the format's last bit */
+    const uint32_t magic = (127 - bias + (uint32_t)shift + 1)
+                           << 23; /* its last bit has the weight of the format's last bit */
     const uint32_t subnormal = bits_of(float_of(magnitude) + float_of(magic)) - magic;
     const uint32_t odd = (magnitude >> shift) & 1;
     const uint32_t normal = (magnitude - ((127 - bias) << 23) + (1u << (shift - 1)) - 1 + odd) >> shift;
@@ -124,7 +125,7 @@ uint16_t zn_f32_to_f16(float value) { return (uint16_t)narrow_f16(bits_of(value)
 float zn_bf16_to_f32(uint16_t half) { return float_of((uint32_t)half << 16); }
 uint16_t zn_f32_to_bf16(float value) { return (uint16_t)narrow_bf16(bits_of(value)); }
 
-/* Input may be unaligned, hence memcpy for each element; compilers make one vector load of it. */
+/* The input may be unaligned, so each element is read with memcpy. Compilers merge these into vector loads. */
 #define TO_F32(label, type, expression)                                                                                \
     case label:                                                                                                        \
         for (size_t i = 0; i < count; i++) {                                                                           \
@@ -193,7 +194,7 @@ void zn_to_e4m3(uint8_t *restrict out, const float *restrict in, float scale, si
 
 zn_status zn_e4m3_scale(const float *in, size_t count, float *scale)
 {
-    uint32_t largest = 0; /* magnitudes are ordered like their bits, infinity and NaN last */
+    uint32_t largest = 0; /* magnitudes sort like their bits; infinity and NaN are largest */
     for (size_t i = 0; i < count; i++) {
         const uint32_t magnitude = bits_of(in[i]) & 0x7fffffffu;
         largest = magnitude > largest ? magnitude : largest;

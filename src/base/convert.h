@@ -13,19 +13,20 @@
 #include <stdint.h>
 #include <zenith/weights.h>
 
-bool zn_dtype_is_float(zn_dtype dtype); /* not of blocks: they are read, never written */
-/* Bytes of `count` elements; false if they are no whole number of blocks or too many for a size. */
+bool zn_dtype_is_float(zn_dtype dtype); /* false for block dtypes, which are read but never written */
+/* Bytes of `count` elements. Returns false if count is not a multiple of the block size or size_t overflows. */
 bool zn_dtype_bytes(zn_dtype dtype, size_t count, size_t *bytes);
-/* The dtype of a safetensors name that need not end in NUL; false if there is none. */
+/* Finds the dtype with this safetensors name, which need not end with a NUL. Returns false for an unknown name. */
 bool zn_dtype_parse(const char *name, size_t length, zn_dtype *dtype);
 
-/* count: whole blocks. */
+/* count: a multiple of the block size. */
 void zn_to_f32(float *out, const void *in, zn_dtype from, size_t count);
 /* to: ZN_F64, ZN_F32, ZN_F16, ZN_BF16, ZN_F8_E4M3 or ZN_F8_E5M2. */
 void zn_from_f32(void *out, zn_dtype to, const float *in, size_t count);
 
-/* F8_E4M3 as numbers to calculate with: codes of in / scale, where what is beyond 448 becomes 448 of its sign. The
- * scale that makes the largest magnitude 448; 1 for zeros. Values that are not finite have none. */
+/* F8_E4M3 for computation. zn_to_e4m3 writes the codes of in / scale and saturates at -448 and 448. zn_e4m3_scale
+ * returns the scale that maps the largest magnitude to 448, or 1 if all values are 0. It fails if a value is not
+ * finite. */
 void zn_to_e4m3(uint8_t *out, const float *in, float scale, size_t count);
 ZN_MUST_USE zn_status zn_e4m3_scale(const float *in, size_t count, float *scale);
 

@@ -1,4 +1,4 @@
-/* CPU features, by what the kernel says (ARM) or the CPU itself (x86). */
+/* CPU features, as reported by the kernel (ARM) or by the CPU itself (x86). */
 #define _DEFAULT_SOURCE /* syscall */
 #include "base/cpu.h"
 
@@ -9,7 +9,7 @@
 
 #if defined(__aarch64__)
 #include <sys/auxv.h>
-/* From the kernel's asm/hwcap.h, spelled out so that old headers will do. */
+/* From the kernel's asm/hwcap.h, repeated here so that old headers suffice. */
 enum { HWCAP_ASIMD_BIT = 1, HWCAP_ASIMDHP_BIT = 10 };
 enum { HWCAP2_I8MM_BIT = 13, HWCAP2_BF16_BIT = 14 };
 
@@ -36,7 +36,7 @@ static uint64_t xgetbv(void)
     return (uint64_t)d << 32 | a;
 }
 
-/* Linux hands out the tile registers only on request: arch_prctl(ARCH_REQ_XCOMP_PERM, XTILEDATA). */
+/* Linux permits the tile registers only on request: arch_prctl(ARCH_REQ_XCOMP_PERM, XTILEDATA). */
 static bool amx_granted(void) { return syscall(SYS_arch_prctl, 0x1023, 18) == 0; }
 
 static uint32_t detect(void)
@@ -82,7 +82,7 @@ static const struct {
 };
 enum { NAMES = sizeof names / sizeof *names };
 
-/* True if the comma list holds exactly this name. */
+/* True if the comma-separated list contains exactly this name. */
 static int listed(const char *list, const char *name)
 {
     const size_t n = strlen(name);

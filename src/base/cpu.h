@@ -1,4 +1,4 @@
-/* Which instructions this CPU has. */
+/* Instruction sets of this CPU. */
 #ifndef ZN_CPU_H
 #define ZN_CPU_H
 
@@ -12,15 +12,15 @@ enum {
     ZN_CPU_AVX2 = 1 << 8,   /* with FMA and F16C */
     ZN_CPU_AVX512 = 1 << 9, /* F, BW, DQ, VL */
     ZN_CPU_AVX512BF16 = 1 << 10,
-    ZN_CPU_AMX_BF16 = 1 << 11, /* tiles granted by the kernel too */
-    ZN_CPU_CUDA = 1 << 16,     /* of no CPU: what a CUDA device has, and nothing else (kernels/device.h) */
+    ZN_CPU_AMX_BF16 = 1 << 11, /* set only if the kernel also permits the tile registers */
+    ZN_CPU_CUDA = 1 << 16,     /* not a CPU feature: the only flag of a CUDA device (kernels/device.h) */
 };
 
-/* Bits of the CPU, less those named in the environment variable ZENITH_CPU_MASK (a comma list such as "avx512,amx"):
- * for tests and for measuring one build against another. */
+/* Flags of the CPU, without those that the environment variable ZENITH_CPU_MASK names (comma-separated, such as
+ * "avx512,amx"). The variable is for tests and for benchmarks of one kernel build against another. */
 uint32_t zn_cpu_flags(void);
 
-/* "neon+fp16+bf16+i8mm" */
+/* Writes the flags as text, such as "neon+fp16+bf16+i8mm". */
 void zn_cpu_text(uint32_t flags, char *text, int size);
 
 #endif

@@ -13,7 +13,7 @@ zn_status zn_fail(zn_status code, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    for (char *c = text; *c; c++) /* names from files may hold anything: keep the message one printable line */
+    for (char *c = text; *c; c++) /* names from files may contain any byte: keep the message on one printable line */
         if ((unsigned char)*c < 32 || *c == 127)
             *c = '?';
     return code;

@@ -1,4 +1,4 @@
-/* How a function fails: the detector writes the sentence, callers pass it on unchanged.
+/* Error reporting: the function that detects an error writes its text, callers return the status unchanged.
  *
  *     if (end > size)
  *         return ZN_FAIL(ZN_EFORMAT, "%s: tensor '%s' ends at %zu of %zu", path, name, end, size);
@@ -10,7 +10,8 @@
 
 __attribute__((format(printf, 2, 3))) zn_status zn_fail(zn_status code, const char *format, ...);
 
-/* Puts the path before the sentence of a failure that does not name it: for readers that know only tensors or bytes. */
+/* Prepends the path to the error text if the text does not contain it. For readers that get only tensors or bytes, not
+ * a path. */
 zn_status zn_fail_in_file(zn_status code, const char *path);
 
 #define ZN_FAIL(code, ...) zn_fail((code), __VA_ARGS__)
@@ -20,7 +21,7 @@ zn_status zn_fail_in_file(zn_status code, const char *path);
         if (zn_try_status_ != ZN_OK)                                                                                   \
             return zn_try_status_;                                                                                     \
     } while (0)
-/* As ZN_TRY in a function that cleans up under a `done:` label and returns `status`. */
+/* Like ZN_TRY, for functions that clean up at a `done:` label and return `status`. */
 #define ZN_TRY_DONE(call)                                                                                              \
     do {                                                                                                               \
         status = (call);                                                                                               \

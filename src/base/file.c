@@ -1,5 +1,5 @@
-/* Mapped input and atomic output on POSIX. A reader of the target sees the old file or the new one, never a part: the
- * bytes go to a temporary in the same folder that is synced before it takes the name. */
+/* Mapped input and atomic output on POSIX. A reader of the target sees the old file or the new one, never a part of it:
+ * the bytes go to a temporary file in the same folder, which is synced and then renamed. */
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "base/file.h"
 
@@ -39,7 +39,7 @@ static zn_status open_failed(const char *path, int error)
     return ZN_FAIL(ZN_EIO, "cannot open %s: %s", path, strerror(error));
 }
 
-/* Pipes and devices have no size: read to the end, doubling. */
+/* Pipes and devices have no size: reads to the end and doubles the buffer as needed. */
 static zn_status read_stream(zn_map *map, int fd, const char *path)
 {
     uint8_t *bytes = NULL;
@@ -109,7 +109,7 @@ void zn_map_close(zn_map *map)
     *map = (zn_map){ 0 };
 }
 
-/* The file that is to appear: the end of a symbolic link, or the path itself. */
+/* The file to write: the target of a symbolic link, or the path itself. */
 static char *resolve(const char *path)
 {
     struct stat s;
@@ -119,7 +119,7 @@ static char *resolve(const char *path)
     return zn_strdup(path);
 }
 
-/* out->path with ".tmp-XXXX", cut where the file system's limit on names asks for it. */
+/* out->path with ".tmp-XXXX" appended, shortened if the file system's limit on names requires it. */
 static char *temporary_name(const char *path, unsigned long salt)
 {
     const char *slash = strrchr(path, '/');
@@ -159,7 +159,7 @@ static zn_status open_temporary(zn_outfile *out, const struct stat *old)
     return ZN_FAIL(ZN_EIO, "cannot write %s: no free name for a temporary file beside it", out->path);
 }
 
-/* Another name of an open file, which may be a regular one. */
+/* True for a path that names an open file, which may be a regular file. */
 static bool is_descriptor(const char *path)
 {
     return strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/stderr") == 0 || strncmp(path, "/dev/fd/", 8) == 0 ||
@@ -270,7 +270,7 @@ zn_status zn_folder_make(const char *path)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for the name of %s", path);
     for (char *slash = part; *slash && (slash = strchr(slash + 1, '/')) != NULL;) {
         *slash = 0;
-        mkdir(part, 0777); /* one that is missing afterwards makes the last one fail */
+        mkdir(part, 0777); /* errors are ignored here: if a parent is missing, creating the last folder fails */
         *slash = '/';
     }
     int error = mkdir(part, 0777) ? errno : 0;

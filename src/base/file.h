@@ -1,4 +1,4 @@
-/* Files: mapped for reading, written whole or not at all.
+/* Files: input is memory-mapped, output is written atomically.
  *
  *     zn_map map;
  *     ZN_TRY(zn_map_open(&map, path));
@@ -21,11 +21,11 @@
 typedef struct zn_map {
     const uint8_t *bytes; /* never NULL while open, even for an empty file */
     size_t size;
-    bool copied; /* the bytes came through a pipe or device and lie on the heap */
+    bool copied; /* the bytes come from a pipe or device and are on the heap */
 } zn_map;
 
-/* ZN_ENOTFOUND if there is no such file, ZN_EIO if it cannot be read or is a directory, ZN_ELIMIT if a pipe or device
- * gives more than 1 GiB. The file must not shrink while it is mapped. */
+/* Returns ZN_ENOTFOUND if the file does not exist, ZN_EIO if it cannot be read or is a directory, ZN_ELIMIT if a pipe
+ * or device delivers more than 1 GiB. The file must not shrink while it is mapped. */
 ZN_MUST_USE zn_status zn_map_open(zn_map *map, const char *path);
 void zn_map_close(zn_map *map); /* harmless on a zeroed or closed map */
 
@@ -35,26 +35,26 @@ typedef struct zn_outfile {
     int failed;             /* errno of the first failed write */
 } zn_outfile;
 
-/* A path that is an existing special file (a pipe, /dev/full) or names an open one (/dev/stdout, /dev/fd/3) is written
- * directly; a symbolic link is followed; a new file takes the old one's permissions. On failure nothing is left to
- * abandon. */
+/* Writes directly to special files (a pipe, /dev/full) and to names of open files (/dev/stdout, /dev/fd/3). Follows
+ * symbolic links. A file that replaces another one keeps its permissions. After a failure, zn_outfile_abandon is not
+ * needed. */
 ZN_MUST_USE zn_status zn_outfile_open(zn_outfile *out, const char *path);
 void zn_outfile_write(zn_outfile *out, const void *bytes, size_t size);
 ZN_MUST_USE zn_status zn_outfile_commit(zn_outfile *out);
 void zn_outfile_abandon(zn_outfile *out); /* removes the temporary; harmless after commit */
 
-/* Is this the name of a temporary of zn_outfile? And removes those that killed processes left in a folder, which must
- * not be in use by another one. */
+/* zn_is_temporary: is this the name of a temporary file of zn_outfile? zn_remove_temporaries deletes those that killed
+ * processes left in a folder. No other process may be writing to that folder. */
 bool zn_is_temporary(const char *name);
 void zn_remove_temporaries(const char *folder);
 
 bool zn_exists(const char *path);
 bool zn_is_folder(const char *path);
 
-/* A folder and those above it, as far as they are missing. */
+/* Creates a folder and its missing parents. */
 ZN_MUST_USE zn_status zn_folder_make(const char *path);
 
-/* One call for bytes in memory. */
+/* Writes a whole file from memory. */
 ZN_MUST_USE zn_status zn_file_write(const char *path, const void *bytes, size_t size);
 
 #endif

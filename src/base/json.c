@@ -1,6 +1,7 @@
-/* The JSON reader: recursive descent over a node array whose size is known before parsing starts. A value or key
- * follows the start, a bracket, a comma or a colon, so counting those bounds the nodes; a decoded string is shorter
- * than its source, so one text block of the input's size holds them all. Two allocations, whatever the input. */
+/* The JSON reader: recursive descent that fills a node array whose size is known before parsing starts. Every value or
+ * key follows the start, a bracket, a comma or a colon, so their number is an upper bound for the nodes. A decoded
+ * string is shorter than its source, so one buffer of the input's size holds all strings. Any input takes two
+ * allocations. */
 #include "base/json.h"
 
 #include "base/alloc.h"
@@ -130,7 +131,7 @@ static zn_status parse_string(parser *p)
     return ZN_OK;
 }
 
-/* At most MAX_NUMBER characters of the form that JSON has. */
+/* text: at most MAX_NUMBER characters, a valid JSON number. */
 static double decode_real(const uint8_t *text, size_t size)
 {
     char digits[MAX_NUMBER + 1];

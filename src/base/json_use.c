@@ -1,4 +1,4 @@
-/* Looking things up in a JSON document, checking UTF-8, and writing JSON text. */
+/* Looks up values in a JSON document, checks UTF-8 and writes JSON text. */
 #include "base/alloc.h"
 #include "base/json.h"
 

@@ -1,4 +1,4 @@
-/* The smaller of two sizes: what remains at the end, if it is less than a whole piece. */
+/* The smaller of two sizes, for example to shorten the last piece to what remains. */
 #ifndef ZN_LEAST_H
 #define ZN_LEAST_H
 

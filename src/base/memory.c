@@ -1,4 +1,4 @@
-/* Available memory, as the kernel estimates it. */
+/* Available memory, as estimated by the kernel. */
 #define _DEFAULT_SOURCE /* _SC_AVPHYS_PAGES */
 #include "base/memory.h"
 

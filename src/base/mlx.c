@@ -1,4 +1,4 @@
-/* Affine groups of MLX files. */
+/* Affine quantisation of MLX files. */
 #include "base/mlx.h"
 
 #include "base/convert.h"
@@ -14,7 +14,7 @@ bool zn_mlx_form_known(zn_mlx_form form)
     return ((bits >= 2 && bits <= 6) || bits == 8) && (group == 32 || group == 64 || group == 128);
 }
 
-/* A code may lie across two bytes; the second is looked at only then. */
+/* A code may span two bytes; the second byte is read only then. */
 static unsigned code_at(const uint8_t *codes, size_t index, int bits)
 {
     const size_t at = index * (size_t)bits, byte = at / 8, shift = at % 8;
@@ -32,7 +32,7 @@ void zn_mlx_to_f32(float *out, const uint8_t *codes, const float *scales, const 
         const float scale = scales[g], bias = biases[g];
         const uint8_t *from = codes + g * group * (size_t)form->bits / 8;
         float *to = out + g * group;
-        if (form->bits == 4) /* nearly all files: two codes to a byte */
+        if (form->bits == 4) /* nearly all files: two codes per byte */
             for (size_t i = 0; i < group / 2; i++) {
                 to[2 * i] = scale * (float)(from[i] & 15) + bias;
                 to[2 * i + 1] = scale * (float)(from[i] >> 4) + bias;
@@ -61,7 +61,8 @@ static float rounded(float value, zn_dtype as)
                            : value;
 }
 
-/* Codes of one group, already rounded. The end further from zero gets a code that gives it back exactly. */
+/* Computes codes, scale and bias of one group. w is already rounded. The end of the range that is further from zero is
+ * represented exactly. */
 static void fit(const float *w, int group, int bits, uint8_t *codes, float *scale, float *bias)
 {
     const float top = (float)((1 << bits) - 1);

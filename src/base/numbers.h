@@ -1,4 +1,4 @@
-/* Numbers in files have a point, whatever the locale of the program that the library is part of.
+/* Reads and writes numbers with a decimal point, whatever the locale of the host program.
  *
  *     const locale_t old = zn_numbers_begin();
  *     ... strtod, snprintf ...

@@ -1,4 +1,4 @@
-/* Reading rows of packed matrices. */
+/* Reads rows of packed matrices. */
 #include "base/packed.h"
 
 #include "base/convert.h"
@@ -20,7 +20,7 @@ zn_packed zn_packed_from(const zn_packed *m, int64_t first)
     return rest;
 }
 
-/* Piece by piece: the scales of one as floats. */
+/* Reads a row in pieces of GROUPS groups, so that the scales of one piece fit on the stack as floats. */
 static void mlx_row(const zn_packed *m, size_t row, size_t first, size_t count, float *out)
 {
     enum { GROUPS = 16 };

@@ -1,5 +1,5 @@
-/* Matrices as weight files hold them: rows of numbers of any dtype, of GGUF blocks, or of MLX codes. They are read row
- * by row where they lie, so weights of billions need no memory but the mapped file's.
+/* Matrices in the format of weight files: rows of any dtype, of GGUF blocks, or of MLX codes. Rows are read in place,
+ * one at a time, so models with billions of weights need no memory beyond the mapped file.
  *
  *     float row[2560];
  *     zn_packed_row(&m, 17, 0, 2560, row); */
@@ -11,19 +11,20 @@
 typedef struct zn_packed {
     const uint8_t *data; /* row 0; not necessarily aligned */
     size_t row_bytes;
-    zn_dtype dtype;   /* not of MLX codes */
-    zn_mlx_form form; /* bits 0: no MLX codes */
+    zn_dtype dtype;   /* unused for MLX codes */
+    zn_mlx_form form; /* bits is 0 if these are not MLX codes */
     const uint8_t *scales, *biases;
     zn_dtype scale_dtype, bias_dtype;
-    size_t groups; /* scales of a row, and biases */
+    size_t groups; /* number of scales per row, and of biases */
 } zn_packed;
 
-/* Rows of floats. */
+/* A matrix of floats. */
 zn_packed zn_packed_floats(const float *data, int64_t columns);
-/* The same matrix from row `first` on. */
+/* The same matrix, starting at row `first`. */
 zn_packed zn_packed_from(const zn_packed *m, int64_t first);
 
-/* Elements [first,first+count) of a row. first: a multiple of ZN_PACKED_STEP; count likewise, or up to the end. */
+/* Reads elements [first,first+count) of a row. first must be a multiple of ZN_PACKED_STEP. count must be one too,
+ * unless the range ends at the end of the row. */
 enum { ZN_PACKED_STEP = 256 };
 void zn_packed_row(const zn_packed *m, int64_t row, int64_t first, int64_t count, float *out);
 

@@ -1,5 +1,5 @@
-/* The blocks of GGUF files, one function for each kind. Byte diagrams stand above each; d, m: scale and minimum, both
- * F16; "halves": byte j holds element j in its low four bits and element j + half a block in its high four. */
+/* The blocks of GGUF files, one function per type, each below its byte diagram. d, m: scale and minimum, both F16.
+ * "halves": byte j holds element j in its low four bits and element j + half a block in its high four bits. */
 #include "base/quant.h"
 
 #include "base/convert.h"
@@ -27,7 +27,7 @@ static void q4_1(const uint8_t *b, float *y)
     }
 }
 
-/* Element j of 32 with five bits: four as halves, the fifth is bit j of `high`. */
+/* Element j of 32 with five bits: four bits as halves; the fifth is bit j of `high`. */
 static int five_bits(const uint8_t *q, uint32_t high, int j)
 {
     return (j < 16 ? q[j] & 15 : q[j - 16] >> 4) | (int)(high >> j & 1) << 4;
@@ -59,7 +59,7 @@ static void q8_0(const uint8_t *b, float *y)
         y[j] = d * (float)(int8_t)b[2 + j];
 }
 
-/* The K kinds: 256 elements in sub-blocks, each with a small integer scale that d (and m) multiply.
+/* The K types: 256 elements in sub-blocks. Each sub-block has a small integer scale, which is multiplied by d (and m).
  *
  * 16 scales and minima of four bits | 64 bytes | d | m          w = d scale q - m minimum
  * Bytes 32h to 32h+31 hold elements 128h + 32k + l in bits 2k and 2k+1. */
@@ -76,7 +76,7 @@ static void q2_k(const uint8_t *b, float *y)
 }
 
 /* 32 bytes of third bits | 64 bytes as in Q2_K | 16 scales of six bits in 12 bytes | d      w = d (scale - 32) q
- * q is 0 to 3, less 4 where the third bit is not set: bit 4h + k of byte l. */
+ * q is 0 to 3, minus 4 if the third bit (bit 4h + k of byte l) is not set. */
 static void q3_k(const uint8_t *b, float *y)
 {
     const uint8_t *packed = b + 96;
@@ -98,7 +98,8 @@ static void six_bits(const uint8_t *b, int j, int *scale, int *minimum)
 }
 
 /* d | m | 12 bytes of scales and minima | [Q5_K: 32 bytes of fifth bits, bit j for sub-block j] | 128 bytes
- * w = d scale q - m minimum. Bytes 32k to 32k+31 hold sub-block 2k in their low four bits, 2k+1 in their high four. */
+ * w = d scale q - m minimum. Bytes 32k to 32k+31 hold sub-block 2k in their low four bits, 2k+1 in their high four
+ * bits. */
 static void q4_or_q5_k(const uint8_t *b, const uint8_t *fifth, const uint8_t *q, float *y)
 {
     const float d = half_at(b), m = half_at(b + 2);

@@ -1,4 +1,4 @@
-/* SplitMix64, xoshiro256**, and normal numbers from them. */
+/* SplitMix64, xoshiro256** and normally distributed numbers. */
 #include "base/rng.h"
 
 #include <math.h>
@@ -36,14 +36,14 @@ uint64_t zn_rng_next(zn_rng *r)
 
 float zn_rng_uniform(zn_rng *r) { return (float)(zn_rng_next(r) >> 40) * 0x1p-24f; }
 
-/* Box-Muller, one of the pair: the state stays four words, so a run can be resumed from it. */
+/* Box-Muller; uses one number of each pair. So the state is only four words, and a run can be resumed from it. */
 float zn_rng_normal(zn_rng *r)
 {
     const double u = ((double)(zn_rng_next(r) >> 11) + 0.5) * 0x1p-53, v = (double)(zn_rng_next(r) >> 11) * 0x1p-53;
     return (float)(sqrt(-2.0 * log(u)) * cos(6.283185307179586 * v));
 }
 
-/* FNV-1a, begun at a place that the seed decides. */
+/* FNV-1a with an initial value that depends on the seed. */
 uint64_t zn_seed_for(uint64_t seed, const char *name)
 {
     uint64_t hash = 0xcbf29ce484222325u ^ seed * 0x9e3779b97f4a7c15u;

@@ -20,7 +20,8 @@ static const uint32_t round_constants[64] = {
 
 static inline uint32_t rotate(uint32_t x, int n) { return x >> n | x << (32 - n); }
 
-/* One round. The eight working variables turn by renaming instead of moving: see compress. */
+/* One round. The caller rotates the eight working variables by passing them in another order instead of moving them;
+ * see compress. */
 static inline void round_step(const uint32_t s[8], uint32_t *d, uint32_t *h, uint32_t key)
 {
     const uint32_t a = s[0], b = s[1], c = s[2], e = s[4], f = s[5], g = s[6];

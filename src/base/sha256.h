@@ -19,10 +19,10 @@ typedef struct zn_sha256 {
 void zn_sha256_start(zn_sha256 *h);
 void zn_sha256_add(zn_sha256 *h, const void *bytes, size_t size);
 void zn_sha256_finish(zn_sha256 *h, uint8_t digest[32]);
-/* The same as 64 lower-case hex digits and a NUL. */
+/* Writes the digest as 64 lower-case hex digits and a NUL. */
 void zn_sha256_finish_hex(zn_sha256 *h, char hex[65]);
 
-/* The digest of one block of memory. */
+/* Computes the digest of one block of memory. */
 void zn_sha256_hex(const void *bytes, size_t size, char hex[65]);
 
 #endif

@@ -3,7 +3,7 @@
  *     if (!zn_span_fits(offset, length, map.size))
  *         return ZN_FAIL(ZN_EFORMAT, "...");
  *
- * Every function returns true when the result is exact and false when it would overflow or leave the range. */
+ * Every function returns true if the result is exact, and false if it would overflow or be out of range. */
 #ifndef ZN_SPAN_H
 #define ZN_SPAN_H
 
@@ -16,7 +16,7 @@
 #error "weight and latent files are read in place: a little-endian machine is required"
 #endif
 
-/* [offset, offset + length) lies within [0, size). */
+/* True if [offset, offset + length) is within [0, size). */
 static inline bool zn_span_fits(uint64_t offset, uint64_t length, uint64_t size)
 {
     return offset <= size && length <= size - offset;
@@ -25,8 +25,8 @@ static inline bool zn_span_fits(uint64_t offset, uint64_t length, uint64_t size)
 static inline bool zn_add_size(size_t a, size_t b, size_t *sum) { return !__builtin_add_overflow(a, b, sum); }
 static inline bool zn_mul_size(size_t a, size_t b, size_t *product) { return !__builtin_mul_overflow(a, b, product); }
 
-/* Elements of a shape; no negative side. A side of zero gives zero whatever the others are, but the others must still
- * multiply without overflow, so that strides can be computed. */
+/* Number of elements of a shape; fails on a negative dimension. A dimension of zero gives zero elements. The product of
+ * the other dimensions must still not overflow, so that strides can be computed. */
 static inline bool zn_count_elements(const int64_t *shape, int rank, size_t *count)
 {
     size_t product = 1;

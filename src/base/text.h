@@ -1,10 +1,10 @@
-/* Names and paths as text. */
+/* Helpers for names and paths. */
 #ifndef ZN_TEXT_H
 #define ZN_TEXT_H
 
 #include <string.h>
 
-/* Where `end` begins in a text that ends with it; NULL if it does not. */
+/* If the text ends with `end`, returns a pointer to that ending; else NULL. */
 static inline const char *zn_ending(const char *text, const char *end)
 {
     const size_t n = strlen(text), m = strlen(end);

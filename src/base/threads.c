@@ -1,13 +1,14 @@
-/* Thread pool: workers sleep on a futex-backed condition, wake for a job, and take blocks from an atomic counter. To
- * wake many sleepers takes longer than most layers of a network do: so a thread looks for work for some milliseconds
- * before it sleeps, at first without a pause and then letting others have the CPU between two looks.
+/* Thread pool: workers sleep on a futex-backed condition, wake for a job, and take blocks from an atomic counter.
+ * Waking many sleeping threads takes longer than most layers of a network. So a thread polls for work for some
+ * milliseconds before it sleeps: at first it spins, then it yields the CPU between polls.
  *
- * One job at a time: callers from several threads take turns, each with the whole pool. What is one block, or the job
- * of a pool of one thread, needs nobody else and runs at once on the caller's thread.
+ * The pool runs one job at a time: callers from several threads take turns, and each gets the whole pool. A job of one
+ * block, or any job of a pool with one thread, runs directly on the caller's thread.
  *
- * A job is over when its blocks are done, not when every worker has looked at it: one whose CPU is busy elsewhere finds
- * nothing left when it wakes. So that it never takes a block of one job with the settings of another, the number of the
- * job and the blocks taken are one atomic word, and the word says that all are taken while settings change. */
+ * A job is complete when its blocks are done, even if some workers have not seen it: a worker whose CPU was busy finds
+ * no blocks left when it wakes. A worker must never take a block of one job with the settings of another. So one atomic
+ * word holds both the job number and the number of blocks taken. While the settings change, the word says that all
+ * blocks are taken. */
 #define _GNU_SOURCE
 #include "base/threads.h"
 
@@ -19,7 +20,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Looks without a pause, and all. */
+/* Spins before yielding, and total polls. */
 enum { SPINS = 2000, LOOKS = 6000 };
 
 typedef struct worker {
@@ -38,19 +39,19 @@ typedef struct job {
 
 struct zn_pool {
     int threads;
-    worker *workers; /* threads - 1 of them; the caller is thread 0 */
+    worker *workers; /* threads - 1 workers; the caller is thread 0 */
     int started;
-    pthread_mutex_t turn; /* held by the caller whose job it is */
+    pthread_mutex_t turn; /* held by the caller whose job is running */
     pthread_mutex_t lock;
     pthread_cond_t wake, finished;
     _Atomic bool stop;
-    _Atomic uint64_t state; /* number of the job, blocks of it that are taken: see below */
+    _Atomic uint64_t state; /* job number and number of its blocks taken; see below */
     _Atomic int64_t blocks, done;
-    job job; /* read by those who have taken a block of it */
+    job job; /* read by threads that have taken one of its blocks */
 };
 
 enum { JOB_SHIFT = 40 };
-#define TAKEN_MASK ((UINT64_C(1) << JOB_SHIFT) - 1) /* as a count: all are taken */
+#define TAKEN_MASK ((UINT64_C(1) << JOB_SHIFT) - 1) /* as a count: all blocks are taken */
 
 static uint64_t job_of(uint64_t state) { return state >> JOB_SHIFT; }
 
@@ -61,7 +62,7 @@ static void run_block(const job *j, int64_t block, int index)
     j->body(j->args, (zn_range){ begin, end, scratch });
 }
 
-/* Takes blocks until none is left; returns the number of the job. */
+/* Takes and runs blocks until none is left. Returns the job number. */
 static uint64_t take_blocks(zn_pool *p, int index)
 {
     for (;;) {
@@ -88,7 +89,7 @@ static inline void relax(void)
 #endif
 }
 
-/* Between two looks for work; `look` counts them. */
+/* Waits between two polls; `look` is the number of the poll. */
 static inline void pause_before(int look)
 {
     if (look < SPINS)
@@ -170,7 +171,7 @@ void zn_pool_free(zn_pool *p)
 
 int zn_pool_threads(const zn_pool *p) { return p->threads; }
 
-/* With the turn. */
+/* The caller holds p->turn. */
 static void run_shared(zn_pool *p, const job *j, int64_t blocks)
 {
     p->job = *j;

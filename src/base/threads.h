@@ -1,5 +1,5 @@
-/* A pool of threads that splits ranges. The split of [0,units) into blocks depends only on `units` and `grain`, never
- * on the number of threads, so results that depend on the split are the same for any thread count.
+/* A thread pool that divides ranges into blocks. The division of [0,units) depends only on `units` and `grain`, never
+ * on the number of threads. So results that depend on it are the same for any thread count.
  *
  *     zn_pool *pool;
  *     ZN_TRY(zn_pool_new(4, &pool));
@@ -14,7 +14,7 @@
 
 typedef struct zn_pool zn_pool;
 
-/* What a body may touch: units [begin,end) and scratch, memory of this thread alone (may be NULL). */
+/* What a body may use: units [begin,end), and the scratch memory of its thread (may be NULL). */
 typedef struct zn_range {
     int64_t begin, end;
     void *scratch;
@@ -26,8 +26,9 @@ ZN_MUST_USE zn_status zn_pool_new(int threads, zn_pool **out); /* threads 0: zn_
 void zn_pool_free(zn_pool *pool);
 int zn_pool_threads(const zn_pool *pool);
 
-/* Runs body over [0,units) in blocks of `grain` units, dealt to the threads as they become free; returns when all is
- * done. Thread t gets scratch + t * scratch_stride. Callers on several threads take turns; a body may not call. */
+/* Runs body over [0,units) in blocks of `grain` units. Each thread takes the next block when it is free. Returns when
+ * all blocks are done. Thread t gets scratch + t * scratch_stride. Calls from several threads run one after the other.
+ * A body must not call zn_pool_run. */
 void zn_pool_run(zn_pool *pool, int64_t units, int64_t grain, zn_body body, const void *args, void *scratch,
                  size_t scratch_stride);
 
