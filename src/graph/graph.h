@@ -28,8 +28,7 @@ enum { ZN_MAX_SOURCES = 10 };
 typedef enum zn_layout {
     ZN_LAYOUT_PLAIN,
     ZN_LAYOUT_CONV,    /* file OIHW, ours [kh,kw,in,out] */
-    ZN_LAYOUT_CONV3D,  /* file [out,in,kt,kh,kw], ours [kt,kh,kw,in,out]: one for each frame, read with zn_row
-                        */
+    ZN_LAYOUT_CONV3D,  /* file [out,in,kt,kh,kw], ours [kt,kh,kw,in,out]: one for each frame, by zn_row */
     ZN_LAYOUT_LINEAR,  /* file [out,in], ours [1,1,in,out] */
     ZN_LAYOUT_LINEARS, /* file [rows,out,in], ours [rows,1,1,in,out]: one matrix for each row, selected with zn_row */
     ZN_LAYOUT_ROWS,    /* file [out,in], ours [1,1,out,in]: same order, floats or packed */
@@ -95,9 +94,8 @@ typedef struct zn_prepare {
 /* Bytes that an op needs during a run, and between runs. */
 typedef struct zn_needs {
     size_t thread_scratch, shared_scratch;
-    size_t prepared; /* kept between runs */
-    size_t
-        packed; /* made from constant weights only, kept between runs, same for every image size: packs.h shares it */
+    size_t prepared;  /* kept between runs */
+    size_t packed;    /* made from constant weights only, kept between runs, same for every image size (packs.h) */
     size_t refreshed; /* made from constants in every run, before the node runs, because parameters change */
 } zn_needs;
 

@@ -58,7 +58,7 @@ zn_node *zn_conv1x1_no_bias(zn_scope s, zn_node *x, int out) { return conv(s, x,
 
 zn_node *zn_conv1x1(zn_scope s, zn_node *x, int out) { return conv(s, x, out, 1, 1, true); }
 
-/* Few rows would not repay the packing of many weights: these are read where they lie. */
+/* With few rows, packing many weights costs more than it saves. Such layers read their weights in place. */
 static zn_node *linear(zn_scope s, zn_node *x, int out, zn_layout layout, bool biased)
 {
     enum { LARGE = 1 << 16, COLUMNS = 32, ROWS = 128 };

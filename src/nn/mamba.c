@@ -1,4 +1,4 @@
-/* Mixers of tokens by selective scans.
+/* Token mixers with selective scans.
  *
  *   x [N,1,L,C]
  *     in_proj                             [N,1,L,2D]: x and the gate z
@@ -8,7 +8,7 @@
  *     times SiLU(z), out_proj             [N,1,L,C] */
 #include "nn/mamba.h"
 
-/* Parameters of one way; inner channels, states, rank of dt. */
+/* Parameters of one scan direction (way). D: inner channels, S: states, R: rank of dt. */
 typedef struct way {
     zn_node *conv, *conv_bias;    /* [D,taps], [D] */
     zn_node *x_proj, *dt_proj;    /* [1,1,D,R+2S], [1,1,R,D] */
@@ -30,10 +30,10 @@ static zn_node *walk(zn_node *x, const way *p)
                                        .dt_bias = p->dt_bias });
 }
 
-/* The rank of dt that goes with tokens of this width. */
+/* The rank of dt for tokens of this width. */
 static int rank_of(int width) { return (width + 15) / 16; }
 
-/* in_proj: x, and after it the gate. */
+/* in_proj: computes x, followed by the gate. */
 static zn_node *expand(zn_scope s, zn_node *x, int inner, zn_node **gate)
 {
     zn_node *both = zn_linear_no_bias(zn_at(s, "in_proj"), x, 2 * inner);
@@ -65,7 +65,7 @@ zn_node *zn_mamba_line(zn_scope s, zn_node *x, const zn_mamba *k)
     return contract(s, walk(in, &p), gate, width);
 }
 
-/* Of a parameter that has one row for each way. */
+/* Row `which` of a parameter that has one row for each direction. */
 static zn_node *row(zn_scope s, const char *name, zn_shape shape, zn_role role, int which)
 {
     return zn_row(zn_plain_parameter(s, name, shape, role), which);

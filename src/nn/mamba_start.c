@@ -1,6 +1,4 @@
-/* Initial values of Mamba's mixers, as the public package has them: time steps between 0.001 and 0.1, rates 1, 2, 3,
- * ...
- */
+/* Initial values of Mamba mixers, as in the public package: time steps between 0.001 and 0.1, rates 1, 2, 3... */
 #include "base/text.h"
 #include "nn/mamba.h"
 
@@ -15,7 +13,7 @@ void zn_start_linear(int64_t inputs, zn_shape shape, zn_rng *rng, float *out)
 
 static int64_t from_end(zn_shape s, int k) { return s.dim[s.rank - k]; }
 
-/* The inverse of softplus at a time step of random size. */
+/* The inverse of softplus of a random time step. */
 static void start_steps(zn_shape s, zn_rng *rng, float *out)
 {
     const double low = log(0.001), high = log(0.1);

@@ -1,4 +1,4 @@
-/* Tables for rotary positions. */
+/* Tables for rotary position embeddings. */
 #include "nn/rope.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* Tables for rotary positions (kernels/rope.h) with several axes: tokens of an image have a row and a column. */
+/* Tables for rotary position embeddings (kernels/rope.h) with several axes: image tokens have a row and a column.
+ */
 #ifndef ZN_ROPE_H
 #define ZN_ROPE_H
 
@@ -13,8 +14,8 @@ typedef struct zn_rope_axes {
     double theta;
 } zn_rope_axes;
 
-/* position: [tokens][axes]; cos, sin: [tokens][half the width of a head], one axis after the other. Angles are
- * computed in double and rounded to float before their cosine is taken, as the networks that use them were trained. */
+/* position: [tokens][axes]; cos, sin: [tokens][half the width of a head], one axis after the other. Angles are computed
+ * in double and rounded to float before the cosine, because the networks that use them were trained this way. */
 void zn_rope_table(const zn_rope_axes *axes, const int32_t *position, int64_t tokens, float *cosines, float *sines);
 
 #endif

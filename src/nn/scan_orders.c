@@ -1,6 +1,6 @@
-/* Orders of scattered points: a grid's rows from the top, points of a row from the left; the same by columns; both
- * backwards. On the centres of a pixel grid these are the four ways of a cross-scan. Sorting by y alone would take no
- * heed of x, since no two points share it: hence the grid. */
+/* Scan orders of scattered points: grid rows from the top, and from left to right within a row; the same by columns;
+ * both reversed. For the centres of a pixel grid these are the four directions of a cross-scan. The grid is needed
+ * because no two points share the same y: sorting by y alone would ignore x. */
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "nn/mamba.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 typedef struct point {
-    float bin, along; /* row or column of the grid, place in it */
+    float bin, along; /* row or column of the grid, position in it */
     int64_t index;
 } point;
 
@@ -29,7 +29,7 @@ static float bin_of(float v, int grid)
     return bin < 0 ? 0 : bin > (float)(grid - 1) ? (float)(grid - 1) : bin;
 }
 
-/* Writes an order and its reverse, two rows further, and the places of the points in both. */
+/* Writes an order and, two rows further, its reverse. Also writes the position of each point in both. */
 static void write_order(const point *sorted, int64_t count, int64_t length, float *order, float *place)
 {
     float *back = order + 2 * length, *place_back = place + 2 * length;
@@ -46,7 +46,7 @@ static void write_order(const point *sorted, int64_t count, int64_t length, floa
 zn_status zn_scan_orders(const float *coords, const int64_t *counts, int64_t n, int64_t length, int grid, float *table)
 {
     point *points;
-    if (grid < 1 || length > (1 << 24)) /* indices are kept as floats */
+    if (grid < 1 || length > (1 << 24)) /* indices are stored as floats */
         return ZN_FAIL(ZN_ELIMIT, "no orders for %lld points on a grid of %d", (long long)length, grid);
     for (int64_t s = 0; counts && s < n; s++)
         if (counts[s] < 0 || counts[s] > length)

@@ -1,4 +1,4 @@
-/* Layers of transformers. */
+/* Transformer layers. */
 #include "nn/transformer.h"
 
 static zn_node *matrix(zn_scope s, zn_node *x, int out, bool biased)
@@ -52,7 +52,7 @@ zn_rope_tables zn_rope_fixed(zn_graph *g, const char *name, const zn_rope_axes *
     return t;
 }
 
-/* Tokens are frames of one pixel. */
+/* Treats each token as a frame of one pixel. */
 static zn_node *as_frames(zn_node *x) { return zn_reshape(x, ZN_SHAPE(x->shape.dim[2], 1, 1, x->shape.dim[3])); }
 
 zn_node *zn_take_tokens(zn_node *a, zn_node *b, const int32_t *from, int count)

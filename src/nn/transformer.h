@@ -1,5 +1,5 @@
-/* Layers of transformers on tokens [N,1,L,C]. Their matrices stay as files hold them (ops zn_matrix), so that networks
- * of billions of parameters need no memory but the mapped file's. */
+/* Transformer layers on tokens [N,1,L,C]. Matrices keep the format of the file (op zn_matrix), so networks with
+ * billions of parameters need no memory beyond the mapped file. */
 #ifndef ZN_TRANSFORMER_H
 #define ZN_TRANSFORMER_H
 
@@ -10,27 +10,27 @@ zn_node *zn_matrix_layer(zn_scope s, zn_node *x, int out);
 zn_node *zn_matrix_no_bias(zn_scope s, zn_node *x, int out);
 
 zn_node *zn_rms_norm_layer(zn_scope s, zn_node *x, float eps);
-/* Each head by itself, all with the same weights. */
+/* Normalises each head separately, all with the same weights. */
 zn_node *zn_rms_norm_heads(zn_scope s, zn_node *x, int heads, float eps);
 
-/* down(silu(gate x) * up x), none with a bias. */
+/* down(silu(gate x) * up x), without biases. */
 typedef struct zn_swiglu_scopes {
     zn_scope gate, up, down;
 } zn_swiglu_scopes;
 zn_node *zn_swiglu(const zn_swiglu_scopes *s, zn_node *x, int inner);
 
-/* An input with values of its own, zeros at first, which live as long as the graph. Poison without memory. */
+/* An input with its own memory, zeroed, which lives as long as the graph. Returns poison when out of memory. */
 zn_node *zn_fixed(zn_graph *g, const char *name, zn_shape shape);
 
 /* Tables for zn_rope: [1,1,tokens,pairs] each. */
 typedef struct zn_rope_tables {
     zn_node *cosines, *sines;
 } zn_rope_tables;
-/* position: [tokens][axes]. */
+/* position: [tokens][axes]; NULL leaves the tables zeroed. */
 zn_rope_tables zn_rope_fixed(zn_graph *g, const char *name, const zn_rope_axes *axes, const int32_t *position,
                              int64_t tokens);
 
-/* Tokens of a sequence [1,1,L,C]: token i is from[i] of a and b (or NULL), consecutively. */
+/* Selects tokens of a sequence [1,1,L,C]: token i is token from[i] of the concatenation of a and b (b may be NULL). */
 zn_node *zn_take_tokens(zn_node *a, zn_node *b, const int32_t *from, int count);
 /* Tokens [first,first+count). */
 zn_node *zn_slice_tokens(zn_node *x, int first, int count);

@@ -1,5 +1,6 @@
-/* Layers for clips. A convolution over time is one over each frame for every tap, added up: the convolution's lag says
- * which frame goes to which result, so nothing is copied and frames before the first are not multiplied. */
+/* Layers for video. A convolution over time is the sum of one 2D convolution per tap. The lag of each convolution says
+ * which frame contributes to which result, so nothing is copied, and the zero frames before the first are not
+ * multiplied. */
 #include "nn/video.h"
 
 #include <stdio.h>
@@ -8,7 +9,7 @@ enum { TAPS = 3 };
 
 static int frames_of(const zn_node *x) { return (int)x->shape.dim[0]; }
 
-/* Calls zn_frames with from[t] = rule(t), for clips of any length. */
+/* Calls zn_frames with from[t] = rule(t), for videos of any length. */
 typedef int32_t (*frame_rule)(int t, const int *k);
 
 static zn_node *arrange(zn_node *const *sources, int count, int frames, frame_rule rule, const int *k)
@@ -50,7 +51,7 @@ zn_node *zn_repeat_last(zn_node *x, int count)
     return count ? arrange(&x, 1, frames + count, held, &frames) : x;
 }
 
-/* The last n frames, with zeros in front where there are fewer. */
+/* The last n frames. If there are fewer, zero frames come first. */
 static zn_node *last_frames(zn_node *x, int n)
 {
     const int all = frames_of(x);
@@ -110,7 +111,7 @@ zn_node *zn_frames_before(zn_stream *m, zn_node *x)
     return arrange(&x, 1, frames, one_before, &each);
 }
 
-/* x has `have` frames more than the result in front; w [3,..], of which `taps` count. */
+/* x has `have` more frames at the front than the result. w is [3,..]; only the last `taps` taps are used. */
 static zn_node *over_time(zn_node *x, zn_node *w, zn_node *bias, int pad, int have, int taps)
 {
     const int results = frames_of(x) - have;
@@ -171,7 +172,7 @@ zn_node *zn_double_frames(zn_scope s, zn_node *x, zn_stream *m)
     zn_node *w = weight(s, TAPS, 1, c, 2 * c), *b = bias(s, 2 * c), *first = NULL, *rest = x;
     if (m && m->apart)
         return x;
-    if (!m || m->first) { /* the first frame is no history of the others */
+    if (!m || m->first) { /* the first frame is not part of the history of the others */
         if (frames_of(x) == 1) {
             zn_with_history(m, arrange(&x, 1, 1, line, (int[]){ -1, 0 }), TAPS - 1, &have);
             return x;

@@ -1,4 +1,4 @@
-/* Shapes for messages. */
+/* Formats shapes for messages. */
 #include "tensor/shape.h"
 
 #include <stdio.h>

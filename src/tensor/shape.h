@@ -1,4 +1,4 @@
-/* Shapes. Tensors of the engine are dense fp32, row-major, [N,H,W,C] for images; weights are [kh,kw,in,out]. */
+/* Shapes. Tensors are dense fp32 in row-major order: [N,H,W,C] for images, [kh,kw,in,out] for weights. */
 #ifndef ZN_SHAPE_H
 #define ZN_SHAPE_H
 
@@ -32,7 +32,7 @@ static inline bool zn_shape_equal(zn_shape a, zn_shape b)
     return true;
 }
 
-/* "1x64x64x4" into text[size]; returns text. */
+/* Writes "1x64x64x4" to text[size] and returns text. */
 char *zn_shape_text(zn_shape s, char *text, int size);
 
 #endif

@@ -1,4 +1,4 @@
-/* A tokenizer's insides: what reading (tokenizer_file.c) and encoding (tokenizer.c) share. */
+/* Internals of a tokenizer, shared by the reader (tokenizer_file.c) and the encoder (tokenizer.c). */
 #ifndef ZN_ADDED_H
 #define ZN_ADDED_H
 
@@ -9,18 +9,18 @@
 
 enum { ZN_MAX_ADDED = 1024 };
 
-typedef struct zn_added { /* a token that is written out in the text */
+typedef struct zn_added { /* a token that appears literally in the text */
     const char *text;
     size_t size;
     int32_t id;
 } zn_added;
 
 struct zn_tokenizer {
-    zn_arena arena; /* the name and the texts of added tokens */
+    zn_arena arena; /* holds the name and the texts of added tokens */
     zn_bpe bpe;
     zn_added added[ZN_MAX_ADDED];
     int added_count;
-    bool begins[256]; /* does one begin with this byte? */
+    bool begins[256]; /* true if an added token begins with this byte */
 };
 
 #endif

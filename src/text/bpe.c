@@ -1,5 +1,5 @@
-/* The merging loop: a list of tokens and a heap of the pairs that could be joined, so that even a piece of a million
- * letters takes n log n steps. */
+/* The merge loop: a list of tokens and a heap of the pairs that can be merged. So even a piece of a million letters
+ * takes n log n steps. */
 #include "text/bpe.h"
 
 #include "base/alloc.h"
@@ -8,12 +8,12 @@
 
 enum { NONE = -1 };
 
-typedef struct node { /* a token of the piece; id NONE after it was joined to the one before */
+typedef struct node { /* a token of the piece; id is NONE after it was merged into the previous one */
     int32_t id;
     uint32_t before, behind;
 } node;
 
-typedef struct candidate { /* order: rank, then place */
+typedef struct candidate { /* order: rank, then position */
     uint64_t order;
     uint64_t pair;
     int32_t id;
@@ -67,7 +67,7 @@ static candidate pop(heap *h)
     return top;
 }
 
-/* The pair that begins at `at`, if it is listed. */
+/* Pushes the pair that begins at `at` if it is in the merge list. */
 static void consider(const zn_bpe *b, heap *h, const node *nodes, uint32_t at, uint32_t size)
 {
     const uint32_t next = nodes[at].behind;
@@ -84,7 +84,7 @@ static void join(const zn_bpe *b, heap *h, node *nodes, uint32_t size)
     while (h->count) {
         const candidate c = pop(h);
         const uint32_t at = (uint32_t)c.order, next = nodes[at].behind;
-        /* What the heap says may be outdated: either side was joined to something else since. */
+        /* The heap entry may be outdated: one of its tokens may have been merged with another since. */
         if (nodes[at].id == NONE || next >= size || zn_bpe_pair(nodes[at].id, nodes[next].id) != c.pair)
             continue;
         nodes[at].id = c.id;
@@ -98,7 +98,7 @@ static void join(const zn_bpe *b, heap *h, node *nodes, uint32_t size)
     }
 }
 
-/* A pair for each neighbour at first, two more after each join. */
+/* Capacity of the heap: initially one pair for each two neighbours, and two more after each merge. */
 static zn_status reserve(zn_bpe_work *w, size_t size)
 {
     const size_t bytes = size * (3 * sizeof(candidate) + sizeof(node));

@@ -1,4 +1,4 @@
-/* Fills a vocabulary. Tokens and pairs are found by search in sorted tables, so that no choice of names can make it
+/* Fills a vocabulary. Tokens and pairs are found by binary search in sorted tables, so no choice of names can make it
  * slow. */
 #include "base/alloc.h"
 #include "base/fail.h"
@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Printable bytes stand for themselves; the 68 others, in order, for U+0100 and on. -1: stands for no byte. */
+/* The byte that a character represents. Printable bytes represent themselves; the 68 others are represented, in order,
+ * by U+0100 and following. -1: not a byte. */
 static int byte_of(uint32_t c)
 {
     if ((c >= 33 && c <= 126) || (c >= 161 && c <= 172) || (c >= 174 && c <= 255))
@@ -20,7 +21,8 @@ static int byte_of(uint32_t c)
     return n < 33 ? n : n < 67 ? 127 + n - 33 : 173;
 }
 
-/* Symbols as bytes; their number, or 0 if there are none, too many, or one is not a byte. */
+/* Converts symbols to bytes. Returns their number, or 0 if there are none or too many, or if one does not represent a
+ * byte. */
 static size_t bytes_of(const char *symbols, size_t size, uint8_t out[ZN_BPE_MAX_TOKEN])
 {
     size_t count = 0;

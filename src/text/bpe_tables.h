@@ -1,4 +1,4 @@
-/* The tables of a vocabulary: filled by bpe_build.c, used by bpe.c. */
+/* The tables of a vocabulary. bpe_build.c fills them, bpe.c uses them. */
 #ifndef ZN_BPE_TABLES_H
 #define ZN_BPE_TABLES_H
 

@@ -1,5 +1,5 @@
-/* The rules of zn_split_pattern, one function for each alternative, tried in order. Each returns how many code points
- * it takes, 0 if it does not match. */
+/* The rules of zn_split_pattern, one function for each alternative, tried in order. Each returns the number of code
+ * points that it matches, or 0. */
 #include "text/split.h"
 
 #include "text/unicode.h"
@@ -10,7 +10,7 @@ const char zn_split_pattern[] = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{
 static bool is_break(uint32_t c) { return c == '\r' || c == '\n'; }
 static bool is_other(uint32_t c) { return !zn_is_space(c) && !zn_is_letter(c) && !zn_is_number(c); }
 
-/* From `at` on, how far a kind of character goes. */
+/* End of the run of characters of this kind that starts at `at`. */
 static size_t run(const uint32_t *t, size_t at, size_t n, bool (*kind)(uint32_t))
 {
     while (at < n && kind(t[at]))
@@ -57,7 +57,7 @@ static size_t lines(const uint32_t *t, size_t n)
     return end;
 }
 
-/* A run before a word leaves its last space to the word. */
+/* The last space of a run before a word belongs to the word. */
 static size_t spaces(const uint32_t *t, size_t n)
 {
     const size_t end = run(t, 0, n, zn_is_space);
@@ -72,5 +72,5 @@ size_t zn_split_first(const uint32_t *text, size_t count)
         if (length)
             return length;
     }
-    return 1; /* the rules cover every character */
+    return 1; /* not reached: the rules cover every character */
 }

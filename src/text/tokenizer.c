@@ -1,4 +1,4 @@
-/* Encoding: written-out tokens are found in the raw text, leftmost and longest; what lies between goes through NFC, is
+/* Encoding: finds added tokens in the raw text, leftmost and longest. The text between them is normalised to NFC and
  * split into pieces, and each piece is encoded. */
 #include "text/tokenizer.h"
 
@@ -46,7 +46,7 @@ static zn_status encode_pieces(const zn_tokenizer *t, zn_bpe_work *work, const u
     return ZN_OK;
 }
 
-/* Text without written-out tokens. */
+/* Encodes text without added tokens. */
 static zn_status encode_plain(const zn_tokenizer *t, zn_bpe_work *work, const char *text, size_t size, zn_tokens *out)
 {
     uint32_t *points = NULL;

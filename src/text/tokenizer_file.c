@@ -102,7 +102,7 @@ static zn_status unsupported(const zn_tokenizer *t, const char *part)
     return ZN_FAIL(ZN_EUNSUPPORTED, "%s: its %s is not that of Qwen's tokenizers", t->bpe.name, part);
 }
 
-/* The rules of splitting are compiled in: a file that states others would be read wrongly. */
+/* The splitting rules are compiled in. A file with other rules would give wrong tokens. */
 static zn_status check_rules(const zn_tokenizer *t, const zn_json_node *root)
 {
     const zn_json_node *model = zn_json_get(root, "model"), *steps = zn_json_get(root, "pre_tokenizer");

@@ -1,4 +1,4 @@
-/* Categories by search in tables of ranges; NFC in its three steps: decompose, order marks, compose (UAX #15). */
+/* Categories by binary search in tables of ranges. NFC in three steps: decompose, order marks, compose (UAX #15). */
 #include "text/unicode.h"
 
 #include "base/alloc.h"
@@ -17,7 +17,7 @@ typedef struct class_range {
 } class_range;
 
 typedef struct pair {
-    uint32_t whole, a, b; /* b is 0 where the whole is only another name for a */
+    uint32_t whole, a, b; /* b is 0 if `whole` is a singleton: another code point for a */
 } pair;
 
 #include "text/unicode_tables.inc"
@@ -82,7 +82,7 @@ static const pair *decomposition_of(uint32_t c)
     return low < COUNT(decompositions) && decompositions[low].whole == c ? &decompositions[low] : NULL;
 }
 
-/* Into at most MAX_PARTS; returns how many. Only the first part can be taken apart again. */
+/* Decomposes into at most MAX_PARTS parts and returns their number. Only the first part can be decomposed further. */
 static int decompose(uint32_t c, uint32_t parts[MAX_PARTS])
 {
     uint32_t tail[MAX_PARTS];
@@ -123,7 +123,7 @@ static uint32_t compose(uint32_t a, uint32_t b)
                                                                                              : 0;
 }
 
-/* class | place | code point: as numbers they sort marks by class and keep the order of equals. */
+/* class | position | code point in one number: sorting orders marks by class and keeps the order of equal classes. */
 enum { PLACE = 21, CLASS = 53 };
 static uint32_t point_of(uint64_t item) { return (uint32_t)(item & ((1u << PLACE) - 1)); }
 static unsigned item_class(uint64_t item) { return (unsigned)(item >> CLASS); }
@@ -146,7 +146,7 @@ static void order_marks(uint64_t *items, size_t count)
     }
 }
 
-/* Each mark joins the starter before it, unless one of the same or a higher class stands between. */
+/* Composes each mark with the starter before it, unless a mark of the same or a higher class is between them. */
 static size_t compose_all(const uint64_t *items, size_t count, uint32_t *out)
 {
     size_t n = 0, starter = SIZE_MAX;
@@ -209,7 +209,7 @@ zn_status zn_utf8_to_nfc(const char *text, size_t size, const char *what, uint32
                 items[n] = (uint64_t)class_of(parts[k]) << CLASS | (uint64_t)n << PLACE | parts[k];
         }
         order_marks(items, n);
-        zn_free(points); /* what does not compose again may be longer than it was */
+        zn_free(points); /* text that does not recompose may be longer than the input */
         points = NULL;
         ZN_TRY_DONE(zn_alloc_for("text", (n + 1) * sizeof *points, (void **)&points));
         *count = compose_all(items, n, points);
