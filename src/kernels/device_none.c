@@ -1,4 +1,4 @@
-/* A build without devices: the CPU is all there is, and asking for more is answered with a sentence. */
+/* A build without devices: only the CPU is available. A request for a device fails with a message. */
 #include "kernels/device.h"
 
 #include "base/cpu.h"
@@ -22,7 +22,7 @@ uint32_t zn_device_flags(const zn_device *d)
     return zn_cpu_flags();
 }
 
-/* There is no device: these get NULL, or nobody calls them. */
+/* No device exists: these functions get NULL or are never called. */
 void zn_device_close(zn_device *d) { (void)d; }
 void zn_device_lock(zn_device *d) { (void)d; }
 void zn_device_unlock(zn_device *d) { (void)d; }

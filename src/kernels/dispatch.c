@@ -1,4 +1,4 @@
-/* Which convolution kernels this build has, best first. To add one: its line in the list and its extern above it. */
+/* Lists the convolution kernels of this build, best first. To add one, add its extern and its line in the list. */
 #include "kernels/conv.h"
 
 extern const zn_conv_kernel zn_conv_ref;

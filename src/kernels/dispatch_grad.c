@@ -1,5 +1,4 @@
-/* Which weight-gradient kernels this build has, best first. To add one: its line in the list and its extern above it.
- */
+/* Lists the weight-gradient kernels of this build, best first. To add one, add its extern and its line in the list. */
 #include "kernels/conv_grad.h"
 
 extern const zn_conv_grad_kernel zn_conv_grad_ref;

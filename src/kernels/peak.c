@@ -1,4 +1,4 @@
-/* Which of the loops of peak.h tells what a CPU could do. */
+/* Chooses the loop of peak.h that measures the peak of this CPU. */
 #include "kernels/peak.h"
 
 #include "base/cpu.h"

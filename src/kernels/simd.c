@@ -1,4 +1,4 @@
-/* The choice of a build for each call of a kernel of simd.def. */
+/* Chooses a build for each call of a kernel of simd.def. */
 #include "kernels/simd.h"
 
 #include "base/cpu.h"
@@ -47,7 +47,7 @@ bool zn_simd_has(const zn_simd_table *t, int kernel, const void *args, uint32_t 
     return (t->cpu & ~cpu) == 0 && e->body && (!e->supports || e->supports(args));
 }
 
-/* The flags are asked for once for the process. */
+/* Detects the CPU flags once per process. */
 static uint32_t cpu_flags(void)
 {
     static _Atomic uint64_t kept;

@@ -238,7 +238,7 @@ zn_status zn_like_first(zn_node *n);                /* output like source 0; oth
 zn_status zn_like_second(zn_node *n);               /* like source 1 */
 zn_status zn_need_rank(const zn_node *n, int rank); /* source 0 has this rank */
 
-/* If x needs a gradient, sets it to the part of the result of `from` that begins at offset `first` (in floats). */
+/* If x needs a gradient, adds to it the values that begin `first` floats after the end of the result of `from`. */
 void zn_accumulate_tail(zn_node *x, zn_node *from, int64_t first);
 
 /* For zn_op.in_place. */

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Pixels are numbered by ints. */
+/* Pixel indices are ints. */
 static bool supports(const zn_conv_shape *s)
 {
     return s->cin > 0 && !s->shuffle && !s->unshuffle && (int64_t)s->n * s->h * s->w <= INT32_MAX;
@@ -16,7 +16,7 @@ static size_t packed_bytes(const zn_conv_shape *s)
     return sizeof(float) * (size_t)zn_cuda_conv_rows(s) * (size_t)zn_cuda_conv_columns(s);
 }
 
-/* [kh][kw][cin] rows of cout, with zeros behind them up to whole tiles. */
+/* Rows [kh][kw][cin] of cout weights, zero-padded to whole tiles. */
 static void pack(const zn_conv_shape *s, const float *w, void *packed)
 {
     const size_t columns = (size_t)zn_cuda_conv_columns(s), used = sizeof(float) * (size_t)s->cout;
@@ -34,11 +34,11 @@ static double padded_flops(const zn_conv_shape *s)
 }
 static double three_flops(const zn_conv_shape *s) { return 3 * padded_flops(s); }
 
-/* These stand for the launchers in the device's table. No CPU has ZN_CPU_CUDA, so none comes to run them. */
+/* Keys of the launchers in the device's table. No CPU has ZN_CPU_CUDA, so these functions never run. */
 void zn_k_conv_tf32x3(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_tf32(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 
-/* Every number as a sum of two of 11 bits, three products: as exact as fp32. */
+/* Each number is the sum of two 11-bit numbers; three products make it as accurate as fp32. */
 const zn_conv_kernel zn_conv_cuda_tf32x3 = { .name = "implicit-tf32x3-cuda",
                                              .math = ZN_MATH_F32,
                                              .cpu = ZN_CPU_CUDA,
@@ -51,7 +51,7 @@ const zn_conv_kernel zn_conv_cuda_tf32x3 = { .name = "implicit-tf32x3-cuda",
                                              .run = zn_k_conv_tf32x3,
                                              .flops = three_flops };
 
-/* One product of numbers with 11 bits: f16's precision with the range of fp32, so it stands for both 16-bit types. */
+/* One product of 11-bit numbers: the precision of f16 with the range of fp32. It serves both 16-bit types. */
 #define ZN_CONV_CUDA_TF32(type)                                                                                        \
     {                                                                                                                  \
         .name = "implicit-tf32-cuda", .math = (type), .cpu = ZN_CPU_CUDA, .tolerance = 6e-4f, .supports = supports,    \

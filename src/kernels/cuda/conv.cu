@@ -1,11 +1,11 @@
-/* Convolution as a product of matrices that are never written down: a block of threads computes a tile of pixels by a
- * tile of output channels. It goes through the rows of the weights, ZN_CUDA_CONV_DEPTH at a time: copies of the next
- * patches and weights into shared memory run beside the products of those that are there (three stages), and the
- * matrix unit multiplies numbers of 11 bits. Full precision takes two such numbers for each: x = high + low, and
- * three products, high high + high low + low high.
+/* Convolution as a matrix product without storing the patch matrix (implicit GEMM): a thread block computes a tile
+ * of pixels by a tile of output channels. It loops over the rows of the weights, ZN_CUDA_CONV_DEPTH at a time.
+ * Asynchronous copies of the next patches and weights into shared memory overlap with the products of the current
+ * ones (three stages). The matrix unit multiplies 11-bit numbers. Full precision uses two such numbers per value, x
+ * = high + low, and three products, high high + high low + low high.
  *
- * Every sum is taken in the same order wherever its pixel lies and whatever the tile, so parts of a picture have the
- * bits of the whole. Reading through an up-sampling is a shift of coordinates. */
+ * Every sum is computed in the same order for any position of its pixel and any tile, so a tile of an image has the
+ * same bits as the whole image. Upsampling of the input is a shift of its coordinates. */
 #include "kernels/cuda/cuda.h"
 
 extern "C" {
@@ -17,13 +17,13 @@ enum { DEPTH = ZN_CUDA_CONV_DEPTH, STAGES = 3, WARP = 32, TILE_ROWS = 8 };
 
 struct conv_task {
     zn_conv_args a;
-    int rows, columns; /* of the packed weights */
-    int across, down;  /* tiles of a map */
+    int rows, columns; /* size of the packed weights */
+    int across, down;  /* tiles per map */
     bool pairs;        /* results are written two at a time */
 };
 
-/* How 8 warps share a tile: WARPS_M x WARPS_N of them, each with MF fragments of 16 pixels by NF of 8 channels. VEC:
- * floats of a copy, which must not leave a pixel. SPLIT: full precision. */
+/* How 8 warps share a tile: WARPS_M x WARPS_N warps, each with MF fragments of 16 pixels by NF of 8 channels. VEC:
+ * floats per copy; a copy must stay within a pixel. SPLIT: full precision. */
 template <int WARPS_M_, int WARPS_N_, int MF_, int NF_, int VEC_, bool SPLIT_> struct plan {
     enum {
         WARPS_M = WARPS_M_,
@@ -35,7 +35,7 @@ template <int WARPS_M_, int WARPS_N_, int MF_, int NF_, int VEC_, bool SPLIT_> s
         PIXELS = WARPS_M * MF * 16,
         CHANNELS = WARPS_N * NF * 8,
         TILE_COLUMNS = PIXELS / TILE_ROWS,
-        /* Rows in shared memory are so long that the lanes of a fragment meet in no bank. */
+        /* The row length in shared memory avoids bank conflicts between the lanes of a fragment. */
         A_ROW = DEPTH + 4,
         B_ROW = CHANNELS == 8 ? 8 : CHANNELS + 8,
         A_FLOATS = PIXELS * A_ROW,
@@ -44,10 +44,10 @@ template <int WARPS_M_, int WARPS_N_, int MF_, int NF_, int VEC_, bool SPLIT_> s
     static_assert(WARPS_M_ * WARPS_N_ * WARP == THREADS, "every thread belongs to a warp of the plan");
 };
 
-/* Where a block's tile lies. */
+/* Position of a block's tile. */
 struct place {
-    int image, y, x; /* of its first pixel */
-    int channel;     /* its first */
+    int image, y, x; /* image and coordinates of its first pixel */
+    int channel;     /* first output channel */
 };
 
 template <typename P> static __device__ place place_of(const conv_task &t)
@@ -57,7 +57,7 @@ template <typename P> static __device__ place place_of(const conv_task &t)
                   (int)blockIdx.y * P::CHANNELS };
 }
 
-/* Which column of the patches a thread copies: it goes on by DEPTH from chunk to chunk. */
+/* The patch column that a thread copies; it advances by DEPTH with each chunk. */
 struct column {
     int ky, kx, channel;
 };
@@ -77,7 +77,7 @@ static __device__ void go_on(const zn_conv_shape &s, column &c)
         }
 }
 
-/* Starts the copies of a chunk of the patches: each thread takes the same column of several pixels. */
+/* Starts the copies of a chunk of the patches: each thread copies the same column of several pixels. */
 template <typename P> static __device__ void copy_patches(const conv_task &t, const place &at, column &c, float *to)
 {
     enum { PARTS = DEPTH / P::VEC, STEP = THREADS / PARTS };
@@ -116,7 +116,7 @@ static __device__ void copy_chunk(const conv_task &t, const place &at, int chunk
     copy_weights<P>(t, at, chunk, stage + P::A_FLOATS);
 }
 
-/* x = high + low, each of 11 bits; what the lower is cut by is beyond the 22nd. */
+/* x = high + low, each with 11 bits; the rounding error of low is below the 22nd bit. */
 template <int COUNT> static __device__ void split(const float *x, float *high, float *low)
 {
 #pragma unroll
@@ -126,9 +126,9 @@ template <int COUNT> static __device__ void split(const float *x, float *high, f
     }
 }
 
-/* Adds the products of a stage to the sums of this warp. The matrix unit cuts its sums off, which in a long one makes
- * an error of many roundings to the same side: full precision begins each stage anew, and its sums are added up here.
- */
+/* Adds the products of a stage to the sums of this warp. The matrix unit truncates its sums, so the errors of a long
+ * sum all have the same sign. For full precision each stage starts from zero, and the sums of the stages are added
+ * here. */
 template <typename P> static __device__ void multiply_stage(const float *stage, float sums[P::MF][P::NF][4])
 {
     const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP, g = lane / 4, q = lane % 4;
@@ -154,7 +154,7 @@ template <typename P> static __device__ void multiply_stage(const float *stage, 
         for (int m = 0; m < P::MF; m++)
 #pragma unroll
             for (int n = 0; n < P::NF; n++) {
-                if (P::SPLIT) { /* the small ones first */
+                if (P::SPLIT) { /* the small products first */
                     multiply_add(to[m][n], al[m], bh[n]);
                     multiply_add(to[m][n], ah[m], bl[n]);
                 }
@@ -178,7 +178,7 @@ static __device__ void write_one(const zn_conv_args &a, int64_t pixel, int chann
     a.y[at] = activate(a, sum);
 }
 
-/* Two neighbours at once, where all pairs are aligned. */
+/* Writes two neighbours at once; used if all pairs are aligned. */
 static __device__ void write_two(const zn_conv_args &a, int64_t pixel, int channel, float2 sum)
 {
     if (channel >= a.s.cout)
@@ -235,8 +235,8 @@ template <typename P> __global__ void __launch_bounds__(THREADS, 2) conv(conv_ta
         copy_commit();
     }
     for (int i = 0; i < chunks; i++) {
-        copy_wait<STAGES - 2>(); /* chunk i is there for this thread, */
-        __syncthreads();         /* for all, and the stage before has been read by all */
+        copy_wait<STAGES - 2>(); /* chunk i has arrived for this thread, */
+        __syncthreads();         /* for all threads, and all have read the previous stage */
         const int next = i + STAGES - 1;
         if (next < chunks)
             copy_chunk<P>(t, at, next, c, zn_cuda_shared + next % STAGES * P::STAGE);
@@ -261,7 +261,7 @@ template <typename P> static void launch_plan(zn_device *d, conv_task t)
     launch(d, conv<P>, grid, THREADS, shared, t);
 }
 
-/* Small maps get small tiles, or most of the GPU would have nothing to do. */
+/* Small maps use small tiles; otherwise most of the GPU would be idle. */
 template <int VEC, bool SPLIT> static void launch_tiles(zn_device *d, const conv_task &t)
 {
     typedef plan<8, 1, 1, 1, VEC, SPLIT> few;

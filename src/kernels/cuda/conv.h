@@ -1,6 +1,5 @@
-/* What conv.c and conv.cu agree on: the convolution is a product of the matrix of patches, [pixels][kh kw cin], with
- * the weights, [kh kw cin][cout], computed in tiles. Both sides of the weights are filled up with zeros to whole tiles.
- */
+/* Shared by conv.c and conv.cu. The convolution is a product of the patch matrix, [pixels][kh kw cin], with the
+ * weights, [kh kw cin][cout], computed in tiles. Both dimensions of the weights are zero-padded to whole tiles. */
 #ifndef ZN_CUDA_CONV_H
 #define ZN_CUDA_CONV_H
 
@@ -8,8 +7,8 @@
 
 enum {
     ZN_CUDA_CONV_DEPTH = 32,  /* rows of weights at a time */
-    ZN_CUDA_CONV_FEW = 8,     /* columns of a tile where there are no more */
-    ZN_CUDA_CONV_COLUMNS = 64 /* and else */
+    ZN_CUDA_CONV_FEW = 8,     /* columns of a tile if cout is at most this */
+    ZN_CUDA_CONV_COLUMNS = 64 /* columns of a tile otherwise */
 };
 
 static inline int zn_cuda_conv_rows(const zn_conv_shape *s)

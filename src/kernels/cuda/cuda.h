@@ -1,5 +1,5 @@
-/* What the CUDA builds of kernels share. A kernel here is a launcher, zn_cuda_NAME, for the CPU's zn_k_NAME, with a
- * line in kernels.def: it copies the argument struct, replaces every address by its twin, and launches a __global__
+/* Shared by the CUDA builds of kernels. A kernel here is a launcher, zn_cuda_NAME, for the CPU's zn_k_NAME, with a
+ * line in kernels.def. It copies the argument struct, replaces every address by its twin, and launches a __global__
  * function that takes one struct.
  *
  *     void zn_cuda_add(zn_device *d, const void *args, int64_t units)
@@ -11,7 +11,7 @@
  *         launch(d, add, grid_of(units), THREADS, 0, t);
  *     }
  *
- * Included by .cu files alone. */
+ * Included only by .cu files. */
 #ifndef ZN_CUDA_H
 #define ZN_CUDA_H
 
@@ -29,32 +29,33 @@ typedef struct zn_twin {
     char *device;
     size_t bytes;
     int users;
-    void *room; /* the host's block, where it came from zn_device_room */
+    void *room; /* the host buffer if it came from zn_device_room */
 } zn_twin;
 
 struct zn_device {
     pthread_mutex_t lock;
     cudaStream_t stream;
     int processors; /* streaming multiprocessors */
-    zn_twin *twins; /* by address */
+    zn_twin *twins; /* sorted by address */
     size_t count, room;
     bool rehearsing, lacking;
-    zn_status status; /* the first failure since the last wait, and its sentence */
+    zn_status status; /* the first failure since the last wait, and its message */
     char text[256];
 };
 
-/* The twin of an address, anywhere in its block; NULL for NULL. One without a twin is the device's failure. */
+/* The device address for a host address inside any block with a twin; NULL for NULL. An address without a twin sets
+ * the device's failure. */
 extern "C" void *zn_cuda_address(zn_device *d, const void *host);
-/* Keeps the first failure. */
+/* Records the first failure. */
 extern "C" void zn_cuda_check(zn_device *d, cudaError_t error, const char *what);
 
-/* Replaces an address of the host by its twin. */
+/* Replaces a host address by its twin. */
 template <typename T> static void to_device(zn_device *d, T *&address)
 {
     address = static_cast<T *>(zn_cuda_address(d, address));
 }
 
-/* The arguments of a kernel that needs nothing but the struct and its units. */
+/* The arguments of a kernel that needs only the struct and the number of units. */
 template <typename T> struct task {
     T a;
     int64_t units;
@@ -62,14 +63,14 @@ template <typename T> struct task {
 
 enum { THREADS = 256 };
 
-/* Blocks for a loop over units that goes on by the size of the grid: enough to fill any GPU. */
+/* Number of blocks for a grid-stride loop over units: enough to fill any GPU. */
 static inline unsigned grid_of(int64_t units)
 {
     const int64_t blocks = (units + THREADS - 1) / THREADS;
     return (unsigned)(blocks < 1 ? 1 : blocks < 1 << 16 ? blocks : 1 << 16);
 }
 
-/* Launches, unless something failed before. */
+/* Launches, unless an earlier call failed. */
 template <typename T>
 static void launch(zn_device *d, void (*kernel)(T), dim3 grid, unsigned threads, size_t shared, T arguments)
 {

@@ -107,9 +107,7 @@ uint32_t zn_device_flags(const zn_device *d) { return d ? (uint32_t)ZN_CPU_CUDA 
 
 void zn_device_describe(const zn_device *d, char *text, size_t size, double *gflops, double *bandwidth)
 {
-    enum {
-        LANES = 128
-    }; /* fp32 multiply-adds of a multiprocessor and clock; compute capability 8.0 has half of them */
+    enum { LANES = 128 }; /* fp32 multiply-adds per multiprocessor and clock; compute capability 8.0 has half as many */
     cudaDeviceProp p;
     int clock = 0, memory_clock = 0, bits = 0; /* kHz, kHz, bus width */
     snprintf(text, size, "%s", cudaGetDeviceProperties(&p, 0) == cudaSuccess ? p.name : "CUDA");
@@ -136,7 +134,7 @@ void zn_cuda_check(zn_device *d, cudaError_t error, const char *what)
 
 /* ---- memory ---- */
 
-/* The first twin that ends behind the address. */
+/* The first twin that ends after the address. */
 static size_t position_of(const zn_device *d, const void *host)
 {
     size_t low = 0, high = d->count;
@@ -172,7 +170,7 @@ zn_status zn_device_twin(zn_device *d, const void *host, size_t bytes)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a list of the device's blocks");
     void *memory = NULL;
     if (cudaMalloc(&memory, bytes) != cudaSuccess) {
-        cudaGetLastError(); /* it was said here */
+        cudaGetLastError(); /* clears the error: it is reported here */
         return ZN_FAIL(ZN_ENOMEM, "the GPU has no %.0f MiB left", (double)bytes / 1048576.0);
     }
     memmove(d->twins + at + 1, d->twins + at, sizeof *d->twins * (d->count++ - at));

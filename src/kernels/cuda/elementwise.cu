@@ -1,4 +1,4 @@
-/* Elementwise kernels and up-sampling; ref/elementwise.c and ref/resample.c say what is right. */
+/* Elementwise kernels and upsampling; ref/elementwise.c and ref/resample.c are the reference. */
 #include "kernels/cuda/cuda.h"
 
 extern "C" {
@@ -8,7 +8,7 @@ extern "C" {
 /* ---- y[i] = f(x[i]) ---- */
 
 struct relu {
-    static __device__ float of(float x, float, float) { return x < 0 ? 0 : x; } /* this way round NaN passes through */
+    static __device__ float of(float x, float, float) { return x < 0 ? 0 : x; } /* written so that NaN passes through */
 };
 struct soft_clamp {
     static __device__ float of(float x, float limit, float) { return limit * tanhf(x / limit); }
@@ -81,7 +81,7 @@ template <typename F> static void run_binary(zn_device *d, const void *args, int
 
 /* ---- nearest x2 ---- */
 
-/* Units are elements of the large map here. Rows of all images are numbered through: large row / 2 is the small row
+/* Units are elements of the large map here. Rows are numbered over all images; large row / 2 is the small row
  * because 2h is even. */
 __global__ void upsample2(task<zn_resample_args> t)
 {

@@ -1,16 +1,16 @@
-/* Group norm in the three passes of norm.h: a block of threads for each block of pixels, each group, and so on;
- * ref/norm.c says what is right. */
+/* Group norm in the three passes of norm.h. A thread block handles one block of pixels, or one group, depending on
+ * the pass. ref/norm.c is the reference. */
 #include "kernels/cuda/cuda.h"
 
 extern "C" {
 #include "kernels/norm.h"
 }
 
-/* What norm.h computes, for functions that run on the GPU. */
+/* Values that norm.h computes on the host, for functions that run on the GPU. */
 struct norm_task {
     zn_norm_args a;
     int64_t units;
-    int64_t block, blocks; /* pixels of one, and how many there are in a map */
+    int64_t block, blocks; /* pixels per block, and blocks per map */
 };
 
 static norm_task task_of(zn_device *d, const void *args, int64_t units)
@@ -30,7 +30,7 @@ static norm_task task_of(zn_device *d, const void *args, int64_t units)
     return t;
 }
 
-/* Block `unit` of pixels: threads are channels. */
+/* One block of pixels per thread block; threads are channels. */
 __global__ void norm_sums(norm_task t)
 {
     const int64_t unit = blockIdx.x, map = unit / t.blocks, begin = map * t.a.pixels + unit % t.blocks * t.block;
@@ -49,11 +49,11 @@ __global__ void norm_sums(norm_task t)
     }
 }
 
-/* The sum over the block of threads, in the same order every time. All threads call it; `sums` holds one number for
- * each. */
+/* The sum over the thread block, always in the same order. All threads must call it; `sums` holds one number per
+ * thread. */
 static __device__ double sum_of(double value, double *sums)
 {
-    __syncthreads(); /* the sum before this one has been read */
+    __syncthreads(); /* all threads have read the previous sum */
     sums[threadIdx.x] = value;
     for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
         __syncthreads();
@@ -64,7 +64,7 @@ static __device__ double sum_of(double value, double *sums)
     return sums[0];
 }
 
-/* A block of threads for one group: they share its blocks and channels, then its channels. */
+/* One thread block per group: its threads share the group's blocks and channels, then its channels. */
 __global__ void norm_merge(norm_task t)
 {
     extern __shared__ __align__(16) float zn_cuda_shared[];

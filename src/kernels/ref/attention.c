@@ -1,4 +1,4 @@
-/* Attention; see attention.h. The gradient goes through blocks of queries, with their weights computed again:
+/* Attention; see attention.h. The gradient processes blocks of queries and recomputes their weights:
  *
  *     dv += p' dy      ds = p (dy v' - sum over keys of p dy v')      dq = scale ds k      dk += scale ds' q */
 #include "kernels/attention.h"
@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Row i of head `unit`; share: how many heads have it together. */
+/* Row i of head `unit`; share: number of heads that share it. */
 static float *row(const zn_rows *m, const zn_attention_args *a, int64_t unit, int share, int64_t i)
 {
     return m->data + unit / a->heads * m->sample + unit % a->heads / share * m->head + i * m->step;
@@ -20,7 +20,7 @@ static float dot(const float *a, const float *b, int n)
     return sum;
 }
 
-/* p[key] for one query; returns how many keys it sees. */
+/* Computes p[key] for one query; returns the number of keys it attends to. */
 static int64_t weights(const zn_attention_args *a, int64_t unit, int64_t query, float *p)
 {
     const int64_t seen = zn_attention_seen(a, query);
@@ -59,7 +59,7 @@ void zn_ref_attention(const void *args, zn_range r)
         }
 }
 
-/* Adds to dk and dv what query i of a head gives, and writes its dq. */
+/* Adds the contribution of query i of a head to dk and dv, and writes its dq. */
 static void back(const zn_attention_args *a, int64_t unit, int64_t i, float *p, float *ds)
 {
     const int share = zn_attention_share(a);

@@ -1,4 +1,4 @@
-/* Direct convolution, scalar: the definition of right. Sums in double so that it can judge every other kernel. */
+/* Direct convolution, scalar: the reference. It sums in double, so that every other kernel can be compared with it. */
 #include "kernels/conv.h"
 
 #include <string.h>
@@ -19,7 +19,8 @@ double zn_conv_direct_flops(const zn_conv_shape *s)
     return 2.0 * s->n * s->oh * s->ow * (double)s->cout * s->cin * s->kh * s->kw;
 }
 
-/* Channel i of pixel (row, x) in a map of `channels`, or in the larger map it is shuffled from or to. */
+/* Offset of channel i of pixel (row, x) in a map of `channels`, or in the larger map on the other side of the
+ * shuffle. */
 static int64_t place(int64_t row, int wide, int x, int i, int channels, bool shuffled)
 {
     return shuffled ? zn_conv_sub_pixel(row, wide, x, i % 4, channels / 4) + i / 4 : (row * wide + x) * channels + i;

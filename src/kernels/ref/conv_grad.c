@@ -47,7 +47,7 @@ static void row_products(const zn_conv_grad_args *a, int64_t row, float *dw)
     }
 }
 
-/* Stage 0: a sum for each block of rows; stage 1: the sum of those, in block order. */
+/* Stage 0: one sum per block of rows. Stage 1: adds these in block order. */
 static void run(const void *args, zn_range r)
 {
     const zn_conv_grad_args *a = args;

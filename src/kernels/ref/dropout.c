@@ -1,7 +1,7 @@
-/* Dropout by a hash of sample, layer and place. */
+/* Dropout by a hash of sample, layer and element index. */
 #include "kernels/dropout.h"
 
-/* The last rounds of MurmurHash3: every bit of the result depends on every bit of h. */
+/* The final rounds of MurmurHash3: every bit of the result depends on every bit of h. */
 static inline uint32_t scrambled(uint32_t h)
 {
     h = (h ^ h >> 16) * 0x85ebca6bu;

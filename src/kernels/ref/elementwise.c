@@ -1,5 +1,5 @@
-/* Elementwise kernels in plain C. Results may replace an operand, but element i depends on element i alone: the
- * compiler is told so and vectorises the loops. */
+/* Elementwise kernels in plain C. The output may alias an input, but element i depends only on element i. A pragma
+ * declares this, and the compiler vectorises the loops. */
 #include "kernels/elementwise.h"
 #include "kernels/kernels.h"
 
@@ -10,7 +10,7 @@ void zn_k_relu(const void *args, zn_range r)
     const zn_unary_args *a = args;
     ZN_ELEMENTWISE
     for (int64_t i = r.begin; i < r.end; i++)
-        a->y[i] = a->x[i] < 0 ? 0 : a->x[i]; /* this way round NaN passes through */
+        a->y[i] = a->x[i] < 0 ? 0 : a->x[i]; /* written so that NaN passes through */
 }
 
 void zn_k_relu_grad(const void *args, zn_range r)
@@ -18,7 +18,7 @@ void zn_k_relu_grad(const void *args, zn_range r)
     const zn_unary_args *a = args;
     ZN_ELEMENTWISE
     for (int64_t i = r.begin; i < r.end; i++) {
-        const float dy = a->dy[i]; /* read in any case, or the loop would branch at every element */
+        const float dy = a->dy[i]; /* always loaded; otherwise the loop would branch for every element */
         a->y[i] = a->x[i] > 0 ? dy : 0;
     }
 }

@@ -1,9 +1,9 @@
-/* Frames in another order. */
+/* Reorders frames. */
 #include "kernels/frames.h"
 
 #include <string.h>
 
-/* The part of a frame that a unit does. */
+/* The part of a frame that a unit computes. */
 static int64_t piece_of(const zn_frames_args *a, int64_t unit, int64_t *begin)
 {
     *begin = unit % zn_frame_pieces(a->size) * ZN_FRAME_PIECE;

@@ -118,7 +118,7 @@ void zn_ref_gate_apply_mask_grad(const void *args, zn_range r)
 
 enum { ROUNDS = 3, REACH = 2, TAPS = 5 };
 
-/* What one window gives; est points at channel c of a padded line. */
+/* The result of one window; est points to channel c of a padded line. */
 typedef struct window {
     float r, d, nw, cosine, gain, act, g;
 } window;
@@ -188,7 +188,7 @@ void zn_k_srig(const void *args, zn_range r)
     }
 }
 
-/* One window backwards: adds to the parameter gradients (when wanted) and to dest. */
+/* Backward pass of one window: adds to the parameter gradients (if requested) and to dest. */
 static void look_back(const zn_srig_args *a, const lines *l, int k, int c, float dg, float *dw, float *db)
 {
     const float *est = l->est[k] + c, *w = a->w + TAPS * c;
@@ -208,7 +208,7 @@ static void look_back(const zn_srig_args *a, const lines *l, int k, int c, float
     }
 }
 
-/* Backwards through the three rounds of one pixel; du, dw, db may be NULL. */
+/* Backward pass through the three rounds of one pixel; du, dw, db may be NULL. */
 static void backward(const zn_srig_args *a, int64_t p, float *scratch, float *du, float *dw, float *db)
 {
     const float *u = a->u + p * a->c, *dy = a->dy + p * a->c;
@@ -217,8 +217,8 @@ static void backward(const zn_srig_args *a, int64_t p, float *scratch, float *du
     float *dest0 = l.dest; /* gradient of est_0 through est_{k+1} = est_0 G_k */
     const int64_t bytes = (int64_t)sizeof(float) * line_length(a->c);
     for (int k = ROUNDS - 1; k >= 0; k--) {
-        /* l.next holds dest_{k+1} from the round after this one */
-        float *dg = l.g[k]; /* G_k is read once more below and then replaced */
+        /* l.next holds dest_{k+1}, computed for round k + 1 */
+        float *dg = l.g[k]; /* G_k is read once below, then overwritten */
         for (int c = 0; c < a->c; c++) {
             const float g = l.g[k][c], down = l.next[c];
             dest0[c] += k < ROUNDS - 1 ? down * g : 0;
@@ -230,7 +230,7 @@ static void backward(const zn_srig_args *a, int64_t p, float *scratch, float *du
     }
     if (!du)
         return;
-    for (int c = 0; c < a->c; c++) { /* G_2 once more, since its line was reused */
+    for (int c = 0; c < a->c; c++) { /* recompute G_2, because its line was reused */
         const float g2 = look(l.est[ROUNDS - 1] + c, a->w + TAPS * c, a->b[c]).g;
         du[c] = dy[c] * g2 + (dest0[c] + l.next[c]) * zn_sign(u[c]);
     }

@@ -3,14 +3,14 @@
 
 #include <string.h>
 
-/* For the vector builds: packed weights of groups taken together up to 16 lanes, and a few pixels of both maps. */
+/* Size for the vector builds: packed weights of groups merged up to 16 lanes, and a few pixels of both maps. */
 size_t zn_grouped_scratch(const zn_grouped_args *a)
 {
     const size_t groups = (size_t)a->groups + 16, gi = (size_t)(a->cin / a->groups), go = (size_t)(a->cout / a->groups);
     return sizeof(float) * groups * (gi * go + 32 * (gi + go) + ZN_GROUPED_PIXELS * (gi + go + 32));
 }
 
-/* Where output o of all lies. */
+/* Index of output o in y. */
 static int place(const zn_grouped_args *a, int o)
 {
     const int go = a->cout / a->groups;
@@ -88,7 +88,7 @@ void zn_ref_depthwise(const void *args, zn_range r)
         }
 }
 
-/* Adds the sums of one row. */
+/* Adds the sums of one row to dw. */
 static void depthwise_weight_row(const zn_depthwise_args *a, int64_t row, float *dw)
 {
     for (int ky = 0; ky < 3; ky++)

@@ -1,4 +1,4 @@
-/* The spectral half of a Prune block, scalar; and the small steps that need no vectors. */
+/* The spectral half of a Prune block, scalar, and the small steps that need no vector build. */
 #include "kernels/line.h"
 
 #include "kernels/gates.h"
@@ -34,7 +34,8 @@ static void transform(const zn_line_args *a, float *x)
         x[k] *= a->unit;
 }
 
-/* t = N(u), or its gradient du from dt with sums of the parameters; SRIG by its own kernels on one pixel. */
+/* t = N(u), or its gradient du from dt with the sums of the parameter gradients. SRIG uses its own kernels on one
+ * pixel. */
 static void nonlinear(const zn_line_args *a, const float *u, float *t, float *scratch)
 {
     if (a->kind == ZN_LINE_SRIG) {
@@ -136,7 +137,7 @@ void zn_k_line_stats(const void *args, zn_range range)
     }
 }
 
-/* Group of channel k of pixel p. */
+/* The statistics of the group of channel k of pixel p. */
 static const float *stats_of(const zn_line_args *a, int64_t p, int k)
 {
     return a->stats + 4 * (p / a->pixels * a->groups + k / (a->c / a->groups));
@@ -189,7 +190,7 @@ void zn_k_line_means(const void *args, zn_range range)
     }
 }
 
-/* The gradient of z of one pixel. */
+/* Computes the gradient of z for one pixel. */
 static void begin(const zn_line_args *a, int64_t p, float *dz)
 {
     const float *dy = a->dy + p * a->c;
@@ -233,7 +234,7 @@ void zn_ref_line_grad(const void *args, zn_range range)
     for (int64_t block = range.begin; block < range.end; block++) {
         memset(a->partial + block * count, 0, sizeof(float) * (size_t)count);
         for (int64_t p = block * size; p < (block + 1) * size && p < all; p++)
-            if (a->gamma && a->pruned[p] != 0) /* z = 0, and nothing passes the rectifier */
+            if (a->gamma && a->pruned[p] != 0) /* z = 0, and no gradient passes the ReLU */
                 memset(a->y + p * a->c, 0, sizeof(float) * (size_t)a->c);
             else
                 pixel_grad(a, p, a->partial + block * count, range.scratch);

@@ -1,4 +1,4 @@
-/* The two passes of a Lite block, from the pieces they are made of. */
+/* The passes of a Lite block, composed of simpler kernels. */
 #include "kernels/lite.h"
 
 #include "kernels/mix.h"
@@ -6,15 +6,15 @@
 
 #include <string.h>
 
-enum { STRIP = 128, APART = 16 }; /* floats of t at each row of a strip, and between its columns */
+enum { STRIP = 128, APART = 16 }; /* floats of t per row of a strip, and between its columns */
 
 int zn_lite_strip(const zn_lite_args *a) { return a->band ? a->band : a->ci < STRIP ? STRIP / a->ci : 1; }
 
 static int64_t strips_across(const zn_lite_args *a) { return (a->wide + zn_lite_strip(a) - 1) / zn_lite_strip(a); }
 int64_t zn_lite_strips(const zn_lite_args *a) { return a->n * strips_across(a); }
 
-/* A line of each pixel of a strip, packed weights, a few pixels of results, and a gate and room between vectors for
- * whoever keeps lines apart. */
+/* One line per pixel of a strip, packed weights, a few pixels of results, a gate, and padding between vectors for
+ * builds that store lines separately. */
 size_t zn_lite_scratch(const zn_lite_args *a)
 {
     const size_t side = (size_t)(a->h > a->wide ? a->h : a->wide), strip = (size_t)zn_lite_strip(a);
@@ -82,7 +82,7 @@ void zn_ref_lite_columns(const void *args, zn_range r)
     }
 }
 
-/* y may be x: an expanded pixel is added as a whole. */
+/* y may be x: an expanded pixel is added only when it is complete. */
 void zn_ref_lite_expand(const void *args, zn_range r)
 {
     const zn_lite_args *a = args;

@@ -1,4 +1,4 @@
-/* The head of a Lite-R block, one pixel after the other. */
+/* The head of a Lite-R block, pixel by pixel. */
 #include "kernels/lite_head.h"
 #include "kernels/mix.h"
 
@@ -14,7 +14,7 @@ int zn_lite_head_strip(const zn_lite_head_args *a)
     return fit < STRIP_LEAST ? STRIP_LEAST : fit < STRIP_MOST ? fit : STRIP_MOST;
 }
 
-/* Taps in another order, rows of v, one of e, and the product's own. */
+/* Reordered taps, rows of v, one row of e, and the scratch of the product. */
 size_t zn_lite_head_scratch(const zn_lite_head_args *a)
 {
     const size_t strip = (size_t)zn_lite_head_strip(a), c = (size_t)a->c;

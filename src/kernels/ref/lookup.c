@@ -1,9 +1,9 @@
-/* Rows of a table by their numbers. */
+/* Gathers rows of a table by index. */
 #include "kernels/lookup.h"
 
 #include <string.h>
 
-/* The row, or -1. */
+/* The row index, or -1. */
 static int64_t row_of(const zn_lookup_args *a, int64_t i)
 {
     return a->ids[i] >= 0 && a->ids[i] < (float)a->rows ? (int64_t)a->ids[i] : -1;

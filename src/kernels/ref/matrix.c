@@ -4,7 +4,7 @@
 
 void zn_ref_matrix(const void *matrix_args, zn_range units);
 
-/* One output of the rows from `first` on; sums: a double for each. */
+/* One output for the rows from `first`; sums: one double per row. */
 static void column(const zn_matrix_args *a, int64_t first, int64_t rows, int64_t j, double *sums, float *w)
 {
     for (int64_t p = 0; p < rows; p++)

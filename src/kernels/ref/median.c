@@ -1,12 +1,13 @@
-/* Median of 3x3 by order statistics of its columns: with each column sorted, the median of nine is the median of the
- * largest low, the middle of the middles and the smallest high. No branches, so compilers make vectors of it. */
+/* 3x3 median by order statistics of its columns. With each column sorted, the median of nine is the median of three
+ * values: the largest low, the middle of the middles and the smallest high. There are no branches, so compilers
+ * vectorise it. */
 #include "kernels/kernels.h"
 
 static inline float lower(float a, float b) { return a < b ? a : b; }
 static inline float higher(float a, float b) { return a < b ? b : a; }
 static inline float middle(float a, float b, float c) { return higher(lower(a, b), lower(higher(a, b), c)); }
 
-/* The median around position m of three rows whose neighbours are at l and r. */
+/* The median around position m of three rows; the neighbours are at l and r. */
 static inline float median9(const float *const row[3], int64_t l, int64_t m, int64_t r)
 {
     const float *a = row[0], *b = row[1], *c = row[2];
@@ -18,7 +19,7 @@ static inline float median9(const float *const row[3], int64_t l, int64_t m, int
     return middle(low, mid, high);
 }
 
-/* The three rows of its image around row y, the edge repeated. */
+/* The three rows of the image around row y, with the edge repeated. */
 static void rows_around(const zn_median_args *a, const float *x, int64_t y, const float *row[3])
 {
     const int64_t length = (int64_t)a->w * a->c, inside = y % a->h;
@@ -35,7 +36,7 @@ static void median_row(const zn_median_args *a, int64_t y)
     float *out = a->y + y * length;
     for (int64_t i = c; i < length - c; i++)
         out[i] = median9(row, i - c, i, i + c);
-    for (int64_t i = 0; i < c; i++) { /* the edge pixel repeated; one pixel may be both edges */
+    for (int64_t i = 0; i < c; i++) { /* the edge pixel is repeated; one pixel may be on both edges */
         const int64_t last = length - c + i;
         out[i] = median9(row, i, i, a->w > 1 ? i + c : i);
         out[last] = median9(row, a->w > 1 ? last - c : last, last, last);
@@ -48,7 +49,7 @@ void zn_k_median3(const void *args, zn_range rows)
         median_row(args, y);
 }
 
-/* Adds dy of one position to the first of its neighbours that is the median. */
+/* Adds dy of one position to the first of its neighbours that equals the median. */
 static void give_back(const zn_median_args *a, int64_t y, int64_t i)
 {
     const int64_t c = a->c, length = (int64_t)a->w * c;

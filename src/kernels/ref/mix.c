@@ -112,7 +112,7 @@ static float inverse_rms(const zn_mix_args *a, const float *x)
     for (int k = 0; k < a->c; k++)
         sum += x[k] * x[k];
     const float s = 1.0f / sqrtf(sum / (float)a->c + a->eps);
-    return s > a->most ? a->most : s; /* NaN stays */
+    return s > a->most ? a->most : s; /* NaN passes through */
 }
 
 void zn_ref_rms_norm(const void *args, zn_range r)

@@ -10,7 +10,7 @@ static float activate(zn_activation act, float v)
     return act == ZN_ACT_SILU ? silu(v) : act == ZN_ACT_RELU && v < 0 ? 0 : v;
 }
 
-/* Pixels [*begin, *end) of block `unit`, counted over all maps. */
+/* Mean and squared deviations of every channel of a block of pixels. */
 void zn_ref_norm_sums(const void *args, zn_range r)
 {
     const zn_norm_args *a = args;
@@ -30,7 +30,7 @@ void zn_ref_norm_sums(const void *args, zn_range r)
     }
 }
 
-/* A group of one map: its channels, their mean and 1 / sqrt(variance + eps). */
+/* A group of one map: its channels, its mean and 1 / sqrt(variance + eps). */
 typedef struct group {
     int64_t map;
     int first, end;

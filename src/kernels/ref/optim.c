@@ -1,4 +1,4 @@
-/* Steps of optimisers, element by element. */
+/* Optimiser steps, elementwise. */
 #include "kernels/elementwise.h"
 #include "kernels/kernels.h"
 
@@ -6,7 +6,7 @@
 
 enum { ADAM_BLOCK = 512 }; /* elements that stay in the L1 cache between the loops */
 
-/* One square root and one division an element: the corrections of the moments are factors. */
+/* One square root and one division per element: the bias corrections of the moments are factors. */
 static void adam_block(zn_adam_args a, int64_t begin, int64_t end)
 {
     const float root = 1 / sqrtf(a.correction2), rate = a.lr / a.correction1, keep = 1 - a.lr * a.decay;

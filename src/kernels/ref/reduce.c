@@ -1,9 +1,11 @@
-/* Sums. Each result is summed in one fixed order, whatever the thread count: short runs in float, those in double. */
+/* Sums. Each result is summed in one fixed order for any thread count: short runs in float, the sums of the runs in
+ * double. */
 #include "kernels/kernels.h"
 
 #include <string.h>
 
-/* Sums of ZN_SUM_ROWS rows at most, in float, four rows at a time: a run along the channels, which vectorises. */
+/* Sums of at most ZN_SUM_ROWS rows in float, four rows at a time. The inner loop runs along the channels and
+ * vectorises. */
 void zn_k_channel_sum(const void *args, zn_range r)
 {
     const zn_reduce_args *a = args;
@@ -38,7 +40,7 @@ void zn_k_square_difference(const void *args, zn_range r)
     }
 }
 
-/* A stretch of neighbours at a time, so that the memory is read in order. */
+/* Processes a range of neighbours at a time, so that memory is read in order. */
 void zn_k_sum_partials(const void *args, zn_range r)
 {
     enum { STRETCH = 256 };

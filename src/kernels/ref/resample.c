@@ -1,4 +1,4 @@
-/* Nearest x2 up-sampling, its gradient, and zero-insertion (the gradient of a stride). */
+/* Nearest x2 upsampling, its gradient, and zero insertion (the gradient of a stride). */
 #include "kernels/kernels.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@ void zn_k_upsample2(const void *args, zn_range r)
 {
     const zn_resample_args *a = args;
     for (int64_t row = r.begin; row < r.end; row++) {
-        /* rows of all images are numbered through: large row / 2 is the small row because 2h is even */
+        /* rows are numbered over all images; large row / 2 is the small row because 2h is even */
         const float *x = a->x + (row / 2) * a->w * a->c;
         float *y = a->y + row * 2 * a->w * a->c;
         for (int64_t i = 0; i < 2 * a->w; i++)

@@ -1,4 +1,4 @@
-/* Rotary positions. */
+/* Rotary position embeddings. */
 #include "kernels/rope.h"
 
 void zn_k_rope(const void *args, zn_range r)

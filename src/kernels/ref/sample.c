@@ -1,4 +1,4 @@
-/* Factors, shifts and sums by sample. */
+/* Factors, shifts and sums per sample. */
 #include "kernels/sample.h"
 
 void zn_k_modulate(const void *args, zn_range r)
@@ -18,7 +18,7 @@ void zn_k_modulate(const void *args, zn_range r)
     }
 }
 
-/* Sums of a few thousand numbers: in double. */
+/* Sums have a few thousand terms, so they are in double. */
 void zn_k_sample_sum(const void *args, zn_range r)
 {
     const zn_sample_args *a = args;

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-/* One channel of one part: its tokens, and where it lies in a cell. `inside` is false for the channels that fill up the
- * last block: all their numbers are 0. */
+/* One channel of one part: its tokens, and its offset in a cell. `inside` is false for the channels that pad the
+ * last block; all their values are 0. */
 typedef struct lane {
     const zn_scan_args *a;
     int64_t sequence, block, begin, end;
@@ -62,7 +62,7 @@ static float *inner_of(const lane *l, float *cells)
     return cells + zn_scan_inner(l->a, l->sequence, l->begin / ZN_SCAN_CHUNK, l->block) + l->place;
 }
 
-/* Of the vector builds; the reference needs less. */
+/* Size for the vector builds; the reference needs less. */
 size_t zn_scan_scratch(const zn_scan_args *a)
 {
     return sizeof(float) * (size_t)(2 * zn_scan_cell(a) + 3 * ZN_SCAN_CHUNK * ZN_SCAN_BLOCK);
@@ -78,7 +78,7 @@ void zn_ref_scan(const void *args, zn_range r);
 void zn_ref_scan_ends(const void *args, zn_range r);
 void zn_ref_scan_grad_ends(const void *args, zn_range r);
 
-/* One token: h changes; returns y without the direct part. */
+/* One token: updates h; returns y without the direct term. */
 static float step(const lane *l, int64_t t, const float *rate, float *h)
 {
     const zn_scan_args *a = l->a;
@@ -121,7 +121,7 @@ void zn_ref_scan(const void *args, zn_range r)
         }
 }
 
-/* exp(rate * sum of delta), which is the product of a over the tokens. */
+/* exp(rate * sum of delta), which equals the product of a over the tokens. */
 static void decay_lane(const lane *l)
 {
     float sum = 0;
@@ -149,7 +149,7 @@ void zn_ref_scan_ends(const void *args, zn_range r)
         }
 }
 
-/* What goes back out of the chunk's beginning when nothing comes into its end. */
+/* The gradient that leaves the start of the chunk if none enters its end. */
 void zn_ref_scan_grad_ends(const void *args, zn_range r)
 {
     const zn_scan_args *a = args;

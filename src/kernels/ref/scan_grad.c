@@ -15,13 +15,13 @@ void zn_ref_scan_grad(const void *args, zn_range r);
 size_t zn_scan_grad_scratch(const zn_scan_args *a)
 {
     const size_t cell = (size_t)zn_scan_cell(a), map = ZN_SCAN_CHUNK * ZN_SCAN_BLOCK;
-    const size_t kept = ZN_SCAN_GROUP * (3 * cell + 2 * ZN_SCAN_BLOCK); /* of a group: rates, carries, their sums */
+    const size_t kept = ZN_SCAN_GROUP * (3 * cell + 2 * ZN_SCAN_BLOCK); /* per group: rates, carries, their sums */
     const size_t reference = (size_t)a->states * (ZN_SCAN_CHUNK + 2);
     const size_t vectors = kept + 6 * map + 2 * map * 4;
     return sizeof(float) * (vectors > reference ? vectors : reference);
 }
 
-/* Where a channel's numbers lie, and its sums. */
+/* Offsets of a channel's values, and its sums. */
 typedef struct lane {
     const zn_scan_args *a;
     int64_t sequence, channel;
@@ -36,7 +36,7 @@ static float delta_at(const lane *l, int64_t row, float *slope)
     return x > 20 ? x : log1pf(expf(x));
 }
 
-/* h before each token of a chunk, and behind it what is left: [tokens][states]. */
+/* Recomputes h before each token of a chunk, [tokens][states], followed by h after the last token. */
 static void again(const lane *l, int64_t begin, int64_t end, float *h)
 {
     const zn_scan_args *a = l->a;
@@ -55,7 +55,7 @@ static void again(const lane *l, int64_t begin, int64_t end, float *h)
     }
 }
 
-/* One token backwards: carry is a[t+1] g[t+1], then a[t] g[t]; h before the token. */
+/* Backward step of one token: carry is a[t+1] g[t+1] on entry, a[t] g[t] on return; h is the state before the token. */
 static void token(const lane *l, int64_t t, const float *h, float *carry)
 {
     const zn_scan_args *a = l->a;

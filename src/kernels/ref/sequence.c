@@ -1,4 +1,4 @@
-/* Sequences of tokens: causal convolution, other orders, means, Fourier features. */
+/* Sequences of tokens: causal convolution, reordering, means, Fourier features. */
 #include "kernels/sequence.h"
 
 #include "kernels/mix.h"
@@ -41,7 +41,7 @@ void zn_ref_causal_conv_weight_grad(const void *args, zn_range r)
     }
 }
 
-/* The index that a table holds, or -1. */
+/* The index stored in a table, or -1. */
 static int64_t index_at(const float *table, int64_t length)
 {
     return *table >= 0 && *table < (float)length ? (int64_t)*table : -1;
@@ -109,7 +109,7 @@ void zn_k_mean_tokens_grad(const void *args, zn_range r)
     }
 }
 
-/* Whole turns are taken off before the angle is made, so that large ones lose nothing. */
+/* Whole turns are removed before the angle is computed, so that large values lose no precision. */
 static double turns_of(const zn_fourier_args *a, int64_t token, int feature)
 {
     double turns = 0;

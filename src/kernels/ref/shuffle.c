@@ -31,7 +31,7 @@ void zn_ref_shuffle(const void *args, zn_range r)
             }
 }
 
-/* r pixels side by side are one run of r*c channels, so rows are copied run by run. */
+/* r neighbouring pixels are one contiguous run of r*c channels, so rows are copied run by run. */
 void zn_k_space_to_depth(const void *args, zn_range r)
 {
     const zn_shuffle_args *a = args;

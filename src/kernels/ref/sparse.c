@@ -1,6 +1,6 @@
-/* Depthwise 3x3 behind a block gate (specification B3). A (pixel, block of eight channels) whose mask is 0 costs a look
- * at the mask: its sums are not made, and nothing flows back through it. Taps are added in the order of the dense
- * kernel, so a mask of ones gives its bits. */
+/* Depthwise 3x3 followed by a block gate (specification B3). A (pixel, block of eight channels) whose mask is 0 only
+ * costs reading the mask: its sums are not computed, and no gradient flows through it. Taps are added in the order
+ * of the dense kernel, so a mask of ones gives the same bits. */
 #include "kernels/gates.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ void zn_ref_sparse_depthwise(const void *sparse_args, zn_range pixels);
 void zn_ref_sparse_depthwise_grad(const void *sparse_args, zn_range pixels);
 void zn_ref_sparse_depthwise_weight_grad(const void *sparse_args, zn_range strips);
 
-/* A neighbour of a pixel of image n, row y: its number, or -1 outside the image. */
+/* The index of a neighbour of a pixel in image n, row y, or -1 outside the image. */
 static int64_t neighbour(const zn_sparse_args *a, int64_t n, int y, int x, int dy, int dx)
 {
     if (y + dy < 0 || y + dy >= a->h || x + dx < 0 || x + dx >= a->wide)
@@ -25,7 +25,7 @@ static float mask_of(const zn_sparse_args *a, int64_t pixel, int k)
     return a->mask ? a->mask[pixel * (a->c / BLOCK) + k / BLOCK] : 1;
 }
 
-/* One result: the sum over taps, output pixel to input pixel (forward) or the other way (back). */
+/* One result: the sum over taps, from output pixel to input pixel (forward) or the reverse (back). */
 static float result(const zn_sparse_args *a, int64_t n, int y, int x, int k, bool back)
 {
     float sum = 0;
@@ -60,7 +60,7 @@ void zn_ref_sparse_turn(const void *args, zn_range r)
             a->turned[tap * zn_sparse_row(a->c) + k] = a->w[9 * k + tap];
 }
 
-/* The bits of `count` blocks, at most 64; eight at a time, which compilers make vectors of. */
+/* The bits of `count` blocks, at most 64; eight at a time, which compilers vectorise. */
 static uint64_t bits_of(const float *m, int count)
 {
     uint64_t bits = 0;
@@ -84,7 +84,7 @@ void zn_k_sparse_look(const void *args, zn_range r)
     for (int64_t p = r.begin; p < r.end; p++) {
         const float *m = a->mask + p * blocks;
         uint64_t *open = a->open + p * words, any = 0;
-        int odd = 0, less = 0; /* masks that are neither 0 nor 1; that are not 1 */
+        int odd = 0, less = 0; /* masks that are neither 0 nor 1; masks that are not 1 */
         for (int first = 0; first < blocks; first += 64) {
             open[first / 64] = bits_of(m + first, blocks - first < 64 ? blocks - first : 64);
             any |= open[first / 64];

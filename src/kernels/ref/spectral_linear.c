@@ -1,10 +1,10 @@
-/* DeepSpectralLinear, one pixel after the other. */
+/* DeepSpectralLinear, pixel by pixel. */
 #include "kernels/spectral.h"
 
 enum { LANES = 16, SPARE = 128 };
 
-/* Two buffers of d rows, of as many pixels as the vector builds take together, and two numbers for each row and stage.
- */
+/* Two buffers of d rows, for as many pixels as the vector builds process together, and two numbers per row and
+ * stage. */
 size_t zn_spectral_linear_scratch(int d, int depth)
 {
     return sizeof(float) * ((size_t)d * (2 * LANES + 1 + 2 * (size_t)depth) + SPARE);
@@ -12,7 +12,7 @@ size_t zn_spectral_linear_scratch(int d, int depth)
 
 void zn_ref_spectral_linear(const void *spectral_linear_args, zn_range rows);
 
-/* Where channel k of pixel x of a row lies: in a map of its own, or in the one it was shuffled from. */
+/* Offset of channel k of pixel x of a row: in the map itself, or in the map on the other side of the shuffle. */
 static int64_t place(bool shuffled, int64_t row, int x, int wide, int channels, int k)
 {
     if (!shuffled)

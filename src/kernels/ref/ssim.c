@@ -1,6 +1,7 @@
-/* Structural similarity of two maps and its gradient, one channel of one image at a time: an 11x11 Gaussian window of
- * deviation 1.5 over the valid positions, for values of range 1 (K1 0.01, K2 0.03). The window's five moments are
- * filtered along rows, then down the columns; the gradient goes back through the same filters. */
+/* Structural similarity of two maps and its gradient, for one channel of one image at a time: an 11x11 Gaussian
+ * window with standard deviation 1.5 over the valid positions, for values of range 1 (K1 0.01, K2 0.03). The five
+ * moments of the window are filtered along rows, then along columns. The gradient passes back through the same
+ * filters. */
 #include "kernels/ssim.h"
 
 #include <math.h>
@@ -9,11 +10,11 @@
 enum { WINDOW = ZN_SSIM_WINDOW, MOMENTS = 5, PLANES = 2 + 2 * MOMENTS };
 static const float c1 = (float)ZN_SSIM_K1 * (float)ZN_SSIM_K1, c2 = (float)ZN_SSIM_K2 * (float)ZN_SSIM_K2;
 
-/* Memory of one plane: both maps, their moments, and the moments' half-way results. */
+/* Buffers of one plane: both maps, their moments, and the moments after the first filter. */
 typedef struct planes {
     float weight[WINDOW];
     float *a, *b;          /* [h][w] */
-    float *half[MOMENTS];  /* [h][wide], then free for the gradient */
+    float *half[MOMENTS];  /* [h][wide], later reused by the gradient */
     float *whole[MOMENTS]; /* [high][wide] */
     int64_t h, w, high, wide;
 } planes;
@@ -75,7 +76,7 @@ static void filter_rows(const planes *p)
     }
 }
 
-/* down: [rows] <- [rows + WINDOW - 1] */
+/* along columns: [rows] <- [rows + WINDOW - 1] */
 static void filter_columns(const planes *p, const float *from, float *to)
 {
     memset(to, 0, sizeof(float) * (size_t)(p->high * p->wide));
@@ -92,7 +93,7 @@ static void find_moments(const planes *p)
         filter_columns(p, p->half[i], p->whole[i]);
 }
 
-/* The parts of the similarity at one position: s = (a1 a2) / (b1 b2). */
+/* The terms of the similarity at one position: s = (a1 a2) / (b1 b2). */
 typedef struct parts {
     float ma, mb, a1, a2, b1, b2, s;
 } parts;
@@ -122,7 +123,7 @@ void zn_k_ssim(const void *args, zn_range r)
     }
 }
 
-/* Spreads a map of the valid positions back over the pixels of their windows. */
+/* Distributes a map of the valid positions over the pixels of their windows. */
 static void spread(const planes *p, const float *from, float *half, float *to)
 {
     memset(half, 0, sizeof(float) * (size_t)(p->h * p->wide));
@@ -144,7 +145,7 @@ void zn_k_ssim_grad(const void *args, zn_range r)
         const planes p = take(s, plane, r.scratch);
         find_moments(&p);
         const float scale = *s->dy / (float)(p.high * p.wide);
-        for (int64_t i = 0; i < p.high * p.wide; i++) { /* by the moments mean(a), mean(a a), mean(a b) */
+        for (int64_t i = 0; i < p.high * p.wide; i++) { /* with respect to the moments mean(a), mean(a a), mean(a b) */
             const parts q = parts_at(&p, i);
             const float b12 = q.b1 * q.b2;
             p.whole[0][i] = scale * 2 * (q.mb * (q.a2 - q.a1) / b12 - q.ma * q.s * (1 / q.b1 - 1 / q.b2));

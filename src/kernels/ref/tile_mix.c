@@ -1,5 +1,5 @@
-/* Spectral mixing in tiles (specification D2). Tile by tile, a strip is gathered into scratch, by reflection beyond the
- * ends, transformed, gated, thresholded and transformed back. */
+/* Spectral mixing in tiles (specification D2). Each tile of a strip is gathered into scratch (with reflection beyond
+ * the ends), transformed, gated, thresholded and transformed back. */
 #include "kernels/gates.h"
 
 #include "kernels/mix.h"
@@ -10,7 +10,7 @@
 
 enum { STRIP = 64 }; /* floats, or one pixel */
 
-/* Pixels of a strip. */
+/* Pixels per strip. */
 static int64_t strip_pixels(const zn_tile_mix_args *a) { return a->channels < STRIP ? STRIP / a->channels : 1; }
 
 static int64_t strips_of(const zn_tile_mix_args *a)
@@ -22,7 +22,7 @@ int64_t zn_tile_mix_units(const zn_tile_mix_args *a) { return a->outer * strips_
 
 size_t zn_tile_mix_scratch(const zn_tile_mix_args *a)
 {
-    const int64_t padded = (a->channels + 15) / 16 * 16; /* the vector builds' rows are whole vectors */
+    const int64_t padded = (a->channels + 15) / 16 * 16; /* rows of the vector builds are whole vectors */
     return sizeof(float) * 4 * (size_t)(a->p * strip_pixels(a) * padded);
 }
 
@@ -36,7 +36,7 @@ zn_strip zn_tile_mix_strip(const zn_tile_mix_args *a, int64_t unit)
     return s;
 }
 
-/* Without repeating the edge. */
+/* Reflects without repeating the edge. */
 int64_t zn_tile_mix_reflect(int64_t i, int64_t n)
 {
     if (n == 1)
@@ -46,7 +46,7 @@ int64_t zn_tile_mix_reflect(int64_t i, int64_t n)
     return i < n ? i : period - i;
 }
 
-/* t[P][wide] = Q of a tile of x; positions outside the line are reflected, or zero for a gradient. */
+/* t[P][wide] = Q of a tile of x. Positions outside the line are reflected, or zero for a gradient. */
 static void spectrum(const zn_tile_mix_args *a, const zn_strip *s, int64_t tile, const float *x, bool reflected,
                      float *t)
 {
@@ -72,7 +72,7 @@ static void back(const zn_tile_mix_args *a, const zn_strip *s, float *t)
         t[i] *= scale;
 }
 
-/* Parameter of float i of a tile. */
+/* Index of the parameter for float i of a tile. */
 static int64_t parameter(const zn_tile_mix_args *a, const zn_strip *s, int64_t i)
 {
     return i / s->wide * a->channels + i % s->wide % a->channels;
@@ -101,7 +101,7 @@ void zn_ref_tile_mix(const void *args, zn_range r)
     }
 }
 
-/* Gradients of one tile: x and dy are its spectra, dy becomes the gradient before the gate. */
+/* Gradients of one tile: x and dy are its spectra; dy is replaced by the gradient before the gate. */
 static void tile_back(const zn_tile_mix_args *a, const zn_strip *s, const float *x, float *dy, float *dgate, float *dth)
 {
     for (int64_t i = 0; i < a->p * s->wide; i++) {
@@ -123,7 +123,7 @@ static void strip_back(const zn_tile_mix_args *a, const zn_strip *s, float *scra
         spectrum(a, s, tile, a->dy, false, dy);
         tile_back(a, s, x, dy, dgate, dth);
         back(a, s, dy);
-        for (int64_t i = 0; i < a->p; i++) { /* every extended value goes to its source */
+        for (int64_t i = 0; i < a->p; i++) { /* adds every extended value to its source */
             float *to = a->y + s->at + zn_tile_mix_reflect(tile * a->p + i - s->left, a->n) * a->inner;
             for (int64_t c = 0; c < s->wide; c++)
                 to[c] += dy[i * s->wide + c];

@@ -1,4 +1,4 @@
-/* Spectral mixing of squares, one channel after the other. */
+/* Spectral mixing of squares, channel by channel. */
 #include "kernels/gates.h"
 
 #include "kernels/spectral.h"
@@ -12,8 +12,8 @@ static int64_t tiles(const zn_tile_square_args *a, int64_t n) { return (before(a
 
 int64_t zn_tile_square_units(const zn_tile_square_args *a) { return a->n * tiles(a, a->h) * tiles(a, a->wide); }
 
-/* Rows of the vector builds' squares are a line longer than a power of two, and so are the six tables of parameters
- * that lie behind them. */
+/* Rows of the vector builds' squares are padded by one cache line, so that their stride is not a power of two. So
+ * are the six parameter tables stored after them. */
 size_t zn_tile_square_scratch(const zn_tile_square_args *a)
 {
     return sizeof(float) * (size_t)(a->p + 6) * ((size_t)a->p * LANES + LANES);
@@ -29,7 +29,7 @@ zn_tile_square zn_tile_square_at(const zn_tile_square_args *a, int64_t unit)
 
 void zn_ref_tile_square(const void *tile_square_args, zn_range tiles);
 
-/* x = Q soft(gate .* Q x, |th|) of P values `step` apart, for channel k. */
+/* x = Q soft(gate .* Q x, |th|) for P values `step` apart, for channel k. */
 static void mix(const zn_tile_square_args *a, int axis, int k, float *x, int64_t step)
 {
     const float scale = 1 / sqrtf((float)a->p);

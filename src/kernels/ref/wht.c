@@ -1,5 +1,5 @@
-/* Walsh-Hadamard transforms. The data of one piece is gathered into scratch that fits the first caches, transformed
- * there with butterflies over contiguous runs, and written back: one pass over memory however long the transform. */
+/* Walsh-Hadamard transforms. Each piece is gathered into scratch that fits L1 and L2, transformed there with
+ * butterflies over contiguous runs, and written back. This is one pass over memory for any length of the transform. */
 #include "base/least.h"
 #include "kernels/spectral.h"
 
@@ -19,7 +19,8 @@ void zn_wht_rows(float *x, int64_t n, int64_t inner, int64_t stride)
             }
 }
 
-/* Long distances first run over contiguous floats; the last two steps work inside groups of four. */
+/* Steps with long distances come first and run over contiguous floats; the last two steps work inside groups of
+ * four. */
 void zn_wht_line(float *x, int64_t n)
 {
     for (int64_t len = n / 2; len >= 4; len /= 2)
@@ -45,7 +46,7 @@ void zn_wht_line(float *x, int64_t n)
     }
 }
 
-/* Bits of the Gray code of k, in reverse. */
+/* The bits of the Gray code of k, reversed. */
 int64_t zn_wht_sequency(int64_t k, int64_t n)
 {
     const int64_t gray = k ^ (k >> 1);
@@ -66,7 +67,8 @@ static int64_t runs_of(const zn_wht_args *a) { return (a->inner + zn_wht_run(a) 
 
 int64_t zn_wht_units(const zn_wht_args *a) { return a->outer * runs_of(a); }
 
-/* Long pieces: two threads that work less than a few MB apart slow each other's memory by up to a third. */
+/* Long pieces: two threads that work less than a few MB apart slow down each other's memory accesses by up to a
+ * third. */
 int64_t zn_wht_grain(const zn_wht_args *a)
 {
     const int64_t unit = a->n * zn_least(zn_wht_run(a), a->inner), all = a->outer * a->n * a->inner;
@@ -99,7 +101,7 @@ static void transform(const zn_wht_args *a, float *t, int64_t width)
         zn_wht_rows(t, a->n, width, width);
 }
 
-/* Where unit u begins, and how many floats of a run it has. */
+/* Offset where unit u begins, and the number of floats of its run. */
 static int64_t piece(const zn_wht_args *a, int64_t u, int64_t *width)
 {
     const int64_t runs = runs_of(a), first = u % runs * zn_wht_run(a);

@@ -1,4 +1,4 @@
-/* fp32 numbers as bf16, rounded to nearest even; NaN stays NaN. */
+/* Converts fp32 to bf16, rounding to nearest even; NaN stays NaN. */
 #ifndef ZN_KERNELS_X86_BF16_H
 #define ZN_KERNELS_X86_BF16_H
 
@@ -10,7 +10,7 @@ static inline uint16_t bf16_round(float f)
     uint32_t bits;
     memcpy(&bits, &f, sizeof bits);
     if ((bits & 0x7fffffff) > 0x7f800000)
-        return (uint16_t)(bits >> 16 | 0x40); /* NaN, quiet */
+        return (uint16_t)(bits >> 16 | 0x40); /* quiet NaN */
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 

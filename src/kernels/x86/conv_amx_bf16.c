@@ -1,9 +1,9 @@
-/* Direct convolution on AMX tiles: activations and sums fp32, the operands of multiplications rounded to bf16; the
- * error of a whole decoder is about one percent. See conv_plan.h for how the work is cut.
+/* Direct convolution on AMX tiles. Activations and sums are fp32; the operands of multiplications are rounded to
+ * bf16. The error of a whole decoder is about one percent. See conv_plan.h for how the work is split.
  *
- * A unit goes by bands of four rows. The input of a band becomes bf16 (conv_patch.h); then, for 16 outputs at a time,
- * groups of four tiles of 16 positions are summed over the whole kernel. Four sums hide the latency of the tile
- * product, and the weights of 16 outputs (18 KiB for 3x3x64) stay in the first-level cache over a band. */
+ * A unit is processed in bands of four rows. The input of a band is converted to bf16 (conv_patch.h). Then, for 16
+ * outputs at a time, groups of four tiles of 16 positions are summed over the whole kernel. Four sums hide the
+ * latency of the tile product. The weights of 16 outputs (18 KiB for 3x3x64) stay in L1 for a band. */
 #include "base/cpu.h"
 #include "kernels/simd/vec.h"
 #include "kernels/x86/conv_patch.h"
@@ -12,25 +12,25 @@
 
 extern const zn_conv_kernel zn_conv_amx_bf16;
 
-/* Rows [row,row + rows) of a unit's positions; the patch rows they meet begin at `patch`. Meanwhile the patch rows from
- * `next` on are asked for. */
+/* Rows [row,row + rows) of a unit's positions; the patch rows they read begin at `patch`. Patch rows from `next` on
+ * are prefetched meanwhile. */
 typedef struct band {
     const spot *unit;
     const uint16_t *patch;
     int row, rows, next, next_rows;
 } band;
 
-/* Memory to be asked for in each step of a product. */
+/* Memory to prefetch in each step of a product. */
 typedef struct ahead {
     const char *from;
     int64_t bytes;
 } ahead;
 
-/* The part of the next rows that falls to group g of `groups`. */
+/* The part of the next rows that group g of `groups` prefetches. */
 static ahead ahead_of(const zn_conv_args *a, const plan *p, const band *b, int g, int groups)
 {
     const columns c = columns_of(&a->s, p, b->unit);
-    const int shares = b->next_rows ? groups / b->next_rows : 0; /* of each row */
+    const int shares = b->next_rows ? groups / b->next_rows : 0; /* groups per row */
     const bool any = shares && g / shares < b->next_rows;
     const float *x = any ? input_row(a, b->unit, &c, b->next + g / shares) : NULL;
     if (!x)
@@ -39,7 +39,7 @@ static ahead ahead_of(const zn_conv_args *a, const plan *p, const band *b, int g
     return (ahead){ (const char *)x + g % shares * share, (int64_t)pieces(share, p->kh * p->steps * 64) * 64 };
 }
 
-/* Two tiles of positions times the weights in tile 6. */
+/* Multiplies two tiles of positions with the weights in tile 6. */
 #define PAIR(c0, c1, a0, a1)                                                                                           \
     do {                                                                                                               \
         tile_load(4, a0, stride);                                                                                      \
@@ -48,8 +48,8 @@ static ahead ahead_of(const zn_conv_args *a, const plan *p, const band *b, int g
         tile_dp(c1, 5, 6);                                                                                             \
     } while (0)
 
-/* c[4][16][16] = the sums of four tiles of positions, whose patch values begin at at[0..3], over the weights of 16
- * outputs. With `half`, only of the first two. */
+/* c[4][16][16] = the sums of four tiles of positions over the weights of 16 outputs. Their patch values begin at
+ * at[0..3]. With `half`, only the first two tiles. */
 static void product(const zn_conv_shape *s, const plan *p, const char *const at[TILE_SUMS], bool half,
                     const char *weights, ahead next, float *c)
 {
@@ -76,13 +76,13 @@ static void product(const zn_conv_shape *s, const plan *p, const char *const at[
     }
 }
 
-/* Where a tile of sums goes: `count` pixels from y[at] on, `step` values apart, `lanes` outputs of each. */
+/* Where a tile of sums is stored: `count` pixels from y[at], `step` values apart, `lanes` outputs each. */
 typedef struct target {
     int64_t at, step;
     int count, lanes;
 } target;
 
-/* The tiles of a band are counted downward first: neighbours share patch lines. */
+/* Tiles of a band are numbered down the columns first: neighbours share patch cache lines. */
 static target target_of(const zn_conv_shape *s, const plan *p, const band *b, int phase, int cout, int tile)
 {
     const int row = b->unit->row + b->row + tile % b->rows, col = b->unit->col + tile / b->rows * TILE_ROWS;
@@ -94,14 +94,14 @@ static target target_of(const zn_conv_shape *s, const plan *p, const band *b, in
     return t;
 }
 
-/* The residual of a tile lies far apart, a cache line for each pixel: ask for it before the sums are made. */
+/* The residual of a tile is spread out, one cache line per pixel: prefetch it before computing the sums. */
 static void prefetch(const zn_conv_args *a, const target *t)
 {
     for (int i = 0; a->residual && i < t->count; i++)
         __builtin_prefetch(a->residual + t->at + i * t->step);
 }
 
-/* Bias, residual and activation of one tile of sums. */
+/* Adds bias and residual to one tile of sums and applies the activation. */
 static void finish(const zn_conv_args *a, const target *t, int cout, const float *c)
 {
     const vec floor = vec_splat(a->relu ? 0 : -INFINITY);
@@ -124,7 +124,7 @@ static void finish(const zn_conv_args *a, const target *t, int cout, const float
     }
 }
 
-/* A band for one phase and 16 outputs. */
+/* Computes a band for one phase and 16 outputs. */
 static void slice(const zn_conv_args *a, const plan *p, const band *b, int phase, int cout, float *c)
 {
     const zn_conv_shape *s = &a->s;
@@ -155,7 +155,7 @@ enum { BAND_ROWS = 4, SUM_BYTES = TILE_SUMS * TILE_ROWS * TILE_BYTES };
 static void run_unit(const zn_conv_args *a, const plan *p, const spot *u, float *c, uint16_t *patch)
 {
     const zn_conv_shape *s = &a->s;
-    const int reach = p->patch_rows - (p->rows - 1) * s->stride; /* patch rows that one row of positions meets */
+    const int reach = p->patch_rows - (p->rows - 1) * s->stride; /* patch rows that one row of positions reads */
     for (int row = 0, have = 0; row < u->rows; row += BAND_ROWS) {
         const int end = least(u->rows, row + BAND_ROWS), need = (end - 1) * s->stride + reach;
         const band b = { .unit = u,
@@ -208,8 +208,8 @@ static void pack(const zn_conv_shape *s, const float *w, void *packed)
     plan_pack(s, &p, w, packed);
 }
 
-/* The kernels of the phases have the same size only if the whole has an odd one. A tile product takes the same time
- * however few of its values are real: eight are the least that pay. */
+/* The kernels of the phases have the same size only if the original size is odd. A tile product takes the same time
+ * for any number of useful values; it pays from eight on. */
 static bool supports(const zn_conv_shape *s)
 {
     if (s->unshuffle || s->shuffle || (s->up2 && (s->stride != 1 || s->kh % 2 == 0 || s->kw % 2 == 0)))

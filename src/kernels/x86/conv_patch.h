@@ -1,10 +1,10 @@
-/* The input of a unit as bf16, with the zeros of the border in it: patch[patch_rows][patch_cols][cin]. */
+/* The input of a unit as bf16, including the zeros of the border: patch[patch_rows][patch_cols][cin]. */
 #ifndef ZN_KERNELS_X86_CONV_PATCH_H
 #define ZN_KERNELS_X86_CONV_PATCH_H
 
 #include "kernels/x86/conv_plan.h"
 
-/* Where a unit lies: image, first position, and the positions it has on the map. */
+/* Position of a unit: image, first position, and the number of its positions inside the map. */
 typedef struct spot {
     int n, row, col, rows, cols;
 } spot;
@@ -20,7 +20,7 @@ static inline spot spot_of(const plan *p, int64_t unit)
     return u;
 }
 
-/* `count` pixels of the input with p->cin channels. */
+/* Converts `count` input pixels to p->cin channels. */
 static inline void convert(const zn_conv_shape *s, const plan *p, const float *x, int count, uint16_t *to)
 {
     if (p->cin == s->cin) {
@@ -39,7 +39,7 @@ static inline void clear(const plan *p, int count, uint16_t *to)
     memset(to, 0, sizeof *to * (size_t)count * (size_t)p->cin);
 }
 
-/* The columns of a unit's patch, and those of them that are on the map. */
+/* The columns of a unit's patch, and which of them are inside the map. */
 typedef struct columns {
     int x, all, begin, end; /* patch column c is input column x + c */
 } columns;
@@ -54,7 +54,7 @@ static inline columns columns_of(const zn_conv_shape *s, const plan *p, const sp
     return c;
 }
 
-/* The input of patch row r from its first column on the map on; NULL above and below the map. */
+/* The input of patch row r, starting at its first column inside the map; NULL above and below the map. */
 static inline const float *input_row(const zn_conv_args *a, const spot *u, const columns *c, int r)
 {
     const zn_conv_shape *s = &a->s;
@@ -64,7 +64,7 @@ static inline const float *input_row(const zn_conv_args *a, const spot *u, const
     return a->x + (((int64_t)u->n * s->h + y) * s->w + c->x + c->begin) * s->cin;
 }
 
-/* Rows [first,end) of the patch. */
+/* Fills rows [first,end) of the patch. */
 static inline void gather(const zn_conv_args *a, const plan *p, const spot *u, int first, int end, uint16_t *patch)
 {
     const columns c = columns_of(&a->s, p, u);

@@ -1,14 +1,14 @@
-/* How a convolution is cut into products of bf16 tiles, and the weights packed for it.
+/* Splits a convolution into products of bf16 tiles, and packs the weights for it.
  *
- * Positions are output pixels; with up2 they are input pixels, and each has four outputs, one for each parity ("phase")
- * of row and column. A phase has a kernel of its own, about half as large: where two rows of the kernel meet the same
- * input row, their weights are added. So position g and row d of the kernel of phase p meet input row g * stride +
- * origin(p) + d.
+ * Positions are output pixels. With up2 they are input pixels, and each has four outputs, one for each parity
+ * ("phase") of row and column. Each phase has its own kernel of about half the size: where two kernel rows read the
+ * same input row, their weights are added. So position g and row d of the kernel of phase p read input row g *
+ * stride + origin(p) + d.
  *
- * In a patch of pixels with their channels, the kw * cin values that one kernel row meets lie together. They are cut
- * into `steps` equal runs of `depth` values, depth even and at most a tile's: no run holds a value of another pixel,
- * which could be a NaN. A unit is a rectangle of positions, small enough that its patch stays in the second-level
- * cache. */
+ * In a patch of pixels with their channels, the kw * cin values that one kernel row reads are contiguous. They are
+ * split into `steps` equal runs of `depth` values; depth is even and at most that of a tile. No run includes a value
+ * of another pixel, which could be a NaN. A unit is a rectangle of positions, small enough that its patch stays in
+ * L2. */
 #ifndef ZN_KERNELS_X86_CONV_PLAN_H
 #define ZN_KERNELS_X86_CONV_PLAN_H
 
@@ -17,12 +17,12 @@
 #include "kernels/x86/tile.h"
 
 enum {
-    UNIT_ROWS = 16, /* at most */
+    UNIT_ROWS = 16, /* maximum */
     UNIT_COLS = 64,
     LEAST_ROWS = 4,
-    LEAST_UNITS = 32, /* to share among threads, if the map is large enough */
+    LEAST_UNITS = 32, /* minimum to share among threads, if the map is large enough */
     PATCH_BYTES = 512 << 10,
-    LARGEST_PATCH = 8 << 20, /* of the smallest unit */
+    LARGEST_PATCH = 8 << 20, /* for the smallest unit */
 };
 
 typedef struct plan {
@@ -31,18 +31,18 @@ typedef struct plan {
     int cin, steps, depth;      /* channels of a patch pixel; kw * cin = steps * depth */
     int couts;                  /* tiles of 16 outputs */
     int high, wide;             /* positions of the map */
-    int rows, cols;             /* positions of a unit; cols whole tiles */
-    int down, across;           /* units of the map */
+    int rows, cols;             /* positions of a unit; cols is a multiple of the tile size */
+    int down, across;           /* units per map */
     int patch_rows, patch_cols; /* pixels */
 } plan;
 
 static inline int least(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
 static inline int pieces(int64_t n, int of) { return (int)((n + of - 1) / of); }
 
-/* The input row (or column) that position 0 and row 0 of the kernel of a phase meet; rounds down. */
+/* The input row (or column) that position 0 and row 0 of the kernel of a phase read; rounds down. */
 static inline int origin(const zn_conv_shape *s, int phase) { return s->up2 ? (phase - s->pad) >> 1 : -s->pad; }
 
-/* The fewest steps; a patch pixel may get some channels of zeros for it. */
+/* Finds the fewest steps; this may pad a patch pixel with zero channels. */
 static inline void plan_depth(const zn_conv_shape *s, plan *p)
 {
     for (int c = (s->cin + 1) / 2 * 2; c <= pieces(s->cin, TILE_DEPTH) * TILE_DEPTH; c += 2) {
@@ -99,8 +99,8 @@ static inline plan plan_of(const zn_conv_shape *s)
 static inline int64_t step_bytes(const plan *p) { return (int64_t)(p->depth / 2) * TILE_BYTES; }
 static inline int64_t slice_bytes(const plan *p) { return p->kh * p->steps * step_bytes(p); }
 
-/* The weight of phase (py,px) at row dy and column dx of its kernel: the sum of those that meet the same input pixel.
- */
+/* The weight of phase (py,px) at row dy and column dx of its kernel: the sum of the weights that read the same input
+ * pixel. */
 static inline float phase_weight(const zn_conv_shape *s, const float *w, const int phase[2], const int at[2], int ci,
                                  int co)
 {
@@ -114,7 +114,7 @@ static inline float phase_weight(const zn_conv_shape *s, const float *w, const i
     return (float)sum;
 }
 
-/* One operand tile: pairs of successive values of the kernel row for 16 outputs, [depth / 2][16][2]. */
+/* One operand tile: pairs of consecutive values of the kernel row for 16 outputs, [depth / 2][16][2]. */
 static inline void pack_step(const zn_conv_shape *s, const plan *p, const float *w, const int phase[2],
                              const int dy_step[2], int cout, uint16_t *to)
 {

@@ -1,4 +1,4 @@
-/* TDPBF16PS on registers only: each does a 16x32 by 32x16 product. Six sums hide its latency. */
+/* TDPBF16PS on registers only: each instruction computes a 16x32 by 32x16 product. Six sums hide its latency. */
 #include "kernels/peak.h"
 #include "kernels/x86/tile.h"
 

@@ -9,8 +9,8 @@
  *     tile_store(0, c, 64);
  *     tile_end();
  *
- * Register numbers are part of the instruction, hence macros. They are written in assembly because the compilers' own
- * intrinsics do not say that a tile load reads memory, so that stores before it could be dropped. */
+ * Register numbers are part of the instruction, so these are macros. They are written in assembly because the
+ * compilers' intrinsics do not declare that a tile load reads memory. Stores before such a load could be dropped. */
 #ifndef ZN_KERNELS_X86_TILE_H
 #define ZN_KERNELS_X86_TILE_H
 
@@ -18,7 +18,7 @@
 
 enum { TILE_ROWS = 16, TILE_BYTES = 64, TILE_DEPTH = 32, TILE_SUMS = 4, TILE_COUNT = 8 };
 
-/* The operand of LDTILECFG: palette 1, then bytes of a row and rows for each tile. */
+/* The operand of LDTILECFG: palette 1, then the row size in bytes and the number of rows of each tile. */
 typedef struct tile_config {
     uint8_t palette, start_row, zero[14];
     uint16_t bytes[16];

@@ -1,5 +1,6 @@
-/* The tile registers in plain C, to test what stands on them where no processor has them. Does what the manual says in
- * the order it says, except that subnormal numbers count; aborts where the processor would raise an exception. */
+/* The tile registers in plain C, to test code that uses them on processors without AMX. Follows the order of
+ * operations in the manual, except that subnormal numbers are not flushed. Aborts where the processor would raise an
+ * exception. */
 #ifndef ZN_KERNELS_X86_TILE_EMULATED_H
 #define ZN_KERNELS_X86_TILE_EMULATED_H
 
@@ -60,7 +61,7 @@ static inline float tile_element(const unsigned char *row, int i)
     return bf16_value(half);
 }
 
-/* Even and odd products are summed apart, then together, then added to the sum. */
+/* Even and odd products are summed separately, the two are added, and the result is added to the sum. */
 static inline void tile_dp(int sum, int a, int b)
 {
     const tile_config *c = &tile_file.config;
