@@ -1,5 +1,5 @@
-/* Small ops around channels: a vector added to every pixel, one row of a table of parameters, and a permutation that is
- * itself a parameter (an index table from a file), as the spectral linear layer needs them. */
+/* Small ops on channels: a vector added to every pixel, one row of a table of parameters, and a permutation that is
+ * itself a parameter (an index table from a file). The spectral linear layer uses them. */
 #include "base/fail.h"
 #include "kernels/kernels.h"
 #include "kernels/mix.h"
@@ -73,7 +73,8 @@ static void row_gradient(zn_node *n, zn_node *dy)
     zn_accumulate(n->source[0], zn_apply(&zn_op_row_grad, &k, sizeof k, (zn_node *[]){ dy }, 1));
 }
 
-/* Rows and tables are parameters, not maps: marked global so that nothing takes their sides for positions. */
+/* Rows and tables are parameters, not feature maps. They are marked global so that their dimensions are not treated
+ * as positions. */
 const zn_op zn_op_row = { .name = "row", .shape = row_shape, .run = row_run, .gradient = row_gradient, .global = true };
 
 int zn_row_index(const zn_node *n) { return (int)((row_spec *)n->attribute)->row; }
@@ -120,7 +121,7 @@ static zn_needs permute_needs(const zn_node *n, const zn_prepare *p)
     return (zn_needs){ .shared_scratch = sizeof(int32_t) * (size_t)zn_channels(n) };
 }
 
-/* The table holds whole numbers as floats. It was checked when it was loaded; an index outside selects nothing. */
+/* The table holds integers as floats. It was checked when it was loaded; an index out of range selects nothing. */
 static void permute_launch(const zn_node *n, const zn_launch_context *c, zn_body body)
 {
     const int64_t channels = zn_channels(n);

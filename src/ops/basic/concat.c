@@ -1,4 +1,4 @@
-/* Channels of several maps side by side, and some neighbouring channels of one. */
+/* Concatenation of feature maps along channels, and a range of channels of one map. */
 #include "base/fail.h"
 #include "kernels/mix.h"
 #include "ops/ops.h"
@@ -57,7 +57,7 @@ zn_node *zn_concat(zn_node *a, zn_node *b) { return zn_apply(&zn_op_concat, NULL
 
 typedef struct slice_spec {
     int first, count;
-    int whole; /* gradient: channels of the map that was cut */
+    int whole; /* gradient: channels of the map that was sliced */
 } slice_spec;
 
 static zn_status slice_shape(zn_node *n)

@@ -1,4 +1,4 @@
-/* Dropout. A linear map once the seeds are given, and its own transpose. */
+/* Dropout. For given seeds it is linear and its own transpose. */
 #include "kernels/dropout.h"
 
 #include "base/fail.h"

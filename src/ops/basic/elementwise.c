@@ -166,7 +166,7 @@ const zn_op zn_op_silu_grad = { .name = "silu_grad",
                                 .slots = silu_slots,
                                 .in_place = zn_second_source };
 
-/* 1 where x > 0: a constant pattern, so no gradient passes */
+/* 1 where x > 0: a constant pattern, so it propagates no gradient */
 static void positive_run(const zn_node *n, const zn_launch_context *c) { run_unary(n, c, zn_k_positive); }
 static void no_gradient(zn_node *n, zn_node *dy)
 {

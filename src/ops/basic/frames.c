@@ -1,4 +1,4 @@
-/* Frames of clips [T,H,W,C] in another order: picked, repeated, put one behind the other, with zeros between. */
+/* Reorders the frames of videos [T,H,W,C]: selects, repeats and concatenates frames, with zero frames in between. */
 #include "kernels/frames.h"
 
 #include "base/fail.h"
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* first and count: for the gradient, which frames are the source's. */
+/* first and count: for the gradient, the frames that belong to the source. */
 typedef struct frames_spec {
     int32_t frames, first, count, from[];
 } frames_spec;

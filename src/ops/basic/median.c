@@ -1,4 +1,4 @@
-/* Median of 3x3 in each channel: what takes single wrong pixels out. */
+/* 3x3 median in each channel: removes impulse noise (single wrong pixels). */
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 

@@ -1,6 +1,6 @@
-/* Group norm over [N,H,W,C]: runs of C/groups channels share mean and variance over the whole map. Layer norm is group
- * norm of pixels that are maps of their own, with one group. Fusion lets the norm take over the modulations and the
- * activation behind it. */
+/* Group norm over [N,H,W,C]: groups of C/groups consecutive channels share mean and variance over the whole map.
+ * Layer norm is group norm with one group, where every pixel is its own map. Fusion merges the modulations and the
+ * activation that follow into the norm. */
 #include "kernels/norm.h"
 #include "base/fail.h"
 #include "ops/passes/fuse.h"
@@ -9,8 +9,8 @@
 typedef struct spec {
     int groups;
     float eps;
-    bool pixels;             /* layer norm: every pixel by itself */
-    bool scale, shift, gain; /* sources behind beta; set by fusion, like act */
+    bool pixels;             /* layer norm: every pixel is normalised separately */
+    bool scale, shift, gain; /* sources after beta; set by fusion, like act */
     zn_activation act;
 } spec;
 
@@ -39,7 +39,7 @@ static zn_status shape(zn_node *n)
     return ZN_OK;
 }
 
-/* A layer norm may go through its pixels some at a time, since each is a map by itself. */
+/* A layer norm may process a few pixels at a time, since each pixel is its own map. */
 enum { PIXELS = 256 };
 static int64_t at_once(const spec *k, int64_t n) { return k->pixels && n > PIXELS ? PIXELS : n; }
 
@@ -100,7 +100,7 @@ static void gradient(zn_node *n, zn_node *dy)
 
 static double flops(const zn_node *n) { return 6.0 * (double)zn_shape_count(n->shape); }
 
-/* Added up, squared around the mean, a factor and a shift. */
+/* Sum, squared deviation from the mean, a factor and a shift. */
 static double slots(const zn_node *n, const zn_prepare *p)
 {
     (void)p;
@@ -134,7 +134,7 @@ zn_node *zn_layer_norm(zn_node *x, zn_node *gamma, zn_node *beta, float eps)
     return norm(x, gamma, beta, (spec){ .groups = 1, .eps = eps, .pixels = true });
 }
 
-/* Sources: x, gamma, dy. The gradients of gamma and beta lie in the tail. */
+/* Sources: x, gamma, dy. The gradients of gamma and beta are stored in the tail. */
 static zn_needs grad_needs(const zn_node *n, const zn_prepare *p)
 {
     (void)p;
@@ -192,7 +192,7 @@ void zn_fuse_norm(zn_node *n, int *uses)
         return;
     spec k = *(spec *)at->attribute;
     if (k.act != ZN_ACT_NONE || k.scale || k.pixels || (count == 2 && modulations[0]->source_count > 2))
-        return; /* the second one may only scale */
+        return; /* the second modulation may only scale */
     for (int i = 0; i < 3; i++)
         sources[total++] = at->source[i];
     if (count > 0) {
@@ -208,7 +208,7 @@ void zn_fuse_norm(zn_node *n, int *uses)
         sources[total++] = modulations[0]->source[1];
     for (int i = 3; i < total; i++)
         if (zn_shape_count(sources[i]->shape) != at->shape.dim[0] * at->shape.dim[3])
-            return; /* not one row for each map */
+            return; /* the table does not have one row per map */
     k.act = n->op == &zn_op_silu ? ZN_ACT_SILU : ZN_ACT_RELU;
     zn_fuse_become(n, uses, &zn_op_group_norm, &k, sizeof k, sources, total);
 }

@@ -1,4 +1,4 @@
-/* Nearest x2 up-sampling, its gradient, and zero insertion. */
+/* Nearest x2 upsampling, its gradient, and zero insertion. */
 #include "base/fail.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
@@ -24,7 +24,7 @@ static zn_status half_shape(zn_node *n)
     return ZN_OK;
 }
 
-/* small: the node whose map has half the side. */
+/* small: the node whose map has half the height and width. */
 static void launch(const zn_node *n, const zn_node *small, zn_body body, const zn_launch_context *c)
 {
     const int64_t *d = small->shape.dim;
@@ -45,7 +45,7 @@ static void halve_reach(const zn_node *n, const zn_prepare *p, int64_t *lo, int6
 {
     (void)n;
     (void)p;
-    *lo = *lo >> 1; /* rounds down, below zero too */
+    *lo = *lo >> 1; /* rounds down, also below zero */
     *hi = (*hi + 1) >> 1;
 }
 const zn_op zn_op_upsample2 = { .name = "upsample2",

@@ -1,4 +1,4 @@
-/* The same numbers under another shape; costs nothing where the source is not read again. */
+/* The same values with another shape; costs nothing if the source is not read again. */
 #include "base/fail.h"
 #include "ops/ops.h"
 

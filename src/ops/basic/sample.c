@@ -1,5 +1,5 @@
-/* Values for each sample and channel: modulation of a map by them, and the mean of a map as such values. Tables of them
- * are [1,1,N,C], so that a 1x1 convolution is a linear layer on them. */
+/* Values per sample and channel: modulation of a feature map by them, and the mean of a map as such values. Their
+ * tables are [1,1,N,C], so that a 1x1 convolution is a linear layer on them. */
 #include "kernels/sample.h"
 
 #include "base/fail.h"
@@ -35,7 +35,7 @@ static void modulate_run(const zn_node *n, const zn_launch_context *c)
     zn_launch(c, zn_k_modulate, zn_positions(n), grain_of(n), &a);
 }
 
-/* The sum of a map, or of the product of two, over each sample, as `table` is laid out. */
+/* The sum of a map, or of the product of two maps, over each sample, with the shape of `table`. */
 static zn_node *sum_like(zn_node *table, zn_node *map, zn_node *other, float factor)
 {
     return zn_apply(&zn_op_sample_sum, &factor, sizeof factor, (zn_node *[]){ table, map, other }, other ? 3 : 2);
@@ -67,7 +67,7 @@ zn_node *zn_modulate(zn_node *x, zn_node *scale, zn_node *shift)
     return zn_apply(&zn_op_modulate, NULL, 0, (zn_node *[]){ x, scale, shift }, shift ? 3 : 2);
 }
 
-/* ---- sums over a sample; source 0 is only the shape of the result ---- */
+/* ---- sums over a sample; source 0 only gives the shape of the result ---- */
 
 static void sum_launch(const zn_node *n, const zn_launch_context *c, const zn_node *map, const zn_node *other)
 {
@@ -127,7 +127,7 @@ zn_node *zn_sample_mean(zn_node *x)
     return zn_apply(&zn_op_sample_mean, &factor, sizeof factor, (zn_node *[]){ x }, 1);
 }
 
-/* Its gradient: source 0 is only the shape of the result. */
+/* Its gradient; source 0 only gives the shape of the result. */
 static void spread_run(const zn_node *n, const zn_launch_context *c)
 {
     const zn_sample_args a = { .x = n->source[1]->data,

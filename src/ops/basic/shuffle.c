@@ -91,7 +91,7 @@ int zn_shuffle_factor(const zn_node *n) { return *(int *)n->attribute; }
 zn_node *zn_pixel_unshuffle(zn_node *x, int r) { return apply_factor(&zn_op_unshuffle, x, r); }
 zn_node *zn_pixel_shuffle(zn_node *x, int r) { return apply_factor(&zn_op_shuffle, x, r); }
 
-/* ---- the same with the channels inside: patches, as a convolution with kernel = stride sees them ---- */
+/* ---- the same with the channels innermost: patches, as read by a convolution with kernel = stride ---- */
 
 static void space_run(const zn_node *n, const zn_launch_context *c)
 {

@@ -1,5 +1,5 @@
-/* Convolution; the pieces of its gradient are in conv_grad.c. The forward chooses a kernel (kernels/conv.h) and packs
- * the weights for it: once when they are constant, else in every run, several convolutions at once. */
+/* Convolution; the parts of its gradient are in conv_grad.c. The forward pass chooses a kernel (kernels/conv.h) and
+ * packs the weights for it: once if they are constant, otherwise in every run, several convolutions at once. */
 #include "base/fail.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
@@ -85,10 +85,10 @@ static const zn_conv_kernel *kernel_of(const zn_node *n, const zn_prepare *p)
                                               .largest = p->math == ZN_MATH_F32 ? 0 : zn_graph_largest_map(n->graph) });
 }
 
-/* What prepare leaves for run. */
+/* What prepare stores for run. */
 typedef struct prepared {
     const zn_conv_kernel *kernel;
-    enum { PACKED, REFRESHED, COMPUTED } weights; /* never change; change between runs; come out of this very run */
+    enum { PACKED, REFRESHED, COMPUTED } weights; /* never change; change between runs; computed in the same run */
 } prepared;
 
 static int weights_of(const zn_node *n, const zn_prepare *p)
@@ -117,7 +117,7 @@ static zn_needs needs(const zn_node *n, const zn_prepare *p)
                        .prepared = sizeof(prepared) };
 }
 
-/* room: flipped_bytes. */
+/* room: a buffer of flipped_bytes. */
 static void pack_for(const zn_node *n, const zn_conv_kernel *k, void *packed, void *room)
 {
     const zn_conv_shape s = shape_of(n);
@@ -157,7 +157,7 @@ static void refresh(const zn_node *n, const void *memory, void *refreshed, void 
     pack_for(n, q->kernel, refreshed, scratch);
 }
 
-/* Results that no sample is for: the residual alone, or 0. */
+/* Results without a sample: only the residual, or 0. */
 static void fill(const zn_node *n, const float *residual, int64_t begin, int64_t end)
 {
     const int64_t size = zn_shape_count(n->shape) / n->shape.dim[0];
@@ -168,8 +168,8 @@ static void fill(const zn_node *n, const float *residual, int64_t begin, int64_t
         memcpy(n->data + begin * size, residual + begin * size, bytes);
 }
 
-/* Tasks of a thread at least. Where there are more units, a thread gets some in a row, and reads on where it has read.
- */
+/* Minimum number of tasks per thread. If there are more units, a thread gets several consecutive ones, so that it
+ * reads memory in order. */
 enum { PARTS = 48 };
 
 static void run(const zn_node *n, const zn_launch_context *c)
@@ -198,7 +198,7 @@ static void run(const zn_node *n, const zn_launch_context *c)
     zn_launch(c, q->kernel->run, units, grain < 1 ? 1 : grain, &a);
 }
 
-/* All of it, unless there are results that no sample is for, or weights that come out of the same run. */
+/* All of it, unless some results have no sample, or the weights are computed in the same run. */
 static bool launches(const zn_node *n)
 {
     return overlap_of(n, n->shape.dim[0]).count == n->shape.dim[0] && zn_is_constant(n->source[1]);
@@ -216,7 +216,7 @@ static double flops_done(const zn_node *n, const zn_prepare *p)
     return kernel_of(n, p)->flops(&s);
 }
 
-/* The sum begins with the bias, or else with the residual. */
+/* The sum starts with the bias, otherwise with the residual. */
 static double slots(const zn_node *n, const zn_prepare *p)
 {
     const zn_conv_shape s = shape_of(n);
@@ -238,7 +238,8 @@ static int block(const zn_node *n, const zn_prepare *p)
 
 static int64_t floor_to(int64_t n, int64_t to) { return (n >= 0 ? n / to : -((-n + to - 1) / to)) * to; }
 
-/* Whole squares of outputs, since rounding depends on all inputs of a square; a stride of 2 reads them in pairs. */
+/* Whole squares of outputs, because rounding depends on all inputs of a square; with a stride of 2 they are read in
+ * pairs. */
 static void reach(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *hi)
 {
     const zn_conv_spec *k = spec_of(n);

@@ -1,11 +1,11 @@
-/* The pieces of a convolution's gradient: that of the input, that of the weights, channel sums. */
+/* The parts of a convolution's gradient: with respect to the input, with respect to the weights, and channel sums. */
 #include "kernels/conv_grad.h"
 #include "base/fail.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 
-/* A convolution too, with flipped weights: dx = conv(dy with zeros between for a stride, flipped w). A stride of 2 may
- * leave out the last row and column of x, but not one without the other. */
+/* Also a convolution, with flipped weights: dx = conv(dy, flipped w), with zeros inserted into dy for a stride. A
+ * stride of 2 may omit the last row and column of x, but only both. */
 zn_node *zn_conv_input_gradient(zn_node *n, zn_node *dy)
 {
     const zn_conv_spec *k = n->attribute;

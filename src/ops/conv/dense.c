@@ -1,12 +1,12 @@
-/* Dense product on every pixel: y = x w + bias, for maps of few pixels and weights too many to pack (kernels/dense.h).
- */
+/* Dense product on every pixel: y = x w + bias, for feature maps of few pixels with too many weights to pack
+ * (kernels/dense.h). */
 #include "kernels/dense.h"
 
 #include "base/fail.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 
-/* The weights' shape, which the weight gradient has as its attribute. */
+/* The shape of the weights; the weight gradient stores it as its attribute. */
 static zn_shape weights_of(const zn_node *n) { return n->attribute ? *(zn_shape *)n->attribute : n->source[1]->shape; }
 
 static zn_dense_args sizes_of(const zn_node *n)

@@ -25,7 +25,7 @@ static zn_needs grouped_needs(const zn_node *n, const zn_prepare *p)
     return (zn_needs){ .thread_scratch = zn_grouped_scratch(&a) };
 }
 
-/* Enough pixels to be worth the packing of the weights. */
+/* Enough pixels to amortise packing the weights. */
 enum { GROUPED_GRAIN = 4 * ZN_GROUPED_PIXELS };
 
 static zn_status grouped_shape(zn_node *n)
@@ -51,7 +51,7 @@ static void grouped_run(const zn_node *n, const zn_launch_context *c)
     zn_launch(c, zn_k_grouped, a.pixels, GROUPED_GRAIN, &a);
 }
 
-/* From the order of interleaved outputs, j * groups + g, to that of the parameters. */
+/* From the order of interleaved outputs, j * groups + g, to the order of the parameters. */
 static zn_node *part(zn_node *x, int groups)
 {
     const int count = (int)x->shape.dim[0], each = count / groups;
@@ -106,7 +106,7 @@ static void grouped_grad_run(const zn_node *n, const zn_launch_context *c)
     zn_launch(c, zn_k_grouped_grad, a.pixels, GROUPED_GRAIN, &a);
 }
 
-/* Either gradient takes as many multiplications as the forward. */
+/* Each of the two gradients takes as many multiplications as the forward pass. */
 static double grouped_grad_flops(const zn_node *n)
 {
     return 2.0 * (double)zn_shape_count(n->source[2]->shape) * (double)n->source[1]->shape.dim[2];
@@ -183,8 +183,8 @@ static zn_needs depthwise_needs(const zn_node *n, const zn_prepare *p)
 
 enum { DEPTHWISE_GRAIN = 64, DEPTHWISE_ROWS = 8, DEPTHWISE_PARTS = 64 };
 
-/* Rows of a task: enough pixels to be worth the reordering of the weights, and neighbours, which share what they read;
- * but parts for many threads. */
+/* Rows per task: enough pixels to amortise reordering the weights, and consecutive rows, which share inputs; but
+ * enough tasks for many threads. */
 static int64_t depthwise_grain(const zn_depthwise_args *a)
 {
     const int64_t most = (int64_t)a->n * a->h / DEPTHWISE_PARTS, rows = most < DEPTHWISE_ROWS ? most : DEPTHWISE_ROWS;
@@ -219,7 +219,7 @@ static double depthwise_flops(const zn_node *n)
     return (18.0 + ((depthwise_spec *)n->attribute)->add_x) * (double)zn_shape_count(n->shape);
 }
 
-/* What is added is where the sum begins. */
+/* The sum starts with the added input. */
 static double depthwise_slots(const zn_node *n, const zn_prepare *p)
 {
     (void)p;

@@ -1,5 +1,5 @@
-/* The product with weights as files hold them (kernels/matrix.h). With floats its gradients are convolutions: w is
- * [1,1,out,in], which is what leads from dy to dx. */
+/* The product with weights in their file format (kernels/matrix.h). With float weights its gradients are
+ * convolutions: w is [1,1,out,in], which are the convolution weights that map dy to dx. */
 #include "kernels/matrix.h"
 
 #include "base/fail.h"

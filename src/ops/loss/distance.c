@@ -1,4 +1,4 @@
-/* Losses that grow linearly: mean of |a-b|, or Huber's form of it, which is quadratic up to a knee. */
+/* Losses that grow linearly: mean of |a-b|, or the Huber loss, which is quadratic below a knee. */
 #include "base/fail.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"

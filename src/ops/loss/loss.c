@@ -104,7 +104,7 @@ static void multiply_scalar_run(const zn_node *n, const zn_launch_context *c)
     zn_launch(c, zn_k_scale, zn_shape_count(n->shape), 1 << 14, &a);
 }
 
-/* The scalar is a weight or a gradient that arrives from above: nothing asks for its own gradient. */
+/* The scalar is a weight or an incoming gradient: its own gradient is never requested. */
 static void multiply_scalar_gradient(zn_node *n, zn_node *dy)
 {
     zn_accumulate(n->source[0], zn_multiply_scalar(dy, n->source[1]));
@@ -133,8 +133,8 @@ zn_node *zn_gaussian(zn_node *mean, zn_node *logvar, zn_node *eps)
     return zn_add(mean, zn_multiply(eps, deviation));
 }
 
-/* mean(log(1 + exp(x)) - t x)          d/dx = (1 / (1 + exp(-x)) - t) / count. A few thousand numbers at most: in
- * double, on one thread. Labels are constants. */
+/* mean(log(1 + exp(x)) - t x)          d/dx = (1 / (1 + exp(-x)) - t) / count. At most a few thousand values, so it
+ * runs in double on one thread. Labels are constants. */
 static void logistic_run(const zn_node *n, const zn_launch_context *c)
 {
     (void)c;

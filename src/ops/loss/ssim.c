@@ -1,4 +1,4 @@
-/* Structural similarity as a loss: 1 - SSIM, of maps with values in [0,1]. */
+/* Structural similarity as a loss: 1 - SSIM, for maps with values in [0,1]. */
 #include "base/fail.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"

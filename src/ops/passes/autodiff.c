@@ -1,11 +1,11 @@
-/* Gradients: walks the nodes backwards and lets each op append the nodes of its own gradient. To save memory the
- * forward may be cut into segments (recompute.c): before the gradients of a segment come copies of its nodes, so that
- * what lies between the segments' ends is computed again there instead of being kept. */
+/* Gradients: walks the nodes backward and lets each op append the nodes of its own gradient. To save memory, the
+ * forward pass may be cut into segments (recompute.c). Copies of a segment's nodes are inserted before its
+ * gradients, so values inside the segment are recomputed there instead of kept. */
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "ops/ops.h"
 
-/* A node needs a gradient while `gradient` is not NULL; until the first contribution it points here. */
+/* A node needs a gradient if `gradient` is not NULL; it points here until the first contribution. */
 static zn_node wanted;
 
 bool zn_needs_gradient(const zn_node *n) { return n->gradient != NULL; }
@@ -36,13 +36,13 @@ static void mark(zn_graph *g, const zn_node *of, zn_node *const *wrt, int count)
     }
 }
 
-/* The walk backwards over the forward nodes [0,count), segment by segment. */
+/* The backward walk over the forward nodes [0,count), segment by segment. */
 typedef struct walk {
     zn_graph *graph;
     int count;
-    int *reader;     /* by node: its last reader among the forward nodes; count for those wanted themselves */
+    int *reader;     /* by node: its last reader among the forward nodes; count for requested nodes */
     bool *starts;    /* by node: it begins a segment */
-    zn_node **stand; /* by node: what gradients are built from, the node itself or a copy that computes it again */
+    zn_node **stand; /* by node: what gradients are built from, the node itself or a copy that recomputes it */
 } walk;
 
 static zn_status walk_new(walk *w, zn_graph *g, int count, zn_node *const *wrt, int wanted_count)
@@ -72,8 +72,8 @@ static void walk_free(walk *w)
     zn_free(w->stand);
 }
 
-/* Copies of the segment's nodes. One that is read after the segment is kept and read as it is; its copy only says how
- * it was made. */
+/* Copies the segment's nodes. A node that is read after the segment is kept and read directly; its copy only records
+ * how it was computed. */
 static void copy_segment(walk *w, int first, int end)
 {
     for (int i = first; i < end; i++) {
@@ -90,7 +90,7 @@ static void copy_segment(walk *w, int first, int end)
     }
 }
 
-/* What was built from node `created` on reads kept nodes themselves, not their copies. */
+/* Makes the nodes built since node `created` read kept nodes themselves, not their copies. */
 static void read_kept(walk *w, int first, int end, int created)
 {
     for (int k = created; k < zn_graph_count(w->graph); k++) {
@@ -131,7 +131,7 @@ static zn_status differentiate(walk *w, bool lean)
         first = end - 1;
         while (first > 0 && !w->starts[first])
             first--;
-        ZN_TRY(segment_gradients(w, first, end, end < w->count)); /* the last one's results are still there */
+        ZN_TRY(segment_gradients(w, first, end, end < w->count)); /* the last results are still there */
     }
     return ZN_OK;
 }

@@ -1,12 +1,12 @@
-/* Fusion: conv reads through the up-sampling before it and takes over the residual addition and ReLU after it; with 1x1
- * kernels it reads through a pixel unshuffle and writes through a pixel shuffle. Blocks and layers of the Zenith family
- * have files of their own (fuse.h). */
+/* Fusion: a convolution reads its input through the upsampling before it, and includes the residual addition and
+ * ReLU after it. With 1x1 kernels it reads through a pixel unshuffle and writes through a pixel shuffle. Blocks and
+ * layers of the Zenith models have their own files (fuse.h). */
 #include "ops/passes/fuse.h"
 #include "base/alloc.h"
 
 #include <string.h>
 
-/* Number of readers of each node; outputs count as read once more. */
+/* Number of readers of each node; an output counts as one more reader. */
 static int *count_uses(zn_graph *g, zn_node *const *outputs, int count)
 {
     int *uses = zn_calloc((size_t)zn_graph_count(g) + 1, sizeof *uses);
@@ -22,7 +22,7 @@ static int *count_uses(zn_graph *g, zn_node *const *outputs, int count)
     return uses;
 }
 
-/* n becomes the convolution `from`, with its own place in the order. */
+/* n becomes the convolution `from`, but keeps its position in the order of execution. */
 static zn_conv_spec *become(zn_node *n, const zn_node *from)
 {
     n->op = from->op;
@@ -34,7 +34,7 @@ static zn_conv_spec *become(zn_node *n, const zn_node *from)
     return n->attribute;
 }
 
-/* n no longer reads its sources; one that nobody reads any more reads nothing either. */
+/* n no longer reads its sources; a source without readers releases its own sources too. */
 static void forget_sources(const zn_node *n, int *uses)
 {
     for (int i = 0; i < n->source_count; i++)
@@ -47,7 +47,7 @@ void zn_fuse_become(zn_node *n, int *uses, const zn_op *op, const void *attribut
 {
     void *copy = attribute_size ? zn_arena_alloc(zn_graph_arena(n->graph), attribute_size) : NULL;
     if (attribute_size && !copy)
-        return; /* unfused it computes the same */
+        return; /* the unfused graph computes the same */
     if (copy)
         memcpy(copy, attribute, attribute_size);
     for (int i = 0; i < count; i++)
@@ -74,7 +74,7 @@ static void fuse_upsample(zn_node *n, int *uses)
     uses[up->source[0]->index]++;
 }
 
-/* A convolution that changes nothing but channels, and has nothing fused to it that would be shuffled with it. */
+/* A convolution that only changes channels, with nothing fused to it that would have to be shuffled too. */
 static bool is_pointwise(const zn_node *n)
 {
     const zn_conv_spec *k = n->attribute;
@@ -139,7 +139,7 @@ void zn_graph_fuse(zn_graph *g, zn_node *const *outputs, int count)
 {
     int *uses = count_uses(g, outputs, count);
     if (!uses)
-        return; /* an unfused graph computes the same */
+        return; /* the unfused graph computes the same */
     for (int i = 0; i < zn_graph_count(g); i++) {
         zn_node *n = zn_graph_at(g, i);
         if (n->op == &zn_op_conv)

@@ -1,6 +1,7 @@
-/* Where to cut the forward into segments when activations are computed again for the backward. Between two cuts nothing
- * is kept but what crosses a cut; while a segment's gradients are built, all of its results are there. Cuts are made
- * where little crosses: between the blocks of a network. Of several spacings the one with the least memory is taken. */
+/* Chooses where to cut the forward pass into segments when activations are recomputed for the backward pass. Only
+ * values that cross a cut are kept. While a segment's gradients are computed, all of its results are in memory. Cuts
+ * are made where few bytes cross: between the blocks of a network. Several spacings are tried, and the one with the
+ * least memory is used. */
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "ops/ops.h"
@@ -13,12 +14,12 @@ typedef struct cutter {
     const zn_graph *graph;
     int count;
     int *reader;       /* by node: its last reader */
-    int64_t *bytes;    /* by node: what keeping it costs; 0 for leaves and what no gradient needs */
-    int64_t *crossing; /* by node: bytes made up to it and read after it */
+    int64_t *bytes;    /* by node: cost of keeping it; 0 for leaves and for values that no gradient needs */
+    int64_t *crossing; /* by node: bytes computed up to it and read after it */
     bool *starts;
 } cutter;
 
-/* A result that its last reader replaces (a convolution's by the ReLU after it) takes no memory of its own. */
+/* A result that its last reader overwrites (a convolution's result by the ReLU after it) needs no memory of its own. */
 static void measure(cutter *c)
 {
     for (int i = 0; i < c->count; i++) {
@@ -38,7 +39,7 @@ static void measure(cutter *c)
             c->crossing[k] += c->bytes[i];
 }
 
-/* True where no more crosses than at the result before it, and less than at the next: the end of a block. */
+/* True if no more bytes cross than at the previous result, and fewer than at the next: the end of a block. */
 static bool is_narrow(const cutter *c, int i)
 {
     int before = i - 1, after = i + 1;
@@ -50,7 +51,7 @@ static bool is_narrow(const cutter *c, int i)
            c->crossing[i] < c->crossing[after];
 }
 
-/* Cuts at the first narrow place after every `spacing` bytes; returns what is held at once, about. */
+/* Cuts at the first narrow point after every `spacing` bytes; returns the approximate peak memory. */
 static int64_t cut(const cutter *c, int64_t spacing, bool *starts)
 {
     int64_t kept = 0, inside = 0, most = 0, since = 0;

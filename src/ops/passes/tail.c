@@ -1,6 +1,6 @@
-/* Gradients that the op of another one computes beside it, such as those of a normalisation's parameters with that of
- * its input: they lie behind that op's result (zn_op.tail), and this picks one up. Sources: the op, and what it is the
- * gradient of, for the shape. Attribute: floats before it in the tail. */
+/* Reads a gradient that another op computes along with its own result, such as the gradients of a normalisation's
+ * parameters along with that of its input. They are stored after that op's result (zn_op.tail). Sources: that op,
+ * and the node whose gradient it is, for the shape. Attribute: offset in the tail, in floats. */
 #include "ops/ops.h"
 
 #include <string.h>

@@ -8,7 +8,7 @@
 
 static int64_t blocks_of(const zn_node *x) { return (zn_positions(x) + ZN_MIX_BLOCK - 1) / ZN_MIX_BLOCK; }
 
-/* Sums [units][2][count] partials and keeps the half that `which` names. */
+/* Sums the partials [units][2][count] and keeps the half selected by `which`. */
 static void sum_half(const zn_node *n, const zn_launch_context *c, int64_t units, int64_t both, int64_t first)
 {
     float *total = (float *)c->shared + units * both;
@@ -62,7 +62,7 @@ static void mask_run(const zn_node *n, const zn_launch_context *c)
     zn_launch(c, zn_k_gate_mask, a.pixels, 1 + (1 << 14) / a.c, &a);
 }
 
-/* Sources of the gradients: x, w, v, dm and, if there is noise, eps. */
+/* Sources of the gradients: x, w, v, dm and, with noise, eps. */
 static void mask_gradient(zn_node *n, zn_node *dm)
 {
     gate_spec k = *(gate_spec *)n->attribute;
@@ -77,7 +77,7 @@ static void mask_gradient(zn_node *n, zn_node *dm)
             zn_accumulate(n->source[1 + k.which], zn_apply(&zn_op_gate_mask_param_grad, &k, sizeof k, sources, count));
 }
 
-/* One for each element, here and in the application. */
+/* One per element, here and when the mask is applied. */
 static double flops(const zn_node *n) { return (double)zn_shape_count(n->source[0]->shape); }
 
 const zn_op zn_op_gate_mask = {

@@ -1,13 +1,14 @@
-/* Depthwise 3x3 behind a block gate: y = mask e, and e is not computed where the mask is 0 (kernels/gates.h).
+/* Depthwise 3x3 followed by a block gate: y = mask e, and e is not computed where the mask is 0 (kernels/gates.h).
  *
- * The gradient of the mask needs e also where it was skipped: a straight-through gate must feel what it pruned. Where
- * the pattern is a constant (zn_positive, hard gates) nobody asks for it, and nothing dense is run. */
+ * The gradient of the mask needs e also where it was skipped: a straight-through gate needs a gradient for pruned
+ * blocks. If the pattern is a constant (zn_positive, hard gates), that gradient is not requested, and nothing dense
+ * is computed. */
 #include "base/fail.h"
 #include "kernels/gates.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 
-/* Sources: x [N,H,W,C], w [C,3,3], in the gradients dy, and last the mask [N,H,W,C/8] if there is one. */
+/* Sources: x [N,H,W,C], w [C,3,3], dy in the gradients, and last the mask [N,H,W,C/8] if there is one. */
 static zn_sparse_args args_of(const zn_node *n, bool gradient)
 {
     const zn_node *x = n->source[0];
@@ -25,7 +26,7 @@ static zn_sparse_args args_of(const zn_node *n, bool gradient)
 
 static int64_t pixels_of(const zn_node *x) { return zn_shape_count(x->shape) / x->shape.dim[3]; }
 
-/* What all threads share: words of the mask, and behind them floats of the op's own. */
+/* Buffer shared by all threads: words of the mask, followed by the op's own floats. */
 static size_t shared_words(const zn_node *x) { return (size_t)(pixels_of(x) * zn_sparse_words((int)x->shape.dim[3])); }
 
 static size_t shared_bytes(const zn_node *x, int64_t floats)
@@ -33,7 +34,7 @@ static size_t shared_bytes(const zn_node *x, int64_t floats)
     return sizeof(uint64_t) * shared_words(x) + sizeof(float) * (size_t)floats;
 }
 
-/* Returns where the floats begin. */
+/* Returns the start of the floats. */
 static float *look(const zn_launch_context *c, const zn_node *x, zn_sparse_args *a)
 {
     uint64_t *open = c->shared;
@@ -45,7 +46,7 @@ static float *look(const zn_launch_context *c, const zn_node *x, zn_sparse_args 
     return (float *)(open + shared_words(x));
 }
 
-/* The weights, turned. */
+/* The transposed weights. */
 static zn_needs needs(const zn_node *n, const zn_prepare *p)
 {
     (void)p;
@@ -126,7 +127,7 @@ const zn_op zn_op_sparse_depthwise_grad = { .name = "sparse_depthwise_grad",
 
 static double weight_flops(const zn_node *n) { return flops(n->source[0]); }
 
-/* One sum for each image. */
+/* One sum per image. */
 static zn_needs weight_needs(const zn_node *n, const zn_prepare *p)
 {
     (void)p;

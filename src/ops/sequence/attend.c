@@ -1,5 +1,5 @@
-/* Attention with q, k and v from nodes of their own. All three gradients read the same weights, so one op computes
- * them: dq is its result, dk and dv lie in its tail. */
+/* Attention with q, k and v from separate nodes. All three gradients read the same weights, so one op computes them:
+ * dq is its result, dk and dv are stored in its tail. */
 #include "base/fail.h"
 #include "kernels/attention.h"
 #include "ops/ops.h"
@@ -8,7 +8,7 @@
 
 static int64_t rows_of(const zn_node *n) { return zn_positions(n) / n->shape.dim[0]; }
 
-/* Rows of a node's shape at `data`, in heads of `width`. */
+/* Rows with a node's shape at `data`, in heads of `width`. */
 static zn_rows rows_at(const zn_node *n, float *data, int64_t width)
 {
     return (zn_rows){ data, rows_of(n) * zn_channels(n), width, zn_channels(n) };
@@ -70,7 +70,7 @@ static void gradient(zn_node *n, zn_node *dy)
         zn_accumulate_tail(n->source[i], all, (i - 1) * zn_shape_count(n->source[1]->shape));
 }
 
-/* As if every query saw every key. */
+/* Counted as if every query attended to every key. */
 static double flops(const zn_node *n)
 {
     return 4.0 * (double)rows_of(n->source[1]) * (double)zn_shape_count(n->source[0]->shape);

@@ -8,7 +8,7 @@
 
 typedef struct attention_spec {
     int heads;
-    bool apart; /* q of all heads, then k of all, then v; else q, k and v of each head */
+    bool apart; /* q of all heads, then k of all, then v; otherwise q, k and v of each head */
 } attention_spec;
 
 static const attention_spec *spec_of(const zn_node *n) { return n->attribute; }

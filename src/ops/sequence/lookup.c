@@ -1,4 +1,4 @@
-/* Rows of a table by their numbers: the embedding of tokens. */
+/* Rows of a table by index: the embedding of tokens. */
 #include "kernels/lookup.h"
 
 #include "base/fail.h"
@@ -44,7 +44,7 @@ zn_node *zn_lookup(zn_node *table, zn_node *ids)
     return zn_apply(&zn_op_lookup, NULL, 0, (zn_node *[]){ table, ids }, 2);
 }
 
-/* Of the table, whose shape is the attribute. Sources: dy, ids. */
+/* Gradient of the table; the table's shape is the attribute. Sources: dy, ids. */
 static zn_status grad_shape(zn_node *n)
 {
     n->shape = *(zn_shape *)n->attribute;

@@ -1,5 +1,5 @@
-/* RMS norm over the channels of each pixel: y = x min(1 / sqrt(mean x^2 + eps), most) * w[k]. Both gradients read the
- * same maps, so one op computes them: dx is its result, dw lies in its tail. */
+/* RMS norm over the channels of each pixel: y = x min(1 / sqrt(mean x^2 + eps), most) * w[k]. Both gradients read
+ * the same maps, so one op computes them: dx is its result, dw is stored in its tail. */
 #include "base/fail.h"
 #include "kernels/kernels.h"
 #include "kernels/mix.h"
@@ -9,7 +9,7 @@
 
 typedef struct norm_spec {
     float eps;
-    float most; /* the largest factor */
+    float most; /* upper limit of the factor */
 } norm_spec;
 
 static zn_mix_args args_of(const zn_node *n)
@@ -48,10 +48,10 @@ static void gradient(zn_node *n, zn_node *dy)
     zn_accumulate_tail(w, both, 0);
 }
 
-/* A square and its sum, the product with the scale and with the gain. */
+/* A square and its sum, the products with the factor and with the gain. */
 static double flops(const zn_node *n) { return 4.0 * (double)zn_shape_count(n->shape); }
 
-/* The square, added, and two factors. */
+/* A squared sum (one multiply-add) and two factors. */
 static double slots(const zn_node *n, const zn_prepare *p)
 {
     (void)p;
@@ -72,7 +72,7 @@ zn_node *zn_rms_norm(zn_node *x, zn_node *w, float eps)
     return zn_apply(&zn_op_rms_norm, &k, sizeof k, (zn_node *[]){ x, w }, 2);
 }
 
-/* x / max(|x|, floor) * sqrt(C) is a norm by the root mean square whose factor is at most sqrt(C) / floor. */
+/* x / max(|x|, floor) * sqrt(C) is an RMS norm whose factor is at most sqrt(C) / floor. */
 zn_node *zn_unit_norm(zn_node *x, zn_node *w, float floor)
 {
     const norm_spec k = { 0, sqrtf((float)zn_channels(x)) / floor };

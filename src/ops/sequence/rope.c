@@ -1,4 +1,4 @@
-/* Rotary positions (kernels/rope.h). The tables are no parameters: no gradient goes to them. */
+/* Rotary position embeddings (kernels/rope.h). The tables are not parameters and get no gradient. */
 #include "kernels/rope.h"
 
 #include "base/fail.h"
@@ -20,7 +20,7 @@ static zn_status shape(zn_node *n)
     return ZN_OK;
 }
 
-/* The same angles for each sample. */
+/* All samples use the same angles. */
 static void run(const zn_node *n, const zn_launch_context *c)
 {
     const zn_node *x = n->source[0], *table = n->source[1];
@@ -44,7 +44,7 @@ static zn_node *rope(zn_node *x, zn_node *cosines, zn_node *sines, rope_spec k)
     return zn_apply(&zn_op_rope, &k, sizeof k, (zn_node *[]){ x, cosines, sines }, 3);
 }
 
-/* A turn is undone by its opposite. */
+/* The gradient is the opposite rotation. */
 static void gradient(zn_node *n, zn_node *dy)
 {
     rope_spec k = *(rope_spec *)n->attribute;

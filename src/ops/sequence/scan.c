@@ -1,6 +1,6 @@
-/* The selective scan of Mamba (kernels/scan.h) over tokens [N,..,C]: sequences, tokens, channels. The states at chunk
- * boundaries lie in its tail; the gradient starts from them. One op computes all gradients: du is its result, the
- * others lie in its tail. */
+/* The selective scan of Mamba (kernels/scan.h) over tokens [N,..,C]: sequences, tokens, channels. The states at
+ * chunk boundaries are stored in its tail; the gradient starts from them. One op computes all gradients: du is its
+ * result, the others are stored in its tail. */
 #include "kernels/scan.h"
 #include "base/fail.h"
 #include "kernels/kernels.h"
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* Sources. Behind them the scan has its first state, or nothing; the gradient SCAN, DY and the first state. */
+/* Sources. After them the scan has the first state, if any; the gradient has SCAN, DY and the first state. */
 enum { U, DT, B, C, A_LOG, D, BIAS, FIRST, SCAN = FIRST, DY, GRAD_FIRST };
 
 static int64_t last(zn_shape s) { return s.dim[s.rank - 1]; }
@@ -95,7 +95,7 @@ static void run(const zn_node *n, const zn_launch_context *c)
     zn_launch(c, zn_k_scan, units, 1, &a);
 }
 
-/* Of each state: the exponent and its power, the state's decay and increase (2 + 1), its share in y. */
+/* Per state: the exponent and its power, the state's decay and update (2 + 1), its contribution to y. */
 static double flops(const zn_node *n)
 {
     const zn_scan_args a = sizes_of(n);
@@ -109,7 +109,7 @@ static double slots(const zn_node *n, const zn_prepare *p)
     return (ZN_SLOTS_POWER2 + 4.0) * (double)map_size(&a) * a.states;
 }
 
-/* Where a gradient lies behind du. */
+/* Offset of a gradient after du. */
 static int64_t place_of(const zn_scan_args *a, int source)
 {
     const int64_t map = map_size(a), few = few_size(a), parameters = map + 2 * few;
@@ -217,7 +217,8 @@ static void grad_run(const zn_node *n, const zn_launch_context *c)
     sum(c, a.partial_bc, zn_scan_groups(&a), 2 * few_size(&a), behind + place_of(&a, B));
 }
 
-/* The forward again, and for each state g, its shares in five sums and its way back. */
+/* The forward pass again, and per state: g, its contributions to five sums, and its propagation to the previous
+ * token. */
 static double grad_flops(const zn_node *n)
 {
     const zn_scan_args a = sizes_of(n);

@@ -1,4 +1,4 @@
-/* Ops on sequences of tokens [N,..,C] (kernels/sequence.h): causal convolution, tokens in another order, their mean. */
+/* Ops on sequences of tokens [N,..,C] (kernels/sequence.h): causal convolution, reordering of tokens, their mean. */
 #include "kernels/sequence.h"
 
 #include "base/fail.h"
@@ -9,7 +9,7 @@
 static int64_t length_of(const zn_node *x) { return zn_positions(x) / x->shape.dim[0]; }
 static int64_t grain_of(int64_t channels) { return 1 + (1 << 14) / channels; }
 
-/* ---- causal convolution, w [C,..,taps]; attribute: whether it is the gradient by x ---- */
+/* ---- causal convolution, w [C,..,taps]; attribute: whether it is the gradient with respect to x ---- */
 
 static int taps_of(const zn_node *x, const zn_node *w) { return (int)(zn_shape_count(w->shape) / zn_channels(x)); }
 
@@ -114,11 +114,11 @@ const zn_op zn_op_causal_conv_weight_grad = { .name = "causal_conv_weight_grad",
                                               .flops = causal_conv_flops,
                                               .global = true };
 
-/* ---- tokens in another order; the table's halves are inverse to each other, so each one's gradient is the other's
- * gather ---- */
+/* ---- reordering of tokens; the halves of the table are inverse to each other, so the gradient of each is the
+ * other's gather ---- */
 
 typedef struct gather_spec {
-    int half, row, count; /* of the table; its rows [row, row + count), one for each source */
+    int half, row, count; /* half of the table; its rows [row, row + count), one per source */
     float scale;
 } gather_spec;
 

@@ -1,8 +1,8 @@
-/* The spectral half of a Prune block as one op (kernels/line.h), so that a pixel whose blocks are all pruned costs next
- * to nothing and the others go through memory once.
+/* The spectral half of a Prune block as one op (kernels/line.h): a pixel whose blocks are all pruned costs almost
+ * nothing, and the others pass through memory once.
  *
- * Behind its result a node with a norm keeps what its gradient needs; the node of the gradient keeps the gradients of
- * all parameters behind that of e, for line_param_grad to pick up. */
+ * A node with a norm stores what its gradient needs after its result. The gradient node stores the gradients of all
+ * parameters after that of e; line_param_grad reads them from there. */
 #include "kernels/line.h"
 
 #include "base/fail.h"
@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { E, SCALE, MIXER, FIRST_OPTION }; /* sources; then as the spec has them: mask, w, b, gamma, beta */
+enum { E, SCALE, MIXER, FIRST_OPTION }; /* sources; then in the order of the spec: mask, w, b, gamma, beta */
 
 static const zn_line_spec *spec_of(const zn_node *n) { return n->attribute; }
 
@@ -20,7 +20,7 @@ static const float *option(const zn_node *n, bool there, int *next)
     return there ? n->source[(*next)++]->data : NULL;
 }
 
-/* Arguments from the sources, which begin alike in both nodes. */
+/* Arguments from the sources; both nodes begin with the same ones. */
 static zn_line_args args_of(const zn_node *n)
 {
     const zn_line_spec *k = spec_of(n);
@@ -144,7 +144,7 @@ static double log2_of(const zn_node *n)
     return log2c;
 }
 
-/* For each element: two transforms, scale 1, mixer 5, SRIG 84, threshold 2, rectifier and norm 7. */
+/* Per element: two transforms, scale 1, mixer 5, SRIG 84, threshold 2, ReLU and norm 7. */
 static double flops(const zn_node *n)
 {
     const zn_line_spec *k = spec_of(n);
@@ -153,7 +153,8 @@ static double flops(const zn_node *n)
     return (double)zn_shape_count(n->shape) * (2 * log2_of(n) + 6 + unit + nonlinear + (k->groups ? 7 : 0));
 }
 
-/* Without a norm a pixel depends on itself alone, but segments are cut by maps: global only says so for the norm. */
+/* Without a norm a pixel depends only on itself. The op is global because of the norm; segments are cut by maps in
+ * any case. */
 const zn_op zn_op_line = { .name = "line",
                            .shape = shape,
                            .run = run,
@@ -176,7 +177,7 @@ zn_node *zn_line(zn_node *e, const zn_line_sources *s, zn_line_spec k)
     return zn_apply(&zn_op_line, &k, sizeof k, sources, count);
 }
 
-/* ---- gradient: de, and behind it rows of parameters, then the sums for beta and gamma ---- */
+/* ---- gradient: de, followed by the rows of parameters, then the sums for beta and gamma ---- */
 
 static zn_status grad_shape(zn_node *n)
 {
@@ -223,7 +224,7 @@ static void grad_run(const zn_node *n, const zn_launch_context *c)
     fold(c, a.partial, blocks, rows, totals);
 }
 
-/* One transform more than forward, and the way back through what lies between them. */
+/* One more transform than the forward pass, and the gradients of the steps between the transforms. */
 static double grad_flops(const zn_node *n)
 {
     const zn_line_spec *k = spec_of(n);
@@ -239,7 +240,7 @@ const zn_op zn_op_line_grad = { .name = "line_grad",
                                 .global = true,
                                 .tail = grad_tail };
 
-/* Sources: the node above, and the parameter for its shape. */
+/* Sources: the gradient node, and the parameter for its shape. */
 static void param_grad_run(const zn_node *n, const zn_launch_context *context)
 {
     (void)context;

@@ -1,4 +1,4 @@
-/* The Lite block in three passes (kernels/lite.h), as fusion finds it in a graph:
+/* The Lite block in three passes (kernels/lite.h), created by fusion:
  *
  *     rows     spectral along W of a grouped convolution: sources x, w, b, gate
  *     columns  spectral along H: sources t, gate
@@ -8,7 +8,7 @@
 #include "ops/passes/fuse.h"
 #include "ops/slots.h"
 
-/* The attribute: the band of t (kernels/lite.h). */
+/* The attribute: the band width of t (kernels/lite.h). */
 static int band_of(const zn_node *n) { return *(const int *)n->attribute; }
 
 static zn_lite_args rows_args(const zn_node *n)
@@ -80,7 +80,7 @@ static zn_needs expand_needs(const zn_node *n, const zn_prepare *p)
     return (zn_needs){ .thread_scratch = zn_lite_scratch(&a) };
 }
 
-enum { ROWS_MOST = 16, TASKS = 4 }; /* rows of a task, for which weights are packed; tasks of a thread at least */
+enum { ROWS_MOST = 16, TASKS = 4 }; /* rows per task, which share packed weights; least tasks per thread */
 
 static void rows_run(const zn_node *n, const zn_launch_context *c)
 {
@@ -104,7 +104,7 @@ static void expand_run(const zn_node *n, const zn_launch_context *c)
     zn_launch(c, zn_k_lite_expand, (int64_t)a.n * a.h * a.wide, 1 + EXPAND_GRAIN / a.c, &a);
 }
 
-/* Shapes were checked when the parts were built; a copy of a graph asks again. */
+/* Shapes were checked when the parts were built; copying a graph checks them again. */
 static zn_status rows_shape(zn_node *n)
 {
     n->shape = n->source[0]->shape;
@@ -118,7 +118,7 @@ static zn_status expand_shape(zn_node *n)
     return ZN_OK;
 }
 
-/* Grouped product, and two transforms with the gate between. */
+/* Grouped product, and two transforms with the gate in between. */
 static double rows_flops(const zn_node *n)
 {
     const double per = 2.0 * (double)n->source[1]->shape.dim[2] + 2 * log2((double)n->shape.dim[2]) + 1;
@@ -149,7 +149,7 @@ static double columns_slots(const zn_node *n, const zn_prepare *p)
     return (double)zn_shape_count(n->shape) * zn_slots_spectral((double)n->shape.dim[1]);
 }
 
-/* The sum begins with the residual; the bias is an addition. */
+/* The sum starts with the residual; the bias is an addition. */
 static double expand_slots(const zn_node *n, const zn_prepare *p)
 {
     (void)p;
@@ -162,7 +162,7 @@ static int residual(const zn_node *n)
     return 3;
 }
 
-/* Bands have a row more than the map. */
+/* Bands have one row more than the map. */
 static int64_t band_tail(const zn_node *n)
 {
     return band_of(n) ? n->shape.dim[0] * n->shape.dim[2] * n->shape.dim[3] : 0;
@@ -201,7 +201,7 @@ static bool is_grouped(const zn_node *n)
 
 static bool is_spectral(const zn_node *n, int axis) { return n->op == &zn_op_spectral && zn_spectral_axis(n) == axis; }
 
-/* The three passes that end in n keep t in bands, if nothing else reads it. */
+/* The three passes that end in n store t in bands, if no other node reads it. */
 static void choose_band(zn_node *n, const int *uses)
 {
     zn_node *columns = n->source[0], *rows = columns->op == &zn_op_lite_columns ? columns->source[0] : NULL;

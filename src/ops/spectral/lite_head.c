@@ -1,4 +1,4 @@
-/* The head of a Lite-R block in one pass (kernels/lite_head.h), as fusion finds it in a graph: an interleaved grouped
+/* The head of a Lite-R block in one pass (kernels/lite_head.h), created by fusion from an interleaved grouped
  * convolution of x + depthwise(x) of an RMS norm. Sources: x, gain, taps, w, b. */
 #include "kernels/lite_head.h"
 #include "ops/passes/fuse.h"
@@ -22,7 +22,7 @@ static zn_lite_head_args args_of(const zn_node *n)
                                 .groups = (int)n->source[3]->shape.dim[0] };
 }
 
-/* Shapes were checked when the parts were built; a copy of a graph asks again. */
+/* Shapes were checked when the parts were built; copying a graph checks them again. */
 static zn_status shape(zn_node *n)
 {
     const int64_t *w = n->source[3]->shape.dim;
@@ -38,8 +38,8 @@ static zn_needs needs(const zn_node *n, const zn_prepare *p)
     return (zn_needs){ .thread_scratch = zn_lite_head_scratch(&a) };
 }
 
-/* Rows of a task, which makes two more than its own: a half of what a thread has, but not few while there are others
- * for all threads, and not more than these. */
+/* Rows per task. A task computes two more rows than its own. It gets half of a thread's rows, but at least
+ * ROWS_LEAST while there are enough for all threads, and at most ROWS_MOST. */
 enum { ROWS_LEAST = 32, ROWS_MOST = 64 };
 
 static void run(const zn_node *n, const zn_launch_context *c)
@@ -56,7 +56,7 @@ static double products(const zn_node *n)
     return (double)zn_shape_count(n->shape) * (double)n->source[3]->shape.dim[2];
 }
 
-/* Those of the parts. */
+/* Sum of the parts. */
 static double flops(const zn_node *n)
 {
     return (4 + 19) * (double)zn_shape_count(n->source[0]->shape) + 2 * products(n);

@@ -1,5 +1,5 @@
-/* Ops on each pixel's channels with parameters along the channels: products and three taps. They share one shape
- * rule and one way to sum parameter gradients, so each is a row of a table. */
+/* Ops on each pixel's channels with per-channel parameters: products and three taps. They share the shape rule and
+ * the summation of parameter gradients, so each op is a row of a table. */
 #include "kernels/mix.h"
 #include "base/fail.h"
 #include "kernels/kernels.h"
@@ -9,9 +9,9 @@ enum { SCALE, TAPS, KINDS };
 
 static const struct {
     const char *name;
-    int rows; /* parameters for each channel */
+    int rows; /* parameters per channel */
     zn_body forward, grad, param_grad;
-    double flops, slots; /* for each element */
+    double flops, slots; /* per element */
 } kinds[KINDS] = {
     [SCALE] = { "scale_channels", 1, zn_k_scale_channels, NULL, zn_k_scale_channels_grad, 1, 1 },
     [TAPS] = { "taps", 3, zn_k_taps, zn_k_taps_grad, zn_k_taps_param_grad, 5, 3 },
@@ -59,7 +59,7 @@ static void gradient(zn_node *n, zn_node *dy)
 {
     const spec *k = n->attribute;
     zn_node *x = n->source[0], *w = n->source[1];
-    if (zn_needs_gradient(x)) /* a product's gradient is a product */
+    if (zn_needs_gradient(x)) /* the gradient of a product is a product */
         zn_accumulate(x, k->kind == SCALE ? apply(&zn_op_mix, k, dy, w, NULL) : apply(&zn_op_mix_grad, k, x, w, dy));
     if (zn_needs_gradient(w))
         zn_accumulate(w, apply(&zn_op_mix_param_grad, k, x, w, dy));

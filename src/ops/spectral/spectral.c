@@ -11,7 +11,7 @@ typedef struct spec {
     float scale;
 } spec;
 
-/* The tensor as [outer][n][inner] around the axis. */
+/* The tensor viewed as [outer][n][inner] around the axis. */
 static zn_wht_args args_of(const zn_node *x, const spec *k)
 {
     zn_wht_args a = { .x = x->data, .scale = k->scale, .outer = 1, .n = x->shape.dim[k->axis], .inner = 1 };

@@ -1,11 +1,11 @@
-/* DeepSpectralLinear (specification A4) as one op, which fusion makes of the layer's parts:
+/* DeepSpectralLinear (specification A4) as one op, which fusion creates from the layer's parts:
  *
  *     select to d channels, depth times (permute, scale by a row, transform), select the first, add bias
  *
  * with the pixel unshuffle before it and the pixel shuffle after it. Sources: x, s [depth,d], table [depth,d], bias.
  *
- * Where few channels go in or come out, the product with the matrix of the whole takes less than the transforms: then
- * it is multiplied out once, and the op runs as a 1x1 convolution. */
+ * With few input or output channels, a product with the matrix of the whole layer is cheaper than the transforms.
+ * The matrix is then computed once, and the op runs as a 1x1 convolution. */
 #include "base/fail.h"
 #include "kernels/spectral.h"
 #include "ops/passes/fuse.h"
@@ -55,7 +55,7 @@ static zn_conv_shape conv_of(const zn_node *n)
 
 static double stages_slots(const zn_node *n);
 
-/* The kernel that multiplies with the whole matrix, or NULL where the stages take less. */
+/* The kernel that multiplies with the whole matrix, or NULL if the stages are cheaper. */
 static const zn_conv_kernel *dense_kernel(const zn_node *n, const zn_prepare *p)
 {
     const zn_conv_shape s = conv_of(n);
@@ -65,14 +65,14 @@ static const zn_conv_kernel *dense_kernel(const zn_node *n, const zn_prepare *p)
     return zn_conv_choose(&s, (zn_conv_wish){ .math = ZN_MATH_F32, .cpu = p->cpu });
 }
 
-/* What prepare leaves: the choice. */
+/* What prepare stores: the choice. */
 typedef struct prepared {
     const zn_conv_kernel *kernel;
 } prepared;
 
 static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/* Packed weights, and behind them the matrix they come from and two rows of d. */
+/* Packed weights, followed by the matrix they come from and two rows of d. */
 static zn_needs needs(const zn_node *n, const zn_prepare *p)
 {
     const zn_conv_kernel *k = dense_kernel(n, p);
@@ -87,14 +87,15 @@ static zn_needs needs(const zn_node *n, const zn_prepare *p)
                        .prepared = sizeof(prepared) };
 }
 
-/* The table holds whole numbers as floats, checked when it was loaded. */
+/* The table holds integers as floats, checked when it was loaded. */
 static int32_t entry(const zn_node *n, int64_t i)
 {
     const float f = n->source[2]->data[i];
     return f >= 0 && f < (float)d_of(n) ? (int32_t)f : 0;
 }
 
-/* t = its product with the matrix of all stages, or with `back` with the transposed one. u: as much room. */
+/* t = its product with the matrix of all stages, or with the transposed matrix if `back`. u: a buffer of the same
+ * size. */
 static void through(const zn_node *n, bool back, float *t, float *u)
 {
     const int d = d_of(n), depth = spec_of(n)->depth;
@@ -135,7 +136,7 @@ static void pack(const zn_node *n, const zn_prepare *p, void *packed)
     const zn_conv_shape s = conv_of(n);
     const zn_conv_kernel *kernel = dense_kernel(n, p);
     float *w = (float *)(void *)((char *)packed + aligned(kernel->packed_bytes(&s))), *t = w + (int64_t)s.cin * s.cout;
-    const bool back = s.cout < s.cin; /* a unit vector for each of the fewer */
+    const bool back = s.cout < s.cin; /* one unit vector per channel of the smaller side */
     for (int i = 0; i < (back ? s.cout : s.cin); i++) {
         memset(t, 0, sizeof(float) * (size_t)d_of(n));
         t[i] = 1;
@@ -146,11 +147,11 @@ static void pack(const zn_node *n, const zn_prepare *p, void *packed)
     kernel->pack(&s, w, packed);
 }
 
-/* PARTS: tasks of a thread at least; a task reads on where it has read. ROWS: of a map, worth the numbers that a kernel
- * makes for them first. */
+/* PARTS: minimum number of tasks per thread; a task reads memory in order. ROWS: rows of a map that amortise the
+ * tables a kernel computes first. */
 enum { PARTS = 4, ROWS = 4 };
 
-/* Units of a task. */
+/* Units per task. */
 static int64_t grain_of(const zn_launch_context *c, int64_t units, int64_t least)
 {
     const int64_t grain = units / (PARTS * zn_pool_threads(c->pool));
@@ -206,15 +207,15 @@ static int power_of_two(int n)
     return power;
 }
 
-/* A transform of d of which `used` inputs are not zero, or as many outputs are wanted: beyond the next power of two a
- * step has no differences to take, and on the way in not even sums. */
+/* A transform of d with `used` nonzero inputs, or `used` outputs wanted. Above the next power of two a step needs no
+ * differences, and for inputs no sums either. */
 static double stage_slots(int d, int used, bool out)
 {
     const double few = power_of_two(used);
     return (out ? d * ZN_SLOTS_FACTOR + d - few : few * ZN_SLOTS_FACTOR) + few * zn_slots_wht(few);
 }
 
-/* For each pixel. */
+/* Per pixel. */
 static double stages_slots(const zn_node *n)
 {
     const spec *k = spec_of(n);
@@ -263,14 +264,14 @@ const zn_op zn_op_spectral_linear = { .name = "spectral_linear",
                                       .kernel = kernel_name,
                                       .reach = reach };
 
-/* n's only-read first source if it is of this op, else NULL. */
+/* The first source of n if it has this op and n is its only reader, otherwise NULL. */
 static zn_node *before(const zn_node *n, const zn_op *op, const int *uses)
 {
     zn_node *s = n ? n->source[0] : NULL;
     return s && s->op == op && uses[s->index] == 1 ? s : NULL;
 }
 
-/* One stage that ends in the transform n: returns the node before it, and what it used. */
+/* One stage that ends in the transform n: returns the node before it, and the parameters it used. */
 static zn_node *stage_before(const zn_node *n, const int *uses, int stage, zn_node **s, zn_node **table)
 {
     zn_node *scaled = n->op == &zn_op_wht && zn_wht_is(n, 3, 1) ? before(n, &zn_op_mix, uses) : NULL;

@@ -1,5 +1,6 @@
-/* Spectral mixing in tiles along rows or columns: sources x, gate [P,C], threshold [P,C] (kernels/gates.h). The three
- * gradients share all their transforms, so one op computes them: dx is its result, the others lie in its tail. */
+/* Spectral mixing in tiles along rows or columns: sources x, gate [P,C], threshold [P,C] (kernels/gates.h). The
+ * three gradients share all their transforms, so one op computes them: dx is its result, the others are stored in
+ * its tail. */
 #include "base/fail.h"
 #include "kernels/gates.h"
 #include "kernels/kernels.h"
@@ -89,7 +90,7 @@ void zn_tile_reach(int64_t side, int offset, int64_t *lo, int64_t *hi)
     *hi = (*hi + before + side - 1) / side * side - before;
 }
 
-/* A position depends on its whole tile, on the axis that is mixed; the other axis is not told apart here. */
+/* A position depends on its whole tile along the mixed axis; the other axis is treated the same here. */
 static void reach(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *hi)
 {
     (void)p;
@@ -119,7 +120,7 @@ zn_node *zn_tile_mix(zn_node *x, zn_node *gate, zn_node *th, int axis, int offse
     return zn_apply(&zn_op_tile_mix, &k, sizeof k, (zn_node *[]){ x, gate, th }, 3);
 }
 
-/* Partial sums of both parameters, and their sum. */
+/* Partial sums of both parameters, and their total. */
 static int64_t parameters(const zn_node *n) { return 2 * zn_shape_count(n->source[1]->shape); }
 
 static zn_needs grad_needs(const zn_node *n, const zn_prepare *p)
@@ -146,7 +147,7 @@ static void grad_run(const zn_node *n, const zn_launch_context *c)
     zn_launch(c, zn_k_sum_partials, sum.rows, 1024, &sum);
 }
 
-/* Three transforms, and a product and a sum for each parameter. */
+/* Three transforms, and a product and a sum per parameter. */
 static double grad_flops(const zn_node *n) { return 1.5 * flops(n); }
 
 const zn_op zn_op_tile_mix_grad = { .name = "tile_mix_grad",

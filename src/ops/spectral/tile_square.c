@@ -1,5 +1,5 @@
-/* GELU of spectral tiles along rows and then columns, as fusion finds them in a Lite-R block: tile by tile, in one pass
- * over memory. Sources: x, gate and threshold of rows, gate and threshold of columns. */
+/* GELU of spectral tiles along rows, then columns, tile by tile in one pass over memory. Fusion creates it from a
+ * Lite-R block. Sources: x, gate and threshold of rows, gate and threshold of columns. */
 #include "kernels/gates.h"
 #include "ops/passes/fuse.h"
 #include "ops/slots.h"
@@ -29,11 +29,12 @@ static zn_needs needs(const zn_node *n, const zn_prepare *p)
 static void run(const zn_node *n, const zn_launch_context *c)
 {
     const zn_tile_square_args a = args_of(n);
-    const int64_t units = zn_tile_square_units(&a), some = units / 64; /* parameters are made ready for each block */
+    const int64_t units = zn_tile_square_units(&a), some = units / 64; /* parameters are prepared for each block of
+                                                                        * units */
     zn_launch(c, zn_k_tile_square, units, some > 1 ? some : 1, &a);
 }
 
-/* Two axes of two transforms, gate and threshold each, and the activation. */
+/* Two axes, each with two transforms, gate and threshold, then the activation. */
 static double flops(const zn_node *n)
 {
     return (2 * (2 * log2((double)n->source[1]->shape.dim[0]) + 3) + 1) * (double)zn_shape_count(n->shape);
@@ -45,7 +46,7 @@ static double slots(const zn_node *n, const zn_prepare *p)
     return (2 * zn_slots_tile((double)n->source[1]->shape.dim[0]) + ZN_SLOTS_GELU) * (double)zn_shape_count(n->shape);
 }
 
-/* Both axes reach as far as one op along either would. */
+/* Both axes reach as far as one op along either axis. */
 static void reach(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *hi)
 {
     (void)p;
