@@ -1,4 +1,4 @@
-/* The commands of the program: each has a file of its own and a line in the table in main.c. */
+/* The commands of the program. Each has its own file and a line in the table in main.c. */
 #ifndef ZN_CLI_COMMANDS_H
 #define ZN_CLI_COMMANDS_H
 
@@ -6,11 +6,11 @@
 
 typedef struct command {
     const char *name;
-    const char *arguments;        /* of the usage line */
-    const char *summary;          /* for `zenith help`, one line where possible */
-    const char *details;          /* a paragraph for `zenith help COMMAND`, wrapped when it is printed */
+    const char *arguments;        /* for the usage line */
+    const char *summary;          /* for `zenith help`, one line if possible */
+    const char *details;          /* a paragraph for `zenith help COMMAND`, wrapped when printed */
     unsigned bit;                 /* CMD_... */
-    int least, most;              /* files it takes; most -1: any number */
+    int least, most;              /* minimum and maximum number of files; most -1: no limit */
     int (*run)(const options *o); /* returns the exit status */
 } command;
 
@@ -28,7 +28,7 @@ int bench_run(const options *o);
 int restore_run(const options *o);
 int train_run(const options *o);
 int dataset_run(const options *o);
-int dataset_info(const options *o, const char *path); /* also for zenith info */
+int dataset_info(const options *o, const char *path); /* also used by zenith info */
 int eval_run(const options *o);
 int distill_run(const options *o);
 int edit_run(const options *o);

@@ -1,17 +1,17 @@
-/* Clips in encode and decode: images as frames, latents of several frames. */
+/* Video in encode and decode: images as frames, latents with several frames. */
 #ifndef ZN_CLI_CLIP_H
 #define ZN_CLI_CLIP_H
 
 #include "commands/batch.h"
 
-/* zenith encode --clip: all images to one latent. b is how encode goes through files otherwise. */
+/* zenith encode --clip: encodes all images to one latent. b: the batch that encode uses for separate files. */
 int encode_clip_run(const options *o, const batch *b);
 
-/* The images of a latent of several frames, as item->output with a number before its extension, or a video of that
- * name. As batch.work. */
+/* Decodes a latent with several frames. Writes images named like item->output with a number before the extension, or a
+ * video with that name. Contract as batch.work. */
 zn_status decode_clip(session *s, const job *item, const zn_latent *latent, json *j, char *summary, size_t size);
 
-/* "frames/clip_0001.png" of "frames/clip.png", in fresh memory. */
+/* "frames/clip_0001.png" for "frames/clip.png", in newly allocated memory. */
 char *numbered(const char *path, int number);
 
 #endif

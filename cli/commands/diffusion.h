@@ -1,5 +1,5 @@
-/* What the commands of diffusion autoencoders share: an image as its condition and its noise, and back, with one
- * progress bar for all of it. */
+/* Shared by the commands for diffusion autoencoders: converts an image to its condition and its noise, and back, with
+ * one progress bar. */
 #ifndef ZN_CLI_DIFFUSION_H
 #define ZN_CLI_DIFFUSION_H
 
@@ -7,65 +7,67 @@
 #include "commands/session.h"
 #include "ui/facts.h"
 
-/* Opens the session's model as a diffusion autoencoder, with the parts that --latent and --classifier name; closes it.
+/* Open the session's model as a diffusion autoencoder with the parts that --latent and --classifier name, and close it.
  */
 zn_status diffusion_attach(session *s);
 void diffusion_detach(session *s);
 static inline zn_diffae *diffusion_net(const session *s) { return s->diffusion; }
 
-/* An image taken apart. picture: as the model sees it, the centre of the file's image scaled to the model's size. */
+/* An encoded image. picture: the input of the model, which is the centre of the file's image scaled to the model's
+ * size. */
 typedef struct parts {
     zn_image *picture;
     float *cond, *noise;
 } parts;
 
-/* Number of steps in each direction, and the progress: one bar covers the steps of all of them. */
+/* Number of steps in each direction, and the progress: one bar covers all steps. */
 typedef struct diffusion {
     session *s;
-    int steps, encode_steps; /* encode_steps 0: noise is drawn, not looked for */
-    double base, scale;      /* of the bar */
-    double begun, all;       /* steps, of those that the work takes */
+    int steps, encode_steps; /* encode_steps 0: noise is drawn at random, not computed from the image */
+    double base, scale;      /* part of the bar */
+    double begun, all;       /* steps started, and total steps */
 } diffusion;
 
-/* Looks at --steps, --encode-steps, --latent-steps: 0, or an exit status after saying which number is not possible. */
+/* Checks --steps, --encode-steps and --latent-steps. Returns 0, or an exit status after reporting an invalid number. */
 int diffusion_check(const options *o);
 
-/* Work of `inversions` images to noise, `renders` images from noise and `more` other steps, with the session's bar
- * as it is now. steps: where --steps does not say. */
+/* Starts work that inverts `inversions` images to noise, renders `renders` images from noise and takes `more` other
+ * steps. It fills the current range of the session's bar. steps: default of --steps. */
 diffusion diffusion_begin(session *s, int steps, int inversions, int renders, int more);
-/* The next so many steps are these. */
+/* Begins a stage of this many steps with this label. */
 void diffusion_stage(diffusion *d, const char *label, int steps);
 
-/* Reads an image, and takes it apart: to its condition alone, or to its noise too. *out is to be freed also on
- * failure.
+/* Read and encode an image: diffusion_read computes only its condition, diffusion_take also its noise. The caller frees
+ * *out, even on failure.
  */
 zn_status diffusion_read(session *s, const char *path, parts *out);
 zn_status diffusion_take(diffusion *d, const char *path, parts *out);
 zn_status diffusion_render(diffusion *d, const float *cond, const float *noise, zn_image **out);
 
-/* Where the noise of images came from. */
+/* Reports where the noise of the images came from. */
 void diffusion_noise_facts(const diffusion *d, facts *f);
 
-/* Memory for what an image is made of; the program ends if there is none. */
+/* Allocates condition and noise of an image. Exits the program when out of memory. */
 void parts_alloc(const zn_diffae *d, parts *out);
 void parts_free(parts *p);
 
-/* A command that makes images of one model. */
+/* A command that makes images with one model. */
 typedef struct diffusion_command {
-    int expected, columns; /* images, and how many beside each other on a sheet; 0: as results.h has it */
+    int expected, columns; /* number of images, and columns of the sheet; 0: the default of results.h */
     unsigned kinds;        /* of results.h */
-    int steps;             /* from noise to image, where --steps does not say */
-    int inversions, more;  /* images taken apart, and steps of something else */
-    zn_part needs;         /* ZN_LATENT_NET, ZN_CLASSIFIER, or ZN_ENCODER for nothing that not all of them have */
-    /* Adds its images to r. Returns 0, or an exit status after reporting the error. */
+    int steps;             /* steps from noise to image; default of --steps */
+    int inversions, more;  /* number of images to invert, and number of other steps */
+    zn_part needs;         /* ZN_LATENT_NET, ZN_CLASSIFIER, or ZN_ENCODER: no optional part */
+    /* Adds the images to r. Returns 0, or an exit status after reporting the error. */
     int (*make)(void *self, diffusion *d, results *r);
-    void (*report)(const void *self, facts *f); /* facts of its own */
+    void (*report)(const void *self, facts *f); /* facts of this command */
     void *self;
 } diffusion_command;
 
-/* All of it, from the look at the options to the report. Returns the exit status. */
+/* Runs the whole command, from checking the options to the report. Returns the exit status. */
 int diffusion_run(const options *o, const diffusion_command *c);
-/* The session of a diffusion autoencoder that has this part. */
+/* Opens a session with a diffusion autoencoder that has this part. Returns 0, or an exit status after reporting an
+ * error. */
 int diffusion_open(session *s, const options *o, zn_part needs);
 
 #endif

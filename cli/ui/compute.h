@@ -1,4 +1,4 @@
-/* The options of the command line that say how something is computed, as the library takes them. */
+/* Converts command-line options that control the computation to library options. */
 #ifndef ZN_CLI_COMPUTE_H
 #define ZN_CLI_COMPUTE_H
 

@@ -1,9 +1,9 @@
-/* Text generated from the tables of commands and options: shell completions and the OPTIONS section of the manual page.
- * scripts/generate.sh writes it to completions/ and man/; a test fails when those files are stale. */
+/* Generates shell completions and the OPTIONS section of the manual page from the tables of commands and options.
+ * scripts/generate.sh writes them to completions/ and man/. A test fails when those files are stale. */
 #ifndef ZN_CLI_GENERATE_H
 #define ZN_CLI_GENERATE_H
 
-/* Prints the completion script of a shell: bash, zsh or fish. Returns 0 if there is none for this shell. */
+/* Prints the completion script for a shell: bash, zsh or fish. Returns 0 for any other shell. */
 int print_completions(const char *shell);
 
 /* Prints the OPTIONS section of the manual page in roff. */

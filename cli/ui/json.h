@@ -1,4 +1,4 @@
-/* A tiny JSON writer into memory.
+/* A small JSON writer that builds the text in memory.
  *
  *     json j = { 0 };
  *     json_open(&j, NULL, '{');
@@ -7,7 +7,7 @@
  *     json_integer(&j, NULL, 3);          // key NULL inside an array
  *     json_close(&j, ']');
  *     json_close(&j, '}');
- *     json_print(&j);                     // to stdout, with a newline; frees it */
+ *     json_print(&j);                     // to stdout, with a newline; frees the text */
 #ifndef ZN_CLI_JSON_H
 #define ZN_CLI_JSON_H
 
@@ -17,7 +17,7 @@
 typedef struct json {
     char *text;
     size_t length, capacity;
-    int comma; /* the next member needs one */
+    int comma; /* the next member needs a comma */
 } json;
 
 void json_open(json *j, const char *key, char bracket);
@@ -27,7 +27,7 @@ void json_integer(json *j, const char *key, int64_t value);
 void json_real(json *j, const char *key, double value); /* null if not finite */
 void json_bool(json *j, const char *key, int value);
 void json_null(json *j, const char *key);
-void json_raw(json *j, const char *text, size_t length); /* a value that is JSON already */
+void json_raw(json *j, const char *text, size_t length); /* a value that is already JSON */
 void json_print(json *j);
 
 #endif

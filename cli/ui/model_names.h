@@ -1,15 +1,15 @@
-/* Names of models as --model takes them. */
+/* Model names for --model. */
 #ifndef ZN_CLI_MODEL_NAMES_H
 #define ZN_CLI_MODEL_NAMES_H
 
-/* The name of a model that zn_models_visit found at this path: what its files are called, or the folder of a training
- * run, whose file is always called "model". To be freed. */
+/* The name of a model that zn_models_visit found at this path: the name of its files, or the folder of a training run,
+ * whose file is always called "model". The caller frees it. */
 char *model_name(const char *path);
 
-/* Complains that there is no model of this name, with the nearest one that there is and where to get weights. */
+/* Reports that no model has this name, suggests the nearest name, and says where to get weights. */
 void complain_of_missing_model(const char *name);
 
-/* Does a name (not a path, and not random:ARCHITECTURE) lead to no model? Complains then. NULL is no name. */
+/* Returns true and reports an error if no model has this name. False for NULL, paths and random:ARCHITECTURE. */
 int is_missing_model(const char *name);
 
 #endif

@@ -1,4 +1,4 @@
-/* Options of the program: one table for every command. The parser and the help text follow this table; the shell
+/* Options of the program: one table for all commands. The parser and the help text use this table. The shell
  * completions and the OPTIONS section of the manual page are generated from it (scripts/generate.sh). */
 #ifndef ZN_CLI_OPTIONS_H
 #define ZN_CLI_OPTIONS_H
@@ -29,19 +29,19 @@ enum {
 
 enum { EXIT_USAGE = 2, MOST_SETTINGS = 64 };
 
-/* Options of many commands. Where they do nothing, those that no result depends on are accepted. */
+/* Options of many commands. HARMLESS options do not affect results, so commands that ignore them accept them. */
 enum { COMMON = 1, HARMLESS };
 
 struct command;
 
-/* What the command line asks for. Zero means "not given" for everything but dtype and run_seed (-1). */
+/* The parsed command line. Zero means "not given", except for dtype and run_seed (-1). */
 typedef struct options {
     const struct command *command;
     const char **files;
     int file_count;
     const char *output, *model, *format, *data, *reference, *teacher, *student, *from, *labels, *damage;
     const char *classifier, *latent, *attribute, *amount, *device, *scaling;
-    const char *settings[MOST_SETTINGS + 1]; /* --set, as often as it was given; ends with NULL */
+    const char *settings[MOST_SETTINGS + 1]; /* all --set values; ends with NULL */
     int threads, tile, runs, quality, bits, rate;
     int side, crops, count, heldout, frames;
     int precision, part, dtype, task; /* zn_precision, zn_part, zn_dtype, zn_task */
@@ -49,7 +49,7 @@ typedef struct options {
     uint8_t background[3];
     size_t memory;
     uint64_t seed;
-    int64_t run_seed; /* in the place of a recipe's */
+    int64_t run_seed; /* replaces the seed of a recipe */
     int64_t steps, encode_steps, latent_steps;
     int json, quiet, verbose, show, compare, profile, lossless, force, resume, gates, nlm, clip, batch, help, version;
     int random_noise, list, names, strip, print;
@@ -59,30 +59,30 @@ typedef struct option {
     const char *name;
     char letter;       /* 0: no short form */
     const char *value; /* name of the value in the help; NULL for a flag */
-    const char *help;  /* wrapped when it is printed */
-    const char *wants; /* what a good value is, for the message about a bad one and for completions: words before the
-                          first description are literal values ("auto, off or a number"), "a path" is completed with
-                          files, "a name or a path" with models and files */
-    unsigned commands; /* where it does something: listed in their help */
-    int common;        /* listed in the help of the program: COMMON, HARMLESS */
-    int (*parse)(const char *text, void *field); /* 0 if text is no good; NULL for a flag */
+    const char *help;  /* wrapped when printed */
+    const char *wants; /* description of valid values, for error messages and completions: words before the first
+                          description are literal values ("auto, off or a number"); "a path" is completed with files, "a
+                          name or a path" with models and files */
+    unsigned commands; /* commands that use it; listed in their help */
+    int common;        /* COMMON or HARMLESS: listed in the help of the program */
+    int (*parse)(const char *text, void *field); /* returns 0 if text is not valid; NULL for a flag */
     size_t field;                                /* offset in options */
 } option;
 
 extern const option option_table[];
 extern const int option_count;
 
-/* Fills o from the words after the command; a file "-" becomes a path to what standard input gives. Returns 0, or an
- * exit status after saying what is wrong. o->files must be freed. */
+/* Fills o from the words after the command. A file "-" becomes a path to the buffered standard input. Returns 0, or an
+ * exit status after reporting an error. The caller frees o->files. */
 int options_parse(options *o, const struct command *command, int argc, char **argv);
 
-/* Does a result get the metadata of its input? A comparison, which is not the photo, does not. */
+/* True if results keep the metadata of their input. A comparison image does not, because it is not the photo. */
 int keeps_metadata(const options *o);
 
-/* Prints the options these commands use, one line each. */
+/* Prints the options of these commands, one line each. */
 void options_help(unsigned commands, int common_only);
 
-/* The word in a list nearest to `word` if it is near enough to be meant, else NULL. */
+/* The word of the list nearest to `word` if it is similar enough to suggest, else NULL. */
 const char *nearest_word(const char *word, const char *const *list, int count);
 
 #endif

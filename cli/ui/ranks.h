@@ -1,4 +1,4 @@
-/* Commands that several processes share: `mpirun -np N zenith ...`. */
+/* Commands that run on several processes: `mpirun -np N zenith ...`. */
 #ifndef ZN_CLI_RANKS_H
 #define ZN_CLI_RANKS_H
 
@@ -6,10 +6,10 @@
 
 #include <zenith/ranks.h>
 
-/* Joins the other processes, if there are any; from now on only rank 0 says anything. *out must be closed, also after a
- * failure, which is an exit status, its reason said. */
+/* Joins the other processes, if there are any. From then on only rank 0 prints. Returns 0, or an exit status after
+ * reporting an error. The caller closes *out, even after a failure. */
 int ranks_join(zn_ranks **out);
-/* Joins the other processes, if there are any, and runs the command; only rank 0 says anything. */
+/* Joins the other processes, if there are any, and runs the command. Only rank 0 prints. */
 int on_ranks(const options *o, int (*run)(const options *o, zn_ranks *ranks));
 
 #endif

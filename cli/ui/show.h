@@ -1,16 +1,15 @@
-/* Images in the terminal. */
+/* Shows images in the terminal. */
 #ifndef ZN_CLI_SHOW_H
 #define ZN_CLI_SHOW_H
 
 #include "ui/options.h"
 
-/* Draws on stdout, or on stderr when stdout belongs to --json. An image that cannot be drawn is reported as a remark.
- */
+/* Draws on stdout, or on stderr with --json. If an image cannot be drawn, prints a remark. */
 void show_image(const options *o, const zn_image *image);
-/* The first three channels as red, green and blue. */
+/* Shows the first three channels as red, green and blue. */
 void show_latent(const options *o, const zn_latent *latent);
 
-/* An 8-bit RGB image as sixels: a fixed palette of 6x6x6 colours with error diffusion. */
+/* Draws an 8-bit RGB image as sixels, with a fixed palette of 6x6x6 colours and error diffusion. */
 typedef struct show_sink {
     void (*write)(const char *text, size_t size);
 } show_sink;

@@ -1,4 +1,4 @@
-/* "-" on the command line, standard input and standard output as files; and pipes that have a name. */
+/* "-" on the command line: standard input and standard output as files. Also named pipes. */
 #ifndef ZN_CLI_STANDARD_H
 #define ZN_CLI_STANDARD_H
 
@@ -6,22 +6,23 @@
 
 #define STANDARD_OUTPUT "/dev/stdout"
 
-/* A path to all that standard input gives, which can be read more than once; NULL after saying what is wrong. */
+/* Buffers standard input and returns a path to it that can be read more than once. Returns NULL after reporting an
+ * error. */
 const char *standard_input(void);
 int is_standard_input(const char *path);
-/* A pipe can be read once only: a path to all that comes out of it, which can be read again. Other paths are given back
- * as they are. NULL after saying what is wrong. */
+/* A pipe can be read only once. Buffers its content and returns a path that can be read again. Returns other paths
+ * unchanged, and NULL after reporting an error. */
 const char *keep_pipe(const char *path);
-/* What the user calls a path that standard_input or keep_pipe gave; other paths as they are. */
+/* The user's name for a path that standard_input or keep_pipe returned. Returns other paths unchanged. */
 const char *name_of_kept(const char *path);
-/* Where a text has such a path, it becomes that name. size: capacity of the text; twice its length is always enough for
- * standard input. */
+/* Replaces such paths in a text by these names. size: capacity of text; twice its length is always enough for standard
+ * input. */
 void name_kept_files(char *text, size_t size);
 
-/* Why results cannot go to standard output, or NULL. */
+/* The reason why results cannot be written to standard output, or NULL. */
 const char *standard_output_problem(int json, int show);
 
-/* As zn_image_write, but for STANDARD_OUTPUT the extension of `kind` says the format. */
+/* Like zn_image_write, but for STANDARD_OUTPUT the extension of `kind` selects the format. */
 zn_status write_image(const char *path, const char *kind, const zn_image *image, const zn_image_write_options *writing);
 
 #endif

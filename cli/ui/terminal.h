@@ -2,7 +2,7 @@
 #ifndef ZN_CLI_TERMINAL_H
 #define ZN_CLI_TERMINAL_H
 
-int terminal_columns(int fd); /* of the terminal that fd is; $COLUMNS or 80 if it is not one */
-int terminal_pixels(int fd);  /* its width in pixels, or 8 for each column where it does not tell */
+int terminal_columns(int fd); /* columns of the terminal fd; $COLUMNS or 80 if fd is not a terminal */
+int terminal_pixels(int fd);  /* width in pixels; 8 per column if the terminal does not report it */
 
 #endif

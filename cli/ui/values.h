@@ -1,26 +1,27 @@
-/* Values of options: text to number, strictly. Each returns 1 and fills *field, or 0 if the text is no good. */
+/* Strict parsers for option values. Each returns 1 and sets *field, or returns 0 if the text is not valid. */
 #ifndef ZN_CLI_VALUES_H
 #define ZN_CLI_VALUES_H
 
-int value_text(const char *text, void *field);       /* const char *; not empty */
-int value_setting(const char *text, void *field);    /* const char *[MOST_SETTINGS + 1]; "key=value" is appended */
-int value_threads(const char *text, void *field);    /* int, 0..1024; "auto" is 0 */
-int value_steps(const char *text, void *field);      /* int64_t, 1..1e9 */
-int value_runs(const char *text, void *field);       /* int, 1..100000 */
-int value_side(const char *text, void *field);       /* int, 8..4096 */
-int value_rate(const char *text, void *field);       /* int, 1..1000 */
-int value_count(const char *text, void *field);      /* int, 1..10000 */
-int value_frames(const char *text, void *field);     /* int, 2..10000 */
-int value_percent(const char *text, void *field);    /* int, 1..99 */
-int value_quality(const char *text, void *field);    /* int, 1..100 */
-int value_bits(const char *text, void *field);       /* int, 8 or 16 */
-int value_tile(const char *text, void *field);       /* int: auto, off or pixels */
-int value_size(const char *text, void *field);       /* int[2]: "512" or "640x480" */
-int value_memory(const char *text, void *field);     /* size_t: "1G", "512M", "1.5GiB", "1048576"; less needs a unit */
+int value_text(const char *text, void *field);    /* const char *; not empty */
+int value_setting(const char *text, void *field); /* const char *[MOST_SETTINGS + 1]; "key=value" is appended */
+int value_threads(const char *text, void *field); /* int, 0..1024; "auto" is 0 */
+int value_steps(const char *text, void *field);   /* int64_t, 1..1e9 */
+int value_runs(const char *text, void *field);    /* int, 1..100000 */
+int value_side(const char *text, void *field);    /* int, 8..4096 */
+int value_rate(const char *text, void *field);    /* int, 1..1000 */
+int value_count(const char *text, void *field);   /* int, 1..10000 */
+int value_frames(const char *text, void *field);  /* int, 2..10000 */
+int value_percent(const char *text, void *field); /* int, 1..99 */
+int value_quality(const char *text, void *field); /* int, 1..100 */
+int value_bits(const char *text, void *field);    /* int, 8 or 16 */
+int value_tile(const char *text, void *field);    /* int: auto, off or pixels */
+int value_size(const char *text, void *field);    /* int[2]: "512" or "640x480" */
+int value_memory(const char *text,
+                 void *field); /* size_t: "1G", "512M", "1.5GiB", "1048576"; smaller numbers need a unit */
 int value_seed(const char *text, void *field);       /* uint64_t */
 int value_run_seed(const char *text, void *field);   /* int64_t, 0..9e15, as in recipes */
 int value_precision(const char *text, void *field);  /* int holding a zn_precision */
-int value_learning(const char *text, void *field);   /* the same, of those that training has */
+int value_learning(const char *text, void *field);   /* the same, but only those that training supports */
 int value_device(const char *text, void *field);     /* const char *: cpu or cuda */
 int value_scaling(const char *text, void *field);    /* const char *: diffusers, raw or raw:FAMILY */
 int value_part(const char *text, void *field);       /* int holding a zn_part */
