@@ -1,4 +1,5 @@
-/* The first n lanes of a vector, 0 < n <= VEC_LANES: where n is a constant, whole vectors are taken as such. */
+/* Operations on the first n lanes of a vector, 0 < n <= VEC_LANES. If n is constant, whole vectors use whole-vector
+ * instructions. */
 #ifndef ZN_SIMD_LANES_H
 #define ZN_SIMD_LANES_H
 

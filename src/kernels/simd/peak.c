@@ -1,4 +1,4 @@
-/* fp32 multiply-adds on registers only: enough independent sums to hide the latency of every ISA. */
+/* fp32 multiply-adds on registers only, with enough independent sums to hide the latency on every ISA. */
 #include "kernels/peak.h"
 
 #include "kernels/simd/vec.h"
@@ -17,7 +17,7 @@ static void body(const void *args, zn_range r)
 {
     (void)args;
     vec sum[SUMS];
-    const vec a = vec_splat(1), b = vec_splat(0); /* a Neoverse-V1 halves its rate when neither is a zero or loaded */
+    const vec a = vec_splat(1), b = vec_splat(0); /* a Neoverse-V1 halves its rate if neither is zero or loaded */
 #pragma GCC unroll 32
     for (int i = 0; i < SUMS; i++) {
         sum[i] = vec_splat(1);
@@ -27,7 +27,7 @@ static void body(const void *args, zn_range r)
 #pragma GCC unroll 32
         for (int i = 0; i < SUMS; i++)
             sum[i] = vec_fma(a, b, sum[i]);
-    volatile float keep = 0; /* the sums must be wanted */
+    volatile float keep = 0; /* keeps the sums from being optimised away */
 #pragma GCC unroll 32
     for (int i = 0; i < SUMS; i++) {
         float lanes[VEC_LANES];

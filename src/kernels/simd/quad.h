@@ -1,4 +1,4 @@
-/* quad: four floats, the same on every ISA, for what is four wide whatever a vector has. */
+/* quad: four floats, the same on every ISA, for operations that are four wide regardless of the vector width. */
 #ifndef ZN_QUAD_H
 #define ZN_QUAD_H
 
@@ -24,7 +24,7 @@ VEC_INLINE quad quad_splat(float f) { return vec_splat(f); }
 VEC_INLINE quad quad_abs(quad v) { return (quad)((vec_mask)v & 0x7fffffff); }
 #endif
 
-/* Lane i of v[j] and lane j of v[i] change places. */
+/* Transposes: swaps lane i of v[j] and lane j of v[i]. */
 VEC_INLINE void quad_transpose(quad v[4])
 {
 #if defined(__ARM_NEON)
@@ -46,7 +46,7 @@ VEC_INLINE void quad_transpose(quad v[4])
 #endif
 }
 
-/* (v[0] + v[2]) + (v[1] + v[3]); on NEON (v[0] + v[1]) + (v[2] + v[3]), for which it has an instruction. */
+/* (v[0] + v[2]) + (v[1] + v[3]); on NEON (v[0] + v[1]) + (v[2] + v[3]), which is one instruction there. */
 VEC_INLINE float quad_sum(quad v)
 {
 #if defined(__ARM_NEON)

@@ -1,9 +1,9 @@
-/* vec: the widest float vector of this build, with one spelling for every ISA. Each source in simd/ is compiled once
- * per ISA of the target; ZN_KERNEL(name) gives its symbols the ISA's suffix.
+/* vec: the widest float vector of this build, with the same functions for every ISA. Each source in simd/ is
+ * compiled once per ISA of the target; ZN_KERNEL(name) gives its symbols the ISA's suffix.
  *
- * Everything is static inline: a shared inline function could be linked from the AVX-512 build into an old CPU. vec_fma
- * is the fused instruction where the ISA has one, so the same source gives the same bits however the compiler arranges
- * it. */
+ * Everything is static inline: the linker could otherwise use a shared inline function of the AVX-512 build on an
+ * old CPU. vec_fma is the fused instruction if the ISA has one, so the same source gives the same bits however the
+ * compiler arranges it. */
 #ifndef ZN_VEC_H
 #define ZN_VEC_H
 
@@ -40,7 +40,7 @@ typedef __m128 vec;
 #define VEC_REGISTERS   32
 enum { VEC_LANES = 4, VEC_CPU = ZN_CPU_NEON };
 typedef float32x4_t vec;
-#else /* GNU vectors of 16 bytes, of which compilers make what the target has */
+#else /* 16-byte GNU vectors, which compilers map to what the target has */
 #define ZN_ISA_NAME     "generic"
 #define ZN_KERNEL(name) zn_##name##_generic
 #define VEC_REGISTERS   16
@@ -51,7 +51,7 @@ typedef int32_t vec_mask __attribute__((vector_size(16)));
 
 #define VEC_INLINE static inline __attribute__((always_inline))
 
-/* Whole vectors, no alignment needed. */
+/* Whole vectors; no alignment needed. */
 VEC_INLINE vec vec_load(const float *p)
 {
 #if defined(__AVX512F__)
@@ -84,7 +84,7 @@ VEC_INLINE void vec_store(float *p, vec v)
 #endif
 }
 
-/* Two neighbours in one instruction where there is one: compilers leave two stores when the address has an index. */
+/* Stores two neighbours in one instruction if there is one: compilers emit two stores if the address has an index. */
 VEC_INLINE void vec_store_pair(float *p, vec a, vec b)
 {
 #if defined(__aarch64__)
@@ -110,13 +110,13 @@ VEC_INLINE vec vec_splat(float f)
 #endif
 }
 
-/* The first n lanes, 0 < n <= VEC_LANES; a partial load fills the others with zero and touches nothing beyond n. */
+/* The first n lanes, 0 < n <= VEC_LANES. A partial load sets the others to zero and does not access memory past n. */
 VEC_INLINE vec vec_load_part(const float *p, int n)
 {
 #if defined(__AVX512F__)
     return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
 #elif defined(__AVX2__)
-    float t[VEC_LANES] = { 0 }; /* a masked load reads beyond n under qemu, though not on a CPU */
+    float t[VEC_LANES] = { 0 }; /* a masked load reads past n under qemu, though not on a CPU */
     for (int i = 0; i < n; i++)
         t[i] = p[i];
     return vec_load(t);
@@ -151,7 +151,7 @@ VEC_INLINE void vec_store_part(float *p, vec v, int n)
 #endif
 }
 
-/* c + a * b, rounded once where the ISA can (SSE2 cannot). */
+/* c + a * b, rounded once if the ISA supports it (SSE2 does not). */
 VEC_INLINE vec vec_fma(vec a, vec b, vec c)
 {
 #if defined(__AVX512F__)
@@ -188,7 +188,7 @@ VEC_INLINE vec vec_fms(vec a, vec b, vec c)
 #endif
 }
 
-/* max(v, floor); a NaN in v stays NaN (x86 returns its second operand then). */
+/* max(v, floor); a NaN in v stays NaN (in that case x86 returns its second operand). */
 VEC_INLINE vec vec_max(vec v, vec floor)
 {
 #if defined(__AVX512F__)
@@ -205,8 +205,8 @@ VEC_INLINE vec vec_max(vec v, vec floor)
 #endif
 }
 
-/* VEC_STEP multipliers are taken at once: on NEON the lanes of one loaded vector serve as c + b * a[lane]; elsewhere a
- * multiplier is broadcast from memory (vec_splat), which costs nothing extra there. */
+/* VEC_STEP multipliers are used at once: on NEON as lanes of one loaded vector, c + b * a[lane]; elsewhere a
+ * multiplier is broadcast from memory (vec_splat), at no extra cost. */
 #if defined(__ARM_NEON)
 enum { VEC_STEP = 4 };
 typedef float32x4_t vec_multipliers;

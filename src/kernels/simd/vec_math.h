@@ -1,4 +1,4 @@
-/* Choices, sums and the exponential function on vec. Multiply-adds are spelled vec_fma, so that the same lane gets the
+/* Selection, sums and the exponential function on vec. Multiply-adds are written as vec_fma, so that a lane gets the
  * same bits wherever a function is inlined. */
 #ifndef ZN_VEC_MATH_H
 #define ZN_VEC_MATH_H
@@ -50,10 +50,10 @@ VEC_INLINE veci vec_greater(vec a, vec b)
 /* All bits of a lane set where v is not 0. */
 VEC_INLINE veci vec_nonzero(vec v) { return (vec_bits(v) & 0x7fffffff) != 0; }
 
-/* a where the mask is set, else b. */
+/* a where the mask is set, otherwise b. */
 VEC_INLINE vec vec_select(veci mask, vec a, vec b) { return vec_of_bits((vec_bits(a) & mask) | (vec_bits(b) & ~mask)); }
 
-/* a where the mask is set, else +0. */
+/* a where the mask is set, otherwise +0. */
 VEC_INLINE vec vec_where(veci mask, vec a) { return vec_of_bits(vec_bits(a) & mask); }
 
 VEC_INLINE vec vec_min(vec a, vec b)
@@ -88,7 +88,7 @@ VEC_INLINE vec vec_sqrt(vec v)
 #endif
 }
 
-/* The sum of the lanes: halves are added to halves, whatever the number of lanes. */
+/* The sum of the lanes: adds halves recursively, for any number of lanes. */
 VEC_INLINE float vec_sum(vec v)
 {
 #if defined(__ARM_NEON)
@@ -116,7 +116,7 @@ VEC_INLINE void transpose4(float *to, int64_t step, const float *a, const float 
     quad_store(to + 3 * step, v[3]);
 }
 
-/* to[4j + i] = i-th source[j] for j < 4, and the way back. */
+/* to[4j + i] = i-th source[j] for j < 4, and the inverse. */
 VEC_INLINE void interleave4(float *to, const float *a, const float *b, const float *c, const float *d)
 {
 #if defined(__ARM_NEON)
@@ -159,13 +159,13 @@ static inline void part(float *to, const float *from, int n, int groups)
             to[g * n + j] = from[j * groups + g];
 }
 
-/* v = exp(v) for `count` vectors (a constant) of v <= 0 (below -87 it stays at 1.6e-38), to about 1e-7 of the result:
- * 2^n times a polynomial on half an octave to either side. A NaN gives NaN. Each vector is one long chain: several side
- * by side take hardly longer than one. */
+/* v = exp(v) for `count` vectors (a compile-time constant) of v <= 0 (below -87 it stays at 1.6e-38), with a
+ * relative error of about 1e-7: 2^n times a polynomial on half an octave to either side. A NaN gives NaN. Each
+ * vector is one long dependency chain: several side by side take hardly longer than one. */
 VEC_INLINE void vec_exp_vectors(const int count, vec *v)
 {
     static const float taylor[] = { 1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1, 1 };
-    const vec shift = vec_splat(12582912.0f); /* 1.5 * 2^23: rounds to whole numbers */
+    const vec shift = vec_splat(12582912.0f); /* 1.5 * 2^23: rounds to integers */
     vec n[4], p[4];
 #define EACH _Pragma("GCC unroll 4") for (int u = 0; u < count; u++)
     EACH v[u] = vec_max(v[u], vec_splat(-87.0f));

@@ -1,4 +1,4 @@
-/* GELU, its gradient, and the soft clamp over elements. */
+/* GELU, its gradient, and the soft clamp, elementwise. */
 #include "kernels/kernels.h"
 #include "kernels/simd/basic/gelu.h"
 
@@ -16,7 +16,7 @@ VEC_INLINE void slope(vec x[GELU_U])
     GELU_EACH x[u] = vec_fma(x[u], density[u] * vec_splat(0.39894228f), p[u]);
 }
 
-/* y = f(x) for all elements. f is a constant. */
+/* y = f(x) for all elements. f is a compile-time constant. */
 VEC_INLINE void through(void (*const f)(vec x[GELU_U], float), const zn_unary_args *a, zn_range r)
 {
     for (int64_t i = r.begin; i < r.end; i += GELU_BLOCK) {
@@ -41,8 +41,8 @@ VEC_INLINE void gelu_of(vec x[GELU_U], float unused)
     gelu(x);
 }
 
-/* limit * tanh(x / limit). With t = |x / limit|, tanh is (1 - e) / (1 + e), e = exp(-2 t); where that would cancel, t
- * plus a polynomial in t^2, right to 1e-8. */
+/* limit * tanh(x / limit). With t = |x / limit|, tanh is (1 - e) / (1 + e), e = exp(-2 t). Where that would cancel,
+ * it is t plus a polynomial in t^2, accurate to 1e-8. */
 VEC_INLINE void soft_clamp(vec x[GELU_U], float limit)
 {
     static const float series[] = { -0.333332658f, 0.133309498f, -0.0536971353f, 0.0204966404f, -0.00554311741f };

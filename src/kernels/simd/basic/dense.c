@@ -1,6 +1,6 @@
-/* The dense product with few rows, fp32. A unit owns a strip of the weights and goes through it piece by piece: a piece
- * is copied into panels for gemm.h while it comes from memory, the one and only time, and multiplied by all rows. (The
- * rows of large weights lie a multiple of a cache's size apart, so they cannot stay in it where they are.) */
+/* The dense product with few rows, fp32. A unit owns a strip of the weights and processes it piece by piece. Each
+ * piece is loaded from memory once, copied into panels for gemm.h, and multiplied with all rows. (The rows of large
+ * weights are a multiple of the cache size apart, so they would evict each other if they were used in place.) */
 #include "kernels/dense.h"
 #include "base/least.h"
 #include "kernels/simd/conv/gemm.h"
@@ -14,11 +14,11 @@ enum {
     GROUP = ZN_DENSE_GROUP,
     STRIP = ZN_DENSE_STRIP,
     INPUTS = ZN_DENSE_INPUTS,
-    DEPTH = 64,                   /* inputs of a piece of the weights, or rows of one of dy */
-    PANELS = (DEPTH + 1) * STRIP, /* floats; one row more keeps panels from meeting in the cache, and */
-    SUMS = STRIP + 16,            /* one line more keeps rows of sums apart */
-    AHEAD = 4,                    /* rows that are fetched early */
-    GRAD_DEPTH = 256,             /* outputs of a piece for dx */
+    DEPTH = 64,                   /* inputs in a piece of the weights, or rows in a piece of dy */
+    PANELS = (DEPTH + 1) * STRIP, /* floats; one extra row avoids cache conflicts between panels, and */
+    SUMS = STRIP + 16,            /* one extra line avoids them between rows of sums */
+    AHEAD = 4,                    /* rows to prefetch */
+    GRAD_DEPTH = 256,             /* outputs in a piece for dx */
     DOT_ROWS = VEC_REGISTERS == 32 ? 4 : 3,
     DOT_INPUTS = VEC_REGISTERS == 32 ? 4 : 3,
 };
@@ -32,7 +32,7 @@ static void fetch(const float *from, int floats)
         __builtin_prefetch(from + j, 0, 2);
 }
 
-/* panels[columns / GEMM_NR][rows][GEMM_NR] of a piece whose rows lie `stride` apart. */
+/* panels[columns / GEMM_NR][rows][GEMM_NR] from a piece whose rows are `stride` floats apart. */
 static void pack(const float *from, int64_t stride, int rows, int columns, float *panels)
 {
     for (int i = 0; i < rows; i++)
@@ -158,7 +158,7 @@ void ZN_KERNEL(dense_grad)(const void *args, zn_range r)
     }
 }
 
-/* dw of some inputs: their columns of x, turned, are the multipliers of dy. Rows beyond the last are zero. */
+/* dw for some inputs: their columns of x, transposed, are the multipliers of dy. Rows past the last are zero. */
 static void weight_grad(const zn_dense_args *a, int input, int inputs, float *scratch)
 {
     float *panels = scratch, *turned = scratch + PANELS;
@@ -171,7 +171,7 @@ static void weight_grad(const zn_dense_args *a, int input, int inputs, float *sc
         for (int j = 0; j < a->n; j += STRIP) {
             const int columns = zn_least(STRIP, a->n - j);
             memset(panels, 0, padded > depth ? sizeof(float) * (size_t)(padded * columns) : 0);
-            for (int column = 0; column < columns; column += GEMM_NR) /* a panel is as deep as it is padded */
+            for (int column = 0; column < columns; column += GEMM_NR) /* a panel has the padded depth */
                 pack(a->dy + p * a->n + j + column, a->n, depth, zn_least(GEMM_NR, columns - column),
                      panels + (int64_t)padded * column);
             const gemm_args g = { .a = turned,

@@ -1,7 +1,7 @@
-/* GELU in its exact form, x Phi(x). The smaller tail h of the normal distribution is the eighth power of a polynomial
- * of degree eight, fitted to |x| <= 6 so that x Phi(x) is right to 4e-9 (beyond, |x| h stays at 7e-9); what remains is
- * rounding, 3e-8 in the mean and 1.7e-7 at most for |x| < 4. Every step is one long chain, so four vectors go through
- * it side by side. */
+/* GELU in its exact form, x Phi(x). The smaller tail h of the normal distribution is the eighth power of a
+ * polynomial of degree eight. It is fitted to |x| <= 6 so that x Phi(x) is accurate to 4e-9 (beyond, |x| h stays at
+ * 7e-9). The rest is rounding: 3e-8 on average and at most 1.7e-7 for |x| < 4. Every step is one long dependency
+ * chain, so four vectors are computed side by side. */
 #ifndef ZN_SIMD_GELU_H
 #define ZN_SIMD_GELU_H
 
@@ -10,18 +10,18 @@
 enum { GELU_U = 4, GELU_BLOCK = GELU_U * VEC_LANES };
 #define GELU_EACH _Pragma("GCC unroll 4") for (int u = 0; u < GELU_U; u++)
 
-/* Lines of 16 floats: `lines` of them lie one behind the other in a row of x, y_step floats apart in a row of y. */
+/* Lines of 16 floats: a row of x has `lines` consecutive lines; in a row of y they are y_step floats apart. */
 enum { GELU_LINE = 16 };
 typedef struct gelu_walk {
     const float *x;
     float *y;
-    int64_t lines, rows, y_step, x_row, y_row; /* the last two: floats between the beginnings of rows */
+    int64_t lines, rows, y_step, x_row, y_row; /* the last two: floats from one row to the next */
 } gelu_walk;
 
 /* GELU of all lines. A microkernel (see CMakeLists.txt): basic/gelu_lines.c, in simd/ or in the folder of the ISA. */
 void ZN_KERNEL(gelu_lines)(const gelu_walk *w);
 
-/* The polynomial, and the most that |x| may be in it. */
+/* The coefficients of the polynomial, and the upper limit of |x|. */
 #define GELU_C0   0.917003989f
 #define GELU_C1   -0.0914574116f
 #define GELU_C2   -0.0319280773f
@@ -33,7 +33,7 @@ void ZN_KERNEL(gelu_lines)(const gelu_walk *w);
 #define GELU_C8   -2.95881932e-07f
 #define GELU_MOST 6.0f
 
-/* a = |x|, at most GELU_MOST, and p with p^2 = h. */
+/* a = |x|, clamped to GELU_MOST, and p with p^2 = h. */
 VEC_INLINE void tail(const vec x[GELU_U], vec a[GELU_U], vec p[GELU_U])
 {
     static const float c[] = { GELU_C0, GELU_C1, GELU_C2, GELU_C3, GELU_C4, GELU_C5, GELU_C6, GELU_C7, GELU_C8 };

@@ -1,7 +1,7 @@
 /* GELU of lines of sixteen floats, on vectors. */
 #include "kernels/simd/basic/gelu.h"
 
-/* Vector u of a block that begins with line i. */
+/* Vector u of a block that starts at line i. */
 VEC_INLINE int64_t line_of(int64_t i, int u) { return i + u * VEC_LANES / GELU_LINE; }
 
 VEC_INLINE void gelu_row(const float *x, int64_t lines, float *y, int64_t step)

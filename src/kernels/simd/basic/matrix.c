@@ -1,5 +1,6 @@
-/* The product with packed weights. A unit goes through its strip of outputs piece by piece: a piece is unpacked into
- * panels for gemm.h, and multiplied by all rows of the unit, a group of them at a time; sums wait in y. */
+/* The product with packed weights. A unit processes its strip of outputs piece by piece. Each piece is unpacked into
+ * panels for gemm.h and multiplied with all rows of the unit, one group at a time. Intermediate sums are stored in
+ * y. */
 #include "kernels/matrix.h"
 #include "base/least.h"
 #include "kernels/simd/conv/gemm.h"
@@ -10,16 +11,16 @@ void ZN_KERNEL(matrix)(const void *args, zn_range r);
 enum {
     STRIP = ZN_MATRIX_STRIP,
     DEPTH = ZN_MATRIX_DEPTH,
-    PANELS = (DEPTH + 1) * STRIP, /* floats; one row more keeps panels from meeting in the cache, and */
+    PANELS = (DEPTH + 1) * STRIP, /* floats; one extra row avoids cache conflicts between panels, and */
     GROUP = 48,                   /* rows multiplied at a time, */
-    LINE = DEPTH + 16,            /* each of which is kept apart, */
+    LINE = DEPTH + 16,            /* stride of such a row, padded to avoid cache conflicts, */
     SUMS = STRIP + 16,            /* like their sums */
-    TURNED = 16,                  /* outputs unpacked before they are turned */
+    TURNED = 16,                  /* outputs unpacked before they are transposed */
 };
 _Static_assert(sizeof(float) * (PANELS + TURNED * DEPTH + GROUP * (LINE + SUMS)) <= ZN_MATRIX_SCRATCH, "the pieces");
 _Static_assert((int)GEMM_NR <= (int)STRIP && (GEMM_NR % TURNED == 0 || TURNED % GEMM_NR == 0), "whole panels");
 
-/* Columns [from,from+count) of the panels from rows of `depth` weights; padded: width of all panels together. */
+/* Columns [from,from+count) of the panels from rows of `depth` weights; padded: total width of all panels. */
 static void fill(const float *rows, int from, int count, int depth, int padded, float *panels)
 {
     for (int j = from; j < from + count; j += GEMM_NR) {
@@ -29,7 +30,7 @@ static void fill(const float *rows, int from, int count, int depth, int padded, 
     }
 }
 
-/* Inputs [first,first+depth) of `columns` outputs; zeros in the columns that fill the last vector. */
+/* Unpacks inputs [first,first+depth) of `columns` outputs; columns that pad the last vector are zero. */
 static void unpack(const zn_matrix_args *a, int column, int columns, int first, int depth, float *panels)
 {
     float *rows = panels + PANELS;
@@ -45,7 +46,7 @@ static void unpack(const zn_matrix_args *a, int column, int columns, int first, 
     }
 }
 
-/* A group of rows times a piece of the weights. */
+/* Multiplies a group of rows with a piece of the weights. */
 static void multiply(const zn_matrix_args *a, int64_t row, int rows, int column, int columns, int first, int depth,
                      float *panels)
 {

@@ -8,10 +8,10 @@ void ZN_KERNEL(norm_apply)(const void *args, zn_range r);
 void ZN_KERNEL(norm_grad_sums)(const void *args, zn_range r);
 void ZN_KERNEL(norm_grad)(const void *args, zn_range r);
 
-/* Four vectors of channels at a time, so that their sums do not wait for each other; then single ones, then a part. */
+/* Four vectors of channels at a time, so that their sums are independent; then single vectors, then a partial one. */
 enum { WIDE = 4 };
 
-/* Calls body(across, n, at): `across` vectors of n lanes from channel `at` on. */
+/* Calls body(across, n, at): `across` vectors of n lanes, starting at channel `at`. */
 #define FOR_CHANNELS(channels, body)                                                                                   \
     do {                                                                                                               \
         int c_ = 0;                                                                                                    \

@@ -1,5 +1,5 @@
-/* Pixel shuffle and unshuffle. For even r the r x r pixels of the large map that make one of the small map are taken
- * four at a time: four channels of them are a 4x4 transposition. */
+/* Pixel shuffle and unshuffle. For even r, the r x r pixels of the large map that form one pixel of the small map
+ * are processed four at a time: four of their channels are a 4x4 transposition. */
 #include "kernels/mix.h"
 #include "kernels/simd/vec_math.h"
 
@@ -13,7 +13,8 @@ static int64_t large(const zn_shuffle_args *a, int64_t row, int x, int i)
     return ((y * a->w + x) * a->r + i % a->r) * a->c;
 }
 
-/* Four sub-pixels from i on: channels in fours; returns how many are done. `each` sub-pixels lie between channels. */
+/* Processes four sub-pixels from i in groups of four channels; returns the number of channels done. `each`
+ * sub-pixels are between channels. */
 static int shuffle_four(const zn_shuffle_args *a, int64_t row, int x, int i, int each, const float *from)
 {
     float *to[4];

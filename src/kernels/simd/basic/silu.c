@@ -1,4 +1,4 @@
-/* SiLU and its gradient over elements. */
+/* SiLU and its gradient, elementwise. */
 #include "kernels/simd/basic/silu.h"
 #include "kernels/kernels.h"
 
@@ -13,7 +13,7 @@ VEC_INLINE void slope(vec x[SILU_U])
     SILU_EACH x[u] = vec_fma(x[u] * s[u], vec_splat(1) - s[u], s[u]);
 }
 
-/* `forward` is a constant. */
+/* `forward` is a compile-time constant. */
 VEC_INLINE void over(const bool forward, const zn_unary_args *a, zn_range r)
 {
     for (int64_t i = r.begin; i < r.end; i += SILU_BLOCK) {

@@ -1,4 +1,5 @@
-/* The logistic function and SiLU on a few vectors side by side: one alone would wait for itself. */
+/* The logistic function and SiLU on several vectors side by side, to hide the latency of each one's dependency
+ * chain. */
 #ifndef ZN_SIMD_SILU_H
 #define ZN_SIMD_SILU_H
 

@@ -1,10 +1,10 @@
 /* Direct convolution of any shape as an implicit matrix product, fp32, NHWC.
  *
- * In NHWC the kw * cin multipliers of one kernel row lie together in the input, so an output pixel is a row of gemm.h's
- * a with one segment per kernel row, read where it lies. A unit is a stretch of one output row; only a stretch that
- * reaches over the left or right edge (or reads through the up-sampling) is copied, with zeros, first; rows above and
- * below are left out. Where there are too few channels for that, all multipliers of a pixel are gathered into one row
- * ("columns" below). Pixel shuffles are done on the way, in the scratch of a stretch. */
+ * In NHWC the kw * cin multipliers of one kernel row are contiguous in the input. An output pixel is therefore a row
+ * of gemm.h's a with one segment per kernel row, read in place. A unit is a stretch of one output row. Only a
+ * stretch that crosses the left or right edge (or reads upsampled input) is first copied, with zeros. Kernel rows
+ * above and below the image are skipped. With too few channels for that, all multipliers of a pixel are gathered
+ * into one row ("columns" below). Pixel shuffles are done in the scratch buffer of a stretch. */
 #include "kernels/conv.h"
 #include "kernels/simd/conv/gemm.h"
 #include "kernels/simd/vec_math.h"
@@ -15,7 +15,7 @@ enum { STRETCH = 16 * GEMM_MR, PATCH_FLOATS = 256 << 10, FEW = 24 };
 
 static int least(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
 
-/* A 1x1 convolution sees one long row. */
+/* A 1x1 convolution is treated as one long row. */
 static zn_conv_shape flat(const zn_conv_shape *s)
 {
     zn_conv_shape f = *s;
@@ -28,7 +28,7 @@ static zn_conv_shape flat(const zn_conv_shape *s)
     return f;
 }
 
-/* Multipliers of a gathered pixel, in whole steps; 0: not gathered. */
+/* Multipliers of a gathered pixel, rounded up to whole steps; 0: not gathered. */
 static int columns_of(const zn_conv_shape *s)
 {
     const int k = s->kw * s->cin, all = s->kh * k, step = 4;
@@ -43,7 +43,7 @@ static int64_t patch_floats(const zn_conv_shape *s, int stretch)
     return (int64_t)s->kh * ((stretch - 1) * s->stride + s->kw) * s->cin + VEC_LANES;
 }
 
-/* Output pixels of a unit: whole blocks, a part of a row, a patch of bounded size. */
+/* Output pixels per unit: whole blocks, part of a row, with a patch of limited size. */
 static int stretch_of(const zn_conv_shape *s)
 {
     int stretch = STRETCH;
@@ -59,8 +59,8 @@ static int parts_of(const zn_conv_shape *s)
     return (s->ow + stretch - 1) / stretch;
 }
 
-/* Scratch, in floats: the results of a stretch, its patch of the input (or one pixel on its way through a shuffle), its
- * gathered multipliers. */
+/* Scratch, in floats: the results of a stretch, its patch of the input (or one pixel during a shuffle), its gathered
+ * multipliers. */
 typedef struct buffers {
     float *c, *patch, *columns;
 } buffers;
@@ -75,7 +75,7 @@ static int64_t carve(const zn_conv_shape *s, float *base, buffers *b)
     return c + patch + (int64_t)stretch * columns_of(s) + VEC_LANES;
 }
 
-/* patch[rows][cols][cin] = the input from (y,x) on, up-sampled if need be, zero outside. */
+/* patch[rows][cols][cin] = the input from (y,x), upsampled if needed, zero outside the image. */
 static void gather(const zn_conv_args *a, const zn_conv_shape *s, int n, int y, int x, int rows, int cols, float *patch)
 {
     const int up = s->up2 ? 1 : 0, high = s->h << up, wide = s->w << up;
@@ -97,7 +97,7 @@ static void gather(const zn_conv_args *a, const zn_conv_shape *s, int n, int y, 
     }
 }
 
-/* patch[count][cin] through a pixel unshuffle. */
+/* patch[count][cin], read through a pixel unshuffle. */
 static void gather_unshuffled(const zn_conv_args *a, const zn_conv_shape *s, int64_t row, int x, int count,
                               float *patch)
 {
@@ -111,8 +111,8 @@ static void gather_unshuffled(const zn_conv_args *a, const zn_conv_shape *s, int
     }
 }
 
-/* columns[count][width]: the kh * kw * cin multipliers of each pixel, then zeros. Whole vectors are copied: what runs
- * over is written again by the next row or pixel. */
+/* columns[count][width]: the kh * kw * cin multipliers of each pixel, then zeros. Whole vectors are copied; the next
+ * row or pixel overwrites the excess. */
 static void gather_columns(const zn_conv_shape *s, const float *patch, int cols, int count, int width, float *columns)
 {
     const int k = s->kw * s->cin, all = s->kh * k;
@@ -127,7 +127,7 @@ static void gather_columns(const zn_conv_shape *s, const float *patch, int cols,
     }
 }
 
-/* y = act(c + bias + residual) for a run of n floats at `at`; what lies behind c up to a whole vector may be read. */
+/* y = act(c + bias + residual) for a run of n floats at `at`; may read past the end of c, up to a whole vector. */
 VEC_INLINE void finish_run(const zn_conv_args *a, const float *c, const float *bias, int n, int64_t at)
 {
     const vec floor = vec_splat(a->relu ? 0 : -__builtin_inff());
@@ -150,14 +150,14 @@ VEC_INLINE void finish_run(const zn_conv_args *a, const float *c, const float *b
     }
 }
 
-/* The results c[count][padded] of a stretch. */
+/* Stores the results c[count][padded] of a stretch. */
 static void finish(const zn_conv_args *a, const float *c, int padded, int count, int64_t at)
 {
     for (int t = 0; t < count; t++, at += a->s.cout, c += padded)
         finish_run(a, c, a->bias, a->s.cout, at);
 }
 
-/* The same through a pixel shuffle; one pixel at a time is parted in `room`. */
+/* The same through a pixel shuffle; each pixel is split in the buffer `room`. */
 static void finish_shuffled(const zn_conv_args *a, float *c, int padded, int count, int64_t row, int x, float *room)
 {
     const int cout = a->s.cout, each = cout / 4;
@@ -170,8 +170,8 @@ static void finish_shuffled(const zn_conv_args *a, float *c, int padded, int cou
     }
 }
 
-/* The multipliers of `count` pixels from (n,oy,ox) on: in the input itself, in a patch, or gathered. Returns the first
- * kernel row that counts. */
+/* The multipliers of `count` pixels from (n,oy,ox): in the input itself, in a patch, or gathered. Returns the first
+ * kernel row inside the image. */
 static int multipliers(const zn_conv_args *a, const zn_conv_shape *s, int64_t row, int ox, int count, const buffers *b,
                        gemm_args *g)
 {
@@ -201,8 +201,8 @@ static int multipliers(const zn_conv_args *a, const zn_conv_shape *s, int64_t ro
     return first;
 }
 
-/* Of `count` pixels from (row,ox) on, how many to do at once: those that reach over an edge apart from those that are
- * read where they lie, or everything would be copied. */
+/* How many of `count` pixels from (row,ox) to process at once. Pixels that cross an edge are separated from those
+ * that are read in place; otherwise everything would be copied. */
 static int piece_of(const zn_conv_shape *s, int ox, int count)
 {
     if (s->up2 || s->unshuffle || columns_of(s))
@@ -271,7 +271,7 @@ static size_t packed_bytes(const zn_conv_shape *s)
     return sizeof(float) * (size_t)all * (size_t)VEC_ROUND(s->cout);
 }
 
-/* [panel of GEMM_NR outputs][kh][kw][cin][outputs of the panel], with zeros for what is missing. */
+/* [panel of GEMM_NR outputs][kh][kw][cin][outputs of the panel], zero-padded. */
 static void pack(const zn_conv_shape *s, const float *w, void *packed)
 {
     const int k = s->kh * s->kw * s->cin, all = columns_of(s) ? columns_of(s) : k, cout_p = VEC_ROUND(s->cout);

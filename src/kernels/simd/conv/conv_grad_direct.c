@@ -1,6 +1,6 @@
-/* Weight gradient of any convolution as outer products of pixels, fp32, NHWC: for each tap, the row of input pixels it
- * sees against the row of gradients, both read where they lie. With very few input channels all multipliers of an
- * output pixel are gathered first ("columns"), so that one product serves all taps. */
+/* Weight gradient of any convolution as outer products of pixels, fp32, NHWC. For each tap, the row of input pixels
+ * it reads is multiplied with the row of gradients, both read in place. With very few input channels all multipliers
+ * of an output pixel are gathered first ("columns"), so that one product covers all taps. */
 #include "kernels/conv_grad.h"
 #include "kernels/simd/conv/outer.h"
 
@@ -8,7 +8,7 @@
 
 extern const zn_conv_grad_kernel ZN_KERNEL(conv_grad_direct);
 
-/* STRETCH: output pixels multiplied at once, so that both factors stay in the L1 cache. */
+/* STRETCH: output pixels multiplied at once, so that both factors stay in L1. */
 enum { STRETCH = 128, FEW = 8, CHANNELS_MOST = 4096, TAPS_MOST = 64 };
 
 static int least(int a, int b) { return a < b ? a : b; }
@@ -19,11 +19,11 @@ static bool padded(const zn_conv_shape *s) { return s->cout % VEC_LANES != 0; }
 static int64_t rows_of(const zn_conv_shape *s) { return (int64_t)s->kh * s->kw * s->cin; }
 static int64_t partial_floats(const zn_conv_shape *s) { return rows_of(s) * VEC_ROUND(s->cout); }
 
-/* Scratch, in floats: gradients of a stretch in whole vectors, and gathered multipliers. */
+/* Scratch, in floats: gradients of a stretch padded to whole vectors, and gathered multipliers. */
 static int64_t dy_floats(const zn_conv_shape *s) { return padded(s) ? (int64_t)STRETCH * VEC_ROUND(s->cout) : 0; }
 static int64_t column_floats(const zn_conv_shape *s) { return in_columns(s) ? STRETCH * rows_of(s) : 0; }
 
-/* columns[count][kh * kw * cin] of output pixels from ox on, zero outside the image. */
+/* columns[count][kh * kw * cin] of output pixels from ox, zero outside the image. */
 static void gather(const zn_conv_grad_args *a, int64_t row, int ox, int count, float *columns)
 {
     const zn_conv_shape *s = &a->s;
@@ -48,14 +48,15 @@ static void pad_channels(const float *dy, int cout, int count, float *to)
             to[t * wide + o] = o < cout ? dy[(int64_t)t * cout + o] : 0;
 }
 
-/* Tap (ky,kx) with the output pixels [ox, ox + count) of a row; g has the gradients and where the sums go. */
+/* Tap (ky,kx) for the output pixels [ox, ox + count) of a row; g holds the gradients and the destination of the
+ * sums. */
 static void tap_product(const zn_conv_grad_args *a, int64_t row, int ky, int kx, int ox, int count, outer_args g)
 {
     const zn_conv_shape *s = &a->s;
     const int y = (int)(row % s->oh) * s->stride - s->pad + ky;
     if (y < 0 || y >= s->h)
         return;
-    /* output pixels whose input pixel ox * stride - pad + kx lies inside */
+    /* output pixels whose input pixel ox * stride - pad + kx is inside the image */
     const int before = s->pad - kx, after = s->w + s->pad - kx;
     const int first = most(ox, before > 0 ? (before + s->stride - 1) / s->stride : 0);
     const int end = after <= 0 ? first : least(ox + count, (after + s->stride - 1) / s->stride);
@@ -99,7 +100,7 @@ static void row_products(const zn_conv_grad_args *a, int64_t row, float *partial
     }
 }
 
-/* Rows of dw: the partial sums, in block order. */
+/* Rows of dw: adds the partial sums in block order. */
 static void sum_rows(const zn_conv_grad_args *a, zn_range r)
 {
     const int blocks = zn_grad_blocks(&a->s), cout = a->s.cout, wide = VEC_ROUND(cout);

@@ -1,5 +1,5 @@
 /* Weight gradient of a 1x1 convolution with many weights, fp32: the dense product x' dy over all pixels, split among
- * threads by its inputs. Sums over blocks of pixels would each be as large as the weights. */
+ * threads by input channels. Partial sums over blocks of pixels would each be as large as the weights. */
 #include "kernels/conv_grad.h"
 #include "kernels/dense.h"
 #include "kernels/simd/vec.h"

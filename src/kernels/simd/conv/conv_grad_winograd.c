@@ -1,11 +1,11 @@
-/* Weight gradient of 3x3 convolutions by Winograd's method with 8x8 tiles, fp32, NHWC: a fifth of the direct products.
- * For a chunk of tiles small enough for the caches of the threads
+/* Weight gradient of 3x3 convolutions by the Winograd algorithm with 8x8 tiles, fp32, NHWC: a fifth of the products
+ * of the direct method. For each chunk of tiles, small enough for the caches of the threads:
  *
  *     x -> V[64][tiles][cin],  dy -> Z[64][tiles][cout]        a unit is a tile
  *     D[f] += V[f]' * Z[f]                                     a unit is a frequency
  *
- * and after the last chunk D[64][cin][cout] -> dw, a unit being an input channel. Every sum runs over the tiles in
- * order, whatever the chunks and threads. */
+ * After the last chunk D[64][cin][cout] -> dw, where a unit is an input channel. Every sum runs over the tiles in
+ * order, for any chunks and threads. */
 #include "kernels/conv_grad.h"
 #include "kernels/simd/conv/outer.h"
 #include "kernels/simd/conv/winograd_grad.h"
@@ -14,24 +14,18 @@
 
 extern const zn_conv_grad_kernel ZN_KERNEL(conv_grad_winograd);
 
-enum {
-    POINTS = 64,
-    OUTPUTS = 6,
-    LINE = 16 /* floats */,
-    CHUNK_FLOATS = 3 << 17 /* of each thread */,
-    CHUNK_LEAST = 24
-};
+enum { POINTS = 64, OUTPUTS = 6, LINE = 16 /* floats */, CHUNK_FLOATS = 3 << 17 /* per thread */, CHUNK_LEAST = 24 };
 enum { CHANNELS_MOST = 4096 };
 
 static int least(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
 static int most(int64_t a, int64_t b) { return (int)(a > b ? a : b); }
 
 typedef struct plan {
-    int cin_p, cout_p;      /* in whole vectors */
-    int rows, cols;         /* tiles of one image */
-    int64_t tiles;          /* of the batch */
-    int chunk, chunks;      /* tiles of a chunk */
-    int64_t v_slot, z_slot; /* floats from one frequency to the next; a cache line more than a power of two */
+    int cin_p, cout_p;      /* padded to whole vectors */
+    int rows, cols;         /* tiles per image */
+    int64_t tiles;          /* tiles in the batch */
+    int chunk, chunks;      /* tiles per chunk; number of chunks */
+    int64_t v_slot, z_slot; /* floats from one frequency to the next; one cache line more than a power of two */
     int64_t d_slot;
 } plan;
 
@@ -54,14 +48,14 @@ static float *v_of(const zn_conv_grad_args *a) { return a->shared; }
 static float *z_of(const zn_conv_grad_args *a, const plan *p) { return v_of(a) + POINTS * p->v_slot; }
 static float *d_of(const zn_conv_grad_args *a, const plan *p) { return z_of(a, p) + POINTS * p->z_slot; }
 
-/* A map that tiles are cut from, with the memory of the thread: a tile between its two passes, pixels at the edge. */
+/* A map that tiles are cut from, with the thread's buffers: a tile between its two passes, and pixels at the edge. */
 typedef struct map {
     const float *data;
     int h, w, c;
     float *half, *edge;
 } map;
 
-/* `count` pixels of image n from (y,x) on, where they lie or gathered with zeros; NULL: the row lies outside. */
+/* `count` pixels of image n from (y,x), in place or gathered with zeros; NULL if the row is outside the image. */
 static const float *pixels(const map *m, int n, int y, int x, int count)
 {
     if (y < 0 || y >= m->h)
@@ -77,7 +71,7 @@ static const float *pixels(const map *m, int n, int y, int x, int count)
     return m->edge;
 }
 
-/* V: rows of the tile into half[8][8][wide], then its columns into the 64 slots. */
+/* V: transforms rows of the tile into half[8][8][wide], then its columns into the 64 slots. */
 static void input_tile(const map *m, int n, int y, int x, float *v, int64_t slot)
 {
     const int wide = VEC_ROUND(m->c);
@@ -95,7 +89,7 @@ static void input_tile(const map *m, int n, int y, int x, float *v, int64_t slot
         winograd_input_column(rows, i * wide, wide, v + i * slot, slot);
 }
 
-/* Z: rows of six gradients into half[6][8][wide], then its columns into the 64 slots. */
+/* Z: transforms rows of six gradients into half[6][8][wide], then its columns into the 64 slots. */
 static void gradient_tile(const map *m, int n, int y, int x, float *z, int64_t slot)
 {
     const int wide = VEC_ROUND(m->c);
@@ -147,7 +141,7 @@ static void multiply(const zn_conv_grad_args *a, const plan *p, int chunk, zn_ra
     }
 }
 
-/* Input channels [begin,end) of dw. */
+/* Writes input channels [begin,end) of dw. */
 static void gather(const zn_conv_grad_args *a, const plan *p, zn_range r)
 {
     const int cout = a->s.cout;
@@ -186,8 +180,8 @@ static void run(const void *args, zn_range r)
         multiply(a, &p, a->stage / 2, r);
 }
 
-/* Is it faster than conv_grad_direct? Both in cycles of a Neoverse-V1: products near their peak, and for the transforms
- * so much for each channel. */
+/* Whether it is faster than conv_grad_direct. Both costs are in cycles of a Neoverse-V1: products near their peak,
+ * and a fixed cost per channel for the transforms. */
 static bool wins(const zn_conv_shape *s, const plan *p)
 {
     const double product = (double)s->cin * p->cout_p, narrow = p->cout_p < OUTER_NR ? 7 : 14;
@@ -225,7 +219,7 @@ static int64_t units(const zn_conv_shape *s, int stage)
     return stage % 2 ? POINTS : least(p.chunk, p.tiles - (int64_t)(stage / 2) * p.chunk);
 }
 
-/* The products and the transforms as written. */
+/* The products, and the transforms as implemented. */
 static double flops(const zn_conv_shape *s)
 {
     const plan p = plan_of(s);

@@ -1,10 +1,10 @@
-/* 3x3 convolution by Winograd's method with 8x8 tiles, fp32, NHWC. One plan covers three cases:
+/* 3x3 convolution by the Winograd algorithm with 8x8 tiles, fp32, NHWC. One plan covers three cases:
  *
- *     stride 1   6x6 outputs a tile, 3 taps
- *     stride 2   7x7 outputs, 2 taps: even and odd rows and columns of the input are four phases, as more channels
- *     up2        7x7 outputs, 2 taps: the four phases of the doubled map are 2x2 convolutions of the small one
+ *     stride 1   6x6 outputs per tile, 3 taps
+ *     stride 2   7x7 outputs, 2 taps: even and odd rows and columns of the input are four phases, used as more channels
+ *     up2        7x7 outputs, 2 taps: the four phases of the upsampled map are 2x2 convolutions of the small one
  *
- * A unit is a block of tiles; its intermediates stay in the L2 cache, or are fetched into it in time:
+ * A unit is a block of tiles. Its intermediates stay in L2 or are prefetched into it:
  *
  *     x -> V[64][tiles][k]   (input transform)      M[f] = V[f] * U[f]   (one product per frequency)      M -> y */
 #include "kernels/conv.h"
@@ -15,8 +15,8 @@
 
 extern const zn_conv_kernel ZN_KERNEL(conv_winograd);
 
-/* Scratch, in floats: V and M, one tile between its two passes, a row of it gathered at the edge of the image, and the
- * bias in whole vectors. */
+/* Scratch, in floats: V and M, one tile between its two passes, a row of it gathered at the edge of the image, and
+ * the bias padded to whole vectors. */
 typedef struct buffers {
     float *v, *m, *half, *edge, *bias;
 } buffers;
@@ -25,14 +25,14 @@ static int64_t carve(const plan *p, float *base, buffers *b)
 {
     const int64_t v = POINTS * p->v_slot, m = p->in_place ? p->v_slot : POINTS * p->m_slot;
     const int64_t half = POINTS * most(p->kc, p->group), edge = 8 * p->kc;
-    if (b) { /* without it only the size is asked for, and base is NULL */
+    if (b) { /* if b is NULL, only the size is computed, and base is NULL */
         float *rest = base + v + m;
         *b = (buffers){ .m = base, .v = base + m, .half = rest, .edge = rest + half, .bias = rest + half + edge };
     }
     return v + m + half + edge + p->cout_p;
 }
 
-/* Row r of the window, channels of the chunk, into its eight pixels of half. */
+/* Transforms row r of the window, for the channels of the chunk, into its eight pixels of half. */
 static void input_row(const zn_conv_args *a, const chunk *c, window w, int r, float *half, float *edge)
 {
     const zn_conv_shape *s = &a->s;
@@ -59,9 +59,9 @@ static void input_row(const zn_conv_args *a, const chunk *c, window w, int r, fl
     winograd_input_row(edge, channels, channels, padded, half, edge);
 }
 
-/* V[.][t]: the rows of the tile into half, then its columns into the 64 slots. Rows first, since the lines of eight
- * image rows of a power of two bytes would share one set of the cache. half is a ring of eight rows: after the tile
- * above (`follows`) only the rows below it are new. */
+/* V[.][t]: transforms the rows of the tile into half, then its columns into the 64 slots. Rows come first, because
+ * the cache lines of eight image rows that are a power of two bytes apart would share one cache set. half is a ring
+ * of eight rows: after the tile above (`follows`) only the rows below it are new. */
 static void input_tile(const zn_conv_args *a, const plan *p, const chunk *c, place at, bool follows, float *v,
                        const buffers *b)
 {
@@ -92,9 +92,9 @@ static void input(const zn_conv_args *a, const plan *p, const chunk *c, int64_t 
     }
 }
 
-/* Memory to fetch during product number `call` of a block's 64 * panels, the last ones before its outputs are written:
- * these, in runs of `run` lines along the rows of the image. Without it the output transform waits for them. Of an
- * up-sampled map two turns write every second row, and share what there is to fetch. */
+/* The outputs to prefetch during product number `call` of a block's 64 * panels, the last products before the outputs
+ * are written. They are prefetched in runs of `run` cache lines along the image rows; otherwise the output transform
+ * would wait for them. For an upsampled map two turns write every second row and share these prefetches. */
 static const float *far_of(const zn_conv_args *a, const plan *p, int64_t tile, int turn, int call, int run)
 {
     const zn_conv_shape *s = &a->s;
@@ -108,8 +108,9 @@ static const float *far_of(const zn_conv_args *a, const plan *p, int64_t tile, i
            call % runs * run * LINE;
 }
 
-/* M[f][count][width] (+)= V[f][count][k] * U[f][k][width]. U streams from far away once per block of tiles: the product
- * fetches the next of its panels by itself; the next V, and the next M or what is yet farther away, are named here. */
+/* M[f][count][width] (+)= V[f][count][k] * U[f][k][width]. U is streamed from memory once per block of tiles. The
+ * product prefetches the next of its own panels. This function names the next V, and the next M or data that is
+ * still further away. */
 static void multiply(const zn_conv_args *a, const plan *p, const chunk *c, int turn, int64_t tile, const float *u,
                      int count, int width, const buffers *b)
 {
@@ -131,8 +132,8 @@ static void multiply(const zn_conv_args *a, const plan *p, const chunk *c, int t
     }
 }
 
-/* Rows of y, and of what is added to them, into the cache while the columns are still being transformed. Not inline: in
- * the middle of gcc's code for the columns it costs the layers with two taps half as much time again on ARM. */
+/* Prefetches rows of y and of the residual while the columns are still being transformed. Not inline: inside gcc's
+ * code for the columns it makes the layers with two taps 1.5x as slow on ARM. */
 static __attribute__((noinline)) void fetch_outputs(const zn_conv_args *a, const target *t, int64_t row, int64_t step,
                                                     int channels)
 {
@@ -144,7 +145,7 @@ static __attribute__((noinline)) void fetch_outputs(const zn_conv_args *a, const
         }
 }
 
-/* The columns of M into half[outputs][8][width], then its rows into y, channels oc and on. */
+/* Transforms the columns of M into half[outputs][8][width], then its rows into y, starting at channel oc. */
 VEC_INLINE void output_tile(const int outputs, const zn_conv_args *a, const plan *p, target t, int oc, int width,
                             const float *m, const buffers *b)
 {
@@ -184,8 +185,8 @@ static void output(const zn_conv_args *a, const plan *p, int64_t tile, int count
     }
 }
 
-/* One block of tiles. With several chunks of input channels the sums in M grow chunk by chunk; V is kept for all groups
- * of outputs and their phases, or made again when it is chunked. */
+/* One block of tiles. With several chunks of input channels the sums in M accumulate chunk by chunk. V is kept for
+ * all groups of outputs and their phases, or recomputed if it is chunked. */
 static void run_block(const zn_conv_args *a, const plan *p, int64_t tile, int count, const buffers *b)
 {
     for (int oc = 0; oc < p->cout_p; oc += p->group)
@@ -215,9 +216,9 @@ static void run(const void *args, zn_range r)
         run_block(a, &p, tile_of(&p, unit), (int)(tile_of(&p, unit + 1) - tile_of(&p, unit)), &b);
 }
 
-/* Is it faster than conv_direct on a whole tile? Both in cycles of a Neoverse-V1, as measured: products near their
- * peak, and for the transforms so much for each channel. Other CPUs shift all of these terms alike. The size of the map
- * does not count, so that a part of an image is computed as the whole is. */
+/* Whether it is faster than conv_direct on a whole tile. Both costs are in measured cycles of a Neoverse-V1:
+ * products near their peak, and a fixed cost per channel for the transforms. Other CPUs change all of these terms
+ * alike. The size of the map is not considered, so that a part of an image is computed like the whole. */
 static bool wins(const zn_conv_shape *s, const plan *p)
 {
     const double outs = (double)p->cout_p * p->out_phases, larger = p->outputs == 7 ? 1.36 : 1;
@@ -230,7 +231,7 @@ static bool supports(const zn_conv_shape *s)
 {
     if (s->kh != 3 || s->kw != 3 || s->stride < 1 || s->stride > 2 || (s->up2 && (s->stride != 1 || s->pad != 1)))
         return false;
-    if (s->stride == 2 && VEC_LANES > 8) /* four phases to transform for 1.7 times fewer products: not worth it there */
+    if (s->stride == 2 && VEC_LANES > 8) /* four phases to transform for 1.7 times fewer products: does not pay there */
         return false;
     const plan p = plan_of(s);
     return p.k <= CHANNELS_MOST && p.cout_p <= CHANNELS_MOST && wins(s, &p);
@@ -256,7 +257,7 @@ static void pack(const zn_conv_shape *s, const float *w, void *packed)
     winograd_pack(s, &p, w, packed);
 }
 
-/* The products, and the two transforms as written in winograd.h. */
+/* The products, and the two transforms as implemented in winograd.h. */
 static double flops(const zn_conv_shape *s)
 {
     const plan p = plan_of(s);
@@ -265,11 +266,11 @@ static double flops(const zn_conv_shape *s)
     return (double)p.tiles * (2.0 * products_of(&p) * p.cin_p * p.cout_p + in + out);
 }
 
-/* Issue slots of winograd_input and winograd_output for one line of eight. */
+/* Issue slots of winograd_input and winograd_output per line of eight. */
 enum { INPUT_SLOTS = 24, OUTPUT_SLOTS_6 = 20, OUTPUT_SLOTS_7 = 22 };
 
-/* Without padding. Neighbouring tiles share the rows of input that they have in common, so for each tile eight lines
- * one way and as many as it has outputs the other way are transformed, on the way in as on the way out. */
+/* Without padding. Neighbouring tiles share the transformed rows of their common input. So each tile transforms
+ * eight lines along one axis and as many as it has outputs along the other, both for the input and for the output. */
 static double slots(const zn_conv_shape *s)
 {
     const plan p = plan_of(s);

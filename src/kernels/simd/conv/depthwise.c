@@ -1,8 +1,8 @@
-/* Depthwise 3x3: vectors run over channels. Four neighbouring pixels are taken together through all their channels:
- * they share what they read, and pixels of many channels lie so far apart that they would not stay in the L1 for a
- * second visit. Products are rounded before they are added (this file is compiled without contraction), as in the
- * reference and in the kernel that skips pruned blocks: all three give the same bits. Only y = x + conv(x), which that
- * kernel has not, takes fused multiply-adds. */
+/* Depthwise 3x3, with channels as vector lanes. Four neighbouring pixels are processed together through all their
+ * channels. They share inputs, and pixels with many channels are so large that they would not stay in L1 until the
+ * next pass. Products are rounded before they are added (this file is compiled without contraction), as in the
+ * reference and in the kernel that skips pruned blocks: all three give the same bits. Only y = x + conv(x), which
+ * the skipping kernel does not support, uses fused multiply-adds. */
 #include "kernels/mix.h"
 #include "kernels/simd/lanes.h"
 #include "kernels/simd/vec_math.h"
@@ -12,10 +12,10 @@ void ZN_KERNEL(depthwise_weight_grad)(const void *args, zn_range r);
 
 enum { FOUR = 4 };
 
-/* One row: which kernel rows exist (ky in [from,to)), and where the first would begin. */
+/* One row: the kernel rows that exist (ky in [from,to)), and the offset where the first would begin. */
 typedef struct strip {
     const float *x;
-    int64_t at, line; /* float of kernel row 0; floats of a row */
+    int64_t at, line; /* offset of kernel row 0; floats per row */
     int from, to, wide, c;
 } strip;
 
@@ -37,8 +37,8 @@ static strip strip_of(const zn_depthwise_args *a, int64_t row)
                     .c = a->c };
 }
 
-/* How a group of pixels is gone through: `count` of them from ox on, kernel rows [from,to), columns [left,right),
- * channels k.. of `lanes`. All but ox and k are constants for groups inside the map. */
+/* The extent of a group of pixels: `count` pixels from ox, kernel rows [from,to), columns [left,right), `lanes`
+ * channels from k. All except ox and k are compile-time constants for groups inside the map. */
 typedef struct group {
     int count, from, to, left, right, lanes, ox, k;
 } group;
@@ -67,8 +67,8 @@ VEC_INLINE void sums_of(const strip *s, const group g, const float *turned, cons
         store(y + (int64_t)(g.ox + t) * s->c + g.k, sum[t], g.lanes);
 }
 
-/* Four pixels of a row and of the one below it, all inside the map: they share two thirds of what they read, and nine
- * weights fit the registers besides. Each sum grows in the order of sums_of. */
+/* Four pixels of a row and the four below them, all inside the map. They share two thirds of their inputs, and nine
+ * weights also fit the registers. Each sum is computed in the order of sums_of. */
 VEC_INLINE void sums_of_two(const strip *s, const group g, const float *turned, const bool add_x, float *y)
 {
     vec sum[2][FOUR], w[9];
@@ -106,7 +106,7 @@ VEC_INLINE void sums_of_two(const strip *s, const group g, const float *turned, 
             vec_store(y + r * s->line + (int64_t)(g.ox + t) * s->c + g.k, sum[r][t]);
 }
 
-/* A group of a row inside the map and the same of the row below it. */
+/* A group of a row inside the map, and the same group of the row below. */
 VEC_INLINE void both_sums(const strip *s, const group g, const float *turned, const bool add_x, float *y)
 {
     if (g.count == FOUR && g.lanes == VEC_LANES) {
@@ -143,7 +143,7 @@ VEC_INLINE void products_of(const strip *s, const group g, const float *dy, floa
     }
 }
 
-/* Goes through a row: BODY(group) for all groups and all their channels. */
+/* Iterates over a row: BODY(group) for all groups and all their channels. */
 #define FOR_GROUPS(s, BODY)                                                                                            \
     for (int ox = 0, step; ox < (s)->wide; ox += step) {                                                               \
         const int whole = (s)->c / VEC_LANES * VEC_LANES, rest = (s)->c - whole;                                       \

@@ -1,10 +1,10 @@
-/* The register-blocked product all fp32 convolutions rest on:
+/* The register-blocked product used by all fp32 convolutions:
  *
  *     c[t][j] = sum over segments s and k of a[s][t][k] * b[s][k][j]        t < rows, j < width
  *
  * A row of a is a run of multipliers, with any stride between rows and between segments. b is packed in panels of
- * GEMM_NR outputs, [segment][k][GEMM_NR], the last one as narrow as whole vectors allow. The order of the sum over
- * (s,k) is the same for every block shape, so how rows are grouped does not change a bit of the result. */
+ * GEMM_NR outputs, [segment][k][GEMM_NR]; the last panel is narrower, rounded up to whole vectors. The order of the
+ * sum over (s,k) is the same for every block shape, so the grouping of rows does not change the bits of the result. */
 #ifndef ZN_GEMM_H
 #define ZN_GEMM_H
 
@@ -12,33 +12,33 @@
 
 #include <stdbool.h>
 
-/* What fills the registers: rows * vectors accumulators, and room for a row of the panel and the multipliers. A panel
- * of one vector takes twice the rows: six chains of sums would not hide the latency of the multiply-add. */
+/* Register budget: rows * vectors accumulators, plus a row of the panel and the multipliers. A panel of one vector
+ * uses twice the rows: six independent sums would not hide the latency of the multiply-add. */
 #define GEMM_NV (VEC_REGISTERS / 8)
 enum { GEMM_NR = GEMM_NV * VEC_LANES, GEMM_MR = 6, GEMM_MR_ONE = 12, GEMM_K_LEAST = 2 * VEC_STEP /* for assembly */ };
-enum { GEMM_PANELS_MOST = 16 }; /* whose memory is fetched ahead */
+enum { GEMM_PANELS_MOST = 16 }; /* whose memory is prefetched */
 
 typedef struct gemm_args {
     const float *a, *b;
     float *c;
     int64_t row, segment, c_row; /* strides of a and c in floats */
     int segments, k;
-    int depth, skip; /* rows of a panel of b, and how many of them to leave out first */
-    bool more;       /* add to what c holds */
-    /* Memory to fetch into the cache meanwhile: `ahead_floats` from `ahead` on, what the next product multiplies; and
-     * for each panel a run of gemm_fetches lines. NULL: unknown. */
+    int depth, skip; /* rows of a panel of b, and how many of them to skip at the start */
+    bool more;       /* add to c */
+    /* Memory to prefetch meanwhile: `ahead_floats` floats from `ahead`, which the next product multiplies; and for
+     * each panel a run of gemm_fetches cache lines. NULL: none. */
     const float *ahead, *far[GEMM_PANELS_MOST];
     int ahead_floats;
 } gemm_args;
 
-/* Lines of far[p] that are fetched while panel p is multiplied; only the assembly does so. */
+/* Cache lines of far[p] that are prefetched while panel p is multiplied; only the assembly build does this. */
 enum { GEMM_FETCHES = VEC_STEP == 4 };
 VEC_INLINE int gemm_fetches(const gemm_args *g, int rows)
 {
     return GEMM_FETCHES ? rows / GEMM_MR * (g->segments * (g->k / 4 - 1) - !g->more) / 2 : 0;
 }
 
-/* One lane of the multipliers m against a row of the panel. */
+/* Multiplies one lane of the multipliers m with a row of the panel. */
 #define GEMM_LANE(lane)                                                                                                \
     _Pragma("GCC unroll 4") for (int j = 0; j < nv; j++)                                                               \
     {                                                                                                                  \
@@ -46,12 +46,12 @@ VEC_INLINE int gemm_fetches(const gemm_args *g, int rows)
         _Pragma("GCC unroll 12") for (int t = 0; t < mr; t++) acc[t][j] = vec_fma_lane(m[t], lane, bj, acc[t][j]);     \
     }
 
-/* The same place of the rows to come, once a cache line. */
+/* Prefetches the same position of the next rows, once per cache line. */
 #define GEMM_FETCH                                                                                                     \
     if (in->ahead && k % 16 == 0)                                                                                      \
         _Pragma("GCC unroll 12") for (int t = 0; t < mr; t++) __builtin_prefetch(in->ahead + t * in->row + k);
 
-/* mr and nv are constants at every call, so that the accumulators live in registers. */
+/* mr and nv are compile-time constants at every call, so that the accumulators stay in registers. */
 VEC_INLINE void gemm_block(const int mr, const int nv, const gemm_args *in)
 {
     const float *b = in->b;
@@ -128,11 +128,11 @@ static const gemm_kernel gemm_kernels[GEMM_NV][GEMM_MR_ONE] = { { NAMES_ONE }, {
 #undef NAMES
 #undef NAMES_ONE
 
-/* Any number of rows; width a multiple of VEC_LANES. b is panel after panel, [depth][GEMM_NR], the last one narrower.
- * A microkernel (see CMakeLists.txt): conv/gemm.c, in simd/ or in the folder of the ISA. */
+/* Any number of rows; width is a multiple of VEC_LANES. b is a sequence of panels, [depth][GEMM_NR]; the last one is
+ * narrower. A microkernel (see CMakeLists.txt): conv/gemm.c, in simd/ or in the folder of the ISA. */
 void ZN_KERNEL(gemm)(const gemm_args *g, int rows, int width);
 
-/* The same, but for the first `done` rows of whole panels. */
+/* The same, but skips the first `done` rows for whole panels. */
 VEC_INLINE void gemm_from(int done, const gemm_args *g, int rows, int width)
 {
     for (int j = 0; j < width; j += GEMM_NR) {

@@ -1,5 +1,5 @@
-/* Products of narrow groups on NEON: six pixels by two vectors of outputs, either of one group or of two neighbours.
- * Twelve sums are enough to hide each other's latency, and the two vectors of a pixel are stored together. */
+/* Products of narrow groups on NEON: six pixels by two vectors of outputs, of one group or of two neighbours. Twelve
+ * sums are enough to hide each other's latency, and the two vectors of a pixel are stored together. */
 #ifndef ZN_GROUP_PANEL_H
 #define ZN_GROUP_PANEL_H
 
@@ -13,7 +13,7 @@ enum { PANEL_PIXELS = 6 };
 
 /* One panel: weights [deep][2 vectors] of one group, or twice [deep][1 vector] of two. */
 typedef struct group_panel {
-    const float *x, *w, *start; /* start: two vectors that the sums begin with, or NULL */
+    const float *x, *w, *start; /* start: two vectors of initial sums, or NULL */
     float *y;
     int64_t x_row, y_row;
     int deep; /* a multiple of four */
@@ -30,7 +30,7 @@ typedef struct group_panel {
         }                                                                                                              \
     }
 
-/* pixels and apart (two groups) are constants. */
+/* pixels and apart (two groups) are compile-time constants. */
 VEC_INLINE void group_panel_block(const int pixels, const bool apart, const group_panel *g, const float *x, float *y)
 {
     const float *w = g->w;
@@ -70,13 +70,13 @@ VEC_INLINE void group_panel_rows(const bool apart, const group_panel *g, int row
         group_panel_block(1, apart, g, g->x + t * g->x_row, g->y + t * g->y_row);
 }
 
-/* Whether groups of deep x wide are for panels. */
+/* Whether panels support groups of deep x wide. */
 static bool group_panels_do(int groups, int deep, int wide)
 {
     return deep % 4 == 0 && (wide == 8 || (wide == 4 && groups % 2 == 0));
 }
 
-/* All groups of g, whose pointers are those of the first. */
+/* Computes all groups of g, whose pointers are those of the first group. */
 static void group_panels(group_panel g, int groups, int wide, int rows)
 {
     const int at_once = wide == 4 ? 2 : 1;

@@ -1,5 +1,6 @@
-/* Products of groups: c_g = a_g w_g for all groups of a grouped 1x1 convolution, on gemm.h. Groups narrower than a
- * vector are taken together, with zeros where they do not meet, so that no lane is idle for long. */
+/* Products of groups: c_g = a_g w_g for all groups of a grouped 1x1 convolution, using gemm.h. Groups narrower than
+ * a vector are merged, with zeros where an input and an output belong to different groups, so that few lanes are
+ * idle. */
 #ifndef ZN_GROUP_PRODUCT_H
 #define ZN_GROUP_PRODUCT_H
 
@@ -9,12 +10,12 @@
 
 static int least(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
 
-/* c_g[j] = sum over k of a_g[k] w[g][k][j], strides of w given. */
+/* c_g[j] = sum over k of a_g[k] w[g][k][j], with the given strides of w. */
 typedef struct product {
     const float *w;
-    int groups, deep, wide;      /* of one group */
+    int groups, deep, wide;      /* deep, wide: size of one group */
     int64_t w_group, w_k, w_j;   /* strides */
-    int together, across, total; /* groups of one product, its padded width, padded widths of all */
+    int together, across, total; /* groups per product, its padded width, total padded width */
 } product;
 
 static product product_of(const float *w, int groups, int deep, int wide, int64_t w_k, int64_t w_j)
@@ -30,7 +31,7 @@ static product product_of(const float *w, int groups, int deep, int wide, int64_
 /* Row k of group g in the panel of columns [j0, j0 + across): its own columns, zeros elsewhere. */
 static void pack_row(const product *q, int g, int k, int j0, int across, float *to)
 {
-    const int own = g % q->together * q->wide - j0; /* may lie before or behind this panel */
+    const int own = g % q->together * q->wide - j0; /* may be before or after this panel */
     const int begin = own < 0 ? 0 : least(own, across), end = own + q->wide < 0 ? 0 : least(own + q->wide, across);
     const float *w = q->w + g * q->w_group + k * q->w_k;
     for (int j = 0; j < begin; j++)
@@ -41,7 +42,7 @@ static void pack_row(const product *q, int g, int k, int j0, int across, float *
         to[j] = 0;
 }
 
-/* Panels of every product one after the other; returns where they end. */
+/* Packs the panels of all products one after the other; returns the end. */
 static float *pack(const product *q, float *to)
 {
     for (int first = 0; first < q->groups; first += q->together)
@@ -62,7 +63,7 @@ static bool short_does(const gemm_args *g, int across)
     return g->k <= 32 && !assembly && (vectors == 1 || vectors == 2 || vectors == GEMM_NV);
 }
 
-/* gemm.h for one panel with few multipliers, where the way to its kernels would take longer than they do. */
+/* gemm.h for one panel with few multipliers, where calling its kernels would take longer than the product. */
 static void short_product(const gemm_args *g, int rows, int across)
 {
     gemm_args part = *g;
@@ -79,7 +80,7 @@ static void short_product(const gemm_args *g, int rows, int across)
         gemm_kernels[vectors - 1][rows - t - 1](&part);
 }
 
-/* c[rows][c_row] = start (or 0, where it is NULL) + all groups of a[rows][groups * deep]. With a start, c is dense. */
+/* c[rows][c_row] = start (or 0 if NULL) + all groups of a[rows][groups * deep]. With a start, c is dense. */
 static void multiply(const product *q, const float *packed, const float *a, int rows, float *c, int64_t c_row,
                      const float *start)
 {
@@ -110,10 +111,10 @@ static void multiply(const product *q, const float *packed, const float *a, int 
     }
 }
 
-/* Whether the padded products lie side by side as the groups do. */
+/* Whether the padded products are contiguous, like the groups. */
 static bool dense(const product *q) { return q->total == q->groups * q->wide; }
 
-/* Closes the gaps of padded products in one row, in place. */
+/* Removes the gaps of padded products in one row, in place. */
 static void close_gaps(const product *q, float *c)
 {
     if (dense(q))
@@ -123,7 +124,7 @@ static void close_gaps(const product *q, float *c)
         memmove(c + i * step, c + i * q->across, sizeof(float) * (size_t)step);
 }
 
-/* to[n][groups] = from[groups][n] for one pixel: the way back from part. */
+/* to[n][groups] = from[groups][n] for one pixel: the inverse of part. */
 static inline void alternate(float *to, const float *from, int n, int groups)
 {
     int j = 0;

@@ -1,6 +1,7 @@
-/* Four groups of a 1x1 convolution whose outputs take turns in the map, on NEON: four pixels by one or two vectors of
- * outputs of two groups, then of the other two, so that a pixel gets whole cache lines. Pixels come as planes, [deep of
- * all groups / 4][pixel][4], so that all loads run on. Each sum grows in the order of gemm.h, from the bias on. */
+/* Four groups of a 1x1 convolution with interleaved outputs, on NEON: four pixels by one or two vectors of outputs
+ * of two groups, then of the other two, so that whole cache lines of a pixel are written. Pixels are stored as
+ * planes, [deep of all groups / 4][pixel][4], so that all loads are sequential. Each sum is computed in the order of
+ * gemm.h, starting with the bias. */
 #ifndef ZN_GROUP_QUAD_H
 #define ZN_GROUP_QUAD_H
 
@@ -16,10 +17,10 @@ typedef struct group_quad {
     const float *start; /* [4][wide] */
     float *y;           /* [pixel][wide][4] */
     int64_t plane;
-    int deep, wide; /* of one group, multiples of four */
+    int deep, wide; /* size of one group, multiples of four */
 } group_quad;
 
-/* Whether groups of deep x wide are for quads. */
+/* Whether quads support groups of deep x wide. */
 static inline bool group_quads_do(int groups, int deep, int wide)
 {
     return VEC_STEP == 4 && groups == QUAD && deep % 4 == 0 && wide % 4 == 0;
@@ -27,10 +28,10 @@ static inline bool group_quads_do(int groups, int deep, int wide)
 
 #if defined(__ARM_NEON)
 
-/* Vectors of outputs of a group at once. */
+/* Vectors of outputs of a group computed at once. */
 static int quad_vectors(int wide) { return wide % 8 == 0 ? 2 : 1; }
 
-/* to[4][4] = w[4][4] turned; rows of `from` and `to` lie so many floats apart. */
+/* to[4][4] = w[4][4] transposed; from_row and to_row are the strides of the rows in floats. */
 VEC_INLINE void quad_turn(const float *from, int64_t from_row, float *to, int64_t to_row)
 {
     const vec a = vec_load(from), b = vec_load(from + from_row);
@@ -42,8 +43,8 @@ VEC_INLINE void quad_turn(const float *from, int64_t from_row, float *to, int64_
     vec_store(to + 3 * to_row, vzip2q_f32(ac2, bd2));
 }
 
-/* From w[4][wide][deep] to [columns][pair of groups][deep][group of the pair][column], `columns` as many as
- * quad_vectors has lanes. */
+/* From w[4][wide][deep] to [columns][pair of groups][deep][group of the pair][column]. The number of columns is the
+ * number of lanes in quad_vectors. */
 static void group_quad_pack(const float *w, int deep, int wide, float *to)
 {
     const int columns = 4 * quad_vectors(wide);
@@ -65,7 +66,7 @@ static void group_quad_pack(const float *w, int deep, int wide, float *to)
             vec_fma_lane(m[i][p], lane, wj, sum[i][j][p]);                                                             \
     }
 
-/* Sums of two groups, `other` floats apart in x. */
+/* Sums of two groups that are `other` floats apart in x. */
 VEC_INLINE void quad_sums(const int vectors, const group_quad *g, const float *x, const float *w, const float *start,
                           vec sum[2][2][4])
 {
@@ -93,7 +94,7 @@ VEC_INLINE void quad_sums(const int vectors, const group_quad *g, const float *x
 }
 #undef QUAD_LANE
 
-/* Four pixels from x on, outputs 4j.. of each group; the first `count` are stored. */
+/* Four pixels from x, outputs from 4j of each group; stores the first `count`. */
 VEC_INLINE void quad_block(const int vectors, const group_quad *g, const float *x, const float *w, int j, float *y,
                            int count)
 {
@@ -131,7 +132,7 @@ VEC_INLINE void quad_columns(const int vectors, const group_quad *g, int pixels)
             quad_block(vectors, g, g->x + 4 * p, w, j, g->y + (int64_t)p * QUAD * g->wide + 16 * j, pixels - p);
 }
 
-/* x holds whole fours of pixels, whatever the rest of them is. */
+/* x holds pixels in whole groups of four; the content of the padding does not matter. */
 static void group_quads(const group_quad *g, int pixels)
 {
     if (quad_vectors(g->wide) == 2)

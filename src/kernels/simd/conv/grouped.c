@@ -1,6 +1,6 @@
-/* Grouped 1x1 convolution as one product (gemm.h) for each group. Groups narrower than a vector are taken together,
- * with zeros where they do not meet, so that no lane is idle for long. The input gradient is the same product with the
- * weights the other way round. */
+/* Grouped 1x1 convolution as one product (gemm.h) per group. Groups narrower than a vector are merged, with zeros
+ * where an input and an output belong to different groups, so that few lanes are idle. The input gradient is the
+ * same product with transposed weights. */
 #include "kernels/mix.h"
 #include "kernels/simd/conv/group_product.h"
 #include "kernels/simd/conv/rank_update.h"

@@ -1,14 +1,14 @@
-/* 1x1 convolution from or to at most four channels, fp32: bound by memory, so pixels are taken as they lie, and their
- * lines are written one after the other. From few channels also through a pixel shuffle, to few also through a pixel
- * unshuffle: the many channels then lie sub-pixel by sub-pixel. How blocks of pixels are multiplied is the kernel's
- * choice: conv_narrow.c, in simd/ or in the folder of the ISA. */
+/* 1x1 convolution from or to at most four channels, fp32. It is bound by memory, so pixels are read in place, and
+ * their cache lines are written in order. From few channels it also writes through a pixel shuffle; to few channels
+ * it also reads through a pixel unshuffle. The many channels are then ordered by sub-pixel. The kernel chooses how
+ * blocks of pixels are multiplied: conv_narrow.c, in simd/ or in the folder of the ISA. */
 #ifndef ZN_SIMD_NARROW_H
 #define ZN_SIMD_NARROW_H
 
 #include "kernels/conv.h"
 #include "kernels/simd/vec_math.h"
 
-enum { NARROW = 4, WIDE = 16 /* the other side is a multiple */, UNIT = 512 /* pixels */, VECTORS = WIDE / VEC_LANES };
+enum { NARROW = 4, WIDE = 16 /* divides the other side */, UNIT = 512 /* pixels */, VECTORS = WIDE / VEC_LANES };
 
 static bool from_narrow(const zn_conv_shape *s) { return s->cin <= NARROW; }
 
@@ -24,13 +24,13 @@ static bool supports(const zn_conv_shape *s)
 
 static size_t packed_bytes(const zn_conv_shape *s) { return sizeof(float) * (size_t)s->cin * (size_t)s->cout; }
 
-/* Where channel k of the many lies: by itself, or sub-pixel by sub-pixel. */
+/* Index of channel k on the wide side: k itself, or ordered by sub-pixel. */
 static int place(const zn_conv_shape *s, int k)
 {
     return s->shuffle ? k % 4 * (s->cout / 4) + k / 4 : s->unshuffle ? k % 4 * (s->cin / 4) + k / 4 : k;
 }
 
-/* [wide / WIDE][narrow][WIDE] from few channels, [narrow][wide] to few. */
+/* [wide / WIDE][narrow][WIDE] from few channels, [narrow][wide] to few channels. */
 static void pack(const zn_conv_shape *s, const float *w, void *packed)
 {
     float *to = packed;
@@ -48,8 +48,8 @@ static size_t scratch_bytes(const zn_conv_shape *s) { return sizeof(float) * (si
 static int64_t pixels_of(const zn_conv_shape *s) { return (int64_t)s->n * s->oh * s->ow; }
 static int64_t units(const zn_conv_shape *s) { return (pixels_of(s) + UNIT - 1) / UNIT; }
 
-/* Sixteen outputs of `pixels` neighbours (a constant, as cin), which lie `step` floats apart from y on; x holds their
- * channels, w and bias begin with those outputs. */
+/* Sixteen outputs of `pixels` neighbours (a compile-time constant, like cin), which are `step` floats apart from y
+ * on. x holds their channels; w and bias start at those outputs. */
 VEC_INLINE void spread(const int pixels, const int cin, const zn_conv_args *a, const float *x, const float *w,
                        const float *bias, int64_t at, int64_t step)
 {
@@ -98,7 +98,7 @@ VEC_INLINE void spread_pixels(const int pixels, const int cin, const zn_conv_arg
     }
 }
 
-/* All outputs of NARROW neighbours in one row; cin is a constant. */
+/* All outputs of NARROW neighbours in one row; cin is a compile-time constant. */
 typedef void spread_block(const int cin, const zn_conv_args *a, const float *bias, int64_t pixel);
 VEC_INLINE void spread_four(const int cin, const zn_conv_args *a, const float *bias, int64_t pixel)
 {
@@ -109,7 +109,7 @@ VEC_INLINE void spread_all(spread_block *const four, const int cin, const zn_con
                            int64_t pixel, int64_t end)
 {
     while (pixel < end) {
-        const int64_t left = a->s.shuffle ? a->s.ow - pixel % a->s.ow : end - pixel; /* in the row, where it matters */
+        const int64_t left = a->s.shuffle ? a->s.ow - pixel % a->s.ow : end - pixel; /* in the row, if rows matter */
         const int some = left >= NARROW && pixel + NARROW <= end ? NARROW : 1;
         if (some == NARROW)
             four(cin, a, bias, pixel);
@@ -119,9 +119,9 @@ VEC_INLINE void spread_all(spread_block *const four, const int cin, const zn_con
     }
 }
 
-/* Where the channels of a pixel lie: in one run, or in two rows of two sub-pixels each. */
+/* Position of a pixel's channels: in one run, or in two rows of two sub-pixels each. */
 typedef struct runs {
-    const float *x; /* those of the first of some neighbours */
+    const float *x; /* channels of the first of some neighbours */
     int64_t next;   /* floats from one run to the other */
     int count, size;
 } runs;
@@ -136,7 +136,7 @@ static runs runs_of(const zn_conv_args *a, int64_t pixel)
                    2 * c };
 }
 
-/* `pixels` (a constant) neighbours to cout outputs (likewise). */
+/* `pixels` neighbours to cout outputs (both compile-time constants). */
 VEC_INLINE void gather(const int pixels, const int cout, const zn_conv_args *a, int64_t pixel)
 {
     const int cin = a->s.cin;
@@ -170,7 +170,8 @@ VEC_INLINE void gather(const int pixels, const int cout, const zn_conv_args *a, 
         }
 }
 
-/* Some of the `left` neighbours that lie in one row, from pixel on; cout is a constant. Returns how many. */
+/* Computes some of the `left` neighbours in one row, starting at pixel; cout is a compile-time constant. Returns how
+ * many. */
 typedef int gather_block(const int cout, const zn_conv_args *a, const float *bias, int64_t pixel, int64_t left);
 VEC_INLINE int gather_some(const int cout, const zn_conv_args *a, const float *bias, int64_t pixel, int64_t left)
 {
@@ -187,12 +188,12 @@ VEC_INLINE void gather_all(gather_block *const some, const int cout, const zn_co
                            int64_t pixel, int64_t end)
 {
     while (pixel < end) {
-        const int64_t row = a->s.unshuffle ? a->s.ow - pixel % a->s.ow : end - pixel; /* where rows lie apart */
+        const int64_t row = a->s.unshuffle ? a->s.ow - pixel % a->s.ow : end - pixel; /* if rows are not contiguous */
         pixel += some(cout, a, bias, pixel, row < end - pixel ? row : end - pixel);
     }
 }
 
-/* All pixels of a range, by these blocks (constants). */
+/* Processes all pixels of a range with these block functions (compile-time constants). */
 VEC_INLINE void narrow_run(const zn_conv_args *a, zn_range r, spread_block *const four, gather_block *const some)
 {
     const zn_conv_shape *s = &a->s;

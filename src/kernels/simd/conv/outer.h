@@ -1,9 +1,9 @@
-/* Sums of outer products, what weight gradients are made of:
+/* Sums of outer products, for weight gradients:
  *
  *     c[i][j] (+)= sum over k of a[k][i] * b[k][j]        i < rows, j < width
  *
- * Both factors are read where they lie, pixel after pixel with any stride, so nothing is packed. The order of the sum
- * over k is the same for every block shape: how rows are grouped does not change a bit. */
+ * Both factors are read in place, pixel by pixel with any stride, so nothing is packed. The order of the sum over k
+ * is the same for every block shape: the grouping of rows does not change the bits. */
 #ifndef ZN_OUTER_H
 #define ZN_OUTER_H
 
@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-/* Accumulators of a block: rows by vectors, with room for a row of b and the multipliers. */
+/* Accumulators of a block: rows by vectors, leaving registers for a row of b and the multipliers. */
 #if defined(__ARM_NEON)
 enum { OUTER_MR = 8, OUTER_NV = 2 };
 #elif VEC_REGISTERS == 32
@@ -27,10 +27,10 @@ typedef struct outer_args {
     int64_t a_step, b_step; /* from one k to the next, in floats */
     int64_t c_row;
     int k;
-    bool more; /* add to what c holds */
+    bool more; /* add to c */
 } outer_args;
 
-/* One k: broadcast multipliers, or on NEON, for the whole block, lanes of two vectors of them. */
+/* One k: broadcast multipliers or, for a whole block on NEON, lanes of two vectors of multipliers. */
 VEC_INLINE void outer_step(const int mr, const int nv, const float *a, const float *b, vec acc[OUTER_MR][OUTER_NV])
 {
     vec bj[OUTER_NV];
@@ -63,7 +63,7 @@ VEC_INLINE void outer_step(const int mr, const int nv, const float *a, const flo
     }
 }
 
-/* mr and nv are constants at every call, so that the accumulators live in registers. */
+/* mr and nv are compile-time constants at every call, so that the accumulators stay in registers. */
 VEC_INLINE void outer_block(const int mr, const int nv, const outer_args *in)
 {
     const float *a = in->a, *b = in->b;
@@ -108,7 +108,7 @@ static const outer_kernel outer_kernels[OUTER_NV][OUTER_MR] = { { SIX(1) }, { SI
 #undef DEFINE_SIX
 #undef SIX
 
-/* Any number of rows; width a multiple of VEC_LANES. */
+/* Any number of rows; width is a multiple of VEC_LANES. */
 static void outer(const outer_args *g, int rows, int width)
 {
     for (int j = 0; j < width; j += OUTER_NR) {

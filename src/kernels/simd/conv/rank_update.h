@@ -1,4 +1,4 @@
-/* The product that sums over rows (pixels), for gradients of weights:
+/* The product that sums over rows (pixels), for weight gradients:
  *
  *     c[i][j] += sum over p of a[p][i] * b[p][j]        i < high, j < wide, p < rows
  *
@@ -20,7 +20,7 @@ typedef struct rank_args {
 
 VEC_INLINE vec rank_load(const float *p, int n) { return n == VEC_LANES ? vec_load(p) : vec_load_part(p, n); }
 
-/* mr and nv are constants at every call; the last vector has `last` lanes. */
+/* mr and nv are compile-time constants at every call; the last vector has `last` lanes. */
 VEC_INLINE void rank_block(const int mr, const int nv, const rank_args *in, const float *a, const float *b, float *c,
                            int last)
 {

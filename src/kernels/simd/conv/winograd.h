@@ -1,9 +1,9 @@
-/* Transforms of Winograd's convolution with 8-point tiles: points 0, 1, -1, 2, -2, 1/2, -1/2 and infinity.
+/* Transforms of the Winograd convolution with 8-point tiles: points 0, 1, -1, 2, -2, 1/2, -1/2 and infinity.
  *
  *     Y = A' [ (G g G') . (B' d B) ] A
  *
- * The input transform B' is the same for 6 outputs of 3 taps and for 7 outputs of 2 taps; only A' and G differ. Vectors
- * run over channels, so every function here is written for one position and does VEC_LANES channels of it. */
+ * The input transform B' is the same for 6 outputs of 3 taps and for 7 outputs of 2 taps; only A' and G differ.
+ * Vectors run over channels: every function here handles VEC_LANES channels of one position. */
 #ifndef ZN_WINOGRAD_H
 #define ZN_WINOGRAD_H
 
@@ -13,7 +13,7 @@
 #include <stddef.h>
 
 /* Constants of the transforms. NEON multiplies by a lane, so eight of them take two registers (the empty asm keeps
- * the compiler from spreading them again); elsewhere each is a vector of its own, in a register or in memory. */
+ * the compiler from splitting them up again). Elsewhere each constant is its own vector, in a register or in memory. */
 #if defined(__ARM_NEON)
 typedef struct winograd_constants {
     vec a, b;
@@ -52,11 +52,11 @@ VEC_INLINE winograd_constants winograd_constants_load(const float table[8])
 #define FMS(at, value, x, c) vec_fms(vec_splat(value), (x), (c))
 #endif
 
-/* FMA(at, value, x, c) is c + value * x, `at` being where value stands in the table; FMS subtracts. */
+/* FMA(at, value, x, c) is c + value * x, where `at` is the position of value in the table; FMS subtracts. */
 static const float winograd_input_table[8] = { 5.25f, 4.25f, 0.5f, 1.25f, 5, 4, 0.25f, 2.5f };
 static const float winograd_output_table[8] = { 4, 0.25f, 2, 0.5f, 8, 0.125f, 16, 0.0625f };
 
-/* o = B' d: the coefficients are those of the polynomials prod (x - p) over all points but one. */
+/* o = B' d: the coefficients are those of the polynomials prod (x - p) over all points except one. */
 VEC_INLINE void winograd_input(const winograd_constants *k, const vec d[8], vec o[8])
 {
     (void)k;
@@ -86,9 +86,9 @@ VEC_INLINE void winograd_input(const winograd_constants *k, const vec d[8], vec 
 #endif
 }
 
-/* o = A' m: output j is the sum of m[i] * point_i^j; infinity counts for the last one. outputs is 6 or 7, a constant.
- * The frequencies of 2 and -2 come multiplied by 4, those of 1/2 and -1/2 divided by it: then three of the sums are
- * plain. */
+/* o = A' m: output j is the sum of m[i] * point_i^j; infinity only contributes to the last output. outputs is 6 or
+ * 7, a compile-time constant. The frequencies of 2 and -2 are given multiplied by 4, those of 1/2 and -1/2 divided
+ * by 4: then three of the sums need no factors. */
 VEC_INLINE void winograd_output(const winograd_constants *k, const int outputs, const vec m[8], vec o[7])
 {
     const vec s1 = m[1] + m[2], d1 = m[1] - m[2];
@@ -108,8 +108,8 @@ VEC_INLINE void winograd_output(const winograd_constants *k, const int outputs, 
     }
 }
 
-/* Vectors a step handles together. Two on NEON: scattered 16-byte stores cost a Neoverse-V1 1.3 cycles each, pairs 1.0.
- */
+/* Vectors handled together in a step. Two on NEON: scattered 16-byte stores cost a Neoverse-V1 1.3 cycles each,
+ * pairs 1.0. */
 enum { WINOGRAD_WIDE = VEC_REGISTERS == 32 && VEC_LANES == 4 ? 2 : 1, WINOGRAD_STEP = WINOGRAD_WIDE * VEC_LANES };
 
 VEC_INLINE void winograd_store(const int wide, float *p, vec a, vec b)
@@ -137,9 +137,9 @@ VEC_INLINE void winograd_input_row_step(const int wide, const winograd_constants
         winograd_store(wide, half + i * padded, o[0][i], o[wide - 1][i]);
 }
 
-/* One row of an input tile: 8 pixels, `step` floats apart, into half[8][padded], missing channels zero. `ahead` is the
- * row to come, whose lines are fetched a few at every step: in one burst they would fill the queues of the cache and
- * stop everything. */
+/* One row of an input tile: 8 pixels, `step` floats apart, into half[8][padded]; missing channels are zero. `ahead`
+ * is the next row. A few of its cache lines are prefetched in every step: one burst would fill the queues of the
+ * cache and stall everything. */
 VEC_INLINE void winograd_input_row(const float *x, int64_t step, int channels, int padded, float *half,
                                    const float *ahead)
 {
@@ -185,7 +185,7 @@ VEC_INLINE void winograd_input_column_step(const int wide, const winograd_consta
         winograd_store(wide, v + r * 8 * slot, o[0][r], o[wide - 1][r]);
 }
 
-/* One column of the tile, `at` in each of its rows, into 8 slots of V eight frequencies apart. */
+/* One column of the tile, at offset `at` in each of its rows, into 8 slots of V eight frequencies apart. */
 VEC_INLINE void winograd_input_column(const float *const rows[8], int at, int padded, float *v, int64_t slot)
 {
     const winograd_constants constants = winograd_constants_load(winograd_input_table);
@@ -202,7 +202,7 @@ VEC_INLINE void winograd_output_column_step(const int wide, const winograd_const
                                             const float *ahead)
 {
     vec o[2][7];
-    if (wide > 1) /* half of the lines at a step of half a line */
+    if (wide > 1) /* half of the cache lines in a step of half a line */
 #pragma GCC unroll 4
         for (int r = 0; r < 4; r++)
             __builtin_prefetch(ahead + r * 8 * slot);
@@ -221,9 +221,9 @@ VEC_INLINE void winograd_output_column_step(const int wide, const winograd_const
         winograd_store(wide, half + r * 8 * width, o[0][r], o[wide - 1][r]);
 }
 
-/* One column of M, 8 slots eight frequencies apart, into its column of half[outputs][8][width]. bias, for column 1
- * only: the frequency (1,1) is that of the points 1, whose powers are all 1, so what is added there reaches every
- * output alike. `ahead` is the column to come. */
+/* One column of M, 8 slots eight frequencies apart, into its column of half[outputs][8][width]. bias is for column 1
+ * only: frequency (1,1) belongs to the points 1, whose powers are all 1, so a value added there is added to every
+ * output. `ahead` is the next column. */
 VEC_INLINE void winograd_output_column(const int outputs, const float *m, int64_t slot, const float *bias, int width,
                                        float *half, const float *ahead)
 {
@@ -237,17 +237,17 @@ VEC_INLINE void winograd_output_column(const int outputs, const float *m, int64_
                                     ahead);
 }
 
-/* Where a row of outputs goes and what is added on the way. */
+/* Destination of a row of outputs, and what is added to it. */
 typedef struct winograd_row {
     float *y;
-    const float *residual; /* like y, or NULL */
+    const float *residual; /* shaped like y, or NULL */
     bool relu;
     int64_t step; /* floats from one output pixel to the next */
     int channels;
-    int first, end; /* outputs that lie in the image */
+    int first, end; /* outputs inside the image */
 } winograd_row;
 
-/* `wide` whole vectors of channels at c; with !whole only some outputs are in the image. */
+/* `wide` whole vectors of channels at c; with !whole only some outputs are inside the image. */
 VEC_INLINE void winograd_output_row_step(const int wide, const winograd_constants *constants, const int outputs,
                                          const bool whole, const bool residual, const float *half, int width,
                                          const winograd_row *t, int c)
@@ -274,7 +274,7 @@ VEC_INLINE void winograd_output_row_step(const int wide, const winograd_constant
         }
 }
 
-/* The last channels of a row, less than a vector. */
+/* The last channels of a row, fewer than a vector. */
 VEC_INLINE void winograd_output_row_rest(const winograd_constants *constants, const int outputs, const float *half,
                                          int width, const winograd_row *t, int c)
 {

@@ -1,9 +1,9 @@
-/* Transforms of Winograd's method turned around, for weight gradients with the points of winograd.h: the forward is
- * Y = A' [ (G g G') . (B' d B) ] A, so
+/* Transposed Winograd transforms for weight gradients, with the points of winograd.h. The forward pass is Y = A' [
+ * (G g G') . (B' d B) ] A, so
  *
  *     dg = G' [ sum over tiles of (B' d B) . (A dY A') ] G
  *
- * A spreads the 6 gradients of an axis over 8 points; G' gathers 8 points into 3 taps. */
+ * A expands the 6 gradients of an axis to 8 points; G' reduces 8 points to 3 taps. */
 #ifndef ZN_WINOGRAD_GRAD_H
 #define ZN_WINOGRAD_GRAD_H
 
@@ -28,7 +28,7 @@ VEC_INLINE void winograd_spread(const vec d[6], vec o[8])
     o[7] = d[5];
 }
 
-/* o = G' u: powers of the points over the products of their distances, as winograd_pack.h scales them. */
+/* o = G' u: powers of the points divided by the products of their distances, scaled as in winograd_pack.h. */
 VEC_INLINE void winograd_gather(const vec u[8], vec o[3])
 {
     const vec ones = vec_splat(-2.0f / 9), low = vec_splat(2.0f / 45), mid = vec_splat(4.0f / 45),
@@ -57,7 +57,7 @@ VEC_INLINE void winograd_spread_step(const int wide, const float *const d[6], in
         winograd_store(wide, to + at + i * step, o[0][i], o[wide - 1][i]);
 }
 
-/* `channels` of six runs of gradients into eight runs `step` floats apart, whole vectors of them. */
+/* Transforms `channels` of six runs of gradients into eight runs `step` floats apart, in whole vectors. */
 VEC_INLINE void winograd_spread_all(const float *const runs[6], int channels, float *to, int64_t step)
 {
     const float *const d[6] = { runs[0], runs[1], runs[2], runs[3], runs[4], runs[5] };

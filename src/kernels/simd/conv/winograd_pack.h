@@ -1,39 +1,39 @@
-/* The weights of conv_winograd.c: for each phase the taps it needs, transformed to U = G g G' and laid out for gemm.h.
- * Done in double, for all outputs of a panel at once: training packs anew at every step. */
+/* The weights of conv_winograd.c: the taps of each phase, transformed to U = G g G' and packed for gemm.h. Computed
+ * in double, for all outputs of a panel at once, because training repacks at every step. */
 #ifndef ZN_WINOGRAD_PACK_H
 #define ZN_WINOGRAD_PACK_H
 
 #include "kernels/simd/conv/winograd_plan.h"
 
-/* Taps of one axis of a phase as sums of the three taps of the kernel: tap j takes w[i] where bit i of mask[j] is set.
- */
+/* Taps of one axis of a phase as sums of the three taps of the kernel: tap j includes w[i] if bit i of mask[j] is
+ * set. */
 static inline void phase_taps(const zn_conv_shape *s, int phase, unsigned mask[3])
 {
     mask[0] = 1, mask[1] = 2, mask[2] = 4;
-    if (s->up2) /* phase 0 sees rows -1 0 0 of the small map, phase 1 rows 0 0 1 */
+    if (s->up2) /* phase 0 reads rows -1 0 0 of the small map, phase 1 rows 0 0 1 */
         mask[0] = phase ? 3 : 1, mask[1] = phase ? 4 : 6;
     else if (s->stride == 2)
         mask[0] = phase ? 2 : 1, mask[1] = phase ? 0 : 4;
 }
 
-/* G of winograd.h's points: powers of each, over the product of its distances to the others. */
+/* G for the points of winograd.h: powers of each point, divided by the product of its distances to the others. */
 static inline void filter_matrix(int taps, double G[8][3])
 {
     static const double point[7] = { 0, 1, -1, 2, -2, 0.5, -0.5 };
     memset(G, 0, sizeof(double) * 8 * 3);
     for (int i = 0; i < 7; i++) {
-        double n = i == 0 ? -1 : 1; /* the sign row 0 of B' was given */
+        double n = i == 0 ? -1 : 1; /* the sign of row 0 of B' */
         for (int j = 0; j < 7; j++)
             n *= j == i ? 1 : point[i] - point[j];
-        n *= point[i] * point[i] == 4 ? 0.25 : point[i] * point[i] == 0.25 ? 4 : 1; /* what A' expects */
+        n *= point[i] * point[i] == 4 ? 0.25 : point[i] * point[i] == 0.25 ? 4 : 1; /* the scaling that A' expects */
         for (int k = 0; k < taps; k++)
             G[i][k] = (k == 0 ? 1 : k == 1 ? point[i] : point[i] * point[i]) / n;
     }
     G[7][taps - 1] = 1;
 }
 
-/* g[i][j] = the taps of a phase, of one input channel and the outputs [o, o + across); w begins at that channel and
- * output. Outputs beyond are zero: loops of a constant length vectorise. */
+/* g[i][j] = the taps of a phase, for one input channel and the outputs [o, o + across); w points to that channel and
+ * output. Outputs past the end are zero: loops of constant length vectorise. */
 static inline void phase_filter(const zn_conv_shape *s, int taps, int phase, const float *w, int across,
                                 double g[3][3][GEMM_NR])
 {
@@ -54,7 +54,8 @@ static inline void phase_filter(const zn_conv_shape *s, int taps, int phase, con
         }
 }
 
-/* to[f * step] = row f of G g G', GEMM_NR outputs of which `real` are stored. taps is a constant, 2 or 3. */
+/* to[f * step] = row f of G g G' for GEMM_NR outputs, of which `real` are stored. taps is a compile-time constant, 2
+ * or 3. */
 VEC_INLINE void filter_panel(const int taps, const double G[8][3], double g[3][3][GEMM_NR], int real, float *to,
                              int64_t step)
 {

@@ -1,38 +1,38 @@
-/* How conv_winograd.c cuts a convolution into tiles, and where each tile reads and writes. */
+/* How conv_winograd.c splits a convolution into tiles, and where each tile reads and writes. */
 #ifndef ZN_WINOGRAD_PLAN_H
 #define ZN_WINOGRAD_PLAN_H
 
 #include "kernels/conv.h"
 #include "kernels/simd/conv/gemm.h"
 
-/* STRIP: tiles run down columns of this many, so that rows already transformed serve the tile below. */
+/* STRIP: tiles are ordered down columns of this many, so that the tile below reuses transformed rows. */
 enum { POINTS = 64, LINE = 16 /* floats */, STRIP = 6, BLOCK_MOST = 30, CHANNELS_MOST = 4096 };
-enum { HEAVY = 1 << 14 /* weights of one frequency, from which on streaming them is what counts */ };
+enum { HEAVY = 1 << 14 /* weights of one frequency from which streaming them dominates */ };
 static const int64_t block_floats = 240 << 10;
 
 typedef struct plan {
-    int taps, outputs;         /* of a tile, each way: 3 and 6, or 2 and 7 */
-    int in_phases, out_phases; /* 4 for stride 2, 4 for up2, else 1 */
+    int taps, outputs;         /* of a tile, along each axis: 3 and 6, or 2 and 7 */
+    int in_phases, out_phases; /* 4 for stride 2, 4 for up2, otherwise 1 */
     int step_in, step_out;     /* from one tile to the next, in pixels of the input and of the output */
-    int cin_p, k;              /* padded channels of a phase; of all phases */
-    int kc, chunks;            /* channels transformed and multiplied at once, and how often that is done */
+    int cin_p, k;              /* padded channels per phase; of all phases */
+    int kc, chunks;            /* channels transformed and multiplied at once; number of chunks */
     int cout_p;                /* padded */
     int group;                 /* output channels multiplied at once */
-    int rows, cols;            /* tiles of one image */
-    int64_t tiles;             /* of the batch */
-    int64_t row_blocks, units; /* of the product, GEMM_MR tiles each; what they are dealt to */
+    int rows, cols;            /* tiles per image */
+    int64_t tiles;             /* tiles in the batch */
+    int64_t row_blocks, units; /* row blocks of the product, GEMM_MR tiles each; units they are distributed to */
     int block;                 /* tiles of the largest unit */
     bool in_place;             /* M[f] overwrites V[f-1] */
-    int64_t v_slot, m_slot;    /* floats from one frequency to the next; a cache line more than a power of two */
+    int64_t v_slot, m_slot;    /* floats from one frequency to the next; one cache line more than a power of two */
 } plan;
 
 static inline int least(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
 static inline int most(int64_t a, int64_t b) { return (int)(a > b ? a : b); }
 static inline int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
-/* Units of a whole number of row blocks of the product, all of nearly one size. The more tiles a unit has, the less
- * often U streams from far away, but small maps too should give every thread a unit: few heavy ones are an even number.
- */
+/* Units of a whole number of row blocks of the product, all of nearly the same size. With more tiles per unit, U is
+ * streamed from memory less often, but small maps should still give every thread a unit. If there are few heavy
+ * units, their number is even. */
 static inline void cut(plan *p, int threads)
 {
     const int64_t wide = p->in_place ? most(p->kc, p->group) : p->kc + p->group;
@@ -56,8 +56,8 @@ static inline int64_t tile_of(const plan *p, int64_t unit)
     return tile < p->tiles ? tile : p->tiles;
 }
 
-/* How many channels at once. Where the product fetches its operands ahead, V and M may lie beyond the L2, and all
- * outputs should use a V before it is made again; elsewhere they must not. */
+/* Number of channels processed at once. If the product prefetches its operands, V and M may exceed L2, and all
+ * outputs should use a V before it is recomputed. Otherwise V and M must fit in L2. */
 static inline void set_channels(plan *p)
 {
     const int whole = GEMM_FETCHES && p->out_phases > 1 ? 256 : 128, group = GEMM_FETCHES ? 256 : 128;
@@ -72,7 +72,7 @@ static inline plan plan_of(const zn_conv_shape *s)
     int high = s->oh, wide = s->ow;
     if (s->stride == 2)
         p.taps = 2, p.outputs = 7, p.in_phases = 4, p.step_in = 14, p.step_out = 7;
-    if (s->up2) /* a tile begins one large row before the image */
+    if (s->up2) /* a tile begins one row of the large map before the image */
         p.taps = 2, p.outputs = 7, p.out_phases = 4, p.step_in = 7, p.step_out = 14, high++, wide++;
     p.cin_p = most(VEC_ROUND(s->cin), GEMM_K_LEAST);
     p.cout_p = VEC_ROUND(s->cout);
@@ -88,7 +88,7 @@ static inline plan plan_of(const zn_conv_shape *s)
     return p;
 }
 
-/* Channels [first,end) of `phases` phases, `k` in all; `before` of the packed channels come earlier. */
+/* Channels [first,end) of `phases` phases, `k` in total; `before` packed channels come earlier. */
 typedef struct chunk {
     int phase, phases, first, end, k, before;
 } chunk;
@@ -106,14 +106,13 @@ static inline chunk chunk_of(const plan *p, int i)
                     .before = i / pieces * p->cin_p + first };
 }
 
-/* Products that need not be done, one in eight along each axis:
+/* Products that can be skipped, one in eight along each axis:
  *
- *     stride 2   An odd phase has one tap, so that its weights are 0 at infinity, the last frequency.
- *     up2        The taps of both phases have the same sum, so that they share their product at point 1, frequency 1.
- *                Phases take turns in an order in which each differs from the one before along one axis only, and
- *                find there in M what that one left. (Of the last one as many again are lost, since the second one
- *                has overwritten them.)
- */
+ *     stride 2   An odd phase has one tap, so its weights are 0 at infinity, the last frequency.
+ *     up2        The taps of both phases have the same sum, so they share their product at point 1, frequency 1.
+ *                Phases are processed in an order in which each differs from the previous one along one axis only.
+ *                It reuses the shared product that the previous phase left in M. (The last phase could reuse
+ *                as many again from the first, but the second has overwritten them.) */
 static inline int out_phase(int turn) { return turn ^ turn >> 1; }
 
 /* Column i of frequencies of an input phase. */
@@ -131,7 +130,7 @@ static inline bool is_spare(const plan *p, const chunk *c, int turn, int f)
     return (out_phase(turn) ^ out_phase(turn - 1)) == 1 ? f % 8 == 1 : f / 8 == 1;
 }
 
-/* Of the products of all phases and frequencies, how many are done. */
+/* The number of products computed, over all phases and frequencies. */
 static inline int products_of(const plan *p)
 {
     const int all = p->in_phases * p->out_phases * POINTS;
@@ -153,7 +152,7 @@ static inline place place_of(const plan *p, int64_t tile)
     return (place){ .n = (int)(tile / image), .row = strip * STRIP + j % high, .col = j / high };
 }
 
-/* The 8x8 input positions of a tile: from (y0,x0) on, every `step` pixels. */
+/* The 8x8 input positions of a tile: from (y0,x0), every `step` pixels. */
 typedef struct window {
     int n, y0, x0, step;
 } window;
@@ -166,7 +165,7 @@ static inline window window_of(const zn_conv_shape *s, const plan *p, place at, 
     return w;
 }
 
-/* Where the outputs of a tile go: rows y0 + step * [row_first,row_end), columns likewise. */
+/* Destination of the outputs of a tile: rows y0 + step * [row_first,row_end), columns likewise. */
 typedef struct target {
     int n, step;
     int y0, row_first, row_end;

@@ -1,6 +1,7 @@
-/* Block gates: the mask of eight channels from their energy, its application, and their gradients. The energy of a
- * block is summed alike in every kernel here, so that a mask and its gradient see the same score. Compiled without
- * contraction: scores are rounded as in the reference, and emulators read too far for a scalar multiply-add. */
+/* Block gates: the mask of eight channels computed from their energy, its application, and the gradients. Every
+ * kernel here sums the energy of a block in the same way, so that a mask and its gradient use the same score.
+ * Compiled without contraction: scores are rounded as in the reference, and emulators read out of bounds for a
+ * scalar multiply-add. */
 #include "kernels/gates.h"
 #include "kernels/mix.h"
 #include "kernels/simd/vec_math.h"
@@ -13,15 +14,16 @@ void ZN_KERNEL(gate_apply_mask_grad)(const void *args, zn_range r);
 
 enum { BLOCK = ZN_GATE_BLOCK };
 
-/* Of eight floats, whatever the vector. */
+/* The energy of eight floats, the same for any vector width. */
 VEC_INLINE float energy_of(const float *x) { return quad_sum(quad_abs(quad_load(x)) + quad_abs(quad_load(x + 4))); }
 
 VEC_INLINE float clamp01(float v) { return v < 0 ? 0 : v > 1 ? 1 : v; }
 
-/* Noise only where it is used: a load under a condition becomes a masked one, which emulators let read too far. */
+/* Whether noise is used. Tested in advance, because a conditional load becomes a masked one, for which emulators
+ * read out of bounds. */
 VEC_INLINE bool is_noisy(const zn_gate_args *a) { return a->eps && a->mode == ZN_GATE_SOFT; }
 
-/* The mask of a block, and the soft value behind it. */
+/* The mask of a block, and the soft value it comes from. */
 VEC_INLINE float mask_of(const zn_gate_args *a, const bool noisy, float score, int64_t at, float *soft)
 {
     *soft = clamp01(0.2f * score + 0.5f + (noisy ? a->temperature * a->eps[at] : 0));

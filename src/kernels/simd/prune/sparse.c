@@ -1,9 +1,9 @@
-/* Depthwise 3x3 behind a block gate, one pixel at a time: a pixel whose blocks are all pruned costs the zeros it is,
- * and so does one that no open pixel reaches in the gradient. Channels go by in groups of a cache line, since pixels of
- * wide maps lie a multiple of a cache's size apart and a line that was fetched must be used at once.
+/* Depthwise 3x3 followed by a block gate, one pixel at a time. A pixel whose blocks are all pruned only costs
+ * writing its zeros; so does a pixel that no open pixel reaches in the gradient. Channels are processed in groups of
+ * a cache line. Pixels of wide maps are a multiple of the cache size apart, so a loaded line must be used at once.
  *
- * Products are rounded before they are added, in the order of simd/depthwise.c, so that open gates give its bits (this
- * file is compiled without contraction). */
+ * Products are rounded before they are added, in the order of simd/depthwise.c, so that open gates give the same
+ * bits (this file is compiled without contraction). */
 #include "base/least.h"
 #include "kernels/gates.h"
 #include "kernels/simd/vec_math.h"
@@ -36,10 +36,10 @@ void ZN_KERNEL(sparse_turn)(const void *args, zn_range r)
             a->turned[tap * row + k] = a->w[9 * k + tap];
 }
 
-/* Neighbours that count, in the order of the taps. */
+/* Neighbours inside the image, in the order of the taps. */
 typedef struct taps {
     const float *x[9], *w[9];
-    const float *mask[9]; /* of the neighbour, for the gradient; and its bits */
+    const float *mask[9]; /* masks of the neighbours, for the gradient; and their bits */
     const uint64_t *open[9];
     int count;
 } taps;
@@ -72,10 +72,10 @@ static taps taps_of(const zn_sparse_args *a, int64_t pixel, bool back)
     return t;
 }
 
-/* Where masks are applied: nowhere, since they are 1; to the sum; to each tap. */
+/* Where masks are applied: not at all, because they are 1; to the sum; to each tap. */
 typedef enum way { NOWHERE, ON_SUM, ON_TAPS } way;
 
-/* Masks of taps that are alike, 0 or 1 and the same, may as well be applied to the sum. */
+/* If the masks of all taps are equal, each 0 or 1, they can be applied to the sum. */
 static way way_back(const zn_sparse_args *a, const taps *t)
 {
     const size_t bytes = sizeof(uint64_t) * (size_t)zn_sparse_words(a->c);
@@ -85,7 +85,7 @@ static way way_back(const zn_sparse_args *a, const taps *t)
     return t->count && state_of(a, t->open[0]) & ZN_SPARSE_FULL ? NOWHERE : ON_SUM;
 }
 
-/* The masks of a group as lanes; m has one for each block. */
+/* The masks of a group as lanes; m has one per block. */
 VEC_INLINE void mask_lanes(const float *m, vec lanes[VECTORS])
 {
 #pragma GCC unroll 4
@@ -101,7 +101,7 @@ VEC_INLINE void mask_lanes(const float *m, vec lanes[VECTORS])
     }
 }
 
-/* The sums of one group of channels; the taps' own masks are applied if there are any. */
+/* The sums of one group of channels; applies the masks of the taps if there are any. */
 VEC_INLINE void sum_group(const taps *t, int k, const bool masked, vec sum[VECTORS])
 {
 #pragma GCC unroll 4
@@ -119,7 +119,8 @@ VEC_INLINE void sum_group(const taps *t, int k, const bool masked, vec sum[VECTO
     }
 }
 
-/* Groups that any of the masks opens, LIST at most, from word *next on: few branches, since masks are hard to guess. */
+/* Lists the groups that any of the masks opens, at most LIST, from word *next. It uses few branches, because masks
+ * are hard to predict. */
 enum { LIST = 512, AHEAD = 4, WORD = 64 };
 static int list_open(const uint64_t *const *open, int count, int end, int *next, int32_t *list)
 {
@@ -136,7 +137,7 @@ static int list_open(const uint64_t *const *open, int count, int end, int *next,
     return found;
 }
 
-/* Channels behind the last whole group. */
+/* Channels after the last whole group. */
 static void single(const zn_sparse_args *a, const taps *t, const float *mask, int k, float *y)
 {
     for (; k < a->c; k++) {
@@ -155,13 +156,13 @@ VEC_INLINE void store_group(float *y, const vec sum[VECTORS])
         vec_store(y + v * VEC_LANES, sum[v]);
 }
 
-/* The open groups of a pixel; mask: for the sum, or NULL where it is on the taps. */
+/* Computes the open groups of a pixel; mask: for the sum, or NULL if masks are applied to the taps. */
 static void listed(const taps *t, const uint64_t *const *open, int count, const float *mask, int end, float *y)
 {
     for (int next = 0; next * WORD * BLOCK < end;) {
         int32_t list[LIST];
         const int found = list_open(open, count, end, &next, list);
-        const bool far = mask && found * 4 < zn_least(LIST, end / GROUP); /* apart: no hardware foresees them */
+        const bool far = mask && found * 4 < zn_least(LIST, end / GROUP); /* scattered: no hardware prefetch */
         for (int i = 0; i < found; i++) {
             vec sum[VECTORS], lanes[VECTORS];
             for (int j = 0; j < t->count && far && i + AHEAD < found; j++)
@@ -173,7 +174,7 @@ static void listed(const taps *t, const uint64_t *const *open, int count, const 
             if (mask) {
                 mask_lanes(mask + list[i] / BLOCK, lanes);
 #pragma GCC unroll 4
-                for (int v = 0; v < VECTORS; v++) /* what is pruned cannot hurt, even if it is not finite */
+                for (int v = 0; v < VECTORS; v++) /* pruned values have no effect, even if they are not finite */
                     sum[v] = vec_where(vec_nonzero(lanes[v]), lanes[v] * sum[v]);
             }
             store_group(y + list[i], sum);

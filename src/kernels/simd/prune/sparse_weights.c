@@ -1,13 +1,13 @@
-/* The gradient of the weights of a gated depthwise convolution. A unit is a strip of channels of one image. Bands of
- * its rows are copied with a border of zeros, since pixels of wide maps lie a multiple of a cache's size apart; then
- * each block of eight channels goes through a list of the pixels where it is open, with its nine sums in registers. */
+/* The weight gradient of a gated depthwise convolution. A unit is a strip of channels of one image. Bands of its
+ * rows are copied with a border of zeros, because pixels of wide maps are a multiple of the cache size apart. Then
+ * each block of eight channels processes a list of the pixels where it is open, with its nine sums in registers. */
 #include "base/least.h"
 #include "kernels/gates.h"
 #include "kernels/simd/vec_math.h"
 
 void ZN_KERNEL(sparse_depthwise_weight_grad)(const void *args, zn_range r);
 
-/* CHUNK: channels whose pixels are listed together, a block or a vector; VECTORS of them. */
+/* CHUNK: channels whose pixels are listed together, a block or a vector; it has VECTORS vectors. */
 enum {
     STRIP = ZN_SPARSE_STRIP,
     BLOCK = ZN_GATE_BLOCK,
@@ -15,24 +15,24 @@ enum {
     VECTORS = CHUNK / VEC_LANES,
 };
 
-/* A pixel of the band, and the float of the band where its nine neighbours begin. */
+/* A pixel of the band, and the offset in the band where its nine neighbours begin. */
 typedef struct place {
     int32_t pixel, corner;
 } place;
 
 _Static_assert(STRIP == 8 * BLOCK, "a strip's blocks have a byte of bits");
 
-/* Some rows of the channels [first, first + width) of an image. */
+/* Some rows of channels [first, first + width) of an image. */
 typedef struct strip {
     const zn_sparse_args *a;
-    int64_t pixel; /* first of the image */
+    int64_t pixel; /* first pixel of the image */
     int first, width;
     int row, rows; /* the band */
     float *band;   /* [rows + 2][wide + 2][STRIP] */
-    place *open;   /* pixels of the band for the chunk at hand */
+    place *open;   /* open pixels of the band for the current chunk */
     int open_count;
-    uint8_t *bits; /* of each pixel of the band: the strip's blocks that are open */
-    uint8_t used;  /* and those that are open anywhere in the band */
+    uint8_t *bits; /* per pixel of the band: the open blocks of the strip */
+    uint8_t used;  /* blocks that are open anywhere in the band */
     bool plain;    /* every mask of the band is 0 or 1 */
 } strip;
 
@@ -45,7 +45,7 @@ static strip strip_of(const zn_sparse_args *a, int64_t unit, float *scratch)
     s.band = scratch;
     s.open = (place *)(s.band + (int64_t)(s.rows + 2) * (a->wide + 2) * STRIP);
     s.bits = (uint8_t *)(s.open + (int64_t)s.rows * a->wide);
-    if (s.width < STRIP) /* lanes beyond the last channel */
+    if (s.width < STRIP) /* lanes past the last channel */
         memset(scratch, 0, zn_sparse_scratch(a->h, a->wide));
     return s;
 }
@@ -55,7 +55,7 @@ static const float *masks_of(const strip *s, int64_t pixel)
     return s->a->mask + pixel * (s->a->c / BLOCK) + s->first / BLOCK;
 }
 
-/* What is open in the band. */
+/* Finds what is open in the band. */
 static void look(strip *s)
 {
     const zn_sparse_args *a = s->a;
@@ -70,7 +70,7 @@ static void look(strip *s)
     }
 }
 
-/* Channels of one pixel: those of the lines of the cache that are used. */
+/* Copies the channels of one pixel, only the cache lines that are used. */
 static void take_pixel(const strip *s, const float *x, float *to)
 {
     enum { LINE = 2 * BLOCK };
@@ -79,7 +79,7 @@ static void take_pixel(const strip *s, const float *x, float *to)
             memcpy(to + k, x + k, sizeof(float) * (size_t)zn_least(LINE, s->width - k));
 }
 
-/* The band from `row` on, with the rows and columns around it; zeros outside the image. */
+/* Copies the band from `row`, with the rows and columns around it; zeros outside the image. */
 static void take_band(strip *s, int row)
 {
     const zn_sparse_args *a = s->a;
@@ -118,7 +118,7 @@ static void list(strip *s, int k)
         }
 }
 
-/* The masks of a vector of channels, lane by lane where it spans several blocks. */
+/* The masks of a vector of channels, per lane if it spans several blocks. */
 VEC_INLINE vec mask_vector(const strip *s, int64_t pixel, int k)
 {
     const float *m = masks_of(s, pixel) + k / BLOCK;
@@ -136,7 +136,7 @@ VEC_INLINE void weigh(const strip *s, int k, vec sum[9])
     const zn_sparse_args *a = s->a;
     const int64_t first = s->pixel + (int64_t)s->row * a->wide, across = (int64_t)(a->wide + 2) * STRIP;
     const int lanes = zn_least(s->width - k, VEC_LANES);
-    const bool masked = a->mask && !(s->plain && (int)CHUNK == (int)BLOCK); /* an open block of its own is all ones */
+    const bool masked = a->mask && !(s->plain && (int)CHUNK == (int)BLOCK); /* an open block is then all ones */
     vec t[9];
     memcpy(t, sum, sizeof t);
     for (int i = 0; i < s->open_count; i++) {

@@ -1,5 +1,5 @@
-/* The SRIG gate on one padded line of channels (specification B2): three rounds of windows of five, and back. The
- * parameters are turned: five padded lines of taps and one of norms (kernels/line.h). */
+/* The SRIG gate on one padded line of channels (specification B2): three rounds of windows of five, and the backward
+ * pass. The parameters are transposed: five padded lines of taps and one of norms (kernels/line.h). */
 #ifndef ZN_SIMD_SRIG_H
 #define ZN_SIMD_SRIG_H
 
@@ -11,8 +11,8 @@ enum { SRIG_ROUNDS = 3, SRIG_TAPS = 5, SRIG_LINES = 11 };
 typedef struct srig {
     const float *w[SRIG_TAPS], *norm, *b;
     int c;
-    float *est[SRIG_ROUNDS], *g[SRIG_ROUNDS]; /* lines with zeros around them */
-    float *dd, *q, *next, *dest, *dg;         /* of the gradient; dd and q with zeros around */
+    float *est[SRIG_ROUNDS], *g[SRIG_ROUNDS]; /* lines padded with zeros */
+    float *dd, *q, *next, *dest, *dg;         /* for the gradient; dd and q are padded with zeros */
 } srig;
 
 static inline srig srig_of(const float *turned, const float *b, int c, float *lines)
@@ -33,7 +33,7 @@ static inline srig srig_of(const float *turned, const float *b, int c, float *li
     return s;
 }
 
-/* What a window gives. */
+/* The result of a window. */
 typedef struct srig_window {
     vec r, den, cosine, gain, act, g;
 } srig_window;
@@ -71,7 +71,7 @@ VEC_INLINE void srig_forward(const srig *s, const float *u)
         }
 }
 
-/* One round back: from dg to dd and q of each window, adding to the rows of taps and b. */
+/* Backward pass of one round: from dg to dd and q of each window, adding to the rows of taps and b. */
 VEC_INLINE void srig_windows_back(const srig *s, int round, float *rows)
 {
     const vec zero = vec_splat(0), half = vec_splat(0.5f), fifth = vec_splat(0.2f);
@@ -94,7 +94,7 @@ VEC_INLINE void srig_windows_back(const srig *s, int round, float *rows)
     }
 }
 
-/* next[i] = gradient of est[round][i], from all windows that see it. */
+/* next[i] = gradient of est[round][i], from all windows that read it. */
 VEC_INLINE void srig_gather_back(const srig *s, int round)
 {
     for (int c = 0; c < s->c; c += VEC_LANES) {

@@ -1,5 +1,5 @@
-/* Attention's gradient by blocks of queries: their products with all keys, the softmax, and the sums, each as small
- * matrix products held in registers. */
+/* The gradient of attention by blocks of queries: their products with all keys, the softmax, and the sums, each as
+ * small matrix products in registers. */
 #include "kernels/attention.h"
 #include "kernels/simd/basic/silu.h"
 
@@ -7,7 +7,7 @@
 
 void ZN_KERNEL(attention_grad)(const void *args, zn_range r);
 
-enum { TALL = VEC_REGISTERS == 32 ? 4 : 2, WIDE = 4 }; /* rows and vectors of a product at a time */
+enum { TALL = VEC_REGISTERS == 32 ? 4 : 2, WIDE = 4 }; /* rows and vectors of a product computed at a time */
 #define EACH(i, n) _Pragma("GCC unroll 4") for (int i = 0; i < (n); i++)
 
 /* Part of a matrix. */
@@ -21,14 +21,14 @@ static matrix head_of(const zn_rows *m, const zn_attention_args *a, int64_t unit
     return (matrix){ m->data + unit / a->heads * m->sample + unit % a->heads * m->head, m->step };
 }
 
-/* Of k and v, which several heads may share. */
+/* A part of k or v, which several heads may share. */
 static matrix shared_of(const zn_rows *m, const zn_attention_args *a, int64_t unit)
 {
     const int64_t group = unit % a->heads / zn_attention_share(a);
     return (matrix){ m->data + unit / a->heads * m->sample + group * m->head, m->step };
 }
 
-/* c[i][j] = factor * (row i of a) (row j of b), i < tall (a constant), j < wide (likewise). */
+/* c[i][j] = factor * (row i of a) (row j of b), i < tall, j < wide (both compile-time constants). */
 VEC_INLINE void dots(const int tall, const int wide, const float *a, int64_t a_step, const float *b, int64_t b_step,
                      int depth, float factor, float *c, int64_t c_step)
 {
@@ -107,7 +107,7 @@ VEC_INLINE void sums_across(const int tall, const float *a, int64_t row, int64_t
         sums(tall, 1, width - j, a, row, step, b.data + j, b.step, depth, c + j, c_step);
 }
 
-/* c += a b, a [rows][depth] with any distances, b [depth][width]. */
+/* c += a b, a [rows][depth] with any strides, b [depth][width]. */
 static void product_sums(const float *a, int64_t row, int64_t step, int64_t rows, matrix b, int64_t depth, int width,
                          matrix c)
 {
@@ -124,7 +124,7 @@ static void clear(matrix m, int64_t rows, int width)
         memset(m.data + i * m.step, 0, sizeof(float) * (size_t)width);
 }
 
-/* One row of products becomes weights whose sum is 1. */
+/* Turns one row of products into weights whose sum is 1. */
 static void softmax(float *p, int64_t keys)
 {
     float most = -INFINITY;
@@ -150,8 +150,8 @@ static void softmax(float *p, int64_t keys)
         p[j] *= scale;
 }
 
-/* Weights of `count` queries from `first` on, in p [count][keys], 0 for keys that a query does not see; returns how
- * many are seen by any. */
+/* Weights of `count` queries from `first`, in p [count][keys], 0 for keys that a query does not attend to. Returns
+ * the number of keys that any query attends to. */
 static int64_t weights(const zn_attention_args *a, int64_t unit, int64_t first, int count, float *p)
 {
     const matrix q = head_of(&a->q, a, unit), k = shared_of(&a->k, a, unit);
@@ -171,7 +171,7 @@ static int count_at(const zn_attention_args *a, int64_t first)
     return a->queries - first < ZN_ATTENTION_QUERIES ? (int)(a->queries - first) : ZN_ATTENTION_QUERIES;
 }
 
-/* Queries from `first` on: adds to dk and dv, writes dq. */
+/* Queries from `first`: adds to dk and dv, writes dq. */
 static void back(const zn_attention_args *a, int64_t head, int64_t first, float *p, float *ds)
 {
     const int count = count_at(a, first);

@@ -1,6 +1,7 @@
-/* Attention forwards, by blocks of queries against tiles of keys: q k' and p v are products of gemm.h, from panels that
- * a tile's keys and values are packed in once for the block. What a softmax needs of the other tiles is carried on: the
- * largest product of a query so far, and by it the sum of its weights and of the values, made smaller as it grows. */
+/* The forward pass of attention, by blocks of queries and tiles of keys. q k' and p v are products of gemm.h; a
+ * tile's keys and values are packed into panels once per block. The softmax runs online over the tiles: it keeps
+ * each query's largest product so far, and the sums of weights and values relative to it. These sums are scaled down
+ * when the maximum grows. */
 #include "base/least.h"
 #include "kernels/attention.h"
 #include "kernels/simd/basic/silu.h"
@@ -13,16 +14,16 @@ void ZN_KERNEL(attention)(const void *args, zn_range r);
 
 enum {
     KEYS = ZN_ATTENTION_TILE,
-    LINE = KEYS + 16, /* from a query's products to the next's, apart in the cache */
+    LINE = KEYS + 16, /* stride of a query's products, padded to avoid cache conflicts */
 };
 _Static_assert((int)KEYS % (int)SILU_BLOCK == 0 && 16 % VEC_LANES == 0, "whole vectors");
 
-/* A block of queries on its way; in the scratch. */
+/* The current block of queries; stored in the scratch. */
 typedef struct block {
     const zn_attention_args *a;
-    int64_t first; /* query */
+    int64_t first; /* first query */
     int count, wide;
-    zn_rows q, k, v; /* of this head: data is its row 0 */
+    zn_rows q, k, v; /* of this head: data points to its row 0 */
     float *panels, *p, *y, *most, *sum;
 } block;
 
@@ -58,7 +59,7 @@ static block block_of(const zn_attention_args *a, int64_t unit, float *scratch)
     return b;
 }
 
-/* p = q k' for `keys` keys from `key` on. */
+/* p = q k' for `keys` keys from `key`. */
 static void multiply_keys(const block *b, int64_t key, int keys)
 {
     const int padded = whole(keys, VEC_LANES), width = b->a->width;
@@ -92,7 +93,8 @@ static float largest(const float *p, int count)
     return most;
 }
 
-/* Products of query i with the `seen` first keys of the tile become weights by its largest product so far. */
+/* Turns the products of query i with the first `seen` keys of the tile into weights, relative to its largest product
+ * so far. */
 static void weigh(const block *b, int i, int seen)
 {
     float *p = b->p + i * LINE;
@@ -115,7 +117,7 @@ static void weigh(const block *b, int i, int seen)
         vec_store(b->y + i * b->wide + j, vec_load(b->y + i * b->wide + j) * vec_splat(factor));
 }
 
-/* y += p v; the sum over keys goes to a multiple of 4 for the fastest product, with zeros. */
+/* y += p v; the sum over keys is zero-padded to a multiple of 4 for the fastest product. */
 static void multiply_values(const block *b, int64_t key, int keys)
 {
     const int deep = whole(keys, 4), width = b->a->width;

@@ -1,4 +1,4 @@
-/* Causal convolution over the tokens of each channel, channels as lanes, four tokens at a time. */
+/* Causal convolution over the tokens of each channel, with channels as lanes, four tokens at a time. */
 #include "kernels/mix.h"
 #include "kernels/sequence.h"
 #include "kernels/simd/lanes.h"
@@ -8,7 +8,7 @@ void ZN_KERNEL(causal_conv_weight_grad)(const void *args, zn_range r);
 
 enum { TOKENS = 4 };
 
-/* How far tap k looks from its token. */
+/* Distance of the input of tap k from its token. */
 VEC_INLINE int64_t away_of(const zn_causal_conv_args *a, int k) { return a->back ? a->taps - 1 - k : k - a->taps + 1; }
 VEC_INLINE bool inside(const zn_causal_conv_args *a, int64_t row, int64_t away)
 {
@@ -16,7 +16,7 @@ VEC_INLINE bool inside(const zn_causal_conv_args *a, int64_t row, int64_t away)
     return t >= 0 && t < a->length;
 }
 
-/* n channels of `count` tokens (a constant) from row on; `all`: every tap of each lies inside. */
+/* n channels of `count` tokens (a compile-time constant) from row; `all`: every tap of each is inside the sequence. */
 VEC_INLINE void sums(const int count, const zn_causal_conv_args *a, int64_t row, int64_t i, int n, bool all)
 {
     const int64_t c = a->channels;

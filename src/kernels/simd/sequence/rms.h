@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-/* Sum of squares; two sums, so that one waits less for the other. */
+/* Sum of squares, as two independent sums to hide latency. */
 VEC_INLINE float squares(const float *x, int c)
 {
     vec even = vec_splat(0), odd = even;
@@ -25,7 +25,7 @@ VEC_INLINE float squares(const float *x, int c)
 }
 
 #if defined(__ARM_NEON)
-/* Four at once, each in the order of squares(). */
+/* Four pixels at once, each summed in the order of squares(). */
 VEC_INLINE void squares_of_four(const float *x, int c, float sum[4])
 {
     vec even[4], odd[4];
@@ -46,15 +46,14 @@ VEC_INLINE void squares_of_four(const float *x, int c, float sum[4])
 }
 #endif
 
-/* 1 / sqrt(sum / c + eps); a division by a power of two is a product. */
+/* 1 / sqrt(sum / c + eps); division by a power of two is a multiplication. */
 VEC_INLINE vec inverse_root(vec sum, int c, float eps)
 {
     const vec mean = c & (c - 1) ? sum / vec_splat((float)c) : sum * vec_splat(1 / (float)c);
     return vec_splat(1) / vec_sqrt(mean + vec_splat(eps));
 }
 
-/* Of `count` pixels, at most as many as a vector has lanes: a root and a division take as long as a pixel of few
- * channels. */
+/* For `count` pixels, at most the lanes of a vector: a root and a division take as long as a pixel of few channels. */
 VEC_INLINE void inverse_rms(const float *x, int c, float eps, int count, float *s)
 {
     float sum[VEC_LANES] = { 0 };

@@ -1,13 +1,13 @@
-/* The selective scan with channels as lanes: u, dt and y are read and written as they lie, b and c are the same for all
- * lanes, and no sum goes across them. Four states go side by side through a chunk in registers. Nearly all of the time
- * are the powers. */
+/* The selective scan with channels as lanes. u, dt and y are read and written in place, b and c are the same for all
+ * lanes, and no sum crosses lanes. Four states are computed side by side through a chunk in registers. The powers
+ * take nearly all of the time. */
 #include "kernels/simd/sequence/scan.h"
 
 void ZN_KERNEL(scan)(const void *args, zn_range r);
 void ZN_KERNEL(scan_ends)(const void *args, zn_range r);
 void ZN_KERNEL(scan_grad_ends)(const void *args, zn_range r);
 
-/* A thread's memory: cells, and maps [token][ZN_SCAN_BLOCK] of one chunk. */
+/* A thread's buffers: cells, and maps [token][ZN_SCAN_BLOCK] of one chunk. */
 typedef struct room {
     float *rate, *h;
     float *delta, *w, *y; /* w = delta u */
@@ -20,8 +20,8 @@ static room room_of(const zn_scan_args *a, float *at)
     return (room){ .rate = at, .h = at + cell, .delta = maps, .w = maps + map, .y = maps + 2 * map };
 }
 
-/* The maps of a chunk that begins with this token, y with its direct part. delta is made for all tokens beforehand:
- * each is a long chain, which the states of its own token could not hide. */
+/* Computes the maps of a chunk that begins with this token, and y with its direct term. delta is computed for all
+ * tokens in advance: each is a long dependency chain, whose latency the states of its own token could not hide. */
 static void prepare(const zn_scan_args *a, zn_scan_part p, int64_t begin, int64_t tokens, const room *m)
 {
     const int width = width_of(a, p.block);
@@ -42,7 +42,7 @@ static void prepare(const zn_scan_args *a, zn_scan_part p, int64_t begin, int64_
     }
 }
 
-/* `steps` tokens (a constant) from t on; b, c of the first of them. */
+/* `steps` tokens (a compile-time constant) from t; b, c of the first of them. */
 VEC_INLINE void tokens_on(const int steps, const int count, const zn_scan_args *a, const room *m, int64_t at,
                           const vec *rate, vec *h, const float *b, const float *c)
 {
@@ -73,7 +73,7 @@ VEC_INLINE void advance(const int count, const zn_scan_args *a, const room *m, i
     SCAN_EACH(count) vec_store(m->h + cell + u * ZN_SCAN_BLOCK, h[u]);
 }
 
-/* A chunk of a block from h on; y stays in its map. */
+/* Runs a chunk of a block from state h; y stays in its map. */
 static void chunk_forwards(const zn_scan_args *a, zn_scan_part p, int64_t chunk, const room *m)
 {
     const int64_t begin = end_of(a, chunk), tokens = end_of(a, chunk + 1) - begin;
@@ -165,7 +165,7 @@ void ZN_KERNEL(scan_ends)(const void *args, zn_range r)
     }
 }
 
-/* States [i, i + count) of one vector backwards: g = decay (c dy + g). g lies in h, dy in y. */
+/* States [i, i + count) of one vector, backward: g = decay (c dy + g). g is stored in h, dy in y. */
 VEC_INLINE void retreat(const int count, const zn_scan_args *a, const room *m, int64_t cell, int64_t tokens,
                         const float *c)
 {

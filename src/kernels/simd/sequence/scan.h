@@ -1,5 +1,5 @@
-/* What the scan and its gradient share: a block of channels as vectors, softplus, and powers of two. Rates are in
- * powers of two, so that a decay is 2^(delta rate). */
+/* Shared by the scan and its gradient: a block of channels as vectors, softplus, and powers of two. Rates are for
+ * base two, so that a decay is 2^(delta rate). */
 #ifndef ZN_SIMD_SCAN_H
 #define ZN_SIMD_SCAN_H
 
@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-/* Vectors of a block; states, and tokens, that go side by side. */
+/* Vectors per block; states, and tokens, computed side by side. */
 enum {
     SCAN_V = ZN_SCAN_BLOCK / VEC_LANES,
     SCAN_U = 4,
@@ -18,7 +18,7 @@ enum {
 #define SCAN_EACH_VECTOR _Pragma("GCC unroll 4") for (int v = 0; v < SCAN_V; v++)
 #define SCAN_EACH(count) _Pragma("GCC unroll 8") for (int u = 0; u < (count); u++)
 
-/* `count` of a block's channels, zero behind them. */
+/* Loads `count` of a block's channels, followed by zeros. */
 VEC_INLINE vec block_load(const float *p, int v, int count)
 {
     const int n = count - v * VEC_LANES;
@@ -34,8 +34,8 @@ VEC_INLINE void block_store(float *p, int v, int count, vec x)
         vec_store_part(p + v * VEC_LANES, x, n);
 }
 
-/* A constant that a multiply-add is to overwrite. On ARM it is read each time: a copy of a register would take the
- * place of an addition, while loads have places of their own. */
+/* A constant that a multiply-add will overwrite. On ARM it is loaded each time: copying a register would take the
+ * issue slot of an addition, while loads have their own slots. */
 VEC_INLINE vec vec_fresh(const float p[4])
 {
 #if defined(__aarch64__)
@@ -47,9 +47,9 @@ VEC_INLINE vec vec_fresh(const float p[4])
 #endif
 }
 
-/* 2^x of `count` vectors (a constant) of x <= 0, down to 2^-125, to 2e-7; near 0, where errors would add up over many
- * tokens, to rounding: the first two coefficients are those of the series. 2^n is made by shifting n + 127 out of the
- * sum with `shift`. A NaN gives NaN. */
+/* 2^x of `count` vectors (a compile-time constant) of x <= 0, down to 2^-125, accurate to 2e-7. Near 0, where errors
+ * would accumulate over many tokens, it is accurate to rounding: the first two coefficients are those of the series.
+ * 2^n is computed by shifting n + 127 out of the sum with `shift`. A NaN gives NaN. */
 VEC_INLINE void vec_power2(const int count, vec *x)
 {
 #define FOUR(c)                                                                                                        \
@@ -59,7 +59,7 @@ VEC_INLINE void vec_power2(const int count, vec *x)
     static const float p[][4] = { FOUR(9.669691607e-03f), FOUR(5.550558342e-02f), FOUR(2.402228198e-01f),
                                   FOUR(6.931471825e-01f) };
 #undef FOUR
-    const vec shift = vec_splat(12582912.0f + 127); /* 1.5 * 2^23: rounds to whole numbers */
+    const vec shift = vec_splat(12582912.0f + 127); /* 1.5 * 2^23: rounds to integers */
     vec n[SCAN_CHAINS], s[SCAN_CHAINS];
     SCAN_EACH(count) x[u] = vec_max(x[u], vec_splat(-125));
     SCAN_EACH(count) n[u] = x[u] + shift;
@@ -73,8 +73,8 @@ VEC_INLINE void vec_power2(const int count, vec *x)
     SCAN_EACH(count) x[u] = vec_fma(n[u], x[u], n[u]);
 }
 
-/* x = softplus(x) = max(x, 0) + log(1 + e), e = exp(-|x|), of a block, and its slope. log(1 + e) is
- * 2 artanh(e / (2 + e)). Each vector is one long chain, so they go side by side. */
+/* x = softplus(x) = max(x, 0) + log(1 + e), e = exp(-|x|), of a block, and its slope. log(1 + e) is 2 artanh(e / (2
+ * + e)). Each vector is one long dependency chain, so they are computed side by side. */
 VEC_INLINE void softplus(vec x[SCAN_V], vec slope[SCAN_V])
 {
     static const float p[] = { 2.817833263e-01f, 2.796060759e-01f, 4.002490953e-01f, 6.666631471e-01f, 2 };
@@ -94,7 +94,7 @@ VEC_INLINE void softplus(vec x[SCAN_V], vec slope[SCAN_V])
     SCAN_EACH_VECTOR x[v] = vec_select(vec_greater(x[v], vec_splat(20)), x[v], q[v]);
 }
 
-/* decay[k * count + u] = 2^(delta[k] rate[u]) for `steps` tokens and `count` states (constants). */
+/* decay[k * count + u] = 2^(delta[k] rate[u]) for `steps` tokens and `count` states (compile-time constants). */
 VEC_INLINE void decays_of(const int steps, const int count, const float *delta, const vec *rate, vec *decay)
 {
 #pragma GCC unroll 2
@@ -105,7 +105,7 @@ VEC_INLINE void decays_of(const int steps, const int count, const float *delta, 
     vec_power2(steps * count, decay);
 }
 
-/* Where a block's channels begin, and how many there are. */
+/* The first channel of a block, and the number of its channels. */
 VEC_INLINE int64_t channel_of(int64_t block) { return block * ZN_SCAN_BLOCK; }
 VEC_INLINE int width_of(const zn_scan_args *a, int64_t block)
 {

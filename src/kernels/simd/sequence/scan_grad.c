@@ -1,13 +1,13 @@
-/* The gradient of the selective scan, a group of blocks at a time: within a chunk four states of one vector of channels
- * go forwards again, leaving their decays, and then backwards; what they leave fits the nearest cache. The sums over
- * channels that b and c need are taken across lanes, four states at once. */
+/* The gradient of the selective scan, for a group of blocks at a time. Within a chunk, four states of one vector of
+ * channels run forward again and store their decays, then run backward. The stored values fit L1. The sums over
+ * channels for b and c are computed across lanes, four states at once. */
 #include "kernels/simd/sequence/scan.h"
 
 void ZN_KERNEL(scan_grad)(const void *args, zn_range r);
 
 enum { CHUNK_MAP = ZN_SCAN_CHUNK * ZN_SCAN_BLOCK };
 
-/* A thread's memory. Maps are [token][ZN_SCAN_BLOCK] of one chunk and block. */
+/* A thread's buffers. Maps are [token][ZN_SCAN_BLOCK] of one chunk and block. */
 typedef struct room {
     float *rate, *carry, *da;                         /* cells of the group's blocks */
     float *dd, *dbias;                                /* [group][ZN_SCAN_BLOCK] */
@@ -92,7 +92,7 @@ static void prepare(const piece *p, const room *m)
     }
 }
 
-/* `steps` tokens (a constant) from t on; b of the first of them. */
+/* `steps` tokens (a compile-time constant) from t; b of the first of them. */
 VEC_INLINE void tokens_on(const int steps, const int count, const piece *p, const room *m, int64_t t, int64_t lane,
                           const vec *rate, vec *h, const float *b)
 {
@@ -201,7 +201,7 @@ static void piece_back(const piece *p, const room *m)
     finish(p, m);
 }
 
-/* From cells and lines to [channels][states] and [channels]. d a_log = da rate, the rate in powers of e. */
+/* Converts cells and lines to [channels][states] and [channels]. d a_log = da rate, with the rate for base e. */
 static void write_block(const zn_scan_args *a, zn_scan_part part, int64_t block, const piece *p)
 {
     const int64_t channel = channel_of(block);

@@ -1,9 +1,9 @@
-/* The head of a Lite-R block, strip by strip of a few pixels: rows of v are made once, from top to bottom, and three of
- * them stay in a ring; a row of e comes out of it and goes through the grouped product to the map. Zeros lie around the
- * map. Inside, a vector of channels of all pixels of a row is one run: neighbours are read and written one behind the
- * other, which a Neoverse-V1 does at twice the rate of loads one pixel apart. The bits are those of the separate ops,
- * which training runs where it needs what lies between. How rows are normed and summed is the kernel's choice:
- * lite_head.c, in simd/ or in the folder of the ISA. */
+/* The head of a Lite-R block, in strips of a few pixels. Rows of v are computed once, from top to bottom, and three
+ * of them stay in a ring. Each row of e is computed from the ring and passes through the grouped product to the map.
+ * The map is padded with zeros. Inside, a vector of channels of all pixels of a row is one contiguous run:
+ * neighbours are read and written sequentially, which is twice as fast on a Neoverse-V1 as loads one pixel apart.
+ * The bits are the same as those of the separate ops, which training runs when it needs the intermediate values. The
+ * kernel chooses how rows are normalised and summed: lite_head.c, in simd/ or in the folder of the ISA. */
 #ifndef ZN_SIMD_HEAD_H
 #define ZN_SIMD_HEAD_H
 
@@ -15,14 +15,14 @@
 
 enum { RING = 3, SUMS = VEC_REGISTERS == 32 ? 8 : 4 /* pixels of e at once */ };
 
-/* In one function gcc keeps the addresses of all loops on the stack: 1.5 times as slow. */
+/* In a single function gcc keeps the addresses of all loops on the stack, which is 1.5x as slow. */
 #define APART static __attribute__((noinline))
 
 typedef struct strip strip;
 
-/* The two steps that a kernel may bring itself. */
+/* The two steps that a kernel may implement itself. */
 typedef struct head_steps {
-    /* v of `count` pixels of a row, from x into the ring; what lies `ahead` goes to the second cache meanwhile. */
+    /* v of `count` pixels of a row, from x into the ring; meanwhile prefetches memory at distance `ahead` into L2. */
     void (*norm)(const strip *s, const float *x, int64_t ahead, int count, float *to);
     /* Row y of e, in planes. */
     void (*planes)(const strip *s, int y);
@@ -36,8 +36,8 @@ struct strip {
     const float *taps;        /* [c / VEC_LANES][9][VEC_LANES] */
     float *ring;              /* [c / VEC_LANES][RING][row]; pixel 0 is x0 - 1 */
     float *e;                 /* one row */
-    int64_t row, plane;       /* of the ring */
-    int64_t e_plane, e_pixel; /* planes too for quads of groups, else pixels with all their channels */
+    int64_t row, plane;       /* strides in the ring */
+    int64_t e_plane, e_pixel; /* also planes for quads of groups, otherwise pixels with all their channels */
     int x0, count;
     int begin, end; /* rows of e */
 };
@@ -51,7 +51,8 @@ static void clear(const strip *s, float *row, int begin, int end)
         memset(row + begin * VEC_LANES, 0, sizeof(float) * (size_t)(end - begin) * VEC_LANES);
 }
 
-/* v of `count` pixels (a constant) from x into the ring; what lies `ahead` goes to the second cache meanwhile. */
+/* v of `count` pixels (a compile-time constant) from x into the ring; meanwhile prefetches memory at distance
+ * `ahead` into L2. */
 VEC_INLINE void norm_of(const int count, const float *x, int64_t ahead, const float *scale, const strip *s, float *to)
 {
     enum { TOGETHER = ZN_LITE_HEAD_CHANNELS / VEC_LANES };
@@ -82,8 +83,8 @@ VEC_INLINE void norm_of(const int count, const float *x, int64_t ahead, const fl
     }
 }
 
-/* v of `count` pixels of a row. First the scales of all, whose roots and divisions wait for each other, then the
- * products. */
+/* v of `count` pixels of a row. First computes the scales of all pixels, whose roots and divisions have long
+ * latencies, then the products. */
 APART void norm_any(const strip *s, const float *x, int64_t ahead, int count, float *to)
 {
     const int c = s->a->c;
@@ -97,7 +98,7 @@ APART void norm_any(const strip *s, const float *x, int64_t ahead, int count, fl
         norm_of(1, x + (int64_t)p * c, ahead, scale + p, s, to + p * VEC_LANES);
 }
 
-/* Row y of v into the ring, whole groups of SUMS pixels and one more on either side. */
+/* Loads row y of v into the ring: whole groups of SUMS pixels and one more pixel on either side. */
 APART void row_in(const strip *s, int y)
 {
     const zn_lite_head_args *a = s->a;
@@ -115,8 +116,8 @@ APART void row_in(const strip *s, int y)
     s->steps.norm(s, x, y + 2 < a->h ? 2 * (int64_t)a->wide * a->c : 0, end - first, to);
 }
 
-/* e of SUMS pixels from the ring rows v. A pixel is multiplied by all it meets as soon as it is loaded: of two factors
- * that both lie in registers for long, a Neoverse-V1 does two multiply-adds a cycle instead of four. */
+/* e of SUMS pixels from the ring rows v. A pixel is multiplied with all its weights as soon as it is loaded: if both
+ * factors have been in registers for long, a Neoverse-V1 does two multiply-adds per cycle instead of four. */
 VEC_INLINE void sums_of(const float *const v[RING], int at, const vec w[9], float *e, int64_t e_pixel)
 {
     vec sum[SUMS];
@@ -126,7 +127,7 @@ VEC_INLINE void sums_of(const float *const v[RING], int at, const vec w[9], floa
 #pragma GCC unroll 3
     for (int i = 0; i < RING; i++) {
         const float *row = v[i] + at;
-        __asm__("" : "+r"(row)); /* or compilers load all pixels before */
+        __asm__("" : "+r"(row)); /* otherwise compilers load all pixels first */
 #pragma GCC unroll 10
         for (int t = 0; t < SUMS + 2; t++) {
             const vec x = vec_load(row + t * VEC_LANES);
@@ -141,7 +142,7 @@ VEC_INLINE void sums_of(const float *const v[RING], int at, const vec w[9], floa
         vec_store(e + t * e_pixel, sum[t]);
 }
 
-/* Row y of e, one vector of channels after the other. */
+/* Row y of e, by vectors of channels. */
 VEC_INLINE void row_of(const bool planes, const strip *s, int y)
 {
     const int64_t plane = s->plane, e_plane = s->e_plane, e_pixel = planes ? VEC_LANES : s->e_pixel;
@@ -164,7 +165,7 @@ VEC_INLINE void row_of(const bool planes, const strip *s, int y)
 
 APART void row_of_pixels(const strip *s, int y) { row_of(false, s, y); }
 
-/* What the product needs, and where its results wait to be put in order. */
+/* The operands of the product, and the buffer where its results are reordered. */
 typedef struct ending {
     product q;
     const float *packed;
@@ -218,7 +219,7 @@ static void image_rows(strip s, const ending *d, int begin, int end)
     }
 }
 
-/* The places of everything in scratch; returns where the product's own begin. */
+/* Assigns the offsets of all buffers in scratch; returns the start of the product's own scratch. */
 static float *lay_out(strip *s, bool quads, float *scratch)
 {
     const int c = s->a->c, most = zn_lite_head_strip(s->a);

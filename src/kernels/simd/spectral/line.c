@@ -1,5 +1,5 @@
-/* The spectral half of a Prune block on vectors: a line of channels stays in the first cache from the first transform
- * to the last. */
+/* The spectral half of a Prune block on vectors: a line of channels stays in L1 from the first transform to the
+ * last. */
 #include "kernels/line.h"
 #include "kernels/gates.h"
 #include "kernels/simd/prune/srig.h"
@@ -10,7 +10,7 @@ void ZN_KERNEL(line_grad)(const void *args, zn_range r);
 void zn_ref_line(const void *args, zn_range r);
 void zn_ref_line_grad(const void *args, zn_range r);
 
-/* Short lines and narrow groups are left to the reference. */
+/* The reference handles short lines and narrow groups. */
 static bool is_small(const zn_line_args *a)
 {
     const int width = a->gamma ? a->c / a->groups : a->c;
@@ -22,7 +22,7 @@ static float *line_at(const zn_line_args *a, void *scratch, int i)
     return (float *)scratch + i * zn_line_length(a->c) + ZN_LINE_PAD;
 }
 
-/* Zeros around a line, for the taps. */
+/* Writes the zeros around a line, for the taps. */
 static void clear_pads(float *line, int c)
 {
     memset(line - ZN_LINE_PAD, 0, sizeof(float) * ZN_LINE_PAD);
@@ -41,9 +41,9 @@ VEC_INLINE void head_of(const float *e, float *u)
         vec_store(u + i * VEC_LANES, v[i]);
 }
 
-enum { LIST = 512, AHEAD = 4 }; /* heads that are looked at together; how far e is fetched in advance */
+enum { LIST = 512, AHEAD = 4 }; /* heads that are tested together; prefetch distance of e */
 
-/* The heads among `count` whose masks are not all 0: without branches, since masks are hard to guess. */
+/* Lists the heads among `count` whose masks are not all 0. It has no branches, because masks are hard to predict. */
 static int list_open(const float *mask, int count, int32_t *list)
 {
     enum { BLOCKS = WHT_HEAD / ZN_GATE_BLOCK };
@@ -58,7 +58,7 @@ static int list_open(const float *mask, int count, int32_t *list)
     return open;
 }
 
-/* The heads of `count` groups. Where most of them are pruned the others alone are read; e is 0 in the rest. */
+/* The heads of `count` groups. If most of them are pruned, only the others are read; e is 0 in the rest. */
 static void heads_of(const float *e, const float *mask, int count, float *u)
 {
     int32_t list[LIST];
@@ -76,7 +76,7 @@ static void heads_of(const float *e, const float *mask, int count, float *u)
     }
 }
 
-/* u = H e of one pixel. The factor `unit` comes later. */
+/* u = H e of one pixel. The factor `unit` is applied later. */
 static void analyse(const zn_line_args *a, int64_t p, float *u)
 {
     const float *e = a->e + p * a->c, *mask = a->mask ? a->mask + p * (a->c / ZN_GATE_BLOCK) : NULL;
@@ -87,7 +87,7 @@ static void analyse(const zn_line_args *a, int64_t p, float *u)
     wht_rest(u, a->c);
 }
 
-/* t = N(unit u), in place of u but for SRIG, which keeps the scaled u. Returns where t is. */
+/* t = N(unit u), in place of u except for SRIG, which keeps the scaled u. Returns the address of t. */
 static float *nonlinear(const zn_line_args *a, float *u, float *t, const srig *gate)
 {
     const vec unit = vec_splat(a->unit), zero = vec_splat(0);
@@ -108,7 +108,7 @@ static float *nonlinear(const zn_line_args *a, float *u, float *t, const srig *g
     return a->kind == ZN_LINE_THRESHOLD ? t : u;
 }
 
-/* z = H of the taps of s (a line with pads), without the factor `unit`. */
+/* z = H of the taps of s (a padded line), without the factor `unit`. */
 static void synthesise(const zn_line_args *a, const float *s, float *z)
 {
     const float *left = a->mixer, *centre = left + a->c, *right = centre + a->c;
@@ -129,7 +129,8 @@ static void synthesise(const zn_line_args *a, const float *s, float *z)
     wht_rest(z, a->c);
 }
 
-/* The sum over a group of channels, in four chains where it is wide enough; of squares around the mean if wanted. */
+/* The sum over a group of channels, as four independent sums if it is wide enough; or the sum of squared deviations
+ * from the mean. */
 VEC_INLINE float sum_of(const float *r, int width, const bool square, float mean)
 {
     const int step = width % (4 * VEC_LANES) ? VEC_LANES : 4 * VEC_LANES;
@@ -189,7 +190,7 @@ void ZN_KERNEL(line)(const void *args, zn_range range)
     }
 }
 
-/* dz of one pixel's vector at k: through norm and rectifier, if there are any. */
+/* dz of one pixel's vector at k: back through norm and ReLU, if there are any. */
 VEC_INLINE vec begin(const zn_line_args *a, const float *dy, const float *r, const float *stats, int shift, int k)
 {
     const vec d = vec_load(dy + k);
@@ -204,7 +205,7 @@ VEC_INLINE vec begin(const zn_line_args *a, const float *dy, const float *r, con
 /* dm = unit H dz */
 static void begin_line(const zn_line_args *a, int64_t p, float *dm)
 {
-    const int shift = a->gamma ? __builtin_ctz((unsigned)(a->c / a->groups)) : 0; /* groups are powers of two wide */
+    const int shift = a->gamma ? __builtin_ctz((unsigned)(a->c / a->groups)) : 0; /* group width is a power of two */
     const float *stats = a->gamma ? a->stats + 4 * (p / a->pixels * a->groups) : NULL;
     const float *r = a->gamma ? a->r + p * a->c : NULL;
     for (int k = 0; k < a->c; k += WHT_HEAD) {
@@ -222,12 +223,13 @@ static void begin_line(const zn_line_args *a, int64_t p, float *dm)
         vec_store(dm + k, vec_load(dm + k) * vec_splat(a->unit));
 }
 
-/* Gradients of mixer and scale are added to rows; dt = scale .* taps back of dm. s is a line with pads: scale .* t. */
+/* Adds the gradients of mixer and scale to rows; dt = scale .* (transposed taps of dm). s is a padded line: scale .*
+ * t. */
 static void taps_back(const zn_line_args *a, const float *dm, const float *t, const float *s, float *dt, float *rows)
 {
     const int64_t c = a->c;
     const float *left = a->mixer, *centre = left + c, *right = centre + c;
-    for (int64_t k = 0; k < c; k += VEC_LANES) { /* beyond the ends of a row of the mixer lies another; dm is 0 there */
+    for (int64_t k = 0; k < c; k += VEC_LANES) { /* may read the mixer's next row at the ends; dm is 0 there */
         const vec d = vec_load(dm + k);
         vec_store(rows + c + k, vec_fma(d, vec_load(s + k - 1), vec_load(rows + c + k)));
         vec_store(rows + 2 * c + k, vec_fma(d, vec_load(s + k), vec_load(rows + 2 * c + k)));

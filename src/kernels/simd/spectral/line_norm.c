@@ -1,5 +1,5 @@
-/* The norm behind a line of channels (kernels/line.h), and the sums its gradient needs. A pixel that is pruned whole is
- * not read: it is zero. */
+/* The norm after a line of channels (kernels/line.h), and the sums for its gradient. A fully pruned pixel is not
+ * read: it is zero. */
 #include "kernels/line.h"
 #include "kernels/simd/vec_math.h"
 
@@ -30,7 +30,7 @@ void ZN_KERNEL(line_norm)(const void *args, zn_range range)
     }
 }
 
-/* Sums of a line of the cache's worth of channels over the pixels of an image. */
+/* Sums of one cache line of channels over the pixels of an image. */
 enum { SPAN = 16, SPAN_VECTORS = SPAN / VEC_LANES };
 
 static void sum_columns(const zn_line_args *a, int64_t image, int k)

@@ -1,5 +1,5 @@
-/* The passes of a Lite block along rows and over pixels; lite_columns.c has the one between. A row of t is transformed
- * in scratch, where it fits the L1. The grouped convolutions run on the way in and on the way out. */
+/* The passes of a Lite block along rows and over pixels; lite_columns.c has the pass between them. A row of t is
+ * transformed in scratch, where it fits L1. The grouped convolutions run when data is loaded and stored. */
 #include "kernels/lite.h"
 #include "kernels/mix.h"
 #include "kernels/simd/conv/group_product.h"
@@ -32,7 +32,7 @@ void ZN_KERNEL(lite_rows)(const void *args, zn_range r)
             }
         }
         float *y = a->y + zn_lite_at(a, row, 0);
-        /* What the next row's product reads comes while this one is transformed. */
+        /* Prefetches the input of the next row's product while this row is transformed. */
         wht_ahead ahead = { x + a->wide * a->c, row + 1 < r.end ? a->wide * a->c / 16 : 0, 8, false };
         mix(line, a->gate, a->wide, width, width == a->ci ? y : line, a->band * a->ci, zn_lite_apart(a), &ahead);
         zn_lite_end_bands(a, row);
@@ -43,15 +43,15 @@ void ZN_KERNEL(lite_rows)(const void *args, zn_range r)
 
 enum { PIXELS = 4, ACROSS = VEC_REGISTERS / 8 }; /* a block of results */
 
-/* What a pixel is expanded with: packed weights [groups][deep][padded]. */
+/* The operands of an expansion: packed weights [groups][deep][padded]. */
 typedef struct expansion {
     const zn_lite_args *a;
     const float *packed;
     int deep, wide, padded;
 } expansion;
 
-/* y = x + b + t w for `pixels` pixels (a constant) of `across` vectors (likewise), the last one of `last` lanes. x and
- * y begin at float `at`, b and w at output o of group g. */
+/* y = x + b + t w for `pixels` pixels and `across` vectors (both compile-time constants), the last vector with
+ * `last` lanes. x and y begin at offset `at`, b and w at output o of group g. */
 VEC_INLINE void expand_few(const int pixels, const int across, const expansion *e, const float *t, int g, int o,
                            int64_t at, int last)
 {
@@ -100,7 +100,7 @@ VEC_INLINE void expand_pixels(const int pixels, const expansion *e, const float 
     }
 }
 
-/* [groups][deep][padded] from [groups][wide][deep], zeros behind. */
+/* [groups][deep][padded] from [groups][wide][deep], zero-padded. */
 static void pack_expansion(const expansion *e, float *to)
 {
     const zn_lite_args *a = e->a;
@@ -110,7 +110,7 @@ static void pack_expansion(const expansion *e, float *to)
                 *to++ = o < e->wide ? a->w[((int64_t)g * e->wide + o) * e->deep + k] : 0;
 }
 
-/* What lies 8 KB behind these floats, into the second cache. */
+/* Prefetches the memory 8 KB after these floats into L2. */
 static inline void fetch_ahead(const float *from, int64_t floats)
 {
     for (int64_t i = 0; i < floats; i += 16)

@@ -1,6 +1,6 @@
-/* The pass of a Lite block along columns. A column of a pixel is transformed in scratch, where it fits the L1. Columns
- * of a band come out of the second cache, into which the next band is fetched meanwhile; those of a map whose rows lie
- * far apart, some at a time, by the passes of wht_strip.h. */
+/* The pass of a Lite block along columns. A column of a pixel is transformed in scratch, where it fits L1. Columns
+ * of a band are read from L2, into which the next band is prefetched meanwhile. Columns of a map whose rows are far
+ * apart are processed a few at a time, by the passes of wht_strip.h. */
 #include "kernels/lite.h"
 #include "kernels/simd/lanes.h"
 #include "kernels/simd/spectral/lite_mix.h"
@@ -8,7 +8,8 @@
 
 void ZN_KERNEL(lite_columns)(const void *args, zn_range r);
 
-/* One row of a strip, from the map to its columns' lines or back; a line has `width` floats for each of its rows. */
+/* Copies one row of a strip from the map to its columns' lines or back; a line has `width` floats for each of its
+ * rows. */
 static void row_in(const float *from, int ci, int pixels, float *to, int64_t width, int64_t step)
 {
     for (int p = 0; p < pixels; p++, from += ci, to += step)
@@ -22,9 +23,9 @@ static void row_out(const float *from, int64_t step, int ci, int pixels, float *
             store(to + k, vec_load(from + k), ci - k < VEC_LANES ? ci - k : VEC_LANES);
 }
 
-/* The columns of a band, one after the other, in place. The steps among eight neighbouring rows are those that go from
- * the band to the line and back: with others, eight rows would share a set of the first cache. So the middle, with the
- * gate, has those between the eighths of a column; gate[y * 8 + k] is that of row y + k * h / 8. */
+/* The columns of a band, one after the other, in place. The steps among eight neighbouring rows are done when
+ * copying from the band to the line and back: with other steps, eight rows would share an L1 set. So the middle,
+ * with the gate, has the steps between the eighths of a column; gate[y * 8 + k] is the gate of row y + k * h / 8. */
 static void band_columns(const zn_lite_args *a, const float *from, float *to, const float *gate, float *line,
                          wht_ahead *ahead)
 {

@@ -1,11 +1,11 @@
-/* Lines of the Lite block, H diag(gate) H along them: all steps but the last three, those three, gate and three steps
- * back in registers, and the rest. */
+/* Lines of the Lite block, H diag(gate) H along them: first all steps except the last three. Then these three, the
+ * gate and three steps back in registers. Then the remaining steps. */
 #ifndef ZN_LITE_MIX_H
 #define ZN_LITE_MIX_H
 
 #include "kernels/simd/spectral/wht_strip.h"
 
-/* The steps among eight neighbours, or all n, and back with the gate between. */
+/* The steps among eight neighbours, or all n, and back with the gate in between. */
 static void gate_rows(float *x, const float *gate, int n, int64_t width, float *to, wht_ahead *ahead)
 {
     wht_walk q = wht_solid(x, to, n, n < 8 ? n : 8, 1, width);
@@ -22,8 +22,8 @@ static void gate_rows(float *x, const float *gate, int n, int64_t width, float *
         wht_walk_blocks(WHT_GATE, 1, &q);
 }
 
-/* to = M(gate) x over n rows of `width` floats, whole vectors. x is lost; it may be `to`. band: 0, or the floats of
- * which every `apart` floats of `to` begin with some. */
+/* to = M(gate) x over n rows of `width` floats, whole vectors. x is overwritten; it may be `to`. band: 0, or the
+ * number of floats stored at the start of every `apart` floats of `to`. */
 static inline void mix(float *x, const float *gate, int n, int64_t width, float *to, int64_t band, int64_t apart,
                        wht_ahead *ahead)
 {
@@ -43,7 +43,7 @@ static inline void mix(float *x, const float *gate, int n, int64_t width, float 
     }
 }
 
-/* Rows of `c` floats, moved to rows of whole vectors (zeros behind) and back. */
+/* Copies rows of `c` floats to rows of whole vectors (zero-padded) and back. */
 static inline void widen(float *to, int64_t wide, const float *from, int c)
 {
     memcpy(to, from, sizeof(float) * (size_t)c);

@@ -1,6 +1,6 @@
-/* DeepSpectralLinear on a few pixels at a time, turned so that a channel of all of them is a row of vectors: then the
- * permutation moves whole rows while they are read, and no step of the transform works within a vector. All stages of
- * the pixels stay in the L1. */
+/* DeepSpectralLinear on a few pixels at a time, transposed so that one channel of all of them is a row of vectors.
+ * The permutation then moves whole rows while they are read, and no step of the transform works within a vector. All
+ * stages of the pixels stay in L1. */
 #include "kernels/simd/spectral/wht.h"
 #include "kernels/simd/vec_math.h"
 #include "kernels/spectral.h"
@@ -11,30 +11,31 @@ void ZN_KERNEL(spectral_linear)(const void *args, zn_range r);
 
 enum { L1_FLOATS = 4096, MOST = 16 };
 
-/* Pixels that are taken together. */
+/* Number of pixels processed together. */
 static int pixels_of(int d)
 {
     const int fit = L1_FLOATS / d < MOST ? L1_FLOATS / d : MOST;
     return fit > VEC_LANES ? fit / VEC_LANES * VEC_LANES : VEC_LANES;
 }
 
-/* Some pixels of one row: p of them, the first at x; `channels` of each in rows of t, `from` a map or its shuffled
- * form. */
+/* Some pixels of one row: p of them, the first at x; `channels` of each in rows of t. `from` is a map or its
+ * shuffled form. */
 typedef struct block {
     int64_t row;
     int x, count, p, wide;
 } block;
 
-/* The part `sub` of a map: where its channel 0 of pixel i of the block lies, and which rows of t it fills. */
+/* Part `sub` of a map: the offset of its channel 0 for pixel i of the block, and which rows of t it fills. */
 static int64_t place(const block *b, bool shuffled, int channels, int sub, int i)
 {
-    const int x = b->x + (i < b->count ? i : b->count - 1); /* beyond the end: the last one again */
+    const int x = b->x + (i < b->count ? i : b->count - 1); /* past the end: repeat the last one */
     if (!shuffled)
         return (b->row * b->wide + x) * channels;
     return (((b->row * 2 + sub / 2) * b->wide + x) * 2 + sub % 2) * (channels / 4);
 }
 
-/* Four channels of 4 * fours pixels (a constant), fours * 16 bytes of four rows of t: whole lines if it can. */
+/* Four channels of 4 * fours pixels (a compile-time constant), fours * 16 bytes of four rows of t: whole cache lines
+ * if possible. */
 VEC_INLINE void turn_in_some(const int fours, float *t, int64_t step, const float *const *from, int k)
 {
     quad v[4][4];
@@ -76,7 +77,7 @@ static void turn_in(const block *b, const float *x, bool shuffled, int channels,
     }
 }
 
-/* 4 * fours channels (a constant) of four pixels, plus bias: fours * 16 bytes of each. */
+/* 4 * fours channels (a compile-time constant) of four pixels, plus bias: fours * 16 bytes of each. */
 VEC_INLINE void turn_out_some(const int fours, float *to, int64_t next, const float *from, int64_t step,
                               const float *bias, int parts)
 {
@@ -116,8 +117,8 @@ static void turn_out(const block *b, const float *t, const float *bias, bool shu
         }
 }
 
-/* One stage: to = the first `rows` of H (s .* P x), both powers of two, x known by its first `known` rows (the others
- * repeat them). Steps at distances of `rows` and more only add, so they are done while P x is read. */
+/* One stage: to = the first `rows` rows of H (s .* P x), both powers of two. x is given by its first `known` rows
+ * (the others repeat them). Steps at distances of `rows` and more only add, so they are done while P x is read. */
 typedef struct stage {
     const float *x, *s;
     const int32_t *from;
@@ -126,7 +127,7 @@ typedef struct stage {
     wht_ahead *ahead;
 } stage;
 
-/* s .* P x with the rows that the last steps only add, added; `some` rows (a constant, 4 at most) at a time. */
+/* s .* P x, including the additions of the last steps; `some` rows (a compile-time constant, at most 4) at a time. */
 VEC_INLINE void folded(const int some, const int p, const stage *q)
 {
     const int vectors = p / VEC_LANES;
@@ -150,7 +151,7 @@ VEC_INLINE void folded(const int some, const int p, const stage *q)
     wht_solid_from(q->to, q->rows, 1, q->rows, p, q->ahead);
 }
 
-/* A stage of all rows; radix and p are constants. */
+/* A stage of all rows; radix and p are compile-time constants. */
 VEC_INLINE void whole(const int radix, const int p, const stage *q)
 {
     const wht_walk walk = { .from = q->x,
@@ -212,7 +213,7 @@ static bool is_identity(const int32_t *from, int d)
     return same == d;
 }
 
-/* What the block behind b will read of one line of the map: it comes while the stages of b are computed. */
+/* What the block after b will read from one line of the map: it is prefetched while the stages of b are computed. */
 static wht_ahead next_of(const zn_spectral_linear_args *a, const block *b, int line)
 {
     const int lines = a->shuffle_in ? 2 : 1, x = b->x + 2 * b->p <= a->wide ? b->x + b->p : 0;
@@ -225,7 +226,7 @@ void ZN_KERNEL(spectral_linear)(const void *args, zn_range r)
 {
     const zn_spectral_linear_args *a = args;
     const int p = pixels_of(a->d), last = a->depth - 1;
-    const bool ordered = last > 0 && is_identity(a->from, a->d); /* then zeros behind the input make its end repeat */
+    const bool ordered = last > 0 && is_identity(a->from, a->d); /* then zeros after the input make its end repeat */
     const int first = ordered ? power_of_two(a->cin) : a->d;
     for (int64_t row = r.begin; row < r.end; row++)
         for (int x = 0; x < a->wide; x += p) {

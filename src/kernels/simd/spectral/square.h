@@ -1,6 +1,6 @@
-/* Spectral mixing of squares with GELU: a few channels of a whole square are gathered into scratch that fits the L1,
- * mixed along rows while they come, then along columns, and leave through the activation: one pass over memory. How a
- * square is mixed is the kernel's choice: tile_square.c, in simd/ or in the folder of the ISA. */
+/* Spectral mixing of squares with GELU, in one pass over memory. A few channels of a whole square are gathered into
+ * scratch that fits L1, mixed along rows while they are loaded, then along columns, and stored through the
+ * activation. The kernel chooses how a square is mixed: tile_square.c, in simd/ or in the folder of the ISA. */
 #ifndef ZN_SIMD_SQUARE_H
 #define ZN_SIMD_SQUARE_H
 
@@ -10,24 +10,24 @@
 
 #include <math.h>
 
-/* FOUR_MIDDLES: the side for which the steps beyond the middle are one pass over whole lines. */
+/* FOUR_MIDDLES: the side for which the steps outside the middle are one pass over whole lines. */
 enum { CHANNELS = WHT_LINE, PADDING = 16, FOUR_MIDDLES = 4 * TILE_MIDDLE, AHEAD = 3 };
 
-/* Channels [first, first + count) of a square; row: floats between its rows. */
+/* Channels [first, first + count) of a square; row: stride of its rows in floats. */
 typedef struct square {
     const zn_tile_square_args *a;
     zn_tile_square at;
     int first, count;
     int64_t row;
-    int64_t next; /* floats of the map to the square that comes after this */
+    int64_t next; /* floats of the map up to the next square */
     float root;
     float *t;
-    float *gate[2];          /* of each axis, [P][CHANNELS], with the scale of both transforms */
-    float *low[2], *high[2]; /* bounds of what the threshold takes away, likewise */
+    float *gate[2];          /* per axis, [P][CHANNELS], including the scale of both transforms */
+    float *low[2], *high[2]; /* bounds of what the threshold subtracts, in the same layout */
 } square;
 
-/* One vector of `rows` positions (a constant) through the steps among them, gate and threshold, and back: the same bits
- * as tile_mix gives, since training may compute one here and again there. */
+/* One vector of `rows` positions (a compile-time constant): the steps among them, gate and threshold, and back. It
+ * gives the same bits as tile_mix, because training may compute one here and recompute it there. */
 VEC_INLINE void gate_vector(const int rows, float *at, int64_t step, const float *gate, const float *low,
                             const float *high)
 {
@@ -45,7 +45,7 @@ VEC_INLINE void gate_vector(const int rows, float *at, int64_t step, const float
         vec_store(at + i * step, v[i]);
 }
 
-/* Tables of one axis; `count` channels (a constant where they are all of a line). */
+/* Tables of one axis; `count` channels (a compile-time constant for a full line). */
 VEC_INLINE void tables_of(const square *q, int axis, const int count)
 {
     const zn_tile_square_args *a = q->a;
@@ -94,7 +94,7 @@ static void middle(const square *q, int axis, float *line, int64_t step)
         gates(1, q, axis, line, step);
 }
 
-/* The steps of one line beyond the middle, in place, positions `step` floats apart. */
+/* The steps of one line outside the middle, in place, with positions `step` floats apart. */
 static void outer_steps(const square *q, float *line, int64_t step)
 {
     if (q->a->p != FOUR_MIDDLES) {
@@ -105,7 +105,7 @@ static void outer_steps(const square *q, float *line, int64_t step)
         wht_lines(line + k * step, TILE_MIDDLE * step, line + k * step, TILE_MIDDLE * step);
 }
 
-/* One row of the square, mixed; what lies outside the map is reflected. */
+/* Loads and mixes one row of the square; positions outside the map are reflected. */
 static void row_in(const square *q, int i)
 {
     const zn_tile_square_args *a = q->a;
@@ -129,7 +129,7 @@ static void row_in(const square *q, int i)
         }
         outer_steps(q, line, CHANNELS);
     }
-    if (inside && y + AHEAD < a->h) { /* a later row, into the second cache */
+    if (inside && y + AHEAD < a->h) { /* prefetches a later row into L2 */
         const float *later = from + (AHEAD * (int64_t)a->wide + q->at.x) * a->channels;
         for (int j = 0; j < a->p; j++)
             __builtin_prefetch(later + (int64_t)j * a->channels, 0, 2);
@@ -138,7 +138,7 @@ static void row_in(const square *q, int i)
     outer_steps(q, line, CHANNELS);
 }
 
-/* All rows. One outside the map is most often another one of the square over again. */
+/* All rows. A row outside the map is usually a copy of another row of the square. */
 static void rows_in(const square *q)
 {
     const zn_tile_square_args *a = q->a;
@@ -154,12 +154,12 @@ static void rows_in(const square *q)
         }
 }
 
-/* The part of a square that lies inside the map: rows [top, bottom), columns [left, right). */
+/* The part of a square inside the map: rows [top, bottom), columns [left, right). */
 typedef struct square_part {
     int64_t top, bottom, left, right;
 } square_part;
 
-/* GELU and out with what lies inside the map. */
+/* Applies GELU and stores the part inside the map. */
 static void rows_out(const square *q, square_part in)
 {
     const zn_tile_square_args *a = q->a;
@@ -188,7 +188,7 @@ static int64_t inside(int64_t at, int64_t first, int64_t size)
     return i < 0 ? 0 : i < size ? i : size;
 }
 
-/* Mixes q->t along rows, then along columns; what lies outside the map may be left undefined. */
+/* Mixes q->t along rows, then along columns; values outside the map may be left undefined. */
 static void mix_square(const square *q, square_part in)
 {
     rows_in(q);
@@ -199,14 +199,14 @@ static void mix_square(const square *q, square_part in)
     }
 }
 
-/* Floats of the map before a unit. */
+/* Offset of a unit in the map, in floats. */
 static int64_t place_of(const zn_tile_square_args *a, int64_t unit)
 {
     const zn_tile_square at = zn_tile_square_at(a, unit);
     return ((at.image * a->h + at.y) * a->wide + at.x) * a->channels;
 }
 
-/* All squares of a range; `mix` (a constant) mixes one. */
+/* All squares of a range; `mix` (a compile-time constant) mixes one. */
 VEC_INLINE void all_squares(const zn_tile_square_args *a, zn_range r, void (*const mix)(const square *, square_part))
 {
     const int64_t row = (int64_t)a->p * CHANNELS + PADDING, table = (int64_t)a->p * CHANNELS + PADDING;

@@ -1,5 +1,5 @@
-/* The middle of spectral mixing in a tile: gate and soft threshold, with the steps of the transform among neighbouring
- * rows before and after, in registers. */
+/* The middle of spectral mixing in a tile: gate and soft threshold, with the transform steps among neighbouring rows
+ * before and after, in registers. */
 #ifndef ZN_TILE_GATE_H
 #define ZN_TILE_GATE_H
 
@@ -10,18 +10,18 @@
 typedef struct tile_gates {
     const float *gate, *th; /* [P][channels] */
     int64_t channels;
-    int64_t row; /* floats between rows of the tile */
+    int64_t row; /* stride of the tile's rows in floats */
     float root;  /* 1 / sqrt(P) */
 } tile_gates;
 
-/* The middle is taken of so many neighbours, or of all where a tile has less. */
+/* Number of neighbours in the middle, or all rows if a tile has fewer. */
 enum { TILE_MIDDLE = 8 };
 
-/* sign(x) max(|x| - t, 0), t not negative. A NaN stays. */
+/* sign(x) max(|x| - t, 0), t >= 0. A NaN stays NaN. */
 VEC_INLINE vec soft(vec x, vec minus_t, vec t) { return x - vec_min(vec_max(x, minus_t), t); }
 
-/* One vector of `rows` neighbours (a constant), the first of them position k; c: its first channel, n lanes that count.
- * Both transforms' scales are in gate and threshold. */
+/* One vector of `rows` neighbours (a compile-time constant), the first at position k; c: its first channel, n: lanes
+ * used. The scales of both transforms are included in gate and threshold. */
 VEC_INLINE void tile_gate(const int rows, const tile_gates *g, float *at, int64_t k, int c, const int n)
 {
     const float *gate = g->gate + k * g->channels + c, *th = g->th + k * g->channels + c;

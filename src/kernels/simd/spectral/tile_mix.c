@@ -1,5 +1,5 @@
-/* Spectral mixing in tiles. A tile of a strip is copied into scratch of whole vectors (rows of a map lie far apart, and
- * often in the same sets of the caches), where it is transformed by passes over several rows at a time. Eight
+/* Spectral mixing in tiles. A tile of a strip is copied into scratch of whole vectors (rows of a map are far apart,
+ * and often in the same cache sets). There it is transformed by passes over several rows at a time. Eight
  * neighbouring rows are transformed last, gated while they are in registers, and transformed back first. */
 #include "kernels/gates.h"
 #include "kernels/mix.h"
@@ -10,7 +10,7 @@
 void ZN_KERNEL(tile_mix)(const void *args, zn_range r);
 void ZN_KERNEL(tile_mix_grad)(const void *args, zn_range r);
 
-/* A strip of a unit in scratch: each pixel's channels padded to whole vectors, `wide` floats for each position. */
+/* A strip of a unit in scratch: each pixel's channels are padded to whole vectors, with `wide` floats per position. */
 typedef struct job {
     const zn_tile_mix_args *a;
     zn_strip s;
@@ -32,7 +32,7 @@ static void copy(float *to, const float *from, int64_t count)
         vec_store(to + i, vec_load(from + i));
 }
 
-/* One position of the strip from the map to scratch (zeros in the padding), and back. */
+/* Copies one position of the strip from the map to scratch (with zero padding), and back. */
 static void row_in(const job *j, const float *x, float *t)
 {
     const int c = j->a->channels;
@@ -60,7 +60,7 @@ static void row_out(const job *j, const float *t, float *y, bool add)
     }
 }
 
-/* Gathers a tile and does all steps but those of the middle. Outside the line: reflected, or zero. */
+/* Gathers a tile and does all steps except those of the middle. Outside the line values are reflected, or zero. */
 static void tile_in(const job *j, int64_t tile, const float *x, bool reflected, float *t)
 {
     const zn_tile_mix_args *a = j->a;
@@ -77,7 +77,7 @@ static void tile_in(const job *j, int64_t tile, const float *x, bool reflected, 
     wht_rows_from(t, a->p, TILE_MIDDLE, j->wide, j->wide);
 }
 
-/* The middle of a tile: `rows` neighbours (a constant) at a time. */
+/* The middle of a tile: `rows` neighbours (a compile-time constant) at a time. */
 VEC_INLINE void gate_rows(const int rows, const job *j, float *t)
 {
     const int channels = j->a->channels, whole = channels / VEC_LANES * VEC_LANES;
@@ -118,7 +118,7 @@ void ZN_KERNEL(tile_mix)(const void *args, zn_range r)
     }
 }
 
-/* The same for the gradient: from x and dy to dx in dy's place; sums for the parameters. */
+/* The same for the gradient: from x and dy to dx, stored in dy; sums for the parameters. */
 VEC_INLINE void gate_vector_back(const int rows, const job *j, const float *x, float *dy, float *sums, int64_t k, int c,
                                  const int n)
 {
@@ -166,8 +166,8 @@ VEC_INLINE void gate_rows_back(const int rows, const job *j, const float *x, flo
         }
 }
 
-/* One strip. Gradients of reflected positions wait in `outside` ([2][P][wide]: before and behind the line) until all
- * own ones are written. */
+/* One strip. Gradients of reflected positions are kept in `outside` ([2][P][wide]: before and after the line) until
+ * all gradients inside the line are written. */
 static void strip_back(const job *j, float *scratch, float *sums)
 {
     const zn_tile_mix_args *a = j->a;

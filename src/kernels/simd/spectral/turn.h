@@ -1,4 +1,4 @@
-/* Rows turned into columns, for panels of gemm.h. */
+/* Transposes rows into columns, for panels of gemm.h. */
 #ifndef ZN_SIMD_TURN_H
 #define ZN_SIMD_TURN_H
 

@@ -1,7 +1,7 @@
-/* Walsh-Hadamard transforms along rows, columns and channels. A piece (a run of a line, or lines that lie one behind
- * the other) is transformed by passes of up to three steps in registers: the first reads the map, the last writes it,
- * and between them the piece stays in scratch that fits the first caches. Up to four rows, and lines that registers
- * hold, are done in one pass. */
+/* Walsh-Hadamard transforms along rows, columns and channels. A piece (a run of a line, or consecutive lines) is
+ * transformed by passes of up to three steps in registers. The first pass reads the map, the last one writes it, and
+ * in between the piece stays in scratch that fits L1 and L2. Up to four rows, and lines that fit in registers, are
+ * done in one pass. */
 #include "kernels/simd/spectral/wht_held.h"
 #include "kernels/simd/spectral/wht_strip.h"
 #include "kernels/simd/vec_math.h"
@@ -18,7 +18,7 @@ static int passes_of(int64_t n)
     return passes;
 }
 
-/* What comes behind `floats` floats of the map, and is as long, for lines of several passes. */
+/* The memory after `floats` floats of the map, of the same length, to prefetch for lines of several passes. */
 static wht_ahead behind(const zn_wht_args *a, int64_t at, int64_t floats)
 {
     const int passes = passes_of(a->n);
@@ -45,7 +45,7 @@ static void rows(const zn_wht_args *a, int64_t at, int64_t units, float *t)
     wht_whole_lines(a->x + at, t, a->y + at, a->n, a->n * units, a->inner, a->scale, &ahead);
 }
 
-/* `width` floats of each of n rows that lie apart. */
+/* `width` floats of each of n rows that are not contiguous. */
 static void columns(const zn_wht_args *a, int64_t at, int64_t width, float *t)
 {
     const int64_t each = width % 16 ? width : 16;
@@ -78,7 +78,7 @@ static void line(float *x, int64_t n)
         vec_store(x + i, wht_within(VEC_LANES, vec_load(x + i)));
 }
 
-/* One unit: `width` floats at each of n positions, `run` floats apart in scratch (1 where channels are transformed). */
+/* One unit: `width` floats at each of n positions, `run` floats apart in scratch (1 if channels are transformed). */
 typedef struct piece {
     int64_t at, width, run;
 } piece;
@@ -138,7 +138,7 @@ static void scatter(const zn_wht_args *a, const piece *q, const float *t, float 
     }
 }
 
-/* Through scratch as a whole, with or without a gate between two transforms. */
+/* Processes a whole piece in scratch, with or without a gate between two transforms. */
 static void gated(const zn_wht_args *a, const piece *q, float *t)
 {
     gather(a, q, a->x, t);
@@ -151,7 +151,7 @@ static void gated(const zn_wht_args *a, const piece *q, float *t)
     scatter(a, q, t, a->gate ? 1 : a->scale);
 }
 
-/* How many neighbouring units lie one behind the other and are taken at once. */
+/* The number of consecutive units that are contiguous and processed at once. */
 static int64_t together(const zn_wht_args *a)
 {
     const bool lines = a->inner == 1 || (a->inner <= zn_wht_run(a) && a->inner % VEC_LANES == 0);

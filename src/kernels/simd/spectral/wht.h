@@ -1,11 +1,11 @@
-/* Walsh-Hadamard steps on rows of vectors: butterflies over 2 to 8 rows held in registers. Steps of a transform
- * commute, so a long one is done in any order of such passes. */
+/* Walsh-Hadamard steps on rows of vectors: butterflies over 2 to 8 rows in registers. Steps of a transform commute,
+ * so a long one is done as such passes in any order. */
 #ifndef ZN_SIMD_WHT_H
 #define ZN_SIMD_WHT_H
 
 #include "kernels/simd/spectral/wht_walk.h"
 
-/* All of the transform over radix (2, 4, 8 or 16, a constant) values. */
+/* The whole transform over radix (2, 4, 8 or 16, a compile-time constant) values. */
 VEC_INLINE void wht_registers(const int radix, vec *v)
 {
 #pragma GCC unroll 4
@@ -19,8 +19,8 @@ VEC_INLINE void wht_registers(const int radix, vec *v)
             }
 }
 
-/* The transform over four lines of sixteen floats, from one place to another (or the same). A line is written whole:
- * stores to one line after the other cost a Neoverse-V1 a cycle and more each. */
+/* The transform over four lines of sixteen floats, from one address to another (or the same). Whole lines are
+ * written: stores that alternate between cache lines cost a Neoverse-V1 a cycle or more each. */
 enum { WHT_LINE = 16 };
 VEC_INLINE void wht_load_lines(const float *from, int64_t step, vec v[WHT_LINE / VEC_LANES][4])
 {
@@ -45,7 +45,7 @@ VEC_INLINE void wht_lines(const float *from, int64_t from_step, float *to, int64
             vec_store(to + j * to_step + u * VEC_LANES, v[u][j]);
 }
 
-/* Row `row` of the block at float c of run `number`. */
+/* Row `row` of the block at offset c of run `number`. */
 VEC_INLINE vec wht_walk_load(const wht_kind kind, const int radix, const wht_walk *q, int64_t number, int64_t c,
                              int row)
 {
@@ -55,7 +55,7 @@ VEC_INLINE vec wht_walk_load(const wht_kind kind, const int radix, const wht_wal
     return vec_load(q->from + (int64_t)(q->table[k] & q->mask) * q->from_step + c) * vec_splat(q->factors[k]);
 }
 
-/* All blocks of a walk, a vector of each row at a time. kind and radix (8 at most) are constants. */
+/* All blocks of a walk, one vector of each row at a time. kind and radix (at most 8) are compile-time constants. */
 VEC_INLINE void wht_walk_blocks(const wht_kind kind, const int radix, const wht_walk *q)
 {
     for (int64_t number = 0; number < q->runs; number++)
@@ -103,7 +103,7 @@ static inline void wht_plain(int radix, const wht_walk *q)
         ZN_KERNEL(wht_plain2)(q);
 }
 
-/* A pass over n rows of `width` floats that lie one behind the other: what is treated alike is one run. */
+/* A pass over n contiguous rows of `width` floats: rows that are treated alike are merged into one run. */
 static inline wht_walk wht_solid(const float *from, float *to, int64_t n, int radix, int64_t len, int64_t width)
 {
     const int64_t run = len * width;
@@ -117,7 +117,7 @@ static inline wht_walk wht_solid(const float *from, float *to, int64_t n, int ra
                        .to_next = radix * run };
 }
 
-/* The radix of the next pass when the steps below n are left: eight, but sixteen as four by four. */
+/* The radix of the next pass when the steps below n remain: eight, but sixteen is done as four by four. */
 static inline int wht_next_radix(int64_t n) { return n == 4 || n == 16 ? 4 : n > 4 ? 8 : (int)n; }
 
 /* The steps at distances len, 2 len, ... below end over n rows of `width` floats, whole vectors, without gaps. */

@@ -1,15 +1,15 @@
-/* Walsh-Hadamard transforms of short lines that lie one behind the other: registers hold several, or one. */
+/* Walsh-Hadamard transforms of short consecutive lines: registers hold several lines, or one. */
 #ifndef ZN_SIMD_WHT_HELD_H
 #define ZN_SIMD_WHT_HELD_H
 
 #include "kernels/simd/spectral/wht_line.h"
 
 enum {
-    WHT_VECTORS = VEC_REGISTERS == 32 ? 16 : 8, /* that registers hold */
+    WHT_VECTORS = VEC_REGISTERS == 32 ? 16 : 8, /* vectors held in registers */
     WHT_HELD = WHT_VECTORS * VEC_LANES          /* floats: the longest line */
 };
 
-/* All steps of lines of n positions, several of them in a vector if n is less than its lanes. */
+/* All steps of lines of n positions; a vector holds several lines if n is less than its lanes. */
 VEC_INLINE vec wht_within(const int64_t n, vec v)
 {
 #pragma GCC unroll 4
@@ -19,8 +19,8 @@ VEC_INLINE vec wht_within(const int64_t n, vec v)
     return v;
 }
 
-/* Groups of WHT_VECTORS vectors: all steps of lines of `n` floats within a vector (VEC_LANES: all), and those among
- * `radix` neighbours (a constant, up to WHT_VECTORS). */
+/* Groups of WHT_VECTORS vectors: all steps of lines of `n` floats within a vector (VEC_LANES: all), and the steps
+ * among `radix` neighbours (a compile-time constant, up to WHT_VECTORS). */
 VEC_INLINE void wht_held_vectors(const int radix, const int64_t n, const float *from, float *to, int64_t vectors,
                                  vec scale)
 {
@@ -49,7 +49,7 @@ VEC_INLINE void wht_held_vectors(const int radix, const int64_t n, const float *
     }
 }
 
-/* Lines of n floats, fewer than a vector has, `count` floats together. */
+/* Lines of n floats, shorter than a vector; `count` floats in total. */
 static inline void wht_held_short(int64_t n, const float *from, float *to, int64_t count, vec scale)
 {
     const int64_t whole = count / VEC_LANES;
@@ -68,7 +68,7 @@ static inline void wht_held_short(int64_t n, const float *from, float *to, int64
     }
 }
 
-/* scale * H x for lines of n floats, WHT_HELD at most; `count` floats together. y may be x. */
+/* scale * H x for lines of n floats, at most WHT_HELD; `count` floats in total. y may be x. */
 static inline void wht_held(int64_t n, const float *x, float *y, int64_t count, float scale)
 {
     const int64_t vectors = count / VEC_LANES;

@@ -1,13 +1,13 @@
-/* One Walsh-Hadamard transform over contiguous floats. The head works on groups of eight vectors: the steps inside a
- * vector and those between the eight, straight from where the input lies; the rest are passes of wht.h. */
+/* One Walsh-Hadamard transform over contiguous floats. The head processes groups of eight vectors: the steps inside
+ * a vector and those between the eight, directly from the input. The remaining steps are passes of wht.h. */
 #ifndef ZN_SIMD_WHT_LINE_H
 #define ZN_SIMD_WHT_LINE_H
 
 #include "kernels/simd/spectral/wht.h"
 
-enum { WHT_HEAD = 8 * VEC_LANES }; /* the least length */
+enum { WHT_HEAD = 8 * VEC_LANES }; /* the minimum length */
 
-/* Lanes whose numbers differ in bit d change places. */
+/* Swaps lanes whose indices differ in bit d. */
 VEC_INLINE vec wht_swap(const int d, vec v)
 {
 #if defined(__AVX512F__)
@@ -26,7 +26,7 @@ VEC_INLINE vec wht_swap(const int d, vec v)
 #endif
 }
 
-/* +1 where bit d of the lane's number is clear, else -1. */
+/* +1 where bit d of the lane index is clear, otherwise -1. */
 VEC_INLINE vec wht_signs(const int d)
 {
     float s[VEC_LANES];
@@ -49,7 +49,7 @@ VEC_INLINE void wht_head(vec v[8])
     wht_registers(8, v);
 }
 
-/* What the head left. */
+/* The steps after the head. */
 static inline void wht_rest(float *x, int64_t n) { wht_rows_from(x, n / WHT_HEAD, 1, WHT_HEAD, WHT_HEAD); }
 
 #endif

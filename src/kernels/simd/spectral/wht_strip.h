@@ -1,6 +1,6 @@
-/* A strip of columns of a map whose rows lie far apart. The first pass goes from the map to scratch, where a column is
- * one piece that fits the L1, the last one back; the others stay with one column. Passes over the map take four rows at
- * most, and these by whole lines of the cache: often they lie in one set of it, which has no room for more. */
+/* A strip of columns of a map whose rows are far apart. The first pass reads the map and writes scratch, where a
+ * column is contiguous and fits L1; the last pass writes back. The passes in between work on one column. Passes over
+ * the map use at most four rows, in whole cache lines: such rows often share one cache set, which cannot hold more. */
 #ifndef ZN_SIMD_WHT_STRIP_H
 #define ZN_SIMD_WHT_STRIP_H
 
@@ -9,17 +9,17 @@
 typedef struct wht_strip {
     const float *from;
     float *to;
-    int64_t row;            /* floats from a row of the map to the next */
+    int64_t row;            /* stride of the map's rows in floats */
     int64_t n;              /* rows: 16 or more with a gate, 8 or more without */
-    int64_t columns, width; /* of `width` floats, whole vectors; sixteen are best */
-    const float *gate;      /* of n, for H (gate * scale .* H x); or NULL, for scale * H x */
+    int64_t columns, width; /* columns of `width` floats, whole vectors; sixteen are best */
+    const float *gate;      /* [n], for H (gate * scale .* H x); or NULL, for scale * H x */
     float scale;
     float *lines; /* scratch of columns * (n * width + WHT_APART) */
 } wht_strip;
 
 enum {
-    WHT_APART = 16, /* floats that keep neighbouring columns in other sets of the caches */
-    WHT_EARLY = 4   /* blocks of rows that are fetched early, fewer than eight */
+    WHT_APART = 16, /* floats of padding that put neighbouring columns in different cache sets */
+    WHT_EARLY = 4   /* blocks of rows to prefetch, fewer than eight */
 };
 
 /* Steps among radix rows (1, 2 or 4), times scale. */
@@ -35,8 +35,8 @@ static inline void wht_scaled(int radix, const wht_walk *q)
         wht_walk_blocks(WHT_SCALE, 1, q);
 }
 
-/* The steps at distances below n of `total` rows of `width` floats without gaps, into t. Returns where they are: t, or
- * `from` if there are none. */
+/* The steps at distances below n of `total` contiguous rows of `width` floats, into t. Returns the address of the
+ * result: t, or `from` if there are no steps. */
 static inline const float *wht_first_steps(const float *from, float *t, int64_t n, int64_t total, int64_t width,
                                            wht_ahead *ahead)
 {
@@ -49,8 +49,8 @@ static inline const float *wht_first_steps(const float *from, float *t, int64_t 
     return from;
 }
 
-/* scale * H x for lines of n rows of `width` floats without gaps, `total` rows in all. The last pass has four rows at
- * most, so that it writes whole lines of the cache: memory takes them in pieces at a third of the speed. */
+/* scale * H x for lines of n contiguous rows of `width` floats, `total` rows in all. The last pass has at most four
+ * rows, so that it writes whole cache lines: memory takes partial lines at a third of the speed. */
 static inline void wht_whole_lines(const float *from, float *t, float *to, int64_t n, int64_t total, int64_t width,
                                    float scale, wht_ahead *ahead)
 {
@@ -62,10 +62,10 @@ static inline void wht_whole_lines(const float *from, float *t, float *to, int64
     wht_scaled(last, &q);
 }
 
-/* The block of rows number i: y, y + len, ... y + (radix - 1) * len. */
+/* The first row of block number i, which has rows y, y + len, ... y + (radix - 1) * len. */
 static inline int64_t wht_block_row(int64_t i, int radix, int64_t len) { return i / len * len * radix + i % len; }
 
-/* Into the second cache. */
+/* Prefetches into L2. */
 static inline void wht_strip_fetch(const wht_strip *q, int64_t i, int radix, int64_t len)
 {
     const int64_t y = wht_block_row(i, radix, len);
