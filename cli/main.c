@@ -1,4 +1,4 @@
-/* The program: the table of commands, help, and the call of a command's run function. To add a command, write
+/* The program: the table of commands, the help, and the dispatch to a command. To add a command, write
  * cli/commands/NAME.c and add a line to the table. */
 #include "commands.h"
 #include "ui/facts.h"
@@ -213,7 +213,7 @@ static int dispatch(int argc, char **argv)
     return c ? run_command(c, argc - 2, argv + 2) : unknown_command(word);
 }
 
-/* Looked for by hand, because also a command line that cannot be parsed gets its JSON object. */
+/* Searches the arguments directly, because a command line that cannot be parsed also gets its JSON object. */
 static int asks_for_json(int argc, char **argv)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--"); i++)
@@ -224,14 +224,14 @@ static int asks_for_json(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write like any other */
-    signal(SIGXFSZ, SIG_IGN); /* and so is a file that has reached the user's limit */
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is handled as a failed write */
+    signal(SIGXFSZ, SIG_IGN); /* and so is a file that exceeds the user's size limit */
     int status = dispatch(argc, argv);
     if (asks_for_json(argc, argv))
         facts_print(status);
     status = report_finish(status);
     if (interrupted()) {
-        /* The shell should see that it was the signal that ended this, after everything is tidy. */
+        /* After the cleanup, ends by the signal itself, so that the shell sees what stopped the program. */
         signal(interrupted(), SIG_DFL);
         raise(interrupted());
     }

@@ -1,4 +1,4 @@
-/* Many files, one after the other. Text: a line for each result; JSON: one object with a list. */
+/* Processes many files one after the other. Text output: a line for each result; JSON: one object with a list. */
 #include "commands/batch.h"
 
 #include "commands.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One file. Facts become `object`, if there is to be JSON. Returns non-zero if it failed. */
+/* Processes one file. With JSON output, writes its facts to `object`. Returns non-zero on failure. */
 static int run_one(session *s, const batch *b, const job *item, json *object, double base, double scale)
 {
     char summary[512] = "";
@@ -51,7 +51,7 @@ static void add_object(facts *f, json *object)
     *object = (json){ 0 };
 }
 
-/* All files by this process. Returns how many failed. */
+/* Processes all files in this process. Returns the number of failures. */
 static int run_alone(session *s, const batch *b, const job_list *list, facts *f)
 {
     int failed = 0;
@@ -63,12 +63,12 @@ static int run_alone(session *s, const batch *b, const job_list *list, facts *f)
     return failed;
 }
 
-/* ---- ranks: every one does each n-th file, and rank 0 prints what all had to say ---- */
+/* ---- ranks: each of n ranks processes every n-th file, and rank 0 prints the output of all ---- */
 
-/* Bytes on their way to rank 0. */
+/* A message to rank 0. */
 typedef struct parcel {
     char *bytes;
-    size_t size, at; /* at: what has been taken */
+    size_t size, at; /* at: bytes read so far */
 } parcel;
 
 static void put(parcel *p, const void *bytes, size_t size)
@@ -80,7 +80,7 @@ static void put(parcel *p, const void *bytes, size_t size)
     p->size += sizeof size + size;
 }
 
-/* The next bytes, inside the parcel; NULL after the last. */
+/* The next item, in place; NULL after the last. */
 static void *take(parcel *p, size_t *size)
 {
     if (p->at == p->size)
@@ -91,7 +91,7 @@ static void *take(parcel *p, size_t *size)
     return bytes;
 }
 
-/* The files of this rank, with what they have to say; failed ones send their error. */
+/* Processes the files of this rank and collects their output, and the errors of failed files. */
 static parcel run_share(session *s, const batch *b, const job_list *list, zn_ranks *ranks)
 {
     const int first = zn_ranks_rank(ranks), step = zn_ranks_count(ranks);
@@ -112,7 +112,7 @@ static parcel run_share(session *s, const batch *b, const job_list *list, zn_ran
     return p;
 }
 
-/* The next file of a rank to the report. Returns 1 if it failed, 0 if not, -1 if there is no more. */
+/* Reports the next file of a rank. Returns 1 if it failed, 0 if not, -1 if there are no more. */
 static int report_next(parcel *p, facts *f)
 {
     captured c = { 0 };
@@ -130,7 +130,7 @@ static int report_next(parcel *p, facts *f)
     return size > 0;
 }
 
-/* Everyone's parcels, each as the caller's own; rank 0 alone gets them. */
+/* Sends this rank's parcel to rank 0, which gets one parcel from each rank. */
 static zn_status gather(zn_ranks *ranks, parcel *mine, void **all, parcel *parcels)
 {
     const int count = zn_ranks_count(ranks);
@@ -144,8 +144,8 @@ static zn_status gather(zn_ranks *ranks, parcel *mine, void **all, parcel *parce
     return status;
 }
 
-/* All files by all ranks; `own` of the batch becomes the sum of all. How many failed, for rank 0; others know nothing
- * of it. */
+/* Processes all files on all ranks. On rank 0, `own` of the batch becomes the sum over all ranks. Returns the number of
+ * failures on rank 0; other ranks do not know it. */
 static int run_on_ranks(session *s, const batch *b, const job_list *list, zn_ranks *ranks, facts *f)
 {
     const int count = zn_ranks_count(ranks);
@@ -193,7 +193,8 @@ static int run_files(session *s, const batch *b, const job_list *list, zn_ranks 
     return failed ? EXIT_FAILURE : 0;
 }
 
-/* 0 if all ranks have got so far, which also waits for them: none may see what another one writes. */
+/* Waits for all ranks and returns 0 if none has failed so far. The wait ensures that no rank sees the files that
+ * another one writes. */
 static int agree(zn_ranks *ranks, int status)
 {
     if (zn_ranks_agree(ranks, status ? ZN_EINVALID : ZN_OK) == ZN_OK)

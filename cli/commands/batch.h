@@ -16,8 +16,7 @@ typedef struct batch {
     /* After the last file: facts about all of them; may be NULL. */
     void (*end)(const session *s, facts *f);
     void *own; /* passed to work and end as s->own */
-    /* If work accumulates sums in `own`: its size, and how rank 0 adds the `own` of another rank.
-     */
+    /* If work accumulates sums in `own`: its size, and how rank 0 adds the `own` of another rank. */
     size_t own_size;
     void (*add)(void *own, const void *other);
     unsigned needs;

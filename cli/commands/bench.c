@@ -1,4 +1,4 @@
-/* zenith bench: times one part of a model on random input and sets the result against what the machine can do. */
+/* zenith bench: times one part of a model on random input and compares the result with the peak of the machine. */
 #include "commands.h"
 #include "commands/session.h"
 #include "ui/compute.h"
@@ -87,8 +87,8 @@ static void report(const options *o, const zn_model_info *info, const zn_bench_o
     facts_end(&f);
 }
 
-/* The model of the command line, or the one that other commands take; random weights cost the same where none is found.
- */
+/* Opens the model of the command line, or the default model of other commands. If none is found, uses random weights,
+ * which take the same time. */
 static int open_model(const options *o, zn_model **out)
 {
     if (!o->model && zn_model_find(NULL, out) == ZN_OK)

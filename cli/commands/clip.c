@@ -1,5 +1,5 @@
-/* zenith encode --clip, and what decode does with a latent of several frames: images or a video. One image is in
- * memory at a time. */
+/* zenith encode --clip, and decoding of latents with several frames to images or a video. Only one image is in memory
+ * at a time. */
 #include "commands/clip.h"
 
 #include "commands.h"
@@ -19,7 +19,7 @@ static zn_status open_video(session *s, zn_video **out)
     return zn_video_new(s->model, &compute, out);
 }
 
-/* With -v: what the pieces took. */
+/* With -v: prints how the work was divided into pieces. */
 static void explain(const session *s, zn_video *v, zn_part part)
 {
     const char *plan = s->o->verbose ? zn_video_plan(v, part) : "";
@@ -29,7 +29,7 @@ static void explain(const session *s, zn_video *v, zn_part part)
 
 /* ---- encode ---- */
 
-/* What gives frames: a video file, or an image, which may be animated. One of the two is open. */
+/* A source of frames: a video file, or an image, which may be animated. One of the two is open. */
 typedef struct frames {
     zn_film *film;
     zn_animation *images;
@@ -61,7 +61,7 @@ static zn_status encode_item(const options *o, zn_video *v, const char *path, zn
     return status;
 }
 
-/* A video that cannot be read is refused before the images in front of it are encoded. */
+/* If videos cannot be read, fails before the images before them are encoded. */
 static zn_status check_films(const job_list *list)
 {
     zn_status status = ZN_OK;
@@ -71,7 +71,7 @@ static zn_status check_films(const job_list *list)
     return status;
 }
 
-/* All items of a list; complains about the one that cannot be used. */
+/* Encodes all items of a list. Reports an item that cannot be used. */
 static zn_status encode_items(session *s, zn_video *v, const job_list *list, zn_latent **clip, int *pictures)
 {
     const double base = s->bar.base, scale = s->bar.scale;
@@ -158,12 +158,12 @@ typedef struct album {
     session *s;
     const job *item;
     zn_image_write_options writing;
-    zn_film_writer *film; /* or NULL: single images */
+    zn_film_writer *film; /* NULL: separate images */
     int count, expected;  /* images */
-    double base, scale;   /* of the progress bar */
-    char *last;           /* name of the last one */
+    double base, scale;   /* part of the progress bar */
+    char *last;           /* name of the last image */
     int width, height;
-    int told; /* what is wrong has been said */
+    int told; /* the error has been reported */
 } album;
 
 char *numbered(const char *path, int number)
@@ -172,7 +172,7 @@ char *numbered(const char *path, int number)
     return must_print("%.*s_%04d%s", (int)(dot - path), path, number, dot);
 }
 
-/* The image to its own file. */
+/* Writes the image to its own file. */
 static zn_status write_single(album *a, const zn_image *picture)
 {
     const options *o = a->s->o;

@@ -1,4 +1,4 @@
-/* zenith compare: how far two images are apart. */
+/* zenith compare: measures the difference between two images. */
 #include "commands.h"
 #include "ui/facts.h"
 #include "ui/report.h"

@@ -1,4 +1,4 @@
-/* zenith convert: checkpoints to .safetensors, with another number type if asked. */
+/* zenith convert: converts checkpoints to .safetensors, optionally with another dtype. */
 #include "commands.h"
 #include "ui/facts.h"
 #include "ui/files.h"

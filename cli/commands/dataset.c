@@ -1,4 +1,4 @@
-/* zenith dataset: folders of photos to .lmdb data sets, what is in them, and contact sheets. */
+/* zenith dataset: builds .lmdb data sets from folders of photos, describes them, and makes contact sheets. */
 #include "commands.h"
 #include "ui/facts.h"
 #include "ui/files.h"
@@ -181,7 +181,7 @@ static int sheet(const options *o)
 
 enum { BUILD = 1, INFO = 2, SHOW = 4 };
 
-/* Refuses options that belong to another action. */
+/* Rejects options of other actions. */
 static int check_options(const options *o, const char *action, int bit)
 {
     const struct {

@@ -1,5 +1,5 @@
-/* zenith decode: latent files to image files. Without --model each latent is decoded by the model that its file names,
- * or else by the only one found that fits. */
+/* zenith decode: decodes latent files to image files. Without --model, each latent is decoded by the model that its
+ * file names, or else by the only model found that fits. */
 #include "commands.h"
 #include "commands/batch.h"
 #include "commands/clip.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A .png of a folder is a latent unless it is plainly an image. A damaged one is taken, so that it is reported. */
+/* A .png in a folder is a latent unless it is clearly an image. A damaged file is accepted, so that it is reported. */
 static int takes(const char *path)
 {
     if (has_extension(path, TENSOR_FILES))
@@ -31,12 +31,12 @@ static int takes(const char *path)
 
 /* ---- which model decodes a latent ---- */
 
-/* Models found that could have made a latent. */
+/* The models found that could have made a latent. */
 typedef struct candidates {
     const zn_latent *latent;
     int count;
     char first[1024]; /* path of the first one */
-    char names[512];  /* of all, for messages */
+    char names[512];  /* names of all, for messages */
 } candidates;
 
 static int could_decode(const zn_model_info *m, const zn_latent *z)
@@ -54,7 +54,7 @@ static int is_listed(const char *names, const char *name)
     return 0;
 }
 
-/* A model in several search places is one model: -m takes the first. */
+/* A model in several search folders counts once: -m uses the first. */
 static void consider(void *user, const char *path, const zn_model_info *info, const char *error)
 {
     candidates *c = user;
@@ -70,7 +70,7 @@ static void consider(void *user, const char *path, const zn_model_info *info, co
     free(name);
 }
 
-/* The only model found that could have made this latent, as its path; NULL after saying why there is none. */
+/* The path of the only model found that could have made this latent; NULL after reporting why there is none. */
 static const char *assume_model(const options *o, const job *item, candidates *c)
 {
     const zn_latent *z = c->latent;
@@ -117,7 +117,7 @@ static int open_for(session *s, const job *item, const zn_latent *latent)
     return status;
 }
 
-/* Complains and returns 0 if the latent cannot be this model's; remarks on one that probably is not. */
+/* Reports an error and returns 0 if the latent cannot be from this model. Prints a remark if it probably is not. */
 static int fits(const session *s, const job *item, const zn_latent *latent)
 {
     const zn_model_info *m = s->info;
@@ -135,7 +135,7 @@ static int fits(const session *s, const job *item, const zn_latent *latent)
 
 /* ---- decoding ---- */
 
-/* A latent that the session's model takes, as item->output. Facts go to j as members. */
+/* Decodes a latent that fits the session's model to item->output. Adds facts to j as members. */
 static zn_status decode_latent(session *s, const job *item, const zn_latent *latent, json *j, char *summary,
                                size_t size)
 {
@@ -168,7 +168,7 @@ done:
     return status;
 }
 
-/* Number `index` of a file's latents, made ready for its model, which is opened. Complains on failure. */
+/* Reads latent number `index` of a file, opens its model and scales the latent for it. Reports errors. */
 static zn_status read_latent(session *s, const job *item, int64_t index, zn_latent **latent, int64_t *count)
 {
     const zn_status status = zn_latent_read_at(item->input, index, latent, count);
@@ -183,7 +183,7 @@ static zn_status read_latent(session *s, const job *item, int64_t index, zn_late
     return ZN_EINVALID;
 }
 
-/* Number `index` of a batch to a result of its own, whose facts are an object in a list. */
+/* Decodes latent number `index` of a batch to its own file. Its facts are an object in a list. */
 static zn_status decode_member(session *s, const job *item, int64_t index, json *j, char *summary, size_t size)
 {
     zn_latent *latent = NULL;
@@ -210,7 +210,7 @@ static zn_status decode_member(session *s, const job *item, int64_t index, json 
     return status;
 }
 
-/* All latents of a file [N,C,H,W] to OUT_0001.png, OUT_0002.png, ... */
+/* Decodes all latents of a file [N,C,H,W] to OUT_0001.png, OUT_0002.png, ... */
 static zn_status decode_batch(session *s, const job *item, int64_t count, json *j, char *summary, size_t size)
 {
     const double base = s->bar.base, scale = s->bar.scale;
@@ -254,7 +254,7 @@ static zn_status work(session *s, const job *item, json *j, char *summary, size_
 
 static int can_write(const char *path) { return zn_image_can_write(path) || is_video_file(path); }
 
-/* Videos that cannot be written are refused before anything is decoded. Non-zero after saying why. */
+/* Checks that videos can be written before anything is decoded. Returns non-zero after reporting why not. */
 static int lacks_video(const options *o)
 {
     const char *name = o->output && is_video_file(o->output) ? o->output : NULL;

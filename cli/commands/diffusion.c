@@ -1,4 +1,4 @@
-/* What the commands of diffusion autoencoders share. */
+/* Shared by the commands for diffusion autoencoders. */
 #include "commands/diffusion.h"
 
 #include "commands.h"
@@ -8,9 +8,9 @@
 
 #include <stdlib.h>
 
-enum { ENCODE_STEPS = 250 }; /* as the authors have it */
+enum { ENCODE_STEPS = 250 }; /* the authors' value */
 
-/* A file with more parts of the model; the folder of a training run stands for the model in it. */
+/* Adds a file with more parts of the model. A folder of a training run means the model in it. */
 static zn_status extend(session *s, const char *path)
 {
     if (!path)
@@ -91,7 +91,7 @@ void parts_free(parts *p)
     *p = (parts){ 0 };
 }
 
-/* The middle of a file's image, in the size of the model. */
+/* The centre of a file's image, scaled to the size of the model. */
 static zn_status read_fitting(const session *s, const char *path, zn_image **out)
 {
     const options *o = s->o;

@@ -38,8 +38,7 @@ diffusion diffusion_begin(session *s, int steps, int inversions, int renders, in
 void diffusion_stage(diffusion *d, const char *label, int steps);
 
 /* Read and encode an image: diffusion_read computes only its condition, diffusion_take also its noise. The caller frees
- * *out, even on failure.
- */
+ * *out, even on failure. */
 zn_status diffusion_read(session *s, const char *path, parts *out);
 zn_status diffusion_take(diffusion *d, const char *path, parts *out);
 zn_status diffusion_render(diffusion *d, const float *cond, const float *noise, zn_image **out);

@@ -1,4 +1,4 @@
-/* zenith distill: a small model for the latent space of a large one. */
+/* zenith distill: trains a small model for the latent space of a large one. */
 #include "commands.h"
 #include "ui/facts.h"
 #include "ui/monitor.h"
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* People are spared what there was nothing to measure of; JSON has null for it. */
+/* Text output leaves out values that were not measured; JSON has null for them. */
 static void fact_measure(facts *f, const char *key, double value, const char *unit)
 {
     if (f->json || isfinite(value))

@@ -1,5 +1,5 @@
-/* zenith edit: strengthens or weakens an attribute of an image, with the classifier of a diffusion autoencoder; and
- * what attributes there are. */
+/* zenith edit: strengthens or weakens an attribute of an image with the classifier of a diffusion autoencoder. Also
+ * lists the attributes. */
 #include "commands.h"
 #include "commands/diffusion.h"
 #include "ui/report.h"
@@ -9,18 +9,18 @@
 #include <string.h>
 #include <strings.h>
 
-enum { STEPS = 100, MOST = 1000 }; /* amounts */
+enum { STEPS = 100, MOST = 1000 }; /* MOST: maximum number of amounts */
 
 typedef struct change {
     const options *o;
-    const char *attribute;    /* as the classifier calls it */
-    double *amounts, *scores; /* scores: how likely each result shows the attribute */
+    const char *attribute;    /* name in the classifier */
+    double *amounts, *scores; /* scores: probability that each result shows the attribute */
     int count, row;
 } change;
 
 /* ---- amounts ---- */
 
-/* "-0.3,0,0.3"; 0 after saying that it is none. */
+/* Parses "-0.3,0,0.3". Returns 0 after reporting an error. */
 static int parse_amounts(change *c, const char *text)
 {
     c->amounts = must_alloc(NULL, 2 * MOST * sizeof *c->amounts);
@@ -41,7 +41,7 @@ static int parse_amounts(change *c, const char *text)
 
 /* ---- attributes ---- */
 
-/* The row of the classifier that a word means, by its name in any case of letters or by its number, or -1. */
+/* The row of the classifier for a word: its name in upper or lower case, or its number. -1 if there is none. */
 static int row_of(const zn_diffae *d, const char *word)
 {
     const int count = zn_diffae_attribute_count(d);
@@ -70,7 +70,7 @@ static void complain_unknown(const zn_diffae *d, const char *word)
     free(names);
 }
 
-/* Says what is wrong and returns 0 if the attribute asked for is not there. */
+/* Reports an error and returns 0 if the requested attribute does not exist. */
 static int find_attribute(change *c, const zn_diffae *d)
 {
     c->row = row_of(d, c->o->attribute);
@@ -83,7 +83,7 @@ static int find_attribute(change *c, const zn_diffae *d)
     return 1;
 }
 
-/* One attribute of a list: its number, its name, and how likely the image shows it where there is one. */
+/* Prints one attribute of a list: number, name and, if there is an image, the probability that it shows it. */
 static void list_one(facts *f, int number, const char *name, const float *score)
 {
     if (!f->json && score)
@@ -100,7 +100,7 @@ static void list_one(facts *f, int number, const char *name, const float *score)
     }
 }
 
-/* All attributes; scores may be NULL. */
+/* Lists all attributes; scores may be NULL. */
 static void list_all(const options *o, const zn_diffae *d, const float *scores)
 {
     facts f;
@@ -140,7 +140,7 @@ static int list(const options *o)
 
 /* ---- the image ---- */
 
-/* Image number i, and its score. */
+/* Renders image number i and computes its score. */
 static zn_status render_one(const change *c, diffusion *d, const parts *p, int i, zn_image **picture)
 {
     zn_diffae *net = diffusion_net(d->s);
@@ -163,7 +163,7 @@ static int make(void *self, diffusion *d, results *r)
     change *c = self;
     parts p = { 0 };
     int status = 0;
-    if (!find_attribute(c, diffusion_net(d->s))) /* told before the long way to the noise */
+    if (!find_attribute(c, diffusion_net(d->s))) /* checked before the slow inversion to noise */
         return EXIT_FAILURE;
     zn_status done = diffusion_take(d, c->o->files[0], &p);
     for (int i = 0; i < c->count && done == ZN_OK && !status; i++) {

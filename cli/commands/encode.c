@@ -1,4 +1,4 @@
-/* zenith encode: image files to latent files. */
+/* zenith encode: encodes image files to latent files. */
 #include "commands.h"
 #include "commands/batch.h"
 #include "commands/clip.h"

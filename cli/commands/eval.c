@@ -1,4 +1,4 @@
-/* zenith eval: how good a model is on a folder of images or a data set; with --gates, what its gates prune. */
+/* zenith eval: measures the quality of a model on a folder of images or a data set. --gates: what its gates prune. */
 #include "commands.h"
 #include "commands/session.h"
 #include "ui/compute.h"
@@ -31,7 +31,7 @@ static void scores_text(const zn_scores *s)
     say("  %8s  %7s  %7s", number(s->psnr, 2, a), number(s->ssim, 4, b), number(s->ms_ssim, 4, c));
 }
 
-/* Filters that were tried at all. */
+/* Number of plain filters that were run. */
 static int plain_count(const options *o) { return o->nlm ? ZN_PLAIN_COUNT : ZN_PLAIN_NLM; }
 
 static void plain_text(const options *o, const zn_scores *plain)
@@ -41,7 +41,7 @@ static void plain_text(const options *o, const zn_scores *plain)
         say("  %8s", number(plain[p].psnr, 2, text));
 }
 
-/* How many images the mean PSNR above leaves out, under each PSNR; nothing where there are none. */
+/* Prints below each mean PSNR how many images with infinite PSNR it leaves out; nothing if there are none. */
 static void infinite_text(const options *o, const zn_eval_group *m, int width)
 {
     int64_t all = m->model.psnr_infinite;
@@ -209,7 +209,7 @@ static int run_scores(const options *o, const zn_model *model, const zn_eval_opt
         print_json(o, &r);
     else if (status == ZN_OK)
         print_text(o, &r);
-    /* After the rest: what took long to find out is told though it cannot be written. */
+    /* Written last: results that took long to compute are printed even if this file cannot be written. */
     if (status == ZN_OK && o->output && zn_ranks_rank(e->ranks) == 0)
         status = zn_eval_write(o->output, &r);
     if (status != ZN_OK)
@@ -219,7 +219,7 @@ static int run_scores(const options *o, const zn_model *model, const zn_eval_opt
     return failed ? EXIT_FAILURE : 0;
 }
 
-/* A mistake in the name is told before the work, which may take hours. */
+/* Reports an invalid name before the work, which may take hours. */
 static int check_output(const char *path)
 {
     char *folder = must_copy(path), *slash = strrchr(folder, '/');
@@ -284,7 +284,7 @@ static int run_on(const options *o, zn_ranks *ranks)
     int result = 0;
     if (!o->gates)
         result = run_scores(o, model, &e);
-    else if (zn_ranks_rank(ranks) == 0) /* times are those of a process alone */
+    else if (zn_ranks_rank(ranks) == 0) /* times are measured in a single process */
         result = run_gates(o, model, &e);
     zn_model_free(model);
     return result;

@@ -1,5 +1,5 @@
-/* zenith info: what a file is. Images, videos, latents, weights (with the network they belong to and what it costs)
- * and folders of weights are told apart by content. */
+/* zenith info: describes a file. Images, videos, latents, weights (with their network and its cost) and folders of
+ * weights are recognised by content. */
 #include "commands/info.h"
 #include "commands.h"
 #include "commands/session.h"
@@ -18,7 +18,7 @@ static int fail(const char *path)
     return EXIT_FAILURE;
 }
 
-/* Range and mean of the numbers in all latents of a file. */
+/* Range and mean of the values in all latents of a file. */
 typedef struct range {
     double low, high, sum;
     int64_t count;
@@ -128,7 +128,7 @@ static int model_info(const options *o, const char *path, zn_model *model)
     return 0;
 }
 
-/* A safetensors file is a latent if it says so, or if it can be read as one and fits no network. */
+/* A safetensors file is a latent if its metadata says so, or if it can be read as one and fits no network. */
 static int is_latent(const zn_weights *weights)
 {
     const char *format = zn_weights_metadata(weights, "format");
@@ -136,7 +136,8 @@ static int is_latent(const zn_weights *weights)
            zn_weights_find(weights, "latent_tensor");
 }
 
-/* Why a file cannot be opened as weights; one that was not meant to be any is told what else it could have been. */
+/* Reports why a file cannot be opened as weights. If its extension is not that of weights, lists the formats that info
+ * supports. */
 static int fail_weights(const char *path, zn_status status)
 {
     if (status != ZN_EFORMAT || has_extension(path, "safetensors latent pth pt ckpt bin"))
@@ -147,7 +148,7 @@ static int fail_weights(const char *path, zn_status status)
     return EXIT_FAILURE;
 }
 
-/* Weights, or a latent in a file of tensors. */
+/* Describes weights, or a latent in a tensor file. */
 static int tensors_info(const options *o, const char *path)
 {
     zn_weights *weights = NULL;
@@ -173,7 +174,7 @@ static int file_info(const options *o, const char *path)
     int status = 0;
     zn_image_kind kind = { 0 };
     if (zn_image_probe(path, &kind) == ZN_OK && kind.format) {
-        /* Any RGBA image could be a latent; only one that records its image size says it is. */
+        /* Any RGBA image could be a latent. Only one that records its image size is treated as one. */
         if (zn_latent_read(path, &latent) == ZN_OK && latent->image_width > 0)
             latent_info(o, path, latent, 1);
         else
@@ -197,7 +198,8 @@ static int info_of(const options *o, const char *path)
         return zn_model_open(path, &model) == ZN_OK ? model_info(o, path, model) : fail(path);
     if (!file_exists(path) && !strpbrk(path, "/."))
         return model_open(o, path, &model) ? EXIT_FAILURE : model_info(o, path, model);
-    if (!file_exists(path) && zn_model_open(path, &model) == ZN_OK) /* as zenith models names it: folder/name */
+    if (!file_exists(path) &&
+        zn_model_open(path, &model) == ZN_OK) /* a name as printed by zenith models: folder/name */
         return model_info(o, path, model);
     return is_video_file(path) ? film_info(o, path) : file_info(o, path);
 }
@@ -211,7 +213,7 @@ static void list_failure(const char *path)
     facts_end(&f);
 }
 
-/* Several files: text with an empty line between them, or a JSON list in which a file that failed has its error. */
+/* Several files: text with an empty line between them, or a JSON list with the error of each file that failed. */
 static int info_of_all(const options *o)
 {
     int failed = 0;

@@ -1,4 +1,4 @@
-/* What zenith info says of weights: the network they belong to and what it costs, metadata, tensors. */
+/* zenith info for weights: their network and its cost, metadata, tensors. */
 #include "commands/info.h"
 #include "ui/report.h"
 

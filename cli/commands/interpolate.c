@@ -1,4 +1,4 @@
-/* zenith interpolate: from one image to another, by a diffusion autoencoder. */
+/* zenith interpolate: interpolates between two images with a diffusion autoencoder. */
 #include "commands.h"
 #include "commands/diffusion.h"
 #include "ui/report.h"

@@ -1,4 +1,4 @@
-/* Scale and number of the latents in a file. */
+/* Scaling of latents, and files with several latents. */
 #include "commands/latents.h"
 
 #include "commands.h"
@@ -13,7 +13,7 @@
 
 static int wants_raw(const options *o) { return o->scaling && !strncmp(o->scaling, "raw", 3); }
 
-/* The family that --scaling raw:FAMILY names, else the model's. */
+/* Uses the family of --scaling raw:FAMILY, or else that of the model. */
 static int rescale(const session *s, const char *path, zn_latent *latent, int raw)
 {
     const char *given = s->o->scaling ? strchr(s->o->scaling, ':') : NULL;
@@ -49,7 +49,7 @@ int scale_for_writing(const session *s, const char *path, zn_latent *latent)
     return raw ? rescale(s, path, latent, 1) : 0;
 }
 
-/* ---- one file of all inputs ---- */
+/* ---- one file for all inputs ---- */
 
 char *single_result(const options *o, const char *kind)
 {

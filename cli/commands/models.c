@@ -1,4 +1,4 @@
-/* zenith models: the architectures this build knows and the weights it finds. */
+/* zenith models: lists the architectures of this build and the weights found. */
 #include "commands.h"
 #include "ui/facts.h"
 #include "ui/model_names.h"
@@ -9,7 +9,7 @@
 
 typedef struct listing {
     json *out; /* NULL: text */
-    int width; /* of the column of names */
+    int width; /* width of the column of names */
     int found;
 } listing;
 

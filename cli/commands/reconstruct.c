@@ -1,5 +1,5 @@
-/* zenith reconstruct: images through the encoder and the decoder, and how much of them survived. One image is told at
- * length; several are a line each. */
+/* zenith reconstruct: encodes and decodes images and measures the difference. One image gets a detailed report; several
+ * get one line each. */
 #include "commands.h"
 #include "commands/batch.h"
 #include "commands/diffusion.h"
@@ -16,15 +16,15 @@
 enum { STEPS = 20, NEEDS = NEED_ENCODER | NEED_DECODER | TAKE_DIFFUSION };
 
 typedef struct trip {
-    zn_image *original, *result, *picture; /* picture: what is written, may be result itself */
+    zn_image *original, *result, *picture; /* picture: the image to write; may be result itself */
     zn_image_metadata metadata;
     zn_latent *latent;
-    diffusion d; /* where a diffusion autoencoder does it */
+    diffusion d; /* if the model is a diffusion autoencoder */
     zn_image_difference difference;
     double encode_ms, decode_ms;
 } trip;
 
-/* Part of the work that is the encoder's, for the progress bar. */
+/* The encoder's share of the work, for the progress bar. */
 static double encoder_share(const session *s, const zn_image *image)
 {
     zn_cost e, d;
@@ -58,7 +58,7 @@ static zn_status by_codec(session *s, const char *input, trip *t)
     return status;
 }
 
-/* The original is then what the model takes of the image. */
+/* With a diffusion autoencoder, the original is the part of the image that the model uses. */
 static zn_status by_diffusion(session *s, const char *input, trip *t)
 {
     parts p = { 0 };
@@ -106,7 +106,7 @@ static void clear(trip *t)
     zn_latent_free(t->latent);
 }
 
-/* Of values from 0 to 1. */
+/* For values from 0 to 1. */
 static double mse(const trip *t) { return pow(10, -t->difference.psnr / 10); }
 
 static void figures(const session *s, const trip *t, facts *f)
@@ -253,7 +253,7 @@ static int run_one(const options *o)
     return status;
 }
 
-/* One image is work for one rank. */
+/* A single image runs on one rank. */
 static int run_one_on(const options *o, zn_ranks *ranks) { return zn_ranks_rank(ranks) ? 0 : run_one(o); }
 
 int reconstruct_run(const options *o)

@@ -1,5 +1,5 @@
-/* zenith restore: removes noise, impulse noise or blur from photos. Alpha stays as it is; 16-bit images stay 16-bit
- * where the format of the result has them. */
+/* zenith restore: removes noise, impulse noise or blur from photos. Alpha is unchanged. 16-bit images stay 16-bit if
+ * the format of the result supports it. */
 #include "commands.h"
 #include "commands/batch.h"
 #include "ui/report.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 
 typedef struct work_of {
-    zn_image *damaged, *alpha, *restored, *picture; /* picture: what is written, may be restored itself */
+    zn_image *damaged, *alpha, *restored, *picture; /* picture: the image to write; may be restored itself */
     zn_image_metadata metadata;
     zn_image_read_options reading;
     zn_image_difference before, after; /* against the reference */
@@ -19,7 +19,7 @@ typedef struct work_of {
     double ms;
 } work_of;
 
-/* Alpha and metadata are kept where the result can have it; elsewhere the background shines through. */
+/* Reads alpha and metadata if the result can hold them. Without alpha, the image is blended with the background. */
 static zn_status read_input(const options *o, const job *item, work_of *w)
 {
     w->reading = (zn_image_read_options){ .background = { o->background[0], o->background[1], o->background[2] } };
@@ -33,7 +33,8 @@ static zn_status read_input(const options *o, const job *item, work_of *w)
     return status == ZN_OK && keeps_metadata(o) ? zn_image_read_metadata(item->input, &w->metadata) : status;
 }
 
-/* How far the image was from the reference, and how far the result is. A folder has a reference of each name. */
+/* Measures the difference to the reference before and after restoration. A folder of references has files with the same
+ * names as the inputs. */
 static zn_status judge(const options *o, const job *item, work_of *w)
 {
     if (!o->reference)
@@ -72,7 +73,7 @@ static zn_status restore(session *s, const job *item, work_of *w)
     return status == ZN_OK ? write_image(item->output, item->kind, w->picture, &writing) : status;
 }
 
-/* Infinity, for equal images, is null in JSON. */
+/* The PSNR of equal images is infinite, which is null in JSON. */
 static void report(const options *o, const work_of *w, json *j, char *summary, size_t size)
 {
     const zn_image *r = w->restored;

@@ -1,5 +1,5 @@
-/* The images that one command makes. Files of a folder are written as they come, a sheet or a video when all are
- * there. */
+/* The images that one command makes. Files in a folder are written one by one; a sheet or a video is written when all
+ * images are complete. */
 #include "commands/results.h"
 
 #include "commands.h"
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { RATE = 24, STRIP = 16 }; /* images of one row at most */
+enum { RATE = 24, STRIP = 16 }; /* STRIP: maximum number of images in one row */
 
 int results_to_standard_output(const results *r) { return r->o->output && !strcmp(r->o->output, "-"); }
 
@@ -27,7 +27,7 @@ static char *numbered(const results *r, int number)
     return must_print("%s%s%04d.%s", folder, folder[strlen(folder) - 1] == '/' ? "" : "/", number, extension(r->o));
 }
 
-/* Would a result replace an input? Says so. */
+/* Reports an error if a result would replace an input. */
 static int replaces(const results *r)
 {
     const options *o = r->o;
@@ -116,7 +116,7 @@ int results_add(results *r, zn_image *picture)
     return status;
 }
 
-/* All images as one, row by row; what is left of the last row is black. */
+/* Joins all images into one, row by row. The rest of the last row is black. */
 static zn_status sheet(results *r, zn_image **out)
 {
     const size_t row = (size_t)r->width * 3, line = row * (size_t)r->columns;

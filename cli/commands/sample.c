@@ -1,5 +1,5 @@
-/* zenith sample: new images from a diffusion autoencoder with a latent net. Each image has a
- * seed of its own, so that it is the same whatever the number of images. */
+/* zenith sample: generates new images with a diffusion autoencoder that has a latent net. Each image has its own seed,
+ * so it does not depend on the number of images. */
 #include "commands.h"
 #include "commands/diffusion.h"
 #include "ui/report.h"
@@ -7,8 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { STEPS = 20, LATENT_STEPS = 200 }; /* as the authors have it */
-enum { GROUP = 16 };                     /* conditions made at once: reading the weights is most of the work */
+enum { STEPS = 20, LATENT_STEPS = 200 }; /* the authors' values */
+enum { GROUP = 16 }; /* conditions sampled together, because reading the weights takes most of the time */
 
 typedef struct sampling {
     const options *o;
@@ -17,7 +17,7 @@ typedef struct sampling {
 
 static int groups(int count) { return (count + GROUP - 1) / GROUP; }
 
-/* Up to GROUP images, from number `first` on. */
+/* Makes up to GROUP images, starting with number `first`. */
 static zn_status make_group(const sampling *a, diffusion *d, int first, float *conds, float *noise, results *r,
                             int *exit_status)
 {

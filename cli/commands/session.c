@@ -1,4 +1,4 @@
-/* A model ready to run: name to weights, weights to codec or to diffusion autoencoder. */
+/* Opens a model: finds the weights for a name, then opens a codec or a diffusion autoencoder. */
 #include "commands/session.h"
 
 #include "commands/diffusion.h"
@@ -31,7 +31,7 @@ int model_open(const options *o, const char *name, zn_model **out)
     return EXIT_FAILURE;
 }
 
-/* What keeps the model from what is asked of it: says so and returns non-zero. */
+/* If the model cannot do what is needed, reports why and returns non-zero. */
 static int lacks(const zn_model_info *m, unsigned needs)
 {
     const int no_encoder = (needs & NEED_ENCODER) && !m->has_encoder;
@@ -51,10 +51,10 @@ static int lacks(const zn_model_info *m, unsigned needs)
     return 1;
 }
 
-/* From how many times the arithmetic on a plan is worth a remark. */
+/* A plan that needs at least this many times the operations gets a remark. */
 static const double slow = 1.5;
 
-/* Progress of the codec. The plan is known when it is first called, and the time it takes lies ahead. */
+/* Progress callback of the codec. At the first call the plan is known and the slow part has not started. */
 static int tick(void *user, double fraction)
 {
     session *s = user;

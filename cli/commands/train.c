@@ -1,4 +1,4 @@
-/* zenith train: a run from a recipe and a folder of images, with a bar that shows loss, speed and time left. */
+/* zenith train: runs a recipe on a folder of images, with a bar that shows loss, speed and time left. */
 #include "commands.h"
 #include "ui/facts.h"
 #include "ui/monitor.h"

@@ -1,5 +1,5 @@
-/* Shell completions from the tables of commands and options. What an option's value can be is read from option.wants:
- * see options.h. */
+/* Generates shell completions from the tables of commands and options. option.wants describes the possible values of an
+ * option; see options.h. */
 #include "ui/generate.h"
 
 #include "commands.h"
@@ -13,7 +13,7 @@ enum { WORDS = 512 };
 
 typedef enum value_kind { NO_VALUE, ANY_VALUE, ONE_OF_WORDS, A_PATH, A_FOLDER, A_MODEL } value_kind;
 
-/* The literal values that `wants` starts with, separated by blanks: "auto off" of "auto, off or a number". */
+/* The literal values at the start of `wants`, separated by spaces: "auto off" for "auto, off or a number". */
 static void literal_values(const char *wants, char words[WORDS])
 {
     size_t used = 0;
@@ -42,7 +42,7 @@ static value_kind kind_of(const option *t, char words[WORDS])
     return words[0] ? ONE_OF_WORDS : ANY_VALUE;
 }
 
-/* Words that the first operand of a command can be, beside files; "" if there are none. */
+/* Words that the first operand of a command can be, in addition to files; "" if there are none. */
 static const char *first_operands(const command *c, char words[WORDS])
 {
     const char *name, *description;

@@ -1,5 +1,5 @@
-/* Results that must not be written: over an input, over another result, or over an existing file that -o does not name.
- * Files are identified by device and inode; sorted lists keep this fast for folders of many thousands. */
+/* Finds results that must not be written: over an input, over another result, or over an existing file that -o does not
+ * name. Files are identified by device and inode. Sorted lists keep this fast for folders of many thousand files. */
 #include "ui/files.h"
 #include "ui/report.h"
 
@@ -41,7 +41,7 @@ static identity *inputs_of(const job_list *list, size_t *count)
     return inputs;
 }
 
-/* Equal results one after the other, in the order of their inputs. */
+/* Groups equal results, in the order of their inputs. */
 static int by_output(const void *a, const void *b)
 {
     const job *x = *(job *const *)a, *y = *(job *const *)b;

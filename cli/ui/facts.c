@@ -1,4 +1,4 @@
-/* Facts for people and for scripts from the same calls. */
+/* Prints facts for people and for scripts from the same calls. */
 #include "ui/facts.h"
 
 #include "ui/report.h"
@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The JSON object of this process, not yet closed: facts_print adds the error. */
+/* The JSON object of this process. It stays open until facts_print adds the error. */
 static json object;
-static int in_list; /* facts are one element of a list in it */
+static int in_list; /* the current facts are an element of a list in it */
 
 void facts_begin(facts *f, int as_json)
 {

@@ -1,4 +1,4 @@
-/* Which files to read and what to call the results. */
+/* Selects the files to read and the names of the results. */
 #include "ui/files.h"
 
 #include "commands.h"
@@ -106,7 +106,8 @@ static int by_name(const void *a, const void *b)
     return order ? order : strcmp(((const job *)a)->input, ((const job *)b)->input);
 }
 
-/* Folders, and pipes, sockets and devices, whose opening may take for ever; no links to nowhere, which are told. */
+/* True for folders, and for pipes, sockets and devices, because opening them may block forever. False for broken links,
+ * so that they are reported. */
 static int is_special_file(const char *path)
 {
     struct stat s;
@@ -138,8 +139,8 @@ static void add_folder(job_list *list, const char *folder, const job_rules *rule
         qsort(list->items + first, (size_t)(list->count - first), sizeof *list->items, by_name);
 }
 
-/* Is -o a folder, made if need be? 1 or 0; -1 after saying what is wrong. The name of a new folder must not look like
- * that of a file: who gives one for several results has something else in mind. */
+/* Returns 1 if -o is a folder, which is created if needed, or 0. Returns -1 after reporting an error. The name of a new
+ * folder must not look like a file name: for several results, that is probably a mistake. */
 static int output_is_folder(const options *o, const job_rules *rules, int several)
 {
     const size_t length = strlen(o->output);
@@ -158,7 +159,7 @@ static int output_is_folder(const options *o, const job_rules *rules, int severa
             return -1;
         }
     }
-    if (mkdir(o->output, 0777) == 0 || (errno == EEXIST && is_folder(o->output))) /* another rank was faster */
+    if (mkdir(o->output, 0777) == 0 || (errno == EEXIST && is_folder(o->output))) /* another rank created it first */
         return 1;
     complain("cannot create the folder %s: %s", o->output, strerror(errno));
     return -1;

@@ -1,5 +1,5 @@
-/* A tiny JSON writer: the object is built in memory and printed once, so that a failure on the way leaves no half
- * object on stdout. */
+/* A small JSON writer. The object is built in memory and printed once, so a failure never leaves half an object on
+ * stdout. */
 #include "ui/json.h"
 
 #include "ui/report.h"
@@ -22,7 +22,7 @@ static void put(json *j, const char *bytes, size_t size)
 
 static void put_text(json *j, const char *text) { put(j, text, strlen(text)); }
 
-/* Length of the UTF-8 character at s, or 0 if there is none: over-long forms, surrogates and stray bytes are refused.
+/* Length of the UTF-8 character at s, or 0 if it is not valid: overlong forms, surrogates and stray bytes are rejected.
  */
 static int utf8_length(const unsigned char *s)
 {
@@ -64,7 +64,7 @@ static void put_string(json *j, const char *text)
     free(named);
 }
 
-/* What precedes every value. */
+/* Writes what precedes every value: comma, key and colon. */
 static void begin(json *j, const char *key)
 {
     if (j->comma)

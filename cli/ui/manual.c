@@ -1,4 +1,4 @@
-/* The OPTIONS section of the manual page, from the table of options. */
+/* Generates the OPTIONS section of the manual page from the table of options. */
 #include "ui/generate.h"
 
 #include "commands.h"
@@ -7,7 +7,7 @@
 #include <ctype.h>
 #include <string.h>
 
-/* Plain text as roff: a hyphen as it is typed, and no line that looks like a request. */
+/* Prints plain text as roff: keeps hyphens as typed, and lets no line look like a request. */
 static void say_roff(const char *text)
 {
     if (*text == '.')
@@ -34,7 +34,7 @@ static void say_heading(const option *t)
     say("\n");
 }
 
-/* "encode, decode:" in bold; nothing for an option of all commands. */
+/* Prints "encode, decode:" in bold; nothing for an option of all commands. */
 static void say_commands(unsigned commands)
 {
     if (commands == CMD_ALL)
@@ -56,7 +56,7 @@ static int is_first_of_name(int index)
     return 1;
 }
 
-/* An option of several rows has a line for each of them. */
+/* An option with several rows in the table gets a line for each. */
 static void say_option(int first)
 {
     say_heading(&option_table[first]);

@@ -1,4 +1,4 @@
-/* Names of models as --model takes them, and what to say about one that is not there. */
+/* Model names for --model, and the message about a missing model. */
 #include "ui/model_names.h"
 
 #include "ui/files.h"

@@ -1,4 +1,4 @@
-/* The line of a training run. The curve covers the whole stage: when its places are full, pairs of them are joined. */
+/* The progress line of a training run. The curve covers the whole stage: when full, pairs of points are merged. */
 #include "ui/monitor.h"
 
 #include "commands.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* WIDE: columns for a line with a stage and the whole curve. */
+/* WIDE: columns needed for a line with a stage and the whole curve. */
 enum { CURVE_TEXT = MONITOR_CURVE * 3 + 1, WIDE = 120, LOG_SECONDS = 5 };
 
 static void join_pairs(monitor *m)
@@ -27,7 +27,7 @@ static void join_pairs(monitor *m)
 
 static void note_loss(monitor *m, const zn_train_progress *p)
 {
-    if (m->stage != p->stage_number) { /* another stage, another kind of loss */
+    if (m->stage != p->stage_number) { /* a new stage has another kind of loss */
         m->stage = p->stage_number;
         m->count = 0;
         m->span = 1;
@@ -56,7 +56,7 @@ static int has_blocks(void)
     return 0;
 }
 
-/* The curve so far: blocks where the locale has them, else digits; half of its places on a narrow terminal. */
+/* Draws the curve so far: blocks if the locale supports them, else digits. A narrow terminal gets half the points. */
 static void draw_curve(const monitor *m, char text[CURVE_TEXT])
 {
     static const char *const blocks[] = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
@@ -74,7 +74,7 @@ static void draw_curve(const monitor *m, char text[CURVE_TEXT])
         strcat(text, marks[high > low ? (int)((value[i] - low) / (high - low) * 7.999) : 0]);
 }
 
-/* Where a log file is: on stdout, unless that is a terminal or belongs to --json, or else on stderr. */
+/* Writes to stdout unless it is a terminal or used by --json; else to stderr unless that is a terminal. */
 static void log_line(const monitor *m, const char *text)
 {
     if (m->o->quiet)
@@ -127,7 +127,7 @@ static int tick(void *user, const zn_train_progress *p)
         log_line(m, label);
     }
     draw_curve(m, curve);
-    /* What a narrow terminal cuts off comes last. */
+    /* The parts that a narrow terminal may cut off come last. */
     snprintf(label, sizeof label, "%lld/%lld, loss %.3g %s, %.1f img/s%s%s%s", (long long)p->step, (long long)p->steps,
              p->loss, curve, p->images_per_second, stage, psnr, pruned);
     progress_begin(&m->bar, label, 0, 1);
@@ -135,7 +135,7 @@ static int tick(void *user, const zn_train_progress *p)
     return progress_tick(&m->bar, (double)p->step / (double)p->steps);
 }
 
-/* The interval of lines in a log file: $ZENITH_LOG_SECONDS, or a few seconds. */
+/* The interval between log lines: $ZENITH_LOG_SECONDS, or a few seconds. */
 static double log_interval_ms(void)
 {
     const char *text = getenv("ZENITH_LOG_SECONDS");
@@ -216,7 +216,7 @@ void fact_model(facts *f, const options *o, double seconds)
     fact_real(f, "seconds", seconds, 1, " s");
 }
 
-/* A word for the shell, in quotes where it needs them. */
+/* Quotes a word for the shell if needed. */
 static char *shell_word(const char *word)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./+,:=@%";
@@ -255,7 +255,7 @@ int monitor_end(const monitor *m, zn_status status, int64_t steps)
         return 0;
     }
     char *why = must_copy(zn_error_text());
-    /* zn_model_find knows no commands: its sentence gets the program's advice. */
+    /* The library does not know the commands, so for a missing model the program prints its own message with advice. */
     if (strncmp(why, "no model '", 10) || !(is_missing_model(o->from) || is_missing_model(o->teacher)))
         complain("%s", why);
     free(why);

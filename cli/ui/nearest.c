@@ -7,7 +7,8 @@ enum { LONGEST = 32 };
 
 static int min(int a, int b) { return a < b ? a : b; }
 
-/* Insertions, deletions, replacements and swaps of neighbours that turn a into b; both at most LONGEST long. */
+/* Number of insertions, deletions, replacements and swaps of neighbours that turn a into b. Both have at most LONGEST
+ * characters. */
 static int distance(const char *a, const char *b)
 {
     const int n = (int)strlen(a), m = (int)strlen(b);
@@ -31,7 +32,7 @@ const char *nearest_word(const char *word, const char *const *list, int count)
     if (length < 2 || length > LONGEST)
         return NULL;
     const char *best = NULL;
-    int best_distance = (length < 6 ? 1 : (int)length / 3) + 1; /* one more than is allowed */
+    int best_distance = (length < 6 ? 1 : (int)length / 3) + 1; /* one more than the maximum */
     for (int i = 0; i < count; i++) {
         if (strlen(list[i]) > LONGEST)
             continue;

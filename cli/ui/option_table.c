@@ -1,4 +1,4 @@
-/* The options of all commands, and how the help shows them. */
+/* The options of all commands, and their help. */
 #include "ui/options.h"
 
 #include "ui/values.h"

@@ -1,5 +1,5 @@
-/* The parser of options (those of option_table.c): long ones with a space or '=', short ones alone, clustered or with
- * their value attached, "--" before names that start with a dash. */
+/* Parses the options of option_table.c: long options with a space or '='; short options alone, clustered or with the
+ * value attached; "--" before names that start with a dash. */
 #include "ui/options.h"
 
 #include "commands.h"
@@ -49,7 +49,7 @@ static int unknown_long(const command *c, const char *name, size_t length)
     return status;
 }
 
-/* Stores one option; value is NULL when none was attached, *taken tells that the next word was used. */
+/* Stores one option. value is NULL if none was attached. *taken is set if the next word was used as the value. */
 static int store(options *o, const option *t, const char *value, const char *next, int *taken)
 {
     void *field = (char *)o + t->field;
@@ -131,8 +131,9 @@ int options_parse(options *o, const command *c, int argc, char **argv)
         i += taken;
     }
     status = check_files(o);
-    const int inputs =
-        o->command->bit == CMD_CONVERT && o->file_count ? 1 : o->file_count; /* its second one is written */
+    const int inputs = o->command->bit == CMD_CONVERT && o->file_count
+                           ? 1
+                           : o->file_count; /* the second file of convert is written, not read */
     for (int i = 0; i < inputs && !status && !o->help && !o->version; i++)
         if (!(o->files[i] = !strcmp(o->files[i], "-") ? standard_input() : keep_pipe(o->files[i])))
             status = EXIT_FAILURE;

@@ -22,7 +22,7 @@ void interrupt_catch(void)
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    struct sigaction old; /* a closed terminal, unless nohup has it ignored */
+    struct sigaction old; /* a closed terminal, unless nohup ignores it */
     if (sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler != SIG_IGN)
         sigaction(SIGHUP, &action, NULL);
 }
@@ -35,7 +35,7 @@ void progress_begin(progress *p, const char *label, double base, double scale)
         p->started = now_ms();
     p->base = base;
     p->scale = scale;
-    /* The end of a long label says more than its start: it is the file's name. */
+    /* A long label is cut at the start, because its end is the name of the file. */
     const size_t length = strlen(label), capacity = sizeof p->label - 1;
     size_t skip = length > capacity ? length - capacity : 0;
     while (skip && ((unsigned char)label[skip] & 0xC0) == 0x80)
@@ -82,14 +82,14 @@ static void draw(const progress *p, double fraction, double elapsed)
     duration_text(elapsed, spent, sizeof spent);
     if (p->left_ms > 0)
         duration_text(p->left_ms, left, sizeof left);
-    else if (fraction >= 0.02) /* before that a guess would be far off */
+    else if (fraction >= 0.02) /* earlier estimates would be far off */
         duration_text(elapsed * (1 - fraction) / fraction, left, sizeof left);
     char rest[PROGRESS_LABEL + 96], line[sizeof rest + BAR + 2];
     snprintf(rest, sizeof rest, " %3d%%  %s, about %s left  %s", (int)(fraction * 100), spent, left, p->label);
     const int columns = terminal_columns(STDERR_FILENO) - 1, capacity = columns - 2 - characters(rest);
     const int length = capacity > BAR         ? BAR
                        : capacity < LEAST_BAR ? LEAST_BAR
-                                              : capacity; /* what is said goes before the bar */
+                                              : capacity; /* the text takes precedence over the bar */
     for (int i = 0; i < length; i++)
         bar[i] = i < (int)(fraction * length) ? '#' : '.';
     bar[length] = 0;

@@ -1,4 +1,4 @@
-/* Joining, running, leaving. */
+/* Joins the other processes, runs a command and leaves. */
 #include "ui/ranks.h"
 
 #include "ui/report.h"

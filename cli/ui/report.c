@@ -1,5 +1,5 @@
-/* What the program says, and the few helpers every command needs. stdout carries results only; a write that fails there
- * is remembered once and turned into the exit status at the end. */
+/* Output of the program, and helpers for every command. stdout gets results only. A failed write to stdout is recorded
+ * and becomes the exit status at the end. */
 #include "ui/report.h"
 
 #include "ui/progress.h"
@@ -70,7 +70,7 @@ void report_replay(const captured *c)
     to_stdout(c->out, c->out_size);
 }
 
-/* A line for stderr, which is cut off where it is longer than any that makes sense. */
+/* Formats a line for stderr. Lines longer than LINE are cut off. */
 static void word(char text[LINE], const char *format, va_list args)
 {
     vsnprintf(text, LINE, format, args);
@@ -94,7 +94,7 @@ void say(const char *format, ...)
 
 void say_bytes(const void *bytes, size_t size) { to_stdout(bytes, size); }
 
-/* "zenith: TEXT" on stderr. */
+/* Prints "zenith: TEXT" on stderr. */
 static void tell(const char *text)
 {
     char *line = must_print("zenith: %s\n", text);
@@ -125,7 +125,7 @@ void complain(const char *format, ...)
     tell(text);
 }
 
-/* Does the sentence name this file, as a word or the end of a path? */
+/* True if the text names this file, as a word or as the end of a path. */
 static int names(const char *text, const char *file)
 {
     const size_t length = strlen(file);

@@ -1,5 +1,5 @@
-/* Images in the terminal: the kitty graphics protocol, iTerm2 inline images, sixels, or half blocks in 24-bit colour.
- * The protocol is guessed from the environment; ZENITH_SHOW=kitty|iterm|sixel|blocks overrides the guess. */
+/* Shows images in the terminal: the kitty graphics protocol, iTerm2 inline images, sixels, or half blocks in 24-bit
+ * colour. The protocol is detected from the environment; ZENITH_SHOW=kitty|iterm|sixel|blocks overrides it. */
 #include "ui/show.h"
 
 #include "ui/report.h"
@@ -32,7 +32,7 @@ static protocol guess(void)
         if (!strcmp(forced, names[i]))
             return (protocol)i;
     if (!strncmp(term, "screen", 6) || !strncmp(term, "tmux", 4))
-        return BLOCKS; /* the multiplexer would swallow the image */
+        return BLOCKS; /* the multiplexer would drop the image */
     if (*environment("KITTY_WINDOW_ID") || strstr(term, "kitty") || !strcmp(program, "ghostty"))
         return KITTY;
     if (!strcmp(program, "iTerm.app") || !strcmp(program, "WezTerm") || !strcmp(program, "mintty"))
@@ -49,7 +49,7 @@ static int sample(const zn_image *image, int x, int y, int c)
     return image->bits == 16 ? (((const uint16_t *)image->pixels)[i] + 128) / 257 : ((const uint8_t *)image->pixels)[i];
 }
 
-/* 8-bit copy no wider than `widest`, each pixel the mean of those it covers. */
+/* 8-bit copy at most `widest` pixels wide. Each pixel is the mean of those that it covers. */
 static zn_image *shrink(const zn_image *image, int widest)
 {
     const int width = image->width < widest ? image->width : widest;
@@ -95,7 +95,7 @@ static char *base64(const unsigned char *bytes, size_t size, size_t *length)
     return text;
 }
 
-/* The kitty protocol takes at most 4096 characters at a time; m=1 announces more. */
+/* The kitty protocol takes at most 4096 characters at a time; m=1 means that more follow. */
 static void show_kitty(const show_sink *sink, const char *text, size_t length)
 {
     enum { CHUNK = 4096 };
@@ -120,7 +120,7 @@ static void show_iterm(const show_sink *sink, const zn_image *image, const char 
     put(sink, "\a\n");
 }
 
-/* An upper half block has two pixels: its colour is the upper one, its background the lower one. */
+/* An upper half block shows two pixels: its foreground colour is the upper one, its background colour the lower one. */
 static void show_blocks(const show_sink *sink, const zn_image *image)
 {
     for (int y = 0; y < image->height; y += 2) {

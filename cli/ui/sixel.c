@@ -1,5 +1,5 @@
-/* Sixels: six rows of pixels at a time, one pass over the band for each colour in it. Colours are a fixed cube of
- * 6x6x6; Floyd-Steinberg error diffusion hides the steps. */
+/* Sixels: six rows of pixels at a time, with one pass over this band for each of its colours. The palette is a fixed
+ * cube of 6x6x6 colours; Floyd-Steinberg error diffusion hides the steps. */
 #include "ui/report.h"
 #include "ui/show.h"
 
@@ -15,7 +15,7 @@ static uint8_t *quantise(const zn_image *image)
     const int w = image->width, h = image->height;
     uint8_t *index = must_alloc(NULL, (size_t)w * (size_t)h);
     const size_t row = (size_t)(w + 2) * 3;
-    int *error = must_alloc(NULL, 2 * row * sizeof *error); /* of this row and the next, in sixteenths */
+    int *error = must_alloc(NULL, 2 * row * sizeof *error); /* errors of this row and the next, in sixteenths */
     memset(error, 0, 2 * row * sizeof *error);
     const uint8_t *pixel = image->pixels;
     for (int y = 0; y < h; y++) {
@@ -53,7 +53,7 @@ static void write_run(const show_sink *sink, int bits, int count)
         sink->write(&c, 1);
 }
 
-/* One colour of one band: a character for each column, its bits the rows that have the colour. */
+/* Writes one colour of one band: one character per column, whose bits are the rows with this colour. */
 static void write_colour(const show_sink *sink, const uint8_t *band, int width, int rows, int colour)
 {
     int last = -1, count = 0;

@@ -1,5 +1,5 @@
-/* Standard input and named pipes are kept in files without names: commands look at their inputs more than once, and a
- * pipe can be read only once. */
+/* Buffers standard input and named pipes in unnamed temporary files, because commands read their inputs more than once
+ * and a pipe can be read only once. */
 #include "ui/standard.h"
 
 #include "ui/report.h"
@@ -14,12 +14,12 @@
 enum { MOST_KEPT = 64 };
 static const char standard_name[] = "standard input";
 static struct {
-    char path[32];    /* "/dev/fd/N" of a file that stays open as long as the program runs */
-    const char *name; /* what the user calls it */
+    char path[32];    /* "/dev/fd/N" of a file that stays open until the program ends */
+    const char *name; /* the user's name for it */
 } kept_files[MOST_KEPT];
 static int kept_count;
 
-/* All that a stream gives, in a file without a name; NULL after saying what is wrong. */
+/* Copies a stream to an unnamed temporary file. Returns NULL after reporting an error. */
 static FILE *keep(FILE *from, const char *name)
 {
     FILE *kept = tmpfile();
@@ -36,7 +36,7 @@ static FILE *keep(FILE *from, const char *name)
     return NULL;
 }
 
-/* Keeps what a stream gives, once for each name; the path to read it from, or NULL after saying what is wrong. */
+/* Buffers a stream, once for each name. Returns the path to read it from, or NULL after reporting an error. */
 static const char *kept_path(FILE *from, const char *name)
 {
     for (int i = 0; i < kept_count; i++)
@@ -56,7 +56,7 @@ static const char *kept_path(FILE *from, const char *name)
 
 const char *standard_input(void) { return kept_path(stdin, standard_name); }
 
-/* A pipe that the shell gave: number fd becomes a file with all that comes out of it. */
+/* For a pipe from the shell: replaces descriptor fd by a file with the content of the pipe. */
 static int keep_number(int fd, const char *path)
 {
     FILE *from = fdopen(dup(fd), "rb"), *kept = from ? keep(from, path) : NULL;

@@ -1,4 +1,4 @@
-/* The size of the terminal, for the progress bar and for images. */
+/* Reads the size of the terminal, for the progress bar and for images. */
 #include "ui/terminal.h"
 
 #include <stdlib.h>

@@ -1,5 +1,4 @@
-/* Values of options: text to number. A value is taken only if all of its text makes sense, so that "--threads 4x" is an
- * error and not 4. */
+/* Parses option values. The whole text must be valid, so "--threads 4x" is an error and not 4. */
 #include "ui/values.h"
 
 #include "ui/options.h"
@@ -11,7 +10,7 @@
 #include <string.h>
 #include <zenith/zenith.h>
 
-/* The whole of text as a decimal number in [low,high]. */
+/* Parses the whole text as a decimal number in [low,high]. */
 static int whole(const char *text, uint64_t low, uint64_t high, uint64_t *out)
 {
     if (!isdigit((unsigned char)text[0]))
@@ -102,7 +101,7 @@ int value_size(const char *text, void *field)
     return whole_int(width, 1, 1 << 20, &size[0]) && whole_int(x + 1, 1, 1 << 20, &size[1]);
 }
 
-/* A small number without a unit is a unit forgotten, not a budget of ten bytes. */
+/* A small number without a unit is an error: it is a forgotten unit, not a budget of ten bytes. */
 int value_memory(const char *text, void *field)
 {
     if (!isdigit((unsigned char)text[0]))
@@ -132,7 +131,7 @@ int value_run_seed(const char *text, void *field)
     return whole(text, 0, 9000000000000000, &v) && (*(int64_t *)field = (int64_t)v, 1);
 }
 
-/* The place of text in a list of names, or -1. */
+/* The index of text in a list of names, or -1. */
 static int place(const char *text, const char *const *names, int count)
 {
     for (int i = 0; i < count; i++)

@@ -1,4 +1,4 @@
-/* Text wrapped to the width of the terminal. */
+/* Wraps text to the width of the terminal. */
 #include "ui/wrap.h"
 
 #include "ui/report.h"
@@ -7,11 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LEAST = 20 }; /* columns for text, however narrow the terminal is */
+enum { LEAST = 20 }; /* minimum number of columns for text */
 
 static int is_blank(char c) { return c == ' ' || c == '\n'; }
 
-/* The length of the next word; what stands in brackets is one. */
+/* The length of the next word. Text in brackets counts as one word. */
 static int word_length(const char *text)
 {
     int n = 0, depth = 0;
