@@ -1,5 +1,6 @@
-/* A cmocka test that cannot run here says why. Where everything it needs was installed (scripts/test.sh sets
- * ZENITH_MUST_RUN) that is a failure, so that no run passes by skipping. Include after cmocka.h. */
+/* Skips a cmocka test that cannot run here, with the reason. If everything that tests need is installed
+ * (scripts/test.sh sets ZENITH_MUST_RUN), skipping is a failure, so that no run passes by skipping. Include after
+ * cmocka.h. */
 #ifndef ZN_TESTS_SKIP_H
 #define ZN_TESTS_SKIP_H
 

@@ -1,4 +1,4 @@
-/* Tests of test_engine.c that are about memory budgets. */
+/* The tests of memory budgets in test_engine.c. */
 #ifndef ZN_TESTS_ENGINE_BANDS_H
 #define ZN_TESTS_ENGINE_BANDS_H
 

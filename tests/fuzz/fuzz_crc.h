@@ -1,4 +1,4 @@
-/* A mutator for PNG: checksums of mutated files are put right, or nothing but libpng's own check would be reached. */
+/* A mutator for PNG. It corrects the checksums of mutated files; otherwise only libpng's own check would be tested. */
 #ifndef FUZZ_CRC_H
 #define FUZZ_CRC_H
 
@@ -13,7 +13,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
 {
     size = LLVMFuzzerMutate(data, size, max_size);
-    if (seed % 8 == 0 || size < 8 || memcmp(data, "\x89PNG\r\n\x1a\n", 8)) /* some stay wrong */
+    if (seed % 8 == 0 || size < 8 || memcmp(data, "\x89PNG\r\n\x1a\n", 8)) /* some checksums stay wrong */
         return size;
     for (size_t at = 8; at + 12 <= size;) {
         const size_t length =

@@ -1,4 +1,4 @@
-/* What the image targets share: read, look at every byte of the result, hold the limit. */
+/* Shared by the image targets: read the image, read every byte of the result, check the size limit. */
 #ifndef FUZZ_IMAGE_H
 #define FUZZ_IMAGE_H
 
@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Metadata that was found can be written with any image, and found again in all that holds it. */
+/* Metadata that was found can be written with any image, and is found again in every format that holds it. */
 static inline void fuzz_metadata(const uint8_t *data, size_t size)
 {
     const zn_source source = { data, size, "fuzz" };
@@ -35,7 +35,7 @@ static inline void fuzz_metadata(const uint8_t *data, size_t size)
     zn_image_free(image);
 }
 
-/* The first frames of an animation, each turned into an image. */
+/* Converts the first frames of an animation to images. */
 static inline void fuzz_frames(const zn_image_format *format, const uint8_t *data, size_t size, int64_t max_pixels)
 {
     enum { MOST = 16 };
@@ -53,7 +53,7 @@ static inline void fuzz_frames(const zn_image_format *format, const uint8_t *dat
     frames->close(frames);
 }
 
-/* -1 (leave out of the corpus) for bytes of another format. */
+/* Returns -1 (leave out of the corpus) for bytes of another format. */
 static inline int fuzz_image(const char *name, const uint8_t *data, size_t size)
 {
     enum { MAX_PIXELS = 1 << 16 };
@@ -72,7 +72,7 @@ static inline int fuzz_image(const char *name, const uint8_t *data, size_t size)
     if (image->width < 1 || image->height < 1 || (int64_t)image->width * image->height > MAX_PIXELS ||
         (image->bits != 8 && image->bits != 16))
         abort();
-    zn_image_difference d; /* reads all of it */
+    zn_image_difference d; /* reads the whole image */
     if (zn_image_compare(image, image, &d) != ZN_OK || d.max_difference != 0)
         abort();
     zn_image_free(image);

@@ -1,4 +1,4 @@
-/* What the weight targets share: open, look at every byte of every tensor, hold the promises of weights.h. */
+/* Shared by the weight targets: open the file, read every byte of every tensor, check the contract of weights.h. */
 #ifndef FUZZ_WEIGHTS_H
 #define FUZZ_WEIGHTS_H
 

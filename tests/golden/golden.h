@@ -1,9 +1,9 @@
-/* Golden cases: what a reference file holds, and how results are held against it.
+/* Golden cases: the content of a reference file, and the comparison of results with it.
  *
- * A case is a function that understands a kind of file by its content. It computes and calls golden_compare for every
- * out.* tensor; whatever it leaves uncompared counts as a failure. To add a family: one file with a golden_kind, one
- * line in check_golden.c. Tensors in files are NCHW / OIHW unless the configuration's "layout" says NHWC; in the engine
- * NHWC / [kh,kw,in,out]. */
+ * A case is a function for one kind of file, recognised by its content. It computes results and calls golden_compare
+ * for every out.* tensor; tensors that are not compared count as failures. To add a family: one file with a
+ * golden_kind, one line in check_golden.c. Tensors in files are NCHW / OIHW unless "layout" in the configuration says
+ * NHWC; in the engine they are NHWC / [kh,kw,in,out]. */
 #ifndef ZN_GOLDEN_H
 #define ZN_GOLDEN_H
 
@@ -16,7 +16,7 @@ typedef struct golden {
     zn_weights *file;
     zn_json config_doc;
     const zn_json_node *config; /* object; may be NULL */
-    bool nhwc;                  /* the file's maps are laid out like ours */
+    bool nhwc;                  /* feature maps in the file have the layout of the engine */
     zn_pool *pool;
     zn_device *device; /* NULL: the CPU */
     bool *compared;    /* by tensor */
@@ -39,7 +39,7 @@ extern const golden_kind golden_zimage_gguf, golden_zimage_mlx, golden_zimage_no
     golden_zimage_denoise;
 extern const golden_kind golden_zenith_ops, golden_zenith_models, golden_zenith_train;
 
-/* TRAINED: results after several steps of an optimiser, where the reference scatters by 1e-3 itself. */
+/* TRAINED: results after several optimiser steps, where the reference itself varies by 1e-3. */
 enum { GOLDEN_FORWARD, GOLDEN_GRADIENT, GOLDEN_TRAINED };
 
 /* Tensor "prefix" "name", or NULL. */
@@ -49,28 +49,28 @@ bool golden_has(const golden *g, const char *prefix, const char *name);
 int64_t golden_int(const golden *g, const char *key, int64_t fallback);
 double golden_double(const golden *g, const char *key, double fallback);
 bool golden_flag(const golden *g, const char *key);
-/* What a network's own config.json would hold: the object "config" of the configuration, or else all of it. */
+/* The content of the network's config.json: the object "config" of the configuration, or else all of it. */
 const zn_json_node *golden_network_config(const golden *g);
 
-/* A tensor as floats in the engine's layout: rank 4 becomes NHWC. *data is the caller's (zn_free). */
+/* Loads a tensor as floats in the engine's layout: rank 4 becomes NHWC. The caller frees *data (zn_free). */
 zn_status golden_load(const golden *g, const char *prefix, const char *name, zn_shape *shape, float **data);
 
-/* Compares values in the engine's layout with out.NAME and prints a line. layout tells how the file stores it:
- * a zn_layout for weights, GOLDEN_MAP for maps. */
+/* Compares values in the engine's layout with out.NAME and prints a line. layout is the layout in the file: a zn_layout
+ * for weights, GOLDEN_MAP for feature maps. */
 enum { GOLDEN_MAP = 100 };
 zn_status golden_compare(golden *g, const char *name, const float *values, zn_shape shape, int layout, int how);
-/* As above with a tolerance for each element (same order as values); NULL: the usual one. */
+/* The same with a tolerance for each element (same order as values); NULL: the default tolerance. */
 zn_status golden_compare_each(golden *g, const char *name, const float *values, zn_shape shape, int layout,
                               const float *tolerance);
-/* Compares with a tensor of doubles or whole numbers; the tolerance is relative to its largest value. */
+/* Compares with a tensor of doubles or integers. The tolerance is relative to its largest value. */
 zn_status golden_compare_double(golden *g, const char *name, const double *values, int64_t count, double tolerance);
-/* Compares with a tensor of any type: the same value everywhere, NaN where there is NaN. */
+/* Compares with a tensor of any type: all values must be equal, and NaN must match NaN. */
 zn_status golden_compare_exact(golden *g, const char *name, const float *values, int64_t count);
 /* The tolerance is relative to the largest expected value. */
 zn_status golden_compare_within(golden *g, const char *name, const float *values, zn_shape shape, double tolerance);
-/* Bit for bit, as the tensor is stored. */
+/* Compares bit by bit with the stored tensor. */
 void golden_compare_bytes(golden *g, const char *name, const void *bytes, size_t size);
-/* Marks out.NAME and every out.NAME.* as skipped, saying why. */
+/* Marks out.NAME and every out.NAME.* as skipped and prints the reason. */
 void golden_skip(golden *g, const char *name, const char *why);
 
 /* Path of a file under $ZENITH_MODELS with this SHA-256 (hex), or "" when there is none. */

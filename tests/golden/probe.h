@@ -1,4 +1,4 @@
-/* A probe: a small graph with inputs and weights from a golden file, run forwards and backwards and held against it.
+/* A probe: a small graph with inputs and weights from a golden file, run forward and backward and compared with it.
  *
  *     probe p;
  *     ZN_TRY(probe_new(&p, g, "soft.", "w."));
@@ -20,7 +20,7 @@ typedef struct probe_item {
 typedef struct probe {
     golden *g;
     zn_graph *graph;
-    const char *tag;     /* of the results: out.<tag>y */
+    const char *tag;     /* tag of the results: out.<tag>y */
     const char *weights; /* prefix of the parameters in the file */
     probe_item outputs[PROBE_NODES], wrt[PROBE_NODES];
     int output_count, wrt_count;
@@ -28,22 +28,24 @@ typedef struct probe {
 } probe;
 
 zn_status probe_new(probe *p, golden *g, const char *tag, const char *weights);
-/* in.NAME with its values; a missing one marks the graph. */
+/* Adds in.NAME as an input with its values. A missing tensor marks the graph as failed. */
 zn_node *probe_input(probe *p, const char *name);
 /* Compares node with out.<tag>NAME. */
 void probe_output(probe *p, zn_node *node, const char *name);
-/* Compares the gradient of a node with out.<tag>grad.NAME; parameters are wanted anyway. */
+/* Compares the gradient of a node with out.<tag>grad.NAME. Gradients of parameters are always compared. */
 void probe_want(probe *p, zn_node *node, const char *name);
-/* Runs everything. y is out.<tag>y; the loss is sum(y * in.SEED) + penalty; seed NULL: forward only. */
+/* Runs the graph and compares everything. y is out.<tag>y. The loss is sum(y * in.SEED) + penalty. seed NULL: forward
+ * only. */
 zn_status probe_finish(probe *p, zn_node *y, const char *seed);
 
 /* True if a tensor's name begins with prefix and then `begin`. */
 bool probe_holds(const golden *g, const char *prefix, const char *begin);
 
-/* Calls visit with what stands between `begin` and `end` in the names of tensors, each once. */
+/* Calls visit once for each distinct text between `begin` and `end` in the names of tensors. */
 zn_status probe_each_name(golden *g, const char *begin, const char *end, zn_status (*visit)(golden *, const char *));
 
-/* Rows of a family's table. A file belongs to a row if its case has the name or it holds a tensor that begins so. */
+/* A row of a family's table. A file belongs to a row if its case has this name or if the name of one of its tensors
+ * begins with it. */
 typedef struct probe_case {
     const char *name, *telltale;
     zn_status (*run)(golden *g);

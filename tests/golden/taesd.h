@@ -1,10 +1,10 @@
-/* What TAESD cases share. */
+/* Shared by the TAESD cases. */
 #ifndef ZN_GOLDEN_TAESD_H
 #define ZN_GOLDEN_TAESD_H
 
 #include "golden.h"
 
-/* The loss of in.image2, its gradients and AdamW's updates, where the file has them. */
+/* Checks the loss of in.image2, its gradients and the updates of AdamW, if the file has them. */
 zn_status taesd_check_training(golden *g, const zn_model *m);
 
 #endif

@@ -1,4 +1,4 @@
-/* The blocks of case_zenith.c's table: the original's Lite and Prune blocks, and Zenith-R's. */
+/* The blocks in the table of case_zenith.c: the Lite and Prune blocks of the original, and those of Zenith-R. */
 #ifndef ZN_GOLDEN_ZENITH_BLOCKS_H
 #define ZN_GOLDEN_ZENITH_BLOCKS_H
 

@@ -1,4 +1,4 @@
-/* Z-Image's transformer with weights of a golden file, or of the file beside it that its configuration names. */
+/* The transformer of Z-Image with weights from a golden file, or from a file beside it that the configuration names. */
 #ifndef ZN_GOLDEN_ZIMAGE_NET_H
 #define ZN_GOLDEN_ZIMAGE_NET_H
 
@@ -7,26 +7,26 @@
 #include "models/zimage/zimage.h"
 
 typedef struct zimage_net {
-    zn_weights *beside; /* or NULL */
+    zn_weights *beside; /* the other file, or NULL */
     const zn_weights *files[1];
     zn_zimage_form form;
     zn_zimage_naming naming;
 } zimage_net;
 
-/* The file whose name the configuration has under `key`; NULL if it has none. */
+/* Opens the file that the configuration names under `key`; NULL if there is none. */
 zn_status zimage_open_beside(const golden *g, const char *key, zn_weights **out);
 
 zn_status zimage_net_open(zimage_net *n, const golden *g);
 void zimage_net_close(zimage_net *n);
 
-/* One graph for pictures and captions of one size, ready to run. */
+/* A graph for images and captions of one size, ready to run. */
 typedef struct zimage_run {
     zn_graph *graph;
     zn_exec *exec;
     zn_node *latent, *time, *features, *out;
 } zimage_run;
 
-/* traced: with the results of all nodes. */
+/* traced: keeps the results of all nodes. */
 zn_status zimage_run_new(zimage_run *r, const golden *g, const zimage_net *n, int64_t h, int64_t w, int64_t caption,
                          bool traced);
 void zimage_run_free(zimage_run *r);

@@ -1,5 +1,5 @@
-/* Pictures for the tests, made with the libraries directly, so that what the readers are given does not come from the
- * code under test. Everything here stops the test on failure. */
+/* Images for the tests. They are made directly with the libraries, so that the input of the readers does not come from
+ * the code under test. All functions stop the test on failure. */
 #ifndef IMAGE_MAKE_H
 #define IMAGE_MAKE_H
 
@@ -23,20 +23,20 @@ typedef struct blob {
 void blob_add(blob *b, const void *data, size_t size);
 void blob_free(blob *b);
 
-/* A PNG of the given colour type and depth; rows are packed as in the file, 16-bit samples big-endian. */
+/* A PNG with this colour type and depth. Rows are packed as in the file; 16-bit samples are big-endian. */
 typedef struct png_spec {
     int width, height, type, depth, interlaced;
     const uint8_t *rows;
     size_t row_bytes;
     const uint8_t *palette; /* RGB triples */
     int palette_size;
-    const uint8_t *alpha; /* of palette entries */
+    const uint8_t *alpha; /* alpha of palette entries */
     int alpha_size;
-    int key; /* with has_key: the transparent sample of grey and RGB, the same in each channel */
+    int key; /* with has_key: the transparent sample value of grey and RGB, the same in each channel */
     int has_key;
     double gamma;
     blob icc, exif;
-    int exif_last; /* after the pixels */
+    int exif_last; /* EXIF comes after the pixels */
     int text;      /* adds tEXt and zTXt */
 } png_spec;
 blob make_png(const png_spec *spec);
@@ -47,30 +47,30 @@ typedef struct jpeg_spec {
     int quality, progressive, sampling; /* sampling 2: 4:2:0 */
     int ycck, no_adobe, restart, arithmetic;
     blob icc, exif;
-    int icc_part; /* bytes in one marker; 0: as many as fit */
+    int icc_part; /* bytes per marker; 0: as many as fit */
 } jpeg_spec;
 blob make_jpeg(const jpeg_spec *spec);
 
 /* RGB (3) or RGBA (4) samples. */
 blob make_webp(int width, int height, int channels, const uint8_t *samples, int lossless);
-/* The same picture in an extended file with these chunks; frames > 0 makes it an animation. */
+/* The same image in an extended file with these chunks; frames > 0 makes it an animation. */
 blob extend_webp(const blob *plain, int width, int height, int alpha, const blob *icc, const blob *exif, int frames);
 
-/* An EXIF block (without "Exif\0\0") that asks for this orientation. */
+/* An EXIF block (without "Exif\0\0") with this orientation. */
 blob make_exif(int orientation, int big_endian);
 
-/* ICC profiles. With the one for inks, lightness falls with cyan to a half and with black to nothing; other inks do
- * nothing. */
+/* ICC profiles. In the CMYK profile, full cyan halves the lightness and full black reduces it to zero; other inks have
+ * no effect. */
 blob make_srgb_profile(void);
 blob make_display_p3(void);
 blob make_grey_profile(double gamma);
 blob make_ink_profile(void);
 
-/* A smooth pattern with all channels different; c is 0..2. */
+/* A smooth pattern, different in each channel; c is 0..2. */
 uint8_t pattern(int x, int y, int c);
 void fill_pattern(uint8_t *rgb, int width, int height);
 
-/* Reading that must work, and reading that must fail with this code and this word in the sentence. */
+/* Read an image: must_read must succeed, the other must fail with this code and this word in the error text. */
 zn_image *must_read(const blob *b, const zn_image_read_options *options);
 void must_fail(const blob *b, const zn_image_read_options *options, zn_status code, const char *word);
 

@@ -1,4 +1,4 @@
-/* What the latent tests share: files from bytes in memory. */
+/* Shared by the latent tests: files from bytes in memory. */
 #ifndef LATENT_MAKE_H
 #define LATENT_MAKE_H
 
@@ -11,7 +11,7 @@ static inline zn_status read_blob(const blob *b, zn_latent **out)
     return zn_latent_read_bytes(&(zn_source){ b->data, b->size, "test.file" }, out);
 }
 
-/* Reading that must fail with this code and this word beside the name. */
+/* Reading must fail with this code, and the error text must contain this word and the name. */
 static inline void expect(const blob *b, zn_status code, const char *word)
 {
     zn_latent *z = (zn_latent *)1;

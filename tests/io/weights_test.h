@@ -1,4 +1,4 @@
-/* What the weight tests share: cmocka, opening, comparing. */
+/* Shared by the weight tests: cmocka, opening, comparing. */
 #ifndef WEIGHTS_TEST_H
 #define WEIGHTS_TEST_H
 
@@ -31,8 +31,8 @@ static inline zn_weights *must_open_bytes(const bytes *b)
     return w;
 }
 
-/* Opens the file while each allocation in turn fails, with a sentence and nothing left behind, until none does. Returns
- * how many there were. */
+/* Opens the file repeatedly while each allocation in turn fails, until none fails. Every failure must set an error text
+ * and leak nothing. Returns the number of allocations. */
 static inline int open_short_of_memory(const char *path, const bytes *b, zn_weights **w)
 {
     for (int failures = 0;; failures++) {
@@ -60,7 +60,7 @@ static inline void assert_same_tensor(const zn_weight *a, const zn_weight *b)
     assert_memory_equal(a->data, b->data, a->bytes);
 }
 
-/* The same tensors by name, in any order. */
+/* Both files must have the same tensors by name, in any order. */
 static inline void assert_same_tensors(const zn_weights *a, const zn_weights *b)
 {
     assert_int_equal(zn_weights_count(a), zn_weights_count(b));

@@ -1,6 +1,6 @@
-/* AVX-512 made of AVX2: the instructions that src/kernels/simd uses, so that its builds for 16 lanes can be tested on
- * machines and emulators that have none. Included before everything else: what is compiled with it takes itself for an
- * AVX-512 build and runs where there is AVX2. */
+/* Emulates with AVX2 the AVX-512 instructions that src/kernels/simd uses. So its 16-lane builds can be tested on
+ * machines and emulators without AVX-512. Included before everything else: a file compiled with it is an AVX-512 build
+ * that runs on AVX2. */
 #ifndef ZN_AVX512_EMULATED_H
 #define ZN_AVX512_EMULATED_H
 
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define __AVX512F__   1
-#define ZN_CPU_AVX512 ZN_CPU_AVX2 /* what its tables ask of the CPU */
+#define ZN_CPU_AVX512 ZN_CPU_AVX2 /* the CPU flag that its tables require */
 
 typedef union emulated {
     __m512 whole;
@@ -21,7 +21,7 @@ typedef union emulated {
 
 #define EMULATED static inline __attribute__((always_inline))
 
-/* emulated_NAME of up to three vectors: NAME of AVX2 for each half. */
+/* emulated_NAME with up to three vectors: the AVX2 instruction NAME on each half. */
 #define BY_HALVES(name, parameters, arguments)                                                                         \
     EMULATED __m512 emulated_##name parameters                                                                         \
     {                                                                                                                  \
@@ -47,8 +47,8 @@ EMULATED void emulated_storeu_ps(float *p, __m512 v)
         _mm256_storeu_ps(p + 8 * i, HALF(v));
 }
 
-/* A mask has a bit for each lane; what is not in it is not touched. Volatile, since a compiler would make masked
- * instructions of the loops, which touch all lanes under qemu. */
+/* A mask has a bit for each lane; other lanes are not accessed. The pointers are volatile, because a compiler would
+ * turn the loops into masked instructions, which access all lanes under qemu. */
 EMULATED __m512 emulated_maskz_loadu(unsigned mask, const volatile float *p)
 {
     emulated r;
@@ -84,7 +84,7 @@ EMULATED float emulated_reduce_add(__m512 v)
     return e.lane[0];
 }
 
-/* Quarters chosen by pairs of bits: two of a, two of b. */
+/* Selects quarters by pairs of bits: two of a, two of b. */
 EMULATED __m512 emulated_shuffle_f32x4(__m512 a, __m512 b, int chosen)
 {
     const emulated from[2] = { { .whole = a }, { .whole = b } };
@@ -94,7 +94,7 @@ EMULATED __m512 emulated_shuffle_f32x4(__m512 a, __m512 b, int chosen)
     return r.whole;
 }
 
-/* Macros where the last operand has to be a constant. */
+/* Macros, because the last operand must be a constant. */
 #define emulated_permute(v, chosen)                                                                                    \
     (((emulated){ .half = { _mm256_permute_ps(HALF_OF(v, 0), chosen), _mm256_permute_ps(HALF_OF(v, 1), chosen) } })    \
          .whole)

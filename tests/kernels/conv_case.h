@@ -1,21 +1,21 @@
-/* What the checks of convolutions share: shapes, one with its data, and the layers of whole networks. */
+/* Shared by the convolution checks: shapes, a shape with its data, and the layers of whole networks. */
 #ifndef ZN_CONV_CASE_H
 #define ZN_CONV_CASE_H
 
 #include "fence.h"
 #include "kernels/conv.h"
 
-/* Completes h, w, kernel, stride, pad to a shape with its output size. */
+/* Makes a shape from h, w, kernel, stride and pad, and computes its output size. */
 zn_conv_shape conv_shape(int n, int h, int w, int cin, int cout, int kernel, int stride, int pad, bool up2);
-/* With more zeros (or fewer) below and on the right. */
+/* The same shape with more (or less) zero padding at the bottom and on the right. */
 zn_conv_shape conv_shape_beyond(zn_conv_shape s, int beyond);
 void conv_shape_text(const zn_conv_shape *s, char *text, int size);
 
-/* One line on stdout, and one more failure. */
+/* Prints one line on stdout and counts one failure. */
 void conv_fail(const char *kernel, const zn_conv_shape *s, const char *what);
 extern int conv_failures;
 
-/* A convolution with random numbers, in fenced memory. */
+/* A convolution with random data in fenced memory. */
 typedef struct conv_data {
     zn_conv_shape s;
     int64_t x_count, y_count, w_count;
@@ -29,24 +29,24 @@ typedef struct conv_options {
 } conv_options;
 enum { CONV_OPTIONS = 6 };
 extern const conv_options conv_option_list[CONV_OPTIONS];
-/* Ready to run into y, which with `alias` becomes the residual. */
+/* Arguments of a run that writes y. With `alias`, y is also the residual. */
 zn_conv_args conv_args_of(const conv_data *d, conv_options o, const void *packed, float *y);
 
-/* Shapes of one network half at 512x512 and how often each occurs. */
+/* Shapes of an encoder or decoder at 512x512, and how often each occurs. */
 typedef struct conv_layer {
     zn_conv_shape s;
     int times;
-    bool residual; /* the third of a block; the entry before it is the other two */
+    bool residual; /* the third layer of a block; the entry before it is the other two */
     bool relu;
 } conv_layer;
 int taesd_decoder(int latent, conv_layer *layers); /* at most 16 */
 int taesd_encoder(int latent, conv_layer *layers);
 
-/* Relative RMS error of the result of such a network, with the kernels of `cpu`, against the kernel ref. */
+/* Relative RMS error of such a network with the kernels of `cpu`, compared with the kernel ref. */
 double conv_chain_error(const conv_layer *layers, int count, const zn_conv_kernel *ref, uint32_t cpu);
 
-/* Prints times of the kernels whose name holds `filter` ("network": only the sums), for `only` threads or for one and
- * two. */
+/* Prints times of the kernels whose name contains `filter` ("network": only the sums), for `only` threads, or for one
+ * and two threads. */
 int bench_conv(const char *filter, int only);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the checks of CUDA kernels share: memory of both sides, results between guards, and the count. */
+/* Shared by the checks of CUDA kernels: memory on host and device, results between guards, the number of failures. */
 #ifndef ZN_CUDA_CASE_H
 #define ZN_CUDA_CASE_H
 
@@ -7,29 +7,29 @@
 
 extern zn_device *cuda_device;
 extern bool cuda_is_emulated;
-extern const char *cuda_filter; /* only kernels whose name holds it */
+extern const char *cuda_filter; /* run only kernels whose name contains it */
 extern int cuda_failures;
 
 void cuda_fail(const char *name, const char *what);
-void cuda_must(zn_status status); /* or it is over */
+void cuda_must(zn_status status); /* exits if status is not ZN_OK */
 
-/* Memory of both sides that holds the same: one value everywhere, normal numbers, or a copy. */
+/* Memory with the same content on host and device: one value everywhere, normally distributed numbers, or a copy. */
 float *cuda_shared_new(int64_t count, float value);
 float *cuda_shared_normal(zn_rng *rng, int64_t count, float scale);
 float *cuda_shared_copy(const float *from, int64_t count);
 void cuda_shared_free(float *x);
 
-/* A result on the device between numbers that no kernel gives; cuda_compare fetches it. */
+/* A result on the device between guard values that no kernel writes. cuda_compare fetches it. */
 float *cuda_result_new(int64_t count);
 void cuda_result_free(float *y);
 void cuda_compare(const char *name, float *y, const float *want, int64_t count, double allowed);
 
-/* Launches, and remembers which kernels of the list were. */
+/* Launches a kernel and records which kernels of the list were launched. */
 void cuda_start(zn_body body, int64_t units, const void *args);
 
 void cuda_check_convs(void); /* check_cuda_conv.c */
 
-/* One line; the exit status. */
+/* Prints one line and returns the exit status. */
 int cuda_summary(void);
 
 #endif

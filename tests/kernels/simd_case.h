@@ -1,4 +1,4 @@
-/* One run of a kernel of simd.def: its arguments with all inputs, and where its results go. */
+/* One run of a kernel of simd.def: its arguments with all inputs, and the pointers to its results. */
 #ifndef ZN_SIMD_CASE_H
 #define ZN_SIMD_CASE_H
 
@@ -20,21 +20,23 @@ typedef struct simd_case {
         float **slot; /* in args: set before each run */
         int64_t count;
     } output[SIMD_OUTPUTS];
-    const float **replaced; /* in args, or NULL: the input that output 0 may lie on */
+    const float **replaced; /* in args, or NULL: the input that output 0 may overwrite */
 } simd_case;
 
-/* Case i of all, only every Nth size of each family; false after the last. Its memory lasts until simd_case_free. */
+/* Case number `index`, with only every Nth size (`every`) of each family. Returns false after the last. Its memory is
+ * valid until simd_case_free. */
 bool simd_case_at(int index, int every, simd_case *c);
 void simd_case_free(void);
 
-/* For files of cases: a kernel's cases by size (c->kernel is set before), random inputs, and where results go. */
+/* For files of cases: makes the cases of a kernel by size (c->kernel is already set), random inputs, and pointers to
+ * results. */
 typedef struct simd_family {
     void (*make)(simd_case *c, int size);
     int kernel, sizes;
 } simd_family;
 const float *simd_normal(int64_t count, float scale);
 void simd_output(simd_case *c, float **slot, int64_t count);
-/* Each ends with a NULL. */
+/* Each list ends with a NULL. */
 extern const simd_family simd_layer_families[], simd_mix_families[], simd_prune_families[], simd_diffusion_families[],
     simd_mamba_families[];
 

@@ -5,7 +5,7 @@
 #include "models/diffae/diffae.h"
 #include "models/model.h"
 
-/* For pictures of 32x32, with 5 classes; not conditional: the noise predictor alone. No parameter is zero. */
+/* For images of 32x32, with 5 classes. Not conditional: only the noise predictor. No parameter is zero. */
 zn_model *small_diffae(bool conditional);
 
 #endif

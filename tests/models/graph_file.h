@@ -1,5 +1,5 @@
-/* The parameters of a graph as the bytes of a .safetensors file, under any naming: for tests of networks that read them
- * where they lie. */
+/* Writes the parameters of a graph to the bytes of a .safetensors file, with any names. For tests of networks that read
+ * weights in place. */
 #ifndef ZN_TESTS_GRAPH_FILE_H
 #define ZN_TESTS_GRAPH_FILE_H
 
@@ -10,8 +10,8 @@ typedef struct file {
     size_t size;
 } file;
 
-/* Parameters of a filled graph under the names that `place` gives; fused parts follow each other in the graph, so that
- * they make one tensor. */
+/* Stores the parameters of a filled graph under the names that `place` gives. Fused parts are consecutive in the graph,
+ * so they form one tensor. */
 file file_of(zn_graph *g, void (*place)(const void *naming, zn_place *out), const void *naming);
 
 #endif

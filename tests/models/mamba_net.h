@@ -7,7 +7,7 @@
 
 extern const zn_field tiny;
 
-/* An encoder and a denoiser on points of their own; results, and gradients where asked for. */
+/* An encoder and a denoiser, each with its own points; their results, and gradients if requested. */
 typedef struct net {
     zn_graph *graph;
     zn_exec *exec;
@@ -18,20 +18,22 @@ typedef struct net {
     int count;
 } net;
 
-/* Fails the test unless all is well. */
+/* Fails the test unless status is ZN_OK. */
 void check(zn_status status);
 
 zn_node *tokens(zn_graph *g, const char *name, int64_t n, int64_t length, int64_t c);
 zn_status build(net *t, const zn_field *k, int64_t n, int64_t length, int64_t queries);
-/* Parameters with start values; what starts at 0 gets something, so that all of it shows. */
+/* Sets initial values of the parameters. Those that start at 0 get other values, so that all of them affect the
+ * results. */
 void start(net *t, const zn_field *k);
 
-/* How a net is to be taught: not at all, or with all activations kept or computed again. */
+/* Training of a net: none, or with all activations kept, or with activations recomputed. */
 typedef enum lesson { NONE, KEPT, AGAIN } lesson;
 void net_new(net *t, const zn_field *k, int64_t n, int64_t length, int64_t queries, int threads, lesson teach);
 void net_free(net *t);
 
-/* Inputs: random numbers, all of a net's, and the orders of its points (counts may be NULL). */
+/* Inputs: fill sets one to random numbers, fill_all sets all of a net, sort sets the orders of its points (counts may
+ * be NULL). */
 void fill(zn_node *n, uint64_t seed, float scale, bool normal);
 void fill_all(net *t, const zn_field *k);
 void sort(net *t, const zn_field *k, const int64_t *counts, const int64_t *queries);

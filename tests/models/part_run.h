@@ -1,4 +1,4 @@
-/* Parts of models at work: random pictures or latents in, and the result. */
+/* Runs parts of models on random images or latents. */
 #ifndef ZN_TESTS_PART_RUN_H
 #define ZN_TESTS_PART_RUN_H
 
@@ -9,11 +9,11 @@ zn_pool *pool_of(int threads);
 zn_model *model_of(const char *name);              /* with random weights, the same each time */
 void fill(float *x, int64_t count, uint64_t seed); /* uniform in [0,1) */
 
-/* What goes into a part for a picture of this size. */
+/* The input shape of a part for an image of this size. */
 zn_shape shape_of(const zn_model *m, zn_part part, int width, int height);
 
-/* The result of a second run, which is the caller's (zn_free). tile, memory: as in zn_runner_options; where a tile is
- * given the plan must have some. */
+/* Returns the result of a second run, which the caller frees (zn_free). tile, memory: as in zn_runner_options. If tile
+ * is set, the plan must have tiles. */
 float *result_of(const zn_model *m, zn_part part, int width, int height, int threads, int tile, size_t memory,
                  int64_t *count);
 

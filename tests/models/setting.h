@@ -1,4 +1,4 @@
-/* Networks with random numbers for parameters and inputs, the same in every run, for tests of models. */
+/* Networks with random parameters and inputs, the same in every run, for tests of models. */
 #ifndef ZN_TESTS_SETTING_H
 #define ZN_TESTS_SETTING_H
 
@@ -14,16 +14,16 @@ typedef struct setting {
 
 void setting_free(setting *s);
 
-/* How many numbers the parameters have, and adds how many parameters there are. Frees the graph. */
+/* Returns the number of elements of all parameters and adds the number of parameters to *tensors. Frees the graph. */
 int64_t setting_parameters(zn_graph *g, int *tensors);
 
-/* Numbers for parameters that have none yet; ZN_ENOMEM. */
+/* Sets random values for parameters without values. May fail with ZN_ENOMEM. */
 zn_status setting_fill(zn_graph *g);
-/* Ready to run, with numbers for inputs that have none yet. */
+/* Prepares a run, with random values for inputs without values. */
 zn_status setting_start(setting *s, int threads, zn_node *const *outputs, int count, bool training);
 
-/* With graph and y: gradients of all parameters, along a random direction, are those of differences by `step`. Frees
- * the setting. */
+/* Needs graph and y. Compares the gradients of all parameters along a random direction with finite differences of
+ * `step`. Frees the setting. */
 void setting_check_gradients(setting *s, float step);
 
 #endif

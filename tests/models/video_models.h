@@ -1,4 +1,4 @@
-/* Small video autoencoders with random weights, and pictures for them. */
+/* Small video autoencoders with random weights, and images for them. */
 #ifndef ZN_TESTS_VIDEO_MODELS_H
 #define ZN_TESTS_VIDEO_MODELS_H
 
@@ -8,16 +8,16 @@
 
 #include <zenith/image.h>
 
-/* which: 0 built like Wan 2.1's, at 1/8, 1 like Wan 2.2's, at 1/16; three latent channels. */
+/* which: 0 is built like Wan 2.1, at 1/8; 1 like Wan 2.2, at 1/16. Three latent channels. */
 zn_model *small_wan(int which);
-/* patch: 1 or 2, at 1/8 or 1/16; five latent channels. */
+/* patch: 1 or 2, at 1/8 or 1/16. Five latent channels. */
 zn_model *small_taehv(int patch);
 
 /* All of these, by number. */
 enum { SMALL_VIDEOS = 4 };
 zn_model *small_video(int which);
 
-/* The same for the same number. */
+/* The same number gives the same image. */
 zn_image *small_picture(int width, int height, int number);
 
 #endif

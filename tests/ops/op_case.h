@@ -1,4 +1,4 @@
-/* A case of check-ops: an op with small inputs. The ops of its gradient need no case of their own. */
+/* A case of check-ops: an op with small inputs. The ops of its gradient need no separate case. */
 #ifndef ZN_TESTS_OP_CASE_H
 #define ZN_TESTS_OP_CASE_H
 
@@ -7,10 +7,10 @@
 enum { MAX_INPUTS = 8 };
 
 typedef struct op_case {
-    const char *op; /* name in ops.def; the graph that `build` makes holds it */
+    const char *op; /* name in ops.def; the graph that `build` makes contains it */
     zn_shape shapes[MAX_INPUTS];
     zn_node *(*build)(zn_node **in);
-    bool away_from_zero; /* inputs keep clear of a kink at 0 */
+    bool away_from_zero; /* inputs avoid a kink at 0 */
 } op_case;
 
 /* Shapes of inputs. */
@@ -31,6 +31,6 @@ typedef struct op_case {
         .rank = 3, .dim = { __VA_ARGS__ }                                                                              \
     }
 
-extern const op_case op_cases[], op_cases_sequence[]; /* the last of each has no name */
+extern const op_case op_cases[], op_cases_sequence[]; /* the last entry of each has no name */
 
 #endif

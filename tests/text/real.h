@@ -1,4 +1,4 @@
-/* The test of real.c: every string of the golden file with the real vocabulary. */
+/* The test of real.c: encodes every string of the golden file with the real vocabulary. */
 #ifndef REAL_H
 #define REAL_H
 

@@ -1,11 +1,11 @@
-/* A tokenizer of 260 tokens, and what may be wrong with it. */
+/* A tokenizer of 260 tokens, and broken versions of it. */
 #ifndef SMALL_H
 #define SMALL_H
 
 #include <zenith/status.h>
 
 char *small_vocabulary_text(void); /* vocab.json; free */
-/* tokenizer.json, with the first `from` in it replaced by `to` unless NULL; free. */
+/* tokenizer.json with the first `from` replaced by `to`, unless `from` is NULL; free. */
 char *small_tokenizer(const char *from, const char *to);
 
 typedef struct small_lie {

@@ -1,4 +1,4 @@
-/* Runs that learn from conditions, in the folder of train_files.h: an autoencoder "auto", and "labels.csv". */
+/* Training runs on conditions, in the folder of train_files.h, with an autoencoder "auto" and "labels.csv". */
 #ifndef ZN_TESTS_CONDITION_RUNS_H
 #define ZN_TESTS_CONDITION_RUNS_H
 
@@ -9,7 +9,7 @@
 
 enum { WIDTH = 16, PICTURES = 20 };
 
-/* Losses of the first and last ten steps; a step to stop at, or pictures to have encoded before that. */
+/* Losses of the first and last ten steps; the step to stop at, or the number of encoded images to stop at. */
 typedef struct watch {
     double first, last;
     int64_t stop, stop_encoding, encoded;
@@ -23,15 +23,15 @@ typedef struct order {
 
 int conditions_set_up(void **state);
 
-/* A run as ordered, watched; finish fails the test unless it gets to its end. */
+/* Runs the order and watches it. finish fails the test unless the run reaches its end. */
 zn_status start(const order *o, watch *w, zn_train_result *r);
 void finish(const order *o, watch *w, zn_train_result *r);
 
 void same_models(const char *a, const char *b);
-/* Pictures whose rows are all alike are "flat": one in five. Every second one is "odd". */
+/* Images whose rows are all equal are "flat": one in five. Every second image is "odd". */
 void write_labels(const char *name);
 zn_model *open_run(const char *name);
-/* The condition of picture n, as the library gives it. */
+/* The condition of image n, as computed by the library. */
 void condition_of(zn_diffae *d, int n, float cond[WIDTH]);
 
 #endif

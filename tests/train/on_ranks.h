@@ -1,4 +1,4 @@
-/* Tests that run alone or under mpirun, on every rank.
+/* Tests that run alone, or on every rank under mpirun.
  *
  *     int main(void) { return run_on_ranks("ranks", tests, sizeof tests / sizeof *tests, NULL, NULL); } */
 #ifndef ZN_TESTS_ON_RANKS_H
@@ -14,9 +14,9 @@
 extern zn_ranks *ranks; /* all */
 extern int rank, count;
 
-/* Waits for the others. */
+/* Waits for the other ranks. */
 void together(void);
-/* The status of main: 77 where there are no ranks to be had. */
+/* Returns the exit status of main: 77 (skipped) if ranks are not available. */
 int run_on_ranks(const char *name, const struct CMUnitTest *tests, size_t number, CMFixtureFunction set_up,
                  CMFixtureFunction tear_down);
 

@@ -1,4 +1,4 @@
-/* Pictures for the tests of restoration, and what is done to them. Everything here stops the test on failure. */
+/* Images for the tests of restoration, and their degradation. All functions stop the test on failure. */
 #ifndef SCENE_H
 #define SCENE_H
 
@@ -10,7 +10,7 @@
 #include <math.h>
 #include <zenith/restore.h>
 
-/* Stripes and slopes in colour. */
+/* Coloured stripes and gradients. */
 static inline zn_image *scene(int width, int height, int bits, int n)
 {
     zn_image *image;

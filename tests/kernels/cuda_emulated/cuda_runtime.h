@@ -1,6 +1,6 @@
-/* As much of the CUDA runtime as src/kernels/cuda uses, on the CPU: for a build with -DZENITH_CUDA=EMULATED, in which
- * the kernels run as they are written, on machines without a GPU. Every thread of a block is a context of its own that
- * runs until it waits for others (emulated.cpp). The memory of the device is other memory of the host. Slow. */
+/* The part of the CUDA runtime that src/kernels/cuda uses, on the CPU. A build with -DZENITH_CUDA=EMULATED runs the
+ * unmodified kernels on machines without a GPU. Every thread of a block is a separate context that runs until it waits
+ * for others (emulated.cpp). Device memory is a separate part of host memory. Slow. */
 #ifndef ZN_CUDA_RUNTIME_EMULATED_H
 #define ZN_CUDA_RUNTIME_EMULATED_H
 
@@ -10,7 +10,7 @@
 
 #define __global__
 #define __device__
-#define __shared__       /* only in extern declarations: emulated.cpp has the memory */
+#define __shared__       /* only in extern declarations: emulated.cpp defines the memory */
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __launch_bounds__(threads, blocks)
 
@@ -53,7 +53,7 @@ cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags);
 cudaError_t cudaFreeHost(void *memory);
 cudaError_t cudaMemGetInfo(size_t *unused, size_t *all);
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
-/* What is left of shared memory must hold what a launch asks for. */
+/* Sets the shared memory that a kernel may use at launch. Fails if it is more than the emulated device has. */
 cudaError_t emulated_shared(const void *kernel, size_t bytes);
 cudaError_t emulated_launch(dim3 grid, dim3 block, size_t shared, const void *kernel, void (*body)(void *), void *user);
 

@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-/* Where it is odd whether a copy is early or late, both are tried: emulated.cpp makes it at once or when waited for. */
+/* An asynchronous copy may complete early or late. Tests cover both: emulated.cpp copies at once, or when the kernel
+ * waits for it. */
 void emulated_copy(float *to, const float *from, int bytes, bool is_there);
 void emulated_copy_commit(void);
 void emulated_copy_wait(int groups);
