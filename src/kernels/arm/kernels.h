@@ -1,4 +1,5 @@
-/* Kernels of simd.def that AArch64 has beside the vector build, and the ones of that build which they fall back on. */
+/* Kernels of simd.def that AArch64 has in addition to the vector build, and the kernels of that build they fall back
+ * to. */
 #ifndef ZN_ARM_KERNELS_H
 #define ZN_ARM_KERNELS_H
 

@@ -1,4 +1,4 @@
-/* BFMMLA on registers only: each does a 2x4 by 4x2 product, 32 multiplications and additions. */
+/* BFMMLA on registers only: each instruction computes a 2x4 by 4x2 product, 32 multiplications and additions. */
 #include "kernels/peak.h"
 
 #include <arm_neon.h>

@@ -1,19 +1,19 @@
-/* Loads, stores and products of vectors that stay in the order in which they are written, among each other and among
- * other `asm volatile` (wht_pass.h says why). They do not name what they touch: vec_pinned_fence stands for them before
- * the first and behind the last. */
+/* Loads, stores and products of vectors that keep the order in which they are written, among themselves and relative
+ * to other `asm volatile` (see wht_pass.h for the reason). They do not declare the memory they access: call
+ * vec_pinned_fence before the first and after the last. */
 #ifndef ZN_ARM_PINNED_H
 #define ZN_ARM_PINNED_H
 
 #include "kernels/simd/vec.h"
 
-/* Before a loop whose counter has to be a constant, of at most sixteen rounds. */
+/* Unrolls a loop whose counter must be a constant, with at most sixteen iterations. */
 #if defined(__clang__)
 #define PINNED_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define PINNED_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-/* at + offset floats. A known offset becomes part of the instruction, whatever the compiler thinks of its size. */
+/* at + offset floats. A constant offset becomes part of the instruction, regardless of the compiler's size limits. */
 VEC_INLINE vec vec_load_pinned(const float *at, const int offset)
 {
     vec v;
@@ -33,7 +33,7 @@ VEC_INLINE void vec_store_pinned(float *at, const int offset, vec v)
 }
 
 #define VEC_FMA_PINNED(lane) __asm__ volatile("fmla %0.4s, %1.4s, %2.s[" #lane "]" : "+w"(*sum) : "w"(w), "w"(m))
-/* sum += w * lane `lane` (a constant) of m */
+/* sum += w * lane `lane` (a compile-time constant) of m */
 VEC_INLINE void vec_fma_pinned(vec *sum, vec w, vec m, const int lane)
 {
     if (lane == 0)
@@ -47,14 +47,14 @@ VEC_INLINE void vec_fma_pinned(vec *sum, vec w, vec m, const int lane)
 }
 #undef VEC_FMA_PINNED
 
-/* A whole line of the cache. */
+/* Stores a whole cache line. */
 VEC_INLINE void vec_store_line_pinned(float *at, const vec v[4])
 {
     __asm__ volatile("stp %q0, %q1, [%2]" : : "w"(v[0]), "w"(v[1]), "r"(at));
     __asm__ volatile("stp %q0, %q1, [%2, 32]" : : "w"(v[2]), "w"(v[3]), "r"(at));
 }
 
-/* The line at + offset floats into the second cache, or the first. */
+/* Prefetches the line at + offset floats into L2, or L1. */
 VEC_INLINE void vec_fetch_pinned(const float *at, const int offset)
 {
     if (__builtin_constant_p(offset))
@@ -71,7 +71,7 @@ VEC_INLINE void vec_fetch_near_pinned(const float *at, const int offset)
         __asm__ volatile("prfm pldl1keep, [%0]" : : "r"(at + offset));
 }
 
-/* Two vectors, at + offset bytes. */
+/* Loads two vectors, at + offset bytes. */
 VEC_INLINE void vec_load_two_pinned(const char *at, const int offset, vec *a)
 {
     if (__builtin_constant_p(offset))

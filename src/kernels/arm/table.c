@@ -1,4 +1,4 @@
-/* What AArch64 overlays on the vector build (kernels/simd.h): kernels whose instructions are in a written order. */
+/* What AArch64 overlays on the vector build (kernels/simd.h): kernels with a fixed order of instructions. */
 #include "base/cpu.h"
 #include "kernels/arm/kernels.h"
 #include "kernels/simd.h"

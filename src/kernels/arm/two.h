@@ -1,5 +1,5 @@
-/* Two independent vectors side by side: arithmetic on one alone would wait for itself, as the scheduler of a
- * Neoverse-V1 does not look far ahead. */
+/* Two independent vectors side by side: arithmetic on a single one would stall on its own latency, because the
+ * scheduler of a Neoverse-V1 does not look far ahead. */
 #ifndef ZN_KERNELS_ARM_TWO_H
 #define ZN_KERNELS_ARM_TWO_H
 
@@ -36,7 +36,7 @@ ZN_INLINE two two_sub_times(two a, two b, float32x4_t k)
     return two_of(vfmsq_f32(a.val[0], b.val[0], k), vfmsq_f32(a.val[1], b.val[1], k));
 }
 
-/* A factor that stays in a register: else compilers make it anew in every turn of a loop. */
+/* A factor that stays in a register; otherwise compilers recreate it in every iteration of a loop. */
 ZN_INLINE float32x4_t two_factor(float k)
 {
     float32x4_t v = vdupq_n_f32(k);

@@ -1,27 +1,27 @@
-/* GELU of lines of sixteen floats for AArch64, the same bits as gelu() of simd/basic/gelu.h gives. Four lines are on
- * their way at once, one in each quarter of the formula, so that many instructions stand between one and the next that
- * needs its result. Every constant is loaded where it is used: a Neoverse-V1 reads but four registers a cycle that were
- * ready when an instruction came to wait for its turn, and what is still being loaded costs nothing. The order is what
- * counts, hence an `asm volatile` for each instruction (wht_pass.h). */
+/* GELU of lines of sixteen floats for AArch64, with the same bits as gelu() of simd/basic/gelu.h. Four lines are in
+ * flight at once, one in each quarter of the formula, so that many instructions separate a result from its use.
+ * Every constant is loaded where it is used: a Neoverse-V1 reads only four registers per cycle that were ready when
+ * an instruction entered the queue; operands still being loaded do not count. The order of instructions matters, so
+ * each is its own `asm volatile` (wht_pass.h). */
 #include "kernels/arm/pinned.h"
 #include "kernels/simd/basic/gelu.h"
 
 #include <stdbool.h>
 
-/* What stands behind the polynomial in the table of constants. */
+/* Entries after the polynomial in the table of constants. */
 enum { GELU_BOUND = 9, GELU_ZERO };
 
-/* A line on its way: |x| with its bound, later times p; the polynomial, later its powers; and max(x, 0). */
+/* A line in flight: |x| with its bound, later times p; the polynomial, later its powers; and max(x, 0). */
 typedef struct gelu_line {
     vec a[GELU_U], p[GELU_U], m[GELU_U];
 } gelu_line;
 
-/* Where the lines that are on their way lie: the one that is read next, the one before it and the one before that; and
- * where the three before the next will be written. */
+/* Addresses of the lines in flight: the line that is read next and the two before it; and where the three lines
+ * before the next will be written. */
 typedef struct gelu_places {
     const float *x, *x1, *x2;
     float *y, *y1, *y2, *y3;
-    int64_t left; /* of the row, with the next one */
+    int64_t left; /* lines left in the row, including the next one */
 } gelu_places;
 
 /* p = p a + constant */
@@ -37,7 +37,8 @@ VEC_INLINE void gelu_horner(const float (*table)[VEC_LANES], const int k, gelu_l
 
 VEC_INLINE void gelu_square(gelu_line *s) { GELU_EACH __asm__ volatile("fmul %0.4s, %0.4s, %0.4s" : "+w"(s->p[u])); }
 
-/* A quarter of the formula for each of four lines: `one` is read from x, `three` once more, and `four` written. */
+/* Computes a quarter of the formula for each of four lines: `one` is read from x, `three` is read again, and `four`
+ * is written. */
 VEC_INLINE void gelu_step(const float (*table)[VEC_LANES], gelu_line *one, gelu_line *two, gelu_line *three,
                           gelu_line *four, const float *from, const float *again, float *to)
 {

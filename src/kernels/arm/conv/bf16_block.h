@@ -1,39 +1,40 @@
 /* The inner block of conv_bf16.c: products of six pairs of tiles and eight columns at one frequency, and of all such
  * blocks of a unit.
  *
- * In assembly for the 24 accumulators, which compilers copy about, and for the places of the loads: a Neoverse-V1 does
- * four BFMMLA in a cycle beside 10 loads for 24 of them if the loads stand apart. 114 cycles for 64 channels with the
- * data in the first cache, 96 of them for the products. */
+ * It is in assembly because compilers copy the 24 accumulators around, and to control the position of the loads. A
+ * Neoverse-V1 does four BFMMLA per cycle along with 10 loads for 24 of them if the loads are spread out. 64 channels
+ * take 114 cycles with the data in L1, 96 of them for the products. */
 #ifndef ZN_KERNELS_ARM_BF16_BLOCK_H
 #define ZN_KERNELS_ARM_BF16_BLOCK_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* In bytes: a group of four channels of six pairs at six frequencies, with 16 more against bank conflicts. */
+/* In bytes: a group of four channels of six pairs at six frequencies, plus 16 to avoid bank conflicts. */
 enum { ZN_BF16_PAIRS = 6, ZN_BF16_COLS = 8, ZN_BF16_PAIR = 96, ZN_BF16_GROUP = 592 };
 
-/* Bytes that are loaded beyond the end of a and b. */
+/* Bytes read past the end of a and b. */
 enum { ZN_BF16_SLACK = 1024 };
 
 typedef struct zn_bf16_block {
-    const uint16_t *a; /* [blocks of six pairs][4 * steps groups][ZN_BF16_GROUP bytes]; at a pair's numbers [2][4] */
+    const uint16_t *a; /* [blocks of six pairs][4 * steps groups][ZN_BF16_GROUP bytes]; a pair's values are [2][4] */
     size_t blocks;
     const uint16_t *b; /* weights: [cols][4 * steps groups][4 pairs of columns][2][4] */
     size_t cols;       /* blocks of eight columns */
     size_t steps;      /* channels / 16 */
     float *m;          /* products: pairs `stride` bytes apart, [4 * cols][4] each */
     size_t stride;
-    const uint16_t *next_b;  /* to fetch meanwhile, in each step: two lines of b, */
-    const float *const *far; /* a line from this address on, for each block the next address, */
-    size_t other;            /* and a line this many bytes on */
+    const uint16_t *next_b;  /* to prefetch meanwhile, in each step: two cache lines of b, */
+    const float *const *far; /* a cache line from this address, for each block the next address, */
+    size_t other;            /* and a cache line at this distance in bytes */
 } zn_bf16_block;
 
 /* clang-format off */
 #define A(r, g, p)   "ldr q" #r ", [%[a], #(" #g " * 592 + " #p " * 96)]\n"
 #define B(r, g, n)   "ldr q" #r ", [%[b], #(" #g " * 64 + " #n " * 16)]\n"
 #define MUL(c, a, b) "bfmmla v" #c ".4s, v" #a ".8h, v" #b ".8h\n"
-/* Group g: p and q hold its first two pairs, v24 to v27 its columns; those of group h will be in r, s and v24 to v27. */
+/* Group g: p and q hold its first two pairs, v24 to v27 its columns. Afterwards r, s and v24 to v27 hold those of
+ * group h. */
 #define GROUP(p, q, r, s, g, h)                                                                                        \
     A(r, g, 2) MUL(0, p, 24) MUL(1, p, 25) MUL(2, p, 26) MUL(3, p, 27)                                                 \
     A(s, g, 3) MUL(4, q, 24) MUL(5, q, 25) MUL(6, q, 26) MUL(7, q, 27)                                                 \

@@ -1,8 +1,8 @@
-/* 3x3 convolution with bf16 operands on the matrix unit (BFMMLA), inside Winograd F(4,3), or F(5,2) after an
- * up-sampling, with fp32 transforms and sums. Not for stride 2: there its error would be the largest of a network.
+/* 3x3 convolution with bf16 operands on the matrix unit (BFMMLA), inside Winograd F(4,3), or F(5,2) after
+ * upsampling, with fp32 transforms and sums. Stride 2 is not supported: its error would be the largest of a network.
  *
- * A layer has an error of 5e-3 of its result, or 1.2e-2 where inputs have no mean: several times that of conv_i8.c, in
- * 0.75 of its time. A NaN or an infinity in a tile or in the weights comes out as NaN. */
+ * The error of a layer is 5e-3 of its result, or 1.2e-2 if the inputs have zero mean. That is several times the
+ * error of conv_i8.c, in 0.75 of its time. A NaN or an infinity in a tile or in the weights results in NaN. */
 #include "base/cpu.h"
 #include "kernels/arm/conv/bf16_block.h"
 #include "kernels/arm/conv/lowp.h"
@@ -13,7 +13,7 @@
 enum {
     POINTS = 6,
     FREQS = POINTS * POINTS,
-    TILES = 24, /* of a unit, at most: weights, numbers and products fit the second cache together */
+    TILES = 24, /* maximum per unit: weights, values and products fit L2 together */
     PAIRS = TILES / 2,
     BLOCKS = PAIRS / ZN_BF16_PAIRS,
     COLS = ZN_LOWP_COLS, /* multiplied and transformed back at a time */
@@ -32,7 +32,7 @@ static size_t packed_bytes(const zn_conv_shape *s)
     return (size_t)g.cols / ZN_BF16_COLS * FREQS * block_numbers(&g) * sizeof(uint16_t) + ZN_BF16_SLACK;
 }
 
-/* To the nearest, half to even. */
+/* Rounds to nearest, ties to even. */
 static uint16_t bf16(float x)
 {
     if (isnan(x))
@@ -60,9 +60,9 @@ static void pack(const zn_conv_shape *s, const float *w, void *packed)
     }
 }
 
-/* Scratch of a thread, in bytes from its start: transformed numbers [6 columns of frequencies][blocks of six pairs]
- * [depth / 4][ZN_BF16_GROUP bytes], products of a chunk of columns [pair][frequency][columns / 2 + 4][4], and of one
- * pair of tiles the rows at an edge and the rows transformed. */
+/* Scratch of a thread, as offsets in bytes: transformed values [6 columns of frequencies][blocks of six pairs]
+ * [depth / 4][ZN_BF16_GROUP bytes], products of a chunk of columns [pair][frequency][columns / 2 + 4][4], and for
+ * one pair of tiles the rows at an edge and the transformed rows. */
 typedef struct layout {
     size_t numbers, products, edge, rows, bytes;
 } layout;
@@ -97,7 +97,7 @@ static scratch scratch_at(const zn_lowp_grid *g, char *base)
                       .rows = (float *)(void *)(base + at.rows) };
 }
 
-/* The numbers of pair p of a unit. */
+/* Computes the values of pair p of a unit. */
 static void input(const zn_conv_args *a, const zn_lowp_grid *g, const zn_lowp_place tile[2], int p, const scratch *t)
 {
     const int second = zn_lowp_rows(a, g, tile, t->edge, t->rows);
@@ -106,10 +106,10 @@ static void input(const zn_conv_args *a, const zn_lowp_grid *g, const zn_lowp_pl
         zn_lowp_column_bf16(g, t->rows, second, j, (uint16_t *)(void *)to, ZN_BF16_GROUP / 2);
 }
 
-/* Blocks of products in a chunk of columns, at most. */
+/* Maximum number of product blocks in a chunk of columns. */
 enum { CALLS = FREQS * BLOCKS * (COLS / ZN_BF16_COLS) };
 
-/* One chunk of columns; meanwhile the next block of weights is fetched. */
+/* Multiplies one chunk of columns; meanwhile prefetches the next block of weights. */
 static void multiply(const zn_conv_args *a, const zn_lowp_grid *g, const scratch *t, int tiles, int col, int ncols,
                      const float *const *far)
 {
@@ -139,8 +139,8 @@ static double flops(const zn_conv_shape *s)
     return 2.0 * FREQS * (double)g.tiles * g.cols * g.depth;
 }
 
-/* What small maps get wrong passes through the rest of a network, and they take little of its time: the coarsest kernel
- * is for maps that have at least an eighth of the pixels of the largest. */
+/* Errors of small maps propagate through the rest of a network, and small maps take little of its time. So the
+ * coarsest kernel is used only for maps with at least an eighth of the pixels of the largest. */
 static bool pays(const zn_conv_shape *s, const zn_conv_wish *wish)
 {
     enum { COARSE_SHARE = 8 };

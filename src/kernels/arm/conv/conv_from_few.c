@@ -1,6 +1,6 @@
 /* 3x3 convolution from three channels to many, the first layer of an encoder, direct, fp32.
  *
- * Three lines of input are copied, with zeros around the map, and all outputs of a block of pixels are finished in
+ * Three lines of input are copied, with zeros around the map, and all outputs of a block of pixels are completed in
  * registers. A unit is a stretch of one output row. */
 #include "base/cpu.h"
 #include "kernels/arm/conv/pixels_6x16.h"
@@ -12,12 +12,12 @@
 
 enum {
     CHANNELS = 3,
-    ROW = 3 * CHANNELS, /* multipliers of a kernel row */
+    ROW = 3 * CHANNELS, /* multipliers per kernel row */
     STEPS = 3 * ROW,
     PIXELS = ZN_6X16_PIXELS,
     COLUMNS = ZN_6X16_COLUMNS,
     STRETCH = PIXELS * 22,
-    LINE = (STRETCH + 2) * CHANNELS + 16, /* a row of input, and what whole vectors reach beyond */
+    LINE = (STRETCH + 2) * CHANNELS + 16, /* a row of input, plus the floats that whole vectors read past it */
 };
 
 static bool supports(const zn_conv_shape *s)
@@ -56,7 +56,7 @@ static scratch scratch_at(const zn_conv_shape *s, float *base)
 static int parts(const zn_conv_shape *s) { return (s->ow + STRETCH - 1) / STRETCH; }
 static int64_t units(const zn_conv_shape *s) { return (int64_t)s->n * s->oh * parts(s); }
 
-/* Input pixels [x0, x0 + count) of a row, zeros outside of the map (row NULL: all), and zeros up to LINE. */
+/* Copies input pixels [x0, x0 + count) of a row, with zeros outside the map (row NULL: all), and zeros up to LINE. */
 static void copy_row(const zn_conv_shape *s, const float *row, int x0, int count, float *to)
 {
     const int first = x0 < 0 ? -x0 : 0, end = s->w - x0 < count ? s->w - x0 : count;
@@ -66,7 +66,7 @@ static void copy_row(const zn_conv_shape *s, const float *row, int x0, int count
                sizeof *to * (size_t)((end - first) * CHANNELS));
 }
 
-/* The three lines around `count` pixels from x0 on. */
+/* Copies the three lines around `count` pixels from x0. */
 static void gather(const zn_conv_args *a, int64_t row, int x0, int count, const scratch *t)
 {
     const zn_conv_shape *s = &a->s;
@@ -80,7 +80,7 @@ static void gather(const zn_conv_args *a, int64_t row, int x0, int count, const 
 /* y = act(sums + residual); the sums may be y. */
 static void finish(const zn_conv_args *a, const float *sums, int64_t at, int count)
 {
-    const float32x4_t floor = vdupq_n_f32(a->relu ? 0 : -INFINITY); /* FMAX passes NaN on */
+    const float32x4_t floor = vdupq_n_f32(a->relu ? 0 : -INFINITY); /* FMAX propagates NaN */
     for (int i = 0; i < count; i += 4) {
         float32x4_t v = vld1q_f32(sums + i);
         if (a->residual)
@@ -94,7 +94,7 @@ static void run_unit(const zn_conv_args *a, int64_t unit, const scratch *t)
     const zn_conv_shape *s = &a->s;
     const int64_t row = unit / parts(s);
     const int x0 = (int)(unit % parts(s)) * STRETCH, count = s->ow - x0 < STRETCH ? s->ow - x0 : STRETCH;
-    const int whole = a->residual ? 0 : count / PIXELS * PIXELS; /* finished in place: a residual may be y itself */
+    const int whole = a->residual ? 0 : count / PIXELS * PIXELS; /* computed in place: a residual may be y itself */
     const int64_t at = (row * s->ow + x0) * s->cout;
     gather(a, row, x0, count, t);
     zn_6x16 k = { .a = t->line[0],

@@ -1,12 +1,12 @@
 /* 3x3 convolution with 16-bit fixed-point multiplications on the int8 matrix unit (SMMLA), inside Winograd F(6,3).
  *
- * Each transformed value is rounded to q in [-32639, 32639] with a scale of its own for every tile and frequency
- * (weights: for every frequency and output channel), and q split into two signed digits, q = 256 hi + lo. A product is
- * then 65536 (hi hi + (hi lo + lo hi) / 256): three of the four digit products, summed exactly in int32; lo lo is below
- * the rounding. Of a whole network this leaves a third of the error that fp16 operands with fp32 sums would, and fp16
- * sums of 16 terms have six times that again.
+ * Each transformed value is rounded to q in [-32639, 32639] with a separate scale for every tile and frequency
+ * (weights: for every frequency and output channel). q is split into two signed digits, q = 256 hi + lo. A product
+ * is then 65536 (hi hi + (hi lo + lo hi) / 256): three of the four digit products, summed exactly in int32; lo lo is
+ * below the rounding error. For a whole network the error is a third of that of fp16 operands with fp32 sums; fp16
+ * sums of 16 terms have six times that error.
  *
- * A tile with an infinity or a NaN in it, or values beyond 2^118, has a scale of NaN and comes out as NaN. */
+ * A tile that contains an infinity or a NaN, or values beyond 2^118, gets a scale of NaN and results in NaN. */
 #include "base/cpu.h"
 #include "kernels/arm/conv/i8_block.h"
 #include "kernels/arm/conv/lowp.h"
@@ -17,12 +17,12 @@
 #include <string.h>
 
 #define LARGEST 32639.0f    /* 127 * 256 + 127 */
-#define MAGIC   12582912.0f /* 1.5 * 2^23, whose last bit counts ones: adding it makes an integer of a float */
+#define MAGIC   12582912.0f /* 1.5 * 2^23, whose last bit has the value 1: adding it makes an integer of a float */
 
 enum {
     POINTS = 8,
     FREQS = POINTS * POINTS,
-    TILES = 36, /* of a unit, at most */
+    TILES = 36, /* maximum per unit */
     PAIRS = TILES / 2,
     COLS = 32, /* multiplied and transformed back at a time */
 };
@@ -30,8 +30,8 @@ enum {
 static zn_lowp_grid grid_of(const zn_conv_shape *s) { return zn_lowp_grid_of(s, POINTS, TILES); }
 
 /* Packed weights: for each chunk of columns, frequency, and block of 8 columns: digits [depth / 8][hi, lo][4][2
- * columns] [8 channels], then a table of three rows, each with four times two columns c0 c1 c0 c1: the scales, -MAGIC
- * times the scales, and (as integers) -128 times the sums of the high digits. */
+ * columns][8 channels], then a table of three rows. Each row has four times two columns c0 c1 c0 c1: the scales,
+ * -MAGIC times the scales, and (as integers) -128 times the sums of the high digits. */
 enum { TABLE = 3 * 16 * sizeof(float) };
 
 static size_t block_bytes(const zn_lowp_grid *g) { return (size_t)g->depth * 16 + TABLE; }
@@ -42,7 +42,7 @@ static size_t packed_bytes(const zn_conv_shape *s)
     return (size_t)g.cols / 8 * FREQS * block_bytes(&g);
 }
 
-/* The scale that brings a peak to at most LARGEST, cut to 16 bits so that its product with MAGIC is exact. */
+/* The scale that maps a peak to at most LARGEST, truncated to 16 bits so that its product with MAGIC is exact. */
 static float scale_for(float peak)
 {
     int exponent;
@@ -50,8 +50,8 @@ static float scale_for(float peak)
     return (float)ldexp(ceil(m * 65536), exponent - 16);
 }
 
-/* One column of one frequency into its block: w[depth], column 0 to 7. Digits cannot say NaN or infinity: a scale that
- * is NaN does, so that whatever they reach is NaN. */
+/* Packs one column of one frequency into its block: w[depth], column 0 to 7. Digits cannot represent NaN or
+ * infinity. Instead the scale is NaN, so that all results computed with it are NaN. */
 static void pack_column(const float *w, int64_t stride, int depth, int column, int8_t *block)
 {
     float peak = 0;
@@ -94,9 +94,9 @@ static void pack(const zn_conv_shape *s, const float *w, void *packed)
     }
 }
 
-/* Scratch of a thread: digits [frequency][pair][depth / 8][hi, lo][2 tiles][8] with 16 bytes between pairs against bank
- * conflicts, their scales [frequency][pair][4], of one pair of tiles the rows at an edge, the rows transformed and
- * eight frequencies, and the products of one chunk [pair][frequency][columns / 2 + 4][4]. */
+/* Scratch of a thread: digits [frequency][pair][depth / 8][hi, lo][2 tiles][8] with 16 bytes between pairs to avoid
+ * bank conflicts, their scales [frequency][pair][4], for one pair of tiles the rows at an edge, the transformed rows
+ * and eight frequencies, and the products of one chunk [pair][frequency][columns / 2 + 4][4]. */
 typedef struct scratch {
     int8_t *digits;
     float *scales, *edge, *rows, *v[2], *products;
@@ -136,14 +136,14 @@ static scratch scratch_at(const zn_lowp_grid *g, char *base)
                       .products = (float *)(void *)(base + at.products) };
 }
 
-/* The scales of eight frequencies of a tile, powers of two that are the weight of a unit of q, and the floats of which
- * the last bit has that weight: MAGIC + 128 units. */
+/* The scales of eight frequencies of a tile: powers of two, the value of one unit of q. magic: the floats whose last
+ * bit has that value, MAGIC + 128 units. */
 ZN_INLINE void scales_of(const float peaks[8], float magic[8], float scale[8])
 {
     for (int i = 0; i < 8; i += 4) {
         const float32x4_t peak = vld1q_f32(peaks + i);
         const float32x4_t safe = vmaxq_f32(vmulq_n_f32(peak, 32768.0f / LARGEST), vdupq_n_f32(0x1p-60f));
-        /* one more than the exponent, so that the power is above the peak, less the 15 bits of q */
+        /* one more than the exponent, so that the power is above the peak, minus the 15 bits of q */
         const int32x4_t power = vshlq_n_s32(vshrq_n_s32(vreinterpretq_s32_f32(safe), 23), 23);
         const int32x4_t unit = vsubq_s32(power, vdupq_n_s32(14 << 23));
         vst1q_s32((int32_t *)(void *)(magic + i), vaddq_s32(unit, vdupq_n_s32(23 << 23 | 0x400080)));
@@ -158,7 +158,7 @@ ZN_INLINE int8x16_t fixed(const float *v, float32x4_t magic)
     return vreinterpretq_s8_s16(vuzp1q_s16(vreinterpretq_s16_f32(a), vreinterpretq_s16_f32(b)));
 }
 
-/* Digits of eight frequencies of a pair of tiles. With 128 added, the high byte is hi and the low one lo + 128. */
+/* Digits of eight frequencies of a pair of tiles. With 128 added, the high byte is hi and the low byte is lo + 128. */
 ZN_INLINE void quantise(int64_t depth, float *const v[2], float peak[2][8], int8_t *digits, size_t stride,
                         float *scales)
 {
@@ -168,7 +168,7 @@ ZN_INLINE void quantise(int64_t depth, float *const v[2], float peak[2][8], int8
     for (int i = 0; i < 8; i++) {
         const float32x4_t m0 = vld1q_dup_f32(&magic[0][i]), m1 = vld1q_dup_f32(&magic[1][i]);
         int8_t *to = digits + (size_t)i * stride;
-        for (int64_t c = 0; c < depth * 4; c += 64) /* the same of the next column */
+        for (int64_t c = 0; c < depth * 4; c += 64) /* the same for the next column */
             __builtin_prefetch(to + 8 * stride + c, 1);
 #pragma GCC unroll 4
         for (int64_t c = 0; c < depth; c += 8) {
@@ -182,8 +182,7 @@ ZN_INLINE void quantise(int64_t depth, float *const v[2], float peak[2][8], int8
     }
 }
 
-/* The digits of pair number p of a unit, a column of frequencies at a time: what lies between stays in the first cache.
- */
+/* The digits of pair number p of a unit, one column of frequencies at a time: the intermediate values stay in L1. */
 static void input(const zn_conv_args *a, const zn_lowp_grid *g, const zn_lowp_place tile[2], int p, const scratch *t)
 {
     const size_t stride = PAIRS * pair_bytes(g);
@@ -193,18 +192,18 @@ static void input(const zn_conv_args *a, const zn_lowp_grid *g, const zn_lowp_pl
         zn_lowp_column(g, t->rows, second, j, t->v, peak);
         int8_t *digits = t->digits + (size_t)j * 8 * stride + (size_t)p * pair_bytes(g);
         float *scales = t->scales + (j * 8 * PAIRS + p) * 4;
-        if (g->depth == 64) /* the width of every model at hand: loops of known length */
+        if (g->depth == 64) /* the width of all current models: loops of known length */
             quantise(64, t->v, peak, digits, stride, scales);
         else
             quantise(g->depth, t->v, peak, digits, stride, scales);
     }
 }
 
-/* Blocks of products in a chunk of columns, at most. */
+/* Maximum number of product blocks in a chunk of columns. */
 enum { CALLS = FREQS * (PAIRS / ZN_I8_PAIRS) * (COLS / ZN_I8_COLS) };
 
-/* One chunk of columns: every frequency and block of columns. While one frequency is multiplied, the digits and weights
- * of the next are fetched. */
+/* One chunk of columns: every frequency and block of columns. While one frequency is multiplied, the digits and
+ * weights of the next are prefetched. */
 static void multiply(const zn_conv_args *a, const zn_lowp_grid *g, const scratch *t, int tiles, int col, int ncols,
                      const float *const *far)
 {
@@ -238,8 +237,8 @@ static double flops(const zn_conv_shape *s)
     return 2.0 * 3 * FREQS * (double)g.tiles * g.cols * g.depth;
 }
 
-/* Digits of weights take eight times as long as the transforms of fp32: on a Neoverse-V1 that is saved again from so
- * many output pixels on. */
+/* Computing the digits of the weights takes eight times as long as the fp32 transforms. On a Neoverse-V1 this pays
+ * from this number of output pixels on. */
 static bool pays(const zn_conv_shape *s, const zn_conv_wish *wish)
 {
     enum { DIGITS_PAY = 1 << 15 };
@@ -247,7 +246,7 @@ static bool pays(const zn_conv_shape *s, const zn_conv_wish *wish)
     return !late && !zn_conv_has_few_tiles(s, wish);
 }
 
-/* 16-bit operands with exact sums are better than what either name promises, so both get it. */
+/* 16-bit operands with exact sums are more accurate than either precision requires, so both use this kernel. */
 #define DESCRIBE(precision)                                                                                            \
     {                                                                                                                  \
         .name = "winograd-i8x2-smmla", .math = precision, .cpu = ZN_CPU_NEON | ZN_CPU_I8MM, .tolerance = 3e-3f,        \

@@ -1,20 +1,20 @@
-/* 1x1 convolution from or to at most four channels for AArch64; a residual or an activation is left to the blocks of
- * simd/conv/narrow.h. Each instruction of a block is an `asm volatile` of its own (wht_pass.h): sums and weights are
- * loaded where they are used, since a Neoverse-V1 reads but four registers a cycle that were ready when an instruction
- * came to wait for its turn. */
+/* 1x1 convolution from or to at most four channels for AArch64. The blocks of simd/conv/narrow.h handle a residual
+ * or an activation. Each instruction of a block is its own `asm volatile` (wht_pass.h): sums and weights are loaded
+ * where they are used, because a Neoverse-V1 reads only four registers per cycle that were ready when an instruction
+ * entered the queue. */
 #include "kernels/arm/pinned.h"
 #include "kernels/simd/conv/narrow.h"
 
 extern const zn_conv_kernel zn_conv_narrow_arm;
 
 enum {
-    NARROW_AHEAD = 2,   /* weights on their way before they are used */
-    NARROW_EARLY = 2048 /* floats before which pixels are fetched into the second cache */
+    NARROW_AHEAD = 2,   /* weights in flight before they are used */
+    NARROW_EARLY = 2048 /* distance in floats at which pixels are prefetched into L2 */
 };
 #define NARROW_UNROLL _Pragma("GCC unroll 16")
 
-/* Sixteen outputs of four pixels: from the bias on, cin (a constant) channels of x, which holds 4 * cin floats. Weights
- * are [cin][16]; pixel p of y begins at y + p * step. */
+/* Sixteen outputs of four pixels, starting with the bias: cin (a compile-time constant) channels of x, which holds 4
+ * * cin floats. Weights are [cin][16]; pixel p of y begins at y + p * step. */
 VEC_INLINE void narrow_spread(const int cin, const vec *x, const float *w, const float *bias, float *y, int64_t step)
 {
     vec sum[4][4], next[NARROW_AHEAD];
@@ -38,8 +38,9 @@ VEC_INLINE void narrow_spread(const int cin, const vec *x, const float *w, const
 
 #define NARROW_AT_ONCE(cout) ((cout) == 4 ? 4 : 8)
 
-/* y = bias + w x for NARROW_AT_ONCE(cout) neighbours; cout is a constant. A pixel has `count` runs of `size` floats,
- * `next` floats apart, behind which its neighbour's follow; w is [cout][count * size]. A sum is that of vec_sum. */
+/* y = bias + w x for NARROW_AT_ONCE(cout) neighbours; cout is a compile-time constant. A pixel has `count` runs of
+ * `size` floats, `next` floats apart; each is followed by the run of its neighbour. w is [cout][count * size]. Sums
+ * are in the order of vec_sum. */
 VEC_INLINE void narrow_gather(const int cout, const float *x, int64_t next, int count, int size, const float *w,
                               const float *bias, float *y)
 {

@@ -1,5 +1,5 @@
-/* 1x1 convolution with bf16 operands on the matrix unit (BFMMLA) and fp32 sums: conv_bf16x3.c with the high halves
- * alone, a third of its products. The error is 2.4e-3 of the result. */
+/* 1x1 convolution with bf16 operands on the matrix unit (BFMMLA) and fp32 sums: conv_bf16x3.c with only the high
+ * halves, a third of its products. The error is 2.4e-3 of the result. */
 #include "base/cpu.h"
 
 enum { HALVES = 1 };

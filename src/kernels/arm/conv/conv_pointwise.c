@@ -1,5 +1,5 @@
-/* 1x1 convolution from few dozens of channels, fp32, direct: six pixels by sixteen outputs are finished in registers,
- * with bias and residual, and written as whole cache lines. A unit is a run of pixels. */
+/* 1x1 convolution from a few dozen channels, fp32, direct: six pixels by sixteen outputs are completed in registers,
+ * including bias and residual, and written as whole cache lines. A unit is a run of pixels. */
 #include "base/cpu.h"
 #include "kernels/arm/conv/pixels_6x16.h"
 #include "kernels/conv.h"
@@ -12,8 +12,8 @@ extern const zn_conv_kernel zn_conv_pointwise_neon;
 enum {
     PIXELS = ZN_6X16_PIXELS,
     COLUMNS = ZN_6X16_COLUMNS,
-    CIN_LEAST = 8, /* below, the ends of blocks take longer than the products */
-    CIN_MOST = 64, /* beyond, weights and pixels would no longer share the first cache */
+    CIN_LEAST = 8, /* with fewer, the ends of blocks take longer than the products */
+    CIN_MOST = 64, /* with more, weights and pixels would not fit L1 together */
     UNIT = 42 * PIXELS,
 };
 
@@ -35,7 +35,7 @@ static void pack(const zn_conv_shape *s, const float *w, void *packed)
                 *to++ = w[(int64_t)k * s->cout + o + j];
 }
 
-/* Bias, and copies of the last few pixels and their outputs. */
+/* The bias, and copies of the last few pixels and their outputs. */
 static size_t scratch_bytes(const zn_conv_shape *s)
 {
     return sizeof(float) * ((size_t)s->cout + PIXELS * (size_t)(s->cin + s->cout));
@@ -44,14 +44,14 @@ static size_t scratch_bytes(const zn_conv_shape *s)
 static int64_t pixels_of(const zn_conv_shape *s) { return (int64_t)s->n * s->oh * s->ow; }
 static int64_t units(const zn_conv_shape *s) { return (pixels_of(s) + UNIT - 1) / UNIT; }
 
-/* y = max(y, 0) for what was just written. */
+/* y = max(y, 0) for values just written. */
 static void relu(float *y, int64_t count)
 {
     for (int64_t i = 0; i < count; i += 4)
         vst1q_f32(y + i, vmaxq_f32(vld1q_f32(y + i), vdupq_n_f32(0)));
 }
 
-/* Fewer than PIXELS pixels, by way of copies. */
+/* Computes fewer than PIXELS pixels using copies. */
 static void rest(const zn_conv_args *a, zn_6x16 k, int64_t first, int count, float *copies)
 {
     const int cin = a->s.cin, cout = a->s.cout;
@@ -67,7 +67,7 @@ static void rest(const zn_conv_args *a, zn_6x16 k, int64_t first, int count, flo
     }
 }
 
-/* Pixels [first, end), a unit. */
+/* Computes pixels [first, end), a unit. */
 static void run_unit(const zn_conv_args *a, int64_t first, int64_t end, float *scratch)
 {
     const int64_t cin = a->s.cin, cout = a->s.cout, done = first + (end - first) / PIXELS * PIXELS;

@@ -1,10 +1,10 @@
-/* 3x3 convolution from many channels to at most three, the last layer of a decoder, direct, fp32; also of a map that is
- * read through a nearest x2 up-sampling.
+/* 3x3 convolution from many channels to at most three, the last layer of a decoder, direct, fp32; also with nearest
+ * x2 upsampling of the input.
  *
- * With so few outputs the nine taps are columns of one product: each pixel is multiplied once by all 27 vectors
- * of weights, and an output is the sum of nine of these partial sums of its neighbours (or of the pixels that it shares
- * with its neighbours, after an up-sampling). The three of a kernel row are added up at once, for all outputs that will
- * need them. A unit is a strip of the input; the sums of three rows of it stay in the first cache. */
+ * With so few outputs the nine taps are columns of one product: each pixel is multiplied once with all 27 vectors of
+ * weights. An output is the sum of nine of these partial sums of its neighbours (or, after upsampling, of the pixels
+ * that it shares with its neighbours). The three of a kernel row are added at once, for all outputs that will need
+ * them. A unit is a strip of the input; the sums of three of its rows stay in L1. */
 #include "base/cpu.h"
 #include "kernels/arm/two.h"
 #include "kernels/conv.h"
@@ -14,13 +14,13 @@
 #include <string.h>
 
 enum {
-    OUTPUTS = 3,  /* at most */
-    COLUMNS = 28, /* 9 taps of 3, and one of zeros */
-    WIDE = 64,    /* input pixels of a unit */
+    OUTPUTS = 3,  /* maximum */
+    COLUMNS = 28, /* 9 taps of 3, and one column of zeros */
+    WIDE = 64,    /* input pixels per unit */
     TALL = 64,
     SIDE = 3, /* pixels multiplied together: with four, sums and operands would not fit the registers */
     SUMS = (WIDE + 2 + SIDE) * COLUMNS,
-    ROW = WIDE * 2 * 3 * 4, /* vectors of three kernel rows for each output */
+    ROW = WIDE * 2 * 3 * 4, /* vectors of three kernel rows per output */
 };
 
 static bool supports(const zn_conv_shape *s)
@@ -28,7 +28,7 @@ static bool supports(const zn_conv_shape *s)
     return s->kh == 3 && s->kw == 3 && s->pad == 1 && s->stride == 1 && s->cin % 16 == 0 && s->cout <= OUTPUTS;
 }
 
-/* [cin][COLUMNS], and a row that is loaded after the last one */
+/* [cin][COLUMNS], and one row that is loaded after the last */
 static size_t packed_bytes(const zn_conv_shape *s) { return ((size_t)s->cin + 1) * COLUMNS * sizeof(float); }
 
 static void pack(const zn_conv_shape *s, const float *w, void *packed)
@@ -52,7 +52,7 @@ static int down(const zn_conv_shape *s) { return (s->h + TALL - 1) / TALL; }
 static int64_t units(const zn_conv_shape *s) { return (int64_t)s->n * down(s) * across(s); }
 
 /* v8-v14, v15-v21 and v22-v28 are the sums of three pixels, v0-v2 four channels of each, v3-v7, v29 and v30 a row of
- * weights; each is loaded anew for the next channel as soon as it was used. */
+ * weights. Each is reloaded for the next channel as soon as it has been used. */
 /* clang-format off */
 #define FMLA(op, sum, b, pixel, lane) op " v" #sum ".4s, v" #b ".4s, v" #pixel ".s[" #lane "]\n"
 #define LOAD_W(b, next) "ldr q" #b ", [%[w], #" next "]\n"
@@ -73,9 +73,9 @@ static int64_t units(const zn_conv_shape *s) { return (int64_t)s->n * down(s) * 
     LOAD_W(30, "4*112+96") "add %[w], %[w], #448\n"
 /* clang-format on */
 
-/* Three pixels by all columns: z[3][COLUMNS]. Fetches the same pixels of the next row, `ahead` floats on. In assembly,
- * since compilers load weights just before they are needed: 3.0 instead of 3.5 multiply-adds in a cycle of a
- * Neoverse-V1. */
+/* Multiplies three pixels with all columns: z[3][COLUMNS]. Prefetches the same pixels of the next row, at distance
+ * `ahead` in floats. In assembly, because compilers load weights just before they are needed: 3.0 instead of 3.5
+ * multiply-adds per cycle of a Neoverse-V1. */
 static void multiply(const float *const x[SIDE], int channels, int64_t ahead, const float *w, float *z)
 {
     for (int c = 0; c < channels; c += 16)
@@ -104,14 +104,14 @@ static void multiply(const float *const x[SIDE], int channels, int64_t ahead, co
     /* clang-format on */
 }
 
-/* Partial sums of pixels [x0 - 1, x0 + count] of a row, zeros outside of the map. */
+/* Partial sums of pixels [x0 - 1, x0 + count] of a row, zeros outside the map. */
 static void partial_sums(const zn_conv_args *a, const float *row, int x0, int count, float *z)
 {
     const int first = x0 == 0, end = a->s.w - x0 + 1 < count + 2 ? a->s.w - x0 + 1 : count + 2;
     const int64_t ahead = (int64_t)a->s.w * a->s.cin;
     for (int i = first; i < end; i += SIDE) {
         const float *x[SIDE];
-        for (int k = 0; k < SIDE; k++) /* what is beyond the end is done twice and not used */
+        for (int k = 0; k < SIDE; k++) /* pixels past the end are computed twice and not used */
             x[k] = row + (int64_t)(x0 - 1 + (i + k < end ? i + k : end - 1)) * a->s.cin;
         multiply(x, a->s.cin, ahead, a->packed, z + (int64_t)i * COLUMNS);
     }
@@ -124,8 +124,8 @@ ZN_INLINE float32x4_t add(const float *a, const float *b, const float *c)
     return vaddq_f32(vaddq_f32(vld1q_f32(a), vld1q_f32(b)), vld1q_f32(c));
 }
 
-/* h[output][kernel row][4] from the partial sums of count + 2 pixels: the three of each kernel row, of one output for
- * each pixel or of two. */
+/* h[output][kernel row][4] from the partial sums of count + 2 pixels: adds the three of each kernel row, for one
+ * output per pixel or for two. */
 ZN_INLINE void fold(const bool up2, const float *z, int count, float *h)
 {
     const int tap = OUTPUTS;
@@ -144,7 +144,7 @@ ZN_INLINE void fold(const bool up2, const float *z, int count, float *h)
         }
 }
 
-/* The sums of a row of the map, or zeros where there is none. */
+/* The sums of a row of the map, or zeros outside the map. */
 static void fold_row(const zn_conv_args *a, const float *row, int x0, int count, float *z, float *h)
 {
     const zn_conv_shape *s = &a->s;
@@ -175,8 +175,8 @@ ZN_INLINE void store_part(float *y, float32x4_t v, int count)
         vst1q_lane_f32(y + 2, v, 2);
 }
 
-/* `count` outputs from y[at] on, out of the sums of three kernel rows. Whole vectors are stored where the next outputs
- * overwrite what is too much; not with a residual, which may be what is there. */
+/* `count` outputs from y[at], computed from the sums of three kernel rows. Whole vectors are stored if the next
+ * outputs overwrite the excess; not with a residual, which may be stored there. */
 static void add_up(const zn_conv_args *a, const float *const h[3], int count, int64_t at)
 {
     const int outputs = a->s.cout;

@@ -1,15 +1,15 @@
-/* The product of simd/conv/gemm.h for AArch64: its full block, 6 rows by 16 outputs, in assembly, for a whole matrix of
- * blocks:
+/* The product of simd/conv/gemm.h for AArch64: its full block, 6 rows by 16 outputs, in assembly, for a whole matrix
+ * of blocks:
  *
- *     c[t][16 p + j] = sum over s < segments, k < 4 * groups of a[s][t][k] * b[p][s][k][j]     t < 6 * blocks, j < 16,
- * p < panels
+ *     c[t][16 p + j] = sum over s < segments, k < 4 * groups of a[s][t][k] * b[p][s][k][j]
+ *                      t < 6 * blocks, j < 16, p < panels
  *
- * Why not C: gcc 12 keeps the 24 accumulators in registers but copies some of them at every step, clang 14 spills. On a
- * Neoverse-V1 this text reaches 3.76 of 4 FMLA per cycle, gcc's 1.7, clang's 0.8 (64 multipliers, data in L1).
+ * Why not C: gcc 12 keeps the 24 accumulators in registers but copies some of them at every step, clang 14 spills.
+ * On a Neoverse-V1 this code reaches 3.76 of 4 FMLA per cycle, gcc's 1.7, clang's 0.8 (64 multipliers, data in L1).
  *
- * v0-v5 hold four multipliers of each row, v6 and v7 alternate as the vector of b, v8-v31 accumulate. A load stands
- * before the arithmetic of the vector ahead of it, and the last group of a block loads the first multipliers of the
- * next block, so that the blocks run into each other. Nothing is read beyond the end of a or b. */
+ * v0-v5 hold four multipliers of each row, v6 and v7 alternate as the vector of b, v8-v31 accumulate. Each load is
+ * placed before the arithmetic of the previous vector, and the last group of a block loads the first multipliers of
+ * the next block, so that the blocks overlap. Nothing is read past the end of a or b. */
 #include "kernels/simd/conv/gemm.h"
 
 #define OP(op, acc, b, row, lane) op " v" #acc ".4s, v" #b ".4s, v" #row ".s[" #lane "]\n"
@@ -23,7 +23,7 @@
 #define LOAD_B(reg, offset) "ldr q" #reg ", [%[b], #" #offset "]\n"
 #define LOAD_A(row)         "ldr q" #row ", [%[a" #row "]], #16\n"
 
-/* A quarter of a group: one lane of the multipliers against four vectors of b, o0 to o3 being the places of the next
+/* A quarter of a group: one lane of the multipliers times four vectors of b. o0 to o3 are the offsets of the next
  * four. */
 #define LANE(op, lane, o0, o1, o2)                                                                                     \
     LOAD_B(7, o0)                                                                                                      \
@@ -34,8 +34,8 @@
     COLUMN(op, 6, lane, 10, 14, 18, 22, 26, 30)
 #define LAST_COLUMN(op, lane) COLUMN(op, 7, lane, 11, 15, 19, 23, 27, 31)
 
-/* A group but for its last column, where the loads of what follows are woven in. v6 holds b[0] on entry. The two
- * fetches stand far from those loads, where they cost nothing. */
+/* A group except its last column, where the loads for the next group are interleaved. v6 holds b[0] on entry. The
+ * two prefetches are placed far from those loads, where they cost nothing. */
 #define GROUP(op, fetch1, fetch2)                                                                                      \
     LANE(op, 0, 16, 32, 48)                                                                                            \
     LOAD_B(6, 64)                                                                                                      \
@@ -83,25 +83,25 @@
     "add %[a4], %[a4], x11\n"                                                                                          \
     "add %[a5], %[a5], x11\n"
 
-/* Strides in floats, counts at least 1, groups at least 2. Memory to fetch into L1 meanwhile: ahead, ahead_step floats
- * further for every second group; the panel of b after this one, a line for every group; far[p], a line for every
- * second group of panel p. More than two fetches a group cost more than they bring. With ahead_step 0 only the first
- * line of each is fetched. */
+/* Strides in floats, counts at least 1, groups at least 2. Memory to prefetch into L1 meanwhile: ahead, advancing by
+ * ahead_step floats for every second group; the panel of b after this one, a line for every group; far[p], a line
+ * for every second group of panel p. More than two prefetches per group cost more than they gain. With ahead_step 0
+ * only the first line of each is prefetched. */
 typedef struct gemm_6x16 {
     const float *a, *b, *ahead;
     float *c;
     int64_t row, segment, c_row, panel, ahead_step; /* panel: from one panel of b to the next */
     int64_t blocks, segments, groups, panels;
-    int64_t more; /* 1: add to what c holds */
+    int64_t more; /* 1: add to c */
     const float *far[GEMM_PANELS_MOST];
 } gemm_6x16;
 
-/* What the assembly needs once a segment, block or panel, by offset; strides in bytes. An asm has no room for so many
- * operands. */
+/* Values that the assembly needs once per segment, block or panel, by offset; strides in bytes. An asm statement
+ * cannot have that many operands. */
 static inline void gemm_6x16_rare(const gemm_6x16 *g, int64_t rare[13])
 {
     const int64_t k = 4 * g->groups,
-                  depth = (g->segments - 1) * g->segment + k;       /* of a, from a block's start to its end */
+                  depth = (g->segments - 1) * g->segment + k;       /* of a, from the start of a block to its end */
     rare[0] = 4 * (g->segment - k);                                 /*  0: a, to the next segment */
     rare[1] = 4 * (6 * g->row - depth);                             /*  8: a, to the next block */
     rare[2] = 256 * (g->groups * g->segments - 1);                  /* 16: b, back for it */
@@ -112,8 +112,8 @@ static inline void gemm_6x16_rare(const gemm_6x16 *g, int64_t rare[13])
     rare[7] = g->blocks;                                            /* 56 */
     rare[8] = -4 * (6 * g->row * (g->blocks - 1) + depth);          /* 64: a, back for the next panel */
     rare[9] = 64 - 24 * g->c_row * g->blocks;                       /* 72: c, to the next panel */
-    rare[10] = 4 * g->panel;                                        /* 80: what to fetch of b lies so far ahead */
-    rare[11] = g->ahead_step ? 64 : 0;                              /* 88: and is fetched in steps of this */
+    rare[10] = 4 * g->panel;                                        /* 80: prefetch distance in b */
+    rare[11] = g->ahead_step ? 64 : 0;                              /* 88: and its step */
     rare[12] = 4 * (g->panel - 64 * g->groups * g->segments) + 256; /* 96: b, to the next panel */
 }
 
@@ -173,7 +173,7 @@ static inline void gemm_6x16_neon(const gemm_6x16 *g)
         "ldr x9, [%[rare], #72]\n"
         "add %[c], %[c], x9\n"
         "b 0b\n"
-        "6:\n" LOAD_ROWS /* the sums go on from what c holds */
+        "6:\n" LOAD_ROWS /* the sums continue from c */
         "b 8b\n"
         "7:\n" LAST_COLUMN("fmla", 3) STORE_ROWS
         : [a0] "+r"(a0), [a1] "+r"(a1), [a2] "+r"(a2), [a3] "+r"(a3), [a4] "+r"(a4), [a5] "+r"(a5), [b] "+r"(b),
@@ -185,7 +185,7 @@ static inline void gemm_6x16_neon(const gemm_6x16 *g)
     /* clang-format on */
 }
 
-/* How many of the rows are done, for all whole panels of `width`: whole blocks, or none. */
+/* The number of rows done, for all whole panels of `width`: whole blocks, or none. */
 static int gemm_fast(const gemm_args *g, int rows, int width)
 {
     if (width < 16 || g->k % 4 != 0 || g->k < 8 || g->segments < 1 || rows < 6)

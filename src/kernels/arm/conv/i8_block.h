@@ -1,12 +1,13 @@
 /* The inner block of conv_i8.c: products of pairs of tiles, three at a time, and eight columns at one frequency.
  *
- * Twelve accumulators take hi hi, on top of the bits of MAGIC, and twelve the sum of hi lo + lo hi, which is then
- * rounded by 8 bits and added. The result read as a float is MAGIC + n, and c * (MAGIC + n) - c * MAGIC is exact before
- * its one rounding.
+ * Twelve accumulators sum hi hi, on top of the bits of MAGIC. Twelve others sum hi lo + lo hi, which is then rounded
+ * by 8 bits and added. The result, read as a float, is MAGIC + n, and c * (MAGIC + n) - c * MAGIC is exact before
+ * its single rounding.
  *
- * In assembly because compilers copy accumulators about in the C form, and a copied accumulator is not forwarded, which
- * halves the rate; and for the places of the loads. A Neoverse-V1 does four products in a cycle beside 12 loads for 24
- * of them if the loads stand apart, and little more than three if they stand together. */
+ * It is in assembly because compilers copy the accumulators in the C form. A copied accumulator is not forwarded,
+ * which halves the rate. Assembly also controls the position of the loads. A Neoverse-V1 does four products per
+ * cycle along with 12 loads for 24 of them if the loads are spread out, and little more than three if they are
+ * adjacent. */
 #ifndef ZN_KERNELS_ARM_I8_BLOCK_H
 #define ZN_KERNELS_ARM_I8_BLOCK_H
 
@@ -19,8 +20,9 @@ enum { ZN_I8_PAIRS = 3, ZN_I8_COLS = 8 };
 #define ROW(op, c0, c1, c2, c3, a) MUL(op, c0, a, 28) MUL(op, c1, a, 29) MUL(op, c2, a, 30) MUL(op, c3, a, 31)
 
 /* clang-format off */
-/* 8 channels from offset k of a and 4k of b on: v0 to v11 += hi hi, v12 to v23 += lo hi + hi lo. v28 to v31 hold the
- * high digits of b, v24 and v27 the high and low ones of the first row of a; these of the step to come are loaded here. */
+/* 8 channels from offset k of a and 4k of b: v0 to v11 += hi hi, v12 to v23 += lo hi + hi lo. v28 to v31 hold the
+ * high digits of b, v24 and v27 the high and low digits of the first row of a; those of the next step are loaded
+ * here. */
 #define LOAD(r, p, at) "ldr q" #r ", [%[" #p "], #" #at "]\n"
 #define STEP(k)                                                                                                        \
     MUL(smmla, 0, 24, 28) MUL(smmla, 1, 24, 29) LOAD(25, a1, k) MUL(smmla, 2, 24, 30) MUL(smmla, 3, 24, 31)            \
@@ -39,8 +41,8 @@ enum { ZN_I8_PAIRS = 3, ZN_I8_COLS = 8 };
 #define PAIR(r0, r1, p, at) "ldp q" #r0 ", q" #r1 ", [%[" #p "], #" #at "]\n"
 #define START(h0, h1, h2, h3, c0, c1, c2, c3)                                                                          \
     PAIR(h0, h1, magic, 0) PAIR(h2, h3, magic, 0) PAIR(c0, c1, table, 128) PAIR(c2, c3, table, 160)
-/* A row of four sums: h += c / 256; then c = h * scales of the columns, and h starts again; then times the scale r of the
- * row into memory, and c starts again. */
+/* A row of four sums: h += c / 256; then c = h * scales of the columns, and h is reset; then c times the scale r of
+ * the row is stored, and c is reset. */
 #define ADD(h, c, at)   "srsra v" #h ".4s, v" #c ".4s, #8\n" LOAD(c, table, at)
 #define SCALE(h, c, s)  "fmla v" #c ".4s, v" #h ".4s, v" #s ".4s\n" LOAD(h, magic, 0)
 #define TIMES(c, r)     "fmul v" #c ".4s, v" #c ".4s, v" #r ".4s\n"
@@ -61,13 +63,13 @@ typedef struct zn_i8_block {
     const float *rows;   /* scales of the pairs, [.][4] */
     float *m;            /* products: pairs `stride` bytes apart, [4][4] each */
     size_t stride;
-    const int8_t *next_a, *next_b; /* to fetch meanwhile, for each block: steps lines and steps + 1 lines, */
-    const float *const *far;       /* two lines from each of these addresses on, */
-    size_t other;                  /* and two lines this many bytes on */
+    const int8_t *next_a, *next_b; /* to prefetch meanwhile, for each block: steps lines and steps + 1 lines, */
+    const float *const *far;       /* two lines from each of these addresses, */
+    size_t other;                  /* and two lines at this distance in bytes */
 } zn_i8_block;
 
-/* The last step loads what would follow: of b the scales of the columns, which are wanted next, and of a the next pair,
- * which is not. */
+/* The last step loads the data after the end: for b these are the scales of the columns, which are needed next; for
+ * a the next pair, which is not used. */
 static inline void zn_i8_multiply(const zn_i8_block *k)
 {
     static const int32_t magic[8] = { 0x4b400000, 0x4b400000, 0x4b400000, 0x4b400000,

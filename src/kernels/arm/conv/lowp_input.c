@@ -13,7 +13,7 @@ bool zn_lowp_supports(const zn_conv_shape *s)
 {
     if (s->kh != 3 || s->kw != 3 || s->pad != 1 || s->cin % 16 || s->stride > 2 || (s->up2 && s->stride > 1))
         return false;
-    /* few outputs would not pay for the transform of the input */
+    /* with few outputs the input transform would not pay */
     return s->cout >= 16 && s->cin * (s->stride == 2 ? 4 : 1) <= ZN_LOWP_DEPTH;
 }
 
@@ -60,8 +60,8 @@ int zn_lowp_chunk(const zn_lowp_grid *g, int col, int most)
     return left < most ? left : most;
 }
 
-/* Row p of G for `taps` weights: what polynomial g is worth at point p, over the product of the distances of the points
- * (and times 4 at +-1/2, see forward). */
+/* Row p of G for `taps` weights: the value of polynomial g at point p, divided by the product of the distances
+ * between the points (and times 4 at +-1/2, see forward). */
 static void evaluate(int points, const double *g, int taps, double *u)
 {
     static const double at8[] = { 0, 1, -1, 2, -2, 0.5, -0.5 };
@@ -79,8 +79,8 @@ static void evaluate(int points, const double *g, int taps, double *u)
     u[points - 1] = g[taps - 1];
 }
 
-/* The taps that three taps amount to along one axis: for even and odd outputs of a nearest x2 up-sampling, for even and
- * odd inputs of stride 2, or the same. */
+/* The effective taps along one axis: for even and odd outputs of nearest x2 upsampling, for even and odd inputs of
+ * stride 2, or the original three. */
 static void fold(const zn_conv_shape *s, const double w[3], int parity, double g[3])
 {
     g[0] = w[0], g[1] = w[1], g[2] = w[2];
@@ -117,8 +117,8 @@ void zn_lowp_weights(const zn_conv_shape *s, int points, const float *w, int cha
 }
 
 typedef struct factors {
-    float32x4_t eighth, quarter, half, nine_4, twenty_one_4; /* of 8 points */
-    float32x4_t near, far, near_2, far_2, both;              /* of 6 */
+    float32x4_t eighth, quarter, half, nine_4, twenty_one_4; /* for 8 points */
+    float32x4_t near, far, near_2, far_2, both;              /* for 6 points */
 } factors;
 
 ZN_INLINE factors factors_of(int points)
@@ -136,8 +136,8 @@ ZN_INLINE factors factors_of(int points)
                       .both = two_factor((float)(NEAR_2 + FAR_2)) };
 }
 
-/* B^T along one axis for 8 points, with rows 5 and 6 divided by 4: of eight vectors from x on, `step` apart, and of the
- * eight that lie `stride` further on. */
+/* B^T along one axis for 8 points, with rows 5 and 6 divided by 4: for eight vectors from x, `step` apart, and for
+ * the eight vectors at distance `stride`. */
 ZN_INLINE void forward8(factors k, const float *x, int64_t step, int64_t stride, two d[8])
 {
     const two x2 = two_load(x + 2 * step, stride), x4 = two_load(x + 4 * step, stride),
@@ -159,8 +159,8 @@ ZN_INLINE void forward8(factors k, const float *x, int64_t step, int64_t stride,
     d[6] = two_sub(a3, b3);
 }
 
-/* The same for 6 points. Sums and products stand apart: a Neoverse-V1 does four of either in a cycle, but two
- * multiply-adds that do not continue a sum of multiply-adds. */
+/* The same for 6 points. Sums and products are separate: a Neoverse-V1 does four of either per cycle, but only two
+ * multiply-adds that do not continue a chain of multiply-adds. */
 ZN_INLINE void forward6(factors k, const float *x, int64_t step, int64_t stride, two d[6])
 {
     const two x2 = two_load(x + 2 * step, stride), x4 = two_load(x + 4 * step, stride);
@@ -185,11 +185,11 @@ ZN_INLINE void forward(int points, factors k, const float *x, int64_t step, int6
         forward6(k, x, step, stride, d);
 }
 
-/* Channels taken at a time: a cache line of each pixel. */
+/* Channels processed at a time: a cache line of each pixel. */
 enum { GROUP = 16 };
 
-/* Along one row of pixels: t[GROUP / 4][points][4]. Stores run on (scattered ones cost twice as much). Fetches the next
- * row, and for the second cache what the next tile to the right will need of this one. */
+/* Along one row of pixels: t[GROUP / 4][points][4]. Stores are sequential (scattered ones cost twice as much).
+ * Prefetches the next row, and into L2 what the next tile to the right will need from this row. */
 ZN_INLINE void along(int points, const float *x, int64_t pixel, const float *next, float *t)
 {
     for (int j = 0; j < points; j++)
@@ -206,7 +206,7 @@ ZN_INLINE void along(int points, const float *x, int64_t pixel, const float *nex
     }
 }
 
-/* Down column j of eight rows from t on, into v, with the largest magnitudes of each frequency. */
+/* Along column j of eight rows from t, into v, with the largest magnitude of each frequency. */
 ZN_INLINE void down(const float *t, int64_t depth, int j, float *v, float32x4_t top[8])
 {
     const factors k = factors_of(8);
@@ -222,20 +222,20 @@ ZN_INLINE void down(const float *t, int64_t depth, int j, float *v, float32x4_t 
     }
 }
 
-/* Down column j of the six rows of two tiles, from t on and from `second` rows further on. */
+/* Along column j of the six rows of two tiles, from t and from `second` rows after it. */
 ZN_INLINE void down_bf16(const float *t, int64_t second, int64_t depth, int j, uint16_t *v, int64_t stride)
 {
     const factors k = factors_of(6);
     for (int64_t c = 0; c < depth / 4; c++) {
         two d[6];
         forward6(k, t + c * 24 + j * 4, ZN_LOWP_ROW(6, depth), second * ZN_LOWP_ROW(6, depth), d);
-        for (int i = 0; i < 6; i++) /* the high halves of all numbers */
+        for (int i = 0; i < 6; i++) /* the high halves of all values */
             vst1q_u16(v + c * stride + i * 8,
                       vuzp2q_u16(vreinterpretq_u16_f32(d[i].val[0]), vreinterpretq_u16_f32(d[i].val[1])));
     }
 }
 
-/* `count` pixels from (y, x) on, `by` apart: NULL if the row is outside of the picture, in `edge` if part of it is. */
+/* `count` pixels from (y, x), `by` apart: NULL if the row is outside the image, copied to `edge` if part of it is. */
 static const float *row_at(const zn_conv_args *a, int64_t image, int y, int x0, int by, int count, float *edge)
 {
     const zn_conv_shape *s = &a->s;
@@ -255,7 +255,7 @@ static const float *row_at(const zn_conv_args *a, int64_t image, int y, int x0, 
     return edge;
 }
 
-/* One row of one part of the input; NULL: outside of the picture. */
+/* Transforms one row of one part of the input; NULL: outside the image. */
 static void transform_row(int points, const float *x, const float *next, int64_t pixel, int64_t channels, float *t)
 {
     if (!x)
@@ -263,7 +263,7 @@ static void transform_row(int points, const float *x, const float *next, int64_t
     else if (points == 8)
         for (int64_t c = 0; c < channels; c += GROUP)
             along(8, x + c, pixel, next + c, t + c * 8);
-    else if (pixel == 64) /* the width of every model at hand: distances that are part of the instructions */
+    else if (pixel == 64) /* the width of all current models: strides become part of the instructions */
         for (int64_t c = 0; c < 64; c += GROUP)
             along(6, x + c, 64, next + c, t + c * 6);
     else
@@ -294,7 +294,7 @@ void zn_lowp_column(const zn_lowp_grid *g, const float *t, int second, int j, fl
 {
     for (int i = 0; i < 2; i++) {
         float32x4_t top[8];
-        if (g->depth == 64) /* the width of every model at hand: loops of known length */
+        if (g->depth == 64) /* the width of all current models: loops of known length */
             down(t + i * second * ZN_LOWP_ROW(8, 64), 64, j, v[i], top);
         else
             down(t + i * second * ZN_LOWP_ROW(8, g->depth), g->depth, j, v[i], top);

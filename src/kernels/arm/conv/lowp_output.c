@@ -4,11 +4,11 @@
 
 #include <math.h>
 
-enum { MAX_STEP = 7, MAX_VECTORS = 32 * 6 * 5 }; /* 64 columns of 6 points, for two taps; 32 of 8 are less */
+enum { MAX_STEP = 7, MAX_VECTORS = 32 * 6 * 5 }; /* 64 columns of 6 points, for two taps; 32 of 8 points need less */
 
 typedef struct factors {
     float32x4_t quarter, half, four, sixteen, sixteenth; /* for 8 points */
-    float32x4_t near[5], far[5];                         /* for 6: their powers */
+    float32x4_t near[5], far[5];                         /* for 6 points: their powers */
 } factors;
 
 ZN_INLINE factors factors_of(int points)
@@ -26,7 +26,8 @@ ZN_INLINE factors factors_of(int points)
     return f;
 }
 
-/* A^T along one axis: 6 products to 4 outputs, or 5 for two taps. The infinite point belongs to the last output. */
+/* A^T along one axis: 6 products to 4 outputs, or 5 for two taps. The point at infinity contributes to the last
+ * output. */
 ZN_INLINE void backward6(factors k, const two m[6], int step, two y[5])
 {
     const two s1 = two_add(m[1], m[2]), d1 = two_sub(m[1], m[2]);
@@ -67,10 +68,11 @@ ZN_INLINE void backward(int points, factors k, const two *m, int step, two *y)
         backward6(k, m, step, y);
 }
 
-/* Where the outputs of one tile and one phase go: row k is there if bit k of rows is set, and so along the row. */
+/* Destination of the outputs of one tile and one phase: row k is inside the image if bit k of rows is set; the same
+ * for pixels along the row. */
 typedef struct place {
-    int64_t first, row, pixel; /* into y and residual; first may lie outside */
-    unsigned rows, pixels;     /* bits of the outputs that lie in the picture */
+    int64_t first, row, pixel; /* offsets into y and residual; first may be outside */
+    unsigned rows, pixels;     /* bits of the outputs inside the image */
 } place;
 
 static unsigned inside(int first, int by, int step, int size)
@@ -102,7 +104,7 @@ ZN_INLINE float32x4_t half(two v, int which)
     return vreinterpretq_f32_f64(which ? vzip2q_f64(x, y) : vzip1q_f64(x, y));
 }
 
-/* What a chunk of columns is between the two halves of the transform: t[q][j][k], two columns of both tiles in each. */
+/* A chunk of columns between the two halves of the transform: t[q][j][k], with two columns of both tiles in each. */
 typedef struct half_way {
     float32x4_t *t;
     int points, step;
@@ -113,7 +115,7 @@ ZN_INLINE float32x4_t *half_way_at(half_way h, int64_t q, int j, int k)
     return h.t + q * h.points * h.step + j * h.step + k;
 }
 
-/* Down column j, all columns of the product: t[q][j][k] from m[points * j + i]. Fetches the next column. */
+/* Along column j, for all columns of the product: t[q][j][k] from m[points * j + i]. Prefetches the next column. */
 ZN_INLINE void down(factors f, const float *m, int64_t ncols, int pairs, int j, const float32x4_t *bias, half_way h)
 {
     const int64_t row = ZN_LOWP_M_ROW(ncols);
@@ -134,7 +136,7 @@ ZN_INLINE void down(factors f, const float *m, int64_t ncols, int pairs, int j, 
     }
 }
 
-/* Along output row k, four columns from q: out has two columns each of both tiles. */
+/* Along output row k, for four columns from q: out has two columns each of both tiles. */
 ZN_INLINE void along(factors f, half_way h, int64_t q, int k, two out[MAX_STEP])
 {
     two in[8];
@@ -143,10 +145,10 @@ ZN_INLINE void along(factors f, half_way h, int64_t q, int k, two out[MAX_STEP])
     backward(h.points, f, in, h.step, out);
 }
 
-/* Two whole tiles, channels a multiple of 4. bias: what the transform did not add, or NULL. */
+/* Stores two whole tiles; channels is a multiple of 4. bias: if the transform did not add it, otherwise NULL. */
 ZN_INLINE void whole(const zn_conv_args *a, const place p[2], int channels, const float *bias, bool add, half_way h)
 {
-    const float32x4_t floor = vdupq_n_f32(a->relu ? 0 : -INFINITY); /* FMAX passes NaN on */
+    const float32x4_t floor = vdupq_n_f32(a->relu ? 0 : -INFINITY); /* FMAX propagates NaN */
     const factors f = factors_of(h.points);
     const ptrdiff_t residual = add ? (const char *)a->residual - (const char *)a->y : 0;
     for (int k = 0; k < h.step; k++) {
@@ -183,7 +185,7 @@ static void few(const zn_conv_args *a, int64_t at, int channels, float32x4_t v)
     }
 }
 
-/* Tiles that stick out of the picture, or channels that are no multiple of 4. */
+/* Stores tiles that are partly outside the image, or a number of channels that is not a multiple of 4. */
 ZN_INLINE void partly(const zn_conv_args *a, const place p[2], int channels, const float *bias, half_way h)
 {
     const float32x4_t floor = vdupq_n_f32(a->relu ? 0 : -INFINITY);
@@ -222,8 +224,8 @@ ZN_INLINE void transform(const zn_conv_args *a, const place p[2], const float *b
     float32x4_t t[MAX_VECTORS], b[ZN_LOWP_COLS / 2];
     const half_way h = { .t = t, .points = points, .step = step };
     const int pairs = (channels + 3) / 4 * 2;
-    /* With a point at 1 a constant is its own transform at (1, 1), so bias goes in there; else it is added at the end.
-     */
+    /* With a point at 1, a constant is its own transform at (1, 1), so the bias is added there; otherwise it is
+     * added at the end. */
     const bool early = points == 8;
     for (int q = 0; early && q < pairs; q++) {
         const float b0 = bias && 2 * q < channels ? bias[2 * q] : 0,
@@ -250,10 +252,10 @@ void zn_lowp_output(const zn_conv_args *a, const zn_lowp_grid *g, const zn_lowp_
     const int phase = col / each, channel = col % each;
     const int channels = a->s.cout - channel < ncols ? a->s.cout - channel : ncols;
     place p[2] = { place_of(a, g, at[0], phase, channel), place_of(a, g, at[1], phase, channel) };
-    if (p[0].first == p[1].first) /* the same one twice */
+    if (p[0].first == p[1].first) /* the same tile twice */
         p[1].rows = 0;
     const float *bias = a->bias ? a->bias + channel : NULL;
-    if (g->step == 4 && channels == 64) /* the width of every model at hand: loops of known length */
+    if (g->step == 4 && channels == 64) /* the width of all current models: loops of known length */
         transform(a, p, bias, 64, 6, 4, 64, m);
     else if (g->step == 5 && channels == 64)
         transform(a, p, bias, 64, 6, 5, 64, m);

@@ -1,10 +1,10 @@
-/* What the reduced-precision Winograd kernels do alike with a unit of tiles: transform its input, then for a chunk of
- * columns after the other multiply and transform back. conv_bf16.c and conv_i8.c include this once each, after they
- * have defined
+/* The common part of the reduced-precision Winograd kernels for a unit of tiles: transforms its input, then
+ * multiplies and transforms back one chunk of columns after another. conv_bf16.c and conv_i8.c each include this
+ * once, after they have defined
  *
- *     grid_of, layout_of, scratch and scratch_at    the cut, and the memory of a thread; products is a part of scratch
- *     input                                         numbers or digits of a pair of tiles
- *     multiply                                      all products of a chunk of columns; fetches `far` meanwhile
+ *     grid_of, layout_of, scratch and scratch_at    the split, and the scratch of a thread; products is a part of it
+ *     input                                         values or digits of a pair of tiles
+ *     multiply                                      all products of a chunk of columns; prefetches `far` meanwhile
  *     TILES, COLS, CALLS, M_STRIDE                  of a unit, a chunk, blocks of products in it, floats of a pair */
 #ifndef ZN_KERNELS_ARM_LOWP_UNIT_H
 #define ZN_KERNELS_ARM_LOWP_UNIT_H

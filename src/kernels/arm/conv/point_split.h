@@ -1,6 +1,6 @@
-/* Pixels as bf16, or as sums of two, for point_walk.h: two pixels at a time, of which each group of four channels goes
- * to its place of a block. What lies 4 KB further on is fetched into the second cache meanwhile; without that,
- * splitting takes up to twice its time. */
+/* Converts pixels to bf16, or to sums of two bf16, for point_walk.h: two pixels at a time, storing each group of
+ * four channels at its position in a block. Memory 4 KB ahead is prefetched into L2 meanwhile; without that,
+ * splitting takes up to twice as long. */
 #ifndef ZN_KERNELS_ARM_POINT_SPLIT_H
 #define ZN_KERNELS_ARM_POINT_SPLIT_H
 
@@ -10,14 +10,13 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Halves of a group in a block of 12 pixels; floats of a cache line; floats between what is split and what is fetched.
- */
+/* Halves of a group in a block of 12 pixels; floats per cache line; prefetch distance in floats. */
 enum { ZN_POINT_GROUP = 48 * HALVES, ZN_POINT_LINE = 16, ZN_POINT_AHEAD = 1024 };
 
-/* Four channels of two pixels (or outputs): high parts, and low parts `low` halves on. With low parts, the high ones
- * are rounded as integers, which goes faster; a NaN that overflows there stays in the low part. BFMLALT takes the high
- * half of each number from where it lies, so that the rest needs no mask. gcc 12 would make -1 of fp16 of the constant.
- */
+/* Four channels of two pixels (or outputs): high parts, and low parts at distance `low` in halves. With low parts,
+ * the high parts are rounded as integers, which is faster; a NaN that overflows there stays in the low part. BFMLALT
+ * reads the high half of each number in place, so that the remainder needs no mask. gcc 12 would turn the constant
+ * into -1 of fp16. */
 ZN_INLINE void zn_point_split(float32x4_t p, float32x4_t q, uint16_t *to, int low)
 {
     if (HALVES == 1) {
@@ -37,7 +36,7 @@ ZN_INLINE void zn_point_split(float32x4_t p, float32x4_t q, uint16_t *to, int lo
 
 ZN_INLINE void zn_point_fetch(const float *x) { __builtin_prefetch(x + ZN_POINT_AHEAD, 0, 2); }
 
-/* Two pixels into their place of a block. */
+/* Splits two pixels into their position in a block. */
 static void zn_point_split_pixels(const float *p, const float *q, int cin, uint16_t *to)
 {
     int k = 0;
@@ -58,7 +57,7 @@ static void zn_point_split_pixels(const float *p, const float *q, int cin, uint1
     }
 }
 
-/* v[j] = channel j of the four sub-pixels at x; `line` floats lie between rows, c channels are a sub-pixel. */
+/* v[j] = channel j of the four sub-pixels at x; rows are `line` floats apart, a sub-pixel has c channels. */
 ZN_INLINE void zn_point_unshuffle(const float *x, int64_t line, int c, float32x4_t v[4])
 {
     const float32x4_t a = vld1q_f32(x), b = vld1q_f32(x + c), d = vld1q_f32(x + line), e = vld1q_f32(x + line + c);
@@ -66,7 +65,7 @@ ZN_INLINE void zn_point_unshuffle(const float *x, int64_t line, int c, float32x4
     v[0] = vzip1q_f32(ad, be), v[1] = vzip2q_f32(ad, be), v[2] = vzip1q_f32(ad2, be2), v[3] = vzip2q_f32(ad2, be2);
 }
 
-/* The lines of four sub-pixels. */
+/* Prefetches the cache lines of four sub-pixels. */
 ZN_INLINE void zn_point_fetch_shuffled(const float *x, int64_t line, int c)
 {
     zn_point_fetch(x);

@@ -1,11 +1,11 @@
-/* 1x1 convolution on the bf16 matrix unit (BFMMLA), for conv_bf16x3.c and conv_point_bf16.c, which include this once
- * each after they have defined
+/* 1x1 convolution on the bf16 matrix unit (BFMMLA), for conv_bf16x3.c and conv_point_bf16.c. Each includes this once
+ * after it has defined
  *
- *     HALVES    bf16 numbers that a value is the sum of: 1, or 2 with three products for each
+ *     HALVES    number of bf16 that a value is the sum of: 1, or 2 with three products each
  *
- * A unit is a strip of pixels, split while it is laid out for the first cache; then one panel of 8 outputs after
- * another goes over it. Pixel unshuffle and shuffle cost nothing on the way in and out. Sums depend on their own pixel
- * only. */
+ * A unit is a strip of pixels, which is split while it is copied to a layout for L1. Then it is multiplied with one
+ * panel of 8 outputs after another. Pixel unshuffle and shuffle are free when loading and storing. Sums depend only
+ * on their own pixel. */
 #ifndef ZN_KERNELS_ARM_POINT_WALK_H
 #define ZN_KERNELS_ARM_POINT_WALK_H
 
@@ -16,10 +16,10 @@
 #include <string.h>
 
 enum {
-    STRIP_BYTES = 32 << 10,    /* of split pixels: half of the first cache */
+    STRIP_BYTES = 32 << 10,    /* of split pixels: half of L1 */
     STRIP_MOST = 192 / HALVES, /* pixels */
     PANELS_BYTES = 16 << 10,   /* of weights */
-    GROUP_A = ZN_POINT_GROUP,  /* numbers of a group of four channels: 12 pixels, all halves */
+    GROUP_A = ZN_POINT_GROUP,  /* values of a group of four channels: 12 pixels, all halves */
     GROUP_B = 32 * HALVES,     /* likewise of 8 outputs */
     PIXEL = 4 * HALVES,        /* likewise of a pixel */
 };
@@ -28,15 +28,15 @@ static int groups_of(const zn_conv_shape *s) { return (s->cin + 3) / 4; }
 static int panels_of(const zn_conv_shape *s) { return s->cout / ZN_POINT_COLS; }
 static int64_t pixels_of(const zn_conv_shape *s) { return (int64_t)s->n * s->oh * s->ow; }
 
-/* Pixels of a unit, whole blocks. */
+/* Pixels per unit, whole blocks. */
 static int strip_of(const zn_conv_shape *s)
 {
     const int blocks = STRIP_BYTES / (GROUP_A * 2 * groups_of(s)), most = STRIP_MOST / ZN_POINT_PIXELS;
     return ZN_POINT_PIXELS * (blocks < 1 ? 1 : blocks < most ? blocks : most);
 }
 
-/* With fewer channels than these, splitting and storing cost what the products save. With one product for each there is
- * more to save: 16 to 32 channels take 0.80 of the time of FMLA, 32 to 64 take 0.54. */
+/* With fewer channels, splitting and storing cost as much as the products save. With one product each there is more
+ * to save: 16 to 32 channels take 0.80 of the time of FMLA, 32 to 64 take 0.54. */
 enum { CIN_LEAST = HALVES == 1 ? 16 : 64, COUT_LEAST = HALVES == 1 ? 32 : 64, CIN_MOST = 4096 };
 
 static bool supports(const zn_conv_shape *s)
@@ -50,7 +50,7 @@ static size_t packed_bytes(const zn_conv_shape *s)
     return (size_t)panels_of(s) * (size_t)groups_of(s) * GROUP_B * sizeof(uint16_t) + ZN_POINT_SLACK;
 }
 
-/* Scratch: the split strip, and for each panel what its sums begin with, [4 pairs of outputs][4]. */
+/* Scratch: the split strip, and the initial sums of each panel, [4 pairs of outputs][4]. */
 static size_t strip_bytes(const zn_conv_shape *s)
 {
     return (size_t)strip_of(s) * (size_t)groups_of(s) * PIXEL * sizeof(uint16_t) + ZN_POINT_SLACK;
@@ -60,15 +60,15 @@ static size_t scratch_bytes(const zn_conv_shape *s) { return strip_bytes(s) + (s
 
 static int64_t units(const zn_conv_shape *s) { return (pixels_of(s) + strip_of(s) - 1) / strip_of(s); }
 
-/* Which output a column holds. Before a pixel shuffle, columns are those of the first sub-pixel, then of the second ..
- */
+/* The output that a column holds. Before a pixel shuffle, the columns of the first sub-pixel come first, then those
+ * of the second, and so on. */
 static int output_of(const zn_conv_shape *s, int column)
 {
     const int each = s->cout / 4;
     return s->shuffle ? column % each * 4 + column / each : column;
 }
 
-/* [panel][group][halves][4 pairs][2 outputs][4 channels], zeros for what is missing. */
+/* [panel][group][halves][4 pairs][2 outputs][4 channels], zero-padded. */
 static void pack(const zn_conv_shape *s, const float *w, void *packed)
 {
     uint16_t *to = packed;
@@ -87,10 +87,10 @@ static void pack(const zn_conv_shape *s, const float *w, void *packed)
     memset(to, 0, ZN_POINT_SLACK);
 }
 
-/* Where pixels lie: in a map of `channels`, or in the larger one, 2 wide, that it is shuffled from or to. */
+/* Position of pixels: in a map of `channels`, or in the larger map (2 wide) on the other side of the shuffle. */
 typedef struct place {
-    int64_t at, step, row; /* floats before this pixel, to the next, and what is skipped at the end of a row */
-    int left;              /* pixels of the row from this one on */
+    int64_t at, step, row; /* offset of this pixel, distance to the next, and floats skipped at the end of a row */
+    int left;              /* pixels left in the row, including this one */
     int wide;
 } place;
 
@@ -111,7 +111,7 @@ static void advance(place *p)
     }
 }
 
-/* The pixels from `first` on, in whole blocks: what is missing of the last one repeats the last pixel. */
+/* Splits the pixels from `first` in whole blocks; the last block is padded with copies of the last pixel. */
 static void split_strip(const zn_conv_args *a, int64_t first, int count, uint16_t *to)
 {
     const zn_conv_shape *s = &a->s;
@@ -132,15 +132,16 @@ static void split_strip(const zn_conv_args *a, int64_t first, int count, uint16_
         }
 }
 
-/* Floats from a pixel's place to the outputs of a panel. */
+/* Floats from a pixel's address to the outputs of a panel. */
 static int64_t offset_of(const zn_conv_shape *s, int panel)
 {
     const int column = panel * ZN_POINT_COLS, each = s->cout / 4;
     return s->shuffle ? zn_conv_sub_pixel(0, s->ow, 0, column / each, each) + column % each : column;
 }
 
-/* Panels that a block goes through before the next pixels: two are a cache line of outputs, which would not stay in the
- * first cache, since lines of one channel count meet in its sets. Of a residual, several lines in a row come faster. */
+/* Panels that a block is multiplied with before the next pixels. Two are a cache line of outputs, which would not
+ * stay in L1, because lines of the same channels share its sets. With a residual, several consecutive lines are
+ * faster. */
 static int panels_together(const zn_conv_args *a)
 {
     const zn_conv_shape *s = &a->s;
@@ -152,7 +153,7 @@ static int panels_together(const zn_conv_args *a)
     return panels;
 }
 
-/* y = act(sum + residual) for `count` pixels: what the assembly does not finish. */
+/* y = act(sum + residual) for `count` pixels: what the assembly does not do. */
 static void put(const zn_conv_args *a, float sums[][ZN_POINT_COLS], float *const *to, int64_t offset, int count)
 {
     for (int p = 0; p < count; p++)
@@ -173,7 +174,7 @@ static void multiply_strip(const zn_point_strip *k, bool add)
         (add ? zn_point_both_add : zn_point_both)(k);
 }
 
-/* A block of one panel by way of the stack: a last one of fewer pixels, or one with a ReLU. */
+/* A block of one panel via the stack: a last block with fewer pixels, or one with a ReLU. */
 static void multiply_partly(const zn_conv_args *a, zn_point_strip k, float *const *to, int64_t offset, int count)
 {
     float sums[2 * ZN_POINT_PIXELS][ZN_POINT_COLS], *rows[2 * ZN_POINT_PIXELS];
@@ -184,7 +185,7 @@ static void multiply_partly(const zn_conv_args *a, zn_point_strip k, float *cons
     put(a, sums, to, offset, count < ZN_POINT_PIXELS ? count : ZN_POINT_PIXELS);
 }
 
-/* Some panels of outputs of a strip, whose pixels go `to` the places given. */
+/* Computes some panels of outputs of a strip; `to` holds the destinations of its pixels. */
 static void multiply(const zn_conv_args *a, const uint16_t *strip, const float *starts, float *const *to, int count,
                      int panel, int panels)
 {
@@ -209,7 +210,7 @@ static void multiply(const zn_conv_args *a, const uint16_t *strip, const float *
         }
 }
 
-/* What sums begin with: [cout / 2][4], the bias of two columns for two pixels, in the order of output_of. */
+/* The initial sums: [cout / 2][4], the bias of two columns for two pixels, in the order of output_of. */
 static void set_starts(const zn_conv_args *a, float *starts)
 {
     const int count = a->s.cout, step = a->s.shuffle ? 4 : 1;

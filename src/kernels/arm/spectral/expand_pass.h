@@ -1,8 +1,8 @@
-/* The expansion of a Lite block for AArch64: four neighbouring pixels by sixteen outputs of a group, a whole line of
- * each. Each instruction is an `asm volatile` of its own (wht_pass.h): x and weights are loaded where they are used,
- * since a Neoverse-V1 reads but four registers a cycle that were ready when an instruction came to wait for its turn.
- * Blocks overlap: half of a block is stored and of the next one begun among the last products, the other half among
- * the first ones of the next block. Later pixels are fetched meanwhile. */
+/* The expansion of a Lite block for AArch64: four neighbouring pixels by sixteen outputs of a group, a whole cache
+ * line each. Each instruction is its own `asm volatile` (wht_pass.h): x and weights are loaded where they are used,
+ * because a Neoverse-V1 reads only four registers per cycle that were ready when an instruction entered the queue.
+ * Blocks overlap: during the last products, half of a block is stored and half of the next one started; the other
+ * halves follow during the first products of the next block. Later pixels are prefetched meanwhile. */
 #ifndef ZN_ARM_EXPAND_PASS_H
 #define ZN_ARM_EXPAND_PASS_H
 
@@ -13,9 +13,9 @@
 enum {
     EXPAND_PIXELS = 4,
     EXPAND_ACROSS = 16,
-    EXPAND_AHEAD = 2,    /* weights on their way before they are used */
-    EXPAND_EARLY = 2048, /* floats before which x is fetched into the second cache */
-    EXPAND_BANDS = 2     /* and bands before which t is */
+    EXPAND_AHEAD = 2,    /* weights in flight before they are used */
+    EXPAND_EARLY = 2048, /* distance in floats at which x is prefetched into L2 */
+    EXPAND_BANDS = 2     /* and distance in bands for t */
 };
 #define EXPAND_UNROLL _Pragma("GCC unroll 16")
 
@@ -23,28 +23,28 @@ typedef struct expand_pass {
     const float *t, *w, *b; /* w: [panels of 16 outputs][deep][16] */
     const float *x;
     float *y;
-    int64_t ci, c;  /* channels of a pixel of t, and of x and y: whole panels */
-    int deep, wide; /* of a group, multiples of 4 and 16 */
+    int64_t ci, c;  /* channels per pixel of t, and of x and y: whole panels */
+    int deep, wide; /* size of a group, multiples of 4 and 16 */
     /* 0, or t has only `band` pixels, a multiple of four, before it skips some floats; `first` of them come before. */
     int band, first;
     int64_t skip;
 } expand_pass;
 
-/* A block on its way. */
+/* A block in flight. */
 typedef struct expand_block {
     vec sum[EXPAND_PIXELS][4];
     vec x[EXPAND_PIXELS][2]; /* half of a line of each pixel of x, and of the bias */
     vec b[2];
     vec m[EXPAND_PIXELS]; /* the next channels of t */
     vec w[EXPAND_AHEAD];  /* the next weights */
-    /* Where the next block's x is, and this block's y, of which each pixel has its pointer. */
+    /* Address of the next block's x, and of this block's y; each pixel has its own pointer. */
     const float *from[EXPAND_PIXELS];
     float *to[EXPAND_PIXELS];
-    int64_t pixel[EXPAND_PIXELS]; /* bytes to the pixels of t */
-    int64_t four;                 /* bytes of four pixels of x */
+    int64_t pixel[EXPAND_PIXELS]; /* offsets of the pixels of t in bytes */
+    int64_t four;                 /* bytes per four pixels of x */
 } expand_block;
 
-/* Half of x: vectors 0 and 1, or 2 and 3. */
+/* Loads half of x: vectors 0 and 1, or 2 and 3. */
 VEC_INLINE void expand_load(expand_block *s, const int p, const int half)
 {
     vec_load_two_pinned((const char *)s->from[p], 32 * half, s->x[p]);
@@ -61,14 +61,14 @@ VEC_INLINE void expand_begin(expand_block *s, const int p, const int j)
     __asm__ volatile("fadd %0.4s, %1.4s, %2.4s" : "=w"(s->sum[p][j]) : "w"(s->b[j % 2]), "w"(s->x[p][j % 2]));
 }
 
-/* What comes behind a block: weights, channels of t, bias; bytes that y moved before it and x moves behind. */
+/* Data for the next block: weights, channels of t, bias; bytes by which y has moved before it and x moves after it. */
 typedef struct expand_next {
     const float *w, *t, *b;
     int64_t y, x;
 } expand_next;
 
-/* What stands behind product k of pixel p in the first step of a block: the second halves of the block before are
- * stored, and those of this one begin. y and x move on. */
+/* Instructions after product k of pixel p in the first step of a block: the second halves of the previous block are
+ * stored, and those of this one are started. y and x advance. */
 VEC_INLINE void expand_among_first(expand_block *s, const expand_next *next, const int k, const int p)
 {
     if (k == 0) {
@@ -84,7 +84,7 @@ VEC_INLINE void expand_among_first(expand_block *s, const expand_next *next, con
         expand_begin(s, p, 3);
 }
 
-/* The same in the last step: first halves are stored, and those of the next block begin. */
+/* The same in the last step: first halves are stored, and those of the next block are started. */
 VEC_INLINE void expand_among_last(expand_block *s, const float *b, const int k, const int p)
 {
     if (k == 5)
@@ -105,15 +105,15 @@ VEC_INLINE void expand_among_last(expand_block *s, const float *b, const int k, 
         vec_load_two_pinned((const char *)b, 32, s->b);
 }
 
-/* Product k of a step as lane and vector: the first vectors of two lanes before their second ones, where these begin
- * meanwhile. */
+/* Product k of a step as lane and vector: the first vectors of two lanes come before their second ones, which are
+ * started meanwhile. */
 VEC_INLINE int expand_order(const bool first, const int k)
 {
     return first && k < 8 ? (k & 1) | (k & 2) << 1 | (k & 4) >> 1 : k;
 }
 
-/* One step of four channels of t: weights [4][16], of which the first are there, as are those channels; behind them
- * after_w and after_t are loaded. first and last are constants. */
+/* One step of four channels of t: weights [4][16]. The first weights and these channels are already loaded; after
+ * them after_w and after_t are loaded. first and last are compile-time constants. */
 VEC_INLINE void expand_step(expand_block *s, const bool first, const bool last, const float *w, const float *after_w,
                             const float *after_t, const expand_next *next)
 {
@@ -151,7 +151,7 @@ VEC_INLINE void expand_outputs(expand_block *s, int deep, const float *w, const 
     expand_step(s, false, true, w, next->w, next->t, next);
 }
 
-/* What lies some bands behind four pixels of t: no machine sees that these are next. */
+/* Prefetches t some bands after four pixels: the hardware prefetcher cannot predict these. */
 VEC_INLINE void expand_fetch(const expand_pass *q, const float *t)
 {
     const int64_t apart = q->skip + q->band * q->ci;
@@ -161,7 +161,8 @@ VEC_INLINE void expand_fetch(const expand_pass *q, const float *t)
     }
 }
 
-/* Begins the first block. What the second halves hold is written over, or what is there. */
+/* Starts the first block. The initial second halves are stored where they are overwritten later, or they are what is
+ * stored there already. */
 VEC_INLINE void expand_start(const expand_pass *q, expand_block *s)
 {
     s->four = EXPAND_PIXELS * q->c * (int64_t)sizeof(float);
@@ -184,11 +185,11 @@ VEC_INLINE void expand_start(const expand_pass *q, expand_block *s)
     vec_load_two_pinned((const char *)q->b, 32, s->b);
 }
 
-/* y = x + b + t w for `fours` fours of pixels. */
+/* y = x + b + t w for `fours` groups of four pixels. */
 static __attribute__((noinline, unused)) void expand_all(const expand_pass *q, int64_t fours)
 {
     const int64_t size = sizeof(float), c = q->c, far = (EXPAND_ACROSS + (EXPAND_PIXELS - 1) * c) * size;
-    const float *t = q->t; /* of these four pixels */
+    const float *t = q->t; /* for these four pixels */
     int in_band = q->first;
     expand_block s;
     expand_next next = { .y = 0 };
@@ -196,7 +197,7 @@ static __attribute__((noinline, unused)) void expand_all(const expand_pass *q, i
     expand_start(q, &s);
     for (int64_t i = 0; i < fours; i++) {
         const float *w = q->w, *tg = t;
-        int64_t left = q->wide; /* outputs of this group */
+        int64_t left = q->wide; /* remaining outputs of this group */
         if (q->band)
             expand_fetch(q, t);
         in_band += EXPAND_PIXELS;

@@ -1,7 +1,7 @@
-/* The two passes of an RMS norm into planes, for AArch64: sums of squares and products, four pixels at a time. A line
- * of each pixel is loaded in order (loads one pixel apart often meet in one bank of the first cache) and multiplied
- * soon after it was asked for, and a plane gets its line in two pairs; hence an `asm volatile` for each instruction
- * (wht_pass.h). */
+/* The two passes of an RMS norm into planes, for AArch64: sums of squares and products, four pixels at a time. A
+ * line of each pixel is loaded in order (loads one pixel apart often conflict in one bank of L1) and multiplied soon
+ * after it is requested. A plane gets its line in two pairs. The order of instructions matters, so each is its own
+ * `asm volatile` (wht_pass.h). */
 #ifndef ZN_ARM_HEAD_NORM_H
 #define ZN_ARM_HEAD_NORM_H
 
@@ -9,7 +9,7 @@
 #include "kernels/mix.h"
 #include "kernels/simd/sequence/rms.h"
 
-enum { HEAD_PIXELS = 4, HEAD_ACROSS = 4, HEAD_LINE = HEAD_ACROSS * VEC_LANES /* floats; c is a multiple */ };
+enum { HEAD_PIXELS = 4, HEAD_ACROSS = 4, HEAD_LINE = HEAD_ACROSS * VEC_LANES /* floats; divides c */ };
 
 VEC_INLINE void head_load_line(const float *x, vec v[HEAD_ACROSS])
 {
@@ -24,7 +24,7 @@ VEC_INLINE vec head_times(vec v, vec by)
     return result;
 }
 
-/* A line of each pixel to their sums, even and odd vectors apart. */
+/* Adds a line of each pixel to their sums, even and odd vectors separately. */
 VEC_INLINE void head_squares_line(const bool first, const float *x, int c, vec sum[HEAD_PIXELS][2])
 {
     PINNED_UNROLL for (int t = 0; t < HEAD_PIXELS; t++)
@@ -41,7 +41,7 @@ VEC_INLINE void head_squares_line(const bool first, const float *x, int c, vec s
     }
 }
 
-/* The sums of the squares of c channels of four pixels, each in the order of squares() of simd/rms.h. */
+/* The sums of squares of c channels of four pixels, each in the order of squares() of simd/rms.h. */
 VEC_INLINE vec head_squares(const float *x, int c)
 {
     vec sum[HEAD_PIXELS][2];
@@ -53,7 +53,7 @@ VEC_INLINE vec head_squares(const float *x, int c)
                       vpaddq_f32(sum[2][0] + sum[2][1], sum[3][0] + sum[3][1]));
 }
 
-/* Planes of so many pixels (4 or 2): each pixel times its scale, then each channel times its gain. */
+/* Planes of `pixels` pixels (4 or 2): each pixel times its scale, then each channel times its gain. */
 VEC_INLINE void head_norm(const int pixels, const float *x, int c, const float *scale, const float *gain, float *to,
                           int64_t plane)
 {
@@ -79,8 +79,8 @@ VEC_INLINE void head_norm(const int pixels, const float *x, int c, const float *
     vec_pinned_fence();
 }
 
-/* 1 / rms of four pixels or more; the last ones of an odd count are done twice, here and below. Out of line, since
- * compilers keep the addresses of two loops in one function on the stack. */
+/* 1 / rms of four pixels or more; the last ones of an odd count are computed twice, here and below. Not inlined,
+ * because compilers keep the addresses of two loops in one function on the stack. */
 static __attribute__((noinline)) void head_scales(const float *x, int c, float eps, int count, float *scale)
 {
     for (int p = 0; p < count; p += HEAD_PIXELS) {
@@ -91,8 +91,8 @@ static __attribute__((noinline)) void head_scales(const float *x, int c, float e
         vec_store(scale + p, inverse_root(vec_load(scale + p), c, eps));
 }
 
-/* Planes of four pixels or more, at most those of a block and their neighbours. First the scales of all, whose roots
- * wait for each other. */
+/* Planes of four pixels or more, at most those of a block and their neighbours. First computes the scales of all
+ * pixels, because the roots have long latencies. */
 static __attribute__((noinline)) void head_norm_row(const float *x, int c, float eps, const float *gain, int count,
                                                     float *to, int64_t plane)
 {

@@ -1,9 +1,9 @@
-/* Depthwise 3x3 with its own input added, of a row of planes, for AArch64. Sixteen pixels of a plane after the other,
- * without a seam: at each step tap j goes to the pixel j behind the newest, so that nine sums grow side by side and a
- * pixel meets its taps soon after it was asked for (a Neoverse-V1 reads but four registers a cycle that were ready when
- * an instruction was queued; gelu_lines.c). Meanwhile the next row of the map is fetched into the first cache, and the
- * one behind it into the second, in small doses: in a run, each fetch waits for the one before. The order is what
- * counts, hence an `asm volatile` for each instruction (wht_pass.h). */
+/* Depthwise 3x3 plus its own input, for a row of planes, for AArch64. Groups of sixteen pixels of a plane follow
+ * each other without a gap: at each step tap j is applied to the pixel j before the newest. Nine sums thus grow side
+ * by side, and a pixel is multiplied soon after it is requested (a Neoverse-V1 reads only four registers per cycle
+ * that were ready when an instruction was queued; gelu_lines.c). Meanwhile the next row of the map is prefetched
+ * into L1, and the row after it into L2, a few lines at a time: in a burst, each prefetch waits for the previous
+ * one. The order of instructions matters, so each is its own `asm volatile` (wht_pass.h). */
 #ifndef ZN_ARM_HEAD_TAPS_H
 #define ZN_ARM_HEAD_TAPS_H
 
@@ -14,31 +14,30 @@
 enum { TAPS_BLOCK = 16, TAPS = 9, TAPS_FLOATS = TAPS_BLOCK * VEC_LANES };
 
 typedef struct head_taps {
-    const float *row[3]; /* of the first plane, one pixel before the first */
+    const float *row[3]; /* rows of the first plane, one pixel before the first */
     const float *taps;   /* [planes][9][VEC_LANES] */
     float *e;
     int64_t plane, e_plane;
-    int planes, blocks;        /* blocks of a plane */
-    const float *soon, *later; /* what is fetched into the first and second cache: so many floats for each block, which
-                                  are at most five lines */
+    int planes, blocks;        /* blocks per plane */
+    const float *soon, *later; /* memory to prefetch into L1 and L2: floats per block, at most five cache lines */
     int64_t fetched;
 } head_taps;
 
-/* Where a block lies: its rows, its taps and its results. */
+/* Addresses of a block: its rows, its taps and its results. */
 typedef struct taps_place {
     const float *row[3], *taps;
     float *e;
 } taps_place;
 
-/* What is on its way: pixel k of this block, or of the one before, in sum[k]; the taps; of each row the pixel that is
- * multiplied and the one that comes; and, where a row goes on with this block, the pixel behind the last of `left`. */
+/* State in flight: pixel k of this block, or of the previous one, in sum[k]; the taps; for each row the pixel being
+ * multiplied and the next one; and, if a row continues with this block, the pixel after the last of `left`. */
 typedef struct taps_state {
     vec sum[TAPS_BLOCK], w[TAPS], x[3][2], over;
     const float *row[3], *left, *soon, *later;
     float *e;
 } taps_state;
 
-/* Tap j at step t. A drain only ends what the block before has begun. */
+/* Tap j at step t. A drain only completes what the previous block has started. */
 VEC_INLINE void taps_multiply(const int t, const int j, const bool drain, taps_state *s)
 {
     const bool over = t >= j / 3 * 3 && t < j;
@@ -49,7 +48,7 @@ VEC_INLINE void taps_multiply(const int t, const int j, const bool drain, taps_s
                          : "w"(s->w[j]), "w"(over ? s->over : s->x[j / 3][(t + j / 3) % 2]));
 }
 
-/* The pixel of row i that step t + 1 begins with. */
+/* Loads the pixel of row i that step t + 1 starts with. */
 VEC_INLINE void taps_load(const int t, const int i, taps_state *s, const taps_place *place)
 {
     const int pixel = (t + 1 - 3 * i + TAPS_BLOCK) % TAPS_BLOCK;
@@ -60,7 +59,7 @@ VEC_INLINE void taps_load(const int t, const int i, taps_state *s, const taps_pl
     s->x[i][(t + 1 + i) % 2] = vec_load_pinned(s->row[i], pixel * VEC_LANES);
 }
 
-/* Step t of the block at `here`, whose successor lies at `next`. */
+/* Step t of the block at `here`; the next block is at `next`. */
 VEC_INLINE void taps_step(const int t, const bool drain, taps_state *s, const taps_place *here, const taps_place *next)
 {
     const int then = (t + 1) % TAPS_BLOCK, done = (t - TAPS + TAPS_BLOCK) % TAPS_BLOCK;

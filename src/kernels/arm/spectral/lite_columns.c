@@ -1,5 +1,5 @@
-/* The pass of a Lite block along the columns of bands for AArch64, by the passes of plane_line.h: from the band to
- * planes of vectors and back. */
+/* The pass of a Lite block along the columns of bands for AArch64, using the passes of plane_line.h: from the band
+ * to planes of vectors and back. */
 #include "kernels/arm/kernels.h"
 #include "kernels/arm/spectral/plane_line.h"
 #include "kernels/lite.h"

@@ -1,14 +1,14 @@
-/* The expansion of a Lite block for AArch64: four neighbouring pixels at a time by the passes of expand_pass.h, and
- * pixels that are left over by panels of sixteen outputs, a whole line of the cache each. Weights lie panel after
- * panel, [deep][16], so that a panel's addresses are constants beside one pointer: with strides they took longer than
- * the products. */
+/* The expansion of a Lite block for AArch64: four neighbouring pixels at a time with the passes of expand_pass.h.
+ * The remaining pixels are processed in panels of sixteen outputs, a whole cache line each. Weights are stored panel
+ * by panel, [deep][16], so that the addresses of a panel are constant offsets from one pointer: computing them with
+ * strides took longer than the products. */
 #include "kernels/arm/kernels.h"
 #include "kernels/arm/spectral/expand_pass.h"
 #include "kernels/lite.h"
 
 enum { ACROSS = 4, PANEL = ACROSS * VEC_LANES };
 
-/* What a pixel is expanded with: packed weights [groups][panels][deep][PANEL]. */
+/* The operands of an expansion: packed weights [groups][panels][deep][PANEL]. */
 typedef struct expansion {
     const zn_lite_args *a;
     const float *packed;
@@ -21,7 +21,7 @@ bool zn_lite_expand_arm_supports(const void *args)
     return a->ci / a->groups % 4 == 0 && a->c / a->groups % PANEL == 0;
 }
 
-/* From [groups][wide][deep]. */
+/* Packs from [groups][wide][deep]. */
 static void pack(const expansion *e, float *to)
 {
     const zn_lite_args *a = e->a;
@@ -64,7 +64,7 @@ static void expand_pixel(const expansion *e, int64_t p)
                      a->y + p * a->c + o);
 }
 
-/* As many fours of pixels from p on as there are before `end`. Returns the first pixel that is left. */
+/* Expands groups of four pixels from p, as many as fit before `end`. Returns the first remaining pixel. */
 static int64_t expand_fours(const expansion *e, int64_t p, int64_t end)
 {
     const zn_lite_args *a = e->a;

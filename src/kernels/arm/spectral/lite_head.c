@@ -1,4 +1,4 @@
-/* The head of a Lite-R block for AArch64: rows are normed by head_norm.h and summed by head_taps.h. */
+/* The head of a Lite-R block for AArch64: head_norm.h normalises rows and head_taps.h sums them. */
 #include "kernels/arm/kernels.h"
 #include "kernels/arm/spectral/head_norm.h"
 #include "kernels/arm/spectral/head_taps.h"
@@ -12,8 +12,8 @@ static void norm_row(const strip *s, const float *x, int64_t ahead, int count, f
         norm_any(s, x, ahead, count, to);
 }
 
-/* Where row y of the strip begins, with the pixel before it. What would come behind the last row that the strip needs
- * are the first ones of the next strip. */
+/* The start of row y of the strip, including the pixel before it. After the last row that the strip needs come the
+ * first rows of the next strip. */
 static const float *map_row(const strip *s, int y)
 {
     const zn_lite_head_args *a = s->a;
@@ -22,7 +22,7 @@ static const float *map_row(const strip *s, int y)
     return s->image + ((int64_t)(row < 0 ? 0 : least(row, a->h - 1)) * a->wide + x) * a->c;
 }
 
-/* Fetches the next two rows of the map, with a pixel on either side. */
+/* Prefetches the next two rows of the map, with a pixel on either side. */
 static void taps_row(const strip *s, int y)
 {
     const int blocks = (s->count + TAPS_BLOCK - 1) / TAPS_BLOCK;

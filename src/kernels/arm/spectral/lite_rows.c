@@ -1,5 +1,5 @@
-/* The pass of a Lite block along rows for AArch64: the grouped product by the passes of reduce_pass.h or reduce_pair.h,
- * the transform by those of plane_line.h where it has them. */
+/* The pass of a Lite block along rows for AArch64: the grouped product with the passes of reduce_pass.h or
+ * reduce_pair.h, the transform with those of plane_line.h if they support its size. */
 #include "kernels/arm/kernels.h"
 #include "kernels/arm/spectral/plane_line.h"
 #include "kernels/arm/spectral/reduce_pair.h"
@@ -17,7 +17,7 @@ bool zn_lite_rows_arm_supports(const void *args)
     return in_pairs(a) || (a->wide % REDUCE_PIXELS == 0 && reduce_does(a->c / a->groups, a->ci / a->groups));
 }
 
-/* The weights of the product of reduce_pass.h, or reduce_pair.h (pairs), behind which its results go. */
+/* The weights of the product of reduce_pass.h, or reduce_pair.h (pairs), followed by its results. */
 static reduce_pass row_product(const zn_lite_args *a, bool pairs, float *scratch)
 {
     reduce_pass q = { .w = scratch,
@@ -35,14 +35,14 @@ static reduce_pass row_product(const zn_lite_args *a, bool pairs, float *scratch
     return q;
 }
 
-/* What is fetched while a row is transformed: so many pixels of the next one. */
+/* What to prefetch while a row is transformed: `pixels` pixels of the next row. */
 static wht_ahead next_row(const zn_lite_args *a, int64_t pixels, int each, int64_t row, zn_range r)
 {
     const int64_t lines = row + 1 < r.end ? pixels * a->c / 16 : 0;
     return (wht_ahead){ a->x + (row + 1) * a->wide * a->c, lines, each, false };
 }
 
-/* All rows by the product, then the transform on vectors. */
+/* All rows by the product, then the vector build of the transform. */
 static void rows_by_passes(const zn_lite_args *a, bool pairs, zn_range r)
 {
     reduce_pass q = row_product(a, pairs, r.scratch);
@@ -59,14 +59,14 @@ static void rows_by_passes(const zn_lite_args *a, bool pairs, zn_range r)
     }
 }
 
-/* The same where also the transform has passes, those of plane_line.h. */
+/* The same if the transform also has passes, those of plane_line.h. */
 static void rows_by_planes(const zn_lite_args *a, bool pairs, zn_range r)
 {
     reduce_pass q = row_product(a, pairs, r.scratch);
     float *gates = q.y;
     plane_line line = { .x = gates + a->wide, .gates = gates, .n = a->wide, .width = a->ci };
     const int fours = a->band ? a->band / 4 : a->wide / 4;
-    q.early = a->wide / 8; /* so fetches come evenly */
+    q.early = a->wide / 8; /* spreads prefetches evenly */
     q.plane = plane_floats(a->wide);
     q.y = line.x + q.plane;
     plane_gates(a->gate, a->wide, gates);

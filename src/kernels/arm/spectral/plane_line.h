@@ -1,4 +1,4 @@
-/* Lines of a Lite block in planes (plane_pass.h): what comes in, all passes, and what goes out. */
+/* Lines of a Lite block in planes (plane_pass.h): loading, all passes, and storing. */
 #ifndef ZN_ARM_PLANE_LINE_H
 #define ZN_ARM_PLANE_LINE_H
 
@@ -6,7 +6,7 @@
 #include "kernels/simd/spectral/wht_strip.h"
 
 enum {
-    PLANE_APART = 40, /* floats more from plane to plane: 2 and 4 KB from each other, loads wait */
+    PLANE_APART = 40, /* padding between planes in floats: loads 2 or 4 KB apart would stall */
     PLANE_LEAST = 64,
     PLANE_MOST = 1024
 };
@@ -14,12 +14,12 @@ enum {
 /* A line of n positions of `width` floats; plane k begins at x + (k + 1) * plane_floats(n), the first one is spare. */
 typedef struct plane_line {
     float *x;
-    const float *gates; /* as plane_gates leaves them */
+    const float *gates; /* computed by plane_gates */
     int64_t n, width;
     wht_ahead *ahead;
 } plane_line;
 
-/* Where lines go: positions lie `position` floats apart, and every `fours` fours of them there is a jump. */
+/* Destination of lines: positions are `position` floats apart, with a jump after every `fours` groups of four. */
 typedef struct plane_to {
     float *to;
     int64_t position, fours, jump;
@@ -31,11 +31,11 @@ static inline bool plane_does(int64_t n, int64_t width)
 }
 static inline int64_t plane_floats(int64_t n) { return n * VEC_LANES + PLANE_APART; }
 
-/* Places of the pass with the gate. */
+/* Number of places in the pass with the gate. */
 static inline int plane_radix(int64_t n) { return n == 64 ? 4 : n == 256 || n == 1024 ? 16 : 8; }
 
-/* The gate as the pass meets it, with the factor of both transforms: of two neighbouring places the sum and the
- * difference. */
+/* The gate in the order of the pass, including the factor of both transforms: for two neighbouring places the sum
+ * and the difference. */
 static inline void plane_gates(const float *gate, int64_t n, float *to)
 {
     const int radix = plane_radix(n), across = 16 / radix;
@@ -63,7 +63,7 @@ static inline void plane_in(const plane_line *q, const float *from, int64_t row)
     plane_near16(&walk);
 }
 
-/* The same where the line is in its planes already. */
+/* The same if the line is already in its planes. */
 static inline void plane_in_place(const plane_line *q)
 {
     const int64_t plane = plane_floats(q->n) * (int64_t)sizeof(float);
@@ -80,7 +80,8 @@ static inline void plane_in_place(const plane_line *q)
     plane_plain16(&walk);
 }
 
-/* A pass over `radix` places, each plane into the one before, or from the last one on into the one behind. */
+/* A pass over `radix` places: each plane is written to the one before it or, starting with the last, to the one
+ * after it. */
 static inline plane_walk plane_turn(const plane_line *q, int radix, bool back)
 {
     const int64_t plane = plane_floats(q->n) * (int64_t)sizeof(float), planes = q->width / VEC_LANES;
@@ -130,7 +131,7 @@ VEC_INLINE void plane_store_line(float *to, const vec *v, const int i)
     vec_store_line_pinned(to, line);
 }
 
-/* Four places of four planes: v[plane * 4 + place]. The last two steps, and four lines of the cache to memory. */
+/* Four places of four planes: v[plane * 4 + place]. Does the last two steps and stores four cache lines. */
 VEC_INLINE void plane_last_block(vec *v, vec *next, const plane_from *f, float *to, int64_t position)
 {
     WHT_UNROLL for (int k = 0; k < 16; k++)
@@ -150,12 +151,12 @@ VEC_INLINE void plane_last_block(vec *v, vec *next, const plane_from *f, float *
     plane_store_line(to + 3 * position, v, 3);
 }
 
-/* Where the last pass reads or writes: lines of a position that are left, and fours of positions before a jump. */
+/* Where the last pass reads or writes: remaining lines of a position, and groups of four positions before a jump. */
 typedef struct plane_left {
     int64_t lines, fours;
 } plane_left;
 
-/* Reads on: the next four planes of these positions, or the first ones of the next. */
+/* Advances the reads: to the next four planes of these positions, or to the first ones of the next. */
 VEC_INLINE void plane_read_on(const plane_line *q, plane_from *f, plane_left *left)
 {
     const int64_t lines = q->width / 16, four = 4 * plane_floats(q->n) * (int64_t)sizeof(float);
@@ -164,7 +165,7 @@ VEC_INLINE void plane_read_on(const plane_line *q, plane_from *f, plane_left *le
     left->lines = more ? left->lines : lines;
 }
 
-/* What follows `to`. */
+/* The address that follows `to`. */
 VEC_INLINE float *plane_write_on(const plane_line *q, const plane_to *o, float *to, plane_left *left)
 {
     const int64_t lines = q->width / 16;
@@ -196,7 +197,7 @@ static __attribute__((noinline, unused)) void plane_last(const plane_line *q, co
         plane_read_on(q, &f, &read);
         plane_last_block(a, b, &f, to, o->position);
         to = plane_write_on(q, o, to, &write);
-        if (left > 2) /* else there is no next block */
+        if (left > 2) /* otherwise there is no next block */
             plane_read_on(q, &f, &read);
         plane_last_block(b, a, &f, to, o->position);
         to = plane_write_on(q, o, to, &write);

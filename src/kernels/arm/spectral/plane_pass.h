@@ -1,16 +1,17 @@
-/* Passes of M(gate) = (1/n) H diag(gate) H along lines of 64 to 1024 positions for AArch64. A line lies in planes: a
- * vector of four channels of one position after the other. Sixteen vectors are in registers, so that four steps of the
- * transform, or four, the gate and four back, are one pass, and still everything is stored in pairs. The bits of a
- * position's number, highest first, and who does their steps, for 512 positions:
+/* Passes of M(gate) = (1/n) H diag(gate) H along lines of 64 to 1024 positions for AArch64. A line is stored in
+ * planes: a plane is a sequence of vectors, each with four channels of one position. Sixteen vectors are in
+ * registers, so that four steps of the transform, or four, the gate and four back, are one pass, and everything can
+ * still be stored in pairs. The bits of a position's index, highest first, and which pass does their steps, for 512
+ * positions:
  *
- *     plane_in    876543210  3210, from wherever the line comes from
+ *     plane_in    876543210  3210, from the source of the line
  *     plane_two   876543210  54 (512 and 1024 only)
  *     plane_gate  543210876  876 there and back (64: two bits; 256 and 1024: four)
  *     plane_out   108765432  5432 (up to 256: 32)
- *     plane_last             10, and to wherever the line goes, by whole lines of the cache
+ *     plane_last             10, and to the destination of the line, in whole cache lines
  *
- * plane_gate and plane_out read from places as far apart as they can be and write one vector behind the other, into a
- * plane beside. Instructions stay in their order (wht_pass.h). Loads are those of the next block. */
+ * plane_gate and plane_out read from places as far apart as possible and write consecutive vectors into a
+ * neighbouring plane. Instructions keep their order (wht_pass.h). Each block loads the data of the next one. */
 #ifndef ZN_ARM_PLANE_PASS_H
 #define ZN_ARM_PLANE_PASS_H
 
@@ -18,26 +19,26 @@
 
 enum { PLANE_ROW = 16, PLANE_BLOCK = 256 }; /* bytes of a vector, and of sixteen */
 
-/* Blocks of sixteen vectors, an even number of them, from places `apart` bytes apart to one piece of memory. They
- * follow each other in rounds of an even number. */
+/* Blocks of sixteen vectors, an even number of them, from places `apart` bytes apart to contiguous memory. They are
+ * processed in rounds of an even number. */
 typedef struct plane_walk {
     const char *from;
     char *to;
     int64_t apart;
     int64_t from_step, to_step; /* bytes from block to block */
-    int64_t from_jump, to_jump; /* and more at the end of a round */
+    int64_t from_jump, to_jump; /* and additional bytes at the end of a round */
     int64_t round, rounds;
-    const float *gates; /* sixteen for each block of a round */
+    const float *gates; /* sixteen per block of a round */
     wht_ahead *ahead;   /* or NULL */
 } plane_walk;
 
-/* Pointers to as many places as fit registers, and bytes from there to the others. */
+/* Pointers to as many places as fit in registers, and the distance in bytes to the others. */
 typedef struct plane_from {
     const char *at[8];
     int64_t apart[4];
 } plane_from;
 
-/* Radix places (4, 8 or 16, a constant everywhere) of 4, 2 or 1 vectors. */
+/* Radix places (4, 8 or 16, a compile-time constant everywhere) of 4, 2 or 1 vectors. */
 #define PLANE_ACROSS(radix)   (16 / (radix))
 #define PLANE_POINTERS(radix) ((radix) == 8 ? 8 : 4)
 
@@ -82,7 +83,7 @@ VEC_INLINE int plane_step(const int radix, vec *v, const int k)
     return low;
 }
 
-/* Stores the vectors of places 2 * pair and the next of column u: in memory the places of a column are neighbours. */
+/* Stores the vectors of places 2 * pair and 2 * pair + 1 of column u: in memory the places of a column are adjacent. */
 VEC_INLINE void plane_store(const int radix, char *to, const vec *v, const int u, const int pair)
 {
     const int across = PLANE_ACROSS(radix);
@@ -90,8 +91,8 @@ VEC_INLINE void plane_store(const int radix, char *to, const vec *v, const int u
     vec_store_two_pinned(to, (u * radix + 2 * pair) * PLANE_ROW, two);
 }
 
-/* Butterfly k of the last transform of a block. Two neighbouring places that are done go to memory: their butterflies
- * of the last step are `across` apart. */
+/* Butterfly k of the last transform of a block. Two neighbouring places are stored when both are done: their
+ * butterflies of the last step are `across` apart. */
 VEC_INLINE void plane_last_step(const int radix, vec *v, char *to, const int k)
 {
     const int across = PLANE_ACROSS(radix), i = k % 8 / across, u = k % across, half = radix / 4;
@@ -104,7 +105,7 @@ VEC_INLINE void plane_last_step(const int radix, vec *v, char *to, const int k)
 
 #define PLANE_TIMES(number)                                                                                            \
     __asm__ volatile("fmul %0.4s, %1.4s, %2.s[" #number "]" : "=w"(*t) : "w"(v), "w"(g[lane / 4]))
-/* t = v times gate `lane` (a constant) of sixteen; or that added to t. */
+/* t = v times gate `lane` (a compile-time constant) of sixteen; or adds that product to t. */
 VEC_INLINE void plane_product(vec *t, vec v, const vec *g, const int lane)
 {
     if (lane % 4 == 0)
@@ -167,10 +168,10 @@ VEC_INLINE void plane_block(const bool gated, const int radix, vec *v, vec *next
     }
 }
 
-/* Lines that are fetched with two blocks. */
+/* Lines to prefetch with two blocks. */
 static inline int plane_doses(const wht_ahead *ahead) { return ahead && ahead->lines > 0 ? ahead->each : 0; }
 
-/* Those before `to` are. */
+/* Marks the lines before `to` as prefetched. */
 static inline void plane_fetched(wht_ahead *ahead, const float *to)
 {
     if (plane_doses(ahead)) {
@@ -179,15 +180,15 @@ static inline void plane_fetched(wht_ahead *ahead, const float *to)
     }
 }
 
-/* Of the sixteen places that follow these, in the same columns, four lines into the first cache: block by block each
- * line of those that four blocks will read. */
+/* Prefetches four lines of the next sixteen places, in the same columns, into L1: over the blocks this covers each
+ * line that four blocks will read. */
 VEC_INLINE void plane_fetch(const plane_from *f, int64_t block)
 {
     const char *at = f->at[0] + (4 + block % 4) * 4 * f->apart[1];
     WHT_UNROLL for (int k = 0; k < 4; k++) __asm__ volatile("prfm pldl1keep, [%0, %1]" : : "r"(at), "r"(f->apart[k]));
 }
 
-/* near (a constant): with plane_fetch. */
+/* near (a compile-time constant): with plane_fetch. */
 VEC_INLINE void plane_all(const bool gated, const int radix, const bool near, const plane_walk *q)
 {
     const int each = plane_doses(q->ahead), loads = PLANE_LOADS(radix);
@@ -205,7 +206,7 @@ VEC_INLINE void plane_all(const bool gated, const int radix, const bool near, co
                 plane_fetch(&f, q->round - left);
             plane_block(gated, radix, a, b, &f, to, gates);
             to += q->to_step;
-            /* Behind the last block there is none. */
+            /* There is no block after the last. */
             plane_move(radix, &f, left > 2 ? q->from_step : rounds > 1 ? q->from_step + q->from_jump : 0);
             if (near)
                 plane_fetch(&f, q->round - left + 1);

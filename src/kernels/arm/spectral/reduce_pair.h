@@ -1,5 +1,5 @@
 /* The grouped product of a Lite block from sixteen channels to four, for AArch64: six neighbouring pixels by two
- * groups, in order as in reduce_pass.h. Later pixels are fetched meanwhile, into both caches. */
+ * groups, in the instruction order of reduce_pass.h. Later pixels are prefetched meanwhile, into both caches. */
 #ifndef ZN_ARM_REDUCE_PAIR_H
 #define ZN_ARM_REDUCE_PAIR_H
 
@@ -8,7 +8,7 @@
 enum {
     PAIR_PIXELS = 6,
     PAIR_DEEP = 16,
-    PAIR_EARLY = 64 /* what reduce_pass.early is best in long rows */
+    PAIR_EARLY = 64 /* best value of reduce_pass.early in long rows */
 };
 
 static inline bool pair_does(int groups, int deep, int wide, int64_t pixels)
@@ -29,7 +29,7 @@ typedef struct pair_block {
     vec sum[2][PAIR_PIXELS], m[2][PAIR_PIXELS], w[2];
 } pair_block;
 
-/* The sums of pixel p and the next of one group, or of two of pixel p, to y. */
+/* Stores to y the sums of pixels p and p + 1 of one group, or of two groups of pixel p. */
 VEC_INLINE void pair_store(const bool planes, const reduce_pass *q, const pair_block *s, float *y, const int half,
                            const int p)
 {
@@ -40,8 +40,8 @@ VEC_INLINE void pair_store(const bool planes, const reduce_pass *q, const pair_b
         vec_store_two_pinned((char *)(y + p * q->ci), 0, two);
 }
 
-/* Products of channels k to k + 3 (a constant). x: pixels of this block, but at its end already those of the next.
- * Pixels `far` bytes behind are fetched. The sums of the block before go to y. */
+/* Products of channels k to k + 3 (a compile-time constant). x: pixels of this block, but at its end already those
+ * of the next. Prefetches pixels `far` bytes ahead. Stores the sums of the previous block to y. */
 VEC_INLINE void pair_step(const bool planes, const reduce_pass *q, pair_block *s, const int k, const float *w,
                           const float *const x[PAIR_PIXELS], int64_t far, const float *bias, float *y)
 {
@@ -68,8 +68,8 @@ VEC_INLINE void pair_step(const bool planes, const reduce_pass *q, pair_block *s
     }
 }
 
-/* All outputs of so many pixels, PAIR_PIXELS at least: the last block may begin within the one before. Behind the
- * weights lie two vectors more, whatever they are. */
+/* All outputs of `pixels` pixels, at least PAIR_PIXELS: the last block may overlap the one before. The weights are
+ * followed by two more vectors with any content. */
 VEC_INLINE void pair_run(const bool planes, const reduce_pass *q, int64_t pixels)
 {
     const int64_t across = planes ? 2 * q->plane : 8, on = planes ? VEC_LANES : q->ci;
@@ -82,7 +82,7 @@ VEC_INLINE void pair_run(const bool planes, const reduce_pass *q, int64_t pixels
         x[p] = q->x + p * q->c;
         s.m[0][p] = vec_load_pinned(x[p], 0);
         s.m[1][p] = vec_load_pinned(x[p], PAIR_DEEP);
-        s.sum[0][p] = s.sum[1][p] = vec_splat(0); /* written over */
+        s.sum[0][p] = s.sum[1][p] = vec_splat(0); /* overwritten later */
     }
     for (int64_t left = pixels, move; left > 0; left -= move, y += move * on) {
         const int64_t more = left - PAIR_PIXELS, far = left > q->early ? q->early * q->c * (int64_t)sizeof(float) : 0;

@@ -1,7 +1,7 @@
 /* The grouped product of a Lite block for AArch64: eight neighbouring pixels by eight outputs of a group. Each
- * instruction is an `asm volatile` of its own (wht_pass.h): sums begin with a bias that is loaded, weights and pixels
- * are loaded shortly before their use, since a Neoverse-V1 reads but four registers a cycle that were ready when an
- * instruction came to wait for its turn. The next eight pixels are fetched meanwhile. */
+ * instruction is its own `asm volatile` (wht_pass.h): sums start with a loaded bias, and weights and pixels are
+ * loaded shortly before their use, because a Neoverse-V1 reads only four registers per cycle that were ready when an
+ * instruction entered the queue. The next eight pixels are prefetched meanwhile. */
 #ifndef ZN_ARM_REDUCE_PASS_H
 #define ZN_ARM_REDUCE_PASS_H
 
@@ -13,12 +13,12 @@ enum { REDUCE_PIXELS = 8, REDUCE_ACROSS = 8, REDUCE_VECTORS = REDUCE_ACROSS / VE
 #define REDUCE_UNROLL _Pragma("GCC unroll 16")
 
 typedef struct reduce_pass {
-    const float *x, *w, *b; /* w: as reduce_pack leaves it */
+    const float *x, *w, *b; /* w: packed by reduce_pack */
     float *y;
-    int64_t c, ci;          /* channels of a pixel of x, and of y */
-    int64_t plane;          /* 0, or y has planes of vectors so many floats apart (plane_line.h) */
+    int64_t c, ci;          /* channels per pixel of x, and of y */
+    int64_t plane;          /* 0, or y has planes of vectors this many floats apart (plane_line.h) */
     int groups, deep, wide; /* of one group */
-    int64_t early;          /* pixels that somebody fetched into the second cache; the others are as these are used */
+    int64_t early;          /* pixels that the caller prefetched into L2; the others are prefetched meanwhile */
 } reduce_pass;
 
 static inline bool reduce_does(int deep, int wide) { return deep % 4 == 0 && wide % REDUCE_ACROSS == 0; }
@@ -32,10 +32,10 @@ static inline void reduce_pack(const reduce_pass *q, const float *w, float *to)
                 *to++ = w[(int64_t)(o + i) * q->deep + k];
 }
 
-/* Sums and what is on its way to them. */
+/* The sums and the operands in flight. */
 typedef struct reduce_block {
     vec sum[REDUCE_PIXELS][REDUCE_VECTORS], m[REDUCE_PIXELS], w[REDUCE_VECTORS];
-    int64_t pixel[REDUCE_PIXELS]; /* bytes to the pixels of x */
+    int64_t pixel[REDUCE_PIXELS]; /* offsets of the pixels of x in bytes */
 } reduce_block;
 
 VEC_INLINE void reduce_multiplier(reduce_block *s, const float *x, const int p)
@@ -43,7 +43,7 @@ VEC_INLINE void reduce_multiplier(reduce_block *s, const float *x, const int p)
     __asm__ volatile("ldr %q0, [%1, %2]" : "=w"(s->m[p]) : "r"(x), "r"(s->pixel[p]));
 }
 
-/* A line of a pixel into the first cache, or the second. */
+/* Prefetches a line of a pixel into L1 or L2. */
 VEC_INLINE void reduce_fetch(const reduce_block *s, const bool near, const float *x, const int p)
 {
     if (near)
@@ -52,7 +52,7 @@ VEC_INLINE void reduce_fetch(const reduce_block *s, const bool near, const float
         __asm__ volatile("prfm pldl2keep, [%0, %1]" : : "r"(x), "r"(s->pixel[p]));
 }
 
-/* The sums of pixel p and the next to y, where they lie in planes or one behind the other (a constant choice). */
+/* Stores the sums of pixels p and p + 1 to y, in planes or contiguous (a compile-time choice). */
 VEC_INLINE void reduce_store(const bool planes, const reduce_pass *q, const reduce_block *s, float *y, const int p)
 {
     REDUCE_UNROLL for (int u = 0; u < 2; u++)
@@ -65,16 +65,16 @@ VEC_INLINE void reduce_store(const bool planes, const reduce_pass *q, const redu
     }
 }
 
-/* What a step does beside its products: constants. */
+/* What a step does besides its products: compile-time constants. */
 typedef enum reduce_kind {
-    REDUCE_FIRST = 1, /* stores the sums of the block before, and these begin with the bias */
-    REDUCE_NEAR = 2,  /* fetches a line of each of the next pixels */
-    REDUCE_FAR = 4,   /* of those far behind */
+    REDUCE_FIRST = 1, /* stores the sums of the previous block, and starts these with the bias */
+    REDUCE_NEAR = 2,  /* prefetches a line of each of the next pixels */
+    REDUCE_FAR = 4,   /* prefetches pixels far ahead */
     REDUCE_PLANES = 8
 } reduce_kind;
 
-/* Products of four channels of eight pixels, which are there. Weights follow those that are there; `next` are the next
- * channels. */
+/* Products of four channels of eight pixels, which are already loaded. Loads the weights after those already loaded;
+ * `next` are the next channels. */
 VEC_INLINE void reduce_step(const reduce_pass *q, reduce_block *s, const int kind, const float *w, const float *next,
                             const float *fetch, const float *bias, float *y)
 {
@@ -101,8 +101,8 @@ VEC_INLINE void reduce_step(const reduce_pass *q, reduce_block *s, const int kin
     }
 }
 
-/* Eight outputs from weights w on, of channels from x on; the next block's begin at `after`. Pixels `far` floats behind
- * are fetched. The sums of the block before go to y. */
+/* Eight outputs from weights w, of channels from x; the channels of the next block begin at `after`. Prefetches
+ * pixels `far` floats ahead. Stores the sums of the previous block to y. */
 VEC_INLINE void reduce_outputs(const int kind, const reduce_pass *q, reduce_block *s, const float *x, int64_t far,
                                const float *after, const float *w, const float *bias, float *y)
 {
@@ -121,10 +121,10 @@ VEC_INLINE void reduce_outputs(const int kind, const reduce_pass *q, reduce_bloc
     }
 }
 
-/* All outputs of `eights` eights of pixels. Behind the weights lie two vectors more, whatever they are. */
+/* All outputs of `eights` groups of eight pixels. The weights are followed by two more vectors with any content. */
 VEC_INLINE void reduce_run(const int kind, const reduce_pass *q, int64_t eights)
 {
-    const int blocks = q->groups * q->wide / REDUCE_ACROSS, same = q->wide / REDUCE_ACROSS; /* same: of a group */
+    const int blocks = q->groups * q->wide / REDUCE_ACROSS, same = q->wide / REDUCE_ACROSS; /* same: blocks per group */
     const int64_t across = kind & REDUCE_PLANES ? REDUCE_VECTORS * q->plane : REDUCE_ACROSS,
                   on = REDUCE_PIXELS * (kind & REDUCE_PLANES ? VEC_LANES : q->ci);
     const float *x = q->x;
@@ -136,7 +136,7 @@ VEC_INLINE void reduce_run(const int kind, const reduce_pass *q, int64_t eights)
         s.pixel[p] = p * q->c * (int64_t)sizeof(float);
         __asm__ volatile("" : "+r"(s.pixel[p]));
         reduce_multiplier(&s, x, p);
-        REDUCE_UNROLL for (int u = 0; u < REDUCE_VECTORS; u++) s.sum[p][u] = vec_splat(0); /* written over */
+        REDUCE_UNROLL for (int u = 0; u < REDUCE_VECTORS; u++) s.sum[p][u] = vec_splat(0); /* overwritten later */
     }
     for (int64_t i = 0; i < eights; i++, x += REDUCE_PIXELS * q->c, y += on) {
         const float *w = q->w;

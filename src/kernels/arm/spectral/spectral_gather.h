@@ -1,12 +1,12 @@
-/* The pass that a stage of DeepSpectralLinear begins with (spectral_pass.h): rows in another order, times their
- * factors, and the first steps of the transform. */
+/* The first pass of a stage of DeepSpectralLinear (spectral_pass.h): reorders rows, multiplies them with their
+ * factors, and does the first steps of the transform. */
 #ifndef ZN_ARM_SPECTRAL_GATHER_H
 #define ZN_ARM_SPECTRAL_GATHER_H
 
 #include "kernels/arm/spectral/spectral_pass.h"
 
-/* Rows that a stage begins with: row i is factors[i] times the row at offsets[i]; or with two parts, the sum of two
- * such ones: sixteen numbers of the first, then sixteen of the second. */
+/* Rows that a stage starts with: row i is factors[i] times the row at offsets[i]; with two parts it is the sum of
+ * two such rows: sixteen values of the first, then sixteen of the second. */
 typedef struct pass_gather {
     const char *from;
     const uint32_t *offsets;
@@ -43,8 +43,8 @@ VEC_INLINE void pass_more(const pass_gather *q, const int k, vec *more)
     more[k + 1] = pass_gather_row(q->from, offsets[1]);
 }
 
-/* v, rows of q whose factors are g, becomes what is written; next and g are the rows and factors of the block behind
- * it, which are at `offsets`: those of q again, in another panel, or new ones. */
+/* v, the rows of q with factors g, is transformed and stored. next and g are loaded with the rows and factors of the
+ * next block, which are at `offsets`: those of q again, in another panel, or new ones. */
 VEC_INLINE void pass_gather_block(const int parts, const int steps, const bool same, const pass_gather *q,
                                   const pass_gather *then, uint64_t *offsets, vec *v, vec *next, vec *g, char *to)
 {
@@ -74,7 +74,7 @@ VEC_INLINE void pass_gather_block(const int parts, const int steps, const bool s
     pass_factors(then->factors, g);
 }
 
-/* The first three or four steps of a stage. parts and steps are constants. */
+/* The first three or four steps of a stage. parts and steps are compile-time constants. */
 VEC_INLINE void pass_gathered(const int parts, const int steps, const pass_gather *from, pass_rows r)
 {
     const int each = PASS_ROWS * parts;

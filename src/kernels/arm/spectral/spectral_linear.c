@@ -1,21 +1,22 @@
-/* DeepSpectralLinear for AArch64, by the passes of spectral_pass.h, spectral_gather.h and spectral_turn.h: which of
- * them make a layer, where rows lie between the stages, and what the passes read beside rows. */
+/* DeepSpectralLinear for AArch64, using the passes of spectral_pass.h, spectral_gather.h and spectral_turn.h. This
+ * file defines which passes make up a layer, where rows are stored between the stages, and what the passes read
+ * besides rows. */
 #include "kernels/arm/kernels.h"
 #include "kernels/arm/spectral/spectral_turn.h"
 #include "kernels/spectral.h"
 
-/* A layer, and scratch: numbers for every stage in the order in which they are used, and two sets of rows. */
+/* A layer, and its scratch: values for every stage in the order of their use, and two sets of rows. */
 typedef struct whole_plan {
     const zn_spectral_linear_args *a;
-    int first, bits, last; /* bits of the number of rows: those that come in, all, and those that go out */
-    int last_steps;        /* of the pass that the last stage begins with */
-    uint32_t *offsets;     /* [depth][d], and some behind */
-    float *factors, *bias; /* as many, and [d] */
+    int first, bits, last; /* bits of the row index: of the input, of all rows, and of the output */
+    int last_steps;        /* of the pass that the last stage starts with */
+    uint32_t *offsets;     /* [depth][d], plus padding */
+    float *factors, *bias; /* factors: as many; bias: [d] */
     char *t, *u;
-    float *in, *out; /* pixels of a block that is not whole */
+    float *in, *out; /* pixels of an incomplete block */
 } whole_plan;
 
-/* Floats behind what the passes read. */
+/* Floats of padding after what the passes read. */
 enum { WHOLE_SPARE = 32 };
 
 static int whole_bits(int n)
@@ -26,13 +27,14 @@ static int whole_bits(int n)
     return bits;
 }
 
-/* Channels that passes can turn: whole lines in each part, and parts that bits of a row's number tell apart. */
+/* Whether the passes can transpose these channels: whole cache lines in each part, and parts distinguished by bits
+ * of the row index. */
 static bool whole_channels(int channels, bool shuffled)
 {
     return shuffled ? channels >= 64 && 1 << whole_bits(channels) == channels : channels >= 48 && channels % 16 == 0;
 }
 
-/* Whether the passes can do the layer, whatever the size of the map. */
+/* Whether the passes support the layer, for any map size. */
 bool zn_spectral_linear_arm_supports(const void *args)
 {
     const zn_spectral_linear_args *a = args;
@@ -46,25 +48,25 @@ bool zn_spectral_linear_arm_supports(const void *args)
     return true;
 }
 
-/* The highest `by` bits of a number of `bits` become the lowest. */
+/* Rotates a number of `bits` bits: its highest `by` bits become the lowest. */
 static int whole_around(int row, int bits, int by) { return (row << by | row >> (bits - by)) & ((1 << bits) - 1); }
 
-/* The row of channel k of a map of shuffled pixels: one part behind the other. */
+/* The row of channel k in a map of shuffled pixels: the parts are consecutive. */
 static int whole_row(int k, int channels) { return k % 4 * (channels / 4) + k / 4; }
 static int whole_channel(int row, int channels) { return row % (channels / 4) * 4 + row / (channels / 4); }
 
-/* Where channel k is when a stage has ended that began with four steps of sixteen rows side by side. */
+/* The position of channel k after a stage that started with four steps of sixteen adjacent rows. */
 static int whole_end(const whole_plan *w, int stage, int k)
 {
     const int bits = stage == 0 ? w->first : w->bits;
-    k &= (1 << bits) - 1; /* zeros behind the input make its end repeat */
+    k &= (1 << bits) - 1; /* zeros after the input make its end repeat */
     if (stage == 0 && w->a->shuffle_in)
         k = whole_row(k, w->a->cin);
     return whole_around(k, bits, bits - 4);
 }
 
-/* The channel of row i at the beginning of the last stage, so that sixteen that lie side by side in the map are in the
- * highest bits when its last pass begins. */
+/* The channel of row i at the start of the last stage. It is chosen so that sixteen channels that are adjacent in
+ * the map are in the highest bits when the last pass starts. */
 static int whole_begin(const whole_plan *w, int i)
 {
     const int high = w->last - 4, place = whole_around(i, w->last, high - w->last_steps);
@@ -72,7 +74,7 @@ static int whole_begin(const whole_plan *w, int i)
     return w->a->shuffle_out ? whole_channel(row, w->a->cout) : row;
 }
 
-/* Number `at` of a stage is that of channel k. */
+/* Sets entry `at` of a stage to that of channel k. */
 static void whole_number(const whole_plan *w, int stage, int at, int k)
 {
     const int64_t first = (int64_t)stage * w->a->d;
@@ -126,13 +128,13 @@ static void whole_swap(whole_plan *w)
     w->u = other;
 }
 
-/* What a pass reads and writes, when so many bits tell the rows apart. */
+/* What a pass reads and writes when the row index has `bits` bits. */
 static pass_rows whole_rows(const whole_plan *w, int bits, pass_ahead **ahead)
 {
     return (pass_rows){ w->t, w->u, (int64_t)1 << bits, (int64_t)w->a->d * PASS_ROW, ahead };
 }
 
-/* `steps` more of the rows in t. */
+/* Does `steps` more steps on the rows in t. */
 static void whole_steps(whole_plan *w, int bits, int steps, pass_ahead **ahead)
 {
     while (steps > 0) {
@@ -149,7 +151,7 @@ static void whole_steps(whole_plan *w, int bits, int steps, pass_ahead **ahead)
     }
 }
 
-/* The rows that a stage begins with. */
+/* Gathers the rows that a stage starts with. */
 static void whole_gather(whole_plan *w, int stage, int bits, int steps, pass_ahead **ahead)
 {
     const int64_t numbers = (int64_t)stage * w->a->d;
@@ -166,7 +168,7 @@ static void whole_gather(whole_plan *w, int stage, int bits, int steps, pass_ahe
     whole_swap(w);
 }
 
-/* All stages of the pixels of a block. */
+/* Computes all stages of the pixels of a block. */
 static void whole_block(whole_plan *w, const pass_map *in, const pass_map *out, pass_ahead *ahead)
 {
     const zn_spectral_linear_args *a = w->a;
@@ -188,7 +190,7 @@ static void whole_block(whole_plan *w, const pass_map *in, const pass_map *out, 
     vec_pinned_fence();
 }
 
-/* Lines of eight pixels in a map; returns how many entries. */
+/* Lists the cache lines of eight pixels in a map; returns the number of entries. */
 static int whole_lines(const float *map, int channels, bool shuffled, int64_t row, int x, int wide, pass_ahead *ahead)
 {
     const int lines = shuffled ? 2 : 1;
@@ -200,7 +202,7 @@ static int whole_lines(const float *map, int channels, bool shuffled, int64_t ro
 
 enum { WHOLE_AHEAD = 5 };
 
-/* What the block behind this one reads, and what this one writes. */
+/* What the next block reads, and what this one writes. */
 static void whole_ahead(const zn_spectral_linear_args *a, int64_t row, int x, pass_ahead ahead[WHOLE_AHEAD])
 {
     const int then = x + 2 * PASS_PIXELS <= a->wide ? x + PASS_PIXELS : 0;
@@ -209,7 +211,7 @@ static void whole_ahead(const zn_spectral_linear_args *a, int64_t row, int x, pa
     ahead[n] = (pass_ahead){ 0 };
 }
 
-/* Pixels from x on; those of a block that is not whole are copied. */
+/* Processes pixels from x; those of an incomplete block are copied. */
 static void whole_pixels(whole_plan *w, int64_t row, int x)
 {
     const zn_spectral_linear_args *a = w->a;
@@ -236,7 +238,7 @@ void zn_spectral_linear_arm(const void *args, zn_range r)
     const int64_t rows = (int64_t)a->d * PASS_PIXELS, numbers = (int64_t)a->depth * a->d + WHOLE_SPARE;
     float *f = r.scratch;
     whole_plan w = { .a = a, .first = whole_bits(a->cin), .bits = whole_bits(a->d), .last = whole_bits(a->cout) };
-    w.last_steps = w.last == 8 ? 4 : 3; /* four are the last pass's; what is left, if anything, is two */
+    w.last_steps = w.last == 8 ? 4 : 3; /* the last pass does four; if any remain, they are two */
     w.t = (char *)f;
     w.u = (char *)(f + rows);
     w.in = f + 2 * rows + WHOLE_SPARE;

@@ -1,29 +1,28 @@
 /* The passes of DeepSpectralLinear for AArch64. Pixels are lanes: a row is a vector, one channel of four pixels, and
- * the rows of four pixels are a panel. Every pass takes sixteen rows at a time through some steps of the transform, and
- * goes over a panel in the same way: it reads from `radix` places that are as far apart as they can be and writes the
- * results one behind the other, so that the steps of the highest bits of a row's number are done and these become its
- * lowest. Pointers that only grow are all it takes, and the passes of a whole transform bring the bits of each row's
- * number once around.
+ * the rows of four pixels are a panel. Every pass does some steps of the transform on sixteen rows at a time and
+ * traverses a panel in the same way. It reads from `radix` places that are as far apart as possible and writes the
+ * results consecutively. The steps of the highest bits of the row index are then done, and these bits become the
+ * lowest. This only needs pointers that increase, and the passes of a whole transform rotate the bits of each row
+ * index once around.
  *
- * Instructions stay in their order (wht_pass.h). Products stand together, since an addition behind a product, which
- * takes a cycle longer, finds the way out of its unit taken. Loads are those of the next block;
- * behind the last one they read what does not matter, within the scratch. */
+ * Instructions keep their order (wht_pass.h). Products are grouped: a product takes one cycle longer than an
+ * addition, so an addition after it would find the result port of its unit busy. Each block loads the data of the
+ * next one; after the last block the loads read unused data within the scratch. */
 #ifndef ZN_ARM_SPECTRAL_PASS_H
 #define ZN_ARM_SPECTRAL_PASS_H
 
 #include "kernels/arm/pinned.h"
 #include "kernels/arm/spectral/wht_pass.h"
 
-/* Pixels of the two panels that take turns in all passes; rows and bytes of a block; bytes of a row and of a line of
- * the cache. */
+/* Pixels of the two panels that alternate in all passes; rows and bytes per block; bytes per row and per cache line. */
 enum { PASS_PIXELS = 8, PASS_ROWS = 16, PASS_BYTES = 256, PASS_ROW = 16, PASS_LINE = 64 };
 
-/* Each pass is a function: so many vectors at once leave a compiler no room for anything else. */
+/* Each pass is a function: with so many vectors at once a compiler has no registers left for anything else. */
 #define PASS_FUNCTION static __attribute__((noinline)) void
 
-/* Lines of maps that are fetched into the second cache meanwhile, four for two blocks: those that the next pixels are
- * read from, and those that these will be written to, which otherwise wait for the memory too. A list that ends with
- * one of no lines. */
+/* Cache lines of maps to prefetch into L2 meanwhile, four per two blocks: those that the next pixels are read from,
+ * and those that these will be written to, which would otherwise also wait for memory. The list ends with an entry
+ * of no lines. */
 typedef struct pass_ahead {
     const char *at;
     int64_t lines;
@@ -46,7 +45,7 @@ VEC_INLINE void pass_fetch(pass_ahead **ahead)
 }
 #undef PASS_FETCH
 
-/* Keeps pointers in registers of their own, instead of sums that are made anew. */
+/* Keeps pointers in their own registers instead of recomputing sums. */
 VEC_INLINE void pass_advance(const char **pointers, const int count, int64_t bytes)
 {
     WHT_UNROLL for (int i = 0; i < count; i++)
@@ -70,7 +69,7 @@ VEC_INLINE int pass_butterfly(vec *v, const int k)
     return low;
 }
 
-/* Operation k of three or four steps of sixteen rows; those that are done go to memory. */
+/* Operation k of three or four steps of sixteen rows; stores the rows that are done. */
 VEC_INLINE void pass_step(const int steps, vec *v, char *to, const int k)
 {
     const int h = 1 << (steps - 1), row = pass_butterfly(v, k) - 1;
@@ -80,8 +79,8 @@ VEC_INLINE void pass_step(const int steps, vec *v, char *to, const int k)
     }
 }
 
-/* Operation k of eight: two steps of four rows from as many places, `across` vectors from one place to the next; twice,
- * side by side. */
+/* Operation k of eight: two steps of four rows from four places, `across` vectors from one place to the next; two of
+ * them side by side. */
 VEC_INLINE void pass_near(const int across, vec *v, const int k)
 {
     const int h = k < 4 ? 1 : 2, row = k < 4 ? k / 2 * 2 : k / 2 - 2;
@@ -97,7 +96,7 @@ typedef struct pass_rows {
     pass_ahead **ahead;
 } pass_rows;
 
-/* Sixteen rows: every fourth of them, and bytes from there to the others. */
+/* Sixteen rows: pointers to every fourth of them, and the distance in bytes to the others. */
 typedef struct pass_spread {
     const char *row[4];
     int64_t apart[4];
@@ -144,7 +143,7 @@ PASS_FUNCTION pass_sixteen(pass_rows r)
     }
 }
 
-/* Twice eight rows, v[2 * i + u] from place i. */
+/* Two sets of eight rows, v[2 * i + u] from place i. */
 VEC_INLINE void pass_eight_block(vec *v, vec *next, const char *const *from, char *to)
 {
     WHT_UNROLL for (int k = 0; k < 24; k++)
@@ -183,7 +182,7 @@ PASS_FUNCTION pass_eight(pass_rows r)
     }
 }
 
-/* Four times four rows, v[4 * i + u] from place i. */
+/* Four sets of four rows, v[4 * i + u] from place i. */
 VEC_INLINE void pass_four_block(vec *v, vec *next, const char *const *from, char *to)
 {
     WHT_UNROLL for (int k = 0; k < 16; k++)

@@ -1,18 +1,18 @@
-/* The first and the last pass of DeepSpectralLinear (spectral_pass.h): pixels of a map become lanes of rows, and lanes
- * pixels, while the vectors are in registers for some steps of the transform anyway. */
+/* The first and the last pass of DeepSpectralLinear (spectral_pass.h). They transpose pixels of a map to lanes of
+ * rows and back, while the vectors are in registers for some steps of the transform anyway. */
 #ifndef ZN_ARM_SPECTRAL_TURN_H
 #define ZN_ARM_SPECTRAL_TURN_H
 
 #include "kernels/arm/spectral/spectral_gather.h"
 
-/* The lanes of a and b in turn. */
+/* Interleaves the lanes of a and b. */
 VEC_INLINE void pass_zip(vec a, vec b, vec *low, vec *high)
 {
     __asm__ volatile("zip1 %0.4s, %1.4s, %2.4s" : "=w"(*low) : "w"(a), "w"(b));
     __asm__ volatile("zip2 %0.4s, %1.4s, %2.4s" : "=w"(*high) : "w"(a), "w"(b));
 }
 
-/* Operation k of four: lane i of v[j * step] and lane j of v[i * step] change places. */
+/* Operation k of four: swaps lane i of v[j * step] and lane j of v[i * step]. */
 VEC_INLINE void pass_turn(vec *v, const int step, vec t[4], const int k)
 {
     if (k < 2)
@@ -21,7 +21,7 @@ VEC_INLINE void pass_turn(vec *v, const int step, vec t[4], const int k)
         pass_zip(t[k - 2], t[k], v + 2 * (k - 2) * step, v + (2 * (k - 2) + 1) * step);
 }
 
-/* Where the channels of some pixels lie: one part of them or four, each in channels one behind the other. */
+/* Where the channels of some pixels are: in one part or four, each with consecutive channels. */
 typedef struct pass_map {
     char *part[4]; /* of the first pixel */
     int parts;
@@ -32,12 +32,12 @@ typedef struct pass_map {
 typedef struct pass_line {
     char *at;
     int part;
-    int64_t left; /* channels of this part from here on */
+    int64_t left; /* channels left in this part */
 } pass_line;
 
 VEC_INLINE pass_line pass_first_line(const pass_map *m) { return (pass_line){ .at = m->part[0], .left = m->each }; }
 
-/* The line behind it; behind the last one some of the map. */
+/* The next line; after the last one, any line of the map. */
 VEC_INLINE void pass_next_line(const pass_map *m, pass_line *l)
 {
     l->at += PASS_LINE;
@@ -49,13 +49,14 @@ VEC_INLINE void pass_next_line(const pass_map *m, pass_line *l)
     l->at = m->part[l->part % m->parts];
 }
 
-/* A line of each of eight pixels, from the second cache into the first. */
+/* Prefetches a line of each of eight pixels from L2 into L1. */
 VEC_INLINE void pass_fetch_near(const char *line, int64_t apart)
 {
     WHT_UNROLL for (int i = 0; i < PASS_PIXELS; i++) __asm__ volatile("prfm pldl1keep, [%0]" : : "r"(line + i * apart));
 }
 
-/* Sixteen channels of four pixels: v, whose factors are g, becomes what is written, next and g those at `pixels`. */
+/* Sixteen channels of four pixels: v, with factors g, is transformed and stored; next and g are loaded from
+ * `pixels`. */
 VEC_INLINE void pass_turn_block(vec *v, vec *next, vec *g, const char *pixels, int64_t apart, const float *factors,
                                 char *to)
 {
@@ -102,7 +103,7 @@ PASS_FUNCTION pass_turned(const pass_map *m, const float *factors, char *to, int
     }
 }
 
-/* Four steps, and sixteen channels of four pixels plus bias are lines of the map; next: the rows at q. */
+/* Four steps, then sixteen channels of four pixels plus bias are stored as lines of the map; next: the rows at q. */
 VEC_INLINE void pass_out_block(const pass_spread *q, vec *v, vec *next, const float *bias, char *to, int64_t apart)
 {
     vec t[4], kept[4];
@@ -131,8 +132,8 @@ VEC_INLINE void pass_out_block(const pass_spread *q, vec *v, vec *next, const fl
     }
 }
 
-/* The last four steps: rows -> the map. Sixteen rows that are as far apart as they can be are as many channels of a
- * part, the rows behind them the next ones. */
+/* The last four steps: rows -> the map. Sixteen rows that are as far apart as possible are sixteen channels of a
+ * part; the rows after them are the next channels. */
 PASS_FUNCTION pass_out(const pass_rows *r, const float *bias, const pass_map *m)
 {
     const int64_t apart = r->rows / 16 * PASS_ROW;

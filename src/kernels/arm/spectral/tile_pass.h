@@ -1,18 +1,18 @@
-/* Passes over a square of 32 x 32 positions of sixteen channels for AArch64, the same bits as simd/tile_square.c gives
- * elsewhere. Sixteen vectors are in registers; those of the next block are loaded while these are stored. The order of
- * the instructions is what counts, so each is an `asm volatile` (wht_pass.h), and parameters are loaded where they are
- * used (gelu_lines.c says why). */
+/* Passes over a square of 32 x 32 positions of sixteen channels for AArch64, with the same bits as
+ * simd/tile_square.c. Sixteen vectors are in registers; those of the next block are loaded while these are stored.
+ * The order of the instructions matters, so each is its own `asm volatile` (wht_pass.h), and parameters are loaded
+ * where they are used (see gelu_lines.c for the reason). */
 #ifndef ZN_ARM_TILE_PASS_H
 #define ZN_ARM_TILE_PASS_H
 
 #include "kernels/arm/pinned.h"
 #include "kernels/arm/spectral/wht_pass.h"
 
-/* Floats between lines of a row of the square, between its rows, and between the tables of gates and of both bounds: no
- * power of two, since loads from places that far apart wait for each other. */
+/* Strides in floats: lines of a row of the square, its rows, and the tables of gates and of both bounds. None is a
+ * power of two, because loads at such distances wait for each other. */
 enum { TILE_SIDE = 32, TILE_LINE = 16, TILE_ROW = 33 * TILE_LINE, TILE_TABLE = 33 * TILE_LINE };
 
-/* Which results of the last step are wanted: both halves of the square, or those before or behind its middle. */
+/* Which results of the last step are needed: both halves of the square, or those before or after its middle. */
 typedef enum tile_half { TILE_BOTH, TILE_BEFORE, TILE_BEHIND } tile_half;
 
 /* The step at distance h of the transform of n values, of `across` vectors each. */
@@ -34,7 +34,7 @@ VEC_INLINE void tile_wht(const int n, const int across, vec *v)
         tile_step(n, across, 4, v);
 }
 
-/* The transform of four values of `across` vectors, or a half of its results. */
+/* The transform of four values of `across` vectors, or half of its results. */
 VEC_INLINE void tile_wht_half(const tile_half half, const int across, vec *v)
 {
     WHT_UNROLL for (int k = 0; k < 2 * across; k++)
@@ -56,7 +56,7 @@ VEC_INLINE bool tile_wanted(const tile_half half, const int k)
     return half == TILE_BOTH || (k >= 2) == (half == TILE_BEHIND);
 }
 
-/* The steps at distances 8 and 16 of a row of the map, whose position j lies at from + at[j]. */
+/* The steps at distances 8 and 16 of a row of the map, whose position j is at from + at[j]. */
 static inline void tile_first_pinned(const float *from, const int64_t *at, float *to)
 {
     vec v[16];
@@ -74,8 +74,7 @@ static inline void tile_first_pinned(const float *from, const int64_t *at, float
     vec_pinned_fence();
 }
 
-/* Gate and soft threshold of eight neighbours, two vectors of each; half of them at a time, to have registers enough.
- */
+/* Gate and soft threshold of eight neighbours, two vectors each; half of them at a time, to have enough registers. */
 VEC_INLINE void tile_threshold(vec *v, const float *table)
 {
     WHT_UNROLL for (int half = 0; half < 16; half += 8)
@@ -101,8 +100,8 @@ VEC_INLINE void tile_threshold(vec *v, const float *table)
     }
 }
 
-/* What is fetched while a row is mixed: the next row of the map into the first cache, the one behind it into the
- * second, position j of both at at[j]. */
+/* What is prefetched while a row is mixed: the next row of the map into L1, the row after it into L2, position j of
+ * both at at[j]. */
 typedef struct tile_ahead {
     const float *soon, *later;
     const int64_t *at;
@@ -118,7 +117,8 @@ VEC_INLINE void tile_fetch_soon(const tile_ahead *f, const int j)
     __asm__ volatile("prfm pldl1keep, [%0]" : : "r"(f->soon + f->at[j]));
 }
 
-/* The transform of eight, while positions j and j + 1 are fetched: in a run, each fetch waits for the one before. */
+/* The transform of eight, while positions j and j + 1 are prefetched: in a burst, each prefetch waits for the
+ * previous one. */
 VEC_INLINE void tile_wht_fetching(const tile_ahead *f, const int j, vec *v)
 {
     tile_fetch_later(f, j);
@@ -153,7 +153,7 @@ static inline void tile_row_pinned(float *row, const float *table, tile_ahead f)
     vec_pinned_fence();
 }
 
-/* The middle of the transforms of columns: eight rows, so many lines of them. */
+/* The middle of the transforms of columns: `lines` lines of eight rows. */
 static inline void tile_columns_pinned(float *at, const float *table, int64_t lines)
 {
     vec v[16];
@@ -176,8 +176,8 @@ static inline void tile_columns_pinned(float *at, const float *table, int64_t li
     vec_pinned_fence();
 }
 
-/* The steps at distances 8 and 16 along rows, for the wanted half of the columns, and then along columns, of four rows
- * of the square that lie eight apart: sixteen positions at a time. */
+/* The steps at distances 8 and 16 along rows, for the needed half of the columns, and then along columns, for four
+ * rows of the square that are eight apart: sixteen positions at a time. */
 VEC_INLINE void tile_corners_pinned(const tile_half half, float *rows)
 {
     vec v[16];
@@ -202,7 +202,7 @@ VEC_INLINE void tile_corners_pinned(const tile_half half, float *rows)
     vec_pinned_fence();
 }
 
-/* The steps at distances 8 and 16 along columns, for the wanted half of the rows, of so many lines of four rows. */
+/* The steps at distances 8 and 16 along columns, for the needed half of the rows: `lines` lines of four rows. */
 VEC_INLINE void tile_last_pinned(const tile_half half, float *at, int64_t lines)
 {
     vec v[16];

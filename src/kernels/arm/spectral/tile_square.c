@@ -1,27 +1,27 @@
-/* Spectral mixing of squares of 32 x 32 positions for AArch64: sixteen channels at a time are mixed along rows and
- * columns by the passes of tile_pass.h, fewer by the vector build. What lies outside the map is reflected, and of that
- * only what something inside depends on is computed. */
+/* Spectral mixing of squares of 32 x 32 positions for AArch64. Sixteen channels at a time are mixed along rows and
+ * columns by the passes of tile_pass.h; the vector build handles fewer. Positions outside the map are reflected, and
+ * only those that something inside depends on are computed. */
 #include "kernels/arm/kernels.h"
 #include "kernels/arm/spectral/tile_pass.h"
 #include "kernels/simd/spectral/square.h"
 
-enum { TILE_AHEAD = 2 }; /* rows that are fetched early */
+enum { TILE_AHEAD = 2 }; /* rows to prefetch */
 
-/* The row of the map that row i shows. */
+/* The row of the map that row i is read from. */
 static const float *tile_map_row(const square *q, int i)
 {
     const int64_t y = zn_tile_mix_reflect(q->at.y + i, q->a->h);
     return q->a->x + (q->at.image * q->a->h + y) * q->a->wide * q->a->channels + q->first;
 }
 
-/* The row of the square inside the map that shows the same as row i; or i, if there is none. */
+/* The row of the square inside the map that is read from the same row as i; or i if there is none. */
 static int tile_twin(const square *q, int i)
 {
     const int64_t twin = zn_tile_mix_reflect(q->at.y + i, q->a->h) - q->at.y;
     return twin >= 0 && twin < TILE_SIDE ? (int)twin : i;
 }
 
-/* All rows without their last steps; twins are copied. */
+/* All rows without their last steps; duplicates are copied. */
 static void tile_rows(const square *q)
 {
     int64_t at[TILE_SIDE];
@@ -49,7 +49,7 @@ static tile_half tile_half_of(int64_t begin, int64_t end)
     return end <= TILE_SIDE / 2 ? TILE_BEFORE : begin >= TILE_SIDE / 2 ? TILE_BEHIND : TILE_BOTH;
 }
 
-/* Sixteen channels. Gates and both bounds of a row or column lie TILE_TABLE apart, as all_squares lays them out. */
+/* Sixteen channels. Gates and both bounds of a row or column are TILE_TABLE apart, as all_squares stores them. */
 static void mix_sixteen(const square *q, square_part in)
 {
     const tile_half across = tile_half_of(in.left, in.right), down = tile_half_of(in.top, in.bottom);

@@ -1,5 +1,5 @@
-/* Walsh-Hadamard transforms for AArch64: maps as a stream of groups whose passes run at once (wht_stream.h), and lines
- * of channels by the blocks of wht_lines.h. What is left over goes to the vector build. */
+/* Walsh-Hadamard transforms for AArch64: maps as a stream of groups whose passes run at once (wht_stream.h), and
+ * lines of channels with the blocks of wht_lines.h. The vector build handles the rest. */
 #include "kernels/arm/kernels.h"
 #include "kernels/arm/spectral/wht_lines.h"
 #include "kernels/arm/spectral/wht_stream.h"
@@ -17,7 +17,7 @@ bool zn_wht_arm_supports(const void *args)
     return a->inner == 1 ? a->n >= WHT_BLOCKS_LEAST : a->inner % run_of(a) == 0;
 }
 
-/* Lines of channels. Those that registers do not hold are transformed in pieces, and then among pieces. */
+/* Lines of channels. Lines that do not fit in registers are transformed in pieces, and then among pieces. */
 static void channels(const zn_wht_args *a, zn_range r)
 {
     if (a->n <= HELD) {
@@ -36,14 +36,15 @@ static void channels(const zn_wht_args *a, zn_range r)
     }
 }
 
-/* Floats of a group of a stream: rows where they lie one behind the other; else as many as the first cache has room
- * for, since memory likes long runs. */
+/* Floats per group of a stream: rows if they are contiguous; otherwise as many as fit L1, because memory is faster
+ * in long runs. */
 static int64_t stream_width(const zn_wht_args *a)
 {
     return a->inner <= zn_wht_run(a) ? a->inner : a->n == 16 ? 256 : a->n == 64 ? 64 : 128;
 }
 
-/* A range as one stream of groups of stream_width floats or less. False where its form does not allow it. */
+/* Processes a range as one stream of groups of stream_width floats or less. Returns false if its shape does not
+ * allow it. */
 static bool stream(const zn_wht_args *a, zn_range r)
 {
     const int64_t run = run_of(a);
@@ -65,7 +66,7 @@ static bool stream(const zn_wht_args *a, zn_range r)
     return false;
 }
 
-/* Up to four rows without gaps, in one pass that fetches what it reads 16 KB later. */
+/* Up to four contiguous rows, in one pass that prefetches 16 KB ahead. */
 static bool one_pass(const zn_wht_args *a, zn_range r)
 {
     if (a->n < 2 || a->n > 4 || a->inner % WHT_LINE || a->inner > zn_wht_run(a))

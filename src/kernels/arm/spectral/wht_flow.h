@@ -1,40 +1,40 @@
-/* One to three passes of a Walsh-Hadamard transform at once, for AArch64: a block of sixteen vectors of each in turn,
- * so that memory is read and written at an even pace while what lies between the passes stays in rings of a few KB.
- * While one block is computed, the one before it (of another pass) is stored and the one behind it loaded.
+/* One to three passes of a Walsh-Hadamard transform at once, for AArch64: a block of sixteen vectors of each in
+ * turn. Memory is read and written at an even rate, and data between the passes stays in rings of a few KB. While
+ * one block is computed, the previous one (of another pass) is stored and the next one loaded.
  *
- * Lines of the cache are written whole, to rings as well as to memory: half lines make memory several times as slow,
- * even half lines in the L1 between whole ones that go to memory. */
+ * Whole cache lines are written, to rings as well as to memory. Half lines make memory several times as slow, even
+ * half lines in L1 between whole lines that go to memory. */
 #ifndef ZN_ARM_WHT_FLOW_H
 #define ZN_ARM_WHT_FLOW_H
 
 #include "kernels/arm/spectral/wht_pass.h"
 
-/* What a pass is, a constant everywhere: its radix (2, 4 or 8), and flags. */
+/* The kind of a pass, a compile-time constant everywhere: its radix (2, 4 or 8), and flags. */
 enum {
     FLOW_RADIX = 15,
-    FLOW_SCALE = 16,  /* the result times a factor */
-    FLOW_SPREAD = 32, /* reads what a pass of radix 8 wrote: the halves of a line are 256 bytes apart */
-    FLOW_CLOSE = 64,  /* the next line of each row is fetched into the first cache, too */
+    FLOW_SCALE = 16,  /* multiply the result by a factor */
+    FLOW_SPREAD = 32, /* reads data written by a pass of radix 8: the halves of a line are 256 bytes apart */
+    FLOW_CLOSE = 64,  /* also prefetch the next line of each row into L1 */
 };
-#define FLOW_ACROSS(pass) (16 / ((pass)&FLOW_RADIX)) /* vectors of a row of a block */
-#define FLOW_STEPS(pass)  (8 * (((pass)&FLOW_RADIX) == 8 ? 3 : ((pass)&FLOW_RADIX) / 2)) /* butterflies of a block */
+#define FLOW_ACROSS(pass) (16 / ((pass)&FLOW_RADIX)) /* vectors per row of a block */
+#define FLOW_STEPS(pass)  (8 * (((pass)&FLOW_RADIX) == 8 ? 3 : ((pass)&FLOW_RADIX) / 2)) /* butterflies per block */
 
-/* Where a pass reads or writes; all in bytes. Blocks lie in runs, runs in groups, groups in lines. */
+/* Where a pass reads or writes; all in bytes. Blocks form runs, runs form groups, groups form lines. */
 typedef struct flow_side {
     char *at;                        /* the next block */
-    int64_t step;                    /* between its rows; for stores of radix 8, between its lines */
-    int64_t block, run, group, line; /* to the next block; and on behind a run, a group, a line */
-    char *end;                       /* of a ring, or NULL */
+    int64_t step;                    /* distance between its rows; for stores of radix 8, between its lines */
+    int64_t block, run, group, line; /* distance to the next block; and more after a run, a group, a line */
+    char *end;                       /* end of a ring, or NULL */
     int64_t ring;
 } flow_side;
 
 typedef struct flow_pass {
     flow_side from, to;
-    int64_t blocks, runs, groups; /* of a run, a group, a line */
+    int64_t blocks, runs, groups; /* blocks per run, runs per group, groups per line */
     int64_t blocks_left, runs_left, groups_left;
-    int64_t total;    /* groups in all, or 0 for a pass that reads a ring */
-    char *still;      /* what may be read behind the last of them */
-    int64_t to_fetch; /* bytes from what is read to what is fetched into the second cache */
+    int64_t total;    /* total groups, or 0 for a pass that reads a ring */
+    char *still;      /* an address that may be read after the last of them */
+    int64_t to_fetch; /* prefetch distance into L2 in bytes */
 } flow_pass;
 
 VEC_INLINE void flow_advance(flow_pass *p)
@@ -66,7 +66,7 @@ VEC_INLINE void flow_advance(flow_pass *p)
 
 #define FLOW_LOAD(offset)                                                                                              \
     __asm__ volatile("ldp %q0, %q1, [%2, " #offset "]" : "=w"(v[2 * k]), "=w"(v[2 * k + 1]) : "r"(p))
-/* Pair k of a block. */
+/* Loads pair k of a block. */
 VEC_INLINE void flow_load(const int pass, const flow_side *s, vec *v, const int k)
 {
     const int pairs = FLOW_ACROSS(pass) / 2, at = k % pairs;
@@ -84,7 +84,7 @@ VEC_INLINE void flow_load(const int pass, const flow_side *s, vec *v, const int 
 }
 #undef FLOW_LOAD
 
-/* The k-th line of a block that is done: first, third, second, fourth. */
+/* Stores the k-th line of a block that is complete: first, third, second, fourth. */
 VEC_INLINE void flow_store(const int pass, char *to, int64_t step, vec *v, vec scale, const int k)
 {
     const int line = k / 2 + k % 2 * 2, scaled = pass & FLOW_SCALE ? 4 : 0;
@@ -103,7 +103,7 @@ VEC_INLINE void flow_step(const int pass, vec *v, const int k)
     wht_butterfly(v + low * across + u, v + (low + h) * across + u);
 }
 
-/* Four lines; with radix 8, two blocks share eight. */
+/* Prefetches four lines; with radix 8, two blocks share eight. */
 VEC_INLINE void flow_fetch(const int pass, const flow_pass *p)
 {
     const int64_t step = p->from.step;
@@ -119,7 +119,7 @@ VEC_INLINE void flow_fetch(const int pass, const flow_pass *p)
     }
 }
 
-/* A block that waits for its last two lines to be stored. */
+/* A block whose last two lines are not stored yet. */
 typedef struct flow_rest {
     char *to;
     int64_t step;
@@ -147,13 +147,10 @@ VEC_INLINE void flow_block(const int pass, flow_pass *p, vec *v, const int old_p
     flow_advance(p);
 }
 
-/* Before the first block: one of the last pass is said to wait, whose place is written again later. */
+/* Before the first block: marks one of the last pass as not stored yet; its destination is overwritten later. */
 VEC_INLINE flow_rest flow_begin(const int pass, const flow_pass *first, const flow_pass *last, vec *v, vec *old)
 {
-    __asm__ volatile(""
-                     :
-                     :
-                     : "memory"); /* loads and stores do not name what they touch: this and flow_end stand for them */
+    __asm__ volatile("" : : : "memory"); /* loads and stores do not declare their memory: this and flow_end do */
     WHT_UNROLL for (int k = 0; k < 8; k++) flow_load(pass, &first->from, v, k);
     WHT_UNROLL for (int k = 0; k < 16; k++) old[k] = vec_splat(0);
     return (flow_rest){ last->to.at, last->to.step };
@@ -169,7 +166,7 @@ VEC_INLINE void flow_end(const int pass, const flow_rest *rest, vec *old, vec sc
 /* A pass from map to map, of an even number of blocks. */
 VEC_INLINE void flow_one(const int a, const flow_pass *passes, int64_t blocks, float factor)
 {
-    flow_pass p = *passes, read = p; /* which is a block ahead */
+    flow_pass p = *passes, read = p; /* which is one block ahead */
     const vec scale = vec_splat(factor);
     vec v[16], w[16];
     flow_rest rest = flow_begin(a, &p, &p, v, w);
@@ -185,7 +182,7 @@ VEC_INLINE void flow_one(const int a, const flow_pass *passes, int64_t blocks, f
     flow_end(a, &rest, w, scale);
 }
 
-/* Passes a and b, of `blocks` blocks each; b reads what a wrote a group ago. */
+/* Passes a and b, of `blocks` blocks each; b reads what a wrote one group earlier. */
 VEC_INLINE void flow_two(const int a, const int b, const flow_pass *passes, int64_t blocks, float factor)
 {
     flow_pass p = passes[0], q = passes[1];

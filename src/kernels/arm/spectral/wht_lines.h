@@ -1,17 +1,17 @@
-/* Walsh-Hadamard transforms of lines of 2 to 64 floats that lie one behind the other, for AArch64: sixteen vectors at a
- * time, whole lines among them, while the next sixteen are loaded and the ones before stored. Instructions keep their
- * order and lines of the cache are written whole, as in wht_pass.h and wht_flow.h. */
+/* Walsh-Hadamard transforms of consecutive lines of 2 to 64 floats, for AArch64: sixteen vectors at a time, which
+ * hold whole lines, while the next sixteen are loaded and the previous ones stored. Instructions keep their order
+ * and whole cache lines are written, as in wht_pass.h and wht_flow.h. */
 #ifndef ZN_ARM_WHT_LINES_H
 #define ZN_ARM_WHT_LINES_H
 
 #include "kernels/arm/spectral/wht_pass.h"
 
-/* Two instructions each: steps within a vector, then those among vectors. n is a constant everywhere. */
+/* Two instructions each: steps within a vector, then those among vectors. n is a compile-time constant everywhere. */
 #define LINES_WITHIN(n)     ((n) == 2 ? 16 : 32)
 #define LINES_OPERATIONS(n) (LINES_WITHIN(n) + ((n) == 64 ? 32 : (n) == 32 ? 24 : (n) == 16 ? 16 : (n) == 8 ? 8 : 0))
 
-/* Operation k of a block: lane l becomes its neighbour's value plus or minus its own, which is exact as a product with
- * signs; then butterflies among vectors. */
+/* Operation k of a block: lane l becomes its neighbour's value plus or minus its own, which is exact as a product
+ * with signs; then butterflies among vectors. */
 VEC_INLINE void lines_operation(const int n, vec *v, const vec *signs, const int k)
 {
     vec other;
@@ -30,7 +30,7 @@ VEC_INLINE void lines_operation(const int n, vec *v, const vec *signs, const int
 
 #define LINES_LOAD(offset)                                                                                             \
     __asm__ volatile("ldp %q0, %q1, [%2, " #offset "]" : "=w"(v[2 * k]), "=w"(v[2 * k + 1]) : "r"(from))
-/* Pair k of a block. */
+/* Loads pair k of a block. */
 VEC_INLINE void lines_load(const char *from, vec *v, const int k)
 {
     if (k == 0)
@@ -52,7 +52,7 @@ VEC_INLINE void lines_load(const char *from, vec *v, const int k)
 }
 #undef LINES_LOAD
 
-/* The k-th line of the cache that is done: first, third, second, fourth. */
+/* Stores the k-th cache line that is complete: first, third, second, fourth. */
 VEC_INLINE void lines_store(const bool scaled, char *to, vec *v, vec scale, const int k)
 {
     const int line = k / 2 + k % 2 * 2, products = scaled ? 4 : 0;
@@ -63,8 +63,8 @@ VEC_INLINE void lines_store(const bool scaled, char *to, vec *v, vec scale, cons
                      : "w"(v[0]), "w"(v[1]), "w"(v[2]), "w"(v[3]), "r"(to + 64 * line));
 }
 
-/* Computes v, whose place is `to`, and stores half of it; stores the rest of `old` at old_to and loads the next block,
- * its last pairs late, when there is room. Fetches what comes 16 KB further on. */
+/* Computes v, whose destination is `to`, and stores half of it; stores the rest of `old` at old_to and loads the
+ * next block, its last pairs late, when registers are free. Prefetches 16 KB ahead. */
 VEC_INLINE void lines_block(const int n, const bool scaled, vec *v, vec *old, const char *from, char *to, char *old_to,
                             const vec *signs, vec scale)
 {
@@ -89,14 +89,14 @@ VEC_INLINE void lines_block(const int n, const bool scaled, vec *v, vec *old, co
     WHT_UNROLL for (int k = 0; k < 16; k++) old[k] = fresh[k];
 }
 
-/* Blocks of 64 floats, an even number of them; they may be written where they were read. */
+/* An even number of blocks of 64 floats; they may be written where they were read. */
 VEC_INLINE void lines_all(const int n, const bool scaled, const float *x, float *y, int64_t blocks, float factor)
 {
     const vec signs[2] = { { 1, -1, 1, -1 }, { 1, 1, -1, -1 } }, scale = vec_splat(factor);
     const char *from = (const char *)x;
-    char *to = (char *)y, *old_to = to; /* what `old` holds at first is written over */
+    char *to = (char *)y, *old_to = to; /* the initial content of `old` is overwritten */
     vec v[16], w[16];
-    __asm__ volatile("" : : : "memory"); /* loads and stores do not name what they touch: these two stand for them */
+    __asm__ volatile("" : : : "memory"); /* loads and stores do not declare their memory: these two do */
     WHT_UNROLL for (int k = 0; k < 8; k++) lines_load(from, v, k);
     WHT_UNROLL for (int k = 0; k < 16; k++) w[k] = vec_splat(0);
     for (; blocks > 0; blocks -= 2, to += 512) {
@@ -127,14 +127,14 @@ WHT_LINES(32)
 WHT_LINES(64)
 #undef WHT_LINES
 
-/* The least length; clang puts loaded blocks on the stack, and with short lines that is slower than wht_held.h. */
+/* The minimum length; clang spills loaded blocks to the stack, which for short lines is slower than wht_held.h. */
 #if defined(__clang__)
 enum { WHT_BLOCKS_LEAST = 8 };
 #else
 enum { WHT_BLOCKS_LEAST = 2 };
 #endif
 
-/* As many of `count` floats in lines of n as are whole pairs of blocks; returns how many. */
+/* Transforms as many of `count` floats, in lines of n, as are whole pairs of blocks; returns how many. */
 static inline int64_t wht_blocks(int64_t n, const float *x, float *y, int64_t count, float scale)
 {
     void (*const by_length[])(const float *, float *, int64_t, float) = { wht_blocks2,  wht_blocks4,  wht_blocks8,

@@ -1,8 +1,9 @@
-/* A pass of a Walsh-Hadamard transform for AArch64: radix rows at a time, sixteen vectors in registers, while the next
- * block is loaded and the one before it stored, in pairs. The order of the instructions is what counts: a Neoverse-V1
- * takes 15 cycles for a block of three steps so, 25 when a block is loaded, added up and stored (14 is what additions
- * and stores, four a cycle, allow). Compilers change that order, so every instruction is an `asm volatile` of its own:
- * those stay in order, and the compiler is left with what it does well, registers and addresses. */
+/* A pass of a Walsh-Hadamard transform for AArch64: radix rows at a time, sixteen vectors in registers, while the
+ * next block is loaded and the previous one stored, in pairs. The order of the instructions matters: a Neoverse-V1
+ * takes 15 cycles for a block of three steps in this order, and 25 if a block is loaded, added and stored one after
+ * the other (additions and stores, four per cycle, allow 14). Compilers change that order, so every instruction is
+ * its own `asm volatile`. These keep their order, and the compiler still assigns registers and addresses, which it
+ * does well. */
 #ifndef ZN_ARM_WHT_PASS_H
 #define ZN_ARM_WHT_PASS_H
 
@@ -38,14 +39,15 @@ VEC_INLINE void wht_times(vec *a, vec g, const int lane)
 }
 #undef WHT_TIMES
 
-/* A block of 8 rows of 2 vectors, 4 of 4 or 2 of 4; its vectors are v[row * across + u]. A butterfly is an operation,
- * and so is the product of two vectors with their factor. kind, radix and k are constants everywhere. */
+/* A block of 8 rows of 2 vectors, 4 of 4 or 2 of 4; its vectors are v[row * across + u]. A butterfly is an
+ * operation, and so is the product of two vectors with their factor. kind, radix and k are compile-time constants
+ * everywhere. */
 #define WHT_ACROSS(radix) ((radix) == 8 ? 2 : 4)
 #define WHT_PAIRS(radix)  ((radix)*WHT_ACROSS(radix) / 2)
 #define WHT_STEPS(radix)  (((radix) == 8 ? 3 : (radix) / 2) * WHT_PAIRS(radix)) /* butterflies of one transform */
 #define WHT_OPERATIONS(kind, radix)                                                                                    \
     (WHT_STEPS(radix) * ((kind) == WHT_GATE ? 2 : 1) + ((kind) == WHT_PLAIN ? 0 : WHT_PAIRS(radix)))
-#define WHT_FIRST(radix) ((radix) == 8 ? 3 : WHT_PAIRS(radix) / 4) /* pairs stored before the next block is begun */
+#define WHT_FIRST(radix) ((radix) == 8 ? 3 : WHT_PAIRS(radix) / 4) /* pairs stored before the next block is started */
 
 VEC_INLINE void wht_step(const int radix, vec *v, const int k)
 {
@@ -72,7 +74,7 @@ VEC_INLINE void wht_operation(const wht_kind kind, const int radix, vec *v, cons
         wht_step(radix, v, k < all ? k : k - all - pairs);
 }
 
-/* Where a block is read or written: bytes from the beginning, those that are left of this run, and its first row. */
+/* Where a block is read or written: offset in bytes, bytes left in this run, and its first row. */
 typedef struct wht_place {
     int64_t at, left, row;
 } wht_place;
@@ -114,8 +116,8 @@ VEC_INLINE void wht_factors(const wht_kind kind, const int radix, const wht_walk
     }
 }
 
-/* Computes v, whose place is `own`, while what is left of `old` (or NULL) is stored and `next` (or NULL) loaded; then
- * `old_at` is `own`, and `own` and `read` are one block further. */
+/* Computes v, whose position is `own`, while the rest of `old` (or NULL) is stored and `next` (or NULL) loaded. Then
+ * `old_at` is set to `own`, and `own` and `read` advance by one block. */
 VEC_INLINE void wht_block(const wht_kind kind, const int radix, const wht_walk *q, vec *v, const vec *old, vec *next,
                           vec *g, wht_place *old_at, wht_place *own, wht_place *read)
 {
@@ -157,7 +159,7 @@ VEC_INLINE void wht_end(const int radix, const wht_walk *q, const vec *v, const 
     WHT_UNROLL for (int k = first; k < pairs; k++) wht_write(radix, q, at, v, k);
 }
 
-/* Fetches lines; returns what follows them. */
+/* Prefetches lines; returns the address after them. */
 VEC_INLINE const float *wht_fetch(const float *at, int each, bool near)
 {
     for (int i = 0; i < each; i++, at += 16)

@@ -1,5 +1,4 @@
-/* Passes of a Walsh-Hadamard transform for AArch64: those of wht_pass.h where runs are whole blocks of sixteen vectors.
- */
+/* Passes of a Walsh-Hadamard transform for AArch64: those of wht_pass.h if runs are whole blocks of sixteen vectors. */
 #include "kernels/arm/spectral/wht_pass.h"
 #include "kernels/simd/spectral/wht.h"
 

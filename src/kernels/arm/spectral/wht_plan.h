@@ -1,23 +1,23 @@
-/* How a map goes through the passes of wht_flow.h: in groups of n rows by `width` floats, from the map through rings of
- * two groups to the map. This file says which passes, and where each of them reads and writes. */
+/* How a map is processed by the passes of wht_flow.h: in groups of n rows by `width` floats, from the map through
+ * rings of two groups back to the map. This file chooses the passes and where each of them reads and writes. */
 #ifndef ZN_ARM_WHT_PLAN_H
 #define ZN_ARM_WHT_PLAN_H
 
 #include "kernels/arm/spectral/wht_flow.h"
 
-/* Groups lie beside each other in lines of n rows, the lines one behind the other. */
+/* Groups are adjacent in lines of n rows; the lines are consecutive. */
 typedef struct wht_stream {
     const float *from; /* the first line */
     float *to;
     int64_t n, row; /* rows, and floats from one to the next */
-    int64_t width;  /* of a group: whole lines of the cache, an even number of them if n is 8 and it is not a row */
-    int64_t first, total; /* groups: the first that is meant, and how many */
+    int64_t width;  /* width of a group: whole cache lines, an even number of them if n is 8 and it is not a row */
+    int64_t first, total; /* first group to process, and number of groups */
     float scale;
-    float *rings; /* scratch of two groups for every pass but one */
+    float *rings; /* scratch of two groups for every pass except one */
 } wht_stream;
 
-/* Radixes of the passes over n rows, 0 for those that are not. Rows that lie far apart are read four at a time: they
- * share a set of the first cache, and radix 8 would read each line twice. */
+/* Radixes of the passes over n rows, 0 for unused passes. Rows that are far apart are read four at a time: they
+ * share an L1 set, and radix 8 would read each line twice. */
 typedef struct wht_plan {
     int a, b, c;
 } wht_plan;
@@ -48,7 +48,7 @@ static inline int wht_plan_passes(const wht_plan *p) { return p->c ? 3 : p->b ? 
 
 static inline int wht_plan_last(const wht_plan *p) { return p->c ? p->c : p->b ? p->b : p->a; }
 
-/* Whether the passes can do it, with so many bytes of scratch. */
+/* Whether the passes support it, with `scratch` bytes of scratch. */
 static inline bool wht_can_stream(const wht_stream *q, size_t scratch)
 {
     const wht_plan plan = wht_plan_of(q);
@@ -59,27 +59,27 @@ static inline bool wht_can_stream(const wht_stream *q, size_t scratch)
            (size_t)(rings * 2 * group) * sizeof(float) <= scratch;
 }
 
-/* Where group i is in a map. */
+/* Offset of group i in a map. */
 static inline int64_t wht_group_at(const wht_stream *q, int64_t i)
 {
     const int64_t groups = q->row / q->width, k = q->first + i;
     return k / groups * q->n * q->row + k % groups * q->width;
 }
 
-/* The place of group i in ring r. */
+/* The address of group i in ring r. */
 static inline float *wht_slot(const wht_stream *q, int r, int64_t i)
 {
     return q->rings + (2 * r + i % 2) * q->n * q->width;
 }
 
-/* The side of a pass that reads or writes ring r, from group i on. */
+/* The side of a pass that reads or writes ring r, from group i. */
 static inline flow_side wht_ring(const wht_stream *q, int r, int64_t i)
 {
     const int64_t ring = 2 * q->n * q->width * (int64_t)sizeof(float);
     return (flow_side){ .at = (char *)wht_slot(q, r, i), .end = (char *)wht_slot(q, r, 0) + ring, .ring = ring };
 }
 
-/* Reads what radix 8 wrote: a run goes through a row, eight rows to a group. */
+/* Reads what radix 8 wrote: a run covers a row, eight rows form a group. */
 static inline void wht_read_spread(flow_side *s, int64_t width)
 {
     s->step = 8 * width;
@@ -88,7 +88,7 @@ static inline void wht_read_spread(flow_side *s, int64_t width)
     s->group = 32 * width - 256;
 }
 
-/* Stands at group i, counted from the beginning of a line. */
+/* Positions a pass at group i, counted from the start of a line. */
 static inline void wht_pass_at(flow_pass *p, int64_t i)
 {
     p->blocks_left = p->blocks;
@@ -96,7 +96,7 @@ static inline void wht_pass_at(flow_pass *p, int64_t i)
     p->groups_left = p->groups - i % p->groups;
 }
 
-/* The map -> ring 0, from group i on. */
+/* The map -> ring 0, from group i. */
 static inline flow_pass wht_pass_first(const wht_stream *q, const wht_plan *p, int64_t i)
 {
     const int64_t size = sizeof(float), width = q->width * size, row = q->row * size, across = 256 / p->a;
@@ -113,7 +113,7 @@ static inline flow_pass wht_pass_first(const wht_stream *q, const wht_plan *p, i
                     .groups = q->row / q->width,
                     .total = q->total - i,
                     .still = map,
-                    /* measured; for rows, less than 8 KB is as good as nothing */
+                    /* measured; for rows, less than 8 KB has no effect */
                     .to_fetch = width == row ? 16384
                                 : q->n > 16  ? 512
                                              : 2048 };

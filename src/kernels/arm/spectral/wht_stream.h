@@ -1,5 +1,6 @@
-/* Transforms of 2 to 128 rows of a map of any size as one stream: passes work on neighbouring groups at the same time
- * (wht_flow.h), as wht_plan.h says. The groups at the ends, which have no neighbour, go through them one by one. */
+/* Transforms of 2 to 128 rows of a map of any size as one stream: passes work on neighbouring groups at the same
+ * time (wht_flow.h), as planned by wht_plan.h. The groups at the ends have no neighbour and are processed
+ * separately. */
 #ifndef ZN_ARM_WHT_STREAM_H
 #define ZN_ARM_WHT_STREAM_H
 
@@ -11,7 +12,7 @@ static inline void wht_group_first(const wht_stream *q, int radix, int64_t i)
 {
     const float *from = q->from + wht_group_at(q, i);
     float *to = wht_slot(q, 0, i);
-    if (radix == 8) /* in pieces of 32 bytes, eight of a block one behind the other */
+    if (radix == 8) /* in pieces of 32 bytes, the eight of a block contiguous */
         for (int64_t y = 0; y < q->n; y += 8)
             wht_plain(8, &(wht_walk){ .from = from + y * q->row,
                                       .to = to + y * q->width,
@@ -32,7 +33,7 @@ static inline void wht_group_first(const wht_stream *q, int radix, int64_t i)
                                       .to_next = radix * q->width });
 }
 
-/* Four rows of pieces as radix 8 left them, 8 rows apart. */
+/* Four rows of pieces as written by radix 8, 8 rows apart. */
 static inline void wht_group_spread(const float *from, float *to, int64_t width, int64_t row, float scale)
 {
     for (int64_t c = 0; c < width; c += 8)
@@ -92,7 +93,7 @@ WHT_FLOWS(wht_flow44, flow_two, 4, 4)
 WHT_FLOWS(wht_flow84, flow_two, 8, 4 | FLOW_SPREAD)
 WHT_FLOWS(wht_flow444, flow_three, 4, 4, 4)
 WHT_FLOWS(wht_flow844, flow_three, 8, 4 | FLOW_SPREAD, 4)
-WHT_FLOWS(wht_far44, flow_two, 4 | FLOW_CLOSE, 4) /* for rows that lie far apart */
+WHT_FLOWS(wht_far44, flow_two, 4 | FLOW_CLOSE, 4) /* for rows that are far apart */
 WHT_FLOWS(wht_far424, flow_three, 4 | FLOW_CLOSE, 2, 4)
 WHT_FLOWS(wht_far444, flow_three, 4 | FLOW_CLOSE, 4, 4)
 #undef WHT_FLOWS
@@ -135,11 +136,11 @@ static inline void wht_stream_end(const wht_stream *q, const wht_plan *p)
         wht_group_last(q, p, q->total - 1);
 }
 
-/* All of a stream that wht_can_stream. */
+/* Processes all of a stream that wht_can_stream accepts. */
 static inline void wht_stream_all(const wht_stream *q)
 {
     const wht_plan plan = wht_plan_of(q);
-    const int behind = wht_plan_passes(&plan) - 1; /* groups, of the last pass */
+    const int behind = wht_plan_passes(&plan) - 1; /* groups by which the last pass lags */
     flow_pass passes[3] = { wht_pass_first(q, &plan, behind) };
     if (plan.c)
         passes[1] = wht_pass_middle(q, &plan, 1);

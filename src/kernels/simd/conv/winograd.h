@@ -65,8 +65,7 @@ VEC_INLINE void winograd_input(const winograd_constants *k, const vec d[8], vec 
     const vec even1 = FMS(a1, 4.25f, d[4], d[2] + d[6]), odd1 = FMS(a1, 4.25f, d[3], d[1] + d[5]);
     o[1] = even1 + odd1;
     o[2] = even1 - odd1;
-#if defined(__ARM_NEON) /* four operations more, but a Neoverse-V1 adds at twice the rate of chains of multiply-adds   \
-                         */
+#if defined(__ARM_NEON) /* four more operations, but a Neoverse-V1 adds at twice the rate of multiply-add chains */
     const vec d4 = vmulq_laneq_f32(d[4], k->a, 3), d3 = vmulq_laneq_f32(d[3], k->b, 3);
     const vec even2 = FMA(b2, 0.25f, d[2], d[6] - d4), odd2 = FMA(a2, 0.5f, d[1], d[5] + d[5] - d3);
     const vec even3 = FMA(b1, 4, d[2] - d4, d[6]), odd3 = FMA(a2, 0.5f, d[5], d[1] + d[1] - d3);
