@@ -1,11 +1,11 @@
-# Shared by the scripts here: one measurement, numbers out of its JSON, other engines. Sourced, not run; the program to
-# measure is $zenith.
+# Shared by the scripts in this folder: run one measurement, read numbers from its JSON, install other engines. Source
+# it, do not run it. $zenith is the program to measure.
 # shellcheck shell=bash disable=SC2154
 
-# field NAME: a number or string of the JSON object on stdin
+# field NAME: prints a number or string of the JSON object on stdin
 field() { sed -n 's/.*"'"$1"'": *"\{0,1\}\([^",}]*\).*/\1/p' | head -1; }
 
-# measure PART SIZE PRECISION RUNS [more]: the JSON of one `zenith bench`, on one line
+# measure PART SIZE PRECISION RUNS [more]: prints the JSON of one `zenith bench` on one line
 measure() {
     local part=$1 size=$2 precision=$3 runs=$4
     shift 4
@@ -20,7 +20,7 @@ describe_machine() {
     echo "${cpu:-$(uname -m)}, $(nproc) CPUs, commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
 }
 
-# use_venv DIR PACKAGE...: sets $python to that of a virtual environment with these packages, making what is missing
+# use_venv DIR PACKAGE...: sets $python to that of a virtual environment with these packages; installs missing packages
 use_venv() {
     local venv=$1 package
     shift

@@ -2,8 +2,8 @@
 
     python3 bench/peers_cuda.py build-cuda/cli/zenith [SIDE ...]
 
-Times are medians of wall-clock milliseconds from numbers in the host's memory to numbers in the host's memory; for
-PyTorch also without the copies. Errors are RMS differences to 64-bit arithmetic over the RMS of the result.
+Times are medians of wall-clock milliseconds from host memory to host memory; for PyTorch also without the copies.
+Errors are RMS differences from 64-bit arithmetic, divided by the RMS of the result.
 """
 import copy
 import json
@@ -84,7 +84,7 @@ def zenith_encode_error(program, folder, picture, precision, exact):
     write_png(folder / "in.png", picture)
     zenith(program, folder, "encode", str(folder / "in.png"), "-o", str(folder / "z.safetensors"), "-f", "-p", precision)
     data = (folder / "z.safetensors").read_bytes()
-    begin = 8 + struct.unpack("<Q", data[:8])[0]  # one tensor and nothing behind it
+    begin = 8 + struct.unpack("<Q", data[:8])[0]  # one tensor and nothing after it
     z = torch.from_numpy(np.frombuffer(data[begin:], "<f4").copy()).double()
     return relative(z.reshape(exact.shape), exact)
 

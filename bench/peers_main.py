@@ -1,7 +1,7 @@
 """bench/peers: measures Zenith and other engines in turn and prints Markdown tables. Started by the script `peers`.
 
-A measurement is a fresh process: two warm-ups, then the timed runs. Rounds are interleaved and their order rotates, so
-that a busy minute of the machine hits everyone. Errors are against the same network in 64-bit arithmetic.
+Each measurement is a new process: two warm-ups, then the timed runs. Rounds are interleaved and their order rotates, so
+that other load on the machine affects all engines. Errors are relative to the same network in 64-bit arithmetic.
 """
 import argparse
 import importlib.util
@@ -22,7 +22,7 @@ ROOT = os.path.dirname(HERE)
 ARM = platform.machine() in ("aarch64", "arm64")
 MODULES = {"torch": "torch", "ort": "onnxruntime", "ncnn": "ncnn", "openvino": "openvino", "mnn": "MNN"}
 
-# name, label, arithmetic. Of each engine the settings that were fastest here, besides its defaults.
+# name, label, arithmetic. Each engine runs with its defaults and with the settings that were fastest here.
 ENGINES = [
     ("zenith-f32", "**Zenith** f32", 32),
     ("ncnn-fp32", "ncnn fp32", 32),
@@ -42,7 +42,7 @@ ENGINES = [
     ("torch-bf16", "PyTorch bf16", 16),
 ]
 ONLY_ARM = ("ncnn-fp16", "ort-fp16")
-WRONG = {32: 1e-3, 16: 0.3}  # relative error above which an engine did not run this network
+WRONG = {32: 1e-3, 16: 0.3}  # with a larger relative error, an engine did not run this network
 
 
 def arguments():
@@ -76,7 +76,7 @@ def command_output(command, **more):
 
 
 def find_zenith(a):
-    """The program, and a small tool beside it that hands out raw numbers; None where there is no program."""
+    """The program, and a small tool beside it that writes raw numbers; None if there is no program."""
     build = os.path.join(ROOT, "build")
     found = [a.zenith] if a.zenith else [os.path.join(build, p) for p in ("cli/zenith", "zenith", "bin/zenith")]
     a.zenith = next((p for p in found if os.access(p, os.X_OK)), None)
@@ -99,7 +99,7 @@ def available(name, a):
 
 
 def prepare(a):
-    """Weights in TAESD's own names, inputs, graphs of the other engines, and the reference results."""
+    """Writes weights with TAESD's own names, inputs, graphs for the other engines, and the reference results."""
     os.makedirs(f"{a.folder}/taesd", exist_ok=True)
     for part in a.parts:
         stem = f"{a.folder}/{part}"
@@ -158,8 +158,8 @@ def measure(name, part, a, output):
 
 
 def relative_error(name, part, a, output):
-    """RMS of the difference over the RMS of the reference. Zenith's picture has 16 bits: their rounding noise, a
-    twelfth of a step squared, is not the network's and is taken off; what is left is good to about 2e-6."""
+    """RMS of the difference, divided by the RMS of the reference. Zenith's image has 16 bits. Their rounding noise, a
+    twelfth of a step squared, does not come from the network and is subtracted; the rest is accurate to about 2e-6."""
     reference = np.load(f"{a.folder}/reference_{part}.npy")
     mse = np.mean((np.load(output).astype(np.float64) - reference) ** 2)
     if name.startswith("zenith") and part == "decode":
@@ -168,7 +168,7 @@ def relative_error(name, part, a, output):
 
 
 def busy():
-    """Seconds all CPUs together have worked since boot."""
+    """Busy seconds of all CPUs together since boot."""
     with open("/proc/stat") as f:
         fields = [int(v) for v in f.readline().split()[1:]]
     return (sum(fields[:8]) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")

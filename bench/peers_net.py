@@ -1,7 +1,7 @@
-"""The TAESD network as data, and its translations: weights file, PyTorch, ONNX, ncnn.
+"""The TAESD network as data, and its conversion to a weights file, PyTorch, ONNX and ncnn.
 
-Every engine in the comparison runs what is written here: the same layers, the same random weights, the same input.
-ONNX and ncnn files are written byte by byte so that neither the onnx package nor a converter is needed.
+Every engine in the comparison runs this network: the same layers, the same random weights, the same input.
+ONNX and ncnn files are written byte by byte, so neither the onnx package nor a converter is needed.
 """
 import json
 import struct
@@ -49,7 +49,7 @@ def shapes(part, width, height):
 
 
 def gflop(part, width, height):
-    """Direct-equivalent work of the convolutions, multiply and add counted separately."""
+    """Operations of the convolutions in the direct algorithm; a multiply-add counts as two."""
     pixels = width * height if part == "encode" else width * height // 64
     total = 0
     for layer in PARTS[part]():
@@ -64,7 +64,8 @@ def gflop(part, width, height):
 
 
 def random_weights(part, seed):
-    """He scale; block ends are damped so that activations keep their size, and the decoder's picture lies in [0,1]."""
+    """He initialisation. The last layer of each block is scaled down so that activations keep their size and the
+    decoder's image is in [0,1]."""
     rng = np.random.default_rng(seed)
     weights = {}
 
@@ -88,7 +89,7 @@ def random_weights(part, seed):
 
 
 def random_input(part, width, height, seed):
-    """Encoder: values of a 16-bit picture; decoder: a latent of unit spread."""
+    """Encoder: values of a 16-bit image; decoder: a latent with unit standard deviation."""
     rng = np.random.default_rng(seed + 1)
     shape = shapes(part, width, height)[0]
     if part == "decode":
@@ -165,7 +166,7 @@ def torch_module(part, weights):
 
 
 class Proto:
-    """As much of the protobuf wire format as an ONNX file needs."""
+    """The part of the protobuf wire format that an ONNX file needs."""
 
     def __init__(self):
         self.bytes = bytearray()
@@ -272,7 +273,7 @@ def save_onnx(path, part, weights, width, height, dtype="<f4"):
 
 
 def save_ncnn(stem, part, weights):
-    """stem.param (text) and stem.bin; ReLU is fused into the convolutions, as ncnn's own optimiser does."""
+    """Writes stem.param (text) and stem.bin. ReLU is fused into the convolutions, as ncnn's own optimiser does."""
     lines, blobs, data = [], ["input"], bytearray()
     lines.append("Input input 0 1 input")
 

@@ -1,9 +1,9 @@
-"""One engine, one part, one process: load, warm up, time, and print a JSON line.
+"""Measures one part with one engine in one process: load, warm up, time, and print a JSON line.
 
     python3 peers_worker.py ENGINE PART FOLDER THREADS RUNS [OUTPUT.npy]
 
-A fresh process for each measurement keeps thread pools and allocators of different engines apart and makes its peak
-memory its own. FOLDER is what peers_main.py prepared.
+A new process for each measurement separates the thread pools and allocators of the engines, and gives the peak memory
+of this engine alone. peers_main.py prepares FOLDER.
 """
 import json
 import os
@@ -71,7 +71,7 @@ def ncnn_engine(part, folder, threads, kind):
         extractor.input("input", x)
         status, y = extractor.extract(output)
         assert status == 0
-        return extractor, y, array  # blobs borrow from the extractor and from the array
+        return extractor, y, array  # blobs borrow memory from the extractor and the array
 
     return call, (lambda kept: np.array(kept[1])[None]), "ncnn " + ncnn.__version__
 
@@ -123,7 +123,7 @@ def main():
     if len(sys.argv) > 6:
         np.save(sys.argv[6], finish(result))
     print(json.dumps({"ms": times, "rss_mb": memory, "version": version}), flush=True)
-    os._exit(0)  # some engines crash in their static destructors; the result is out
+    os._exit(0)  # some engines crash in their static destructors, after the result was printed
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """bench/training: times training steps of TAESD in Zenith and PyTorch in turn. Started by the script `training`.
 
-A step is the forward of encoder and decoder, the mean square error, the gradients of all parameters and an AdamW update.
+A step is the forward pass of encoder and decoder, the mean square error, the gradients of all parameters and an AdamW
+update.
 Rounds are interleaved and their order rotates; the losses and the norms of the gradients must agree.
 """
 import argparse
@@ -17,11 +18,11 @@ import peers_main as peers
 import peers_net as net
 
 HERE, ROOT = peers.HERE, peers.ROOT
-# name, label by precision; PyTorch with its default layout and with the one that is usually faster
+# name and label, by precision; PyTorch runs with its default layout and with the one that is usually faster
 SIDES = {"f32": [("zenith", "**Zenith** f32"), ("torch-nhwc", "PyTorch fp32, channels last"), ("torch", "PyTorch fp32")],
          "bf16": [("zenith", "**Zenith** bf16"), ("torch-bf16-nhwc", "PyTorch bf16 (autocast), channels last"),
                   ("torch-bf16", "PyTorch bf16 (autocast)")]}
-# relative; after a few steps paths part a little
+# relative; after a few steps the runs diverge slightly
 LIMITS = {"f32": {"loss": 1e-4, "gradient_norm": 1e-3, "last_loss": 2e-2},
           "bf16": {"loss": 1e-2, "gradient_norm": 5e-2, "last_loss": 1e-1}}
 
@@ -45,7 +46,7 @@ def arguments():
 
 
 def prepare(a):
-    """Weights in TAESD's own names, and the pictures in both layouts."""
+    """Writes weights with TAESD's own names, and the images in both layouts."""
     os.makedirs(f"{a.folder}/taesd", exist_ok=True)
     for part in ("encode", "decode"):
         net.save_safetensors(f"{a.folder}/taesd/taesd_{part}r.safetensors", net.random_weights(part, 1))
@@ -77,7 +78,7 @@ def run_rounds(a):
 
 
 def disagreements(results, precision):
-    """Sentences about what differs from the last side by more than it may."""
+    """Messages about values that differ from the last side by more than the limits."""
     want = results[SIDES[precision][-1][0]][0]
     return [f"{name}: {key} {rounds[0][key]:.6g}, not {want[key]:.6g}" for name, rounds in results.items()
             for key, limit in LIMITS[precision].items() if not abs(rounds[0][key] - want[key]) <= limit * abs(want[key])]

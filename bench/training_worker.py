@@ -1,9 +1,9 @@
-"""PyTorch's side of bench/training: a fresh process that warms up, times whole steps and prints a JSON line.
+"""The PyTorch part of bench/training: a new process that warms up, times whole steps and prints a JSON line.
 
     python3 training_worker.py torch|torch-nhwc|torch-bf16|... FOLDER THREADS RUNS
 
-The settings are those of bench/train_step.c: mean square error, AdamW with decay on matrices only. FOLDER is what
-training_main.py prepared.
+The settings are those of bench/train_step.c: mean square error, AdamW with decay on matrices only. training_main.py
+prepares FOLDER.
 """
 import json
 import os

@@ -1,5 +1,5 @@
-# Cross build for AArch64: -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64-linux-gnu.cmake. Tests run under qemu-user, whose "max" CPU
-# has bf16 and i8mm.
+# Cross build for AArch64: -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64-linux-gnu.cmake. Tests run under qemu-user; its
+# "max" CPU has bf16 and i8mm.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

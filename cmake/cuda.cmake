@@ -1,5 +1,5 @@
-# ZENITH_CUDA: where the device of src/kernels/device.h comes from. OFF needs nothing; ON needs nvcc, and the runtime is
-# linked statically, so a program starts on machines without a driver; EMULATED compiles the same .cu files as C++ for
+# ZENITH_CUDA selects the implementation of src/kernels/device.h. OFF: none. ON: needs nvcc; the runtime is linked
+# statically, so a program also starts on machines without a driver. EMULATED: compiles the same .cu files as C++ for
 # the CPU (tests/kernels/cuda_emulated).
 set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
@@ -7,12 +7,12 @@ if(ZENITH_CUDA STREQUAL "EMULATED")
   enable_language(CXX)
 elseif(ZENITH_CUDA)
   if(NOT CMAKE_CUDA_ARCHITECTURES)
-    set(CMAKE_CUDA_ARCHITECTURES 80-real 90) # and whatever comes later, from the code for 90
+    set(CMAKE_CUDA_ARCHITECTURES 80-real 90) # later GPUs compile the code for 90 at run time
   endif()
   enable_language(CUDA)
 endif()
 
-# Called by src/kernels: the sources of the device.
+# Called by src/kernels. Adds the sources of the device.
 function(zenith_device_sources)
   if(NOT ZENITH_CUDA)
     target_sources(zenith_objects PRIVATE device_none.c)

@@ -1,7 +1,7 @@
-# What `cmake --install` puts where: program, libraries, headers, files for pkg-config and CMake, man page, completions,
-# weights. Installing writes nothing into the build folder but cmake's own manifest.
+# `cmake --install`: program, libraries, headers, files for pkg-config and CMake, man page, completions, weights.
+# Installing writes nothing to the build folder except CMake's own manifest.
 
-# Headers and libraries of an earlier version in the same place would shadow or outlive these.
+# Removes headers and libraries of an earlier version from the same place: they would hide the new ones or stay behind.
 set(ZENITH_OLD ${CMAKE_INSTALL_INCLUDEDIR}/zenith/*.h ${CMAKE_INSTALL_LIBDIR}/libzenith.so.0*)
 install(CODE "
   foreach(pattern ${ZENITH_OLD})
@@ -23,8 +23,8 @@ install(FILES ${CMAKE_SOURCE_DIR}/completions/_zenith DESTINATION ${CMAKE_INSTAL
 install(FILES ${CMAKE_SOURCE_DIR}/completions/zenith.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/weights/ DESTINATION ${CMAKE_INSTALL_DATADIR}/zenith/models)
 
-# What a static link needs: everything the objects link to, as -l flags. (Requires.private would make pkg-config insist on
-# the .pc files of all of them even for a shared link.)
+# Flags for static linking: everything that the objects link to, as -l flags. With Requires.private, pkg-config would
+# need the .pc files of all of them even for shared linking.
 set(ZENITH_PRIVATE_LIBS)
 get_target_property(libraries zenith_objects LINK_LIBRARIES)
 foreach(library ${libraries})
@@ -58,7 +58,7 @@ install(EXPORT zenithTargets NAMESPACE zenith:: DESTINATION ${ZENITH_CMAKEDIR})
 install(FILES ${CMAKE_BINARY_DIR}/zenithConfig.cmake ${CMAKE_BINARY_DIR}/zenithConfigVersion.cmake
         DESTINATION ${ZENITH_CMAKEDIR})
 
-# pkg-config. The prefix may be chosen as late as `cmake --install --prefix`, so the file is made then.
+# pkg-config. `cmake --install --prefix` may still change the prefix, so the file is made during installation.
 foreach(kind LIBDIR INCLUDEDIR)
   if(IS_ABSOLUTE ${CMAKE_INSTALL_${kind}})
     set(ZENITH_PC_${kind} ${CMAKE_INSTALL_${kind}})

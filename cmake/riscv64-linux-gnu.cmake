@@ -1,5 +1,5 @@
-# Cross build for 64-bit RISC-V without vectors: -DCMAKE_TOOLCHAIN_FILE=cmake/riscv64-linux-gnu.cmake. Tests run under
-# qemu-user.
+# Cross build for 64-bit RISC-V without the vector extension: -DCMAKE_TOOLCHAIN_FILE=cmake/riscv64-linux-gnu.cmake.
+# Tests run under qemu-user.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR riscv64)
 set(CMAKE_C_COMPILER riscv64-linux-gnu-gcc)

@@ -1,5 +1,5 @@
-# Cross build for x86-64: -DCMAKE_TOOLCHAIN_FILE=cmake/x86_64-linux-gnu.cmake. Tests run under qemu-user, whose "max" CPU
-# has AVX2 but no AVX-512.
+# Cross build for x86-64: -DCMAKE_TOOLCHAIN_FILE=cmake/x86_64-linux-gnu.cmake. Tests run under qemu-user; its
+# "max" CPU has AVX2 but not AVX-512.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR x86_64)
 set(CMAKE_C_COMPILER x86_64-linux-gnu-gcc)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the Debian packages zenith, libzenith0 and libzenith-dev into build/deb, from the files that git tracks, and
-# checks them with lintian. The version is that of CMakeLists.txt; the changelog has this build alone.
+# Builds the Debian packages zenith, libzenith0 and libzenith-dev in build/deb from the files that git tracks, and
+# checks them with lintian. The version comes from CMakeLists.txt. The changelog contains only this build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/deps.sh build deb

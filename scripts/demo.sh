@@ -1,6 +1,6 @@
 #!/bin/sh
-# Encodes and decodes the bundled image, compares, and writes original | reconstruction | difference.
-# The program finds the weights; without any, random weights are used, which the output says.
+# Encodes and decodes the bundled image, compares the result, and writes original | reconstruction | difference.
+# The program finds the weights. If there are none, it uses random weights and says so.
 set -eu
 cd "$(dirname "$0")/.."
 zenith=${1:-build/cli/zenith}

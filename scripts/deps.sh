@@ -1,23 +1,23 @@
 #!/bin/sh
-# Installs what building and testing need, on Debian and Ubuntu. Asks the system first: when everything is there nothing
-# is downloaded and no rights are needed.
+# Installs the dependencies of build and tests on Debian and Ubuntu. Checks the system first: if everything is
+# installed, it downloads nothing and needs no root rights.
 #
 #     scripts/deps.sh build               compiler, build tools, libraries for images and video
-#     scripts/deps.sh build check         and what the tests link
-#     scripts/deps.sh build test          and clang, cross compiler, emulator
-#     scripts/deps.sh build test nightly  and valgrind, the cross compiler for RISC-V
-#     scripts/deps.sh build deb           and what Debian packages are built with
+#     scripts/deps.sh build check         plus the libraries of the tests
+#     scripts/deps.sh build test          plus clang, cross compiler, emulator
+#     scripts/deps.sh build test nightly  plus valgrind and the cross compiler for RISC-V
+#     scripts/deps.sh build deb           plus the tools to build Debian packages
 set -eu
 
 missing=
 
-# need PACKAGE COMMAND...: the package is wanted unless the command succeeds
+# need PACKAGE COMMAND...: adds the package to the missing ones unless the command succeeds
 need() {
     package=$1
     shift
     "$@" >/dev/null 2>&1 || missing="$missing $package"
 }
-# Distribution compilers look for their parts by name; an absent part comes back as the bare name.
+# clang prints the path of a part that is installed, and only the name of one that is missing.
 clang_has() { [ -e "$(clang --print-file-name="$1")" ]; }
 library() { pkg-config --exists "$1"; }
 

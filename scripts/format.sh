@@ -1,5 +1,5 @@
 #!/bin/sh
-# Formats every C file, or with --check says which are not formatted.
+# Formats every C file. With --check, only lists files that are not formatted.
 set -eu
 cd "$(dirname "$0")/.."
 files=$(find include src cli tests bench examples \( -name '*.c' -o -name '*.h' -o -name '*.cu' -o -name '*.cpp' \) | LC_ALL=C sort)

@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
 # Runs every fuzz target for SECONDS with the seeds in tests/fuzz/corpus, two at a time; fails on any crash.
 #
-#     scripts/fuzz.sh SECONDS [target...]      what was found is under build-fuzz/found/TARGET
-#
-# KERNELS names a build folder whose compiled kernels are used.
-# "result passed|failed 1" after each target is for scripts/test.sh, which adds them up.
+#     scripts/fuzz.sh SECONDS [target...]      findings are in build-fuzz/found/TARGET
+# KERNELS: a build folder whose compiled kernels are used.
+# Prints "result passed|failed 1" after each target for scripts/test.sh, which adds them up.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# generate.sh [ZENITH]: writes completions/ and the OPTIONS section of man/zenith.1 from the program's own tables. Run it
-# after a change to the commands or options; the test cli.manual fails when the files are stale.
+# generate.sh [ZENITH]: writes completions/ and the OPTIONS section of man/zenith.1 from the tables of the program. Run
+# it after changing commands or options. The test cli.manual fails when the files are stale.
 set -eu
 zenith=${1:-build/cli/zenith}
 root=${2:-$(cd "$(dirname "$0")/.." && pwd)}

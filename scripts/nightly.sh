@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The checks that take too long for every change: an hour of fuzzing a reader, the sanitizers on every kernel, the thread
-# checker on every test, valgrind on the program, the kernels on an emulated RISC-V, and the Debian packages. Prints
-# "N passed, N failed, N skipped" as scripts/test.sh does.
+# Runs the checks that take too long for every change: an hour of fuzzing per reader, the sanitizers on every kernel,
+# the thread sanitizer on every test, valgrind on the program, the kernels on an emulated RISC-V, and the Debian
+# packages. Prints "N passed, N failed, N skipped" like scripts/test.sh.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 scripts/deps.sh build test nightly deb || exit 1

@@ -8,7 +8,7 @@ HANGUL = range(0xAC00, 0xAC00 + 11172)
 
 
 def ranges(kept):
-    """[(first, last, value)] of runs of code points with the same value that is not zero."""
+    """[(first, last, value)] for runs of code points with the same non-zero value."""
     out = []
     for c in POINTS:
         value = kept(c)
@@ -35,7 +35,7 @@ def table(kind, name, rows):
 
 
 def pieces(c):
-    """The canonical decomposition, one step: one or two code points."""
+    """One step of the canonical decomposition: one or two code points."""
     text = unicodedata.decomposition(chr(c))
     return [int(v, 16) for v in text.split()] if text and not text.startswith("<") else []
 
