@@ -1,8 +1,8 @@
 /* Convolution as a matrix product without storing the patch matrix (implicit GEMM): a thread block computes a tile
  * of pixels by a tile of output channels. It loops over the rows of the weights, ZN_CUDA_CONV_DEPTH at a time.
  * Asynchronous copies of the next patches and weights into shared memory overlap with the products of the current
- * ones (three stages). The matrix unit multiplies 11-bit numbers. Full precision uses two such numbers per value, x
- * = high + low, and three products, high high + high low + low high.
+ * ones (three stages). The matrix unit multiplies 11-bit numbers. Full precision uses two such numbers per value,
+ * x = high + low, and three products, high high + high low + low high.
  *
  * Every sum is computed in the same order for any position of its pixel and any tile, so a tile of an image has the
  * same bits as the whole image. Upsampling of the input is a shift of its coordinates. */

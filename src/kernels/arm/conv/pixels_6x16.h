@@ -2,7 +2,7 @@
  *
  *     y[t][16 p + j] = start[p][j] + sum over k < 4 groups of a[t][k] w[p][k][j] (+ residual)       t < 6 blocks
  *
- * It is in assembly for the same reasons as gemm_neon.h. That product cannot start with a bias or end with a
+ * It is in assembly for the same reasons as gemm.c. That product cannot start with a bias or end with a
  * residual: those would be separate passes over y, as long as the products. All outputs of a pixel are computed
  * before the next six pixels. */
 #ifndef ZN_ARM_PIXELS_6X16_H

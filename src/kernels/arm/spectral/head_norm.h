@@ -41,7 +41,7 @@ VEC_INLINE void head_squares_line(const bool first, const float *x, int c, vec s
     }
 }
 
-/* The sums of squares of c channels of four pixels, each in the order of squares() of simd/rms.h. */
+/* The sums of squares of c channels of four pixels, each in the order of squares() of simd/sequence/rms.h. */
 VEC_INLINE vec head_squares(const float *x, int c)
 {
     vec sum[HEAD_PIXELS][2];

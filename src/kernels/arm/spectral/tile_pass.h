@@ -1,7 +1,7 @@
 /* Passes over a square of 32 x 32 positions of sixteen channels for AArch64, with the same bits as
- * simd/tile_square.c. Sixteen vectors are in registers; those of the next block are loaded while these are stored.
- * The order of the instructions matters, so each is its own `asm volatile` (wht_pass.h), and parameters are loaded
- * where they are used (see gelu_lines.c for the reason). */
+ * simd/spectral/tile_square.c. Sixteen vectors are in registers; those of the next block are loaded while these are
+ * stored. The order of the instructions matters, so each is its own `asm volatile` (wht_pass.h), and parameters are
+ * loaded where they are used (see gelu_lines.c for the reason). */
 #ifndef ZN_ARM_TILE_PASS_H
 #define ZN_ARM_TILE_PASS_H
 

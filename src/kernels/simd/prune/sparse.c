@@ -2,7 +2,7 @@
  * writing its zeros; so does a pixel that no open pixel reaches in the gradient. Channels are processed in groups of
  * a cache line. Pixels of wide maps are a multiple of the cache size apart, so a loaded line must be used at once.
  *
- * Products are rounded before they are added, in the order of simd/depthwise.c, so that open gates give the same
+ * Products are rounded before they are added, in the order of simd/conv/depthwise.c, so that open gates give the same
  * bits (this file is compiled without contraction). */
 #include "base/least.h"
 #include "kernels/gates.h"
