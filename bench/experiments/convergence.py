@@ -38,7 +38,7 @@ def run(a, kind, seed):
 
 
 def at(curve, seconds):
-    """The last measurement before that time."""
+    """The last measurement before this time."""
     return [point for point in curve if point[1] <= seconds][-1][2]
 
 
@@ -93,7 +93,7 @@ def first(results, kind):
 def main():
     a = arguments()
     results = {kind: [] for kind, _ in KINDS}
-    for seed in range(1, a.seeds + 1):  # in turn, so that what else the machine does hits all alike
+    for seed in range(1, a.seeds + 1):  # in turn, so that other load on the machine affects all alike
         for kind, _ in KINDS:
             results[kind].append(run(a, kind, seed))
     chart(results)

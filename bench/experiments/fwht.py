@@ -1,7 +1,7 @@
-"""bench/experiments/fwht: Walsh-Hadamard transforms along rows, columns and channels beside memory and the first cache.
+"""bench/experiments/fwht: Walsh-Hadamard transforms along rows, columns and channels, against memory and L1 cache.
 
-Started by the script `fwht`; writes docs/results/fwht.md and fwht.png. Each round runs the program build/fwht once; figures are
-medians over the rounds.
+Started by the script `fwht`; writes docs/results/fwht.md and fwht.png. Each round runs the program
+build/fwht once; figures are medians over the rounds.
 """
 import argparse
 import os
@@ -25,7 +25,7 @@ def arguments():
 
 
 def run(a):
-    """What one run prints: (its first line, {axis: {length: {field: value}}})"""
+    """The output of one run: (its first line, {axis: {length: {field: value}}})"""
     command = shlex.split(a.prefix) + [os.path.join(plot.ROOT, "build", "fwht"), str(a.threads)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:

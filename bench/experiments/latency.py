@@ -1,7 +1,8 @@
 """bench/experiments/latency: encode and decode of the TAESD family at 512x512, all networks in turn.
 
-Started by the script `latency`; writes docs/results/latency.md and latency.png. Each round runs every network's two halves once
-with warm-up; times of a round are medians of its runs, the table's are medians over the rounds.
+Started by the script `latency`; writes docs/results/latency.md and latency.png. Each round runs encoder and
+decoder of every network once, with warm-up. The time of a round is the median of its runs; the table shows medians over
+the rounds.
 """
 import argparse
 import json
@@ -14,7 +15,7 @@ import sys
 
 import plot
 
-# preset, name in the table, what the original reported for encode + decode, the bound that was set (of our TAESD's time)
+# preset, name in the table, time that the original reports for encode + decode, the limit (share of our TAESD's time)
 NETWORKS = [("zenith-vanilla", "the original's baseline", 5644, None), ("taesd", "TAESD", None, None),
             ("zenith-std", "Standard", 2220, 0.45), ("zenith-lite", "Lite", 1455, 0.30),
             ("zenith-spectral", "Spectral", 11785, 0.50), ("zenith-r", "Zenith-R (trainable)", None, 0.35)]
@@ -43,9 +44,9 @@ def bench(a, name, part, *more):
 
 
 def as_specified(name, half, row):
-    """ms that a layer's operations as the network states them take at least, or its bytes. They differ from the cheapest form known only
-    in Spectral's linear layers: four transforms of d channels each, of which some have so few inputs or outputs that one product with
-    a matrix does the same."""
+    """Minimum ms for a layer's operations as the network defines them, or for its bytes. They differ from the cheapest
+    known form only in Spectral's linear layers: four transforms of d channels each. Some of these have so few inputs or
+    outputs that one matrix product gives the same result."""
     least = row["roofline"] * row["ms"]
     d = SPECTRAL_WIDTHS.get(row["name"]) if name == "zenith-spectral" else None
     if not d:
@@ -55,7 +56,7 @@ def as_specified(name, half, row):
 
 
 def shares(a):
-    """{kernel: the part of its slots that its instructions can reach at best}, by the program `mixes` (AArch64 only)"""
+    """{kernel: the maximum share of its slots that its instructions can reach}, from `mixes` (AArch64 only)"""
     program = os.path.join(plot.ROOT, "build", "mixes")
     if not os.path.exists(program):
         return {}
@@ -67,7 +68,7 @@ def measure(a):
     """{name: {"ms": encode + decode of each round, "min", "gflop", "mb", "floor", "stated", "limit" (ms), "peak",
     "bandwidth"}}"""
     results, share = {}, shares(a)
-    for name, _, _, _ in NETWORKS:  # what a run consists of; timed apart, since looking costs a little
+    for name, _, _, _ in NETWORKS:  # profiles the layers of a run; timed separately, because profiling has a small cost
         halves = [bench(a, name, part, "--profile") for part in PARTS]
         rows = [row for half in halves for row in half["layers"]]
         results[name] = {"ms": [], "min": [float("inf")] * 2, "gflop": sum(h["gflop"] for h in halves),
@@ -100,7 +101,7 @@ def table(r):
 
 
 def sentences(r):
-    """One plain sentence for every claim of the original that does not hold here, and for every bound that is not met."""
+    """One sentence for every claim of the original that does not hold here, and for every limit that is not met."""
     ms = {name: statistics.median(e["ms"]) for name, e in r.items()}
     base, taesd = ms["zenith-vanilla"], ms["taesd"]
     yield (f"- The original measured its networks against a baseline of its own ({r['zenith-vanilla']['gflop']:.1f} GFLOP, no activation, "

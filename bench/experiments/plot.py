@@ -1,11 +1,11 @@
-"""What the experiments share: pages, charts and tables for docs/results, and the line that says where and how something
-was measured.
+"""Shared by the experiments: pages, charts and tables for docs/results, and the line that describes machine and command
+of a measurement.
 
     import plot
     plot.lines("x.png", "title", "x", "y", {"series": ([1, 2, 3], [4, 5, 6])})
     plot.write("x", plot.table(["what", "ms"], [["a", 1.5]]))
 
-$ZENITH_RESULTS names another folder than docs/results. Without matplotlib there are no charts.
+$ZENITH_RESULTS replaces the folder docs/results. Without matplotlib there are no charts.
 """
 import os
 import platform
@@ -26,7 +26,7 @@ COLOURS = ["#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#1
 
 
 def write(name, text):
-    """The page of an experiment, also on stdout."""
+    """Writes the page of an experiment, also to stdout."""
     os.makedirs(RESULTS, exist_ok=True)
     with open(os.path.join(RESULTS, name + ".md"), "w") as f:
         f.write(text.rstrip() + "\n")
@@ -34,7 +34,7 @@ def write(name, text):
 
 
 def _drawn(chart):
-    """Leaves a chart out where nothing can draw it."""
+    """Leaves out a chart if matplotlib is missing."""
     def draw(file, *arguments, **more):
         if pyplot:
             chart(file, *arguments, **more)
@@ -82,7 +82,7 @@ def lines(file, title, xlabel, ylabel, series, logx=False, logy=False, limits=No
 
 @_drawn
 def bars(file, title, ylabel, groups, series, logy=False, below=False):
-    """groups: names along the axis; series: {name: values, one for each group}; below: the legend, out of the way."""
+    """groups: names along the axis; series: {name: values, one for each group}; below: the legend goes below."""
     figure, axes = _figure(title, "", ylabel)
     width = 0.8 / len(series)
     for i, ((name, values), colour) in enumerate(zip(series.items(), COLOURS * 4)):
@@ -103,7 +103,7 @@ def bars(file, title, ylabel, groups, series, logy=False, below=False):
 
 
 def table(head, rows):
-    """Markdown; numbers to the right."""
+    """A Markdown table; numbers are right-aligned."""
     def right(column):
         return all(not isinstance(row[column], str) or not row[column] or row[column][0] in "-0123456789" for row in rows)
     text = [head] + [["---:" if right(i) else "---" for i in range(len(head))]] + rows
@@ -111,12 +111,12 @@ def table(head, rows):
 
 
 def roofline(entry, mflop, mbyte, ms):
-    """Share of the time that operations at peak or bytes at full bandwidth would take, whichever is longer."""
+    """Minimum time, from operations at peak or bytes at full bandwidth, whichever is longer, as a share of the time."""
     return f"{100 * max(mflop / entry['peak_gflops'], mbyte / entry['bandwidth_gbs']) / ms:.0f} %"
 
 
 def digits(value):
-    """Three digits, all of those before the point."""
+    """Three digits, or all digits before the point."""
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 

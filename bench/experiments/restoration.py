@@ -12,18 +12,18 @@ import sys
 import plot
 
 TASKS = ["Gaussian 0.3", "shot 5 %", "blur 7x7", "blur 3x3"]
-WEIGHTS = (1, 1, 10, 3)  # of each damage's error, where the damages are learnt together
-# name: steps as a multiple of those asked for (None: 200), rate (below 0: Adam alone, as the original), weights
+WEIGHTS = (1, 1, 10, 3)  # weight of the error of each degradation, when they are trained together
+# name: steps as a multiple of --steps (None: 200), rate (negative: Adam only, as in the original), weights
 TRAININGS = {"original's": (None, -1e-3, None), "in turn": (1, 2e-3, None), "together": (2, 5e-3, WEIGHTS)}
 KINDS = {"seed": "the original's network (gates, SRIG, dropout)",
          "none": "control: skeleton without spectral blocks",
          "depthwise": "control: depthwise-separable blocks, equal operations",
          "residual": "**residual spectral blocks (zenith-hier-r)**"}
 ROWS = [("seed", "original's")] + [(kind, training) for training in ("in turn", "together") for kind in KINDS]
-ALONE = ["none", "depthwise", "residual"]  # also trained on blur 7x7 and nothing else
+ALONE = ["none", "depthwise", "residual"]  # also trained on blur 7x7 only
 BLUR7 = 2
-BLUR7_WEIGHTS = [1, 3, WEIGHTS[BLUR7], 30]  # what the weight does, for the residual form
-# What counts as restored: the specification's limits, the last of them "do no harm"; blur 7x7 is judged by its ratio.
+BLUR7_WEIGHTS = [1, 3, WEIGHTS[BLUR7], 30]  # weights to compare, for the residual form
+# Limits of the specification for a restored image; the last one is "do no harm". Blur 7x7 is judged by its ratio.
 LIMITS = [0.004, 0.008, None, 0.002]
 RATIO = 2
 
@@ -72,7 +72,7 @@ def means(runs):
 
 
 def error(values):
-    """Mean and half the distance of the extremes."""
+    """Mean and half the range."""
     mean = statistics.mean(values)
     places = 4 if mean >= 1e-3 else 5
     return f"{mean:.{places}f}" + (f" ± {(max(values) - min(values)) / 2:.{places}f}" if len(values) > 1 else "")
@@ -121,7 +121,7 @@ def weight_table(identity, weights):
 
 
 def claim(filters, results):
-    """What became of the original's claim."""
+    """Whether the claim of the original holds."""
     identity, mean5 = filters[0]["mse"], filters[2]["mse"]
     way, turn, together = (means(results["seed", training]) for training in TRAININGS)
     return f"""

@@ -15,17 +15,17 @@ BLOCKS = [(8192, 4, 0, "block at 128x128 (4x4 map)"), (8192, 16, 0, "block at 51
           (8192, 4, 1, "block with SRIG at 128x128")]
 PENALTIES = [0, 0.03, 0.1, 0.3]
 
-OPEN = 0.1  # of the blocks, for what is left of the operations
+OPEN = 0.1  # share of open blocks, for the number of remaining operations
 
 
 def open_of(blocks):
-    """The chance that one of so many blocks is open."""
+    """The probability that at least one of this many blocks is open."""
     return 1 - (1 - OPEN) ** blocks
 
 
-# Operations of a block for each element, C = 8192: all; those left where blocks are pruned at random, if a butterfly
-# with nothing on one side counts as a copy; and those that the kernels do, which go by 16 channels in the depthwise part
-# and by eight vectors (32 channels here) in the first transform.
+# Operations of a block per element, C = 8192: all; those left when blocks are pruned at random, if a butterfly with an
+# empty side counts as a copy; and those that the kernels execute. The kernels work on 16 channels in the depthwise part
+# and on eight vectors (32 channels here) in the first transform.
 FORWARD = [("depthwise", 18, 18 * OPEN, 18 * open_of(2)),
            ("first transform, 3 steps inside a block", 3, 3 * OPEN, 3 * open_of(4)),
            ("first transform, 10 steps between blocks", 10, sum(open_of(2 ** i) ** 2 for i in range(10)), 2 * open_of(4) + 8),

@@ -1,8 +1,8 @@
-"""bench/experiments/speed128: forward and backward of the Prune family at 128x128, ours and PyTorch's in one run.
+"""bench/experiments/speed128: forward and backward of the Prune family at 128x128, in Zenith and PyTorch, in one run.
 
 Started by the script `speed128`; writes docs/results/speed128.md and speed128.png. Protocol of the original benchmark:
-one 128x128 image of normal noise, base 32, hard gates, 5 warm-ups, 20 timed runs, gradient of ones. Where PyTorch cannot be
-imported its rows are left out.
+one 128x128 image of normal noise, base 32, hard gates, 5 warm-ups, 20 timed runs, gradient of ones. If PyTorch
+cannot be imported, its rows are left out.
 """
 import argparse
 import importlib.util
@@ -26,7 +26,7 @@ HAVE_TORCH = importlib.util.find_spec("torch") is not None
 def arguments():
     parser = argparse.ArgumentParser(prog="bench/experiments/speed128")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--rounds", type=int, default=3)  # one may be disturbed
+    parser.add_argument("--rounds", type=int, default=3)  # other load may disturb one
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--prefix", default="", help='put before every timed program, such as "chrt -f 10"')
     parser.add_argument("--no-convolutions", action="store_true", help="leave out PyTorch's slow form of the baseline")
@@ -82,7 +82,7 @@ def median(entry, part):
 
 
 def roofline(entry, ms, flops, size):
-    """Share of what peak arithmetic and memory would allow, whichever is slower."""
+    """Share of the speed that peak arithmetic or memory bandwidth allows, whichever is slower."""
     return max(flops / entry["peak_gflops"], size / entry["bandwidth_gbs"]) * 1e-6 / ms
 
 
@@ -107,7 +107,7 @@ def table(results):
 
 
 def protocol(r):
-    """What was compared, and how."""
+    """Describes what was compared, and how."""
     if not HAVE_TORCH:
         return ""
     return f""", engines in turn, same weights and

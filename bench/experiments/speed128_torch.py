@@ -2,9 +2,9 @@
 
     speed128_torch.py KIND FOLDER THREADS WARM_UPS RUNS      KIND: hier, srig, baseline, baseline-conv
 
-Reads what prune-run left in FOLDER, prints a JSON object with times and the difference of result and gradients. Maps
-are [height][width][channels]; transforms are two small matrix products and depthwise convolutions nine shifted products,
-the fastest forms found here.
+Reads the files that prune-run wrote to FOLDER. Prints a JSON object with times and the differences of result and
+gradients. Feature maps are [height][width][channels]. Transforms are two small matrix products and depthwise
+convolutions are nine shifted products, the fastest forms found here.
 """
 import glob
 import json
@@ -122,7 +122,7 @@ def baseline(x, p):
 
 
 def baseline_conv(x, p):
-    """The same as convolutions and transposed convolutions, on weights that were turned beforehand."""
+    """The same as convolutions and transposed convolutions, on weights that were transposed beforehand."""
     x = x.permute(2, 0, 1)[None]
     for name, r in (("enc0", 2), ("enc1", 4), ("enc2", 4)):
         x = F.relu(F.conv2d(x, p[name + ".weight"], p[name + ".bias"], stride=r))
@@ -134,7 +134,7 @@ def baseline_conv(x, p):
 
 
 def turned(name, w, inputs):
-    """Weights of baseline as PyTorch's convolutions want them."""
+    """Weights of baseline in the layout of PyTorch's convolutions."""
     r = {"enc0": 2, "enc1": 4, "enc2": 4, "dec0": 4, "dec1": 4, "dec2": 2}[name]
     if name.startswith("enc"):
         return w.reshape(r, r, inputs, -1).permute(3, 2, 0, 1).contiguous()
@@ -149,7 +149,7 @@ def load(folder):
 
 
 def difference(a, b):
-    """RMS of the difference over the RMS of b."""
+    """RMS of the difference, divided by the RMS of b."""
     a, b = a.double().reshape(-1), b.double().reshape(-1)
     return float((a - b).norm() / max(float(b.norm()), 1e-30))
 

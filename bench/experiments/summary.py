@@ -1,13 +1,13 @@
 """bench/experiments/summary: the main columns of the results pages, ARM beside x86.
 
-Started by the script `summary`; reads docs/results/*.md and docs/results/x86/*.md and writes docs/results/README.md. A page that
-is not there leaves its columns empty.
+Started by the script `summary`; reads docs/results/*.md and docs/results/x86/*.md and writes docs/results/README.md. A
+missing page leaves its columns empty.
 """
 import os
 
 import plot
 
-# page, heading, column with the rows' names, further columns that tell rows apart, columns shown of each machine
+# page, heading, column with the names of rows, further columns that distinguish rows, columns shown for each machine
 PAGES = [("latency", "TAESD family, 512x512, encode + decode", "network", [],
           ["ms, median (least to most)", "of roofline", "of TAESD"]),
          ("speed128", "Prune family, 128x128", "network", ["engine"],
@@ -18,7 +18,7 @@ PAGES = [("latency", "TAESD family, 512x512, encode + decode", "network", [],
           ["ms a step", "of roofline", "error after 20 s"]),
          ("restoration", "Training steps of the restoration networks", "", ["training"], ["ms a step", "of roofline"])]
 MACHINES = {"ARM": "", "x86": "x86"}
-SECTION = {"sparsity": "512x512"}  # of the page whose table is meant, where it has several alike
+SECTION = {"sparsity": "512x512"}  # section with the table, for pages with several similar tables
 
 
 def tables(lines):
@@ -38,7 +38,7 @@ def tables(lines):
 
 
 def read(page, machine, columns):
-    """The line that names the machine, and the rows of the page's table, by the cells of `columns`."""
+    """The line that names the machine, and the rows of the page's table, indexed by the cells of `columns`."""
     path = os.path.join(plot.ROOT, "docs", "results", MACHINES[machine], page + ".md")
     if not os.path.exists(path):
         return None, {}
