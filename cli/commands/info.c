@@ -128,7 +128,7 @@ static int model_info(const options *o, const char *path, zn_model *model)
     return 0;
 }
 
-/* A safetensors file is a latent if its metadata says so, or if it can be read as one and fits no network. */
+/* True if a safetensors file may be a latent: its metadata says so, it has one tensor, or it has a "latent_tensor". */
 static int is_latent(const zn_weights *weights)
 {
     const char *format = zn_weights_metadata(weights, "format");
