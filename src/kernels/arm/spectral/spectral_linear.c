@@ -1,4 +1,4 @@
-/* DeepSpectralLinear for AArch64, using the passes of spectral_pass.h, spectral_gather.h and spectral_turn.h. This
+/* DeepSpectralLinear for AArch64, using the passes of spectral_turn.h, spectral_turn.h and spectral_turn.h. This
  * file defines which passes make up a layer, where rows are stored between the stages, and what the passes read
  * besides rows. */
 #include "kernels/arm/kernels.h"

@@ -1,6 +1,6 @@
 /* Walsh-Hadamard transforms of consecutive lines of 2 to 64 floats, for AArch64: sixteen vectors at a time, which
  * hold whole lines, while the next sixteen are loaded and the previous ones stored. Instructions keep their order
- * and whole cache lines are written, as in wht_pass.h and wht_flow.h. */
+ * and whole cache lines are written, as in wht_pass.h and wht_stream.h. */
 #ifndef ZN_ARM_WHT_LINES_H
 #define ZN_ARM_WHT_LINES_H
 
@@ -127,7 +127,7 @@ WHT_LINES(32)
 WHT_LINES(64)
 #undef WHT_LINES
 
-/* The minimum length; clang spills loaded blocks to the stack, which for short lines is slower than wht_held.h. */
+/* The minimum length; clang spills loaded blocks to the stack, which for short lines is slower than wht.c. */
 #if defined(__clang__)
 enum { WHT_BLOCKS_LEAST = 8 };
 #else
