@@ -111,9 +111,15 @@ static int unknown_command(const char *name)
                 : usage_error(NULL, "unknown command '%s'", name);
 }
 
-static int print_version(void)
+static int print_version(int as_json)
 {
-    say("zenith %s\n", zn_version());
+    facts f;
+    facts_begin(&f, as_json);
+    if (as_json)
+        fact_text(&f, "version", zn_version());
+    else
+        say("zenith %s\n", zn_version());
+    facts_end(&f);
     return 0;
 }
 
@@ -172,7 +178,7 @@ static int help_completions(const char *shell)
 /* zenith help [COMMAND]; --completions and --man-options are for scripts/generate.sh */
 static int help_run(int argc, char **argv)
 {
-    if (argc == 0 || !strcmp(argv[0], "help"))
+    if (argc == 0 || !strcmp(argv[0], "help") || !strcmp(argv[0], "--help") || !strcmp(argv[0], "-h"))
         return help_all();
     if (!strcmp(argv[0], "--completions"))
         return help_completions(argc > 1 ? argv[1] : NULL);
@@ -191,11 +197,20 @@ static int run_command(const command *c, int argc, char **argv)
     if (!status && o.help)
         status = help_command(c);
     else if (!status && o.version)
-        status = print_version();
+        status = print_version(o.json);
     else if (!status)
         status = c->run(&o);
     free(o.files);
     return status;
+}
+
+/* Searches the arguments directly, because a command line that cannot be parsed also gets its JSON object. */
+static int asks_for_json(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--"); i++)
+        if (!strcmp(argv[i], "--json"))
+            return 1;
+    return 0;
 }
 
 static int dispatch(int argc, char **argv)
@@ -206,20 +221,11 @@ static int dispatch(int argc, char **argv)
     if (!strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h"))
         return help_run(argc - 2, argv + 2);
     if (!strcmp(word, "version") || !strcmp(word, "--version") || !strcmp(word, "-V"))
-        return print_version();
+        return print_version(asks_for_json(argc, argv));
     if (word[0] == '-')
         return usage_error(NULL, "the command comes before its options, not '%s'", word);
     const command *c = find_command(word);
     return c ? run_command(c, argc - 2, argv + 2) : unknown_command(word);
-}
-
-/* Searches the arguments directly, because a command line that cannot be parsed also gets its JSON object. */
-static int asks_for_json(int argc, char **argv)
-{
-    for (int i = 1; i < argc && strcmp(argv[i], "--"); i++)
-        if (!strcmp(argv[i], "--json"))
-            return 1;
-    return 0;
 }
 
 int main(int argc, char **argv)

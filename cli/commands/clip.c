@@ -98,6 +98,8 @@ static zn_status encode_items(session *s, zn_video *v, const job_list *list, zn_
     return status;
 }
 
+static const char *plural(int count) { return count == 1 ? "" : "s"; }
+
 static void encode_facts(const zn_latent *clip, int pictures, double ms, json *j)
 {
     json_integer(j, "pictures", pictures);
@@ -108,6 +110,15 @@ static void encode_facts(const zn_latent *clip, int pictures, double ms, json *j
     json_integer(j, "latent_height", clip->height);
     json_integer(j, "latent_channels", clip->channels);
     json_real(j, "encode_ms", ms);
+}
+
+/* A decoder of TAEHV makes one image of the first latent frame, whose encoder takes several. */
+static void warn_of_lost_images(const session *s, const job *item, const zn_latent *clip, int pictures)
+{
+    const int each = s->info->clip_frames, kept = 1 + (clip->frames - 1) * each;
+    if (kept < pictures)
+        note(s->o, "%s: %s will decode only %d of these %d images; encode %d or %d to get all of them", item->input,
+             s->info->architecture, kept, pictures, kept, kept + each);
 }
 
 static zn_status encode_work(session *s, const job *item, json *j, char *summary, size_t size)
@@ -133,11 +144,14 @@ static zn_status encode_work(session *s, const job *item, json *j, char *summary
         status = ZN_EINVALID;
     else if (status == ZN_OK && (status = zn_latent_write(item->output, clip)) != ZN_OK)
         complain_about(item->output);
+    if (status == ZN_OK)
+        warn_of_lost_images(s, item, clip, pictures);
     if (status == ZN_OK && o->json)
         encode_facts(clip, pictures, ms, j);
     if (status == ZN_OK) {
-        snprintf(summary, size, "%d images of %dx%d -> %d frames of %dx%dx%d  %.1f ms", pictures, clip->image_width,
-                 clip->image_height, clip->frames, clip->width, clip->height, clip->channels, ms);
+        snprintf(summary, size, "%d image%s of %dx%d -> %d frame%s of %dx%dx%d  %.1f ms", pictures, plural(pictures),
+                 clip->image_width, clip->image_height, clip->frames, plural(clip->frames), clip->width, clip->height,
+                 clip->channels, ms);
         if (o->show)
             show_latent(o, clip);
     }
@@ -248,6 +262,7 @@ zn_status decode_clip(session *s, const job *item, const zn_latent *latent, json
         complain("%s: a video is several images, which need a file name or a folder, not standard output", item->input);
         return ZN_EINVALID;
     }
+    const int latent_frames = latent->frames > 1 ? latent->frames : 1;
     const double start = now_ms();
     const zn_status status = decode_pictures(s, item, latent, &a);
     const double ms = now_ms() - start;
@@ -262,9 +277,9 @@ zn_status decode_clip(session *s, const job *item, const zn_latent *latent, json
         json_real(j, "decode_ms", ms);
     }
     if (status == ZN_OK)
-        snprintf(summary, size, "%s%s%s%d frames of %dx%dx%d -> %d images of %dx%d  %.1f ms", a.last ? "to " : "",
-                 a.last ? base_name(a.last) : "", a.last ? "  " : "", latent->frames > 1 ? latent->frames : 1,
-                 latent->width, latent->height, latent->channels, a.count, a.width, a.height, ms);
+        snprintf(summary, size, "%s%s%s%d frame%s of %dx%dx%d -> %d image%s of %dx%d  %.1f ms", a.last ? "to " : "",
+                 a.last ? base_name(a.last) : "", a.last ? "  " : "", latent_frames, plural(latent_frames),
+                 latent->width, latent->height, latent->channels, a.count, plural(a.count), a.width, a.height, ms);
     free(a.last);
     return status;
 }

@@ -52,5 +52,5 @@ int distill_run(const options *o)
     if (!o->student || o->json)
         return usage_error("distill", o->json ? "--print writes YAML, not JSON" : "--print needs --student");
     const zn_status status = zn_distill_recipe(o->student, o->settings, &yaml);
-    return print_recipe(status, yaml);
+    return print_recipe(o, status, yaml);
 }

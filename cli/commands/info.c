@@ -8,6 +8,7 @@
 #include "ui/report.h"
 #include "ui/show.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,17 @@ static void add_latent(range *r, const zn_latent *z)
     r->count += n;
 }
 
+/* A number that not every format of latents records; 0: this file does not. */
+static void fact_recorded(facts *f, const char *key, int value)
+{
+    if (value)
+        fact_integer(f, key, value);
+    else if (f->json)
+        fact_real(f, key, NAN, 0, "");
+    else
+        fact_text(f, key, "unknown");
+}
+
 /* z: the first of `batch` latents in the file. */
 static int latent_info(const options *o, const char *path, const zn_latent *z, int64_t batch)
 {
@@ -60,9 +72,9 @@ static int latent_info(const options *o, const char *path, const zn_latent *z, i
         fact_integer(&f, "frames", z->frames);
         fact_integer(&f, "image_frames", z->image_frames);
     }
-    fact_integer(&f, "image_width", z->image_width);
-    fact_integer(&f, "image_height", z->image_height);
-    fact_integer(&f, "downscale", z->downscale);
+    fact_recorded(&f, "image_width", z->image_width);
+    fact_recorded(&f, "image_height", z->image_height);
+    fact_recorded(&f, "downscale", z->downscale);
     if (z->grey)
         fact_integer(&f, "grey", 1);
     if (z->raw)

@@ -16,17 +16,23 @@ int model_open(const options *o, const char *name, zn_model **out)
 {
     const size_t n = sizeof random_prefix - 1;
     if (name && !strncmp(name, random_prefix, n)) {
-        if (zn_model_random(name + n, o->seed, out) != ZN_OK) {
+        const zn_status status = zn_model_random(name + n, o->seed, out);
+        if (status == ZN_ENOTFOUND)
+            complain_of_missing_architecture(name + n);
+        else if (status != ZN_OK)
             complain_about(name);
+        if (status != ZN_OK)
             return EXIT_FAILURE;
-        }
         note(o, "the weights of %s are random (seed %llu): the images will be noise", name + n,
              (unsigned long long)o->seed);
         return 0;
     }
-    if (zn_model_find(name, out) == ZN_OK)
+    const zn_status status = zn_model_find(name, out);
+    if (status == ZN_OK)
         return 0;
-    if (!is_missing_model(name))
+    if (!name && status == ZN_ENOTFOUND)
+        complain("%s; 'zenith help models' tells where to get weights", zn_error_text());
+    else if (!is_missing_model(name))
         complain("%s", zn_error_text());
     return EXIT_FAILURE;
 }

@@ -63,5 +63,5 @@ int train_run(const options *o)
     if (!o->file_count || o->json)
         return usage_error("train", o->json ? "--print writes YAML, not JSON" : "--print needs a recipe");
     const zn_status status = zn_train_recipe(o->files[0], o->settings, &yaml);
-    return print_recipe(status, yaml);
+    return print_recipe(o, status, yaml);
 }

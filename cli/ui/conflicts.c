@@ -60,7 +60,8 @@ static void find_duplicates(job_list *list)
     const job *first = NULL;
     for (size_t i = 0; i < count; i++) {
         if (first && !strcmp(first->output, jobs[i]->output))
-            jobs[i]->problem = must_print("its result %s is also the result of %s", jobs[i]->output, first->input);
+            jobs[i]->problem = must_print("its result %s is also the result of %s; write one of them elsewhere",
+                                          jobs[i]->output, first->input);
         else
             first = jobs[i];
     }

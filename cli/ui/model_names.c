@@ -60,6 +60,15 @@ void complain_of_missing_model(const char *name)
     free(found.items);
 }
 
+void complain_of_missing_architecture(const char *name)
+{
+    const char *near = nearest_name(name, zn_architecture_at);
+    if (near)
+        complain("no architecture is called '%s', did you mean '%s'? 'zenith models' lists them", name, near);
+    else
+        complain("no architecture is called '%s'; 'zenith models' lists them", name);
+}
+
 int is_missing_model(const char *name)
 {
     if (!name || strpbrk(name, "/:") || file_exists(name))

@@ -9,6 +9,9 @@ char *model_name(const char *path);
 /* Reports that no model has this name, suggests the nearest name, and says where to get weights. */
 void complain_of_missing_model(const char *name);
 
+/* Reports that random:NAME names no architecture, and suggests the nearest. */
+void complain_of_missing_architecture(const char *name);
+
 /* Returns true and reports an error if no model has this name. False for NULL, paths and random:ARCHITECTURE. */
 int is_missing_model(const char *name);
 

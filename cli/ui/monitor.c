@@ -164,12 +164,29 @@ int monitor_usage(const options *o)
     return o->output ? 0 : usage_error(o->command->name, "-o is needed: the folder for the run");
 }
 
-int print_recipe(zn_status status, char *yaml)
+/* The library's sentence gets the program's advice if it says that there is no such recipe or student. */
+static void complain_of_recipe(const options *o, const char *why)
+{
+    const int distills = o->command->bit == CMD_DISTILL;
+    const char *kind = distills ? "student" : "recipe";
+    const char *name = distills ? o->student : o->file_count ? o->files[0] : NULL;
+    char *unknown = must_print("no %s is called '%s'", kind, name ? name : "");
+    const char *near = name ? nearest_name(name, distills ? zn_distill_student : zn_train_preset) : NULL;
+    if (strncmp(why, unknown, strlen(unknown)))
+        complain("%s", why);
+    else if (near)
+        complain("%s, did you mean '%s'? 'zenith help %s' lists the %ss", unknown, near, o->command->name, kind);
+    else
+        complain("%s; 'zenith help %s' lists the %ss", why, o->command->name, kind);
+    free(unknown);
+}
+
+int print_recipe(const options *o, zn_status status, char *yaml)
 {
     if (status == ZN_OK)
         say_bytes(yaml, strlen(yaml));
     else
-        complain("%s", zn_error_text());
+        complain_of_recipe(o, zn_error_text());
     zn_memory_free(yaml);
     return status == ZN_OK ? 0 : EXIT_FAILURE;
 }
@@ -257,7 +274,7 @@ int monitor_end(const monitor *m, zn_status status, int64_t steps)
     char *why = must_copy(zn_error_text());
     /* The library does not know the commands, so for a missing model the program prints its own message with advice. */
     if (strncmp(why, "no model '", 10) || !(is_missing_model(o->from) || is_missing_model(o->teacher)))
-        complain("%s", why);
+        complain_of_recipe(o, why);
     free(why);
     if (status == ZN_ECANCELLED || (status == ZN_EIO && steps > 0))
         tell_how_to_go_on(m);

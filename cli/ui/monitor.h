@@ -33,7 +33,7 @@ typedef struct monitor {
 int monitor_usage(const options *o);
 
 /* --print: prints the recipe that zn_train_recipe or zn_distill_recipe wrote, and frees it. Returns the exit status. */
-int print_recipe(zn_status status, char *yaml);
+int print_recipe(const options *o, zn_status status, char *yaml);
 
 /* Options of a run from the command line, with a progress bar, a line for each unreadable image, and a stop on Ctrl-C.
  */

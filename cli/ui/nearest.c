@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { LONGEST = 32 };
+enum { LONGEST = 32, MOST_NAMES = 64 };
 
 static int min(int a, int b) { return a < b ? a : b; }
 
@@ -43,4 +43,13 @@ const char *nearest_word(const char *word, const char *const *list, int count)
         }
     }
     return best;
+}
+
+const char *nearest_name(const char *word, const char *(*name_of)(int index, const char **description))
+{
+    const char *names[MOST_NAMES], *description;
+    int count = 0;
+    while (count < MOST_NAMES && (names[count] = name_of(count, &description)) != NULL)
+        count++;
+    return nearest_word(word, names, count);
 }

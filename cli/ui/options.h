@@ -85,4 +85,7 @@ void options_help(unsigned commands, int common_only);
 /* The word of the list nearest to `word` if it is similar enough to suggest, else NULL. */
 const char *nearest_word(const char *word, const char *const *list, int count);
 
+/* The same for a list of the library, where name_of gives the name at an index, or NULL at the end. */
+const char *nearest_name(const char *word, const char *(*name_of)(int index, const char **description));
+
 #endif

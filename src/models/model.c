@@ -287,7 +287,7 @@ zn_status zn_model_clip(const zn_model *m, zn_part part, zn_shape shape, zn_stre
 {
     *graph = NULL;
     if (part > ZN_DECODER || !(m->arch->can & ZN_CLIPS) || !m->config.frames)
-        return ZN_FAIL(ZN_EUNSUPPORTED, "%s is for pictures and knows no clips", m->config.name);
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s is for single images, not for videos", m->config.name);
     return make_graph(m, part, shape, NULL, stream, graph, input, output);
 }
 

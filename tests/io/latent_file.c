@@ -195,10 +195,10 @@ static void foreign_pictures(void **state)
     blob_free(&b);
     spec.depth = 8, spec.type = PNG_COLOR_TYPE_RGB, spec.row_bytes = 9;
     b = make_png(&spec);
-    expect(&b, ZN_EFORMAT, "a picture of 3 channels");
+    expect(&b, ZN_EFORMAT, "an image of 3 channels");
     blob_free(&b);
     b = make_jpeg(&(jpeg_spec){ 4, 4, 3, rgba, .quality = 90 });
-    expect(&b, ZN_EFORMAT, "JPEG picture");
+    expect(&b, ZN_EFORMAT, "JPEG image");
     blob_free(&b);
     blob_free(&spec.exif);
 }

@@ -198,7 +198,7 @@ static void too_little_memory_is_said(void **state)
     assert_null(clip);
     zn_video_free(v);
     assert_int_equal(zn_model_random("taesd", 0, &pictures), ZN_OK);
-    expect(zn_video_new(pictures, NULL, &v), ZN_EUNSUPPORTED, "knows no clips");
+    expect(zn_video_new(pictures, NULL, &v), ZN_EUNSUPPORTED, "is for single images");
     zn_image_free(im);
     zn_model_free(pictures);
     zn_model_free(m);

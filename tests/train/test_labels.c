@@ -57,7 +57,7 @@ static void mistakes_are_said(void **state)
     } bad[] = {
         { "", "no names of attributes" },
         { "12\n", "no names of attributes" },
-        { "Bald Smiling\n", "no pictures are named" },
+        { "Bald Smiling\n", "no images are named" },
         { "Bald Smiling\na.jpg 1 1\nb.jpg 1\n", "labels line 3: 1 values for 2 attributes" },
         { "Bald Smiling\na.jpg 1 1 1\n", "4 words, but 2 names ask for 3, or 2" },
         { "Bald Smiling\na.jpg 1 yes\n", "labels line 2: Smiling is 'yes', not 1 or -1 or 0" },

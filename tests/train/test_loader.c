@@ -251,7 +251,7 @@ static void some_picture_must_be_readable(void **state)
     float batch[BATCH * SIZE * SIZE * 3];
     assert_int_equal(zn_loader_new(&p.set, &(zn_loader_options){ .batch = BATCH, .crop.size = SIZE }, &l), ZN_OK);
     assert_int_equal(zn_loader_next(l, 0, batch), ZN_EFORMAT);
-    assert_non_null(strstr(zn_error_text(), "none of the 7 pictures"));
+    assert_non_null(strstr(zn_error_text(), "none of the 7 images"));
     zn_loader_free(l);
 }
 

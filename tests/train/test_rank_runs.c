@@ -158,7 +158,7 @@ static void what_cannot_go_on_stops_everyone(void **state)
 {
     (void)state;
     assert_int_not_equal(train_into("hopeless", "useless", ranks, false, -1), ZN_OK);
-    assert_non_null(strstr(zn_error_text(), "pictures to train on can be read"));
+    assert_non_null(strstr(zn_error_text(), "images to train on can be read"));
     assert_int_not_equal(train_into("worse", "nowhere", ranks, false, -1), ZN_OK);
     assert_non_null(strstr(zn_error_text(), "nowhere"));
 }

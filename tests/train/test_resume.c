@@ -103,7 +103,7 @@ static void a_run_knows_its_pictures(void **state)
     make_pictures(in_folder("there/more"), 1, 16); /* one more */
     resume_with("run", "there", 3, &r, &w);
     assert_int_equal(w.remarks, 1);
-    assert_non_null(strstr(w.remark, "other pictures than before: 21 in "));
+    assert_non_null(strstr(w.remark, "other images than before: 21 in "));
     assert_int_equal(lines_of(text_of("run/data.jsonl")), 2);
     assert_non_null(strstr(text_of("run/data.jsonl"), "\n{\"step\": 2, "));
     unlink(in_folder("run/data.jsonl")); /* as runs were before there was one */

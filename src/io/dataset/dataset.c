@@ -19,7 +19,7 @@ zn_status zn_dataset_open(const char *path, zn_dataset **out)
     if (!kinds[k] && !zn_exists(path))
         return ZN_FAIL(ZN_ENOTFOUND, "%s: no such folder or data set", path);
     if (!kinds[k])
-        return ZN_FAIL(ZN_ENOTFOUND, "%s: neither a folder of pictures nor an LMDB data set", path);
+        return ZN_FAIL(ZN_ENOTFOUND, "%s: neither a folder of images nor an LMDB data set", path);
     zn_dataset *d = zn_calloc(1, sizeof *d);
     if (!d)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a data set");
@@ -27,7 +27,7 @@ zn_status zn_dataset_open(const char *path, zn_dataset **out)
     d->path = zn_strdup(path);
     zn_status status = d->path ? d->kind->open(path, d) : ZN_FAIL(ZN_ENOMEM, "out of memory for a data set");
     if (status == ZN_OK && d->count == 0)
-        status = ZN_FAIL(ZN_ENOTFOUND, "%s: no pictures in it", path);
+        status = ZN_FAIL(ZN_ENOTFOUND, "%s: no images in it", path);
     if (status != ZN_OK) {
         zn_dataset_close(d);
         return status;
@@ -51,10 +51,10 @@ void zn_dataset_close(zn_dataset *d)
 zn_status zn_dataset_add(zn_dataset *d, const char *name)
 {
     if (!ZN_GROW(d->names, d->capacity, d->count + 1))
-        return ZN_FAIL(ZN_ENOMEM, "out of memory for the names of %lld pictures", (long long)d->count + 1);
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for the names of %lld images", (long long)d->count + 1);
     d->names[d->count] = zn_strdup(name);
     if (!d->names[d->count])
-        return ZN_FAIL(ZN_ENOMEM, "out of memory for the name of a picture");
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for the name of an image");
     d->count++;
     return ZN_OK;
 }
@@ -67,7 +67,7 @@ zn_status zn_dataset_read(const zn_dataset *d, int64_t index, zn_image **out)
 {
     *out = NULL;
     if (index < 0 || index >= d->count)
-        return ZN_FAIL(ZN_EINVALID, "%s: picture %lld of %lld", d->path, (long long)index, (long long)d->count);
+        return ZN_FAIL(ZN_EINVALID, "%s: image %lld of %lld", d->path, (long long)index, (long long)d->count);
     return d->kind->read(d, index, out);
 }
 

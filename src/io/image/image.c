@@ -212,7 +212,7 @@ zn_status zn_image_write(const char *path, const zn_image *image, const zn_image
 {
     const zn_image_format *format = zn_format_of_path(path);
     if (!format || format->read_only)
-        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: a picture's name must end in .png, .jpg, .jpeg or .webp", path);
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: the name of an image must end in .png, .jpg, .jpeg or .webp", path);
     if (!format->write)
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s: this build cannot write %s", path, format->title);
     zn_bytes out = { 0 };

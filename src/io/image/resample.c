@@ -119,7 +119,7 @@ zn_status zn_image_fit(const zn_image *image, int side, zn_image **out)
     zn_image *whole;
     *out = NULL;
     if (length > ZN_IMAGE_MAX_PIXELS / side)
-        return ZN_FAIL(ZN_ELIMIT, "a picture of %dx%d is too narrow", image->width, image->height);
+        return ZN_FAIL(ZN_ELIMIT, "an image of %dx%d is too narrow", image->width, image->height);
     ZN_TRY(zn_image_resample(image, tall ? side : (int)length, tall ? (int)length : side, &whole));
     const int x = (int)rint((whole->width - side) / 2.0), y = (int)rint((whole->height - side) / 2.0);
     const zn_status status = zn_image_new(side, side, 8, out);

@@ -183,7 +183,7 @@ zn_status zn_latent_check(const zn_latent *z, const char *name, zn_status code)
         if (*c < 32 || *c > 126)
             return ZN_FAIL(code, "%s: the model's name is not printable ASCII", name);
     if (z->frames < 0 || z->image_frames < 0)
-        return ZN_FAIL(code, "%s: a clip of %d frames of %d pictures makes no sense", name, z->frames, z->image_frames);
+        return ZN_FAIL(code, "%s: a clip of %d frames of %d images makes no sense", name, z->frames, z->image_frames);
     if (z->image_width < 0 || z->image_height < 0 || z->downscale < 0 || !z->image_width != !z->image_height)
         return ZN_FAIL(code, "%s: an image of %dx%d pixels at 1/%d makes no sense", name, z->image_width,
                        z->image_height, z->downscale);
@@ -201,7 +201,7 @@ zn_status zn_latent_read_bytes_at(const zn_source *source, int64_t index, int64_
     const zn_image_format *picture = zn_format_of_bytes(source->bytes, source->size);
     const int png = picture && !strcmp(picture->name, "png");
     if (picture && !png)
-        return ZN_FAIL(ZN_EFORMAT, "%s: a %s picture, not a latent", source->name, picture->title);
+        return ZN_FAIL(ZN_EFORMAT, "%s: a %s image, not a latent", source->name, picture->title);
     if (png && index)
         return ZN_FAIL(ZN_EINVALID, "%s: a PNG holds one latent", source->name);
     zn_latent *z = NULL;

@@ -48,7 +48,7 @@ zn_status zn_latent_png_read(const zn_source *source, zn_latent **out)
     ZN_TRY_DONE(zn_png_read_stored(source, MAX_PIXELS, on_text, &f, &raster));
     ZN_TRY_DONE(f.status);
     if (raster.channels != CHANNELS) {
-        status = ZN_FAIL(ZN_EFORMAT, "%s: a picture of %d channels; a latent in a PNG has 4 (RGBA)", source->name,
+        status = ZN_FAIL(ZN_EFORMAT, "%s: an image of %d channels; a latent in a PNG has 4 (RGBA)", source->name,
                          raster.channels);
         goto done;
     }

@@ -162,7 +162,7 @@ static zn_status decode(zn_codec *c, const zn_latent *z, int bits, zn_image **ou
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no decoder: give a model with decoder weights", info->path);
     ZN_TRY(zn_codec_check_latent(info, z));
     if (z->frames > 1)
-        return ZN_FAIL(ZN_ESHAPE, "the latent is a clip of %d frames, not a picture: zn_video_decode takes it",
+        return ZN_FAIL(ZN_ESHAPE, "the latent is a clip of %d frames, not an image: zn_video_decode takes it",
                        z->frames);
     const int64_t wide = (int64_t)z->width * info->downscale, high = (int64_t)z->height * info->downscale;
     const int width = z->image_width ? z->image_width : (int)wide;

@@ -189,7 +189,7 @@ static zn_status check(builder *b)
     if (o->crops < 0 || o->crops > MAX_CROPS)
         return ZN_FAIL(ZN_EINVALID, "%d crops: not in 0..%d", o->crops, MAX_CROPS);
     if (o->input_count < 1)
-        return ZN_FAIL(ZN_EINVALID, "a data set needs a folder of pictures to be built from");
+        return ZN_FAIL(ZN_EINVALID, "a data set needs a folder of images to be built from");
     const char *end = zn_ending(o->output, ".lmdb");
     if (!end || end == o->output)
         return ZN_FAIL(ZN_EINVALID, "%s: the name of a data set must end in .lmdb", o->output);

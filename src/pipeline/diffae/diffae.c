@@ -17,7 +17,7 @@ zn_status zn_diffae_new(const zn_model *model, const zn_options *options, zn_dif
                        model->info.architecture);
     if (!model->has[ZN_DECODER] || !model->has[ZN_ENCODER])
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no %s", model->info.path,
-                       model->has[ZN_DECODER] ? "encoder, so its pictures have no conditions" : "decoder");
+                       model->has[ZN_DECODER] ? "encoder, so its images have no conditions" : "decoder");
     if (options && options->device && strcmp(options->device, "cpu"))
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s: diffusion autoencoders are computed on the CPU, not on '%s'",
                        model->info.path, options->device);
@@ -84,7 +84,7 @@ zn_status zn_diffae_check_picture(const zn_diffae *d, const zn_image *picture)
     const int side = zn_diffae_side(d);
     if (picture->width == side && picture->height == side)
         return ZN_OK;
-    return ZN_FAIL(ZN_ESHAPE, "the picture is %dx%d, but %s is made for %dx%d", picture->width, picture->height,
+    return ZN_FAIL(ZN_ESHAPE, "the image is %dx%d, but %s is made for %dx%d", picture->width, picture->height,
                    d->model->info.architecture, side, side);
 }
 

@@ -115,7 +115,7 @@ zn_status zn_diffae_render(zn_diffae *d, int count, const float *cond, const flo
     for (int i = 0; i < count; i++)
         out[i] = NULL;
     if (count < 1)
-        return ZN_FAIL(ZN_EINVALID, "%d pictures cannot be rendered", count);
+        return ZN_FAIL(ZN_EINVALID, "%d images cannot be rendered", count);
     ZN_TRY(zn_alloc_for("pictures", bytes, (void **)&x));
     memcpy(x, noise, bytes);
     pthread_mutex_lock(&d->lock);

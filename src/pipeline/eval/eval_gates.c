@@ -157,7 +157,7 @@ static zn_status run_all(gates *g)
             return ZN_FAIL(ZN_ECANCELLED, "cancelled");
     }
     if (!g->out->pictures)
-        return ZN_FAIL(ZN_ENOTFOUND, "%s: not one picture could be used", o->data);
+        return ZN_FAIL(ZN_ENOTFOUND, "%s: no image could be used", o->data);
     return ZN_OK;
 }
 

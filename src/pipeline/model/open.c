@@ -275,7 +275,8 @@ zn_status zn_model_open(const char *path, zn_model **out)
     if (l.count == 0)
         return ZN_FAIL(ZN_ENOTFOUND, "%s: no weights in this folder", path);
     if (l.count > 1)
-        return ZN_FAIL(ZN_EINVALID, "%s: holds several models (%s): name one", path, l.names);
+        return ZN_FAIL(ZN_EINVALID, "%s: several files in this folder could be a model (%s); name one of them", path,
+                       l.names);
     return zn_open_stem(path, l.first, out);
 }
 

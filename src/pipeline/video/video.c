@@ -30,7 +30,9 @@ zn_status zn_video_new(const zn_model *model, const zn_options *options, zn_vide
     *out = NULL;
     const zn_model_info *info = zn_model_info_of(model);
     if (!info->clip_frames)
-        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: %s is for pictures and knows no clips", info->path, info->architecture);
+        return ZN_FAIL(ZN_EUNSUPPORTED,
+                       "%s: %s is for single images; a video needs a video autoencoder such as taew2_1", info->path,
+                       info->architecture);
     if (options && options->device && strcmp(options->device, "cpu"))
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s: clips are computed on the CPU, not on '%s'", info->path, options->device);
     zn_video *v = zn_calloc(1, sizeof *v);
@@ -126,7 +128,7 @@ static zn_status take_picture(zn_video *v, const zn_image *picture, zn_latent **
     if (!info->has_encoder)
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no encoder: give a model with encoder weights", info->path);
     if (v->width && (picture->width != v->width || picture->height != v->height))
-        return ZN_FAIL(ZN_ESHAPE, "a picture of %dx%d does not fit into a clip of %dx%d", picture->width,
+        return ZN_FAIL(ZN_ESHAPE, "an image of %dx%d does not fit into a clip of %dx%d", picture->width,
                        picture->height, v->width, v->height);
     const int64_t h = zn_round_up(picture->height, info->downscale), w = zn_round_up(picture->width, info->downscale);
     float *input;
@@ -183,7 +185,7 @@ static zn_status check_latent(const zn_video *v, const zn_latent *z)
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no decoder: give a model with decoder weights", info->path);
     ZN_TRY(zn_codec_check_latent(info, z));
     if (z->image_width > z->width * d || z->image_height > z->height * d)
-        return ZN_FAIL(ZN_EFORMAT, "the latent claims pictures of %dx%d, more than its %lldx%lld", z->image_width,
+        return ZN_FAIL(ZN_EFORMAT, "the latent claims images of %dx%d, more than its %lldx%lld", z->image_width,
                        z->image_height, (long long)(z->width * d), (long long)(z->height * d));
     const zn_shape frame = v->decoding ? zn_clip_frame(v->part[ZN_DECODER]) : ZN_SHAPE(1, z->height, z->width, 1);
     if (frame.dim[1] != z->height || frame.dim[2] != z->width)

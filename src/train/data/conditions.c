@@ -162,7 +162,7 @@ static zn_status encode_share(desk *k)
             continue;
         ZN_TRY(encode_picture(k, i));
         if (how->progress && how->progress(how->user, ++done, all))
-            return ZN_FAIL(ZN_ECANCELLED, "stopped while the pictures were encoded");
+            return ZN_FAIL(ZN_ECANCELLED, "stopped while the images were encoded");
     }
     return desk_clear(k);
 }
@@ -193,7 +193,7 @@ zn_status zn_conditions_split(zn_conditions *c, const zn_dataset *set, int held_
     }
     if (c->learned_count > 1)
         return ZN_OK;
-    return ZN_FAIL(ZN_EINVALID, "%lld of the %lld pictures can be learned from: at least two are needed",
+    return ZN_FAIL(ZN_EINVALID, "%lld of the %lld images can be learned from: at least two are needed",
                    (long long)c->learned_count, (long long)c->pictures);
 }
 

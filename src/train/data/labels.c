@@ -111,7 +111,7 @@ static zn_status settle_names(reading *r, int words)
         l->count--;
     }
     if (!l->count)
-        return ZN_FAIL(ZN_EFORMAT, "%s line %lld: a picture without attributes", r->name, (long long)r->line);
+        return ZN_FAIL(ZN_EFORMAT, "%s line %lld: an image without attributes", r->name, (long long)r->line);
     for (int i = 0; i < l->count; i++) {
         if (!l->names[i][0])
             return ZN_FAIL(ZN_EFORMAT, "%s: attribute %d has no name", r->name, i + 1);
@@ -173,7 +173,7 @@ static zn_status read_all(reading *r)
     while (next_line(r, &at, &end))
         ZN_TRY(read_picture(r, at, end));
     if (!l->pictures)
-        return ZN_FAIL(ZN_EFORMAT, "%s: no pictures are named in it", r->name);
+        return ZN_FAIL(ZN_EFORMAT, "%s: no images are named in it", r->name);
     qsort(l->list, (size_t)l->pictures, sizeof *l->list, by_file);
     for (int64_t i = 1; i < l->pictures; i++)
         if (by_file(&l->list[i - 1], &l->list[i]) == 0)

@@ -57,7 +57,7 @@ static zn_status read_picture(const zn_loader *l, uint64_t n, zn_parcel *skipped
     if (*out)
         return ZN_OK;
     snprintf(text, sizeof text, "%s", zn_error_text());
-    return ZN_FAIL(ZN_EFORMAT, "none of the %lld pictures to train on can be read, among them %s",
+    return ZN_FAIL(ZN_EFORMAT, "none of the %lld images to train on can be read, among them %s",
                    (long long)l->usable_count, text);
 }
 
@@ -127,7 +127,7 @@ static zn_status list_usable(zn_loader *l)
         if (!zn_dataset_held_out(l->data, i, l->options.held_out))
             l->usable[l->usable_count++] = i;
     if (!l->usable_count)
-        return ZN_FAIL(ZN_EINVALID, "all pictures are held out: nothing to train on");
+        return ZN_FAIL(ZN_EINVALID, "all images are held out: nothing to train on");
     return ZN_OK;
 }
 

@@ -76,7 +76,7 @@ static zn_status read_from(const zn_preset *(*at)(int), const char *base, const 
             return zn_recipe_apply(p->yaml, strlen(p->yaml), name, out);
     const char *dot = strrchr(name, '.');
     if (!dot || (strcmp(dot, ".yaml") && strcmp(dot, ".yml")))
-        return ZN_FAIL(ZN_ENOTFOUND, "no %s is called '%s', and it is no .yaml file",
+        return ZN_FAIL(ZN_ENOTFOUND, "no %s is called '%s', and it is not a .yaml file",
                        at == student_at ? "student" : "recipe", name);
     zn_map map;
     ZN_TRY(zn_map_open(&map, name));

@@ -169,7 +169,7 @@ static zn_status check_bare(const char *name, const char *where)
             return ZN_OK;
         return ZN_FAIL(ZN_EINVALID, "%s: %s has no value", where, name);
     }
-    return ZN_FAIL(ZN_EINVALID, "%s: there is no setting '%s'", where, name);
+    return ZN_FAIL(ZN_EINVALID, "%s: there is no setting '%s'; --print shows all of them", where, name);
 }
 
 static zn_status set_value(void *user, const char *name, const char *value, const char *where)
@@ -201,7 +201,7 @@ static zn_status set_value(void *user, const char *name, const char *value, cons
         *(int *)((char *)r + k->offset) = (int)k->least + index;
         return ZN_OK;
     }
-    return ZN_FAIL(ZN_EINVALID, "%s: there is no setting '%s'", where, name);
+    return ZN_FAIL(ZN_EINVALID, "%s: there is no setting '%s'; --print shows all of them", where, name);
 }
 
 /* A recipe that sets anything about gates trains them. */

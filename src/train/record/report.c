@@ -12,18 +12,18 @@ static const char *title_of(const char *name)
     static const char *const titles[][2] = {
         { "loss", "Loss" },
         { "lr", "Learning rate" },
-        { "psnr", "PSNR of held-out pictures, dB" },
+        { "psnr", "PSNR of held-out images, dB" },
         { "teacher_psnr", "PSNR of the teacher, dB" },
-        { "decoder_psnr", "PSNR of the decoder to the teacher's picture, dB" },
+        { "decoder_psnr", "PSNR of the decoder to the teacher's image, dB" },
         { "latent_error", "Square error of latents, % of their variance" },
-        { "pruned", "Share of the blocks that gates shut, held-out pictures" },
-        { "held_out_loss", "Loss of held-out pictures" },
-        { "accuracy", "Share of right answers, held-out pictures" },
+        { "pruned", "Share of the blocks that gates shut, held-out images" },
+        { "held_out_loss", "Loss of held-out images" },
+        { "accuracy", "Share of right answers, held-out images" },
         { "auroc", "Area under the curve of right over wrong answers" },
         { "images_per_second", "Pictures per second" },
-        { "psnr_denoise", "PSNR of denoised pictures, dB" },
-        { "psnr_impulse", "PSNR of pictures freed of impulses, dB" },
-        { "psnr_deblur", "PSNR of sharpened pictures, dB" },
+        { "psnr_denoise", "PSNR of denoised images, dB" },
+        { "psnr_impulse", "PSNR of images freed of impulses, dB" },
+        { "psnr_deblur", "PSNR of sharpened images, dB" },
     };
     for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
         if (strcmp(titles[i][0], name) == 0)
@@ -120,7 +120,7 @@ static void embed(FILE *o, const char *path)
     zn_map map;
     if (zn_map_open(&map, path) != ZN_OK)
         return;
-    fputs("<h2>Held-out pictures and what became of them</h2>\n<img src='data:image/png;base64,", o);
+    fputs("<h2>Held-out images and their results</h2>\n<img src='data:image/png;base64,", o);
     for (size_t i = 0; i < map.size; i += 3) {
         const size_t n = map.size - i < 3 ? map.size - i : 3;
         uint32_t bits = 0;
@@ -155,7 +155,7 @@ static void head(FILE *o, const zn_journal *j, const char *model)
           "<h1>Training of ",
           o);
     escaped(o, model);
-    fprintf(o, "</h1>\n<p>%lld steps. The model waited for pictures during %.2f %% of the time.</p>\n",
+    fprintf(o, "</h1>\n<p>%lld steps. The model waited for images during %.2f %% of the time.</p>\n",
             (long long)(j->count ? j->entries[j->count - 1].step : 0), 100 * waited(j));
 }
 

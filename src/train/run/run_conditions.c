@@ -28,7 +28,7 @@ static zn_status find_labels(zn_run *r)
     if (!r->recipe.labels[0])
         return ZN_FAIL(ZN_ENOTFOUND,
                        "a classifier needs labels: name their file (--labels, or labels in the recipe), or put a "
-                       "labels.csv beside the pictures in %s",
+                       "labels.csv beside the images in %s",
                        r->options.data);
     return ZN_OK;
 }
@@ -52,7 +52,7 @@ static zn_status mark_labelled(zn_run *r)
         found += r->on.wanted[i] = zn_labels_of(r->on.labels, zn_dataset_name(r->set, i)) != NULL;
     if (found)
         return ZN_OK;
-    return ZN_FAIL(ZN_EINVALID, "%s names none of the pictures in %s: it has '%.100s' for example, they '%.100s'",
+    return ZN_FAIL(ZN_EINVALID, "%s names none of the images in %s: it has '%.100s' for example, they '%.100s'",
                    r->recipe.labels, r->options.data, r->on.labels->list[0].file, zn_dataset_name(r->set, 0));
 }
 

@@ -87,7 +87,7 @@ static void tell(const zn_run *r, const pictures *was, const pictures *now)
 {
     char sentence[2 * PATH_MAX + 256];
     snprintf(sentence, sizeof sentence,
-             "%s goes on with other pictures than before: %lld in %s, where it had %lld in %s", r->options.folder,
+             "%s continues with other images than before: %lld in %s, where it had %lld in %s", r->options.folder,
              (long long)now->count, now->path, (long long)was->count, was->path);
     if (r->options.remark)
         r->options.remark(r->options.user, sentence);

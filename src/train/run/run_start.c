@@ -89,7 +89,7 @@ zn_status zn_run_open_model(zn_run *r, zn_part part)
     const char *name = r->has_checkpoint ? own : r->recipe.from;
     if (!name[0])
         return ZN_FAIL(ZN_EINVALID,
-                       "a %s learns from what a trained autoencoder makes of pictures: name its weights (--from, or "
+                       "a %s learns from what a trained autoencoder makes of images: name its weights (--from, or "
                        "from in the recipe)",
                        zn_part_name(part));
     ZN_TRY(zn_model_find(name, &r->model));

@@ -3,6 +3,8 @@ makeimage a.png 40 24
 zenith encode -q --model random:taesd a.png -o z.safetensors || exit 1
 zenith info a.png
 zenith info z.safetensors
+zenith encode -q --model random:taesd a.png -o z.npy || exit 1
+zenith info z.npy | grep -E "^(model|image|downscale)"
 zenith info -q random:taesd --size 64x32
 zenith convert -q z.safetensors plain.safetensors
 # GGUF: one key, one matrix of a Q4_0 block and one vector of floats

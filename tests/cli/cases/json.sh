@@ -16,6 +16,9 @@ for file in a.png z.safetensors random:taesd; do check "file kind" zenith info -
 zenith info --json -q --size 64x32 random:taesd | jsoncheck architecture parameters latent_channels encode decode
 check "input output dtype tensors" zenith convert --json z.safetensors half.safetensors --dtype f16
 check "architectures models" zenith models --json -q
+check version zenith version --json
+check version zenith --version --json
+check version zenith encode --json --version
 bench="model part width height threads precision precision_asked precision_share isa ms_median ms_min runs gflop gflops peak_gflops rss_mb"
 check "$bench" zenith bench --json -q --size 64 --runs 2
 check "$bench bandwidth layers" zenith bench --json -q --size 64x40 --runs 1 --part encode --profile
@@ -32,6 +35,8 @@ zenith encode --json -q $model a.png missing.png -o folder 2>/dev/null | jsonche
 zenith encode --json -q $model missing.png gone.png -o folder 2>/dev/null | jsoncheck -p failed error
 zenith info --json -q a.png missing.png 2>/dev/null | jsoncheck -p error files
 zenith encode --json -q $model a.png -o folder | jsoncheck error 2>/dev/null && echo "an error without a failure"
+zenith encode -q $model a.png -o bare.npy
+zenith info --json bare.npy | jsoncheck -p width image_width image_height downscale
 zenith compare --json a.png a.png | jsoncheck -p psnr ssim max_difference identical
 zenith reconstruct --json -q $model a.png -o out.png | jsoncheck -p model width height output
 zenith bench --json -q --size 64x40 --runs 3 --threads 1 | jsoncheck -p model part width height threads precision runs

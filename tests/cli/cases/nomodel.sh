@@ -8,6 +8,8 @@ zenith encode --model nosuch a.png -o z.safetensors
 echo "named $?"
 zenith reconstruct --model random:nosuch a.png -o b.png
 echo "random $?"
+zenith reconstruct --model random:taesdd a.png -o b.png
+echo "near $?"
 ls *.safetensors b.png 2>/dev/null
 zenith models -q | head -2
 echo "junk" >here/junk.safetensors

@@ -12,6 +12,10 @@ for bad in lr lr=fast batch=0 nosuch=1 loss=1 precision=f64; do
 done
 zenith train --print
 echo "nothing $?"
+# An unknown name is answered with the nearest one, or with where to look.
+zenith train --print zenit-r
+zenith train --print nosuch
+zenith distill --print --student taesd-haf
 
 mkdir pictures
 for n in 1 2 3 4; do makeimage pictures/$n.png 40 4$n; done
