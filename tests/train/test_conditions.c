@@ -229,7 +229,7 @@ static void what_cannot_be_is_said(void **state)
         { classifier, NULL, "labels.csv", "name its weights" },
         { classifier, "auto", NULL, "needs labels" },
         { classifier, "auto", "bad.csv", "bad.csv line 3: bald is 'perhaps'" },
-        { classifier, "auto", "strange.csv", "names none of the pictures" },
+        { classifier, "auto", "strange.csv", "names none of the images" },
         { classifier, "classifier", "other.csv", "a classifier of other attributes" },
         { latent, "nothing", NULL, "nothing" },
     };
