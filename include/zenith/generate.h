@@ -1,0 +1,108 @@
+/* Images from a prompt: Z-Image-Turbo, from the files that its publishers and the usual tools distribute.
+ *
+ *     zn_generator *g;
+ *     zn_generator_open(&(zn_generator_files){ .model = "z-image-turbo" }, NULL, &g);
+ *     zn_generation a = { .size = sizeof a, .prompt = "a red fox in the snow", .seed = 1 };
+ *     zn_image *image;
+ *     zn_generate(g, &a, &image);
+ *     zn_image_write("fox.png", image, NULL);
+ *
+ * The text encoder, the transformer and the autoencoder are opened when their turn comes and released after it; their
+ * weights stay mapped. Calls on one handle take turns. Results do not depend on the number of threads. */
+#ifndef ZN_GENERATE_H
+#define ZN_GENERATE_H
+
+#include <stdint.h>
+#include <zenith/image.h>
+#include <zenith/options.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct zn_generator zn_generator;
+
+/* Where the networks are. Everything that is NULL is looked for in `model`: a folder in the layout of diffusers or of
+ * ComfyUI, a folder with the files themselves, a file of the transformer, or a name that zn_model_find would search
+ * for. Strings are not retained. */
+typedef struct zn_generator_files {
+    size_t size;              /* sizeof, see zn_options */
+    const char *model;        /* may be NULL if the parts are named */
+    const char *transformer;  /* .safetensors (or the folder or index.json of its shards), or .gguf */
+    const char *text_encoder; /* the same, of Qwen3-4B */
+    const char *vae;
+    const char *tokenizer; /* tokenizer.json, a folder, or a .gguf file with a vocabulary */
+    const char *preview;   /* TAEF1, for previews; found beside the others if it is there */
+    const char *cache;     /* folder for the features of prompts; NULL: the user's cache folder; "": none */
+} zn_generator_files;
+
+/* Finds the files, and checks that each holds the network it should; a missing one is named with the file that would
+ * hold it. Of the options context, threads, precision, device and memory count. */
+ZN_API ZN_MUST_USE zn_status zn_generator_open(const zn_generator_files *files, const zn_options *options,
+                                               zn_generator **out);
+ZN_API void zn_generator_free(zn_generator *g);
+
+/* Adds a LoRA to the transformer: W + strength (alpha / rank) B A, applied at run time. Several may be added. It is an
+ * error if nothing in the file fits. */
+ZN_API ZN_MUST_USE zn_status zn_generator_add_lora(zn_generator *g, const char *path, double strength);
+
+typedef enum zn_generation_stage {
+    ZN_STAGE_TEXT,   /* the prompt's features */
+    ZN_STAGE_ENCODE, /* the image to start from */
+    ZN_STAGE_STEPS,
+    ZN_STAGE_DECODE
+} zn_generation_stage;
+
+/* What a progress callback is told. */
+typedef struct zn_generation_progress {
+    size_t size;
+    zn_generation_stage stage;
+    double fraction;   /* of the whole generation, 0 to 1 */
+    int step, steps;   /* finished steps of the sampler */
+    zn_image *preview; /* after a step, if previews were asked for: the image as it looks now; else NULL. Borrowed. */
+} zn_generation_progress;
+typedef int (*zn_generation_fn)(void *user, const zn_generation_progress *progress); /* non-zero: cancel */
+
+/* One image. Zero means the default in every field. */
+typedef struct zn_generation {
+    size_t size;          /* sizeof, see zn_options */
+    const char *prompt;   /* UTF-8; NULL is the empty prompt */
+    const char *negative; /* used with guidance; NULL: empty */
+    int width, height;    /* multiples of 16; 0: 1024, or those of `image` */
+    int steps;            /* evaluations of the network; 0: 8 */
+    uint64_t seed;
+    double guidance;       /* 0: none, as Turbo wants */
+    double shift;          /* of the schedule; 0: the model's own, 3 */
+    const zn_image *image; /* to start from; NULL: noise */
+    double strength;       /* how much of it changes, 0 to 1; 0: 0.6 */
+    const zn_image *mask;  /* of the same size as image: only what is white changes; NULL: all */
+    int preview;           /* non-zero: an image after each step */
+    zn_generation_fn progress;
+    void *user;
+} zn_generation;
+
+/* Fails with one sentence if the request cannot be carried out: sizes that are no multiple of 16 (it names the nearest
+ * two), a mask of another size, steps or strength out of range. zn_generate checks the same. */
+ZN_API ZN_MUST_USE zn_status zn_generation_check(const zn_generation *request);
+
+ZN_API ZN_MUST_USE zn_status zn_generate(zn_generator *g, const zn_generation *request, zn_image **out);
+
+/* Facts about the last zn_generate, for reports. */
+typedef struct zn_generation_report {
+    size_t size;
+    int tokens;                                 /* of the prompt, with the template */
+    int tokens_cut;                             /* dropped after the first 512 */
+    int text_cached;                            /* non-zero: the features came from the cache */
+    double text_s, encode_s, steps_s, decode_s; /* seconds */
+    double peak_bytes;                          /* planned memory of the largest stage, without mapped weights */
+} zn_generation_report;
+ZN_API void zn_generator_report(const zn_generator *g, zn_generation_report *out);
+
+/* The plan of memory and precision for an image of this size, as lines of text for people; valid until the next call
+ * on g. */
+ZN_API ZN_MUST_USE zn_status zn_generator_plan(zn_generator *g, int width, int height, const char **text);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
