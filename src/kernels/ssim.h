@@ -1,7 +1,7 @@
 /* Structural similarity (Wang, Bovik, Sheikh, Simoncelli 2004): the single definition of its constants and window.
  *
- * Three implementations share it: kernels/ref/ssim.c, with a gradient, for training; io/image/metrics.c, in one pass
- * over rows of 8-bit samples, for images of any size; train/score/metrics.c, in double, for maps of any range and
+ * Three implementations share it: kernels/ref/ssim.c, with a gradient, for training; io/image/pixels/metrics.c, in one
+ * pass over rows of 8-bit samples, for images of any size; train/score/metrics.c, in double, for maps of any range and
  * for several scales. tests/train/test_losses.c compares the first with the last. */
 #ifndef ZN_KERNELS_SSIM_H
 #define ZN_KERNELS_SSIM_H

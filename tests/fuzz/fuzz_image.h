@@ -2,7 +2,7 @@
 #ifndef FUZZ_IMAGE_H
 #define FUZZ_IMAGE_H
 
-#include "io/image/metadata.h"
+#include "io/image/metadata/metadata.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Orientation: the eight cases in each format and at both depths, and EXIF blocks that lie. */
 #include "image_make.h"
 
-#include "io/image/exif.h"
+#include "io/image/metadata/exif.h"
 
 #include <png.h>
 

@@ -4,7 +4,7 @@
 #include <jpeglib.h>
 #include <png.h>
 
-#include "io/image/pixels.h"
+#include "io/image/pixels/pixels.h"
 
 enum { W = 16, H = 4 };
 

@@ -2,8 +2,8 @@
  */
 #include "image_make.h"
 
-#include "io/image/exif.h"
-#include "io/image/metadata.h"
+#include "io/image/metadata/exif.h"
+#include "io/image/metadata/metadata.h"
 
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 /* Samples to floats and back: exact quotients, edges repeated on every side, rounding, NaN. */
 #include "image_make.h"
 
-#include "io/image/pixels.h"
+#include "io/image/pixels/pixels.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* Pictures of another size, against another implementation's values. */
 #include "image_make.h"
-#include "io/image/resample.h"
+#include "io/image/pixels/resample.h"
 
 /* Values of Pillow 13's resize with BILINEAR. */
 static void scaling_is_pillows(void **state)

@@ -2,7 +2,7 @@
  * error and nothing worse. */
 #include "base/alloc.h"
 #include "io/dataset/dataset.h"
-#include "io/image/resize.h"
+#include "io/image/pixels/resize.h"
 #include "models/model.h"
 #include "pipeline/eval/eval_score.h"
 #include "train_files.h"

@@ -8,9 +8,9 @@
 #ifndef ZN_FORMAT_H
 #define ZN_FORMAT_H
 
+#include "io/image/animation/frames.h"
 #include "io/image/bytes.h"
-#include "io/image/frames.h"
-#include "io/image/raster.h"
+#include "io/image/pixels/raster.h"
 
 #include <zenith/image.h>
 

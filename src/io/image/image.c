@@ -5,8 +5,8 @@
 #include "base/fail.h"
 #include "base/file.h"
 #include "io/image/format.h"
-#include "io/image/metadata.h"
-#include "io/image/pixels.h"
+#include "io/image/metadata/metadata.h"
+#include "io/image/pixels/pixels.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  */
 #include "base/fail.h"
 #include "base/file.h"
-#include "io/image/png.h"
+#include "io/image/formats/png.h"
 #include "io/latent/latent_file.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
-#include "io/image/pixels.h"
+#include "io/image/pixels/pixels.h"
 #include "io/video/ffmpeg.h"
 
 #include <stdio.h>

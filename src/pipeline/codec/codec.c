@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/least.h"
-#include "io/image/pixels.h"
+#include "io/image/pixels/pixels.h"
 #include "pipeline/bench/profile.h"
 #include "pipeline/codec/codec.h"
 

@@ -2,7 +2,7 @@
 #include <zenith/restore.h>
 
 #include "base/fail.h"
-#include "io/image/pixels.h"
+#include "io/image/pixels/pixels.h"
 #include "models/zenith/zenith.h"
 #include "pipeline/codec/codec.h"
 

@@ -18,7 +18,7 @@
 
 #include "graph/compute.h"
 #include "graph/exec.h"
-#include "io/image/pixels.h"
+#include "io/image/pixels/pixels.h"
 #include "models/model.h"
 
 #include <zenith/codec.h>

@@ -4,7 +4,7 @@
 #include "base/fail.h"
 #include "base/least.h"
 #include "base/rng.h"
-#include "io/image/resize.h"
+#include "io/image/pixels/resize.h"
 
 /* A random whole number in [0, spare]. */
 static int somewhere(zn_rng *rng, int spare) { return (int)(zn_rng_next(rng) % (uint64_t)(spare + 1)); }

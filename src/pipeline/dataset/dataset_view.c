@@ -6,7 +6,7 @@
 #include "base/rng.h"
 #include "base/threads.h"
 #include "io/dataset/dataset.h"
-#include "io/image/resize.h"
+#include "io/image/pixels/resize.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
-#include "io/image/resample.h"
+#include "io/image/pixels/resample.h"
 #include "train/data/pictures.h"
 
 #include <string.h>

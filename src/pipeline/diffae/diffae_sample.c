@@ -5,7 +5,7 @@
 #include "base/fail.h"
 #include "base/rng.h"
 #include "diffusion/sampler.h"
-#include "io/image/pixels.h"
+#include "io/image/pixels/pixels.h"
 #include "train/data/pictures.h"
 
 #include <string.h>

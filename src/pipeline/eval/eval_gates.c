@@ -7,7 +7,7 @@
 #include "graph/compute.h"
 #include "graph/exec.h"
 #include "io/dataset/dataset.h"
-#include "io/image/pixels.h"
+#include "io/image/pixels/pixels.h"
 #include "models/model.h"
 #include "ops/ops.h"
 #include "pipeline/codec/codec.h"

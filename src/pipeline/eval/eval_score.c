@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
-#include "io/image/pixels.h"
+#include "io/image/pixels/pixels.h"
 #include "train/ranks/ranks.h"
 #include "train/score/metrics.h"
 

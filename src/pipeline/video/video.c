@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "graph/compute.h"
-#include "io/image/pixels.h"
+#include "io/image/pixels/pixels.h"
 #include "pipeline/codec/codec.h"
 #include "pipeline/video/clip.h"
 

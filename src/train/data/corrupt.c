@@ -5,7 +5,7 @@
 #include "base/fail.h"
 #include "base/numbers.h"
 #include "base/rng.h"
-#include "io/image/pixels.h"
+#include "io/image/pixels/pixels.h"
 #include "models/zenith/zenith.h"
 #include "train/data/filters.h"
 

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
-#include "io/image/pixels.h"
+#include "io/image/pixels/pixels.h"
 #include "kernels/kernels.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
-#include "io/image/pixels.h"
+#include "io/image/pixels/pixels.h"
 #include "models/zenith/zenith.h"
 #include "train/data/corrupt.h"
 #include "train/recipe/tasks.h"

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/rng.h"
-#include "io/image/pixels.h"
+#include "io/image/pixels/pixels.h"
 
 zn_status zn_picture_read(const zn_dataset *set, int64_t picture, const zn_skip *skip, zn_image **out)
 {

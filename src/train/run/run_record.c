@@ -1,7 +1,7 @@
 /* What a run leaves in its folder: measures and images, the model, the report, the checkpoint. */
 #include "base/clock.h"
 #include "base/fail.h"
-#include "io/image/pixels.h"
+#include "io/image/pixels/pixels.h"
 #include "train/data/corrupt.h"
 #include "train/run/run.h"
 

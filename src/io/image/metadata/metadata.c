@@ -1,0 +1,107 @@
+/* What the formats share: copies of blocks, and the changes that make them true of the image they are written with. */
+#include "io/image/metadata/metadata.h"
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "base/file.h"
+#include "io/image/metadata/exif.h"
+
+#include <ctype.h>
+#include <string.h>
+
+static zn_status keep(uint8_t **to, size_t *to_size, const uint8_t *block, size_t size)
+{
+    if (*to || !size || size > ZN_METADATA_MAX)
+        return ZN_OK;
+    void *copy;
+    ZN_TRY(zn_alloc_for("the metadata of an image", size, &copy));
+    *to = memcpy(copy, block, size);
+    *to_size = size;
+    return ZN_OK;
+}
+
+zn_status zn_metadata_keep_exif(zn_image_metadata *m, const uint8_t *block, size_t size)
+{
+    if (size >= 6 && !memcmp(block, "Exif\0\0", 6))
+        block += 6, size -= 6;
+    return zn_exif_is_valid(block, size) ? keep(&m->exif, &m->exif_size, block, size) : ZN_OK;
+}
+
+zn_status zn_metadata_keep_xmp(zn_image_metadata *m, const uint8_t *block, size_t size)
+{
+    return keep(&m->xmp, &m->xmp_size, block, size);
+}
+
+zn_status zn_metadata_find(const zn_source *source, zn_image_metadata *out)
+{
+    *out = (zn_image_metadata){ 0 };
+    const zn_image_format *format = zn_format_of_bytes(source->bytes, source->size);
+    const zn_status status = format && format->find_metadata ? format->find_metadata(source, out) : ZN_OK;
+    if (status != ZN_OK)
+        zn_image_metadata_free(out);
+    return status;
+}
+
+zn_status zn_image_read_metadata(const char *path, zn_image_metadata *out)
+{
+    *out = (zn_image_metadata){ 0 };
+    zn_map map;
+    ZN_TRY(zn_map_open(&map, path));
+    const zn_source source = { map.bytes, map.size, path };
+    const zn_status status = zn_metadata_find(&source, out);
+    zn_map_close(&map);
+    return status;
+}
+
+void zn_image_metadata_free(zn_image_metadata *m)
+{
+    zn_free(m->exif);
+    zn_free(m->xmp);
+    *m = (zn_image_metadata){ 0 };
+}
+
+/* The value stands in an attribute (tiff:Orientation="6") or between tags (<tiff:Orientation>6</...). */
+void zn_xmp_make_upright(uint8_t *packet, size_t size)
+{
+    static const char name[] = "tiff:Orientation";
+    const size_t length = sizeof name - 1;
+    for (size_t i = 0; size >= length && i <= size - length; i++) {
+        if (memcmp(packet + i, name, length))
+            continue;
+        size_t at = i + length;
+        while (at < size && (packet[at] == '>' || packet[at] == '=' || packet[at] == '"' || packet[at] == '\'' ||
+                             isspace(packet[at])))
+            at++;
+        if (at > i + length && at < size && packet[at] >= '2' && packet[at] <= '8')
+            packet[at] = '1';
+    }
+}
+
+zn_status zn_metadata_attach(const zn_image_format *format, const zn_image *image, const zn_image_metadata *m,
+                             zn_bytes *file)
+{
+    zn_image_metadata own = { 0 };
+    zn_status status = zn_metadata_keep_exif(&own, m->exif, m->exif ? m->exif_size : 0);
+    if (status == ZN_OK)
+        status = zn_metadata_keep_xmp(&own, m->xmp, m->xmp ? m->xmp_size : 0);
+    if (status == ZN_OK && own.exif)
+        zn_exif_describe(own.exif, own.exif_size, image->width, image->height);
+    if (status == ZN_OK && own.xmp)
+        zn_xmp_make_upright(own.xmp, own.xmp_size);
+    if (status == ZN_OK && (own.exif || own.xmp) && format->put_metadata)
+        status = format->put_metadata(&own, image, file);
+    zn_image_metadata_free(&own);
+    return status;
+}
+
+zn_status zn_metadata_insert(zn_bytes *file, size_t at, const zn_bytes *extra)
+{
+    if (!zn_bytes_reserve(file, extra->size))
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for the metadata of an image");
+    if (!extra->size)
+        return ZN_OK;
+    memmove(file->data + at + extra->size, file->data + at, file->size - at);
+    memcpy(file->data + at, extra->data, extra->size);
+    file->size += extra->size;
+    return ZN_OK;
+}
