@@ -13,11 +13,30 @@ zn_packed zn_packed_from(const zn_packed *m, int64_t first)
     zn_packed rest = *m;
     const size_t row = (size_t)first;
     rest.data += row * m->row_bytes;
-    if (m->form.bits) {
+    if (m->scales)
         rest.scales += row * m->groups * zn_dtype_size(m->scale_dtype);
+    if (m->biases)
         rest.biases += row * m->groups * zn_dtype_size(m->bias_dtype);
-    }
     return rest;
+}
+
+/* One factor of the Kronecker product: elements i, i + step, i + 2 step and i + 3 step of every 4 step. */
+static void rotate_pass(float *x, int64_t count, int64_t step)
+{
+    for (int64_t i = 0; i < count; i += 4 * step)
+        for (int64_t j = i; j < i + step; j++) {
+            const float a = x[j], b = x[j + step], c = x[j + 2 * step], d = x[j + 3 * step];
+            x[j] = 0.5f * (a + b + c - d);
+            x[j + step] = 0.5f * (a + b - c + d);
+            x[j + 2 * step] = 0.5f * (a - b + c + d);
+            x[j + 3 * step] = 0.5f * (b - a + c + d);
+        }
+}
+
+void zn_packed_rotate(float *x, int64_t count, int group)
+{
+    for (int64_t step = 1; step < group; step *= 4)
+        rotate_pass(x, count, step);
 }
 
 /* Reads a row in pieces of GROUPS groups, so that the scales of one piece fit on the stack as floats. */
@@ -46,4 +65,12 @@ void zn_packed_row(const zn_packed *m, int64_t row, int64_t first, int64_t count
     }
     const size_t skip = (size_t)first / zn_dtype_block(m->dtype) * zn_dtype_size(m->dtype);
     zn_to_f32(out, m->data + (size_t)row * m->row_bytes + skip, m->dtype, (size_t)count);
+    if (m->rotated)
+        zn_packed_rotate(out, count, m->rotated);
+    if (!m->scales)
+        return;
+    float scale;
+    zn_to_f32(&scale, m->scales + (size_t)row * m->groups * zn_dtype_size(m->scale_dtype), m->scale_dtype, 1);
+    for (int64_t i = 0; i < count; i++)
+        out[i] *= scale;
 }

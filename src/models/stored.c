@@ -4,6 +4,7 @@
 #include "base/fail.h"
 #include "base/text.h"
 #include "io/weights/mlx.h"
+#include "io/weights/scaled.h"
 #include "models/model.h"
 
 #include <stdarg.h>
@@ -105,27 +106,52 @@ static zn_status pack_mlx(const zn_weights *file, const char *layer, int64_t row
     return ZN_OK;
 }
 
+/* A matrix of numbers, which may have scales. */
+static zn_status pack_rows(const zn_weights *file, const char *layer, const zn_weight *w, zn_shape shape,
+                           zn_packed *out)
+{
+    zn_scaled s;
+    ZN_TRY(zn_scaled_find(file, layer, w, &s));
+    ZN_TRY(check_shape(w, shape));
+    *out = (zn_packed){ .data = w->data,
+                        .row_bytes = w->bytes / (size_t)shape.dim[0],
+                        .dtype = w->dtype,
+                        .scales = s.scales ? s.scales->data : NULL,
+                        .scale_dtype = s.scales ? s.scales->dtype : ZN_F32,
+                        .groups = (size_t)s.per_row,
+                        .rotated = s.rotated };
+    return ZN_OK;
+}
+
+/* The layer of a tensor: its name without ".weight". */
+static void layer_of(const char *name, char *layer, size_t size)
+{
+    const char *end = zn_ending(name, ".weight");
+    snprintf(layer, size, "%.*s", (int)(end ? end - name : (long)strlen(name)), name);
+}
+
 static zn_status pack(const zn_weights *file, const zn_weight *w, const zn_place *at, zn_shape shape, zn_packed *out)
 {
     const int64_t rows = shape.dim[2] * at->parts, columns = shape.dim[3];
     char layer[sizeof at->name];
-    snprintf(layer, sizeof layer, "%s", at->name);
-    char *end = strrchr(layer, '.');
-    if (end && strcmp(end, ".weight") == 0)
-        *end = 0;
-    if (zn_mlx_has(file, layer)) {
+    layer_of(at->name, layer, sizeof layer);
+    if (zn_mlx_has(file, layer))
         ZN_TRY(pack_mlx(file, layer, rows, columns, out));
-    } else {
-        ZN_TRY(check_shape(w, ZN_SHAPE(rows, columns)));
-        *out = (zn_packed){ .data = w->data, .row_bytes = w->bytes / (size_t)rows, .dtype = w->dtype };
-    }
+    else
+        ZN_TRY(pack_rows(file, layer, w, ZN_SHAPE(rows, columns), out));
     *out = zn_packed_from(out, at->part * shape.dim[2]);
     return ZN_OK;
 }
 
 /* The tensor under the shape that files give such a parameter. */
-static zn_status import(const zn_weight *w, zn_node *n)
+static zn_status import(const zn_weights *file, const zn_weight *w, zn_node *n)
 {
+    char layer[sizeof((zn_place *)0)->name];
+    zn_scaled s;
+    layer_of(w->name, layer, sizeof layer);
+    ZN_TRY(zn_scaled_find(file, layer, w, &s));
+    if (s.scales)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "tensor '%s' has scales, but is not a matrix", w->name);
     const zn_shape wanted = zn_weight_file_shape(n->shape, n->layout);
     ZN_TRY(check_shape(w, wanted));
     zn_weight same = *w;
@@ -148,7 +174,7 @@ static zn_status bind(const zn_stored *s, zn_node *n)
         return packed ? pack(file, w, &at, n->shape, packed) : ZN_FAIL(ZN_ENOMEM, "out of memory for '%s'", n->name);
     }
     n->data = zn_arena_alloc(arena, sizeof(float) * (size_t)zn_shape_count(n->shape));
-    return n->data ? import(w, n) : ZN_FAIL(ZN_ENOMEM, "out of memory for '%s'", n->name);
+    return n->data ? import(file, w, n) : ZN_FAIL(ZN_ENOMEM, "out of memory for '%s'", n->name);
 }
 
 zn_status zn_stored_bind(const zn_stored *s, zn_graph *g)

@@ -7,7 +7,7 @@ target_link_libraries(io_weights_make PUBLIC zenith_static)
 add_executable(write-broken-weights ${broken}/write_broken.c)
 target_link_libraries(write-broken-weights PRIVATE io_weights_make)
 
-foreach(name weights_read weights_gguf weights_mlx weights_save weights_broken weights_memory weights_real)
+foreach(name weights_read weights_gguf weights_mlx weights_scaled weights_save weights_broken weights_memory weights_real)
   zenith_io_test(${name})
   target_link_libraries(io_${name} PRIVATE io_weights_make)
 endforeach()
