@@ -46,7 +46,8 @@ zn_status zimage_run_new(zimage_run *r, const golden *g, const zimage_net *n, in
     r->latent = zn_graph_input(r->graph, "latent", ZN_SHAPE(1, h, w, n->form.channels));
     r->time = zn_graph_input(r->graph, "time", ZN_SHAPE(1, 1, 1, ZN_ZIMAGE_TIME));
     r->features = zn_graph_input(r->graph, "features", ZN_SHAPE(1, 1, caption, n->form.caption));
-    r->out = zn_zimage(s, r->latent, r->time, zn_zimage_caption(s, r->features, &n->form), &n->form);
+    zn_node *modulation = zn_zimage_modulation(s, r->time, &n->form);
+    r->out = zn_zimage(s, r->latent, modulation, zn_zimage_caption(s, r->features, &n->form), &n->form);
     zn_status status = zn_stored_bind(&from, r->graph);
     if (status == ZN_OK)
         status = graph_start(g, r->graph, r->out, traced, &r->exec);

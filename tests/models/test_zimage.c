@@ -22,7 +22,7 @@ static zn_node *transformer(zn_graph *g, const zn_zimage_form *k, int side, int 
     zn_node *latent = zn_graph_input(g, "latent", ZN_SHAPE(1, side, side, k->channels));
     zn_node *time = zn_graph_input(g, "time", ZN_SHAPE(1, 1, 1, ZN_ZIMAGE_TIME));
     zn_node *features = zn_graph_input(g, "features", ZN_SHAPE(1, 1, words, k->caption));
-    return zn_zimage(s, latent, time, zn_zimage_caption(s, features, k), k);
+    return zn_zimage(s, latent, zn_zimage_modulation(s, time, k), zn_zimage_caption(s, features, k), k);
 }
 
 static void the_published_network_has_its_size(void **state)
@@ -101,7 +101,7 @@ static zn_status run_file(const file *f, int threads, float *y)
         s.x = zn_graph_input(s.graph, "latent", ZN_SHAPE(1, 6, 10, k.channels));
         zn_node *time = zn_graph_input(s.graph, "time", ZN_SHAPE(1, 1, 1, ZN_ZIMAGE_TIME));
         zn_node *features = zn_graph_input(s.graph, "features", ZN_SHAPE(1, 1, 35, k.caption));
-        s.y = zn_zimage(top, s.x, time, zn_zimage_caption(top, features, &k), &k);
+        s.y = zn_zimage(top, s.x, zn_zimage_modulation(top, time, &k), zn_zimage_caption(top, features, &k), &k);
         status = zn_stored_bind(&from, s.graph);
     }
     if (status == ZN_OK)

@@ -2,7 +2,8 @@
  * knowing the features of a caption (models/qwen3/qwen3.h). Image and caption are one sequence of tokens.
  *
  *     zn_node *c = zn_zimage_caption(s, features, &k);           // knows no time: once for a prompt
- *     zn_node *out = zn_zimage(s, latent, time, c, &k);          // image minus noise, see diffusion/flow.h */
+ *     zn_node *m = zn_zimage_modulation(s, times, &k);           // knows no image: once for all steps
+ *     zn_node *out = zn_zimage(s, latent, m, c, &k);             // image minus noise, see diffusion/flow.h */
 #ifndef ZN_ZIMAGE_H
 #define ZN_ZIMAGE_H
 
@@ -33,8 +34,11 @@ extern const zn_zimage_form zn_zimage_turbo;
 
 /* Features [1,1,L,caption] to tokens [1,1,L filled up,dim]. */
 zn_node *zn_zimage_caption(zn_scope s, zn_node *features, const zn_zimage_form *k);
-/* latent [1,h,w,C], h and w even; time [1,1,1,ZN_ZIMAGE_TIME] of zn_zimage_time; caption: of zn_zimage_caption. */
-zn_node *zn_zimage(zn_scope s, zn_node *latent, zn_node *time, zn_node *caption, const zn_zimage_form *k);
+/* What blocks and final layer know of the time: times [1,1,N,ZN_ZIMAGE_TIME] of zn_zimage_time to [1,1,N,width]. */
+zn_node *zn_zimage_modulation(zn_scope s, zn_node *times, const zn_zimage_form *k);
+int zn_zimage_modulation_width(const zn_zimage_form *k);
+/* latent [1,h,w,C], h and w even; modulation: of zn_zimage_modulation for one time; caption: of zn_zimage_caption. */
+zn_node *zn_zimage(zn_scope s, zn_node *latent, zn_node *modulation, zn_node *caption, const zn_zimage_form *k);
 
 /* The embedding of a time from 0 (noise) to 1 (image). */
 void zn_zimage_time(const zn_zimage_form *k, float time, float *out);

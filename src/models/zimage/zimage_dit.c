@@ -37,13 +37,23 @@ void zn_zimage_time(const zn_zimage_form *k, float time, float *out)
 
 /* ---- blocks ---- */
 
-static zn_node *attention(zn_scope s, zn_node *x, const zn_rope_tables *t, const zn_zimage_form *k)
+/* Where the tokens of a block are, and which of them it must give. */
+typedef struct places {
+    const zn_rope_tables *all, *kept; /* turns of all tokens, and of those that are kept */
+    int count;                        /* how many tokens are kept, from the first on; 0: all of them */
+} places;
+
+static zn_node *kept(zn_node *x, const places *t) { return t->count ? zn_slice_tokens(x, 0, t->count) : x; }
+
+static zn_node *attention(zn_scope s, zn_node *x, const places *t, const zn_zimage_form *k)
 {
-    zn_node *q = zn_matrix_no_bias(zn_at(s, "to_q"), x, k->dim);
+    zn_node *q = zn_matrix_no_bias(zn_at(s, "to_q"), kept(x, t), k->dim);
     zn_node *key = zn_matrix_no_bias(zn_at(s, "to_k"), x, k->dim);
     zn_node *value = zn_matrix_no_bias(zn_at(s, "to_v"), x, k->dim);
-    q = zn_rope(zn_rms_norm_heads(zn_at(s, "norm_q"), q, k->heads, k->eps), t->cosines, t->sines, false);
-    key = zn_rope(zn_rms_norm_heads(zn_at(s, "norm_k"), key, k->heads, k->eps), t->cosines, t->sines, false);
+    q = zn_rms_norm_heads(zn_at(s, "norm_q"), q, k->heads, k->eps);
+    q = zn_rope(q, t->kept->cosines, t->kept->sines, false);
+    key = zn_rms_norm_heads(zn_at(s, "norm_k"), key, k->heads, k->eps);
+    key = zn_rope(key, t->all->cosines, t->all->sines, false);
     x = zn_attend(q, key, value, (zn_attend_spec){ .heads = k->heads, .groups = k->heads });
     return zn_matrix_no_bias(zn_at(s, "to_out.0"), x, k->dim);
 }
@@ -61,20 +71,58 @@ static zn_node *gated(zn_scope s, zn_node *x, zn_node *gate, const zn_zimage_for
     return gate ? zn_scale_channels(x, zn_soft_clamp(gate, 1)) : x;
 }
 
-/* source: what modulations are made of, or NULL for none. */
-static zn_node *block(zn_scope s, zn_node *x, const zn_rope_tables *t, zn_node *source, const zn_zimage_form *k)
+/* all: the block's modulation [1,1,1,4 dim], or NULL for none. */
+static zn_node *block(zn_scope s, zn_node *x, const places *t, zn_node *all, const zn_zimage_form *k)
 {
     const zn_scope f = zn_at(s, "feed_forward");
     const zn_swiglu_scopes ffn = { zn_at(f, "w1"), zn_at(f, "w3"), zn_at(f, "w2") };
-    zn_node *all = source ? zn_matrix_layer(zn_at(s, "adaLN_modulation.0"), source, 4 * k->dim) : NULL, *m[4] = { 0 };
+    zn_node *m[4] = { 0 };
     for (int i = 0; i < 4 && all; i++)
         m[i] = zn_slice_channels(all, i * k->dim, k->dim);
     zn_node *h = attention(zn_at(s, "attention"), scaled(zn_at(s, "attention_norm1"), x, m[0], k), t, k);
-    x = zn_add(x, gated(zn_at(s, "attention_norm2"), h, m[1], k));
+    x = zn_add(kept(x, t), gated(zn_at(s, "attention_norm2"), h, m[1], k));
     h = zn_swiglu(&ffn, scaled(zn_at(s, "ffn_norm1"), x, m[2], k), k->inner);
     h = gated(zn_at(s, "ffn_norm2"), h, m[3], k);
     zn_graph_name_layer(s.graph, s.prefix);
     return zn_add(x, h);
+}
+
+/* ---- modulation: four vectors for each block of the noise refiner and each layer, then the final scale ---- */
+
+int zn_zimage_modulation_width(const zn_zimage_form *k) { return (4 * (k->refiners + k->layers) + 1) * k->dim; }
+
+/* Of modulated block i, counted through noise refiner and layers. */
+static zn_scope modulated(zn_scope s, int i, const zn_zimage_form *k)
+{
+    return i < k->refiners ? zn_at(s, "noise_refiner.%d", i) : zn_at(s, "layers.%d", i - k->refiners);
+}
+
+static zn_node *modulation_of(zn_node *modulation, int i, const zn_zimage_form *k)
+{
+    return zn_slice_channels(modulation, 4 * k->dim * i, 4 * k->dim);
+}
+
+zn_node *zn_zimage_modulation(zn_scope s, zn_node *times, const zn_zimage_form *k)
+{
+    const int blocks = k->refiners + k->layers;
+    zn_node *source = zn_silu(zn_matrix_layer(zn_at(s, "t_embedder.mlp.0"), times, k->time));
+    source = zn_matrix_layer(zn_at(s, "t_embedder.mlp.2"), source, k->modulation);
+    zn_node *part[ZN_MAX_SOURCES];
+    int parts = 0;
+    for (int i = 0; i <= blocks; i++) {
+        const bool last = i == blocks;
+        zn_graph_name_layer(s.graph, "modulation");
+        zn_node *from = last ? zn_silu(source) : source;
+        const zn_scope own = last ? zn_at(s, "all_final_layer.2-1.adaLN_modulation.1")
+                                  : zn_at(modulated(s, i, k), "adaLN_modulation.0");
+        part[parts++] = zn_matrix_layer(own, from, (last ? 1 : 4) * k->dim);
+        zn_graph_name_layer(s.graph, "modulation");
+        if (parts == ZN_MAX_SOURCES || last) {
+            part[0] = zn_apply(&zn_op_concat, NULL, 0, part, parts);
+            parts = 1;
+        }
+    }
+    return part[0];
 }
 
 /* ---- tokens ---- */
@@ -146,37 +194,42 @@ zn_node *zn_zimage_caption(zn_scope s, zn_node *features, const zn_zimage_form *
         return out_of_memory(s.graph);
     zn_zimage_caption_positions(tokens, position);
     const zn_rope_tables t = turns(s.graph, "caption positions", position, tokens, k);
+    const places at = { &t, &t, 0 };
     for (int i = 0; i < k->refiners; i++)
-        x = block(zn_at(s, "context_refiner.%d", i), x, &t, NULL, k);
+        x = block(zn_at(s, "context_refiner.%d", i), x, &at, NULL, k);
     return x;
 }
 
 /* The scale of a layer norm without weights comes from the time alone. */
-static zn_node * final(zn_scope s, zn_node *x, zn_node *source, const zn_zimage_form *k)
+static zn_node * final(zn_scope s, zn_node *x, zn_node *scale, const zn_zimage_form *k)
 {
     zn_node *ones = zn_fixed(s.graph, "one", ZN_SHAPE(k->dim)), *zeros = zn_fixed(s.graph, "zero", ZN_SHAPE(k->dim));
     for (int i = 0; i < k->dim && !zn_is_poison(ones); i++)
         ones->data[i] = 1;
-    zn_node *scale = zn_matrix_layer(zn_at(s, "adaLN_modulation.1"), zn_silu(source), k->dim);
     x = zn_modulate(zn_layer_norm(x, ones, zeros, FINAL_EPS), scale, NULL);
     return zn_matrix_layer(zn_at(s, "linear"), x, ZN_ZIMAGE_PATCH * ZN_ZIMAGE_PATCH * k->channels);
 }
 
-static zn_node *body(zn_scope s, zn_node *x, zn_node *source, zn_node *caption, const int32_t *position,
+/* The image's tokens after all blocks: what becomes of the caption in the last one nobody reads. */
+static zn_node *body(zn_scope s, zn_node *x, zn_node *modulation, zn_node *caption, const int32_t *position,
                      const zn_zimage_form *k)
 {
     const int picture = (int)x->shape.dim[2], all = picture + (int)caption->shape.dim[2];
+    const int blocks = k->refiners + k->layers;
     const zn_rope_tables own = turns(s.graph, "picture positions", position, picture, k);
     const zn_rope_tables both = turns(s.graph, "positions", position, all, k);
-    for (int i = 0; i < k->refiners; i++)
-        x = block(zn_at(s, "noise_refiner.%d", i), x, &own, source, k);
-    x = joined(x, caption);
-    for (int i = 0; i < k->layers; i++)
-        x = block(zn_at(s, "layers.%d", i), x, &both, source, k);
+    for (int i = 0; i < blocks; i++) {
+        const places at = i < k->refiners  ? (places){ &own, &own, 0 }
+                                 : i + 1 < blocks ? (places){ &both, &both, 0 }
+                                                  : (places){ &both, &own, picture };
+        if (i == k->refiners)
+            x = joined(x, caption);
+        x = block(modulated(s, i, k), x, &at, modulation_of(modulation, i, k), k);
+    }
     return x;
 }
 
-zn_node *zn_zimage(zn_scope s, zn_node *latent, zn_node *time, zn_node *caption, const zn_zimage_form *k)
+zn_node *zn_zimage(zn_scope s, zn_node *latent, zn_node *modulation, zn_node *caption, const zn_zimage_form *k)
 {
     zn_graph_name_layer(s.graph, "patches");
     zn_node *x = zn_space_to_depth(latent, ZN_ZIMAGE_PATCH);
@@ -189,11 +242,10 @@ zn_node *zn_zimage(zn_scope s, zn_node *latent, zn_node *time, zn_node *caption,
         return out_of_memory(s.graph);
     zn_zimage_picture_positions(rows, columns, words, position);
     zn_zimage_caption_positions(words, position + ZN_ZIMAGE_AXES * zn_zimage_filled(tokens));
-    zn_node *source = zn_silu(zn_matrix_layer(zn_at(s, "t_embedder.mlp.0"), time, k->time));
-    source = zn_matrix_layer(zn_at(s, "t_embedder.mlp.2"), source, k->modulation);
     x = zn_matrix_layer(zn_at(s, "all_x_embedder.2-1"), zn_reshape(x, ZN_SHAPE(1, 1, tokens, grid.dim[3])), k->dim);
-    x = body(s, fill_up(s, "x_pad_token", x), source, caption, position, k);
-    x = final(zn_at(s, "all_final_layer.2-1"), zn_slice_tokens(x, 0, tokens), source, k);
+    x = body(s, fill_up(s, "x_pad_token", x), modulation, caption, position, k);
+    zn_node *scale = zn_slice_channels(modulation, zn_zimage_modulation_width(k) - k->dim, k->dim);
+    x = final(zn_at(s, "all_final_layer.2-1"), zn_slice_tokens(x, 0, tokens), scale, k);
     zn_graph_name_layer(s.graph, "latent");
     return zn_depth_to_space(zn_reshape(x, grid), ZN_ZIMAGE_PATCH);
 }

@@ -24,7 +24,7 @@ static double zimage_parameters(const zn_zimage_form *k)
     zn_node *latent = zn_graph_input(g, "latent", ZN_SHAPE(1, ZN_ZIMAGE_PATCH, ZN_ZIMAGE_PATCH, k->channels));
     zn_node *time = zn_graph_input(g, "time", ZN_SHAPE(1, 1, 1, ZN_ZIMAGE_TIME));
     zn_node *features = zn_graph_input(g, "features", ZN_SHAPE(1, 1, 1, k->caption));
-    zn_zimage(s, latent, time, zn_zimage_caption(s, features, k), k);
+    zn_zimage(s, latent, zn_zimage_modulation(s, time, k), zn_zimage_caption(s, features, k), k);
     return parameters(g);
 }
 
