@@ -15,6 +15,7 @@
 #include <zenith/diffae.h>
 #include <zenith/eval.h>
 #include <zenith/film.h>
+#include <zenith/generate.h>
 #include <zenith/image.h>
 #include <zenith/latent.h>
 #include <zenith/model.h>

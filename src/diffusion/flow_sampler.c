@@ -32,10 +32,9 @@ void zn_flow_guide(const float *wanted, const float *unwanted, float guidance, f
 
 static zn_status step(const zn_flow_sampling *s, int i, float *x, float *out, float *unwanted)
 {
-    const float time = zn_flow_time(s->sigma[i]);
-    ZN_TRY(s->predict(s->self, x, time, false, out));
-    if (unwanted && time <= s->until) {
-        ZN_TRY(s->predict(s->self, x, time, true, unwanted));
+    ZN_TRY(s->predict(s->self, x, i, false, out));
+    if (unwanted && zn_flow_time(s->sigma[i]) <= s->until) {
+        ZN_TRY(s->predict(s->self, x, i, true, unwanted));
         zn_flow_guide(out, unwanted, s->guidance, s->longest, out, s->count);
     }
     zn_flow_step(x, out, s->sigma[i], s->sigma[i + 1], s->count);

@@ -20,8 +20,9 @@ typedef struct zn_flow_sampling {
     float guidance; /* how far to move from the negative prediction towards the positive; 0: the positive alone */
     float longest;  /* most length of a guided answer, in lengths of the one that is not; 0: any */
     float until;    /* no guidance after this time; 1: always */
-    /* What the network answers at this time (zn_flow_time), knowing what is wanted or what is not. */
-    zn_status (*predict)(void *self, const float *x, float time, bool unwanted, float *out);
+    /* What the network answers in this step, whose time is that of sigma[step] (zn_flow_time), knowing what is wanted
+     * or what is not. */
+    zn_status (*predict)(void *self, const float *x, int step, bool unwanted, float *out);
     /* Optional, after each step: `out` is the answer it took. May change x, as inpainting does. */
     zn_status (*done)(void *self, int step, float *x, const float *out);
     void *self;

@@ -59,17 +59,17 @@ static void dynamic_is_a_shift(void **state)
 /* A network that always answers with one number, another for what is not wanted. */
 typedef struct teller {
     int asked, asked_unwanted, steps;
-    float latest; /* time of a question about the unwanted */
+    int latest; /* step of a question about the unwanted */
     int fails_at;
 } teller;
 
-static zn_status tell(void *self, const float *x, float time, bool unwanted, float *out)
+static zn_status tell(void *self, const float *x, int step, bool unwanted, float *out)
 {
     (void)x;
     teller *t = self;
     unwanted ? t->asked_unwanted++ : t->asked++;
     if (unwanted)
-        t->latest = time;
+        t->latest = step;
     for (int i = 0; i < COUNT; i++)
         out[i] = unwanted ? 1 : 3;
     return t->fails_at == t->asked ? ZN_FAIL(ZN_ECANCELLED, "enough") : ZN_OK;
@@ -95,7 +95,7 @@ static void guidance_goes_on_from_the_unwanted(void **state)
     assert_int_equal(zn_flow_sample(&s, x), ZN_OK);
     assert_int_equal(t.asked, 6);
     assert_int_equal(t.asked_unwanted, 3); /* at 1/4, 3/8, 1/2 */
-    assert_true(t.latest == 0.5f);
+    assert_int_equal(t.latest, 4);
     assert_int_equal(t.steps, 8);
     assert_float_equal(x[5], 3 * 0.75f + 0.5f * (3 - 1) * 0.375f, 1e-5f);
     t = (teller){ .steps = 2, .fails_at = 3 };

@@ -1,10 +1,12 @@
-/* Z-Image's sampling loops (specification 5): plain, several images, guidance with its variations, from an image. */
+/* Z-Image's sampling loops (specification 5), with the denoiser that generation uses: plain, several images, guidance
+ * with its variations, from an image. */
 #include "zimage_net.h"
 
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "diffusion/flow.h"
 #include "diffusion/flow_sampler.h"
+#include "pipeline/generate/denoise.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -15,12 +17,12 @@ enum { MOST_STEPS = 1000, NAME = 96 };
 typedef struct loop {
     golden *g;
     zimage_net net;
-    zimage_run wanted, unwanted;
+    zn_denoiser *denoiser;
     const char *name;
-    zn_shape image;              /* [1,h,w,C] */
-    float *noise, *clean;        /* [images,h,w,C], [1,h,w,C] */
-    float *features, *negatives; /* of the two captions */
-    float *latents, *answers;    /* of this run, [steps][images][h,w,C]; answers as schedulers get them */
+    zn_shape image;       /* [1,h,w,C] */
+    float *noise, *clean; /* [images,h,w,C], [1,h,w,C] */
+    zn_caption wanted, unwanted;
+    float *latents, *answers; /* of this run, [steps][images][h,w,C]; answers as schedulers get them */
     int images, number, steps;
 } loop;
 
@@ -29,13 +31,9 @@ static bool denoise_matches(const golden *g)
     return zn_json_get(g->config, "runs") && golden_has(g, "in.", "neg_cap") && golden_has(g, "in.", "noise");
 }
 
-static zn_status predict(void *self, const float *x, float time, bool unwanted, float *out)
+static zn_status predict(void *self, const float *x, int step, bool unwanted, float *out)
 {
-    loop *l = self;
-    zimage_run *r = unwanted ? &l->unwanted : &l->wanted;
-    ZN_TRY(zimage_run_once(r, &l->net, x, unwanted ? l->negatives : l->features, time));
-    memcpy(out, r->out->data, sizeof *out * (size_t)zn_shape_count(l->image));
-    return ZN_OK;
+    return zn_denoiser_predict(((loop *)self)->denoiser, x, step, unwanted, out);
 }
 
 static zn_status keep(void *self, int step, float *x, const float *out)
@@ -92,15 +90,30 @@ static zn_status walk(loop *l, const zn_json_node *run, const float *sigma)
                            .predict = predict,
                            .done = keep,
                            .self = l };
+    const zn_stored from = { l->net.files, 1, zn_zimage_place, &l->net.naming };
+    const zn_denoiser_setup setup = { .weights = &from,
+                                      .form = &l->net.form,
+                                      .exec = { .pool = l->g->pool },
+                                      .height = l->image.dim[1],
+                                      .width = l->image.dim[2],
+                                      .wanted = l->wanted,
+                                      .unwanted = s.guidance > 0 ? l->unwanted : (zn_caption){ 0 },
+                                      .sigma = sigma,
+                                      .steps = l->steps,
+                                      .first = s.first };
     float *x;
     ZN_TRY(zn_alloc_for("latents", sizeof *x * (size_t)(count * l->images), (void **)&x));
     memcpy(x, l->noise, sizeof *x * (size_t)(count * l->images));
     for (int i = 0; i < l->images && from_image; i++)
         zn_flow_mix(l->clean, x + i * count, sigma[s.first], x + i * count, count);
     zn_status status = from_image ? compare(l, "start_latent", -1, x) : ZN_OK;
+    if (status == ZN_OK)
+        status = zn_denoiser_new(&setup, &l->denoiser);
     for (l->number = 0; l->number < l->images && status == ZN_OK; l->number++)
         status = zn_flow_sample(&s, x + l->number * count);
     zn_free(x);
+    zn_denoiser_free(l->denoiser);
+    l->denoiser = NULL;
     for (int i = s.first; i < l->steps && status == ZN_OK; i++) {
         status = compare(l, "latent", i, l->latents + i * l->images * count);
         if (status == ZN_OK)
@@ -153,11 +166,12 @@ static zn_status one_run(loop *l, const zn_json_node *run, int64_t noises)
 static zn_status run_all(loop *l)
 {
     zn_shape noise, clean, cap, negative;
+    float *features = NULL, *negatives = NULL;
     zn_status status;
     ZN_TRY_DONE(golden_load(l->g, "in.", "noise", &noise, &l->noise));
     ZN_TRY_DONE(golden_load(l->g, "in.", "clean_latent", &clean, &l->clean));
-    ZN_TRY_DONE(golden_load(l->g, "in.", "cap", &cap, &l->features));
-    ZN_TRY_DONE(golden_load(l->g, "in.", "neg_cap", &negative, &l->negatives));
+    ZN_TRY_DONE(golden_load(l->g, "in.", "cap", &cap, &features));
+    ZN_TRY_DONE(golden_load(l->g, "in.", "neg_cap", &negative, &negatives));
     l->image = clean;
     noise.dim[0] = clean.rank == 4 && clean.dim[0] == 1 ? noise.dim[0] : 0;
     for (int i = 1; i < 4 && noise.dim[0]; i++)
@@ -165,10 +179,8 @@ static zn_status run_all(loop *l)
     if (!noise.dim[0] || cap.rank != 2 || negative.rank != 2 || cap.dim[1] != l->net.form.caption ||
         negative.dim[1] != l->net.form.caption || clean.dim[3] != l->net.form.channels)
         status = ZN_FAIL(ZN_EFORMAT, "noise, clean_latent and captions do not fit each other");
-    else
-        status = zimage_run_new(&l->wanted, l->g, &l->net, clean.dim[1], clean.dim[2], cap.dim[0], false);
-    if (status == ZN_OK)
-        status = zimage_run_new(&l->unwanted, l->g, &l->net, clean.dim[1], clean.dim[2], negative.dim[0], false);
+    l->wanted = (zn_caption){ features, (int)cap.dim[0] };
+    l->unwanted = (zn_caption){ negatives, (int)negative.dim[0] };
     ZN_JSON_EACH(key, zn_json_get(l->g->config, "runs"))
     {
         l->name = key->value.text;
@@ -178,8 +190,8 @@ static zn_status run_all(loop *l)
 done:
     zn_free(l->noise);
     zn_free(l->clean);
-    zn_free(l->features);
-    zn_free(l->negatives);
+    zn_free(features);
+    zn_free(negatives);
     return status;
 }
 
@@ -188,8 +200,6 @@ static zn_status denoise_run(golden *g)
     loop l = { .g = g };
     ZN_TRY(zimage_net_open(&l.net, g));
     const zn_status status = run_all(&l);
-    zimage_run_free(&l.wanted);
-    zimage_run_free(&l.unwanted);
     zimage_net_close(&l.net);
     return status;
 }

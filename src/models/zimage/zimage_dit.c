@@ -113,8 +113,8 @@ zn_node *zn_zimage_modulation(zn_scope s, zn_node *times, const zn_zimage_form *
         const bool last = i == blocks;
         zn_graph_name_layer(s.graph, "modulation");
         zn_node *from = last ? zn_silu(source) : source;
-        const zn_scope own = last ? zn_at(s, "all_final_layer.2-1.adaLN_modulation.1")
-                                  : zn_at(modulated(s, i, k), "adaLN_modulation.0");
+        const zn_scope own =
+            last ? zn_at(s, "all_final_layer.2-1.adaLN_modulation.1") : zn_at(modulated(s, i, k), "adaLN_modulation.0");
         part[parts++] = zn_matrix_layer(own, from, (last ? 1 : 4) * k->dim);
         zn_graph_name_layer(s.graph, "modulation");
         if (parts == ZN_MAX_SOURCES || last) {
@@ -220,8 +220,8 @@ static zn_node *body(zn_scope s, zn_node *x, zn_node *modulation, zn_node *capti
     const zn_rope_tables both = turns(s.graph, "positions", position, all, k);
     for (int i = 0; i < blocks; i++) {
         const places at = i < k->refiners  ? (places){ &own, &own, 0 }
-                                 : i + 1 < blocks ? (places){ &both, &both, 0 }
-                                                  : (places){ &both, &own, picture };
+                          : i + 1 < blocks ? (places){ &both, &both, 0 }
+                                           : (places){ &both, &own, picture };
         if (i == k->refiners)
             x = joined(x, caption);
         x = block(modulated(s, i, k), x, &at, modulation_of(modulation, i, k), k);

@@ -1,0 +1,107 @@
+/* The public promise of generators: the handle, and what it says about itself. */
+#include "pipeline/generate/generate.h"
+
+#include "base/alloc.h"
+#include "base/fail.h"
+#include "models/qwen3/qwen3.h"
+
+#include <string.h>
+
+static zn_status check_transformer(const zn_part_files *f)
+{
+    zn_zimage_form form;
+    zn_zimage_naming naming;
+    return zn_zimage_recognise(f->files, f->count, f->config.root, &form, &naming);
+}
+
+static zn_status check_text(const zn_part_files *f)
+{
+    zn_qwen3_form form;
+    zn_qwen3_naming naming;
+    ZN_TRY(zn_qwen3_recognise(f->files, f->count, f->config.root, &form, &naming));
+    return form.layers > 1 ? ZN_OK : ZN_FAIL(ZN_EFORMAT, "a language model of one block has no state before its last");
+}
+
+/* Opens a part, and asks whether it is the network that it should be. */
+static zn_status check_part(const char *path, zn_generator_part part)
+{
+    static zn_status (*const check[])(const zn_part_files *) = { [ZN_GENERATOR_TRANSFORMER] = check_transformer,
+                                                                 [ZN_GENERATOR_TEXT] = check_text,
+                                                                 [ZN_GENERATOR_VAE] = zn_generator_check_vae };
+    zn_part_files files;
+    ZN_TRY(zn_part_open(path, part, &files));
+    const zn_status status = check[part](&files);
+    zn_part_close(&files);
+    return status == ZN_OK ? ZN_OK : zn_fail_in_file(status, path);
+}
+
+/* Size of the first version: `cache` was its last field. */
+static zn_status read_files(const zn_generator_files *given, zn_generator_files *out)
+{
+    const size_t least = offsetof(zn_generator_files, cache) + sizeof(char *);
+    const size_t size = given->size ? given->size : least;
+    *out = (zn_generator_files){ 0 };
+    if (size < least)
+        return ZN_FAIL(ZN_EINVALID, "files of %zu bytes: size is at least %zu, sizeof(zn_generator_files)", size,
+                       least);
+    memcpy(out, given, size < sizeof *out ? size : sizeof *out);
+    out->size = sizeof *out;
+    return ZN_OK;
+}
+
+static zn_status start(zn_generator *g, const zn_generator_files *given, const zn_options *options)
+{
+    zn_generator_files files;
+    ZN_TRY(read_files(given, &files));
+    if (options && options->device && strcmp(options->device, "cpu"))
+        return ZN_FAIL(ZN_EUNSUPPORTED, "images are generated on the CPU, not on '%s': leave the device out",
+                       options->device);
+    ZN_TRY(zn_compute_begin(options, &g->compute));
+    ZN_TRY(zn_generator_paths_find(&files, &g->paths));
+    for (int part = ZN_GENERATOR_TRANSFORMER; part <= ZN_GENERATOR_VAE; part++)
+        ZN_TRY(check_part(g->paths.part[part], part));
+    return ZN_OK;
+}
+
+zn_status zn_generator_open(const zn_generator_files *files, const zn_options *options, zn_generator **out)
+{
+    *out = NULL;
+    zn_generator *g = zn_calloc(1, sizeof *g);
+    if (!g)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a generator");
+    pthread_mutex_init(&g->lock, NULL);
+    const zn_status status = start(g, files, options);
+    if (status != ZN_OK)
+        zn_generator_free(g);
+    else
+        *out = g;
+    return status;
+}
+
+void zn_generator_free(zn_generator *g)
+{
+    if (!g)
+        return;
+    zn_tokenizer_free(g->tokenizer);
+    zn_compute_end(&g->compute);
+    pthread_mutex_destroy(&g->lock);
+    zn_free(g);
+}
+
+zn_status zn_generate(zn_generator *g, const zn_generation *request, zn_image **out)
+{
+    zn_generation r;
+    *out = NULL;
+    ZN_TRY(zn_generation_read(request, &r));
+    pthread_mutex_lock(&g->lock);
+    const zn_status status = zn_generator_run(g, &r, out);
+    pthread_mutex_unlock(&g->lock);
+    return status;
+}
+
+void zn_generator_report(const zn_generator *g, zn_generation_report *out)
+{
+    const size_t size = out->size ? out->size : sizeof *out;
+    memcpy(out, &g->report, size < sizeof *out ? size : sizeof *out);
+    out->size = size;
+}

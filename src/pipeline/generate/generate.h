@@ -1,0 +1,62 @@
+/* A generator inside: what its stages share. */
+#ifndef ZN_PIPELINE_GENERATE_H
+#define ZN_PIPELINE_GENERATE_H
+
+#include "graph/compute.h"
+#include "models/model.h"
+#include "pipeline/generate/denoise.h"
+#include "pipeline/generate/files.h"
+
+#include <pthread.h>
+#include <zenith/generate.h>
+#include <zenith/latent.h>
+
+enum { ZN_PROMPT_TOKENS = 512 }; /* more are cut off, as the original does */
+
+struct zn_generator {
+    zn_compute compute;
+    pthread_mutex_t lock;
+    zn_generator_paths paths;
+    zn_tokenizer *tokenizer; /* NULL until the first prompt */
+    zn_generation_report report;
+    char plan[1024]; /* text of zn_generator_plan */
+};
+
+/* What a stage tells the caller, and hears from it: see zn_progress_fn. */
+typedef struct zn_stage_progress {
+    zn_progress_fn call;
+    void *user;
+} zn_stage_progress;
+
+/* ---- the request (request.c) ---- */
+
+/* The request with its defaults filled in, checked. */
+ZN_MUST_USE zn_status zn_generation_read(const zn_generation *given, zn_generation *out);
+
+/* ---- one image (run.c) ---- */
+
+/* request: as zn_generation_read gives it. */
+ZN_MUST_USE zn_status zn_generator_run(zn_generator *g, const zn_generation *request, zn_image **out);
+
+/* ---- text to features (text.c) ---- */
+
+typedef struct zn_features {
+    float *data; /* [tokens][width]; zn_free */
+    int tokens, width;
+    int cut;     /* tokens that were dropped */
+    bool cached; /* the text encoder was not needed */
+} zn_features;
+ZN_MUST_USE zn_status zn_generator_features(zn_generator *g, const char *prompt, zn_stage_progress progress,
+                                            zn_features *out);
+
+/* ---- images to latents and back (vae.c) ---- */
+
+/* Latents are [height][width][channels], as the transformer knows them. */
+ZN_MUST_USE zn_status zn_generator_encode(zn_generator *g, const zn_image *image, zn_stage_progress progress,
+                                          zn_latent **out);
+ZN_MUST_USE zn_status zn_generator_decode(zn_generator *g, const zn_latent *latent, zn_stage_progress progress,
+                                          zn_image **out);
+/* Fails unless the files hold such an autoencoder. */
+ZN_MUST_USE zn_status zn_generator_check_vae(const zn_part_files *files);
+
+#endif

@@ -1,0 +1,257 @@
+/* One image, stage by stage: prompt to features, image to latent, steps of the transformer, latent to image. Each stage
+ * opens its network and releases it. */
+#include "pipeline/generate/generate.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fail.h"
+#include "diffusion/flow.h"
+#include "diffusion/flow_sampler.h"
+#include "diffusion/noise.h"
+#include "pipeline/generate/mask.h"
+
+#include <string.h>
+
+enum { SCALE = 8, STAGES = ZN_STAGE_DECODE + 1 };
+
+typedef struct run {
+    zn_generator *g;
+    const zn_generation *request;
+    zn_features wanted, unwanted;
+    zn_latent *clean; /* of the image to start from, or NULL */
+    zn_latent *x;     /* noise, then the image */
+    float *noise, *sigma, *mask;
+    zn_denoiser *denoiser;
+    int first; /* step to begin with */
+    /* progress: the stage, where it begins and how much it takes of the whole, and finished steps */
+    zn_generation_stage stage;
+    double begin, span;
+    int step;
+} run;
+
+/* ---- progress ---- */
+
+static int tell(run *r, double fraction, zn_image *preview)
+{
+    const zn_generation_progress p = { .size = sizeof p,
+                                       .stage = r->stage,
+                                       .fraction = r->begin + r->span * fraction,
+                                       .step = r->step,
+                                       .steps = r->request->steps - r->first,
+                                       .preview = preview };
+    return r->request->progress ? r->request->progress(r->request->user, &p) : 0;
+}
+
+static int tell_stage(void *self, double fraction) { return tell(self, fraction, NULL); }
+
+/* A step asks the network once or, with guidance, twice. */
+static int tell_step(void *self, double fraction)
+{
+    run *r = self;
+    const int steps = r->request->steps - r->first;
+    return tell(r, (r->step + 0.999 * fraction) / steps, NULL);
+}
+
+static zn_stage_progress progress_of(run *r) { return (zn_stage_progress){ tell_stage, r }; }
+
+/* Shares of the whole, roughly: operations of the published networks for each token, pixel and step. */
+static void enter(run *r, zn_generation_stage stage)
+{
+    const zn_generation *q = r->request;
+    const double pixels = (double)q->width * q->height, tokens = pixels / 256 + r->wanted.tokens;
+    const double asked = (q->guidance > 0 ? 2 : 1) * (q->steps - r->first);
+    const double cost[STAGES] = { [ZN_STAGE_TEXT] = r->wanted.cached ? 0 : 0.4e12,
+                                  [ZN_STAGE_ENCODE] = q->image ? 5e6 * pixels : 0,
+                                  [ZN_STAGE_STEPS] = asked * (11e9 + 0.5e6 * tokens) * tokens,
+                                  [ZN_STAGE_DECODE] = 10e6 * pixels };
+    double all = 0, before = 0;
+    for (int i = 0; i < STAGES; i++) {
+        all += cost[i];
+        before += i < (int)stage ? cost[i] : 0;
+    }
+    r->stage = stage;
+    r->begin = before / all;
+    r->span = cost[stage] / all;
+}
+
+/* ---- stages ---- */
+
+static zn_status read_prompts(run *r)
+{
+    zn_generation_report *report = &r->g->report;
+    const double start = zn_clock_ms();
+    enter(r, ZN_STAGE_TEXT);
+    ZN_TRY(zn_generator_features(r->g, r->request->prompt, progress_of(r), &r->wanted));
+    if (r->request->guidance > 0)
+        ZN_TRY(zn_generator_features(r->g, r->request->negative, progress_of(r), &r->unwanted));
+    report->tokens = r->wanted.tokens;
+    report->tokens_cut = r->wanted.cut;
+    report->text_cached = r->wanted.cached;
+    report->text_s = (zn_clock_ms() - start) / 1000;
+    return ZN_OK;
+}
+
+static zn_status read_image(run *r)
+{
+    if (!r->request->image)
+        return ZN_OK;
+    const double start = zn_clock_ms();
+    enter(r, ZN_STAGE_ENCODE);
+    ZN_TRY(zn_generator_encode(r->g, r->request->image, progress_of(r), &r->clean));
+    r->g->report.encode_s = (zn_clock_ms() - start) / 1000;
+    return ZN_OK;
+}
+
+/* PyTorch draws planes, [channels][height][width]. */
+static zn_status draw_noise(run *r)
+{
+    const zn_latent *x = r->x;
+    const int64_t pixels = (int64_t)x->width * x->height, count = pixels * x->channels;
+    zn_torch_noise n;
+    float *planes;
+    ZN_TRY(zn_alloc_for("noise", sizeof *planes * (size_t)count, (void **)&planes));
+    zn_torch_noise_seed(&n, r->request->seed);
+    zn_torch_noise_fill(&n, planes, count);
+    for (int64_t i = 0; i < pixels; i++)
+        for (int c = 0; c < x->channels; c++)
+            r->noise[i * x->channels + c] = planes[c * pixels + i];
+    zn_free(planes);
+    return ZN_OK;
+}
+
+static zn_status place_start(run *r, int channels)
+{
+    const zn_generation *q = r->request;
+    ZN_TRY(zn_latent_new(q->width / SCALE, q->height / SCALE, channels, &r->x));
+    const int64_t count = (int64_t)r->x->width * r->x->height * channels;
+    r->x->downscale = SCALE;
+    ZN_TRY(zn_alloc_for("noise", sizeof(float) * (size_t)count, (void **)&r->noise));
+    ZN_TRY(draw_noise(r));
+    memcpy(r->x->data, r->noise, sizeof(float) * (size_t)count);
+    if (r->clean && r->clean->channels != channels)
+        return ZN_FAIL(ZN_ESHAPE, "the autoencoder has %d channels, the transformer %d: they do not belong together",
+                       r->clean->channels, channels);
+    if (r->clean)
+        zn_flow_mix(r->clean->data, r->noise, r->sigma[r->first], r->x->data, count);
+    return q->mask ? zn_mask_shrink(q->mask, SCALE, &r->mask) : ZN_OK;
+}
+
+static zn_status predict(void *self, const float *x, int step, bool unwanted, float *out)
+{
+    return zn_denoiser_predict(((run *)self)->denoiser, x, step, unwanted, out);
+}
+
+static zn_status finish_step(void *self, int step, float *x, const float *out)
+{
+    run *r = self;
+    (void)out;
+    const int64_t pixels = (int64_t)r->x->width * r->x->height;
+    if (r->mask)
+        zn_mask_restore(r->mask, r->clean->data, r->noise, r->sigma[step + 1], x, pixels, r->x->channels);
+    r->step = step + 1 - r->first;
+    return tell(r, (double)r->step / (r->request->steps - r->first), NULL) ? ZN_FAIL(ZN_ECANCELLED, "cancelled")
+                                                                           : ZN_OK;
+}
+
+static zn_status sample(run *r)
+{
+    const zn_flow_sampling s = { .sigma = r->sigma,
+                                 .steps = r->request->steps,
+                                 .first = r->first,
+                                 .count = (int64_t)r->x->width * r->x->height * r->x->channels,
+                                 .guidance = (float)r->request->guidance,
+                                 .until = 1,
+                                 .predict = predict,
+                                 .done = finish_step,
+                                 .self = r };
+    return zn_flow_sample(&s, r->x->data);
+}
+
+static zn_status check_fit(const run *r, const zn_zimage_form *k)
+{
+    if (r->wanted.width != k->caption)
+        return ZN_FAIL(ZN_ESHAPE,
+                       "the text encoder gives %d channels, the transformer takes %d: they do not belong together",
+                       r->wanted.width, k->caption);
+    return ZN_OK;
+}
+
+static zn_status take_steps(run *r, const zn_part_files *files)
+{
+    zn_zimage_form form;
+    zn_zimage_naming naming;
+    ZN_TRY(zn_zimage_recognise(files->files, files->count, files->config.root, &form, &naming));
+    ZN_TRY(check_fit(r, &form));
+    ZN_TRY(place_start(r, form.channels));
+    const zn_stored weights = { files->files, files->count, zn_zimage_place, &naming };
+    const zn_compute *c = &r->g->compute;
+    const zn_denoiser_setup setup = {
+        .weights = &weights,
+        .form = &form,
+        .exec = { .pool = c->pool, .math = c->math, .whole = true, .progress = tell_step, .user = r },
+        .height = r->x->height,
+        .width = r->x->width,
+        .wanted = { r->wanted.data, r->wanted.tokens },
+        .unwanted = { r->unwanted.data, r->unwanted.tokens },
+        .sigma = r->sigma,
+        .steps = r->request->steps,
+        .first = r->first
+    };
+    ZN_TRY(zn_denoiser_new(&setup, &r->denoiser));
+    const zn_status status = sample(r);
+    r->g->report.peak_bytes = (double)zn_denoiser_bytes(r->denoiser);
+    zn_denoiser_free(r->denoiser);
+    return status;
+}
+
+static zn_status denoise(run *r)
+{
+    const char *path = r->g->paths.part[ZN_GENERATOR_TRANSFORMER];
+    const double start = zn_clock_ms();
+    zn_part_files files;
+    enter(r, ZN_STAGE_STEPS);
+    ZN_TRY(zn_part_open(path, ZN_GENERATOR_TRANSFORMER, &files));
+    const zn_status status = take_steps(r, &files);
+    zn_part_close(&files);
+    r->g->report.steps_s = (zn_clock_ms() - start) / 1000;
+    return status;
+}
+
+static zn_status show(run *r, zn_image **out)
+{
+    const double start = zn_clock_ms();
+    enter(r, ZN_STAGE_DECODE);
+    ZN_TRY(zn_generator_decode(r->g, r->x, progress_of(r), out));
+    if (r->request->mask)
+        zn_mask_blend(r->request->mask, r->request->image, *out);
+    r->g->report.decode_s = (zn_clock_ms() - start) / 1000;
+    tell(r, 1, NULL);
+    return ZN_OK;
+}
+
+static zn_status stages(run *r, zn_image **out)
+{
+    const zn_generation *q = r->request;
+    ZN_TRY(zn_alloc_for("a schedule", sizeof(float) * (size_t)(q->steps + 1), (void **)&r->sigma));
+    zn_flow_sigmas(q->steps, (float)q->shift, r->sigma);
+    r->first = q->image ? zn_flow_first(q->steps, q->strength) : 0;
+    ZN_TRY(read_prompts(r));
+    ZN_TRY(read_image(r));
+    ZN_TRY(denoise(r));
+    return show(r, out);
+}
+
+zn_status zn_generator_run(zn_generator *g, const zn_generation *request, zn_image **out)
+{
+    run r = { .g = g, .request = request };
+    g->report = (zn_generation_report){ .size = sizeof g->report };
+    const zn_status status = stages(&r, out);
+    zn_free(r.wanted.data);
+    zn_free(r.unwanted.data);
+    zn_latent_free(r.clean);
+    zn_latent_free(r.x);
+    zn_free(r.noise);
+    zn_free(r.sigma);
+    zn_free(r.mask);
+    return status;
+}
