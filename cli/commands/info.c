@@ -88,6 +88,19 @@ static int latent_info(const options *o, const char *path, const zn_latent *z, i
     return 0;
 }
 
+/* The text that programs store in images they generate: prompt and settings, in several lines. */
+static void parameter_facts(facts *f, const char *path)
+{
+    zn_image_metadata m;
+    const zn_status status = zn_image_read_metadata(path, &m);
+    for (char *c = m.parameters; c && *c && !f->json; c++)
+        if (((unsigned char)*c < 32 && *c != '\n') || *c == 127)
+            *c = '?'; /* a file must not control the terminal */
+    if (status == ZN_OK && m.parameters)
+        fact_text(f, "parameters", m.parameters);
+    zn_image_metadata_free(&m);
+}
+
 static int image_info(const options *o, const char *path, const zn_image_kind *kind)
 {
     zn_image *image = NULL;
@@ -104,6 +117,7 @@ static int image_info(const options *o, const char *path, const zn_image_kind *k
         fact_integer(&f, "frames", kind->frames);
     if (image->grey)
         fact_integer(&f, "grey", 1);
+    parameter_facts(&f, path);
     facts_end(&f);
     if (o->show)
         show_image(o, image);

@@ -81,7 +81,13 @@ static void line(const char *key, const char *value)
     for (char *c = label; *c; c++)
         if (*c == '_')
             *c = ' ';
-    say("%-15s %s\n", label, value);
+    for (const char *left = label;; left = "") { /* further lines go under the first */
+        const int length = (int)strcspn(value, "\n");
+        say("%-15s %.*s\n", left, length, value);
+        if (!value[length])
+            return;
+        value += length + 1;
+    }
 }
 
 void fact_text(facts *f, const char *key, const char *value)

@@ -41,6 +41,9 @@ typedef struct zn_image_metadata {
     size_t exif_size;
     uint8_t *xmp; /* the XML packet */
     size_t xmp_size;
+    /* How the image was generated, in UTF-8, as most programs write it: prompt, negative prompt, "Steps: 8, Seed: 1,
+     * ...". In PNG the text chunk "parameters"; elsewhere EXIF's UserComment, unless the image has EXIF already. */
+    char *parameters;
 } zn_image_metadata;
 
 typedef struct zn_image_write_options {
@@ -57,6 +60,10 @@ ZN_API ZN_MUST_USE zn_status zn_image_new(int width, int height, int bits, zn_im
 ZN_API void zn_image_free(zn_image *image);
 /* Replaces the three samples of each pixel by their mean and marks the image as grey. */
 ZN_API void zn_image_make_grey(zn_image *image);
+
+/* A new 8-bit image of this size: the image scaled to cover it, bilinearly, then the middle. ZN_ELIMIT where the image
+ * is so narrow that it would be too large before the middle is taken. */
+ZN_API ZN_MUST_USE zn_status zn_image_fit(const zn_image *image, int width, int height, zn_image **out);
 
 /* The format is recognised by content, not by name. options may be NULL. */
 ZN_API ZN_MUST_USE zn_status zn_image_read(const char *path, const zn_image_read_options *options, zn_image **out);
@@ -92,7 +99,7 @@ ZN_API ZN_MUST_USE zn_status zn_animation_open(const char *path, const zn_image_
 ZN_API ZN_MUST_USE zn_status zn_animation_next(zn_animation *animation, zn_image **out);
 ZN_API void zn_animation_close(zn_animation *animation);
 
-/* EXIF and XMP as the file holds them, for zn_image_write_options; broken blocks are left out. An ICC profile is not
+/* Metadata as the file holds it, for zn_image_write_options; broken blocks are left out. An ICC profile is not
  * among them, because reading converts to sRGB. Free *out with zn_image_metadata_free whatever the result. */
 ZN_API ZN_MUST_USE zn_status zn_image_read_metadata(const char *path, zn_image_metadata *out);
 ZN_API void zn_image_metadata_free(zn_image_metadata *metadata);

@@ -19,14 +19,14 @@ static inline void fuzz_metadata(const uint8_t *data, size_t size)
     if (zn_metadata_find(&source, &found) != ZN_OK || zn_image_new(2, 1, 8, &image) != ZN_OK)
         abort();
     static const char *const formats[] = { "png", "jpeg", "webp" };
-    for (int i = 0; i < 3 && (found.exif || found.xmp); i++) {
+    for (int i = 0; i < 3 && (found.exif || found.xmp || found.parameters); i++) {
         const zn_image_write_options options = { .metadata = &found };
         zn_source file = { .name = "fuzz" };
         void *bytes;
         if (zn_image_write_memory(formats[i], image, &options, &bytes, &file.size) != ZN_OK)
             abort();
         file.bytes = bytes;
-        if (zn_metadata_find(&file, &again) != ZN_OK || (i != 1 && again.exif_size != found.exif_size))
+        if (zn_metadata_find(&file, &again) != ZN_OK || (i != 1 && found.exif && again.exif_size != found.exif_size))
             abort();
         zn_image_metadata_free(&again);
         zn_memory_free(bytes);

@@ -108,7 +108,7 @@ static void every_format_keeps_it(void **state)
         const int format = i % FORMATS, big = i / FORMATS % 2, lossless = i / FORMATS / 2 % 2, alpha = i / FORMATS / 4;
         blob exif = full_exif(big), xmp = { 0 };
         blob_add(&xmp, packet, sizeof packet - 1);
-        const zn_image_metadata m = { exif.data, exif.size, xmp.data, xmp.size };
+        const zn_image_metadata m = { exif.data, exif.size, xmp.data, xmp.size, NULL };
         const zn_image_write_options plain = { .lossless = lossless, .alpha = alpha && format != 1 ? im : NULL };
         zn_image_write_options with = plain;
         with.metadata = &m;
@@ -172,7 +172,7 @@ static void damaged_files_are_survived(void **state)
     (void)state;
     zn_image *im = image();
     blob exif = full_exif(0);
-    const zn_image_metadata m = { exif.data, exif.size, (uint8_t *)packet, sizeof packet - 1 };
+    const zn_image_metadata m = { exif.data, exif.size, (uint8_t *)packet, sizeof packet - 1, NULL };
     for (int f = 0; f < FORMATS; f++) {
         const zn_source s = written(formats[f], im, &(zn_image_write_options){ .metadata = &m });
         for (size_t i = 0; i < 2 * s.size; i++) {
@@ -221,7 +221,7 @@ static void too_large_is_left_out(void **state)
     blob exif = full_exif(0);
     uint8_t *zeros = calloc(1, SIZE);
     blob_add(&exif, zeros, SIZE);
-    const zn_image_metadata m = { exif.data, exif.size, (uint8_t *)packet, sizeof packet - 1 };
+    const zn_image_metadata m = { exif.data, exif.size, (uint8_t *)packet, sizeof packet - 1, NULL };
     for (int f = 0; f < FORMATS; f++) {
         const zn_source s = written(formats[f], im, &(zn_image_write_options){ .metadata = &m });
         zn_image_metadata back;

@@ -26,7 +26,7 @@ static void scaling_is_pillows(void **state)
     assert_int_equal(zn_image_resample(p, 6, 7, &out), ZN_OK);
     assert_memory_equal(out->pixels, larger, sizeof larger);
     zn_image_free(out);
-    assert_int_equal(zn_image_fit(p, 5, &out), ZN_OK);
+    assert_int_equal(zn_image_fit(p, 5, 5, &out), ZN_OK);
     assert_memory_equal(out->pixels, p->pixels, 75);
     zn_image_free(out);
     zn_image_free(p);
@@ -38,16 +38,38 @@ static void lines_are_no_squares(void **state)
     (void)state;
     zn_image *line, *out;
     assert_int_equal(zn_image_new(1 << 14, 1, 8, &line), ZN_OK);
-    assert_int_equal(zn_image_fit(line, 8, &out), ZN_OK);
+    assert_int_equal(zn_image_fit(line, 8, 8, &out), ZN_OK);
     assert_true(out->width == 8 && out->height == 8);
     zn_image_free(out);
-    assert_int_equal(zn_image_fit(line, 256, &out), ZN_ELIMIT);
+    assert_int_equal(zn_image_fit(line, 256, 256, &out), ZN_ELIMIT);
     assert_null(out);
     zn_image_free(line);
 }
 
+/* Bars of three colours across: a wide image keeps its middle, a narrow one its full width. */
+static void middle_is_kept(void **state)
+{
+    (void)state;
+    zn_image *bars, *out;
+    assert_int_equal(zn_image_new(60, 20, 8, &bars), ZN_OK);
+    for (int i = 0; i < 60 * 20; i++)
+        ((uint8_t *)bars->pixels)[3 * i + i % 60 / 20] = 200;
+    assert_int_equal(zn_image_fit(bars, 16, 32, &out), ZN_OK);
+    assert_true(out->width == 16 && out->height == 32);
+    for (int i = 0; i < 16 * 32; i++)
+        assert_memory_equal((uint8_t *)out->pixels + 3 * i, "\0\310\0", 3);
+    zn_image_free(out);
+    assert_int_equal(zn_image_fit(bars, 90, 10, &out), ZN_OK);
+    assert_true(out->width == 90 && out->height == 10);
+    assert_memory_equal(out->pixels, "\310\0\0", 3);
+    assert_memory_equal((uint8_t *)out->pixels + 3 * 89, "\0\0\310", 3);
+    zn_image_free(out);
+    zn_image_free(bars);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(scaling_is_pillows), cmocka_unit_test(lines_are_no_squares) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(scaling_is_pillows), cmocka_unit_test(lines_are_no_squares),
+                                        cmocka_unit_test(middle_is_kept) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,6 +32,7 @@ typedef struct zn_image_format {
     int read_only;    /* Zenith has no writer for it in any build */
     int writes_16;    /* write takes 16-bit images; others get 8 bits */
     int writes_alpha; /* write takes options->alpha */
+    int writes_text;  /* put_metadata takes metadata->parameters */
 } zn_image_format;
 
 /* All formats, ended by an entry whose name is NULL. */

@@ -90,7 +90,7 @@ zn_status zn_diffae_check_picture(const zn_diffae *d, const zn_image *picture)
 
 zn_status zn_diffae_fit(const zn_diffae *d, const zn_image *photo, zn_image **out)
 {
-    return zn_image_fit(photo, zn_diffae_side(d), out);
+    return zn_image_fit(photo, zn_diffae_side(d), zn_diffae_side(d), out);
 }
 
 static zn_status encode(zn_diffae *d, const zn_image *picture, float *cond)

@@ -120,7 +120,7 @@ static zn_status read_square(const zn_encoding *how, int64_t picture, int side, 
     ZN_TRY(zn_picture_read(how->set, picture, &how->skip, &photo));
     if (!photo)
         return ZN_OK;
-    const zn_status status = zn_image_fit(photo, side, out);
+    const zn_status status = zn_image_fit(photo, side, side, out);
     zn_image_free(photo);
     if (status == ZN_OK || status == ZN_ENOMEM)
         return status;

@@ -6,6 +6,7 @@
  *     directory: entries (2) | { tag (2) type (2) count (4) value (4) }... | offset of the next directory (4) */
 #include "io/image/metadata/exif.h"
 
+#include "base/alloc.h"
 #include "base/fail.h"
 #include "io/image/pixels/raster.h"
 
@@ -19,12 +20,13 @@ static uint32_t take(const uint8_t *p, int bytes, int big)
     return v;
 }
 
-enum { HEAD = 8, ENTRY = 12, SHORT = 3, LONG = 4 };
+enum { HEAD = 8, ENTRY = 12, SHORT = 3, LONG = 4, UNDEFINED = 7 };
 enum {
     WIDTH = 0x0100,
     HEIGHT = 0x0101,
     ORIENTATION = 0x0112,
     EXIF_DIRECTORY = 0x8769,
+    USER_COMMENT = 0x9286,
     COLOUR_SPACE = 0xa001,
     EXIF_WIDTH = 0xa002,
     EXIF_HEIGHT = 0xa003
@@ -114,6 +116,44 @@ void zn_exif_describe(uint8_t *block, size_t size, int width, int height)
     set_number(block, size, more, COLOUR_SPACE, SHORT, SRGB);
     set_number(block, size, more, EXIF_WIDTH, LONG, (uint32_t)width);
     set_number(block, size, more, EXIF_HEIGHT, LONG, (uint32_t)height);
+}
+
+const uint8_t *zn_exif_user_comment(const uint8_t *block, size_t size, size_t *length)
+{
+    const int big = block[0] == 'M';
+    const size_t link = find_entry(block, size, take(block + 4, 4, big), EXIF_DIRECTORY, 0);
+    const size_t entry = link ? find_entry(block, size, number_at(block, link), USER_COMMENT, 0) : 0;
+    if (!entry || take(block + entry + 2, 2, big) != UNDEFINED)
+        return NULL;
+    const size_t count = take(block + entry + 4, 4, big), at = take(block + entry + 8, 4, big);
+    if (count <= 4 || at > size || count > size - at)
+        return NULL;
+    *length = count;
+    return block + at;
+}
+
+/* One entry in IFD0, which is the link to the EXIF directory, and one in there. */
+zn_status zn_exif_with_comment(const uint8_t *comment, size_t length, uint8_t **block, size_t *size)
+{
+    enum { DIRECTORY = 2 + ENTRY + 4, INNER = HEAD + DIRECTORY, DATA = INNER + DIRECTORY };
+    void *memory;
+    ZN_TRY(zn_alloc_for("the metadata of an image", DATA + length, &memory));
+    uint8_t *b = *block = memset(memory, 0, DATA);
+    *size = DATA + length;
+    memcpy(b, "MM\0*", 4);
+    put(b + 4, 4, 1, HEAD);
+    put(b + HEAD, 2, 1, 1);
+    put(b + HEAD + 2, 2, 1, EXIF_DIRECTORY);
+    put(b + HEAD + 4, 2, 1, LONG);
+    put(b + HEAD + 6, 4, 1, 1);
+    put(b + HEAD + 10, 4, 1, INNER);
+    put(b + INNER, 2, 1, 1);
+    put(b + INNER + 2, 2, 1, USER_COMMENT);
+    put(b + INNER + 4, 2, 1, UNDEFINED);
+    put(b + INNER + 6, 4, 1, (uint32_t)length);
+    put(b + INNER + 10, 4, 1, DATA);
+    memcpy(b + DATA, comment, length);
+    return ZN_OK;
 }
 
 /* Walks the upright image in tiles, so that a quarter turn of a large image stays within the caches. `right` and

@@ -18,6 +18,11 @@ bool zn_exif_is_valid(const uint8_t *block, size_t size);
  * thumbnail, which shows the image as it was, is taken out of the list of directories. */
 void zn_exif_describe(uint8_t *block, size_t size, int width, int height);
 
+/* The UserComment of a valid block, with its character code, in place; NULL if there is none. */
+const uint8_t *zn_exif_user_comment(const uint8_t *block, size_t size, size_t *length);
+/* A new block with nothing but this UserComment; freed with zn_free. */
+ZN_MUST_USE zn_status zn_exif_with_comment(const uint8_t *comment, size_t length, uint8_t **block, size_t *size);
+
 /* Replaces *image by its upright version. */
 ZN_MUST_USE zn_status zn_exif_apply(int orientation, zn_image **image);
 

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/file.h"
+#include "io/image/metadata/comment.h"
 #include "io/image/metadata/exif.h"
 
 #include <ctype.h>
@@ -32,11 +33,18 @@ zn_status zn_metadata_keep_xmp(zn_image_metadata *m, const uint8_t *block, size_
     return keep(&m->xmp, &m->xmp_size, block, size);
 }
 
+zn_status zn_metadata_keep_parameters(zn_image_metadata *m, const uint8_t *text, size_t size)
+{
+    return m->parameters || size > ZN_METADATA_MAX ? ZN_OK : zn_comment_copy(text, size, &m->parameters);
+}
+
 zn_status zn_metadata_find(const zn_source *source, zn_image_metadata *out)
 {
     *out = (zn_image_metadata){ 0 };
     const zn_image_format *format = zn_format_of_bytes(source->bytes, source->size);
-    const zn_status status = format && format->find_metadata ? format->find_metadata(source, out) : ZN_OK;
+    zn_status status = format && format->find_metadata ? format->find_metadata(source, out) : ZN_OK;
+    if (status == ZN_OK && out->exif && !out->parameters)
+        status = zn_comment_find(out->exif, out->exif_size, &out->parameters);
     if (status != ZN_OK)
         zn_image_metadata_free(out);
     return status;
@@ -57,6 +65,7 @@ void zn_image_metadata_free(zn_image_metadata *m)
 {
     zn_free(m->exif);
     zn_free(m->xmp);
+    zn_free(m->parameters);
     *m = (zn_image_metadata){ 0 };
 }
 
@@ -77,6 +86,14 @@ void zn_xmp_make_upright(uint8_t *packet, size_t size)
     }
 }
 
+/* Adds the text about a generated image: as text where the format has a place for it, else as EXIF. */
+static zn_status own_parameters(const zn_image_format *format, const char *text, zn_image_metadata *own)
+{
+    if (format->writes_text)
+        return zn_metadata_keep_parameters(own, (const uint8_t *)text, strlen(text));
+    return own->exif ? ZN_OK : zn_comment_exif(text, &own->exif, &own->exif_size);
+}
+
 zn_status zn_metadata_attach(const zn_image_format *format, const zn_image *image, const zn_image_metadata *m,
                              zn_bytes *file)
 {
@@ -88,7 +105,9 @@ zn_status zn_metadata_attach(const zn_image_format *format, const zn_image *imag
         zn_exif_describe(own.exif, own.exif_size, image->width, image->height);
     if (status == ZN_OK && own.xmp)
         zn_xmp_make_upright(own.xmp, own.xmp_size);
-    if (status == ZN_OK && (own.exif || own.xmp) && format->put_metadata)
+    if (status == ZN_OK && m->parameters)
+        status = own_parameters(format, m->parameters, &own);
+    if (status == ZN_OK && (own.exif || own.xmp || own.parameters) && format->put_metadata)
         status = format->put_metadata(&own, image, file);
     zn_image_metadata_free(&own);
     return status;

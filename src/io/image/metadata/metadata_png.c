@@ -1,23 +1,32 @@
-/* EXIF and XMP in PNG: the chunk eXIf, and an iTXt with a keyword that Adobe has fixed.
+/* EXIF, XMP and the text of generated images in PNG: the chunk eXIf, and text with keywords of their own.
  *
  *     signature (8) | { length (4) | name (4) | data | checksum (4) }...
- *     iTXt: keyword \0 | compressed (1) | method (1) | language \0 | translated keyword \0 | text */
+ *     iTXt: keyword \0 | compressed (1) | method (1) | language \0 | translated keyword \0 | text in UTF-8
+ *     tEXt: keyword \0 | text */
 #include "base/fail.h"
 #include "io/image/formats/png_chunk.h"
+#include "io/image/metadata/comment.h"
 #include "io/image/metadata/metadata.h"
 
 #include <string.h>
 
 enum { AFTER_IHDR = ZN_PNG_SIGNATURE + ZN_PNG_CHUNK + ZN_PNG_IHDR };
-static const char KEYWORD[] = "XML:com.adobe.xmp"; /* with the \0 that ends it */
+static const char XMP[] = "XML:com.adobe.xmp", PARAMETERS[] = ZN_PARAMETERS; /* with the \0 that ends them */
 
-/* The text of an iTXt chunk that is uncompressed XMP; NULL for any other. */
-static const uint8_t *xmp_text(const uint8_t *data, size_t size, size_t *length)
+/* The text of a tEXt or uncompressed iTXt chunk with this keyword; NULL for any other chunk. */
+static const uint8_t *text_of(const uint8_t *name, size_t size, const char *keyword, size_t *length)
 {
-    const size_t head = sizeof KEYWORD + 2;
-    if (size < head || memcmp(data, KEYWORD, sizeof KEYWORD) || data[sizeof KEYWORD])
+    const uint8_t *data = name + 4, *end = data + size, *at;
+    const size_t word = strlen(keyword) + 1;
+    const bool plain = !memcmp(name, "tEXt", 4);
+    if ((!plain && memcmp(name, "iTXt", 4)) || size < word || memcmp(data, keyword, word))
         return NULL;
-    const uint8_t *at = data + head, *end = data + size;
+    *length = size - word;
+    if (plain)
+        return data + word;
+    if (*length < 2 || data[word])
+        return NULL;
+    at = data + word + 2;
     for (int i = 0; i < 2 && at; i++) { /* language, translated keyword */
         at = memchr(at, 0, (size_t)(end - at));
         at = at ? at + 1 : NULL;
@@ -34,10 +43,12 @@ zn_status zn_png_find_metadata(const zn_source *s, zn_image_metadata *out)
         const uint8_t *name = s->bytes + at + 4, *data = name + 4;
         if (length > s->size - at - ZN_PNG_CHUNK)
             return ZN_OK;
-        size_t text_size;
-        const uint8_t *text = memcmp(name, "iTXt", 4) ? NULL : xmp_text(data, length, &text_size);
-        if (text)
-            ZN_TRY(zn_metadata_keep_xmp(out, text, text_size));
+        size_t size;
+        const uint8_t *text;
+        if ((text = text_of(name, length, XMP, &size)))
+            ZN_TRY(zn_metadata_keep_xmp(out, text, size));
+        if ((text = text_of(name, length, PARAMETERS, &size)))
+            ZN_TRY(zn_metadata_keep_parameters(out, text, size));
         if (!memcmp(name, "eXIf", 4))
             ZN_TRY(zn_metadata_keep_exif(out, data, length));
         at += ZN_PNG_CHUNK + length;
@@ -69,14 +80,25 @@ bool zn_png_add_chunk(zn_bytes *out, const char *name, const void *head, size_t 
     return zn_bytes_append(out, number, 4);
 }
 
+/* Text beyond ASCII needs iTXt, which is UTF-8. */
+static bool add_text(zn_bytes *out, const char *keyword, const void *text, size_t size)
+{
+    const size_t word = strlen(keyword) + 1;
+    uint8_t head[32] = { 0 }; /* after the keyword: uncompressed, no language, no translation */
+    bool ascii = strcmp(keyword, XMP) != 0;
+    for (size_t i = 0; ascii && i < size; i++)
+        ascii = ((const uint8_t *)text)[i] < 128;
+    memcpy(head, keyword, word);
+    return zn_png_add_chunk(out, ascii ? "tEXt" : "iTXt", head, ascii ? word : word + 4, text, size);
+}
+
 zn_status zn_png_put_metadata(const zn_image_metadata *m, const zn_image *image, zn_bytes *file)
 {
     (void)image;
-    uint8_t head[sizeof KEYWORD + 4] = { 0 }; /* uncompressed, no language, no translation */
-    memcpy(head, KEYWORD, sizeof KEYWORD);
     zn_bytes chunks = { 0 };
     const bool good = (!m->exif || zn_png_add_chunk(&chunks, "eXIf", NULL, 0, m->exif, m->exif_size)) &&
-                      (!m->xmp || zn_png_add_chunk(&chunks, "iTXt", head, sizeof head, m->xmp, m->xmp_size));
+                      (!m->xmp || add_text(&chunks, XMP, m->xmp, m->xmp_size)) &&
+                      (!m->parameters || add_text(&chunks, PARAMETERS, m->parameters, strlen(m->parameters)));
     const zn_status status = good ? zn_metadata_insert(file, AFTER_IHDR, &chunks)
                                   : ZN_FAIL(ZN_ENOMEM, "out of memory for the metadata of an image");
     zn_bytes_free(&chunks);

@@ -111,21 +111,22 @@ zn_status zn_image_resample(const zn_image *image, int width, int height, zn_ima
     return status;
 }
 
-zn_status zn_image_fit(const zn_image *image, int side, zn_image **out)
+zn_status zn_image_fit(const zn_image *image, int width, int height, zn_image **out)
 {
-    const bool tall = image->height > image->width;
-    const int64_t longer = tall ? image->height : image->width, shorter = tall ? image->width : image->height;
-    const int64_t length = side * longer / shorter;
+    const int64_t w = image->width, h = image->height;
+    const bool wide = w * height > h * width;
+    const int64_t length = wide ? height * w / h : width * h / w;
     zn_image *whole;
     *out = NULL;
-    if (length > ZN_IMAGE_MAX_PIXELS / side)
+    if (length > ZN_IMAGE_MAX_PIXELS / (wide ? height : width))
         return ZN_FAIL(ZN_ELIMIT, "an image of %dx%d is too narrow", image->width, image->height);
-    ZN_TRY(zn_image_resample(image, tall ? side : (int)length, tall ? (int)length : side, &whole));
-    const int x = (int)rint((whole->width - side) / 2.0), y = (int)rint((whole->height - side) / 2.0);
-    const zn_status status = zn_image_new(side, side, 8, out);
-    for (int i = 0; status == ZN_OK && i < side; i++)
-        memcpy((uint8_t *)(*out)->pixels + (size_t)i * (size_t)side * 3,
-               (uint8_t *)whole->pixels + ((size_t)(y + i) * (size_t)whole->width + (size_t)x) * 3, (size_t)side * 3);
+    ZN_TRY(zn_image_resample(image, wide ? (int)length : width, wide ? height : (int)length, &whole));
+    const int x = (int)rint((whole->width - width) / 2.0), y = (int)rint((whole->height - height) / 2.0);
+    const size_t row = (size_t)width * 3;
+    const zn_status status = zn_image_new(width, height, 8, out);
+    for (int i = 0; status == ZN_OK && i < height; i++)
+        memcpy((uint8_t *)(*out)->pixels + (size_t)i * row,
+               (uint8_t *)whole->pixels + ((size_t)(y + i) * (size_t)whole->width + (size_t)x) * 3, row);
     if (status == ZN_OK)
         (*out)->grey = whole->grey;
     zn_image_free(whole);

@@ -3,14 +3,12 @@
  * where both sides grow or both shrink.
  *
  *     ZN_TRY(zn_image_resample(photo, 256, 171, &small));                 // 8 bits
- *     ZN_TRY(zn_image_fit(photo, 256, &square));                          // shorter side to 256, then the middle */
+ *     ZN_TRY(zn_image_fit(photo, 256, 256, &square));                     // scaled to cover it, then the middle */
 #ifndef ZN_RESAMPLE_H
 #define ZN_RESAMPLE_H
 
 #include <zenith/image.h>
 
 ZN_MUST_USE zn_status zn_image_resample(const zn_image *image, int width, int height, zn_image **out);
-/* ZN_ELIMIT where the image is so narrow that it would be too large before the middle is taken. */
-ZN_MUST_USE zn_status zn_image_fit(const zn_image *image, int side, zn_image **out);
 
 #endif
