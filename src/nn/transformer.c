@@ -62,12 +62,31 @@ zn_node *zn_take_tokens(zn_node *a, zn_node *b, const int32_t *from, int count)
     return zn_reshape(taken, ZN_SHAPE(1, 1, count, zn_channels(a)));
 }
 
+/* The numbers from `first` on, in the graph's memory; NULL: out of it, and the graph is marked. */
+static int32_t *count_up(zn_graph *g, int first, int count)
+{
+    int32_t *from = zn_arena_alloc(zn_graph_arena(g), sizeof *from * (size_t)(count + 1));
+    for (int i = 0; from && i < count; i++)
+        from[i] = first + i;
+    if (!from)
+        zn_graph_poison(g, ZN_ENOMEM, "out of memory while building a graph");
+    return from;
+}
+
+zn_node *zn_join_tokens(zn_node *const *x, int count)
+{
+    zn_node *sources[ZN_MAX_SOURCES];
+    int tokens = 0;
+    for (int i = 0; i < count; i++) {
+        sources[i] = as_frames(x[i]);
+        tokens += (int)x[i]->shape.dim[2];
+    }
+    const int32_t *from = count_up(x[0]->graph, 0, tokens);
+    return from ? zn_reshape(zn_frames(sources, count, from, tokens), ZN_SHAPE(1, 1, tokens, zn_channels(x[0]))) : x[0];
+}
+
 zn_node *zn_slice_tokens(zn_node *x, int first, int count)
 {
-    int32_t *from = zn_arena_alloc(zn_graph_arena(x->graph), sizeof *from * (size_t)(count + 1));
-    if (!from)
-        return zn_graph_poison(x->graph, ZN_ENOMEM, "out of memory while building a graph");
-    for (int i = 0; i < count; i++)
-        from[i] = first + i;
-    return zn_take_tokens(x, NULL, from, count);
+    const int32_t *from = count_up(x->graph, first, count);
+    return from ? zn_take_tokens(x, NULL, from, count) : x;
 }

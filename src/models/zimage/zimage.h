@@ -18,6 +18,14 @@ enum {
     ZN_ZIMAGE_AXES = 3,   /* place in the caption, row, column */
 };
 
+/* A LoRA of one linear layer: y += factor B A x, at run time. */
+typedef struct zn_adapter {
+    char layer[128]; /* our name, "layers.0.attention.to_q" */
+    zn_packed a, b;  /* [rank][in], [out][rank]; mapped or owned by whoever made it */
+    int rank;
+    float factor;
+} zn_adapter;
+
 typedef struct zn_zimage_form {
     int dim, heads, layers, refiners;
     int caption;    /* channels of the caption's features */
@@ -28,6 +36,10 @@ typedef struct zn_zimage_form {
     int axes[ZN_ZIMAGE_AXES];
     float eps;
     double theta, time_scale;
+    /* How to compute, not what: tokens that the feed-forward part takes at a time, 0: 1024; and LoRAs, borrowed. */
+    int piece;
+    const zn_adapter *adapters;
+    int adapter_count;
 } zn_zimage_form;
 
 extern const zn_zimage_form zn_zimage_turbo;

@@ -13,8 +13,12 @@
 #include "diffusion/schedule.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define FINAL_EPS 1e-6f
+
+/* Tokens of the feed-forward part at a time: enough to use weights well, few enough to stay small. */
+enum { PIECE = 1024 };
 
 const zn_zimage_form zn_zimage_turbo = { .dim = 3840,
                                          .heads = 30,
@@ -37,6 +41,32 @@ void zn_zimage_time(const zn_zimage_form *k, float time, float *out)
 
 /* ---- blocks ---- */
 
+/* A matrix of an adapter: its values are given, no file is asked for them. */
+static zn_node *adapter_matrix(zn_scope s, const char *part, int number, int out, int in, const zn_packed *values)
+{
+    char name[32];
+    snprintf(name, sizeof name, "lora_%s.%d", part, number);
+    zn_node *n = zn_parameter(s, name, ZN_SHAPE(1, 1, out, in), ZN_LAYOUT_ROWS, ZN_ROLE_WEIGHT);
+    if (!zn_is_poison(n))
+        n->packed = values;
+    return n;
+}
+
+/* A linear layer without bias, and what adapters add to it. */
+static zn_node *linear(zn_scope s, zn_node *x, int out, const zn_zimage_form *k)
+{
+    zn_node *y = zn_matrix_no_bias(s, x, out);
+    for (int i = 0; i < k->adapter_count; i++) {
+        const zn_adapter *a = &k->adapters[i];
+        if (strcmp(a->layer, s.prefix))
+            continue;
+        zn_node *inner = zn_matrix(x, adapter_matrix(s, "A", i, a->rank, zn_channels(x), &a->a), NULL);
+        zn_node *more = zn_matrix(zn_scale(inner, a->factor), adapter_matrix(s, "B", i, out, a->rank, &a->b), NULL);
+        y = zn_add(y, more);
+    }
+    return y;
+}
+
 /* Where the tokens of a block are, and which of them it must give. */
 typedef struct places {
     const zn_rope_tables *all, *kept; /* turns of all tokens, and of those that are kept */
@@ -47,15 +77,15 @@ static zn_node *kept(zn_node *x, const places *t) { return t->count ? zn_slice_t
 
 static zn_node *attention(zn_scope s, zn_node *x, const places *t, const zn_zimage_form *k)
 {
-    zn_node *q = zn_matrix_no_bias(zn_at(s, "to_q"), kept(x, t), k->dim);
-    zn_node *key = zn_matrix_no_bias(zn_at(s, "to_k"), x, k->dim);
-    zn_node *value = zn_matrix_no_bias(zn_at(s, "to_v"), x, k->dim);
+    zn_node *q = linear(zn_at(s, "to_q"), kept(x, t), k->dim, k);
+    zn_node *key = linear(zn_at(s, "to_k"), x, k->dim, k);
+    zn_node *value = linear(zn_at(s, "to_v"), x, k->dim, k);
     q = zn_rms_norm_heads(zn_at(s, "norm_q"), q, k->heads, k->eps);
     q = zn_rope(q, t->kept->cosines, t->kept->sines, false);
     key = zn_rms_norm_heads(zn_at(s, "norm_k"), key, k->heads, k->eps);
     key = zn_rope(key, t->all->cosines, t->all->sines, false);
     x = zn_attend(q, key, value, (zn_attend_spec){ .heads = k->heads, .groups = k->heads });
-    return zn_matrix_no_bias(zn_at(s, "to_out.0"), x, k->dim);
+    return linear(zn_at(s, "to_out.0"), x, k->dim, k);
 }
 
 /* Norm, and the scale of a modulation (or NULL). */
@@ -71,17 +101,37 @@ static zn_node *gated(zn_scope s, zn_node *x, zn_node *gate, const zn_zimage_for
     return gate ? zn_scale_channels(x, zn_soft_clamp(gate, 1)) : x;
 }
 
+static zn_node *feed_forward_piece(zn_scope s, zn_node *x, const zn_zimage_form *k)
+{
+    zn_node *gate = zn_silu(linear(zn_at(s, "w1"), x, k->inner, k));
+    return linear(zn_at(s, "w2"), zn_multiply(gate, linear(zn_at(s, "w3"), x, k->inner, k)), k->dim, k);
+}
+
+/* Piece by piece of the tokens: the inner results are nearly three times as wide as the tokens. */
+static zn_node *feed_forward(zn_scope s, zn_node *x, const zn_zimage_form *k)
+{
+    const int tokens = (int)x->shape.dim[2], wish = k->piece ? k->piece : PIECE;
+    const int least = (tokens + ZN_MAX_SOURCES - 1) / ZN_MAX_SOURCES, piece = wish > least ? wish : least;
+    if (tokens <= piece)
+        return feed_forward_piece(s, x, k);
+    zn_node *done[ZN_MAX_SOURCES];
+    int count = 0;
+    for (int at = 0; at < tokens; at += piece) {
+        const int size = tokens - at < piece ? tokens - at : piece;
+        done[count++] = feed_forward_piece(s, zn_slice_tokens(x, at, size), k);
+    }
+    return zn_join_tokens(done, count);
+}
+
 /* all: the block's modulation [1,1,1,4 dim], or NULL for none. */
 static zn_node *block(zn_scope s, zn_node *x, const places *t, zn_node *all, const zn_zimage_form *k)
 {
-    const zn_scope f = zn_at(s, "feed_forward");
-    const zn_swiglu_scopes ffn = { zn_at(f, "w1"), zn_at(f, "w3"), zn_at(f, "w2") };
     zn_node *m[4] = { 0 };
     for (int i = 0; i < 4 && all; i++)
         m[i] = zn_slice_channels(all, i * k->dim, k->dim);
     zn_node *h = attention(zn_at(s, "attention"), scaled(zn_at(s, "attention_norm1"), x, m[0], k), t, k);
     x = zn_add(kept(x, t), gated(zn_at(s, "attention_norm2"), h, m[1], k));
-    h = zn_swiglu(&ffn, scaled(zn_at(s, "ffn_norm1"), x, m[2], k), k->inner);
+    h = feed_forward(zn_at(s, "feed_forward"), scaled(zn_at(s, "ffn_norm1"), x, m[2], k), k);
     h = gated(zn_at(s, "ffn_norm2"), h, m[3], k);
     zn_graph_name_layer(s.graph, s.prefix);
     return zn_add(x, h);
@@ -170,18 +220,6 @@ static zn_rope_tables turns(zn_graph *g, const char *name, const int32_t *positi
     return zn_rope_fixed(g, name, &axes, position, tokens);
 }
 
-/* Image tokens, then caption tokens. */
-static zn_node *joined(zn_node *picture, zn_node *caption)
-{
-    const int count = (int)(picture->shape.dim[2] + caption->shape.dim[2]);
-    int32_t *from = zn_arena_alloc(zn_graph_arena(picture->graph), sizeof *from * (size_t)(count + 1));
-    if (!from)
-        return out_of_memory(picture->graph);
-    for (int i = 0; i < count; i++)
-        from[i] = i;
-    return zn_take_tokens(picture, caption, from, count);
-}
-
 /* ---- the network ---- */
 
 zn_node *zn_zimage_caption(zn_scope s, zn_node *features, const zn_zimage_form *k)
@@ -223,7 +261,7 @@ static zn_node *body(zn_scope s, zn_node *x, zn_node *modulation, zn_node *capti
                           : i + 1 < blocks ? (places){ &both, &both, 0 }
                                            : (places){ &both, &own, picture };
         if (i == k->refiners)
-            x = joined(x, caption);
+            x = zn_join_tokens((zn_node *[]){ x, caption }, 2); /* image tokens, then caption tokens */
         x = block(modulated(s, i, k), x, &at, modulation_of(modulation, i, k), k);
     }
     return x;
