@@ -24,12 +24,19 @@ typedef struct zn_attention_args {
     float scale;      /* above 0 */
 } zn_attention_args;
 
-/* In the forward pass a unit is a block of queries, multiplied with tiles of keys. Blocks are larger when there are
- * many queries. */
-enum { ZN_ATTENTION_ROWS = 96, ZN_ATTENTION_TILE = 128 };
+/* In the forward pass a unit is a group of queries: their tiles of keys and values are packed once, and the queries are
+ * multiplied with them in blocks of ZN_ATTENTION_ROWS. Groups are as large as the cache allows (their sums have
+ * `width` floats a query), because packing costs as much as multiplying some ten queries; few queries are divided into
+ * more units than that, for threads. */
+enum { ZN_ATTENTION_ROWS = 96, ZN_ATTENTION_TILE = 128, ZN_ATTENTION_SUMS = 384 * 128 };
 static inline int64_t zn_attention_rows(const zn_attention_args *a)
 {
-    return a->queries < 1024 ? ZN_ATTENTION_ROWS / 2 : ZN_ATTENTION_ROWS;
+    if (a->queries < 1024)
+        return ZN_ATTENTION_ROWS / 2;
+    const int64_t most =
+        ZN_ATTENTION_SUMS / a->width < ZN_ATTENTION_ROWS ? ZN_ATTENTION_ROWS : ZN_ATTENTION_SUMS / a->width;
+    const int64_t groups = (a->queries + most - 1) / most;
+    return ((a->queries + groups - 1) / groups + 5) / 6 * 6; /* the product's blocks have 6 rows */
 }
 static inline int64_t zn_attention_blocks(const zn_attention_args *a)
 {
@@ -49,7 +56,8 @@ static inline int64_t zn_attention_panels(int width) { return (int64_t)ZN_ATTENT
 static inline size_t zn_attention_scratch(const zn_attention_args *a)
 {
     const int64_t wide = (a->width + 15) / 16 * 16;
-    const int64_t floats = zn_attention_panels(a->width) + ZN_ATTENTION_ROWS * (ZN_ATTENTION_TILE + 16 + wide + 2);
+    const int64_t floats = 2 * zn_attention_panels(a->width) + ZN_ATTENTION_ROWS * (ZN_ATTENTION_TILE + 16) +
+                           zn_attention_rows(a) * (wide + 2);
     return sizeof(float) * (size_t)(floats > a->keys ? floats : a->keys);
 }
 enum { ZN_ATTENTION_QUERIES = 16 }; /* queries that a gradient kernel processes at a time */

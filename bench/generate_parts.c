@@ -1,0 +1,222 @@
+/* Times the networks of Z-Image one by one, on files of any form. Our side of bench/generate.
+ *
+ *     generate-parts text FILE TOKENS THREADS RUNS [profile]
+ *     generate-parts step FILE PIXELS THREADS RUNS [profile] [LAYERS]
+ *     generate-parts decode FILE PIXELS THREADS RUNS [profile]
+ *
+ * PIXELS is the side of a square image; a step is one evaluation of the transformer with a caption of 32 tokens.
+ * LAYERS leaves out main blocks after the first LAYERS. Prints a JSON object with the CPU seconds and the seconds of
+ * each run, the operations and the peak memory. With `profile`, prints what the last run spent where instead; it is
+ * wall time, so nothing else should run. */
+#define _DEFAULT_SOURCE
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fail.h"
+#include "base/rng.h"
+#include "graph/exec.h"
+#include "models/flux/flux_vae.h"
+#include "models/qwen3/qwen3.h"
+#include "models/zimage/zimage.h"
+#include "ops/ops.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+enum { CAPTION = 32, MAX_ROWS = 256, MAX_RUNS = 64 };
+
+typedef struct job {
+    const char *part, *file;
+    int size; /* tokens or pixels */
+    int threads, runs, layers;
+    bool profile;
+} job;
+
+/* ---- the networks ---- */
+
+static void fill(zn_node *x)
+{
+    zn_rng rng = zn_rng_new(1);
+    for (int64_t i = 0; i < zn_shape_count(x->shape); i++)
+        x->data[i] = zn_rng_normal(&rng);
+}
+
+static zn_status text(const job *j, const zn_weights *const *file, zn_graph *g, zn_node **out)
+{
+    zn_qwen3_form k;
+    zn_qwen3_naming naming;
+    ZN_TRY(zn_qwen3_recognise(file, 1, NULL, &k, &naming));
+    zn_node *ids = zn_graph_input(g, "ids", ZN_SHAPE(1, 1, j->size, 1));
+    *out = zn_qwen3((zn_scope){ g, "" }, ids, &k, k.layers - 1, NULL);
+    return zn_stored_bind(&(zn_stored){ file, 1, zn_qwen3_place, &naming }, g);
+}
+
+static zn_status step(const job *j, const zn_weights *const *file, zn_graph *g, zn_node **out)
+{
+    zn_zimage_form k;
+    zn_zimage_naming naming;
+    ZN_TRY(zn_zimage_recognise(file, 1, NULL, &k, &naming));
+    if (j->layers > 0 && j->layers < k.layers)
+        k.layers = j->layers;
+    const zn_scope s = { g, "" };
+    zn_node *latent = zn_graph_input(g, "latent", ZN_SHAPE(1, j->size / 8, j->size / 8, k.channels));
+    zn_node *time = zn_graph_input(g, "time", ZN_SHAPE(1, 1, 1, ZN_ZIMAGE_TIME));
+    zn_node *caption = zn_graph_input(g, "caption", ZN_SHAPE(1, 1, CAPTION, k.dim));
+    *out = zn_zimage(s, latent, time, caption, &k);
+    return zn_stored_bind(&(zn_stored){ file, 1, zn_zimage_place, &naming }, g);
+}
+
+static zn_status decode(const job *j, const zn_weights *const *file, zn_graph *g, zn_node **out)
+{
+    zn_flux_form k;
+    zn_flux_naming naming;
+    ZN_TRY(zn_flux_recognise(file, 1, NULL, &k, &naming));
+    zn_node *z = zn_graph_input(g, "z", ZN_SHAPE(1, j->size / 8, j->size / 8, k.latent));
+    *out = zn_flux_decoder((zn_scope){ g, "" }, z, &k);
+    return zn_stored_bind(&(zn_stored){ file, 1, zn_flux_place, &naming }, g);
+}
+
+static const struct part {
+    const char *name;
+    zn_status (*build)(const job *j, const zn_weights *const *file, zn_graph *g, zn_node **out);
+    bool floats; /* what its inputs are; otherwise numbers of tokens, all 0 */
+} parts[] = { { "text", text, false }, { "step", step, true }, { "decode", decode, true } };
+
+/* ---- measuring ---- */
+
+static double cpu_seconds(void)
+{
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + 1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+}
+
+/* Rows of the same op and kernel are added up. */
+typedef struct line {
+    const char *op, *kernel;
+    double ms, flops;
+    int count;
+} line;
+
+static int by_time(const void *a, const void *b)
+{
+    const double x = ((const line *)a)->ms, y = ((const line *)b)->ms;
+    return (x < y) - (x > y);
+}
+
+static void print_profile(const zn_exec *e)
+{
+    static line lines[MAX_ROWS];
+    int count = 0;
+    double total = 0;
+    for (int i = 0; i < zn_exec_rows(e); i++) {
+        const zn_exec_row row = zn_exec_row_at(e, i);
+        int k = 0;
+        while (k < count && (lines[k].op != row.node->op->name || lines[k].kernel != row.kernel))
+            k++;
+        if (k == MAX_ROWS)
+            continue;
+        if (k == count)
+            lines[count++] = (line){ .op = row.node->op->name, .kernel = row.kernel };
+        lines[k].ms += row.ms;
+        lines[k].flops += row.flops;
+        lines[k].count++;
+        total += row.ms;
+    }
+    qsort(lines, (size_t)count, sizeof *lines, by_time);
+    printf("%-18s %-22s %5s %9s %6s %9s\n", "op", "kernel", "count", "ms", "share", "GFLOP/s");
+    for (int k = 0; k < count; k++)
+        printf("%-18s %-22s %5d %9.1f %5.1f%% %9.1f\n", lines[k].op, lines[k].kernel, lines[k].count, lines[k].ms,
+               100 * lines[k].ms / total, lines[k].flops / lines[k].ms * 1e-6);
+    printf("%-18s %-22s %5d %9.1f\n", "all", "", zn_exec_rows(e), total);
+}
+
+static void print_numbers(const char *name, const double *x, int count)
+{
+    printf(", \"%s\": [", name);
+    for (int i = 0; i < count; i++)
+        printf("%s%.3f", i ? ", " : "", x[i]);
+    printf("]");
+}
+
+static zn_status measure(const job *j, zn_exec *e)
+{
+    double cpu[MAX_RUNS], wall[MAX_RUNS], flops = 0;
+    for (int i = 0; i < j->runs; i++) {
+        const double start = zn_clock_ms(), start_cpu = cpu_seconds();
+        ZN_TRY(zn_exec_run(e));
+        wall[i] = 1e-3 * (zn_clock_ms() - start);
+        cpu[i] = cpu_seconds() - start_cpu;
+    }
+    if (j->profile) {
+        print_profile(e);
+        return ZN_OK;
+    }
+    for (int i = 0; i < zn_exec_rows(e); i++)
+        flops += zn_exec_row_at(e, i).flops;
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    printf("{\"part\": \"%s\", \"size\": %d, \"gflop\": %.1f, \"plan_mib\": %.1f, \"rss_mib\": %.1f", j->part, j->size,
+           flops * 1e-9, (double)zn_exec_activation_bytes(e) / 1048576.0, (double)usage.ru_maxrss / 1024.0);
+    print_numbers("cpu_s", cpu, j->runs);
+    print_numbers("wall_s", wall, j->runs);
+    printf("}\n");
+    return ZN_OK;
+}
+
+static zn_status run(const job *j, const struct part *p)
+{
+    zn_weights *file = NULL;
+    zn_pool *pool = NULL;
+    zn_exec *e = NULL;
+    zn_node *out;
+    zn_graph *g = zn_graph_new();
+    zn_status status = g ? ZN_OK : ZN_FAIL(ZN_ENOMEM, "out of memory for a graph");
+    if (status != ZN_OK)
+        return status;
+    ZN_TRY_DONE(zn_weights_open(j->file, &file));
+    const zn_weights *const files[] = { file };
+    ZN_TRY_DONE(zn_pool_new(j->threads, &pool));
+    ZN_TRY_DONE(p->build(j, files, g, &out));
+    zn_graph_fuse(g, &out, 1);
+    ZN_TRY_DONE(zn_exec_new(g, &out, 1, &(zn_exec_options){ .pool = pool, .whole = true, .profile = true }, &e));
+    for (int i = 0; i < zn_graph_count(g) && p->floats; i++)
+        if (zn_graph_at(g, i)->op == &zn_op_input)
+            fill(zn_graph_at(g, i));
+    status = measure(j, e);
+done:
+    zn_exec_free(e);
+    zn_graph_free(g);
+    zn_pool_free(pool);
+    zn_weights_close(file);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 6) {
+        fprintf(stderr, "usage: generate-parts text|step|decode FILE SIZE THREADS RUNS [profile] [LAYERS]\n");
+        return 2;
+    }
+    const bool profile = argc > 6 && strcmp(argv[6], "profile") == 0;
+    const job j = { .part = argv[1],
+                    .file = argv[2],
+                    .size = atoi(argv[3]),
+                    .threads = atoi(argv[4]),
+                    .runs = atoi(argv[5]),
+                    .layers = argc > 6 + profile ? atoi(argv[6 + profile]) : 0,
+                    .profile = profile };
+    const struct part *p = NULL;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strcmp(parts[i].name, j.part) == 0)
+            p = &parts[i];
+    if (!p || j.size < 1 || j.size > 4096 || j.runs < 1 || j.runs > MAX_RUNS) {
+        fprintf(stderr, "generate-parts: a part, size or number of runs is none\n");
+        return 2;
+    }
+    const zn_status status = run(&j, p);
+    if (status != ZN_OK)
+        fprintf(stderr, "generate-parts: %s\n", zn_error_text());
+    return status == ZN_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+}
