@@ -4,10 +4,10 @@
  *     generate-parts step FILE PIXELS THREADS RUNS [profile] [LAYERS]
  *     generate-parts decode FILE PIXELS THREADS RUNS [profile]
  *
- * PIXELS is the side of a square image; a step is one evaluation of the transformer with a caption of 32 tokens.
- * LAYERS leaves out main blocks after the first LAYERS. Prints a JSON object with the CPU seconds and the seconds of
- * each run, the operations and the peak memory. With `profile`, prints what the last run spent where instead; it is
- * wall time, so nothing else should run. */
+ * PIXELS is the side of a square image; a step is one evaluation of the transformer with a caption of 32 tokens, without
+ * what is computed once for all steps. LAYERS leaves out main blocks after the first LAYERS. Prints a JSON object with
+ * the CPU seconds and the seconds of each run, the operations and the peak memory. With `profile`, prints what the last
+ * run spent where instead; it is wall time, so nothing else should run. */
 #define _DEFAULT_SOURCE
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -61,9 +61,9 @@ static zn_status step(const job *j, const zn_weights *const *file, zn_graph *g, 
         k.layers = j->layers;
     const zn_scope s = { g, "" };
     zn_node *latent = zn_graph_input(g, "latent", ZN_SHAPE(1, j->size / 8, j->size / 8, k.channels));
-    zn_node *time = zn_graph_input(g, "time", ZN_SHAPE(1, 1, 1, ZN_ZIMAGE_TIME));
+    zn_node *modulation = zn_graph_input(g, "modulation", ZN_SHAPE(1, 1, 1, zn_zimage_modulation_width(&k)));
     zn_node *caption = zn_graph_input(g, "caption", ZN_SHAPE(1, 1, CAPTION, k.dim));
-    *out = zn_zimage(s, latent, time, caption, &k);
+    *out = zn_zimage(s, latent, modulation, caption, &k);
     return zn_stored_bind(&(zn_stored){ file, 1, zn_zimage_place, &naming }, g);
 }
 
