@@ -65,12 +65,12 @@ typedef int (*zn_generation_fn)(void *user, const zn_generation_progress *progre
 
 /* One image. Zero means the default in every field. */
 typedef struct zn_generation {
-    size_t size;          /* sizeof, see zn_options */
-    const char *prompt;   /* UTF-8; NULL is the empty prompt */
-    const char *negative; /* used with guidance; NULL: empty */
-    int width, height;    /* multiples of 16; 0: 1024, or those of `image` */
-    int steps;            /* evaluations of the network; 0: 8 */
-    uint64_t seed;
+    size_t size;           /* sizeof, see zn_options */
+    const char *prompt;    /* UTF-8; NULL is the empty prompt */
+    const char *negative;  /* used with guidance; NULL: empty */
+    int width, height;     /* multiples of 16; 0: 1024, or those of `image` */
+    int steps;             /* evaluations of the network; 0: 8 */
+    uint64_t seed;         /* noise as torch.Generator("cpu").manual_seed(seed) draws it, low 32 bits */
     double guidance;       /* 0: none, as Turbo wants */
     double shift;          /* of the schedule; 0: the model's own, 3 */
     const zn_image *image; /* to start from; NULL: noise */

@@ -2,7 +2,8 @@
  * is refused with a sentence. */
 #include "tiny.h"
 
-#include "base/file.h"
+#include "base/alloc.h"
+#include "pipeline/generate/cache.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -84,10 +85,283 @@ static void threads_change_no_bit(void **state)
     zn_image_free(first);
 }
 
+/* ---- prompts ---- */
+
+static zn_generation_report report_of(const zn_generator *g)
+{
+    zn_generation_report r = { .size = sizeof r };
+    zn_generator_report(g, &r);
+    return r;
+}
+
+/* Moves the weights of the text encoder away, or back. */
+static void hide_text_encoder(bool hide)
+{
+    char here[4096], away[4096];
+    snprintf(here, sizeof here, "%s/text_encoder/model.safetensors", folder);
+    snprintf(away, sizeof away, "%s/text_encoder/hidden", folder);
+    assert_int_equal(hide ? rename(here, away) : rename(away, here), 0);
+}
+
+/* Overwrites the last bytes of every entry. */
+static void damage_cache(void)
+{
+    char command[8300];
+    snprintf(command, sizeof command,
+             "for f in '%s'/*.safetensors; do printf damaged | dd of=\"$f\" bs=1 conv=notrunc status=none "
+             "seek=$(($(stat -c %%s \"$f\") - 7)); done",
+             cache);
+    assert_int_equal(system(command), 0);
+}
+
+static void known_prompts_need_no_text_encoder(void **state)
+{
+    (void)state;
+    const zn_generation r = fox();
+    zn_generator *g = open_with(2, cache);
+    zn_image *first = make(g, &r);
+    assert_int_equal(report_of(g).text_cached, 0);
+    assert_int_equal(report_of(g).tokens, 3 + 5 + 9 + 1 + 10); /* marks of turns, and bytes of the rest */
+    hide_text_encoder(true);
+    zn_image *again = make(g, &r);
+    assert_int_equal(report_of(g).text_cached, 1);
+    assert_memory_equal(first->pixels, again->pixels, BYTES);
+    hide_text_encoder(false);
+    zn_image_free(again);
+    damage_cache();
+    again = make(g, &r);
+    assert_int_equal(report_of(g).text_cached, 0);
+    assert_memory_equal(first->pixels, again->pixels, BYTES);
+    zn_image_free(again);
+    zn_image_free(first);
+    zn_generator_free(g);
+}
+
+static void entries_used_long_ago_go_first(void **state)
+{
+    (void)state;
+    char keys[3][65], room[4200];
+    float data[64] = { 0 };
+    zn_features f = { .data = data, .tokens = 8, .width = 8 }, got = { 0 };
+    snprintf(room, sizeof room, "%s-small", cache);
+    for (int i = 0; i < 3; i++) {
+        snprintf(keys[i], sizeof keys[i], "%064d", i);
+        data[0] = (float)i;
+        zn_cache_put(room, keys[i], &f, 1 << 20);
+        if (i == 1) { /* makes 0 the one that was used last */
+            assert_true(zn_cache_get(room, keys[0], &got));
+            zn_free(got.data);
+        }
+    }
+    zn_cache_put(room, keys[2], &f, 1100); /* room for two */
+    assert_false(zn_cache_get(room, keys[1], &got));
+    assert_true(zn_cache_get(room, keys[0], &got));
+    zn_free(got.data);
+    assert_true(zn_cache_get(room, keys[2], &got));
+    assert_float_equal(got.data[0], 2, 0);
+    zn_free(got.data);
+}
+
+static void long_prompts_are_cut(void **state)
+{
+    (void)state;
+    char words[700];
+    memset(words, 'x', sizeof words - 1);
+    words[sizeof words - 1] = 0;
+    zn_generation r = fox();
+    r.prompt = words;
+    r.steps = 1;
+    zn_generator *g = open_with(2, "");
+    zn_image_free(make(g, &r));
+    assert_int_equal(report_of(g).tokens, 512);
+    assert_int_equal(report_of(g).tokens_cut, 699 + 19 - 512);
+    r.prompt = NULL;
+    zn_image_free(make(g, &r));
+    assert_int_equal(report_of(g).tokens, 19);
+    zn_generator_free(g);
+}
+
+/* ---- what is asked is done ---- */
+
+static zn_image *plain_image(void)
+{
+    zn_image *image;
+    assert_int_equal(zn_image_new(WIDTH, HEIGHT, 8, &image), ZN_OK);
+    for (int i = 0; i < BYTES; i++)
+        ((uint8_t *)image->pixels)[i] = (uint8_t)(i * 7 % 251);
+    return image;
+}
+
+/* 1 if the two differ. */
+static int differ(const zn_image *a, const zn_image *b) { return memcmp(a->pixels, b->pixels, BYTES) != 0; }
+
+static void every_setting_counts(void **state)
+{
+    (void)state;
+    zn_generator *g = open_with(2, cache);
+    const zn_generation r = fox();
+    zn_image *first = make(g, &r);
+    for (int i = 0; i < 5; i++) {
+        zn_generation other = r;
+        other.seed += i == 0;
+        other.prompt = i == 1 ? "a blue fox" : r.prompt;
+        other.steps += i == 2;
+        other.shift = i == 3 ? 1.5 : 0;
+        other.guidance = i == 4 ? 2 : 0;
+        zn_image *image = make(g, &other);
+        assert_true(differ(first, image));
+        zn_image_free(image);
+    }
+    zn_generation same = r; /* what is wanted and what is not pull equally */
+    same.guidance = 3;
+    same.negative = r.prompt;
+    zn_image *image = make(g, &same);
+    assert_false(differ(first, image));
+    zn_image_free(image);
+    zn_image_free(first);
+    zn_generator_free(g);
+}
+
+static void images_change_by_their_strength(void **state)
+{
+    (void)state;
+    zn_generator *g = open_with(2, cache);
+    zn_generation r = fox();
+    zn_image *from_noise = make(g, &r), *start = plain_image();
+    r.image = start;
+    r.strength = 1;
+    zn_image *all = make(g, &r);
+    assert_false(differ(from_noise, all)); /* nothing is left of the image */
+    r.strength = 0.4;
+    zn_image *some = make(g, &r);
+    assert_true(differ(some, all));
+    assert_true(report_of(g).encode_s > 0);
+    zn_image_free(from_noise);
+    zn_image_free(start);
+    zn_image_free(all);
+    zn_image_free(some);
+    zn_generator_free(g);
+}
+
+static void masks_keep_what_is_black(void **state)
+{
+    (void)state;
+    zn_generator *g = open_with(2, cache);
+    zn_image *start = plain_image(), *mask = plain_image();
+    zn_generation r = fox();
+    r.image = start;
+    zn_image *unmasked = make(g, &r);
+    r.mask = mask;
+    memset(mask->pixels, 255, BYTES);
+    zn_image *white = make(g, &r);
+    assert_false(differ(unmasked, white));
+    for (int y = 0; y < HEIGHT; y++)
+        memset((uint8_t *)mask->pixels + y * WIDTH * 3, 0, WIDTH * 3 / 2);
+    zn_image *half = make(g, &r);
+    int changed = 0;
+    for (int i = 0; i < BYTES; i++) {
+        const bool left = i / 3 % WIDTH < WIDTH / 2;
+        const uint8_t was = ((uint8_t *)start->pixels)[i], is = ((uint8_t *)half->pixels)[i];
+        if (left)
+            assert_int_equal(was, is);
+        changed += !left && was != is;
+    }
+    assert_true(changed > BYTES / 4);
+    memset(mask->pixels, 0, BYTES);
+    zn_image *black = make(g, &r);
+    assert_false(differ(start, black));
+    zn_image *all[] = { start, mask, unmasked, white, half, black };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        zn_image_free(all[i]);
+    zn_generator_free(g);
+}
+
+/* ---- progress ---- */
+
+typedef struct watcher {
+    double last;
+    int calls, previews, cancel_at;
+    zn_generation_stage stage;
+    bool backwards;
+} watcher;
+
+static int watch(void *self, const zn_generation_progress *p)
+{
+    watcher *w = self;
+    w->backwards |= p->fraction < w->last - 1e-9 || p->stage < w->stage;
+    w->last = p->fraction;
+    w->stage = p->stage;
+    w->previews += p->preview != NULL;
+    return ++w->calls == w->cancel_at;
+}
+
+static void progress_rises_and_cancels(void **state)
+{
+    (void)state;
+    zn_generator *g = open_with(2, "");
+    zn_image *start = plain_image(), *image;
+    watcher w = { 0 };
+    zn_generation r = fox();
+    r.image = start;
+    r.progress = watch;
+    r.user = &w;
+    image = make(g, &r);
+    assert_false(w.backwards);
+    assert_float_equal(w.last, 1, 1e-9);
+    const int calls = w.calls;
+    zn_image_free(image);
+    for (int at = 1; at < calls; at += calls / 9) {
+        w = (watcher){ .cancel_at = at };
+        assert_int_equal(zn_generate(g, &r, &image), ZN_ECANCELLED);
+        assert_null(image);
+        assert_int_equal(w.calls, at); /* nothing was computed after it */
+    }
+    zn_image_free(start);
+    zn_generator_free(g);
+}
+
+/* ---- what cannot be ---- */
+
+static void wrong_requests_are_refused(void **state)
+{
+    (void)state;
+    zn_image *small;
+    assert_int_equal(zn_image_new(32, 32, 8, &small), ZN_OK);
+    const struct {
+        zn_generation r;
+        const char *says;
+    } cases[] = {
+        { { .width = 1000 }, "a width of 1000 pixels is not a multiple of 16: use 992 or 1008" },
+        { { .height = 7 }, "use 16" },
+        { { .width = -16 }, "multiple of 16 from 16" },
+        { { .width = 1 << 20 }, "to 16384" },
+        { { .steps = -1 }, "1 to 1000" },
+        { { .steps = 1001 }, "1 to 1000" },
+        { { .strength = 1.5 }, "at most 1" },
+        { { .guidance = -1 }, "from 0" },
+        { { .shift = -3 }, "above 0" },
+        { { .mask = small }, "needs an image" },
+        { { .image = small, .width = 64 }, "the image is 32x32, but 64x32 is asked for" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_not_equal(zn_generation_check(&cases[i].r), ZN_OK);
+        assert_non_null(strstr(zn_error_text(), cases[i].says));
+    }
+    zn_image *other = plain_image();
+    assert_int_equal(zn_generation_check(&(zn_generation){ .image = other, .mask = small }), ZN_ESHAPE);
+    assert_non_null(strstr(zn_error_text(), "the mask is 32x32, but the image is 48x32"));
+    zn_image_free(other);
+    zn_image_free(small);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_change_no_bit),
+        cmocka_unit_test(threads_change_no_bit),          cmocka_unit_test(known_prompts_need_no_text_encoder),
+        cmocka_unit_test(entries_used_long_ago_go_first), cmocka_unit_test(long_prompts_are_cut),
+        cmocka_unit_test(every_setting_counts),           cmocka_unit_test(images_change_by_their_strength),
+        cmocka_unit_test(masks_keep_what_is_black),       cmocka_unit_test(progress_rises_and_cancels),
+        cmocka_unit_test(wrong_requests_are_refused),
     };
     return cmocka_run_group_tests(tests, make_model, remove_model);
 }

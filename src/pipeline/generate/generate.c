@@ -1,10 +1,11 @@
 /* The public promise of generators: the handle, and what it says about itself. */
-#include "pipeline/generate/generate.h"
+#include "pipeline/generate/cache.h"
 
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "models/qwen3/qwen3.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static zn_status check_transformer(const zn_part_files *f)
@@ -23,7 +24,7 @@ static zn_status check_text(const zn_part_files *f)
 }
 
 /* Opens a part, and asks whether it is the network that it should be. */
-static zn_status check_part(const char *path, zn_generator_part part)
+static zn_status check_part(const char *path, zn_generator_part part, char identity[65])
 {
     static zn_status (*const check[])(const zn_part_files *) = { [ZN_GENERATOR_TRANSFORMER] = check_transformer,
                                                                  [ZN_GENERATOR_TEXT] = check_text,
@@ -31,6 +32,7 @@ static zn_status check_part(const char *path, zn_generator_part part)
     zn_part_files files;
     ZN_TRY(zn_part_open(path, part, &files));
     const zn_status status = check[part](&files);
+    memcpy(identity, files.identity, sizeof files.identity);
     zn_part_close(&files);
     return status == ZN_OK ? ZN_OK : zn_fail_in_file(status, path);
 }
@@ -59,7 +61,11 @@ static zn_status start(zn_generator *g, const zn_generator_files *given, const z
     ZN_TRY(zn_compute_begin(options, &g->compute));
     ZN_TRY(zn_generator_paths_find(&files, &g->paths));
     for (int part = ZN_GENERATOR_TRANSFORMER; part <= ZN_GENERATOR_VAE; part++)
-        ZN_TRY(check_part(g->paths.part[part], part));
+        ZN_TRY(check_part(g->paths.part[part], part, g->identity[part]));
+    if (!files.cache)
+        zn_cache_folder(g->cache, sizeof g->cache);
+    else
+        snprintf(g->cache, sizeof g->cache, "%s", files.cache);
     return ZN_OK;
 }
 

@@ -17,7 +17,9 @@ struct zn_generator {
     zn_compute compute;
     pthread_mutex_t lock;
     zn_generator_paths paths;
-    zn_tokenizer *tokenizer; /* NULL until the first prompt */
+    char identity[ZN_GENERATOR_PARTS][65]; /* of the parts' files, as they were when the generator was opened */
+    char cache[4096];                      /* folder for the features of prompts; "": none */
+    zn_tokenizer *tokenizer;               /* NULL until the first prompt */
     zn_generation_report report;
     char plan[1024]; /* text of zn_generator_plan */
 };

@@ -23,46 +23,49 @@ typedef struct run {
     float *noise, *sigma, *mask;
     zn_denoiser *denoiser;
     int first; /* step to begin with */
-    /* progress: the stage, where it begins and how much it takes of the whole, and finished steps */
+    /* progress: the stage, where it begins and how much it takes of the whole; its equal parts, and those that are
+     * finished; what was told last, since it never falls */
     zn_generation_stage stage;
-    double begin, span;
-    int step;
+    double begin, span, told;
+    int part, parts;
+    bool preparing; /* the graphs that run now are not counted */
 } run;
 
 /* ---- progress ---- */
 
+/* A step of the sampler asks the network once or, with guidance, twice. */
+static int asked(const zn_generation *q) { return q->guidance > 0 ? 2 : 1; }
+
+/* fraction: of the part that runs now. */
 static int tell(run *r, double fraction, zn_image *preview)
 {
+    const double now = r->begin + r->span * (r->part + (r->preparing ? 0 : fraction)) / r->parts;
+    const int steps = r->request->steps - r->first;
+    r->told = now > r->told ? now : r->told;
     const zn_generation_progress p = { .size = sizeof p,
                                        .stage = r->stage,
-                                       .fraction = r->begin + r->span * fraction,
-                                       .step = r->step,
-                                       .steps = r->request->steps - r->first,
+                                       .fraction = r->told,
+                                       .step = r->stage < ZN_STAGE_STEPS   ? 0
+                                               : r->stage > ZN_STAGE_STEPS ? steps
+                                                                           : r->part / asked(r->request),
+                                       .steps = steps,
                                        .preview = preview };
     return r->request->progress ? r->request->progress(r->request->user, &p) : 0;
 }
 
-static int tell_stage(void *self, double fraction) { return tell(self, fraction, NULL); }
+static int tell_part(void *self, double fraction) { return tell(self, fraction, NULL); }
 
-/* A step asks the network once or, with guidance, twice. */
-static int tell_step(void *self, double fraction)
-{
-    run *r = self;
-    const int steps = r->request->steps - r->first;
-    return tell(r, (r->step + 0.999 * fraction) / steps, NULL);
-}
-
-static zn_stage_progress progress_of(run *r) { return (zn_stage_progress){ tell_stage, r }; }
+static zn_stage_progress progress_of(run *r) { return (zn_stage_progress){ tell_part, r }; }
 
 /* Shares of the whole, roughly: operations of the published networks for each token, pixel and step. */
-static void enter(run *r, zn_generation_stage stage)
+static void enter(run *r, zn_generation_stage stage, int parts)
 {
     const zn_generation *q = r->request;
     const double pixels = (double)q->width * q->height, tokens = pixels / 256 + r->wanted.tokens;
-    const double asked = (q->guidance > 0 ? 2 : 1) * (q->steps - r->first);
+    const double answers = (double)asked(q) * (q->steps - r->first);
     const double cost[STAGES] = { [ZN_STAGE_TEXT] = r->wanted.cached ? 0 : 0.4e12,
                                   [ZN_STAGE_ENCODE] = q->image ? 5e6 * pixels : 0,
-                                  [ZN_STAGE_STEPS] = asked * (11e9 + 0.5e6 * tokens) * tokens,
+                                  [ZN_STAGE_STEPS] = answers * (11e9 + 0.5e6 * tokens) * tokens,
                                   [ZN_STAGE_DECODE] = 10e6 * pixels };
     double all = 0, before = 0;
     for (int i = 0; i < STAGES; i++) {
@@ -72,6 +75,8 @@ static void enter(run *r, zn_generation_stage stage)
     r->stage = stage;
     r->begin = before / all;
     r->span = cost[stage] / all;
+    r->part = 0;
+    r->parts = parts;
 }
 
 /* ---- stages ---- */
@@ -80,8 +85,9 @@ static zn_status read_prompts(run *r)
 {
     zn_generation_report *report = &r->g->report;
     const double start = zn_clock_ms();
-    enter(r, ZN_STAGE_TEXT);
+    enter(r, ZN_STAGE_TEXT, asked(r->request));
     ZN_TRY(zn_generator_features(r->g, r->request->prompt, progress_of(r), &r->wanted));
+    r->part++;
     if (r->request->guidance > 0)
         ZN_TRY(zn_generator_features(r->g, r->request->negative, progress_of(r), &r->unwanted));
     report->tokens = r->wanted.tokens;
@@ -96,7 +102,7 @@ static zn_status read_image(run *r)
     if (!r->request->image)
         return ZN_OK;
     const double start = zn_clock_ms();
-    enter(r, ZN_STAGE_ENCODE);
+    enter(r, ZN_STAGE_ENCODE, 1);
     ZN_TRY(zn_generator_encode(r->g, r->request->image, progress_of(r), &r->clean));
     r->g->report.encode_s = (zn_clock_ms() - start) / 1000;
     return ZN_OK;
@@ -138,7 +144,9 @@ static zn_status place_start(run *r, int channels)
 
 static zn_status predict(void *self, const float *x, int step, bool unwanted, float *out)
 {
-    return zn_denoiser_predict(((run *)self)->denoiser, x, step, unwanted, out);
+    run *r = self;
+    r->part = asked(r->request) * (step - r->first) + unwanted;
+    return zn_denoiser_predict(r->denoiser, x, step, unwanted, out);
 }
 
 static zn_status finish_step(void *self, int step, float *x, const float *out)
@@ -148,9 +156,8 @@ static zn_status finish_step(void *self, int step, float *x, const float *out)
     const int64_t pixels = (int64_t)r->x->width * r->x->height;
     if (r->mask)
         zn_mask_restore(r->mask, r->clean->data, r->noise, r->sigma[step + 1], x, pixels, r->x->channels);
-    r->step = step + 1 - r->first;
-    return tell(r, (double)r->step / (r->request->steps - r->first), NULL) ? ZN_FAIL(ZN_ECANCELLED, "cancelled")
-                                                                           : ZN_OK;
+    r->part = asked(r->request) * (step + 1 - r->first);
+    return tell(r, 0, NULL) ? ZN_FAIL(ZN_ECANCELLED, "cancelled") : ZN_OK;
 }
 
 static zn_status sample(run *r)
@@ -188,7 +195,7 @@ static zn_status take_steps(run *r, const zn_part_files *files)
     const zn_denoiser_setup setup = {
         .weights = &weights,
         .form = &form,
-        .exec = { .pool = c->pool, .math = c->math, .whole = true, .progress = tell_step, .user = r },
+        .exec = { .pool = c->pool, .math = c->math, .whole = true, .progress = tell_part, .user = r },
         .height = r->x->height,
         .width = r->x->width,
         .wanted = { r->wanted.data, r->wanted.tokens },
@@ -197,7 +204,9 @@ static zn_status take_steps(run *r, const zn_part_files *files)
         .steps = r->request->steps,
         .first = r->first
     };
+    r->preparing = true;
     ZN_TRY(zn_denoiser_new(&setup, &r->denoiser));
+    r->preparing = false;
     const zn_status status = sample(r);
     r->g->report.peak_bytes = (double)zn_denoiser_bytes(r->denoiser);
     zn_denoiser_free(r->denoiser);
@@ -209,7 +218,7 @@ static zn_status denoise(run *r)
     const char *path = r->g->paths.part[ZN_GENERATOR_TRANSFORMER];
     const double start = zn_clock_ms();
     zn_part_files files;
-    enter(r, ZN_STAGE_STEPS);
+    enter(r, ZN_STAGE_STEPS, asked(r->request) * (r->request->steps - r->first));
     ZN_TRY(zn_part_open(path, ZN_GENERATOR_TRANSFORMER, &files));
     const zn_status status = take_steps(r, &files);
     zn_part_close(&files);
@@ -220,7 +229,7 @@ static zn_status denoise(run *r)
 static zn_status show(run *r, zn_image **out)
 {
     const double start = zn_clock_ms();
-    enter(r, ZN_STAGE_DECODE);
+    enter(r, ZN_STAGE_DECODE, 1);
     ZN_TRY(zn_generator_decode(r->g, r->x, progress_of(r), out));
     if (r->request->mask)
         zn_mask_blend(r->request->mask, r->request->image, *out);

@@ -1,12 +1,16 @@
 /* Prompts to features: the states of Qwen3 before its last block. */
-#include "pipeline/generate/generate.h"
+#include "pipeline/generate/cache.h"
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/sha256.h"
 #include "models/qwen3/qwen3.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
+
+enum { CACHE_BYTES = 256 << 20 };
 
 typedef struct encoder {
     zn_part_files files;
@@ -86,13 +90,33 @@ static zn_status open_and_encode(zn_generator *g, const zn_tokens *ids, zn_stage
     return status == ZN_OK ? ZN_OK : zn_fail_in_file(status, path);
 }
 
+/* Everything that the features depend on: the encoder's files, how they are computed, and the tokens, which hold
+ * tokenizer, template and prompt. */
+static void key_of(const zn_generator *g, const zn_tokens *ids, int tokens, char key[65])
+{
+    char about[128];
+    zn_sha256 h;
+    zn_sha256_start(&h);
+    const int n = snprintf(about, sizeof about, "zenith prompt 1, %s, %d, %d tokens:", g->identity[ZN_GENERATOR_TEXT],
+                           (int)g->compute.math, tokens);
+    zn_sha256_add(&h, about, (size_t)n);
+    zn_sha256_add(&h, ids->ids, sizeof *ids->ids * (size_t)tokens);
+    zn_sha256_finish_hex(&h, key);
+}
+
 zn_status zn_generator_features(zn_generator *g, const char *prompt, zn_stage_progress progress, zn_features *out)
 {
     zn_tokens ids = { 0 };
+    char key[65];
     *out = (zn_features){ 0 };
     zn_status status = tokenise(g, prompt, &ids, out);
     if (status == ZN_OK)
+        key_of(g, &ids, out->tokens, key);
+    if (status == ZN_OK && !zn_cache_get(g->cache, key, out)) {
         status = open_and_encode(g, &ids, progress, out);
+        if (status == ZN_OK)
+            zn_cache_put(g->cache, key, out, CACHE_BYTES);
+    }
     zn_free(ids.ids);
     return status;
 }
