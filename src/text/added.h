@@ -1,4 +1,5 @@
-/* Internals of a tokenizer, shared by the reader (tokenizer_file.c) and the encoder (tokenizer.c). */
+/* Internals of a tokenizer, shared by the readers (tokenizer_file.c, tokenizer_lists.c) and the encoder (tokenizer.c).
+ */
 #ifndef ZN_ADDED_H
 #define ZN_ADDED_H
 
@@ -7,7 +8,7 @@
 
 #include <stdbool.h>
 
-enum { ZN_MAX_ADDED = 1024 };
+enum { ZN_MAX_ADDED = 1024, ZN_MAX_TOKENS = 1 << 22 };
 
 typedef struct zn_added { /* a token that appears literally in the text */
     const char *text;
@@ -22,5 +23,12 @@ struct zn_tokenizer {
     int added_count;
     bool begins[256]; /* true if an added token begins with this byte */
 };
+
+/* Makes an empty tokenizer; name is copied. */
+ZN_MUST_USE zn_status zn_tokenizer_new(const char *name, zn_tokenizer **out);
+/* Adds a token that appears literally in the text; text is copied. */
+ZN_MUST_USE zn_status zn_tokenizer_add(zn_tokenizer *t, const char *text, size_t size, int32_t id);
+/* Adds a merge, "left right". */
+ZN_MUST_USE zn_status zn_tokenizer_merge(zn_tokenizer *t, const char *line, size_t size);
 
 #endif

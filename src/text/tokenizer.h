@@ -23,6 +23,14 @@ ZN_MUST_USE zn_status zn_tokenizer_read(const void *json, size_t size, const cha
 ZN_MUST_USE zn_status zn_tokenizer_read_parts(const void *vocab, size_t vocab_size, const void *merges,
                                               size_t merges_size, const void *config, size_t config_size,
                                               const char *name, zn_tokenizer **out);
+/* The lists of a GGUF file's metadata (tokenizer.ggml.tokens, merges, token_type). Strings are u64 length and bytes,
+ * one after the other; types are i32: 1 for tokens of the vocabulary, 3 and 4 for added ones, 5 for ids without a
+ * token. The caller has checked that all of it is readable. types may be NULL: then there are no added tokens. */
+typedef struct zn_token_lists {
+    const uint8_t *tokens, *merges, *types;
+    uint64_t token_count, merge_count;
+} zn_token_lists;
+ZN_MUST_USE zn_status zn_tokenizer_read_lists(const zn_token_lists *lists, const char *name, zn_tokenizer **out);
 void zn_tokenizer_free(zn_tokenizer *t);
 
 /* Appends the tokens of a text, which must be UTF-8 and may contain NULs. Adds no tokens before or after it. */

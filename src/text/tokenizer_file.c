@@ -8,9 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_TOKENS = 1 << 22 };
-
-static zn_status tokenizer_new(const char *name, zn_tokenizer **out)
+zn_status zn_tokenizer_new(const char *name, zn_tokenizer **out)
 {
     zn_tokenizer *t = zn_calloc(1, sizeof *t);
     if (t)
@@ -28,8 +26,8 @@ static zn_status read_vocabulary(zn_tokenizer *t, const zn_json_node *vocab, siz
     size_t bytes = 0;
     if (!vocab || vocab->kind != ZN_JSON_OBJECT)
         return ZN_FAIL(ZN_EFORMAT, "%s: the vocabulary is not an object", t->bpe.name);
-    if (vocab->length > MAX_TOKENS || merges > MAX_TOKENS)
-        return ZN_FAIL(ZN_ELIMIT, "%s: more than %d tokens or merges", t->bpe.name, MAX_TOKENS);
+    if (vocab->length > ZN_MAX_TOKENS || merges > ZN_MAX_TOKENS)
+        return ZN_FAIL(ZN_ELIMIT, "%s: more than %d tokens or merges", t->bpe.name, ZN_MAX_TOKENS);
     ZN_JSON_EACH(key, vocab) { bytes += key->length; }
     ZN_TRY(zn_bpe_begin(&t->bpe, vocab->length, bytes, merges));
     ZN_JSON_EACH(key, vocab)
@@ -43,8 +41,7 @@ static zn_status read_vocabulary(zn_tokenizer *t, const zn_json_node *vocab, siz
     return zn_bpe_index(&t->bpe);
 }
 
-/* "left right" */
-static zn_status read_merge(zn_tokenizer *t, const char *line, size_t size)
+zn_status zn_tokenizer_merge(zn_tokenizer *t, const char *line, size_t size)
 {
     const char *space = memchr(line, ' ', size);
     if (!space)
@@ -58,7 +55,7 @@ static zn_status read_merges(zn_tokenizer *t, const zn_json_node *merges)
     ZN_JSON_EACH(m, merges)
     {
         if (m->kind == ZN_JSON_STRING)
-            ZN_TRY(read_merge(t, m->value.text, m->length));
+            ZN_TRY(zn_tokenizer_merge(t, m->value.text, m->length));
         else if (m->kind == ZN_JSON_ARRAY && m->length == 2 && m[1].kind == ZN_JSON_STRING &&
                  m[2].kind == ZN_JSON_STRING)
             ZN_TRY(zn_bpe_merge(&t->bpe, m[1].value.text, m[1].length, m[2].value.text, m[2].length));
@@ -76,6 +73,19 @@ static bool is_text(const zn_json_node *n, const char *text)
     return own && strcmp(own, text) == 0;
 }
 
+zn_status zn_tokenizer_add(zn_tokenizer *t, const char *text, size_t size, int32_t id)
+{
+    if (t->added_count == ZN_MAX_ADDED)
+        return ZN_FAIL(ZN_ELIMIT, "%s: more than %d added tokens", t->bpe.name, ZN_MAX_ADDED);
+    char *copy = zn_arena_alloc(&t->arena, size);
+    if (!copy)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory: added tokens of %s", t->bpe.name);
+    memcpy(copy, text, size);
+    t->added[t->added_count++] = (zn_added){ copy, size, id };
+    t->begins[(uint8_t)copy[0]] = true;
+    return ZN_OK;
+}
+
 static zn_status add_token(zn_tokenizer *t, const zn_json_node *token, int64_t id)
 {
     const zn_json_node *content = zn_json_get(token, "content");
@@ -86,15 +96,7 @@ static zn_status add_token(zn_tokenizer *t, const zn_json_node *token, int64_t i
         is_true(zn_json_get(token, "single_word")) || is_true(zn_json_get(token, "normalized")))
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s: added token '%s' is not to be found as it is written", t->bpe.name,
                        content->value.text);
-    if (t->added_count == ZN_MAX_ADDED)
-        return ZN_FAIL(ZN_ELIMIT, "%s: more than %d added tokens", t->bpe.name, ZN_MAX_ADDED);
-    char *text = zn_arena_alloc(&t->arena, content->length);
-    if (!text)
-        return ZN_FAIL(ZN_ENOMEM, "out of memory: added tokens of %s", t->bpe.name);
-    memcpy(text, content->value.text, content->length);
-    t->added[t->added_count++] = (zn_added){ text, content->length, (int32_t)id };
-    t->begins[(uint8_t)text[0]] = true;
-    return ZN_OK;
+    return zn_tokenizer_add(t, content->value.text, content->length, (int32_t)id);
 }
 
 static zn_status unsupported(const zn_tokenizer *t, const char *part)
@@ -154,7 +156,7 @@ zn_status zn_tokenizer_read(const void *json, size_t size, const char *name, zn_
     zn_tokenizer *t = NULL;
     *out = NULL;
     ZN_TRY(zn_json_parse(&doc, json, size, name));
-    zn_status status = tokenizer_new(name, &t);
+    zn_status status = zn_tokenizer_new(name, &t);
     if (status == ZN_OK)
         status = fill(t, doc.root);
     zn_json_free(&doc);
@@ -172,7 +174,7 @@ static zn_status read_merge_lines(zn_tokenizer *t, const char *text, size_t size
         if (length && line[length - 1] == '\r')
             length--;
         if (length && !comment)
-            ZN_TRY(read_merge(t, line, length));
+            ZN_TRY(zn_tokenizer_merge(t, line, length));
     }
     return zn_bpe_finish(&t->bpe);
 }
@@ -203,7 +205,7 @@ zn_status zn_tokenizer_read_parts(const void *vocab, size_t vocab_size, const vo
     for (size_t i = 0; i < merges_size; i++)
         lines += ((const char *)merges)[i] == '\n';
     ZN_TRY(zn_json_parse(&doc, vocab, vocab_size, name));
-    zn_status status = tokenizer_new(name, &t);
+    zn_status status = zn_tokenizer_new(name, &t);
     if (status == ZN_OK)
         status = read_vocabulary(t, doc.root, lines);
     zn_json_free(&doc);

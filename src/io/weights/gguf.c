@@ -19,7 +19,6 @@
 #include <string.h>
 
 enum { MAX_NESTING = 8, LEAST_KEY = 8 + 4 + 1, LEAST_TENSOR = 8 + 4 + 4 + 8, ALIGNMENT = 32 };
-enum { VALUE_STRING = 8, VALUE_ARRAY = 9 };
 
 typedef struct cursor {
     zn_weights *w;
@@ -91,7 +90,7 @@ static zn_status skip_array(cursor *c, const char *key, int depth)
         return ZN_FAIL(ZN_ELIMIT, "%s: key '%s': arrays nest more than %d deep", c->w->name, key, MAX_NESTING);
     ZN_TRY(take32(c, "the type of an array", &type));
     ZN_TRY(take64(c, "the length of an array", &count));
-    const size_t least = type == VALUE_STRING ? 8 : type == VALUE_ARRAY ? 12 : value_size(type);
+    const size_t least = type == ZN_GGUF_STRING ? 8 : type == ZN_GGUF_ARRAY ? 12 : value_size(type);
     if (!least)
         return unknown_type(c, key, type);
     if (count > (c->w->size - c->at) / least)
@@ -99,9 +98,9 @@ static zn_status skip_array(cursor *c, const char *key, int depth)
                        c->w->name, key, count, c->w->size);
     if (value_size(type))
         return take(c, "an array", count * least, &p);
-    for (uint64_t i = 0; i < count && type == VALUE_ARRAY; i++)
+    for (uint64_t i = 0; i < count && type == ZN_GGUF_ARRAY; i++)
         ZN_TRY(skip_array(c, key, depth + 1));
-    for (uint64_t i = 0; i < count && type == VALUE_STRING; i++) {
+    for (uint64_t i = 0; i < count && type == ZN_GGUF_STRING; i++) {
         ZN_TRY(take64(c, "a string of an array", &length));
         ZN_TRY(take(c, "a string of an array", length, &p));
     }
@@ -145,17 +144,13 @@ static zn_status note_alignment(cursor *c, uint32_t type, const uint8_t *value)
     return ZN_OK;
 }
 
-static zn_status read_key(cursor *c)
+/* A value that is no array, as text. */
+static zn_status read_value(cursor *c, const char *key, uint32_t type)
 {
-    zn_metadata pair = { 0 };
+    zn_metadata pair = { .key = key };
     const uint8_t *p = NULL;
-    uint32_t type;
-    ZN_TRY(take_text(c, "a key", &pair.key));
-    ZN_TRY(take32(c, "the type of a value", &type));
     const int is_alignment = strcmp(pair.key, "general.alignment") == 0;
-    if (type == VALUE_ARRAY && !is_alignment)
-        return skip_array(c, pair.key, 1);
-    if (type == VALUE_STRING && !is_alignment) {
+    if (type == ZN_GGUF_STRING && !is_alignment) {
         ZN_TRY(take_text(c, "a value", &pair.value));
     } else {
         if (!value_size(type) && !is_alignment)
@@ -169,6 +164,38 @@ static zn_status read_key(cursor *c)
         return ZN_FAIL(ZN_ENOMEM, "out of memory: metadata of %s", c->w->name);
     c->w->metadata[c->w->metadata_count++] = pair;
     return ZN_OK;
+}
+
+static zn_status read_key(cursor *c)
+{
+    zn_gguf_value v = { 0 };
+    ZN_TRY(take_text(c, "a key", &v.key));
+    ZN_TRY(take32(c, "the type of a value", &v.type));
+    v.bytes = c->w->bytes + c->at;
+    if (v.type == ZN_GGUF_ARRAY && strcmp(v.key, "general.alignment") != 0)
+        ZN_TRY(skip_array(c, v.key, 1));
+    else
+        ZN_TRY(read_value(c, v.key, v.type));
+    v.size = (size_t)(c->w->bytes + c->at - v.bytes);
+    c->w->values[c->w->value_count++] = v;
+    return ZN_OK;
+}
+
+const zn_gguf_value *zn_gguf_find(const zn_weights *w, const char *key)
+{
+    for (int64_t i = 0; i < w->value_count; i++)
+        if (strcmp(w->values[i].key, key) == 0)
+            return &w->values[i];
+    return NULL;
+}
+
+uint64_t zn_gguf_array(const zn_weights *w, const char *key, uint32_t type, const uint8_t **elements)
+{
+    const zn_gguf_value *v = zn_gguf_find(w, key);
+    if (!v || v->type != ZN_GGUF_ARRAY || zn_load32(v->bytes) != type)
+        return 0;
+    *elements = v->bytes + 12;
+    return zn_load64(v->bytes + 4);
 }
 
 static zn_status read_type(const cursor *c, uint32_t type, zn_weight *t)
@@ -280,6 +307,7 @@ static zn_status read_all(zn_weights *w)
     ZN_TRY(take64(&c, "the number of keys", &keys));
     ZN_TRY(check_count(&c, "keys", keys, LEAST_KEY));
     ZN_TRY(zn_alloc_for("metadata", (size_t)keys * sizeof *w->metadata, (void **)&w->metadata));
+    ZN_TRY(zn_alloc_for("metadata", (size_t)keys * sizeof *w->values, (void **)&w->values));
     for (uint64_t i = 0; i < keys; i++)
         ZN_TRY(read_key(&c));
     ZN_TRY(check_count(&c, "tensors", tensors, LEAST_TENSOR));

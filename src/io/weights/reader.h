@@ -14,6 +14,14 @@ typedef struct zn_metadata {
     const char *key, *value;
 } zn_metadata;
 
+/* A value of a GGUF file's metadata as it lies there; of an array: u32 type, u64 count, elements. */
+typedef struct zn_gguf_value {
+    const char *key;
+    uint32_t type;
+    const uint8_t *bytes;
+    size_t size;
+} zn_gguf_value;
+
 struct zn_weights {
     const char *format;
     const char *name; /* of the file, for messages */
@@ -26,6 +34,8 @@ struct zn_weights {
     const zn_weight **sorted; /* by name, for finding */
     zn_metadata *metadata;
     int64_t metadata_count;
+    zn_gguf_value *values; /* all keys of a GGUF file, arrays too */
+    int64_t value_count;
     zn_arena arena; /* names, metadata and tensors that had to be copied */
     char *text;     /* decoded strings of a JSON header, or NULL */
 };
@@ -40,6 +50,13 @@ extern const zn_weights_reader zn_gguf_reader, zn_safetensors_reader, zn_pytorch
 
 /* Appends a copy of the record; name and data must live as long as the file is open. */
 ZN_MUST_USE zn_status zn_weights_add(zn_weights *w, const zn_weight *item);
+
+/* The value of a key, or NULL: always NULL for files that are not GGUF. */
+const zn_gguf_value *zn_gguf_find(const zn_weights *w, const char *key);
+/* The elements of an array: their number, or 0 if there is no array of this element type. Strings are u64 length and
+ * bytes, one after the other; all of them lie in the file. */
+uint64_t zn_gguf_array(const zn_weights *w, const char *key, uint32_t type, const uint8_t **elements);
+enum { ZN_GGUF_U32 = 4, ZN_GGUF_I32 = 5, ZN_GGUF_F32 = 6, ZN_GGUF_STRING = 8, ZN_GGUF_ARRAY = 9 };
 
 /* All tensors in the order of their data, which must not overlap; data: where messages count from. zn_free the order.
  */

@@ -157,6 +157,7 @@ void zn_weights_close(zn_weights *w)
     zn_free(w->items);
     zn_free(w->sorted);
     zn_free(w->metadata);
+    zn_free(w->values);
     zn_free(w->text);
     zn_arena_free(&w->arena);
     zn_free(w);

@@ -73,6 +73,16 @@ static zn_status search_places(roots **out)
     return ZN_OK;
 }
 
+zn_status zn_each_place(bool (*visit)(void *user, const char *folder), void *user)
+{
+    roots *r;
+    ZN_TRY(search_places(&r));
+    for (int i = 0; i < r->count && visit(user, r->path[i]); i++)
+        continue;
+    zn_free(r);
+    return ZN_OK;
+}
+
 /* Visits every stem in the roots and in their direct subfolders. */
 static void each_model(const roots *r, zn_stem_visit visit, void *user)
 {

@@ -14,4 +14,7 @@ ZN_MUST_USE zn_status zn_open_stem(const char *folder, const char *stem, zn_mode
 typedef bool (*zn_stem_visit)(void *user, const char *folder, const char *stem);
 void zn_each_stem(const char *folder, zn_stem_visit visit, void *user);
 
+/* Calls visit for each folder in which models are looked for, best first. Stops when visit returns false. */
+ZN_MUST_USE zn_status zn_each_place(bool (*visit)(void *user, const char *folder), void *user);
+
 #endif

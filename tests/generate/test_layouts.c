@@ -1,0 +1,209 @@
+/* The layouts of published models: all are found, and all give the same image; what is missing is named. */
+#include "tiny_layouts.h"
+
+#include "base/file.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zenith/generate.h>
+
+enum { SIDE = 32, BYTES = SIDE * SIDE * 3 };
+
+static char root[1024];
+static uint8_t reference[BYTES];
+
+static const char *in(const char *name)
+{
+    static char paths[8][2048];
+    static int next;
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof paths[0], "%s/%s", root, name);
+    return path;
+}
+
+static void draw(const zn_generator_files *files, uint8_t *pixels)
+{
+    zn_generator *g;
+    zn_generator_files f = *files;
+    zn_image *image;
+    f.size = sizeof f;
+    f.cache = "";
+    if (zn_generator_open(&f, NULL, &g) != ZN_OK)
+        fail_msg("%s", zn_error_text());
+    const zn_generation a = { .size = sizeof a, .prompt = "abc", .width = SIDE, .height = SIDE, .steps = 2, .seed = 7 };
+    if (zn_generate(g, &a, &image) != ZN_OK)
+        fail_msg("%s", zn_error_text());
+    memcpy(pixels, image->pixels, BYTES);
+    zn_image_free(image);
+    zn_generator_free(g);
+}
+
+/* Mean difference of samples to the image of the diffusers folder. */
+static double difference(const zn_generator_files *files)
+{
+    uint8_t pixels[BYTES];
+    double sum = 0;
+    draw(files, pixels);
+    for (int i = 0; i < BYTES; i++)
+        sum += abs(pixels[i] - reference[i]);
+    return sum / BYTES;
+}
+
+static double difference_of(const char *model) { return difference(&(zn_generator_files){ .model = model }); }
+
+static void must_refuse(const zn_generator_files *files, const char *const *words)
+{
+    zn_generator *g;
+    zn_generator_files f = *files;
+    f.size = sizeof f;
+    if (zn_generator_open(&f, NULL, &g) == ZN_OK)
+        fail_msg("opened, but lacks %s", words[0]);
+    for (; *words; words++)
+        if (!strstr(zn_error_text(), *words))
+            fail_msg("no '%s' in: %s", *words, zn_error_text());
+}
+#define REFUSED(files, ...) must_refuse(&(zn_generator_files)files, (const char *const[]){ __VA_ARGS__, NULL })
+#define FILES(...)                                                                                                     \
+    {                                                                                                                  \
+        __VA_ARGS__                                                                                                    \
+    }
+
+static int make_root(void **state)
+{
+    (void)state;
+    static char name[] = "/tmp/zenith-layouts-XXXXXX";
+    assert_non_null(mkdtemp(name));
+    snprintf(root, sizeof root, "%s", name);
+    setenv("ZENITH_MODELS", root, 1);
+    tiny_diffusers(in("z"));
+    draw(&(zn_generator_files){ .model = in("z") }, reference);
+    return 0;
+}
+
+static int remove_root(void **state)
+{
+    (void)state;
+    char command[2048];
+    snprintf(command, sizeof command, "rm -rf '%s'", root);
+    return system(command);
+}
+
+static void folders_of_comfy(void **state)
+{
+    (void)state;
+    tiny_comfy(in("comfy/models"), TINY_F32);
+    assert_true(difference_of(in("comfy")) == 0);
+    assert_true(difference_of(in("comfy/models/")) == 0);
+    assert_true(difference_of(in("comfy/models/diffusion_models/a.safetensors")) == 0);
+    assert_true(difference_of("comfy") == 0); /* from the places where models are searched */
+    assert_true(difference(&(zn_generator_files){ .transformer = in("comfy/models/diffusion_models/a.safetensors"),
+                                                  .text_encoder = in("z/text_encoder"),
+                                                  .vae = in("z/vae") }) == 0);
+    assert_true(difference(&(zn_generator_files){
+                    .transformer = in("z/transformer/diffusion_pytorch_model.safetensors.index.json"),
+                    .text_encoder = in("comfy/models/text_encoders/b.safetensors"),
+                    .vae = in("comfy/models/vae/c.safetensors"),
+                    .tokenizer = in("z/tokenizer") }) == 0);
+}
+
+static void one_folder_or_one_file(void **state)
+{
+    (void)state;
+    tiny_tensors t = tiny_transformer(TINY_ORIGINAL, "model.diffusion_model."),
+                 q = tiny_text_encoder("text_encoders.qwen3_4b.transformer.model."),
+                 v = tiny_vae(TINY_ORIGINAL, "vae.");
+    tiny_save(in("flat"), "one.safetensors", &t, TINY_F32);
+    tiny_save(in("flat"), "two.safetensors", &q, TINY_F32);
+    tiny_save(in("flat"), "three.safetensors", &v, TINY_F32);
+    tiny_save_tokenizer(in("flat"));
+    assert_true(difference_of(in("flat")) == 0);
+    tiny_tensors all = { malloc(sizeof *all.list * (size_t)(t.count + q.count + v.count)), 0 };
+    const tiny_tensors *const parts[] = { &t, &q, &v };
+    for (int p = 0; p < 3; p++)
+        for (int i = 0; i < parts[p]->count; i++)
+            all.list[all.count++] = parts[p]->list[i];
+    tiny_save(in("whole"), "checkpoint.safetensors", &all, TINY_F32);
+    tiny_save_tokenizer(in("whole"));
+    assert_true(difference_of(in("whole/checkpoint.safetensors")) == 0);
+    assert_true(difference_of(in("whole")) == 0);
+    free(all.list);
+    tiny_free(&t);
+    tiny_free(&q);
+    tiny_free(&v);
+}
+
+static void eight_bits(void **state)
+{
+    (void)state;
+    tiny_comfy(in("fp8"), TINY_FP8);
+    tiny_comfy(in("scaled"), TINY_FP8_SCALED);
+    tiny_comfy(in("convrot"), TINY_CONVROT);
+    const double fp8 = difference_of(in("fp8")), scaled = difference_of(in("scaled")),
+                 convrot = difference_of(in("convrot"));
+    print_message("mean difference of 255: fp8 %.3f, scaled %.3f, convrot %.3f\n", fp8, scaled, convrot);
+    assert_true(fp8 > 0 && fp8 < 4);
+    assert_true(scaled > 0 && scaled < 4);
+    assert_true(convrot > 0 && convrot < 1.5);
+}
+
+static void what_is_missing_is_named(void **state)
+{
+    (void)state;
+    tiny_tensors t = tiny_transformer(TINY_ORIGINAL, "");
+    tiny_save(in("alone"), "dit.safetensors", &t, TINY_F32);
+    REFUSED(FILES(.model = in("alone/dit.safetensors")), "no text encoder", "no autoencoder and no tokenizer",
+            "qwen_3_4b.safetensors (8.0 GB)", "ae.safetensors", "tokenizer.json",
+            "--text-encoder, --vae and --tokenizer");
+    REFUSED(FILES(.model = in("z"), .vae = in("alone")), "has no autoencoder", "ae.safetensors");
+    REFUSED(FILES(.model = in("z/vae/diffusion_pytorch_model.safetensors")), "not hold the transformer");
+    REFUSED(FILES(.model = in("nowhere")), "no such file or folder");
+    REFUSED(FILES(.model = "nowhere"), "no model 'nowhere'", root);
+    REFUSED(FILES(.tokenizer = in("z/tokenizer")), "name a model");
+    tiny_save(in("alone"), "second.safetensors", &t, TINY_F32);
+    REFUSED(FILES(.model = in("alone")), "dit.safetensors", "second.safetensors", "name one with --transformer");
+    tiny_free(&t);
+}
+
+static void broken_indexes(void **state)
+{
+    (void)state;
+    tiny_tensors t = tiny_transformer(TINY_DIFFUSERS, "");
+    static const struct {
+        const char *from, *to, *word;
+    } lies[] = {
+        { "m-00002-of-00002", "../00002-of-0002", "outside the folder" },
+        { "m-00002-of-00002", "/tmp/2-of-000002", "outside the folder" },
+        { "m-00002-of-00002", "m-00003-of-00002", "names the shard m-00003-of-00002.safetensors, which is not there" },
+        { "m-00002-of-00002", "m-00001-of-00002", "not in m-00001" },
+        { "weight_map", "weigth_map", "has no weight_map" },
+    };
+    char path[2048], index[1 << 16];
+    tiny_save_shards(in("shards"), "m", &t, 2);
+    snprintf(path, sizeof path, "%s", in("shards/m.safetensors.index.json"));
+    FILE *f = fopen(path, "r");
+    index[fread(index, 1, sizeof index - 1, f)] = 0;
+    fclose(f);
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+        char *copy = strdup(index);
+        memcpy(strstr(copy, lies[i].from), lies[i].to, strlen(lies[i].to));
+        tiny_save_text(in("shards"), "m.safetensors.index.json", copy);
+        REFUSED(FILES(.model = in("z"), .transformer = path), lies[i].word);
+        free(copy);
+    }
+    tiny_free(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(folders_of_comfy), cmocka_unit_test(one_folder_or_one_file),
+                                        cmocka_unit_test(eight_bits), cmocka_unit_test(what_is_missing_is_named),
+                                        cmocka_unit_test(broken_indexes) };
+    return cmocka_run_group_tests(tests, make_root, remove_root);
+}
