@@ -4,10 +4,10 @@
  *     generate-parts step FILE PIXELS THREADS RUNS [profile] [LAYERS]
  *     generate-parts decode FILE PIXELS THREADS RUNS [profile]
  *
- * PIXELS is the side of a square image; a step is one evaluation of the transformer with a caption of 32 tokens, without
- * what is computed once for all steps. LAYERS leaves out main blocks after the first LAYERS. Prints a JSON object with
- * the CPU seconds and the seconds of each run, the operations and the peak memory. With `profile`, prints what the last
- * run spent where instead; it is wall time, so nothing else should run. */
+ * PIXELS is the side of a square image; a step is one evaluation of the transformer with a caption of 32 tokens,
+ * without what is computed once for all steps. LAYERS leaves out main blocks after the first LAYERS. Prints a JSON
+ * object with the CPU seconds and the seconds of each run, the operations and the peak memory. With `profile`, prints
+ * what the last run spent where instead; it is wall time, so nothing else should run. */
 #define _DEFAULT_SOURCE
 #include "base/alloc.h"
 #include "base/clock.h"

@@ -1,6 +1,8 @@
 /* Mapped input and atomic output on POSIX. A reader of the target sees the old file or the new one, never a part of it:
  * the bytes go to a temporary file in the same folder, which is synced and then renamed. */
-#define _XOPEN_SOURCE 700 /* realpath */
+#define _XOPEN_SOURCE   700 /* realpath */
+#define _DEFAULT_SOURCE     /* madvise */
+#define _DARWIN_C_SOURCE
 #include "base/file.h"
 
 #include "base/alloc.h"
@@ -107,6 +109,26 @@ void zn_map_close(zn_map *map)
     else if (map->size)
         munmap((void *)map->bytes, map->size);
     *map = (zn_map){ 0 };
+}
+
+/* advice for the whole pages of a range: with those that it shares with others if `shared`, else without. */
+static void advise(const zn_map *map, const void *from, size_t bytes, bool shared, int advice)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), map_begin = (uintptr_t)map->bytes;
+    uintptr_t begin = (uintptr_t)from, end = begin + bytes;
+    if (map->copied || begin < map_begin || end > map_begin + map->size)
+        return;
+    begin = (begin + (shared ? 0 : page - 1)) / page * page;
+    end = (end + (shared ? page - 1 : 0)) / page * page;
+    if (begin < end)
+        (void)madvise((void *)begin, end - begin, advice);
+}
+
+void zn_map_expect(const zn_map *map, const void *from, size_t bytes) { advise(map, from, bytes, true, MADV_WILLNEED); }
+
+void zn_map_release(const zn_map *map, const void *from, size_t bytes)
+{
+    advise(map, from, bytes, false, MADV_DONTNEED);
 }
 
 /* The file to write: the target of a symbolic link, or the path itself. */

@@ -28,6 +28,11 @@ typedef struct zn_map {
  * or device delivers more than 1 GiB. The file must not shrink while it is mapped. */
 ZN_MUST_USE zn_status zn_map_open(zn_map *map, const char *path);
 void zn_map_close(zn_map *map); /* harmless on a zeroed or closed map */
+/* Tells the system that bytes of a mapped file will be needed soon, or are not needed for now: it then reads them, or
+ * takes their memory back and reads them again when they are used. Bytes outside the map and copied ones are left
+ * alone. */
+void zn_map_expect(const zn_map *map, const void *from, size_t bytes);
+void zn_map_release(const zn_map *map, const void *from, size_t bytes);
 
 typedef struct zn_outfile {
     FILE *stream;           /* NULL after a failed open, a commit or an abandon */

@@ -280,6 +280,8 @@ static zn_status run_steps(zn_exec *e, bool look)
         const zn_exec_bands *bands = e->options.bands;
         const double start = e->ms ? zn_clock_ms() : 0;
         const bool runs = !bands || bands->before(bands->user, n);
+        if (e->options.enter)
+            e->options.enter(e->options.owner, n);
         if (e->group_end[i])
             refresh_group(e, i);
         if (runs)

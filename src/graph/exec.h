@@ -42,6 +42,8 @@ typedef struct zn_exec_options {
     const zn_exec_bands *bands; /* borrowed; NULL: every run computes all rows */
     zn_progress_fn progress;    /* called after each node; may be NULL */
     void *user;
+    void (*enter)(void *owner, const zn_node *n); /* called before each node; may be NULL */
+    void *owner;
 } zn_exec_options;
 
 /* Parameters must have data; a device gets a copy of their current values. It is an error if the device has no kernel

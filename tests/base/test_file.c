@@ -107,6 +107,39 @@ static void reading_a_pipe(void **state)
     unlink(path);
 }
 
+/* What is released is read again; bytes of a pipe, which cannot be, stay. */
+static void releasing(void **state)
+{
+    (void)state;
+    enum { SIZE = 300000 };
+    static uint8_t bytes[SIZE];
+    char command[600];
+    const char *path = in_folder("a");
+    for (int i = 0; i < SIZE; i++)
+        bytes[i] = (uint8_t)(i * 31 % 251);
+    for (int pipe = 0; pipe < 2; pipe++) {
+        zn_map map;
+        assert_int_equal(zn_file_write(path, bytes, SIZE), ZN_OK);
+        const char *from = pipe ? in_folder("pipe") : path;
+        if (pipe) {
+            assert_int_equal(mkfifo(from, 0600), 0);
+            snprintf(command, sizeof command, "cat %s > %s &", in_folder("a"), in_folder("pipe"));
+            assert_int_equal(system(command), 0);
+        }
+        assert_int_equal(zn_map_open(&map, from), ZN_OK);
+        zn_map_expect(&map, map.bytes, map.size);
+        assert_memory_equal(map.bytes, bytes, SIZE);
+        zn_map_release(&map, map.bytes, map.size);
+        zn_map_release(&map, map.bytes + 5000, map.size); /* ends beyond the map */
+        zn_map_release(&map, bytes, SIZE);                /* not of the map */
+        assert_memory_equal(map.bytes, bytes, SIZE);
+        assert_int_equal(bytes[1], 31);
+        zn_map_close(&map);
+        unlink(from);
+    }
+    unlink(in_folder("a"));
+}
+
 static void replacing(void **state)
 {
     (void)state;
@@ -249,6 +282,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(mapping),
         TEST(reading_a_pipe),
+        TEST(releasing),
         TEST(replacing),
         TEST(new_files_obey_the_mask),
         TEST(links_are_followed),

@@ -150,7 +150,7 @@ static void entries_used_long_ago_go_first(void **state)
         data[0] = (float)i;
         zn_cache_put(room, keys[i], &f, 1 << 20);
         nanosleep(&(struct timespec){ .tv_nsec = 30000000 }, NULL); /* the clock of files is coarse */
-        if (i == 1) { /* makes 0 the one that was used last */
+        if (i == 1) {                                               /* makes 0 the one that was used last */
             assert_true(zn_cache_get(room, keys[0], &got));
             zn_free(got.data);
             nanosleep(&(struct timespec){ .tv_nsec = 30000000 }, NULL);
@@ -279,6 +279,44 @@ static void masks_keep_what_is_black(void **state)
     zn_generator_free(g);
 }
 
+/* ---- memory ---- */
+
+static zn_generator *open_within(size_t memory)
+{
+    zn_generator *g;
+    const zn_generator_files files = { .size = sizeof files, .model = folder, .cache = "" };
+    const zn_options options = { .size = sizeof options, .threads = 2, .memory = memory };
+    if (zn_generator_open(&files, &options, &g) != ZN_OK)
+        fail_msg("%s", zn_error_text());
+    return g;
+}
+
+static void budgets_are_kept_and_change_no_bit(void **state)
+{
+    (void)state;
+    const zn_generation r = fox();
+    const char *plan;
+    zn_generator *large = open_within((size_t)1 << 30);
+    zn_image *first = make(large, &r), *third;
+    const size_t least = (size_t)report_of(large).peak_bytes; /* and not all of the weights have room beside it */
+    zn_generator *small = open_within(least + (64 << 10)), *none = open_within(least - 1);
+    zn_image *second = make(small, &r);
+    assert_false(differ(first, second));
+    assert_int_equal(zn_generator_plan(large, WIDTH, HEIGHT, &plan), ZN_OK);
+    assert_non_null(strstr(plan, "6 image tokens"));
+    assert_null(strstr(plan, "exceed the budget"));
+    assert_int_equal(zn_generator_plan(small, WIDTH, HEIGHT, &plan), ZN_OK);
+    assert_non_null(strstr(plan, "exceed the budget"));
+    assert_int_equal(zn_generate(none, &r, &third), ZN_ENOMEM);
+    assert_non_null(strstr(zn_error_text(), "budget"));
+    assert_int_equal(zn_generator_plan(large, 47, HEIGHT, &plan), ZN_EINVALID);
+    zn_image_free(first);
+    zn_image_free(second);
+    zn_generator_free(large);
+    zn_generator_free(small);
+    zn_generator_free(none);
+}
+
 /* ---- progress ---- */
 
 typedef struct watcher {
@@ -363,8 +401,8 @@ int main(void)
         cmocka_unit_test(threads_change_no_bit),          cmocka_unit_test(known_prompts_need_no_text_encoder),
         cmocka_unit_test(entries_used_long_ago_go_first), cmocka_unit_test(long_prompts_are_cut),
         cmocka_unit_test(every_setting_counts),           cmocka_unit_test(images_change_by_their_strength),
-        cmocka_unit_test(masks_keep_what_is_black),       cmocka_unit_test(progress_rises_and_cancels),
-        cmocka_unit_test(wrong_requests_are_refused),
+        cmocka_unit_test(masks_keep_what_is_black),       cmocka_unit_test(budgets_are_kept_and_change_no_bit),
+        cmocka_unit_test(progress_rises_and_cancels),     cmocka_unit_test(wrong_requests_are_refused),
     };
     return cmocka_run_group_tests(tests, make_model, remove_model);
 }

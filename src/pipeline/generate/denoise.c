@@ -5,6 +5,7 @@
 #include "base/fail.h"
 #include "base/least.h"
 #include "diffusion/flow.h"
+#include "pipeline/generate/ahead.h"
 
 #include <string.h>
 
@@ -15,6 +16,7 @@ enum { ROWS = 32 };
 typedef struct step_run {
     zn_graph *graph;
     zn_exec *exec;
+    zn_ahead ahead;
     zn_node *latent, *modulation, *caption, *out;
 } step_run;
 
@@ -35,12 +37,22 @@ struct zn_denoiser {
 
 typedef zn_node *(*build_fn)(zn_scope s, zn_node *x, const zn_zimage_form *k);
 
+/* Binds the graph to the weights, and makes it ready to run. */
+static zn_status ready(const zn_denoiser_setup *s, zn_graph *g, zn_node *y, zn_ahead *ahead, zn_exec **out)
+{
+    zn_exec_options o = s->exec;
+    o.enter = zn_ahead_enter;
+    o.owner = ahead;
+    ZN_TRY(zn_stored_bind(s->weights, g));
+    ZN_TRY(zn_ahead_start(ahead, g, s->weights, s->release));
+    return zn_exec_new(g, &y, 1, &o, out);
+}
+
 static zn_status run_graph(const zn_denoiser_setup *s, zn_graph *g, zn_node *x, const float *input, zn_node *y,
-                           float *output)
+                           zn_ahead *ahead, float *output)
 {
     zn_exec *e;
-    ZN_TRY(zn_stored_bind(s->weights, g));
-    ZN_TRY(zn_exec_new(g, &y, 1, &s->exec, &e));
+    ZN_TRY(ready(s, g, y, ahead, &e));
     memcpy(x->data, input, sizeof *input * (size_t)zn_shape_count(x->shape));
     zn_status status = zn_exec_run(e);
     if (status == ZN_OK)
@@ -60,7 +72,9 @@ static zn_status run_once(const zn_denoiser_setup *s, build_fn build, int rows, 
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a graph");
     zn_node *x = zn_graph_input(g, "input", ZN_SHAPE(1, 1, rows, width));
     zn_node *y = build((zn_scope){ g, "" }, x, s->form);
-    const zn_status status = run_graph(s, g, x, input, y, output);
+    zn_ahead ahead = { 0 };
+    const zn_status status = run_graph(s, g, x, input, y, &ahead, output);
+    zn_ahead_end(&ahead);
     zn_graph_free(g);
     return status;
 }
@@ -104,8 +118,7 @@ static zn_status build_step(const zn_zimage_form *k, int64_t height, int64_t wid
 static zn_status prepare_step(const zn_denoiser_setup *s, int tokens, step_run *r)
 {
     ZN_TRY(build_step(s->form, s->height, s->width, tokens, r));
-    ZN_TRY(zn_stored_bind(s->weights, r->graph));
-    return zn_exec_new(r->graph, &r->out, 1, &s->exec, &r->exec);
+    return ready(s, r->graph, r->out, &r->ahead, &r->exec);
 }
 
 static bool shares_graph(const zn_denoiser *d) { return d->caption[1].count == d->caption[0].count; }
@@ -145,6 +158,7 @@ void zn_denoiser_free(zn_denoiser *d)
         return;
     for (int i = 0; i < 2; i++) {
         zn_exec_free(d->step[i].exec);
+        zn_ahead_end(&d->step[i].ahead);
         zn_graph_free(d->step[i].graph);
         zn_free(d->caption[i].data);
     }
@@ -170,24 +184,16 @@ zn_status zn_denoiser_predict(void *denoiser, const float *x, int step, bool unw
     return ZN_OK;
 }
 
-size_t zn_denoiser_bytes(const zn_denoiser *d)
-{
-    size_t bytes = 0;
-    for (int i = 0; i < 2; i++)
-        if (d->step[i].exec)
-            bytes += zn_exec_activation_bytes(d->step[i].exec) + zn_exec_prepared_bytes(d->step[i].exec);
-    return bytes;
-}
-
 zn_status zn_denoiser_estimate(const zn_zimage_form *k, int64_t height, int64_t width, int tokens, const zn_prepare *p,
                                size_t *bytes)
 {
     size_t prepared = 0;
     step_run r = { 0 };
+    *bytes = 0;
     zn_status status = build_step(k, height, width, zn_zimage_filled(tokens), &r);
     if (status == ZN_OK)
         status = zn_exec_estimate(r.graph, &r.out, 1, p, bytes, &prepared);
-    *bytes += prepared;
+    *bytes += prepared + sizeof(float) * ROWS * (size_t)zn_zimage_modulation_width(k);
     zn_graph_free(r.graph);
     return status;
 }

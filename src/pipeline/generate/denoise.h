@@ -23,7 +23,8 @@ typedef struct zn_caption {
 typedef struct zn_denoiser_setup {
     const zn_stored *weights;
     const zn_zimage_form *form;
-    zn_exec_options exec;
+    zn_exec_options exec;        /* without enter and owner */
+    bool release;                /* memory is short: weights do not stay in it */
     int64_t height, width;       /* of the latent, even */
     zn_caption wanted, unwanted; /* unwanted: only for guidance */
     const float *sigma;          /* of each step (diffusion/flow.h) */
@@ -36,9 +37,8 @@ void zn_denoiser_free(zn_denoiser *d);
 /* x and out: [height][width][channels]. */
 ZN_MUST_USE zn_status zn_denoiser_predict(void *denoiser, const float *x, int step, bool unwanted, float *out);
 
-/* Bytes that it keeps, beside the weights in their files. */
-size_t zn_denoiser_bytes(const zn_denoiser *d);
-/* The same, of a denoiser for latents of this size and a caption of so many tokens, before there is one. */
+/* Bytes that a denoiser for latents of this size and a caption of so many tokens keeps, beside the weights in their
+ * files. */
 ZN_MUST_USE zn_status zn_denoiser_estimate(const zn_zimage_form *k, int64_t height, int64_t width, int tokens,
                                            const zn_prepare *p, size_t *bytes);
 

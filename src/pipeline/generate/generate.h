@@ -21,7 +21,7 @@ struct zn_generator {
     char cache[4096];                      /* folder for the features of prompts; "": none */
     zn_tokenizer *tokenizer;               /* NULL until the first prompt */
     zn_generation_report report;
-    char plan[1024]; /* text of zn_generator_plan */
+    char plan[4096]; /* text of zn_generator_plan */
 };
 
 /* What a stage tells the caller, and hears from it: see zn_progress_fn. */
@@ -29,6 +29,17 @@ typedef struct zn_stage_progress {
     zn_progress_fn call;
     void *user;
 } zn_stage_progress;
+
+/* ---- memory (plan.c) ---- */
+
+size_t zn_generator_budget(const zn_generator *g);
+/* Bytes of the tensors of a part. */
+double zn_part_bytes(const zn_part_files *f);
+/* Bytes that the steps of an image take beside the weights; ZN_ENOMEM, with a sentence, if that is more than the
+ * budget. release: the weights do not fit into it beside them. */
+ZN_MUST_USE zn_status zn_generator_plan_steps(const zn_generator *g, const zn_part_files *files,
+                                              const zn_zimage_form *form, const zn_generation *request, int tokens,
+                                              size_t *bytes, bool *release);
 
 /* ---- the request (request.c) ---- */
 
@@ -58,6 +69,8 @@ ZN_MUST_USE zn_status zn_generator_encode(zn_generator *g, const zn_image *image
                                           zn_latent **out);
 ZN_MUST_USE zn_status zn_generator_decode(zn_generator *g, const zn_latent *latent, zn_stage_progress progress,
                                           zn_image **out);
+/* How the decoder runs for an image of this size, as lines of text; fails if it cannot within the budget. */
+ZN_MUST_USE zn_status zn_generator_plan_decoder(zn_generator *g, int width, int height, char *text, size_t size);
 /* Fails unless the files hold such an autoencoder. */
 ZN_MUST_USE zn_status zn_generator_check_vae(const zn_part_files *files);
 

@@ -1,17 +1,24 @@
-/* What generating an image of some size needs, as text for people. */
+/* Memory: what generating takes, within which budget, and as text for people. */
 #include "pipeline/generate/generate.h"
 
 #include "base/cpu.h"
 #include "base/fail.h"
+#include "base/memory.h"
 
+#include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { SCALE = 8, USUAL_TOKENS = 64 };
 
-static const double gib = 1024.0 * 1024 * 1024;
+static const double mib = 1024.0 * 1024;
 
-/* Bytes of the tensors of a part. */
-static double stored_bytes(const zn_part_files *f)
+size_t zn_generator_budget(const zn_generator *g)
+{
+    return g->compute.options.memory ? g->compute.options.memory : zn_memory_available(ZN_MEMINFO) / 2;
+}
+
+double zn_part_bytes(const zn_part_files *f)
 {
     double bytes = 0;
     for (int i = 0; i < f->count; i++)
@@ -20,36 +27,94 @@ static double stored_bytes(const zn_part_files *f)
     return bytes;
 }
 
-static zn_status plan_steps(zn_generator *g, const zn_part_files *files, int width, int height)
+zn_status zn_generator_plan_steps(const zn_generator *g, const zn_part_files *files, const zn_zimage_form *form,
+                                  const zn_generation *q, int tokens, size_t *bytes, bool *release)
 {
-    zn_zimage_form form;
-    zn_zimage_naming naming;
-    size_t bytes = 0;
     const zn_prepare p = { g->compute.math, zn_cpu_flags(), true, true, zn_pool_threads(g->compute.pool) };
-    ZN_TRY(zn_zimage_recognise(files->files, files->count, files->config.root, &form, &naming));
-    ZN_TRY(zn_denoiser_estimate(&form, height / SCALE, width / SCALE, USUAL_TOKENS, &p, &bytes));
-    snprintf(g->plan, sizeof g->plan, "steps: %d image tokens; %.2f GiB of weights, mapped; %.2f GiB of activations\n",
-             width / SCALE / ZN_ZIMAGE_PATCH * (height / SCALE / ZN_ZIMAGE_PATCH), stored_bytes(files) / gib,
-             (double)bytes / gib);
+    const double budget = (double)zn_generator_budget(g);
+    ZN_TRY(zn_denoiser_estimate(form, q->height / SCALE, q->width / SCALE, tokens, &p, bytes));
+    if ((double)*bytes > budget)
+        return ZN_FAIL(ZN_ENOMEM,
+                       "%dx%d pixels need %.1f MiB of memory beside the weights, and the budget is %.1f MiB: "
+                       "raise it or ask for a smaller image",
+                       q->width, q->height, (double)*bytes / mib, budget / mib);
+    *release = (double)*bytes + zn_part_bytes(files) > budget;
     return ZN_OK;
 }
 
-static zn_status plan(zn_generator *g, int width, int height)
+/* ---- as text ---- */
+
+__attribute__((format(printf, 2, 3))) static void say(zn_generator *g, const char *format, ...)
+{
+    const size_t used = strlen(g->plan);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(g->plan + used, sizeof g->plan - used, format, args);
+    va_end(args);
+}
+
+/* How the weights of a part are kept. */
+static void say_weights(zn_generator *g, const char *part, const zn_part_files *files, bool release)
+{
+    say(g, "%s: %.1f MiB of weights in their files, %s", part, zn_part_bytes(files) / mib,
+        release ? "read again whenever they are used, since they exceed the budget" : "mapped");
+}
+
+static zn_status say_text(zn_generator *g, const zn_part_files *files, const zn_generation *q)
+{
+    (void)q;
+    say_weights(g, "text encoder", files, zn_part_bytes(files) > (double)zn_generator_budget(g));
+    say(g, "\n");
+    return ZN_OK;
+}
+
+static zn_status say_steps(zn_generator *g, const zn_part_files *files, const zn_generation *q)
+{
+    zn_zimage_form form;
+    zn_zimage_naming naming;
+    size_t bytes;
+    bool release;
+    ZN_TRY(zn_zimage_recognise(files->files, files->count, files->config.root, &form, &naming));
+    ZN_TRY(zn_generator_plan_steps(g, files, &form, q, USUAL_TOKENS, &bytes, &release));
+    say_weights(g, "transformer", files, release);
+    say(g, "; %d image tokens, %.1f MiB of activations\n",
+        q->width / SCALE / ZN_ZIMAGE_PATCH * (q->height / SCALE / ZN_ZIMAGE_PATCH), (double)bytes / mib);
+    return ZN_OK;
+}
+
+typedef zn_status (*say_fn)(zn_generator *g, const zn_part_files *files, const zn_generation *q);
+
+static zn_status say_part(zn_generator *g, zn_generator_part part, say_fn call, const zn_generation *q)
 {
     zn_part_files files;
-    ZN_TRY(zn_part_open(g->paths.part[ZN_GENERATOR_TRANSFORMER], ZN_GENERATOR_TRANSFORMER, &files));
-    const zn_status status = plan_steps(g, &files, width, height);
+    ZN_TRY(zn_part_open(g->paths.part[part], part, &files));
+    const zn_status status = call(g, &files, q);
     zn_part_close(&files);
     return status;
 }
 
+static zn_status plan(zn_generator *g, const zn_generation *q)
+{
+    g->plan[0] = 0;
+    say(g, "memory: %.1f MiB, %s; precision: %s\n", (double)zn_generator_budget(g) / mib,
+        g->compute.options.memory ? "as asked" : "half of what is free",
+        zn_precision_name(g->compute.options.precision ? g->compute.options.precision : ZN_PRECISION_F32));
+    ZN_TRY(say_part(g, ZN_GENERATOR_TEXT, say_text, q));
+    ZN_TRY(say_part(g, ZN_GENERATOR_TRANSFORMER, say_steps, q));
+    char decoder[1024];
+    ZN_TRY(zn_generator_plan_decoder(g, q->width, q->height, decoder, sizeof decoder));
+    say(g, "decoder: %s\n", decoder);
+    return ZN_OK;
+}
+
 zn_status zn_generator_plan(zn_generator *g, int width, int height, const char **text)
 {
+    zn_generation q;
     *text = "";
-    ZN_TRY(zn_generation_check(&(zn_generation){ .width = width, .height = height }));
+    ZN_TRY(zn_generation_read(&(zn_generation){ .width = width, .height = height }, &q));
     pthread_mutex_lock(&g->lock);
-    const zn_status status = plan(g, width, height);
+    const zn_status status = plan(g, &q);
     pthread_mutex_unlock(&g->lock);
-    *text = g->plan;
+    *text = status == ZN_OK ? g->plan : "";
     return status;
 }

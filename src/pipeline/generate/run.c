@@ -189,12 +189,16 @@ static zn_status take_steps(run *r, const zn_part_files *files)
     zn_zimage_naming naming;
     ZN_TRY(zn_zimage_recognise(files->files, files->count, files->config.root, &form, &naming));
     ZN_TRY(check_fit(r, &form));
+    size_t bytes;
+    bool release;
+    ZN_TRY(zn_generator_plan_steps(r->g, files, &form, r->request, r->wanted.tokens, &bytes, &release));
     ZN_TRY(place_start(r, form.channels));
     const zn_stored weights = { files->files, files->count, zn_zimage_place, &naming };
     const zn_compute *c = &r->g->compute;
     const zn_denoiser_setup setup = {
         .weights = &weights,
         .form = &form,
+        .release = release,
         .exec = { .pool = c->pool, .math = c->math, .whole = true, .progress = tell_part, .user = r },
         .height = r->x->height,
         .width = r->x->width,
@@ -208,7 +212,7 @@ static zn_status take_steps(run *r, const zn_part_files *files)
     ZN_TRY(zn_denoiser_new(&setup, &r->denoiser));
     r->preparing = false;
     const zn_status status = sample(r);
-    r->g->report.peak_bytes = (double)zn_denoiser_bytes(r->denoiser);
+    r->g->report.peak_bytes = (double)bytes;
     zn_denoiser_free(r->denoiser);
     return status;
 }
@@ -243,6 +247,10 @@ static zn_status stages(run *r, zn_image **out)
     const zn_generation *q = r->request;
     ZN_TRY(zn_alloc_for("a schedule", sizeof(float) * (size_t)(q->steps + 1), (void **)&r->sigma));
     zn_flow_sigmas(q->steps, (float)q->shift, r->sigma);
+    if (r->g->compute.options.memory) { /* better now than after all steps */
+        char text[1024];
+        ZN_TRY(zn_generator_plan_decoder(r->g, q->width, q->height, text, sizeof text));
+    }
     r->first = q->image ? zn_flow_first(q->steps, q->strength) : 0;
     ZN_TRY(read_prompts(r));
     ZN_TRY(read_image(r));

@@ -1,4 +1,5 @@
 /* Prompts to features: the states of Qwen3 before its last block. */
+#include "pipeline/generate/ahead.h"
 #include "pipeline/generate/cache.h"
 
 #include "base/alloc.h"
@@ -44,15 +45,19 @@ static zn_status run(zn_generator *g, const encoder *e, zn_graph *graph, const z
     const zn_stored from = { e->files.files, e->files.count, zn_qwen3_place, &e->naming };
     zn_node *x = zn_graph_input(graph, "ids", ZN_SHAPE(1, 1, f->tokens, 1));
     zn_node *y = zn_qwen3((zn_scope){ graph, "" }, x, &e->form, e->form.layers - 1, NULL);
+    zn_ahead ahead = { 0 };
     const zn_exec_options options = { .pool = g->compute.pool,
                                       .math = g->compute.math,
                                       .whole = true,
                                       .progress = progress.call,
-                                      .user = progress.user };
+                                      .user = progress.user,
+                                      .enter = zn_ahead_enter,
+                                      .owner = &ahead };
     const size_t bytes = sizeof(float) * (size_t)f->tokens * (size_t)e->form.hidden;
     zn_exec *exec = NULL;
     zn_status status;
     ZN_TRY_DONE(zn_stored_bind(&from, graph));
+    ZN_TRY_DONE(zn_ahead_start(&ahead, graph, &from, zn_part_bytes(&e->files) > (double)zn_generator_budget(g)));
     ZN_TRY_DONE(zn_exec_new(graph, &y, 1, &options, &exec));
     for (int i = 0; i < f->tokens; i++)
         x->data[i] = (float)ids->ids[i];
@@ -63,6 +68,7 @@ static zn_status run(zn_generator *g, const encoder *e, zn_graph *graph, const z
     f->width = e->form.hidden;
 done:
     zn_exec_free(exec);
+    zn_ahead_end(&ahead);
     return status;
 }
 

@@ -3,9 +3,9 @@
 
 #include "base/fail.h"
 #include "models/flux/flux_vae.h"
+#include "pipeline/codec/codec.h"
 
-#include <string.h>
-#include <zenith/codec.h>
+#include <stdio.h>
 
 /* The model of the parts that are asked for; numbers that only config.json has come from there. */
 static zn_status load(const zn_part_files *files, zn_part part, zn_model **out)
@@ -80,4 +80,30 @@ zn_status zn_generator_encode(zn_generator *g, const zn_image *image, zn_stage_p
 zn_status zn_generator_decode(zn_generator *g, const zn_latent *latent, zn_stage_progress progress, zn_image **out)
 {
     return run_part(g, ZN_DECODER, progress, decode, latent, out);
+}
+
+typedef struct planned {
+    zn_shape latent;
+    size_t held; /* bytes of latent and image */
+    char *text;
+    size_t size;
+} planned;
+
+static zn_status plan(zn_codec *c, const void *from, void *to)
+{
+    (void)to;
+    const planned *p = from;
+    zn_runner *r;
+    ZN_TRY(zn_codec_runner(c, ZN_DECODER, p->latent, p->held, &r));
+    snprintf(p->text, p->size, "%s", zn_runner_plan(r));
+    return ZN_OK;
+}
+
+zn_status zn_generator_plan_decoder(zn_generator *g, int width, int height, char *text, size_t size)
+{
+    enum { SCALE = 8, CHANNELS = 16 };
+    const zn_shape latent = ZN_SHAPE(1, height / SCALE, width / SCALE, CHANNELS);
+    const planned p = { latent, zn_image_bytes(width, height, 8) + sizeof(float) * (size_t)zn_shape_count(latent), text,
+                        size };
+    return run_part(g, ZN_DECODER, (zn_stage_progress){ 0 }, plan, &p, NULL);
 }
