@@ -57,9 +57,11 @@ typedef enum zn_generation_stage {
 typedef struct zn_generation_progress {
     size_t size;
     zn_generation_stage stage;
-    double fraction;   /* of the whole generation, 0 to 1 */
-    int step, steps;   /* finished steps of the sampler */
-    zn_image *preview; /* after a step, if previews were asked for: the image as it looks now; else NULL. Borrowed. */
+    double fraction; /* of the whole generation, 0 to 1 */
+    int step, steps; /* finished steps of the sampler */
+    /* After a step, if previews were asked for: the image as it looks now, made by TAEF1 or, without it, at an eighth
+     * of the size; else NULL. Borrowed. */
+    zn_image *preview;
 } zn_generation_progress;
 typedef int (*zn_generation_fn)(void *user, const zn_generation_progress *progress); /* non-zero: cancel */
 

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "pipeline/generate/cache.h"
+#include "pipeline/generate/preview.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -321,7 +322,7 @@ static void budgets_are_kept_and_change_no_bit(void **state)
 
 typedef struct watcher {
     double last;
-    int calls, previews, cancel_at;
+    int calls, previews, preview_width, cancel_at;
     zn_generation_stage stage;
     bool backwards;
 } watcher;
@@ -333,6 +334,7 @@ static int watch(void *self, const zn_generation_progress *p)
     w->last = p->fraction;
     w->stage = p->stage;
     w->previews += p->preview != NULL;
+    w->preview_width = p->preview ? p->preview->width : w->preview_width;
     return ++w->calls == w->cancel_at;
 }
 
@@ -359,6 +361,56 @@ static void progress_rises_and_cancels(void **state)
     }
     zn_image_free(start);
     zn_generator_free(g);
+}
+
+static void previews_come_after_each_step(void **state)
+{
+    (void)state;
+    zn_generator *g = open_with(2, cache);
+    watcher w = { 0 };
+    zn_generation r = fox();
+    zn_image *plain = make(g, &r);
+    r.progress = watch;
+    r.user = &w;
+    zn_image_free(make(g, &r));
+    assert_int_equal(w.previews, 0); /* not asked for */
+    r.preview = 1;
+    zn_image *image = make(g, &r);
+    assert_int_equal(w.previews, r.steps);
+    assert_int_equal(w.preview_width, WIDTH / 8);
+    assert_false(differ(plain, image));
+    zn_image_free(plain);
+    zn_image_free(image);
+    zn_generator_free(g);
+}
+
+/* Colours that are linear in the latent are found again. */
+static void linear_colours_are_fitted(void **state)
+{
+    (void)state;
+    enum { SIDE = 8, CHANNELS = 3, SCALE = 2 };
+    zn_latent *z;
+    zn_image *image;
+    float map[CHANNELS + 1][3];
+    assert_int_equal(zn_latent_new(SIDE, SIDE, CHANNELS, &z), ZN_OK);
+    assert_int_equal(zn_image_new(SIDE * SCALE, SIDE * SCALE, 16, &image), ZN_OK);
+    uint16_t *to = image->pixels;
+    for (int i = 0; i < SIDE * SIDE * CHANNELS; i++)
+        z->data[i] = (float)(i * 37 % 101) / 101;
+    for (int y = 0; y < SIDE * SCALE; y++)
+        for (int x = 0; x < SIDE * SCALE; x++) {
+            const float *v = z->data + (y / SCALE * SIDE + x / SCALE) * CHANNELS;
+            const float red = 0.5f * v[0] + 0.25f * v[1] + 0.1f, blue = 0.9f - 0.6f * v[2];
+            to[(y * SIDE * SCALE + x) * 3] = (uint16_t)(red * 65535);
+            to[(y * SIDE * SCALE + x) * 3 + 2] = (uint16_t)(blue * 65535);
+        }
+    assert_int_equal(zn_preview_fit(z, image, map), ZN_OK);
+    const float want[CHANNELS + 1][3] = { { 0.5f, 0, 0 }, { 0.25f, 0, 0 }, { 0, 0, -0.6f }, { 0.1f, 0, 0.9f } };
+    for (int i = 0; i <= CHANNELS; i++)
+        for (int c = 0; c < 3; c++)
+            assert_float_equal(map[i][c], want[i][c], 1e-3f);
+    zn_latent_free(z);
+    zn_image_free(image);
 }
 
 /* ---- what cannot be ---- */
@@ -402,7 +454,8 @@ int main(void)
         cmocka_unit_test(entries_used_long_ago_go_first), cmocka_unit_test(long_prompts_are_cut),
         cmocka_unit_test(every_setting_counts),           cmocka_unit_test(images_change_by_their_strength),
         cmocka_unit_test(masks_keep_what_is_black),       cmocka_unit_test(budgets_are_kept_and_change_no_bit),
-        cmocka_unit_test(progress_rises_and_cancels),     cmocka_unit_test(wrong_requests_are_refused),
+        cmocka_unit_test(progress_rises_and_cancels),     cmocka_unit_test(previews_come_after_each_step),
+        cmocka_unit_test(linear_colours_are_fitted),      cmocka_unit_test(wrong_requests_are_refused),
     };
     return cmocka_run_group_tests(tests, make_model, remove_model);
 }

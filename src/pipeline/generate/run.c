@@ -9,6 +9,7 @@
 #include "diffusion/flow_sampler.h"
 #include "diffusion/noise.h"
 #include "pipeline/generate/mask.h"
+#include "pipeline/generate/preview.h"
 
 #include <string.h>
 
@@ -22,7 +23,9 @@ typedef struct run {
     zn_latent *x;     /* noise, then the image */
     float *noise, *sigma, *mask;
     zn_denoiser *denoiser;
-    int first; /* step to begin with */
+    zn_preview *preview; /* NULL: none are asked for */
+    zn_latent *seen;     /* for it: the image as it is expected now */
+    int first;           /* step to begin with */
     /* progress: the stage, where it begins and how much it takes of the whole; its equal parts, and those that are
      * finished; what was told last, since it never falls */
     zn_generation_stage stage;
@@ -152,12 +155,26 @@ static zn_status predict(void *self, const float *x, int step, bool unwanted, fl
 static zn_status finish_step(void *self, int step, float *x, const float *out)
 {
     run *r = self;
-    (void)out;
     const int64_t pixels = (int64_t)r->x->width * r->x->height;
+    zn_image *image = NULL;
+    if (r->preview) {
+        zn_flow_estimate(x, out, r->sigma[step + 1], r->seen->data, pixels * r->x->channels);
+        ZN_TRY(zn_preview_make(r->preview, r->seen, &image));
+    }
     if (r->mask)
         zn_mask_restore(r->mask, r->clean->data, r->noise, r->sigma[step + 1], x, pixels, r->x->channels);
     r->part = asked(r->request) * (step + 1 - r->first);
-    return tell(r, 0, NULL) ? ZN_FAIL(ZN_ECANCELLED, "cancelled") : ZN_OK;
+    const int cancel = tell(r, 0, image);
+    zn_image_free(image);
+    return cancel ? ZN_FAIL(ZN_ECANCELLED, "cancelled") : ZN_OK;
+}
+
+static zn_status start_preview(run *r)
+{
+    if (!r->request->preview || !r->request->progress)
+        return ZN_OK;
+    ZN_TRY(zn_latent_new(r->x->width, r->x->height, r->x->channels, &r->seen));
+    return zn_preview_new(r->g, r->x->channels, &r->preview);
 }
 
 static zn_status sample(run *r)
@@ -193,6 +210,7 @@ static zn_status take_steps(run *r, const zn_part_files *files)
     bool release;
     ZN_TRY(zn_generator_plan_steps(r->g, files, &form, r->request, r->wanted.tokens, &bytes, &release));
     ZN_TRY(place_start(r, form.channels));
+    ZN_TRY(start_preview(r));
     const zn_stored weights = { files->files, files->count, zn_zimage_place, &naming };
     const zn_compute *c = &r->g->compute;
     const zn_denoiser_setup setup = {
@@ -267,6 +285,8 @@ zn_status zn_generator_run(zn_generator *g, const zn_generation *request, zn_ima
     zn_free(r.unwanted.data);
     zn_latent_free(r.clean);
     zn_latent_free(r.x);
+    zn_latent_free(r.seen);
+    zn_preview_free(r.preview);
     zn_free(r.noise);
     zn_free(r.sigma);
     zn_free(r.mask);

@@ -1,0 +1,25 @@
+/* Images of unfinished latents, quickly: by TAEF1 at full size or, without it, by a linear map from latents to colours
+ * at an eighth of it. The map is fitted to the model's own decoder.
+ *
+ *     zn_preview *p;
+ *     ZN_TRY(zn_preview_new(generator, channels, &p));
+ *     ZN_TRY(zn_preview_make(p, latent, &image));
+ *     zn_preview_free(p); */
+#ifndef ZN_GENERATE_PREVIEW_H
+#define ZN_GENERATE_PREVIEW_H
+
+#include "pipeline/generate/generate.h"
+
+typedef struct zn_preview zn_preview;
+
+ZN_MUST_USE zn_status zn_preview_new(zn_generator *g, int channels, zn_preview **out);
+void zn_preview_free(zn_preview *p);
+
+/* latent: the image as the transformer expects it now (zn_flow_estimate). */
+ZN_MUST_USE zn_status zn_preview_make(zn_preview *p, const zn_latent *latent, zn_image **out);
+
+/* The linear map that comes nearest to what a decoder made of a latent: colours (in [0,1]) of each latent pixel, from
+ * the mean of its square of the image. map: [channels + 1][3], the last row is added to all. Exposed for its test. */
+ZN_MUST_USE zn_status zn_preview_fit(const zn_latent *latent, const zn_image *image, float (*map)[3]);
+
+#endif
