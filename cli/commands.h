@@ -34,5 +34,6 @@ int distill_run(const options *o);
 int edit_run(const options *o);
 int interpolate_run(const options *o);
 int sample_run(const options *o);
+int generate_run(const options *o);
 
 #endif

@@ -49,6 +49,12 @@ const command command_table[] = {
       "Generates new images with a diffusion autoencoder: its latent net samples conditions, and the autoencoder renders "
       "them. Image i uses seed + i.",
       CMD_SAMPLE, 0, 0, sample_run },
+    { "generate", "\"PROMPT\" [-m NAME] -o OUT|DIR", "generate images from a prompt",
+      "Generates images that show what a prompt describes, with Z-Image-Turbo. A prompt of - is read from standard input. "
+      "The seed is random and printed unless --seed is given; the same seed and settings give the same image for any "
+      "number of threads. PNG, JPEG and WebP results store prompt and settings: zenith info prints them, and --from "
+      "repeats them. docs/generate.md names the files to download.",
+      CMD_GENERATE, 0, -1, generate_run },
     { "compare", "A B", "PSNR, SSIM and largest difference of two images",
       "Compares two images of the same size. In JSON, psnr is null and identical is true for equal images.",
       CMD_COMPARE, 2, 2, compare_run },
@@ -134,8 +140,9 @@ static int help_all(void)
     options_help(CMD_ALL, 1);
     say("\n");
     say_wrapped(0, 0,
-                "A file called - is standard input; -o - of encode, decode, restore, edit, interpolate and sample is "
-                "standard output. zenith help COMMAND lists the options of a command. A value in parentheses is the "
+                "A file called - is standard input; -o - of encode, decode, restore, edit, interpolate, sample and "
+                "generate is standard output. zenith help COMMAND lists the options of a command. A value in "
+                "parentheses is the "
                 "default. Exit status: 0 success, 1 failure, 2 wrong usage.");
     return 0;
 }

@@ -2,7 +2,7 @@
 _zenith_offer() { COMPREPLY=($(compgen -W "$1" -- "${COMP_WORDS[COMP_CWORD]}")); }
 _zenith() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local commands="encode decode reconstruct restore edit interpolate sample compare info convert models bench train dataset eval distill help version" operands="" options=""
+    local commands="encode decode reconstruct restore edit interpolate sample generate compare info convert models bench train dataset eval distill help version" operands="" options=""
     COMPREPLY=()
     if [[ $COMP_CWORD == 1 ]]; then
         _zenith_offer "$commands --version --help"
@@ -123,6 +123,35 @@ _zenith() {
         -t | --threads) compopt +o default 2>/dev/null; return ;;
         -p | --precision) _zenith_offer "f32 bf16 f16"; return ;;
         --seed) compopt +o default 2>/dev/null; return ;;
+        esac ;;
+    generate)
+        operands="" options="--output --transformer --text-encoder --vae --tokenizer --size --steps --seed --count --guidance --negative --shift --image --strength --mask --lora --prompts --from --preview --format --quality --lossless --background --strip --model --threads --precision --memory --show --json --quiet --verbose --version --help"
+        case $previous in
+        -o | --output) return ;;
+        --transformer) return ;;
+        --text-encoder) return ;;
+        --vae) return ;;
+        --tokenizer) return ;;
+        --size) compopt +o default 2>/dev/null; return ;;
+        --steps) compopt +o default 2>/dev/null; return ;;
+        --seed) compopt +o default 2>/dev/null; return ;;
+        --count) compopt +o default 2>/dev/null; return ;;
+        --guidance) compopt +o default 2>/dev/null; return ;;
+        --negative) compopt +o default 2>/dev/null; return ;;
+        --shift) compopt +o default 2>/dev/null; return ;;
+        --image) return ;;
+        --strength) compopt +o default 2>/dev/null; return ;;
+        --mask) return ;;
+        --lora) return ;;
+        --prompts) return ;;
+        --from) return ;;
+        --format) _zenith_offer "png jpg webp"; return ;;
+        --quality) compopt +o default 2>/dev/null; return ;;
+        --background) compopt +o default 2>/dev/null; return ;;
+        -m | --model) _zenith_offer "$(zenith models --names 2>/dev/null)"; return ;;
+        -t | --threads) compopt +o default 2>/dev/null; return ;;
+        -p | --precision) _zenith_offer "f32 bf16 f16"; return ;;
+        --memory) compopt +o default 2>/dev/null; return ;;
         esac ;;
     compare)
         operands="" options="--background --show --json --quiet --verbose --version --help"

@@ -32,7 +32,7 @@ static void literal_values(const char *wants, char words[WORDS])
 static value_kind kind_of(const option *t, char words[WORDS])
 {
     words[0] = 0;
-    if (!t->value)
+    if (!t->value || value_is_optional(t)) /* the next word is not the value */
         return NO_VALUE;
     if (!strcmp(t->wants, "a path"))
         return !strcmp(t->value, "DIR") ? A_FOLDER : A_PATH;

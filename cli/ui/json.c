@@ -102,6 +102,13 @@ void json_integer(json *j, const char *key, int64_t value)
     put(j, number, (size_t)snprintf(number, sizeof number, "%lld", (long long)value));
 }
 
+void json_unsigned(json *j, const char *key, uint64_t value)
+{
+    char number[32];
+    begin(j, key);
+    put(j, number, (size_t)snprintf(number, sizeof number, "%llu", (unsigned long long)value));
+}
+
 void json_real(json *j, const char *key, double value)
 {
     char number[32];

@@ -24,6 +24,7 @@ void json_open(json *j, const char *key, char bracket);
 void json_close(json *j, char bracket);
 void json_text(json *j, const char *key, const char *value); /* bytes that are not UTF-8 become U+FFFD */
 void json_integer(json *j, const char *key, int64_t value);
+void json_unsigned(json *j, const char *key, uint64_t value);
 void json_real(json *j, const char *key, double value); /* null if not finite */
 void json_bool(json *j, const char *key, int value);
 void json_null(json *j, const char *key);

@@ -30,7 +30,7 @@ static void say_heading(const option *t)
     say("\\-\\-");
     say_roff(t->name);
     if (t->value)
-        say(" \" \" \\fI%s\\fR", t->value);
+        say("%s\\fI%s\\fR", value_is_optional(t) ? "" : " \" \" ", t->value);
     say("\n");
 }
 

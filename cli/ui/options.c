@@ -58,7 +58,9 @@ static int store(options *o, const option *t, const char *value, const char *nex
         *(int *)field = 1;
         return 0;
     }
-    if (!value) {
+    if (!value && value_is_optional(t)) {
+        value = "";
+    } else if (!value) {
         if (!next)
             return usage_error(o->command->name, "--%s needs %s", t->name, t->wants);
         value = next;
@@ -131,9 +133,8 @@ int options_parse(options *o, const command *c, int argc, char **argv)
         i += taken;
     }
     status = check_files(o);
-    const int inputs = o->command->bit == CMD_CONVERT && o->file_count
-                           ? 1
-                           : o->file_count; /* the second file of convert is written, not read */
+    /* the second file of convert is written, not read; the argument of generate is a prompt */
+    const int inputs = c->bit == CMD_GENERATE ? 0 : c->bit == CMD_CONVERT && o->file_count ? 1 : o->file_count;
     for (int i = 0; i < inputs && !status && !o->help && !o->version; i++)
         if (!(o->files[i] = !strcmp(o->files[i], "-") ? standard_input() : keep_pipe(o->files[i])))
             status = EXIT_FAILURE;

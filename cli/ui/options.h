@@ -24,10 +24,11 @@ enum {
     CMD_EDIT = 1 << 13,
     CMD_INTERPOLATE = 1 << 14,
     CMD_SAMPLE = 1 << 15,
-    CMD_ALL = (1 << 16) - 1
+    CMD_GENERATE = 1 << 16,
+    CMD_ALL = (1 << 17) - 1
 };
 
-enum { EXIT_USAGE = 2, MOST_SETTINGS = 64 };
+enum { EXIT_USAGE = 2, MOST_SETTINGS = 64, MOST_LORAS = 16 };
 
 /* Options of many commands. HARMLESS options do not affect results, so commands that ignore them accept them. */
 enum { COMMON = 1, HARMLESS };
@@ -41,7 +42,11 @@ typedef struct options {
     int file_count;
     const char *output, *model, *format, *data, *reference, *teacher, *student, *from, *labels, *damage;
     const char *classifier, *latent, *attribute, *amount, *device, *scaling;
-    const char *settings[MOST_SETTINGS + 1]; /* all --set values; ends with NULL */
+    const char *transformer, *text_encoder, *vae, *tokenizer;
+    const char *negative, *prompts, *image, *mask, *preview; /* negative and preview may be "" */
+    const char *noise_seed, *guidance, *shift, *strength;    /* valid numbers; NULL: not given */
+    const char *loras[MOST_LORAS + 1];                       /* all --lora values; ends with NULL */
+    const char *settings[MOST_SETTINGS + 1];                 /* all --set values; ends with NULL */
     int threads, tile, runs, quality, bits, rate;
     int side, crops, count, heldout, frames;
     int precision, part, dtype, task; /* zn_precision, zn_part, zn_dtype, zn_task */
@@ -58,7 +63,7 @@ typedef struct options {
 typedef struct option {
     const char *name;
     char letter;       /* 0: no short form */
-    const char *value; /* name of the value in the help; NULL for a flag */
+    const char *value; /* name of the value in the help; NULL for a flag; "[=FILE]": may be left out */
     const char *help;  /* wrapped when printed */
     const char *wants; /* description of valid values, for error messages and completions: words before the first
                           description are literal values ("auto, off or a number"); "a path" is completed with files, "a
@@ -68,6 +73,9 @@ typedef struct option {
     int (*parse)(const char *text, void *field); /* returns 0 if text is not valid; NULL for a flag */
     size_t field;                                /* offset in options */
 } option;
+
+/* True if the option may be given without its value, which is then "". */
+static inline int value_is_optional(const option *t) { return t->value && t->value[0] == '['; }
 
 extern const option option_table[];
 extern const int option_count;

@@ -4,6 +4,7 @@
 #include "ui/report.h"
 #include "ui/terminal.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -76,14 +77,28 @@ static void cut(char *text, int columns)
         }
 }
 
+/* Time spent, and time left as far as it is known. */
+static void times(const progress *p, double fraction, double elapsed, char spent[32], char left[32])
+{
+    duration_text(elapsed, spent, 32);
+    snprintf(left, 32, "?");
+    if (p->left_ms > 0)
+        duration_text(p->left_ms, left, 32);
+    else if (fraction >= 0.02) /* earlier estimates would be far off */
+        duration_text(elapsed * (1 - fraction) / fraction, left, 32);
+}
+
+static void print_line(const progress *p, double fraction, double elapsed)
+{
+    char spent[32], left[32];
+    times(p, fraction, elapsed, spent, left);
+    fprintf(stderr, "zenith: %s: %d%%, %s, about %s left\n", p->label, (int)(fraction * 100), spent, left);
+}
+
 static void draw(const progress *p, double fraction, double elapsed)
 {
-    char bar[BAR + 1], spent[32], left[32] = "?";
-    duration_text(elapsed, spent, sizeof spent);
-    if (p->left_ms > 0)
-        duration_text(p->left_ms, left, sizeof left);
-    else if (fraction >= 0.02) /* earlier estimates would be far off */
-        duration_text(elapsed * (1 - fraction) / fraction, left, sizeof left);
+    char bar[BAR + 1], spent[32], left[32];
+    times(p, fraction, elapsed, spent, left);
     char rest[PROGRESS_LABEL + 96], line[sizeof rest + BAR + 2];
     snprintf(rest, sizeof rest, " %3d%%  %s, about %s left  %s", (int)(fraction * 100), spent, left, p->label);
     const int columns = terminal_columns(STDERR_FILENO) - 1, capacity = columns - 2 - characters(rest);
@@ -103,11 +118,15 @@ static void draw(const progress *p, double fraction, double elapsed)
 int progress_tick(void *user, double fraction)
 {
     progress *p = user;
-    const double now = now_ms(), elapsed = now - p->started;
-    if (!p->quiet && elapsed >= FIRST_MS && now - p->drawn >= EVERY_MS && isatty(STDERR_FILENO)) {
+    const double now = now_ms(), elapsed = now - p->started, since = now - (p->drawn > 0 ? p->drawn : p->started);
+    const int terminal = isatty(STDERR_FILENO);
+    const double whole = fmin(fmax(p->base + p->scale * fraction, 0), 1);
+    if (!p->quiet && terminal && elapsed >= FIRST_MS && since >= EVERY_MS) {
         p->drawn = now;
-        double whole = p->base + p->scale * fraction;
-        draw(p, whole < 0 ? 0 : whole > 1 ? 1 : whole, elapsed);
+        draw(p, whole, elapsed);
+    } else if (!p->quiet && !terminal && p->line_ms > 0 && since >= p->line_ms) {
+        p->drawn = now;
+        print_line(p, whole, elapsed);
     }
     return caught != 0;
 }

@@ -16,6 +16,7 @@ typedef struct progress {
     double started;     /* start of all the work, ms; 0 before the first step */
     double drawn;       /* last time the bar was drawn */
     double base, scale; /* position of this step in all the work */
+    double line_ms;     /* where stderr is not a terminal, a line at most this often; 0: none */
     double left_ms;     /* time left, if known better than from the fraction; 0: not known */
     int skipped;        /* images that could not be used */
     char label[PROGRESS_LABEL];

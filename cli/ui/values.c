@@ -39,16 +39,49 @@ int value_text(const char *text, void *field)
     return text[0] != 0;
 }
 
+int value_any_text(const char *text, void *field)
+{
+    *(const char **)field = text;
+    return 1;
+}
+
+/* Appends to a list that ends with NULL and holds at most `most`. */
+static int append(const char *text, const char **list, int most)
+{
+    int count = 0;
+    while (list[count])
+        count++;
+    if (count == most)
+        return 0;
+    list[count] = text;
+    return 1;
+}
+
+int value_lora(const char *text, void *field) { return text[0] && text[0] != ':' && append(text, field, MOST_LORAS); }
+
 int value_setting(const char *text, void *field)
 {
-    const char **settings = field, *equals = strchr(text, '=');
-    int count = 0;
-    while (settings[count])
-        count++;
-    if (!equals || equals == text || count == MOST_SETTINGS)
-        return 0;
-    settings[count] = text;
-    return 1;
+    const char *equals = strchr(text, '=');
+    return equals && equals != text && append(text, field, MOST_SETTINGS);
+}
+
+static int real_text(const char *text, double low, double high, void *field)
+{
+    char *end;
+    const double v = strtod(text, &end);
+    *(const char **)field = text;
+    return (isdigit((unsigned char)text[0]) || text[0] == '.') && end != text && !*end && v >= low && v <= high;
+}
+
+int value_guidance(const char *text, void *field) { return real_text(text, 0, 100, field); }
+int value_shift(const char *text, void *field) { return real_text(text, 0.01, 1000, field); }
+int value_strength(const char *text, void *field) { return real_text(text, 1e-6, 1, field); }
+
+int value_seed_text(const char *text, void *field)
+{
+    uint64_t seed;
+    *(const char **)field = text;
+    return whole(text, 0, UINT64_MAX, &seed);
 }
 
 int value_threads(const char *text, void *field)

@@ -1,0 +1,39 @@
+/* What an image is generated from, and its text form, which image files carry and most programs understand:
+ *
+ *     a red fox in the snow
+ *     Negative prompt: blurry
+ *     Steps: 8, Sampler: Euler, CFG scale: 1, Seed: 7, Size: 1024x1024, Model: z-image-turbo, Version: zenith 0.1.0
+ *
+ * parameters_text and parameters_parse are inverse: nothing that affects the image is lost. */
+#ifndef ZN_CLI_PARAMETERS_H
+#define ZN_CLI_PARAMETERS_H
+
+#include "ui/options.h"
+
+/* Zero means "not set" everywhere; strings are owned. */
+typedef struct parameters {
+    char *prompt, *negative;
+    int steps;
+    int width, height;
+    uint64_t seed;
+    int has_seed;
+    double guidance, shift, strength;
+    int precision; /* zn_precision */
+    char *model, *transformer, *text_encoder, *vae, *tokenizer;
+    char *image, *mask;
+    char *loras[MOST_LORAS + 1]; /* "FILE:STRENGTH"; ends with NULL */
+    char *sampler;               /* parsed, not written: other programs have several */
+} parameters;
+
+/* The caller frees it. */
+char *parameters_text(const parameters *p);
+/* Returns 0 if the text has no line with settings. The caller frees *out in any case. */
+int parameters_parse(const char *text, parameters *out);
+void parameters_free(parameters *p);
+
+/* Replaces a string by a copy of another, which may be NULL. */
+void parameters_set(char **field, const char *value);
+/* Appends a LoRA; beyond the limit it is dropped. */
+void parameters_add_lora(parameters *p, const char *lora);
+
+#endif

@@ -1,0 +1,68 @@
+# Images from prompts, with a tiny model of random weights: every option, and what scripts get.
+tinymodel model || exit 1
+gen() { zenith generate -m model --size 48x32 --steps 2 "$@"; }
+
+# One image; its line names the seed, and the seed gives it again for any number of threads.
+gen "a red fox" --seed 7 -o fox.png | sed -E 's/[0-9.]+ s$/N s/'
+for n in 1 3; do gen "a red fox" --seed 7 -o again.png --threads $n -q && cmp fox.png again.png; done
+gen "a red fox" -o random1.png -q && gen "a red fox" -o random2.png -q && cmp -s random1.png random2.png && echo "the seed is not random"
+gen "a red fox" -o named.png | grep -oE 'seed [0-9]+' >seed
+gen "a red fox" --seed "$(cut -d' ' -f2 seed)" -o named2.png -q && cmp named.png named2.png
+zenith info --json fox.png | jsoncheck -p width height
+
+# Options that must change the image do.
+differs() { cmp -s fox.png "$1" && echo "$1 is the same"; }
+gen "a blue fox" --seed 7 -o o1.png -q; differs o1.png
+gen "a red fox" --seed 8 -o o2.png -q; differs o2.png
+zenith generate -m model --size 48x32 --steps 3 "a red fox" --seed 7 -o o3.png -q; differs o3.png
+gen "a red fox" --seed 7 --shift 1 -o o4.png -q; differs o4.png
+gen "a red fox" --seed 7 --guidance 3 -o o5.png -q; differs o5.png
+gen "a red fox" --seed 7 --guidance 3 --negative dog -o o6.png -q; differs o6.png
+cmp -s o5.png o6.png && echo "--negative changes nothing"
+zenith generate -m model --steps 2 --size 64 "a red fox" --seed 7 -o o7.png -q && zenith info --json o7.png | jsoncheck -p width height
+
+# Several images: image i has seed + i.
+gen "a red fox" --seed 5 --count 3 -o many.png -q && ls many*
+gen "a red fox" --seed 5 --count 3 -o many/ -q && ls many/
+gen "a red fox" --seed 5 --count 3 -o many --format webp --lossless -q && ls many/
+cmp many-3.png fox.png
+cmp many/0003.png fox.png
+printf '\xef\xbb\xbf# foxes\n\n  a red fox  \r\n\na blue fox' >prompts.txt
+gen --prompts prompts.txt --seed 7 -o list.png -q && ls list*
+cmp list-1.png fox.png
+gen "a blue fox" --seed 8 -o blue.png -q && cmp blue.png list-2.png
+gen --prompts prompts.txt --seed 7 --count 2 -o twice/ | cut -d, -f1
+
+# From an image: without a size it keeps its own; with one it is scaled; a mask keeps what is black.
+makeimage photo.png 48 32
+makeimage wide.jpg 90 40
+zenith generate -m model "a fox" --image photo.png --seed 1 --steps 4 -o i1.png -q && zenith info --json i1.png | jsoncheck -p width height
+zenith generate -m model "a fox" --image photo.png --seed 1 --steps 4 --strength 0.3 -o i2.png -q; cmp -s i1.png i2.png && echo "--strength changes nothing"
+gen "a fox" --image wide.jpg --seed 1 -o i3.png 2>&1 | grep -o "wide.jpg: .*"
+zenith generate -m model "a fox" --image photo.png --mask photo.png --seed 1 --steps 4 -o i4.png -q; cmp -s i1.png i4.png && echo "--mask changes nothing"
+
+# Pipes.
+echo "a red fox" | gen - --seed 7 -o piped.png -q && cmp piped.png fox.png
+gen "a red fox" --seed 7 -o - 2>/dev/null | cmp - fox.png
+gen "a red fox" --seed 7 -o - --format jpg 2>remark >piped.jpg; zenith info --json piped.jpg | jsoncheck -p format
+sed -E 's/[0-9.]+ s$/N s/' remark
+zenith generate -m model "a fox" --image - --seed 1 --steps 4 -o i5.png -q <photo.png && zenith compare --json i5.png i1.png | jsoncheck -p identical
+printf 'a red fox\n' | gen --prompts - --seed 7 -o piped2.png -q && cmp piped2.png fox.png
+
+# Named apart; the folder is not needed then.
+zenith generate --transformer model/transformer --text-encoder model/text_encoder --vae model/vae --tokenizer model/tokenizer \
+    --size 48x32 --steps 2 "a red fox" --seed 7 -o apart.png -q && zenith compare --json apart.png fox.png | jsoncheck -p identical
+
+zenith generate -m model --vae "$PWD/model/vae" --size 48x32 --steps 2 "a red fox" --seed 7 -o apart2.png -q && zenith compare --json apart2.png fox.png | jsoncheck -p identical
+
+# Scripts.
+gen "a red fox" --seed 7 -o j.png --json >json
+jsoncheck -p model <json
+jsoncheck images <json
+gen "a red fox" --seed 7 --count 2 -o j.png --json --memory 8G | grep -oE '"(output|prompt|seed|width|height|steps|tokens|cached|text_ms|encode_ms|steps_ms|decode_ms)":' | sort | uniq -c | sed 's/^ *//'
+gen "a red fox" --seed 18446744073709551615 -o j.png --json | grep -oE '"seed": [0-9-]+'
+
+# The plan, and the terminal.
+gen "a red fox" --seed 7 -o v.png -v 2>&1 >/dev/null | grep -cE '^zenith: prompt [0-9.]+ s, image [0-9.]+ s, steps [0-9.]+ s, decode [0-9.]+ s$'
+gen "a red fox" --seed 7 -o v.png -v 2>&1 >/dev/null | grep -q '[KMG]iB' || echo "-v prints no plan"
+gen "a red fox" --seed 7 --show -q | grep -c $'\xe2\x96\x80'

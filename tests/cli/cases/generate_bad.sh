@@ -1,0 +1,52 @@
+# Mistakes in `zenith generate` are one sentence, and nothing is written.
+tinymodel model || exit 1
+makeimage photo.png 48 32
+makeimage odd.png 50 30
+makeimage mask.png 16 16
+printf '# nothing\n\n' >empty.txt
+try() {
+    zenith generate "$@"
+    echo "status $?"
+}
+gen() { try -m model --size 48x32 --steps 1 --seed 7 "$@"; }
+try
+try a red fox -o x.png
+try "a fox" -m model
+try "a fox" -m model -o x.txt
+try "a fox" -m model -o none/x.png
+try "a fox" -m none -o x.png
+try "a fox" -m model -o x.png --size 1000x512
+try "a fox" -m model -o x.png --size 5
+try "a fox" -m model -o x.png --size 0
+try "a fox" -m model -o x.png --steps 0
+try "a fox" -m model -o x.png --steps 1001
+try "a fox" -m model -o x.png --seed -1
+try "a fox" -m model -o x.png --seed fox
+try "a fox" -m model -o x.png --strength 0.5
+try "a fox" -m model -o x.png --image photo.png --strength 1.5
+try "a fox" -m model -o x.png --guidance -1
+try "a fox" -m model -o x.png --guidance nan
+try "a fox" -m model -o x.png --shift 0
+try "a fox" -m model -o x.png --mask mask.png
+try "a fox" -m model -o x.png --image photo.png --mask mask.png
+try "a fox" -m model -o x.png --image odd.png
+try "a fox" -m model -o x.png --image none.png
+gen "a fox" -o x.png --lora none.safetensors:0.5
+gen "a fox" -o x.png --lora :0.5
+gen "a fox" --prompts empty.txt -o x.png
+gen --prompts empty.txt -o x.png
+gen --prompts none.txt -o x.png
+gen --from photo.png -o x.png
+gen --from none.png -o x.png
+gen --from empty.txt -o x.png
+gen "a fox" -o - --count 2
+gen "a fox" -o - --json
+gen "a fox" -o - --preview
+gen "a fox" -o x.png --preview=step.txt
+gen "a fox" --image photo.png -o photo.png
+gen "a fox" -o x.png --format gif
+! compgen -G 'x.*'
+# Allowed, but reported.
+gen "" -o empty.png -q
+gen "" -o empty.png 2>&1 >/dev/null | grep -v status
+gen "a fox" --negative dog -o n.png 2>&1 >/dev/null | grep -v status
