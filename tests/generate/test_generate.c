@@ -3,6 +3,8 @@
 #include "tiny.h"
 
 #include "base/alloc.h"
+#include "base/file.h"
+#include "model_file.h"
 #include "pipeline/generate/cache.h"
 #include "pipeline/generate/preview.h"
 
@@ -384,6 +386,37 @@ static void previews_come_after_each_step(void **state)
     zn_generator_free(g);
 }
 
+/* With TAEF1 (here with random weights) previews have the image's own size. */
+static void preview_networks_are_used(void **state)
+{
+    (void)state;
+    char path[4200];
+    size_t size;
+    zn_model *m;
+    zn_generator *g;
+    zn_image *image;
+    watcher w = { 0 };
+    zn_generation r = fox();
+    snprintf(path, sizeof path, "%s-taef1.safetensors", cache);
+    assert_int_equal(zn_model_random("taesd3", 1, &m), ZN_OK);
+    uint8_t *bytes = model_bytes(m, &size);
+    assert_int_equal(zn_file_write(path, bytes, size), ZN_OK);
+    zn_free(bytes);
+    zn_model_free(m);
+    const zn_generator_files files = { .size = sizeof files, .model = folder, .cache = cache, .preview = path };
+    assert_int_equal(zn_generator_open(&files, NULL, &g), ZN_OK);
+    r.preview = 1;
+    r.progress = watch;
+    r.user = &w;
+    zn_image_free(make(g, &r));
+    assert_int_equal(w.previews, r.steps);
+    assert_int_equal(w.preview_width, WIDTH);
+    assert_int_equal(zn_file_write(path, "no network", 10), ZN_OK);
+    assert_int_not_equal(zn_generate(g, &r, &image), ZN_OK);
+    assert_non_null(strstr(zn_error_text(), "taef1"));
+    zn_generator_free(g);
+}
+
 /* Colours that are linear in the latent are found again. */
 static void linear_colours_are_fitted(void **state)
 {
@@ -455,7 +488,8 @@ int main(void)
         cmocka_unit_test(every_setting_counts),           cmocka_unit_test(images_change_by_their_strength),
         cmocka_unit_test(masks_keep_what_is_black),       cmocka_unit_test(budgets_are_kept_and_change_no_bit),
         cmocka_unit_test(progress_rises_and_cancels),     cmocka_unit_test(previews_come_after_each_step),
-        cmocka_unit_test(linear_colours_are_fitted),      cmocka_unit_test(wrong_requests_are_refused),
+        cmocka_unit_test(linear_colours_are_fitted),      cmocka_unit_test(preview_networks_are_used),
+        cmocka_unit_test(wrong_requests_are_refused),
     };
     return cmocka_run_group_tests(tests, make_model, remove_model);
 }

@@ -35,4 +35,5 @@ try "$cc" -std=c17 "$root/examples/01_roundtrip.c"
 [[ $cxx == none ]] || try "$cxx" -std=c++17 -x c++ "$root/examples/01_roundtrip.c"
 try "$cc" -std=c17 "$root/examples/02_clip.c"
 [[ $cxx == none ]] || try "$cxx" -std=c++17 -x c++ "$root/examples/02_clip.c"
+try "$cc" -std=c17 "$root/examples/generate.c"
 exit $failed
