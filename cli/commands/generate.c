@@ -156,12 +156,12 @@ static void report(work *w, const char *path, double ms)
         return;
     }
     const int standard = path && !strcmp(path, STANDARD_OUTPUT);
-    char *line = must_print("%s  seed %llu, %dx%d, %d steps, %d tokens%s, %.1f s",
+    char *line = must_print("%s  seed %llu, %dx%d, %d step%s, %d tokens%s, %.1f s",
                             standard ? "standard output"
                             : path   ? path
                                      : "shown",
-                            (unsigned long long)w->p.seed, w->p.width, w->p.height, w->p.steps, r.tokens,
-                            r.text_cached ? " (cached)" : "", ms / 1000);
+                            (unsigned long long)w->p.seed, w->p.width, w->p.height, w->p.steps,
+                            w->p.steps == 1 ? "" : "s", r.tokens, r.text_cached ? " (cached)" : "", ms / 1000);
     if (standard)
         note(w->o, "%s", line);
     else if (!w->o->quiet)

@@ -66,3 +66,19 @@ gen "a red fox" --seed 18446744073709551615 -o j.png --json | grep -oE '"seed": 
 gen "a red fox" --seed 7 -o v.png -v 2>&1 >/dev/null | grep -cE '^zenith: prompt [0-9.]+ s, image [0-9.]+ s, steps [0-9.]+ s, decode [0-9.]+ s$'
 gen "a red fox" --seed 7 -o v.png -v 2>&1 >/dev/null | grep -q '[KMG]iB' || echo "-v prints no plan"
 gen "a red fox" --seed 7 --show -q | grep -c $'\xe2\x96\x80'
+
+# Previews: in a file, the last one without metadata, and as many as steps in the terminal.
+gen "a red fox" --seed 7 -o p.png --preview=step.png -q && cmp p.png fox.png
+zenith info --json step.png | jsoncheck -p width height | awk '{ side[NR] = $1 } END { print side[1] * 32 == side[2] * 48 ? "in proportion" : "distorted" }'
+zenith info step.png | grep -c parameters
+one=$(gen "a red fox" --seed 7 -o p.png --preview --steps 1 -q | grep -c $'\xe2\x96\x80')
+three=$(gen "a red fox" --seed 7 -o p.png --preview --steps 3 -q | grep -c $'\xe2\x96\x80')
+echo $((three / one)) previews
+
+# A long prompt is cut, and more memory than allowed is refused.
+for i in {1..300}; do printf 'fox %s ' $i; done | gen - --seed 7 -o long.png | sed -E 's/[0-9.]+ s$/N s/'
+zenith generate -m model --steps 1 --size 512 --memory 1M "a fox" -o x.png
+echo "status $?"
+printf 'caf\xe9' | gen - -o x.png
+echo "status $?"
+! ls x.png 2>/dev/null
