@@ -236,8 +236,11 @@ static int shapes(zn_conv_shape *list)
     list[count++] = conv_shape(2, 70, 131, 32, 3, 3, 1, 1, true);
     list[count++] = conv_shape(1, 66, 65, 16, 2, 3, 1, 1, true);
     list[count++] = conv_shape(1, 1, 5, 16, 1, 3, 1, 1, true);
-    list[count++] = conv_shape(1, 9, 131, 64, 4, 3, 2, 1, false);   /* both edges of a stretch */
-    list[count++] = conv_shape(1, 31, 61, 256, 64, 3, 1, 1, false); /* Winograd, several chunks, groups and units */
+    list[count++] = conv_shape(1, 9, 131, 64, 4, 3, 2, 1, false);    /* both edges of a stretch */
+    list[count++] = conv_shape(1, 31, 61, 256, 64, 3, 1, 1, false);  /* Winograd, several chunks, groups and units */
+    list[count++] = conv_shape(1, 20, 37, 520, 530, 3, 1, 1, false); /* heavy weights likewise, */
+    list[count++] = conv_shape(1, 45, 44, 256, 128, 3, 1, 1, false); /* in one chunk */
+    list[count++] = conv_shape(1, 13, 12, 130, 128, 3, 1, 1, true);
     list[count++] = conv_shape(1, 33, 29, 64, 272, 3, 2, 1, false);
     list[count++] = conv_shape(1, 15, 29, 272, 32, 3, 1, 1, true);
     list[count++] = conv_shape(1, 15, 17, 32, 272, 3, 1, 1, true);

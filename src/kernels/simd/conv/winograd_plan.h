@@ -7,8 +7,9 @@
 
 /* STRIP: tiles are ordered down columns of this many, so that the tile below reuses transformed rows. */
 enum { POINTS = 64, LINE = 16 /* floats */, STRIP = 6, BLOCK_MOST = 30, CHANNELS_MOST = 4096 };
-enum { HEAVY = 1 << 14 /* weights of one frequency from which streaming them dominates */ };
-static const int64_t block_floats = 240 << 10;
+enum { HEAVY = 1 << (GEMM_FETCHES ? 14 : 15) /* weights of one frequency from which streaming them dominates */ };
+enum { BLOCK_HEAVY = 66, CHANNELS_HEAVY = 512 };
+static const int64_t block_floats = 240 << 10, heavy_floats = 2304 << 10;
 
 typedef struct plan {
     int taps, outputs;         /* of a tile, along each axis: 3 and 6, or 2 and 7 */
@@ -30,23 +31,45 @@ static inline int least(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
 static inline int most(int64_t a, int64_t b) { return (int)(a > b ? a : b); }
 static inline int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
-/* Units of a whole number of row blocks of the product, all of nearly the same size. With more tiles per unit, U is
- * streamed from memory less often, but small maps should still give every thread a unit. If there are few heavy
- * units, their number is even. */
+static inline bool is_heavy(const plan *p) { return (int64_t)p->k * p->cout_p * p->out_phases >= HEAVY; }
+
+/* Divides the row blocks of the product into units of at most `want` of them, all of nearly the same size. */
+static inline void divide(plan *p, int64_t want)
+{
+    p->row_blocks = (p->tiles + GEMM_MR - 1) / GEMM_MR;
+    p->units = (p->row_blocks + want - 1) / want;
+    p->block = (int)((p->row_blocks + p->units - 1) / p->units) * GEMM_MR;
+}
+
+/* Heavy weights without prefetching: memory is the limit, and U is streamed from it once per unit. V and M lie in L3
+ * then, but they are streamed, too: only the part of one frequency is used at a time. */
+static inline void cut_heavy(plan *p, int threads, int64_t wide)
+{
+    const int64_t fit = least(heavy_floats / (POINTS * wide), BLOCK_HEAVY);
+    const int64_t fair = (p->tiles + threads - 1) / threads + GEMM_MR - 1;
+    divide(p, most(least(fit, fair) / GEMM_MR, 1));
+}
+
+/* With more tiles per unit, U is streamed from memory less often, but small maps should still give every thread a
+ * unit. If there are few heavy units, their number is even. */
 static inline void cut(plan *p, int threads)
 {
     const int64_t wide = p->in_place ? most(p->kc, p->group) : p->kc + p->group;
     const int64_t fit = GEMM_FETCHES ? BLOCK_MOST : block_floats / (POINTS * wide);
-    const bool heavy = GEMM_FETCHES && (int64_t)p->k * p->cout_p * p->out_phases >= HEAVY;
+    const bool heavy = is_heavy(p);
+    if (heavy && !GEMM_FETCHES) {
+        cut_heavy(p, threads, wide);
+        return;
+    }
     const int64_t fair = most(p->tiles / (10 * threads), p->tiles <= 24 * threads ? GEMM_MR
                                                          : heavy                  ? BLOCK_MOST
                                                                                   : 2 * GEMM_MR);
     const int want = most(least(least(fit, fair), BLOCK_MOST) / GEMM_MR, 1);
-    p->row_blocks = (p->tiles + GEMM_MR - 1) / GEMM_MR;
-    p->units = (p->row_blocks + want - 1) / want;
-    if (heavy && p->units > 1 && p->units <= 16)
+    divide(p, want);
+    if (heavy && p->units > 1 && p->units <= 16) {
         p->units = most((p->row_blocks + want) / (2 * want), 1) * 2;
-    p->block = (int)((p->row_blocks + p->units - 1) / p->units) * GEMM_MR;
+        p->block = (int)((p->row_blocks + p->units - 1) / p->units) * GEMM_MR;
+    }
 }
 
 /* The first tile of a unit. */
@@ -57,9 +80,15 @@ static inline int64_t tile_of(const plan *p, int64_t unit)
 }
 
 /* Number of channels processed at once. If the product prefetches its operands, V and M may exceed L2, and all
- * outputs should use a V before it is recomputed. Otherwise V and M must fit in L2. */
+ * outputs should use a V before it is recomputed. Otherwise V and M must fit in L2, unless the weights are heavy. */
 static inline void set_channels(plan *p)
 {
+    if (!GEMM_FETCHES && is_heavy(p) && p->in_phases == 1) {
+        p->kc = least(p->k, CHANNELS_HEAVY);
+        p->chunks = ceil_div(p->k, p->kc);
+        p->group = least(p->cout_p, CHANNELS_HEAVY);
+        return;
+    }
     const int whole = GEMM_FETCHES && p->out_phases > 1 ? 256 : 128, group = GEMM_FETCHES ? 256 : 128;
     p->kc = p->k <= whole ? p->k : p->cin_p < 128 ? p->cin_p : GEMM_FETCHES ? 128 : 64;
     p->chunks = p->kc == p->k ? 1 : p->in_phases * ceil_div(p->cin_p, p->kc);
