@@ -7,6 +7,7 @@
 #include "model_file.h"
 #include "pipeline/generate/cache.h"
 #include "pipeline/generate/preview.h"
+#include "pipeline/generate/tiles.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -320,6 +321,45 @@ static void budgets_are_kept_and_change_no_bit(void **state)
     zn_generator_free(none);
 }
 
+/* A decoder that knows only its own pixel: tiles and whole must agree. */
+static zn_status paint(void *self, const zn_latent *tile, int number, zn_image **out)
+{
+    int *calls = self;
+    assert_int_equal(number, (*calls)++);
+    assert_int_equal(zn_image_new(tile->width * 8, tile->height * 8, 16, out), ZN_OK);
+    uint16_t *to = (*out)->pixels;
+    for (int y = 0; y < (*out)->height; y++)
+        for (int x = 0; x < (*out)->width; x++)
+            for (int c = 0; c < 3; c++)
+                *to++ = (uint16_t)(257 * tile->data[(y / 8 * tile->width + x / 8) * tile->channels + c]);
+    return ZN_OK;
+}
+
+static void tiles_cover_the_image(void **state)
+{
+    (void)state;
+    static const int sizes[][3] = { { 64, 64, 64 }, { 65, 30, 64 }, { 128, 128, 64 }, { 100, 34, 16 }, { 17, 90, 16 } };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const int w = sizes[i][0], h = sizes[i][1];
+        const zn_tiling t = zn_tiling_of(w, h, sizes[i][2]);
+        zn_latent *z;
+        zn_image *image;
+        int calls = 0;
+        assert_int_equal(zn_latent_new(w, h, 3, &z), ZN_OK);
+        for (int k = 0; k < w * h * 3; k++)
+            z->data[k] = (float)(k * 7 % 256);
+        assert_int_equal(zn_tiling_decode(&t, z, paint, &calls, &image), ZN_OK);
+        assert_int_equal(calls, t.columns * t.rows);
+        assert_int_equal(image->width, 8 * w);
+        for (int y = 0; y < 8 * h; y++)
+            for (int x = 0; x < 8 * w; x++)
+                assert_int_equal(((uint8_t *)image->pixels)[(y * 8 * w + x) * 3],
+                                 (int)z->data[(y / 8 * w + x / 8) * 3]);
+        zn_latent_free(z);
+        zn_image_free(image);
+    }
+}
+
 /* ---- progress ---- */
 
 typedef struct watcher {
@@ -488,8 +528,8 @@ int main(void)
         cmocka_unit_test(every_setting_counts),           cmocka_unit_test(images_change_by_their_strength),
         cmocka_unit_test(masks_keep_what_is_black),       cmocka_unit_test(budgets_are_kept_and_change_no_bit),
         cmocka_unit_test(progress_rises_and_cancels),     cmocka_unit_test(previews_come_after_each_step),
-        cmocka_unit_test(linear_colours_are_fitted),      cmocka_unit_test(preview_networks_are_used),
-        cmocka_unit_test(wrong_requests_are_refused),
+        cmocka_unit_test(linear_colours_are_fitted),      cmocka_unit_test(tiles_cover_the_image),
+        cmocka_unit_test(preview_networks_are_used),      cmocka_unit_test(wrong_requests_are_refused),
     };
     return cmocka_run_group_tests(tests, make_model, remove_model);
 }

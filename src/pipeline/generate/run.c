@@ -66,7 +66,7 @@ static void enter(run *r, zn_generation_stage stage, int parts)
     const zn_generation *q = r->request;
     const double pixels = (double)q->width * q->height, tokens = pixels / 256 + r->wanted.tokens;
     const double answers = (double)asked(q) * (q->steps - r->first);
-    const double cost[STAGES] = { [ZN_STAGE_TEXT] = r->wanted.cached ? 0 : 0.4e12,
+    const double cost[STAGES] = { [ZN_STAGE_TEXT] = r->wanted.cached ? 0 : 0.2e12 * asked(q),
                                   [ZN_STAGE_ENCODE] = q->image ? 5e6 * pixels : 0,
                                   [ZN_STAGE_STEPS] = answers * (11e9 + 0.5e6 * tokens) * tokens,
                                   [ZN_STAGE_DECODE] = 10e6 * pixels };

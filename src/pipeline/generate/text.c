@@ -93,7 +93,7 @@ static zn_status open_and_encode(zn_generator *g, const zn_tokens *ids, zn_stage
     if (status == ZN_OK)
         status = encode(g, &e, ids, progress, f);
     zn_part_close(&e.files);
-    return status == ZN_OK ? ZN_OK : zn_fail_in_file(status, path);
+    return status == ZN_OK || status == ZN_ECANCELLED ? status : zn_fail_in_file(status, path);
 }
 
 /* Everything that the features depend on: the encoder's files, how they are computed, and the tokens, which hold
