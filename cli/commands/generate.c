@@ -16,8 +16,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const double line_ms = 10000; /* time between lines of progress where stderr is not a terminal */
-
 typedef struct work {
     const options *o;
     parameters p; /* of the current image */
@@ -278,7 +276,7 @@ static int prepare(work *w)
 
 int generate_run(const options *o)
 {
-    work w = { .o = o, .bar = { .quiet = o->quiet, .line_ms = line_ms } };
+    work w = { .o = o, .bar = { .quiet = o->quiet, .line_ms = progress_line_ms() } };
     int status = prepare(&w);
     if (!status) {
         explain(&w);

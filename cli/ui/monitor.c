@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* WIDE: columns needed for a line with a stage and the whole curve. */
-enum { CURVE_TEXT = MONITOR_CURVE * 3 + 1, WIDE = 120, LOG_SECONDS = 5 };
+enum { CURVE_TEXT = MONITOR_CURVE * 3 + 1, WIDE = 120 };
 
 static void join_pairs(monitor *m)
 {
@@ -135,15 +135,6 @@ static int tick(void *user, const zn_train_progress *p)
     return progress_tick(&m->bar, (double)p->step / (double)p->steps);
 }
 
-/* The interval between log lines: $ZENITH_LOG_SECONDS, or a few seconds. */
-static double log_interval_ms(void)
-{
-    const char *text = getenv("ZENITH_LOG_SECONDS");
-    char *end;
-    const double seconds = text ? strtod(text, &end) : LOG_SECONDS;
-    return 1000 * (text && (end == text || *end || !(seconds >= 0)) ? LOG_SECONDS : seconds);
-}
-
 static int stop(void *user)
 {
     (void)user;
@@ -198,7 +189,7 @@ zn_run_options monitor_begin(monitor *m, const options *o, zn_ranks *ranks)
                     .o = o,
                     .ranks = zn_ranks_count(ranks),
                     .logged = now_ms(),
-                    .log_every = log_interval_ms() };
+                    .log_every = progress_line_ms() };
     m->compute = compute_options(o, NULL);
     return (zn_run_options){ .data = o->data,
                              .folder = o->output,

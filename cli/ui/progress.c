@@ -7,10 +7,11 @@
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { FIRST_MS = 1000, EVERY_MS = 100, BAR = 24, LEAST_BAR = 6 };
+enum { FIRST_MS = 1000, EVERY_MS = 100, LINE_SECONDS = 5, BAR = 24, LEAST_BAR = 6 };
 
 static int visible;
 static volatile sig_atomic_t caught;
@@ -56,6 +57,14 @@ void duration_text(double ms, char *text, size_t size)
         snprintf(text, size, "%ldm%02lds", s / 60, s % 60);
     else
         snprintf(text, size, "%ldh%02ldm", s / 3600, s / 60 % 60);
+}
+
+double progress_line_ms(void)
+{
+    const char *text = getenv("ZENITH_LOG_SECONDS");
+    char *end;
+    const double seconds = text ? strtod(text, &end) : LINE_SECONDS;
+    return 1000 * (text && (end == text || *end || !(seconds >= 0)) ? LINE_SECONDS : seconds);
 }
 
 static int characters(const char *text)

@@ -31,6 +31,9 @@ void progress_skipped(void *user, const char *name, const char *why);
 /* Erases the bar if it is visible. */
 void progress_erase(void);
 
+/* Time between lines where there is no terminal: $ZENITH_LOG_SECONDS, or a few seconds. 0: no lines. */
+double progress_line_ms(void);
+
 /* "12s", "3m05s", "4h07m" */
 void duration_text(double ms, char *text, size_t size);
 

@@ -25,3 +25,7 @@ kill -INT $pid
 wait $pid 2>/dev/null
 for name in out/*; do zenith info --json "$name" | jsoncheck -p width; done | sort -u
 jsoncheck images error <json
+# Without a terminal there are lines now and then.
+ZENITH_LOG_SECONDS=0.3 zenith generate -m model --seed 7 --threads 1 --size 256 --steps 60 "a fox" -o fox.png 2>lines >/dev/null
+[[ $(wc -l <lines) -ge 2 ]] || echo "too few lines"
+sed -nE '2s/[0-9][0-9ms]*|[?]/N/gp' lines
