@@ -10,7 +10,7 @@
 #if defined(__aarch64__)
 #include <sys/auxv.h>
 /* From the kernel's asm/hwcap.h, repeated here so that old headers suffice. */
-enum { HWCAP_ASIMD_BIT = 1, HWCAP_ASIMDHP_BIT = 10 };
+enum { HWCAP_ASIMD_BIT = 1, HWCAP_ASIMDHP_BIT = 10, HWCAP_ASIMDDP_BIT = 20 };
 enum { HWCAP2_I8MM_BIT = 13, HWCAP2_BF16_BIT = 14 };
 
 static uint32_t detect(void)
@@ -19,6 +19,7 @@ static uint32_t detect(void)
     uint32_t f = 0;
     f |= a >> HWCAP_ASIMD_BIT & 1 ? ZN_CPU_NEON : 0;
     f |= a >> HWCAP_ASIMDHP_BIT & 1 ? ZN_CPU_FP16 : 0;
+    f |= a >> HWCAP_ASIMDDP_BIT & 1 ? ZN_CPU_DOTPROD : 0;
     f |= b >> HWCAP2_BF16_BIT & 1 ? ZN_CPU_BF16 : 0;
     f |= b >> HWCAP2_I8MM_BIT & 1 ? ZN_CPU_I8MM : 0;
     return f;
@@ -54,9 +55,15 @@ static uint32_t detect(void)
     const int avx512 = (b7 >> 16 & 1) && (b7 >> 30 & 1) && (b7 >> 17 & 1) && (b7 >> 31 & 1);
     if ((f & ZN_CPU_AVX2) && (xcr0 & 0xe6) == 0xe6 && avx512)
         f |= ZN_CPU_AVX512;
+    uint32_t a71, b71, c71, d71;
+    if (!__get_cpuid_count(7, 1, &a71, &b71, &c71, &d71))
+        a71 = 0;
+    if ((f & ZN_CPU_AVX2) && (a71 >> 4 & 1))
+        f |= ZN_CPU_AVXVNNI;
     if (f & ZN_CPU_AVX512) {
-        uint32_t a71, b71, c71, d71;
-        if (__get_cpuid_count(7, 1, &a71, &b71, &c71, &d71) && (a71 >> 5 & 1))
+        if (c7 >> 11 & 1)
+            f |= ZN_CPU_AVX512VNNI;
+        if (a71 >> 5 & 1)
             f |= ZN_CPU_AVX512BF16;
         if ((d7 >> 22 & 1) && (d7 >> 24 & 1) && (xcr0 >> 17 & 3) == 3 && amx_granted())
             f |= ZN_CPU_AMX_BF16;
@@ -71,14 +78,12 @@ static const struct {
     uint32_t bit;
     const char *name;
 } names[] = {
-    { ZN_CPU_NEON, "neon" },
-    { ZN_CPU_FP16, "fp16" },
-    { ZN_CPU_BF16, "bf16" },
-    { ZN_CPU_I8MM, "i8mm" },
-    { ZN_CPU_AVX2, "avx2" },
-    { ZN_CPU_AVX512, "avx512" },
-    { ZN_CPU_AVX512BF16, "avx512bf16" },
-    { ZN_CPU_AMX_BF16, "amx" },
+    { ZN_CPU_NEON, "neon" },       { ZN_CPU_FP16, "fp16" },
+    { ZN_CPU_BF16, "bf16" },       { ZN_CPU_I8MM, "i8mm" },
+    { ZN_CPU_DOTPROD, "dotprod" }, { ZN_CPU_AVX2, "avx2" },
+    { ZN_CPU_AVX512, "avx512" },   { ZN_CPU_AVX512BF16, "avx512bf16" },
+    { ZN_CPU_AMX_BF16, "amx" },    { ZN_CPU_AVX512VNNI, "avx512vnni" },
+    { ZN_CPU_AVXVNNI, "avxvnni" },
 };
 enum { NAMES = sizeof names / sizeof *names };
 

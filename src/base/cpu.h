@@ -9,11 +9,14 @@ enum {
     ZN_CPU_FP16 = 1 << 1, /* ARM half-precision arithmetic */
     ZN_CPU_BF16 = 1 << 2, /* ARM BFMMLA */
     ZN_CPU_I8MM = 1 << 3,
-    ZN_CPU_AVX2 = 1 << 8,   /* with FMA and F16C */
-    ZN_CPU_AVX512 = 1 << 9, /* F, BW, DQ, VL */
+    ZN_CPU_DOTPROD = 1 << 4, /* ARM SDOT */
+    ZN_CPU_AVX2 = 1 << 8,    /* with FMA and F16C */
+    ZN_CPU_AVX512 = 1 << 9,  /* F, BW, DQ, VL */
     ZN_CPU_AVX512BF16 = 1 << 10,
     ZN_CPU_AMX_BF16 = 1 << 11, /* set only if the kernel also permits the tile registers */
-    ZN_CPU_CUDA = 1 << 16,     /* not a CPU feature: the only flag of a CUDA device (kernels/device.h) */
+    ZN_CPU_AVX512VNNI = 1 << 12,
+    ZN_CPU_AVXVNNI = 1 << 13, /* the same instructions on vectors of 32 bytes */
+    ZN_CPU_CUDA = 1 << 16,    /* not a CPU feature: the only flag of a CUDA device (kernels/device.h) */
 };
 
 /* Flags of the CPU, without those that the environment variable ZENITH_CPU_MASK names (comma-separated, such as

@@ -8,7 +8,7 @@
 /* Size of zn_options in the first version: `user` was its last field. */
 static const size_t least_size = offsetof(zn_options, user) + sizeof(void *);
 
-static const char *const names[] = { NULL, "f32", "bf16", "f16" };
+static const char *const names[] = { NULL, "f32", "bf16", "f16", "int8" };
 enum { PRECISIONS = sizeof names / sizeof *names, MOST_THREADS = 1024 };
 
 const char *zn_precision_name(int precision)
@@ -48,7 +48,10 @@ zn_status zn_options_read(const zn_options *given, zn_options *out)
 
 zn_math zn_math_of(zn_precision precision)
 {
-    return precision == ZN_PRECISION_BF16 ? ZN_MATH_BF16 : precision == ZN_PRECISION_F16 ? ZN_MATH_F16 : ZN_MATH_F32;
+    static const zn_math math[PRECISIONS] = {
+        [ZN_PRECISION_BF16] = ZN_MATH_BF16, [ZN_PRECISION_F16] = ZN_MATH_F16, [ZN_PRECISION_INT8] = ZN_MATH_I8
+    };
+    return math[precision];
 }
 
 zn_status zn_compute_begin(const zn_options *given, zn_compute *c)

@@ -39,7 +39,7 @@ typedef struct zn_conv_args {
 } zn_conv_args;
 
 /* Precision of the multiplications; sums are always fp32 or better than the stated tolerance. */
-typedef enum zn_math { ZN_MATH_F32, ZN_MATH_BF16, ZN_MATH_F16 } zn_math;
+typedef enum zn_math { ZN_MATH_F32, ZN_MATH_BF16, ZN_MATH_F16, ZN_MATH_I8 } zn_math;
 
 /* What a convolution is used for: the input of zn_conv_choose. */
 typedef struct zn_conv_wish {

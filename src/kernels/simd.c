@@ -9,6 +9,7 @@
 #include "kernels/line.h"
 #include "kernels/lite.h"
 #include "kernels/matrix.h"
+#include "kernels/matrix_i8.h"
 #include "kernels/mix.h"
 #include "kernels/norm.h"
 #include "kernels/scan.h"
@@ -31,11 +32,13 @@ static const zn_simd_table reference = { "ref",
                                          } };
 
 #if defined(__aarch64__)
-extern const zn_simd_table zn_table_neon, zn_table_arm;
-const zn_simd_table *const zn_simd_tables[] = { &reference, &zn_table_neon, &zn_table_arm, NULL };
+extern const zn_simd_table zn_table_neon, zn_table_arm, zn_table_dotprod;
+const zn_simd_table *const zn_simd_tables[] = { &reference, &zn_table_neon, &zn_table_arm, &zn_table_dotprod, NULL };
 #elif defined(__x86_64__)
-extern const zn_simd_table zn_table_sse2, zn_table_avx2, zn_table_avx512;
-const zn_simd_table *const zn_simd_tables[] = { &reference, &zn_table_sse2, &zn_table_avx2, &zn_table_avx512, NULL };
+extern const zn_simd_table zn_table_sse2, zn_table_avx2, zn_table_avxvnni, zn_table_avx512, zn_table_avx512vnni;
+const zn_simd_table *const zn_simd_tables[] = {
+    &reference, &zn_table_sse2, &zn_table_avx2, &zn_table_avxvnni, &zn_table_avx512, &zn_table_avx512vnni, NULL
+};
 #else
 extern const zn_simd_table zn_table_generic;
 const zn_simd_table *const zn_simd_tables[] = { &reference, &zn_table_generic, NULL };

@@ -70,10 +70,12 @@ static results run(const simd_case *c, zn_body body, split how, bool in_place)
     return r;
 }
 
-/* Largest difference over the largest value, for the whole result. */
+/* Largest difference over the largest value, for the whole result. Equal bits differ by 0 even if they are NaN. */
 static double difference(const float *y, const float *want, int64_t count)
 {
     double worst = 0, scale = 1e-30;
+    if (memcmp(y, want, sizeof *y * (size_t)count) == 0)
+        return 0;
     for (int64_t i = 0; i < count; i++) {
         const double d = fabs((double)y[i] - (double)want[i]);
         worst = d <= worst ? worst : d; /* NaN counts as worst */
@@ -132,6 +134,15 @@ static void check_reached(const zn_simd_table *t, const int *supported)
         }
 }
 
+/* Whether the build asked for is one that this CPU cannot run; the test is then skipped. */
+static bool only_elsewhere(const char *only, uint32_t cpu)
+{
+    for (int t = 1; zn_simd_tables[t]; t++)
+        if (!strcmp(zn_simd_tables[t]->isa, only))
+            return !is_meant(zn_simd_tables[t], only, cpu);
+    return false;
+}
+
 int main(int argc, char **argv)
 {
     const uint32_t cpu = zn_cpu_flags();
@@ -174,5 +185,5 @@ int main(int argc, char **argv)
     zn_cpu_text(cpu, text, sizeof text);
     printf("%s: %d comparisons, %d failures\n", text, compared, failures);
     zn_pool_free(pool);
-    return failures || !compared;
+    return only_elsewhere(only, cpu) ? 77 : failures || !compared;
 }

@@ -38,6 +38,6 @@ const float *simd_normal(int64_t count, float scale);
 void simd_output(simd_case *c, float **slot, int64_t count);
 /* Each list ends with a NULL. */
 extern const simd_family simd_layer_families[], simd_mix_families[], simd_prune_families[], simd_diffusion_families[],
-    simd_mamba_families[];
+    simd_mamba_families[], simd_matrix_families[];
 
 #endif

@@ -23,8 +23,8 @@ void simd_output(simd_case *c, float **slot, int64_t count)
 
 bool simd_case_at(int index, int every, simd_case *c)
 {
-    static const simd_family *const lists[] = { simd_layer_families, simd_mix_families, simd_prune_families,
-                                                simd_diffusion_families, simd_mamba_families };
+    static const simd_family *const lists[] = { simd_layer_families,     simd_mix_families,   simd_prune_families,
+                                                simd_diffusion_families, simd_mamba_families, simd_matrix_families };
     for (size_t list = 0; list < sizeof lists / sizeof *lists; list++)
         for (const simd_family *f = lists[list]; f->make; f++) {
             const int cases = (f->sizes + every - 1) / every, size = index * every;

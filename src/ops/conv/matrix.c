@@ -1,8 +1,12 @@
 /* The product with weights in their file format (kernels/matrix.h). With float weights its gradients are
- * convolutions: w is [1,1,out,in], which are the convolution weights that map dy to dx. */
+ * convolutions: w is [1,1,out,in], which are the convolution weights that map dy to dx.
+ *
+ * With ZN_MATH_I8, products with quantised weights are computed in 8-bit integers (kernels/matrix_i8.h). Layers with a
+ * bias are not: in transformers they embed, modulate and finish, which is little work and needs the precision. */
 #include "kernels/matrix.h"
 
 #include "base/fail.h"
+#include "kernels/matrix_i8.h"
 #include "ops/ops.h"
 
 static zn_status shape(zn_node *n)
@@ -20,21 +24,63 @@ static zn_status shape(zn_node *n)
     return ZN_OK;
 }
 
+/* Kept between runs; the format of the weights is looked at in each run, as their owner may exchange them. */
+typedef struct choice {
+    bool i8; /* where the weights allow it */
+    uint32_t cpu;
+} choice;
+
+static int64_t row_count(const zn_node *n) { return zn_shape_count(n->shape) / n->shape.dim[3]; }
+
+static bool may_use_i8(const zn_node *n, const zn_prepare *p)
+{
+    return p->math == ZN_MATH_I8 && n->source_count == 2 && n->source[0]->shape.dim[3] % ZN_I8_GROUP == 0;
+}
+
 static zn_needs needs(const zn_node *n, const zn_prepare *p)
 {
-    (void)n;
-    (void)p;
-    return (zn_needs){ .thread_scratch = ZN_MATRIX_SCRATCH };
+    const bool i8 = may_use_i8(n, p);
+    const size_t rows = i8 ? zn_i8_rows_bytes(row_count(n), (int)n->source[0]->shape.dim[3]) : 0;
+    return (zn_needs){ .thread_scratch = ZN_MATRIX_SCRATCH, .shared_scratch = rows, .prepared = sizeof(choice) };
+}
+_Static_assert((int)ZN_I8_SCRATCH <= (int)ZN_MATRIX_SCRATCH, "enough for both");
+
+static void prepare(const zn_node *n, const zn_prepare *p, void *prepared)
+{
+    *(choice *)prepared = (choice){ may_use_i8(n, p), p->cpu };
+}
+
+static bool uses_i8(const zn_node *n, const choice *k)
+{
+    const zn_packed *w = n->source[1]->packed;
+    return k->i8 && w && zn_matrix_i8_pays(w, k->cpu);
+}
+
+static void run_i8(const zn_node *n, const zn_launch_context *c)
+{
+    const int64_t rows = row_count(n);
+    const int in = (int)n->source[0]->shape.dim[3];
+    const zn_i8_rows x = zn_i8_rows_at(c->shared, rows, in);
+    const zn_matrix_codes_args codes = { .x = n->source[0]->data, .q = x, .in = in };
+    const zn_matrix_i8_args product = {
+        .x = x, .w = *n->source[1]->packed, .y = n->data, .rows = rows, .in = in, .out = (int)n->shape.dim[3]
+    };
+    zn_launch(c, zn_k_matrix_codes, rows, 8, &codes);
+    zn_launch(c, zn_k_matrix_i8, zn_matrix_i8_units(&product), 1, &product);
 }
 
 static void run(const zn_node *n, const zn_launch_context *c)
 {
     const zn_node *x = n->source[0], *w = n->source[1];
+    if (uses_i8(n, c->prepared)) {
+        run_i8(n, c);
+        return;
+    }
     const zn_matrix_args a = { .x = x->data,
                                .w = w->packed ? *w->packed : zn_packed_floats(w->data, w->shape.dim[3]),
                                .bias = n->source_count > 2 ? n->source[2]->data : NULL,
                                .y = n->data,
-                               .rows = zn_shape_count(x->shape) / x->shape.dim[3],
+                               .rows = row_count(n),
                                .in = (int)w->shape.dim[3],
                                .out = (int)w->shape.dim[2] };
     zn_launch(c, zn_k_matrix, zn_matrix_units(&a), 1, &a);
@@ -57,11 +103,24 @@ static double flops(const zn_node *n)
     return 2.0 * (double)zn_shape_count(n->shape) * (double)n->source[0]->shape.dim[3];
 }
 
+static zn_math math(const zn_node *n, const zn_prepare *p)
+{
+    return uses_i8(n, &(choice){ may_use_i8(n, p), p->cpu }) ? ZN_MATH_I8 : ZN_MATH_F32;
+}
+
+static const char *kernel(const zn_node *n, const zn_prepare *p)
+{
+    return math(n, p) == ZN_MATH_I8 ? "matrix-i8" : "matrix";
+}
+
 const zn_op zn_op_matrix = { .name = "matrix",
                              .shape = shape,
                              .run = run,
                              .gradient = gradient,
                              .needs = needs,
+                             .prepare = prepare,
+                             .math = math,
+                             .kernel = kernel,
                              .flops = flops,
                              .takes_packed = true };
 

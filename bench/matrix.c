@@ -1,0 +1,142 @@
+/* Speed of the products with packed weights, of one thread, in CPU time: the machine may be busy with other work.
+ *
+ *     matrix [SECONDS]         at least this long for each product (0.5)
+ *
+ * For each format and shape of Z-Image and its text encoder: fp32 after unpacking, and 8-bit integers where the format
+ * has them, in GFLOP/s and GOP/s, as a share of the CPU's peak for that arithmetic. */
+#define _POSIX_C_SOURCE 200809L
+#include "kernels/matrix.h"
+#include "base/alloc.h"
+#include "base/convert.h"
+#include "base/cpu.h"
+#include "kernels/matrix_i8.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <zenith/codec.h>
+
+typedef struct format {
+    const char *name;
+    zn_dtype dtype;
+    zn_mlx_form form;
+} format;
+
+static const format formats[] = {
+    { "q4_0", ZN_Q4_0, { 0, 0 } },    { "q4_k", ZN_Q4_K, { 0, 0 } }, { "mlx4/32", ZN_F32, { 4, 32 } },
+    { "mlx4/64", ZN_F32, { 4, 64 } }, { "q5_k", ZN_Q5_K, { 0, 0 } }, { "q6_k", ZN_Q6_K, { 0, 0 } },
+    { "q8_0", ZN_Q8_0, { 0, 0 } },    { "bf16", ZN_BF16, { 0, 0 } }, { "f32", ZN_F32, { 0, 0 } },
+};
+static const int shapes[][3] = {
+    { 1056, 3840, 3840 }, { 1056, 3840, 10240 }, { 1056, 10240, 3840 }, { 32, 2560, 9728 }
+};
+enum { FORMATS = sizeof formats / sizeof *formats, SHAPES = sizeof shapes / sizeof *shapes };
+
+static double seconds = 0.5;
+
+static double cpu_time(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Any codes do: their values do not change the speed, but a scale that is not finite might. */
+static zn_packed weights(const format *f, int in, int out, uint8_t *data, uint8_t *scales)
+{
+    const size_t bits = (size_t)f->form.bits, block = zn_dtype_block(f->dtype), size = zn_dtype_size(f->dtype);
+    const size_t row = bits ? (size_t)in * bits / 8 : (size_t)in / block * size;
+    const size_t groups = bits ? (size_t)(in / f->form.group) : 0;
+    return (zn_packed){ .data = data,
+                        .row_bytes = row,
+                        .dtype = f->dtype,
+                        .form = f->form,
+                        .scales = bits ? scales : NULL,
+                        .biases = scales + groups * (size_t)out * 2,
+                        .scale_dtype = ZN_F16,
+                        .bias_dtype = ZN_F16,
+                        .groups = groups };
+}
+
+/* GFLOP/s of some units at a time, in turn. */
+static double rate(zn_body body, const void *args, int64_t units, double flops, void *scratch)
+{
+    const int64_t step = (units + 9) / 10;
+    int64_t done = 0;
+    body(args, (zn_range){ 0, step, scratch });
+    const double start = cpu_time();
+    double took;
+    do {
+        const int64_t begin = done % units / step * step, end = begin + step < units ? begin + step : units;
+        body(args, (zn_range){ begin, end, scratch });
+        done += end - begin;
+        took = cpu_time() - start;
+    } while (took < seconds);
+    return flops * (double)done / (double)units / took * 1e-9;
+}
+
+typedef struct memory {
+    float *x, *y;
+    uint8_t *data, *scales;
+    void *codes, *scratch;
+} memory;
+
+static void measure(const format *f, const int *z, const memory *m, double peak, double peak_i8, uint32_t cpu)
+{
+    const double flops = 2.0 * z[0] * z[1] * z[2];
+    const zn_matrix_args a = {
+        .x = m->x, .w = weights(f, z[1], z[2], m->data, m->scales), .y = m->y, .rows = z[0], .in = z[1], .out = z[2]
+    };
+    const double plain = rate(zn_k_matrix, &a, zn_matrix_units(&a), flops, m->scratch);
+    printf("%-8s %4d x %5d -> %5d  %7.1f  %3.0f%%", f->name, z[0], z[1], z[2], plain, 100 * plain / peak);
+    if (zn_matrix_i8_bits(&a.w)) {
+        const zn_matrix_i8_args b = {
+            .x = zn_i8_rows_at(m->codes, z[0], z[1]), .w = a.w, .y = m->y, .rows = z[0], .in = z[1], .out = z[2]
+        };
+        const zn_matrix_codes_args c = { m->x, b.x, z[1] };
+        zn_k_matrix_codes(&c, (zn_range){ 0, z[0], NULL });
+        const double quick = rate(zn_k_matrix_i8, &b, zn_matrix_i8_units(&b), flops, m->scratch);
+        printf("  %7.1f  %3.0f%%  %5.2f%s", quick, 100 * quick / peak_i8, quick / plain,
+               zn_matrix_i8_pays(&a.w, cpu) ? "" : "  not used");
+    }
+    printf("\n");
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    enum { ROWS = 1056, WIDE = 10240, NARROW = 3840 };
+    const size_t most = (size_t)NARROW * WIDE * sizeof(float);
+    const uint32_t cpu = zn_cpu_flags();
+    zn_machine machine;
+    memory m = { zn_calloc(ROWS * WIDE, sizeof(float)),
+                 zn_calloc(ROWS * WIDE, sizeof(float)),
+                 zn_calloc(most, 1),
+                 zn_calloc(most / 4, 1),
+                 zn_calloc(zn_i8_rows_bytes(ROWS, WIDE), 1),
+                 zn_calloc(ZN_MATRIX_SCRATCH, 1) };
+    seconds = argc > 1 ? atof(argv[1]) : seconds;
+    if (!m.x || !m.y || !m.data || !m.scales || !m.codes || !m.scratch ||
+        zn_machine_measure(1, ZN_PRECISION_F32, &machine) != ZN_OK) {
+        fprintf(stderr, "matrix: out of memory\n");
+        return 1;
+    }
+    for (size_t i = 0; i < ROWS * WIDE; i++)
+        m.x[i] = (float)(i * 2654435761u >> 16 & 255) / 128 - 1;
+    for (size_t i = 0; i < most; i++)
+        m.data[i] = (uint8_t)(i * 2654435761u >> 13 & 0x3f);
+    for (size_t i = 0; i < most / 4; i++)
+        m.scales[i] = i % 2 ? 0x2c : 0;
+    const bool dots = cpu & (ZN_CPU_AVX512VNNI | ZN_CPU_AVXVNNI | ZN_CPU_DOTPROD);
+    const double peak_i8 = machine.peak_gflops * (dots ? 4 : 2);
+    char text[128];
+    zn_cpu_text(cpu, text, sizeof text);
+    printf("%s; peak of fp32 %.0f GFLOP/s, of 8-bit integers %.0f GOP/s (%s)\n", text, machine.peak_gflops, peak_i8,
+           dots ? "one instruction for four products" : "two instructions for four products");
+    printf("weights  rows   inputs outputs   fp32  of peak   int8  of peak  ratio\n");
+    for (int f = 0; f < FORMATS; f++)
+        for (int s = 0; s < SHAPES; s++)
+            measure(&formats[f], shapes[s], &m, machine.peak_gflops, peak_i8, cpu);
+    return 0;
+}

@@ -1,0 +1,75 @@
+/* The product in 8-bit integers, scalar: rows are quantised as kernels/matrix_i8.h says, and multiplied with the
+ * weights as floats, with sums in double. That is the same up to the rounding of fp32. */
+#include "kernels/matrix_i8.h"
+
+#include "base/cpu.h"
+#include "base/least.h"
+
+#include <math.h>
+
+void zn_ref_matrix_codes(const void *matrix_codes_args, zn_range rows);
+void zn_ref_matrix_i8(const void *matrix_i8_args, zn_range units);
+
+int zn_matrix_i8_bits(const zn_packed *w)
+{
+    static const int bits[ZN_DTYPE_COUNT] = { [ZN_Q4_0] = 4, [ZN_Q4_1] = 4, [ZN_Q5_0] = 5, [ZN_Q5_1] = 5,
+                                              [ZN_Q8_0] = 8, [ZN_Q4_K] = 4, [ZN_Q5_K] = 5, [ZN_Q6_K] = 6 };
+    if (w->form.bits)
+        return w->form.bits < 4 ? 4 : w->form.bits;
+    return bits[w->dtype];
+}
+
+bool zn_matrix_i8_pays(const zn_packed *w, uint32_t cpu)
+{
+    const int bits = zn_matrix_i8_bits(w);
+    const uint32_t dots = ZN_CPU_AVX512VNNI | ZN_CPU_AVXVNNI | ZN_CPU_DOTPROD | ZN_CPU_I8MM;
+    return bits && !(cpu & ZN_CPU_CUDA) && (cpu & dots || cpu & ZN_CPU_AVX2);
+}
+
+static void group(const float *x, int8_t *codes, float *scale, float *sum)
+{
+    float most = 0;
+    int total = 0;
+    for (int i = 0; i < ZN_I8_GROUP; i++)
+        most = isfinite(x[i]) ? fmaxf(most, fabsf(x[i])) : INFINITY;
+    for (int i = 0; i < ZN_I8_GROUP; i++) {
+        codes[i] = isfinite(most) && most >= ZN_I8_LEAST ? (int8_t)rintf(x[i] * (127 / most)) : 0;
+        total += codes[i];
+    }
+    *scale = !isfinite(most) ? NAN : most < ZN_I8_LEAST ? 0 : most / 127;
+    *sum = *scale * (float)total;
+}
+
+void zn_ref_matrix_codes(const void *args, zn_range r)
+{
+    const zn_matrix_codes_args *a = args;
+    const int64_t groups = a->in / ZN_I8_GROUP;
+    for (int64_t i = r.begin * groups; i < r.end * groups; i++)
+        group(a->x + i * ZN_I8_GROUP, a->q.codes + i * ZN_I8_GROUP, a->q.scales + i, a->q.sums + i);
+}
+
+/* One element of the result; w: scratch for some of its weights. */
+static float element(const zn_matrix_i8_args *a, int64_t p, int64_t j, float *w)
+{
+    const int64_t groups = a->in / ZN_I8_GROUP;
+    double sum = 0;
+    for (int64_t i = 0; i < a->in; i++) {
+        if (i % ZN_I8_DEPTH == 0)
+            zn_packed_row(&a->w, j, i, zn_least(ZN_I8_DEPTH, a->in - i), w);
+        sum +=
+            (double)a->x.scales[p * groups + i / ZN_I8_GROUP] * a->x.codes[p * a->in + i] * (double)w[i % ZN_I8_DEPTH];
+    }
+    return (float)sum;
+}
+
+void zn_ref_matrix_i8(const void *args, zn_range r)
+{
+    const zn_matrix_i8_args *a = args;
+    const int64_t strips = zn_matrix_i8_strips(a);
+    for (int64_t u = r.begin; u < r.end; u++) {
+        const int64_t first = u / strips * ZN_I8_ROWS, begin = u % strips * ZN_I8_STRIP;
+        for (int64_t p = first; p < zn_least(first + ZN_I8_ROWS, a->rows); p++)
+            for (int64_t j = begin; j < zn_least(begin + ZN_I8_STRIP, a->out); j++)
+                a->y[p * a->out + j] = element(a, p, j, r.scratch);
+    }
+}

@@ -1,0 +1,49 @@
+/* Quantises rows to 8 bits (kernels/matrix_i8.h). Plain loops over a group, which compilers turn into vectors. */
+#include "kernels/matrix_i8.h"
+#include "kernels/simd/vec.h"
+
+#include <math.h>
+
+void ZN_KERNEL(matrix_codes)(const void *args, zn_range r);
+
+/* Largest magnitude; not finite if a value is not. As integers, NaN and infinity are above all other magnitudes. */
+static float largest(const float *x)
+{
+    uint32_t bits[ZN_I8_GROUP], top = 0;
+    float value;
+    memcpy(bits, x, sizeof bits);
+    for (int i = 0; i < ZN_I8_GROUP; i++) {
+        const uint32_t magnitude = bits[i] & 0x7fffffffu;
+        top = magnitude > top ? magnitude : top;
+    }
+    memcpy(&value, &top, sizeof value);
+    return value;
+}
+
+static void group(const float *x, int8_t *codes, float *scale, float *sum)
+{
+    const float most = largest(x), rounder = 0x1.8p23f; /* numbers next to it have no fraction */
+    if (!(most >= ZN_I8_LEAST) || most == INFINITY) {
+        memset(codes, 0, ZN_I8_GROUP);
+        *scale = *sum = most < ZN_I8_LEAST ? 0 : NAN;
+        return;
+    }
+    const float inverse = 127 / most;
+    int32_t rounded[ZN_I8_GROUP], total = 0;
+    for (int i = 0; i < ZN_I8_GROUP; i++)
+        rounded[i] = (int32_t)(x[i] * inverse + rounder - rounder);
+    for (int i = 0; i < ZN_I8_GROUP; i++) {
+        codes[i] = (int8_t)rounded[i];
+        total += rounded[i];
+    }
+    *scale = most / 127;
+    *sum = *scale * (float)total;
+}
+
+void ZN_KERNEL(matrix_codes)(const void *args, zn_range r)
+{
+    const zn_matrix_codes_args *a = args;
+    const int64_t groups = a->in / ZN_I8_GROUP;
+    for (int64_t i = r.begin * groups; i < r.end * groups; i++)
+        group(a->x + i * ZN_I8_GROUP, a->q.codes + i * ZN_I8_GROUP, a->q.scales + i, a->q.sums + i);
+}

@@ -1,0 +1,194 @@
+/* Reads packed weights as signed codes, w = s c + b (kernels/matrix_i8.h). One function per format; base/quant.c has
+ * the byte diagrams. Unsigned codes of n bits are shifted by 2^(n-1), and b makes up for it. */
+#ifndef ZN_SIMD_MATRIX_UNPACK_H
+#define ZN_SIMD_MATRIX_UNPACK_H
+
+#include "base/convert.h"
+#include "base/span.h"
+#include "kernels/matrix_i8.h"
+#include "kernels/simd/vec.h"
+
+/* Some groups of 32 weights of one output. */
+typedef struct weight_line {
+    int8_t *codes;
+    float *s; /* one per group; Q6_K: two */
+    float *b; /* one per group; not written for formats without */
+} weight_line;
+
+/* The scales and offsets of a format: two of s per group, and whether it has b. */
+static inline bool weights_split(const zn_packed *w) { return !w->form.bits && w->dtype == ZN_Q6_K; }
+static inline bool weights_shifted(const zn_packed *w)
+{
+    return w->form.bits || w->dtype == ZN_Q4_1 || w->dtype == ZN_Q5_1 || w->dtype == ZN_Q4_K || w->dtype == ZN_Q5_K;
+}
+
+VEC_INLINE float half_at(const uint8_t *p)
+{
+#if defined(__F16C__)
+    return _cvtsh_ss(zn_load16(p));
+#elif defined(__ARM_NEON)
+    __fp16 half;
+    memcpy(&half, p, sizeof half);
+    return (float)half;
+#else
+    return zn_f16_to_f32(zn_load16(p));
+#endif
+}
+
+/* 16 bytes as halves: element j in the low four bits of byte j, element j + 16 in the high ones. */
+VEC_INLINE void nibbles(const uint8_t *q, int less, int8_t *c)
+{
+    for (int j = 0; j < 16; j++) {
+        c[j] = (int8_t)((q[j] & 15) - less);
+        c[j + 16] = (int8_t)((q[j] >> 4) - less);
+    }
+}
+
+VEC_INLINE void five_bits(const uint8_t *q, uint32_t high, int8_t *c)
+{
+    for (int j = 0; j < 16; j++) {
+        c[j] = (int8_t)(((q[j] & 15) | (high >> j & 1) << 4) - 16);
+        c[j + 16] = (int8_t)((q[j] >> 4 | (high >> (j + 16) & 1) << 4) - 16);
+    }
+}
+
+/* The types with blocks of 32: d, perhaps m, perhaps the fifth bits, then the codes. */
+VEC_INLINE void read_blocks(const uint8_t *p, int groups, const weight_line *to, int bits, bool minimum)
+{
+    const int head = minimum ? 4 : 2, size = head + (bits == 8 ? 32 : bits == 5 ? 20 : 16);
+    for (int g = 0; g < groups; g++, p += size) {
+        int8_t *c = to->codes + g * ZN_I8_GROUP;
+        to->s[g] = half_at(p);
+        if (minimum)
+            to->b[g] = half_at(p + 2) + to->s[g] * (float)(bits == 5 ? 16 : 8);
+        if (bits == 8)
+            memcpy(c, p + head, ZN_I8_GROUP);
+        else if (bits == 5)
+            five_bits(p + head + 4, zn_load32(p + head), c);
+        else
+            nibbles(p + head, 8, c);
+    }
+}
+
+/* Scales and minima of the eight sub-blocks of Q4_K and Q5_K: six bits each, packed in 12 bytes. */
+VEC_INLINE void six_bits(const uint8_t *p, uint8_t scale[8], uint8_t minimum[8])
+{
+    for (int j = 0; j < 4; j++) {
+        scale[j] = p[j] & 63;
+        minimum[j] = p[j + 4] & 63;
+        scale[j + 4] = (uint8_t)((p[j + 8] & 15) | p[j] >> 6 << 4);
+        minimum[j + 4] = (uint8_t)(p[j + 8] >> 4 | p[j + 4] >> 6 << 4);
+    }
+}
+
+VEC_INLINE void read_k(const uint8_t *p, int groups, const weight_line *to, int bits)
+{
+    const int size = bits == 5 ? 176 : 144, shift = 1 << (bits - 1);
+    for (int g = 0; g < groups; g += 8, p += size) {
+        const float d = half_at(p), m = half_at(p + 2);
+        const uint8_t *fifth = p + 16, *q = bits == 5 ? p + 48 : p + 16;
+        uint8_t scale[8], minimum[8];
+        six_bits(p + 4, scale, minimum);
+        for (int j = 0; j < 8; j++) {
+            int8_t *c = to->codes + (g + j) * ZN_I8_GROUP;
+            const int high = 4 * (j % 2);
+            to->s[g + j] = d * (float)scale[j];
+            to->b[g + j] = to->s[g + j] * (float)shift - m * (float)minimum[j];
+            for (int l = 0; l < ZN_I8_GROUP; l++)
+                c[l] =
+                    (int8_t)(((q[32 * (j / 2) + l] >> high & 15) | (bits == 5 ? (fifth[l] >> j & 1) << 4 : 0)) - shift);
+        }
+    }
+}
+
+static void read_q6_k(const uint8_t *p, int groups, const weight_line *to)
+{
+    for (int g = 0; g < groups; g += 8, p += 210) {
+        const float d = half_at(p + 208);
+        for (int s = 0; s < 16; s++)
+            to->s[2 * g + s] = d * (float)(int8_t)p[192 + s];
+        for (int j = 0; j < 8; j++) {
+            const int h = j / 4, k = j % 4;
+            const uint8_t *low = p + 64 * h + 32 * (k % 2), *high = p + 128 + 32 * h;
+            int8_t *c = to->codes + (g + j) * ZN_I8_GROUP;
+            for (int l = 0; l < ZN_I8_GROUP; l++)
+                c[l] = (int8_t)(((low[l] >> 4 * (k / 2) & 15) | (high[l] >> 2 * k & 3) << 4) - 32);
+        }
+    }
+}
+
+/* A code may span two bytes. */
+static void mlx_codes(const uint8_t *p, int bits, int count, int8_t *c)
+{
+    const int shift = 1 << (bits - 1);
+    if (bits == 4)
+        for (int i = 0; i < count / 2; i++) {
+            c[2 * i] = (int8_t)((p[i] & 15) - 8);
+            c[2 * i + 1] = (int8_t)((p[i] >> 4) - 8);
+        }
+    else if (bits == 8)
+        for (int i = 0; i < count; i++)
+            c[i] = (int8_t)(p[i] - 128);
+    else
+        for (int i = 0; i < count; i++) {
+            const int at = i * bits, byte = at / 8, skip = at % 8;
+            const int pair = p[byte] | (skip + bits > 8 ? p[byte + 1] << 8 : 0);
+            c[i] = (int8_t)((pair >> skip & ((1 << bits) - 1)) - shift);
+        }
+}
+
+static void read_mlx(const zn_packed *w, int64_t row, int first, int groups, const weight_line *to)
+{
+    const int bits = w->form.bits, each = w->form.group / ZN_I8_GROUP; /* of our groups in one of theirs */
+    const size_t at = (size_t)row * w->groups + (size_t)(first / w->form.group), count = (size_t)(groups / each);
+    zn_to_f32(to->s, w->scales + at * zn_dtype_size(w->scale_dtype), w->scale_dtype, count);
+    zn_to_f32(to->b, w->biases + at * zn_dtype_size(w->bias_dtype), w->bias_dtype, count);
+    for (int g = groups - 1; g >= 0; g--) {
+        const float s = to->s[g / each];
+        to->b[g] = to->b[g / each] + s * (float)(1 << (bits - 1));
+        to->s[g] = s;
+    }
+    mlx_codes(w->data + (size_t)row * w->row_bytes + (size_t)first * (size_t)bits / 8, bits, groups * ZN_I8_GROUP,
+              to->codes);
+}
+
+/* Inputs from `first` on, which is a multiple of ZN_PACKED_STEP. groups: of 32, whole blocks. */
+static void read_weights(const zn_packed *w, int64_t row, int first, int groups, const weight_line *to)
+{
+    if (w->form.bits) {
+        read_mlx(w, row, first, groups, to);
+        return;
+    }
+    const uint8_t *p =
+        w->data + (size_t)row * w->row_bytes + (size_t)first / zn_dtype_block(w->dtype) * zn_dtype_size(w->dtype);
+    switch (w->dtype) {
+    case ZN_Q4_0:
+        read_blocks(p, groups, to, 4, false);
+        break;
+    case ZN_Q4_1:
+        read_blocks(p, groups, to, 4, true);
+        break;
+    case ZN_Q5_0:
+        read_blocks(p, groups, to, 5, false);
+        break;
+    case ZN_Q5_1:
+        read_blocks(p, groups, to, 5, true);
+        break;
+    case ZN_Q8_0:
+        read_blocks(p, groups, to, 8, false);
+        break;
+    case ZN_Q4_K:
+        read_k(p, groups, to, 4);
+        break;
+    case ZN_Q5_K:
+        read_k(p, groups, to, 5);
+        break;
+    case ZN_Q6_K:
+        read_q6_k(p, groups, to);
+        break;
+    default:
+        break; /* zn_matrix_i8_bits is 0 */
+    }
+}
+
+#endif

@@ -1,0 +1,198 @@
+/* Sums of products of 8-bit integers. dots[r][c] of a tile are sums over `steps` steps of four inputs each:
+ *
+ *     dots_tile(DOT_ROWS, DOT_COLUMNS, steps, bits, x, row, w, dots);
+ *
+ *     dots[r][c][lane] = sum over k < steps, i < 4 of x[r * row + 4k + i] * w[((k * columns + c) * VEC_LANES + lane) *
+ * 4 + i]
+ *
+ * w: signed codes of `bits` bits. x: as dots_prepare wrote it, from signed codes. x86 multiplies unsigned by signed
+ * bytes, so x is shifted by DOT_SHIFT there, and every sum is too large by DOT_SHIFT * (sum of w).
+ *
+ * Without VNNI, products are added in 16 bits as long as nothing can overflow: 255 * 2^(bits-1) * 2 for each step
+ * allows 2^(7-bits) steps. Codes of 8 bits allow none; there x is split into its high and low four bits, DOT_PLANES. */
+#ifndef ZN_SIMD_DOT_H
+#define ZN_SIMD_DOT_H
+
+#include "kernels/simd/vec.h"
+
+#if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
+#define DOT_VNNI 1
+#endif
+
+#if defined(__AVX512F__)
+typedef __m512i ivec;
+#define DOT_OP(name) _mm512_##name
+#define DOT_LOAD(p)  _mm512_loadu_si512(p)
+#elif defined(__AVX2__)
+typedef __m256i ivec;
+#define DOT_OP(name) _mm256_##name
+#define DOT_LOAD(p)  _mm256_loadu_si256((const __m256i *)(p))
+#endif
+
+enum { DOT_ROWS = 6, DOT_COLUMNS = VEC_REGISTERS / 16 };
+
+#if defined(__AVX2__)
+enum { DOT_SHIFT = 128 };
+#if defined(DOT_VNNI)
+enum { DOT_PLANES = 1 };
+#else
+enum { DOT_PLANES = 2 };
+#endif
+
+VEC_INLINE ivec dot_four(const uint8_t *x)
+{
+    int32_t four;
+    memcpy(&four, x, sizeof four);
+    return DOT_OP(set1_epi32)(four);
+}
+
+VEC_INLINE vec dot_to_vec(ivec v) { return DOT_OP(cvtepi32_ps)(v); }
+
+#if defined(DOT_VNNI)
+#if defined(__AVX512F__)
+#define DOT_ADD(sum, x, w) _mm512_dpbusd_epi32(sum, x, w)
+#else
+#define DOT_ADD(sum, x, w) _mm256_dpbusd_avx_epi32(sum, x, w)
+#endif
+
+VEC_INLINE void dots_tile(const int rows, const int columns, const int steps, const int bits, const uint8_t *x,
+                          int64_t row, int64_t plane, const int8_t *w, ivec dots[DOT_ROWS][DOT_COLUMNS])
+{
+    (void)bits, (void)plane;
+#pragma GCC unroll 6
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 2
+        for (int c = 0; c < columns; c++)
+            dots[r][c] = DOT_OP(set1_epi32)(0);
+#pragma GCC unroll 8
+    for (int k = 0; k < steps; k++) {
+        ivec v[DOT_COLUMNS];
+#pragma GCC unroll 2
+        for (int c = 0; c < columns; c++)
+            v[c] = DOT_LOAD(w + (k * columns + c) * VEC_LANES * 4);
+#pragma GCC unroll 6
+        for (int r = 0; r < rows; r++) {
+            const ivec four = dot_four(x + r * row + 4 * k);
+#pragma GCC unroll 2
+            for (int c = 0; c < columns; c++)
+                dots[r][c] = DOT_ADD(dots[r][c], four, v[c]);
+        }
+    }
+}
+#else
+/* Adds `factor` times the sums of steps [first,first+steps) to dots, or sets them. */
+VEC_INLINE void dots_batch(const int rows, const int columns, const int first, const int steps, const bool more,
+                           const short factor, const uint8_t *x, int64_t row, const int8_t *w,
+                           ivec dots[DOT_ROWS][DOT_COLUMNS])
+{
+    ivec half[DOT_ROWS][DOT_COLUMNS];
+#pragma GCC unroll 8
+    for (int k = first; k < first + steps; k++) {
+        ivec v[DOT_COLUMNS];
+#pragma GCC unroll 2
+        for (int c = 0; c < columns; c++)
+            v[c] = DOT_LOAD(w + (k * columns + c) * VEC_LANES * 4);
+#pragma GCC unroll 6
+        for (int r = 0; r < rows; r++) {
+            const ivec four = dot_four(x + r * row + 4 * k);
+#pragma GCC unroll 2
+            for (int c = 0; c < columns; c++) {
+                const ivec two = DOT_OP(maddubs_epi16)(four, v[c]);
+                half[r][c] = k == first ? two : DOT_OP(add_epi16)(half[r][c], two);
+            }
+        }
+    }
+    const ivec factors = DOT_OP(set1_epi16)(factor);
+#pragma GCC unroll 6
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 2
+        for (int c = 0; c < columns; c++) {
+            const ivec sum = DOT_OP(madd_epi16)(half[r][c], factors);
+            dots[r][c] = more ? DOT_OP(add_epi32)(dots[r][c], sum) : sum;
+        }
+}
+
+VEC_INLINE void dots_tile(const int rows, const int columns, const int steps, const int bits, const uint8_t *x,
+                          int64_t row, int64_t plane, const int8_t *w, ivec dots[DOT_ROWS][DOT_COLUMNS])
+{
+    if (bits == 8) {
+        dots_batch(rows, columns, 0, steps, false, 16, x, row, w, dots);
+        dots_batch(rows, columns, 0, steps, true, 1, x + plane, row, w, dots);
+        return;
+    }
+    const int most = bits == 4 ? 8 : bits == 5 ? 4 : 2;
+#pragma GCC unroll 4
+    for (int k = 0; k < steps; k += most)
+        dots_batch(rows, columns, k, most < steps - k ? most : steps - k, k > 0, 1, x, row, w, dots);
+}
+#endif
+
+/* Writes what dots_tile reads from `count` codes, a multiple of 32; `plane` bytes to the second plane. */
+VEC_INLINE void dots_prepare(const int8_t *codes, int64_t count, int bits, uint8_t *x, int64_t plane)
+{
+    if (DOT_PLANES == 1 || bits < 8)
+        for (int64_t i = 0; i < count; i++)
+            x[i] = (uint8_t)(codes[i] ^ -128);
+    else
+        for (int64_t i = 0; i < count; i++) {
+            x[i] = (uint8_t)(codes[i] ^ -128) >> 4;
+            x[i + plane] = codes[i] & 15;
+        }
+}
+
+#else /* signed by signed bytes */
+enum { DOT_SHIFT = 0, DOT_PLANES = 1 };
+#if defined(__ARM_NEON)
+typedef int32x4_t ivec;
+VEC_INLINE vec dot_to_vec(ivec v) { return vcvtq_f32_s32(v); }
+
+VEC_INLINE ivec dot_add(ivec sum, const uint8_t *x, const int8_t *w)
+{
+    const int8x16_t a = vreinterpretq_s8_s32(vld1q_dup_s32((const int32_t *)(const void *)x)), b = vld1q_s8(w);
+#if defined(__ARM_FEATURE_DOTPROD)
+    return vdotq_s32(sum, b, a);
+#else
+    const int16x8_t low = vmull_s8(vget_low_s8(a), vget_low_s8(b)), high = vmull_high_s8(a, b);
+    return vpadalq_s16(sum, vpaddq_s16(low, high));
+#endif
+}
+VEC_INLINE ivec dot_zero(void) { return vdupq_n_s32(0); }
+#else
+typedef int32_t ivec __attribute__((vector_size(16)));
+VEC_INLINE vec dot_to_vec(ivec v) { return (vec){ (float)v[0], (float)v[1], (float)v[2], (float)v[3] }; }
+
+VEC_INLINE ivec dot_add(ivec sum, const uint8_t *x, const int8_t *w)
+{
+    for (int lane = 0; lane < VEC_LANES; lane++)
+        for (int i = 0; i < 4; i++)
+            sum[lane] += (int8_t)x[i] * w[4 * lane + i];
+    return sum;
+}
+VEC_INLINE ivec dot_zero(void) { return (ivec){ 0 }; }
+#endif
+
+VEC_INLINE void dots_tile(const int rows, const int columns, const int steps, const int bits, const uint8_t *x,
+                          int64_t row, int64_t plane, const int8_t *w, ivec dots[DOT_ROWS][DOT_COLUMNS])
+{
+    (void)bits, (void)plane;
+#pragma GCC unroll 6
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 2
+        for (int c = 0; c < columns; c++)
+            dots[r][c] = dot_zero();
+#pragma GCC unroll 8
+    for (int k = 0; k < steps; k++)
+#pragma GCC unroll 6
+        for (int r = 0; r < rows; r++)
+#pragma GCC unroll 2
+            for (int c = 0; c < columns; c++)
+                dots[r][c] = dot_add(dots[r][c], x + r * row + 4 * k, w + (k * columns + c) * VEC_LANES * 4);
+}
+
+VEC_INLINE void dots_prepare(const int8_t *codes, int64_t count, int bits, uint8_t *x, int64_t plane)
+{
+    (void)bits, (void)plane;
+    memcpy(x, codes, (size_t)count);
+}
+#endif
+#endif

@@ -1,0 +1,149 @@
+/* Cases of the products with packed weights. */
+#include "simd_case.h"
+
+#include "kernels/matrix.h"
+#include "kernels/matrix_i8.h"
+#include "kernels/simd.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+void zn_ref_matrix_codes(const void *args, zn_range rows);
+
+#define SIZES(a) ((int)(sizeof(a) / sizeof *(a)))
+
+/* A product, and how its weights are packed: a dtype, or MLX codes of so many bits in groups. */
+typedef struct product {
+    int rows, in, out, dtype, bits, group;
+} product;
+
+static const product sizes[] = {
+    { 1, 3, 1, ZN_F32, 0, 0 },       { 5, 520, 37, ZN_F32, 0, 0 },   { 7, 70, 130, ZN_BF16, 0, 0 },
+    { 50, 544, 300, ZN_Q4_0, 0, 0 }, { 3, 1056, 20, ZN_Q8_0, 0, 0 }, { 1010, 32, 9, ZN_Q4_1, 0, 0 },
+    { 2, 768, 129, ZN_Q6_K, 0, 0 },  { 9, 608, 40, 0, 4, 32 },       { 4, 96, 140, 0, 4, 32 },
+};
+/* Every format, whole and broken tiles, one piece of the depth and several, and two blocks of rows. */
+static const product sizes_i8[] = {
+    { 1, 32, 1, ZN_Q4_0, 0, 0 },     { 7, 544, 70, ZN_Q4_0, 0, 0 }, { 1540, 32, 5, ZN_Q4_0, 0, 0 },
+    { 13, 96, 33, ZN_Q4_1, 0, 0 },   { 5, 160, 64, ZN_Q5_0, 0, 0 }, { 6, 64, 65, ZN_Q5_1, 0, 0 },
+    { 40, 576, 129, ZN_Q8_0, 0, 0 }, { 3, 768, 40, ZN_Q4_K, 0, 0 }, { 11, 256, 17, ZN_Q5_K, 0, 0 },
+    { 50, 1280, 20, ZN_Q6_K, 0, 0 }, { 12, 608, 40, 0, 4, 32 },     { 4, 640, 100, 0, 4, 64 },
+    { 2, 768, 30, 0, 8, 128 },       { 8, 96, 9, 0, 2, 32 },        { 2, 96, 9, 0, 3, 32 },
+    { 3, 128, 12, 0, 5, 64 },        { 49, 128, 12, 0, 6, 64 },
+};
+
+static const char *name_of(const product *z)
+{
+    static char text[32];
+    snprintf(text, sizeof text, "MLX %d/%d", z->bits, z->group);
+    return z->bits ? text : zn_dtype_name((zn_dtype)z->dtype);
+}
+
+/* Codes are any bytes; scales are bfloat16 or float16 near 1 written over them. */
+static zn_packed packed_case(const product *z)
+{
+    static uint8_t codes[1 << 18], scales[1 << 16];
+    const int dtype = z->dtype, group = z->group ? z->group : 32;
+    const size_t block = zn_dtype_block((zn_dtype)dtype), size = zn_dtype_size((zn_dtype)dtype);
+    const size_t row = z->bits ? (size_t)(z->in * z->bits / 8) : (size_t)z->in / block * size;
+    for (size_t i = 0; i < sizeof codes; i++)
+        codes[i] = (uint8_t)(i * 2654435761u >> 13);
+    for (size_t i = 0; i < sizeof scales; i++)
+        scales[i] = (uint8_t)(i % 2 ? 0x3c : i * 37);
+    for (size_t at = 0; !z->bits && block > 1 && at + size <= row * (size_t)z->out; at += size) {
+        const size_t d = dtype == ZN_Q6_K ? 208 : 0; /* the scale of a block; some have a minimum after it */
+        memcpy(codes + at + d, &(uint16_t){ 0x2e66 }, 2);
+        if (dtype == ZN_Q4_1 || dtype == ZN_Q5_1 || dtype == ZN_Q4_K || dtype == ZN_Q5_K)
+            memcpy(codes + at + 2, &(uint16_t){ 0xb000 }, 2);
+    }
+    for (size_t at = 0; !z->bits && dtype == ZN_BF16 && at < row * (size_t)z->out; at += 2)
+        codes[at + 1] = (uint8_t)(codes[at + 1] & 0x81) | 0x3e;
+    return (zn_packed){ .data = codes,
+                        .row_bytes = row,
+                        .dtype = (zn_dtype)dtype,
+                        .form = { z->bits, group },
+                        .scales = z->bits ? scales : NULL,
+                        .biases = scales + (size_t)(z->in / group * z->out) * 2,
+                        .scale_dtype = ZN_F16,
+                        .bias_dtype = ZN_F16,
+                        .groups = (size_t)z->in / (size_t)group };
+}
+
+static void matrix(simd_case *c, int index)
+{
+    static zn_matrix_args a;
+    const product *z = &sizes[index];
+    a = (zn_matrix_args){ .x = simd_normal((int64_t)z->rows * z->in, 1),
+                          .bias = index % 2 ? simd_normal(z->out, 1) : NULL,
+                          .rows = z->rows,
+                          .in = z->in,
+                          .out = z->out };
+    a.w = !z->bits && z->dtype == ZN_F32 ? zn_packed_floats(simd_normal((int64_t)z->in * z->out, 1), z->in)
+                                         : packed_case(z);
+    snprintf(c->text, sizeof c->text, "%d rows %d->%d of %s", z->rows, z->in, z->out, name_of(z));
+    c->args = &a;
+    c->units = zn_matrix_units(&a);
+    c->scratch = ZN_MATRIX_SCRATCH;
+    c->tolerance = 3e-6;
+    simd_output(c, &a.y, (int64_t)z->rows * z->out);
+}
+
+enum { MOST = 1 << 16 };
+
+/* Rows with a group of zeros, and one with tiny values. */
+static const float *some_rows(int64_t count)
+{
+    static float x[MOST];
+    memcpy(x, simd_normal(count, 1), sizeof *x * (size_t)count);
+    for (int i = 0; i < ZN_I8_GROUP; i++)
+        x[count - 1 - i] = (float)i * 1e-36f;
+    if (count > ZN_I8_GROUP)
+        memset(x, 0, sizeof *x * ZN_I8_GROUP);
+    return x;
+}
+
+static void matrix_i8(simd_case *c, int index)
+{
+    static zn_matrix_i8_args a;
+    static float block[MOST];
+    const product *z = &sizes_i8[index];
+    a = (zn_matrix_i8_args){
+        .x = zn_i8_rows_at(block, z->rows, z->in), .w = packed_case(z), .rows = z->rows, .in = z->in, .out = z->out
+    };
+    zn_ref_matrix_codes(&(zn_matrix_codes_args){ some_rows((int64_t)z->rows * z->in), a.x, z->in },
+                        (zn_range){ 0, z->rows, NULL });
+    snprintf(c->text, sizeof c->text, "%d rows %d->%d of %s", z->rows, z->in, z->out, name_of(z));
+    c->args = &a;
+    c->units = zn_matrix_i8_units(&a);
+    c->scratch = ZN_I8_SCRATCH;
+    c->tolerance = 3e-6;
+    simd_output(c, &a.y, (int64_t)z->rows * z->out);
+}
+
+/* The codes, as floats of any bits, must be the same in every build. */
+static void codes(simd_case *c, int index)
+{
+    static const int shapes[][2] = { { 1, 32 }, { 9, 96 }, { 3, 1056 } };
+    static zn_matrix_codes_args a;
+    const int rows = shapes[index % 3][0], in = shapes[index % 3][1];
+    float *x = (float *)(uintptr_t)some_rows((int64_t)rows * in);
+    if (index == 3) {
+        x[0] = NAN;
+        x[rows * in - 1] = -INFINITY;
+    }
+    a = (zn_matrix_codes_args){ .x = x, .in = in };
+    snprintf(c->text, sizeof c->text, "%d rows of %d%s", rows, in, index == 3 ? ", not finite" : "");
+    c->args = &a;
+    c->units = rows;
+    simd_output(c, &a.q.scales, rows * in / ZN_I8_GROUP);
+    simd_output(c, &a.q.sums, rows * in / ZN_I8_GROUP);
+    simd_output(c, (float **)(void *)&a.q.codes, rows * in / (int64_t)sizeof(float));
+}
+
+const simd_family simd_matrix_families[] = {
+    { matrix, ZN_SIMD_matrix, SIZES(sizes) },
+    { codes, ZN_SIMD_matrix_codes, 4 },
+    { matrix_i8, ZN_SIMD_matrix_i8, SIZES(sizes_i8) },
+    { NULL, 0, 0 },
+};
