@@ -49,13 +49,17 @@ static zn_status by_codec(session *s, const char *input, trip *t)
         return status;
     t->encode_ms = now_ms() - start;
     session_explain(s);
+    if (o->memory) { /* read again for the comparison: decoding gets its share of the budget */
+        zn_image_free(t->original);
+        t->original = NULL;
+    }
     progress_begin(&s->bar, "decode", base + scale * share, scale * (1 - share));
     start = now_ms();
     status = zn_decode(s->codec, t->latent, &t->result);
     t->decode_ms = now_ms() - start;
     if (status == ZN_OK)
         session_explain(s);
-    return status;
+    return status == ZN_OK && !t->original ? zn_image_read(input, &reading, &t->original) : status;
 }
 
 /* With a diffusion autoencoder, the original is the part of the image that the model uses. */

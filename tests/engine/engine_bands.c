@@ -2,6 +2,8 @@
 #include "engine_bands.h"
 
 #include "base/alloc.h"
+#include "graph/context.h"
+#include "graph/packs.h"
 #include "models/zenith/zenith.h"
 #include "part_run.h"
 
@@ -119,6 +121,42 @@ void bands_cost_little(void **state)
         fail_msg("%.3f times the work: %s", zn_runner_overhead(r), zn_runner_plan(r));
     zn_runner_free(r);
     zn_pool_free(pool);
+    zn_model_free(m);
+}
+
+/* Layers that compute whole squares need no more rows at a time than the squares of a few of them have. */
+void squares_fit_small_budgets(void **state)
+{
+    (void)state;
+    zn_model *m = model_of("zenith-r");
+    zn_pool *pool = pool_of(1);
+    const zn_runner_options o = { .pool = pool, .streams = true };
+    const size_t encoder = least_of(m, ZN_ENCODER, ZN_SHAPE(1, 4000, 6000, 3), o);
+    const size_t decoder = least_of(m, ZN_DECODER, ZN_SHAPE(1, 500, 750, 16), o);
+    if (encoder > (size_t)200 * MIB || decoder > (size_t)200 * MIB)
+        fail_msg("the encoder takes %zu MiB, the decoder %zu", encoder / MIB, decoder / MIB);
+    zn_pool_free(pool);
+    zn_model_free(m);
+}
+
+/* Weights that a stage has packed stay for the next run, so each of several stages counts those of all. */
+void packed_weights_count(void **state)
+{
+    (void)state;
+    zn_model *m = model_of("taef2"); /* norms over the whole map: several stages */
+    zn_context *context;
+    assert_int_equal(zn_context_new(1, &context), ZN_OK);
+    zn_packs *packs;
+    assert_int_equal(zn_packs_new(zn_context_packs(context), &packs), ZN_OK);
+    zn_runner_options o = { .pool = zn_context_pool(context), .streams = true };
+    const zn_shape shape = ZN_SHAPE(1, 128, 128, 32);
+    const size_t apart = least_of(m, ZN_DECODER, shape, o);
+    o.packs = packs;
+    const size_t together = least_of(m, ZN_DECODER, shape, o);
+    if (together <= apart)
+        fail_msg("%zu MiB with a cache, %zu without", together / MIB, apart / MIB);
+    zn_packs_free(packs);
+    zn_context_free(context);
     zn_model_free(m);
 }
 

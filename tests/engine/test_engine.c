@@ -236,6 +236,8 @@ int main(void)
         cmocka_unit_test(tiles_equal_the_whole),
         cmocka_unit_test(bands_equal_the_whole),
         cmocka_unit_test(bands_cost_little),
+        cmocka_unit_test(squares_fit_small_budgets),
+        cmocka_unit_test(packed_weights_count),
         cmocka_unit_test(nan_in_a_band_names_its_stage),
         cmocka_unit_test(fusion_does_not_change_the_result),
         cmocka_unit_test(a_bad_shape_is_one_sentence),

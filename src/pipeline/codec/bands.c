@@ -28,13 +28,17 @@ struct zn_bands {
     zn_node *input, *output;
     zn_prepare prepare;
     int nodes, count, now; /* now: the band that is running */
-    int64_t rows, lag;     /* of output for each band, and that it is behind the input */
+    int64_t rows, lag;     /* of output for each band, and that it follows the input by */
     step *steps;           /* [count][nodes] */
-    bool *live;            /* maps that lead to the output; this and what follows by index of the node */
-    int64_t *height;       /* of the whole map */
-    int64_t *block;        /* side of the squares that its kernel computes */
-    size_t *window_at;     /* byte of `memory` where the node's buffer begins */
-    size_t *tail_at;       /* and where the rows that it keeps do */
+    size_t step_capacity, flops_capacity;
+    bool *live;        /* maps that lead to the output; this and what follows by index of the node */
+    int64_t *height;   /* of the whole map */
+    int *last;         /* index of the last node that reads it */
+    bool *saves;       /* its rows take no more memory than those that it is the last to read */
+    int64_t *block;    /* side of the squares that its kernel computes */
+    int64_t *phase;    /* row where the first of them begins */
+    size_t *window_at; /* byte of `memory` where the node's buffer begins */
+    size_t *tail_at;   /* and where the rows that it keeps do */
     size_t windows, tails;
     double *flops; /* by band */
     char *memory;
@@ -57,8 +61,11 @@ static void mark_live(zn_bands *b)
     b->live[b->output->index] = true;
     for (int i = b->output->index; i > b->input->index; i--) {
         const zn_node *n = zn_graph_at(b->graph, i);
-        for (int s = 0; s < n->source_count && b->live[i]; s++)
-            b->live[n->source[s]->index] |= !zn_is_constant(n->source[s]);
+        for (int s = 0; s < n->source_count && b->live[i]; s++) {
+            const int source = n->source[s]->index;
+            b->live[source] |= !zn_is_constant(n->source[s]);
+            b->last[source] = i > b->last[source] ? i : b->last[source];
+        }
     }
 }
 
@@ -118,7 +125,7 @@ static void find_ends(const zn_bands *b, int64_t end, int64_t *ends)
         const zn_node *n = zn_graph_at(b->graph, i);
         if (!b->live[i])
             continue;
-        ends[i] = round_up(ends[i], b->block[i]);
+        ends[i] = round_up(ends[i] - b->phase[i], b->block[i]) + b->phase[i];
         for (int s = 0; s < n->source_count; s++) {
             const bool moved = s == 0 && is_live(b, n->source[0]);
             const int64_t reached = moved ? reach_beyond(b, n, (span){ ends[i] - 1, ends[i] }).end : ends[i];
@@ -128,13 +135,11 @@ static void find_ends(const zn_bands *b, int64_t end, int64_t *ends)
     }
 }
 
-/* Rows to make. Every band takes so many new rows of the input: the first ones make no output yet, and in the last ones
- * there is no more input. Otherwise the first band would have to make everything that the first output depends on. */
-static void plan_made(zn_bands *b, int band, int64_t *ends)
+/* Rows to make in a band: up to `ends`. */
+static void plan_made(zn_bands *b, int band, const int64_t *ends)
 {
     step *now = step_of(b, band, zn_graph_at(b->graph, 0));
     const step *before = band ? now - b->nodes : NULL;
-    find_ends(b, (band + 1) * b->rows - b->lag, ends);
     for (int i = 0; i < b->nodes; i++) {
         const int64_t done = before ? before[i].made.end : 0;
         now[i] = (step){ .made = { done, done }, .kept = before ? before[i].keep : 0 };
@@ -143,13 +148,103 @@ static void plan_made(zn_bands *b, int band, int64_t *ends)
     }
 }
 
-/* Rows of output that the bands are behind the input: what its first row depends on. */
+/* Rows of output that the bands follow the input by: what its first row depends on. */
 static int64_t lag_of(const zn_bands *b, int64_t *ends)
 {
     find_ends(b, 0, ends);
     const int64_t in = b->height[b->input->index], out = b->height[b->output->index];
     const int64_t rows = ends[b->input->index] * out / in;
     return rows > 0 ? rows : 0;
+}
+
+/* ---- running ahead of the output ---- */
+
+/* The rows of n that can be made of `ends` rows of its sources: up to `most`, and whole squares. */
+static int64_t makeable(const zn_bands *b, const zn_node *n, const int64_t *ends, int64_t done, int64_t most)
+{
+    const int64_t block = b->block[n->index], phase = b->phase[n->index];
+    int64_t low = done, high = zn_least(most, b->height[n->index]);
+    for (int s = 1; s < n->source_count; s++)
+        high = is_live(b, n->source[s]) ? zn_least(high, ends[n->source[s]->index]) : high;
+    while (low < high) { /* the last row that depends only on rows that are there */
+        const int64_t middle = low + (high - low + 1) / 2;
+        const bool fits =
+            !is_live(b, n->source[0]) || reach_of(b, n, (span){ middle - 1, middle }).end <= ends[n->source[0]->index];
+        low = fits ? middle : low;
+        high = fits ? high : middle - 1;
+    }
+    const int64_t whole = round_up(low - phase - block + 1, block) + phase;
+    return low == b->height[n->index] || low == done ? low : whole > done ? whole : done;
+}
+
+/* Lets layers that save memory make all rows that their sources' rows suffice for. */
+static void extend(const zn_bands *b, int64_t *ends)
+{
+    for (int i = b->input->index; i < b->nodes; i++) {
+        const zn_node *n = zn_graph_at(b->graph, i);
+        if (!b->live[i])
+            continue;
+        ends[i] = zn_least(ends[i] < 0 ? 0 : ends[i], b->height[i]);
+        if (b->saves[i])
+            ends[i] = makeable(b, n, ends, ends[i], b->height[i]);
+    }
+}
+
+/* Rows of the sources of n that its rows up to `end` depend on. */
+static void want_sources(const zn_bands *b, const zn_node *n, int64_t end, int64_t *wants)
+{
+    for (int s = 0; s < n->source_count; s++) {
+        int64_t *source = &wants[n->source[s]->index];
+        if (!is_live(b, n->source[s]))
+            continue;
+        const int64_t needed = s == 0 ? reach_of(b, n, (span){ end - 1, end }).end : end;
+        *source = needed > *source ? needed : *source;
+    }
+}
+
+static int64_t done_of(const zn_bands *b, int node)
+{
+    return b->count ? step_of(b, b->count - 1, zn_graph_at(b->graph, node))->made.end : 0;
+}
+
+/* Rows that a node should make in a band: as many as the output, at its own resolution, and whole squares. */
+static int64_t share_of(const zn_bands *b, int node)
+{
+    const int64_t rows = b->rows * b->height[node] / b->height[b->output->index];
+    return round_up(rows > 1 ? rows : 1, b->block[node]);
+}
+
+static bool too_many(const zn_bands *b, const int64_t *ends)
+{
+    for (int i = 0; i < b->nodes; i++)
+        if (b->live[i] && ends[i] - done_of(b, i) > 2 * share_of(b, i))
+            return true;
+    return false;
+}
+
+/* What can be made of `input` rows of the input and is needed for `ends`: rows of the layers that save memory, and what
+ * they depend on. False: nothing. */
+static bool find_early(const zn_bands *b, int64_t input, const int64_t *ends, int64_t *early)
+{
+    int64_t *can = early + b->nodes;
+    bool any = false;
+    for (int i = 0; i < b->nodes; i++) {
+        const zn_node *n = zn_graph_at(b->graph, i);
+        early[i] = done_of(b, i);
+        const int64_t most = b->block[i] > 1 ? zn_least(ends[i], early[i] + share_of(b, i)) : ends[i];
+        if (b->live[i])
+            can[i] = n == b->input ? zn_least(input, ends[i]) : makeable(b, n, can, early[i], most);
+    }
+    for (int i = b->nodes - 1; i > b->input->index; i--) {
+        const zn_node *n = zn_graph_at(b->graph, i);
+        if (b->live[i] && can[i] > early[i] && b->saves[i])
+            early[i] = can[i];
+        if (b->live[i] && early[i] > done_of(b, i)) {
+            any = true;
+            want_sources(b, n, early[i], early);
+        }
+    }
+    return any;
 }
 
 static int64_t greatest_common_divisor(int64_t a, int64_t c) { return c ? greatest_common_divisor(c, a % c) : a; }
@@ -258,18 +353,53 @@ static bool measure_band(zn_bands *b, int band)
     return good;
 }
 
-static bool plan_bands(zn_bands *b, int64_t *ends)
+/* *possible: every op does as planned. */
+static zn_status add_band(zn_bands *b, const int64_t *ends, bool *possible)
 {
-    for (int band = 0; band < b->count; band++) {
-        plan_made(b, band, ends);
-        for (int i = b->input->index; i < b->nodes; i++)
-            if (b->live[i])
-                plan_window(b, zn_graph_at(b->graph, i), step_of(b, band, zn_graph_at(b->graph, i)));
-        if (!measure_band(b, band))
-            return false;
+    const int band = b->count;
+    if (!ZN_GROW(b->steps, b->step_capacity, (band + 1) * b->nodes) || !ZN_GROW(b->flops, b->flops_capacity, band + 1))
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a plan of bands");
+    b->count++;
+    b->flops[band] = 0;
+    plan_made(b, band, ends);
+    for (int i = b->input->index; i < b->nodes; i++)
+        if (b->live[i])
+            plan_window(b, zn_graph_at(b->graph, i), step_of(b, band, zn_graph_at(b->graph, i)));
+    *possible = measure_band(b, band);
+    if (*possible)
         plan_held(b, band);
+    return ZN_OK;
+}
+
+/* Adds bands before the one that makes `ends`, while a layer would make many more rows in that one than in others. */
+static zn_status lead_up(zn_bands *b, const int64_t *ends, int64_t *early, bool *possible)
+{
+    int64_t input = done_of(b, b->input->index);
+    while (*possible && too_many(b, ends)) {
+        if (find_early(b, input, ends, early))
+            ZN_TRY(add_band(b, early, possible));
+        else if (input >= ends[b->input->index])
+            break;
+        input += share_of(b, b->input->index);
     }
-    return true;
+    return ZN_OK;
+}
+
+/* Every band takes so many new rows of the input: the first ones make no output yet, and in the last ones there is no
+ * more input. Otherwise the first band would have to make everything that the first output depends on. Where layers
+ * compute large squares, some bands would make many more rows than others, so others lead up to them. */
+static zn_status plan_bands(zn_bands *b, int64_t *ends, int64_t *early, bool *possible)
+{
+    const int64_t out = b->height[b->output->index];
+    *possible = true;
+    for (int64_t end = b->rows - b->lag; end < out + b->rows && *possible; end += b->rows) {
+        find_ends(b, end, ends);
+        extend(b, ends);
+        ZN_TRY(lead_up(b, ends, early, possible));
+        if (*possible)
+            ZN_TRY(add_band(b, ends, possible));
+    }
+    return ZN_OK;
 }
 
 /* Buffers share memory as the results of a whole run do; rows that are kept have their own. */
@@ -386,28 +516,55 @@ static zn_status allocate_plan(zn_bands *b)
     const size_t nodes = (size_t)b->nodes + 1;
     b->live = zn_calloc(nodes, sizeof *b->live);
     b->height = zn_calloc(nodes, sizeof *b->height);
+    b->last = zn_calloc(nodes, sizeof *b->last);
+    b->saves = zn_calloc(nodes, sizeof *b->saves);
     b->block = zn_calloc(nodes, sizeof *b->block);
+    b->phase = zn_calloc(nodes, sizeof *b->phase);
     b->window_at = zn_calloc(nodes, sizeof *b->window_at);
     b->tail_at = zn_calloc(nodes, sizeof *b->tail_at);
-    return b->live && b->height && b->block && b->window_at && b->tail_at
+    return b->live && b->height && b->last && b->saves && b->block && b->phase && b->window_at && b->tail_at
                ? ZN_OK
                : ZN_FAIL(ZN_ENOMEM, "out of memory for a plan of bands");
 }
 
-/* Plans all bands; *possible: every op does as planned. */
 static zn_status plan_all(zn_bands *b, bool *possible)
 {
-    int64_t *ends = zn_calloc((size_t)b->nodes + 1, sizeof *ends);
-    if (ends) {
-        b->lag = lag_of(b, ends);
-        b->count = (int)((b->height[b->output->index] + b->lag + b->rows - 1) / b->rows);
-        b->flops = zn_calloc((size_t)b->count, sizeof *b->flops);
-        b->steps = zn_calloc((size_t)b->count * (size_t)b->nodes, sizeof *b->steps);
-    }
-    const bool memory = ends && b->flops && b->steps;
-    *possible = memory && plan_bands(b, ends);
+    const size_t nodes = (size_t)b->nodes + 1;
+    int64_t *ends = zn_calloc(3 * nodes, sizeof *ends); /* of the next band, and two lists for find_early */
+    if (!ends)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a plan of bands");
+    b->lag = lag_of(b, ends);
+    const zn_status status = plan_bands(b, ends, ends + nodes, possible);
     zn_free(ends);
-    return memory ? ZN_OK : ZN_FAIL(ZN_ENOMEM, "out of memory for a plan of bands");
+    return status;
+}
+
+static int64_t reach_end(const zn_bands *b, const zn_node *n, int64_t row)
+{
+    int64_t begin = row, end = row + 1;
+    if (n->op->reach)
+        n->op->reach(n, &b->prepare, &begin, &end);
+    return end;
+}
+
+/* A layer that reads whole squares, of `block` rows each, may have borders of squares elsewhere than at row 0. */
+static int64_t phase_of(const zn_bands *b, const zn_node *n)
+{
+    const int64_t block = b->block[n->index];
+    for (int64_t row = 1; row < block && n != b->input; row++)
+        if (reach_end(b, n, row) != reach_end(b, n, row - 1))
+            return reach_end(b, n, row) == reach_end(b, n, row + block - 1) ? row : 0;
+    return 0;
+}
+
+/* Whether rows of n take no more memory than the rows that it is the last to read. */
+static bool saves_memory(const zn_bands *b, const zn_node *n)
+{
+    size_t freed = 0;
+    for (int s = 0; s < n->source_count; s++)
+        if (is_live(b, n->source[s]) && b->last[n->source[s]->index] == n->index)
+            freed += row_bytes(n->source[s]) * (size_t)b->height[n->source[s]->index];
+    return freed >= row_bytes(n) * (size_t)b->height[n->index];
 }
 
 static void look_at_nodes(zn_bands *b)
@@ -418,7 +575,10 @@ static void look_at_nodes(zn_bands *b)
             continue;
         b->height[i] = n->whole_rows = n->shape.dim[1];
         b->block[i] = n->op->block ? n->op->block(n, &b->prepare) : 1;
+        b->phase[i] = phase_of(b, n);
     }
+    for (int i = 0; i < b->nodes; i++)
+        b->saves[i] = b->live[i] && i != b->input->index && saves_memory(b, zn_graph_at(b->graph, i));
 }
 
 zn_status zn_bands_new(zn_graph *g, zn_node *input, zn_node *output, const zn_prepare *p, int64_t rows, zn_bands **out,
@@ -456,7 +616,10 @@ void zn_bands_free(zn_bands *b)
         return;
     zn_free(b->live);
     zn_free(b->height);
+    zn_free(b->last);
+    zn_free(b->saves);
     zn_free(b->block);
+    zn_free(b->phase);
     zn_free(b->window_at);
     zn_free(b->tail_at);
     zn_free(b->flops);

@@ -56,15 +56,17 @@ void zn_codec_write_image(void *to, zn_region region, const float *map, size_t s
         zn_pixels_from_float(map, stride, image, region);
 }
 
-/* The other part's runner waits for the next image, unless it takes much of a budget. Returns the bytes it uses. */
+/* The other part's runner waits for the next image, unless it takes much of a budget. Returns the bytes that it and its
+ * packed weights use. */
 static size_t keep_other(zn_codec *c, zn_part part)
 {
-    zn_runner **other = &c->runner[part == ZN_ENCODER ? ZN_DECODER : ZN_ENCODER];
+    const zn_part index = part == ZN_ENCODER ? ZN_DECODER : ZN_ENCODER;
+    zn_runner **other = &c->runner[index];
     if (*other && c->compute.options.memory && zn_runner_bytes(*other) > c->compute.options.memory / 8) {
         zn_runner_free(*other);
         *other = NULL;
     }
-    return *other ? zn_runner_bytes(*other) : 0;
+    return *other ? zn_runner_bytes(*other) : c->packed[index];
 }
 
 zn_status zn_codec_runner(zn_codec *c, zn_part part, zn_shape shape, size_t held, zn_runner **out)
@@ -80,6 +82,7 @@ zn_status zn_codec_runner(zn_codec *c, zn_part part, zn_shape shape, size_t held
         options.held = c->compute.device ? 0 : held;
         options.streams = true;
         ZN_TRY(zn_runner_new(c->model, part, shape, &options, kept));
+        c->packed[part] = zn_runner_packed(*kept);
     }
     c->last = part;
     *out = *kept;

@@ -12,6 +12,7 @@ struct zn_codec {
     zn_compute compute;
     pthread_mutex_t lock;
     zn_runner *runner[2]; /* by part, for the last size used */
+    size_t packed[2];     /* bytes of packed weights, by part; they stay when a runner goes */
     zn_part last;
     zn_profile_row *rows;
     int row_count;

@@ -100,6 +100,7 @@ zn_shape zn_runner_output_shape(const zn_runner *r) { return r->output_shape; }
 const char *zn_runner_plan(const zn_runner *r) { return r->plan; }
 double zn_runner_flops(const zn_runner *r) { return r->flops; }
 size_t zn_runner_bytes(const zn_runner *r) { return r->needed; }
+size_t zn_runner_packed(const zn_runner *r) { return r->packed; }
 double zn_runner_overhead(const zn_runner *r) { return r->flops > 0 ? r->total / r->flops : 1; }
 double zn_runner_coarse(const zn_runner *r) { return r->total > 0 ? r->coarse / r->total : 0; }
 

@@ -69,6 +69,7 @@ ZN_MUST_USE zn_status zn_runner_stream(zn_runner *r, const zn_runner_io *io);
 const char *zn_runner_plan(const zn_runner *r); /* for people: segments, tiles, memory */
 double zn_runner_flops(const zn_runner *r);     /* direct-equivalent, convolutions, of the whole map */
 size_t zn_runner_bytes(const zn_runner *r);     /* memory that a run needs, without what the caller holds */
+size_t zn_runner_packed(const zn_runner *r);    /* packed weights among them; they stay in the cache */
 double zn_runner_overhead(const zn_runner *r);  /* operations of a run over those of the whole map at once, from 1 on */
 double zn_runner_coarse(const zn_runner *r);    /* share of the operations that are coarser than fp32, 0 to 1 */
 

@@ -12,6 +12,7 @@ struct zn_runner {
     zn_node *input_node, *output_node; /* of whole */
     size_t budget;                     /* without what the caller holds */
     size_t needed;                     /* by the stage that needs most */
+    size_t packed;                     /* weights of the whole network; part of it if there is a cache */
     zn_stage stages[ZN_MAX_SEGMENTS];
     int count;
     float *input, *output;             /* whole maps, unless the runner streams or the whole network runs at once */

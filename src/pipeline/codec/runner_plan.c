@@ -46,6 +46,9 @@ static size_t maps_of(const zn_runner *r, const zn_segment *s)
     return (reads ? zn_map_bytes(s->from->shape) : 0) + (leaves ? zn_map_bytes(s->to->shape) : 0);
 }
 
+/* Packed weights of all stages stay in the cache; without one every stage frees its own. */
+static size_t packed_of(const zn_runner *r) { return r->options.packs ? r->packed : 0; }
+
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 /* ---- whole ---- */
@@ -56,8 +59,9 @@ static zn_status plan_whole(zn_runner *r)
     const zn_prepare p = prepare_of(r);
     r->count = 1;
     ZN_TRY(zn_stage_build(r->whole, &s, 0, 0, &p, &r->stages[0]));
-    ZN_TRY(zn_stage_measure(&r->stages[0], 0));
+    ZN_TRY(zn_stage_measure(&r->stages[0], 0, 0));
     r->needed = r->stages[0].bytes;
+    r->packed = r->stages[0].packed;
     r->flops = zn_stage_work(&r->stages[0]);
     return r->flops < 0 ? ZN_FAIL(ZN_ENOMEM, "out of memory for a count of operations") : ZN_OK;
 }
@@ -71,7 +75,7 @@ static zn_status stage_try(zn_runner *r, const zn_segment *s, int64_t side, zn_s
     const zn_prepare p = prepare_of(r);
     zn_status status = zn_stage_build(r->whole, s, tile, tile, &p, st);
     if (status == ZN_OK)
-        status = zn_stage_measure(st, maps_of(r, s));
+        status = zn_stage_measure(st, maps_of(r, s), packed_of(r));
     if (status != ZN_OK)
         zn_stage_clear(st);
     return status;
@@ -125,7 +129,7 @@ static zn_status build_strips(zn_runner *r, const zn_segment *s, int64_t strips,
 static zn_status use_bands(zn_runner *r, int64_t rows, zn_stage *st, bool *possible)
 {
     ZN_TRY(zn_stage_use_bands(st, positions(r, st->segment.to, rows), possible));
-    return *possible ? zn_stage_measure(st, maps_of(r, &st->segment)) : ZN_OK;
+    return *possible ? zn_stage_measure(st, maps_of(r, &st->segment), packed_of(r)) : ZN_OK;
 }
 
 /* The largest bands of these strips that fit, if any do; and the least memory that any take. */

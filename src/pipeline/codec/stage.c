@@ -70,11 +70,12 @@ zn_status zn_stage_use_bands(zn_stage *st, int64_t rows, bool *possible)
     return zn_bands_new(st->graph, st->input, st->output, &st->prepare, rows, &st->bands, possible);
 }
 
-zn_status zn_stage_measure(zn_stage *st, size_t maps)
+zn_status zn_stage_measure(zn_stage *st, size_t maps, size_t packed)
 {
-    size_t activations, prepared;
-    ZN_TRY(zn_exec_estimate(st->graph, &st->output, 1, &st->prepare, &activations, &prepared));
-    st->bytes = (st->bands ? zn_bands_bytes(st->bands) : activations) + prepared + maps;
+    size_t activations;
+    ZN_TRY(zn_exec_estimate(st->graph, &st->output, 1, &st->prepare, &activations, &st->packed));
+    st->bytes = (st->bands ? zn_bands_bytes(st->bands) : activations) + maps;
+    st->bytes += st->packed > packed ? st->packed : packed;
     return ZN_OK;
 }
 

@@ -31,6 +31,7 @@ typedef struct zn_stage {
     zn_bands *bands; /* NULL: a window is run at once */
     double flops;    /* of one window */
     size_t bytes;    /* estimate */
+    size_t packed;   /* its packed weights, which are part of it */
     float *result;   /* whole output map, while the next stage reads it */
 } zn_stage;
 
@@ -40,8 +41,9 @@ ZN_MUST_USE zn_status zn_stage_build(zn_graph *whole, const zn_segment *s, int64
                                      const zn_prepare *p, zn_stage *st);
 /* Has the windows of a stage that was built run in bands of `rows` output rows, if that is possible. */
 ZN_MUST_USE zn_status zn_stage_use_bands(zn_stage *st, int64_t rows, bool *possible);
-/* Sets st->bytes: everything that a run of the stage needs, packed weights too, and `maps` bytes beside it. */
-ZN_MUST_USE zn_status zn_stage_measure(zn_stage *st, size_t maps);
+/* Sets st->bytes: everything that a run of the stage needs and `maps` bytes beside it. packed: bytes of the packed
+ * weights that are there meanwhile, those of this stage among them; 0: only these. */
+ZN_MUST_USE zn_status zn_stage_measure(zn_stage *st, size_t maps, size_t packed);
 double zn_stage_work(const zn_stage *st); /* operations of all windows; negative: out of memory */
 /* First input position of tile t's window on an axis, and the output position that corresponds to it. */
 ZN_MUST_USE zn_status zn_stage_window(const zn_stage *st, const zn_axis *a, int64_t t, int64_t *in, int64_t *out);
