@@ -12,7 +12,7 @@ source_root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d "${TMPDIR:-/tmp}/zenith-cli.XXXXXX") || exit 99
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 mkdir "$work/bin" "$work/home" "$work/run"
-ln -s "$(cd "$(dirname "$program")" && pwd)/$(basename "$program")" "$work/bin/zenith"
+cp "$program" "$work/bin/zenith" # not a link: beside its build tree the program finds the bundled weights
 
 cd "$work/run" || exit 99
 env -i PATH="$work/bin:$tools:$PATH" HOME="$work/home" XDG_DATA_HOME="$work/home/data" XDG_DATA_DIRS="$work/share" \

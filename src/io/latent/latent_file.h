@@ -49,6 +49,8 @@ ZN_MUST_USE zn_status zn_latent_check(const zn_latent *latent, const char *name,
 /* Number `index` of the *count latents in a tensor [C,H,W], [N,C,H,W] or [N,C,T,H,W]; name is the file's. */
 ZN_MUST_USE zn_status zn_latent_from_tensor(const zn_weight *tensor, const char *name, int64_t index, int64_t *count,
                                             zn_latent **out);
+/* Whether a file of tensors is a latent of ours or of ComfyUI's. */
+bool zn_weights_hold_latent(const zn_weights *w);
 /* Shape and dtype of the tensor that holds `count` latents like this one. */
 void zn_latent_tensor_shape(const zn_latent *latent, int64_t count, zn_weight *tensor);
 /* Writes the planes of that tensor and commits the file; on failure the file is gone. */

@@ -14,6 +14,12 @@ static const char FORMAT[] = "zenith-latent", TENSOR[] = "latent";
 static const char COMFY_TENSOR[] = "latent_tensor", COMFY_MARK[] = "latent_format_version_0";
 static const float COMFY_OLD_FACTOR = 0.18215f;
 
+bool zn_weights_hold_latent(const zn_weights *w)
+{
+    const char *format = zn_weights_metadata(w, "format");
+    return (format && strcmp(format, FORMAT) == 0) || zn_weights_find(w, COMFY_TENSOR);
+}
+
 static int has_shape(const zn_weight *t) { return t->rank >= 3 && t->rank <= 5; }
 
 /* The tensor of our name or ComfyUI's, or else the only one of three to five dimensions. */

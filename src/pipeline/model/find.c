@@ -40,7 +40,16 @@ static void add_roots(roots *r, const char *list, const char *rest)
     }
 }
 
-/* What was installed together with the program: PREFIX/bin/zenith and PREFIX/share/zenith/models. */
+/* A folder that CMake builds in. */
+static bool is_build_tree(const char *folder, size_t length)
+{
+    char path[ZN_MODEL_PATH + 16];
+    snprintf(path, sizeof path, "%.*s/CMakeCache.txt", (int)length, folder);
+    return zn_exists(path);
+}
+
+/* What belongs to the program, wherever it is called from: PREFIX/share/zenith/models of PREFIX/bin/zenith, and
+ * weights/ beside the build tree of a program that is not installed, CLONE/build/cli/zenith. */
 static void add_own_root(roots *r)
 {
     char program[ZN_MODEL_PATH];
@@ -50,9 +59,17 @@ static void add_own_root(roots *r)
     if (!name)
         return;
     *name = 0;
-    const char *folder = strrchr(program, '/');
-    if (folder && strcmp(folder, "/bin") == 0)
+    char *folder = strrchr(program, '/');
+    if (!folder)
+        return;
+    if (strcmp(folder, "/bin") == 0)
         add_root(r, program, "/share/zenith/models", (size_t)(folder - program));
+    if (strcmp(folder, "/cli") || !is_build_tree(program, (size_t)(folder - program)))
+        return;
+    *folder = 0;
+    const char *tree = strrchr(program, '/');
+    if (tree)
+        add_root(r, program, "/weights", (size_t)(tree - program));
 }
 
 /* The user's own before the repository's, and that before what is installed. */
@@ -183,7 +200,7 @@ static bool visit_stem(void *user, const char *folder, const char *stem)
     if (zn_open_stem(folder, stem, &m) == ZN_OK) {
         v->visit(v->user, path, &m->info, "");
         zn_model_free(m);
-    } else {
+    } else if (!zn_stem_is_latent(folder, stem)) {
         v->visit(v->user, path, &unknown, zn_error_text());
     }
     return true;

@@ -9,6 +9,7 @@
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "io/latent/latent_file.h"
 #include "models/model.h"
 
 #include <dirent.h>
@@ -107,7 +108,12 @@ static zn_status add_file(zn_model **model, const char *path)
     for (; zn_archs[i] && !is_it && status == ZN_OK; i++)
         status = zn_archs[i]->recognise(w, &config, naming, &is_it);
     if (status != ZN_OK || !is_it) {
-        if (status == ZN_OK)
+        if (status == ZN_OK && zn_weights_hold_latent(w))
+            status =
+                ZN_FAIL(ZN_EUNSUPPORTED,
+                        "%s: this is a latent, not the weights of a model; 'zenith decode %s' makes an image of it",
+                        path, path);
+        else if (status == ZN_OK)
             status = ZN_FAIL(ZN_EUNSUPPORTED, "%s: no known architecture in its %lld tensors", path,
                              (long long)zn_weights_count(w));
         goto done;
@@ -191,6 +197,18 @@ zn_status zn_open_stem(const char *folder, const char *stem, zn_model **out)
     char path[ZN_MODEL_PATH];
     snprintf(path, sizeof path, "%s%s%s", folder, stem[0] ? "/" : "", stem);
     return finish(m, status, path, out);
+}
+
+bool zn_stem_is_latent(const char *folder, const char *stem)
+{
+    char path[ZN_MODEL_PATH];
+    snprintf(path, sizeof path, "%s/%s.safetensors", folder, stem);
+    zn_weights *w;
+    if (!zn_exists(path) || zn_weights_open(path, &w) != ZN_OK)
+        return false;
+    const bool latent = zn_weights_hold_latent(w);
+    zn_weights_close(w);
+    return latent;
 }
 
 /* In the folder of a training run the model counts, not what the run itself needs beside it. */

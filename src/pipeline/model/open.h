@@ -10,6 +10,9 @@ enum { ZN_MODEL_PATH = 4096 };
 /* Opens the files of `folder` that share a stem. */
 ZN_MUST_USE zn_status zn_open_stem(const char *folder, const char *stem, zn_model **out);
 
+/* Whether the weight file of that stem is a latent. */
+bool zn_stem_is_latent(const char *folder, const char *stem);
+
 /* Calls visit for each different stem of a folder's weight files, in order. Stops when visit returns false. */
 typedef bool (*zn_stem_visit)(void *user, const char *folder, const char *stem);
 void zn_each_stem(const char *folder, zn_stem_visit visit, void *user);
