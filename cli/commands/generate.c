@@ -140,6 +140,7 @@ static void report_json(work *w, const char *path, const zn_generation_report *r
     json_real(j, "steps_ms", 1000 * r->steps_s);
     json_real(j, "decode_ms", 1000 * r->decode_s);
     json_real(j, "peak_bytes", r->peak_bytes);
+    json_integer(j, "decoder_tiles", r->decoder_tiles);
     json_close(j, '}');
 }
 
@@ -149,6 +150,9 @@ static void report(work *w, const char *path, double ms)
     zn_generator_report(w->generator, &r);
     if (r.tokens_cut > 0)
         note(w->o, "the prompt has %d tokens: the last %d are not used", r.tokens + r.tokens_cut, r.tokens_cut);
+    if (r.decoder_tiles > 1)
+        note(w->o, "decoded in %d tiles to keep within the memory: colours may differ a little from a whole image",
+             r.decoder_tiles);
     if (w->o->json) {
         report_json(w, path, &r);
         return;

@@ -97,6 +97,7 @@ typedef struct zn_generation_report {
     int text_cached;                            /* non-zero: the features came from the cache */
     double text_s, encode_s, steps_s, decode_s; /* seconds */
     double peak_bytes;                          /* planned memory of the largest stage, without mapped weights */
+    int decoder_tiles;                          /* 1: decoded whole; more: for lack of memory, slightly other colours */
 } zn_generation_report;
 ZN_API void zn_generator_report(const zn_generator *g, zn_generation_report *out);
 

@@ -140,7 +140,10 @@ static zn_status decode(call *c, zn_codec *codec)
 
 zn_status zn_generator_decode(zn_generator *g, const zn_latent *latent, zn_stage_progress progress, zn_image **out)
 {
-    return run_part(g, ZN_DECODER, &(call){ .run = decode, .progress = progress, .from = latent, .to = out });
+    call c = { .run = decode, .progress = progress, .from = latent, .to = out };
+    const zn_status status = run_part(g, ZN_DECODER, &c);
+    g->report.decoder_tiles = c.tiles;
+    return status;
 }
 
 /* from: width and height of the image. */

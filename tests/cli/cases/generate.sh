@@ -77,6 +77,7 @@ echo $((three / one)) previews
 
 # A long prompt is cut, and more memory than allowed is refused.
 for i in {1..300}; do printf 'fox %s ' $i; done | gen - --seed 7 -o long.png | sed -E 's/[0-9.]+ s$/N s/'
+zenith generate -m model --steps 1 --size 512 --memory 12M "a fox" -o tiles.png -q --json | grep -oE '"decoder_tiles": [0-9]+'
 zenith generate -m model --steps 1 --size 512 --memory 1M "a fox" -o x.png
 echo "status $?"
 printf 'caf\xe9' | gen - -o x.png
