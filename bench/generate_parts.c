@@ -180,7 +180,7 @@ static zn_status run(const job *j, const struct part *p)
     ZN_TRY_DONE(zn_pool_new(j->threads, &pool));
     ZN_TRY_DONE(p->build(j, files, g, &out));
     zn_graph_fuse(g, &out, 1);
-    ZN_TRY_DONE(zn_exec_new(g, &out, 1, &(zn_exec_options){ .pool = pool, .whole = true, .profile = true }, &e));
+    ZN_TRY_DONE(zn_exec_new(g, &out, 1, &(zn_exec_options){ .pool = pool, .math = ZN_MATH_I8, .profile = true }, &e));
     for (int i = 0; i < zn_graph_count(g) && p->floats; i++)
         if (zn_graph_at(g, i)->op == &zn_op_input)
             fill(zn_graph_at(g, i));
