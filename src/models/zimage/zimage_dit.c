@@ -52,10 +52,10 @@ static zn_node *adapter_matrix(zn_scope s, const char *part, int number, int out
     return n;
 }
 
-/* A linear layer without bias, and what adapters add to it. */
-static zn_node *linear(zn_scope s, zn_node *x, int out, const zn_zimage_form *k)
+/* What adapters add to the result of a linear layer. */
+static zn_node *adapted(zn_scope s, zn_node *x, zn_node *y, const zn_zimage_form *k)
 {
-    zn_node *y = zn_matrix_no_bias(s, x, out);
+    const int out = zn_channels(y);
     for (int i = 0; i < k->adapter_count; i++) {
         const zn_adapter *a = &k->adapters[i];
         if (strcmp(a->layer, s.prefix))
@@ -65,6 +65,17 @@ static zn_node *linear(zn_scope s, zn_node *x, int out, const zn_zimage_form *k)
         y = zn_add(y, more);
     }
     return y;
+}
+
+/* A linear layer, and one with bias. */
+static zn_node *linear(zn_scope s, zn_node *x, int out, const zn_zimage_form *k)
+{
+    return adapted(s, x, zn_matrix_no_bias(s, x, out), k);
+}
+
+static zn_node *affine(zn_scope s, zn_node *x, int out, const zn_zimage_form *k)
+{
+    return adapted(s, x, zn_matrix_layer(s, x, out), k);
 }
 
 /* Where the tokens of a block are, and which of them it must give. */
@@ -155,8 +166,8 @@ static zn_node *modulation_of(zn_node *modulation, int i, const zn_zimage_form *
 zn_node *zn_zimage_modulation(zn_scope s, zn_node *times, const zn_zimage_form *k)
 {
     const int blocks = k->refiners + k->layers;
-    zn_node *source = zn_silu(zn_matrix_layer(zn_at(s, "t_embedder.mlp.0"), times, k->time));
-    source = zn_matrix_layer(zn_at(s, "t_embedder.mlp.2"), source, k->modulation);
+    zn_node *source = zn_silu(affine(zn_at(s, "t_embedder.mlp.0"), times, k->time, k));
+    source = affine(zn_at(s, "t_embedder.mlp.2"), source, k->modulation, k);
     zn_node *part[ZN_MAX_SOURCES];
     int parts = 0;
     for (int i = 0; i <= blocks; i++) {
@@ -165,7 +176,7 @@ zn_node *zn_zimage_modulation(zn_scope s, zn_node *times, const zn_zimage_form *
         zn_node *from = last ? zn_silu(source) : source;
         const zn_scope own =
             last ? zn_at(s, "all_final_layer.2-1.adaLN_modulation.1") : zn_at(modulated(s, i, k), "adaLN_modulation.0");
-        part[parts++] = zn_matrix_layer(own, from, (last ? 1 : 4) * k->dim);
+        part[parts++] = affine(own, from, (last ? 1 : 4) * k->dim, k);
         zn_graph_name_layer(s.graph, "modulation");
         if (parts == ZN_MAX_SOURCES || last) {
             part[0] = zn_apply(&zn_op_concat, NULL, 0, part, parts);
@@ -225,7 +236,7 @@ static zn_rope_tables turns(zn_graph *g, const char *name, const int32_t *positi
 zn_node *zn_zimage_caption(zn_scope s, zn_node *features, const zn_zimage_form *k)
 {
     zn_node *x = zn_rms_norm_layer(zn_at(s, "cap_embedder.0"), features, k->eps);
-    x = fill_up(s, "cap_pad_token", zn_matrix_layer(zn_at(s, "cap_embedder.1"), x, k->dim));
+    x = fill_up(s, "cap_pad_token", affine(zn_at(s, "cap_embedder.1"), x, k->dim, k));
     const int tokens = (int)x->shape.dim[2];
     int32_t *position = zn_arena_alloc(zn_graph_arena(s.graph), sizeof *position * ZN_ZIMAGE_AXES * (size_t)tokens);
     if (!position)
@@ -245,7 +256,7 @@ static zn_node * final(zn_scope s, zn_node *x, zn_node *scale, const zn_zimage_f
     for (int i = 0; i < k->dim && !zn_is_poison(ones); i++)
         ones->data[i] = 1;
     x = zn_modulate(zn_layer_norm(x, ones, zeros, FINAL_EPS), scale, NULL);
-    return zn_matrix_layer(zn_at(s, "linear"), x, ZN_ZIMAGE_PATCH * ZN_ZIMAGE_PATCH * k->channels);
+    return affine(zn_at(s, "linear"), x, ZN_ZIMAGE_PATCH * ZN_ZIMAGE_PATCH * k->channels, k);
 }
 
 /* The image's tokens after all blocks: what becomes of the caption in the last one nobody reads. */
@@ -280,7 +291,7 @@ zn_node *zn_zimage(zn_scope s, zn_node *latent, zn_node *modulation, zn_node *ca
         return out_of_memory(s.graph);
     zn_zimage_picture_positions(rows, columns, words, position);
     zn_zimage_caption_positions(words, position + ZN_ZIMAGE_AXES * zn_zimage_filled(tokens));
-    x = zn_matrix_layer(zn_at(s, "all_x_embedder.2-1"), zn_reshape(x, ZN_SHAPE(1, 1, tokens, grid.dim[3])), k->dim);
+    x = affine(zn_at(s, "all_x_embedder.2-1"), zn_reshape(x, ZN_SHAPE(1, 1, tokens, grid.dim[3])), k->dim, k);
     x = body(s, fill_up(s, "x_pad_token", x), modulation, caption, position, k);
     zn_node *scale = zn_slice_channels(modulation, zn_zimage_modulation_width(k) - k->dim, k->dim);
     x = final(zn_at(s, "all_final_layer.2-1"), zn_slice_tokens(x, 0, tokens), scale, k);

@@ -89,6 +89,7 @@ void zn_generator_free(zn_generator *g)
     if (!g)
         return;
     zn_tokenizer_free(g->tokenizer);
+    zn_generator_close_loras(g);
     zn_compute_end(&g->compute);
     pthread_mutex_destroy(&g->lock);
     zn_free(g);

@@ -4,6 +4,7 @@
 
 #include "graph/compute.h"
 #include "models/model.h"
+#include "models/zimage/lora.h"
 #include "pipeline/generate/denoise.h"
 #include "pipeline/generate/files.h"
 
@@ -20,6 +21,12 @@ struct zn_generator {
     char identity[ZN_GENERATOR_PARTS][65]; /* of the parts' files, as they were when the generator was opened */
     char cache[4096];                      /* folder for the features of prompts; "": none */
     zn_tokenizer *tokenizer;               /* NULL until the first prompt */
+    zn_lora *loras;
+    size_t lora_capacity;
+    int lora_count;
+    zn_adapter *adapters; /* those of all LoRAs */
+    size_t adapter_capacity;
+    int adapter_count;
     zn_generation_report report;
     char plan[4096]; /* text of zn_generator_plan */
 };
@@ -29,6 +36,8 @@ typedef struct zn_stage_progress {
     zn_progress_fn call;
     void *user;
 } zn_stage_progress;
+
+void zn_generator_close_loras(zn_generator *g); /* lora.c */
 
 /* ---- memory (plan.c) ---- */
 

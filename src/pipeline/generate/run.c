@@ -206,6 +206,8 @@ static zn_status take_steps(run *r, const zn_part_files *files)
     zn_zimage_naming naming;
     ZN_TRY(zn_zimage_recognise(files->files, files->count, files->config.root, &form, &naming));
     ZN_TRY(check_fit(r, &form));
+    form.adapters = r->g->adapters;
+    form.adapter_count = r->g->adapter_count;
     size_t bytes;
     bool release;
     ZN_TRY(zn_generator_plan_steps(r->g, files, &form, r->request, r->wanted.tokens, &bytes, &release));
