@@ -62,9 +62,11 @@ const command command_table[] = {
       "Describes files and folders of weights: architecture, tensors, parameters, and the arithmetic and memory they take "
       "at an image size. Accepts the name of a model or random:ARCHITECTURE as well.",
       CMD_INFO, 1, -1, info_run },
-    { "convert", "IN OUT [--dtype TYPE]", "convert a checkpoint (.pth, .pt, .ckpt) to .safetensors",
-      "Copies the tensors of a checkpoint (.pth, .pt, .ckpt, .safetensors) into a .safetensors file. Nothing in the "
-      "checkpoint is executed.",
+    { "convert", "IN OUT [--dtype TYPE]", "convert a checkpoint to .safetensors, or quantise it (.gguf, MLX)",
+      "Copies the tensors of a checkpoint (.pth, .pt, .ckpt, .safetensors, .gguf) into a .safetensors file. Nothing in the "
+      "checkpoint is executed. With OUT.gguf, or with --dtype mlx4, it quantises the transformer of Z-Image or the Qwen3 "
+      "text encoder for zenith generate: IN is a file, an index.json, or a folder of shards. Norms and biases stay exact, "
+      "and layers that suffer most get more bits. Takes less than 1 GB of memory.",
       CMD_CONVERT, 2, 2, convert_run },
     { "models", "", "list known architectures and available weights",
       "Lists the architectures of this build and the weights found in $ZENITH_MODELS (folders separated by colons), "

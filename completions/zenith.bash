@@ -165,9 +165,10 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     convert)
-        operands="" options="--dtype --json --quiet --verbose --version --help"
+        operands="" options="--dtype --threads --json --quiet --verbose --version --help"
         case $previous in
-        --dtype) _zenith_offer "f32 f16 bf16"; return ;;
+        --dtype) _zenith_offer "f32 f16 bf16 q8_0 q6_k q5_k q4_k q4_0 mlx4 mlx8"; return ;;
+        -t | --threads) compopt +o default 2>/dev/null; return ;;
         esac ;;
     models)
         operands="" options="--names --json --quiet --verbose --version --help"

@@ -1,4 +1,4 @@
-/* zenith convert: converts checkpoints to .safetensors, optionally with another dtype. */
+/* zenith convert: converts checkpoints to .safetensors, optionally with another dtype, and quantises networks. */
 #include "commands.h"
 #include "ui/facts.h"
 #include "ui/files.h"
@@ -11,36 +11,91 @@
 static int64_t file_size(const char *path)
 {
     struct stat s;
-    return stat(path, &s) == 0 ? (int64_t)s.st_size : 0;
+    return stat(path, &s) == 0 && S_ISREG(s.st_mode) ? (int64_t)s.st_size : 0;
+}
+
+static const char *dtype_name(int dtype)
+{
+    return dtype < 0             ? "unchanged"
+           : dtype == DTYPE_MLX4 ? "MLX4"
+           : dtype == DTYPE_MLX8 ? "MLX8"
+                                 : zn_dtype_name((zn_dtype)dtype);
+}
+
+/* Prints what was done; weights: the result, or the input. */
+static void report(const options *o, const zn_weights *weights, const char *format, int dtype)
+{
+    facts f;
+    if (!o->json && o->quiet)
+        return;
+    facts_begin(&f, o->json);
+    fact_text(&f, "input", o->files[0]);
+    if (format)
+        fact_text(&f, "format", format);
+    if (file_size(o->files[0]))
+        fact_bytes(&f, "input_bytes", file_size(o->files[0]));
+    fact_integer(&f, "tensors", zn_weights_count(weights));
+    fact_text(&f, "output", o->files[1]);
+    fact_text(&f, "dtype", dtype_name(dtype));
+    fact_bytes(&f, "output_bytes", file_size(o->files[1]));
+    facts_end(&f);
+}
+
+/* Another file with the same tensors. */
+static int copy(const options *o)
+{
+    const char *in = o->files[0], *out = o->files[1];
+    const int converting = o->dtype >= 0;
+    zn_weights *weights = NULL;
+    int status = 0;
+    if (zn_weights_open(in, &weights) != ZN_OK ||
+        zn_weights_save(weights, out, converting, converting ? (zn_dtype)o->dtype : ZN_F32) != ZN_OK) {
+        complain_about(in);
+        status = EXIT_FAILURE;
+    } else {
+        report(o, weights, zn_weights_format(weights), o->dtype);
+    }
+    zn_weights_close(weights);
+    return status;
+}
+
+/* A packed network. */
+static int quantise(const options *o, int dtype)
+{
+    const char *in = o->files[0], *out = o->files[1];
+    const int bits = dtype == DTYPE_MLX4 ? 4 : dtype == DTYPE_MLX8 ? 8 : 0;
+    progress p = { .quiet = o->quiet };
+    zn_weights *weights = NULL;
+    const zn_quantisation how = { .size = sizeof how,
+                                  .dtype = bits ? ZN_F16 : (zn_dtype)dtype,
+                                  .mlx_bits = bits,
+                                  .threads = o->threads,
+                                  .progress = progress_tick,
+                                  .user = &p };
+    progress_begin(&p, "convert", 0, 1);
+    const zn_status made = zn_weights_quantise(in, out, &how);
+    progress_erase();
+    if (made != ZN_OK || zn_weights_open(out, &weights) != ZN_OK) {
+        complain_about(in);
+        return EXIT_FAILURE;
+    }
+    report(o, weights, NULL, dtype);
+    zn_weights_close(weights);
+    return 0;
 }
 
 int convert_run(const options *o)
 {
     const char *in = o->files[0], *out = o->files[1];
-    if (!has_extension(out, "safetensors"))
-        return usage_error("convert", "writes .safetensors files, not '%s'", out);
+    const int mlx = o->dtype == DTYPE_MLX4 || o->dtype == DTYPE_MLX8, gguf = has_extension(out, "gguf");
+    if (!has_extension(out, "safetensors gguf"))
+        return usage_error("convert", "writes .safetensors and .gguf files, not '%s'", out);
+    if (mlx && gguf)
+        return usage_error("convert", "%s is written to .safetensors files, not to '%s'", dtype_name(o->dtype), out);
+    if (!mlx && !gguf && o->dtype >= ZN_Q4_0)
+        return usage_error("convert", "%s is written to .gguf files, not to '%s'", dtype_name(o->dtype), out);
     if (same_file(in, out))
         return usage_error("convert", "the result would replace the input '%s'", in);
     interrupt_catch();
-    zn_weights *weights = NULL;
-    int status = 0;
-    const int converting = o->dtype >= 0;
-    if (zn_weights_open(in, &weights) != ZN_OK ||
-        zn_weights_save(weights, out, converting, converting ? (zn_dtype)o->dtype : ZN_F32) != ZN_OK) {
-        complain_about(in);
-        status = EXIT_FAILURE;
-    } else if (o->json || !o->quiet) {
-        facts f;
-        facts_begin(&f, o->json);
-        fact_text(&f, "input", in);
-        fact_text(&f, "format", zn_weights_format(weights));
-        fact_bytes(&f, "input_bytes", file_size(in));
-        fact_integer(&f, "tensors", zn_weights_count(weights));
-        fact_text(&f, "output", out);
-        fact_text(&f, "dtype", converting ? zn_dtype_name((zn_dtype)o->dtype) : "unchanged");
-        fact_bytes(&f, "output_bytes", file_size(out));
-        facts_end(&f);
-    }
-    zn_weights_close(weights);
-    return status;
+    return mlx || gguf ? quantise(o, o->dtype < 0 ? ZN_BF16 : o->dtype) : copy(o);
 }

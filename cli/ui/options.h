@@ -30,6 +30,9 @@ enum {
 
 enum { EXIT_USAGE = 2, MOST_SETTINGS = 64, MOST_LORAS = 16 };
 
+/* Values of dtype that are no zn_dtype: codes of MLX files. */
+enum { DTYPE_MLX4 = 1004, DTYPE_MLX8 = 1008 };
+
 /* Options of many commands. HARMLESS options do not affect results, so commands that ignore them accept them. */
 enum { COMMON = 1, HARMLESS };
 

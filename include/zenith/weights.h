@@ -90,6 +90,22 @@ ZN_API const char *zn_weights_network(const zn_weights *weights, char *descripti
  * block tensors cannot (ZN_EUNSUPPORTED). The file appears whole or not at all. */
 ZN_API ZN_MUST_USE zn_status zn_weights_save(const zn_weights *weights, const char *path, int convert, zn_dtype dtype);
 
+/* Quantises the weights of Z-Image, of Qwen3, or of any other network: into a .gguf file with its matrices in one of
+ * GGUF's types, or into a .safetensors file with matrices of MLX codes. Names become those of published files (fused
+ * qkv and llama.cpp's, the tokenizer beside Qwen3 included; of MLX files), norms and biases stay as exact as they were,
+ * and layers that suffer most get more bits than asked. */
+typedef struct zn_quantisation {
+    size_t size;             /* sizeof, see zn_options */
+    zn_dtype dtype;          /* .gguf: ZN_F32, F16, BF16, Q8_0, Q4_0, Q4_K, Q5_K or Q6_K */
+    int mlx_bits;            /* .safetensors: 4 or 8, in groups of 32; 0: .gguf */
+    int threads;             /* 0: all CPUs */
+    zn_progress_fn progress; /* may be NULL */
+    void *user;
+} zn_quantisation;
+/* in: a file, an index.json of shards, or a folder with one of these. Needs little memory beside the mapped files. The
+ * file appears whole or not at all. */
+ZN_API ZN_MUST_USE zn_status zn_weights_quantise(const char *in, const char *out, const zn_quantisation *how);
+
 /* Lower-case hex SHA-256 of a file's bytes. */
 ZN_API ZN_MUST_USE zn_status zn_file_sha256(const char *path, char hex[65]);
 

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <zenith/generate.h>
+#include <zenith/weights.h>
 
 enum { SIDE = 32, BYTES = SIDE * SIDE * 3 };
 
@@ -153,6 +154,80 @@ static void eight_bits(void **state)
     assert_true(convrot > 0 && convrot < 1.5);
 }
 
+static void quantise(const char *from, const char *folder, const char *name, zn_dtype dtype, int mlx_bits)
+{
+    char path[4096];
+    const zn_quantisation how = { .size = sizeof how, .dtype = dtype, .mlx_bits = mlx_bits };
+    assert_int_equal(zn_folder_make(folder), ZN_OK);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (zn_weights_quantise(from, path, &how) != ZN_OK)
+        fail_msg("%s", zn_error_text());
+}
+
+/* Packed files of each type, from shards; the tokenizer comes from the metadata. */
+static void quantised(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        zn_dtype dtype;
+        double most;
+    } types[] = { { "f32", ZN_F32, 0 },   { "bf16", ZN_BF16, 0.5 }, { "f16", ZN_F16, 0.1 },  { "q8_0", ZN_Q8_0, 1 },
+                  { "q6_k", ZN_Q6_K, 3 }, { "q5_k", ZN_Q5_K, 6 },   { "q4_k", ZN_Q4_K, 12 }, { "q4_0", ZN_Q4_0, 16 } };
+    tiny_tensors v = tiny_vae(TINY_ORIGINAL, "");
+    char folder[2048];
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        snprintf(folder, sizeof folder, "%s", in(types[i].name));
+        quantise(in("z/transformer"), folder, "dit.gguf", types[i].dtype, 0);
+        quantise(in("z/text_encoder"), folder, "qwen.gguf", types[i].dtype, 0);
+        tiny_save(folder, "ae.safetensors", &v, TINY_F32);
+        const double d = difference_of(folder);
+        print_message("mean difference of 255: %s %.3f\n", types[i].name, d);
+        assert_true(d <= types[i].most);
+        assert_true(d > 0 || types[i].dtype == ZN_F32);
+    }
+    snprintf(folder, sizeof folder, "%s", in("mlx4"));
+    quantise(in("z/transformer"), folder, "dit.safetensors", 0, 4);
+    quantise(in("z/text_encoder"), folder, "qwen.safetensors", 0, 4);
+    tiny_save(folder, "ae.safetensors", &v, TINY_F32);
+    tiny_save_tokenizer(folder);
+    const double d = difference_of(folder);
+    print_message("mean difference of 255: mlx4 %.3f\n", d);
+    assert_true(d > 0 && d < 16);
+    tiny_free(&v);
+}
+
+static void same_bytes(const char *a, const char *b)
+{
+    zn_map x, y;
+    assert_int_equal(zn_map_open(&x, a), ZN_OK);
+    assert_int_equal(zn_map_open(&y, b), ZN_OK);
+    assert_int_equal(x.size, y.size);
+    assert_memory_equal(x.bytes, y.bytes, x.size);
+    zn_map_close(&x);
+    zn_map_close(&y);
+}
+
+/* Packing what is packed: from any layout to the same file. */
+static void quantised_again(void **state)
+{
+    (void)state;
+    tiny_comfy(in("other"), TINY_F32);
+    quantise(in("z/transformer"), root, "a.gguf", ZN_Q4_0, 0);
+    quantise(in("other/diffusion_models/a.safetensors"), root, "b.gguf", ZN_Q4_0, 0);
+    same_bytes(in("a.gguf"), in("b.gguf"));
+    quantise(in("z/text_encoder/model.safetensors.index.json"), root, "c.gguf", ZN_F32, 0);
+    quantise(in("c.gguf"), root, "d.gguf", ZN_F32, 0);
+    same_bytes(in("c.gguf"), in("d.gguf"));
+    quantise(in("z/transformer"), root, "e.safetensors", 0, 8);
+    quantise(in("e.safetensors"), root, "f.gguf", ZN_Q8_0, 0);
+    const zn_quantisation how = { .size = sizeof how, .dtype = ZN_Q2_K };
+    assert_int_equal(zn_weights_quantise(in("z/transformer"), in("g.gguf"), &how), ZN_EUNSUPPORTED);
+    assert_int_equal(zn_weights_quantise(in("z"), in("g.gguf"), &(zn_quantisation){ .dtype = ZN_F32 }), ZN_EINVALID);
+    assert_non_null(strstr(zn_error_text(), "/transformer"));
+    assert_false(zn_exists(in("g.gguf")));
+}
+
 static void what_is_missing_is_named(void **state)
 {
     (void)state;
@@ -203,7 +278,8 @@ static void broken_indexes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(folders_of_comfy), cmocka_unit_test(one_folder_or_one_file),
-                                        cmocka_unit_test(eight_bits), cmocka_unit_test(what_is_missing_is_named),
+                                        cmocka_unit_test(eight_bits),       cmocka_unit_test(quantised),
+                                        cmocka_unit_test(quantised_again),  cmocka_unit_test(what_is_missing_is_named),
                                         cmocka_unit_test(broken_indexes) };
     return cmocka_run_group_tests(tests, make_root, remove_root);
 }

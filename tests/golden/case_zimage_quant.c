@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/convert.h"
 #include "base/fail.h"
+#include "base/quant.h"
 #include "io/weights/mlx.h"
 
 #include <stdio.h>
@@ -39,6 +40,22 @@ static zn_status compare_product(golden *g, const char *name, const float *w, zn
 
 static bool gguf_matches(const golden *g) { return zn_json_string(zn_json_get(g->config, "gguf")) != NULL; }
 
+/* in.w encoded again: the types that have one right answer. */
+static zn_status compare_blocks(golden *g, const zn_weight *t, const char *name)
+{
+    zn_shape s;
+    float *w;
+    static uint8_t blocks[1 << 16];
+    if ((t->dtype != ZN_Q8_0 && t->dtype != ZN_Q4_0) || !golden_has(g, "in.", "w"))
+        return ZN_OK;
+    ZN_TRY(golden_load(g, "in.", "w", &s, &w));
+    if (t->bytes <= sizeof blocks && zn_shape_count(s) == t->shape[0] * t->shape[1])
+        zn_blocks_from_f32(blocks, t->dtype, w, (size_t)zn_shape_count(s));
+    golden_compare_bytes(g, name, blocks, t->bytes);
+    zn_free(w);
+    return ZN_OK;
+}
+
 static zn_status compare_gguf(golden *g, const zn_weight *t)
 {
     char name[NAME];
@@ -49,6 +66,7 @@ static zn_status compare_gguf(golden *g, const zn_weight *t)
     memcpy(shape.dim, t->shape, sizeof shape.dim);
     snprintf(name, sizeof name, "%s.raw", zn_dtype_name(t->dtype));
     golden_compare_bytes(g, name, t->data, t->bytes);
+    ZN_TRY(compare_blocks(g, t, name));
     float *floats;
     ZN_TRY(zn_alloc_for(t->name, sizeof *floats * (count + 1), (void **)&floats));
     zn_to_f32(floats, t->data, t->dtype, count);

@@ -198,19 +198,28 @@ uint64_t zn_gguf_array(const zn_weights *w, const char *key, uint32_t type, cons
     return zn_load64(v->bytes + 4);
 }
 
+static const uint8_t types[] = {
+    /* 0 where there is none or it is not read; ZN_F64 is 0 too, and type 28 */
+    [0] = ZN_F32,  [1] = ZN_F16,   [2] = ZN_Q4_0,  [3] = ZN_Q4_1,  [6] = ZN_Q5_0,  [7] = ZN_Q5_1,
+    [8] = ZN_Q8_0, [10] = ZN_Q2_K, [11] = ZN_Q3_K, [12] = ZN_Q4_K, [13] = ZN_Q5_K, [14] = ZN_Q6_K,
+    [24] = ZN_I8,  [25] = ZN_I16,  [26] = ZN_I32,  [27] = ZN_I64,  [28] = ZN_F64,  [30] = ZN_BF16
+};
+
 static zn_status read_type(const cursor *c, uint32_t type, zn_weight *t)
 {
-    static const uint8_t types[] = {
-        /* 0 where there is none or it is not read; ZN_F64 is 0 too, and type 28 */
-        [0] = ZN_F32,  [1] = ZN_F16,   [2] = ZN_Q4_0,  [3] = ZN_Q4_1,  [6] = ZN_Q5_0,  [7] = ZN_Q5_1,
-        [8] = ZN_Q8_0, [10] = ZN_Q2_K, [11] = ZN_Q3_K, [12] = ZN_Q4_K, [13] = ZN_Q5_K, [14] = ZN_Q6_K,
-        [24] = ZN_I8,  [25] = ZN_I16,  [26] = ZN_I32,  [27] = ZN_I64,  [28] = ZN_F64,  [30] = ZN_BF16
-    };
     if (type >= sizeof types || (types[type] == ZN_F64 && type != 28))
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s: tensor '%s': tensors of type %" PRIu32 " are not read", c->w->name,
                        t->name, type);
     t->dtype = (zn_dtype)types[type];
     return ZN_OK;
+}
+
+int zn_gguf_type(zn_dtype dtype)
+{
+    for (int i = 0; i < (int)sizeof types; i++)
+        if (types[i] == dtype && (dtype != ZN_F64 || i == 28))
+            return i;
+    return -1;
 }
 
 static zn_status check_size(const cursor *c, zn_weight *t)

@@ -58,6 +58,9 @@ const zn_gguf_value *zn_gguf_find(const zn_weights *w, const char *key);
 uint64_t zn_gguf_array(const zn_weights *w, const char *key, uint32_t type, const uint8_t **elements);
 enum { ZN_GGUF_U32 = 4, ZN_GGUF_I32 = 5, ZN_GGUF_F32 = 6, ZN_GGUF_STRING = 8, ZN_GGUF_ARRAY = 9 };
 
+/* The number that GGUF files have for a dtype, or -1. */
+int zn_gguf_type(zn_dtype dtype);
+
 /* All tensors in the order of their data, which must not overlap; data: where messages count from. zn_free the order.
  */
 ZN_MUST_USE zn_status zn_weights_places(const zn_weights *w, const uint8_t *data, const zn_weight ***order);

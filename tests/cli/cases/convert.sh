@@ -11,3 +11,16 @@ done
 zenith convert -q a.png x.safetensors
 echo "a picture $?"
 [[ ! -e x.safetensors ]] || echo "x.safetensors was written"
+
+zenith convert -q z.safetensors z.gguf || exit 1
+zenith convert --json z.gguf back2.safetensors --dtype f32 | jsoncheck -p format tensors dtype
+zenith convert --json z.safetensors z8.gguf --dtype q8_0 | jsoncheck -p tensors dtype
+zenith convert z.safetensors x.safetensors --dtype q4_k
+echo "blocks $?"
+zenith convert z.safetensors x.gguf --dtype mlx4
+echo "codes $?"
+zenith convert z.safetensors x.bin
+echo "neither $?"
+zenith convert -q nowhere x.gguf --dtype q4_0
+echo "nothing $?"
+[[ ! -e x.gguf ]] || echo "x.gguf was written"
