@@ -92,8 +92,10 @@ static int open_model(work *w)
     options mine = *w->o;
     mine.precision = p->precision;
     const zn_options compute = compute_options(&mine, NULL);
-    if (zn_generator_open(&files, &compute, &w->generator) != ZN_OK) {
-        complain("%s", zn_error_text());
+    const zn_status opened = zn_generator_open(&files, &compute, &w->generator);
+    if (opened != ZN_OK) {
+        const int nothing_named = opened == ZN_ENOTFOUND && !w->o->model && !w->o->from && !p->transformer;
+        complain("%s%s", zn_error_text(), nothing_named ? "; docs/generate.md lists the files to download" : "");
         return EXIT_FAILURE;
     }
     int status = 0;

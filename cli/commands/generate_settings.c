@@ -237,7 +237,7 @@ static zn_status fit(const options *o, const char *path, const parameters *p, zn
     const zn_status status = zn_image_fit(*image, p->width, p->height, &fitted);
     if (status != ZN_OK)
         return status;
-    if (o->image)
+    if (o->image && path == p->image) /* the mask goes with it */
         note(o, "%s: using the centre of %dx%d, scaled to %dx%d", path, (*image)->width, (*image)->height, p->width,
              p->height);
     zn_image_free(*image);

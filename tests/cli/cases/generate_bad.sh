@@ -15,6 +15,7 @@ try "a fox" -m model
 try "a fox" -m model -o x.txt
 try "a fox" -m model -o none/x.png
 try "a fox" -m none -o x.png
+try "a fox" -o x.png
 try "a fox" -m model -o x.png --size 1000x512
 try "a fox" -m model -o x.png --size 5
 try "a fox" -m model -o x.png --size 0
