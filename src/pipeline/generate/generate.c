@@ -59,6 +59,9 @@ static zn_status start(zn_generator *g, const zn_generator_files *given, const z
         return ZN_FAIL(ZN_EUNSUPPORTED, "images are generated on the CPU, not on '%s': leave the device out",
                        options->device);
     ZN_TRY(zn_compute_begin(options, &g->compute));
+    if (!g->compute.options.precision)
+        g->compute.options.precision = ZN_PRECISION_INT8;
+    g->compute.math = zn_math_of(g->compute.options.precision);
     ZN_TRY(zn_generator_paths_find(&files, &g->paths));
     for (int part = ZN_GENERATOR_TRANSFORMER; part <= ZN_GENERATOR_VAE; part++)
         ZN_TRY(check_part(g->paths.part[part], part, g->identity[part]));

@@ -73,6 +73,9 @@ ZN_MUST_USE zn_status zn_generator_features(zn_generator *g, const char *prompt,
 
 /* ---- images to latents and back (vae.c) ---- */
 
+/* For codecs of this generator: its context and budget. int8 is for matrices of transformers; convolutions use fp32. */
+zn_options zn_generator_codec_options(const zn_generator *g);
+
 /* Latents are [height][width][channels], as the transformer knows them. */
 ZN_MUST_USE zn_status zn_generator_encode(zn_generator *g, const zn_image *image, zn_stage_progress progress,
                                           zn_latent **out);

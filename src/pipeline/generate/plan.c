@@ -98,7 +98,7 @@ static zn_status plan(zn_generator *g, const zn_generation *q)
     g->plan[0] = 0;
     say(g, "memory: %.1f MiB, %s; precision: %s\n", (double)zn_generator_budget(g) / mib,
         g->compute.options.memory ? "as asked" : "half of what is free",
-        zn_precision_name(g->compute.options.precision ? g->compute.options.precision : ZN_PRECISION_F32));
+        zn_precision_name(g->compute.options.precision));
     ZN_TRY(say_part(g, ZN_GENERATOR_TEXT, say_text, q));
     ZN_TRY(say_part(g, ZN_GENERATOR_TRANSFORMER, say_steps, q));
     char decoder[1024];

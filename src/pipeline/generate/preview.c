@@ -24,10 +24,7 @@ struct zn_preview {
 
 static zn_status open_model(zn_preview *p, zn_generator *g, const char *path)
 {
-    zn_options options = g->compute.options;
-    options.context = g->compute.context;
-    options.threads = 0;
-    options.progress = NULL;
+    const zn_options options = zn_generator_codec_options(g);
     ZN_TRY(zn_model_open(path, &p->model));
     const zn_model_info *info = zn_model_info_of(p->model);
     if (!info->has_decoder || info->latent_channels != p->channels)

@@ -57,12 +57,20 @@ static int tell(void *self, double fraction)
     return c->progress.call ? c->progress.call(c->progress.user, (c->tile + fraction) / c->tiles) : 0;
 }
 
+zn_options zn_generator_codec_options(const zn_generator *g)
+{
+    zn_options o = g->compute.options;
+    o.context = g->compute.context;
+    o.threads = 0;
+    o.progress = NULL;
+    o.precision = o.precision == ZN_PRECISION_INT8 ? ZN_PRECISION_DEFAULT : o.precision;
+    return o;
+}
+
 static zn_status run_codec(zn_generator *g, const zn_model *model, call *c)
 {
-    zn_options options = g->compute.options;
+    zn_options options = zn_generator_codec_options(g);
     zn_codec *codec;
-    options.context = g->compute.context;
-    options.threads = 0;
     options.progress = tell;
     options.user = c;
     c->tiles = 1;
