@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for SECONDS with the seeds in tests/fuzz/corpus, two at a time; fails on any crash.
+# Runs every fuzz target for SECONDS with the seeds in tests/fuzz/corpus, JOBS (2) at a time; fails on any crash.
 #
 #     scripts/fuzz.sh SECONDS [target...]      findings are in build-fuzz/found/TARGET
 # KERNELS: a build folder whose compiled kernels are used.
@@ -33,4 +33,4 @@ run_one() {
 }
 export -f run_one
 export build seconds
-printf '%s\n' "${targets[@]}" | xargs -P 2 -I{} bash -c 'run_one {}'
+printf '%s\n' "${targets[@]}" | xargs -P "${JOBS:-2}" -I{} bash -c 'run_one {}'

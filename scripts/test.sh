@@ -24,11 +24,11 @@ mkdir -p "$logs"
 # A stage tells what happened in lines of the form "result passed|failed|skipped N"; ctest's own summary counts too.
 result() { echo "result $1 $2"; }
 
-# configure_and_build FOLDER [cmake arguments]
+# configure_and_build FOLDER [cmake arguments]: everything, or the target that TARGET names
 configure_and_build() {
     local folder=$1
     shift
-    cmake -S . -B "$folder" -G Ninja "$@" && cmake --build "$folder" -j "$jobs"
+    cmake -S . -B "$folder" -G Ninja "$@" && cmake --build "$folder" -j "$jobs" --target "${TARGET:-all}"
 }
 
 # run_ctest FOLDER SECONDS [ctest arguments]: a process that takes more than SECONDS of CPU time is killed, so that a
@@ -99,8 +99,10 @@ stage_asan() {
     [ "$(uname -m)" = x86_64 ] || leaky=0
     export UBSAN_OPTIONS=print_stacktrace=1
     # The kernels are those that the release stage has checked. Ranks run what train.run does, in twice as many processes.
-    ASAN_OPTIONS=detect_leaks=1 run_ctest build-asan 900 -E '^(cli|kernels|train.(mpi|precision))' &&
-        ASAN_OPTIONS=detect_leaks=$leaky run_ctest build-asan 900 -R '^cli'
+    # Layering, headers and links are checks of the source, which the release stage has run.
+    ASAN_OPTIONS=detect_leaks=1 run_ctest build-asan 900 -E '^(cli|kernels|train.(mpi|precision)|layering|headers|docs.links)'
+    local status=$?
+    ASAN_OPTIONS=detect_leaks=$leaky run_ctest build-asan 900 -R '^cli' && return $status
 }
 
 # Every kernel instrumented, and all of its cases.
@@ -117,8 +119,8 @@ thread_checker() {
         --no-tests=error --timeout $(($2 * 4)) "${@:3}")
 }
 stage_tsan() {
-    release_kernels && sanitized tsan -DZENITH_SANITIZE=thread -DZENITH_KERNELS="$PWD/build" &&
-        thread_checker tsan 900 -L threads
+    release_kernels && TARGET=thread-tests sanitized tsan -DZENITH_SANITIZE=thread -DZENITH_KERNELS="$PWD/build" &&
+        thread_checker tsan 900 -L threads -j "$jobs"
 }
 stage_tsan_all() {
     sanitized tsan-all -DZENITH_SANITIZE=thread -DZENITH_SANITIZE_KERNELS=ON && thread_checker tsan-all 7200

@@ -103,6 +103,32 @@ void bands_equal_the_whole(void **state)
     zn_pool_free(pool);
 }
 
+void threads_do_not_change_bands(void **state)
+{
+    (void)state;
+    zn_model *m = model_of("taesd");
+    const zn_shape shape = shape_of(m, ZN_DECODER, 64, 264);
+    float *one = NULL;
+    for (int threads = 1; threads <= 4; threads++) {
+        zn_pool *pool = pool_of(threads);
+        zn_runner_options o = { .pool = pool };
+        int64_t n;
+        char plan[1024];
+        o.memory = least_of(m, ZN_DECODER, shape, o);
+        float *many = run(m, ZN_DECODER, shape, &o, 2, &n, plan);
+        assert_non_null(strstr(plan, "bands of"));
+        if (threads == 1)
+            one = many;
+        else {
+            assert_memory_equal(one, many, sizeof *one * (size_t)n);
+            zn_free(many);
+        }
+        zn_pool_free(pool);
+    }
+    zn_free(one);
+    zn_model_free(m);
+}
+
 /* Memory grows with the width of an image, not with its height; little is computed twice until strips are needed. */
 void bands_cost_little(void **state)
 {

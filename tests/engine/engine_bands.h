@@ -3,6 +3,7 @@
 #define ZN_TESTS_ENGINE_BANDS_H
 
 void bands_equal_the_whole(void **state);
+void threads_do_not_change_bands(void **state);
 void bands_cost_little(void **state);
 void squares_fit_small_budgets(void **state);
 void packed_weights_count(void **state);

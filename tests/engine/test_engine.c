@@ -1,5 +1,5 @@
-/* The engine's promises: runs allocate nothing, threads do not change a bit, fusion and tiles do not change the result,
- * a bad shape is one sentence, NaN names its stage, memory failure at any point is clean. */
+/* The engine's promises: runs allocate nothing, fusion and tiles do not change the result, a bad shape is one sentence,
+ * NaN names its stage, memory failure at any point is clean. */
 #include "base/alloc.h"
 #include "engine_bands.h"
 #include "engine_cancel.h"
@@ -38,27 +38,6 @@ static void runs_allocate_nothing(void **state)
     zn_runner_free(r);
     zn_pool_free(pool);
     zn_model_free(m);
-}
-
-static void threads_do_not_change_a_bit(void **state)
-{
-    (void)state;
-    static const char *const names[] = { "taesd", "taef2", "taesana" };
-    for (int k = 0; k < 3; k++) {
-        zn_model *m = model_of(names[k]);
-        for (int part = 0; part < 2; part++) {
-            int64_t n1, n;
-            float *one = result_of(m, (zn_part)part, 160, 96, 1, ZN_TILE_OFF, 0, &n1);
-            for (int threads = 2; threads <= 5; threads++) {
-                float *many = result_of(m, (zn_part)part, 160, 96, threads, ZN_TILE_OFF, 0, &n);
-                assert_int_equal(n, n1);
-                assert_memory_equal(one, many, sizeof(float) * (size_t)n);
-                zn_free(many);
-            }
-            zn_free(one);
-        }
-        zn_model_free(m);
-    }
 }
 
 static void tiles_equal_the_whole(void **state)
@@ -232,7 +211,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_allocate_nothing),
-        cmocka_unit_test(threads_do_not_change_a_bit),
         cmocka_unit_test(tiles_equal_the_whole),
         cmocka_unit_test(bands_equal_the_whole),
         cmocka_unit_test(bands_cost_little),
