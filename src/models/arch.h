@@ -27,12 +27,8 @@ typedef struct zn_config {
     int downscale;
     int inputs;                  /* channels of the image with what is beside it; 0: 3 */
     int width;                   /* channels of the trunk */
-    bool pooled;                 /* TAEF2: blocks at latent resolution have the pooled group-norm path */
-    bool deep;                   /* Sana: 32x, five levels */
     int gates;                   /* block gates of the encoder, see encode_gated */
-    int kind;                    /* which network of its family, in the architecture's own count */
     int made_width, made_height; /* the only image size it can do, when weights depend on it; 0: any */
-    int8_t blocks[2][4];         /* zenith-r: blocks of encoder and decoder at 1/1, 1/2, 1/4, 1/8 */
     int frames, first_frames;    /* of a clip: images that become a latent frame, and the first one; 0: no clips */
     int size;                    /* side of the images it was made for, though others work; 0: none */
     int classes;                 /* of its classifier */

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "models/taesd/taesd.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -101,6 +102,12 @@ done:
     return status;
 }
 
+static bool same_pooling(const zn_config *a, const zn_config *b)
+{
+    const zn_taesd_form *of_a = zn_form_of(a), *of_b = zn_form_of(b);
+    return of_a->pooled == of_b->pooled;
+}
+
 static zn_config config_of(const golden *g)
 {
     const bool deep = golden_int(g, "downscale", 8) == 32;
@@ -108,7 +115,7 @@ static zn_config config_of(const golden *g)
     zn_arch_find(deep ? "taesana" : "taesd", &base);
     zn_config k = *base;
     k.latent = (int)golden_int(g, "latent_channels", k.latent);
-    k.pooled = golden_flag(g, "use_midblock_gn");
+    ((zn_taesd_form *)zn_form_own(&k, sizeof(zn_taesd_form)))->pooled = golden_flag(g, "use_midblock_gn");
     return k;
 }
 
@@ -172,7 +179,7 @@ static zn_status load_real(const golden *g, zn_model *m, const char **missing)
         zn_naming naming[ZN_PARTS];
         bool is_it;
         zn_status status = m->arch->recognise(w, &found, naming, &is_it);
-        if (status == ZN_OK && (!is_it || found.latent != m->config.latent || found.pooled != m->config.pooled))
+        if (status == ZN_OK && (!is_it || found.latent != m->config.latent || !same_pooling(&found, &m->config)))
             status = ZN_FAIL(ZN_EFORMAT, "%s was not recognised as what the case says", path);
         for (int part = 0; part < 2 && status == ZN_OK; part++)
             if (naming[part].present)

@@ -3,11 +3,10 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "models/taesd/taesd.h"
 
 #include <stdio.h>
 #include <string.h>
-
-zn_node *zn_taesd_block(zn_scope s, zn_node *x, int out, bool pooled);
 
 static bool block_matches(const golden *g)
 {

@@ -4,6 +4,7 @@
 #include "base/rng.h"
 #include "graph/exec.h"
 #include "models/model.h"
+#include "models/zenith/zenith.h"
 #include "ops/ops.h"
 #include "scene.h"
 
@@ -22,7 +23,7 @@ static zn_model *narrow(uint64_t seed)
     zn_config k = *known;
     zn_model *m;
     k.width = 8;
-    memcpy(k.blocks[0], (int8_t[]){ 1, 1, 1, 2 }, 4);
+    *(zn_restore_form *)zn_form_own(&k, sizeof(zn_restore_form)) = (zn_restore_form){ 1, 1, 1, 2 };
     assert_int_equal(zn_model_new(arch, &k, &m), ZN_OK);
     assert_int_equal(zn_model_random_part(m, ZN_ENCODER, seed), ZN_OK);
     return m;

@@ -7,7 +7,7 @@
  *
  * Names are the positions in the original's nn.Sequential; the clamp, ReLU and up-sampling take a position too.
  * Block(x) = relu(conv(relu(conv(relu(conv(x))))) + skip(x)). */
-#include "models/arch.h"
+#include "models/taesd/taesd.h"
 
 #include "base/fail.h"
 #include "base/text.h"
@@ -17,35 +17,41 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const zn_taesd_form plain, pooled = { .pooled = true }, deep = { .deep = true };
+
 static const zn_config configs[] = {
     { .name = "taesd",
       .aliases = "taesdxl sdxl sd",
       .description = "tiny autoencoder for Stable Diffusion 1/2 and SDXL, 4 channels at 1/8",
       .latent = 4,
       .downscale = 8,
-      .width = 64 },
+      .width = 64,
+      .preset_form = &plain },
     { .name = "taesd3",
       .aliases = "taef1 sd3 flux flux1",
       .description = "tiny autoencoder for SD3 and FLUX.1, 16 channels at 1/8",
       .latent = 16,
       .downscale = 8,
-      .width = 64 },
+      .width = 64,
+      .preset_form = &plain },
     { .name = "taef2",
       .aliases = "flux2",
       .description = "tiny autoencoder for FLUX.2, 32 channels at 1/8, pooled group norm",
       .latent = 32,
       .downscale = 8,
       .width = 64,
-      .pooled = true },
+      .preset_form = &pooled },
     { .name = "taesana",
       .aliases = "sana",
       .description = "tiny autoencoder for Sana, 32 channels at 1/32",
       .latent = 32,
       .downscale = 32,
       .width = 64,
-      .deep = true },
+      .preset_form = &deep },
     { .name = NULL },
 };
+
+static const zn_taesd_form *form_of(const zn_config *k) { return zn_form_of(k); }
 
 /* x + conv1x1(relu(group_norm(conv1x1(x)))), the context path of FLUX.2's blocks; 4 groups of the widened channels. */
 static zn_node *pool(zn_scope s, zn_node *x)
@@ -56,9 +62,9 @@ static zn_node *pool(zn_scope s, zn_node *x)
     return zn_add(x, zn_conv1x1_no_bias(zn_at(s, "3"), y, c));
 }
 
-zn_node *zn_taesd_block(zn_scope s, zn_node *x, int out, bool pooled)
+zn_node *zn_taesd_block(zn_scope s, zn_node *x, int out, bool with_pool)
 {
-    if (pooled)
+    if (with_pool)
         x = pool(zn_at(s, "pool"), x);
     zn_node *y = zn_relu(zn_conv3x3(zn_at(s, "conv.0"), x, out));
     y = zn_relu(zn_conv3x3(zn_at(s, "conv.2"), y, out));
@@ -67,17 +73,18 @@ zn_node *zn_taesd_block(zn_scope s, zn_node *x, int out, bool pooled)
     return zn_relu(zn_add(y, skip));
 }
 
-static zn_node *blocks(zn_scope s, zn_node *x, int *at, int count, bool pooled)
+static zn_node *blocks(zn_scope s, zn_node *x, int *at, int count, bool with_pool)
 {
     for (int i = 0; i < count; i++)
-        x = zn_taesd_block(zn_at(s, "%d", (*at)++), x, zn_channels(x), pooled);
+        x = zn_taesd_block(zn_at(s, "%d", (*at)++), x, zn_channels(x), with_pool);
     return x;
 }
 
 static zn_node *encode(zn_scope s, zn_node *x, const zn_config *k)
 {
+    const zn_taesd_form *f = form_of(k);
     int at = 0;
-    if (k->deep) { /* two more halvings in front */
+    if (f->deep) { /* two more halvings in front */
         x = zn_relu(zn_conv3x3_stride2(zn_at(s, "0"), x, k->width / 2));
         x = zn_relu(zn_conv3x3_stride2(zn_at(s, "2"), x, k->width));
         at = 4;
@@ -87,20 +94,21 @@ static zn_node *encode(zn_scope s, zn_node *x, const zn_config *k)
     x = blocks(s, x, &at, 1, false);
     for (int level = 0; level < 3; level++) {
         x = zn_conv3x3_stride2_no_bias(zn_at(s, "%d", at++), x, k->width);
-        x = blocks(s, x, &at, 3, k->pooled && level == 2);
+        x = blocks(s, x, &at, 3, f->pooled && level == 2);
     }
     return zn_conv3x3(zn_at(s, "%d", at), x, k->latent);
 }
 
 static zn_node *decode(zn_scope s, zn_node *x, const zn_config *k)
 {
-    const int wide = k->deep ? 4 * k->width : k->width, levels = k->deep ? 5 : 3;
+    const zn_taesd_form *f = form_of(k);
+    const int wide = f->deep ? 4 * k->width : k->width, levels = f->deep ? 5 : 3;
     int at = 3, width = wide;
     zn_graph_name_layer(s.graph, zn_at(s, "0").prefix);
     x = zn_soft_clamp(x, 3);
     x = zn_relu(zn_conv3x3(zn_at(s, "1"), x, wide));
     for (int level = 0; level < levels; level++) {
-        x = blocks(s, x, &at, 3, k->pooled && level == 0);
+        x = blocks(s, x, &at, 3, f->pooled && level == 0);
         zn_graph_name_layer(s.graph, zn_at(s, "%d", at).prefix);
         x = zn_upsample2(x);
         width = width / 2 > k->width ? width / 2 : k->width;
@@ -152,14 +160,15 @@ static bool read_encoder(const zn_weights *w, const zn_naming *n, zn_config *k)
     const zn_weight *first = conv_at(w, n, 0, ".weight");
     if (!is_conv3x3(first, 3) || first->shape[0] > 4096)
         return false;
+    zn_taesd_form *f = zn_form_own(k, sizeof *f);
     const zn_weight *second = conv_at(w, n, 2, ".weight"), *block = conv_at(w, n, 1, ".conv.0.weight");
-    k->deep = !block && is_conv3x3(second, first->shape[0]);
-    k->width = (int)(k->deep ? second->shape[0] : first->shape[0]);
-    const zn_weight *last = conv_at(w, n, k->deep ? 17 : 14, ".weight");
-    if ((!k->deep && !block) || !is_conv3x3(last, k->width) || last->shape[0] > 4096)
+    f->deep = !block && is_conv3x3(second, first->shape[0]);
+    k->width = (int)(f->deep ? second->shape[0] : first->shape[0]);
+    const zn_weight *last = conv_at(w, n, f->deep ? 17 : 14, ".weight");
+    if ((!f->deep && !block) || !is_conv3x3(last, k->width) || last->shape[0] > 4096)
         return false;
     k->latent = (int)last->shape[0];
-    k->pooled = conv_at(w, n, 11, ".pool.0.weight") != NULL;
+    f->pooled = conv_at(w, n, 11, ".pool.0.weight") != NULL;
     return true;
 }
 
@@ -169,13 +178,14 @@ static bool read_decoder(const zn_weights *w, const zn_naming *n, zn_config *k)
     if (!first || !block || first->shape[0] > 4096 || first->shape[1] > 4096 || !is_conv3x3(first, first->shape[1]) ||
         !is_conv3x3(block, first->shape[0]))
         return false;
+    zn_taesd_form *f = zn_form_own(k, sizeof *f);
     const zn_weight *wide = conv_at(w, n, 29, ".weight"), *last = conv_at(w, n, 19, ".weight");
-    k->deep = wide != NULL && wide->shape[0] == 3;
-    if (!k->deep && !(last && last->shape[0] == 3))
+    f->deep = wide != NULL && wide->shape[0] == 3;
+    if (!f->deep && !(last && last->shape[0] == 3))
         return false;
-    k->width = (int)(k->deep ? wide->shape[1] : first->shape[0]);
+    k->width = (int)(f->deep ? wide->shape[1] : first->shape[0]);
     k->latent = (int)first->shape[1];
-    k->pooled = conv_at(w, n, 3, ".pool.0.weight") != NULL;
+    f->pooled = conv_at(w, n, 3, ".pool.0.weight") != NULL;
     return true;
 }
 
@@ -184,9 +194,10 @@ static void name_config(zn_config *k)
     k->name = "taesd-custom";
     k->aliases = "";
     k->description = "tiny autoencoder of the TAESD family";
-    k->downscale = k->deep ? 32 : 8;
+    const zn_taesd_form f = *form_of(k);
+    k->downscale = f.deep ? 32 : 8;
     for (const zn_config *known = configs; known->name; known++)
-        if (known->latent == k->latent && known->pooled == k->pooled && known->deep == k->deep &&
+        if (known->latent == k->latent && form_of(known)->pooled == f.pooled && form_of(known)->deep == f.deep &&
             known->width == k->width)
             *k = *known;
 }
@@ -207,7 +218,8 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[Z
     if (!*is_it)
         return ZN_OK;
     if (naming[0].present && naming[1].present &&
-        (part[0].latent != part[1].latent || part[0].width != part[1].width || part[0].deep != part[1].deep))
+        (part[0].latent != part[1].latent || part[0].width != part[1].width ||
+         form_of(&part[0])->deep != form_of(&part[1])->deep))
         return ZN_FAIL(ZN_EFORMAT, "encoder (%d latent channels) and decoder (%d) do not belong together",
                        part[0].latent, part[1].latent);
     *k = part[naming[0].present ? 0 : 1];

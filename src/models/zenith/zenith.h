@@ -35,6 +35,10 @@ zn_node *zn_prune_r_block(zn_scope s, zn_node *x);
 /* Input of a restorer, [pixels][ZN_RESTORE_INPUTS]: RGB, then a plane for each task, 1 in that of the hint (1..3; 0:
  * none). The colours lie packed at the end of the map and are spread from there. */
 enum { ZN_RESTORE_INPUTS = 6 };
+/* Form of a restorer: blocks at 1/2 before and after those at 1/4; at 1/4 the plain and the spectral ones. */
+typedef struct zn_restore_form {
+    int8_t down, quarter, up, spectral;
+} zn_restore_form;
 void zn_restore_spread(float *map, int64_t pixels, int hint);
 static inline float *zn_restore_colours(float *map, int64_t pixels) { return map + pixels * (ZN_RESTORE_INPUTS - 3); }
 

@@ -13,13 +13,15 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { HIER, SRIG, HIER_R, BASELINE };
+/* The family's form. The first presets are in this order. */
+typedef enum kind { HIER, SRIG, HIER_R, BASELINE, KINDS } kind;
+static const kind kinds[KINDS] = { HIER, SRIG, HIER_R, BASELINE };
 enum { MAX_BASE = 256, PER_WIDTH = 256 };
 
 #define PRESET(text, what, form, base)                                                                                 \
     {                                                                                                                  \
         .name = text, .aliases = "", .description = what, .latent = PER_WIDTH * (base), .downscale = 32,               \
-        .width = (base), .gates = (form) < HIER_R ? ZN_PRUNE_GATES : 0, .kind = form                                   \
+        .width = (base), .gates = (form) < HIER_R ? ZN_PRUNE_GATES : 0, .preset_form = &kinds[form]                    \
     }
 
 static const zn_config configs[] = {
@@ -32,6 +34,8 @@ static const zn_config configs[] = {
     PRESET("zenith-baseline-32", "the convolutional baseline, base 32: 135 M parameters", BASELINE, 32),
     { .name = NULL },
 };
+
+static kind kind_of(const zn_config *k) { return *(const kind *)zn_form_of(k); }
 
 /* ---- hierarchical ---- */
 
@@ -59,10 +63,10 @@ static zn_node *gate(zn_scope s, zn_node *x, zn_prune_run *run, int index, zn_no
 
 static zn_node *block(zn_scope s, zn_node *x, const zn_config *k, const zn_prune_run *run, int index, zn_node *mask)
 {
-    if (k->kind == HIER_R)
+    if (kind_of(k) == HIER_R)
         return zn_prune_r_block(s, x);
     const zn_prune_spec spec = {
-        .srig = k->kind == SRIG && index > 0, .mask = mask, .keep = run->keep[index], .drop = run->drop
+        .srig = kind_of(k) == SRIG && index > 0, .mask = mask, .keep = run->keep[index], .drop = run->drop
     };
     return zn_prune_block(s, x, &spec);
 }
@@ -112,12 +116,12 @@ static zn_node *baseline_decode(zn_scope s, zn_node *x, int base)
 static zn_node *encode(zn_scope s, zn_node *x, const zn_config *k)
 {
     zn_prune_run inference = { .mode = ZN_PRUNE_HARD };
-    return k->kind == BASELINE ? baseline_encode(s, x, k->width) : zn_prune_encode(s, x, k, &inference);
+    return kind_of(k) == BASELINE ? baseline_encode(s, x, k->width) : zn_prune_encode(s, x, k, &inference);
 }
 
 static zn_node *decode(zn_scope s, zn_node *x, const zn_config *k)
 {
-    return k->kind == BASELINE ? baseline_decode(s, x, k->width) : hier_decode(s, x);
+    return kind_of(k) == BASELINE ? baseline_decode(s, x, k->width) : hier_decode(s, x);
 }
 
 /* ---- files: the names are ours ---- */
@@ -129,21 +133,21 @@ static const zn_weight *conv_of(const zn_weights *w, const char *name, int64_t k
 }
 
 /* Base width of the encoder, 0 if the file has none. */
-static int64_t read_encoder(const zn_weights *w, int *kind)
+static int64_t read_encoder(const zn_weights *w, kind *found)
 {
     const zn_weight *stem = conv_of(w, "stem.weight", 2, 3), *first = conv_of(w, "enc0.weight", 2, 3);
     if (stem && zn_weights_find(w, "block0.eyes")) {
-        *kind = zn_weights_find(w, "block0.alpha") ? HIER_R : zn_weights_find(w, "block1.srig_w") ? SRIG : HIER;
+        *found = zn_weights_find(w, "block0.alpha") ? HIER_R : zn_weights_find(w, "block1.srig_w") ? SRIG : HIER;
         return stem->shape[3];
     }
-    *kind = BASELINE;
+    *found = BASELINE;
     return first && conv_of(w, "enc1.weight", 4, first->shape[3]) ? first->shape[3] : 0;
 }
 
-static int64_t read_decoder(const zn_weights *w, int kind)
+static int64_t read_decoder(const zn_weights *w, kind found)
 {
     const zn_weight *out = zn_weights_find(w, "out.weight"), *last = zn_weights_find(w, "dec2.weight");
-    if (kind != BASELINE)
+    if (found != BASELINE)
         return out && out->rank == 4 && out->shape[0] == 3 && out->shape[3] == 3 ? 4 * out->shape[2] : 0;
     return last && last->rank == 4 && last->shape[0] == 1 && last->shape[3] == 12 ? last->shape[2] : 0;
 }
@@ -151,8 +155,8 @@ static int64_t read_decoder(const zn_weights *w, int kind)
 static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[ZN_PARTS], bool *is_it)
 {
     memset(naming, 0, sizeof(zn_naming) * ZN_PARTS);
-    int kind;
-    const int64_t base = read_encoder(w, &kind), back = read_decoder(w, kind);
+    kind found;
+    const int64_t base = read_encoder(w, &found), back = read_decoder(w, found);
     *is_it = base > 0;
     if (!*is_it)
         return ZN_OK;
@@ -161,9 +165,9 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[Z
                        back == base ? "" : " with another one in the decoder");
     naming[ZN_ENCODER].present = true;
     naming[ZN_DECODER].present = back > 0;
-    *k = configs[kind];
+    *k = configs[found];
     for (const zn_config *known = configs; known->name; known++)
-        if (known->kind == kind && known->width == base)
+        if (kind_of(known) == found && known->width == base)
             *k = *known;
     k->width = (int)base;
     k->latent = PER_WIDTH * (int)base;
@@ -202,7 +206,7 @@ static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan
         { ".mixer", zn_start_mixer, 1 },   { ".alpha", zn_start_value, 1 },  { "out.weight", zn_start_he, 0.1f },
         { "stem.weight", zn_start_he, 1 }, { "", zn_start_value, 0 },        { NULL, NULL, 0 },
     };
-    return zn_start_values(k->kind == HIER_R ? residual : plain, p, rng);
+    return zn_start_values(kind_of(k) == HIER_R ? residual : plain, p, rng);
 }
 
 const zn_arch zn_arch_zenith_prune = { .name = "zenith-prune",

@@ -18,6 +18,12 @@
 
 enum { TILE = 32, LEVELS = 4, MAX_WIDTH = 1024, MAX_BLOCKS = 32 };
 
+/* The family's form: blocks of encoder and decoder at 1/1, 1/2, 1/4, 1/8. */
+typedef struct form {
+    int8_t blocks[2][LEVELS];
+} form;
+static const form usual = { { { 0, 1, 3, 4 }, { 1, 1, 4, 4 } } };
+
 static const zn_config configs[] = {
     { .name = "zenith-r",
       .aliases = "",
@@ -25,9 +31,15 @@ static const zn_config configs[] = {
       .latent = 16,
       .downscale = 8,
       .width = 32,
-      .blocks = { { 0, 1, 3, 4 }, { 1, 1, 4, 4 } } },
+      .preset_form = &usual },
     { .name = NULL },
 };
+
+static const int8_t *blocks_of(const zn_config *k, zn_part part)
+{
+    const form *f = zn_form_of(k);
+    return f->blocks[part];
+}
 
 /* The blocks of one level; *at counts the blocks of the part, which decides on the tiles' offset. */
 static zn_node *blocks(zn_scope s, zn_node *x, int level, int count, int *at)
@@ -39,26 +51,28 @@ static zn_node *blocks(zn_scope s, zn_node *x, int level, int count, int *at)
 
 static zn_node *encode(zn_scope s, zn_node *x, const zn_config *k)
 {
+    const int8_t *counts = blocks_of(k, ZN_ENCODER);
     int at = 0;
     x = zn_plain_conv(zn_at(s, "stem"), x, k->width, 3, 1);
-    x = blocks(s, x, 0, k->blocks[ZN_ENCODER][0], &at);
+    x = blocks(s, x, 0, counts[0], &at);
     for (int level = 1; level < LEVELS; level++) {
         x = zn_plain_conv(zn_at(s, "down%d", level), zn_pixel_unshuffle(x, 2), k->width << level, 1, 1);
-        x = blocks(s, x, level, k->blocks[ZN_ENCODER][level], &at);
+        x = blocks(s, x, level, counts[level], &at);
     }
     return zn_plain_conv(zn_at(s, "out"), x, k->latent, 3, 1);
 }
 
 static zn_node *decode(zn_scope s, zn_node *x, const zn_config *k)
 {
+    const int8_t *counts = blocks_of(k, ZN_DECODER);
     int at = 0;
     zn_graph_name_layer(s.graph, zn_at(s, "clamp").prefix);
     x = zn_plain_conv(zn_at(s, "in"), zn_soft_clamp(x, 3), k->width << (LEVELS - 1), 3, 1);
     for (int level = LEVELS - 1; level > 0; level--) {
-        x = blocks(s, x, level, k->blocks[ZN_DECODER][level], &at);
+        x = blocks(s, x, level, counts[level], &at);
         x = zn_pixel_shuffle(zn_plain_conv(zn_at(s, "up%d", level), x, 4 * (k->width << (level - 1)), 1, 1), 2);
     }
-    x = blocks(s, x, 0, k->blocks[ZN_DECODER][0], &at);
+    x = blocks(s, x, 0, counts[0], &at);
     return zn_plain_conv(zn_at(s, "out"), x, 3, 3, 1);
 }
 
@@ -97,7 +111,16 @@ static bool read_part(const zn_weights *w, zn_part part, zn_config *k)
         return false;
     k->width = (int)width;
     k->latent = (int)channels;
-    return count_blocks(w, encoder ? "enc" : "dec", k->blocks[part]);
+    form *f = zn_form_own(k, sizeof *f);
+    return count_blocks(w, encoder ? "enc" : "dec", f->blocks[part]);
+}
+
+/* Only the file that has a part knows its blocks. */
+static zn_status adopt(zn_config *k, const zn_config *more, zn_part part)
+{
+    form *f = zn_form_own(k, sizeof *f);
+    memcpy(f->blocks[part], blocks_of(more, part), sizeof f->blocks[part]);
+    return ZN_OK;
 }
 
 static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[ZN_PARTS], bool *is_it)
@@ -113,15 +136,7 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[Z
         return ZN_FAIL(ZN_EFORMAT, "encoder (%d latent channels) and decoder (%d) do not belong together",
                        part[0].latent, part[1].latent);
     *k = part[naming[0].present ? 0 : 1];
-    memcpy(k->blocks[ZN_DECODER], part[ZN_DECODER].blocks[ZN_DECODER], sizeof k->blocks[ZN_DECODER]);
-    return ZN_OK;
-}
-
-/* Only the file that has a part knows its blocks. */
-static zn_status adopt(zn_config *k, const zn_config *more, zn_part part)
-{
-    memcpy(k->blocks[part], more->blocks[part], sizeof k->blocks[part]);
-    return ZN_OK;
+    return adopt(k, &part[ZN_DECODER], ZN_DECODER);
 }
 
 /* Near a linear codec: branches and the image's convolution start small, sub-pixels of random channels equal. */

@@ -21,21 +21,21 @@
 #include <string.h>
 
 enum { INPUTS = ZN_RESTORE_INPUTS, TILE = 32, MAX_WIDTH = 512, MAX_BLOCKS = 32 };
-enum { DOWN, QUARTER, UP, SPECTRAL }; /* of zn_config.blocks[0] */
-enum { SEEN = 33, DETAIL = 4 };       /* channels that the first convolution sees; scale of the small ones */
+enum { SEEN = 33, DETAIL = 4 }; /* channels that the first convolution sees; scale of the small ones */
 
-#define PRESET(text, alias, what, ...)                                                                                 \
+static const zn_restore_form plain = { .down = 2, .quarter = 4, .up = 2 };
+static const zn_restore_form spectral = { .down = 2, .quarter = 3, .up = 2, .spectral = 2 };
+
+#define PRESET(text, alias, what, form)                                                                                \
     {                                                                                                                  \
         .name = text, .aliases = alias, .description = what, .latent = 3, .downscale = 4, .inputs = INPUTS,            \
-        .width = 32, .blocks = {                                                                                       \
-            { __VA_ARGS__ }                                                                                            \
-        }                                                                                                              \
+        .width = 32, .preset_form = form                                                                               \
     }
 
 static const zn_config configs[] = {
-    PRESET("zenith-restore", "restore", "restores photos: noise, impulses, blur; any size", 2, 4, 2, 0),
-    PRESET("zenith-restore-spectral", "", "the same with spectral blocks for one of its others; for comparison", 2, 3,
-           2, 2),
+    PRESET("zenith-restore", "restore", "restores photos: noise, impulses, blur; any size", &plain),
+    PRESET("zenith-restore-spectral", "", "the same with spectral blocks for one of its others; for comparison",
+           &spectral),
     { .name = NULL },
 };
 
@@ -64,12 +64,12 @@ static zn_node *residuals(zn_scope s, zn_node *x, const char *level, int count)
 }
 
 /* Spectral blocks come between the others. */
-static zn_node *quarter(zn_scope s, zn_node *x, int count, int spectral)
+static zn_node *quarter(zn_scope s, zn_node *x, int count, int between)
 {
-    for (int i = 0; i < count || i < spectral; i++) {
+    for (int i = 0; i < count || i < between; i++) {
         if (i < count)
             x = residual(zn_at(s, "quarter.%d", i), x);
-        if (i < spectral)
+        if (i < between)
             x = zn_lite_r_block(zn_at(s, "spectral.%d", i), x, TILE, i % 2 * TILE / 2);
     }
     return x;
@@ -104,15 +104,15 @@ static zn_node *look(zn_node *x, zn_node *colours)
 static zn_node *restore(zn_scope s, zn_node *x, const zn_config *k)
 {
     static const int32_t rgb[] = { 0, 1, 2 };
-    const int8_t *blocks = k->blocks[0];
+    const zn_restore_form *f = zn_form_of(k);
     zn_graph_name_layer(s.graph, zn_at(s, "look").prefix);
     zn_node *colours = zn_select_channels(x, rgb, 3);
     zn_node *half = zn_plain_conv(zn_at(s, "stem"), look(x, colours), k->width, 3, 1);
-    half = residuals(s, half, "down", blocks[DOWN]);
+    half = residuals(s, half, "down", f->down);
     zn_node *y = zn_plain_conv(zn_at(s, "shrink"), zn_space_to_depth(half, 2), 2 * k->width, 1, 1);
-    y = quarter(s, y, blocks[QUARTER], blocks[SPECTRAL]);
+    y = quarter(s, y, f->quarter, f->spectral);
     y = zn_depth_to_space(zn_plain_conv(zn_at(s, "grow"), y, 4 * k->width, 1, 1), 2);
-    y = residuals(s, zn_add(half, y), "up", blocks[UP]);
+    y = residuals(s, zn_add(half, y), "up", f->up);
     y = zn_depth_to_space(zn_plain_conv(zn_at(s, "out"), y, 12, 3, 1), 2);
     zn_graph_name_layer(s.graph, zn_at(s, "skip").prefix);
     return zn_add(colours, y);
@@ -138,18 +138,18 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[Z
     *is_it = stem && stem->rank == 4;
     if (!*is_it)
         return ZN_OK;
-    int8_t blocks[4];
+    zn_restore_form found;
     if (stem->shape[2] != SEEN || stem->shape[3] < 1 || stem->shape[3] > MAX_WIDTH ||
-        !count_blocks(w, "restore.down.%d.a.weight", &blocks[DOWN]) ||
-        !count_blocks(w, "restore.quarter.%d.a.weight", &blocks[QUARTER]) ||
-        !count_blocks(w, "restore.up.%d.a.weight", &blocks[UP]) ||
-        !count_blocks(w, "restore.spectral.%d.norm", &blocks[SPECTRAL]))
+        !count_blocks(w, "restore.down.%d.a.weight", &found.down) ||
+        !count_blocks(w, "restore.quarter.%d.a.weight", &found.quarter) ||
+        !count_blocks(w, "restore.up.%d.a.weight", &found.up) ||
+        !count_blocks(w, "restore.spectral.%d.norm", &found.spectral))
         return ZN_FAIL(ZN_EFORMAT,
                        "tensor 'restore.stem.weight': %lld inputs and %lld outputs, or the number of "
                        "blocks, are not of a network this build knows",
                        (long long)stem->shape[2], (long long)stem->shape[3]);
-    *k = configs[blocks[SPECTRAL] > 0];
-    memcpy(k->blocks[0], blocks, sizeof blocks);
+    *k = configs[found.spectral > 0];
+    *(zn_restore_form *)zn_form_own(k, sizeof found) = found;
     k->width = (int)stem->shape[3];
     naming[ZN_ENCODER].present = true;
     return ZN_OK;

@@ -20,7 +20,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { STD, LITE, SPECTRAL, VANILLA, KINDS };
+/* The family's form. Its presets are in this order. */
+typedef enum kind { STD, LITE, SPECTRAL, VANILLA, KINDS } kind;
+static const kind kinds[KINDS] = { STD, LITE, SPECTRAL, VANILLA };
 enum { DEPTH = 4, MAX_WIDTH = 1024, MAX_SIDE = 1 << 16 };
 
 static const zn_config configs[] = {
@@ -30,7 +32,7 @@ static const zn_config configs[] = {
       .latent = 4,
       .downscale = 8,
       .width = 64,
-      .kind = STD,
+      .preset_form = &kinds[STD],
       .made_width = 512,
       .made_height = 512 },
     { .name = "zenith-lite",
@@ -39,7 +41,7 @@ static const zn_config configs[] = {
       .latent = 4,
       .downscale = 8,
       .width = 64,
-      .kind = LITE,
+      .preset_form = &kinds[LITE],
       .made_width = 512,
       .made_height = 512 },
     { .name = "zenith-spectral",
@@ -48,7 +50,7 @@ static const zn_config configs[] = {
       .latent = 4,
       .downscale = 8,
       .width = 64,
-      .kind = SPECTRAL,
+      .preset_form = &kinds[SPECTRAL],
       .made_width = 512,
       .made_height = 512 },
     { .name = "zenith-vanilla",
@@ -57,11 +59,12 @@ static const zn_config configs[] = {
       .latent = 4,
       .downscale = 8,
       .width = 64,
-      .kind = VANILLA },
+      .preset_form = &kinds[VANILLA] },
     { .name = NULL },
 };
 
-static bool shuffles(const zn_config *k) { return k->kind == LITE || k->kind == SPECTRAL; }
+static kind kind_of(const zn_config *k) { return *(const kind *)zn_form_of(k); }
+static bool shuffles(const zn_config *k) { return kind_of(k) == LITE || kind_of(k) == SPECTRAL; }
 
 /* Marks the graph unless the image side is what the gates were made for. scale: image pixels for each position of x. */
 static zn_node *of_right_size(zn_node *x, const zn_config *k, int scale)
@@ -110,12 +113,12 @@ static zn_node *spectral_linear(zn_scope s, zn_node *x, int out)
 
 static zn_node *mix(zn_scope s, zn_node *x, int out, const zn_config *k)
 {
-    return k->kind == SPECTRAL ? spectral_linear(s, x, out) : zn_plain_conv(s, x, out, 1, 1);
+    return kind_of(k) == SPECTRAL ? spectral_linear(s, x, out) : zn_plain_conv(s, x, out, 1, 1);
 }
 
 static zn_node *block(zn_scope s, zn_node *x, int index, const zn_config *k)
 {
-    return k->kind == VANILLA ? residual(zn_at(s, "res%d", index), x) : zn_lite_block(zn_at(s, "lite%d", index), x);
+    return kind_of(k) == VANILLA ? residual(zn_at(s, "res%d", index), x) : zn_lite_block(zn_at(s, "lite%d", index), x);
 }
 
 static zn_node *encode(zn_scope s, zn_node *x, const zn_config *k)
@@ -174,18 +177,20 @@ static bool read_part(const zn_weights *w, zn_part part, zn_config *k)
     char name[32];
     snprintf(name, sizeof name, "%s.be", lite);
     const bool is_lite = length_of(w, at, name) > 0;
+    kind found;
     if (find(w, at, part == ZN_ENCODER ? "conv0.s" : "conv3.s", 2) && is_lite)
-        k->kind = SPECTRAL;
+        found = SPECTRAL;
     else if (conv && (conv->shape[0] == 3 || conv->shape[0] == 1) && (is_lite || conv->shape[0] == 3))
-        k->kind = !is_lite ? VANILLA : conv->shape[0] == 3 ? STD : LITE;
+        found = !is_lite ? VANILLA : conv->shape[0] == 3 ? STD : LITE;
     else
         return false;
-    if (k->kind == VANILLA && !find(w, at, "res0.conv0.weight", 4))
+    k->preset_form = &kinds[found];
+    if (found == VANILLA && !find(w, at, "res0.conv0.weight", 4))
         return false;
-    const int64_t width = k->kind == VANILLA ? conv->shape[part == ZN_ENCODER ? 3 : 2] : length_of(w, at, name);
+    const int64_t width = found == VANILLA ? conv->shape[part == ZN_ENCODER ? 3 : 2] : length_of(w, at, name);
     const zn_weight *latent = find(w, at, "conv0.weight", 4);
     k->latent = part == ZN_ENCODER ? (int)length_of(w, at, "conv3.bias") : latent ? (int)latent->shape[2] : 4;
-    const int grow = part == ZN_DECODER && k->kind == STD ? 2 : 1; /* its last block is at half the size */
+    const int grow = part == ZN_DECODER && found == STD ? 2 : 1; /* its last block is at half the size */
     snprintf(name, sizeof name, "%s.gate_h", lite);
     const int64_t wide = length_of(w, at, name) * grow;
     snprintf(name, sizeof name, "%s.gate_v", lite);
@@ -195,13 +200,13 @@ static bool read_part(const zn_weights *w, zn_part part, zn_config *k)
     k->width = (int)width;
     k->made_width = (int)wide;
     k->made_height = (int)high;
-    return k->kind == VANILLA || (wide >= 8 && high >= 8);
+    return found == VANILLA || (wide >= 8 && high >= 8);
 }
 
 static bool same_network(const zn_config *a, const zn_config *b)
 {
-    return a->kind == b->kind && a->width == b->width && a->made_width == b->made_width &&
-           a->made_height == b->made_height && (a->latent == b->latent || a->kind == SPECTRAL);
+    return kind_of(a) == kind_of(b) && a->width == b->width && a->made_width == b->made_width &&
+           a->made_height == b->made_height && (a->latent == b->latent || kind_of(a) == SPECTRAL);
 }
 
 static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[ZN_PARTS], bool *is_it)
@@ -215,7 +220,7 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[Z
         return ZN_OK;
     if (naming[0].present && naming[1].present && !same_network(&part[0], &part[1]))
         return ZN_FAIL(ZN_EFORMAT, "encoder and decoder are of different Zenith networks");
-    const zn_config found = part[naming[0].present ? 0 : 1], *preset = &configs[found.kind];
+    const zn_config found = part[naming[0].present ? 0 : 1], *preset = &configs[kind_of(&found)];
     *k = *preset;
     k->latent = found.latent;
     k->width = found.width;
