@@ -150,7 +150,7 @@ _zenith() {
         --background) compopt +o default 2>/dev/null; return ;;
         -m | --model) _zenith_offer "$(zenith models --names 2>/dev/null)"; return ;;
         -t | --threads) compopt +o default 2>/dev/null; return ;;
-        -p | --precision) _zenith_offer "f32 bf16 f16"; return ;;
+        -p | --precision) _zenith_offer "f32 bf16 f16 int8"; return ;;
         --memory) compopt +o default 2>/dev/null; return ;;
         esac ;;
     compare)

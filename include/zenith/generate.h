@@ -37,7 +37,7 @@ typedef struct zn_generator_files {
 } zn_generator_files;
 
 /* Finds the files, and checks that each holds the network it should; a missing one is named with the file that would
- * hold it. Of the options context, threads, precision, device and memory count. */
+ * hold it. Of the options context, threads, precision (int8 unless set), device and memory count. */
 ZN_API ZN_MUST_USE zn_status zn_generator_open(const zn_generator_files *files, const zn_options *options,
                                                zn_generator **out);
 ZN_API void zn_generator_free(zn_generator *g);

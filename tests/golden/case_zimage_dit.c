@@ -109,6 +109,33 @@ static void turn(const float *from, int64_t rows, int64_t columns, float *to)
             to[k * rows + i] = from[i * columns + k];
 }
 
+/* The same run with products in 8-bit integers, if the file's weights are quantised and this CPU has them. Their
+ * rounding must not cost more than 2e-2 of the largest value (specification 12). */
+static zn_status compare_i8(golden *g, const zimage_net *n, int run, zn_shape planes, const float *latent,
+                            const float *features, int64_t caption, float time)
+{
+    const int64_t h = planes.dim[1], w = planes.dim[2], c = planes.dim[0];
+    char name[NAME];
+    float *out = NULL;
+    zimage_run r;
+    g->math = ZN_MATH_I8;
+    zn_status status = zimage_run_new(&r, g, n, h, w, caption, false);
+    g->math = ZN_MATH_F32;
+    if (status != ZN_OK)
+        return status;
+    if (zn_exec_coarse(r.exec) > 0) {
+        ZN_TRY_DONE(zn_alloc_for("a latent", sizeof *out * (size_t)(c * h * w), (void **)&out));
+        ZN_TRY_DONE(zimage_run_once(&r, n, latent, features, time));
+        turn(r.out->data, h * w, c, out);
+        snprintf(name, sizeof name, "r%d.model_out", run);
+        status = golden_compare_within(g, name, out, ZN_SHAPE(c, 1, h, w), 2e-2);
+    }
+done:
+    zn_free(out);
+    zimage_run_free(&r);
+    return status;
+}
+
 /* planes [C,h,w,1]: how [C,1,h,w] is loaded. */
 static zn_status one_run(golden *g, const zimage_net *n, int run, zn_shape planes, const float *latent,
                          const float *features, int64_t caption, float time)
@@ -123,8 +150,10 @@ static zn_status one_run(golden *g, const zimage_net *n, int run, zn_shape plane
     zn_status status = zn_alloc_for("a latent", sizeof *turned * (size_t)(c * h * w), (void **)&turned);
     if (status == ZN_OK) {
         turn(latent, c, h * w, turned);
-        status = zimage_run_once(&r, n, turned, features, time);
+        status = compare_i8(g, n, run, planes, turned, features, caption, time);
     }
+    if (status == ZN_OK)
+        status = zimage_run_once(&r, n, turned, features, time);
     if (status == ZN_OK && traced)
         status = compare_trace(g, run, r.graph, &n->form, tokens, caption);
     if (status == ZN_OK)

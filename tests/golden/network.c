@@ -44,7 +44,7 @@ zn_status network_predict(network *n, const float *x, int step, float *noise)
 
 zn_status graph_start(const golden *g, zn_graph *graph, zn_node *y, bool traced, zn_exec **exec)
 {
-    const zn_exec_options options = { .pool = g->pool };
+    const zn_exec_options options = { .pool = g->pool, .math = g->math };
     const int count = zn_graph_count(graph);
     if (!traced) {
         zn_graph_fuse(graph, &y, 1);
