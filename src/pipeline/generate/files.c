@@ -411,7 +411,6 @@ static zn_status check_missing(const search *s, const char *where)
 static zn_status take_model_file(search *s, const char *model, widths *transformer)
 {
     char *out = s->out->part[ZN_GENERATOR_TRANSFORMER];
-    path folder;
     if (!out[0] && !holds(model, ZN_GENERATOR_TRANSFORMER, transformer)) {
         zn_part_files p; /* says why, if it cannot be read */
         ZN_TRY(zn_part_open(model, ZN_GENERATOR_TRANSFORMER, &p));
@@ -422,22 +421,18 @@ static zn_status take_model_file(search *s, const char *model, widths *transform
         snprintf(out, MAX_PATH, "%s", model);
     s->place++;
     look_into(s, model);
-    folder_of(model, folder);
-    add_bases(s, folder);
     return s->status;
 }
 
-static zn_status take_model(search *s, const char *model, char *where, widths *transformer)
+/* where: the model's path, and the folder of an index. Its folders come before those of parts that are named apart. */
+static zn_status find_model(search *s, const char *model, char *where)
 {
+    path folder;
     ZN_TRY(resolve(model, "model", where));
-    if (!zn_is_folder(where) && !zn_ending(where, ".json"))
-        return take_model_file(s, where, transformer);
-    if (!zn_is_folder(where)) {
-        path folder;
-        folder_of(where, folder);
+    folder_of(where, folder);
+    if (zn_ending(where, ".json"))
         snprintf(where, MAX_PATH, "%s", folder);
-    }
-    add_bases(s, where);
+    add_bases(s, zn_is_folder(where) ? where : folder);
     return ZN_OK;
 }
 
@@ -447,11 +442,13 @@ static zn_status find_all(search *s, const zn_generator_files *asked)
                                   asked->preview };
     widths transformer = { 0 };
     path where = "";
+    if (asked->model)
+        ZN_TRY(find_model(s, asked->model, where));
     for (int part = 0; part < ZN_GENERATOR_PARTS; part++)
         if (named[part])
             ZN_TRY(take_named(s, named[part], part, &transformer));
-    if (asked->model)
-        ZN_TRY(take_model(s, asked->model, where, &transformer));
+    if (asked->model && !zn_is_folder(where))
+        ZN_TRY(take_model_file(s, where, &transformer));
     if (!s->base_count)
         return ZN_FAIL(ZN_EINVALID, "name a model: the folder of Z-Image-Turbo, or the file of its transformer");
     look_everywhere(s);
