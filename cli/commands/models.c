@@ -24,6 +24,35 @@ static int longest_name(void)
     return (int)longest;
 }
 
+/* Weights that are not a model of their own but part of one for `zenith generate`: name and description of the network.
+ * NULL: they are not. */
+static const char *generator_part(const char *path, char *description, size_t size)
+{
+    zn_weights *weights = NULL;
+    char *file = must_print("%s.safetensors", path);
+    const zn_status status = zn_weights_open(file, &weights);
+    const char *network = status == ZN_OK ? zn_weights_network(weights, description, size) : NULL;
+    zn_weights_close(weights);
+    free(file);
+    return network;
+}
+
+static void visit_part(const listing *l, const char *path, const char *network, const char *description)
+{
+    char *name = model_name(path);
+    if (l->out) {
+        json_open(l->out, NULL, '{');
+        json_text(l->out, "name", name);
+        json_text(l->out, "path", path);
+        json_text(l->out, "architecture", network);
+        json_text(l->out, "description", description);
+        json_close(l->out, '}');
+    } else {
+        say("  %-*s %-17s %s, %s\n", l->width, name, "for generate", description, path);
+    }
+    free(name);
+}
+
 static void visit_json(json *j, const char *path, const zn_model_info *info, const char *error)
 {
     json_open(j, NULL, '{');
@@ -72,19 +101,36 @@ static void visit_text(const listing *l, const char *path, const zn_model_info *
     free(name);
 }
 
+static void visit_bad(const listing *l, const char *path, const zn_model_info *info, const char *error)
+{
+    if (l->out)
+        visit_json(l->out, path, info, error);
+    else if (!strncmp(error, path, strlen(path)))
+        say("  %-*s %s\n", l->width, "(unusable)", error);
+    else
+        say("  %-*s %s: %s\n", l->width, "(unusable)", path, error);
+}
+
 static void visit(void *user, const char *path, const zn_model_info *info, const char *error)
 {
     listing *l = user;
-    const int bad = !info || (error && *error);
-    l->found += !bad;
-    if (l->out)
-        visit_json(l->out, path, info, bad && error ? error : NULL);
-    else if (bad && error && !strncmp(error, path, strlen(path)))
-        say("  %-*s %s\n", l->width, "(unusable)", error);
-    else if (bad)
-        say("  %-*s %s: %s\n", l->width, "(unusable)", path, error ? error : "");
+    char description[128];
+    if (info && !(error && *error)) {
+        l->found++;
+        if (l->out)
+            visit_json(l->out, path, info, NULL);
+        else
+            visit_text(l, path, info);
+        return;
+    }
+    char *why = must_copy(error ? error : ""); /* what follows may replace it */
+    const char *network = generator_part(path, description, sizeof description);
+    l->found += network != NULL;
+    if (network)
+        visit_part(l, path, network, description);
     else
-        visit_text(l, path, info);
+        visit_bad(l, path, info, why);
+    free(why);
 }
 
 /* For completions and scripts. */

@@ -61,3 +61,5 @@ for bad in other.safetensors:1 none.safetensors comfy/vae/c.safetensors style.sa
     echo "status $?"
 done
 ! ls x.png 2>/dev/null
+# zenith models names the parts instead of calling them unusable.
+ZENITH_MODELS=$PWD/named zenith models | grep 'for generate' | sed -E 's# [^ ]*/named# named#'
