@@ -25,6 +25,7 @@ typedef struct work {
     progress bar;
     int current, count; /* images */
     int told_preview;
+    int told_cut; /* for the current image */
     facts f;
 } work;
 
@@ -41,9 +42,21 @@ static void show_preview(work *w, const zn_image *preview)
     }
 }
 
+/* As soon as it is known, not after minutes of work. */
+static void tell_cut(work *w)
+{
+    zn_generation_report r = { .size = sizeof r };
+    zn_generator_report(w->generator, &r);
+    w->told_cut = 1;
+    if (r.tokens_cut > 0)
+        note(w->o, "the prompt has %d tokens: the last %d are not used", r.tokens + r.tokens_cut, r.tokens_cut);
+}
+
 static int tick(void *user, const zn_generation_progress *p)
 {
     work *w = user;
+    if (p->stage > ZN_STAGE_TEXT && !w->told_cut)
+        tell_cut(w);
     const int step = p->step < p->steps ? p->step + 1 : p->steps;
     char label[96], which[48] = "";
     if (w->count > 1)
@@ -150,8 +163,6 @@ static void report(work *w, const char *path, double ms)
 {
     zn_generation_report r = { .size = sizeof r };
     zn_generator_report(w->generator, &r);
-    if (r.tokens_cut > 0)
-        note(w->o, "the prompt has %d tokens: the last %d are not used", r.tokens + r.tokens_cut, r.tokens_cut);
     if (r.decoder_tiles > 1)
         note(w->o, "decoded in %d tiles to keep within the memory: colours may differ a little from a whole image",
              r.decoder_tiles);
@@ -215,6 +226,7 @@ static int make_one(work *w, int i)
     zn_image *image = NULL;
     char *path = generate_path(w->o, i, w->count);
     w->current = i;
+    w->told_cut = 0;
     w->p.seed += i > 0;
     parameters_set(&w->p.prompt, w->prompts.items[i / (w->count / w->prompts.count)]);
     const int failed = make(w, &image) != ZN_OK;

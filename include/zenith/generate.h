@@ -89,7 +89,7 @@ ZN_API ZN_MUST_USE zn_status zn_generation_check(const zn_generation *request);
 
 ZN_API ZN_MUST_USE zn_status zn_generate(zn_generator *g, const zn_generation *request, zn_image **out);
 
-/* Facts about the last zn_generate, for reports. */
+/* Facts about the last zn_generate, for reports; in a progress callback, those of the stages before. */
 typedef struct zn_generation_report {
     size_t size;
     int tokens;                                 /* of the prompt, with the template */
