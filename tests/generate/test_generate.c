@@ -303,11 +303,12 @@ static void budgets_are_kept(void **state)
     zn_image *image;
     zn_generator *large = open_within((size_t)1 << 30);
     zn_image_free(make(large, &r));
+    assert_true(report_of(large).peak_bytes > 1 << 18);
     assert_int_equal(zn_generator_plan(large, WIDTH, HEIGHT, &plan), ZN_OK);
     assert_non_null(strstr(plan, "6 image tokens"));
     assert_null(strstr(plan, "exceed the budget"));
     assert_int_equal(zn_generator_plan(large, 47, HEIGHT, &plan), ZN_EINVALID);
-    zn_generator *none = open_within((size_t)report_of(large).peak_bytes - 1);
+    zn_generator *none = open_within(1 << 18);
     assert_int_equal(zn_generate(none, &r, &image), ZN_ENOMEM);
     assert_non_null(strstr(zn_error_text(), "budget"));
     zn_generator_free(large);
@@ -530,6 +531,29 @@ static void linear_colours_are_fitted(void **state)
 
 /* ---- what cannot be ---- */
 
+static void failing_memory_is_an_error(void **state)
+{
+    (void)state;
+    zn_image *image, *start = plain_image();
+    zn_generation r = fox();
+    zn_generator *g = open_with(1, "");
+    r.image = start;
+    r.steps = 1;
+    const int64_t before = zn_alloc_calls();
+    zn_image_free(make(g, &r));
+    const int64_t calls = zn_alloc_calls() - before;
+    for (int64_t nth = 1; nth <= calls; nth += 1 + calls / 150) {
+        zn_alloc_fail_at(nth);
+        const zn_status status = zn_generate(g, &r, &image);
+        zn_alloc_fail_at(0);
+        assert_true(status == ZN_OK || status == ZN_ENOMEM);
+        if (status == ZN_OK)
+            zn_image_free(image);
+    }
+    zn_image_free(start);
+    zn_generator_free(g);
+}
+
 static void wrong_requests_are_refused(void **state)
 {
     (void)state;
@@ -579,6 +603,7 @@ int main(void)
         cmocka_unit_test(linear_colours_are_fitted),
         cmocka_unit_test(tiles_cover_the_image),
         cmocka_unit_test(preview_networks_are_used),
+        cmocka_unit_test(failing_memory_is_an_error),
         cmocka_unit_test(wrong_requests_are_refused),
     };
     return cmocka_run_group_tests(tests, make_model, remove_model);

@@ -169,15 +169,22 @@ static zn_status read_pairs(zn_lora *l, const zn_zimage_form *k, double strength
     return status;
 }
 
+zn_status zn_lora_read(zn_weights *file, double strength, const zn_zimage_form *k, zn_lora *out)
+{
+    *out = (zn_lora){ .file = file };
+    const zn_status status = read_pairs(out, k, strength);
+    if (status != ZN_OK)
+        zn_lora_close(out);
+    return status;
+}
+
 zn_status zn_lora_open(const char *path, double strength, const zn_zimage_form *k, zn_lora *out)
 {
+    zn_weights *file;
     *out = (zn_lora){ 0 };
-    ZN_TRY(zn_weights_open(path, &out->file));
-    const zn_status status = read_pairs(out, k, strength);
-    if (status == ZN_OK)
-        return ZN_OK;
-    zn_lora_close(out);
-    return zn_fail_in_file(status, path);
+    ZN_TRY(zn_weights_open(path, &file));
+    const zn_status status = zn_lora_read(file, strength, k, out);
+    return status == ZN_OK ? ZN_OK : zn_fail_in_file(status, path);
 }
 
 void zn_lora_close(zn_lora *l)

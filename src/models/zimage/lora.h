@@ -24,6 +24,8 @@ typedef struct zn_lora {
 /* Everything in the file that fits a network of this form, with factor strength alpha / rank. ZN_ENOTFOUND if nothing
  * does, ZN_ESHAPE for matrices of another size. */
 ZN_MUST_USE zn_status zn_lora_open(const char *path, double strength, const zn_zimage_form *k, zn_lora *out);
+/* The same from open weights, which are closed with the LoRA, or at once if this fails. */
+ZN_MUST_USE zn_status zn_lora_read(zn_weights *file, double strength, const zn_zimage_form *k, zn_lora *out);
 void zn_lora_close(zn_lora *l); /* harmless on a zeroed one */
 
 #endif

@@ -48,7 +48,8 @@ typedef struct call {
     int tile, tiles;
     const void *from;
     void *to;
-    size_t size; /* of text in `to` */
+    size_t size;  /* of text in `to` */
+    double bytes; /* result: memory that it takes */
 } call;
 
 static int tell(void *self, double fraction)
@@ -140,6 +141,8 @@ static zn_status decode(call *c, zn_codec *codec)
     ZN_TRY(zn_codec_check_latent(zn_model_info_of(codec->model), z));
     ZN_TRY(choose(codec, z->width, z->height, z->channels, &t, &r));
     c->tiles = t.columns * t.rows;
+    c->bytes = (double)zn_runner_bytes(r) + (double)sizeof(float) * (double)zn_model_info_of(codec->model)->parameters +
+               (double)zn_image_bytes(z->width * SCALE, z->height * SCALE, 8);
     if (c->tiles == 1)
         return zn_decode(codec, z, out);
     c->to = codec;
@@ -151,6 +154,7 @@ zn_status zn_generator_decode(zn_generator *g, const zn_latent *latent, zn_stage
     call c = { .run = decode, .progress = progress, .from = latent, .to = out };
     const zn_status status = run_part(g, ZN_DECODER, &c);
     g->report.decoder_tiles = c.tiles;
+    g->report.peak_bytes = c.bytes > g->report.peak_bytes ? c.bytes : g->report.peak_bytes;
     return status;
 }
 
