@@ -33,6 +33,7 @@ zn_status zn_generator_plan_steps(const zn_generator *g, const zn_part_files *fi
     const zn_prepare p = { g->compute.math, zn_cpu_flags(), true, true, zn_pool_threads(g->compute.pool) };
     const double budget = (double)zn_generator_budget(g);
     ZN_TRY(zn_denoiser_estimate(form, q->height / SCALE, q->width / SCALE, tokens, &p, bytes));
+    *bytes *= q->guidance > 0 ? 2 : 1; /* captions of two lengths have a graph each */
     if ((double)*bytes > budget)
         return ZN_FAIL(ZN_ENOMEM,
                        "%dx%d pixels need %.1f MiB of memory beside the weights, and the budget is %.1f MiB: "
