@@ -35,13 +35,24 @@ VEC_INLINE float half_at(const uint8_t *p)
 #endif
 }
 
+/* 16 codes at once: compilers do not vectorise loops over bytes that may overlap. */
+typedef uint8_t codes16 __attribute__((vector_size(16)));
+
+VEC_INLINE codes16 codes16_load(const uint8_t *p)
+{
+    codes16 v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+VEC_INLINE void codes16_store(int8_t *p, codes16 v) { memcpy(p, &v, sizeof v); }
+
 /* 16 bytes as halves: element j in the low four bits of byte j, element j + 16 in the high ones. */
 VEC_INLINE void nibbles(const uint8_t *q, int less, int8_t *c)
 {
-    for (int j = 0; j < 16; j++) {
-        c[j] = (int8_t)((q[j] & 15) - less);
-        c[j + 16] = (int8_t)((q[j] >> 4) - less);
-    }
+    const codes16 both = codes16_load(q);
+    codes16_store(c, (both & 15) - (uint8_t)less);
+    codes16_store(c + 16, (both >> 4) - (uint8_t)less);
 }
 
 VEC_INLINE void five_bits(const uint8_t *q, uint32_t high, int8_t *c)
@@ -94,9 +105,12 @@ VEC_INLINE void read_k(const uint8_t *p, int groups, const weight_line *to, int 
             const int high = 4 * (j % 2);
             to->s[g + j] = d * (float)scale[j];
             to->b[g + j] = to->s[g + j] * (float)shift - m * (float)minimum[j];
-            for (int l = 0; l < ZN_I8_GROUP; l++)
-                c[l] =
-                    (int8_t)(((q[32 * (j / 2) + l] >> high & 15) | (bits == 5 ? (fifth[l] >> j & 1) << 4 : 0)) - shift);
+            for (int l = 0; l < ZN_I8_GROUP; l += 16) {
+                codes16 code = codes16_load(q + 32 * (j / 2) + l) >> (uint8_t)high & 15;
+                if (bits == 5)
+                    code |= (codes16_load(fifth + l) >> (uint8_t)j & 1) << 4;
+                codes16_store(c + l, code - (uint8_t)shift);
+            }
         }
     }
 }
