@@ -107,7 +107,7 @@ static zn_status check_permutations(const zn_weight *w, zn_shape shape, const fl
         const int64_t row = i / length;
         const bool inside = rows[i] >= 0 && rows[i] < (float)length && rows[i] == floorf(rows[i]);
         if (!inside || seen[(int64_t)rows[i]] == row + 1)
-            status = ZN_FAIL(ZN_EFORMAT, "tensor '%s': %g at %lld makes row %lld no permutation of 0..%lld", w->name,
+            status = ZN_FAIL(ZN_EFORMAT, "tensor '%s': %g at %lld: row %lld is not a permutation of 0..%lld", w->name,
                              (double)rows[i], (long long)(i % length), (long long)row, (long long)length - 1);
         else
             seen[(int64_t)rows[i]] = row + 1;

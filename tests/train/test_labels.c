@@ -63,10 +63,10 @@ static void mistakes_are_said(void **state)
         { "Bald Smiling\na.jpg 1 yes\n", "labels line 2: Smiling is 'yes', not 1 or -1 or 0" },
         { "f,Bald,Smiling\na.jpg,1,\n", "Smiling is ''" },
         { "f,Bald,Smiling\na.jpg,1,10\n", "Smiling is '10'" },
-        { "f,Bald,Bald\na.jpg,1,1\n", "attribute 'Bald' is there twice" },
+        { "f,Bald,Bald\na.jpg,1,1\n", "attribute 'Bald' appears twice" },
         { "f,Bald,\na.jpg,1,1\n", "attribute 2 has no name" },
         { "Bald\na.jpg\n", "without attributes" },
-        { "Bald\na.jpg 1\na.jpg 0\n", "'a.jpg' is there twice" },
+        { "Bald\na.jpg 1\na.jpg 0\n", "'a.jpg' appears twice" },
     };
     zn_labels *l;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

@@ -48,7 +48,7 @@ static void recipes_are_read_strictly(void **state)
         { "schedule: linear\n", "cosine" },
         { "just words\n", "key: value" },
         { "loss:\n  l3: 1\n", "'loss.l3'" },
-        { "  l1: 1\n", "indented" },
+        { "  l1: 1\n", "unexpected indentation" },
         { "loss: {l1: 1\n", "not closed" },
         { "loss: {l1}\n", "key: value" },
         { "beta1: 1\n", "0 to 0.999999" },
@@ -62,8 +62,8 @@ static void recipes_are_read_strictly(void **state)
         { "gates: {penalty: -1}\n", "0 to" },
         { "beta2: 0\n", "1e-12 to" },
         { "eps: 0\n", "1e-12 to" },
-        { "lr: 1\nlr: 2\n", "line 2: lr is there" },
-        { "loss: {l1: 1, l1: 2}\n", "second time" },
+        { "lr: 1\nlr: 2\n", "line 2: lr is set twice" },
+        { "loss: {l1: 1, l1: 2}\n", "set twice" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_int_not_equal(zn_recipe_parse(bad[i].text, strlen(bad[i].text), "r.yaml", &r), ZN_OK);

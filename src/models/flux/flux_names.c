@@ -106,14 +106,15 @@ zn_status zn_flux_recognise(const zn_weights *const *files, int count, const zn_
                             zn_flux_naming *naming)
 {
     if (!find_naming(files, count, naming))
-        return ZN_FAIL(ZN_ENOTFOUND, "there is no decoder with attention: this is no autoencoder of FLUX");
+        return ZN_FAIL(ZN_ENOTFOUND, "there is no decoder with attention: this is not an autoencoder of FLUX");
     const zn_stored s = { files, count, zn_flux_place, naming };
     *k = zn_flux_vae;
     k->levels = count_levels(&s, naming);
     k->blocks = count_of(&s, "decoder.up_blocks.0.resnets.", ".conv1.bias") - 1;
     k->latent = (int)zn_stored_side(&s, "decoder.conv_in.weight", 1);
     if (k->levels < 1 || k->levels > ZN_FLUX_LEVELS || k->blocks < 1 || k->blocks > ZN_FLUX_LEVELS || k->latent < 1)
-        return ZN_FAIL(ZN_EFORMAT, "%d levels of %d blocks for latents of %d channels are no autoencoder of FLUX",
+        return ZN_FAIL(ZN_EFORMAT,
+                       "%d levels of %d blocks for latents of %d channels are not those of an autoencoder of FLUX",
                        k->levels, k->blocks, k->latent);
     for (int i = 0; i < k->levels; i++) {
         char name[64];
@@ -127,6 +128,6 @@ zn_status zn_flux_recognise(const zn_weights *const *files, int count, const zn_
     snprintf(path, sizeof path, "%spost_quant_conv.weight", naming->prefix);
     for (int i = 0; i < count; i++)
         if (zn_weights_find(files[i], path))
-            return ZN_FAIL(ZN_EUNSUPPORTED, "'%s' is no part of FLUX's autoencoder", path);
+            return ZN_FAIL(ZN_EUNSUPPORTED, "'%s' is not a part of FLUX's autoencoder", path);
     return ZN_OK;
 }

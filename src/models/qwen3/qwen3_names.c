@@ -56,7 +56,7 @@ zn_status zn_qwen3_recognise(const zn_weights *const *files, int count, const zn
                              zn_qwen3_naming *naming)
 {
     if (!find_naming(files, count, naming))
-        return ZN_FAIL(ZN_ENOTFOUND, "there is no embedding of tokens: this is no language model");
+        return ZN_FAIL(ZN_ENOTFOUND, "there is no embedding of tokens: this is not a language model");
     const zn_stored s = { files, count, zn_qwen3_place, naming };
     double eps = (double)zn_qwen3_4b.eps;
     *k = zn_qwen3_4b;
@@ -74,7 +74,7 @@ zn_status zn_qwen3_recognise(const zn_weights *const *files, int count, const zn
     }
     if (k->head < 2 || k->head % 2 || k->hidden < 1 || k->inner < 1 || q % k->head || kv < k->head || kv % k->head ||
         q < kv || q % kv)
-        return ZN_FAIL(ZN_EFORMAT, "these are no blocks of Qwen3: heads of %d channels, %lld queries, %lld keys",
+        return ZN_FAIL(ZN_EFORMAT, "these are not blocks of Qwen3: heads of %d channels, %lld queries, %lld keys",
                        k->head, (long long)q, (long long)kv);
     k->heads = (int)(q / k->head);
     k->groups = (int)(kv / k->head);

@@ -128,7 +128,7 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[Z
     if (!*is_it)
         return ZN_OK;
     if (!present[1] && is_super(w, naming[0].prefix))
-        return ZN_FAIL(ZN_EUNSUPPORTED, "its decoder is the larger form of TAEHV, which is not known here");
+        return ZN_FAIL(ZN_EUNSUPPORTED, "its decoder is the larger form of TAEHV, which is not supported");
     if (present[0] && present[1] && (part[0].latent != part[1].latent || part[0].patch != part[1].patch))
         return ZN_FAIL(ZN_EFORMAT, "encoder (%d latent channels) and decoder (%d) do not belong together",
                        part[0].latent, part[1].latent);

@@ -161,12 +161,12 @@ zn_status zn_wan_recognise(const zn_weights *w, zn_wan_form *k, zn_wan_naming *n
 {
     reading parts[2];
     if (!find_naming(w, n))
-        return ZN_FAIL(ZN_ENOTFOUND, "there is no attention under Wan's names: this is no autoencoder of Wan");
+        return ZN_FAIL(ZN_ENOTFOUND, "there is no attention under Wan's names: this is not an autoencoder of Wan");
     for (int part = 0; part < 2; part++) {
         parts[part] = (reading){ .file = w, .naming = n };
         if (n->present[part] && !read_part(&parts[part], part == 1))
             return ZN_FAIL(ZN_EFORMAT,
-                           "its %s is named like one of Wan's autoencoders, but its layers are no such form",
+                           "its %s is named like one of Wan's autoencoders, but its layers do not have that form",
                            part ? "decoder" : "encoder");
     }
     if (n->present[0] && n->present[1] && !same_form(&parts[0].k, &parts[1].k))

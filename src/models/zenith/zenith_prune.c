@@ -180,7 +180,7 @@ static zn_status resize(zn_config *k, const zn_wishes *want)
     k->width = want->width ? want->width : k->width;
     k->latent = PER_WIDTH * k->width;
     if (want->latent && want->latent != k->latent)
-        return ZN_FAIL(ZN_EINVALID, "a %s of width %d has latents of %d channels: leave latent away", k->name, k->width,
+        return ZN_FAIL(ZN_EINVALID, "a %s of width %d has latents of %d channels: leave latent out", k->name, k->width,
                        k->latent);
     return ZN_OK;
 }

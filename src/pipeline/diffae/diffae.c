@@ -13,7 +13,7 @@ zn_status zn_diffae_new(const zn_model *model, const zn_options *options, zn_dif
 {
     *out = NULL;
     if (!model->info.diffuses)
-        return ZN_FAIL(ZN_EUNSUPPORTED, "%s is a %s, no diffusion autoencoder", model->info.path,
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s is a %s, not a diffusion autoencoder", model->info.path,
                        model->info.architecture);
     if (!model->has[ZN_DECODER] || !model->has[ZN_ENCODER])
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no %s", model->info.path,

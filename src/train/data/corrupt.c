@@ -91,7 +91,7 @@ zn_status zn_corruption_parse(const char *text, zn_corruption *out)
             break;
         return check(*out);
     }
-    return ZN_FAIL(ZN_EINVALID, "'%s' is no damage: gaussian:25, salt:5, random:5, blur:1.5 or box:5", text);
+    return ZN_FAIL(ZN_EINVALID, "'%s' is not a damage: use gaussian:25, salt:5, random:5, blur:1.5 or box:5", text);
 }
 
 /* ---- drawing ---- */

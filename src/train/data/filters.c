@@ -125,7 +125,7 @@ static zn_status check(zn_filter_kind kind, double strength)
         return ZN_FAIL(ZN_EINVALID, "filter %d is not known", (int)kind);
     const bool within = strength >= least[kind] && strength <= most[kind];
     if (!within || (kind != ZN_FILTER_NLM && fmod(strength, 2) != 1)) /* a side is odd */
-        return ZN_FAIL(ZN_EINVALID, "a strength of %g is nothing for the %s filter", strength,
+        return ZN_FAIL(ZN_EINVALID, "a strength of %g is not possible for the %s filter", strength,
                        zn_filter_name((int)kind));
     return ZN_OK;
 }

@@ -117,7 +117,7 @@ static zn_status settle_names(reading *r, int words)
             return ZN_FAIL(ZN_EFORMAT, "%s: attribute %d has no name", r->name, i + 1);
         for (int k = 0; k < i; k++)
             if (strcmp(l->names[i], l->names[k]) == 0)
-                return ZN_FAIL(ZN_EFORMAT, "%s: attribute '%s' is there twice", r->name, l->names[i]);
+                return ZN_FAIL(ZN_EFORMAT, "%s: attribute '%s' appears twice", r->name, l->names[i]);
     }
     return ZN_OK;
 }
@@ -177,7 +177,7 @@ static zn_status read_all(reading *r)
     qsort(l->list, (size_t)l->pictures, sizeof *l->list, by_file);
     for (int64_t i = 1; i < l->pictures; i++)
         if (by_file(&l->list[i - 1], &l->list[i]) == 0)
-            return ZN_FAIL(ZN_EFORMAT, "%s: '%.200s' is there twice", r->name, l->list[i].file);
+            return ZN_FAIL(ZN_EFORMAT, "%s: '%.200s' appears twice", r->name, l->list[i].file);
     return ZN_OK;
 }
 

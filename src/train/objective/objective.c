@@ -82,7 +82,7 @@ static zn_status add_autoencoder(zn_objective *o, const zn_objective_options *k)
 static zn_status add_diffusion(zn_objective *o, const zn_objective_options *k)
 {
     if (!(k->model->arch->can & ZN_SAMPLES))
-        return ZN_FAIL(ZN_EINVALID, "%s is no diffusion autoencoder", k->model->config.name);
+        return ZN_FAIL(ZN_EINVALID, "%s is not a diffusion autoencoder", k->model->config.name);
     ZN_TRY(zn_diffusion_new("linear", ZN_SPACING_ALL, 0, &o->diffusion));
     o->noising = zn_noising_of(k->model, o->input, true);
     o->noise = o->noising.noise;

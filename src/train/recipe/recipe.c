@@ -185,7 +185,7 @@ static zn_status set_value(void *user, const char *name, const char *value, cons
         if (strcmp(k->name, name))
             continue;
         if (now->seen[i])
-            return ZN_FAIL(ZN_EINVALID, "%s: %s is there for the second time", where, name);
+            return ZN_FAIL(ZN_EINVALID, "%s: %s is set twice", where, name);
         now->seen[i] = true;
         if (k->kind == TEXT) {
             if (strlen(value) >= k->size)

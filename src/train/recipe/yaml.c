@@ -56,7 +56,8 @@ static zn_status read_quoted(reader *r, char out[LINE])
         }
         const bool escapes = *r->at == '\\' && quote == '"';
         if (escapes && r->at[1] != '"' && r->at[1] != '\\')
-            return ZN_FAIL(ZN_EFORMAT, "%s: a backslash in quotes stands before a quote or another one", r->where);
+            return ZN_FAIL(ZN_EFORMAT, "%s: in quotes a backslash may only precede a quote or another backslash",
+                           r->where);
         r->at += escapes || *r->at == quote; /* the next one is meant */
         out[n++] = *r->at;
     }
@@ -152,7 +153,7 @@ static zn_status read_line(reader *r)
     if (*r->at == '{' && !indented)
         return read_braces(r, key);
     if (indented && !r->section[0])
-        return ZN_FAIL(ZN_EFORMAT, "%s: '%.60s' is indented, but under nothing", r->where, key);
+        return ZN_FAIL(ZN_EFORMAT, "%s: unexpected indentation before '%.60s'", r->where, key);
     ZN_TRY(read_value(r, false, value));
     return set_in(r, r->section, key, value);
 }

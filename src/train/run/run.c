@@ -141,7 +141,7 @@ static zn_status prepare(zn_run *r)
     if (r->has_checkpoint)
         ZN_TRY(zn_checkpoint_stage(path, &stage));
     if (stage < 0 || stage >= r->stage_count)
-        return ZN_FAIL(ZN_EFORMAT, "%s: its stage %d is none of the recipe's", path, stage);
+        return ZN_FAIL(ZN_EFORMAT, "%s: the recipe has no stage %d", path, stage);
     ZN_TRY(enter_stage(r, stage));
     if (r->has_checkpoint)
         ZN_TRY(zn_checkpoint_read(path, r->trainer));

@@ -60,7 +60,7 @@ static zn_status plan_latent_net(zn_run *r)
     const zn_recipe *k = &r->recipe;
     const zn_config *known;
     if (zn_arch_find(k->model, &known) != r->model->arch)
-        return ZN_FAIL(ZN_EINVALID, "%s is no diffusion autoencoder", k->model);
+        return ZN_FAIL(ZN_EINVALID, "%s is not a diffusion autoencoder", k->model);
     r->model->arch->plan_part(&r->model->config, ZN_LATENT_NET, known, k->width);
     return ZN_OK;
 }
