@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The rest of a name behind a beginning, or NULL. */
-static const char *behind(const char *name, const char *begin)
+/* The rest of a name after a prefix, or NULL. */
+static const char *after_prefix(const char *name, const char *begin)
 {
     const size_t n = strlen(begin);
     return strncmp(name, begin, n) == 0 ? name + n : NULL;
@@ -28,21 +28,21 @@ static void attention_name(const char *name, char *out, size_t size)
                                             { "to_v.", "v." },
                                             { "to_out.0.", "proj_out." } };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *rest = behind(name, names[i][0]);
+        const char *rest = after_prefix(name, names[i][0]);
         if (rest)
             snprintf(out, size, "mid.attn_1.%s%s", names[i][1], rest);
     }
 }
 
-/* The original's name of what stands behind "encoder." or "decoder."; levels of the decoder count backwards. */
+/* The original's name of what follows "encoder." or "decoder."; levels of the decoder count backwards. */
 static void original_name(const zn_flux_naming *n, const char *name, char *out, size_t size)
 {
     int level = 0, block = 0, length = 0;
     const char *rest;
     snprintf(out, size, "%s", name);
-    if ((rest = behind(name, "conv_norm_out.")))
+    if ((rest = after_prefix(name, "conv_norm_out.")))
         snprintf(out, size, "norm_out.%s", rest);
-    else if ((rest = behind(name, "mid_block.attentions.0.")))
+    else if ((rest = after_prefix(name, "mid_block.attentions.0.")))
         attention_name(rest, out, size);
     else if (sscanf(name, "mid_block.resnets.%d.%n", &block, &length) == 1 && length)
         snprintf(out, size, "mid.block_%d.%s", block + 1, residual_name(name + length));

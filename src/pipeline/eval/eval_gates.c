@@ -91,7 +91,7 @@ static double shut_fraction(const zn_node *mask)
     return (double)shut / (double)count;
 }
 
-/* The gate whose mask this node makes or goes by, or NULL: a source, or behind zn_positive. */
+/* The gate whose mask this node makes or goes by, or NULL. zn_positive may stand between. */
 static const zn_node *gate_of(const zn_node *n)
 {
     if (n->op == &zn_op_gate_mask)

@@ -72,12 +72,12 @@ static zn_status read_head(reader *r)
 static bool begin_file(const reader *r, const uint8_t *control, zn_bytes *file)
 {
     uint8_t header[ZN_PNG_IHDR];
-    const size_t first = ZN_PNG_SIGNATURE, behind = first + ZN_PNG_CHUNK + ZN_PNG_IHDR;
+    const size_t first = ZN_PNG_SIGNATURE, after = first + ZN_PNG_CHUNK + ZN_PNG_IHDR;
     memcpy(header, r->head.data + first + 8, sizeof header);
     memcpy(header, control + 4, 8);
     return zn_bytes_append(file, r->head.data, first) &&
            zn_png_add_chunk(file, "IHDR", NULL, 0, header, sizeof header) &&
-           zn_bytes_append(file, r->head.data + behind, r->head.size - behind);
+           zn_bytes_append(file, r->head.data + after, r->head.size - after);
 }
 
 /* The pixels up to the next frame, as a file of their own. */

@@ -34,7 +34,7 @@ int zn_webp_count_frames(const zn_source *s)
     return frames > 1 ? frames : 1;
 }
 
-/* Offset behind a palette whose flags these are. */
+/* Offset after a palette whose flags these are. */
 static size_t palette_size(uint8_t flags) { return flags & 0x80 ? (size_t)3 << ((flags & 7) + 1) : 0; }
 
 /* header (13) | palette | { '!' label (1) blocks | ',' descriptor (9) palette, code size (1) blocks }... ';'

@@ -48,7 +48,7 @@ static zn_status read_sizes(bitmap *b, size_t head)
     return ZN_OK;
 }
 
-/* Which bits of a pixel are which colour. Older headers keep the masks behind them. */
+/* Which bits of a pixel are which colour. Older headers are followed by the masks. */
 static zn_status read_masks(bitmap *b, size_t head)
 {
     const zn_source *s = b->source;

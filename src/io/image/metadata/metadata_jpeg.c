@@ -10,7 +10,7 @@ enum { FILL = 0xff, APP0 = 0xe0, APP1 = 0xe1, SCAN = 0xda, MARKER = 4, LARGEST =
 static const char EXIF[] = "Exif\0";                      /* and the \0 of the literal */
 static const char XMP[] = "http://ns.adobe.com/xap/1.0/"; /* with its \0 */
 
-/* Data of the marker at *at, which moves behind it; NULL when no more can come before the pixels. */
+/* Data of the marker at *at, which moves past it; NULL when no more can come before the pixels. */
 static const uint8_t *next_marker(const zn_source *s, size_t *at, int *marker, size_t *size)
 {
     while (*at < s->size && s->bytes[*at] == FILL && *at + 1 < s->size && s->bytes[*at + 1] == FILL)
@@ -57,10 +57,10 @@ zn_status zn_jpeg_put_metadata(const zn_image_metadata *m, const zn_image *image
 {
     (void)image;
     const zn_source written = { file->data, file->size, "JPEG" };
-    size_t at = 2, size, behind = 2;
+    size_t at = 2, size, after = 2;
     int marker;
-    if (next_marker(&written, &behind, &marker, &size) && marker == APP0)
-        at = behind; /* JFIF readers want theirs first */
+    if (next_marker(&written, &after, &marker, &size) && marker == APP0)
+        at = after; /* JFIF readers want theirs first */
     zn_bytes markers = { 0 };
     const bool good = add_marker(&markers, EXIF, sizeof EXIF, m->exif, m->exif_size) &&
                       add_marker(&markers, XMP, sizeof XMP, m->xmp, m->xmp_size);
