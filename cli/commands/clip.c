@@ -140,9 +140,9 @@ static zn_status encode_work(session *s, const job *item, json *j, char *summary
     }
     zn_video_free(v);
     const double ms = now_ms() - start;
-    if (status == ZN_OK && scale_for_writing(s, item->output, clip))
+    if (status == ZN_OK && scale_for_writing(s, item->kind, clip))
         status = ZN_EINVALID;
-    else if (status == ZN_OK && (status = zn_latent_write(item->output, clip)) != ZN_OK)
+    else if (status == ZN_OK && (status = write_latents(item, (const zn_latent *const *)&clip, 1)) != ZN_OK)
         complain_about(item->output);
     if (status == ZN_OK)
         warn_of_lost_images(s, item, clip, pictures);

@@ -24,12 +24,12 @@ static zn_status work(session *s, const job *item, json *j, char *summary, size_
         status = zn_encode(s->codec, image, &latent);
         ms = now_ms() - ms;
     }
-    if (status == ZN_OK && scale_for_writing(s, item->output, latent)) {
+    if (status == ZN_OK && scale_for_writing(s, item->kind, latent)) {
         status = ZN_EINVALID;
         goto done;
     }
     if (status == ZN_OK)
-        status = zn_latent_write(item->output, latent);
+        status = write_latents(item, (const zn_latent *const *)&latent, 1);
     if (status != ZN_OK) {
         complain_about(item->input);
         goto done;
@@ -55,8 +55,6 @@ done:
 
 int encode_run(const options *o)
 {
-    if (o->output && !strcmp(o->output, "-") && o->format && strcmp(o->format, "safetensors"))
-        return usage_error("encode", "only .safetensors goes to standard output, not '%s'", o->format);
     const batch b = {
         .rules = { "images", is_image_file, "safetensors", can_write, ".safetensors, .npy, .latent or .png" },
         .verb = "encode",

@@ -5,6 +5,7 @@
 #include "ui/report.h"
 #include "ui/standard.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,10 +50,38 @@ int scale_for_writing(const session *s, const char *path, zn_latent *latent)
     return raw ? rescale(s, path, latent, 1) : 0;
 }
 
+/* ---- files ---- */
+
+zn_status write_latents(const job *item, const zn_latent *const *latents, int count)
+{
+    char *format = must_copy(strrchr(item->kind, '.') + 1);
+    for (char *c = format; *c; c++)
+        *c = (char)tolower((unsigned char)*c);
+    const zn_status status = zn_latent_write_as(item->output, format, latents, count);
+    free(format);
+    return status;
+}
+
+/* A pipe or standard output, whose name does not tell the format. */
+static int is_stream(const options *o)
+{
+    return o->output && (!strcmp(o->output, "-") || (o->format && is_pipe(o->output)));
+}
+
+static int check_format(const options *o, const char *kind)
+{
+    char *sample = must_print("x.%s", o->format ? o->format : "safetensors");
+    const int good = has_extension(sample, TENSOR_FILES);
+    free(sample);
+    return good ? 0 : usage_error("encode", "cannot write %s as '%s', only as " TENSOR_FILE_NAMES, kind, o->format);
+}
+
 /* ---- one file for all inputs ---- */
 
 char *single_result(const options *o, const char *kind)
 {
+    if (check_format(o, kind))
+        return NULL;
     const char *why = o->output && !strcmp(o->output, "-") ? standard_output_problem(o->json, o->show) : NULL;
     size_t length = strlen(o->files[0]);
     int wrong = 0;
@@ -60,7 +89,7 @@ char *single_result(const options *o, const char *kind)
         wrong = usage_error("encode", "cannot write to standard output: %s", why);
     else if (o->output && !strcmp(o->output, "-"))
         return must_copy(STANDARD_OUTPUT);
-    else if (o->output && has_extension(o->output, TENSOR_FILES) && !is_folder(o->output))
+    else if (o->output && (has_extension(o->output, TENSOR_FILES) || is_stream(o)) && !is_folder(o->output))
         return must_copy(o->output);
     else if (o->output)
         wrong =
@@ -71,7 +100,7 @@ char *single_result(const options *o, const char *kind)
         return NULL;
     while (length > 1 && o->files[0][length - 1] == '/')
         length--;
-    return must_print("%.*s.safetensors", (int)length, o->files[0]);
+    return must_print("%.*s.%s", (int)length, o->files[0], o->format ? o->format : "safetensors");
 }
 
 int run_single(const options *o, const batch *b, char *output,
@@ -81,6 +110,7 @@ int run_single(const options *o, const batch *b, char *output,
     own.work = work;
     job_list list = { .items = must_alloc(NULL, sizeof *list.items), .count = 1, .capacity = 1 };
     list.items[0] = (job){ .input = must_copy(o->files[0]), .output = output };
+    list.items[0].kind = is_stream(o) ? must_print("-.%s", o->format ? o->format : "safetensors") : must_copy(output);
     if (!o->output && !o->force && file_exists(output))
         list.items[0].problem = must_print("%s already exists; name the result with -o or use --force", output);
     return batch_run_jobs(o, &own, &list);
@@ -88,7 +118,7 @@ int run_single(const options *o, const batch *b, char *output,
 
 /* ---- encode --batch ---- */
 
-static zn_status encode_one(session *s, const job *item, const char *output, zn_latent **latent)
+static zn_status encode_one(session *s, const job *item, const char *kind, zn_latent **latent)
 {
     const options *o = s->o;
     const zn_image_read_options reading = { .background = { o->background[0], o->background[1], o->background[2] } };
@@ -103,12 +133,12 @@ static zn_status encode_one(session *s, const job *item, const char *output, zn_
     zn_image_free(image);
     if (status != ZN_OK)
         complain_about(item->input);
-    else if (scale_for_writing(s, output, *latent))
+    else if (scale_for_writing(s, kind, *latent))
         status = ZN_EINVALID;
     return status;
 }
 
-static zn_status encode_all(session *s, const job_list *list, const char *output, zn_latent **latents)
+static zn_status encode_all(session *s, const job_list *list, const job *result, zn_latent **latents)
 {
     const double base = s->bar.base, scale = s->bar.scale;
     zn_status status = ZN_OK;
@@ -116,11 +146,10 @@ static zn_status encode_all(session *s, const job_list *list, const char *output
         char *label = must_print("encode %s", list->items[i].input);
         progress_begin(&s->bar, label, base + scale * i / list->count, scale / list->count);
         free(label);
-        status = encode_one(s, &list->items[i], output, &latents[i]);
+        status = encode_one(s, &list->items[i], result->kind, &latents[i]);
     }
-    if (status == ZN_OK &&
-        (status = zn_latent_write_batch(output, (const zn_latent *const *)latents, list->count)) != ZN_OK)
-        complain_about(output);
+    if (status == ZN_OK && (status = write_latents(result, (const zn_latent *const *)latents, list->count)) != ZN_OK)
+        complain_about(result->output);
     return status;
 }
 
@@ -132,7 +161,7 @@ static zn_status batch_work(session *s, const job *item, json *j, char *summary,
     zn_latent **latents = must_alloc(NULL, (size_t)list.count * sizeof *latents);
     memset(latents, 0, (size_t)list.count * sizeof *latents);
     const double start = now_ms();
-    const zn_status status = encode_all(s, &list, item->output, latents);
+    const zn_status status = encode_all(s, &list, item, latents);
     const double ms = now_ms() - start;
     if (status == ZN_OK) {
         const zn_latent *z = latents[0];

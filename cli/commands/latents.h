@@ -13,6 +13,9 @@
 int scale_after_reading(const session *s, const char *path, zn_latent *latent);
 int scale_for_writing(const session *s, const char *path, zn_latent *latent);
 
+/* Writes latents of one size to the output of a job, in the format of its kind. */
+zn_status write_latents(const job *item, const zn_latent *const *latents, int count);
+
 /* Name of the single result of a command with many inputs: -o, or else the name of the folder. kind: "a clip", for
  * messages. Returns NULL after reporting an error. */
 char *single_result(const options *o, const char *kind);

@@ -24,6 +24,12 @@ int is_folder(const char *path)
     return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
 }
 
+int is_pipe(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 && (S_ISFIFO(s.st_mode) || S_ISCHR(s.st_mode));
+}
+
 int same_file(const char *a, const char *b)
 {
     struct stat s, t;
@@ -214,10 +220,11 @@ int jobs_make(const options *o, const job_rules *rules, job_list *out)
     const int in_folder = o->output ? output_is_folder(o, rules, several) : 0;
     if (in_folder < 0)
         return EXIT_FAILURE;
-    if (o->output && !in_folder && !to_standard_output(o)) {
+    const int by_format = to_standard_output(o) || (o->output && o->format && is_pipe(o->output));
+    if (o->output && !in_folder && !by_format) {
         if (!rules->can_write(o->output))
-            return usage_error(o->command->name, "cannot write '%s': its name must end in %s", o->output,
-                               rules->extensions);
+            return usage_error(o->command->name, "cannot write '%s': its name must end in %s%s", o->output,
+                               rules->extensions, is_pipe(o->output) ? ", or give --format" : "");
         if (same_file(o->output, o->files[0]))
             return usage_error(o->command->name, "the result would replace the input '%s'", o->files[0]);
     }
@@ -226,7 +233,7 @@ int jobs_make(const options *o, const job_rules *rules, job_list *out)
         if (j->problem)
             continue;
         j->output = result_name(o, j->input, in_folder, extension);
-        j->kind = to_standard_output(o) ? must_print("-.%s", extension) : must_copy(j->output);
+        j->kind = by_format ? must_print("-.%s", extension) : must_copy(j->output);
     }
     jobs_find_conflicts(o, out);
     return 0;

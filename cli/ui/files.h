@@ -5,7 +5,7 @@
 #include "ui/options.h"
 
 /* One file to read and one to write. kind: a name whose extension is the format of the result; this is output itself
- * unless output is standard output. problem: why this job cannot be done, or NULL. */
+ * unless output is standard output or a pipe. problem: why this job cannot be done, or NULL. */
 typedef struct job {
     char *input, *output, *kind, *problem;
 } job;
@@ -34,6 +34,7 @@ void jobs_free(job_list *list);
 
 int file_exists(const char *path);
 int is_folder(const char *path);
+int is_pipe(const char *path);               /* or a device, such as /dev/null */
 int same_file(const char *a, const char *b); /* both exist and are the same file; follows links */
 /* True if the name ends with "." and one of these space-separated extensions, in upper or lower case. */
 int has_extension(const char *path, const char *extensions);

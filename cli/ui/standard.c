@@ -118,6 +118,7 @@ void name_kept_files(char *text, size_t size)
 {
     for (int i = 0; i < kept_count; i++)
         replace(text, size, kept_files[i].path, kept_files[i].name);
+    replace(text, size, STANDARD_OUTPUT, "standard output");
 }
 
 const char *standard_output_problem(int json, int show)
@@ -129,13 +130,14 @@ const char *standard_output_problem(int json, int show)
 
 zn_status write_image(const char *path, const char *kind, const zn_image *image, const zn_image_write_options *writing)
 {
-    if (strcmp(path, STANDARD_OUTPUT))
+    if (!strcmp(path, kind))
         return zn_image_write(path, image, writing);
-    const char *extension = strrchr(kind, '.') + 1;
+    const char *extension = strrchr(kind, '.') + 1, *format = strcmp(extension, "jpg") ? extension : "jpeg";
+    if (strcmp(path, STANDARD_OUTPUT))
+        return zn_image_write_as(path, format, image, writing);
     void *bytes;
     size_t size;
-    const zn_status status =
-        zn_image_write_memory(strcmp(extension, "jpg") ? extension : "jpeg", image, writing, &bytes, &size);
+    const zn_status status = zn_image_write_memory(format, image, writing, &bytes, &size);
     if (status == ZN_OK)
         say_bytes(bytes, size);
     zn_memory_free(bytes);

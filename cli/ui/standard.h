@@ -15,14 +15,14 @@ int is_standard_input(const char *path);
 const char *keep_pipe(const char *path);
 /* The user's name for a path that standard_input or keep_pipe returned. Returns other paths unchanged. */
 const char *name_of_kept(const char *path);
-/* Replaces such paths in a text by these names. size: capacity of text; twice its length is always enough for standard
- * input. */
+/* Replaces such paths, and STANDARD_OUTPUT, in a text by these names. size: capacity of text; twice its length is
+ * always enough for standard input. */
 void name_kept_files(char *text, size_t size);
 
 /* The reason why results cannot be written to standard output, or NULL. */
 const char *standard_output_problem(int json, int show);
 
-/* Like zn_image_write, but for STANDARD_OUTPUT the extension of `kind` selects the format. */
+/* Like zn_image_write, but the extension of `kind` selects the format where it is not the path itself. */
 zn_status write_image(const char *path, const char *kind, const zn_image *image, const zn_image_write_options *writing);
 
 #endif

@@ -107,6 +107,9 @@ ZN_API void zn_image_metadata_free(zn_image_metadata *metadata);
 /* The format follows the extension (.png .jpg .jpeg .webp). The file appears whole or not at all. */
 ZN_API ZN_MUST_USE zn_status zn_image_write(const char *path, const zn_image *image,
                                             const zn_image_write_options *options);
+/* As zn_image_write where the name does not decide, such as that of a pipe; format is "png", "jpeg" or "webp". */
+ZN_API ZN_MUST_USE zn_status zn_image_write_as(const char *path, const char *format, const zn_image *image,
+                                               const zn_image_write_options *options);
 /* As zn_image_write, into memory; format is "png", "jpeg" or "webp"; free *bytes with zn_memory_free. */
 ZN_API ZN_MUST_USE zn_status zn_image_write_memory(const char *format, const zn_image *image,
                                                    const zn_image_write_options *options, void **bytes, size_t *size);

@@ -49,6 +49,9 @@ ZN_API ZN_MUST_USE zn_status zn_latent_read_at(const char *path, int64_t index, 
 ZN_API ZN_MUST_USE zn_status zn_latent_write(const char *path, const zn_latent *latent);
 /* Several latents of one size in a file, as [N,C,H,W]; a PNG holds one only. */
 ZN_API ZN_MUST_USE zn_status zn_latent_write_batch(const char *path, const zn_latent *const *latents, int64_t count);
+/* The same where the name does not decide: format is "safetensors", "npy", "latent" or "png". */
+ZN_API ZN_MUST_USE zn_status zn_latent_write_as(const char *path, const char *format, const zn_latent *const *latents,
+                                                int64_t count);
 
 /* Generators of images do not work on a VAE's own numbers ("raw") but on (raw - shift) * factor. Models of this
  * library take and give the scaled numbers, as diffusers' pipelines do with output_type="latent". Converts in place, to

@@ -208,11 +208,9 @@ zn_status zn_image_write_memory(const char *name, const zn_image *image, const z
     return ZN_OK;
 }
 
-zn_status zn_image_write(const char *path, const zn_image *image, const zn_image_write_options *options)
+static zn_status write_file(const char *path, const zn_image_format *format, const zn_image *image,
+                            const zn_image_write_options *options)
 {
-    const zn_image_format *format = zn_format_of_path(path);
-    if (!format || format->read_only)
-        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: the name of an image must end in .png, .jpg, .jpeg or .webp", path);
     if (!format->write)
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s: this build cannot write %s", path, format->title);
     zn_bytes out = { 0 };
@@ -220,6 +218,23 @@ zn_status zn_image_write(const char *path, const zn_image *image, const zn_image
     status = status == ZN_OK ? zn_file_write(path, out.data, out.size) : zn_fail_in_file(status, path);
     zn_bytes_free(&out);
     return status;
+}
+
+zn_status zn_image_write(const char *path, const zn_image *image, const zn_image_write_options *options)
+{
+    const zn_image_format *format = zn_format_of_path(path);
+    if (!format || format->read_only)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: the name of an image must end in .png, .jpg, .jpeg or .webp", path);
+    return write_file(path, format, image, options);
+}
+
+zn_status zn_image_write_as(const char *path, const char *name, const zn_image *image,
+                            const zn_image_write_options *options)
+{
+    const zn_image_format *format = zn_format_of_name(name);
+    if (!format || format->read_only)
+        return ZN_FAIL(ZN_EINVALID, "%s: images are written as png, jpeg or webp, not '%s'", path, name);
+    return write_file(path, format, image, options);
 }
 
 int zn_image_can_write(const char *path)

@@ -289,19 +289,34 @@ static zn_status check_all(const char *path, const zn_latent *const *latents, in
     return ZN_OK;
 }
 
-zn_status zn_latent_write_batch(const char *path, const zn_latent *const *latents, int64_t count)
+zn_status zn_latent_write_as(const char *path, const char *format, const zn_latent *const *latents, int64_t count)
 {
     ZN_TRY(check_all(path, latents, count));
-    if (ends_with(path, ".png"))
+    if (strcmp(format, "png") == 0)
         return count == 1 ? zn_latent_png_write(latents[0], path)
                           : ZN_FAIL(ZN_EUNSUPPORTED, "%s: a PNG holds one latent, not %lld; use .safetensors", path,
                                     (long long)count);
-    if (ends_with(path, ".npy"))
+    if (strcmp(format, "npy") == 0)
         return zn_latent_npy_write(latents, count, path);
-    if (ends_with(path, ".latent"))
+    if (strcmp(format, "latent") == 0)
         return zn_latent_comfy_write(latents, count, path);
-    if (ends_with(path, ".safetensors") || strcmp(path, "/dev/stdout") == 0)
+    if (strcmp(format, "safetensors") == 0)
         return zn_latent_tensor_write(latents, count, path);
+    return ZN_FAIL(ZN_EUNSUPPORTED, "%s: latents are written as safetensors, npy, latent or png, not '%s'", path,
+                   format);
+}
+
+zn_status zn_latent_write_batch(const char *path, const zn_latent *const *latents, int64_t count)
+{
+    static const char *const formats[] = { "safetensors", "npy", "latent", "png" };
+    char ending[16];
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        snprintf(ending, sizeof ending, ".%s", formats[i]);
+        if (ends_with(path, ending))
+            return zn_latent_write_as(path, formats[i], latents, count);
+    }
+    if (strcmp(path, "/dev/stdout") == 0)
+        return zn_latent_write_as(path, "safetensors", latents, count);
     return ZN_FAIL(ZN_EUNSUPPORTED, "%s: a latent's name must end in .safetensors, .npy, .latent or .png", path);
 }
 

@@ -24,10 +24,20 @@ try() {
 }
 try encode - <a.png
 try encode a.png a.png -o -
-try encode a.png -o - --format png
+try encode a.png -o - --format gif
 try decode a.safetensors -o - --json
 try decode a.safetensors -o - --format gif
 echo junk | try encode $model - -o -
+# Every format of latents goes to standard output, and to a pipe whose name does not tell the format.
+for format in npy latent png; do
+    zenith encode $model a.png -o expected.$format
+    zenith encode $model a.png -o - --format $format | cmp - expected.$format && echo "$format to standard output"
+done
+mkfifo result
+cat result >got & zenith encode $model a.png -o result --format npy; wait; cmp got expected.npy && echo "npy to a pipe"
+cat result >got & zenith decode $model a.safetensors -o result --format jpg; wait; cmp got back.jpg && echo "jpg to a pipe"
+try decode a.safetensors -o result
+zenith encode $model a.png -o - --format npy >/dev/full
 # It is called by that name, and its result in a folder by a short one.
 echo junk | try restore --model random:zenith-restore -q - -o -
 echo junk | try convert - copy.safetensors
