@@ -264,7 +264,7 @@ int monitor_end(const monitor *m, zn_status status, int64_t steps)
     }
     char *why = must_copy(zn_error_text());
     /* The library does not know the commands, so for a missing model the program prints its own message with advice. */
-    if (strncmp(why, "no model '", 10) || !(is_missing_model(o->from) || is_missing_model(o->teacher)))
+    if (status != ZN_ENOTFOUND || !(is_missing_model(o->from) || is_missing_model(o->teacher)))
         complain_of_recipe(o, why);
     free(why);
     if (status == ZN_ECANCELLED || (status == ZN_EIO && steps > 0))

@@ -187,6 +187,7 @@ static zn_status set_value(void *user, const char *name, const char *value, cons
         if (now->seen[i])
             return ZN_FAIL(ZN_EINVALID, "%s: %s is set twice", where, name);
         now->seen[i] = true;
+        r->sets_losses |= strncmp(name, "loss.", 5) == 0;
         if (k->kind == TEXT) {
             if (strlen(value) >= k->size)
                 return ZN_FAIL(ZN_EINVALID, "%s: %s needs a name of at most %zu characters", where, name, k->size - 1);

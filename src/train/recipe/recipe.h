@@ -72,6 +72,7 @@ typedef struct zn_recipe {
     /* weights of the losses */
     double mse, l1, huber, bands, haar, ssim, kl, discriminator;
     double features, latent_mse; /* with a teacher: its activations, its latents */
+    bool sets_losses;            /* a text or setting has given some of these */
     zn_recipe_gates gates;       /* as usual where the text says nothing about gates */
     double gate_penalty;         /* weight of the masks' means */
     double gate_temperature;     /* soft: deviation of the noise in masks at first */

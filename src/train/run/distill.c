@@ -41,7 +41,7 @@ static zn_status go_on(const zn_run *r, const zn_distill_options *o)
     zn_recipe asked = *own;
     if (o->student) {
         ZN_TRY(zn_recipe_read_student(o->student, &asked));
-        ZN_TRY(zn_recipe_set_all(o->run.settings, &asked));
+        ZN_TRY(zn_run_set_again(r, &asked));
         strcpy(asked.teacher, own->teacher);
         set_lengths(&asked, r->teacher, zn_run_may_omit(r, ZN_SAID_STEPS, true) ? own->steps : 0);
         ZN_TRY(zn_run_check_asked(r, &asked, o->student));

@@ -60,10 +60,11 @@ enum {
 /* How a resumed run was begun, as far as its folder tells beside the recipe. */
 typedef struct zn_run_origin {
     bool tells_options;
-    unsigned options; /* ZN_SAID_.., of this and earlier calls */
-    int ranks, parts; /* of a step, in the last call; 0: not known */
-    char name[400];   /* of the teacher, or of the labels' file; empty: it has neither */
-    char digest[65];  /* of what was in it; empty: not known */
+    unsigned options;    /* ZN_SAID_.., of this and earlier calls */
+    int ranks, parts;    /* of a step, in the last call; 0: not known */
+    char name[400];      /* of the teacher, or of the labels' file; empty: it has neither */
+    char digest[65];     /* of what was in it; empty: not known */
+    char settings[2048]; /* of the call that began it, one a line: "lr=1e-3" */
 } zn_run_origin;
 
 typedef struct zn_run {
@@ -125,6 +126,8 @@ ZN_MUST_USE zn_status zn_run_note_data(zn_run *r);
  * number of ranks, so that sums will be rounded otherwise, the caller is notified. */
 void zn_run_read_origin(zn_run *r);
 ZN_MUST_USE zn_status zn_run_note_origin(zn_run *r);
+/* Sets what the call that began a resumed run had set, then what this call sets. */
+ZN_MUST_USE zn_status zn_run_set_again(const zn_run *r, zn_recipe *recipe);
 /* Of a run's teacher or labels, read: fails if they are not those it was begun with. */
 ZN_MUST_USE zn_status zn_run_check_teacher(zn_run *r);
 ZN_MUST_USE zn_status zn_run_check_labels(zn_run *r);

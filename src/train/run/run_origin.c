@@ -1,7 +1,8 @@
 /* origin.json: what the recipe does not tell of how a run was begun. Which of its settings were options of a call, for
- * these need not be said again when the run is resumed; a digest of the teacher's weights or of the labels, for a run
- * that goes on with others would not be the one that was stopped; and in how many parts, on how many ranks, gradients
- * were added up, for another order gives other bits. Of runs of a time without this file nothing of it is known. */
+ * these need not be said again when the run is resumed, and so for settings that changed its recipe; a digest of the
+ * teacher's weights or of the labels, for a run that goes on with others would not be the one that was stopped; and in
+ * how many parts, on how many ranks, gradients were added up, for another order gives other bits. Of runs of a time
+ * without this file nothing of it is known. */
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -28,6 +29,14 @@ static unsigned read_options(const zn_json_node *list)
     return options;
 }
 
+/* One that does not fit is forgotten: it has to be given again. */
+static void add_setting(zn_run_origin *o, const char *setting)
+{
+    const size_t used = strlen(o->settings), size = strlen(setting);
+    if (used + size + 2 <= sizeof o->settings)
+        snprintf(o->settings + used, sizeof o->settings - used, "%s\n", setting);
+}
+
 void zn_run_read_origin(zn_run *r)
 {
     char path[ZN_RUN_PATH];
@@ -46,6 +55,9 @@ void zn_run_read_origin(zn_run *r)
         from->tells_options = options != NULL;
         from->options = read_options(options);
         snprintf(from->digest, sizeof from->digest, "%s", digest ? digest : "");
+        ZN_JSON_EACH(setting, zn_json_get(doc.root, "settings"))
+        if (zn_json_string(setting))
+            add_setting(from, zn_json_string(setting));
         zn_json_update_int(doc.root, "ranks", &from->ranks);
         zn_json_update_int(doc.root, "parts", &from->parts);
         zn_json_free(&doc);
@@ -63,6 +75,30 @@ static void write_options(zn_json_out *text, unsigned options)
             before = ", ";
         }
     zn_json_out_format(text, "], ");
+}
+
+static void write_settings(zn_json_out *text, const char *settings)
+{
+    char line[sizeof((zn_run_origin *)0)->settings];
+    const char *before = "";
+    zn_json_out_format(text, "\"settings\": [");
+    for (const char *at = settings; *at; at += strcspn(at, "\n") + 1) {
+        snprintf(line, sizeof line, "%.*s", (int)strcspn(at, "\n"), at);
+        zn_json_out_format(text, "%s", before);
+        zn_json_out_string(text, line);
+        before = ", ";
+    }
+    zn_json_out_format(text, "], ");
+}
+
+zn_status zn_run_set_again(const zn_run *r, zn_recipe *recipe)
+{
+    char line[sizeof r->origin.settings];
+    for (const char *at = r->origin.settings; *at; at += strcspn(at, "\n") + 1) {
+        snprintf(line, sizeof line, "%.*s", (int)strcspn(at, "\n"), at);
+        ZN_TRY(zn_recipe_set(line, recipe));
+    }
+    return zn_recipe_set_all(r->options.settings, recipe);
 }
 
 /* ---- ranks ---- */
@@ -110,6 +146,10 @@ zn_status zn_run_note_origin(zn_run *r)
     zn_json_out_format(&text, "{");
     if (!r->options.resume || r->origin.tells_options)
         write_options(&text, r->origin.options | r->said);
+    for (const char *const *s = r->options.settings; s && *s && !r->options.resume; s++)
+        add_setting(&r->origin, *s);
+    if (r->origin.settings[0])
+        write_settings(&text, r->origin.settings);
     if (r->digest[0])
         zn_json_out_format(&text, "\"%s\": \"%s\", ", source_of(&r->recipe), r->digest);
     zn_json_out_format(&text, "\"ranks\": %d, \"parts\": %d}\n", ranks, parts);

@@ -51,7 +51,7 @@ static zn_status go_on(zn_run *r, const zn_train_options *o)
     zn_recipe asked;
     if (o->recipe) {
         ZN_TRY(zn_recipe_read(o->recipe, &asked));
-        ZN_TRY(zn_recipe_set_all(o->run.settings, &asked));
+        ZN_TRY(zn_run_set_again(r, &asked));
         ZN_TRY(take_labels(r, &asked));
         ZN_TRY(zn_run_check_asked(r, &asked, o->recipe));
     }
@@ -87,6 +87,10 @@ static zn_status read_recipe(zn_run *r, const zn_train_options *o)
         return ZN_FAIL(ZN_EINVALID, "labels are for a classifier: a recipe with task: classify");
     if (r->recipe.kl > 0 && !(takes & ZN_TAKES_KL))
         return ZN_FAIL(ZN_EINVALID, "loss.kl is for latents: for task: autoencode alone");
+    if (r->recipe.sets_losses && !(takes & ZN_TAKES_LOSSES) && !o->run.resume)
+        return ZN_FAIL(ZN_EINVALID,
+                       "losses are for task: autoencode and restore; leave loss out of a recipe with task: %s",
+                       zn_train_task_of(&r->recipe)->name);
     if (r->recipe.dropout > 0 && !(takes & ZN_TAKES_DROPOUT))
         return ZN_FAIL(ZN_EINVALID, "dropout is for task: diffuse alone");
     return ZN_OK;

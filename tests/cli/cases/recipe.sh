@@ -25,7 +25,12 @@ grep -E '^(width|batch|  bands)' run/recipe.yaml
 zenith train taesd $small --set held_out=40 --data pictures -o evaluated | grep -cE '^psnr .* dB'
 # A resumed run accepts the same settings again and no others.
 zenith train taesd $small --data pictures -o run --resume -q >/dev/null && echo "the same"
+zenith train taesd --data pictures -o run --resume -q >/dev/null && echo "not given again"
 zenith train --resume --set batch=2 --data pictures -o run
 echo "another $?"
+# Losses that a task does not have are refused.
+printf 'model: diffae-celeba64\ntask: diffuse\nloss: {l1: 1}\n' >diffuse.yaml
+zenith train diffuse.yaml --data pictures -o diffused
+echo "loss $?"
 zenith distill --teacher random:taesd --student taesd-half $small --set distill.encoder=1 --set distill.decoder=1 --set distill.joint=1 \
     --set held_out=40 --data pictures -o distilled | grep '^steps'
