@@ -113,7 +113,7 @@ complete -c zenith -n '__zenith_command_is models' -l names -d 'print only the n
 complete -c zenith -n '__zenith_command_is encode decode reconstruct restore bench' -l device -x -a 'cpu cuda' -d 'device to compute on: cpu or cuda (cpu)'
 complete -c zenith -n '__zenith_command_is generate' -s m -l model -r -a '(zenith models --names 2>/dev/null)' -d 'weights: name or folder; or files with --transformer and others (z-image-turbo)'
 complete -c zenith -n '__zenith_command_is encode decode reconstruct restore edit interpolate sample bench eval' -s m -l model -r -a '(zenith models --names 2>/dev/null)' -d 'weights: name, file, folder, or random:ARCHITECTURE'
-complete -c zenith -n '__zenith_command_is encode decode reconstruct restore edit interpolate sample generate convert bench train dataset eval distill' -s t -l threads -x -d 'number of threads (one per CPU)'
+complete -c zenith -n '__zenith_command_is encode decode reconstruct restore edit interpolate sample generate convert bench train dataset eval distill' -s t -l threads -x -d 'number of threads; 0 or auto: one per CPU (0)'
 complete -c zenith -n '__zenith_command_is generate' -s p -l precision -x -a 'f32 bf16 f16 int8' -d 'compute precision: f32, bf16, f16 or int8, for quantised weights (int8)'
 complete -c zenith -n '__zenith_command_is encode decode reconstruct restore edit interpolate sample bench eval' -s p -l precision -x -a 'f32 bf16 f16' -d 'compute precision: f32, bf16 or f16 (f32)'
 complete -c zenith -n '__zenith_command_is encode decode reconstruct restore bench eval' -l tile -x -a 'auto off' -d 'tile size in pixels, auto or off (auto)'

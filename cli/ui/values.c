@@ -116,7 +116,7 @@ int value_tile(const char *text, void *field)
         return *(int *)field = ZN_TILE_AUTO, 1;
     if (!strcmp(text, "off"))
         return *(int *)field = ZN_TILE_OFF, 1;
-    return whole_int(text, 1, 1 << 20, field);
+    return whole_int(text, 64, 1 << 20, field); /* as zn_options takes it */
 }
 
 int value_size(const char *text, void *field)

@@ -10,6 +10,8 @@ static const size_t least_size = offsetof(zn_options, user) + sizeof(void *);
 
 static const char *const names[] = { NULL, "f32", "bf16", "f16", "int8" };
 enum { PRECISIONS = sizeof names / sizeof *names, MOST_THREADS = 1024 };
+/* Smaller tiles consist of borders that are computed again for every neighbour. */
+enum { LEAST_TILE = 64 };
 
 const char *zn_precision_name(int precision)
 {
@@ -41,8 +43,9 @@ zn_status zn_options_read(const zn_options *given, zn_options *out)
                        zn_context_threads(out->context));
     if ((int)out->precision < 0 || (int)out->precision >= PRECISIONS)
         return ZN_FAIL(ZN_EINVALID, "precision %d is not known", (int)out->precision);
-    if (out->tile < ZN_TILE_OFF)
-        return ZN_FAIL(ZN_EINVALID, "a tile of %d pixels: the side is positive, 0 (automatic) or -1 (off)", out->tile);
+    if (out->tile < ZN_TILE_OFF || (out->tile > 0 && out->tile < LEAST_TILE))
+        return ZN_FAIL(ZN_EINVALID, "a tile of %d pixels: the side is at least %d, 0 (automatic) or -1 (off)",
+                       out->tile, LEAST_TILE);
     return ZN_OK;
 }
 

@@ -292,6 +292,7 @@ static void options_are_checked(void **state)
     refused(&(zn_options){ .threads = 3, .context = context }, ZN_EINVALID, "3 threads in a context of 2");
     refused(&(zn_options){ .precision = (zn_precision)9 }, ZN_EINVALID, "precision 9");
     refused(&(zn_options){ .tile = -2 }, ZN_EINVALID, "tile of -2");
+    refused(&(zn_options){ .tile = 1 }, ZN_EINVALID, "at least 64");
     refused(&(zn_options){ .size = 8 }, ZN_EINVALID, "options of 8 bytes");
     zn_context_free(context);
 }

@@ -3,7 +3,7 @@ makeimage a.png 70 45
 makeimage b.png 33 20
 model="--model random:zenith-restore"
 zenith restore -q $model a.png -o whole.png --tile off || exit 1
-for tile in 32 auto; do
+for tile in 64 auto; do
     zenith restore -q $model a.png -o tiled.png --tile $tile || exit 1
     cmp whole.png tiled.png
 done

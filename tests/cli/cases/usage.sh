@@ -25,6 +25,7 @@ try encode a.png --threads=
 try encode a.png --quiet=yes
 try encode a.png --precision f64
 try encode a.png --tile=-1
+try encode a.png --tile 1
 try encode a.png --memory lots
 try encode a.png --memory 10
 try encode a.png --format jpg
