@@ -187,6 +187,8 @@ static int help_completions(const char *shell)
 /* zenith help [COMMAND]; --completions and --man-options are for scripts/generate.sh */
 static int help_run(int argc, char **argv)
 {
+    if (argc > 1 && argv[0][0] != '-')
+        return usage_error(NULL, "help is about one command, not '%s' and '%s'", argv[0], argv[1]);
     if (argc == 0 || !strcmp(argv[0], "help") || !strcmp(argv[0], "--help") || !strcmp(argv[0], "-h"))
         return help_all();
     if (!strcmp(argv[0], "--completions"))

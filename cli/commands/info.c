@@ -76,7 +76,7 @@ static int latent_info(const options *o, const char *path, const zn_latent *z, i
     fact_recorded(&f, "image_height", z->image_height);
     fact_recorded(&f, "downscale", z->downscale);
     if (z->grey)
-        fact_integer(&f, "grey", 1);
+        fact_bool(&f, "grey", 1);
     if (z->raw)
         fact_text(&f, "scaling", "raw");
     fact_real(&f, "minimum", r.low, 4, "");
@@ -114,9 +114,9 @@ static int image_info(const options *o, const char *path, const zn_image_kind *k
     fact_integer(&f, "height", image->height);
     fact_integer(&f, "bits", image->bits);
     if (kind->frames > 1)
-        fact_integer(&f, "frames", kind->frames);
+        fact_integer(&f, strcmp(kind->format, "tiff") ? "frames" : "pages", kind->frames);
     if (image->grey)
-        fact_integer(&f, "grey", 1);
+        fact_bool(&f, "grey", 1);
     parameter_facts(&f, path);
     facts_end(&f);
     if (o->show)

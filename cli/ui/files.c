@@ -72,7 +72,11 @@ zn_status read_image(const options *o, const char *path, const zn_image_read_opt
 {
     zn_image_kind kind;
     const zn_status status = zn_image_read(path, reading, out);
-    if (status == ZN_OK && zn_image_probe(path, &kind) == ZN_OK && kind.frames > 1)
+    if (status != ZN_OK || zn_image_probe(path, &kind) != ZN_OK || kind.frames < 2)
+        return status;
+    if (!strcmp(kind.format, "tiff"))
+        note(o, "%s: %d pages, of which only the first is used", path, kind.frames);
+    else
         note(o, "%s: %d frames, of which only the first is used; 'zenith encode --clip' takes all", path, kind.frames);
     return status;
 }

@@ -43,10 +43,11 @@ const zn_image_format *zn_format_of_bytes(const uint8_t *bytes, size_t size);
 const zn_image_format *zn_format_of_path(const char *path);
 const zn_image_format *zn_format_of_name(const char *name);
 
-/* The readers and writers behind the list. */
+/* The readers and writers of the list. */
 zn_status zn_bmp_read(const zn_source *source, int64_t max_pixels, zn_raster *raster);
 zn_status zn_gif_read(const zn_source *source, int64_t max_pixels, zn_raster *raster);
 zn_status zn_heif_read(const zn_source *source, int64_t max_pixels, zn_raster *raster);
+int zn_tiff_count_pages(const zn_source *source);
 zn_status zn_tiff_read(const zn_source *source, int64_t max_pixels, zn_raster *raster);
 zn_status zn_png_read(const zn_source *source, int64_t max_pixels, zn_raster *raster);
 zn_status zn_png_write(const zn_image *image, const zn_image_write_options *options, zn_bytes *out);

@@ -146,6 +146,7 @@ const zn_image_format zn_image_formats[] = {
       .package = "libtiff-dev",
       .probe = is_tiff,
       .read = TIFF(zn_tiff_read),
+      .count_frames = TIFF(zn_tiff_count_pages),
       .find_metadata = TIFF(zn_tiff_find_metadata),
       .read_only = 1 },
     { .name = "gif",

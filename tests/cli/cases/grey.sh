@@ -3,7 +3,7 @@ makeimage colour.png 40 24
 makeimage grey.png 40 24 1 8 grey
 makeimage deep.png 40 24 1 16 grey
 makeimage grey.jpg 40 24 1 8 grey
-grey() { zenith info --json "$1" | grep -c '"grey": 1' || true; }
+grey() { zenith info --json "$1" | grep -c '"grey": true' || true; }
 # colour type of a PNG: 0 grey, 2 RGB; components of a JPEG
 type() { od -An -tu1 -j25 -N1 "$1" | tr -d ' '; }
 components() { LC_ALL=C grep -obUaP '\xff\xc0' "$1" | head -1 | cut -d: -f1 | (read -r at; od -An -tu1 -j$((at + 9)) -N1 "$1" | tr -d ' '); }

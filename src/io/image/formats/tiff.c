@@ -16,6 +16,7 @@
     CALL(TIFFGetField)                                                                                                 \
     CALL(TIFFGetFieldDefaulted)                                                                                        \
     CALL(TIFFIsTiled)                                                                                                  \
+    CALL(TIFFNumberOfDirectories)                                                                                      \
     CALL(TIFFRGBAImageOK)                                                                                              \
     CALL(TIFFReadRGBAImageOriented)                                                                                    \
     CALL(TIFFReadScanline)                                                                                             \
@@ -194,6 +195,16 @@ zn_status zn_tiff_read(const zn_source *source, int64_t max_pixels, zn_raster *r
 done:
     tiff.TIFFClose(r.file);
     return status;
+}
+
+int zn_tiff_count_pages(const zn_source *source)
+{
+    reader r = { .source = source };
+    if (open_file(&r) != ZN_OK)
+        return 1; /* zn_tiff_read reports it */
+    const int pages = (int)tiff.TIFFNumberOfDirectories(r.file);
+    tiff.TIFFClose(r.file);
+    return pages > 1 ? pages : 1;
 }
 
 /* XMP alone: the EXIF of a TIFF is not a block but spread over the file. */
