@@ -1,4 +1,4 @@
-/* Stands in for films in a build without FFmpeg's libraries. */
+/* Stands in for videos in a build without FFmpeg's libraries. */
 #include <zenith/film.h>
 
 #include "base/fail.h"
@@ -10,7 +10,13 @@ static zn_status missing(const char *path)
                    path);
 }
 
-zn_status zn_film_check(const char *path) { return missing(path ? path : "video"); }
+zn_status zn_film_check(const char *path)
+{
+    if (path)
+        return missing(path);
+    return ZN_FAIL(ZN_EUNSUPPORTED,
+                   "video is not supported in this build; install libavformat-dev and libswscale-dev and rebuild");
+}
 
 zn_status zn_film_describe(const char *path, zn_film_info *out)
 {
@@ -28,7 +34,7 @@ zn_status zn_film_next(zn_film *film, zn_image **out)
 {
     (void)film;
     *out = NULL;
-    return missing("film");
+    return missing("video");
 }
 
 void zn_film_close(zn_film *film) { (void)film; }
@@ -46,13 +52,13 @@ zn_status zn_film_write(zn_film_writer *writer, const zn_image *picture)
 {
     (void)writer;
     (void)picture;
-    return missing("film");
+    return missing("video");
 }
 
 zn_status zn_film_finish(zn_film_writer *writer)
 {
     (void)writer;
-    return missing("film");
+    return missing("video");
 }
 
 void zn_film_drop(zn_film_writer *writer) { (void)writer; }
