@@ -102,7 +102,7 @@ static const char *plural(int count) { return count == 1 ? "" : "s"; }
 
 static void encode_facts(const zn_latent *clip, int pictures, double ms, json *j)
 {
-    json_integer(j, "pictures", pictures);
+    json_integer(j, "images", pictures);
     json_integer(j, "width", clip->image_width);
     json_integer(j, "height", clip->image_height);
     json_integer(j, "latent_frames", clip->frames);
@@ -269,7 +269,7 @@ zn_status decode_clip(session *s, const job *item, const zn_latent *latent, json
     if (status == ZN_OK && a.last)
         s->wrote = numbered(item->output, 1);
     if (status == ZN_OK && o->json) {
-        json_integer(j, "pictures", a.count);
+        json_integer(j, "images", a.count);
         if (a.last)
             json_text(j, "last", a.last);
         json_integer(j, "width", a.width);

@@ -48,7 +48,7 @@ static void print_built(const options *o, const zn_dataset_build_result *r)
     fact_text(&f, "output", o->output);
     fact_integer(&f, "photos", r->photos);
     fact_integer(&f, "skipped", r->skipped);
-    fact_integer(&f, "pictures", r->pictures);
+    fact_integer(&f, "images", r->pictures);
     fact_bytes(&f, "bytes", r->bytes);
     fact_real(&f, "seconds", r->seconds, 1, " s");
     facts_end(&f);
@@ -92,7 +92,7 @@ static void print_info(const options *o, const char *path, const zn_dataset_info
     facts_begin(&f, o->json);
     fact_text(&f, "file", path);
     fact_text(&f, "kind", i->kind);
-    fact_integer(&f, "pictures", i->pictures);
+    fact_integer(&f, "images", i->pictures);
     fact_integer(&f, "unreadable", i->unreadable);
     fact_bytes(&f, "bytes", i->bytes);
     fact_real(&f, "megapixels", (double)i->pixels * 1e-6, 1, "");

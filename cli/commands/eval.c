@@ -64,7 +64,7 @@ static void print_text(const options *o, const zn_eval_result *r)
         width = n > width ? n : width;
     }
     width = width > 48 ? 48 : width;
-    say("%-*s  %-12s  %8s  %7s  %7s", width, "picture", damaged ? "damage" : "size", "PSNR", "SSIM", "MS-SSIM");
+    say("%-*s  %-12s  %8s  %7s  %7s", width, "image", damaged ? "damage" : "size", "PSNR", "SSIM", "MS-SSIM");
     for (int p = 0; damaged && p < plain_count(o); p++)
         say("  %8s", zn_eval_plain_name(p));
     say("  %9s\n", "ms");
@@ -127,16 +127,16 @@ static void print_json(const options *o, const zn_eval_result *r)
     for (int g = 0; g < r->group_count; g++) {
         const zn_eval_group *m = &r->groups[g];
         json_open(&f.out, NULL, '{');
-        json_integer(&f.out, "pictures", m->pictures);
+        json_integer(&f.out, "images", m->pictures);
         figures_json(&f.out, m->damage, m->ms, &m->model, m->plain);
         json_close(&f.out, '}');
     }
     json_close(&f.out, ']');
-    json_open(&f.out, "pictures", '[');
+    json_open(&f.out, "images", '[');
     for (int64_t i = 0; i < r->row_count; i++) {
         const zn_eval_row *row = &r->rows[i];
         json_open(&f.out, NULL, '{');
-        json_text(&f.out, "picture", row->name);
+        json_text(&f.out, "image", row->name);
         json_integer(&f.out, "width", row->width);
         json_integer(&f.out, "height", row->height);
         figures_json(&f.out, row->damage, row->ms, &row->model, row->plain);
@@ -155,7 +155,7 @@ static void print_gates(const options *o, const zn_model_info *model, const zn_g
     facts f;
     facts_begin(&f, o->json);
     fact_text(&f, "model", model->architecture);
-    fact_integer(&f, "pictures", r->pictures);
+    fact_integer(&f, "images", r->pictures);
     fact_real(&f, "encode_ms", r->ms, 3, "");
     if (f.json)
         json_open(&f.out, "layers", '[');

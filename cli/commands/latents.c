@@ -166,7 +166,7 @@ static zn_status batch_work(session *s, const job *item, json *j, char *summary,
     if (status == ZN_OK) {
         const zn_latent *z = latents[0];
         if (s->o->json) {
-            json_integer(j, "pictures", list.count);
+            json_integer(j, "images", list.count);
             json_integer(j, "width", z->image_width);
             json_integer(j, "height", z->image_height);
             json_integer(j, "latent_width", z->width);

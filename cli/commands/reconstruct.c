@@ -176,7 +176,7 @@ static void end(const session *s, facts *f)
     const sums *all = s->own;
     if (all->count && f->json) {
         json_open(&f->out, "mean", '{');
-        json_integer(&f->out, "pictures", all->count);
+        json_integer(&f->out, "images", all->count);
         json_real(&f->out, "psnr", all->psnr / all->count);
         json_real(&f->out, "ssim", all->ssim / all->count);
         json_real(&f->out, "mse", all->mse / all->count);

@@ -178,7 +178,7 @@ int results_write(results *r)
 
 void results_facts(const results *r, facts *f)
 {
-    fact_integer(f, "pictures", r->count);
+    fact_integer(f, "images", r->count);
     fact_integer(f, "width", r->width);
     fact_integer(f, "height", r->height);
     if (r->o->output)

@@ -24,7 +24,7 @@ typedef struct zn_diffusion {
     int *step;                       /* what the network is given: steps of the whole schedule, rising */
     double *beta;                    /* noise added from one visited step to the next */
     double *kept, *before, *behind;  /* product of 1 - beta up to this step; up to the one before (1 before the first),
-                                        the one behind (0 behind the last) */
+                                        the one after (0 after the last) */
     double *posterior;               /* variance of the step before, given the image */
     double *mean_image, *mean_noisy; /* and its mean: factors of the image and of what there is now */
 } zn_diffusion;
@@ -39,7 +39,7 @@ ZN_MUST_USE zn_status zn_diffusion_betas(const char *name, double beta[ZN_DIFFUS
 /* The stride of DDIM with `count` steps, or 0: only some counts are the quotient of a stride. */
 int zn_ddim_stride(int count);
 
-/* out[width]: cosines, then sines, of t times falling frequencies; a zero behind if width is odd. */
+/* out[width]: cosines, then sines, of t times falling frequencies; a zero at the end if width is odd. */
 void zn_time_embedding(double t, int width, float *out);
 
 #endif

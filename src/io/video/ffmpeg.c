@@ -59,7 +59,7 @@ zn_status zn_ffmpeg_open(void)
 zn_status zn_ffmpeg_address(const char *path, char **out)
 {
     const size_t capacity = strlen(path) + sizeof "file:";
-    ZN_TRY(zn_alloc_for("the name of a film", capacity, (void **)out));
+    ZN_TRY(zn_alloc_for("the name of a video", capacity, (void **)out));
     snprintf(*out, capacity, "file:%s", path);
     return ZN_OK;
 }

@@ -49,7 +49,7 @@ static zn_status open_file(zn_film *f)
     zn_free(name);
     if (code >= 0)
         code = zn_ff.avformat_find_stream_info(f->format, NULL);
-    return code < 0 ? zn_ffmpeg_fail(f->path, "read the film", code) : ZN_OK;
+    return code < 0 ? zn_ffmpeg_fail(f->path, "read the video", code) : ZN_OK;
 }
 
 static zn_status open_decoder(zn_film *f)
@@ -57,17 +57,17 @@ static zn_status open_decoder(zn_film *f)
     const AVCodec *codec = NULL;
     f->stream = zn_ff.av_find_best_stream(f->format, AVMEDIA_TYPE_VIDEO, -1, -1, &codec, 0);
     if (f->stream < 0)
-        return zn_ffmpeg_fail(f->path, "find pictures in it", f->stream);
+        return zn_ffmpeg_fail(f->path, "find images in it", f->stream);
     f->decoder = zn_ff.avcodec_alloc_context3(codec);
     f->packet = zn_ff.av_packet_alloc();
     f->frame = zn_ff.av_frame_alloc();
     if (!f->decoder || !f->packet || !f->frame)
-        return ZN_FAIL(ZN_ENOMEM, "out of memory for a film");
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a video");
     int code = zn_ff.avcodec_parameters_to_context(f->decoder, f->format->streams[f->stream]->codecpar);
     f->decoder->max_pixels = ZN_FILM_MAX_PIXELS;
     if (code >= 0)
         code = zn_ff.avcodec_open2(f->decoder, codec, NULL);
-    return code < 0 ? zn_ffmpeg_fail(f->path, "decode the film", code) : ZN_OK;
+    return code < 0 ? zn_ffmpeg_fail(f->path, "decode the video", code) : ZN_OK;
 }
 
 zn_status zn_film_open(const char *path, zn_film **out)
@@ -75,7 +75,7 @@ zn_status zn_film_open(const char *path, zn_film **out)
     *out = NULL;
     ZN_TRY(zn_ffmpeg_open());
     zn_film *f = zn_calloc(1, sizeof *f);
-    zn_status status = f && (f->path = zn_strdup(path)) ? ZN_OK : ZN_FAIL(ZN_ENOMEM, "out of memory for a film");
+    zn_status status = f && (f->path = zn_strdup(path)) ? ZN_OK : ZN_FAIL(ZN_ENOMEM, "out of memory for a video");
     if (status == ZN_OK)
         status = open_file(f);
     if (status == ZN_OK)
@@ -142,7 +142,7 @@ static zn_status make_rows(zn_film *f)
     f->height = f->frame->height;
     f->row_bytes = (3 * f->width + 63) / 64 * 64;
     f->rows = zn_ff.av_malloc((size_t)f->row_bytes * (size_t)f->height + 64);
-    return f->rows ? ZN_OK : ZN_FAIL(ZN_ENOMEM, "out of memory for a picture of a film");
+    return f->rows ? ZN_OK : ZN_FAIL(ZN_ENOMEM, "out of memory for a frame of a video");
 }
 
 static zn_status convert(zn_film *f, zn_image *image)
@@ -161,7 +161,7 @@ static zn_status convert(zn_film *f, zn_image *image)
     const int code =
         zn_ff.sws_scale(f->scaler, (const uint8_t *const *)in->data, in->linesize, 0, in->height, rows, strides);
     if (code < 0)
-        return zn_ffmpeg_fail(f->path, "turn a picture into RGB", code);
+        return zn_ffmpeg_fail(f->path, "convert a frame to RGB", code);
     for (int y = 0; y < in->height; y++)
         memcpy((uint8_t *)image->pixels + (size_t)y * 3 * (size_t)in->width, f->rows + (size_t)y * (size_t)f->row_bytes,
                3 * (size_t)in->width);
@@ -175,12 +175,12 @@ zn_status zn_film_next(zn_film *f, zn_image **out)
     while ((code = zn_ff.avcodec_receive_frame(f->decoder, f->frame)) == AVERROR(EAGAIN) && !f->ended) {
         code = feed(f);
         if (code < 0 && code != AVERROR_EOF)
-            return zn_ffmpeg_fail(f->path, "read on in the film", code);
+            return zn_ffmpeg_fail(f->path, "read more of the video", code);
     }
     if (code == AVERROR_EOF || code == AVERROR(EAGAIN))
         return ZN_OK;
     if (code < 0)
-        return zn_ffmpeg_fail(f->path, "decode a picture of the film", code);
+        return zn_ffmpeg_fail(f->path, "decode a frame of the video", code);
     zn_image *image;
     zn_status status = zn_image_new(f->frame->width, f->frame->height, 8, &image);
     if (status == ZN_OK)

@@ -50,11 +50,11 @@ static zn_status choose(const char *path, const AVOutputFormat **kind, const AVC
 {
     *kind = zn_ff.av_guess_format(NULL, path, NULL);
     if (!*kind || (*kind)->video_codec == AV_CODEC_ID_NONE)
-        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: not the name of a film that FFmpeg can write", path);
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: not the name of a video that FFmpeg can write", path);
     *codec = zn_ff.avcodec_find_encoder((*kind)->video_codec);
     if (!*codec && zn_ff.avformat_query_codec(*kind, AV_CODEC_ID_MPEG4, FF_COMPLIANCE_NORMAL) == 1)
         *codec = zn_ff.avcodec_find_encoder(AV_CODEC_ID_MPEG4);
-    return *codec ? ZN_OK : ZN_FAIL(ZN_EUNSUPPORTED, "%s: FFmpeg has no encoder for such films", path);
+    return *codec ? ZN_OK : ZN_FAIL(ZN_EUNSUPPORTED, "%s: FFmpeg has no encoder for such videos", path);
 }
 
 zn_status zn_film_check(const char *path)
@@ -68,7 +68,7 @@ zn_status zn_film_check(const char *path)
 static zn_status make_format(zn_film_writer *w, const AVOutputFormat *kind)
 {
     const int code = zn_ff.avformat_alloc_output_context2(&w->format, kind, NULL, w->growing);
-    return code < 0 ? zn_ffmpeg_fail(w->path, "make the film", code) : ZN_OK;
+    return code < 0 ? zn_ffmpeg_fail(w->path, "make the video", code) : ZN_OK;
 }
 
 static AVFrame *frame_of(enum AVPixelFormat pixels, int width, int height)
@@ -90,7 +90,7 @@ static zn_status open_encoder(zn_film_writer *w, const AVCodec *codec, double ra
     w->packet = zn_ff.av_packet_alloc();
     w->stream = zn_ff.avformat_new_stream(w->format, codec);
     if (!e || !w->packet || !w->stream)
-        return ZN_FAIL(ZN_ENOMEM, "out of memory for a film");
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a video");
     e->width = (w->width + 1) & ~1;
     e->height = (w->height + 1) & ~1;
     e->framerate = zn_ff.av_d2q(rate, RATE_PARTS);
@@ -109,13 +109,13 @@ static zn_status open_encoder(zn_film_writer *w, const AVCodec *codec, double ra
     w->stream->time_base = e->time_base;
     w->stream->avg_frame_rate = e->framerate;
     if (code < 0)
-        return zn_ffmpeg_fail(w->path, "encode such a film", code);
+        return zn_ffmpeg_fail(w->path, "encode such a video", code);
     w->rgb = frame_of(AV_PIX_FMT_RGB24, e->width, e->height);
     w->yuv = frame_of(e->pix_fmt, e->width, e->height);
     w->scaler = zn_ff.sws_getContext(e->width, e->height, AV_PIX_FMT_RGB24, e->width, e->height, e->pix_fmt,
                                      SWS_BICUBIC | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INP, NULL, NULL, NULL);
     if (!w->rgb || !w->yuv || !w->scaler)
-        return ZN_FAIL(ZN_ENOMEM, "out of memory for a film");
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a video");
     zn_ffmpeg_use_colours(w->scaler, e->colorspace, 0, 0);
     return ZN_OK;
 }
@@ -129,7 +129,7 @@ static zn_status begin(zn_film_writer *w)
     w->begun = code >= 0;
     if (code >= 0)
         code = zn_ff.avformat_write_header(w->format, NULL);
-    return code < 0 ? zn_ffmpeg_fail(w->path, "write the film", code) : ZN_OK;
+    return code < 0 ? zn_ffmpeg_fail(w->path, "write the video", code) : ZN_OK;
 }
 
 static zn_status name_files(zn_film_writer *w, const char *path)
@@ -138,7 +138,7 @@ static zn_status name_files(zn_film_writer *w, const char *path)
     w->path = zn_strdup(path);
     w->growing = zn_alloc(capacity);
     if (!w->path || !w->growing)
-        return ZN_FAIL(ZN_ENOMEM, "out of memory for a film");
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a video");
     snprintf(w->growing, capacity, "%s.%ld.part", path, (long)getpid());
     return ZN_OK;
 }
@@ -149,11 +149,11 @@ zn_status zn_film_create(const char *path, int width, int height, double rate, z
     const AVCodec *codec = NULL;
     *out = NULL;
     if (width < 1 || height < 1 || (int64_t)width * height > ZN_FILM_MAX_PIXELS || !(rate > 0 && rate <= MOST_RATE))
-        return ZN_FAIL(ZN_EINVALID, "%s: a film of %dx%d with %g pictures a second", path, width, height, rate);
+        return ZN_FAIL(ZN_EINVALID, "%s: a video of %dx%d with %g frames per second", path, width, height, rate);
     ZN_TRY(zn_ffmpeg_open());
     zn_film_writer *w = zn_calloc(1, sizeof *w);
     if (!w)
-        return ZN_FAIL(ZN_ENOMEM, "out of memory for a film");
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a video");
     w->width = width;
     w->height = height;
     zn_status status = name_files(w, path);
@@ -186,13 +186,13 @@ static zn_status encode(zn_film_writer *w, const AVFrame *frame)
         w->packet->stream_index = w->stream->index;
         code = zn_ff.av_interleaved_write_frame(w->format, w->packet);
     }
-    return zn_ffmpeg_fail(w->path, "write the film", code);
+    return zn_ffmpeg_fail(w->path, "write the video", code);
 }
 
 zn_status zn_film_write(zn_film_writer *w, const zn_image *picture)
 {
     if (picture->width != w->width || picture->height != w->height || picture->bits != 8)
-        return ZN_FAIL(ZN_ESHAPE, "%s: a picture of %dx%d with %d bits in a film of %dx%d with 8", w->path,
+        return ZN_FAIL(ZN_ESHAPE, "%s: an image of %dx%d with %d bits in a video of %dx%d with 8", w->path,
                        picture->width, picture->height, picture->bits, w->width, w->height);
     const size_t bytes = 3 * (size_t)w->width;
     for (int y = 0; y < w->rgb->height; y++) {
@@ -206,7 +206,7 @@ zn_status zn_film_write(zn_film_writer *w, const zn_image *picture)
         code = zn_ff.sws_scale(w->scaler, (const uint8_t *const *)w->rgb->data, w->rgb->linesize, 0, w->rgb->height,
                                w->yuv->data, w->yuv->linesize);
     if (code < 0)
-        return zn_ffmpeg_fail(w->path, "turn a picture into a film's colours", code);
+        return zn_ffmpeg_fail(w->path, "convert an image to the colours of the video", code);
     w->yuv->pts = w->count++;
     return encode(w, w->yuv);
 }
@@ -218,9 +218,9 @@ zn_status zn_film_finish(zn_film_writer *w)
     if (code >= 0 && status == ZN_OK)
         code = zn_ff.avio_closep(&w->format->pb);
     if (code < 0)
-        status = zn_ffmpeg_fail(w->path, "end the film", code);
+        status = zn_ffmpeg_fail(w->path, "end the video", code);
     if (status == ZN_OK && rename(w->growing, w->path) != 0)
-        status = ZN_FAIL(ZN_EIO, "%s: cannot put the film there: %s", w->path, strerror(errno));
+        status = ZN_FAIL(ZN_EIO, "%s: cannot put the video there: %s", w->path, strerror(errno));
     w->begun &= status != ZN_OK;
     zn_film_drop(w);
     return status;

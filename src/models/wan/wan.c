@@ -116,8 +116,8 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[Z
                                      : "video autoencoder built like that of Wan 2.1";
     }
     if (form.flat)
-        k->description = form.staged ? "autoencoder of Wan 2.2 TI2V-5B, for pictures alone"
-                                     : "autoencoder of Wan 2.1, for pictures alone";
+        k->description = form.staged ? "autoencoder of Wan 2.2 TI2V-5B, for images alone"
+                                     : "autoencoder of Wan 2.1, for images alone";
     *(zn_wan_form *)zn_form_own(k, sizeof form) = form;
     k->latent = form.latent;
     k->downscale = 1 << (form.levels - 1 + form.staged);

@@ -53,7 +53,7 @@ static void csv_figures(zn_json_out *o, const char *damage, double ms, const zn_
 static void csv(zn_json_out *o, const zn_eval_result *r)
 {
     const bool damaged = r->groups[0].damage[0];
-    zn_json_out_format(o, "picture,width,height,ms,psnr,ssim,ms_ssim,psnr_infinite");
+    zn_json_out_format(o, "image,width,height,ms,psnr,ssim,ms_ssim,psnr_infinite");
     if (damaged)
         zn_json_out_format(o, ",damage");
     for (int p = 0; damaged && p < ZN_PLAIN_COUNT; p++) {
@@ -118,14 +118,14 @@ static void json(zn_json_out *o, const zn_eval_result *r)
     zn_json_out_format(o, ", \"failed\": %lld, \"mean\": [", (long long)r->failed);
     for (int g = 0; g < r->group_count; g++) {
         const zn_eval_group *m = &r->groups[g];
-        zn_json_out_format(o, "%s{\"pictures\": %lld", g ? ",\n " : "\n ", (long long)m->pictures);
+        zn_json_out_format(o, "%s{\"images\": %lld", g ? ",\n " : "\n ", (long long)m->pictures);
         json_figures(o, m->damage, m->ms, &m->model, m->plain);
         zn_json_out_format(o, "}");
     }
-    zn_json_out_format(o, "],\n\"pictures\": [");
+    zn_json_out_format(o, "],\n\"images\": [");
     for (int64_t i = 0; i < r->row_count; i++) {
         const zn_eval_row *row = &r->rows[i];
-        zn_json_out_format(o, "%s{\"picture\": ", i ? ",\n " : "\n ");
+        zn_json_out_format(o, "%s{\"image\": ", i ? ",\n " : "\n ");
         zn_json_out_string(o, row->name);
         zn_json_out_format(o, ", \"width\": %d, \"height\": %d", row->width, row->height);
         json_figures(o, row->damage, row->ms, &row->model, row->plain);

@@ -11,7 +11,7 @@ zenith decode -m $model frames.safetensors -o out/ | sed 's/  [0-9.]* ms//'
 ls out
 zenith info --json out/frames_0009.png | jsoncheck -p width height
 zenith decode -m $model --format jpg --json frames.safetensors >told && jsoncheck files failed model <told
-grep -oE '"(pictures|last|output)": [^,}]*' told
+grep -oE '"(images|last|output)": [^,}]*' told
 ls *.jpg | wc -l
 # The second example of the library does what the program does.
 02_clip $model example frames/f{1..10}.png && for n in {1..9}; do cmp example$n.png out/frames_000$n.png; done

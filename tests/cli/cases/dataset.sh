@@ -14,10 +14,10 @@ zenith dataset build photos -o middle.lmdb --size 64 | grep -v seconds
 echo "status ${PIPESTATUS[0]}"
 rm photos/bad.png
 ln -s . photos/sub/loop
-zenith dataset info photos/sub --json | jsoncheck -p pictures
+zenith dataset info photos/sub --json | jsoncheck -p images
 rm photos/sub/loop
 zenith dataset build photos more/photos -o crops.lmdb --size 64 --crops 5 --format png --threads 1 --json |
-    jsoncheck -p photos skipped pictures output
+    jsoncheck -p photos skipped images output
 zenith dataset build photos more/photos -o again.lmdb --size 64 --crops 5 --format png --threads 3 -q >/dev/null
 cmp crops.lmdb again.lmdb
 zenith dataset build photos more/photos -o again.lmdb --size 64 --crops 5 --format png --seed 1 -q >/dev/null
@@ -28,9 +28,9 @@ zenith dataset build photos/sub -o png.lmdb --size 64 --crops 50 --format png -q
 
 zenith dataset info middle.lmdb | grep -v bytes
 zenith dataset info photos --heldout 50 --json |
-    jsoncheck -p kind pictures unreadable least_width most_width least_height most_height held_out_percent
-zenith dataset info crops.lmdb --json | jsoncheck file kind pictures bytes megapixels for_training held_out
-zenith info crops.lmdb --json | jsoncheck -p file kind pictures
+    jsoncheck -p kind images unreadable least_width most_width least_height most_height held_out_percent
+zenith dataset info crops.lmdb --json | jsoncheck file kind images bytes megapixels for_training held_out
+zenith info crops.lmdb --json | jsoncheck -p file kind images
 # A set from a set: its crops of crops are held out together with them.
 zenith dataset build crops.lmdb -o small.lmdb --size 16 -q >/dev/null && zenith dataset info small.lmdb | grep ^width
 head -c 30000 crops.lmdb >cut.lmdb

@@ -46,7 +46,7 @@ cmp -s e0.png e1.png && echo "the amount changes nothing"
 edit Young --amount -30 -o e2.png
 cmp -s e1.png e2.png && echo "the attribute changes nothing"
 edit 0 --amount=-30,0,30 -o strip.png
-grep -E '^(attribute|amount|pictures|width|height)|%' text | sed -E 's/ +[0-9.]+ %/  N %/'
+grep -E '^(attribute|amount|images|width|height)|%' text | sed -E 's/ +[0-9.]+ %/  N %/'
 edit 0 --amount -30,0,30 -o strip/ --json
 # More of an attribute is more of it to the classifier.
 grep -oE '"scores": .*\]' text | tr -d '[,]' | awk '{ print $2 < $3 && $3 < $4 ? "rising" : "not rising: " $0 }'
@@ -56,7 +56,7 @@ cmp strip/0002.png e0.png
 
 # Between two pictures: the ends are their reconstructions, and a sheet, a folder and a pipe have the same pixels.
 between() { zenith interpolate pictures/1.png pictures/2.png $steps --frames 3 -q "$@"; }
-between -o frames/ --json | jsoncheck -p from to pictures width height output
+between -o frames/ --json | jsoncheck -p from to images width height output
 cmp frames/0001.png r1.png
 cmp frames/0003.png rec/2.png
 cmp -s frames/0002.png frames/0003.png && echo "nothing lies between"
@@ -66,13 +66,13 @@ between -o - | cmp - sheet.png
 
 # Samples: each has its seed, whatever the number of pictures and of threads.
 sample() { zenith sample -q --model auto --latent latent --steps 5 --latent-steps 5 "$@"; }
-sample -o sheet5.png --count 5 | grep -E '^(pictures|width|height|seed) '
+sample -o sheet5.png --count 5 | grep -E '^(images|width|height|seed) '
 for n in 1 3; do
     sample -o again.png --count 5 --threads $n >/dev/null
     cmp sheet5.png again.png
 done
 sample -o samples --format jpg 2>/dev/null && echo "a folder needs a slash or must be there"
-sample -o samples/ --count 3 --json | jsoncheck -p seed latent_steps steps pictures
+sample -o samples/ --count 3 --json | jsoncheck -p seed latent_steps steps images
 sample -o two.png --seed 2 >/dev/null
 cmp two.png samples/0003.png
 cmp -s samples/0001.png samples/0002.png && echo "all samples are the same"

@@ -7,7 +7,7 @@ check() { "${@:2}" | jsoncheck $1 || echo "failed: ${*:2}"; }
 model="--model random:taesd"
 zenith eval -q $model --data photos | sed -E 's/ +[0-9.]+$/ MS/; s/-?[0-9]+\.[0-9]+/N/g'
 zenith eval $model --data photos 2>/dev/null | cut -d' ' -f1
-check "model data mean pictures failed seconds" zenith eval --json -q $model --data photos
+check "model data mean images failed seconds" zenith eval --json -q $model --data photos
 # The same figures as reconstruct, and for any number of threads.
 for name in a.png b.jpg sub/c.png; do
     zenith reconstruct --json -q $model photos/$name | jsoncheck -p psnr ssim | paste -sd ' '
@@ -21,11 +21,11 @@ done
 head -1 scores.csv
 sed -E 's/,[0-9.]+,([0-9.]+),([0-9.]+),([0-9.]*),0$/,MS,PSNR,SSIM,\3,0/; s/,0\.[0-9]+,0$/,MS-SSIM,0/' scores.csv | tail -4
 awk -F, '/^"/ { sum += $5 } /^mean/ && (sum / 3 - $5) ^ 2 > 1e-12 { print "the mean is not that of the rows" }' scores.csv
-zenith eval -q $model --data photos -o scores.json >/dev/null && jsoncheck model data mean pictures failed <scores.json
+zenith eval -q $model --data photos -o scores.json >/dev/null && jsoncheck model data mean images failed <scores.json
 
 # A set, and only what training leaves alone.
 if zenith dataset build photos -o set.lmdb --size 24 --format png -q >/dev/null 2>&1; then # else there is no LMDB
-    check "mean pictures" zenith eval -q $model --data set.lmdb --json
+    check "mean images" zenith eval -q $model --data set.lmdb --json
 fi
 zenith eval -q $model --data photos --heldout 60 -o held.csv >/dev/null; wc -l <held.csv
 
@@ -45,7 +45,7 @@ zenith eval -q $restorer --data photos/sub --damage gaussian:0 --json | grep -o 
 
 # Gates.
 zenith eval -q --model random:zenith-hier --data photos --gates | sed -E 's/ +[0-9.]+ +[0-9.]+%/ MS SHARE/; s/ms .*/ms MS/'
-zenith eval -q --model random:zenith-hier --data photos --gates --json | jsoncheck model pictures encode_ms layers failed
+zenith eval -q --model random:zenith-hier --data photos --gates --json | jsoncheck model images encode_ms layers failed
 zenith eval -q $model --data photos --gates
 echo "no gates $?"
 

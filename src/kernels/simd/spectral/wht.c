@@ -104,7 +104,7 @@ static int passes_of(int64_t n)
 }
 
 /* The memory after `floats` floats of the map, of the same length, to prefetch for lines of several passes. */
-static wht_ahead behind(const zn_wht_args *a, int64_t at, int64_t floats)
+static wht_ahead following(const zn_wht_args *a, int64_t at, int64_t floats)
 {
     const int passes = passes_of(a->n);
     const bool more = passes > 1 && at + 2 * floats <= a->outer * a->n * a->inner;
@@ -126,7 +126,7 @@ static void channels(const zn_wht_args *a, int64_t at, int64_t units, float *t)
 /* Lines whose rows have no gaps. */
 static void rows(const zn_wht_args *a, int64_t at, int64_t units, float *t)
 {
-    wht_ahead ahead = behind(a, at, a->n * a->inner * units);
+    wht_ahead ahead = following(a, at, a->n * a->inner * units);
     wht_whole_lines(a->x + at, t, a->y + at, a->n, a->n * units, a->inner, a->scale, &ahead);
 }
 
