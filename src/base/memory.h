@@ -6,8 +6,12 @@
 
 /* Bytes that can be allocated without swapping, read from a file such as ZN_MEMINFO. This includes the page cache,
  * which holds most of the memory of a machine that has been running for a while. If the file does not report it,
- * returns the free memory. */
+ * it is the free memory. Processes that share the machine (zn_memory_share_among) get equal parts of it. */
 #define ZN_MEMINFO "/proc/meminfo"
 size_t zn_memory_available(const char *meminfo);
+
+/* How many processes of one job share this machine, this one included; at first 1. Each may then count on its share of
+ * what is available. */
+void zn_memory_share_among(int processes);
 
 #endif

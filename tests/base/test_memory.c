@@ -20,6 +20,10 @@ static void the_cache_counts(void **state)
     dprintf(fd, "MemTotal:       16000 kB\nMemFree:          100 kB\nMemAvailable:    2048 kB\nCached:     3000 kB\n");
     close(fd);
     assert_int_equal(zn_memory_available(path), 2 << 20);
+    zn_memory_share_among(4); /* ranks on one machine */
+    assert_int_equal(zn_memory_available(path), (2 << 20) / 4);
+    zn_memory_share_among(0);
+    assert_int_equal(zn_memory_available(path), 2 << 20);
     unlink(path);
 }
 

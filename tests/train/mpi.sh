@@ -142,3 +142,11 @@ score() { "$@" eval --model random:zenith-hier-r --data "$folder/set.lmdb" -o "$
 score "$zenith" && cut -d, -f1-3,5- "$folder/scores.csv" >"$folder/one.csv"
 score timeout 300 mpirun -np 3 "$zenith" && cut -d, -f1-3,5- "$folder/scores.csv" >"$folder/three.csv"
 [ "$(wc -l <"$folder/one.csv")" -gt 3 ] && cmp "$folder/one.csv" "$folder/three.csv" || fail "scores differ"
+
+echo "ranks of one machine divide its memory"
+budget() { # what half of the free memory is, to a process of COMMAND..
+    "$@" encode -v --model random:taesd "$folder/pictures/1.png" -o "$folder/z.safetensors" 2>&1 |
+        sed -n 's/.*budget \([0-9]*\).*/\1/p' | head -1
+}
+alone=$(budget "$zenith") shared=$(budget timeout 300 mpirun -np 4 "$zenith")
+[ -n "$shared" ] && [ "$shared" -lt $((alone / 2)) ] || fail "$alone MiB alone, $shared MiB beside three others"

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/memory.h"
 #include "base/threads.h"
 #include "train/ranks/mpi_library.h"
 
@@ -37,19 +38,20 @@ static zn_status check(int code, const char *what)
 
 /* ---- joining ---- */
 
-/* Processes bound to CPUs of their own use those; processes that share CPUs divide them. */
-static zn_status find_threads(zn_ranks *r)
+/* Processes bound to CPUs of their own use those; processes that share CPUs divide them. Memory is divided always. */
+static zn_status divide_machine(zn_ranks *r)
 {
     MPI_Comm machine;
-    const int mine = zn_cpu_count();
-    int all = mine;
+    const int mine = zn_cpu_count(), own[2] = { mine, 1 }; /* CPUs and processes */
+    int sum[2] = { mine, 1 };
     ZN_TRY(
         check(zn_mpi.Comm_split_type(r->comm, MPI_COMM_TYPE_SHARED, 0, zn_mpi.INFO_NULL, &machine), "find neighbours"));
-    const zn_status status = check(zn_mpi.Allreduce(&mine, &all, 1, zn_mpi.INT, zn_mpi.SUM, machine), "count CPUs");
+    const zn_status status = check(zn_mpi.Allreduce(own, sum, 2, zn_mpi.INT, zn_mpi.SUM, machine), "count CPUs");
     zn_mpi.Comm_free(&machine);
-    const long there = sysconf(_SC_NPROCESSORS_ONLN);
-    r->threads = there > 0 && all > there ? (int)(mine * there / all) : mine;
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    r->threads = online > 0 && sum[0] > online ? (int)(mine * online / sum[0]) : mine;
     r->threads = r->threads > 0 ? r->threads : 1;
+    zn_memory_share_among(sum[1]);
     return status;
 }
 
@@ -74,7 +76,7 @@ static zn_status join(zn_ranks *r)
     r->part_counts = r->starts + n;
     r->part_starts = r->part_counts + n;
     ZN_TRY(zn_alloc_for("sums over ranks", sizeof(float) * (PIECE + n), (void **)&r->parts));
-    return find_threads(r);
+    return divide_machine(r);
 }
 
 zn_status zn_ranks_open(zn_ranks **out)
@@ -109,6 +111,7 @@ void zn_ranks_close(zn_ranks *r)
         zn_mpi.Comm_free(&r->comm);
     if (r->ours)
         zn_mpi.Finalize();
+    zn_memory_share_among(1);
     zn_free(r->counts);
     zn_free(r->parts);
     zn_free(r);
