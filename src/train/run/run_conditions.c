@@ -26,7 +26,7 @@ static zn_status find_labels(zn_run *r)
             ZN_TRY(zn_run_set_path(r->recipe.labels, sizeof r->recipe.labels, path, "the labels' file"));
     }
     if (!r->recipe.labels[0])
-        return ZN_FAIL(ZN_ENOTFOUND,
+        return ZN_FAIL(ZN_EINVALID,
                        "a classifier needs labels: name their file (--labels, or labels in the recipe), or put a "
                        "labels.csv beside the images in %s",
                        r->options.data);
