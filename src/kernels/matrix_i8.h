@@ -38,6 +38,7 @@ typedef struct zn_matrix_codes_args {
     const float *x; /* [rows][in] */
     zn_i8_rows q;
     int in;
+    int rotated; /* of the weights (base/packed.h): rows are rotated first, so that weights are read as they lie */
 } zn_matrix_codes_args;
 
 typedef struct zn_matrix_i8_args {

@@ -15,7 +15,7 @@ void zn_ref_matrix_codes(const void *args, zn_range rows);
 
 /* A product, and how its weights are packed: a dtype, or MLX codes of so many bits in groups. */
 typedef struct product {
-    int rows, in, out, dtype, bits, group;
+    int rows, in, out, dtype, bits, group; /* group of int8: how many inputs were rotated together */
 } product;
 
 static const product sizes[] = {
@@ -30,7 +30,8 @@ static const product sizes_i8[] = {
     { 40, 576, 129, ZN_Q8_0, 0, 0 }, { 3, 768, 40, ZN_Q4_K, 0, 0 }, { 11, 256, 17, ZN_Q5_K, 0, 0 },
     { 50, 1280, 20, ZN_Q6_K, 0, 0 }, { 12, 608, 40, 0, 4, 32 },     { 4, 640, 100, 0, 4, 64 },
     { 2, 768, 30, 0, 8, 128 },       { 8, 96, 9, 0, 2, 32 },        { 2, 96, 9, 0, 3, 32 },
-    { 3, 128, 12, 0, 5, 64 },        { 49, 128, 12, 0, 6, 64 },
+    { 3, 128, 12, 0, 5, 64 },        { 8, 544, 35, ZN_I8, 0, 16 },  { 3, 768, 70, ZN_I8, 0, 256 },
+    { 49, 128, 12, 0, 6, 64 },
 };
 
 static const char *name_of(const product *z)
@@ -63,11 +64,12 @@ static zn_packed packed_case(const product *z)
                         .row_bytes = row,
                         .dtype = (zn_dtype)dtype,
                         .form = { z->bits, group },
-                        .scales = z->bits ? scales : NULL,
+                        .scales = z->bits || dtype == ZN_I8 ? scales : NULL,
                         .biases = scales + (size_t)(z->in / group * z->out) * 2,
                         .scale_dtype = ZN_F16,
                         .bias_dtype = ZN_F16,
-                        .groups = (size_t)z->in / (size_t)group };
+                        .groups = z->bits ? (size_t)(z->in / group) : 1,
+                        .rotated = z->bits ? 0 : z->group };
 }
 
 static void matrix(simd_case *c, int index)
@@ -111,7 +113,7 @@ static void matrix_i8(simd_case *c, int index)
     a = (zn_matrix_i8_args){
         .x = zn_i8_rows_at(block, z->rows, z->in), .w = packed_case(z), .rows = z->rows, .in = z->in, .out = z->out
     };
-    zn_ref_matrix_codes(&(zn_matrix_codes_args){ some_rows((int64_t)z->rows * z->in), a.x, z->in },
+    zn_ref_matrix_codes(&(zn_matrix_codes_args){ some_rows((int64_t)z->rows * z->in), a.x, z->in, a.w.rotated },
                         (zn_range){ 0, z->rows, NULL });
     snprintf(c->text, sizeof c->text, "%d rows %d->%d of %s", z->rows, z->in, z->out, name_of(z));
     c->args = &a;
@@ -121,19 +123,22 @@ static void matrix_i8(simd_case *c, int index)
     simd_output(c, &a.y, (int64_t)z->rows * z->out);
 }
 
+/* rows, inputs, and how many of them are rotated together; the first case has values that are not finite */
+static const int code_sizes[][3] = { { 2, 32, 0 },   { 1, 32, 0 },    { 9, 96, 0 },
+                                     { 3, 1056, 0 }, { 3, 1056, 16 }, { 2, 512, 256 } };
+
 /* The codes, as floats of any bits, must be the same in every build. */
 static void codes(simd_case *c, int index)
 {
-    static const int shapes[][2] = { { 1, 32 }, { 9, 96 }, { 3, 1056 } };
     static zn_matrix_codes_args a;
-    const int rows = shapes[index % 3][0], in = shapes[index % 3][1];
+    const int rows = code_sizes[index][0], in = code_sizes[index][1], rotated = code_sizes[index][2];
     float *x = (float *)(uintptr_t)some_rows((int64_t)rows * in);
-    if (index == 3) {
+    if (index == 0) {
         x[0] = NAN;
         x[rows * in - 1] = -INFINITY;
     }
-    a = (zn_matrix_codes_args){ .x = x, .in = in };
-    snprintf(c->text, sizeof c->text, "%d rows of %d%s", rows, in, index == 3 ? ", not finite" : "");
+    a = (zn_matrix_codes_args){ .x = x, .in = in, .rotated = rotated };
+    snprintf(c->text, sizeof c->text, "%d rows of %d, groups of %d rotated", rows, in, rotated);
     c->args = &a;
     c->units = rows;
     simd_output(c, &a.q.scales, rows * in / ZN_I8_GROUP);
@@ -143,7 +148,7 @@ static void codes(simd_case *c, int index)
 
 const simd_family simd_matrix_families[] = {
     { matrix, ZN_SIMD_matrix, SIZES(sizes) },
-    { codes, ZN_SIMD_matrix_codes, 4 },
+    { codes, ZN_SIMD_matrix_codes, SIZES(code_sizes) },
     { matrix_i8, ZN_SIMD_matrix_i8, SIZES(sizes_i8) },
     { NULL, 0, 0 },
 };

@@ -6,6 +6,7 @@
 #include "base/least.h"
 
 #include <math.h>
+#include <string.h>
 
 void zn_ref_matrix_codes(const void *matrix_codes_args, zn_range rows);
 void zn_ref_matrix_i8(const void *matrix_i8_args, zn_range units);
@@ -16,7 +17,7 @@ int zn_matrix_i8_bits(const zn_packed *w)
                                               [ZN_Q8_0] = 8, [ZN_Q4_K] = 4, [ZN_Q5_K] = 5, [ZN_Q6_K] = 6 };
     if (w->form.bits)
         return w->form.bits < 4 ? 4 : w->form.bits;
-    return bits[w->dtype];
+    return w->dtype == ZN_I8 && w->scales ? 8 : bits[w->dtype];
 }
 
 bool zn_matrix_i8_pays(const zn_packed *w, uint32_t cpu)
@@ -43,19 +44,29 @@ static void group(const float *x, int8_t *codes, float *scale, float *sum)
 void zn_ref_matrix_codes(const void *args, zn_range r)
 {
     const zn_matrix_codes_args *a = args;
-    const int64_t groups = a->in / ZN_I8_GROUP;
-    for (int64_t i = r.begin * groups; i < r.end * groups; i++)
-        group(a->x + i * ZN_I8_GROUP, a->q.codes + i * ZN_I8_GROUP, a->q.scales + i, a->q.sums + i);
+    float x[ZN_PACKED_ROTATED];
+    for (int64_t p = r.begin; p < r.end; p++)
+        for (int64_t i = 0; i < a->in; i += ZN_I8_GROUP) {
+            const int64_t at = p * a->in + i, within = i % ZN_PACKED_ROTATED;
+            if (within == 0) {
+                const int64_t count = zn_least(ZN_PACKED_ROTATED, a->in - i);
+                memcpy(x, a->x + at, sizeof *x * (size_t)count);
+                zn_packed_rotate(x, count, a->rotated);
+            }
+            group(x + within, a->q.codes + at, a->q.scales + at / ZN_I8_GROUP, a->q.sums + at / ZN_I8_GROUP);
+        }
 }
 
 /* One element of the result; w: scratch for some of its weights. */
 static float element(const zn_matrix_i8_args *a, int64_t p, int64_t j, float *w)
 {
     const int64_t groups = a->in / ZN_I8_GROUP;
+    zn_packed stored = a->w;
     double sum = 0;
+    stored.rotated = 0; /* x is rotated instead */
     for (int64_t i = 0; i < a->in; i++) {
         if (i % ZN_I8_DEPTH == 0)
-            zn_packed_row(&a->w, j, i, zn_least(ZN_I8_DEPTH, a->in - i), w);
+            zn_packed_row(&stored, j, i, zn_least(ZN_I8_DEPTH, a->in - i), w);
         sum +=
             (double)a->x.scales[p * groups + i / ZN_I8_GROUP] * a->x.codes[p * a->in + i] * (double)w[i % ZN_I8_DEPTH];
     }

@@ -1,4 +1,5 @@
 /* Quantises rows to 8 bits (kernels/matrix_i8.h). Plain loops over a group, which compilers turn into vectors. */
+#include "base/least.h"
 #include "kernels/matrix_i8.h"
 #include "kernels/simd/vec.h"
 
@@ -40,10 +41,26 @@ static void group(const float *x, int8_t *codes, float *scale, float *sum)
     *sum = *scale * (float)total;
 }
 
+/* Elements [at,at+count) of all rows. */
+static void piece(const zn_matrix_codes_args *a, int64_t at, int64_t count)
+{
+    float rotated[ZN_PACKED_ROTATED];
+    const float *x = a->x + at;
+    if (a->rotated) {
+        memcpy(rotated, x, sizeof *x * (size_t)count);
+        zn_packed_rotate(rotated, count, a->rotated);
+        x = rotated;
+    }
+    for (int64_t i = 0; i < count; i += ZN_I8_GROUP) {
+        const int64_t g = (at + i) / ZN_I8_GROUP;
+        group(x + i, a->q.codes + at + i, a->q.scales + g, a->q.sums + g);
+    }
+}
+
 void ZN_KERNEL(matrix_codes)(const void *args, zn_range r)
 {
     const zn_matrix_codes_args *a = args;
-    const int64_t groups = a->in / ZN_I8_GROUP;
-    for (int64_t i = r.begin * groups; i < r.end * groups; i++)
-        group(a->x + i * ZN_I8_GROUP, a->q.codes + i * ZN_I8_GROUP, a->q.scales + i, a->q.sums + i);
+    for (int64_t p = r.begin; p < r.end; p++)
+        for (int64_t i = 0; i < a->in; i += ZN_PACKED_ROTATED)
+            piece(a, p * a->in + i, zn_least(ZN_PACKED_ROTATED, a->in - i));
 }

@@ -37,7 +37,7 @@ static void set_factors(float (*factors)[FACTORS][PANEL], int column, int groups
     for (int g = 0; g < groups; g++) {
         for (int i = 0; i < parts; i++, codes += part) {
             int sum = 0;
-            for (int k = 0; DOT_SHIFT && k < part; k++)
+            for (int k = 0; DOT_SHIFT > 0 && k < part; k++)
                 sum += codes[k];
             factors[g][2 * i][column] = *s;
             factors[g][2 * i + 1][column] = *s++ * (float)(-DOT_SHIFT * sum);

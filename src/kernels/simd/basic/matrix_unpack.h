@@ -166,6 +166,16 @@ static void read_mlx(const zn_packed *w, int64_t row, int first, int groups, con
               to->codes);
 }
 
+/* Bytes, and a scale for the row or the matrix. */
+static void read_bytes(const zn_packed *w, int64_t row, int first, int groups, const weight_line *to)
+{
+    float scale;
+    zn_to_f32(&scale, w->scales + (size_t)row * w->groups * zn_dtype_size(w->scale_dtype), w->scale_dtype, 1);
+    for (int g = 0; g < groups; g++)
+        to->s[g] = scale;
+    memcpy(to->codes, w->data + (size_t)row * w->row_bytes + first, (size_t)groups * ZN_I8_GROUP);
+}
+
 /* Inputs from `first` on, which is a multiple of ZN_PACKED_STEP. groups: of 32, whole blocks. */
 static void read_weights(const zn_packed *w, int64_t row, int first, int groups, const weight_line *to)
 {
@@ -199,6 +209,9 @@ static void read_weights(const zn_packed *w, int64_t row, int first, int groups,
         break;
     case ZN_Q6_K:
         read_q6_k(p, groups, to);
+        break;
+    case ZN_I8:
+        read_bytes(w, row, first, groups, to);
         break;
     default:
         break; /* zn_matrix_i8_bits is 0 */
