@@ -1,7 +1,9 @@
 /* The layouts of published models: all are found, and all give the same image; what is missing is named. */
 #include "tiny_layouts.h"
 
+#include "base/alloc.h"
 #include "base/file.h"
+#include "pipeline/generate/files.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +16,8 @@
 #include <unistd.h>
 #include <zenith/generate.h>
 #include <zenith/weights.h>
+
+#include "../skip.h"
 
 enum { SIDE = 32, BYTES = SIDE * SIDE * 3 };
 
@@ -228,6 +232,53 @@ static void quantised_again(void **state)
     assert_false(zn_exists(in("g.gguf")));
 }
 
+static void compare_tokens(const zn_tokenizer *a, const zn_tokenizer *b, const zn_json_node *text)
+{
+    zn_tokens x = { 0 }, y = { 0 };
+    assert_int_equal(zn_tokenizer_chat(a, text->value.text, text->length, SIZE_MAX, &x), ZN_OK);
+    assert_int_equal(zn_tokenizer_chat(b, text->value.text, text->length, SIZE_MAX, &y), ZN_OK);
+    assert_int_equal(x.count, y.count);
+    assert_memory_equal(x.ids, y.ids, x.count * sizeof *x.ids);
+    zn_free(x.ids);
+    zn_free(y.ids);
+}
+
+/* The real vocabulary goes through the metadata of a GGUF file and gives the same tokens. */
+static void real_tokenizer(void **state)
+{
+    (void)state;
+    const char *shared = getenv("ZENITH_SHARED");
+    char command[4096], folder[2048];
+    zn_tokenizer *plain, *packed;
+    zn_map map;
+    zn_json doc;
+    int count = 0;
+    tiny_tensors q = tiny_text_encoder("model.");
+    snprintf(folder, sizeof folder, "%s", in("real"));
+    tiny_save(folder, "q.safetensors", &q, TINY_F32);
+    tiny_free(&q);
+    snprintf(command, sizeof command, "gzip -dc '%s/data/qwen/tokenizer.json.gz' > '%s/tokenizer.json' 2>/dev/null",
+             shared && *shared ? shared : SHARED, folder);
+    if (system(command) != 0)
+        skip_because("there is no shared/data/qwen/tokenizer.json.gz, or no gzip");
+    quantise(in("real/q.safetensors"), folder, "q.gguf", ZN_Q8_0, 0);
+    assert_int_equal(zn_generator_tokenizer(in("real/tokenizer.json"), &plain), ZN_OK);
+    if (zn_generator_tokenizer(in("real/q.gguf"), &packed) != ZN_OK)
+        fail_msg("%s", zn_error_text());
+    assert_int_equal(zn_map_open(&map, GOLDEN "/qwen_tokens.json"), ZN_OK);
+    assert_int_equal(zn_json_parse(&doc, map.bytes, map.size, "qwen_tokens.json"), ZN_OK);
+    ZN_JSON_EACH(c, zn_json_get(doc.root, "cases"))
+    {
+        compare_tokens(plain, packed, zn_json_get(c, "text"));
+        count++;
+    }
+    assert_true(count > 100);
+    zn_json_free(&doc);
+    zn_map_close(&map);
+    zn_tokenizer_free(plain);
+    zn_tokenizer_free(packed);
+}
+
 static void what_is_missing_is_named(void **state)
 {
     (void)state;
@@ -277,9 +328,13 @@ static void broken_indexes(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(folders_of_comfy), cmocka_unit_test(one_folder_or_one_file),
-                                        cmocka_unit_test(eight_bits),       cmocka_unit_test(quantised),
-                                        cmocka_unit_test(quantised_again),  cmocka_unit_test(what_is_missing_is_named),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(folders_of_comfy),
+                                        cmocka_unit_test(one_folder_or_one_file),
+                                        cmocka_unit_test(eight_bits),
+                                        cmocka_unit_test(quantised),
+                                        cmocka_unit_test(quantised_again),
+                                        cmocka_unit_test(real_tokenizer),
+                                        cmocka_unit_test(what_is_missing_is_named),
                                         cmocka_unit_test(broken_indexes) };
     return cmocka_run_group_tests(tests, make_root, remove_root);
 }
