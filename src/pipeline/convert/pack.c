@@ -19,6 +19,7 @@ enum { CHUNK = 1 << 23, MLX_GROUP = 32 };
 
 typedef struct work {
     const zn_quantisation *how;
+    const zn_pack_plan *plan;
     zn_pool *pool;
     zn_outfile *out;
     float *rows; /* one row for each thread */
@@ -92,6 +93,14 @@ static zn_status tick(work *w, int64_t elements)
                : ZN_OK;
 }
 
+/* Gives the pages of the rows that were read back, a chunk at a time: embeddings alone may be gigabytes. */
+static void release(const zn_pack_plan *p, const zn_pack_item *t)
+{
+    for (int f = 0; f < p->files.count; f++)
+        for (int i = 0; i < t->parts; i++)
+            zn_map_release(&p->files.files[f]->map, t->part[i].data, t->part[i].row_bytes * (size_t)t->rows);
+}
+
 static zn_status write_item(work *w, const zn_pack_item *t)
 {
     const size_t row_bytes = row_bytes_of(t, w->how->mlx_bits);
@@ -104,6 +113,7 @@ static zn_status write_item(work *w, const zn_pack_item *t)
         if (bad)
             return ZN_FAIL(ZN_ENUMERIC, "tensor '%s' has numbers that are not finite", t->name);
         zn_outfile_write(w->out, w->bytes, row_bytes * (size_t)count);
+        release(w->plan, t);
         ZN_TRY(tick(w, count * t->columns));
     }
     if (t->mlx) {
@@ -177,20 +187,11 @@ static zn_status make_buffers(work *w, const zn_pack_plan *p)
     return zn_alloc_for("biases", sizeof *w->biases * groups, (void **)&w->biases);
 }
 
-/* The pages of rows that are done. */
-static void release(const zn_pack_plan *p, const zn_pack_item *t)
-{
-    for (int f = 0; f < p->files.count; f++)
-        for (int i = 0; i < t->parts; i++)
-            zn_map_release(&p->files.files[f]->map, t->part[i].data, t->part[i].row_bytes * (size_t)t->rows);
-}
-
 static zn_status write_all(work *w, const zn_pack_plan *p)
 {
     for (size_t i = 0; i < p->count; i++) {
         const zn_pack_item *t = &p->items[i];
         ZN_TRY(write_item(w, t));
-        release(p, t);
         if (!w->how->mlx_bits)
             zn_gguf_pad(w->out, row_bytes_of(t, 0) * (size_t)(t->rows * t->parts));
     }
@@ -200,7 +201,7 @@ static zn_status write_all(work *w, const zn_pack_plan *p)
 static zn_status write_file(const zn_pack_plan *p, const char *in, const char *path, const zn_quantisation *how)
 {
     zn_outfile out = { 0 };
-    work w = { .how = how, .out = &out };
+    work w = { .how = how, .plan = p, .out = &out };
     zn_status status;
     ZN_TRY_DONE(zn_pool_new(how->threads, &w.pool));
     ZN_TRY_DONE(make_buffers(&w, p));
