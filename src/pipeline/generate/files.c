@@ -490,8 +490,9 @@ static zn_status check_rules(const zn_weights *w, const char *file)
     return ZN_OK;
 }
 
-static zn_status read_vocabulary(const zn_weights *w, const char *file, zn_tokenizer **out)
+zn_status zn_generator_vocabulary(const zn_weights *w, const char *file, zn_tokenizer **out)
 {
+    *out = NULL;
     zn_token_lists l = { 0 };
     ZN_TRY(check_rules(w, file));
     l.token_count = zn_gguf_array(w, "tokenizer.ggml.tokens", ZN_GGUF_STRING, &l.tokens);
@@ -508,7 +509,7 @@ zn_status zn_generator_tokenizer(const char *file, zn_tokenizer **out)
     if (!zn_ending(file, ".gguf"))
         return zn_tokenizer_open(file, out);
     ZN_TRY(zn_weights_open(file, &w));
-    const zn_status status = read_vocabulary(w, file, out);
+    const zn_status status = zn_generator_vocabulary(w, file, out);
     zn_weights_close(w);
     return status;
 }

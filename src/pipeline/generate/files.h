@@ -43,5 +43,7 @@ void zn_part_close(zn_part_files *p);
 
 /* From tokenizer.json, a folder with one or with vocab.json and merges.txt, or the metadata of a GGUF file. */
 ZN_MUST_USE zn_status zn_generator_tokenizer(const char *path, zn_tokenizer **out);
+/* From the metadata of an open GGUF file; name is used in messages. */
+ZN_MUST_USE zn_status zn_generator_vocabulary(const zn_weights *w, const char *name, zn_tokenizer **out);
 
 #endif
