@@ -4,6 +4,7 @@
 #include "base/quant.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <string.h>
 
 enum { SUB = 32, SIX_SUB = 16, K_BLOCK = 256, K_SUBS = K_BLOCK / SUB, SIX_SUBS = K_BLOCK / SIX_SUB };
@@ -17,7 +18,7 @@ static void put_half(uint8_t *p, float value)
 
 static float stored_half(float value) { return zn_f16_to_f32(zn_f32_to_f16(value)); }
 
-/* To the nearest integer, ties to even, for magnitudes below 2^22; in a form that compilers make vectors of. */
+/* To the nearest integer, ties to even, for magnitudes below 2^22. */
 static inline float nearest(float x) { return x + 12582912.0f - 12582912.0f; }
 
 static inline float clamp(float x, float low, float high)
@@ -62,17 +63,27 @@ typedef struct affine {
     float scale, minimum;
 } affine;
 
-typedef struct sums {
-    float l[8], ll[8], xl[8]; /* lanes, added up at the end: independent of the vectors' width */
-} sums;
+typedef float lanes __attribute__((vector_size(16)));
+typedef int32_t mask __attribute__((vector_size(16)));
 
-static double total(const float lanes[8])
+static inline lanes load(const float *p)
 {
-    double sum = 0;
-    for (int i = 0; i < 8; i++)
-        sum += (double)lanes[i];
-    return sum;
+    lanes v;
+    memcpy(&v, p, sizeof v);
+    return v;
 }
+
+static inline lanes choose(mask m, lanes a, lanes b) { return (lanes)((m & (mask)a) | (~m & (mask)b)); }
+
+/* nearest and clamp, four at a time */
+static inline lanes code_of(lanes x, lanes low, lanes high)
+{
+    x = x + 12582912.0f - 12582912.0f;
+    x = choose(x > low, x, low);
+    return choose(x < high, x, high);
+}
+
+static double total(lanes v) { return ((double)v[0] + (double)v[1]) + ((double)v[2] + (double)v[3]); }
 
 /* 32 elements with their weights: large elements count more. */
 typedef struct weighted {
@@ -85,15 +96,15 @@ typedef struct weighted {
  * False: there is none. */
 static bool fit_codes(const weighted *e, float low, float inverse, float top, affine *out, double *error)
 {
-    sums s = { 0 };
-    for (int i = 0; i < SUB; i += 8)
-        for (int j = 0; j < 8; j++) {
-            const float l = clamp(nearest(inverse * (e->x[i + j] - low)), 0, top), wl = e->w[i + j] * l;
-            s.l[j] += wl;
-            s.ll[j] += wl * l;
-            s.xl[j] += wl * e->x[i + j];
-        }
-    const double l = total(s.l), ll = total(s.ll), xl = total(s.xl), d = e->sum * ll - l * l;
+    const lanes zero = { 0 }, most = zero + top;
+    lanes sum_l = zero, sum_ll = zero, sum_xl = zero;
+    for (int i = 0; i < SUB; i += 4) {
+        const lanes x = load(e->x + i), code = code_of((x - low) * inverse, zero, most), wl = load(e->w + i) * code;
+        sum_l += wl;
+        sum_ll += wl * code;
+        sum_xl += wl * x;
+    }
+    const double l = total(sum_l), ll = total(sum_ll), xl = total(sum_xl), d = e->sum * ll - l * l;
     if (!(d > 0))
         return false;
     double scale = (e->sum * xl - e->x_sum * l) / d, minimum = -(ll * e->x_sum - l * xl) / d;
@@ -224,14 +235,14 @@ static float fit_scale(const float *x)
     for (int step = 0; step < 19; step++) {
         const int tenths = step == 0 ? 0 : step <= 9 ? step - 10 : step - 9; /* 0 first, then -9 to 9 */
         const float inverse = -(32 + 0.1f * (float)tenths) / edge;
-        sums s = { 0 };
-        for (int i = 0; i < SIX_SUB; i += 8)
-            for (int j = 0; j < 8; j++) {
-                const float l = clamp(nearest(inverse * x[i + j]), -32, 31), w = x[i + j] * x[i + j];
-                s.xl[j] += w * x[i + j] * l;
-                s.ll[j] += w * l * l;
-            }
-        const float xl = (float)total(s.xl), ll = (float)total(s.ll);
+        const lanes zero = { 0 };
+        lanes sum_xl = zero, sum_ll = zero;
+        for (int i = 0; i < SIX_SUB; i += 4) {
+            const lanes e = load(x + i), code = code_of(e * inverse, zero - 32, zero + 31), w = e * e;
+            sum_xl += w * e * code;
+            sum_ll += w * code * code;
+        }
+        const float xl = (float)total(sum_xl), ll = (float)total(sum_ll);
         if (ll > 0 && (step == 0 || xl * xl > best * ll)) {
             scale = xl / ll;
             best = scale * xl;
