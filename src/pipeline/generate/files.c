@@ -151,7 +151,7 @@ static void look_in_folder(search *s, const char *folder)
     for (int i = 0; i < count; i++) {
         const char *name = entries[i]->d_name;
         path file;
-        if ((zn_ending(name, ".safetensors.index.json") || (zn_part_is_weights(name) && !is_shard(name))) &&
+        if ((zn_ending(name, ".index.json") || (zn_part_is_weights(name) && !is_shard(name))) &&
             join(file, folder, name) && !zn_is_folder(file))
             look_into(s, file);
         free(entries[i]);

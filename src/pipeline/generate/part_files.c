@@ -218,7 +218,7 @@ static zn_status find_in_folder(const char *folder, char *path)
     int found = 0, index = 0;
     for (int i = 0; i < count; i++) {
         const char *name = entries[i]->d_name;
-        const bool is_index = zn_ending(name, ".safetensors.index.json") != NULL;
+        const bool is_index = zn_ending(name, ".index.json") != NULL;
         if (is_index || (!index && zn_part_is_weights(name))) {
             found = is_index && !index ? 1 : found + 1;
             index |= is_index;
