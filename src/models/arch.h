@@ -35,7 +35,7 @@ typedef struct zn_config {
     float dropout;               /* in training; files do not tell */
     const void *preset_form;     /* the family's own settings, as a preset has them; see zn_form_of */
     bool has_form;
-    _Alignas(8) unsigned char form[ZN_FORM_BYTES]; /* the same, changed */
+    _Alignas(8) unsigned char form[ZN_FORM_BYTES]; /* the same, changed; needs -fno-strict-aliasing */
 } zn_config;
 
 /* A family's own settings: those of the preset until zn_form_own is called, which gives them to change. `size` is that

@@ -46,7 +46,7 @@ static void large_pictures_fit_into_memory(void **state)
     const zn_prepare p = { ZN_MATH_F32, zn_cpu_flags(), true, false, 4 };
     assert_int_equal(zn_exec_estimate(g, &y, 1, &p, &activations, &prepared), ZN_OK);
     assert_true(activations < (size_t)450 << 20);
-    assert_int_equal(prepared, 0);
+    assert_true(prepared < (size_t)1 << 20); /* tables, no weights */
     zn_graph_free(g);
 }
 
@@ -224,7 +224,7 @@ static void broken_files_are_refused(void **state)
         { "layers.1.feed_forward.w2.weight", "layers.1.feed_forward.x2.weight", "layers.1.feed_forward.w2.weight",
           ZN_ENOTFOUND },
         { "cap_embedder.0.weight", "cap_embeddex.0.weight", "no Z-Image transformer", ZN_ENOTFOUND },
-        { "context_refiner.0.attention_norm1", "context_refinex.0.attention_norm1", "no blocks of Z-Image",
+        { "context_refiner.0.attention_norm1", "context_refinex.0.attention_norm1", "not blocks of Z-Image",
           ZN_EFORMAT },
         { "layers.0.attention.norm_q.weight", "layers.0.attention.norm_x.weight", "heads of 0", ZN_EFORMAT },
         { "to_q.weight\":{\"dtype\":\"F32\",\"shape\":[24,24]", "to_q.weight\":{\"dtype\":\"F32\",\"shape\":[48,12]",

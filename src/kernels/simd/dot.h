@@ -140,8 +140,24 @@ VEC_INLINE void dots_prepare(const int8_t *codes, int64_t count, int bits, uint8
         }
 }
 
+/* The sum of `count` codes, a multiple of 16. */
+VEC_INLINE int dots_sum(const int8_t *codes, int count)
+{
+    __m128i sum = _mm_setzero_si128();
+    for (int i = 0; i < count; i += 16) {
+        const __m128i v = _mm_loadu_si128((const __m128i *)(const void *)(codes + i));
+        sum = _mm_add_epi64(sum, _mm_sad_epu8(_mm_xor_si128(v, _mm_set1_epi8(-128)), _mm_setzero_si128()));
+    }
+    return _mm_cvtsi128_si32(sum) + _mm_extract_epi16(sum, 4) - 128 * count;
+}
+
 #else /* signed by signed bytes */
 enum { DOT_SHIFT = 0, DOT_PLANES = 1 };
+VEC_INLINE int dots_sum(const int8_t *codes, int count)
+{
+    (void)codes, (void)count;
+    return 0; /* nothing is shifted */
+}
 #if defined(__ARM_NEON)
 typedef int32x4_t ivec;
 VEC_INLINE vec dot_to_vec(ivec v) { return vcvtq_f32_s32(v); }

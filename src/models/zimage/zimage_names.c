@@ -138,7 +138,7 @@ zn_status zn_zimage_recognise(const zn_weights *const *files, int count, const z
     k->refiners = count_blocks(&s, "noise_refiner");
     if (head < 2 || k->dim < head || k->dim % head || k->caption < 1 || k->inner < 1 || k->time < 1 ||
         k->modulation < 1 || k->channels < 1 || k->refiners != count_blocks(&s, "context_refiner"))
-        return ZN_FAIL(ZN_EFORMAT, "these are no blocks of Z-Image: %d channels, heads of %d, %d inner channels",
+        return ZN_FAIL(ZN_EFORMAT, "these are not blocks of Z-Image: %d channels, heads of %d, %d inner channels",
                        k->dim, head, k->inner);
     k->heads = k->dim / head;
     default_axes(k, head);

@@ -46,4 +46,4 @@ mkfifo pipes/b.png
 timeout 60 zenith encode -q pipes -o frompipes --model random:taesd
 echo "a pipe among them $?"
 ls frompipes
-timeout 60 zenith dataset info pipes | grep pictures
+timeout 60 zenith dataset info pipes | grep images

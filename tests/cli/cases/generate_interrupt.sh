@@ -20,12 +20,12 @@ ls -A out
 # Of several images, those before the signal are whole.
 $gen --size 16 "a fox" --count 1000 -o out/ -q --json >json 2>/dev/null &
 pid=$!
-for try in {1..100}; do [[ -e out/0001.png ]] && break; sleep 0.1; done
+until [[ -e out/0001.png ]] || ! kill -0 $pid 2>/dev/null; do sleep 0.1; done
 kill -INT $pid
 wait $pid 2>/dev/null
 for name in out/*; do zenith info --json "$name" | jsoncheck -p width; done | sort -u
 jsoncheck images error <json
 # Without a terminal there are lines now and then.
-ZENITH_LOG_SECONDS=0.3 zenith generate -m model --seed 7 --threads 1 --size 256 --steps 60 "a fox" -o fox.png 2>lines >/dev/null
+ZENITH_LOG_SECONDS=0.1 zenith generate -m model --seed 7 --threads 1 --size 256 --steps 200 "a fox" -o fox.png 2>lines >/dev/null
 [[ $(wc -l <lines) -ge 2 ]] || echo "too few lines"
 sed -nE '2s/[0-9][0-9ms]*|[?]/N/gp' lines

@@ -36,11 +36,8 @@ static void set_factors(float (*factors)[FACTORS][PANEL], int column, int groups
     const int parts = split ? 2 : 1, part = ZN_I8_GROUP / parts;
     for (int g = 0; g < groups; g++) {
         for (int i = 0; i < parts; i++, codes += part) {
-            int sum = 0;
-            for (int k = 0; DOT_SHIFT > 0 && k < part; k++)
-                sum += codes[k];
             factors[g][2 * i][column] = *s;
-            factors[g][2 * i + 1][column] = *s++ * (float)(-DOT_SHIFT * sum);
+            factors[g][2 * i + 1][column] = *s++ * (float)(-DOT_SHIFT * dots_sum(codes, part));
         }
         factors[g][4][column] = shifted ? b[g] : 0;
     }

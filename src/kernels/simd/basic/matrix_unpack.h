@@ -125,21 +125,32 @@ static void read_q6_k(const uint8_t *p, int groups, const weight_line *to)
             const int h = j / 4, k = j % 4;
             const uint8_t *low = p + 64 * h + 32 * (k % 2), *high = p + 128 + 32 * h;
             int8_t *c = to->codes + (g + j) * ZN_I8_GROUP;
-            for (int l = 0; l < ZN_I8_GROUP; l++)
-                c[l] = (int8_t)(((low[l] >> 4 * (k / 2) & 15) | (high[l] >> 2 * k & 3) << 4) - 32);
+            for (int l = 0; l < ZN_I8_GROUP; l += 16) {
+                const codes16 four = codes16_load(low + l) >> (uint8_t)(4 * (k / 2)) & 15;
+                const codes16 two = codes16_load(high + l) >> (uint8_t)(2 * k) & 3;
+                codes16_store(c + l, (four | two << 4) - 32);
+            }
         }
     }
 }
 
-/* A code may span two bytes. */
+/* 16 bytes of two codes each, the first in the low four bits. */
+VEC_INLINE void pairs(const uint8_t *p, int8_t *c)
+{
+    typedef uint16_t wide __attribute__((vector_size(32)));
+    typedef uint8_t codes32 __attribute__((vector_size(32)));
+    const wide both = __builtin_convertvector(codes16_load(p), wide);
+    const codes32 v = (codes32)((both & 15) | both >> 4 << 8) - 8;
+    memcpy(c, &v, sizeof v);
+}
+
+/* A code may span two bytes. count: a multiple of 32. */
 static void mlx_codes(const uint8_t *p, int bits, int count, int8_t *c)
 {
     const int shift = 1 << (bits - 1);
     if (bits == 4)
-        for (int i = 0; i < count / 2; i++) {
-            c[2 * i] = (int8_t)((p[i] & 15) - 8);
-            c[2 * i + 1] = (int8_t)((p[i] >> 4) - 8);
-        }
+        for (int i = 0; i < count; i += 32)
+            pairs(p + i / 2, c + i);
     else if (bits == 8)
         for (int i = 0; i < count; i++)
             c[i] = (int8_t)(p[i] - 128);
