@@ -192,7 +192,8 @@ static zn_status write_result(work *w, const char *path, const zn_image *image)
     const options *o = w->o;
     zn_image_metadata m = { .parameters = o->strip ? NULL : parameters_text(&w->p) };
     const zn_image_write_options writing = { .quality = o->quality, .lossless = o->lossless, .metadata = &m };
-    const zn_status status = path ? write_image(path, generate_kind(o), image, &writing) : ZN_OK;
+    const char *kind = path && !strcmp(path, STANDARD_OUTPUT) ? generate_kind(o) : path;
+    const zn_status status = path ? write_image(path, kind, image, &writing) : ZN_OK;
     free(m.parameters);
     if (status == ZN_OK && o->show)
         show_image(o, image);

@@ -90,6 +90,7 @@ typedef struct zn_arch {
     const zn_preset *presets;    /* recipes that it brings; NULL: none */
     const char *scope[ZN_PARTS]; /* prefix of the parameters of each part */
     unsigned can;                /* ZN_ENCODES | ... */
+    bool named_only;             /* never the default model: the autoencoder of a generator */
     zn_node *(*encode)(zn_scope s, zn_node *image, const zn_config *k);
     zn_node *(*decode)(zn_scope s, zn_node *latent, const zn_config *k);
     /* Where a configuration has block gates: the encoder with gates as training wants them (models/zenith/zenith.h). */

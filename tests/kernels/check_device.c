@@ -208,7 +208,7 @@ int main(int argc, char **argv)
     zn_device_describe(device, text, sizeof text, &gflops, &bandwidth);
     zn_device_close(device);
     if (strstr(text, "emulated"))
-        width = 40, height = 16, tile = 16;
+        width = 72, height = 16, tile = 64;
     zn_image *image = picture();
     for (int i = 0; i < 3; i++)
         if (argc < 2 || !strcmp(argv[1], names[i]))

@@ -101,6 +101,7 @@ static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan
 const zn_arch zn_arch_flux = { .name = "flux",
                                .configs = configs,
                                .can = ZN_ENCODES | ZN_DECODES,
+                               .named_only = true,
                                .scope = { "encoder", "decoder" },
                                .encode = encode,
                                .decode = decode,

@@ -112,11 +112,26 @@ typedef struct search {
     found *list;
     size_t count, capacity;
     zn_status status;
+    char unreadable[1024]; /* what is wrong with the first file that cannot be read; may be what is missing */
 } search;
+
+static bool can_be_read(search *s, const char *file)
+{
+    zn_part_files p;
+    if (zn_part_open(file, ZN_GENERATOR_TRANSFORMER, &p) == ZN_OK) {
+        zn_part_close(&p);
+        return true;
+    }
+    if (!s->unreadable[0])
+        snprintf(s->unreadable, sizeof s->unreadable, "%s", zn_error_text());
+    return false;
+}
 
 /* Notes every network that a file holds; a checkpoint may hold all of them. */
 static void look_into(search *s, const char *file)
 {
+    if (!can_be_read(s, file))
+        return;
     for (int part = ZN_GENERATOR_TRANSFORMER; part <= ZN_GENERATOR_VAE; part++) {
         widths w;
         if (!holds(file, part, &w))
@@ -364,6 +379,8 @@ static zn_status take_named(search *s, const char *name, zn_generator_part part,
         look_in_folder(s, given);
         ZN_TRY(choose(s, part, transformer));
         s->count = 0;
+        if (!out[0] && s->unreadable[0])
+            return ZN_FAIL(ZN_EFORMAT, "%s has no %s that can be used: %s", given, parts[part].name, s->unreadable);
         if (!out[0])
             return ZN_FAIL(ZN_ENOTFOUND, "%s has no %s: it should have %s", given, parts[part].name, parts[part].file);
     } else if (part == ZN_GENERATOR_TRANSFORMER) {
@@ -402,6 +419,8 @@ static zn_status check_missing(const search *s, const char *where)
     }
     if (!count)
         return ZN_OK;
+    if (s->unreadable[0])
+        return ZN_FAIL(ZN_EFORMAT, "%s has %s that can be used: %s", where, names, s->unreadable);
     return ZN_FAIL(ZN_ENOTFOUND, "%s has %s%s: put %s %s, or name %s with %s", where, names,
                    zn_is_folder(where) ? "" : " beside it", files, zn_is_folder(where) ? "into it" : "there",
                    count > 1 ? "them" : "it", options);

@@ -147,7 +147,7 @@ static bool search_stem(void *user, const char *folder, const char *stem)
         }
         return true;
     }
-    if (s->name || (m->info.has_encoder && m->info.has_decoder)) {
+    if (s->name || (m->info.has_encoder && m->info.has_decoder && !m->arch->named_only)) {
         s->found = m;
         return false;
     }

@@ -8,6 +8,7 @@ again() { zenith generate -q --from "$1" -o "again.${1##*.}" "${@:2}" && cmp "$1
 # Every format.
 for name in fox.png fox.jpg fox.webp; do
     gen "a red fox" -o $name
+    zenith info --json $name | jsoncheck -p format
     parameters $name
     again $name
 done

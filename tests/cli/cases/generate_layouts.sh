@@ -19,7 +19,17 @@ ZENITH_MODELS=$PWD/named
 cp flat/* named/z-image-turbo/
 export ZENITH_MODELS
 look named
+# The autoencoder of a generator is no default for other commands.
+makeimage small.png 64 48
+mkdir named/zenith-r
+cp "$SOURCE/weights/zenith-r.safetensors" named/zenith-r/
+zenith reconstruct --json small.png -o small-again.png | jsoncheck -p model
 unset ZENITH_MODELS
+# A broken download is not a missing file.
+cp -r flat cut
+truncate -s 60000 cut/a.safetensors
+zenith generate "a fox" -m cut -o cut.png 2>&1
+echo "status $?"
 look apart --transformer diffusers/transformer --text-encoder diffusers/text_encoder/model.safetensors.index.json --vae comfy/vae/c.safetensors --tokenizer comfy
 for bits in fp8 scaled int8; do look $bits -m comfy-$bits; done
 
