@@ -9,6 +9,8 @@
  * object with the CPU seconds and the seconds of each run, the operations and the peak memory. With `profile`, prints
  * what the last run spent where instead; it is wall time, so nothing else should run. */
 #define _DEFAULT_SOURCE
+#include "profile.h"
+
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fail.h"
@@ -24,7 +26,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-enum { CAPTION = 32, MAX_ROWS = 256, MAX_RUNS = 64 };
+enum { CAPTION = 32, MAX_RUNS = 64 };
 
 typedef struct job {
     const char *part, *file;
@@ -90,46 +92,6 @@ static double cpu_seconds(void)
     struct rusage u;
     getrusage(RUSAGE_SELF, &u);
     return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + 1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
-}
-
-/* Rows of the same op and kernel are added up. */
-typedef struct line {
-    const char *op, *kernel;
-    double ms, flops;
-    int count;
-} line;
-
-static int by_time(const void *a, const void *b)
-{
-    const double x = ((const line *)a)->ms, y = ((const line *)b)->ms;
-    return (x < y) - (x > y);
-}
-
-static void print_profile(const zn_exec *e)
-{
-    static line lines[MAX_ROWS];
-    int count = 0;
-    double total = 0;
-    for (int i = 0; i < zn_exec_rows(e); i++) {
-        const zn_exec_row row = zn_exec_row_at(e, i);
-        int k = 0;
-        while (k < count && (lines[k].op != row.node->op->name || lines[k].kernel != row.kernel))
-            k++;
-        if (k == MAX_ROWS)
-            continue;
-        if (k == count)
-            lines[count++] = (line){ .op = row.node->op->name, .kernel = row.kernel };
-        lines[k].ms += row.ms;
-        lines[k].flops += row.flops;
-        lines[k].count++;
-        total += row.ms;
-    }
-    qsort(lines, (size_t)count, sizeof *lines, by_time);
-    printf("%-18s %-22s %5s %9s %6s %9s\n", "op", "kernel", "count", "ms", "share", "GFLOP/s");
-    for (int k = 0; k < count; k++)
-        printf("%-18s %-22s %5d %9.1f %5.1f%% %9.1f\n", lines[k].op, lines[k].kernel, lines[k].count, lines[k].ms,
-               100 * lines[k].ms / total, lines[k].flops / lines[k].ms * 1e-6);
-    printf("%-18s %-22s %5d %9.1f\n", "all", "", zn_exec_rows(e), total);
 }
 
 static void print_numbers(const char *name, const double *x, int count)

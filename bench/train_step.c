@@ -5,6 +5,8 @@
  * PICTURES holds BATCH pictures of SIZE x SIZE as 32-bit floats, [height][width][3]. Prints a JSON object: the loss and
  * the norm of all gradients at the first step, the loss at the last, and the time of each timed step. With `profile`,
  * prints a table of what the last step spent where instead. Further words are lines of a recipe. */
+#include "profile.h"
+
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "train/run/trainer.h"
@@ -15,7 +17,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-enum { WARM_UPS = 3, MAX_ROWS = 512 };
+enum { WARM_UPS = 3 };
 
 typedef struct job {
     const char *model, *pictures;
@@ -33,51 +35,6 @@ static double gradient_norm(const zn_trainer *t)
             sum += (double)g->data[i] * (double)g->data[i];
     }
     return sqrt(sum);
-}
-
-/* Rows of the same op, kernel and result are added up. */
-typedef struct line {
-    const char *op, *kernel;
-    zn_shape shape;
-    double ms, flops;
-    int count;
-} line;
-
-static int by_time(const void *a, const void *b)
-{
-    const double x = ((const line *)a)->ms, y = ((const line *)b)->ms;
-    return (x < y) - (x > y);
-}
-
-static void print_profile(const zn_exec *e)
-{
-    static line lines[MAX_ROWS];
-    int count = 0;
-    double total = 0;
-    for (int i = 0; i < zn_exec_rows(e); i++) {
-        const zn_exec_row row = zn_exec_row_at(e, i);
-        int k = 0;
-        while (k < count && (lines[k].op != row.node->op->name || lines[k].kernel != row.kernel ||
-                             !zn_shape_equal(lines[k].shape, row.node->shape)))
-            k++;
-        if (k == MAX_ROWS)
-            continue;
-        if (k == count)
-            lines[count++] = (line){ .op = row.node->op->name, .kernel = row.kernel, .shape = row.node->shape };
-        lines[k].ms += row.ms;
-        lines[k].flops += row.flops;
-        lines[k].count++;
-        total += row.ms;
-    }
-    qsort(lines, (size_t)count, sizeof *lines, by_time);
-    printf("%-18s %-22s %-18s %5s %9s %6s %9s\n", "op", "kernel", "result", "count", "ms", "share", "GFLOP/s");
-    for (int k = 0; k < count; k++) {
-        char text[96];
-        printf("%-18s %-22s %-18s %5d %9.3f %5.1f%% %9.1f\n", lines[k].op, lines[k].kernel,
-               zn_shape_text(lines[k].shape, text, sizeof text), lines[k].count, lines[k].ms, 100 * lines[k].ms / total,
-               lines[k].flops / lines[k].ms * 1e-6);
-    }
-    printf("%-18s %-22s %-18s %5d %9.3f\n", "all", "", "", zn_exec_rows(e), total);
 }
 
 static zn_status measure(const job *j, zn_trainer *t, const float *pictures)

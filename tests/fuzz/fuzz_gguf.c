@@ -1,13 +1,9 @@
-/* GGUF reader. The mutator puts the magic and the version right most of the time; tensors that are accepted are also
- * turned into floats. */
+/* GGUF reader. Tensors that are accepted are also converted to floats. */
 #include "fuzz_weights.h"
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
 {
-    size = LLVMFuzzerMutate(data, size, max_size);
-    if (seed % 8 && size >= 24)
-        memcpy(data, "GGUF\3\0\0", 8);
-    return size;
+    return mutate_gguf(data, size, max_size, seed);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

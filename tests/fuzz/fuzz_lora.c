@@ -1,4 +1,4 @@
-/* LoRA files: names, shapes and factors. The mutator is that of .safetensors. */
+/* LoRA files: names, shapes and factors. */
 #include "fuzz_weights.h"
 
 #include "models/zimage/lora.h"
@@ -7,16 +7,7 @@
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
 {
-    size = LLVMFuzzerMutate(data, size, max_size);
-    if (seed % 8 == 0 || size < 10)
-        return size;
-    data[8] = '{';
-    size_t end = size;
-    while (end > 9 && data[end - 1] != '}')
-        end--;
-    const uint64_t length = end - 8;
-    memcpy(data, &length, sizeof length);
-    return size;
+    return mutate_safetensors(data, size, max_size, seed);
 }
 
 static const zn_zimage_form small = { .dim = 4,

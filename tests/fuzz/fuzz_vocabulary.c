@@ -6,10 +6,7 @@
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
 {
-    size = LLVMFuzzerMutate(data, size, max_size);
-    if (seed % 8 && size >= 24)
-        memcpy(data, "GGUF\3\0\0", 8);
-    return size;
+    return mutate_gguf(data, size, max_size, seed);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -13,6 +13,30 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed);
 
+/* .safetensors: puts the header's length right most of the time, or little else would be reached. */
+static inline size_t mutate_safetensors(uint8_t *data, size_t size, size_t max_size, unsigned seed)
+{
+    size = LLVMFuzzerMutate(data, size, max_size);
+    if (seed % 8 == 0 || size < 10)
+        return size;
+    data[8] = '{';
+    size_t end = size;
+    while (end > 9 && data[end - 1] != '}')
+        end--;
+    const uint64_t length = end - 8;
+    memcpy(data, &length, sizeof length);
+    return size;
+}
+
+/* GGUF: puts the magic and the version right most of the time. */
+static inline size_t mutate_gguf(uint8_t *data, size_t size, size_t max_size, unsigned seed)
+{
+    size = LLVMFuzzerMutate(data, size, max_size);
+    if (seed % 8 && size >= 24)
+        memcpy(data, "GGUF\3\0\0", 8);
+    return size;
+}
+
 static inline void check_tensor(const zn_weights *w, const zn_weight *t)
 {
     size_t count, bytes;

@@ -22,32 +22,19 @@
 
 enum { WIDTH = 48, HEIGHT = 32, BYTES = WIDTH * HEIGHT * 3 };
 
-static char folder[2048], cache[4096];
+static char cache[4096];
 
 static int make_model(void **state)
 {
-    (void)state;
-    char name[] = "/tmp/zenith-generate-XXXXXX";
-    assert_non_null(mkdtemp(name));
-    snprintf(folder, sizeof folder, "%s/tiny", name);
-    snprintf(cache, sizeof cache, "%s/cache", name);
-    tiny_model(folder);
-    return 0;
-}
-
-static int remove_model(void **state)
-{
-    (void)state;
-    char command[4096];
-    *strrchr(folder, '/') = 0;
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
+    const int status = tiny_setup(state);
+    snprintf(cache, sizeof cache, "%s/cache", tiny_root);
+    return status;
 }
 
 static zn_generator *open_with(int threads, const char *cache_folder)
 {
     zn_generator *g;
-    const zn_generator_files files = { .size = sizeof files, .model = folder, .cache = cache_folder };
+    const zn_generator_files files = { .size = sizeof files, .model = tiny_folder, .cache = cache_folder };
     const zn_options options = { .size = sizeof options, .threads = threads };
     if (zn_generator_open(&files, &options, &g) != ZN_OK)
         fail_msg("%s", zn_error_text());
@@ -103,8 +90,8 @@ static zn_generation_report report_of(const zn_generator *g)
 static void hide_text_encoder(bool hide)
 {
     char here[4096], away[4096];
-    snprintf(here, sizeof here, "%s/text_encoder/model.safetensors", folder);
-    snprintf(away, sizeof away, "%s/text_encoder/hidden", folder);
+    snprintf(here, sizeof here, "%s/text_encoder/model.safetensors", tiny_folder);
+    snprintf(away, sizeof away, "%s/text_encoder/hidden", tiny_folder);
     assert_int_equal(hide ? rename(here, away) : rename(away, here), 0);
 }
 
@@ -288,7 +275,7 @@ static void masks_keep_what_is_black(void **state)
 static zn_generator *open_within(size_t memory)
 {
     zn_generator *g;
-    const zn_generator_files files = { .size = sizeof files, .model = folder, .cache = "" };
+    const zn_generator_files files = { .size = sizeof files, .model = tiny_folder, .cache = "" };
     const zn_options options = { .size = sizeof options, .threads = 2, .memory = memory };
     if (zn_generator_open(&files, &options, &g) != ZN_OK)
         fail_msg("%s", zn_error_text());
@@ -486,7 +473,7 @@ static void preview_networks_are_used(void **state)
     assert_int_equal(zn_file_write(path, bytes, size), ZN_OK);
     zn_free(bytes);
     zn_model_free(m);
-    const zn_generator_files files = { .size = sizeof files, .model = folder, .cache = cache, .preview = path };
+    const zn_generator_files files = { .size = sizeof files, .model = tiny_folder, .cache = cache, .preview = path };
     assert_int_equal(zn_generator_open(&files, NULL, &g), ZN_OK);
     r.preview = 1;
     r.progress = watch;
@@ -606,5 +593,5 @@ int main(void)
         cmocka_unit_test(failing_memory_is_an_error),
         cmocka_unit_test(wrong_requests_are_refused),
     };
-    return cmocka_run_group_tests(tests, make_model, remove_model);
+    return cmocka_run_group_tests(tests, make_model, tiny_teardown);
 }

@@ -16,26 +16,13 @@
 
 enum { SIDE = 32, BYTES = SIDE * SIDE * 3, RANK = 2, DIM = 32 };
 
-static char folder[2048], lora[4096];
+static char lora[4096];
 
 static int make_model(void **state)
 {
-    (void)state;
-    char name[] = "/tmp/zenith-lora-XXXXXX";
-    assert_non_null(mkdtemp(name));
-    snprintf(folder, sizeof folder, "%s/tiny", name);
-    snprintf(lora, sizeof lora, "%s/style.safetensors", name);
-    tiny_model(folder);
-    return 0;
-}
-
-static int remove_model(void **state)
-{
-    (void)state;
-    char command[4096];
-    *strrchr(folder, '/') = 0;
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
+    const int status = tiny_setup(state);
+    snprintf(lora, sizeof lora, "%s/style.safetensors", tiny_root);
+    return status;
 }
 
 static float down[RANK * DIM], up[3 * DIM * RANK], alpha[1] = { RANK };
@@ -48,7 +35,7 @@ static void fill(void)
     }
 }
 
-/* A file with one pair; ends: names behind `layer`; rows: of the second matrix; alpha is left out if ends[2] is NULL.
+/* A file with one pair; ends: names after `layer`; rows: of the second matrix; alpha is left out if ends[2] is NULL.
  */
 static void write_pair(const char *layer, const char *const ends[3], int rows)
 {
@@ -66,7 +53,7 @@ static void write_pair(const char *layer, const char *const ends[3], int rows)
 static zn_generator *open_model(void)
 {
     zn_generator *g;
-    const zn_generator_files files = { .size = sizeof files, .model = folder, .cache = "" };
+    const zn_generator_files files = { .size = sizeof files, .model = tiny_folder, .cache = "" };
     if (zn_generator_open(&files, NULL, &g) != ZN_OK)
         fail_msg("%s", zn_error_text());
     return g;
@@ -166,5 +153,5 @@ int main(void)
         cmocka_unit_test(what_does_not_fit_is_refused),
     };
     fill();
-    return cmocka_run_group_tests(tests, make_model, remove_model);
+    return cmocka_run_group_tests(tests, make_model, tiny_teardown);
 }

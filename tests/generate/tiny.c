@@ -129,3 +129,25 @@ void tiny_model(const char *folder)
     write_vae(folder);
     write_tokenizer(folder);
 }
+
+/* ---- for groups of tests ---- */
+
+char tiny_root[32], tiny_folder[64];
+
+int tiny_setup(void **state)
+{
+    (void)state;
+    snprintf(tiny_root, sizeof tiny_root, "/tmp/zenith-generate-XXXXXX");
+    assert_non_null(mkdtemp(tiny_root));
+    snprintf(tiny_folder, sizeof tiny_folder, "%s/tiny", tiny_root);
+    tiny_model(tiny_folder);
+    return 0;
+}
+
+int tiny_teardown(void **state)
+{
+    (void)state;
+    char command[96];
+    snprintf(command, sizeof command, "rm -rf '%s'", tiny_root);
+    return system(command);
+}

@@ -17,7 +17,7 @@ typedef enum tiny_style {
     TINY_MLX
 } tiny_style;
 
-/* F32 tensors of the networks, with the names of a layout behind a prefix. */
+/* F32 tensors of the networks, with the names of a layout after a prefix. */
 tiny_tensors tiny_transformer(tiny_style style, const char *prefix);
 tiny_tensors tiny_text_encoder(const char *prefix);
 tiny_tensors tiny_vae(tiny_style style, const char *prefix);
