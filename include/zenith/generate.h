@@ -53,7 +53,7 @@ typedef enum zn_generation_stage {
     ZN_STAGE_DECODE
 } zn_generation_stage;
 
-/* What a progress callback is told. */
+/* What a progress callback receives. */
 typedef struct zn_generation_progress {
     size_t size;
     zn_generation_stage stage;

@@ -24,7 +24,7 @@ bool zn_find_prefix(const zn_weights *const *files, int count, const char *endin
     return false;
 }
 
-const zn_weight *zn_find_behind(const zn_weights *w, const char *prefix, const char *format, ...)
+const zn_weight *zn_find_after(const zn_weights *w, const char *prefix, const char *format, ...)
 {
     char name[256];
     const int used = snprintf(name, sizeof name, "%s", prefix);

@@ -34,8 +34,8 @@ int64_t zn_stored_side(const zn_stored *s, const char *name, int side);
 bool zn_find_prefix(const zn_weights *const *files, int count, const char *ending, char *prefix, size_t size);
 
 /* The tensor called so after the prefix, or NULL if there is none. */
-__attribute__((format(printf, 3, 4))) const zn_weight *zn_find_behind(const zn_weights *w, const char *prefix,
-                                                                      const char *format, ...);
+__attribute__((format(printf, 3, 4))) const zn_weight *zn_find_after(const zn_weights *w, const char *prefix,
+                                                                     const char *format, ...);
 
 /* Gives every parameter of the graph that has no values its own. Sides of 1 are nobody's business: [1,C] is as good as
  * [C], a convolution of 1x1 as good as a matrix. */

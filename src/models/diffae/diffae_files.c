@@ -26,9 +26,9 @@ static bool side(const zn_weight *t, int rank, int axis, int *out)
 static int count_blocks(const zn_weights *w, const char *prefix)
 {
     int count = 0;
-    if (!zn_find_behind(w, prefix, "input_blocks.0.0.weight"))
+    if (!zn_find_after(w, prefix, "input_blocks.0.0.weight"))
         return 0;
-    while (count < MAX_LAYERS && zn_find_behind(w, prefix, "input_blocks.%d.0.in_layers.2.weight", count + 1))
+    while (count < MAX_LAYERS && zn_find_after(w, prefix, "input_blocks.%d.0.in_layers.2.weight", count + 1))
         count++;
     return count + 1;
 }
@@ -41,16 +41,16 @@ static bool read_walk(const zn_weights *w, const char *prefix, int blocks, zn_un
     k->heads = 1;
     k->levels = count / period;
     if (!count || count % period || blocks > MAX_BLOCKS || k->levels > ZN_UNET_LEVELS ||
-        !side(zn_find_behind(w, prefix, "input_blocks.0.0.weight"), 4, 0, &k->width))
+        !side(zn_find_after(w, prefix, "input_blocks.0.0.weight"), 4, 0, &k->width))
         return false;
     for (int level = 0; level < k->levels; level++) {
         int width;
         const int at = level * period + 1;
-        if (!side(zn_find_behind(w, prefix, "input_blocks.%d.0.in_layers.2.weight", at), 4, 0, &width) ||
+        if (!side(zn_find_after(w, prefix, "input_blocks.%d.0.in_layers.2.weight", at), 4, 0, &width) ||
             width % k->width)
             return false;
         k->mult[level] = width / k->width;
-        k->attention[level] = zn_find_behind(w, prefix, "input_blocks.%d.1.qkv.weight", at) != NULL;
+        k->attention[level] = zn_find_after(w, prefix, "input_blocks.%d.1.qkv.weight", at) != NULL;
     }
     return true;
 }
@@ -60,7 +60,7 @@ static int blocks_of(const zn_weights *w, const char *prefix)
 {
     for (int i = 0; i < MAX_LAYERS; i++)
         for (int part = 1; part <= 2; part++)
-            if (zn_find_behind(w, prefix, "output_blocks.%d.%d.in_layers.2.weight", i, part))
+            if (zn_find_after(w, prefix, "output_blocks.%d.%d.in_layers.2.weight", i, part))
                 return i;
     return 0;
 }
@@ -87,11 +87,11 @@ static bool read_autoencoder(const zn_weights *w, const char *prefix, zn_config 
     const bool conditional = count_blocks(w, encoder) > 0;
     const char *time = conditional ? "time_embed.time_embed.0.weight" : "time_embed.0.weight";
     if (!blocks || !read_walk(w, prefix, blocks, &d->unet) ||
-        !side(zn_find_behind(w, prefix, "out.2.weight"), 4, 0, &d->unet.out) || d->unet.out != 3 ||
-        !side(zn_find_behind(w, prefix, "%s", time), 2, 0, &d->embed))
+        !side(zn_find_after(w, prefix, "out.2.weight"), 4, 0, &d->unet.out) || d->unet.out != 3 ||
+        !side(zn_find_after(w, prefix, "%s", time), 2, 0, &d->embed))
         return false;
     if (conditional && (!read_walk(w, encoder, blocks, &d->encoder) ||
-                        !side(zn_find_behind(w, encoder, "out.3.weight"), 4, 0, &d->encoder.out)))
+                        !side(zn_find_after(w, encoder, "out.3.weight"), 4, 0, &d->encoder.out)))
         return false;
     read_size(w, d, k);
     naming[ZN_ENCODER].present = conditional;
@@ -103,11 +103,11 @@ static bool read_latent(const zn_weights *w, const char *prefix, zn_config *k)
 {
     zn_latent_net *n = &((zn_diffae_form *)zn_form_own(k, sizeof(zn_diffae_form)))->latent;
     *n = (zn_latent_net){ 0 };
-    while (n->layers < MAX_LAYERS && zn_find_behind(w, prefix, "latent_net.layers.%d.linear.weight", n->layers))
+    while (n->layers < MAX_LAYERS && zn_find_after(w, prefix, "latent_net.layers.%d.linear.weight", n->layers))
         n->layers++;
-    return n->layers > 1 && side(zn_find_behind(w, prefix, "latent_net.layers.0.linear.weight"), 2, 0, &n->hidden) &&
-           side(zn_find_behind(w, prefix, "latent_net.layers.0.linear.weight"), 2, 1, &n->channels) &&
-           side(zn_find_behind(w, prefix, "latent_net.time_embed.0.weight"), 2, 1, &n->time);
+    return n->layers > 1 && side(zn_find_after(w, prefix, "latent_net.layers.0.linear.weight"), 2, 0, &n->hidden) &&
+           side(zn_find_after(w, prefix, "latent_net.layers.0.linear.weight"), 2, 1, &n->channels) &&
+           side(zn_find_after(w, prefix, "latent_net.time_embed.0.weight"), 2, 1, &n->time);
 }
 
 /* Presets keep their names; anything else of the family is described by what it is. */
@@ -136,9 +136,9 @@ static void name_config(zn_config *k)
 static bool read_classifier(const zn_weights *w, const char *wrapper, zn_config *k, zn_naming *naming)
 {
     zn_diffae_form *d = zn_form_own(k, sizeof *d);
-    if (!side(zn_find_behind(w, wrapper, "classifier.weight"), 2, 0, &k->classes) ||
-        !side(zn_find_behind(w, wrapper, "classifier.weight"), 2, 1, &d->encoder.out) ||
-        !zn_find_behind(w, wrapper, "conds_mean"))
+    if (!side(zn_find_after(w, wrapper, "classifier.weight"), 2, 0, &k->classes) ||
+        !side(zn_find_after(w, wrapper, "classifier.weight"), 2, 1, &d->encoder.out) ||
+        !zn_find_after(w, wrapper, "conds_mean"))
         return false;
     k->name = "diffae-classifier";
     k->aliases = "";
@@ -167,11 +167,10 @@ zn_status zn_diffae_recognise(const zn_weights *w, zn_config *k, zn_naming namin
             if (!*is_it)
                 continue;
             naming[ZN_LATENT_NET].present = naming[ZN_ENCODER].present && read_latent(w, prefix, k);
-            if (naming[ZN_LATENT_NET].present && !zn_find_behind(w, wrappers[i], "conds_mean"))
+            if (naming[ZN_LATENT_NET].present && !zn_find_after(w, wrappers[i], "conds_mean"))
                 return ZN_FAIL(ZN_EFORMAT,
                                "the latent net comes without the statistics of its conditions (conds_mean)");
-            naming[ZN_CLASSIFIER].present =
-                side(zn_find_behind(w, wrappers[i], "classifier.weight"), 2, 0, &k->classes);
+            naming[ZN_CLASSIFIER].present = side(zn_find_after(w, wrappers[i], "classifier.weight"), 2, 0, &k->classes);
             for (int part = 0; part < ZN_PARTS; part++) {
                 snprintf(naming[part].prefix, sizeof naming[part].prefix, "%s", prefix);
                 naming[part].shift = (int)strlen(wrappers[i]); /* of the prefix, what statistics have too */

@@ -60,37 +60,37 @@ static int patch_of(int64_t channels) { return channels == 3 ? 1 : channels == 1
 /* A block with memory takes twice its channels: TAESD's, which are named alike, do not. */
 static bool read_encoder(const zn_weights *w, const char *prefix, zn_taehv_form *k)
 {
-    const zn_weight *first = zn_find_behind(w, prefix, "encoder.0.weight"),
-                    *last = zn_find_behind(w, prefix, "encoder.17.weight");
+    const zn_weight *first = zn_find_after(w, prefix, "encoder.0.weight"),
+                    *last = zn_find_after(w, prefix, "encoder.17.weight");
     if (!maps(first, 3, 0, 0) || !maps(last, 3, first->shape[0], 0))
         return false;
     const int64_t width = first->shape[0];
     *k = (zn_taehv_form){ .patch = patch_of(first->shape[1]), .latent = (int)last->shape[0], .width = (int)width };
-    return k->patch && maps(zn_find_behind(w, prefix, "encoder.2.conv.weight"), 1, 2 * width, width) &&
-           maps(zn_find_behind(w, prefix, "encoder.4.conv.0.weight"), 3, 2 * width, width);
+    return k->patch && maps(zn_find_after(w, prefix, "encoder.2.conv.weight"), 1, 2 * width, width) &&
+           maps(zn_find_after(w, prefix, "encoder.4.conv.0.weight"), 3, 2 * width, width);
 }
 
 static bool read_decoder(const zn_weights *w, const char *prefix, zn_taehv_form *k)
 {
-    const zn_weight *first = zn_find_behind(w, prefix, "decoder.1.weight"),
-                    *last = zn_find_behind(w, prefix, "decoder.22.weight");
+    const zn_weight *first = zn_find_after(w, prefix, "decoder.1.weight"),
+                    *last = zn_find_after(w, prefix, "decoder.22.weight");
     if (!maps(first, 3, 0, 0) || !maps(last, 3, 0, 0))
         return false;
     *k = (zn_taehv_form){ .patch = patch_of(last->shape[0]), .latent = (int)first->shape[1] };
     for (int i = 0; i <= ZN_TAEHV_GROUPS; i++) {
-        const zn_weight *t = i ? zn_find_behind(w, prefix, "decoder.%d.weight", 2 + 6 * i) : first;
+        const zn_weight *t = i ? zn_find_after(w, prefix, "decoder.%d.weight", 2 + 6 * i) : first;
         if (!maps(t, 3, i ? k->back_width[i - 1] : 0, 0))
             return false;
         k->back_width[i] = (int)t->shape[0];
     }
     return k->patch &&
-           maps(zn_find_behind(w, prefix, "decoder.3.conv.0.weight"), 3, 2 * first->shape[0], first->shape[0]);
+           maps(zn_find_after(w, prefix, "decoder.3.conv.0.weight"), 3, 2 * first->shape[0], first->shape[0]);
 }
 
 static bool is_super(const zn_weights *w, const char *prefix)
 {
-    return maps(zn_find_behind(w, prefix, "decoder.0.weight"), 1, 0, 0) &&
-           zn_find_behind(w, prefix, "encoder.2.conv.weight");
+    return maps(zn_find_after(w, prefix, "decoder.0.weight"), 1, 0, 0) &&
+           zn_find_after(w, prefix, "encoder.2.conv.weight");
 }
 
 static void name_config(zn_config *k, const zn_taehv_form *form, const bool *present)

@@ -34,9 +34,9 @@ static const char *const endings[][2] = { { ".lora_A.weight", ".lora_B.weight" }
 static bool find_endings(const zn_weights *w, const char *base, pair *p)
 {
     for (size_t i = 0; i < COUNT(endings); i++) {
-        p->down = zn_find_behind(w, base, "%s", endings[i][0]);
-        p->up = zn_find_behind(w, base, "%s", endings[i][1]);
-        p->alpha = zn_find_behind(w, base, ".alpha");
+        p->down = zn_find_after(w, base, "%s", endings[i][0]);
+        p->up = zn_find_after(w, base, "%s", endings[i][1]);
+        p->alpha = zn_find_after(w, base, ".alpha");
         if (p->down && p->up)
             return true;
     }

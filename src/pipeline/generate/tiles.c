@@ -26,13 +26,13 @@ zn_tiling zn_tiling_of(int width, int height, int side)
 static int begin_of(int i, int count, int whole, int tile) { return count > 1 ? i * (whole - tile) / (count - 1) : 0; }
 
 /* Weight of pixel x of a tile's side: it rises from an edge that lies inside the image. */
-static float weight(int x, int side, bool before, bool behind)
+static float weight(int x, int side, bool before, bool after)
 {
     const float ramp = (float)(side / SHARE);
     float w = 1;
     if (before && ((float)x + 0.5f) / ramp < w)
         w = ((float)x + 0.5f) / ramp;
-    if (behind && ((float)(side - x) - 0.5f) / ramp < w)
+    if (after && ((float)(side - x) - 0.5f) / ramp < w)
         w = ((float)(side - x) - 0.5f) / ramp;
     return w;
 }

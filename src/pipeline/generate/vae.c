@@ -41,7 +41,7 @@ zn_status zn_generator_check_vae(const zn_part_files *files)
 
 /* ---- a codec for one call ---- */
 
-/* What a call on the codec needs: progress is told as that of one of several tiles. */
+/* What a call on the codec needs: progress is reported as that of one of several tiles. */
 typedef struct call {
     zn_status (*run)(struct call *c, zn_codec *codec);
     zn_stage_progress progress;
