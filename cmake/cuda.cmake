@@ -18,7 +18,13 @@ function(zenith_device_sources)
     target_sources(zenith_objects PRIVATE device_none.c)
     return()
   endif()
-  set(sources cuda/device.cu cuda/elementwise.cu cuda/norm.cu cuda/conv.cu)
+  set(sources
+    cuda/device.cu
+    cuda/elementwise.cu
+    cuda/resample.cu
+    cuda/optim.cu
+    cuda/norm.cu
+    cuda/conv.cu)
   target_sources(zenith_objects PRIVATE cuda/conv.c ${sources})
   set_source_files_properties(dispatch.c TARGET_DIRECTORY zenith_objects PROPERTIES COMPILE_DEFINITIONS ZN_CUDA_BUILT)
   if(ZENITH_CUDA STREQUAL "EMULATED")

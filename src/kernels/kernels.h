@@ -30,6 +30,9 @@ void zn_k_silu_grad(const void *unary_args, zn_range elements);       /* x = inp
 void zn_k_positive(const void *unary_args, zn_range elements);        /* 1 where x > 0, else 0 */
 void zn_k_scale(const void *unary_args, zn_range elements);           /* a * x */
 void zn_k_exp(const void *unary_args, zn_range elements);
+void zn_k_copy(const void *unary_args, zn_range elements);       /* y = x */
+void zn_k_fill(const void *unary_args, zn_range elements);       /* y = a */
+void zn_k_accumulate(const void *unary_args, zn_range elements); /* y += x */
 
 /* y = a + b, units are elements; y may be a or b. */
 typedef struct zn_binary_args {
@@ -112,23 +115,5 @@ typedef struct zn_median_args {
 } zn_median_args;
 void zn_k_median3(const void *median_args, zn_range rows);
 void zn_k_median3_grad(const void *median_args, zn_range images);
-
-/* One Adam step over elements. m, v: moments; v_max: for amsgrad, otherwise NULL. decay shrinks the weights directly
- * (AdamW); penalty is added to the gradient. corrections: 1 - beta^t. */
-typedef struct zn_adam_args {
-    float *w, *m, *v, *v_max;
-    const float *g;
-    float lr, beta1, beta2, eps, decay, penalty, correction1, correction2;
-} zn_adam_args;
-void zn_k_adam(const void *adam_args, zn_range elements);
-
-/* One step of gradient descent. m: the momentum buffer, or NULL without momentum. */
-typedef struct zn_sgd_args {
-    float *w, *m;
-    const float *g;
-    float lr, momentum, penalty;
-    bool nesterov;
-} zn_sgd_args;
-void zn_k_sgd(const void *sgd_args, zn_range elements);
 
 #endif

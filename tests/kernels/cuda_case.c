@@ -120,6 +120,25 @@ float *cuda_shared_copy(const float *from, int64_t count)
     return x;
 }
 
+void cuda_check(const char *name, zn_body body, int64_t units, const void *args, float **result, const float *start,
+                int64_t count, double allowed)
+{
+    float *y = cuda_result_new(count), *want = fenced_new(count, false);
+    const size_t bytes = sizeof(float) * (size_t)count;
+    if (start) {
+        memcpy(want, start, bytes);
+        memcpy(y, start, bytes);
+        zn_device_send(cuda_device, y, bytes);
+    }
+    *result = want;
+    body(args, (zn_range){ 0, units, NULL });
+    *result = y;
+    cuda_start(body, units, args);
+    cuda_compare(name, y, want, count, allowed);
+    cuda_result_free(y);
+    fenced_free(want);
+}
+
 int cuda_summary(void)
 {
     for (int i = 0; i < LISTED && !*cuda_filter; i++)

@@ -27,7 +27,15 @@ void cuda_compare(const char *name, float *y, const float *want, int64_t count, 
 /* Launches a kernel and records which kernels of the list were launched. */
 void cuda_start(zn_body body, int64_t units, const void *args);
 
-void cuda_check_convs(void); /* check_cuda_conv.c */
+/* Runs a kernel on the CPU and on the device, and compares the results. result: the field of args that has its address;
+ * start: what the result holds before the kernel runs, or NULL. */
+void cuda_check(const char *name, zn_body body, int64_t units, const void *args, float **result, const float *start,
+                int64_t count, double allowed);
+
+void cuda_check_elementwise(void); /* check_cuda_elementwise.c */
+void cuda_check_resample(void);    /* check_cuda_resample.c */
+void cuda_check_optim(void);       /* check_cuda_optim.c */
+void cuda_check_convs(void);       /* check_cuda_conv.c */
 
 /* Prints one line and returns the exit status. */
 int cuda_summary(void);

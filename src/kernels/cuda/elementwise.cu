@@ -1,103 +1,158 @@
-/* Elementwise kernels and upsampling; ref/elementwise.c and ref/resample.c are the reference. */
+/* Elementwise kernels; ref/elementwise.c is the reference. */
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/vector.h"
 
 extern "C" {
 #include "kernels/kernels.h"
 }
 
-/* ---- y[i] = f(x[i]) ---- */
+/* y[i] = f(p[i], q[i]); a, b: parameters of the function. */
+struct map_task {
+    const float *p, *q;
+    float *y;
+    float a, b;
+    const float *scalar; /* replaces a unless NULL */
+    int64_t units;
+};
 
-struct relu {
-    static __device__ float of(float x, float, float) { return x < 0 ? 0 : x; } /* written so that NaN passes through */
+/* ---- functions of no input, one input and two ---- */
+
+struct fill {
+    enum { INPUTS = 0 };
+    static __device__ float of(float, float, float value, float) { return value; }
 };
-struct soft_clamp {
-    static __device__ float of(float x, float limit, float) { return limit * tanhf(x / limit); }
+
+struct one {
+    enum { INPUTS = 1 };
 };
-struct clamp {
-    static __device__ float of(float x, float low, float high)
+struct copy : one {
+    static __device__ float of(float x, float, float, float) { return x; }
+};
+struct relu : one { /* written so that NaN passes through */
+    static __device__ float of(float x, float, float, float) { return x < 0 ? 0 : x; }
+};
+struct soft_clamp : one {
+    static __device__ float of(float x, float, float limit, float) { return limit * tanhf(x / limit); }
+};
+struct clamp : one {
+    static __device__ float of(float x, float, float low, float high)
     {
         const float v = x < low ? low : x;
         return v > high ? high : v;
     }
 };
-struct gelu {
-    static __device__ float of(float x, float, float) { return 0.5f * x * (1 + erff(x * 0.70710678f)); }
+struct gelu : one {
+    static __device__ float of(float x, float, float, float) { return 0.5f * x * (1 + erff(x * 0.70710678f)); }
 };
-struct silu {
-    static __device__ float of(float x, float, float) { return x / (1 + expf(-x)); }
+struct silu : one {
+    static __device__ float of(float x, float, float, float) { return x / (1 + expf(-x)); }
 };
-struct positive {
-    static __device__ float of(float x, float, float) { return x > 0 ? 1 : 0; }
+struct positive : one {
+    static __device__ float of(float x, float, float, float) { return x > 0 ? 1 : 0; }
 };
-struct scale {
-    static __device__ float of(float x, float factor, float) { return factor * x; }
+struct scale : one {
+    static __device__ float of(float x, float, float factor, float) { return factor * x; }
 };
-struct exponential {
-    static __device__ float of(float x, float, float) { return expf(x); }
+struct exponential : one {
+    static __device__ float of(float x, float, float, float) { return expf(x); }
 };
 
-template <typename F> __global__ void unary(task<zn_unary_args> t)
+struct two {
+    enum { INPUTS = 2 };
+};
+struct add : two {
+    static __device__ float of(float p, float q, float, float) { return p + q; }
+};
+struct sub : two {
+    static __device__ float of(float p, float q, float, float) { return p - q; }
+};
+struct multiply : two {
+    static __device__ float of(float p, float q, float, float) { return p * q; }
+};
+struct relu_grad : two {
+    static __device__ float of(float y, float dy, float, float) { return y > 0 ? dy : 0; }
+};
+struct soft_clamp_grad : two {
+    static __device__ float of(float y, float dy, float limit, float)
+    {
+        const float t = y / limit;
+        return dy * (1 - t * t);
+    }
+};
+struct clamp_grad : two {
+    static __device__ float of(float x, float dy, float low, float high) { return x < low || x > high ? 0 : dy; }
+};
+struct gelu_grad : two {
+    static __device__ float of(float x, float dy, float, float)
+    {
+        const float cdf = 0.5f * (1 + erff(x * 0.70710678f)), pdf = 0.39894228f * expf(-0.5f * x * x);
+        return dy * (cdf + x * pdf);
+    }
+};
+struct silu_grad : two {
+    static __device__ float of(float x, float dy, float, float)
+    {
+        const float s = 1 / (1 + expf(-x));
+        return dy * (s + x * s * (1 - s));
+    }
+};
+
+/* ---- one thread for N elements ---- */
+
+template <typename F, int N> __global__ void map(map_task t)
 {
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < t.units; i += step)
-        t.a.y[i] = F::of(t.a.x[i], t.a.a, t.a.b);
+    const float a = t.scalar ? *t.scalar : t.a;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < t.units / N; i += step) {
+        floats<N> p = {}, q = {}, y;
+        if (F::INPUTS > 0)
+            p = load<N>(t.p, i);
+        if (F::INPUTS > 1)
+            q = load<N>(t.q, i);
+        for (int k = 0; k < N; k++)
+            y.v[k] = F::of(p.v[k], q.v[k], a, t.b);
+        store<N>(t.y, i, y);
+    }
+}
+
+template <typename F> static void run_map(zn_device *d, map_task t)
+{
+    to_device(d, t.p);
+    to_device(d, t.q);
+    to_device(d, t.y);
+    to_device(d, t.scalar);
+    const bool vectors = t.units % 4 == 0 && is_aligned(t.p) && is_aligned(t.q) && is_aligned(t.y);
+    launch(d, vectors ? map<F, 4> : map<F, 1>, dim3(grid_of(vectors ? t.units / 4 : t.units)), THREADS, 0, t);
 }
 
 template <typename F> static void run_unary(zn_device *d, const void *args, int64_t units)
 {
-    task<zn_unary_args> t = { *static_cast<const zn_unary_args *>(args), units };
-    to_device(d, t.a.x);
-    to_device(d, t.a.y);
-    launch(d, unary<F>, dim3(grid_of(units)), THREADS, 0, t);
-}
-
-/* ---- y[i] = f(a[i], b[i]) ---- */
-
-struct add {
-    static __device__ float of(float a, float b) { return a + b; }
-};
-struct sub {
-    static __device__ float of(float a, float b) { return a - b; }
-};
-struct multiply {
-    static __device__ float of(float a, float b) { return a * b; }
-};
-
-template <typename F> __global__ void binary(task<zn_binary_args> t)
-{
-    const int64_t step = (int64_t)gridDim.x * blockDim.x;
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < t.units; i += step)
-        t.a.y[i] = F::of(t.a.a[i], t.a.b[i]);
+    const zn_unary_args *a = static_cast<const zn_unary_args *>(args);
+    run_map<F>(d, { F::INPUTS > 0 ? a->x : NULL, F::INPUTS > 1 ? a->dy : NULL, a->y, a->a, a->b, NULL, units });
 }
 
 template <typename F> static void run_binary(zn_device *d, const void *args, int64_t units)
 {
-    task<zn_binary_args> t = { *static_cast<const zn_binary_args *>(args), units };
-    to_device(d, t.a.a);
-    to_device(d, t.a.b);
-    to_device(d, t.a.y);
-    launch(d, binary<F>, dim3(grid_of(units)), THREADS, 0, t);
-}
-
-/* ---- nearest x2 ---- */
-
-/* Units are elements of the large map here. Rows are numbered over all images; large row / 2 is the small row
- * because 2h is even. */
-__global__ void upsample2(task<zn_resample_args> t)
-{
-    const int64_t step = (int64_t)gridDim.x * blockDim.x, wide = (int64_t)2 * t.a.w;
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < t.units; i += step) {
-        const int64_t c = i % t.a.c, column = i / t.a.c % wide, row = i / t.a.c / wide;
-        t.a.y[i] = t.a.x[(row / 2 * t.a.w + column / 2) * t.a.c + c];
-    }
+    const zn_binary_args *a = static_cast<const zn_binary_args *>(args);
+    run_map<F>(d, { a->a, a->b, a->y, 0, 0, NULL, units });
 }
 
 extern "C" {
+void zn_cuda_copy(zn_device *d, const void *args, int64_t units) { run_unary<copy>(d, args, units); }
+void zn_cuda_fill(zn_device *d, const void *args, int64_t units) { run_unary<fill>(d, args, units); }
 void zn_cuda_relu(zn_device *d, const void *args, int64_t units) { run_unary<relu>(d, args, units); }
+void zn_cuda_relu_grad(zn_device *d, const void *args, int64_t units) { run_unary<relu_grad>(d, args, units); }
 void zn_cuda_soft_clamp(zn_device *d, const void *args, int64_t units) { run_unary<soft_clamp>(d, args, units); }
+void zn_cuda_soft_clamp_grad(zn_device *d, const void *args, int64_t units)
+{
+    run_unary<soft_clamp_grad>(d, args, units);
+}
 void zn_cuda_clamp(zn_device *d, const void *args, int64_t units) { run_unary<clamp>(d, args, units); }
+void zn_cuda_clamp_grad(zn_device *d, const void *args, int64_t units) { run_unary<clamp_grad>(d, args, units); }
 void zn_cuda_gelu(zn_device *d, const void *args, int64_t units) { run_unary<gelu>(d, args, units); }
+void zn_cuda_gelu_grad(zn_device *d, const void *args, int64_t units) { run_unary<gelu_grad>(d, args, units); }
 void zn_cuda_silu(zn_device *d, const void *args, int64_t units) { run_unary<silu>(d, args, units); }
+void zn_cuda_silu_grad(zn_device *d, const void *args, int64_t units) { run_unary<silu_grad>(d, args, units); }
 void zn_cuda_positive(zn_device *d, const void *args, int64_t units) { run_unary<positive>(d, args, units); }
 void zn_cuda_scale(zn_device *d, const void *args, int64_t units) { run_unary<scale>(d, args, units); }
 void zn_cuda_exp(zn_device *d, const void *args, int64_t units) { run_unary<exponential>(d, args, units); }
@@ -105,12 +160,9 @@ void zn_cuda_add(zn_device *d, const void *args, int64_t units) { run_binary<add
 void zn_cuda_sub(zn_device *d, const void *args, int64_t units) { run_binary<sub>(d, args, units); }
 void zn_cuda_multiply(zn_device *d, const void *args, int64_t units) { run_binary<multiply>(d, args, units); }
 
-void zn_cuda_upsample2(zn_device *d, const void *args, int64_t units)
+void zn_cuda_accumulate(zn_device *d, const void *args, int64_t units)
 {
-    task<zn_resample_args> t = { *static_cast<const zn_resample_args *>(args), 0 };
-    t.units = units * 2 * t.a.w * t.a.c;
-    to_device(d, t.a.x);
-    to_device(d, t.a.y);
-    launch(d, upsample2, dim3(grid_of(t.units)), THREADS, 0, t);
+    const zn_unary_args *a = static_cast<const zn_unary_args *>(args);
+    run_map<add>(d, { a->y, a->x, a->y, 0, 0, NULL, units });
 }
 }

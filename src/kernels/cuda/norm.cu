@@ -1,6 +1,7 @@
 /* Group norm in the three passes of norm.h. A thread block handles one block of pixels, or one group, depending on
  * the pass. ref/norm.c is the reference. */
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/reduce.h"
 
 extern "C" {
 #include "kernels/norm.h"
@@ -47,21 +48,6 @@ __global__ void norm_sums(norm_task t)
         t.a.partial[unit * 2 * t.a.c + c] = mean;
         t.a.partial[(unit * 2 + 1) * t.a.c + c] = square;
     }
-}
-
-/* The sum over the thread block, always in the same order. All threads must call it; `sums` holds one number per
- * thread. */
-static __device__ double sum_of(double value, double *sums)
-{
-    __syncthreads(); /* all threads have read the previous sum */
-    sums[threadIdx.x] = value;
-    for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
-        __syncthreads();
-        if (threadIdx.x < half)
-            sums[threadIdx.x] += sums[threadIdx.x + half];
-    }
-    __syncthreads();
-    return sums[0];
 }
 
 /* One thread block per group: its threads share the group's blocks and channels, then its channels. */

@@ -4,6 +4,7 @@
 #include "kernels/kernels.h"
 
 #include <math.h>
+#include <string.h>
 
 void zn_k_relu(const void *args, zn_range r)
 {
@@ -142,4 +143,27 @@ void zn_k_exp(const void *args, zn_range r)
     const zn_unary_args *a = args;
     for (int64_t i = r.begin; i < r.end; i++)
         a->y[i] = expf(a->x[i]);
+}
+
+void zn_k_copy(const void *args, zn_range r)
+{
+    const zn_unary_args *a = args;
+    memmove(a->y + r.begin, a->x + r.begin, sizeof(float) * (size_t)(r.end - r.begin)); /* y may be x */
+}
+
+void zn_k_fill(const void *args, zn_range r)
+{
+    const zn_unary_args *a = args;
+    const float value = a->a;
+    ZN_ELEMENTWISE
+    for (int64_t i = r.begin; i < r.end; i++)
+        a->y[i] = value;
+}
+
+void zn_k_accumulate(const void *args, zn_range r)
+{
+    const zn_unary_args *a = args;
+    ZN_ELEMENTWISE
+    for (int64_t i = r.begin; i < r.end; i++)
+        a->y[i] += a->x[i];
 }

@@ -1,6 +1,7 @@
-/* Optimiser steps, elementwise. */
+/* Optimiser steps and averages, elementwise, and reductions of parameters and gradients. */
+#include "kernels/optim.h"
+
 #include "kernels/elementwise.h"
-#include "kernels/kernels.h"
 
 #include <math.h>
 
@@ -41,4 +42,69 @@ void zn_k_sgd(const void *args, zn_range r)
         }
         a->w[i] -= a->lr * g;
     }
+}
+
+void zn_k_average(const void *args, zn_range r)
+{
+    const zn_average_args *a = args;
+    const float keep = a->keep;
+    ZN_ELEMENTWISE
+    for (int64_t i = r.begin; i < r.end; i++)
+        a->average[i] = keep * a->average[i] + (1 - keep) * a->w[i];
+}
+
+void zn_k_swap(const void *args, zn_range r)
+{
+    const zn_swap_args *a = args;
+    ZN_ELEMENTWISE
+    for (int64_t i = r.begin; i < r.end; i++) {
+        const float x = a->x[i];
+        a->x[i] = a->y[i];
+        a->y[i] = x;
+    }
+}
+
+/* Elements of a block. */
+static int64_t block_size(int64_t block, int64_t count)
+{
+    const int64_t left = count - block * ZN_REDUCE_BLOCK;
+    return left < ZN_REDUCE_BLOCK ? left : ZN_REDUCE_BLOCK;
+}
+
+/* LANES interleaved sums, which vectorises. */
+static double square_sum(const float *x, int64_t count)
+{
+    enum { LANES = 8 };
+    double sums[LANES] = { 0 }, total = 0;
+    int64_t i = 0;
+    for (; i + LANES <= count; i += LANES)
+        for (int k = 0; k < LANES; k++)
+            sums[k] += (double)x[i + k] * (double)x[i + k];
+    for (; i < count; i++)
+        total += (double)x[i] * (double)x[i];
+    for (int k = 0; k < LANES; k++)
+        total += sums[k];
+    return total;
+}
+
+void zn_k_square_sums(const void *args, zn_range r)
+{
+    const zn_square_sums_args *a = args;
+    for (int64_t block = r.begin; block < r.end; block++)
+        a->y[block] = square_sum(a->x + block * ZN_REDUCE_BLOCK, block_size(block, a->count));
+}
+
+static bool any_extreme(const float *x, int64_t count, float limit)
+{
+    int extreme = 0; /* as wide as a float, or the loop would not vectorise */
+    for (int64_t i = 0; i < count; i++)
+        extreme |= !(fabsf(x[i]) < limit);
+    return extreme != 0;
+}
+
+void zn_k_any_extreme(const void *args, zn_range r)
+{
+    const zn_extreme_args *a = args;
+    for (int64_t block = r.begin; block < r.end; block++)
+        a->y[block] = any_extreme(a->x + block * ZN_REDUCE_BLOCK, block_size(block, a->count), a->limit) ? 1 : 0;
 }

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
-#include "kernels/kernels.h"
+#include "kernels/optim.h"
 
 #include <assert.h>
 #include <math.h>

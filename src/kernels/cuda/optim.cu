@@ -1,0 +1,160 @@
+/* Kernels of training: optimiser steps, averages and reductions; ref/optim.c is the reference. Tensors are parts of one
+ * block at any offset, so elements are read one by one. */
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/reduce.h"
+
+extern "C" {
+#include "kernels/optim.h"
+}
+
+/* ---- elementwise: each struct updates element i ---- */
+
+struct adam {
+    zn_adam_args a;
+    float root, rate, keep; /* as in ref/optim.c */
+
+    __device__ void update(int64_t i) const
+    {
+        const float w = a.w[i], g = a.g[i] + a.penalty * w;
+        const float m = a.beta1 * a.m[i] + (1 - a.beta1) * g;
+        float v = a.beta2 * a.v[i] + (1 - a.beta2) * g * g;
+        a.m[i] = m;
+        a.v[i] = v;
+        if (a.v_max)
+            a.v_max[i] = v = fmaxf(a.v_max[i], v);
+        a.w[i] = keep * w - rate * (m / (root * sqrtf(v) + a.eps));
+    }
+};
+
+struct sgd {
+    zn_sgd_args a;
+
+    __device__ void update(int64_t i) const
+    {
+        const float w = a.w[i];
+        float g = a.g[i] + a.penalty * w;
+        if (a.m) {
+            const float m = a.m[i] = a.momentum * a.m[i] + g;
+            g = a.nesterov ? g + a.momentum * m : m;
+        }
+        a.w[i] = w - a.lr * g;
+    }
+};
+
+struct average {
+    zn_average_args a;
+
+    __device__ void update(int64_t i) const { a.average[i] = a.keep * a.average[i] + (1 - a.keep) * a.w[i]; }
+};
+
+struct swap {
+    zn_swap_args a;
+
+    __device__ void update(int64_t i) const
+    {
+        const float x = a.x[i];
+        a.x[i] = a.y[i];
+        a.y[i] = x;
+    }
+};
+
+template <typename T> __global__ void update_all(task<T> t)
+{
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < t.units; i += step)
+        t.a.update(i);
+}
+
+template <typename T> static void run(zn_device *d, const T &step, int64_t units)
+{
+    launch(d, update_all<T>, dim3(grid_of(units)), THREADS, 0, task<T>{ step, units });
+}
+
+/* ---- reductions: a thread block for each block of elements ---- */
+
+/* Elements of this thread block. */
+static __device__ int64_t block_size(int64_t count)
+{
+    const int64_t left = count - (int64_t)blockIdx.x * ZN_REDUCE_BLOCK;
+    return left < ZN_REDUCE_BLOCK ? left : (int64_t)ZN_REDUCE_BLOCK;
+}
+
+__global__ void square_sums(zn_square_sums_args a)
+{
+    extern __shared__ __align__(16) float zn_cuda_shared[];
+    const float *x = a.x + (int64_t)blockIdx.x * ZN_REDUCE_BLOCK;
+    const int size = (int)block_size(a.count);
+    double sum = 0;
+    for (int i = (int)threadIdx.x; i < size; i += (int)blockDim.x)
+        sum += (double)x[i] * (double)x[i];
+    sum = sum_of(sum, reinterpret_cast<double *>(zn_cuda_shared));
+    if (threadIdx.x == 0)
+        a.y[blockIdx.x] = sum;
+}
+
+__global__ void any_extreme(zn_extreme_args a)
+{
+    extern __shared__ __align__(16) float zn_cuda_shared[];
+    const float *x = a.x + (int64_t)blockIdx.x * ZN_REDUCE_BLOCK;
+    const int size = (int)block_size(a.count);
+    bool extreme = false;
+    for (int i = (int)threadIdx.x; i < size; i += (int)blockDim.x)
+        extreme |= !(fabsf(x[i]) < a.limit);
+    const float count = sum_of(extreme ? 1.0f : 0.0f, zn_cuda_shared);
+    if (threadIdx.x == 0)
+        a.y[blockIdx.x] = count > 0 ? 1 : 0;
+}
+
+extern "C" {
+void zn_cuda_adam(zn_device *d, const void *args, int64_t units)
+{
+    zn_adam_args a = *static_cast<const zn_adam_args *>(args);
+    to_device(d, a.w);
+    to_device(d, a.m);
+    to_device(d, a.v);
+    to_device(d, a.v_max);
+    to_device(d, a.g);
+    run(d, adam{ a, 1 / sqrtf(a.correction2), a.lr / a.correction1, 1 - a.lr * a.decay }, units);
+}
+
+void zn_cuda_sgd(zn_device *d, const void *args, int64_t units)
+{
+    zn_sgd_args a = *static_cast<const zn_sgd_args *>(args);
+    to_device(d, a.w);
+    to_device(d, a.m);
+    to_device(d, a.g);
+    run(d, sgd{ a }, units);
+}
+
+void zn_cuda_average(zn_device *d, const void *args, int64_t units)
+{
+    zn_average_args a = *static_cast<const zn_average_args *>(args);
+    to_device(d, a.average);
+    to_device(d, a.w);
+    run(d, average{ a }, units);
+}
+
+void zn_cuda_swap(zn_device *d, const void *args, int64_t units)
+{
+    zn_swap_args a = *static_cast<const zn_swap_args *>(args);
+    to_device(d, a.x);
+    to_device(d, a.y);
+    run(d, swap{ a }, units);
+}
+
+void zn_cuda_square_sums(zn_device *d, const void *args, int64_t units)
+{
+    zn_square_sums_args a = *static_cast<const zn_square_sums_args *>(args);
+    to_device(d, a.x);
+    to_device(d, a.y);
+    launch(d, square_sums, dim3((unsigned)units), THREADS, sizeof(double) * THREADS, a);
+}
+
+void zn_cuda_any_extreme(zn_device *d, const void *args, int64_t units)
+{
+    zn_extreme_args a = *static_cast<const zn_extreme_args *>(args);
+    to_device(d, a.x);
+    to_device(d, a.y);
+    launch(d, any_extreme, dim3((unsigned)units), THREADS, sizeof(float) * THREADS, a);
+}
+}
