@@ -98,6 +98,7 @@ int main(int argc, char **argv)
     cuda_check_optim();
     check_norms();
     cuda_check_convs();
+    cuda_check_simd();
     check_failures();
     printf("%s (%.0f GFLOP/s, %.0f GB/s): ", text, gflops, bandwidth);
     const int status = cuda_summary();

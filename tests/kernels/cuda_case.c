@@ -111,6 +111,14 @@ void cuda_start(zn_body body, int64_t units, const void *args)
     zn_device_launch(cuda_device, body, units, args);
 }
 
+bool cuda_has(zn_body body)
+{
+    for (int i = 0; i < LISTED; i++)
+        if (listed[i].body == body)
+            return true;
+    return false;
+}
+
 float *cuda_shared_copy(const float *from, int64_t count)
 {
     float *x = cuda_shared_new(count, 0);

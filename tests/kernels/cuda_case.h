@@ -32,10 +32,13 @@ void cuda_start(zn_body body, int64_t units, const void *args);
 void cuda_check(const char *name, zn_body body, int64_t units, const void *args, float **result, const float *start,
                 int64_t count, double allowed);
 
+bool cuda_has(zn_body body); /* whether the list has it */
+
 void cuda_check_elementwise(void); /* check_cuda_elementwise.c */
 void cuda_check_resample(void);    /* check_cuda_resample.c */
 void cuda_check_optim(void);       /* check_cuda_optim.c */
 void cuda_check_convs(void);       /* check_cuda_conv.c */
+void cuda_check_simd(void);        /* check_cuda_simd.c */
 
 /* Prints one line and returns the exit status. */
 int cuda_summary(void);

@@ -27,6 +27,8 @@ typedef struct simd_case {
  * valid until simd_case_free. */
 bool simd_case_at(int index, int every, simd_case *c);
 void simd_case_free(void);
+/* Input number i of the current case and its number of floats; NULL after the last. */
+float *simd_case_input(int i, int64_t *count);
 
 /* For files of cases: makes the cases of a kernel by size (c->kernel is already set), random inputs, and pointers to
  * results. */

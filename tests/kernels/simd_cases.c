@@ -5,12 +5,14 @@
 
 enum { MAX_BLOCKS = 24 };
 static float *blocks[MAX_BLOCKS];
+static int64_t block_floats[MAX_BLOCKS];
 static int block_count;
 static zn_rng rng;
 
 const float *simd_normal(int64_t count, float scale)
 {
-    float *x = blocks[block_count++] = fenced_new(count, false);
+    float *x = blocks[block_count] = fenced_new(count, false);
+    block_floats[block_count++] = count;
     fill_normal(&rng, x, count, scale);
     return x;
 }
@@ -43,4 +45,10 @@ void simd_case_free(void)
 {
     while (block_count > 0)
         fenced_free(blocks[--block_count]);
+}
+
+float *simd_case_input(int i, int64_t *count)
+{
+    *count = i < block_count ? block_floats[i] : 0;
+    return i < block_count ? blocks[i] : NULL;
 }

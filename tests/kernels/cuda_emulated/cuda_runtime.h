@@ -22,6 +22,13 @@ struct __align__(8) float2 { float x, y; };
 static inline float2 make_float2(float x, float y) { return float2{ x, y }; }
 extern dim3 threadIdx, blockIdx, blockDim, gridDim;
 void __syncthreads(void);
+void __syncwarp(void);
+/* The value of the lane whose number differs by `mask`. All lanes of the warp must call it. */
+double emulated_shuffle_xor(double value, int mask);
+template <typename T> T __shfl_xor_sync(unsigned, T value, int mask)
+{
+    return (T)emulated_shuffle_xor((double)value, mask);
+}
 
 typedef enum cudaError_t { cudaSuccess, cudaErrorInvalidValue, cudaErrorMemoryAllocation } cudaError_t;
 typedef struct emulated_stream *cudaStream_t;

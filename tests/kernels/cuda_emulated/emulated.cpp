@@ -36,6 +36,7 @@ struct fiber {
 
 struct warp {
     float a[WARP][4], b[WARP][2], *c[WARP];
+    double given[2][WARP]; /* by shuffles, alternately: a lane may begin the next one while others read the last */
     int arrived;
     long passed;
 };
@@ -172,21 +173,39 @@ static void multiply(warp &w)
         }
 }
 
-void emulated_multiply_add(float *c, const float *a, const float *b)
+/* Waits for all lanes of the warp; the last to arrive does the work for all. */
+static void meet(warp &w, void (*work)(warp &))
 {
-    warp &w = warps[current / WARP];
-    const int lane = current % WARP;
     const long passed = w.passed;
-    memcpy(w.a[lane], a, sizeof w.a[lane]);
-    memcpy(w.b[lane], b, sizeof w.b[lane]);
-    w.c[lane] = c;
     if (++w.arrived == WARP) {
         w.arrived = 0;
-        multiply(w);
+        if (work)
+            work(w);
         w.passed++;
     }
     while (w.passed == passed)
         give_way();
+}
+
+void emulated_multiply_add(float *c, const float *a, const float *b)
+{
+    warp &w = warps[current / WARP];
+    const int lane = current % WARP;
+    memcpy(w.a[lane], a, sizeof w.a[lane]);
+    memcpy(w.b[lane], b, sizeof w.b[lane]);
+    w.c[lane] = c;
+    meet(w, multiply);
+}
+
+void __syncwarp(void) { meet(warps[current / WARP], NULL); }
+
+double emulated_shuffle_xor(double value, int mask)
+{
+    warp &w = warps[current / WARP];
+    const int lane = current % WARP, turn = (int)(w.passed % 2);
+    w.given[turn][lane] = value;
+    meet(w, NULL);
+    return w.given[turn][lane ^ mask];
 }
 
 /* ---- blocks ---- */
