@@ -1,4 +1,4 @@
-/* Sums over a thread block, in a fixed order. Included only by .cu files. */
+/* Sums over a thread block or a warp, in a fixed order. Included only by .cu files. */
 #ifndef ZN_CUDA_REDUCE_H
 #define ZN_CUDA_REDUCE_H
 
@@ -15,6 +15,14 @@ template <typename T> static __device__ T sum_of(T value, T *sums)
     }
     __syncthreads();
     return sums[0];
+}
+
+/* The same over the 32 lanes of a warp, all of which must call it. */
+template <typename T> static __device__ T sum_of_warp(T value)
+{
+    for (int mask = 16; mask > 0; mask /= 2)
+        value += __shfl_xor_sync(0xffffffffu, value, mask);
+    return value;
 }
 
 #endif

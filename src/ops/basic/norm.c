@@ -2,7 +2,9 @@
  * Layer norm is group norm with one group, where every pixel is its own map. Fusion merges the modulations and the
  * activation that follow into the norm. */
 #include "kernels/norm.h"
+#include "base/cpu.h"
 #include "base/fail.h"
+#include "kernels/kernels.h"
 #include "ops/passes/fuse.h"
 #include "ops/slots.h"
 
@@ -39,9 +41,12 @@ static zn_status shape(zn_node *n)
     return ZN_OK;
 }
 
-/* A layer norm may process a few pixels at a time, since each pixel is its own map. */
+/* A layer norm may process a few pixels at a time, since each pixel is its own map. A device processes all. */
 enum { PIXELS = 256 };
-static int64_t at_once(const spec *k, int64_t n) { return k->pixels && n > PIXELS ? PIXELS : n; }
+static int64_t at_once(const spec *k, int64_t n, bool on_device)
+{
+    return k->pixels && n > PIXELS && !on_device ? PIXELS : n;
+}
 
 static zn_needs needs_for(const zn_node *n, int64_t maps)
 {
@@ -52,8 +57,7 @@ static zn_needs needs_for(const zn_node *n, int64_t maps)
 
 static zn_needs needs(const zn_node *n, const zn_prepare *p)
 {
-    (void)p;
-    return needs_for(n, at_once(n->attribute, args_of(n->source[0], n->attribute).n));
+    return needs_for(n, at_once(n->attribute, args_of(n->source[0], n->attribute).n, p->cpu & ZN_CPU_CUDA));
 }
 
 static void place(zn_norm_args *a, void *scratch)
@@ -69,7 +73,7 @@ static void run(const zn_node *n, const zn_launch_context *c)
 {
     const spec *k = n->attribute;
     zn_norm_args a = args_of(n->source[0], k);
-    const int64_t all = a.n, step = at_once(k, all);
+    const int64_t all = a.n, step = at_once(k, all, c->device);
     int next = 3;
     a.n = step;
     place(&a, c->shared);
@@ -155,13 +159,10 @@ static void grad_run(const zn_node *n, const zn_launch_context *c)
     zn_launch(c, zn_k_norm_grad_sums, a.n * zn_norm_blocks(&a), 1, &a);
     zn_launch(c, zn_k_norm_grad_merge, a.n * a.groups, 1, &a);
     zn_launch(c, zn_k_norm_grad, a.n * a.pixels, grain_of(&a), &a);
-    float *tail = n->data + zn_shape_count(n->shape);
-    for (int i = 0; i < 2 * a.c; i++) {
-        double sum = 0;
-        for (int64_t map = 0; map < a.n; map++)
-            sum += (double)a.sums[map * 2 * a.c + i];
-        tail[i] = (float)sum;
-    }
+    const zn_reduce_args sum = {
+        .x = a.sums, .y = n->data + zn_shape_count(n->shape), .rows = 2 * (int64_t)a.c, .c = (int)a.n
+    };
+    zn_launch(c, zn_k_sum_partials, sum.rows, 1024, &sum);
 }
 
 static double grad_flops(const zn_node *n) { return 14.0 * (double)zn_shape_count(n->shape); }
@@ -169,6 +170,7 @@ static double grad_flops(const zn_node *n) { return 14.0 * (double)zn_shape_coun
 const zn_op zn_op_group_norm_grad = { .name = "group_norm_grad",
                                       .shape = zn_like_first,
                                       .run = grad_run,
+                                      .launches = zn_launches,
                                       .needs = grad_needs,
                                       .flops = grad_flops,
                                       .tail = grad_tail,

@@ -1,0 +1,92 @@
+/* CUDA: group norm and its gradient. The kernels of each run one after the other. */
+#include "cuda_case.h"
+
+#include "kernels/norm.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct pass {
+    zn_body body;
+    int64_t units;
+} pass;
+
+static void run_all(const zn_norm_args *a, const pass *passes, int count, bool on_device)
+{
+    for (int i = 0; i < count; i++)
+        if (on_device)
+            cuda_start(passes[i].body, passes[i].units, a);
+        else
+            passes[i].body(a, (zn_range){ 0, passes[i].units, NULL });
+}
+
+static void run_forward(const zn_norm_args *a, bool on_device)
+{
+    const pass passes[] = { { zn_k_norm_sums, a->n * zn_norm_blocks(a) },
+                            { zn_k_norm_merge, a->n * a->groups },
+                            { zn_k_norm_apply, a->n * a->pixels } };
+    run_all(a, passes, 3, on_device);
+}
+
+static void run_gradient(const zn_norm_args *a, bool on_device)
+{
+    const pass passes[] = { { zn_k_norm_sums, a->n * zn_norm_blocks(a) },
+                            { zn_k_norm_stats, a->n * a->groups },
+                            { zn_k_norm_grad_sums, a->n * zn_norm_blocks(a) },
+                            { zn_k_norm_grad_merge, a->n * a->groups },
+                            { zn_k_norm_grad, a->n * a->pixels } };
+    run_all(a, passes, 5, on_device);
+}
+
+static void check(int64_t n, int64_t pixels, int c, int groups, zn_activation act, bool modulated)
+{
+    zn_rng rng = zn_rng_new(10);
+    char name[96];
+    const int64_t count = n * pixels * c;
+    zn_norm_args a = { .n = n, .pixels = pixels, .c = c, .groups = groups, .eps = 1e-5f, .act = act };
+    const int64_t partial = 2 * a.n * zn_norm_blocks(&a) * a.c;
+    float *x = cuda_shared_normal(&rng, count, 2), *dy = cuda_shared_normal(&rng, count, 1);
+    float *gamma = cuda_shared_normal(&rng, c, 1), *beta = cuda_shared_normal(&rng, c, 1);
+    float *scale = modulated ? cuda_shared_normal(&rng, n * c, 1) : NULL,
+          *gain = modulated ? cuda_shared_normal(&rng, n * c, 1) : NULL;
+    float *shift = modulated ? cuda_shared_normal(&rng, n * c, 1) : NULL;
+    float *work = cuda_shared_new(partial + 3 * n * c, NAN), *sums = cuda_result_new(2 * n * c);
+    float *y = cuda_result_new(count), *want = fenced_new(count, false), *want_sums = fenced_new(2 * n * c, false);
+    a.x = x, a.gamma = gamma, a.beta = beta, a.scale = scale, a.shift = shift, a.gain = gain;
+    a.partial = work;
+    a.table = a.partial + partial;
+    a.y = want;
+    run_forward(&a, false);
+    a.y = y;
+    run_forward(&a, true);
+    snprintf(name, sizeof name, "norm of %d maps of %d pixels of %d channels", (int)n, (int)pixels, c);
+    cuda_compare(name, y, want, count, 1e-6);
+    a.dy = dy;
+    a.y = want, a.sums = want_sums;
+    run_gradient(&a, false);
+    a.y = y, a.sums = sums;
+    run_gradient(&a, true);
+    snprintf(name, sizeof name, "norm_grad of %d maps of %d pixels of %d channels", (int)n, (int)pixels, c);
+    cuda_compare(name, y, want, count, 2e-6);
+    cuda_compare(name, sums, want_sums, 2 * n * c, 2e-6);
+    float *const all[] = { x, dy, gamma, beta, scale, shift, gain, work };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        cuda_shared_free(all[i]);
+    cuda_result_free(y);
+    cuda_result_free(sums);
+    fenced_free(want);
+    fenced_free(want_sums);
+}
+
+void cuda_check_norms(void)
+{
+    if (!strstr("norm_sums norm_merge norm_apply norm_stats norm_grad_sums norm_grad_merge norm_grad", cuda_filter))
+        return;
+    check(1, 1, 4, 1, ZN_ACT_NONE, false);
+    check(2, 77, 12, 3, ZN_ACT_SILU, true);
+    check(1, 1000, 256, 4, ZN_ACT_RELU, false);
+    check(2, 130, 640, 32, ZN_ACT_NONE, true);
+    check(1, 300, 7, 1, ZN_ACT_NONE, false);
+    check(40, 1, 48, 1, ZN_ACT_NONE, false); /* a layer norm */
+}
