@@ -24,7 +24,8 @@ function(zenith_device_sources)
     cuda/resample.cu
     cuda/optim.cu
     cuda/norm.cu
-    cuda/conv.cu)
+    cuda/conv.cu
+    cuda/conv_parts.cu)
   target_sources(zenith_objects PRIVATE cuda/conv.c ${sources})
   set_source_files_properties(dispatch.c TARGET_DIRECTORY zenith_objects PROPERTIES COMPILE_DEFINITIONS ZN_CUDA_BUILT)
   if(ZENITH_CUDA STREQUAL "EMULATED")

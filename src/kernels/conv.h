@@ -38,6 +38,15 @@ typedef struct zn_conv_args {
     bool relu;
 } zn_conv_args;
 
+/* Weights to pack with a launched kernel. flipped: w is [kh][kw][cout][cin] and is read as zn_k_flip_weights writes it.
+ */
+typedef struct zn_conv_pack_args {
+    zn_conv_shape s;
+    const float *w;
+    void *packed;
+    bool flipped;
+} zn_conv_pack_args;
+
 /* Precision of the multiplications; sums are always fp32 or better than the stated tolerance. */
 typedef enum zn_math { ZN_MATH_F32, ZN_MATH_BF16, ZN_MATH_F16, ZN_MATH_I8 } zn_math;
 
@@ -61,7 +70,9 @@ typedef struct zn_conv_kernel {
     bool (*pays)(const zn_conv_shape *s, const zn_conv_wish *wish);
     size_t (*packed_bytes)(const zn_conv_shape *s);
     void (*pack)(const zn_conv_shape *s, const float *w,
-                 void *packed);                      /* the same bytes for any n, map size and thread count */
+                 void *packed); /* the same bytes for any n, map size and thread count */
+    /* Devices, where pack cannot read weights that change between runs: the same with zn_launch, in one unit. */
+    void (*pack_there)(const void *conv_pack_args, zn_range unit);
     size_t (*scratch_bytes)(const zn_conv_shape *s); /* per thread */
     int64_t (*units)(const zn_conv_shape *s);        /* number of independent units of work; any split gives the same
                                                       * bits */

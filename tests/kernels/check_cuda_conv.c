@@ -1,8 +1,9 @@
-/* The convolutions of a GPU against the scalar one. */
+/* The convolutions of a GPU, and what belongs to them, against the scalar ones. */
 #include "conv_case.h"
 #include "cuda_case.h"
 
 #include "base/cpu.h"
+#include "kernels/kernels.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -51,6 +52,44 @@ static void check_conv(const zn_conv_kernel *k, const conv_data *d, conv_options
     cuda_result_free(y);
 }
 
+/* Weights packed by the device must have the bytes of those packed by the host. */
+static void check_pack(const zn_conv_kernel *k, const conv_data *d, bool flipped)
+{
+    char name[160], text[96];
+    conv_shape_text(&d->s, text, sizeof text);
+    snprintf(name, sizeof name, "packing of %s %s%s", k->name, text, flipped ? " flipped" : "");
+    const size_t bytes = k->packed_bytes(&d->s);
+    float *there = cuda_shared_new((int64_t)(bytes / sizeof(float)), NAN), *w = cuda_shared_copy(d->w, d->w_count);
+    float *here = fenced_new((int64_t)(bytes / sizeof(float)), true), *turned = fenced_new(d->w_count, true);
+    const zn_flip_args flip = { .w = d->w, .y = turned, .taps = d->s.kh * d->s.kw, .cin = d->s.cout, .cout = d->s.cin };
+    zn_k_flip_weights(&flip, (zn_range){ 0, flip.taps, NULL });
+    k->pack(&d->s, flipped ? turned : d->w, here);
+    cuda_start(k->pack_there, 1, &(zn_conv_pack_args){ .s = d->s, .w = w, .packed = there, .flipped = flipped });
+    zn_device_fetch(cuda_device, there, bytes);
+    cuda_must(zn_device_wait(cuda_device));
+    if (memcmp(here, there, bytes) != 0)
+        cuda_fail(name, "gives other bytes than on the host");
+    cuda_shared_free(there);
+    cuda_shared_free(w);
+    fenced_free(here);
+    fenced_free(turned);
+}
+
+static void check_flip(void)
+{
+    enum { TAPS = 6, IN = 5, OUT = 37, COUNT = TAPS * IN * OUT };
+    zn_rng rng = zn_rng_new(20);
+    float *w = cuda_shared_normal(&rng, COUNT, 1), *y = cuda_result_new(COUNT), *want = fenced_new(COUNT, false);
+    zn_flip_args a = { .w = w, .y = want, .taps = TAPS, .cin = IN, .cout = OUT };
+    zn_k_flip_weights(&a, (zn_range){ 0, a.taps, NULL });
+    a.y = y;
+    cuda_start(zn_k_flip_weights, a.taps, &a);
+    cuda_compare("flip_weights", y, want, COUNT, 0);
+    cuda_shared_free(w);
+    cuda_result_free(y);
+    fenced_free(want);
+}
+
 static int shapes(zn_conv_shape *list)
 {
     int count = 0;
@@ -66,6 +105,13 @@ static int shapes(zn_conv_shape *list)
     list[count++] = conv_shape(1, 8, 8, 256, 64, 1, 1, 0, false);
     list[count++] = conv_shape_beyond(conv_shape(2, 7, 13, 12, 20, 3, 2, 0, false), 1);
     list[count++] = conv_shape(1, 33, 40, 8, 64, 3, 1, 1, false); /* large tiles, where the GPU is small */
+    list[count] = conv_shape(1, 5, 7, 128, 32, 1, 1, 0, false);
+    list[count++].unshuffle = true;
+    list[count] = conv_shape(2, 3, 5, 32, 256, 1, 1, 0, false);
+    list[count++].shuffle = true;
+    list[count] = conv_shape(1, 9, 11, 128, 128, 1, 1, 0, false);
+    list[count].unshuffle = list[count].shuffle = true;
+    count++;
     if (cuda_is_emulated)
         return count;
     for (int i = 0; i < 8; i++) { /* every pair of channels */
@@ -85,6 +131,8 @@ static int shapes(zn_conv_shape *list)
 
 void cuda_check_convs(void)
 {
+    if (strstr("flip_weights", cuda_filter))
+        check_flip();
     static zn_conv_shape list[128];
     const int count = shapes(list);
     for (int i = 0; i < count; i++) {
@@ -92,8 +140,11 @@ void cuda_check_convs(void)
         const conv_options o = conv_option_list[i % CONV_OPTIONS];
         run_reference(&d, o);
         for (const zn_conv_kernel *const *k = zn_conv_kernels; *k; k++)
-            if ((*k)->cpu == ZN_CPU_CUDA && (*k)->supports(&d.s) && strstr((*k)->name, cuda_filter))
+            if ((*k)->cpu == ZN_CPU_CUDA && (*k)->supports(&d.s) && strstr((*k)->name, cuda_filter)) {
                 check_conv(*k, &d, o);
+                check_pack(*k, &d, false);
+                check_pack(*k, &d, true);
+            }
         conv_data_free(&d);
     }
 }

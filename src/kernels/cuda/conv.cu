@@ -8,19 +8,10 @@
  * same bits as the whole image. Upsampling of the input is a shift of its coordinates. */
 #include "kernels/cuda/cuda.h"
 
-extern "C" {
-#include "kernels/cuda/conv.h"
-}
+#include "kernels/cuda/conv_tile.h"
 #include "kernels/cuda/ptx.h"
 
-enum { DEPTH = ZN_CUDA_CONV_DEPTH, STAGES = 3, WARP = 32, TILE_ROWS = 8 };
-
-struct conv_task {
-    zn_conv_args a;
-    int rows, columns; /* size of the packed weights */
-    int across, down;  /* tiles per map */
-    bool pairs;        /* results are written two at a time */
-};
+enum { DEPTH = ZN_CUDA_CONV_DEPTH, STAGES = 3 };
 
 /* How 8 warps share a tile: WARPS_M x WARPS_N warps, each with MF fragments of 16 pixels by NF of 8 channels. VEC:
  * floats per copy; a copy must stay within a pixel. SPLIT: full precision. */
@@ -34,6 +25,7 @@ template <int WARPS_M_, int WARPS_N_, int MF_, int NF_, int VEC_, bool SPLIT_> s
         SPLIT = SPLIT_,
         PIXELS = WARPS_M * MF * 16,
         CHANNELS = WARPS_N * NF * 8,
+        TILE_ROWS = 8,
         TILE_COLUMNS = PIXELS / TILE_ROWS,
         /* The row length in shared memory avoids bank conflicts between the lanes of a fragment. */
         A_ROW = DEPTH + 4,
@@ -43,19 +35,6 @@ template <int WARPS_M_, int WARPS_N_, int MF_, int NF_, int VEC_, bool SPLIT_> s
     };
     static_assert(WARPS_M_ * WARPS_N_ * WARP == THREADS, "every thread belongs to a warp of the plan");
 };
-
-/* Position of a block's tile. */
-struct place {
-    int image, y, x; /* image and coordinates of its first pixel */
-    int channel;     /* first output channel */
-};
-
-template <typename P> static __device__ place place_of(const conv_task &t)
-{
-    const int tile = (int)blockIdx.x, map = t.across * t.down, in_map = tile % map;
-    return place{ tile / map, in_map / t.across * TILE_ROWS, in_map % t.across * P::TILE_COLUMNS,
-                  (int)blockIdx.y * P::CHANNELS };
-}
 
 /* The patch column that a thread copies; it advances by DEPTH with each chunk. */
 struct column {
@@ -100,11 +79,11 @@ template <typename P> static __device__ void copy_patches(const conv_task &t, co
 template <typename P> static __device__ void copy_weights(const conv_task &t, const place &at, int chunk, float *to)
 {
     enum { PARTS = P::CHANNELS / 4 };
-    const float *from = static_cast<const float *>(t.a.packed) + (int64_t)chunk * DEPTH * t.columns + at.channel;
+    const float *from = static_cast<const float *>(t.a.packed) + (int64_t)chunk * DEPTH * t.w.columns + at.channel;
 #pragma unroll
     for (int i = (int)threadIdx.x; i < DEPTH * PARTS; i += THREADS) {
         const int row = i / PARTS, part = i % PARTS;
-        copy_async<16>(to + row * P::B_ROW + 4 * part, from + (int64_t)row * t.columns + 4 * part, true);
+        copy_async<16>(to + row * P::B_ROW + 4 * part, from + (int64_t)row * t.w.columns + 4 * part, true);
     }
 }
 
@@ -166,67 +145,11 @@ template <typename P> static __device__ void multiply_stage(const float *stage, 
         sums[i / 4 / P::NF][i / 4 % P::NF][i % 4] += fresh[i / 4 / P::NF][i / 4 % P::NF][i % 4];
 }
 
-static __device__ float activate(const zn_conv_args &a, float x) { return a.relu && x < 0 ? 0 : x; } /* NaN passes */
-
-static __device__ void write_one(const zn_conv_args &a, int64_t pixel, int channel, float sum)
-{
-    if (channel >= a.s.cout)
-        return;
-    const int64_t at = pixel * a.s.cout + channel;
-    sum += a.bias ? a.bias[channel] : 0;
-    sum += a.residual ? a.residual[at] : 0;
-    a.y[at] = activate(a, sum);
-}
-
-/* Writes two neighbours at once; used if all pairs are aligned. */
-static __device__ void write_two(const zn_conv_args &a, int64_t pixel, int channel, float2 sum)
-{
-    if (channel >= a.s.cout)
-        return;
-    const int64_t at = pixel * a.s.cout + channel;
-    if (a.bias) {
-        sum.x += a.bias[channel];
-        sum.y += a.bias[channel + 1];
-    }
-    if (a.residual) {
-        const float2 r = *reinterpret_cast<const float2 *>(a.residual + at);
-        sum.x += r.x;
-        sum.y += r.y;
-    }
-    *reinterpret_cast<float2 *>(a.y + at) = make_float2(activate(a, sum.x), activate(a, sum.y));
-}
-
-template <typename P>
-static __device__ void write_tile(const conv_task &t, const place &at, const float sums[P::MF][P::NF][4])
-{
-    const zn_conv_shape &s = t.a.s;
-    const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP, g = lane / 4, q = lane % 4;
-#pragma unroll
-    for (int m = 0; m < 2 * P::MF; m++) { /* eight pixels at a time */
-        const int pixel = warp / P::WARPS_N * P::MF * 16 + m * 8 + g;
-        const int oy = at.y + pixel / P::TILE_COLUMNS, ox = at.x + pixel % P::TILE_COLUMNS;
-        if (oy >= s.oh || ox >= s.ow)
-            continue;
-        const int64_t to = ((int64_t)at.image * s.oh + oy) * s.ow + ox;
-#pragma unroll
-        for (int n = 0; n < P::NF; n++) {
-            const int channel = at.channel + (warp % P::WARPS_N * P::NF + n) * 8 + 2 * q;
-            const float *sum = &sums[m / 2][n][m % 2 * 2];
-            if (t.pairs) {
-                write_two(t.a, to, channel, make_float2(sum[0], sum[1]));
-            } else {
-                write_one(t.a, to, channel, sum[0]);
-                write_one(t.a, to, channel + 1, sum[1]);
-            }
-        }
-    }
-}
-
 template <typename P> __global__ void __launch_bounds__(THREADS, 2) conv(conv_task t)
 {
     extern __shared__ __align__(16) float zn_cuda_shared[];
     const place at = place_of<P>(t);
-    const int chunks = t.rows / DEPTH;
+    const int chunks = t.w.rows / DEPTH;
     column c = column_of<P>(t.a.s);
     float sums[P::MF][P::NF][4] = {};
     for (int i = 0; i < STAGES - 1; i++) {
@@ -248,29 +171,21 @@ template <typename P> __global__ void __launch_bounds__(THREADS, 2) conv(conv_ta
 
 /* ---- launching ---- */
 
-static int parts(int length, int part) { return (length + part - 1) / part; }
-
-template <typename P> static void launch_plan(zn_device *d, conv_task t)
+template <typename P> static void launch_plan(zn_device *d, const conv_task &t)
 {
-    const size_t shared = sizeof(float) * STAGES * P::STAGE;
-    t.across = parts(t.a.s.ow, P::TILE_COLUMNS);
-    t.down = parts(t.a.s.oh, TILE_ROWS);
-    zn_cuda_check(d, cudaFuncSetAttribute(conv<P>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared),
-                  "shared memory");
-    const dim3 grid((unsigned)t.across * (unsigned)t.down * (unsigned)t.a.s.n, (unsigned)(t.columns / P::CHANNELS));
-    launch(d, conv<P>, grid, THREADS, shared, t);
+    launch_tiles_of<P>(d, conv<P>, t, sizeof(float) * STAGES * P::STAGE);
 }
 
 /* Small maps use small tiles; otherwise most of the GPU would be idle. */
-template <int VEC, bool SPLIT> static void launch_tiles(zn_device *d, const conv_task &t)
+template <int VEC, bool SPLIT> static void launch_size(zn_device *d, const conv_task &t)
 {
     typedef plan<8, 1, 1, 1, VEC, SPLIT> few;
     typedef plan<4, 2, 2, 4, VEC, SPLIT> large;
     typedef plan<1, 8, 2, 1, VEC, SPLIT> small;
     const zn_conv_shape &s = t.a.s;
     const int64_t tiles =
-        (int64_t)s.n * parts(s.oh, TILE_ROWS) * parts(s.ow, large::TILE_COLUMNS) * t.columns / large::CHANNELS;
-    if (t.columns == ZN_CUDA_CONV_FEW)
+        (int64_t)s.n * parts(s.oh, large::TILE_ROWS) * parts(s.ow, large::TILE_COLUMNS) * t.w.columns / large::CHANNELS;
+    if (t.w.columns == ZN_CUDA_CONV_FEW)
         launch_plan<few>(d, t);
     else if (2 * tiles > d->processors)
         launch_plan<large>(d, t);
@@ -280,19 +195,11 @@ template <int VEC, bool SPLIT> static void launch_tiles(zn_device *d, const conv
 
 template <bool SPLIT> static void run(zn_device *d, const void *args)
 {
-    conv_task t = { *static_cast<const zn_conv_args *>(args), 0, 0, 0, 0, false };
-    t.rows = zn_cuda_conv_rows(&t.a.s);
-    t.columns = zn_cuda_conv_columns(&t.a.s);
-    to_device(d, t.a.x);
-    to_device(d, t.a.packed);
-    to_device(d, t.a.bias);
-    to_device(d, t.a.residual);
-    to_device(d, t.a.y);
-    t.pairs = t.a.s.cout % 2 == 0 && ((uintptr_t)t.a.y | (uintptr_t)t.a.residual) % sizeof(float2) == 0;
+    const conv_task t = conv_task_of(d, args, zn_cuda_conv_weights);
     if (t.a.s.cin % 4 == 0 && (uintptr_t)t.a.x % 16 == 0)
-        launch_tiles<4, SPLIT>(d, t);
+        launch_size<4, SPLIT>(d, t);
     else
-        launch_tiles<1, SPLIT>(d, t);
+        launch_size<1, SPLIT>(d, t);
 }
 
 extern "C" {

@@ -1,9 +1,18 @@
-/* Shared by conv.c and conv.cu. The convolution is a product of the patch matrix, [pixels][kh kw cin], with the
- * weights, [kh kw cin][cout], computed in tiles. Both dimensions of the weights are zero-padded to whole tiles. */
+/* Shared by the convolutions of a GPU. They multiply the matrix of patches, [pixels][kh kw cin], with the weights,
+ * [kh kw cin][cout], in tiles. Both dimensions of the packed weights are zero-padded to whole tiles.
+ *
+ * A pixel unshuffle before a 1x1 convolution makes it a 2x2 convolution with stride 2; a pixel shuffle after one
+ * exchanges columns. Weights are packed in the order in which the maps are stored. */
 #ifndef ZN_CUDA_CONV_H
 #define ZN_CUDA_CONV_H
 
 #include "kernels/conv.h"
+
+#if defined(__CUDACC__)
+#define ZN_ON_BOTH __host__ __device__
+#else
+#define ZN_ON_BOTH
+#endif
 
 enum {
     ZN_CUDA_CONV_DEPTH = 32,  /* rows of weights at a time */
@@ -11,20 +20,65 @@ enum {
     ZN_CUDA_CONV_COLUMNS = 64 /* columns of a tile otherwise */
 };
 
-static inline int zn_cuda_conv_rows(const zn_conv_shape *s)
-{
-    return (s->kh * s->kw * s->cin + ZN_CUDA_CONV_DEPTH - 1) / ZN_CUDA_CONV_DEPTH * ZN_CUDA_CONV_DEPTH;
-}
+/* The layout of packed weights. */
+typedef struct zn_cuda_weights {
+    int rows, columns;
+    int chunk; /* rows are [chunk of cin][tap][channel of the chunk]; 0: [tap][channel] */
+} zn_cuda_weights;
 
-static inline int zn_cuda_conv_tile(const zn_conv_shape *s)
+/* The convolution that a kernel computes: a pixel unshuffle is a part of it. */
+static inline zn_conv_shape zn_cuda_conv_seen(const zn_conv_shape *s)
 {
-    return s->cout <= ZN_CUDA_CONV_FEW ? ZN_CUDA_CONV_FEW : ZN_CUDA_CONV_COLUMNS;
+    zn_conv_shape seen = *s;
+    if (s->unshuffle) {
+        seen.unshuffle = false;
+        seen.kh = seen.kw = seen.stride = 2;
+        seen.h *= 2;
+        seen.w *= 2;
+        seen.cin /= 4;
+    }
+    return seen;
 }
 
 static inline int zn_cuda_conv_columns(const zn_conv_shape *s)
 {
-    const int tile = zn_cuda_conv_tile(s);
+    const int tile = s->cout <= ZN_CUDA_CONV_FEW ? ZN_CUDA_CONV_FEW : ZN_CUDA_CONV_COLUMNS;
     return (s->cout + tile - 1) / tile * tile;
+}
+
+static inline zn_cuda_weights zn_cuda_conv_weights(const zn_conv_shape *s)
+{
+    const int rows = s->kh * s->kw * s->cin;
+    const zn_cuda_weights p = { (rows + ZN_CUDA_CONV_DEPTH - 1) / ZN_CUDA_CONV_DEPTH * ZN_CUDA_CONV_DEPTH,
+                                zn_cuda_conv_columns(s), 0 };
+    return p;
+}
+
+/* The index in w of an element of the packed weights; -1: zero. flipped: see zn_conv_pack_args. */
+static inline ZN_ON_BOTH int64_t zn_cuda_weight_at(const zn_conv_shape *s, const zn_cuda_weights *p, bool flipped,
+                                                   int row, int column)
+{
+    const int cin = s->unshuffle ? s->cin / 4 : s->cin, taps = s->unshuffle ? 4 : s->kh * s->kw;
+    int tap, i, o = column;
+    if (p->chunk) {
+        const int block = taps * p->chunk;
+        tap = row % block / p->chunk;
+        i = row / block * p->chunk + row % p->chunk;
+    } else {
+        tap = row / cin;
+        i = row % cin;
+    }
+    if (tap >= taps || i >= cin || column >= s->cout)
+        return -1;
+    if (s->unshuffle) {
+        i = 4 * i + tap;
+        tap = 0;
+    }
+    if (s->shuffle)
+        o = column % (s->cout / 4) * 4 + column / (s->cout / 4);
+    if (flipped)
+        return ((int64_t)(s->kh * s->kw - 1 - tap) * s->cout + o) * s->cin + i;
+    return ((int64_t)tap * s->cin + i) * s->cout + o;
 }
 
 #endif

@@ -1,10 +1,9 @@
 /* Convolution; the parts of its gradient are in conv_grad.c. The forward pass chooses a kernel (kernels/conv.h) and
- * packs the weights for it: once if they are constant, otherwise in every run, several convolutions at once. */
+ * packs the weights for it: once if they are constant, otherwise in every run, several convolutions at once. A device
+ * packs changing weights itself, just before it multiplies with them. */
 #include "base/fail.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
-
-#include <string.h>
 
 static const zn_conv_spec *spec_of(const zn_node *n) { return n->attribute; }
 
@@ -88,12 +87,15 @@ static const zn_conv_kernel *kernel_of(const zn_node *n, const zn_prepare *p)
 /* What prepare stores for run. */
 typedef struct prepared {
     const zn_conv_kernel *kernel;
-    enum { PACKED, REFRESHED, COMPUTED } weights; /* never change; change between runs; computed in the same run */
+    /* Never change; change between runs; computed in the same run; on a device, and not constant. */
+    enum { PACKED, REFRESHED, COMPUTED, THERE } weights;
 } prepared;
 
 static int weights_of(const zn_node *n, const zn_prepare *p)
 {
-    return !zn_is_constant(n->source[1]) ? COMPUTED : p->constant_parameters ? PACKED : REFRESHED;
+    if (zn_is_constant(n->source[1]) && p->constant_parameters)
+        return PACKED;
+    return kernel_of(n, p)->pack_there ? THERE : zn_is_constant(n->source[1]) ? REFRESHED : COMPUTED;
 }
 
 static size_t flipped_bytes(const zn_node *n)
@@ -108,10 +110,11 @@ static zn_needs needs(const zn_node *n, const zn_prepare *p)
     zn_conv_shape s = shape_of(n);
     s.threads = p->threads;
     const zn_conv_kernel *k = kernel_of(n, p);
-    const size_t packed = k->packed_bytes(&s), scratch = k->scratch_bytes(&s), flipped = flipped_bytes(n);
     const int weights = weights_of(n, p);
+    const size_t packed = k->packed_bytes(&s), scratch = k->scratch_bytes(&s);
+    const size_t flipped = weights == THERE ? 0 : flipped_bytes(n);
     return (zn_needs){ .thread_scratch = scratch > flipped ? scratch : flipped,
-                       .shared_scratch = weights == COMPUTED ? packed : 0,
+                       .shared_scratch = weights == COMPUTED || weights == THERE ? packed : 0,
                        .refreshed = weights == REFRESHED ? packed : 0,
                        .packed = weights == PACKED ? aligned(packed) + flipped : 0,
                        .prepared = sizeof(prepared) };
@@ -157,15 +160,25 @@ static void refresh(const zn_node *n, const void *memory, void *refreshed, void 
     pack_for(n, q->kernel, refreshed, scratch);
 }
 
+/* Packs weights that are computed in the same run, or that a device has. */
+static void pack_now(const zn_node *n, const prepared *q, const zn_launch_context *c)
+{
+    const zn_conv_pack_args a = {
+        .s = shape_of(n), .w = n->source[1]->data, .packed = c->shared, .flipped = spec_of(n)->flipped
+    };
+    if (q->weights == THERE)
+        zn_launch(c, q->kernel->pack_there, 1, 1, &a);
+    else if (q->weights == COMPUTED)
+        pack_for(n, q->kernel, c->shared, c->scratch);
+}
+
 /* Results without a sample: only the residual, or 0. */
-static void fill(const zn_node *n, const float *residual, int64_t begin, int64_t end)
+static void fill(const zn_node *n, const zn_launch_context *c, const float *residual, int64_t begin, int64_t end)
 {
     const int64_t size = zn_shape_count(n->shape) / n->shape.dim[0];
-    const size_t bytes = sizeof(float) * (size_t)((end - begin) * size);
-    if (!residual)
-        memset(n->data + begin * size, 0, bytes);
-    else if (residual != n->data)
-        memcpy(n->data + begin * size, residual + begin * size, bytes);
+    const zn_unary_args a = { .x = residual ? residual + begin * size : NULL, .y = n->data + begin * size };
+    if (begin < end && residual != n->data)
+        zn_launch(c, residual ? zn_k_copy : zn_k_fill, (end - begin) * size, 1 << 16, &a);
 }
 
 /* Minimum number of tasks per thread. If there are more units, a thread gets several consecutive ones, so that it
@@ -190,18 +203,11 @@ static void run(const zn_node *n, const zn_launch_context *c)
                        .y = n->data + to,
                        .relu = k->relu };
     a.s.threads = zn_pool_threads(c->pool);
-    if (q->weights == COMPUTED)
-        pack_for(n, q->kernel, c->shared, c->scratch);
-    fill(n, residual, 0, o.to);
-    fill(n, residual, o.to + o.count, n->shape.dim[0]);
+    pack_now(n, q, c);
+    fill(n, c, residual, 0, o.to);
+    fill(n, c, residual, o.to + o.count, n->shape.dim[0]);
     const int64_t units = q->kernel->units(&a.s), grain = units / (PARTS * a.s.threads);
     zn_launch(c, q->kernel->run, units, grain < 1 ? 1 : grain, &a);
-}
-
-/* All of it, unless some results have no sample, or the weights are computed in the same run. */
-static bool launches(const zn_node *n)
-{
-    return overlap_of(n, n->shape.dim[0]).count == n->shape.dim[0] && zn_is_constant(n->source[1]);
 }
 
 static double flops(const zn_node *n)
@@ -282,7 +288,7 @@ static int in_place(const zn_node *n) { return spec_of(n)->residual ? 2 + spec_o
 const zn_op zn_op_conv = { .name = "conv",
                            .shape = shape,
                            .run = run,
-                           .launches = launches,
+                           .launches = zn_launches,
                            .gradient = gradient,
                            .needs = needs,
                            .prepare = prepare,

@@ -1,0 +1,57 @@
+/* What convolutions need besides the product: packed weights and flipped weights. */
+#include "kernels/cuda/cuda.h"
+
+extern "C" {
+#include "kernels/cuda/conv.h"
+#include "kernels/kernels.h"
+}
+
+/* Units are elements in both. */
+static __device__ int64_t first_unit(void) { return (int64_t)blockIdx.x * blockDim.x + threadIdx.x; }
+static __device__ int64_t unit_step(void) { return (int64_t)gridDim.x * blockDim.x; }
+
+struct pack_task {
+    zn_conv_pack_args a;
+    zn_cuda_weights p;
+    int64_t units;
+};
+
+__global__ void conv_pack(pack_task t)
+{
+    float *packed = static_cast<float *>(t.a.packed);
+    for (int64_t i = first_unit(); i < t.units; i += unit_step()) {
+        const int64_t from =
+            zn_cuda_weight_at(&t.a.s, &t.p, t.a.flipped, (int)(i / t.p.columns), (int)(i % t.p.columns));
+        packed[i] = from < 0 ? 0 : t.a.w[from];
+    }
+}
+
+__global__ void flip_weights(task<zn_flip_args> t)
+{
+    const int64_t size = (int64_t)t.a.cin * t.a.cout;
+    for (int64_t i = first_unit(); i < t.units; i += unit_step()) {
+        const int64_t tap = i / size, o = i % size / t.a.cin, c = i % t.a.cin;
+        t.a.y[i] = t.a.w[(t.a.taps - 1 - tap) * size + c * t.a.cout + o];
+    }
+}
+
+extern "C" {
+void zn_cuda_conv_pack(zn_device *d, const void *args, int64_t)
+{
+    pack_task t = { *static_cast<const zn_conv_pack_args *>(args), zn_cuda_weights(), 0 };
+    t.p = zn_cuda_conv_weights(&t.a.s);
+    t.units = (int64_t)t.p.rows * t.p.columns;
+    to_device(d, t.a.w);
+    to_device(d, t.a.packed);
+    launch(d, conv_pack, dim3(grid_of(t.units)), THREADS, 0, t);
+}
+
+void zn_cuda_flip_weights(zn_device *d, const void *args, int64_t units)
+{
+    task<zn_flip_args> t = { *static_cast<const zn_flip_args *>(args), 0 };
+    t.units = units * t.a.cin * t.a.cout;
+    to_device(d, t.a.w);
+    to_device(d, t.a.y);
+    launch(d, flip_weights, dim3(grid_of(t.units)), THREADS, 0, t);
+}
+}
