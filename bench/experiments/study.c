@@ -184,7 +184,8 @@ zn_status study_new(const char *kind, const study_options *options, study *s)
     for (int i = 0; i < s->model->count && i < MAX; i++)
         list[i] = &s->model->parameters[i];
     const zn_optim_options adam = { .kind = options->adam_of_seed ? ZN_ADAM_SEED : ZN_ADAM };
-    ZN_TRY(zn_learner_new(&s->learner, list, s->model->count, &adam, false, 1));
+    ZN_TRY(zn_learner_new(&s->learner, list, s->model->count,
+                          &(zn_learner_options){ .optim = adam, .parts = 1, .pool = s->options.pool }));
     ZN_TRY(net_new(s, &s->train, !strcmp(kind, "seed"), true));
     return net_new(s, &s->test, !strcmp(kind, "seed"), false);
 }
@@ -223,8 +224,7 @@ zn_status study_step(study *s, double rate, double clip)
     ZN_TRY(zn_exec_run(s->train.exec));
     zn_learner_gather(&s->learner, 0, 1);
     ZN_TRY(zn_learner_clip(&s->learner, clip));
-    zn_learner_update(&s->learner, s->options.pool, &(zn_learner_step){ .lr = rate, .gate_lr = 1 });
-    return ZN_OK;
+    return zn_learner_update(&s->learner, &(zn_learner_step){ .lr = rate, .gate_lr = 1 });
 }
 
 zn_status study_measure_work(const study *s, study_work *work)

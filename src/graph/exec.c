@@ -19,6 +19,7 @@ struct zn_exec {
     zn_plan plan;
     int first; /* first step of a run: constants are computed once, unless parameters change */
     zn_node **outputs;
+    bool *arrived; /* by output: its values are in host memory */
     int output_count;
     zn_needs needs;       /* totals over all steps */
     size_t *refreshed_at; /* by step: offset in the refreshed memory of its group */
@@ -58,11 +59,13 @@ static void group(zn_exec *e)
     }
 }
 
+static bool on_host(const zn_exec *e, int step) { return zn_runs_on_host(e->plan.steps[step], &e->prepare); }
+
 static zn_launch_context context_of(zn_exec *e, int step)
 {
     char *scratch = e->block + e->plan.block + e->refreshed_bytes;
     return (zn_launch_context){ .pool = e->options.pool,
-                                .device = e->plan.steps[step]->constant ? NULL : e->options.device,
+                                .device = on_host(e, step) ? NULL : e->options.device,
                                 .shared = scratch,
                                 .scratch = scratch + e->needs.shared_scratch,
                                 .scratch_stride = e->needs.thread_scratch,
@@ -146,59 +149,62 @@ static zn_status place(zn_exec *e, zn_graph *g)
     return ZN_OK;
 }
 
-/* Allocates device copies (twins) of all memory and checks that the device has all kernels. The caller holds the
- * device lock. */
+/* Allocates device copies (twins) of all memory. The caller holds the device lock. */
 static zn_status move_to_device(zn_exec *e)
 {
     zn_device *d = e->options.device;
-    ZN_TRY(zn_mirror_make(&e->mirror, d, &e->plan, e->outputs, e->output_count));
+    ZN_TRY(zn_mirror_make(&e->mirror, d, &e->plan, e->first, e->outputs, e->output_count));
     ZN_TRY(zn_mirror_block(&e->mirror, e->block, zn_exec_activation_bytes(e), false));
     ZN_TRY(zn_mirror_block(&e->mirror, e->prepared, e->needs.prepared, true));
     for (int i = 0; i < e->plan.step_count; i++)
-        if (e->packed[i])
+        if (e->packed[i] && !on_host(e, i))
             ZN_TRY(zn_mirror_block(&e->mirror, e->packed[i], zn_needs_of(e->plan.steps[i], &e->prepare).packed, true));
-    for (int i = e->first; i < e->plan.step_count; i++) {
-        const zn_node *n = e->plan.steps[i];
-        const zn_launch_context c = context_of(e, i);
-        bool known = n->op->launches && n->op->launches(n);
-        if (known) {
-            zn_device_rehearse(d);
-            n->op->run(n, &c);
-            known = zn_device_rehearsed(d);
-        }
-        if (!known)
-            return ZN_FAIL(ZN_EUNSUPPORTED, "layer '%s' (%s) has no %s kernel", n->name, n->op->name,
-                           zn_device_kind(d));
-    }
     return zn_mirror_constants(&e->mirror, &e->plan);
 }
 
-zn_status zn_exec_new(zn_graph *g, zn_node *const *outputs, int count, const zn_exec_options *options, zn_exec **out)
+/* Whether the device has all kernels of a step. */
+static bool device_can(zn_exec *e, int step)
 {
-    *out = NULL;
-    ZN_TRY(zn_graph_status(g));
-    zn_exec *e = zn_calloc(1, sizeof *e);
-    if (!e)
-        return ZN_FAIL(ZN_ENOMEM, "out of memory for an executor");
-    e->options = *options;
-    e->prepare = (zn_prepare){ options->math, zn_device_flags(options->device), !options->training, options->whole,
-                               zn_pool_threads(options->pool) };
-    zn_status status;
-    if (options->device && options->training)
-        ZN_TRY_DONE(ZN_FAIL(ZN_EUNSUPPORTED, "training runs on the CPU"));
-    ZN_TRY_DONE(zn_plan_make(g, outputs, count, true, &e->plan));
-    ZN_TRY_DONE(zn_plan_check_parameters(&e->plan));
+    const zn_node *n = e->plan.steps[step];
+    const zn_launch_context c = context_of(e, step);
+    if (!n->op->launches || !n->op->launches(n))
+        return false;
+    zn_device_rehearse(e->options.device);
+    n->op->run(n, &c);
+    return zn_device_rehearsed(e->options.device);
+}
+
+/* Marks the steps that the CPU has to run. Returns their number. */
+static int mark_places(zn_exec *e)
+{
+    int marked = 0;
+    for (int i = e->first; i < e->plan.step_count; i++)
+        if (!on_host(e, i) && !device_can(e, i)) {
+            e->plan.steps[i]->on_host = true;
+            marked++;
+        }
+    return marked;
+}
+
+/* Everything in host memory. */
+static zn_status build(zn_exec *e, zn_graph *g, zn_node *const *outputs, int count)
+{
+    const zn_exec_options *options = &e->options;
+    ZN_TRY(zn_plan_make(g, outputs, count, true, &e->plan));
+    ZN_TRY(zn_plan_check_parameters(&e->plan));
     const size_t steps = (size_t)e->plan.step_count + 1;
-    ZN_TRY_DONE(zn_alloc_for("executor", sizeof(size_t) * steps, (void **)&e->prepared_at));
-    ZN_TRY_DONE(zn_alloc_for("executor", sizeof(void *) * steps, (void **)&e->packed));
-    ZN_TRY_DONE(zn_alloc_for("executor", sizeof(size_t) * steps, (void **)&e->refreshed_at));
-    ZN_TRY_DONE(zn_alloc_for("executor", sizeof(int) * steps, (void **)&e->group_end));
+    ZN_TRY(zn_alloc_for("executor", sizeof(size_t) * steps, (void **)&e->prepared_at));
+    ZN_TRY(zn_alloc_for("executor", sizeof(void *) * steps, (void **)&e->packed));
+    ZN_TRY(zn_alloc_for("executor", sizeof(size_t) * steps, (void **)&e->refreshed_at));
+    ZN_TRY(zn_alloc_for("executor", sizeof(int) * steps, (void **)&e->group_end));
     memset(e->refreshed_at, 0, sizeof(size_t) * steps);
-    ZN_TRY_DONE(zn_alloc_for("executor", sizeof(zn_node *) * (size_t)(count + 1), (void **)&e->outputs));
+    ZN_TRY(zn_alloc_for("executor", sizeof(zn_node *) * (size_t)(count + 1), (void **)&e->outputs));
+    ZN_TRY(zn_alloc_for("executor", (size_t)(count + 1), (void **)&e->arrived));
     memcpy(e->outputs, outputs, sizeof(zn_node *) * (size_t)count);
+    memset(e->arrived, false, (size_t)(count + 1));
     e->output_count = count;
     if (options->profile) {
-        ZN_TRY_DONE(zn_alloc_for("profile", sizeof(double) * steps, (void **)&e->ms));
+        ZN_TRY(zn_alloc_for("profile", sizeof(double) * steps, (void **)&e->ms));
         memset(e->ms, 0, sizeof(double) * steps);
     }
     e->needs = zn_needs_of_plan(&e->plan, &e->prepare);
@@ -207,23 +213,59 @@ zn_status zn_exec_new(zn_graph *g, zn_node *const *outputs, int count, const zn_
         e->needs.shared_scratch = zn_needs_round(most(e->needs.shared_scratch, options->bands->shared_scratch));
     }
     group(e);
-    ZN_TRY_DONE(zn_alloc_for("activations", zn_exec_activation_bytes(e), (void **)&e->block));
-    ZN_TRY_DONE(zn_alloc_for("choices of kernels", e->needs.prepared, (void **)&e->prepared));
+    ZN_TRY(zn_alloc_for("activations", zn_exec_activation_bytes(e), (void **)&e->block));
+    ZN_TRY(zn_alloc_for("choices of kernels", e->needs.prepared, (void **)&e->prepared));
     if (!options->packs)
-        ZN_TRY_DONE(zn_alloc_for("packed weights", e->needs.packed, (void **)&e->own_packed));
+        ZN_TRY(zn_alloc_for("packed weights", e->needs.packed, (void **)&e->own_packed));
     lay_out(e);
-    ZN_TRY_DONE(place(e, g));
-    if (options->device) {
+    return place(e, g);
+}
+
+static zn_exec *new_exec(const zn_exec_options *options)
+{
+    zn_exec *e = zn_calloc(1, sizeof *e);
+    if (!e)
+        return NULL;
+    e->options = *options;
+    e->prepare = (zn_prepare){ options->math, zn_device_flags(options->device), !options->training, options->whole,
+                               zn_pool_threads(options->pool) };
+    return e;
+}
+
+/* *marked: number of steps that turned out to have no kernel on the device. They are marked, and the executor has to be
+ * built again, because what they need depends on where they run. */
+static zn_status create(zn_graph *g, zn_node *const *outputs, int count, const zn_exec_options *options, int *marked,
+                        zn_exec **out)
+{
+    *marked = 0;
+    zn_exec *e = new_exec(options);
+    if (!e)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for an executor");
+    zn_status status = build(e, g, outputs, count);
+    if (status == ZN_OK && options->device) {
         zn_device_lock(options->device);
-        status = move_to_device(e);
+        *marked = mark_places(e);
+        status = *marked ? ZN_OK : move_to_device(e);
         zn_device_unlock(options->device);
-        ZN_TRY_DONE(status);
     }
-    *out = e;
-    return ZN_OK;
-done:
-    zn_exec_free(e);
+    if (status == ZN_OK && !*marked)
+        *out = e;
+    else
+        zn_exec_free(e);
     return status;
+}
+
+zn_status zn_exec_new(zn_graph *g, zn_node *const *outputs, int count, const zn_exec_options *options, zn_exec **out)
+{
+    *out = NULL;
+    ZN_TRY(zn_graph_status(g));
+    for (int i = 0; i < zn_graph_count(g); i++)
+        zn_graph_at(g, i)->on_host = false;
+    int marked;
+    do
+        ZN_TRY(create(g, outputs, count, options, &marked, out));
+    while (marked);
+    return ZN_OK;
 }
 
 void zn_exec_free(zn_exec *e)
@@ -238,6 +280,7 @@ void zn_exec_free(zn_exec *e)
     zn_free(e->refreshed_at);
     zn_free(e->group_end);
     zn_free(e->outputs);
+    zn_free(e->arrived);
     zn_free(e->ms);
     zn_free(e->block);
     zn_free(e->prepared);
@@ -270,22 +313,45 @@ static zn_status settle(zn_exec *e, const zn_node *n, bool look)
     return zn_device_wait(e->options.device);
 }
 
+/* A step that the CPU runs in an executor with a device. It is refreshed by itself, because the parameters that it reads
+ * arrive just before it. */
+static zn_status run_on_host(zn_exec *e, int step)
+{
+    zn_node *n = e->plan.steps[step];
+    const zn_launch_context c = context_of(e, step);
+    ZN_TRY(zn_mirror_fetch_sources(&e->mirror, n, e->options.training));
+    if (n->op->refresh && zn_needs_of(n, &e->prepare).refreshed)
+        n->op->refresh(n, c.prepared, c.refreshed, c.scratch);
+    n->op->run(n, &c);
+    zn_mirror_send_result(&e->mirror, n);
+    return ZN_OK;
+}
+
+static zn_status run_step(zn_exec *e, int step)
+{
+    zn_node *n = e->plan.steps[step];
+    if (e->options.device && on_host(e, step))
+        return run_on_host(e, step);
+    const zn_launch_context c = context_of(e, step);
+    if (e->group_end[step] && !e->options.device)
+        refresh_group(e, step);
+    n->op->run(n, &c);
+    return ZN_OK;
+}
+
 static zn_status run_steps(zn_exec *e, bool look)
 {
     double done = 0;
     zn_mirror_send(&e->mirror);
     for (int i = e->first; i < e->plan.step_count; i++) {
         zn_node *n = e->plan.steps[i];
-        const zn_launch_context c = context_of(e, i);
         const zn_exec_bands *bands = e->options.bands;
         const double start = e->ms ? zn_clock_ms() : 0;
         const bool runs = !bands || bands->before(bands->user, n);
         if (e->options.enter)
             e->options.enter(e->options.owner, n);
-        if (e->group_end[i])
-            refresh_group(e, i);
         if (runs)
-            n->op->run(n, &c);
+            ZN_TRY(run_step(e, i));
         if (bands)
             bands->after(bands->user, n);
         ZN_TRY(settle(e, n, look));
@@ -297,7 +363,9 @@ static zn_status run_steps(zn_exec *e, bool look)
         if (e->options.progress && e->options.progress(e->options.user, done / (e->total_flops + 1)))
             return ZN_FAIL(ZN_ECANCELLED, "cancelled");
     }
-    return zn_mirror_fetch(&e->mirror);
+    const bool resident = e->options.device && e->options.resident;
+    memset(e->arrived, !resident, (size_t)e->output_count);
+    return resident ? ZN_OK : zn_mirror_fetch(&e->mirror);
 }
 
 static zn_status run(zn_exec *e, bool look)
@@ -310,11 +378,27 @@ static zn_status run(zn_exec *e, bool look)
 
 zn_status zn_exec_run(zn_exec *e) { return run(e, false); }
 
+zn_status zn_exec_fetch(zn_exec *e, zn_node *const *nodes, int count)
+{
+    zn_device *d = e->options.device;
+    if (!d)
+        return ZN_OK;
+    zn_device_lock(d);
+    for (int i = 0; i < count; i++)
+        zn_device_fetch(d, nodes[i]->data, sizeof(float) * (size_t)zn_shape_count(nodes[i]->shape));
+    const zn_status status = zn_device_wait(d);
+    zn_device_unlock(d);
+    for (int i = 0; i < e->output_count; i++)
+        for (int k = 0; k < count; k++)
+            e->arrived[i] |= e->outputs[i] == nodes[k];
+    return status;
+}
+
 zn_status zn_exec_check_finite(zn_exec *e)
 {
     bool good = true;
     for (int i = 0; i < e->output_count; i++)
-        good &= finite(e->outputs[i]);
+        good &= !e->arrived[i] || finite(e->outputs[i]);
     if (good)
         return ZN_OK;
     for (int i = 0; i < e->plan.step_count; i++)
@@ -334,6 +418,14 @@ size_t zn_exec_activation_bytes(const zn_exec *e)
 }
 
 size_t zn_exec_prepared_bytes(const zn_exec *e) { return e->needs.prepared + e->needs.packed; }
+
+zn_exec_places zn_exec_count_places(const zn_exec *e)
+{
+    zn_exec_places places = { .steps = e->plan.step_count - e->first };
+    for (int i = e->first; i < e->plan.step_count && e->options.device; i++)
+        places.on_host += on_host(e, i);
+    return places;
+}
 
 double zn_exec_coarse(const zn_exec *e)
 {
@@ -362,7 +454,9 @@ zn_exec_row zn_exec_row_at(const zn_exec *e, int index)
     row.bytes = (double)sizeof(float) * (double)zn_shape_count(n->shape);
     for (int s = 0; s < n->source_count; s++)
         row.bytes += (double)sizeof(float) * (double)zn_shape_count(n->source[s]->shape);
+    const zn_prepare own = zn_prepare_of(n, &e->prepare);
     if (n->op->kernel)
-        row.kernel = n->op->kernel(n, &e->prepare);
+        row.kernel = n->op->kernel(n, &own);
+    row.copied = e->options.device && on_host(e, e->first + index) ? row.bytes : 0;
     return row;
 }

@@ -12,8 +12,9 @@
  * is not read again.
  *
  * With a device, zn_node.data is still a host address. A run copies the inputs to their device copies (twins) and
- * copies the outputs back (mirror.h). Nodes in between have a host address, but the host memory does not hold their
- * values. */
+ * copies the outputs back (mirror.h), unless `resident` is set. Nodes in between have a host address, but the host
+ * memory does not hold their values. A node for which the device has no kernel runs on the CPU, with copies of what it
+ * reads and of its result. */
 #ifndef ZN_EXEC_H
 #define ZN_EXEC_H
 
@@ -38,6 +39,7 @@ typedef struct zn_exec_options {
     zn_math math;
     bool whole;    /* the graph is never divided into tiles, so results need not match those of tiles bit by bit */
     bool training; /* parameters change between runs: pack weights in every run */
+    bool resident; /* outputs stay on the device until zn_exec_fetch is called */
     bool profile;
     const zn_exec_bands *bands; /* borrowed; NULL: every run computes all rows */
     zn_progress_fn progress;    /* called after each node; may be NULL */
@@ -46,8 +48,8 @@ typedef struct zn_exec_options {
     void *owner;
 } zn_exec_options;
 
-/* Parameters must have data; a device gets a copy of their current values. It is an error if the device has no kernel
- * for a node. Inputs without data get zeroed memory. Inputs with data are used in place. */
+/* Parameters must have data; a device gets a copy of their current values. Inputs without data get zeroed memory. Inputs
+ * with data are used in place. */
 ZN_MUST_USE zn_status zn_exec_new(zn_graph *g, zn_node *const *outputs, int count, const zn_exec_options *options,
                                   zn_exec **out);
 void zn_exec_free(zn_exec *e);
@@ -55,8 +57,12 @@ void zn_exec_free(zn_exec *e);
 /* Returns ZN_OK, ZN_ECANCELLED or an error of the device. */
 ZN_MUST_USE zn_status zn_exec_run(zn_exec *e);
 
-/* ZN_OK, or ZN_ENUMERIC with the name of the first stage whose result holds NaN or infinity. If all outputs are finite,
- * it only reads the outputs. Otherwise it runs the graph again and checks every stage. */
+/* Copies nodes that are outputs from the device to their host memory, for executors with `resident`. Does nothing
+ * without a device. */
+ZN_MUST_USE zn_status zn_exec_fetch(zn_exec *e, zn_node *const *nodes, int count);
+
+/* ZN_OK, or ZN_ENUMERIC with the name of the first stage whose result holds NaN or infinity. If all outputs that are in
+ * host memory are finite, it only reads these. Otherwise it runs the graph again and checks every stage. */
 ZN_MUST_USE zn_status zn_exec_check_finite(zn_exec *e);
 
 /* Bytes of activations and scratch; bytes of prepared data and packed weights, shared or not. */
@@ -66,6 +72,12 @@ size_t zn_exec_prepared_bytes(const zn_exec *e);
 /* Share of the operations that use less precision than fp32, 0 to 1. Counts operations of the direct algorithm.
  */
 double zn_exec_coarse(const zn_exec *e);
+
+/* Steps of a run, and those of them that the CPU runs because the device has no kernel for them. */
+typedef struct zn_exec_places {
+    int steps, on_host;
+} zn_exec_places;
+zn_exec_places zn_exec_count_places(const zn_exec *e);
 
 /* Memory that zn_exec_new would need, without allocating it: activations + scratch for a pool of p->threads threads,
  * and prepared data + packed weights. */
@@ -77,6 +89,7 @@ typedef struct zn_exec_row {
     const zn_node *node;
     const char *kernel;
     double ms, flops, flops_done, slots, bytes;
+    double copied; /* bytes copied to and from the device because the CPU ran the node */
 } zn_exec_row;
 int zn_exec_rows(const zn_exec *e);
 zn_exec_row zn_exec_row_at(const zn_exec *e, int index);

@@ -62,6 +62,7 @@ struct zn_node {
     size_t attribute_size;
     bool constant;           /* computed from parameters alone */
     bool placed;             /* an output whose memory the owner provides: the plan does not move it */
+    bool on_host;            /* runs on the CPU although the executor has a device, which has no kernel for it */
     int64_t whole_rows;      /* height of the whole feature map if shape may be that of one band; else 0 */
     zn_layout layout;        /* parameters */
     zn_role role;            /* parameters */
@@ -86,7 +87,7 @@ typedef struct zn_launch_context {
 typedef struct zn_prepare {
     zn_math math;
     uint32_t cpu;             /* features of the CPU, or of the device that runs the graph (zn_device_flags) */
-    bool constant_parameters; /* weights may be packed once */
+    bool constant_parameters; /* weights may be packed once; nodes computed from parameters alone run once, on the CPU */
     bool whole;               /* the graph is complete, not one tile of a larger graph */
     int threads;
 } zn_prepare;

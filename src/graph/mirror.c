@@ -87,10 +87,10 @@ static zn_status add_sources(zn_mirror *m, const zn_plan *plan, const zn_node *n
     return ZN_OK;
 }
 
-zn_status zn_mirror_make(zn_mirror *m, zn_device *d, const zn_plan *plan, zn_node *const *outputs, int count)
+zn_status zn_mirror_make(zn_mirror *m, zn_device *d, const zn_plan *plan, int first, zn_node *const *outputs, int count)
 {
     *m = (zn_mirror){ .device = d };
-    for (int i = plan->constant_count; i < plan->step_count; i++)
+    for (int i = first; i < plan->step_count; i++)
         ZN_TRY(add_sources(m, plan, plan->steps[i]));
     for (int i = 0; i < count; i++)
         ZN_TRY(add_output(m, outputs[i]));
@@ -127,4 +127,19 @@ zn_status zn_mirror_fetch(const zn_mirror *m)
     for (size_t i = 0; i < m->output_count; i++)
         zn_device_fetch(m->device, m->outputs[i]->data, bytes_of(m->outputs[i]));
     return zn_device_wait(m->device);
+}
+
+zn_status zn_mirror_fetch_sources(const zn_mirror *m, const zn_node *n, bool parameters)
+{
+    for (int i = 0; i < n->source_count; i++) {
+        const zn_node *source = n->source[i];
+        if (source->data && (parameters || !zn_is_constant(source)))
+            zn_device_fetch(m->device, source->data, bytes_of(source));
+    }
+    return zn_device_wait(m->device);
+}
+
+void zn_mirror_send_result(const zn_mirror *m, const zn_node *n)
+{
+    zn_device_send(m->device, n->data, bytes_of(n));
 }

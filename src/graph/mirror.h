@@ -15,9 +15,10 @@ typedef struct zn_mirror {
 } zn_mirror;
 
 /* Inputs and outputs in the plan's block move to host memory of their own that copies to the device fastest. Parameters
- * and memory that the owner provided stay in place and get twins. Parameters are sent. */
-ZN_MUST_USE zn_status zn_mirror_make(zn_mirror *m, zn_device *d, const zn_plan *plan, zn_node *const *outputs,
-                                     int count);
+ * and memory that the owner provided stay in place and get twins. Parameters that steps from `first` on read are sent.
+ */
+ZN_MUST_USE zn_status zn_mirror_make(zn_mirror *m, zn_device *d, const zn_plan *plan, int first,
+                                     zn_node *const *outputs, int count);
 /* Makes a twin for a block of the executor's memory. `send`: also copies its content. */
 ZN_MUST_USE zn_status zn_mirror_block(zn_mirror *m, const void *host, size_t bytes, bool send);
 /* Sends the constants that the CPU has computed, and waits until all transfers are complete. */
@@ -27,5 +28,10 @@ void zn_mirror_free(zn_mirror *m);
 void zn_mirror_send(const zn_mirror *m);
 /* Returns when the outputs have arrived in host memory. */
 ZN_MUST_USE zn_status zn_mirror_fetch(const zn_mirror *m);
+
+/* For a step that the CPU runs: fetches what it reads, and returns when that has arrived; sends its result.
+ * `parameters`: the parameters change on the device, so they are fetched too. */
+ZN_MUST_USE zn_status zn_mirror_fetch_sources(const zn_mirror *m, const zn_node *n, bool parameters);
+void zn_mirror_send_result(const zn_mirror *m, const zn_node *n);
 
 #endif

@@ -9,10 +9,15 @@ enum { ALIGN = 64 };
 
 size_t zn_needs_round(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
 
+bool zn_runs_on_host(const zn_node *n, const zn_prepare *p)
+{
+    return !(p->cpu & ZN_CPU_CUDA) || n->on_host || (n->constant && p->constant_parameters);
+}
+
 zn_prepare zn_prepare_of(const zn_node *n, const zn_prepare *p)
 {
     zn_prepare own = *p;
-    if (n->constant && own.cpu & ZN_CPU_CUDA)
+    if (own.cpu & ZN_CPU_CUDA && zn_runs_on_host(n, p))
         own.cpu = zn_cpu_flags();
     return own;
 }

@@ -178,26 +178,29 @@ static void learners_clip_and_average(void **state)
     zn_learner l;
     zn_pool *pool;
     assert_int_equal(zn_pool_new(1, &pool), ZN_OK);
-    assert_int_equal(zn_learner_new(&l, list, 1, &(zn_optim_options){ .kind = ZN_SGD, .lr = 1 }, true, 1), ZN_OK);
+    const zn_learner_options options = {
+        .optim = { .kind = ZN_SGD, .lr = 1 }, .average = true, .parts = 1, .pool = pool
+    };
+    assert_int_equal(zn_learner_new(&l, list, 1, &options), ZN_OK);
     l.gradients[0] = &gradient;
     const zn_learner_step s = { .lr = 0.1, .average = 0.999 };
     double average = 1;
     for (int step = 0; step < 2; step++) {
         zn_learner_gather(&l, 0, 1);
         assert_int_equal(zn_learner_clip(&l, 1), ZN_OK);
-        zn_learner_update(&l, pool, &s);
+        assert_int_equal(zn_learner_update(&l, &s), ZN_OK);
         const double keep = (1.0 + step) / (10.0 + step);
         average = keep * average + (1 - keep) * (0.9 - 0.1 * step);
     }
     assert_true(fabs((double)w - 0.8) < 1e-5 && fabs((double)l.ema[0][0] - average) < 1e-5);
     const float before = w;
-    zn_learner_swap(&l);
+    assert_int_equal(zn_learner_swap(&l), ZN_OK);
     assert_true(fabs((double)w - average) < 1e-5);
-    zn_learner_swap(&l);
+    assert_int_equal(zn_learner_swap(&l), ZN_OK);
     assert_true(w == before);
     zn_learner_gather(&l, 0, 1);
     assert_int_equal(zn_learner_clip(&l, 1), ZN_OK);
-    zn_learner_update(&l, pool, &(zn_learner_step){ .lr = 0.1, .average = 0.75, .steady = true }); /* 0.25 otherwise */
+    assert_int_equal(zn_learner_update(&l, &(zn_learner_step){ .lr = 0.1, .average = 0.75, .steady = true }), ZN_OK); /* 0.25 otherwise */
     assert_true(fabs((double)l.ema[0][0] - (0.75 * average + 0.25 * 0.7)) < 1e-5);
     g = INFINITY;
     zn_learner_gather(&l, 0, 1);
@@ -216,12 +219,12 @@ static void a_discriminator_learns(void **state)
     zn_pool *pool;
     zn_discriminator *d;
     assert_int_equal(zn_pool_new(2, &pool), ZN_OK);
-    assert_int_equal(zn_discriminator_new(ZN_SHAPE(2, SIDE, SIDE, 3), &r, pool, 1, &d), ZN_OK);
+    assert_int_equal(zn_discriminator_new(ZN_SHAPE(2, SIDE, SIDE, 3), &r, &(zn_learner_options){ .parts = 1, .pool = pool }, &d), ZN_OK);
     double first = 0;
     for (int step = 0; step < 30; step++) {
         assert_int_equal(zn_discriminator_look(d, real, fake, 0, 1), ZN_OK);
         assert_int_equal(zn_learner_clip(&d->learner, r.clip), ZN_OK);
-        zn_discriminator_learn(d);
+        assert_int_equal(zn_discriminator_learn(d), ZN_OK);
         first = step ? first : d->value;
     }
     if (!(first > 1 && d->value < 0.5))

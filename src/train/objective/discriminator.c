@@ -24,7 +24,7 @@ static zn_node *hinge(zn_node *real, zn_node *fake)
     return zn_add(zn_mean(zn_relu(zn_sub(one, real))), zn_mean(zn_relu(zn_add(one, fake))));
 }
 
-static zn_status build(zn_discriminator *d, zn_shape shape, int parts)
+static zn_status build(zn_discriminator *d, zn_shape shape, zn_learner_options learning)
 {
     enum { MAX = 16 };
     const zn_model_parameter *list[MAX];
@@ -44,23 +44,27 @@ static zn_status build(zn_discriminator *d, zn_shape shape, int parts)
         const zn_model_parameter *p = list[i] = &d->parameters.list[i];
         wrt[i] = zn_graph_parameter(d->graph, p->name, p->shape, p->layout);
     }
-    const zn_optim_options adam = { .kind = ZN_ADAM, .lr = (float)d->recipe->lr, .beta1 = 0.5f, .beta2 = 0.99f };
-    ZN_TRY(zn_learner_new(&d->learner, list, count, &adam, false, parts));
+    learning.average = false;
+    learning.optim =
+        (zn_optim_options){ .kind = ZN_ADAM, .lr = (float)d->recipe->lr, .beta1 = 0.5f, .beta2 = 0.99f };
+    ZN_TRY(zn_learner_new(&d->learner, list, count, &learning));
     ZN_TRY(zn_graph_differentiate(d->graph, d->loss, NULL, wrt, count, d->learner.gradients));
     memcpy(outputs + 1, d->learner.gradients, sizeof *outputs * (size_t)count);
     zn_graph_fuse(d->graph, outputs, count + 1);
-    return zn_exec_new(d->graph, outputs, count + 1, &(zn_exec_options){ .pool = d->pool, .training = true }, &d->exec);
+    const zn_exec_options options = {
+        .pool = learning.pool, .device = learning.device, .training = true, .resident = true
+    };
+    return zn_exec_new(d->graph, outputs, count + 1, &options, &d->exec);
 }
 
-zn_status zn_discriminator_new(zn_shape shape, const zn_recipe *recipe, zn_pool *pool, int parts,
+zn_status zn_discriminator_new(zn_shape shape, const zn_recipe *recipe, const zn_learner_options *options,
                                zn_discriminator **out)
 {
     zn_discriminator *d = *out = zn_calloc(1, sizeof *d);
     if (!d)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a discriminator");
     d->recipe = recipe;
-    d->pool = pool;
-    const zn_status status = build(d, shape, parts);
+    const zn_status status = build(d, shape, *options);
     if (status != ZN_OK) {
         zn_discriminator_free(d);
         *out = NULL;
@@ -85,13 +89,14 @@ zn_status zn_discriminator_look(zn_discriminator *d, const float *real, const fl
     memcpy(d->real->data, real, bytes);
     memcpy(d->fake->data, fake, bytes);
     ZN_TRY(zn_exec_run(d->exec));
+    ZN_TRY(zn_exec_fetch(d->exec, &d->loss, 1));
     ZN_TRY(zn_exec_check_finite(d->exec));
     zn_learner_gather(&d->learner, part, of);
     d->value = (part ? d->value : 0) + (double)d->loss->data[0] / of;
     return ZN_OK;
 }
 
-void zn_discriminator_learn(zn_discriminator *d)
+zn_status zn_discriminator_learn(zn_discriminator *d)
 {
-    zn_learner_update(&d->learner, d->pool, &(zn_learner_step){ .lr = d->recipe->lr });
+    return zn_learner_update(&d->learner, &(zn_learner_step){ .lr = d->recipe->lr });
 }

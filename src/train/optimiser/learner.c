@@ -3,6 +3,9 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "kernels/kernels.h"
+#include "kernels/optim.h"
+#include "ops/ops.h"
 
 #include <math.h>
 #include <string.h>
@@ -63,6 +66,13 @@ void zn_parameters_free(zn_parameters *p)
 
 /* ---- learners ---- */
 
+enum { GRAIN = 1 << 14 };
+
+static void launch(const zn_learner *l, zn_body body, int64_t units, int64_t grain, const void *args)
+{
+    zn_launch(&(zn_launch_context){ .pool = l->options.pool, .device = l->options.device }, body, units, grain, args);
+}
+
 static zn_status copy_parameters(zn_learner *l)
 {
     l->ema = zn_calloc((size_t)l->count + 1, sizeof *l->ema);
@@ -79,40 +89,134 @@ static zn_status copy_parameters(zn_learner *l)
 /* Sums of 1, 2, 4, ... parts wait for their like: one level for each bit of the number of parts. */
 static zn_status make_tree(zn_learner *l)
 {
-    int levels = 0;
-    while (l->parts >> levels)
-        levels++;
-    ZN_TRY(zn_alloc_for("gradients", sizeof(float) * (size_t)(l->total * levels), (void **)&l->tree));
+    while (l->options.parts >> l->levels)
+        l->levels++;
+    ZN_TRY(zn_alloc_for("gradients", sizeof(float) * (size_t)(l->total * l->levels), (void **)&l->tree));
     float *at = l->tree;
     for (int i = 0; i < l->count; at += l->counts[i++])
         l->sums[i] = at;
     return ZN_OK;
 }
 
-static zn_status prepare(zn_learner *l, const zn_optim_options *options, bool average)
+/* Calls `use` for every buffer of the state, and for the buffers that only a step uses if `all`, until it fails. */
+static zn_status for_each_buffer(const zn_learner *l, bool all, zn_status (*use)(void *user, void *host, size_t bytes),
+                                 void *user)
+{
+    const size_t total = sizeof(float) * (size_t)l->total;
+    const struct {
+        void *host;
+        size_t bytes;
+    } flat[] = { { l->optim.m, total },
+                 { l->optim.v, total },
+                 { l->optim.v_max, total },
+                 { all ? l->tree : NULL, total * (size_t)l->levels },
+                 { all ? l->squares : NULL, sizeof *l->squares * (size_t)l->blocks },
+                 { all ? l->flags : NULL, sizeof *l->flags * (size_t)l->blocks } };
+    for (size_t i = 0; i < sizeof flat / sizeof *flat; i++)
+        if (flat[i].host)
+            ZN_TRY(use(user, flat[i].host, flat[i].bytes));
+    for (int i = 0; i < l->count; i++) {
+        const size_t bytes = sizeof(float) * (size_t)l->counts[i];
+        ZN_TRY(use(user, l->parameters[i]->data, bytes));
+        if (l->ema)
+            ZN_TRY(use(user, l->ema[i], bytes));
+    }
+    return ZN_OK;
+}
+
+static zn_status add_twin(void *learner, void *host, size_t bytes)
+{
+    zn_learner *l = learner;
+    ZN_TRY(zn_device_twin(l->options.device, host, bytes));
+    l->twins++;
+    return ZN_OK;
+}
+
+/* Buffers come in the order in which they got their twins; the last ones may never have. */
+static zn_status drop_twin(void *learner, void *host, size_t bytes)
+{
+    zn_learner *l = learner;
+    (void)bytes;
+    if (l->twins-- > 0)
+        zn_device_drop(l->options.device, host);
+    return ZN_OK;
+}
+
+static zn_status send(void *learner, void *host, size_t bytes)
+{
+    zn_device_send(((const zn_learner *)learner)->options.device, host, bytes);
+    return ZN_OK;
+}
+
+static zn_status fetch(void *learner, void *host, size_t bytes)
+{
+    zn_device_fetch(((const zn_learner *)learner)->options.device, host, bytes);
+    return ZN_OK;
+}
+
+typedef zn_status copy_fn(void *learner, void *host, size_t bytes);
+
+static zn_status copy_state(const zn_learner *l, copy_fn *copy, bool sums)
+{
+    zn_device *d = l->options.device;
+    void *user = (void *)(uintptr_t)l;
+    if (!d)
+        return ZN_OK;
+    zn_device_lock(d);
+    zn_status status =
+        sums ? copy(user, l->tree, sizeof *l->tree * (size_t)l->total) : for_each_buffer(l, false, copy, user);
+    if (status == ZN_OK)
+        status = zn_device_wait(d);
+    zn_device_unlock(d);
+    return status;
+}
+
+zn_status zn_learner_fetch(const zn_learner *l) { return copy_state(l, fetch, false); }
+zn_status zn_learner_send(const zn_learner *l) { return copy_state(l, send, false); }
+zn_status zn_learner_fetch_sums(const zn_learner *l) { return copy_state(l, fetch, true); }
+zn_status zn_learner_send_sums(const zn_learner *l) { return copy_state(l, send, true); }
+
+static zn_status move_to_device(zn_learner *l)
+{
+    if (!l->options.device)
+        return ZN_OK;
+    zn_device_lock(l->options.device);
+    const zn_status status = for_each_buffer(l, true, add_twin, l);
+    zn_device_unlock(l->options.device);
+    ZN_TRY(status);
+    return zn_learner_send(l);
+}
+
+static zn_status prepare(zn_learner *l)
 {
     if (!l->parameters || !l->gradients || !l->counts || !l->sums)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for training");
-    for (int i = 0; i < l->count; i++)
+    for (int i = 0; i < l->count; i++) {
         l->total += l->counts[i] = zn_shape_count(l->parameters[i]->shape);
-    ZN_TRY(zn_optim_new(&l->optim, l->total, options));
+        l->blocks += zn_reduce_blocks(l->counts[i]);
+        l->extreme |= zn_any_extreme(l->parameters[i]->data, l->counts[i]);
+    }
+    ZN_TRY(zn_optim_new(&l->optim, l->total, &l->options.optim));
+    l->optim.device = l->options.device;
     ZN_TRY(make_tree(l));
-    return average ? copy_parameters(l) : ZN_OK;
+    ZN_TRY(zn_alloc_for("training", sizeof *l->squares * (size_t)l->blocks, (void **)&l->squares));
+    ZN_TRY(zn_alloc_for("training", sizeof *l->flags * (size_t)l->blocks, (void **)&l->flags));
+    if (l->options.average)
+        ZN_TRY(copy_parameters(l));
+    return move_to_device(l);
 }
 
 zn_status zn_learner_new(zn_learner *l, const zn_model_parameter *const *parameters, int count,
-                         const zn_optim_options *options, bool average, int parts)
+                         const zn_learner_options *options)
 {
-    *l = (zn_learner){ .count = count, .parts = parts };
+    *l = (zn_learner){ .options = *options, .count = count };
     l->parameters = zn_calloc((size_t)count + 1, sizeof *l->parameters);
     l->gradients = zn_calloc((size_t)count + 1, sizeof *l->gradients);
     l->counts = zn_calloc((size_t)count + 1, sizeof *l->counts);
     l->sums = zn_calloc((size_t)count + 1, sizeof *l->sums);
     if (l->parameters)
         memcpy(l->parameters, parameters, sizeof *parameters * (size_t)count);
-    const zn_status status = prepare(l, options, average);
-    for (int i = 0; i < count && status == ZN_OK; i++)
-        l->extreme |= zn_any_extreme(parameters[i]->data, l->counts[i]);
+    const zn_status status = prepare(l);
     if (status != ZN_OK)
         zn_learner_free(l);
     return status;
@@ -120,11 +224,18 @@ zn_status zn_learner_new(zn_learner *l, const zn_model_parameter *const *paramet
 
 void zn_learner_free(zn_learner *l)
 {
+    if (l->twins) {
+        zn_device_lock(l->options.device);
+        (void)!for_each_buffer(l, true, drop_twin, l);
+        zn_device_unlock(l->options.device);
+    }
     for (int i = 0; l->ema && i < l->count; i++)
         zn_free(l->ema[i]);
     zn_free(l->ema);
     zn_free(l->sums);
     zn_free(l->tree);
+    zn_free(l->squares);
+    zn_free(l->flags);
     zn_optim_free(&l->optim);
     zn_free(l->parameters);
     zn_free(l->gradients);
@@ -136,25 +247,26 @@ void zn_learner_free(zn_learner *l)
 static void join_levels(zn_learner *l)
 {
     const float *from = l->tree + --l->waiting * l->total;
-    float *to = l->tree + (l->waiting - 1) * l->total;
-    for (int64_t k = 0; k < l->total; k++)
-        to[k] += from[k];
+    const zn_unary_args a = { .x = from, .y = l->tree + (l->waiting - 1) * l->total };
+    launch(l, zn_k_accumulate, l->total, GRAIN, &a);
 }
 
 void zn_learner_gather(zn_learner *l, int part, int of)
 {
-    const float scale = 1.0f / (float)of;
+    zn_device_lock(l->options.device);
     l->waiting = part ? l->waiting : 0;
     float *to = l->tree + l->waiting++ * l->total;
-    for (int i = 0; i < l->count; i++) {
-        const float *g = l->gradients[i] ? l->gradients[i]->data : NULL;
-        for (int64_t k = 0; k < l->counts[i]; k++)
-            *to++ = g ? scale * g[k] : 0;
+    for (int i = 0; i < l->count; to += l->counts[i++]) {
+        zn_unary_args a = { .y = to, .a = 0 };
+        if (l->gradients[i])
+            a = (zn_unary_args){ .x = l->gradients[i]->data, .y = to, .a = 1.0f / (float)of };
+        launch(l, l->gradients[i] ? zn_k_scale : zn_k_fill, l->counts[i], GRAIN, &a);
     }
     for (int done = part + 1; done % 2 == 0; done /= 2)
         join_levels(l);
-    while (part + 1 == l->parts && l->waiting > 1)
+    while (part + 1 == l->options.parts && l->waiting > 1)
         join_levels(l);
+    zn_device_unlock(l->options.device);
 }
 
 static void set_factor(zn_optim_tensor *rule, double factor)
@@ -188,43 +300,102 @@ bool zn_any_extreme(const float *values, int64_t count)
     return extreme != 0;
 }
 
-zn_status zn_learner_clip(zn_learner *l, double limit)
+static zn_status name_the_extreme(const zn_learner *l)
 {
-    const double norm = zn_clip_norm(l->sums, l->counts, l->count, limit > 0 ? limit : INFINITY);
-    l->extreme |= !(norm < (double)extreme_from) && !(limit > 0 && limit < (double)extreme_from);
-    for (int i = 0; i < l->count && !isfinite(norm); i++)
+    for (int i = 0; i < l->count; i++)
         for (int64_t k = 0; k < l->counts[i]; k++)
             if (!isfinite(l->sums[i][k]))
                 return ZN_FAIL(ZN_ENUMERIC, "the gradient of '%s' holds NaN or infinity", l->parameters[i]->name);
     return ZN_OK;
 }
 
-void zn_learner_update(zn_learner *l, zn_pool *pool, const zn_learner_step *s)
+/* zn_clip_norm on the device. Sums of squares of blocks come back; the host adds them in order. */
+static zn_status clip_on_device(zn_learner *l, double limit, double *norm)
 {
-    zn_optim_begin(&l->optim, (float)s->lr);
-    for (int i = 0; i < l->count; i++) {
-        const zn_optim_tensor rule = zn_parameter_rule(l->parameters[i], s);
-        if (l->gradients[i])
-            zn_optim_update(&l->optim, pool, l->parameters[i]->data, l->sums[i], l->counts[i], &rule);
+    zn_device *d = l->options.device;
+    const zn_square_sums_args a = { .x = l->tree, .y = l->squares, .count = l->total };
+    const int64_t blocks = zn_reduce_blocks(l->total);
+    double sum = 0;
+    launch(l, zn_k_square_sums, blocks, 1, &a);
+    zn_device_fetch(d, l->squares, sizeof *l->squares * (size_t)blocks);
+    ZN_TRY(zn_device_wait(d));
+    for (int64_t i = 0; i < blocks; i++)
+        sum += l->squares[i];
+    *norm = sqrt(sum);
+    const double factor = limit / (*norm + 1e-6);
+    if (factor < 1)
+        launch(l, zn_k_scale, l->total, GRAIN, &(zn_unary_args){ .x = l->tree, .y = l->tree, .a = (float)factor });
+    if (isfinite(*norm))
+        return ZN_OK;
+    zn_device_fetch(d, l->tree, sizeof *l->tree * (size_t)l->total);
+    return zn_device_wait(d);
+}
+
+zn_status zn_learner_clip(zn_learner *l, double limit)
+{
+    const double least = limit > 0 ? limit : INFINITY;
+    double norm;
+    if (l->options.device) {
+        zn_device_lock(l->options.device);
+        const zn_status status = clip_on_device(l, least, &norm);
+        zn_device_unlock(l->options.device);
+        ZN_TRY(status);
+    } else {
+        norm = zn_clip_norm(l->sums, l->counts, l->count, least);
     }
-    const double done = (double)(l->optim.step - 1), settled = (1 + done) / (10 + done);
-    const float keep = (float)(s->steady || s->average < settled ? s->average : settled);
+    l->extreme |= !(norm < (double)extreme_from) && !(limit > 0 && limit < (double)extreme_from);
+    return isfinite(norm) ? ZN_OK : name_the_extreme(l);
+}
+
+/* Averages the learned parameters and looks for extreme values among them. */
+static zn_status average(zn_learner *l, float keep)
+{
+    float *flag = l->flags;
     for (int i = 0; i < l->count; i++) {
         if (!l->gradients[i]) /* the mean of equal values is rounded too */
             continue;
         const float *w = l->parameters[i]->data;
-        for (int64_t k = 0; l->ema && k < l->counts[i]; k++)
-            l->ema[i][k] = keep * l->ema[i][k] + (1 - keep) * w[k];
-        l->extreme |= zn_any_extreme(w, l->counts[i]);
+        const int64_t blocks = zn_reduce_blocks(l->counts[i]);
+        if (l->ema)
+            launch(l, zn_k_average, l->counts[i], GRAIN, &(zn_average_args){ .average = l->ema[i], .w = w, .keep = keep });
+        launch(l, zn_k_any_extreme, blocks, 1,
+               &(zn_extreme_args){ .x = w, .y = flag, .count = l->counts[i], .limit = extreme_from });
+        flag += blocks;
     }
+    if (l->options.device) {
+        zn_device_fetch(l->options.device, l->flags, sizeof *l->flags * (size_t)(flag - l->flags));
+        ZN_TRY(zn_device_wait(l->options.device));
+    }
+    for (const float *f = l->flags; f < flag; f++)
+        l->extreme |= *f != 0;
+    return ZN_OK;
 }
 
-void zn_learner_swap(zn_learner *l)
+zn_status zn_learner_update(zn_learner *l, const zn_learner_step *s)
+{
+    zn_device_lock(l->options.device);
+    zn_optim_begin(&l->optim, (float)s->lr);
+    for (int i = 0; i < l->count; i++) {
+        const zn_optim_tensor rule = zn_parameter_rule(l->parameters[i], s);
+        if (l->gradients[i])
+            zn_optim_update(&l->optim, l->options.pool, l->parameters[i]->data, l->sums[i], l->counts[i], &rule);
+    }
+    const double done = (double)(l->optim.step - 1), settled = (1 + done) / (10 + done);
+    const zn_status status = average(l, (float)(s->steady || s->average < settled ? s->average : settled));
+    zn_device_unlock(l->options.device);
+    return status;
+}
+
+static void swap_averages(zn_learner *l)
 {
     for (int i = 0; l->ema && i < l->count; i++)
-        for (int64_t k = 0; k < l->counts[i]; k++) {
-            const float w = l->parameters[i]->data[k];
-            l->parameters[i]->data[k] = l->ema[i][k];
-            l->ema[i][k] = w;
-        }
+        launch(l, zn_k_swap, l->counts[i], GRAIN, &(zn_swap_args){ .x = l->parameters[i]->data, .y = l->ema[i] });
+}
+
+zn_status zn_learner_swap(zn_learner *l)
+{
+    zn_device_lock(l->options.device);
+    swap_averages(l);
+    zn_device_unlock(l->options.device);
+    return zn_learner_fetch(l);
 }

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "kernels/optim.h"
+#include "ops/ops.h"
 
 #include <assert.h>
 #include <math.h>
@@ -40,6 +41,11 @@ void zn_optim_begin(zn_optim *o, float lr)
     o->lr = lr < 0 ? o->options.lr : lr;
 }
 
+static void launch(const zn_optim *o, zn_pool *pool, zn_body body, int64_t count, const void *args)
+{
+    zn_launch(&(zn_launch_context){ .pool = pool, .device = o->device }, body, count, GRAIN, args);
+}
+
 static float *at(const zn_optim *o, float *moments) { return moments ? moments + o->used : NULL; }
 
 static void adam(const zn_optim *o, zn_pool *pool, float *w, const float *g, int64_t count, float lr, float decay)
@@ -59,7 +65,7 @@ static void adam(const zn_optim *o, zn_pool *pool, float *w, const float *g, int
                              .penalty = k->kind == ZN_ADAMW ? 0 : decay,
                              .correction1 = (float)c1,
                              .correction2 = (float)c2 };
-    zn_pool_run(pool, count, GRAIN, zn_k_adam, &a, NULL, 0);
+    launch(o, pool, zn_k_adam, count, &a);
 }
 
 void zn_optim_update(zn_optim *o, zn_pool *pool, float *w, const float *g, int64_t count, const zn_optim_tensor *tensor)
@@ -77,7 +83,7 @@ void zn_optim_update(zn_optim *o, zn_pool *pool, float *w, const float *g, int64
                                 .momentum = k->momentum,
                                 .penalty = decay,
                                 .nesterov = k->nesterov };
-        zn_pool_run(pool, count, GRAIN, zn_k_sgd, &a, NULL, 0);
+        launch(o, pool, zn_k_sgd, count, &a);
     } else {
         adam(o, pool, w, g, count, lr, decay);
     }

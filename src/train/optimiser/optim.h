@@ -10,6 +10,7 @@
 #define ZN_OPTIM_H
 
 #include "base/threads.h"
+#include "kernels/device.h"
 
 #include <stdbool.h>
 
@@ -36,6 +37,7 @@ typedef struct zn_optim {
     int64_t step, used, total;
     float lr;             /* of this step */
     float *m, *v, *v_max; /* [total]; NULL where the kind has none */
+    zn_device *device;    /* has copies of all that an update touches, and updates these; NULL: the CPU */
 } zn_optim;
 
 /* What is special about one tensor. Zero: nothing. */

@@ -117,8 +117,22 @@ static bool finite(const float *values, int64_t count)
     return good;
 }
 
+/* The state in host memory is the device's; and the other way round. */
+static zn_status fetch_state(const zn_trainer *t)
+{
+    ZN_TRY(zn_learner_fetch(&t->learner));
+    return t->discriminator ? zn_learner_fetch(&t->discriminator->learner) : ZN_OK;
+}
+
+static zn_status send_state(const zn_trainer *t)
+{
+    ZN_TRY(zn_learner_send(&t->learner));
+    return t->discriminator ? zn_learner_send(&t->discriminator->learner) : ZN_OK;
+}
+
 zn_status zn_trainer_check_finite(const zn_trainer *t)
 {
+    ZN_TRY(fetch_state(t));
     part parts[MAX_PARTS];
     const int count = parts_of(t, parts);
     for (int k = 0; k < count; k++) {
@@ -162,20 +176,23 @@ zn_status zn_trainer_remember(zn_trainer *t)
     if (!t->before)
         ZN_TRY(zn_alloc_for("the state before a step", sizeof(float) * (size_t)move_state(t, NULL, false),
                             (void **)&t->before));
+    ZN_TRY(fetch_state(t));
     move_state(t, t->before, false);
     return ZN_OK;
 }
 
-void zn_trainer_go_back(zn_trainer *t)
+zn_status zn_trainer_go_back(zn_trainer *t)
 {
     move_state(t, t->before, true);
     t->learner.optim.step = t->step;
     if (t->discriminator)
         t->discriminator->learner.optim.step = zn_trainer_judged(t);
+    return send_state(t);
 }
 
 zn_status zn_checkpoint_write(const char *path, const zn_trainer *t)
 {
+    ZN_TRY(fetch_state(t));
     part parts[MAX_PARTS];
     char step[32], stage[32];
     snprintf(step, sizeof step, "%lld", (long long)t->step);
@@ -186,6 +203,7 @@ zn_status zn_checkpoint_write(const char *path, const zn_trainer *t)
 
 zn_status zn_trainer_export(const char *path, const zn_trainer *t)
 {
+    ZN_TRY(fetch_state(t));
     const part weights[] = {
         { .parameters = t->rest, .count = t->rest_count, .prefix = "" },
         { .parameters = t->learner.parameters,
@@ -276,6 +294,7 @@ zn_status zn_checkpoint_read(const char *path, zn_trainer *t)
         t->step = t->learner.optim.step = step;
         if (t->discriminator) /* it joins late */
             t->discriminator->learner.optim.step = zn_trainer_judged(t);
+        status = send_state(t);
     }
     zn_weights_close(w);
     return status == ZN_OK ? ZN_OK : zn_fail_in_file(status, path);

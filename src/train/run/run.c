@@ -51,6 +51,7 @@ static zn_status enter_stage(zn_run *r, int stage)
                                    .teacher = r->teacher,
                                    .recipe = &s->recipe,
                                    .pool = r->pool,
+                                   .device = r->device,
                                    .goal = s->goal,
                                    .batch = batch,
                                    .parts = parts,
@@ -67,19 +68,21 @@ static zn_status enter_stage(zn_run *r, int stage)
                                      .goal = s->goal,
                                      .size = s->recipe.size,
                                      .batch = batch,
-                                     .pool = r->pool };
+                                     .pool = r->pool,
+                                     .device = r->device };
     return zn_yardstick_new(&y, &r->yardstick);
 }
 
 /* The next stage goes on from the averaged weights. */
-static void leave_stage(zn_run *r)
+static zn_status leave_stage(zn_run *r)
 {
     if (r->trainer)
-        zn_learner_swap(&r->trainer->learner);
+        ZN_TRY(zn_learner_swap(&r->trainer->learner));
     zn_trainer_free(r->trainer);
     zn_yardstick_free(r->yardstick);
     r->trainer = NULL;
     r->yardstick = NULL;
+    return ZN_OK;
 }
 
 static zn_status check_task(const zn_run *r)
@@ -117,17 +120,15 @@ static zn_status prepare_pictures(zn_run *r)
     return zn_loader_new(r->set, &lo, &r->loader);
 }
 
-static zn_status borrow_pool(zn_run *r)
+static zn_status borrow_context(zn_run *r)
 {
     zn_options o;
     ZN_TRY(zn_options_read(r->options.compute, &o));
-    if (o.device && strcmp(o.device, "cpu"))
-        return ZN_FAIL(ZN_EUNSUPPORTED, "training runs on the CPU, not on '%s'", o.device);
     if (!o.context && !o.threads)
         o.threads = zn_ranks_threads(r->options.ranks);
     ZN_TRY(zn_context_borrow(o.context, o.threads, &r->context));
     r->pool = zn_context_pool(r->context);
-    return ZN_OK;
+    return zn_context_device(r->context, o.device, &r->device);
 }
 
 static zn_status prepare(zn_run *r)
@@ -135,7 +136,7 @@ static zn_status prepare(zn_run *r)
     char path[ZN_RUN_PATH];
     int stage = 0;
     ZN_TRY(check_task(r));
-    ZN_TRY(borrow_pool(r));
+    ZN_TRY(borrow_context(r));
     ZN_TRY(zn_dataset_open(r->options.data, &r->set));
     zn_run_path(r, "checkpoint.safetensors", path);
     if (r->has_checkpoint)
@@ -271,7 +272,7 @@ zn_status zn_run_all(zn_run *r, zn_status status)
     r->done = r->first;
     for (int stage = r->stage; stage < r->stage_count; stage++) {
         if (stage > r->stage) {
-            leave_stage(r);
+            ZN_TRY(leave_stage(r));
             ZN_TRY(zn_ranks_agree(r->options.ranks, enter_stage(r, stage)));
         }
         ZN_TRY(run_stage(r));

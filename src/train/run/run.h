@@ -85,7 +85,8 @@ typedef struct zn_run {
 
     /* inside */
     zn_context *context;
-    zn_pool *pool; /* the context's */
+    zn_pool *pool;     /* the context's */
+    zn_device *device; /* the context's; NULL: the CPU */
     zn_dataset *set;
     zn_loader *loader;
     zn_journal *journal;

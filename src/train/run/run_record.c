@@ -44,12 +44,13 @@ static zn_status write_sample(zn_run *r)
 /* With the averaged weights, which are the ones that will be used. */
 static zn_status evaluate(zn_run *r, zn_measures *m)
 {
-    zn_learner_swap(&r->trainer->learner);
+    ZN_TRY(zn_learner_swap(&r->trainer->learner));
     zn_status status = r->on.table ? zn_run_score(r, m) : zn_yardstick_measure(r->yardstick, &r->held, m);
     if (status == ZN_OK && r->on.table)
         status = zn_run_show_imagined(r);
-    zn_learner_swap(&r->trainer->learner);
+    const zn_status back = zn_learner_swap(&r->trainer->learner);
     ZN_TRY(status);
+    ZN_TRY(back);
     keep(&r->measures.psnr, m->psnr);
     keep(&r->measures.teacher_psnr, m->teacher_psnr);
     keep(&r->measures.decoder_psnr, m->decoder_psnr);

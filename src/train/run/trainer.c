@@ -20,7 +20,10 @@ static zn_status add_discriminator(zn_trainer *t)
     const zn_recipe *r = t->recipe;
     if (r->discriminator <= 0 || !o->output || t->options.goal == ZN_GOAL_ENCODER || t->options.goal == ZN_GOAL_DECODER)
         return ZN_OK;
-    ZN_TRY(zn_discriminator_new(o->target->shape, r, t->options.pool, zn_trainer_own_parts(t), &t->discriminator));
+    const zn_learner_options options = {
+        .parts = zn_trainer_own_parts(t), .pool = t->options.pool, .device = t->options.device
+    };
+    ZN_TRY(zn_discriminator_new(o->target->shape, r, &options, &t->discriminator));
     zn_node *opinion = zn_mean(zn_discriminator_view(o->output));
     zn_parameters_bind(&t->discriminator->parameters, o->graph);
     zn_objective_add(o, "discriminator", zn_scale(opinion, -1),
@@ -82,10 +85,12 @@ static zn_status differentiate(zn_trainer *t, zn_node **wrt, zn_node **gradients
             outputs[count++] = l->gradients[i];
     zn_graph_fuse(o->graph, outputs, count);
     const zn_exec_options options = { .pool = t->options.pool,
+                                      .device = t->options.device,
                                       .math = zn_math_of(t->recipe->precision),
                                       .whole = o->diffusion != NULL,
                                       .training = true,
-                                      .profile = true,
+                                      .resident = true,
+                                      .profile = !t->options.device, /* there it would wait after every step */
                                       .progress = t->options.stop,
                                       .user = t->options.user };
     return zn_exec_new(o->graph, outputs, count, &options, &t->exec);
@@ -97,7 +102,11 @@ static zn_status make_learner(zn_trainer *t)
     int count = 0;
     const zn_model_parameter **list = zn_calloc((size_t)most + 1, sizeof *list);
     zn_node **buffer = zn_calloc((size_t)most * 3 + ZN_MAX_TERMS + 2, sizeof *buffer);
-    const zn_optim_options options = optim_options(t->recipe);
+    const zn_learner_options options = { .optim = optim_options(t->recipe),
+                                         .average = t->recipe->ema > 0,
+                                         .parts = zn_trainer_own_parts(t),
+                                         .pool = t->options.pool,
+                                         .device = t->options.device };
     zn_status status;
     t->rest = zn_calloc((size_t)most + 1, sizeof *t->rest);
     if (!list || !buffer || !t->rest) {
@@ -113,7 +122,7 @@ static zn_status make_learner(zn_trainer *t)
     }
     for (int i = 0; i < t->extra.count; i++)
         list[count++] = &t->extra.list[i];
-    ZN_TRY_DONE(zn_learner_new(&t->learner, list, count, &options, t->recipe->ema > 0, zn_trainer_own_parts(t)));
+    ZN_TRY_DONE(zn_learner_new(&t->learner, list, count, &options));
     status = differentiate(t, buffer, buffer + count, buffer + 2 * count);
 done:
     zn_free(list);

@@ -6,7 +6,7 @@
  *     ZN_TRY(zn_checkpoint_write("run/checkpoint.safetensors", t));
  *     zn_trainer_free(t);
  *
- * The model's parameters are updated in place. Everything a step depends on is in the trainer and its inputs, so a run
+ * The model's parameters are updated in place (on a device: its copies of them; see learner.h). Everything a step depends on is in the trainer and its inputs, so a run
  * that is continued from a checkpoint gives the same bits as one that was never stopped. */
 #ifndef ZN_TRAINER_H
 #define ZN_TRAINER_H
@@ -22,6 +22,7 @@ typedef struct zn_trainer_options {
     const zn_model *teacher; /* borrowed; NULL where the goal needs none */
     const zn_recipe *recipe; /* borrowed */
     zn_pool *pool;           /* borrowed */
+    zn_device *device;       /* borrowed; NULL: the CPU */
     zn_goal goal;
     int batch;       /* images of one part, `parts` of which make a step */
     int parts;       /* over all ranks; 0: accumulate of the recipe. A multiple of the ranks */
@@ -76,7 +77,7 @@ ZN_MUST_USE zn_status zn_trainer_check_finite(const zn_trainer *t);
 
 /* Keeps a copy of the whole state; and takes it back, after an update that t->step does not count. */
 ZN_MUST_USE zn_status zn_trainer_remember(zn_trainer *t);
-void zn_trainer_go_back(zn_trainer *t);
+ZN_MUST_USE zn_status zn_trainer_go_back(zn_trainer *t);
 
 /* Whole state, for continuing; and the weights alone (averaged ones when there are any), for use. */
 ZN_MUST_USE zn_status zn_checkpoint_write(const char *path, const zn_trainer *t);

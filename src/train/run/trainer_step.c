@@ -2,6 +2,7 @@
 #include "base/fail.h"
 #include "train/run/trainer.h"
 
+#include <stdio.h>
 #include <string.h>
 
 int64_t zn_trainer_judged(const zn_trainer *t)
@@ -65,6 +66,19 @@ static void draw_steps(zn_trainer *t, int part)
     }
 }
 
+/* From the device: the loss and its terms, and what the discriminator looks at. */
+static zn_status fetch_results(zn_trainer *t)
+{
+    zn_node *nodes[ZN_MAX_TERMS + 2];
+    int count = 0;
+    nodes[count++] = t->objective.loss;
+    for (int i = 0; i < t->objective.count; i++)
+        nodes[count++] = t->objective.terms[i].value;
+    if (judges(t))
+        nodes[count++] = t->objective.output;
+    return zn_exec_fetch(t->exec, nodes, count);
+}
+
 /* Part `part` of all, the `own`-th of this rank's. */
 static zn_status run_part(zn_trainer *t, int part, int own, const float *input, const float *target)
 {
@@ -76,6 +90,7 @@ static zn_status run_part(zn_trainer *t, int part, int own, const float *input, 
     draw_gate_noise(t, part);
     draw_steps(t, part);
     ZN_TRY(zn_exec_run(t->exec));
+    ZN_TRY(fetch_results(t));
     ZN_TRY(zn_exec_check_finite(t->exec));
     *figures++ = o->loss->data[0];
     for (int i = 0; i < o->count; i++)
@@ -99,13 +114,22 @@ static zn_status run_parts(zn_trainer *t, const float *input, const float *targe
     return ZN_OK;
 }
 
+static zn_status join_sums(zn_learner *l, zn_ranks *ranks)
+{
+    if (zn_ranks_count(ranks) == 1)
+        return ZN_OK;
+    ZN_TRY(zn_learner_fetch_sums(l));
+    ZN_TRY(zn_ranks_sum(ranks, l->tree, l->total));
+    return zn_learner_send_sums(l);
+}
+
 /* What the other ranks found out. Each figure comes from one rank, so nothing is lost in these sums. */
 static zn_status join_ranks(zn_trainer *t)
 {
     zn_ranks *ranks = t->options.ranks;
-    ZN_TRY(zn_ranks_sum(ranks, t->learner.tree, t->learner.total));
+    ZN_TRY(join_sums(&t->learner, ranks));
     if (judges(t))
-        ZN_TRY(zn_ranks_sum(ranks, t->discriminator->learner.tree, t->discriminator->learner.total));
+        ZN_TRY(join_sums(&t->discriminator->learner, ranks));
     return zn_ranks_sum(ranks, t->figures, (int64_t)t->parts * ZN_FIGURES);
 }
 
@@ -132,11 +156,15 @@ static zn_status update(zn_trainer *t)
     if (careful)
         ZN_TRY(zn_ranks_agree(t->options.ranks, zn_trainer_remember(t)));
     if (judges(t))
-        zn_discriminator_learn(t->discriminator);
-    zn_learner_update(&t->learner, t->options.pool, &step);
+        ZN_TRY(zn_discriminator_learn(t->discriminator));
+    ZN_TRY(zn_learner_update(&t->learner, &step));
     const zn_status status = careful ? zn_trainer_check_finite(t) : ZN_OK;
-    if (status != ZN_OK)
-        zn_trainer_go_back(t);
+    if (status == ZN_ENUMERIC) {
+        char text[900];
+        snprintf(text, sizeof text, "%s", zn_error_text());
+        ZN_TRY(zn_trainer_go_back(t));
+        return ZN_FAIL(status, "%s", text);
+    }
     return status;
 }
 

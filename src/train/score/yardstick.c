@@ -97,7 +97,9 @@ static zn_status prepare(zn_yardstick *y)
         if (pictures[i] && !(i == 1 && y->output == y->teacher_made))
             y->shown[y->shown_count++] = pictures[i];
     zn_graph_fuse(y->graph, outputs, count);
-    const zn_exec_options options = { .pool = k->pool, .training = true, .whole = y->diffusion != NULL };
+    const zn_exec_options options = {
+        .pool = k->pool, .device = k->device, .training = true, .whole = y->diffusion != NULL
+    };
     ZN_TRY(zn_exec_new(y->graph, outputs, count, &options, &y->exec));
     if (y->diffusion)
         set_noise(y);

@@ -20,6 +20,7 @@ typedef struct zn_yardstick_options {
     zn_goal goal;
     int size, batch;
     zn_pool *pool;
+    zn_device *device; /* NULL: the CPU */
 } zn_yardstick_options;
 
 /* NaN where there is nothing to measure. PSNR: means over images, dB. */
