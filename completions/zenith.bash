@@ -17,7 +17,7 @@ _zenith() {
         --scaling) _zenith_offer "diffusers raw raw:sd raw:sdxl raw:sd3 raw:flux raw:sana raw:wan2.1 raw:wan2.2 raw:none"; return ;;
         --format) _zenith_offer "safetensors npy latent png"; return ;;
         --background) compopt +o default 2>/dev/null; return ;;
-        --device) _zenith_offer "cpu cuda"; return ;;
+        --device) _zenith_offer "cpu cuda cuda:N"; return ;;
         -m | --model) _zenith_offer "$(zenith models --names 2>/dev/null)"; return ;;
         -t | --threads) compopt +o default 2>/dev/null; return ;;
         -p | --precision) _zenith_offer "f32 bf16 f16"; return ;;
@@ -34,7 +34,7 @@ _zenith() {
         --quality) compopt +o default 2>/dev/null; return ;;
         --bits) _zenith_offer "8 16"; return ;;
         --rate) compopt +o default 2>/dev/null; return ;;
-        --device) _zenith_offer "cpu cuda"; return ;;
+        --device) _zenith_offer "cpu cuda cuda:N"; return ;;
         -m | --model) _zenith_offer "$(zenith models --names 2>/dev/null)"; return ;;
         -t | --threads) compopt +o default 2>/dev/null; return ;;
         -p | --precision) _zenith_offer "f32 bf16 f16"; return ;;
@@ -51,7 +51,7 @@ _zenith() {
         --format) _zenith_offer "png jpg webp"; return ;;
         --quality) compopt +o default 2>/dev/null; return ;;
         --background) compopt +o default 2>/dev/null; return ;;
-        --device) _zenith_offer "cpu cuda"; return ;;
+        --device) _zenith_offer "cpu cuda cuda:N"; return ;;
         -m | --model) _zenith_offer "$(zenith models --names 2>/dev/null)"; return ;;
         -t | --threads) compopt +o default 2>/dev/null; return ;;
         -p | --precision) _zenith_offer "f32 bf16 f16"; return ;;
@@ -68,7 +68,7 @@ _zenith() {
         --format) _zenith_offer "png jpg webp"; return ;;
         --quality) compopt +o default 2>/dev/null; return ;;
         --background) compopt +o default 2>/dev/null; return ;;
-        --device) _zenith_offer "cpu cuda"; return ;;
+        --device) _zenith_offer "cpu cuda cuda:N"; return ;;
         -m | --model) _zenith_offer "$(zenith models --names 2>/dev/null)"; return ;;
         -t | --threads) compopt +o default 2>/dev/null; return ;;
         -p | --precision) _zenith_offer "f32 bf16 f16"; return ;;
@@ -77,7 +77,7 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     edit)
-        operands="" options="--output --classifier --attribute --amount --list --steps --encode-steps --random-noise --format --quality --lossless --background --model --threads --precision --seed --show --json --quiet --verbose --version --help"
+        operands="" options="--output --classifier --attribute --amount --list --steps --encode-steps --random-noise --format --quality --lossless --background --device --model --threads --precision --seed --show --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         --classifier) return ;;
@@ -88,13 +88,14 @@ _zenith() {
         --format) _zenith_offer "png jpg webp"; return ;;
         --quality) compopt +o default 2>/dev/null; return ;;
         --background) compopt +o default 2>/dev/null; return ;;
+        --device) _zenith_offer "cpu cuda cuda:N"; return ;;
         -m | --model) _zenith_offer "$(zenith models --names 2>/dev/null)"; return ;;
         -t | --threads) compopt +o default 2>/dev/null; return ;;
         -p | --precision) _zenith_offer "f32 bf16 f16"; return ;;
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     interpolate)
-        operands="" options="--output --frames --steps --encode-steps --random-noise --format --quality --lossless --rate --background --model --threads --precision --seed --show --json --quiet --verbose --version --help"
+        operands="" options="--output --frames --steps --encode-steps --random-noise --format --quality --lossless --rate --background --device --model --threads --precision --seed --show --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         --frames) compopt +o default 2>/dev/null; return ;;
@@ -104,13 +105,14 @@ _zenith() {
         --quality) compopt +o default 2>/dev/null; return ;;
         --rate) compopt +o default 2>/dev/null; return ;;
         --background) compopt +o default 2>/dev/null; return ;;
+        --device) _zenith_offer "cpu cuda cuda:N"; return ;;
         -m | --model) _zenith_offer "$(zenith models --names 2>/dev/null)"; return ;;
         -t | --threads) compopt +o default 2>/dev/null; return ;;
         -p | --precision) _zenith_offer "f32 bf16 f16"; return ;;
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     sample)
-        operands="" options="--output --latent --count --steps --latent-steps --format --quality --lossless --model --threads --precision --seed --show --json --quiet --verbose --version --help"
+        operands="" options="--output --latent --count --steps --latent-steps --format --quality --lossless --device --model --threads --precision --seed --show --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         --latent) return ;;
@@ -119,6 +121,7 @@ _zenith() {
         --latent-steps) compopt +o default 2>/dev/null; return ;;
         --format) _zenith_offer "png jpg webp"; return ;;
         --quality) compopt +o default 2>/dev/null; return ;;
+        --device) _zenith_offer "cpu cuda cuda:N"; return ;;
         -m | --model) _zenith_offer "$(zenith models --names 2>/dev/null)"; return ;;
         -t | --threads) compopt +o default 2>/dev/null; return ;;
         -p | --precision) _zenith_offer "f32 bf16 f16"; return ;;
@@ -180,7 +183,7 @@ _zenith() {
         --part) _zenith_offer "encode decode"; return ;;
         --size) compopt +o default 2>/dev/null; return ;;
         --runs) compopt +o default 2>/dev/null; return ;;
-        --device) _zenith_offer "cpu cuda"; return ;;
+        --device) _zenith_offer "cpu cuda cuda:N"; return ;;
         -m | --model) _zenith_offer "$(zenith models --names 2>/dev/null)"; return ;;
         -t | --threads) compopt +o default 2>/dev/null; return ;;
         -p | --precision) _zenith_offer "f32 bf16 f16"; return ;;
@@ -189,7 +192,7 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     train)
-        operands="zenith-r taesd taesd3 restore restore-small zenith-hier diffae-celeba64 diffae-small diffae-latent diffae-latent-small diffae-classifier" options="--output --data --steps --precision --seed --from --labels --set --print --resume --threads --json --quiet --verbose --version --help"
+        operands="zenith-r taesd taesd3 restore restore-small zenith-hier diffae-celeba64 diffae-small diffae-latent diffae-latent-small diffae-classifier" options="--output --data --steps --precision --seed --from --labels --set --print --resume --device --threads --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         -d | --data) return ;;
@@ -199,6 +202,7 @@ _zenith() {
         --from) _zenith_offer "$(zenith models --names 2>/dev/null)"; return ;;
         --labels) return ;;
         --set) compopt +o default 2>/dev/null; return ;;
+        --device) _zenith_offer "cpu cuda cuda:N"; return ;;
         -t | --threads) compopt +o default 2>/dev/null; return ;;
         esac ;;
     dataset)
@@ -215,13 +219,14 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     eval)
-        operands="" options="--output --data --task --damage --nlm --heldout --gates --model --threads --precision --tile --memory --seed --json --quiet --verbose --version --help"
+        operands="" options="--output --data --task --damage --nlm --heldout --gates --device --model --threads --precision --tile --memory --seed --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         -d | --data) return ;;
         --task) _zenith_offer "denoise impulse deblur auto"; return ;;
         --damage) _zenith_offer "gaussian:25 salt:5 random:5 blur:1.5 box:5"; return ;;
         --heldout) compopt +o default 2>/dev/null; return ;;
+        --device) _zenith_offer "cpu cuda cuda:N"; return ;;
         -m | --model) _zenith_offer "$(zenith models --names 2>/dev/null)"; return ;;
         -t | --threads) compopt +o default 2>/dev/null; return ;;
         -p | --precision) _zenith_offer "f32 bf16 f16"; return ;;
@@ -230,7 +235,7 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     distill)
-        operands="" options="--output --teacher --student --data --steps --seed --from --set --print --resume --threads --json --quiet --verbose --version --help"
+        operands="" options="--output --teacher --student --data --steps --seed --from --set --print --resume --device --threads --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         --teacher) _zenith_offer "$(zenith models --names 2>/dev/null)"; return ;;
@@ -240,6 +245,7 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         --from) _zenith_offer "$(zenith models --names 2>/dev/null)"; return ;;
         --set) compopt +o default 2>/dev/null; return ;;
+        --device) _zenith_offer "cpu cuda cuda:N"; return ;;
         -t | --threads) compopt +o default 2>/dev/null; return ;;
         esac ;;
     esac

@@ -110,7 +110,7 @@ complete -c zenith -n '__zenith_command_is info bench' -l size -x -d 'image size
 complete -c zenith -n '__zenith_command_is bench' -l runs -x -d 'number of timed runs (7)'
 complete -c zenith -n '__zenith_command_is bench' -l profile -d 'print a row for each layer: time, GFLOP/s, bytes, share, fraction of the roofline'
 complete -c zenith -n '__zenith_command_is models' -l names -d 'print only the names that --model accepts, one per line'
-complete -c zenith -n '__zenith_command_is encode decode reconstruct restore bench' -l device -x -a 'cpu cuda' -d 'device to compute on: cpu or cuda (cpu)'
+complete -c zenith -n '__zenith_command_is encode decode reconstruct restore edit interpolate sample bench train eval distill' -l device -x -a 'cpu cuda cuda:N' -d 'device to compute on: cpu, cuda or cuda:N (cpu)'
 complete -c zenith -n '__zenith_command_is generate' -s m -l model -r -a '(zenith models --names 2>/dev/null)' -d 'weights: name or folder; or files with --transformer and others (z-image-turbo)'
 complete -c zenith -n '__zenith_command_is encode decode reconstruct restore edit interpolate sample bench eval' -s m -l model -r -a '(zenith models --names 2>/dev/null)' -d 'weights: name, file, folder, or random:ARCHITECTURE'
 complete -c zenith -n '__zenith_command_is encode decode reconstruct restore edit interpolate sample generate convert bench train dataset eval distill' -s t -l threads -x -d 'number of threads; 0 or auto: one per CPU (0)'

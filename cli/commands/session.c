@@ -97,10 +97,6 @@ int session_open(session *s, const options *o, const char *name, unsigned needs)
     s->info = zn_model_info_of(s->model);
     if (lacks(s->info, needs))
         return EXIT_FAILURE;
-    if (s->info->diffuses && o->device && strcmp(o->device, "cpu")) {
-        complain("%s: diffusion autoencoders run on the CPU", s->info->path);
-        return EXIT_FAILURE;
-    }
     interrupt_catch();
     if (s->info->diffuses && diffusion_attach(s) != ZN_OK) {
         complain("%s", zn_error_text());

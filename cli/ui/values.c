@@ -206,9 +206,10 @@ int value_learning(const char *text, void *field) { return precision_up_to(ZN_PR
 
 int value_device(const char *text, void *field)
 {
-    static const char *const names[] = { "cpu", "cuda" };
-    const int i = place(text, names, 2);
-    return i >= 0 && (*(const char **)field = names[i], 1);
+    const char *digits = strncmp(text, "cuda:", 5) ? "" : text + 5;
+    const size_t length = strspn(digits, "0123456789");
+    const int numbered = length > 0 && length < 4 && !digits[length];
+    return (numbered || !strcmp(text, "cpu") || !strcmp(text, "cuda")) && (*(const char **)field = text, 1);
 }
 
 int value_part(const char *text, void *field)

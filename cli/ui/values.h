@@ -30,7 +30,7 @@ int value_run_seed(const char *text, void *field);   /* int64_t, 0..9e15, as in 
 int value_precision(const char *text, void *field);  /* int holding a zn_precision */
 int value_generating(const char *text, void *field); /* the same, or int8 */
 int value_learning(const char *text, void *field);   /* the same, but only those that training supports */
-int value_device(const char *text, void *field);     /* const char *: cpu or cuda */
+int value_device(const char *text, void *field);     /* const char *: cpu, cuda or cuda:N */
 int value_scaling(const char *text, void *field);    /* const char *: diffusers, raw or raw:FAMILY */
 int value_part(const char *text, void *field);       /* int holding a zn_part */
 int value_task(const char *text, void *field);       /* int holding a zn_task */

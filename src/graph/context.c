@@ -8,12 +8,17 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { MOST_DEVICES = 16 };
+
 struct zn_context {
-    pthread_mutex_t lock; /* protects users and device */
+    pthread_mutex_t lock; /* protects users and devices */
     int users;
     zn_pool *pool;
-    zn_device *device; /* only one device kind exists besides the CPU; NULL: not opened yet */
-    char device_name[16];
+    struct {
+        zn_device *device;
+        char name[16];
+    } devices[MOST_DEVICES]; /* opened so far */
+    int device_count;
     zn_pack_cache *packs;
 };
 
@@ -46,7 +51,8 @@ void zn_context_free(zn_context *c)
     pthread_mutex_unlock(&c->lock);
     if (left)
         return;
-    zn_device_close(c->device);
+    for (int i = 0; i < c->device_count; i++)
+        zn_device_close(c->devices[i].device);
     zn_pack_cache_free(c->packs);
     zn_pool_free(c->pool);
     pthread_mutex_destroy(&c->lock);
@@ -70,18 +76,29 @@ size_t zn_context_packed_bytes(const zn_context *c) { return zn_pack_cache_bytes
 zn_pool *zn_context_pool(const zn_context *c) { return c->pool; }
 zn_pack_cache *zn_context_packs(const zn_context *c) { return c->packs; }
 
+/* Finds or opens the device; the caller holds the lock. */
+static zn_status find_device(zn_context *c, const char *name, zn_device **out)
+{
+    for (int i = 0; name && i < c->device_count; i++)
+        if (strcmp(c->devices[i].name, name) == 0) {
+            *out = c->devices[i].device;
+            return ZN_OK;
+        }
+    if (c->device_count == MOST_DEVICES)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "a context has at most %d devices", MOST_DEVICES);
+    ZN_TRY(zn_device_open(name, out));
+    if (*out) {
+        c->devices[c->device_count].device = *out;
+        snprintf(c->devices[c->device_count++].name, sizeof c->devices->name, "%s", name);
+    }
+    return ZN_OK;
+}
+
 zn_status zn_context_device(zn_context *c, const char *name, zn_device **out)
 {
-    zn_status status = ZN_OK;
+    *out = NULL;
     pthread_mutex_lock(&c->lock);
-    *out = c->device;
-    if (!c->device || !name || strcmp(name, c->device_name)) {
-        status = zn_device_open(name, out);
-        if (*out) {
-            c->device = *out;
-            snprintf(c->device_name, sizeof c->device_name, "%s", name);
-        }
-    }
+    const zn_status status = find_device(c, name && strcmp(name, "cuda") == 0 ? "cuda:0" : name, out);
     pthread_mutex_unlock(&c->lock);
     return status;
 }

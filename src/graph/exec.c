@@ -232,6 +232,14 @@ static zn_exec *new_exec(const zn_exec_options *options)
     return e;
 }
 
+/* Inputs whose memory was the executor's must get memory again from the next one. */
+static void forget_inputs(const zn_exec *e, zn_graph *g)
+{
+    for (int i = 0; i < zn_graph_count(g); i++)
+        if (zn_graph_at(g, i)->op == &zn_op_input && e->plan.offset[i] >= 0)
+            zn_graph_at(g, i)->data = NULL;
+}
+
 /* *marked: number of steps that turned out to have no kernel on the device. They are marked, and the executor has to be
  * built again, because what they need depends on where they run. */
 static zn_status create(zn_graph *g, zn_node *const *outputs, int count, const zn_exec_options *options, int *marked,
@@ -245,6 +253,8 @@ static zn_status create(zn_graph *g, zn_node *const *outputs, int count, const z
     if (status == ZN_OK && options->device) {
         zn_device_lock(options->device);
         *marked = mark_places(e);
+        if (*marked)
+            forget_inputs(e, g);
         status = *marked ? ZN_OK : move_to_device(e);
         zn_device_unlock(options->device);
     }
@@ -313,8 +323,8 @@ static zn_status settle(zn_exec *e, const zn_node *n, bool look)
     return zn_device_wait(e->options.device);
 }
 
-/* A step that the CPU runs in an executor with a device. It is refreshed by itself, because the parameters that it reads
- * arrive just before it. */
+/* A step that the CPU runs in an executor with a device. It is refreshed by itself, because the parameters that it
+ * reads arrive just before it. */
 static zn_status run_on_host(zn_exec *e, int step)
 {
     zn_node *n = e->plan.steps[step];

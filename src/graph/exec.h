@@ -48,8 +48,8 @@ typedef struct zn_exec_options {
     void *owner;
 } zn_exec_options;
 
-/* Parameters must have data; a device gets a copy of their current values. Inputs without data get zeroed memory. Inputs
- * with data are used in place. */
+/* Parameters must have data; a device gets a copy of their current values. Inputs without data get zeroed memory.
+ * Inputs with data are used in place. */
 ZN_MUST_USE zn_status zn_exec_new(zn_graph *g, zn_node *const *outputs, int count, const zn_exec_options *options,
                                   zn_exec **out);
 void zn_exec_free(zn_exec *e);

@@ -86,9 +86,10 @@ typedef struct zn_launch_context {
 /* Settings for preparing a graph. */
 typedef struct zn_prepare {
     zn_math math;
-    uint32_t cpu;             /* features of the CPU, or of the device that runs the graph (zn_device_flags) */
-    bool constant_parameters; /* weights may be packed once; nodes computed from parameters alone run once, on the CPU */
-    bool whole;               /* the graph is complete, not one tile of a larger graph */
+    uint32_t cpu; /* features of the CPU, or of the device that runs the graph (zn_device_flags) */
+    bool
+        constant_parameters; /* weights may be packed once; nodes computed from parameters alone run once, on the CPU */
+    bool whole;              /* the graph is complete, not one tile of a larger graph */
     int threads;
 } zn_prepare;
 

@@ -139,7 +139,4 @@ zn_status zn_mirror_fetch_sources(const zn_mirror *m, const zn_node *n, bool par
     return zn_device_wait(m->device);
 }
 
-void zn_mirror_send_result(const zn_mirror *m, const zn_node *n)
-{
-    zn_device_send(m->device, n->data, bytes_of(n));
-}
+void zn_mirror_send_result(const zn_mirror *m, const zn_node *n) { zn_device_send(m->device, n->data, bytes_of(n)); }

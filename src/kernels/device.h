@@ -24,6 +24,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 #include <zenith/status.h>
 
 #ifdef __cplusplus
@@ -32,8 +34,19 @@ extern "C" {
 
 typedef struct zn_device zn_device;
 
-/* name: NULL or "cpu" sets *out to NULL, which means the CPU wherever a device is passed; "cuda" opens the first
- * GPU. */
+/* True if the name is "cuda" or "cuda:N"; *number is N, or 0. */
+static inline bool zn_device_is_cuda(const char *name, int *number)
+{
+    if (strncmp(name, "cuda", 4) != 0)
+        return false;
+    const char *digits = name[4] == ':' ? name + 5 : "0";
+    const size_t length = strspn(digits, "0123456789");
+    *number = atoi(digits);
+    return (!name[4] || name[4] == ':') && length > 0 && length < 4 && !digits[length];
+}
+
+/* name: NULL or "cpu" sets *out to NULL, which means the CPU wherever a device is passed; "cuda" opens the first GPU,
+ * "cuda:N" the one with that number. */
 ZN_MUST_USE zn_status zn_device_open(const char *name, zn_device **out);
 void zn_device_close(zn_device *d); /* NULL is fine */
 

@@ -11,9 +11,9 @@ zn_status zn_device_open(const char *name, zn_device **out)
     *out = NULL;
     if (!name || strcmp(name, "cpu") == 0)
         return ZN_OK;
-    if (strcmp(name, "cuda") == 0)
+    if (zn_device_is_cuda(name, &(int){ 0 }))
         return ZN_FAIL(ZN_EUNSUPPORTED, "this build has no CUDA: build with cmake -DZENITH_CUDA=ON");
-    return ZN_FAIL(ZN_EINVALID, "device '%s' is not known: cpu or cuda", name);
+    return ZN_FAIL(ZN_EINVALID, "device '%s' is not known: cpu, cuda or cuda:N", name);
 }
 
 uint32_t zn_device_flags(const zn_device *d)

@@ -200,7 +200,8 @@ static void learners_clip_and_average(void **state)
     assert_true(w == before);
     zn_learner_gather(&l, 0, 1);
     assert_int_equal(zn_learner_clip(&l, 1), ZN_OK);
-    assert_int_equal(zn_learner_update(&l, &(zn_learner_step){ .lr = 0.1, .average = 0.75, .steady = true }), ZN_OK); /* 0.25 otherwise */
+    assert_int_equal(zn_learner_update(&l, &(zn_learner_step){ .lr = 0.1, .average = 0.75, .steady = true }),
+                     ZN_OK); /* 0.25 otherwise */
     assert_true(fabs((double)l.ema[0][0] - (0.75 * average + 0.25 * 0.7)) < 1e-5);
     g = INFINITY;
     zn_learner_gather(&l, 0, 1);
@@ -219,7 +220,9 @@ static void a_discriminator_learns(void **state)
     zn_pool *pool;
     zn_discriminator *d;
     assert_int_equal(zn_pool_new(2, &pool), ZN_OK);
-    assert_int_equal(zn_discriminator_new(ZN_SHAPE(2, SIDE, SIDE, 3), &r, &(zn_learner_options){ .parts = 1, .pool = pool }, &d), ZN_OK);
+    assert_int_equal(
+        zn_discriminator_new(ZN_SHAPE(2, SIDE, SIDE, 3), &r, &(zn_learner_options){ .parts = 1, .pool = pool }, &d),
+        ZN_OK);
     double first = 0;
     for (int step = 0; step < 30; step++) {
         assert_int_equal(zn_discriminator_look(d, real, fake, 0, 1), ZN_OK);

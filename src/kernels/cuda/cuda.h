@@ -35,6 +35,7 @@ typedef struct zn_twin {
 struct zn_device {
     pthread_mutex_t lock;
     cudaStream_t stream;
+    int number;
     int processors; /* streaming multiprocessors */
     zn_twin *twins; /* sorted by address */
     size_t count, room;

@@ -32,17 +32,20 @@ static const struct {
 
 /* ---- opening ---- */
 
-static zn_status open_stream(zn_device *d)
+static zn_status open_stream(zn_device *d, int number)
 {
     int count = 0;
     const cudaError_t error = cudaGetDeviceCount(&count);
     if (error != cudaSuccess || count < 1)
         return ZN_FAIL(ZN_EUNSUPPORTED, "this machine has no GPU that CUDA can use%s%s",
                        error != cudaSuccess ? ": " : "", error != cudaSuccess ? cudaGetErrorString(error) : "");
+    if (number >= count)
+        return ZN_FAIL(ZN_EINVALID, "there is no GPU cuda:%d: this machine has %d, from cuda:0", number, count);
     int major = 0;
-    zn_cuda_check(d, cudaSetDevice(0), "the GPU");
-    zn_cuda_check(d, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "the GPU");
-    zn_cuda_check(d, cudaDeviceGetAttribute(&d->processors, cudaDevAttrMultiProcessorCount, 0), "the GPU");
+    d->number = number;
+    zn_cuda_check(d, cudaSetDevice(number), "the GPU");
+    zn_cuda_check(d, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, number), "the GPU");
+    zn_cuda_check(d, cudaDeviceGetAttribute(&d->processors, cudaDevAttrMultiProcessorCount, number), "the GPU");
     if (d->status == ZN_OK && major < 8)
         return ZN_FAIL(ZN_EUNSUPPORTED, "the GPU has compute capability %d: 8.0 is the least", major);
     zn_cuda_check(d, cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "a stream");
@@ -54,13 +57,14 @@ zn_status zn_device_open(const char *name, zn_device **out)
     *out = NULL;
     if (!name || strcmp(name, "cpu") == 0)
         return ZN_OK;
-    if (strcmp(name, "cuda") != 0)
-        return ZN_FAIL(ZN_EINVALID, "device '%s' is not known: cpu or cuda", name);
+    int number = 0;
+    if (!zn_device_is_cuda(name, &number))
+        return ZN_FAIL(ZN_EINVALID, "device '%s' is not known: cpu, cuda or cuda:N", name);
     zn_device *d = static_cast<zn_device *>(zn_calloc(1, sizeof *d));
     if (!d)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a device");
     pthread_mutex_init(&d->lock, nullptr);
-    const zn_status status = open_stream(d);
+    const zn_status status = open_stream(d, number);
     if (status == ZN_OK)
         *out = d;
     else
@@ -90,10 +94,13 @@ void zn_device_close(zn_device *d)
     zn_free(d);
 }
 
+/* The current GPU is a property of each thread. */
 void zn_device_lock(zn_device *d)
 {
-    if (d)
-        pthread_mutex_lock(&d->lock);
+    if (!d)
+        return;
+    pthread_mutex_lock(&d->lock);
+    cudaSetDevice(d->number);
 }
 
 void zn_device_unlock(zn_device *d)
@@ -110,10 +117,10 @@ void zn_device_describe(const zn_device *d, char *text, size_t size, double *gfl
     enum { LANES = 128 }; /* fp32 multiply-adds per multiprocessor and clock; compute capability 8.0 has half as many */
     cudaDeviceProp p;
     int clock = 0, memory_clock = 0, bits = 0; /* kHz, kHz, bus width */
-    snprintf(text, size, "%s", cudaGetDeviceProperties(&p, 0) == cudaSuccess ? p.name : "CUDA");
-    cudaDeviceGetAttribute(&clock, cudaDevAttrClockRate, 0);
-    cudaDeviceGetAttribute(&memory_clock, cudaDevAttrMemoryClockRate, 0);
-    cudaDeviceGetAttribute(&bits, cudaDevAttrGlobalMemoryBusWidth, 0);
+    snprintf(text, size, "%s", cudaGetDeviceProperties(&p, d->number) == cudaSuccess ? p.name : "CUDA");
+    cudaDeviceGetAttribute(&clock, cudaDevAttrClockRate, d->number);
+    cudaDeviceGetAttribute(&memory_clock, cudaDevAttrMemoryClockRate, d->number);
+    cudaDeviceGetAttribute(&bits, cudaDevAttrGlobalMemoryBusWidth, d->number);
     *gflops = 2.0 * LANES * d->processors * clock * 1e-6;
     *bandwidth = 2.0 * memory_clock * 1e-6 * bits / 8;
 }

@@ -18,9 +18,6 @@ zn_status zn_diffae_new(const zn_model *model, const zn_options *options, zn_dif
     if (!model->has[ZN_DECODER] || !model->has[ZN_ENCODER])
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no %s", model->info.path,
                        model->has[ZN_DECODER] ? "encoder, so its images have no conditions" : "decoder");
-    if (options && options->device && strcmp(options->device, "cpu"))
-        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: diffusion autoencoders are computed on the CPU, not on '%s'",
-                       model->info.path, options->device);
     zn_diffae *d = zn_calloc(1, sizeof *d);
     if (!d)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a diffusion autoencoder");
@@ -73,9 +70,11 @@ zn_status zn_diffae_network(zn_diffae *d, zn_part part, int64_t n, zn_diffae_kep
     ZN_TRY(zn_model_network(d->model, part, n, side, side, &k->network));
     zn_graph_fuse(k->network.graph, &k->network.output, 1);
     k->n = n;
-    const zn_exec_options options = {
-        .pool = d->compute.pool, .packs = d->compute.packs, .math = d->compute.math, .whole = true
-    };
+    const zn_exec_options options = { .pool = d->compute.pool,
+                                      .device = d->compute.device,
+                                      .packs = d->compute.packs,
+                                      .math = d->compute.math,
+                                      .whole = true };
     return zn_exec_new(k->network.graph, &k->network.output, 1, &options, &k->exec);
 }
 

@@ -61,9 +61,11 @@ static zn_status make_graph(gates *g, zn_shape shape)
                        zn_model_info_of(g->model)->architecture);
     zn_graph_fuse(g->graph, outputs, count);
     g->shape = shape;
-    const zn_exec_options options = {
-        .pool = g->compute.pool, .packs = g->compute.packs, .math = g->compute.math, .profile = true
-    };
+    const zn_exec_options options = { .pool = g->compute.pool,
+                                      .device = g->compute.device,
+                                      .packs = g->compute.packs,
+                                      .math = g->compute.math,
+                                      .profile = true };
     ZN_TRY(zn_exec_new(g->graph, outputs, count, &options, &g->exec));
     return zn_exec_run(g->exec); /* warm-up */
 }

@@ -132,6 +132,7 @@ static zn_status build(zn_clip *c, int frames)
     ZN_TRY(check_memory(c, outputs, count));
     ZN_TRY(give_memory(c));
     const zn_exec_options options = { .pool = c->options.pool,
+                                      .device = c->options.device,
                                       .packs = c->options.packs,
                                       .math = c->options.math,
                                       .progress = c->options.progress,

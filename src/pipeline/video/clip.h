@@ -18,8 +18,9 @@
 typedef struct zn_clip zn_clip;
 
 typedef struct zn_clip_options {
-    zn_pool *pool;   /* borrowed */
-    zn_packs *packs; /* borrowed; NULL: every piece of another kind packs its weights */
+    zn_pool *pool;     /* borrowed */
+    zn_device *device; /* borrowed; NULL: the CPU */
+    zn_packs *packs;   /* borrowed; NULL: every piece of another kind packs its weights */
     zn_math math;
     size_t memory;           /* most bytes of a piece; 0: what the machine has */
     zn_progress_fn progress; /* within a piece; may be NULL */

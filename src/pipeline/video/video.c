@@ -33,8 +33,6 @@ zn_status zn_video_new(const zn_model *model, const zn_options *options, zn_vide
         return ZN_FAIL(ZN_EUNSUPPORTED,
                        "%s: %s is for single images; a video needs a video autoencoder such as taew2_1", info->path,
                        info->architecture);
-    if (options && options->device && strcmp(options->device, "cpu"))
-        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: clips are computed on the CPU, not on '%s'", info->path, options->device);
     zn_video *v = zn_calloc(1, sizeof *v);
     if (!v)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a video");
@@ -75,6 +73,7 @@ static zn_status part_for(zn_video *v, zn_part part, zn_shape frame)
     }
     const zn_compute *k = &v->compute;
     const zn_clip_options options = { .pool = k->pool,
+                                      .device = k->device,
                                       .packs = k->packs,
                                       .math = k->math,
                                       .memory = k->options.memory,

@@ -75,7 +75,7 @@ static zn_status desk_open(desk *k)
     k->batch = k->batch < 1 ? 1 : k->batch > MOST_AT_ONCE ? MOST_AT_ONCE : k->batch;
     ZN_TRY(zn_model_network(k->how->model, ZN_ENCODER, k->batch, k->side, k->side, &k->network));
     zn_graph_fuse(k->network.graph, &k->network.output, 1);
-    const zn_exec_options options = { .pool = k->how->pool, .whole = true };
+    const zn_exec_options options = { .pool = k->how->pool, .device = k->how->device, .whole = true };
     return zn_exec_new(k->network.graph, &k->network.output, 1, &options, &k->exec);
 }
 

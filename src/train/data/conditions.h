@@ -34,8 +34,9 @@ typedef struct zn_encoding {
     const zn_dataset *set;
     const uint8_t *wanted; /* by picture; NULL: all */
     zn_pool *pool;
-    zn_ranks *ranks; /* NULL: alone; else each encodes its share and gets all */
-    zn_skip skip;    /* called for pictures that cannot be read */
+    zn_device *device; /* NULL: the CPU */
+    zn_ranks *ranks;   /* NULL: alone; else each encodes its share and gets all */
+    zn_skip skip;      /* called for pictures that cannot be read */
     /* Pictures done by this rank, now and then; non-zero stops with ZN_ECANCELLED. May be NULL. */
     int (*progress)(void *user, int64_t done, int64_t of);
     void *user;

@@ -45,8 +45,7 @@ static zn_status build(zn_discriminator *d, zn_shape shape, zn_learner_options l
         wrt[i] = zn_graph_parameter(d->graph, p->name, p->shape, p->layout);
     }
     learning.average = false;
-    learning.optim =
-        (zn_optim_options){ .kind = ZN_ADAM, .lr = (float)d->recipe->lr, .beta1 = 0.5f, .beta2 = 0.99f };
+    learning.optim = (zn_optim_options){ .kind = ZN_ADAM, .lr = (float)d->recipe->lr, .beta1 = 0.5f, .beta2 = 0.99f };
     ZN_TRY(zn_learner_new(&d->learner, list, count, &learning));
     ZN_TRY(zn_graph_differentiate(d->graph, d->loss, NULL, wrt, count, d->learner.gradients));
     memcpy(outputs + 1, d->learner.gradients, sizeof *outputs * (size_t)count);

@@ -357,7 +357,8 @@ static zn_status average(zn_learner *l, float keep)
         const float *w = l->parameters[i]->data;
         const int64_t blocks = zn_reduce_blocks(l->counts[i]);
         if (l->ema)
-            launch(l, zn_k_average, l->counts[i], GRAIN, &(zn_average_args){ .average = l->ema[i], .w = w, .keep = keep });
+            launch(l, zn_k_average, l->counts[i], GRAIN,
+                   &(zn_average_args){ .average = l->ema[i], .w = w, .keep = keep });
         launch(l, zn_k_any_extreme, blocks, 1,
                &(zn_extreme_args){ .x = w, .y = flag, .count = l->counts[i], .limit = extreme_from });
         flag += blocks;

@@ -48,11 +48,11 @@ typedef struct zn_learner {
     float **sums; /* by parameter: gradients added up over parts, consecutively in `tree` */
     float **ema;  /* by parameter: averaged weights; NULL without */
     int64_t *counts;
-    int64_t total; /* floats of all parameters */
-    float *tree;   /* [levels][total]: first the sums, then sums of parts that wait for their like */
+    int64_t total;       /* floats of all parameters */
+    float *tree;         /* [levels][total]: first the sums, then sums of parts that wait for their like */
     int levels, waiting; /* of the tree; in use */
-    double *squares; /* [blocks]: sums of squares of blocks of gradients; used with a device */
-    float *flags;    /* [blocks]: which blocks hold extreme values */
+    double *squares;     /* [blocks]: sums of squares of blocks of gradients; used with a device */
+    float *flags;        /* [blocks]: which blocks hold extreme values */
     int64_t blocks;
     int twins;    /* number of buffers that have device copies so far */
     bool extreme; /* a gradient or a part of the state is or was so large that an update may not be finite */

@@ -135,6 +135,7 @@ static zn_status find_conditions(zn_run *r, const char *path)
                               .set = r->set,
                               .wanted = r->on.wanted,
                               .pool = r->pool,
+                              .device = r->device,
                               .ranks = r->options.ranks,
                               .skip = zn_run_skip(r),
                               .progress = tell_encoded,

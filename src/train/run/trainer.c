@@ -20,9 +20,9 @@ static zn_status add_discriminator(zn_trainer *t)
     const zn_recipe *r = t->recipe;
     if (r->discriminator <= 0 || !o->output || t->options.goal == ZN_GOAL_ENCODER || t->options.goal == ZN_GOAL_DECODER)
         return ZN_OK;
-    const zn_learner_options options = {
-        .parts = zn_trainer_own_parts(t), .pool = t->options.pool, .device = t->options.device
-    };
+    const zn_learner_options options = { .parts = zn_trainer_own_parts(t),
+                                         .pool = t->options.pool,
+                                         .device = t->options.device };
     ZN_TRY(zn_discriminator_new(o->target->shape, r, &options, &t->discriminator));
     zn_node *opinion = zn_mean(zn_discriminator_view(o->output));
     zn_parameters_bind(&t->discriminator->parameters, o->graph);

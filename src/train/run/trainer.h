@@ -6,8 +6,9 @@
  *     ZN_TRY(zn_checkpoint_write("run/checkpoint.safetensors", t));
  *     zn_trainer_free(t);
  *
- * The model's parameters are updated in place (on a device: its copies of them; see learner.h). Everything a step depends on is in the trainer and its inputs, so a run
- * that is continued from a checkpoint gives the same bits as one that was never stopped. */
+ * The model's parameters are updated in place (on a device: its copies of them; see learner.h). Everything a step
+ * depends on is in the trainer and its inputs, so a run that is continued from a checkpoint gives the same bits as one
+ * that was never stopped. */
 #ifndef ZN_TRAINER_H
 #define ZN_TRAINER_H
 
