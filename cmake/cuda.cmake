@@ -24,6 +24,9 @@ function(zenith_device_sources)
     cuda/resample.cu
     cuda/optim.cu
     cuda/norm.cu
+    cuda/attention.cu
+    cuda/attention_any.cu
+    cuda/attention_grad.cu
     cuda/conv.cu
     cuda/conv_parts.cu)
   target_sources(zenith_objects PRIVATE cuda/conv.c ${sources})

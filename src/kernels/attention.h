@@ -22,6 +22,8 @@ typedef struct zn_attention_args {
     int share;        /* consecutive heads that share one k and v; 0: every head has its own */
     bool causal;      /* query i attends to keys up to i + keys - queries */
     float scale;      /* above 0 */
+    bool reduced;     /* products may be of 11 bits; read by GPUs only */
+    float *stats;     /* gradient on GPUs: zn_attention_stats floats of scratch */
 } zn_attention_args;
 
 /* In the forward pass a unit is a group of queries: their tiles of keys and values are packed once, and the queries are
@@ -64,6 +66,12 @@ enum { ZN_ATTENTION_QUERIES = 16 }; /* queries that a gradient kernel processes 
 static inline size_t zn_attention_grad_scratch(const zn_attention_args *a)
 {
     return 2 * sizeof(float) * ZN_ATTENTION_QUERIES * (size_t)a->keys;
+}
+
+/* Two numbers for each query of each head: see cuda/attention_grad.cu. */
+static inline int64_t zn_attention_stats(const zn_attention_args *a, int64_t samples)
+{
+    return 2 * samples * a->heads * a->queries;
 }
 
 void zn_k_attention(const void *attention_args, zn_range blocks);      /* units: samples * heads * blocks */

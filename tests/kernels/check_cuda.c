@@ -45,6 +45,7 @@ int main(int argc, char **argv)
     cuda_check_resample();
     cuda_check_optim();
     cuda_check_norms();
+    cuda_check_attention();
     cuda_check_convs();
     cuda_check_simd();
     check_failures();

@@ -38,6 +38,7 @@ void cuda_check_elementwise(void); /* check_cuda_elementwise.c */
 void cuda_check_resample(void);    /* check_cuda_resample.c */
 void cuda_check_optim(void);       /* check_cuda_optim.c */
 void cuda_check_convs(void);       /* check_cuda_conv.c */
+void cuda_check_attention(void);   /* check_cuda_attention.c */
 void cuda_check_norms(void);       /* check_cuda_norm.c */
 void cuda_check_simd(void);        /* check_cuda_simd.c */
 

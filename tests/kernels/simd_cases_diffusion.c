@@ -99,6 +99,7 @@ static void attention(simd_case *c, int size)
         return;
     }
     a.y.data = (float *)simd_normal(count, 1);
+    a.stats = (float *)simd_normal(zn_attention_stats(&a, z[0]), 1);
     c->units = z[0] * zn_attention_groups(&a);
     c->scratch = zn_attention_grad_scratch(&a);
     simd_output(c, &a.dq.data, count);

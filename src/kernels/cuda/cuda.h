@@ -37,6 +37,7 @@ struct zn_device {
     cudaStream_t stream;
     int number;
     int processors; /* streaming multiprocessors */
+    int shared;     /* bytes of shared memory that a thread block may have */
     zn_twin *twins; /* sorted by address */
     size_t count, room;
     bool rehearsing, lacking;

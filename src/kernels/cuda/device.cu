@@ -46,6 +46,7 @@ static zn_status open_stream(zn_device *d, int number)
     zn_cuda_check(d, cudaSetDevice(number), "the GPU");
     zn_cuda_check(d, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, number), "the GPU");
     zn_cuda_check(d, cudaDeviceGetAttribute(&d->processors, cudaDevAttrMultiProcessorCount, number), "the GPU");
+    zn_cuda_check(d, cudaDeviceGetAttribute(&d->shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, number), "the GPU");
     if (d->status == ZN_OK && major < 8)
         return ZN_FAIL(ZN_EUNSUPPORTED, "the GPU has compute capability %d: 8.0 is the least", major);
     zn_cuda_check(d, cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "a stream");

@@ -1,7 +1,8 @@
 /* Attention with q, k and v from separate nodes. All three gradients read the same weights, so one op computes them:
  * dq is its result, dk and dv are stored in its tail. */
+#include "ops/sequence/attention.h"
+
 #include "base/fail.h"
-#include "kernels/attention.h"
 #include "ops/ops.h"
 
 #include <math.h>
@@ -48,15 +49,15 @@ static zn_status shape(zn_node *n)
 
 static zn_needs needs(const zn_node *n, const zn_prepare *p)
 {
-    (void)p;
     const zn_attention_args a = args_of(n);
-    return (zn_needs){ .thread_scratch = zn_attention_scratch(&a) };
+    return zn_attention_needs(&a, p);
 }
 
 static void run(const zn_node *n, const zn_launch_context *c)
 {
     zn_attention_args a = args_of(n);
     a.y = rows_at(n, n->data, a.width);
+    a.reduced = zn_attention_is_reduced(c);
     zn_launch(c, zn_k_attention, n->shape.dim[0] * a.heads * zn_attention_blocks(&a), 1, &a);
 }
 
@@ -85,8 +86,11 @@ static double flops_done(const zn_node *n, const zn_prepare *p)
 const zn_op zn_op_attend = { .name = "attend",
                              .shape = shape,
                              .run = run,
+                             .launches = zn_launches,
                              .gradient = gradient,
                              .needs = needs,
+                             .prepare = zn_attention_prepare,
+                             .math = zn_attention_math,
                              .flops = flops,
                              .flops_done = flops_done,
                              .global = true };
@@ -98,9 +102,8 @@ zn_node *zn_attend(zn_node *q, zn_node *k, zn_node *v, zn_attend_spec spec)
 
 static zn_needs grad_needs(const zn_node *n, const zn_prepare *p)
 {
-    (void)p;
     const zn_attention_args a = args_of(n);
-    return (zn_needs){ .thread_scratch = zn_attention_grad_scratch(&a) };
+    return zn_attention_grad_needs(&a, n->shape.dim[0], p);
 }
 
 static int64_t grad_tail(const zn_node *n) { return 2 * zn_shape_count(n->source[1]->shape); }
@@ -114,6 +117,8 @@ static void grad_run(const zn_node *n, const zn_launch_context *c)
     a.dq = rows_at(n, n->data, a.width);
     a.dk = rows_at(k, tail, a.width);
     a.dv = rows_at(k, tail + zn_shape_count(k->shape), a.width);
+    a.reduced = zn_attention_is_reduced(c);
+    a.stats = c->shared;
     zn_launch(c, zn_k_attention_grad, n->shape.dim[0] * zn_attention_groups(&a), 1, &a);
 }
 
@@ -122,7 +127,10 @@ static double grad_flops(const zn_node *n) { return 2.5 * flops(n); }
 const zn_op zn_op_attend_grad = { .name = "attend_grad",
                                   .shape = shape,
                                   .run = grad_run,
+                                  .launches = zn_launches,
                                   .needs = grad_needs,
+                                  .prepare = zn_attention_prepare,
+                                  .math = zn_attention_math,
                                   .flops = grad_flops,
                                   .tail = grad_tail,
                                   .global = true };

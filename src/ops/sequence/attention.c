@@ -1,10 +1,39 @@
 /* Self-attention over the pixels of a map. */
-#include "kernels/attention.h"
+#include "ops/sequence/attention.h"
 
+#include "base/cpu.h"
 #include "base/fail.h"
 #include "ops/ops.h"
 
 #include <math.h>
+
+/* ---- shared with attend.c ---- */
+
+zn_needs zn_attention_needs(const zn_attention_args *a, const zn_prepare *p)
+{
+    return (zn_needs){ .thread_scratch = p->cpu & ZN_CPU_CUDA ? 0 : zn_attention_scratch(a), .prepared = sizeof(bool) };
+}
+
+zn_needs zn_attention_grad_needs(const zn_attention_args *a, int64_t samples, const zn_prepare *p)
+{
+    if (p->cpu & ZN_CPU_CUDA)
+        return (zn_needs){ .shared_scratch = sizeof(float) * (size_t)zn_attention_stats(a, samples),
+                           .prepared = sizeof(bool) };
+    return (zn_needs){ .thread_scratch = zn_attention_grad_scratch(a), .prepared = sizeof(bool) };
+}
+
+zn_math zn_attention_math(const zn_node *n, const zn_prepare *p)
+{
+    (void)n;
+    return !(p->cpu & ZN_CPU_CUDA) ? ZN_MATH_F32 : p->math == ZN_MATH_I8 ? ZN_MATH_BF16 : p->math;
+}
+
+void zn_attention_prepare(const zn_node *n, const zn_prepare *p, void *prepared)
+{
+    *(bool *)prepared = zn_attention_math(n, p) != ZN_MATH_F32;
+}
+
+/* ---- q, k and v in one map ---- */
 
 typedef struct attention_spec {
     int heads;
@@ -55,15 +84,15 @@ static zn_status shape(zn_node *n)
 
 static zn_needs needs(const zn_node *n, const zn_prepare *p)
 {
-    (void)p;
     const zn_attention_args a = args_of(n->source[0], spec_of(n));
-    return (zn_needs){ .thread_scratch = zn_attention_scratch(&a) };
+    return zn_attention_needs(&a, p);
 }
 
 static void run(const zn_node *n, const zn_launch_context *c)
 {
     zn_attention_args a = args_of(n->source[0], spec_of(n));
     a.y = rows_of(n, a.heads);
+    a.reduced = zn_attention_is_reduced(c);
     zn_launch(c, zn_k_attention, n->shape.dim[0] * a.heads * zn_attention_blocks(&a), 1, &a);
 }
 
@@ -82,8 +111,11 @@ static double flops(const zn_node *n)
 const zn_op zn_op_attention = { .name = "attention",
                                 .shape = shape,
                                 .run = run,
+                                .launches = zn_launches,
                                 .gradient = gradient,
                                 .needs = needs,
+                                .prepare = zn_attention_prepare,
+                                .math = zn_attention_math,
                                 .flops = flops,
                                 .global = true };
 
@@ -101,9 +133,8 @@ zn_node *zn_attention_apart(zn_node *qkv, int heads)
 
 static zn_needs grad_needs(const zn_node *n, const zn_prepare *p)
 {
-    (void)p;
     const zn_attention_args a = args_of(n->source[0], spec_of(n));
-    return (zn_needs){ .thread_scratch = zn_attention_grad_scratch(&a) };
+    return zn_attention_grad_needs(&a, n->shape.dim[0], p);
 }
 
 static void grad_run(const zn_node *n, const zn_launch_context *c)
@@ -114,6 +145,8 @@ static void grad_run(const zn_node *n, const zn_launch_context *c)
     a.dq = to.q;
     a.dk = to.k;
     a.dv = to.v;
+    a.reduced = zn_attention_is_reduced(c);
+    a.stats = c->shared;
     zn_launch(c, zn_k_attention_grad, n->shape.dim[0] * a.heads, 1, &a);
 }
 
@@ -122,6 +155,9 @@ static double grad_flops(const zn_node *n) { return 2.5 * flops(n->source[1]); }
 const zn_op zn_op_attention_grad = { .name = "attention_grad",
                                      .shape = zn_like_first,
                                      .run = grad_run,
+                                     .launches = zn_launches,
                                      .needs = grad_needs,
+                                     .prepare = zn_attention_prepare,
+                                     .math = zn_attention_math,
                                      .flops = grad_flops,
                                      .global = true };

@@ -37,6 +37,7 @@ enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
 enum cudaDeviceAttr {
     cudaDevAttrComputeCapabilityMajor,
     cudaDevAttrMultiProcessorCount,
+    cudaDevAttrMaxSharedMemoryPerBlockOptin,
     cudaDevAttrClockRate,
     cudaDevAttrMemoryClockRate,
     cudaDevAttrGlobalMemoryBusWidth

@@ -311,7 +311,9 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int)
 }
 cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int)
 {
-    *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 4;
+    *value = attribute == cudaDevAttrComputeCapabilityMajor         ? 9
+             : attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin ? (int)sizeof zn_cuda_shared
+                                                                    : 4;
     return cudaSuccess;
 }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)

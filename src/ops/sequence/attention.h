@@ -1,0 +1,16 @@
+/* Shared by the two attention ops: memory and precision, on the CPU and on a GPU. */
+#ifndef ZN_OPS_ATTENTION_H
+#define ZN_OPS_ATTENTION_H
+
+#include "graph/graph.h"
+#include "kernels/attention.h"
+
+zn_needs zn_attention_needs(const zn_attention_args *a, const zn_prepare *p);
+zn_needs zn_attention_grad_needs(const zn_attention_args *a, int64_t samples, const zn_prepare *p);
+
+/* For zn_op.prepare and .math: a GPU multiplies in less than full precision if the graph may. */
+void zn_attention_prepare(const zn_node *n, const zn_prepare *p, void *prepared);
+zn_math zn_attention_math(const zn_node *n, const zn_prepare *p);
+static inline bool zn_attention_is_reduced(const zn_launch_context *c) { return *(const bool *)c->prepared; }
+
+#endif

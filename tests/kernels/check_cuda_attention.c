@@ -1,0 +1,139 @@
+/* CUDA: attention in all its plans: widths, many and few queries, less precision, rows too wide for tiles. The sizes of
+ * check_simd.c are checked by check_cuda_simd.c. */
+#include "cuda_case.h"
+
+#include "kernels/attention.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct sizes {
+    int samples, heads, share, queries, keys, width;
+    bool causal, reduced;
+} sizes;
+
+static int64_t row_count(const zn_attention_args *a, bool keys)
+{
+    return keys ? a->keys * a->heads / a->share : a->queries * a->heads;
+}
+
+/* Rows [samples][rows][heads][width]; `skip` floats of each row belong to nobody. */
+static zn_rows rows_at(const zn_attention_args *a, float *data, bool keys, int64_t skip)
+{
+    const int64_t step = (keys ? a->heads / a->share : a->heads) * (int64_t)a->width + skip;
+    return (zn_rows){ data, (keys ? a->keys : a->queries) * step, a->width, step };
+}
+
+static float *normal_rows(zn_rng *rng, const sizes *z, const zn_attention_args *a, bool keys, int64_t skip)
+{
+    const int64_t rows = keys ? a->keys : a->queries;
+    return cuda_shared_normal(rng, z->samples * (row_count(a, keys) * a->width + rows * skip), 1);
+}
+
+static zn_attention_args args_of(const sizes *z)
+{
+    return (zn_attention_args){ .queries = z->queries,
+                                .keys = z->keys,
+                                .heads = z->heads,
+                                .width = z->width,
+                                .share = z->share,
+                                .causal = z->causal,
+                                .scale = 1 / sqrtf((float)z->width),
+                                .reduced = z->reduced };
+}
+
+static void name_of(const char *kernel, const sizes *z, char *text, size_t size)
+{
+    snprintf(text, size, "%s of %d queries to %d keys, %d heads by %d of %d%s%s", kernel, z->queries, z->keys, z->heads,
+             z->share, z->width, z->causal ? ", causal" : "", z->reduced ? ", reduced" : "");
+}
+
+static void check_forward(const sizes *z, zn_attention_args a, int64_t count)
+{
+    char name[160];
+    float *y = cuda_result_new(count), *want = fenced_new(count, false);
+    float *scratch = fenced_new((int64_t)(zn_attention_scratch(&a) / sizeof(float)) + 1, true);
+    const int64_t units = z->samples * (int64_t)z->heads * zn_attention_blocks(&a);
+    a.y = rows_at(&a, want, false, 0);
+    zn_k_attention(&a, (zn_range){ 0, units, scratch });
+    a.y.data = y;
+    cuda_start(zn_k_attention, units, &a);
+    name_of("attention", z, name, sizeof name);
+    cuda_compare(name, y, want, count, z->reduced ? 1e-3 : 2e-6);
+    cuda_result_free(y);
+    fenced_free(want);
+    fenced_free(scratch);
+}
+
+static void check_gradient(const sizes *z, zn_attention_args a, float *dy, int64_t count, int64_t shared)
+{
+    char name[160];
+    float *stats = cuda_shared_new(zn_attention_stats(&a, z->samples), NAN);
+    float *scratch = fenced_new((int64_t)(zn_attention_grad_scratch(&a) / sizeof(float)) + 1, true);
+    float *got[3], *want[3];
+    for (int on_device = 0; on_device < 2; on_device++) {
+        float **to = on_device ? got : want;
+        for (int i = 0; i < 3; i++)
+            to[i] = on_device ? cuda_result_new(i ? shared : count) : fenced_new(i ? shared : count, false);
+        a.y = rows_at(&a, dy, false, 0);
+        a.dq = rows_at(&a, to[0], false, 0);
+        a.dk = rows_at(&a, to[1], true, 0);
+        a.dv = rows_at(&a, to[2], true, 0);
+        a.stats = stats;
+        const int64_t units = z->samples * zn_attention_groups(&a);
+        if (on_device)
+            cuda_start(zn_k_attention_grad, units, &a);
+        else
+            zn_k_attention_grad(&a, (zn_range){ 0, units, scratch });
+    }
+    name_of("attention_grad", z, name, sizeof name);
+    for (int i = 0; i < 3; i++) {
+        cuda_compare(name, got[i], want[i], i ? shared : count, z->reduced ? 3e-3 : 3e-6);
+        cuda_result_free(got[i]);
+        fenced_free(want[i]);
+    }
+    cuda_shared_free(stats);
+    fenced_free(scratch);
+}
+
+static void check(const sizes *z, int64_t skip)
+{
+    zn_rng rng = zn_rng_new(21);
+    zn_attention_args a = args_of(z);
+    const int64_t count = z->samples * row_count(&a, false) * a.width,
+                  shared = z->samples * row_count(&a, true) * a.width;
+    float *q = normal_rows(&rng, z, &a, false, skip), *k = normal_rows(&rng, z, &a, true, skip),
+          *v = normal_rows(&rng, z, &a, true, skip), *dy = normal_rows(&rng, z, &a, false, 0);
+    a.q = rows_at(&a, q, false, skip);
+    a.k = rows_at(&a, k, true, skip);
+    a.v = rows_at(&a, v, true, skip);
+    check_forward(z, a, count);
+    check_gradient(z, a, dy, count, shared);
+    float *const all[] = { q, k, v, dy };
+    for (int i = 0; i < 4; i++)
+        cuda_shared_free(all[i]);
+}
+
+void cuda_check_attention(void)
+{
+    static const sizes list[] = {
+        { 1, 1, 1, 40, 70, 128, false, false },
+        { 1, 1, 1, 33, 33, 130, true, false },
+        { 1, 1, 1, 5, 40, 300, false, false },
+        { 1, 1, 1, 3, 9, 520, true, false },
+        { 1, 4, 2, 20, 33, 64, true, true },
+        { 1, 1, 1, 17, 40, 100, false, true },
+        { 3, 2, 1, 130, 140, 16, true, false }, /* many queries, where the GPU is small */
+        /* not emulated */
+        { 2, 16, 4, 1030, 1100, 64, true, false },
+        { 4, 8, 1, 1000, 77, 32, false, false },
+        { 2, 16, 2, 700, 900, 128, true, true },
+        { 1, 30, 1, 1024, 1024, 128, false, false },
+        { 1, 1, 1, 1100, 1100, 512, false, false },
+        { 1, 2, 1, 600, 600, 256, true, false },
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list && strstr("attention attention_grad", cuda_filter); i++)
+        if (i < 7 || !cuda_is_emulated)
+            check(&list[i], i % 3 == 1 ? 3 : 0); /* every third has rows that are not aligned */
+}
