@@ -22,6 +22,11 @@ function(zenith_device_sources)
     cuda/device.cu
     cuda/elementwise.cu
     cuda/resample.cu
+    cuda/channels.cu
+    cuda/shuffle.cu
+    cuda/median.cu
+    cuda/loss.cu
+    cuda/ssim.cu
     cuda/optim.cu
     cuda/norm.cu
     cuda/attention.cu

@@ -42,6 +42,7 @@ typedef struct zn_binary_args {
 void zn_k_add(const void *binary_args, zn_range elements);
 void zn_k_sub(const void *binary_args, zn_range elements);
 void zn_k_multiply(const void *binary_args, zn_range elements);
+void zn_k_multiply_scalar(const void *binary_args, zn_range elements); /* y = a * b[0]; y is not b */
 
 /* Nearest x2 upsampling: y[n][2h][2w][c]. Its gradient sums the four output pixels of each input pixel. Units are
  * rows of the large map for the forward pass, rows of the small map for the gradient. `h`, `w` are the small sizes. */
@@ -68,6 +69,7 @@ enum { ZN_SUM_ROWS = 256 };
 void zn_k_channel_sum(const void *reduce_args, zn_range blocks);
 /* y[block] = sum of (x-b)^2 over a block of ZN_REDUCE_BLOCK elements; units are blocks; rows = number of elements. */
 enum { ZN_REDUCE_BLOCK = 1 << 14 };
+static inline int64_t zn_reduce_blocks(int64_t count) { return (count + ZN_REDUCE_BLOCK - 1) / ZN_REDUCE_BLOCK; }
 void zn_k_square_difference(const void *reduce_args, zn_range blocks);
 
 /* Huber loss, linear beyond the knee (knee 0: absolute differences). Units are blocks of ZN_REDUCE_BLOCK elements. */
@@ -89,8 +91,10 @@ typedef struct zn_ssim_args {
     const float *dy; /* gradient: scalar, gradient of each plane's mean */
     float *y;        /* one mean per plane; gradient: da */
     int h, w, c;
+    float *maps; /* zn_ssim_maps bytes; only devices use it */
 } zn_ssim_args;
 size_t zn_ssim_scratch(int h, int w);
+size_t zn_ssim_maps(int64_t planes, int h, int w);
 void zn_k_ssim(const void *ssim_args, zn_range planes);
 void zn_k_ssim_grad(const void *ssim_args, zn_range planes);
 

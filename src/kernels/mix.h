@@ -116,4 +116,12 @@ typedef struct zn_select_args {
 void zn_k_select(const void *select_args, zn_range pixels);
 void zn_k_select_grad(const void *select_args, zn_range pixels); /* x = dy [cout], y = dx [cin] */
 
+/* The indices of a selection from a table of floats; -1 for numbers outside [0,limit). Units are indices. */
+typedef struct zn_indices_args {
+    const float *table;
+    int32_t *indices;
+    int limit;
+} zn_indices_args;
+void zn_k_indices(const void *indices_args, zn_range indices);
+
 #endif

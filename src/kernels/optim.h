@@ -41,10 +41,7 @@ typedef struct zn_swap_args {
 } zn_swap_args;
 void zn_k_swap(const void *swap_args, zn_range elements);
 
-/* Both read count elements in blocks of ZN_REDUCE_BLOCK and write one number per block; units are blocks. */
-static inline int64_t zn_reduce_blocks(int64_t count) { return (count + ZN_REDUCE_BLOCK - 1) / ZN_REDUCE_BLOCK; }
-
-/* y[block] = sum of squares, in double. */
+/* y[block] = sum of squares of a block of ZN_REDUCE_BLOCK elements, in double; units are zn_reduce_blocks(count). */
 typedef struct zn_square_sums_args {
     const float *x;
     double *y;
@@ -52,7 +49,7 @@ typedef struct zn_square_sums_args {
 } zn_square_sums_args;
 void zn_k_square_sums(const void *square_sums_args, zn_range blocks);
 
-/* y[block] = 1 if any |x| is not below the limit, which includes NaN, otherwise 0. */
+/* The same blocks: y[block] = 1 if any |x| is not below the limit, which includes NaN, otherwise 0. */
 typedef struct zn_extreme_args {
     const float *x;
     float *y;

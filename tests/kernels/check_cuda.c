@@ -43,6 +43,8 @@ int main(int argc, char **argv)
     cuda_is_emulated = strstr(text, "emulated") != NULL;
     cuda_check_elementwise();
     cuda_check_resample();
+    cuda_check_channels();
+    cuda_check_losses();
     cuda_check_optim();
     cuda_check_norms();
     cuda_check_attention();

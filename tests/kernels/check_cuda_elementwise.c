@@ -73,6 +73,16 @@ static void check_binary(int i, int64_t count)
     cuda_shared_free(q);
 }
 
+static void check_multiply_scalar(int64_t count)
+{
+    zn_rng rng = zn_rng_new(8);
+    float *x = cuda_shared_normal(&rng, count, 2), *scalar = cuda_shared_new(1, -0.7f);
+    zn_binary_args a = { .a = x, .b = scalar };
+    cuda_check("multiply_scalar", zn_k_multiply_scalar, count, &a, &a.y, NULL, count, 1e-7);
+    cuda_shared_free(x);
+    cuda_shared_free(scalar);
+}
+
 void cuda_check_elementwise(void)
 {
     for (size_t i = 0; i < sizeof unaries / sizeof *unaries; i++)
@@ -81,4 +91,6 @@ void cuda_check_elementwise(void)
     for (size_t i = 0; i < sizeof binaries / sizeof *binaries; i++)
         for (int k = 0; k < COUNTS && strstr(binaries[i].name, cuda_filter); k++)
             check_binary((int)i, counts[k]);
+    for (int k = 0; k < COUNTS && strstr("multiply_scalar", cuda_filter); k++)
+        check_multiply_scalar(counts[k]);
 }

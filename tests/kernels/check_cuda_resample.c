@@ -17,6 +17,10 @@ void cuda_check_resample(void)
         zn_resample_args a = { .x = x, .h = h, .w = w, .c = c };
         if (strstr("upsample2", cuda_filter))
             cuda_check("upsample2", zn_k_upsample2, (int64_t)n * 2 * h, &a, &a.y, NULL, 4 * small, 0);
+        if (strstr("upsample2_grad", cuda_filter))
+            cuda_check("upsample2_grad", zn_k_upsample2_grad, (int64_t)n * h, &a, &a.y, NULL, small, 1e-7);
+        if (strstr("dilate2", cuda_filter))
+            cuda_check("dilate2", zn_k_dilate2, (int64_t)n * 2 * h, &a, &a.y, NULL, 4 * small, 0);
         cuda_shared_free(x);
     }
 }

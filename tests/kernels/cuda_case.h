@@ -34,6 +34,8 @@ void cuda_check(const char *name, zn_body body, int64_t units, const void *args,
 
 bool cuda_has(zn_body body); /* whether the list has it */
 
+void cuda_check_channels(void);    /* check_cuda_channels.c */
+void cuda_check_losses(void);      /* check_cuda_loss.c */
 void cuda_check_elementwise(void); /* check_cuda_elementwise.c */
 void cuda_check_resample(void);    /* check_cuda_resample.c */
 void cuda_check_optim(void);       /* check_cuda_optim.c */

@@ -160,6 +160,12 @@ void zn_cuda_add(zn_device *d, const void *args, int64_t units) { run_binary<add
 void zn_cuda_sub(zn_device *d, const void *args, int64_t units) { run_binary<sub>(d, args, units); }
 void zn_cuda_multiply(zn_device *d, const void *args, int64_t units) { run_binary<multiply>(d, args, units); }
 
+void zn_cuda_multiply_scalar(zn_device *d, const void *args, int64_t units)
+{
+    const zn_binary_args *a = static_cast<const zn_binary_args *>(args);
+    run_map<scale>(d, { a->a, NULL, a->y, 0, 0, a->b, units });
+}
+
 void zn_cuda_accumulate(zn_device *d, const void *args, int64_t units)
 {
     const zn_unary_args *a = static_cast<const zn_unary_args *>(args);

@@ -138,6 +138,15 @@ void zn_k_multiply(const void *args, zn_range r)
         a->y[i] = a->a[i] * a->b[i];
 }
 
+void zn_k_multiply_scalar(const void *args, zn_range r)
+{
+    const zn_binary_args *a = args;
+    const float factor = *a->b;
+    ZN_ELEMENTWISE
+    for (int64_t i = r.begin; i < r.end; i++)
+        a->y[i] = factor * a->a[i];
+}
+
 void zn_k_exp(const void *args, zn_range r)
 {
     const zn_unary_args *a = args;

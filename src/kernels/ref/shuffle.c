@@ -73,3 +73,10 @@ void zn_k_select_grad(const void *args, zn_range r)
                 dx[a->from[k]] += a->x[p * a->cout + k];
     }
 }
+
+void zn_k_indices(const void *args, zn_range r)
+{
+    const zn_indices_args *a = args;
+    for (int64_t i = r.begin; i < r.end; i++)
+        a->indices[i] = a->table[i] >= 0 && a->table[i] < (float)a->limit ? (int32_t)a->table[i] : -1;
+}

@@ -33,6 +33,9 @@ void zn_ssim_window(int taps, double weight[ZN_SSIM_WINDOW])
 
 size_t zn_ssim_scratch(int h, int w) { return sizeof(float) * PLANES * (size_t)h * (size_t)w; }
 
+/* The gradient keeps three maps of every plane; the similarity needs less. */
+size_t zn_ssim_maps(int64_t count, int h, int w) { return sizeof(float) * 3 * (size_t)count * (size_t)h * (size_t)w; }
+
 static planes take(const zn_ssim_args *s, int64_t plane, float *memory)
 {
     planes p = { .h = s->h, .w = s->w, .high = s->h - WINDOW + 1, .wide = s->w - WINDOW + 1 };

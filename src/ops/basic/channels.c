@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+enum { GRAIN = 1 << 14 };
+
 /* ---- y = x + b, b [C] ---- */
 
 static zn_status add_shape(zn_node *n)
@@ -20,7 +22,7 @@ static zn_status add_shape(zn_node *n)
 static void add_run(const zn_node *n, const zn_launch_context *c)
 {
     const zn_mix_args a = { .x = n->source[0]->data, .b = n->source[1]->data, .y = n->data, .c = zn_channels(n) };
-    zn_launch(c, zn_k_add_channels, zn_positions(n), 1 + (1 << 14) / a.c, &a);
+    zn_launch(c, zn_k_add_channels, zn_positions(n), 1 + GRAIN / a.c, &a);
 }
 
 static void add_gradient(zn_node *n, zn_node *dy)
@@ -33,6 +35,7 @@ static void add_gradient(zn_node *n, zn_node *dy)
 const zn_op zn_op_add_channels = { .name = "add_channels",
                                    .shape = add_shape,
                                    .run = add_run,
+                                   .launches = zn_launches,
                                    .gradient = add_gradient,
                                    .flops = zn_one_flop,
                                    .slots = zn_one_slot,
@@ -62,9 +65,9 @@ static zn_status row_shape(zn_node *n)
 
 static void row_run(const zn_node *n, const zn_launch_context *c)
 {
-    (void)c;
     const int64_t length = zn_shape_count(n->shape);
-    memcpy(n->data, n->source[0]->data + ((row_spec *)n->attribute)->row * length, sizeof(float) * (size_t)length);
+    const zn_unary_args a = { .x = n->source[0]->data + ((row_spec *)n->attribute)->row * length, .y = n->data };
+    zn_launch(c, zn_k_copy, length, GRAIN, &a);
 }
 
 static void row_gradient(zn_node *n, zn_node *dy)
@@ -75,7 +78,9 @@ static void row_gradient(zn_node *n, zn_node *dy)
 
 /* Rows and tables are parameters, not feature maps. They are marked global so that their dimensions are not treated
  * as positions. */
-const zn_op zn_op_row = { .name = "row", .shape = row_shape, .run = row_run, .gradient = row_gradient, .global = true };
+const zn_op zn_op_row = {
+    .name = "row", .shape = row_shape, .run = row_run, .launches = zn_launches, .gradient = row_gradient, .global = true
+};
 
 int zn_row_index(const zn_node *n) { return (int)((row_spec *)n->attribute)->row; }
 
@@ -95,13 +100,16 @@ static zn_status row_grad_shape(zn_node *n)
 
 static void row_grad_run(const zn_node *n, const zn_launch_context *c)
 {
-    (void)c;
     const int64_t length = zn_shape_count(n->source[0]->shape);
-    memset(n->data, 0, sizeof(float) * (size_t)zn_shape_count(n->shape));
-    memcpy(n->data + ((row_spec *)n->attribute)->row * length, n->source[0]->data, sizeof(float) * (size_t)length);
+    const zn_unary_args zeros = { .y = n->data, .a = 0 };
+    const zn_unary_args row = { .x = n->source[0]->data, .y = n->data + ((row_spec *)n->attribute)->row * length };
+    zn_launch(c, zn_k_fill, zn_shape_count(n->shape), GRAIN, &zeros);
+    zn_launch(c, zn_k_copy, length, GRAIN, &row);
 }
 
-const zn_op zn_op_row_grad = { .name = "row_grad", .shape = row_grad_shape, .run = row_grad_run, .global = true };
+const zn_op zn_op_row_grad = {
+    .name = "row_grad", .shape = row_grad_shape, .run = row_grad_run, .launches = zn_launches, .global = true
+};
 
 /* ---- y[j] = x[table[row][j]], the table a parameter of ZN_LAYOUT_INDEX ---- */
 
@@ -125,14 +133,14 @@ static zn_needs permute_needs(const zn_node *n, const zn_prepare *p)
 static void permute_launch(const zn_node *n, const zn_launch_context *c, zn_body body)
 {
     const int64_t channels = zn_channels(n);
-    const float *table = n->source[1]->data + *(int64_t *)n->attribute * channels;
-    int32_t *from = c->shared;
-    for (int64_t k = 0; k < channels; k++)
-        from[k] = table[k] >= 0 && table[k] < (float)channels ? (int32_t)table[k] : -1;
+    const zn_indices_args table = { .table = n->source[1]->data + *(int64_t *)n->attribute * channels,
+                                    .indices = c->shared,
+                                    .limit = (int)channels };
     const zn_select_args a = {
-        .x = n->source[0]->data, .y = n->data, .from = from, .cin = (int)channels, .cout = (int)channels
+        .x = n->source[0]->data, .y = n->data, .from = c->shared, .cin = (int)channels, .cout = (int)channels
     };
-    zn_launch(c, body, zn_positions(n), 1 + (1 << 14) / channels, &a);
+    zn_launch(c, zn_k_indices, channels, GRAIN, &table);
+    zn_launch(c, body, zn_positions(n), 1 + GRAIN / channels, &a);
 }
 
 static void permute_run(const zn_node *n, const zn_launch_context *c) { permute_launch(n, c, zn_k_select); }
@@ -144,12 +152,17 @@ static void permute_gradient(zn_node *n, zn_node *dy)
                   zn_apply(&zn_op_permute_grad, n->attribute, n->attribute_size, (zn_node *[]){ dy, n->source[1] }, 2));
 }
 
-const zn_op zn_op_permute = {
-    .name = "permute", .shape = permute_shape, .run = permute_run, .gradient = permute_gradient, .needs = permute_needs
-};
-const zn_op zn_op_permute_grad = {
-    .name = "permute_grad", .shape = permute_shape, .run = permute_grad_run, .needs = permute_needs
-};
+const zn_op zn_op_permute = { .name = "permute",
+                              .shape = permute_shape,
+                              .run = permute_run,
+                              .launches = zn_launches,
+                              .gradient = permute_gradient,
+                              .needs = permute_needs };
+const zn_op zn_op_permute_grad = { .name = "permute_grad",
+                                   .shape = permute_shape,
+                                   .run = permute_grad_run,
+                                   .launches = zn_launches,
+                                   .needs = permute_needs };
 
 int zn_permute_row(const zn_node *n) { return (int)*(int64_t *)n->attribute; }
 

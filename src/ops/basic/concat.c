@@ -49,7 +49,9 @@ static void concat_gradient(zn_node *n, zn_node *dy)
     }
 }
 
-const zn_op zn_op_concat = { .name = "concat", .shape = concat_shape, .run = concat_run, .gradient = concat_gradient };
+const zn_op zn_op_concat = {
+    .name = "concat", .shape = concat_shape, .run = concat_run, .launches = zn_launches, .gradient = concat_gradient
+};
 
 zn_node *zn_concat(zn_node *a, zn_node *b) { return zn_apply(&zn_op_concat, NULL, 0, (zn_node *[]){ a, b }, 2); }
 
@@ -90,7 +92,9 @@ static void slice_gradient(zn_node *n, zn_node *dy)
     zn_accumulate(n->source[0], zn_apply(&zn_op_slice_grad, &k, sizeof k, (zn_node *[]){ dy }, 1));
 }
 
-const zn_op zn_op_slice = { .name = "slice", .shape = slice_shape, .run = slice_run, .gradient = slice_gradient };
+const zn_op zn_op_slice = {
+    .name = "slice", .shape = slice_shape, .run = slice_run, .launches = zn_launches, .gradient = slice_gradient
+};
 
 zn_node *zn_slice_channels(zn_node *x, int first, int count)
 {
@@ -118,4 +122,6 @@ static void slice_grad_run(const zn_node *n, const zn_launch_context *c)
                                  .clear = true });
 }
 
-const zn_op zn_op_slice_grad = { .name = "slice_grad", .shape = slice_grad_shape, .run = slice_grad_run };
+const zn_op zn_op_slice_grad = {
+    .name = "slice_grad", .shape = slice_grad_shape, .run = slice_grad_run, .launches = zn_launches
+};

@@ -56,6 +56,7 @@ static void relu_grad_run(const zn_node *n, const zn_launch_context *c) { run_un
 const zn_op zn_op_relu_grad = { .name = "relu_grad",
                                 .shape = zn_same_shape,
                                 .run = relu_grad_run,
+                                .launches = zn_launches,
                                 .flops = zn_one_flop,
                                 .slots = zn_one_slot,
                                 .in_place = zn_second_source };
@@ -81,6 +82,7 @@ static void soft_clamp_grad_run(const zn_node *n, const zn_launch_context *c) { 
 const zn_op zn_op_soft_clamp_grad = { .name = "soft_clamp_grad",
                                       .shape = zn_same_shape,
                                       .run = soft_clamp_grad_run,
+                                      .launches = zn_launches,
                                       .flops = zn_one_flop,
                                       .slots = zn_one_slot,
                                       .in_place = zn_second_source };
@@ -110,6 +112,7 @@ static void clamp_grad_run(const zn_node *n, const zn_launch_context *c) { run_u
 const zn_op zn_op_clamp_grad = { .name = "clamp_grad",
                                  .shape = zn_same_shape,
                                  .run = clamp_grad_run,
+                                 .launches = zn_launches,
                                  .flops = zn_one_flop,
                                  .slots = zn_one_slot,
                                  .in_place = zn_second_source };
@@ -134,6 +137,7 @@ static void gelu_grad_run(const zn_node *n, const zn_launch_context *c) { run_un
 const zn_op zn_op_gelu_grad = { .name = "gelu_grad",
                                 .shape = zn_same_shape,
                                 .run = gelu_grad_run,
+                                .launches = zn_launches,
                                 .flops = zn_one_flop,
                                 .slots = zn_one_slot,
                                 .in_place = zn_second_source };
@@ -162,6 +166,7 @@ static void silu_grad_run(const zn_node *n, const zn_launch_context *c) { run_un
 const zn_op zn_op_silu_grad = { .name = "silu_grad",
                                 .shape = zn_same_shape,
                                 .run = silu_grad_run,
+                                .launches = zn_launches,
                                 .flops = zn_one_flop,
                                 .slots = silu_slots,
                                 .in_place = zn_second_source };
@@ -263,9 +268,10 @@ zn_node *zn_exp(zn_node *x) { return zn_apply(&zn_op_exp, NULL, 0, (zn_node *[])
 /* A tensor of ones: the seed of a gradient. */
 static void ones_run(const zn_node *n, const zn_launch_context *c)
 {
-    (void)c;
-    for (int64_t i = 0; i < zn_shape_count(n->shape); i++)
-        n->data[i] = 1;
+    const zn_unary_args a = { .y = n->data, .a = 1 };
+    zn_launch(c, zn_k_fill, zn_shape_count(n->shape), GRAIN, &a);
 }
-const zn_op zn_op_ones = { .name = "ones", .shape = zn_same_shape, .run = ones_run, .gradient = no_gradient };
+const zn_op zn_op_ones = {
+    .name = "ones", .shape = zn_same_shape, .run = ones_run, .launches = zn_launches, .gradient = no_gradient
+};
 zn_node *zn_ones_like(zn_node *x) { return zn_apply(&zn_op_ones, NULL, 0, (zn_node *[]){ x }, 1); }

@@ -33,9 +33,14 @@ static void gradient(zn_node *n, zn_node *dy)
     zn_accumulate(n->source[0], zn_apply(&zn_op_median3_grad, NULL, 0, sources, 2));
 }
 
-const zn_op zn_op_median3 = {
-    .name = "median3", .shape = shape, .run = run, .gradient = gradient, .reach = zn_reach_neighbours
+const zn_op zn_op_median3 = { .name = "median3",
+                              .shape = shape,
+                              .run = run,
+                              .launches = zn_launches,
+                              .gradient = gradient,
+                              .reach = zn_reach_neighbours };
+const zn_op zn_op_median3_grad = {
+    .name = "median3_grad", .shape = shape, .run = run_gradient, .launches = zn_launches, .global = true
 };
-const zn_op zn_op_median3_grad = { .name = "median3_grad", .shape = shape, .run = run_gradient, .global = true };
 
 zn_node *zn_median3(zn_node *x) { return zn_apply(&zn_op_median3, NULL, 0, &x, 1); }

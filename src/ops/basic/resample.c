@@ -69,9 +69,10 @@ const zn_op zn_op_upsample2_grad = { .gradient = upsample2_grad_gradient,
                                      .reach = double_reach,
                                      .name = "upsample2_grad",
                                      .shape = half_shape,
-                                     .run = upsample2_grad_run };
+                                     .run = upsample2_grad_run,
+                                     .launches = zn_launches };
 
 zn_node *zn_downsample2(zn_node *x) { return zn_scale(apply1(&zn_op_upsample2_grad, x), 0.25f); }
 
 static void dilate2_run(const zn_node *n, const zn_launch_context *c) { launch(n, n->source[0], zn_k_dilate2, c); }
-const zn_op zn_op_dilate2 = { .name = "dilate2", .shape = double_shape, .run = dilate2_run };
+const zn_op zn_op_dilate2 = { .name = "dilate2", .shape = double_shape, .run = dilate2_run, .launches = zn_launches };

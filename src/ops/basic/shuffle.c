@@ -81,11 +81,15 @@ static void shuffle_reach(const zn_node *n, const zn_prepare *p, int64_t *lo, in
 const zn_op zn_op_unshuffle = { .name = "unshuffle",
                                 .shape = unshuffle_shape,
                                 .run = unshuffle_run,
+                                .launches = zn_launches,
                                 .gradient = unshuffle_gradient,
                                 .reach = unshuffle_reach };
-const zn_op zn_op_shuffle = {
-    .name = "shuffle", .shape = shuffle_shape, .run = shuffle_run, .gradient = shuffle_gradient, .reach = shuffle_reach
-};
+const zn_op zn_op_shuffle = { .name = "shuffle",
+                              .shape = shuffle_shape,
+                              .run = shuffle_run,
+                              .launches = zn_launches,
+                              .gradient = shuffle_gradient,
+                              .reach = shuffle_reach };
 
 int zn_shuffle_factor(const zn_node *n) { return *(int *)n->attribute; }
 zn_node *zn_pixel_unshuffle(zn_node *x, int r) { return apply_factor(&zn_op_unshuffle, x, r); }
@@ -115,11 +119,13 @@ static void depth_gradient(zn_node *n, zn_node *dy)
 const zn_op zn_op_space_to_depth = { .name = "space_to_depth",
                                      .shape = unshuffle_shape,
                                      .run = space_run,
+                                     .launches = zn_launches,
                                      .gradient = space_gradient,
                                      .reach = unshuffle_reach };
 const zn_op zn_op_depth_to_space = { .name = "depth_to_space",
                                      .shape = shuffle_shape,
                                      .run = depth_run,
+                                     .launches = zn_launches,
                                      .gradient = depth_gradient,
                                      .reach = shuffle_reach };
 
@@ -149,10 +155,23 @@ static zn_status select_grad_shape(zn_node *n)
     return ZN_OK;
 }
 
+/* The indices are prepared data, because a device has no copy of attributes. */
+static zn_needs select_needs(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    return (zn_needs){ .prepared = sizeof(int32_t) * (size_t)cout_of(n) };
+}
+
+static void select_prepare(const zn_node *n, const zn_prepare *p, void *prepared)
+{
+    (void)p;
+    memcpy(prepared, from_of(n), sizeof(int32_t) * (size_t)cout_of(n));
+}
+
 static void select_launch(const zn_node *n, zn_body body, const zn_launch_context *c)
 {
     const zn_select_args a = {
-        .x = n->source[0]->data, .y = n->data, .from = from_of(n), .cin = cin_of(n), .cout = cout_of(n)
+        .x = n->source[0]->data, .y = n->data, .from = c->prepared, .cin = cin_of(n), .cout = cout_of(n)
     };
     zn_launch(c, body, zn_positions(n), 1 + (1 << 14) / a.cout, &a);
 }
@@ -165,8 +184,19 @@ static void select_gradient(zn_node *n, zn_node *dy)
     zn_accumulate(n->source[0], zn_apply(&zn_op_select_grad, n->attribute, n->attribute_size, (zn_node *[]){ dy }, 1));
 }
 
-const zn_op zn_op_select = { .name = "select", .shape = select_shape, .run = select_run, .gradient = select_gradient };
-const zn_op zn_op_select_grad = { .name = "select_grad", .shape = select_grad_shape, .run = select_grad_run };
+const zn_op zn_op_select = { .name = "select",
+                             .shape = select_shape,
+                             .run = select_run,
+                             .launches = zn_launches,
+                             .gradient = select_gradient,
+                             .needs = select_needs,
+                             .prepare = select_prepare };
+const zn_op zn_op_select_grad = { .name = "select_grad",
+                                  .shape = select_grad_shape,
+                                  .run = select_grad_run,
+                                  .launches = zn_launches,
+                                  .needs = select_needs,
+                                  .prepare = select_prepare };
 
 bool zn_selects_first(const zn_node *n)
 {

@@ -1,6 +1,7 @@
 /* Losses that grow linearly: mean of |a-b|, or the Huber loss, which is quadratic below a knee. */
 #include "base/fail.h"
 #include "kernels/kernels.h"
+#include "kernels/loss.h"
 #include "ops/ops.h"
 
 static zn_distance_args args_of(const zn_node *n)
@@ -11,10 +12,7 @@ static zn_distance_args args_of(const zn_node *n)
                                .knee = *(float *)n->attribute };
 }
 
-static int64_t blocks_of(const zn_node *n)
-{
-    return (zn_shape_count(n->source[0]->shape) + ZN_REDUCE_BLOCK - 1) / ZN_REDUCE_BLOCK;
-}
+static int64_t blocks_of(const zn_node *n) { return zn_reduce_blocks(zn_shape_count(n->source[0]->shape)); }
 
 static zn_status shape(zn_node *n)
 {
@@ -34,10 +32,8 @@ static void run(const zn_node *n, const zn_launch_context *c)
     zn_distance_args a = args_of(n);
     a.y = c->shared;
     zn_launch(c, zn_k_distance, blocks_of(n), 1, &a);
-    double sum = 0;
-    for (int64_t i = 0; i < blocks_of(n); i++)
-        sum += (double)a.y[i];
-    n->data[0] = (float)(sum / (double)a.count);
+    const zn_total_args total = { .x = a.y, .y = n->data, .count = blocks_of(n), .divisor = (double)a.count };
+    zn_launch(c, zn_k_total, 1, 1, &total);
 }
 
 static void gradient(zn_node *n, zn_node *dy)
@@ -49,9 +45,13 @@ static void gradient(zn_node *n, zn_node *dy)
         zn_accumulate(n->source[1], zn_scale(da, -1));
 }
 
-const zn_op zn_op_distance = {
-    .name = "distance", .shape = shape, .run = run, .gradient = gradient, .needs = needs, .global = true
-};
+const zn_op zn_op_distance = { .name = "distance",
+                               .shape = shape,
+                               .run = run,
+                               .launches = zn_launches,
+                               .gradient = gradient,
+                               .needs = needs,
+                               .global = true };
 
 static void grad_run(const zn_node *n, const zn_launch_context *c)
 {
@@ -61,7 +61,9 @@ static void grad_run(const zn_node *n, const zn_launch_context *c)
     zn_launch(c, zn_k_distance_grad, a.count, 1 << 14, &a);
 }
 
-const zn_op zn_op_distance_grad = { .name = "distance_grad", .shape = zn_like_first, .run = grad_run };
+const zn_op zn_op_distance_grad = {
+    .name = "distance_grad", .shape = zn_like_first, .run = grad_run, .launches = zn_launches
+};
 
 static zn_node *distance(zn_node *a, zn_node *b, float knee)
 {

@@ -1,14 +1,12 @@
 /* Losses: scalars of shape [1]. */
+#include "kernels/loss.h"
 #include "base/fail.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 
-#include <math.h>
+enum { GRAIN = 1 << 14 };
 
-static int64_t blocks_of(const zn_node *x)
-{
-    return (zn_shape_count(x->shape) + ZN_REDUCE_BLOCK - 1) / ZN_REDUCE_BLOCK;
-}
+static int64_t blocks_of(const zn_node *x) { return zn_reduce_blocks(zn_shape_count(x->shape)); }
 
 /* mean((a-b)^2)           d/da = 2 (a-b) / count */
 static zn_status mse_shape(zn_node *n)
@@ -30,10 +28,8 @@ static void mse_run(const zn_node *n, const zn_launch_context *c)
     float *partial = c->shared;
     const zn_reduce_args a = { .x = n->source[0]->data, .b = n->source[1]->data, .y = partial, .rows = count };
     zn_launch(c, zn_k_square_difference, blocks, 1, &a);
-    double sum = 0;
-    for (int64_t i = 0; i < blocks; i++)
-        sum += (double)partial[i];
-    n->data[0] = (float)(sum / (double)count);
+    const zn_total_args total = { .x = partial, .y = n->data, .count = blocks, .divisor = (double)count };
+    zn_launch(c, zn_k_total, 1, 1, &total);
 }
 
 static void mse_gradient(zn_node *n, zn_node *dy)
@@ -51,6 +47,7 @@ static double mse_flops(const zn_node *n) { return 3.0 * (double)zn_shape_count(
 const zn_op zn_op_mean_square_error = { .name = "mean_square_error",
                                         .shape = mse_shape,
                                         .run = mse_run,
+                                        .launches = zn_launches,
                                         .gradient = mse_gradient,
                                         .needs = mse_needs,
                                         .flops = mse_flops,
@@ -67,14 +64,18 @@ static zn_status mean_shape(zn_node *n)
     return ZN_OK;
 }
 
+static zn_needs mean_needs(const zn_node *n, const zn_prepare *p)
+{
+    return (zn_needs){ .shared_scratch = zn_total_scratch(zn_shape_count(n->source[0]->shape), p->cpu) };
+}
+
 static void mean_run(const zn_node *n, const zn_launch_context *c)
 {
-    (void)c;
     const int64_t count = zn_shape_count(n->source[0]->shape);
-    double sum = 0;
-    for (int64_t i = 0; i < count; i++)
-        sum += (double)n->source[0]->data[i];
-    n->data[0] = (float)(sum / (double)count);
+    const zn_total_args a = {
+        .x = n->source[0]->data, .y = n->data, .count = count, .divisor = (double)count, .scratch = c->shared
+    };
+    zn_launch(c, zn_k_total, 1, 1, &a);
 }
 
 static void mean_gradient(zn_node *n, zn_node *dy)
@@ -84,9 +85,13 @@ static void mean_gradient(zn_node *n, zn_node *dy)
     zn_accumulate(x, zn_multiply_scalar(ones, dy));
 }
 
-const zn_op zn_op_mean = {
-    .name = "mean", .shape = mean_shape, .run = mean_run, .gradient = mean_gradient, .global = true
-};
+const zn_op zn_op_mean = { .name = "mean",
+                           .shape = mean_shape,
+                           .run = mean_run,
+                           .launches = zn_launches,
+                           .gradient = mean_gradient,
+                           .needs = mean_needs,
+                           .global = true };
 zn_node *zn_mean(zn_node *x) { return zn_apply(&zn_op_mean, NULL, 0, (zn_node *[]){ x }, 1); }
 
 /* x [any] times s [1] */
@@ -100,8 +105,8 @@ static zn_status multiply_scalar_shape(zn_node *n)
 
 static void multiply_scalar_run(const zn_node *n, const zn_launch_context *c)
 {
-    const zn_unary_args a = { .x = n->source[0]->data, .y = n->data, .a = n->source[1]->data[0] };
-    zn_launch(c, zn_k_scale, zn_shape_count(n->shape), 1 << 14, &a);
+    const zn_binary_args a = { .a = n->source[0]->data, .b = n->source[1]->data, .y = n->data };
+    zn_launch(c, zn_k_multiply_scalar, zn_shape_count(n->shape), GRAIN, &a);
 }
 
 /* The scalar is a weight or an incoming gradient: its own gradient is never requested. */
@@ -113,6 +118,7 @@ static void multiply_scalar_gradient(zn_node *n, zn_node *dy)
 const zn_op zn_op_multiply_scalar = { .name = "multiply_scalar",
                                       .shape = multiply_scalar_shape,
                                       .run = multiply_scalar_run,
+                                      .launches = zn_launches,
                                       .gradient = multiply_scalar_gradient,
                                       .in_place = zn_first_source };
 zn_node *zn_multiply_scalar(zn_node *x, zn_node *s)
@@ -133,19 +139,18 @@ zn_node *zn_gaussian(zn_node *mean, zn_node *logvar, zn_node *eps)
     return zn_add(mean, zn_multiply(eps, deviation));
 }
 
-/* mean(log(1 + exp(x)) - t x)          d/dx = (1 / (1 + exp(-x)) - t) / count. At most a few thousand values, so it
- * runs in double on one thread. Labels are constants. */
+/* mean(log(1 + exp(x)) - t x)          d/dx = (1 / (1 + exp(-x)) - t) / count. Labels are constants. */
+static zn_logistic_args logistic_args_of(const zn_node *n)
+{
+    return (zn_logistic_args){
+        .x = n->source[0]->data, .t = n->source[1]->data, .y = n->data, .count = zn_shape_count(n->source[0]->shape)
+    };
+}
+
 static void logistic_run(const zn_node *n, const zn_launch_context *c)
 {
-    (void)c;
-    const float *x = n->source[0]->data, *t = n->source[1]->data;
-    const int64_t count = zn_shape_count(n->source[0]->shape);
-    double sum = 0;
-    for (int64_t i = 0; i < count; i++) {
-        const double v = (double)x[i];
-        sum += fmax(v, 0) + log1p(exp(-fabs(v))) - v * (double)t[i];
-    }
-    n->data[0] = (float)(sum / (double)count);
+    const zn_logistic_args a = logistic_args_of(n);
+    zn_launch(c, zn_k_logistic_loss, 1, 1, &a);
 }
 
 static void logistic_gradient(zn_node *n, zn_node *dy)
@@ -154,9 +159,12 @@ static void logistic_gradient(zn_node *n, zn_node *dy)
     zn_accumulate(x, zn_apply(&zn_op_logistic_loss_grad, NULL, 0, (zn_node *[]){ x, n->source[1], dy }, 3));
 }
 
-const zn_op zn_op_logistic_loss = {
-    .name = "logistic_loss", .shape = mse_shape, .run = logistic_run, .gradient = logistic_gradient, .global = true
-};
+const zn_op zn_op_logistic_loss = { .name = "logistic_loss",
+                                    .shape = mse_shape,
+                                    .run = logistic_run,
+                                    .launches = zn_launches,
+                                    .gradient = logistic_gradient,
+                                    .global = true };
 
 zn_node *zn_logistic_loss(zn_node *logits, zn_node *labels)
 {
@@ -165,14 +173,11 @@ zn_node *zn_logistic_loss(zn_node *logits, zn_node *labels)
 
 static void logistic_grad_run(const zn_node *n, const zn_launch_context *c)
 {
-    (void)c;
-    const float *x = n->source[0]->data, *t = n->source[1]->data;
-    const int64_t count = zn_shape_count(n->shape);
-    const double scale = (double)n->source[2]->data[0] / (double)count;
-    for (int64_t i = 0; i < count; i++)
-        n->data[i] = (float)(scale * (1 / (1 + exp(-(double)x[i])) - (double)t[i]));
+    zn_logistic_args a = logistic_args_of(n);
+    a.dy = n->source[2]->data;
+    zn_launch(c, zn_k_logistic_loss_grad, a.count, GRAIN, &a);
 }
 
-const zn_op zn_op_logistic_loss_grad = { .name = "logistic_loss_grad",
-                                         .shape = zn_like_first,
-                                         .run = logistic_grad_run };
+const zn_op zn_op_logistic_loss_grad = {
+    .name = "logistic_loss_grad", .shape = zn_like_first, .run = logistic_grad_run, .launches = zn_launches
+};

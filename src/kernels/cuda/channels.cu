@@ -1,0 +1,117 @@
+/* Sums and products with one value per channel, and copies of ranges of channels; ref/mix.c is the reference. */
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/index.h"
+#include "kernels/cuda/vector.h"
+
+extern "C" {
+#include "kernels/mix.h"
+}
+
+/* ---- y = x + b, y = x w: N channels per thread; units and a.c count vectors of N floats ---- */
+
+template <int N, bool PRODUCT> __global__ void by_channel(task<zn_mix_args> t)
+{
+    for (int64_t i = first_unit(); i < t.units; i += unit_step()) {
+        const floats<N> x = load<N>(t.a.x, i);
+        const floats<N> own = load<N>(PRODUCT ? t.a.w : t.a.b, divide(i, t.a.c).rest);
+        floats<N> y;
+        for (int k = 0; k < N; k++)
+            y.v[k] = PRODUCT ? own.v[k] * x.v[k] : x.v[k] + own.v[k];
+        store<N>(t.a.y, i, y);
+    }
+}
+
+template <bool PRODUCT> static void run_by_channel(zn_device *d, const void *args, int64_t pixels)
+{
+    task<zn_mix_args> t = { *static_cast<const zn_mix_args *>(args), 0 };
+    to_device(d, t.a.x);
+    to_device(d, PRODUCT ? t.a.w : t.a.b);
+    to_device(d, t.a.y);
+    const bool vectors =
+        t.a.c % 4 == 0 && is_aligned(t.a.x) && is_aligned(PRODUCT ? t.a.w : t.a.b) && is_aligned(t.a.y);
+    t.a.c /= vectors ? 4 : 1;
+    t.units = pixels * t.a.c;
+    launch(d, vectors ? by_channel<4, PRODUCT> : by_channel<1, PRODUCT>, dim3(grid_of(t.units)), THREADS, 0, t);
+}
+
+/* ---- the gradient of w: sums over the pixels of a block ---- */
+
+enum { LANES = 32, PARTS = THREADS / LANES }; /* channels of a thread block; threads that share the pixels of each */
+
+struct sum_task {
+    zn_mix_args a;
+    int64_t block; /* pixels per block */
+    int groups;    /* of LANES channels */
+};
+
+__global__ void scale_channels_grad(sum_task t)
+{
+    extern __shared__ __align__(16) float zn_cuda_shared[];
+    const division unit = divide(blockIdx.x, t.groups);
+    const int part = (int)threadIdx.x / LANES, lane = (int)threadIdx.x % LANES, c = unit.rest * LANES + lane;
+    const int64_t begin = unit.quotient * t.block;
+    const int64_t end = begin + t.block < t.a.pixels ? begin + t.block : t.a.pixels;
+    float sum = 0;
+    if (c < t.a.c)
+        for (int64_t p = begin + part; p < end; p += PARTS)
+            sum += t.a.x[p * t.a.c + c] * t.a.dy[p * t.a.c + c];
+    zn_cuda_shared[threadIdx.x] = sum;
+    __syncthreads();
+    if (part == 0 && c < t.a.c) {
+        for (int i = 1; i < PARTS; i++)
+            sum += zn_cuda_shared[i * LANES + lane];
+        t.a.partial[unit.quotient * t.a.c + c] = sum;
+    }
+}
+
+/* ---- copies: a.from, a.to, a.count and a.skip count vectors of N floats ---- */
+
+template <int N> __global__ void copy_channels(task<zn_channel_copy_args> t)
+{
+    for (int64_t i = first_unit(); i < t.units; i += unit_step()) {
+        const division at = divide(i, t.a.count);
+        store<N>(t.a.y, at.quotient * t.a.to + t.a.skip + at.rest, load<N>(t.a.x, at.quotient * t.a.from + at.rest));
+    }
+}
+
+/* The other channels become 0. */
+template <int N> __global__ void place_channels(task<zn_channel_copy_args> t)
+{
+    for (int64_t i = first_unit(); i < t.units; i += unit_step()) {
+        const division at = divide(i, t.a.to);
+        const int c = at.rest - t.a.skip;
+        store<N>(t.a.y, i, c >= 0 && c < t.a.count ? load<N>(t.a.x, at.quotient * t.a.from + c) : floats<N>{});
+    }
+}
+
+extern "C" {
+void zn_cuda_add_channels(zn_device *d, const void *args, int64_t pixels) { run_by_channel<false>(d, args, pixels); }
+void zn_cuda_scale_channels(zn_device *d, const void *args, int64_t pixels) { run_by_channel<true>(d, args, pixels); }
+
+void zn_cuda_scale_channels_grad(zn_device *d, const void *args, int64_t blocks)
+{
+    sum_task t = { *static_cast<const zn_mix_args *>(args), 0, 0 };
+    t.block = zn_sum_block(t.a.pixels);
+    t.groups = (t.a.c + LANES - 1) / LANES;
+    to_device(d, t.a.x);
+    to_device(d, t.a.dy);
+    to_device(d, t.a.partial);
+    launch(d, scale_channels_grad, dim3((unsigned)(blocks * t.groups)), THREADS, sizeof(float) * THREADS, t);
+}
+
+void zn_cuda_copy_channels(zn_device *d, const void *args, int64_t pixels)
+{
+    task<zn_channel_copy_args> t = { *static_cast<const zn_channel_copy_args *>(args), 0 };
+    to_device(d, t.a.x);
+    to_device(d, t.a.y);
+    const bool vectors = (t.a.from | t.a.to | t.a.count | t.a.skip) % 4 == 0 && is_aligned(t.a.x) && is_aligned(t.a.y);
+    const int n = vectors ? 4 : 1;
+    t.a.from /= n, t.a.to /= n, t.a.count /= n, t.a.skip /= n;
+    t.units = pixels * (t.a.clear ? t.a.to : t.a.count);
+    launch(d,
+           t.a.clear ? vectors ? place_channels<4> : place_channels<1>
+           : vectors ? copy_channels<4>
+                     : copy_channels<1>,
+           dim3(grid_of(t.units)), THREADS, 0, t);
+}
+}
