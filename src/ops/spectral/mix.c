@@ -82,9 +82,14 @@ static const char *kernel(const zn_node *n, const zn_prepare *p)
     return kinds[((spec *)n->attribute)->kind].name;
 }
 
-const zn_op zn_op_mix = {
-    .name = "mix", .shape = shape, .run = run, .gradient = gradient, .flops = flops, .slots = slots, .kernel = kernel
-};
+const zn_op zn_op_mix = { .name = "mix",
+                          .shape = shape,
+                          .run = run,
+                          .launches = zn_launches,
+                          .gradient = gradient,
+                          .flops = flops,
+                          .slots = slots,
+                          .kernel = kernel };
 
 static void grad_run(const zn_node *n, const zn_launch_context *c)
 {
@@ -95,9 +100,12 @@ static void grad_run(const zn_node *n, const zn_launch_context *c)
     zn_launch(c, kinds[((spec *)n->attribute)->kind].grad, a.pixels, grain_of(&a), &a);
 }
 
-const zn_op zn_op_mix_grad = {
-    .name = "mix_grad", .shape = zn_like_first, .run = grad_run, .flops = flops, .kernel = kernel
-};
+const zn_op zn_op_mix_grad = { .name = "mix_grad",
+                               .shape = zn_like_first,
+                               .run = grad_run,
+                               .launches = zn_launches,
+                               .flops = flops,
+                               .kernel = kernel };
 
 static int64_t blocks_of(const zn_mix_args *a) { return zn_sum_blocks(a->pixels); }
 
@@ -120,9 +128,12 @@ static void param_grad_run(const zn_node *n, const zn_launch_context *c)
     zn_launch(c, zn_k_sum_partials, count, 1024, &sum);
 }
 
-const zn_op zn_op_mix_param_grad = {
-    .name = "mix_param_grad", .shape = zn_like_second, .run = param_grad_run, .needs = param_grad_needs, .global = true
-};
+const zn_op zn_op_mix_param_grad = { .name = "mix_param_grad",
+                                     .shape = zn_like_second,
+                                     .run = param_grad_run,
+                                     .launches = zn_launches,
+                                     .needs = param_grad_needs,
+                                     .global = true };
 
 static zn_node *mix(int kind, zn_node *x, zn_node *w)
 {
