@@ -33,9 +33,11 @@ function(zenith_device_sources)
     cuda/attention_any.cu
     cuda/attention_grad.cu
     cuda/conv.cu
-    cuda/conv_parts.cu)
-  target_sources(zenith_objects PRIVATE cuda/conv.c ${sources})
-  set_source_files_properties(dispatch.c TARGET_DIRECTORY zenith_objects PROPERTIES COMPILE_DEFINITIONS ZN_CUDA_BUILT)
+    cuda/conv_parts.cu
+    cuda/conv_grad.cu
+    cuda/reduce.cu)
+  target_sources(zenith_objects PRIVATE cuda/conv.c cuda/conv_grad.c ${sources})
+  set_source_files_properties(dispatch.c dispatch_grad.c TARGET_DIRECTORY zenith_objects PROPERTIES COMPILE_DEFINITIONS ZN_CUDA_BUILT)
   if(ZENITH_CUDA STREQUAL "EMULATED")
     set(emulator ${CMAKE_SOURCE_DIR}/tests/kernels/cuda_emulated)
     target_sources(zenith_objects PRIVATE ${emulator}/emulated.cpp)

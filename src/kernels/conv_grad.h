@@ -21,6 +21,7 @@ typedef struct zn_conv_grad_args {
 
 typedef struct zn_conv_grad_kernel {
     const char *name; /* "winograd-grad-f32-neon" */
+    zn_math math;     /* of the multiplications; fp32 on CPUs */
     uint32_t cpu;     /* ZN_CPU_ flags that the kernel needs */
     float tolerance;  /* relative RMS error against ref on normal random data */
     bool (*supports)(const zn_conv_shape *s);
@@ -35,8 +36,9 @@ typedef struct zn_conv_grad_kernel {
 /* All kernels of this build, best first; NULL-terminated. The last one is ref and supports everything. */
 extern const zn_conv_grad_kernel *const zn_conv_grad_kernels[];
 
-/* Returns the first kernel that this CPU can run and that supports the shape. Never NULL. */
-const zn_conv_grad_kernel *zn_conv_grad_choose(const zn_conv_shape *s, uint32_t cpu);
+/* Returns the first kernel that this CPU can run, that supports the shape, and whose math is the requested one or F32.
+ * Never NULL. */
+const zn_conv_grad_kernel *zn_conv_grad_choose(const zn_conv_shape *s, zn_math math, uint32_t cpu);
 
 /* The kernels compute partial sums over blocks of output rows: at most ZN_GRAD_BLOCKS blocks of equal height. This
  * gives work to many threads and a fixed order of summation. */

@@ -2,6 +2,9 @@
 #include "kernels/conv_grad.h"
 
 extern const zn_conv_grad_kernel zn_conv_grad_ref;
+#if defined(ZN_CUDA_BUILT)
+extern const zn_conv_grad_kernel zn_conv_grad_cuda_f32, zn_conv_grad_cuda_f16, zn_conv_grad_cuda_bf16;
+#endif
 #if defined(__aarch64__)
 extern const zn_conv_grad_kernel zn_conv_grad_winograd_neon, zn_conv_grad_pointwise_neon, zn_conv_grad_direct_neon;
 #elif defined(__x86_64__)
@@ -15,6 +18,10 @@ extern const zn_conv_grad_kernel zn_conv_grad_winograd_generic, zn_conv_grad_poi
 #endif
 
 const zn_conv_grad_kernel *const zn_conv_grad_kernels[] = {
+#if defined(ZN_CUDA_BUILT)
+    &zn_conv_grad_cuda_f16,      &zn_conv_grad_cuda_bf16,
+    &zn_conv_grad_cuda_f32,
+#endif
 #if defined(__aarch64__)
     &zn_conv_grad_winograd_neon, &zn_conv_grad_pointwise_neon,
     &zn_conv_grad_direct_neon,
@@ -36,10 +43,10 @@ const zn_conv_grad_kernel *const zn_conv_grad_kernels[] = {
     &zn_conv_grad_ref,           NULL,
 };
 
-const zn_conv_grad_kernel *zn_conv_grad_choose(const zn_conv_shape *s, uint32_t cpu)
+const zn_conv_grad_kernel *zn_conv_grad_choose(const zn_conv_shape *s, zn_math math, uint32_t cpu)
 {
     for (const zn_conv_grad_kernel *const *k = zn_conv_grad_kernels; *k; k++)
-        if (((*k)->cpu & ~cpu) == 0 && (*k)->supports(s))
+        if (((*k)->cpu & ~cpu) == 0 && ((*k)->math == math || (*k)->math == ZN_MATH_F32) && (*k)->supports(s))
             return *k;
     return &zn_conv_grad_ref;
 }

@@ -49,6 +49,7 @@ int main(int argc, char **argv)
     cuda_check_norms();
     cuda_check_attention();
     cuda_check_convs();
+    cuda_check_conv_grads();
     cuda_check_simd();
     check_failures();
     printf("%s (%.0f GFLOP/s, %.0f GB/s): ", text, gflops, bandwidth);

@@ -68,7 +68,7 @@ static zn_conv_shape forward_of(const zn_node *n)
 static const zn_conv_grad_kernel *weight_kernel(const zn_node *n, const zn_prepare *p)
 {
     const zn_conv_shape s = forward_of(n);
-    return zn_conv_grad_choose(&s, p->cpu);
+    return zn_conv_grad_choose(&s, p->math, p->cpu);
 }
 
 static zn_needs weight_needs(const zn_node *n, const zn_prepare *p)
@@ -114,15 +114,18 @@ static double weight_flops_done(const zn_node *n, const zn_prepare *p)
 }
 
 static const char *weight_kernel_name(const zn_node *n, const zn_prepare *p) { return weight_kernel(n, p)->name; }
+static zn_math weight_math(const zn_node *n, const zn_prepare *p) { return weight_kernel(n, p)->math; }
 
 const zn_op zn_op_conv_weight_grad = { .name = "conv_weight_grad",
                                        .shape = weight_shape,
                                        .run = weight_run,
+                                       .launches = zn_launches,
                                        .needs = weight_needs,
                                        .prepare = weight_prepare,
                                        .flops = weight_flops,
                                        .flops_done = weight_flops_done,
                                        .kernel = weight_kernel_name,
+                                       .math = weight_math,
                                        .global = true };
 
 static zn_status channel_sum_shape(zn_node *n)
@@ -159,5 +162,6 @@ static void channel_sum_run(const zn_node *n, const zn_launch_context *c)
 const zn_op zn_op_channel_sum = { .name = "channel_sum",
                                   .shape = channel_sum_shape,
                                   .run = channel_sum_run,
+                                  .launches = zn_launches,
                                   .needs = channel_sum_needs,
                                   .global = true };

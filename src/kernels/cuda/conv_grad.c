@@ -1,0 +1,35 @@
+/* The gradient of a convolution's weights on a GPU: the descriptors. */
+#include "kernels/cuda/conv_grad.h"
+
+#include "base/cpu.h"
+
+/* Pixel indices are ints. */
+static bool supports(const zn_conv_shape *s) { return !s->up2 && (int64_t)s->n * s->h * s->w <= INT32_MAX; }
+
+static size_t shared_bytes(const zn_conv_shape *s)
+{
+    const zn_cuda_grad_plan p = zn_cuda_grad_plan_of(s);
+    return sizeof(float) * (size_t)(p.parts * p.ways * s->kh * s->kw * s->cin * s->cout);
+}
+
+static size_t scratch_bytes(const zn_conv_shape *s) { return (void)s, 0; }
+static int stages(const zn_conv_shape *s) { return (void)s, 2; }
+static int64_t units(const zn_conv_shape *s, int stage) { return (void)s, (void)stage, 1; }
+static double three_flops(const zn_conv_shape *s) { return 3 * zn_conv_direct_flops(s); }
+
+/* Keys of the launchers in the device's table. No CPU has ZN_CPU_CUDA, so these functions never run. */
+void zn_k_conv_grad_tf32x3(const void *conv_grad_args, zn_range unit) { (void)conv_grad_args, (void)unit; }
+void zn_k_conv_grad_tf32(const void *conv_grad_args, zn_range unit) { (void)conv_grad_args, (void)unit; }
+
+#define ZN_CONV_GRAD_CUDA(title, type, error, body, operations)                                                        \
+    {                                                                                                                  \
+        .name = (title), .math = (type), .cpu = ZN_CPU_CUDA, .tolerance = (error), .supports = supports,               \
+        .shared_bytes = shared_bytes, .scratch_bytes = scratch_bytes, .stages = stages, .units = units, .run = (body), \
+        .flops = (operations)                                                                                          \
+    }
+const zn_conv_grad_kernel zn_conv_grad_cuda_f32 =
+    ZN_CONV_GRAD_CUDA("grad-tf32x3-cuda", ZN_MATH_F32, 2e-6f, zn_k_conv_grad_tf32x3, three_flops);
+const zn_conv_grad_kernel zn_conv_grad_cuda_f16 =
+    ZN_CONV_GRAD_CUDA("grad-tf32-cuda", ZN_MATH_F16, 6e-4f, zn_k_conv_grad_tf32, zn_conv_direct_flops);
+const zn_conv_grad_kernel zn_conv_grad_cuda_bf16 =
+    ZN_CONV_GRAD_CUDA("grad-tf32-cuda", ZN_MATH_BF16, 6e-4f, zn_k_conv_grad_tf32, zn_conv_direct_flops);

@@ -1,0 +1,44 @@
+/* Shared by conv_grad.c and conv_grad.cu: how the gradient of the weights is divided into blocks.
+ *
+ * It is a product of x, transposed and moved by each tap, with dy: [taps cin][pixels] by [pixels][cout]. A thread block
+ * computes a tile of the weights from a part of the pixels. The parts are added at the end, in order. */
+#ifndef ZN_CUDA_CONV_GRAD_H
+#define ZN_CUDA_CONV_GRAD_H
+
+#include "kernels/conv_grad.h"
+
+enum {
+    ZN_CUDA_GRAD_WIDE = 16, /* a tile of pixels is this wide, */
+    ZN_CUDA_GRAD_HIGH = 4,  /* and this high */
+    ZN_CUDA_GRAD_FEW_IN = 16,
+    ZN_CUDA_GRAD_FEW_OUT = 8,
+    ZN_CUDA_GRAD_BLOCKS = 132 /* blocks to aim at: one for each multiprocessor of a large GPU */
+};
+
+typedef struct zn_cuda_grad_plan {
+    bool nine;         /* all taps of a 3x3 kernel in a block; otherwise one */
+    int in, out;       /* channels of a tile of weights */
+    int ways;          /* groups of warps in a block with sums of their own */
+    int weight_tiles;  /* number of tiles of weights */
+    int64_t tiles;     /* tiles of pixels */
+    int64_t per_block; /* tiles of pixels that a block adds up */
+    int64_t parts;     /* parts of the pixels */
+} zn_cuda_grad_plan;
+
+static inline zn_cuda_grad_plan zn_cuda_grad_plan_of(const zn_conv_shape *s)
+{
+    zn_cuda_grad_plan p;
+    p.nine = s->kh == 3 && s->kw == 3 && s->stride <= 2;
+    p.in = s->cin <= ZN_CUDA_GRAD_FEW_IN ? ZN_CUDA_GRAD_FEW_IN : 64;
+    p.out = s->cout <= ZN_CUDA_GRAD_FEW_OUT && p.in == 64 ? ZN_CUDA_GRAD_FEW_OUT : 64;
+    p.ways = p.in < 64 ? 4 : p.out < 64 ? 2 : 1;
+    p.weight_tiles = (s->cin + p.in - 1) / p.in * ((s->cout + p.out - 1) / p.out) * (p.nine ? 1 : s->kh * s->kw);
+    p.tiles = (int64_t)s->n * ((s->oh + ZN_CUDA_GRAD_HIGH - 1) / ZN_CUDA_GRAD_HIGH) *
+              ((s->ow + ZN_CUDA_GRAD_WIDE - 1) / ZN_CUDA_GRAD_WIDE);
+    const int64_t wanted = (ZN_CUDA_GRAD_BLOCKS + p.weight_tiles - 1) / p.weight_tiles;
+    p.per_block = (p.tiles + wanted - 1) / wanted;
+    p.parts = (p.tiles + p.per_block - 1) / p.per_block;
+    return p;
+}
+
+#endif

@@ -1,0 +1,113 @@
+/* The gradients of convolution weights, and sums, on a GPU against the scalar ones. */
+#include "conv_case.h"
+#include "cuda_case.h"
+
+#include "base/cpu.h"
+#include "kernels/conv_grad.h"
+#include "kernels/kernels.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static void run_reference(const zn_conv_grad_args *given)
+{
+    const zn_conv_grad_kernel *const *ref = zn_conv_grad_kernels;
+    while (ref[1])
+        ref++;
+    zn_conv_grad_args a = *given;
+    a.shared = fenced_new((int64_t)((*ref)->shared_bytes(&a.s) / sizeof(float)), true);
+    for (; a.stage < (*ref)->stages(&a.s); a.stage++)
+        (*ref)->run(&a, (zn_range){ 0, (*ref)->units(&a.s, a.stage), NULL });
+    fenced_free(a.shared);
+}
+
+static void check_kernel(const zn_conv_grad_kernel *k, const zn_conv_grad_args *given, const float *want)
+{
+    char name[160], text[96];
+    const int64_t count = (int64_t)given->s.kh * given->s.kw * given->s.cin * given->s.cout;
+    conv_shape_text(&given->s, text, sizeof text);
+    snprintf(name, sizeof name, "%s %s", k->name, text);
+    zn_conv_grad_args a = *given;
+    a.dw = cuda_result_new(count);
+    a.shared = cuda_shared_new((int64_t)(k->shared_bytes(&a.s) / sizeof(float)), NAN);
+    for (; a.stage < k->stages(&a.s); a.stage++)
+        cuda_start(k->run, k->units(&a.s, a.stage), &a);
+    cuda_compare(name, a.dw, want, count, (double)k->tolerance * (count < 256 ? 4 : 1));
+    cuda_result_free(a.dw);
+    cuda_shared_free(a.shared);
+}
+
+static void check_shape(zn_conv_shape s, uint64_t seed)
+{
+    zn_rng rng = zn_rng_new(seed);
+    float *x = cuda_shared_normal(&rng, (int64_t)s.n * s.h * s.w * s.cin, 1);
+    float *dy = cuda_shared_normal(&rng, (int64_t)s.n * s.oh * s.ow * s.cout, 1);
+    float *want = fenced_new((int64_t)s.kh * s.kw * s.cin * s.cout, false);
+    const zn_conv_grad_args a = { .s = s, .x = x, .dy = dy, .dw = want };
+    run_reference(&a);
+    for (const zn_conv_grad_kernel *const *k = zn_conv_grad_kernels; *k; k++)
+        if ((*k)->cpu == ZN_CPU_CUDA && (*k)->supports(&s) && strstr((*k)->name, cuda_filter) &&
+            (*k)->run != k[1]->run) /* once if it serves two types */
+            check_kernel(*k, &a, want);
+    cuda_shared_free(x);
+    cuda_shared_free(dy);
+    fenced_free(want);
+}
+
+static void check_sums(int64_t rows, int c)
+{
+    const int64_t blocks = (rows + ZN_SUM_ROWS - 1) / ZN_SUM_ROWS;
+    zn_rng rng = zn_rng_new(30);
+    float *x = cuda_shared_normal(&rng, rows * c, 1), *partial = cuda_result_new(blocks * c), *y = cuda_result_new(c);
+    float *want = fenced_new(blocks * c, false), *sum = fenced_new(c, false);
+    zn_reduce_args a = { .x = x, .y = want, .rows = rows, .c = c };
+    zn_k_channel_sum(&a, (zn_range){ 0, blocks, NULL });
+    a.y = partial;
+    cuda_start(zn_k_channel_sum, blocks, &a);
+    cuda_compare("channel_sum", partial, want, blocks * c, 1e-6);
+    a = (zn_reduce_args){ .x = partial, .y = sum, .rows = c, .c = (int)blocks };
+    zn_k_sum_partials(&a, (zn_range){ 0, c, NULL });
+    a.y = y;
+    cuda_start(zn_k_sum_partials, c, &a);
+    cuda_compare("sum_partials", y, sum, c, 1e-6);
+    cuda_shared_free(x);
+    cuda_result_free(partial);
+    cuda_result_free(y);
+    fenced_free(want);
+    fenced_free(sum);
+}
+
+void cuda_check_conv_grads(void)
+{
+    static const struct {
+        int n, h, w, cin, cout, kernel, stride, pad;
+    } few[] = {
+        { 1, 1, 1, 4, 4, 3, 1, 1 },   { 1, 9, 17, 3, 64, 3, 1, 1 },   { 2, 5, 19, 64, 64, 3, 1, 1 },
+        { 1, 6, 18, 64, 3, 3, 1, 1 }, { 1, 13, 21, 64, 72, 3, 2, 1 }, { 1, 7, 9, 70, 13, 3, 2, 0 },
+        { 1, 5, 7, 13, 37, 3, 1, 2 }, { 2, 6, 6, 5, 7, 5, 1, 2 },     { 1, 7, 9, 64, 132, 1, 1, 0 },
+        { 1, 8, 8, 20, 12, 2, 2, 0 }, { 1, 1, 33, 3, 5, 4, 4, 3 },
+    };
+    static const int channels[] = { 3, 4, 16, 32, 64, 100, 128, 256 };
+    for (size_t i = 0; i < sizeof few / sizeof *few; i++)
+        check_shape(conv_shape(few[i].n, few[i].h, few[i].w, few[i].cin, few[i].cout, few[i].kernel, few[i].stride,
+                               few[i].pad, false),
+                    2000 + i);
+    check_shape(conv_shape_beyond(conv_shape(2, 7, 13, 12, 20, 3, 2, 0, false), 1), 2100);
+    for (int i = 0; i < 8 && !cuda_is_emulated; i++) /* every pair of channels */
+        for (int o = 0; o < 8; o++)
+            check_shape(conv_shape(1 + i % 2, 12 + 3 * i, 50 - 5 * o, channels[i], channels[o], 3 - 2 * (o % 4 / 3),
+                                   1 + (i + o) % 3 / 2, 1, false),
+                        2200 + (uint64_t)(8 * i + o));
+    if (!cuda_is_emulated) {
+        check_shape(conv_shape(4, 131, 250, 64, 64, 3, 1, 1, false), 2300);
+        check_shape(conv_shape(2, 257, 301, 64, 64, 3, 2, 1, false), 2301);
+    }
+    if (strstr("channel_sum sum_partials", cuda_filter)) {
+        check_sums(1, 1);
+        check_sums(300, 3);
+        check_sums(1000, 64);
+        check_sums(517, 300);
+        check_sums(600, 5000);
+    }
+}
