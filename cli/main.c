@@ -55,8 +55,10 @@ const command command_table[] = {
       "number of threads. PNG, JPEG and WebP results store prompt and settings: zenith info prints them, and --from "
       "repeats them. docs/generate.md names the files to download.",
       CMD_GENERATE, 0, -1, generate_run },
-    { "compare", "A B", "PSNR, SSIM and largest difference of two images",
-      "Compares two images of the same size. In JSON, psnr is null and identical is true for equal images.",
+    { "compare", "A B", "PSNR, SSIM, LPIPS and kept detail of two images",
+      "Compares B with the original A, an image of the same size: PSNR, SSIM, the largest difference, the perceptual "
+      "distance LPIPS, and how much of the detail of A is left in B. In JSON, psnr is null and identical is true for equal "
+      "images. docs/scores.md explains the scores.",
       CMD_COMPARE, 2, 2, compare_run },
     { "info", "FILE... [--size WxH]", "describe a file: image, video, latent, weights, model, data set",
       "Describes files and folders of weights: architecture, tensors, parameters, and the arithmetic and memory they take "
@@ -70,8 +72,8 @@ const command command_table[] = {
       CMD_CONVERT, 2, 2, convert_run },
     { "models", "", "list known architectures and available weights",
       "Lists the architectures of this build and the weights found in $ZENITH_MODELS (folders separated by colons), "
-      "~/.local/share/zenith/models, ./weights and the installed ones. zenith-r and zenith-restore come with the program. "
-      "To add others, put their publisher's files into one of these folders unchanged: taesd_encoder.pth and "
+      "~/.local/share/zenith/models, ./weights and the installed ones. zenith-r, zenith-restore and lpips-squeeze come with "
+      "the program. To add others, put their publisher's files into one of these folders unchanged: taesd_encoder.pth and "
       "taesd_decoder.pth of github.com/madebyollin/taesd become the model taesd. docs/weights.md lists them all.",
       CMD_MODELS, 0, 0, models_run },
     { "bench", "[--model NAME] [--part PART] [--size WxH]", "time an encoder or decoder on this machine",
@@ -87,9 +89,9 @@ const command command_table[] = {
       "build packs photos into one .lmdb file: the centre square of each, scaled down to --size, or --crops N random "
       "squares. info describes a data set or a folder and finds unreadable images. show draws a contact sheet.",
       CMD_DATASET, 0, -1, dataset_run },
-    { "eval", "--model NAME --data PATH [--task TASK] [-o SCORES.csv]", "PSNR, SSIM and MS-SSIM of a model on many images",
+    { "eval", "--model NAME --data PATH [--task TASK] [-o SCORES.csv]", "PSNR, SSIM, LPIPS and kept detail of a model on many images",
       "Evaluates a model on a folder of images or a data set. Autoencoders encode and decode. Restorers repair synthetic "
-      "damage drawn from --seed, next to plain filters. --gates reports what the block gates of an encoder prune, and the "
+      "damage drawn from --seed, next to plain filters. luma% and chrom% are the finest detail that is left. --gates reports what the block gates of an encoder prune, and the "
       "time of each layer.",
       CMD_EVAL, 0, 0, eval_run },
     { "distill", "--teacher NAME --student NAME --data PATH -o RUN [--resume]", "train a small model for a large one's latents",

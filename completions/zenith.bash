@@ -157,9 +157,11 @@ _zenith() {
         --memory) compopt +o default 2>/dev/null; return ;;
         esac ;;
     compare)
-        operands="" options="--background --show --json --quiet --verbose --version --help"
+        operands="" options="--lpips --background --threads --show --json --quiet --verbose --version --help"
         case $previous in
+        --lpips) _zenith_offer "alex squeeze none auto"; return ;;
         --background) compopt +o default 2>/dev/null; return ;;
+        -t | --threads) compopt +o default 2>/dev/null; return ;;
         esac ;;
     info)
         operands="" options="--size --seed --show --json --quiet --verbose --version --help"
@@ -219,12 +221,13 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     eval)
-        operands="" options="--output --data --task --damage --nlm --heldout --gates --device --model --threads --precision --tile --memory --seed --json --quiet --verbose --version --help"
+        operands="" options="--output --data --task --damage --nlm --lpips --heldout --gates --device --model --threads --precision --tile --memory --seed --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         -d | --data) return ;;
         --task) _zenith_offer "denoise impulse deblur auto"; return ;;
         --damage) _zenith_offer "gaussian:25 salt:5 random:5 blur:1.5 box:5"; return ;;
+        --lpips) _zenith_offer "alex squeeze none auto"; return ;;
         --heldout) compopt +o default 2>/dev/null; return ;;
         --device) _zenith_offer "cpu cuda cuda:N"; return ;;
         -m | --model) _zenith_offer "$(zenith models --names 2>/dev/null)"; return ;;

@@ -1,7 +1,9 @@
 /* zenith compare: measures the difference between two images. */
 #include "commands.h"
+#include "ui/compute.h"
 #include "ui/facts.h"
 #include "ui/report.h"
+#include "ui/scores.h"
 #include "ui/show.h"
 
 #include <stdlib.h>
@@ -15,14 +17,30 @@ static int read_image(const options *o, const char *path, zn_image **out)
     return EXIT_FAILURE;
 }
 
+/* Both kinds of figures. */
+static zn_status measure(const options *o, const zn_image *a, const zn_image *b, zn_image_difference *difference,
+                         zn_scores *scores)
+{
+    const zn_options compute = compute_options(o, NULL);
+    zn_scorer *scorer = NULL;
+    zn_status status = zn_image_compare(a, b, difference);
+    if (status == ZN_OK)
+        status = zn_scorer_new((zn_lpips)o->lpips, &compute, &scorer);
+    if (status == ZN_OK)
+        status = zn_scorer_compare(scorer, a, b, scores);
+    zn_scorer_free(scorer);
+    return status;
+}
+
 int compare_run(const options *o)
 {
     zn_image *a = NULL, *b = NULL, *side = NULL;
     zn_image_difference difference;
+    zn_scores scores;
     int status = read_image(o, o->files[0], &a);
     if (!status)
         status = read_image(o, o->files[1], &b);
-    if (!status && zn_image_compare(a, b, &difference) != ZN_OK) {
+    if (!status && measure(o, a, b, &difference, &scores) != ZN_OK) {
         complain("%s and %s: %s", o->files[0], o->files[1], zn_error_text());
         status = EXIT_FAILURE;
     }
@@ -30,6 +48,7 @@ int compare_run(const options *o)
         facts f;
         facts_begin(&f, o->json);
         fact_difference(&f, &difference);
+        fact_perception(&f, &scores);
         if (f.json) {
             json_integer(&f.out, "width", a->width);
             json_integer(&f.out, "height", a->height);

@@ -6,6 +6,7 @@
 #include "ui/files.h"
 #include "ui/ranks.h"
 #include "ui/report.h"
+#include "ui/scores.h"
 
 #include <errno.h>
 #include <math.h>
@@ -25,10 +26,19 @@ static const char *number(double v, int decimals, char text[32])
     return text;
 }
 
-static void scores_text(const zn_scores *s)
+/* A column for each network of LPIPS that some image was measured with. */
+static int has_alex(const zn_eval_result *r) { return !isnan(r->groups[0].model.lpips_alex); }
+static int has_squeeze(const zn_eval_result *r) { return !isnan(r->groups[0].model.lpips_squeeze); }
+
+static void scores_text(const zn_eval_result *r, const zn_scores *s)
 {
     char a[32], b[32], c[32];
     say("  %8s  %7s  %7s", number(s->psnr, 2, a), number(s->ssim, 4, b), number(s->ms_ssim, 4, c));
+    if (has_alex(r))
+        say("  %7s", number(s->lpips_alex, 4, a));
+    if (has_squeeze(r))
+        say("  %8s", number(s->lpips_squeeze, 4, a));
+    say("  %6s  %6s", number(100 * s->luma_kept[0], 1, a), number(100 * s->chroma_kept[0], 1, b));
 }
 
 /* Number of plain filters that were run. */
@@ -42,14 +52,15 @@ static void plain_text(const options *o, const zn_scores *plain)
 }
 
 /* Prints below each mean PSNR how many images with infinite PSNR it leaves out; nothing if there are none. */
-static void infinite_text(const options *o, const zn_eval_group *m, int width)
+static void infinite_text(const options *o, const zn_eval_result *r, const zn_eval_group *m, int width)
 {
     int64_t all = m->model.psnr_infinite;
     for (int p = 0; m->damage[0] && p < plain_count(o); p++)
         all += m->plain[p].psnr_infinite;
     if (!all)
         return;
-    say("%-*s  %-12s  %8lld  %7s  %7s", width, "infinite", m->damage, (long long)m->model.psnr_infinite, "", "");
+    const int beside = 34 + 9 * has_alex(r) + 10 * has_squeeze(r); /* the columns from SSIM on */
+    say("%-*s  %-12s  %8lld%*s", width, "infinite", m->damage, (long long)m->model.psnr_infinite, beside, "");
     for (int p = 0; m->damage[0] && p < plain_count(o); p++)
         say("  %8lld", (long long)m->plain[p].psnr_infinite);
     say("\n");
@@ -65,6 +76,11 @@ static void print_text(const options *o, const zn_eval_result *r)
     }
     width = width > 48 ? 48 : width;
     say("%-*s  %-12s  %8s  %7s  %7s", width, "image", damaged ? "damage" : "size", "PSNR", "SSIM", "MS-SSIM");
+    if (has_alex(r))
+        say("  %7s", "LPIPS");
+    if (has_squeeze(r))
+        say("  %8s", "LPIPS-sq");
+    say("  %6s  %6s", "luma%", "chrom%");
     for (int p = 0; damaged && p < plain_count(o); p++)
         say("  %8s", zn_eval_plain_name(p));
     say("  %9s\n", "ms");
@@ -73,7 +89,7 @@ static void print_text(const options *o, const zn_eval_result *r)
         char size[32];
         snprintf(size, sizeof size, "%dx%d", row->width, row->height);
         say("%-*s  %-12s", width, row->name, damaged ? row->damage : size);
-        scores_text(&row->model);
+        scores_text(r, &row->model);
         if (damaged)
             plain_text(o, row->plain);
         say("  %9.1f\n", row->ms);
@@ -83,11 +99,11 @@ static void print_text(const options *o, const zn_eval_result *r)
         char pictures[32];
         snprintf(pictures, sizeof pictures, "%lld", (long long)m->pictures);
         say("%-*s  %-12s", width, damaged ? "mean" : "mean of", damaged ? m->damage : pictures);
-        scores_text(&m->model);
+        scores_text(r, &m->model);
         if (damaged)
             plain_text(o, m->plain);
         say("  %9.1f\n", m->ms);
-        infinite_text(o, m, width);
+        infinite_text(o, r, m, width);
     }
 }
 
@@ -99,6 +115,7 @@ static void scores_json(json *j, const zn_scores *s)
     json_real(j, "ssim", s->ssim);
     json_real(j, "ms_ssim", s->ms_ssim);
     json_integer(j, "psnr_infinite", s->psnr_infinite);
+    perception_json(j, s);
 }
 
 static void figures_json(json *j, const char *damage, double ms, const zn_scores *model, const zn_scores *plain)
@@ -257,6 +274,7 @@ static int run_on(const options *o, zn_ranks *ranks)
                           .seed = o->seed,
                           .held_out = o->heldout,
                           .nlm = o->nlm,
+                          .lpips = (zn_lpips)o->lpips,
                           .ranks = ranks,
                           .skipped = progress_skipped,
                           .progress = progress_tick };

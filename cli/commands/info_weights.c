@@ -45,6 +45,8 @@ void model_facts(facts *f, const zn_model *model, const options *o)
     fact_text(f, "description", m->description);
     if (m->restores) {
         fact_bool(f, "restores", 1);
+    } else if (m->judges) {
+        fact_bool(f, "judges", 1);
     } else if (m->diffuses) {
         fact_bool(f, "diffuses", 1);
         fact_integer(f, "condition", m->latent_channels);

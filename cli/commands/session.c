@@ -43,7 +43,9 @@ static int lacks(const zn_model_info *m, unsigned needs)
     const int no_encoder = (needs & NEED_ENCODER) && !m->has_encoder;
     if (m->diffuses && (needs & (NEED_DIFFUSION | TAKE_DIFFUSION)))
         return 0;
-    if (needs & NEED_DIFFUSION)
+    if (m->judges)
+        complain("%s: the model %s scores images: compare and eval use it", m->path, m->architecture);
+    else if (needs & NEED_DIFFUSION)
         complain("%s: the model %s is not a diffusion autoencoder", m->path, m->architecture);
     else if ((needs & NEED_RESTORER) && !m->restores)
         complain("%s: the model %s is an autoencoder and does not restore images", m->path, m->architecture);

@@ -53,6 +53,7 @@ typedef struct options {
     int threads, tile, runs, quality, bits, rate;
     int side, crops, count, heldout, frames;
     int precision, part, dtype, task; /* zn_precision, zn_part, zn_dtype, zn_task */
+    int lpips;                        /* zn_lpips */
     int size[2];                      /* width, height */
     uint8_t background[3];
     size_t memory;

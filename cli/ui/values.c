@@ -192,6 +192,14 @@ int value_task(const char *text, void *field)
     return 0;
 }
 
+int value_lpips(const char *text, void *field)
+{
+    for (int i = 0; zn_lpips_name(i); i++)
+        if (!strcmp(text, zn_lpips_name(i)))
+            return *(int *)field = i, 1;
+    return 0;
+}
+
 static int precision_up_to(zn_precision last, const char *text, void *field)
 {
     for (int i = ZN_PRECISION_F32; i <= (int)last; i++)

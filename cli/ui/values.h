@@ -34,6 +34,7 @@ int value_device(const char *text, void *field);     /* const char *: cpu, cuda 
 int value_scaling(const char *text, void *field);    /* const char *: diffusers, raw or raw:FAMILY */
 int value_part(const char *text, void *field);       /* int holding a zn_part */
 int value_task(const char *text, void *field);       /* int holding a zn_task */
+int value_lpips(const char *text, void *field);      /* int holding a zn_lpips */
 int value_dtype(const char *text, void *field);      /* int holding a zn_dtype */
 int value_background(const char *text, void *field); /* uint8_t[3]: "RRGGBB" or "#RRGGBB" */
 

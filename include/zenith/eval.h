@@ -19,14 +19,44 @@
 extern "C" {
 #endif
 
-/* NaN if there is nothing to measure. */
+enum { ZN_SCORE_BANDS = 3, ZN_LPIPS_NETWORKS = 2 };
+
+/* NaN if there is nothing to measure. docs/scores.md says what each is good for. */
 typedef struct zn_scores {
     double psnr;    /* dB; infinity for equal pictures */
     double ssim;    /* as zn_image_compare */
     double ms_ssim; /* five scales; NaN for sides below 176 */
+    /* Perceptual distance (LPIPS v0.1, 0 for equal images) with AlexNet and with SqueezeNet; NaN without their weights
+     * and for sides below 64. Images with a side above 2048 are measured in pieces, averaged by area. */
+    double lpips_alex, lpips_squeeze;
+    /* Energy of detail as a share of the original's, of luma and of chroma, finest scale first: below 1 detail is lost,
+     * above 1 there is noise or invented texture. NaN where the original has none. */
+    double luma_kept[ZN_SCORE_BANDS], chroma_kept[ZN_SCORE_BANDS];
     /* Pictures whose PSNR is infinite: 0 or 1 of one picture. The mean leaves them out; it is infinite if all are. */
     int64_t psnr_infinite;
 } zn_scores;
+
+/* Which networks measure LPIPS. AUTO: all whose weights are found, as models of the names lpips-alex and lpips-squeeze
+ * (zn_model_find); the latter come with the program. */
+typedef enum zn_lpips { ZN_LPIPS_AUTO, ZN_LPIPS_NONE, ZN_LPIPS_ALEX, ZN_LPIPS_SQUEEZE } zn_lpips;
+/* "auto", "none", "alex", "squeeze"; NULL for any other number. */
+ZN_API const char *zn_lpips_name(int lpips);
+
+/* Scores of pairs of images:
+ *
+ *     zn_scorer *s;
+ *     zn_scores scores;
+ *     zn_scorer_new(ZN_LPIPS_AUTO, NULL, &s);
+ *     zn_scorer_compare(s, original, result, &scores);
+ *     zn_scorer_free(s);
+ *
+ * The network runs on the CPU with the threads of `compute`, which may be NULL. A scorer is used by one thread at a
+ * time. */
+typedef struct zn_scorer zn_scorer;
+ZN_API ZN_MUST_USE zn_status zn_scorer_new(zn_lpips lpips, const zn_options *compute, zn_scorer **out);
+ZN_API ZN_MUST_USE zn_status zn_scorer_compare(zn_scorer *scorer, const zn_image *original, const zn_image *result,
+                                               zn_scores *out);
+ZN_API void zn_scorer_free(zn_scorer *scorer);
 
 /* What a restorer is compared with. */
 typedef enum zn_eval_plain {
@@ -66,6 +96,7 @@ typedef struct zn_eval_options {
     uint64_t seed;           /* of the degradation */
     int held_out;            /* percent: only images that training with this value holds out; 0: all */
     int nlm;                 /* also non-local means, which is slow */
+    zn_lpips lpips;          /* of the model, and of degraded images; of plain filters it is not measured */
     zn_skipped_fn skipped;   /* called for images that could not be evaluated; may be NULL */
     zn_ranks *ranks;         /* processes that share the work; rank 0 gets the result. NULL: one process */
     zn_progress_fn progress; /* may be NULL */

@@ -68,6 +68,7 @@ typedef enum zn_ability {
     ZN_EDITS = 16,     /* moves the condition of an image along attributes */
     ZN_SAMPLES = 32,   /* draws new images from noise */
     ZN_GENERATES = 64, /* draws images from a prompt */
+    ZN_JUDGES = 128,   /* scores images: its whole network stands in the place of the encoder */
 } zn_ability;
 
 struct zn_prune_run;

@@ -148,6 +148,8 @@ static void mark_part(zn_model *m, zn_part part)
     m->has[part] = true;
     if (m->arch->can & ZN_RESTORES)
         m->info.restores = 1;
+    else if (m->arch->can & ZN_JUDGES)
+        m->info.judges = 1;
     else if (part == ZN_LATENT_NET)
         m->info.has_latent_net = 1;
     else if (part == ZN_CLASSIFIER)
@@ -294,7 +296,7 @@ zn_status zn_model_clip(const zn_model *m, zn_part part, zn_shape shape, zn_stre
 zn_status zn_model_network(const zn_model *m, zn_part part, int64_t n, int64_t h, int64_t w, zn_network *out)
 {
     static const char *const names[ZN_PARTS][ZN_NETWORK_INPUTS] = {
-        { "image" }, { "x", "time", "condition" }, { "z", "time" }, { "z" }
+        { "image", "reference" }, { "x", "time", "condition" }, { "z", "time" }, { "z" }
     };
     zn_shape shapes[ZN_NETWORK_INPUTS];
     *out = (zn_network){ .graph = zn_graph_new() };

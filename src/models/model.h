@@ -45,6 +45,7 @@ ZN_MUST_USE zn_status zn_model_clip(const zn_model *m, zn_part part, zn_shape sh
 /* A graph of one part of a model whose parts have several inputs, for n samples and images of h x w:
  *
  *     encoder     image in [-1,1]                                     condition [1,1,n,c]
+ *                 of a network that judges: images in [0,1]           its score, or features of the image
  *     decoder     x, embedding of the step [1,1,n,..], condition      noise in x
  *     latent net  z [1,1,n,c], embedding of the step                  noise in z
  *     classifier  z, normalised                                       logits [1,1,n,classes] */

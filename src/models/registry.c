@@ -17,6 +17,7 @@
     use(wan)               \
     use(taehv)             \
     use(wan2d)             \
+    use(lpips)             \
     /* the end */
 
 #define DECLARE(name) extern const zn_arch zn_arch_##name;

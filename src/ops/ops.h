@@ -123,8 +123,11 @@ zn_node *zn_grouped_interleaved(zn_node *x, zn_node *w, zn_node *bias); /* the s
                                                                          * group g */
 zn_node *zn_depthwise(zn_node *x, zn_node *w);                          /* 3x3, w [C,3,3], zero padding */
 zn_node *zn_depthwise_residual(zn_node *x, zn_node *w);                 /* x + depthwise(x) */
-zn_node *zn_median3(zn_node *x);                                        /* 3x3 in each channel, edge pixels repeated */
-zn_node *zn_pixel_unshuffle(zn_node *x, int r);                         /* PyTorch channel order */
+/* The largest of each 3x3 window at a stride of 2. reaches_out: a last window may reach past the edge (the "ceil mode"
+ * of other frameworks). */
+zn_node *zn_max_pool(zn_node *x, bool reaches_out);
+zn_node *zn_median3(zn_node *x);                /* 3x3 in each channel, edge pixels repeated */
+zn_node *zn_pixel_unshuffle(zn_node *x, int r); /* PyTorch channel order */
 zn_node *zn_pixel_shuffle(zn_node *x, int r);
 zn_node *zn_space_to_depth(zn_node *x, int r); /* TensorFlow channel order: patches of r x r pixels */
 zn_node *zn_depth_to_space(zn_node *x, int r);

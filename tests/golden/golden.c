@@ -264,7 +264,7 @@ void golden_skip(golden *g, const char *name, const char *why)
     const size_t n = strlen(full);
     for (int64_t i = 0; i < zn_weights_count(g->file); i++) {
         const char *t = zn_weights_at(g->file, i)->name;
-        if (strncmp(t, full, n) == 0 && (t[n] == 0 || name[0] == 0) && !g->compared[i]) {
+        if (strncmp(t, full, n) == 0 && (t[n] == 0 || t[n] == '.' || name[0] == 0) && !g->compared[i]) {
             printf("%-48s SKIP: %s\n", t + 4, why);
             g->compared[i] = true;
             g->skipped++;

@@ -38,6 +38,7 @@ extern const golden_kind golden_wan_fp8, golden_wan_sdpa, golden_wan_ops, golden
 extern const golden_kind golden_zimage_gguf, golden_zimage_mlx, golden_zimage_noise, golden_zimage_schedule,
     golden_zimage_timestep, golden_zimage_rope, golden_zimage_qwen3, golden_zimage_dit, golden_zimage_vae,
     golden_zimage_denoise;
+extern const golden_kind golden_features;
 extern const golden_kind golden_zenith_ops, golden_zenith_models, golden_zenith_train;
 
 /* TRAINED: results after several optimiser steps, where the reference itself varies by 1e-3. */

@@ -3,6 +3,7 @@
 
 static zn_node *conv_3x3(zn_node **in) { return zn_conv(in[0], in[1], in[2], (zn_conv_spec){ .stride = 1, .pad = 1 }); }
 static zn_node *conv_s2(zn_node **in) { return zn_conv(in[0], in[1], NULL, (zn_conv_spec){ .stride = 2, .pad = 1 }); }
+static zn_node *conv_s4(zn_node **in) { return zn_conv(in[0], in[1], in[2], (zn_conv_spec){ .stride = 4, .pad = 2 }); }
 static zn_node *conv_1x1(zn_node **in) { return zn_conv(in[0], in[1], in[2], (zn_conv_spec){ .stride = 1 }); }
 static zn_node *conv_down(zn_node **in)
 {
@@ -89,6 +90,8 @@ static zn_node *scale_channels(zn_node **in) { return zn_scale_channels(in[0], i
 static zn_node *taps(zn_node **in) { return zn_taps(in[0], in[1]); }
 static zn_node *rms_norm(zn_node **in) { return zn_rms_norm(in[0], in[1], 1e-6f); }
 static zn_node *grouped(zn_node **in) { return zn_grouped_conv(in[0], in[1], in[2]); }
+static zn_node *max_pool(zn_node **in) { return zn_max_pool(in[0], false); }
+static zn_node *max_pool_out(zn_node **in) { return zn_max_pool(in[0], true); }
 static zn_node *median3(zn_node **in) { return zn_median3(in[0]); }
 static zn_node *depthwise(zn_node **in) { return zn_depthwise(in[0], in[1]); }
 static zn_node *depthwise_residual(zn_node **in) { return zn_depthwise_residual(in[0], in[1]); }
@@ -136,6 +139,7 @@ const op_case op_cases[] = {
     { "conv", { MAP(2, 5, 7, 3), MAP(3, 3, 3, 4), ROW(4) }, conv_3x3, false },
     { "conv", { MAP(1, 9, 13, 16), MAP(3, 3, 16, 20), ROW(20) }, conv_3x3, false },
     { "conv", { MAP(2, 6, 8, 5), MAP(3, 3, 5, 6) }, conv_s2, false },
+    { "conv", { MAP(2, 12, 12, 2), MAP(7, 7, 2, 4), ROW(4) }, conv_s4, false },
     { "conv", { MAP(1, 4, 3, 8), MAP(1, 1, 8, 12), ROW(12) }, conv_1x1, false },
     { "conv", { MAP(2, 6, 8, 5), MAP(3, 3, 5, 6), ROW(6) }, conv_down, false },
     { "conv", { MAP(4, 5, 6, 3), MAP(3, 3, 3, 4) }, conv_late, false },
@@ -193,6 +197,9 @@ const op_case op_cases[] = {
     { "rms_norm", { MAP(1, 4, 3, 8), ROW(8) }, rms_norm, false },
     { "rms_norm", { MAP(1, 4, 3, 8), ROW(8) }, unit_norm, false },
     { "grouped", { MAP(2, 3, 4, 8), CUBE(4, 3, 2), ROW(12) }, grouped, false },
+    { "max_pool", { MAP(2, 7, 6, 3) }, max_pool, false },
+    { "max_pool", { MAP(2, 4, 7, 5) }, max_pool_out, false },
+    { "max_pool", { MAP(1, 2, 3, 2) }, max_pool_out, false },
     { "median3", { MAP(2, 4, 5, 3) }, median3, false },
     { "median3", { MAP(1, 1, 4, 2) }, median3, false },
     { "depthwise", { MAP(2, 4, 5, 3), CUBE(3, 3, 3) }, depthwise, false },

@@ -174,12 +174,22 @@ static void gates_are_counted(void **state)
     zn_model_free(m);
 }
 
+static zn_scores made_up(double psnr, double ssim, double lpips)
+{
+    zn_scores s = zn_no_scores();
+    s.psnr = psnr;
+    s.ssim = ssim;
+    s.lpips_alex = lpips;
+    s.psnr_infinite = isinf(psnr);
+    return s;
+}
+
 /* Three pictures with one damage; the filters are made up. */
 static void means_leave_infinite_out(void **state)
 {
     (void)state;
-    const zn_scores some = { 30, 0.5, NAN, 0 }, other = { 20, 0.7, NAN, 0 }, exact = { INFINITY, 1, NAN, 1 };
-    const zn_scores none = { NAN, NAN, NAN, 0 };
+    const zn_scores some = made_up(30, 0.5, 0.25), other = made_up(20, 0.7, NAN), exact = made_up(INFINITY, 1, 0);
+    const zn_scores none = zn_no_scores();
     zn_eval_row rows[3] = {
         { "a", "salt:5", 8, 9, 1, some, { exact, some, exact, none } },
         { "b", "salt:5", 8, 9, 2, exact, { exact, some, other, none } },
@@ -194,23 +204,26 @@ static void means_leave_infinite_out(void **state)
     assert_true(m->plain[2].psnr == 20 && m->plain[2].psnr_infinite == 2);
     assert_true(isnan(m->plain[3].psnr) && m->plain[3].psnr_infinite == 0);
 
-    char path[128], text[2048] = "";
+    assert_true(m->model.lpips_alex == 0.125 && isnan(m->model.lpips_squeeze) && isnan(m->plain[3].lpips_alex));
+
+    char path[128], text[4096] = "";
     snprintf(path, sizeof path, "%s/scores.csv", folder);
     assert_int_equal(zn_eval_write(path, &r), ZN_OK);
     FILE *f = fopen(path, "r");
     assert_non_null(f);
     assert_true(fread(text, 1, sizeof text - 1, f) > 0);
     fclose(f);
-    assert_non_null(strstr(text, "\n\"b\",8,9,2.000,inf,1,,1,salt:5,inf,1,,1,30,0.5,,0,20,0.7,,0,,,,\n"));
-    assert_non_null(strstr(text, "\nmean,,,2.000,25,0.733333333,,1,salt:5,inf,1,,3,26.6666667,"));
+    assert_non_null(strstr(text, "\n\"b\",8,9,2.000,inf,1,,1,0,,,,,,,,salt:5,inf,1,,1,0,,,,,,,,30,0.5,,0,0.25,"));
+    assert_non_null(strstr(text, "\nmean,,,2.000,25,0.733333333,,1,0.125,,,,,,,,salt:5,inf,1,,3,0,,,,,,,,26.6666667,"));
     snprintf(path, sizeof path, "%s/scores.json", folder);
     assert_int_equal(zn_eval_write(path, &r), ZN_OK);
     f = fopen(path, "r");
     assert_true(fread(text, 1, sizeof text - 1, f) > 0);
     fclose(f);
-    assert_non_null(strstr(text, "\"psnr\": 25, \"ssim\": 0.733333333, \"ms_ssim\": null, \"psnr_infinite\": 1"));
+    assert_non_null(strstr(text, "\"psnr\": 25, \"ssim\": 0.733333333, \"ms_ssim\": null, \"psnr_infinite\": 1, "
+                                 "\"lpips_alex\": 0.125, \"lpips_squeeze\": null, \"luma_kept\": [null, null, null]"));
     assert_non_null(
-        strstr(text, "\"damaged\": {\"psnr\": null, \"ssim\": 1, \"ms_ssim\": null, \"psnr_infinite\": 3}"));
+        strstr(text, "\"damaged\": {\"psnr\": null, \"ssim\": 1, \"ms_ssim\": null, \"psnr_infinite\": 3, "));
 }
 
 /* Lets the n-th allocation fail, until the call needs fewer; of many, not every n. Fusing layers may do without. */

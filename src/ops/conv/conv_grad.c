@@ -4,13 +4,16 @@
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 
-/* Also a convolution, with flipped weights: dx = conv(dy, flipped w), with zeros inserted into dy for a stride. A
- * stride of 2 may omit the last row and column of x, but only both. */
+/* Also a convolution, with flipped weights: dx = conv(dy, flipped w), with zeros inserted into dy for a stride, which
+ * is a power of 2. It may omit the last rows and columns of x, but as many of each. */
 zn_node *zn_conv_input_gradient(zn_node *n, zn_node *dy)
 {
     const zn_conv_spec *k = n->attribute;
     zn_node *w = n->source[1];
-    if (k->stride == 2)
+    if (k->stride & (k->stride - 1))
+        return zn_graph_poison(n->graph, ZN_EUNSUPPORTED,
+                               "a convolution whose stride is not a power of 2 has no gradient");
+    for (int stride = k->stride; stride > 1; stride /= 2)
         dy = zn_apply(&zn_op_dilate2, NULL, 0, (zn_node *[]){ dy }, 1);
     const int reach = (int)w->shape.dim[0] - 1, pad = reach - k->pad;
     const int beyond = (int)(n->source[0]->shape.dim[1] - (dy->shape.dim[1] + 2 * pad - reach));

@@ -18,6 +18,7 @@ typedef struct judge {
     const zn_eval_options *o;
     const zn_model_info *info;
     zn_codec *codec;
+    zn_scorer *scorer;
     int threads;
     zn_dataset *data;
     zn_corruption damages[ZN_EVAL_GROUPS];
@@ -27,8 +28,6 @@ typedef struct judge {
     zn_parcel parcel;   /* for rank 0 */
     double base, scale; /* where the running model's progress lies in the whole */
 } judge;
-
-static const zn_scores no_scores = { NAN, NAN, NAN, 0 };
 
 static int on_progress(void *user, double fraction)
 {
@@ -49,7 +48,7 @@ static zn_status round_trip(judge *j, const zn_image *picture, zn_eval_row *row)
     j->base += j->scale;
     ZN_TRY_DONE(zn_decode(j->codec, latent, &back));
     row->ms = zn_clock_ms() - start;
-    status = zn_eval_score(picture, back, &row->model);
+    status = zn_scorer_compare(j->scorer, picture, back, &row->model);
 done:
     j->base = base;
     zn_latent_free(latent);
@@ -65,8 +64,8 @@ static zn_status repair(judge *j, const zn_image *picture, zn_corruption c, uint
     const double start = zn_clock_ms();
     ZN_TRY_DONE(zn_restore(j->codec, damaged, j->o->task, &restored));
     row->ms = zn_clock_ms() - start;
-    ZN_TRY_DONE(zn_eval_score(picture, restored, &row->model));
-    status = zn_eval_score_plain(j->o, j->threads, picture, damaged, c, row);
+    ZN_TRY_DONE(zn_scorer_compare(j->scorer, picture, restored, &row->model));
+    status = zn_eval_score_plain(j->o, j->scorer, j->threads, picture, damaged, c, row);
 done:
     zn_image_free(damaged);
     zn_image_free(restored);
@@ -98,9 +97,9 @@ static zn_status judge_picture(judge *j, int64_t index)
     ZN_TRY(zn_dataset_read(j->data, index, &picture));
     zn_status status = ZN_OK;
     for (int d = 0; d < j->damage_count && status == ZN_OK; d++) {
-        zn_eval_row row = { .name = name, .width = picture->width, .height = picture->height, .model = no_scores };
+        zn_eval_row row = { .name = name, .width = picture->width, .height = picture->height, .model = zn_no_scores() };
         for (int p = 0; p < ZN_PLAIN_COUNT; p++)
-            row.plain[p] = no_scores;
+            row.plain[p] = zn_no_scores();
         memcpy(row.damage, j->out->groups[d].damage, sizeof row.damage);
         j->scale = scale / j->damage_count;
         j->base = base + d * j->scale;
@@ -242,7 +241,9 @@ static zn_status prepare(judge *j, const zn_model *model)
     snprintf(j->out->architecture, sizeof j->out->architecture, "%s", j->info->architecture);
     snprintf(j->out->data, sizeof j->out->data, "%s", o->data);
     ZN_TRY(zn_dataset_open(o->data, &j->data));
-    return zn_codec_new(model, &compute, &j->codec);
+    ZN_TRY(zn_codec_new(model, &compute, &j->codec));
+    compute.progress = NULL;
+    return zn_scorer_new(o->lpips, &compute, &j->scorer);
 }
 
 zn_status zn_eval(const zn_model *model, const zn_eval_options *options, zn_eval_result *out)
@@ -258,6 +259,7 @@ zn_status zn_eval(const zn_model *model, const zn_eval_options *options, zn_eval
     out->seconds = (zn_clock_ms() - start) * 1e-3;
     zn_parcel_free(&j.parcel);
     zn_codec_free(j.codec);
+    zn_scorer_free(j.scorer);
     zn_dataset_close(j.data);
     if (status != ZN_OK)
         zn_eval_result_clear(out);

@@ -1,13 +1,11 @@
 /* Scores of one picture beside those of plain filters, and their means. */
 #include "pipeline/eval/eval_score.h"
 
-#include "base/alloc.h"
 #include "base/fail.h"
-#include "io/image/pixels/pixels.h"
-#include "train/ranks/ranks.h"
-#include "train/score/metrics.h"
 
 #include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 const char *zn_eval_plain_name(int plain)
 {
@@ -15,44 +13,13 @@ const char *zn_eval_plain_name(int plain)
     return plain >= 0 && plain < ZN_PLAIN_COUNT ? names[plain] : NULL;
 }
 
-/* MS-SSIM of the 8-bit values; NaN where a side is too short. */
-static zn_status ms_ssim(const zn_image *a, const zn_image *b, double *out)
-{
-    enum { LEAST = 176 };
-    *out = NAN;
-    if (a->width < LEAST || a->height < LEAST)
-        return ZN_OK;
-    const size_t row = (size_t)a->width * 3, samples = row * (size_t)a->height;
-    const zn_region all = { 0, 0, a->width, a->height };
-    float *both;
-    ZN_TRY(zn_alloc_for("comparing pictures", sizeof *both * samples * 2, (void **)&both));
-    zn_pixels_to_float(a, all, both, row);
-    zn_pixels_to_float(b, all, both + samples, row);
-    if (a->bits == 16) /* as the other scores have it */
-        for (size_t i = 0; i < 2 * samples; i++)
-            both[i] = floorf(both[i] * 255 + 0.5f) / 255;
-    const zn_status status = zn_ms_ssim(both, both + samples, ZN_SHAPE(1, a->height, a->width, 3), 1, out);
-    zn_free(both);
-    return status;
-}
-
-zn_status zn_eval_score(const zn_image *truth, const zn_image *got, zn_scores *out)
-{
-    zn_image_difference d;
-    ZN_TRY(zn_image_compare(truth, got, &d));
-    out->psnr = d.psnr;
-    out->ssim = d.ssim;
-    out->psnr_infinite = isinf(d.psnr);
-    return ms_ssim(truth, got, &out->ms_ssim);
-}
-
-zn_status zn_eval_score_plain(const zn_eval_options *o, int threads, const zn_image *picture, const zn_image *damaged,
-                              zn_corruption c, zn_eval_row *row)
+zn_status zn_eval_score_plain(const zn_eval_options *o, zn_scorer *scorer, int threads, const zn_image *picture,
+                              const zn_image *damaged, zn_corruption c, zn_eval_row *row)
 {
     static const zn_filter_kind kinds[] = {
         [ZN_PLAIN_MEAN] = ZN_FILTER_MEAN, [ZN_PLAIN_MEDIAN] = ZN_FILTER_MEDIAN, [ZN_PLAIN_NLM] = ZN_FILTER_NLM
     };
-    ZN_TRY(zn_eval_score(picture, damaged, &row->plain[ZN_PLAIN_DAMAGED]));
+    ZN_TRY(zn_scorer_measure(scorer, picture, damaged, true, &row->plain[ZN_PLAIN_DAMAGED]));
     const double rms = 255 * pow(10, -row->plain[ZN_PLAIN_DAMAGED].psnr / 20);
     const double strength = c.damage == ZN_DAMAGE_GAUSSIAN ? c.amount : rms;
     for (int p = ZN_PLAIN_MEAN; p < ZN_PLAIN_COUNT; p++) {
@@ -61,46 +28,65 @@ zn_status zn_eval_score_plain(const zn_eval_options *o, int threads, const zn_im
             continue;
         zn_image *filtered;
         ZN_TRY(zn_filter(damaged, kinds[p], nlm ? strength : 0, threads, &filtered));
-        const zn_status status = zn_eval_score(picture, filtered, &row->plain[p]);
+        const zn_status status = zn_scorer_measure(scorer, picture, filtered, false, &row->plain[p]);
         zn_image_free(filtered);
         ZN_TRY(status);
     }
     return ZN_OK;
 }
 
-static void add_scores(zn_scores *sum, const zn_scores *s, double weight, double ms_ssim_weight)
+/* Scores whose mean leaves out images that have none; PSNR has rules of its own. */
+#define AT(member) offsetof(zn_scores, member)
+static const size_t averaged[] = { AT(ssim),           AT(ms_ssim),       AT(lpips_alex),   AT(lpips_squeeze),
+                                   AT(luma_kept[0]),   AT(luma_kept[1]),  AT(luma_kept[2]), AT(chroma_kept[0]),
+                                   AT(chroma_kept[1]), AT(chroma_kept[2]) };
+_Static_assert(ZN_SCORE_BANDS == 3, "every band is averaged");
+
+static double *score_at(zn_scores *s, size_t offset) { return (double *)((char *)s + offset); }
+
+/* Scores of the model (p < 0) or of a plain filter in row or group. */
+#define SCORES_OF(owner, p) ((p) < 0 ? &(owner)->model : &(owner)->plain[p])
+
+static void average_score(const zn_eval_result *r, int group, int p, size_t offset, double *out)
 {
-    if (s->psnr_infinite)
-        sum->psnr_infinite++;
-    else
-        sum->psnr += s->psnr; /* divided by the number of those that are finite, at the end */
-    sum->ssim += weight * s->ssim;
-    if (!isnan(s->ms_ssim))
-        sum->ms_ssim += ms_ssim_weight * s->ms_ssim;
+    int64_t count = 0;
+    for (int64_t i = group; i < r->row_count; i += r->group_count)
+        count += !isnan(*score_at(SCORES_OF(&r->rows[i], p), offset));
+    *out = count ? 0 : NAN;
+    const double weight = 1.0 / (double)count;
+    for (int64_t i = group; i < r->row_count; i += r->group_count) {
+        const double v = *score_at(SCORES_OF(&r->rows[i], p), offset);
+        *out += isnan(v) ? 0 : weight * v;
+    }
+}
+
+/* The mean of the finite ones. */
+static void average_psnr(const zn_eval_result *r, int group, int p, zn_scores *out)
+{
+    double sum = 0;
+    out->psnr_infinite = 0;
+    for (int64_t i = group; i < r->row_count; i += r->group_count) {
+        const zn_scores *s = SCORES_OF(&r->rows[i], p);
+        out->psnr_infinite += s->psnr_infinite;
+        sum += s->psnr_infinite ? 0 : s->psnr;
+    }
+    const int64_t finite = r->groups[group].pictures - out->psnr_infinite;
+    out->psnr = finite ? sum / (double)finite : INFINITY;
 }
 
 void zn_eval_average(zn_eval_result *r)
 {
-    int64_t large[ZN_EVAL_GROUPS] = { 0 }; /* pictures large enough for MS-SSIM */
-    for (int64_t i = 0; i < r->row_count; i++) {
+    for (int64_t i = 0; i < r->row_count; i++)
         r->groups[i % r->group_count].pictures++;
-        large[i % r->group_count] += !isnan(r->rows[i].model.ms_ssim);
-    }
     for (int64_t i = 0; i < r->row_count; i++) {
         zn_eval_group *g = &r->groups[i % r->group_count];
-        const int64_t of = large[i % r->group_count];
-        const double weight = 1.0 / (double)g->pictures, ms_ssim_weight = of ? 1.0 / (double)of : NAN;
-        g->ms += weight * r->rows[i].ms;
-        add_scores(&g->model, &r->rows[i].model, weight, ms_ssim_weight);
-        for (int p = 0; p < ZN_PLAIN_COUNT; p++)
-            add_scores(&g->plain[p], &r->rows[i].plain[p], weight, ms_ssim_weight);
+        g->ms += 1.0 / (double)g->pictures * r->rows[i].ms;
     }
-    for (int d = 0; d < r->group_count; d++)
+    for (int g = 0; g < r->group_count; g++)
         for (int p = -1; p < ZN_PLAIN_COUNT; p++) {
-            zn_scores *s = p < 0 ? &r->groups[d].model : &r->groups[d].plain[p];
-            const int64_t finite = r->groups[d].pictures - s->psnr_infinite;
-            s->psnr = finite ? s->psnr / (double)finite : INFINITY;
-            if (isnan(s->psnr) || !large[d])
-                s->ms_ssim = NAN;
+            zn_scores *s = SCORES_OF(&r->groups[g], p);
+            average_psnr(r, g, p, s);
+            for (size_t k = 0; k < sizeof averaged / sizeof *averaged; k++)
+                average_score(r, g, p, averaged[k], score_at(s, averaged[k]));
         }
 }

@@ -2,13 +2,13 @@
 #ifndef ZN_EVAL_SCORE_H
 #define ZN_EVAL_SCORE_H
 
-#include <zenith/eval.h>
+#include "pipeline/eval/scorer.h"
 
-ZN_MUST_USE zn_status zn_eval_score(const zn_image *truth, const zn_image *got, zn_scores *out);
 /* The damaged picture itself and what filters make of it. Non-local means is told how strong the damage is: the
  * deviation of Gaussian noise, of anything else the root of the mean square. */
-ZN_MUST_USE zn_status zn_eval_score_plain(const zn_eval_options *o, int threads, const zn_image *picture,
-                                          const zn_image *damaged, zn_corruption c, zn_eval_row *row);
+ZN_MUST_USE zn_status zn_eval_score_plain(const zn_eval_options *o, zn_scorer *scorer, int threads,
+                                          const zn_image *picture, const zn_image *damaged, zn_corruption c,
+                                          zn_eval_row *row);
 /* Means of each group; rows of one picture lie together, in the order of the groups. */
 void zn_eval_average(zn_eval_result *r);
 

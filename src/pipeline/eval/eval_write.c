@@ -35,6 +35,12 @@ static void csv_scores(zn_json_out *o, const zn_scores *s)
     csv_number(o, s->ssim);
     csv_number(o, s->ms_ssim);
     csv_number(o, isnan(s->psnr) ? NAN : (double)s->psnr_infinite);
+    csv_number(o, s->lpips_alex);
+    csv_number(o, s->lpips_squeeze);
+    for (int i = 0; i < ZN_SCORE_BANDS; i++)
+        csv_number(o, s->luma_kept[i]);
+    for (int i = 0; i < ZN_SCORE_BANDS; i++)
+        csv_number(o, s->chroma_kept[i]);
 }
 
 /* What rows and means have in common. */
@@ -49,17 +55,26 @@ static void csv_figures(zn_json_out *o, const char *damage, double ms, const zn_
     zn_json_out_format(o, "\n");
 }
 
+/* Names of the columns of csv_scores. */
+static void csv_names(zn_json_out *o, const char *before)
+{
+    static const char *const names[] = { "psnr",        "ssim",          "ms_ssim",       "psnr_infinite",
+                                         "lpips_alex",  "lpips_squeeze", "luma_kept_1",   "luma_kept_2",
+                                         "luma_kept_3", "chroma_kept_1", "chroma_kept_2", "chroma_kept_3" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        zn_json_out_format(o, ",%s%s%s", before, before[0] ? "_" : "", names[i]);
+}
+
 /* Rows of pictures, then one of the means for each damage, called "mean" and without a size. */
 static void csv(zn_json_out *o, const zn_eval_result *r)
 {
     const bool damaged = r->groups[0].damage[0];
-    zn_json_out_format(o, "image,width,height,ms,psnr,ssim,ms_ssim,psnr_infinite");
+    zn_json_out_format(o, "image,width,height,ms");
+    csv_names(o, "");
     if (damaged)
         zn_json_out_format(o, ",damage");
-    for (int p = 0; damaged && p < ZN_PLAIN_COUNT; p++) {
-        const char *name = zn_eval_plain_name(p);
-        zn_json_out_format(o, ",%s_psnr,%s_ssim,%s_ms_ssim,%s_psnr_infinite", name, name, name, name);
-    }
+    for (int p = 0; damaged && p < ZN_PLAIN_COUNT; p++)
+        csv_names(o, zn_eval_plain_name(p));
     zn_json_out_format(o, "\n");
     for (int64_t i = 0; i < r->row_count; i++) {
         const zn_eval_row *row = &r->rows[i];
@@ -83,6 +98,17 @@ static void json_number(zn_json_out *o, const char *comma, const char *key, doub
         zn_json_out_format(o, "null");
 }
 
+static void json_bands(zn_json_out *o, const char *key, const double *kept)
+{
+    zn_json_out_format(o, ", \"%s\": [", key);
+    for (int i = 0; i < ZN_SCORE_BANDS; i++)
+        if (isfinite(kept[i]))
+            zn_json_out_format(o, "%s%.9g", i ? ", " : "", kept[i]);
+        else
+            zn_json_out_format(o, "%snull", i ? ", " : "");
+    zn_json_out_format(o, "]");
+}
+
 /* comma: what goes before the first. */
 static void json_scores(zn_json_out *o, const char *comma, const zn_scores *s)
 {
@@ -90,6 +116,10 @@ static void json_scores(zn_json_out *o, const char *comma, const zn_scores *s)
     json_number(o, ", ", "ssim", s->ssim);
     json_number(o, ", ", "ms_ssim", s->ms_ssim);
     zn_json_out_format(o, ", \"psnr_infinite\": %lld", (long long)s->psnr_infinite);
+    json_number(o, ", ", "lpips_alex", s->lpips_alex);
+    json_number(o, ", ", "lpips_squeeze", s->lpips_squeeze);
+    json_bands(o, "luma_kept", s->luma_kept);
+    json_bands(o, "chroma_kept", s->chroma_kept);
 }
 
 /* What rows and means have in common; the object is open and has a member. */

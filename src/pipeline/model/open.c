@@ -309,7 +309,7 @@ zn_status zn_model_random(const char *architecture, uint64_t seed, zn_model **ou
     ZN_TRY(zn_model_new(arch, config, &m));
     m->info.is_random = 1;
     zn_status status = zn_model_random_part(m, ZN_ENCODER, seed);
-    if (status == ZN_OK && !(arch->can & ZN_RESTORES))
+    if (status == ZN_OK && !(arch->can & (ZN_RESTORES | ZN_JUDGES)))
         status = zn_model_random_part(m, ZN_DECODER, seed);
     char path[64];
     snprintf(path, sizeof path, "(random, seed %llu)", (unsigned long long)seed);

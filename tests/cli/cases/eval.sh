@@ -19,8 +19,12 @@ for threads in 1 3; do
     paste -d ' ' one many | awk '{ for (i = 1; i <= 2; i++) if (($i - $(i + 2)) ^ 2 > 1e-14 * $i ^ 2) print "differ", $0 }'
 done
 head -1 scores.csv
-sed -E 's/,[0-9.]+,([0-9.]+),([0-9.]+),([0-9.]*),0$/,MS,PSNR,SSIM,\3,0/; s/,0\.[0-9]+,0$/,MS-SSIM,0/' scores.csv | tail -4
+cut -d, -f1-8 scores.csv | sed -E 's/,[0-9.]+,([0-9.]+),([0-9.]+),([0-9.]*),0$/,MS,PSNR,SSIM,\3,0/; s/,0\.[0-9]+,0$/,MS-SSIM,0/' | tail -4
 awk -F, '/^"/ { sum += $5 } /^mean/ && (sum / 3 - $5) ^ 2 > 1e-12 { print "the mean is not that of the rows" }' scores.csv
+# LPIPS by the weights that come with the program, of images of at least 64x64.
+ZENITH_MODELS="$SOURCE/weights" zenith eval -q $model --data photos --threads 1 -o lpips.csv | sed -E 's/ +[0-9.]+$/ MS/; s/-?[0-9]+\.[0-9]+/N/g'
+cut -d, -f1,9,10 lpips.csv | sed -E 's/,0\.[0-9]+$/,LPIPS/'
+zenith eval -q $model --data photos --lpips squeeze
 zenith eval -q $model --data photos -o scores.json >/dev/null && jsoncheck model data mean images failed <scores.json
 
 # A set, and only what training leaves alone.

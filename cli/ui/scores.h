@@ -1,0 +1,14 @@
+/* Scores beyond PSNR and SSIM: perceptual distances and kept detail. */
+#ifndef ZN_UI_SCORES_H
+#define ZN_UI_SCORES_H
+
+#include "ui/facts.h"
+
+#include <zenith/eval.h>
+
+/* lpips_alex, lpips_squeeze, and lists luma_kept and chroma_kept, finest scale first; null where not measured. */
+void perception_json(json *j, const zn_scores *s);
+/* The same as facts; in text only what was measured. */
+void fact_perception(facts *f, const zn_scores *s);
+
+#endif
