@@ -1,6 +1,6 @@
 /* Times whole training steps of a model: forward, loss, backward, optimiser. Our side of bench/training.
  *
- *     train-step MODEL SIZE BATCH THREADS RUNS PICTURES [profile] ["KEY: VALUE"...]
+ *     train-step MODEL SIZE BATCH THREADS RUNS PICTURES [profile] [cuda] ["KEY: VALUE"...]
  *
  * PICTURES holds BATCH pictures of SIZE x SIZE as 32-bit floats, [height][width][3]. Prints a JSON object: the loss and
  * the norm of all gradients at the first step, the loss at the last, and the time of each timed step. With `profile`,
@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/fail.h"
 #include "train/run/trainer.h"
 
 #include <math.h>
@@ -23,18 +24,18 @@ typedef struct job {
     const char *model, *pictures;
     int size, batch, threads, runs;
     bool profile;
-    char **lines; /* of a recipe, up to NULL */
+    const char *device; /* NULL: the CPU */
+    char **lines;       /* of a recipe, up to NULL */
 } job;
 
-static double gradient_norm(const zn_trainer *t)
+static zn_status gradient_norm(const zn_trainer *t, double *norm)
 {
     double sum = 0;
-    for (int p = 0; p < t->learner.count; p++) {
-        const zn_node *g = t->learner.gradients[p];
-        for (int64_t i = 0; g && i < zn_shape_count(g->shape); i++)
-            sum += (double)g->data[i] * (double)g->data[i];
-    }
-    return sqrt(sum);
+    ZN_TRY(zn_learner_fetch_sums(&t->learner));
+    for (int64_t i = 0; i < t->learner.total; i++)
+        sum += (double)t->learner.tree[i] * (double)t->learner.tree[i];
+    *norm = sqrt(sum);
+    return ZN_OK;
 }
 
 static zn_status measure(const job *j, zn_trainer *t, const float *pictures)
@@ -44,17 +45,17 @@ static zn_status measure(const job *j, zn_trainer *t, const float *pictures)
         return ZN_ENOMEM;
     for (int i = -WARM_UPS; i < j->runs; i++) {
         const double start = zn_clock_ms();
-        const zn_status status = zn_trainer_step(t, pictures, pictures, &loss);
+        zn_status status = zn_trainer_step(t, pictures, pictures, &loss);
+        if (i >= 0)
+            ms[i] = zn_clock_ms() - start;
+        if (status == ZN_OK && i == -WARM_UPS) {
+            first = loss;
+            status = gradient_norm(t, &norm);
+        }
         if (status != ZN_OK) {
             zn_free(ms);
             return status;
         }
-        if (i == -WARM_UPS) {
-            first = loss;
-            norm = gradient_norm(t);
-        }
-        if (i >= 0)
-            ms[i] = zn_clock_ms() - start;
     }
     if (j->profile) {
         print_profile(t->exec);
@@ -89,6 +90,7 @@ static zn_status run(const job *j)
                                       "ema: 0\nloss:\n  mse: 1\n  l1: 0\n  bands: 0\n";
     zn_recipe recipe;
     zn_pool *pool = NULL;
+    zn_device *device = NULL;
     zn_model *model = NULL;
     zn_trainer *t = NULL;
     const size_t count = (size_t)j->batch * (size_t)j->size * (size_t)j->size * 3;
@@ -106,16 +108,24 @@ static zn_status run(const job *j)
     if (status == ZN_OK)
         status = zn_pool_new(j->threads, &pool);
     if (status == ZN_OK)
+        status = zn_device_open(j->device, &device);
+    if (status == ZN_OK)
         status = zn_model_open(j->model, &model);
     if (status == ZN_OK)
-        status = zn_trainer_new(
-            &(zn_trainer_options){ .model = model, .recipe = &recipe, .pool = pool, .batch = j->batch }, &t);
+        status = zn_trainer_new(&(zn_trainer_options){ .model = model,
+                                                       .recipe = &recipe,
+                                                       .pool = pool,
+                                                       .device = device,
+                                                       .batch = j->batch,
+                                                       .profile = j->profile },
+                                &t);
     if (status == ZN_OK)
         status = measure(j, t, pictures);
     if (status != ZN_OK)
         fprintf(stderr, "train-step: %s\n", zn_error_text());
     zn_trainer_free(t);
     zn_model_free(model);
+    zn_device_close(device);
     zn_pool_free(pool);
     zn_free(pictures);
     return status;
@@ -124,10 +134,12 @@ static zn_status run(const job *j)
 int main(int argc, char **argv)
 {
     if (argc < 7) {
-        fprintf(stderr, "usage: train-step MODEL SIZE BATCH THREADS RUNS PICTURES [profile] [\"KEY: VALUE\"...]\n");
+        fprintf(stderr, "usage: train-step MODEL SIZE BATCH THREADS RUNS PICTURES [profile] [cuda] "
+                        "[\"KEY: VALUE\"...]\n");
         return 2;
     }
     const bool profile = argc > 7 && strcmp(argv[7], "profile") == 0;
+    const bool cuda = argc > 7 + profile && strcmp(argv[7 + profile], "cuda") == 0;
     const job j = { .model = argv[1],
                     .size = atoi(argv[2]),
                     .batch = atoi(argv[3]),
@@ -135,7 +147,8 @@ int main(int argc, char **argv)
                     .runs = atoi(argv[5]),
                     .pictures = argv[6],
                     .profile = profile,
-                    .lines = argv + 7 + profile };
+                    .device = cuda ? "cuda" : NULL,
+                    .lines = argv + 7 + profile + cuda };
     if (j.size < 8 || j.size > 4096 || j.batch < 1 || j.batch > 4096 || j.runs < 1 || j.runs > 100000) {
         fprintf(stderr, "train-step: a size, batch or number of runs is out of range\n");
         return 2;

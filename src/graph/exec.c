@@ -30,8 +30,10 @@ struct zn_exec {
     size_t *prepared_at; /* by step */
     const void **packed; /* by step: packed weights, either shared or in own_packed */
     char *own_packed;
-    zn_mirror mirror; /* copies of this memory on the device; empty without a device */
-    double *ms;       /* time by step, when profiling */
+    zn_mirror mirror;        /* copies of this memory on the device; empty without a device */
+    zn_recording *recording; /* of a run's launches; NULL: there is none yet */
+    int plain_runs;          /* runs without a recording so far */
+    double *ms;              /* time by step, when profiling */
     double total_flops;
 };
 
@@ -283,6 +285,7 @@ void zn_exec_free(zn_exec *e)
     if (!e)
         return;
     zn_device_lock(e->options.device);
+    zn_device_discard(e->options.device, e->recording);
     zn_mirror_free(&e->mirror);
     zn_device_unlock(e->options.device);
     zn_plan_free(&e->plan);
@@ -352,7 +355,6 @@ static zn_status run_step(zn_exec *e, int step)
 static zn_status run_steps(zn_exec *e, bool look)
 {
     double done = 0;
-    zn_mirror_send(&e->mirror);
     for (int i = e->first; i < e->plan.step_count; i++) {
         zn_node *n = e->plan.steps[i];
         const zn_exec_bands *bands = e->options.bands;
@@ -373,20 +375,59 @@ static zn_status run_steps(zn_exec *e, bool look)
         if (e->options.progress && e->options.progress(e->options.user, done / (e->total_flops + 1)))
             return ZN_FAIL(ZN_ECANCELLED, "cancelled");
     }
-    const bool resident = e->options.device && e->options.resident;
-    memset(e->arrived, !resident, (size_t)e->output_count);
-    return resident ? ZN_OK : zn_mirror_fetch(&e->mirror);
+    return ZN_OK;
+}
+
+/* Whether all runs launch the same kernels with the same arguments, and nothing has to happen in between. */
+static bool can_record(const zn_exec *e)
+{
+    return e->options.device && !e->ms && !e->options.bands && !e->options.enter &&
+           zn_exec_count_places(e).on_host == 0;
+}
+
+/* The first run launches each kernel, as kernels are loaded and graphs that run once are not worth recording. The
+ * second one is recorded. */
+static zn_status run_recorded(zn_exec *e)
+{
+    if (!e->recording && e->plain_runs++ == 1 && zn_device_record(e->options.device)) {
+        const zn_status status = run_steps(e, false);
+        e->recording = zn_device_recorded(e->options.device);
+        ZN_TRY(status);
+    }
+    if (!e->recording)
+        return run_steps(e, false);
+    zn_device_replay(e->options.device, e->recording);
+    if (e->options.progress && e->options.progress(e->options.user, 1))
+        return ZN_FAIL(ZN_ECANCELLED, "cancelled");
+    return ZN_OK;
+}
+
+static zn_status run_between_copies(zn_exec *e, bool look)
+{
+    const bool copies = e->options.device && !e->options.resident;
+    if (copies)
+        zn_mirror_send(&e->mirror);
+    ZN_TRY(!look && can_record(e) ? run_recorded(e) : run_steps(e, look));
+    memset(e->arrived, copies || !e->options.device, (size_t)e->output_count);
+    return copies ? zn_mirror_fetch(&e->mirror) : ZN_OK;
 }
 
 static zn_status run(zn_exec *e, bool look)
 {
     zn_device_lock(e->options.device);
-    const zn_status status = run_steps(e, look);
+    const zn_status status = run_between_copies(e, look);
     zn_device_unlock(e->options.device);
     return status;
 }
 
 zn_status zn_exec_run(zn_exec *e) { return run(e, false); }
+
+void zn_exec_send(zn_exec *e)
+{
+    zn_device_lock(e->options.device);
+    zn_mirror_send(&e->mirror);
+    zn_device_unlock(e->options.device);
+}
 
 zn_status zn_exec_fetch(zn_exec *e, zn_node *const *nodes, int count)
 {

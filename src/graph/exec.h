@@ -39,7 +39,7 @@ typedef struct zn_exec_options {
     zn_math math;
     bool whole;    /* the graph is never divided into tiles, so results need not match those of tiles bit by bit */
     bool training; /* parameters change between runs: pack weights in every run */
-    bool resident; /* outputs stay on the device until zn_exec_fetch is called */
+    bool resident; /* a run neither sends inputs nor fetches outputs: zn_exec_send and zn_exec_fetch do */
     bool profile;
     const zn_exec_bands *bands; /* borrowed; NULL: every run computes all rows */
     zn_progress_fn progress;    /* called after each node; may be NULL */
@@ -57,8 +57,9 @@ void zn_exec_free(zn_exec *e);
 /* Returns ZN_OK, ZN_ECANCELLED or an error of the device. */
 ZN_MUST_USE zn_status zn_exec_run(zn_exec *e);
 
-/* Copies nodes that are outputs from the device to their host memory, for executors with `resident`. Does nothing
- * without a device. */
+/* For executors with `resident`: copies all inputs to the device; copies nodes that are outputs from the device to
+ * their host memory. Neither does anything without a device. */
+void zn_exec_send(zn_exec *e);
 ZN_MUST_USE zn_status zn_exec_fetch(zn_exec *e, zn_node *const *nodes, int count);
 
 /* ZN_OK, or ZN_ENUMERIC with the name of the first stage whose result holds NaN or infinity. If all outputs that are in

@@ -76,6 +76,16 @@ void zn_device_launch(zn_device *d, zn_body body, int64_t units, const void *arg
 /* Returns the first failure since the last call, from any caller. */
 ZN_MUST_USE zn_status zn_device_wait(zn_device *d);
 
+/* A recording of launches, which the device runs again with one call, in less time than it takes to launch each.
+ * Between zn_device_record and zn_device_recorded nothing runs, and only launches are allowed. The recording refers to
+ * the memory and to the arguments of that time. zn_device_record returns false, and zn_device_recorded NULL, if this
+ * device cannot record. */
+typedef struct zn_recording zn_recording;
+ZN_MUST_USE bool zn_device_record(zn_device *d);
+ZN_MUST_USE zn_recording *zn_device_recorded(zn_device *d);
+void zn_device_replay(zn_device *d, zn_recording *r);
+void zn_device_discard(zn_device *d, zn_recording *r); /* NULL is fine */
+
 /* Between these two calls nothing is launched. The second returns whether the device has a build of every kernel
  * requested in between. */
 void zn_device_rehearse(zn_device *d);

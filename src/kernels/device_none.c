@@ -48,5 +48,9 @@ void zn_device_launch(zn_device *d, zn_body body, int64_t units, const void *arg
     (void)d, (void)body, (void)units, (void)args;
 }
 zn_status zn_device_wait(zn_device *d) { return (void)d, ZN_EUNSUPPORTED; }
+bool zn_device_record(zn_device *d) { return (void)d, false; }
+zn_recording *zn_device_recorded(zn_device *d) { return (void)d, NULL; }
+void zn_device_replay(zn_device *d, zn_recording *r) { (void)d, (void)r; }
+void zn_device_discard(zn_device *d, zn_recording *r) { (void)d, (void)r; }
 void zn_device_rehearse(zn_device *d) { (void)d; }
 bool zn_device_rehearsed(zn_device *d) { return (void)d, false; }

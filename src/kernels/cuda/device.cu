@@ -261,6 +261,46 @@ void zn_device_launch(zn_device *d, zn_body body, int64_t units, const void *arg
     }
 }
 
+/* ---- recordings: CUDA graphs ---- */
+
+/* zn_recording is never defined: its address is that of the instantiated graph. */
+static cudaGraphExec_t graph_of(zn_recording *r) { return reinterpret_cast<cudaGraphExec_t>(r); }
+
+bool zn_device_record(zn_device *d)
+{
+    const bool begun =
+        d->status == ZN_OK && cudaStreamBeginCapture(d->stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess;
+    cudaGetLastError();
+    return begun;
+}
+
+zn_recording *zn_device_recorded(zn_device *d)
+{
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t ready = nullptr;
+    if (cudaStreamEndCapture(d->stream, &graph) != cudaSuccess || cudaGraphInstantiate(&ready, graph, 0) != cudaSuccess)
+        ready = nullptr;
+    if (graph)
+        cudaGraphDestroy(graph);
+    cudaGetLastError(); /* a launch that failed here fails again, and is reported, when it is launched by itself */
+    d->status = ready ? d->status : ZN_OK;
+    return reinterpret_cast<zn_recording *>(ready);
+}
+
+void zn_device_replay(zn_device *d, zn_recording *r)
+{
+    if (d->status == ZN_OK)
+        zn_cuda_check(d, cudaGraphLaunch(graph_of(r), d->stream), "a recording");
+}
+
+void zn_device_discard(zn_device *d, zn_recording *r)
+{
+    if (!r)
+        return;
+    cudaStreamSynchronize(d->stream);
+    cudaGraphExecDestroy(graph_of(r));
+}
+
 void zn_device_rehearse(zn_device *d)
 {
     d->rehearsing = true;

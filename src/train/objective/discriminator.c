@@ -87,6 +87,7 @@ zn_status zn_discriminator_look(zn_discriminator *d, const float *real, const fl
     const size_t bytes = sizeof(float) * (size_t)zn_shape_count(d->real->shape);
     memcpy(d->real->data, real, bytes);
     memcpy(d->fake->data, fake, bytes);
+    zn_exec_send(d->exec);
     ZN_TRY(zn_exec_run(d->exec));
     ZN_TRY(zn_exec_fetch(d->exec, &d->loss, 1));
     ZN_TRY(zn_exec_check_finite(d->exec));

@@ -90,7 +90,7 @@ static zn_status differentiate(zn_trainer *t, zn_node **wrt, zn_node **gradients
                                       .whole = o->diffusion != NULL,
                                       .training = true,
                                       .resident = true,
-                                      .profile = !t->options.device, /* there it would wait after every step */
+                                      .profile = t->options.profile,
                                       .progress = t->options.stop,
                                       .user = t->options.user };
     return zn_exec_new(o->graph, outputs, count, &options, &t->exec);

@@ -28,6 +28,7 @@ typedef struct zn_trainer_options {
     int batch;       /* images of one part, `parts` of which make a step */
     int parts;       /* over all ranks; 0: accumulate of the recipe. A multiple of the ranks */
     zn_ranks *ranks; /* borrowed; NULL: alone. Rank r has the r-th share of the parts */
+    bool profile;    /* keep times of the last step by node; a device then waits after every node */
     int stage;       /* which stage of its run this is, for the checkpoint */
     /* Asked often while a step runs; non-zero abandons it with ZN_ECANCELLED. May be NULL. */
     zn_progress_fn stop;

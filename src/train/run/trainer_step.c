@@ -89,6 +89,7 @@ static zn_status run_part(zn_trainer *t, int part, int own, const float *input, 
     draw_noise(t, part);
     draw_gate_noise(t, part);
     draw_steps(t, part);
+    zn_exec_send(t->exec);
     ZN_TRY(zn_exec_run(t->exec));
     ZN_TRY(fetch_results(t));
     ZN_TRY(zn_exec_check_finite(t->exec));
