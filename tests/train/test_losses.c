@@ -24,23 +24,25 @@ typedef struct probe {
     zn_node *a, *b, *loss, *gradient;
 } probe;
 
-static probe open_probe(loss_fn loss)
+static probe open_probe_of(loss_fn loss, int side)
 {
     probe p = { .graph = zn_graph_new() };
     assert_int_equal(zn_pool_new(2, &p.pool), ZN_OK);
-    p.a = zn_graph_input(p.graph, "a", ZN_SHAPE(1, SIDE, SIDE, 3));
-    p.b = zn_graph_input(p.graph, "b", ZN_SHAPE(1, SIDE, SIDE, 3));
+    p.a = zn_graph_input(p.graph, "a", ZN_SHAPE(1, side, side, 3));
+    p.b = zn_graph_input(p.graph, "b", ZN_SHAPE(1, side, side, 3));
     p.loss = loss(p.a, p.b);
     assert_int_equal(zn_graph_differentiate(p.graph, p.loss, NULL, &p.a, 1, &p.gradient), ZN_OK);
     zn_node *outputs[] = { p.loss, p.gradient };
     assert_int_equal(zn_exec_new(p.graph, outputs, 2, &(zn_exec_options){ .pool = p.pool }, &p.exec), ZN_OK);
     zn_rng rng = zn_rng_new(5);
-    for (int i = 0; i < FLOATS; i++) {
+    for (int i = 0; i < side * side * 3; i++) {
         p.a->data[i] = zn_rng_uniform(&rng);
         p.b->data[i] = 0.7f * p.a->data[i] + 0.3f * zn_rng_uniform(&rng);
     }
     return p;
 }
+
+static probe open_probe(loss_fn loss) { return open_probe_of(loss, SIDE); }
 
 static void close_probe(probe *p)
 {
@@ -84,6 +86,51 @@ static void gradients_are_right(void **state)
         zn_free(start);
         zn_free(way);
         close_probe(&p);
+    }
+}
+
+/* The networks of LPIPS, with the weights that come with the program or random ones. Between two sides of a ReLU the
+ * distance is smooth: along the gradient it changes as the gradient says, and back at equal images it is 0. */
+static zn_model *judge;
+static zn_node *lpips(zn_node *a, zn_node *b) { return zn_lpips_loss(judge, a, b); }
+
+static void perceptual_gradients_are_right(void **state)
+{
+    (void)state;
+    enum { LARGE = 40, COUNT = LARGE * LARGE * 3 };
+    static const char *const names[] = { "lpips-squeeze", "lpips-alex" };
+    for (int k = 0; k < 2; k++) {
+        if (k == 0)
+            assert_int_equal(zn_model_open(ZN_WEIGHTS "/lpips-squeeze.safetensors", &judge), ZN_OK);
+        else
+            assert_int_equal(zn_model_random(names[k], 3, &judge), ZN_OK);
+        for (int i = 0; i < judge->count && k == 1; i++) /* random heads and biases are 0 */
+            for (int64_t j = 0; j < zn_shape_count(judge->parameters[i].shape) && judge->parameters[i].shape.rank == 1;
+                 j++)
+                judge->parameters[i].data[j] = 0.1f;
+        probe p = open_probe_of(lpips, LARGE);
+        const double here = value_of(&p);
+        double square = 0, side[2];
+        float *start = zn_alloc(sizeof(float) * COUNT), *way = zn_alloc(sizeof(float) * COUNT);
+        memcpy(start, p.a->data, sizeof(float) * COUNT);
+        memcpy(way, p.gradient->data, sizeof(float) * COUNT);
+        for (int i = 0; i < COUNT; i++)
+            square += (double)way[i] * (double)way[i];
+        const double step = 2e-3 / sqrt(square);
+        for (int s = 0; s < 2; s++) {
+            for (int i = 0; i < COUNT; i++)
+                p.a->data[i] = start[i] + (float)(s ? step : -step) * way[i];
+            side[s] = value_of(&p);
+        }
+        const double measured = (side[1] - side[0]) / (2 * step);
+        if (!(here > 0) || fabs(measured - square) > 0.02 * square)
+            fail_msg("%s: distance %g, slope %g, measured %g", names[k], here, square, measured);
+        memcpy(p.b->data, p.a->data, sizeof(float) * COUNT);
+        assert_true(fabs(value_of(&p)) < 1e-7);
+        zn_free(start);
+        zn_free(way);
+        close_probe(&p);
+        zn_model_free(judge);
     }
 }
 
@@ -146,9 +193,9 @@ static void ramps_go_from_end_to_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_are_right),      cmocka_unit_test(similarity_is_the_metric),
-        cmocka_unit_test(bands_see_columns),        cmocka_unit_test(divergence_is_known),
-        cmocka_unit_test(ramps_go_from_end_to_end),
+        cmocka_unit_test(gradients_are_right),      cmocka_unit_test(perceptual_gradients_are_right),
+        cmocka_unit_test(similarity_is_the_metric), cmocka_unit_test(bands_see_columns),
+        cmocka_unit_test(divergence_is_known),      cmocka_unit_test(ramps_go_from_end_to_end),
     };
     return cmocka_run_group_tests_name("losses", tests, NULL, NULL);
 }

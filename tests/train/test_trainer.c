@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { SIDE = 16, FLOATS = SIDE * SIDE * 3 };
@@ -72,6 +73,44 @@ static void an_objective_is_the_sum_of_its_terms(void **state)
     zn_model_free(m);
     zn_pool_free(pool);
     zn_free(pictures);
+}
+
+/* The perceptual term gets smaller while its network stays as it is. */
+static void a_perceptual_loss_is_learned(void **state)
+{
+    (void)state;
+    enum { LARGE = 32 };
+    setenv("ZENITH_MODELS", ZN_WEIGHTS, 1);
+    zn_recipe r = recipe_of("size: 32\nsteps: 12\nwarmup: 0\nlr: 3e-3\nema: 0\nloss: {l1: 0, bands: 0, lpips: 1}\n");
+    zn_model *m = small_model("zenith-r", 8, 4);
+    zn_pool *pool;
+    zn_trainer *t;
+    float picture[LARGE * LARGE * 3];
+    double first = 0, loss = 0;
+    for (int i = 0; i < LARGE * LARGE * 3; i++)
+        picture[i] = 0.5f + 0.4f * sinf(0.11f * (float)(i % 997));
+    assert_int_equal(zn_pool_new(2, &pool), ZN_OK);
+    const zn_trainer_options o = { .model = m, .recipe = &r, .pool = pool, .batch = 1 };
+    assert_int_equal(zn_trainer_new(&o, &t), ZN_OK);
+    assert_string_equal(t->objective.terms[0].name, "lpips");
+    assert_int_equal(t->learner.count, m->count);
+    const zn_model_parameter *p = zn_model_parameter_find(t->objective.lpips, "fire5.squeeze.weight");
+    const size_t bytes = sizeof(float) * (size_t)zn_shape_count(p->shape);
+    float *before = zn_alloc(bytes);
+    memcpy(before, p->data, bytes);
+    for (int step = 0; step < 12; step++) {
+        assert_int_equal(zn_trainer_step(t, picture, picture, &loss), ZN_OK);
+        first = step ? first : loss;
+    }
+    assert_true(first > 0 && loss < 0.8 * first);
+    assert_memory_equal(before, p->data, bytes);
+    zn_free(before);
+    zn_trainer_free(t);
+    r.size = 16;
+    assert_int_equal(zn_trainer_new(&o, &t), ZN_EINVALID);
+    assert_non_null(strstr(zn_error_text(), "crops of at least 32"));
+    zn_model_free(m);
+    zn_pool_free(pool);
 }
 
 /* Weights after two steps: all in one go, or in parts. */
@@ -327,6 +366,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_objective_is_the_sum_of_its_terms),
+        cmocka_unit_test(a_perceptual_loss_is_learned),
         cmocka_unit_test(parts_of_a_batch_add_up),
         cmocka_unit_test(parameters_are_treated_by_role),
         cmocka_unit_test(learners_clip_and_average),

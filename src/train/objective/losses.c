@@ -1,6 +1,10 @@
 /* Terms that compare two images. */
 #include "train/objective/objective.h"
 
+#include "base/fail.h"
+
+#include <string.h>
+
 enum { BANDS = 3 };
 
 static bool is_even(const zn_node *x) { return x->shape.dim[1] % 2 == 0 && x->shape.dim[2] % 2 == 0; }
@@ -64,6 +68,30 @@ zn_node *zn_haar_loss(zn_node *a, zn_node *b)
     return sum;
 }
 
+zn_node *zn_lpips_loss(const zn_model *m, zn_node *a, zn_node *b)
+{
+    zn_node *distance =
+        m->arch->network((zn_scope){ a->graph, ZN_LPIPS_PREFIX }, ZN_ENCODER, (zn_node *[]){ a, b }, &m->config);
+    zn_model_bind(m, a->graph, ZN_LPIPS_PREFIX ".");
+    return distance;
+}
+
+/* Weights of LPIPS are found by name, like any model's. */
+zn_status zn_open_picture_terms(zn_objective *o, const zn_recipe *r)
+{
+    if (r->lpips <= 0 || !(zn_train_task_of(r)->takes & ZN_TAKES_LOSSES))
+        return ZN_OK;
+    ZN_TRY(zn_model_find(r->lpips_model, &o->lpips));
+    const zn_model *m = o->lpips;
+    if (strcmp(m->arch->name, "lpips"))
+        return ZN_FAIL(ZN_EINVALID, "%s: loss.lpips_model must be a network of LPIPS, not %s", m->info.path,
+                       m->config.name);
+    if (r->size < m->config.downscale)
+        return ZN_FAIL(ZN_EINVALID, "loss.lpips needs crops of at least %d, and size is %d", m->config.downscale,
+                       r->size);
+    return ZN_OK;
+}
+
 void zn_add_picture_terms(zn_objective *o, const zn_recipe *r, zn_node *y, zn_node *target)
 {
     if (r->mse > 0)
@@ -78,4 +106,6 @@ void zn_add_picture_terms(zn_objective *o, const zn_recipe *r, zn_node *y, zn_no
         zn_objective_add(o, "haar", zn_haar_loss(y, target), (zn_ramp){ .to = r->haar });
     if (r->ssim > 0)
         zn_objective_add(o, "ssim", zn_ssim_loss(y, target), (zn_ramp){ .to = r->ssim });
+    if (o->lpips)
+        zn_objective_add(o, "lpips", zn_lpips_loss(o->lpips, y, target), (zn_ramp){ .to = r->lpips });
 }

@@ -148,6 +148,7 @@ zn_status zn_objective_build(zn_objective *o, const zn_objective_options *k)
     if (!o->graph)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a training graph");
     add_inputs(o, k);
+    ZN_TRY(zn_open_picture_terms(o, k->recipe));
     ZN_TRY(goals[k->goal].build(o, k));
     ZN_TRY(zn_graph_status(o->graph));
     zn_model_bind(k->model, o->graph, "");
@@ -160,5 +161,6 @@ void zn_objective_free(zn_objective *o)
 {
     zn_graph_free(o->graph);
     zn_diffusion_free(o->diffusion);
+    zn_model_free(o->lpips);
     *o = (zn_objective){ 0 };
 }

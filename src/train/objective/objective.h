@@ -43,7 +43,8 @@ typedef struct zn_objective {
     zn_node *loss;
     zn_term terms[ZN_MAX_TERMS];
     int count;
-    bool learns[2]; /* encoder, decoder */
+    bool learns[2];  /* encoder, decoder */
+    zn_model *lpips; /* measures the term of that name; NULL: there is none */
 } zn_objective;
 
 /* True for a goal that is about one part on conditions, while all others stay as they are and are not even needed in
@@ -66,12 +67,16 @@ void zn_objective_add(zn_objective *o, const char *name, zn_node *value, zn_ramp
 ZN_MUST_USE zn_status zn_objective_close(zn_objective *o);
 void zn_objective_free(zn_objective *o);
 
-/* The terms of a recipe that compare two images (losses.c). */
+/* The terms of a recipe that compare two images (losses.c), and before them what they need. */
+ZN_MUST_USE zn_status zn_open_picture_terms(zn_objective *o, const zn_recipe *r);
 void zn_add_picture_terms(zn_objective *o, const zn_recipe *r, zn_node *y, zn_node *target);
 /* Mean absolute difference of the bands of three scales, fine ones weigh 4, then 2, 1: to the next coarser scale
  * (Laplacian), or the details of a Haar transform. NULL where the sides are odd. */
 zn_node *zn_laplacian_loss(zn_node *a, zn_node *b);
 zn_node *zn_haar_loss(zn_node *a, zn_node *b);
+/* The perceptual distance by a model of LPIPS, whose parameters are bound and get names after ZN_LPIPS_PREFIX. */
+#define ZN_LPIPS_PREFIX "lpips"
+zn_node *zn_lpips_loss(const zn_model *m, zn_node *a, zn_node *b);
 
 /* The encoder that learns. One with block gates has them as the recipe says, and the means of their masks become the
  * term "gates" (pruning.c). */

@@ -63,6 +63,8 @@ static const key keys[] = {
     { "loss.bands", NUMBER, FIELD(bands), 0, 1e6, NULL },
     { "loss.haar", NUMBER, FIELD(haar), 0, 1e6, NULL },
     { "loss.ssim", NUMBER, FIELD(ssim), 0, 1e6, NULL },
+    { "loss.lpips", NUMBER, FIELD(lpips), 0, 1e6, NULL },
+    { "loss.lpips_model", TEXT, FIELD(lpips_model), 0, 0, NULL },
     { "loss.kl", NUMBER, FIELD(kl), 0, 1e6, NULL },
     { "loss.discriminator", NUMBER, FIELD(discriminator), 0, 1e6, NULL },
     { "loss.features", NUMBER, FIELD(features), 0, 1e6, NULL },
@@ -107,6 +109,7 @@ static const zn_recipe defaults = { .model = "zenith-r",
                                     .ema_warmup = 1,
                                     .l1 = 1,
                                     .bands = 0.5,
+                                    .lpips_model = "lpips-squeeze",
                                     .gate_penalty = 0.003,
                                     .gate_temperature = 1,
                                     .block_gate_lr = 3,
@@ -293,6 +296,8 @@ static bool is_written(const zn_recipe *r, const char *name)
         return r->teacher[0] || r->encoder_steps + r->decoder_steps + r->joint_steps + r->gan_steps > 0;
     if (strncmp(name, "gates.", 6) == 0)
         return r->gates != ZN_RECIPE_GATES_AS_USUAL;
+    if (strcmp(name, "loss.lpips_model") == 0 && r->lpips == 0)
+        return false;
     if (strncmp(name, "loss.", 5) == 0)
         return zn_train_task_of(r)->takes & ZN_TAKES_LOSSES;
     return r->labels[0] || strcmp(name, "labels");
