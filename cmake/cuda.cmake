@@ -29,6 +29,10 @@ function(zenith_device_sources)
     cuda/ssim.cu
     cuda/optim.cu
     cuda/norm.cu
+    cuda/rms_norm.cu
+    cuda/sample.cu
+    cuda/frames.cu
+    cuda/token.cu
     cuda/attention.cu
     cuda/attention_any.cu
     cuda/attention_grad.cu

@@ -47,6 +47,8 @@ int main(int argc, char **argv)
     cuda_check_losses();
     cuda_check_optim();
     cuda_check_norms();
+    cuda_check_samples();
+    cuda_check_tokens();
     cuda_check_attention();
     cuda_check_convs();
     cuda_check_conv_grads();

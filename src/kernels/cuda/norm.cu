@@ -223,7 +223,7 @@ struct norm_apply {
     zn_norm_args a;
     int64_t rows;
     int columns;
-    template <int N> __device__ void at(int64_t pixel, int c) const
+    template <int N> __device__ void at(int64_t pixel, int64_t c) const
     {
         const float *factors = a.table + quotient(pixel, a.pixels) * 3 * a.c + c;
         const floats<N> x = load<N>(a.x + pixel * a.c + c, 0), f = load<N>(factors, 0), s = load<N>(factors + a.c, 0);
@@ -240,7 +240,7 @@ struct norm_grad {
     zn_norm_args a;
     int64_t rows;
     int columns;
-    template <int N> __device__ void at(int64_t pixel, int c) const
+    template <int N> __device__ void at(int64_t pixel, int64_t c) const
     {
         const int64_t i = pixel * a.c + c;
         const float *by_dy = a.table + quotient(pixel, a.pixels) * 3 * a.c + c;

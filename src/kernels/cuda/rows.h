@@ -5,7 +5,7 @@
  *         float *y;
  *         int64_t rows;
  *         int columns;
- *         template <int N> __device__ void at(int64_t row, int column) const; // N columns
+ *         template <int N> __device__ void at(int64_t row, int64_t column) const; // N columns
  *     };
  *     launch_rows(d, doubled{ x, y, rows, columns }, is_aligned(x) && is_aligned(y));
  *
@@ -27,7 +27,7 @@ template <typename F, int N> __global__ void over_rows(F f)
     const int64_t each = f.columns / N, count = f.rows * each, step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
         const int64_t row = quotient(i, each);
-        f.template at<N>(row, (int)(i - row * each) * N);
+        f.template at<N>(row, (i - row * each) * N);
     }
 }
 

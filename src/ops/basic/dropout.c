@@ -48,6 +48,7 @@ static double dropout_slots(const zn_node *n, const zn_prepare *p)
 const zn_op zn_op_dropout = { .name = "dropout",
                               .shape = dropout_shape,
                               .run = dropout_run,
+                              .launches = zn_launches,
                               .gradient = dropout_gradient,
                               .flops = zn_one_flop,
                               .slots = dropout_slots,

@@ -71,7 +71,9 @@ static void frames_gradient(zn_node *n, zn_node *dy)
     }
 }
 
-const zn_op zn_op_frames = { .name = "frames", .shape = frames_shape, .run = frames_run, .gradient = frames_gradient };
+const zn_op zn_op_frames = {
+    .name = "frames", .shape = frames_shape, .run = frames_run, .launches = zn_launches, .gradient = frames_gradient
+};
 
 zn_node *zn_frames(zn_node *const *sources, int count, const int32_t *from, int frames)
 {
@@ -105,4 +107,6 @@ static void frames_grad_run(const zn_node *n, const zn_launch_context *c)
     zn_launch(c, zn_k_frames_grad, a.count * zn_frame_pieces(a.size), 1, &a);
 }
 
-const zn_op zn_op_frames_grad = { .name = "frames_grad", .shape = frames_grad_shape, .run = frames_grad_run };
+const zn_op zn_op_frames_grad = {
+    .name = "frames_grad", .shape = frames_grad_shape, .run = frames_grad_run, .launches = zn_launches
+};

@@ -57,6 +57,7 @@ static double modulate_flops(const zn_node *n) { return 2.0 * (double)zn_shape_c
 const zn_op zn_op_modulate = { .name = "modulate",
                                .shape = modulate_shape,
                                .run = modulate_run,
+                               .launches = zn_launches,
                                .gradient = modulate_gradient,
                                .flops = modulate_flops,
                                .slots = zn_one_slot,
@@ -90,9 +91,12 @@ static double sum_flops(const zn_node *n)
     return (n->source_count - 1) * (double)zn_shape_count(n->source[1]->shape);
 }
 
-const zn_op zn_op_sample_sum = {
-    .name = "sample_sum", .shape = zn_like_first, .run = sum_run, .flops = sum_flops, .global = true
-};
+const zn_op zn_op_sample_sum = { .name = "sample_sum",
+                                 .shape = zn_like_first,
+                                 .run = sum_run,
+                                 .launches = zn_launches,
+                                 .flops = sum_flops,
+                                 .global = true };
 
 /* ---- mean over the pixels of each sample: [N,H,W,C] to [1,1,N,C] ---- */
 
@@ -117,6 +121,7 @@ static double mean_flops(const zn_node *n) { return (double)zn_shape_count(n->so
 const zn_op zn_op_sample_mean = { .name = "sample_mean",
                                   .shape = mean_shape,
                                   .run = mean_run,
+                                  .launches = zn_launches,
                                   .gradient = mean_gradient,
                                   .flops = mean_flops,
                                   .global = true };
@@ -138,6 +143,9 @@ static void spread_run(const zn_node *n, const zn_launch_context *c)
     zn_launch(c, zn_k_spread, zn_positions(n), grain_of(n), &a);
 }
 
-const zn_op zn_op_spread = {
-    .name = "spread", .shape = zn_like_first, .run = spread_run, .slots = zn_one_slot, .global = true
-};
+const zn_op zn_op_spread = { .name = "spread",
+                             .shape = zn_like_first,
+                             .run = spread_run,
+                             .launches = zn_launches,
+                             .slots = zn_one_slot,
+                             .global = true };

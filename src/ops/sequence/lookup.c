@@ -29,6 +29,9 @@ static void run(const zn_node *n, const zn_launch_context *c)
     zn_launch(c, zn_k_lookup, a.count, 1, &a);
 }
 
+/* A device has tables of floats only. */
+static bool is_floats(const zn_node *n) { return !n->source[0]->packed; }
+
 static void gradient(zn_node *n, zn_node *dy)
 {
     zn_node *table = n->source[0];
@@ -37,7 +40,9 @@ static void gradient(zn_node *n, zn_node *dy)
                                       (zn_node *[]){ dy, n->source[1] }, 2));
 }
 
-const zn_op zn_op_lookup = { .name = "lookup", .shape = shape, .run = run, .gradient = gradient, .takes_packed = true };
+const zn_op zn_op_lookup = {
+    .name = "lookup", .shape = shape, .run = run, .launches = is_floats, .gradient = gradient, .takes_packed = true
+};
 
 zn_node *zn_lookup(zn_node *table, zn_node *ids)
 {
@@ -62,4 +67,6 @@ static void grad_run(const zn_node *n, const zn_launch_context *c)
     zn_launch(c, zn_k_lookup_grad, (a.c + ZN_LOOKUP_STRIP - 1) / ZN_LOOKUP_STRIP, 1, &a);
 }
 
-const zn_op zn_op_lookup_grad = { .name = "lookup_grad", .shape = grad_shape, .run = grad_run, .global = true };
+const zn_op zn_op_lookup_grad = {
+    .name = "lookup_grad", .shape = grad_shape, .run = grad_run, .launches = zn_launches, .global = true
+};

@@ -61,6 +61,7 @@ static double slots(const zn_node *n, const zn_prepare *p)
 const zn_op zn_op_rms_norm = { .name = "rms_norm",
                                .shape = shape,
                                .run = run,
+                               .launches = zn_launches,
                                .gradient = gradient,
                                .flops = flops,
                                .slots = slots,
@@ -108,6 +109,7 @@ static double grad_flops(const zn_node *n) { return 11.0 * (double)zn_shape_coun
 const zn_op zn_op_rms_norm_grad = { .name = "rms_norm_grad",
                                     .shape = shape,
                                     .run = grad_run,
+                                    .launches = zn_launches,
                                     .needs = grad_needs,
                                     .flops = grad_flops,
                                     .tail = grad_tail };

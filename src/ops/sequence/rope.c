@@ -64,6 +64,7 @@ static double slots(const zn_node *n, const zn_prepare *p)
 const zn_op zn_op_rope = { .name = "rope",
                            .shape = shape,
                            .run = run,
+                           .launches = zn_launches,
                            .gradient = gradient,
                            .flops = flops,
                            .slots = slots,

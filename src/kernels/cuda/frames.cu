@@ -1,0 +1,70 @@
+/* Reorders video frames; ref/frames.c is the reference. The list of frames is in the settings of a node, which a device
+ * does not see, so it travels with the launch. */
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/rows.h"
+
+extern "C" {
+#include "kernels/frames.h"
+}
+
+enum { LISTED = 512 }; /* frames per launch; longer lists take several */
+
+/* Frames [begin, begin + listed) of the result. */
+struct frame_list {
+    zn_frames_args a;
+    int begin, listed;
+    int32_t from[LISTED];
+};
+
+/* Rows are frames of the result, columns are floats. */
+struct reordered {
+    frame_list l;
+    int64_t rows, columns;
+    template <int N> __device__ void at(int64_t t, int64_t i) const
+    {
+        const int64_t from = l.from[t], f = from - l.a.first, to = (l.begin + t) * l.a.size + i;
+        if (from < 0 && l.a.clear)
+            store(l.a.y + to, 0, floats<N>{});
+        else if (f >= 0 && f < l.a.count)
+            store(l.a.y + to, 0, load<N>(l.a.x + f * l.a.size + i, 0));
+    }
+};
+
+/* Rows are frames of the source. */
+struct reordered_back {
+    frame_list l;
+    int64_t rows, columns;
+    template <int N> __device__ void at(int64_t f, int64_t i) const
+    {
+        floats<N> sum = {};
+        if (l.begin > 0)
+            sum = load<N>(l.a.y + f * l.a.size + i, 0);
+        for (int t = 0; t < l.listed; t++)
+            if (l.from[t] == l.a.first + f) {
+                const floats<N> dy = load<N>(l.a.x + (l.begin + t) * l.a.size + i, 0);
+                for (int k = 0; k < N; k++)
+                    sum.v[k] += dy.v[k];
+            }
+        store(l.a.y + f * l.a.size + i, 0, sum);
+    }
+};
+
+template <typename F> static void launch_lists(zn_device *d, const void *args, bool back)
+{
+    frame_list l = { *static_cast<const zn_frames_args *>(args), 0, 0, {} };
+    const int32_t *from = l.a.from;
+    l.a.from = nullptr;
+    to_device(d, l.a.x);
+    to_device(d, l.a.y);
+    for (l.begin = 0; l.begin < l.a.frames; l.begin += LISTED) {
+        l.listed = l.a.frames - l.begin < LISTED ? l.a.frames - l.begin : LISTED;
+        for (int t = 0; t < l.listed; t++)
+            l.from[t] = from[l.begin + t];
+        launch_rows(d, F{ l, back ? l.a.count : l.listed, l.a.size }, is_aligned(l.a.x) && is_aligned(l.a.y));
+    }
+}
+
+extern "C" {
+void zn_cuda_frames(zn_device *d, const void *args, int64_t) { launch_lists<reordered>(d, args, false); }
+void zn_cuda_frames_grad(zn_device *d, const void *args, int64_t) { launch_lists<reordered_back>(d, args, true); }
+}

@@ -1,0 +1,115 @@
+/* RMS norm over the channels of each pixel and its gradient: a warp per pixel. ref/mix.c is the reference. */
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/reduce.h"
+#include "kernels/cuda/rows.h"
+
+extern "C" {
+#include "kernels/mix.h"
+}
+
+enum { LANES = 32 };
+
+struct rms_task {
+    zn_mix_args a;
+    int64_t block; /* gradient: pixels per block */
+};
+
+static rms_task task_of(zn_device *d, const void *args)
+{
+    rms_task t = { *static_cast<const zn_mix_args *>(args), 0 };
+    t.block = zn_sum_block(t.a.pixels);
+    to_device(d, t.a.x);
+    to_device(d, t.a.dy);
+    to_device(d, t.a.w);
+    to_device(d, t.a.y);
+    to_device(d, t.a.partial);
+    return t;
+}
+
+/* 1 / sqrt(mean of squares + eps), at most `most`; NaN passes through. All lanes get it. */
+static __device__ float factor_of(const zn_mix_args &a, float squares)
+{
+    const float s = 1 / sqrtf(sum_of_warp(squares) / (float)a.c + a.eps);
+    return s > a.most ? a.most : s;
+}
+
+/* N channels per lane at a time. */
+template <int N> __global__ void rms_norm(rms_task t)
+{
+    const zn_mix_args &a = t.a;
+    const int lane = (int)threadIdx.x % LANES, warps = (int)blockDim.x / LANES;
+    for (int64_t p = (int64_t)blockIdx.x * warps + threadIdx.x / LANES; p < a.pixels; p += (int64_t)gridDim.x * warps) {
+        const float *x = a.x + p * a.c;
+        float squares = 0;
+        for (int i = lane; i < a.c / N; i += LANES) {
+            const floats<N> v = load<N>(x, i);
+            for (int k = 0; k < N; k++)
+                squares += v.v[k] * v.v[k];
+        }
+        const float s = factor_of(a, squares);
+        for (int i = lane; i < a.c / N; i += LANES) {
+            const floats<N> w = load<N>(a.w, i);
+            floats<N> v = load<N>(x, i);
+            for (int k = 0; k < N; k++)
+                v.v[k] = v.v[k] * s * w.v[k];
+            store(a.y + p * a.c, i, v);
+        }
+    }
+}
+
+/* One thread block per block of pixels. Each warp sums dw of its pixels in shared memory, [warps][c]. */
+__global__ void rms_norm_grad(rms_task t)
+{
+    extern __shared__ __align__(16) float zn_cuda_shared[];
+    const zn_mix_args &a = t.a;
+    const int lane = (int)threadIdx.x % LANES, warp = (int)threadIdx.x / LANES, warps = (int)blockDim.x / LANES;
+    const int64_t begin = blockIdx.x * t.block, end = begin + t.block < a.pixels ? begin + t.block : a.pixels;
+    float *dw = zn_cuda_shared + warp * a.c;
+    for (int k = lane; k < a.c; k += LANES)
+        dw[k] = 0;
+    for (int64_t p = begin + warp; p < end; p += warps) {
+        const float *x = a.x + p * a.c, *dy = a.dy + p * a.c;
+        float squares = 0, dot = 0;
+        for (int k = lane; k < a.c; k += LANES) {
+            squares += x[k] * x[k];
+            dot += a.w[k] * dy[k] * x[k];
+        }
+        const float s = factor_of(a, squares), back = s < a.most ? sum_of_warp(dot) * s * s * s / (float)a.c : 0;
+        for (int k = lane; k < a.c; k += LANES) {
+            dw[k] += dy[k] * x[k] * s;
+            a.y[p * a.c + k] = s * a.w[k] * dy[k] - x[k] * back;
+        }
+    }
+    __syncthreads();
+    for (int k = (int)threadIdx.x; k < a.c; k += (int)blockDim.x) {
+        float sum = 0;
+        for (int i = 0; i < warps; i++)
+            sum += zn_cuda_shared[i * a.c + k];
+        a.partial[(int64_t)blockIdx.x * a.c + k] = sum;
+    }
+}
+
+extern "C" {
+void zn_cuda_rms_norm(zn_device *d, const void *args, int64_t pixels)
+{
+    const rms_task t = task_of(d, args);
+    const dim3 grid(grid_of(pixels * LANES));
+    if (t.a.c % 4 == 0 && is_aligned(t.a.x) && is_aligned(t.a.w) && is_aligned(t.a.y))
+        launch(d, rms_norm<4>, grid, THREADS, 0, t);
+    else
+        launch(d, rms_norm<1>, grid, THREADS, 0, t);
+}
+
+/* As many warps as shared memory has room for. */
+void zn_cuda_rms_norm_grad(zn_device *d, const void *args, int64_t blocks)
+{
+    const rms_task t = task_of(d, args);
+    unsigned warps = THREADS / LANES;
+    while (warps > 1 && warps * t.a.c * sizeof(float) > 48 << 10)
+        warps /= 2;
+    const size_t bytes = warps * t.a.c * sizeof(float);
+    zn_cuda_check(d, cudaFuncSetAttribute(rms_norm_grad, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes),
+                  "shared memory");
+    launch(d, rms_norm_grad, dim3((unsigned)blocks), warps * LANES, bytes, t);
+}
+}
