@@ -39,6 +39,7 @@ function(zenith_device_sources)
     cuda/conv.cu
     cuda/conv_parts.cu
     cuda/conv_grad.cu
+    cuda/dense.cu
     cuda/reduce.cu)
   target_sources(zenith_objects PRIVATE cuda/conv.c cuda/conv_grad.c ${sources})
   set_source_files_properties(dispatch.c dispatch_grad.c TARGET_DIRECTORY zenith_objects PROPERTIES COMPILE_DEFINITIONS ZN_CUDA_BUILT)

@@ -1,15 +1,14 @@
 /* Convolution as a matrix product without storing the patch matrix (implicit GEMM): a thread block computes a tile
  * of pixels by a tile of output channels. It loops over the rows of the weights, ZN_CUDA_CONV_DEPTH at a time.
  * Asynchronous copies of the next patches and weights into shared memory overlap with the products of the current
- * ones (three stages). The matrix unit multiplies 11-bit numbers. Full precision uses two such numbers per value,
- * x = high + low, and three products, high high + high low + low high.
+ * ones (three stages). tf32.h has the products.
  *
  * Every sum is computed in the same order for any position of its pixel and any tile, so a tile of an image has the
  * same bits as the whole image. Upsampling of the input is a shift of its coordinates. */
 #include "kernels/cuda/cuda.h"
 
 #include "kernels/cuda/conv_tile.h"
-#include "kernels/cuda/ptx.h"
+#include "kernels/cuda/tf32.h"
 
 enum { DEPTH = ZN_CUDA_CONV_DEPTH, STAGES = 3 };
 
@@ -95,54 +94,13 @@ static __device__ void copy_chunk(const conv_task &t, const place &at, int chunk
     copy_weights<P>(t, at, chunk, stage + P::A_FLOATS);
 }
 
-/* x = high + low, each with 11 bits; the rounding error of low is below the 22nd bit. */
-template <int COUNT> static __device__ void split(const float *x, float *high, float *low)
-{
-#pragma unroll
-    for (int i = 0; i < COUNT; i++) {
-        high[i] = to_tf32(x[i]);
-        low[i] = x[i] - high[i];
-    }
-}
-
-/* Adds the products of a stage to the sums of this warp. The matrix unit truncates its sums, so the errors of a long
- * sum all have the same sign. For full precision each stage starts from zero, and the sums of the stages are added
- * here. */
 template <typename P> static __device__ void multiply_stage(const float *stage, float sums[P::MF][P::NF][4])
 {
-    const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP, g = lane / 4, q = lane % 4;
-    const float *a = stage + (warp / P::WARPS_N * P::MF * 16 + g) * P::A_ROW + q;
-    const float *b = stage + P::A_FLOATS + q * P::B_ROW + warp % P::WARPS_N * P::NF * 8 + g;
-    float fresh[P::MF][P::NF][4] = {};
-    float(*to)[P::NF][4] = P::SPLIT ? fresh : sums;
-#pragma unroll
-    for (int k = 0; k < DEPTH; k += 8) {
-        float ah[P::MF][4], al[P::MF][4], bh[P::NF][2], bl[P::NF][2];
-#pragma unroll
-        for (int m = 0; m < P::MF; m++) {
-            const float *from = a + m * 16 * P::A_ROW + k;
-            const float x[4] = { from[0], from[8 * P::A_ROW], from[4], from[8 * P::A_ROW + 4] };
-            split<4>(x, ah[m], al[m]);
-        }
-#pragma unroll
-        for (int n = 0; n < P::NF; n++) {
-            const float x[2] = { b[k * P::B_ROW + n * 8], b[(k + 4) * P::B_ROW + n * 8] };
-            split<2>(x, bh[n], bl[n]);
-        }
-#pragma unroll
-        for (int m = 0; m < P::MF; m++)
-#pragma unroll
-            for (int n = 0; n < P::NF; n++) {
-                if (P::SPLIT) { /* the small products first */
-                    multiply_add(to[m][n], al[m], bh[n]);
-                    multiply_add(to[m][n], ah[m], bl[n]);
-                }
-                multiply_add(to[m][n], ah[m], bh[n]);
-            }
-    }
-#pragma unroll
-    for (int i = 0; i < P::MF * P::NF * 4 && P::SPLIT; i++)
-        sums[i / 4 / P::NF][i / 4 % P::NF][i % 4] += fresh[i / 4 / P::NF][i / 4 % P::NF][i % 4];
+    typedef slice<P::A_ROW, 1> patches;
+    typedef slice<1, P::B_ROW> weights;
+    const int warp = (int)threadIdx.x / WARP;
+    multiply_slices<patches, weights, DEPTH, P::MF, P::NF, P::SPLIT>(
+        stage + warp / P::WARPS_N * P::MF * 16 * P::A_ROW, stage + P::A_FLOATS + warp % P::WARPS_N * P::NF * 8, sums);
 }
 
 template <typename P> __global__ void __launch_bounds__(THREADS, 2) conv(conv_task t)

@@ -3,7 +3,7 @@
  * 3x3 kernel read the same tile of x; their sums stay in registers until the last tile. Other kernels have one tap per
  * block and a tile of x without a border.
  *
- * Numbers are split as in conv.cu. Full precision adds the sums of 16 pixels in fp32, because the matrix unit
+ * Numbers are split as in tf32.h. Full precision adds the sums of 16 pixels in fp32, because the matrix unit
  * truncates. */
 #include "kernels/cuda/cuda.h"
 
@@ -11,9 +11,9 @@ extern "C" {
 #include "kernels/cuda/conv_grad.h"
 #include "kernels/kernels.h"
 }
-#include "kernels/cuda/ptx.h"
+#include "kernels/cuda/tf32.h"
 
-enum { WARP = 32, HIGH = ZN_CUDA_GRAD_HIGH, WIDE = ZN_CUDA_GRAD_WIDE };
+enum { HIGH = ZN_CUDA_GRAD_HIGH, WIDE = ZN_CUDA_GRAD_WIDE };
 
 struct grad_task {
     zn_conv_grad_args a;
@@ -62,20 +62,6 @@ template <typename P> static __device__ grad_place place_of(const grad_task &t)
                        last < t.p.tiles ? last : t.p.tiles };
 }
 
-/* Four neighbouring channels, or those of them that there are; zeros where there is no pixel. */
-static __device__ void copy_four(float *to, const float *from, int64_t at, int channels, bool is_there, bool by_four)
-{
-    if (by_four) {
-        const bool all = is_there && channels > 0;
-        copy_async<16>(to, from + (all ? at : 0), all);
-        return;
-    }
-    for (int i = 0; i < 4; i++) {
-        const bool one = is_there && i < channels;
-        copy_async<4>(to + i, from + (one ? at + i : 0), one);
-    }
-}
-
 /* Starts the copies of a tile of pixels. */
 template <typename P>
 static __device__ void copy_tile(const grad_task &t, const grad_place &at, int64_t tile, float *to)
@@ -89,25 +75,19 @@ static __device__ void copy_tile(const grad_task &t, const grad_place &at, int64
     for (int i = (int)threadIdx.x; i < P::X_HIGH * P::X_WIDE * (P::IN / 4); i += THREADS) {
         const int pixel = i / (P::IN / 4), channel = i % (P::IN / 4) * 4;
         const int iy = y + pixel / P::X_WIDE * step, ix = x + pixel % P::X_WIDE * step;
+        const bool is_there = iy >= 0 && ix >= 0 && iy < s.h && ix < s.w;
         copy_four(to + pixel * P::X_ROW + channel, t.a.x,
-                  (((int64_t)image * s.h + iy) * s.w + ix) * s.cin + at.in + channel, s.cin - at.in - channel,
-                  iy >= 0 && ix >= 0 && iy < s.h && ix < s.w, t.x_by_four);
+                  (((int64_t)image * s.h + iy) * s.w + ix) * s.cin + at.in + channel,
+                  is_there ? s.cin - at.in - channel : 0, t.x_by_four);
     }
     to += P::X_FLOATS;
     for (int i = (int)threadIdx.x; i < HIGH * WIDE * (P::OUT / 4); i += THREADS) {
-        const int pixel = i / (P::OUT / 4), channel = i % (P::OUT / 4) * 4, py = oy + pixel / WIDE,
-                  px = ox + pixel % WIDE;
+        const int pixel = i / (P::OUT / 4), channel = i % (P::OUT / 4) * 4;
+        const int py = oy + pixel / WIDE, px = ox + pixel % WIDE;
         copy_four(to + pixel * P::Y_ROW + channel, t.a.dy,
-                  (((int64_t)image * s.oh + py) * s.ow + px) * s.cout + at.out + channel, s.cout - at.out - channel,
-                  py < s.oh && px < s.ow, t.dy_by_four);
+                  (((int64_t)image * s.oh + py) * s.ow + px) * s.cout + at.out + channel,
+                  py < s.oh && px < s.ow ? s.cout - at.out - channel : 0, t.dy_by_four);
     }
-}
-
-/* x = high + low; see conv.cu. */
-static __device__ void split(float x, float &high, float &low)
-{
-    high = to_tf32(x);
-    low = x - high;
 }
 
 /* Adds the products of a tile to the sums of this warp. */

@@ -4,13 +4,11 @@
 #ifndef ZN_CUDA_CONV_TILE_H
 #define ZN_CUDA_CONV_TILE_H
 
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/tf32.h"
 
 extern "C" {
 #include "kernels/cuda/conv.h"
 }
-
-enum { WARP = 32 };
 
 struct conv_task {
     zn_conv_args a;    /* the convolution as zn_cuda_conv_seen returns it, with addresses of the device */

@@ -67,9 +67,13 @@ static void gradient(zn_node *n, zn_node *dy)
         zn_accumulate(bias, zn_apply(&zn_op_channel_sum, NULL, 0, (zn_node *[]){ dy }, 1));
 }
 
-const zn_op zn_op_dense = {
-    .name = "dense", .shape = shape, .run = run, .needs = needs, .gradient = gradient, .flops = flops
-};
+const zn_op zn_op_dense = { .name = "dense",
+                            .shape = shape,
+                            .run = run,
+                            .launches = zn_launches,
+                            .needs = needs,
+                            .gradient = gradient,
+                            .flops = flops };
 
 zn_node *zn_dense(zn_node *x, zn_node *w, zn_node *bias)
 {
@@ -94,7 +98,7 @@ static void grad_run(const zn_node *n, const zn_launch_context *c)
 }
 
 const zn_op zn_op_dense_grad = {
-    .name = "dense_grad", .shape = grad_shape, .run = grad_run, .needs = needs, .flops = flops
+    .name = "dense_grad", .shape = grad_shape, .run = grad_run, .launches = zn_launches, .needs = needs, .flops = flops
 };
 
 /* dw = x^T dy */
@@ -116,6 +120,7 @@ static void weight_run(const zn_node *n, const zn_launch_context *c)
 const zn_op zn_op_dense_weight_grad = { .name = "dense_weight_grad",
                                         .shape = weight_shape,
                                         .run = weight_run,
+                                        .launches = zn_launches,
                                         .needs = needs,
                                         .flops = flops,
                                         .global = true };
