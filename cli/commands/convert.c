@@ -6,6 +6,7 @@
 #include "ui/report.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 static int64_t file_size(const char *path)
@@ -20,6 +21,73 @@ static const char *dtype_name(int dtype)
            : dtype == DTYPE_MLX4 ? "MLX4"
            : dtype == DTYPE_MLX8 ? "MLX8"
                                  : zn_dtype_name((zn_dtype)dtype);
+}
+
+/* ---- types ---- */
+
+/* Scales and biases of MLX belong to their codes. */
+static int is_side(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot && (!strcmp(dot, ".scales") || !strcmp(dot, ".biases"));
+}
+
+/* How many tensors have which type: "Q4_K 180, Q8_0 12, F32 205". */
+static void type_facts(facts *f, const zn_weights *w, int dtype)
+{
+    int64_t counts[ZN_DTYPE_COUNT] = { 0 };
+    const int mlx = dtype == DTYPE_MLX4 || dtype == DTYPE_MLX8;
+    for (int64_t i = 0; i < zn_weights_count(w); i++)
+        counts[zn_weights_at(w, i)->dtype] += !mlx || !is_side(zn_weights_at(w, i)->name);
+    char *text = must_copy("");
+    if (f->json)
+        json_open(&f->out, "types", '{');
+    for (int i = ZN_DTYPE_COUNT - 1; i >= 0; i--) {
+        const char *name = mlx && i == ZN_U32 ? dtype_name(dtype) : zn_dtype_name((zn_dtype)i);
+        if (!counts[i])
+            continue;
+        if (f->json) {
+            json_integer(&f->out, name, counts[i]);
+            continue;
+        }
+        char *longer = must_print("%s%s%s %lld", text, *text ? ", " : "", name, (long long)counts[i]);
+        free(text);
+        text = longer;
+    }
+    if (f->json)
+        json_close(&f->out, '}');
+    else
+        fact_text(f, "types", text);
+    free(text);
+}
+
+/* Matrices that cannot have the type, since blocks do not end where their rows do. */
+static void explain_types(const options *o, const zn_weights *w, int dtype)
+{
+    const int64_t block = dtype == DTYPE_MLX4 || dtype == DTYPE_MLX8 ? 32 : (int64_t)zn_dtype_block((zn_dtype)dtype);
+    const char *kinds[ZN_DTYPE_COUNT] = { NULL };
+    int64_t matrices = 0, odd = 0;
+    for (int64_t i = 0; i < zn_weights_count(w); i++) {
+        const zn_weight *t = zn_weights_at(w, i);
+        if (t->rank != 2 || t->shape[0] == 1 || is_side(t->name))
+            continue;
+        matrices++;
+        if (t->shape[1] % block && t->dtype != ZN_U32 && t->dtype != ZN_BF16) { /* BF16: ends of the network */
+            odd++;
+            kinds[t->dtype] = zn_dtype_name(t->dtype);
+        }
+    }
+    char *list = must_copy("");
+    for (int i = ZN_DTYPE_COUNT - 1; i >= 0; i--)
+        if (kinds[i]) {
+            char *longer = must_print("%s%s%s", list, *list ? " or " : "", kinds[i]);
+            free(list);
+            list = longer;
+        }
+    if (odd)
+        note(o, "%lld of %lld matrices are stored as %s, since their rows are not a multiple of %lld numbers",
+             (long long)odd, (long long)matrices, list, (long long)block);
+    free(list);
 }
 
 /* Prints what was done; weights: the result, or the input. */
@@ -37,6 +105,8 @@ static void report(const options *o, const zn_weights *weights, const char *form
     fact_integer(&f, "tensors", zn_weights_count(weights));
     fact_text(&f, "output", o->files[1]);
     fact_text(&f, "dtype", dtype_name(dtype));
+    if (!format) /* quantised: not all have the type that was asked for */
+        type_facts(&f, weights, dtype);
     fact_bytes(&f, "output_bytes", file_size(o->files[1]));
     facts_end(&f);
 }
@@ -59,6 +129,22 @@ static int copy(const options *o)
     return status;
 }
 
+/* One file with the tensors of all shards. */
+static int join(const options *o)
+{
+    const char *in = o->files[0], *out = o->files[1];
+    const int converting = o->dtype >= 0;
+    zn_weights *weights = NULL;
+    if (zn_weights_join(in, out, converting, converting ? (zn_dtype)o->dtype : ZN_F32) != ZN_OK ||
+        zn_weights_open(out, &weights) != ZN_OK) {
+        complain_about(in);
+        return EXIT_FAILURE;
+    }
+    report(o, weights, zn_weights_format(weights), o->dtype);
+    zn_weights_close(weights);
+    return 0;
+}
+
 /* A packed network. */
 static int quantise(const options *o, int dtype)
 {
@@ -79,6 +165,7 @@ static int quantise(const options *o, int dtype)
         complain_about(in);
         return EXIT_FAILURE;
     }
+    explain_types(o, weights, dtype);
     report(o, weights, NULL, dtype);
     zn_weights_close(weights);
     return 0;
@@ -97,5 +184,7 @@ int convert_run(const options *o)
     if (same_file(in, out))
         return usage_error("convert", "the result would replace the input '%s'", in);
     interrupt_catch();
-    return mlx || gguf ? quantise(o, o->dtype < 0 ? ZN_BF16 : o->dtype) : copy(o);
+    if (mlx || gguf)
+        return quantise(o, o->dtype < 0 ? ZN_BF16 : o->dtype);
+    return is_folder(in) || has_extension(in, "json") ? join(o) : copy(o);
 }

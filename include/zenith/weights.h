@@ -90,6 +90,9 @@ ZN_API const char *zn_weights_network(const zn_weights *weights, char *descripti
  * block tensors cannot (ZN_EUNSUPPORTED). The file appears whole or not at all. */
 ZN_API ZN_MUST_USE zn_status zn_weights_save(const zn_weights *weights, const char *path, int convert, zn_dtype dtype);
 
+/* The same for an index.json of shards, or a folder with one or with a single file: one file with all tensors. */
+ZN_API ZN_MUST_USE zn_status zn_weights_join(const char *in, const char *out, int convert, zn_dtype dtype);
+
 /* Quantises the weights of Z-Image, of Qwen3, or of any other network: into a .gguf file with its matrices in one of
  * GGUF's types, or into a .safetensors file with matrices of MLX codes. Names become those of published files (fused
  * qkv and llama.cpp's, the tokenizer beside Qwen3 included; of MLX files), norms and biases stay as exact as they were,

@@ -29,6 +29,8 @@ typedef struct zn_pack_plan {
     zn_qwen3_form text;       /* if it is qwen3 */
 } zn_pack_plan;
 
+/* Refuses the folder of a whole model, whose networks are converted one by one. */
+ZN_MUST_USE zn_status zn_pack_check_folder(const char *in);
 /* Opens and recognises the network, and decides on names and types. Free the plan in any case. */
 ZN_MUST_USE zn_status zn_pack_plan_make(const char *in, const zn_quantisation *how, zn_pack_plan *plan);
 void zn_pack_plan_free(zn_pack_plan *plan);

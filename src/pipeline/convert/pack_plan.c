@@ -188,13 +188,19 @@ static zn_status recognise(zn_pack_plan *p, const char *in, const zn_quantisatio
     return status == ZN_OK ? add_qwen3(p, &q_naming, how) : add_tensors(p, how);
 }
 
-zn_status zn_pack_plan_make(const char *in, const zn_quantisation *how, zn_pack_plan *plan)
+zn_status zn_pack_check_folder(const char *in)
 {
     char inside[4096];
-    *plan = (zn_pack_plan){ 0 };
     if (snprintf(inside, sizeof inside, "%s/transformer", in) < (int)sizeof inside && zn_is_folder(inside))
         return ZN_FAIL(ZN_EINVALID, "%s has several networks: convert %s and %s/text_encoder one by one", in, inside,
                        in);
+    return ZN_OK;
+}
+
+zn_status zn_pack_plan_make(const char *in, const zn_quantisation *how, zn_pack_plan *plan)
+{
+    *plan = (zn_pack_plan){ 0 };
+    ZN_TRY(zn_pack_check_folder(in));
     plan->graph = zn_graph_new();
     if (!plan->graph)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a graph");

@@ -24,3 +24,19 @@ echo "neither $?"
 zenith convert -q nowhere x.gguf --dtype q4_0
 echo "nothing $?"
 [[ ! -e x.gguf ]] || echo "x.gguf was written"
+
+# The shards of a folder, or of an index, become one file; a whole model is several networks.
+tinymodel shards diffusers || exit 1
+zenith convert --json shards/transformer one.safetensors | jsoncheck -p format tensors dtype
+zenith convert --json shards/text_encoder/model.safetensors.index.json text.safetensors --dtype bf16 | jsoncheck -p tensors dtype
+zenith generate -q "a fox" -m shards --size 32 --steps 1 --seed 7 -o a1.png
+zenith generate -q "a fox" -m shards --transformer one.safetensors --size 32 --steps 1 --seed 7 -o a2.png
+zenith compare --json a1.png a2.png | jsoncheck -p identical
+zenith convert shards x.safetensors
+echo "several $?"
+# Rows that are not whole blocks have another type, which is reported.
+tinymodel narrow || exit 1
+zenith convert narrow/transformer narrow.gguf --dtype q4_k
+zenith convert shards/transformer wide.gguf --dtype q4_k --json | jsoncheck -p types
+zenith convert narrow/transformer narrow.safetensors --dtype mlx4 | sed -n 5p
+[[ ! -e x.safetensors ]] || echo "x.safetensors was written"
