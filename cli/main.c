@@ -50,7 +50,8 @@ const command command_table[] = {
       "them. Image i uses seed + i.",
       CMD_SAMPLE, 0, 0, sample_run },
     { "generate", "\"PROMPT\" [-m NAME] -o OUT|DIR", "generate images from a prompt",
-      "Generates images that show what a prompt describes, with Z-Image-Turbo. A prompt of - is read from standard input. "
+      "Generates images that show what a prompt describes, with Z-Image-Turbo. A prompt of - is read from standard input; "
+      "one that begins with a dash follows --. "
       "The seed is random and printed unless --seed is given; the same seed and settings give the same image for any "
       "number of threads. PNG, JPEG and WebP results store prompt and settings: zenith info prints them, and --from "
       "repeats them. docs/generate.md names the files to download.",
@@ -62,13 +63,14 @@ const command command_table[] = {
       CMD_COMPARE, 2, 2, compare_run },
     { "info", "FILE... [--size WxH]", "describe a file: image, video, latent, weights, model, data set",
       "Describes files and folders of weights: architecture, tensors, parameters, and the arithmetic and memory they take "
-      "at an image size. Accepts the name of a model or random:ARCHITECTURE as well.",
+      "at an image size. For the folder of a model of zenith generate: its parts, and what is missing. Accepts the name of "
+      "a model or random:ARCHITECTURE as well.",
       CMD_INFO, 1, -1, info_run },
     { "convert", "IN OUT [--dtype TYPE]", "convert a checkpoint to .safetensors, or quantise it (.gguf, MLX)",
-      "Copies the tensors of a checkpoint (.pth, .pt, .ckpt, .safetensors, .gguf) into a .safetensors file. Nothing in the "
-      "checkpoint is executed. With OUT.gguf, or with --dtype mlx4, it quantises the transformer of Z-Image or the Qwen3 "
-      "text encoder for zenith generate: IN is a file, an index.json, or a folder of shards. Norms and biases stay exact, "
-      "and layers that suffer most get more bits. Takes less than 1 GB of memory.",
+      "Copies the tensors of a checkpoint (.pth, .pt, .ckpt, .safetensors, .gguf, or the index.json or folder of shards) into "
+      "one .safetensors file. Nothing in the checkpoint is executed. With OUT.gguf, or with --dtype mlx4, it quantises the "
+      "transformer of Z-Image or the Qwen3 text encoder for zenith generate. Norms and biases stay exact, and layers that "
+      "suffer most get more bits. Takes less than 1 GB of memory.",
       CMD_CONVERT, 2, 2, convert_run },
     { "models", "", "list known architectures and available weights",
       "Lists the architectures of this build and the weights found in $ZENITH_MODELS (folders separated by colons), "

@@ -128,7 +128,7 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     generate)
-        operands="" options="--output --transformer --text-encoder --vae --tokenizer --size --steps --seed --count --guidance --negative --shift --image --strength --mask --lora --prompts --from --preview --format --quality --lossless --background --strip --model --threads --precision --memory --show --json --quiet --verbose --version --help"
+        operands="" options="--output --transformer --text-encoder --vae --tokenizer --size --steps --seed --count --guidance --negative --shift --image --strength --mask --lora --prompts --from --preview --format --quality --lossless --background --strip --model --threads --precision --tile --memory --show --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         --transformer) return ;;
@@ -145,7 +145,7 @@ _zenith() {
         --image) return ;;
         --strength) compopt +o default 2>/dev/null; return ;;
         --mask) return ;;
-        --lora) return ;;
+        --lora) compopt +o default 2>/dev/null; return ;;
         --prompts) return ;;
         --from) return ;;
         --format) _zenith_offer "png jpg webp"; return ;;
@@ -154,6 +154,7 @@ _zenith() {
         -m | --model) _zenith_offer "$(zenith models --names 2>/dev/null)"; return ;;
         -t | --threads) compopt +o default 2>/dev/null; return ;;
         -p | --precision) _zenith_offer "f32 bf16 f16 int8"; return ;;
+        --tile) _zenith_offer "auto off"; return ;;
         --memory) compopt +o default 2>/dev/null; return ;;
         esac ;;
     compare)

@@ -6,6 +6,7 @@
 #include "ui/compute.h"
 #include "ui/facts.h"
 #include "ui/files.h"
+#include "ui/ranks.h"
 #include "ui/report.h"
 #include "ui/show.h"
 #include "ui/standard.h"
@@ -15,6 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+static const double usual_shift = 3; /* of zn_generation */
 
 typedef struct work {
     const options *o;
@@ -76,19 +80,21 @@ static int tick(void *user, const zn_generation_progress *p)
 
 /* ---- the model ---- */
 
-/* "FILE:0.8": the strength after the last colon, unless the whole is the name of a file. */
-static int add_lora(work *w, const char *text)
+static int add_lora(work *w, int i)
 {
-    const char *colon = strrchr(text, ':');
-    char *end = NULL, *path = NULL;
-    double strength = colon && !file_exists(text) ? strtod(colon + 1, &end) : 1;
-    if (end && end != colon + 1 && !*end)
-        path = must_print("%.*s", (int)(colon - text), text);
-    else
-        path = must_copy(text), strength = 1;
+    char *path;
+    double strength;
+    int layers, fitting;
+    (void)split_lora(w->p.loras[i], &path, &strength);
     const int failed = zn_generator_add_lora(w->generator, path, strength) != ZN_OK;
-    if (failed)
+    if (failed) {
         complain_about(path);
+    } else {
+        zn_generator_lora_layers(w->generator, i, &layers, &fitting);
+        if (fitting < layers)
+            note(w->o, "%s: only %d of its %d layers fit this transformer; the others are not used", path, fitting,
+                 layers);
+    }
     free(path);
     return failed ? EXIT_FAILURE : 0;
 }
@@ -113,17 +119,38 @@ static int open_model(work *w)
     }
     int status = 0;
     for (int i = 0; p->loras[i] && !status; i++)
-        status = add_lora(w, p->loras[i]);
+        status = add_lora(w, i);
     return status;
 }
 
+static zn_generation request_of(work *w)
+{
+    const int drawn = w->o->preview && (*w->o->preview || isatty(STDOUT_FILENO));
+    return (zn_generation){ .size = sizeof(zn_generation),
+                            .prompt = w->p.prompt,
+                            .negative = w->p.negative,
+                            .width = w->p.width,
+                            .height = w->p.height,
+                            .steps = w->p.steps,
+                            .seed = w->p.seed,
+                            .guidance = w->p.guidance,
+                            .shift = w->p.shift,
+                            .image = w->image,
+                            .strength = w->p.strength,
+                            .mask = w->mask,
+                            .encoder_tile = w->p.encoder_tile,
+                            .decoder_tile = w->p.decoder_tile,
+                            .preview = drawn,
+                            .progress = tick,
+                            .user = w };
+}
+
 /* With -v: how memory is used, and in what precision. */
-static void explain(const work *w)
+static void explain(work *w)
 {
     const char *line = "";
-    const int width = w->p.width ? w->p.width : w->image ? w->image->width : 0;
-    const int height = w->p.height ? w->p.height : w->image ? w->image->height : 0;
-    if (w->o->verbose && zn_generator_plan(w->generator, width, height, &line) != ZN_OK)
+    const zn_generation request = request_of(w);
+    if (w->o->verbose && zn_generator_plan(w->generator, &request, &line) != ZN_OK)
         note(w->o, "%s", zn_error_text());
     while (*line) {
         const int length = (int)strcspn(line, "\n");
@@ -147,6 +174,11 @@ static void report_json(work *w, const char *path, const zn_generation_report *r
     json_integer(j, "width", w->p.width);
     json_integer(j, "height", w->p.height);
     json_integer(j, "steps", w->p.steps);
+    json_real(j, "guidance", w->p.guidance);
+    json_real(j, "shift", w->p.shift != 0 ? w->p.shift : usual_shift);
+    if (w->image)
+        json_real(j, "strength", w->p.strength);
+    json_text(j, "precision", zn_precision_name(w->p.precision ? w->p.precision : ZN_PRECISION_INT8));
     json_integer(j, "tokens", r->tokens);
     json_integer(j, "tokens_cut", r->tokens_cut);
     json_bool(j, "cached", r->text_cached);
@@ -156,16 +188,30 @@ static void report_json(work *w, const char *path, const zn_generation_report *r
     json_real(j, "decode_ms", 1000 * r->decode_s);
     json_real(j, "peak_bytes", r->peak_bytes);
     json_integer(j, "decoder_tiles", r->decoder_tiles);
+    if (r->encoder_tiles)
+        json_integer(j, "encoder_tiles", r->encoder_tiles);
     json_close(j, '}');
+}
+
+/* Tiles that the user did not ask for. */
+static void explain_tiles(const work *w, const char *done, int tiles, int asked)
+{
+    if (tiles < 2 || asked)
+        return;
+    if (w->o->from)
+        note(w->o, "%s in %d tiles for lack of memory, unlike %s: colours may differ a little; --memory sets the limit",
+             done, tiles, w->o->from);
+    else
+        note(w->o, "%s in %d tiles to keep within the memory: colours may differ a little from a whole image", done,
+             tiles);
 }
 
 static void report(work *w, const char *path, double ms)
 {
     zn_generation_report r = { .size = sizeof r };
     zn_generator_report(w->generator, &r);
-    if (r.decoder_tiles > 1)
-        note(w->o, "decoded in %d tiles to keep within the memory: colours may differ a little from a whole image",
-             r.decoder_tiles);
+    explain_tiles(w, "encoded", r.encoder_tiles, w->p.encoder_tile);
+    explain_tiles(w, "decoded", r.decoder_tiles, w->p.decoder_tile);
     if (w->o->json) {
         report_json(w, path, &r);
         return;
@@ -187,10 +233,21 @@ static void report(work *w, const char *path, double ms)
     free(line);
 }
 
+/* What is stored in the image: the settings, with the tiles as they were. */
+static char *text_of(const work *w)
+{
+    zn_generation_report r = { .size = sizeof r };
+    zn_generator_report(w->generator, &r);
+    parameters p = w->p; /* borrows the strings */
+    p.encoder_tile = r.encoder_tile;
+    p.decoder_tile = r.decoder_tile;
+    return parameters_text(&p);
+}
+
 static zn_status write_result(work *w, const char *path, const zn_image *image)
 {
     const options *o = w->o;
-    zn_image_metadata m = { .parameters = o->strip ? NULL : parameters_text(&w->p) };
+    zn_image_metadata m = { .parameters = o->strip ? NULL : text_of(w) };
     const zn_image_write_options writing = { .quality = o->quality, .lossless = o->lossless, .metadata = &m };
     const char *kind = path && !strcmp(path, STANDARD_OUTPUT) ? generate_kind(o) : path;
     const zn_status status = path ? write_image(path, kind, image, &writing) : ZN_OK;
@@ -200,24 +257,15 @@ static zn_status write_result(work *w, const char *path, const zn_image *image)
     return status;
 }
 
-static zn_status make(work *w, zn_image **out)
+/* The library's text names the part or the file that is wrong; the result's name says only where it stopped. */
+static void complain_of_failure(const work *w, zn_status status, const char *path)
 {
-    const zn_generation request = { .size = sizeof request,
-                                    .prompt = w->p.prompt,
-                                    .negative = w->p.negative,
-                                    .width = w->p.width,
-                                    .height = w->p.height,
-                                    .steps = w->p.steps,
-                                    .seed = w->p.seed,
-                                    .guidance = w->p.guidance,
-                                    .shift = w->p.shift,
-                                    .image = w->image,
-                                    .strength = w->p.strength,
-                                    .mask = w->mask,
-                                    .preview = w->o->preview != NULL,
-                                    .progress = tick,
-                                    .user = w };
-    return zn_generate(w->generator, &request, out);
+    if (status == ZN_ECANCELLED)
+        complain_about(path ? path : w->o->command->name);
+    else if (w->count > 1)
+        complain("image %d of %d: %s", w->current + 1, w->count, zn_error_text());
+    else
+        complain("%s", zn_error_text());
 }
 
 /* Makes, writes and reports image i. */
@@ -228,24 +276,24 @@ static int make_one(work *w, int i)
     char *path = generate_path(w->o, i, w->count);
     w->current = i;
     w->told_cut = 0;
-    w->p.seed += i > 0;
+    w->p.seed += i > 0; /* after the largest seed comes 0 */
     parameters_set(&w->p.prompt, w->prompts.items[i / (w->count / w->prompts.count)]);
-    const int failed = make(w, &image) != ZN_OK;
+    const zn_generation request = request_of(w);
+    const zn_status made = zn_generate(w->generator, &request, &image);
     progress_erase();
-    int status = 0;
-    if (failed) {
-        complain_about(path ? path : w->o->command->name);
-        status = EXIT_FAILURE;
+    int status = EXIT_FAILURE;
+    if (made != ZN_OK) {
+        complain_of_failure(w, made, path);
     } else {
         w->p.width = image->width;
         w->p.height = image->height;
-        if (write_result(w, path, image) != ZN_OK) {
+        if (write_result(w, path, image) != ZN_OK)
             complain_about(path);
-            status = EXIT_FAILURE;
-        } else {
-            report(w, path, now_ms() - start);
-        }
+        else if (say_flush()) /* or the image on standard output is not whole */
+            status = 0;
     }
+    if (!status)
+        report(w, path, now_ms() - start);
     zn_image_free(image);
     free(path);
     return status;
@@ -253,12 +301,23 @@ static int make_one(work *w, int i)
 
 /* ---- all of them ---- */
 
+/* Creates the folder of the results with all folders above it. */
 static int make_folder(const options *o)
 {
-    if (!o->output || o->output[strlen(o->output) - 1] != '/' || !mkdir(o->output, 0777) || errno == EEXIST)
+    const int wanted = o->output && o->output[strlen(o->output) - 1] == '/';
+    char *path = must_copy(wanted ? o->output : "");
+    int failed = 0;
+    for (char *slash = strchr(path + (*path == '/'), '/'); slash && !failed; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        failed = mkdir(path, 0777) && errno != EEXIST;
+        *slash = '/';
+    }
+    free(path);
+    if (wanted && !failed && is_folder(o->output))
         return 0;
-    complain("cannot create the folder %s: %s", o->output, strerror(errno));
-    return EXIT_FAILURE;
+    if (wanted)
+        complain("cannot create the folder %s: %s", o->output, strerror(failed ? errno : ENOTDIR));
+    return wanted ? EXIT_FAILURE : 0;
 }
 
 static int make_all(work *w)
@@ -293,8 +352,12 @@ static int prepare(work *w)
     return status ? status : open_model(w);
 }
 
-int generate_run(const options *o)
+static int run(const options *o, zn_ranks *ranks)
 {
+    if (zn_ranks_count(ranks) > 1)
+        return usage_error(o->command->name,
+                           "runs in one process, and %d would all make the same images; start it without mpirun",
+                           zn_ranks_count(ranks));
     work w = { .o = o, .bar = { .quiet = o->quiet, .line_ms = progress_line_ms() } };
     int status = prepare(&w);
     if (!status) {
@@ -309,3 +372,5 @@ int generate_run(const options *o)
     parameters_free(&w.p);
     return status;
 }
+
+int generate_run(const options *o) { return on_ranks(o, run); }

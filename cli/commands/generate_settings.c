@@ -18,13 +18,12 @@ static const char usual_model[] = "z-image-turbo";
 static const int usual_steps = 8;
 static const double usual_strength = 0.6;
 
-/* A file's path; "-" is standard input, and pipes are buffered. NULL after reporting an error. */
-static const char *input_path(const char *name) { return strcmp(name, "-") ? keep_pipe(name) : standard_input(); }
+const char *generate_input(const char *name) { return strcmp(name, "-") ? keep_pipe(name) : standard_input(); }
 
 /* The content of a small text file, or NULL after reporting an error. */
 static char *read_text(const char *name)
 {
-    const char *path = input_path(name);
+    const char *path = generate_input(name);
     FILE *file = path ? fopen(path, "rb") : NULL;
     if (path && !file)
         complain("cannot open %s: %s", path, strerror(errno));
@@ -45,6 +44,20 @@ static char *read_text(const char *name)
     return NULL;
 }
 
+static int check_loras(const options *o)
+{
+    for (int i = 0; o->loras[i]; i++) {
+        double strength;
+        char *path;
+        const int valid = split_lora(o->loras[i], &path, &strength);
+        free(path);
+        if (!valid)
+            return usage_error(o->command->name, "--lora %s: '%s' is not a number such as 0.8", o->loras[i],
+                               strrchr(o->loras[i], ':') + 1);
+    }
+    return 0;
+}
+
 /* ---- settings ---- */
 
 /* 32 bits: other programs draw as many. */
@@ -57,25 +70,6 @@ static uint64_t random_seed(void)
     if (source)
         fclose(source);
     return seed;
-}
-
-static int read_from(const options *o, parameters *out)
-{
-    const char *path = input_path(o->from);
-    zn_image_metadata m = { 0 };
-    if (!path)
-        return EXIT_FAILURE;
-    int status = zn_image_read_metadata(path, &m) == ZN_OK ? 0 : EXIT_FAILURE;
-    if (status)
-        complain_about(path);
-    else if (!m.parameters || !parameters_parse(m.parameters, out)) {
-        complain("%s: it does not say how it was generated", path);
-        status = EXIT_FAILURE;
-    }
-    if (!status && out->sampler && strcmp(out->sampler, "Euler"))
-        note(o, "%s was made with the sampler %s; Euler is used", path, out->sampler);
-    zn_image_metadata_free(&m);
-    return status;
 }
 
 static void override_files(const options *o, parameters *p)
@@ -106,7 +100,7 @@ static void override_numbers(const options *o, parameters *p)
         p->width = p->height = 0; /* another image has its own size */
     }
     if (o->steps)
-        p->steps = o->steps > 1000000 ? 1000000 : (int)o->steps;
+        p->steps = (int)o->steps;
     if (o->guidance)
         p->guidance = strtod(o->guidance, NULL);
     if (o->shift)
@@ -115,6 +109,8 @@ static void override_numbers(const options *o, parameters *p)
         p->strength = strtod(o->strength, NULL);
     if (o->precision)
         p->precision = o->precision;
+    if (o->tile)
+        p->encoder_tile = p->decoder_tile = o->tile;
     if (o->noise_seed)
         p->seed = strtoull(o->noise_seed, NULL, 10);
     else if (!p->has_seed)
@@ -123,20 +119,56 @@ static void override_numbers(const options *o, parameters *p)
     p->strength = p->strength > 0 ? p->strength : usual_strength;
 }
 
+/* Standard input has one content. */
+static int check_standard_input(const options *o)
+{
+    const struct {
+        const char *name, *value;
+    } inputs[] = { { "the prompt", o->file_count ? o->files[0] : NULL },
+                   { "--prompts", o->prompts },
+                   { "--image", o->image },
+                   { "--mask", o->mask },
+                   { "--from", o->from } };
+    const char *first = NULL;
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        if (!inputs[i].value || strcmp(inputs[i].value, "-"))
+            continue;
+        if (first)
+            return usage_error(o->command->name, "%s and %s cannot both be standard input", first, inputs[i].name);
+        first = inputs[i].name;
+    }
+    return 0;
+}
+
+static void explain_seed(const options *o, const parameters *p)
+{
+    const uint64_t lower = p->seed & UINT32_MAX;
+    if (o->noise_seed && p->seed != lower)
+        note(o, "seed %llu gives the image of seed %llu, since only its lower 32 bits count",
+             (unsigned long long)p->seed, (unsigned long long)lower);
+}
+
 int generate_settings(const options *o, parameters *out)
 {
     *out = (parameters){ 0 };
-    const int status = o->from ? read_from(o, out) : 0;
+    int status = check_standard_input(o);
+    if (!status)
+        status = check_loras(o);
+    if (!status && o->from)
+        status = generate_read_from(o, out);
     if (status)
         return status;
     override_files(o, out);
     override_numbers(o, out);
+    if (o->from && (status = generate_check_from(o, out)))
+        return status;
     if (out->mask && !out->image)
         return usage_error(o->command->name, "--mask needs --image");
     if (o->strength && !out->image)
         return usage_error(o->command->name, "--strength needs --image");
     if (o->negative && *o->negative && out->guidance <= 0)
         note(o, "--negative has no effect without --guidance");
+    explain_seed(o, out);
     return 0;
 }
 
@@ -204,6 +236,22 @@ static int read_argument(const char *argument, prompt_list *out)
     return 0;
 }
 
+/* Better now than after the images of the prompts before. */
+static int check_prompts(const options *o, const prompt_list *list)
+{
+    for (int i = 0; i < list->count; i++) {
+        const zn_generation alone = { .size = sizeof alone, .prompt = list->items[i] };
+        if (zn_generation_check(&alone) == ZN_OK)
+            continue;
+        if (o->prompts)
+            complain("%s, prompt %d: %s", o->prompts, i + 1, zn_error_text());
+        else
+            complain("%s", zn_error_text());
+        return EXIT_FAILURE;
+    }
+    return 0;
+}
+
 int generate_prompts(const options *o, const parameters *p, prompt_list *out)
 {
     *out = (prompt_list){ 0 };
@@ -223,7 +271,7 @@ int generate_prompts(const options *o, const parameters *p, prompt_list *out)
         add_prompt(out, must_copy(p->prompt));
     if (!status && !out->items[0][0])
         note(o, "the prompt is empty: the image can show anything");
-    return status;
+    return status ? status : check_prompts(o, out);
 }
 
 /* ---- images ---- */
@@ -248,7 +296,7 @@ static zn_status fit(const options *o, const char *path, const parameters *p, zn
 static int read_image_of(const options *o, const char *name, zn_image **out)
 {
     const zn_image_read_options reading = { .background = { o->background[0], o->background[1], o->background[2] } };
-    const char *path = input_path(name);
+    const char *path = generate_input(name);
     if (!path)
         return EXIT_FAILURE;
     if (read_image(o, path, &reading, out) == ZN_OK)
@@ -265,8 +313,12 @@ static int read_images(const options *o, const parameters *p, zn_image **image, 
         status = read_image_of(o, p->mask, mask);
     if (status || !*image)
         return status;
-    const int alike = *mask && (*mask)->width == (*image)->width && (*mask)->height == (*image)->height;
-    if (fit(o, p->image, p, image) == ZN_OK && (!alike || fit(o, p->mask, p, mask) == ZN_OK))
+    if (*mask && ((*mask)->width != (*image)->width || (*mask)->height != (*image)->height)) {
+        complain("%s: the mask is %dx%d, but %s is %dx%d; both must have one size", p->mask, (*mask)->width,
+                 (*mask)->height, p->image, (*image)->width, (*image)->height);
+        return EXIT_FAILURE;
+    }
+    if (fit(o, p->image, p, image) == ZN_OK && (!*mask || fit(o, p->mask, p, mask) == ZN_OK))
         return 0;
     complain_about(p->image);
     return EXIT_FAILURE;
@@ -276,7 +328,13 @@ int generate_images(const options *o, parameters *p, zn_image **image, zn_image 
 {
     *image = *mask = NULL;
     /* The size first: an image is not scaled to one that is refused. */
-    const zn_generation plain = { .size = sizeof plain, .width = p->width, .height = p->height, .steps = p->steps };
+    const zn_generation plain = { .size = sizeof plain,
+                                  .width = p->width,
+                                  .height = p->height,
+                                  .steps = p->steps,
+                                  .negative = p->negative,
+                                  .encoder_tile = p->encoder_tile,
+                                  .decoder_tile = p->decoder_tile };
     if (zn_generation_check(&plain) != ZN_OK) {
         complain("%s", zn_error_text());
         return EXIT_FAILURE;
@@ -359,6 +417,8 @@ static int check_preview(const options *o)
     if (!*o->preview && o->output && !strcmp(o->output, "-"))
         return usage_error(o->command->name, "--preview draws on standard output, which -o - uses; give it a file: "
                                              "--preview=step.png");
+    if (!*o->preview && !isatty(STDOUT_FILENO))
+        note(o, "--preview draws only in a terminal; --preview=step.png writes a file");
     if (*o->preview && !zn_image_can_write(o->preview))
         return usage_error(o->command->name, "cannot write '%s': its name must end in .png, .jpg or .webp", o->preview);
     return *o->preview && lacks_folder(o->preview) ? EXIT_FAILURE : 0;

@@ -166,10 +166,10 @@ static int is_latent(const zn_weights *weights)
  * supports. */
 static int fail_weights(const char *path, zn_status status)
 {
-    if (status != ZN_EFORMAT || has_extension(path, "safetensors latent pth pt ckpt bin"))
+    if (status != ZN_EFORMAT || has_extension(path, "safetensors gguf latent pth pt ckpt bin"))
         return fail(path);
     complain("%s: neither an image (PNG, JPEG, WebP, HEIC, AVIF, TIFF, GIF, BMP) nor a latent, weights (.safetensors, "
-             "PyTorch) or a data set (.lmdb)",
+             ".gguf, PyTorch) or a data set (.lmdb)",
              path);
     return EXIT_FAILURE;
 }
@@ -220,8 +220,12 @@ static int info_of(const options *o, const char *path)
     zn_model *model = NULL;
     if (has_extension(path, "lmdb"))
         return dataset_info(o, path);
+    if (is_folder(path) && is_generator(path, 1))
+        return generator_info(o, path);
     if (is_folder(path))
         return zn_model_open(path, &model) == ZN_OK ? model_info(o, path, model) : fail(path);
+    if (!file_exists(path) && !strpbrk(path, "/.") && is_generator(path, 0))
+        return generator_info(o, path);
     if (!file_exists(path) && !strpbrk(path, "/."))
         return model_open(o, path, &model) ? EXIT_FAILURE : model_info(o, path, model);
     if (!file_exists(path) &&

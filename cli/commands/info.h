@@ -1,4 +1,4 @@
-/* Shared by info.c and info_weights.c. */
+/* Shared by info.c, info_weights.c, info_generator.c and models.c. */
 #ifndef ZN_CLI_INFO_H
 #define ZN_CLI_INFO_H
 
@@ -11,5 +11,13 @@ void file_facts(facts *f, const char *path, const char *kind);
 void model_facts(facts *f, const zn_model *model, const options *o);
 /* All facts about a weights file. */
 void weights_info(const options *o, const char *path, const zn_weights *weights);
+
+/* True if a model of `zenith generate` is found under this name or, with `folder`, inside the folder of this name. */
+int is_generator(const char *model, int folder);
+/* Its parts, and a sentence about what is missing. */
+void generator_facts(facts *f, const char *model);
+int generator_info(const options *o, const char *model);
+/* Types and total size of the parts, and the names of missing ones, in one line, which the caller frees. */
+char *generator_summary(const char *model);
 
 #endif

@@ -1,5 +1,6 @@
 /* zenith models: lists the architectures of this build and the weights found. */
 #include "commands.h"
+#include "commands/info.h"
 #include "ui/facts.h"
 #include "ui/model_names.h"
 #include "ui/report.h"
@@ -135,6 +136,31 @@ static void visit(void *user, const char *path, const zn_model_info *info, const
     free(why);
 }
 
+/* ---- models of zenith generate ---- */
+
+static void visit_generator(void *user, const char *folder)
+{
+    listing *l = user;
+    l->found++;
+    facts f = { .json = l->out != NULL };
+    char *name = model_name(folder);
+    if (l->out) {
+        json_open(&f.out, NULL, '{');
+        json_text(&f.out, "name", name);
+        json_text(&f.out, "path", folder);
+        json_bool(&f.out, "generates", 1);
+        generator_facts(&f, folder);
+        json_close(&f.out, '}');
+        json_raw(l->out, f.out.text, f.out.length);
+        free(f.out.text);
+    } else {
+        char *summary = generator_summary(folder);
+        say("  %-*s %-17s %s, %s\n", l->width, name, "generates", summary, folder);
+        free(summary);
+    }
+    free(name);
+}
+
 /* For completions and scripts. */
 static int print_names(void)
 {
@@ -172,7 +198,9 @@ int models_run(const options *o)
     } else {
         say("weights: names for --model\n");
     }
-    const zn_status status = zn_models_visit(visit, &l);
+    zn_status status = zn_models_visit(visit, &l);
+    if (status == ZN_OK)
+        status = zn_generators_visit(visit_generator, &l);
     if (f.json)
         json_close(&f.out, ']');
     facts_end(&f);

@@ -130,6 +130,10 @@ static char *settings(const parameters *p)
         text = with_number(text, "Denoising strength", p->strength);
     if (p->precision)
         text = with_text(text, "Precision", zn_precision_name(p->precision));
+    if (p->encoder_tile > 0)
+        text = joined(text, must_print(", Encoder tile: %d", p->encoder_tile));
+    if (p->decoder_tile > 0)
+        text = joined(text, must_print(", Decoder tile: %d", p->decoder_tile));
     return with_files(text, p);
 }
 
@@ -288,6 +292,10 @@ static void take_setting(const char *key, const char *value, parameters *out)
         out->shift = strtod(value, NULL);
     else if (!strcmp(key, "Denoising strength"))
         out->strength = strtod(value, NULL);
+    else if (!strcmp(key, "Encoder tile"))
+        out->encoder_tile = atoi(value);
+    else if (!strcmp(key, "Decoder tile"))
+        out->decoder_tile = atoi(value);
     else if (!strcmp(key, "Sampler"))
         parameters_set(&out->sampler, value);
     else if (!strcmp(key, "Prompt"))

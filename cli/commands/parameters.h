@@ -18,7 +18,8 @@ typedef struct parameters {
     uint64_t seed;
     int has_seed;
     double guidance, shift, strength;
-    int precision; /* zn_precision */
+    int precision;                  /* zn_precision */
+    int encoder_tile, decoder_tile; /* as in zn_generation; not written if the whole image was computed at once */
     char *model, *transformer, *text_encoder, *vae, *tokenizer;
     char *image, *mask;
     char *loras[MOST_LORAS + 1]; /* "FILE:STRENGTH"; ends with NULL */

@@ -28,6 +28,12 @@ static const option *find_short(const command *c, char letter)
     return NULL;
 }
 
+/* For words with spaces, such as "-5 degrees": options of generate have none, prompts do. */
+static const char *dash_advice(const command *c, const char *word)
+{
+    return c->bit == CMD_GENERATE && strchr(word, ' ') ? "; put -- before a prompt that begins with a dash" : "";
+}
+
 static int unknown_long(const command *c, const char *name, size_t length)
 {
     for (int i = 0; i < option_count; i++) {
@@ -43,7 +49,7 @@ static int unknown_long(const command *c, const char *name, size_t length)
     char *word = must_print("%.*s", (int)length, name);
     const char *near = nearest_word(word, names, count);
     const int status = near ? usage_error(c->name, "unknown option '--%s', did you mean '--%s'?", word, near)
-                            : usage_error(c->name, "unknown option '--%s'", word);
+                            : usage_error(c->name, "unknown option '--%s'%s", word, dash_advice(c, word));
     free(word);
     free(names);
     return status;
@@ -83,16 +89,17 @@ static int parse_long(options *o, const char *word, const char *next, int *taken
     return store(o, t, equals ? equals + 1 : NULL, next, taken);
 }
 
-/* "-v", "-vq", "-oOUT", "-o OUT" */
+/* "-v", "-vq", "-oOUT", "-o=OUT", "-o OUT" */
 static int parse_short(options *o, const char *word, const char *next, int *taken)
 {
     *taken = 0;
     for (const char *c = word + 1; *c; c++) {
         const option *t = find_short(o->command, *c);
         if (!t)
-            return usage_error(o->command->name, "unknown option '-%c'", *c);
+            return usage_error(o->command->name, "unknown option '-%c'%s", *c, dash_advice(o->command, word));
         const int last = !t->parse ? 0 : 1;
-        const int status = store(o, t, last && c[1] ? c + 1 : NULL, next, taken);
+        const char *value = c[1] == '=' ? c + 2 : c + 1;
+        const int status = store(o, t, last && c[1] ? value : NULL, next, taken);
         if (status || last)
             return status;
     }

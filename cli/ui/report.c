@@ -94,6 +94,12 @@ void say(const char *format, ...)
 
 void say_bytes(const void *bytes, size_t size) { to_stdout(bytes, size); }
 
+int say_flush(void)
+{
+    remember(fflush(stdout) != 0);
+    return !write_errno;
+}
+
 /* Prints "zenith: TEXT" on stderr. */
 static void tell(const char *text)
 {
@@ -174,8 +180,7 @@ int usage_error(const char *command, const char *format, ...)
 
 int report_finish(int status)
 {
-    remember(fflush(stdout) != 0);
-    if (!write_errno)
+    if (say_flush())
         return status;
     if (write_errno != EPIPE)
         complain("standard output: %s", strerror(write_errno));

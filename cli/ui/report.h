@@ -7,6 +7,8 @@
 /* Print results. report_finish reports the first failed write. */
 __attribute__((format(printf, 1, 2))) void say(const char *format, ...);
 void say_bytes(const void *bytes, size_t size);
+/* Writes what is buffered. Returns 0 if a write has failed so far, which report_finish reports. */
+int say_flush(void);
 
 /* Prints a remark on stderr, unless --quiet. */
 __attribute__((format(printf, 2, 3))) void note(const options *o, const char *format, ...);

@@ -97,6 +97,12 @@ int value_steps(const char *text, void *field)
     return whole_int(text, 1, 1000000000, &steps) && (*(int64_t *)field = steps, 1);
 }
 
+int value_sampling_steps(const char *text, void *field)
+{
+    int steps;
+    return whole_int(text, 1, 1000, &steps) && (*(int64_t *)field = steps, 1);
+}
+
 int value_runs(const char *text, void *field) { return whole_int(text, 1, 100000, field); }
 int value_side(const char *text, void *field) { return whole_int(text, 8, 4096, field); }
 int value_rate(const char *text, void *field) { return whole_int(text, 1, 1000, field); }

@@ -7,22 +7,23 @@ int value_any_text(const char *text, void *field); /* const char *; may be empty
 int value_lora(const char *text, void *field);     /* const char *[MOST_LORAS + 1]; "FILE" or "FILE:0.8" is appended */
 /* const char *, checked but not converted, so that it is known whether they were given */
 int value_seed_text(const char *text, void *field);
-int value_guidance(const char *text, void *field); /* 0..100 */
-int value_shift(const char *text, void *field);    /* 0.01..1000 */
-int value_strength(const char *text, void *field); /* above 0, up to 1 */
-int value_setting(const char *text, void *field);  /* const char *[MOST_SETTINGS + 1]; "key=value" is appended */
-int value_threads(const char *text, void *field);  /* int, 0..1024; "auto" is 0 */
-int value_steps(const char *text, void *field);    /* int64_t, 1..1e9 */
-int value_runs(const char *text, void *field);     /* int, 1..100000 */
-int value_side(const char *text, void *field);     /* int, 8..4096 */
-int value_rate(const char *text, void *field);     /* int, 1..1000 */
-int value_count(const char *text, void *field);    /* int, 1..10000 */
-int value_frames(const char *text, void *field);   /* int, 2..10000 */
-int value_percent(const char *text, void *field);  /* int, 1..99 */
-int value_quality(const char *text, void *field);  /* int, 1..100 */
-int value_bits(const char *text, void *field);     /* int, 8 or 16 */
-int value_tile(const char *text, void *field);     /* int: auto, off or pixels */
-int value_size(const char *text, void *field);     /* int[2]: "512" or "640x480" */
+int value_guidance(const char *text, void *field);       /* 0..100 */
+int value_shift(const char *text, void *field);          /* 0.01..1000 */
+int value_strength(const char *text, void *field);       /* above 0, up to 1 */
+int value_setting(const char *text, void *field);        /* const char *[MOST_SETTINGS + 1]; "key=value" is appended */
+int value_threads(const char *text, void *field);        /* int, 0..1024; "auto" is 0 */
+int value_steps(const char *text, void *field);          /* int64_t, 1..1e9 */
+int value_sampling_steps(const char *text, void *field); /* int64_t, 1..1000 */
+int value_runs(const char *text, void *field);           /* int, 1..100000 */
+int value_side(const char *text, void *field);           /* int, 8..4096 */
+int value_rate(const char *text, void *field);           /* int, 1..1000 */
+int value_count(const char *text, void *field);          /* int, 1..10000 */
+int value_frames(const char *text, void *field);         /* int, 2..10000 */
+int value_percent(const char *text, void *field);        /* int, 1..99 */
+int value_quality(const char *text, void *field);        /* int, 1..100 */
+int value_bits(const char *text, void *field);           /* int, 8 or 16 */
+int value_tile(const char *text, void *field);           /* int: auto, off or pixels */
+int value_size(const char *text, void *field);           /* int[2]: "512" or "640x480" */
 int value_memory(const char *text,
                  void *field); /* size_t: "1G", "512M", "1.5GiB", "1048576"; smaller numbers need a unit */
 int value_seed(const char *text, void *field);       /* uint64_t */

@@ -36,6 +36,28 @@ typedef struct zn_generator_files {
     const char *cache;     /* folder for the features of prompts; NULL: the user's cache folder; "": none */
 } zn_generator_files;
 
+/* A part of a model, for lists. Strings are valid during the call. */
+typedef struct zn_generator_part_info {
+    size_t size;
+    const char *name;   /* "transformer", "text encoder", "autoencoder", "tokenizer" or "preview network" */
+    const char *path;   /* a file, an index.json, or the folder of a tokenizer; NULL: there is none */
+    const char *format; /* "safetensors", "gguf", "pytorch" or "json" */
+    const char *dtype;  /* of most of its bytes: "BF16", "Q4_K", "MLX"; "" for tokenizers */
+    double bytes;
+    int files;    /* 2 or more: shards */
+    int optional; /* non-zero: images can be generated without it */
+} zn_generator_part_info;
+typedef void (*zn_generator_part_fn)(void *user, const zn_generator_part_info *part);
+
+/* Visits the parts that zn_generator_open would use, missing ones included. Then fails as zn_generator_open would if
+ * parts are missing or do not belong together. */
+ZN_API ZN_MUST_USE zn_status zn_generator_parts(const zn_generator_files *files, zn_generator_part_fn visit,
+                                                void *user);
+
+/* Visits the folders that hold a transformer, among those in which zn_model_find searches. */
+typedef void (*zn_generator_folder_fn)(void *user, const char *folder);
+ZN_API ZN_MUST_USE zn_status zn_generators_visit(zn_generator_folder_fn visit, void *user);
+
 /* Finds the files, and checks that each holds the network it should; a missing one is named with the file that would
  * hold it. Of the options context, threads, precision (int8 unless set), device and memory count. */
 ZN_API ZN_MUST_USE zn_status zn_generator_open(const zn_generator_files *files, const zn_options *options,
@@ -45,6 +67,9 @@ ZN_API void zn_generator_free(zn_generator *g);
 /* Adds a LoRA to the transformer: W + strength (alpha / rank) B A, applied at run time. Several may be added. It is an
  * error if nothing in the file fits. */
 ZN_API ZN_MUST_USE zn_status zn_generator_add_lora(zn_generator *g, const char *path, double strength);
+/* For LoRA number `index` (from 0): how many layers its file has matrices for, and how many of them the transformer
+ * has. */
+ZN_API void zn_generator_lora_layers(const zn_generator *g, int index, int *layers, int *fitting);
 
 typedef enum zn_generation_stage {
     ZN_STAGE_TEXT,   /* the prompt's features */
@@ -81,6 +106,9 @@ typedef struct zn_generation {
     int preview;           /* non-zero: an image after each step */
     zn_generation_fn progress;
     void *user;
+    /* Tiles in which the autoencoder works, as sides in pixels, multiples of 8, at least 64; ZN_TILE_OFF: the whole
+     * image at once; 0: the whole image if memory allows, else tiles. Tiles change colours a little. */
+    int encoder_tile, decoder_tile;
 } zn_generation;
 
 /* Fails with one sentence if the request cannot be carried out: sizes that are no multiple of 16 (it names the nearest
@@ -97,13 +125,14 @@ typedef struct zn_generation_report {
     int text_cached;                            /* non-zero: the features came from the cache */
     double text_s, encode_s, steps_s, decode_s; /* seconds */
     double peak_bytes;                          /* planned memory of the largest stage, without mapped weights */
-    int decoder_tiles;                          /* 1: decoded whole; more: for lack of memory, slightly other colours */
+    int decoder_tiles;                          /* 1: decoded whole; more: in tiles, slightly other colours */
+    int encoder_tiles;                          /* the same for the image to start from; 0: there was none */
+    int encoder_tile, decoder_tile;             /* what zn_generation needs for the same result; ZN_TILE_OFF: whole */
 } zn_generation_report;
 ZN_API void zn_generator_report(const zn_generator *g, zn_generation_report *out);
 
-/* The plan of memory and precision for an image of this size, as lines of text for people; valid until the next call
- * on g. */
-ZN_API ZN_MUST_USE zn_status zn_generator_plan(zn_generator *g, int width, int height, const char **text);
+/* The plan of memory and precision for a request, as lines of text for people; valid until the next call on g. */
+ZN_API ZN_MUST_USE zn_status zn_generator_plan(zn_generator *g, const zn_generation *request, const char **text);
 
 #ifdef __cplusplus
 }

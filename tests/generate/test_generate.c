@@ -291,10 +291,10 @@ static void budgets_are_kept(void **state)
     zn_generator *large = open_within((size_t)1 << 30);
     zn_image_free(make(large, &r));
     assert_true(report_of(large).peak_bytes > 1 << 18);
-    assert_int_equal(zn_generator_plan(large, WIDTH, HEIGHT, &plan), ZN_OK);
+    assert_int_equal(zn_generator_plan(large, &(zn_generation){ .width = WIDTH, .height = HEIGHT }, &plan), ZN_OK);
     assert_non_null(strstr(plan, "6 image tokens"));
     assert_null(strstr(plan, "exceed the budget"));
-    assert_int_equal(zn_generator_plan(large, 47, HEIGHT, &plan), ZN_EINVALID);
+    assert_int_equal(zn_generator_plan(large, &(zn_generation){ .width = 47, .height = HEIGHT }, &plan), ZN_EINVALID);
     zn_generator *none = open_within(1 << 18);
     assert_int_equal(zn_generate(none, &r, &image), ZN_ENOMEM);
     assert_non_null(strstr(zn_error_text(), "budget"));
@@ -385,6 +385,47 @@ static void tiles_cover_the_image(void **state)
             for (int x = 0; x < 8 * w; x++)
                 assert_int_equal(((uint8_t *)image->pixels)[(y * 8 * w + x) * 3],
                                  (int)z->data[(y / 8 * w + x / 8) * 3]);
+        zn_latent_free(z);
+        zn_image_free(image);
+    }
+}
+
+/* An encoder that knows only the corner of its 8x8 pixels. */
+static zn_status sample_corners(void *self, const zn_image *tile, int number, zn_latent **out)
+{
+    int *calls = self;
+    assert_int_equal(number, (*calls)++);
+    assert_int_equal(zn_latent_new(tile->width / 8, tile->height / 8, 3, out), ZN_OK);
+    for (int y = 0; y < tile->height / 8; y++)
+        for (int x = 0; x < tile->width / 8; x++)
+            for (int c = 0; c < 3; c++)
+                (*out)->data[(y * (*out)->width + x) * 3 + c] =
+                    ((const uint8_t *)tile->pixels)[(8 * y * tile->width + 8 * x) * 3 + c];
+    return ZN_OK;
+}
+
+static void tiles_cover_the_latent(void **state)
+{
+    (void)state;
+    static const int sizes[][3] = { { 64, 64, 64 }, { 65, 30, 64 }, { 100, 34, 16 }, { 17, 90, 16 } };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const int w = sizes[i][0], h = sizes[i][1];
+        const zn_tiling t = zn_tiling_of(w, h, sizes[i][2]);
+        zn_latent *z;
+        zn_image *image;
+        int calls = 0;
+        assert_int_equal(zn_image_new(8 * w, 8 * h, 8, &image), ZN_OK);
+        for (int k = 0; k < 64 * w * h * 3; k++)
+            ((uint8_t *)image->pixels)[k] = (uint8_t)(k * 7 % 251);
+        assert_int_equal(zn_tiling_encode(&t, image, sample_corners, &calls, &z), ZN_OK);
+        assert_int_equal(calls, t.columns * t.rows);
+        assert_int_equal(z->width, w);
+        assert_int_equal(z->height, h);
+        for (int y = 0; y < h; y++)
+            for (int x = 0; x < w; x++)
+                for (int c = 0; c < 3; c++)
+                    assert_float_equal(z->data[(y * w + x) * 3 + c],
+                                       ((uint8_t *)image->pixels)[(64 * y * w + 8 * x) * 3 + c], 1e-3);
         zn_latent_free(z);
         zn_image_free(image);
     }
@@ -589,6 +630,7 @@ int main(void)
         cmocka_unit_test(previews_come_after_each_step),
         cmocka_unit_test(linear_colours_are_fitted),
         cmocka_unit_test(tiles_cover_the_image),
+        cmocka_unit_test(tiles_cover_the_latent),
         cmocka_unit_test(preview_networks_are_used),
         cmocka_unit_test(failing_memory_is_an_error),
         cmocka_unit_test(wrong_requests_are_refused),

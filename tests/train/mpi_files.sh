@@ -53,4 +53,6 @@ on 3 restore -m nosuch photos -o none/ >log 2>&1 && fail "a model that is not th
 [ "$(grep -c '^zenith: .*nosuch' log)" = 1 ] || { cat log && fail "the model is not told once"; }
 on 4 restore photos/1.jpg photos/2.jpg -o few/ 2>&1 | grep -c ' -> ' >log
 [ "$(cat log)" = 2 ] || fail "more ranks than files"
+on 2 generate "a fox" -m nosuch -o x.png >log 2>&1 && fail "several processes generate the same images"
+[ "$(grep -c 'start it without mpirun' log)" = 1 ] || { cat log && fail "generate does not say why it refuses"; }
 [ "$(on 2 reconstruct photos/1.jpg 2>&1 | grep -c '^psnr')" = 1 ] || fail "one picture is reported twice"

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/convert.h"
 #include "base/fail.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -133,6 +134,15 @@ static zn_status add(zn_lora *l, const pair *p, double strength)
 
 /* ---- the file ---- */
 
+static int count_layers(const zn_weights *w)
+{
+    int count = 0;
+    for (int64_t i = 0; i < zn_weights_count(w); i++)
+        for (size_t k = 0; k < COUNT(endings); k++)
+            count += zn_ending(zn_weights_at(w, i)->name, endings[k][1]) != NULL;
+    return count;
+}
+
 /* Every matrix of the network asks; the network is that of the smallest image. */
 static zn_status ask(zn_lora *l, const zn_graph *g, double strength)
 {
@@ -145,9 +155,12 @@ static zn_status ask(zn_lora *l, const zn_graph *g, double strength)
         snprintf(p.layer, sizeof p.layer, "%.*s", (int)(strlen(n->name) - strlen(".weight")), n->name);
         p.out = n->shape.dim[2];
         p.in = n->shape.dim[3];
-        if (find_pair(l->file, &p))
-            ZN_TRY(add(l, &p, strength));
+        if (!find_pair(l->file, &p))
+            continue;
+        ZN_TRY(add(l, &p, strength));
+        l->fitting += p.part == 0;
     }
+    l->layers = count_layers(l->file);
     return l->count ? ZN_OK
                     : ZN_FAIL(ZN_ENOTFOUND, "no tensor fits a layer of this transformer: this is no LoRA for Z-Image");
 }

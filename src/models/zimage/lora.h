@@ -19,6 +19,8 @@ typedef struct zn_lora {
     zn_adapter *adapters;
     int count;
     size_t capacity;
+    int layers;  /* for which the file has matrices */
+    int fitting; /* of these, the ones that the network has; one of q, k and v together is three adapters */
 } zn_lora;
 
 /* Everything in the file that fits a network of this form, with factor strength alpha / rank. ZN_ENOTFOUND if nothing

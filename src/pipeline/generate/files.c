@@ -14,6 +14,7 @@
 #include "models/flux/flux_vae.h"
 #include "models/qwen3/qwen3.h"
 #include "models/zimage/zimage.h"
+#include "pipeline/generate/missing.h"
 #include "pipeline/generate/part_index.h"
 #include "pipeline/model/open.h"
 
@@ -23,16 +24,6 @@
 
 enum { MAX_PATH = sizeof((zn_generator_paths *)0)->part[0], MAX_BASES = 12 };
 typedef char path[MAX_PATH];
-
-static const struct {
-    const char *name, *option, *file;
-} parts[ZN_GENERATOR_PARTS] = {
-    { "transformer", "--transformer", "z_image_turbo_bf16.safetensors (12.3 GB)" },
-    { "text encoder", "--text-encoder", "qwen_3_4b.safetensors (8.0 GB)" },
-    { "autoencoder", "--vae", "ae.safetensors (0.3 GB)" },
-    { "tokenizer", "--tokenizer", "tokenizer.json (11 MB, of Qwen3-4B)" },
-    { "preview network", "", "" }, /* is never missed */
-};
 
 static bool join(char *out, const char *folder, const char *name)
 {
@@ -49,11 +40,7 @@ static void folder_of(const char *file, char *out)
 
 /* ---- recognition ---- */
 
-typedef struct widths {
-    int captions, latents; /* 0: none */
-} widths;
-
-static bool is_transformer(const zn_part_files *p, widths *w)
+static bool is_transformer(const zn_part_files *p, zn_part_widths *w)
 {
     zn_zimage_form k;
     zn_zimage_naming naming;
@@ -61,34 +48,34 @@ static bool is_transformer(const zn_part_files *p, widths *w)
     if (!zn_find_prefix(p->files, p->count, "x_pad_token", prefix, sizeof prefix) ||
         zn_zimage_recognise(p->files, p->count, p->config.root, &k, &naming) != ZN_OK)
         return false;
-    *w = (widths){ k.caption, k.channels };
+    *w = (zn_part_widths){ k.caption, k.channels };
     return true;
 }
 
-static bool is_text(const zn_part_files *p, widths *w)
+static bool is_text(const zn_part_files *p, zn_part_widths *w)
 {
     zn_qwen3_form k;
     zn_qwen3_naming naming;
     if (zn_qwen3_recognise(p->files, p->count, p->config.root, &k, &naming) != ZN_OK)
         return false;
-    *w = (widths){ .captions = k.hidden };
+    *w = (zn_part_widths){ .captions = k.hidden };
     return true;
 }
 
-static bool is_vae(const zn_part_files *p, widths *w)
+static bool is_vae(const zn_part_files *p, zn_part_widths *w)
 {
     zn_flux_form k;
     zn_flux_naming naming;
     if (zn_flux_recognise(p->files, p->count, p->config.root, &k, &naming) != ZN_OK)
         return false;
-    *w = (widths){ .latents = k.latent };
+    *w = (zn_part_widths){ .latents = k.latent };
     return true;
 }
 
 /* Does a file, or the shards of an index, hold this network? What cannot be read may be anything: it does not. */
-static bool holds(const char *file, zn_generator_part part, widths *w)
+static bool holds(const char *file, zn_generator_part part, zn_part_widths *w)
 {
-    static bool (*const is[])(const zn_part_files *, widths *) = { is_transformer, is_text, is_vae };
+    static bool (*const is[])(const zn_part_files *, zn_part_widths *) = { is_transformer, is_text, is_vae };
     zn_part_files p;
     if (zn_part_open(file, part, &p) != ZN_OK)
         return false;
@@ -102,13 +89,16 @@ typedef struct found {
     path file;
     zn_generator_part part;
     int place; /* counts the folders: the first ones are preferred */
-    widths width;
+    int base;  /* index of the folder of the user that it was found through */
+    zn_part_widths width;
 } found;
 
 typedef struct search {
     zn_generator_paths *out;
     path bases[MAX_BASES]; /* folders to look in, with the folders inside them */
-    int base_count, place;
+    int base_count, place, base;
+    int model_bases;                            /* how many of them belong to the model; the others, to named parts */
+    zn_part_widths width[ZN_GENERATOR_VAE + 1]; /* of the networks that are chosen */
     found *list;
     size_t count, capacity;
     zn_status status;
@@ -133,7 +123,7 @@ static void look_into(search *s, const char *file)
     if (!can_be_read(s, file))
         return;
     for (int part = ZN_GENERATOR_TRANSFORMER; part <= ZN_GENERATOR_VAE; part++) {
-        widths w;
+        zn_part_widths w;
         if (!holds(file, part, &w))
             continue;
         if (!ZN_GROW(s->list, s->capacity, s->count + 1)) {
@@ -141,7 +131,7 @@ static void look_into(search *s, const char *file)
             return;
         }
         found *f = &s->list[s->count++];
-        *f = (found){ .part = part, .place = s->place, .width = w };
+        *f = (found){ .part = part, .place = s->place, .base = s->base, .width = w };
         snprintf(f->file, sizeof f->file, "%s", file);
     }
 }
@@ -197,8 +187,9 @@ static void add_bases(search *s, const char *folder)
     const char *name = strrchr(folder, '/');
     name = name ? name + 1 : folder;
     add_base(s, folder);
+    folder_of(folder, other);
     for (int i = 0; i < FOLDERS; i++)
-        if (strcmp(name, folders[i]) == 0 && join(other, folder, ".."))
+        if (strcmp(name, folders[i]) == 0)
             add_base(s, other);
     for (int i = 0; i < 2; i++)
         if (join(other, folder, inside[i]))
@@ -209,6 +200,7 @@ static void look_everywhere(search *s)
 {
     path folder;
     for (int b = 0; b < s->base_count; b++) {
+        s->base = b;
         look_in_folder(s, s->bases[b]);
         for (int i = 0; i < FOLDERS; i++)
             if (join(folder, s->bases[b], folders[i]))
@@ -218,30 +210,33 @@ static void look_everywhere(search *s)
 
 /* ---- choosing ---- */
 
-static bool fits(const found *f, const widths *transformer)
+/* The file of the first folder that has one that fits; two in one folder are the user's choice. What the model's own
+ * folders have is not replaced by files that happen to be beside a part that is named apart. */
+static zn_status choose(search *s, zn_generator_part part)
 {
-    const bool captions = !transformer->captions || !f->width.captions || f->width.captions == transformer->captions;
-    return captions && (!transformer->latents || !f->width.latents || f->width.latents == transformer->latents);
-}
-
-/* The file of the first folder that has one; two in one folder are the user's choice. */
-static zn_status choose(search *s, zn_generator_part part, widths *transformer)
-{
-    const found *best = NULL;
+    const zn_part_widths *transformer = &s->width[ZN_GENERATOR_TRANSFORMER];
+    const found *best = NULL, *second = NULL, *misfit = NULL;
     for (size_t i = 0; i < s->count; i++) {
         const found *f = &s->list[i];
-        if (f->part != part || !fits(f, transformer))
+        if (f->part != part)
             continue;
-        if (best && f->place == best->place)
-            return ZN_FAIL(ZN_EINVALID, "%s and %s both hold a %s: name one with %s", best->file, f->file,
-                           parts[part].name, parts[part].option);
+        if (misfit && !best && misfit->base < s->model_bases && f->base >= s->model_bases)
+            break;
+        if (!zn_widths_fit(&f->width, transformer)) {
+            misfit = misfit ? misfit : f;
+            continue;
+        }
+        second = best && !second && f->place == best->place ? f : second;
         best = best ? best : f;
     }
-    if (best)
+    best = best ? best : misfit; /* check_widths reports it */
+    if (best) {
         snprintf(s->out->part[part], MAX_PATH, "%s", best->file);
-    if (best && part == ZN_GENERATOR_TRANSFORMER)
-        *transformer = best->width;
-    return ZN_OK;
+        s->width[part] = best->width;
+    }
+    return !second ? ZN_OK
+                   : ZN_FAIL(ZN_EINVALID, "%s and %s both hold a %s: name one with %s", best->file, second->file,
+                             zn_part_label(part), zn_part_option(part));
 }
 
 static bool has_vocabulary(const char *file)
@@ -364,28 +359,37 @@ static zn_status resolve(const char *name, const char *what, char *out)
     return n.found ? ZN_OK : ZN_FAIL(ZN_ENOTFOUND, "no %s '%s' found here or in %s", what, name, n.places);
 }
 
-/* A part that the user named. A folder of several networks is searched for the right one. */
-static zn_status take_named(search *s, const char *name, zn_generator_part part, widths *transformer)
+/* The network of a folder that the user named for a part. */
+static zn_status take_folder(search *s, const char *folder, zn_generator_part part)
+{
+    char *out = s->out->part[part];
+    s->count = 0;
+    s->base = 0;
+    out[0] = 0;
+    look_in_folder(s, folder);
+    ZN_TRY(choose(s, part));
+    s->count = 0;
+    if (!out[0] && s->unreadable[0])
+        return ZN_FAIL(ZN_EFORMAT, "%s has no %s that can be used: %s", folder, zn_part_label(part), s->unreadable);
+    if (!out[0])
+        return ZN_FAIL(ZN_ENOTFOUND, "%s has no %s: it should have %s", folder, zn_part_label(part),
+                       zn_part_advice(part));
+    return ZN_OK;
+}
+
+/* A part that the user named. A file that does not hold it is reported when it is opened. */
+static zn_status take_named(search *s, const char *name, zn_generator_part part)
 {
     char *out = s->out->part[part];
     path given;
-    ZN_TRY(resolve(name, parts[part].name, given));
+    ZN_TRY(resolve(name, zn_part_label(part), given));
     snprintf(out, MAX_PATH, "%s", given);
     if (part > ZN_GENERATOR_VAE)
         return ZN_OK;
-    if (zn_is_folder(given)) {
-        s->count = 0;
-        out[0] = 0;
-        look_in_folder(s, given);
-        ZN_TRY(choose(s, part, transformer));
-        s->count = 0;
-        if (!out[0] && s->unreadable[0])
-            return ZN_FAIL(ZN_EFORMAT, "%s has no %s that can be used: %s", given, parts[part].name, s->unreadable);
-        if (!out[0])
-            return ZN_FAIL(ZN_ENOTFOUND, "%s has no %s: it should have %s", given, parts[part].name, parts[part].file);
-    } else if (part == ZN_GENERATOR_TRANSFORMER) {
-        (void)!holds(given, part, transformer);
-    }
+    if (zn_is_folder(given))
+        ZN_TRY(take_folder(s, given, part));
+    else
+        (void)!holds(given, part, &s->width[part]);
     folder_of(out, given);
     add_bases(s, given);
     return s->status;
@@ -393,44 +397,11 @@ static zn_status take_named(search *s, const char *name, zn_generator_part part,
 
 /* ---- all of them ---- */
 
-/* Appends to a list: "a", "a and b", "a, b and c". */
-static void append(char *list, size_t size, const char *item, bool last)
-{
-    const size_t used = strlen(list);
-    snprintf(list + used, size - used, "%s%s", !used ? "" : last ? " and " : ", ", item);
-}
-
-static zn_status check_missing(const search *s, const char *where)
-{
-    char names[160] = "", files[256] = "", options[160] = "";
-    int count = 0, last = -1;
-    for (int part = 0; part <= ZN_GENERATOR_TOKENIZER; part++) {
-        count += !s->out->part[part][0];
-        last = s->out->part[part][0] ? last : part;
-    }
-    for (int part = 0; part <= last; part++) {
-        if (s->out->part[part][0])
-            continue;
-        char none[32];
-        snprintf(none, sizeof none, "no %s", parts[part].name);
-        append(names, sizeof names, none, part == last);
-        append(files, sizeof files, parts[part].file, part == last);
-        append(options, sizeof options, parts[part].option, part == last);
-    }
-    if (!count)
-        return ZN_OK;
-    if (s->unreadable[0])
-        return ZN_FAIL(ZN_EFORMAT, "%s has %s that can be used: %s", where, names, s->unreadable);
-    return ZN_FAIL(ZN_ENOTFOUND, "%s has %s%s: put %s %s, or name %s with %s", where, names,
-                   zn_is_folder(where) ? "" : " beside it", files, zn_is_folder(where) ? "into it" : "there",
-                   count > 1 ? "them" : "it", options);
-}
-
 /* A model that is a file: the transformer, or a checkpoint that holds more. */
-static zn_status take_model_file(search *s, const char *model, widths *transformer)
+static zn_status take_model_file(search *s, const char *model)
 {
     char *out = s->out->part[ZN_GENERATOR_TRANSFORMER];
-    if (!out[0] && !holds(model, ZN_GENERATOR_TRANSFORMER, transformer)) {
+    if (!out[0] && !holds(model, ZN_GENERATOR_TRANSFORMER, &s->width[ZN_GENERATOR_TRANSFORMER])) {
         zn_part_files p; /* says why, if it cannot be read */
         ZN_TRY(zn_part_open(model, ZN_GENERATOR_TRANSFORMER, &p));
         zn_part_close(&p);
@@ -439,6 +410,7 @@ static zn_status take_model_file(search *s, const char *model, widths *transform
     if (!out[0])
         snprintf(out, MAX_PATH, "%s", model);
     s->place++;
+    s->base = 0;
     look_into(s, model);
     return s->status;
 }
@@ -452,34 +424,60 @@ static zn_status find_model(search *s, const char *model, char *where)
     if (zn_ending(where, ".json"))
         snprintf(where, MAX_PATH, "%s", folder);
     add_bases(s, zn_is_folder(where) ? where : folder);
+    s->model_bases = s->base_count;
     return ZN_OK;
+}
+
+static zn_status check_widths(const search *s)
+{
+    const zn_part_widths *transformer = &s->width[ZN_GENERATOR_TRANSFORMER];
+    for (int part = ZN_GENERATOR_TEXT; part <= ZN_GENERATOR_VAE; part++)
+        if (!zn_widths_fit(&s->width[part], transformer))
+            return zn_part_misfit(part, s->out->part[part], &s->width[part], s->out->part[ZN_GENERATOR_TRANSFORMER],
+                                  transformer);
+    return ZN_OK;
+}
+
+/* Chooses what is not named. A part in doubt does not stop the others from being found; why: the first doubt. */
+static zn_status choose_all(search *s, char *why, size_t size)
+{
+    zn_status first = ZN_OK;
+    for (int part = 0; part <= ZN_GENERATOR_VAE; part++) {
+        const zn_status status = s->out->part[part][0] ? ZN_OK : choose(s, part);
+        if (status != ZN_OK && first == ZN_OK) {
+            first = status;
+            snprintf(why, size, "%s", zn_error_text());
+        }
+    }
+    return first;
 }
 
 static zn_status find_all(search *s, const zn_generator_files *asked)
 {
     const char *const named[] = { asked->transformer, asked->text_encoder, asked->vae, asked->tokenizer,
                                   asked->preview };
-    widths transformer = { 0 };
     path where = "";
     if (asked->model)
         ZN_TRY(find_model(s, asked->model, where));
     for (int part = 0; part < ZN_GENERATOR_PARTS; part++)
         if (named[part])
-            ZN_TRY(take_named(s, named[part], part, &transformer));
+            ZN_TRY(take_named(s, named[part], part));
     if (asked->model && !zn_is_folder(where))
-        ZN_TRY(take_model_file(s, where, &transformer));
+        ZN_TRY(take_model_file(s, where));
     if (!s->base_count)
         return ZN_FAIL(ZN_EINVALID, "name a model: the folder of Z-Image-Turbo, or the file of its transformer");
     look_everywhere(s);
     ZN_TRY(s->status);
-    for (int part = 0; part <= ZN_GENERATOR_VAE; part++)
-        if (!s->out->part[part][0])
-            ZN_TRY(choose(s, part, &transformer));
+    char why[1024];
+    const zn_status chosen = choose_all(s, why, sizeof why);
     if (!named[ZN_GENERATOR_TOKENIZER])
         ZN_TRY(find_tokenizer(s));
     if (!named[ZN_GENERATOR_PREVIEW])
         ZN_TRY(find_beside(s, preview_in, s->out->part[ZN_GENERATOR_PREVIEW]));
-    return check_missing(s, where[0] ? where : s->bases[0]);
+    if (chosen != ZN_OK)
+        return ZN_FAIL(chosen, "%s", why);
+    ZN_TRY(check_widths(s));
+    return zn_parts_missing(s->out, where[0] ? where : s->bases[0], s->unreadable);
 }
 
 zn_status zn_generator_paths_find(const zn_generator_files *asked, zn_generator_paths *out)
@@ -492,43 +490,5 @@ zn_status zn_generator_paths_find(const zn_generator_files *asked, zn_generator_
     const zn_status status = find_all(s, asked);
     zn_free(s->list);
     zn_free(s);
-    return status;
-}
-
-/* ---- the tokenizer ---- */
-
-/* The rules of Qwen's tokenizers are compiled in; a file with other rules would give wrong tokens. */
-static zn_status check_rules(const zn_weights *w, const char *file)
-{
-    const char *model = zn_weights_metadata(w, "tokenizer.ggml.model"),
-               *pre = zn_weights_metadata(w, "tokenizer.ggml.pre");
-    if (!model)
-        return ZN_FAIL(ZN_ENOTFOUND, "%s has no tokenizer in its metadata: name tokenizer.json of Qwen3-4B", file);
-    if (strcmp(model, "gpt2") != 0 || (pre && strcmp(pre, "qwen2") != 0))
-        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: its tokenizer (%s, %s) is not that of Qwen", file, model, pre ? pre : "?");
-    return ZN_OK;
-}
-
-zn_status zn_generator_vocabulary(const zn_weights *w, const char *file, zn_tokenizer **out)
-{
-    *out = NULL;
-    zn_token_lists l = { 0 };
-    ZN_TRY(check_rules(w, file));
-    l.token_count = zn_gguf_array(w, "tokenizer.ggml.tokens", ZN_GGUF_STRING, &l.tokens);
-    l.merge_count = zn_gguf_array(w, "tokenizer.ggml.merges", ZN_GGUF_STRING, &l.merges);
-    if (zn_gguf_array(w, "tokenizer.ggml.token_type", ZN_GGUF_I32, &l.types) != l.token_count)
-        return ZN_FAIL(ZN_EFORMAT, "%s: tokens and their types differ in number", file);
-    return zn_tokenizer_read_lists(&l, file, out);
-}
-
-zn_status zn_generator_tokenizer(const char *file, zn_tokenizer **out)
-{
-    zn_weights *w;
-    *out = NULL;
-    if (!zn_ending(file, ".gguf"))
-        return zn_tokenizer_open(file, out);
-    ZN_TRY(zn_weights_open(file, &w));
-    const zn_status status = zn_generator_vocabulary(w, file, out);
-    zn_weights_close(w);
     return status;
 }

@@ -24,7 +24,8 @@ typedef enum zn_generator_part {
     ZN_GENERATOR_PARTS
 } zn_generator_part;
 
-/* Paths of all parts, found but not opened; "" for a preview network that is not there. */
+/* Paths of all parts, found but not opened; "" for a preview network that is not there. If the search fails, those that
+ * were found before. */
 typedef struct zn_generator_paths {
     char part[ZN_GENERATOR_PARTS][4096];
 } zn_generator_paths;

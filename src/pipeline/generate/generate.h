@@ -76,13 +76,14 @@ ZN_MUST_USE zn_status zn_generator_features(zn_generator *g, const char *prompt,
 /* For codecs of this generator: its context and budget. int8 is for matrices of transformers; convolutions use fp32. */
 zn_options zn_generator_codec_options(const zn_generator *g);
 
-/* Latents are [height][width][channels], as the transformer knows them. */
-ZN_MUST_USE zn_status zn_generator_encode(zn_generator *g, const zn_image *image, zn_stage_progress progress,
+/* Latents are [height][width][channels], as the transformer knows them; tile: as in zn_generation. */
+ZN_MUST_USE zn_status zn_generator_encode(zn_generator *g, const zn_image *image, int tile, zn_stage_progress progress,
                                           zn_latent **out);
-ZN_MUST_USE zn_status zn_generator_decode(zn_generator *g, const zn_latent *latent, zn_stage_progress progress,
-                                          zn_image **out);
-/* How the decoder runs for an image of this size, as lines of text; fails if it cannot within the budget. */
-ZN_MUST_USE zn_status zn_generator_plan_decoder(zn_generator *g, int width, int height, char *text, size_t size);
+ZN_MUST_USE zn_status zn_generator_decode(zn_generator *g, const zn_latent *latent, int tile,
+                                          zn_stage_progress progress, zn_image **out);
+/* How the encoder or the decoder runs for an image, as text; fails if it cannot within the budget. */
+ZN_MUST_USE zn_status zn_generator_plan_vae(zn_generator *g, const zn_generation *request, zn_part part, char *text,
+                                            size_t size);
 /* Fails unless the files hold such an autoencoder. */
 ZN_MUST_USE zn_status zn_generator_check_vae(const zn_part_files *files);
 

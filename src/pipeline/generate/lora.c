@@ -49,6 +49,12 @@ zn_status zn_generator_add_lora(zn_generator *g, const char *path, double streng
     return status;
 }
 
+void zn_generator_lora_layers(const zn_generator *g, int index, int *layers, int *fitting)
+{
+    *layers = g->loras[index].layers;
+    *fitting = g->loras[index].fitting;
+}
+
 void zn_generator_close_loras(zn_generator *g)
 {
     for (int i = 0; i < g->lora_count; i++)

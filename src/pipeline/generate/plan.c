@@ -102,17 +102,21 @@ static zn_status plan(zn_generator *g, const zn_generation *q)
         zn_precision_name(g->compute.options.precision));
     ZN_TRY(say_part(g, ZN_GENERATOR_TEXT, say_text, q));
     ZN_TRY(say_part(g, ZN_GENERATOR_TRANSFORMER, say_steps, q));
-    char decoder[1024];
-    ZN_TRY(zn_generator_plan_decoder(g, q->width, q->height, decoder, sizeof decoder));
-    say(g, "decoder: %s\n", decoder);
+    char text[1024];
+    if (q->image) {
+        ZN_TRY(zn_generator_plan_vae(g, q, ZN_ENCODER, text, sizeof text));
+        say(g, "encoder: %s\n", text);
+    }
+    ZN_TRY(zn_generator_plan_vae(g, q, ZN_DECODER, text, sizeof text));
+    say(g, "decoder: %s\n", text);
     return ZN_OK;
 }
 
-zn_status zn_generator_plan(zn_generator *g, int width, int height, const char **text)
+zn_status zn_generator_plan(zn_generator *g, const zn_generation *request, const char **text)
 {
     zn_generation q;
     *text = "";
-    ZN_TRY(zn_generation_read(&(zn_generation){ .width = width, .height = height }, &q));
+    ZN_TRY(zn_generation_read(request, &q));
     pthread_mutex_lock(&g->lock);
     const zn_status status = plan(g, &q);
     pthread_mutex_unlock(&g->lock);

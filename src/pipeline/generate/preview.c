@@ -128,7 +128,7 @@ static zn_status fit_to_decoder(zn_preview *p, zn_generator *g)
         for (size_t c = 0; c < channels; c++)
             z->data[i * channels + c] = sqrtf(0.5f) * (z->data[i * channels + c] + coarse[square * channels + c]);
     }
-    ZN_TRY_DONE(zn_generator_decode(g, z, (zn_stage_progress){ 0 }, &image));
+    ZN_TRY_DONE(zn_generator_decode(g, z, ZN_TILE_AUTO, (zn_stage_progress){ 0 }, &image));
     status = zn_preview_fit(z, image, p->map);
 done:
     zn_free(coarse);

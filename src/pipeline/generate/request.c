@@ -2,11 +2,12 @@
 #include "pipeline/generate/generate.h"
 
 #include "base/fail.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { GRAIN = 16, SIDE = 1024, STEPS = 8, MOST_STEPS = 1000, MOST_SIDE = 1 << 14 };
+enum { GRAIN = 16, SIDE = 1024, STEPS = 8, MOST_STEPS = 1000, MOST_SIDE = 1 << 14, TILE_GRAIN = 8, LEAST_TILE = 64 };
 
 static const double usual_strength = 0.6, usual_shift = 3;
 
@@ -23,6 +24,7 @@ static zn_status copy(const zn_generation *given, zn_generation *out)
         if (((const char *)given)[i])
             return ZN_FAIL(ZN_EUNSUPPORTED, "a request of %zu bytes sets something that this version does not have",
                            size);
+    *out = (zn_generation){ 0 };
     memcpy(out, given, size < sizeof *out ? size : sizeof *out);
     out->size = sizeof *out;
     return ZN_OK;
@@ -42,6 +44,17 @@ static zn_status check_side(const char *what, int side)
                    below + GRAIN);
 }
 
+static zn_status check_text(const char *what, const char *text)
+{
+    const size_t size = strlen(text);
+    for (size_t i = 0, length; i < size; i += length) {
+        length = (size_t)zn_utf8_sequence((const uint8_t *)text + i, size - i);
+        if (!length)
+            return ZN_FAIL(ZN_EINVALID, "the %s is not UTF-8 at byte %zu", what, i);
+    }
+    return ZN_OK;
+}
+
 static zn_status check_images(const zn_generation *r)
 {
     if (r->mask && !r->image)
@@ -53,6 +66,15 @@ static zn_status check_images(const zn_generation *r)
         return ZN_FAIL(ZN_ESHAPE, "the mask is %dx%d, but the image is %dx%d: both must have one size", r->mask->width,
                        r->mask->height, r->width, r->height);
     return ZN_OK;
+}
+
+static zn_status check_tile(int side)
+{
+    if (side == ZN_TILE_AUTO || side == ZN_TILE_OFF ||
+        (side >= LEAST_TILE && side <= MOST_SIDE && side % TILE_GRAIN == 0))
+        return ZN_OK;
+    return ZN_FAIL(ZN_EINVALID, "tiles of %d pixels: the side must be a multiple of %d from %d to %d", side, TILE_GRAIN,
+                   LEAST_TILE, MOST_SIDE);
 }
 
 static void fill_in(zn_generation *r)
@@ -72,6 +94,8 @@ zn_status zn_generation_read(const zn_generation *given, zn_generation *out)
     fill_in(out);
     ZN_TRY(check_side("width", out->width));
     ZN_TRY(check_side("height", out->height));
+    ZN_TRY(check_text("prompt", out->prompt));
+    ZN_TRY(check_text("negative prompt", out->negative));
     ZN_TRY(check_images(out));
     if (out->steps < 1 || out->steps > MOST_STEPS)
         return ZN_FAIL(ZN_EINVALID, "%d steps: 1 to %d are possible", out->steps, MOST_STEPS);
@@ -81,7 +105,8 @@ zn_status zn_generation_read(const zn_generation *given, zn_generation *out)
         return ZN_FAIL(ZN_EINVALID, "a shift of %g: it must be above 0 and at most 1000", out->shift);
     if (!(out->strength > 0 && out->strength <= 1))
         return ZN_FAIL(ZN_EINVALID, "a strength of %g: it must be above 0 and at most 1", out->strength);
-    return ZN_OK;
+    ZN_TRY(check_tile(out->encoder_tile));
+    return check_tile(out->decoder_tile);
 }
 
 zn_status zn_generation_check(const zn_generation *request)

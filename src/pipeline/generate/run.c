@@ -106,7 +106,7 @@ static zn_status read_image(run *r)
         return ZN_OK;
     const double start = zn_clock_ms();
     enter(r, ZN_STAGE_ENCODE, 1);
-    ZN_TRY(zn_generator_encode(r->g, r->request->image, progress_of(r), &r->clean));
+    ZN_TRY(zn_generator_encode(r->g, r->request->image, r->request->encoder_tile, progress_of(r), &r->clean));
     r->g->report.encode_s = (zn_clock_ms() - start) / 1000;
     return ZN_OK;
 }
@@ -254,7 +254,7 @@ static zn_status show(run *r, zn_image **out)
 {
     const double start = zn_clock_ms();
     enter(r, ZN_STAGE_DECODE, 1);
-    ZN_TRY(zn_generator_decode(r->g, r->x, progress_of(r), out));
+    ZN_TRY(zn_generator_decode(r->g, r->x, r->request->decoder_tile, progress_of(r), out));
     if (r->request->mask)
         zn_mask_blend(r->request->mask, r->request->image, *out);
     r->g->report.decode_s = (zn_clock_ms() - start) / 1000;
@@ -267,9 +267,9 @@ static zn_status stages(run *r, zn_image **out)
     const zn_generation *q = r->request;
     ZN_TRY(zn_alloc_for("a schedule", sizeof(float) * (size_t)(q->steps + 1), (void **)&r->sigma));
     zn_flow_sigmas(q->steps, (float)q->shift, r->sigma);
-    if (r->g->compute.options.memory) { /* better now than after all steps */
+    if (r->g->compute.options.memory || q->decoder_tile) { /* better now than after all steps */
         char text[1024];
-        ZN_TRY(zn_generator_plan_decoder(r->g, q->width, q->height, text, sizeof text));
+        ZN_TRY(zn_generator_plan_vae(r->g, q, ZN_DECODER, text, sizeof text));
     }
     r->first = q->image ? zn_flow_first(q->steps, q->strength) : 0;
     ZN_TRY(read_prompts(r));

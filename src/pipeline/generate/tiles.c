@@ -1,4 +1,4 @@
-/* Overlapping tiles. */
+/* Overlapping tiles: decoding, then encoding. */
 #include "pipeline/generate/tiles.h"
 
 #include "base/alloc.h"
@@ -25,7 +25,7 @@ zn_tiling zn_tiling_of(int width, int height, int side)
 /* Where tile i begins: evenly, the last one at the end. */
 static int begin_of(int i, int count, int whole, int tile) { return count > 1 ? i * (whole - tile) / (count - 1) : 0; }
 
-/* Weight of pixel x of a tile's side: it rises from an edge that lies inside the image. */
+/* Weight of position x of a tile's side: it rises from an edge that lies inside the image. */
 static float weight(int x, int side, bool before, bool after)
 {
     const float ramp = (float)(side / SHARE);
@@ -36,6 +36,8 @@ static float weight(int x, int side, bool before, bool after)
         w = ((float)(side - x) - 0.5f) / ramp;
     return w;
 }
+
+/* ---- decoding ---- */
 
 /* A sum of colours, and of their weights, for each pixel. */
 typedef struct canvas {
@@ -115,5 +117,82 @@ done:
     zn_latent_free(tile);
     zn_free(c.sum);
     zn_free(c.rgb);
+    return status;
+}
+
+/* ---- encoding ---- */
+
+static void cut_image(const zn_image *image, int x0, int y0, zn_image *tile)
+{
+    const size_t pixel = 3 * (size_t)image->bits / 8, row = (size_t)tile->width * pixel;
+    for (int y = 0; y < tile->height; y++)
+        memcpy((char *)tile->pixels + (size_t)y * row,
+               (const char *)image->pixels + ((size_t)(y0 + y) * (size_t)image->width + (size_t)x0) * pixel, row);
+}
+
+/* Adds a tile's latent to the sum of all, and its weights to the sum of theirs. */
+static void add_latent(const zn_tiling *t, const zn_latent *tile, int column, int row, int x0, int y0, zn_latent *sum,
+                       float *weights)
+{
+    const size_t channels = (size_t)sum->channels;
+    for (int y = 0; y < t->height; y++)
+        for (int x = 0; x < t->width; x++) {
+            const float w = weight(x, t->width, column > 0, column + 1 < t->columns) *
+                            weight(y, t->height, row > 0, row + 1 < t->rows);
+            const size_t to = (size_t)(y0 + y) * (size_t)sum->width + (size_t)(x0 + x);
+            const size_t from = (size_t)y * (size_t)t->width + (size_t)x;
+            for (size_t c = 0; c < channels; c++)
+                sum->data[to * channels + c] += w * tile->data[from * channels + c];
+            weights[to] += w;
+        }
+}
+
+/* The first tile says how many channels there are. */
+static zn_status start_sum(const zn_latent *tile, int width, int height, zn_latent **sum, float **weights)
+{
+    const size_t pixels = (size_t)width * (size_t)height;
+    ZN_TRY(zn_latent_new(width, height, tile->channels, sum));
+    memset((*sum)->data, 0, sizeof(float) * pixels * (size_t)tile->channels);
+    (*sum)->downscale = tile->downscale;
+    *weights = zn_calloc(pixels, sizeof **weights);
+    return *weights ? ZN_OK : ZN_FAIL(ZN_ENOMEM, "out of memory for a latent of %dx%d", width, height);
+}
+
+static zn_status encode_tile(const zn_tiling *t, const zn_image *image, zn_image *piece, int number,
+                             zn_tile_encode_fn encode, void *self, zn_latent **sum, float **weights)
+{
+    const int column = number % t->columns, row = number / t->columns;
+    const int width = image->width / SCALE, height = image->height / SCALE;
+    const int x0 = begin_of(column, t->columns, width, t->width), y0 = begin_of(row, t->rows, height, t->height);
+    zn_latent *tile;
+    cut_image(image, x0 * SCALE, y0 * SCALE, piece);
+    ZN_TRY(encode(self, piece, number, &tile));
+    const zn_status status = *sum ? ZN_OK : start_sum(tile, width, height, sum, weights);
+    if (status == ZN_OK)
+        add_latent(t, tile, column, row, x0, y0, *sum, *weights);
+    zn_latent_free(tile);
+    return status;
+}
+
+zn_status zn_tiling_encode(const zn_tiling *t, const zn_image *image, zn_tile_encode_fn encode, void *self,
+                           zn_latent **out)
+{
+    zn_image *piece;
+    zn_latent *sum = NULL;
+    float *weights = NULL;
+    *out = NULL;
+    ZN_TRY(zn_image_new(t->width * SCALE, t->height * SCALE, image->bits, &piece));
+    zn_status status = ZN_OK;
+    for (int i = 0; i < t->columns * t->rows && status == ZN_OK; i++)
+        status = encode_tile(t, image, piece, i, encode, self, &sum, &weights);
+    for (int64_t i = 0; status == ZN_OK && i < (int64_t)sum->width * sum->height; i++)
+        for (int c = 0; c < sum->channels; c++)
+            sum->data[i * sum->channels + c] /= weights[i];
+    zn_image_free(piece);
+    zn_free(weights);
+    if (status == ZN_OK)
+        *out = sum;
+    else
+        zn_latent_free(sum);
     return status;
 }

@@ -1,4 +1,4 @@
-/* Decoding in tiles that overlap, for memory in which the whole image has no place: the tiles' edges are mixed
+/* Encoding and decoding in overlapping tiles, for images that do not fit into memory whole: the tiles' edges are mixed
  * linearly. Norms and attention then see a tile instead of the whole image, so colours differ a little between the two.
  *
  *     const zn_tiling t = zn_tiling_of(z->width, z->height, 64);
@@ -20,5 +20,10 @@ zn_tiling zn_tiling_of(int width, int height, int side);
 typedef zn_status (*zn_tile_fn)(void *self, const zn_latent *tile, int number, zn_image **out);
 ZN_MUST_USE zn_status zn_tiling_decode(const zn_tiling *t, const zn_latent *z, zn_tile_fn decode, void *self,
                                        zn_image **out);
+
+/* encode: the latent of a tile. The image's sides are multiples of 8. */
+typedef zn_status (*zn_tile_encode_fn)(void *self, const zn_image *tile, int number, zn_latent **out);
+ZN_MUST_USE zn_status zn_tiling_encode(const zn_tiling *t, const zn_image *image, zn_tile_encode_fn encode, void *self,
+                                       zn_latent **out);
 
 #endif

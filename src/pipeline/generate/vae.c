@@ -46,6 +46,8 @@ typedef struct call {
     zn_status (*run)(struct call *c, zn_codec *codec);
     zn_stage_progress progress;
     int tile, tiles;
+    int side; /* of tiles in pixels: as in zn_generation; result: as in zn_generation_report */
+    zn_part part;
     const void *from;
     void *to;
     size_t size;  /* of text in `to` */
@@ -63,6 +65,7 @@ zn_options zn_generator_codec_options(const zn_generator *g)
     zn_options o = g->compute.options;
     o.context = g->compute.context;
     o.threads = 0;
+    o.tile = ZN_TILE_AUTO;
     o.progress = NULL;
     o.precision = o.precision == ZN_PRECISION_INT8 ? ZN_PRECISION_DEFAULT : o.precision;
     return o;
@@ -96,34 +99,91 @@ static zn_status run_part(zn_generator *g, zn_part part, call *c)
     return status;
 }
 
-/* ---- encoding ---- */
+/* ---- whole if the budget allows it, else in the largest tiles that it allows ---- */
 
-static zn_status encode(call *c, zn_codec *codec) { return zn_encode(codec, c->from, c->to); }
-
-zn_status zn_generator_encode(zn_generator *g, const zn_image *image, zn_stage_progress progress, zn_latent **out)
+static zn_status prepare(zn_codec *codec, zn_part part, int width, int height, zn_runner **out)
 {
-    return run_part(g, ZN_ENCODER, &(call){ .run = encode, .progress = progress, .from = image, .to = out });
+    const int channels = zn_model_info_of(codec->model)->latent_channels;
+    const zn_shape latent = ZN_SHAPE(1, height, width, channels);
+    const size_t held =
+        zn_image_bytes(width * SCALE, height * SCALE, 8) + sizeof(float) * (size_t)zn_shape_count(latent);
+    return zn_codec_runner(codec, part, part == ZN_DECODER ? latent : ZN_SHAPE(1, height * SCALE, width * SCALE, 3),
+                           held, out);
 }
 
-/* ---- decoding: whole if the budget allows it, else in the largest tiles that it allows ---- */
-
-static zn_status prepare(zn_codec *codec, int width, int height, int channels, zn_runner **out)
+/* width, height: of the latent; tile: as in zn_generation. */
+static zn_status choose(zn_codec *codec, zn_part part, int width, int height, int tile, zn_tiling *out,
+                        zn_runner **runner)
 {
-    const zn_shape shape = ZN_SHAPE(1, height, width, channels);
-    const size_t held = zn_image_bytes(width * SCALE, height * SCALE, 8);
-    return zn_codec_runner(codec, ZN_DECODER, shape, held + sizeof(float) * (size_t)zn_shape_count(shape), out);
-}
-
-static zn_status choose(zn_codec *codec, int width, int height, int channels, zn_tiling *out, zn_runner **runner)
-{
-    static const int sides[] = { 1 << 20, 64, 48, 32, 16 };
+    static const int whole = 1 << 20, sides[] = { 1 << 20, 64, 48, 32, 16 };
+    if (tile != ZN_TILE_AUTO) {
+        *out = zn_tiling_of(width, height, tile == ZN_TILE_OFF ? whole : tile / SCALE);
+        return prepare(codec, part, out->width, out->height, runner);
+    }
     zn_status status = ZN_ENOMEM;
     for (size_t i = 0; i < sizeof sides / sizeof *sides && status == ZN_ENOMEM; i++) {
         *out = zn_tiling_of(width, height, sides[i]);
-        status = prepare(codec, out->width, out->height, channels, runner);
+        status = prepare(codec, part, out->width, out->height, runner);
+    }
+    if (status == ZN_ENOMEM && out->columns * out->rows > 1) {
+        char why[1024];
+        snprintf(why, sizeof why, "%s", zn_error_text());
+        return ZN_FAIL(ZN_ENOMEM, "%dx%d pixels do not fit into memory, even in tiles: %s", width * SCALE,
+                       height * SCALE, why);
     }
     return status;
 }
+
+/* Chooses the tiles of a call, and notes how many they are and what memory it takes. */
+static zn_status choose_for(call *c, zn_codec *codec, zn_part part, int width, int height, zn_tiling *t)
+{
+    zn_runner *r;
+    ZN_TRY(choose(codec, part, width, height, c->side, t, &r));
+    c->tiles = t->columns * t->rows;
+    c->side = c->tiles == 1 ? ZN_TILE_OFF : (t->width > t->height ? t->width : t->height) * SCALE;
+    c->bytes = (double)zn_runner_bytes(r) + (double)sizeof(float) * (double)zn_model_info_of(codec->model)->parameters +
+               (double)zn_image_bytes(width * SCALE, height * SCALE, 8);
+    return ZN_OK;
+}
+
+static void note_peak(zn_generator *g, const call *c)
+{
+    g->report.peak_bytes = c->bytes > g->report.peak_bytes ? c->bytes : g->report.peak_bytes;
+}
+
+/* ---- encoding ---- */
+
+static zn_status encode_tile(void *self, const zn_image *tile, int number, zn_latent **out)
+{
+    call *c = self;
+    c->tile = number;
+    return zn_encode(c->to, tile, out);
+}
+
+static zn_status encode(call *c, zn_codec *codec)
+{
+    const zn_image *image = c->from;
+    zn_latent **out = c->to;
+    zn_tiling t;
+    ZN_TRY(choose_for(c, codec, ZN_ENCODER, image->width / SCALE, image->height / SCALE, &t));
+    if (c->tiles == 1)
+        return zn_encode(codec, image, out);
+    c->to = codec;
+    return zn_tiling_encode(&t, image, encode_tile, c, out);
+}
+
+zn_status zn_generator_encode(zn_generator *g, const zn_image *image, int tile, zn_stage_progress progress,
+                              zn_latent **out)
+{
+    call c = { .run = encode, .progress = progress, .from = image, .to = out, .side = tile };
+    const zn_status status = run_part(g, ZN_ENCODER, &c);
+    g->report.encoder_tiles = c.tiles;
+    g->report.encoder_tile = c.side;
+    note_peak(g, &c);
+    return status;
+}
+
+/* ---- decoding ---- */
 
 static zn_status decode_tile(void *self, const zn_latent *tile, int number, zn_image **out)
 {
@@ -137,47 +197,51 @@ static zn_status decode(call *c, zn_codec *codec)
     const zn_latent *z = c->from;
     zn_image **out = c->to;
     zn_tiling t;
-    zn_runner *r;
     ZN_TRY(zn_codec_check_latent(zn_model_info_of(codec->model), z));
-    ZN_TRY(choose(codec, z->width, z->height, z->channels, &t, &r));
-    c->tiles = t.columns * t.rows;
-    c->bytes = (double)zn_runner_bytes(r) + (double)sizeof(float) * (double)zn_model_info_of(codec->model)->parameters +
-               (double)zn_image_bytes(z->width * SCALE, z->height * SCALE, 8);
+    ZN_TRY(choose_for(c, codec, ZN_DECODER, z->width, z->height, &t));
     if (c->tiles == 1)
         return zn_decode(codec, z, out);
     c->to = codec;
     return zn_tiling_decode(&t, z, decode_tile, c, out);
 }
 
-zn_status zn_generator_decode(zn_generator *g, const zn_latent *latent, zn_stage_progress progress, zn_image **out)
+zn_status zn_generator_decode(zn_generator *g, const zn_latent *latent, int tile, zn_stage_progress progress,
+                              zn_image **out)
 {
-    call c = { .run = decode, .progress = progress, .from = latent, .to = out };
+    call c = { .run = decode, .progress = progress, .from = latent, .to = out, .side = tile };
     const zn_status status = run_part(g, ZN_DECODER, &c);
     g->report.decoder_tiles = c.tiles;
-    g->report.peak_bytes = c.bytes > g->report.peak_bytes ? c.bytes : g->report.peak_bytes;
+    g->report.decoder_tile = c.side;
+    note_peak(g, &c);
     return status;
 }
 
-/* from: width and height of the image. */
+/* ---- the plan as text ---- */
+
 static zn_status plan(call *c, zn_codec *codec)
 {
-    const int *sides = c->from;
-    const int channels = zn_model_info_of(codec->model)->latent_channels;
+    const zn_generation *q = c->from;
     zn_tiling t;
     zn_runner *r;
-    ZN_TRY(choose(codec, sides[0] / SCALE, sides[1] / SCALE, channels, &t, &r));
+    ZN_TRY(choose(codec, c->part, q->width / SCALE, q->height / SCALE, c->side, &t, &r));
     if (t.columns * t.rows > 1)
         snprintf(c->to, c->size,
-                 "%d tiles of %dx%d, mixed where they overlap, since the budget is small: colours may differ a little "
-                 "from those of the whole image; each %s",
-                 t.columns * t.rows, t.width * SCALE, t.height * SCALE, zn_runner_plan(r));
+                 "%d tiles of %dx%d, mixed where they overlap%s: colours may differ a little from those of the whole "
+                 "image; each %s",
+                 t.columns * t.rows, t.width * SCALE, t.height * SCALE,
+                 c->side == ZN_TILE_AUTO ? ", since the budget is small" : "", zn_runner_plan(r));
     else
         snprintf(c->to, c->size, "%s", zn_runner_plan(r));
     return ZN_OK;
 }
 
-zn_status zn_generator_plan_decoder(zn_generator *g, int width, int height, char *text, size_t size)
+zn_status zn_generator_plan_vae(zn_generator *g, const zn_generation *request, zn_part part, char *text, size_t size)
 {
-    const int sides[] = { width, height };
-    return run_part(g, ZN_DECODER, &(call){ .run = plan, .from = sides, .to = text, .size = size });
+    return run_part(g, part,
+                    &(call){ .run = plan,
+                             .from = request,
+                             .to = text,
+                             .size = size,
+                             .part = part,
+                             .side = part == ZN_ENCODER ? request->encoder_tile : request->decoder_tile });
 }

@@ -41,6 +41,11 @@ zenith generate -m model "a fox" --image photo.png --seed 1 --steps 4 --strength
 gen "a fox" --image wide.jpg --seed 1 -o i3.png 2>&1 | grep -o "wide.jpg: .*"
 zenith generate -m model "a fox" --image photo.png --mask photo.png --seed 1 --steps 4 -o i4.png -q; cmp -s i1.png i4.png && echo "--mask changes nothing"
 
+# Folders are created with those above them; values of short options may follow an equals sign.
+gen "a red fox" --seed 7 -o new/deep/ -q && cmp new/deep/0001.png fox.png
+gen "a red fox" --seed 7 -o=equals.png -q && cmp equals.png fox.png
+gen --seed 7 -q -o dash.png -- "-5 degrees" && zenith info dash.png | grep -c -e '-5 degrees'
+
 # Pipes.
 echo "a red fox" | gen - --seed 7 -o piped.png -q && cmp piped.png fox.png
 gen "a red fox" --seed 7 -o - 2>/dev/null | cmp - fox.png
@@ -59,7 +64,8 @@ zenith generate -m model --vae "$PWD/model/vae" --size 48x32 --steps 2 "a red fo
 gen "a red fox" --seed 7 -o j.png --json >json
 jsoncheck -p model <json
 jsoncheck images <json
-gen "a red fox" --seed 7 --count 2 -o j.png --json --memory 8G | grep -oE '"(output|prompt|seed|width|height|steps|tokens|cached|text_ms|encode_ms|steps_ms|decode_ms)":' | sort | uniq -c | sed 's/^ *//'
+gen "a red fox" --seed 7 --count 2 -o j.png --json --memory 8G | grep -oE '"(output|prompt|seed|width|height|steps|guidance|shift|strength|precision|tokens|cached|text_ms|encode_ms|steps_ms|decode_ms)":' | sort | uniq -c | sed 's/^ *//'
+gen "a red fox" --seed 7 -p bf16 --guidance 2 --shift 4.5 --image photo.png --strength 0.4 -o j.png --json | grep -oE '"(guidance|shift|strength|precision)": [^,]*'
 gen "a red fox" --seed 18446744073709551615 -o j.png --json | grep -oE '"seed": [0-9-]+'
 
 # The plan, and the terminal.
@@ -67,17 +73,22 @@ gen "a red fox" --seed 7 -o v.png -v 2>&1 >/dev/null | grep -cE '^zenith: prompt
 gen "a red fox" --seed 7 -o v.png -v 2>&1 >/dev/null | grep -q '[KMG]iB' || echo "-v prints no plan"
 gen "a red fox" --seed 7 --show -q | grep -c $'\xe2\x96\x80'
 
-# Previews: in a file, the last one without metadata, and as many as steps in the terminal.
+# Previews: in a file, the last one without metadata, and as many as steps in the terminal; none in a pipe.
 gen "a red fox" --seed 7 -o p.png --preview=step.png -q && cmp p.png fox.png
 zenith info --json step.png | jsoncheck -p width height | awk '{ side[NR] = $1 } END { print side[1] * 32 == side[2] * 48 ? "in proportion" : "distorted" }'
 zenith info step.png | grep -c parameters
-one=$(gen "a red fox" --seed 7 -o p.png --preview --steps 1 -q | grep -c $'\xe2\x96\x80')
-three=$(gen "a red fox" --seed 7 -o p.png --preview --steps 3 -q | grep -c $'\xe2\x96\x80')
+drawn() { onterminal -o zenith generate -m model --size 48x32 --steps "$1" "a red fox" --seed 7 -o p.png --preview -q | grep -c $'\xe2\x96\x80'; }
+one=$(drawn 1) three=$(drawn 3)
 echo $((three / one)) previews
+gen "a red fox" --seed 7 -o p.png --preview | cat -v | sed -E 's/[0-9.]+ s$/N s/'
 
 # A long prompt is cut, and more memory than allowed is refused.
 for i in {1..300}; do printf 'fox %s ' $i; done | gen - --seed 7 -o long.png | sed -E 's/[0-9.]+ s$/N s/'
 zenith generate -m model --steps 1 --size 512 --memory 12M "a fox" -o tiles.png -q --json | grep -oE '"decoder_tiles": [0-9]+'
+makeimage large.png 256 192
+zenith generate -m model --steps 2 --threads 1 --memory 4M "a fox" --seed 1 --image large.png -o small.png --json | grep -oE '"(en|de)coder_tiles": [0-9]+' | sed 's/ [2-9]$/ several/'
+zenith generate -m model --steps 2 "a fox" --seed 1 --image large.png -o whole.png --json | grep -oE '"(en|de)coder_tiles": [0-9]+'
+zenith compare --json small.png whole.png | jsoncheck -p psnr | awk '{ print ($1 > 30 ? "close" : "far") }'
 zenith generate -m model --steps 1 --size 512 --memory 1M "a fox" -o x.png
 echo "status $?"
 printf 'caf\xe9' | gen - -o x.png

@@ -34,6 +34,7 @@ try "a fox" -m model -o x.png --image odd.png
 try "a fox" -m model -o x.png --image none.png
 gen "a fox" -o x.png --lora none.safetensors:0.5
 gen "a fox" -o x.png --lora :0.5
+gen "a fox" -o x.png --lora photo.png:abc
 gen "a fox" --prompts empty.txt -o x.png
 gen --prompts empty.txt -o x.png
 gen --prompts none.txt -o x.png
@@ -46,6 +47,18 @@ gen "a fox" -o - --preview
 gen "a fox" -o x.png --preview=step.txt
 gen "a fox" --image photo.png -o photo.png
 gen "a fox" -o x.png --format gif
+gen "a fox" -o x.png --tile 100
+gen "a fox" -o photo.png/deep/
+gen "-5 degrees" -o x.png
+gen "--bare trees" -o x.png
+gen "a fox" -o x.png --image - --mask - <photo.png
+gen - -o x.png --image - <photo.png
+gen "a fox" -o x.png --guidance 1 --negative $'caf\xe9'
+printf 'a fox\ncaf\xe9\n' >latin1.txt
+gen --prompts latin1.txt -o x.png
+# The image is not whole on a full device: no line says that it was made.
+zenith generate -m model --size 48x32 --steps 1 --seed 7 "a fox" -o - >/dev/full
+echo "status $?"
 ! compgen -G 'x.*'
 # Allowed, but reported.
 gen "" -o empty.png -q

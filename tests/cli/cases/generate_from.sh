@@ -31,6 +31,24 @@ cp -r model "$HOME/elsewhere"
 gen "a fox" -m "$HOME/elsewhere" -o home.png && parameters home.png && again home.png
 # Several images, each repeated alone.
 gen "a red fox" --count 3 -o many.png && again many-3.png
+# Tiles change the pixels a little: they are stored, and used again whatever the memory; less memory is reported.
+zenith generate -q -m model "a fox" --size 256 --steps 1 --seed 7 --threads 1 --memory 4M -o tiles.png && parameters tiles.png | sed 's/tile: [0-9]*/tile: N/g' && again tiles.png
+zenith generate -q -m model "a fox" --size 256 --steps 1 --seed 7 --tile 128 -o tile.png && parameters tile.png && again tile.png
+makeimage large.png 256 192
+zenith generate -q -m model "a fox" --image large.png --steps 2 --seed 7 --threads 1 --memory 4M -o both.png && parameters both.png | sed 's/tile: [0-9]*/tile: N/g' && again both.png
+zenith generate -q -m model "a fox" --size 256 --steps 1 --seed 7 -o whole.png && again whole.png
+zenith generate --from whole.png --threads 1 --memory 4M -o less.png 2>&1 | sed -E 's/[0-9.]+ s$/N s/; s/[0-9]+ tiles/N tiles/'
+# Paths are relative to where the program ran, or to the image; what is nowhere is named.
+mkdir there
+cp photo.png there/inside.png
+cp -r model there/own
+(cd there && zenith generate -q -m own "a fox" --image inside.png --steps 3 --seed 9 -o image.png)
+zenith generate -q --from there/image.png -o from_there.png && zenith compare --json from_there.png there/image.png | jsoncheck -p identical
+rm there/inside.png
+zenith generate --from there/image.png -o x.png
+zenith generate -q --from there/image.png --image photo.png -o given.png && zenith compare --json given.png there/image.png | jsoncheck -p identical
+zenith generate -q -m model "a fox" --image - --steps 3 --seed 9 -o piped.png <photo.png
+zenith generate --from piped.png -o x.png
 # Options override what is stored.
 zenith generate -q --from all.png --guidance 0 --negative "" --shift 3 "a red fox" -o over.png && cmp over.png <(gen "a red fox" --shift 3 -o -)
 zenith generate -q --from fox.png --seed 8 -o other.png && cmp -s other.png fox.png && echo "--seed changes nothing"

@@ -66,6 +66,16 @@ echo "packed: $(beside lora1.png packed.png)"
 zenith generate -q --from lora1.png -o again.png && cmp lora1.png again.png
 zenith generate -q --from lora1.png --lora style.safetensors:0 -o none.png && echo "without: $(beside comfy.png none.png)"
 zenith info lora1.png | grep -oE 'LoRA 1: [^,]*'
+# Part of a LoRA: the layers that fit are used, and a remark counts them.
+both() { # the same with a second layer, which no transformer has
+    pair "$1" "$2" "$3" >one && pair "$4" "$5" "$6" >two
+    zenith convert -q one one.safetensors && zenith convert -q two two.safetensors
+    mkdir -p shards && mv one.safetensors two.safetensors shards/
+    printf '{"weight_map":{"%s.lora_A.weight":"one.safetensors","%s.lora_B.weight":"one.safetensors","%s.lora_A.weight":"two.safetensors","%s.lora_B.weight":"two.safetensors"}}' "$1" "$1" "$4" "$4" >shards/lora.safetensors.index.json
+    zenith convert -q shards part.safetensors
+}
+both transformer.layers.0.attention.to_q 256 256 text_model.layers.0.mlp 4 4
+zenith generate "a red fox" --size 64 --steps 2 --seed 7 -m comfy --lora part.safetensors -o part.png >/dev/null && echo "part: $(beside lora1.png part.png)"
 for bad in other.safetensors:1 none.safetensors comfy/vae/c.safetensors style.safetensors:x; do
     zenith generate -q "a fox" -m comfy --lora $bad -o x.png
     echo "status $?"

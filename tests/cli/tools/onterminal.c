@@ -1,6 +1,6 @@
-/* onterminal [-i TEXT] COMMAND...: runs a command with stderr on a terminal (100 columns) and copies to stdout what
- * the command writes there, escape characters as "^[" and carriage returns as "^M". With -i it sends SIGINT when TEXT
- * has appeared. Exits as the command did; 128 + the signal's number if a signal ended it. */
+/* onterminal [-i TEXT | -o] COMMAND...: runs a command with stderr, with -o also stdout, on a terminal (100 columns)
+ * and copies to stdout what the command writes there, escape characters as "^[" and carriage returns as "^M". With -i
+ * it sends SIGINT when TEXT has appeared. Exits as the command did; 128 + the signal's number if a signal ended it. */
 #define _XOPEN_SOURCE 700
 #include <fcntl.h>
 #include <signal.h>
@@ -37,10 +37,13 @@ static void print_visibly(void)
 int main(int argc, char **argv)
 {
     const char *trigger = NULL;
-    int first = 1, slave;
+    int first = 1, slave, output = 0;
     if (argc > 3 && !strcmp(argv[1], "-i")) {
         trigger = argv[2];
         first = 3;
+    } else if (argc > 2 && !strcmp(argv[1], "-o")) {
+        output = 1;
+        first = 2;
     }
     const int master = argc > first ? open_terminal(&slave) : -1;
     if (master < 0) {
@@ -51,6 +54,8 @@ int main(int argc, char **argv)
     const pid_t child = fork();
     if (child == 0) {
         dup2(slave, STDERR_FILENO);
+        if (output)
+            dup2(slave, STDOUT_FILENO);
         close(master);
         close(slave);
         execvp(argv[first], argv + first);
