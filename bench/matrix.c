@@ -94,7 +94,7 @@ static void measure(const format *f, const int *z, const memory *m, double peak,
         const zn_matrix_i8_args b = {
             .x = zn_i8_rows_at(m->codes, z[0], z[1]), .w = a.w, .y = m->y, .rows = z[0], .in = z[1], .out = z[2]
         };
-        const zn_matrix_codes_args c = { .x = m->x, .q = b.x, .in = z[1] };
+        const zn_matrix_codes_args c = { .x = m->x, .q = b.x, .in = z[1], .centred = zn_matrix_i8_centred(&a.w) };
         zn_k_matrix_codes(&c, (zn_range){ 0, z[0], NULL });
         const double quick = rate(zn_k_matrix_i8, &b, zn_matrix_i8_units(&b), flops, m->scratch);
         printf("  %7.1f  %3.0f%%  %5.2f%s", quick, 100 * quick / peak_i8, quick / plain,
@@ -126,13 +126,17 @@ int main(int argc, char **argv)
         m.data[i] = (uint8_t)(i % 2 ? 0x3d : i * 2654435761u >> 13); /* every pair is a sound number in any format */
     for (size_t i = 0; i < most / 4; i++)
         m.scales[i] = i % 2 ? 0x2c : 0;
-    const bool dots = cpu & (ZN_CPU_AVX512VNNI | ZN_CPU_AVXVNNI | ZN_CPU_DOTPROD);
+    const bool tiles = cpu & ZN_CPU_AMX_I8, dots = cpu & (ZN_CPU_AVX512VNNI | ZN_CPU_AVXVNNI | ZN_CPU_DOTPROD);
     const zn_peak loop = zn_peak_choose(ZN_MATH_F32, cpu);
-    const double peak = rate(loop.body, NULL, 10, 10 * loop.flops_per_unit, NULL), peak_i8 = peak * (dots ? 4 : 2);
+    const double peak = rate(loop.body, NULL, 10, 10 * loop.flops_per_unit, NULL), peak_i8 = peak * (tiles  ? 32
+                                                                                                     : dots ? 4
+                                                                                                            : 2);
     char text[128];
     zn_cpu_text(cpu, text, sizeof text);
     printf("%s; peak of fp32 %.0f GFLOP/s, of 8-bit integers %.0f GOP/s (%s)\n", text, peak, peak_i8,
-           dots ? "one instruction for four products" : "two instructions for four products");
+           tiles  ? "tiles: 32 times fp32"
+           : dots ? "one instruction for four products"
+                  : "two instructions for four products");
     printf("weights  rows   inputs outputs   fp32  of peak   int8  of peak  ratio\n");
     for (int f = 0; f < FORMATS; f++)
         for (int s = 0; s < SHAPES; s++)

@@ -65,8 +65,8 @@ static uint32_t detect(void)
             f |= ZN_CPU_AVX512VNNI;
         if (a71 >> 5 & 1)
             f |= ZN_CPU_AVX512BF16;
-        if ((d7 >> 22 & 1) && (d7 >> 24 & 1) && (xcr0 >> 17 & 3) == 3 && amx_granted())
-            f |= ZN_CPU_AMX_BF16;
+        if ((d7 >> 24 & 1) && (xcr0 >> 17 & 3) == 3 && amx_granted()) /* tiles; then what they multiply */
+            f |= (d7 >> 22 & 1 ? ZN_CPU_AMX_BF16 : 0) | (d7 >> 25 & 1 ? ZN_CPU_AMX_I8 : 0);
     }
     return f;
 }
@@ -83,7 +83,7 @@ static const struct {
     { ZN_CPU_DOTPROD, "dotprod" }, { ZN_CPU_AVX2, "avx2" },
     { ZN_CPU_AVX512, "avx512" },   { ZN_CPU_AVX512BF16, "avx512bf16" },
     { ZN_CPU_AMX_BF16, "amx" },    { ZN_CPU_AVX512VNNI, "avx512vnni" },
-    { ZN_CPU_AVXVNNI, "avxvnni" },
+    { ZN_CPU_AVXVNNI, "avxvnni" }, { ZN_CPU_AMX_I8, "amxint8" },
 };
 enum { NAMES = sizeof names / sizeof *names };
 

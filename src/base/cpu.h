@@ -16,6 +16,7 @@ enum {
     ZN_CPU_AMX_BF16 = 1 << 11, /* set only if the kernel also permits the tile registers */
     ZN_CPU_AVX512VNNI = 1 << 12,
     ZN_CPU_AVXVNNI = 1 << 13, /* the same instructions on vectors of 32 bytes */
+    ZN_CPU_AMX_I8 = 1 << 14,  /* like ZN_CPU_AMX_BF16 */
     ZN_CPU_CUDA = 1 << 16,    /* not a CPU feature: the only flag of a CUDA device (kernels/device.h) */
 };
 

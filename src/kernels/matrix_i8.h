@@ -5,7 +5,11 @@
  *
  * A weight is w = s c + b with a small signed code c; s and b belong to a group of 32 inputs (s of Q6_K: of 16). So
  * the sum of a group is  scale * (s * (sum of code * c) + b * (sum of code)),  and the sums in parentheses are exact
- * integers. Groups are added in order, in fp32, for any number of rows. */
+ * integers. Groups are added in order, in fp32, for any number of rows.
+ *
+ * Rounding x costs more than rounding weights to 8 bits does, so with such weights each group of x is centred:
+ * x[p][i] = centre[p][i / 32] + scale[p][i / 32] code[p][i],  where centre is between the extremes of the group. Then
+ * the sum of a group is  scale * s * (sum of code * c) + centre * s * (sum of c),  for weights without b. */
 #ifndef ZN_KERNELS_MATRIX_I8_H
 #define ZN_KERNELS_MATRIX_I8_H
 
@@ -15,12 +19,12 @@
 enum { ZN_I8_GROUP = 32 };
 #define ZN_I8_LEAST 1e-30f /* a group of smaller values is zero */
 
-/* Quantised rows. in must be a multiple of ZN_I8_GROUP. The scale of a group is its largest magnitude over 127, or NaN
- * if a value is not finite. */
+/* Quantised rows. in must be a multiple of ZN_I8_GROUP. The scale of a group is its largest magnitude, or if centred
+ * its largest distance from the centre, over 127; NaN if a value is not finite. */
 typedef struct zn_i8_rows {
     int8_t *codes; /* [rows][in], -127 to 127 */
     float *scales; /* [rows][in / 32] */
-    float *sums;   /* [rows][in / 32]: scale * (sum of the codes) */
+    float *sums;   /* [rows][in / 32]: scale * (sum of the codes), or the centre */
 } zn_i8_rows;
 
 /* Bytes of quantised rows, and where they are in such a block of memory. */
@@ -39,6 +43,7 @@ typedef struct zn_matrix_codes_args {
     zn_i8_rows q;
     int in;
     int rotated; /* of the weights (base/packed.h): rows are rotated first, so that weights are read as they lie */
+    bool centred;
 } zn_matrix_codes_args;
 
 typedef struct zn_matrix_i8_args {
@@ -51,6 +56,8 @@ typedef struct zn_matrix_i8_args {
 
 /* Bits of the codes: 4 (or fewer), 5, 6 or 8; 0 if the weights have no such form. */
 int zn_matrix_i8_bits(const zn_packed *w);
+/* Whether the rows that are multiplied with these weights are centred. */
+bool zn_matrix_i8_centred(const zn_packed *w);
 /* True if a CPU with these flags multiplies the weights faster in this way than in fp32. */
 bool zn_matrix_i8_pays(const zn_packed *w, uint32_t cpu);
 

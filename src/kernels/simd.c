@@ -35,10 +35,12 @@ static const zn_simd_table reference = { "ref",
 extern const zn_simd_table zn_table_neon, zn_table_arm, zn_table_dotprod;
 const zn_simd_table *const zn_simd_tables[] = { &reference, &zn_table_neon, &zn_table_arm, &zn_table_dotprod, NULL };
 #elif defined(__x86_64__)
-extern const zn_simd_table zn_table_sse2, zn_table_avx2, zn_table_avxvnni, zn_table_avx512, zn_table_avx512vnni;
-const zn_simd_table *const zn_simd_tables[] = {
-    &reference, &zn_table_sse2, &zn_table_avx2, &zn_table_avxvnni, &zn_table_avx512, &zn_table_avx512vnni, NULL
-};
+extern const zn_simd_table zn_table_sse2, zn_table_avx2, zn_table_avxvnni, zn_table_avx512, zn_table_avx512vnni,
+    zn_table_amx;
+const zn_simd_table *const zn_simd_tables[] = { &reference,       &zn_table_sse2,
+                                                &zn_table_avx2,   &zn_table_avxvnni,
+                                                &zn_table_avx512, &zn_table_avx512vnni,
+                                                &zn_table_amx,    NULL };
 #else
 extern const zn_simd_table zn_table_generic;
 const zn_simd_table *const zn_simd_tables[] = { &reference, &zn_table_generic, NULL };

@@ -113,8 +113,12 @@ static void matrix_i8(simd_case *c, int index)
     a = (zn_matrix_i8_args){
         .x = zn_i8_rows_at(block, z->rows, z->in), .w = packed_case(z), .rows = z->rows, .in = z->in, .out = z->out
     };
-    zn_ref_matrix_codes(&(zn_matrix_codes_args){ some_rows((int64_t)z->rows * z->in), a.x, z->in, a.w.rotated },
-                        (zn_range){ 0, z->rows, NULL });
+    const zn_matrix_codes_args codes = { .x = some_rows((int64_t)z->rows * z->in),
+                                         .q = a.x,
+                                         .in = z->in,
+                                         .rotated = a.w.rotated,
+                                         .centred = zn_matrix_i8_centred(&a.w) };
+    zn_ref_matrix_codes(&codes, (zn_range){ 0, z->rows, NULL });
     snprintf(c->text, sizeof c->text, "%d rows %d->%d of %s", z->rows, z->in, z->out, name_of(z));
     c->args = &a;
     c->units = zn_matrix_i8_units(&a);
@@ -123,9 +127,11 @@ static void matrix_i8(simd_case *c, int index)
     simd_output(c, &a.y, (int64_t)z->rows * z->out);
 }
 
-/* rows, inputs, and how many of them are rotated together; the first case has values that are not finite */
-static const int code_sizes[][3] = { { 2, 32, 0 },   { 1, 32, 0 },    { 9, 96, 0 },
-                                     { 3, 1056, 0 }, { 3, 1056, 16 }, { 2, 512, 256 } };
+/* rows, inputs, how many of them are rotated together, and whether groups are centred; the first two have values that
+ * are not finite */
+static const int code_sizes[][4] = { { 2, 32, 0, 0 },    { 3, 32, 0, 1 },    { 1, 32, 0, 0 },
+                                     { 9, 96, 0, 0 },    { 3, 1056, 0, 1 },  { 3, 1056, 16, 0 },
+                                     { 2, 512, 256, 0 }, { 2, 512, 256, 1 }, { 1, 1024, 0, 0 } };
 
 /* The codes, as floats of any bits, must be the same in every build. */
 static void codes(simd_case *c, int index)
@@ -133,12 +139,13 @@ static void codes(simd_case *c, int index)
     static zn_matrix_codes_args a;
     const int rows = code_sizes[index][0], in = code_sizes[index][1], rotated = code_sizes[index][2];
     float *x = (float *)(uintptr_t)some_rows((int64_t)rows * in);
-    if (index == 0) {
+    if (index < 2) {
         x[0] = NAN;
         x[rows * in - 1] = -INFINITY;
     }
-    a = (zn_matrix_codes_args){ .x = x, .in = in, .rotated = rotated };
-    snprintf(c->text, sizeof c->text, "%d rows of %d, groups of %d rotated", rows, in, rotated);
+    a = (zn_matrix_codes_args){ .x = x, .in = in, .rotated = rotated, .centred = code_sizes[index][3] };
+    snprintf(c->text, sizeof c->text, "%d rows of %d, groups of %d rotated%s", rows, in, rotated,
+             a.centred ? ", centred" : "");
     c->args = &a;
     c->units = rows;
     simd_output(c, &a.q.scales, rows * in / ZN_I8_GROUP);

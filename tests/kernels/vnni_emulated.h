@@ -1,5 +1,5 @@
 /* The VNNI instructions on CPUs without them, for the kernels that use them. Included before every file of that build,
- * whose tables then need only AVX-512 or AVX2. */
+ * whose tables then need only AVX-512 or AVX2. The tiles of AMX are emulated by kernels/x86/tile_emulated.h. */
 #ifndef ZN_VNNI_EMULATED_H
 #define ZN_VNNI_EMULATED_H
 
@@ -16,6 +16,7 @@
 #if defined(__AVX512F__)
 #define __AVX512VNNI__      1
 #define ZN_CPU_AVX512VNNI   ZN_CPU_AVX512
+#define ZN_CPU_AMX_I8       ZN_CPU_AVX512
 #define _mm512_dpbusd_epi32 vnni_emulated
 static inline __m512i vnni_emulated(__m512i sum, __m512i x, __m512i w)
 {

@@ -20,6 +20,8 @@ int zn_matrix_i8_bits(const zn_packed *w)
     return w->dtype == ZN_I8 && w->scales ? 8 : bits[w->dtype];
 }
 
+bool zn_matrix_i8_centred(const zn_packed *w) { return !w->form.bits && zn_matrix_i8_bits(w) == 8; }
+
 bool zn_matrix_i8_pays(const zn_packed *w, uint32_t cpu)
 {
     const int bits = zn_matrix_i8_bits(w);
@@ -27,18 +29,32 @@ bool zn_matrix_i8_pays(const zn_packed *w, uint32_t cpu)
     return bits && !(cpu & ZN_CPU_CUDA) && (cpu & dots || cpu & ZN_CPU_AVX2);
 }
 
-static void group(const float *x, int8_t *codes, float *scale, float *sum)
+/* Half the sum of the extremes; not finite if a value is not. */
+static float centre_of(const float *x)
 {
+    float low = x[0], high = x[0];
+    for (int i = 0; i < ZN_I8_GROUP; i++) {
+        if (!isfinite(x[i]))
+            return NAN;
+        low = fminf(low, x[i]);
+        high = fmaxf(high, x[i]);
+    }
+    return 0.5f * low + 0.5f * high;
+}
+
+static void group(const float *x, bool centred, int8_t *codes, float *scale, float *sum)
+{
+    const float centre = centred ? centre_of(x) : 0;
     float most = 0;
     int total = 0;
     for (int i = 0; i < ZN_I8_GROUP; i++)
-        most = isfinite(x[i]) ? fmaxf(most, fabsf(x[i])) : INFINITY;
+        most = isfinite(x[i] - centre) && isfinite(most) ? fmaxf(most, fabsf(x[i] - centre)) : INFINITY;
     for (int i = 0; i < ZN_I8_GROUP; i++) {
-        codes[i] = isfinite(most) && most >= ZN_I8_LEAST ? (int8_t)rintf(x[i] * (127 / most)) : 0;
+        codes[i] = isfinite(most) && most >= ZN_I8_LEAST ? (int8_t)rintf((x[i] - centre) * (127 / most)) : 0;
         total += codes[i];
     }
     *scale = !isfinite(most) ? NAN : most < ZN_I8_LEAST ? 0 : most / 127;
-    *sum = *scale * (float)total;
+    *sum = !isfinite(most) ? NAN : centred ? centre : *scale * (float)total;
 }
 
 void zn_ref_matrix_codes(const void *args, zn_range r)
@@ -53,7 +69,8 @@ void zn_ref_matrix_codes(const void *args, zn_range r)
                 memcpy(x, a->x + at, sizeof *x * (size_t)count);
                 zn_packed_rotate(x, count, a->rotated);
             }
-            group(x + within, a->q.codes + at, a->q.scales + at / ZN_I8_GROUP, a->q.sums + at / ZN_I8_GROUP);
+            group(x + within, a->centred, a->q.codes + at, a->q.scales + at / ZN_I8_GROUP,
+                  a->q.sums + at / ZN_I8_GROUP);
         }
 }
 
@@ -61,14 +78,16 @@ void zn_ref_matrix_codes(const void *args, zn_range r)
 static float element(const zn_matrix_i8_args *a, int64_t p, int64_t j, float *w)
 {
     const int64_t groups = a->in / ZN_I8_GROUP;
+    const bool centred = zn_matrix_i8_centred(&a->w);
     zn_packed stored = a->w;
     double sum = 0;
     stored.rotated = 0; /* x is rotated instead */
     for (int64_t i = 0; i < a->in; i++) {
         if (i % ZN_I8_DEPTH == 0)
             zn_packed_row(&stored, j, i, zn_least(ZN_I8_DEPTH, a->in - i), w);
-        sum +=
-            (double)a->x.scales[p * groups + i / ZN_I8_GROUP] * a->x.codes[p * a->in + i] * (double)w[i % ZN_I8_DEPTH];
+        const int64_t g = p * groups + i / ZN_I8_GROUP;
+        const double centre = centred ? (double)a->x.sums[g] : 0;
+        sum += (centre + (double)a->x.scales[g] * a->x.codes[p * a->in + i]) * (double)w[i % ZN_I8_DEPTH];
     }
     return (float)sum;
 }

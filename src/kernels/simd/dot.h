@@ -155,8 +155,10 @@ VEC_INLINE int dots_sum(const int8_t *codes, int count)
 enum { DOT_SHIFT = 0, DOT_PLANES = 1 };
 VEC_INLINE int dots_sum(const int8_t *codes, int count)
 {
-    (void)codes, (void)count;
-    return 0; /* nothing is shifted */
+    int sum = 0;
+    for (int i = 0; i < count; i++)
+        sum += codes[i];
+    return sum;
 }
 #if defined(__ARM_NEON)
 typedef int32x4_t ivec;

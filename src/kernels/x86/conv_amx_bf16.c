@@ -394,7 +394,7 @@ static void run(const void *args, zn_range r)
 {
     const zn_conv_args *a = args;
     const plan p = plan_of(&a->s);
-    tile_begin(p.depth);
+    tile_begin((int)sizeof(uint16_t) * p.depth);
     for (int64_t i = r.begin; i < r.end; i++) {
         const spot u = spot_of(&p, i);
         run_unit(a, &p, &u, r.scratch, (uint16_t *)((char *)r.scratch + SUM_BYTES));

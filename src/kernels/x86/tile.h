@@ -1,11 +1,12 @@
 /* The eight AMX tile registers, each up to 16 rows of 64 bytes. Tiles 0 to 3 are sums, the others operands:
  *
- *     tile_begin(depth);           sums: 16 x 16 fp32; 4, 5: 16 rows of `depth` bf16;
- *                                  6, 7: depth / 2 rows of 16 pairs
+ *     tile_begin(bytes);           sums: 16 x 16 fp32 or int32; 4, 5: 16 rows of `bytes` bytes;
+ *                                  6, 7: bytes / 4 rows of 16 pairs of bf16, or of four int8
  *     tile_zero(0);
  *     tile_load(4, a, a_stride);   strides in bytes
  *     tile_load(6, b, 64);
  *     tile_dp(0, 4, 6);            sum[m][n] += a[m][2k] * b[k][2n] + a[m][2k+1] * b[k][2n+1] over all k
+ *     tile_dp_i8(0, 4, 6);         the same with four products: bytes of a are unsigned, those of b signed
  *     tile_store(0, c, 64);
  *     tile_end();
  *
@@ -26,12 +27,12 @@ typedef struct tile_config {
 } tile_config;
 _Static_assert(sizeof(tile_config) == 64, "as the processor reads it");
 
-static inline tile_config tile_config_of(int depth)
+static inline tile_config tile_config_of(int bytes)
 {
     tile_config c = { .palette = 1 };
     for (int t = 0; t < TILE_COUNT; t++) {
-        c.bytes[t] = (uint16_t)(t == 4 || t == 5 ? depth * 2 : TILE_BYTES);
-        c.rows[t] = (uint8_t)(t == 6 || t == 7 ? depth / 2 : TILE_ROWS);
+        c.bytes[t] = (uint16_t)(t == 4 || t == 5 ? bytes : TILE_BYTES);
+        c.rows[t] = (uint8_t)(t == 6 || t == 7 ? bytes / 4 : TILE_ROWS);
     }
     return c;
 }
@@ -40,9 +41,9 @@ static inline tile_config tile_config_of(int depth)
 #include "kernels/x86/tile_emulated.h"
 #else
 
-static inline void tile_begin(int depth)
+static inline void tile_begin(int bytes)
 {
-    const tile_config c = tile_config_of(depth);
+    const tile_config c = tile_config_of(bytes);
     __asm__ volatile("ldtilecfg %0" ::"m"(c));
 }
 
@@ -53,7 +54,8 @@ static inline void tile_end(void) { __asm__ volatile("tilerelease"); }
     __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #t ::"r"(from), "r"((int64_t)(stride)) : "memory")
 #define tile_store(t, to, stride)                                                                                      \
     __asm__ volatile("tilestored %%tmm" #t ", (%0,%1,1)" ::"r"(to), "r"((int64_t)(stride)) : "memory")
-#define tile_dp(sum, a, b) __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #sum ::)
+#define tile_dp(sum, a, b)    __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #sum ::)
+#define tile_dp_i8(sum, a, b) __asm__ volatile("tdpbusd %%tmm" #b ", %%tmm" #a ", %%tmm" #sum ::)
 
 #endif
 #endif

@@ -15,10 +15,10 @@ static _Thread_local struct {
     unsigned char data[TILE_COUNT][TILE_ROWS][TILE_BYTES];
 } tile_file;
 
-static inline void tile_begin(int depth)
+static inline void tile_begin(int bytes)
 {
     memset(&tile_file, 0, sizeof tile_file);
-    tile_file.config = tile_config_of(depth);
+    tile_file.config = tile_config_of(bytes);
     for (int t = 0; t < TILE_COUNT; t++)
         if (tile_file.config.rows[t] < 1 || tile_file.config.rows[t] > TILE_ROWS || tile_file.config.bytes[t] < 4 ||
             tile_file.config.bytes[t] > TILE_BYTES || tile_file.config.bytes[t] % 4)
@@ -61,14 +61,21 @@ static inline float tile_element(const unsigned char *row, int i)
     return bf16_value(half);
 }
 
-/* Even and odd products are summed separately, the two are added, and the result is added to the sum. */
-static inline void tile_dp(int sum, int a, int b)
+/* The operands of a product must be three tiles of matching sizes. */
+static inline void tile_need_product(int sum, int a, int b)
 {
     const tile_config *c = &tile_file.config;
     tile_need(sum), tile_need(a), tile_need(b);
     if (sum == a || sum == b || a == b || c->rows[sum] != c->rows[a] || c->bytes[sum] != c->bytes[b] ||
         c->bytes[a] != 4 * c->rows[b])
         abort();
+}
+
+/* Even and odd products are summed separately, the two are added, and the result is added to the sum. */
+static inline void tile_dp(int sum, int a, int b)
+{
+    const tile_config *c = &tile_file.config;
+    tile_need_product(sum, a, b);
     float weights[TILE_ROWS][TILE_DEPTH];
     for (int k = 0; k < c->rows[b]; k++)
         for (int n = 0; n < c->bytes[b] / 2; n++)
@@ -86,6 +93,20 @@ static inline void tile_dp(int sum, int a, int b)
         memcpy(total, tile_file.data[sum][m], sizeof total);
         for (int n = 0; n < c->bytes[sum] / 4; n++)
             total[n] += part[2 * n] + part[2 * n + 1];
+        memcpy(tile_file.data[sum][m], total, sizeof total);
+    }
+}
+
+static inline void tile_dp_i8(int sum, int a, int b)
+{
+    const tile_config *c = &tile_file.config;
+    tile_need_product(sum, a, b);
+    for (int m = 0; m < c->rows[sum]; m++) {
+        int32_t total[TILE_ROWS];
+        memcpy(total, tile_file.data[sum][m], sizeof total);
+        for (int k = 0; k < c->bytes[a]; k++)
+            for (int n = 0; n < c->bytes[sum] / 4; n++)
+                total[n] += tile_file.data[a][m][k] * (int8_t)tile_file.data[b][k / 4][4 * n + k % 4];
         memcpy(tile_file.data[sum][m], total, sizeof total);
     }
 }

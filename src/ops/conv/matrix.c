@@ -61,10 +61,12 @@ static void run_i8(const zn_node *n, const zn_launch_context *c)
     const int64_t rows = row_count(n);
     const int in = (int)n->source[0]->shape.dim[3];
     const zn_i8_rows x = zn_i8_rows_at(c->shared, rows, in);
-    const int rotated = n->source[1]->packed->rotated;
-    const zn_matrix_codes_args codes = { .x = n->source[0]->data, .q = x, .in = in, .rotated = rotated };
+    const zn_packed *w = n->source[1]->packed;
+    const zn_matrix_codes_args codes = {
+        .x = n->source[0]->data, .q = x, .in = in, .rotated = w->rotated, .centred = zn_matrix_i8_centred(w)
+    };
     const zn_matrix_i8_args product = {
-        .x = x, .w = *n->source[1]->packed, .y = n->data, .rows = rows, .in = in, .out = (int)n->shape.dim[3]
+        .x = x, .w = *w, .y = n->data, .rows = rows, .in = in, .out = (int)n->shape.dim[3]
     };
     zn_launch(c, zn_k_matrix_codes, rows, 8, &codes);
     zn_launch(c, zn_k_matrix_i8, zn_matrix_i8_units(&product), 1, &product);

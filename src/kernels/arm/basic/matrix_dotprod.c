@@ -1,8 +1,8 @@
 /* The product in 8-bit integers with the dot products of ARMv8.2 (SDOT). */
 #include "kernels/simd.h"
-#include "kernels/simd/basic/matrix_i8.h"
+#include "kernels/simd/basic/matrix_i8_dots.h"
 
-static void run(const void *args, zn_range r) { matrix_i8(args, r); }
+static void run(const void *args, zn_range r) { matrix_i8(args, &dots_product, r); }
 
 extern const zn_simd_table zn_table_dotprod;
 const zn_simd_table zn_table_dotprod = { "dotprod", ZN_CPU_DOTPROD, { [ZN_SIMD_matrix_i8] = { run, NULL } } };

@@ -21,12 +21,39 @@ static float largest(const float *x)
     return value;
 }
 
-static void group(const float *x, int8_t *codes, float *scale, float *sum)
+/* Subtracts half the sum of the extremes from all values, and returns it. */
+static float centre(const float *x, float *to)
 {
-    const float most = largest(x), rounder = 0x1.8p23f; /* numbers next to it have no fraction */
+    float low[VEC_LANES], high[VEC_LANES];
+    memcpy(low, x, sizeof low);
+    memcpy(high, x, sizeof high);
+    for (int i = VEC_LANES; i < ZN_I8_GROUP; i += VEC_LANES)
+        for (int l = 0; l < VEC_LANES; l++) {
+            low[l] = x[i + l] < low[l] ? x[i + l] : low[l];
+            high[l] = x[i + l] > high[l] ? x[i + l] : high[l];
+        }
+    for (int n = VEC_LANES / 2; n; n /= 2)
+        for (int l = 0; l < n; l++) {
+            low[l] = low[l + n] < low[l] ? low[l + n] : low[l];
+            high[l] = high[l + n] > high[l] ? high[l + n] : high[l];
+        }
+    const float middle = 0.5f * low[0] + 0.5f * high[0];
+    for (int i = 0; i < ZN_I8_GROUP; i++)
+        to[i] = x[i] - middle;
+    return middle;
+}
+
+static void group(const float *x, bool centred, int8_t *codes, float *scale, float *sum)
+{
+    float shifted[ZN_I8_GROUP];
+    const float middle = centred ? centre(x, shifted) : 0,
+                rounder = 0x1.8p23f; /* numbers next to it have no fraction */
+    x = centred ? shifted : x;
+    const float most = largest(x);
     if (!(most >= ZN_I8_LEAST) || most == INFINITY) {
         memset(codes, 0, ZN_I8_GROUP);
-        *scale = *sum = most < ZN_I8_LEAST ? 0 : NAN;
+        *scale = most < ZN_I8_LEAST ? 0 : NAN;
+        *sum = most < ZN_I8_LEAST ? middle : NAN;
         return;
     }
     const float inverse = 127 / most;
@@ -38,7 +65,7 @@ static void group(const float *x, int8_t *codes, float *scale, float *sum)
         total += rounded[i];
     }
     *scale = most / 127;
-    *sum = *scale * (float)total;
+    *sum = centred ? middle : *scale * (float)total;
 }
 
 /* Elements [at,at+count) of all rows. */
@@ -53,7 +80,7 @@ static void piece(const zn_matrix_codes_args *a, int64_t at, int64_t count)
     }
     for (int64_t i = 0; i < count; i += ZN_I8_GROUP) {
         const int64_t g = (at + i) / ZN_I8_GROUP;
-        group(x + i, a->q.codes + at + i, a->q.scales + g, a->q.sums + g);
+        group(x + i, a->centred, a->q.codes + at + i, a->q.scales + g, a->q.sums + g);
     }
 }
 

@@ -1,6 +1,6 @@
 /* The product in 8-bit integers, in the vector build. */
-#include "kernels/simd/basic/matrix_i8.h"
+#include "kernels/simd/basic/matrix_i8_dots.h"
 
 void ZN_KERNEL(matrix_i8)(const void *args, zn_range r);
 
-void ZN_KERNEL(matrix_i8)(const void *args, zn_range r) { matrix_i8(args, r); }
+void ZN_KERNEL(matrix_i8)(const void *args, zn_range r) { matrix_i8(args, &dots_product, r); }

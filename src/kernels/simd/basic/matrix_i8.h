@@ -1,6 +1,10 @@
 /* The product in 8-bit integers (kernels/matrix_i8.h); the text of every build. A unit processes its strip of outputs
  * piece by piece: weights are unpacked to panels of codes, [k][column][4], with the factors of each group beside
- * them, and multiplied with all rows of the unit, a few at a time. Intermediate sums are stored in y. */
+ * them, and multiplied with all rows of the unit, a few at a time, by the i8_product of the build. Intermediate sums
+ * are stored in y. */
+#ifndef ZN_SIMD_MATRIX_I8_H
+#define ZN_SIMD_MATRIX_I8_H
+
 #include "base/least.h"
 #include "kernels/simd/basic/matrix_unpack.h"
 #include "kernels/simd/dot.h"
@@ -11,10 +15,10 @@ enum {
     DEPTH = ZN_I8_DEPTH,
     PANEL = DOT_COLUMNS * VEC_LANES, /* columns */
     GROUPS = DEPTH / ZN_I8_GROUP,
-    ROWS = 8 * DOT_ROWS, /* rows multiplied at a time, */
-    LINE = DEPTH + 64,   /* stride of such a row in bytes, padded to avoid cache conflicts, */
-    SUMS = STRIP + 16,   /* stride of their sums in floats */
-    FACTORS = 5          /* of a column in a group: two of s, two of -DOT_SHIFT * s * (sum of codes), b */
+    ROWS = 48,         /* rows multiplied at a time, */
+    LINE = DEPTH + 64, /* stride of such a row in bytes, padded to avoid cache conflicts, */
+    SUMS = STRIP + 16, /* stride of their sums in floats */
+    FACTORS = 5        /* of a column in a group: two of s, two of -DOT_SHIFT * s * (sum of codes), that of x_sums */
 };
 
 /* The scratch of a thread. */
@@ -29,17 +33,22 @@ typedef struct scratch {
 enum { LINES = PANEL * DEPTH }; /* bytes after it: the codes of a panel before they are transposed */
 _Static_assert(sizeof(scratch) + LINES <= ZN_I8_SCRATCH, "the scratch of kernels/matrix_i8.h");
 
+/* What the sums of the rows are multiplied with, if anything: b, or s * (sum of codes) if the rows are centred. */
+static inline bool uses_sums(const zn_packed *w) { return weights_shifted(w) || zn_matrix_i8_centred(w); }
+
 /* The factors of one column, from its codes, s and b. */
 static void set_factors(float (*factors)[FACTORS][PANEL], int column, int groups, bool split, bool shifted,
                         const int8_t *codes, const float *s, const float *b)
 {
     const int parts = split ? 2 : 1, part = ZN_I8_GROUP / parts;
     for (int g = 0; g < groups; g++) {
-        for (int i = 0; i < parts; i++, codes += part) {
+        float sum = 0;
+        for (int i = 0; i < parts; i++, codes += part, s++) {
+            sum = *s * (float)dots_sum(codes, part);
             factors[g][2 * i][column] = *s;
-            factors[g][2 * i + 1][column] = *s++ * (float)(-DOT_SHIFT * dots_sum(codes, part));
+            factors[g][2 * i + 1][column] = -DOT_SHIFT * sum;
         }
-        factors[g][4][column] = shifted ? b[g] : 0;
+        factors[g][4][column] = shifted ? b[g] : sum;
     }
 }
 
@@ -74,86 +83,17 @@ static void unpack(const zn_matrix_i8_args *a, int column, int columns, int firs
     }
 }
 
-/* A tile of DOT_ROWS rows by PANEL columns. row: within the scratch. */
-typedef struct tile {
-    const scratch *t;
-    float *sums;
-    int row, panel, groups;
-} tile;
-
-VEC_INLINE void multiply_tile(const int bits, const bool split, const bool shifted, const tile *in)
-{
-    const scratch *t = in->t;
-    vec sums[DOT_ROWS][DOT_COLUMNS];
-#pragma GCC unroll 6
-    for (int r = 0; r < DOT_ROWS; r++)
-#pragma GCC unroll 2
-        for (int c = 0; c < DOT_COLUMNS; c++)
-            sums[r][c] = vec_load(in->sums + r * SUMS + c * VEC_LANES);
-    for (int g = 0; g < in->groups; g++) {
-        const float(*factors)[PANEL] = t->factors[in->panel][g];
-        const int parts = split ? 2 : 1;
-        for (int part = 0; part < parts; part++) {
-            const int steps = 8 / parts, k = 8 * g + 4 * part;
-            ivec dots[DOT_ROWS][DOT_COLUMNS];
-            dots_tile(DOT_ROWS, DOT_COLUMNS, steps, bits, t->x[0][in->row] + 4 * k, LINE, sizeof t->x[0],
-                      t->codes[in->panel][k][0], dots);
-#pragma GCC unroll 6
-            for (int r = 0; r < DOT_ROWS; r++)
-#pragma GCC unroll 2
-                for (int c = 0; c < DOT_COLUMNS; c++) {
-                    const vec scale = vec_splat(t->x_scales[in->row + r][g]), dot = dot_to_vec(dots[r][c]);
-                    const vec s = vec_load(factors[2 * part] + c * VEC_LANES),
-                              less = vec_load(factors[2 * part + 1] + c * VEC_LANES);
-                    sums[r][c] = vec_fma(vec_fma(dot, s, less), scale, sums[r][c]);
-                }
-        }
-        if (shifted)
-#pragma GCC unroll 6
-            for (int r = 0; r < DOT_ROWS; r++)
-#pragma GCC unroll 2
-                for (int c = 0; c < DOT_COLUMNS; c++)
-                    sums[r][c] =
-                        vec_fma(vec_load(factors[4] + c * VEC_LANES), vec_splat(t->x_sums[in->row + r][g]), sums[r][c]);
-    }
-#pragma GCC unroll 6
-    for (int r = 0; r < DOT_ROWS; r++)
-#pragma GCC unroll 2
-        for (int c = 0; c < DOT_COLUMNS; c++)
-            vec_store(in->sums + r * SUMS + c * VEC_LANES, sums[r][c]);
-}
-
-typedef void (*tile_fn)(const tile *in);
-#define DEFINE(bits, split, shifted)                                                                                   \
-    static void tile_##bits##_##split##_##shifted(const tile *in) { multiply_tile(bits, split, shifted, in); }
-DEFINE(4, 0, 0)
-DEFINE(4, 0, 1)
-DEFINE(5, 0, 0)
-DEFINE(5, 0, 1)
-DEFINE(6, 1, 0)
-DEFINE(6, 0, 1)
-DEFINE(8, 0, 0)
-DEFINE(8, 0, 1)
-#undef DEFINE
-
-static tile_fn choose_tile(const zn_packed *w)
-{
-    const bool shifted = weights_shifted(w);
-    switch (zn_matrix_i8_bits(w)) {
-    case 4:
-        return shifted ? tile_4_0_1 : tile_4_0_0;
-    case 5:
-        return shifted ? tile_5_0_1 : tile_5_0_0;
-    case 6:
-        return shifted ? tile_6_0_1 : tile_6_1_0;
-    default:
-        return shifted ? tile_8_0_1 : tile_8_0_0;
-    }
-}
+/* How a build multiplies what is in the scratch: adds the products of `rows` rows and all panels of `columns` columns
+ * over `groups` groups to t->sums. It may read and write rows up to a multiple of `tile`, a divisor of ROWS. */
+typedef struct i8_product {
+    void (*run)(const zn_packed *w, scratch *t, int rows, int columns, int groups);
+    int tile;
+} i8_product;
 
 /* Copies rows to the scratch; rows that pad the last tile are zero. */
-static void load_rows(const zn_matrix_i8_args *a, int64_t row, int rows, int first, int depth, int bits, scratch *t)
+static void load_rows(const zn_matrix_i8_args *a, int64_t row, int rows, int first, int depth, int tile, scratch *t)
 {
+    const int bits = zn_matrix_i8_bits(&a->w);
     const int64_t groups = a->in / ZN_I8_GROUP;
     const size_t floats = sizeof(float) * (size_t)(depth / ZN_I8_GROUP);
     for (int r = 0; r < rows; r++) {
@@ -162,7 +102,7 @@ static void load_rows(const zn_matrix_i8_args *a, int64_t row, int rows, int fir
         memcpy(t->x_scales[r], a->x.scales + at, floats);
         memcpy(t->x_sums[r], a->x.sums + at, floats);
     }
-    for (int r = rows; r % DOT_ROWS; r++) {
+    for (int r = rows; r % tile; r++) {
         for (int plane = 0; plane < DOT_PLANES; plane++)
             memset(t->x[plane][r], 0, (size_t)depth);
         memset(t->x_scales[r], 0, floats);
@@ -171,23 +111,20 @@ static void load_rows(const zn_matrix_i8_args *a, int64_t row, int rows, int fir
 }
 
 /* Multiplies a group of rows with a piece of the weights. */
-static void multiply(const zn_matrix_i8_args *a, int64_t row, int rows, int column, int columns, int first, int depth,
-                     scratch *t)
+static void multiply(const zn_matrix_i8_args *a, const i8_product *product, int64_t row, int rows, int column,
+                     int columns, int first, int depth, scratch *t)
 {
-    const tile_fn run = choose_tile(&a->w);
     const size_t bytes = sizeof(float) * (size_t)columns;
-    load_rows(a, row, rows, first, depth, zn_matrix_i8_bits(&a->w), t);
+    load_rows(a, row, rows, first, depth, product->tile, t);
     memset(t->sums, 0, sizeof t->sums);
     for (int r = 0; first && r < rows; r++)
         memcpy(t->sums[r], a->y + (row + r) * a->out + column, bytes);
-    for (int panel = 0; panel * PANEL < columns; panel++)
-        for (int r = 0; r < rows; r += DOT_ROWS)
-            run(&(tile){ t, &t->sums[r][panel * PANEL], r, panel, depth / ZN_I8_GROUP });
+    product->run(&a->w, t, rows, columns, depth / ZN_I8_GROUP);
     for (int r = 0; r < rows; r++)
         memcpy(a->y + (row + r) * a->out + column, t->sums[r], bytes);
 }
 
-static void matrix_i8(const zn_matrix_i8_args *a, zn_range r)
+static void matrix_i8(const zn_matrix_i8_args *a, const i8_product *product, zn_range r)
 {
     const int64_t strips = zn_matrix_i8_strips(a);
     for (int64_t u = r.begin; u < r.end; u++) {
@@ -197,7 +134,9 @@ static void matrix_i8(const zn_matrix_i8_args *a, zn_range r)
             const int depth = (int)zn_least(DEPTH, a->in - first);
             unpack(a, column, columns, first, depth, r.scratch);
             for (int64_t row = begin; row < end; row += ROWS)
-                multiply(a, row, (int)zn_least(ROWS, end - row), column, columns, first, depth, r.scratch);
+                multiply(a, product, row, (int)zn_least(ROWS, end - row), column, columns, first, depth, r.scratch);
         }
     }
 }
+
+#endif
