@@ -7,6 +7,7 @@
 #include "graph/mirror.h"
 #include "graph/needs.h"
 #include "graph/plan.h"
+#include "graph/types.h"
 
 #include <string.h>
 
@@ -135,7 +136,7 @@ static zn_status place(zn_exec *e, zn_graph *g)
     for (int i = 0; i < zn_graph_count(g); i++) {
         const zn_node *n = zn_graph_at(g, i);
         if (n->op == &zn_op_input && e->plan.offset[i] >= 0)
-            memset(n->data, 0, sizeof(float) * (size_t)zn_shape_count(n->shape));
+            memset(n->data, 0, zn_node_bytes(n));
     }
     e->first = e->options.training ? 0 : e->plan.constant_count;
     for (int i = 0; i < e->plan.step_count; i++) {
@@ -192,6 +193,7 @@ static int mark_places(zn_exec *e)
 static zn_status build(zn_exec *e, zn_graph *g, zn_node *const *outputs, int count)
 {
     const zn_exec_options *options = &e->options;
+    ZN_TRY(zn_types_choose(g, outputs, count, &e->prepare));
     ZN_TRY(zn_plan_make(g, outputs, count, true, &e->plan));
     ZN_TRY(zn_plan_check_parameters(&e->plan));
     const size_t steps = (size_t)e->plan.step_count + 1;
@@ -302,12 +304,23 @@ void zn_exec_free(zn_exec *e)
     zn_free(e);
 }
 
+static bool finite_short(const zn_node *n, unsigned exponent)
+{
+    const uint16_t *values = (const uint16_t *)n->data;
+    unsigned bad = 0;
+    for (int64_t i = 0; i < zn_shape_count(n->shape); i++)
+        bad |= (values[i] & exponent) == exponent;
+    return !bad;
+}
+
 /* An exponent of all ones means NaN or infinity. The test uses the bits because the compiler vectorises that loop. */
 static bool finite(const zn_node *n)
 {
     const int64_t count = zn_shape_count(n->shape);
     const uint32_t exponent = 0x7f800000u;
     uint32_t bad = 0;
+    if (n->type != ZN_TYPE_F32)
+        return finite_short(n, n->type == ZN_TYPE_BF16 ? 0x7f80u : 0x7c00u);
     for (int64_t i = 0; i < count; i++) {
         uint32_t bits;
         memcpy(&bits, n->data + i, sizeof bits);
@@ -322,7 +335,7 @@ static zn_status settle(zn_exec *e, const zn_node *n, bool look)
     if (!e->options.device || !(look || e->ms))
         return ZN_OK;
     if (look)
-        zn_device_fetch(e->options.device, n->data, sizeof(float) * (size_t)zn_shape_count(n->shape));
+        zn_device_fetch(e->options.device, n->data, zn_node_bytes(n));
     return zn_device_wait(e->options.device);
 }
 
@@ -436,7 +449,7 @@ zn_status zn_exec_fetch(zn_exec *e, zn_node *const *nodes, int count)
         return ZN_OK;
     zn_device_lock(d);
     for (int i = 0; i < count; i++)
-        zn_device_fetch(d, nodes[i]->data, sizeof(float) * (size_t)zn_shape_count(nodes[i]->shape));
+        zn_device_fetch(d, nodes[i]->data, zn_node_bytes(nodes[i]));
     const zn_status status = zn_device_wait(d);
     zn_device_unlock(d);
     for (int i = 0; i < e->output_count; i++)
@@ -502,9 +515,9 @@ zn_exec_row zn_exec_row_at(const zn_exec *e, int index)
     row.flops = n->op->flops ? n->op->flops(n) : 0;
     row.flops_done = n->op->flops_done ? n->op->flops_done(n, &e->prepare) : row.flops;
     row.slots = n->op->slots ? n->op->slots(n, &e->prepare) : 0.5 * row.flops_done;
-    row.bytes = (double)sizeof(float) * (double)zn_shape_count(n->shape);
+    row.bytes = (double)zn_type_size(n->type) * (double)zn_shape_count(n->shape);
     for (int s = 0; s < n->source_count; s++)
-        row.bytes += (double)sizeof(float) * (double)zn_shape_count(n->source[s]->shape);
+        row.bytes += (double)zn_type_size(n->source[s]->type) * (double)zn_shape_count(n->source[s]->shape);
     const zn_prepare own = zn_prepare_of(n, &e->prepare);
     if (n->op->kernel)
         row.kernel = n->op->kernel(n, &own);

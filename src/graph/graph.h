@@ -16,6 +16,7 @@
 #include "base/threads.h"
 #include "kernels/conv.h"
 #include "kernels/device.h"
+#include "kernels/type.h"
 #include "tensor/shape.h"
 
 typedef struct zn_graph zn_graph;
@@ -56,6 +57,7 @@ struct zn_node {
     int index;        /* position in creation order, which is a valid execution order */
     const char *name; /* name of the layer ("decoder.3.conv.0"), or of the input or parameter itself */
     zn_shape shape;
+    zn_type type; /* of the values in memory (types.h); data then points to numbers of this type */
     int source_count;
     zn_node *source[ZN_MAX_SOURCES];
     void *attribute; /* settings of the op, in the graph's arena: plain values, no pointers */
@@ -100,6 +102,13 @@ typedef struct zn_needs {
     size_t packed;    /* made from constant weights only, kept between runs, same for every image size (packs.h) */
     size_t refreshed; /* made from constants in every run, before the node runs, because parameters change */
 } zn_needs;
+
+/* Which values of a node a device may keep in 16 bits. */
+typedef struct zn_node_types {
+    bool result;
+    unsigned sources; /* bit i: source i */
+    bool alike;       /* those sources and the result all have one type */
+} zn_node_types;
 
 /* Everything that the output of zn_op.pack depends on. */
 typedef struct zn_packing {
@@ -149,6 +158,8 @@ struct zn_op {
     int64_t (*tail)(const zn_node *n);
     /* Optional: true if run does all its work with zn_launch, so that a device can execute it. NULL: false. */
     bool (*launches)(const zn_node *n);
+    /* Optional: values that the device's kernels can read or write in 16 bits. NULL: none. */
+    zn_node_types (*types)(const zn_node *n);
     bool is_leaf;      /* input or parameter */
     bool takes_packed; /* sources may be packed instead of floats */
 };

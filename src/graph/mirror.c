@@ -3,14 +3,9 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "graph/types.h"
 
 #include <string.h>
-
-static size_t bytes_of(const zn_node *n)
-{
-    const int64_t tail = n->op->tail ? n->op->tail(n) : 0;
-    return sizeof(float) * (size_t)(zn_shape_count(n->shape) + tail);
-}
 
 static zn_status keep_block(zn_mirror *m, const void *host)
 {
@@ -36,13 +31,13 @@ zn_status zn_mirror_block(zn_mirror *m, const void *host, size_t bytes, bool sen
 static zn_status give_room(zn_mirror *m, zn_node *n)
 {
     void *host;
-    ZN_TRY(zn_device_room(m->device, bytes_of(n), &host));
+    ZN_TRY(zn_device_room(m->device, zn_node_bytes(n), &host));
     const zn_status status = keep_block(m, host);
     if (status != ZN_OK) {
         zn_device_drop(m->device, host);
         return status;
     }
-    n->data = memset(host, 0, bytes_of(n));
+    n->data = memset(host, 0, zn_node_bytes(n));
     return ZN_OK;
 }
 
@@ -61,7 +56,7 @@ static zn_status add_input(zn_mirror *m, const zn_plan *plan, zn_node *n)
     if (!ZN_GROW(m->inputs, m->input_room, m->input_count + 1))
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a list of inputs");
     m->inputs[m->input_count++] = n;
-    return plan->offset[n->index] >= 0 ? give_room(m, n) : zn_mirror_block(m, n->data, bytes_of(n), false);
+    return plan->offset[n->index] >= 0 ? give_room(m, n) : zn_mirror_block(m, n->data, zn_node_bytes(n), false);
 }
 
 static zn_status add_output(zn_mirror *m, zn_node *n)
@@ -71,7 +66,7 @@ static zn_status add_output(zn_mirror *m, zn_node *n)
     if (!ZN_GROW(m->outputs, m->output_room, m->output_count + 1))
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a list of outputs");
     m->outputs[m->output_count++] = n;
-    return n->placed ? zn_mirror_block(m, n->data, bytes_of(n), false) : give_room(m, n);
+    return n->placed ? zn_mirror_block(m, n->data, zn_node_bytes(n), false) : give_room(m, n);
 }
 
 /* Parameters that only constants read are not copied to the device. */
@@ -82,7 +77,7 @@ static zn_status add_sources(zn_mirror *m, const zn_plan *plan, const zn_node *n
         if (source->op == &zn_op_input)
             ZN_TRY(add_input(m, plan, source));
         else if (source->op == &zn_op_parameter && source->data)
-            ZN_TRY(zn_mirror_block(m, source->data, bytes_of(source), true));
+            ZN_TRY(zn_mirror_block(m, source->data, zn_node_bytes(source), true));
     }
     return ZN_OK;
 }
@@ -100,7 +95,7 @@ zn_status zn_mirror_make(zn_mirror *m, zn_device *d, const zn_plan *plan, int fi
 zn_status zn_mirror_constants(zn_mirror *m, const zn_plan *plan)
 {
     for (int i = 0; i < plan->constant_count; i++)
-        zn_device_send(m->device, plan->steps[i]->data, bytes_of(plan->steps[i]));
+        zn_device_send(m->device, plan->steps[i]->data, zn_node_bytes(plan->steps[i]));
     return zn_device_wait(m->device);
 }
 
@@ -117,7 +112,7 @@ void zn_mirror_free(zn_mirror *m)
 void zn_mirror_send(const zn_mirror *m)
 {
     for (size_t i = 0; i < m->input_count; i++)
-        zn_device_send(m->device, m->inputs[i]->data, bytes_of(m->inputs[i]));
+        zn_device_send(m->device, m->inputs[i]->data, zn_node_bytes(m->inputs[i]));
 }
 
 zn_status zn_mirror_fetch(const zn_mirror *m)
@@ -125,7 +120,7 @@ zn_status zn_mirror_fetch(const zn_mirror *m)
     if (!m->device)
         return ZN_OK;
     for (size_t i = 0; i < m->output_count; i++)
-        zn_device_fetch(m->device, m->outputs[i]->data, bytes_of(m->outputs[i]));
+        zn_device_fetch(m->device, m->outputs[i]->data, zn_node_bytes(m->outputs[i]));
     return zn_device_wait(m->device);
 }
 
@@ -134,9 +129,12 @@ zn_status zn_mirror_fetch_sources(const zn_mirror *m, const zn_node *n, bool par
     for (int i = 0; i < n->source_count; i++) {
         const zn_node *source = n->source[i];
         if (source->data && (parameters || !zn_is_constant(source)))
-            zn_device_fetch(m->device, source->data, bytes_of(source));
+            zn_device_fetch(m->device, source->data, zn_node_bytes(source));
     }
     return zn_device_wait(m->device);
 }
 
-void zn_mirror_send_result(const zn_mirror *m, const zn_node *n) { zn_device_send(m->device, n->data, bytes_of(n)); }
+void zn_mirror_send_result(const zn_mirror *m, const zn_node *n)
+{
+    zn_device_send(m->device, n->data, zn_node_bytes(n));
+}

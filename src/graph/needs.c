@@ -4,6 +4,7 @@
 #include "base/cpu.h"
 #include "base/fail.h"
 #include "graph/exec.h"
+#include "graph/types.h"
 
 enum { ALIGN = 64 };
 
@@ -47,6 +48,7 @@ zn_status zn_exec_estimate(zn_graph *g, zn_node *const *outputs, int count, cons
 {
     ZN_TRY(zn_graph_status(g));
     zn_plan plan;
+    ZN_TRY(zn_types_choose(g, outputs, count, p));
     ZN_TRY(zn_plan_make(g, outputs, count, true, &plan));
     const zn_needs needs = zn_needs_of_plan(&plan, p);
     *activations = plan.block + needs.shared_scratch + needs.thread_scratch * (size_t)p->threads;

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "graph/types.h"
 
 #include <string.h>
 
@@ -28,8 +29,7 @@ static void mark(zn_graph *g, zn_node *const *outputs, int count, life *lives)
             lives[i].last = INT32_MAX;
         if (!lives[i].used)
             continue;
-        const int64_t floats = zn_shape_count(n->shape) + (n->op->tail ? n->op->tail(n) : 0);
-        lives[i].bytes = (sizeof(float) * (size_t)floats + ALIGN - 1) / ALIGN * ALIGN;
+        lives[i].bytes = (zn_node_bytes(n) + ALIGN - 1) / ALIGN * ALIGN;
         for (int s = 0; s < n->source_count; s++) {
             life *source = &lives[n->source[s]->index];
             source->used = true;

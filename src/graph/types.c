@@ -1,0 +1,92 @@
+/* Which maps are 16 bits; see types.h. */
+#include "graph/types.h"
+
+#include "base/alloc.h"
+#include "base/cpu.h"
+#include "base/fail.h"
+#include "graph/needs.h"
+
+size_t zn_node_bytes(const zn_node *n)
+{
+    const int64_t tail = n->op->tail ? n->op->tail(n) : 0;
+    return zn_type_size(n->type) * (size_t)zn_shape_count(n->shape) + sizeof(float) * (size_t)tail;
+}
+
+static zn_type type_for(const zn_prepare *p)
+{
+    const bool device = (p->cpu & ZN_CPU_CUDA) != 0;
+    return device && p->math == ZN_MATH_BF16  ? ZN_TYPE_BF16
+           : device && p->math == ZN_MATH_F16 ? ZN_TYPE_F16
+                                              : ZN_TYPE_F32;
+}
+
+static zn_node_types types_of(const zn_node *n, const zn_prepare *p)
+{
+    return n->op->types && !zn_runs_on_host(n, p) ? n->op->types(n) : (zn_node_types){ 0 };
+}
+
+static bool may_write(const zn_node *n, const zn_prepare *p)
+{
+    return !n->op->is_leaf && !n->placed && !n->op->tail && types_of(n, p).result;
+}
+
+/* Makes F32 what a node cannot read in 16 bits, and all its values if they must have one type. Returns whether anything
+ * changed. */
+static bool settle(const zn_node *n, const zn_prepare *p, bool *narrow)
+{
+    const zn_node_types t = types_of(n, p);
+    bool changed = false, all = narrow[n->index];
+    for (int s = 0; s < n->source_count; s++) {
+        bool *source = &narrow[n->source[s]->index];
+        const bool reads = t.sources >> s & 1;
+        changed |= *source && !reads;
+        *source &= reads;
+        all &= !reads || *source;
+    }
+    if (!t.alike || all)
+        return changed;
+    changed |= narrow[n->index];
+    narrow[n->index] = false;
+    for (int s = 0; s < n->source_count; s++) {
+        changed |= narrow[n->source[s]->index];
+        narrow[n->source[s]->index] = false;
+    }
+    return changed;
+}
+
+/* Nodes that no output needs do not count. */
+static void mark_used(const zn_graph *g, zn_node *const *outputs, int count, bool *used)
+{
+    for (int i = 0; i < count; i++)
+        used[outputs[i]->index] = true;
+    for (int i = zn_graph_count(g) - 1; i >= 0; i--)
+        for (int s = 0; used[i] && s < zn_graph_at(g, i)->source_count; s++)
+            used[zn_graph_at(g, i)->source[s]->index] = true;
+}
+
+zn_status zn_types_choose(zn_graph *g, zn_node *const *outputs, int count, const zn_prepare *p)
+{
+    const int nodes = zn_graph_count(g);
+    const zn_type type = type_for(p);
+    for (int i = 0; i < nodes; i++)
+        zn_graph_at(g, i)->type = ZN_TYPE_F32;
+    if (type == ZN_TYPE_F32)
+        return ZN_OK;
+    bool *narrow = zn_calloc(2 * (size_t)nodes + 1, sizeof *narrow), *used = narrow + nodes;
+    if (!narrow)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for the types of %d nodes", nodes);
+    mark_used(g, outputs, count, used);
+    for (int i = 0; i < nodes; i++)
+        narrow[i] = used[i] && may_write(zn_graph_at(g, i), p);
+    for (int i = 0; i < count; i++)
+        narrow[outputs[i]->index] = false;
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (int i = nodes - 1; i >= 0; i--)
+            changed |= used[i] && settle(zn_graph_at(g, i), p, narrow);
+    }
+    for (int i = 0; i < nodes; i++)
+        zn_graph_at(g, i)->type = narrow[i] ? type : ZN_TYPE_F32;
+    zn_free(narrow);
+    return ZN_OK;
+}

@@ -1,0 +1,12 @@
+/* Types of the numbers of a map. Sums, statistics, losses, parameters and everything on the CPU are F32; a device may
+ * keep maps in 16 bits (graph/types.h). */
+#ifndef ZN_KERNELS_TYPE_H
+#define ZN_KERNELS_TYPE_H
+
+#include <stddef.h>
+
+typedef enum zn_type { ZN_TYPE_F32, ZN_TYPE_BF16, ZN_TYPE_F16 } zn_type;
+
+static inline size_t zn_type_size(zn_type type) { return type == ZN_TYPE_F32 ? 4 : 2; }
+
+#endif
