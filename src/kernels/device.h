@@ -86,6 +86,11 @@ ZN_MUST_USE zn_recording *zn_device_recorded(zn_device *d);
 void zn_device_replay(zn_device *d, zn_recording *r);
 void zn_device_discard(zn_device *d, zn_recording *r); /* NULL is fine */
 
+/* Launches between these two calls do not depend on each other: the device may run them in any order or as one. No
+ * other call may come between them. NULL is fine. */
+void zn_device_group_begin(zn_device *d);
+void zn_device_group_end(zn_device *d);
+
 /* Between these two calls nothing is launched. The second returns whether the device has a build of every kernel
  * requested in between. */
 void zn_device_rehearse(zn_device *d);

@@ -47,6 +47,8 @@ void zn_device_launch(zn_device *d, zn_body body, int64_t units, const void *arg
 {
     (void)d, (void)body, (void)units, (void)args;
 }
+void zn_device_group_begin(zn_device *d) { (void)d; }
+void zn_device_group_end(zn_device *d) { (void)d; }
 zn_status zn_device_wait(zn_device *d) { return (void)d, ZN_EUNSUPPORTED; }
 bool zn_device_record(zn_device *d) { return (void)d, false; }
 zn_recording *zn_device_recorded(zn_device *d) { return (void)d, NULL; }

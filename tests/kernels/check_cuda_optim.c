@@ -1,6 +1,7 @@
 /* CUDA: optimiser steps, averages, and reductions of parameters and gradients. */
 #include "cuda_case.h"
 
+#include "kernels/kernels.h"
 #include "kernels/optim.h"
 
 #include <math.h>
@@ -111,8 +112,56 @@ static void check_extreme(int64_t count, float value)
     cuda_shared_free(x);
 }
 
+/* ---- groups: more launches than fit into one, of more kernels than there are queues ---- */
+
+enum { TENSORS = 100, SIZE = 45 }; /* tensor i begins at i * SIZE */
+
+static void run_one(zn_body body, bool on_device, int64_t units, const void *args)
+{
+    if (on_device)
+        cuda_start(body, units, args);
+    else
+        body(args, (zn_range){ 0, units, NULL });
+}
+
+/* x: seven arrays of all tensors; each kernel writes one of the last six. */
+static void run_tensor(int i, float *x, bool on_device)
+{
+    const int64_t all = TENSORS * SIZE, count = 1 + i % SIZE;
+    float *at = x + i * SIZE;
+    run_one(zn_k_scale, on_device, count, &(zn_unary_args){ .x = at, .y = at + all, .a = (float)i });
+    run_one(zn_k_accumulate, on_device, count, &(zn_unary_args){ .x = at, .y = at + 2 * all });
+    run_one(zn_k_average, on_device, count, &(zn_average_args){ .average = at + 3 * all, .w = at, .keep = 0.75f });
+    run_one(zn_k_fill, on_device, count, &(zn_unary_args){ .y = at + 4 * all, .a = (float)i });
+    run_one(zn_k_any_extreme, on_device, 1,
+            &(zn_extreme_args){ .x = at, .y = x + 5 * all + i, .count = count, .limit = 2 });
+    run_one(zn_k_add, on_device, count, &(zn_binary_args){ .a = at, .b = at, .y = at + 6 * all });
+}
+
+static void check_group(void)
+{
+    if (!strstr("group", cuda_filter))
+        return;
+    const int64_t all = 7 * TENSORS * SIZE;
+    zn_rng rng = zn_rng_new(14);
+    float *want = fenced_new(all, false), *x = cuda_result_new(all);
+    fill_normal(&rng, want, all, 1);
+    memcpy(x, want, sizeof(float) * (size_t)all);
+    zn_device_send(cuda_device, x, sizeof(float) * (size_t)all);
+    zn_device_group_begin(cuda_device);
+    for (int i = 0; i < TENSORS; i++) {
+        run_tensor(i, x, true);
+        run_tensor(i, want, false);
+    }
+    zn_device_group_end(cuda_device);
+    cuda_compare("group", x, want, all, 1e-7);
+    fenced_free(want);
+    cuda_result_free(x);
+}
+
 void cuda_check_optim(void)
 {
+    check_group();
     static const float values[] = { 0, NAN, -INFINITY, 1e15f, -9.99e14f };
     for (int i = 0; i < COUNTS; i++) {
         check_adam(counts[i]);

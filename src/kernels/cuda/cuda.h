@@ -32,6 +32,14 @@ typedef struct zn_twin {
     void *room; /* the host buffer if it came from zn_device_room */
 } zn_twin;
 
+/* Launches of one kernel that wait for others of their group (group.h). They become the parameters of one launch, which
+ * may have 4096 bytes. */
+typedef struct zn_cuda_queue {
+    void (*flush)(zn_device *d, struct zn_cuda_queue *q); /* launches and empties it; NULL: empty */
+    alignas(16) char memory[4064];
+} zn_cuda_queue;
+enum { ZN_CUDA_QUEUES = 4 };
+
 struct zn_device {
     pthread_mutex_t lock;
     cudaStream_t stream;
@@ -41,6 +49,8 @@ struct zn_device {
     zn_twin *twins; /* sorted by address */
     size_t count, room;
     bool rehearsing, lacking;
+    bool grouping;
+    zn_cuda_queue queues[ZN_CUDA_QUEUES];
     zn_status status; /* the first failure since the last wait, and its message */
     char text[256];
 };
@@ -50,6 +60,9 @@ struct zn_device {
 extern "C" void *zn_cuda_address(zn_device *d, const void *host);
 /* Records the first failure. */
 extern "C" void zn_cuda_check(zn_device *d, cudaError_t error, const char *what);
+
+/* The queue that this function flushes, or an empty one. */
+extern "C" zn_cuda_queue *zn_cuda_queue_for(zn_device *d, void (*flush)(zn_device *, zn_cuda_queue *));
 
 /* Replaces a host address by its twin. */
 template <typename T> static void to_device(zn_device *d, T *&address)

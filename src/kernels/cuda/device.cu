@@ -312,3 +312,37 @@ bool zn_device_rehearsed(zn_device *d)
     d->rehearsing = false;
     return !d->lacking;
 }
+
+/* ---- groups ---- */
+
+zn_cuda_queue *zn_cuda_queue_for(zn_device *d, void (*flush)(zn_device *, zn_cuda_queue *))
+{
+    zn_cuda_queue *empty = NULL;
+    for (int i = 0; i < ZN_CUDA_QUEUES; i++) {
+        if (d->queues[i].flush == flush)
+            return &d->queues[i];
+        if (!d->queues[i].flush)
+            empty = &d->queues[i];
+    }
+    if (!empty) {
+        empty = &d->queues[0];
+        empty->flush(d, empty);
+    }
+    return empty;
+}
+
+void zn_device_group_begin(zn_device *d)
+{
+    if (d)
+        d->grouping = true;
+}
+
+void zn_device_group_end(zn_device *d)
+{
+    if (!d)
+        return;
+    d->grouping = false;
+    for (int i = 0; i < ZN_CUDA_QUEUES; i++)
+        if (d->queues[i].flush)
+            d->queues[i].flush(d, &d->queues[i]);
+}

@@ -1,5 +1,6 @@
 /* Elementwise kernels; ref/elementwise.c is the reference. */
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/group.h"
 #include "kernels/cuda/vector.h"
 
 extern "C" {
@@ -115,12 +116,25 @@ template <typename F, int N> __global__ void map(map_task t)
     }
 }
 
+template <typename F> struct grouped_map {
+    map_task t;
+
+    __device__ void update(int64_t i) const
+    {
+        t.y[i] = F::of(F::INPUTS > 0 ? t.p[i] : 0, F::INPUTS > 1 ? t.q[i] : 0, t.scalar ? *t.scalar : t.a, t.b);
+    }
+};
+
 template <typename F> static void run_map(zn_device *d, map_task t)
 {
     to_device(d, t.p);
     to_device(d, t.q);
     to_device(d, t.y);
     to_device(d, t.scalar);
+    if (d->grouping) {
+        submit(d, elements<grouped_map<F>>{ { t }, t.units });
+        return;
+    }
     const bool vectors = t.units % 4 == 0 && is_aligned(t.p) && is_aligned(t.q) && is_aligned(t.y);
     launch(d, vectors ? map<F, 4> : map<F, 1>, dim3(grid_of(vectors ? t.units / 4 : t.units)), THREADS, 0, t);
 }

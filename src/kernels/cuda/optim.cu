@@ -1,6 +1,7 @@
 /* Kernels of training: optimiser steps, averages and reductions; ref/optim.c is the reference. Tensors are parts of one
- * block at any offset, so elements are read one by one. */
+ * block at any offset, so elements are read one by one, and all but square_sums can be grouped (group.h). */
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/group.h"
 #include "kernels/cuda/reduce.h"
 
 extern "C" {
@@ -58,32 +59,20 @@ struct swap {
     }
 };
 
-template <typename T> __global__ void update_all(task<T> t)
-{
-    const int64_t step = (int64_t)gridDim.x * blockDim.x;
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < t.units; i += step)
-        t.a.update(i);
-}
-
-template <typename T> static void run(zn_device *d, const T &step, int64_t units)
-{
-    launch(d, update_all<T>, dim3(grid_of(units)), THREADS, 0, task<T>{ step, units });
-}
-
 /* ---- reductions: a thread block for each block of elements ---- */
 
-/* Elements of this thread block. */
-static __device__ int64_t block_size(int64_t count)
+/* Elements of a block. */
+static __device__ int block_size(int64_t block, int64_t count)
 {
-    const int64_t left = count - (int64_t)blockIdx.x * ZN_REDUCE_BLOCK;
-    return left < ZN_REDUCE_BLOCK ? left : (int64_t)ZN_REDUCE_BLOCK;
+    const int64_t left = count - block * ZN_REDUCE_BLOCK;
+    return left < ZN_REDUCE_BLOCK ? (int)left : (int)ZN_REDUCE_BLOCK;
 }
 
 __global__ void square_sums(zn_square_sums_args a)
 {
     extern __shared__ __align__(16) float zn_cuda_shared[];
     const float *x = a.x + (int64_t)blockIdx.x * ZN_REDUCE_BLOCK;
-    const int size = (int)block_size(a.count);
+    const int size = block_size(blockIdx.x, a.count);
     double sum = 0;
     for (int i = (int)threadIdx.x; i < size; i += (int)blockDim.x)
         sum += (double)x[i] * (double)x[i];
@@ -92,18 +81,24 @@ __global__ void square_sums(zn_square_sums_args a)
         a.y[blockIdx.x] = sum;
 }
 
-__global__ void any_extreme(zn_extreme_args a)
-{
-    extern __shared__ __align__(16) float zn_cuda_shared[];
-    const float *x = a.x + (int64_t)blockIdx.x * ZN_REDUCE_BLOCK;
-    const int size = (int)block_size(a.count);
-    bool extreme = false;
-    for (int i = (int)threadIdx.x; i < size; i += (int)blockDim.x)
-        extreme |= !(fabsf(x[i]) < a.limit);
-    const float count = sum_of(extreme ? 1.0f : 0.0f, zn_cuda_shared);
-    if (threadIdx.x == 0)
-        a.y[blockIdx.x] = count > 0 ? 1 : 0;
-}
+struct any_extreme {
+    enum { SHARED = sizeof(float) * THREADS };
+    zn_extreme_args a;
+
+    int64_t blocks() const { return zn_reduce_blocks(a.count); }
+    __device__ void run(int64_t block) const
+    {
+        extern __shared__ __align__(16) float zn_cuda_shared[];
+        const float *x = a.x + block * ZN_REDUCE_BLOCK;
+        const int size = block_size(block, a.count);
+        bool extreme = false;
+        for (int i = (int)threadIdx.x; i < size; i += (int)blockDim.x)
+            extreme |= !(fabsf(x[i]) < a.limit);
+        const float count = sum_of(extreme ? 1.0f : 0.0f, zn_cuda_shared);
+        if (threadIdx.x == 0)
+            a.y[block] = count > 0 ? 1 : 0;
+    }
+};
 
 extern "C" {
 void zn_cuda_adam(zn_device *d, const void *args, int64_t units)
@@ -114,7 +109,8 @@ void zn_cuda_adam(zn_device *d, const void *args, int64_t units)
     to_device(d, a.v);
     to_device(d, a.v_max);
     to_device(d, a.g);
-    run(d, adam{ a, 1 / sqrtf(a.correction2), a.lr / a.correction1, 1 - a.lr * a.decay }, units);
+    const adam f = { a, 1 / sqrtf(a.correction2), a.lr / a.correction1, 1 - a.lr * a.decay };
+    submit(d, elements<adam>{ f, units });
 }
 
 void zn_cuda_sgd(zn_device *d, const void *args, int64_t units)
@@ -123,7 +119,7 @@ void zn_cuda_sgd(zn_device *d, const void *args, int64_t units)
     to_device(d, a.w);
     to_device(d, a.m);
     to_device(d, a.g);
-    run(d, sgd{ a }, units);
+    submit(d, elements<sgd>{ { a }, units });
 }
 
 void zn_cuda_average(zn_device *d, const void *args, int64_t units)
@@ -131,7 +127,7 @@ void zn_cuda_average(zn_device *d, const void *args, int64_t units)
     zn_average_args a = *static_cast<const zn_average_args *>(args);
     to_device(d, a.average);
     to_device(d, a.w);
-    run(d, average{ a }, units);
+    submit(d, elements<average>{ { a }, units });
 }
 
 void zn_cuda_swap(zn_device *d, const void *args, int64_t units)
@@ -139,7 +135,7 @@ void zn_cuda_swap(zn_device *d, const void *args, int64_t units)
     zn_swap_args a = *static_cast<const zn_swap_args *>(args);
     to_device(d, a.x);
     to_device(d, a.y);
-    run(d, swap{ a }, units);
+    submit(d, elements<swap>{ { a }, units });
 }
 
 void zn_cuda_square_sums(zn_device *d, const void *args, int64_t units)
@@ -150,11 +146,11 @@ void zn_cuda_square_sums(zn_device *d, const void *args, int64_t units)
     launch(d, square_sums, dim3((unsigned)units), THREADS, sizeof(double) * THREADS, a);
 }
 
-void zn_cuda_any_extreme(zn_device *d, const void *args, int64_t units)
+void zn_cuda_any_extreme(zn_device *d, const void *args, int64_t)
 {
     zn_extreme_args a = *static_cast<const zn_extreme_args *>(args);
     to_device(d, a.x);
     to_device(d, a.y);
-    launch(d, any_extreme, dim3((unsigned)units), THREADS, sizeof(float) * THREADS, a);
+    submit(d, any_extreme{ a });
 }
 }

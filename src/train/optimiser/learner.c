@@ -256,12 +256,14 @@ void zn_learner_gather(zn_learner *l, int part, int of)
     zn_device_lock(l->options.device);
     l->waiting = part ? l->waiting : 0;
     float *to = l->tree + l->waiting++ * l->total;
+    zn_device_group_begin(l->options.device);
     for (int i = 0; i < l->count; to += l->counts[i++]) {
         zn_unary_args a = { .y = to, .a = 0 };
         if (l->gradients[i])
             a = (zn_unary_args){ .x = l->gradients[i]->data, .y = to, .a = 1.0f / (float)of };
         launch(l, l->gradients[i] ? zn_k_scale : zn_k_fill, l->counts[i], GRAIN, &a);
     }
+    zn_device_group_end(l->options.device);
     for (int done = part + 1; done % 2 == 0; done /= 2)
         join_levels(l);
     while (part + 1 == l->options.parts && l->waiting > 1)
@@ -351,6 +353,7 @@ zn_status zn_learner_clip(zn_learner *l, double limit)
 static zn_status average(zn_learner *l, float keep)
 {
     float *flag = l->flags;
+    zn_device_group_begin(l->options.device);
     for (int i = 0; i < l->count; i++) {
         if (!l->gradients[i]) /* the mean of equal values is rounded too */
             continue;
@@ -363,6 +366,7 @@ static zn_status average(zn_learner *l, float keep)
                &(zn_extreme_args){ .x = w, .y = flag, .count = l->counts[i], .limit = extreme_from });
         flag += blocks;
     }
+    zn_device_group_end(l->options.device);
     if (l->options.device) {
         zn_device_fetch(l->options.device, l->flags, sizeof *l->flags * (size_t)(flag - l->flags));
         ZN_TRY(zn_device_wait(l->options.device));
@@ -376,11 +380,13 @@ zn_status zn_learner_update(zn_learner *l, const zn_learner_step *s)
 {
     zn_device_lock(l->options.device);
     zn_optim_begin(&l->optim, (float)s->lr);
+    zn_device_group_begin(l->options.device);
     for (int i = 0; i < l->count; i++) {
         const zn_optim_tensor rule = zn_parameter_rule(l->parameters[i], s);
         if (l->gradients[i])
             zn_optim_update(&l->optim, l->options.pool, l->parameters[i]->data, l->sums[i], l->counts[i], &rule);
     }
+    zn_device_group_end(l->options.device);
     const double done = (double)(l->optim.step - 1), settled = (1 + done) / (10 + done);
     const zn_status status = average(l, (float)(s->steady || s->average < settled ? s->average : settled));
     zn_device_unlock(l->options.device);
@@ -389,8 +395,10 @@ zn_status zn_learner_update(zn_learner *l, const zn_learner_step *s)
 
 static void swap_averages(zn_learner *l)
 {
+    zn_device_group_begin(l->options.device);
     for (int i = 0; l->ema && i < l->count; i++)
         launch(l, zn_k_swap, l->counts[i], GRAIN, &(zn_swap_args){ .x = l->parameters[i]->data, .y = l->ema[i] });
+    zn_device_group_end(l->options.device);
 }
 
 zn_status zn_learner_swap(zn_learner *l)
