@@ -171,6 +171,29 @@ static int quantise(const options *o, int dtype)
     return 0;
 }
 
+/* Cuts a path to the folder of its file. */
+static void folder_of(char *path)
+{
+    char *slash = strrchr(path, '/');
+    if (slash)
+        slash[slash == path] = 0;
+    else
+        strcpy(path, "."); /* a name has a character at least */
+}
+
+/* True if the result would replace a file beside the shards, which may be one of them. */
+static int replaces_shard(const char *in, const char *out)
+{
+    char *from = must_copy(in), *to = must_copy(out);
+    if (!is_folder(in))
+        folder_of(from);
+    folder_of(to);
+    const int replaces = file_exists(out) && same_file(from, to);
+    free(from);
+    free(to);
+    return replaces;
+}
+
 int convert_run(const options *o)
 {
     const char *in = o->files[0], *out = o->files[1];
@@ -181,10 +204,13 @@ int convert_run(const options *o)
         return usage_error("convert", "%s is written to .safetensors files, not to '%s'", dtype_name(o->dtype), out);
     if (!mlx && !gguf && o->dtype >= ZN_Q4_0)
         return usage_error("convert", "%s is written to .gguf files, not to '%s'", dtype_name(o->dtype), out);
+    const int shards = is_folder(in) || has_extension(in, "json");
+    if (shards && replaces_shard(in, out))
+        return usage_error("convert", "the result would replace '%s', which may be one of the shards", out);
     if (same_file(in, out))
         return usage_error("convert", "the result would replace the input '%s'", in);
     interrupt_catch();
     if (mlx || gguf)
         return quantise(o, o->dtype < 0 ? ZN_BF16 : o->dtype);
-    return is_folder(in) || has_extension(in, "json") ? join(o) : copy(o);
+    return shards ? join(o) : copy(o);
 }

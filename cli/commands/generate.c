@@ -113,8 +113,10 @@ static int open_model(work *w)
     const zn_options compute = compute_options(&mine, NULL);
     const zn_status opened = zn_generator_open(&files, &compute, &w->generator);
     if (opened != ZN_OK) {
+        static const char advice[] = "docs/generate.md lists the files to download";
         const int nothing_named = opened == ZN_ENOTFOUND && !w->o->model && !w->o->from && !p->transformer;
-        complain("%s%s", zn_error_text(), nothing_named ? "; docs/generate.md lists the files to download" : "");
+        const int advise = nothing_named && !strstr(zn_error_text(), advice);
+        complain("%s%s%s", zn_error_text(), advise ? "; " : "", advise ? advice : "");
         return EXIT_FAILURE;
     }
     int status = 0;

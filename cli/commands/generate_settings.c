@@ -421,6 +421,8 @@ static int check_preview(const options *o)
         note(o, "--preview draws only in a terminal; --preview=step.png writes a file");
     if (*o->preview && !zn_image_can_write(o->preview))
         return usage_error(o->command->name, "cannot write '%s': its name must end in .png, .jpg or .webp", o->preview);
+    if (*o->preview && o->output && !strcmp(o->preview, o->output))
+        return usage_error(o->command->name, "--preview and -o both name '%s'", o->output);
     return *o->preview && lacks_folder(o->preview) ? EXIT_FAILURE : 0;
 }
 

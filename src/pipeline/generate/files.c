@@ -384,6 +384,9 @@ static zn_status take_named(search *s, const char *name, zn_generator_part part)
     path given;
     ZN_TRY(resolve(name, zn_part_label(part), given));
     snprintf(out, MAX_PATH, "%s", given);
+    if (part == ZN_GENERATOR_TOKENIZER && zn_is_folder(given) && !tokenizer_in(given, out))
+        return ZN_FAIL(ZN_ENOTFOUND, "%s has no tokenizer: it should have tokenizer.json, or vocab.json and merges.txt",
+                       given);
     if (part > ZN_GENERATOR_VAE)
         return ZN_OK;
     if (zn_is_folder(given))

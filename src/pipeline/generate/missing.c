@@ -51,6 +51,11 @@ zn_status zn_parts_missing(const zn_generator_paths *p, const char *where, const
     const bool folder = zn_is_folder(where);
     if (!count)
         return ZN_OK;
+    if (count == ZN_GENERATOR_TOKENIZER + 1 && !unreadable[0])
+        return ZN_FAIL(ZN_ENOTFOUND,
+                       "%s holds nothing of a model: no transformer, no text encoder, no autoencoder and no tokenizer; "
+                       "docs/generate.md lists the files to download",
+                       where);
     if (unreadable[0])
         return ZN_FAIL(ZN_EFORMAT, "%s has %s that can be used: %s", where, names, unreadable);
     return ZN_FAIL(ZN_ENOTFOUND, "%s has %s%s: put %s %s, or name %s with %s", where, names, folder ? "" : " beside it",

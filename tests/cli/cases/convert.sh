@@ -34,6 +34,8 @@ zenith generate -q "a fox" -m shards --transformer one.safetensors --size 32 --s
 zenith compare --json a1.png a2.png | jsoncheck -p identical
 zenith convert shards x.safetensors
 echo "several $?"
+zenith convert shards/transformer shards/transformer/diffusion_pytorch_model-00001-of-00003.safetensors
+echo "shard $?"
 # Rows that are not whole blocks have another type, which is reported.
 tinymodel narrow || exit 1
 zenith convert narrow/transformer narrow.gguf --dtype q4_k

@@ -45,6 +45,7 @@ gen "a fox" -o - --count 2
 gen "a fox" -o - --json
 gen "a fox" -o - --preview
 gen "a fox" -o x.png --preview=step.txt
+gen "a fox" -o x.png --preview=x.png
 gen "a fox" --image photo.png -o photo.png
 gen "a fox" -o x.png --format gif
 gen "a fox" -o x.png --tile 100

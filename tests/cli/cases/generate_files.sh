@@ -20,6 +20,11 @@ zenith compare --json own.png named.png | jsoncheck -p identical
 mkdir alone && cp wide/diffusion_models/a.safetensors alone/
 gen -m alone -o x.png
 gen --transformer wide/diffusion_models/a.safetensors -o found.png
+mkdir empty
+gen -m empty -o x.png
+# The folder of a tokenizer, or that of the model around it.
+gen -m narrow --tokenizer narrow -o around.png
+gen -m narrow --tokenizer empty -o x.png
 # zenith info: parts, formats, sizes, what is missing.
 zenith info narrow
 zenith info wide/ alone mixed
