@@ -36,6 +36,8 @@ function(zenith_device_sources)
     cuda/attention.cu
     cuda/attention_any.cu
     cuda/attention_grad.cu
+    cuda/lite_head.cu
+    cuda/tile.cu
     cuda/conv.cu
     cuda/conv_parts.cu
     cuda/conv_grad.cu

@@ -20,6 +20,15 @@ static inline int64_t zn_sum_blocks(int64_t units)
     return units ? (units + zn_sum_block(units) - 1) / zn_sum_block(units) : 0;
 }
 
+/* The same where a GPU may run the sum, which needs more blocks to be busy. Kernels take the number of blocks from the
+ * launch; a block has (units + blocks - 1) / blocks units. */
+enum { ZN_SUM_BLOCKS_GPU = 256 };
+static inline int64_t zn_sum_parts(int64_t units, bool gpu)
+{
+    const int64_t size = (units + ZN_SUM_BLOCKS_GPU - 1) / ZN_SUM_BLOCKS_GPU;
+    return !gpu ? zn_sum_blocks(units) : units ? (units + size - 1) / size : 0;
+}
+
 static inline float zn_sign(float v) { return v > 0 ? 1.0f : v < 0 ? -1.0f : 0.0f; } /* 0 for NaN */
 
 /* A tensor viewed as pixels of c channels. Each kernel uses only some of the pointers. */

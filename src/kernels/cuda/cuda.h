@@ -85,12 +85,18 @@ static inline unsigned grid_of(int64_t units)
     return (unsigned)(blocks < 1 ? 1 : blocks < 1 << 16 ? blocks : 1 << 16);
 }
 
+/* Shared memory that a kernel may use without asking for more. */
+enum { PLAIN_SHARED = 48 << 10 };
+
 /* Launches, unless an earlier call failed. */
 template <typename T>
 static void launch(zn_device *d, void (*kernel)(T), dim3 grid, unsigned threads, size_t shared, T arguments)
 {
     if (d->status != ZN_OK)
         return;
+    if (shared > PLAIN_SHARED)
+        zn_cuda_check(d, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared),
+                      "shared memory");
     void *pointers[] = { &arguments };
     zn_cuda_check(d, cudaLaunchKernel(kernel, grid, dim3(threads), pointers, shared, d->stream), "a launch");
 }

@@ -71,6 +71,7 @@ static double slots(const zn_node *n, const zn_prepare *p)
 const zn_op zn_op_lite_head = { .name = "lite_head",
                                 .shape = shape,
                                 .run = run,
+                                .launches = zn_launches,
                                 .needs = needs,
                                 .flops = flops,
                                 .slots = slots,

@@ -1,6 +1,7 @@
 /* Spectral mixing in tiles along rows or columns: sources x, gate [P,C], threshold [P,C] (kernels/gates.h). The
  * three gradients share all their transforms, so one op computes them: dx is its result, the others are stored in
  * its tail. */
+#include "base/cpu.h"
 #include "base/fail.h"
 #include "kernels/gates.h"
 #include "kernels/kernels.h"
@@ -106,6 +107,7 @@ static int block(const zn_node *n, const zn_prepare *p)
 const zn_op zn_op_tile_mix = { .name = "tile_mix",
                                .shape = shape,
                                .run = run,
+                               .launches = zn_launches,
                                .gradient = gradient,
                                .needs = needs,
                                .flops = flops,
@@ -127,7 +129,8 @@ static zn_needs grad_needs(const zn_node *n, const zn_prepare *p)
 {
     zn_needs k = needs(n, p);
     const zn_tile_mix_args a = args_of(n);
-    k.shared_scratch = sizeof(float) * (size_t)(zn_sum_blocks(zn_tile_mix_units(&a)) * parameters(n));
+    const int64_t blocks = zn_sum_parts(zn_tile_mix_units(&a), p->cpu & ZN_CPU_CUDA);
+    k.shared_scratch = sizeof(float) * (size_t)(blocks * parameters(n));
     return k;
 }
 
@@ -136,7 +139,7 @@ static int64_t grad_tail(const zn_node *n) { return parameters(n); }
 static void grad_run(const zn_node *n, const zn_launch_context *c)
 {
     zn_tile_mix_args a = args_of(n);
-    const int64_t blocks = zn_sum_blocks(zn_tile_mix_units(&a));
+    const int64_t blocks = zn_sum_parts(zn_tile_mix_units(&a), c->device);
     a.dy = n->source[3]->data;
     a.y = n->data;
     a.partial = c->shared;
@@ -153,6 +156,7 @@ static double grad_flops(const zn_node *n) { return 1.5 * flops(n); }
 const zn_op zn_op_tile_mix_grad = { .name = "tile_mix_grad",
                                     .shape = zn_like_first,
                                     .run = grad_run,
+                                    .launches = zn_launches,
                                     .needs = grad_needs,
                                     .flops = grad_flops,
                                     .tail = grad_tail };

@@ -62,6 +62,7 @@ static int block(const zn_node *n, const zn_prepare *p)
 const zn_op zn_op_tile_square = { .name = "tile_square",
                                   .shape = zn_like_first,
                                   .run = run,
+                                  .launches = zn_launches,
                                   .needs = needs,
                                   .flops = flops,
                                   .slots = slots,

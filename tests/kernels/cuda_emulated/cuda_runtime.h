@@ -10,6 +10,7 @@
 
 #define __global__
 #define __device__
+#define __host__
 #define __shared__       /* only in extern declarations: emulated.cpp defines the memory */
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __launch_bounds__(threads, blocks)
