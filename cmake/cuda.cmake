@@ -36,6 +36,7 @@ function(zenith_device_sources)
     cuda/attention.cu
     cuda/attention_any.cu
     cuda/attention_grad.cu
+    cuda/grouped.cu
     cuda/lite_head.cu
     cuda/tile.cu
     cuda/conv.cu

@@ -1,4 +1,5 @@
 /* Grouped 1x1 and depthwise 3x3 convolutions. */
+#include "base/cpu.h"
 #include "base/fail.h"
 #include "kernels/kernels.h"
 #include "kernels/mix.h"
@@ -84,6 +85,7 @@ static double grouped_flops(const zn_node *n)
 const zn_op zn_op_grouped = { .name = "grouped",
                               .shape = grouped_shape,
                               .run = grouped_run,
+                              .launches = zn_launches,
                               .gradient = grouped_gradient,
                               .needs = grouped_needs,
                               .flops = grouped_flops };
@@ -115,6 +117,7 @@ static double grouped_grad_flops(const zn_node *n)
 const zn_op zn_op_grouped_grad = { .name = "grouped_grad",
                                    .shape = zn_like_first,
                                    .run = grouped_grad_run,
+                                   .launches = zn_launches,
                                    .needs = grouped_needs,
                                    .flops = grouped_grad_flops };
 
@@ -129,14 +132,15 @@ static zn_needs grouped_weight_needs(const zn_node *n, const zn_prepare *p)
 {
     zn_needs needs = grouped_needs(n, p);
     const zn_grouped_args a = grouped_args(n);
-    needs.shared_scratch = sizeof(float) * (size_t)(zn_sum_blocks(a.pixels) * zn_shape_count(n->shape));
+    const int64_t blocks = zn_sum_parts(a.pixels, p->cpu & ZN_CPU_CUDA);
+    needs.shared_scratch = sizeof(float) * (size_t)(blocks * zn_shape_count(n->shape));
     return needs;
 }
 
 static void grouped_weight_run(const zn_node *n, const zn_launch_context *c)
 {
     zn_grouped_args a = grouped_args(n);
-    const int64_t blocks = zn_sum_blocks(a.pixels);
+    const int64_t blocks = zn_sum_parts(a.pixels, c->device);
     a.x = n->source[0]->data;
     a.dy = n->source[2]->data;
     a.partial = c->shared;
@@ -147,6 +151,7 @@ static void grouped_weight_run(const zn_node *n, const zn_launch_context *c)
 const zn_op zn_op_grouped_weight_grad = { .name = "grouped_weight_grad",
                                           .shape = zn_like_second,
                                           .run = grouped_weight_run,
+                                          .launches = zn_launches,
                                           .needs = grouped_weight_needs,
                                           .flops = grouped_grad_flops,
                                           .global = true };
@@ -229,6 +234,7 @@ static double depthwise_slots(const zn_node *n, const zn_prepare *p)
 const zn_op zn_op_depthwise = { .name = "depthwise",
                                 .shape = depthwise_shape,
                                 .run = depthwise_run,
+                                .launches = zn_launches,
                                 .gradient = depthwise_gradient,
                                 .needs = depthwise_needs,
                                 .flops = depthwise_flops,
@@ -254,14 +260,14 @@ static zn_needs depthwise_weight_needs(const zn_node *n, const zn_prepare *p)
 {
     zn_needs needs = depthwise_needs(n, p);
     const int64_t *d = n->source[0]->shape.dim;
-    needs.shared_scratch = sizeof(float) * (size_t)(zn_sum_blocks(d[0] * d[1]) * 9 * d[3]);
+    needs.shared_scratch = sizeof(float) * (size_t)(zn_sum_parts(d[0] * d[1], p->cpu & ZN_CPU_CUDA) * 9 * d[3]);
     return needs;
 }
 
 static void depthwise_weight_run(const zn_node *n, const zn_launch_context *c)
 {
     zn_depthwise_args a = depthwise_args(n);
-    const int64_t blocks = zn_sum_blocks((int64_t)a.n * a.h);
+    const int64_t blocks = zn_sum_parts((int64_t)a.n * a.h, c->device);
     a.dy = n->source[2]->data;
     a.partial = c->shared;
     zn_launch(c, zn_k_depthwise_weight_grad, blocks, 1, &a);
@@ -273,6 +279,7 @@ static double depthwise_weight_flops(const zn_node *n) { return 18.0 * (double)z
 const zn_op zn_op_depthwise_weight_grad = { .name = "depthwise_weight_grad",
                                             .shape = zn_like_second,
                                             .run = depthwise_weight_run,
+                                            .launches = zn_launches,
                                             .needs = depthwise_weight_needs,
                                             .flops = depthwise_weight_flops,
                                             .global = true };
