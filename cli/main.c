@@ -56,9 +56,10 @@ const command command_table[] = {
       "number of threads. PNG, JPEG and WebP results store prompt and settings: zenith info prints them, and --from "
       "repeats them. docs/generate.md names the files to download.",
       CMD_GENERATE, 0, -1, generate_run },
-    { "compare", "A B", "PSNR, SSIM, LPIPS and kept detail of two images",
+    { "compare", "A B", "PSNR, SSIM, LPIPS and kept detail of two images, or the distance of two folders",
       "Compares B with the original A, an image of the same size: PSNR, SSIM, the largest difference, the perceptual "
-      "distance LPIPS, and how much of the detail of A is left in B. In JSON, psnr is null and identical is true for equal "
+      "distance LPIPS, and how much of the detail of A is left in B. Two folders or data sets: the distance of the sets, made "
+      "like FID but with EfficientNet-Lite0. In JSON, psnr is null and identical is true for equal "
       "images. docs/scores.md explains the scores.",
       CMD_COMPARE, 2, 2, compare_run },
     { "info", "FILE... [--size WxH]", "describe a file: image, video, latent, weights, model, data set",

@@ -222,7 +222,7 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     eval)
-        operands="" options="--output --data --task --damage --nlm --lpips --heldout --gates --device --model --threads --precision --tile --memory --seed --json --quiet --verbose --version --help"
+        operands="" options="--output --data --task --damage --nlm --fid --lpips --heldout --gates --device --model --threads --precision --tile --memory --seed --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         -d | --data) return ;;

@@ -2,13 +2,14 @@
 #include "commands.h"
 #include "ui/compute.h"
 #include "ui/facts.h"
+#include "ui/files.h"
 #include "ui/report.h"
 #include "ui/scores.h"
 #include "ui/show.h"
 
 #include <stdlib.h>
 
-static int read_image(const options *o, const char *path, zn_image **out)
+static int open_image(const options *o, const char *path, zn_image **out)
 {
     const zn_image_read_options reading = { .background = { o->background[0], o->background[1], o->background[2] } };
     if (zn_image_read(path, &reading, out) == ZN_OK)
@@ -32,14 +33,47 @@ static zn_status measure(const options *o, const zn_image *a, const zn_image *b,
     return status;
 }
 
+/* A folder or a data set, not an image. */
+static int is_set(const char *path) { return is_folder(path) || has_extension(path, "lmdb"); }
+
+static int compare_sets(const options *o)
+{
+    const zn_options compute = compute_options(o, NULL);
+    progress bar = { .quiet = o->quiet };
+    zn_fid_result r;
+    progress_begin(&bar, "compare", 0, 1);
+    interrupt_catch();
+    const zn_fid_options set = { .data = { o->files[0], o->files[1] },
+                                 .compute = &compute,
+                                 .skipped = progress_skipped,
+                                 .progress = progress_tick,
+                                 .user = &bar };
+    const zn_status status = zn_fid(&set, &r);
+    progress_erase();
+    if (status != ZN_OK) {
+        complain("%s", zn_error_text());
+        return EXIT_FAILURE;
+    }
+    note_few_images(o, r.images[0] < r.images[1] ? r.images[0] : r.images[1]);
+    facts f;
+    facts_begin(&f, o->json);
+    fact_real(&f, "fid", r.fid, 3, "");
+    fact_integer(&f, "images", r.images[0]);
+    fact_integer(&f, "images_2", r.images[1]);
+    facts_end(&f);
+    return 0;
+}
+
 int compare_run(const options *o)
 {
+    if (is_set(o->files[0]) && is_set(o->files[1]))
+        return compare_sets(o);
     zn_image *a = NULL, *b = NULL, *side = NULL;
     zn_image_difference difference;
     zn_scores scores;
-    int status = read_image(o, o->files[0], &a);
+    int status = open_image(o, o->files[0], &a);
     if (!status)
-        status = read_image(o, o->files[1], &b);
+        status = open_image(o, o->files[1], &b);
     if (!status && measure(o, a, b, &difference, &scores) != ZN_OK) {
         complain("%s and %s: %s", o->files[0], o->files[1], zn_error_text());
         status = EXIT_FAILURE;

@@ -105,6 +105,9 @@ static void print_text(const options *o, const zn_eval_result *r)
         say("  %9.1f\n", m->ms);
         infinite_text(o, r, m, width);
     }
+    for (int g = 0; g < r->group_count; g++)
+        if (!isnan(r->groups[g].fid))
+            say("%-*s  %-12s  %8.3f\n", width, "FID-like", r->groups[g].damage, r->groups[g].fid);
 }
 
 /* ---- JSON ---- */
@@ -145,6 +148,8 @@ static void print_json(const options *o, const zn_eval_result *r)
         const zn_eval_group *m = &r->groups[g];
         json_open(&f.out, NULL, '{');
         json_integer(&f.out, "images", m->pictures);
+        if (!isnan(m->fid))
+            json_real(&f.out, "fid", m->fid);
         figures_json(&f.out, m->damage, m->ms, &m->model, m->plain);
         json_close(&f.out, '}');
     }
@@ -222,6 +227,8 @@ static int run_scores(const options *o, const zn_model *model, const zn_eval_opt
     zn_eval_result r;
     zn_status status = zn_eval(model, e, &r);
     progress_erase();
+    if (status == ZN_OK && o->fid)
+        note_few_images(o, r.groups[0].pictures);
     if (status == ZN_OK && o->json)
         print_json(o, &r);
     else if (status == ZN_OK)
@@ -274,6 +281,7 @@ static int run_on(const options *o, zn_ranks *ranks)
                           .seed = o->seed,
                           .held_out = o->heldout,
                           .nlm = o->nlm,
+                          .fid = o->fid,
                           .lpips = (zn_lpips)o->lpips,
                           .ranks = ranks,
                           .skipped = progress_skipped,

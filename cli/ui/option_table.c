@@ -128,6 +128,8 @@ const option option_table[] = {
       CMD_EVAL, 0, value_text, AT(damage) },
     { "nlm", 0, NULL, "also compare with non-local means (slow)", NULL,
       CMD_EVAL, 0, NULL, AT(nlm) },
+    { "fid", 0, NULL, "also the distance of the set of results from the set of originals (features of EfficientNet-Lite0)", NULL,
+      CMD_EVAL, 0, NULL, AT(fid) },
     { "lpips", 0, "NET", "networks for the perceptual distance LPIPS: alex, squeeze, none or auto (auto: all whose weights are found)",
       "alex, squeeze, none or auto",
       CMD_EVAL | CMD_COMPARE, 0, value_lpips, AT(lpips) },

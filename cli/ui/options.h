@@ -60,7 +60,8 @@ typedef struct options {
     uint64_t seed;
     int64_t run_seed; /* replaces the seed of a recipe */
     int64_t steps, encode_steps, latent_steps;
-    int json, quiet, verbose, show, compare, profile, lossless, force, resume, gates, nlm, clip, batch, help, version;
+    int json, quiet, verbose, show, compare, profile, lossless, force, resume, gates, nlm, fid, clip, batch, help,
+        version;
     int random_noise, list, names, strip, print;
 } options;
 

@@ -1,6 +1,8 @@
 /* Perceptual distances and kept detail, as JSON and as text. */
 #include "ui/scores.h"
 
+#include "ui/report.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +21,17 @@ void perception_json(json *j, const zn_scores *s)
     json_real(j, "lpips_squeeze", s->lpips_squeeze);
     shares_json(j, "luma_kept", s->luma_kept);
     shares_json(j, "chroma_kept", s->chroma_kept);
+}
+
+void note_few_images(const options *o, int64_t count)
+{
+    enum { ENOUGH = 1000 };
+    if (count < ENOUGH)
+        note(
+            o,
+            "the distance of sets is meant for %d images or more; of %lld it is too large, and compares only with sets "
+            "of as many",
+            ENOUGH, (long long)count);
 }
 
 /* "96.1, 99.0, 100.2 % of fine to coarse detail" */

@@ -82,6 +82,7 @@ typedef struct zn_eval_group {
     int64_t pictures;
     double ms;
     zn_scores model, plain[ZN_PLAIN_COUNT];
+    double fid; /* distance of the set of results from the set of originals, as zn_fid; NaN if not asked for */
 } zn_eval_group;
 
 enum { ZN_EVAL_GROUPS = 16 };
@@ -97,6 +98,7 @@ typedef struct zn_eval_options {
     int held_out;            /* percent: only images that training with this value holds out; 0: all */
     int nlm;                 /* also non-local means, which is slow */
     zn_lpips lpips;          /* of the model, and of degraded images; of plain filters it is not measured */
+    int fid;                 /* also the distance of the sets (zn_fid); only in one process */
     zn_skipped_fn skipped;   /* called for images that could not be evaluated; may be NULL */
     zn_ranks *ranks;         /* processes that share the work; rank 0 gets the result. NULL: one process */
     zn_progress_fn progress; /* may be NULL */
@@ -121,6 +123,22 @@ ZN_API void zn_eval_result_clear(zn_eval_result *result);
 
 /* Rows and means as .csv or .json, by the extension. The file appears whole or not at all. */
 ZN_API ZN_MUST_USE zn_status zn_eval_write(const char *path, const zn_eval_result *result);
+
+/* How far two sets of images are from each other: the Frechet distance of features of EfficientNet-Lite0. It is made
+ * like the FID of papers but with another network, so that values compare only with each other. Sets should have more
+ * than a thousand images, of the same size in both. Needs the weights of efficientnet-lite0 (docs/scores.md). */
+typedef struct zn_fid_options {
+    const char *data[2];       /* folders of images or .lmdb data sets */
+    const zn_options *compute; /* threads; NULL: defaults */
+    zn_skipped_fn skipped;     /* called for images that could not be used; may be NULL */
+    zn_progress_fn progress;   /* may be NULL */
+    void *user;
+} zn_fid_options;
+typedef struct zn_fid_result {
+    double fid;
+    int64_t images[2]; /* that were used */
+} zn_fid_result;
+ZN_API ZN_MUST_USE zn_status zn_fid(const zn_fid_options *options, zn_fid_result *out);
 
 /* Block gates of an encoder: how much they prune on these images, and the time of each layer. */
 typedef struct zn_gate_row {

@@ -18,6 +18,7 @@
     use(taehv)             \
     use(wan2d)             \
     use(lpips)             \
+    use(efficientnet)      \
     /* the end */
 
 #define DECLARE(name) extern const zn_arch zn_arch_##name;

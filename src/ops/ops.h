@@ -123,6 +123,9 @@ zn_node *zn_grouped_interleaved(zn_node *x, zn_node *w, zn_node *bias); /* the s
                                                                          * group g */
 zn_node *zn_depthwise(zn_node *x, zn_node *w);                          /* 3x3, w [C,3,3], zero padding */
 zn_node *zn_depthwise_residual(zn_node *x, zn_node *w);                 /* x + depthwise(x) */
+/* Each channel with a kernel of its own, w [k,k,1,C], which is not trained; `pad` zeros before the map, and as many
+ * after it as a result for every `stride` positions needs. */
+zn_node *zn_channel_conv(zn_node *x, zn_node *w, int stride, int pad);
 /* The largest of each 3x3 window at a stride of 2. reaches_out: a last window may reach past the edge (the "ceil mode"
  * of other frameworks). */
 zn_node *zn_max_pool(zn_node *x, bool reaches_out);

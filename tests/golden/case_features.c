@@ -82,8 +82,45 @@ done:
     return status;
 }
 
+static zn_status check_features(golden *g, const zn_model *m, const char *picture)
+{
+    zn_network n = { 0 };
+    zn_exec *e = NULL;
+    zn_shape shape;
+    float *image = NULL;
+    char name[64];
+    zn_status status;
+    ZN_TRY_DONE(load_image(g, picture, &shape, &image));
+    ZN_TRY_DONE(zn_model_network(m, ZN_ENCODER, 1, shape.dim[1], shape.dim[2], &n));
+    n.input[0]->data = image;
+    zn_graph_fuse(n.graph, &n.output, 1);
+    ZN_TRY_DONE(zn_exec_new(n.graph, &n.output, 1, &(zn_exec_options){ .pool = g->pool }, &e));
+    ZN_TRY_DONE(zn_exec_run(e));
+    snprintf(name, sizeof name, "effnet.%s.features", picture);
+    status = golden_compare_within(g, name, n.output->data, ZN_SHAPE(zn_channels(n.output)), 1e-4);
+done:
+    zn_exec_free(e);
+    zn_graph_free(n.graph);
+    zn_free(image);
+    return status;
+}
+
+static zn_status check_efficientnet(golden *g)
+{
+    zn_model *m = find(g, "efficientnet-lite0", "efficientnet_lite0", "effnet");
+    if (!m)
+        return ZN_OK;
+    zn_status status;
+    ZN_TRY_DONE(check_features(g, m, "pic1"));
+    ZN_TRY_DONE(check_features(g, m, "pic2"));
+done:
+    zn_model_free(m);
+    return status;
+}
+
 static zn_status run(golden *g)
 {
+    ZN_TRY(check_efficientnet(g));
     ZN_TRY(check_distances(g, "alex", "lpips-alex", "lpips_alex"));
     return check_distances(g, "squeeze", "lpips-squeeze", "lpips_squeeze");
 }

@@ -90,6 +90,18 @@ static zn_node *scale_channels(zn_node **in) { return zn_scale_channels(in[0], i
 static zn_node *taps(zn_node **in) { return zn_taps(in[0], in[1]); }
 static zn_node *rms_norm(zn_node **in) { return zn_rms_norm(in[0], in[1], 1e-6f); }
 static zn_node *grouped(zn_node **in) { return zn_grouped_conv(in[0], in[1], in[2]); }
+static zn_node *by_channel(zn_node *x, int side, int stride)
+{
+    static float weights[5 * 5 * 3];
+    for (int i = 0; i < 5 * 5 * 3; i++)
+        weights[i] = 0.1f * (float)((7 * i) % 11 - 5);
+    zn_node *w = zn_graph_parameter(x->graph, "kernels", ZN_SHAPE(side, side, 1, 3), ZN_LAYOUT_PLAIN);
+    w->data = weights;
+    return zn_channel_conv(x, w, stride, (side - stride) / 2);
+}
+static zn_node *channel_conv(zn_node **in) { return by_channel(in[0], 5, 1); }
+static zn_node *channel_conv_s2(zn_node **in) { return by_channel(in[0], 5, 2); }
+static zn_node *channel_conv_s2_3(zn_node **in) { return by_channel(in[0], 3, 2); }
 static zn_node *max_pool(zn_node **in) { return zn_max_pool(in[0], false); }
 static zn_node *max_pool_out(zn_node **in) { return zn_max_pool(in[0], true); }
 static zn_node *median3(zn_node **in) { return zn_median3(in[0]); }
@@ -197,6 +209,9 @@ const op_case op_cases[] = {
     { "rms_norm", { MAP(1, 4, 3, 8), ROW(8) }, rms_norm, false },
     { "rms_norm", { MAP(1, 4, 3, 8), ROW(8) }, unit_norm, false },
     { "grouped", { MAP(2, 3, 4, 8), CUBE(4, 3, 2), ROW(12) }, grouped, false },
+    { "channel_conv", { MAP(2, 4, 6, 3) }, channel_conv, false },
+    { "channel_conv", { MAP(2, 6, 8, 3) }, channel_conv_s2, false },
+    { "channel_conv", { MAP(1, 5, 4, 3) }, channel_conv_s2_3, false },
     { "max_pool", { MAP(2, 7, 6, 3) }, max_pool, false },
     { "max_pool", { MAP(2, 4, 7, 5) }, max_pool_out, false },
     { "max_pool", { MAP(1, 2, 3, 2) }, max_pool_out, false },

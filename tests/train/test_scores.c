@@ -1,6 +1,7 @@
 /* Scores of pairs of images: kept detail, and LPIPS by the weights that come with the program. */
 #include "base/rng.h"
 #include "train/score/bands.h"
+#include "train/score/frechet.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -75,6 +76,43 @@ static void grey_and_tiny_images_have_no_share(void **state)
     assert_true(luma[0] == 1 && isnan(chroma[0]) && isnan(chroma[2]));
     assert_int_equal(zn_bands_kept(image, image, ZN_SHAPE(1, 3, 2, 3), luma, chroma), ZN_OK);
     assert_true(luma[0] == 1 && isnan(luma[1]));
+}
+
+/* ---- distances of sets ---- */
+
+/* `count` vectors of 3 features, which depend on each other. */
+static zn_spread made_set(int count, double shift, double factor)
+{
+    zn_spread s = { .width = 3 };
+    for (int i = 0; i < count; i++) {
+        const double a = sin(1.3 * i), b = cos(0.7 * i * i), c = sin(2.1 * i + 1);
+        const float v[] = { (float)(factor * a + shift), (float)(factor * (0.5 * a + b)), (float)(factor * (b - c)) };
+        assert_int_equal(zn_spread_add(&s, v), ZN_OK);
+    }
+    return s;
+}
+
+static double distance_of(zn_spread a, zn_spread b)
+{
+    double d;
+    assert_int_equal(zn_frechet_distance(&a, &b, &d), ZN_OK);
+    zn_spread_free(&a);
+    zn_spread_free(&b);
+    return d;
+}
+
+static void sets_have_known_distances(void **state)
+{
+    (void)state;
+    assert_true(distance_of(made_set(50, 0, 1), made_set(50, 0, 1)) < 1e-9);
+    assert_true(fabs(distance_of(made_set(50, 0, 1), made_set(50, 3, 1)) - 9) < 1e-5);
+    /* numpy: by the eigenvalues of the product of the covariances */
+    assert_true(fabs(distance_of(made_set(50, 0, 1), made_set(80, 0.5, 2)) - 2.361953397) < 1e-5);
+    zn_spread one = made_set(1, 0, 1), two = made_set(2, 0, 1);
+    double d;
+    assert_int_equal(zn_frechet_distance(&one, &two, &d), ZN_EINVALID);
+    zn_spread_free(&one);
+    zn_spread_free(&two);
 }
 
 /* ---- LPIPS ---- */
@@ -171,6 +209,7 @@ int main(void)
         cmocka_unit_test(energy_is_a_square),
         cmocka_unit_test(the_finest_scale_is_apart),
         cmocka_unit_test(grey_and_tiny_images_have_no_share),
+        cmocka_unit_test(sets_have_known_distances),
         cmocka_unit_test(distances_follow_the_damage),
         cmocka_unit_test(large_images_are_measured_in_pieces),
         cmocka_unit_test(a_network_that_is_asked_for_must_be_there),

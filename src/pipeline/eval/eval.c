@@ -8,6 +8,7 @@
 #include "graph/compute.h"
 #include "io/dataset/dataset.h"
 #include "pipeline/eval/eval_score.h"
+#include "pipeline/eval/features.h"
 #include "train/ranks/parcel.h"
 
 #include <math.h>
@@ -19,6 +20,8 @@ typedef struct judge {
     const zn_model_info *info;
     zn_codec *codec;
     zn_scorer *scorer;
+    zn_features *features; /* NULL: no distance of sets is asked for */
+    zn_spread truth, results[ZN_EVAL_GROUPS];
     int threads;
     zn_dataset *data;
     zn_corruption damages[ZN_EVAL_GROUPS];
@@ -48,7 +51,8 @@ static zn_status round_trip(judge *j, const zn_image *picture, zn_eval_row *row)
     j->base += j->scale;
     ZN_TRY_DONE(zn_decode(j->codec, latent, &back));
     row->ms = zn_clock_ms() - start;
-    status = zn_scorer_compare(j->scorer, picture, back, &row->model);
+    ZN_TRY_DONE(zn_scorer_compare(j->scorer, picture, back, &row->model));
+    status = j->features ? zn_features_add(j->features, back, &j->results[0]) : ZN_OK;
 done:
     j->base = base;
     zn_latent_free(latent);
@@ -56,8 +60,9 @@ done:
     return status;
 }
 
-static zn_status repair(judge *j, const zn_image *picture, zn_corruption c, uint64_t seed, zn_eval_row *row)
+static zn_status repair(judge *j, const zn_image *picture, int damage, uint64_t seed, zn_eval_row *row)
 {
+    const zn_corruption c = j->damages[damage];
     zn_image *damaged = NULL, *restored = NULL;
     zn_status status;
     ZN_TRY_DONE(zn_corrupt(picture, c, seed, &damaged));
@@ -65,6 +70,8 @@ static zn_status repair(judge *j, const zn_image *picture, zn_corruption c, uint
     ZN_TRY_DONE(zn_restore(j->codec, damaged, j->o->task, &restored));
     row->ms = zn_clock_ms() - start;
     ZN_TRY_DONE(zn_scorer_compare(j->scorer, picture, restored, &row->model));
+    if (j->features)
+        ZN_TRY_DONE(zn_features_add(j->features, restored, &j->results[damage]));
     status = zn_eval_score_plain(j->o, j->scorer, j->threads, picture, damaged, c, row);
 done:
     zn_image_free(damaged);
@@ -103,11 +110,13 @@ static zn_status judge_picture(judge *j, int64_t index)
         memcpy(row.damage, j->out->groups[d].damage, sizeof row.damage);
         j->scale = scale / j->damage_count;
         j->base = base + d * j->scale;
-        status = j->info->restores ? repair(j, picture, j->damages[d], zn_seed_for(j->o->seed, name), &row)
+        status = j->info->restores ? repair(j, picture, d, zn_seed_for(j->o->seed, name), &row)
                                    : round_trip(j, picture, &row);
         if (status == ZN_OK)
             status = add_row(j, &row);
     }
+    if (j->features && status == ZN_OK)
+        status = zn_features_add(j->features, picture, &j->truth);
     zn_image_free(picture);
     return status;
 }
@@ -241,14 +250,32 @@ static zn_status prepare(judge *j, const zn_model *model)
     snprintf(j->out->architecture, sizeof j->out->architecture, "%s", j->info->architecture);
     snprintf(j->out->data, sizeof j->out->data, "%s", o->data);
     ZN_TRY(zn_dataset_open(o->data, &j->data));
+    if (o->fid && zn_ranks_count(o->ranks) > 1)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "the distance of sets is measured in one process, and there are %d",
+                       zn_ranks_count(o->ranks));
     ZN_TRY(zn_codec_new(model, &compute, &j->codec));
     compute.progress = NULL;
+    if (o->fid)
+        ZN_TRY(zn_features_open(&compute, &j->features));
     return zn_scorer_new(o->lpips, &compute, &j->scorer);
+}
+
+/* Of each group; NaN where it was not asked for. */
+static zn_status measure_sets(judge *j)
+{
+    for (int g = 0; g < j->out->group_count; g++) {
+        j->out->groups[g].fid = NAN;
+        if (j->features)
+            ZN_TRY(zn_frechet_distance(&j->truth, &j->results[g], &j->out->groups[g].fid));
+    }
+    return ZN_OK;
 }
 
 zn_status zn_eval(const zn_model *model, const zn_eval_options *options, zn_eval_result *out)
 {
-    judge j = { .o = options, .info = zn_model_info_of(model), .out = out };
+    judge j = { .o = options, .info = zn_model_info_of(model), .out = out, .truth.width = ZN_FEATURES };
+    for (int g = 0; g < ZN_EVAL_GROUPS; g++)
+        j.results[g].width = ZN_FEATURES;
     const double start = zn_clock_ms();
     *out = (zn_eval_result){ 0 };
     zn_status status = zn_ranks_agree(options->ranks, prepare(&j, model));
@@ -256,10 +283,16 @@ zn_status zn_eval(const zn_model *model, const zn_eval_options *options, zn_eval
         status = judge_all(&j);
     if (status == ZN_OK)
         zn_eval_average(out);
+    if (status == ZN_OK)
+        status = measure_sets(&j);
     out->seconds = (zn_clock_ms() - start) * 1e-3;
     zn_parcel_free(&j.parcel);
     zn_codec_free(j.codec);
     zn_scorer_free(j.scorer);
+    zn_features_close(j.features);
+    zn_spread_free(&j.truth);
+    for (int g = 0; g < ZN_EVAL_GROUPS; g++)
+        zn_spread_free(&j.results[g]);
     zn_dataset_close(j.data);
     if (status != ZN_OK)
         zn_eval_result_clear(out);

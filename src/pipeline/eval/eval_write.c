@@ -149,6 +149,8 @@ static void json(zn_json_out *o, const zn_eval_result *r)
     for (int g = 0; g < r->group_count; g++) {
         const zn_eval_group *m = &r->groups[g];
         zn_json_out_format(o, "%s{\"images\": %lld", g ? ",\n " : "\n ", (long long)m->pictures);
+        if (!isnan(m->fid))
+            json_number(o, ", ", "fid", m->fid);
         json_figures(o, m->damage, m->ms, &m->model, m->plain);
         zn_json_out_format(o, "}");
     }

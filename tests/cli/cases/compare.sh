@@ -11,4 +11,7 @@ zenith compare a.png a.png --json | jsoncheck -p identical lpips_alex lpips_sque
 zenith compare a.png b.png --lpips none --json | jsoncheck -p lpips_squeeze
 unset ZENITH_MODELS
 zenith compare a.png b.png --lpips alex
+# Sets of images: only with weights that do not come with the program.
+mkdir set
+zenith compare set set
 zenith compare a.png c.png
