@@ -115,10 +115,13 @@ int bench_run(const options *o)
     zn_bench_result result = { 0 };
     const int failed = zn_bench(model, &b, &result) != ZN_OK;
     progress_erase();
-    if (failed)
+    if (failed) {
         complain_about(info->path);
-    else
+    } else {
+        if (o->verbose)
+            explain(o, result.plan);
         report(o, info, &b, &result);
+    }
     zn_bench_result_clear(&result);
     zn_model_free(model);
     return failed ? EXIT_FAILURE : 0;

@@ -125,12 +125,17 @@ void session_close(session *s)
     s->model = NULL;
 }
 
+void explain(const options *o, const char *plan)
+{
+    while (*plan) {
+        const int length = (int)strcspn(plan, "\n");
+        note(o, "%.*s", length, plan);
+        plan += length + (plan[length] == '\n');
+    }
+}
+
 void session_explain(const session *s)
 {
-    const char *line = s->o->verbose && s->codec ? zn_codec_plan(s->codec) : "";
-    while (*line) {
-        const int length = (int)strcspn(line, "\n");
-        note(s->o, "%.*s", length, line);
-        line += length + (line[length] == '\n');
-    }
+    if (s->o->verbose && s->codec)
+        explain(s->o, zn_codec_plan(s->codec));
 }

@@ -35,6 +35,8 @@ int model_open(const options *o, const char *name, zn_model **out);
 int session_open(session *s, const options *o, const char *name, unsigned needs);
 void session_close(session *s);
 /* With -v: prints how the last call was divided into tiles and segments. */
+/* Prints a plan of several lines. */
+void explain(const options *o, const char *plan);
 void session_explain(const session *s);
 
 #endif

@@ -82,6 +82,7 @@ typedef struct zn_bench_result {
     double rss_mb;        /* peak resident memory of the process, MiB */
     zn_profile_row *rows; /* with profile: mean over the runs; free with zn_bench_result_clear */
     int row_count;
+    char plan[4096]; /* what each pass of the engine decided, as text; a line for each */
 } zn_bench_result;
 
 ZN_API ZN_MUST_USE zn_status zn_bench(const zn_model *model, const zn_bench_options *options, zn_bench_result *out);

@@ -1,42 +1,16 @@
 /* Runs a planned graph. */
-#include "graph/exec.h"
+#include "graph/exec_data.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fail.h"
-#include "graph/mirror.h"
 #include "graph/needs.h"
-#include "graph/plan.h"
 #include "graph/types.h"
 
 #include <string.h>
 
 /* REFRESH_GROUP: number of nodes refreshed in parallel, for as many threads. */
 enum { REFRESH_GROUP = 16 };
-
-struct zn_exec {
-    zn_exec_options options;
-    zn_prepare prepare;
-    zn_plan plan;
-    int first; /* first step of a run: constants are computed once, unless parameters change */
-    zn_node **outputs;
-    bool *arrived; /* by output: its values are in host memory */
-    int output_count;
-    zn_needs needs;       /* totals over all steps */
-    size_t *refreshed_at; /* by step: offset in the refreshed memory of its group */
-    int *group_end;       /* by step: end of the group that begins here; 0 if none does */
-    size_t refreshed_bytes;
-    char *block;         /* activations, refreshed data, shared scratch, then the scratch of each thread */
-    char *prepared;      /* what zn_op.prepare wrote, for all nodes */
-    size_t *prepared_at; /* by step */
-    const void **packed; /* by step: packed weights, either shared or in own_packed */
-    char *own_packed;
-    zn_mirror mirror;        /* copies of this memory on the device; empty without a device */
-    zn_recording *recording; /* of a run's launches; NULL: there is none yet */
-    int plain_runs;          /* runs without a recording so far */
-    double *ms;              /* time by step, when profiling */
-    double total_flops;
-};
 
 static size_t most(size_t a, size_t b) { return a > b ? a : b; }
 
@@ -62,13 +36,11 @@ static void group(zn_exec *e)
     }
 }
 
-static bool on_host(const zn_exec *e, int step) { return zn_runs_on_host(e->plan.steps[step], &e->prepare); }
-
 static zn_launch_context context_of(zn_exec *e, int step)
 {
     char *scratch = e->block + e->plan.block + e->refreshed_bytes;
     return (zn_launch_context){ .pool = e->options.pool,
-                                .device = on_host(e, step) ? NULL : e->options.device,
+                                .device = zn_exec_on_host(e, step) ? NULL : e->options.device,
                                 .shared = scratch,
                                 .scratch = scratch + e->needs.shared_scratch,
                                 .scratch_stride = e->needs.thread_scratch,
@@ -160,7 +132,7 @@ static zn_status move_to_device(zn_exec *e)
     ZN_TRY(zn_mirror_block(&e->mirror, e->block, zn_exec_activation_bytes(e), false));
     ZN_TRY(zn_mirror_block(&e->mirror, e->prepared, e->needs.prepared, true));
     for (int i = 0; i < e->plan.step_count; i++)
-        if (e->packed[i] && !on_host(e, i))
+        if (e->packed[i] && !zn_exec_on_host(e, i))
             ZN_TRY(zn_mirror_block(&e->mirror, e->packed[i], zn_needs_of(e->plan.steps[i], &e->prepare).packed, true));
     return zn_mirror_constants(&e->mirror, &e->plan);
 }
@@ -182,7 +154,7 @@ static int mark_places(zn_exec *e)
 {
     int marked = 0;
     for (int i = e->first; i < e->plan.step_count; i++)
-        if (!on_host(e, i) && !device_can(e, i)) {
+        if (!zn_exec_on_host(e, i) && !device_can(e, i)) {
             e->plan.steps[i]->on_host = true;
             marked++;
         }
@@ -356,7 +328,7 @@ static zn_status run_on_host(zn_exec *e, int step)
 static zn_status run_step(zn_exec *e, int step)
 {
     zn_node *n = e->plan.steps[step];
-    if (e->options.device && on_host(e, step))
+    if (e->options.device && zn_exec_on_host(e, step))
         return run_on_host(e, step);
     const zn_launch_context c = context_of(e, step);
     if (e->group_end[step] && !e->options.device)
@@ -482,45 +454,3 @@ size_t zn_exec_activation_bytes(const zn_exec *e)
 }
 
 size_t zn_exec_prepared_bytes(const zn_exec *e) { return e->needs.prepared + e->needs.packed; }
-
-zn_exec_places zn_exec_count_places(const zn_exec *e)
-{
-    zn_exec_places places = { .steps = e->plan.step_count - e->first };
-    for (int i = e->first; i < e->plan.step_count && e->options.device; i++)
-        places.on_host += on_host(e, i);
-    return places;
-}
-
-double zn_exec_coarse(const zn_exec *e)
-{
-    double all = 0, coarse = 0;
-    for (int i = e->first; i < e->plan.step_count; i++) {
-        const zn_node *n = e->plan.steps[i];
-        const double flops = n->op->flops ? n->op->flops(n) : 0;
-        all += flops;
-        if (n->op->math && n->op->math(n, &e->prepare) != ZN_MATH_F32)
-            coarse += flops;
-    }
-    return all > 0 ? coarse / all : 0;
-}
-
-int zn_exec_rows(const zn_exec *e) { return e->ms ? e->plan.step_count - e->first : 0; }
-
-zn_exec_row zn_exec_row_at(const zn_exec *e, int index)
-{
-    const zn_node *n = e->plan.steps[e->first + index];
-    zn_exec_row row = { .node = n, .kernel = n->op->name, .ms = e->ms[e->first + index] };
-    if (zn_shape_count(n->shape) == 0) /* the node had nothing to compute in this band */
-        return row;
-    row.flops = n->op->flops ? n->op->flops(n) : 0;
-    row.flops_done = n->op->flops_done ? n->op->flops_done(n, &e->prepare) : row.flops;
-    row.slots = n->op->slots ? n->op->slots(n, &e->prepare) : 0.5 * row.flops_done;
-    row.bytes = (double)zn_type_size(n->type) * (double)zn_shape_count(n->shape);
-    for (int s = 0; s < n->source_count; s++)
-        row.bytes += (double)zn_type_size(n->source[s]->type) * (double)zn_shape_count(n->source[s]->shape);
-    const zn_prepare own = zn_prepare_of(n, &e->prepare);
-    if (n->op->kernel)
-        row.kernel = n->op->kernel(n, &own);
-    row.copied = e->options.device && on_host(e, e->first + index) ? row.bytes : 0;
-    return row;
-}

@@ -80,6 +80,9 @@ typedef struct zn_exec_places {
 } zn_exec_places;
 zn_exec_places zn_exec_count_places(const zn_exec *e);
 
+/* What each pass decided, for people: a line for types, places, kernels and memory. Cut off if it is longer. */
+void zn_exec_describe(const zn_exec *e, char *text, size_t size);
+
 /* Memory that zn_exec_new would need, without allocating it: activations + scratch for a pool of p->threads threads,
  * and prepared data + packed weights. */
 ZN_MUST_USE zn_status zn_exec_estimate(zn_graph *g, zn_node *const *outputs, int count, const zn_prepare *p,

@@ -6,6 +6,7 @@
 #include "base/rng.h"
 #include "pipeline/bench/profile.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -124,6 +125,7 @@ zn_status zn_bench(const zn_model *model, const zn_bench_options *options, zn_be
     out->ms_min = ms[0];
     out->ms_median = runs % 2 ? ms[runs / 2] : 0.5 * (ms[runs / 2 - 1] + ms[runs / 2]);
     out->gflop = zn_runner_flops(r) * 1e-9;
+    snprintf(out->plan, sizeof out->plan, "%s", zn_runner_plan(r));
     out->gflops = out->gflop / out->ms_median * 1e3;
     const double coarse = zn_runner_coarse(r);
     out->precision = coarse > 0 ? compute.options.precision : ZN_PRECISION_F32;

@@ -33,11 +33,23 @@ static bool runs_at_once(const zn_runner *r)
     return r->count == 1 && !zn_stage_tiled(&r->stages[0]) && !r->stages[0].bands;
 }
 
+static void describe_passes(zn_runner *r)
+{
+    const size_t used = strlen(r->plan);
+    if (used + 1 >= sizeof r->plan)
+        return;
+    r->plan[used] = '\n';
+    zn_exec_describe(r->stages[0].exec, r->plan + used + 1, sizeof r->plan - used - 1);
+}
+
 /* A network that runs at once is made ready once; pieces wait until they run, since one at a time has memory. */
 static zn_status prepare(zn_runner *r)
 {
-    if (runs_at_once(r))
-        return stage_start(r, &r->stages[0]);
+    if (runs_at_once(r)) {
+        ZN_TRY(stage_start(r, &r->stages[0]));
+        describe_passes(r);
+        return ZN_OK;
+    }
     if (r->options.streams)
         return ZN_OK;
     ZN_TRY(zn_alloc_for("the input map", zn_map_bytes(r->input_shape), (void **)&r->input));

@@ -18,7 +18,7 @@ struct zn_runner {
     float *input, *output;             /* whole maps, unless the runner streams or the whole network runs at once */
     double flops, total, done, window; /* window: of the one that is running */
     double coarse;                     /* of total: below fp32 */
-    char plan[1024];
+    char plan[4096];
     zn_runner_row *rows;
     int row_count;
     size_t row_room;
