@@ -119,7 +119,7 @@ int bench_run(const options *o)
         complain_about(info->path);
     } else {
         if (o->verbose)
-            explain(o, result.plan);
+            print_plan(o, result.plan);
         report(o, info, &b, &result);
     }
     zn_bench_result_clear(&result);

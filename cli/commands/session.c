@@ -125,7 +125,7 @@ void session_close(session *s)
     s->model = NULL;
 }
 
-void explain(const options *o, const char *plan)
+void print_plan(const options *o, const char *plan)
 {
     while (*plan) {
         const int length = (int)strcspn(plan, "\n");
@@ -137,5 +137,5 @@ void explain(const options *o, const char *plan)
 void session_explain(const session *s)
 {
     if (s->o->verbose && s->codec)
-        explain(s->o, zn_codec_plan(s->codec));
+        print_plan(s->o, zn_codec_plan(s->codec));
 }

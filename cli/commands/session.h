@@ -36,7 +36,7 @@ int session_open(session *s, const options *o, const char *name, unsigned needs)
 void session_close(session *s);
 /* With -v: prints how the last call was divided into tiles and segments. */
 /* Prints a plan of several lines. */
-void explain(const options *o, const char *plan);
+void print_plan(const options *o, const char *plan);
 void session_explain(const session *s);
 
 #endif
