@@ -33,6 +33,9 @@ function(zenith_device_sources)
     cuda/sample.cu
     cuda/frames.cu
     cuda/token.cu
+    cuda/sequence.cu
+    cuda/scan.cu
+    cuda/scan_grad.cu
     cuda/attention.cu
     cuda/attention_any.cu
     cuda/attention_grad.cu

@@ -7,7 +7,7 @@
  * start of each chunk; the gradient recomputes it from there. If there are too few blocks for many threads, the
  * chunks run independently (`apart`): each chunk first runs from zero to get its end state (zn_k_scan_ends), the end
  * states are joined in order (zn_k_scan_join), then each chunk runs from its true start state. The choice depends
- * only on the sizes. */
+ * only on the sizes and on whether a device runs it. */
 #ifndef ZN_KERNELS_SCAN_H
 #define ZN_KERNELS_SCAN_H
 
@@ -19,7 +19,14 @@
 
 /* A block is one cache line. The gradient processes ZN_SCAN_GROUP blocks at once, because each group has its own
  * sums of d b and d c. Fewer than ZN_SCAN_FEW blocks are too few for many threads. */
-enum { ZN_SCAN_BLOCK = 16, ZN_SCAN_CHUNK = 64, ZN_SCAN_GROUP = 4, ZN_SCAN_FEW = 16 };
+enum {
+    ZN_SCAN_BLOCK = 16,
+    ZN_SCAN_CHUNK = 64,
+    ZN_SCAN_GROUP = 4,
+    ZN_SCAN_FEW = 16,
+    ZN_SCAN_DEVICE_FEW = 2048,  /* the same on a device */
+    ZN_SCAN_DEVICE_STATES = 64, /* the most states that a device has registers for */
+};
 
 /* Maps are [sequences][length][channels]. A cell is [states][ZN_SCAN_BLOCK] floats; channels past the last are 0. */
 typedef struct zn_scan_args {
@@ -53,9 +60,9 @@ static inline int64_t zn_scan_groups(const zn_scan_args *a)
 }
 static inline int64_t zn_scan_chunks(const zn_scan_args *a) { return (a->length + ZN_SCAN_CHUNK - 1) / ZN_SCAN_CHUNK; }
 static inline int64_t zn_scan_cell(const zn_scan_args *a) { return (int64_t)a->states * ZN_SCAN_BLOCK; }
-static inline bool zn_scan_is_apart(const zn_scan_args *a)
+static inline bool zn_scan_is_apart(const zn_scan_args *a, bool on_device)
 {
-    return a->sequences * zn_scan_blocks(a) < ZN_SCAN_FEW && zn_scan_chunks(a) > 1;
+    return a->sequences * zn_scan_blocks(a) < (on_device ? ZN_SCAN_DEVICE_FEW : ZN_SCAN_FEW) && zn_scan_chunks(a) > 1;
 }
 /* Floats of one sum of parameter gradients, and the number of sums. */
 static inline int64_t zn_scan_parameters(const zn_scan_args *a) { return (int64_t)a->channels * (a->states + 2); }

@@ -36,7 +36,9 @@ static void gradient(zn_node *n, zn_node *dy)
         zn_accumulate(p, zn_apply(&zn_op_fourier_grad, NULL, 0, (zn_node *[]){ p, n->source[1], n, dy }, 4));
 }
 
-const zn_op zn_op_fourier = { .name = "fourier", .shape = shape, .run = run, .gradient = gradient };
+const zn_op zn_op_fourier = {
+    .name = "fourier", .shape = shape, .run = run, .launches = zn_launches, .gradient = gradient
+};
 
 zn_node *zn_fourier(zn_node *p, zn_node *b) { return zn_apply(&zn_op_fourier, NULL, 0, (zn_node *[]){ p, b }, 2); }
 
@@ -48,4 +50,6 @@ static void grad_run(const zn_node *n, const zn_launch_context *c)
     zn_launch(c, zn_k_fourier_grad, zn_positions(n), 16, &a);
 }
 
-const zn_op zn_op_fourier_grad = { .name = "fourier_grad", .shape = zn_like_first, .run = grad_run };
+const zn_op zn_op_fourier_grad = {
+    .name = "fourier_grad", .shape = zn_like_first, .run = grad_run, .launches = zn_launches
+};

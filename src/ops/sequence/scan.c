@@ -2,6 +2,7 @@
  * chunk boundaries are stored in its tail; the gradient starts from them. One op computes all gradients: du is its
  * result, the others are stored in its tail. */
 #include "kernels/scan.h"
+#include "base/cpu.h"
 #include "base/fail.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
@@ -17,17 +18,23 @@ static int64_t last(zn_shape s) { return s.dim[s.rank - 1]; }
 static zn_scan_args sizes_of(const zn_node *n)
 {
     const zn_shape u = n->source[U]->shape;
-    zn_scan_args a = { .sequences = u.dim[0],
-                       .length = zn_shape_count(u) / (u.dim[0] * last(u)),
-                       .channels = (int)last(u),
-                       .states = (int)last(n->source[B]->shape) };
-    a.apart = zn_scan_is_apart(&a);
+    return (zn_scan_args){ .sequences = u.dim[0],
+                           .length = zn_shape_count(u) / (u.dim[0] * last(u)),
+                           .channels = (int)last(u),
+                           .states = (int)last(n->source[B]->shape) };
+}
+
+/* Also how chunks run. */
+static zn_scan_args plan_of(const zn_node *n, bool on_device)
+{
+    zn_scan_args a = sizes_of(n);
+    a.apart = zn_scan_is_apart(&a, on_device);
     return a;
 }
 
-static zn_scan_args args_of(const zn_node *n)
+static zn_scan_args args_of(const zn_node *n, const zn_launch_context *c)
 {
-    zn_scan_args a = sizes_of(n);
+    zn_scan_args a = plan_of(n, c->device);
     a.u = n->source[U]->data;
     a.dt = n->source[DT]->data;
     a.b = n->source[B]->data;
@@ -73,15 +80,14 @@ static int64_t tail(const zn_node *n)
 
 static zn_needs needs(const zn_node *n, const zn_prepare *p)
 {
-    (void)p;
-    const zn_scan_args a = sizes_of(n);
+    const zn_scan_args a = plan_of(n, p->cpu & ZN_CPU_CUDA);
     return (zn_needs){ .thread_scratch = zn_scan_scratch(&a),
                        .shared_scratch = sizeof(float) * 2 * (size_t)inner_size(&a) };
 }
 
 static void run(const zn_node *n, const zn_launch_context *c)
 {
-    zn_scan_args a = args_of(n);
+    zn_scan_args a = args_of(n, c);
     a.first = n->source_count > FIRST ? n->source[FIRST]->data : NULL;
     a.y = n->data;
     a.marks = n->data + zn_shape_count(n->shape);
@@ -123,6 +129,8 @@ static int64_t place_of(const zn_scan_args *a, int source)
     return places[source];
 }
 
+static bool launches(const zn_node *n) { return sizes_of(n).states <= ZN_SCAN_DEVICE_STATES; }
+
 static void gradient(zn_node *n, zn_node *dy)
 {
     zn_node *sources[ZN_MAX_SOURCES], *const *of = n->source;
@@ -140,6 +148,7 @@ static void gradient(zn_node *n, zn_node *dy)
 const zn_op zn_op_scan = { .name = "scan",
                            .shape = shape,
                            .run = run,
+                           .launches = launches,
                            .gradient = gradient,
                            .needs = needs,
                            .flops = flops,
@@ -181,8 +190,7 @@ static int64_t grad_tail(const zn_node *n)
 
 static zn_needs grad_needs(const zn_node *n, const zn_prepare *p)
 {
-    (void)p;
-    const zn_scan_args a = sizes_of(n);
+    const zn_scan_args a = plan_of(n, p->cpu & ZN_CPU_CUDA);
     const size_t own = zn_scan_grad_scratch(&a), join = zn_scan_scratch(&a);
     const int64_t partial = zn_scan_runs(&a) * zn_scan_parameters(&a) + 2 * zn_scan_groups(&a) * few_size(&a);
     return (zn_needs){ .thread_scratch = own > join ? own : join,
@@ -197,7 +205,7 @@ static void sum(const zn_launch_context *c, const float *partial, int64_t blocks
 
 static void grad_run(const zn_node *n, const zn_launch_context *c)
 {
-    zn_scan_args a = args_of(n);
+    zn_scan_args a = args_of(n, c);
     float *behind = n->data + zn_shape_count(n->shape);
     a.marks = n->source[SCAN]->data + zn_shape_count(n->shape);
     a.dy = n->source[DY]->data;
@@ -235,6 +243,7 @@ static double grad_slots(const zn_node *n, const zn_prepare *p)
 const zn_op zn_op_scan_grad = { .name = "scan_grad",
                                 .shape = grad_shape,
                                 .run = grad_run,
+                                .launches = launches,
                                 .needs = grad_needs,
                                 .flops = grad_flops,
                                 .slots = grad_slots,

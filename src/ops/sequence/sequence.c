@@ -30,12 +30,11 @@ static zn_needs causal_conv_needs(const zn_node *n, const zn_prepare *p)
     return (zn_needs){ .shared_scratch = sizeof(float) * (size_t)zn_shape_count(n->source[1]->shape) };
 }
 
-/* to[columns][rows] = from[rows][columns] */
-static void turn(const float *from, int64_t rows, int64_t columns, float *to)
+/* to[columns][rows] = from[rows][columns]: the weights of one tap, transposed. */
+static void turn(const zn_launch_context *c, const float *from, int rows, int columns, float *to)
 {
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t k = 0; k < columns; k++)
-            to[k * rows + i] = from[i * columns + k];
+    const zn_flip_args a = { .w = from, .y = to, .taps = 1, .cin = rows, .cout = columns };
+    zn_launch(c, zn_k_flip_weights, 1, 1, &a);
 }
 
 static void causal_conv_run(const zn_node *n, const zn_launch_context *c)
@@ -50,7 +49,7 @@ static void causal_conv_run(const zn_node *n, const zn_launch_context *c)
                                     .channels = zn_channels(x),
                                     .taps = taps_of(x, w),
                                     .back = *(bool *)n->attribute };
-    turn(w->data, a.channels, a.taps, c->shared);
+    turn(c, w->data, a.channels, a.taps, c->shared);
     zn_launch(c, zn_k_causal_conv, zn_positions(x), grain_of(a.channels), &a);
 }
 
@@ -73,6 +72,7 @@ static double causal_conv_flops(const zn_node *n)
 const zn_op zn_op_causal_conv = { .name = "causal_conv",
                                   .shape = causal_conv_shape,
                                   .run = causal_conv_run,
+                                  .launches = zn_launches,
                                   .gradient = causal_conv_gradient,
                                   .needs = causal_conv_needs,
                                   .flops = causal_conv_flops,
@@ -104,12 +104,13 @@ static void weight_grad_run(const zn_node *n, const zn_launch_context *c)
     const zn_reduce_args sum = { .x = a.partial, .y = c->shared, .rows = count, .c = (int)blocks };
     zn_launch(c, zn_k_causal_conv_weight_grad, blocks, 1, &a);
     zn_launch(c, zn_k_sum_partials, count, 1024, &sum);
-    turn(c->shared, a.taps, a.channels, n->data);
+    turn(c, c->shared, a.taps, a.channels, n->data);
 }
 
 const zn_op zn_op_causal_conv_weight_grad = { .name = "causal_conv_weight_grad",
                                               .shape = zn_like_second,
                                               .run = weight_grad_run,
+                                              .launches = zn_launches,
                                               .needs = weight_grad_needs,
                                               .flops = causal_conv_flops,
                                               .global = true };
@@ -174,9 +175,12 @@ static void gather_gradient(zn_node *n, zn_node *dy)
                           gather(&dy, n->source[k->count], (gather_spec){ 1 - k->half, k->row + i, 1, k->scale }));
 }
 
-const zn_op zn_op_gather = {
-    .name = "gather", .shape = gather_shape, .run = gather_run, .gradient = gather_gradient, .global = true
-};
+const zn_op zn_op_gather = { .name = "gather",
+                             .shape = gather_shape,
+                             .run = gather_run,
+                             .launches = zn_launches,
+                             .gradient = gather_gradient,
+                             .global = true };
 
 zn_node *zn_gather_tokens(zn_node *x, zn_node *orders, int order)
 {
@@ -222,9 +226,12 @@ static void mean_gradient(zn_node *n, zn_node *dy)
                   zn_apply(&zn_op_mean_tokens_grad, NULL, 0, (zn_node *[]){ n->source[0], n->source[1], dy }, 3));
 }
 
-const zn_op zn_op_mean_tokens = {
-    .name = "mean_tokens", .shape = mean_shape, .run = mean_run, .gradient = mean_gradient, .global = true
-};
+const zn_op zn_op_mean_tokens = { .name = "mean_tokens",
+                                  .shape = mean_shape,
+                                  .run = mean_run,
+                                  .launches = zn_launches,
+                                  .gradient = mean_gradient,
+                                  .global = true };
 
 zn_node *zn_mean_tokens(zn_node *x, zn_node *orders)
 {
@@ -240,5 +247,5 @@ static void mean_grad_run(const zn_node *n, const zn_launch_context *c)
 }
 
 const zn_op zn_op_mean_tokens_grad = {
-    .name = "mean_tokens_grad", .shape = zn_like_first, .run = mean_grad_run, .global = true
+    .name = "mean_tokens_grad", .shape = zn_like_first, .run = mean_grad_run, .launches = zn_launches, .global = true
 };
