@@ -43,6 +43,7 @@ function(zenith_device_sources)
     cuda/lite_head.cu
     cuda/tile.cu
     cuda/conv.cu
+    cuda/conv_half.cu
     cuda/conv_parts.cu
     cuda/conv_grad.cu
     cuda/dense.cu

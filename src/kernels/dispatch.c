@@ -4,6 +4,7 @@
 extern const zn_conv_kernel zn_conv_ref;
 #if defined(ZN_CUDA_BUILT)
 extern const zn_conv_kernel zn_conv_cuda_tf32x3, zn_conv_cuda_f16, zn_conv_cuda_bf16;
+extern const zn_conv_kernel zn_conv_cuda_tf32_as_f16, zn_conv_cuda_tf32_as_bf16;
 #endif
 #if defined(__aarch64__)
 extern const zn_conv_kernel zn_conv_bf16, zn_conv_i8_as_f16, zn_conv_i8_as_bf16;
@@ -22,16 +23,25 @@ extern const zn_conv_kernel zn_conv_winograd_generic, zn_conv_narrow_generic, zn
 
 const zn_conv_kernel *const zn_conv_kernels[] = {
 #if defined(ZN_CUDA_BUILT)
-    &zn_conv_cuda_f16,      &zn_conv_cuda_bf16,
+    &zn_conv_cuda_f16,
+    &zn_conv_cuda_bf16,
+    &zn_conv_cuda_tf32_as_f16,
+    &zn_conv_cuda_tf32_as_bf16,
     &zn_conv_cuda_tf32x3,
 #endif
 #if defined(__aarch64__)
-    &zn_conv_bf16,          &zn_conv_i8_as_f16,
-    &zn_conv_i8_as_bf16,    &zn_conv_from_few_neon,
-    &zn_conv_to_few_neon,   &zn_conv_point_bf16,
-    &zn_conv_bf16x3,        &zn_conv_pointwise_neon,
-    &zn_conv_winograd_neon, &zn_conv_narrow_arm,
-    &zn_conv_narrow_neon,   &zn_conv_direct_neon,
+    &zn_conv_bf16,
+    &zn_conv_i8_as_f16,
+    &zn_conv_i8_as_bf16,
+    &zn_conv_from_few_neon,
+    &zn_conv_to_few_neon,
+    &zn_conv_point_bf16,
+    &zn_conv_bf16x3,
+    &zn_conv_pointwise_neon,
+    &zn_conv_winograd_neon,
+    &zn_conv_narrow_arm,
+    &zn_conv_narrow_neon,
+    &zn_conv_direct_neon,
 #elif defined(__x86_64__)
     &zn_conv_amx_bf16,      &zn_conv_winograd_avx512,
     &zn_conv_narrow_avx512, &zn_conv_direct_avx512,
@@ -39,9 +49,12 @@ const zn_conv_kernel *const zn_conv_kernels[] = {
     &zn_conv_direct_avx2,   &zn_conv_winograd_sse2,
     &zn_conv_narrow_sse2,   &zn_conv_direct_sse2,
 #else
-    &zn_conv_winograd_generic, &zn_conv_narrow_generic, &zn_conv_direct_generic,
+    &zn_conv_winograd_generic,
+    &zn_conv_narrow_generic,
+    &zn_conv_direct_generic,
 #endif
-    &zn_conv_ref,           NULL,
+    &zn_conv_ref,
+    NULL,
 };
 
 const zn_conv_kernel *zn_conv_choose(const zn_conv_shape *s, zn_conv_wish wish)

@@ -101,10 +101,10 @@ static int shapes(zn_conv_shape *list)
     list[count++] = conv_shape(1, 13, 21, 64, 64, 3, 2, 1, false);
     list[count++] = conv_shape(1, 11, 7, 13, 37, 3, 1, 1, false);
     list[count++] = conv_shape(2, 6, 6, 5, 7, 5, 1, 2, true);
-    list[count++] = conv_shape(1, 7, 9, 64, 256, 1, 1, 0, false);
+    list[count++] = conv_shape(1, 9, 17, 64, 256, 1, 1, 0, false);
     list[count++] = conv_shape(1, 8, 8, 256, 64, 1, 1, 0, false);
     list[count++] = conv_shape_beyond(conv_shape(2, 7, 13, 12, 20, 3, 2, 0, false), 1);
-    list[count++] = conv_shape(1, 33, 40, 8, 64, 3, 1, 1, false); /* large tiles, where the GPU is small */
+    list[count++] = conv_shape(1, 33, 40, 20, 64, 3, 1, 1, false); /* large tiles, where the GPU is small */
     list[count] = conv_shape(1, 5, 7, 128, 32, 1, 1, 0, false);
     list[count++].unshuffle = true;
     list[count] = conv_shape(2, 3, 5, 32, 256, 1, 1, 0, false);

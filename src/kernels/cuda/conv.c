@@ -1,6 +1,7 @@
-/* Convolution on a GPU: the descriptors, and the layout of the weights that conv.cu reads. */
+/* Convolution on a GPU: the descriptors, and the layouts of the weights that conv.cu and conv_half.cu read. */
 #include "kernels/cuda/conv.h"
 
+#include "base/convert.h"
 #include "base/cpu.h"
 
 /* Pixel indices are ints, also those of a shuffled map. */
@@ -27,6 +28,38 @@ static void pack(const zn_conv_shape *s, const float *w, void *packed)
         }
 }
 
+/* Enough channels to fill a fragment, and what a tile of 8 x 16 pixels reads fits into shared memory. */
+static bool supports_half(const zn_conv_shape *s)
+{
+    enum { LEAST = 16, SHARED = 80 << 10 }; /* numbers of 16 bits */
+    const zn_conv_shape seen = zn_cuda_conv_seen(s);
+    const int64_t pixel = zn_cuda_half_weights(s).chunk + 8;
+    const int64_t part = (int64_t)(7 * seen.stride + seen.kh) * (15 * seen.stride + seen.kw) * pixel;
+    return supports(s) && seen.cin >= LEAST && part + 3 * pixel * (ZN_CUDA_CONV_COLUMNS + 8) <= SHARED;
+}
+
+static size_t half_bytes(const zn_conv_shape *s)
+{
+    const zn_cuda_weights p = zn_cuda_half_weights(s);
+    return sizeof(uint16_t) * (size_t)p.rows * (size_t)p.columns;
+}
+
+static void pack_half(const zn_conv_shape *s, const float *w, void *packed, uint16_t (*round)(float))
+{
+    const zn_cuda_weights p = zn_cuda_half_weights(s);
+    uint16_t *to = packed;
+    for (int row = 0; row < p.rows; row++)
+        for (int column = 0; column < p.columns; column++) {
+            const int64_t from = zn_cuda_weight_at(s, &p, false, row, column);
+            *to++ = from < 0 ? 0 : round(w[from]);
+        }
+}
+static void pack_bf16(const zn_conv_shape *s, const float *w, void *to) { pack_half(s, w, to, zn_f32_to_bf16); }
+static void pack_f16(const zn_conv_shape *s, const float *w, void *to) { pack_half(s, w, to, zn_f32_to_f16); }
+
+/* Gradients may be too small for f16. */
+static bool never_changes(const zn_conv_shape *s, const zn_conv_wish *wish) { return (void)s, !wish->changing; }
+
 static size_t scratch_bytes(const zn_conv_shape *s) { return (void)s, 0; }
 static int64_t units(const zn_conv_shape *s) { return (int64_t)s->n * s->oh; }
 
@@ -35,11 +68,20 @@ static double padded_flops(const zn_conv_shape *s)
     const zn_cuda_weights p = zn_cuda_conv_weights(s);
     return 2.0 * s->n * s->oh * s->ow * (double)p.rows * p.columns;
 }
+static double half_flops(const zn_conv_shape *s)
+{
+    const zn_cuda_weights p = zn_cuda_half_weights(s);
+    return 2.0 * s->n * s->oh * s->ow * (double)p.rows * p.columns;
+}
 static double three_flops(const zn_conv_shape *s) { return 3 * padded_flops(s); }
 
 /* Keys of the launchers in the device's table. No CPU has ZN_CPU_CUDA, so these functions never run. */
 void zn_k_conv_tf32x3(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_tf32(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
+void zn_k_conv_bf16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
+void zn_k_conv_f16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
+void zn_k_conv_pack_bf16(const void *conv_pack_args, zn_range unit) { (void)conv_pack_args, (void)unit; }
+void zn_k_conv_pack_f16(const void *conv_pack_args, zn_range unit) { (void)conv_pack_args, (void)unit; }
 void zn_k_conv_pack(const void *conv_pack_args, zn_range unit) { (void)conv_pack_args, (void)unit; }
 
 /* Each number is the sum of two 11-bit numbers; three products make it as accurate as fp32. */
@@ -56,12 +98,40 @@ const zn_conv_kernel zn_conv_cuda_tf32x3 = { .name = "implicit-tf32x3-cuda",
                                              .run = zn_k_conv_tf32x3,
                                              .flops = three_flops };
 
-/* One product of 11-bit numbers: the precision of f16 with the range of fp32. It serves both 16-bit types. */
+const zn_conv_kernel zn_conv_cuda_bf16 = { .name = "halo-bf16-cuda",
+                                           .math = ZN_MATH_BF16,
+                                           .cpu = ZN_CPU_CUDA,
+                                           .tolerance = 5e-3f,
+                                           .supports = supports_half,
+                                           .packed_bytes = half_bytes,
+                                           .pack = pack_bf16,
+                                           .pack_there = zn_k_conv_pack_bf16,
+                                           .scratch_bytes = scratch_bytes,
+                                           .units = units,
+                                           .run = zn_k_conv_bf16,
+                                           .flops = half_flops };
+
+const zn_conv_kernel zn_conv_cuda_f16 = { .name = "halo-f16-cuda",
+                                          .math = ZN_MATH_F16,
+                                          .cpu = ZN_CPU_CUDA,
+                                          .tolerance = 6e-4f,
+                                          .supports = supports_half,
+                                          .pays = never_changes,
+                                          .packed_bytes = half_bytes,
+                                          .pack = pack_f16,
+                                          .pack_there = zn_k_conv_pack_f16,
+                                          .scratch_bytes = scratch_bytes,
+                                          .units = units,
+                                          .run = zn_k_conv_f16,
+                                          .flops = half_flops };
+
+/* One product of 11-bit numbers: the precision of f16 with the range of fp32. It serves both 16-bit types where the
+ * kernels above do not. */
 #define ZN_CONV_CUDA_TF32(type)                                                                                        \
     {                                                                                                                  \
         .name = "implicit-tf32-cuda", .math = (type), .cpu = ZN_CPU_CUDA, .tolerance = 6e-4f, .supports = supports,    \
         .packed_bytes = packed_bytes, .pack = pack, .pack_there = zn_k_conv_pack, .scratch_bytes = scratch_bytes,      \
         .units = units, .run = zn_k_conv_tf32, .flops = padded_flops                                                   \
     }
-const zn_conv_kernel zn_conv_cuda_f16 = ZN_CONV_CUDA_TF32(ZN_MATH_F16);
-const zn_conv_kernel zn_conv_cuda_bf16 = ZN_CONV_CUDA_TF32(ZN_MATH_BF16);
+const zn_conv_kernel zn_conv_cuda_tf32_as_f16 = ZN_CONV_CUDA_TF32(ZN_MATH_F16);
+const zn_conv_kernel zn_conv_cuda_tf32_as_bf16 = ZN_CONV_CUDA_TF32(ZN_MATH_BF16);

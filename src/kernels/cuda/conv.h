@@ -54,6 +54,16 @@ static inline zn_cuda_weights zn_cuda_conv_weights(const zn_conv_shape *s)
     return p;
 }
 
+/* For products of 16-bit numbers: the chunk with fewer zeros in it. */
+static inline zn_cuda_weights zn_cuda_half_weights(const zn_conv_shape *s)
+{
+    const zn_conv_shape seen = zn_cuda_conv_seen(s);
+    const int chunk = (seen.cin - 1) % 64 < 32 ? 32 : 64;
+    const zn_cuda_weights p = { (seen.cin + chunk - 1) / chunk * chunk * seen.kh * seen.kw, zn_cuda_conv_columns(s),
+                                chunk };
+    return p;
+}
+
 /* The index in w of an element of the packed weights; -1: zero. flipped: see zn_conv_pack_args. */
 static inline ZN_ON_BOTH int64_t zn_cuda_weight_at(const zn_conv_shape *s, const zn_cuda_weights *p, bool flipped,
                                                    int row, int column)

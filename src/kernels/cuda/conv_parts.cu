@@ -6,6 +6,8 @@ extern "C" {
 #include "kernels/kernels.h"
 }
 
+#include "kernels/cuda/ptx.h"
+
 /* Units are elements in both. */
 static __device__ int64_t first_unit(void) { return (int64_t)blockIdx.x * blockDim.x + threadIdx.x; }
 static __device__ int64_t unit_step(void) { return (int64_t)gridDim.x * blockDim.x; }
@@ -16,13 +18,22 @@ struct pack_task {
     int64_t units;
 };
 
-__global__ void conv_pack(pack_task t)
+struct f32_number {
+    typedef float stored;
+    static __device__ float of(float x) { return x; }
+};
+template <typename PAIR> struct half_number {
+    typedef uint16_t stored;
+    static __device__ uint16_t of(float x) { return (uint16_t)PAIR::of(x, 0); }
+};
+
+template <typename N> __global__ void conv_pack(pack_task t)
 {
-    float *packed = static_cast<float *>(t.a.packed);
+    typename N::stored *packed = static_cast<typename N::stored *>(t.a.packed);
     for (int64_t i = first_unit(); i < t.units; i += unit_step()) {
         const int64_t from =
             zn_cuda_weight_at(&t.a.s, &t.p, t.a.flipped, (int)(i / t.p.columns), (int)(i % t.p.columns));
-        packed[i] = from < 0 ? 0 : t.a.w[from];
+        packed[i] = N::of(from < 0 ? 0 : t.a.w[from]);
     }
 }
 
@@ -35,15 +46,25 @@ __global__ void flip_weights(task<zn_flip_args> t)
     }
 }
 
-extern "C" {
-void zn_cuda_conv_pack(zn_device *d, const void *args, int64_t)
+template <typename N> static void pack(zn_device *d, const void *args, zn_cuda_weights (*layout)(const zn_conv_shape *))
 {
     pack_task t = { *static_cast<const zn_conv_pack_args *>(args), zn_cuda_weights(), 0 };
-    t.p = zn_cuda_conv_weights(&t.a.s);
+    t.p = layout(&t.a.s);
     t.units = (int64_t)t.p.rows * t.p.columns;
     to_device(d, t.a.w);
     to_device(d, t.a.packed);
-    launch(d, conv_pack, dim3(grid_of(t.units)), THREADS, 0, t);
+    launch(d, conv_pack<N>, dim3(grid_of(t.units)), THREADS, 0, t);
+}
+
+extern "C" {
+void zn_cuda_conv_pack(zn_device *d, const void *args, int64_t) { pack<f32_number>(d, args, zn_cuda_conv_weights); }
+void zn_cuda_conv_pack_bf16(zn_device *d, const void *args, int64_t)
+{
+    pack<half_number<bf16_pair>>(d, args, zn_cuda_half_weights);
+}
+void zn_cuda_conv_pack_f16(zn_device *d, const void *args, int64_t)
+{
+    pack<half_number<f16_pair>>(d, args, zn_cuda_half_weights);
 }
 
 void zn_cuda_flip_weights(zn_device *d, const void *args, int64_t units)

@@ -47,5 +47,67 @@ static __device__ void multiply_add(float c[4], const float a[4], const float b[
                    "r"(__float_as_uint(a[3])), "r"(__float_as_uint(b[0])), "r"(__float_as_uint(b[1])));
 }
 
+/* Loads 8x8 matrices of 16-bit numbers from shared memory, four or two of them. Lane 8 i + r gives the address of row r
+ * of matrix i, aligned to 16 bytes, and gets elements [g][2q] and [g][2q+1] of each (g = lane / 4, q = lane % 4), the
+ * first in the low half. The second and third take them from the transposed matrices. */
+static __device__ void load_four(uint32_t r[4], const uint16_t *row)
+{
+    const unsigned address = (unsigned)__cvta_generic_to_shared(row);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];\n"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(address)
+                 : "memory");
+}
+static __device__ void load_four_turned(uint32_t r[4], const uint16_t *row)
+{
+    const unsigned address = (unsigned)__cvta_generic_to_shared(row);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];\n"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(address)
+                 : "memory");
+}
+static __device__ void load_two_turned(uint32_t r[2], const uint16_t *row)
+{
+    const unsigned address = (unsigned)__cvta_generic_to_shared(row);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];\n"
+                 : "=r"(r[0]), "=r"(r[1])
+                 : "r"(address)
+                 : "memory");
+}
+
+/* The 16-bit types: two numbers rounded to the nearest, the first in the low half; and c[16][8] += a[16][16] b[16][8],
+ * computed by a warp. Each lane holds a: [g][2q], [g+8][2q], [g][2q+8], [g+8][2q+8], each with its right neighbour; b:
+ * [2q][g], [2q+8][g], each with the one below; c as in multiply_add. */
+struct bf16_pair {
+    static __device__ uint32_t of(float low, float high)
+    {
+        uint32_t pair;
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;\n" : "=r"(pair) : "f"(high), "f"(low));
+        return pair;
+    }
+    static __device__ void multiply_add(float c[4], const uint32_t a[4], const uint32_t b[2])
+    {
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+                     "{%0,%1,%2,%3};\n"
+                     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    }
+};
+struct f16_pair {
+    static __device__ uint32_t of(float low, float high)
+    {
+        uint32_t pair;
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;\n" : "=r"(pair) : "f"(high), "f"(low));
+        return pair;
+    }
+    static __device__ void multiply_add(float c[4], const uint32_t a[4], const uint32_t b[2])
+    {
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+                     "{%0,%1,%2,%3};\n"
+                     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    }
+};
+
 #endif
 #endif

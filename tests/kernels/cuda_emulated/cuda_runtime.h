@@ -20,6 +20,8 @@ struct dim3 {
     dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
 };
 struct __align__(8) float2 { float x, y; };
+struct __align__(16) float4 { float x, y, z, w; };
+struct __align__(16) uint4 { uint32_t x, y, z, w; };
 static inline float2 make_float2(float x, float y) { return float2{ x, y }; }
 extern dim3 threadIdx, blockIdx, blockDim, gridDim;
 void __syncthreads(void);

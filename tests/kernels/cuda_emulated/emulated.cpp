@@ -4,6 +4,10 @@
 
 #include "ptx_emulated.h"
 
+extern "C" {
+#include "base/convert.h"
+}
+
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +40,11 @@ struct fiber {
 
 struct warp {
     float a[WARP][4], b[WARP][2], *c[WARP];
+    const uint16_t *row[WARP]; /* of loads of matrices */
+    uint32_t *loaded[WARP];
+    int count;   /* matrices to load */
+    bool turned; /* and whether they are transposed */
+    bool bf16;
     double given[2][WARP]; /* by shuffles, alternately: a lane may begin the next one while others read the last */
     int arrived;
     long passed;
@@ -195,6 +204,78 @@ void emulated_multiply_add(float *c, const float *a, const float *b)
     memcpy(w.b[lane], b, sizeof w.b[lane]);
     w.c[lane] = c;
     meet(w, multiply);
+}
+
+/* ---- 16-bit numbers ---- */
+
+static void load(warp &w)
+{
+    for (int lane = 0; lane < WARP; lane++)
+        for (int i = 0; i < w.count; i++) {
+            const int g = lane / 4, q = lane % 4;
+            uint16_t pair[2];
+            for (int k = 0; k < 2; k++)
+                pair[k] = w.turned ? w.row[8 * i + 2 * q + k][g] : w.row[8 * i + g][2 * q + k];
+            w.loaded[lane][i] = pair[0] | (uint32_t)pair[1] << 16;
+        }
+}
+
+void emulated_load(uint32_t *r, const uint16_t *row, int count, bool turned)
+{
+    warp &w = warps[current / WARP];
+    const char *begin = reinterpret_cast<const char *>(zn_cuda_shared), *at = reinterpret_cast<const char *>(row);
+    if (current % WARP < 8 * count && ((uintptr_t)row % 16 || at < begin || at + 16 > begin + sizeof zn_cuda_shared))
+        fatal("a matrix that is not aligned, or not in shared memory");
+    w.row[current % WARP] = row;
+    w.loaded[current % WARP] = r;
+    w.count = count;
+    w.turned = turned;
+    meet(w, load);
+}
+
+static uint32_t bf16_of(float x)
+{
+    const uint32_t bits = bits_of(x);
+    return isnan(x) ? 0x7fffu : (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
+}
+uint32_t emulated_bf16(float low, float high) { return bf16_of(low) | bf16_of(high) << 16; }
+uint32_t emulated_f16(float low, float high) { return zn_f32_to_f16(low) | (uint32_t)zn_f32_to_f16(high) << 16; }
+
+static double widened(uint32_t pair, int which, bool bf16)
+{
+    const uint16_t half = (uint16_t)(pair >> 16 * which);
+    return (double)(bf16 ? zn_bf16_to_f32(half) : zn_f16_to_f32(half));
+}
+
+static void multiply_16(warp &w)
+{
+    double a[16][16], b[16][8];
+    for (int lane = 0; lane < WARP; lane++) {
+        const int g = lane / 4, q = lane % 4;
+        for (int i = 0; i < 8; i++)
+            a[g + i / 2 % 2 * 8][2 * q + i % 2 + i / 4 * 8] = widened(bits_of(w.a[lane][i / 2]), i % 2, w.bf16);
+        for (int i = 0; i < 4; i++)
+            b[2 * q + i % 2 + i / 2 * 8][g] = widened(bits_of(w.b[lane][i / 2]), i % 2, w.bf16);
+    }
+    for (int lane = 0; lane < WARP; lane++)
+        for (int i = 0; i < 4; i++) {
+            const int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+            double sum = (double)w.c[lane][i];
+            for (int k = 0; k < 16; k++)
+                sum += a[row][k] * b[k][column];
+            w.c[lane][i] = toward_zero(sum);
+        }
+}
+
+void emulated_multiply_add_16(float *c, const uint32_t *a, const uint32_t *b, bool bf16)
+{
+    warp &w = warps[current / WARP];
+    const int lane = current % WARP;
+    memcpy(w.a[lane], a, sizeof w.a[lane]);
+    memcpy(w.b[lane], b, sizeof w.b[lane]);
+    w.c[lane] = c;
+    w.bf16 = bf16;
+    meet(w, multiply_16);
 }
 
 void __syncwarp(void) { meet(warps[current / WARP], NULL); }

@@ -21,4 +21,28 @@ template <int N> static void copy_wait(void) { emulated_copy_wait(N); }
 static inline float to_tf32(float x) { return emulated_tf32(x); }
 static inline void multiply_add(float c[4], const float a[4], const float b[2]) { emulated_multiply_add(c, a, b); }
 
+/* Matrices of 16-bit numbers. */
+void emulated_load(uint32_t *r, const uint16_t *row, int count, bool turned);
+uint32_t emulated_bf16(float low, float high);
+uint32_t emulated_f16(float low, float high);
+void emulated_multiply_add_16(float *c, const uint32_t *a, const uint32_t *b, bool bf16);
+
+static inline void load_four(uint32_t r[4], const uint16_t *row) { emulated_load(r, row, 4, false); }
+static inline void load_four_turned(uint32_t r[4], const uint16_t *row) { emulated_load(r, row, 4, true); }
+static inline void load_two_turned(uint32_t r[2], const uint16_t *row) { emulated_load(r, row, 2, true); }
+struct bf16_pair {
+    static uint32_t of(float low, float high) { return emulated_bf16(low, high); }
+    static void multiply_add(float c[4], const uint32_t a[4], const uint32_t b[2])
+    {
+        emulated_multiply_add_16(c, a, b, true);
+    }
+};
+struct f16_pair {
+    static uint32_t of(float low, float high) { return emulated_f16(low, high); }
+    static void multiply_add(float c[4], const uint32_t a[4], const uint32_t b[2])
+    {
+        emulated_multiply_add_16(c, a, b, false);
+    }
+};
+
 #endif
