@@ -2,8 +2,8 @@
 #include "commands/batch.h"
 
 #include "commands.h"
-#include "ui/ranks.h"
 #include "ui/report.h"
+#include "ui/share.h"
 #include "ui/standard.h"
 
 #include <stdlib.h>
@@ -43,134 +43,37 @@ static int run_one(session *s, const batch *b, const job *item, json *object, do
     return failed;
 }
 
-static void add_object(facts *f, json *object)
+/* ---- all files, on all ranks ---- */
+
+typedef struct share_of_files {
+    session *s;
+    const batch *b;
+    const job_list *list;
+} share_of_files;
+
+static int run_file(void *self, int i, json *object)
 {
-    if (f->json)
-        json_raw(&f->out, object->text, object->length);
-    free(object->text);
-    *object = (json){ 0 };
+    const share_of_files *w = self;
+    return run_one(w->s, w->b, &w->list->items[i], object, (double)i / w->list->count, 1.0 / w->list->count);
 }
 
-/* Processes all files in this process. Returns the number of failures. */
-static int run_alone(session *s, const batch *b, const job_list *list, facts *f)
-{
-    int failed = 0;
-    for (int i = 0; i < list->count && !interrupted(); i++) {
-        json object = { 0 };
-        failed += run_one(s, b, &list->items[i], &object, (double)i / list->count, 1.0 / list->count);
-        add_object(f, &object);
-    }
-    return failed;
-}
-
-/* ---- ranks: each of n ranks processes every n-th file, and rank 0 prints the output of all ---- */
-
-/* A message to rank 0. */
-typedef struct parcel {
-    char *bytes;
-    size_t size, at; /* at: bytes read so far */
-} parcel;
-
-static void put(parcel *p, const void *bytes, size_t size)
-{
-    p->bytes = must_alloc(p->bytes, p->size + sizeof size + size);
-    memcpy(p->bytes + p->size, &size, sizeof size);
-    if (size)
-        memcpy(p->bytes + p->size + sizeof size, bytes, size);
-    p->size += sizeof size + size;
-}
-
-/* The next item, in place; NULL after the last. */
-static void *take(parcel *p, size_t *size)
-{
-    if (p->at == p->size)
-        return NULL;
-    memcpy(size, p->bytes + p->at, sizeof *size);
-    void *bytes = p->bytes + p->at + sizeof *size;
-    p->at += sizeof *size + *size;
-    return bytes;
-}
-
-/* Processes the files of this rank and collects their output, and the errors of failed files. */
-static parcel run_share(session *s, const batch *b, const job_list *list, zn_ranks *ranks)
-{
-    const int first = zn_ranks_rank(ranks), step = zn_ranks_count(ranks);
-    parcel p = { 0 };
-    for (int i = first; i < list->count && !interrupted(); i += step) {
-        json object = { 0 };
-        report_capture();
-        const int failed = run_one(s, b, &list->items[i], &object, (double)i / list->count, 1.0 / list->count);
-        const captured c = report_captured();
-        put(&p, c.out, c.out_size);
-        put(&p, c.err, c.err_size);
-        put(&p, object.text, object.length);
-        put(&p, report_error(), failed ? strlen(report_error()) + 1 : 0);
-        free(c.out);
-        free(c.err);
-        free(object.text);
-    }
-    return p;
-}
-
-/* Reports the next file of a rank. Returns 1 if it failed, 0 if not, -1 if there are no more. */
-static int report_next(parcel *p, facts *f)
-{
-    captured c = { 0 };
-    size_t size = 0;
-    if (!(c.out = take(p, &c.out_size)))
-        return -1;
-    c.err = take(p, &c.err_size);
-    report_replay(&c);
-    const char *text = take(p, &size);
-    if (f->json)
-        json_raw(&f->out, text, size);
-    text = take(p, &size);
-    if (size)
-        summarize_errors("%s", text);
-    return size > 0;
-}
-
-/* Sends this rank's parcel to rank 0, which gets one parcel from each rank. */
-static zn_status gather(zn_ranks *ranks, parcel *mine, void **all, parcel *parcels)
+/* On rank 0, `own` of the batch becomes the sum over all ranks. Returns 0, or 1 after reporting a failure. */
+static int add_own(const batch *b, zn_ranks *ranks)
 {
     const int count = zn_ranks_count(ranks);
-    size_t *sizes = must_alloc(NULL, sizeof *sizes * (size_t)count), at = 0;
-    const zn_status status = zn_ranks_gather(ranks, mine->bytes ? mine->bytes : "", mine->size, all, sizes);
-    for (int k = 0; k < count; k++) {
-        parcels[k] = (parcel){ .bytes = *all ? (char *)*all + at : NULL, .size = *all ? sizes[k] : 0 };
-        at += sizes[k];
-    }
-    free(sizes);
-    return status;
-}
-
-/* Processes all files on all ranks. On rank 0, `own` of the batch becomes the sum over all ranks. Returns the number of
- * failures on rank 0; other ranks do not know it. */
-static int run_on_ranks(session *s, const batch *b, const job_list *list, zn_ranks *ranks, facts *f)
-{
-    const int count = zn_ranks_count(ranks);
-    int failed = 0;
-    void *all = NULL, *owns = NULL;
-    parcel *parcels = must_alloc(NULL, sizeof *parcels * (size_t)count), mine = run_share(s, b, list, ranks);
-    parcel own = { .bytes = b->own, .size = b->own_size };
-    if (b->add && gather(ranks, &own, &owns, parcels) != ZN_OK)
-        failed = 1;
-    for (int k = 1; k < count && owns; k++)
-        b->add(b->own, parcels[k].bytes);
-    if (gather(ranks, &mine, &all, parcels) != ZN_OK)
-        failed = 1;
+    if (!b->add || count == 1)
+        return 0;
+    size_t *sizes = must_alloc(NULL, sizeof *sizes * (size_t)count);
+    void *all = NULL;
+    const int failed = zn_ranks_gather(ranks, b->own, b->own_size, &all, sizes) != ZN_OK;
     if (failed)
         complain("%s", zn_error_text());
-    for (int i = 0; i < list->count && all; i++)
-        failed += report_next(&parcels[i % count], f) > 0;
+    for (int k = 1; k < count && all; k++)
+        b->add(b->own, (char *)all + (size_t)k * b->own_size);
     zn_memory_free(all);
-    zn_memory_free(owns);
-    free(mine.bytes);
-    free(parcels);
+    free(sizes);
     return failed;
 }
-
-/* ---- all of it ---- */
 
 static int run_files(session *s, const batch *b, const job_list *list, zn_ranks *ranks)
 {
@@ -178,7 +81,9 @@ static int run_files(session *s, const batch *b, const job_list *list, zn_ranks 
     facts_begin(&f, s->o->json);
     if (f.json)
         json_open(&f.out, "files", '[');
-    const int failed = zn_ranks_count(ranks) > 1 ? run_on_ranks(s, b, list, ranks, &f) : run_alone(s, b, list, &f);
+    const shared_work work = { .count = list->count, .run = run_file, .self = &(share_of_files){ s, b, list } };
+    int failed = share(ranks, &work, &f);
+    failed += add_own(b, ranks);
     if (f.json) {
         json_close(&f.out, ']');
         json_integer(&f.out, "failed", failed);
@@ -193,24 +98,13 @@ static int run_files(session *s, const batch *b, const job_list *list, zn_ranks 
     return failed ? EXIT_FAILURE : 0;
 }
 
-/* Waits for all ranks and returns 0 if none has failed so far. The wait ensures that no rank sees the files that
- * another one writes. */
-static int agree(zn_ranks *ranks, int status)
-{
-    if (zn_ranks_agree(ranks, status ? ZN_EINVALID : ZN_OK) == ZN_OK)
-        return 0;
-    if (!status)
-        complain("%s", zn_error_text());
-    return status ? status : EXIT_FAILURE;
-}
-
 static int run_jobs(const options *o, const batch *b, const job_list *list, zn_ranks *ranks)
 {
     options mine = *o;
     if (!mine.threads && zn_ranks_count(ranks) > 1)
         mine.threads = zn_ranks_threads(ranks);
     session s = { .o = &mine, .own = b->own, .bar.quiet = o->quiet };
-    int status = agree(ranks, b->late ? 0 : session_open(&s, &mine, o->model, b->needs));
+    int status = ranks_agree(ranks, b->late ? 0 : session_open(&s, &mine, o->model, b->needs));
     if (!status)
         status = run_files(&s, b, list, ranks);
     session_close(&s);
@@ -224,7 +118,7 @@ int batch_run(const options *o, const batch *b)
     int status = ranks_join(&ranks);
     if (status)
         return status;
-    status = agree(ranks, jobs_make(o, &b->rules, &list));
+    status = ranks_agree(ranks, jobs_make(o, &b->rules, &list));
     if (!status)
         status = run_jobs(o, b, &list, ranks);
     zn_ranks_close(ranks);

@@ -1,13 +1,12 @@
 /* zenith generate: images from prompts. Each image is written as soon as it is finished, with its prompt and settings,
- * and has its own seed, so it does not depend on the number of images. */
+ * and has its own seed, so it depends neither on the number of images nor on that of processes. */
 #include "commands/generate.h"
 
 #include "commands.h"
 #include "ui/compute.h"
-#include "ui/facts.h"
 #include "ui/files.h"
-#include "ui/ranks.h"
 #include "ui/report.h"
+#include "ui/share.h"
 #include "ui/show.h"
 #include "ui/standard.h"
 
@@ -28,9 +27,10 @@ typedef struct work {
     zn_generator *generator;
     progress bar;
     int current, count; /* images */
+    uint64_t seed;      /* of the first */
+    zn_ranks *ranks;
     int told_preview;
     int told_cut; /* for the current image */
-    facts f;
 } work;
 
 /* ---- progress ---- */
@@ -110,6 +110,8 @@ static int open_model(work *w)
                                        .tokenizer = p->tokenizer };
     options mine = *w->o;
     mine.precision = p->precision;
+    if (!mine.threads && zn_ranks_count(w->ranks) > 1)
+        mine.threads = zn_ranks_threads(w->ranks);
     const zn_options compute = compute_options(&mine, NULL);
     const zn_status opened = zn_generator_open(&files, &compute, &w->generator);
     if (opened != ZN_OK) {
@@ -163,9 +165,8 @@ static void explain(work *w)
 
 /* ---- one image ---- */
 
-static void report_json(work *w, const char *path, const zn_generation_report *r)
+static void report_json(const work *w, const char *path, const zn_generation_report *r, json *j)
 {
-    json *j = &w->f.out;
     json_open(j, NULL, '{');
     if (path)
         json_text(j, "output", path);
@@ -208,14 +209,14 @@ static void explain_tiles(const work *w, const char *done, int tiles, int asked)
              tiles);
 }
 
-static void report(work *w, const char *path, double ms)
+static void report(const work *w, const char *path, double ms, json *object)
 {
     zn_generation_report r = { .size = sizeof r };
     zn_generator_report(w->generator, &r);
     explain_tiles(w, "encoded", r.encoder_tiles, w->p.encoder_tile);
     explain_tiles(w, "decoded", r.decoder_tiles, w->p.decoder_tile);
     if (w->o->json) {
-        report_json(w, path, &r);
+        report_json(w, path, &r, object);
         return;
     }
     const int standard = path && !strcmp(path, STANDARD_OUTPUT);
@@ -271,14 +272,15 @@ static void complain_of_failure(const work *w, zn_status status, const char *pat
 }
 
 /* Makes, writes and reports image i. */
-static int make_one(work *w, int i)
+static int make_one(void *self, int i, json *object)
 {
+    work *w = self;
     const double start = now_ms();
     zn_image *image = NULL;
     char *path = generate_path(w->o, i, w->count);
     w->current = i;
     w->told_cut = 0;
-    w->p.seed += i > 0; /* after the largest seed comes 0 */
+    w->p.seed = w->seed + (uint64_t)i; /* after the largest seed comes 0 */
     parameters_set(&w->p.prompt, w->prompts.items[i / (w->count / w->prompts.count)]);
     const zn_generation request = request_of(w);
     const zn_status made = zn_generate(w->generator, &request, &image);
@@ -295,7 +297,7 @@ static int make_one(work *w, int i)
             status = 0;
     }
     if (!status)
-        report(w, path, now_ms() - start);
+        report(w, path, now_ms() - start, object);
     zn_image_free(image);
     free(path);
     return status;
@@ -324,24 +326,45 @@ static int make_folder(const options *o)
 
 static int make_all(work *w)
 {
+    const shared_work images = { .count = w->count, .run = make_one, .self = w, .stops = 1 };
     int status = make_folder(w->o);
-    facts_begin(&w->f, w->o->json);
-    if (w->f.json) {
-        json_text(&w->f.out, "model", w->p.model ? w->p.model : w->p.transformer);
-        json_open(&w->f.out, "images", '[');
+    facts f;
+    facts_begin(&f, w->o->json);
+    if (f.json) {
+        json_text(&f.out, "model", w->p.model ? w->p.model : w->p.transformer);
+        json_open(&f.out, "images", '[');
     }
-    for (int i = 0; i < w->count && !status && !interrupted(); i++)
-        status = make_one(w, i);
-    if (w->f.json)
-        json_close(&w->f.out, ']');
-    facts_end(&w->f);
+    status = ranks_agree(w->ranks, status);
+    if (!status && share(w->ranks, &images, &f))
+        status = EXIT_FAILURE;
+    if (f.json)
+        json_close(&f.out, ']');
+    facts_end(&f);
     return status;
+}
+
+/* Several processes cannot share what only one of them gets. */
+static int check_processes(const work *w)
+{
+    const options *o = w->o;
+    const char *const inputs[] = { o->file_count ? o->files[0] : NULL, o->prompts, o->image, o->mask, o->from };
+    if (zn_ranks_count(w->ranks) == 1)
+        return 0;
+    if (!o->noise_seed && !w->p.has_seed)
+        return usage_error(o->command->name, "needs --seed under mpirun, so that all processes have the same");
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
+        if (inputs[i] && !strcmp(inputs[i], "-"))
+            return usage_error(o->command->name, "cannot read standard input under mpirun; give a file");
+    return 0;
 }
 
 static int prepare(work *w)
 {
     const options *o = w->o;
     int status = generate_settings(o, &w->p);
+    if (!status)
+        status = check_processes(w);
+    w->seed = w->p.seed;
     if (!status)
         status = generate_prompts(o, &w->p, &w->prompts);
     if (status)
@@ -356,12 +379,9 @@ static int prepare(work *w)
 
 static int run(const options *o, zn_ranks *ranks)
 {
-    if (zn_ranks_count(ranks) > 1)
-        return usage_error(o->command->name,
-                           "runs in one process, and %d would all make the same images; start it without mpirun",
-                           zn_ranks_count(ranks));
-    work w = { .o = o, .bar = { .quiet = o->quiet, .line_ms = progress_line_ms() } };
-    int status = prepare(&w);
+    const int silent = o->quiet || zn_ranks_rank(ranks) > 0;
+    work w = { .o = o, .ranks = ranks, .bar = { .quiet = silent, .line_ms = progress_line_ms() } };
+    int status = ranks_agree(ranks, prepare(&w));
     if (!status) {
         explain(&w);
         status = make_all(&w);

@@ -16,6 +16,15 @@ int ranks_join(zn_ranks **out)
     return 0;
 }
 
+int ranks_agree(zn_ranks *ranks, int status)
+{
+    if (zn_ranks_agree(ranks, status ? ZN_EINVALID : ZN_OK) == ZN_OK)
+        return 0;
+    if (!status)
+        complain("%s", zn_error_text());
+    return status ? status : EXIT_FAILURE;
+}
+
 int on_ranks(const options *o, int (*run)(const options *o, zn_ranks *ranks))
 {
     zn_ranks *ranks;

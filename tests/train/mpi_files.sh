@@ -1,7 +1,7 @@
 #!/bin/sh
 # Commands over many files on MPI ranks: the same files as by one process, each made once, and one report by rank 0.
 #
-#     mpi_files.sh ZENITH
+#     mpi_files.sh ZENITH TINYMODEL
 set -eu
 zenith=$1
 if ! command -v mpirun >/dev/null; then
@@ -16,6 +16,7 @@ export ZENITH_MODELS="$root/weights"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
+export XDG_CACHE_HOME="$folder/cache" # of prompts
 fail() {
     echo "FAILED: $*"
     exit 1
@@ -53,6 +54,17 @@ on 3 restore -m nosuch photos -o none/ >log 2>&1 && fail "a model that is not th
 [ "$(grep -c '^zenith: .*nosuch' log)" = 1 ] || { cat log && fail "the model is not told once"; }
 on 4 restore photos/1.jpg photos/2.jpg -o few/ 2>&1 | grep -c ' -> ' >log
 [ "$(cat log)" = 2 ] || fail "more ranks than files"
-on 2 generate "a fox" -m nosuch -o x.png >log 2>&1 && fail "several processes generate the same images"
-[ "$(grep -c 'start it without mpirun' log)" = 1 ] || { cat log && fail "generate does not say why it refuses"; }
 [ "$(on 2 reconstruct photos/1.jpg 2>&1 | grep -c '^psnr')" = 1 ] || fail "one picture is reported twice"
+
+echo "images of prompts are divided, each made once; without a common seed that is refused"
+"$2" model
+printf 'a fox\na dog\n' >prompts.txt
+generate() { echo generate --prompts prompts.txt --count 2 -m model --size 32 --steps 1 --seed 7; }
+seconds() { sed 's/ (cached)//; s/, [0-9.]* s$//; s/made-[13]/made/g; s/_ms": [0-9.e+-]*/_ms": T/g; s/"cached": [a-z]*/"cached": C/g; s/"peak_bytes": [0-9]*/"peak_bytes": B/g'; }
+"$zenith" $(generate) -o made-1/ | seconds >one.txt
+on 3 $(generate) -o made-3/ 2>&1 | seconds | diff one.txt - || fail "another report of generate"
+diff -r made-1 made-3 || fail "other images"
+"$zenith" $(generate) -o made-1/ --json | seconds >one.json
+on 3 $(generate) -o made-3/ --json | seconds | diff one.json - || fail "another JSON object of generate"
+on 2 generate "a fox" -m model -o x.png >log 2>&1 && fail "no common seed"
+[ "$(grep -c 'needs --seed under mpirun' log)" = 1 ] || { cat log && fail "the missing seed is not told once"; }

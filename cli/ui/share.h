@@ -1,0 +1,22 @@
+/* Work divided among the processes of `mpirun -np N zenith ...`: process k does every N-th item from k on, and rank 0
+ * prints the output of all, in order, as one process would. */
+#ifndef ZN_CLI_SHARE_H
+#define ZN_CLI_SHARE_H
+
+#include "ui/facts.h"
+#include "ui/ranks.h"
+
+typedef struct shared_work {
+    int count; /* items */
+    /* Does item i and prints what it has to say; with JSON output, writes one value to object. Returns non-zero after
+     * reporting a failure. */
+    int (*run)(void *self, int i, json *object);
+    void *self;
+    int stops; /* non-zero: a process that fails does no more items */
+} shared_work;
+
+/* Does all items, until Ctrl-C; on rank 0, adds their JSON values to f. Returns the number of failures on rank 0; other
+ * ranks do not know it. */
+int share(zn_ranks *ranks, const shared_work *w, facts *f);
+
+#endif
