@@ -12,10 +12,12 @@ source_root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d "${TMPDIR:-/tmp}/zenith-cli.XXXXXX") || exit 99
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 mkdir "$work/bin" "$work/home" "$work/run"
-cp "$program" "$work/bin/zenith" # not a link: beside its build tree the program finds the bundled weights
+# Copies, not links: beside its build tree the program finds the bundled weights, and another test run may be building.
+cp "$tools"/* "$work/bin/" 2>/dev/null
+cp "$program" "$work/bin/zenith"
 
 cd "$work/run" || exit 99
-env -i PATH="$work/bin:$tools:$PATH" HOME="$work/home" XDG_DATA_HOME="$work/home/data" XDG_DATA_DIRS="$work/share" \
+env -i PATH="$work/bin:$PATH" HOME="$work/home" XDG_DATA_HOME="$work/home/data" XDG_DATA_DIRS="$work/share" \
     SOURCE="$source_root" LC_ALL=C TERM=dumb COLUMNS=80 ZENITH_LOG_SECONDS=0 ZENITH_KILLS="${ZENITH_KILLS-}" ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0" \
     bash -u "$case" >"$work/stdout" 2>"$work/stderr" </dev/null
 status=$?

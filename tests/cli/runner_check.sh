@@ -31,6 +31,13 @@ expect 0 skip
 echo 'true' >empty.sh
 expect 0 empty
 
+# A tool that is built again meanwhile is not missed.
+printf '#!/bin/sh\necho helped\n' >helper
+chmod +x helper
+echo "rm '$work/helper'; helper" >rebuilt.sh
+echo helped >rebuilt.stdout
+expect 0 rebuilt
+
 echo 'echo one' >text.sh
 echo two >text.stdout
 expect 1 text
