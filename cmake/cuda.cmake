@@ -40,7 +40,9 @@ function(zenith_device_sources)
     cuda/attention_any.cu
     cuda/attention_grad.cu
     cuda/grouped.cu
+    cuda/lite.cu
     cuda/lite_head.cu
+    cuda/spectral.cu
     cuda/tile.cu
     cuda/conv.cu
     cuda/conv_half.cu

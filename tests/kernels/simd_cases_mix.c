@@ -125,12 +125,12 @@ static const int linear_sizes[][4] = { /* rows, width, channels in and out */
 static void spectral_linear(simd_case *c, int size)
 {
     static zn_spectral_linear_args a;
-    static int32_t from[4 * 1024];
     const int *z = linear_sizes[size / 4];
     const int64_t pixels = (int64_t)z[0] * z[1];
     int d = 1;
     while (d < z[2] || d < z[3])
         d *= 2;
+    int32_t *from = (int32_t *)simd_normal(4 * d, 1);
     for (int i = 0; i < 4 * d; i++) /* an odd factor permutes */
         from[i] = i < d ? i : (int32_t)((unsigned)(i % d) * 2654435761u % (unsigned)d);
     a = (zn_spectral_linear_args){ .x = simd_normal(pixels * z[2], 1),

@@ -20,7 +20,7 @@ template <int N> static __device__ void transform(float (&x)[N])
 
 /* Source position of position i of a line of n values that is extended by reflection without repeating the edge. Tiles
  * reach at most a few lines beyond it, so a loop is shorter than a division. */
-static __device__ int64_t reflect(int64_t i, int64_t n)
+static inline __device__ int64_t reflect(int64_t i, int64_t n)
 {
     while (i < 0 || i >= n)
         i = n == 1 ? 0 : i < 0 ? -i : 2 * (n - 1) - i;
@@ -43,7 +43,7 @@ static __device__ void load_tile(float (&x)[P], const float *line, int64_t first
 }
 
 /* Soft threshold; NaN passes through. */
-static __device__ float soft(float v, float threshold)
+static inline __device__ float soft(float v, float threshold)
 {
     const float m = fabsf(v) - fabsf(threshold);
     return m <= 0 ? 0 : copysignf(m, v);

@@ -1,8 +1,10 @@
 /* Walsh-Hadamard transforms along rows, columns or channels, and the spectral diagonal M(g) = (1/n) H diag(g) H.
  * Both are symmetric, so each is its own adjoint. */
 #include "kernels/spectral.h"
+#include "base/cpu.h"
 #include "base/fail.h"
 #include "kernels/kernels.h"
+#include "kernels/mix.h"
 #include "ops/ops.h"
 #include "ops/slots.h"
 
@@ -83,6 +85,7 @@ static double wht_slots(const zn_node *n, const zn_prepare *p)
 const zn_op zn_op_wht = { .name = "wht",
                           .shape = wht_shape,
                           .run = wht_run,
+                          .launches = zn_launches,
                           .gradient = wht_gradient,
                           .needs = thread_needs,
                           .flops = wht_flops,
@@ -137,6 +140,7 @@ static double spectral_slots(const zn_node *n, const zn_prepare *p)
 const zn_op zn_op_spectral = { .name = "spectral",
                                .shape = spectral_shape,
                                .run = spectral_run,
+                               .launches = zn_launches,
                                .gradient = spectral_gradient,
                                .needs = thread_needs,
                                .flops = spectral_flops,
@@ -156,11 +160,17 @@ static zn_status gate_grad_shape(zn_node *n)
     return ZN_OK;
 }
 
+/* Number of partial sums. */
+static int64_t gate_grad_blocks(const zn_wht_args *a, bool gpu)
+{
+    return gpu ? zn_sum_parts(zn_wht_units(a), true) : zn_wht_units(a);
+}
+
 static zn_needs gate_grad_needs(const zn_node *n, const zn_prepare *p)
 {
     zn_needs needs = thread_needs(n, p);
     const zn_wht_args a = args_of(n->source[0], n->attribute);
-    needs.shared_scratch = sizeof(float) * (size_t)(zn_wht_units(&a) * a.n);
+    needs.shared_scratch = sizeof(float) * (size_t)(gate_grad_blocks(&a, p->cpu & ZN_CPU_CUDA) * a.n);
     return needs;
 }
 
@@ -169,12 +179,15 @@ static void gate_grad_run(const zn_node *n, const zn_launch_context *c)
     const zn_gate_grad_args a = { .t = args_of(n->source[0], n->attribute),
                                   .dy = n->source[1]->data,
                                   .partial = c->shared };
-    const int64_t units = zn_wht_units(&a.t);
+    const int64_t units = gate_grad_blocks(&a.t, c->device);
     zn_launch(c, zn_k_gate_grad, units, zn_wht_grain(&a.t), &a);
     const zn_reduce_args sum = { .x = a.partial, .y = n->data, .rows = a.t.n, .c = (int)units };
     zn_launch(c, zn_k_sum_partials, sum.rows, 64, &sum);
 }
 
-const zn_op zn_op_gate_grad = {
-    .name = "gate_grad", .shape = gate_grad_shape, .run = gate_grad_run, .needs = gate_grad_needs, .global = true
-};
+const zn_op zn_op_gate_grad = { .name = "gate_grad",
+                                .shape = gate_grad_shape,
+                                .run = gate_grad_run,
+                                .launches = zn_launches,
+                                .needs = gate_grad_needs,
+                                .global = true };

@@ -7,6 +7,7 @@
  * With few input or output channels, a product with the matrix of the whole layer is cheaper than the transforms.
  * The matrix is then computed once, and the op runs as a 1x1 convolution. */
 #include "base/fail.h"
+#include "kernels/mix.h"
 #include "kernels/spectral.h"
 #include "ops/passes/fuse.h"
 #include "ops/slots.h"
@@ -172,8 +173,8 @@ static void run(const zn_node *n, const zn_launch_context *c)
     const spec *k = spec_of(n);
     const int64_t *x = n->source[0]->shape.dim, entries = zn_shape_count(n->source[2]->shape);
     int32_t *from = c->shared;
-    for (int64_t i = 0; i < entries; i++)
-        from[i] = entry(n, i);
+    const zn_indices_args table = { .table = n->source[2]->data, .indices = from, .limit = d_of(n) };
+    zn_launch(c, zn_k_indices, entries, 1 << 12, &table);
     const int shrink = k->shuffle_in ? 2 : 1;
     const zn_spectral_linear_args a = { .x = n->source[0]->data,
                                         .s = n->source[1]->data,
@@ -255,6 +256,7 @@ static void reach(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *h
 const zn_op zn_op_spectral_linear = { .name = "spectral_linear",
                                       .shape = shape,
                                       .run = run,
+                                      .launches = zn_launches,
                                       .needs = needs,
                                       .prepare = prepare,
                                       .pack = pack,
