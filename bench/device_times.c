@@ -2,8 +2,9 @@
  *
  *     device-times MODEL encode|decode SIZE BATCH f32|bf16|f16 RUNS [profile]
  *
- * MODEL: an architecture, with random weights. SIZE: side of the images. Prints a JSON object: medians of milliseconds without and
- * with copies, steps, steps that the CPU ran, bytes of activations. With `profile`, prints what a run spent where. */
+ * MODEL: an architecture, with random weights. SIZE: side of the images. Prints a JSON object: medians of milliseconds
+ * without and with copies, steps, steps that the CPU ran, bytes of activations. With `profile`, prints what a run spent
+ * where. */
 #include "profile.h"
 
 #include "base/alloc.h"

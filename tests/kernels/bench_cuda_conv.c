@@ -1,0 +1,205 @@
+/* Times convolutions, their input gradients and their weight gradients on a GPU, as the engine chooses them: a line per
+ * shape and precision. "of peak": multiplications actually made, against what the matrix unit of a Hopper GPU has for
+ * their type; GB/s: x, y and weights once each.
+ *
+ *     bench-cuda-conv [FILTER]     only lines that contain it, for example "bf16" or "16x256x256" */
+#include "conv_case.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "kernels/conv_grad.h"
+#include "kernels/device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *filter = "";
+static zn_device *device;
+static double tf32_peak; /* TFLOP/s; bf16 has twice as much */
+
+static void must(zn_status status)
+{
+    if (status == ZN_OK)
+        return;
+    fprintf(stderr, "%s\n", zn_error_text());
+    exit(1);
+}
+
+/* Numbers between -0.5 and 0.5 on the device. */
+static float *memory(int64_t count)
+{
+    const size_t bytes = sizeof(float) * (size_t)(count > 0 ? count : 1);
+    float *x = zn_alloc(bytes);
+    if (!x)
+        exit(2);
+    uint32_t state = 1;
+    for (int64_t i = 0; i < count; i++) {
+        state = state * 1664525u + 1013904223u;
+        x[i] = (float)(state >> 8) / (1 << 24) - 0.5f;
+    }
+    must(zn_device_twin(device, x, bytes));
+    zn_device_send(device, x, bytes);
+    return x;
+}
+
+static void release(float *x)
+{
+    zn_device_drop(device, x);
+    zn_free(x);
+}
+
+/* Milliseconds of a call, when many are queued. */
+static double time_of(void (*call)(const void *), const void *what)
+{
+    double best = 1e30;
+    call(what);
+    must(zn_device_wait(device));
+    for (int round = 0; round < 5; round++) {
+        enum { CALLS = 20 };
+        const double start = zn_clock_ms();
+        for (int i = 0; i < CALLS; i++)
+            call(what);
+        must(zn_device_wait(device));
+        const double ms = (zn_clock_ms() - start) / CALLS;
+        best = ms < best ? ms : best;
+    }
+    return best;
+}
+
+typedef struct forward {
+    const zn_conv_kernel *k;
+    zn_conv_args a;
+    zn_conv_pack_args pack;
+    bool packs; /* before every call, as in training */
+} forward;
+
+static void run_forward(const void *what)
+{
+    const forward *f = what;
+    if (f->packs)
+        zn_device_launch(device, f->k->pack_there, 1, &f->pack);
+    zn_device_launch(device, f->k->run, f->k->units(&f->a.s), &f->a);
+}
+
+typedef struct backward {
+    const zn_conv_grad_kernel *k;
+    zn_conv_grad_args a;
+} backward;
+
+static void run_backward(const void *what)
+{
+    const backward *b = what;
+    zn_conv_grad_args a = b->a;
+    for (a.stage = 0; a.stage < b->k->stages(&a.s); a.stage++)
+        zn_device_launch(device, b->k->run, b->k->units(&a.s, a.stage), &a);
+}
+
+static void report(const char *what, const char *kernel, const zn_conv_shape *s, double ms, double done)
+{
+    char text[96];
+    conv_shape_text(s, text, sizeof text);
+    const double x = (double)s->n * s->h * s->w * s->cin, y = (double)s->n * s->oh * s->ow * s->cout;
+    const double peak = strstr(kernel, "tf32") ? tf32_peak : 2 * tf32_peak;
+    printf("%-9s %-22s %-34s %8.4f ms %7.1f TFLOP/s %5.1f %% of peak %6.0f GB/s\n", what, kernel, text, ms,
+           zn_conv_direct_flops(s) / ms * 1e-9, 100 * done / ms * 1e-9 / peak,
+           4 * (x + y + (double)s->kh * s->kw * s->cin * s->cout) / ms * 1e-6);
+    fflush(stdout);
+}
+
+static bool is_wanted(const char *what, const char *kernel, const zn_conv_shape *s)
+{
+    char text[96], line[256];
+    conv_shape_text(s, text, sizeof text);
+    snprintf(line, sizeof line, "%s %s %s", what, kernel, text);
+    return strstr(line, filter) != NULL;
+}
+
+static void time_conv(const char *what, zn_conv_shape s, zn_math math, bool changing)
+{
+    const zn_conv_kernel *k =
+        zn_conv_choose(&s, (zn_conv_wish){ .math = math, .cpu = ZN_CPU_CUDA, .changing = changing });
+    if (!k->pack_there || !is_wanted(what, k->name, &s))
+        return;
+    float *x = memory((int64_t)s.n * s.h * s.w * s.cin), *y = memory((int64_t)s.n * s.oh * s.ow * s.cout);
+    float *w = memory((int64_t)s.kh * s.kw * s.cin * s.cout), *bias = memory(s.cout);
+    float *packed = memory((int64_t)(k->packed_bytes(&s) / sizeof(float)) + 1);
+    forward f = { .k = k,
+                  .a = { .s = s, .x = x, .packed = packed, .bias = changing ? NULL : bias, .y = y, .relu = !changing },
+                  .pack = { .s = s, .w = w, .packed = packed, .flipped = changing },
+                  .packs = true };
+    run_forward(&f);
+    f.packs = changing;
+    report(what, k->name, &s, time_of(run_forward, &f), k->flops(&s));
+    float *const all[] = { x, y, w, bias, packed };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        release(all[i]);
+}
+
+static void time_weight_grad(zn_conv_shape s, zn_math math)
+{
+    const zn_conv_grad_kernel *k = zn_conv_grad_choose(&s, math, ZN_CPU_CUDA);
+    if (k->cpu != ZN_CPU_CUDA || !is_wanted("weights", k->name, &s))
+        return;
+    float *x = memory((int64_t)s.n * s.h * s.w * s.cin), *dy = memory((int64_t)s.n * s.oh * s.ow * s.cout);
+    float *dw = memory((int64_t)s.kh * s.kw * s.cin * s.cout);
+    float *shared = memory((int64_t)(k->shared_bytes(&s) / sizeof(float)));
+    const backward b = { k, { .s = s, .x = x, .dy = dy, .dw = dw, .shared = shared } };
+    report("weights", k->name, &s, time_of(run_backward, &b), k->flops(&s));
+    float *const all[] = { x, dy, dw, shared };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        release(all[i]);
+}
+
+/* The convolution that computes the gradient of the input, as ops/conv/conv_grad.c builds it. */
+static zn_conv_shape input_grad(const zn_conv_shape *s)
+{
+    zn_conv_shape g =
+        conv_shape(s->n, s->oh * s->stride, s->ow * s->stride, s->cout, s->cin, s->kh, 1, s->kh - 1 - s->pad, false);
+    g.oh = s->h;
+    g.ow = s->w;
+    return g;
+}
+
+static void time_shape(zn_conv_shape s)
+{
+    static const zn_math maths[] = { ZN_MATH_F32, ZN_MATH_BF16, ZN_MATH_F16 };
+    for (int i = 0; i < 3; i++) {
+        time_conv("forward", s, maths[i], false);
+        if (s.up2 || s.n == 1) /* gradients read the upsampled map; inference has none */
+            continue;
+        time_conv("input", input_grad(&s), maths[i], true);
+        time_weight_grad(s, maths[i]);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    filter = argc > 1 ? argv[1] : filter;
+    if (zn_device_open("cuda", &device) != ZN_OK) {
+        printf("%s\n", zn_error_text());
+        return 77;
+    }
+    char text[64];
+    double gflops, bandwidth;
+    zn_device_describe(device, text, sizeof text, &gflops, &bandwidth);
+    tf32_peak = gflops * 8 * 1e-3;
+    printf("%s: peak %.0f TFLOP/s TF32, %.0f 16 bits, %.0f GB/s\n", text, tf32_peak, 2 * tf32_peak, bandwidth);
+    for (int batch = 1; batch <= 16; batch += 15) { /* TAESD */
+        const int side = batch == 1 ? 512 : 256;
+        time_shape(conv_shape(batch, side, side, 3, 64, 3, 1, 1, false));
+        for (int down = 1; down <= 8; down *= 2)
+            time_shape(conv_shape(batch, side / down, side / down, 64, 64, 3, 1, 1, false));
+        time_shape(conv_shape(batch, side, side, 64, 64, 3, 2, 1, false));
+        time_shape(conv_shape(batch, side / 2, side / 2, 64, 64, 3, 1, 1, true));
+        time_shape(conv_shape(batch, side, side, 64, 3, 3, 1, 1, false));
+        time_shape(conv_shape(batch, side / 8, side / 8, 4, 64, 3, 1, 1, false));
+    }
+    for (int channels = 128; channels <= 512; channels *= 2) {
+        time_shape(conv_shape(16, 64, 64, channels, channels, 3, 1, 1, false));
+        time_shape(conv_shape(16, 64, 64, channels, channels, 1, 1, 0, false));
+    }
+    zn_device_close(device);
+    return 0;
+}
