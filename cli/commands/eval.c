@@ -41,6 +41,17 @@ static void scores_text(const zn_eval_result *r, const zn_scores *s)
     say("  %6s  %6s", number(100 * s->luma_kept[0], 1, a), number(100 * s->chroma_kept[0], 1, b));
 }
 
+/* Of the column of sizes or damages. */
+static int kind_width(const zn_eval_result *r)
+{
+    int width = 12;
+    for (int g = 0; g < r->group_count; g++) {
+        const int n = (int)strlen(r->groups[g].damage);
+        width = n > width ? n : width;
+    }
+    return width;
+}
+
 /* Number of plain filters that were run. */
 static int plain_count(const options *o) { return o->nlm ? ZN_PLAIN_COUNT : ZN_PLAIN_NLM; }
 
@@ -60,7 +71,8 @@ static void infinite_text(const options *o, const zn_eval_result *r, const zn_ev
     if (!all)
         return;
     const int beside = 34 + 9 * has_alex(r) + 10 * has_squeeze(r); /* the columns from SSIM on */
-    say("%-*s  %-12s  %8lld%*s", width, "infinite", m->damage, (long long)m->model.psnr_infinite, beside, "");
+    say("%-*s  %-*s  %8lld%*s", width, "infinite", kind_width(r), m->damage, (long long)m->model.psnr_infinite, beside,
+        "");
     for (int p = 0; m->damage[0] && p < plain_count(o); p++)
         say("  %8lld", (long long)m->plain[p].psnr_infinite);
     say("\n");
@@ -75,7 +87,8 @@ static void print_text(const options *o, const zn_eval_result *r)
         width = n > width ? n : width;
     }
     width = width > 48 ? 48 : width;
-    say("%-*s  %-12s  %8s  %7s  %7s", width, "image", damaged ? "damage" : "size", "PSNR", "SSIM", "MS-SSIM");
+    const int kind = kind_width(r);
+    say("%-*s  %-*s  %8s  %7s  %7s", width, "image", kind, damaged ? "damage" : "size", "PSNR", "SSIM", "MS-SSIM");
     if (has_alex(r))
         say("  %7s", "LPIPS");
     if (has_squeeze(r))
@@ -88,7 +101,7 @@ static void print_text(const options *o, const zn_eval_result *r)
         const zn_eval_row *row = &r->rows[i];
         char size[32];
         snprintf(size, sizeof size, "%dx%d", row->width, row->height);
-        say("%-*s  %-12s", width, row->name, damaged ? row->damage : size);
+        say("%-*s  %-*s", width, row->name, kind, damaged ? row->damage : size);
         scores_text(r, &row->model);
         if (damaged)
             plain_text(o, row->plain);
@@ -98,7 +111,7 @@ static void print_text(const options *o, const zn_eval_result *r)
         const zn_eval_group *m = &r->groups[g];
         char pictures[32];
         snprintf(pictures, sizeof pictures, "%lld", (long long)m->pictures);
-        say("%-*s  %-12s", width, damaged ? "mean" : "mean of", damaged ? m->damage : pictures);
+        say("%-*s  %-*s", width, damaged ? "mean" : "mean of", kind, damaged ? m->damage : pictures);
         scores_text(r, &m->model);
         if (damaged)
             plain_text(o, m->plain);
@@ -107,7 +120,7 @@ static void print_text(const options *o, const zn_eval_result *r)
     }
     for (int g = 0; g < r->group_count; g++)
         if (!isnan(r->groups[g].fid))
-            say("%-*s  %-12s  %8.3f\n", width, "FID-like", r->groups[g].damage, r->groups[g].fid);
+            say("%-*s  %-*s  %8.3f\n", width, "FID-like", kind, r->groups[g].damage, r->groups[g].fid);
 }
 
 /* ---- JSON ---- */

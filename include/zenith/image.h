@@ -53,6 +53,7 @@ typedef struct zn_image_write_options {
     /* Written with the image, changed where it would no longer be true: the orientation is upright, the colour space
      * sRGB, the size the image's, and there is no thumbnail. NULL: none. */
     const zn_image_metadata *metadata;
+    int subsampling; /* JPEG: chroma as 444, 422 or 420; 0: 444 from quality 90 on, else 420 */
 } zn_image_write_options;
 
 /* A new black image; *out is owned by the caller. */

@@ -37,18 +37,24 @@ typedef enum zn_damage {
     ZN_DAMAGE_RANDOM,   /* samples set to random values; amount: percent */
     ZN_DAMAGE_BLUR,     /* Gaussian blur; amount: standard deviation in pixels */
     ZN_DAMAGE_BOX,      /* mean of a square; amount: its odd side in pixels */
+    ZN_DAMAGE_GREY,     /* Gaussian noise, the same in R, G and B; amount: standard deviation, of 255 */
+    ZN_DAMAGE_JPEG,     /* saved as JPEG with 4:2:0 chroma; amount: quality. Needs a build with JPEG. */
+    ZN_DAMAGE_JPEG444,  /* the same with full chroma */
 } zn_damage;
 
 typedef struct zn_corruption {
     zn_damage damage;
     double amount;
+    zn_damage then; /* done to the result; NONE: nothing */
+    double then_amount;
 } zn_corruption;
 
-/* Reads "gaussian:25", "salt:5", "random:10", "blur:1.5", "box:5" or "none". */
+/* Reads "gaussian:25", "grey:25", "salt:5", "random:10", "blur:1.5", "box:5", "jpeg:25", "jpeg444:25", "none", or two
+ * of them one after the other: "gaussian:20+jpeg:90". */
 ZN_API ZN_MUST_USE zn_status zn_corruption_parse(const char *text, zn_corruption *out);
 /* The inverse; returns text. */
 ZN_API const char *zn_corruption_text(zn_corruption c, char text[32]);
-/* The task for a degradation; AUTO for none. */
+/* The task for a degradation, of two the first's; AUTO for none and for JPEG. */
 ZN_API zn_task zn_corruption_task(zn_corruption c);
 /* Degradations by which a task is evaluated: index 0, 1, ... until it returns 0. */
 ZN_API int zn_corruption_of_task(zn_task task, int index, zn_corruption *out);

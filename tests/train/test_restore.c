@@ -162,7 +162,7 @@ static void every_allocation_may_fail(void **state)
         zn_codec *c = NULL;
         zn_image *bad = NULL, *smooth = NULL, *out = NULL;
         zn_alloc_fail_at(nth);
-        status = zn_corrupt(clean, (zn_corruption){ ZN_DAMAGE_BLUR, 1.5 }, 1, &bad);
+        status = zn_corrupt(clean, (zn_corruption){ .damage = ZN_DAMAGE_BLUR, .amount = 1.5 }, 1, &bad);
         if (status == ZN_OK)
             status = zn_filter(bad, ZN_FILTER_NLM, 3, 1, &smooth);
         if (status == ZN_OK)

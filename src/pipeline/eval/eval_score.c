@@ -21,7 +21,7 @@ zn_status zn_eval_score_plain(const zn_eval_options *o, zn_scorer *scorer, int t
     };
     ZN_TRY(zn_scorer_measure(scorer, picture, damaged, true, &row->plain[ZN_PLAIN_DAMAGED]));
     const double rms = 255 * pow(10, -row->plain[ZN_PLAIN_DAMAGED].psnr / 20);
-    const double strength = c.damage == ZN_DAMAGE_GAUSSIAN ? c.amount : rms;
+    const double strength = c.damage == ZN_DAMAGE_GAUSSIAN && c.then == ZN_DAMAGE_NONE ? c.amount : rms;
     for (int p = ZN_PLAIN_MEAN; p < ZN_PLAIN_COUNT; p++) {
         const bool nlm = p == ZN_PLAIN_NLM;
         if (nlm && !o->nlm)

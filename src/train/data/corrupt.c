@@ -25,6 +25,9 @@ static const struct {
     [ZN_DAMAGE_RANDOM] = { "random", ZN_TASK_IMPULSE, 0, 100 },
     [ZN_DAMAGE_BLUR] = { "blur", ZN_TASK_DEBLUR, 0, 50 },
     [ZN_DAMAGE_BOX] = { "box", ZN_TASK_DEBLUR, 1, 99 },
+    [ZN_DAMAGE_GREY] = { "grey", ZN_TASK_DENOISE, 0, 255 },
+    [ZN_DAMAGE_JPEG] = { "jpeg", ZN_TASK_AUTO, 1, 100 },
+    [ZN_DAMAGE_JPEG444] = { "jpeg444", ZN_TASK_AUTO, 1, 100 },
 };
 enum { DAMAGES = sizeof damages / sizeof *damages };
 
@@ -34,64 +37,107 @@ const char *zn_task_name(int task)
     return task >= 0 && task < (int)(sizeof names / sizeof *names) ? names[task] : NULL;
 }
 
+static bool is_known(zn_damage d) { return (int)d >= 0 && (int)d < DAMAGES; }
+static const char *name_of(zn_damage d) { return is_known(d) ? damages[d].name : "?"; }
+
 const char *zn_corruption_text(zn_corruption c, char text[32])
 {
-    const bool known = (int)c.damage >= 0 && (int)c.damage < DAMAGES;
     const locale_t old = zn_numbers_begin();
-    snprintf(text, 32, c.damage == ZN_DAMAGE_NONE ? "%s" : "%s:%g", known ? damages[c.damage].name : "?", c.amount);
+    if (c.damage == ZN_DAMAGE_NONE)
+        snprintf(text, 32, "%s", name_of(c.damage));
+    else if (c.then == ZN_DAMAGE_NONE)
+        snprintf(text, 32, "%s:%g", name_of(c.damage), c.amount);
+    else
+        snprintf(text, 32, "%s:%g+%s:%g", name_of(c.damage), c.amount, name_of(c.then), c.then_amount);
     zn_numbers_end(old);
     return text;
 }
 
-zn_task zn_corruption_task(zn_corruption c)
-{
-    return (int)c.damage >= 0 && (int)c.damage < DAMAGES ? damages[c.damage].task : ZN_TASK_AUTO;
-}
+zn_task zn_corruption_task(zn_corruption c) { return is_known(c.damage) ? damages[c.damage].task : ZN_TASK_AUTO; }
+
+static bool is_jpeg(zn_damage d) { return d == ZN_DAMAGE_JPEG || d == ZN_DAMAGE_JPEG444; }
 
 int zn_corruption_of_task(zn_task task, int index, zn_corruption *out)
 {
     static const zn_corruption judged[] = {
-        { ZN_DAMAGE_GAUSSIAN, 15 }, { ZN_DAMAGE_GAUSSIAN, 25 }, { ZN_DAMAGE_GAUSSIAN, 50 }, { ZN_DAMAGE_SALT, 5 },
-        { ZN_DAMAGE_SALT, 10 },     { ZN_DAMAGE_RANDOM, 5 },    { ZN_DAMAGE_RANDOM, 10 },   { ZN_DAMAGE_BLUR, 1 },
-        { ZN_DAMAGE_BLUR, 2 },      { ZN_DAMAGE_BOX, 5 },
+        { ZN_DAMAGE_GAUSSIAN, 15, 0, 0 },
+        { ZN_DAMAGE_GAUSSIAN, 25, 0, 0 },
+        { ZN_DAMAGE_GAUSSIAN, 50, 0, 0 },
+        { ZN_DAMAGE_GREY, 25, 0, 0 },
+        { ZN_DAMAGE_GAUSSIAN, 20, ZN_DAMAGE_JPEG, 90 },
+        { ZN_DAMAGE_SALT, 5, 0, 0 },
+        { ZN_DAMAGE_SALT, 10, 0, 0 },
+        { ZN_DAMAGE_RANDOM, 5, 0, 0 },
+        { ZN_DAMAGE_RANDOM, 10, 0, 0 },
+        { ZN_DAMAGE_BLUR, 1, 0, 0 },
+        { ZN_DAMAGE_BLUR, 2, 0, 0 },
+        { ZN_DAMAGE_BOX, 5, 0, 0 },
+        { ZN_DAMAGE_JPEG, 10, 0, 0 },
+        { ZN_DAMAGE_JPEG, 25, 0, 0 },
+        { ZN_DAMAGE_JPEG, 50, 0, 0 },
     };
+    const bool saves = zn_image_can_write("a.jpg");
     for (size_t i = 0; i < sizeof judged / sizeof *judged; i++)
-        if ((task == ZN_TASK_AUTO || zn_corruption_task(judged[i]) == task) && index-- == 0) {
+        if ((saves || !(is_jpeg(judged[i].damage) || is_jpeg(judged[i].then))) &&
+            (task == ZN_TASK_AUTO || zn_corruption_task(judged[i]) == task) && index-- == 0) {
             *out = judged[i];
             return 1;
         }
     return 0;
 }
 
+static zn_status check_one(zn_damage damage, double amount)
+{
+    if (!is_known(damage))
+        return ZN_FAIL(ZN_EINVALID, "damage %d is not known", (int)damage);
+    if (!(amount >= damages[damage].least && amount <= damages[damage].most))
+        return ZN_FAIL(ZN_EINVALID, "%s must be from %g to %g, not %g", damages[damage].name, damages[damage].least,
+                       damages[damage].most, amount);
+    if (damage == ZN_DAMAGE_BOX && (amount != floor(amount) || (int)amount % 2 == 0))
+        return ZN_FAIL(ZN_EINVALID, "the side of a box must be odd, not %g", amount);
+    if (is_jpeg(damage) && amount != floor(amount))
+        return ZN_FAIL(ZN_EINVALID, "the quality of a JPEG must be a whole number, not %g", amount);
+    return ZN_OK;
+}
+
 static zn_status check(zn_corruption c)
 {
-    if ((int)c.damage < 0 || (int)c.damage >= DAMAGES)
-        return ZN_FAIL(ZN_EINVALID, "damage %d is not known", (int)c.damage);
-    if (!(c.amount >= damages[c.damage].least && c.amount <= damages[c.damage].most))
-        return ZN_FAIL(ZN_EINVALID, "%s must be from %g to %g, not %g", damages[c.damage].name, damages[c.damage].least,
-                       damages[c.damage].most, c.amount);
-    if (c.damage == ZN_DAMAGE_BOX && (c.amount != floor(c.amount) || (int)c.amount % 2 == 0))
-        return ZN_FAIL(ZN_EINVALID, "the side of a box must be odd, not %g", c.amount);
-    return ZN_OK;
+    ZN_TRY(check_one(c.damage, c.amount));
+    return check_one(c.then, c.then_amount);
+}
+
+/* A damage and its amount, up to `end`; false if it is none. */
+static bool parse_one(const char *text, const char *end, zn_damage *damage, double *amount)
+{
+    const size_t n = strcspn(text, ":+");
+    char *over = (char *)text + n;
+    *amount = 0;
+    for (int i = 0; i < DAMAGES; i++) {
+        if (strlen(damages[i].name) != n || strncmp(text, damages[i].name, n))
+            continue;
+        *damage = (zn_damage)i;
+        const bool has_amount = text[n] == ':' && text + n + 1 < end;
+        const locale_t old = zn_numbers_begin();
+        if (has_amount)
+            *amount = strtod(text + n + 1, &over);
+        zn_numbers_end(old);
+        return over == end && (i != ZN_DAMAGE_NONE) == has_amount;
+    }
+    return false;
 }
 
 zn_status zn_corruption_parse(const char *text, zn_corruption *out)
 {
-    const size_t n = strcspn(text, ":");
-    for (int i = 0; i < DAMAGES; i++) {
-        if (strlen(damages[i].name) != n || strncmp(text, damages[i].name, n))
-            continue;
-        *out = (zn_corruption){ .damage = (zn_damage)i };
-        char *end = (char *)text + n;
-        const locale_t old = zn_numbers_begin();
-        if (*end == ':')
-            out->amount = strtod(text + n + 1, &end);
-        zn_numbers_end(old);
-        if (*end || (i != ZN_DAMAGE_NONE) != (text[n] == ':' && text[n + 1]))
-            break;
+    const char *plus = strchr(text, '+'), *end = text + strlen(text);
+    *out = (zn_corruption){ 0 };
+    if (parse_one(text, plus ? plus : end, &out->damage, &out->amount) &&
+        (!plus || (out->damage != ZN_DAMAGE_NONE && parse_one(plus + 1, end, &out->then, &out->then_amount) &&
+                   out->then != ZN_DAMAGE_NONE)))
         return check(*out);
-    }
-    return ZN_FAIL(ZN_EINVALID, "'%s' is not a damage: use gaussian:25, salt:5, random:5, blur:1.5 or box:5", text);
+    return ZN_FAIL(ZN_EINVALID,
+                   "'%s' is not a damage: use gaussian:25, grey:25, salt:5, random:5, blur:1.5, box:5, jpeg:25, "
+                   "jpeg444:25, or two such as gaussian:20+jpeg:90",
+                   text);
 }
 
 /* ---- drawing ---- */
@@ -104,15 +150,15 @@ zn_draw zn_draw_training(uint64_t seed)
     zn_draw d = { .seed = zn_rng_next(&rng) };
     const float kind = zn_rng_uniform(&rng);
     if (kind < 0.42f) {
-        d.what = (zn_corruption){ ZN_DAMAGE_GAUSSIAN, between(&rng, 0, 55) };
+        d.what = (zn_corruption){ .damage = ZN_DAMAGE_GAUSSIAN, .amount = between(&rng, 0, 55) };
     } else if (kind < 0.72f) {
         d.what.damage = zn_rng_uniform(&rng) < 0.5f ? ZN_DAMAGE_SALT : ZN_DAMAGE_RANDOM;
         d.what.amount = between(&rng, 1, 22);
         d.whole_pixels = zn_rng_uniform(&rng) < 0.25f;
     } else if (kind < 0.88f) {
-        d.what = (zn_corruption){ ZN_DAMAGE_BLUR, between(&rng, 0.4, 2.2) };
+        d.what = (zn_corruption){ .damage = ZN_DAMAGE_BLUR, .amount = between(&rng, 0.4, 2.2) };
     } else {
-        d.what = (zn_corruption){ ZN_DAMAGE_BOX, 3 + 2 * (double)(zn_rng_next(&rng) % 3) };
+        d.what = (zn_corruption){ .damage = ZN_DAMAGE_BOX, .amount = 3 + 2 * (double)(zn_rng_next(&rng) % 3) };
     }
     if (zn_corruption_task(d.what) == ZN_TASK_DEBLUR && zn_rng_uniform(&rng) < 0.25f)
         d.grain = (float)between(&rng, 0, 2);
@@ -126,6 +172,15 @@ static void add_noise(const float *x, int64_t count, float deviation, zn_rng *rn
 {
     for (int64_t i = 0; i < count; i++)
         y[i] = x[i] + deviation * zn_rng_normal(rng);
+}
+
+static void add_grey_noise(const float *x, int64_t pixels, float deviation, zn_rng *rng, float *y)
+{
+    for (int64_t i = 0; i < pixels; i++) {
+        const float noise = deviation * zn_rng_normal(rng);
+        for (int c = 0; c < 3; c++)
+            y[3 * i + c] = x[3 * i + c] + noise;
+    }
 }
 
 /* The numbers drawn do not depend on what is hit, so that a larger share hits the same places and more. */
@@ -152,6 +207,19 @@ static void store(float *y, int64_t count, int levels)
     }
 }
 
+/* The second of two damages, in place. */
+static zn_status corrupt_again(float *y, int width, int height, const zn_draw *d, int levels)
+{
+    const size_t floats = (size_t)width * (size_t)height * 3;
+    const zn_draw second = { .what = { .damage = d->what.then, .amount = d->what.then_amount }, .seed = d->seed + 1 };
+    float *first;
+    ZN_TRY(zn_alloc_for("an image", sizeof *first * floats, (void **)&first));
+    memcpy(first, y, sizeof *first * floats);
+    const zn_status status = zn_corrupt_map(first, width, height, &second, levels, y);
+    zn_free(first);
+    return status;
+}
+
 zn_status zn_corrupt_map(const float *x, int width, int height, const zn_draw *d, int levels, float *y)
 {
     const zn_shape map = ZN_SHAPE(1, height, width, 3);
@@ -172,13 +240,20 @@ zn_status zn_corrupt_map(const float *x, int width, int height, const zn_draw *d
     case ZN_DAMAGE_BOX:
         zn_box_blur(x, map, (int)d->what.amount, y);
         break;
+    case ZN_DAMAGE_GREY:
+        add_grey_noise(x, count / 3, (float)d->what.amount / 255, &rng, y);
+        break;
+    case ZN_DAMAGE_JPEG:
+    case ZN_DAMAGE_JPEG444:
+        ZN_TRY(zn_save_as_jpeg(x, width, height, (int)d->what.amount, d->what.damage == ZN_DAMAGE_JPEG ? 420 : 444, y));
+        break;
     default:
         memcpy(y, x, sizeof *y * (size_t)count);
     }
     if (d->grain > 0)
         add_noise(y, count, d->grain / 255, &rng, y);
     store(y, count, levels);
-    return ZN_OK;
+    return d->what.then == ZN_DAMAGE_NONE ? ZN_OK : corrupt_again(y, width, height, d, levels);
 }
 
 zn_status zn_restore_input_of(const float *picture, int size, const zn_draw *d, float *input)
@@ -189,8 +264,22 @@ zn_status zn_restore_input_of(const float *picture, int size, const zn_draw *d, 
     return ZN_OK;
 }
 
-zn_status zn_restore_input(const float *picture, int size, uint64_t seed, float *input)
+static zn_status photo_input(const zn_damage_mix *mix, float *picture, int size, uint64_t seed, float *input)
 {
+    const int64_t pixels = (int64_t)size * size;
+    const zn_photo_draw d = zn_photo_draw_of(seed, mix);
+    if (d.grey)
+        zn_make_map_grey(picture, pixels);
+    ZN_TRY(zn_photo_damage(picture, size, size, &d, zn_restore_colours(input, pixels)));
+    zn_restore_spread(input, pixels, (int)d.hint);
+    return ZN_OK;
+}
+
+zn_status zn_restore_input(const void *mix, float *picture, int size, uint64_t seed, float *input)
+{
+    const zn_damage_mix *m = mix;
+    if (m->kind == ZN_DAMAGE_MIX_PHOTO)
+        return photo_input(m, picture, size, seed, input);
     const zn_draw d = zn_draw_training(seed);
     return zn_restore_input_of(picture, size, &d, input);
 }

@@ -8,9 +8,7 @@
 #ifndef ZN_TRAIN_CORRUPT_H
 #define ZN_TRAIN_CORRUPT_H
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <zenith/restore.h>
+#include "train/data/photo.h"
 
 /* One damage with everything that decides its bits. */
 typedef struct zn_draw {
@@ -25,9 +23,10 @@ typedef struct zn_draw {
  * network is given the task. */
 zn_draw zn_draw_training(uint64_t seed);
 
-/* What a restoring network gets for a picture [size,size,3] in training: RGB damaged by zn_draw_training(seed), then a
- * plane for each task; [size,size,ZN_RESTORE_INPUTS]. */
-ZN_MUST_USE zn_status zn_restore_input(const float *picture, int size, uint64_t seed, float *input);
+/* What a restoring network gets for a picture [size,size,3] in training: RGB damaged by zn_draw_training(seed), or by
+ * zn_photo_draw_of(seed) where the zn_damage_mix at `mix` says so, then a plane for each task;
+ * [size,size,ZN_RESTORE_INPUTS]. The picture may become grey. */
+ZN_MUST_USE zn_status zn_restore_input(const void *mix, float *picture, int size, uint64_t seed, float *input);
 /* The same with a given damage. */
 ZN_MUST_USE zn_status zn_restore_input_of(const float *picture, int size, const zn_draw *d, float *input);
 

@@ -70,7 +70,7 @@ static zn_status make_picture(const zn_loader *l, int64_t step, int index, zn_pa
     const zn_status status = zn_picture_crop(image, &o->crop, zn_order_mix(o->seed + 1, n), out);
     zn_image_free(image);
     ZN_TRY(status);
-    return o->prepare ? o->prepare(out, o->crop.size, zn_order_mix(o->seed + 2, n), input) : ZN_OK;
+    return o->prepare ? o->prepare(o->how, out, o->crop.size, zn_order_mix(o->seed + 2, n), input) : ZN_OK;
 }
 
 /* A slot with pictures to make, the earliest step first; NULL if there is none. Called with the lock held. */

@@ -25,8 +25,9 @@ typedef struct zn_loader_options {
     zn_crop crop;
     zn_skip skip; /* called for pictures that cannot be read, by zn_loader_next for its batch */
     /* What the network gets for a picture, [size][size][inputs], made in the background too; the seed is the picture's
-     * own. NULL: the picture itself. */
-    zn_status (*prepare)(const float *picture, int size, uint64_t seed, float *input);
+     * own. It may change the picture, which is what should come out. NULL: the picture itself. */
+    zn_status (*prepare)(const void *how, float *picture, int size, uint64_t seed, float *input);
+    const void *how; /* for prepare; borrowed */
     int inputs;
 } zn_loader_options;
 

@@ -19,6 +19,9 @@ static const zn_preset presets[] = {
     { "restore-small", "restore with half the channels: a quarter of the arithmetic",
       "model: zenith-restore\ntask: restore\nwidth: 16\nbatch: 16\nhalve: 0.5\nsteps: 8000\nlr: 1.5e-3\nloss: {bands: "
       "0}\n" },
+    { "restore-photo", "restore for photos as they are: also JPEG, grey and camera noise, and clean ones",
+      "model: zenith-restore\ntask: restore\nbatch: 16\nhalve: 0.5\nsteps: 20000\nlr: 1.5e-3\nloss: {bands: 0}\n"
+      "damage: {mix: photo}\n" },
     { "zenith-hier", "a hierarchical autoencoder whose block gates learn what to prune; for experiments",
       "model: zenith-hier\nlr: 1e-2\nsteps: 4000\nloss: {mse: 1, l1: 0, bands: 0}\ngates: {penalty: 0.003}\n" },
     { NULL, NULL, NULL },

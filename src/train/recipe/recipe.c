@@ -80,6 +80,11 @@ static const key keys[] = {
     { "distill.gan", INTEGER, FIELD(gan_steps), 0, 1e9, NULL },
     { "distill.joint_lr", NUMBER, FIELD(joint_lr), 0, 10, NULL },
     { "distill.jitter", NUMBER, FIELD(jitter), 0, 10, NULL },
+    { "damage.mix", CHOICE, FIELD(damage.kind), 0, 0, "plain photo" },
+    { "damage.clean", NUMBER, FIELD(damage.clean), 0, 1, NULL },
+    { "damage.grey", NUMBER, FIELD(damage.grey), 0, 1, NULL },
+    { "damage.noise", NUMBER, FIELD(damage.noise), 0, 255, NULL },
+    { "damage.quality", COUNT, FIELD(damage.quality), 1, 95, NULL },
     { "held_out", COUNT, FIELD(held_out), 0, 90, NULL },
     { "eval_every", INTEGER, FIELD(eval_every), 1, 1e9, NULL },
     { "checkpoint_every", INTEGER, FIELD(checkpoint_every), 1, 1e9, NULL },
@@ -114,6 +119,7 @@ static const zn_recipe defaults = { .model = "zenith-r",
                                     .gate_temperature = 1,
                                     .block_gate_lr = 3,
                                     .joint_lr = 0.2,
+                                    .damage = { .clean = 0.08, .grey = 0.05, .noise = 55, .quality = 10 },
                                     .held_out = 2,
                                     .eval_every = 500,
                                     .checkpoint_every = 500,
@@ -294,6 +300,8 @@ static bool is_written(const zn_recipe *r, const char *name)
         return r->teacher[0];
     if (strncmp(name, "distill.", 8) == 0)
         return r->teacher[0] || r->encoder_steps + r->decoder_steps + r->joint_steps + r->gan_steps > 0;
+    if (strncmp(name, "damage.", 7) == 0)
+        return r->damage.kind != ZN_DAMAGE_MIX_PLAIN;
     if (strncmp(name, "gates.", 6) == 0)
         return r->gates != ZN_RECIPE_GATES_AS_USUAL;
     if (strcmp(name, "loss.lpips_model") == 0 && r->lpips == 0)

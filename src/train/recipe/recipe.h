@@ -12,6 +12,8 @@
 #ifndef ZN_RECIPE_H
 #define ZN_RECIPE_H
 
+#include "train/data/photo.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -83,7 +85,8 @@ typedef struct zn_recipe {
     char teacher[400];
     int64_t encoder_steps, decoder_steps, joint_steps, gan_steps;
     double joint_lr, jitter;
-    int held_out; /* percent of the images kept for evaluation */
+    zn_damage_mix damage; /* of images that a restorer learns from */
+    int held_out;         /* percent of the images kept for evaluation */
     int64_t eval_every, checkpoint_every;
     int64_t seed; /* ZN_RECIPE_SEED unless it is said */
 } zn_recipe;

@@ -116,6 +116,7 @@ static zn_status prepare_pictures(zn_run *r)
                                    .threads = 1 + zn_pool_threads(r->pool) / 8,
                                    .held_out = k->held_out,
                                    .prepare = r->inputs ? zn_restore_input : NULL,
+                                   .how = &k->damage,
                                    .inputs = inputs };
     return zn_loader_new(r->set, &lo, &r->loader);
 }

@@ -60,7 +60,7 @@ static void end(j_compress_ptr c)
     w->out->size = w->out->capacity - w->destination.free_in_buffer;
 }
 
-static zn_status encode(writer *w, const zn_raster *raster, int quality)
+static zn_status encode(writer *w, const zn_raster *raster, int quality, int subsampling)
 {
     struct jpeg_compress_struct *c = &w->c;
     if (setjmp(w->escape)) {
@@ -79,8 +79,10 @@ static zn_status encode(writer *w, const zn_raster *raster, int quality)
     c->in_color_space = raster->channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
     jpeg_set_defaults(c);
     jpeg_set_quality(c, quality, TRUE);
-    if (quality >= FULL_COLOUR)
-        c->comp_info[0].h_samp_factor = c->comp_info[0].v_samp_factor = 1;
+    if (raster->channels == 3) {
+        c->comp_info[0].h_samp_factor = subsampling == 444 ? 1 : 2;
+        c->comp_info[0].v_samp_factor = subsampling == 420 ? 2 : 1;
+    }
     jpeg_start_compress(c, TRUE);
     while (c->next_scanline < c->image_height) {
         JSAMPROW row = zn_raster_row(raster, c->next_scanline);
@@ -95,6 +97,9 @@ zn_status zn_jpeg_write(const zn_image *image, const zn_image_write_options *opt
     if (image->width > JPEG_MAX_DIMENSION || image->height > JPEG_MAX_DIMENSION)
         return ZN_FAIL(ZN_EINVALID, "a JPEG cannot be larger than %ld pixels a side; this is %dx%d", JPEG_MAX_DIMENSION,
                        image->width, image->height);
+    const int subsampling = options->subsampling ? options->subsampling : options->quality >= FULL_COLOUR ? 444 : 420;
+    if (subsampling != 444 && subsampling != 422 && subsampling != 420)
+        return ZN_FAIL(ZN_EINVALID, "a JPEG cannot have a subsampling of %d; use 444, 422 or 420", subsampling);
     zn_raster raster = { image->width, image->height, 8, 3, .pixels = image->pixels }, grey = { 0 };
     if (image->grey) {
         ZN_TRY(zn_raster_join(image, NULL, &grey));
@@ -111,7 +116,7 @@ zn_status zn_jpeg_write(const zn_image *image, const zn_image_write_options *opt
     w->errors.error_exit = escape;
     w->errors.emit_message = on_message;
     w->errors.output_message = on_output;
-    const zn_status status = encode(w, &raster, options->quality);
+    const zn_status status = encode(w, &raster, options->quality, subsampling);
     jpeg_destroy_compress(&w->c);
     zn_raster_free(&grey);
     zn_free(w);
