@@ -107,6 +107,7 @@ void cuda_check_channels(void)
     check_by_channel(77, 3);
     check_by_channel(1000, 20);
     check_by_channel(130, 65);
+    check_by_channel(200, 40);
     check_copy(35, (zn_channel_copy_args){ .from = 3, .to = 7, .count = 3, .skip = 2 });
     check_copy(35, (zn_channel_copy_args){ .from = 3, .to = 7, .count = 3, .skip = 2, .clear = true });
     check_copy(99, (zn_channel_copy_args){ .from = 16, .to = 8, .count = 8 });

@@ -36,31 +36,39 @@ template <bool PRODUCT> static void run_by_channel(zn_device *d, const void *arg
 
 /* ---- the gradient of w: sums over the pixels of a block ---- */
 
-enum { LANES = 32, PARTS = THREADS / LANES }; /* channels of a thread block; threads that share the pixels of each */
+enum { CHANNELS = 32 }; /* of a thread block */
 
 struct sum_task {
     zn_mix_args a;
     int64_t block; /* pixels per block */
-    int groups;    /* of LANES channels */
+    int groups;    /* of CHANNELS channels */
 };
 
-__global__ void scale_channels_grad(sum_task t)
+/* A thread sums N channels of every PARTS-th pixel; then one thread per channel adds the parts in order. */
+template <int N> __global__ void scale_channels_grad(sum_task t)
 {
     extern __shared__ __align__(16) float zn_cuda_shared[];
+    enum { LANES = CHANNELS / N, PARTS = THREADS / LANES };
     const division unit = divide(blockIdx.x, t.groups);
-    const int part = (int)threadIdx.x / LANES, lane = (int)threadIdx.x % LANES, c = unit.rest * LANES + lane;
-    const int64_t begin = unit.quotient * t.block;
+    const int part = (int)threadIdx.x / LANES, lane = (int)threadIdx.x % LANES, first = unit.rest * CHANNELS;
+    const int64_t begin = unit.quotient * t.block, vectors = t.a.c / N;
     const int64_t end = begin + t.block < t.a.pixels ? begin + t.block : t.a.pixels;
-    float sum = 0;
-    if (c < t.a.c)
-        for (int64_t p = begin + part; p < end; p += PARTS)
-            sum += t.a.x[p * t.a.c + c] * t.a.dy[p * t.a.c + c];
-    zn_cuda_shared[threadIdx.x] = sum;
+    floats<N> sum = {};
+    if (first + lane * N < t.a.c)
+        for (int64_t p = begin + part; p < end; p += PARTS) {
+            const int64_t at = p * vectors + first / N + lane;
+            const floats<N> x = load<N>(t.a.x, at), dy = load<N>(t.a.dy, at);
+            for (int k = 0; k < N; k++)
+                sum.v[k] += x.v[k] * dy.v[k];
+        }
+    store<N>(zn_cuda_shared, threadIdx.x, sum);
     __syncthreads();
-    if (part == 0 && c < t.a.c) {
-        for (int i = 1; i < PARTS; i++)
-            sum += zn_cuda_shared[i * LANES + lane];
-        t.a.partial[unit.quotient * t.a.c + c] = sum;
+    const int c = (int)threadIdx.x;
+    if (c < CHANNELS && first + c < t.a.c) {
+        float total = 0;
+        for (int i = 0; i < PARTS; i++)
+            total += zn_cuda_shared[i * CHANNELS + c];
+        t.a.partial[unit.quotient * t.a.c + first + c] = total;
     }
 }
 
@@ -92,11 +100,13 @@ void zn_cuda_scale_channels_grad(zn_device *d, const void *args, int64_t blocks)
 {
     sum_task t = { *static_cast<const zn_mix_args *>(args), 0, 0 };
     t.block = zn_sum_block(t.a.pixels);
-    t.groups = (t.a.c + LANES - 1) / LANES;
+    t.groups = (t.a.c + CHANNELS - 1) / CHANNELS;
     to_device(d, t.a.x);
     to_device(d, t.a.dy);
     to_device(d, t.a.partial);
-    launch(d, scale_channels_grad, dim3((unsigned)(blocks * t.groups)), THREADS, sizeof(float) * THREADS, t);
+    const bool vectors = t.a.c % 4 == 0 && is_aligned(t.a.x) && is_aligned(t.a.dy);
+    launch(d, vectors ? scale_channels_grad<4> : scale_channels_grad<1>, dim3((unsigned)(blocks * t.groups)), THREADS,
+           sizeof(float) * THREADS * (vectors ? 4 : 1), t);
 }
 
 void zn_cuda_copy_channels(zn_device *d, const void *args, int64_t pixels)
