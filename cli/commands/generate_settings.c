@@ -276,6 +276,8 @@ int generate_prompts(const options *o, const parameters *p, prompt_list *out)
 
 /* ---- images ---- */
 
+static const char *shown(const char *name) { return strcmp(name, "-") ? name : "standard input"; }
+
 /* Scales an image to the size of the result. */
 static zn_status fit(const options *o, const char *path, const parameters *p, zn_image **image)
 {
@@ -286,8 +288,8 @@ static zn_status fit(const options *o, const char *path, const parameters *p, zn
     if (status != ZN_OK)
         return status;
     if (o->image && path == p->image) /* the mask goes with it */
-        note(o, "%s: using the centre of %dx%d, scaled to %dx%d", path, (*image)->width, (*image)->height, p->width,
-             p->height);
+        note(o, "%s: using the centre of %dx%d, scaled to %dx%d", shown(path), (*image)->width, (*image)->height,
+             p->width, p->height);
     zn_image_free(*image);
     *image = fitted;
     return ZN_OK;
@@ -314,8 +316,8 @@ static int read_images(const options *o, const parameters *p, zn_image **image, 
     if (status || !*image)
         return status;
     if (*mask && ((*mask)->width != (*image)->width || (*mask)->height != (*image)->height)) {
-        complain("%s: the mask is %dx%d, but %s is %dx%d; both must have one size", p->mask, (*mask)->width,
-                 (*mask)->height, p->image, (*image)->width, (*image)->height);
+        complain("%s: the mask is %dx%d, but %s is %dx%d; both must have one size", shown(p->mask), (*mask)->width,
+                 (*mask)->height, shown(p->image), (*image)->width, (*image)->height);
         return EXIT_FAILURE;
     }
     if (fit(o, p->image, p, image) == ZN_OK && (!*mask || fit(o, p->mask, p, mask) == ZN_OK))
@@ -348,7 +350,7 @@ int generate_images(const options *o, parameters *p, zn_image **image, zn_image 
     if (zn_generation_check(&whole) == ZN_OK)
         return 0;
     if (*image && !p->width && zn_generation_check(&(zn_generation){ .size = sizeof whole, .image = *image }) != ZN_OK)
-        complain("%s: %s; --size scales it", p->image, zn_error_text());
+        complain("%s: %s; --size scales it", shown(p->image), zn_error_text());
     else
         complain("%s", zn_error_text());
     return EXIT_FAILURE;

@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "ui/report.h"
 #include "ui/standard.h"
+#include "ui/values.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,13 @@ static int unknown_long(const command *c, const char *name, size_t length)
     return status;
 }
 
+/* True for "-o" or "--output=x": a forgotten value, hardly a name; "--image=-o" is for those. */
+static int is_option(const command *c, const char *word)
+{
+    return word[0] == '-' && (word[1] == '-' ? find_long(c, word + 2, strcspn(word + 2, "=")) != NULL
+                                             : word[1] && !word[2] && find_short(c, word[1]) != NULL);
+}
+
 /* Stores one option. value is NULL if none was attached. *taken is set if the next word was used as the value. */
 static int store(options *o, const option *t, const char *value, const char *next, int *taken)
 {
@@ -69,6 +77,8 @@ static int store(options *o, const option *t, const char *value, const char *nex
     } else if (!value) {
         if (!next)
             return usage_error(o->command->name, "--%s needs %s", t->name, t->wants);
+        if (t->parse == value_text && is_option(o->command, next))
+            return usage_error(o->command->name, "--%s needs %s, but the option '%s' follows", t->name, t->wants, next);
         value = next;
         *taken = 1;
     }

@@ -52,6 +52,8 @@ gen "a fox" -o x.png --tile 100
 gen "a fox" -o photo.png/deep/
 gen "-5 degrees" -o x.png
 gen "--bare trees" -o x.png
+gen "a fox" --image -o x.png
+gen "a fox" -m model -o x.png --image - --mask mask.png <photo.png
 gen "a fox" -o x.png --image - --mask - <photo.png
 gen - -o x.png --image - <photo.png
 gen "a fox" -o x.png --guidance 1 --negative $'caf\xe9'
