@@ -128,7 +128,8 @@ static zn_status place(zn_exec *e, zn_graph *g)
 static zn_status move_to_device(zn_exec *e)
 {
     zn_device *d = e->options.device;
-    ZN_TRY(zn_mirror_make(&e->mirror, d, &e->plan, e->first, e->outputs, e->output_count));
+    ZN_TRY(zn_mirror_make(&e->mirror, d, &e->plan, e->first, e->options.training && !e->options.resident, e->outputs,
+                          e->output_count));
     ZN_TRY(zn_mirror_block(&e->mirror, e->block, zn_exec_activation_bytes(e), false));
     ZN_TRY(zn_mirror_block(&e->mirror, e->prepared, e->needs.prepared, true));
     for (int i = 0; i < e->plan.step_count; i++)

@@ -39,7 +39,7 @@ typedef struct zn_exec_options {
     zn_math math;
     bool whole;    /* the graph is never divided into tiles, so results need not match those of tiles bit by bit */
     bool training; /* parameters change between runs: pack weights in every run */
-    bool resident; /* a run neither sends inputs nor fetches outputs: zn_exec_send and zn_exec_fetch do */
+    bool resident; /* a run neither sends inputs (and when training, parameters) nor fetches outputs */
     bool profile;
     const zn_exec_bands *bands; /* borrowed; NULL: every run computes all rows */
     zn_progress_fn progress;    /* called after each node; may be NULL */

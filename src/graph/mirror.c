@@ -70,11 +70,11 @@ static zn_status add_output(zn_mirror *m, zn_node *n)
 }
 
 /* Parameters that only constants read are not copied to the device. */
-static zn_status add_sources(zn_mirror *m, const zn_plan *plan, const zn_node *n)
+static zn_status add_sources(zn_mirror *m, const zn_plan *plan, bool changing, const zn_node *n)
 {
     for (int s = 0; s < n->source_count; s++) {
         zn_node *source = n->source[s];
-        if (source->op == &zn_op_input)
+        if (source->op == &zn_op_input || (changing && source->op == &zn_op_parameter && source->data))
             ZN_TRY(add_input(m, plan, source));
         else if (source->op == &zn_op_parameter && source->data)
             ZN_TRY(zn_mirror_block(m, source->data, zn_node_bytes(source), true));
@@ -82,11 +82,12 @@ static zn_status add_sources(zn_mirror *m, const zn_plan *plan, const zn_node *n
     return ZN_OK;
 }
 
-zn_status zn_mirror_make(zn_mirror *m, zn_device *d, const zn_plan *plan, int first, zn_node *const *outputs, int count)
+zn_status zn_mirror_make(zn_mirror *m, zn_device *d, const zn_plan *plan, int first, bool changing,
+                         zn_node *const *outputs, int count)
 {
     *m = (zn_mirror){ .device = d };
     for (int i = first; i < plan->step_count; i++)
-        ZN_TRY(add_sources(m, plan, plan->steps[i]));
+        ZN_TRY(add_sources(m, plan, changing, plan->steps[i]));
     for (int i = 0; i < count; i++)
         ZN_TRY(add_output(m, outputs[i]));
     return ZN_OK;

@@ -236,7 +236,7 @@ static zn_status check_classifier(golden *g)
         if (status == ZN_OK)
             status = zn_graph_differentiate(graph, loss, NULL, wrt, 2, outputs + 2);
         if (status == ZN_OK)
-            status = zn_exec_new(graph, outputs, 4, &(zn_exec_options){ .pool = g->pool, .training = true }, &e);
+            status = golden_exec_new(g, graph, outputs, 4, &(zn_exec_options){ .training = true }, &e);
         if (status == ZN_OK)
             status = zn_exec_run(e);
         static const char *const names[] = { "cls.logits", "cls.loss", "cls.grad.weight", "cls.grad.bias" };

@@ -51,7 +51,7 @@ static zn_status check_pair(golden *g, const zn_model *m, const char *net, const
     if (gradient)
         ZN_TRY_DONE(zn_graph_differentiate(graph, outputs[0], NULL, &image[1], 1, &outputs[1]));
     zn_graph_fuse(graph, outputs, 1 + gradient);
-    ZN_TRY_DONE(zn_exec_new(graph, outputs, 1 + gradient, &(zn_exec_options){ .pool = g->pool }, &e));
+    ZN_TRY_DONE(golden_exec_new(g, graph, outputs, 1 + gradient, &(zn_exec_options){ .training = false }, &e));
     ZN_TRY_DONE(zn_exec_run(e));
     snprintf(name, sizeof name, "%s.%s.distance", net, pair);
     ZN_TRY_DONE(golden_compare_within(g, name, outputs[0]->data, outputs[0]->shape, 1e-4));
@@ -94,7 +94,7 @@ static zn_status check_features(golden *g, const zn_model *m, const char *pictur
     ZN_TRY_DONE(zn_model_network(m, ZN_ENCODER, 1, shape.dim[1], shape.dim[2], &n));
     n.input[0]->data = image;
     zn_graph_fuse(n.graph, &n.output, 1);
-    ZN_TRY_DONE(zn_exec_new(n.graph, &n.output, 1, &(zn_exec_options){ .pool = g->pool }, &e));
+    ZN_TRY_DONE(golden_exec_new(g, n.graph, &n.output, 1, &(zn_exec_options){ .training = false }, &e));
     ZN_TRY_DONE(zn_exec_run(e));
     snprintf(name, sizeof name, "effnet.%s.features", picture);
     status = golden_compare_within(g, name, n.output->data, ZN_SHAPE(zn_channels(n.output)), 1e-4);

@@ -20,7 +20,7 @@ static zn_status run_part(const golden *g, const zn_model *m, zn_part part, cons
     ZN_TRY(zn_model_graph(m, part, shape, &graph, &input, &output));
     zn_graph_fuse(graph, &output, 1);
     zn_status status;
-    ZN_TRY_DONE(zn_exec_new(graph, &output, 1, &(zn_exec_options){ .pool = g->pool, .device = g->device }, &e));
+    ZN_TRY_DONE(golden_exec_new(g, graph, &output, 1, &(zn_exec_options){ .training = false }, &e));
     memcpy(input->data, x, sizeof(float) * (size_t)zn_shape_count(shape));
     ZN_TRY_DONE(zn_exec_run(e));
     const size_t bytes = sizeof(float) * (size_t)zn_shape_count(output->shape);

@@ -54,7 +54,7 @@ static zn_status check_block(golden *g, const char *prefix)
             wrt[count++] = zn_graph_at(graph, i);
     ZN_TRY_DONE(zn_graph_differentiate(graph, y, seed, wrt, count, gradients));
     zn_graph_fuse(graph, outputs, count + 1);
-    ZN_TRY_DONE(zn_exec_new(graph, outputs, count + 1, &(zn_exec_options){ .pool = g->pool, .training = true }, &e));
+    ZN_TRY_DONE(golden_exec_new(g, graph, outputs, count + 1, &(zn_exec_options){ .training = true }, &e));
     memcpy(input->data, x, sizeof(float) * (size_t)zn_shape_count(sx));
     memcpy(seed->data, dy, sizeof(float) * (size_t)zn_shape_count(sy));
     ZN_TRY_DONE(zn_exec_run(e));

@@ -183,7 +183,7 @@ static zn_status attend(golden *g, const char *name, zn_shape s, const float *qk
     zn_node *x = zn_graph_input(graph, "qkv", ZN_SHAPE(s.dim[0], 1, s.dim[1], 3 * c));
     zn_node *y = zn_attention_apart(x, (int)heads);
     ZN_TRY_DONE(zn_graph_status(graph));
-    ZN_TRY_DONE(zn_exec_new(graph, &y, 1, &(zn_exec_options){ .pool = g->pool }, &e));
+    ZN_TRY_DONE(golden_exec_new(g, graph, &y, 1, &(zn_exec_options){ .training = false }, &e));
     memcpy(x->data, qkv, sizeof(float) * (size_t)(3 * positions * c));
     ZN_TRY_DONE(zn_exec_run(e));
     for (int64_t i = 0; i < positions; i++)

@@ -100,7 +100,7 @@ static zn_status prepare(training *t)
     zn_graph_fuse(t->graph, outputs, count);
     const float lr = (float)golden_double(t->g, "lr", 1e-4);
     ZN_TRY(zn_optim_new(&t->optim, total, &(zn_optim_options){ .kind = ZN_ADAMW, .lr = lr, .weight_decay = 0.01f }));
-    return zn_exec_new(t->graph, outputs, count, &(zn_exec_options){ .pool = t->g->pool, .training = true }, &t->exec);
+    return golden_exec_new(t->g, t->graph, outputs, count, &(zn_exec_options){ .training = true }, &t->exec);
 }
 
 static zn_status compare_first(training *t)
@@ -196,7 +196,7 @@ static zn_status check_gaussian(golden *g)
     outputs[1] = divergence(in[0], in[1]);
     ZN_TRY_DONE(zn_graph_differentiate(l.graph, outputs[0], in[3], in, 2, outputs + 2));
     ZN_TRY_DONE(zn_graph_differentiate(l.graph, outputs[1], NULL, in, 2, outputs + 4));
-    ZN_TRY_DONE(zn_exec_new(l.graph, outputs, 6, &(zn_exec_options){ .pool = g->pool, .training = true }, &l.exec));
+    ZN_TRY_DONE(golden_exec_new(g, l.graph, outputs, 6, &(zn_exec_options){ .training = true }, &l.exec));
     ZN_TRY_DONE(zn_exec_run(l.exec));
     for (int i = 0; i < 6; i++)
         ZN_TRY_DONE(compare_map(g, names[i], outputs[i], i < 2 ? GOLDEN_FORWARD : GOLDEN_GRADIENT));

@@ -48,7 +48,8 @@ static zn_status fwht_one(golden *g, const char *size)
     snprintf(name, sizeof name, "x.%s", size);
     zn_node *x = probe_input(&p, name), *h = zn_wht(x, 1, 1);
     zn_node *q = zn_wht(x, 1, 1 / sqrtf((float)n)), *hseq = zn_select_channels(h, from, (int)n);
-    ZN_TRY_DONE(zn_exec_new(p.graph, (zn_node *[]){ h, q, hseq }, 3, &(zn_exec_options){ .pool = g->pool }, &e));
+    ZN_TRY_DONE(
+        golden_exec_new(g, p.graph, (zn_node *[]){ h, q, hseq }, 3, &(zn_exec_options){ .training = false }, &e));
     ZN_TRY_DONE(zn_exec_run(e));
     ZN_TRY_DONE(fwht_compare(g, "h", size, h));
     ZN_TRY_DONE(fwht_compare(g, "q", size, q));
@@ -89,7 +90,7 @@ static zn_status diagonal_kernel(golden *g)
     ZN_TRY(probe_new(&p, g, "", "w."));
     zn_node *gate = probe_input(&p, "g_row"), *unit = zn_graph_input(p.graph, "unit", gate->shape);
     zn_node *k = zn_spectral(unit, gate, 0);
-    ZN_TRY_DONE(zn_exec_new(p.graph, &k, 1, &(zn_exec_options){ .pool = g->pool }, &e));
+    ZN_TRY_DONE(golden_exec_new(g, p.graph, &k, 1, &(zn_exec_options){ .training = false }, &e));
     unit->data[0] = 1;
     ZN_TRY_DONE(zn_exec_run(e));
     status = golden_compare(g, "kernel_row", k->data, k->shape, GOLDEN_MAP, GOLDEN_FORWARD);
@@ -120,7 +121,7 @@ static zn_status rearranged(golden *g, const char *result, const char *input, co
     snprintf(from, sizeof from, "%s.r%s", input, factor);
     ZN_TRY(probe_new(&p, g, "", "w."));
     zn_node *y = build(probe_input(&p, from), (int)strtol(factor, NULL, 10));
-    ZN_TRY_DONE(zn_exec_new(p.graph, &y, 1, &(zn_exec_options){ .pool = g->pool }, &e));
+    ZN_TRY_DONE(golden_exec_new(g, p.graph, &y, 1, &(zn_exec_options){ .training = false }, &e));
     ZN_TRY_DONE(zn_exec_run(e));
     zeros = zn_calloc((size_t)zn_shape_count(y->shape) + 1, sizeof *zeros);
     status = zeros ? golden_compare_each(g, name, y->data, y->shape, GOLDEN_MAP, zeros) : ZN_ENOMEM;

@@ -37,7 +37,7 @@ static zn_status run_one(golden *g, states *s, const zn_stored *from, const floa
     nodes[layers] = zn_qwen3_norm(scope, zn_qwen3(scope, x, &s->form, layers, nodes), &s->form);
     zn_status status = zn_stored_bind(from, graph);
     if (status == ZN_OK)
-        status = zn_exec_new(graph, nodes, layers + 1, &(zn_exec_options){ .pool = g->pool }, &e);
+        status = golden_exec_new(g, graph, nodes, layers + 1, &(zn_exec_options){ .training = false }, &e);
     if (status == ZN_OK) {
         memcpy(x->data, ids + sample * s->padded, sizeof(float) * (size_t)tokens);
         status = zn_exec_run(e);

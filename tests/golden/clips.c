@@ -97,12 +97,12 @@ static zn_status start(golden *g, const clip_network *n, piece *p)
         for (int i = 0; i < zn_graph_count(p->graph) && count < 4096; i++)
             if (!zn_graph_at(p->graph, i)->op->is_leaf)
                 traced[count++] = zn_graph_at(p->graph, i);
-        return zn_exec_new(p->graph, traced, count, &(zn_exec_options){ .pool = g->pool }, &p->exec);
+        return golden_exec_new(g, p->graph, traced, count, &(zn_exec_options){ .training = false }, &p->exec);
     }
     for (int i = 0; i < p->stream.count; i++)
         outputs[count++] = p->stream.after[i];
     zn_graph_fuse(p->graph, outputs, count);
-    return zn_exec_new(p->graph, outputs, count, &(zn_exec_options){ .pool = g->pool }, &p->exec);
+    return golden_exec_new(g, p->graph, outputs, count, &(zn_exec_options){ .training = false }, &p->exec);
 }
 
 /* before: the piece before this one; NULL: the first, or the whole clip when `whole`. */

@@ -257,6 +257,21 @@ zn_status golden_compare_exact(golden *g, const char *name, const float *values,
     return ZN_OK;
 }
 
+zn_exec_places golden_places;
+
+zn_status golden_exec_new(const golden *g, zn_graph *graph, zn_node *const *outputs, int count,
+                          const zn_exec_options *options, zn_exec **exec)
+{
+    zn_exec_options all = *options;
+    all.pool = g->pool;
+    all.device = g->device;
+    ZN_TRY(zn_exec_new(graph, outputs, count, &all, exec));
+    const zn_exec_places places = zn_exec_count_places(*exec);
+    golden_places.steps += places.steps;
+    golden_places.on_host += places.on_host;
+    return ZN_OK;
+}
+
 void golden_skip(golden *g, const char *name, const char *why)
 {
     char full[512];

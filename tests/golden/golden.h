@@ -44,6 +44,11 @@ extern const golden_kind golden_zenith_ops, golden_zenith_models, golden_zenith_
 /* TRAINED: results after several optimiser steps, where the reference itself varies by 1e-3. */
 enum { GOLDEN_FORWARD, GOLDEN_GRADIENT, GOLDEN_TRAINED };
 
+/* An executor on g's pool and device, with the other options given. Counts where its steps run. */
+zn_status golden_exec_new(const golden *g, zn_graph *graph, zn_node *const *outputs, int count,
+                          const zn_exec_options *options, zn_exec **exec);
+extern zn_exec_places golden_places; /* of all executors so far */
+
 /* Tensor "prefix" "name", or NULL. */
 const zn_weight *golden_find(const golden *g, const char *prefix, const char *name);
 bool golden_has(const golden *g, const char *prefix, const char *name);

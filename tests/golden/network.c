@@ -44,11 +44,11 @@ zn_status network_predict(network *n, const float *x, int step, float *noise)
 
 zn_status graph_start(const golden *g, zn_graph *graph, zn_node *y, bool traced, zn_exec **exec)
 {
-    const zn_exec_options options = { .pool = g->pool, .math = g->math };
+    const zn_exec_options options = { .math = g->math };
     const int count = zn_graph_count(graph);
     if (!traced) {
         zn_graph_fuse(graph, &y, 1);
-        return zn_exec_new(graph, &y, 1, &options, exec);
+        return golden_exec_new(g, graph, &y, 1, &options, exec);
     }
     zn_node **all = zn_calloc((size_t)count + 1, sizeof *all);
     int outputs = 0;
@@ -58,7 +58,7 @@ zn_status graph_start(const golden *g, zn_graph *graph, zn_node *y, bool traced,
     for (int i = 0; i < count; i++)
         if (!zn_graph_at(graph, i)->op->is_leaf && zn_graph_at(graph, i) != y)
             all[outputs++] = zn_graph_at(graph, i);
-    const zn_status status = zn_exec_new(graph, all, outputs, &options, exec);
+    const zn_status status = golden_exec_new(g, graph, all, outputs, &options, exec);
     zn_free(all);
     return status;
 }
@@ -186,7 +186,7 @@ static zn_status lesson_start(lesson *l)
         if (l->gradients[i])
             outputs[count++] = l->gradients[i];
     zn_graph_fuse(l->graph, outputs, count);
-    return zn_exec_new(l->graph, outputs, count, &(zn_exec_options){ .pool = l->g->pool, .training = true }, &l->exec);
+    return golden_exec_new(l->g, l->graph, outputs, count, &(zn_exec_options){ .training = true }, &l->exec);
 }
 
 zn_status compare_update(golden *g, const char *name, const zn_optim_options *o, const zn_update *u, float *after)

@@ -107,7 +107,7 @@ static zn_status finish(probe *p, zn_node *y, const char *seed, zn_exec **e)
         if (gradients[i])
             outputs[count++] = gradients[i];
     zn_graph_fuse(p->graph, outputs, count);
-    ZN_TRY(zn_exec_new(p->graph, outputs, count, &(zn_exec_options){ .pool = p->g->pool, .training = true }, e));
+    ZN_TRY(golden_exec_new(p->g, p->graph, outputs, count, &(zn_exec_options){ .training = true }, e));
     ZN_TRY(zn_exec_run(*e));
     return compare(p, gradients);
 }

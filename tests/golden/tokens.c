@@ -116,7 +116,7 @@ zn_status bench_run(bench *b, zn_node *of, zn_node *seed)
         if (gradients[i])
             outputs[count++] = gradients[i];
     zn_graph_fuse(b->graph, outputs, count);
-    ZN_TRY(zn_exec_new(b->graph, outputs, count, &(zn_exec_options){ .pool = b->g->pool, .training = of }, &b->exec));
+    ZN_TRY(golden_exec_new(b->g, b->graph, outputs, count, &(zn_exec_options){ .training = of }, &b->exec));
     ZN_TRY(zn_exec_run(b->exec));
     for (int i = 0; i < b->output_count; i++)
         ZN_TRY(compare(b, &b->outputs[i], b->outputs[i].node, "", GOLDEN_FORWARD));
