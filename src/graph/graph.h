@@ -159,7 +159,7 @@ struct zn_op {
     /* Optional: true if run does all its work with zn_launch, so that a device can execute it. NULL: false. */
     bool (*launches)(const zn_node *n);
     /* Optional: values that the device's kernels can read or write in 16 bits. NULL: none. */
-    zn_node_types (*types)(const zn_node *n);
+    zn_node_types (*types)(const zn_node *n, const zn_prepare *p);
     bool is_leaf;      /* input or parameter */
     bool takes_packed; /* sources may be packed instead of floats */
 };

@@ -22,7 +22,7 @@ static zn_type type_for(const zn_prepare *p)
 
 static zn_node_types types_of(const zn_node *n, const zn_prepare *p)
 {
-    return n->op->types && !zn_runs_on_host(n, p) ? n->op->types(n) : (zn_node_types){ 0 };
+    return n->op->types && !zn_runs_on_host(n, p) ? n->op->types(n, p) : (zn_node_types){ 0 };
 }
 
 static bool may_write(const zn_node *n, const zn_prepare *p)

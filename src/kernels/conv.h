@@ -10,6 +10,7 @@
 #define ZN_KERNELS_CONV_H
 
 #include "base/threads.h"
+#include "kernels/type.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,6 +37,7 @@ typedef struct zn_conv_args {
     const float *residual; /* shaped like y, or NULL; may be y itself, but not x */
     float *y;              /* must not be x */
     bool relu;
+    zn_type x_type, residual_type, y_type; /* other than F32 only for kernels with `narrow` */
 } zn_conv_args;
 
 /* Weights to pack with a launched kernel. flipped: w is [kh][kw][cout][cin] and is read as zn_k_flip_weights writes it.
@@ -60,11 +62,16 @@ typedef struct zn_conv_wish {
     int64_t largest; /* pixels of the largest feature map of the network; small maps use a kernel with smaller units */
 } zn_conv_wish;
 
+/* For zn_conv_kernel.narrow. */
+enum { ZN_CONV_NARROW_X = 1, ZN_CONV_NARROW_Y = 2 /* y and the residual */ };
+
 typedef struct zn_conv_kernel {
     const char *name; /* "winograd6-f32-neon" */
     zn_math math;
     uint32_t cpu;    /* ZN_CPU_ flags that the kernel needs */
     float tolerance; /* relative RMS error against ref on normal random data */
+    /* Optional: which maps may be of the type of `math` instead of F32. NULL: none. */
+    unsigned (*narrow)(const zn_conv_shape *s);
     bool (*supports)(const zn_conv_shape *s);
     /* Optional: whether this kernel costs less than the kernels after it in the list. NULL: always. */
     bool (*pays)(const zn_conv_shape *s, const zn_conv_wish *wish);

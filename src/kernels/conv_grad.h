@@ -17,6 +17,7 @@ typedef struct zn_conv_grad_args {
     float *dw;       /* [kh][kw][cin][cout] */
     void *shared;    /* shared_bytes, aligned to 64 */
     int stage;
+    zn_type x_type, dy_type; /* other than F32 only for kernels with `narrow` */
 } zn_conv_grad_args;
 
 typedef struct zn_conv_grad_kernel {
@@ -24,6 +25,7 @@ typedef struct zn_conv_grad_kernel {
     zn_math math;     /* of the multiplications; fp32 on CPUs */
     uint32_t cpu;     /* ZN_CPU_ flags that the kernel needs */
     float tolerance;  /* relative RMS error against ref on normal random data */
+    bool narrow;      /* x and dy may each be of the type of `math` instead of F32 */
     bool (*supports)(const zn_conv_shape *s);
     size_t (*shared_bytes)(const zn_conv_shape *s);
     size_t (*scratch_bytes)(const zn_conv_shape *s); /* per thread */

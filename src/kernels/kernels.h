@@ -6,6 +6,7 @@
 #define ZN_KERNELS_H
 
 #include "base/threads.h"
+#include "kernels/type.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,7 +16,8 @@ typedef struct zn_unary_args {
     const float *x; /* gradients: the value named below */
     const float *dy;
     float *y;
-    float a, b; /* parameters of the function */
+    float a, b;   /* parameters of the function */
+    zn_type type; /* of x, dy and y; the CPU's kernels know F32 only, here and below */
 } zn_unary_args;
 void zn_k_relu(const void *unary_args, zn_range elements);
 void zn_k_relu_grad(const void *unary_args, zn_range elements);       /* x = output of the forward */
@@ -38,6 +40,7 @@ void zn_k_accumulate(const void *unary_args, zn_range elements); /* y += x */
 typedef struct zn_binary_args {
     const float *a, *b;
     float *y;
+    zn_type type; /* of all three */
 } zn_binary_args;
 void zn_k_add(const void *binary_args, zn_range elements);
 void zn_k_sub(const void *binary_args, zn_range elements);
@@ -50,6 +53,7 @@ typedef struct zn_resample_args {
     const float *x;
     float *y;
     int h, w, c;
+    zn_type type; /* of both */
 } zn_resample_args;
 void zn_k_upsample2(const void *resample_args, zn_range rows);
 void zn_k_upsample2_grad(const void *resample_args, zn_range rows);
@@ -64,6 +68,7 @@ typedef struct zn_reduce_args {
     float *y;
     int64_t rows;
     int c;
+    zn_type type; /* of x */
 } zn_reduce_args;
 enum { ZN_SUM_ROWS = 256 };
 void zn_k_channel_sum(const void *reduce_args, zn_range blocks);

@@ -257,6 +257,11 @@ void zn_reach_neighbours(const zn_node *n, const zn_prepare *p, int64_t *lo, int
 double zn_one_flop(const zn_node *n);
 double zn_one_slot(const zn_node *n, const zn_prepare *p);
 
+/* For zn_op.types: all sources and the result have one type, F32 or of 16 bits. */
+zn_node_types zn_types_alike(const zn_node *n, const zn_prepare *p);
+/* Address of element `index` of a node's values. */
+void *zn_values_at(const zn_node *n, int64_t index);
+
 /* For zn_op.launches: always true. */
 bool zn_launches(const zn_node *n);
 /* Runs a kernel over `units` in blocks of `grain` on the context's threads, or all units on its device. */

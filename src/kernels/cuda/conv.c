@@ -38,6 +38,13 @@ static bool supports_half(const zn_conv_shape *s)
     return supports(s) && seen.cin >= LEAST && part + 3 * pixel * (ZN_CUDA_CONV_COLUMNS + 8) <= SHARED;
 }
 
+/* Channels of x are copied in groups of eight. */
+static unsigned narrow_half(const zn_conv_shape *s)
+{
+    return ZN_CONV_NARROW_Y | (zn_cuda_conv_seen(s).cin % 8 == 0 ? ZN_CONV_NARROW_X : 0);
+}
+static unsigned narrow_result(const zn_conv_shape *s) { return (void)s, ZN_CONV_NARROW_Y; }
+
 static size_t half_bytes(const zn_conv_shape *s)
 {
     const zn_cuda_weights p = zn_cuda_half_weights(s);
@@ -103,6 +110,7 @@ const zn_conv_kernel zn_conv_cuda_bf16 = { .name = "halo-bf16-cuda",
                                            .cpu = ZN_CPU_CUDA,
                                            .tolerance = 5e-3f,
                                            .supports = supports_half,
+                                           .narrow = narrow_half,
                                            .packed_bytes = half_bytes,
                                            .pack = pack_bf16,
                                            .pack_there = zn_k_conv_pack_bf16,
@@ -116,6 +124,7 @@ const zn_conv_kernel zn_conv_cuda_f16 = { .name = "halo-f16-cuda",
                                           .cpu = ZN_CPU_CUDA,
                                           .tolerance = 6e-4f,
                                           .supports = supports_half,
+                                          .narrow = narrow_half,
                                           .pays = never_changes,
                                           .packed_bytes = half_bytes,
                                           .pack = pack_f16,
@@ -130,8 +139,8 @@ const zn_conv_kernel zn_conv_cuda_f16 = { .name = "halo-f16-cuda",
 #define ZN_CONV_CUDA_TF32(type)                                                                                        \
     {                                                                                                                  \
         .name = "implicit-tf32-cuda", .math = (type), .cpu = ZN_CPU_CUDA, .tolerance = 6e-4f, .supports = supports,    \
-        .packed_bytes = packed_bytes, .pack = pack, .pack_there = zn_k_conv_pack, .scratch_bytes = scratch_bytes,      \
-        .units = units, .run = zn_k_conv_tf32, .flops = padded_flops                                                   \
+        .narrow = narrow_result, .packed_bytes = packed_bytes, .pack = pack, .pack_there = zn_k_conv_pack,             \
+        .scratch_bytes = scratch_bytes, .units = units, .run = zn_k_conv_tf32, .flops = padded_flops                   \
     }
 const zn_conv_kernel zn_conv_cuda_tf32_as_f16 = ZN_CONV_CUDA_TF32(ZN_MATH_F16);
 const zn_conv_kernel zn_conv_cuda_tf32_as_bf16 = ZN_CONV_CUDA_TF32(ZN_MATH_BF16);

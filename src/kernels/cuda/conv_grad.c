@@ -24,8 +24,8 @@ void zn_k_conv_grad_tf32(const void *conv_grad_args, zn_range unit) { (void)conv
 #define ZN_CONV_GRAD_CUDA(title, type, error, body, operations)                                                        \
     {                                                                                                                  \
         .name = (title), .math = (type), .cpu = ZN_CPU_CUDA, .tolerance = (error), .supports = supports,               \
-        .shared_bytes = shared_bytes, .scratch_bytes = scratch_bytes, .stages = stages, .units = units, .run = (body), \
-        .flops = (operations)                                                                                          \
+        .narrow = true, .shared_bytes = shared_bytes, .scratch_bytes = scratch_bytes, .stages = stages,                \
+        .units = units, .run = (body), .flops = (operations)                                                           \
     }
 const zn_conv_grad_kernel zn_conv_grad_cuda_f32 =
     ZN_CONV_GRAD_CUDA("grad-tf32x3-cuda", ZN_MATH_F32, 2e-6f, zn_k_conv_grad_tf32x3, three_flops);

@@ -12,6 +12,7 @@ extern "C" {
 #include "kernels/kernels.h"
 }
 #include "kernels/cuda/tf32.h"
+#include "kernels/cuda/vector.h"
 
 enum { HIGH = ZN_CUDA_GRAD_HIGH, WIDE = ZN_CUDA_GRAD_WIDE };
 
@@ -62,6 +63,20 @@ template <typename P> static __device__ grad_place place_of(const grad_task &t)
                        last < t.p.tiles ? last : t.p.tiles };
 }
 
+/* copy_four for maps of either type; those of 16 bits are converted, and have arrived when this returns. */
+static __device__ void take_four(float *to, const float *from, int64_t at, int count, bool by_four, zn_type type)
+{
+    if (type == ZN_TYPE_F32) {
+        copy_four(to, from, at, count, by_four);
+        return;
+    }
+    floats<4> v = {};
+    if (count > 0 && by_four)
+        v = type == ZN_TYPE_BF16 ? as_bf16::load<4>(from, at / 4) : as_f16::load<4>(from, at / 4);
+    for (int i = 0; i < 4; i++)
+        to[i] = by_four ? v.v[i] : i < count ? read_number(from, at + i, type) : 0;
+}
+
 /* Starts the copies of a tile of pixels. */
 template <typename P>
 static __device__ void copy_tile(const grad_task &t, const grad_place &at, int64_t tile, float *to)
@@ -76,17 +91,17 @@ static __device__ void copy_tile(const grad_task &t, const grad_place &at, int64
         const int pixel = i / (P::IN / 4), channel = i % (P::IN / 4) * 4;
         const int iy = y + pixel / P::X_WIDE * step, ix = x + pixel % P::X_WIDE * step;
         const bool is_there = iy >= 0 && ix >= 0 && iy < s.h && ix < s.w;
-        copy_four(to + pixel * P::X_ROW + channel, t.a.x,
+        take_four(to + pixel * P::X_ROW + channel, t.a.x,
                   (((int64_t)image * s.h + iy) * s.w + ix) * s.cin + at.in + channel,
-                  is_there ? s.cin - at.in - channel : 0, t.x_by_four);
+                  is_there ? s.cin - at.in - channel : 0, t.x_by_four, t.a.x_type);
     }
     to += P::X_FLOATS;
     for (int i = (int)threadIdx.x; i < HIGH * WIDE * (P::OUT / 4); i += THREADS) {
         const int pixel = i / (P::OUT / 4), channel = i % (P::OUT / 4) * 4;
         const int py = oy + pixel / WIDE, px = ox + pixel % WIDE;
-        copy_four(to + pixel * P::Y_ROW + channel, t.a.dy,
+        take_four(to + pixel * P::Y_ROW + channel, t.a.dy,
                   (((int64_t)image * s.oh + py) * s.ow + px) * s.cout + at.out + channel,
-                  py < s.oh && px < s.ow ? s.cout - at.out - channel : 0, t.dy_by_four);
+                  py < s.oh && px < s.ow ? s.cout - at.out - channel : 0, t.dy_by_four, t.a.dy_type);
     }
 }
 
@@ -195,7 +210,7 @@ static void add_parts(zn_device *d, const grad_task &t, const zn_conv_grad_args 
 {
     const int64_t count = (int64_t)a->s.kh * a->s.kw * a->s.cin * a->s.cout;
     const zn_reduce_args sum = { static_cast<const float *>(a->shared), NULL, a->dw, count,
-                                 (int)(t.p.parts * t.p.ways) };
+                                 (int)(t.p.parts * t.p.ways), ZN_TYPE_F32 };
     zn_device_launch(d, zn_k_sum_partials, count, &sum);
 }
 

@@ -1,7 +1,7 @@
-/* Convolution of fp32 maps with products of 16-bit numbers and sums in fp32. A block copies the part of x that its tile
- * of pixels reads, with the border, into shared memory once, rounded to 16 bits. All taps then read it there, moved by
- * a few pixels, while asynchronous copies bring the weights of the next taps. More than CHUNK input channels are taken
- * in chunks.
+/* Convolution with products of 16-bit numbers and sums in fp32, of maps of either. A block copies the part of x that
+ * its tile of pixels reads, with the border, into shared memory once, rounded to 16 bits. All taps then read it there,
+ * moved by a few pixels, while asynchronous copies bring the weights of the next taps. More than CHUNK input channels
+ * are taken in chunks.
  *
  * As in conv.cu, every sum has the same order for any position of its pixel and any tile. */
 #include "kernels/cuda/conv_tile.h"
@@ -89,6 +89,23 @@ static __device__ void copy_part(const conv_task &t, const place &at, int first,
     }
 }
 
+/* The same if x has numbers of 16 bits and a multiple of eight channels: the copies are only started. */
+template <typename P> static __device__ void start_part(const conv_task &t, const place &at, int first, uint16_t *to)
+{
+    enum { GROUPS = P::CHUNK / 8 };
+    const zn_conv_shape &s = t.a.s;
+    const int wide = part_wide<P>(s), count = part_high<P>(s) * wide * GROUPS, up = s.up2 ? 1 : 0;
+    const int y = at.y * s.stride - s.pad, x = at.x * s.stride - s.pad, channel = first + (int)threadIdx.x % GROUPS * 8;
+    const uint16_t *map = reinterpret_cast<const uint16_t *>(t.a.x);
+    for (int i = (int)threadIdx.x; i < count; i += THREADS) {
+        const int pixel = i / GROUPS, iy = y + pixel / wide, ix = x + pixel % wide;
+        const bool is_there = channel < s.cin && iy >= 0 && ix >= 0 && iy < s.h << up && ix < s.w << up;
+        const int64_t from = (((int64_t)at.image * s.h + (iy >> up)) * s.w + (ix >> up)) * s.cin + channel;
+        copy_async<16>(reinterpret_cast<float *>(to + pixel * P::PIXEL + channel - first),
+                       reinterpret_cast<const float *>(map + (is_there ? from : 0)), is_there);
+    }
+}
+
 /* Starts the copies of the weights of a step: CHUNK rows. */
 template <typename P> static __device__ void copy_weights(const conv_task &t, const place &at, int step, uint16_t *to)
 {
@@ -150,7 +167,7 @@ template <typename P> __global__ void __launch_bounds__(THREADS, 2) conv_half(co
     const place at = place_of<P>(t);
     const int wide = part_wide<P>(s), taps = s.kh * s.kw, steps = t.w.rows / P::CHUNK;
     const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP;
-    const bool by_four = s.cin % 4 == 0 && (uintptr_t)t.a.x % 16 == 0;
+    const bool by_four = s.cin % 4 == 0 && (uintptr_t)t.a.x % 16 == 0, narrow = t.a.x_type != ZN_TYPE_F32;
     uint16_t *part = reinterpret_cast<uint16_t *>(zn_cuda_shared), *stages = part + part_high<P>(s) * wide * P::PIXEL;
     float sums[P::MF][P::NF][4] = {};
     int pixel[P::MF];
@@ -167,7 +184,13 @@ template <typename P> __global__ void __launch_bounds__(THREADS, 2) conv_half(co
     for (int step = 0, tap = 0; step < steps; step++, tap = tap + 1 < taps ? tap + 1 : 0) {
         if (tap == 0) {
             __syncthreads(); /* all have read the previous chunk */
-            copy_part<P>(t, at, step / taps * P::CHUNK, by_four, part);
+            if (narrow) {
+                start_part<P>(t, at, step / taps * P::CHUNK, part);
+                copy_commit();
+                copy_wait<0>();
+            } else {
+                copy_part<P>(t, at, step / taps * P::CHUNK, by_four, part);
+            }
         }
         copy_wait<STAGES - 2>(); /* the weights have arrived for this thread, */
         __syncthreads();         /* for all threads, and all have read the previous stage */

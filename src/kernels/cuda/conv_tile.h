@@ -5,6 +5,7 @@
 #define ZN_CUDA_CONV_TILE_H
 
 #include "kernels/cuda/tf32.h"
+#include "kernels/cuda/vector.h"
 
 extern "C" {
 #include "kernels/cuda/conv.h"
@@ -53,8 +54,8 @@ static __device__ void write_one(const zn_conv_args &a, int64_t row, int x, int 
         return;
     const int64_t at = result_at(a.s, row, x, column);
     sum += bias_of(a, column);
-    sum += a.residual ? a.residual[at] : 0;
-    a.y[at] = activate(a, sum);
+    sum += a.residual ? read_number(a.residual, at, a.residual_type) : 0;
+    write_number(a.y, at, a.y_type, activate(a, sum));
 }
 
 /* Writes two neighbours at once; used if all pairs are aligned. */
@@ -66,11 +67,11 @@ static __device__ void write_two(const zn_conv_args &a, int64_t row, int x, int 
     sum.x += bias_of(a, column);
     sum.y += bias_of(a, column + 1);
     if (a.residual) {
-        const float2 r = *reinterpret_cast<const float2 *>(a.residual + at);
+        const float2 r = read_pair(a.residual, at, a.residual_type);
         sum.x += r.x;
         sum.y += r.y;
     }
-    *reinterpret_cast<float2 *>(a.y + at) = make_float2(activate(a, sum.x), activate(a, sum.y));
+    write_pair(a.y, at, a.y_type, make_float2(activate(a, sum.x), activate(a, sum.y)));
 }
 
 template <typename P>

@@ -14,6 +14,7 @@ struct map_task {
     float a, b;
     const float *scalar; /* replaces a unless NULL */
     int64_t units;
+    zn_type type;
 };
 
 /* ---- functions of no input, one input and two ---- */
@@ -100,20 +101,26 @@ struct silu_grad : two {
 
 /* ---- one thread for N elements ---- */
 
-template <typename F, int N> __global__ void map(map_task t)
+template <typename F, int N, typename A> __global__ void map(map_task t)
 {
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
     const float a = t.scalar ? *t.scalar : t.a;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < t.units / N; i += step) {
         floats<N> p = {}, q = {}, y;
         if (F::INPUTS > 0)
-            p = load<N>(t.p, i);
+            p = A::template load<N>(t.p, i);
         if (F::INPUTS > 1)
-            q = load<N>(t.q, i);
+            q = A::template load<N>(t.q, i);
         for (int k = 0; k < N; k++)
             y.v[k] = F::of(p.v[k], q.v[k], a, t.b);
-        store<N>(t.y, i, y);
+        A::template store<N>(t.y, i, y);
     }
+}
+
+template <typename F, typename A> static void launch_map(zn_device *d, const map_task &t)
+{
+    const bool vectors = t.units % 4 == 0 && is_aligned(t.p) && is_aligned(t.q) && is_aligned(t.y);
+    launch(d, vectors ? map<F, 4, A> : map<F, 1, A>, dim3(grid_of(vectors ? t.units / 4 : t.units)), THREADS, 0, t);
 }
 
 template <typename F> struct grouped_map {
@@ -131,24 +138,29 @@ template <typename F> static void run_map(zn_device *d, map_task t)
     to_device(d, t.q);
     to_device(d, t.y);
     to_device(d, t.scalar);
-    if (d->grouping) {
+    if (d->grouping && t.type == ZN_TYPE_F32) {
         submit(d, elements<grouped_map<F>>{ { t }, t.units });
         return;
     }
-    const bool vectors = t.units % 4 == 0 && is_aligned(t.p) && is_aligned(t.q) && is_aligned(t.y);
-    launch(d, vectors ? map<F, 4> : map<F, 1>, dim3(grid_of(vectors ? t.units / 4 : t.units)), THREADS, 0, t);
+    if (t.type == ZN_TYPE_F32)
+        launch_map<F, as_f32>(d, t);
+    else if (t.type == ZN_TYPE_BF16)
+        launch_map<F, as_bf16>(d, t);
+    else
+        launch_map<F, as_f16>(d, t);
 }
 
 template <typename F> static void run_unary(zn_device *d, const void *args, int64_t units)
 {
     const zn_unary_args *a = static_cast<const zn_unary_args *>(args);
-    run_map<F>(d, { F::INPUTS > 0 ? a->x : NULL, F::INPUTS > 1 ? a->dy : NULL, a->y, a->a, a->b, NULL, units });
+    run_map<F>(d,
+               { F::INPUTS > 0 ? a->x : NULL, F::INPUTS > 1 ? a->dy : NULL, a->y, a->a, a->b, NULL, units, a->type });
 }
 
 template <typename F> static void run_binary(zn_device *d, const void *args, int64_t units)
 {
     const zn_binary_args *a = static_cast<const zn_binary_args *>(args);
-    run_map<F>(d, { a->a, a->b, a->y, 0, 0, NULL, units });
+    run_map<F>(d, { a->a, a->b, a->y, 0, 0, NULL, units, a->type });
 }
 
 extern "C" {
@@ -177,12 +189,12 @@ void zn_cuda_multiply(zn_device *d, const void *args, int64_t units) { run_binar
 void zn_cuda_multiply_scalar(zn_device *d, const void *args, int64_t units)
 {
     const zn_binary_args *a = static_cast<const zn_binary_args *>(args);
-    run_map<scale>(d, { a->a, NULL, a->y, 0, 0, a->b, units });
+    run_map<scale>(d, { a->a, NULL, a->y, 0, 0, a->b, units, a->type });
 }
 
 void zn_cuda_accumulate(zn_device *d, const void *args, int64_t units)
 {
     const zn_unary_args *a = static_cast<const zn_unary_args *>(args);
-    run_map<add>(d, { a->y, a->x, a->y, 0, 0, NULL, units });
+    run_map<add>(d, { a->y, a->x, a->y, 0, 0, NULL, units, a->type });
 }
 }

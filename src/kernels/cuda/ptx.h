@@ -75,10 +75,12 @@ static __device__ void load_two_turned(uint32_t r[2], const uint16_t *row)
                  : "memory");
 }
 
-/* The 16-bit types: two numbers rounded to the nearest, the first in the low half; and c[16][8] += a[16][16] b[16][8],
- * computed by a warp. Each lane holds a: [g][2q], [g+8][2q], [g][2q+8], [g+8][2q+8], each with its right neighbour; b:
- * [2q][g], [2q+8][g], each with the one below; c as in multiply_add. */
+/* The 16-bit types: the numbers of a pair; two numbers rounded to the nearest, the first in the low half; and c[16][8]
+ * += a[16][16] b[16][8], computed by a warp. Each lane holds a: [g][2q], [g+8][2q], [g][2q+8], [g+8][2q+8], each with
+ * its right neighbour; b: [2q][g], [2q+8][g], each with the one below; c as in multiply_add. */
 struct bf16_pair {
+    static __device__ float low(uint32_t pair) { return __uint_as_float(pair << 16); }
+    static __device__ float high(uint32_t pair) { return __uint_as_float(pair & 0xffff0000u); }
     static __device__ uint32_t of(float low, float high)
     {
         uint32_t pair;
@@ -94,6 +96,13 @@ struct bf16_pair {
     }
 };
 struct f16_pair {
+    static __device__ float low(uint32_t pair)
+    {
+        float x;
+        asm("cvt.f32.f16 %0, %1;\n" : "=f"(x) : "h"((unsigned short)pair));
+        return x;
+    }
+    static __device__ float high(uint32_t pair) { return low(pair >> 16); }
     static __device__ uint32_t of(float low, float high)
     {
         uint32_t pair;

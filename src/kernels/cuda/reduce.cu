@@ -1,5 +1,6 @@
 /* Sums over blocks of rows, and over blocks, always in the same order; ref/reduce.c is the reference. */
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/vector.h"
 
 extern "C" {
 #include "kernels/kernels.h"
@@ -7,7 +8,7 @@ extern "C" {
 
 /* A thread block per unit, which is a block of rows. Threads are channels, and where there are few, several threads
  * share the rows of a channel. */
-__global__ void channel_sum(task<zn_reduce_args> t)
+template <typename A> __global__ void channel_sum(task<zn_reduce_args> t)
 {
     extern __shared__ __align__(16) float zn_cuda_shared[];
     const int c = t.a.c, tid = (int)threadIdx.x, lanes = c < THREADS ? THREADS / c : 1, lane = tid / c;
@@ -19,7 +20,7 @@ __global__ void channel_sum(task<zn_reduce_args> t)
             float sum = 0;
 #pragma unroll 8
             for (int64_t row = begin; row < end; row++)
-                sum += t.a.x[row * c + k];
+                sum += A::template load<1>(t.a.x, row * c + k).v[0];
             y[k] = sum;
         }
         return;
@@ -27,7 +28,7 @@ __global__ void channel_sum(task<zn_reduce_args> t)
     float sum = 0;
 #pragma unroll 8
     for (int64_t row = begin + lane; row < end && lane < lanes; row += lanes)
-        sum += t.a.x[row * c + tid % c];
+        sum += A::template load<1>(t.a.x, row * c + tid % c).v[0];
     zn_cuda_shared[tid] = sum;
     __syncthreads();
     for (int i = 1; i < lanes && tid < c; i++)
@@ -69,7 +70,9 @@ void zn_cuda_channel_sum(zn_device *d, const void *args, int64_t units)
     task<zn_reduce_args> t = { *static_cast<const zn_reduce_args *>(args), units };
     to_device(d, t.a.x);
     to_device(d, t.a.y);
-    launch(d, channel_sum, dim3((unsigned)units), THREADS, sizeof(float) * THREADS, t);
+    static void (*const builds[])(task<zn_reduce_args>) = { channel_sum<as_f32>, channel_sum<as_bf16>,
+                                                            channel_sum<as_f16> };
+    launch(d, builds[t.a.type], dim3((unsigned)units), THREADS, sizeof(float) * THREADS, t);
 }
 
 /* All elements: units is their number. */

@@ -29,13 +29,14 @@ static void run_unary(const zn_node *n, const zn_launch_context *c, zn_body body
                               .dy = n->source_count > 1 ? n->source[1]->data : NULL,
                               .y = n->data,
                               .a = n->attribute ? *(float *)n->attribute : 0,
-                              .b = n->attribute_size > sizeof(float) ? ((float *)n->attribute)[1] : 0 };
+                              .b = n->attribute_size > sizeof(float) ? ((float *)n->attribute)[1] : 0,
+                              .type = n->type };
     zn_launch(c, body, zn_shape_count(n->shape), GRAIN, &a);
 }
 
 static void run_binary(const zn_node *n, const zn_launch_context *c, zn_body body)
 {
-    const zn_binary_args a = { .a = n->source[0]->data, .b = n->source[1]->data, .y = n->data };
+    const zn_binary_args a = { .a = n->source[0]->data, .b = n->source[1]->data, .y = n->data, .type = n->type };
     zn_launch(c, body, zn_shape_count(n->shape), GRAIN, &a);
 }
 
@@ -45,6 +46,7 @@ static void relu_gradient(zn_node *n, zn_node *dy) { zn_accumulate(n->source[0],
 const zn_op zn_op_relu = { .name = "relu",
                            .shape = zn_same_shape,
                            .run = relu_run,
+                           .types = zn_types_alike,
                            .launches = zn_launches,
                            .gradient = relu_gradient,
                            .flops = zn_one_flop,
@@ -56,6 +58,7 @@ static void relu_grad_run(const zn_node *n, const zn_launch_context *c) { run_un
 const zn_op zn_op_relu_grad = { .name = "relu_grad",
                                 .shape = zn_same_shape,
                                 .run = relu_grad_run,
+                                .types = zn_types_alike,
                                 .launches = zn_launches,
                                 .flops = zn_one_flop,
                                 .slots = zn_one_slot,
@@ -97,6 +100,7 @@ static void clamp_gradient(zn_node *n, zn_node *dy)
 const zn_op zn_op_clamp = { .name = "clamp",
                             .shape = zn_same_shape,
                             .run = clamp_run,
+                            .types = zn_types_alike,
                             .launches = zn_launches,
                             .gradient = clamp_gradient,
                             .flops = zn_one_flop,
@@ -112,6 +116,7 @@ static void clamp_grad_run(const zn_node *n, const zn_launch_context *c) { run_u
 const zn_op zn_op_clamp_grad = { .name = "clamp_grad",
                                  .shape = zn_same_shape,
                                  .run = clamp_grad_run,
+                                 .types = zn_types_alike,
                                  .launches = zn_launches,
                                  .flops = zn_one_flop,
                                  .slots = zn_one_slot,
@@ -126,6 +131,7 @@ static void gelu_gradient(zn_node *n, zn_node *dy)
 const zn_op zn_op_gelu = { .name = "gelu",
                            .shape = zn_same_shape,
                            .run = gelu_run,
+                           .types = zn_types_alike,
                            .launches = zn_launches,
                            .gradient = gelu_gradient,
                            .flops = zn_one_flop,
@@ -137,6 +143,7 @@ static void gelu_grad_run(const zn_node *n, const zn_launch_context *c) { run_un
 const zn_op zn_op_gelu_grad = { .name = "gelu_grad",
                                 .shape = zn_same_shape,
                                 .run = gelu_grad_run,
+                                .types = zn_types_alike,
                                 .launches = zn_launches,
                                 .flops = zn_one_flop,
                                 .slots = zn_one_slot,
@@ -155,6 +162,7 @@ static double silu_slots(const zn_node *n, const zn_prepare *p)
 const zn_op zn_op_silu = { .name = "silu",
                            .shape = zn_same_shape,
                            .run = silu_run,
+                           .types = zn_types_alike,
                            .launches = zn_launches,
                            .gradient = silu_gradient,
                            .flops = zn_one_flop,
@@ -166,6 +174,7 @@ static void silu_grad_run(const zn_node *n, const zn_launch_context *c) { run_un
 const zn_op zn_op_silu_grad = { .name = "silu_grad",
                                 .shape = zn_same_shape,
                                 .run = silu_grad_run,
+                                .types = zn_types_alike,
                                 .launches = zn_launches,
                                 .flops = zn_one_flop,
                                 .slots = silu_slots,
@@ -181,6 +190,7 @@ static void no_gradient(zn_node *n, zn_node *dy)
 const zn_op zn_op_positive = { .name = "positive",
                                .shape = zn_same_shape,
                                .run = positive_run,
+                               .types = zn_types_alike,
                                .launches = zn_launches,
                                .gradient = no_gradient,
                                .in_place = zn_first_source };
@@ -194,6 +204,7 @@ static void scale_gradient(zn_node *n, zn_node *dy)
 const zn_op zn_op_scale = { .name = "scale",
                             .shape = zn_same_shape,
                             .run = scale_run,
+                            .types = zn_types_alike,
                             .launches = zn_launches,
                             .gradient = scale_gradient,
                             .flops = zn_one_flop,
@@ -210,6 +221,7 @@ static void add_gradient(zn_node *n, zn_node *dy)
 const zn_op zn_op_add = { .name = "add",
                           .shape = zn_same_shape,
                           .run = add_run,
+                          .types = zn_types_alike,
                           .launches = zn_launches,
                           .gradient = add_gradient,
                           .flops = zn_one_flop,
@@ -227,6 +239,7 @@ static void sub_gradient(zn_node *n, zn_node *dy)
 const zn_op zn_op_sub = { .name = "sub",
                           .shape = zn_same_shape,
                           .run = sub_run,
+                          .types = zn_types_alike,
                           .launches = zn_launches,
                           .gradient = sub_gradient,
                           .flops = zn_one_flop,
@@ -246,6 +259,7 @@ static void multiply_gradient(zn_node *n, zn_node *dy)
 const zn_op zn_op_multiply = { .name = "multiply",
                                .shape = zn_same_shape,
                                .run = multiply_run,
+                               .types = zn_types_alike,
                                .launches = zn_launches,
                                .gradient = multiply_gradient,
                                .flops = zn_one_flop,

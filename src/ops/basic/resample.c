@@ -29,7 +29,7 @@ static void launch(const zn_node *n, const zn_node *small, zn_body body, const z
 {
     const int64_t *d = small->shape.dim;
     const zn_resample_args a = {
-        .x = n->source[0]->data, .y = n->data, .h = (int)d[1], .w = (int)d[2], .c = (int)d[3]
+        .x = n->source[0]->data, .y = n->data, .h = (int)d[1], .w = (int)d[2], .c = (int)d[3], .type = n->type
     };
     zn_launch(c, body, n->shape.dim[0] * n->shape.dim[1], 4, &a);
 }
@@ -51,6 +51,7 @@ static void halve_reach(const zn_node *n, const zn_prepare *p, int64_t *lo, int6
 const zn_op zn_op_upsample2 = { .name = "upsample2",
                                 .shape = double_shape,
                                 .run = upsample2_run,
+                                .types = zn_types_alike,
                                 .launches = zn_launches,
                                 .gradient = upsample2_gradient,
                                 .reach = halve_reach };
@@ -70,9 +71,12 @@ const zn_op zn_op_upsample2_grad = { .gradient = upsample2_grad_gradient,
                                      .name = "upsample2_grad",
                                      .shape = half_shape,
                                      .run = upsample2_grad_run,
+                                     .types = zn_types_alike,
                                      .launches = zn_launches };
 
 zn_node *zn_downsample2(zn_node *x) { return zn_scale(apply1(&zn_op_upsample2_grad, x), 0.25f); }
 
 static void dilate2_run(const zn_node *n, const zn_launch_context *c) { launch(n, n->source[0], zn_k_dilate2, c); }
-const zn_op zn_op_dilate2 = { .name = "dilate2", .shape = double_shape, .run = dilate2_run, .launches = zn_launches };
+const zn_op zn_op_dilate2 = {
+    .name = "dilate2", .shape = double_shape, .run = dilate2_run, .types = zn_types_alike, .launches = zn_launches
+};

@@ -194,20 +194,37 @@ static void run(const zn_node *n, const zn_launch_context *c)
     const int64_t from = o.first * (zn_shape_count(n->source[0]->shape) / n->source[0]->shape.dim[0]);
     const int64_t to = o.to * (zn_shape_count(n->shape) / n->shape.dim[0]);
     zn_conv_args a = { .s = shape_of(n),
-                       .x = n->source[0]->data + from,
+                       .x = zn_values_at(n->source[0], from),
                        .packed = q->weights == PACKED      ? c->packed
                                  : q->weights == REFRESHED ? c->refreshed
                                                            : c->shared,
                        .bias = k->bias ? n->source[2]->data : NULL,
-                       .residual = residual ? residual + to : NULL,
-                       .y = n->data + to,
-                       .relu = k->relu };
+                       .residual = residual ? zn_values_at(n->source[2 + k->bias], to) : NULL,
+                       .y = zn_values_at(n, to),
+                       .relu = k->relu,
+                       .x_type = n->source[0]->type,
+                       .residual_type = residual ? n->source[2 + k->bias]->type : ZN_TYPE_F32,
+                       .y_type = n->type };
     a.s.threads = zn_pool_threads(c->pool);
     pack_now(n, q, c);
     fill(n, c, residual, 0, o.to);
     fill(n, c, residual, o.to + o.count, n->shape.dim[0]);
     const int64_t units = q->kernel->units(&a.s), grain = units / (PARTS * a.s.threads);
     zn_launch(c, q->kernel->run, units, grain < 1 ? 1 : grain, &a);
+}
+
+/* Results without a sample are copied or zeroed as floats. */
+static zn_node_types types(const zn_node *n, const zn_prepare *p)
+{
+    const zn_conv_spec *k = spec_of(n);
+    const zn_conv_kernel *kernel = kernel_of(n, p);
+    const zn_conv_shape s = shape_of(n);
+    if (!kernel->narrow || overlap_of(n, n->shape.dim[0]).count < n->shape.dim[0])
+        return (zn_node_types){ 0 };
+    const unsigned narrow = kernel->narrow(&s), residual = k->residual ? 1u << (2 + k->bias) : 0;
+    return (zn_node_types){ .result = narrow & ZN_CONV_NARROW_Y,
+                            .sources =
+                                (narrow & ZN_CONV_NARROW_X ? 1u : 0) | (narrow & ZN_CONV_NARROW_Y ? residual : 0) };
 }
 
 static double flops(const zn_node *n)
@@ -288,6 +305,7 @@ static int in_place(const zn_node *n) { return spec_of(n)->residual ? 2 + spec_o
 const zn_op zn_op_conv = { .name = "conv",
                            .shape = shape,
                            .run = run,
+                           .types = types,
                            .launches = zn_launches,
                            .gradient = gradient,
                            .needs = needs,

@@ -95,13 +95,20 @@ static void weight_run(const zn_node *n, const zn_launch_context *c)
     const zn_node *x = n->source[0], *dy = n->source[1];
     const zn_overlap o = overlap_of(n);
     zn_conv_grad_args a = { .s = forward_of(n),
-                            .x = x->data + o.first * (zn_shape_count(x->shape) / x->shape.dim[0]),
-                            .dy = dy->data + o.to * (zn_shape_count(dy->shape) / dy->shape.dim[0]),
+                            .x = zn_values_at(x, o.first * (zn_shape_count(x->shape) / x->shape.dim[0])),
+                            .dy = zn_values_at(dy, o.to * (zn_shape_count(dy->shape) / dy->shape.dim[0])),
                             .dw = n->data,
-                            .shared = c->shared };
+                            .shared = c->shared,
+                            .x_type = x->type,
+                            .dy_type = dy->type };
     a.s.threads = zn_pool_threads(c->pool);
     for (; a.stage < k->stages(&a.s); a.stage++)
         zn_launch(c, k->run, k->units(&a.s, a.stage), 1, &a);
+}
+
+static zn_node_types weight_types(const zn_node *n, const zn_prepare *p)
+{
+    return (zn_node_types){ .sources = weight_kernel(n, p)->narrow ? 3 : 0 };
 }
 
 static double weight_flops(const zn_node *n)
@@ -122,6 +129,7 @@ static zn_math weight_math(const zn_node *n, const zn_prepare *p) { return weigh
 const zn_op zn_op_conv_weight_grad = { .name = "conv_weight_grad",
                                        .shape = weight_shape,
                                        .run = weight_run,
+                                       .types = weight_types,
                                        .launches = zn_launches,
                                        .needs = weight_needs,
                                        .prepare = weight_prepare,
@@ -150,13 +158,20 @@ static zn_needs channel_sum_needs(const zn_node *n, const zn_prepare *p)
     return (zn_needs){ .shared_scratch = sizeof(float) * (size_t)(channel_sum_blocks(n) * n->shape.dim[0]) };
 }
 
+static zn_node_types channel_sum_types(const zn_node *n, const zn_prepare *p)
+{
+    (void)n, (void)p;
+    return (zn_node_types){ .sources = 1 };
+}
+
 static void channel_sum_run(const zn_node *n, const zn_launch_context *c)
 {
     const int64_t channels = n->shape.dim[0], blocks = channel_sum_blocks(n);
     const zn_reduce_args a = { .x = n->source[0]->data,
                                .y = c->shared,
                                .c = (int)channels,
-                               .rows = zn_shape_count(n->source[0]->shape) / channels };
+                               .rows = zn_shape_count(n->source[0]->shape) / channels,
+                               .type = n->source[0]->type };
     zn_launch(c, zn_k_channel_sum, blocks, 1, &a);
     const zn_reduce_args sum = { .x = c->shared, .y = n->data, .rows = channels, .c = (int)blocks };
     zn_launch(c, zn_k_sum_partials, channels, 256, &sum);
@@ -165,6 +180,7 @@ static void channel_sum_run(const zn_node *n, const zn_launch_context *c)
 const zn_op zn_op_channel_sum = { .name = "channel_sum",
                                   .shape = channel_sum_shape,
                                   .run = channel_sum_run,
+                                  .types = channel_sum_types,
                                   .launches = zn_launches,
                                   .needs = channel_sum_needs,
                                   .global = true };

@@ -239,6 +239,8 @@ static uint32_t bf16_of(float x)
     return isnan(x) ? 0x7fffu : (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
 }
 uint32_t emulated_bf16(float low, float high) { return bf16_of(low) | bf16_of(high) << 16; }
+float emulated_from_bf16(uint16_t x) { return zn_bf16_to_f32(x); }
+float emulated_from_f16(uint16_t x) { return zn_f16_to_f32(x); }
 uint32_t emulated_f16(float low, float high) { return zn_f32_to_f16(low) | (uint32_t)zn_f32_to_f16(high) << 16; }
 
 static double widened(uint32_t pair, int which, bool bf16)

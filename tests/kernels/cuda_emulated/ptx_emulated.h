@@ -30,7 +30,11 @@ void emulated_multiply_add_16(float *c, const uint32_t *a, const uint32_t *b, bo
 static inline void load_four(uint32_t r[4], const uint16_t *row) { emulated_load(r, row, 4, false); }
 static inline void load_four_turned(uint32_t r[4], const uint16_t *row) { emulated_load(r, row, 4, true); }
 static inline void load_two_turned(uint32_t r[2], const uint16_t *row) { emulated_load(r, row, 2, true); }
+float emulated_from_bf16(uint16_t x);
+float emulated_from_f16(uint16_t x);
 struct bf16_pair {
+    static float low(uint32_t pair) { return emulated_from_bf16((uint16_t)pair); }
+    static float high(uint32_t pair) { return emulated_from_bf16((uint16_t)(pair >> 16)); }
     static uint32_t of(float low, float high) { return emulated_bf16(low, high); }
     static void multiply_add(float c[4], const uint32_t a[4], const uint32_t b[2])
     {
@@ -38,6 +42,8 @@ struct bf16_pair {
     }
 };
 struct f16_pair {
+    static float low(uint32_t pair) { return emulated_from_f16((uint16_t)pair); }
+    static float high(uint32_t pair) { return emulated_from_f16((uint16_t)(pair >> 16)); }
     static uint32_t of(float low, float high) { return emulated_f16(low, high); }
     static void multiply_add(float c[4], const uint32_t a[4], const uint32_t b[2])
     {
