@@ -20,7 +20,7 @@ typedef struct zn_matrix_args {
 } zn_matrix_args;
 
 /* A unit is ZN_MATRIX_ROWS rows by a strip of outputs; the strip is the inner index. */
-enum { ZN_MATRIX_ROWS = 1008, ZN_MATRIX_STRIP = 128 };
+enum { ZN_MATRIX_ROWS = 1536, ZN_MATRIX_STRIP = 128 };
 static inline int64_t zn_matrix_strips(const zn_matrix_args *a)
 {
     return (a->out + ZN_MATRIX_STRIP - 1) / ZN_MATRIX_STRIP;

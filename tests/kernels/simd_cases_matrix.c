@@ -20,7 +20,7 @@ typedef struct product {
 
 static const product sizes[] = {
     { 1, 3, 1, ZN_F32, 0, 0 },       { 5, 520, 37, ZN_F32, 0, 0 },   { 7, 70, 130, ZN_BF16, 0, 0 },
-    { 50, 544, 300, ZN_Q4_0, 0, 0 }, { 3, 1056, 20, ZN_Q8_0, 0, 0 }, { 1010, 32, 9, ZN_Q4_1, 0, 0 },
+    { 50, 544, 300, ZN_Q4_0, 0, 0 }, { 3, 1056, 20, ZN_Q8_0, 0, 0 }, { 1540, 32, 9, ZN_Q4_1, 0, 0 },
     { 2, 768, 129, ZN_Q6_K, 0, 0 },  { 9, 608, 40, 0, 4, 32 },       { 4, 96, 140, 0, 4, 32 },
 };
 /* Every format, whole and broken tiles, one piece of the depth and several, and two blocks of rows. */

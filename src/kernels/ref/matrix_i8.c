@@ -1,12 +1,9 @@
 /* The product in 8-bit integers, scalar: rows are quantised as kernels/matrix_i8.h says, and multiplied with the
  * weights as floats, with sums in double. That is the same up to the rounding of fp32. */
-#include "kernels/matrix_i8.h"
+#include "kernels/i8_group.h"
 
 #include "base/cpu.h"
 #include "base/least.h"
-
-#include <math.h>
-#include <string.h>
 
 void zn_ref_matrix_codes(const void *matrix_codes_args, zn_range rows);
 void zn_ref_matrix_i8(const void *matrix_i8_args, zn_range units);
@@ -29,34 +26,6 @@ bool zn_matrix_i8_pays(const zn_packed *w, uint32_t cpu)
     return bits && !(cpu & ZN_CPU_CUDA) && (cpu & dots || cpu & ZN_CPU_AVX2);
 }
 
-/* Half the sum of the extremes; not finite if a value is not. */
-static float centre_of(const float *x)
-{
-    float low = x[0], high = x[0];
-    for (int i = 0; i < ZN_I8_GROUP; i++) {
-        if (!isfinite(x[i]))
-            return NAN;
-        low = fminf(low, x[i]);
-        high = fmaxf(high, x[i]);
-    }
-    return 0.5f * low + 0.5f * high;
-}
-
-static void group(const float *x, bool centred, int8_t *codes, float *scale, float *sum)
-{
-    const float centre = centred ? centre_of(x) : 0;
-    float most = 0;
-    int total = 0;
-    for (int i = 0; i < ZN_I8_GROUP; i++)
-        most = isfinite(x[i] - centre) && isfinite(most) ? fmaxf(most, fabsf(x[i] - centre)) : INFINITY;
-    for (int i = 0; i < ZN_I8_GROUP; i++) {
-        codes[i] = isfinite(most) && most >= ZN_I8_LEAST ? (int8_t)rintf((x[i] - centre) * (127 / most)) : 0;
-        total += codes[i];
-    }
-    *scale = !isfinite(most) ? NAN : most < ZN_I8_LEAST ? 0 : most / 127;
-    *sum = !isfinite(most) ? NAN : centred ? centre : *scale * (float)total;
-}
-
 void zn_ref_matrix_codes(const void *args, zn_range r)
 {
     const zn_matrix_codes_args *a = args;
@@ -69,8 +38,8 @@ void zn_ref_matrix_codes(const void *args, zn_range r)
                 memcpy(x, a->x + at, sizeof *x * (size_t)count);
                 zn_packed_rotate(x, count, a->rotated);
             }
-            group(x + within, a->centred, a->q.codes + at, a->q.scales + at / ZN_I8_GROUP,
-                  a->q.sums + at / ZN_I8_GROUP);
+            quantise_group(x + within, a->centred, a->q.codes + at, a->q.scales + at / ZN_I8_GROUP,
+                           a->q.sums + at / ZN_I8_GROUP);
         }
 }
 

@@ -4,22 +4,18 @@
 
 #include "kernels/simd/vec_math.h"
 
-/* to[k * across + c] = rows[c * step + k], c < count, k < depth. */
+/* to[k * across + c] = rows[c * step + k], c < count, k < depth. All columns of a few k before the next: a row of `to`
+ * is written at once, while it is in the cache. */
 static inline void turn(const float *rows, int64_t step, int count, int depth, float *to, int64_t across)
 {
-    int c = 0;
-    for (; c + 4 <= count; c += 4) {
-        const float *from = rows + c * step;
-        int k = 0;
-        for (; k + 4 <= depth; k += 4)
-            transpose4(to + k * across + c, across, from + k, from + step + k, from + 2 * step + k,
-                       from + 3 * step + k);
-        for (; k < depth; k++)
-            for (int i = 0; i < 4; i++)
-                to[k * across + c + i] = from[i * step + k];
-    }
-    for (; c < count; c++)
-        for (int k = 0; k < depth; k++)
+    const int whole = depth / 4 * 4, fours = count / 4 * 4;
+    for (int k = 0; k < whole; k += 4)
+        for (int c = 0; c < fours; c += 4) {
+            const float *from = rows + c * step + k;
+            transpose4(to + k * across + c, across, from, from + step, from + 2 * step, from + 3 * step);
+        }
+    for (int k = 0; k < depth; k++)
+        for (int c = k < whole ? fours : 0; c < count; c++)
             to[k * across + c] = rows[c * step + k];
 }
 
