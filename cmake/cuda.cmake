@@ -39,9 +39,12 @@ function(zenith_device_sources)
     cuda/attention.cu
     cuda/attention_any.cu
     cuda/attention_grad.cu
+    cuda/gates.cu
     cuda/grouped.cu
+    cuda/line.cu
     cuda/lite.cu
     cuda/lite_head.cu
+    cuda/sparse.cu
     cuda/spectral.cu
     cuda/tile.cu
     cuda/conv.cu

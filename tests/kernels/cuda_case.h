@@ -46,6 +46,7 @@ void cuda_check_tokens(void);      /* check_cuda_token.c */
 void cuda_check_sequences(void);   /* check_cuda_sequence.c */
 void cuda_check_samples(void);     /* check_cuda_sample.c */
 void cuda_check_norms(void);       /* check_cuda_norm.c */
+void cuda_check_prune(void);       /* check_cuda_prune.c */
 void cuda_check_simd(void);        /* check_cuda_simd.c */
 
 /* Prints one line and returns the exit status. */

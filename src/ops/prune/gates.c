@@ -14,8 +14,8 @@ static void sum_half(const zn_node *n, const zn_launch_context *c, int64_t units
     float *total = (float *)c->shared + units * both;
     const zn_reduce_args sum = { .x = c->shared, .y = total, .rows = both, .c = (int)units };
     zn_launch(c, zn_k_sum_partials, both, 1024, &sum);
-    for (int64_t i = 0; i < zn_shape_count(n->shape); i++)
-        n->data[i] = total[first + i];
+    const zn_unary_args half = { .x = total + first, .y = n->data };
+    zn_launch(c, zn_k_copy, zn_shape_count(n->shape), 1 << 14, &half);
 }
 
 /* ---- mask: sources x, w, v and optionally eps ---- */
@@ -80,9 +80,12 @@ static void mask_gradient(zn_node *n, zn_node *dm)
 /* One per element, here and when the mask is applied. */
 static double flops(const zn_node *n) { return (double)zn_shape_count(n->source[0]->shape); }
 
-const zn_op zn_op_gate_mask = {
-    .name = "gate_mask", .shape = mask_shape, .run = mask_run, .gradient = mask_gradient, .flops = flops
-};
+const zn_op zn_op_gate_mask = { .name = "gate_mask",
+                                .shape = mask_shape,
+                                .run = mask_run,
+                                .launches = zn_launches,
+                                .gradient = mask_gradient,
+                                .flops = flops };
 
 static zn_gate_args mask_grad_args(const zn_node *n)
 {
@@ -99,7 +102,9 @@ static void mask_grad_run(const zn_node *n, const zn_launch_context *c)
     zn_launch(c, zn_k_gate_mask_grad, a.pixels, 1 + (1 << 14) / a.c, &a);
 }
 
-const zn_op zn_op_gate_mask_grad = { .name = "gate_mask_grad", .shape = zn_like_first, .run = mask_grad_run };
+const zn_op zn_op_gate_mask_grad = {
+    .name = "gate_mask_grad", .shape = zn_like_first, .run = mask_grad_run, .launches = zn_launches
+};
 
 static zn_needs mask_param_needs(const zn_node *n, const zn_prepare *p)
 {
@@ -120,6 +125,7 @@ static void mask_param_run(const zn_node *n, const zn_launch_context *c)
 const zn_op zn_op_gate_mask_param_grad = { .name = "gate_mask_param_grad",
                                            .shape = zn_like_second,
                                            .run = mask_param_run,
+                                           .launches = zn_launches,
                                            .needs = mask_param_needs,
                                            .global = true };
 
@@ -156,9 +162,12 @@ static void apply_gradient(zn_node *n, zn_node *dy)
         zn_accumulate(mask, zn_apply(&zn_op_gate_apply_mask_grad, NULL, 0, (zn_node *[]){ x, mask, dy }, 3));
 }
 
-const zn_op zn_op_gate_apply = {
-    .name = "gate_apply", .shape = apply_shape, .run = apply_run, .gradient = apply_gradient, .flops = flops
-};
+const zn_op zn_op_gate_apply = { .name = "gate_apply",
+                                 .shape = apply_shape,
+                                 .run = apply_run,
+                                 .launches = zn_launches,
+                                 .gradient = apply_gradient,
+                                 .flops = flops };
 zn_node *zn_gate_apply(zn_node *x, zn_node *mask)
 {
     return zn_apply(&zn_op_gate_apply, NULL, 0, (zn_node *[]){ x, mask }, 2);
@@ -171,9 +180,9 @@ static void apply_mask_run(const zn_node *n, const zn_launch_context *c)
     zn_launch(c, zn_k_gate_apply_mask_grad, zn_positions(x), 1 + (1 << 14) / a.c, &a);
 }
 
-const zn_op zn_op_gate_apply_mask_grad = { .name = "gate_apply_mask_grad",
-                                           .shape = zn_like_second,
-                                           .run = apply_mask_run };
+const zn_op zn_op_gate_apply_mask_grad = {
+    .name = "gate_apply_mask_grad", .shape = zn_like_second, .run = apply_mask_run, .launches = zn_launches
+};
 
 /* ---- SRIG: sources u, w [c,5], b [c] ---- */
 

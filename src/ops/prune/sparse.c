@@ -34,19 +34,19 @@ static size_t shared_bytes(const zn_node *x, int64_t floats)
     return sizeof(uint64_t) * shared_words(x) + sizeof(float) * (size_t)floats;
 }
 
-/* Returns the start of the floats. */
+/* Returns the start of the floats. A GPU reads the mask itself. */
 static float *look(const zn_launch_context *c, const zn_node *x, zn_sparse_args *a)
 {
     uint64_t *open = c->shared;
     const zn_sparse_look_args k = { .mask = a->mask, .open = open, .c = a->c };
-    if (a->mask) {
+    if (a->mask && !c->device) {
         zn_launch(c, zn_k_sparse_look, pixels_of(x), 1 + 4096 / a->c, &k);
         a->open = open;
     }
     return (float *)(open + shared_words(x));
 }
 
-/* The transposed weights. */
+/* Masks, and the transposed weights; a GPU does without either. */
 static zn_needs needs(const zn_node *n, const zn_prepare *p)
 {
     (void)p;
@@ -58,7 +58,8 @@ static void launch(const zn_launch_context *c, const zn_node *x, zn_body body, z
 {
     float *turned = look(c, x, a);
     const zn_sparse_turn_args t = { .w = a->w, .turned = turned, .c = a->c };
-    zn_launch(c, zn_k_sparse_turn, a->c, 512, &t);
+    if (!c->device)
+        zn_launch(c, zn_k_sparse_turn, a->c, 512, &t);
     a->turned = turned;
     zn_launch(c, body, pixels_of(x), 1 + 4096 / a->c, a);
 }
@@ -102,6 +103,7 @@ static double flops(const zn_node *n) { return 18.0 * (double)zn_shape_count(n->
 const zn_op zn_op_sparse_depthwise = { .name = "sparse_depthwise",
                                        .shape = shape,
                                        .run = run,
+                                       .launches = zn_launches,
                                        .gradient = gradient,
                                        .needs = needs,
                                        .flops = flops,
@@ -121,6 +123,7 @@ static void grad_run(const zn_node *n, const zn_launch_context *c)
 const zn_op zn_op_sparse_depthwise_grad = { .name = "sparse_depthwise_grad",
                                             .shape = zn_like_first,
                                             .run = grad_run,
+                                            .launches = zn_launches,
                                             .needs = needs,
                                             .flops = flops,
                                             .reach = zn_reach_neighbours };
@@ -151,6 +154,7 @@ static void weight_run(const zn_node *n, const zn_launch_context *c)
 const zn_op zn_op_sparse_depthwise_weight_grad = { .name = "sparse_depthwise_weight_grad",
                                                    .shape = zn_like_second,
                                                    .run = weight_run,
+                                                   .launches = zn_launches,
                                                    .needs = weight_needs,
                                                    .flops = weight_flops,
                                                    .global = true };

@@ -96,9 +96,10 @@ static zn_needs needs(const zn_node *n, const zn_prepare *p)
                        .shared_scratch = sizeof(float) * 6 * (size_t)zn_line_length(c) };
 }
 
+/* Transposes the taps of SRIG for the vector builds; a GPU reads them as they are. */
 static void turn(zn_line_args *a, const zn_launch_context *c)
 {
-    if (a->kind != ZN_LINE_SRIG)
+    if (a->kind != ZN_LINE_SRIG || c->device)
         return;
     const zn_line_turn_args t = { .w = a->w, .turned = c->shared, .c = a->c };
     zn_launch(c, zn_k_line_turn, a->c, 1024, &t);
@@ -158,6 +159,7 @@ static double flops(const zn_node *n)
 const zn_op zn_op_line = { .name = "line",
                            .shape = shape,
                            .run = run,
+                           .launches = zn_launches,
                            .gradient = gradient,
                            .needs = needs,
                            .flops = flops,

@@ -1,0 +1,45 @@
+/* Kernels of the Prune family that have no vector build, on the device: taps, and the small steps of lines. */
+#include "cuda_case.h"
+
+#include "kernels/line.h"
+#include "kernels/mix.h"
+
+#include <string.h>
+
+static void check_taps(int64_t pixels, int c)
+{
+    zn_rng rng = zn_rng_new(31);
+    float *x = cuda_shared_normal(&rng, pixels * c, 1), *dy = cuda_shared_normal(&rng, pixels * c, 1);
+    float *w = cuda_shared_normal(&rng, 3 * c, 1);
+    zn_mix_args a = { .x = x, .dy = dy, .w = w, .pixels = pixels, .c = c };
+    cuda_check("taps", zn_k_taps, pixels, &a, &a.y, NULL, pixels * c, 1e-6);
+    cuda_check("taps_grad", zn_k_taps_grad, pixels, &a, &a.y, NULL, pixels * c, 1e-6);
+    const int64_t blocks = zn_sum_blocks(pixels);
+    a.y = NULL;
+    cuda_check("taps_param_grad", zn_k_taps_param_grad, blocks, &a, &a.partial, NULL, blocks * 3 * c, 1e-6);
+    cuda_shared_free(x);
+    cuda_shared_free(dy);
+    cuda_shared_free(w);
+}
+
+static void check_fold(int64_t blocks, int64_t count)
+{
+    zn_rng rng = zn_rng_new(32);
+    float *partial = cuda_shared_normal(&rng, blocks * count, 1);
+    zn_line_fold_args a = { .partial = partial, .blocks = blocks, .count = count };
+    cuda_check("line_fold", zn_k_line_fold, (count + ZN_LINE_FOLD - 1) / ZN_LINE_FOLD, &a, &a.y, NULL, count, 1e-6);
+    cuda_shared_free(partial);
+}
+
+void cuda_check_prune(void)
+{
+    if (strstr("taps taps_grad taps_param_grad", cuda_filter)) {
+        check_taps(1, 1);
+        check_taps(70, 33);
+        check_taps(5, 256);
+    }
+    if (strstr("line_fold", cuda_filter)) {
+        check_fold(1, 7);
+        check_fold(5, 2500);
+    }
+}
