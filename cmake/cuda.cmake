@@ -25,6 +25,7 @@ function(zenith_device_sources)
     cuda/channels.cu
     cuda/shuffle.cu
     cuda/median.cu
+    cuda/max_pool.cu
     cuda/loss.cu
     cuda/ssim.cu
     cuda/optim.cu

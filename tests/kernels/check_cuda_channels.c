@@ -3,6 +3,7 @@
 #include "cuda_case.h"
 
 #include "kernels/kernels.h"
+#include "kernels/max_pool.h"
 #include "kernels/mix.h"
 
 #include <string.h>
@@ -101,8 +102,31 @@ static void check_median(int n, int h, int w, int c)
     cuda_shared_free(dy);
 }
 
+static void check_max_pool(int n, int h, int w, int c)
+{
+    zn_max_pool_args a = { .h = h, .w = w, .oh = (h - 2) / 2 + 1, .ow = (w - 2) / 2 + 1, .c = c };
+    const int64_t count = (int64_t)n * h * w * c, less = (int64_t)n * a.oh * a.ow * c;
+    zn_rng rng = zn_rng_new(4);
+    float *x = cuda_shared_normal(&rng, count, 1), *dy = cuda_shared_normal(&rng, less, 1);
+    float *y = cuda_shared_new(less, 0);
+    a.x = x;
+    if (wanted("max_pool"))
+        cuda_check("max_pool", zn_k_max_pool, (int64_t)n * a.oh, &a, &a.y, NULL, less, 0);
+    a.y = y;
+    zn_k_max_pool(&a, (zn_range){ 0, (int64_t)n * a.oh, NULL });
+    zn_device_send(cuda_device, y, sizeof(float) * (size_t)less);
+    a.dy = dy;
+    if (wanted("max_pool_grad"))
+        cuda_check("max_pool_grad", zn_k_max_pool_grad, (int64_t)n * h, &a, &a.dx, NULL, count, 1e-7);
+    cuda_shared_free(x);
+    cuda_shared_free(dy);
+    cuda_shared_free(y);
+}
+
 void cuda_check_channels(void)
 {
+    check_max_pool(2, 5, 8, 3);
+    check_max_pool(1, 10, 7, 33);
     check_by_channel(1, 1);
     check_by_channel(77, 3);
     check_by_channel(1000, 20);

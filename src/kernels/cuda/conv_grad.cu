@@ -209,8 +209,8 @@ template <int TAPS, int STRIDE, bool SPLIT> static void launch_channels(zn_devic
 static void add_parts(zn_device *d, const grad_task &t, const zn_conv_grad_args *a)
 {
     const int64_t count = (int64_t)a->s.kh * a->s.kw * a->s.cin * a->s.cout;
-    const zn_reduce_args sum = { static_cast<const float *>(a->shared), NULL, a->dw, count,
-                                 (int)(t.p.parts * t.p.ways), ZN_TYPE_F32 };
+    const zn_reduce_args sum = { static_cast<const float *>(a->shared), NULL,       a->dw, count,
+                                 (int)(t.p.parts * t.p.ways),           ZN_TYPE_F32 };
     zn_device_launch(d, zn_k_sum_partials, count, &sum);
 }
 
