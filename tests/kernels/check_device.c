@@ -82,8 +82,10 @@ static double image_difference(const zn_image *a, const zn_image *b)
     return worst / 65535.0;
 }
 
+/* Tiles have the bits of the whole, except where the kernel of a transform depends on the number of its blocks. */
 static void check(const char *name, const zn_image *image)
 {
+    const double tiles = strcmp(name, "zenith-r") ? 0 : 1e-6;
     char what[96];
     zn_model *m;
     must(zn_model_random(name, 5, &m));
@@ -99,9 +101,9 @@ static void check(const char *name, const zn_image *image)
     expect(what, difference(coarse.latent->data, cpu.latent->data, count), 2e-2);
     pair tiled = run(m, image, cpu.latent, (zn_options){ .device = "cuda", .tile = tile });
     snprintf(what, sizeof what, "%s, encoded in tiles", name);
-    expect(what, difference(tiled.latent->data, gpu.latent->data, count), 0);
+    expect(what, difference(tiled.latent->data, gpu.latent->data, count), tiles);
     snprintf(what, sizeof what, "%s, decoded in tiles", name);
-    expect(what, image_difference(tiled.image, gpu.image), 0);
+    expect(what, image_difference(tiled.image, gpu.image), tiles);
     pair_free(&cpu);
     pair_free(&gpu);
     pair_free(&coarse);

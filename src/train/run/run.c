@@ -95,6 +95,13 @@ static zn_status check_task(const zn_run *r)
                    zn_train_task_for(can)->name);
 }
 
+/* The CPU's threads prepare images while a device computes; otherwise they compute. */
+static int loader_threads(const zn_run *r)
+{
+    const int threads = zn_pool_threads(r->pool);
+    return r->device ? threads : 1 + threads / 8;
+}
+
 static zn_status prepare_pictures(zn_run *r)
 {
     const zn_recipe *k = &r->recipe;
@@ -113,7 +120,7 @@ static zn_status prepare_pictures(zn_run *r)
                                    .crop = { .size = k->size, .halve = k->halve },
                                    .skip = skip,
                                    .seed = (uint64_t)k->seed,
-                                   .threads = 1 + zn_pool_threads(r->pool) / 8,
+                                   .threads = loader_threads(r),
                                    .held_out = k->held_out,
                                    .prepare = r->inputs ? zn_restore_input : NULL,
                                    .how = &k->damage,
