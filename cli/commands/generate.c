@@ -310,18 +310,17 @@ static int make_folder(const options *o)
 {
     const int wanted = o->output && o->output[strlen(o->output) - 1] == '/';
     char *path = must_copy(wanted ? o->output : "");
-    int failed = 0;
-    for (char *slash = strchr(path + (*path == '/'), '/'); slash && !failed; slash = strchr(slash + 1, '/')) {
+    int failure = 0;
+    for (char *slash = strchr(path + (*path == '/'), '/'); slash && !failure; slash = strchr(slash + 1, '/')) {
         *slash = 0;
-        failed = mkdir(path, 0777) && errno != EEXIST;
+        failure = mkdir(path, 0777) && errno != EEXIST ? errno : 0;
         *slash = '/';
     }
     free(path);
-    if (wanted && !failed && is_folder(o->output))
+    if (!wanted || (!failure && is_folder(o->output)))
         return 0;
-    if (wanted)
-        complain("cannot create the folder %s: %s", o->output, strerror(failed ? errno : ENOTDIR));
-    return wanted ? EXIT_FAILURE : 0;
+    complain("cannot create the folder %s: %s", o->output, strerror(failure ? failure : ENOTDIR));
+    return EXIT_FAILURE;
 }
 
 static int make_all(work *w)

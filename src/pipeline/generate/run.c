@@ -262,15 +262,24 @@ static zn_status show(run *r, zn_image **out)
     return ZN_OK;
 }
 
+/* Refuses an image for which the autoencoder has too little memory: better now than after the prompt or all steps. */
+static zn_status check_memory(const run *r)
+{
+    const zn_generation *q = r->request;
+    char text[1024];
+    if (!r->g->compute.options.memory && !q->decoder_tile)
+        return ZN_OK;
+    if (q->image)
+        ZN_TRY(zn_generator_plan_vae(r->g, q, ZN_ENCODER, text, sizeof text));
+    return zn_generator_plan_vae(r->g, q, ZN_DECODER, text, sizeof text);
+}
+
 static zn_status stages(run *r, zn_image **out)
 {
     const zn_generation *q = r->request;
     ZN_TRY(zn_alloc_for("a schedule", sizeof(float) * (size_t)(q->steps + 1), (void **)&r->sigma));
     zn_flow_sigmas(q->steps, (float)q->shift, r->sigma);
-    if (r->g->compute.options.memory || q->decoder_tile) { /* better now than after all steps */
-        char text[1024];
-        ZN_TRY(zn_generator_plan_vae(r->g, q, ZN_DECODER, text, sizeof text));
-    }
+    ZN_TRY(check_memory(r));
     r->first = q->image ? zn_flow_first(q->steps, q->strength) : 0;
     ZN_TRY(read_prompts(r));
     ZN_TRY(read_image(r));
