@@ -49,9 +49,12 @@ static void shares_text(facts *f, const char *key, const double *kept)
 void fact_perception(facts *f, const zn_scores *s)
 {
     if (f->json) {
+        json_real(&f->out, "ms_ssim", s->ms_ssim);
         perception_json(&f->out, s);
         return;
     }
+    if (!isnan(s->ms_ssim))
+        fact_real(f, "ms_ssim", s->ms_ssim, 5, "");
     if (!isnan(s->lpips_alex))
         fact_real(f, "lpips_alex", s->lpips_alex, 4, "");
     if (!isnan(s->lpips_squeeze))

@@ -11,7 +11,7 @@
 void perception_json(json *j, const zn_scores *s);
 /* Remarks that a distance of sets of so few images says little. */
 void note_few_images(const options *o, int64_t count);
-/* The same as facts; in text only what was measured. */
+/* The same as facts, after ms_ssim; in text only what was measured. */
 void fact_perception(facts *f, const zn_scores *s);
 
 #endif
