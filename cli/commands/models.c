@@ -161,10 +161,18 @@ static void visit_generator(void *user, const char *folder)
     free(name);
 }
 
+static void visit_generator_name(void *user, const char *folder)
+{
+    (void)user;
+    char *name = model_name(folder);
+    say("%s\n", name);
+    free(name);
+}
+
 /* For completions and scripts. */
 static int print_names(void)
 {
-    if (zn_models_visit(visit_name, NULL) == ZN_OK)
+    if (zn_models_visit(visit_name, NULL) == ZN_OK && zn_generators_visit(visit_generator_name, NULL) == ZN_OK)
         return 0;
     complain("%s", zn_error_text());
     return EXIT_FAILURE;

@@ -46,5 +46,6 @@ zenith info shorter.gguf
 mkdir models && mv narrow models/z-image-turbo && mv alone models/alone
 ZENITH_MODELS=$PWD/models:$PWD/wide zenith models | grep generates | sed "s#$PWD#.#"
 ZENITH_MODELS=$PWD/models zenith models --json | jsoncheck -p models | grep -o '"generates": true' | wc -l
+ZENITH_MODELS=$PWD/models zenith models --names | grep -x z-image-turbo
 ZENITH_MODELS=$PWD/models zenith info z-image-turbo | head -2
 ! ls x.png 2>/dev/null
