@@ -4,6 +4,7 @@
 #define ZN_KERNELS_ATTENTION_H
 
 #include "base/threads.h"
+#include "kernels/conv.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,7 +23,7 @@ typedef struct zn_attention_args {
     int share;        /* consecutive heads that share one k and v; 0: every head has its own */
     bool causal;      /* query i attends to keys up to i + keys - queries */
     float scale;      /* above 0 */
-    bool reduced;     /* products may be of 11 bits; read by GPUs only */
+    zn_math math;     /* of products; read by GPUs only */
     float *stats;     /* gradient on GPUs: zn_attention_stats floats of scratch */
 } zn_attention_args;
 

@@ -10,7 +10,8 @@
 
 typedef struct sizes {
     int samples, heads, share, queries, keys, width;
-    bool causal, reduced;
+    bool causal;
+    zn_math math;
 } sizes;
 
 static int64_t row_count(const zn_attention_args *a, bool keys)
@@ -40,13 +41,16 @@ static zn_attention_args args_of(const sizes *z)
                                 .share = z->share,
                                 .causal = z->causal,
                                 .scale = 1 / sqrtf((float)z->width),
-                                .reduced = z->reduced };
+                                .math = z->math };
 }
 
 static void name_of(const char *kernel, const sizes *z, char *text, size_t size)
 {
     snprintf(text, size, "%s of %d queries to %d keys, %d heads by %d of %d%s%s", kernel, z->queries, z->keys, z->heads,
-             z->share, z->width, z->causal ? ", causal" : "", z->reduced ? ", reduced" : "");
+             z->share, z->width, z->causal ? ", causal" : "",
+             z->math == ZN_MATH_F32   ? ""
+             : z->math == ZN_MATH_F16 ? ", f16"
+                                      : ", bf16");
 }
 
 static void check_forward(const sizes *z, zn_attention_args a, int64_t count)
@@ -60,7 +64,7 @@ static void check_forward(const sizes *z, zn_attention_args a, int64_t count)
     a.y.data = y;
     cuda_start(zn_k_attention, units, &a);
     name_of("attention", z, name, sizeof name);
-    cuda_compare(name, y, want, count, z->reduced ? 1e-3 : 2e-6);
+    cuda_compare(name, y, want, count, z->math == ZN_MATH_F32 ? 2e-6 : 1e-2);
     cuda_result_free(y);
     fenced_free(want);
     fenced_free(scratch);
@@ -89,7 +93,7 @@ static void check_gradient(const sizes *z, zn_attention_args a, float *dy, int64
     }
     name_of("attention_grad", z, name, sizeof name);
     for (int i = 0; i < 3; i++) {
-        cuda_compare(name, got[i], want[i], i ? shared : count, z->reduced ? 3e-3 : 3e-6);
+        cuda_compare(name, got[i], want[i], i ? shared : count, z->math == ZN_MATH_F32 ? 3e-6 : 2e-2);
         cuda_result_free(got[i]);
         fenced_free(want[i]);
     }
@@ -118,20 +122,20 @@ static void check(const sizes *z, int64_t skip)
 void cuda_check_attention(void)
 {
     static const sizes list[] = {
-        { 1, 1, 1, 40, 70, 128, false, false },
-        { 1, 1, 1, 33, 33, 130, true, false },
-        { 1, 1, 1, 5, 40, 300, false, false },
-        { 1, 1, 1, 3, 9, 520, true, false },
-        { 1, 4, 2, 20, 33, 64, true, true },
-        { 1, 1, 1, 17, 40, 100, false, true },
-        { 3, 2, 1, 130, 140, 16, true, false }, /* many queries, where the GPU is small */
+        { 1, 1, 1, 40, 70, 128, false, ZN_MATH_F32 },
+        { 1, 1, 1, 33, 33, 130, true, ZN_MATH_F32 },
+        { 1, 1, 1, 5, 40, 300, false, ZN_MATH_F32 },
+        { 1, 1, 1, 3, 9, 520, true, ZN_MATH_F32 },
+        { 1, 4, 2, 20, 33, 64, true, ZN_MATH_BF16 },
+        { 1, 1, 1, 17, 40, 100, false, ZN_MATH_F16 },
+        { 3, 2, 1, 130, 140, 16, true, ZN_MATH_F32 }, /* many queries, where the GPU is small */
         /* not emulated */
-        { 2, 16, 4, 1030, 1100, 64, true, false },
-        { 4, 8, 1, 1000, 77, 32, false, false },
-        { 2, 16, 2, 700, 900, 128, true, true },
-        { 1, 30, 1, 1024, 1024, 128, false, false },
-        { 1, 1, 1, 1100, 1100, 512, false, false },
-        { 1, 2, 1, 600, 600, 256, true, false },
+        { 2, 16, 4, 1030, 1100, 64, true, ZN_MATH_F32 },
+        { 4, 8, 1, 1000, 77, 32, false, ZN_MATH_F32 },
+        { 2, 16, 2, 700, 900, 128, true, ZN_MATH_BF16 },
+        { 1, 30, 1, 1024, 1024, 128, false, ZN_MATH_F32 },
+        { 1, 1, 1, 1100, 1100, 512, false, ZN_MATH_F32 },
+        { 1, 2, 1, 600, 600, 256, true, ZN_MATH_F32 },
     };
     for (size_t i = 0; i < sizeof list / sizeof *list && strstr("attention attention_grad", cuda_filter); i++)
         if (i < 7 || !cuda_is_emulated)

@@ -7,20 +7,19 @@
 
 /* WIDTH: floats of a row, padded with zeros. The warps of a block are ROW_WARPS x COLUMN_WARPS: each has 16 queries,
  * and a part of the keys for scores, a part of the columns for results. */
-template <int WIDTH_, int ROW_WARPS_, bool SPLIT_> struct plan {
+template <int WIDTH_, int ROW_WARPS_, typename PRODUCTS> struct plan {
+    typedef PRODUCTS products;
     enum {
         WIDTH = WIDTH_,
-        SPLIT = SPLIT_,
         ROW_WARPS = ROW_WARPS_,
         COLUMN_WARPS = THREADS / LANES / ROW_WARPS,
         QUERIES = 16 * ROW_WARPS,
         KEYS = 32,
         SCORES = KEYS / 8 / COLUMN_WARPS, /* blocks of 8 columns per warp */
         COLUMNS = WIDTH / 8 / COLUMN_WARPS,
-        /* Row lengths in shared memory that avoid bank conflicts between the lanes of a fragment. */
-        K_ROW = WIDTH + 4,
-        V_ROW = WIDTH + 8,
-        P_ROW = KEYS + 4,
+        K_ROW = WIDTH + PRODUCTS::PAD_ROW, /* lengths of rows in shared memory */
+        V_ROW = WIDTH + PRODUCTS::PAD_COLUMN,
+        P_ROW = KEYS + PRODUCTS::PAD_ROW,
         K = QUERIES * K_ROW, /* offsets in shared memory; queries begin at 0 */
         V = K + KEYS * K_ROW,
         P = V + KEYS * V_ROW,
@@ -152,7 +151,7 @@ template <typename L> __global__ void __launch_bounds__(THREADS, 1) attention(at
         copy_tile<L::KEYS, L::WIDTH, L::V_ROW>(shared + L::V, v + key * t.a.v.step, t.a.v.step, t.a.keys - key,
                                                t.a.width, t.fours);
         copy_commit();
-        multiply_tile<L::SCORES, L::WIDTH, L::K_ROW, 1, L::K_ROW, L::SPLIT>(
+        multiply_tile<typename L::products, L::SCORES, L::WIDTH, L::K_ROW, 1, L::K_ROW>(
             shared + at.row_warp * 16 * L::K_ROW, shared + L::K + at.column_warp * L::SCORES * 8 * L::K_ROW, scores);
         const int64_t left[2] = { seen[0] - key, seen[1] - key };
         weigh<L>(at, t.a.scale, left, shared, scores, rows, y);
@@ -162,7 +161,7 @@ template <typename L> __global__ void __launch_bounds__(THREADS, 1) attention(at
             copy_tile<L::KEYS, L::WIDTH, L::K_ROW>(shared + L::K, k + (key + L::KEYS) * t.a.k.step, t.a.k.step,
                                                    t.a.keys - key - L::KEYS, t.a.width, t.fours);
         copy_commit();
-        multiply_tile<L::COLUMNS, L::KEYS, L::P_ROW, L::V_ROW, 1, L::SPLIT>(
+        multiply_tile<typename L::products, L::COLUMNS, L::KEYS, L::P_ROW, L::V_ROW, 1>(
             shared + L::P + at.row_warp * 16 * L::P_ROW, shared + L::V + at.column_warp * L::COLUMNS * 8, y);
     }
     copy_wait<0>();
@@ -197,18 +196,18 @@ template <typename LARGE, typename SMALL> static void launch_either(zn_device *d
         launch_plan<SMALL>(d, t);
 }
 
-template <bool SPLIT> static void launch_width(zn_device *d, const attention_task &t)
+template <typename PRODUCTS> static void launch_width(zn_device *d, const attention_task &t)
 {
     if (t.a.width <= 32)
-        launch_either<plan<32, 8, SPLIT>, plan<32, 2, SPLIT>>(d, t);
+        launch_either<plan<32, 8, PRODUCTS>, plan<32, 2, PRODUCTS>>(d, t);
     else if (t.a.width <= 64)
-        launch_either<plan<64, 8, SPLIT>, plan<64, 2, SPLIT>>(d, t);
+        launch_either<plan<64, 8, PRODUCTS>, plan<64, 2, PRODUCTS>>(d, t);
     else if (t.a.width <= 128)
-        launch_either<plan<128, 4, SPLIT>, plan<128, 2, SPLIT>>(d, t);
+        launch_either<plan<128, 4, PRODUCTS>, plan<128, 2, PRODUCTS>>(d, t);
     else if (t.a.width <= 256)
-        launch_plan<plan<256, 2, SPLIT>>(d, t);
+        launch_plan<plan<256, 2, PRODUCTS>>(d, t);
     else if (t.a.width <= 512)
-        launch_plan<plan<512, 2, SPLIT>>(d, t);
+        launch_plan<plan<512, 2, PRODUCTS>>(d, t);
     else
         attention_any(d, t);
 }
@@ -217,8 +216,10 @@ extern "C" void zn_cuda_attention(zn_device *d, const void *args, int64_t units)
 {
     const zn_attention_args *a = static_cast<const zn_attention_args *>(args);
     const attention_task t = attention_task_of(d, *a, units / zn_attention_blocks(a));
-    if (a->reduced)
-        launch_width<false>(d, t);
+    if (a->math == ZN_MATH_F32)
+        launch_width<full_products>(d, t);
+    else if (a->math == ZN_MATH_F16)
+        launch_width<pair_products<f16_pair>>(d, t);
     else
-        launch_width<true>(d, t);
+        launch_width<pair_products<bf16_pair>>(d, t);
 }

@@ -10,15 +10,15 @@
 #include "kernels/cuda/tile.h"
 
 /* Warps are 2 x 4: each has 16 rows, 8 of the 32 columns of scores and a quarter of the columns of results. */
-template <int WIDTH_, bool SPLIT_> struct plan {
+template <int WIDTH_, typename PRODUCTS> struct plan {
+    typedef PRODUCTS products;
     enum {
         WIDTH = WIDTH_,
-        SPLIT = SPLIT_,
         TILE = 32,
         COLUMN_WARPS = 4,
         COLUMNS = WIDTH / 8 / COLUMN_WARPS,
-        ROW = WIDTH + 4, /* lengths of rows in shared memory */
-        P_ROW = TILE + 4,
+        ROW = WIDTH + PRODUCTS::PAD_ROW, /* lengths of rows in shared memory */
+        P_ROW = TILE + PRODUCTS::PAD_ROW,
         AREA = TILE * ROW, /* two tiles of the block's own rows, then two of the others */
         P = 4 * AREA,      /* weights */
         DS = P + TILE * P_ROW,
@@ -57,8 +57,8 @@ template <typename L> static __device__ void multiply_pair(const place &at, floa
     const float *other = zn_cuda_shared + 2 * L::AREA + at.column_warp * 8 * L::ROW;
     for (int i = 0; i < 4; i++)
         scores[0][i] = products[0][i] = 0;
-    multiply_tile<1, L::WIDTH, L::ROW, 1, L::ROW, L::SPLIT>(own, other, scores);
-    multiply_tile<1, L::WIDTH, L::ROW, 1, L::ROW, L::SPLIT>(own + L::AREA, other + L::AREA, products);
+    multiply_tile<typename L::products, 1, L::WIDTH, L::ROW, 1, L::ROW>(own, other, scores);
+    multiply_tile<typename L::products, 1, L::WIDTH, L::ROW, 1, L::ROW>(own + L::AREA, other + L::AREA, products);
 }
 
 /* The next pair of tiles of the others, and their products. */
@@ -78,7 +78,7 @@ static __device__ void next_pair(const attention_task &t, const place &at, const
 template <typename L> static __device__ void add_product(const place &at, int from, int area, float sums[L::COLUMNS][4])
 {
     extern __shared__ __align__(16) float zn_cuda_shared[];
-    multiply_tile<L::COLUMNS, L::TILE, L::P_ROW, L::ROW, 1, L::SPLIT>(
+    multiply_tile<typename L::products, L::COLUMNS, L::TILE, L::P_ROW, L::ROW, 1>(
         zn_cuda_shared + from + at.row_warp * 16 * L::P_ROW,
         zn_cuda_shared + area * L::AREA + at.column_warp * L::COLUMNS * 8, sums);
 }
@@ -252,16 +252,16 @@ template <typename L> static void launch_plan(zn_device *d, const attention_task
     launch_tiles<L>(d, attention_dkv<L>, t.units / t.share, t.a.keys, t);
 }
 
-template <bool SPLIT> static void launch_width(zn_device *d, const attention_task &t)
+template <typename PRODUCTS> static void launch_width(zn_device *d, const attention_task &t)
 {
     if (t.a.width <= 32)
-        launch_plan<plan<32, SPLIT>>(d, t);
+        launch_plan<plan<32, PRODUCTS>>(d, t);
     else if (t.a.width <= 64)
-        launch_plan<plan<64, SPLIT>>(d, t);
+        launch_plan<plan<64, PRODUCTS>>(d, t);
     else if (t.a.width <= 128)
-        launch_plan<plan<128, SPLIT>>(d, t);
+        launch_plan<plan<128, PRODUCTS>>(d, t);
     else if (t.a.width <= 256)
-        launch_plan<plan<256, SPLIT>>(d, t);
+        launch_plan<plan<256, PRODUCTS>>(d, t);
     else
         attention_grad_any(d, t);
 }
@@ -270,8 +270,8 @@ extern "C" void zn_cuda_attention_grad(zn_device *d, const void *args, int64_t u
 {
     const zn_attention_args *a = static_cast<const zn_attention_args *>(args);
     const attention_task t = attention_task_of(d, *a, units * zn_attention_share(a));
-    if (a->reduced)
-        launch_width<false>(d, t);
-    else
-        launch_width<true>(d, t);
+    if (a->math == ZN_MATH_F32)
+        launch_width<full_products>(d, t);
+    else /* also for f16, which is too narrow for small gradients */
+        launch_width<pair_products<bf16_pair>>(d, t);
 }

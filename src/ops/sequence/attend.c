@@ -57,7 +57,7 @@ static void run(const zn_node *n, const zn_launch_context *c)
 {
     zn_attention_args a = args_of(n);
     a.y = rows_at(n, n->data, a.width);
-    a.reduced = zn_attention_is_reduced(c);
+    a.math = zn_attention_prepared(c);
     zn_launch(c, zn_k_attention, n->shape.dim[0] * a.heads * zn_attention_blocks(&a), 1, &a);
 }
 
@@ -117,7 +117,7 @@ static void grad_run(const zn_node *n, const zn_launch_context *c)
     a.dq = rows_at(n, n->data, a.width);
     a.dk = rows_at(k, tail, a.width);
     a.dv = rows_at(k, tail + zn_shape_count(k->shape), a.width);
-    a.reduced = zn_attention_is_reduced(c);
+    a.math = zn_attention_prepared(c);
     a.stats = c->shared;
     zn_launch(c, zn_k_attention_grad, n->shape.dim[0] * zn_attention_groups(&a), 1, &a);
 }

@@ -11,15 +11,16 @@
 
 zn_needs zn_attention_needs(const zn_attention_args *a, const zn_prepare *p)
 {
-    return (zn_needs){ .thread_scratch = p->cpu & ZN_CPU_CUDA ? 0 : zn_attention_scratch(a), .prepared = sizeof(bool) };
+    return (zn_needs){ .thread_scratch = p->cpu & ZN_CPU_CUDA ? 0 : zn_attention_scratch(a),
+                       .prepared = sizeof(zn_math) };
 }
 
 zn_needs zn_attention_grad_needs(const zn_attention_args *a, int64_t samples, const zn_prepare *p)
 {
     if (p->cpu & ZN_CPU_CUDA)
         return (zn_needs){ .shared_scratch = sizeof(float) * (size_t)zn_attention_stats(a, samples),
-                           .prepared = sizeof(bool) };
-    return (zn_needs){ .thread_scratch = zn_attention_grad_scratch(a), .prepared = sizeof(bool) };
+                           .prepared = sizeof(zn_math) };
+    return (zn_needs){ .thread_scratch = zn_attention_grad_scratch(a), .prepared = sizeof(zn_math) };
 }
 
 zn_math zn_attention_math(const zn_node *n, const zn_prepare *p)
@@ -30,7 +31,7 @@ zn_math zn_attention_math(const zn_node *n, const zn_prepare *p)
 
 void zn_attention_prepare(const zn_node *n, const zn_prepare *p, void *prepared)
 {
-    *(bool *)prepared = zn_attention_math(n, p) != ZN_MATH_F32;
+    *(zn_math *)prepared = zn_attention_math(n, p);
 }
 
 /* ---- q, k and v in one map ---- */
@@ -92,7 +93,7 @@ static void run(const zn_node *n, const zn_launch_context *c)
 {
     zn_attention_args a = args_of(n->source[0], spec_of(n));
     a.y = rows_of(n, a.heads);
-    a.reduced = zn_attention_is_reduced(c);
+    a.math = zn_attention_prepared(c);
     zn_launch(c, zn_k_attention, n->shape.dim[0] * a.heads * zn_attention_blocks(&a), 1, &a);
 }
 
@@ -145,7 +146,7 @@ static void grad_run(const zn_node *n, const zn_launch_context *c)
     a.dq = to.q;
     a.dk = to.k;
     a.dv = to.v;
-    a.reduced = zn_attention_is_reduced(c);
+    a.math = zn_attention_prepared(c);
     a.stats = c->shared;
     zn_launch(c, zn_k_attention_grad, n->shape.dim[0] * a.heads, 1, &a);
 }

@@ -8,9 +8,9 @@
 zn_needs zn_attention_needs(const zn_attention_args *a, const zn_prepare *p);
 zn_needs zn_attention_grad_needs(const zn_attention_args *a, int64_t samples, const zn_prepare *p);
 
-/* For zn_op.prepare and .math: a GPU multiplies in less than full precision if the graph may. */
+/* For zn_op.prepare and .math: a GPU multiplies in the graph's precision, the CPU in fp32. */
 void zn_attention_prepare(const zn_node *n, const zn_prepare *p, void *prepared);
 zn_math zn_attention_math(const zn_node *n, const zn_prepare *p);
-static inline bool zn_attention_is_reduced(const zn_launch_context *c) { return *(const bool *)c->prepared; }
+static inline zn_math zn_attention_prepared(const zn_launch_context *c) { return *(const zn_math *)c->prepared; }
 
 #endif
