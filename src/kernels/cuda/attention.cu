@@ -13,6 +13,7 @@ template <int WIDTH_, int ROW_WARPS_, typename PRODUCTS> struct plan {
         WIDTH = WIDTH_,
         ROW_WARPS = ROW_WARPS_,
         COLUMN_WARPS = THREADS / LANES / ROW_WARPS,
+        BLOCKS = WIDTH <= 128 ? 2 : 1, /* at a time on a multiprocessor */
         QUERIES = 16 * ROW_WARPS,
         KEYS = 32,
         SCORES = KEYS / 8 / COLUMN_WARPS, /* blocks of 8 columns per warp */
@@ -127,7 +128,7 @@ static __device__ void write_rows(const attention_task &t, const place &at, int6
 }
 
 /* The sums of a thread's weights are over its own keys until the end; the largest scores are over all keys. */
-template <typename L> __global__ void __launch_bounds__(THREADS, 1) attention(attention_task t)
+template <typename L> __global__ void __launch_bounds__(THREADS, L::BLOCKS) attention(attention_task t)
 {
     extern __shared__ __align__(16) float zn_cuda_shared[];
     float *const shared = zn_cuda_shared;

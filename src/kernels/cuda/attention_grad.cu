@@ -14,6 +14,7 @@ template <int WIDTH_, typename PRODUCTS> struct plan {
     typedef PRODUCTS products;
     enum {
         WIDTH = WIDTH_,
+        BLOCKS = WIDTH <= 128 ? 2 : 1, /* at a time on a multiprocessor */
         TILE = 32,
         COLUMN_WARPS = 4,
         COLUMNS = WIDTH / 8 / COLUMN_WARPS,
@@ -162,7 +163,7 @@ static __device__ void join_rows(const attention_task &t, const place &at, int64
 }
 
 /* One block per tile of queries: the level and mean of each, then dq. */
-template <typename L> __global__ void __launch_bounds__(THREADS, 1) attention_dq(attention_task t)
+template <typename L> __global__ void __launch_bounds__(THREADS, L::BLOCKS) attention_dq(attention_task t)
 {
     const int64_t tiles = (t.a.queries + L::TILE - 1) / L::TILE, unit = blockIdx.x / tiles;
     const int64_t first = blockIdx.x % tiles * L::TILE;
@@ -199,7 +200,7 @@ template <typename L> __global__ void __launch_bounds__(THREADS, 1) attention_dq
 /* ---- keys and values ---- */
 
 /* One block per tile of keys of a group of heads. */
-template <typename L> __global__ void __launch_bounds__(THREADS, 1) attention_dkv(attention_task t)
+template <typename L> __global__ void __launch_bounds__(THREADS, L::BLOCKS) attention_dkv(attention_task t)
 {
     const int64_t tiles = (t.a.keys + L::TILE - 1) / L::TILE, group = blockIdx.x / tiles, own = group * t.share;
     const int64_t first = blockIdx.x % tiles * L::TILE, ahead = t.a.keys - t.a.queries;
