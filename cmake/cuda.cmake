@@ -52,6 +52,7 @@ function(zenith_device_sources)
     cuda/conv_half.cu
     cuda/conv_parts.cu
     cuda/conv_grad.cu
+    cuda/conv_grad_half.cu
     cuda/dense.cu
     cuda/reduce.cu)
   target_sources(zenith_objects PRIVATE cuda/conv.c cuda/conv_grad.c ${sources})

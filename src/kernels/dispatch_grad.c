@@ -3,7 +3,8 @@
 
 extern const zn_conv_grad_kernel zn_conv_grad_ref;
 #if defined(ZN_CUDA_BUILT)
-extern const zn_conv_grad_kernel zn_conv_grad_cuda_f32, zn_conv_grad_cuda_f16, zn_conv_grad_cuda_bf16;
+extern const zn_conv_grad_kernel zn_conv_grad_cuda_f32, zn_conv_grad_cuda_bf16, zn_conv_grad_cuda_tf32_as_f16,
+    zn_conv_grad_cuda_tf32_as_bf16;
 #endif
 #if defined(__aarch64__)
 extern const zn_conv_grad_kernel zn_conv_grad_winograd_neon, zn_conv_grad_pointwise_neon, zn_conv_grad_direct_neon;
@@ -19,11 +20,14 @@ extern const zn_conv_grad_kernel zn_conv_grad_winograd_generic, zn_conv_grad_poi
 
 const zn_conv_grad_kernel *const zn_conv_grad_kernels[] = {
 #if defined(ZN_CUDA_BUILT)
-    &zn_conv_grad_cuda_f16,      &zn_conv_grad_cuda_bf16,
+    &zn_conv_grad_cuda_bf16,
+    &zn_conv_grad_cuda_tf32_as_f16,
+    &zn_conv_grad_cuda_tf32_as_bf16,
     &zn_conv_grad_cuda_f32,
 #endif
 #if defined(__aarch64__)
-    &zn_conv_grad_winograd_neon, &zn_conv_grad_pointwise_neon,
+    &zn_conv_grad_winograd_neon,
+    &zn_conv_grad_pointwise_neon,
     &zn_conv_grad_direct_neon,
 #elif defined(__x86_64__)
     &zn_conv_grad_winograd_avx512,
@@ -40,7 +44,8 @@ const zn_conv_grad_kernel *const zn_conv_grad_kernels[] = {
     &zn_conv_grad_pointwise_generic,
     &zn_conv_grad_direct_generic,
 #endif
-    &zn_conv_grad_ref,           NULL,
+    &zn_conv_grad_ref,
+    NULL,
 };
 
 const zn_conv_grad_kernel *zn_conv_grad_choose(const zn_conv_shape *s, zn_math math, uint32_t cpu)

@@ -6,6 +6,12 @@
 /* Pixel indices are ints. */
 static bool supports(const zn_conv_shape *s) { return !s->up2 && (int64_t)s->n * s->h * s->w <= INT32_MAX; }
 
+/* With a stride of 2, two tiles of x in both types would not fit into shared memory. */
+static bool supports_half(const zn_conv_shape *s)
+{
+    return supports(s) && !(zn_cuda_grad_plan_of(s).nine && s->stride > 1);
+}
+
 static size_t shared_bytes(const zn_conv_shape *s)
 {
     const zn_cuda_grad_plan p = zn_cuda_grad_plan_of(s);
@@ -19,17 +25,21 @@ static double three_flops(const zn_conv_shape *s) { return 3 * zn_conv_direct_fl
 
 /* Keys of the launchers in the device's table. No CPU has ZN_CPU_CUDA, so these functions never run. */
 void zn_k_conv_grad_tf32x3(const void *conv_grad_args, zn_range unit) { (void)conv_grad_args, (void)unit; }
+void zn_k_conv_grad_bf16(const void *conv_grad_args, zn_range unit) { (void)conv_grad_args, (void)unit; }
 void zn_k_conv_grad_tf32(const void *conv_grad_args, zn_range unit) { (void)conv_grad_args, (void)unit; }
 
-#define ZN_CONV_GRAD_CUDA(title, type, error, body, operations)                                                        \
+#define ZN_CONV_GRAD_CUDA(title, type, error, can, body, operations)                                                   \
     {                                                                                                                  \
-        .name = (title), .math = (type), .cpu = ZN_CPU_CUDA, .tolerance = (error), .supports = supports,               \
-        .narrow = true, .shared_bytes = shared_bytes, .scratch_bytes = scratch_bytes, .stages = stages,                \
-        .units = units, .run = (body), .flops = (operations)                                                           \
+        .name = (title), .math = (type), .cpu = ZN_CPU_CUDA, .tolerance = (error), .supports = (can), .narrow = true,  \
+        .shared_bytes = shared_bytes, .scratch_bytes = scratch_bytes, .stages = stages, .units = units, .run = (body), \
+        .flops = (operations)                                                                                          \
     }
 const zn_conv_grad_kernel zn_conv_grad_cuda_f32 =
-    ZN_CONV_GRAD_CUDA("grad-tf32x3-cuda", ZN_MATH_F32, 2e-6f, zn_k_conv_grad_tf32x3, three_flops);
-const zn_conv_grad_kernel zn_conv_grad_cuda_f16 =
-    ZN_CONV_GRAD_CUDA("grad-tf32-cuda", ZN_MATH_F16, 6e-4f, zn_k_conv_grad_tf32, zn_conv_direct_flops);
+    ZN_CONV_GRAD_CUDA("grad-tf32x3-cuda", ZN_MATH_F32, 2e-6f, supports, zn_k_conv_grad_tf32x3, three_flops);
 const zn_conv_grad_kernel zn_conv_grad_cuda_bf16 =
-    ZN_CONV_GRAD_CUDA("grad-tf32-cuda", ZN_MATH_BF16, 6e-4f, zn_k_conv_grad_tf32, zn_conv_direct_flops);
+    ZN_CONV_GRAD_CUDA("grad-bf16-cuda", ZN_MATH_BF16, 5e-3f, supports_half, zn_k_conv_grad_bf16, zn_conv_direct_flops);
+/* Gradients may be too small for f16; TF32 has its precision. */
+const zn_conv_grad_kernel zn_conv_grad_cuda_tf32_as_f16 =
+    ZN_CONV_GRAD_CUDA("grad-tf32-cuda", ZN_MATH_F16, 6e-4f, supports, zn_k_conv_grad_tf32, zn_conv_direct_flops);
+const zn_conv_grad_kernel zn_conv_grad_cuda_tf32_as_bf16 =
+    ZN_CONV_GRAD_CUDA("grad-tf32-cuda", ZN_MATH_BF16, 6e-4f, supports, zn_k_conv_grad_tf32, zn_conv_direct_flops);
