@@ -29,9 +29,19 @@ static void recipes_are_read_strictly(void **state)
     assert_int_equal(zn_recipe_parse(braces, strlen(braces), "r.yaml", &r), ZN_OK);
     assert_true(r.l1 == 0 && r.ssim == 0.1 && r.haar == 3 && r.bands == 0.5);
     assert_string_equal(r.teacher, "a#b");
+    const char *photo = "task: restore\ndamage: {mix: photo, clean: 0.25, quality: 30}\nloss: {lpips: 0.5}\n";
+    assert_null(strstr(text, "damage"));
+    assert_null(strstr(text, "lpips_model"));
+    assert_int_equal(zn_recipe_parse(photo, strlen(photo), "r.yaml", &r), ZN_OK);
+    assert_true(r.damage.kind == ZN_DAMAGE_MIX_PHOTO && r.damage.clean == 0.25 && r.damage.quality == 30 &&
+                r.damage.noise == 55 && r.lpips == 0.5);
+    assert_int_equal(zn_recipe_parse(text, (size_t)zn_recipe_text(&r, text, sizeof text), "again", &again), ZN_OK);
+    assert_memory_equal(&r, &again, sizeof r);
     static const struct {
         const char *text, *word;
     } bad[] = {
+        { "damage: {mix: rain}\n", "plain photo" },
+        { "damage: {quality: 96}\n", "1 to 95" },
         { "modle: taesd\n", "'modle'" },
         { "modle:\nsteps: 3\n", "line 1: there is no setting 'modle'" },
         { "los:\n  l1: 1\n", "line 1: there is no setting 'los'" },
