@@ -26,6 +26,7 @@ function(zenith_device_sources)
     cuda/shuffle.cu
     cuda/median.cu
     cuda/max_pool.cu
+    cuda/channel_conv.cu
     cuda/loss.cu
     cuda/ssim.cu
     cuda/optim.cu

@@ -1,7 +1,9 @@
 /* CUDA: sums and products with one value per channel, copies and selections of channels, rearrangements of pixels,
- * medians. Channel counts that are multiples of four use wide loads, the others do not. */
+ * medians, pooling, convolutions of single channels. Channel counts that are multiples of four use wide loads, the
+ * others do not. */
 #include "cuda_case.h"
 
+#include "kernels/channel_conv.h"
 #include "kernels/kernels.h"
 #include "kernels/max_pool.h"
 #include "kernels/mix.h"
@@ -123,6 +125,26 @@ static void check_max_pool(int n, int h, int w, int c)
     cuda_shared_free(y);
 }
 
+static void check_channel_conv(int n, zn_channel_conv_args a)
+{
+    zn_rng rng = zn_rng_new(42);
+    a.oh = (a.h + a.stride - 1) / a.stride;
+    a.ow = (a.wide + a.stride - 1) / a.stride;
+    const int64_t in = (int64_t)n * a.h * a.wide * a.c, out = (int64_t)n * a.oh * a.ow * a.c;
+    float *x = cuda_shared_normal(&rng, in, 1), *dy = cuda_shared_normal(&rng, out, 1);
+    float *w = cuda_shared_normal(&rng, (int64_t)a.side * a.side * a.c, 1);
+    a.w = w;
+    a.x = x;
+    if (wanted("channel_conv"))
+        cuda_check("channel_conv", zn_k_channel_conv, (int64_t)n * a.oh, &a, &a.y, NULL, out, 1e-6);
+    a.x = dy;
+    if (wanted("channel_conv_grad"))
+        cuda_check("channel_conv_grad", zn_k_channel_conv_grad, (int64_t)n * a.h, &a, &a.y, NULL, in, 1e-6);
+    cuda_shared_free(x);
+    cuda_shared_free(dy);
+    cuda_shared_free(w);
+}
+
 void cuda_check_channels(void)
 {
     check_max_pool(2, 5, 8, 3);
@@ -144,4 +166,6 @@ void cuda_check_channels(void)
     check_median(2, 5, 7, 3);
     check_median(1, 1, 1, 2);
     check_median(1, 9, 2, 4);
+    check_channel_conv(2, (zn_channel_conv_args){ .h = 7, .wide = 9, .c = 3, .side = 3, .stride = 1, .pad = 1 });
+    check_channel_conv(1, (zn_channel_conv_args){ .h = 9, .wide = 6, .c = 8, .side = 5, .stride = 2, .pad = 1 });
 }

@@ -15,7 +15,7 @@ extern "C" {
 #include <sys/mman.h>
 #include <ucontext.h>
 
-enum { MAX_THREADS = 256, WARP = 32, STACK = 1 << 16, SHARED_FLOATS = 227 * 256, MAX_COPIES = 512 };
+enum { MAX_THREADS = 256, WARP = 32, STACK = 1 << 16, SHARED_FLOATS = 227 * 256, MAX_COPIES = 512, MAX_GRANTS = 256 };
 
 dim3 threadIdx, blockIdx, blockDim, gridDim;
 float zn_cuda_shared[SHARED_FLOATS];
@@ -337,7 +337,7 @@ static void run_block(size_t shared)
 static struct {
     const void *kernel;
     size_t bytes;
-} granted[64];
+} granted[MAX_GRANTS];
 static int granted_count;
 
 cudaError_t emulated_shared(const void *kernel, size_t bytes)
@@ -345,7 +345,7 @@ cudaError_t emulated_shared(const void *kernel, size_t bytes)
     int i = 0;
     while (i < granted_count && granted[i].kernel != kernel)
         i++;
-    if (i == 64 || bytes > sizeof zn_cuda_shared)
+    if (i == MAX_GRANTS || bytes > sizeof zn_cuda_shared)
         return cudaErrorInvalidValue;
     granted_count = i == granted_count ? i + 1 : granted_count;
     granted[i].kernel = kernel;
