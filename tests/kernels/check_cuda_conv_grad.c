@@ -2,6 +2,7 @@
 #include "conv_case.h"
 #include "cuda_case.h"
 
+#include "base/convert.h"
 #include "base/cpu.h"
 #include "kernels/conv_grad.h"
 #include "kernels/kernels.h"
@@ -36,6 +37,41 @@ static void check_kernel(const zn_conv_grad_kernel *k, const zn_conv_grad_args *
     cuda_compare(name, a.dw, want, count, (double)k->tolerance * (count < 256 ? 4 : 1));
     cuda_result_free(a.dw);
     cuda_shared_free(a.shared);
+}
+
+/* A copy on the device as bf16; x is rounded in place. */
+static float *shared_bf16(float *x, int64_t count)
+{
+    float *narrow = cuda_shared_new((count + 1) / 2, 0);
+    for (int64_t i = 0; i < count; i++) {
+        const uint16_t bits = zn_f32_to_bf16(x[i]);
+        memcpy((char *)narrow + 2 * i, &bits, sizeof bits);
+        x[i] = zn_bf16_to_f32(bits);
+    }
+    zn_device_send(cuda_device, narrow, sizeof(uint16_t) * (size_t)count);
+    cuda_must(zn_device_wait(cuda_device));
+    return narrow;
+}
+
+/* Maps of 16 bits. */
+static void check_narrow(zn_conv_shape s, uint64_t seed)
+{
+    const zn_conv_grad_kernel *k = zn_conv_grad_choose(&s, ZN_MATH_BF16, ZN_CPU_CUDA);
+    const int64_t x_count = (int64_t)s.n * s.h * s.w * s.cin, dy_count = (int64_t)s.n * s.oh * s.ow * s.cout;
+    zn_rng rng = zn_rng_new(seed);
+    float *x = cuda_shared_normal(&rng, x_count, 1), *dy = cuda_shared_normal(&rng, dy_count, 1);
+    float *x_narrow = shared_bf16(x, x_count), *dy_narrow = shared_bf16(dy, dy_count);
+    float *want = fenced_new((int64_t)s.kh * s.kw * s.cin * s.cout, false);
+    zn_conv_grad_args a = { .s = s, .x = x, .dy = dy, .dw = want };
+    run_reference(&a);
+    a.x = x_narrow, a.x_type = ZN_TYPE_BF16;
+    a.dy = dy_narrow, a.dy_type = ZN_TYPE_BF16;
+    if (k->narrow && strstr(k->name, cuda_filter))
+        check_kernel(k, &a, want);
+    float *const all[] = { x, dy, x_narrow, dy_narrow };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        cuda_shared_free(all[i]);
+    fenced_free(want);
 }
 
 static void check_shape(zn_conv_shape s, uint64_t seed)
@@ -105,6 +141,10 @@ void cuda_check_conv_grads(void)
         check_shape(conv_shape(4, 131, 250, 64, 64, 3, 1, 1, false), 2300);
         check_shape(conv_shape(2, 257, 301, 64, 64, 3, 2, 1, false), 2301);
     }
+    check_narrow(conv_shape(2, 5, 19, 64, 72, 3, 1, 1, false), 2400);
+    check_narrow(conv_shape(1, 30, 40, 8, 16, 5, 1, 2, false), 2401); /* four tiles per block */
+    check_narrow(conv_shape(1, 7, 9, 72, 8, 3, 1, 0, false), 2402);
+    check_narrow(conv_shape(1, 7, 9, 20, 12, 3, 2, 1, false), 2403); /* converted */
     if (strstr("channel_sum sum_partials", cuda_filter)) {
         check_sums(1, 1);
         check_sums(300, 3);

@@ -69,7 +69,7 @@ template <typename P> __global__ void __launch_bounds__(THREADS, 1) conv_grad(gr
     extern __shared__ __align__(16) float zn_cuda_shared[];
     const grad_place at = place_of<P>(t);
     float sums[P::TAPS][P::NF][4] = {};
-    copy_tile<P, P::X_ROW, P::Y_ROW>(t, at, at.begin, zn_cuda_shared);
+    copy_tile<P, to_floats, P::X_ROW, P::Y_ROW>(t, at, at.begin, zn_cuda_shared);
     copy_commit();
     for (int64_t i = at.begin; i < at.end; i++) {
         float *now = zn_cuda_shared + (i - at.begin) % 2 * P::STAGE,
@@ -77,7 +77,7 @@ template <typename P> __global__ void __launch_bounds__(THREADS, 1) conv_grad(gr
         copy_wait<0>();  /* tile i has arrived for this thread, */
         __syncthreads(); /* for all threads, and all have read the previous tile */
         if (i + 1 < at.end)
-            copy_tile<P, P::X_ROW, P::Y_ROW>(t, at, i + 1, next);
+            copy_tile<P, to_floats, P::X_ROW, P::Y_ROW>(t, at, i + 1, next);
         copy_commit();
         multiply_tile<P>(now, sums);
     }

@@ -90,7 +90,7 @@ template <typename P> __global__ void __launch_bounds__(THREADS, 1) conv_grad_ha
     float sums[P::TAPS][P::NF][4] = {};
     for (int i = 0; i < 2; i++) {
         if (i < count)
-            copy_tile<P, P::IN, P::OUT>(t, at, at.begin + i, zn_cuda_shared + i * P::FLOATS);
+            copy_tile<P, to_floats, P::IN, P::OUT>(t, at, at.begin + i, zn_cuda_shared + i * P::FLOATS);
         copy_commit();
     }
     copy_wait<1>();
@@ -101,7 +101,7 @@ template <typename P> __global__ void __launch_bounds__(THREADS, 1) conv_grad_ha
         copy_wait<0>();  /* tile i + 1 has arrived for this thread, */
         __syncthreads(); /* for all threads; tile i is rounded, and all have read what came before */
         if (i + 2 < count)
-            copy_tile<P, P::IN, P::OUT>(t, at, at.begin + i + 2, zn_cuda_shared + i % 2 * P::FLOATS);
+            copy_tile<P, to_floats, P::IN, P::OUT>(t, at, at.begin + i + 2, zn_cuda_shared + i % 2 * P::FLOATS);
         copy_commit();
         if (rounds_first && i + 1 < count)
             round_tile<P>(next, rounded + (i + 1) % 2 * P::HALVES);
@@ -112,11 +112,62 @@ template <typename P> __global__ void __launch_bounds__(THREADS, 1) conv_grad_ha
     write_sums<P>(t, at, sums);
 }
 
+/* ---- maps of 16 bits ---- */
+
+/* Channels come in groups of eight, and addresses are aligned to 16 bytes. */
+struct as_stored {
+    typedef uint16_t stored;
+    enum { GROUP = 8 };
+    static __device__ void eight(uint16_t *to, const float *map, int64_t at, int count)
+    {
+        const uint16_t *from = reinterpret_cast<const uint16_t *>(map);
+        copy_async<16>(reinterpret_cast<float *>(to), reinterpret_cast<const float *>(from + (count > 0 ? at : 0)),
+                       count > 0);
+    }
+    static __device__ void x(const grad_task &t, uint16_t *to, int64_t at, int count) { eight(to, t.a.x, at, count); }
+    static __device__ void dy(const grad_task &t, uint16_t *to, int64_t at, int count) { eight(to, t.a.dy, at, count); }
+};
+
+enum { STAGES = 3 };
+
+template <typename P> __global__ void __launch_bounds__(THREADS, 1) conv_grad_narrow(grad_task t)
+{
+    extern __shared__ __align__(16) float zn_cuda_shared[];
+    uint16_t *stages = reinterpret_cast<uint16_t *>(zn_cuda_shared);
+    const grad_place at = place_of<P>(t);
+    const int64_t count = at.end - at.begin;
+    float sums[P::TAPS][P::NF][4] = {};
+    for (int i = 0; i < STAGES - 1; i++) {
+        if (i < count)
+            copy_tile<P, as_stored, P::X_ROW, P::Y_ROW>(t, at, at.begin + i, stages + i * P::HALVES);
+        copy_commit();
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t next = i + STAGES - 1;
+        copy_wait<STAGES - 2>(); /* tile i has arrived for this thread, */
+        __syncthreads();         /* for all threads, and all have read the previous one */
+        if (next < count)
+            copy_tile<P, as_stored, P::X_ROW, P::Y_ROW>(t, at, at.begin + next, stages + next % STAGES * P::HALVES);
+        copy_commit();
+        multiply_tile<P>(stages + i % STAGES * P::HALVES, sums);
+    }
+    write_sums<P>(t, at, sums);
+}
+
+static bool is_narrow(const grad_task &t)
+{
+    return t.a.x_type == ZN_TYPE_BF16 && t.a.dy_type == ZN_TYPE_BF16 && t.a.s.cin % 8 == 0 && t.a.s.cout % 8 == 0 &&
+           ((uintptr_t)t.a.x | (uintptr_t)t.a.dy) % 16 == 0;
+}
+
 /* ---- launching ---- */
 
 template <typename P> static void launch_plan(zn_device *d, const grad_task &t)
 {
-    launch_grad(d, conv_grad_half<P>, sizeof(float) * 2 * P::FLOATS + sizeof(uint16_t) * 2 * P::HALVES, t);
+    if (is_narrow(t))
+        launch_grad(d, conv_grad_narrow<P>, sizeof(uint16_t) * STAGES * P::HALVES, t);
+    else
+        launch_grad(d, conv_grad_half<P>, sizeof(float) * 2 * P::FLOATS + sizeof(uint16_t) * 2 * P::HALVES, t);
 }
 
 template <int TAPS> static void launch_channels(zn_device *d, const grad_task &t)

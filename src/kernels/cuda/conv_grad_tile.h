@@ -67,31 +67,45 @@ static __device__ void take_four(float *to, const float *from, int64_t at, int c
         to[i] = by_four ? v.v[i] : i < count ? read_number(from, at + i, type) : 0;
 }
 
-/* Starts the copies of a tile of pixels: x with X_ROW floats per pixel, then dy with Y_ROW. */
-template <typename P, int X_ROW, int Y_ROW>
-static __device__ void copy_tile(const grad_task &t, const grad_place &at, int64_t tile, float *to)
+/* How copy_tile copies GROUP neighbouring channels, of which there are `count`; the others are zeros. */
+struct to_floats {
+    typedef float stored;
+    enum { GROUP = 4 };
+    static __device__ void x(const grad_task &t, float *to, int64_t at, int count)
+    {
+        take_four(to, t.a.x, at, count, t.x_by_four, t.a.x_type);
+    }
+    static __device__ void dy(const grad_task &t, float *to, int64_t at, int count)
+    {
+        take_four(to, t.a.dy, at, count, t.dy_by_four, t.a.dy_type);
+    }
+};
+
+/* Starts the copies of a tile of pixels: x with X_ROW numbers per pixel, then dy with Y_ROW. */
+template <typename P, typename COPY, int X_ROW, int Y_ROW>
+static __device__ void copy_tile(const grad_task &t, const grad_place &at, int64_t tile, typename COPY::stored *to)
 {
+    enum { X_GROUPS = P::IN / COPY::GROUP, Y_GROUPS = P::OUT / COPY::GROUP };
     const zn_conv_shape &s = t.a.s;
     const int map = t.across * t.down, image = (int)(tile / map), in_map = (int)(tile % map);
     const int oy = in_map / t.across * HIGH, ox = in_map % t.across * WIDE;
     const int step = P::TAPS == 9 ? 1 : s.stride, ky = P::TAPS == 9 ? 0 : at.tap / s.kw,
               kx = P::TAPS == 9 ? 0 : at.tap % s.kw;
     const int y = oy * s.stride - s.pad + ky, x = ox * s.stride - s.pad + kx;
-    for (int i = (int)threadIdx.x; i < P::X_HIGH * P::X_WIDE * (P::IN / 4); i += THREADS) {
-        const int pixel = i / (P::IN / 4), channel = i % (P::IN / 4) * 4;
+    for (int i = (int)threadIdx.x; i < P::X_HIGH * P::X_WIDE * X_GROUPS; i += THREADS) {
+        const int pixel = i / X_GROUPS, channel = i % X_GROUPS * COPY::GROUP;
         const int iy = y + pixel / P::X_WIDE * step, ix = x + pixel % P::X_WIDE * step;
         const bool is_there = iy >= 0 && ix >= 0 && iy < s.h && ix < s.w;
-        take_four(to + pixel * X_ROW + channel, t.a.x,
-                  (((int64_t)image * s.h + iy) * s.w + ix) * s.cin + at.in + channel,
-                  is_there ? s.cin - at.in - channel : 0, t.x_by_four, t.a.x_type);
+        COPY::x(t, to + pixel * X_ROW + channel, (((int64_t)image * s.h + iy) * s.w + ix) * s.cin + at.in + channel,
+                is_there ? s.cin - at.in - channel : 0);
     }
     to += P::X_HIGH * P::X_WIDE * X_ROW;
-    for (int i = (int)threadIdx.x; i < HIGH * WIDE * (P::OUT / 4); i += THREADS) {
-        const int pixel = i / (P::OUT / 4), channel = i % (P::OUT / 4) * 4;
+    for (int i = (int)threadIdx.x; i < HIGH * WIDE * Y_GROUPS; i += THREADS) {
+        const int pixel = i / Y_GROUPS, channel = i % Y_GROUPS * COPY::GROUP;
         const int py = oy + pixel / WIDE, px = ox + pixel % WIDE;
-        take_four(to + pixel * Y_ROW + channel, t.a.dy,
-                  (((int64_t)image * s.oh + py) * s.ow + px) * s.cout + at.out + channel,
-                  py < s.oh && px < s.ow ? s.cout - at.out - channel : 0, t.dy_by_four, t.a.dy_type);
+        COPY::dy(t, to + pixel * Y_ROW + channel,
+                 (((int64_t)image * s.oh + py) * s.ow + px) * s.cout + at.out + channel,
+                 py < s.oh && px < s.ow ? s.cout - at.out - channel : 0);
     }
 }
 
