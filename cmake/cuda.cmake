@@ -44,6 +44,7 @@ function(zenith_device_sources)
     cuda/gates.cu
     cuda/grouped.cu
     cuda/line.cu
+    cuda/line_grad.cu
     cuda/lite.cu
     cuda/lite_head.cu
     cuda/sparse.cu

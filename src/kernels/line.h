@@ -34,13 +34,14 @@ typedef struct zn_line_args {
     float *stats;   /* with a norm: [n][groups][4], mean and 1/deviation; gradient: means of b and b xh, b = gamma dy */
     float *sums;    /* gradient, with a norm: [n][2][c], sums over pixels of dy and of dy xh, xh the normalised r */
     float *partial; /* gradient: [blocks][zn_line_rows][c]: scale, mixer, then SRIG taps and b, or the threshold */
+    float *lines;   /* gradient, only on a GPU: [blocks][ZN_LINE_GPU_LINES][c] of scratch */
     int64_t n, pixels; /* images; pixels per image */
     int c, groups;
     float unit, eps;
     zn_line_kind kind;
 } zn_line_args;
 
-enum { ZN_LINE_PAD = 16, ZN_LINE_STRIP = 64, ZN_LINE_LINES = 20 };
+enum { ZN_LINE_PAD = 16, ZN_LINE_STRIP = 64, ZN_LINE_LINES = 20, ZN_LINE_GPU_LINES = 12 };
 static inline int64_t zn_line_length(int c) { return c + 2 * ZN_LINE_PAD; } /* floats of a padded line */
 static inline size_t zn_line_scratch(int c)                                 /* bytes per thread */
 {
@@ -53,6 +54,13 @@ static inline int64_t zn_line_block(int64_t pixels) { return pixels <= 128 ? 4 :
 static inline int64_t zn_line_blocks(int64_t pixels)
 {
     return (pixels + zn_line_block(pixels) - 1) / zn_line_block(pixels);
+}
+/* Blocks where a GPU may run the gradient, which needs more of them to be busy. */
+static inline int64_t zn_line_parts(int64_t pixels, bool gpu)
+{
+    enum { MOST = 128 };
+    const int64_t size = (pixels + MOST - 1) / MOST;
+    return gpu ? (pixels + size - 1) / size : zn_line_blocks(pixels);
 }
 static inline int64_t zn_line_strips(const zn_line_args *a)
 {

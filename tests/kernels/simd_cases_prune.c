@@ -139,6 +139,7 @@ static void line(simd_case *c, int size)
     }
     if (c->kernel == ZN_SIMD_line_grad) {
         c->units = zn_line_blocks(all);
+        a.lines = (float *)simd_normal(c->units * ZN_LINE_GPU_LINES * a.c, 1);
         simd_output(c, &a.partial, c->units * zn_line_rows(a.kind) * a.c);
     }
 }

@@ -5,8 +5,11 @@
  * parameters after that of e; line_param_grad reads them from there. */
 #include "kernels/line.h"
 
+#include "base/cpu.h"
 #include "base/fail.h"
 #include "kernels/gates.h"
+#include "kernels/kernels.h"
+#include "kernels/mix.h"
 #include "ops/ops.h"
 
 #include <string.h>
@@ -193,8 +196,10 @@ static int64_t grad_tail(const zn_node *n) { return rows_of(spec_of(n)) * n->sha
 static zn_needs grad_needs(const zn_node *n, const zn_prepare *p)
 {
     zn_needs k = needs(n, p);
-    const int64_t *d = n->shape.dim, blocks = zn_line_blocks(d[0] * d[1] * d[2]);
-    k.shared_scratch += sizeof(float) * (size_t)((blocks * zn_line_rows(spec_of(n)->kind) + 2 * d[0]) * d[3]);
+    const bool gpu = p->cpu & ZN_CPU_CUDA;
+    const int64_t *d = n->shape.dim, blocks = zn_line_parts(d[0] * d[1] * d[2], gpu);
+    const int64_t rows = zn_line_rows(spec_of(n)->kind) + (gpu ? ZN_LINE_GPU_LINES : 0);
+    k.shared_scratch += sizeof(float) * (size_t)((blocks * rows + 2 * d[0]) * d[3]);
     return k;
 }
 
@@ -209,15 +214,16 @@ static void grad_run(const zn_node *n, const zn_launch_context *c)
     const zn_line_spec *k = spec_of(n);
     const int count = options_of(k);
     zn_line_args a = args_of(n);
-    const int64_t blocks = zn_line_blocks(a.n * a.pixels), rows = zn_line_rows(a.kind) * (int64_t)a.c;
+    const int64_t blocks = zn_line_parts(a.n * a.pixels, c->device), rows = zn_line_rows(a.kind) * (int64_t)a.c;
     turn(&a, c);
     a.dy = n->source[count + 1]->data;
     a.y = n->data;
     a.partial = (float *)c->shared + 6 * zn_line_length(a.c);
     float *totals = n->data + zn_shape_count(n->shape);
+    a.sums = a.partial + blocks * rows;
+    a.lines = c->device ? a.sums + 2 * a.n * a.c : NULL;
     if (a.gamma) {
         place_tail(n->source[count], &a);
-        a.sums = a.partial + blocks * rows;
         zn_launch(c, zn_k_line_sums, zn_line_strips(&a), 1, &a);
         zn_launch(c, zn_k_line_means, a.n * a.groups, 8, &a);
         fold(c, a.sums, a.n, 2 * (int64_t)a.c, totals + rows);
@@ -237,6 +243,7 @@ static double grad_flops(const zn_node *n)
 const zn_op zn_op_line_grad = { .name = "line_grad",
                                 .shape = grad_shape,
                                 .run = grad_run,
+                                .launches = zn_launches,
                                 .needs = grad_needs,
                                 .flops = grad_flops,
                                 .global = true,
@@ -245,7 +252,6 @@ const zn_op zn_op_line_grad = { .name = "line_grad",
 /* Sources: the gradient node, and the parameter for its shape. */
 static void param_grad_run(const zn_node *n, const zn_launch_context *context)
 {
-    (void)context;
     const zn_node *all = n->source[0];
     const zn_line_spec *k = spec_of(n);
     const int64_t c = all->shape.dim[3];
@@ -257,15 +263,16 @@ static void param_grad_run(const zn_node *n, const zn_launch_context *context)
         rows += (zn_line_rows(k->kind) + (norm == 0)) * c;
     else if (k->which != SCALE)
         rows += (option == 0 ? 4 : 9) * c;
-    if (option == 0 && k->kind == ZN_LINE_SRIG) {
-        for (int64_t i = 0; i < c; i++)
-            for (int j = 0; j < 5; j++)
-                n->data[5 * i + j] = rows[j * c + i];
+    if (option == 0 && k->kind == ZN_LINE_SRIG) { /* from [5][c] to [c][5] */
+        for (int j = 0; j < 5; j++)
+            zn_launch(
+                context, zn_k_copy_channels, c, 1 << 14,
+                &(zn_channel_copy_args){ .x = rows + j * c, .y = n->data, .from = 1, .to = 5, .count = 1, .skip = j });
         return;
     }
-    memcpy(n->data, rows, sizeof(float) * (size_t)zn_shape_count(n->shape));
+    zn_launch(context, zn_k_copy, zn_shape_count(n->shape), 1 << 14, &(zn_unary_args){ .x = rows, .y = n->data });
 }
 
 const zn_op zn_op_line_param_grad = {
-    .name = "line_param_grad", .shape = zn_like_second, .run = param_grad_run, .global = true
+    .name = "line_param_grad", .shape = zn_like_second, .run = param_grad_run, .launches = zn_launches, .global = true
 };
