@@ -1,8 +1,18 @@
-# ZENITH_CUDA selects the implementation of src/kernels/device.h. OFF: none. ON: needs nvcc; the runtime is linked
+# ZENITH_CUDA selects the implementation of src/kernels/device.h. OFF: none. AUTO: ON if this machine has nvcc and the
+# driver of a GPU, otherwise OFF. ON: needs nvcc; the runtime is linked
 # statically, so a program also starts on machines without a driver. EMULATED: compiles the same .cu files as C++ for
 # the CPU (tests/kernels/cuda_emulated).
 set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+if(ZENITH_CUDA STREQUAL "AUTO")
+  find_program(ZENITH_NVCC nvcc HINTS /usr/local/cuda/bin)
+  mark_as_advanced(ZENITH_NVCC)
+  set(ZENITH_CUDA OFF)
+  if(ZENITH_NVCC AND EXISTS /proc/driver/nvidia/version AND NOT CMAKE_CROSSCOMPILING)
+    set(ZENITH_CUDA ON)
+    set(CMAKE_CUDA_COMPILER ${ZENITH_NVCC})
+  endif()
+endif()
 if(ZENITH_CUDA STREQUAL "EMULATED")
   enable_language(CXX)
 elseif(ZENITH_CUDA)

@@ -170,8 +170,8 @@ stage_cuda() {
     fi
     release_kernels &&
         cmake -S . -B build-emulated -G Ninja -DZENITH_CUDA=EMULATED -DZENITH_TESTS=ON -DZENITH_KERNELS="$PWD/build" &&
-        cmake --build build-emulated -j "$jobs" --target check-cuda check-device check-device-ops &&
-        run_ctest build-emulated 900 -R '^kernels.(cuda|device|device_ops)$'
+        cmake --build build-emulated -j "$jobs" --target check-cuda check-device check-device-ops check-device-train &&
+        run_ctest build-emulated 900 -R '^kernels.(cuda|device|device_ops|device_train)$'
 }
 
 stage_fuzz() { release_kernels && KERNELS=$PWD/build scripts/fuzz.sh "$fuzz_seconds"; }
