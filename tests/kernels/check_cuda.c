@@ -53,6 +53,7 @@ int main(int argc, char **argv)
     cuda_check_attention();
     cuda_check_convs();
     cuda_check_conv_grads();
+    cuda_check_matrix();
     cuda_check_prune();
     cuda_check_simd();
     check_failures();

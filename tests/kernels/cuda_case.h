@@ -42,6 +42,7 @@ void cuda_check_optim(void);       /* check_cuda_optim.c */
 void cuda_check_convs(void);       /* check_cuda_conv.c */
 void cuda_check_attention(void);   /* check_cuda_attention.c */
 void cuda_check_conv_grads(void);  /* check_cuda_conv_grad.c */
+void cuda_check_matrix(void);      /* check_cuda_matrix.c */
 void cuda_check_tokens(void);      /* check_cuda_token.c */
 void cuda_check_sequences(void);   /* check_cuda_sequence.c */
 void cuda_check_samples(void);     /* check_cuda_sample.c */

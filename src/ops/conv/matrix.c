@@ -89,6 +89,9 @@ static void run(const zn_node *n, const zn_launch_context *c)
     zn_launch(c, zn_k_matrix, zn_matrix_units(&a), 1, &a);
 }
 
+/* A device has no kernel for packed weights. */
+static bool launches(const zn_node *n) { return !n->source[1]->packed; }
+
 static void gradient(zn_node *n, zn_node *dy)
 {
     static const zn_conv_spec one = { .stride = 1 };
@@ -119,6 +122,7 @@ static const char *kernel(const zn_node *n, const zn_prepare *p)
 const zn_op zn_op_matrix = { .name = "matrix",
                              .shape = shape,
                              .run = run,
+                             .launches = launches,
                              .gradient = gradient,
                              .needs = needs,
                              .prepare = prepare,
