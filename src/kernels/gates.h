@@ -100,9 +100,11 @@ typedef struct zn_srig_args {
     const float *dy;
     float *y;       /* forward: y; gradient: du */
     float *partial; /* [pixels][6*c]: dw then db */
+    float *lines;   /* only on a GPU: scratch, [blocks][ZN_SRIG_GPU_LINES][c] */
     int64_t pixels;
     int c;
 } zn_srig_args;
+enum { ZN_SRIG_GPU_LINES = 12, ZN_SRIG_GPU_BLOCKS = 128 }; /* at most so many blocks; param_grad: its own units */
 size_t zn_srig_scratch(int c);
 void zn_k_srig(const void *srig_args, zn_range pixels);
 void zn_k_srig_grad(const void *srig_args, zn_range pixels);

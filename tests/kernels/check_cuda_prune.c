@@ -1,6 +1,7 @@
 /* Kernels of the Prune family that have no vector build, on the device: taps, and the small steps of lines. */
 #include "cuda_case.h"
 
+#include "kernels/gates.h"
 #include "kernels/line.h"
 #include "kernels/mix.h"
 
@@ -55,8 +56,40 @@ static void check_stats(int64_t n, int64_t pixels, int c, int groups)
         cuda_shared_free(all[i]);
 }
 
+static void check_srig(int64_t pixels, int c)
+{
+    zn_rng rng = zn_rng_new(34);
+    const int64_t units = (pixels + ZN_MIX_BLOCK - 1) / ZN_MIX_BLOCK;
+    float *u = cuda_shared_normal(&rng, pixels * c, 1), *dy = cuda_shared_normal(&rng, pixels * c, 1);
+    float *w = cuda_shared_normal(&rng, 5 * c, 1), *b = cuda_shared_normal(&rng, c, 1);
+    float *lines = cuda_shared_normal(&rng, ZN_SRIG_GPU_BLOCKS * ZN_SRIG_GPU_LINES * c, 1);
+    float *scratch = fenced_new((int64_t)(zn_srig_scratch(c) / sizeof(float)), true);
+    const zn_body bodies[] = { zn_k_srig, zn_k_srig_grad, zn_k_srig_param_grad };
+    static const char *const names[] = { "srig", "srig_grad", "srig_param_grad" };
+    for (int i = 0; i < 3; i++) {
+        const int64_t count = i < 2 ? pixels * c : units * 6 * c;
+        float *want = fenced_new(count, false), *y = cuda_result_new(count);
+        zn_srig_args a = { .u = u, .w = w, .b = b, .dy = dy, .lines = lines, .pixels = pixels, .c = c };
+        *(i < 2 ? &a.y : &a.partial) = want;
+        bodies[i](&a, (zn_range){ 0, i < 2 ? pixels : units, scratch });
+        *(i < 2 ? &a.y : &a.partial) = y;
+        cuda_start(bodies[i], i < 2 ? pixels : units, &a);
+        cuda_compare(names[i], y, want, count, 1e-5);
+        cuda_result_free(y);
+        fenced_free(want);
+    }
+    fenced_free(scratch);
+    float *const all[] = { u, dy, w, b, lines };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        cuda_shared_free(all[i]);
+}
+
 void cuda_check_prune(void)
 {
+    if (strstr("srig srig_grad srig_param_grad", cuda_filter)) {
+        check_srig(1, 3);
+        check_srig(7, 300);
+    }
     if (strstr("line_stats line_means", cuda_filter)) {
         check_stats(1, 1, 8, 1);
         check_stats(2, 300, 64, 32);

@@ -7,7 +7,9 @@
 #include "kernels/cuda/transform.h"
 
 extern "C" {
+#include "kernels/gates.h"
 #include "kernels/line.h"
+#include "kernels/mix.h"
 }
 
 struct grad_task {
@@ -28,7 +30,8 @@ static __device__ lines_of lines_at(float *memory, int c)
     float **all[] = {
         &l.dm, &l.u, &l.t, &l.dt, &l.du, &l.est[0], &l.est[1], &l.est[2], &l.dest, &l.next, &l.dd, &l.dr
     };
-    static_assert(sizeof all / sizeof *all == ZN_LINE_GPU_LINES, "the op makes room for all lines");
+    static_assert(sizeof all / sizeof *all == ZN_LINE_GPU_LINES && ZN_LINE_GPU_LINES == (int)ZN_SRIG_GPU_LINES,
+                  "the ops make room for all lines");
     for (int i = 0; i < ZN_LINE_GPU_LINES; i++)
         *all[i] = memory + (int64_t)i * c;
     return l;
@@ -78,9 +81,16 @@ static __device__ void srig_forward(const float *w, const float *b, int c, const
         });
 }
 
+/* Where the gradients of the taps are summed: floats from tap to tap and from channel to channel; those of b follow.
+ * taps may be NULL. */
+struct srig_sums {
+    float *taps;
+    int tap, channel;
+};
+
 /* One round for one channel: the gradient dg of its gate gives those of the parameters, and what its window gets. */
 static __device__ void srig_back(const float *w, const float *b, int c, const lines_of &l, int round, int k, float dg,
-                                 float *rows)
+                                 const srig_sums &sums)
 {
     const srig_window f = window_of(l.est[round], k, c, w, b);
     l.dd[k] = l.dr[k] = 0;
@@ -91,22 +101,25 @@ static __device__ void srig_back(const float *w, const float *b, int c, const li
     const float dr = dgain * 0.5f / f.gain - dcos * f.d * f.nw / (den * den), dnw = -dcos * f.d * f.r / (den * den);
     l.dd[k] = dd;
     l.dr[k] = dr / (5 * f.r);
+    if (!sums.taps)
+        return;
     for (int j = 0; j < SRIG_TAPS; j++) {
         const int q = k + j - SRIG_REACH;
-        rows[j * c + k] += dd * (q >= 0 && q < c ? l.est[round][q] : 0) + dnw * w[SRIG_TAPS * k + j] / f.nw;
+        sums.taps[j * sums.tap + k * sums.channel] +=
+            dd * (q >= 0 && q < c ? l.est[round][q] : 0) + dnw * w[SRIG_TAPS * k + j] / f.nw;
     }
-    rows[SRIG_TAPS * c + k] += dact;
+    sums.taps[SRIG_TAPS * c + k] += dact;
 }
 
-/* du from dy (in l.dt), and the gradients of the parameters in rows [6][c]: taps, then b. */
-static __device__ void srig_backward(const float *w, const float *b, int c, const lines_of &l, float *rows)
+/* du from dy (in l.dt), and the gradients of the parameters. */
+static __device__ void srig_backward(const float *w, const float *b, int c, const lines_of &l, const srig_sums &sums)
 {
     for (int round = SRIG_ROUNDS - 1; round >= 0; round--) {
         const bool last = round == SRIG_ROUNDS - 1;
         for_line(c, [&](int k) {
             const float down = last ? 0 : l.next[k];
             l.dest[k] = last ? 0 : l.dest[k] + down * window_of(l.est[round], k, c, w, b).g;
-            srig_back(w, b, c, l, round, k, last ? l.dt[k] * l.u[k] : down * l.est[0][k], rows);
+            srig_back(w, b, c, l, round, k, last ? l.dt[k] * l.u[k] : down * l.est[0][k], sums);
         });
         for_line(c, [&](int k) {
             float sum = 0;
@@ -140,7 +153,7 @@ static __device__ float sign_of(float v) { return v > 0 ? 1.0f : v < 0 ? -1.0f :
 static __device__ void nonlinear_grad(const zn_line_args &a, const lines_of &l, float *rows)
 {
     if (a.kind == ZN_LINE_SRIG)
-        srig_backward(a.w, a.b, a.c, l, rows);
+        srig_backward(a.w, a.b, a.c, l, srig_sums{ rows, a.c, 1 });
     else
         for_line(a.c, [&](int k) {
             const bool limited = a.kind == ZN_LINE_THRESHOLD, open = !limited || fabsf(l.u[k]) > fabsf(a.w[k]);
@@ -200,6 +213,68 @@ __global__ void __launch_bounds__(THREADS, 2) line_grad(grad_task t)
             for_line(a.c, [&](int k) { a.y[p * a.c + k] = 0; });
         else
             pixel_grad(t, p, l, rows);
+}
+
+/* ---- SRIG by itself ---- */
+
+struct srig_task {
+    zn_srig_args a;
+    int64_t pixels, size; /* all pixels, and those of one block */
+};
+
+enum srig_kind { SRIG_FORWARD, SRIG_GRAD, SRIG_PARAM_GRAD };
+
+template <srig_kind KIND> __global__ void __launch_bounds__(THREADS, 2) srig(srig_task t)
+{
+    const zn_srig_args &a = t.a;
+    const int64_t begin = (int64_t)blockIdx.x * t.size, end = begin + t.size < t.pixels ? begin + t.size : t.pixels;
+    const lines_of l = lines_at(a.lines + (int64_t)blockIdx.x * ZN_SRIG_GPU_LINES * a.c, a.c);
+    const srig_sums sums = { KIND == SRIG_PARAM_GRAD ? a.partial + (int64_t)blockIdx.x * (SRIG_TAPS + 1) * a.c : NULL,
+                             1, SRIG_TAPS };
+    for (int i = 0; i <= SRIG_TAPS && sums.taps; i++)
+        for_line(a.c, [&](int k) { sums.taps[i * a.c + k] = 0; });
+    for (int64_t p = begin; p < end; p++) {
+        for_line(a.c, [&](int k) {
+            l.u[k] = a.u[p * a.c + k];
+            l.dt[k] = KIND == SRIG_FORWARD ? 0 : a.dy[p * a.c + k];
+        });
+        srig_forward(a.w, a.b, a.c, l, KIND == SRIG_FORWARD ? a.y + p * a.c : l.t);
+        if (KIND != SRIG_FORWARD)
+            srig_backward(a.w, a.b, a.c, l, sums);
+        if (KIND == SRIG_GRAD)
+            for_line(a.c, [&](int k) { a.y[p * a.c + k] = l.du[k]; });
+    }
+}
+
+template <srig_kind KIND> static void launch_srig(zn_device *d, const void *args, int64_t pixels, int64_t size)
+{
+    srig_task t = { *static_cast<const zn_srig_args *>(args), pixels, size };
+    to_device(d, t.a.u);
+    to_device(d, t.a.w);
+    to_device(d, t.a.b);
+    to_device(d, t.a.dy);
+    to_device(d, t.a.y);
+    to_device(d, t.a.partial);
+    to_device(d, t.a.lines);
+    launch(d, srig<KIND>, dim3((unsigned)((pixels + size - 1) / size)), THREADS, 0, t);
+}
+
+/* Pixels of one of the blocks that have scratch. */
+static int64_t srig_size(int64_t pixels) { return (pixels + ZN_SRIG_GPU_BLOCKS - 1) / ZN_SRIG_GPU_BLOCKS; }
+
+extern "C" void zn_cuda_srig(zn_device *d, const void *args, int64_t pixels)
+{
+    launch_srig<SRIG_FORWARD>(d, args, pixels, srig_size(pixels));
+}
+
+extern "C" void zn_cuda_srig_grad(zn_device *d, const void *args, int64_t pixels)
+{
+    launch_srig<SRIG_GRAD>(d, args, pixels, srig_size(pixels));
+}
+
+extern "C" void zn_cuda_srig_param_grad(zn_device *d, const void *args, int64_t)
+{
+    launch_srig<SRIG_PARAM_GRAD>(d, args, static_cast<const zn_srig_args *>(args)->pixels, ZN_MIX_BLOCK);
 }
 
 extern "C" void zn_cuda_line_grad(zn_device *d, const void *args, int64_t blocks)

@@ -1,6 +1,7 @@
 /* Block gates (mask from energy, and its application), and SRIG. */
 #include "kernels/gates.h"
 
+#include "base/cpu.h"
 #include "base/fail.h"
 #include "kernels/kernels.h"
 #include "kernels/mix.h"
@@ -204,16 +205,23 @@ static zn_status srig_shape(zn_node *n)
     return ZN_OK;
 }
 
+/* Bytes of scratch lines for a GPU. */
+static size_t srig_lines(const zn_node *n, const zn_prepare *p, int64_t blocks)
+{
+    return p->cpu & ZN_CPU_CUDA ? sizeof(float) * (size_t)(blocks * ZN_SRIG_GPU_LINES * srig_args(n).c) : 0;
+}
+
 static zn_needs srig_needs(const zn_node *n, const zn_prepare *p)
 {
-    (void)p;
-    return (zn_needs){ .thread_scratch = zn_srig_scratch(srig_args(n).c) };
+    return (zn_needs){ .thread_scratch = zn_srig_scratch(srig_args(n).c),
+                       .shared_scratch = srig_lines(n, p, ZN_SRIG_GPU_BLOCKS) };
 }
 
 static void srig_run(const zn_node *n, const zn_launch_context *c)
 {
     zn_srig_args a = srig_args(n);
     a.y = n->data;
+    a.lines = c->shared;
     zn_launch(c, zn_k_srig, a.pixels, 1, &a);
 }
 
@@ -232,6 +240,7 @@ static double srig_flops(const zn_node *n) { return 84.0 * (double)zn_shape_coun
 const zn_op zn_op_srig = { .name = "srig",
                            .shape = srig_shape,
                            .run = srig_run,
+                           .launches = zn_launches,
                            .gradient = srig_gradient,
                            .needs = srig_needs,
                            .flops = srig_flops };
@@ -245,11 +254,12 @@ static void srig_grad_run(const zn_node *n, const zn_launch_context *c)
     zn_srig_args a = srig_args(n);
     a.dy = n->source[3]->data;
     a.y = n->data;
+    a.lines = c->shared;
     zn_launch(c, zn_k_srig_grad, a.pixels, 1, &a);
 }
 
 const zn_op zn_op_srig_grad = {
-    .name = "srig_grad", .shape = zn_like_first, .run = srig_grad_run, .needs = srig_needs
+    .name = "srig_grad", .shape = zn_like_first, .run = srig_grad_run, .launches = zn_launches, .needs = srig_needs
 };
 
 static zn_status srig_param_shape(zn_node *n)
@@ -261,7 +271,8 @@ static zn_status srig_param_shape(zn_node *n)
 static zn_needs srig_param_needs(const zn_node *n, const zn_prepare *p)
 {
     zn_needs needs = srig_needs(n, p);
-    needs.shared_scratch = sizeof(float) * (size_t)((blocks_of(n->source[0]) + 1) * 6 * srig_args(n).c);
+    const int64_t units = blocks_of(n->source[0]);
+    needs.shared_scratch = sizeof(float) * (size_t)((units + 1) * 6 * srig_args(n).c) + srig_lines(n, p, units);
     return needs;
 }
 
@@ -271,6 +282,7 @@ static void srig_param_run(const zn_node *n, const zn_launch_context *c)
     const int64_t units = blocks_of(n->source[0]);
     a.dy = n->source[3]->data;
     a.partial = c->shared;
+    a.lines = c->device ? a.partial + (units + 1) * 6 * a.c : NULL;
     zn_launch(c, zn_k_srig_param_grad, units, 1, &a);
     sum_half(n, c, units, 6 * (int64_t)a.c, *(int *)n->attribute ? 5 * (int64_t)a.c : 0);
 }
@@ -278,5 +290,6 @@ static void srig_param_run(const zn_node *n, const zn_launch_context *c)
 const zn_op zn_op_srig_param_grad = { .name = "srig_param_grad",
                                       .shape = srig_param_shape,
                                       .run = srig_param_run,
+                                      .launches = zn_launches,
                                       .needs = srig_param_needs,
                                       .global = true };
