@@ -2,6 +2,7 @@
  * copies bring fp32 tiles of pixels; each is rounded to 16 bits in shared memory while the one before it is multiplied:
  * half of the warps round first, the others multiply first, so both happen at once. */
 #include "kernels/cuda/conv_grad_tile.h"
+#include "kernels/cuda/half.h"
 
 template <typename T_, int WARPS_M_, int WARPS_N_, int NF_, int TAPS_>
 struct half_plan : grad_shape<WARPS_M_, WARPS_N_, NF_, TAPS_, 1> {
@@ -38,26 +39,6 @@ template <typename P> static __device__ void round_tile(const float *from, uint1
     round_pixels<typename P::T, P::Y_PIXELS, P::OUT, P::Y_ROW>(from + P::X_PIXELS * P::IN, to + P::X_HALVES);
 }
 
-/* The 16 pixels of a row of dy by the channels of this warp. */
-template <typename P> static __device__ void load_dy(const uint16_t *row, uint32_t b[P::NF][2])
-{
-    const int lane = (int)threadIdx.x % WARP;
-    const uint16_t *from = row + lane % 16 * P::Y_ROW;
-    if constexpr (P::NF == 1) {
-        load_two_turned(b[0], from);
-    } else {
-#pragma unroll
-        for (int n = 0; n < P::NF; n += 2) {
-            uint32_t r[4];
-            load_four_turned(r, from + (n + lane / 16) * 8);
-            b[n][0] = r[0];
-            b[n][1] = r[1];
-            b[n + 1][0] = r[2];
-            b[n + 1][1] = r[3];
-        }
-    }
-}
-
 /* Adds the products of a tile to the sums of this warp. */
 template <typename P> static __device__ void multiply_tile(const uint16_t *tile, float sums[P::TAPS][P::NF][4])
 {
@@ -68,7 +49,7 @@ template <typename P> static __device__ void multiply_tile(const uint16_t *tile,
 #pragma unroll 1
     for (int row = way; row < HIGH; row += P::WAYS) {
         uint32_t b[P::NF][2];
-        load_dy<P>(dy + row * WIDE * P::Y_ROW, b);
+        load_right<P::NF, P::Y_ROW>(dy + row * WIDE * P::Y_ROW, b);
 #pragma unroll
         for (int tap = 0; tap < P::TAPS; tap++) {
             uint32_t a[4];

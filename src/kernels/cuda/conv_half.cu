@@ -5,6 +5,7 @@
  *
  * As in conv.cu, every sum has the same order for any position of its pixel and any tile. */
 #include "kernels/cuda/conv_tile.h"
+#include "kernels/cuda/half.h"
 
 enum { STAGES = 3 };
 
@@ -118,26 +119,6 @@ template <typename P> static __device__ void copy_weights(const conv_task &t, co
                        true);
 }
 
-/* Loads a fragment of 16 rows of weights by the NF 8 columns of this warp. */
-template <typename P> static __device__ void load_weights(const uint16_t *stage, uint32_t b[P::NF][2])
-{
-    const int lane = (int)threadIdx.x % WARP;
-    const uint16_t *from = stage + lane % 16 * P::B_ROW;
-    if constexpr (P::NF == 1) {
-        load_two_turned(b[0], from);
-    } else {
-#pragma unroll
-        for (int n = 0; n < P::NF; n += 2) {
-            uint32_t r[4];
-            load_four_turned(r, from + (n + lane / 16) * 8);
-            b[n][0] = r[0];
-            b[n][1] = r[1];
-            b[n + 1][0] = r[2];
-            b[n + 1][1] = r[3];
-        }
-    }
-}
-
 /* Adds the products of a tap. pixel: for each fragment, where this lane's pixel of the tap begins. */
 template <typename P>
 static __device__ void multiply_step(const uint16_t *part, const int pixel[P::MF], const uint16_t *stage,
@@ -151,7 +132,7 @@ static __device__ void multiply_step(const uint16_t *part, const int pixel[P::MF
 #pragma unroll
         for (int m = 0; m < P::MF; m++)
             load_four(a[m], part + pixel[m] + k);
-        load_weights<P>(stage + k * P::B_ROW, b);
+        load_right<P::NF, P::B_ROW>(stage + k * P::B_ROW, b);
 #pragma unroll
         for (int m = 0; m < P::MF; m++)
 #pragma unroll

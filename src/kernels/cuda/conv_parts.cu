@@ -6,12 +6,10 @@ extern "C" {
 #include "kernels/kernels.h"
 }
 
+#include "kernels/cuda/index.h"
 #include "kernels/cuda/ptx.h"
 
 /* Units are elements in both. */
-static __device__ int64_t first_unit(void) { return (int64_t)blockIdx.x * blockDim.x + threadIdx.x; }
-static __device__ int64_t unit_step(void) { return (int64_t)gridDim.x * blockDim.x; }
-
 struct pack_task {
     zn_conv_pack_args a;
     zn_cuda_weights p;
