@@ -30,7 +30,7 @@ const command command_table[] = {
       "diffusion autoencoder takes the centre of an image, scaled to the model's size, to its condition and noise and "
       "back.",
       CMD_RECONSTRUCT, 1, -1, reconstruct_run },
-    { "restore", "IN... -o OUT|DIR [--task TASK]", "remove noise, impulse noise or blur from photos",
+    { "restore", "IN... -o OUT|DIR [--task TASK]", "remove noise, impulse noise, JPEG artefacts or blur from photos",
       "Restores photos with the model zenith-restore, or the one given with --model. Detects the damage automatically; "
       "--task overrides. IN may be a folder: all its images, sorted by name. PNG keeps alpha and 16 bits, WebP keeps "
       "alpha. mpirun -np N zenith restore ... divides the images among N processes, as it does for encode, decode and "

@@ -6,7 +6,7 @@ end
 complete -c zenith -n __fish_use_subcommand -f -a encode -d 'encode images to latent files'
 complete -c zenith -n __fish_use_subcommand -f -a decode -d 'decode latent files to images'
 complete -c zenith -n __fish_use_subcommand -f -a reconstruct -d 'encode and decode images; report PSNR, SSIM and times'
-complete -c zenith -n __fish_use_subcommand -f -a restore -d 'remove noise, impulse noise or blur from photos'
+complete -c zenith -n __fish_use_subcommand -f -a restore -d 'remove noise, impulse noise, JPEG artefacts or blur from photos'
 complete -c zenith -n __fish_use_subcommand -f -a edit -d 'strengthen or weaken an attribute of an image'
 complete -c zenith -n __fish_use_subcommand -f -a interpolate -d 'morph one image into another'
 complete -c zenith -n __fish_use_subcommand -f -a sample -d 'generate new images'

@@ -1,5 +1,5 @@
-/* zenith restore: removes noise, impulse noise or blur from photos. Alpha is unchanged. 16-bit images stay 16-bit if
- * the format of the result supports it. */
+/* zenith restore: removes noise, impulse noise, JPEG artefacts or blur from photos. Alpha is unchanged. 16-bit images
+ * stay 16-bit if the format of the result supports it. */
 #include "commands.h"
 #include "commands/batch.h"
 #include "ui/report.h"

@@ -1,5 +1,5 @@
-/* Restoring photos: a network removes noise, impulse noise and blur. Also: generating these degradations, and plain
- * filters to compare with.
+/* Restoring photos: a network removes noise, impulse noise, JPEG artefacts and blur. Also: generating these
+ * degradations, and plain filters to compare with.
  *
  *     zn_model *m;
  *     zn_codec *c;

@@ -33,7 +33,7 @@ static const zn_restore_form spectral = { .down = 2, .quarter = 3, .up = 2, .spe
     }
 
 static const zn_config configs[] = {
-    PRESET("zenith-restore", "restore", "restores photos: noise, impulses, blur; any size", &plain),
+    PRESET("zenith-restore", "restore", "restores photos: noise, impulses, JPEG artefacts, blur; any size", &plain),
     PRESET("zenith-restore-spectral", "", "the same with spectral blocks for one of its others; for comparison",
            &spectral),
     { .name = NULL },
