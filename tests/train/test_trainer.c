@@ -50,7 +50,8 @@ static void an_objective_is_the_sum_of_its_terms(void **state)
 {
     (void)state;
     const zn_recipe r = recipe_of("size: 16\nsteps: 5\nwarmup: 0\nlr: 1e-3\nema: 0\nloss: {mse: 2, l1: 1, huber: 0.5, "
-                                  "bands: 0.3, haar: 0.2, ssim: 0.1, kl: 0.01, discriminator: 0.05}\n");
+                                  "bands: 0.3, haar: 0.2, chroma: 0.2, texture: 0.5, ssim: 0.1, kl: 0.01, "
+                                  "discriminator: 0.05, discriminator_start: 0.6}\n");
     zn_model *m = small_model("zenith-r", 8, 4);
     zn_pool *pool;
     zn_trainer *t;
@@ -58,7 +59,7 @@ static void an_objective_is_the_sum_of_its_terms(void **state)
     assert_int_equal(zn_pool_new(2, &pool), ZN_OK);
     assert_int_equal(zn_trainer_new(&(zn_trainer_options){ .model = m, .recipe = &r, .pool = pool, .batch = 2 }, &t),
                      ZN_OK);
-    assert_int_equal(t->objective.count, 8);
+    assert_int_equal(t->objective.count, 10);
     for (int step = 0; step < 5; step++) {
         double loss, sum = 0;
         assert_int_equal(zn_trainer_step(t, pictures, pictures, &loss), ZN_OK);
@@ -67,8 +68,8 @@ static void an_objective_is_the_sum_of_its_terms(void **state)
         if (!(fabs(sum - loss) < 1e-4 * fabs(loss)))
             fail_msg("step %d: the terms make %g, the loss is %g", step, sum, loss);
     }
-    assert_int_equal(zn_trainer_judged(t), 1); /* in the last fifth */
-    assert_int_equal(t->discriminator->learner.optim.step, 1);
+    assert_int_equal(zn_trainer_judged(t), 2); /* of five steps */
+    assert_int_equal(t->discriminator->learner.optim.step, 2);
     zn_trainer_free(t);
     zn_model_free(m);
     zn_pool_free(pool);

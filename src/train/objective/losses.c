@@ -27,6 +27,38 @@ zn_node *zn_laplacian_loss(zn_node *a, zn_node *b)
     return sum;
 }
 
+/* R - G and B - G: what a grey image has none of. */
+static zn_node *colour_differences(zn_node *x)
+{
+    static const int32_t ends[] = { 0, 2 }, middle[] = { 1, 1 };
+    return zn_sub(zn_select_channels(x, ends, 2), zn_select_channels(x, middle, 2));
+}
+
+zn_node *zn_chroma_loss(zn_node *a, zn_node *b)
+{
+    return zn_laplacian_loss(colour_differences(a), colour_differences(b));
+}
+
+static zn_node *absolute(zn_node *x) { return zn_add(zn_relu(x), zn_relu(zn_scale(x, -1))); }
+
+/* How much detail there is around each place: the mean absolute value of the finest Laplacian band over squares of 8x8
+ * (less where the sides do not divide). */
+static zn_node *detail_around(zn_node *x)
+{
+    zn_node *amount = absolute(zn_sub(x, zn_upsample2(zn_downsample2(x))));
+    for (int i = 0; i < 3 && is_even(amount); i++)
+        amount = zn_downsample2(amount);
+    return amount;
+}
+
+zn_node *zn_texture_loss(zn_node *a, zn_node *b)
+{
+    if (!is_even(a))
+        return NULL;
+    return zn_add(zn_mean_absolute_error(detail_around(a), detail_around(b)),
+                  zn_mean_absolute_error(detail_around(colour_differences(a)), detail_around(colour_differences(b))));
+}
+
 /* Pixel `index` of every 2x2 square. */
 static zn_node *corner(zn_node *patches, int index)
 {
@@ -104,6 +136,10 @@ void zn_add_picture_terms(zn_objective *o, const zn_recipe *r, zn_node *y, zn_no
         zn_objective_add(o, "bands", zn_laplacian_loss(y, target), (zn_ramp){ .to = r->bands });
     if (r->haar > 0 && is_even(y))
         zn_objective_add(o, "haar", zn_haar_loss(y, target), (zn_ramp){ .to = r->haar });
+    if (r->chroma > 0 && is_even(y))
+        zn_objective_add(o, "chroma", zn_chroma_loss(y, target), (zn_ramp){ .to = r->chroma });
+    if (r->texture > 0 && is_even(y))
+        zn_objective_add(o, "texture", zn_texture_loss(y, target), (zn_ramp){ .to = r->texture });
     if (r->ssim > 0)
         zn_objective_add(o, "ssim", zn_ssim_loss(y, target), (zn_ramp){ .to = r->ssim });
     if (o->lpips)

@@ -74,6 +74,11 @@ void zn_add_picture_terms(zn_objective *o, const zn_recipe *r, zn_node *y, zn_no
  * (Laplacian), or the details of a Haar transform. NULL where the sides are odd. */
 zn_node *zn_laplacian_loss(zn_node *a, zn_node *b);
 zn_node *zn_haar_loss(zn_node *a, zn_node *b);
+/* The Laplacian bands of R - G and B - G; and how much detail there is around each place, whatever it looks like: it
+ * keeps fine texture from being smoothed, which losses of pixels prefer to a wrong guess. NULL where the sides are odd.
+ */
+zn_node *zn_chroma_loss(zn_node *a, zn_node *b);
+zn_node *zn_texture_loss(zn_node *a, zn_node *b);
 /* The perceptual distance by a model of LPIPS, whose parameters are bound and get names after ZN_LPIPS_PREFIX. */
 #define ZN_LPIPS_PREFIX "lpips"
 zn_node *zn_lpips_loss(const zn_model *m, zn_node *a, zn_node *b);

@@ -62,11 +62,14 @@ static const key keys[] = {
     { "loss.huber", NUMBER, FIELD(huber), 0, 1e6, NULL },
     { "loss.bands", NUMBER, FIELD(bands), 0, 1e6, NULL },
     { "loss.haar", NUMBER, FIELD(haar), 0, 1e6, NULL },
+    { "loss.chroma", NUMBER, FIELD(chroma), 0, 1e6, NULL },
+    { "loss.texture", NUMBER, FIELD(texture), 0, 1e6, NULL },
     { "loss.ssim", NUMBER, FIELD(ssim), 0, 1e6, NULL },
     { "loss.lpips", NUMBER, FIELD(lpips), 0, 1e6, NULL },
     { "loss.lpips_model", TEXT, FIELD(lpips_model), 0, 0, NULL },
     { "loss.kl", NUMBER, FIELD(kl), 0, 1e6, NULL },
     { "loss.discriminator", NUMBER, FIELD(discriminator), 0, 1e6, NULL },
+    { "loss.discriminator_start", NUMBER, FIELD(discriminator_start), 0, 1, NULL },
     { "loss.features", NUMBER, FIELD(features), 0, 1e6, NULL },
     { "loss.latent", NUMBER, FIELD(latent_mse), 0, 1e6, NULL },
     { "gates.form", CHOICE, FIELD(gates), 0, 0, "auto straight soft hard" },
@@ -115,6 +118,7 @@ static const zn_recipe defaults = { .model = "zenith-r",
                                     .l1 = 1,
                                     .bands = 0.5,
                                     .lpips_model = "lpips-squeeze",
+                                    .discriminator_start = 0.8,
                                     .gate_penalty = 0.003,
                                     .gate_temperature = 1,
                                     .block_gate_lr = 3,
@@ -305,6 +309,8 @@ static bool is_written(const zn_recipe *r, const char *name)
     if (strncmp(name, "gates.", 6) == 0)
         return r->gates != ZN_RECIPE_GATES_AS_USUAL;
     if (strcmp(name, "loss.lpips_model") == 0 && r->lpips == 0)
+        return false;
+    if (strcmp(name, "loss.discriminator_start") == 0 && r->discriminator == 0)
         return false;
     if (strncmp(name, "loss.", 5) == 0)
         return zn_train_task_of(r)->takes & ZN_TAKES_LOSSES;

@@ -72,8 +72,9 @@ typedef struct zn_recipe {
     double ema;         /* decay of the averaged weights; 0: none */
     int ema_warmup;     /* 1: the decay rises to that over the first steps, or the first weights would linger */
     /* weights of the losses */
-    double mse, l1, huber, bands, haar, ssim, lpips, kl, discriminator;
+    double mse, l1, huber, bands, haar, chroma, texture, ssim, lpips, kl, discriminator;
     char lpips_model[64];        /* weights of lpips */
+    double discriminator_start;  /* share of the run before the discriminator takes part */
     double features, latent_mse; /* with a teacher: its activations, its latents */
     bool sets_losses;            /* a text or setting has given some of these */
     zn_recipe_gates gates;       /* as usual where the text says nothing about gates */

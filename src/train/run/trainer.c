@@ -5,14 +5,21 @@
 #include "base/fail.h"
 #include "graph/compute.h"
 
-/* The discriminator has a say in the last part of a run, and more of it towards the end. */
-static const double discriminator_begin = 0.8;
+/* The discriminator's weight rises for this share of the run. */
+static const double discriminator_rise = 0.2;
 /* Adaptors and the like start as small as a branch of the model would. */
 static const float extra_scale = 0.5f;
 
 int zn_trainer_own_parts(const zn_trainer *t) { return t->parts / zn_ranks_count(t->options.ranks); }
 
-int64_t zn_trainer_opening(const zn_recipe *r) { return (int64_t)(discriminator_begin * (double)r->steps); }
+int64_t zn_trainer_opening(const zn_recipe *r) { return (int64_t)(r->discriminator_start * (double)r->steps); }
+
+/* The first step with the discriminator's whole weight. */
+static int64_t whole_weight_from(const zn_recipe *r)
+{
+    const int64_t step = (int64_t)((r->discriminator_start + discriminator_rise) * (double)r->steps);
+    return step < r->steps ? step : r->steps;
+}
 
 static zn_status add_discriminator(zn_trainer *t)
 {
@@ -27,7 +34,7 @@ static zn_status add_discriminator(zn_trainer *t)
     zn_node *opinion = zn_mean(zn_discriminator_view(o->output));
     zn_parameters_bind(&t->discriminator->parameters, o->graph);
     zn_objective_add(o, "discriminator", zn_scale(opinion, -1),
-                     (zn_ramp){ 0, r->discriminator, zn_trainer_opening(r), r->steps });
+                     (zn_ramp){ 0, r->discriminator, zn_trainer_opening(r), whole_weight_from(r) });
     return ZN_OK;
 }
 
