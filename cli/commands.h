@@ -35,5 +35,6 @@ int edit_run(const options *o);
 int interpolate_run(const options *o);
 int sample_run(const options *o);
 int generate_run(const options *o);
+int serve_run(const options *o);
 
 #endif

@@ -102,6 +102,12 @@ const command command_table[] = {
       "decoder the teacher's images, then both together the images themselves. A teacher with only an encoder teaches an "
       "encoder. The run's folder is like that of train.",
       CMD_DISTILL, 0, 0, distill_run },
+    { "serve", "[--listen ADDRESS:PORT] [--api-key KEY]", "serve the studio's page and an HTTP API",
+      "Serves a page with tools for all of this, the API of that page, and those of OpenAI's images and of AUTOMATIC1111, until "
+      "Ctrl-C. Models stay loaded within --memory. Only this machine can connect unless --listen names another address, "
+      "which needs --api-key. Pages of other sites cannot use the server unless --cors names them. docs/server.md "
+      "describes it.",
+      CMD_SERVE, 0, 0, serve_run },
 };
 /* clang-format on */
 const int command_count = sizeof command_table / sizeof *command_table;

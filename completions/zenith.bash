@@ -2,7 +2,7 @@
 _zenith_offer() { COMPREPLY=($(compgen -W "$1" -- "${COMP_WORDS[COMP_CWORD]}")); }
 _zenith() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local commands="encode decode reconstruct restore edit interpolate sample generate compare info convert models bench train dataset eval distill help version" operands="" options=""
+    local commands="encode decode reconstruct restore edit interpolate sample generate compare info convert models bench train dataset eval distill serve help version" operands="" options=""
     COMPREPLY=()
     if [[ $COMP_CWORD == 1 ]]; then
         _zenith_offer "$commands --version --help"
@@ -251,6 +251,30 @@ _zenith() {
         --set) compopt +o default 2>/dev/null; return ;;
         --device) _zenith_offer "cpu cuda cuda:N"; return ;;
         -t | --threads) compopt +o default 2>/dev/null; return ;;
+        esac ;;
+    serve)
+        operands="" options="--listen --api-key --insecure --cors --host --models --data --runs --workers --queue --per-client --job-time --body --pixels --connections --keep --grace --instance --device --threads --memory --json --quiet --verbose --version --help"
+        case $previous in
+        --listen) compopt +o default 2>/dev/null; return ;;
+        --api-key) compopt +o default 2>/dev/null; return ;;
+        --cors) compopt +o default 2>/dev/null; return ;;
+        --host) compopt +o default 2>/dev/null; return ;;
+        --models) return ;;
+        -d | --data) return ;;
+        --runs) return ;;
+        --workers) compopt +o default 2>/dev/null; return ;;
+        --queue) compopt +o default 2>/dev/null; return ;;
+        --per-client) compopt +o default 2>/dev/null; return ;;
+        --job-time) compopt +o default 2>/dev/null; return ;;
+        --body) compopt +o default 2>/dev/null; return ;;
+        --pixels) compopt +o default 2>/dev/null; return ;;
+        --connections) compopt +o default 2>/dev/null; return ;;
+        --keep) compopt +o default 2>/dev/null; return ;;
+        --grace) compopt +o default 2>/dev/null; return ;;
+        --instance) compopt +o default 2>/dev/null; return ;;
+        --device) _zenith_offer "cpu cuda cuda:N"; return ;;
+        -t | --threads) compopt +o default 2>/dev/null; return ;;
+        --memory) compopt +o default 2>/dev/null; return ;;
         esac ;;
     esac
     if [[ $current == -* ]]; then

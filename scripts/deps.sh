@@ -38,6 +38,7 @@ build() {
     need liblmdb-dev test -e /usr/include/lmdb.h
     need libavformat-dev library libavformat
     need libswscale-dev library libswscale
+    need libmicrohttpd-dev library libmicrohttpd
     need libopenmpi-dev command -v mpicc
     need openmpi-bin command -v mpirun
 }

@@ -2,7 +2,7 @@
 # Formats every C file. With --check, only lists files that are not formatted.
 set -eu
 cd "$(dirname "$0")/.."
-files=$(find include src cli tests bench examples \( -name '*.c' -o -name '*.h' -o -name '*.cu' -o -name '*.cpp' \) | LC_ALL=C sort)
+files=$(find include src cli server tests bench examples \( -name '*.c' -o -name '*.h' -o -name '*.cu' -o -name '*.cpp' \) | LC_ALL=C sort)
 if [ "${1:-}" = --check ]; then
     # shellcheck disable=SC2086  # a list of files
     exec clang-format --dry-run --Werror $files

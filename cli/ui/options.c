@@ -131,7 +131,7 @@ static int check_files(const options *o)
 
 int options_parse(options *o, const command *c, int argc, char **argv)
 {
-    *o = (options){ .command = c, .dtype = -1, .run_seed = -1, .part = ZN_DECODER };
+    *o = (options){ .command = c, .dtype = -1, .run_seed = -1, .keep = -1, .grace = -1, .part = ZN_DECODER };
     o->files = must_alloc(NULL, ((size_t)argc + 1) * sizeof *o->files);
     int only_files = 0, status = 0;
     for (int i = 0; i < argc; i++) {

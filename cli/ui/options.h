@@ -25,10 +25,11 @@ enum {
     CMD_INTERPOLATE = 1 << 14,
     CMD_SAMPLE = 1 << 15,
     CMD_GENERATE = 1 << 16,
-    CMD_ALL = (1 << 17) - 1
+    CMD_SERVE = 1 << 17,
+    CMD_ALL = (1 << 18) - 1
 };
 
-enum { EXIT_USAGE = 2, MOST_SETTINGS = 64, MOST_LORAS = 16 };
+enum { EXIT_USAGE = 2, MOST_SETTINGS = 64, MOST_LORAS = 16, MOST_LISTED = 32 };
 
 /* Values of dtype that are no zn_dtype: codes of MLX files. */
 enum { DTYPE_MLX4 = 1004, DTYPE_MLX8 = 1008 };
@@ -38,7 +39,7 @@ enum { COMMON = 1, HARMLESS };
 
 struct command;
 
-/* The parsed command line. Zero means "not given", except for dtype and run_seed (-1). */
+/* The parsed command line. Zero means "not given", except for dtype, run_seed, keep and grace (-1). */
 typedef struct options {
     const struct command *command;
     const char **files;
@@ -63,6 +64,12 @@ typedef struct options {
     int json, quiet, verbose, show, compare, profile, lossless, force, resume, gates, nlm, fid, clip, batch, help,
         version;
     int random_noise, list, names, strip, print;
+    /* serve */
+    const char *listen, *api_key, *models, *runs_folder, *instance;
+    const char *cors[MOST_LISTED + 1], *hosts[MOST_LISTED + 1], *folders[MOST_LISTED + 1]; /* each ends with NULL */
+    int queue, workers, per_client, keep, grace, job_time, connections, insecure;
+    size_t body;
+    int pixels; /* millions */
 } options;
 
 typedef struct option {

@@ -59,6 +59,10 @@ static int append(const char *text, const char **list, int most)
 
 int value_lora(const char *text, void *field) { return text[0] && text[0] != ':' && append(text, field, MOST_LORAS); }
 
+int value_name(const char *text, void *field) { return text[0] && append(text, field, MOST_LISTED); }
+
+int value_minutes(const char *text, void *field) { return whole_int(text, 0, 1000000, field); }
+
 int value_setting(const char *text, void *field)
 {
     const char *equals = strchr(text, '=');

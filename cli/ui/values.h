@@ -11,6 +11,8 @@ int value_guidance(const char *text, void *field);       /* 0..100 */
 int value_shift(const char *text, void *field);          /* 0.01..1000 */
 int value_strength(const char *text, void *field);       /* above 0, up to 1 */
 int value_setting(const char *text, void *field);        /* const char *[MOST_SETTINGS + 1]; "key=value" is appended */
+int value_name(const char *text, void *field);           /* const char *[MOST_LISTED + 1]; appended */
+int value_minutes(const char *text, void *field);        /* int, 0..1000000 */
 int value_threads(const char *text, void *field);        /* int, 0..1024; "auto" is 0 */
 int value_steps(const char *text, void *field);          /* int64_t, 1..1e9 */
 int value_sampling_steps(const char *text, void *field); /* int64_t, 1..1000 */

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# layering.sh ROOT: reads every #include under src/ cli/ tests/ bench/ examples/ include/ and fails on an arrow that
+# layering.sh ROOT: reads every #include under src/ cli/ server/ tests/ bench/ examples/ include/ and fails on an arrow that
 # points upward. The layers, lowest first; a file may include its own folder and anything in a lower layer:
 #
 #   0 base   1 kernels   2 tensor   3 io, text, diffusion, graph   4 ops   5 nn   6 models   7 train   8 pipeline
 #
 # Within kernels/, ref/ and simd/ include nothing of an instruction set's folder (arm/ x86/ cuda/). cli/, examples/ and
-# tests/cli/ use the public headers only; the public headers use libc and each other; tests and benchmarks may use all
+# tests/cli/ use the public headers only, but cli/ calls server/serve.h; server/ is a part of the program and also uses
+# cli/ and src/base/; the public headers use libc and each other; tests and benchmarks may use all
 # of src/. Each third-party library is included in one folder alone (see `places`), and in tests.
 set -u
 root=$1
@@ -13,7 +14,7 @@ cd "$root" || exit 99
 
 # includes: "FILE LINE SPELLING" for each #include, SPELLING with its quotes or brackets
 includes() {
-    find src cli tests bench examples include -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.inc' -o -name '*.def' \) 2>/dev/null |
+    find src cli server tests bench examples include -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.inc' -o -name '*.def' \) 2>/dev/null |
         LC_ALL=C sort | xargs grep -nHE '^[[:space:]]*#[[:space:]]*include' /dev/null |
         sed -nE 's/^([^:]+):([0-9]+):[[:space:]]*#[[:space:]]*include[[:space:]]*(["<][^">]+[">]).*/\1 \2 \3/p'
 }
@@ -28,8 +29,10 @@ resolve() {
         elif [[ $spelling == \"* ]]; then
             if [[ -e $(dirname "$file")/$name ]]; then
                 target=$(realpath -m --relative-to=. "$(dirname "$file")/$name")
-            elif [[ $file == cli/* && -e cli/$name ]]; then
+            elif [[ ($file == cli/* || $file == server/*) && -e cli/$name ]]; then
                 target=cli/$name
+            elif [[ $name == server/* && -e $name ]]; then
+                target=$name
             elif [[ -e src/$name ]]; then
                 target=src/$name
             elif [[ $name == zenith/* && -e include/$name ]]; then
@@ -55,6 +58,7 @@ BEGIN {
     places["^<lib(av|sw|postproc)[a-z]*/"] = "src/io/video/"
     places["^<mpi\\.h>$"] = "src/train/ranks/"
     places["^<(cu[a-z0-9_]+|mma|nvml|nvrtc|nccl|ptx_emulated)\\.h>$|^<cuda/"] = "src/kernels/cuda/"
+    places["^<microhttpd\\.h>$"] = "server/http.c"
     places["^<cmocka\\.h>$"] = "tests/"
 }
 {
@@ -68,6 +72,10 @@ BEGIN {
     if ($3 ~ /^</) next
     if (from[1] == "include") {
         if (to[1] != "include") fail("a public header includes the private " $3)
+    } else if (from[1] == "server") {
+        if (to[1] != "include" && to[1] != "server" && to[1] != "cli" && $3 !~ /^src\/base\//)
+            fail("a file of server/ includes " $3)
+    } else if ($1 ~ /^cli\// && $3 == "server/serve.h") {
     } else if (public_only) {
         if (to[1] != "include" && to[1] != from[1]) fail("includes the private " $3)
     } else if (from[1] == "tests" || from[1] == "bench") {

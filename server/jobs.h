@@ -1,0 +1,167 @@
+/* Jobs: work that a request asked for, from the queue to its results. Workers run them, watchers see what happens.
+ *
+ *     sv_job *job = sv_job_new(jobs, task, client);              // then fill in prompt, inputs and options
+ *     status = sv_job_submit(job);                               // queued; or ZN_ELIMIT, and the job is gone
+ *     sv_job_watch(job, exchange); ... sv_job_unwatch(job, exchange);
+ *
+ * A job has its own folder for inputs and results; names of clients are never used as paths. */
+#ifndef ZN_SERVER_JOBS_H
+#define ZN_SERVER_JOBS_H
+
+#include "server/form.h"
+#include "server/http.h"
+#include "ui/json.h"
+#include "ui/options.h"
+
+enum { SV_MOST_FILES = 256, SV_MOST_RESULTS = 4096, SV_MOST_WATCHERS = 2048 };
+
+typedef struct sv_jobs sv_jobs;
+typedef struct sv_job sv_job;
+struct sv_server;
+
+/* A kind of work. `run` calls the library; it fails as the library does. */
+typedef struct sv_task {
+    const char *name;
+    unsigned command;    /* CMD_...: whose options it takes */
+    const char *options; /* those of them that may be set, separated by spaces */
+    int least, most;     /* files */
+    int needs_model;     /* has no default */
+    zn_status (*run)(sv_job *job);
+} sv_task;
+
+extern const sv_task *const sv_tasks[]; /* ends with NULL */
+const sv_task *sv_task_find(const char *name);
+
+typedef enum sv_state { SV_WAITING, SV_RUNNING, SV_DONE, SV_FAILED, SV_CANCELLED } sv_state;
+extern const char *const sv_state_names[];
+
+typedef struct sv_file {
+    char *path; /* in the job's folder */
+    char *name; /* as the client calls it */
+} sv_file;
+
+typedef struct sv_result {
+    char *path, *name;
+    const char *type;
+    size_t bytes;
+    int width, height; /* of an image */
+} sv_result;
+
+struct sv_job {
+    /* Fixed once it is queued. */
+    char id[64];
+    struct sv_server *server;
+    sv_jobs *jobs;
+    const sv_task *task;
+    char client[128];
+    char *folder;
+    char *model; /* as asked for; NULL: the default */
+    char *prompt;
+    options o;
+    char **texts; /* that o points to */
+    int text_count;
+    sv_file files[SV_MOST_FILES], mask, reference;
+    int file_count;
+    int previews;     /* asked for */
+    const char *form; /* of clip: "latent", "video" or "frames" */
+    double scale;     /* of upscale */
+    int alpha_mask;   /* of generate: what is transparent in the mask changes, not what is white */
+
+    /* Guarded by the lock of the jobs. */
+    sv_state state;
+    zn_status status;
+    double created, started, finished;
+    double fraction, base, share; /* share: of the whole, of what is being computed, which begins at base */
+    int step, steps, image, images;
+    char stage[32];
+    char *preview; /* JPEG */
+    size_t preview_size;
+    int preview_number;
+    sv_result *results;
+    int result_count;
+    json facts;    /* members of an object */
+    uint64_t seed; /* of generate: of the first image */
+    int tokens;    /* of its prompt */
+    char *remarks[16];
+    int remark_count;
+    char *error;
+    int fetched;
+    unsigned version; /* changes whenever something did */
+    int references;
+    sv_exchange **watchers;
+    int watcher_count, watcher_capacity;
+    double told;            /* ms: when watchers were last woken for progress */
+    volatile int cancelled; /* asked for */
+    sv_job *next;           /* newest first */
+};
+
+/* ---- all jobs ---- */
+
+sv_jobs *sv_jobs_start(struct sv_server *server, char why[256]);
+/* Takes no more jobs. */
+void sv_jobs_close(sv_jobs *jobs);
+int sv_jobs_closed(sv_jobs *jobs);
+/* True while jobs wait or run, or results of jobs that ended after the close were not fetched. */
+int sv_jobs_busy(sv_jobs *jobs);
+/* Cancels what is left and ends the workers. */
+void sv_jobs_stop(sv_jobs *jobs);
+/* Forgets jobs that ended long ago. */
+void sv_jobs_expire(sv_jobs *jobs);
+void sv_jobs_lock(sv_jobs *jobs);
+void sv_jobs_unlock(sv_jobs *jobs);
+/* The newest; locked by the caller, who may follow next. */
+sv_job *sv_jobs_first(sv_jobs *jobs);
+/* The job with a reference for the caller (sv_job_release); NULL: there is none. */
+sv_job *sv_job_find(sv_jobs *jobs, const char *id);
+/* The job that has been running longest, of this client or, with NULL, of anyone, with a reference; NULL: none. */
+sv_job *sv_job_running(sv_jobs *jobs, const char *client);
+int sv_jobs_waiting(sv_jobs *jobs);
+
+typedef struct sv_totals {
+    int64_t ended[5]; /* by state */
+    int64_t refused;
+    double seconds; /* spent running */
+    int waiting, running, kept;
+} sv_totals;
+sv_totals sv_jobs_totals(sv_jobs *jobs);
+
+/* ---- one job ---- */
+
+/* With a reference for the caller; NULL after a failure. */
+sv_job *sv_job_new(sv_jobs *jobs, const sv_task *task, const char *client);
+/* Takes model, prompt, files and options from a form. */
+ZN_MUST_USE zn_status sv_job_fill(sv_job *job, const sv_form *form);
+ZN_MUST_USE zn_status sv_job_add_file(sv_job *job, sv_field *field, sv_file *slot); /* slot NULL: the next of files */
+ZN_MUST_USE zn_status sv_job_set_option(sv_job *job, const char *name, const char *value);
+/* Keeps a copy of a text as long as the job. */
+const char *sv_job_text(sv_job *job, const char *text);
+ZN_MUST_USE zn_status sv_job_submit(sv_job *job);
+void sv_job_cancel(sv_job *job);
+void sv_job_release(sv_job *job);
+
+void sv_job_watch(sv_job *job, sv_exchange *e);
+void sv_job_unwatch(sv_job *job, sv_exchange *e);
+int sv_job_ended(const sv_job *job); /* locked by the caller */
+/* Locked by the caller. */
+void sv_job_json(json *j, const char *key, const sv_job *job);
+void sv_job_progress_json(json *j, const char *key, const sv_job *job);
+
+/* ---- for tasks, on a worker ---- */
+
+/* What follows is this part of the whole: from `base`, `share` long. */
+void sv_job_stage(sv_job *job, const char *stage, double base, double share);
+/* A zn_progress_fn for handles: user is the job. */
+int sv_job_tick(void *user, double fraction);
+/* Also the steps of a sampler. */
+int sv_job_step(sv_job *job, int step, int steps, double fraction);
+void sv_job_preview(sv_job *job, const zn_image *image);
+__attribute__((format(printf, 2, 3))) void sv_job_remark(sv_job *job, const char *format, ...);
+/* Path for a new result, which the job owns; the client sees NAME.extension. */
+const char *sv_job_new_result(sv_job *job, const char *name, const char *extension);
+/* The result whose path was given last is complete. width 0: not an image. */
+ZN_MUST_USE zn_status sv_job_keep_result(sv_job *job, int width, int height);
+/* Name of input i without its extension; "image" where it has none. The caller frees it. */
+char *sv_job_stem(const sv_job *job, int i);
+ZN_MUST_USE zn_status sv_job_read_image(sv_job *job, const sv_file *file, int ignore_alpha, zn_image **out);
+
+#endif

@@ -1,0 +1,48 @@
+/* Models that stay loaded between jobs, within the memory budget: the one that was used longest ago leaves first.
+ *
+ *     sv_engine *e;
+ *     ZN_TRY(sv_engine_take(job, job->model, &e));   // nobody else uses it until it is returned
+ *     zn_restore(e->codec, ...);                     // progress goes to the job
+ *     sv_engine_return(e);
+ *
+ * Names are those of `zenith models`, never paths: a request cannot open a file of the server. */
+#ifndef ZN_SERVER_MODELS_H
+#define ZN_SERVER_MODELS_H
+
+#include "server/server.h"
+
+typedef struct sv_engine {
+    const zn_model *model;
+    const zn_model_info *info; /* NULL: a generator */
+    zn_codec *codec;           /* one of these three */
+    zn_diffae *diffae;
+    zn_generator *generator;
+    sv_job *job; /* that uses it now */
+    struct sv_weights *weights;
+    char *key;
+    double bytes; /* estimated */
+    double used;  /* ms */
+    struct sv_engine *next;
+} sv_engine;
+
+sv_models *sv_models_start(sv_server *server);
+void sv_models_stop(sv_models *models);
+
+/* An engine for an autoencoder, restorer or diffusion autoencoder. name NULL: the first with encoder and decoder. */
+ZN_MUST_USE zn_status sv_engine_take(sv_job *job, const char *name, sv_engine **out);
+/* name NULL: z-image-turbo. */
+ZN_MUST_USE zn_status sv_generator_take(sv_job *job, const char *name, sv_engine **out);
+void sv_engine_return(sv_engine *e);
+
+/* The path of a name; NULL: there is no such model. The caller frees it. */
+char *sv_model_path(sv_models *models, const char *name, int generator);
+/* The only model found that could have made a latent; fails where there are none or several. The caller frees it. */
+ZN_MUST_USE zn_status sv_model_for_latent(sv_models *models, const zn_latent *latent, char **name);
+
+/* "models" and "memory" of GET /api/models. */
+void sv_models_json(sv_models *models, json *j);
+/* Calls visit for the name of every generator. */
+void sv_generators_visit(void (*visit)(void *user, const char *name), void *user);
+void sv_models_memory(sv_models *models, double *budget, double *loaded, int *count);
+
+#endif

@@ -1,0 +1,426 @@
+/* AUTOMATIC1111's API, so that Open WebUI, SillyTavern, KoboldAI Lite and stable-ui work. Fields that have no meaning
+ * here are ignored; lists name what there is. */
+#include "server/routes/a1111.h"
+
+#include "base/fail.h"
+#include "base/file.h"
+#include "commands/parameters.h"
+#include "server/base64.h"
+#include "server/models.h"
+#include "server/routes/result.h"
+#include "ui/report.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char sampler[] = "Euler", scheduler[] = "Simple";
+
+/* ---- txt2img and img2img ---- */
+
+/* What the answer repeats of the request. */
+typedef struct wish {
+    char *prompt, *negative; /* owned by the job */
+    double cfg;
+} wish;
+
+static zn_status set_size(sv_job *job, const sv_form *form)
+{
+    const double width = sv_form_number(form, "width", job->file_count ? 0 : 512),
+                 height = sv_form_number(form, "height", job->file_count ? 0 : 512);
+    char size[64];
+    if (!width && !height)
+        return ZN_OK;
+    if (!(width >= 16 && width < 65536 && height >= 16 && height < 65536))
+        return ZN_FAIL(ZN_EINVALID, "width and height must be numbers from 16");
+    snprintf(size, sizeof size, "%dx%d", (int)width, (int)height);
+    return sv_job_set_option(job, "size", size);
+}
+
+/* batch_size images, n_iter times. */
+static zn_status set_count(sv_job *job, const sv_form *form)
+{
+    const double count = sv_form_number(form, "batch_size", 1) * sv_form_number(form, "n_iter", 1);
+    char text[32];
+    if (!(count >= 1 && count <= 64))
+        return ZN_FAIL(ZN_EINVALID, "batch_size times n_iter must be a number from 1 to 64");
+    snprintf(text, sizeof text, "%d", (int)count);
+    return sv_job_set_option(job, "count", text);
+}
+
+/* A scale of 1 is no guidance; the library counts from 0. */
+static zn_status set_guidance(sv_job *job, const sv_form *form, wish *w)
+{
+    char text[40];
+    w->cfg = sv_form_number(form, "cfg_scale", 1);
+    snprintf(text, sizeof text, "%.17g", w->cfg - 1);
+    return w->cfg > 1 ? sv_job_set_option(job, "guidance", text) : ZN_OK;
+}
+
+static zn_status set_image(sv_job *job, const sv_form *form)
+{
+    sv_field *image = sv_form_field(form, "init_images", 0), *mask = sv_form_field(form, "mask", 0);
+    if (!image)
+        return ZN_FAIL(ZN_EINVALID, "init_images is missing");
+    ZN_TRY(sv_job_add_file(job, image, NULL));
+    if (mask && mask->size)
+        ZN_TRY(sv_job_add_file(job, mask, &job->mask));
+    return sv_option(ZN_OK, job, "strength", sv_form_text(form, "denoising_strength"));
+}
+
+static zn_status fill(const sv_request *r, sv_job *job, const sv_form *form, wish *w)
+{
+    char name[128] = "";
+    const char *prompt = sv_form_text(form, "prompt"), *seed = sv_form_text(form, "seed");
+    const char *negative = sv_form_text(form, "negative_prompt");
+    sv_default_generator(sv_server_of(r), name);
+    job->prompt = must_copy(prompt ? prompt : "");
+    job->model = must_copy(*name ? name : "z-image-turbo");
+    job->previews = 1;
+    w->prompt = job->prompt;
+    w->negative = (char *)sv_job_text(job, negative ? negative : "");
+    if (!strcmp(r->path, "/sdapi/v1/img2img"))
+        ZN_TRY(set_image(job, form));
+    zn_status status = set_size(job, form);
+    if (status == ZN_OK)
+        status = set_count(job, form);
+    if (status == ZN_OK)
+        status = set_guidance(job, form, w);
+    status = sv_option(status, job, "steps", sv_form_text(form, "steps"));
+    status = sv_option(status, job, "seed", seed && seed[0] != '-' ? seed : NULL);
+    return sv_option(status, job, "negative", negative);
+}
+
+/* The line that other programs store in images, without what is ours. */
+static char *infotext(const sv_job *job, const wish *w, int i)
+{
+    return must_print("%s%s%s\nSteps: %d, Sampler: %s, CFG scale: %g, Seed: %llu, Size: %dx%d, Model: %s", w->prompt,
+                      *w->negative ? "\nNegative prompt: " : "", w->negative, job->o.steps ? (int)job->o.steps : 8,
+                      sampler, w->cfg, (unsigned long long)(job->seed + (uint64_t)i), job->results[i].width,
+                      job->results[i].height, job->model);
+}
+
+static void settings_json(json *j, const sv_job *job, const wish *w)
+{
+    json_text(j, "prompt", w->prompt);
+    json_text(j, "negative_prompt", w->negative);
+    json_unsigned(j, "seed", job->seed);
+    json_integer(j, "steps", job->o.steps ? job->o.steps : 8);
+    json_real(j, "cfg_scale", w->cfg);
+    json_integer(j, "width", job->results[0].width);
+    json_integer(j, "height", job->results[0].height);
+    json_text(j, "sampler_name", sampler);
+    json_text(j, "scheduler", scheduler);
+    json_integer(j, "batch_size", job->result_count);
+}
+
+static char *info_text(const sv_job *job, const wish *w)
+{
+    json j = { 0 };
+    json_open(&j, NULL, '{');
+    settings_json(&j, job, w);
+    json_open(&j, "all_seeds", '[');
+    for (int i = 0; i < job->result_count; i++)
+        json_unsigned(&j, NULL, job->seed + (uint64_t)i);
+    json_close(&j, ']');
+    json_open(&j, "infotexts", '[');
+    for (int i = 0; i < job->result_count; i++) {
+        char *text = infotext(job, w, i);
+        json_text(&j, NULL, text);
+        free(text);
+    }
+    json_close(&j, ']');
+    json_text(&j, "sd_model_name", job->model);
+    json_close(&j, '}');
+    char *text = must_print("%.*s", (int)j.length, j.text);
+    free(j.text);
+    return text;
+}
+
+/* An interrupted generation has no images, which clients understand. */
+static void finish(sv_job *job, sv_answer *a, void *own)
+{
+    const wish *w = own;
+    json j = { 0 };
+    const int done = job->state == SV_DONE;
+    if (job->state == SV_FAILED) {
+        sv_answer_error(a, sv_status_of(job->status), "%s", job->error);
+        return;
+    }
+    json_open(&j, NULL, '{');
+    json_open(&j, "images", '[');
+    for (int i = 0; done && i < job->result_count; i++) {
+        char *text = sv_result_base64(job, i);
+        json_text(&j, NULL, text ? text : "");
+        free(text);
+    }
+    json_close(&j, ']');
+    json_open(&j, "parameters", '{');
+    if (done)
+        settings_json(&j, job, w);
+    json_close(&j, '}');
+    char *info = done ? info_text(job, w) : must_copy("{}");
+    json_text(&j, "info", info);
+    free(info);
+    json_close(&j, '}');
+    sv_answer_json(a, 200, &j);
+}
+
+void sv_a1111_generate(const sv_request *r, sv_answer *a)
+{
+    sv_form form;
+    if (!sv_take_form(r, a, &form))
+        return;
+    wish *w = must_alloc(NULL, sizeof *w);
+    sv_job *job = sv_begin_job(r, a, sv_task_find("generate"));
+    const zn_status status = job ? fill(r, job, &form, w) : ZN_OK;
+    sv_form_free(&form);
+    if (job && sv_submit_or_answer(a, job, status))
+        sv_answer_when_done(r, a, job, finish, w);
+    else
+        free(w);
+}
+
+/* ---- extras ---- */
+
+static void finish_extra(sv_job *job, sv_answer *a, void *own)
+{
+    (void)own;
+    json j = { 0 };
+    if (job->state != SV_DONE) {
+        sv_answer_error(a, sv_status_of(job->status), "%s", job->error);
+        return;
+    }
+    char *text = sv_result_base64(job, 0);
+    json_open(&j, NULL, '{');
+    json_text(&j, "html_info", "");
+    json_text(&j, "image", text ? text : "");
+    json_close(&j, '}');
+    free(text);
+    sv_answer_json(a, 200, &j);
+}
+
+/* upscaler_1 "None" only restores. */
+void sv_a1111_extra(const sv_request *r, sv_answer *a)
+{
+    sv_form form;
+    if (!sv_take_form(r, a, &form))
+        return;
+    const char *upscaler = sv_form_text(&form, "upscaler_1"), *scale = sv_form_text(&form, "upscaling_resize");
+    const int enlarges = upscaler && strcmp(upscaler, "None") && sv_form_number(&form, "upscaling_resize", 2) > 1;
+    sv_field *image = sv_form_field(&form, "image", 0);
+    sv_job *job = sv_begin_job(r, a, sv_task_find(enlarges ? "upscale" : "restore"));
+    zn_status status = !image ? ZN_FAIL(ZN_EINVALID, "image is missing") : ZN_OK;
+    if (job && image)
+        status = sv_job_add_file(job, image, NULL);
+    if (job && enlarges)
+        status = sv_option(status, job, "scale", scale);
+    sv_form_free(&form);
+    if (job && sv_submit_or_answer(a, job, status))
+        sv_answer_when_done(r, a, job, finish_extra, NULL);
+}
+
+/* The library reads metadata from files. */
+static char *parameters_of(const sv_server *s, const sv_field *f)
+{
+    char *path = must_print("%s/png-info", s->spool), *text = NULL;
+    zn_image_metadata m = { 0 };
+    if (zn_file_write(path, f->bytes, f->size) == ZN_OK && zn_image_read_metadata(path, &m) == ZN_OK && m.parameters)
+        text = must_copy(m.parameters);
+    zn_image_metadata_free(&m);
+    unlink(path);
+    free(path);
+    return text ? text : must_copy("");
+}
+
+void sv_a1111_png_info(const sv_request *r, sv_answer *a)
+{
+    sv_form form;
+    json j = { 0 };
+    if (!sv_take_form(r, a, &form))
+        return;
+    sv_field *image = sv_form_field(&form, "image", 0);
+    if (!image || sv_field_decode(image) != ZN_OK) {
+        sv_answer_error(a, 400, "image must be a file in base64");
+        sv_form_free(&form);
+        return;
+    }
+    char *info = parameters_of(sv_server_of(r), image);
+    parameters p;
+    json_open(&j, NULL, '{');
+    json_text(&j, "info", info);
+    json_open(&j, "items", '{');
+    json_text(&j, "parameters", info);
+    json_close(&j, '}');
+    json_open(&j, "parameters", '{');
+    if (parameters_parse(info, &p)) {
+        json_text(&j, "Prompt", p.prompt ? p.prompt : "");
+        json_text(&j, "Negative prompt", p.negative ? p.negative : "");
+        json_integer(&j, "Steps", p.steps);
+        json_unsigned(&j, "Seed", p.seed);
+        json_real(&j, "CFG scale", 1 + p.guidance);
+    }
+    json_close(&j, '}');
+    json_close(&j, '}');
+    parameters_free(&p);
+    free(info);
+    sv_form_free(&form);
+    sv_answer_json(a, 200, &j);
+}
+
+/* ---- progress ---- */
+
+static void progress_json(json *j, const sv_job *job, int waiting)
+{
+    const double spent = job ? sv_now() - job->started : 0;
+    json_real(j, "progress", job ? fmax(job->fraction, 0.001) : 0);
+    json_real(j, "eta_relative", job && job->fraction > 0.01 ? spent * (1 - job->fraction) / job->fraction : 0);
+    json_open(j, "state", '{');
+    json_bool(j, "skipped", 0);
+    json_bool(j, "interrupted", job && job->cancelled);
+    json_text(j, "job", job ? job->id : "");
+    json_integer(j, "job_count", (job != NULL) + waiting);
+    json_text(j, "job_timestamp", "0");
+    json_integer(j, "job_no", 0);
+    json_integer(j, "sampling_step", job ? job->step : 0);
+    json_integer(j, "sampling_steps", job ? job->steps : 0);
+    json_close(j, '}');
+}
+
+void sv_a1111_progress(const sv_request *r, sv_answer *a)
+{
+    sv_server *s = sv_server_of(r);
+    const char *skip = sv_query(r, "skip_current_image");
+    const int with_image = !skip || (strcmp(skip, "true") && strcmp(skip, "1") && strcmp(skip, "True"));
+    const int waiting = sv_jobs_waiting(s->jobs);
+    sv_job *job = sv_job_running(s->jobs, NULL);
+    json j = { 0 };
+    char *image = NULL;
+    json_open(&j, NULL, '{');
+    sv_jobs_lock(s->jobs);
+    progress_json(&j, job, waiting);
+    if (job && job->preview && with_image)
+        image = sv_base64_encode(job->preview, job->preview_size);
+    sv_jobs_unlock(s->jobs);
+    if (image)
+        json_text(&j, "current_image", image);
+    else
+        json_null(&j, "current_image");
+    json_null(&j, "textinfo");
+    json_close(&j, '}');
+    free(image);
+    if (job)
+        sv_job_release(job);
+    sv_answer_json(a, 200, &j);
+}
+
+/* The API does not say which job: that of this client which has been running longest. */
+void sv_a1111_interrupt(const sv_request *r, sv_answer *a)
+{
+    char client[128];
+    sv_client_of(r, client);
+    sv_job *job = sv_job_running(sv_server_of(r)->jobs, client);
+    if (job) {
+        sv_job_cancel(job);
+        sv_job_release(job);
+    }
+    sv_a1111_nothing(r, a);
+}
+
+/* ---- options and lists ---- */
+
+void sv_a1111_nothing(const sv_request *r, sv_answer *a)
+{
+    (void)r;
+    sv_answer_constant(a, "application/json", "{}", 2);
+}
+
+void sv_a1111_empty(const sv_request *r, sv_answer *a)
+{
+    (void)r;
+    sv_answer_constant(a, "application/json", "[]", 2);
+}
+
+void sv_a1111_options(const sv_request *r, sv_answer *a)
+{
+    char name[128] = "";
+    json j = { 0 };
+    sv_default_generator(sv_server_of(r), name);
+    json_open(&j, NULL, '{');
+    json_text(&j, "sd_model_checkpoint", name);
+    json_text(&j, "sd_vae", "Automatic");
+    json_integer(&j, "CLIP_stop_at_last_layers", 1);
+    json_text(&j, "samples_format", "png");
+    json_close(&j, '}');
+    sv_answer_json(a, 200, &j);
+}
+
+/* Clients send the whole dictionary back; only the model can be changed. */
+void sv_a1111_set_options(const sv_request *r, sv_answer *a)
+{
+    sv_server *s = sv_server_of(r);
+    sv_form form;
+    if (!sv_take_form(r, a, &form))
+        return;
+    const char *name = sv_form_text(&form, "sd_model_checkpoint");
+    char *path = name && *name ? sv_model_path(s->models, name, 1) : NULL;
+    if (name && *name && !path) {
+        sv_answer_error(a, 404, "no model that generates images is called '%.80s'", name);
+    } else {
+        if (path)
+            snprintf(s->a1111_model, sizeof s->a1111_model, "%s", name);
+        sv_a1111_nothing(r, a);
+    }
+    free(path);
+    sv_form_free(&form);
+}
+
+static void list_model(void *user, const char *name)
+{
+    json *j = user;
+    json_open(j, NULL, '{');
+    json_text(j, "title", name);
+    json_text(j, "model_name", name);
+    json_null(j, "hash");
+    json_null(j, "sha256");
+    json_text(j, "filename", name);
+    json_null(j, "config");
+    json_close(j, '}');
+}
+
+void sv_a1111_models(const sv_request *r, sv_answer *a)
+{
+    (void)r;
+    json j = { 0 };
+    json_open(&j, NULL, '[');
+    sv_generators_visit(list_model, &j);
+    json_close(&j, ']');
+    sv_answer_json(a, 200, &j);
+}
+
+void sv_a1111_samplers(const sv_request *r, sv_answer *a)
+{
+    (void)r;
+    static const char text[] = "[{\"name\": \"Euler\", \"aliases\": [\"k_euler\", \"euler\"], \"options\": {}}]";
+    sv_answer_constant(a, "application/json", text, sizeof text - 1);
+}
+
+void sv_a1111_schedulers(const sv_request *r, sv_answer *a)
+{
+    (void)r;
+    static const char text[] = "[{\"name\": \"simple\", \"label\": \"Simple\", \"aliases\": null, \"default_rho\": -1, "
+                               "\"need_inner_model\": false}]";
+    sv_answer_constant(a, "application/json", text, sizeof text - 1);
+}
+
+void sv_a1111_upscalers(const sv_request *r, sv_answer *a)
+{
+    (void)r;
+    static const char text[] =
+        "[{\"name\": \"None\", \"model_name\": null, \"model_path\": null, \"model_url\": null, \"scale\": 1}, "
+        "{\"name\": \"zenith-restore\", \"model_name\": \"zenith-restore\", \"model_path\": null, \"model_url\": null, "
+        "\"scale\": 2}]";
+    sv_answer_constant(a, "application/json", text, sizeof text - 1);
+}

@@ -1,0 +1,49 @@
+/* /api/models */
+#include "server/models.h"
+#include "base/fail.h"
+#include "server/routes/routes.h"
+#include "ui/report.h"
+
+#include <stdlib.h>
+
+void sv_get_models(const sv_request *r, sv_answer *a)
+{
+    json j = { 0 };
+    json_open(&j, NULL, '{');
+    sv_models_json(sv_server_of(r)->models, &j);
+    json_close(&j, '}');
+    sv_answer_json(a, 200, &j);
+}
+
+/* Opens the model for the list, which is quick: weights stay in the file. */
+static zn_status list(sv_models *models, const char *name, json *j)
+{
+    char *path = sv_model_path(models, name, 0);
+    zn_model *model = NULL;
+    zn_diffae *d = NULL;
+    const char *attribute;
+    zn_status status = path ? zn_model_open(path, &model) : ZN_FAIL(ZN_ENOTFOUND, "no model is called '%.80s'", name);
+    if (status == ZN_OK)
+        status = zn_diffae_new(model, &(zn_options){ .threads = 1 }, &d);
+    for (int i = 0; status == ZN_OK && (attribute = zn_diffae_attribute(d, i)); i++)
+        json_text(j, NULL, attribute);
+    zn_diffae_free(d);
+    zn_model_free(model);
+    free(path);
+    return status;
+}
+
+void sv_get_attributes(const sv_request *r, sv_answer *a)
+{
+    json j = { 0 };
+    json_open(&j, NULL, '{');
+    json_open(&j, "attributes", '[');
+    const zn_status status = list(sv_server_of(r)->models, r->argument[0], &j);
+    json_close(&j, ']');
+    json_close(&j, '}');
+    if (status == ZN_OK)
+        sv_answer_json(a, 200, &j);
+    else
+        sv_answer_error(a, status == ZN_ENOTFOUND ? 404 : 400, "%s", zn_error_text());
+    free(j.text);
+}

@@ -1,0 +1,151 @@
+/* zenith serve: starts the parts, waits for a signal, and stops them in order. */
+#include "server/serve.h"
+
+#include "server/models.h"
+#include "server/runs.h"
+#include "server/server.h"
+#include "ui/report.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t stop;
+
+static void on_signal(int number) { stop = number; }
+
+static void finished(void *user, int status, size_t received)
+{
+    sv_server *s = user;
+    if (status >= 100 && status < 600)
+        s->requests[status / 100]++;
+    s->received += (long long)received;
+}
+
+/* ---- start ---- */
+
+static int is_loopback(const char *address)
+{
+    return !strncmp(address, "127.", 4) || !strcmp(address, "::1") || !strcmp(address, "localhost");
+}
+
+static int fail(const char *why)
+{
+    complain("%s", why);
+    return 0;
+}
+
+static int make_spool(sv_server *s)
+{
+    const char *base = getenv("TMPDIR");
+    snprintf(s->spool, sizeof s->spool, "%s/zenith-serve-XXXXXX", base && *base ? base : "/tmp");
+    if (mkdtemp(s->spool))
+        return 1;
+    complain("cannot create a folder for jobs in %s: %s", base && *base ? base : "/tmp", strerror(errno));
+    s->spool[0] = 0;
+    return 0;
+}
+
+static void name_instance(sv_server *s)
+{
+    unsigned number = 0;
+    if (getrandom(&number, sizeof number, 0) != sizeof number)
+        number = (unsigned)getpid();
+    if (s->settings->instance)
+        snprintf(s->instance, sizeof s->instance, "%s", s->settings->instance);
+    else
+        snprintf(s->instance, sizeof s->instance, "%06x", number & 0xffffff);
+}
+
+static int start(sv_server *s)
+{
+    const serve_settings *o = s->settings;
+    char why[256] = "";
+    name_instance(s);
+    if (!o->key && !o->insecure && !is_loopback(o->address))
+        return fail("anyone who reaches this address could use the server; give --api-key, or --insecure if that is "
+                    "meant");
+    if (!make_spool(s))
+        return 0;
+    if (zn_context_new(o->threads, &s->context) != ZN_OK)
+        return fail(zn_error_text());
+    s->models = sv_models_start(s);
+    s->runs = sv_runs_start(s);
+    s->jobs = sv_jobs_start(s, why);
+    if (!s->jobs)
+        return fail(why);
+    const sv_http_settings http = { .address = o->address,
+                                    .port = o->port,
+                                    .most_bytes = o->most_bytes,
+                                    .most_connections = o->connections,
+                                    .refuse = sv_guard,
+                                    .handle = sv_route_request,
+                                    .finished = finished,
+                                    .user = s };
+    s->http = sv_http_start(&http, why);
+    return s->http ? 1 : fail(why);
+}
+
+/* ---- stop ---- */
+
+static void pause_ms(long ms)
+{
+    const struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
+    nanosleep(&t, NULL);
+}
+
+/* Runs save their state; jobs may end, and their results be fetched, until the time is up. A second signal ends the
+ * wait. */
+static void wind_down(sv_server *s)
+{
+    const double until = sv_now() + s->settings->grace_seconds;
+    stop = 0;
+    sv_jobs_close(s->jobs);
+    sv_runs_close(s->runs);
+    while (!stop && sv_now() < until && (sv_jobs_busy(s->jobs) || sv_runs_busy(s->runs)))
+        pause_ms(20);
+}
+
+static void end(sv_server *s)
+{
+    if (s->jobs)
+        sv_jobs_close(s->jobs);
+    if (s->http)
+        pause_ms(50); /* answers that are ready now */
+    sv_http_stop(s->http);
+    if (s->jobs)
+        sv_jobs_stop(s->jobs);
+    sv_runs_stop(s->runs);
+    sv_models_stop(s->models);
+    zn_context_free(s->context);
+    if (s->spool[0])
+        rmdir(s->spool);
+}
+
+int serve(const serve_settings *settings)
+{
+    sv_server s = { .settings = settings, .started = sv_now() };
+    const struct sigaction action = { .sa_handler = on_signal };
+    stop = 0;
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    const int started = start(&s);
+    if (started) {
+        const int v6 = strchr(settings->address, ':') != NULL;
+        say("zenith serve: http://%s%s%s:%d/\n", v6 ? "[" : "", settings->address, v6 ? "]" : "", sv_http_port(s.http));
+        say_flush();
+        while (!stop) {
+            pause_ms(500);
+            sv_jobs_expire(s.jobs);
+        }
+        wind_down(&s);
+    }
+    end(&s);
+    return started ? 0 : EXIT_FAILURE;
+}

@@ -1,0 +1,280 @@
+/* Diffusion autoencoders: edit, interpolate, sample, and their part of reconstruct. Each image is a result of its own.
+ */
+#include "base/fail.h"
+#include "server/tasks/tasks.h"
+#include "ui/report.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ENCODE_STEPS = 250, RENDER_STEPS = 20, EDIT_STEPS = 100, LATENT_STEPS = 200, GROUP = 16, FRAMES = 10 };
+enum { MOST_IMAGES = 256 };
+
+typedef struct parts {
+    zn_image *image;
+    float *cond, *noise;
+} parts;
+
+/* Steps of a job: what was begun, of all. */
+typedef struct course {
+    sv_job *job;
+    sv_engine *engine;
+    zn_diffae *net;
+    int steps, encode_steps;
+    double begun, all;
+} course;
+
+static zn_status check_steps(const char *name, int64_t steps)
+{
+    if (!steps || zn_diffae_check_steps(steps > INT32_MAX ? INT32_MAX : (int)steps) == ZN_OK)
+        return ZN_OK;
+    char why[256];
+    snprintf(why, sizeof why, "%s", zn_error_text());
+    return ZN_FAIL(ZN_EINVALID, "%s: %s", name, why);
+}
+
+static zn_status begin(sv_job *job, sv_engine *e, int steps, int inversions, int renders, int more, course *c)
+{
+    const options *o = &job->o;
+    if (!e->diffae)
+        return ZN_FAIL(ZN_EINVALID, "the model %s is not a diffusion autoencoder", e->info->architecture);
+    ZN_TRY(check_steps("steps", o->steps));
+    ZN_TRY(check_steps("encode-steps", o->encode_steps));
+    ZN_TRY(check_steps("latent-steps", o->latent_steps));
+    *c = (course){ .job = job, .engine = e, .net = e->diffae };
+    c->steps = o->steps ? (int)o->steps : steps;
+    c->encode_steps = o->random_noise ? 0 : o->encode_steps ? (int)o->encode_steps : ENCODE_STEPS;
+    c->all = (double)inversions * c->encode_steps + (double)renders * c->steps + more;
+    return ZN_OK;
+}
+
+static void stage(course *c, const char *name, int steps)
+{
+    sv_job_stage(c->job, name, c->begun / c->all, steps / c->all);
+    c->begun += steps;
+}
+
+static void parts_alloc(const course *c, parts *p)
+{
+    p->cond = must_alloc(NULL, (size_t)zn_diffae_width(c->net) * sizeof *p->cond);
+    p->noise = must_alloc(NULL, zn_diffae_noise_size(c->net, 1) * sizeof *p->noise);
+}
+
+static void parts_free(parts *p)
+{
+    zn_image_free(p->image);
+    free(p->cond);
+    free(p->noise);
+}
+
+/* The condition and the noise of an input. */
+static zn_status take_image(course *c, int i, parts *out)
+{
+    zn_image *photo = NULL;
+    parts_alloc(c, out);
+    stage(c, "encode", c->encode_steps);
+    zn_status status = sv_job_read_image(c->job, &c->job->files[i], 0, &photo);
+    if (status == ZN_OK)
+        status = zn_diffae_fit(c->net, photo, &out->image);
+    zn_image_free(photo);
+    if (status == ZN_OK)
+        status = zn_diffae_encode(c->net, out->image, out->cond);
+    if (status == ZN_OK && c->encode_steps)
+        return zn_diffae_invert(c->net, out->image, out->cond, c->encode_steps, out->noise);
+    if (status == ZN_OK)
+        zn_diffae_noise(c->net, 1, c->job->o.seed, out->noise);
+    return status;
+}
+
+static zn_status render(course *c, const float *cond, const float *noise, zn_image **out)
+{
+    stage(c, "render", c->steps);
+    return zn_diffae_render(c->net, 1, cond, noise, c->steps, out);
+}
+
+static zn_status render_result(course *c, const float *cond, const float *noise)
+{
+    zn_image *image = NULL;
+    char name[16];
+    snprintf(name, sizeof name, "%04d", c->job->result_count + 1);
+    zn_status status = render(c, cond, noise, &image);
+    if (status == ZN_OK)
+        status = sv_write_image(c->job, name, image, NULL, NULL);
+    zn_image_free(image);
+    return status;
+}
+
+static zn_status with_engine(sv_job *job, zn_status (*work)(sv_job *job, sv_engine *e))
+{
+    sv_engine *e = NULL;
+    const char *extension;
+    ZN_TRY(sv_image_extension(job, &extension));
+    zn_status status = sv_engine_take(job, job->model, &e);
+    if (status == ZN_OK)
+        status = work(job, e);
+    sv_engine_return(e);
+    return status;
+}
+
+/* ---- reconstruct ---- */
+
+zn_status sv_reconstruct_by_diffusion(sv_job *job, sv_engine *e, zn_image **original, zn_image **result, double ms[2])
+{
+    course c;
+    parts p = { 0 };
+    ZN_TRY(begin(job, e, RENDER_STEPS, 1, 1, 0, &c));
+    ms[0] = now_ms();
+    zn_status status = take_image(&c, 0, &p);
+    ms[0] = now_ms() - ms[0];
+    ms[1] = now_ms();
+    if (status == ZN_OK)
+        status = render(&c, p.cond, p.noise, result);
+    ms[1] = now_ms() - ms[1];
+    *original = p.image;
+    if (status == ZN_OK && p.image->grey)
+        zn_image_make_grey(*result);
+    p.image = NULL;
+    parts_free(&p);
+    return status;
+}
+
+/* ---- edit ---- */
+
+static zn_status parse_amounts(const char *text, double *amounts, int *count)
+{
+    for (const char *at = text; *count < MOST_IMAGES;) {
+        char *end;
+        const double v = strtod(at, &end);
+        if (end == at || !isfinite(v) || fabs(v) > 1e6 || (*end && *end != ','))
+            break;
+        amounts[(*count)++] = v;
+        if (!*end)
+            return ZN_OK;
+        at = end + 1;
+    }
+    return ZN_FAIL(ZN_EINVALID, "amount needs comma-separated numbers, at most %d, not '%.60s'", MOST_IMAGES, text);
+}
+
+static zn_status edit_images(course *c, const parts *p, const double *amounts, int count)
+{
+    float *moved = must_alloc(NULL, (size_t)zn_diffae_width(c->net) * sizeof *moved);
+    zn_status status = ZN_OK;
+    for (int i = 0; i < count && status == ZN_OK; i++) {
+        status = zn_diffae_move(c->net, p->cond, c->job->o.attribute, amounts[i], moved);
+        if (status == ZN_OK)
+            status = render_result(c, moved, p->noise);
+    }
+    free(moved);
+    return status;
+}
+
+static zn_status edit(sv_job *job, sv_engine *e)
+{
+    course c;
+    parts p = { 0 };
+    double amounts[MOST_IMAGES];
+    int count = 0;
+    if (!job->o.attribute)
+        return ZN_FAIL(ZN_EINVALID, "the task edit needs an attribute; GET /api/models/NAME/attributes lists them");
+    ZN_TRY(parse_amounts(job->o.amount ? job->o.amount : "0.3", amounts, &count));
+    ZN_TRY(begin(job, e, EDIT_STEPS, 1, count, 0, &c));
+    if (!e->info->has_classifier)
+        return ZN_FAIL(ZN_EINVALID, "the model %s has no classifier", e->info->architecture);
+    zn_status status = take_image(&c, 0, &p);
+    if (status == ZN_OK)
+        status = edit_images(&c, &p, amounts, count);
+    parts_free(&p);
+    json_text(&job->facts, "attribute", job->o.attribute);
+    return status;
+}
+
+static zn_status run_edit(sv_job *job) { return with_engine(job, edit); }
+
+/* ---- interpolate ---- */
+
+static zn_status interpolate(sv_job *job, sv_engine *e)
+{
+    course c;
+    const int frames = job->o.frames ? job->o.frames : FRAMES;
+    parts a = { 0 }, b = { 0 }, now = { 0 };
+    if (frames > MOST_IMAGES)
+        return ZN_FAIL(ZN_ELIMIT, "a job makes at most %d images", MOST_IMAGES);
+    ZN_TRY(begin(job, e, RENDER_STEPS, 2, frames, 0, &c));
+    parts_alloc(&c, &now);
+    zn_status status = take_image(&c, 0, &a);
+    if (status == ZN_OK)
+        status = take_image(&c, 1, &b);
+    for (int i = 0; i < frames && status == ZN_OK; i++) {
+        zn_diffae_between(c.net, a.cond, a.noise, b.cond, b.noise, i / (double)(frames - 1), now.cond, now.noise);
+        status = render_result(&c, now.cond, now.noise);
+    }
+    parts_free(&a);
+    parts_free(&b);
+    parts_free(&now);
+    json_integer(&job->facts, "images", frames);
+    return status;
+}
+
+static zn_status run_interpolate(sv_job *job) { return with_engine(job, interpolate); }
+
+/* ---- sample ---- */
+
+static zn_status sample_group(course *c, int first, int count, int latent_steps, float *conds, float *noise)
+{
+    const uint64_t seed = c->job->o.seed + (uint64_t)first;
+    stage(c, "imagine", latent_steps);
+    ZN_TRY(zn_diffae_imagine(c->net, count, seed, latent_steps, conds));
+    for (int i = 0; i < count; i++) {
+        zn_diffae_noise(c->net, 1, seed + (uint64_t)i, noise);
+        ZN_TRY(render_result(c, conds + (size_t)i * (size_t)zn_diffae_width(c->net), noise));
+    }
+    return ZN_OK;
+}
+
+static zn_status sample(sv_job *job, sv_engine *e)
+{
+    course c;
+    const int count = job->o.count ? job->o.count : 1, groups = (count + GROUP - 1) / GROUP;
+    const int latent_steps = job->o.latent_steps ? (int)job->o.latent_steps : LATENT_STEPS;
+    if (count > MOST_IMAGES)
+        return ZN_FAIL(ZN_ELIMIT, "a job makes at most %d images", MOST_IMAGES);
+    ZN_TRY(begin(job, e, RENDER_STEPS, 0, count, groups * latent_steps, &c));
+    if (!e->info->has_latent_net)
+        return ZN_FAIL(ZN_EINVALID, "the model %s has no latent net", e->info->architecture);
+    float *conds = must_alloc(NULL, GROUP * (size_t)zn_diffae_width(c.net) * sizeof *conds);
+    float *noise = must_alloc(NULL, zn_diffae_noise_size(c.net, 1) * sizeof *noise);
+    zn_status status = ZN_OK;
+    for (int first = 0; first < count && status == ZN_OK; first += GROUP)
+        status = sample_group(&c, first, count - first < GROUP ? count - first : GROUP, latent_steps, conds, noise);
+    free(conds);
+    free(noise);
+    json_unsigned(&job->facts, "seed", job->o.seed);
+    return status;
+}
+
+static zn_status run_sample(sv_job *job) { return with_engine(job, sample); }
+
+#define COMMON "precision seed format quality lossless steps "
+const sv_task sv_task_edit = { .name = "edit",
+                               .command = CMD_EDIT,
+                               .options = COMMON "background encode-steps random-noise attribute amount",
+                               .least = 1,
+                               .most = 1,
+                               .needs_model = 1,
+                               .run = run_edit };
+const sv_task sv_task_interpolate = { .name = "interpolate",
+                                      .command = CMD_INTERPOLATE,
+                                      .options = COMMON "background encode-steps random-noise frames",
+                                      .least = 2,
+                                      .most = 2,
+                                      .needs_model = 1,
+                                      .run = run_interpolate };
+const sv_task sv_task_sample = { .name = "sample",
+                                 .command = CMD_SAMPLE,
+                                 .options = COMMON "latent-steps count",
+                                 .least = 0,
+                                 .most = 0,
+                                 .needs_model = 1,
+                                 .run = run_sample };

@@ -1,0 +1,234 @@
+/* Images from prompts: what `zenith generate` does, with the settings stored in the image as it stores them. */
+#include "base/fail.h"
+#include "commands/parameters.h"
+#include "server/tasks/tasks.h"
+#include "ui/report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+static const int usual_steps = 8;
+static const double usual_strength = 0.6;
+enum { MOST_IMAGES = 64 };
+
+typedef struct making {
+    sv_job *job;
+    sv_engine *engine;
+    parameters p;
+    zn_image *image, *mask;
+    int current, count;
+} making;
+
+static int tick(void *user, const zn_generation_progress *p)
+{
+    making *m = user;
+    sv_job *job = m->job;
+    static const char *const stages[] = { "prompt", "image", "steps", "decode" };
+    sv_job_stage(job, stages[p->stage], (double)m->current / m->count, 1.0 / m->count);
+    if (p->preview)
+        sv_job_preview(job, p->preview);
+    return sv_job_step(job, p->step, p->steps, p->fraction);
+}
+
+static uint64_t random_seed(void)
+{
+    uint32_t seed = 0;
+    return getrandom(&seed, sizeof seed, 0) == sizeof seed ? seed : (uint32_t)sv_now();
+}
+
+static void settings_of(making *m)
+{
+    const sv_job *job = m->job;
+    const options *o = &job->o;
+    parameters *p = &m->p;
+    parameters_set(&p->prompt, job->prompt ? job->prompt : "");
+    parameters_set(&p->negative, o->negative);
+    parameters_set(&p->model, job->model ? job->model : "z-image-turbo");
+    if (job->file_count)
+        parameters_set(&p->image, job->files[0].name);
+    if (job->mask.path)
+        parameters_set(&p->mask, job->mask.name);
+    p->width = o->size[0];
+    p->height = o->size[1];
+    p->steps = o->steps ? (int)o->steps : usual_steps;
+    p->guidance = o->guidance ? strtod(o->guidance, NULL) : 0;
+    p->shift = o->shift ? strtod(o->shift, NULL) : 0;
+    p->strength = o->strength ? strtod(o->strength, NULL) : usual_strength;
+    p->precision = o->precision;
+    p->encoder_tile = p->decoder_tile = o->tile;
+    p->seed = o->noise_seed ? strtoull(o->noise_seed, NULL, 10) : random_seed();
+}
+
+/* Scales an image to the size of the result. */
+static zn_status fit(const making *m, zn_image **image)
+{
+    zn_image *fitted;
+    if (!m->p.width || ((*image)->width == m->p.width && (*image)->height == m->p.height))
+        return ZN_OK;
+    ZN_TRY(zn_image_fit(*image, m->p.width, m->p.height, &fitted));
+    zn_image_free(*image);
+    *image = fitted;
+    return ZN_OK;
+}
+
+/* White is what changes. A mask in OpenAI's way says so by its transparency, if it has any. */
+static zn_status read_mask(sv_job *job, zn_image **mask)
+{
+    const zn_image_read_options reading = { .max_pixels = job->server->settings->most_pixels };
+    if (job->alpha_mask)
+        ZN_TRY(zn_image_read_alpha(job->mask.path, &reading, mask));
+    if (!*mask)
+        return sv_job_read_image(job, &job->mask, 0, mask);
+    const size_t samples = (size_t)(*mask)->width * (size_t)(*mask)->height * 3;
+    for (size_t i = 0; i < samples; i++)
+        if ((*mask)->bits == 16)
+            ((uint16_t *)(*mask)->pixels)[i] ^= 0xffff;
+        else
+            ((uint8_t *)(*mask)->pixels)[i] ^= 0xff;
+    return ZN_OK;
+}
+
+static zn_status read_images(making *m)
+{
+    sv_job *job = m->job;
+    if (job->mask.path && !job->file_count)
+        return ZN_FAIL(ZN_EINVALID, "a mask needs an image");
+    if (!job->file_count)
+        return ZN_OK;
+    ZN_TRY(sv_job_read_image(job, &job->files[0], 0, &m->image));
+    if (job->mask.path)
+        ZN_TRY(read_mask(job, &m->mask));
+    if (m->mask && (m->mask->width != m->image->width || m->mask->height != m->image->height))
+        return ZN_FAIL(ZN_ESHAPE, "%s: the mask is %dx%d, but %s is %dx%d; both must have one size", job->mask.name,
+                       m->mask->width, m->mask->height, job->files[0].name, m->image->width, m->image->height);
+    ZN_TRY(fit(m, &m->image));
+    return m->mask ? fit(m, &m->mask) : ZN_OK;
+}
+
+static zn_generation request_of(making *m)
+{
+    const parameters *p = &m->p;
+    return (zn_generation){ .size = sizeof(zn_generation),
+                            .prompt = p->prompt,
+                            .negative = p->negative,
+                            .width = p->width,
+                            .height = p->height,
+                            .steps = p->steps,
+                            .seed = p->seed,
+                            .guidance = p->guidance,
+                            .shift = p->shift,
+                            .image = m->image,
+                            .strength = p->strength,
+                            .mask = m->mask,
+                            .encoder_tile = p->encoder_tile,
+                            .decoder_tile = p->decoder_tile,
+                            .preview = m->job->previews,
+                            .progress = tick,
+                            .user = m };
+}
+
+static void facts_of(const making *m, const zn_generation_report *r)
+{
+    json *j = &m->job->facts;
+    json_open(j, NULL, '{');
+    json_unsigned(j, "seed", m->p.seed);
+    json_integer(j, "width", m->p.width);
+    json_integer(j, "height", m->p.height);
+    json_integer(j, "steps", m->p.steps);
+    json_real(j, "guidance", m->p.guidance);
+    json_integer(j, "tokens", r->tokens);
+    json_integer(j, "tokens_cut", r->tokens_cut);
+    json_bool(j, "cached", r->text_cached);
+    json_real(j, "text_ms", 1000 * r->text_s);
+    json_real(j, "encode_ms", 1000 * r->encode_s);
+    json_real(j, "steps_ms", 1000 * r->steps_s);
+    json_real(j, "decode_ms", 1000 * r->decode_s);
+    json_close(j, '}');
+}
+
+static zn_status write_result(making *m, const zn_image *image)
+{
+    zn_generation_report r = { .size = sizeof r };
+    zn_generator_report(m->engine->generator, &r);
+    m->p.width = image->width;
+    m->p.height = image->height;
+    parameters p = m->p; /* borrows the strings */
+    p.encoder_tile = r.encoder_tile;
+    p.decoder_tile = r.decoder_tile;
+    zn_image_metadata metadata = { .parameters = m->job->o.strip ? NULL : parameters_text(&p) };
+    char *name = must_print("%llu", (unsigned long long)m->p.seed);
+    const zn_status status = sv_write_image(m->job, name, image, NULL, &metadata);
+    free(name);
+    free(metadata.parameters);
+    m->job->tokens = r.tokens;
+    if (status == ZN_OK)
+        facts_of(m, &r);
+    return status;
+}
+
+static zn_status make_one(making *m, int i, uint64_t first_seed)
+{
+    zn_image *image = NULL;
+    m->current = i;
+    m->job->image = i + 1;
+    m->job->images = m->count;
+    m->p.seed = first_seed + (uint64_t)i;
+    const zn_generation request = request_of(m);
+    zn_status status = zn_generate(m->engine->generator, &request, &image);
+    if (status == ZN_OK)
+        status = write_result(m, image);
+    zn_image_free(image);
+    return status;
+}
+
+static zn_status check(const making *m)
+{
+    const zn_generation plain = { .size = sizeof plain,
+                                  .prompt = m->p.prompt,
+                                  .negative = m->p.negative,
+                                  .width = m->p.width,
+                                  .height = m->p.height,
+                                  .steps = m->p.steps,
+                                  .encoder_tile = m->p.encoder_tile,
+                                  .decoder_tile = m->p.decoder_tile };
+    if ((int64_t)m->p.width * m->p.height > m->job->server->settings->most_pixels)
+        return ZN_FAIL(ZN_ELIMIT, "%dx%d pixels are more than the server allows", m->p.width, m->p.height);
+    return zn_generation_check(&plain);
+}
+
+static zn_status run(sv_job *job)
+{
+    making m = { .job = job, .count = job->o.count ? job->o.count : 1 };
+    const char *extension;
+    if (m.count > MOST_IMAGES)
+        return ZN_FAIL(ZN_ELIMIT, "a job makes at most %d images", MOST_IMAGES);
+    ZN_TRY(sv_image_extension(job, &extension));
+    settings_of(&m);
+    zn_status status = check(&m);
+    if (status == ZN_OK)
+        status = read_images(&m);
+    if (status == ZN_OK)
+        status = sv_generator_take(job, job->model, &m.engine);
+    const uint64_t seed = job->seed = m.p.seed;
+    json_text(&job->facts, "prompt", m.p.prompt);
+    json_unsigned(&job->facts, "seed", seed);
+    json_open(&job->facts, "images", '[');
+    for (int i = 0; status == ZN_OK && i < m.count; i++)
+        status = make_one(&m, i, seed);
+    json_close(&job->facts, ']');
+    sv_engine_return(m.engine);
+    zn_image_free(m.image);
+    zn_image_free(m.mask);
+    parameters_free(&m.p);
+    return status;
+}
+
+const sv_task sv_task_generate = { .name = "generate",
+                                   .command = CMD_GENERATE,
+                                   .options = "size steps seed count guidance negative shift strength precision tile "
+                                              "format quality lossless background strip",
+                                   .least = 0,
+                                   .most = 1,
+                                   .run = run };
