@@ -6,7 +6,7 @@ SECONDS ?= 600
 JOBS    ?= $(shell nproc)
 ZENITH   = $(BUILD)/cli/zenith
 
-.PHONY: build demo check test install uninstall deb fuzz nightly bench peers format clean help
+.PHONY: build demo check test install uninstall deb wheel fuzz nightly bench peers format clean help
 
 build: ## the library and the program, in build/
 	@scripts/deps.sh build
@@ -33,6 +33,9 @@ uninstall: ## remove what the last install put there, below DESTDIR if given
 
 deb: ## Debian packages in build/deb: zenith, libzenith0, libzenith-dev
 	@JOBS=$(JOBS) scripts/deb.sh
+
+wheel: build ## Python wheel in build/wheel that carries the library and the bundled weights
+	@python/build_wheel.sh $(BUILD)
 
 fuzz: ## fuzz every file reader, SECONDS=600 each
 	@scripts/deps.sh build test

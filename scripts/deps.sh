@@ -43,7 +43,13 @@ build() {
     need openmpi-bin command -v mpirun
 }
 
-check() { need libcmocka-dev library cmocka; }
+# The tests of the Python package run with the first Python that has NumPy.
+has_numpy() { python3 -c 'import numpy' || /usr/bin/python3 -c 'import numpy'; }
+check() {
+    need libcmocka-dev library cmocka
+    need python3-numpy has_numpy
+    need python3-venv python3 -c 'import ensurepip'
+}
 
 test_group() {
     check

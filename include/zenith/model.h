@@ -49,7 +49,8 @@ ZN_API ZN_MUST_USE zn_status zn_model_extend(zn_model *model, const char *path);
 
 /* Finds weights by name, file or folder: an existing path is opened as it is; otherwise NAME is searched in
  * $ZENITH_MODELS (colon-separated), the user's data folder ($XDG_DATA_HOME/zenith/models), ./weights,
- * those of the program (../share/zenith/models beside its folder, or weights/ beside its build tree), $XDG_DATA_DIRS.
+ * those of the program and of the library (../share/zenith/models beside its folder, or weights/ beside its build
+ * tree), $XDG_DATA_DIRS.
  * name NULL: the first model found with encoder and decoder. */
 ZN_API ZN_MUST_USE zn_status zn_model_find(const char *name, zn_model **out);
 

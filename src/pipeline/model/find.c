@@ -1,4 +1,5 @@
 /* Finding models by name, in the places where they may lie. */
+#define _GNU_SOURCE /* dladdr */
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/file.h"
@@ -6,6 +7,7 @@
 #include "pipeline/model/open.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,28 +50,41 @@ static bool is_build_tree(const char *folder, size_t length)
     return zn_exists(path);
 }
 
-/* What belongs to the program, wherever it is called from: PREFIX/share/zenith/models of PREFIX/bin/zenith, and
- * weights/ beside the build tree of a program that is not installed, CLONE/build/cli/zenith. */
-static void add_own_root(roots *r)
+/* What lies beside a program or a library, whose path is cut: PREFIX/share/zenith/models of PREFIX/bin/zenith and
+ * PREFIX/lib/libzenith.so.0, and weights/ beside the build tree of one that is not installed, CLONE/build/cli/zenith.
+ */
+static void add_root_beside(roots *r, char *file)
 {
-    char program[ZN_MODEL_PATH];
-    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    program[length > 0 ? length : 0] = 0;
-    char *name = strrchr(program, '/');
+    char *name = strrchr(file, '/');
     if (!name)
         return;
     *name = 0;
-    char *folder = strrchr(program, '/');
+    char *folder = strrchr(file, '/');
     if (!folder)
         return;
-    if (strcmp(folder, "/bin") == 0)
-        add_root(r, program, "/share/zenith/models", (size_t)(folder - program));
-    if (strcmp(folder, "/cli") || !is_build_tree(program, (size_t)(folder - program)))
+    if (strcmp(folder, "/bin") == 0 || strcmp(folder, "/lib") == 0 || strcmp(folder, "/lib64") == 0)
+        add_root(r, file, "/share/zenith/models", (size_t)(folder - file));
+    if ((strcmp(folder, "/cli") && strcmp(folder, "/src")) || !is_build_tree(file, (size_t)(folder - file)))
         return;
     *folder = 0;
-    const char *tree = strrchr(program, '/');
+    const char *tree = strrchr(file, '/');
     if (tree)
-        add_root(r, program, "/weights", (size_t)(tree - program));
+        add_root(r, file, "/weights", (size_t)(tree - file));
+}
+
+/* What belongs to the program, and to the shared library in a program of others, wherever they are called from. */
+static void add_own_roots(roots *r)
+{
+    static const char inside = 0; /* an address in this library */
+    char program[ZN_MODEL_PATH];
+    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[length > 0 ? length : 0] = 0;
+    add_root_beside(r, program);
+    Dl_info library;
+    char *path = dladdr(&inside, &library) && strchr(library.dli_fname, '/') ? realpath(library.dli_fname, NULL) : NULL;
+    if (path)
+        add_root_beside(r, path);
+    free(path);
 }
 
 /* The user's own before the repository's, and that before what is installed. */
@@ -85,7 +100,7 @@ static zn_status search_places(roots **out)
     else if (home && *home)
         add_root(r, home, "/.local/share/zenith/models", strlen(home));
     add_root(r, "weights", "", strlen("weights"));
-    add_own_root(r);
+    add_own_roots(r);
     add_roots(r, system && *system ? system : "/usr/local/share:/usr/share", "/zenith/models");
     return ZN_OK;
 }

@@ -1,0 +1,1182 @@
+"""Declarations of libzenith for ctypes. Written by python/generate.py from include/zenith; do not edit."""
+
+from ctypes import CFUNCTYPE, POINTER, Structure
+from ctypes import c_char, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_uint64, c_uint8, c_void_p
+from typing import Any, Dict, List, Optional, Tuple
+
+ZN_OK = 0
+ZN_ENOMEM = -1
+ZN_EIO = -2
+ZN_EFORMAT = -3
+ZN_EUNSUPPORTED = -4
+ZN_ESHAPE = -5
+ZN_EINVALID = -6
+ZN_ENOTFOUND = -7
+ZN_ENUMERIC = -8
+ZN_ECANCELLED = -9
+ZN_ELIMIT = -10
+ZN_IMAGE_MAX_PIXELS = 1 << 28
+ZN_ENCODER = 0
+ZN_DECODER = ZN_ENCODER + 1
+ZN_LATENT_NET = ZN_DECODER + 1
+ZN_CLASSIFIER = ZN_LATENT_NET + 1
+ZN_PRECISION_DEFAULT = 0
+ZN_PRECISION_F32 = ZN_PRECISION_DEFAULT + 1
+ZN_PRECISION_BF16 = ZN_PRECISION_F32 + 1
+ZN_PRECISION_F16 = ZN_PRECISION_BF16 + 1
+ZN_PRECISION_INT8 = ZN_PRECISION_F16 + 1
+ZN_TILE_AUTO = 0
+ZN_TILE_OFF = -1
+ZN_TASK_AUTO = 0
+ZN_TASK_DENOISE = ZN_TASK_AUTO + 1
+ZN_TASK_IMPULSE = ZN_TASK_DENOISE + 1
+ZN_TASK_DEBLUR = ZN_TASK_IMPULSE + 1
+ZN_DAMAGE_NONE = 0
+ZN_DAMAGE_GAUSSIAN = ZN_DAMAGE_NONE + 1
+ZN_DAMAGE_SALT = ZN_DAMAGE_GAUSSIAN + 1
+ZN_DAMAGE_RANDOM = ZN_DAMAGE_SALT + 1
+ZN_DAMAGE_BLUR = ZN_DAMAGE_RANDOM + 1
+ZN_DAMAGE_BOX = ZN_DAMAGE_BLUR + 1
+ZN_DAMAGE_GREY = ZN_DAMAGE_BOX + 1
+ZN_DAMAGE_JPEG = ZN_DAMAGE_GREY + 1
+ZN_DAMAGE_JPEG444 = ZN_DAMAGE_JPEG + 1
+ZN_FILTER_MEAN = 0
+ZN_FILTER_MEDIAN = ZN_FILTER_MEAN + 1
+ZN_FILTER_NLM = ZN_FILTER_MEDIAN + 1
+ZN_SCORE_BANDS = 3
+ZN_LPIPS_NETWORKS = 2
+ZN_LPIPS_AUTO = 0
+ZN_LPIPS_NONE = ZN_LPIPS_AUTO + 1
+ZN_LPIPS_ALEX = ZN_LPIPS_NONE + 1
+ZN_LPIPS_SQUEEZE = ZN_LPIPS_ALEX + 1
+ZN_PLAIN_DAMAGED = 0
+ZN_PLAIN_MEAN = ZN_PLAIN_DAMAGED + 1
+ZN_PLAIN_MEDIAN = ZN_PLAIN_MEAN + 1
+ZN_PLAIN_NLM = ZN_PLAIN_MEDIAN + 1
+ZN_PLAIN_COUNT = ZN_PLAIN_NLM + 1
+ZN_EVAL_GROUPS = 16
+ZN_STAGE_TEXT = 0
+ZN_STAGE_ENCODE = ZN_STAGE_TEXT + 1
+ZN_STAGE_STEPS = ZN_STAGE_ENCODE + 1
+ZN_STAGE_DECODE = ZN_STAGE_STEPS + 1
+ZN_F64 = 0
+ZN_F32 = ZN_F64 + 1
+ZN_F16 = ZN_F32 + 1
+ZN_BF16 = ZN_F16 + 1
+ZN_F8_E4M3 = ZN_BF16 + 1
+ZN_F8_E5M2 = ZN_F8_E4M3 + 1
+ZN_I64 = ZN_F8_E5M2 + 1
+ZN_I32 = ZN_I64 + 1
+ZN_I16 = ZN_I32 + 1
+ZN_I8 = ZN_I16 + 1
+ZN_U64 = ZN_I8 + 1
+ZN_U32 = ZN_U64 + 1
+ZN_U16 = ZN_U32 + 1
+ZN_U8 = ZN_U16 + 1
+ZN_BOOL = ZN_U8 + 1
+ZN_Q4_0 = ZN_BOOL + 1
+ZN_Q4_1 = ZN_Q4_0 + 1
+ZN_Q5_0 = ZN_Q4_1 + 1
+ZN_Q5_1 = ZN_Q5_0 + 1
+ZN_Q8_0 = ZN_Q5_1 + 1
+ZN_Q2_K = ZN_Q8_0 + 1
+ZN_Q3_K = ZN_Q2_K + 1
+ZN_Q4_K = ZN_Q3_K + 1
+ZN_Q5_K = ZN_Q4_K + 1
+ZN_Q6_K = ZN_Q5_K + 1
+ZN_DTYPE_COUNT = ZN_Q6_K + 1
+ZN_MAX_RANK = 8
+
+
+class zn_animation(Structure):
+    pass
+
+
+class zn_model(Structure):
+    pass
+
+
+class zn_context(Structure):
+    pass
+
+
+class zn_codec(Structure):
+    pass
+
+
+class zn_ranks(Structure):
+    pass
+
+
+class zn_diffae(Structure):
+    pass
+
+
+class zn_scorer(Structure):
+    pass
+
+
+class zn_film(Structure):
+    pass
+
+
+class zn_film_writer(Structure):
+    pass
+
+
+class zn_generator(Structure):
+    pass
+
+
+class zn_video(Structure):
+    pass
+
+
+class zn_weights(Structure):
+    pass
+
+
+zn_progress_fn = CFUNCTYPE(c_int, c_void_p, c_double)
+zn_skipped_fn = CFUNCTYPE(None, c_void_p, c_char_p, c_char_p)
+zn_generator_folder_fn = CFUNCTYPE(None, c_void_p, c_char_p)
+
+
+class zn_image(Structure):
+    width: int
+    height: int
+    bits: int
+    pixels: Any
+    grey: int
+    _fields_ = [
+        ("width", c_int),
+        ("height", c_int),
+        ("bits", c_int),
+        ("pixels", c_void_p),
+        ("grey", c_int),
+    ]
+
+
+zn_video_picture_fn = CFUNCTYPE(c_int, c_void_p, POINTER(zn_image))
+
+
+class zn_image_read_options(Structure):
+    background: Any
+    max_pixels: int
+    ignore_alpha: int
+    _fields_ = [
+        ("background", c_uint8 * 3),
+        ("max_pixels", c_int64),
+        ("ignore_alpha", c_int),
+    ]
+
+
+class zn_image_metadata(Structure):
+    exif: Any
+    exif_size: int
+    xmp: Any
+    xmp_size: int
+    parameters: Optional[bytes]
+    _fields_ = [
+        ("exif", POINTER(c_uint8)),
+        ("exif_size", c_size_t),
+        ("xmp", POINTER(c_uint8)),
+        ("xmp_size", c_size_t),
+        ("parameters", c_char_p),
+    ]
+
+
+class zn_image_write_options(Structure):
+    quality: int
+    lossless: int
+    alpha: Any
+    metadata: Any
+    subsampling: int
+    _fields_ = [
+        ("quality", c_int),
+        ("lossless", c_int),
+        ("alpha", POINTER(zn_image)),
+        ("metadata", POINTER(zn_image_metadata)),
+        ("subsampling", c_int),
+    ]
+
+
+class zn_image_kind(Structure):
+    format: Optional[bytes]
+    frames: int
+    _fields_ = [
+        ("format", c_char_p),
+        ("frames", c_int),
+    ]
+
+
+class zn_image_difference(Structure):
+    psnr: float
+    ssim: float
+    max_difference: int
+    _fields_ = [
+        ("psnr", c_double),
+        ("ssim", c_double),
+        ("max_difference", c_int),
+    ]
+
+
+class zn_latent(Structure):
+    width: int
+    height: int
+    channels: int
+    image_width: int
+    image_height: int
+    downscale: int
+    model: bytes
+    data: Any
+    frames: int
+    image_frames: int
+    grey: int
+    raw: int
+    _fields_ = [
+        ("width", c_int),
+        ("height", c_int),
+        ("channels", c_int),
+        ("image_width", c_int),
+        ("image_height", c_int),
+        ("downscale", c_int),
+        ("model", c_char * 64),
+        ("data", POINTER(c_float)),
+        ("frames", c_int),
+        ("image_frames", c_int),
+        ("grey", c_int),
+        ("raw", c_int),
+    ]
+
+
+class zn_model_info(Structure):
+    architecture: Optional[bytes]
+    description: Optional[bytes]
+    path: Optional[bytes]
+    latent_channels: int
+    downscale: int
+    clip_frames: int
+    has_encoder: int
+    has_decoder: int
+    restores: int
+    judges: int
+    diffuses: int
+    image_size: int
+    has_latent_net: int
+    has_classifier: int
+    is_random: int
+    parameters: int
+    _fields_ = [
+        ("architecture", c_char_p),
+        ("description", c_char_p),
+        ("path", c_char_p),
+        ("latent_channels", c_int),
+        ("downscale", c_int),
+        ("clip_frames", c_int),
+        ("has_encoder", c_int),
+        ("has_decoder", c_int),
+        ("restores", c_int),
+        ("judges", c_int),
+        ("diffuses", c_int),
+        ("image_size", c_int),
+        ("has_latent_net", c_int),
+        ("has_classifier", c_int),
+        ("is_random", c_int),
+        ("parameters", c_int64),
+    ]
+
+
+zn_model_visit_fn = CFUNCTYPE(None, c_void_p, c_char_p, POINTER(zn_model_info), c_char_p)
+
+
+class zn_cost(Structure):
+    gflop: float
+    activations: int
+    weights: int
+    _fields_ = [
+        ("gflop", c_double),
+        ("activations", c_int64),
+        ("weights", c_int64),
+    ]
+
+
+class zn_options(Structure):
+    size: int
+    context: Any
+    threads: int
+    precision: int
+    device: Optional[bytes]
+    memory: int
+    tile: int
+    profile: int
+    progress: Any
+    user: Any
+    _fields_ = [
+        ("size", c_size_t),
+        ("context", POINTER(zn_context)),
+        ("threads", c_int),
+        ("precision", c_int),
+        ("device", c_char_p),
+        ("memory", c_size_t),
+        ("tile", c_int),
+        ("profile", c_int),
+        ("progress", zn_progress_fn),
+        ("user", c_void_p),
+    ]
+
+
+class zn_profile_row(Structure):
+    name: Optional[bytes]
+    kernel: Optional[bytes]
+    ms: float
+    gflop: float
+    gflop_done: float
+    gslot: float
+    mbytes: float
+    roofline: float
+    _fields_ = [
+        ("name", c_char_p),
+        ("kernel", c_char_p),
+        ("ms", c_double),
+        ("gflop", c_double),
+        ("gflop_done", c_double),
+        ("gslot", c_double),
+        ("mbytes", c_double),
+        ("roofline", c_double),
+    ]
+
+
+class zn_machine(Structure):
+    isa: bytes
+    cpus: int
+    peak_gflops: float
+    bandwidth_gbs: float
+    _fields_ = [
+        ("isa", c_char * 64),
+        ("cpus", c_int),
+        ("peak_gflops", c_double),
+        ("bandwidth_gbs", c_double),
+    ]
+
+
+class zn_bench_options(Structure):
+    part: int
+    width: int
+    height: int
+    runs: int
+    seed: int
+    compute: Any
+    _fields_ = [
+        ("part", c_int),
+        ("width", c_int),
+        ("height", c_int),
+        ("runs", c_int),
+        ("seed", c_uint64),
+        ("compute", POINTER(zn_options)),
+    ]
+
+
+class zn_bench_result(Structure):
+    ms_median: float
+    ms_min: float
+    runs: int
+    threads: int
+    gflop: float
+    gflops: float
+    precision: int
+    precision_share: float
+    machine: zn_machine
+    rss_mb: float
+    rows: Any
+    row_count: int
+    plan: bytes
+    _fields_ = [
+        ("ms_median", c_double),
+        ("ms_min", c_double),
+        ("runs", c_int),
+        ("threads", c_int),
+        ("gflop", c_double),
+        ("gflops", c_double),
+        ("precision", c_int),
+        ("precision_share", c_double),
+        ("machine", zn_machine),
+        ("rss_mb", c_double),
+        ("rows", POINTER(zn_profile_row)),
+        ("row_count", c_int),
+        ("plan", c_char * 4096),
+    ]
+
+
+class zn_dataset_build_options(Structure):
+    inputs: Any
+    input_count: int
+    output: Optional[bytes]
+    size: int
+    crops: int
+    format: Optional[bytes]
+    write: zn_image_write_options
+    seed: int
+    threads: int
+    ranks: Any
+    skipped: Any
+    progress: Any
+    user: Any
+    _fields_ = [
+        ("inputs", POINTER(c_char_p)),
+        ("input_count", c_int),
+        ("output", c_char_p),
+        ("size", c_int),
+        ("crops", c_int),
+        ("format", c_char_p),
+        ("write", zn_image_write_options),
+        ("seed", c_uint64),
+        ("threads", c_int),
+        ("ranks", POINTER(zn_ranks)),
+        ("skipped", zn_skipped_fn),
+        ("progress", zn_progress_fn),
+        ("user", c_void_p),
+    ]
+
+
+class zn_dataset_build_result(Structure):
+    photos: int
+    skipped: int
+    pictures: int
+    bytes: int
+    seconds: float
+    _fields_ = [
+        ("photos", c_int64),
+        ("skipped", c_int64),
+        ("pictures", c_int64),
+        ("bytes", c_int64),
+        ("seconds", c_double),
+    ]
+
+
+class zn_dataset_info_options(Structure):
+    held_out: int
+    threads: int
+    skipped: Any
+    progress: Any
+    user: Any
+    _fields_ = [
+        ("held_out", c_int),
+        ("threads", c_int),
+        ("skipped", zn_skipped_fn),
+        ("progress", zn_progress_fn),
+        ("user", c_void_p),
+    ]
+
+
+class zn_dataset_info(Structure):
+    kind: Optional[bytes]
+    pictures: int
+    unreadable: int
+    bytes: int
+    pixels: int
+    least_width: int
+    least_height: int
+    most_width: int
+    most_height: int
+    held_out: int
+    for_training: int
+    held_out_percent: int
+    _fields_ = [
+        ("kind", c_char_p),
+        ("pictures", c_int64),
+        ("unreadable", c_int64),
+        ("bytes", c_int64),
+        ("pixels", c_int64),
+        ("least_width", c_int),
+        ("least_height", c_int),
+        ("most_width", c_int),
+        ("most_height", c_int),
+        ("held_out", c_int64),
+        ("for_training", c_int64),
+        ("held_out_percent", c_int),
+    ]
+
+
+class zn_dataset_sheet_options(Structure):
+    count: int
+    side: int
+    seed: int
+    skipped: Any
+    user: Any
+    _fields_ = [
+        ("count", c_int),
+        ("side", c_int),
+        ("seed", c_uint64),
+        ("skipped", zn_skipped_fn),
+        ("user", c_void_p),
+    ]
+
+
+class zn_corruption(Structure):
+    damage: int
+    amount: float
+    then: int
+    then_amount: float
+    _fields_ = [
+        ("damage", c_int),
+        ("amount", c_double),
+        ("then", c_int),
+        ("then_amount", c_double),
+    ]
+
+
+class zn_scores(Structure):
+    psnr: float
+    ssim: float
+    ms_ssim: float
+    lpips_alex: float
+    lpips_squeeze: float
+    luma_kept: Any
+    chroma_kept: Any
+    psnr_infinite: int
+    _fields_ = [
+        ("psnr", c_double),
+        ("ssim", c_double),
+        ("ms_ssim", c_double),
+        ("lpips_alex", c_double),
+        ("lpips_squeeze", c_double),
+        ("luma_kept", c_double * ZN_SCORE_BANDS),
+        ("chroma_kept", c_double * ZN_SCORE_BANDS),
+        ("psnr_infinite", c_int64),
+    ]
+
+
+class zn_eval_row(Structure):
+    name: Optional[bytes]
+    damage: bytes
+    width: int
+    height: int
+    ms: float
+    model: zn_scores
+    plain: Any
+    _fields_ = [
+        ("name", c_char_p),
+        ("damage", c_char * 32),
+        ("width", c_int),
+        ("height", c_int),
+        ("ms", c_double),
+        ("model", zn_scores),
+        ("plain", zn_scores * ZN_PLAIN_COUNT),
+    ]
+
+
+class zn_eval_group(Structure):
+    damage: bytes
+    pictures: int
+    ms: float
+    model: zn_scores
+    plain: Any
+    fid: float
+    _fields_ = [
+        ("damage", c_char * 32),
+        ("pictures", c_int64),
+        ("ms", c_double),
+        ("model", zn_scores),
+        ("plain", zn_scores * ZN_PLAIN_COUNT),
+        ("fid", c_double),
+    ]
+
+
+class zn_eval_options(Structure):
+    data: Optional[bytes]
+    compute: Any
+    task: int
+    damage: zn_corruption
+    seed: int
+    held_out: int
+    nlm: int
+    lpips: int
+    fid: int
+    skipped: Any
+    ranks: Any
+    progress: Any
+    user: Any
+    _fields_ = [
+        ("data", c_char_p),
+        ("compute", POINTER(zn_options)),
+        ("task", c_int),
+        ("damage", zn_corruption),
+        ("seed", c_uint64),
+        ("held_out", c_int),
+        ("nlm", c_int),
+        ("lpips", c_int),
+        ("fid", c_int),
+        ("skipped", zn_skipped_fn),
+        ("ranks", POINTER(zn_ranks)),
+        ("progress", zn_progress_fn),
+        ("user", c_void_p),
+    ]
+
+
+class zn_eval_result(Structure):
+    architecture: bytes
+    data: bytes
+    rows: Any
+    row_count: int
+    groups: Any
+    group_count: int
+    failed: int
+    seconds: float
+    _fields_ = [
+        ("architecture", c_char * 64),
+        ("data", c_char * 256),
+        ("rows", POINTER(zn_eval_row)),
+        ("row_count", c_int64),
+        ("groups", zn_eval_group * ZN_EVAL_GROUPS),
+        ("group_count", c_int),
+        ("failed", c_int64),
+        ("seconds", c_double),
+    ]
+
+
+class zn_fid_options(Structure):
+    data: Any
+    compute: Any
+    skipped: Any
+    progress: Any
+    user: Any
+    _fields_ = [
+        ("data", c_char_p * 2),
+        ("compute", POINTER(zn_options)),
+        ("skipped", zn_skipped_fn),
+        ("progress", zn_progress_fn),
+        ("user", c_void_p),
+    ]
+
+
+class zn_fid_result(Structure):
+    fid: float
+    images: Any
+    _fields_ = [
+        ("fid", c_double),
+        ("images", c_int64 * 2),
+    ]
+
+
+class zn_gate_row(Structure):
+    layer: bytes
+    ms: float
+    share: float
+    pruned: float
+    _fields_ = [
+        ("layer", c_char * 96),
+        ("ms", c_double),
+        ("share", c_double),
+        ("pruned", c_double),
+    ]
+
+
+class zn_gate_result(Structure):
+    rows: Any
+    row_count: int
+    pictures: int
+    failed: int
+    ms: float
+    _fields_ = [
+        ("rows", POINTER(zn_gate_row)),
+        ("row_count", c_int),
+        ("pictures", c_int64),
+        ("failed", c_int64),
+        ("ms", c_double),
+    ]
+
+
+class zn_film_info(Structure):
+    codec: bytes
+    width: int
+    height: int
+    frames: int
+    rate: float
+    _fields_ = [
+        ("codec", c_char * 32),
+        ("width", c_int),
+        ("height", c_int),
+        ("frames", c_int64),
+        ("rate", c_double),
+    ]
+
+
+class zn_generator_files(Structure):
+    size: int
+    model: Optional[bytes]
+    transformer: Optional[bytes]
+    text_encoder: Optional[bytes]
+    vae: Optional[bytes]
+    tokenizer: Optional[bytes]
+    preview: Optional[bytes]
+    cache: Optional[bytes]
+    _fields_ = [
+        ("size", c_size_t),
+        ("model", c_char_p),
+        ("transformer", c_char_p),
+        ("text_encoder", c_char_p),
+        ("vae", c_char_p),
+        ("tokenizer", c_char_p),
+        ("preview", c_char_p),
+        ("cache", c_char_p),
+    ]
+
+
+class zn_generator_part_info(Structure):
+    size: int
+    name: Optional[bytes]
+    path: Optional[bytes]
+    format: Optional[bytes]
+    dtype: Optional[bytes]
+    bytes: float
+    files: int
+    optional: int
+    _fields_ = [
+        ("size", c_size_t),
+        ("name", c_char_p),
+        ("path", c_char_p),
+        ("format", c_char_p),
+        ("dtype", c_char_p),
+        ("bytes", c_double),
+        ("files", c_int),
+        ("optional", c_int),
+    ]
+
+
+zn_generator_part_fn = CFUNCTYPE(None, c_void_p, POINTER(zn_generator_part_info))
+
+
+class zn_generation_progress(Structure):
+    size: int
+    stage: int
+    fraction: float
+    step: int
+    steps: int
+    preview: Any
+    _fields_ = [
+        ("size", c_size_t),
+        ("stage", c_int),
+        ("fraction", c_double),
+        ("step", c_int),
+        ("steps", c_int),
+        ("preview", POINTER(zn_image)),
+    ]
+
+
+zn_generation_fn = CFUNCTYPE(c_int, c_void_p, POINTER(zn_generation_progress))
+
+
+class zn_generation(Structure):
+    size: int
+    prompt: Optional[bytes]
+    negative: Optional[bytes]
+    width: int
+    height: int
+    steps: int
+    seed: int
+    guidance: float
+    shift: float
+    image: Any
+    strength: float
+    mask: Any
+    preview: int
+    progress: Any
+    user: Any
+    encoder_tile: int
+    decoder_tile: int
+    _fields_ = [
+        ("size", c_size_t),
+        ("prompt", c_char_p),
+        ("negative", c_char_p),
+        ("width", c_int),
+        ("height", c_int),
+        ("steps", c_int),
+        ("seed", c_uint64),
+        ("guidance", c_double),
+        ("shift", c_double),
+        ("image", POINTER(zn_image)),
+        ("strength", c_double),
+        ("mask", POINTER(zn_image)),
+        ("preview", c_int),
+        ("progress", zn_generation_fn),
+        ("user", c_void_p),
+        ("encoder_tile", c_int),
+        ("decoder_tile", c_int),
+    ]
+
+
+class zn_generation_report(Structure):
+    size: int
+    tokens: int
+    tokens_cut: int
+    text_cached: int
+    text_s: float
+    encode_s: float
+    steps_s: float
+    decode_s: float
+    peak_bytes: float
+    decoder_tiles: int
+    encoder_tiles: int
+    encoder_tile: int
+    decoder_tile: int
+    _fields_ = [
+        ("size", c_size_t),
+        ("tokens", c_int),
+        ("tokens_cut", c_int),
+        ("text_cached", c_int),
+        ("text_s", c_double),
+        ("encode_s", c_double),
+        ("steps_s", c_double),
+        ("decode_s", c_double),
+        ("peak_bytes", c_double),
+        ("decoder_tiles", c_int),
+        ("encoder_tiles", c_int),
+        ("encoder_tile", c_int),
+        ("decoder_tile", c_int),
+    ]
+
+
+class zn_sample_options(Structure):
+    seed: int
+    steps: int
+    compute: Any
+    _fields_ = [
+        ("seed", c_uint64),
+        ("steps", c_int),
+        ("compute", POINTER(zn_options)),
+    ]
+
+
+class zn_train_progress(Structure):
+    step: int
+    steps: int
+    stage: Optional[bytes]
+    stage_number: int
+    stage_count: int
+    loss: float
+    lr: float
+    images_per_second: float
+    seconds_left: float
+    waited: float
+    eval_psnr: float
+    eval_pruned: float
+    encoded: int
+    to_encode: int
+    _fields_ = [
+        ("step", c_int64),
+        ("steps", c_int64),
+        ("stage", c_char_p),
+        ("stage_number", c_int),
+        ("stage_count", c_int),
+        ("loss", c_double),
+        ("lr", c_double),
+        ("images_per_second", c_double),
+        ("seconds_left", c_double),
+        ("waited", c_double),
+        ("eval_psnr", c_double),
+        ("eval_pruned", c_double),
+        ("encoded", c_int64),
+        ("to_encode", c_int64),
+    ]
+
+
+class zn_run_options(Structure):
+    data: Optional[bytes]
+    folder: Optional[bytes]
+    from_: Optional[bytes]
+    resume: int
+    seed: Any
+    steps: int
+    settings: Any
+    compute: Any
+    ranks: Any
+    progress: Any
+    stop: Any
+    skipped: Any
+    remark: Any
+    user: Any
+    _fields_ = [
+        ("data", c_char_p),
+        ("folder", c_char_p),
+        ("from_", c_char_p),
+        ("resume", c_int),
+        ("seed", POINTER(c_int64)),
+        ("steps", c_int64),
+        ("settings", POINTER(c_char_p)),
+        ("compute", POINTER(zn_options)),
+        ("ranks", POINTER(zn_ranks)),
+        ("progress", CFUNCTYPE(c_int, c_void_p, POINTER(zn_train_progress))),
+        ("stop", CFUNCTYPE(c_int, c_void_p)),
+        ("skipped", zn_skipped_fn),
+        ("remark", CFUNCTYPE(None, c_void_p, c_char_p)),
+        ("user", c_void_p),
+    ]
+
+
+class zn_train_options(Structure):
+    recipe: Optional[bytes]
+    labels: Optional[bytes]
+    run: zn_run_options
+    _fields_ = [
+        ("recipe", c_char_p),
+        ("labels", c_char_p),
+        ("run", zn_run_options),
+    ]
+
+
+class zn_train_result(Structure):
+    first: int
+    steps: int
+    skipped: int
+    loss: float
+    eval_psnr: float
+    eval_pruned: float
+    eval_loss: float
+    eval_accuracy: float
+    eval_auroc: float
+    bf16: float
+    seconds: float
+    waited: float
+    _fields_ = [
+        ("first", c_int64),
+        ("steps", c_int64),
+        ("skipped", c_int64),
+        ("loss", c_double),
+        ("eval_psnr", c_double),
+        ("eval_pruned", c_double),
+        ("eval_loss", c_double),
+        ("eval_accuracy", c_double),
+        ("eval_auroc", c_double),
+        ("bf16", c_double),
+        ("seconds", c_double),
+        ("waited", c_double),
+    ]
+
+
+class zn_distill_options(Structure):
+    teacher: Optional[bytes]
+    student: Optional[bytes]
+    run: zn_run_options
+    _fields_ = [
+        ("teacher", c_char_p),
+        ("student", c_char_p),
+        ("run", zn_run_options),
+    ]
+
+
+class zn_distill_result(Structure):
+    first: int
+    steps: int
+    skipped: int
+    loss: float
+    seconds: float
+    latent_error: float
+    decoder_psnr: float
+    psnr: float
+    teacher_psnr: float
+    _fields_ = [
+        ("first", c_int64),
+        ("steps", c_int64),
+        ("skipped", c_int64),
+        ("loss", c_double),
+        ("seconds", c_double),
+        ("latent_error", c_double),
+        ("decoder_psnr", c_double),
+        ("psnr", c_double),
+        ("teacher_psnr", c_double),
+    ]
+
+
+class zn_weight(Structure):
+    name: Optional[bytes]
+    dtype: int
+    rank: int
+    shape: Any
+    data: Any
+    bytes: int
+    _fields_ = [
+        ("name", c_char_p),
+        ("dtype", c_int),
+        ("rank", c_int),
+        ("shape", c_int64 * ZN_MAX_RANK),
+        ("data", c_void_p),
+        ("bytes", c_size_t),
+    ]
+
+
+class zn_quantisation(Structure):
+    size: int
+    dtype: int
+    mlx_bits: int
+    threads: int
+    progress: Any
+    user: Any
+    _fields_ = [
+        ("size", c_size_t),
+        ("dtype", c_int),
+        ("mlx_bits", c_int),
+        ("threads", c_int),
+        ("progress", zn_progress_fn),
+        ("user", c_void_p),
+    ]
+
+
+# name: (result, arguments)
+FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
+    "zn_error_text": (c_char_p, []),
+    "zn_image_new": (c_int, [c_int, c_int, c_int, POINTER(POINTER(zn_image))]),
+    "zn_image_free": (None, [POINTER(zn_image)]),
+    "zn_image_make_grey": (None, [POINTER(zn_image)]),
+    "zn_image_fit": (c_int, [POINTER(zn_image), c_int, c_int, POINTER(POINTER(zn_image))]),
+    "zn_image_read": (c_int, [c_char_p, POINTER(zn_image_read_options), POINTER(POINTER(zn_image))]),
+    "zn_image_read_memory": (c_int, [c_void_p, c_size_t, POINTER(zn_image_read_options), POINTER(POINTER(zn_image))]),
+    "zn_image_probe": (c_int, [c_char_p, POINTER(zn_image_kind)]),
+    "zn_image_read_alpha": (c_int, [c_char_p, POINTER(zn_image_read_options), POINTER(POINTER(zn_image))]),
+    "zn_animation_open": (c_int, [c_char_p, POINTER(zn_image_read_options), POINTER(POINTER(zn_animation))]),
+    "zn_animation_next": (c_int, [POINTER(zn_animation), POINTER(POINTER(zn_image))]),
+    "zn_animation_close": (None, [POINTER(zn_animation)]),
+    "zn_image_read_metadata": (c_int, [c_char_p, POINTER(zn_image_metadata)]),
+    "zn_image_metadata_free": (None, [POINTER(zn_image_metadata)]),
+    "zn_image_write": (c_int, [c_char_p, POINTER(zn_image), POINTER(zn_image_write_options)]),
+    "zn_image_write_as": (c_int, [c_char_p, c_char_p, POINTER(zn_image), POINTER(zn_image_write_options)]),
+    "zn_image_write_memory": (c_int, [c_char_p, POINTER(zn_image), POINTER(zn_image_write_options), POINTER(c_void_p), POINTER(c_size_t)]),
+    "zn_memory_free": (None, [c_void_p]),
+    "zn_image_can_write": (c_int, [c_char_p]),
+    "zn_image_compare": (c_int, [POINTER(zn_image), POINTER(zn_image), POINTER(zn_image_difference)]),
+    "zn_image_side_by_side": (c_int, [POINTER(zn_image), POINTER(zn_image), POINTER(POINTER(zn_image))]),
+    "zn_latent_new": (c_int, [c_int, c_int, c_int, POINTER(POINTER(zn_latent))]),
+    "zn_latent_free": (None, [POINTER(zn_latent)]),
+    "zn_latent_append": (c_int, [POINTER(POINTER(zn_latent)), POINTER(zn_latent)]),
+    "zn_latent_read": (c_int, [c_char_p, POINTER(POINTER(zn_latent))]),
+    "zn_latent_read_at": (c_int, [c_char_p, c_int64, POINTER(POINTER(zn_latent)), POINTER(c_int64)]),
+    "zn_latent_write": (c_int, [c_char_p, POINTER(zn_latent)]),
+    "zn_latent_write_batch": (c_int, [c_char_p, POINTER(POINTER(zn_latent)), c_int64]),
+    "zn_latent_write_as": (c_int, [c_char_p, c_char_p, POINTER(POINTER(zn_latent)), c_int64]),
+    "zn_latent_rescale": (c_int, [POINTER(zn_latent), c_char_p, c_int]),
+    "zn_latent_family_at": (c_char_p, [c_int, POINTER(c_double), POINTER(c_double)]),
+    "zn_model_open": (c_int, [c_char_p, POINTER(POINTER(zn_model))]),
+    "zn_model_extend": (c_int, [POINTER(zn_model), c_char_p]),
+    "zn_model_find": (c_int, [c_char_p, POINTER(POINTER(zn_model))]),
+    "zn_model_random": (c_int, [c_char_p, c_uint64, POINTER(POINTER(zn_model))]),
+    "zn_model_free": (None, [POINTER(zn_model)]),
+    "zn_model_info_of": (POINTER(zn_model_info), [POINTER(zn_model)]),
+    "zn_model_family": (c_char_p, [POINTER(zn_model_info)]),
+    "zn_architecture_count": (c_int, []),
+    "zn_architecture_at": (c_char_p, [c_int, POINTER(c_char_p)]),
+    "zn_models_visit": (c_int, [zn_model_visit_fn, c_void_p]),
+    "zn_model_cost": (c_int, [POINTER(zn_model), c_int, c_int, c_int, POINTER(zn_cost)]),
+    "zn_context_new": (c_int, [c_int, POINTER(POINTER(zn_context))]),
+    "zn_context_free": (None, [POINTER(zn_context)]),
+    "zn_context_threads": (c_int, [POINTER(zn_context)]),
+    "zn_context_packed_bytes": (c_size_t, [POINTER(zn_context)]),
+    "zn_precision_name": (c_char_p, [c_int]),
+    "zn_codec_new": (c_int, [POINTER(zn_model), POINTER(zn_options), POINTER(POINTER(zn_codec))]),
+    "zn_codec_free": (None, [POINTER(zn_codec)]),
+    "zn_encode": (c_int, [POINTER(zn_codec), POINTER(zn_image), POINTER(POINTER(zn_latent))]),
+    "zn_decode": (c_int, [POINTER(zn_codec), POINTER(zn_latent), POINTER(POINTER(zn_image))]),
+    "zn_decode_bits": (c_int, [POINTER(zn_codec), POINTER(zn_latent), c_int, POINTER(POINTER(zn_image))]),
+    "zn_codec_plan": (c_char_p, [POINTER(zn_codec)]),
+    "zn_codec_overhead": (c_double, [POINTER(zn_codec)]),
+    "zn_codec_profile": (c_int, [POINTER(zn_codec), POINTER(POINTER(zn_profile_row))]),
+    "zn_machine_measure": (c_int, [c_int, c_int, POINTER(zn_machine)]),
+    "zn_bench": (c_int, [POINTER(zn_model), POINTER(zn_bench_options), POINTER(zn_bench_result)]),
+    "zn_bench_result_clear": (None, [POINTER(zn_bench_result)]),
+    "zn_ranks_open": (c_int, [POINTER(POINTER(zn_ranks))]),
+    "zn_ranks_close": (None, [POINTER(zn_ranks)]),
+    "zn_ranks_rank": (c_int, [POINTER(zn_ranks)]),
+    "zn_ranks_count": (c_int, [POINTER(zn_ranks)]),
+    "zn_ranks_agree": (c_int, [POINTER(zn_ranks), c_int]),
+    "zn_ranks_threads": (c_int, [POINTER(zn_ranks)]),
+    "zn_ranks_gather": (c_int, [POINTER(zn_ranks), c_void_p, c_size_t, POINTER(c_void_p), POINTER(c_size_t)]),
+    "zn_dataset_build": (c_int, [POINTER(zn_dataset_build_options), POINTER(zn_dataset_build_result)]),
+    "zn_dataset_examine": (c_int, [c_char_p, POINTER(zn_dataset_info_options), POINTER(zn_dataset_info)]),
+    "zn_dataset_sheet": (c_int, [c_char_p, POINTER(zn_dataset_sheet_options), POINTER(POINTER(zn_image))]),
+    "zn_diffae_new": (c_int, [POINTER(zn_model), POINTER(zn_options), POINTER(POINTER(zn_diffae))]),
+    "zn_diffae_free": (None, [POINTER(zn_diffae)]),
+    "zn_diffae_width": (c_int, [POINTER(zn_diffae)]),
+    "zn_diffae_noise_size": (c_size_t, [POINTER(zn_diffae), c_int]),
+    "zn_diffae_fit": (c_int, [POINTER(zn_diffae), POINTER(zn_image), POINTER(POINTER(zn_image))]),
+    "zn_diffae_encode": (c_int, [POINTER(zn_diffae), POINTER(zn_image), POINTER(c_float)]),
+    "zn_diffae_invert": (c_int, [POINTER(zn_diffae), POINTER(zn_image), POINTER(c_float), c_int, POINTER(c_float)]),
+    "zn_diffae_render": (c_int, [POINTER(zn_diffae), c_int, POINTER(c_float), POINTER(c_float), c_int, POINTER(POINTER(zn_image))]),
+    "zn_diffae_check_steps": (c_int, [c_int]),
+    "zn_diffae_noise": (None, [POINTER(zn_diffae), c_int, c_uint64, POINTER(c_float)]),
+    "zn_diffae_imagine": (c_int, [POINTER(zn_diffae), c_int, c_uint64, c_int, POINTER(c_float)]),
+    "zn_diffae_move": (c_int, [POINTER(zn_diffae), POINTER(c_float), c_char_p, c_double, POINTER(c_float)]),
+    "zn_diffae_attribute": (c_char_p, [POINTER(zn_diffae), c_int]),
+    "zn_diffae_attribute_count": (c_int, [POINTER(zn_diffae)]),
+    "zn_diffae_judge": (c_int, [POINTER(zn_diffae), POINTER(c_float), POINTER(c_float)]),
+    "zn_diffae_between": (None, [POINTER(zn_diffae), POINTER(c_float), POINTER(c_float), POINTER(c_float), POINTER(c_float), c_double, POINTER(c_float), POINTER(c_float)]),
+    "zn_task_name": (c_char_p, [c_int]),
+    "zn_restore": (c_int, [POINTER(zn_codec), POINTER(zn_image), c_int, POINTER(POINTER(zn_image))]),
+    "zn_corruption_parse": (c_int, [c_char_p, POINTER(zn_corruption)]),
+    "zn_corruption_text": (c_char_p, [zn_corruption, c_char_p]),
+    "zn_corruption_task": (c_int, [zn_corruption]),
+    "zn_corruption_of_task": (c_int, [c_int, c_int, POINTER(zn_corruption)]),
+    "zn_corrupt": (c_int, [POINTER(zn_image), zn_corruption, c_uint64, POINTER(POINTER(zn_image))]),
+    "zn_filter": (c_int, [POINTER(zn_image), c_int, c_double, c_int, POINTER(POINTER(zn_image))]),
+    "zn_filter_name": (c_char_p, [c_int]),
+    "zn_lpips_name": (c_char_p, [c_int]),
+    "zn_scorer_new": (c_int, [c_int, POINTER(zn_options), POINTER(POINTER(zn_scorer))]),
+    "zn_scorer_compare": (c_int, [POINTER(zn_scorer), POINTER(zn_image), POINTER(zn_image), POINTER(zn_scores)]),
+    "zn_scorer_free": (None, [POINTER(zn_scorer)]),
+    "zn_eval_plain_name": (c_char_p, [c_int]),
+    "zn_eval": (c_int, [POINTER(zn_model), POINTER(zn_eval_options), POINTER(zn_eval_result)]),
+    "zn_eval_result_clear": (None, [POINTER(zn_eval_result)]),
+    "zn_eval_write": (c_int, [c_char_p, POINTER(zn_eval_result)]),
+    "zn_fid": (c_int, [POINTER(zn_fid_options), POINTER(zn_fid_result)]),
+    "zn_eval_gates": (c_int, [POINTER(zn_model), POINTER(zn_eval_options), POINTER(zn_gate_result)]),
+    "zn_gate_result_clear": (None, [POINTER(zn_gate_result)]),
+    "zn_film_check": (c_int, [c_char_p]),
+    "zn_film_describe": (c_int, [c_char_p, POINTER(zn_film_info)]),
+    "zn_film_open": (c_int, [c_char_p, POINTER(POINTER(zn_film))]),
+    "zn_film_next": (c_int, [POINTER(zn_film), POINTER(POINTER(zn_image))]),
+    "zn_film_close": (None, [POINTER(zn_film)]),
+    "zn_film_create": (c_int, [c_char_p, c_int, c_int, c_double, POINTER(POINTER(zn_film_writer))]),
+    "zn_film_write": (c_int, [POINTER(zn_film_writer), POINTER(zn_image)]),
+    "zn_film_finish": (c_int, [POINTER(zn_film_writer)]),
+    "zn_film_drop": (None, [POINTER(zn_film_writer)]),
+    "zn_generator_parts": (c_int, [POINTER(zn_generator_files), zn_generator_part_fn, c_void_p]),
+    "zn_generators_visit": (c_int, [zn_generator_folder_fn, c_void_p]),
+    "zn_generator_open": (c_int, [POINTER(zn_generator_files), POINTER(zn_options), POINTER(POINTER(zn_generator))]),
+    "zn_generator_free": (None, [POINTER(zn_generator)]),
+    "zn_generator_add_lora": (c_int, [POINTER(zn_generator), c_char_p, c_double]),
+    "zn_generator_lora_layers": (None, [POINTER(zn_generator), c_int, POINTER(c_int), POINTER(c_int)]),
+    "zn_generation_check": (c_int, [POINTER(zn_generation)]),
+    "zn_generate": (c_int, [POINTER(zn_generator), POINTER(zn_generation), POINTER(POINTER(zn_image))]),
+    "zn_generator_report": (None, [POINTER(zn_generator), POINTER(zn_generation_report)]),
+    "zn_generator_plan": (c_int, [POINTER(zn_generator), POINTER(zn_generation), POINTER(c_char_p)]),
+    "zn_sample": (c_int, [POINTER(zn_model), POINTER(zn_sample_options), c_int, POINTER(POINTER(zn_image))]),
+    "zn_train": (c_int, [POINTER(zn_train_options), POINTER(zn_train_result)]),
+    "zn_train_preset": (c_char_p, [c_int, POINTER(c_char_p)]),
+    "zn_train_recipe": (c_int, [c_char_p, POINTER(c_char_p), POINTER(c_char_p)]),
+    "zn_distill": (c_int, [POINTER(zn_distill_options), POINTER(zn_distill_result)]),
+    "zn_distill_student": (c_char_p, [c_int, POINTER(c_char_p)]),
+    "zn_distill_recipe": (c_int, [c_char_p, POINTER(c_char_p), POINTER(c_char_p)]),
+    "zn_video_new": (c_int, [POINTER(zn_model), POINTER(zn_options), POINTER(POINTER(zn_video))]),
+    "zn_video_free": (None, [POINTER(zn_video)]),
+    "zn_video_encode": (c_int, [POINTER(zn_video), POINTER(zn_image), POINTER(POINTER(zn_latent))]),
+    "zn_video_encode_end": (c_int, [POINTER(zn_video), POINTER(POINTER(zn_latent))]),
+    "zn_video_decode": (c_int, [POINTER(zn_video), POINTER(zn_latent), c_int, zn_video_picture_fn, c_void_p]),
+    "zn_video_decode_end": (None, [POINTER(zn_video)]),
+    "zn_video_plan": (c_char_p, [POINTER(zn_video), c_int]),
+    "zn_dtype_name": (c_char_p, [c_int]),
+    "zn_dtype_size": (c_size_t, [c_int]),
+    "zn_dtype_block": (c_size_t, [c_int]),
+    "zn_weights_open": (c_int, [c_char_p, POINTER(POINTER(zn_weights))]),
+    "zn_weights_open_memory": (c_int, [c_void_p, c_size_t, c_char_p, POINTER(POINTER(zn_weights))]),
+    "zn_weights_close": (None, [POINTER(zn_weights)]),
+    "zn_weights_format": (c_char_p, [POINTER(zn_weights)]),
+    "zn_weights_count": (c_int64, [POINTER(zn_weights)]),
+    "zn_weights_at": (POINTER(zn_weight), [POINTER(zn_weights), c_int64]),
+    "zn_weights_find": (POINTER(zn_weight), [POINTER(zn_weights), c_char_p]),
+    "zn_weights_metadata_count": (c_int64, [POINTER(zn_weights)]),
+    "zn_weights_metadata_at": (c_char_p, [POINTER(zn_weights), c_int64, POINTER(c_char_p)]),
+    "zn_weights_metadata": (c_char_p, [POINTER(zn_weights), c_char_p]),
+    "zn_weights_network": (c_char_p, [POINTER(zn_weights), c_char_p, c_size_t]),
+    "zn_weights_save": (c_int, [POINTER(zn_weights), c_char_p, c_int, c_int]),
+    "zn_weights_join": (c_int, [c_char_p, c_char_p, c_int, c_int]),
+    "zn_weights_quantise": (c_int, [c_char_p, c_char_p, POINTER(zn_quantisation)]),
+    "zn_file_sha256": (c_int, [c_char_p, c_char_p]),
+    "zn_version": (c_char_p, []),
+}

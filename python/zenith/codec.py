@@ -1,0 +1,118 @@
+"""Codecs, restorers and video autoencoders."""
+
+import ctypes
+from typing import Any, Iterable, Iterator, List
+
+from . import _c
+from ._library import lib, text
+from .images import Borrowed, Image, ImageLike, Latent
+from .models import Compute, Computing, ModelLike, model_of, named
+
+TASKS = {"auto": _c.ZN_TASK_AUTO, "denoise": _c.ZN_TASK_DENOISE, "impulse": _c.ZN_TASK_IMPULSE,
+         "deblur": _c.ZN_TASK_DEBLUR}
+
+
+class _ImageCodec(Computing):
+    def __init__(self, model: ModelLike, **compute: Any) -> None:
+        opened, how = model_of(model), Compute(**compute)
+        out = ctypes.POINTER(_c.zn_codec)()
+        how.call.run(lib.zn_codec_new, opened.pointer, how.pointer, ctypes.byref(out))
+        super().__init__(out, lib.zn_codec_free, opened, how)
+
+    @property
+    def plan(self) -> str:
+        """How the last call was computed: segments, bands or tiles, memory."""
+        return text(lib.zn_codec_plan(self.pointer))
+
+
+class Codec(_ImageCodec):
+    """Encodes images to latents and decodes them.
+
+        codec = zenith.Codec("zenith-r")
+        latent = codec.encode("photo.jpg")
+        codec.decode(latent).write("copy.png")
+
+    Options: those of zenith.models.Compute.
+    """
+
+    def encode(self, image: ImageLike) -> Latent:
+        """The latent of an image: a zenith.Image, a path, or an array [height, width, 3] of uint8 or uint16."""
+        borrowed, out = Borrowed(image), ctypes.POINTER(_c.zn_latent)()
+        self._run(lib.zn_encode, borrowed.pointer, ctypes.byref(out))
+        return Latent(out)
+
+    def decode(self, latent: Any, *, bits: int = 8) -> Image:
+        """The image of a latent, or of an array [C, H, W] or [1, C, H, W] of float32, with 8 or 16 bits."""
+        z, out = Latent.of(latent), ctypes.POINTER(_c.zn_image)()
+        self._run(lib.zn_decode_bits, z._pointer, bits, ctypes.byref(out))
+        return Image(out)
+
+
+class Restorer(_ImageCodec):
+    """Removes noise, impulse noise, JPEG artefacts and blur from photos."""
+
+    def __init__(self, model: ModelLike = "zenith-restore", **compute: Any) -> None:
+        super().__init__(model, **compute)
+
+    def restore(self, image: ImageLike, *, task: str = "auto") -> Image:
+        """The restored image. task: "auto", "denoise", "impulse" or "deblur"."""
+        borrowed, out = Borrowed(image), ctypes.POINTER(_c.zn_image)()
+        self._run(lib.zn_restore, borrowed.pointer, named(TASKS, task, "task"), ctypes.byref(out))
+        return Image(out)
+
+
+class Video(Computing):
+    """Encodes and decodes video, a few images at a time, with a model that supports it."""
+
+    def __init__(self, model: ModelLike, **compute: Any) -> None:
+        opened, how = model_of(model), Compute(**compute)
+        out = ctypes.POINTER(_c.zn_video)()
+        how.call.run(lib.zn_video_new, opened.pointer, how.pointer, ctypes.byref(out))
+        super().__init__(out, lib.zn_video_free, opened, how)
+
+    def encode(self, frames: Iterable[ImageLike]) -> Latent:
+        """The latent of a video: images of one size."""
+        clip = ctypes.POINTER(_c.zn_latent)()
+        with self._lock:
+            try:
+                for frame in frames:
+                    borrowed = Borrowed(frame)
+                    self._run(lib.zn_video_encode, borrowed.pointer, ctypes.byref(clip))
+            finally:  # also after a failure of `frames`, so that the next video starts afresh
+                self._run(lib.zn_video_encode_end, ctypes.byref(clip))
+        return Latent(clip)
+
+    def decode(self, latent: Any, *, bits: int = 8) -> Iterator[Image]:
+        """The images of a video, as they are made. Take them all before the next call."""
+        z = Latent.of(latent)
+        size = int(z._pointer.contents.width) * z._pointer.contents.height * z._pointer.contents.channels
+        try:
+            for frame in range(z.frames):
+                one = _c.zn_latent.from_buffer_copy(z._pointer.contents)
+                one.frames = 1
+                address = ctypes.cast(z._pointer.contents.data, ctypes.c_void_p).value or 0
+                one.data = ctypes.cast(address + 4 * size * frame, ctypes.POINTER(ctypes.c_float))
+                yield from self._decode_piece(one, bits)
+        finally:
+            lib.zn_video_decode_end(self.pointer)
+
+    def _decode_piece(self, piece: Any, bits: int) -> List[Image]:
+        made: List[Image] = []
+
+        @_c.zn_video_picture_fn
+        def take(user: Any, picture: Any) -> int:
+            return _c.ZN_ECANCELLED if self._compute.call.visit(lambda: made.append(_copy(picture))) else _c.ZN_OK
+
+        self._run(lib.zn_video_decode, ctypes.byref(piece), bits, take, None)
+        return made
+
+
+def _copy(picture: Any) -> Image:
+    """An image of ours with the pixels of one that the library owns."""
+    c, out = picture.contents, ctypes.POINTER(_c.zn_image)()
+    status = lib.zn_image_new(c.width, c.height, c.bits, ctypes.byref(out))
+    if status != _c.ZN_OK:
+        raise MemoryError("out of memory for a decoded image")
+    ctypes.memmove(out.contents.pixels, c.pixels, c.width * c.height * 3 * c.bits // 8)
+    out.contents.grey = c.grey
+    return Image(out)

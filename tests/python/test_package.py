@@ -1,0 +1,351 @@
+"""The Python package against the program: the same bits, no copies, errors, progress and Ctrl-C.
+
+$ZENITH_LIBRARY, $ZENITH_PROGRAM and $ZENITH_TINYMODEL name what was built. Without NumPy all is skipped (exit 77).
+"""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+
+try:
+    import numpy as np
+except ImportError:
+    print("skipped: Python has no numpy")
+    sys.exit(1 if os.environ.get("ZENITH_MUST_RUN") else 77)
+
+import zenith
+from zenith import _arrays
+
+PROGRAM = os.environ["ZENITH_PROGRAM"]
+DEMO = Path(__file__).resolve().parents[2] / "assets" / "demo.png"
+
+
+def zenith_program(*arguments):
+    subprocess.run([PROGRAM, *map(str, arguments)], check=True, stdout=subprocess.DEVNULL)
+
+
+def photo(height=40, width=56, seed=1):
+    return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def same(self, a, b):
+        np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+
+
+class Arrays(Case):
+    def test_results_are_shown_without_a_copy(self):
+        image = zenith.Image.read(DEMO)
+        first, second = np.asarray(image), np.asarray(image)
+        first[0, 0] = (1, 2, 3)
+        self.assertEqual(list(second[0, 0]), [1, 2, 3])
+        self.assertEqual(first.shape, (512, 512, 3))
+        before = first.copy()
+        del image, second
+        gc.collect()
+        self.same(first, before)  # the view keeps the image
+
+    def test_inputs_are_not_copied(self):
+        pixels = photo()
+        pixels.setflags(write=False)
+        self.assertEqual(_arrays.view_of(pixels).address, pixels.ctypes.data)
+        self.assertEqual(zenith.images.Borrowed(pixels).struct.pixels, pixels.ctypes.data)
+        self.assertEqual(zenith.images.Borrowed(memoryview(pixels)).struct.pixels, pixels.ctypes.data)
+
+    def test_dlpack(self):
+        latent = zenith.Codec("random:taesd", threads=1).encode(photo())
+        taken = np.from_dlpack(latent)
+        self.assertEqual(taken.ctypes.data, latent._address)
+        self.same(taken, latent)
+        self.assertEqual(len(_arrays._exported), 1)
+        del taken
+        latent.__dlpack__()  # a capsule that nobody takes
+        gc.collect()
+        self.assertEqual(len(_arrays._exported), 0)
+
+        class OnlyDLPack:
+            def __init__(self, array):
+                self.array = array
+
+            def __dlpack__(self):
+                return self.array.__dlpack__()
+
+            def __dlpack_device__(self):
+                return self.array.__dlpack_device__()
+
+        pixels = photo()
+        self.assertEqual(_arrays.view_of(OnlyDLPack(pixels)).address, pixels.ctypes.data)
+        self.same(zenith.Codec("random:taesd").encode(OnlyDLPack(pixels)), latent)
+
+    def test_a_tensor_on_a_gpu_is_copied_or_refused_with_a_sentence(self):
+        pixels = photo()
+
+        class OnGpu:
+            def __dlpack__(self):
+                raise AssertionError
+
+            def __dlpack_device__(self):
+                return (2, 0)
+
+        class WithCpu(OnGpu):
+            def cpu(self):
+                return pixels
+
+        self.assertEqual(_arrays._of_dlpack(WithCpu()).shape, pixels.shape)
+        with self.assertRaisesRegex(ValueError, "copy it to the CPU first"):
+            _arrays.view_of(OnGpu())
+
+    def test_torch(self):
+        try:
+            import torch
+        except ImportError:
+            self.skipTest("Python has no torch")
+        codec, pixels = zenith.Codec("random:taesd"), photo()
+        latent = codec.encode(pixels)
+        self.same(codec.encode(torch.from_numpy(pixels)), latent)
+        tensor = torch.from_dlpack(latent)
+        self.assertEqual(tensor.data_ptr(), latent._address)
+        self.same(codec.decode(tensor.contiguous().requires_grad_()), codec.decode(tensor))
+
+    def test_pillow_array_interface(self):
+        pixels = photo()
+
+        class Picture:
+            __array_interface__ = {"version": 3, "shape": pixels.shape, "typestr": "|u1", "data": pixels.tobytes()}
+
+        codec = zenith.Codec("random:taesd")
+        self.same(codec.encode(Picture()), codec.encode(pixels))
+
+    def test_any_layout(self):
+        codec, pixels = zenith.Codec("random:taesd"), photo()
+        wide = np.zeros((40, 112, 4), np.uint8)
+        wide[:, ::2, :3] = pixels
+        self.same(codec.encode(wide[:, ::2, :3]), codec.encode(pixels))
+        self.same(codec.encode(np.flipud(pixels)), codec.encode(np.flipud(pixels).copy()))
+        latent = np.asarray(codec.encode(pixels))
+        decoded = codec.decode(latent)
+        self.same(codec.decode(np.ascontiguousarray(latent)), decoded)
+        self.same(codec.decode(latent[0]), decoded)
+        grey = pixels[..., 0]
+        self.same(codec.encode(grey), codec.encode(np.repeat(grey[..., None], 3, 2)))
+        self.assertTrue(codec.decode(codec.encode(grey)).grey)
+
+    def test_wrong_arrays_are_one_sentence(self):
+        codec = zenith.Codec("random:taesd")
+        for wrong, kind, words in (
+            (np.zeros((4, 4, 3)), TypeError, "uint8 or uint16"),
+            (np.zeros((4, 4, 4), np.uint8), ValueError, r"drop alpha with image\[\.\.\., :3\]"),
+            (np.zeros((0, 4, 3), np.uint8), ValueError, "height, width, 3"),
+            (7, TypeError, "an array is needed .* not int"),
+        ):
+            with self.assertRaisesRegex(kind, words):
+                codec.encode(wrong)
+        with self.assertRaisesRegex(ValueError, "a latent must be"):
+            codec.decode(np.zeros((2, 4, 3, 3), np.float32))
+        with self.assertRaisesRegex(zenith.Invalid, "channels"):
+            codec.decode(np.zeros((5, 3, 3), np.float32))
+
+
+class AgainstTheProgram(Case):
+    def test_codec(self):
+        codec = zenith.Codec("zenith-r", threads=2)
+        zenith_program("encode", DEMO, "-m", "zenith-r", "-o", self.folder / "z.safetensors")
+        zenith_program("decode", self.folder / "z.safetensors", "-o", self.folder / "i.png")
+        latent = codec.encode(np.asarray(zenith.Image.read(DEMO)))
+        self.same(latent, zenith.Latent.read(self.folder / "z.safetensors"))
+        latent.write(self.folder / "own.safetensors")
+        self.assertEqual((self.folder / "own.safetensors").read_bytes(), (self.folder / "z.safetensors").read_bytes())
+        decoded = codec.decode(latent)
+        decoded.write(self.folder / "own.png")
+        self.assertEqual((self.folder / "own.png").read_bytes(), (self.folder / "i.png").read_bytes())
+        self.assertEqual(codec.decode(latent, bits=16).bits, 16)
+        self.assertGreater(zenith.compare(DEMO, decoded).psnr, 30)
+
+    def test_restorer(self):
+        noisy = zenith.degrade(photo(64, 80), "gaussian:25", seed=3)
+        noisy.write(self.folder / "noisy.png")
+        zenith_program("restore", self.folder / "noisy.png", "--task", "denoise", "-o", self.folder / "clean.png")
+        self.same(zenith.Restorer().restore(noisy, task="denoise"), zenith.Image.read(self.folder / "clean.png"))
+        with self.assertRaisesRegex(ValueError, "task must be one of auto, denoise"):
+            zenith.Restorer().restore(noisy, task="sharpen")
+
+    def test_video(self):
+        frames = [photo(32, 48, n) for n in range(5)]
+        for n, frame in enumerate(frames):
+            zenith.write(self.folder / f"f{n}.png", frame)
+        video = zenith.Video("random:taew2_1")
+        inputs = [self.folder / f"f{n}.png" for n in range(5)]
+        zenith_program("encode", "-q", "--clip", *inputs, "-m", "random:taew2_1", "-o", self.folder / "clip.safetensors")
+        latent = video.encode(frames)
+        self.same(latent, zenith.Latent.read(self.folder / "clip.safetensors"))
+        zenith_program("decode", "-q", self.folder / "clip.safetensors", "-m", "random:taew2_1", "-o", self.folder / "out.png")
+        decoded = list(video.decode(latent))
+        self.assertEqual(len(decoded), 5)
+        for n, frame in enumerate(decoded):
+            self.same(frame, zenith.Image.read(self.folder / f"out_{n + 1:04}.png"))
+
+    def test_generator(self):
+        subprocess.run([os.environ["ZENITH_TINYMODEL"], str(self.folder / "model")], check=True, stdout=subprocess.DEVNULL)
+        zenith_program("generate", "a red fox", "-m", self.folder / "model", "--size", "48x32", "--steps", "2", "--seed",
+                       "7", "-q", "-o", self.folder / "fox.png")
+        seen = []
+        generator = zenith.Generator(self.folder / "model", cache="")
+        image = generator.generate("a red fox", width=48, height=32, steps=2, seed=7, preview=True, progress=seen.append)
+        self.same(image, zenith.Image.read(self.folder / "fox.png"))
+        self.assertEqual([p.step for p in seen if p.preview][-1], 2)
+        with self.assertRaises(zenith.Cancelled):
+            generator.generate("a red fox", width=48, height=32, progress=lambda p: True)
+        with self.assertRaisesRegex(zenith.Invalid, "multiple"):
+            generator.generate("a red fox", width=50, height=32)
+
+    def test_training_evaluation_and_diffusion(self):
+        (self.folder / "images").mkdir()
+        for n in range(4):
+            zenith.write(self.folder / "images" / f"{n}.png", photo(64, 64, n))
+        common = "batch: 2\nsteps: 3\nwarmup: 0\nlr: 1e-2\nema: 0\nheld_out: 0\nmodel: diffae-celeba64\n"
+        (self.folder / "auto.yaml").write_text(common + "task: diffuse\nwidth: 2\nlatent: 16\nsize: 64\n")
+        (self.folder / "latent.yaml").write_text(common + "task: imagine\n")
+        steps = []
+        result = zenith.train(self.folder / "auto.yaml", self.folder / "images", self.folder / "auto",
+                              progress=lambda p: steps.append(p.step))
+        self.assertEqual((result.steps, steps), (3, [1, 2, 3]))
+        zenith_program("train", "-q", self.folder / "auto.yaml", "--data", self.folder / "images", "-o", self.folder / "same")
+        name = "model.safetensors"
+        self.assertEqual((self.folder / "auto" / name).read_bytes(), (self.folder / "same" / name).read_bytes())
+        zenith.train(self.folder / "latent.yaml", self.folder / "images", self.folder / "net", start=self.folder / "auto")
+
+        d = zenith.DiffAE(self.folder / "auto", latent=self.folder / "net" / name)
+        zenith_program("sample", "-m", self.folder / "auto", "--latent", self.folder / "net" / name, "--steps", "5",
+                       "--latent-steps", "10", "--seed", "4", "-q", "-o", self.folder / "s.png")
+        self.same(d.sample(seed=4, steps=5, latent_steps=10)[0], zenith.Image.read(self.folder / "s.png"))
+        zenith_program("reconstruct", self.folder / "images" / "1.png", "-m", self.folder / "auto", "--encode-steps",
+                       "10", "--steps", "5", "-q", "-o", self.folder / "r.png")
+        face = d.fit(self.folder / "images" / "1.png")
+        condition = d.encode(face)
+        noise = d.invert(face, condition, steps=10)
+        self.same(d.render(np.asarray(condition), noise, steps=5)[0], zenith.Image.read(self.folder / "r.png"))
+        a, b = d.between((condition, noise), (condition, noise), 0)
+        self.same(a, condition)
+        with self.assertRaisesRegex(ValueError, "the noise must have 12288 numbers, not 3"):
+            d.render(condition, np.zeros(3, np.float32))
+
+    def test_evaluate(self):
+        (self.folder / "images").mkdir()
+        zenith.write(self.folder / "images" / "a.png", photo(64, 64))
+        (self.folder / "images" / "b.png").write_bytes(b"no image")
+        lost = []
+        result = zenith.evaluate("zenith-r", self.folder / "images", output=self.folder / "own.csv", lpips="none",
+                                 skipped=lambda name, why: lost.append(name))
+        image = zenith.Codec("zenith-r")
+        expected = zenith.compare(photo(64, 64), image.decode(image.encode(photo(64, 64))))
+        self.assertEqual(result.groups[0].model.psnr, expected.psnr)
+        self.assertEqual((result.failed, len(result.rows), len(lost)), (1, 1, 1))
+        self.assertTrue((self.folder / "own.csv").read_text().startswith("image"))
+
+
+class Errors(Case):
+    def test_the_sentence_of_the_library(self):
+        with self.assertRaises(zenith.NotFound) as caught:
+            zenith.Image.read(self.folder / "missing.png")
+        self.assertIn("missing.png", str(caught.exception))
+        self.assertIsInstance(caught.exception, FileNotFoundError)
+        with self.assertRaisesRegex(zenith.Error, "nothing-of-this-name"):
+            zenith.Codec("nothing-of-this-name")
+        with self.assertRaisesRegex(ValueError, "precision must be one of f32, bf16, f16, int8, not 'half'"):
+            zenith.Codec("random:taesd", precision="half")
+
+    def test_closed(self):
+        with zenith.Codec("random:taesd") as codec:
+            codec.encode(photo())
+        with self.assertRaisesRegex(ValueError, "closed"):
+            codec.encode(photo())
+
+
+class Progress(Case):
+    def test_fractions_cancel_and_exceptions(self):
+        seen = []
+        zenith.Codec("random:taesd", progress=seen.append).encode(photo(256, 256))
+        self.assertEqual(seen, sorted(seen))
+        self.assertTrue(seen and 0 <= seen[0] and seen[-1] <= 1)
+        with self.assertRaises(zenith.Cancelled):
+            zenith.Codec("random:taesd", progress=lambda fraction: True).encode(photo(256, 256))
+
+        def broken(fraction):
+            raise KeyError("mine")
+
+        codec = zenith.Codec("random:taesd", progress=broken)
+        with self.assertRaisesRegex(KeyError, "mine"):
+            codec.encode(photo(256, 256))
+
+    def test_interrupt_saves_a_run_and_it_resumes(self):
+        (self.folder / "images").mkdir()
+        for n in range(4):
+            zenith.write(self.folder / "images" / f"{n}.png", photo(64, 64, n))
+        (self.folder / "r.yaml").write_text("model: taesd\nbatch: 2\nsize: 64\nsteps: 100000\nheld_out: 0\n")
+        timer = threading.Timer(0, os.kill, (os.getpid(), signal.SIGINT))
+
+        def progress(p):
+            if p.step == 2:
+                timer.start()
+
+        with self.assertRaises(KeyboardInterrupt):
+            zenith.train(self.folder / "r.yaml", self.folder / "images", self.folder / "run", progress=progress)
+        timer.join()
+        self.assertIs(signal.getsignal(signal.SIGINT), signal.default_int_handler)
+        self.assertTrue((self.folder / "run" / "checkpoint.safetensors").exists())
+        done = []
+        with self.assertRaises(zenith.Cancelled):
+            zenith.train(None, self.folder / "images", self.folder / "run", resume=True,
+                         progress=lambda p: done.append(p.step) or True)
+        self.assertGreaterEqual(done[0], 3)
+
+    def test_the_gil_is_not_held(self):
+        codec, counted, finished = zenith.Codec("random:taesd", threads=1), [0], threading.Event()
+
+        def count():
+            while not finished.is_set():
+                counted[0] += 1
+                time.sleep(0.001)
+
+        thread = threading.Thread(target=count)
+        thread.start()
+        try:
+            before = counted[0]
+            codec.encode(photo(512, 512))
+            during = counted[0] - before
+        finally:
+            finished.set()
+            thread.join()
+        self.assertGreater(during, 3)
+
+    def test_threads(self):
+        context = zenith.Context(1)
+        expected = zenith.Codec("random:taesd").encode(photo(64, 64))
+        model, results = zenith.Model("random:taesd"), [None] * 4
+
+        def work(n):
+            results[n] = zenith.Codec(model, context=context).encode(photo(64, 64))
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for result in results:
+            self.same(result, expected)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# wheel.sh ROOT BUILD PYTHON PROGRAM: builds the wheel, installs it into a fresh virtual environment without a network,
+# and compares what it computes with the program. The same for `pip install` of the source with an installed library.
+# Exit 77 (skipped) where Python has no venv.
+set -u
+root=$1 build=$2 python=$3 program=$4
+skip() { echo "skipped: $*"; [[ -z ${ZENITH_MUST_RUN-} ]] && exit 77; exit 1; }
+fail() { echo "$*"; exit 1; }
+work=$(mktemp -d "${TMPDIR:-/tmp}/zenith-wheel.XXXXXX") || exit 99
+trap 'rm -rf "$work"' EXIT
+unset ZENITH_LIBRARY ZENITH_MODELS PYTHONPATH
+export HOME=$work PIP_NO_INDEX=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
+"$python" -m venv "$work/one" >"$work/log" 2>&1 || skip "$python has no venv ($(head -1 "$work/log"))"
+"$python" -m venv "$work/two" || exit 1
+
+wheel=$("$root/python/build_wheel.sh" "$build" "$work") || fail "the wheel was not built"
+[[ $wheel == *-py3-none-*linux*.whl ]] || fail "unexpected name: $wheel"
+"$work/one/bin/pip" install -q "$wheel" || fail "pip cannot install $wheel"
+cd "$work" || exit 99
+cat >use.py <<'END'
+import sys, zenith
+codec = zenith.Codec("zenith-r")
+codec.decode(codec.encode(sys.argv[1])).write(sys.argv[2])
+print(zenith.version(), zenith.__version__)
+END
+one/bin/python use.py "$root/assets/demo.png" wheel.png || fail "the wheel does not work"
+"$program" reconstruct -q "$root/assets/demo.png" -m zenith-r -o program.png >/dev/null || exit 1
+cmp wheel.png program.png || fail "the wheel and the program differ"
+
+# The package alone: it says what is missing, and works with a library of the system.
+cp -r "$root/python" source
+two/bin/pip install -q ./source || fail "pip install of the source failed"
+two/bin/python -c 'import zenith' 2>error && [[ -z $(ldconfig -p 2>/dev/null | grep libzenith) ]] && fail "a library was found"
+[[ ! -s error ]] || grep -q 'ImportError: libzenith was not found; install it' error || fail "unexpected: $(tail -1 error)"
+mkdir -p system/lib system/share/zenith
+cp "$build/src/libzenith.so.0" system/lib/
+ln -s "$root/weights" system/share/zenith/models
+LD_LIBRARY_PATH=$work/system/lib two/bin/python use.py "$root/assets/demo.png" pure.png || fail "the package does not find the library"
+cmp pure.png program.png || fail "the package and the program differ"
