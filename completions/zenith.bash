@@ -195,7 +195,7 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     train)
-        operands="zenith-r taesd taesd3 restore restore-small restore-photo zenith-hier diffae-celeba64 diffae-small diffae-latent diffae-latent-small diffae-classifier" options="--output --data --steps --precision --seed --from --labels --set --print --resume --device --threads --json --quiet --verbose --version --help"
+        operands="zenith-r taesd taesd3 restore restore-small restore-photo restore-photo-fast upscale zenith-hier diffae-celeba64 diffae-small diffae-latent diffae-latent-small diffae-classifier" options="--output --data --steps --precision --seed --from --labels --set --print --resume --device --threads --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         -d | --data) return ;;
@@ -227,7 +227,7 @@ _zenith() {
         -o | --output) return ;;
         -d | --data) return ;;
         --task) _zenith_offer "denoise impulse deblur auto"; return ;;
-        --damage) _zenith_offer "gaussian:25 grey:25 salt:5 random:5 blur:1.5 box:5 jpeg:25 jpeg444:25 gaussian:20+jpeg:90"; return ;;
+        --damage) _zenith_offer "gaussian:25 grey:25 salt:5 random:5 blur:1.5 box:5 jpeg:25 jpeg444:25 scale:2 gaussian:20+jpeg:90"; return ;;
         --lpips) _zenith_offer "alex squeeze none auto"; return ;;
         --heldout) compopt +o default 2>/dev/null; return ;;
         --device) _zenith_offer "cpu cuda cuda:N"; return ;;

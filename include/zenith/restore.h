@@ -40,6 +40,7 @@ typedef enum zn_damage {
     ZN_DAMAGE_GREY,     /* Gaussian noise, the same in R, G and B; amount: standard deviation, of 255 */
     ZN_DAMAGE_JPEG,     /* saved as JPEG with 4:2:0 chroma; amount: quality. Needs a build with JPEG. */
     ZN_DAMAGE_JPEG444,  /* the same with full chroma */
+    ZN_DAMAGE_SCALE,    /* reduced and enlarged again, both bicubic; amount: factor, 2 */
 } zn_damage;
 
 typedef struct zn_corruption {
@@ -49,8 +50,8 @@ typedef struct zn_corruption {
     double then_amount;
 } zn_corruption;
 
-/* Reads "gaussian:25", "grey:25", "salt:5", "random:10", "blur:1.5", "box:5", "jpeg:25", "jpeg444:25", "none", or two
- * of them one after the other: "gaussian:20+jpeg:90". */
+/* Reads "gaussian:25", "grey:25", "salt:5", "random:10", "blur:1.5", "box:5", "jpeg:25", "jpeg444:25", "scale:2",
+ * "none", or two of them one after the other: "gaussian:20+jpeg:90". */
 ZN_API ZN_MUST_USE zn_status zn_corruption_parse(const char *text, zn_corruption *out);
 /* The inverse; returns text. */
 ZN_API const char *zn_corruption_text(zn_corruption c, char text[32]);

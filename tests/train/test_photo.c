@@ -1,9 +1,11 @@
 /* Damage as photos have it: drawn in the shares that a recipe sets, repeatable, and each step what it says. */
 #include "base/alloc.h"
 #include "base/rng.h"
+#include "io/image/pixels/enlarge.h"
 #include "models/zenith/zenith.h"
 #include "scene.h"
 #include "train/data/corrupt.h"
+#include "train/data/halve.h"
 #include "train/score/metrics.h"
 
 #include <stdlib.h>
@@ -219,6 +221,85 @@ static void inputs_repeat(void **state)
     zn_free(second);
 }
 
+/* Ramps come back to a level of 8 bits inside, flat images exactly, and no filter shifts the image. */
+static void halved_images_keep_what_is_smooth(void **state)
+{
+    (void)state;
+    float x[COUNT], y[COUNT];
+    for (int filter = 0; filter < ZN_HALVE_FILTERS; filter++) {
+        const zn_halving h = { .filter = (zn_halving_filter)filter };
+        for (int i = 0; i < COUNT; i++)
+            x[i] = 0.2f;
+        assert_int_equal(zn_halve_and_enlarge(x, SIDE, SIDE, &h, y), ZN_OK);
+        for (int i = 0; i < COUNT; i++)
+            assert_true(fabsf(y[i] - x[i]) < 1e-6f);
+        for (int i = 0; i < COUNT; i++)
+            x[i] = 0.1f + 0.01f * (float)(i / 3 % SIDE) + 0.005f * (float)(i / 3 / SIDE);
+        assert_int_equal(zn_halve_and_enlarge(x, SIDE, SIDE, &h, y), ZN_OK);
+        for (int i = 0; i < COUNT; i++) {
+            const int column = i / 3 % SIDE, row = i / 3 / SIDE;
+            if (column > 8 && row > 8 && column < SIDE - 8 && row < SIDE - 8)
+                assert_true(fabsf(y[i] - x[i]) < 0.8f / 255);
+        }
+        fill(x);
+        assert_int_equal(zn_halve_and_enlarge(x, SIDE - 1, SIDE - 3, &h, y), ZN_OK);
+        assert_true(zn_mean_square(x, y, 3 * (SIDE - 1)) > 1e-5);
+    }
+}
+
+/* A region of the enlarged image is that part of the whole, wherever it begins, also beyond the edge. */
+static void enlarged_regions_are_parts_of_the_whole(void **state)
+{
+    (void)state;
+    enum { W = 45, H = 21 };
+    static const zn_region parts[] = { { 0, 0, 1, 1 }, { 3, 5, 70, 9 }, { 64, 1, 26, 41 }, { -3, -5, 20, 11 } };
+    zn_image *image = scene(W, H, 16, 1);
+    float whole[4 * W * H * 3], part[70 * 41 * 3];
+    zn_pixels_enlarged(image, (zn_region){ 0, 0, 2 * W, 2 * H }, whole, (size_t)2 * W * 3);
+    for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
+        const zn_region r = parts[k];
+        zn_pixels_enlarged(image, r, part, (size_t)r.width * 3);
+        for (int i = 0; i < r.width * r.height; i++) {
+            const int x = r.x + i % r.width, y = r.y + i / r.width;
+            if (x >= 0 && y >= 0)
+                assert_memory_equal(part + 3 * i, whole + (size_t)(y * 2 * W + x) * 3, 3 * sizeof(float));
+        }
+    }
+    zn_image_free(image);
+}
+
+/* Half by the cubic filter, a quarter saved as JPEG, grey ones grey in and out. */
+static void halvings_have_the_shares_of_the_mix(void **state)
+{
+    (void)state;
+    enum { DRAWS = 4000 };
+    const zn_damage_mix mix = { .kind = ZN_DAMAGE_MIX_UPSCALE, .grey = 0.1, .quality = 60 };
+    int cubic = 0, saved = 0, grey = 0;
+    for (uint64_t seed = 0; seed < DRAWS; seed++) {
+        const zn_halving h = zn_halving_of(seed, &mix);
+        cubic += h.filter == ZN_HALVE_CUBIC;
+        saved += h.quality > 0;
+        grey += h.grey;
+        assert_true(!h.quality || (h.quality >= 60 && h.quality <= 95));
+    }
+    assert_in_range(cubic, DRAWS * 45 / 100, DRAWS * 55 / 100);
+    assert_in_range(saved, DRAWS * 20 / 100, DRAWS * 30 / 100);
+    assert_in_range(grey, DRAWS * 8 / 100, DRAWS * 12 / 100);
+    if (no_jpeg())
+        skip_because("this build has no JPEG");
+    const zn_damage_mix all_grey = { .kind = ZN_DAMAGE_MIX_UPSCALE, .grey = 1, .quality = 60 };
+    float picture[COUNT], input[PIXELS * ZN_RESTORE_INPUTS];
+    for (uint64_t seed = 0; seed < 8; seed++) {
+        fill(picture);
+        assert_int_equal(zn_restore_input(&all_grey, picture, SIDE, seed, input), ZN_OK);
+        for (int i = 0; i < PIXELS; i++) {
+            const float *in = input + i * ZN_RESTORE_INPUTS, *out = picture + 3 * i;
+            assert_true(in[0] == in[1] && in[0] == in[2] && out[0] == out[1] && out[0] == out[2]);
+            assert_true(in[3] == 0 && in[4] == 0 && in[5] == 0);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,6 +311,9 @@ int main(void)
         cmocka_unit_test(jpeg_is_saved_as_asked),
         cmocka_unit_test(grey_pictures_stay_grey),
         cmocka_unit_test(inputs_repeat),
+        cmocka_unit_test(halved_images_keep_what_is_smooth),
+        cmocka_unit_test(enlarged_regions_are_parts_of_the_whole),
+        cmocka_unit_test(halvings_have_the_shares_of_the_mix),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

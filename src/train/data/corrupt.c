@@ -8,6 +8,7 @@
 #include "io/image/pixels/pixels.h"
 #include "models/zenith/zenith.h"
 #include "train/data/filters.h"
+#include "train/data/halve.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -28,6 +29,7 @@ static const struct {
     [ZN_DAMAGE_GREY] = { "grey", ZN_TASK_DENOISE, 0, 255 },
     [ZN_DAMAGE_JPEG] = { "jpeg", ZN_TASK_AUTO, 1, 100 },
     [ZN_DAMAGE_JPEG444] = { "jpeg444", ZN_TASK_AUTO, 1, 100 },
+    [ZN_DAMAGE_SCALE] = { "scale", ZN_TASK_AUTO, 2, 2 },
 };
 enum { DAMAGES = sizeof damages / sizeof *damages };
 
@@ -136,7 +138,7 @@ zn_status zn_corruption_parse(const char *text, zn_corruption *out)
         return check(*out);
     return ZN_FAIL(ZN_EINVALID,
                    "'%s' is not a damage: use gaussian:25, grey:25, salt:5, random:5, blur:1.5, box:5, jpeg:25, "
-                   "jpeg444:25, or two such as gaussian:20+jpeg:90",
+                   "jpeg444:25, scale:2, or two such as gaussian:20+jpeg:90",
                    text);
 }
 
@@ -247,6 +249,9 @@ zn_status zn_corrupt_map(const float *x, int width, int height, const zn_draw *d
     case ZN_DAMAGE_JPEG444:
         ZN_TRY(zn_save_as_jpeg(x, width, height, (int)d->what.amount, d->what.damage == ZN_DAMAGE_JPEG ? 420 : 444, y));
         break;
+    case ZN_DAMAGE_SCALE:
+        ZN_TRY(zn_halve_and_enlarge(x, width, height, &(zn_halving){ .filter = ZN_HALVE_CUBIC }, y));
+        break;
     default:
         memcpy(y, x, sizeof *y * (size_t)count);
     }
@@ -275,11 +280,24 @@ static zn_status photo_input(const zn_damage_mix *mix, float *picture, int size,
     return ZN_OK;
 }
 
+static zn_status halved_input(const zn_damage_mix *mix, float *picture, int size, uint64_t seed, float *input)
+{
+    const int64_t pixels = (int64_t)size * size;
+    const zn_halving h = zn_halving_of(seed, mix);
+    if (h.grey)
+        zn_make_map_grey(picture, pixels);
+    ZN_TRY(zn_halve_and_enlarge(picture, size, size, &h, zn_restore_colours(input, pixels)));
+    zn_restore_spread(input, pixels, ZN_TASK_AUTO);
+    return ZN_OK;
+}
+
 zn_status zn_restore_input(const void *mix, float *picture, int size, uint64_t seed, float *input)
 {
     const zn_damage_mix *m = mix;
     if (m->kind == ZN_DAMAGE_MIX_PHOTO)
         return photo_input(m, picture, size, seed, input);
+    if (m->kind == ZN_DAMAGE_MIX_UPSCALE)
+        return halved_input(m, picture, size, seed, input);
     const zn_draw d = zn_draw_training(seed);
     return zn_restore_input_of(picture, size, &d, input);
 }

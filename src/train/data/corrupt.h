@@ -24,7 +24,7 @@ typedef struct zn_draw {
 zn_draw zn_draw_training(uint64_t seed);
 
 /* What a restoring network gets for a picture [size,size,3] in training: RGB damaged by zn_draw_training(seed), or by
- * zn_photo_draw_of(seed) where the zn_damage_mix at `mix` says so, then a plane for each task;
+ * zn_photo_draw_of(seed) or zn_halving_of(seed) where the zn_damage_mix at `mix` says so, then a plane for each task;
  * [size,size,ZN_RESTORE_INPUTS]. The picture may become grey. */
 ZN_MUST_USE zn_status zn_restore_input(const void *mix, float *picture, int size, uint64_t seed, float *input);
 /* The same with a given damage. */

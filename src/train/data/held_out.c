@@ -12,20 +12,21 @@
 
 enum { PICTURES = 16 };
 
-/* Repeats the last image for every task, with one damage of each. */
+/* Repeats the last image for every task, with one damage of each; an upscaler has only one. */
 static zn_status damage(zn_held_out *h, int size)
 {
     const size_t pixels = (size_t)size * (size_t)size;
-    for (int task = 0; task < ZN_TASKS; task++) {
+    for (int task = 0; task < h->tasks; task++) {
         const size_t at = (size_t)(h->count - 1 + task);
-        zn_draw d = { .seed = at };
-        zn_corruption_of_task((zn_task)(ZN_TASK_DENOISE + task), 1, &d.what);
+        zn_draw d = { .seed = at, .what = { .damage = ZN_DAMAGE_SCALE, .amount = 2 } };
+        if (h->tasks > 1)
+            zn_corruption_of_task((zn_task)(ZN_TASK_DENOISE + task), 1, &d.what);
         if (task > 0)
             memcpy(h->pictures + 3 * pixels * at, h->pictures + 3 * pixels * (at - 1), sizeof(float) * 3 * pixels);
         ZN_TRY(
             zn_restore_input_of(h->pictures + 3 * pixels * at, size, &d, h->inputs + ZN_RESTORE_INPUTS * pixels * at));
     }
-    h->count += ZN_TASKS - 1;
+    h->count += h->tasks - 1;
     return ZN_OK;
 }
 
@@ -33,7 +34,7 @@ zn_status zn_held_out_new(zn_held_out *h, const zn_dataset *set, const zn_recipe
 {
     const bool restores = zn_train_task_of(r)->inputs == ZN_INPUTS_DEGRADED;
     const size_t pixels = (size_t)r->size * (size_t)r->size;
-    *h = (zn_held_out){ .tasks = restores ? ZN_TASKS : 1 };
+    *h = (zn_held_out){ .tasks = restores && r->damage.kind != ZN_DAMAGE_MIX_UPSCALE ? ZN_TASKS : 1 };
     const size_t most = (size_t)(PICTURES * h->tasks);
     ZN_TRY(zn_alloc_for("held-out pictures", sizeof(float) * pixels * 3 * most, (void **)&h->pictures));
     if (restores)

@@ -14,8 +14,9 @@
 
 /* What a recipe says about damage. */
 typedef enum zn_damage_kind {
-    ZN_DAMAGE_MIX_PLAIN, /* one damage at a time: zn_draw_training (corrupt.h) */
-    ZN_DAMAGE_MIX_PHOTO  /* as below */
+    ZN_DAMAGE_MIX_PLAIN,  /* one damage at a time: zn_draw_training (corrupt.h) */
+    ZN_DAMAGE_MIX_PHOTO,  /* as below */
+    ZN_DAMAGE_MIX_UPSCALE /* reduced by two and enlarged: halve.h */
 } zn_damage_kind;
 typedef struct zn_damage_mix {
     zn_damage_kind kind;

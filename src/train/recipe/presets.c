@@ -22,6 +22,12 @@ static const zn_preset presets[] = {
     { "restore-photo", "restore for photos as they are: also JPEG, grey and camera noise, and clean ones",
       "model: zenith-restore\ntask: restore\nbatch: 16\nhalve: 0.5\nsteps: 20000\nlr: 1.5e-3\nloss: {bands: 0}\n"
       "damage: {mix: photo}\n" },
+    { "restore-photo-fast", "restore-photo with half the channels of zenith-restore: a quarter of the arithmetic",
+      "model: zenith-restore\ntask: restore\nwidth: 32\nbatch: 32\nhalve: 0.5\nsteps: 20000\nlr: 1.5e-3\n"
+      "loss: {bands: 0}\ndamage: {mix: photo}\n" },
+    { "upscale", "a network that sharpens photos enlarged by two, for zenith upscale",
+      "model: zenith-restore\ntask: restore\nwidth: 64\nbatch: 32\nhalve: 0.5\nsteps: 20000\nlr: 1.5e-3\n"
+      "loss: {bands: 0}\ndamage: {mix: upscale, quality: 60}\n" },
     { "zenith-hier", "a hierarchical autoencoder whose block gates learn what to prune; for experiments",
       "model: zenith-hier\nlr: 1e-2\nsteps: 4000\nloss: {mse: 1, l1: 0, bands: 0}\ngates: {penalty: 0.003}\n" },
     { NULL, NULL, NULL },

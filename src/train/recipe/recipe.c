@@ -83,7 +83,7 @@ static const key keys[] = {
     { "distill.gan", INTEGER, FIELD(gan_steps), 0, 1e9, NULL },
     { "distill.joint_lr", NUMBER, FIELD(joint_lr), 0, 10, NULL },
     { "distill.jitter", NUMBER, FIELD(jitter), 0, 10, NULL },
-    { "damage.mix", CHOICE, FIELD(damage.kind), 0, 0, "plain photo" },
+    { "damage.mix", CHOICE, FIELD(damage.kind), 0, 0, "plain photo upscale" },
     { "damage.clean", NUMBER, FIELD(damage.clean), 0, 1, NULL },
     { "damage.grey", NUMBER, FIELD(damage.grey), 0, 1, NULL },
     { "damage.noise", NUMBER, FIELD(damage.noise), 0, 255, NULL },
