@@ -66,6 +66,9 @@ function(zenith_device_sources)
     cuda/conv_grad.cu
     cuda/conv_grad_half.cu
     cuda/dense.cu
+    cuda/matrix.cu
+    cuda/half_product.cu
+    cuda/unpack.cu
     cuda/reduce.cu)
   target_sources(zenith_objects PRIVATE cuda/conv.c cuda/conv_grad.c ${sources})
   set_source_files_properties(dispatch.c dispatch_grad.c TARGET_DIRECTORY zenith_objects PROPERTIES COMPILE_DEFINITIONS ZN_CUDA_BUILT)

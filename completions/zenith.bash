@@ -128,7 +128,7 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     generate)
-        operands="" options="--output --transformer --text-encoder --vae --tokenizer --size --steps --seed --count --guidance --negative --shift --image --strength --mask --lora --prompts --from --preview --format --quality --lossless --background --strip --model --threads --precision --tile --memory --show --json --quiet --verbose --version --help"
+        operands="" options="--output --transformer --text-encoder --vae --tokenizer --size --steps --seed --count --guidance --negative --shift --image --strength --mask --lora --prompts --from --preview --format --quality --lossless --background --strip --device --model --threads --precision --tile --memory --show --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         --transformer) return ;;
@@ -151,6 +151,7 @@ _zenith() {
         --format) _zenith_offer "png jpg webp"; return ;;
         --quality) compopt +o default 2>/dev/null; return ;;
         --background) compopt +o default 2>/dev/null; return ;;
+        --device) _zenith_offer "cpu cuda cuda:N"; return ;;
         -m | --model) _zenith_offer "$(zenith models --names 2>/dev/null)"; return ;;
         -t | --threads) compopt +o default 2>/dev/null; return ;;
         -p | --precision) _zenith_offer "f32 bf16 f16 int8"; return ;;

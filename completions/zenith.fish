@@ -131,7 +131,7 @@ complete -c zenith -n '__zenith_command_is info bench' -l size -x -d 'image size
 complete -c zenith -n '__zenith_command_is bench' -l runs -x -d 'number of timed runs (7)'
 complete -c zenith -n '__zenith_command_is bench' -l profile -d 'print a row for each layer: time, GFLOP/s, bytes, share, fraction of the roofline'
 complete -c zenith -n '__zenith_command_is models' -l names -d 'print only the names that --model accepts, one per line'
-complete -c zenith -n '__zenith_command_is encode decode reconstruct restore edit interpolate sample bench train eval distill serve' -l device -x -a 'cpu cuda cuda:N' -d 'device to compute on: cpu, cuda or cuda:N (cpu)'
+complete -c zenith -n '__zenith_command_is encode decode reconstruct restore edit interpolate sample generate bench train eval distill serve' -l device -x -a 'cpu cuda cuda:N' -d 'device to compute on: cpu, cuda or cuda:N (cpu)'
 complete -c zenith -n '__zenith_command_is generate' -s m -l model -r -a '(zenith models --names 2>/dev/null)' -d 'weights: name or folder; or files with --transformer and others (z-image-turbo)'
 complete -c zenith -n '__zenith_command_is encode decode reconstruct restore edit interpolate sample bench eval' -s m -l model -r -a '(zenith models --names 2>/dev/null)' -d 'weights: name, file, folder, or random:ARCHITECTURE'
 complete -c zenith -n '__zenith_command_is encode decode reconstruct restore edit interpolate sample generate compare convert bench train dataset eval distill serve' -s t -l threads -x -d 'number of threads; 0 or auto: one per CPU (0)'

@@ -165,6 +165,13 @@ static void explain(work *w)
 
 /* ---- one image ---- */
 
+/* Of the transformer, as zn_generator_open chooses it. */
+static int precision_of(const work *w)
+{
+    const int cpu = !w->o->device || strcmp(w->o->device, "cpu") == 0;
+    return w->p.precision ? (int)w->p.precision : cpu ? ZN_PRECISION_INT8 : ZN_PRECISION_BF16;
+}
+
 static void report_json(const work *w, const char *path, const zn_generation_report *r, json *j)
 {
     json_open(j, NULL, '{');
@@ -181,7 +188,7 @@ static void report_json(const work *w, const char *path, const zn_generation_rep
     json_real(j, "shift", w->p.shift != 0 ? w->p.shift : usual_shift);
     if (w->image)
         json_real(j, "strength", w->p.strength);
-    json_text(j, "precision", zn_precision_name(w->p.precision ? w->p.precision : ZN_PRECISION_INT8));
+    json_text(j, "precision", zn_precision_name(precision_of(w)));
     json_integer(j, "tokens", r->tokens);
     json_integer(j, "tokens_cut", r->tokens_cut);
     json_bool(j, "cached", r->text_cached);

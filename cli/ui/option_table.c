@@ -238,7 +238,7 @@ const option option_table[] = {
     { "names", 0, NULL, "print only the names that --model accepts, one per line", NULL,
       CMD_MODELS, 0, NULL, AT(names) },
     { "device", 0, "NAME", "device to compute on: cpu, cuda or cuda:N (cpu)", "cpu, cuda or cuda:N",
-      RUNS | CMD_BENCH | CMD_EVAL | DIFFUSES | TRAINS | CMD_SERVE, 0, value_device, AT(device) },
+      RUNS | CMD_BENCH | CMD_EVAL | CMD_GENERATE | DIFFUSES | TRAINS | CMD_SERVE, 0, value_device, AT(device) },
     { "model", 'm', "NAME", "weights: name or folder; or files with --transformer and others (z-image-turbo)", "a name or a path",
       CMD_GENERATE, 0, value_text, AT(model) },
     { "model", 'm', "NAME", "weights: name, file, folder, or random:ARCHITECTURE", "a name or a path",

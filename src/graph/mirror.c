@@ -69,7 +69,20 @@ static zn_status add_output(zn_mirror *m, zn_node *n)
     return n->placed ? zn_mirror_block(m, n->data, zn_node_bytes(n), false) : give_room(m, n);
 }
 
-/* Parameters that only constants read are not copied to the device. */
+/* Weights in their file format; they do not change. */
+static zn_status add_packed(zn_mirror *m, const zn_packed *w, int64_t rows)
+{
+    const size_t scales = w->groups ? (size_t)rows * w->groups : 1;
+    ZN_TRY(zn_mirror_block(m, w->data, (size_t)rows * w->row_bytes, true));
+    if (w->scales)
+        ZN_TRY(zn_mirror_block(m, w->scales, scales * zn_dtype_size(w->scale_dtype), true));
+    if (w->biases)
+        ZN_TRY(zn_mirror_block(m, w->biases, scales * zn_dtype_size(w->bias_dtype), true));
+    return ZN_OK;
+}
+
+/* Parameters that only constants read are not copied to the device, nor packed ones that only the CPU reads: a table of
+ * words is large, and few rows of it are used. */
 static zn_status add_sources(zn_mirror *m, const zn_plan *plan, bool changing, const zn_node *n)
 {
     for (int s = 0; s < n->source_count; s++) {
@@ -78,6 +91,8 @@ static zn_status add_sources(zn_mirror *m, const zn_plan *plan, bool changing, c
             ZN_TRY(add_input(m, plan, source));
         else if (source->op == &zn_op_parameter && source->data)
             ZN_TRY(zn_mirror_block(m, source->data, zn_node_bytes(source), true));
+        else if (source->packed && !n->on_host)
+            ZN_TRY(add_packed(m, source->packed, source->shape.dim[2]));
     }
     return ZN_OK;
 }

@@ -9,6 +9,7 @@
 
 #include "base/packed.h"
 #include "base/threads.h"
+#include "kernels/type.h"
 
 typedef struct zn_matrix_args {
     const float *x;
@@ -17,7 +18,23 @@ typedef struct zn_matrix_args {
     float *y;
     int64_t rows;
     int in, out;
+    /* For a device; all F32 and NULL on the CPU. */
+    zn_type type;           /* of the numbers that are multiplied; F32: full precision */
+    zn_type x_type, y_type; /* of the maps */
+    void *shared;           /* zn_matrix_shared bytes */
 } zn_matrix_args;
+
+/* Bytes that a device needs for the weights in the type that is multiplied, and for x. Rows begin at multiples of 16
+ * bytes. */
+static inline int64_t zn_matrix_stride(int in) { return ((int64_t)in + 7) / 8 * 8; }
+static inline size_t zn_matrix_weight_bytes(const zn_matrix_args *a)
+{
+    return ((size_t)a->out * (size_t)zn_matrix_stride(a->in) * zn_type_size(a->type) + 255) / 256 * 256;
+}
+static inline size_t zn_matrix_shared(const zn_matrix_args *a)
+{
+    return zn_matrix_weight_bytes(a) + (size_t)a->rows * (size_t)zn_matrix_stride(a->in) * zn_type_size(a->type);
+}
 
 /* A unit is ZN_MATRIX_ROWS rows by a strip of outputs; the strip is the inner index. */
 enum { ZN_MATRIX_ROWS = 1536, ZN_MATRIX_STRIP = 128 };

@@ -1,9 +1,8 @@
-/* The dense product and its gradients (kernels/dense.h), and the product with rows of weights (kernels/matrix.h). */
+/* The dense product and its gradients (kernels/dense.h). */
 #include "kernels/cuda/product.h"
 
 extern "C" {
 #include "kernels/dense.h"
-#include "kernels/matrix.h"
 }
 
 /* A matrix [outers][inners], or [inners][outers] for columns_of. */
@@ -40,17 +39,5 @@ void zn_cuda_dense_weight_grad(zn_device *d, const void *args, int64_t)
     launch_product(d, product<columns_of, columns_of>{ factor<columns_of>(d, a.x, a.k, a.k, a.rows),
                                                        factor<columns_of>(d, a.dy, a.n, a.n, a.rows), a.k, a.rows, a.n,
                                                        nullptr, a.y });
-}
-
-/* Only weights that are floats: the op does not launch others. */
-void zn_cuda_matrix(zn_device *d, const void *args, int64_t)
-{
-    zn_matrix_args a = *static_cast<const zn_matrix_args *>(args);
-    const float *w = reinterpret_cast<const float *>(a.w.data);
-    to_device(d, a.bias);
-    to_device(d, a.y);
-    launch_product(d, product<rows_of, rows_of>{ factor<rows_of>(d, a.x, a.in, a.rows, a.in),
-                                                 factor<rows_of>(d, w, a.in, a.out, a.in), a.rows, a.in, a.out, a.bias,
-                                                 a.y });
 }
 }

@@ -2,9 +2,11 @@
  * convolutions: w is [1,1,out,in], which are the convolution weights that map dy to dx.
  *
  * With ZN_MATH_I8, products with quantised weights are computed in 8-bit integers (kernels/matrix_i8.h). Layers with a
- * bias are not: in transformers they embed, modulate and finish, which is little work and needs the precision. */
+ * bias are not: in transformers they embed, modulate and finish, which is little work and needs the precision. A
+ * device multiplies in bf16 instead. */
 #include "kernels/matrix.h"
 
+#include "base/cpu.h"
 #include "base/fail.h"
 #include "kernels/matrix_i8.h"
 #include "ops/ops.h"
@@ -28,6 +30,7 @@ static zn_status shape(zn_node *n)
 typedef struct choice {
     bool i8; /* where the weights allow it */
     uint32_t cpu;
+    zn_type type; /* of the numbers that are multiplied */
 } choice;
 
 static int64_t row_count(const zn_node *n) { return zn_shape_count(n->shape) / n->shape.dim[3]; }
@@ -37,18 +40,52 @@ static bool may_use_i8(const zn_node *n, const zn_prepare *p)
     return p->math == ZN_MATH_I8 && n->source_count == 2 && n->source[0]->shape.dim[3] % ZN_I8_GROUP == 0;
 }
 
+/* The type of the numbers that a device multiplies. */
+static zn_type type_on_device(const zn_prepare *p)
+{
+    return p->math == ZN_MATH_BF16 || p->math == ZN_MATH_I8 ? ZN_TYPE_BF16
+           : p->math == ZN_MATH_F16                         ? ZN_TYPE_F16
+                                                            : ZN_TYPE_F32;
+}
+
+static zn_matrix_args arguments(const zn_node *n, const choice *k)
+{
+    const zn_node *x = n->source[0], *w = n->source[1];
+    return (zn_matrix_args){ .x = x->data,
+                             .w = w->packed ? *w->packed : zn_packed_floats(w->data, w->shape.dim[3]),
+                             .bias = n->source_count > 2 ? n->source[2]->data : NULL,
+                             .y = n->data,
+                             .rows = row_count(n),
+                             .in = (int)w->shape.dim[3],
+                             .out = (int)w->shape.dim[2],
+                             .type = k->type,
+                             .x_type = x->type,
+                             .y_type = n->type };
+}
+
+/* Scratch of a device: full precision reads floats where they are. */
+static size_t device_scratch(const zn_node *n, const choice *k)
+{
+    const zn_matrix_args a = arguments(n, k);
+    return k->type == ZN_TYPE_F32 && !n->source[1]->packed ? 0 : zn_matrix_shared(&a);
+}
+
+static choice choose(const zn_node *n, const zn_prepare *p)
+{
+    return (choice){ may_use_i8(n, p), p->cpu, p->cpu & ZN_CPU_CUDA ? type_on_device(p) : ZN_TYPE_F32 };
+}
+
 static zn_needs needs(const zn_node *n, const zn_prepare *p)
 {
-    const bool i8 = may_use_i8(n, p);
-    const size_t rows = i8 ? zn_i8_rows_bytes(row_count(n), (int)n->source[0]->shape.dim[3]) : 0;
+    const choice k = choose(n, p);
+    if (p->cpu & ZN_CPU_CUDA)
+        return (zn_needs){ .shared_scratch = device_scratch(n, &k), .prepared = sizeof(choice) };
+    const size_t rows = k.i8 ? zn_i8_rows_bytes(row_count(n), (int)n->source[0]->shape.dim[3]) : 0;
     return (zn_needs){ .thread_scratch = ZN_MATRIX_SCRATCH, .shared_scratch = rows, .prepared = sizeof(choice) };
 }
 _Static_assert((int)ZN_I8_SCRATCH <= (int)ZN_MATRIX_SCRATCH, "enough for both");
 
-static void prepare(const zn_node *n, const zn_prepare *p, void *prepared)
-{
-    *(choice *)prepared = (choice){ may_use_i8(n, p), p->cpu };
-}
+static void prepare(const zn_node *n, const zn_prepare *p, void *prepared) { *(choice *)prepared = choose(n, p); }
 
 static bool uses_i8(const zn_node *n, const choice *k)
 {
@@ -74,23 +111,14 @@ static void run_i8(const zn_node *n, const zn_launch_context *c)
 
 static void run(const zn_node *n, const zn_launch_context *c)
 {
-    const zn_node *x = n->source[0], *w = n->source[1];
     if (uses_i8(n, c->prepared)) {
         run_i8(n, c);
         return;
     }
-    const zn_matrix_args a = { .x = x->data,
-                               .w = w->packed ? *w->packed : zn_packed_floats(w->data, w->shape.dim[3]),
-                               .bias = n->source_count > 2 ? n->source[2]->data : NULL,
-                               .y = n->data,
-                               .rows = row_count(n),
-                               .in = (int)w->shape.dim[3],
-                               .out = (int)w->shape.dim[2] };
+    zn_matrix_args a = arguments(n, c->prepared);
+    a.shared = c->shared;
     zn_launch(c, zn_k_matrix, zn_matrix_units(&a), 1, &a);
 }
-
-/* A device has no kernel for packed weights. */
-static bool launches(const zn_node *n) { return !n->source[1]->packed; }
 
 static void gradient(zn_node *n, zn_node *dy)
 {
@@ -111,7 +139,11 @@ static double flops(const zn_node *n)
 
 static zn_math math(const zn_node *n, const zn_prepare *p)
 {
-    return uses_i8(n, &(choice){ may_use_i8(n, p), p->cpu }) ? ZN_MATH_I8 : ZN_MATH_F32;
+    const choice k = choose(n, p);
+    return k.type == ZN_TYPE_BF16  ? ZN_MATH_BF16
+           : k.type == ZN_TYPE_F16 ? ZN_MATH_F16
+           : uses_i8(n, &k)        ? ZN_MATH_I8
+                                   : ZN_MATH_F32;
 }
 
 static const char *kernel(const zn_node *n, const zn_prepare *p)
@@ -122,7 +154,7 @@ static const char *kernel(const zn_node *n, const zn_prepare *p)
 const zn_op zn_op_matrix = { .name = "matrix",
                              .shape = shape,
                              .run = run,
-                             .launches = launches,
+                             .launches = zn_launches,
                              .gradient = gradient,
                              .needs = needs,
                              .prepare = prepare,

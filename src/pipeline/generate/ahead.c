@@ -54,18 +54,6 @@ static zn_status add_matrix(zn_ahead *a, const zn_stored *weights, const zn_node
     return ZN_OK;
 }
 
-zn_status zn_ahead_start(zn_ahead *a, const zn_graph *g, const zn_stored *weights, bool release)
-{
-    zn_ahead_end(a);
-    a->release = release;
-    for (int i = 0; i < zn_graph_count(g); i++) {
-        const zn_node *n = zn_graph_at(g, i);
-        if (n->op == &zn_op_matrix && n->source[1]->packed)
-            ZN_TRY(add_matrix(a, weights, n, n->source[1]));
-    }
-    return ZN_OK;
-}
-
 void zn_ahead_end(zn_ahead *a)
 {
     zn_free(a->piece);
@@ -98,7 +86,8 @@ static void let_go(zn_ahead *a, int node)
     }
 }
 
-void zn_ahead_enter(void *ahead, const zn_node *n)
+/* For zn_exec_options.enter. */
+static void enter(void *ahead, const zn_node *n)
 {
     zn_ahead *a = ahead;
     if (!a->count || n->op != &zn_op_matrix)
@@ -113,4 +102,21 @@ void zn_ahead_enter(void *ahead, const zn_node *n)
         zn_map_expect(p->map, p->from, p->bytes);
         a->lead += p->bytes;
     }
+}
+
+zn_status zn_ahead_start(zn_ahead *a, const zn_graph *g, const zn_stored *weights, bool release,
+                         zn_exec_options *options)
+{
+    zn_ahead_end(a);
+    if (options->device)
+        return ZN_OK;
+    options->enter = enter;
+    options->owner = a;
+    a->release = release;
+    for (int i = 0; i < zn_graph_count(g); i++) {
+        const zn_node *n = zn_graph_at(g, i);
+        if (n->op == &zn_op_matrix && n->source[1]->packed)
+            ZN_TRY(add_matrix(a, weights, n, n->source[1]));
+    }
+    return ZN_OK;
 }

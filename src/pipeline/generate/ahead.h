@@ -1,14 +1,17 @@
 /* Weights in mapped files, read ahead of their use and, where memory is short, released after it.
  *
  *     zn_ahead a = { 0 };
- *     zn_exec_options o = { .enter = zn_ahead_enter, .owner = &a };
- *     ZN_TRY(zn_ahead_start(&a, graph, &stored, release));
+ *     zn_exec_options o = { .pool = pool };
+ *     ZN_TRY(zn_ahead_start(&a, graph, &stored, release, &o));     // sets o.enter
  *     ...                                                          // zn_exec_run, any number of times
- *     zn_ahead_end(&a); */
+ *     zn_ahead_end(&a);
+ *
+ * A device gets all weights when the executor is created, so nothing is read ahead for it. */
 #ifndef ZN_GENERATE_AHEAD_H
 #define ZN_GENERATE_AHEAD_H
 
 #include "base/file.h"
+#include "graph/exec.h"
 #include "models/stored.h"
 
 /* Bytes of a matrix, and the first and the last node that read them. */
@@ -33,10 +36,8 @@ typedef struct zn_ahead {
 } zn_ahead;
 
 /* The graph's parameters must be bound to the files of `weights`, which outlive it. */
-ZN_MUST_USE zn_status zn_ahead_start(zn_ahead *a, const zn_graph *g, const zn_stored *weights, bool release);
+ZN_MUST_USE zn_status zn_ahead_start(zn_ahead *a, const zn_graph *g, const zn_stored *weights, bool release,
+                                     zn_exec_options *options);
 void zn_ahead_end(zn_ahead *a); /* harmless on a zeroed one */
-
-/* For zn_exec_options.enter. */
-void zn_ahead_enter(void *ahead, const zn_node *n);
 
 #endif

@@ -55,12 +55,11 @@ static zn_status start(zn_generator *g, const zn_generator_files *given, const z
 {
     zn_generator_files files;
     ZN_TRY(read_files(given, &files));
-    if (options && options->device && strcmp(options->device, "cpu"))
-        return ZN_FAIL(ZN_EUNSUPPORTED, "images are generated on the CPU, not on '%s': leave the device out",
-                       options->device);
     ZN_TRY(zn_compute_begin(options, &g->compute));
+    if (g->compute.device)
+        snprintf(g->device, sizeof g->device, "%s", options->device);
     if (!g->compute.options.precision)
-        g->compute.options.precision = ZN_PRECISION_INT8;
+        g->compute.options.precision = g->compute.device ? ZN_PRECISION_BF16 : ZN_PRECISION_INT8;
     g->compute.math = zn_math_of(g->compute.options.precision);
     ZN_TRY(zn_generator_paths_find(&files, &g->paths));
     for (int part = ZN_GENERATOR_TRANSFORMER; part <= ZN_GENERATOR_VAE; part++)

@@ -16,6 +16,7 @@ enum { ZN_PROMPT_TOKENS = 512 }; /* more are cut off, as the original does */
 
 struct zn_generator {
     zn_compute compute;
+    char device[16]; /* name of compute.device; "": the CPU */
     pthread_mutex_t lock;
     zn_generator_paths paths;
     char identity[ZN_GENERATOR_PARTS][65]; /* of the parts' files, as they were when the generator was opened */
@@ -73,7 +74,8 @@ ZN_MUST_USE zn_status zn_generator_features(zn_generator *g, const char *prompt,
 
 /* ---- images to latents and back (vae.c) ---- */
 
-/* For codecs of this generator: its context and budget. int8 is for matrices of transformers; convolutions use fp32. */
+/* For codecs of this generator: its context, device and budget. They refer to g. int8 is for matrices of transformers;
+ * convolutions use fp32. */
 zn_options zn_generator_codec_options(const zn_generator *g);
 
 /* Latents are [height][width][channels], as the transformer knows them; tile: as in zn_generation. */

@@ -1,7 +1,6 @@
 /* Memory: what generating takes, within which budget, and as text for people. */
 #include "pipeline/generate/generate.h"
 
-#include "base/cpu.h"
 #include "base/fail.h"
 #include "base/memory.h"
 
@@ -15,7 +14,9 @@ static const double mib = 1024.0 * 1024;
 
 size_t zn_generator_budget(const zn_generator *g)
 {
-    return g->compute.options.memory ? g->compute.options.memory : zn_memory_available(ZN_MEMINFO) / 2;
+    return g->compute.options.memory ? g->compute.options.memory
+           : g->compute.device       ? zn_device_free_memory(g->compute.device)
+                                     : zn_memory_available(ZN_MEMINFO) / 2;
 }
 
 double zn_part_bytes(const zn_part_files *f)
@@ -30,7 +31,8 @@ double zn_part_bytes(const zn_part_files *f)
 zn_status zn_generator_plan_steps(const zn_generator *g, const zn_part_files *files, const zn_zimage_form *form,
                                   const zn_generation *q, int tokens, size_t *bytes, bool *release)
 {
-    const zn_prepare p = { g->compute.math, zn_cpu_flags(), true, true, zn_pool_threads(g->compute.pool) };
+    const zn_prepare p = { g->compute.math, zn_device_flags(g->compute.device), true, true,
+                           zn_pool_threads(g->compute.pool) };
     const double budget = (double)zn_generator_budget(g);
     ZN_TRY(zn_denoiser_estimate(form, q->height / SCALE, q->width / SCALE, tokens, &p, bytes));
     *bytes *= q->guidance > 0 ? 2 : 1; /* captions of two lengths have a graph each */
@@ -58,7 +60,9 @@ __attribute__((format(printf, 2, 3))) static void say(zn_generator *g, const cha
 static void say_weights(zn_generator *g, const char *part, const zn_part_files *files, bool release)
 {
     say(g, "%s: %.1f MiB of weights in their files, %s", part, zn_part_bytes(files) / mib,
-        release ? "read again whenever they are used, since they exceed the budget" : "mapped");
+        g->compute.device ? "copied to the GPU"
+        : release         ? "read again whenever they are used, since they exceed the budget"
+                          : "mapped");
 }
 
 static zn_status say_text(zn_generator *g, const zn_part_files *files, const zn_generation *q)
@@ -98,7 +102,9 @@ static zn_status plan(zn_generator *g, const zn_generation *q)
 {
     g->plan[0] = 0;
     say(g, "memory: %.1f MiB, %s; precision: %s\n", (double)zn_generator_budget(g) / mib,
-        g->compute.options.memory ? "as asked" : "half of what is free",
+        g->compute.options.memory ? "as asked"
+        : g->compute.device       ? "what is free on the GPU"
+                                  : "half of what is free",
         zn_precision_name(g->compute.options.precision));
     ZN_TRY(say_part(g, ZN_GENERATOR_TEXT, say_text, q));
     ZN_TRY(say_part(g, ZN_GENERATOR_TRANSFORMER, say_steps, q));

@@ -215,19 +215,22 @@ static zn_status take_steps(run *r, const zn_part_files *files)
     ZN_TRY(start_preview(r));
     const zn_stored weights = { files->files, files->count, zn_zimage_place, &naming };
     const zn_compute *c = &r->g->compute;
-    const zn_denoiser_setup setup = {
-        .weights = &weights,
-        .form = &form,
-        .release = release,
-        .exec = { .pool = c->pool, .math = c->math, .whole = true, .progress = tell_part, .user = r },
-        .height = r->x->height,
-        .width = r->x->width,
-        .wanted = { r->wanted.data, r->wanted.tokens },
-        .unwanted = { r->unwanted.data, r->unwanted.tokens },
-        .sigma = r->sigma,
-        .steps = r->request->steps,
-        .first = r->first
-    };
+    const zn_denoiser_setup setup = { .weights = &weights,
+                                      .form = &form,
+                                      .release = release,
+                                      .exec = { .pool = c->pool,
+                                                .device = c->device,
+                                                .math = c->math,
+                                                .whole = true,
+                                                .progress = tell_part,
+                                                .user = r },
+                                      .height = r->x->height,
+                                      .width = r->x->width,
+                                      .wanted = { r->wanted.data, r->wanted.tokens },
+                                      .unwanted = { r->unwanted.data, r->unwanted.tokens },
+                                      .sigma = r->sigma,
+                                      .steps = r->request->steps,
+                                      .first = r->first };
     r->preparing = true;
     ZN_TRY(zn_denoiser_new(&setup, &r->denoiser));
     r->preparing = false;

@@ -46,18 +46,18 @@ static zn_status run(zn_generator *g, const encoder *e, zn_graph *graph, const z
     zn_node *x = zn_graph_input(graph, "ids", ZN_SHAPE(1, 1, f->tokens, 1));
     zn_node *y = zn_qwen3((zn_scope){ graph, "" }, x, &e->form, e->form.layers - 1, NULL);
     zn_ahead ahead = { 0 };
-    const zn_exec_options options = { .pool = g->compute.pool,
-                                      .math = g->compute.math,
-                                      .whole = true,
-                                      .progress = progress.call,
-                                      .user = progress.user,
-                                      .enter = zn_ahead_enter,
-                                      .owner = &ahead };
+    zn_exec_options options = { .pool = g->compute.pool,
+                                .device = g->compute.device,
+                                .math = g->compute.math,
+                                .whole = true,
+                                .progress = progress.call,
+                                .user = progress.user };
     const size_t bytes = sizeof(float) * (size_t)f->tokens * (size_t)e->form.hidden;
     zn_exec *exec = NULL;
     zn_status status;
     ZN_TRY_DONE(zn_stored_bind(&from, graph));
-    ZN_TRY_DONE(zn_ahead_start(&ahead, graph, &from, zn_part_bytes(&e->files) > (double)zn_generator_budget(g)));
+    ZN_TRY_DONE(
+        zn_ahead_start(&ahead, graph, &from, zn_part_bytes(&e->files) > (double)zn_generator_budget(g), &options));
     ZN_TRY_DONE(zn_exec_new(graph, &y, 1, &options, &exec));
     for (int i = 0; i < f->tokens; i++)
         x->data[i] = (float)ids->ids[i];
@@ -103,8 +103,8 @@ static void key_of(const zn_generator *g, const zn_tokens *ids, int tokens, char
     char about[128];
     zn_sha256 h;
     zn_sha256_start(&h);
-    const int n = snprintf(about, sizeof about, "zenith prompt 1, %s, %d, %d tokens:", g->identity[ZN_GENERATOR_TEXT],
-                           (int)g->compute.math, tokens);
+    const int n = snprintf(about, sizeof about, "zenith prompt 1, %s, %d%s, %d tokens:", g->identity[ZN_GENERATOR_TEXT],
+                           (int)g->compute.math, g->compute.device ? " on a device" : "", tokens);
     zn_sha256_add(&h, about, (size_t)n);
     zn_sha256_add(&h, ids->ids, sizeof *ids->ids * (size_t)tokens);
     zn_sha256_finish_hex(&h, key);

@@ -64,6 +64,7 @@ zn_options zn_generator_codec_options(const zn_generator *g)
 {
     zn_options o = g->compute.options;
     o.context = g->compute.context;
+    o.device = g->device[0] ? g->device : NULL;
     o.threads = 0;
     o.tile = ZN_TILE_AUTO;
     o.progress = NULL;

@@ -1,0 +1,27 @@
+/* Products of 16-bit numbers with fp32 sums: y[rows][columns] = x[rows][depth] w + bias. Addresses are those of the
+ * device. Included only by .cu files. */
+#ifndef ZN_CUDA_HALF_PRODUCT_H
+#define ZN_CUDA_HALF_PRODUCT_H
+
+#include "kernels/cuda/cuda.h"
+
+extern "C" {
+#include "kernels/type.h"
+}
+
+typedef struct half_product {
+    const void *x;              /* [rows][x_stride] */
+    const void *w;              /* [columns][w_stride], or if turned [depth][w_stride] */
+    int64_t x_stride, w_stride; /* multiples of 8; what follows the depth is zero. x and w are multiples of 16 bytes */
+    int64_t rows, depth, columns;
+    bool turned;       /* columns is then a multiple of 8 */
+    zn_type type;      /* of x and w: BF16 or F16 */
+    const float *bias; /* [columns] or NULL */
+    float *y;
+    zn_type y_type; /* F32 or `type` */
+} half_product;
+
+/* Every element is the same sum for any number of rows. */
+void zn_cuda_half_product(zn_device *d, const half_product &p);
+
+#endif
