@@ -2,7 +2,9 @@
  * order, and no expression has a product and a sum that compilers could fuse.
  *
  *     quantise_group(x, false, codes, &scale, &sum);       x = scale * code; sum = scale * (sum of codes)
- *     quantise_group(x, true, codes, &scale, &centre);     x = centre + scale * code */
+ *     quantise_group(x, true, codes, &scale, &centre);     x = centre + scale * code
+ *
+ * codes are stored as kernels/matrix_i8.h says, plus ZN_I8_SHIFT. */
 #ifndef ZN_KERNELS_I8_GROUP_H
 #define ZN_KERNELS_I8_GROUP_H
 
@@ -14,7 +16,7 @@
 /* A quarter of a group; a compiler splits it further where vectors are shorter. */
 typedef float group_floats __attribute__((vector_size(32)));
 typedef int32_t group_ints __attribute__((vector_size(32)));
-typedef int8_t group_bytes __attribute__((vector_size(8)));
+typedef uint8_t group_bytes __attribute__((vector_size(8)));
 enum { GROUP_LANES = 8, GROUP_VECTORS = ZN_I8_GROUP / GROUP_LANES };
 #define GROUP_EACH for (int v = 0; v < GROUP_VECTORS; v++)
 
@@ -116,17 +118,17 @@ static inline void group_fit(const group_floats *x, const group_ints *codes, flo
 }
 
 /* The codes of a group whose values have a largest magnitude `most` that is too small or not finite; else false. */
-static inline bool group_has_no_codes(float most, float middle, int8_t *codes, float *scale, float *sum)
+static inline bool group_has_no_codes(float most, float middle, uint8_t *codes, float *scale, float *sum)
 {
     if (most >= ZN_I8_LEAST && most < INFINITY)
         return false;
-    memset(codes, 0, ZN_I8_GROUP);
+    memset(codes, ZN_I8_SHIFT, ZN_I8_GROUP);
     *scale = most < ZN_I8_LEAST ? 0 : NAN;
     *sum = most < ZN_I8_LEAST ? middle : NAN;
     return true;
 }
 
-static inline void quantise_centred(const float *values, int8_t *codes, float *scale, float *centre)
+static inline void quantise_centred(const float *values, uint8_t *codes, float *scale, float *centre)
 {
     group_floats x[GROUP_VECTORS], rounded[GROUP_VECTORS], error[GROUP_VECTORS];
     group_ints whole[GROUP_VECTORS];
@@ -140,7 +142,7 @@ static inline void quantise_centred(const float *values, int8_t *codes, float *s
     GROUP_EACH
     {
         whole[v] = __builtin_convertvector(rounded[v], group_ints);
-        const group_bytes bytes = __builtin_convertvector(whole[v], group_bytes);
+        const group_bytes bytes = __builtin_convertvector(whole[v] + ZN_I8_SHIFT, group_bytes);
         memcpy(codes + v * GROUP_LANES, &bytes, sizeof bytes);
     }
     *centre = middle;
@@ -148,7 +150,7 @@ static inline void quantise_centred(const float *values, int8_t *codes, float *s
 }
 
 /* Plain loops, which compilers turn into vectors. */
-static inline void quantise_plain(const float *x, int8_t *codes, float *scale, float *sum)
+static inline void quantise_plain(const float *x, uint8_t *codes, float *scale, float *sum)
 {
     const float most = group_largest(x), rounder = 0x1.8p23f;
     int32_t rounded[ZN_I8_GROUP], total = 0;
@@ -160,14 +162,14 @@ static inline void quantise_plain(const float *x, int8_t *codes, float *scale, f
         rounded[i] = (int32_t)(scaled + rounder - rounder);
     }
     for (int i = 0; i < ZN_I8_GROUP; i++) {
-        codes[i] = (int8_t)rounded[i];
+        codes[i] = (uint8_t)(rounded[i] + ZN_I8_SHIFT);
         total += rounded[i];
     }
     *scale = most / 127;
     *sum = *scale * (float)total;
 }
 
-static inline void quantise_group(const float *x, bool centred, int8_t *codes, float *scale, float *sum)
+static inline void quantise_group(const float *x, bool centred, uint8_t *codes, float *scale, float *sum)
 {
     if (centred)
         quantise_centred(x, codes, scale, sum);

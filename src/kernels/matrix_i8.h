@@ -19,12 +19,19 @@
 enum { ZN_I8_GROUP = 32 };
 #define ZN_I8_LEAST 1e-30f /* a group of smaller values is zero */
 
+/* What is added to the codes of rows in memory: x86 multiplies unsigned by signed bytes. */
+#if defined(__x86_64__) || defined(__i386__)
+enum { ZN_I8_SHIFT = 128 };
+#else
+enum { ZN_I8_SHIFT = 0 };
+#endif
+
 /* Quantised rows. in must be a multiple of ZN_I8_GROUP. The scale of a group is its largest magnitude, or if centred
  * its largest distance from the centre, over 127; NaN if a value is not finite. */
 typedef struct zn_i8_rows {
-    int8_t *codes; /* [rows][in], -127 to 127 */
-    float *scales; /* [rows][in / 32] */
-    float *sums;   /* [rows][in / 32]: scale * (sum of the codes), or the centre */
+    uint8_t *codes; /* [rows][in], -127 to 127, plus ZN_I8_SHIFT */
+    float *scales;  /* [rows][in / 32] */
+    float *sums;    /* [rows][in / 32]: scale * (sum of the codes), or the centre */
 } zn_i8_rows;
 
 /* Bytes of quantised rows, and where they are in such a block of memory. */
@@ -35,7 +42,7 @@ static inline size_t zn_i8_rows_bytes(int64_t rows, int in)
 static inline zn_i8_rows zn_i8_rows_at(void *block, int64_t rows, int in)
 {
     float *scales = block, *sums = scales + rows * (in / ZN_I8_GROUP);
-    return (zn_i8_rows){ (int8_t *)(sums + rows * (in / ZN_I8_GROUP)), scales, sums };
+    return (zn_i8_rows){ (uint8_t *)(sums + rows * (in / ZN_I8_GROUP)), scales, sums };
 }
 
 typedef struct zn_matrix_codes_args {

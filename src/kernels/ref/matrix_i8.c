@@ -56,7 +56,8 @@ static float element(const zn_matrix_i8_args *a, int64_t p, int64_t j, float *w)
             zn_packed_row(&stored, j, i, zn_least(ZN_I8_DEPTH, a->in - i), w);
         const int64_t g = p * groups + i / ZN_I8_GROUP;
         const double centre = centred ? (double)a->x.sums[g] : 0;
-        sum += (centre + (double)a->x.scales[g] * a->x.codes[p * a->in + i]) * (double)w[i % ZN_I8_DEPTH];
+        const int8_t code = (int8_t)(a->x.codes[p * a->in + i] ^ ZN_I8_SHIFT);
+        sum += (centre + (double)a->x.scales[g] * code) * (double)w[i % ZN_I8_DEPTH];
     }
     return (float)sum;
 }

@@ -1,18 +1,20 @@
 /* Sums of products of 8-bit integers. dots[r][c] of a tile are sums over `steps` steps of four inputs each:
  *
- *     dots_tile(DOT_ROWS, DOT_COLUMNS, steps, bits, x, row, w, dots);
+ *     dots_tile(rows, DOT_COLUMNS, steps, bits, x, row, w, plane, dots);             rows <= DOT_ROWS
  *
  *     dots[r][c][lane] = sum over k < steps, i < 4 of x[r * row + 4k + i] * w[((k * columns + c) * VEC_LANES + lane) *
  * 4 + i]
  *
- * w: signed codes of `bits` bits. x: as dots_prepare wrote it, from signed codes. x86 multiplies unsigned by signed
- * bytes, so x is shifted by DOT_SHIFT there, and every sum is too large by DOT_SHIFT * (sum of w).
+ * x: codes as in kernels/matrix_i8.h. Where they are shifted, every sum is too large by DOT_SHIFT * (sum of w). w:
+ * signed codes of `bits` bits, as dots_store wrote them.
  *
  * Without VNNI, products are added in 16 bits as long as nothing can overflow: 255 * 2^(bits-1) * 2 for each step
- * allows 2^(7-bits) steps. Codes of 8 bits allow none; there x is split into its high and low four bits, DOT_PLANES. */
+ * allows 2^(7-bits) steps. Codes of 8 bits allow none; dots_store splits them into w = 16 high + low with both parts
+ * from -8 to 8, in DOT_PLANES planes, `plane` bytes apart. */
 #ifndef ZN_SIMD_DOT_H
 #define ZN_SIMD_DOT_H
 
+#include "kernels/matrix_i8.h"
 #include "kernels/simd/vec.h"
 
 #if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
@@ -32,7 +34,7 @@ typedef __m256i ivec;
 enum { DOT_ROWS = 6, DOT_COLUMNS = VEC_REGISTERS / 16 };
 
 #if defined(__AVX2__)
-enum { DOT_SHIFT = 128 };
+enum { DOT_SHIFT = ZN_I8_SHIFT };
 #if defined(DOT_VNNI)
 enum { DOT_PLANES = 1 };
 #else
@@ -56,7 +58,7 @@ VEC_INLINE vec dot_to_vec(ivec v) { return DOT_OP(cvtepi32_ps)(v); }
 #endif
 
 VEC_INLINE void dots_tile(const int rows, const int columns, const int steps, const int bits, const uint8_t *x,
-                          int64_t row, int64_t plane, const int8_t *w, ivec dots[DOT_ROWS][DOT_COLUMNS])
+                          int64_t row, const int8_t *w, int64_t plane, ivec dots[DOT_ROWS][DOT_COLUMNS])
 {
     (void)bits, (void)plane;
 #pragma GCC unroll 6
@@ -113,11 +115,11 @@ VEC_INLINE void dots_batch(const int rows, const int columns, const int first, c
 }
 
 VEC_INLINE void dots_tile(const int rows, const int columns, const int steps, const int bits, const uint8_t *x,
-                          int64_t row, int64_t plane, const int8_t *w, ivec dots[DOT_ROWS][DOT_COLUMNS])
+                          int64_t row, const int8_t *w, int64_t plane, ivec dots[DOT_ROWS][DOT_COLUMNS])
 {
     if (bits == 8) {
         dots_batch(rows, columns, 0, steps, false, 16, x, row, w, dots);
-        dots_batch(rows, columns, 0, steps, true, 1, x + plane, row, w, dots);
+        dots_batch(rows, columns, 0, steps, true, 1, x, row, w + plane, dots);
         return;
     }
     const int most = bits == 4 ? 8 : bits == 5 ? 4 : 2;
@@ -127,39 +129,19 @@ VEC_INLINE void dots_tile(const int rows, const int columns, const int steps, co
 }
 #endif
 
-/* Writes what dots_tile reads from `count` codes, a multiple of 32; `plane` bytes to the second plane. */
-VEC_INLINE void dots_prepare(const int8_t *codes, int64_t count, int bits, uint8_t *x, int64_t plane)
+/* The sums of the codes of `steps` steps, w[step][lane][4]. */
+VEC_INLINE ivec dots_sum(const int steps, const ivec *w)
 {
-    if (DOT_PLANES == 1 || bits < 8)
-        for (int64_t i = 0; i < count; i++)
-            x[i] = (uint8_t)(codes[i] ^ -128);
-    else
-        for (int64_t i = 0; i < count; i++) {
-            x[i] = (uint8_t)(codes[i] ^ -128) >> 4;
-            x[i + plane] = codes[i] & 15;
-        }
-}
-
-/* The sum of `count` codes, a multiple of 16. */
-VEC_INLINE int dots_sum(const int8_t *codes, int count)
-{
-    __m128i sum = _mm_setzero_si128();
-    for (int i = 0; i < count; i += 16) {
-        const __m128i v = _mm_loadu_si128((const __m128i *)(const void *)(codes + i));
-        sum = _mm_add_epi64(sum, _mm_sad_epu8(_mm_xor_si128(v, _mm_set1_epi8(-128)), _mm_setzero_si128()));
-    }
-    return _mm_cvtsi128_si32(sum) + _mm_extract_epi16(sum, 4) - 128 * count;
+    const ivec ones = DOT_OP(set1_epi8)(1);
+    ivec sum = DOT_OP(maddubs_epi16)(ones, w[0]);
+#pragma GCC unroll 8
+    for (int k = 1; k < steps; k++)
+        sum = DOT_OP(add_epi16)(sum, DOT_OP(maddubs_epi16)(ones, w[k]));
+    return DOT_OP(madd_epi16)(sum, DOT_OP(set1_epi16)(1));
 }
 
 #else /* signed by signed bytes */
 enum { DOT_SHIFT = 0, DOT_PLANES = 1 };
-VEC_INLINE int dots_sum(const int8_t *codes, int count)
-{
-    int sum = 0;
-    for (int i = 0; i < count; i++)
-        sum += codes[i];
-    return sum;
-}
 #if defined(__ARM_NEON)
 typedef int32x4_t ivec;
 VEC_INLINE vec dot_to_vec(ivec v) { return vcvtq_f32_s32(v); }
@@ -183,14 +165,14 @@ VEC_INLINE ivec dot_add(ivec sum, const uint8_t *x, const int8_t *w)
 {
     for (int lane = 0; lane < VEC_LANES; lane++)
         for (int i = 0; i < 4; i++)
-            sum[lane] += (int8_t)x[i] * w[4 * lane + i];
+            sum[lane] += (int8_t)(x[i] ^ ZN_I8_SHIFT) * w[4 * lane + i];
     return sum;
 }
 VEC_INLINE ivec dot_zero(void) { return (ivec){ 0 }; }
 #endif
 
 VEC_INLINE void dots_tile(const int rows, const int columns, const int steps, const int bits, const uint8_t *x,
-                          int64_t row, int64_t plane, const int8_t *w, ivec dots[DOT_ROWS][DOT_COLUMNS])
+                          int64_t row, const int8_t *w, int64_t plane, ivec dots[DOT_ROWS][DOT_COLUMNS])
 {
     (void)bits, (void)plane;
 #pragma GCC unroll 6
@@ -207,10 +189,29 @@ VEC_INLINE void dots_tile(const int rows, const int columns, const int steps, co
                 dots[r][c] = dot_add(dots[r][c], x + r * row + 4 * k, w + (k * columns + c) * VEC_LANES * 4);
 }
 
-VEC_INLINE void dots_prepare(const int8_t *codes, int64_t count, int bits, uint8_t *x, int64_t plane)
+VEC_INLINE ivec dots_sum(const int steps, const ivec *w)
 {
-    (void)bits, (void)plane;
-    memcpy(x, codes, (size_t)count);
+    static const uint8_t ones[4] = { 1 ^ ZN_I8_SHIFT, 1 ^ ZN_I8_SHIFT, 1 ^ ZN_I8_SHIFT, 1 ^ ZN_I8_SHIFT };
+    ivec sum = dot_zero();
+    for (int k = 0; k < steps; k++)
+        sum = dot_add(sum, ones, (const int8_t *)&w[k]);
+    return sum;
 }
 #endif
+
+/* A vector as bytes. */
+typedef uint8_t dot_bytes __attribute__((vector_size(4 * VEC_LANES)));
+
+/* Stores the codes of a step for dots_tile. */
+VEC_INLINE void dots_store(ivec codes, const int bits, int8_t *w, int64_t plane)
+{
+    if (DOT_PLANES == 1 || bits < 8) {
+        memcpy(w, &codes, sizeof codes);
+        return;
+    }
+    const dot_bytes shifted = (dot_bytes)codes ^ 128, high = ((shifted >> 1) + 4) >> 3, low = shifted - (high << 4),
+                    centred = high - 8;
+    memcpy(w, &centred, sizeof centred);
+    memcpy(w + plane, &low, sizeof low);
+}
 #endif

@@ -7,15 +7,16 @@
 #include "kernels/simd/basic/matrix_i8.h"
 #include "kernels/x86/tile.h"
 
-enum { BATCH = TILE_SUMS };
-_Static_assert((int)VEC_LANES == (int)TILE_ROWS && ROWS % TILE_ROWS == 0, "whole tiles");
-_Static_assert(GROUPS % BATCH == 0, "the last batch reads only what is in the scratch");
+enum { BATCH = TILE_SUMS, LINE = DEPTH + 64 /* stride of a padded row in bytes; avoids cache conflicts */ };
+_Static_assert((int)VEC_LANES == (int)TILE_ROWS, "a vector of sums for each row");
+_Static_assert(GROUPS % BATCH == 0, "the last batch reads only what is in the panel");
 _Static_assert(DOT_PLANES == 1 && DOT_SHIFT == 128, "inputs are unsigned bytes");
 
-/* Where a tile reads its operands. row, column: within the scratch and the panel. */
+/* Where a tile reads its operands. column: within the panel. */
 typedef struct tile {
-    const scratch *t;
-    int row, panel, column;
+    const panel *w;
+    block_rows in;
+    int column;
 } tile;
 
 /* The exact sums of a batch of parts. */
@@ -27,8 +28,8 @@ typedef struct batch {
 #define PART(s, a, b)                                                                                                  \
     do {                                                                                                               \
         tile_zero(s);                                                                                                  \
-        tile_load(a, in->t->x[0][in->row] + (first + (s)) * inputs, LINE);                                             \
-        tile_load(b, in->t->codes[in->panel][(first + (s)) * inputs / 4][in->column], 4 * PANEL);                      \
+        tile_load(a, in->in.x + (first + (s)) * inputs, in->in.x_row);                                                 \
+        tile_load(b, in->w->codes[0][(first + (s)) * inputs / 4][in->column], 4 * PANEL);                              \
         tile_dp_i8(s, a, b);                                                                                           \
     } while (0)
 
@@ -48,29 +49,29 @@ VEC_INLINE void sum_batch(const int inputs, const tile *in, int first, batch *to
 VEC_INLINE void add_part(const int parts, const bool summed, const tile *in, int p, const int32_t (*dots)[TILE_ROWS],
                          vec y[TILE_ROWS])
 {
-    const scratch *t = in->t;
     const int g = p / parts, part = p % parts;
-    const float(*factors)[PANEL] = t->factors[in->panel][g];
+    const float(*factors)[PANEL] = in->w->factors[g];
     const vec s = vec_load(factors[2 * part] + in->column), less = vec_load(factors[2 * part + 1] + in->column);
 #pragma GCC unroll 16
     for (int r = 0; r < TILE_ROWS; r++)
-        y[r] = vec_fma(vec_fma(dot_to_vec(DOT_LOAD(dots[r])), s, less), vec_splat(t->x_scales[in->row + r][g]), y[r]);
+        y[r] = vec_fma(vec_fma(dot_to_vec(DOT_LOAD(dots[r])), s, less),
+                       vec_splat(in->in.scales[r * in->in.group_row + g]), y[r]);
     if (summed) {
         const vec b = vec_load(factors[4] + in->column);
 #pragma GCC unroll 16
         for (int r = 0; r < TILE_ROWS; r++)
-            y[r] = vec_fma(b, vec_splat(t->x_sums[in->row + r][g]), y[r]);
+            y[r] = vec_fma(b, vec_splat(in->in.sums[r * in->in.group_row + g]), y[r]);
     }
 }
 
-VEC_INLINE void multiply_tile(const int parts, const bool summed, const tile *in, int groups, float *sums)
+VEC_INLINE void multiply_tile(const int parts, const bool summed, const tile *in, int groups, bool more)
 {
     const int inputs = ZN_I8_GROUP / parts, count = groups * parts;
     batch both[2];
     vec y[TILE_ROWS];
 #pragma GCC unroll 16
     for (int r = 0; r < TILE_ROWS; r++)
-        y[r] = vec_load(sums + r * SUMS);
+        y[r] = more ? vec_load(in->in.y + r * in->in.y_row) : vec_splat(0);
     sum_batch(inputs, in, 0, &both[0]);
     for (int first = 0; first < count; first += BATCH) {
         const int next = first + BATCH;
@@ -81,27 +82,92 @@ VEC_INLINE void multiply_tile(const int parts, const bool summed, const tile *in
     }
 #pragma GCC unroll 16
     for (int r = 0; r < TILE_ROWS; r++)
-        vec_store(sums + r * SUMS, y[r]);
+        vec_store(in->in.y + r * in->in.y_row, y[r]);
 }
 
-typedef void (*tile_fn)(const tile *in, int groups, float *sums);
-static void tile_plain(const tile *in, int groups, float *sums) { multiply_tile(1, false, in, groups, sums); }
-static void tile_summed(const tile *in, int groups, float *sums) { multiply_tile(1, true, in, groups, sums); }
-static void tile_split(const tile *in, int groups, float *sums) { multiply_tile(2, false, in, groups, sums); }
+typedef void (*tile_fn)(const tile *in, int groups, bool more);
+static void tile_plain(const tile *in, int groups, bool more) { multiply_tile(1, false, in, groups, more); }
+static void tile_summed(const tile *in, int groups, bool more) { multiply_tile(1, true, in, groups, more); }
+static void tile_split(const tile *in, int groups, bool more) { multiply_tile(2, false, in, groups, more); }
 
-static void multiply_tiles(const zn_packed *w, scratch *t, int rows, int columns, int groups)
+/* A copy of the operands of a tile that has fewer than 16 rows or columns. */
+typedef struct padded {
+    _Alignas(64) uint8_t x[TILE_ROWS][LINE];
+    float scales[TILE_ROWS][GROUPS], sums[TILE_ROWS][GROUPS];
+    float y[TILE_ROWS][TILE_ROWS];
+} padded;
+
+/* Points `in` at a copy of its rows; those that pad it are zero. */
+static void pad_rows(block_rows *in, int rows, int groups, padded *to)
 {
+    const size_t bytes = (size_t)groups * ZN_I8_GROUP, floats = sizeof(float) * (size_t)groups;
+    for (int r = 0; r < rows; r++) {
+        memcpy(to->x[r], in->x + r * in->x_row, bytes);
+        memset(to->x[r] + bytes, 0, sizeof to->x[r] - bytes);
+        memcpy(to->scales[r], in->scales + r * in->group_row, floats);
+        memcpy(to->sums[r], in->sums + r * in->group_row, floats);
+    }
+    for (int r = rows; r < TILE_ROWS; r++) {
+        memset(to->x[r], 0, sizeof to->x[r]);
+        memset(to->scales[r], 0, sizeof to->scales[r]);
+        memset(to->sums[r], 0, sizeof to->sums[r]);
+    }
+    in->x = to->x[0];
+    in->scales = to->scales[0];
+    in->sums = to->sums[0];
+    in->x_row = LINE;
+    in->group_row = GROUPS;
+}
+
+/* Multiplies a tile whose sums have only these rows and columns in y. */
+static void multiply_part(tile_fn run, tile in, int rows, int columns, int groups, bool more, padded *t)
+{
+    float *y = in.in.y;
+    const int64_t y_row = in.in.y_row;
+    const size_t bytes = sizeof(float) * (size_t)columns;
+    memset(t->y, 0, sizeof t->y);
+    for (int r = 0; more && r < rows; r++)
+        memcpy(t->y[r], y + r * y_row, bytes);
+    in.in.y = t->y[0];
+    in.in.y_row = TILE_ROWS;
+    run(&in, groups, more);
+    for (int r = 0; r < rows; r++)
+        memcpy(y + r * y_row, t->y[r], bytes);
+}
+
+/* Up to 16 rows, by all columns of the panel. */
+static void multiply_rows(tile_fn run, const block *b, int row, padded *t)
+{
+    const int rows = (int)zn_least(TILE_ROWS, b->rows - row);
+    const bool more = b->first > 0, last = b->row + row + rows == b->a->rows;
+    block_rows in = rows_of(b, row);
+    if (rows < TILE_ROWS || (last && b->groups < GROUPS)) /* the last batch reads past the inputs */
+        pad_rows(&in, rows, b->groups, t);
+    for (int column = 0; column < PANEL && b->column + column < b->a->out; column += TILE_ROWS) {
+        const int columns = (int)zn_least(TILE_ROWS, b->a->out - b->column - column);
+        const tile at = { b->w, in, column };
+        if (rows < TILE_ROWS || columns < TILE_ROWS)
+            multiply_part(run, at, rows, columns, b->groups, more, t);
+        else
+            run(&at, b->groups, more);
+        in.y += TILE_ROWS;
+    }
+}
+
+static void multiply_tiles(const block *b)
+{
+    const zn_packed *w = &b->a->w;
     const tile_fn run = weights_split(w) ? tile_split : uses_sums(w) ? tile_summed : tile_plain;
-    for (int column = 0; column < columns; column += TILE_ROWS)
-        for (int row = 0; row < rows; row += TILE_ROWS)
-            run(&(tile){ t, row, column / PANEL, column % PANEL }, groups, &t->sums[row][column]);
+    padded t;
+    for (int row = 0; row < b->rows; row += TILE_ROWS)
+        multiply_rows(run, b, row, &t);
 }
 
 static void run(const void *args, zn_range r)
 {
     const zn_matrix_i8_args *a = args;
     tile_begin(weights_split(&a->w) ? ZN_I8_GROUP / 2 : ZN_I8_GROUP);
-    matrix_i8(a, &(i8_product){ multiply_tiles, TILE_ROWS }, r);
+    matrix_i8(a, multiply_tiles, r);
     tile_end();
 }
 

@@ -2,7 +2,7 @@
 #include "kernels/simd.h"
 #include "kernels/simd/basic/matrix_i8_dots.h"
 
-static void run(const void *args, zn_range r) { matrix_i8(args, &dots_product, r); }
+static void run(const void *args, zn_range r) { matrix_i8(args, multiply_dots, r); }
 
 extern const zn_simd_table zn_table_dotprod;
 const zn_simd_table zn_table_dotprod = { "dotprod", ZN_CPU_DOTPROD, { [ZN_SIMD_matrix_i8] = { run, NULL } } };

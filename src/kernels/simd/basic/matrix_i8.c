@@ -3,4 +3,4 @@
 
 void ZN_KERNEL(matrix_i8)(const void *args, zn_range r);
 
-void ZN_KERNEL(matrix_i8)(const void *args, zn_range r) { matrix_i8(args, &dots_product, r); }
+void ZN_KERNEL(matrix_i8)(const void *args, zn_range r) { matrix_i8(args, multiply_dots, r); }

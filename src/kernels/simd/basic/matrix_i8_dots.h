@@ -4,38 +4,29 @@
 
 #include "kernels/simd/basic/matrix_i8.h"
 
-_Static_assert(ROWS % DOT_ROWS == 0, "whole tiles");
-
-/* A tile of DOT_ROWS rows by PANEL columns. row: within the scratch. */
-typedef struct tile {
-    const scratch *t;
-    float *sums;
-    int row, panel, groups;
-} tile;
-
-/* summed: the sums of the rows are used. */
-VEC_INLINE void multiply_tile(const int bits, const bool split, const bool summed, const tile *in)
+/* A tile of `rows` rows by a panel. summed: the sums of the rows are used. more: y has sums already. */
+VEC_INLINE void multiply_tile(const int rows, const int bits, const bool split, const bool summed, const panel *w,
+                              const block_rows *in, int groups, bool more)
 {
-    const scratch *t = in->t;
     vec sums[DOT_ROWS][DOT_COLUMNS];
 #pragma GCC unroll 6
-    for (int r = 0; r < DOT_ROWS; r++)
+    for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
         for (int c = 0; c < DOT_COLUMNS; c++)
-            sums[r][c] = vec_load(in->sums + r * SUMS + c * VEC_LANES);
-    for (int g = 0; g < in->groups; g++) {
-        const float(*factors)[PANEL] = t->factors[in->panel][g];
+            sums[r][c] = more ? vec_load(in->y + r * in->y_row + c * VEC_LANES) : vec_splat(0);
+    for (int g = 0; g < groups; g++) {
+        const float(*factors)[PANEL] = w->factors[g];
         const int parts = split ? 2 : 1;
         for (int part = 0; part < parts; part++) {
-            const int steps = 8 / parts, k = 8 * g + 4 * part;
+            const int steps = STEPS / parts, k = STEPS * g + steps * part;
             ivec dots[DOT_ROWS][DOT_COLUMNS];
-            dots_tile(DOT_ROWS, DOT_COLUMNS, steps, bits, t->x[0][in->row] + 4 * k, LINE, sizeof t->x[0],
-                      t->codes[in->panel][k][0], dots);
+            dots_tile(rows, DOT_COLUMNS, steps, bits, in->x + 4 * k, in->x_row, w->codes[0][k][0], sizeof w->codes[0],
+                      dots);
 #pragma GCC unroll 6
-            for (int r = 0; r < DOT_ROWS; r++)
+            for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
                 for (int c = 0; c < DOT_COLUMNS; c++) {
-                    const vec scale = vec_splat(t->x_scales[in->row + r][g]), dot = dot_to_vec(dots[r][c]);
+                    const vec scale = vec_splat(in->scales[r * in->group_row + g]), dot = dot_to_vec(dots[r][c]);
                     const vec s = vec_load(factors[2 * part] + c * VEC_LANES),
                               less = vec_load(factors[2 * part + 1] + c * VEC_LANES);
                     sums[r][c] = vec_fma(vec_fma(dot, s, less), scale, sums[r][c]);
@@ -43,22 +34,36 @@ VEC_INLINE void multiply_tile(const int bits, const bool split, const bool summe
         }
         if (summed)
 #pragma GCC unroll 6
-            for (int r = 0; r < DOT_ROWS; r++)
+            for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
                 for (int c = 0; c < DOT_COLUMNS; c++)
-                    sums[r][c] =
-                        vec_fma(vec_load(factors[4] + c * VEC_LANES), vec_splat(t->x_sums[in->row + r][g]), sums[r][c]);
+                    sums[r][c] = vec_fma(vec_load(factors[4] + c * VEC_LANES),
+                                         vec_splat(in->sums[r * in->group_row + g]), sums[r][c]);
     }
 #pragma GCC unroll 6
-    for (int r = 0; r < DOT_ROWS; r++)
+    for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
         for (int c = 0; c < DOT_COLUMNS; c++)
-            vec_store(in->sums + r * SUMS + c * VEC_LANES, sums[r][c]);
+            vec_store(in->y + r * in->y_row + c * VEC_LANES, sums[r][c]);
 }
 
-typedef void (*tile_fn)(const tile *in);
+/* Tiles of six rows, of two and of one: rows that are not there are not multiplied. */
+typedef void (*tile_fn)(const panel *w, const block_rows *in, int groups, bool more);
+typedef struct tiles {
+    tile_fn six, two, one;
+} tiles;
+#define TILE(rows, bits, split, summed)                                                                                \
+    static void tile_##rows##_##bits##_##split##_##summed(const panel *w, const block_rows *in, int groups, bool more) \
+    {                                                                                                                  \
+        multiply_tile(rows, bits, split, summed, w, in, groups, more);                                                 \
+    }
 #define DEFINE(bits, split, summed)                                                                                    \
-    static void tile_##bits##_##split##_##summed(const tile *in) { multiply_tile(bits, split, summed, in); }
+    TILE(6, bits, split, summed)                                                                                       \
+    TILE(2, bits, split, summed)                                                                                       \
+    TILE(1, bits, split, summed)                                                                                       \
+    static const tiles tiles_##bits##_##split##_##summed = { tile_6_##bits##_##split##_##summed,                       \
+                                                             tile_2_##bits##_##split##_##summed,                       \
+                                                             tile_1_##bits##_##split##_##summed };
 DEFINE(4, 0, 0)
 DEFINE(4, 0, 1)
 DEFINE(5, 0, 0)
@@ -67,30 +72,53 @@ DEFINE(6, 1, 0)
 DEFINE(6, 0, 1)
 DEFINE(8, 0, 1)
 #undef DEFINE
+#undef TILE
+_Static_assert(DOT_ROWS == 6, "as many rows as the largest tile");
 
-static tile_fn choose_tile(const zn_packed *w)
+static const tiles *choose_tiles(const zn_packed *w)
 {
     const bool summed = uses_sums(w);
     switch (zn_matrix_i8_bits(w)) {
     case 4:
-        return summed ? tile_4_0_1 : tile_4_0_0;
+        return summed ? &tiles_4_0_1 : &tiles_4_0_0;
     case 5:
-        return summed ? tile_5_0_1 : tile_5_0_0;
+        return summed ? &tiles_5_0_1 : &tiles_5_0_0;
     case 6:
-        return summed ? tile_6_0_1 : tile_6_1_0;
+        return summed ? &tiles_6_0_1 : &tiles_6_1_0;
     default:
-        return tile_8_0_1;
+        return &tiles_8_0_1;
     }
 }
 
-static void multiply_dots(const zn_packed *w, scratch *t, int rows, int columns, int groups)
+/* A tile whose panel ends after the last output: its sums are computed in a copy. */
+static void multiply_part(tile_fn run, const block *b, block_rows in, int rows, int columns)
 {
-    const tile_fn run = choose_tile(w);
-    for (int panel = 0; panel * PANEL < columns; panel++)
-        for (int r = 0; r < rows; r += DOT_ROWS)
-            run(&(tile){ t, &t->sums[r][panel * PANEL], r, panel, groups });
+    float sums[DOT_ROWS][PANEL] = { 0 };
+    float *y = in.y;
+    const int64_t y_row = in.y_row;
+    const size_t bytes = sizeof(float) * (size_t)columns;
+    for (int r = 0; b->first && r < rows; r++)
+        memcpy(sums[r], y + r * y_row, bytes);
+    in.y = sums[0];
+    in.y_row = PANEL;
+    run(b->w, &in, b->groups, b->first > 0);
+    for (int r = 0; r < rows; r++)
+        memcpy(y + r * y_row, sums[r], bytes);
 }
 
-static const i8_product dots_product = { multiply_dots, DOT_ROWS };
+static void multiply_dots(const block *b)
+{
+    const tiles *t = choose_tiles(&b->a->w);
+    const int columns = (int)zn_least(PANEL, b->a->out - b->column);
+    for (int r = 0, rows; r < b->rows; r += rows) {
+        rows = b->rows - r >= DOT_ROWS ? DOT_ROWS : b->rows - r >= 2 ? 2 : 1;
+        const tile_fn run = rows == DOT_ROWS ? t->six : rows == 2 ? t->two : t->one;
+        const block_rows in = rows_of(b, r);
+        if (columns < PANEL)
+            multiply_part(run, b, in, rows, columns);
+        else
+            run(b->w, &in, b->groups, b->first > 0);
+    }
+}
 
 #endif

@@ -1,5 +1,6 @@
-/* Reads packed weights as signed codes, w = s c + b (kernels/matrix_i8.h). One function per format; base/quant.c has
- * the byte diagrams. Unsigned codes of n bits are shifted by 2^(n-1), and b makes up for it. */
+/* Reads packed weights as signed codes, w = s c + b (kernels/matrix_i8.h): formats that matrix_panel.h does not read
+ * itself. One function per format; base/quant.c has the byte diagrams. Unsigned codes of n bits are shifted by 2^(n-1),
+ * and b makes up for it. */
 #ifndef ZN_SIMD_MATRIX_UNPACK_H
 #define ZN_SIMD_MATRIX_UNPACK_H
 
@@ -47,14 +48,6 @@ VEC_INLINE codes16 codes16_load(const uint8_t *p)
 
 VEC_INLINE void codes16_store(int8_t *p, codes16 v) { memcpy(p, &v, sizeof v); }
 
-/* 16 bytes as halves: element j in the low four bits of byte j, element j + 16 in the high ones. */
-VEC_INLINE void nibbles(const uint8_t *q, int less, int8_t *c)
-{
-    const codes16 both = codes16_load(q);
-    codes16_store(c, (both & 15) - (uint8_t)less);
-    codes16_store(c + 16, (both >> 4) - (uint8_t)less);
-}
-
 VEC_INLINE void five_bits(const uint8_t *q, uint32_t high, int8_t *c)
 {
     for (int j = 0; j < 16; j++) {
@@ -63,25 +56,19 @@ VEC_INLINE void five_bits(const uint8_t *q, uint32_t high, int8_t *c)
     }
 }
 
-/* The types with blocks of 32: d, perhaps m, perhaps the fifth bits, then the codes. */
-VEC_INLINE void read_blocks(const uint8_t *p, int groups, const weight_line *to, int bits, bool minimum)
+/* Q5_0 and Q5_1: d, perhaps m, the fifth bits, then the others. */
+VEC_INLINE void read_blocks(const uint8_t *p, int groups, const weight_line *to, bool minimum)
 {
-    const int head = minimum ? 4 : 2, size = head + (bits == 8 ? 32 : bits == 5 ? 20 : 16);
-    for (int g = 0; g < groups; g++, p += size) {
-        int8_t *c = to->codes + g * ZN_I8_GROUP;
+    const int head = minimum ? 4 : 2;
+    for (int g = 0; g < groups; g++, p += head + 20) {
         to->s[g] = half_at(p);
         if (minimum)
-            to->b[g] = half_at(p + 2) + to->s[g] * (float)(bits == 5 ? 16 : 8);
-        if (bits == 8)
-            memcpy(c, p + head, ZN_I8_GROUP);
-        else if (bits == 5)
-            five_bits(p + head + 4, zn_load32(p + head), c);
-        else
-            nibbles(p + head, 8, c);
+            to->b[g] = half_at(p + 2) + to->s[g] * 16;
+        five_bits(p + head + 4, zn_load32(p + head), to->codes + g * ZN_I8_GROUP);
     }
 }
 
-/* Scales and minima of the eight sub-blocks of Q4_K and Q5_K: six bits each, packed in 12 bytes. */
+/* Scales and minima of the eight sub-blocks of Q5_K: six bits each, packed in 12 bytes. */
 VEC_INLINE void six_bits(const uint8_t *p, uint8_t scale[8], uint8_t minimum[8])
 {
     for (int j = 0; j < 4; j++) {
@@ -92,24 +79,21 @@ VEC_INLINE void six_bits(const uint8_t *p, uint8_t scale[8], uint8_t minimum[8])
     }
 }
 
-VEC_INLINE void read_k(const uint8_t *p, int groups, const weight_line *to, int bits)
+static void read_q5_k(const uint8_t *p, int groups, const weight_line *to)
 {
-    const int size = bits == 5 ? 176 : 144, shift = 1 << (bits - 1);
-    for (int g = 0; g < groups; g += 8, p += size) {
+    for (int g = 0; g < groups; g += 8, p += 176) {
         const float d = half_at(p), m = half_at(p + 2);
-        const uint8_t *fifth = p + 16, *q = bits == 5 ? p + 48 : p + 16;
+        const uint8_t *fifth = p + 16, *q = p + 48;
         uint8_t scale[8], minimum[8];
         six_bits(p + 4, scale, minimum);
         for (int j = 0; j < 8; j++) {
             int8_t *c = to->codes + (g + j) * ZN_I8_GROUP;
             const int high = 4 * (j % 2);
             to->s[g + j] = d * (float)scale[j];
-            to->b[g + j] = to->s[g + j] * (float)shift - m * (float)minimum[j];
+            to->b[g + j] = to->s[g + j] * 16 - m * (float)minimum[j];
             for (int l = 0; l < ZN_I8_GROUP; l += 16) {
-                codes16 code = codes16_load(q + 32 * (j / 2) + l) >> (uint8_t)high & 15;
-                if (bits == 5)
-                    code |= (codes16_load(fifth + l) >> (uint8_t)j & 1) << 4;
-                codes16_store(c + l, code - (uint8_t)shift);
+                const codes16 four = codes16_load(q + 32 * (j / 2) + l) >> (uint8_t)high & 15;
+                codes16_store(c + l, (four | (codes16_load(fifth + l) >> (uint8_t)j & 1) << 4) - 16);
             }
         }
     }
@@ -187,6 +171,12 @@ static void read_bytes(const zn_packed *w, int64_t row, int first, int groups, c
     memcpy(to->codes, w->data + (size_t)row * w->row_bytes + first, (size_t)groups * ZN_I8_GROUP);
 }
 
+/* Where inputs from `first` on of a row begin. */
+static inline const uint8_t *packed_at(const zn_packed *w, int64_t row, int first)
+{
+    return w->data + (size_t)row * w->row_bytes + (size_t)first / zn_dtype_block(w->dtype) * zn_dtype_size(w->dtype);
+}
+
 /* Inputs from `first` on, which is a multiple of ZN_PACKED_STEP. groups: of 32, whole blocks. */
 static void read_weights(const zn_packed *w, int64_t row, int first, int groups, const weight_line *to)
 {
@@ -194,29 +184,16 @@ static void read_weights(const zn_packed *w, int64_t row, int first, int groups,
         read_mlx(w, row, first, groups, to);
         return;
     }
-    const uint8_t *p =
-        w->data + (size_t)row * w->row_bytes + (size_t)first / zn_dtype_block(w->dtype) * zn_dtype_size(w->dtype);
+    const uint8_t *p = packed_at(w, row, first);
     switch (w->dtype) {
-    case ZN_Q4_0:
-        read_blocks(p, groups, to, 4, false);
-        break;
-    case ZN_Q4_1:
-        read_blocks(p, groups, to, 4, true);
-        break;
     case ZN_Q5_0:
-        read_blocks(p, groups, to, 5, false);
+        read_blocks(p, groups, to, false);
         break;
     case ZN_Q5_1:
-        read_blocks(p, groups, to, 5, true);
-        break;
-    case ZN_Q8_0:
-        read_blocks(p, groups, to, 8, false);
-        break;
-    case ZN_Q4_K:
-        read_k(p, groups, to, 4);
+        read_blocks(p, groups, to, true);
         break;
     case ZN_Q5_K:
-        read_k(p, groups, to, 5);
+        read_q5_k(p, groups, to);
         break;
     case ZN_Q6_K:
         read_q6_k(p, groups, to);
@@ -225,7 +202,7 @@ static void read_weights(const zn_packed *w, int64_t row, int first, int groups,
         read_bytes(w, row, first, groups, to);
         break;
     default:
-        break; /* zn_matrix_i8_bits is 0 */
+        break; /* zn_matrix_i8_bits is 0, or matrix_panel.h reads them */
     }
 }
 
