@@ -32,10 +32,12 @@ static zn_node *separable(zn_scope s, zn_node *x, int group)
 {
     zn_graph_name_layer(s.graph, s.prefix);
     const int c = zn_channels(x);
-    zn_node *y = zn_depthwise(x, zn_plain_parameter(s, "eyes", ZN_SHAPE(c, 3, 3), ZN_ROLE_WEIGHT));
+    zn_node *eyes = zn_plain_parameter(s, "eyes", ZN_SHAPE(c, 3, 3), ZN_ROLE_WEIGHT);
+    zn_node *y = zn_depthwise(x, zn_starts(eyes, ZN_START(zn_start_eyes, 0.02f)));
     zn_node *w = zn_plain_parameter(s, "mix", ZN_SHAPE(c / group, group, group), ZN_ROLE_WEIGHT);
     y = zn_grouped_conv(zn_relu(y), w, zn_vector(s, "bias", c, ZN_ROLE_BIAS));
-    return zn_add(x, zn_scale_channels(y, zn_vector(s, "alpha", c, ZN_ROLE_GATE)));
+    zn_node *alpha = zn_starts(zn_vector(s, "alpha", c, ZN_ROLE_GATE), ZN_START(zn_start_value, 0.1f));
+    return zn_add(x, zn_scale_channels(y, alpha));
 }
 
 static zn_node *skeleton(zn_scope s, zn_node *x, bool blocks)
@@ -60,40 +62,21 @@ static zn_node *depthwise_encode(zn_scope s, zn_node *x, const zn_config *k)
 }
 
 /* As the original starts: its last convolution at full size. */
-static bool seed_start(const zn_config *k, const zn_model_parameter *p, int64_t fan_in, zn_rng *rng)
+static zn_node *seed_decode(zn_scope s, zn_node *x, const zn_config *k)
 {
-    if (strcmp(p->name, "out.weight"))
-        return zn_arch_find("zenith-srig", &k)->initial(k, p, fan_in, rng);
-    zn_start_he(p->shape, 1, rng, p->data);
-    return true;
-}
-
-/* As the residual form starts: see zenith_prune.c. */
-static bool skeleton_start(const zn_config *k, const zn_model_parameter *p, int64_t fan_in, zn_rng *rng)
-{
-    (void)fan_in;
-    static const zn_start_rule rules[] = {
-        { ".eyes", zn_start_eyes, 0.02f },
-        { ".mix", zn_start_he, 1 },
-        { ".alpha", zn_start_value, 0.1f },
-        { "out.weight", zn_start_he, 0.1f },
-        { "stem.weight", zn_start_he, 1 },
-        { "", zn_start_value, 0 },
-        { NULL, NULL, 0 },
-    };
-    (void)k;
-    return zn_start_values(rules, p, rng);
+    zn_node *y = zn_arch_find("zenith-srig", &(const zn_config *){ NULL })->decode(s, x, k);
+    return zn_layer_starts(y, ZN_START(zn_start_he, 1), ZN_START_USUAL);
 }
 
 static const struct kind {
     const char *name, *preset;                                               /* of the family, for its configuration */
     zn_node *(*encode)(zn_scope s, zn_node *image, const zn_config *config); /* NULL: the preset's own, as below */
-    bool (*start)(const zn_config *k, const zn_model_parameter *p, int64_t fan_in, zn_rng *rng);
-} kinds[] = { { "seed", "zenith-srig", NULL, seed_start },
+    zn_node *(*decode)(zn_scope s, zn_node *latent, const zn_config *config);
+} kinds[] = { { "seed", "zenith-srig", NULL, seed_decode },
               { "residual", "zenith-hier-r", NULL, NULL },
               { "baseline", "zenith-baseline", NULL, NULL },
-              { "none", "zenith-hier-r", none_encode, skeleton_start },
-              { "depthwise", "zenith-hier-r", depthwise_encode, skeleton_start } };
+              { "none", "zenith-hier-r", none_encode, NULL },
+              { "depthwise", "zenith-hier-r", depthwise_encode, NULL } };
 
 static zn_status make_model(study *s, const char *name, zn_arch *arch)
 {
@@ -104,8 +87,8 @@ static zn_status make_model(study *s, const char *name, zn_arch *arch)
         *arch = *zn_arch_find(kinds[i].preset, &config);
         if (kinds[i].encode)
             arch->encode = kinds[i].encode;
-        if (kinds[i].start)
-            arch->initial = kinds[i].start;
+        if (kinds[i].decode)
+            arch->decode = kinds[i].decode;
         ZN_TRY(zn_model_new(arch, config, &s->model));
         ZN_TRY(zn_model_random_part(s->model, ZN_ENCODER, s->options.seed));
         return zn_model_random_part(s->model, ZN_DECODER, s->options.seed);

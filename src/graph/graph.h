@@ -49,7 +49,15 @@ typedef enum zn_role {
     ZN_ROLE_BLOCK_GATE, /* scales and biases of gates that skip blocks of channels */
     ZN_ROLE_EMBEDDING,  /* a table of vectors */
     ZN_ROLE_CONSTANT,   /* not learned: permutations, statistics */
+    ZN_ROLES
 } zn_role;
+
+/* How a new network fills a parameter (nn/start.h). fill NULL: as its architecture fills parameters of this role. */
+struct zn_fresh;
+typedef struct zn_start {
+    void (*fill)(const struct zn_fresh *p, float a);
+    float a;
+} zn_start;
 
 struct zn_node {
     const zn_op *op;
@@ -68,6 +76,7 @@ struct zn_node {
     int64_t whole_rows;      /* height of the whole feature map if shape may be that of one band; else 0 */
     zn_layout layout;        /* parameters */
     zn_role role;            /* parameters */
+    zn_start start;          /* parameters */
     float *data;             /* parameters and inputs: set by the owner; other nodes: set by the plan */
     const zn_packed *packed; /* parameters of ZN_LAYOUT_ROWS: replaces data; set by the owner */
     zn_node *gradient;       /* used by autodiff only */

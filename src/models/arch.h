@@ -7,7 +7,6 @@
 #ifndef ZN_ARCH_H
 #define ZN_ARCH_H
 
-#include "base/rng.h"
 #include "nn/video.h"
 
 #include <zenith/model.h>
@@ -115,9 +114,8 @@ typedef struct zn_arch {
     void (*plan_part)(zn_config *k, zn_part part, const zn_config *preset, int width);
     /* Optional: the file's name of our parameter `name`. NULL: naming->prefix + name. */
     void (*file_name)(const char *name, const zn_naming *naming, char *out, size_t size);
-    /* Optional: fills p->data with initial values for a new network; false: the usual ones (He normal, biases zero).
-     * fan_in: inputs of an output, also for a bias. */
-    bool (*initial)(const zn_config *k, const zn_model_parameter *p, int64_t fan_in, zn_rng *rng);
+    /* Optional: [ZN_ROLES] how parameters start for which the network says nothing else. NULL: He normal, biases 0. */
+    const zn_start *start;
 } zn_arch;
 
 extern const zn_arch *const zn_archs[]; /* NULL-terminated */

@@ -105,12 +105,14 @@ static int64_t fan_in(const zn_model *m, const zn_model_parameter *p)
     return p->shape.rank == 4 ? p->shape.dim[0] * p->shape.dim[1] * p->shape.dim[2] : 1;
 }
 
-static zn_status fill(const zn_model *m, const source *from, const zn_weight *w, zn_model_parameter *p)
+static zn_status fill(const zn_model *m, const source *from, const zn_weight *w, const zn_node *n,
+                      zn_model_parameter *p)
 {
     const int64_t count = zn_shape_count(p->shape);
     if (w)
         return zn_weight_import(w, p->shape, p->layout, p->data);
-    if (m->arch->initial && m->arch->initial(&m->config, p, fan_in(m, p), from->rng))
+    const zn_fresh fresh = { .shape = p->shape, .fan_in = fan_in(m, p), .rng = from->rng, .out = p->data };
+    if (zn_start_fill(n, m->arch->start, &fresh))
         return ZN_OK;
     const float deviation = p->layout == ZN_LAYOUT_CONV ? sqrtf(2.0f / (float)(count / p->shape.dim[3])) : 0;
     for (int64_t i = 0; i < count; i++)
@@ -173,7 +175,7 @@ static zn_status add_part(zn_model *m, zn_part part, const source *from)
         if (status == ZN_OK)
             status = add_parameter(m, part, n, &p);
         if (status == ZN_OK)
-            status = fill(m, from, stored, p);
+            status = fill(m, from, stored, n, p);
     }
     zn_graph_free(g);
     if (status == ZN_OK)

@@ -76,18 +76,24 @@ zn_node *zn_linear(zn_scope s, zn_node *x, int out) { return linear(s, x, out, Z
 zn_node *zn_linear_no_bias(zn_scope s, zn_node *x, int out) { return linear(s, x, out, ZN_LAYOUT_LINEAR, false); }
 zn_node *zn_conv1d(zn_scope s, zn_node *x, int out) { return linear(s, x, out, ZN_LAYOUT_CONV1D, true); }
 
+/* A norm starts without changing its input further. */
+static zn_node *norm_parameters(zn_scope s, int channels, zn_node **beta)
+{
+    zn_node *gamma = zn_starts(zn_vector(s, "weight", channels, ZN_ROLE_GAIN), ZN_START(zn_start_value, 1));
+    *beta = zn_starts(zn_vector(s, "bias", channels, ZN_ROLE_BIAS), ZN_START(zn_start_value, 0));
+    return gamma;
+}
+
 zn_node *zn_layer_norm_layer(zn_scope s, zn_node *x, float eps)
 {
     zn_graph_name_layer(s.graph, s.prefix);
-    zn_node *gamma = zn_vector(s, "weight", zn_channels(x), ZN_ROLE_GAIN);
-    zn_node *beta = zn_vector(s, "bias", zn_channels(x), ZN_ROLE_BIAS);
+    zn_node *beta, *gamma = norm_parameters(s, zn_channels(x), &beta);
     return zn_layer_norm(x, gamma, beta, eps);
 }
 
 zn_node *zn_group_norm_layer(zn_scope s, zn_node *x, int groups, float eps)
 {
     zn_graph_name_layer(s.graph, s.prefix);
-    zn_node *gamma = zn_vector(s, "weight", zn_channels(x), ZN_ROLE_GAIN);
-    zn_node *beta = zn_vector(s, "bias", zn_channels(x), ZN_ROLE_BIAS);
+    zn_node *beta, *gamma = norm_parameters(s, zn_channels(x), &beta);
     return zn_group_norm(x, gamma, beta, groups, eps);
 }

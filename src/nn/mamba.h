@@ -8,13 +8,13 @@
 #ifndef ZN_MAMBA_H
 #define ZN_MAMBA_H
 
-#include "base/rng.h"
 #include "nn/nn.h"
 
 typedef struct zn_mamba {
     int states; /* states of each inner channel; 16 */
     int taps;   /* taps of the convolution before a scan; 4 */
     int expand; /* inner channels per token channel; 2 */
+    int layers; /* mixers whose results are added to one sum, for the initial values; 0: one */
 } zn_mamba;
 
 /* One scan along the sequence. Parameters: in_proj, conv1d, x_proj, dt_proj, A_log, D, out_proj. */
@@ -30,11 +30,5 @@ zn_node *zn_mamba_plane(zn_scope s, zn_node *x, zn_node *orders, const zn_mamba 
  * of a sample, which come first (NULL: all). table [2][n][4][length]. */
 ZN_MUST_USE zn_status zn_scan_orders(const float *coords, const int64_t *counts, int64_t n, int64_t length, int grid,
                                      float *table);
-
-/* Writes the initial values of a mixer parameter. Returns false if `name` does not end like one. layers: number of
- * mixers whose results are added to one sum. */
-bool zn_mamba_start(const zn_mamba *k, const char *name, zn_shape shape, int layers, zn_rng *rng, float *out);
-/* Uniform in +-1 / sqrt(inputs). */
-void zn_start_linear(int64_t inputs, zn_shape shape, zn_rng *rng, float *out);
 
 #endif

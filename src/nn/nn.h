@@ -8,6 +8,7 @@
 #ifndef ZN_NN_H
 #define ZN_NN_H
 
+#include "nn/start.h"
 #include "ops/ops.h"
 
 typedef struct zn_scope {

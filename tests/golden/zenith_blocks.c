@@ -40,8 +40,8 @@ static zn_status lite_r_one(golden *g, const char *tag, int offset)
     zn_node *x = probe_input(&p, name);
     probe_want(&p, x, "x");
     snprintf(name, sizeof name, "%s.dy", begin);
-    const int tile = (int)golden_int(g, "P", 32);
-    return probe_finish(&p, zn_lite_r_block((zn_scope){ p.graph, "" }, x, tile, offset), name);
+    const zn_lite_r_spec spec = { .tile = (int)golden_int(g, "P", 32), .offset = offset };
+    return probe_finish(&p, zn_lite_r_block((zn_scope){ p.graph, "" }, x, &spec), name);
 }
 
 zn_status zenith_lite_r_run(golden *g)

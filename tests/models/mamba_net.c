@@ -64,9 +64,10 @@ void start(net *t, const zn_field *k)
         n->data = zn_arena_alloc(zn_graph_arena(t->graph), sizeof(float) * (size_t)zn_shape_count(n->shape));
         assert_non_null(n->data);
         fan_in = n->shape.rank == 4 ? n->shape.dim[2] : fan_in;
-        zn_field_start(k, n->name, n->shape, fan_in, &rng, n->data);
+        const zn_fresh fresh = { .shape = n->shape, .fan_in = fan_in, .rng = &rng, .out = n->data };
+        assert_true(zn_start_fill(n, zn_field_start, &fresh));
         if (strstr(n->name, "head"))
-            zn_start_linear(k->width, n->shape, &rng, n->data);
+            zn_start_linear(&fresh, (float)k->width);
         t->parameters[t->count++] = n;
     }
 }

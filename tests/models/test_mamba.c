@@ -88,7 +88,8 @@ static void networks_start_as_they_should(void **state)
     assert_true(parameter(&t, "dec.norm_f.weight")->data[0] == 1);
     float head[3] = { 1, 1, 1 };
     zn_rng rng = zn_rng_new(1);
-    zn_field_start(&tiny, "dec.head.bias", ZN_SHAPE(3), 24, &rng, head);
+    const zn_fresh fresh = { .shape = ZN_SHAPE(3), .fan_in = 24, .rng = &rng, .out = head };
+    assert_true(zn_start_fill(parameter(&t, "dec.head.bias"), zn_field_start, &fresh));
     assert_true(head[0] == 0 && head[1] == 0 && head[2] == 0);
     zn_graph_free(t.graph);
 }

@@ -63,11 +63,37 @@ static void widths_that_norms_do_not_allow_are_refused(void **state)
     assert_non_null(strstr(zn_error_text(), "48 channels"));
 }
 
+/* Initial values depend on what parameters are used for, not on what they are called. */
+static void names_do_not_decide_on_initial_values(void **state)
+{
+    (void)state;
+    zn_config k;
+    zn_model *usual, *renamed;
+    assert_int_equal(resized(4, 3, &k), ZN_OK);
+    const zn_arch *arch = zn_arch_find("wan2d", &(const zn_config *){ NULL });
+    zn_arch other = *arch;
+    other.scope[ZN_ENCODER] = "norm.encoder";
+    assert_int_equal(zn_model_new(arch, &k, &usual), ZN_OK);
+    assert_int_equal(zn_model_new(&other, &k, &renamed), ZN_OK);
+    assert_int_equal(zn_model_random_part(usual, ZN_ENCODER, 1), ZN_OK);
+    assert_int_equal(zn_model_random_part(renamed, ZN_ENCODER, 1), ZN_OK);
+    assert_int_equal(usual->count, renamed->count);
+    for (int i = 0; i < usual->count; i++) {
+        const zn_model_parameter *p = &usual->parameters[i], *q = &renamed->parameters[i];
+        assert_memory_equal(p->data, q->data, sizeof(float) * (size_t)zn_shape_count(p->shape));
+        if (p->role == ZN_ROLE_GAIN)
+            assert_true(p->data[0] == 1);
+    }
+    zn_model_free(usual);
+    zn_model_free(renamed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(models_come_back_from_files),
         cmocka_unit_test(widths_that_norms_do_not_allow_are_refused),
+        cmocka_unit_test(names_do_not_decide_on_initial_values),
     };
     return cmocka_run_group_tests_name("wan2d", tests, NULL, NULL);
 }

@@ -91,8 +91,8 @@ static void plan_part(zn_config *k, zn_part part, const zn_config *preset, int w
 static void statistics(zn_graph *g, int width)
 {
     const zn_scope top = { g, "" };
-    zn_plain_parameter(top, "conds_mean", ZN_SHAPE(1, width), ZN_ROLE_CONSTANT);
-    zn_plain_parameter(top, "conds_std", ZN_SHAPE(1, width), ZN_ROLE_CONSTANT);
+    zn_starts(zn_plain_parameter(top, "conds_mean", ZN_SHAPE(1, width), ZN_ROLE_CONSTANT), ZN_START(zn_start_value, 0));
+    zn_starts(zn_plain_parameter(top, "conds_std", ZN_SHAPE(1, width), ZN_ROLE_CONSTANT), ZN_START(zn_start_value, 1));
 }
 
 static zn_node *network(zn_scope s, zn_part part, zn_node *const *in, const zn_config *k)
@@ -180,39 +180,10 @@ static zn_status resize(zn_config *k, const zn_wishes *want)
                    want->width, widths);
 }
 
-/* ---- start ---- */
-
-static bool holds_any(const char *name, const char *const *words)
-{
-    for (; *words; words++)
-        if (strstr(name, *words))
-            return true;
-    return false;
-}
-
-/* PyTorch's: uniform, the wider the fewer inputs. What ends a branch is zero, so a fresh U-Net predicts nothing; layers
- * of the latent net are He normal, except the last. */
-static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan_in, zn_rng *rng)
-{
-    static const char *const zero[] = { ".out_layers.3.", ".proj_out.", "out.2.", NULL };
-    static const char *const norm[] = { ".in_layers.0.", ".out_layers.0.", ".norm.", "out.0.", NULL };
-    const char *name = p->name;
-    const int64_t count = zn_shape_count(p->shape);
-    const bool is_bias = p->role == ZN_ROLE_BIAS, is_norm = holds_any(name, norm);
-    const bool is_zero = holds_any(name, zero) || strcmp(name, "conds_mean") == 0;
-    char last[64];
-    snprintf(last, sizeof last, "latent_net.layers.%d.", form_of(k)->latent.layers - 1);
-    const bool he = p->part == ZN_LATENT_NET && strstr(name, ".layers.") && !strstr(name, last) && !is_bias;
-    const float bound = 1 / sqrtf((float)fan_in), deviation = sqrtf(2 / (float)fan_in);
-    for (int64_t i = 0; i < count; i++)
-        if (is_zero)
-            p->data[i] = 0;
-        else if (is_norm || strcmp(name, "conds_std") == 0)
-            p->data[i] = is_bias ? 0 : 1;
-        else
-            p->data[i] = he ? deviation * zn_rng_normal(rng) : bound * (2 * zn_rng_uniform(rng) - 1);
-    return true;
-}
+/* As PyTorch does. */
+static const zn_start start[ZN_ROLES] = {
+    [ZN_ROLE_WEIGHT] = { zn_start_linear, 0 }, [ZN_ROLE_BIAS] = { zn_start_linear, 0 }
+};
 
 const zn_arch zn_arch_diffae = { .name = "diffae",
                                  .configs = zn_diffae_configs,
@@ -226,4 +197,4 @@ const zn_arch zn_arch_diffae = { .name = "diffae",
                                  .inputs = inputs,
                                  .recognise = zn_diffae_recognise,
                                  .file_name = zn_diffae_file_name,
-                                 .initial = initial };
+                                 .start = start };

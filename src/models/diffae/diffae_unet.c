@@ -38,6 +38,12 @@ static zn_node *norm(zn_scope s, zn_node *x)
     return zn_group_norm_layer(s, x, c < 32 ? c : 32, EPS);
 }
 
+/* A layer that ends a branch starts at zero, so a new U-Net predicts nothing. */
+static zn_node *ends_branch(zn_node *layer)
+{
+    return zn_layer_starts(layer, ZN_START(zn_start_value, 0), ZN_START(zn_start_value, 0));
+}
+
 static zn_node *resampled(zn_node *x, resample how)
 {
     return how == UP ? zn_upsample2(x) : how == DOWN ? zn_downsample2(x) : x;
@@ -56,7 +62,7 @@ static zn_node *block(zn_scope s, zn_node *x, int out, resample how, const knowl
         h = zn_modulate(h, zn_slice_channels(time, 0, out), zn_slice_channels(time, out, out));
         if (cond)
             h = zn_modulate(h, cond, NULL);
-        h = zn_conv3x3(zn_at(s, "out_layers.3"), dropped(zn_silu(h), know), out);
+        h = ends_branch(zn_conv3x3(zn_at(s, "out_layers.3"), dropped(zn_silu(h), know), out));
     }
     if (zn_channels(x) != out)
         x = zn_conv1x1(zn_at(s, "skip_connection"), x, out);
@@ -67,7 +73,7 @@ static zn_node *attention(zn_scope s, zn_node *x, int heads)
 {
     const int c = zn_channels(x);
     zn_node *qkv = zn_conv1d(zn_at(s, "qkv"), norm(zn_at(s, "norm"), x), 3 * c);
-    return zn_add(x, zn_conv1d(zn_at(s, "proj_out"), zn_attention(qkv, heads), c));
+    return zn_add(x, ends_branch(zn_conv1d(zn_at(s, "proj_out"), zn_attention(qkv, heads), c)));
 }
 
 /* Maps kept on the way down, by level, to be taken in reverse. */
@@ -159,8 +165,11 @@ zn_node *zn_diffae_unet(zn_scope s, zn_node *x, const zn_unet_facts *f, const zn
     laterals l = { 0 };
     x = down(s, divisible(x, k), k, &know, &l);
     x = up(s, middle(s, x, k, &know), k, &know, &l);
-    return zn_conv3x3(zn_at(s, "out.2"), zn_silu(norm(zn_at(s, "out.0"), x)), k->out);
+    return ends_branch(zn_conv3x3(zn_at(s, "out.2"), zn_silu(norm(zn_at(s, "out.0"), x)), k->out));
 }
+
+/* Weights start He normal in all layers but the last. */
+static zn_node *inner(zn_node *layer) { return zn_layer_starts(layer, ZN_START(zn_start_he, 1), ZN_START_USUAL); }
 
 zn_node *zn_diffae_latent(zn_scope s, zn_node *z, zn_node *time, const zn_latent_net *k)
 {
@@ -173,7 +182,7 @@ zn_node *zn_diffae_latent(zn_scope s, zn_node *z, zn_node *time, const zn_latent
         h = zn_linear(zn_at(layer, "linear"), i ? zn_concat(h, z) : h, last ? k->channels : k->hidden);
         if (last)
             break;
-        h = zn_modulate(h, zn_linear(zn_at(layer, "linear_emb"), e, k->hidden), NULL);
+        h = zn_modulate(inner(h), inner(zn_linear(zn_at(layer, "linear_emb"), e, k->hidden)), NULL);
         h = zn_silu(zn_layer_norm_layer(zn_at(layer, "norm"), h, EPS));
     }
     return h;

@@ -87,16 +87,10 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[Z
     return ZN_OK;
 }
 
-/* PyTorch's: uniform, the wider the fewer inputs; norms begin as they are. */
-static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan_in, zn_rng *rng)
-{
-    (void)k;
-    const bool is_norm = strstr(p->name, "norm") != NULL, is_bias = p->role == ZN_ROLE_BIAS;
-    const float bound = 1 / sqrtf((float)fan_in);
-    for (int64_t i = 0; i < zn_shape_count(p->shape); i++)
-        p->data[i] = is_norm ? (is_bias ? 0 : 1) : bound * (2 * zn_rng_uniform(rng) - 1);
-    return true;
-}
+/* As PyTorch does. */
+static const zn_start start[ZN_ROLES] = {
+    [ZN_ROLE_WEIGHT] = { zn_start_linear, 0 }, [ZN_ROLE_BIAS] = { zn_start_linear, 0 }
+};
 
 const zn_arch zn_arch_flux = { .name = "flux",
                                .configs = configs,
@@ -107,4 +101,4 @@ const zn_arch zn_arch_flux = { .name = "flux",
                                .decode = decode,
                                .recognise = recognise,
                                .file_name = file_name,
-                               .initial = initial };
+                               .start = start };

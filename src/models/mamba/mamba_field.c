@@ -9,7 +9,6 @@
  *
  * The coordinate network is a denoiser that gets noisy features for points and values, and gives clean ones. */
 #include "models/mamba/mamba_field.h"
-#include "base/text.h"
 
 #include <math.h>
 
@@ -31,14 +30,23 @@ static zn_node *norm(zn_scope s, const char *name, zn_node *x)
 {
     const zn_scope own = zn_at(s, "%s", name);
     zn_graph_name_layer(s.graph, own.prefix);
-    return zn_rms_norm(x, zn_vector(own, "weight", zn_channels(x), ZN_ROLE_GAIN), EPS);
+    zn_node *gain = zn_vector(own, "weight", zn_channels(x), ZN_ROLE_GAIN);
+    return zn_rms_norm(x, zn_starts(gain, ZN_START(zn_start_value, 1)), EPS);
+}
+
+static zn_node *mixer(zn_scope s, zn_node *x, zn_node *orders, const zn_field *k)
+{
+    zn_mamba own = k->mixer;
+    own.layers = k->blocks;
+    return zn_mamba_plane(zn_at(s, "mixer"), x, orders, &own);
 }
 
 static zn_node *fourier(zn_scope s, zn_node *points, const zn_field *k)
 {
     const zn_scope own = zn_at(s, "fourier");
     zn_graph_name_layer(s.graph, own.prefix);
-    return zn_fourier(points, zn_plain_parameter(own, "B", ZN_SHAPE(k->features, 2), ZN_ROLE_CONSTANT));
+    zn_node *directions = zn_plain_parameter(own, "B", ZN_SHAPE(k->features, 2), ZN_ROLE_CONSTANT);
+    return zn_fourier(points, zn_starts(directions, ZN_START(zn_start_normal, k->spread)));
 }
 
 zn_node *zn_field_encode(zn_scope s, zn_node *points, zn_node *values, zn_node *orders, const zn_field *k)
@@ -46,7 +54,7 @@ zn_node *zn_field_encode(zn_scope s, zn_node *points, zn_node *values, zn_node *
     zn_node *x = zn_linear(zn_at(s, "embed"), zn_concat(fourier(s, points, k), values), k->width);
     for (int i = 0; i < k->blocks; i++) {
         const zn_scope block = zn_at(s, "blocks.%d", i);
-        x = zn_add(x, zn_mamba_plane(zn_at(block, "mixer"), norm(block, "norm", x), orders, &k->mixer));
+        x = zn_add(x, mixer(block, norm(block, "norm", x), orders, k));
     }
     return zn_linear(zn_at(s, "proj"), zn_mean_tokens(norm(s, "norm_f", x), orders), k->latent);
 }
@@ -58,7 +66,7 @@ static zn_node *block(zn_scope s, zn_node *x, const zn_field_known *known, const
     zn_node *h = norm(s, "norm", x), *time = zn_linear(zn_at(s, "emb"), known->time, 2 * width);
     h = zn_modulate(h, zn_slice_channels(time, 0, width), zn_slice_channels(time, width, width));
     h = zn_modulate(h, zn_linear(zn_at(s, "cond"), known->cond, width), NULL);
-    return zn_add(x, zn_mamba_plane(zn_at(s, "mixer"), h, known->orders, &k->mixer));
+    return zn_add(x, mixer(s, h, known->orders, k));
 }
 
 /* From what a token is made of to `out` numbers for each. */
@@ -70,7 +78,8 @@ static zn_node *denoiser(zn_scope s, zn_node *x, const zn_field_known *known, in
     x = zn_linear(zn_at(s, "embed"), x, k->width);
     for (int i = 0; i < k->blocks; i++)
         x = block(zn_at(s, "blocks.%d", i), x, &inner, k);
-    return zn_linear(zn_at(s, "head"), zn_silu(norm(s, "norm_f", x)), out);
+    x = zn_linear(zn_at(s, "head"), zn_silu(norm(s, "norm_f", x)), out);
+    return zn_layer_starts(x, ZN_START(zn_start_value, 0), ZN_START(zn_start_value, 0));
 }
 
 zn_node *zn_field_denoise(zn_scope s, zn_node *points, zn_node *values, const zn_field_known *known, const zn_field *k)
@@ -98,25 +107,7 @@ zn_node *zn_field_colours(zn_scope s, zn_node *features, zn_node *cond, const zn
     return zn_linear(zn_at(s, "rgb.2"), zn_silu(h), k->colours);
 }
 
-/* ---- initial values ---- */
-
-static void fill(zn_shape s, float value, float *out)
-{
-    for (int64_t i = 0; i < zn_shape_count(s); i++)
-        out[i] = value;
-}
-
-void zn_field_start(const zn_field *k, const char *name, zn_shape s, int64_t fan_in, zn_rng *rng, float *out)
-{
-    if (zn_mamba_start(&k->mixer, name, s, k->blocks, rng, out))
-        return;
-    if (zn_ending(name, "fourier.B"))
-        for (int64_t i = 0; i < zn_shape_count(s); i++)
-            out[i] = k->spread * zn_rng_normal(rng);
-    else if (zn_ending(name, "norm.weight") || zn_ending(name, "norm_f.weight"))
-        fill(s, 1, out);
-    else if (zn_ending(name, "head.weight") || zn_ending(name, "head.bias"))
-        fill(s, 0, out);
-    else
-        zn_start_linear(fan_in, s, rng, out);
-}
+/* As PyTorch does, but for what layers say themselves. */
+const zn_start zn_field_start[ZN_ROLES] = {
+    [ZN_ROLE_WEIGHT] = { zn_start_linear, 0 }, [ZN_ROLE_BIAS] = { zn_start_linear, 0 }
+};

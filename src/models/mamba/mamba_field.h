@@ -41,8 +41,7 @@ zn_node *zn_field_features(zn_scope s, zn_node *points, const zn_field *k);
 zn_node *zn_field_clean_features(zn_scope s, zn_node *noisy, const zn_field_known *known, const zn_field *k);
 zn_node *zn_field_colours(zn_scope s, zn_node *features, zn_node *cond, const zn_field *k);
 
-/* Initial values of a parameter of any of the three networks. fan_in: inputs of an output of its linear layer, also for
- * a bias. */
-void zn_field_start(const zn_field *k, const char *name, zn_shape shape, int64_t fan_in, zn_rng *rng, float *out);
+/* How parameters of the three networks start, by role, where the networks do not say. */
+extern const zn_start zn_field_start[ZN_ROLES];
 
 #endif

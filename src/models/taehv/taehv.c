@@ -19,13 +19,15 @@ const zn_taehv_form zn_taew22 = { .patch = 2, .latent = 48, .width = 64, .back_w
 
 static int frames_of(const zn_node *x) { return (int)x->shape.dim[0]; }
 
+/* What a block adds to its input starts small, or a dozen of them make hundreds of an image. */
 static zn_node *block(zn_scope s, zn_node *x, zn_stream *m)
 {
     const int c = zn_channels(x);
     zn_node *h = zn_concat(x, zn_frames_before(m, x));
     h = zn_relu(zn_conv3x3(zn_at(s, "conv.0"), h, c));
     h = zn_relu(zn_conv3x3(zn_at(s, "conv.2"), h, c));
-    return zn_relu(zn_add(zn_conv3x3(zn_at(s, "conv.4"), h, c), x));
+    h = zn_layer_starts(zn_conv3x3(zn_at(s, "conv.4"), h, c), ZN_START(zn_start_he, 0.1f), ZN_START_USUAL);
+    return zn_relu(zn_add(h, x));
 }
 
 static zn_node *blocks(zn_scope s, int first, zn_node *x, zn_stream *m)

@@ -1,9 +1,9 @@
 /* TAEHV as an architecture: images and clips in [0,1], latents as generators know them, and the files of the
  * original, whose names are ours after any prefix. */
 #include "base/fail.h"
+#include "models/arch.h"
 #include "models/stored.h"
 #include "models/taehv/taehv.h"
-#include "models/zenith/zenith.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -139,15 +139,6 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[Z
     return ZN_OK;
 }
 
-/* What a block adds to its input begins small, or a dozen of them make hundreds of an image. */
-static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan_in, zn_rng *rng)
-{
-    (void)k;
-    (void)fan_in;
-    static const zn_start_rule rules[] = { { ".conv.4.weight", zn_start_he, 0.1f }, { NULL, NULL, 0 } };
-    return zn_start_values(rules, p, rng);
-}
-
 const zn_arch zn_arch_taehv = { .name = "taehv",
                                 .configs = configs,
                                 .can = ZN_ENCODES | ZN_DECODES | ZN_CLIPS,
@@ -155,5 +146,4 @@ const zn_arch zn_arch_taehv = { .name = "taehv",
                                 .encode = encode,
                                 .decode = decode,
                                 .clip = clip,
-                                .recognise = recognise,
-                                .initial = initial };
+                                .recognise = recognise };

@@ -10,7 +10,6 @@
 #include "models/taesd/taesd.h"
 
 #include "base/fail.h"
-#include "base/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -62,13 +61,15 @@ static zn_node *pool(zn_scope s, zn_node *x)
     return zn_add(x, zn_conv1x1_no_bias(zn_at(s, "3"), y, c));
 }
 
+/* What a block adds to its input starts at a tenth of the usual: a dozen full blocks one after the other make images of
+ * hundreds, which training first has to bring down. */
 zn_node *zn_taesd_block(zn_scope s, zn_node *x, int out, bool with_pool)
 {
     if (with_pool)
         x = pool(zn_at(s, "pool"), x);
     zn_node *y = zn_relu(zn_conv3x3(zn_at(s, "conv.0"), x, out));
     y = zn_relu(zn_conv3x3(zn_at(s, "conv.2"), y, out));
-    y = zn_conv3x3(zn_at(s, "conv.4"), y, out);
+    y = zn_layer_starts(zn_conv3x3(zn_at(s, "conv.4"), y, out), ZN_START(zn_start_he, 0.1f), ZN_START_USUAL);
     zn_node *skip = out == zn_channels(x) ? x : zn_conv1x1_no_bias(zn_at(s, "skip"), x, out);
     return zn_relu(zn_add(y, skip));
 }
@@ -235,26 +236,11 @@ static void file_name(const char *name, const zn_naming *naming, char *out, size
     snprintf(out, size, "%s%ld%s", naming->prefix, index + naming->shift, rest);
 }
 
-/* Group norm scales start at one, and what a block adds to its input at a tenth of the usual: a dozen full blocks one
- * after the other make images of hundreds, which training first has to bring down. */
-static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan_in, zn_rng *rng)
-{
-    (void)fan_in;
-    (void)k;
-    const int64_t count = zn_shape_count(p->shape);
-    const bool norm = p->role == ZN_ROLE_GAIN, last = zn_ending(p->name, ".conv.4.weight");
-    const float deviation = last ? 0.1f * sqrtf(2.0f / (float)(count / p->shape.dim[3])) : 0;
-    for (int64_t i = 0; (norm || last) && i < count; i++)
-        p->data[i] = norm ? 1 : deviation * zn_rng_normal(rng);
-    return norm || last;
-}
-
 const zn_arch zn_arch_taesd = { .name = "taesd",
                                 .configs = configs,
                                 .can = ZN_ENCODES | ZN_DECODES,
                                 .scope = { "encoder", "decoder" },
                                 .file_name = file_name,
-                                .initial = initial,
                                 .encode = encode,
                                 .decode = decode,
                                 .recognise = recognise };

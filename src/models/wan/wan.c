@@ -1,8 +1,7 @@
 /* Wan's video autoencoders as an architecture: pictures and clips in [0,1], latents as generators know them, the means
  * of what the encoder says at mean 0 and deviation 1 (models/wan/wan.h). */
 #include "models/wan/wan.h"
-
-#include "models/zenith/zenith.h"
+#include "models/arch.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -126,15 +125,9 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[Z
     return ZN_OK;
 }
 
-static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan_in, zn_rng *rng)
-{
-    (void)k;
-    (void)fan_in;
-    static const zn_start_rule rules[] = {
-        { ".gamma", zn_start_value, 1 }, { ".bias", zn_start_value, 0 }, { "", zn_start_he, 0.5f }, { NULL, NULL, 0 }
-    };
-    return zn_start_values(rules, p, rng);
-}
+static const zn_start start[ZN_ROLES] = { [ZN_ROLE_WEIGHT] = { zn_start_he, 0.5f },
+                                          [ZN_ROLE_BIAS] = { zn_start_value, 0 },
+                                          [ZN_ROLE_GAIN] = { zn_start_value, 1 } };
 
 const zn_arch zn_arch_wan = { .name = "wan",
                               .configs = configs,
@@ -145,4 +138,4 @@ const zn_arch zn_arch_wan = { .name = "wan",
                               .clip = clip,
                               .recognise = recognise,
                               .file_name = file_name,
-                              .initial = initial };
+                              .start = start };

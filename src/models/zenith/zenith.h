@@ -1,6 +1,6 @@
 /* The Zenith family: blocks that its networks share (docs/models/zenith.md).
  *
- *     x = zn_lite_r_block(zn_at(s, "block0"), x, 0);
+ *     x = zn_lite_r_block(zn_at(s, "block0"), x, &(zn_lite_r_spec){ .tile = 32 });
  *
  * Its files keep convolutions as [k,k,in,out] and everything else as it is used, so the layouts are plain. */
 #ifndef ZN_MODELS_ZENITH_H
@@ -19,7 +19,12 @@ zn_node *zn_lite_block(zn_scope s, zn_node *x);
 
 /* Lite-R block (D2): norm, local 3x3, grouped 1x1 to half the channels, spectral tiles of `tile` that begin at
  * `offset`, GELU, dense 1x1 back, plus x. Any sides. */
-zn_node *zn_lite_r_block(zn_scope s, zn_node *x, int tile, int offset);
+typedef struct zn_lite_r_spec {
+    int tile, offset;
+    zn_start back;  /* of the dense 1x1 */
+    zn_start gamma; /* how much of the block counts at first */
+} zn_lite_r_spec;
+zn_node *zn_lite_r_block(zn_scope s, zn_node *x, const zn_lite_r_spec *spec);
 
 /* Block of the Prune family (B1), spectral over the channels, which must be a power of two. */
 typedef struct zn_prune_spec {
@@ -61,36 +66,26 @@ typedef struct zn_prune_run {
 } zn_prune_run;
 zn_node *zn_prune_encode(zn_scope s, zn_node *image, const zn_config *k, zn_prune_run *run);
 
-/* Initial values: rules of an architecture by how a parameter's name ends; the first that fits is taken. */
-typedef struct zn_start_rule {
-    const char *ends; /* NULL: the end of the table */
-    void (*start)(zn_shape shape, float a, zn_rng *rng, float *out);
-    float a;
-} zn_start_rule;
-/* Rules of a Lite-R block but for gamma, which says how much of it counts at first. */
-#define ZN_LITE_R_RULES                                                                                                \
-    { ".norm", zn_start_value, 1 }, { ".dw", zn_start_normal, 0.02f }, { ".Wc", zn_start_he, 1 },                      \
-        { ".We", zn_start_he, 0.1f }, { ".gate_h", zn_start_value, 1 }, { ".gate_v", zn_start_value, 1 },              \
-        { ".th_h", zn_start_value, 0.01f },                                                                            \
-    {                                                                                                                  \
-        ".th_v", zn_start_value, 0.01f                                                                                 \
-    }
-bool zn_start_values(const zn_start_rule *rules, const zn_model_parameter *p, zn_rng *rng);
+/* Zenith-R: starts that make it a Walsh transform codec (zenith_r_start.c). The channels that carry the transform are
+ * written over random ones; a is the level where there are several. */
+bool zn_walsh_fits(const zn_config *k); /* wide enough to carry it */
+void zn_walsh_start_stem(const zn_fresh *p, float a);
+void zn_walsh_start_stem_bias(const zn_fresh *p, float a);
+void zn_walsh_start_down(const zn_fresh *p, float a);
+void zn_walsh_start_latent(const zn_fresh *p, float a); /* the encoder's last convolution */
+void zn_walsh_start_in(const zn_fresh *p, float a);     /* the decoder's first */
+void zn_walsh_start_up(const zn_fresh *p, float a);
+void zn_walsh_start_image(const zn_fresh *p, float a);
+void zn_walsh_start_branch(const zn_fresh *p, float a); /* He times a, smaller beside the transform */
 
-/* Zenith-R: writes a Walsh transform codec over the random initial values of a parameter, where it has a share in one.
- */
-void zn_walsh_start(const zn_config *k, const zn_model_parameter *p);
-
-void zn_start_value(zn_shape shape, float a, zn_rng *rng, float *out);       /* a */
-void zn_start_normal(zn_shape shape, float a, zn_rng *rng, float *out);      /* N(0, a^2) */
-void zn_start_he(zn_shape shape, float a, zn_rng *rng, float *out);          /* N(0, a^2 2/fan-in) */
-void zn_start_uniform(zn_shape shape, float a, zn_rng *rng, float *out);     /* U(-b, b), b = a sqrt(2/fan-in) */
-void zn_start_shared(zn_shape shape, float a, zn_rng *rng, float *out);      /* He, alike for groups of a outputs */
-void zn_start_eyes(zn_shape shape, float a, zn_rng *rng, float *out);        /* [C,3,3]: identity + N(0, a^2) */
-void zn_start_dense_eyes(zn_shape shape, float a, zn_rng *rng, float *out);  /* [C,3,3]: N(0, a^2 2/(9C)) */
-void zn_start_inverse(zn_shape shape, float a, zn_rng *rng, float *out);     /* a / last side */
-void zn_start_root(zn_shape shape, float a, zn_rng *rng, float *out);        /* N(0, a^2 / last side) */
-void zn_start_mixer(zn_shape shape, float a, zn_rng *rng, float *out);       /* [3,C]: 0, a, 0 */
-void zn_start_permutation(zn_shape shape, float a, zn_rng *rng, float *out); /* identity, then random rows */
+/* More rules than nn/start.h has. */
+void zn_start_shared(const zn_fresh *p, float a);     /* He, alike for groups of a outputs: before a pixel shuffle it is
+                                                         nearest up-sampling */
+void zn_start_eyes(const zn_fresh *p, float a);       /* [C,3,3]: identity + N(0, a^2) */
+void zn_start_dense_eyes(const zn_fresh *p, float a); /* [C,3,3]: N(0, a^2 2/(9C)) */
+void zn_start_inverse(const zn_fresh *p, float a);    /* a / last side */
+void zn_start_root(const zn_fresh *p, float a);       /* N(0, a^2 / last side) */
+void zn_start_mixer(const zn_fresh *p, float a);      /* [3,C]: 0, a, 0 */
+void zn_start_permutation(const zn_fresh *p, float a); /* identity, then random rows */
 
 #endif

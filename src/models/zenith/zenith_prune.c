@@ -55,6 +55,7 @@ static zn_node *gate(zn_scope s, zn_node *x, zn_prune_run *run, int index, zn_no
     zn_graph_name_layer(s.graph, s.prefix);
     const int blocks = zn_channels(x) / ZN_GATE_BLOCK;
     zn_node *w = zn_vector(s, "w", blocks, ZN_ROLE_BLOCK_GATE), *v = zn_vector(s, "v", blocks, ZN_ROLE_BLOCK_GATE);
+    zn_starts(w, ZN_START(zn_start_value, 1));
     zn_node *m = zn_gate_mask(x, w, v, run->noise[index], modes[run->mode].mode, run->temperature);
     run->mask[index] = m;
     *mask = modes[run->mode].through ? m : zn_positive(m);
@@ -88,7 +89,8 @@ zn_node *zn_prune_encode(zn_scope s, zn_node *x, const zn_config *k, zn_prune_ru
 static zn_node *hier_decode(zn_scope s, zn_node *x)
 {
     x = zn_pixel_shuffle(zn_pixel_shuffle(zn_pixel_shuffle(x, 4), 4), 2);
-    return zn_plain_conv(zn_at(s, "out"), x, 3, 3, 1);
+    /* started at full size, hundreds of steps go by before an image can be seen */
+    return zn_layer_starts(zn_plain_conv(zn_at(s, "out"), x, 3, 3, 1), ZN_START(zn_start_he, 0.1f), ZN_START_USUAL);
 }
 
 /* ---- baseline ---- */
@@ -185,29 +187,11 @@ static zn_status resize(zn_config *k, const zn_wishes *want)
     return ZN_OK;
 }
 
-static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan_in, zn_rng *rng)
-{
-    (void)fan_in;
-    static const zn_start_rule plain[] = {
-        { ".eyes", zn_start_dense_eyes, 1 },
-        { ".scale", zn_start_inverse, 1 },
-        { ".mixer", zn_start_mixer, 1 },
-        { ".gamma", zn_start_value, 1 },
-        { ".srig_w", zn_start_normal, 0.632455532f }, /* variance 2/5 */
-        { ".srig_b", zn_start_value, -1 },
-        { ".w", zn_start_value, 1 },
-        { "out.weight", zn_start_he, 0.1f }, /* at full size hundreds of steps go by before an image can be seen */
-        { ".weight", zn_start_he, 1 },
-        { "", zn_start_value, 0 }, /* biases, beta, v of the gates */
-        { NULL, NULL, 0 },
-    };
-    static const zn_start_rule residual[] = {
-        { ".eyes", zn_start_eyes, 0.02f }, { ".th", zn_start_value, 0.02f }, { ".g", zn_start_value, 1 },
-        { ".mixer", zn_start_mixer, 1 },   { ".alpha", zn_start_value, 1 },  { "out.weight", zn_start_he, 0.1f },
-        { "stem.weight", zn_start_he, 1 }, { "", zn_start_value, 0 },        { NULL, NULL, 0 },
-    };
-    return zn_start_values(kind_of(k) == HIER_R ? residual : plain, p, rng);
-}
+static const zn_start start[ZN_ROLES] = {
+    [ZN_ROLE_WEIGHT] = { zn_start_he, 1 },  [ZN_ROLE_BIAS] = { zn_start_value, 0 },
+    [ZN_ROLE_GAIN] = { zn_start_value, 1 }, [ZN_ROLE_UNIT_GAIN] = { zn_start_inverse, 1 },
+    [ZN_ROLE_GATE] = { zn_start_value, 1 }, [ZN_ROLE_BLOCK_GATE] = { zn_start_value, 0 },
+};
 
 const zn_arch zn_arch_zenith_prune = { .name = "zenith-prune",
                                        .configs = configs,
@@ -218,4 +202,4 @@ const zn_arch zn_arch_zenith_prune = { .name = "zenith-prune",
                                        .decode = decode,
                                        .recognise = recognise,
                                        .resize = resize,
-                                       .initial = initial };
+                                       .start = start };

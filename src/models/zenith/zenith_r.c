@@ -41,11 +41,30 @@ static const int8_t *blocks_of(const zn_config *k, zn_part part)
     return f->blocks[part];
 }
 
-/* The blocks of one level; *at counts the blocks of the part, which decides on the tiles' offset. */
-static zn_node *blocks(zn_scope s, zn_node *x, int level, int count, int *at)
+/* How layers start: near a linear codec, of which branches and the image's convolution add little, sub-pixels of random
+ * channels equal; where the network is wide enough, that codec is a Walsh transform. */
+static zn_node *starting(zn_node *layer, const zn_config *k, zn_start walsh, zn_start narrow)
 {
-    for (int i = 0; i < count; i++)
-        x = zn_lite_r_block(zn_at(s, "level%d.block%d", level, i), x, TILE, (*at)++ % 2 * TILE / 2);
+    return zn_layer_starts(layer, zn_walsh_fits(k) ? walsh : narrow, ZN_START_USUAL);
+}
+
+static zn_node *starting_bias(zn_node *layer, const zn_config *k, zn_start bias)
+{
+    if (zn_walsh_fits(k) && layer->source_count > 2)
+        zn_starts(layer->source[2], bias);
+    return layer;
+}
+
+/* The blocks of one level; *at counts the blocks of the part, which decides on the tiles' offset. */
+static zn_node *blocks(zn_scope s, zn_node *x, const zn_config *k, int level, int count, int *at)
+{
+    zn_lite_r_spec spec = { .tile = TILE,
+                            .back = { zn_walsh_fits(k) ? zn_walsh_start_branch : zn_start_he, 0.1f },
+                            .gamma = { zn_start_value, 0.1f } };
+    for (int i = 0; i < count; i++) {
+        spec.offset = (*at)++ % 2 * TILE / 2;
+        x = zn_lite_r_block(zn_at(s, "level%d.block%d", level, i), x, &spec);
+    }
     return x;
 }
 
@@ -54,12 +73,16 @@ static zn_node *encode(zn_scope s, zn_node *x, const zn_config *k)
     const int8_t *counts = blocks_of(k, ZN_ENCODER);
     int at = 0;
     x = zn_plain_conv(zn_at(s, "stem"), x, k->width, 3, 1);
-    x = blocks(s, x, 0, counts[0], &at);
+    x = starting(x, k, ZN_START(zn_walsh_start_stem, 0), ZN_START_USUAL);
+    x = starting_bias(x, k, ZN_START(zn_walsh_start_stem_bias, 0));
+    x = blocks(s, x, k, 0, counts[0], &at);
     for (int level = 1; level < LEVELS; level++) {
         x = zn_plain_conv(zn_at(s, "down%d", level), zn_pixel_unshuffle(x, 2), k->width << level, 1, 1);
-        x = blocks(s, x, level, counts[level], &at);
+        x = starting(x, k, ZN_START(zn_walsh_start_down, (float)level), ZN_START_USUAL);
+        x = blocks(s, x, k, level, counts[level], &at);
     }
-    return zn_plain_conv(zn_at(s, "out"), x, k->latent, 3, 1);
+    x = zn_plain_conv(zn_at(s, "out"), x, k->latent, 3, 1);
+    return starting(x, k, ZN_START(zn_walsh_start_latent, 0), ZN_START_USUAL);
 }
 
 static zn_node *decode(zn_scope s, zn_node *x, const zn_config *k)
@@ -68,12 +91,17 @@ static zn_node *decode(zn_scope s, zn_node *x, const zn_config *k)
     int at = 0;
     zn_graph_name_layer(s.graph, zn_at(s, "clamp").prefix);
     x = zn_plain_conv(zn_at(s, "in"), zn_soft_clamp(x, 3), k->width << (LEVELS - 1), 3, 1);
+    x = starting(x, k, ZN_START(zn_walsh_start_in, 0), ZN_START_USUAL);
     for (int level = LEVELS - 1; level > 0; level--) {
-        x = blocks(s, x, level, counts[level], &at);
-        x = zn_pixel_shuffle(zn_plain_conv(zn_at(s, "up%d", level), x, 4 * (k->width << (level - 1)), 1, 1), 2);
+        x = blocks(s, x, k, level, counts[level], &at);
+        x = zn_plain_conv(zn_at(s, "up%d", level), x, 4 * (k->width << (level - 1)), 1, 1);
+        x = starting(x, k, ZN_START(zn_walsh_start_up, (float)level), ZN_START(zn_start_shared, 4));
+        x = zn_pixel_shuffle(x, 2);
     }
-    x = blocks(s, x, 0, counts[0], &at);
-    return zn_plain_conv(zn_at(s, "out"), x, 3, 3, 1);
+    x = blocks(s, x, k, 0, counts[0], &at);
+    x = zn_plain_conv(zn_at(s, "out"), x, 3, 3, 1);
+    x = starting(x, k, ZN_START(zn_walsh_start_image, 0), ZN_START(zn_start_he, 0.1f));
+    return starting_bias(x, k, ZN_START(zn_start_value, 0.5f));
 }
 
 /* ---- files: the names are ours, enc.* and dec.* ---- */
@@ -139,25 +167,9 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[Z
     return adopt(k, &part[ZN_DECODER], ZN_DECODER);
 }
 
-/* Near a linear codec: branches and the image's convolution start small, sub-pixels of random channels equal. */
-static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan_in, zn_rng *rng)
-{
-    (void)fan_in;
-    static const zn_start_rule rules[] = {
-        ZN_LITE_R_RULES,
-        { ".gamma", zn_start_value, 0.1f },
-        { "dec.out.weight", zn_start_he, 0.1f },
-        { ".up1.weight", zn_start_shared, 4 },
-        { ".up2.weight", zn_start_shared, 4 },
-        { ".up3.weight", zn_start_shared, 4 },
-        { ".weight", zn_start_he, 1 },
-        { "", zn_start_value, 0 }, /* biases */
-        { NULL, NULL, 0 },
-    };
-    const bool known = zn_start_values(rules, p, rng);
-    zn_walsh_start(k, p);
-    return known;
-}
+static const zn_start start[ZN_ROLES] = {
+    [ZN_ROLE_WEIGHT] = { zn_start_he, 1 }, [ZN_ROLE_BIAS] = { zn_start_value, 0 }
+};
 
 const zn_arch zn_arch_zenith_r = { .name = "zenith-r",
                                    .configs = configs,
@@ -167,4 +179,4 @@ const zn_arch zn_arch_zenith_r = { .name = "zenith-r",
                                    .decode = decode,
                                    .recognise = recognise,
                                    .adopt = adopt,
-                                   .initial = initial };
+                                   .start = start };

@@ -5,11 +5,8 @@
  * many coefficients as there are latents, those with most energy in photos first; the decoder turns it around. So a new
  * network reconstructs photos at about 25 dB before its first step, where random weights take hundreds of steps to
  * come, and training goes on from there. Blocks and the other channels start at random. */
-#include "base/text.h"
 #include "models/zenith/zenith.h"
 
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { COLOURS = 3, LAST = 3 };
@@ -63,10 +60,11 @@ typedef struct taps {
     int64_t count, middle, in, out;
 } taps;
 
-static taps taps_of(zn_shape s, float *w)
+static taps taps_of(const zn_fresh *p)
 {
+    const zn_shape s = p->shape;
     const int64_t count = s.dim[0] * s.dim[1];
-    return (taps){ w, count, count / 2, s.dim[2], s.dim[3] };
+    return (taps){ p->out, count, count / 2, s.dim[2], s.dim[3] };
 }
 
 static void clear_output(const taps *t, int64_t o)
@@ -93,66 +91,86 @@ static void start_level(const taps *t, int level)
     }
 }
 
-static void start_latents(const taps *t, bool encoder, int latents)
+bool zn_walsh_fits(const zn_config *k) { return carried(LAST) <= (int64_t)k->width << LAST; }
+
+void zn_walsh_start_down(const zn_fresh *p, float a)
 {
-    for (int64_t o = 0; o < (encoder ? latents : carried(LAST)); o++)
-        if (!encoder || o < KEPT)
-            clear_output(t, o);
-    for (int z = 0; z < latents && z < KEPT; z++) {
-        if (encoder)
-            set(t, channel_of(z), z, spread / kept[z].deviation);
-        else
-            set(t, z, channel_of(z), kept[z].deviation / spread);
+    const taps t = taps_of(p);
+    zn_start_he(p, 1);
+    start_level(&t, (int)a);
+}
+
+void zn_walsh_start_up(const zn_fresh *p, float a)
+{
+    const taps t = taps_of(p);
+    zn_start_shared(p, 4);
+    start_level(&t, (int)a);
+}
+
+void zn_walsh_start_latent(const zn_fresh *p, float a)
+{
+    (void)a;
+    const taps t = taps_of(p);
+    zn_start_he(p, 1);
+    for (int z = 0; z < t.out && z < KEPT; z++) {
+        clear_output(&t, z);
+        set(&t, channel_of(z), z, spread / kept[z].deviation);
     }
 }
 
-static void start_colours(const taps *t, bool encoder)
+void zn_walsh_start_in(const zn_fresh *p, float a)
 {
-    for (int64_t c = 0; c < COLOURS; c++) {
-        if (encoder)
-            clear_output(t, c);
-        for (int64_t tap = 0; tap < t->count && !encoder; tap++)
-            memset(t->w + (tap * t->in + c) * t->out, 0, sizeof(float) * (size_t)t->out);
-    }
+    (void)a;
+    const taps t = taps_of(p);
+    zn_start_he(p, 1);
+    for (int64_t o = 0; o < carried(LAST); o++)
+        clear_output(&t, o);
+    for (int z = 0; z < t.in && z < KEPT; z++)
+        set(&t, z, channel_of(z), kept[z].deviation / spread);
+}
+
+void zn_walsh_start_stem(const zn_fresh *p, float a)
+{
+    (void)a;
+    const taps t = taps_of(p);
+    zn_start_he(p, 1);
+    for (int64_t c = 0; c < COLOURS; c++)
+        clear_output(&t, c);
     for (int64_t c = 0; c < COLOURS; c++)
         for (int64_t rgb = 0; rgb < 3; rgb++)
-            set(t, encoder ? rgb : c, encoder ? c : rgb, colour[c][rgb]);
+            set(&t, rgb, c, colour[c][rgb]);
 }
 
-static void scale(float *w, int64_t count, float by)
+/* Images are about 0.5. */
+void zn_walsh_start_stem_bias(const zn_fresh *p, float a)
 {
-    for (int64_t i = 0; i < count; i++)
-        w[i] *= by;
+    (void)a;
+    zn_start_value(p, 0);
+    p->out[0] = -0.5f * (colour[0][0] + colour[0][1] + colour[0][2]);
 }
 
-/* Whether the layer's name begins so. */
-static bool is_called(const char *layer, const char *word) { return strncmp(layer, word, strlen(word)) == 0; }
-
-void zn_walsh_start(const zn_config *k, const zn_model_parameter *p)
+static void scale(const zn_fresh *p, float by)
 {
-    if (carried(LAST) > (int64_t)k->width << LAST)
-        return; /* too narrow to carry it */
-    const bool encoder = p->part == ZN_ENCODER;
-    const char *layer = strchr(p->name, '.') + 1; /* after the part */
-    const int64_t count = zn_shape_count(p->shape);
-    if (strcmp(p->name, "enc.stem.bias") == 0)
-        p->data[0] = -0.5f * (colour[0][0] + colour[0][1] + colour[0][2]); /* images are about 0.5 */
-    if (strcmp(p->name, "dec.out.bias") == 0)
-        for (int64_t i = 0; i < 3; i++)
-            p->data[i] = 0.5f;
-    if (zn_ending(p->name, ".We"))
-        scale(p->data, count, branch);
-    if (strcmp(p->name, "dec.out.weight") == 0)
-        scale(p->data, count, beside);
-    if (!zn_ending(p->name, ".weight"))
-        return;
-    const taps t = taps_of(p->shape, p->data);
-    if (is_called(layer, "down"))
-        start_level(&t, atoi(layer + 4));
-    else if (is_called(layer, "up"))
-        start_level(&t, atoi(layer + 2));
-    else if (is_called(layer, encoder ? "stem" : "out"))
-        start_colours(&t, encoder);
-    else if (is_called(layer, encoder ? "out" : "in"))
-        start_latents(&t, encoder, k->latent);
+    for (int64_t i = 0; i < zn_shape_count(p->shape); i++)
+        p->out[i] *= by;
+}
+
+void zn_walsh_start_image(const zn_fresh *p, float a)
+{
+    (void)a;
+    const taps t = taps_of(p);
+    zn_start_he(p, 0.1f);
+    scale(p, beside);
+    for (int64_t c = 0; c < COLOURS; c++)
+        for (int64_t tap = 0; tap < t.count; tap++)
+            memset(t.w + (tap * t.in + c) * t.out, 0, sizeof(float) * (size_t)t.out);
+    for (int64_t c = 0; c < COLOURS; c++)
+        for (int64_t rgb = 0; rgb < 3; rgb++)
+            set(&t, c, rgb, colour[c][rgb]);
+}
+
+void zn_walsh_start_branch(const zn_fresh *p, float a)
+{
+    zn_start_he(p, a);
+    scale(p, branch);
 }

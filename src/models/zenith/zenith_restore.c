@@ -50,10 +50,16 @@ void zn_restore_spread(float *map, int64_t pixels, int hint)
     }
 }
 
+/* Every branch starts small: at first the network is its input. */
+static zn_node *small(zn_node *layer, float a)
+{
+    return zn_layer_starts(layer, ZN_START(zn_start_he, a), ZN_START_USUAL);
+}
+
 static zn_node *residual(zn_scope s, zn_node *x)
 {
     zn_node *y = zn_relu(zn_plain_conv(zn_at(s, "a"), x, zn_channels(x), 3, 1));
-    return zn_add(x, zn_plain_conv(zn_at(s, "b"), y, zn_channels(x), 3, 1));
+    return zn_add(x, small(zn_plain_conv(zn_at(s, "b"), y, zn_channels(x), 3, 1), 0.1f));
 }
 
 static zn_node *residuals(zn_scope s, zn_node *x, const char *level, int count)
@@ -66,11 +72,13 @@ static zn_node *residuals(zn_scope s, zn_node *x, const char *level, int count)
 /* Spectral blocks come between the others. */
 static zn_node *quarter(zn_scope s, zn_node *x, int count, int between)
 {
+    zn_lite_r_spec spec = { .tile = TILE, .back = { zn_start_he, 0.1f }, .gamma = { zn_start_value, 1 } };
     for (int i = 0; i < count || i < between; i++) {
         if (i < count)
             x = residual(zn_at(s, "quarter.%d", i), x);
+        spec.offset = i % 2 * TILE / 2;
         if (i < between)
-            x = zn_lite_r_block(zn_at(s, "spectral.%d", i), x, TILE, i % 2 * TILE / 2);
+            x = zn_lite_r_block(zn_at(s, "spectral.%d", i), x, &spec);
     }
     return x;
 }
@@ -111,9 +119,9 @@ static zn_node *restore(zn_scope s, zn_node *x, const zn_config *k)
     half = residuals(s, half, "down", f->down);
     zn_node *y = zn_plain_conv(zn_at(s, "shrink"), zn_space_to_depth(half, 2), 2 * k->width, 1, 1);
     y = quarter(s, y, f->quarter, f->spectral);
-    y = zn_depth_to_space(zn_plain_conv(zn_at(s, "grow"), y, 4 * k->width, 1, 1), 2);
+    y = zn_depth_to_space(small(zn_plain_conv(zn_at(s, "grow"), y, 4 * k->width, 1, 1), 0.5f), 2);
     y = residuals(s, zn_add(half, y), "up", f->up);
-    y = zn_depth_to_space(zn_plain_conv(zn_at(s, "out"), y, 12, 3, 1), 2);
+    y = zn_depth_to_space(small(zn_plain_conv(zn_at(s, "out"), y, 12, 3, 1), 0.1f), 2);
     zn_graph_name_layer(s.graph, zn_at(s, "skip").prefix);
     return zn_add(colours, y);
 }
@@ -155,23 +163,9 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[Z
     return ZN_OK;
 }
 
-/* Every branch starts small: at first the network is its input. */
-static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan_in, zn_rng *rng)
-{
-    (void)fan_in;
-    (void)k;
-    static const zn_start_rule rules[] = {
-        { ".b.weight", zn_start_he, 0.1f },
-        { ".out.weight", zn_start_he, 0.1f },
-        { ".grow.weight", zn_start_he, 0.5f },
-        ZN_LITE_R_RULES,
-        { ".gamma", zn_start_value, 1 },
-        { ".weight", zn_start_he, 1 },
-        { "", zn_start_value, 0 },
-        { NULL, NULL, 0 },
-    };
-    return zn_start_values(rules, p, rng);
-}
+static const zn_start start[ZN_ROLES] = {
+    [ZN_ROLE_WEIGHT] = { zn_start_he, 1 }, [ZN_ROLE_BIAS] = { zn_start_value, 0 }
+};
 
 const zn_arch zn_arch_zenith_restore = { .name = "zenith-restore",
                                          .configs = configs,
@@ -179,4 +173,4 @@ const zn_arch zn_arch_zenith_restore = { .name = "zenith-restore",
                                          .scope = { "restore", "" },
                                          .encode = restore,
                                          .recognise = recognise,
-                                         .initial = initial };
+                                         .start = start };

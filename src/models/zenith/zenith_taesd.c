@@ -105,6 +105,8 @@ static zn_node *spectral_linear(zn_scope s, zn_node *x, int out)
         d *= 2;
     zn_node *scale = zn_plain_parameter(s, "s", ZN_SHAPE(DEPTH, d), ZN_ROLE_GAIN);
     zn_node *order = zn_parameter(s, "perm", ZN_SHAPE(DEPTH, d), ZN_LAYOUT_INDEX, ZN_ROLE_CONSTANT);
+    zn_starts(scale, ZN_START(zn_start_root, 1));
+    zn_starts(order, ZN_START(zn_start_permutation, 0));
     x = first_channels(x, d);
     for (int i = 0; i < DEPTH; i++)
         x = zn_wht(zn_scale_channels(zn_permute_channels(x, order, i), zn_row(scale, i)), 3, 1);
@@ -229,17 +231,9 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[Z
     return ZN_OK;
 }
 
-static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan_in, zn_rng *rng)
-{
-    (void)fan_in;
-    (void)k;
-    static const zn_start_rule rules[] = {
-        { ".weight", zn_start_uniform, 1 },   { ".Wc", zn_start_normal, 0.05f }, { ".We", zn_start_normal, 0.05f },
-        { ".gate_h", zn_start_value, 1 },     { ".gate_v", zn_start_value, 1 },  { ".s", zn_start_root, 1 },
-        { ".perm", zn_start_permutation, 0 }, { "", zn_start_value, 0 },         /* biases */ { NULL, NULL, 0 },
-    };
-    return zn_start_values(rules, p, rng);
-}
+static const zn_start start[ZN_ROLES] = { [ZN_ROLE_WEIGHT] = { zn_start_uniform, 1 },
+                                          [ZN_ROLE_BIAS] = { zn_start_value, 0 },
+                                          [ZN_ROLE_GATE] = { zn_start_value, 1 } };
 
 const zn_arch zn_arch_zenith_taesd = { .name = "zenith-taesd",
                                        .configs = configs,
@@ -248,4 +242,4 @@ const zn_arch zn_arch_zenith_taesd = { .name = "zenith-taesd",
                                        .encode = encode,
                                        .decode = decode,
                                        .recognise = recognise,
-                                       .initial = initial };
+                                       .start = start };
