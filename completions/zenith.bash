@@ -196,7 +196,7 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     train)
-        operands="zenith-r taesd taesd3 restore restore-small restore-photo restore-photo-fast upscale zenith-hier diffae-celeba64 diffae-small diffae-latent diffae-latent-small diffae-classifier" options="--output --data --steps --precision --seed --from --labels --set --print --resume --device --threads --json --quiet --verbose --version --help"
+        operands="zenith-r taesd taesd3 restore restore-small restore-photo restore-photo-fast upscale zenith-hier diffae-celeba64 diffae-small diffae-latent diffae-latent-small diffae-classifier generate" options="--output --data --steps --precision --seed --from --labels --captions --set --print --resume --device --threads --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         -d | --data) return ;;
@@ -205,6 +205,7 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         --from) _zenith_offer "$(zenith models --names 2>/dev/null)"; return ;;
         --labels) return ;;
+        --captions) return ;;
         --set) compopt +o default 2>/dev/null; return ;;
         --device) _zenith_offer "cpu cuda cuda:N"; return ;;
         -t | --threads) compopt +o default 2>/dev/null; return ;;

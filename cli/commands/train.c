@@ -46,6 +46,7 @@ static int run_on(const options *o, zn_ranks *ranks)
     monitor m;
     const zn_train_options t = { .recipe = o->file_count ? o->files[0] : NULL,
                                  .labels = o->labels,
+                                 .captions = o->captions,
                                  .run = monitor_begin(&m, o, ranks) };
     zn_train_result r;
     const zn_status status = zn_train(&t, &r);

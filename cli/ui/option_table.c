@@ -150,6 +150,8 @@ const option option_table[] = {
       TRAINS, 0, value_text, AT(from) },
     { "labels", 0, "FILE", "attributes of the images, for a classifier (labels.csv in the data folder)", "a path",
       CMD_TRAIN, 0, value_text, AT(labels) },
+    { "captions", 0, "FILE", "captions of the images, for a generator: CSV with columns file and caption (captions.csv in the data folder)", "a path",
+      CMD_TRAIN, 0, value_text, AT(captions) },
     { "set", 0, "KEY=VALUE", "change a setting of the recipe, such as lr=1e-3 or loss.l1=0.5; may be repeated",
       "a key and a value, such as lr=1e-3",
       TRAINS, 0, value_setting, AT(settings) },

@@ -44,7 +44,7 @@ typedef struct options {
     const struct command *command;
     const char **files;
     int file_count;
-    const char *output, *model, *format, *data, *reference, *teacher, *student, *from, *labels, *damage;
+    const char *output, *model, *format, *data, *reference, *teacher, *student, *from, *labels, *captions, *damage;
     const char *classifier, *latent, *attribute, *amount, *device, *scaling;
     const char *transformer, *text_encoder, *vae, *tokenizer;
     const char *negative, *prompts, *image, *mask, *preview; /* negative and preview may be "" */

@@ -8,11 +8,12 @@
 #include <stdint.h>
 
 /* y[token][head][2 * pairs]. The angle of pair i rotates channels 2i and 2i + 1, or i and i + pairs if `halves`. All
- * heads use the same angles. y may be x. Units are tokens. */
+ * heads use the same angles, and so do tokens that are a multiple of `period` apart. y may be x. Units are tokens. */
 typedef struct zn_rope_args {
     const float *x;
-    const float *cos, *sin; /* [tokens][pairs] */
+    const float *cos, *sin; /* [period][pairs] */
     float *y;
+    int64_t period;
     int heads, pairs;
     bool halves;
     bool back; /* rotates in the opposite direction: the gradient */

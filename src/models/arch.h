@@ -45,6 +45,7 @@ void *zn_form_own(zn_config *k, size_t size);
 /* What a recipe may ask of a new network; 0: the preset's own. */
 typedef struct zn_wishes {
     int width, latent, size;
+    int layers, vocabulary; /* of a generator */
     float dropout;
 } zn_wishes;
 

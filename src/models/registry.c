@@ -19,6 +19,7 @@
     use(wan2d)             \
     use(lpips)             \
     use(efficientnet)      \
+    use(zimage)            \
     /* the end */
 
 #define DECLARE(name) extern const zn_arch zn_arch_##name;

@@ -52,6 +52,17 @@ zn_rope_tables zn_rope_fixed(zn_graph *g, const char *name, const zn_rope_axes *
     return t;
 }
 
+/* The tokens of a sample as the channels of one pixel: joining and slicing then work on all samples at once. */
+static zn_node *as_pixels(zn_node *x)
+{
+    return zn_reshape(x, ZN_SHAPE(1, 1, x->shape.dim[0], x->shape.dim[2] * x->shape.dim[3]));
+}
+
+static zn_node *as_tokens(zn_node *x, int c)
+{
+    return zn_reshape(x, ZN_SHAPE(x->shape.dim[2], 1, x->shape.dim[3] / c, c));
+}
+
 /* Treats each token as a frame of one pixel. */
 static zn_node *as_frames(zn_node *x) { return zn_reshape(x, ZN_SHAPE(x->shape.dim[2], 1, 1, x->shape.dim[3])); }
 
@@ -77,6 +88,11 @@ zn_node *zn_join_tokens(zn_node *const *x, int count)
 {
     zn_node *sources[ZN_MAX_SOURCES];
     int tokens = 0;
+    if (x[0]->shape.dim[0] > 1) {
+        for (int i = 0; i < count; i++)
+            sources[i] = as_pixels(x[i]);
+        return as_tokens(zn_apply(&zn_op_concat, NULL, 0, sources, count), zn_channels(x[0]));
+    }
     for (int i = 0; i < count; i++) {
         sources[i] = as_frames(x[i]);
         tokens += (int)x[i]->shape.dim[2];
@@ -87,6 +103,9 @@ zn_node *zn_join_tokens(zn_node *const *x, int count)
 
 zn_node *zn_slice_tokens(zn_node *x, int first, int count)
 {
+    const int c = zn_channels(x);
+    if (x->shape.dim[0] > 1)
+        return as_tokens(zn_slice_channels(as_pixels(x), first * c, count * c), c);
     const int32_t *from = count_up(x->graph, first, count);
     return from ? zn_take_tokens(x, NULL, from, count) : x;
 }

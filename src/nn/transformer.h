@@ -32,9 +32,9 @@ zn_rope_tables zn_rope_fixed(zn_graph *g, const char *name, const zn_rope_axes *
 
 /* Selects tokens of a sequence [1,1,L,C]: token i is token from[i] of the concatenation of a and b (b may be NULL). */
 zn_node *zn_take_tokens(zn_node *a, zn_node *b, const int32_t *from, int count);
-/* All tokens of sequences [1,1,..,C], at most ZN_MAX_SOURCES of them, one after the other. */
+/* All tokens of sequences [N,1,..,C], at most ZN_MAX_SOURCES of them, one after the other in each sample. */
 zn_node *zn_join_tokens(zn_node *const *x, int count);
-/* Tokens [first,first+count). */
+/* Tokens [first,first+count) of each sample. */
 zn_node *zn_slice_tokens(zn_node *x, int first, int count);
 
 #endif

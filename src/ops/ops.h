@@ -209,6 +209,10 @@ zn_node *zn_conv_weight_gradient(zn_node *x, zn_node *dy, const zn_conv_spec *k,
 void zn_accumulate(zn_node *n, zn_node *g);
 bool zn_needs_gradient(const zn_node *n);
 
+/* Turns products with weights that are floats into convolutions, which compute in bf16 where that is asked for and use
+ * a GPU's matrix units. After differentiation: a convolution with such weights has no gradient. */
+void zn_graph_multiply_by_convolutions(zn_graph *g);
+
 /* Merges upsampling, residual additions and activations into convolutions; outputs[count] keep their nodes. */
 void zn_graph_fuse(zn_graph *g, zn_node *const *outputs, int count);
 

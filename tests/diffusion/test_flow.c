@@ -168,13 +168,13 @@ static void rotary_positions(void **state)
         back[i] = -there[i];
     zn_rope_table(&axes, there, TOKENS, cosines, sines);
     assert_true(cosines[PAIRS] == cosf(3) && sines[PAIRS + 3] == sinf(1)); /* the first pair of each axis */
-    zn_rope_args a = { .x = x, .cos = cosines, .sin = sines, .y = y, .heads = HEADS, .pairs = PAIRS };
+    zn_rope_args a = { .x = x, .cos = cosines, .sin = sines, .y = y, .period = TOKENS, .heads = HEADS, .pairs = PAIRS };
     zn_k_rope(&a, (zn_range){ .begin = 0, .end = TOKENS });
     assert_memory_equal(y, x, sizeof(float) * HEADS * WIDTH); /* position zero */
     for (int r = 0; r < TOKENS * HEADS; r++)
         for (int i = 0; i < WIDTH; i++)
             turned[r * WIDTH + i % 2 * PAIRS + i / 2] = x[r * WIDTH + i];
-    a = (zn_rope_args){ turned, cosines, sines, turned, HEADS, PAIRS, true, false };
+    a = (zn_rope_args){ turned, cosines, sines, turned, TOKENS, HEADS, PAIRS, true, false };
     zn_k_rope(&a, (zn_range){ .begin = 0, .end = 1 });
     zn_k_rope(&a, (zn_range){ .begin = 1, .end = TOKENS });
     for (int r = 0; r < TOKENS * HEADS; r++)
@@ -186,7 +186,9 @@ static void rotary_positions(void **state)
         for (int i = 0; i < WIDTH; i++)
             assert_true(fabsf(turned[r * WIDTH + i % 2 * PAIRS + i / 2] - x[r * WIDTH + i]) < 1e-5f);
     zn_rope_table(&axes, back, TOKENS, cosines, sines);
-    a = (zn_rope_args){ .x = y, .cos = cosines, .sin = sines, .y = y, .heads = HEADS, .pairs = PAIRS };
+    a = (zn_rope_args){
+        .x = y, .cos = cosines, .sin = sines, .y = y, .period = TOKENS, .heads = HEADS, .pairs = PAIRS
+    };
     zn_k_rope(&a, (zn_range){ .begin = 0, .end = TOKENS });
     for (int i = 0; i < TOKENS * HEADS * WIDTH; i++)
         assert_true(fabsf(y[i] - x[i]) < 1e-5f);

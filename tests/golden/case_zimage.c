@@ -156,7 +156,7 @@ static zn_status compare_rotated(golden *g, const float *cosines, const float *s
     ZN_TRY(zn_alloc_for("in.x", x->bytes, (void **)&y));
     memcpy(y, x->data, x->bytes);
     const zn_rope_args args = {
-        .x = y, .cos = cosines, .sin = sines, .y = y, .heads = (int)x->shape[2], .pairs = pairs
+        .x = y, .cos = cosines, .sin = sines, .y = y, .period = x->shape[1], .heads = (int)x->shape[2], .pairs = pairs
     };
     zn_k_rope(&args, (zn_range){ .begin = 0, .end = x->shape[1] });
     const zn_status status =

@@ -6,15 +6,21 @@
 
 #include <string.h>
 
-static void check_rope(int tokens, int heads, int pairs, bool halves, bool back)
+/* Tables for `period` tokens. */
+static void check_rope(int tokens, int period, int heads, int pairs, bool halves, bool back)
 {
     zn_rng rng = zn_rng_new(41);
-    const int64_t count = (int64_t)tokens * heads * 2 * pairs, angles = (int64_t)tokens * pairs;
+    const int64_t count = (int64_t)tokens * heads * 2 * pairs, angles = (int64_t)period * pairs;
     float *x = cuda_shared_normal(&rng, count, 1), *cosines = cuda_shared_normal(&rng, angles, 1),
           *sines = cuda_shared_normal(&rng, angles, 1);
-    zn_rope_args a = {
-        .x = x, .cos = cosines, .sin = sines, .heads = heads, .pairs = pairs, .halves = halves, .back = back
-    };
+    zn_rope_args a = { .x = x,
+                       .cos = cosines,
+                       .sin = sines,
+                       .period = period,
+                       .heads = heads,
+                       .pairs = pairs,
+                       .halves = halves,
+                       .back = back };
     cuda_check("rope", zn_k_rope, tokens, &a, &a.y, NULL, count, 1e-6);
     cuda_shared_free(x);
     cuda_shared_free(cosines);
@@ -45,8 +51,9 @@ static void check_lookup(int64_t rows, int64_t count, int c)
 void cuda_check_tokens(void)
 {
     for (int i = 0; i < 4 && strstr("rope", cuda_filter); i++) {
-        check_rope(5, 3, 7, i % 2, i / 2);
-        check_rope(9, 2, 32, i % 2, i / 2);
+        check_rope(12, 4, 3, 8, i % 2, i / 2);
+        check_rope(5, 5, 3, 7, i % 2, i / 2);
+        check_rope(9, 9, 2, 32, i % 2, i / 2);
     }
     if (!strstr("lookup_grad", cuda_filter))
         return;

@@ -16,7 +16,7 @@ struct rotated {
     int columns;
     template <int N> __device__ void at(int64_t head, int64_t i) const
     {
-        const int64_t angle = quotient(head, a.heads) * a.pairs + i,
+        const int64_t angle = quotient(head, a.heads) % a.period * a.pairs + i,
                       first = head * 2 * a.pairs + (a.halves ? i : 2 * i);
         const int64_t apart = a.halves ? a.pairs : N;
         const floats<N> c = load<N>(a.cos + angle, 0), s = load<N>(a.sin + angle, 0);

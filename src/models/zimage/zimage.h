@@ -46,10 +46,14 @@ extern const zn_zimage_form zn_zimage_turbo;
 
 /* Features [1,1,L,caption] to tokens [1,1,L filled up,dim]. */
 zn_node *zn_zimage_caption(zn_scope s, zn_node *features, const zn_zimage_form *k);
+/* The same for several captions [N,1,L,caption], L a multiple of ZN_ZIMAGE_BLOCK; ids [N,1,L,1]: below 0 where a
+ * caption has ended and is filled up. */
+zn_node *zn_zimage_captions(zn_scope s, zn_node *features, zn_node *ids, const zn_zimage_form *k);
 /* What blocks and final layer know of the time: times [1,1,N,ZN_ZIMAGE_TIME] of zn_zimage_time to [1,1,N,width]. */
 zn_node *zn_zimage_modulation(zn_scope s, zn_node *times, const zn_zimage_form *k);
 int zn_zimage_modulation_width(const zn_zimage_form *k);
-/* latent [1,h,w,C], h and w even; modulation: of zn_zimage_modulation for one time; caption: of zn_zimage_caption. */
+/* latent [1,h,w,C], h and w even; modulation: of zn_zimage_modulation for one time; caption: of zn_zimage_caption. Or N
+ * of each, with as many times and captions; the images' tokens are then whole blocks. */
 zn_node *zn_zimage(zn_scope s, zn_node *latent, zn_node *modulation, zn_node *caption, const zn_zimage_form *k);
 
 /* The embedding of a time from 0 (noise) to 1 (image). */

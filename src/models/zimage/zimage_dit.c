@@ -109,7 +109,11 @@ static zn_node *scaled(zn_scope s, zn_node *x, zn_node *scale, const zn_zimage_f
 static zn_node *gated(zn_scope s, zn_node *x, zn_node *gate, const zn_zimage_form *k)
 {
     x = zn_rms_norm_layer(s, x, k->eps);
-    return gate ? zn_scale_channels(x, zn_soft_clamp(gate, 1)) : x;
+    if (!gate)
+        return x;
+    gate = zn_soft_clamp(gate, 1);
+    return gate->shape.dim[2] == 1 ? zn_scale_channels(x, gate)
+                                   : zn_modulate(x, zn_sub(gate, zn_ones_like(gate)), NULL);
 }
 
 static zn_node *feed_forward_piece(zn_scope s, zn_node *x, const zn_zimage_form *k)
@@ -134,7 +138,7 @@ static zn_node *feed_forward(zn_scope s, zn_node *x, const zn_zimage_form *k)
     return zn_join_tokens(done, count);
 }
 
-/* all: the block's modulation [1,1,1,4 dim], or NULL for none. */
+/* all: the block's modulation [1,1,samples,4 dim], or NULL for none. */
 static zn_node *block(zn_scope s, zn_node *x, const places *t, zn_node *all, const zn_zimage_form *k)
 {
     zn_node *m[4] = { 0 };
@@ -193,10 +197,15 @@ static zn_node *out_of_memory(zn_graph *g)
     return zn_graph_poison(g, ZN_ENOMEM, "out of memory while building a graph");
 }
 
-/* x [1,1,L,dim], filled up with a learned token. */
+/* x [1,1,L,dim], filled up with a learned token. Several samples must be full already. */
 static zn_node *fill_up(zn_scope s, const char *name, zn_node *x)
 {
     const int tokens = (int)x->shape.dim[2], filled = zn_zimage_filled(tokens), dim = zn_channels(x);
+    if (x->shape.dim[0] > 1)
+        return tokens == filled ? x
+                                : zn_graph_poison(s.graph, ZN_ESHAPE,
+                                                  "batches need whole blocks of 32 tokens: images "
+                                                  "with sides that are multiples of 128");
     zn_node *pad = zn_plain_parameter(s, name, ZN_SHAPE(1, dim), ZN_ROLE_EMBEDDING);
     int32_t *from = zn_arena_alloc(zn_graph_arena(s.graph), sizeof *from * (size_t)(filled + 1));
     if (!from)
@@ -233,10 +242,15 @@ static zn_rope_tables turns(zn_graph *g, const char *name, const int32_t *positi
 
 /* ---- the network ---- */
 
-zn_node *zn_zimage_caption(zn_scope s, zn_node *features, const zn_zimage_form *k)
+static zn_node *embed_caption(zn_scope s, zn_node *features, const zn_zimage_form *k)
 {
     zn_node *x = zn_rms_norm_layer(zn_at(s, "cap_embedder.0"), features, k->eps);
-    x = fill_up(s, "cap_pad_token", affine(zn_at(s, "cap_embedder.1"), x, k->dim, k));
+    return affine(zn_at(s, "cap_embedder.1"), x, k->dim, k);
+}
+
+/* x: filled up. */
+static zn_node *refine_caption(zn_scope s, zn_node *x, const zn_zimage_form *k)
+{
     const int tokens = (int)x->shape.dim[2];
     int32_t *position = zn_arena_alloc(zn_graph_arena(s.graph), sizeof *position * ZN_ZIMAGE_AXES * (size_t)tokens);
     if (!position)
@@ -247,6 +261,25 @@ zn_node *zn_zimage_caption(zn_scope s, zn_node *features, const zn_zimage_form *
     for (int i = 0; i < k->refiners; i++)
         x = block(zn_at(s, "context_refiner.%d", i), x, &at, NULL, k);
     return x;
+}
+
+zn_node *zn_zimage_caption(zn_scope s, zn_node *features, const zn_zimage_form *k)
+{
+    return refine_caption(s, fill_up(s, "cap_pad_token", embed_caption(s, features, k)), k);
+}
+
+zn_node *zn_zimage_captions(zn_scope s, zn_node *features, zn_node *ids, const zn_zimage_form *k)
+{
+    zn_node *x = embed_caption(s, features, k), *half = zn_scale(zn_ones_like(ids), 0.5f);
+    zn_node *pad = zn_plain_parameter(s, "cap_pad_token", ZN_SHAPE(1, k->dim), ZN_ROLE_EMBEDDING);
+    zn_node *ones = zn_fixed(s.graph, "one row", ZN_SHAPE(1, 1, 1, k->dim));
+    for (int i = 0; i < k->dim && !zn_is_poison(ones); i++)
+        ones->data[i] = 1;
+    /* row 0 where there is a word, else none */
+    zn_node *row = zn_sub(zn_positive(zn_add(ids, half)), zn_ones_like(ids));
+    pad = zn_reshape(pad, ZN_SHAPE(k->dim));
+    x = zn_multiply(zn_add_channels(x, zn_scale(pad, -1)), zn_lookup(ones, row));
+    return refine_caption(s, zn_add_channels(x, pad), k);
 }
 
 /* The scale of a layer norm without weights comes from the time alone. */
@@ -283,7 +316,7 @@ zn_node *zn_zimage(zn_scope s, zn_node *latent, zn_node *modulation, zn_node *ca
     zn_graph_name_layer(s.graph, "patches");
     zn_node *x = zn_space_to_depth(latent, ZN_ZIMAGE_PATCH);
     const zn_shape grid = x->shape;
-    const int rows = (int)grid.dim[1], columns = (int)grid.dim[2], tokens = rows * columns,
+    const int samples = (int)grid.dim[0], rows = (int)grid.dim[1], columns = (int)grid.dim[2], tokens = rows * columns,
               words = (int)caption->shape.dim[2];
     int32_t *position = zn_arena_alloc(zn_graph_arena(s.graph),
                                        sizeof *position * ZN_ZIMAGE_AXES * (size_t)(zn_zimage_filled(tokens) + words));
@@ -291,7 +324,7 @@ zn_node *zn_zimage(zn_scope s, zn_node *latent, zn_node *modulation, zn_node *ca
         return out_of_memory(s.graph);
     zn_zimage_picture_positions(rows, columns, words, position);
     zn_zimage_caption_positions(words, position + ZN_ZIMAGE_AXES * zn_zimage_filled(tokens));
-    x = affine(zn_at(s, "all_x_embedder.2-1"), zn_reshape(x, ZN_SHAPE(1, 1, tokens, grid.dim[3])), k->dim, k);
+    x = affine(zn_at(s, "all_x_embedder.2-1"), zn_reshape(x, ZN_SHAPE(samples, 1, tokens, grid.dim[3])), k->dim, k);
     x = body(s, fill_up(s, "x_pad_token", x), modulation, caption, position, k);
     zn_node *scale = zn_slice_channels(modulation, zn_zimage_modulation_width(k) - k->dim, k->dim);
     x = final(zn_at(s, "all_final_layer.2-1"), zn_slice_tokens(x, 0, tokens), scale, k);

@@ -167,3 +167,22 @@ zn_node *zn_matrix(zn_node *x, zn_node *w, zn_node *bias)
 {
     return zn_apply(&zn_op_matrix, NULL, 0, (zn_node *[]){ x, w, bias }, bias ? 3 : 2);
 }
+
+/* w [1,1,out,in] are the weights of a convolution from `out` to `in` channels, so the product is its gradient. */
+void zn_graph_multiply_by_convolutions(zn_graph *g)
+{
+    for (int i = 0; i < zn_graph_count(g); i++) {
+        zn_node *n = zn_graph_at(g, i);
+        if (n->op != &zn_op_matrix || n->source[1]->packed)
+            continue;
+        zn_conv_spec *k = zn_arena_alloc(zn_graph_arena(g), sizeof *k);
+        if (!k) {
+            zn_graph_poison(g, ZN_ENOMEM, "out of memory while building a graph");
+            return;
+        }
+        *k = (zn_conv_spec){ .stride = 1, .flipped = true, .bias = n->source_count > 2 };
+        n->op = &zn_op_conv;
+        n->attribute = k;
+        n->attribute_size = sizeof *k;
+    }
+}

@@ -25,18 +25,16 @@ static void run(const zn_node *n, const zn_launch_context *c)
 {
     const zn_node *x = n->source[0], *table = n->source[1];
     const rope_spec *k = n->attribute;
-    const int64_t tokens = zn_positions(table), sample = tokens * zn_channels(x);
-    zn_rope_args a = { .cos = table->data,
-                       .sin = n->source[2]->data,
-                       .heads = zn_channels(x) / (2 * zn_channels(table)),
-                       .pairs = zn_channels(table),
-                       .halves = k->halves,
-                       .back = k->back };
-    for (int64_t i = 0; i < zn_positions(x) / tokens; i++) {
-        a.x = x->data + i * sample;
-        a.y = n->data + i * sample;
-        zn_launch(c, zn_k_rope, tokens, 1 + (1 << 14) / zn_channels(x), &a);
-    }
+    const zn_rope_args a = { .x = x->data,
+                             .cos = table->data,
+                             .sin = n->source[2]->data,
+                             .y = n->data,
+                             .period = zn_positions(table),
+                             .heads = zn_channels(x) / (2 * zn_channels(table)),
+                             .pairs = zn_channels(table),
+                             .halves = k->halves,
+                             .back = k->back };
+    zn_launch(c, zn_k_rope, zn_positions(x), 1 + (1 << 14) / zn_channels(x), &a);
 }
 
 static zn_node *rope(zn_node *x, zn_node *cosines, zn_node *sines, rope_spec k)

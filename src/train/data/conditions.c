@@ -70,10 +70,15 @@ typedef struct desk {
 
 static zn_status desk_open(desk *k)
 {
-    k->side = k->how->model->config.size;
+    const zn_model *m = k->how->model;
+    k->side = k->how->side;
     k->batch = BATCH_PIXELS / (k->side * k->side);
     k->batch = k->batch < 1 ? 1 : k->batch > MOST_AT_ONCE ? MOST_AT_ONCE : k->batch;
-    ZN_TRY(zn_model_network(k->how->model, ZN_ENCODER, k->batch, k->side, k->side, &k->network));
+    if (m->arch->network)
+        ZN_TRY(zn_model_network(m, ZN_ENCODER, k->batch, k->side, k->side, &k->network));
+    else
+        ZN_TRY(zn_model_graph(m, ZN_ENCODER, ZN_SHAPE(k->batch, k->side, k->side, 3), &k->network.graph,
+                              &k->network.input[0], &k->network.output));
     zn_graph_fuse(k->network.graph, &k->network.output, 1);
     const zn_exec_options options = { .pool = k->how->pool, .device = k->how->device, .whole = true };
     return zn_exec_new(k->network.graph, &k->network.output, 1, &options, &k->exec);
@@ -140,7 +145,7 @@ static zn_status encode_picture(desk *k, int64_t picture)
         float *pixels;
         status = desk_place(k, values_of(k->c, picture, view), &pixels);
         if (status == ZN_OK)
-            zn_picture_signed(square, pixels);
+            (k->how->model->arch->network ? zn_picture_signed : zn_picture_plain)(square, pixels);
         if (status == ZN_OK && view == 1)
             mirror(pixels, k->side);
     }

@@ -30,7 +30,8 @@ void zn_conditions_free(zn_conditions *c);
 void zn_conditions_forget(zn_conditions *c); /* as it was when it was new */
 
 typedef struct zn_encoding {
-    const zn_model *model;
+    const zn_model *model; /* a diffusion autoencoder, or one whose latents are wanted */
+    int side;              /* that images are scaled to */
     const zn_dataset *set;
     const uint8_t *wanted; /* by picture; NULL: all */
     zn_pool *pool;
@@ -42,7 +43,7 @@ typedef struct zn_encoding {
     void *user;
 } zn_encoding;
 
-/* The middle of each wanted picture, scaled to the model's size. Called on all ranks. */
+/* The middle of each wanted picture, scaled to that side. Called on all ranks. */
 ZN_MUST_USE zn_status zn_conditions_encode(zn_conditions *c, const zn_encoding *how);
 
 /* Which known pictures are learned from. Fails when fewer than two are. */

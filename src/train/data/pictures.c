@@ -17,10 +17,15 @@ zn_status zn_picture_read(const zn_dataset *set, int64_t picture, const zn_skip 
     return ZN_OK;
 }
 
+void zn_picture_plain(const zn_image *image, float *out)
+{
+    zn_pixels_to_float(image, (zn_region){ 0, 0, image->width, image->height }, out, (size_t)image->width * 3);
+}
+
 void zn_picture_signed(const zn_image *image, float *out)
 {
-    const size_t row = (size_t)image->width * 3, count = row * (size_t)image->height;
-    zn_pixels_to_float(image, (zn_region){ 0, 0, image->width, image->height }, out, row);
+    const size_t count = (size_t)image->width * (size_t)image->height * 3;
+    zn_picture_plain(image, out);
     for (size_t i = 0; i < count; i++)
         out[i] = 2 * out[i] - 1;
 }

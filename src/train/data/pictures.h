@@ -17,6 +17,8 @@ typedef struct zn_skip {
 /* *out is NULL if the picture cannot be read: `skip` is called. Fails only where another try might not. */
 ZN_MUST_USE zn_status zn_picture_read(const zn_dataset *set, int64_t picture, const zn_skip *skip, zn_image **out);
 
+/* A whole picture in [0,1]. */
+void zn_picture_plain(const zn_image *image, float *out);
 /* A whole picture in [-1,1], as diffusion models take it. */
 void zn_picture_signed(const zn_image *image, float *out);
 

@@ -123,11 +123,13 @@ static const struct {
     [ZN_GOAL_JOINT] = { .build = zn_add_joint_lesson },
     [ZN_GOAL_DIFFUSION] = { .build = add_diffusion },
     [ZN_GOAL_LATENT_NET] = { .build = add_latent_net, .on_conditions = true, .part = ZN_LATENT_NET },
+    [ZN_GOAL_GENERATOR] = { .build = zn_add_flow_lesson },
     [ZN_GOAL_CLASSIFIER] = { .build = add_classifier, .on_conditions = true, .part = ZN_CLASSIFIER },
 };
 
 bool zn_goal_on_conditions(zn_goal goal) { return goals[goal].on_conditions; }
 zn_part zn_goal_part(zn_goal goal) { return goals[goal].part; }
+bool zn_goal_on_table(zn_goal goal) { return goal == ZN_GOAL_GENERATOR || zn_goal_on_conditions(goal); }
 
 static void add_inputs(zn_objective *o, const zn_objective_options *k)
 {
@@ -137,6 +139,10 @@ static void add_inputs(zn_objective *o, const zn_objective_options *k)
     if (zn_goal_on_conditions(k->goal)) {
         in = ZN_SHAPE(1, 1, k->batch, c->latent);
         out = zn_goal_part(k->goal) == ZN_CLASSIFIER ? ZN_SHAPE(1, 1, k->batch, c->classes) : in;
+    }
+    if (k->goal == ZN_GOAL_GENERATOR) {
+        in = ZN_SHAPE(k->batch, size / ZN_ZIMAGE_SCALE, size / ZN_ZIMAGE_SCALE, c->latent);
+        out = ZN_SHAPE(k->batch, 1, ZN_ZIMAGE_BLOCK, 1);
     }
     o->input = zn_graph_input(o->graph, "input", in);
     o->target = zn_graph_input(o->graph, "target", out);

@@ -11,6 +11,7 @@
 
 #include "models/model.h"
 #include "models/zenith/zenith.h"
+#include "models/zimage/zimage_mini.h"
 #include "train/objective/noising.h"
 #include "train/recipe/tasks.h"
 
@@ -27,18 +28,28 @@ typedef struct zn_term {
     zn_ramp ramp;
 } zn_term;
 
+/* What flow matching draws anew for each image: how much noise there is. */
+typedef struct zn_flow_noising {
+    const zn_zimage_form *form; /* NULL: there is none */
+    double shift;
+    zn_node *time;          /* inputs, a row for each image: the time's embedding, */
+    zn_node *signal, *rest; /* and what is left of the image and added of the noise, each less 1 */
+} zn_flow_noising;
+
 enum { ZN_MAX_TERMS = 16 };
 
 typedef struct zn_objective {
     zn_graph *graph;
     /* What goes in, what should come out: [batch,size,size,inputs] and [..,3]; of the last two goals conditions
-     * [1,1,batch,width] and these again, or for each attribute 1 or 0 */
+     * [1,1,batch,width] and these again, or for each attribute 1 or 0; of a generator normalised latents and tokens of
+     * captions [batch,1,ZN_ZIMAGE_BLOCK,1], -1 after the last */
     zn_node *input, *target;
     zn_node *noise;                      /* drawn from N(0,1) for each run; NULL: there is none */
     zn_node *gate_noise[ZN_PRUNE_GATES]; /* of soft block gates: likewise, times the temperature; NULL: there is none */
     zn_ramp temperature;
     zn_noising noising; /* of a diffusion autoencoder, with the steps it is drawn from; else nothing */
     zn_diffusion *diffusion;
+    zn_flow_noising flow;
     zn_node *output; /* the image that came out; NULL: none did */
     zn_node *loss;
     zn_term terms[ZN_MAX_TERMS];
@@ -51,6 +62,8 @@ typedef struct zn_objective {
  * checkpoints; and that part. */
 bool zn_goal_on_conditions(zn_goal goal);
 zn_part zn_goal_part(zn_goal goal);
+/* True for a goal that learns from a table made once (train/data/conditions.h), not from images. */
+bool zn_goal_on_table(zn_goal goal);
 
 typedef struct zn_objective_options {
     const zn_model *model;
@@ -82,6 +95,10 @@ zn_node *zn_texture_loss(zn_node *a, zn_node *b);
 /* The perceptual distance by a model of LPIPS, whose parameters are bound and get names after ZN_LPIPS_PREFIX. */
 #define ZN_LPIPS_PREFIX "lpips"
 zn_node *zn_lpips_loss(const zn_model *m, zn_node *a, zn_node *b);
+
+/* The term of a generator: the way from noise to latents of images (flow.c); and the noise of an image. */
+ZN_MUST_USE zn_status zn_add_flow_lesson(zn_objective *o, const zn_objective_options *options);
+void zn_flow_draw(const zn_flow_noising *n, int image, uint64_t seed);
 
 /* The encoder that learns. One with block gates has them as the recipe says, and the means of their masks become the
  * term "gates" (pruning.c). */

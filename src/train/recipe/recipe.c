@@ -28,9 +28,15 @@ typedef struct key {
 #define FIELD(member) offsetof(zn_recipe, member), sizeof(((zn_recipe *)0)->member)
 static const key keys[] = {
     { "model", TEXT, FIELD(model), 0, 0, NULL },
-    { "task", CHOICE, FIELD(task), 0, 0, "autoencode restore diffuse imagine classify" },
+    { "task", CHOICE, FIELD(task), 0, 0, "autoencode restore diffuse imagine classify generate" },
     { "from", TEXT, FIELD(from), 0, 0, NULL },
     { "labels", TEXT, FIELD(labels), 0, 0, NULL },
+    { "captions", TEXT, FIELD(captions), 0, 0, NULL },
+    { "autoencoder", TEXT, FIELD(autoencoder), 0, 0, NULL },
+    { "vocabulary", COUNT, FIELD(vocabulary), 259, 151936, NULL },
+    { "layers", COUNT, FIELD(layers), 0, 64, NULL },
+    { "caption_dropout", NUMBER, FIELD(caption_dropout), 0, 1, NULL },
+    { "shift", NUMBER, FIELD(shift), 0.1, 20, NULL },
     { "width", COUNT, FIELD(width), 0, 1024, NULL },
     { "latent", COUNT, FIELD(latent), 0, 1024, NULL },
     { "steps", INTEGER, FIELD(steps), 1, 1e9, NULL },
@@ -96,6 +102,10 @@ static const key keys[] = {
 enum { KEYS = sizeof keys / sizeof *keys };
 
 static const zn_recipe defaults = { .model = "zenith-r",
+                                    .autoencoder = "zenith-r",
+                                    .vocabulary = 1024,
+                                    .caption_dropout = 0.1,
+                                    .shift = 1,
                                     .steps = 20000,
                                     .batch = 8,
                                     .size = 128,
@@ -300,6 +310,11 @@ static int value_text(const zn_recipe *r, const key *k, char *text, size_t size)
 /* Sections that are about something else stay out of a recipe's text. */
 static bool is_written(const zn_recipe *r, const char *name)
 {
+    static const char *const generator[] = { "captions", "autoencoder",     "vocabulary",
+                                             "layers",   "caption_dropout", "shift" };
+    for (size_t i = 0; i < sizeof generator / sizeof *generator; i++)
+        if (strcmp(name, generator[i]) == 0)
+            return zn_train_task_of(r)->takes & ZN_TAKES_CAPTIONS;
     if (strcmp(name, "distill.teacher") == 0)
         return r->teacher[0];
     if (strncmp(name, "distill.", 8) == 0)

@@ -37,14 +37,15 @@ typedef enum zn_recipe_gates {
 } zn_recipe_gates;
 
 /* What the network learns: to give back what it gets, what a damaged image was before, the noise in an image; or of
- * a diffusion autoencoder that knows this already, its latent net the noise in conditions, its classifier attributes.
- */
+ * a diffusion autoencoder that knows this already, its latent net the noise in conditions, its classifier attributes;
+ * or the way from noise to the image of a caption. */
 typedef enum zn_recipe_task {
     ZN_RECIPE_AUTOENCODE,
     ZN_RECIPE_RESTORE,
     ZN_RECIPE_DIFFUSE,
     ZN_RECIPE_IMAGINE,
-    ZN_RECIPE_CLASSIFY
+    ZN_RECIPE_CLASSIFY,
+    ZN_RECIPE_GENERATE
 } zn_recipe_task;
 
 enum { ZN_RECIPE_SEED = 1 };
@@ -52,8 +53,14 @@ enum { ZN_RECIPE_SEED = 1 };
 typedef struct zn_recipe {
     char model[64];
     zn_recipe_task task;
-    char from[400];    /* weights to start with; empty: fresh values */
-    char labels[400];  /* of a classifier: attributes of the images; empty: labels.csv or labels.txt beside them */
+    char from[400];   /* weights to start with; empty: fresh values */
+    char labels[400]; /* of a classifier: attributes of the images; empty: labels.csv or labels.txt beside them */
+    /* of a generator: what the images show, empty: captions.csv beside them; the autoencoder whose latents it makes;
+     * tokens of the vocabulary; share of the captions that are left out, for guidance; shift of the noise; layers, 0:
+     * the architecture's own */
+    char captions[400], autoencoder[400];
+    int vocabulary, layers;
+    double caption_dropout, shift;
     int width, latent; /* channels of the network's trunk and of its latents; 0: the architecture's own */
     int64_t steps;
     int batch, size, accumulate;

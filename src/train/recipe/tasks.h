@@ -16,6 +16,7 @@ typedef enum zn_goal {
     ZN_GOAL_DECODER,     /* decoder: the teacher's image of disturbed latents, and its activations on the way */
     ZN_GOAL_JOINT,       /* both: the image itself, latents near the teacher's */
     ZN_GOAL_DIFFUSION,   /* a diffusion autoencoder: the noise in an image */
+    ZN_GOAL_GENERATOR,   /* a transformer and its text encoder: the way from noise to latents with a caption */
     ZN_GOAL_LATENT_NET,  /* its latent net: the noise in normalised conditions */
     ZN_GOAL_CLASSIFIER   /* its classifier: attributes of images, from normalised conditions */
 } zn_goal;
@@ -23,12 +24,13 @@ typedef enum zn_goal {
 typedef enum zn_train_inputs {
     ZN_INPUTS_IMAGES,
     ZN_INPUTS_DEGRADED,   /* images as a restorer gets them */
+    ZN_INPUTS_CAPTIONED,  /* latents of images, with their captions */
     ZN_INPUTS_CONDITIONS, /* what the encoder of a trained model makes of images; one part learns, the others stay */
     ZN_INPUTS_LABELLED    /* the same, with attributes of the images */
 } zn_train_inputs;
 
 /* Settings that not every task has. */
-enum { ZN_TAKES_LOSSES = 1, ZN_TAKES_KL = 2, ZN_TAKES_DROPOUT = 4, ZN_TAKES_LABELS = 8 };
+enum { ZN_TAKES_LOSSES = 1, ZN_TAKES_KL = 2, ZN_TAKES_DROPOUT = 4, ZN_TAKES_LABELS = 8, ZN_TAKES_CAPTIONS = 16 };
 
 typedef struct zn_train_task {
     const char *name;

@@ -227,6 +227,41 @@ zn_status zn_trainer_export(const char *path, const zn_trainer *t)
     return status;
 }
 
+zn_status zn_trainer_export_part(const char *path, const zn_trainer *t, zn_part which)
+{
+    const zn_learner *l = &t->learner;
+    const zn_metadata metadata[] = { { "format", "pt" } };
+    ZN_TRY(fetch_state(t));
+    const zn_model_parameter **parameters = zn_calloc((size_t)l->count + 1, sizeof *parameters);
+    float **averages = zn_calloc((size_t)l->count + 1, sizeof *averages);
+    part own = { .parameters = parameters, .prefix = "", .split = l->ema ? averages : NULL };
+    for (int i = 0; i < t->model->count && parameters && averages; i++) {
+        if (l->parameters[i]->part != which)
+            continue;
+        averages[own.count] = l->ema ? l->ema[i] : NULL;
+        parameters[own.count++] = l->parameters[i];
+    }
+    const zn_status status = parameters && averages ? write_parts(path, &own, 1, metadata, 1)
+                                                    : ZN_FAIL(ZN_ENOMEM, "out of memory for weights");
+    zn_free(parameters);
+    zn_free(averages);
+    return status;
+}
+
+zn_status zn_model_export(const char *path, const zn_model *m)
+{
+    const zn_metadata metadata[] = { { "format", "zenith-model" } };
+    const zn_model_parameter **parameters = zn_calloc((size_t)m->count + 1, sizeof *parameters);
+    if (!parameters)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for weights");
+    for (int i = 0; i < m->count; i++)
+        parameters[i] = &m->parameters[i];
+    const part own = { .parameters = parameters, .count = m->count, .prefix = "" };
+    const zn_status status = write_parts(path, &own, 1, metadata, 1);
+    zn_free(parameters);
+    return status;
+}
+
 static zn_status read_part(const zn_weights *w, const part *p, bool *extreme)
 {
     int64_t offset = 0;

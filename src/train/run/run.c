@@ -61,7 +61,7 @@ static zn_status enter_stage(zn_run *r, int stage)
                                    .user = r };
     ZN_TRY(zn_trainer_new(&t, &r->trainer));
     r->coarse = s->recipe.precision == ZN_PRECISION_BF16 ? zn_exec_coarse(r->trainer->exec) : NAN;
-    if (zn_goal_on_conditions(s->goal))
+    if (zn_goal_on_table(s->goal))
         return ZN_OK;
     const zn_yardstick_options y = { .model = r->model,
                                      .teacher = r->teacher,
@@ -159,6 +159,8 @@ static zn_status prepare(zn_run *r)
         return ZN_FAIL(ZN_EINVALID, "%s: %lld steps are done already, more than the %lld it is to have",
                        r->options.folder, (long long)r->first, (long long)zn_run_steps_before(r, r->stage_count));
     r->saved = r->has_checkpoint ? r->first : -1;
+    if (r->said_of.captions)
+        return zn_run_prepare_captions(r);
     return zn_goal_on_conditions(r->stages[stage].goal) ? zn_run_prepare_conditions(r) : prepare_pictures(r);
 }
 
@@ -215,6 +217,8 @@ static zn_status begin(zn_run *r, zn_status status)
     ZN_TRY(zn_ranks_agree(r->options.ranks, status));
     ZN_TRY(zn_ranks_agree(r->options.ranks, check_alike(r)));
     ZN_TRY(zn_ranks_agree(r->options.ranks, zn_run_keeps(r) ? open_folder(r) : ZN_OK));
+    if (r->said_of.captions)
+        return zn_run_encode_latents(r);
     return r->on.table ? zn_run_encode(r) : zn_run_tell_skips(r);
 }
 
@@ -244,7 +248,9 @@ static zn_status take_pictures(zn_run *r)
 
 static zn_status one_step(zn_run *r)
 {
-    if (r->on.table)
+    if (r->said_of.captions)
+        zn_run_take_latents(r);
+    else if (r->on.table)
         zn_run_take_conditions(r);
     else
         ZN_TRY(take_pictures(r));
@@ -302,6 +308,7 @@ void zn_run_free(zn_run *r)
     zn_free(r->inputs);
     zn_held_out_free(&r->held);
     zn_run_free_conditions(r);
+    zn_run_free_captions(r);
     zn_run_free_skips(r);
     zn_run_unlock_folder(r);
 }

@@ -10,6 +10,8 @@
 
 #include "graph/compute.h"
 #include "io/dataset/dataset.h"
+#include "text/tokenizer.h"
+#include "train/data/captions.h"
 #include "train/data/conditions.h"
 #include "train/data/held_out.h"
 #include "train/data/labels.h"
@@ -48,6 +50,17 @@ typedef struct zn_run_conditions {
     int64_t row_count;
 } zn_run_conditions;
 
+/* What a run that learns from captions has besides; its table holds latents, its rows of a batch are tokens. */
+typedef struct zn_run_captions {
+    zn_captions *captions;
+    zn_json_out vocabulary; /* bytes of a tokenizer.json */
+    zn_tokenizer *tokenizer;
+    float *ids;                  /* by image: ZN_ZIMAGE_BLOCK tokens, -1 after the last */
+    float none[ZN_ZIMAGE_BLOCK]; /* those of the empty caption */
+    zn_model *autoencoder;
+    float *mean, *deviation; /* of each channel of latents */
+} zn_run_captions;
+
 /* What options of a call may say beside the recipe. */
 enum {
     ZN_SAID_SEED = 1,
@@ -55,6 +68,7 @@ enum {
     ZN_SAID_STEPS = 4,
     ZN_SAID_PRECISION = 8,
     ZN_SAID_LABELS = 16,
+    ZN_SAID_CAPTIONS = 32,
 };
 
 /* How a resumed run was begun, as far as its folder tells beside the recipe. */
@@ -98,6 +112,7 @@ typedef struct zn_run {
     float *inputs; /* restoring: what the network gets for them; NULL: the images */
     zn_held_out held;
     zn_run_conditions on; /* instead of the above, but for batch and inputs */
+    zn_run_captions said_of;
     zn_run_origin origin;
     char digest[65];     /* of the teacher's weights or the labels; empty: it has neither */
     DIR *lock;           /* on the folder, held by rank 0 */
@@ -132,6 +147,7 @@ ZN_MUST_USE zn_status zn_run_set_again(const zn_run *r, zn_recipe *recipe);
 /* Of a run's teacher or labels, read: fails if they are not those it was begun with. */
 ZN_MUST_USE zn_status zn_run_check_teacher(zn_run *r);
 ZN_MUST_USE zn_status zn_run_check_labels(zn_run *r);
+ZN_MUST_USE zn_status zn_run_check_captions(zn_run *r);
 /* zn_trainer_divide, but a resumed run keeps the parts it had where these ranks can share them. */
 ZN_MUST_USE zn_status zn_run_divide(const zn_run *r, const zn_recipe *recipe, int *parts, int *batch);
 
@@ -188,6 +204,21 @@ void zn_run_take_conditions(zn_run *r);
 ZN_MUST_USE zn_status zn_run_score(const zn_run *r, zn_measures *out);
 ZN_MUST_USE zn_status zn_run_show_imagined(zn_run *r);
 void zn_run_free_conditions(zn_run *r);
+
+/* Fills the run's table with what the encoder of a model makes of the images, scaled to that side, or takes it from the
+ * folder's file of that name. */
+ZN_MUST_USE zn_status zn_run_fill_table(zn_run *r, const char *file, const zn_model *encoder, int side);
+
+/* The same of a run that learns from captions (run_captions.c), in that order; then its model, into the folder
+ * (run_generator.c). */
+#define ZN_RUN_VAE "model/vae/diffusion_pytorch_model.safetensors"
+ZN_MUST_USE zn_status zn_run_read_captions(zn_run *r);
+ZN_MUST_USE zn_status zn_run_prepare_captions(zn_run *r);
+ZN_MUST_USE zn_status zn_run_encode_latents(zn_run *r);
+void zn_run_take_latents(zn_run *r);
+ZN_MUST_USE zn_status zn_run_measure_latents(zn_run *r, zn_measures *out);
+ZN_MUST_USE zn_status zn_run_write_generator(const zn_run *r);
+void zn_run_free_captions(zn_run *r);
 
 /* Share of the time since the first step that was spent waiting for images. */
 double zn_run_waited(const zn_run *r);

@@ -120,9 +120,11 @@ static zn_status keep_held_out(zn_run *r)
 }
 
 /* What the folder has is good for a run that goes on: until its first checkpoint the weights may yet be others. */
-static zn_status find_conditions(zn_run *r, const char *path)
+zn_status zn_run_fill_table(zn_run *r, const char *file, const zn_model *encoder, int side)
 {
+    char path[ZN_RUN_PATH];
     bool there = false;
+    zn_run_path(r, file, path);
     zn_status status = ZN_OK;
     if (r->has_checkpoint)
         status = zn_conditions_read(path, r->on.table, r->set, r->on.wanted, &there);
@@ -131,7 +133,8 @@ static zn_status find_conditions(zn_run *r, const char *path)
     ZN_TRY(zn_ranks_any(r->options.ranks, &missing));
     if (!missing)
         return ZN_OK;
-    const zn_encoding how = { .model = r->model,
+    const zn_encoding how = { .model = encoder,
+                              .side = side,
                               .set = r->set,
                               .wanted = r->on.wanted,
                               .pool = r->pool,
@@ -149,9 +152,7 @@ static zn_status find_conditions(zn_run *r, const char *path)
 
 zn_status zn_run_encode(zn_run *r)
 {
-    char path[ZN_RUN_PATH];
-    zn_run_path(r, "conditions.safetensors", path);
-    ZN_TRY(find_conditions(r, path));
+    ZN_TRY(zn_run_fill_table(r, "conditions.safetensors", r->model, r->model->config.size));
     ZN_TRY(zn_run_tell_skips(r));
     ZN_TRY(zn_conditions_split(r->on.table, r->set, r->recipe.held_out));
     r->on.mean = zn_model_parameter_find(r->model, "conds_mean")->data;

@@ -12,10 +12,15 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const option_names[] = { "seed", "from", "steps", "precision", "labels" }; /* by bit of ZN_SAID_.. */
+static const char *const option_names[] = {
+    "seed", "from", "steps", "precision", "labels", "captions"
+}; /* by bit of ZN_SAID_.. */
 enum { OPTIONS = sizeof option_names / sizeof *option_names };
 
-static const char *source_of(const zn_recipe *k) { return k->teacher[0] ? "teacher" : "labels"; }
+static const char *source_of(const zn_recipe *k)
+{
+    return k->teacher[0] ? "teacher" : k->captions[0] ? "captions" : "labels";
+}
 
 /* ---- the file ---- */
 
@@ -45,7 +50,7 @@ void zn_run_read_origin(zn_run *r)
     zn_run_origin *from = &r->origin;
     const zn_recipe *k = &r->recipe;
     *from = (zn_run_origin){ 0 };
-    strcpy(from->name, k->teacher[0] ? k->teacher : k->labels);
+    strcpy(from->name, k->teacher[0] ? k->teacher : k->captions[0] ? k->captions : k->labels);
     zn_run_path(r, "origin.json", path);
     if (zn_map_open(&map, path) != ZN_OK)
         return;
@@ -208,4 +213,17 @@ zn_status zn_run_check_labels(zn_run *r)
     }
     zn_sha256_finish_hex(&h, r->digest);
     return check_digest(r, r->recipe.labels);
+}
+
+zn_status zn_run_check_captions(zn_run *r)
+{
+    const zn_captions *c = r->said_of.captions;
+    zn_sha256 h;
+    zn_sha256_start(&h);
+    for (int64_t i = 0; i < c->count; i++) {
+        zn_sha256_add(&h, c->list[i].file, strlen(c->list[i].file) + 1);
+        zn_sha256_add(&h, c->list[i].text, strlen(c->list[i].text) + 1);
+    }
+    zn_sha256_finish_hex(&h, r->digest);
+    return check_digest(r, r->recipe.captions);
 }

@@ -45,8 +45,11 @@ static zn_status write_sample(zn_run *r)
 static zn_status evaluate(zn_run *r, zn_measures *m)
 {
     ZN_TRY(zn_learner_swap(&r->trainer->learner));
-    zn_status status = r->on.table ? zn_run_score(r, m) : zn_yardstick_measure(r->yardstick, &r->held, m);
-    if (status == ZN_OK && r->on.table)
+    const bool captioned = r->said_of.captions != NULL, conditioned = r->on.table && !captioned;
+    zn_status status = captioned     ? zn_run_measure_latents(r, m)
+                       : conditioned ? zn_run_score(r, m)
+                                     : zn_yardstick_measure(r->yardstick, &r->held, m);
+    if (status == ZN_OK && conditioned)
         status = zn_run_show_imagined(r);
     const zn_status back = zn_learner_swap(&r->trainer->learner);
     ZN_TRY(status);
@@ -82,7 +85,7 @@ zn_status zn_run_save(zn_run *r)
     char path[ZN_RUN_PATH];
     ZN_TRY(check_finite(r));
     zn_run_path(r, "model.safetensors", path);
-    ZN_TRY(zn_trainer_export(path, r->trainer));
+    ZN_TRY(r->said_of.captions ? zn_run_write_generator(r) : zn_trainer_export(path, r->trainer));
     ZN_TRY(zn_journal_report(r->journal, &r->recipe));
     zn_run_path(r, "checkpoint.safetensors", path);
     ZN_TRY(zn_checkpoint_write(path, r->trainer));

@@ -14,7 +14,7 @@ const char *zn_train_preset(int index, const char **description) { return zn_rec
 
 static unsigned said_by(const zn_train_options *o)
 {
-    return zn_run_said_by(&o->run) | (o->labels ? ZN_SAID_LABELS : 0);
+    return zn_run_said_by(&o->run) | (o->labels ? ZN_SAID_LABELS : 0) | (o->captions ? ZN_SAID_CAPTIONS : 0);
 }
 
 static zn_status apply_options(zn_recipe *k, const zn_train_options *o)
@@ -24,6 +24,7 @@ static zn_status apply_options(zn_recipe *k, const zn_train_options *o)
     if (o->run.steps > 0)
         k->steps = o->run.steps;
     ZN_TRY(zn_run_set_path(k->labels, sizeof k->labels, o->labels, "the labels' file"));
+    ZN_TRY(zn_run_set_path(k->captions, sizeof k->captions, o->captions, "the captions' file"));
     ZN_TRY(zn_options_read(o->run.compute, &compute));
     if (compute.precision > ZN_PRECISION_BF16)
         return ZN_FAIL(ZN_EUNSUPPORTED, "training computes in f32 or bf16, not in %s",
@@ -41,6 +42,9 @@ static zn_status take_labels(zn_run *r, zn_recipe *asked)
         strcpy(asked->labels, r->recipe.labels);
     else if (r->origin.digest[0])
         strcpy(r->recipe.labels, asked->labels);
+    ZN_TRY(zn_run_set_path(asked->captions, sizeof asked->captions, NULL, "the captions' file"));
+    if (!asked->captions[0] || zn_run_may_omit(r, ZN_SAID_CAPTIONS, false))
+        strcpy(asked->captions, r->recipe.captions);
     return ZN_OK;
 }
 
@@ -60,6 +64,7 @@ static zn_status go_on(zn_run *r, const zn_train_options *o)
     ZN_TRY(zn_run_set_start(&asked, &o->run));
     r->recipe.steps = asked.steps;
     strcpy(r->recipe.labels, asked.labels);
+    strcpy(r->recipe.captions, asked.captions);
     return zn_run_check_asked(r, &asked, NULL);
 }
 
@@ -85,6 +90,8 @@ static zn_status read_recipe(zn_run *r, const zn_train_options *o)
     const unsigned takes = zn_train_task_of(&r->recipe)->takes;
     if (r->recipe.labels[0] && !(takes & ZN_TAKES_LABELS))
         return ZN_FAIL(ZN_EINVALID, "labels are for a classifier: a recipe with task: classify");
+    if (r->recipe.captions[0] && !(takes & ZN_TAKES_CAPTIONS))
+        return ZN_FAIL(ZN_EINVALID, "captions are for a generator: a recipe with task: generate");
     if (r->recipe.kl > 0 && !(takes & ZN_TAKES_KL))
         return ZN_FAIL(ZN_EINVALID, "loss.kl is for latents: for task: autoencode alone");
     if (r->recipe.sets_losses && !(takes & ZN_TAKES_LOSSES) && !o->run.resume)
@@ -102,6 +109,8 @@ static zn_status make_model(zn_run *r)
     const zn_train_task *task = zn_train_task_of(k);
     if (task->inputs == ZN_INPUTS_LABELLED)
         ZN_TRY(zn_run_read_labels(r));
+    if (task->inputs == ZN_INPUTS_CAPTIONED)
+        ZN_TRY(zn_run_read_captions(r));
     if (zn_train_on_conditions(task))
         return zn_run_open_model(r, task->part);
     const zn_config *known;
@@ -109,7 +118,12 @@ static zn_status make_model(zn_run *r)
     if (!arch)
         return ZN_FAIL(ZN_ENOTFOUND, "no architecture is called '%s'", k->model);
     zn_config config = *known;
-    const zn_wishes want = { .width = k->width, .latent = k->latent, .size = k->size, .dropout = (float)k->dropout };
+    const zn_wishes want = { .width = k->width,
+                             .latent = k->latent,
+                             .size = k->size,
+                             .layers = k->layers,
+                             .vocabulary = k->vocabulary,
+                             .dropout = (float)k->dropout };
     ZN_TRY(zn_arch_resize(arch, &config, &want));
     return zn_run_new_model(r, arch, &config, !(arch->can & ZN_RESTORES));
 }

@@ -90,11 +90,12 @@ static zn_status differentiate(zn_trainer *t, zn_node **wrt, zn_node **gradients
     for (int i = 0; i < l->count; i++)
         if (l->gradients[i])
             outputs[count++] = l->gradients[i];
+    zn_graph_multiply_by_convolutions(o->graph);
     zn_graph_fuse(o->graph, outputs, count);
     const zn_exec_options options = { .pool = t->options.pool,
                                       .device = t->options.device,
                                       .math = zn_math_of(t->recipe->precision),
-                                      .whole = o->diffusion != NULL,
+                                      .whole = o->diffusion || o->flow.form,
                                       .training = true,
                                       .resident = true,
                                       .profile = t->options.profile,

@@ -66,6 +66,10 @@ ZN_MUST_USE zn_status zn_trainer_divide(const zn_recipe *recipe, const zn_ranks 
  * state is then that before the step. */
 ZN_MUST_USE zn_status zn_trainer_step(zn_trainer *t, const float *input, const float *target, double *loss);
 
+/* The loss of a batch that is not learned from, with noise that depends on its number alone; of a generator. */
+ZN_MUST_USE zn_status zn_trainer_measure(zn_trainer *t, const float *input, const float *target, int number,
+                                         double *loss);
+
 /* Parts of a step that are this rank's; and the step from which on a discriminator takes part. */
 int zn_trainer_own_parts(const zn_trainer *t);
 int64_t zn_trainer_opening(const zn_recipe *recipe);
@@ -86,5 +90,9 @@ ZN_MUST_USE zn_status zn_checkpoint_write(const char *path, const zn_trainer *t)
 ZN_MUST_USE zn_status zn_checkpoint_read(const char *path, zn_trainer *t);
 ZN_MUST_USE zn_status zn_checkpoint_stage(const char *path, int *stage);
 ZN_MUST_USE zn_status zn_trainer_export(const char *path, const zn_trainer *t);
+/* A model that is not trained. */
+ZN_MUST_USE zn_status zn_model_export(const char *path, const zn_model *m);
+/* Of one part of the model alone. */
+ZN_MUST_USE zn_status zn_trainer_export_part(const char *path, const zn_trainer *t, zn_part part);
 
 #endif

@@ -21,19 +21,31 @@ static void put(zn_node *n, const float *from)
         memcpy(n->data, from, sizeof(float) * (size_t)zn_shape_count(n->shape));
 }
 
+/* Images whose noise is drawn; `first` is the number of the first in the run. */
+typedef struct drawing {
+    float *to;
+    int64_t each, first;
+    uint64_t seed;
+} drawing;
+
+static void draw_images(const void *args, zn_range r)
+{
+    const drawing *d = args;
+    for (int64_t i = r.begin; i < r.end; i++) {
+        zn_rng rng = zn_rng_new(d->seed * 0x9e3779b97f4a7c15u + (uint64_t)(d->first + i));
+        for (int64_t k = 0; k < d->each; k++)
+            d->to[i * d->each + k] = zn_rng_normal(&rng);
+    }
+}
+
 /* Each image's noise depends on the seed and on the image's number in the run alone. */
-static void draw_noise(zn_trainer *t, int part)
+static void draw_noise(zn_trainer *t, int64_t first)
 {
     zn_node *n = t->objective.noise;
     if (!n || !n->data)
         return;
-    const int64_t each = zn_shape_count(n->shape) / t->batch;
-    for (int i = 0; i < t->batch; i++) {
-        const int64_t number = (t->step * t->parts + part) * t->batch + i;
-        zn_rng rng = zn_rng_new((uint64_t)t->recipe->seed * 0x9e3779b97f4a7c15u + (uint64_t)number);
-        for (int64_t k = 0; k < each; k++)
-            n->data[i * each + k] = zn_rng_normal(&rng);
-    }
+    const drawing d = { n->data, zn_shape_count(n->shape) / t->batch, first, (uint64_t)t->recipe->seed };
+    zn_pool_run(t->options.pool, t->batch, 1, draw_images, &d, NULL, 0);
 }
 
 /* So does what soft gates are disturbed with. */
@@ -66,6 +78,13 @@ static void draw_steps(zn_trainer *t, int part)
     }
 }
 
+static void draw_flow(zn_trainer *t, int64_t first)
+{
+    const uint64_t seed = zn_seed_for((uint64_t)t->recipe->seed, "steps");
+    for (int i = 0; t->objective.flow.form && i < t->batch; i++)
+        zn_flow_draw(&t->objective.flow, i, seed + (uint64_t)(first + i));
+}
+
 /* From the device: the loss and its terms, and what the discriminator looks at. */
 static zn_status fetch_results(zn_trainer *t)
 {
@@ -84,9 +103,11 @@ static zn_status run_part(zn_trainer *t, int part, int own, const float *input, 
 {
     zn_objective *o = &t->objective;
     float *figures = t->figures + part * ZN_FIGURES;
+    const int64_t first = (t->step * t->parts + part) * t->batch;
     put(o->input, input);
     put(o->target, target);
-    draw_noise(t, part);
+    draw_noise(t, first);
+    draw_flow(t, first);
     draw_gate_noise(t, part);
     draw_steps(t, part);
     zn_exec_send(t->exec);
@@ -101,6 +122,21 @@ static zn_status run_part(zn_trainer *t, int part, int own, const float *input, 
         return ZN_OK;
     ZN_TRY(zn_discriminator_look(t->discriminator, target, o->output->data, own, t->parts));
     *figures = t->discriminator->loss->data[0];
+    return ZN_OK;
+}
+
+zn_status zn_trainer_measure(zn_trainer *t, const float *input, const float *target, int number, double *loss)
+{
+    zn_objective *o = &t->objective;
+    const int64_t first = -((int64_t)number + 1) * t->batch; /* no image of the run has these */
+    put(o->input, input);
+    put(o->target, target);
+    draw_noise(t, first);
+    draw_flow(t, first);
+    zn_exec_send(t->exec);
+    ZN_TRY(zn_exec_run(t->exec));
+    ZN_TRY(fetch_results(t));
+    *loss = (double)o->loss->data[0];
     return ZN_OK;
 }
 
