@@ -13,7 +13,7 @@ logs=build/test-logs
 jobs=${JOBS:-$(nproc)}
 fuzz_seconds=${FUZZ_SECONDS:-10}
 shared=${ZENITH_SHARED:-../shared}
-all=(format release demo golden clang asan tsan cross cuda fuzz)
+all=(format release demo golden studio clang asan tsan cross cuda fuzz)
 
 # What tests need is installed below: one that cannot run has failed (tests/skip.h).
 export ZENITH_MUST_RUN=1
@@ -148,6 +148,20 @@ cross_checks() {
         -DZENITH_TESTS=ON &&
         cmake --build "$folder" -j "$jobs" --target kernel-checks check-ops &&
         run_ctest "$folder" 1800 -R '^(kernels|ops)' -E amx_emulated
+}
+
+# The page of zenith serve in a real browser. Its driver is a Python package: where none can be fetched, the stage is
+# skipped.
+stage_studio() {
+    local python=build/venv/bin/python3 log=$logs/studio-cases.log
+    TARGET=zenith configure_and_build build -DZENITH_TESTS=ON || return
+    [ -x $python ] || python3 -m venv build/venv || return
+    if ! $python -m pip install -q playwright pillow; then
+        echo "playwright could not be installed: the studio was not tried in a browser"
+        result skipped 1
+        return 0
+    fi
+    $python tests/studio/studio.py build/cli/zenith | tee "$log" && result passed "$(grep -c ': passed in' "$log")"
 }
 
 # The kernels of the other of the two instruction sets: the release stage ran those of this machine.

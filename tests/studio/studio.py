@@ -1,0 +1,268 @@
+#!/usr/bin/env python3
+"""Drives the studio in a real browser: every tool with the bundled weights, and what goes wrong in real use.
+
+    studio.py ZENITH [--pictures DIR]
+
+Needs playwright and Debian's chromium; without them it says so and exits with 77. Starts its own server on a free port,
+with a folder of small photos made by the program. --pictures: also writes the screenshots that the documentation shows.
+"""
+import argparse
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+SKIP = 77
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SECONDS = 120_000  # a busy machine; in milliseconds, as playwright counts
+
+
+class Server:
+    """zenith serve on a free port of the loopback, with training data and runs in a folder of its own."""
+
+    def __init__(self, program, folder):
+        self.command = [program, "serve", "--data", os.path.join(folder, "photos"), "--runs", os.path.join(folder, "runs")]
+        self.log = os.path.join(folder, "server.log")
+        self.port = 0
+        self.start()
+
+    def start(self):
+        with open(self.log, "w", encoding="utf-8") as log:
+            self.process = subprocess.Popen([*self.command, "--listen", f"127.0.0.1:{self.port}"], stdout=log, stderr=log, cwd=ROOT)
+        for _ in range(600):
+            found = re.search(r"http://127\.0\.0\.1:(\d+)", open(self.log, encoding="utf-8").read())
+            if found:
+                self.port = int(found[1])
+                self.address = f"http://127.0.0.1:{self.port}/"
+                return
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.1)
+        raise SystemExit("the server did not start: " + open(self.log, encoding="utf-8").read())
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=60)
+
+
+def photos(folder):
+    """Small photos cut from an image that comes with the project, so that jobs take a second."""
+    from PIL import Image  # pillow comes with the tests' environment
+
+    os.makedirs(os.path.join(folder, "photos"))
+    whole = Image.open(os.path.join(ROOT, "assets", "demo.png")).convert("RGB")
+    for i in range(8):
+        left, top = (i % 4) * (whole.width - 160) // 4, (i // 4) * (whole.height - 128) // 2
+        whole.crop((left, top, left + 160, top + 128)).save(os.path.join(folder, "photos", f"photo{i}.jpg"), quality=70)
+    whole.resize((1024, 768)).save(os.path.join(folder, "large.png"))
+    with open(os.path.join(folder, "broken.jpg"), "wb") as broken:
+        broken.write(b"\xff\xd8\xff\xe0 this is not a photo")
+    return [os.path.join(folder, "photos", f"photo{i}.jpg") for i in range(8)]
+
+
+class Desk:
+    """One browser tab with the studio in it. Any script error in the page fails the test that caused it."""
+
+    def __init__(self, browser, server, **options):
+        self.page = browser.new_page(viewport={"width": 1280, "height": 860}, **options)
+        self.page.set_default_timeout(SECONDS)
+        self.errors = []
+        self.server = server
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", lambda line: self.errors.append(line.text) if "Content Security Policy" in line.text else None)
+
+    def open(self, tool):
+        self.page.goto(self.server.address + "#" + tool)
+        self.page.reload()
+        self.page.get_by_role("link", name=tool.capitalize(), exact=True).wait_for()
+        self.page.locator("main h2").wait_for()
+        return self.page
+
+    def press(self, name):
+        self.page.get_by_role("button", name=name, exact=True).first.click()
+
+    def results(self, count=1):
+        self.page.wait_for_function("n => document.querySelectorAll('main .gallery > figure').length >= n", arg=count)
+        return self.page.locator("main .gallery > figure")
+
+    def sentence(self):
+        self.page.wait_for_function("() => document.querySelector('main [role=alert]')?.textContent")
+        return self.page.locator("main [role=alert]").inner_text()
+
+
+def restore(desk, files, pictures):
+    page = desk.open("restore")
+    page.get_by_label("Photos").set_input_files(files[:2])
+    desk.press("Start")
+    desk.results(2)
+    slider = page.get_by_label("Share of the image before").first
+    slider.focus()
+    slider.press("ArrowRight")
+    assert slider.input_value() == "51", "the slider follows the keyboard"
+    assert page.locator(".pair img").first.evaluate("image => image.naturalWidth") == 160
+    if pictures:
+        page.screenshot(path=os.path.join(pictures, "studio-restore.png"))
+
+
+def latents(desk, files, pictures):
+    page = desk.open("latents")
+    page.get_by_label("An image, or a latent to decode").set_input_files(files[0])
+    desk.press("Encode and decode")
+    desk.results()
+    psnr = float(page.locator("main tbody td.number").first.inner_text())
+    assert 20 < psnr < 60, f"a plausible PSNR, not {psnr}"
+    with page.expect_download() as saved:
+        desk.press("Save latent")
+    latent = saved.value.path()
+    name = os.path.join(os.path.dirname(files[0]), "..", saved.value.suggested_filename)
+    shutil.copy(latent, name)
+    page.get_by_label("An image, or a latent to decode").set_input_files(name)
+    desk.press("Encode and decode")
+    desk.results(2)
+    if pictures:
+        page.screenshot(path=os.path.join(pictures, "studio-latents.png"))
+
+
+def bad_file(desk, files, _):
+    page = desk.open("restore")
+    page.get_by_label("Photos").set_input_files(os.path.join(os.path.dirname(files[0]), "..", "broken.jpg"))
+    desk.press("Start")
+    assert "broken.jpg" in desk.sentence() or "JPEG" in desk.sentence(), desk.sentence()
+
+
+def cancel(desk, files, _):
+    page = desk.open("restore")
+    page.get_by_label("Photos").set_input_files(os.path.join(os.path.dirname(files[0]), "..", "large.png"))
+    desk.press("Start")
+    page.locator(".job").first.wait_for()
+    page.locator(".job").get_by_role("button", name="Cancel").first.click()
+    page.wait_for_function("() => /cancelled/.test(document.querySelector('.job').innerText)")
+    assert page.locator("main .gallery > figure").count() == 0
+
+
+def reload_during_job(desk, files, _):
+    page = desk.open("restore")
+    page.get_by_label("Photos").set_input_files(os.path.join(os.path.dirname(files[0]), "..", "large.png"))
+    desk.press("Start")
+    page.locator(".job").first.wait_for()
+    page.reload()
+    page.locator(".job").first.wait_for()  # the server still works on it, and the page knows
+    page.wait_for_function("() => /done/.test(document.querySelector('.job').innerText)")
+
+
+def two_tabs(desk, files, _):
+    other = Desk(desk.page.context.browser, desk.server)
+    for tab in (desk, other):
+        tab.open("restore").get_by_label("Photos").set_input_files(files[0])
+        tab.press("Start")
+    for tab in (desk, other):
+        tab.results()
+    assert not other.errors, other.errors
+    other.page.close()
+
+
+def train(desk, files, pictures):
+    page = desk.open("train")
+    page.get_by_label("Preset").select_option("zenith-r")
+    page.get_by_label("Name of the run").fill("first")
+    page.get_by_label("Steps").fill("400")
+    page.get_by_label("Batch").fill("1")
+    page.get_by_label("Size").fill("32")
+    desk.press("Start training")
+    page.locator("svg.chart .curve").first.wait_for()
+    if pictures:
+        page.wait_for_timeout(4000)
+        page.screenshot(path=os.path.join(pictures, "studio-train.png"))
+    page.get_by_role("button", name="Stop", exact=True).click()
+    page.get_by_role("button", name="Resume", exact=True).wait_for()
+    page.get_by_role("button", name="Resume", exact=True).click()
+    page.get_by_role("button", name="Stop", exact=True).wait_for()
+    page.get_by_role("button", name="Stop", exact=True).click()
+    page.get_by_role("button", name="Resume", exact=True).wait_for()
+
+
+def models(desk, files, pictures):
+    page = desk.open("models")
+    page.get_by_role("cell", name="zenith-r", exact=True).wait_for()
+    page.get_by_role("cell", name="zenith-restore", exact=True).wait_for()
+
+
+def every_tool_opens(desk, files, _):
+    for tool in ("generate", "restore", "latents", "edit", "video", "train", "models"):
+        desk.open(tool)
+        assert desk.page.locator("main .bad:not(:empty)").count() == 0, desk.page.locator("main").inner_text()
+
+
+def keyboard_and_phone(desk, files, _):
+    page = desk.open("restore")
+    page.keyboard.press("Tab")
+    assert page.evaluate("() => document.activeElement.textContent") == "Skip to the tool"
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth"), "nothing is wider than a phone"
+    unnamed = page.evaluate("""() => [...document.querySelectorAll('input, select, textarea')]
+        .filter((c) => !c.labels?.length && !c.getAttribute('aria-label')).map((c) => c.outerHTML)""")
+    assert not unnamed, f"controls without a name: {unnamed}"
+    page.set_viewport_size({"width": 1280, "height": 860})
+
+
+def server_restart(desk, files, _):
+    page = desk.open("restore")
+    page.get_by_label("Photos").set_input_files(os.path.join(os.path.dirname(files[0]), "..", "large.png"))
+    desk.press("Start")
+    page.locator(".job").first.wait_for()
+    desk.server.process.kill()
+    desk.server.process.wait()
+    page.wait_for_function("() => /server/.test(document.querySelector('.job').innerText)")
+    desk.server.start()
+    page.wait_for_function("() => /no longer knows/.test(document.querySelector('.job').innerText)")
+    page.get_by_label("Photos").set_input_files(files[0])
+    desk.press("Start")
+    desk.results()
+
+
+CASES = [every_tool_opens, restore, latents, models, bad_file, cancel, reload_during_job, two_tabs, train, keyboard_and_phone, server_restart]
+
+
+def main():
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("program")
+    arguments.add_argument("--pictures")
+    arguments.add_argument("--only", help="the case of this name")
+    options = arguments.parse_args()
+    chromium = shutil.which("chromium")
+    try:
+        from playwright.sync_api import sync_playwright
+        import PIL  # noqa: F401
+    except ImportError as missing:
+        print(f"skipped: {missing.name} is not installed")
+        return SKIP
+    if not chromium:
+        print("skipped: chromium is not installed")
+        return SKIP
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        files = photos(folder)
+        server = Server(os.path.abspath(options.program), folder)
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        try:
+            for case in CASES:
+                if options.only and case.__name__ != options.only:
+                    continue
+                began = time.time()
+                desk = Desk(browser, server)
+                case(desk, files, options.pictures)
+                assert not desk.errors, desk.errors
+                desk.page.close()
+                print(f"{case.__name__}: passed in {time.time() - began:.1f} s", flush=True)
+        finally:
+            browser.close()
+            code = server.stop()
+        assert code == 0, f"the server ended with {code}"
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
