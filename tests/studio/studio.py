@@ -18,7 +18,7 @@ import time
 
 SKIP = 77
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-SECONDS = 120_000  # a busy machine; in milliseconds, as playwright counts
+LIMIT = 120_000  # a busy machine; in milliseconds, as playwright counts
 
 
 class Server:
@@ -69,7 +69,7 @@ class Desk:
 
     def __init__(self, browser, server, **options):
         self.page = browser.new_page(viewport={"width": 1280, "height": 860}, **options)
-        self.page.set_default_timeout(SECONDS)
+        self.page.set_default_timeout(LIMIT)
         self.errors = []
         self.server = server
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
@@ -253,7 +253,11 @@ def main():
                     continue
                 began = time.time()
                 desk = Desk(browser, server)
-                case(desk, files, options.pictures)
+                try:
+                    case(desk, files, options.pictures)
+                except Exception:
+                    print(f"{case.__name__} failed; the page said:\n{desk.page.locator('body').inner_text()}\n{desk.errors}", flush=True)
+                    raise
                 assert not desk.errors, desk.errors
                 desk.page.close()
                 print(f"{case.__name__}: passed in {time.time() - began:.1f} s", flush=True)

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MAX_ROOTS = 16 };
@@ -20,6 +21,13 @@ typedef struct roots {
     int count;
 } roots;
 
+/* Two names of one folder: weights/ of a clone is also found beside the program that was built in it. */
+static bool is_same_folder(const char *a, const char *b)
+{
+    struct stat s, t;
+    return strcmp(a, b) == 0 || (stat(a, &s) == 0 && stat(b, &t) == 0 && s.st_dev == t.st_dev && s.st_ino == t.st_ino);
+}
+
 static void add_root(roots *r, const char *base, const char *rest, size_t length)
 {
     if (r->count == MAX_ROOTS || !length || length >= ZN_MODEL_PATH - 64)
@@ -27,7 +35,7 @@ static void add_root(roots *r, const char *base, const char *rest, size_t length
     char *path = r->path[r->count];
     snprintf(path, ZN_MODEL_PATH, "%.*s%s", (int)length, base, rest);
     for (int i = 0; i < r->count; i++)
-        if (strcmp(r->path[i], path) == 0)
+        if (is_same_folder(r->path[i], path))
             return;
     r->count++;
 }

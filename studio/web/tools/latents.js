@@ -1,6 +1,6 @@
 // Autoencoders side by side: what each keeps of an image, how large its latent is, how long it takes.
 import { difference, slider } from "../compare.js";
-import { bytes, check, el } from "../dom.js";
+import { check, el } from "../dom.js";
 import { download, dropZone } from "../files.js";
 import { results, run } from "../job.js";
 import { figure, panel } from "../panel.js";
@@ -17,7 +17,7 @@ export function show(models) {
   const table = el("tbody");
   const scores = el("div", { class: "scroll", hidden: true }, el("table", {},
     el("caption", { class: "unseen" }, "Scores of the reconstructions"),
-    el("thead", {}, el("tr", {}, ["Model", "PSNR, dB", "SSIM", "LPIPS", "Latent", "Seconds"].map((text, i) => el("th", { scope: "col", class: i ? "number" : undefined }, text)))),
+    el("thead", {}, el("tr", {}, ["Model", "PSNR, dB", "SSIM", "LPIPS", "Seconds"].map((text, i) => el("th", { scope: "col", class: i ? "number" : undefined }, text)))),
     table));
 
   async function decode(file, model, place) {
@@ -26,11 +26,12 @@ export function show(models) {
   }
 
   async function reconstruct(file, model, place) {
-    const job = await run("reconstruct", { model, lpips: true }, { files: [file], title: `${file.name}, ${model}` });
+    const job = await run("reconstruct", { model }, { files: [file], title: `${file.name}, ${model}` });
     const [out] = await results(job);
+    const judged = await run("compare", {}, { files: [file, new File([out.blob], out.name)], title: `scores of ${model}` });
     const before = URL.createObjectURL(file);
-    const { psnr, ssim, lpips } = job.facts;
-    table.append(el("tr", {}, el("td", {}, model), [score(psnr), score(ssim, 4), score(lpips, 3), bytes(job.facts.latent_bytes) || "–", score(job.finished - job.started)]
+    const { psnr, ssim, lpips_alex: alex, lpips_squeeze: squeeze } = judged.facts;
+    table.append(el("tr", {}, el("td", {}, model), [score(psnr), score(ssim, 4), score(alex ?? squeeze, 3), score((job.facts.encode_ms + job.facts.decode_ms) / 1000)]
       .map((text) => el("td", { class: "number" }, text))));
     scores.hidden = false;
     place(figure(el("div", {}, slider(before, out.url), el("details", {}, el("summary", {}, "Difference, times 4"), await difference(before, out.url))),
