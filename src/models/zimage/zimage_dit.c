@@ -11,6 +11,7 @@
 #include "models/zimage/zimage.h"
 
 #include "diffusion/schedule.h"
+#include "nn/start.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -76,6 +77,12 @@ static zn_node *linear(zn_scope s, zn_node *x, int out, const zn_zimage_form *k)
 static zn_node *affine(zn_scope s, zn_node *x, int out, const zn_zimage_form *k)
 {
     return adapted(s, x, zn_matrix_layer(s, x, out), k);
+}
+
+/* The same; a new one gives zeros, so that a new block gives what it gets and a new network nothing. */
+static zn_node *silent(zn_scope s, zn_node *x, int out, const zn_zimage_form *k)
+{
+    return adapted(s, x, zn_layer_starts(zn_matrix_layer(s, x, out), ZN_START(zn_start_value, 0), ZN_START_USUAL), k);
 }
 
 /* Where the tokens of a block are, and which of them it must give. */
@@ -180,7 +187,7 @@ zn_node *zn_zimage_modulation(zn_scope s, zn_node *times, const zn_zimage_form *
         zn_node *from = last ? zn_silu(source) : source;
         const zn_scope own =
             last ? zn_at(s, "all_final_layer.2-1.adaLN_modulation.1") : zn_at(modulated(s, i, k), "adaLN_modulation.0");
-        part[parts++] = affine(own, from, (last ? 1 : 4) * k->dim, k);
+        part[parts++] = silent(own, from, (last ? 1 : 4) * k->dim, k);
         zn_graph_name_layer(s.graph, "modulation");
         if (parts == ZN_MAX_SOURCES || last) {
             part[0] = zn_apply(&zn_op_concat, NULL, 0, part, parts);
@@ -289,7 +296,7 @@ static zn_node * final(zn_scope s, zn_node *x, zn_node *scale, const zn_zimage_f
     for (int i = 0; i < k->dim && !zn_is_poison(ones); i++)
         ones->data[i] = 1;
     x = zn_modulate(zn_layer_norm(x, ones, zeros, FINAL_EPS), scale, NULL);
-    return affine(zn_at(s, "linear"), x, ZN_ZIMAGE_PATCH * ZN_ZIMAGE_PATCH * k->channels, k);
+    return silent(zn_at(s, "linear"), x, ZN_ZIMAGE_PATCH * ZN_ZIMAGE_PATCH * k->channels, k);
 }
 
 /* The image's tokens after all blocks: what becomes of the caption in the last one nobody reads. */

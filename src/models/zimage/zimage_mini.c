@@ -3,6 +3,7 @@
 
 #include "base/fail.h"
 #include "models/arch.h"
+#include "nn/start.h"
 
 #include <math.h>
 #include <string.h>
@@ -118,28 +119,17 @@ static zn_status resize(zn_config *k, const zn_wishes *want)
     return ZN_OK;
 }
 
-static bool ends_with(const char *name, const char *end)
+/* Rows of weights, [..][inputs]. */
+static void start_rows(const zn_fresh *p, float a)
 {
-    const size_t n = strlen(name), m = strlen(end);
-    return n >= m && strcmp(name + n - m, end) == 0;
+    zn_start_normal(p, a / sqrtf((float)p->shape.dim[p->shape.rank - 1]));
 }
 
-/* Modulations and the last layer begin with zeros: every block gives what it gets. */
-static bool initial(const zn_config *k, const zn_model_parameter *p, int64_t fan_in, zn_rng *rng)
-{
-    (void)k;
-    (void)fan_in;
-    const int64_t count = zn_shape_count(p->shape);
-    const bool still = strstr(p->name, "adaLN_modulation") || ends_with(p->name, "final_layer.2-1.linear.weight");
-    float deviation = 0;
-    if (p->role == ZN_ROLE_EMBEDDING)
-        deviation = 0.25f;
-    else if (p->role == ZN_ROLE_WEIGHT && !still)
-        deviation = 1 / sqrtf((float)p->shape.dim[p->shape.rank - 1]);
-    for (int64_t i = 0; i < count; i++)
-        p->data[i] = p->role == ZN_ROLE_GAIN ? 1 : deviation > 0 ? deviation * zn_rng_normal(rng) : 0;
-    return true;
-}
+/* Where the network says nothing else (zimage_dit.c). */
+static const zn_start start[ZN_ROLES] = { [ZN_ROLE_WEIGHT] = { start_rows, 1 },
+                                          [ZN_ROLE_BIAS] = { zn_start_value, 0 },
+                                          [ZN_ROLE_GAIN] = { zn_start_value, 1 },
+                                          [ZN_ROLE_EMBEDDING] = { zn_start_normal, 0.25f } };
 
 const zn_arch zn_arch_zimage = { .name = "zimage",
                                  .configs = configs,
@@ -151,4 +141,4 @@ const zn_arch zn_arch_zimage = { .name = "zimage",
                                  .inputs = inputs,
                                  .recognise = recognise,
                                  .resize = resize,
-                                 .initial = initial };
+                                 .start = start };
