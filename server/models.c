@@ -26,6 +26,7 @@ struct sv_models {
     sv_engine *engines;
     sv_weights *weights;
     double budget;
+    char chosen[128]; /* generator, by POST options; empty: none */
 };
 
 sv_models *sv_models_start(sv_server *server)
@@ -296,7 +297,7 @@ zn_status sv_engine_take(sv_job *job, const char *name, sv_engine **out) { retur
 
 zn_status sv_generator_take(sv_job *job, const char *name, sv_engine **out)
 {
-    return take(job, name ? name : "z-image-turbo", 1, out);
+    return take(job, name, 1, out);
 }
 
 void sv_engine_return(sv_engine *e)
@@ -336,7 +337,20 @@ void sv_models_memory(sv_models *m, double *budget, double *loaded, int *count)
 typedef struct listing {
     sv_models *models;
     json *out;
+    char **names; /* listed so far: of models of one name, the first is used */
+    int count;
 } listing;
+
+/* Non-zero if the name was listed before. */
+static int was_listed(listing *l, const char *name)
+{
+    for (int i = 0; i < l->count; i++)
+        if (!strcmp(l->names[i], name))
+            return 1;
+    l->names = must_alloc(l->names, (size_t)(l->count + 1) * sizeof *l->names);
+    l->names[l->count++] = must_copy(name);
+    return 0;
+}
 
 static int is_loaded(sv_models *m, const char *name)
 {
@@ -378,9 +392,13 @@ static void tasks_json(json *j, const zn_model_info *m)
 
 static void visit_model(void *user, const char *path, const zn_model_info *info, const char *error)
 {
-    const listing *l = user;
+    listing *l = user;
     json *j = l->out;
     char *name = model_name(path);
+    if (was_listed(l, name)) {
+        free(name);
+        return;
+    }
     json_open(j, NULL, '{');
     json_text(j, "name", name);
     if (!info || (error && *error)) {
@@ -429,8 +447,10 @@ static void visit_part(void *user, const zn_generator_part_info *p)
 
 static void visit_generator(void *user, const char *folder)
 {
-    const listing *l = user;
+    listing *l = user;
     json *j = l->out;
+    if (was_listed(l, last_part(folder)))
+        return;
     const zn_generator_files files = { .size = sizeof files, .model = folder };
     json_open(j, NULL, '{');
     json_text(j, "name", last_part(folder));
@@ -459,6 +479,9 @@ void sv_models_json(sv_models *m, json *j)
     if (status == ZN_OK)
         status = zn_generators_visit(visit_generator, &l);
     json_close(j, ']');
+    for (int i = 0; i < l.count; i++)
+        free(l.names[i]);
+    free(l.names);
     if (status != ZN_OK)
         json_text(j, "error", zn_error_text());
     sv_models_memory(m, &budget, &loaded, &count);
@@ -484,4 +507,29 @@ void sv_generators_visit(void (*visit)(void *user, const char *name), void *user
     naming n = { visit, user };
     if (zn_generators_visit(name_generator, &n) != ZN_OK)
         return;
+}
+
+static const char usual_generator[] = "z-image-turbo";
+
+static void prefer(void *user, const char *name)
+{
+    char *best = user;
+    if (!*best || !strcmp(name, usual_generator))
+        snprintf(best, 128, "%s", name);
+}
+
+void sv_default_generator(sv_server *s, char name[128])
+{
+    pthread_mutex_lock(&s->models->lock);
+    snprintf(name, 128, "%s", s->models->chosen);
+    pthread_mutex_unlock(&s->models->lock);
+    if (!*name)
+        sv_generators_visit(prefer, name);
+}
+
+void sv_choose_generator(sv_server *s, const char *name)
+{
+    pthread_mutex_lock(&s->models->lock);
+    snprintf(s->models->chosen, sizeof s->models->chosen, "%s", name);
+    pthread_mutex_unlock(&s->models->lock);
 }

@@ -30,7 +30,6 @@ void sv_models_stop(sv_models *models);
 
 /* An engine for an autoencoder, restorer or diffusion autoencoder. name NULL: the first with encoder and decoder. */
 ZN_MUST_USE zn_status sv_engine_take(sv_job *job, const char *name, sv_engine **out);
-/* name NULL: z-image-turbo. */
 ZN_MUST_USE zn_status sv_generator_take(sv_job *job, const char *name, sv_engine **out);
 void sv_engine_return(sv_engine *e);
 
@@ -43,6 +42,10 @@ ZN_MUST_USE zn_status sv_model_for_latent(sv_models *models, const zn_latent *la
 void sv_models_json(sv_models *models, json *j);
 /* Calls visit for the name of every generator. */
 void sv_generators_visit(void (*visit)(void *user, const char *name), void *user);
+/* The generator where a request names none: the one chosen last, else z-image-turbo, else the first found. Empty: there
+ * is none. */
+void sv_default_generator(sv_server *s, char name[128]);
+void sv_choose_generator(sv_server *s, const char *name);
 void sv_models_memory(sv_models *models, double *budget, double *loaded, int *count);
 
 #endif

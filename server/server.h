@@ -24,7 +24,6 @@ typedef struct sv_server {
     double started;           /* seconds since 1970 */
     atomic_llong requests[6]; /* by the first digit of the status */
     atomic_llong received;    /* bytes */
-    char a1111_model[128];    /* chosen by POST options; handlers run on one thread */
 } sv_server;
 
 static inline sv_server *sv_server_of(const sv_request *r) { return r->user; }

@@ -370,7 +370,7 @@ void sv_a1111_set_options(const sv_request *r, sv_answer *a)
         sv_answer_error(a, 404, "no model that generates images is called '%.80s'", name);
     } else {
         if (path)
-            snprintf(s->a1111_model, sizeof s->a1111_model, "%s", name);
+            sv_choose_generator(s, name);
         sv_a1111_nothing(r, a);
     }
     free(path);

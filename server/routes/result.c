@@ -3,7 +3,6 @@
 
 #include "base/file.h"
 #include "server/base64.h"
-#include "server/models.h"
 #include "ui/report.h"
 
 #include <stdio.h>
@@ -18,20 +17,6 @@ char *sv_result_base64(const sv_job *job, int index)
     char *text = sv_base64_encode(map.bytes, map.size);
     zn_map_close(&map);
     return text;
-}
-
-static void take_first(void *user, const char *name)
-{
-    char *first = user;
-    if (!*first)
-        snprintf(first, 128, "%s", name);
-}
-
-void sv_default_generator(sv_server *s, char name[128])
-{
-    snprintf(name, 128, "%s", s->a1111_model);
-    if (!*name)
-        sv_generators_visit(take_first, name);
 }
 
 sv_job *sv_begin_job(const sv_request *r, sv_answer *a, const sv_task *task)

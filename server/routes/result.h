@@ -6,8 +6,6 @@
 
 /* Result `index` of a finished job in base64; the caller frees it. NULL: it cannot be read. */
 char *sv_result_base64(const sv_job *job, int index);
-/* The generator to use where a request names none: the one chosen last, else the first found. Empty: there is none. */
-void sv_default_generator(sv_server *s, char name[128]);
 /* A new job, not queued yet; NULL after answering with an error. */
 sv_job *sv_begin_job(const sv_request *r, sv_answer *a, const sv_task *task);
 /* Queues it if status is ZN_OK. Otherwise, or if the queue is full, answers with an error, releases it and returns 0.

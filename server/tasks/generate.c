@@ -19,6 +19,7 @@ typedef struct making {
     parameters p;
     zn_image *image, *mask;
     int current, count;
+    char model[128];
 } making;
 
 static int tick(void *user, const zn_generation_progress *p)
@@ -45,7 +46,7 @@ static void settings_of(making *m)
     parameters *p = &m->p;
     parameters_set(&p->prompt, job->prompt ? job->prompt : "");
     parameters_set(&p->negative, o->negative);
-    parameters_set(&p->model, job->model ? job->model : "z-image-turbo");
+    parameters_set(&p->model, m->model);
     if (job->file_count)
         parameters_set(&p->image, job->files[0].name);
     if (job->mask.path)
@@ -205,12 +206,16 @@ static zn_status run(sv_job *job)
     if (m.count > MOST_IMAGES)
         return ZN_FAIL(ZN_ELIMIT, "a job makes at most %d images", MOST_IMAGES);
     ZN_TRY(sv_image_extension(job, &extension));
+    if (job->model)
+        snprintf(m.model, sizeof m.model, "%s", job->model);
+    else
+        sv_default_generator(job->server, m.model);
     settings_of(&m);
     zn_status status = check(&m);
     if (status == ZN_OK)
         status = read_images(&m);
     if (status == ZN_OK)
-        status = sv_generator_take(job, job->model, &m.engine);
+        status = sv_generator_take(job, m.model, &m.engine);
     const uint64_t seed = job->seed = m.p.seed;
     json_text(&job->facts, "prompt", m.p.prompt);
     json_unsigned(&job->facts, "seed", seed);

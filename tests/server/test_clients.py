@@ -1,0 +1,167 @@
+"""The APIs of other programs: OpenAI's, and the calls that Open WebUI, SillyTavern, KoboldAI Lite and stable-ui make."""
+from serving import *
+
+tool("makeimage", "photo.png", "48", "32")
+tool("tinymodel", "models/tiny")
+tool("tinymodel", "models/other")
+environment["ZENITH_MODELS"] = path("models")
+server = Server("--cors", "https://lite.koboldai.net", "--api-key", "secret")
+KEY = {"Authorization": "Bearer secret"}
+
+
+def post(address, body, expect=200, headers=KEY):
+    return server.json("POST", address, body, headers, expect)
+
+
+def get(address, expect=200, headers=KEY):
+    return server.json("GET", address, None, headers, expect)
+
+
+def image(text):
+    bytes_ = base64.b64decode(text, validate=True)
+    same(bytes_[:8], b"\x89PNG\r\n\x1a\n", "a PNG")
+    return bytes_
+
+
+def by_program(name, *words):
+    program("generate", *words, "-o", name)
+    return content(name)
+
+
+def test_openai():
+    same([m["id"] for m in get("/v1/models")["data"]], ["other", "tiny"], "models")
+    answer = post("/v1/images/generations", {"model": "tiny", "prompt": "a red fox", "n": 2, "size": "48x32", "steps": 2, "seed": 7,
+                                             "quality": "high", "user": "someone", "unknown": {"a": [1]}})
+    expected = by_program("fox.png", "a red fox", "-m", "tiny", "--size", "48x32", "--steps", "2", "--seed", "7")
+    same((len(answer["data"]), image(answer["data"][0]["b64_json"])), (2, expected), "generation")
+    same((answer["output_format"], answer["size"]), ("png", "48x32"), "answer")
+    assert answer["usage"]["total_tokens"] == answer["usage"]["input_tokens"] + answer["usage"]["output_tokens"] > 0
+    url = post("/v1/images/generations", {"model": "tiny", "prompt": "a red fox", "size": "48x32", "steps": 2, "seed": 7,
+                                          "response_format": "url"})["data"][0]["url"]
+    same(server.ask("GET", "/" + url.split("/", 3)[3], headers=KEY)[1], expected, "by URL")
+    other = post("/v1/images/generations", {"model": "tiny", "prompt": "a red fox", "size": "48x32", "num_inference_steps": 2, "seed": 7,
+                                            "guidance_scale": 3.0, "negative_prompt": "dog"})
+    same(image(other["data"][0]["b64_json"]),
+         by_program("guided.png", "a red fox", "-m", "tiny", "--size", "48x32", "--steps", "2", "--seed", "7", "--guidance", "3", "--negative", "dog"),
+         "guidance")
+    for fields, status in (({}, 400), ({"prompt": "x", "n": 11}, 400), ({"prompt": "x", "size": "big"}, 400),
+                           ({"prompt": "x", "model": "dall-e-3"}, 404), ({"prompt": "x", "size": "50x50"}, 400)):
+        error = post("/v1/images/generations", fields, status)["error"]
+        assert set(error) == {"message", "type", "param", "code"} and error["message"], error
+
+
+def test_openai_stream():
+    c = server.connect()
+    c.request("POST", "/v1/images/generations", json.dumps({"model": "tiny", "prompt": "a red fox", "size": "48x32", "steps": 4, "seed": 7,
+                                                            "stream": True, "partial_images": 2}), KEY)
+    answer = c.getresponse()
+    same((answer.status, answer.getheader("Content-Type")), (200, "text/event-stream"), "stream")
+    events = [json.loads(line[6:]) for line in answer.read().decode().splitlines() if line.startswith("data: ")]
+    same([e["type"] for e in events], ["image_generation.partial_image"] * 2 + ["image_generation.completed"], "events")
+    same([e["partial_image_index"] for e in events[:2]], [0, 1], "indices")
+    for e in events[:2]:
+        same(base64.b64decode(e["b64_json"])[:2], b"\xff\xd8", "a partial image")
+    same(image(events[2]["b64_json"]), by_program("four.png", "a red fox", "-m", "tiny", "--size", "48x32", "--steps", "4", "--seed", "7"), "completed")
+    for key in ("usage", "created_at", "size", "quality", "background", "output_format"):
+        assert key in events[2], key
+
+
+def test_openai_edit():
+    for name in ("image", "image[]"):
+        answer = server.form("/v1/images/edits", [("prompt", "a fox"), ("model", "tiny"), ("steps", 4), ("seed", 1), (name, ("photo.png", content("photo.png")))], headers=KEY)
+        same(image(answer["data"][0]["b64_json"]),
+             by_program("edit.png", "a fox", "-m", "tiny", "--image", "photo.png", "--steps", "4", "--seed", "1"), "edit")
+    server.form("/v1/images/edits", [("prompt", "a fox")], 400, KEY)
+
+
+def test_key():
+    for headers, status in (({}, 401), ({"Authorization": "Bearer wrong"}, 401), ({"Authorization": "Bearer secre"}, 401),
+                            ({"Authorization": "Bearer secrets"}, 401), ({"X-API-Key": "secret"}, 200),
+                            ({"Authorization": "Basic " + base64.b64encode(b"user:secret").decode()}, 200),
+                            ({"Authorization": "Basic " + base64.b64encode(b"secret").decode()}, 401),
+                            ({"Cookie": "a=b; zenith_key=secret"}, 200), ({"Cookie": "xzenith_key=secret"}, 401)):
+        same(server.ask("GET", "/v1/models", headers=headers)[0], status, str(headers))
+    same([server.ask("GET", address)[0] for address in ("/", "/healthz", "/metrics")], [200, 200, 401], "without a key")
+
+
+def test_open_webui():
+    basic = {"authorization": "Basic " + base64.b64encode(b"x:secret").decode()}
+    options = get("/sdapi/v1/options", headers=basic)
+    same(options["sd_model_checkpoint"], "other", "the first model")
+    options["sd_model_checkpoint"] = "tiny"
+    post("/sdapi/v1/options", options, headers=basic)
+    same([m["title"] for m in get("/sdapi/v1/sd-models", headers=basic)], ["other", "tiny"], "models")
+    answer = post("/sdapi/v1/txt2img", {"prompt": "a red fox", "batch_size": 2, "width": 48, "height": 32, "steps": 2}, headers=basic)
+    info = json.loads(answer["info"])
+    same((len(answer["images"]), len(info["all_seeds"]), info["all_seeds"][0]), (2, 2, info["seed"]), "txt2img")
+    same(image(answer["images"][0]),
+         by_program("webui.png", "a red fox", "-m", "tiny", "--size", "48x32", "--steps", "2", "--seed", str(info["seed"])), "the program's image")
+
+
+def test_silly_tavern():
+    get("/sdapi/v1/options")
+    for name in ("upscalers", "latent-upscale-modes", "sd-vae", "samplers", "schedulers", "sd-models"):
+        for item in get("/sdapi/v1/" + name):
+            assert "name" in item or "title" in item, item
+    post("/sdapi/v1/options", {"sd_model_checkpoint": "tiny"})
+    progress = get("/sdapi/v1/progress")
+    same((progress["progress"], progress["state"]["job_count"], progress["current_image"]), (0, 0, None), "idle")
+    body = {"prompt": "a red fox", "negative_prompt": "", "sampler_name": "Euler", "scheduler": "Simple", "steps": 2, "cfg_scale": 1,
+            "width": 48, "height": 32, "seed": 7, "enable_hr": False, "override_settings": {"CLIP_stop_at_last_layers": 1}, "clip_skip": 1,
+            "override_settings_restore_afterwards": True, "save_images": True, "send_images": True, "do_not_save_grid": False}
+    same(image(post("/sdapi/v1/txt2img", body)["images"][0]), content("fox.png"), "txt2img")
+    # Progress while it works, then the abort.
+    answers = []
+    thread = threading.Thread(target=lambda: answers.append(post("/sdapi/v1/txt2img", dict(body, steps=1000, width=256, height=256))))
+    thread.start()
+    wait_for("a step", lambda: get("/sdapi/v1/progress?skip_current_image=true")["state"]["sampling_step"] > 0)
+    progress = get("/sdapi/v1/progress?skip_current_image=false")
+    assert 0 < progress["progress"] < 1 and progress["state"]["job_count"] == 1 and progress["current_image"], progress
+    same(get("/sdapi/v1/progress?skip_current_image=true")["current_image"], None, "without an image")
+    post("/sdapi/v1/interrupt", {})
+    thread.join()
+    same(answers[0]["images"], [], "interrupted")
+
+
+def test_kobold_lite():
+    page = dict(KEY, Origin="https://lite.koboldai.net")
+    status, _, answer = server.ask("OPTIONS", "/sdapi/v1/txt2img", headers={"Origin": page["Origin"], "Access-Control-Request-Method": "POST"})
+    same((status, answer.getheader("Access-Control-Allow-Origin")), (204, page["Origin"]), "preflight")
+    get("/sdapi/v1/sd-models", headers=page)
+    get("/sdapi/v1/options", headers=page)
+    photo = base64.b64encode(content("photo.png")).decode()
+    answer = post("/sdapi/v1/img2img", {"prompt": "a fox", "init_images": [photo], "denoising_strength": 0.5, "steps": 4, "seed": 1, "width": 48, "height": 32}, headers=page)
+    expected = by_program("kobold.png", "a fox", "-m", "tiny", "--image", "photo.png", "--strength", "0.5", "--steps", "4", "--seed", "1", "--size", "48x32")
+    # The program stores the name of the image, which this API does not have: the pixels are compared.
+    with open(path("answer.png"), "wb") as f:
+        f.write(image(answer["images"][0]))
+    assert json.loads(run(PROGRAM, "compare", "answer.png", "kobold.png", "--json"))["identical"]
+    same(server.ask("GET", "/sdapi/v1/options", headers=dict(KEY, Origin="https://evil.example"))[0], 403, "another page")
+
+
+def test_stable_ui():
+    assert get("/sdapi/v1/sd-models")[0]["model_name"]
+    same(get("/sdapi/v1/loras"), [], "LoRAs")
+    answer = post("/sdapi/v1/txt2img", {"prompt": "a red fox", "width": 48, "height": 32, "steps": 2, "seed": 7, "genkey": "k"})
+    same(image(answer["images"][0]), content("fox.png"), "txt2img")
+    get("/sdapi/v1/progress?skip_current_image=true&genkey=k")
+    info = post("/sdapi/v1/png-info", {"image": answer["images"][0]})
+    assert info["info"].startswith("a red fox\nSteps: 2"), info
+
+
+def test_extras():
+    os.makedirs(path("models"), exist_ok=True)
+    os.symlink(os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../weights/zenith-restore.safetensors")),
+               path("models/zenith-restore.safetensors"))
+    photo = base64.b64encode(content("photo.png")).decode()
+    program("restore", "photo.png", "-o", "restored.png")
+    same(image(post("/sdapi/v1/extra-single-image", {"image": photo, "upscaler_1": "None"})["image"]), content("restored.png"), "restore")
+    image(post("/sdapi/v1/extra-single-image", {"image": photo, "upscaler_1": "zenith-restore", "upscaling_resize": 2})["image"])
+
+
+def test_end():
+    server.stop()
+
+
+main(test_openai, test_openai_stream, test_openai_edit, test_key, test_open_webui, test_silly_tavern, test_kobold_lite, test_stable_ui,
+     test_extras, test_end)

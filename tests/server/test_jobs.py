@@ -1,0 +1,210 @@
+"""Jobs: every task's bytes are the program's, events, cancellation, dropped connections, limits, the end."""
+from serving import *
+
+weights = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../weights")
+tool("makeimage", "photo.png", "96", "64")
+tool("makeimage", "other.jpg", "70", "50")
+tool("tinymodel", "models/tiny")
+for name in ("zenith-r", "zenith-restore", "lpips-squeeze"):
+    os.symlink(os.path.abspath(os.path.join(weights, name + ".safetensors")), path(f"models/{name}.safetensors"))
+environment["ZENITH_MODELS"] = path("models")
+server = Server("--per-client", "4", "--pixels", "1")
+TINY = {"size": "48x32", "steps": 2, "seed": 7}
+
+
+def test_bytes():
+    job = server.job("restore", ["photo.png", "other.jpg"], options={"format": "webp", "lossless": True})
+    program("restore", "photo.png", "-o", "r.webp", "--lossless")
+    program("restore", "other.jpg", "-o", "r2.webp", "--lossless")
+    same((server.result(job), server.result(job, 1)), (content("r.webp"), content("r2.webp")), "restore")
+    same(job["results"][0]["name"], "photo.webp", "name")
+
+    job = server.job("encode", ["photo.png"])
+    program("encode", "photo.png", "-o", "z.safetensors")
+    same(server.result(job), content("z.safetensors"), "encode")
+    job = server.job("decode", ["z.safetensors"], options={"bits": 16})
+    program("decode", "z.safetensors", "-o", "d.png", "--bits", "16")
+    same(server.result(job), content("d.png"), "decode")
+
+    job = server.job("reconstruct", ["other.jpg"], model="zenith-r", options={"compare": True})
+    program("reconstruct", "other.jpg", "-o", "c.png", "--compare")
+    same(server.result(job), content("c.png"), "reconstruct")
+    facts = json.loads(run(PROGRAM, "reconstruct", "other.jpg", "-o", "c2.png", "--json"))
+    same({k: job["facts"][k] for k in ("psnr", "ssim", "mse")}, {k: facts[k] for k in ("psnr", "ssim", "mse")}, "facts")
+    facts = json.loads(run(PROGRAM, "compare", "photo.png", "d.png", "--json"))
+    job = server.job("compare", ["photo.png", "d.png"])
+    same({k: job["facts"][k] for k in facts}, facts, "compare")
+
+    job = server.job("generate", prompt="a red fox", options=dict(TINY, count=2))
+    program("generate", "a red fox", "-m", "tiny", "--size", "48x32", "--steps", "2", "--seed", "7", "--count", "2", "-o", "g.png")
+    same((server.result(job), server.result(job, 1)), (content("g-1.png"), content("g-2.png")), "generate")
+    job = server.job("generate", ["photo.png"], model="tiny", prompt="a fox", options={"steps": 4, "seed": 1, "strength": 0.5})
+    program("generate", "a fox", "-m", "tiny", "--image", "photo.png", "--steps", "4", "--seed", "1", "--strength", "0.5", "-o", "i.png")
+    same(server.result(job), content("i.png"), "generate from an image")
+
+
+def test_diffusion_and_video():
+    few = ["-m", "random:diffae-celeba64", "--steps", "2", "--seed", "3"]
+    job = server.job("interpolate", ["photo.png", "other.jpg"], model=few[1],
+                     options={"steps": 2, "seed": 3, "random_noise": True, "frames": 2})
+    program("interpolate", "photo.png", "other.jpg", *few, "--random-noise", "--frames", "2", "-o", "between/")
+    same([server.result(job, i) for i in range(2)], [content("between/0001.png"), content("between/0002.png")], "interpolate")
+    job = server.job("reconstruct", ["photo.png"], model=few[1], options={"steps": 2, "seed": 3, "encode-steps": 2})
+    program("reconstruct", "photo.png", *few, "--encode-steps", "2", "-o", "diffused.png")
+    same(server.result(job), content("diffused.png"), "reconstruct by diffusion")
+
+    job = server.job("clip", ["photo.png"] * 5, model="random:taew2_1")
+    program("encode", "--clip", *["photo.png"] * 5, "-m", "random:taew2_1", "-o", "clip.safetensors")
+    same(server.result(job), content("clip.safetensors"), "clip to a latent")
+    job = server.job("clip", ["clip.safetensors"], model="random:taew2_1", options={"to": "frames"})
+    program("decode", "clip.safetensors", "-m", "random:taew2_1", "-o", "frame.png")
+    same(server.result(job, 1), content("frame_0002.png"), "a frame of a clip")
+
+
+def test_json_inputs():
+    url = "data:image/png;base64," + base64.b64encode(content("photo.png")).decode()
+    for given in (url, url.split(",")[1], {"name": "../../x/photo.png", "data": url}):
+        job = server.json("POST", "/api/jobs?wait=1", {"task": "restore", "files": [given]})
+        same(job["state"], "done", "restore")
+    same(job["results"][0]["name"], "photo.png", "a name has no folders")
+
+
+def test_upscale():
+    job = server.job("upscale", ["photo.png"], options={"scale": 1.5})
+    same((job["results"][0]["width"], job["results"][0]["height"]), (144, 96), "upscale")
+
+
+def test_events():
+    job = server.json("POST", "/api/jobs", {"task": "generate", "prompt": "fox", "options": dict(TINY, steps=6, preview=True)}, expect=202)
+    names = [name for name, _ in server.events(f"/api/jobs/{job['id']}/events")]
+    same(names[-1], "done", "last event")
+    assert "progress" in names and "preview" in names, names
+    status, bytes_, _ = server.ask("GET", f"/api/jobs/{job['id']}/preview")
+    same((status, bytes_[:2]), (200, b"\xff\xd8"), "preview")
+    same([name for name, _ in server.events(f"/api/jobs/{job['id']}/events")], ["preview", "done"], "events afterwards")
+    assert any(j["id"] == job["id"] for j in server.json("GET", "/api/jobs")["jobs"])
+
+
+def long_job(client="a", expect=202):
+    return server.json("POST", "/api/jobs", {"task": "generate", "prompt": "fox", "options": dict(TINY, steps=1000, size=256)},
+                       {"X-Zenith-Client": client}, expect)
+
+
+def state(job):
+    return server.json("GET", f"/api/jobs/{job['id']}")["state"]
+
+
+def test_cancel_and_turns():
+    running = [long_job(), long_job()]
+    for job in running:
+        wait_for("the start", lambda: state(job) == "running")
+    waiting = [long_job("a") for _ in range(4)]
+    same(long_job("a", 429)["error"]["type"], "limit_error", "a client's limit")
+    other = long_job("b")
+    same(other["position"], 0, "the other client is next")
+    same([server.json("GET", f"/api/jobs/{j['id']}")["position"] for j in waiting], [1, 2, 3, 4], "turns")
+    # A queued job ends at once, a running one within a step.
+    for job in waiting:
+        same(server.json("DELETE", f"/api/jobs/{job['id']}")["state"], "cancelled", "cancelled while queued")
+    started = time.time()
+    server.json("DELETE", f"/api/jobs/{running[0]['id']}")
+    wait_for("the cancellation", lambda: state(running[0]) == "cancelled")
+    wait_for("the other client's turn", lambda: state(other) == "running")
+    same([name for name, _ in server.events(f"/api/jobs/{running[0]['id']}/events")], ["cancelled"], "event")
+    same(server.ask("GET", f"/api/jobs/{running[0]['id']}/result")[0], 409, "no result")
+    for job in (running[1], other):
+        server.json("DELETE", f"/api/jobs/{job['id']}")
+        wait_for("the cancellation", lambda: state(job) == "cancelled")
+
+
+def test_dropped_connection():
+    for address, body in (("/api/jobs?wait=1", {"task": "generate", "prompt": "fox", "options": dict(TINY, steps=1000, size=256)}),
+                          ("/v1/images/generations", {"prompt": "fox", "size": "256x256", "steps": 1000, "stream": True})):
+        before = {j["id"] for j in server.json("GET", "/api/jobs")["jobs"]}
+        c = server.connect()
+        c.request("POST", address, json.dumps(body), {"Content-Type": "application/json"})
+        find = lambda: [j for j in server.json("GET", "/api/jobs")["jobs"] if j["id"] not in before and j["state"] == "running"]
+        job = wait_for("the start", find)[0]
+        c.sock.close() if c.sock else None
+        c.close()
+        wait_for("the cancellation by a dropped connection", lambda: state(job) == "cancelled")
+
+
+def test_errors():
+    for fields, words in (({"task": "fly"}, "task must be one of"),
+                          ({"task": "restore"}, "needs 1 to"),
+                          ({"task": "restore", "quality": 300}, "quality must be a number from 1 to 100"),
+                          ({"task": "restore", "output": "/tmp/x"}, "has no option 'output'"),
+                          ({"task": "encode", "reference": "x", "files": ["AAAA"]}, "reference: not a file"),
+                          ({"task": "restore", "files": ["!"]}, "not a file in base64")):
+        error = server.json("POST", "/api/jobs", fields, expect=400)["error"]
+        assert words in error["message"], error
+    for task, files, model, words in (("restore", ["z.safetensors"], "", "z.safetensors"),
+                                      ("restore", ["photo.png"], "zenith-r", "does not restore"),
+                                      ("encode", ["photo.png"], "/etc/passwd", "no model is called"),
+                                      ("encode", ["photo.png"], "photo.png", "no model is called"),
+                                      ("decode", ["photo.png"], "", "photo.png"),
+                                      ("edit", ["photo.png"], "zenith-r", "")):
+        error = server.job(task, files, "failed", model=model, options={"attribute": "x"} if task == "edit" else {})["error"]
+        assert words in error and work not in error.replace(path("models"), ""), error
+    tool("makeimage", "large.png", "1200", "900")
+    assert "pixels" in server.job("restore", ["large.png"], "failed")["error"]
+    same(server.ask("GET", "/api/jobs/nothing")[0], 404, "no such job")
+    same(server.ask("PUT", "/api/jobs")[0], 405, "no such method")
+
+
+def test_system():
+    same(server.json("GET", "/healthz")["status"], "ok", "health")
+    models = {m["name"]: m for m in server.json("GET", "/api/models")["models"]}
+    same((models["tiny"]["kind"], models["zenith-restore"]["loaded"], models["zenith-r"]["tasks"]),
+         ("generator", True, ["encode", "decode", "reconstruct"]), "models")
+    metrics = server.ask("GET", "/metrics")[1].decode()
+    assert re.search(r'^zenith_jobs_total\{state="done"\} [1-9]', metrics, re.M), metrics
+    for line in metrics.splitlines():
+        assert re.match(r"^(# (HELP|TYPE) zenith_\w+ .+|zenith_\w+(\{\w+=\"\w+\"\})? [-+.e0-9]+)$", line), line
+    document = server.json("GET", "/openapi.json")
+    same(document["openapi"][:2], "3.", "OpenAPI")
+    # Every GET without a parameter is there and answers with what the document says.
+    for address, methods in document["paths"].items():
+        if "get" in methods and "{" not in address:
+            status, text, answer = server.ask("GET", address)
+            kind = next(iter(methods["get"]["responses"]["200"]["content"]))
+            same((status, answer.getheader("Content-Type").split(";")[0]), (200, kind), address)
+            if kind == "application/json":
+                schema = methods["get"]["responses"]["200"]["content"][kind]["schema"]
+                for key in schema.get("required", []):
+                    assert key in json.loads(text), (address, key)
+        for method in methods:
+            if "{" in address:
+                filled = re.sub(r"\{\w+\}", "none", address)
+                same(server.ask(method.upper(), filled, b"{}")[0], 404, f"{method} {filled}")
+    # The page is in the program, with a policy.
+    status, text, answer = server.ask("GET", "/")
+    same((status, answer.getheader("Content-Type")), (200, "text/html; charset=utf-8"), "page")
+    assert "default-src 'self'" in answer.getheader("Content-Security-Policy")
+
+
+def test_first_event_is_quick():
+    job = long_job()
+    started = time.time()
+    next(server.events(f"/api/jobs/{job['id']}/events"))
+    print(f"  first event after {1000 * (time.time() - started):.0f} ms")
+    server.json("DELETE", f"/api/jobs/{job['id']}")
+
+
+def test_end():
+    """Finishes what was promised: a job that was queued before the signal is answered."""
+    answers = []
+    ask = threading.Thread(target=lambda: answers.append(server.job("generate", prompt="fox", options=dict(TINY, steps=20))))
+    ask.start()
+    wait_for("the start", lambda: [j for j in server.json("GET", "/api/jobs")["jobs"] if j["state"] in ("running", "queued")])
+    server.process.send_signal(signal.SIGTERM)
+    ask.join()
+    same(answers[0]["state"], "done", "a job during the end")
+    status = server.process.wait(SLOW)
+    same((status, server.messages()), (0, ""), "the server's end")
+    same(os.listdir(path("tmp")), [], "files of jobs that are left")
+
+
+main(test_bytes, test_diffusion_and_video, test_json_inputs, test_upscale, test_events, test_cancel_and_turns, test_dropped_connection, test_errors,
+     test_system, test_first_event_is_quick, test_end)
