@@ -20,7 +20,8 @@
 #define POLLRDHUP 0x2000 /* Linux; its header wants _GNU_SOURCE */
 #endif
 
-enum { POLL_MS = 100, STREAM_BLOCK = 16384, IDLE_SECONDS = 60, BODIES = 8 /* full-size bodies at a time */ };
+/* BODIES: full-size bodies in memory at a time; DRAINED: times the largest body that are read to be dropped. */
+enum { POLL_MS = 100, STREAM_BLOCK = 16384, IDLE_SECONDS = 60, BODIES = 8, DRAINED = 16 };
 
 struct sv_exchange {
     sv_http *http;
@@ -29,7 +30,7 @@ struct sv_exchange {
     sv_answer answer;
     char *body;
     size_t capacity;
-    int begun, refused, too_large, released;
+    int refused, too_large, sent, released;
     int fd;
     /* Guarded by http->lock. */
     int parked, signalled, gone;
@@ -239,10 +240,11 @@ static void receive(sv_exchange *e, const char *bytes, size_t size)
     r->body = e->body;
 }
 
-static int says_too_much(const sv_exchange *e)
+/* The size that the client announces. */
+static unsigned long long announced(const sv_exchange *e)
 {
     const char *length = sv_header(&e->request, "Content-Length");
-    return length && strtoull(length, NULL, 10) > e->http->settings.most_bytes;
+    return length ? strtoull(length, NULL, 10) : 0;
 }
 
 /* ---- answers ---- */
@@ -321,15 +323,20 @@ static void too_large(sv_answer *a)
     };
 }
 
+/* A refusal is sent after the body, which is dropped: a client that still sends would not see it. A body that is too
+ * large for that is not waited for. */
 static enum MHD_Result begin(sv_exchange *e)
 {
-    sv_http *h = e->http;
-    e->begun = 1;
-    if (says_too_much(e))
-        too_large(&e->answer);
-    else if (!h->settings.refuse || !h->settings.refuse(&e->request, &e->answer))
+    const sv_http *h = e->http;
+    const unsigned long long size = announced(e);
+    e->too_large = size > h->settings.most_bytes;
+    if (h->settings.refuse && h->settings.refuse(&e->request, &e->answer))
+        e->refused = 1;
+    if (size <= DRAINED * (unsigned long long)h->settings.most_bytes)
         return MHD_YES;
-    e->refused = 1;
+    if (!e->refused)
+        too_large(&e->answer);
+    e->sent = 1;
     return send_answer(e);
 }
 
@@ -348,8 +355,10 @@ static enum MHD_Result access_handler(void *user, struct MHD_Connection *c, cons
         *upload_size = 0;
         return MHD_YES;
     }
-    if (e->refused)
+    if (e->sent)
         return MHD_YES;
+    if (e->refused)
+        return send_answer(e);
     if (e->answer.ready)
         return answer_when_ready(e);
     if (e->too_large)

@@ -295,10 +295,7 @@ static zn_status take(sv_job *job, const char *name, int generator, sv_engine **
 
 zn_status sv_engine_take(sv_job *job, const char *name, sv_engine **out) { return take(job, name, 0, out); }
 
-zn_status sv_generator_take(sv_job *job, const char *name, sv_engine **out)
-{
-    return take(job, name, 1, out);
-}
+zn_status sv_generator_take(sv_job *job, const char *name, sv_engine **out) { return take(job, name, 1, out); }
 
 void sv_engine_return(sv_engine *e)
 {

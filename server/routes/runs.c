@@ -204,7 +204,7 @@ static int name_run(const sv_request *r, sv_answer *a, const sv_form *form, char
     if (given && *given)
         snprintf(name, 128, "%s", given);
     else
-        snprintf(name, 128, "%.60s-%lld", recipe ? recipe : "run", (long long)time(NULL));
+        snprintf(name, 128, "%.60s-%lld", sv_run_name_good(recipe) ? recipe : "run", (long long)time(NULL));
     char *path = sv_run_path(runs_of(r), name, "");
     const int good = sv_run_name_good(name), taken = path != NULL;
     free(path);

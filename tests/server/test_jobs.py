@@ -44,14 +44,22 @@ def test_bytes():
 
 
 def test_diffusion_and_video():
-    few = ["-m", "random:diffae-celeba64", "--steps", "2", "--seed", "3"]
-    job = server.job("interpolate", ["photo.png", "other.jpg"], model=few[1],
-                     options={"steps": 2, "seed": 3, "random_noise": True, "frames": 2})
-    program("interpolate", "photo.png", "other.jpg", *few, "--random-noise", "--frames", "2", "-o", "between/")
+    os.makedirs(path("pictures"))
+    for n in range(4):
+        tool("makeimage", f"pictures/{n}.png", "64", "64", str(n))
+    with open(path("small.yaml"), "w") as f:
+        f.write("batch: 2\nsteps: 1\nwarmup: 0\nlr: 1e-2\nema: 0\nheld_out: 0\nmodel: diffae-celeba64\ntask: diffuse\nwidth: 2\n"
+                "latent: 16\nsize: 64\n")
+    program("train", "small.yaml", "--data", "pictures", "-o", "models/small")
+    few = ["-m", "small", "--steps", "2", "--seed", "3"]
+    job = server.job("interpolate", ["photo.png", "other.jpg"], model="small", options={"steps": 2, "seed": 3, "encode_steps": 2, "frames": 2})
+    program("interpolate", "photo.png", "other.jpg", *few, "--encode-steps", "2", "--frames", "2", "-o", "between/")
     same([server.result(job, i) for i in range(2)], [content("between/0001.png"), content("between/0002.png")], "interpolate")
-    job = server.job("reconstruct", ["photo.png"], model=few[1], options={"steps": 2, "seed": 3, "encode-steps": 2})
-    program("reconstruct", "photo.png", *few, "--encode-steps", "2", "-o", "diffused.png")
+    job = server.job("reconstruct", ["photo.png"], model="small", options={"steps": 2, "seed": 3, "random-noise": True})
+    program("reconstruct", "photo.png", *few, "--random-noise", "-o", "diffused.png")
     same(server.result(job), content("diffused.png"), "reconstruct by diffusion")
+    for task, files, options in (("edit", ["photo.png"], {"attribute": "Smiling"}), ("sample", [], {})):
+        assert "has no" in server.job(task, files, "failed", model="small", options=options)["error"]
 
     job = server.job("clip", ["photo.png"] * 5, model="random:taew2_1")
     program("encode", "--clip", *["photo.png"] * 5, "-m", "random:taew2_1", "-o", "clip.safetensors")

@@ -1,0 +1,149 @@
+"""Requests that no friend sends: other hosts and origins, damaged bodies, too much of everything, slow clients."""
+import random
+
+from serving import *
+
+tool("makeimage", "photo.png", "40", "30")
+tool("makeimage", "large.jpg", "1500", "1000")  # takes seconds, unless it is cancelled
+weights = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../weights"))
+environment["ZENITH_MODELS"] = weights
+LONG = {"task": "restore", "files": [base64.b64encode(content("large.jpg")).decode()]}
+server = Server("--body", "1M", "--host", "studio.example", "--queue", "3", "--workers", "1")
+
+
+def raw(text, read=True):
+    """Sends bytes as they are and returns what comes back within a second."""
+    s = socket.create_connection(("127.0.0.1", server.port), 1)
+    answer = b""
+    try:
+        s.sendall(text if isinstance(text, bytes) else text.encode())
+        while read and (more := s.recv(65536)):
+            answer += more
+    except OSError:  # closed, or it waits for more
+        pass
+    s.close()
+    return answer
+
+
+def test_guard():
+    port = server.port
+    for host, status in ((f"127.0.0.1:{port}", 200), (f"localhost:{port}", 200), ("[::1]", 200), ("studio.example", 200), ("10.1.2.3", 200),
+                         ("evil.example", 403), (f"localhost.evil.example:{port}", 403), ("", 403), ("127.0.0.1.evil.example", 403)):
+        same(server.ask("GET", "/api/jobs", headers={"Host": host})[0], status, f"Host {host!r}")
+    own = f"http://127.0.0.1:{port}"
+    for headers, status in (({"Origin": own}, 200), ({"Origin": "http://evil.example"}, 403), ({"Origin": "null"}, 403),
+                            ({"Origin": f"http://127.0.0.1:{port + 1}"}, 403), ({"Sec-Fetch-Site": "cross-site"}, 403),
+                            ({"Sec-Fetch-Site": "same-origin"}, 200), ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, 200)):
+        same(server.ask("GET", "/healthz", headers=headers)[0], status, str(headers))
+    status, _, answer = server.ask("OPTIONS", "/api/jobs", headers={"Origin": "http://evil.example"})
+    same((status, answer.getheader("Access-Control-Allow-Origin")), (403, None), "preflight of another page")
+    # Not loopback without a key is refused, with one it is not.
+    refused = subprocess.run([PROGRAM, "serve", "--listen", "0.0.0.0:0"], env=environment, stderr=subprocess.PIPE)
+    same((refused.returncode, b"--api-key" in refused.stderr), (1, True), "0.0.0.0 without a key")
+
+
+def test_paths():
+    for address in ("/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/api/runs/..%2f..%2fetc/samples/passwd", "/api/runs/../metrics",
+                    "/api/jobs/..", "/api/models/..%2fx/attributes", "//etc/passwd", "/" + "a" * 5000, "/\x01"):
+        answer = raw(f"GET {address} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        assert re.match(rb"HTTP/1\.1 4\d\d", answer) or not answer, (address, answer[:100])
+        assert b"root:" not in answer
+    for model in ("../weights/zenith-r", weights + "/zenith-r.safetensors", "/etc/passwd", "./zenith-r"):
+        job = server.form("/api/jobs?wait=1", [("task", "encode"), ("model", model), ("file", ("p.png", content("photo.png")))])
+        assert job["state"] == "failed" and "no model is called" in job["error"], job
+    # A name of a file is only shown.
+    job = server.form("/api/jobs?wait=1", [("task", "encode"), ("file", ("../../../tmp/evil.png", content("photo.png")))])
+    same((job["state"], job["results"][0]["name"]), ("done", "evil.safetensors"), "the name of an upload")
+
+
+def test_limits():
+    same(server.ask("POST", "/api/jobs", b"x" * (1 << 20) + b"x", {"Content-Type": "application/json"})[0], 413, "a large body")
+    answer = raw(b"POST /api/jobs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" + b"10000\r\n" + b"x" * 65536 + b"\r\n"
+                 + (b"10000\r\n" + b"x" * 65536 + b"\r\n") * 20 + b"0\r\n\r\n")
+    assert b" 413 " in answer[:30], answer[:100]
+
+
+def test_damaged():
+    """Pieces of good requests in bad order; nothing may kill the server or start a job with what was not sent."""
+    chance = random.Random(1)
+    mark = b"--m\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.png\"\r\n\r\n"
+    good = mark + content("photo.png") + b"\r\n--m\r\nContent-Disposition: form-data; name=\"task\"\r\n\r\nrestore\r\n--m--\r\n"
+    text = json.dumps({"task": "restore", "files": ["data:image/png;base64," + base64.b64encode(content("photo.png")).decode()],
+                       "options": {"quality": 5}}).encode()
+    addresses = ("/api/jobs", "/api/runs", "/v1/images/generations", "/v1/images/edits", "/sdapi/v1/txt2img", "/sdapi/v1/img2img",
+                 "/sdapi/v1/options", "/sdapi/v1/png-info", "/sdapi/v1/extra-single-image")
+    c = server.connect()
+    for i in range(600):
+        body, kind = (good, "multipart/form-data; boundary=m") if i % 2 else (text, "application/json")
+        body = bytearray(body[:chance.randrange(len(body))] if i % 3 else body)
+        for _ in range(chance.randrange(6)):
+            if body:
+                body[chance.randrange(min(len(body), 200))] = chance.randrange(256)
+        c.request("POST", chance.choice(addresses), bytes(body), {"Content-Type": kind})
+        answer = c.getresponse()
+        answer.read()
+        assert answer.status in (200, 201, 202, 400, 404, 409, 413, 429), (answer.status, bytes(body)[:200])
+    c.close()
+    for kind in ("multipart/form-data", "multipart/form-data; boundary=", "multipart/form-data; boundary=" + "x" * 300, "text/html", "application/json"):
+        same(server.ask("POST", "/api/jobs", b"--\r\n", {"Content-Type": kind})[0], 400, kind)
+    for body in (b"[" * 100000, b'{"task":"restore","files":[' + b'"",' * 5000 + b'""]}', b'{"task":"\\u0000"}', b"\xff", b"nul", b"{}", b"[]", b""):
+        status = server.ask("POST", "/api/jobs", body, {"Content-Type": "application/json"})[0]
+        assert status in (400, 413), (status, body[:40])
+
+
+def test_raw():
+    for text in ("\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "A" * 100000, "GET / HTTP/1.1\r\n" + "X: y\r\n" * 5000 + "\r\n",
+                 "POST /api/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n", "GET / HTTP/1.1\r\n\r\n",
+                 "POST /api/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999\r\n\r\n"):
+        raw(text)
+        raw(text, read=False)
+    same(server.json("GET", "/healthz")["status"], "ok", "health")
+
+
+def test_slow_clients():
+    """Clients that send a little and wait do not keep others from being served; nor do readers that do not read."""
+    slow = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(50)]
+    for s in slow:
+        s.sendall(b"POST /api/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{")
+    started = time.time()
+    same(server.json("GET", "/healthz")["status"], "ok", "health")
+    for s in slow:
+        s.close()
+    wait_for("the connections to close", lambda: b"\nzenith_connections 1\n" in server.ask("GET", "/metrics")[1])
+
+
+def test_idle_streams():
+    """Many watchers of one job cost little, and all of them see its end."""
+    job = server.json("POST", "/api/jobs", LONG, expect=202)
+    streams = [socket.create_connection(("127.0.0.1", server.port), SLOW) for _ in range(100)]
+    for s in streams:
+        s.sendall(f"GET /api/jobs/{job['id']}/events HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    server.json("DELETE", f"/api/jobs/{job['id']}")
+    for s in streams:
+        text = b""
+        while b"event: done" not in text and b"event: cancelled" not in text:
+            more = s.recv(65536)
+            assert more, text[-300:]
+            text += more
+        s.close()
+
+
+def test_queue_is_bounded():
+    ids = []
+    for i in range(12):
+        status, text, answer = server.ask("POST", "/api/jobs", json.dumps(LONG), {"X-Zenith-Client": str(i)})
+        if status == 429:
+            assert answer.getheader("Retry-After")
+            break
+        same(status, 202, "job")
+        ids.append(json.loads(text)["id"])
+    assert 3 <= len(ids) <= 8, len(ids)
+    for job in ids:
+        server.json("DELETE", f"/api/jobs/{job}")
+
+
+def test_end():
+    server.stop()
+
+
+main(test_guard, test_paths, test_limits, test_damaged, test_raw, test_slow_clients, test_idle_streams, test_queue_is_bounded, test_end)

@@ -1,0 +1,71 @@
+"""Training runs: start, watch, stop, resume; a stopped server saves its run, and a new one knows it."""
+from serving import *
+
+os.makedirs(path("photos"))
+for n in range(8):
+    tool("makeimage", f"photos/{n}.png", "40", "4" + str(n), str(n))
+options = ["--data", "photos", "--runs", "runs"]
+SMALL = ["batch=2", "size=16", "warmup=1", "held_out=30", "eval_every=2"]
+server = Server(*options)
+
+
+def state(name):
+    return server.json("GET", f"/api/runs/{name}")
+
+
+def test_start():
+    same(server.json("GET", "/api/data"), {"folders": [{"name": "photos"}]}, "data")
+    recipe = server.json("GET", "/api/recipes")["recipes"][0]["name"]
+    for fields, status, words in (({}, 400, "recipe"), ({"recipe": "../x.yaml"}, 400, "recipe"), ({"recipe": recipe}, 400, "data is missing"),
+                                  ({"recipe": recipe, "data": "/etc"}, 404, "no folder"), ({"recipe": recipe, "data": "photos", "name": "../x"}, 400, "letters"),
+                                  ({"recipe": recipe, "data": "photos", "settings": ["labels=/etc/passwd"]}, 400, "file")):
+        assert words in server.json("POST", "/api/runs", fields, expect=status)["error"]["message"], fields
+    run_ = server.json("POST", "/api/runs", {"name": "first", "recipe": "taesd", "data": "photos", "steps": 100000, "settings": SMALL}, expect=201)
+    same((run_["name"], run_["state"]), ("first", "running"), "run")
+    name, data = next(server.events("/api/runs/first/events"))
+    same((name, data["state"]), ("progress", "running"), "event")
+    wait_for("steps", lambda: state("first")["step"] >= 3)
+    server.json("POST", "/api/runs", {"name": "second", "recipe": "taesd", "data": "photos"}, expect=409)
+    server.json("POST", "/api/runs", {"name": "first", "recipe": "taesd", "data": "photos"}, expect=409)
+
+
+def test_stop_and_resume():
+    server.json("POST", "/api/runs/first/stop", {})
+    names = [name for name, _ in server.events("/api/runs/first/events")]
+    same(names[-1], "stopped", "last event")
+    metrics = server.json("GET", "/api/runs/first/metrics")["metrics"]
+    assert metrics and all("step" in line for line in metrics), metrics
+    server.json("POST", "/api/runs/first/resume", {})
+    wait_for("more steps", lambda: state("first")["state"] == "running" and state("first")["step"] > 0)
+
+
+def test_survives():
+    """The server is stopped while it trains: the run is saved, and the next server continues it."""
+    server.stop()
+    again = Server(*options)
+    globals()["server"] = again
+    run_ = state("first")
+    same(run_["state"], "stopped", "after a restart")
+    server.json("POST", "/api/runs/first/resume", {})
+    wait_for("the run", lambda: state("first")["state"] == "running" and state("first")["step"] > 0)
+    server.json("POST", "/api/runs/first/stop", {})
+    wait_for("the stop", lambda: state("first")["state"] == "stopped")
+
+
+def test_uploaded_images():
+    run_ = server.form("/api/runs", [("name", "mine"), ("recipe", "taesd"), ("steps", 2), *(("settings", s) for s in SMALL),
+                                     *(("file", (f"{n}.png", content(f"photos/{n}.png"))) for n in range(6))], 201)
+    end = wait_for("the end", lambda: state("mine") if state("mine")["state"] not in ("running", "stopping") else None)
+    same((end["state"], end["error"], end["model"]), ("finished", None, "run:mine"), "run")
+    for file in end["samples"]:
+        same(server.ask("GET", f"/api/runs/mine/samples/{file}")[1][:4], b"\x89PNG", file)
+    # The model that came out is at once one of the server's.
+    same(server.job("reconstruct", ["photos/1.png"], model="run:mine")["state"], "done", "the run's model")
+    same(sorted(r["name"] for r in server.json("GET", "/api/runs")["runs"]), ["first", "mine"], "runs")
+
+
+def test_end():
+    server.stop()
+
+
+main(test_start, test_stop_and_resume, test_survives, test_uploaded_images, test_end)
