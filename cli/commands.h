@@ -26,6 +26,7 @@ int convert_run(const options *o);
 int models_run(const options *o);
 int bench_run(const options *o);
 int restore_run(const options *o);
+int upscale_run(const options *o);
 int train_run(const options *o);
 int dataset_run(const options *o);
 int dataset_info(const options *o, const char *path); /* also used by zenith info */

@@ -36,6 +36,11 @@ const command command_table[] = {
       "alpha. mpirun -np N zenith restore ... divides the images among N processes, as it does for encode, decode and "
       "reconstruct.",
       CMD_RESTORE, 1, -1, restore_run },
+    { "upscale", "IN... -o OUT|DIR [--scale 2|4]", "enlarge photos to two or four times their width and height",
+      "Enlarges photos with the model zenith-upscale, or the one given with --model: by two with a bicubic filter, then the "
+      "network sharpens them; --scale 4 does it twice. IN may be a folder: all its images, sorted by name. PNG keeps alpha and "
+      "16 bits, WebP keeps alpha.",
+      CMD_UPSCALE, 1, -1, upscale_run },
     { "edit", "IN -o OUT|DIR --model NAME --attribute NAME [--amount A]", "strengthen or weaken an attribute of an image",
       "Changes an attribute of an image with a diffusion autoencoder and its classifier. --list prints the attributes, with "
       "an image also their probabilities. An amount of 0 leaves the image as it is, 0.3 is a clear change, and a negative "
@@ -152,11 +157,12 @@ static int help_all(void)
     say("\ncommon options\n");
     options_help(CMD_ALL, 1);
     say("\n");
-    say_wrapped(0, 0,
-                "A file called - is standard input; -o - of encode, decode, restore, edit, interpolate, sample and "
-                "generate is standard output. zenith help COMMAND lists the options of a command. A value in "
-                "parentheses is the "
-                "default. Exit status: 0 success, 1 failure, 2 wrong usage.");
+    say_wrapped(
+        0, 0,
+        "A file called - is standard input; -o - of encode, decode, restore, upscale, edit, interpolate, sample and "
+        "generate is standard output. zenith help COMMAND lists the options of a command. A value in "
+        "parentheses is the "
+        "default. Exit status: 0 success, 1 failure, 2 wrong usage.");
     return 0;
 }
 

@@ -2,7 +2,7 @@
 _zenith_offer() { COMPREPLY=($(compgen -W "$1" -- "${COMP_WORDS[COMP_CWORD]}")); }
 _zenith() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local commands="encode decode reconstruct restore edit interpolate sample generate compare info convert models bench train dataset eval distill serve help version" operands="" options=""
+    local commands="encode decode reconstruct restore upscale edit interpolate sample generate compare info convert models bench train dataset eval distill serve help version" operands="" options=""
     COMPREPLY=()
     if [[ $COMP_CWORD == 1 ]]; then
         _zenith_offer "$commands --version --help"
@@ -60,11 +60,27 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     restore)
-        operands="" options="--output --task --reference --format --quality --lossless --background --strip --compare --device --model --threads --precision --tile --memory --seed --show --json --quiet --verbose --version --help"
+        operands="" options="--output --fast --task --reference --format --quality --lossless --background --strip --compare --device --model --threads --precision --tile --memory --seed --show --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         --task) _zenith_offer "auto denoise impulse deblur"; return ;;
         --reference) return ;;
+        --format) _zenith_offer "png jpg webp"; return ;;
+        --quality) compopt +o default 2>/dev/null; return ;;
+        --background) compopt +o default 2>/dev/null; return ;;
+        --device) _zenith_offer "cpu cuda cuda:N"; return ;;
+        -m | --model) _zenith_offer "$(zenith models --names 2>/dev/null)"; return ;;
+        -t | --threads) compopt +o default 2>/dev/null; return ;;
+        -p | --precision) _zenith_offer "f32 bf16 f16"; return ;;
+        --tile) _zenith_offer "auto off"; return ;;
+        --memory) compopt +o default 2>/dev/null; return ;;
+        --seed) compopt +o default 2>/dev/null; return ;;
+        esac ;;
+    upscale)
+        operands="" options="--output --scale --format --quality --lossless --background --strip --device --model --threads --precision --tile --memory --seed --show --json --quiet --verbose --version --help"
+        case $previous in
+        -o | --output) return ;;
+        --scale) _zenith_offer "2 4"; return ;;
         --format) _zenith_offer "png jpg webp"; return ;;
         --quality) compopt +o default 2>/dev/null; return ;;
         --background) compopt +o default 2>/dev/null; return ;;

@@ -1,5 +1,5 @@
-/* zenith restore: removes noise, impulse noise, JPEG artefacts or blur from photos. Alpha is unchanged. 16-bit images
- * stay 16-bit if the format of the result supports it. */
+/* zenith restore: removes noise, impulse noise, JPEG artefacts or blur from photos. zenith upscale: enlarges them.
+ * Alpha is unchanged, or enlarged. 16-bit images stay 16-bit if the format of the result supports it. */
 #include "commands.h"
 #include "commands/batch.h"
 #include "ui/report.h"
@@ -68,15 +68,39 @@ static zn_status judge(const options *o, const job *item, work_of *w)
     return status;
 }
 
+static zn_status enlarge_alpha(int scale, work_of *w)
+{
+    for (; scale > 1 && w->alpha; scale /= 2) {
+        zn_image *large;
+        const zn_status status = zn_image_enlarge(w->alpha, &large);
+        if (status != ZN_OK)
+            return status;
+        zn_image_free(w->alpha);
+        w->alpha = large;
+    }
+    return ZN_OK;
+}
+
+/* Restores or, with o->scale, enlarges. */
+static zn_status run_network(session *s, work_of *w)
+{
+    const options *o = s->o;
+    const double start = now_ms();
+    zn_status status = o->scale ? zn_upscale(s->codec, w->damaged, o->scale, &w->restored)
+                                : zn_restore(s->codec, w->damaged, (zn_task)o->task, &w->restored);
+    w->ms = now_ms() - start;
+    if (status == ZN_OK && o->scale)
+        status = enlarge_alpha(o->scale, w);
+    return status;
+}
+
 static zn_status restore(session *s, const job *item, work_of *w)
 {
     const options *o = s->o;
     zn_status status = read_input(o, item, w);
     if (status != ZN_OK)
         return status;
-    w->ms = now_ms();
-    status = zn_restore(s->codec, w->damaged, (zn_task)o->task, &w->restored);
-    w->ms = now_ms() - w->ms;
+    status = run_network(s, w);
     w->picture = w->restored;
     if (status == ZN_OK)
         status = judge(o, item, w);
@@ -100,8 +124,11 @@ static void report(const options *o, const work_of *w, json *j, char *summary, s
     json_integer(j, "width", r->width);
     json_integer(j, "height", r->height);
     json_integer(j, "bits", r->bits);
-    json_text(j, "task", zn_task_name(o->task));
-    json_real(j, "restore_ms", w->ms);
+    if (o->scale)
+        json_integer(j, "scale", o->scale);
+    else
+        json_text(j, "task", zn_task_name(o->task));
+    json_real(j, o->scale ? "upscale_ms" : "restore_ms", w->ms);
     if (w->has_reference) {
         json_real(j, "input_psnr", w->before.psnr);
         json_real(j, "psnr", w->after.psnr);
@@ -131,17 +158,33 @@ static zn_status work(session *s, const job *item, json *j, char *summary, size_
     return status;
 }
 
-int restore_run(const options *o)
+/* model: the one to use unless the options name another. */
+static int run_batch(options mine, const char *model)
 {
-    if (!o->output)
-        return usage_error("restore", "-o is needed: a file or a folder for the results");
-    options mine = *o;
-    mine.model = o->model ? o->model : "zenith-restore";
+    const char *verb = mine.command->name;
+    if (!mine.output)
+        return usage_error(verb, "-o is needed: a file or a folder for the results");
+    mine.model = mine.model ? mine.model : model;
     const batch b = {
         .rules = { "images", is_image_file, "png", zn_image_can_write, ".png, .jpg or .webp" },
-        .verb = "restore",
+        .verb = verb,
         .work = work,
         .needs = NEED_RESTORER,
     };
     return batch_run(&mine, &b);
+}
+
+int restore_run(const options *o)
+{
+    if (o->fast && o->model)
+        return usage_error("restore",
+                           "--fast selects the model zenith-restore-fast, so --model cannot be given with it");
+    return run_batch(*o, o->fast ? "zenith-restore-fast" : "zenith-restore");
+}
+
+int upscale_run(const options *o)
+{
+    options mine = *o;
+    mine.scale = o->scale ? o->scale : 2;
+    return run_batch(mine, "zenith-upscale");
 }

@@ -9,11 +9,12 @@
 #define AT(member) offsetof(options, member)
 enum {
     CODEC = CMD_ENCODE | CMD_DECODE | CMD_RECONSTRUCT,
-    RUNS = CODEC | CMD_RESTORE,
+    RESTORES = CMD_RESTORE | CMD_UPSCALE,
+    RUNS = CODEC | RESTORES,
     EDITS = CMD_EDIT | CMD_INTERPOLATE,
     DIFFUSES = EDITS | CMD_SAMPLE,
-    WRITES_IMAGES = CMD_DECODE | CMD_RECONSTRUCT | CMD_RESTORE | DIFFUSES | CMD_GENERATE,
-    READS_IMAGES = CMD_ENCODE | CMD_RECONSTRUCT | CMD_COMPARE | CMD_RESTORE | EDITS | CMD_GENERATE,
+    WRITES_IMAGES = CMD_DECODE | CMD_RECONSTRUCT | RESTORES | DIFFUSES | CMD_GENERATE,
+    READS_IMAGES = CMD_ENCODE | CMD_RECONSTRUCT | CMD_COMPARE | RESTORES | EDITS | CMD_GENERATE,
     TRAINS = CMD_TRAIN | CMD_DISTILL
 };
 
@@ -112,7 +113,11 @@ const option option_table[] = {
     { "student", 0, "NAME", "zenith-r, zenith-r-wide, taesd-half or a .yaml file", "zenith-r, zenith-r-wide, taesd-half or a .yaml file",
       CMD_DISTILL, 0, value_text, AT(student) },
     { "output", 'o', "PATH", "file or folder to write", "a path",
-      CMD_RESTORE, 0, value_text, AT(output) },
+      RESTORES, 0, value_text, AT(output) },
+    { "scale", 0, "2|4", "how many times the width and height become (2)", "2 or 4",
+      CMD_UPSCALE, 0, value_scale, AT(scale) },
+    { "fast", 0, NULL, "use the smaller model zenith-restore-fast: a quarter of the arithmetic", NULL,
+      CMD_RESTORE, 0, NULL, AT(fast) },
     { "task", 0, "TASK", "damage to remove: denoise, impulse (dead or hot pixels), deblur or auto (auto)", "auto, denoise, impulse or deblur",
       CMD_RESTORE, 0, value_task, AT(task) },
     { "reference", 0, "PATH", "undamaged image, or a folder of them: adds PSNR and SSIM", "a path",
@@ -182,7 +187,7 @@ const option option_table[] = {
     { "background", 0, "RRGGBB", "colour under transparent pixels (000000)", "six hexadecimal digits",
       READS_IMAGES, 0, value_background, AT(background) },
     { "strip", 0, NULL, "do not copy EXIF and XMP metadata to the result", NULL,
-      CMD_RECONSTRUCT | CMD_RESTORE, 0, NULL, AT(strip) },
+      CMD_RECONSTRUCT | RESTORES, 0, NULL, AT(strip) },
     { "strip", 0, NULL, "do not store prompt and settings in the image", NULL,
       CMD_GENERATE, 0, NULL, AT(strip) },
     { "compare", 0, NULL, "write original | reconstruction | difference", NULL,

@@ -26,7 +26,8 @@ enum {
     CMD_SAMPLE = 1 << 15,
     CMD_GENERATE = 1 << 16,
     CMD_SERVE = 1 << 17,
-    CMD_ALL = (1 << 18) - 1
+    CMD_UPSCALE = 1 << 18,
+    CMD_ALL = (1 << 19) - 1
 };
 
 enum { EXIT_USAGE = 2, MOST_SETTINGS = 64, MOST_LORAS = 16, MOST_LISTED = 32 };
@@ -55,6 +56,7 @@ typedef struct options {
     int side, crops, count, heldout, frames;
     int precision, part, dtype, task; /* zn_precision, zn_part, zn_dtype, zn_task */
     int lpips;                        /* zn_lpips */
+    int scale;                        /* of upscale: 2 or 4 */
     int size[2];                      /* width, height */
     uint8_t background[3];
     size_t memory;
@@ -62,7 +64,7 @@ typedef struct options {
     int64_t run_seed; /* replaces the seed of a recipe */
     int64_t steps, encode_steps, latent_steps;
     int json, quiet, verbose, show, compare, profile, lossless, force, resume, gates, nlm, fid, clip, batch, help,
-        version;
+        version, fast;
     int random_noise, list, names, strip, print;
     /* serve */
     const char *listen, *api_key, *models, *runs_folder, *instance;

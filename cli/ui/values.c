@@ -120,6 +120,11 @@ int value_bits(const char *text, void *field)
     return (!strcmp(text, "8") || !strcmp(text, "16")) && whole_int(text, 8, 16, field);
 }
 
+int value_scale(const char *text, void *field)
+{
+    return (!strcmp(text, "2") || !strcmp(text, "4")) && whole_int(text, 2, 4, field);
+}
+
 int value_tile(const char *text, void *field)
 {
     if (!strcmp(text, "auto"))

@@ -24,6 +24,7 @@ int value_frames(const char *text, void *field);         /* int, 2..10000 */
 int value_percent(const char *text, void *field);        /* int, 1..99 */
 int value_quality(const char *text, void *field);        /* int, 1..100 */
 int value_bits(const char *text, void *field);           /* int, 8 or 16 */
+int value_scale(const char *text, void *field);          /* int, 2 or 4 */
 int value_tile(const char *text, void *field);           /* int: auto, off or pixels */
 int value_size(const char *text, void *field);           /* int[2]: "512" or "640x480" */
 int value_memory(const char *text,

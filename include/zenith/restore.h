@@ -29,6 +29,10 @@ ZN_API const char *zn_task_name(int task);
  * (zn_model_info.restores). */
 ZN_API ZN_MUST_USE zn_status zn_restore(zn_codec *codec, const zn_image *image, zn_task task, zn_image **out);
 
+/* The image with `factor` (2 or 4) times its width and height, and its bits: enlarged by two with a bicubic filter and
+ * sharpened by a network trained for that, such as zenith-upscale; 4 does it twice. */
+ZN_API ZN_MUST_USE zn_status zn_upscale(zn_codec *codec, const zn_image *image, int factor, zn_image **out);
+
 /* Degradations, in units of 8-bit files whatever the bits of the image. */
 typedef enum zn_damage {
     ZN_DAMAGE_NONE,

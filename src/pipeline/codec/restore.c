@@ -1,38 +1,53 @@
-/* Restoring: the picture and a hint through a network from picture to picture. */
+/* Restoring and upscaling: an image and a hint through a network from image to image. */
 #include <zenith/restore.h>
 
 #include "base/fail.h"
-#include "io/image/pixels/pixels.h"
+#include "io/image/pixels/enlarge.h"
 #include "models/zenith/zenith.h"
 #include "pipeline/codec/codec.h"
 
-typedef struct damaged {
+#include <limits.h>
+
+/* What the network looks at: an image, or one that is enlarged by two on the way in. */
+typedef struct source {
     const zn_image *image;
     zn_task task;
-} damaged;
+    void (*read)(const zn_image *image, zn_region region, float *rgb, size_t stride);
+} source;
 
-static void read_damaged(void *from, zn_region a, float *map)
+static void read_source(void *from, zn_region a, float *map)
 {
-    const damaged *d = from;
+    const source *s = from;
     const int64_t pixels = (int64_t)a.width * a.height;
-    zn_pixels_to_float(d->image, a, zn_restore_colours(map, pixels), (size_t)a.width * 3);
-    zn_restore_spread(map, pixels, (int)d->task);
+    s->read(s->image, a, zn_restore_colours(map, pixels), (size_t)a.width * 3);
+    zn_restore_spread(map, pixels, (int)s->task);
 }
 
-static zn_status restore(zn_codec *c, const zn_image *image, zn_task task, zn_image **out)
+/* The lock is held. */
+static zn_status run(zn_codec *c, source *from, int width, int height, zn_image **out)
 {
     const zn_model_info *info = zn_model_info_of(c->model);
-    const int64_t h = zn_round_up(image->height, info->downscale), w = zn_round_up(image->width, info->downscale);
+    const zn_image *image = from->image;
+    const int64_t h = zn_round_up(height, info->downscale), w = zn_round_up(width, info->downscale);
     zn_runner *r;
-    const size_t bytes = zn_image_bytes(image->width, image->height, image->bits);
-    ZN_TRY(zn_codec_runner(c, ZN_ENCODER, ZN_SHAPE(1, h, w, ZN_RESTORE_INPUTS), 2 * bytes, &r));
+    const size_t bytes =
+        zn_image_bytes(image->width, image->height, image->bits) + zn_image_bytes(width, height, image->bits);
+    ZN_TRY(zn_codec_runner(c, ZN_ENCODER, ZN_SHAPE(1, h, w, ZN_RESTORE_INPUTS), bytes, &r));
     zn_runner_clear_rows(r);
     zn_image *result;
-    ZN_TRY(zn_image_new(image->width, image->height, image->bits, &result));
+    ZN_TRY(zn_image_new(width, height, image->bits, &result));
     result->grey = image->grey;
-    damaged from = { image, task };
-    const zn_runner_io io = { .read = read_damaged, .from = &from, .write = zn_codec_write_image, .to = result };
+    const zn_runner_io io = { .read = read_source, .from = from, .write = zn_codec_write_image, .to = result };
     return zn_codec_finish(result, zn_runner_stream(r, &io), out);
+}
+
+static zn_status check(const zn_codec *c)
+{
+    const zn_model_info *info = zn_model_info_of(c->model);
+    if (!info->restores)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: %s is an autoencoder; restoring needs a model such as zenith-restore",
+                       info->path, info->architecture);
+    return ZN_OK;
 }
 
 zn_status zn_restore(zn_codec *c, const zn_image *image, zn_task task, zn_image **out)
@@ -40,12 +55,38 @@ zn_status zn_restore(zn_codec *c, const zn_image *image, zn_task task, zn_image 
     *out = NULL;
     if (!zn_task_name((int)task))
         return ZN_FAIL(ZN_EINVALID, "task %d is not known", (int)task);
-    const zn_model_info *info = zn_model_info_of(c->model);
-    if (!info->restores)
-        return ZN_FAIL(ZN_EUNSUPPORTED, "%s: %s is an autoencoder; restoring needs a model such as zenith-restore",
-                       info->path, info->architecture);
+    ZN_TRY(check(c));
+    source from = { image, task, zn_pixels_to_float };
     pthread_mutex_lock(&c->lock);
-    const zn_status status = restore(c, image, task, out);
+    const zn_status status = run(c, &from, image->width, image->height, out);
     pthread_mutex_unlock(&c->lock);
+    return status;
+}
+
+static zn_status enlarge(zn_codec *c, const zn_image *image, zn_image **out)
+{
+    source from = { image, ZN_TASK_AUTO, zn_pixels_enlarged };
+    if (image->width > INT_MAX / 2 || image->height > INT_MAX / 2)
+        return ZN_FAIL(ZN_ELIMIT, "an image of %dx%d is too large to be enlarged", image->width, image->height);
+    pthread_mutex_lock(&c->lock);
+    const zn_status status = run(c, &from, 2 * image->width, 2 * image->height, out);
+    pthread_mutex_unlock(&c->lock);
+    return status;
+}
+
+zn_status zn_upscale(zn_codec *c, const zn_image *image, int factor, zn_image **out)
+{
+    *out = NULL;
+    if (factor != 2 && factor != 4)
+        return ZN_FAIL(ZN_EINVALID, "images can be enlarged by 2 or 4, not by %d", factor);
+    ZN_TRY(check(c));
+    zn_image *twice;
+    ZN_TRY(enlarge(c, image, &twice));
+    if (factor == 2) {
+        *out = twice;
+        return ZN_OK;
+    }
+    const zn_status status = enlarge(c, twice, out);
+    zn_image_free(twice);
     return status;
 }

@@ -1,6 +1,9 @@
 /* Bicubic enlarging by two, a strip of a row at a time. Every other pixel has the same four weights. */
 #include "io/image/pixels/enlarge.h"
 
+#include "base/alloc.h"
+#include "base/fail.h"
+
 enum { STRIP = 64, TAPS = 4, COLUMNS = STRIP / 2 + TAPS + 1 };
 
 const float zn_cubic_weights[4] = { 0.8671875f, 0.2265625f, -0.0703125f, -0.0234375f };
@@ -41,4 +44,25 @@ void zn_pixels_enlarged(const zn_image *image, zn_region region, float *rgb, siz
             const int width = region.width - x < STRIP ? region.width - x : STRIP;
             strip(image, region.x + x, region.y + y, width, rgb + (size_t)y * stride + (size_t)x * 3);
         }
+}
+
+zn_status zn_image_enlarge(const zn_image *image, zn_image **out)
+{
+    const int width = 2 * image->width, height = 2 * image->height;
+    float *row;
+    *out = NULL;
+    ZN_TRY(zn_image_new(width, height, image->bits, out));
+    (*out)->grey = image->grey;
+    const zn_status status = zn_alloc_for("an image", sizeof *row * 3 * (size_t)width, (void **)&row);
+    for (int y = 0; y < height && status == ZN_OK; y++) {
+        const zn_region line = { 0, y, width, 1 };
+        zn_pixels_enlarged(image, line, row, (size_t)width * 3);
+        zn_pixels_from_float(row, (size_t)width * 3, *out, line);
+    }
+    zn_free(row);
+    if (status != ZN_OK) {
+        zn_image_free(*out);
+        *out = NULL;
+    }
+    return status;
 }

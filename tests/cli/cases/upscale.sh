@@ -1,0 +1,38 @@
+# Upscaling: by two and four, tiles that change nothing, a folder, grey, alpha, 16 bits and metadata kept, mistakes in one
+# sentence.
+makeimage a.png 70 45
+makeimage b.png 33 21
+model="--model random:zenith-restore"
+zenith upscale -q $model a.png -o whole.png --tile off && zenith info --json whole.png | jsoncheck -p width height
+for tile in 64 auto; do
+    zenith upscale -q $model a.png -o tiled.png --tile $tile || exit 1
+    cmp whole.png tiled.png
+done
+zenith upscale -q $model whole.png -o twice.png
+zenith upscale -q $model a.png -o four.png --scale 4 && zenith info --json four.png | jsoncheck -p width height
+cmp twice.png four.png
+zenith upscale -q --json $model a.png b.png -o out/ | jsoncheck files failed model
+ls out
+zenith upscale --json $model b.png -o b2.png >json || exit 1
+grep -oE '"(bits|scale|upscale_ms|task|restore_ms)"' json | tr '\n' ' '
+echo
+# grey, 16 bits and alpha stay: colour types 0 (grey) and 6 (RGBA)
+type() { od -An -tu1 -j24 -N2 "$1"; }
+makeimage deep.png 20 12 1 16 grey
+zenith upscale -q $model deep.png -o deep2.png && type deep2.png
+printf '%s' iVBORw0KGgoAAAANSUhEUgAAABAAAAAQCAYAAAAf8/9hAAAAGUlEQVR42mM4kWLUQAlmGDVg1IBRA4aLAQCx9d4QaEUtFQAAAABJRU5ErkJggg== | base64 -d >alpha.png
+zenith upscale -q $model alpha.png -o alpha4.png --scale 4 && type alpha4.png && zenith info --json alpha4.png | jsoncheck -p width
+# so does metadata, unless it is stripped
+makeimage plain.jpg 40 24
+xmp='http://ns.adobe.com/xap/1.0/\0<x tiff:Orientation="1" dc:rights="mine"/>'
+{ head -c 2 plain.jpg; printf "\xff\xe1\x00\x49$xmp"; tail -c +3 plain.jpg; } >photo.jpg
+zenith upscale -q $model photo.jpg -o large.jpg && grep -aco 'rights="mine"' large.jpg
+zenith upscale -q $model photo.jpg -o bare.jpg --strip && grep -aco 'rights="mine"' bare.jpg
+zenith upscale -q $model a.png
+echo "status $?"
+zenith upscale -q $model a.png -o x.png --scale 3
+echo "status $?"
+zenith upscale -q --model random:taesd a.png -o x.png
+echo "status $?"
+zenith restore -q $model --fast a.png -o x.png
+echo "status $?"
