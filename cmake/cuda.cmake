@@ -67,6 +67,7 @@ function(zenith_device_sources)
     cuda/conv_grad_half.cu
     cuda/dense.cu
     cuda/matrix.cu
+    cuda/blas.cu
     cuda/half_product.cu
     cuda/unpack.cu
     cuda/reduce.cu)
@@ -83,5 +84,6 @@ function(zenith_device_sources)
   else()
     target_compile_options(zenith_objects PRIVATE
       "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++17;-Xcompiler=-Wall,-Wextra>")
+    target_link_libraries(zenith_objects PUBLIC ${CMAKE_DL_LIBS})
   endif()
 endfunction()

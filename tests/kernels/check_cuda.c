@@ -57,6 +57,7 @@ int main(int argc, char **argv)
     cuda_check_prune();
     cuda_check_simd();
     check_failures();
+    zn_device_describe(cuda_device, text, sizeof text, &gflops, &bandwidth); /* says which library has been loaded */
     printf("%s (%.0f GFLOP/s, %.0f GB/s): ", text, gflops, bandwidth);
     const int status = cuda_summary();
     zn_device_close(cuda_device);

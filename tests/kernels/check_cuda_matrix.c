@@ -185,6 +185,9 @@ void cuda_check_matrix(void)
         return;
     check((product){ 1010, 520, 1100, true, F32, F32, F32, { ZN_F32, 0, 0 } });
     check((product){ 1010, 520, 1100, true, BF16, BF16, BF16, { ZN_BF16, 0, 0 } });
+    /* these are cuBLASLt's, if it is there: what is printed at the end says so */
+    check((product){ 300, 512, 768, true, BF16, F32, F32, { ZN_BF16, 0, 0 } });
+    check((product){ 300, 512, 768, false, F16, F16, F16, { ZN_F16, 0, 0 } });
     check((product){ 4100, 3840, 2048, false, BF16, BF16, BF16, { ZN_Q4_0, 0, 0 } });
     check((product){ 100, 2560, 4096, false, BF16, F32, F32, { ZN_Q6_K, 0, 0 } });
 }

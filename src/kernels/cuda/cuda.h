@@ -50,6 +50,8 @@ struct zn_device {
     size_t count, room;
     bool rehearsing, lacking;
     bool grouping;
+    struct zn_cuda_blas *blas; /* blas.cu; NULL until it is used */
+    bool blas_missing;
     zn_cuda_queue queues[ZN_CUDA_QUEUES];
     zn_status status; /* the first failure since the last wait, and its message */
     char text[256];

@@ -1,5 +1,5 @@
 /* The CUDA device of device.h: one stream, a list of twins, and the table of kernels. */
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/blas.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -86,6 +86,7 @@ void zn_device_close(zn_device *d)
         return;
     if (d->stream) {
         cudaStreamSynchronize(d->stream);
+        zn_cuda_blas_close(d);
         cudaStreamDestroy(d->stream);
     }
     for (size_t i = 0; i < d->count; i++)
@@ -118,7 +119,8 @@ void zn_device_describe(const zn_device *d, char *text, size_t size, double *gfl
     enum { LANES = 128 }; /* fp32 multiply-adds per multiprocessor and clock; compute capability 8.0 has half as many */
     cudaDeviceProp p;
     int clock = 0, memory_clock = 0, bits = 0; /* kHz, kHz, bus width */
-    snprintf(text, size, "%s", cudaGetDeviceProperties(&p, d->number) == cudaSuccess ? p.name : "CUDA");
+    snprintf(text, size, "%s%s", cudaGetDeviceProperties(&p, d->number) == cudaSuccess ? p.name : "CUDA",
+             zn_cuda_blas_is_loaded(d) ? " with cuBLASLt" : "");
     cudaDeviceGetAttribute(&clock, cudaDevAttrClockRate, d->number);
     cudaDeviceGetAttribute(&memory_clock, cudaDevAttrMemoryClockRate, d->number);
     cudaDeviceGetAttribute(&bits, cudaDevAttrGlobalMemoryBusWidth, d->number);

@@ -1,6 +1,6 @@
 /* The product with weights in their file format (kernels/matrix.h). Weights that are not of the type that is multiplied
  * are unpacked into scratch first: with the many rows of a transformer that costs a few percent of the product. */
-#include "kernels/cuda/half_product.h"
+#include "kernels/cuda/blas.h"
 #include "kernels/cuda/product.h"
 #include "kernels/cuda/unpack.h"
 
@@ -67,11 +67,11 @@ extern "C" void zn_cuda_matrix(zn_device *d, const void *args, int64_t)
     to_device(d, a.shared);
     int64_t x_stride, w_stride;
     const void *w = weights_of(d, a, &w_stride), *x = inputs_of(d, a, &x_stride);
+    const half_product p = { x, w, x_stride, w_stride, a.rows, a.in, a.out, false, a.type, a.bias, a.y, a.y_type };
     if (a.type == ZN_TYPE_F32)
         launch_product(d,
                        product<rows_of, rows_of>{ factor(x, x_stride, a.rows, a.in), factor(w, w_stride, a.out, a.in),
                                                   a.rows, a.in, a.out, a.bias, a.y });
-    else
-        zn_cuda_half_product(
-            d, half_product{ x, w, x_stride, w_stride, a.rows, a.in, a.out, false, a.type, a.bias, a.y, a.y_type });
+    else if (!zn_cuda_blas_product(d, p))
+        zn_cuda_half_product(d, p);
 }

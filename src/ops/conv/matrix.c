@@ -151,10 +151,17 @@ static const char *kernel(const zn_node *n, const zn_prepare *p)
     return math(n, p) == ZN_MATH_I8 ? "matrix-i8" : "matrix";
 }
 
+static zn_node_types types(const zn_node *n, const zn_prepare *p)
+{
+    const bool narrow = choose(n, p).type != ZN_TYPE_F32;
+    return (zn_node_types){ .result = narrow, .sources = narrow };
+}
+
 const zn_op zn_op_matrix = { .name = "matrix",
                              .shape = shape,
                              .run = run,
                              .launches = zn_launches,
+                             .types = types,
                              .gradient = gradient,
                              .needs = needs,
                              .prepare = prepare,

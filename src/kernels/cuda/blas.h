@@ -1,0 +1,15 @@
+/* Products by NVIDIA's cuBLASLt, which is loaded when it is first needed. A program without it uses the kernels of
+ * half_product.cu. Included only by .cu files. */
+#ifndef ZN_CUDA_BLAS_H
+#define ZN_CUDA_BLAS_H
+
+#include "kernels/cuda/half_product.h"
+
+/* Launches the product and returns true, or returns false if the library is not there or has no way to compute it.
+ * The same shape is always computed in the same way, but an element's bits depend on the number of rows. */
+bool zn_cuda_blas_product(zn_device *d, const half_product &p);
+/* Whether it has been loaded. */
+bool zn_cuda_blas_is_loaded(const zn_device *d);
+void zn_cuda_blas_close(zn_device *d);
+
+#endif
