@@ -37,5 +37,6 @@ int interpolate_run(const options *o);
 int sample_run(const options *o);
 int generate_run(const options *o);
 int serve_run(const options *o);
+int pull_run(const options *o);
 
 #endif

@@ -84,6 +84,12 @@ const command command_table[] = {
       "the program. To add others, put their publisher's files into one of these folders unchanged: taesd_encoder.pth and "
       "taesd_decoder.pth of github.com/madebyollin/taesd become the model taesd. docs/weights.md lists them all.",
       CMD_MODELS, 0, 0, models_run },
+    { "pull", "NAME... | --list", "fetch published weights",
+      "Fetches the files of published models from their publishers, into the folder where other commands find them. "
+      "Nothing else fetches anything. An interrupted download continues where it stopped, and a file gets its name only "
+      "when it is complete and its hash is right. --list shows the models, their size and licence. $ZENITH_MIRROR names "
+      "a mirror: https://HOST/PATH is then fetched from $ZENITH_MIRROR/HOST/PATH.",
+      CMD_PULL, 0, -1, pull_run },
     { "bench", "[--model NAME] [--part PART] [--size WxH]", "time an encoder or decoder on this machine",
       "Times a part of a model on random input after two warm-up runs, and compares it with the machine's peak. Without "
       "--model it uses the first model found, or a TAESD with random weights if there is none.",

@@ -2,7 +2,7 @@
 _zenith_offer() { COMPREPLY=($(compgen -W "$1" -- "${COMP_WORDS[COMP_CWORD]}")); }
 _zenith() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local commands="encode decode reconstruct restore upscale edit interpolate sample generate compare info convert models bench train dataset eval distill serve help version" operands="" options=""
+    local commands="encode decode reconstruct restore upscale edit interpolate sample generate compare info convert models pull bench train dataset eval distill serve help version" operands="" options=""
     COMPREPLY=()
     if [[ $COMP_CWORD == 1 ]]; then
         _zenith_offer "$commands --version --help"
@@ -196,6 +196,14 @@ _zenith() {
     models)
         operands="" options="--names --json --quiet --verbose --version --help"
         case $previous in
+        esac ;;
+    pull)
+        operands="taesd taesdxl taesd3 taef1 taef2 taesana taew2_1 taew2_2 ae Wan2.1_VAE Wan2.2_VAE z-image-turbo z-image-turbo-q8" options="--output --list --from --sha256 --token --force --json --quiet --verbose --version --help"
+        case $previous in
+        -o | --output) return ;;
+        --from) compopt +o default 2>/dev/null; return ;;
+        --sha256) compopt +o default 2>/dev/null; return ;;
+        --token) compopt +o default 2>/dev/null; return ;;
         esac ;;
     bench)
         operands="" options="--part --size --runs --profile --device --model --threads --precision --tile --memory --seed --json --quiet --verbose --version --help"

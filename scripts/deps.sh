@@ -39,6 +39,7 @@ build() {
     need libavformat-dev library libavformat
     need libswscale-dev library libswscale
     need libmicrohttpd-dev library libmicrohttpd
+    need libcurl4-openssl-dev library libcurl
     need libopenmpi-dev command -v mpicc
     need openmpi-bin command -v mpirun
 }

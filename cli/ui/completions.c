@@ -52,6 +52,8 @@ static const char *first_operands(const command *c, char words[WORDS])
         return "build info show";
     for (int i = 0; c->bit == CMD_TRAIN && (name = zn_train_preset(i, &description)) != NULL; i++)
         used += (size_t)snprintf(words + used, WORDS - used, "%s%s", used ? " " : "", name);
+    for (int i = 0; c->bit == CMD_PULL && zn_published_at(i); i++)
+        used += (size_t)snprintf(words + used, WORDS - used, "%s%s", used ? " " : "", zn_published_at(i)->name);
     return words;
 }
 

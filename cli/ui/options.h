@@ -27,7 +27,8 @@ enum {
     CMD_GENERATE = 1 << 16,
     CMD_SERVE = 1 << 17,
     CMD_UPSCALE = 1 << 18,
-    CMD_ALL = (1 << 19) - 1
+    CMD_PULL = 1 << 19,
+    CMD_ALL = (1 << 20) - 1
 };
 
 enum { EXIT_USAGE = 2, MOST_SETTINGS = 64, MOST_LORAS = 16, MOST_LISTED = 32 };
@@ -49,9 +50,10 @@ typedef struct options {
     const char *classifier, *latent, *attribute, *amount, *device, *scaling;
     const char *transformer, *text_encoder, *vae, *tokenizer;
     const char *negative, *prompts, *image, *mask, *preview; /* negative and preview may be "" */
-    const char *noise_seed, *guidance, *shift, *strength;    /* valid numbers; NULL: not given */
-    const char *loras[MOST_LORAS + 1];                       /* all --lora values; ends with NULL */
-    const char *settings[MOST_SETTINGS + 1];                 /* all --set values; ends with NULL */
+    const char *token, *sha256;
+    const char *noise_seed, *guidance, *shift, *strength; /* valid numbers; NULL: not given */
+    const char *loras[MOST_LORAS + 1];                    /* all --lora values; ends with NULL */
+    const char *settings[MOST_SETTINGS + 1];              /* all --set values; ends with NULL */
     int threads, tile, runs, quality, bits, rate;
     int side, crops, count, heldout, frames;
     int precision, part, dtype, task; /* zn_precision, zn_part, zn_dtype, zn_task */

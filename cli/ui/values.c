@@ -252,6 +252,11 @@ int value_dtype(const char *text, void *field)
     return i >= 0 && (*(int *)field = values[i], 1);
 }
 
+int value_sha256(const char *text, void *field)
+{
+    return strlen(text) == 64 && strspn(text, "0123456789abcdefABCDEF") == 64 && value_text(text, field);
+}
+
 int value_background(const char *text, void *field)
 {
     text += *text == '#';

@@ -40,6 +40,7 @@ int value_part(const char *text, void *field);       /* int holding a zn_part */
 int value_task(const char *text, void *field);       /* int holding a zn_task */
 int value_lpips(const char *text, void *field);      /* int holding a zn_lpips */
 int value_dtype(const char *text, void *field);      /* int holding a zn_dtype */
+int value_sha256(const char *text, void *field);     /* const char *: 64 hexadecimal digits */
 int value_background(const char *text, void *field); /* uint8_t[3]: "RRGGBB" or "#RRGGBB" */
 
 #endif

@@ -40,6 +40,7 @@ ZN_DAMAGE_BOX = ZN_DAMAGE_BLUR + 1
 ZN_DAMAGE_GREY = ZN_DAMAGE_BOX + 1
 ZN_DAMAGE_JPEG = ZN_DAMAGE_GREY + 1
 ZN_DAMAGE_JPEG444 = ZN_DAMAGE_JPEG + 1
+ZN_DAMAGE_SCALE = ZN_DAMAGE_JPEG444 + 1
 ZN_FILTER_MEAN = 0
 ZN_FILTER_MEDIAN = ZN_FILTER_MEAN + 1
 ZN_FILTER_NLM = ZN_FILTER_MEDIAN + 1
@@ -836,6 +837,72 @@ class zn_generation_report(Structure):
     ]
 
 
+class zn_published_file(Structure):
+    url: Optional[bytes]
+    path: Optional[bytes]
+    bytes: int
+    exact: int
+    check: Optional[bytes]
+    _fields_ = [
+        ("url", c_char_p),
+        ("path", c_char_p),
+        ("bytes", c_int64),
+        ("exact", c_int),
+        ("check", c_char_p),
+    ]
+
+
+class zn_published(Structure):
+    name: Optional[bytes]
+    description: Optional[bytes]
+    licence: Optional[bytes]
+    used_by: Optional[bytes]
+    files: Any
+    file_count: int
+    _fields_ = [
+        ("name", c_char_p),
+        ("description", c_char_p),
+        ("licence", c_char_p),
+        ("used_by", c_char_p),
+        ("files", POINTER(zn_published_file)),
+        ("file_count", c_int),
+    ]
+
+
+class zn_download_options(Structure):
+    size: int
+    url: Optional[bytes]
+    path: Optional[bytes]
+    check: Optional[bytes]
+    token: Optional[bytes]
+    replace: int
+    progress: Any
+    user: Any
+    _fields_ = [
+        ("size", c_size_t),
+        ("url", c_char_p),
+        ("path", c_char_p),
+        ("check", c_char_p),
+        ("token", c_char_p),
+        ("replace", c_int),
+        ("progress", zn_progress_fn),
+        ("user", c_void_p),
+    ]
+
+
+class zn_download_result(Structure):
+    bytes: int
+    resumed: int
+    existed: int
+    checked: int
+    _fields_ = [
+        ("bytes", c_int64),
+        ("resumed", c_int64),
+        ("existed", c_int),
+        ("checked", c_int),
+    ]
+
+
 class zn_sample_options(Structure):
     seed: int
     steps: int
@@ -917,10 +984,12 @@ class zn_train_options(Structure):
     recipe: Optional[bytes]
     labels: Optional[bytes]
     run: zn_run_options
+    captions: Optional[bytes]
     _fields_ = [
         ("recipe", c_char_p),
         ("labels", c_char_p),
         ("run", zn_run_options),
+        ("captions", c_char_p),
     ]
 
 
@@ -1028,6 +1097,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_image_free": (None, [POINTER(zn_image)]),
     "zn_image_make_grey": (None, [POINTER(zn_image)]),
     "zn_image_fit": (c_int, [POINTER(zn_image), c_int, c_int, POINTER(POINTER(zn_image))]),
+    "zn_image_enlarge": (c_int, [POINTER(zn_image), POINTER(POINTER(zn_image))]),
     "zn_image_read": (c_int, [c_char_p, POINTER(zn_image_read_options), POINTER(POINTER(zn_image))]),
     "zn_image_read_memory": (c_int, [c_void_p, c_size_t, POINTER(zn_image_read_options), POINTER(POINTER(zn_image))]),
     "zn_image_probe": (c_int, [c_char_p, POINTER(zn_image_kind)]),
@@ -1109,6 +1179,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_diffae_between": (None, [POINTER(zn_diffae), POINTER(c_float), POINTER(c_float), POINTER(c_float), POINTER(c_float), c_double, POINTER(c_float), POINTER(c_float)]),
     "zn_task_name": (c_char_p, [c_int]),
     "zn_restore": (c_int, [POINTER(zn_codec), POINTER(zn_image), c_int, POINTER(POINTER(zn_image))]),
+    "zn_upscale": (c_int, [POINTER(zn_codec), POINTER(zn_image), c_int, POINTER(POINTER(zn_image))]),
     "zn_corruption_parse": (c_int, [c_char_p, POINTER(zn_corruption)]),
     "zn_corruption_text": (c_char_p, [zn_corruption, c_char_p]),
     "zn_corruption_task": (c_int, [zn_corruption]),
@@ -1146,6 +1217,10 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_generate": (c_int, [POINTER(zn_generator), POINTER(zn_generation), POINTER(POINTER(zn_image))]),
     "zn_generator_report": (None, [POINTER(zn_generator), POINTER(zn_generation_report)]),
     "zn_generator_plan": (c_int, [POINTER(zn_generator), POINTER(zn_generation), POINTER(c_char_p)]),
+    "zn_published_at": (POINTER(zn_published), [c_int]),
+    "zn_published_find": (POINTER(zn_published), [c_char_p]),
+    "zn_download": (c_int, [POINTER(zn_download_options), POINTER(zn_download_result)]),
+    "zn_models_folder": (c_int, [c_char_p, c_size_t]),
     "zn_sample": (c_int, [POINTER(zn_model), POINTER(zn_sample_options), c_int, POINTER(POINTER(zn_image))]),
     "zn_train": (c_int, [POINTER(zn_train_options), POINTER(zn_train_result)]),
     "zn_train_preset": (c_char_p, [c_int, POINTER(c_char_p)]),

@@ -107,7 +107,7 @@ def _yaml(value: Any) -> str:
 
 
 def train(recipe: Optional[PathLike], data: Optional[PathLike], folder: PathLike, *, labels: Optional[PathLike] = None,
-          start: Optional[PathLike] = None, resume: bool = False, seed: Optional[int] = None, steps: int = 0,
+          captions: Optional[PathLike] = None, start: Optional[PathLike] = None, resume: bool = False, seed: Optional[int] = None, steps: int = 0,
           settings: Mapping[str, Any] = {}, progress: Optional[Callable[[TrainProgress], Any]] = None,
           skipped: Optional[Callable[[str, str], Any]] = None, remark: Optional[Callable[[str], Any]] = None,
           **compute: Any) -> TrainResult:
@@ -119,7 +119,8 @@ def train(recipe: Optional[PathLike], data: Optional[PathLike], folder: PathLike
     skipped is called with the name of each unreadable image and the reason, remark with sentences about the data.
     """
     run = _Run(data, folder, start, resume, seed, steps, settings, progress, skipped, remark, compute)
-    options = _c.zn_train_options(path_bytes(recipe), path_bytes(labels), run.struct)
+    options = _c.zn_train_options(recipe=path_bytes(recipe), labels=path_bytes(labels), run=run.struct,
+                                  captions=path_bytes(captions))
     result = _c.zn_train_result()
     run.call.run(lib.zn_train, ctypes.byref(options), ctypes.byref(result))
     return values_of(TrainResult, result)  # type: ignore[no-any-return]

@@ -54,6 +54,7 @@ BEGIN {
     n = split("base:0 kernels:1 tensor:2 io:3 text:3 diffusion:3 graph:3 ops:4 nn:5 models:6 train:7 pipeline:8", pairs, " ")
     for (i = 1; i <= n; i++) { split(pairs[i], p, ":"); rank[p[1]] = p[2] }
     places["^<(png|pngconf|jpeglib|jerror|turbojpeg|lcms2|lcms2_plugin|zlib|tiffio|gif_lib)\\.h>$|^<(webp|libheif)/"] = "src/io/image/"
+    places["^<curl/"] = "src/io/net/"
     places["^<lmdb\\.h>$"] = "src/io/dataset/"
     places["^<lib(av|sw|postproc)[a-z]*/"] = "src/io/video/"
     places["^<mpi\\.h>$"] = "src/train/ranks/"

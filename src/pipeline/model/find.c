@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zenith/pull.h>
 
 enum { MAX_ROOTS = 16 };
 
@@ -95,18 +96,30 @@ static void add_own_roots(roots *r)
     free(path);
 }
 
+zn_status zn_models_folder(char *path, size_t size)
+{
+    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    int length;
+    if (data && *data)
+        length = snprintf(path, size, "%s/zenith/models", data);
+    else if (home && *home)
+        length = snprintf(path, size, "%s/.local/share/zenith/models", home);
+    else
+        return ZN_FAIL(ZN_ENOTFOUND, "there is no folder for models: neither HOME nor XDG_DATA_HOME is set");
+    return length < (int)size ? ZN_OK : ZN_FAIL(ZN_EINVALID, "the path of the folder for models is too long");
+}
+
 /* The user's own before the repository's, and that before what is installed. */
 static zn_status search_places(roots **out)
 {
     roots *r = *out = zn_calloc(1, sizeof *r);
     if (!r)
         return ZN_FAIL(ZN_ENOMEM, "out of memory while looking for models");
-    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME"), *system = getenv("XDG_DATA_DIRS");
+    const char *system = getenv("XDG_DATA_DIRS");
+    char own[ZN_MODEL_PATH];
     add_roots(r, getenv("ZENITH_MODELS"), "");
-    if (data && *data)
-        add_root(r, data, "/zenith/models", strlen(data));
-    else if (home && *home)
-        add_root(r, home, "/.local/share/zenith/models", strlen(home));
+    if (zn_models_folder(own, sizeof own) == ZN_OK)
+        add_root(r, own, "", strlen(own));
     add_root(r, "weights", "", strlen("weights"));
     add_own_roots(r);
     add_roots(r, system && *system ? system : "/usr/local/share:/usr/share", "/zenith/models");
