@@ -151,7 +151,6 @@ sv_job *sv_job_new(sv_jobs *jobs, const sv_task *task, const char *client)
     job->references = 1;
     job->share = 1;
     job->form = "latent";
-    job->scale = 2;
     job->o.dtype = job->o.run_seed = -1;
     job->o.quiet = 1;
     job->o.device = jobs->server->settings->device;
@@ -233,10 +232,6 @@ static int set_own_option(sv_job *job, const char *name, const char *value, zn_s
             job->form = strcmp(value, forms[i]) ? job->form : forms[i];
         if (!job->form)
             *status = ZN_FAIL(ZN_EINVALID, "to must be latent, video or frames, not '%.60s'", value);
-    } else if (!strcmp(name, "scale") && !strcmp(job->task->name, "upscale")) {
-        job->scale = strtod(value, NULL);
-        if (!(job->scale >= 1 && job->scale <= 8))
-            *status = ZN_FAIL(ZN_EINVALID, "scale must be a number from 1 to 8, not '%.60s'", value);
     } else {
         return 0;
     }

@@ -64,7 +64,6 @@ struct sv_job {
     int file_count;
     int previews;     /* asked for */
     const char *form; /* of clip: "latent", "video" or "frames" */
-    double scale;     /* of upscale */
     int alpha_mask;   /* of generate: what is transparent in the mask changes, not what is white */
 
     /* Guarded by the lock of the jobs. */

@@ -8,6 +8,7 @@
 #include "server/base64.h"
 #include "server/models.h"
 #include "server/routes/result.h"
+#include "ui/model_names.h"
 #include "ui/report.h"
 
 #include <math.h>
@@ -202,21 +203,24 @@ static void finish_extra(sv_job *job, sv_answer *a, void *own)
     sv_answer_json(a, 200, &j);
 }
 
-/* upscaler_1 "None" only restores. */
+/* An upscaler is a model that restores; "None" only restores with the usual one. Scales are 2 and 4. */
 void sv_a1111_extra(const sv_request *r, sv_answer *a)
 {
     sv_form form;
     if (!sv_take_form(r, a, &form))
         return;
-    const char *upscaler = sv_form_text(&form, "upscaler_1"), *scale = sv_form_text(&form, "upscaling_resize");
-    const int enlarges = upscaler && strcmp(upscaler, "None") && sv_form_number(&form, "upscaling_resize", 2) > 1;
+    const char *upscaler = sv_form_text(&form, "upscaler_1");
+    const double scale = sv_form_number(&form, "upscaling_resize", 2);
+    const int enlarges = upscaler && strcmp(upscaler, "None") && scale > 1;
     sv_field *image = sv_form_field(&form, "image", 0);
     sv_job *job = sv_begin_job(r, a, sv_task_find(enlarges ? "upscale" : "restore"));
     zn_status status = !image ? ZN_FAIL(ZN_EINVALID, "image is missing") : ZN_OK;
     if (job && image)
         status = sv_job_add_file(job, image, NULL);
-    if (job && enlarges)
-        status = sv_option(status, job, "scale", scale);
+    if (job && enlarges) {
+        job->model = must_copy(upscaler);
+        status = sv_option(status, job, "scale", scale > 2 ? "4" : "2");
+    }
     sv_form_free(&form);
     if (job && sv_submit_or_answer(a, job, status))
         sv_answer_when_done(r, a, job, finish_extra, NULL);
@@ -415,12 +419,35 @@ void sv_a1111_schedulers(const sv_request *r, sv_answer *a)
     sv_answer_constant(a, "application/json", text, sizeof text - 1);
 }
 
+static void list_upscaler(void *user, const char *path, const zn_model_info *info, const char *error)
+{
+    json *j = user;
+    if (!info || (error && *error) || !info->restores)
+        return;
+    char *name = model_name(path);
+    json_open(j, NULL, '{');
+    json_text(j, "name", name);
+    json_text(j, "model_name", name);
+    json_null(j, "model_path");
+    json_null(j, "model_url");
+    json_integer(j, "scale", 2);
+    json_close(j, '}');
+    free(name);
+}
+
 void sv_a1111_upscalers(const sv_request *r, sv_answer *a)
 {
     (void)r;
-    static const char text[] =
-        "[{\"name\": \"None\", \"model_name\": null, \"model_path\": null, \"model_url\": null, \"scale\": 1}, "
-        "{\"name\": \"zenith-restore\", \"model_name\": \"zenith-restore\", \"model_path\": null, \"model_url\": null, "
-        "\"scale\": 2}]";
-    sv_answer_constant(a, "application/json", text, sizeof text - 1);
+    static const char none[] = "{\"name\": \"None\", \"model_name\": null, \"model_path\": null, \"model_url\": null, "
+                               "\"scale\": 4}";
+    json j = { 0 };
+    json_open(&j, NULL, '[');
+    json_raw(&j, none, sizeof none - 1);
+    const zn_status status = zn_models_visit(list_upscaler, &j);
+    json_close(&j, ']');
+    if (status == ZN_OK)
+        sv_answer_json(a, 200, &j);
+    else
+        sv_answer_error(a, 500, "%s", zn_error_text());
+    free(j.text);
 }

@@ -340,17 +340,46 @@ static void restore_facts(sv_job *job, const zn_image *restored, double ms)
     json_integer(j, "width", restored->width);
     json_integer(j, "height", restored->height);
     json_integer(j, "bits", restored->bits);
-    json_text(j, "task", zn_task_name(job->o.task));
-    json_real(j, "restore_ms", ms);
+    if (job->o.scale)
+        json_integer(j, "scale", job->o.scale);
+    else
+        json_text(j, "task", zn_task_name(job->o.task));
+    json_real(j, job->o.scale ? "upscale_ms" : "restore_ms", ms);
 }
 
+static zn_status enlarge_alpha(int scale, restoring *r)
+{
+    for (; scale > 1 && r->alpha; scale /= 2) {
+        zn_image *large;
+        ZN_TRY(zn_image_enlarge(r->alpha, &large));
+        zn_image_free(r->alpha);
+        r->alpha = large;
+    }
+    return ZN_OK;
+}
+
+static zn_status check_size(const sv_job *job, const zn_image *image)
+{
+    const int64_t scale = job->o.scale ? job->o.scale : 1, most = job->server->settings->most_pixels;
+    if (scale * image->width * (scale * image->height) <= most)
+        return ZN_OK;
+    return ZN_FAIL(ZN_ELIMIT, "the result would have %lldx%lld pixels, more than the server allows",
+                   (long long)scale * image->width, (long long)scale * image->height);
+}
+
+/* Restores or, with a scale, enlarges. */
 static zn_status restore_to(sv_job *job, sv_engine *e, int i, restoring *r)
 {
+    const int scale = job->o.scale;
     ZN_TRY(read_damaged(job, &job->files[i], r));
+    ZN_TRY(check_size(job, r->damaged));
     const double start = now_ms();
-    ZN_TRY(zn_restore(e->codec, r->damaged, (zn_task)job->o.task, &r->restored));
+    ZN_TRY(scale ? zn_upscale(e->codec, r->damaged, scale, &r->restored)
+                 : zn_restore(e->codec, r->damaged, (zn_task)job->o.task, &r->restored));
+    const double ms = now_ms() - start;
+    ZN_TRY(enlarge_alpha(scale, r));
     if (i == 0) {
-        restore_facts(job, r->restored, now_ms() - start);
+        restore_facts(job, r->restored, ms);
         ZN_TRY(judge(job, r));
     }
     return job->o.compare ? zn_image_side_by_side(r->damaged, r->restored, &r->side) : ZN_OK;
@@ -376,7 +405,7 @@ static zn_status restore_one(sv_job *job, sv_engine *e, int i)
 {
     restoring r = { 0 };
     char *stem = sv_job_stem(job, i);
-    stage_of(job, "restore", i);
+    stage_of(job, job->task->name, i);
     zn_status status = needs_restorer(e);
     if (status == ZN_OK)
         status = restore_to(job, e, i, &r);
@@ -389,36 +418,16 @@ static zn_status restore_one(sv_job *job, sv_engine *e, int i)
 
 static zn_status run_restore(sv_job *job)
 {
-    return for_each(job, job->model ? job->model : "zenith-restore", 0, 0, restore_one);
-}
-
-/* Restored, then enlarged: no network enlarges yet. */
-static zn_status upscale_one(sv_job *job, sv_engine *e, int i)
-{
-    restoring r = { 0 };
-    zn_image *large = NULL;
-    char *stem = sv_job_stem(job, i);
-    stage_of(job, "restore", i);
-    zn_status status = needs_restorer(e);
-    if (status == ZN_OK)
-        status = restore_to(job, e, i, &r);
-    if (status == ZN_OK)
-        status = zn_image_fit(r.restored, (int)lround(r.restored->width * job->scale),
-                              (int)lround(r.restored->height * job->scale), &large);
-    if (status == ZN_OK && (int64_t)large->width * large->height > job->server->settings->most_pixels)
-        status = ZN_FAIL(ZN_ELIMIT, "the result would have %dx%d pixels, more than the server allows", large->width,
-                         large->height);
-    if (status == ZN_OK)
-        status = sv_write_image(job, stem, large, NULL, &r.metadata);
-    zn_image_free(large);
-    restoring_free(&r);
-    free(stem);
-    return status;
+    const char *usual = job->o.fast ? "zenith-restore-fast" : "zenith-restore";
+    if (job->o.fast && job->model)
+        return ZN_FAIL(ZN_EINVALID, "fast selects the model zenith-restore-fast, so model cannot be given with it");
+    return for_each(job, job->model ? job->model : usual, 0, 0, restore_one);
 }
 
 static zn_status run_upscale(sv_job *job)
 {
-    return for_each(job, job->model ? job->model : "zenith-restore", 0, 0, upscale_one);
+    job->o.scale = job->o.scale ? job->o.scale : 2;
+    return for_each(job, job->model ? job->model : "zenith-upscale", 0, 0, restore_one);
 }
 
 /* ---- compare ---- */
@@ -486,13 +495,13 @@ const sv_task sv_task_reconstruct = { .name = "reconstruct",
                                       .run = run_reconstruct };
 const sv_task sv_task_restore = { .name = "restore",
                                   .command = CMD_RESTORE,
-                                  .options = COMMON "task format quality lossless compare strip",
+                                  .options = COMMON "task fast format quality lossless compare strip",
                                   .least = 1,
                                   .most = SV_MOST_FILES,
                                   .run = run_restore };
 const sv_task sv_task_upscale = { .name = "upscale",
-                                  .command = CMD_RESTORE,
-                                  .options = COMMON "task format quality lossless strip",
+                                  .command = CMD_UPSCALE,
+                                  .options = COMMON "scale format quality lossless strip",
                                   .least = 1,
                                   .most = SV_MOST_FILES,
                                   .run = run_upscale };

@@ -78,8 +78,9 @@ def test_json_inputs():
 
 
 def test_upscale():
-    job = server.job("upscale", ["photo.png"], options={"scale": 1.5})
-    same((job["results"][0]["width"], job["results"][0]["height"]), (144, 96), "upscale")
+    job = server.job("upscale", ["photo.png"], model="zenith-restore", options={"scale": 4})
+    program("upscale", "photo.png", "-m", "zenith-restore", "--scale", "4", "-o", "u.png")
+    same(server.result(job), content("u.png"), "upscale")
 
 
 def test_events():
