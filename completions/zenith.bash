@@ -60,10 +60,11 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     restore)
-        operands="" options="--output --fast --task --reference --format --quality --lossless --background --strip --compare --device --model --threads --precision --tile --memory --seed --show --json --quiet --verbose --version --help"
+        operands="" options="--output --strength --fast --task --reference --format --quality --lossless --background --strip --compare --device --model --threads --precision --tile --memory --seed --show --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
-        --task) _zenith_offer "auto denoise impulse deblur"; return ;;
+        --strength) compopt +o default 2>/dev/null; return ;;
+        --task) _zenith_offer "auto denoise impulse deblur jpeg"; return ;;
         --reference) return ;;
         --format) _zenith_offer "png jpg webp"; return ;;
         --quality) compopt +o default 2>/dev/null; return ;;
@@ -252,8 +253,8 @@ _zenith() {
         case $previous in
         -o | --output) return ;;
         -d | --data) return ;;
-        --task) _zenith_offer "denoise impulse deblur auto"; return ;;
-        --damage) _zenith_offer "gaussian:25 grey:25 salt:5 random:5 blur:1.5 box:5 jpeg:25 jpeg444:25 scale:2 gaussian:20+jpeg:90"; return ;;
+        --task) _zenith_offer "denoise impulse deblur jpeg auto"; return ;;
+        --damage) _zenith_offer "gaussian:25 grey:25 salt:5 random:5 blur:1.5 box:5 jpeg:25 jpeg444:25 webp:25 scale:2 gaussian:20+jpeg:90"; return ;;
         --lpips) _zenith_offer "alex squeeze none auto"; return ;;
         --heldout) compopt +o default 2>/dev/null; return ;;
         --device) _zenith_offer "cpu cuda cuda:N"; return ;;

@@ -81,7 +81,7 @@ static zn_status enlarge_alpha(int scale, work_of *w)
     return ZN_OK;
 }
 
-/* Restores or, with o->scale, enlarges. */
+/* Restores, at the strength asked for, or with o->scale enlarges. */
 static zn_status run_network(session *s, work_of *w)
 {
     const options *o = s->o;
@@ -89,6 +89,8 @@ static zn_status run_network(session *s, work_of *w)
     zn_status status = o->scale ? zn_upscale(s->codec, w->damaged, o->scale, &w->restored)
                                 : zn_restore(s->codec, w->damaged, (zn_task)o->task, &w->restored);
     w->ms = now_ms() - start;
+    if (status == ZN_OK && o->strength)
+        status = zn_image_blend(w->restored, w->damaged, 1 - strtod(o->strength, NULL));
     if (status == ZN_OK && o->scale)
         status = enlarge_alpha(o->scale, w);
     return status;

@@ -65,6 +65,9 @@ ZN_API void zn_image_make_grey(zn_image *image);
 /* A new 8-bit image of this size: the image scaled to cover it, bilinearly, then the middle. ZN_ELIMIT where the image
  * is so narrow that it would be too large before the middle is taken. */
 ZN_API ZN_MUST_USE zn_status zn_image_fit(const zn_image *image, int width, int height, zn_image **out);
+/* Replaces each sample by (1 - share) of it and `share` of the other image's, rounded once. Both have the same size and
+ * bits. */
+ZN_API ZN_MUST_USE zn_status zn_image_blend(zn_image *image, const zn_image *with, double share);
 /* The image with twice the width and height, bicubic, with the bits of the input. */
 ZN_API ZN_MUST_USE zn_status zn_image_enlarge(const zn_image *image, zn_image **out);
 

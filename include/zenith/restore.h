@@ -19,10 +19,11 @@
 extern "C" {
 #endif
 
-/* The kind of degradation: a hint for the network. AUTO: the network detects it. */
-typedef enum zn_task { ZN_TASK_AUTO, ZN_TASK_DENOISE, ZN_TASK_IMPULSE, ZN_TASK_DEBLUR } zn_task;
+/* The kind of degradation: a hint for the network. AUTO: the network detects it. JPEG: so it does; networks have no
+ * hint for that, and the task says what to evaluate. */
+typedef enum zn_task { ZN_TASK_AUTO, ZN_TASK_DENOISE, ZN_TASK_IMPULSE, ZN_TASK_DEBLUR, ZN_TASK_JPEG } zn_task;
 
-/* "auto", "denoise", "impulse", "deblur"; NULL for any other number, so that names can be listed. */
+/* "auto", "denoise", "impulse", "deblur", "jpeg"; NULL for any other number, so that names can be listed. */
 ZN_API const char *zn_task_name(int task);
 
 /* The restored image, with the size and bits of the input. The codec's model must be a restorer
@@ -45,6 +46,7 @@ typedef enum zn_damage {
     ZN_DAMAGE_JPEG,     /* saved as JPEG with 4:2:0 chroma; amount: quality. Needs a build with JPEG. */
     ZN_DAMAGE_JPEG444,  /* the same with full chroma */
     ZN_DAMAGE_SCALE,    /* reduced and enlarged again, both bicubic; amount: factor, 2 */
+    ZN_DAMAGE_WEBP,     /* saved as lossy WebP; amount: quality. Needs a build with WebP. */
 } zn_damage;
 
 typedef struct zn_corruption {
@@ -54,12 +56,12 @@ typedef struct zn_corruption {
     double then_amount;
 } zn_corruption;
 
-/* Reads "gaussian:25", "grey:25", "salt:5", "random:10", "blur:1.5", "box:5", "jpeg:25", "jpeg444:25", "scale:2",
- * "none", or two of them one after the other: "gaussian:20+jpeg:90". */
+/* Reads "gaussian:25", "grey:25", "salt:5", "random:10", "blur:1.5", "box:5", "jpeg:25", "jpeg444:25", "webp:25",
+ * "scale:2", "none", or two of them one after the other: "gaussian:20+jpeg:90". */
 ZN_API ZN_MUST_USE zn_status zn_corruption_parse(const char *text, zn_corruption *out);
 /* The inverse; returns text. */
 ZN_API const char *zn_corruption_text(zn_corruption c, char text[32]);
-/* The task for a degradation, of two the first's; AUTO for none and for JPEG. */
+/* The task for a degradation, of two the first's; AUTO for none and for scaling. */
 ZN_API zn_task zn_corruption_task(zn_corruption c);
 /* Degradations by which a task is evaluated: index 0, 1, ... until it returns 0. */
 ZN_API int zn_corruption_of_task(zn_task task, int index, zn_corruption *out);

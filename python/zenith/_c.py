@@ -31,6 +31,7 @@ ZN_TASK_AUTO = 0
 ZN_TASK_DENOISE = ZN_TASK_AUTO + 1
 ZN_TASK_IMPULSE = ZN_TASK_DENOISE + 1
 ZN_TASK_DEBLUR = ZN_TASK_IMPULSE + 1
+ZN_TASK_JPEG = ZN_TASK_DEBLUR + 1
 ZN_DAMAGE_NONE = 0
 ZN_DAMAGE_GAUSSIAN = ZN_DAMAGE_NONE + 1
 ZN_DAMAGE_SALT = ZN_DAMAGE_GAUSSIAN + 1
@@ -41,6 +42,7 @@ ZN_DAMAGE_GREY = ZN_DAMAGE_BOX + 1
 ZN_DAMAGE_JPEG = ZN_DAMAGE_GREY + 1
 ZN_DAMAGE_JPEG444 = ZN_DAMAGE_JPEG + 1
 ZN_DAMAGE_SCALE = ZN_DAMAGE_JPEG444 + 1
+ZN_DAMAGE_WEBP = ZN_DAMAGE_SCALE + 1
 ZN_FILTER_MEAN = 0
 ZN_FILTER_MEDIAN = ZN_FILTER_MEAN + 1
 ZN_FILTER_NLM = ZN_FILTER_MEDIAN + 1
@@ -1097,6 +1099,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_image_free": (None, [POINTER(zn_image)]),
     "zn_image_make_grey": (None, [POINTER(zn_image)]),
     "zn_image_fit": (c_int, [POINTER(zn_image), c_int, c_int, POINTER(POINTER(zn_image))]),
+    "zn_image_blend": (c_int, [POINTER(zn_image), POINTER(zn_image), c_double]),
     "zn_image_enlarge": (c_int, [POINTER(zn_image), POINTER(POINTER(zn_image))]),
     "zn_image_read": (c_int, [c_char_p, POINTER(zn_image_read_options), POINTER(POINTER(zn_image))]),
     "zn_image_read_memory": (c_int, [c_void_p, c_size_t, POINTER(zn_image_read_options), POINTER(POINTER(zn_image))]),

@@ -9,7 +9,7 @@ from .images import Borrowed, Image, ImageLike, Latent
 from .models import Compute, Computing, ModelLike, model_of, named
 
 TASKS = {"auto": _c.ZN_TASK_AUTO, "denoise": _c.ZN_TASK_DENOISE, "impulse": _c.ZN_TASK_IMPULSE,
-         "deblur": _c.ZN_TASK_DEBLUR}
+         "deblur": _c.ZN_TASK_DEBLUR, "jpeg": _c.ZN_TASK_JPEG}
 
 
 class _ImageCodec(Computing):
@@ -55,7 +55,7 @@ class Restorer(_ImageCodec):
         super().__init__(model, **compute)
 
     def restore(self, image: ImageLike, *, task: str = "auto") -> Image:
-        """The restored image. task: "auto", "denoise", "impulse" or "deblur"."""
+        """The restored image. task: "auto", "denoise", "impulse", "deblur" or "jpeg"."""
         borrowed, out = Borrowed(image), ctypes.POINTER(_c.zn_image)()
         self._run(lib.zn_restore, borrowed.pointer, named(TASKS, task, "task"), ctypes.byref(out))
         return Image(out)

@@ -102,8 +102,8 @@ static void bad_damages_are_refused(void **state)
             assert_int_equal(zn_corruption_task(c), task);
     int jpegs = 0;
     for (int i = 0; zn_corruption_of_task(ZN_TASK_AUTO, i, &c); i++, count--)
-        jpegs += zn_corruption_task(c) == ZN_TASK_AUTO;
-    assert_int_equal(count + jpegs, 0);
+        jpegs += zn_corruption_task(c) == ZN_TASK_JPEG;
+    assert_int_equal(count, 0); /* every damage has its task */
     assert_int_equal(jpegs, zn_image_can_write("a.jpg") ? 3 : 0);
     char text[32];
     assert_int_equal(zn_corruption_parse("gaussian:20+jpeg:90", &c), ZN_OK);

@@ -38,7 +38,8 @@ static void draws_have_the_shares_of_the_mix(void **state)
 {
     (void)state;
     enum { DRAWS = 5000 };
-    int clean = 0, grey = 0, noise = 0, jpeg = 0, both = 0, blur = 0, hinted = 0, kinds[3] = { 0 }, styles[8] = { 0 };
+    int clean = 0, grey = 0, noise = 0, jpeg = 0, both = 0, blur = 0, hinted = 0, webp = 0, kinds[3] = { 0 },
+        styles[8] = { 0 };
     for (uint64_t seed = 0; seed < DRAWS; seed++) {
         const zn_photo_draw d = zn_photo_draw_of(seed, &usual), again = zn_photo_draw_of(seed, &usual);
         assert_memory_equal(&d, &again, sizeof d);
@@ -55,10 +56,12 @@ static void draws_have_the_shares_of_the_mix(void **state)
         for (int i = 0; i < 2 && d.jpeg[i].quality; i++) {
             assert_in_range(d.jpeg[i].quality, 10, 95);
             kinds[d.jpeg[i].subsampling == 420 ? 0 : d.jpeg[i].subsampling == 422 ? 1 : 2]++;
+            webp += d.jpeg[i].subsampling == 0;
         }
         if (d.hint != ZN_TASK_AUTO)
             assert_true(!saved && d.scale == 0);
     }
+    assert_true(!zn_image_can_write("a.webp") ? webp == 0 : webp > DRAWS / 40 && webp < DRAWS / 10);
     assert_in_range(clean, DRAWS * 7 / 100, DRAWS * 11 / 100);
     assert_in_range(grey, DRAWS * 4 / 100, DRAWS * 6 / 100);
     assert_true(noise > DRAWS / 2 && jpeg > DRAWS / 3 && both > DRAWS / 5 && blur > DRAWS / 12 && hinted > DRAWS / 8);
@@ -174,6 +177,29 @@ static void jpeg_is_saved_as_asked(void **state)
     zn_image_free(once);
     zn_image_free(full);
     zn_image_free(chain);
+}
+
+static void webp_is_saved_as_asked(void **state)
+{
+    (void)state;
+    float x[COUNT], y[COUNT];
+    fill(x);
+    if (!zn_image_can_write("a.webp")) {
+        assert_int_equal(zn_save_as_webp(x, SIDE, SIDE, 50, y), ZN_EUNSUPPORTED);
+        skip_because("this build has no WebP");
+    }
+    assert_int_equal(zn_save_as_webp(x, SIDE, SIDE, 10, y), ZN_OK);
+    const double coarse = zn_mean_square(x, y, COUNT);
+    assert_int_equal(zn_save_as_webp(x, SIDE, SIDE, 95, y), ZN_OK);
+    assert_true(zn_mean_square(x, y, COUNT) < 0.7 * coarse);
+    zn_photo_draw d = { .seed = 1 };
+    d.jpeg[0].quality = 10;
+    done_to(x, &d, y);
+    assert_true(fabs(zn_mean_square(x, y, COUNT) - coarse) < 0.05 * coarse);
+    zn_image *clean = scene(40, 30, 8, 1), *lossy = damaged(clean, "webp:30", 1);
+    assert_true(psnr(clean, lossy) < 50);
+    zn_image_free(clean);
+    zn_image_free(lossy);
 }
 
 static void grey_pictures_stay_grey(void **state)
@@ -309,6 +335,7 @@ int main(void)
         cmocka_unit_test(shot_noise_grows_with_brightness),
         cmocka_unit_test(blurs_keep_flat_images_and_take_detail),
         cmocka_unit_test(jpeg_is_saved_as_asked),
+        cmocka_unit_test(webp_is_saved_as_asked),
         cmocka_unit_test(grey_pictures_stay_grey),
         cmocka_unit_test(inputs_repeat),
         cmocka_unit_test(halved_images_keep_what_is_smooth),

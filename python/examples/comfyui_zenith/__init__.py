@@ -71,7 +71,7 @@ class ZenithRestore:
 
     @classmethod
     def INPUT_TYPES(cls):
-        return {"required": {"image": ("IMAGE",), "task": (["auto", "denoise", "impulse", "deblur"],)}}
+        return {"required": {"image": ("IMAGE",), "task": (["auto", "denoise", "impulse", "deblur", "jpeg"],)}}
 
     def run(self, image, task):
         with zenith.Restorer() as restorer:

@@ -27,15 +27,16 @@ static const struct {
     [ZN_DAMAGE_BLUR] = { "blur", ZN_TASK_DEBLUR, 0, 50 },
     [ZN_DAMAGE_BOX] = { "box", ZN_TASK_DEBLUR, 1, 99 },
     [ZN_DAMAGE_GREY] = { "grey", ZN_TASK_DENOISE, 0, 255 },
-    [ZN_DAMAGE_JPEG] = { "jpeg", ZN_TASK_AUTO, 1, 100 },
-    [ZN_DAMAGE_JPEG444] = { "jpeg444", ZN_TASK_AUTO, 1, 100 },
+    [ZN_DAMAGE_JPEG] = { "jpeg", ZN_TASK_JPEG, 1, 100 },
+    [ZN_DAMAGE_JPEG444] = { "jpeg444", ZN_TASK_JPEG, 1, 100 },
     [ZN_DAMAGE_SCALE] = { "scale", ZN_TASK_AUTO, 2, 2 },
+    [ZN_DAMAGE_WEBP] = { "webp", ZN_TASK_JPEG, 1, 100 },
 };
 enum { DAMAGES = sizeof damages / sizeof *damages };
 
 const char *zn_task_name(int task)
 {
-    static const char *const names[] = { "auto", "denoise", "impulse", "deblur" };
+    static const char *const names[] = { "auto", "denoise", "impulse", "deblur", "jpeg" };
     return task >= 0 && task < (int)(sizeof names / sizeof *names) ? names[task] : NULL;
 }
 
@@ -97,8 +98,8 @@ static zn_status check_one(zn_damage damage, double amount)
                        damages[damage].most, amount);
     if (damage == ZN_DAMAGE_BOX && (amount != floor(amount) || (int)amount % 2 == 0))
         return ZN_FAIL(ZN_EINVALID, "the side of a box must be odd, not %g", amount);
-    if (is_jpeg(damage) && amount != floor(amount))
-        return ZN_FAIL(ZN_EINVALID, "the quality of a JPEG must be a whole number, not %g", amount);
+    if ((is_jpeg(damage) || damage == ZN_DAMAGE_WEBP) && amount != floor(amount))
+        return ZN_FAIL(ZN_EINVALID, "the quality of a JPEG or WebP must be a whole number, not %g", amount);
     return ZN_OK;
 }
 
@@ -138,7 +139,7 @@ zn_status zn_corruption_parse(const char *text, zn_corruption *out)
         return check(*out);
     return ZN_FAIL(ZN_EINVALID,
                    "'%s' is not a damage: use gaussian:25, grey:25, salt:5, random:5, blur:1.5, box:5, jpeg:25, "
-                   "jpeg444:25, scale:2, or two such as gaussian:20+jpeg:90",
+                   "jpeg444:25, webp:25, scale:2, or two such as gaussian:20+jpeg:90",
                    text);
 }
 
@@ -248,6 +249,9 @@ zn_status zn_corrupt_map(const float *x, int width, int height, const zn_draw *d
     case ZN_DAMAGE_JPEG:
     case ZN_DAMAGE_JPEG444:
         ZN_TRY(zn_save_as_jpeg(x, width, height, (int)d->what.amount, d->what.damage == ZN_DAMAGE_JPEG ? 420 : 444, y));
+        break;
+    case ZN_DAMAGE_WEBP:
+        ZN_TRY(zn_save_as_webp(x, width, height, (int)d->what.amount, y));
         break;
     case ZN_DAMAGE_SCALE:
         ZN_TRY(zn_halve_and_enlarge(x, width, height, &(zn_halving){ .filter = ZN_HALVE_CUBIC }, y));

@@ -30,11 +30,20 @@ static zn_status damage(zn_held_out *h, int size)
     return ZN_OK;
 }
 
+/* Damages that a restorer is tried on: one of each task, as far as this build can do them. */
+static int tasks_of(const zn_recipe *r)
+{
+    zn_corruption c;
+    if (zn_train_task_of(r)->inputs != ZN_INPUTS_DEGRADED || r->damage.kind == ZN_DAMAGE_MIX_UPSCALE)
+        return 1;
+    return zn_corruption_of_task(ZN_TASK_JPEG, 1, &c) ? ZN_TASKS : ZN_TASKS - 1;
+}
+
 zn_status zn_held_out_new(zn_held_out *h, const zn_dataset *set, const zn_recipe *r, const zn_skip *skip)
 {
     const bool restores = zn_train_task_of(r)->inputs == ZN_INPUTS_DEGRADED;
     const size_t pixels = (size_t)r->size * (size_t)r->size;
-    *h = (zn_held_out){ .tasks = restores && r->damage.kind != ZN_DAMAGE_MIX_UPSCALE ? ZN_TASKS : 1 };
+    *h = (zn_held_out){ .tasks = tasks_of(r) };
     const size_t most = (size_t)(PICTURES * h->tasks);
     ZN_TRY(zn_alloc_for("held-out pictures", sizeof(float) * pixels * 3 * most, (void **)&h->pictures));
     if (restores)

@@ -10,13 +10,14 @@
 #include "train/data/pictures.h"
 #include "train/recipe/recipe.h"
 
-enum { ZN_TASKS = 3 }; /* denoise, impulse, deblur */
+enum { ZN_TASKS = 4 }; /* denoise, impulse, deblur, jpeg */
 
 typedef struct zn_held_out {
     float *pictures;
     float *inputs; /* restoring: what the network gets for them, [count,size,size,inputs]; NULL: the pictures */
     int count;
-    int tasks; /* restoring: ZN_TASKS, or 1 of an upscaler, and image i is one for task i % tasks; else 1 */
+    int tasks; /* restoring: ZN_TASKS (one less without JPEG), or 1 of an upscaler, and image i is one for task i %
+                  tasks; else 1 */
 } zn_held_out;
 
 /* Up to 16 pictures that can be read; restoring: each of them once for every task. */

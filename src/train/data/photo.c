@@ -32,11 +32,16 @@ static void draw_noise(zn_rng *rng, const zn_damage_mix *mix, zn_photo_draw *d)
     d->shot = chance(rng, 0.3) ? (float)between(rng, 0, 1) : 0;
 }
 
+/* A tenth is saved as WebP, in builds that can. */
+static const double webp_from = 0.9;
+
 static void draw_jpeg(zn_rng *rng, const zn_damage_mix *mix, zn_photo_draw *d, int index)
 {
     const double kind = (double)zn_rng_uniform(rng);
     d->jpeg[index].quality = (int)between(rng, mix->quality, BEST_QUALITY + 1);
     d->jpeg[index].subsampling = kind < 0.6 ? 420 : kind < 0.7 ? 422 : 444;
+    if (kind >= webp_from && zn_image_can_write("a.webp"))
+        d->jpeg[index].subsampling = 0;
 }
 
 /* The task of a single damage, told to the network half of the time. */
@@ -239,9 +244,10 @@ static zn_status rescale(const float *x, int width, int height, float scale, flo
     return ZN_OK;
 }
 
-/* ---- JPEG ---- */
+/* ---- JPEG, WebP ---- */
 
-zn_status zn_save_as_jpeg(const float *x, int width, int height, int quality, int subsampling, float *y)
+static zn_status save_as(const char *format, const float *x, int width, int height, const zn_image_write_options *o,
+                         float *y)
 {
     const zn_region all = { 0, 0, width, height };
     const size_t row = (size_t)width * 3;
@@ -251,8 +257,7 @@ zn_status zn_save_as_jpeg(const float *x, int width, int height, int quality, in
     zn_status status;
     ZN_TRY_DONE(zn_image_new(width, height, 8, &image));
     zn_pixels_from_float(x, row, image, all);
-    const zn_image_write_options o = { .quality = quality, .subsampling = subsampling };
-    ZN_TRY_DONE(zn_image_write_memory("jpeg", image, &o, &bytes, &size));
+    ZN_TRY_DONE(zn_image_write_memory(format, image, o, &bytes, &size));
     ZN_TRY_DONE(zn_image_read_memory(bytes, size, NULL, &back));
     zn_pixels_to_float(back, all, y, row);
 done:
@@ -262,7 +267,26 @@ done:
     return status;
 }
 
+zn_status zn_save_as_jpeg(const float *x, int width, int height, int quality, int subsampling, float *y)
+{
+    const zn_image_write_options o = { .quality = quality, .subsampling = subsampling };
+    return save_as("jpeg", x, width, height, &o, y);
+}
+
+zn_status zn_save_as_webp(const float *x, int width, int height, int quality, float *y)
+{
+    return save_as("webp", x, width, height, &(zn_image_write_options){ .quality = quality }, y);
+}
+
 /* ---- the chain ---- */
+
+/* Saved the i-th time, in place. */
+static zn_status save(float *y, int width, int height, const zn_photo_draw *d, int i)
+{
+    const int quality = d->jpeg[i].quality, subsampling = d->jpeg[i].subsampling;
+    return subsampling ? zn_save_as_jpeg(y, width, height, quality, subsampling, y)
+                       : zn_save_as_webp(y, width, height, quality, y);
+}
 
 static void round_to_8_bits(float *x, int64_t count)
 {
@@ -293,7 +317,7 @@ zn_status zn_photo_damage(const float *x, int width, int height, const zn_photo_
     round_to_8_bits(y, count);
     for (int i = 0; i < 2; i++)
         if (d->jpeg[i].quality)
-            ZN_TRY_DONE(zn_save_as_jpeg(y, width, height, d->jpeg[i].quality, d->jpeg[i].subsampling, y));
+            ZN_TRY_DONE(save(y, width, height, d, i));
     if (d->grey) /* JPEG may leave a tint of a level */
         zn_make_map_grey(y, count / 3);
     status = ZN_OK;

@@ -55,7 +55,7 @@ typedef struct zn_photo_draw {
     float impulses; /* percent of the samples */
     struct {
         int quality;     /* 0: not saved */
-        int subsampling; /* 444, 422 or 420 */
+        int subsampling; /* 444, 422 or 420; 0: saved as WebP instead */
     } jpeg[2];           /* saved once, and again */
     zn_task hint;        /* what the network is told */
     uint64_t seed;
@@ -69,6 +69,8 @@ void zn_make_map_grey(float *x, int64_t pixels);
 
 /* y = x [height,width,3] saved as a JPEG in memory and read again, subsampling 444, 422 or 420. y may be x. */
 ZN_MUST_USE zn_status zn_save_as_jpeg(const float *x, int width, int height, int quality, int subsampling, float *y);
+/* The same as lossy WebP. */
+ZN_MUST_USE zn_status zn_save_as_webp(const float *x, int width, int height, int quality, float *y);
 /* x + noise, in place. */
 ZN_MUST_USE zn_status zn_add_photo_noise(float *x, int width, int height, const zn_photo_draw *d);
 

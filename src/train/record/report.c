@@ -24,6 +24,7 @@ static const char *title_of(const char *name)
         { "psnr_denoise", "PSNR of denoised images, dB" },
         { "psnr_impulse", "PSNR of images freed of impulses, dB" },
         { "psnr_deblur", "PSNR of sharpened images, dB" },
+        { "psnr_jpeg", "PSNR of images from JPEG, dB" },
     };
     for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
         if (strcmp(titles[i][0], name) == 0)

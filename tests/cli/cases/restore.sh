@@ -20,6 +20,12 @@ zenith restore -q $model a.png -o side.png --compare && zenith info --json side.
 zenith restore -q $model a.png -o r.jpg && zenith info --json r.jpg | jsoncheck -p width height
 # the task is a hint that the network gets
 zenith restore -q $model a.png -o hint.png --task deblur && cmp -s hint.png whole.png && echo "the hint changes nothing"
+# the strength: of two images, the result lies between them; 1 is all of it
+zenith restore -q $model a.png -o full.png --strength 1 && cmp full.png whole.png
+zenith restore -q $model a.png -o weak.png --strength 0.3
+between() { zenith compare --json $1 $2 | jsoncheck -p psnr; }
+echo "$(between a.png weak.png) $(between a.png whole.png)" | awk '{ print ($1 > $2 + 8 ? "weaker" : "as strong") }'
+zenith restore -q $model a.png -o jpeg.png --task jpeg && cmp jpeg.png whole.png
 zenith restore -q $model a.png
 echo "status $?"
 zenith restore -q $model a.png -o x.png --task sharpen

@@ -1,6 +1,9 @@
 /* Samples and floats. Plain loops over rows that compilers turn into vector code. */
 #include "io/image/pixels/pixels.h"
 
+#include "base/fail.h"
+
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,4 +139,25 @@ void zn_pixels_to_8(const uint16_t *from, uint8_t *to, size_t samples)
 {
     for (size_t i = 0; i < samples; i++)
         to[i] = (uint8_t)((from[i] + 128u) / 257u);
+}
+
+/* (1 - share) of a and share of b. */
+static long blend(long a, long b, double share) { return lround((1 - share) * (double)a + share * (double)b); }
+
+zn_status zn_image_blend(zn_image *image, const zn_image *with, double share)
+{
+    if (image->width != with->width || image->height != with->height || image->bits != with->bits)
+        return ZN_FAIL(ZN_ESHAPE, "images of %dx%d with %d bits and %dx%d with %d bits cannot be blended", image->width,
+                       image->height, image->bits, with->width, with->height, with->bits);
+    const size_t samples = (size_t)image->width * (size_t)image->height * 3;
+    uint8_t *to8 = image->pixels;
+    const uint8_t *from8 = with->pixels;
+    uint16_t *to16 = image->pixels;
+    const uint16_t *from16 = with->pixels;
+    for (size_t i = 0; i < samples; i++)
+        if (image->bits == 8)
+            to8[i] = (uint8_t)blend(to8[i], from8[i], share);
+        else
+            to16[i] = (uint16_t)blend(to16[i], from16[i], share);
+    return ZN_OK;
 }
