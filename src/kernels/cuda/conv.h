@@ -26,10 +26,26 @@ typedef struct zn_cuda_weights {
     int chunk; /* rows are [chunk of cin][tap][channel of the chunk]; 0: [tap][channel] */
 } zn_cuda_weights;
 
+/* A 1x1 convolution of low maps, such as rows of tokens, as one of a map of 16 columns, which tiles cover without waste:
+ * its pixels lie one after the other. */
+static inline zn_conv_shape zn_cuda_conv_folded(const zn_conv_shape *s)
+{
+    enum { WIDE = 16, LOW = 8 };
+    const int64_t pixels = (int64_t)s->n * s->h * s->w;
+    zn_conv_shape folded = *s;
+    if (s->kh * s->kw == 1 && s->stride == 1 && !s->pad && s->h == s->oh && s->w == s->ow && !s->up2 && !s->unshuffle &&
+        !s->shuffle && s->h < LOW && pixels % WIDE == 0) {
+        folded.n = 1;
+        folded.w = folded.ow = WIDE;
+        folded.h = folded.oh = (int)(pixels / WIDE);
+    }
+    return folded;
+}
+
 /* The convolution that a kernel computes: a pixel unshuffle is a part of it. */
 static inline zn_conv_shape zn_cuda_conv_seen(const zn_conv_shape *s)
 {
-    zn_conv_shape seen = *s;
+    zn_conv_shape seen = zn_cuda_conv_folded(s);
     if (s->unshuffle) {
         seen.unshuffle = false;
         seen.kh = seen.kw = seen.stride = 2;

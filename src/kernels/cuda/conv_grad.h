@@ -6,6 +6,7 @@
 #define ZN_CUDA_CONV_GRAD_H
 
 #include "kernels/conv_grad.h"
+#include "kernels/cuda/conv.h"
 
 enum {
     ZN_CUDA_GRAD_WIDE = 16, /* a tile of pixels is this wide, */
@@ -25,8 +26,9 @@ typedef struct zn_cuda_grad_plan {
     int64_t parts;     /* parts of the pixels */
 } zn_cuda_grad_plan;
 
-static inline zn_cuda_grad_plan zn_cuda_grad_plan_of(const zn_conv_shape *s)
+static inline zn_cuda_grad_plan zn_cuda_grad_plan_of(const zn_conv_shape *given)
 {
+    const zn_conv_shape folded = zn_cuda_conv_folded(given), *s = &folded;
     zn_cuda_grad_plan p;
     p.nine = s->kh == 3 && s->kw == 3 && s->stride <= 2;
     p.in = s->cin <= ZN_CUDA_GRAD_FEW_IN ? ZN_CUDA_GRAD_FEW_IN : 64;

@@ -143,6 +143,7 @@ static inline void run_grad(zn_device *d, const void *args, void (*first)(zn_dev
     const zn_conv_grad_args *given = static_cast<const zn_conv_grad_args *>(args);
     grad_task t = { *given, zn_cuda_grad_plan_of(&given->s), 0, 0, false, false };
     const zn_conv_shape &s = t.a.s;
+    t.a.s = zn_cuda_conv_folded(&given->s);
     if (t.a.stage == 1) {
         add_parts(d, t, given);
         return;
