@@ -26,8 +26,8 @@ typedef struct zn_cuda_weights {
     int chunk; /* rows are [chunk of cin][tap][channel of the chunk]; 0: [tap][channel] */
 } zn_cuda_weights;
 
-/* A 1x1 convolution of low maps, such as rows of tokens, as one of a map of 16 columns, which tiles cover without waste:
- * its pixels lie one after the other. */
+/* A 1x1 convolution of low maps, such as rows of tokens, as one of a map of 16 columns, which tiles cover without
+ * waste: its pixels lie one after the other. */
 static inline zn_conv_shape zn_cuda_conv_folded(const zn_conv_shape *s)
 {
     enum { WIDE = 16, LOW = 8 };

@@ -11,9 +11,9 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "io/weights/reader.h"
-#include "models/flux/flux_vae.h"
 #include "models/qwen3/qwen3.h"
 #include "models/zimage/zimage.h"
+#include "pipeline/generate/generate.h"
 #include "pipeline/generate/missing.h"
 #include "pipeline/generate/part_index.h"
 #include "pipeline/model/open.h"
@@ -64,11 +64,10 @@ static bool is_text(const zn_part_files *p, zn_part_widths *w)
 
 static bool is_vae(const zn_part_files *p, zn_part_widths *w)
 {
-    zn_flux_form k;
-    zn_flux_naming naming;
-    if (zn_flux_recognise(p->files, p->count, p->config.root, &k, &naming) != ZN_OK)
+    int channels;
+    if (zn_generator_check_vae(p, &channels) != ZN_OK)
         return false;
-    *w = (zn_part_widths){ .latents = k.latent };
+    *w = (zn_part_widths){ .latents = channels };
     return true;
 }
 

@@ -23,12 +23,18 @@ static zn_status check_text(const zn_part_files *f)
     return form.layers > 1 ? ZN_OK : ZN_FAIL(ZN_EFORMAT, "a language model of one block has no state before its last");
 }
 
+static zn_status check_vae(const zn_part_files *f)
+{
+    int channels;
+    return zn_generator_check_vae(f, &channels);
+}
+
 /* Opens a part, and asks whether it is the network that it should be. */
 static zn_status check_part(const char *path, zn_generator_part part, char identity[65])
 {
-    static zn_status (*const check[])(const zn_part_files *) = { [ZN_GENERATOR_TRANSFORMER] = check_transformer,
-                                                                 [ZN_GENERATOR_TEXT] = check_text,
-                                                                 [ZN_GENERATOR_VAE] = zn_generator_check_vae };
+    static zn_status (*const check[])(const zn_part_files *) = {
+        [ZN_GENERATOR_TRANSFORMER] = check_transformer, [ZN_GENERATOR_TEXT] = check_text, [ZN_GENERATOR_VAE] = check_vae
+    };
     zn_part_files files;
     ZN_TRY(zn_part_open(path, part, &files));
     const zn_status status = check[part](&files);

@@ -86,7 +86,8 @@ ZN_MUST_USE zn_status zn_generator_decode(zn_generator *g, const zn_latent *late
 /* How the encoder or the decoder runs for an image, as text; fails if it cannot within the budget. */
 ZN_MUST_USE zn_status zn_generator_plan_vae(zn_generator *g, const zn_generation *request, zn_part part, char *text,
                                             size_t size);
-/* Fails unless the files hold such an autoencoder. */
-ZN_MUST_USE zn_status zn_generator_check_vae(const zn_part_files *files);
+/* Fails unless the files hold an autoencoder that generators can use: FLUX's, or another at 1/8 whose config.json has
+ * latents_mean and latents_std. channels: of its latents. */
+ZN_MUST_USE zn_status zn_generator_check_vae(const zn_part_files *files, int *channels);
 
 #endif

@@ -10,33 +10,124 @@
 
 enum { SCALE = 8 };
 
-/* The model of the parts that are asked for; numbers that only config.json has come from there. */
-static zn_status load(const zn_part_files *files, zn_part part, zn_model **out)
+/* Latents of a small autoencoder as a transformer knows them: (own - mean) / deviation, a channel at a time. */
+enum { MOST_CHANNELS = 128 };
+typedef struct norm {
+    int channels; /* 0: they are the same */
+    double mean[MOST_CHANNELS], deviation[MOST_CHANNELS];
+} norm;
+
+static zn_status load_part(const zn_arch *arch, const zn_config *config, const zn_naming *naming, zn_part part,
+                           const zn_weights *w, zn_model **out)
 {
-    const zn_config *preset;
-    const zn_arch *arch = zn_arch_find("flux-vae", &preset);
-    zn_naming naming[ZN_PARTS];
-    zn_config config;
-    zn_flux_naming own;
-    zn_flux_form form;
-    bool is_it = false;
-    ZN_TRY(arch->recognise(files->files[0], &config, naming, &is_it));
-    ZN_TRY(zn_flux_recognise(files->files, files->count, files->config.root, &form, &own));
-    *(zn_flux_form *)zn_form_own(&config, sizeof form) = form;
     if (!naming[part].present)
         return ZN_FAIL(ZN_ENOTFOUND, "there is no %s in this autoencoder", zn_part_name(part));
-    ZN_TRY(zn_model_new(arch, &config, out));
-    const zn_status status = zn_model_load_part(*out, part, files->files[0], &naming[part]);
+    ZN_TRY(zn_model_new(arch, config, out));
+    const zn_status status = zn_model_load_part(*out, part, w, &naming[part]);
     if (status != ZN_OK)
         zn_model_free(*out);
     return status;
 }
 
-zn_status zn_generator_check_vae(const zn_part_files *files)
+/* ---- FLUX's: numbers that only config.json has come from there ---- */
+
+static zn_status load_flux(const zn_part_files *files, const zn_flux_form *form, zn_part part, zn_model **out)
 {
-    zn_flux_naming naming;
+    const zn_config *preset;
+    const zn_arch *arch = zn_arch_find("flux-vae", &preset);
+    zn_naming naming[ZN_PARTS];
+    zn_config config;
+    bool is_it = false;
+    ZN_TRY(arch->recognise(files->files[0], &config, naming, &is_it));
+    *(zn_flux_form *)zn_form_own(&config, sizeof *form) = *form;
+    return load_part(arch, &config, naming, part, files->files[0], out);
+}
+
+/* ---- any other at 1/8 whose config.json has the statistics of its latents ---- */
+
+static bool read_numbers(const zn_json_node *list, double *out, int count, double least)
+{
+    int i = 0;
+    ZN_JSON_EACH(value, list)
+    {
+        if (i == count || !zn_json_double(value, &out[i]) || !(out[i] > least))
+            return false;
+        i++;
+    }
+    return i == count;
+}
+
+static bool read_norm(const zn_json_node *config, int channels, norm *out)
+{
+    out->channels = channels;
+    return channels <= MOST_CHANNELS && read_numbers(zn_json_get(config, "latents_mean"), out->mean, channels, -1e6) &&
+           read_numbers(zn_json_get(config, "latents_std"), out->deviation, channels, 1e-6);
+}
+
+/* The architecture of such an autoencoder, or NULL. */
+static const zn_arch *find_other(const zn_part_files *files, zn_config *config, zn_naming naming[ZN_PARTS], norm *n)
+{
+    if (!files->count || !zn_json_get(files->config.root, "latents_mean"))
+        return NULL;
+    for (int i = 0; zn_archs[i]; i++) {
+        const zn_arch *arch = zn_archs[i];
+        bool is_it = false;
+        if (!arch->encode || !arch->decode || arch->recognise(files->files[0], config, naming, &is_it) != ZN_OK ||
+            !is_it)
+            continue;
+        return config->downscale == SCALE && read_norm(files->config.root, config->latent, n) ? arch : NULL;
+    }
+    return NULL;
+}
+
+static zn_status load(const zn_part_files *files, zn_part part, norm *n, zn_model **out)
+{
+    zn_naming naming[ZN_PARTS];
+    zn_config config;
+    zn_flux_naming own;
     zn_flux_form form;
-    return zn_flux_recognise(files->files, files->count, files->config.root, &form, &naming);
+    const zn_arch *other = find_other(files, &config, naming, n);
+    if (other)
+        return load_part(other, &config, naming, part, files->files[0], out);
+    n->channels = 0;
+    ZN_TRY(zn_flux_recognise(files->files, files->count, files->config.root, &form, &own));
+    return load_flux(files, &form, part, out);
+}
+
+zn_status zn_generator_check_vae(const zn_part_files *files, int *channels)
+{
+    zn_naming other[ZN_PARTS];
+    zn_flux_naming naming;
+    zn_flux_form form = { 0 };
+    zn_config config;
+    norm n;
+    if (find_other(files, &config, other, &n)) {
+        *channels = config.latent;
+        return ZN_OK;
+    }
+    const zn_status status = zn_flux_recognise(files->files, files->count, files->config.root, &form, &naming);
+    *channels = form.latent;
+    return status;
+}
+
+static void normalise(const norm *n, zn_latent *z)
+{
+    const int64_t count = (int64_t)z->width * z->height * n->channels;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t c = i % n->channels;
+        z->data[i] = (float)(((double)z->data[i] - n->mean[c]) / n->deviation[c]);
+    }
+}
+
+/* A copy as the autoencoder knows it. */
+static zn_status restore(const norm *n, const zn_latent *z, zn_latent **out)
+{
+    const int64_t count = (int64_t)z->width * z->height * n->channels;
+    ZN_TRY(zn_latent_new(z->width, z->height, z->channels, out));
+    (*out)->downscale = z->downscale;
+    for (int64_t i = 0; i < count; i++)
+        (*out)->data[i] = (float)((double)z->data[i] * n->deviation[i % n->channels] + n->mean[i % n->channels]);
+    return ZN_OK;
 }
 
 /* ---- a codec for one call ---- */
@@ -52,6 +143,7 @@ typedef struct call {
     void *to;
     size_t size;  /* of text in `to` */
     double bytes; /* result: memory that it takes */
+    norm norm;
 } call;
 
 static int tell(void *self, double fraction)
@@ -91,7 +183,7 @@ static zn_status run_part(zn_generator *g, zn_part part, call *c)
     zn_part_files files;
     zn_model *model = NULL;
     ZN_TRY(zn_part_open(path, ZN_GENERATOR_VAE, &files));
-    zn_status status = load(&files, part, &model);
+    zn_status status = load(&files, part, &c->norm, &model);
     zn_part_close(&files); /* the model has floats of its own */
     if (status != ZN_OK)
         return zn_fail_in_file(status, path);
@@ -178,6 +270,8 @@ zn_status zn_generator_encode(zn_generator *g, const zn_image *image, int tile, 
 {
     call c = { .run = encode, .progress = progress, .from = image, .to = out, .side = tile };
     const zn_status status = run_part(g, ZN_ENCODER, &c);
+    if (status == ZN_OK && c.norm.channels)
+        normalise(&c.norm, *out);
     g->report.encoder_tiles = c.tiles;
     g->report.encoder_tile = c.side;
     note_peak(g, &c);
@@ -193,17 +287,26 @@ static zn_status decode_tile(void *self, const zn_latent *tile, int number, zn_i
     return zn_decode_bits(c->to, tile, 16, out);
 }
 
-static zn_status decode(call *c, zn_codec *codec)
+static zn_status decode_latent(call *c, zn_codec *codec, const zn_latent *z)
 {
-    const zn_latent *z = c->from;
     zn_image **out = c->to;
     zn_tiling t;
-    ZN_TRY(zn_codec_check_latent(zn_model_info_of(codec->model), z));
     ZN_TRY(choose_for(c, codec, ZN_DECODER, z->width, z->height, &t));
     if (c->tiles == 1)
         return zn_decode(codec, z, out);
     c->to = codec;
     return zn_tiling_decode(&t, z, decode_tile, c, out);
+}
+
+static zn_status decode(call *c, zn_codec *codec)
+{
+    zn_latent *own = NULL;
+    ZN_TRY(zn_codec_check_latent(zn_model_info_of(codec->model), c->from));
+    zn_status status = c->norm.channels ? restore(&c->norm, c->from, &own) : ZN_OK;
+    if (status == ZN_OK)
+        status = decode_latent(c, codec, own ? own : c->from);
+    zn_latent_free(own);
+    return status;
 }
 
 zn_status zn_generator_decode(zn_generator *g, const zn_latent *latent, int tile, zn_stage_progress progress,
