@@ -1,8 +1,10 @@
 /* Structural similarity (Wang, Bovik, Sheikh, Simoncelli 2004): the single definition of its constants and window.
  *
- * Three implementations share it: kernels/ref/ssim.c, with a gradient, for training; io/image/pixels/metrics.c, in one
- * pass over rows of 8-bit samples, for images of any size; train/score/metrics.c, in double, for maps of any range and
- * for several scales. tests/train/test_losses.c compares the first with the last. */
+ * Three loops share it, because each does what the others cannot:
+ *   kernels/ref/ssim.c         fp32 with a gradient, channel by channel, for training; the CUDA kernel follows it
+ *   io/image/pixels/metrics.c  one pass over rows of 8-bit samples, without planes in memory, for images of any size
+ *   train/score/metrics.c      double, for feature maps of any range and for several scales
+ * tests/train/test_losses.c compares the last with both others. */
 #ifndef ZN_KERNELS_SSIM_H
 #define ZN_KERNELS_SSIM_H
 

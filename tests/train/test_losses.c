@@ -11,6 +11,7 @@
 #include <cmocka.h>
 #include <math.h>
 #include <string.h>
+#include <zenith/image.h>
 
 enum { SIDE = 16, FLOATS = SIDE * SIDE * 3 };
 
@@ -146,6 +147,31 @@ static void similarity_is_the_metric(void **state)
     close_probe(&p);
 }
 
+/* Images are compared in rows of 8 bits by a loop of their own. */
+static void similarity_of_images_is_the_metric(void **state)
+{
+    (void)state;
+    enum { WIDTH = 37, HEIGHT = 23, SAMPLES = WIDTH * HEIGHT * 3 };
+    float a[SAMPLES], b[SAMPLES];
+    zn_image *first, *second;
+    assert_int_equal(zn_image_new(WIDTH, HEIGHT, 8, &first), ZN_OK);
+    assert_int_equal(zn_image_new(WIDTH, HEIGHT, 8, &second), ZN_OK);
+    zn_rng rng = zn_rng_new(6);
+    for (int i = 0; i < SAMPLES; i++) {
+        a[i] = (float)(zn_rng_next(&rng) % 256);
+        b[i] = floorf(0.7f * a[i] + 0.3f * 255 * zn_rng_uniform(&rng));
+        ((uint8_t *)first->pixels)[i] = (uint8_t)a[i];
+        ((uint8_t *)second->pixels)[i] = (uint8_t)b[i];
+    }
+    double metric;
+    zn_image_difference d;
+    assert_int_equal(zn_ssim(a, b, ZN_SHAPE(1, HEIGHT, WIDTH, 3), 255, &metric), ZN_OK);
+    assert_int_equal(zn_image_compare(first, second, &d), ZN_OK);
+    assert_true(metric > 0.1 && metric < 0.99 && fabs(d.ssim - metric) < 1e-5);
+    zn_image_free(first);
+    zn_image_free(second);
+}
+
 /* Columns that alternate by 2d differ from a flat picture in the finest band alone: by d in the Laplacian one; the Haar
  * transform finds half of 2 x 2d across. */
 static void bands_see_columns(void **state)
@@ -194,8 +220,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_right),      cmocka_unit_test(perceptual_gradients_are_right),
-        cmocka_unit_test(similarity_is_the_metric), cmocka_unit_test(bands_see_columns),
-        cmocka_unit_test(divergence_is_known),      cmocka_unit_test(ramps_go_from_end_to_end),
+        cmocka_unit_test(similarity_is_the_metric), cmocka_unit_test(similarity_of_images_is_the_metric),
+        cmocka_unit_test(bands_see_columns),        cmocka_unit_test(divergence_is_known),
+        cmocka_unit_test(ramps_go_from_end_to_end),
     };
     return cmocka_run_group_tests_name("losses", tests, NULL, NULL);
 }
