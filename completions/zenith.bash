@@ -270,7 +270,7 @@ _zenith() {
         case $previous in
         -o | --output) return ;;
         --teacher) _zenith_offer "$(zenith models --names 2>/dev/null)"; return ;;
-        --student) _zenith_offer "zenith-r zenith-r-wide taesd-half"; return ;;
+        --student) _zenith_offer "zenith-r zenith-r-wide zenith-f2 taesd-half"; return ;;
         -d | --data) return ;;
         --steps) compopt +o default 2>/dev/null; return ;;
         --seed) compopt +o default 2>/dev/null; return ;;

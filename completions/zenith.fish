@@ -74,7 +74,7 @@ complete -c zenith -n '__zenith_command_is dataset' -l count -x -d 'show: number
 complete -c zenith -n '__zenith_command_is dataset' -l heldout -x -d 'info: percentage of images held out from training (2)'
 complete -c zenith -n '__zenith_command_is dataset' -l format -x -a 'jpg png webp' -d 'build: store images as jpg, png or webp (jpg)'
 complete -c zenith -n '__zenith_command_is distill' -l teacher -r -a '(zenith models --names 2>/dev/null)' -d 'weights to learn from: name, file or folder'
-complete -c zenith -n '__zenith_command_is distill' -l student -x -a 'zenith-r zenith-r-wide taesd-half' -d 'zenith-r, zenith-r-wide, taesd-half or a .yaml file'
+complete -c zenith -n '__zenith_command_is distill' -l student -x -a 'zenith-r zenith-r-wide zenith-f2 taesd-half' -d 'zenith-r, zenith-r-wide, zenith-f2, taesd-half or a .yaml file'
 complete -c zenith -n '__zenith_command_is restore upscale' -s o -l output -r -d 'file or folder to write'
 complete -c zenith -n '__zenith_command_is upscale' -l scale -x -a '2 4' -d 'how many times the width and height become (2)'
 complete -c zenith -n '__zenith_command_is restore' -l strength -x -d 'share of the restoration, up to 1: less keeps more of the input (1)'

@@ -110,7 +110,7 @@ const option option_table[] = {
       CMD_DATASET, 0, value_text, AT(format) },
     { "teacher", 0, "NAME", "weights to learn from: name, file or folder", "a name or a path",
       CMD_DISTILL, 0, value_text, AT(teacher) },
-    { "student", 0, "NAME", "zenith-r, zenith-r-wide, taesd-half or a .yaml file", "zenith-r, zenith-r-wide, taesd-half or a .yaml file",
+    { "student", 0, "NAME", "zenith-r, zenith-r-wide, zenith-f2, taesd-half or a .yaml file", "zenith-r, zenith-r-wide, zenith-f2, taesd-half or a .yaml file",
       CMD_DISTILL, 0, value_text, AT(student) },
     { "output", 'o', "PATH", "file or folder to write", "a path",
       RESTORES, 0, value_text, AT(output) },

@@ -106,6 +106,18 @@ static void a_perceptual_loss_is_learned(void **state)
     assert_true(first > 0 && loss < 0.8 * first);
     assert_memory_equal(before, p->data, bytes);
     zn_free(before);
+    /* held-out images are measured by the same network: of the weights after these steps, about the last loss */
+    zn_yardstick *y;
+    zn_measures measures;
+    const zn_yardstick_options held = {
+        .model = m, .lpips = t->objective.lpips, .size = LARGE, .batch = 2, .pool = pool
+    };
+    assert_int_equal(zn_yardstick_new(&held, &y), ZN_OK);
+    assert_int_equal(zn_yardstick_measure(y, &(zn_held_out){ .pictures = picture, .count = 1, .tasks = 1 }, &measures),
+                     ZN_OK);
+    if (!(measures.lpips > 0.5 * loss && measures.lpips < 1.2 * loss))
+        fail_msg("the held-out distance is %g, the last loss %g", measures.lpips, loss);
+    zn_yardstick_free(y);
     zn_trainer_free(t);
     r.size = 16;
     assert_int_equal(zn_trainer_new(&o, &t), ZN_EINVALID);

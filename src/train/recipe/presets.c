@@ -36,6 +36,8 @@ static const zn_preset presets[] = {
 static const zn_preset students[] = {
     { "zenith-r", "Zenith's own network for the teacher's latents at 1/8", "model: zenith-r\nlr: 2e-3\n" },
     { "zenith-r-wide", "zenith-r with 1.5x the channels", "model: zenith-r\nwidth: 48\nlr: 2e-3\n" },
+    { "zenith-f2", "zenith-r-wide with perceptual losses, for FLUX.2's latents: the teacher is taef2",
+      "model: zenith-r\nwidth: 48\nlr: 2e-3\nloss: {lpips: 0.3, chroma: 0.3, texture: 1}\n" },
     { "taesd-half", "the teacher's network with half its channels", "model: taesd\nwidth: 32\nlr: 5e-4\n" },
     { NULL, NULL, NULL },
 };

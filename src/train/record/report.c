@@ -13,6 +13,7 @@ static const char *title_of(const char *name)
         { "loss", "Loss" },
         { "lr", "Learning rate" },
         { "psnr", "PSNR of held-out images, dB" },
+        { "lpips", "LPIPS of held-out images" },
         { "teacher_psnr", "PSNR of the teacher, dB" },
         { "decoder_psnr", "PSNR of the decoder to the teacher's image, dB" },
         { "latent_error", "Square error of latents, % of their variance" },

@@ -137,6 +137,7 @@ static zn_status log_step(zn_run *r, const zn_measures *m)
     if (r->stage_count > 1)
         list[n++] = (zn_metric){ "stage", r->stage + 1 };
     list[n++] = (zn_metric){ "psnr", m->psnr };
+    list[n++] = (zn_metric){ "lpips", m->lpips };
     list[n++] = (zn_metric){ "teacher_psnr", m->teacher_psnr };
     list[n++] = (zn_metric){ "decoder_psnr", m->decoder_psnr };
     list[n++] = (zn_metric){ "latent_error", m->latent_error };

@@ -79,14 +79,17 @@ static zn_status prepare(zn_yardstick *y)
     if (k->model->arch->can & ZN_SAMPLES)
         ZN_TRY(zn_diffusion_new("linear", ZN_SPACING_ALL, 0, &y->diffusion));
     build(y);
+    if (k->lpips && y->output) {
+        y->target = zn_graph_input(y->graph, "target", y->output->shape);
+        y->distance = zn_lpips_loss(k->lpips, y->output, y->target);
+    }
     ZN_TRY(zn_graph_status(y->graph));
     zn_model_bind(k->model, y->graph, "");
     if (k->teacher)
         zn_model_bind(k->teacher, y->graph, ZN_TEACHER);
-    enum { ALL = 5 + ZN_PRUNE_GATES };
-    zn_node *all[ALL] = {
-        y->latent, y->teacher_latent, y->output, y->decoded, y->teacher_made, y->masks[0], y->masks[1]
-    };
+    enum { ALL = 6 + ZN_PRUNE_GATES };
+    zn_node *all[ALL] = { y->latent,       y->teacher_latent, y->output,   y->decoded,
+                          y->teacher_made, y->distance,       y->masks[0], y->masks[1] };
     zn_node *outputs[ALL];
     int count = 0;
     for (int i = 0; i < ALL; i++)
@@ -135,9 +138,11 @@ typedef struct sums {
     double psnr[ZN_TASKS];   /* dB, by task */
     double teacher, decoder; /* dB */
     double pruned;           /* shares */
-    double error;            /* of latents: squares of differences */
-    double *sum, *square;    /* of the teacher's latents by channel */
-    double latents;          /* values of each channel */
+    double lpips;            /* means of batches */
+    int batches;
+    double error;         /* of latents: squares of differences */
+    double *sum, *square; /* of the teacher's latents by channel */
+    double latents;       /* values of each channel */
 } sums;
 
 static double picture_psnr(const zn_node *a, const float *b, int picture, int64_t floats)
@@ -195,6 +200,7 @@ static zn_measures result(const zn_yardstick *y, const sums *s, const zn_held_ou
     m.teacher_psnr = s->teacher / h->count;
     m.decoder_psnr = s->decoder / h->count;
     m.pruned = s->pruned / h->count;
+    m.lpips = y->distance ? s->lpips / s->batches : NAN;
     for (int i = 0; i < h->tasks; i++) {
         m.psnr += s->psnr[i] / h->count;
         if (h->tasks > 1)
@@ -212,6 +218,7 @@ static zn_measures result(const zn_yardstick *y, const sums *s, const zn_held_ou
 zn_measures zn_no_measures(void)
 {
     zn_measures m = { .psnr = NAN,
+                      .lpips = NAN,
                       .teacher_psnr = NAN,
                       .decoder_psnr = NAN,
                       .latent_error = NAN,
@@ -241,9 +248,17 @@ zn_status zn_yardstick_measure(zn_yardstick *y, const zn_held_out *h, zn_measure
     zn_status status = ZN_OK;
     /* backwards, so that the first pictures are there to be shown in the end */
     for (int first = (h->count - 1) / batch * batch; first >= 0 && status == ZN_OK; first -= batch) {
-        for (int i = 0; i < batch; i++)
-            memcpy(y->input->data + in * (size_t)i, inputs + in * (size_t)((first + i) % h->count), sizeof(float) * in);
+        for (int i = 0; i < batch; i++) {
+            const size_t from = (size_t)((first + i) % h->count);
+            memcpy(y->input->data + in * (size_t)i, inputs + in * from, sizeof(float) * in);
+            if (y->target)
+                memcpy(y->target->data + floats * (size_t)i, h->pictures + floats * from, sizeof(float) * floats);
+        }
         status = zn_exec_run(y->exec);
+        if (y->distance && status == ZN_OK) {
+            s.lpips += (double)y->distance->data[0];
+            s.batches++;
+        }
         for (int i = 0; i < batch && first + i < h->count && status == ZN_OK; i++)
             add_picture(y, h->pictures + floats * (size_t)(first + i), i, (first + i) % h->tasks, &s);
     }

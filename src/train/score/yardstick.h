@@ -17,6 +17,7 @@
 typedef struct zn_yardstick_options {
     const zn_model *model;
     const zn_model *teacher; /* or NULL */
+    const zn_model *lpips;   /* measures the perceptual distance; or NULL */
     zn_goal goal;
     int size, batch;
     zn_pool *pool;
@@ -26,6 +27,7 @@ typedef struct zn_yardstick_options {
 /* NaN where there is nothing to measure. PSNR: means over images, dB. */
 typedef struct zn_measures {
     double psnr;         /* of what should come out: with a teacher, of what is learned put in the teacher's place */
+    double lpips;        /* of the same; a last batch that is not full repeats images */
     double teacher_psnr; /* the teacher's own reconstructions */
     double decoder_psnr; /* the decoder to the teacher's, both from the teacher's latents */
     double latent_error; /* mean square difference to the teacher's latents, % of the variance of their channels */
@@ -44,6 +46,7 @@ typedef struct zn_yardstick {
     zn_node *input;
     zn_node *latent, *teacher_latent;         /* NULL where there is none, as below */
     zn_node *output, *decoded, *teacher_made; /* images: the student's, from the teacher's latents, the teacher's */
+    zn_node *target, *distance;               /* what should come out, and LPIPS of it and the output */
     zn_node *masks[ZN_PRUNE_GATES];           /* of the model's block gates, hard as in use */
     zn_noising noising;                       /* of a diffusion autoencoder: `output` is what one step makes of it */
     zn_diffusion *diffusion;
