@@ -45,7 +45,8 @@ def _carried_files():
 
 def _platform(carried):
     """The tag of the libraries: manylinux by the newest glibc that one of them asks for."""
-    needs = [(int(a), int(b)) for name, data in carried if ".so" in name for a, b in re.findall(rb"GLIBC_(\d+)\.(\d+)", data)]
+    needs = [(int(a), int(b)) for name, data in carried if ".so" in name
+             for a, b in re.findall(rb"GLIBC_(\d+)\.(\d+)", data)]
     machine = os.uname().machine
     if not needs:
         return f"linux_{machine}"

@@ -23,7 +23,7 @@ SCALARS = {
     "unsigned": ("c_uint", "int"),
     "double": ("c_double", "float"),
     "float": ("c_float", "float"),
-    "char": ("c_char", "bytes"),
+    "char": ("c_char", "Bytes"),
     "size_t": ("c_size_t", "int"),
     "uint8_t": ("c_uint8", "int"),
     "uint16_t": ("c_uint16", "int"),
@@ -77,7 +77,7 @@ class Declarations:
         if base in self.enums and ctype == "c_int":
             return "int"
         if ctype == "c_char_p":
-            return "Optional[bytes]"
+            return "Optional[Bytes]"
         return "Any"
 
     def argument(self, text):
@@ -122,7 +122,7 @@ class Declarations:
                 stars, name, length = match.groups()
                 ctype = self.type_of(base, stars.count("*"))
                 if length:
-                    yield name, f"{ctype} * {length}", "bytes" if ctype == "c_char" else "Any"
+                    yield name, f"{ctype} * {length}", "Bytes" if ctype == "c_char" else "Any"
                 else:
                     yield name, ctype, self.annotation(base, ctype)
 
@@ -239,12 +239,14 @@ from ctypes import CFUNCTYPE, POINTER, Structure
 from ctypes import {", ".join(used)}
 from typing import Any, Dict, List, Optional, Tuple
 
+Bytes = bytes  # some structs have a field of that name
+
 '''
     return head + body
 
 
 def layout_text(d):
-    """A C program whose lines must equal those of python/tests/layout.py."""
+    """A C program whose lines must equal those that tests/python/declarations.sh prints from ctypes."""
     out = ["#include <stdio.h>", "#include <stddef.h>", "#include <zenith/zenith.h>", "int main(void)", "{"]
     out += [f'    printf("{name} = %lld\\n", (long long){name});' for name, _ in d.constants]
     for name, fields in d.structs.items():
@@ -253,8 +255,6 @@ def layout_text(d):
         for field, _, _ in fields:
             out.append(f'    printf("{name}.{python_name(field)}: %zu + %zu\\n", offsetof({name}, {field}), '
                        f"sizeof((({name} *)0)->{field}));")
-    # The addresses of the functions, so that one that the headers declare and the library lacks does not link.
-    out += [f"    if (!(void (*)(void)){name}) return 1;" for name in d.functions]
     return "\n".join(out + ["    return 0;", "}", ""])
 
 

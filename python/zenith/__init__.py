@@ -10,7 +10,7 @@ docs/python.md has the guide. The library computes without the GIL, so calls fro
 
 from ._arrays import Array
 from ._library import Cancelled, Error, InputOutput, Invalid, NotFound, OutOfMemory, Unsupported, __version__, version
-from .codec import Codec, Restorer, Video
+from .codec import Codec, Restorer, Upscaler, Video
 from .diffae import DiffAE
 from .evaluation import EvalResult, evaluate
 from .generator import GenerationProgress, Generator
@@ -21,6 +21,6 @@ from .training import DistillResult, TrainProgress, TrainResult, distill, preset
 __all__ = [
     "Array", "Cancelled", "Codec", "Context", "DiffAE", "Difference", "DistillResult", "Error", "EvalResult",
     "GenerationProgress", "Generator", "Image", "InputOutput", "Invalid", "Latent", "Model", "ModelInfo", "NotFound",
-    "OutOfMemory", "Restorer", "TrainProgress", "TrainResult", "Unsupported", "Video", "__version__", "architectures",
-    "compare", "degrade", "distill", "evaluate", "models", "presets", "recipe", "train", "version", "write",
+    "OutOfMemory", "Restorer", "TrainProgress", "TrainResult", "Unsupported", "Upscaler", "Video", "__version__",
+    "architectures", "compare", "degrade", "distill", "evaluate", "models", "presets", "recipe", "train", "version", "write",
 ]

@@ -2,7 +2,8 @@
 
 import ctypes
 import sys
-from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_ssize_t, c_uint8, c_uint16, c_uint64, c_void_p
+from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_ssize_t, c_void_p
+from ctypes import c_uint8, c_uint16, c_uint64
 from typing import Any, Dict, List, Optional, Tuple
 
 # ---- what CPython and DLPack define ----
@@ -81,7 +82,8 @@ class View:
         count = _SIZES[self.kind]
         for size in self.shape:
             count *= size
-        buffer = _Buffer(self.address, None, count, _SIZES[self.kind], 1, n, self.kind.encode(), sizes, steps, None, None)
+        buffer = _Buffer(buf=self.address, len=count, itemsize=_SIZES[self.kind], readonly=1, ndim=n,
+                         format=self.kind.encode(), shape=sizes, strides=steps)
         packed = _api.PyMemoryView_FromBuffer(ctypes.byref(buffer)).tobytes()
         return of_bytes(packed, self.kind, self.shape)
 
@@ -241,11 +243,13 @@ class Memory:
     def __dlpack_device__(self) -> Tuple[int, int]:
         return (_CPU, 0)
 
-    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None) -> Any:
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
+                   copy: Any = None) -> Any:
         n, size = len(self._shape), _SIZES[self._kind]
         code, bits = _DLPACK_TYPES[self._kind]
         shape, strides = (c_int64 * n)(*self._shape), (c_int64 * n)(*(s // size for s in self._strides))
-        managed = _DLManagedTensor(_DLTensor(self._address, _CPU, 0, n, code, bits, 1, shape, strides, 0), None, _delete)
+        tensor = _DLTensor(self._address, _CPU, 0, n, code, bits, 1, shape, strides, 0)
+        managed = _DLManagedTensor(tensor, None, _delete)
         address = ctypes.addressof(managed)
         _exported[address] = (managed, shape, strides, self)
         return _api.PyCapsule_New(address, _NAME, ctypes.cast(_drop_capsule, c_void_p))

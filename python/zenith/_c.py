@@ -4,6 +4,8 @@ from ctypes import CFUNCTYPE, POINTER, Structure
 from ctypes import c_char, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_uint64, c_uint8, c_void_p
 from typing import Any, Dict, List, Optional, Tuple
 
+Bytes = bytes  # some structs have a field of that name
+
 ZN_OK = 0
 ZN_ENOMEM = -1
 ZN_EIO = -2
@@ -178,7 +180,7 @@ class zn_image_metadata(Structure):
     exif_size: int
     xmp: Any
     xmp_size: int
-    parameters: Optional[bytes]
+    parameters: Optional[Bytes]
     _fields_ = [
         ("exif", POINTER(c_uint8)),
         ("exif_size", c_size_t),
@@ -204,7 +206,7 @@ class zn_image_write_options(Structure):
 
 
 class zn_image_kind(Structure):
-    format: Optional[bytes]
+    format: Optional[Bytes]
     frames: int
     _fields_ = [
         ("format", c_char_p),
@@ -230,7 +232,7 @@ class zn_latent(Structure):
     image_width: int
     image_height: int
     downscale: int
-    model: bytes
+    model: Bytes
     data: Any
     frames: int
     image_frames: int
@@ -253,9 +255,9 @@ class zn_latent(Structure):
 
 
 class zn_model_info(Structure):
-    architecture: Optional[bytes]
-    description: Optional[bytes]
-    path: Optional[bytes]
+    architecture: Optional[Bytes]
+    description: Optional[Bytes]
+    path: Optional[Bytes]
     latent_channels: int
     downscale: int
     clip_frames: int
@@ -308,7 +310,7 @@ class zn_options(Structure):
     context: Any
     threads: int
     precision: int
-    device: Optional[bytes]
+    device: Optional[Bytes]
     memory: int
     tile: int
     profile: int
@@ -329,8 +331,8 @@ class zn_options(Structure):
 
 
 class zn_profile_row(Structure):
-    name: Optional[bytes]
-    kernel: Optional[bytes]
+    name: Optional[Bytes]
+    kernel: Optional[Bytes]
     ms: float
     gflop: float
     gflop_done: float
@@ -350,7 +352,7 @@ class zn_profile_row(Structure):
 
 
 class zn_machine(Structure):
-    isa: bytes
+    isa: Bytes
     cpus: int
     peak_gflops: float
     bandwidth_gbs: float
@@ -392,7 +394,7 @@ class zn_bench_result(Structure):
     rss_mb: float
     rows: Any
     row_count: int
-    plan: bytes
+    plan: Bytes
     _fields_ = [
         ("ms_median", c_double),
         ("ms_min", c_double),
@@ -413,10 +415,10 @@ class zn_bench_result(Structure):
 class zn_dataset_build_options(Structure):
     inputs: Any
     input_count: int
-    output: Optional[bytes]
+    output: Optional[Bytes]
     size: int
     crops: int
-    format: Optional[bytes]
+    format: Optional[Bytes]
     write: zn_image_write_options
     seed: int
     threads: int
@@ -472,7 +474,7 @@ class zn_dataset_info_options(Structure):
 
 
 class zn_dataset_info(Structure):
-    kind: Optional[bytes]
+    kind: Optional[Bytes]
     pictures: int
     unreadable: int
     bytes: int
@@ -550,8 +552,8 @@ class zn_scores(Structure):
 
 
 class zn_eval_row(Structure):
-    name: Optional[bytes]
-    damage: bytes
+    name: Optional[Bytes]
+    damage: Bytes
     width: int
     height: int
     ms: float
@@ -569,7 +571,7 @@ class zn_eval_row(Structure):
 
 
 class zn_eval_group(Structure):
-    damage: bytes
+    damage: Bytes
     pictures: int
     ms: float
     model: zn_scores
@@ -586,7 +588,7 @@ class zn_eval_group(Structure):
 
 
 class zn_eval_options(Structure):
-    data: Optional[bytes]
+    data: Optional[Bytes]
     compute: Any
     task: int
     damage: zn_corruption
@@ -617,8 +619,8 @@ class zn_eval_options(Structure):
 
 
 class zn_eval_result(Structure):
-    architecture: bytes
-    data: bytes
+    architecture: Bytes
+    data: Bytes
     rows: Any
     row_count: int
     groups: Any
@@ -662,7 +664,7 @@ class zn_fid_result(Structure):
 
 
 class zn_gate_row(Structure):
-    layer: bytes
+    layer: Bytes
     ms: float
     share: float
     pruned: float
@@ -690,7 +692,7 @@ class zn_gate_result(Structure):
 
 
 class zn_film_info(Structure):
-    codec: bytes
+    codec: Bytes
     width: int
     height: int
     frames: int
@@ -706,13 +708,13 @@ class zn_film_info(Structure):
 
 class zn_generator_files(Structure):
     size: int
-    model: Optional[bytes]
-    transformer: Optional[bytes]
-    text_encoder: Optional[bytes]
-    vae: Optional[bytes]
-    tokenizer: Optional[bytes]
-    preview: Optional[bytes]
-    cache: Optional[bytes]
+    model: Optional[Bytes]
+    transformer: Optional[Bytes]
+    text_encoder: Optional[Bytes]
+    vae: Optional[Bytes]
+    tokenizer: Optional[Bytes]
+    preview: Optional[Bytes]
+    cache: Optional[Bytes]
     _fields_ = [
         ("size", c_size_t),
         ("model", c_char_p),
@@ -727,10 +729,10 @@ class zn_generator_files(Structure):
 
 class zn_generator_part_info(Structure):
     size: int
-    name: Optional[bytes]
-    path: Optional[bytes]
-    format: Optional[bytes]
-    dtype: Optional[bytes]
+    name: Optional[Bytes]
+    path: Optional[Bytes]
+    format: Optional[Bytes]
+    dtype: Optional[Bytes]
     bytes: float
     files: int
     optional: int
@@ -771,8 +773,8 @@ zn_generation_fn = CFUNCTYPE(c_int, c_void_p, POINTER(zn_generation_progress))
 
 class zn_generation(Structure):
     size: int
-    prompt: Optional[bytes]
-    negative: Optional[bytes]
+    prompt: Optional[Bytes]
+    negative: Optional[Bytes]
     width: int
     height: int
     steps: int
@@ -840,11 +842,11 @@ class zn_generation_report(Structure):
 
 
 class zn_published_file(Structure):
-    url: Optional[bytes]
-    path: Optional[bytes]
+    url: Optional[Bytes]
+    path: Optional[Bytes]
     bytes: int
     exact: int
-    check: Optional[bytes]
+    check: Optional[Bytes]
     _fields_ = [
         ("url", c_char_p),
         ("path", c_char_p),
@@ -855,10 +857,10 @@ class zn_published_file(Structure):
 
 
 class zn_published(Structure):
-    name: Optional[bytes]
-    description: Optional[bytes]
-    licence: Optional[bytes]
-    used_by: Optional[bytes]
+    name: Optional[Bytes]
+    description: Optional[Bytes]
+    licence: Optional[Bytes]
+    used_by: Optional[Bytes]
     files: Any
     file_count: int
     _fields_ = [
@@ -873,10 +875,10 @@ class zn_published(Structure):
 
 class zn_download_options(Structure):
     size: int
-    url: Optional[bytes]
-    path: Optional[bytes]
-    check: Optional[bytes]
-    token: Optional[bytes]
+    url: Optional[Bytes]
+    path: Optional[Bytes]
+    check: Optional[Bytes]
+    token: Optional[Bytes]
     replace: int
     progress: Any
     user: Any
@@ -919,7 +921,7 @@ class zn_sample_options(Structure):
 class zn_train_progress(Structure):
     step: int
     steps: int
-    stage: Optional[bytes]
+    stage: Optional[Bytes]
     stage_number: int
     stage_count: int
     loss: float
@@ -950,9 +952,9 @@ class zn_train_progress(Structure):
 
 
 class zn_run_options(Structure):
-    data: Optional[bytes]
-    folder: Optional[bytes]
-    from_: Optional[bytes]
+    data: Optional[Bytes]
+    folder: Optional[Bytes]
+    from_: Optional[Bytes]
     resume: int
     seed: Any
     steps: int
@@ -983,10 +985,10 @@ class zn_run_options(Structure):
 
 
 class zn_train_options(Structure):
-    recipe: Optional[bytes]
-    labels: Optional[bytes]
+    recipe: Optional[Bytes]
+    labels: Optional[Bytes]
     run: zn_run_options
-    captions: Optional[bytes]
+    captions: Optional[Bytes]
     _fields_ = [
         ("recipe", c_char_p),
         ("labels", c_char_p),
@@ -1025,8 +1027,8 @@ class zn_train_result(Structure):
 
 
 class zn_distill_options(Structure):
-    teacher: Optional[bytes]
-    student: Optional[bytes]
+    teacher: Optional[Bytes]
+    student: Optional[Bytes]
     run: zn_run_options
     _fields_ = [
         ("teacher", c_char_p),
@@ -1059,7 +1061,7 @@ class zn_distill_result(Structure):
 
 
 class zn_weight(Structure):
-    name: Optional[bytes]
+    name: Optional[Bytes]
     dtype: int
     rank: int
     shape: Any

@@ -110,8 +110,8 @@ def _load() -> ctypes.CDLL:
         if version.split(".")[:2] != __version__.split(".")[:2]:
             raise ImportError(f"{name} is version {version} of libzenith, but this package needs {__version__}")
         return library
-    raise ImportError("libzenith was not found; install it (make install), install a wheel that contains it (make wheel), "
-                      f"or set ZENITH_LIBRARY to its path ({'; '.join(problems)})")
+    raise ImportError("libzenith was not found; install it (make install), install a wheel that contains it (make "
+                      f"wheel), or set ZENITH_LIBRARY to its path ({'; '.join(problems)})")
 
 
 lib = _load()

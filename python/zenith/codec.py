@@ -61,6 +61,19 @@ class Restorer(_ImageCodec):
         return Image(out)
 
 
+class Upscaler(_ImageCodec):
+    """Enlarges photos."""
+
+    def __init__(self, model: ModelLike = "zenith-upscale", **compute: Any) -> None:
+        super().__init__(model, **compute)
+
+    def upscale(self, image: ImageLike, *, factor: int = 2) -> Image:
+        """The image, 2 or 4 times as large."""
+        borrowed, out = Borrowed(image), ctypes.POINTER(_c.zn_image)()
+        self._run(lib.zn_upscale, borrowed.pointer, factor, ctypes.byref(out))
+        return Image(out)
+
+
 class Video(Computing):
     """Encodes and decodes video, a few images at a time, with a model that supports it."""
 

@@ -36,7 +36,8 @@ class Generator(Computing):
     def __init__(self, model: Optional[PathLike] = "z-image-turbo", *, transformer: Optional[PathLike] = None,
                  text_encoder: Optional[PathLike] = None, vae: Optional[PathLike] = None,
                  tokenizer: Optional[PathLike] = None, preview: Optional[PathLike] = None,
-                 cache: Optional[PathLike] = None, loras: Iterable[Tuple[PathLike, float]] = (), **compute: Any) -> None:
+                 cache: Optional[PathLike] = None, loras: Iterable[Tuple[PathLike, float]] = (),
+                 **compute: Any) -> None:
         how = Compute(**compute)
         files = _c.zn_generator_files(
             size=ctypes.sizeof(_c.zn_generator_files), model=path_bytes(model), transformer=path_bytes(transformer),

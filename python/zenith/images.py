@@ -135,7 +135,7 @@ def degrade(image: ImageLike, kind: str, *, seed: int = 0) -> Image:
 
 
 class Latent(Memory):
-    """The output of an encoder: float32, [1, channels, height, width], or [1, channels, frames, height, width] of a video.
+    """The output of an encoder: float32, [1, channels, height, width]; of a video [1, channels, frames, height, width].
 
     In memory the channels come last, so np.asarray(latent) and torch.from_dlpack(latent) have strides, and no copy is
     made. Numbers are scaled as diffusers' pipelines use them, unless `raw`.

@@ -107,7 +107,8 @@ def _yaml(value: Any) -> str:
 
 
 def train(recipe: Optional[PathLike], data: Optional[PathLike], folder: PathLike, *, labels: Optional[PathLike] = None,
-          captions: Optional[PathLike] = None, start: Optional[PathLike] = None, resume: bool = False, seed: Optional[int] = None, steps: int = 0,
+          captions: Optional[PathLike] = None, start: Optional[PathLike] = None, resume: bool = False,
+          seed: Optional[int] = None, steps: int = 0,
           settings: Mapping[str, Any] = {}, progress: Optional[Callable[[TrainProgress], Any]] = None,
           skipped: Optional[Callable[[str, str], Any]] = None, remark: Optional[Callable[[str], Any]] = None,
           **compute: Any) -> TrainResult:

@@ -60,6 +60,8 @@ class Handler(BaseHTTPRequestHandler):
         kind = self.path.strip("/").split("/")[0]
         if kind == "gone":
             return self.answer(404, b"an error page that must not become a model")
+        if kind == "odd":  # no range is right for it
+            return self.answer(416, b"", {"Content-Range": "bytes */7"})
         if kind == "busy":
             return self.answer(503, b"later")
         if kind == "secret" and self.headers.get("Authorization") != "Bearer right":
@@ -217,6 +219,11 @@ class Pull(unittest.TestCase):
         self.assertIn("the server refuses access (401); accept the licence on the publisher's page, then use --token", err)
         self.assertIn("use a token that has access", self.take("secret/a.pth", "--token", "wrong")[2])
         self.assertEqual(self.take("secret/a.pth", "--token", "right", "--sha256", SHA256)[0], 0)
+        (self.folder / "out" / "mine.pth").unlink()
+        self.assertIn("status 416", self.take("odd/a.pth")[2])
+        (self.folder / "out" / "mine.pth.part").write_bytes(b"12345678")
+        self.assertIn("status 416", self.take("odd/a.pth")[2])
+        self.assertEqual(self.files(), [])
         self.assertIn("status 503", self.take("busy/a.pth", "--force")[2])
 
     def test_no_server(self):

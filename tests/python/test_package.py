@@ -4,6 +4,7 @@ $ZENITH_LIBRARY, $ZENITH_PROGRAM and $ZENITH_TINYMODEL name what was built. With
 """
 
 import gc
+import json
 import os
 import signal
 import subprocess
@@ -24,7 +25,8 @@ import zenith
 from zenith import _arrays
 
 PROGRAM = os.environ["ZENITH_PROGRAM"]
-DEMO = Path(__file__).resolve().parents[2] / "assets" / "demo.png"
+ROOT = Path(__file__).resolve().parents[2]
+DEMO = ROOT / "assets" / "demo.png"
 
 
 def zenith_program(*arguments):
@@ -181,6 +183,13 @@ class AgainstTheProgram(Case):
         with self.assertRaisesRegex(ValueError, "task must be one of auto, denoise"):
             zenith.Restorer().restore(noisy, task="sharpen")
 
+    def test_upscaler(self):
+        zenith.write(self.folder / "small.png", photo(24, 32))
+        zenith_program("upscale", self.folder / "small.png", "-m", "zenith-restore", "-o", self.folder / "large.png")
+        large = zenith.Upscaler("zenith-restore").upscale(photo(24, 32))
+        self.same(large, zenith.Image.read(self.folder / "large.png"))
+        self.assertEqual(large.shape, (48, 64, 3))
+
     def test_video(self):
         frames = [photo(32, 48, n) for n in range(5)]
         for n, frame in enumerate(frames):
@@ -253,6 +262,41 @@ class AgainstTheProgram(Case):
         self.assertEqual(result.groups[0].model.psnr, expected.psnr)
         self.assertEqual((result.failed, len(result.rows), len(lost)), (1, 1, 1))
         self.assertTrue((self.folder / "own.csv").read_text().startswith("image"))
+
+
+class Examples(Case):
+    def test_notebook(self):
+        names = {}
+        for cell in json.loads((ROOT / "python/examples/zenith.ipynb").read_text())["cells"]:
+            if cell["cell_type"] == "code":
+                exec(cell["source"].replace("assets/demo.png", str(DEMO)), names)
+        self.assertGreater(zenith.compare(names["image"], names["clean"]).psnr,
+                           zenith.compare(names["image"], names["noisy"]).psnr + 5)
+
+    def test_comfyui_nodes(self):
+        try:
+            import torch
+        except ImportError:
+            self.skipTest("Python has no torch")
+        sys.path.insert(0, str(ROOT / "python/examples"))
+        import comfyui_zenith
+
+        images = torch.from_numpy(np.stack([photo(48, 64), photo(48, 64, 2)]).astype(np.float32) / 255)
+        (latent,) = comfyui_zenith.ZenithEncode().run(images, "zenith-r")
+        (decoded,) = comfyui_zenith.ZenithDecode().run(latent, "zenith-r")
+        codec = zenith.Codec("zenith-r")
+        self.same((decoded[1] * 255).round().to(torch.uint8), codec.decode(codec.encode(photo(48, 64, 2))))
+        self.assertEqual(comfyui_zenith.ZenithRestore().run(images, "auto")[0].shape, (2, 48, 64, 3))
+
+    def test_types(self):
+        try:
+            import mypy.api
+        except ImportError:
+            self.skipTest("Python has no mypy")
+        python = str(ROOT / "python")
+        out, _, status = mypy.api.run(["--config-file", f"{python}/pyproject.toml", "--cache-dir", str(self.folder),
+                                       f"{python}/zenith"])
+        self.assertEqual(status, 0, out)
 
 
 class Errors(Case):

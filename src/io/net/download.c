@@ -141,11 +141,12 @@ static zn_status transfer_once(download *d, bool *again)
         return cannot_write(d, errno);
     if (status != ZN_OK)
         return status;
-    if (t.code == 416 && asked && t.total != asked) { /* longer than the file: begin again */
+    const bool complete = t.code == 416 && asked && t.total == asked; /* no bytes are left */
+    if (t.code == 416 && asked && !complete) {                        /* longer than the file: begin again */
         *again = ftruncate(fileno(d->file), 0) == 0;
         return ZN_FAIL(ZN_EIO, "%s: the part does not belong to the file at the server", d->part);
     }
-    if (t.code >= 300 && t.code != 416)
+    if (t.code >= 300 && !complete)
         return refused(d, t.code);
     const int64_t size = part_size(d);
     *again = t.total >= 0 && size != t.total;
@@ -157,13 +158,15 @@ static zn_status transfer_once(download *d, bool *again)
 /* Transfers until the file is complete: a few times without any progress at most. */
 static zn_status transfer_all(download *d)
 {
+    int64_t most = part_size(d);
     for (int tries = 0;;) {
         bool again = false;
-        const int64_t before = part_size(d);
         const zn_status status = transfer_once(d, &again);
+        const int64_t size = part_size(d);
         if (status == ZN_OK || !again)
             return status;
-        tries = part_size(d) > before ? 0 : tries + 1;
+        tries = size > most ? 0 : tries + 1;
+        most = size > most ? size : most;
         if (tries == TRIES - 1)
             return status;
         if (d->o.progress && d->o.progress(d->o.user, 0))
