@@ -103,6 +103,17 @@ static int park(sv_exchange *e)
     return parks;
 }
 
+/* Streams may then send something, lest a proxy thinks that they are dead. */
+static void wake_all(sv_http *h)
+{
+    pthread_mutex_lock(&h->lock);
+    while (h->parked) {
+        h->parked->signalled = 1;
+        unpark_locked(h->parked);
+    }
+    pthread_mutex_unlock(&h->lock);
+}
+
 /* Looks at the sockets of parked connections; `all`: ends them all. */
 static void end_dropped(sv_http *h, struct pollfd *fds, sv_exchange **at, int most, int all)
 {
@@ -128,9 +139,11 @@ static void *watch(void *user)
     const int most = h->settings.most_connections;
     struct pollfd *fds = malloc((size_t)most * sizeof *fds);
     sv_exchange **at = malloc((size_t)most * sizeof *at);
-    while (!h->stopping && fds && at) {
+    for (int round = 1; !h->stopping && fds && at; round++) {
         poll(NULL, 0, POLL_MS);
         end_dropped(h, fds, at, most, 0);
+        if (round % (SV_BEAT_MS / POLL_MS) == 0)
+            wake_all(h);
     }
     if (fds && at)
         end_dropped(h, fds, at, most, 1);

@@ -12,7 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SV_MOST_ARGUMENTS = 3, SV_MOST_HEADERS = 6 };
+/* SV_BEAT_MS: how often an answer that is not there yet is asked again without a wake. */
+enum { SV_MOST_ARGUMENTS = 3, SV_MOST_HEADERS = 6, SV_BEAT_MS = 15000 };
 
 typedef struct sv_exchange sv_exchange; /* a request with its connection; for sv_http_wake */
 

@@ -398,6 +398,21 @@ void sv_job_cancel(sv_job *job)
     sv_jobs_unlock(jobs);
 }
 
+void sv_job_forget(sv_job *job)
+{
+    sv_job *dead = NULL;
+    sv_jobs_lock(job->jobs);
+    sv_job **at = &job->jobs->first;
+    while (*at && *at != job)
+        at = &(*at)->next;
+    if (*at && sv_job_ended(job)) {
+        *at = job->next;
+        release_locked(job, &dead);
+    }
+    sv_jobs_unlock(job->jobs);
+    bury(dead);
+}
+
 sv_job *sv_job_find(sv_jobs *jobs, const char *id)
 {
     sv_jobs_lock(jobs);
@@ -614,6 +629,14 @@ void sv_job_stage(sv_job *job, const char *stage, double base, double share)
     job->base = base;
     job->share = share;
     snprintf(job->stage, sizeof job->stage, "%s", stage);
+    sv_jobs_unlock(job->jobs);
+}
+
+void sv_job_image(sv_job *job, int image, int images)
+{
+    sv_jobs_lock(job->jobs);
+    job->image = image;
+    job->images = images;
     sv_jobs_unlock(job->jobs);
 }
 

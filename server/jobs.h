@@ -13,6 +13,8 @@
 #include "ui/json.h"
 #include "ui/options.h"
 
+#include <stdatomic.h>
+
 enum { SV_MOST_FILES = 256, SV_MOST_RESULTS = 4096, SV_MOST_WATCHERS = 2048 };
 
 typedef struct sv_jobs sv_jobs;
@@ -89,9 +91,9 @@ struct sv_job {
     int references;
     sv_exchange **watchers;
     int watcher_count, watcher_capacity;
-    double told;            /* ms: when watchers were last woken for progress */
-    volatile int cancelled; /* asked for */
-    sv_job *next;           /* newest first */
+    double told;          /* ms: when watchers were last woken for progress */
+    atomic_int cancelled; /* asked for */
+    sv_job *next;         /* newest first */
 };
 
 /* ---- all jobs ---- */
@@ -137,6 +139,8 @@ const char *sv_job_text(sv_job *job, const char *text);
 ZN_MUST_USE zn_status sv_job_submit(sv_job *job);
 void sv_job_cancel(sv_job *job);
 void sv_job_release(sv_job *job);
+/* Takes a job that has ended off the list, with its results. */
+void sv_job_forget(sv_job *job);
 
 void sv_job_watch(sv_job *job, sv_exchange *e);
 void sv_job_unwatch(sv_job *job, sv_exchange *e);
@@ -149,6 +153,8 @@ void sv_job_progress_json(json *j, const char *key, const sv_job *job);
 
 /* What follows is this part of the whole: from `base`, `share` long. */
 void sv_job_stage(sv_job *job, const char *stage, double base, double share);
+/* Which image is being made, of how many; images 0: of one. */
+void sv_job_image(sv_job *job, int image, int images);
 /* A zn_progress_fn for handles: user is the job. */
 int sv_job_tick(void *user, double fraction);
 /* Also the steps of a sampler. */

@@ -26,7 +26,7 @@ struct sv_runs {
     char *name;
     sv_run_request request; /* strings are owned */
     int resumes;
-    volatile int training, halts;
+    atomic_int training, halts;
     zn_train_progress progress;
     char *error;
     int cancelled;

@@ -83,6 +83,9 @@ static long pull(void *self, char *bytes, size_t most)
             e->started = 1;
         }
         sv_jobs_unlock(e->job->jobs);
+        if (!e->pending.length && now_ms() - e->spoke > SV_BEAT_MS / 2)
+            append(&e->pending, ":\n\n", 3);
+        e->spoke = e->pending.length ? now_ms() : e->spoke;
     }
     const size_t left = e->pending.length - e->sent, n = left < most ? left : most;
     if (!n)

@@ -118,8 +118,14 @@ void sv_delete_job(const sv_request *r, sv_answer *a)
     sv_job *job = job_of(r, a);
     if (!job)
         return;
-    sv_job_cancel(job);
+    sv_jobs_lock(job->jobs);
+    const int ended = sv_job_ended(job);
+    sv_jobs_unlock(job->jobs);
+    if (!ended)
+        sv_job_cancel(job);
     answer_job(a, 200, job);
+    if (ended)
+        sv_job_forget(job);
     sv_job_release(job);
 }
 

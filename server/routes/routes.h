@@ -39,6 +39,7 @@ struct sv_events {
     json pending;
     size_t sent; /* of pending */
     int ended;
+    double spoke; /* ms: when something was last sent */
 };
 void sv_answer_events(const sv_request *r, sv_answer *a, sv_job *job, sv_events_fn write, void *own, int cancels);
 /* Appends "event: NAME\ndata: {...}\n\n"; takes the text of data. name NULL: without one. */

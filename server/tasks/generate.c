@@ -173,8 +173,7 @@ static zn_status make_one(making *m, int i, uint64_t first_seed)
 {
     zn_image *image = NULL;
     m->current = i;
-    m->job->image = i + 1;
-    m->job->images = m->count;
+    sv_job_image(m->job, i + 1, m->count);
     m->p.seed = first_seed + (uint64_t)i;
     const zn_generation request = request_of(m);
     zn_status status = zn_generate(m->engine->generator, &request, &image);

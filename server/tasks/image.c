@@ -95,8 +95,7 @@ static zn_status needs(const sv_engine *e, int encoder, int decoder)
 /* One input of several gets its part of the progress. */
 static void stage_of(sv_job *job, const char *stage, int i)
 {
-    job->image = i + 1;
-    job->images = job->file_count > 1 ? job->file_count : 0;
+    sv_job_image(job, i + 1, job->file_count > 1 ? job->file_count : 0);
     sv_job_stage(job, stage, (double)i / job->file_count, 1.0 / job->file_count);
 }
 
