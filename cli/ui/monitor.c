@@ -219,6 +219,10 @@ void fact_run(facts *f, const options *o, int64_t steps, int64_t skipped, double
 void fact_model(facts *f, const options *o, double seconds)
 {
     char *path = must_print("%s/model.safetensors", o->output);
+    if (access(path, F_OK)) { /* a generator is a folder */
+        free(path);
+        path = must_print("%s/model", o->output);
+    }
     fact_text(f, "model", path);
     free(path);
     fact_real(f, "seconds", seconds, 1, " s");

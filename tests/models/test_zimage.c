@@ -272,6 +272,74 @@ static void gradients_are_those_of_differences(void **state)
     setting_check_gradients(&s, 2e-4f);
 }
 
+/* ---- batches, as in training ---- */
+
+enum { SAMPLES = 2, SIDE = 16, WORDS = 32, SHORT = 20 }; /* the second caption is shorter */
+
+static zn_node *batch(zn_graph *g, zn_node *in[4])
+{
+    const zn_scope s = { g, "" };
+    in[0] = zn_graph_input(g, "latent", ZN_SHAPE(SAMPLES, SIDE, SIDE, small.channels));
+    in[1] = zn_graph_input(g, "time", ZN_SHAPE(1, 1, SAMPLES, ZN_ZIMAGE_TIME));
+    in[2] = zn_graph_input(g, "features", ZN_SHAPE(SAMPLES, 1, WORDS, small.caption));
+    in[3] = zn_fixed(g, "ids", ZN_SHAPE(SAMPLES, 1, WORDS, 1));
+    for (int i = 0; i < WORDS; i++)
+        in[3]->data[WORDS + i] = i < SHORT ? 7 : -1;
+    zn_node *caption = zn_zimage_captions(s, in[2], in[3], &small);
+    return zn_zimage(s, in[0], zn_zimage_modulation(s, in[1], &small), caption, &small);
+}
+
+/* Parameters of one graph get the values of the same names in another. */
+static void take_values(zn_graph *to, zn_graph *from)
+{
+    for (int i = 0; i < zn_graph_count(to); i++)
+        for (int k = 0; k < zn_graph_count(from); k++) {
+            zn_node *a = zn_graph_at(to, i);
+            const zn_node *b = zn_graph_at(from, k);
+            if (a->op == &zn_op_parameter && b->op == &zn_op_parameter && strcmp(a->name, b->name) == 0)
+                a->data = b->data;
+        }
+}
+
+static void samples_of_a_batch_are_those_alone(void **state)
+{
+    (void)state;
+    setting all = { .graph = zn_graph_new() };
+    zn_node *in[4];
+    all.y = batch(all.graph, in);
+    assert_int_equal(setting_fill(all.graph), ZN_OK);
+    zn_graph_multiply_by_convolutions(all.graph);
+    assert_int_equal(setting_start(&all, 2, &all.y, 1, false), ZN_OK);
+    assert_int_equal(zn_exec_run(all.exec), ZN_OK);
+    for (int k = 0; k < SAMPLES; k++) {
+        setting one = { .graph = zn_graph_new() };
+        one.y = transformer(one.graph, &small, SIDE, k ? SHORT : WORDS);
+        assert_int_equal(setting_fill(one.graph), ZN_OK); /* for what only images with gaps need */
+        take_values(one.graph, all.graph);
+        assert_int_equal(setting_start(&one, 1, &one.y, 1, false), ZN_OK);
+        for (int i = 0; i < 3; i++) {
+            zn_node *own = zn_graph_at(one.graph, i);
+            const int64_t count = zn_shape_count(own->shape), each = zn_shape_count(in[i]->shape) / SAMPLES;
+            memcpy(own->data, in[i]->data + k * each, sizeof(float) * (size_t)count);
+        }
+        assert_int_equal(zn_exec_run(one.exec), ZN_OK);
+        const int64_t count = zn_shape_count(one.y->shape);
+        for (int64_t i = 0; i < count; i++)
+            assert_true(fabsf(one.y->data[i] - all.y->data[k * count + i]) < 2e-4f);
+        setting_free(&one);
+    }
+    setting_free(&all);
+}
+
+static void gradients_of_a_batch_are_those_of_differences(void **state)
+{
+    (void)state;
+    zn_node *in[4];
+    setting s = { .graph = zn_graph_new() };
+    s.y = batch(s.graph, in);
+    setting_check_gradients(&s, 2e-4f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -284,6 +352,8 @@ int main(void)
         cmocka_unit_test(broken_files_are_refused),
         cmocka_unit_test(failing_memory_is_an_error),
         cmocka_unit_test(gradients_are_those_of_differences),
+        cmocka_unit_test(samples_of_a_batch_are_those_alone),
+        cmocka_unit_test(gradients_of_a_batch_are_those_of_differences),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,6 +25,7 @@ static zn_status apply_options(zn_recipe *k, const zn_train_options *o)
         k->steps = o->run.steps;
     ZN_TRY(zn_run_set_path(k->labels, sizeof k->labels, o->labels, "the labels' file"));
     ZN_TRY(zn_run_set_path(k->captions, sizeof k->captions, o->captions, "the captions' file"));
+    ZN_TRY(zn_run_set_path(k->autoencoder, sizeof k->autoencoder, NULL, "the autoencoder"));
     ZN_TRY(zn_options_read(o->run.compute, &compute));
     if (compute.precision > ZN_PRECISION_BF16)
         return ZN_FAIL(ZN_EUNSUPPORTED, "training computes in f32 or bf16, not in %s",
