@@ -13,7 +13,7 @@ logs=build/test-logs
 jobs=${JOBS:-$(nproc)}
 fuzz_seconds=${FUZZ_SECONDS:-10}
 shared=${ZENITH_SHARED:-../shared}
-all=(format release demo golden studio clang asan tsan cross cuda fuzz)
+all=(format release demo golden studio api clang asan tsan cross cuda fuzz)
 
 # What tests need is installed below: one that cannot run has failed (tests/skip.h).
 export ZENITH_MUST_RUN=1
@@ -162,6 +162,19 @@ stage_studio() {
         return 0
     fi
     $python tests/studio/studio.py build/cli/zenith | tee "$log" && result passed "$(grep -c ': passed in' "$log")"
+}
+
+# The API of zenith serve against its own description, by schemathesis: a Python package, as above.
+stage_api() {
+    local python=build/venv/bin/python3
+    TARGET=zenith configure_and_build build -DZENITH_TESTS=ON || return
+    [ -x $python ] || python3 -m venv build/venv || return
+    if ! $python -m pip install -q schemathesis; then
+        echo "schemathesis could not be installed: the API was not compared with its description"
+        result skipped 1
+        return 0
+    fi
+    tests/server/conforms.sh build/cli/zenith build/venv/bin/schemathesis && result passed 1
 }
 
 # The kernels of the other of the two instruction sets: the release stage ran those of this machine.

@@ -21,7 +21,7 @@ os.makedirs(os.path.join(work, "tmp"))
 # Other models of the machine are not in reach.
 environment = dict(os.environ, HOME=work, XDG_DATA_HOME=work, XDG_DATA_DIRS=work, XDG_CACHE_HOME=work,
                    TMPDIR=os.path.join(work, "tmp"), LC_ALL="C",
-                   ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=1")
+                   ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0")
 environment.pop("ZENITH_MODELS", None)
 environment.pop("ZENITH_API_KEY", None)
 
@@ -66,8 +66,9 @@ class Server:
 
     def __init__(self, *options, env=None):
         self.log = open(path("log"), "w+b")
+        leaks = {"ASAN_OPTIONS": environment["ASAN_OPTIONS"].replace("detect_leaks=0", "detect_leaks=1")}
         self.process = subprocess.Popen([PROGRAM, "serve", "--listen", "127.0.0.1:0", *options], cwd=work,
-                                        env=dict(environment, **(env or {})), stdout=subprocess.PIPE, stderr=self.log)
+                                        env=dict(environment, **leaks, **(env or {})), stdout=subprocess.PIPE, stderr=self.log)
         Server.all.append(self)
         line = self.process.stdout.readline().decode()
         found = re.search(r":(\d+)/$", line.strip())
