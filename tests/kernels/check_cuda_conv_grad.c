@@ -124,7 +124,7 @@ void cuda_check_conv_grads(void)
         { 1, 13, 21, 64, 72, 3, 2, 1 }, { 1, 7, 9, 70, 13, 3, 2, 0 },
         { 1, 5, 7, 13, 37, 3, 1, 2 },   { 1, 30, 40, 5, 7, 5, 1, 2 } /* four tiles per block */,
         { 1, 7, 9, 64, 132, 1, 1, 0 },  { 1, 8, 8, 20, 12, 2, 2, 0 },
-        { 1, 1, 33, 3, 5, 4, 4, 3 },
+        { 1, 1, 33, 3, 5, 4, 4, 3 },    { 3, 1, 48, 64, 72, 1, 1, 0 } /* rows of tokens, folded */,
     };
     static const int channels[] = { 3, 4, 16, 32, 64, 100, 128, 256 };
     for (size_t i = 0; i < sizeof few / sizeof *few; i++)
