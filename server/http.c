@@ -44,7 +44,7 @@ struct sv_http {
     sv_exchange *parked;
     int parked_count;
     pthread_t watcher;
-    atomic_int stopping, connections;
+    atomic_int stopping, connections, exchanges;
     atomic_size_t body_bytes;
 };
 
@@ -189,6 +189,7 @@ static sv_exchange *exchange_new(sv_http *h, struct MHD_Connection *c, const cha
     e->connection = c;
     e->request = (sv_request){ .method = verb, .path = path, .body = "", .user = h->settings.user, .exchange = e };
     name_client(e);
+    h->exchanges++;
     return e;
 }
 
@@ -216,6 +217,7 @@ static void completed(void *user, struct MHD_Connection *c, void **own, enum MHD
     free(e->body);
     free(e);
     *own = NULL;
+    h->exchanges--;
 }
 
 static int grow(sv_exchange *e, size_t need)
@@ -464,3 +466,4 @@ void sv_http_stop(sv_http *h)
 }
 
 int sv_http_connections(sv_http *http) { return http->connections; }
+int sv_http_busy(sv_http *http) { return http->exchanges; }

@@ -74,7 +74,8 @@ void sv_http_stop(sv_http *http);
 /* The answer of this exchange may have something new. From any thread, until its release was called. */
 void sv_http_wake(sv_exchange *e);
 
-/* Numbers for metrics. */
+/* Open connections, and requests whose answers are not sent yet. */
 int sv_http_connections(sv_http *http);
+int sv_http_busy(sv_http *http);
 
 #endif

@@ -16,6 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { SENDING_SECONDS = 2 }; /* for answers to slow clients at the end */
+
 static volatile sig_atomic_t stop;
 
 static void on_signal(int number) { stop = number; }
@@ -116,8 +118,9 @@ static void end(sv_server *s)
 {
     if (s->jobs)
         sv_jobs_close(s->jobs);
-    if (s->http)
-        pause_ms(50); /* answers that are ready now */
+    const double until = sv_now() + SENDING_SECONDS;
+    while (s->http && sv_http_busy(s->http) && sv_now() < until) /* answers that are ready now */
+        pause_ms(5);
     sv_http_stop(s->http);
     if (s->jobs)
         sv_jobs_stop(s->jobs);

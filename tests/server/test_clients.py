@@ -52,18 +52,21 @@ def test_openai():
 
 def test_openai_stream():
     c = server.connect()
-    c.request("POST", "/v1/images/generations", json.dumps({"model": "tiny", "prompt": "a red fox", "size": "48x32", "steps": 4, "seed": 7,
+    c.request("POST", "/v1/images/generations", json.dumps({"model": "tiny", "prompt": "a red fox", "size": "48x32", "steps": 60, "seed": 7,
                                                             "stream": True, "partial_images": 2}), KEY)
     answer = c.getresponse()
     same((answer.status, answer.getheader("Content-Type")), (200, "text/event-stream"), "stream")
     events = [json.loads(line[6:]) for line in answer.read().decode().splitlines() if line.startswith("data: ")]
-    same([e["type"] for e in events], ["image_generation.partial_image"] * 2 + ["image_generation.completed"], "events")
-    same([e["partial_image_index"] for e in events[:2]], [0, 1], "indices")
-    for e in events[:2]:
+    # A client that is slower than the steps misses partial images, so there may be fewer than asked for.
+    *partial, last = events
+    assert 1 <= len(partial) <= 2 and all(e["type"] == "image_generation.partial_image" for e in partial), events
+    same(last["type"], "image_generation.completed", "last event")
+    same([e["partial_image_index"] for e in partial], list(range(len(partial))), "indices")
+    for e in partial:
         same(base64.b64decode(e["b64_json"])[:2], b"\xff\xd8", "a partial image")
-    same(image(events[2]["b64_json"]), by_program("four.png", "a red fox", "-m", "tiny", "--size", "48x32", "--steps", "4", "--seed", "7"), "completed")
+    same(image(last["b64_json"]), by_program("many.png", "a red fox", "-m", "tiny", "--size", "48x32", "--steps", "60", "--seed", "7"), "completed")
     for key in ("usage", "created_at", "size", "quality", "background", "output_format"):
-        assert key in events[2], key
+        assert key in last, key
 
 
 def test_openai_edit():

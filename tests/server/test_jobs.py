@@ -199,14 +199,16 @@ def test_first_event_is_quick():
     next(server.events(f"/api/jobs/{job['id']}/events"))
     print(f"  first event after {1000 * (time.time() - started):.0f} ms")
     server.json("DELETE", f"/api/jobs/{job['id']}")
+    wait_for("the cancellation", lambda: state(job) == "cancelled")
 
 
 def test_end():
     """Finishes what was promised: a job that was queued before the signal is answered."""
     answers = []
+    before = {j["id"] for j in server.json("GET", "/api/jobs")["jobs"]}
     ask = threading.Thread(target=lambda: answers.append(server.job("generate", prompt="fox", options=dict(TINY, steps=20))))
     ask.start()
-    wait_for("the start", lambda: [j for j in server.json("GET", "/api/jobs")["jobs"] if j["state"] in ("running", "queued")])
+    wait_for("the job", lambda: [j for j in server.json("GET", "/api/jobs")["jobs"] if j["id"] not in before])
     server.process.send_signal(signal.SIGTERM)
     ask.join()
     same(answers[0]["state"], "done", "a job during the end")
