@@ -1,9 +1,5 @@
 # Images and latents. These tests make their pictures with the libraries, so they need all of them.
-find_package(PNG QUIET)
-find_package(JPEG QUIET)
-find_library(WEBP_LIBRARY webp)
-find_library(LCMS2_LIBRARY lcms2)
-if(ZENITH_IMAGES AND PNG_FOUND AND JPEG_FOUND AND WEBP_LIBRARY AND LCMS2_LIBRARY)
+if(ZENITH_TEST_IMAGES)
   add_library(io_image_make STATIC image_make.c image_profile.c)
   target_link_libraries(io_image_make PUBLIC zenith_static ${CMOCKA_LIBRARIES})
   foreach(name image_alpha image_broken image_colour image_exif image_file image_frames image_grey image_jpeg image_metadata image_metrics
