@@ -84,7 +84,7 @@ def test_upscale():
 
 
 def test_events():
-    job = server.json("POST", "/api/jobs", {"task": "generate", "prompt": "fox", "options": dict(TINY, steps=6, preview=True)}, expect=202)
+    job = server.json("POST", "/api/jobs", {"task": "generate", "prompt": "fox", "options": dict(TINY, steps=300, preview=True)}, expect=202)
     names = [name for name, _ in server.events(f"/api/jobs/{job['id']}/events")]
     same(names[-1], "done", "last event")
     assert "progress" in names and "preview" in names, names
