@@ -50,6 +50,7 @@ function(zenith_device_sources)
     cuda/scan_grad.cu
     cuda/attention.cu
     cuda/attention_any.cu
+    cuda/attention_half.cu
     cuda/attention_grad.cu
     cuda/gates.cu
     cuda/grouped.cu

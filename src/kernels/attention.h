@@ -5,6 +5,7 @@
 
 #include "base/threads.h"
 #include "kernels/conv.h"
+#include "kernels/type.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,7 +26,11 @@ typedef struct zn_attention_args {
     float scale;      /* above 0 */
     zn_math math;     /* of products; read by GPUs only */
     float *stats;     /* gradient on GPUs: zn_attention_stats floats of scratch */
+    zn_type type;     /* of q, k, v and y; F32 for the gradient and on the CPU */
 } zn_attention_args;
+
+/* Whether a GPU has a kernel for 16-bit rows of so many numbers. Rows begin at multiples of 16 bytes. */
+static inline bool zn_attention_narrow(int width) { return width % 8 == 0 && width <= 128; }
 
 /* In the forward pass a unit is a group of queries: their tiles of keys and values are packed once, and the queries are
  * multiplied with them in blocks of ZN_ATTENTION_ROWS. Groups are as large as the cache allows (their sums have

@@ -5,6 +5,7 @@
 #define ZN_KERNELS_MIX_H
 
 #include "base/threads.h"
+#include "kernels/type.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,7 +41,8 @@ typedef struct zn_mix_args {
     int64_t pixels;
     int c;
     float eps;
-    float most; /* RMS norm: upper limit of the factor; infinity for no limit */
+    float most;             /* RMS norm: upper limit of the factor; infinity for no limit */
+    zn_type x_type, y_type; /* RMS norm and scale_channels on a device; else F32 */
 } zn_mix_args;
 
 /* y[p][k] = x[p][k] + b[k]; units are pixels. */

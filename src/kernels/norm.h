@@ -12,6 +12,7 @@
 
 #include "base/least.h"
 #include "base/threads.h"
+#include "kernels/type.h"
 
 #include <stdint.h>
 
@@ -29,6 +30,7 @@ typedef struct zn_norm_args {
     int c, groups;
     float eps;
     zn_activation act;
+    zn_type x_type, y_type; /* of the maps in the forward pass; F32 on the CPU and in the gradient */
 } zn_norm_args;
 
 /* Pixels per block: as many as stay in L1 while the block is read twice. */

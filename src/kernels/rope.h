@@ -3,6 +3,7 @@
 #define ZN_KERNELS_ROPE_H
 
 #include "base/threads.h"
+#include "kernels/type.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,7 +17,8 @@ typedef struct zn_rope_args {
     int64_t period;
     int heads, pairs;
     bool halves;
-    bool back; /* rotates in the opposite direction: the gradient */
+    zn_type type; /* of x and y; F32 on the CPU */
+    bool back;    /* rotates in the opposite direction: the gradient */
 } zn_rope_args;
 void zn_k_rope(const void *rope_args, zn_range tokens);
 

@@ -4,6 +4,7 @@
 #define ZN_KERNELS_SAMPLE_H
 
 #include "base/threads.h"
+#include "kernels/type.h"
 
 #include <stdint.h>
 
@@ -14,7 +15,8 @@ typedef struct zn_sample_args {
     float *y;
     int64_t pixels;
     int c;
-    float factor; /* factor of the sums, or of the broadcast values */
+    float factor;           /* factor of the sums, or of the broadcast values */
+    zn_type x_type, y_type; /* modulate on a device; else F32 */
 } zn_sample_args;
 
 enum { ZN_SAMPLE_CHANNELS = 64 }; /* channels per unit of a sum */

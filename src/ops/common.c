@@ -69,6 +69,12 @@ zn_node_types zn_types_alike(const zn_node *n, const zn_prepare *p)
     return (zn_node_types){ .result = true, .sources = ~0u, .alike = true };
 }
 
+zn_node_types zn_types_of_map(const zn_node *n, const zn_prepare *p)
+{
+    (void)n, (void)p;
+    return (zn_node_types){ .result = true, .sources = 1 };
+}
+
 void *zn_values_at(const zn_node *n, int64_t index) { return (char *)n->data + index * (int64_t)zn_type_size(n->type); }
 
 bool zn_launches(const zn_node *n)

@@ -70,6 +70,32 @@ static void check_forward(const sizes *z, zn_attention_args a, int64_t count)
     fenced_free(scratch);
 }
 
+/* The same with maps of 16 bits. q, k and v are rounded to them. */
+static void check_narrow(const sizes *z, zn_attention_args a, int64_t count, int64_t shared)
+{
+    char name[160];
+    const int64_t units = z->samples * (int64_t)z->heads * zn_attention_blocks(&a);
+    float *scratch = fenced_new((int64_t)(zn_attention_scratch(&a) / sizeof(float)) + 1, true);
+    float *y = cuda_result_new(count), *want = fenced_new(count, false);
+    a.type = z->math == ZN_MATH_F16 ? ZN_TYPE_F16 : ZN_TYPE_BF16;
+    float *const q = cuda_map_new(a.q.data, count, a.type), *const k = cuda_map_new(a.k.data, shared, a.type),
+                 *const v = cuda_map_new(a.v.data, shared, a.type);
+    a.y = rows_at(&a, want, false, 0);
+    zn_k_attention(&a, (zn_range){ 0, units, scratch });
+    a.q.data = q, a.k.data = k, a.v.data = v, a.y.data = y;
+    cuda_start(zn_k_attention, units, &a);
+    name_of("attention of 16-bit maps", z, name, sizeof name);
+    float *result = cuda_map_fetch(y, count, a.type);
+    cuda_compare(name, result, want, count, 1e-2);
+    cuda_shared_free(q);
+    cuda_shared_free(k);
+    cuda_shared_free(v);
+    cuda_result_free(result);
+    cuda_result_free(y);
+    fenced_free(want);
+    fenced_free(scratch);
+}
+
 static void check_gradient(const sizes *z, zn_attention_args a, float *dy, int64_t count, int64_t shared)
 {
     char name[160];
@@ -113,6 +139,8 @@ static void check(const sizes *z, int64_t skip)
     a.k = rows_at(&a, k, true, skip);
     a.v = rows_at(&a, v, true, skip);
     check_forward(z, a, count);
+    if (z->math != ZN_MATH_F32 && zn_attention_narrow(z->width) && !skip)
+        check_narrow(z, a, count, shared);
     check_gradient(z, a, dy, count, shared);
     float *const all[] = { q, k, v, dy };
     for (int i = 0; i < 4; i++)
@@ -128,7 +156,9 @@ void cuda_check_attention(void)
         { 1, 1, 1, 3, 9, 520, true, ZN_MATH_F32 },
         { 1, 4, 2, 20, 33, 64, true, ZN_MATH_BF16 },
         { 1, 1, 1, 17, 40, 100, false, ZN_MATH_F16 },
+        { 1, 2, 1, 140, 150, 72, true, ZN_MATH_F16 }, /* two blocks of queries and three tiles of keys */
         { 3, 2, 1, 130, 140, 16, true, ZN_MATH_F32 }, /* many queries, where the GPU is small */
+        { 2, 1, 1, 3, 70, 128, false, ZN_MATH_BF16 },
         /* not emulated */
         { 2, 16, 4, 1030, 1100, 64, true, ZN_MATH_F32 },
         { 4, 8, 1, 1000, 77, 32, false, ZN_MATH_F32 },
@@ -138,6 +168,6 @@ void cuda_check_attention(void)
         { 1, 2, 1, 600, 600, 256, true, ZN_MATH_F32 },
     };
     for (size_t i = 0; i < sizeof list / sizeof *list && strstr("attention attention_grad", cuda_filter); i++)
-        if (i < 7 || !cuda_is_emulated)
+        if (i < 9 || !cuda_is_emulated)
             check(&list[i], i % 3 == 1 ? 3 : 0); /* every third has rows that are not aligned */
 }

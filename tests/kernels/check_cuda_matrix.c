@@ -69,31 +69,6 @@ static const char *name_of(const product *z)
     return text;
 }
 
-/* A copy of floats in a 16-bit type, which the floats are rounded to; or of the floats themselves. */
-static float *as_map(float *x, int64_t count, zn_type type)
-{
-    const zn_dtype dtype = type == ZN_TYPE_BF16 ? ZN_BF16 : ZN_F16;
-    if (type == ZN_TYPE_F32)
-        return cuda_shared_copy(x, count);
-    float *numbers = calloc((size_t)(count + 1), sizeof(uint16_t));
-    zn_from_f32(numbers, dtype, x, (size_t)count);
-    zn_to_f32(x, numbers, dtype, (size_t)count);
-    float *map = cuda_shared_copy(numbers, (count + 1) / 2);
-    free(numbers);
-    return map;
-}
-
-/* The device's result as floats. */
-static float *fetch_map(float *y, int64_t count, zn_type type)
-{
-    float *numbers = cuda_result_new(count);
-    zn_device_fetch(cuda_device, y, zn_type_size(type) * (size_t)count);
-    cuda_must(zn_device_wait(cuda_device));
-    zn_to_f32(numbers, y, type == ZN_TYPE_BF16 ? ZN_BF16 : ZN_F16, (size_t)count);
-    zn_device_send(cuda_device, numbers, sizeof(float) * (size_t)count);
-    return numbers;
-}
-
 static void check(product z)
 {
     static const double allowed[] = { 2e-6, 8e-3, 1e-3 };
@@ -107,7 +82,7 @@ static void check(product z)
     float *x = fenced_new(z.rows * z.in, false), *b = cuda_shared_normal(&rng, z.out, 1);
     for (int64_t i = 0; i < z.rows * z.in; i++)
         x[i] = (float)zn_rng_normal(&rng);
-    float *map = as_map(x, z.rows * z.in, z.x_type), *y = cuda_result_new(z.rows * z.out);
+    float *map = cuda_map_new(x, z.rows * z.in, z.x_type), *y = cuda_result_new(z.rows * z.out);
     float *want = fenced_new(z.rows * z.out, false),
           *scratch = fenced_new(ZN_MATRIX_SCRATCH / (int)sizeof(float), true);
     const bool scaled = z.format.bits || z.format.dtype == ZN_I8 || z.format.dtype == ZN_F8_E4M3;
@@ -135,7 +110,7 @@ static void check(product z)
     a.y = y;
     a.shared = cuda_shared_new((int64_t)(zn_matrix_shared(&a) + 3) / 4, 0);
     cuda_start(zn_k_matrix, zn_matrix_units(&a), &a);
-    float *result = z.y_type == ZN_TYPE_F32 ? y : fetch_map(y, z.rows * z.out, z.y_type);
+    float *result = z.y_type == ZN_TYPE_F32 ? y : cuda_map_fetch(y, z.rows * z.out, z.y_type);
     cuda_compare(name_of(&z), result, want, z.rows * z.out, allowed[z.type]);
     if (result != y)
         cuda_result_free(result);

@@ -1,6 +1,8 @@
 /* What the checks of CUDA kernels share. */
 #include "cuda_case.h"
 
+#include "base/convert.h"
+
 #include "base/alloc.h"
 
 #include <math.h>
@@ -155,4 +157,29 @@ int cuda_summary(void)
     printf("%d comparisons, %d failures; convolutions differ by %.1e, in less precision %.1e\n", compared,
            cuda_failures, worst[0], worst[1]);
     return cuda_failures || !compared;
+}
+
+/* ---- maps of 16-bit numbers ---- */
+
+float *cuda_map_new(float *x, int64_t count, zn_type type)
+{
+    const zn_dtype dtype = type == ZN_TYPE_BF16 ? ZN_BF16 : ZN_F16;
+    if (type == ZN_TYPE_F32)
+        return cuda_shared_copy(x, count);
+    float *numbers = calloc((size_t)(count + 1), sizeof(uint16_t));
+    zn_from_f32(numbers, dtype, x, (size_t)count);
+    zn_to_f32(x, numbers, dtype, (size_t)count);
+    float *map = cuda_shared_copy(numbers, (count + 1) / 2);
+    free(numbers);
+    return map;
+}
+
+float *cuda_map_fetch(float *y, int64_t count, zn_type type)
+{
+    float *numbers = cuda_result_new(count);
+    zn_device_fetch(cuda_device, y, zn_type_size(type) * (size_t)count);
+    cuda_must(zn_device_wait(cuda_device));
+    zn_to_f32(numbers, y, type == ZN_TYPE_BF16 ? ZN_BF16 : ZN_F16, (size_t)count);
+    zn_device_send(cuda_device, numbers, sizeof(float) * (size_t)count);
+    return numbers;
 }

@@ -4,6 +4,7 @@
 
 #include "fence.h"
 #include "kernels/device.h"
+#include "kernels/type.h"
 
 extern zn_device *cuda_device;
 extern bool cuda_is_emulated;
@@ -23,6 +24,11 @@ void cuda_shared_free(float *x);
 float *cuda_result_new(int64_t count);
 void cuda_result_free(float *y);
 void cuda_compare(const char *name, float *y, const float *want, int64_t count, double allowed);
+
+/* A copy of x in a 16-bit type, which x is rounded to (F32: of x itself); cuda_shared_free. And a result of the device
+ * in a 16-bit type as floats; cuda_result_free. */
+float *cuda_map_new(float *x, int64_t count, zn_type type);
+float *cuda_map_fetch(float *y, int64_t count, zn_type type);
 
 /* Launches a kernel and records which kernels of the list were launched. */
 void cuda_start(zn_body body, int64_t units, const void *args);

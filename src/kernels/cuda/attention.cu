@@ -2,7 +2,7 @@
  * shared memory and loops over tiles of keys and values. The weights of a tile exist only in shared memory; sums are
  * relative to the largest score so far and are rescaled when it grows. While a tile of keys is multiplied, its values
  * are copied; while these are multiplied, the next keys are. ref/attention.c is the reference. */
-#include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention_half.h"
 #include "kernels/cuda/tile.h"
 
 /* WIDTH: floats of a row, padded with zeros. The warps of a block are ROW_WARPS x COLUMN_WARPS: each has 16 queries,
@@ -217,7 +217,9 @@ extern "C" void zn_cuda_attention(zn_device *d, const void *args, int64_t units)
 {
     const zn_attention_args *a = static_cast<const zn_attention_args *>(args);
     const attention_task t = attention_task_of(d, *a, units / zn_attention_blocks(a));
-    if (a->math == ZN_MATH_F32)
+    if (a->type != ZN_TYPE_F32)
+        attention_half(d, t);
+    else if (a->math == ZN_MATH_F32)
         launch_width<full_products>(d, t);
     else if (a->math == ZN_MATH_F16)
         launch_width<pair_products<f16_pair>>(d, t);

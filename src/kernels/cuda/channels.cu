@@ -12,12 +12,12 @@ extern "C" {
 template <int N, bool PRODUCT> __global__ void by_channel(task<zn_mix_args> t)
 {
     for (int64_t i = first_unit(); i < t.units; i += unit_step()) {
-        const floats<N> x = load<N>(t.a.x, i);
+        const floats<N> x = load_as<N>(t.a.x, i, t.a.x_type);
         const floats<N> own = load<N>(PRODUCT ? t.a.w : t.a.b, divide(i, t.a.c).rest);
         floats<N> y;
         for (int k = 0; k < N; k++)
             y.v[k] = PRODUCT ? own.v[k] * x.v[k] : x.v[k] + own.v[k];
-        store<N>(t.a.y, i, y);
+        store_as<N>(t.a.y, i, t.a.y_type, y);
     }
 }
 

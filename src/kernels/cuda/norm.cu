@@ -73,11 +73,11 @@ __global__ void norm_sums(norm_task t)
         float sum = 0, square = 0;
 #pragma unroll 4
         for (int64_t p = begin; p < end; p += s.lanes)
-            sum += t.a.x[p * t.a.c + c];
+            sum += read_number(t.a.x, p * t.a.c + c, t.a.x_type);
         const float mean = sum_of_lanes(s, sum, zn_cuda_shared) / (float)(s.end - s.begin);
 #pragma unroll 4
         for (int64_t p = begin; p < end; p += s.lanes) {
-            const float off = t.a.x[p * t.a.c + c] - mean;
+            const float off = read_number(t.a.x, p * t.a.c + c, t.a.x_type) - mean;
             square += off * off;
         }
         square = sum_of_lanes(s, square, zn_cuda_shared);
@@ -226,13 +226,14 @@ struct norm_apply {
     template <int N> __device__ void at(int64_t pixel, int64_t c) const
     {
         const float *factors = a.table + quotient(pixel, a.pixels) * 3 * a.c + c;
-        const floats<N> x = load<N>(a.x + pixel * a.c + c, 0), f = load<N>(factors, 0), s = load<N>(factors + a.c, 0);
+        const int64_t in_map = (pixel * a.c + c) / N;
+        const floats<N> x = load_as<N>(a.x, in_map, a.x_type), f = load<N>(factors, 0), s = load<N>(factors + a.c, 0);
         floats<N> y;
         for (int k = 0; k < N; k++) {
             const float v = f.v[k] * x.v[k] + s.v[k];
             y.v[k] = a.act == ZN_ACT_SILU ? v / (1 + expf(-v)) : a.act == ZN_ACT_RELU && v < 0 ? 0 : v;
         }
-        store(a.y + pixel * a.c + c, 0, y);
+        store_as<N>(a.y, in_map, a.y_type, y);
     }
 };
 

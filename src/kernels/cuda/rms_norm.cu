@@ -39,20 +39,20 @@ template <int N> __global__ void rms_norm(rms_task t)
     const zn_mix_args &a = t.a;
     const int lane = (int)threadIdx.x % LANES, warps = (int)blockDim.x / LANES;
     for (int64_t p = (int64_t)blockIdx.x * warps + threadIdx.x / LANES; p < a.pixels; p += (int64_t)gridDim.x * warps) {
-        const float *x = a.x + p * a.c;
+        const int64_t first = p * (a.c / N);
         float squares = 0;
         for (int i = lane; i < a.c / N; i += LANES) {
-            const floats<N> v = load<N>(x, i);
+            const floats<N> v = load_as<N>(a.x, first + i, a.x_type);
             for (int k = 0; k < N; k++)
                 squares += v.v[k] * v.v[k];
         }
         const float s = factor_of(a, squares);
         for (int i = lane; i < a.c / N; i += LANES) {
             const floats<N> w = load<N>(a.w, i);
-            floats<N> v = load<N>(x, i);
+            floats<N> v = load_as<N>(a.x, first + i, a.x_type);
             for (int k = 0; k < N; k++)
                 v.v[k] = v.v[k] * s * w.v[k];
-            store(a.y + p * a.c, i, v);
+            store_as<N>(a.y, first + i, a.y_type, v);
         }
     }
 }

@@ -27,13 +27,14 @@ struct modulated {
     template <int N> __device__ void at(int64_t pixel, int64_t c) const
     {
         const int64_t in_table = quotient(pixel, a.pixels) * a.c + c;
-        const floats<N> x = load<N>(a.x + pixel * a.c + c, 0), scale = load<N>(a.scale + in_table, 0);
+        const int64_t in_map = (pixel * a.c + c) / N;
+        const floats<N> x = load_as<N>(a.x, in_map, a.x_type), scale = load<N>(a.scale + in_table, 0);
         floats<N> shift = {}, y;
         if (a.shift)
             shift = load<N>(a.shift + in_table, 0);
         for (int k = 0; k < N; k++)
             y.v[k] = x.v[k] * (1 + scale.v[k]) + shift.v[k];
-        store(a.y + pixel * a.c + c, 0, y);
+        store_as<N>(a.y, in_map, a.y_type, y);
     }
 };
 

@@ -20,7 +20,7 @@ struct rotated {
                       first = head * 2 * a.pairs + (a.halves ? i : 2 * i);
         const int64_t apart = a.halves ? a.pairs : N;
         const floats<N> c = load<N>(a.cos + angle, 0), s = load<N>(a.sin + angle, 0);
-        floats<N> x[2] = { load<N>(a.x + first, 0), load<N>(a.x + first + apart, 0) };
+        floats<N> x[2] = { load_as<N>(a.x, first / N, a.type), load_as<N>(a.x, (first + apart) / N, a.type) };
         for (int k = 0; k < N; k++) {
             /* neighbours: pair k is floats 2k and 2k + 1 of both vectors together */
             float &u = a.halves ? x[0].v[k] : x[2 * k / N].v[2 * k % N];
@@ -29,8 +29,8 @@ struct rotated {
             u = old * c.v[k] - v * turn;
             v = v * c.v[k] + old * turn;
         }
-        store(a.y + first, 0, x[0]);
-        store(a.y + first + apart, 0, x[1]);
+        store_as<N>(a.y, first / N, a.type, x[0]);
+        store_as<N>(a.y, (first + apart) / N, a.type, x[1]);
     }
 };
 

@@ -57,6 +57,24 @@ template <typename T> struct as_short {
 typedef as_short<bf16_pair> as_bf16;
 typedef as_short<f16_pair> as_f16;
 
+/* N numbers of a map whose type is known only when the kernel runs. N is 1 or 4; i counts vectors of N. */
+template <int N> static __device__ floats<N> load_as(const float *map, int64_t i, zn_type type)
+{
+    return type == ZN_TYPE_F32    ? as_f32::load<N>(map, i)
+           : type == ZN_TYPE_BF16 ? as_bf16::load<N>(map, i)
+                                  : as_f16::load<N>(map, i);
+}
+
+template <int N> static __device__ void store_as(float *map, int64_t i, zn_type type, const floats<N> &v)
+{
+    if (type == ZN_TYPE_F32)
+        as_f32::store<N>(map, i, v);
+    else if (type == ZN_TYPE_BF16)
+        as_bf16::store<N>(map, i, v);
+    else
+        as_f16::store<N>(map, i, v);
+}
+
 /* A number or two neighbours of a map whose type is known only when the kernel runs. For pairs, `at` is even and
  * addresses are multiples of their size. */
 static inline __device__ float read_number(const float *map, int64_t at, zn_type type)

@@ -3,9 +3,22 @@
 #include "kernels/mix.h"
 #include "ops/ops.h"
 
+/* Pairs of 16-bit numbers are copied as floats. */
 static void copy(const zn_node *n, const zn_launch_context *c, zn_channel_copy_args a)
 {
+    if (n->type != ZN_TYPE_F32) {
+        a.from /= 2, a.to /= 2;
+        a.count /= 2;
+    }
     zn_launch(c, zn_k_copy_channels, zn_positions(n), 1 + (1 << 14) / a.count, &a);
+}
+
+/* 16 bits, if no pair is cut. */
+static zn_node_types types(const zn_node *n, bool even, const zn_prepare *p)
+{
+    for (int i = 0; i < n->source_count; i++)
+        even &= zn_channels(n->source[i]) % 2 == 0;
+    return even ? zn_types_alike(n, p) : (zn_node_types){ 0 };
 }
 
 /* ---- concat ---- */
@@ -32,11 +45,16 @@ static void concat_run(const zn_node *n, const zn_launch_context *c)
     for (int i = 0; i < n->source_count; i++) {
         const int width = zn_channels(n->source[i]);
         copy(n, c,
-             (zn_channel_copy_args){
-                 .x = n->source[i]->data, .y = n->data + at, .from = width, .to = zn_channels(n), .count = width });
+             (zn_channel_copy_args){ .x = n->source[i]->data,
+                                     .y = zn_values_at(n, at),
+                                     .from = width,
+                                     .to = zn_channels(n),
+                                     .count = width });
         at += width;
     }
 }
+
+static zn_node_types concat_types(const zn_node *n, const zn_prepare *p) { return types(n, true, p); }
 
 static void concat_gradient(zn_node *n, zn_node *dy)
 {
@@ -49,9 +67,12 @@ static void concat_gradient(zn_node *n, zn_node *dy)
     }
 }
 
-const zn_op zn_op_concat = {
-    .name = "concat", .shape = concat_shape, .run = concat_run, .launches = zn_launches, .gradient = concat_gradient
-};
+const zn_op zn_op_concat = { .name = "concat",
+                             .shape = concat_shape,
+                             .run = concat_run,
+                             .types = concat_types,
+                             .launches = zn_launches,
+                             .gradient = concat_gradient };
 
 zn_node *zn_concat(zn_node *a, zn_node *b) { return zn_apply(&zn_op_concat, NULL, 0, (zn_node *[]){ a, b }, 2); }
 
@@ -78,11 +99,17 @@ static void slice_run(const zn_node *n, const zn_launch_context *c)
 {
     const slice_spec *k = n->attribute;
     copy(n, c,
-         (zn_channel_copy_args){ .x = n->source[0]->data + k->first,
+         (zn_channel_copy_args){ .x = zn_values_at(n->source[0], k->first),
                                  .y = n->data,
                                  .from = zn_channels(n->source[0]),
                                  .to = k->count,
                                  .count = k->count });
+}
+
+static zn_node_types slice_types(const zn_node *n, const zn_prepare *p)
+{
+    const slice_spec *k = n->attribute;
+    return types(n, (k->first | k->count) % 2 == 0, p);
 }
 
 static void slice_gradient(zn_node *n, zn_node *dy)
@@ -92,9 +119,12 @@ static void slice_gradient(zn_node *n, zn_node *dy)
     zn_accumulate(n->source[0], zn_apply(&zn_op_slice_grad, &k, sizeof k, (zn_node *[]){ dy }, 1));
 }
 
-const zn_op zn_op_slice = {
-    .name = "slice", .shape = slice_shape, .run = slice_run, .launches = zn_launches, .gradient = slice_gradient
-};
+const zn_op zn_op_slice = { .name = "slice",
+                            .shape = slice_shape,
+                            .run = slice_run,
+                            .types = slice_types,
+                            .launches = zn_launches,
+                            .gradient = slice_gradient };
 
 zn_node *zn_slice_channels(zn_node *x, int first, int count)
 {

@@ -76,6 +76,8 @@ static void run(const zn_node *n, const zn_launch_context *c)
     const int64_t all = a.n, step = at_once(k, all, c->device);
     int next = 3;
     a.n = step;
+    a.x_type = n->source[0]->type;
+    a.y_type = n->type;
     place(&a, c->shared);
     a.gamma = n->source[1]->data;
     a.beta = n->source[2]->data;
@@ -84,8 +86,8 @@ static void run(const zn_node *n, const zn_launch_context *c)
     a.gain = k->gain ? n->source[next++]->data : NULL;
     for (int64_t first = 0; first < all; first += step) {
         const int64_t skip = first * a.pixels * a.c;
-        a.x = n->source[0]->data + skip;
-        a.y = n->data + skip;
+        a.x = zn_values_at(n->source[0], skip);
+        a.y = zn_values_at(n, skip);
         a.n = all - first < step ? all - first : step;
         zn_launch(c, zn_k_norm_sums, a.n * zn_norm_blocks(&a), 1, &a);
         zn_launch(c, zn_k_norm_merge, a.n * a.groups, 1, &a);
@@ -117,6 +119,7 @@ const zn_op zn_op_group_norm = { .name = "group_norm",
                                  .shape = shape,
                                  .run = run,
                                  .launches = zn_launches,
+                                 .types = zn_types_of_map,
                                  .gradient = gradient,
                                  .needs = needs,
                                  .flops = flops,

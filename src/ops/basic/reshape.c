@@ -16,7 +16,7 @@ static zn_status shape(zn_node *n)
 
 static void run(const zn_node *n, const zn_launch_context *c)
 {
-    const zn_unary_args a = { .x = n->source[0]->data, .y = n->data };
+    const zn_unary_args a = { .x = n->source[0]->data, .y = n->data, .type = n->type };
     if (a.y != a.x)
         zn_launch(c, zn_k_copy, zn_shape_count(n->shape), 1 << 14, &a);
 }
@@ -27,6 +27,7 @@ const zn_op zn_op_reshape = { .name = "reshape",
                               .shape = shape,
                               .run = run,
                               .launches = zn_launches,
+                              .types = zn_types_alike,
                               .gradient = gradient,
                               .global = true,
                               .in_place = zn_first_source };

@@ -31,7 +31,9 @@ static void modulate_run(const zn_node *n, const zn_launch_context *c)
                                .shift = n->source_count > 2 ? n->source[2]->data : NULL,
                                .y = n->data,
                                .pixels = zn_positions(n) / zn_positions(n->source[1]),
-                               .c = zn_channels(n) };
+                               .c = zn_channels(n),
+                               .x_type = n->source[0]->type,
+                               .y_type = n->type };
     zn_launch(c, zn_k_modulate, zn_positions(n), grain_of(n), &a);
 }
 
@@ -57,6 +59,7 @@ static double modulate_flops(const zn_node *n) { return 2.0 * (double)zn_shape_c
 const zn_op zn_op_modulate = { .name = "modulate",
                                .shape = modulate_shape,
                                .run = modulate_run,
+                               .types = zn_types_of_map,
                                .launches = zn_launches,
                                .gradient = modulate_gradient,
                                .flops = modulate_flops,

@@ -58,6 +58,7 @@ static void run(const zn_node *n, const zn_launch_context *c)
     zn_attention_args a = args_of(n);
     a.y = rows_at(n, n->data, a.width);
     a.math = zn_attention_prepared(c);
+    a.type = n->type;
     zn_launch(c, zn_k_attention, n->shape.dim[0] * a.heads * zn_attention_blocks(&a), 1, &a);
 }
 
@@ -83,10 +84,17 @@ static double flops_done(const zn_node *n, const zn_prepare *p)
     return ((zn_attend_spec *)n->attribute)->causal ? 0.5 * flops(n) : flops(n);
 }
 
+static zn_node_types types(const zn_node *n, const zn_prepare *p)
+{
+    const zn_attend_spec *s = n->attribute;
+    return zn_attention_narrow(zn_channels(n->source[0]) / s->heads) ? zn_types_alike(n, p) : (zn_node_types){ 0 };
+}
+
 const zn_op zn_op_attend = { .name = "attend",
                              .shape = shape,
                              .run = run,
                              .launches = zn_launches,
+                             .types = types,
                              .gradient = gradient,
                              .needs = needs,
                              .prepare = zn_attention_prepare,

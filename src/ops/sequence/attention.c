@@ -58,8 +58,8 @@ static zn_attention_args args_of(const zn_node *qkv, const attention_spec *s)
                             .width = (int)width,
                             .scale = 1 / sqrtf((float)width) };
     if (q.data) {
-        a.k.data += apart;
-        a.v.data += 2 * apart;
+        a.k.data = zn_values_at(qkv, apart);
+        a.v.data = zn_values_at(qkv, 2 * apart);
     }
     return a;
 }
@@ -94,6 +94,7 @@ static void run(const zn_node *n, const zn_launch_context *c)
     zn_attention_args a = args_of(n->source[0], spec_of(n));
     a.y = rows_of(n, a.heads);
     a.math = zn_attention_prepared(c);
+    a.type = n->type;
     zn_launch(c, zn_k_attention, n->shape.dim[0] * a.heads * zn_attention_blocks(&a), 1, &a);
 }
 
@@ -109,10 +110,17 @@ static double flops(const zn_node *n)
     return 4.0 * (double)(d[1] * d[2]) * (double)zn_shape_count(n->shape);
 }
 
+static zn_node_types types(const zn_node *n, const zn_prepare *p)
+{
+    const int width = (int)(n->shape.dim[3] / spec_of(n)->heads);
+    return zn_attention_narrow(width) ? zn_types_alike(n, p) : (zn_node_types){ 0 };
+}
+
 const zn_op zn_op_attention = { .name = "attention",
                                 .shape = shape,
                                 .run = run,
                                 .launches = zn_launches,
+                                .types = types,
                                 .gradient = gradient,
                                 .needs = needs,
                                 .prepare = zn_attention_prepare,

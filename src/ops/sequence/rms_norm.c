@@ -36,7 +36,9 @@ static zn_status shape(zn_node *n)
 
 static void run(const zn_node *n, const zn_launch_context *c)
 {
-    const zn_mix_args a = args_of(n);
+    zn_mix_args a = args_of(n);
+    a.x_type = n->source[0]->type;
+    a.y_type = n->type;
     zn_launch(c, zn_k_rms_norm, a.pixels, 1 + (1 << 14) / a.c, &a);
 }
 
@@ -62,6 +64,7 @@ const zn_op zn_op_rms_norm = { .name = "rms_norm",
                                .shape = shape,
                                .run = run,
                                .launches = zn_launches,
+                               .types = zn_types_of_map,
                                .gradient = gradient,
                                .flops = flops,
                                .slots = slots,

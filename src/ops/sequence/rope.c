@@ -32,6 +32,7 @@ static void run(const zn_node *n, const zn_launch_context *c)
                              .period = zn_positions(table),
                              .heads = zn_channels(x) / (2 * zn_channels(table)),
                              .pairs = zn_channels(table),
+                             .type = n->type,
                              .halves = k->halves,
                              .back = k->back };
     zn_launch(c, zn_k_rope, zn_positions(x), 1 + (1 << 14) / zn_channels(x), &a);
@@ -59,10 +60,18 @@ static double slots(const zn_node *n, const zn_prepare *p)
     return 2.0 * (double)zn_shape_count(n->shape);
 }
 
+/* The angles stay F32. */
+static zn_node_types types(const zn_node *n, const zn_prepare *p)
+{
+    (void)n, (void)p;
+    return (zn_node_types){ .result = true, .sources = 1, .alike = true };
+}
+
 const zn_op zn_op_rope = { .name = "rope",
                            .shape = shape,
                            .run = run,
                            .launches = zn_launches,
+                           .types = types,
                            .gradient = gradient,
                            .flops = flops,
                            .slots = slots,

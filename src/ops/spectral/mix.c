@@ -47,6 +47,8 @@ static void run(const zn_node *n, const zn_launch_context *c)
     zn_mix_args a = args_of(n);
     a.w = n->source[1]->data;
     a.y = n->data;
+    a.x_type = n->source[0]->type;
+    a.y_type = n->type;
     zn_launch(c, kinds[((spec *)n->attribute)->kind].forward, a.pixels, grain_of(&a), &a);
 }
 
@@ -82,9 +84,15 @@ static const char *kernel(const zn_node *n, const zn_prepare *p)
     return kinds[((spec *)n->attribute)->kind].name;
 }
 
+static zn_node_types types(const zn_node *n, const zn_prepare *p)
+{
+    return ((spec *)n->attribute)->kind == SCALE ? zn_types_of_map(n, p) : (zn_node_types){ 0 };
+}
+
 const zn_op zn_op_mix = { .name = "mix",
                           .shape = shape,
                           .run = run,
+                          .types = types,
                           .launches = zn_launches,
                           .gradient = gradient,
                           .flops = flops,
