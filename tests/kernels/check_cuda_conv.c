@@ -105,7 +105,7 @@ static int shapes(zn_conv_shape *list)
     list[count++] = conv_shape(1, 8, 8, 256, 64, 1, 1, 0, false);
     list[count++] = conv_shape_beyond(conv_shape(2, 7, 13, 12, 20, 3, 2, 0, false), 1);
     list[count++] = conv_shape(1, 33, 40, 20, 64, 3, 1, 1, false); /* large tiles, where the GPU is small */
-    list[count++] = conv_shape(3, 1, 48, 64, 72, 1, 1, 0, false); /* rows of tokens, folded */
+    list[count++] = conv_shape(3, 1, 48, 64, 72, 1, 1, 0, false);  /* rows of tokens, folded */
     list[count] = conv_shape(1, 5, 7, 128, 32, 1, 1, 0, false);
     list[count++].unshuffle = true;
     list[count] = conv_shape(2, 3, 5, 32, 256, 1, 1, 0, false);

@@ -16,6 +16,7 @@
 #include "small.h"
 #include "text/tokenizer.h"
 #include "text/unicode.h"
+#include "text/vocabulary.h"
 
 static void assert_nfc(const char *text, const char *want)
 {
@@ -226,9 +227,50 @@ static void opened_from_folders(void **state)
     free(vocab);
 }
 
+/* ---- a vocabulary that is learned ---- */
+
+static size_t tokens_of(const zn_tokenizer *t, const char *text)
+{
+    zn_tokens ids = { 0 };
+    assert_int_equal(zn_tokenizer_encode(t, text, strlen(text), &ids), ZN_OK);
+    const size_t count = ids.count;
+    zn_free(ids.ids);
+    return count;
+}
+
+static void a_vocabulary_is_learned_from_captions(void **state)
+{
+    (void)state;
+    static const char *const captions[] = { "a photo of a fox, an animal", "a photo of a dog, an animal", "" };
+    zn_json_out json = { 0 }, again = { 0 };
+    zn_tokenizer *t;
+    zn_tokens ids = { 0 };
+    assert_int_equal(zn_vocabulary_learn(captions, 3, 512, &json), ZN_OK);
+    assert_int_equal(zn_vocabulary_learn(captions, 3, 512, &again), ZN_OK);
+    assert_int_equal(json.size, again.size);
+    assert_memory_equal(json.bytes, again.bytes, json.size);
+    assert_int_equal(zn_tokenizer_read(json.bytes, json.size, "learned", &t), ZN_OK);
+    assert_int_equal(tokens_of(t, " photo"), 1);
+    assert_int_equal(tokens_of(t, "a photo of an animal"), 5);
+    assert_int_equal(tokens_of(t, "\xc3\xa9"), 2); /* a letter of two bytes that no caption has */
+    assert_int_equal(zn_tokenizer_chat(t, "a dog", 5, SIZE_MAX, &ids), ZN_OK);
+    assert_true(ids.count >= 8 && ids.ids[0] == ids.ids[ids.count - 3]); /* both turns begin alike */
+    zn_free(ids.ids);
+    zn_tokenizer_free(t);
+    zn_json_out_free(&json);
+    zn_json_out_free(&again);
+    /* no room for merges: bytes alone */
+    assert_int_equal(zn_vocabulary_learn(captions, 3, ZN_VOCABULARY_LEAST, &json), ZN_OK);
+    assert_int_equal(zn_tokenizer_read(json.bytes, json.size, "bytes", &t), ZN_OK);
+    assert_int_equal(tokens_of(t, " photo"), 6);
+    zn_tokenizer_free(t);
+    zn_json_out_free(&json);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_vocabulary_is_learned_from_captions),
         cmocka_unit_test(normal_form),
         cmocka_unit_test(small_vocabulary),
         cmocka_unit_test(long_pieces),

@@ -71,7 +71,7 @@ typedef struct desk {
 static zn_status desk_open(desk *k)
 {
     const zn_model *m = k->how->model;
-    k->side = k->how->side;
+    k->side = k->how->side ? k->how->side : m->config.size;
     k->batch = BATCH_PIXELS / (k->side * k->side);
     k->batch = k->batch < 1 ? 1 : k->batch > MOST_AT_ONCE ? MOST_AT_ONCE : k->batch;
     if (m->arch->network)

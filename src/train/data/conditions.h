@@ -31,7 +31,7 @@ void zn_conditions_forget(zn_conditions *c); /* as it was when it was new */
 
 typedef struct zn_encoding {
     const zn_model *model; /* a diffusion autoencoder, or one whose latents are wanted */
-    int side;              /* that images are scaled to */
+    int side;              /* that images are scaled to; 0: the model's own */
     const zn_dataset *set;
     const uint8_t *wanted; /* by picture; NULL: all */
     zn_pool *pool;

@@ -22,10 +22,7 @@ static zn_status write_text(const zn_run *r, const char *name, zn_json_out *text
 static zn_status write_index(const zn_run *r)
 {
     zn_json_out t = { 0 };
-    zn_json_out_format(&t,
-                       "{\n  \"_class_name\": \"ZImagePipeline\",\n  \"zenith\": { \"size\": %d, \"steps\": 30, "
-                       "\"guidance\": 2, \"shift\": %g }\n}\n",
-                       r->recipe.size, r->recipe.shift);
+    zn_json_out_format(&t, "{\n  \"_class_name\": \"ZImagePipeline\"\n}\n");
     return write_text(r, "model/model_index.json", &t);
 }
 
