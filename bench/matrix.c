@@ -98,7 +98,7 @@ static void measure(const format *f, const int *z, const memory *m, double peak,
         zn_k_matrix_codes(&c, (zn_range){ 0, z[0], NULL });
         const double quick = rate(zn_k_matrix_i8, &b, zn_matrix_i8_units(&b), flops, m->scratch);
         printf("  %7.1f  %3.0f%%  %5.2f%s", quick, 100 * quick / peak_i8, quick / plain,
-               zn_matrix_i8_pays(&a.w, cpu) ? "" : "  not used");
+               zn_matrix_i8_pays(&a.w, z[0], cpu) ? "" : "  not used");
     }
     printf("\n");
     fflush(stdout);

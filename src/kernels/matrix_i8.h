@@ -65,8 +65,8 @@ typedef struct zn_matrix_i8_args {
 int zn_matrix_i8_bits(const zn_packed *w);
 /* Whether the rows that are multiplied with these weights are centred. */
 bool zn_matrix_i8_centred(const zn_packed *w);
-/* True if a CPU with these flags multiplies the weights faster in this way than in fp32. */
-bool zn_matrix_i8_pays(const zn_packed *w, uint32_t cpu);
+/* True if a CPU with these flags multiplies so many rows with the weights faster in this way than in fp32. */
+bool zn_matrix_i8_pays(const zn_packed *w, int64_t rows, uint32_t cpu);
 
 /* A unit is ZN_I8_ROWS rows by a strip of outputs; the strip is the inner index. */
 enum { ZN_I8_ROWS = 1536, ZN_I8_STRIP = 64 };

@@ -19,11 +19,17 @@ int zn_matrix_i8_bits(const zn_packed *w)
 
 bool zn_matrix_i8_centred(const zn_packed *w) { return !w->form.bits && zn_matrix_i8_bits(w) == 8; }
 
-bool zn_matrix_i8_pays(const zn_packed *w, uint32_t cpu)
+/* Without instructions for dot products, codes of 8 bits take as many instructions as fp32 and gain only while
+ * unpacking to fp32 is a large part of the work. */
+bool zn_matrix_i8_pays(const zn_packed *w, int64_t rows, uint32_t cpu)
 {
+    enum { FEW_ROWS = 192 };
     const int bits = zn_matrix_i8_bits(w);
-    const uint32_t dots = ZN_CPU_AVX512VNNI | ZN_CPU_AVXVNNI | ZN_CPU_DOTPROD | ZN_CPU_I8MM;
-    return bits && !(cpu & ZN_CPU_CUDA) && (cpu & dots || cpu & ZN_CPU_AVX2);
+    if (!bits || cpu & ZN_CPU_CUDA)
+        return false;
+    if (cpu & (ZN_CPU_AVX512VNNI | ZN_CPU_AVXVNNI | ZN_CPU_DOTPROD | ZN_CPU_I8MM))
+        return true;
+    return cpu & ZN_CPU_AVX2 && (bits < 8 || rows < FEW_ROWS);
 }
 
 void zn_ref_matrix_codes(const void *args, zn_range r)

@@ -90,7 +90,7 @@ static void prepare(const zn_node *n, const zn_prepare *p, void *prepared) { *(c
 static bool uses_i8(const zn_node *n, const choice *k)
 {
     const zn_packed *w = n->source[1]->packed;
-    return k->i8 && w && zn_matrix_i8_pays(w, k->cpu);
+    return k->i8 && w && zn_matrix_i8_pays(w, row_count(n), k->cpu);
 }
 
 static void run_i8(const zn_node *n, const zn_launch_context *c)
