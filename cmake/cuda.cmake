@@ -19,6 +19,9 @@ elseif(ZENITH_CUDA)
   if(NOT CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90) # later GPUs compile the code for 90 at run time
   endif()
+  # The matrix instructions of Hopper GPUs need the code for 90a, which no other GPU runs.
+  list(TRANSFORM CMAKE_CUDA_ARCHITECTURES REPLACE "^90$" "90a-real;90-virtual")
+  list(TRANSFORM CMAKE_CUDA_ARCHITECTURES REPLACE "^90-real$" "90a-real")
   enable_language(CUDA)
 endif()
 
@@ -72,6 +75,9 @@ function(zenith_device_sources)
     cuda/half_product.cu
     cuda/unpack.cu
     cuda/reduce.cu)
+  set(hopper_sources # not emulated
+    cuda/conv_wgmma.cu
+    cuda/conv_grad_wgmma.cu)
   target_sources(zenith_objects PRIVATE cuda/conv.c cuda/conv_grad.c ${sources})
   set_source_files_properties(dispatch.c dispatch_grad.c TARGET_DIRECTORY zenith_objects PROPERTIES COMPILE_DEFINITIONS ZN_CUDA_BUILT)
   if(ZENITH_CUDA STREQUAL "EMULATED")
@@ -83,6 +89,10 @@ function(zenith_device_sources)
     target_compile_options(zenith_objects PRIVATE
       "$<$<COMPILE_LANGUAGE:CXX>:-x;c++;-std=c++17;-Wall;-Wextra;-Werror;-Wno-unknown-pragmas>")
   else()
+    target_sources(zenith_objects PRIVATE ${hopper_sources})
+    if("90a-real" IN_LIST CMAKE_CUDA_ARCHITECTURES)
+      set_source_files_properties(cuda/device.cu TARGET_DIRECTORY zenith_objects PROPERTIES COMPILE_DEFINITIONS ZN_CUDA_HOPPER=1)
+    endif()
     target_compile_options(zenith_objects PRIVATE
       "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++17;-Xcompiler=-Wall,-Wextra>")
     target_link_libraries(zenith_objects PUBLIC ${CMAKE_DL_LIBS})

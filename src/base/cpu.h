@@ -17,7 +17,9 @@ enum {
     ZN_CPU_AVX512VNNI = 1 << 12,
     ZN_CPU_AVXVNNI = 1 << 13, /* the same instructions on vectors of 32 bytes */
     ZN_CPU_AMX_I8 = 1 << 14,  /* like ZN_CPU_AMX_BF16 */
-    ZN_CPU_CUDA = 1 << 16,    /* not a CPU feature: the only flag of a CUDA device (kernels/device.h) */
+    /* Not CPU features: the flags of a CUDA device (kernels/device.h). */
+    ZN_CPU_CUDA = 1 << 16,
+    ZN_CPU_HOPPER = 1 << 17, /* the matrix instructions that only compute capability 9.0 has, in a build with them */
 };
 
 /* Flags of the CPU, without those that the environment variable ZENITH_CPU_MASK names (comma-separated, such as

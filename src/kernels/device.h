@@ -59,7 +59,8 @@ const char *zn_device_kind(const zn_device *d); /* "CUDA", for messages */
 /* Describes the device and its data-sheet limits: GFLOP/s of fp32 multiply-adds without matrix units, and GB/s. */
 void zn_device_describe(const zn_device *d, char *text, size_t size, double *gflops, double *bandwidth);
 size_t zn_device_free_memory(const zn_device *d);
-/* The ZN_CPU_ flags that kernels are chosen by: those of this CPU if d is NULL, otherwise only ZN_CPU_CUDA. */
+/* The ZN_CPU_ flags that kernels are chosen by: those of this CPU if d is NULL, otherwise ZN_CPU_CUDA
+ * and what the GPU has. */
 uint32_t zn_device_flags(const zn_device *d);
 
 /* Allocates a twin of a host buffer, with undefined content. Repeated calls for the same buffer increase its

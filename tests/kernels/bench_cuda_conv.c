@@ -1,6 +1,6 @@
 /* Times convolutions, their input gradients and their weight gradients on a GPU, as the engine chooses them: a line per
- * shape and precision. "of peak": multiplications actually made, against what the matrix unit of a Hopper GPU has for
- * their type; GB/s: x, y and weights once each.
+ * shape and precision, with maps of 16 bits where the kernel knows them. "of peak": multiplications actually made,
+ * against what the matrix unit of a Hopper GPU has for their type; GB/s: x, y and weights once each.
  *
  *     bench-cuda-conv [FILTER]     only lines that contain it, for example "bf16" or "16x256x256" */
 #include "conv_case.h"
@@ -27,6 +27,12 @@ static void must(zn_status status)
     exit(1);
 }
 
+/* The type of a map that a kernel can read or write in 16 bits. */
+static zn_type type_of(zn_math math, bool narrow)
+{
+    return !narrow || math == ZN_MATH_F32 ? ZN_TYPE_F32 : math == ZN_MATH_BF16 ? ZN_TYPE_BF16 : ZN_TYPE_F16;
+}
+
 /* Numbers between -0.5 and 0.5 on the device. */
 static float *memory(int64_t count)
 {
@@ -38,6 +44,10 @@ static float *memory(int64_t count)
     for (int64_t i = 0; i < count; i++) {
         state = state * 1664525u + 1013904223u;
         x[i] = (float)(state >> 8) / (1 << 24) - 0.5f;
+        uint32_t bits; /* the same number twice, as bf16: the memory is also a map of 16 bits */
+        memcpy(&bits, &x[i], sizeof bits);
+        bits = (bits & 0xffff0000u) | bits >> 16;
+        memcpy(&x[i], &bits, sizeof bits);
     }
     must(zn_device_twin(device, x, bytes));
     zn_device_send(device, x, bytes);
@@ -96,7 +106,7 @@ static void run_backward(const void *what)
         zn_device_launch(device, b->k->run, b->k->units(&a.s, a.stage), &a);
 }
 
-static void report(const char *what, const char *kernel, const zn_conv_shape *s, double ms, double done)
+static void report(const char *what, const char *kernel, const zn_conv_shape *s, size_t bytes, double ms, double done)
 {
     char text[96];
     conv_shape_text(s, text, sizeof text);
@@ -104,7 +114,7 @@ static void report(const char *what, const char *kernel, const zn_conv_shape *s,
     const double peak = strstr(kernel, "tf32") ? tf32_peak : 2 * tf32_peak;
     printf("%-9s %-22s %-34s %8.4f ms %7.1f TFLOP/s %5.1f %% of peak %6.0f GB/s\n", what, kernel, text, ms,
            zn_conv_direct_flops(s) / ms * 1e-9, 100 * done / ms * 1e-9 / peak,
-           4 * (x + y + (double)s->kh * s->kw * s->cin * s->cout) / ms * 1e-6);
+           (double)bytes * (x + y + (double)s->kh * s->kw * s->cin * s->cout) / ms * 1e-6);
     fflush(stdout);
 }
 
@@ -119,19 +129,27 @@ static bool is_wanted(const char *what, const char *kernel, const zn_conv_shape 
 static void time_conv(const char *what, zn_conv_shape s, zn_math math, bool changing)
 {
     const zn_conv_kernel *k =
-        zn_conv_choose(&s, (zn_conv_wish){ .math = math, .cpu = ZN_CPU_CUDA, .changing = changing });
+        zn_conv_choose(&s, (zn_conv_wish){ .math = math, .cpu = zn_device_flags(device), .changing = changing });
     if (!k->pack_there || !is_wanted(what, k->name, &s))
         return;
     float *x = memory((int64_t)s.n * s.h * s.w * s.cin), *y = memory((int64_t)s.n * s.oh * s.ow * s.cout);
     float *w = memory((int64_t)s.kh * s.kw * s.cin * s.cout), *bias = memory(s.cout);
     float *packed = memory((int64_t)(k->packed_bytes(&s) / sizeof(float)) + 1);
+    const unsigned narrow = k->narrow ? k->narrow(&s) : 0;
     forward f = { .k = k,
-                  .a = { .s = s, .x = x, .packed = packed, .bias = changing ? NULL : bias, .y = y, .relu = !changing },
+                  .a = { .s = s,
+                         .x = x,
+                         .packed = packed,
+                         .bias = changing ? NULL : bias,
+                         .y = y,
+                         .relu = !changing,
+                         .x_type = type_of(k->math, narrow & ZN_CONV_NARROW_X),
+                         .y_type = type_of(k->math, narrow & ZN_CONV_NARROW_Y) },
                   .pack = { .s = s, .w = w, .packed = packed, .flipped = changing },
                   .packs = true };
     run_forward(&f);
     f.packs = changing;
-    report(what, k->name, &s, time_of(run_forward, &f), k->flops(&s));
+    report(what, k->name, &s, zn_type_size(f.a.y_type), time_of(run_forward, &f), k->flops(&s));
     float *const all[] = { x, y, w, bias, packed };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         release(all[i]);
@@ -139,14 +157,15 @@ static void time_conv(const char *what, zn_conv_shape s, zn_math math, bool chan
 
 static void time_weight_grad(zn_conv_shape s, zn_math math)
 {
-    const zn_conv_grad_kernel *k = zn_conv_grad_choose(&s, math, ZN_CPU_CUDA);
-    if (k->cpu != ZN_CPU_CUDA || !is_wanted("weights", k->name, &s))
+    const zn_conv_grad_kernel *k = zn_conv_grad_choose(&s, math, zn_device_flags(device));
+    if (!(k->cpu & ZN_CPU_CUDA) || !is_wanted("weights", k->name, &s))
         return;
     float *x = memory((int64_t)s.n * s.h * s.w * s.cin), *dy = memory((int64_t)s.n * s.oh * s.ow * s.cout);
     float *dw = memory((int64_t)s.kh * s.kw * s.cin * s.cout);
     float *shared = memory((int64_t)(k->shared_bytes(&s) / sizeof(float)));
-    const backward b = { k, { .s = s, .x = x, .dy = dy, .dw = dw, .shared = shared } };
-    report("weights", k->name, &s, time_of(run_backward, &b), k->flops(&s));
+    const zn_type type = type_of(k->math, k->narrow);
+    const backward b = { k, { .s = s, .x = x, .dy = dy, .dw = dw, .shared = shared, .x_type = type, .dy_type = type } };
+    report("weights", k->name, &s, zn_type_size(type), time_of(run_backward, &b), k->flops(&s));
     float *const all[] = { x, dy, dw, shared };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         release(all[i]);

@@ -2,6 +2,7 @@
 #include "conv_case.h"
 #include "cuda_case.h"
 
+#include "base/convert.h"
 #include "base/cpu.h"
 #include "kernels/kernels.h"
 
@@ -50,6 +51,57 @@ static void check_conv(const zn_conv_kernel *k, const conv_data *d, conv_options
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         cuda_shared_free(all[i]);
     cuda_result_free(y);
+}
+
+/* A copy on the device in 16 bits; x is rounded in place. */
+static float *shared_narrow(float *x, int64_t count, zn_math math)
+{
+    float *narrow = cuda_shared_new((count + 1) / 2, 0);
+    for (int64_t i = 0; i < count; i++) {
+        const uint16_t bits = math == ZN_MATH_BF16 ? zn_f32_to_bf16(x[i]) : zn_f32_to_f16(x[i]);
+        memcpy((char *)narrow + 2 * i, &bits, sizeof bits);
+        x[i] = math == ZN_MATH_BF16 ? zn_bf16_to_f32(bits) : zn_f16_to_f32(bits);
+    }
+    zn_device_send(cuda_device, narrow, sizeof(uint16_t) * (size_t)count);
+    cuda_must(zn_device_wait(cuda_device));
+    return narrow;
+}
+
+/* Maps of 16 bits. */
+static void check_narrow(const zn_conv_kernel *k, conv_data *d, conv_options o)
+{
+    char name[160], text[96];
+    conv_shape_text(&d->s, text, sizeof text);
+    snprintf(name, sizeof name, "%s %s, maps of 16 bits", k->name, text);
+    const zn_type type = k->math == ZN_MATH_BF16 ? ZN_TYPE_BF16 : ZN_TYPE_F16;
+    float *packed = cuda_shared_new((int64_t)(k->packed_bytes(&d->s) / sizeof(float)), NAN);
+    float *x = shared_narrow(d->x, d->x_count, k->math), *residual = shared_narrow(d->residual, d->y_count, k->math);
+    float *y = cuda_result_new(d->y_count), *bias = cuda_shared_copy(d->bias, d->s.cout);
+    run_reference(d, o);
+    k->pack(&d->s, d->w, packed);
+    zn_device_send(cuda_device, packed, k->packed_bytes(&d->s));
+    zn_conv_args a = conv_args_of(d, o, packed, y);
+    a.x = x;
+    a.bias = o.bias ? bias : NULL;
+    a.residual = o.residual || o.alias ? residual : NULL;
+    a.y = o.alias ? residual : y;
+    a.x_type = a.residual_type = a.y_type = type;
+    cuda_start(k->run, k->units(&d->s), &a);
+    float *got = cuda_result_new(d->y_count), *from = o.alias ? residual : y;
+    zn_device_fetch(cuda_device, from, sizeof(uint16_t) * (size_t)d->y_count);
+    cuda_must(zn_device_wait(cuda_device));
+    for (int64_t i = 0; i < d->y_count; i++) {
+        uint16_t bits;
+        memcpy(&bits, (const char *)from + 2 * i, sizeof bits);
+        got[i] = type == ZN_TYPE_BF16 ? zn_bf16_to_f32(bits) : zn_f16_to_f32(bits);
+    }
+    zn_device_send(cuda_device, got, sizeof(float) * (size_t)d->y_count);
+    cuda_compare(name, got, d->want, d->y_count, (double)k->tolerance * (d->y_count < 256 ? 4 : 1));
+    float *const all[] = { packed, x, residual, bias };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        cuda_shared_free(all[i]);
+    cuda_result_free(y);
+    cuda_result_free(got);
 }
 
 /* Weights packed by the device must have the bytes of those packed by the host. */
@@ -141,11 +193,14 @@ void cuda_check_convs(void)
         const conv_options o = conv_option_list[i % CONV_OPTIONS];
         run_reference(&d, o);
         for (const zn_conv_kernel *const *k = zn_conv_kernels; *k; k++)
-            if ((*k)->cpu == ZN_CPU_CUDA && (*k)->supports(&d.s) && strstr((*k)->name, cuda_filter) &&
+            if (cuda_runs((*k)->cpu) && (*k)->supports(&d.s) && strstr((*k)->name, cuda_filter) &&
                 (*k)->run != k[1]->run) { /* once if it serves two types */
                 check_conv(*k, &d, o);
                 check_pack(*k, &d, false);
                 check_pack(*k, &d, true);
+                const unsigned narrow = (*k)->narrow ? (*k)->narrow(&d.s) : 0;
+                if (narrow & ZN_CONV_NARROW_X)
+                    check_narrow(*k, &d, o);
             }
         conv_data_free(&d);
     }

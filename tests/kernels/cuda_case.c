@@ -4,6 +4,7 @@
 #include "base/convert.h"
 
 #include "base/alloc.h"
+#include "base/cpu.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -120,6 +121,8 @@ bool cuda_has(zn_body body)
             return true;
     return false;
 }
+
+bool cuda_runs(uint32_t needs) { return needs & ZN_CPU_CUDA && !(needs & ~zn_device_flags(cuda_device)); }
 
 float *cuda_shared_copy(const float *from, int64_t count)
 {

@@ -38,7 +38,8 @@ void cuda_start(zn_body body, int64_t units, const void *args);
 void cuda_check(const char *name, zn_body body, int64_t units, const void *args, float **result, const float *start,
                 int64_t count, double allowed);
 
-bool cuda_has(zn_body body); /* whether the list has it */
+bool cuda_has(zn_body body);    /* whether the list has it */
+bool cuda_runs(uint32_t needs); /* whether these flags of a kernel are for a GPU, and the device has them */
 
 void cuda_check_channels(void);    /* check_cuda_channels.c */
 void cuda_check_losses(void);      /* check_cuda_loss.c */

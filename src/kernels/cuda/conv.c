@@ -38,6 +38,14 @@ static bool supports_half(const zn_conv_shape *s)
     return supports(s) && seen.cin >= LEAST && part + 3 * pixel * (ZN_CUDA_CONV_COLUMNS + 8) <= SHARED;
 }
 
+/* Hopper: x is read in pieces of eight channels; if it is fp32, the kernel above runs. */
+static bool supports_wide(const zn_conv_shape *s)
+{
+    enum { MOST = 512 };
+    return supports_half(s) && s->kh == ZN_CUDA_WIDE_SIDE && s->kw == ZN_CUDA_WIDE_SIDE && s->stride <= 2 &&
+           s->cin <= MOST && s->cin % 8 == 0 && s->cout > ZN_CUDA_CONV_FEW;
+}
+
 /* Channels of x are copied in groups of eight. */
 static unsigned narrow_half(const zn_conv_shape *s)
 {
@@ -85,6 +93,8 @@ static double three_flops(const zn_conv_shape *s) { return 3 * padded_flops(s); 
 /* Keys of the launchers in the device's table. No CPU has ZN_CPU_CUDA, so these functions never run. */
 void zn_k_conv_tf32x3(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_tf32(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
+void zn_k_conv_wgmma_bf16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
+void zn_k_conv_wgmma_f16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_bf16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_f16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_pack_bf16(const void *conv_pack_args, zn_range unit) { (void)conv_pack_args, (void)unit; }
@@ -133,6 +143,19 @@ const zn_conv_kernel zn_conv_cuda_f16 = { .name = "halo-f16-cuda",
                                           .units = units,
                                           .run = zn_k_conv_f16,
                                           .flops = half_flops };
+
+/* The same weights as above, for the matrix instructions of Hopper GPUs. */
+#define ZN_CONV_HOPPER(title, type, error, packs, packs_there, worth, body)                                            \
+    {                                                                                                                  \
+        .name = (title), .math = (type), .cpu = ZN_CPU_CUDA | ZN_CPU_HOPPER, .tolerance = (error),                     \
+        .supports = supports_wide, .narrow = narrow_half, .pays = (worth), .packed_bytes = half_bytes,                 \
+        .pack = (packs), .pack_there = (packs_there), .scratch_bytes = scratch_bytes, .units = units, .run = (body),   \
+        .flops = half_flops                                                                                            \
+    }
+const zn_conv_kernel zn_conv_hopper_bf16 =
+    ZN_CONV_HOPPER("wgmma-bf16-cuda", ZN_MATH_BF16, 5e-3f, pack_bf16, zn_k_conv_pack_bf16, NULL, zn_k_conv_wgmma_bf16);
+const zn_conv_kernel zn_conv_hopper_f16 = ZN_CONV_HOPPER("wgmma-f16-cuda", ZN_MATH_F16, 6e-4f, pack_f16,
+                                                         zn_k_conv_pack_f16, never_changes, zn_k_conv_wgmma_f16);
 
 /* One product of 11-bit numbers: the precision of f16 with the range of fp32. It serves both 16-bit types where the
  * kernels above do not. */

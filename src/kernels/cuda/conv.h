@@ -15,9 +15,10 @@
 #endif
 
 enum {
-    ZN_CUDA_CONV_DEPTH = 32,  /* rows of weights at a time */
-    ZN_CUDA_CONV_FEW = 8,     /* columns of a tile if cout is at most this */
-    ZN_CUDA_CONV_COLUMNS = 64 /* columns of a tile otherwise */
+    ZN_CUDA_CONV_DEPTH = 32,   /* rows of weights at a time */
+    ZN_CUDA_CONV_FEW = 8,      /* columns of a tile if cout is at most this */
+    ZN_CUDA_CONV_COLUMNS = 64, /* columns of a tile otherwise */
+    ZN_CUDA_WIDE_SIDE = 3      /* of the kernels that conv_wgmma.cu multiplies with */
 };
 
 /* The layout of packed weights. */

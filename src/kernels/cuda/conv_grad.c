@@ -18,6 +18,18 @@ static size_t shared_bytes(const zn_conv_shape *s)
     return sizeof(float) * (size_t)(p.parts * p.ways * s->kh * s->kw * s->cin * s->cout);
 }
 
+/* Hopper: whole pieces of eight channels, and enough of them to fill a tile of weights. */
+static bool supports_lines(const zn_conv_shape *s)
+{
+    return supports(s) && s->kh == 3 && s->kw == 3 && s->stride == 1 && s->cin % 8 == 0 && s->cout % 8 == 0 &&
+           s->cin > ZN_CUDA_GRAD_FEW_IN && s->cout > ZN_CUDA_GRAD_FEW_OUT;
+}
+
+static size_t lines_bytes(const zn_conv_shape *s)
+{
+    return sizeof(float) * (size_t)(zn_cuda_grad_lines_plan(s).parts * s->kh * s->kw * s->cin * s->cout);
+}
+
 static size_t scratch_bytes(const zn_conv_shape *s) { return (void)s, 0; }
 static int stages(const zn_conv_shape *s) { return (void)s, 2; }
 static int64_t units(const zn_conv_shape *s, int stage) { return (void)s, (void)stage, 1; }
@@ -25,6 +37,7 @@ static double three_flops(const zn_conv_shape *s) { return 3 * zn_conv_direct_fl
 
 /* Keys of the launchers in the device's table. No CPU has ZN_CPU_CUDA, so these functions never run. */
 void zn_k_conv_grad_tf32x3(const void *conv_grad_args, zn_range unit) { (void)conv_grad_args, (void)unit; }
+void zn_k_conv_grad_wgmma(const void *conv_grad_args, zn_range unit) { (void)conv_grad_args, (void)unit; }
 void zn_k_conv_grad_bf16(const void *conv_grad_args, zn_range unit) { (void)conv_grad_args, (void)unit; }
 void zn_k_conv_grad_tf32(const void *conv_grad_args, zn_range unit) { (void)conv_grad_args, (void)unit; }
 
@@ -43,3 +56,16 @@ const zn_conv_grad_kernel zn_conv_grad_cuda_tf32_as_f16 =
     ZN_CONV_GRAD_CUDA("grad-tf32-cuda", ZN_MATH_F16, 6e-4f, supports, zn_k_conv_grad_tf32, zn_conv_direct_flops);
 const zn_conv_grad_kernel zn_conv_grad_cuda_tf32_as_bf16 =
     ZN_CONV_GRAD_CUDA("grad-tf32-cuda", ZN_MATH_BF16, 6e-4f, supports, zn_k_conv_grad_tf32, zn_conv_direct_flops);
+
+const zn_conv_grad_kernel zn_conv_grad_hopper_bf16 = { .name = "grad-wgmma-bf16-cuda",
+                                                       .math = ZN_MATH_BF16,
+                                                       .cpu = ZN_CPU_CUDA | ZN_CPU_HOPPER,
+                                                       .tolerance = 5e-3f,
+                                                       .supports = supports_lines,
+                                                       .narrow = true,
+                                                       .shared_bytes = lines_bytes,
+                                                       .scratch_bytes = scratch_bytes,
+                                                       .stages = stages,
+                                                       .units = units,
+                                                       .run = zn_k_conv_grad_wgmma,
+                                                       .flops = zn_conv_direct_flops };

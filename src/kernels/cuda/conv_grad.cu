@@ -112,6 +112,12 @@ template <bool SPLIT> static void launch_taps(zn_device *d, const grad_task &t)
 }
 
 extern "C" {
-void zn_cuda_conv_grad_tf32x3(zn_device *d, const void *args, int64_t) { run_grad(d, args, launch_taps<true>); }
-void zn_cuda_conv_grad_tf32(zn_device *d, const void *args, int64_t) { run_grad(d, args, launch_taps<false>); }
+void zn_cuda_conv_grad_tf32x3(zn_device *d, const void *args, int64_t)
+{
+    run_grad(d, args, zn_cuda_grad_plan_of, launch_taps<true>);
+}
+void zn_cuda_conv_grad_tf32(zn_device *d, const void *args, int64_t)
+{
+    run_grad(d, args, zn_cuda_grad_plan_of, launch_taps<false>);
+}
 }

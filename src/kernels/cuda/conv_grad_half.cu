@@ -170,5 +170,8 @@ static void launch_taps(zn_device *d, const grad_task &t)
 }
 
 extern "C" {
-void zn_cuda_conv_grad_bf16(zn_device *d, const void *args, int64_t) { run_grad(d, args, launch_taps); }
+void zn_cuda_conv_grad_bf16(zn_device *d, const void *args, int64_t)
+{
+    run_grad(d, args, zn_cuda_grad_plan_of, launch_taps);
+}
 }

@@ -138,18 +138,19 @@ static inline void add_parts(zn_device *d, const grad_task &t, const zn_conv_gra
 }
 
 /* Runs `first` for the sums of parts, or adds these. */
-static inline void run_grad(zn_device *d, const void *args, void (*first)(zn_device *, const grad_task &))
+static inline void run_grad(zn_device *d, const void *args, zn_cuda_grad_plan (*plan)(const zn_conv_shape *),
+                            void (*first)(zn_device *, const grad_task &))
 {
     const zn_conv_grad_args *given = static_cast<const zn_conv_grad_args *>(args);
-    grad_task t = { *given, zn_cuda_grad_plan_of(&given->s), 0, 0, false, false };
+    grad_task t = { *given, plan(&given->s), 0, 0, false, false };
     const zn_conv_shape &s = t.a.s;
     t.a.s = zn_cuda_conv_folded(&given->s);
     if (t.a.stage == 1) {
         add_parts(d, t, given);
         return;
     }
-    t.across = (s.ow + WIDE - 1) / WIDE;
-    t.down = (s.oh + HIGH - 1) / HIGH;
+    t.across = (s.ow + t.p.wide - 1) / t.p.wide;
+    t.down = (s.oh + t.p.high - 1) / t.p.high;
     to_device(d, t.a.x);
     to_device(d, t.a.dy);
     to_device(d, t.a.shared);

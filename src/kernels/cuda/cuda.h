@@ -46,6 +46,7 @@ struct zn_device {
     int number;
     int processors; /* streaming multiprocessors */
     int shared;     /* bytes of shared memory that a thread block may have */
+    bool hopper;    /* this build has its instructions, too */
     zn_twin *twins; /* sorted by address */
     size_t count, room;
     bool rehearsing, lacking;

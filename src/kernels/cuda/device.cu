@@ -13,6 +13,13 @@ extern "C" {
 #include "kernels/norm.h"
 }
 
+#if !defined(ZN_CUDA_EMULATED)
+#define ZN_CUDA_90A(name) ZN_CUDA(name)
+#endif
+#if !defined(ZN_CUDA_HOPPER)
+#define ZN_CUDA_HOPPER 0 /* whether the architectures of this build include sm_90a (cmake/cuda.cmake) */
+#endif
+
 extern "C" {
 #define ZN_CUDA(name)                                                                                                  \
     void zn_k_##name(const void *, zn_range);                                                                          \
@@ -49,6 +56,7 @@ static zn_status open_stream(zn_device *d, int number)
     zn_cuda_check(d, cudaDeviceGetAttribute(&d->shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, number), "the GPU");
     if (d->status == ZN_OK && major < 8)
         return ZN_FAIL(ZN_EUNSUPPORTED, "the GPU has compute capability %d: 8.0 is the least", major);
+    d->hopper = ZN_CUDA_HOPPER && major == 9;
     zn_cuda_check(d, cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "a stream");
     return d->status == ZN_OK ? ZN_OK : ZN_FAIL(d->status, "%s", d->text);
 }
@@ -112,7 +120,11 @@ void zn_device_unlock(zn_device *d)
 }
 
 const char *zn_device_kind(const zn_device *) { return "CUDA"; }
-uint32_t zn_device_flags(const zn_device *d) { return d ? (uint32_t)ZN_CPU_CUDA : zn_cpu_flags(); }
+
+uint32_t zn_device_flags(const zn_device *d)
+{
+    return !d ? zn_cpu_flags() : d->hopper ? (uint32_t)(ZN_CPU_CUDA | ZN_CPU_HOPPER) : (uint32_t)ZN_CPU_CUDA;
+}
 
 void zn_device_describe(const zn_device *d, char *text, size_t size, double *gflops, double *bandwidth)
 {

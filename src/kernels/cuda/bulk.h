@@ -1,0 +1,48 @@
+/* Copies of whole tiles of a map of 16-bit numbers into lines of shared memory (wgmma.h) by the copy engine of Hopper
+ * GPUs: one thread starts them, and a barrier counts the bytes. Included only by .cu files; not emulated. */
+#ifndef ZN_CUDA_BULK_H
+#define ZN_CUDA_BULK_H
+
+#include "kernels/cuda/wgmma.h"
+#include "kernels/type.h"
+
+#include <cuda.h>
+
+/* Describes to the copy engine a map [n][h][w][c], of which tiles of `high` x `wide` pixels by 64 channels are copied.
+ * What lies outside of the map is zero. Returns false if the map's address or size does not allow it. The driver's
+ * function is asked for by name, so that no program needs the driver to start. */
+static inline bool bulk_map(CUtensorMap *map, const void *x, zn_type type, int64_t n, int64_t h, int64_t w, int64_t c,
+                            int high, int wide)
+{
+    typedef CUresult (*encoder)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *,
+                                const cuuint64_t *, const cuuint32_t *, const cuuint32_t *, CUtensorMapInterleave,
+                                CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+    static encoder encode;
+    cudaDriverEntryPointQueryResult found;
+    void *address = nullptr;
+    if (!encode &&
+        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &address, 12000, cudaEnableDefault, &found) ==
+            cudaSuccess &&
+        found == cudaDriverEntryPointSuccess)
+        encode = reinterpret_cast<encoder>(address);
+    if (!encode || type == ZN_TYPE_F32 || c % 8 != 0 || (uintptr_t)x % 16 != 0)
+        return false;
+    const cuuint64_t size[] = { (cuuint64_t)c, (cuuint64_t)w, (cuuint64_t)h, (cuuint64_t)n };
+    const cuuint64_t bytes[] = { (cuuint64_t)(2 * c), (cuuint64_t)(2 * c * w), (cuuint64_t)(2 * c * w * h) };
+    const cuuint32_t box[] = { 64, (cuuint32_t)wide, (cuuint32_t)high, 1 }, step[] = { 1, 1, 1, 1 };
+    return encode(map, type == ZN_TYPE_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4,
+                  const_cast<void *>(x), size, bytes, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                  CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+/* Starts the copy of a tile from its first channel, column and row. */
+static __device__ void bulk_copy(char *to, const CUtensorMap *map, int channel, int x, int y, int image, uint64_t *b)
+{
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, "
+                 "%5}], [%6];\n" ::"r"(shared_address(to)),
+                 "l"(map), "r"(channel), "r"(x), "r"(y), "r"(image), "r"(shared_address(b))
+                 : "memory");
+}
+
+#endif
