@@ -174,7 +174,7 @@ static void rotary_positions(void **state)
     for (int r = 0; r < TOKENS * HEADS; r++)
         for (int i = 0; i < WIDTH; i++)
             turned[r * WIDTH + i % 2 * PAIRS + i / 2] = x[r * WIDTH + i];
-    a = (zn_rope_args){ turned, cosines, sines, turned, TOKENS, HEADS, PAIRS, true, false };
+    a = (zn_rope_args){ turned, cosines, sines, turned, TOKENS, HEADS, PAIRS, true, ZN_TYPE_F32, false };
     zn_k_rope(&a, (zn_range){ .begin = 0, .end = 1 });
     zn_k_rope(&a, (zn_range){ .begin = 1, .end = TOKENS });
     for (int r = 0; r < TOKENS * HEADS; r++)
