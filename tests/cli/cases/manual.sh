@@ -46,7 +46,7 @@ complete_words dataset ""
 export ZENITH_MODELS=$SOURCE/weights
 complete_words encode -m zenith-r
 if command -v fish >/dev/null; then
-    fish -c "source $SOURCE/completions/zenith.fish; complete -C 'zenith encode -m zenith-r'" | cut -f1 | diff - <(printf '%s\n' zenith-r zenith-restore)
+    fish -c "source $SOURCE/completions/zenith.fish; complete -C 'zenith encode -m zenith-r'" | cut -f1 | diff - <(printf '%s\n' zenith-r zenith-restore zenith-restore-fast)
     fish -c "source $SOURCE/completions/zenith.fish; complete -C 'zenith dataset info --si'" | grep -q '^--size' || echo "fish: no --size"
 fi
 ! command -v zsh >/dev/null || zsh -n "$SOURCE/completions/_zenith"
