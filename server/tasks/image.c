@@ -362,11 +362,12 @@ static zn_status check_size(const sv_job *job, const zn_image *image)
     const int64_t scale = job->o.scale ? job->o.scale : 1, most = job->server->settings->most_pixels;
     if (scale * image->width * (scale * image->height) <= most)
         return ZN_OK;
-    return ZN_FAIL(ZN_ELIMIT, "the result would have %lldx%lld pixels, more than the server allows",
-                   (long long)scale * image->width, (long long)scale * image->height);
+    return ZN_FAIL(ZN_ELIMIT,
+                   "the result would have %lldx%lld pixels, more than the limit of %lld (zenith serve --pixels)",
+                   (long long)scale * image->width, (long long)scale * image->height, (long long)most);
 }
 
-/* Restores or, with a scale, enlarges. */
+/* Restores, at the strength asked for, or with a scale enlarges. */
 static zn_status restore_to(sv_job *job, sv_engine *e, int i, restoring *r)
 {
     const int scale = job->o.scale;
@@ -376,6 +377,8 @@ static zn_status restore_to(sv_job *job, sv_engine *e, int i, restoring *r)
     ZN_TRY(scale ? zn_upscale(e->codec, r->damaged, scale, &r->restored)
                  : zn_restore(e->codec, r->damaged, (zn_task)job->o.task, &r->restored));
     const double ms = now_ms() - start;
+    if (job->o.strength)
+        ZN_TRY(zn_image_blend(r->restored, r->damaged, 1 - strtod(job->o.strength, NULL)));
     ZN_TRY(enlarge_alpha(scale, r));
     if (i == 0) {
         restore_facts(job, r->restored, ms);
@@ -494,7 +497,7 @@ const sv_task sv_task_reconstruct = { .name = "reconstruct",
                                       .run = run_reconstruct };
 const sv_task sv_task_restore = { .name = "restore",
                                   .command = CMD_RESTORE,
-                                  .options = COMMON "task fast format quality lossless compare strip",
+                                  .options = COMMON "task fast strength format quality lossless compare strip",
                                   .least = 1,
                                   .most = SV_MOST_FILES,
                                   .run = run_restore };

@@ -18,6 +18,9 @@ def test_bytes():
     program("restore", "other.jpg", "-o", "r2.webp", "--lossless")
     same((server.result(job), server.result(job, 1)), (content("r.webp"), content("r2.webp")), "restore")
     same(job["results"][0]["name"], "photo.webp", "name")
+    job = server.job("restore", ["photo.png"], options={"strength": 0.4})
+    program("restore", "photo.png", "-o", "s.png", "--strength", "0.4")
+    same(server.result(job), content("s.png"), "restore at a strength")
 
     job = server.job("encode", ["photo.png"])
     program("encode", "photo.png", "-o", "z.safetensors")

@@ -108,6 +108,19 @@ def restore(desk, files, pictures):
         page.screenshot(path=os.path.join(pictures, "studio-restore.png"))
 
 
+def restore_settings(desk, files, _):
+    page = desk.open("restore")
+    page.get_by_label("Photos").set_input_files(files[0])
+    page.get_by_label("Strength").fill("0.5")
+    desk.press("Start")
+    desk.results(1)
+    page.get_by_label("What to do").select_option("upscale")
+    page.get_by_label("Scale (when enlarging)").fill("4")
+    desk.press("Start")
+    desk.results(2)
+    page.wait_for_function("() => [...document.querySelectorAll('.pair img')].some((image) => image.naturalWidth === 640)")
+
+
 def latents(desk, files, pictures):
     page = desk.open("latents")
     page.get_by_label("An image, or a latent to decode").set_input_files(files[0])
@@ -224,7 +237,7 @@ def server_restart(desk, files, _):
     desk.results()
 
 
-CASES = [every_tool_opens, restore, latents, models, bad_file, cancel, reload_during_job, two_tabs, train, keyboard_and_phone, server_restart]
+CASES = [every_tool_opens, restore, restore_settings, latents, models, bad_file, cancel, reload_during_job, two_tabs, train, keyboard_and_phone, server_restart]
 
 
 def main():

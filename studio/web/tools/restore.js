@@ -16,7 +16,7 @@ export function show(models) {
     controls: [zone, el("div", { class: "fields" },
       field("What to do", select("task", tasks)),
       modelChoice(models, "restore"),
-      number("Strength", "strength", { min: 0, max: 1, step: 0.05, placeholder: "1" }),
+      number("Strength", "strength", { min: 0.05, max: 1, step: 0.05, placeholder: "1" }),
       number("Scale (when enlarging)", "scale", { min: 2, max: 4, step: 2, placeholder: "2" }))],
     button: "Start",
     run: async ({ task, ...settings }, place) => {
