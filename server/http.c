@@ -408,7 +408,8 @@ static int listening_socket(const sv_http_settings *s, char why[256])
     freeaddrinfo(found);
     if (good)
         return fd;
-    snprintf(why, 256, "cannot listen on %s, port %d: %s", s->address, s->port, strerror(errno));
+    snprintf(why, 256, "cannot listen on %s, port %d: %s%s", s->address, s->port, strerror(errno),
+             errno == EADDRINUSE ? "; give another port with --listen" : "");
     if (fd >= 0)
         close(fd);
     return -1;

@@ -43,6 +43,12 @@ static int fail(const char *why)
     return 0;
 }
 
+static int refuse_open(const char *address)
+{
+    complain("anyone who reaches %s could use the server; give --api-key, or --insecure if that is meant", address);
+    return 0;
+}
+
 static int make_spool(sv_server *s)
 {
     const char *base = getenv("TMPDIR");
@@ -71,8 +77,7 @@ static int start(sv_server *s)
     char why[256] = "";
     name_instance(s);
     if (!o->key && !o->insecure && !is_loopback(o->address))
-        return fail("anyone who reaches this address could use the server; give --api-key, or --insecure if that is "
-                    "meant");
+        return refuse_open(o->address);
     if (!make_spool(s))
         return 0;
     if (zn_context_new(o->threads, &s->context) != ZN_OK)

@@ -1,6 +1,7 @@
 /* zenith serve: the options of the server. The server itself is in server/. */
 #include "server/serve.h"
 #include "commands.h"
+#include "ui/files.h"
 #include "ui/report.h"
 
 #include <stdio.h>
@@ -21,6 +22,8 @@ static int parse_listen(const char *text, char address[128], int *port)
     size_t length = colon ? (size_t)(colon - text) : strlen(text);
     const size_t skip = text[0] == '[' && length > 1 && text[length - 1] == ']';
     const long number = colon ? strtol(colon + 1, &end, 10) : PORT;
+    if (!colon && text[0] && strspn(text, "0123456789") == length)
+        return 0; /* a port alone, which would be read as an address */
     if (length - 2 * skip >= 128 || (colon && (!colon[1] || *end)) || number < 0 || number > 65535)
         return 0;
     snprintf(address, 128, "%.*s", (int)(length - 2 * skip), text + skip);
@@ -51,6 +54,17 @@ static void copy_names(const char *const *from, const char **to)
         to[i] = from[i];
 }
 
+/* The first of the folders given with --models and --data that does not exist, or NULL. */
+static const char *missing_folder(const options *o)
+{
+    if (o->models && !is_folder(o->models))
+        return o->models;
+    for (int i = 0; o->folders[i]; i++)
+        if (!file_exists(o->folders[i])) /* an .lmdb data set is a file */
+            return o->folders[i];
+    return NULL;
+}
+
 int serve_run(const options *o)
 {
     char address[128];
@@ -60,6 +74,11 @@ int serve_run(const options *o)
         return usage_error("serve", "--listen needs an address such as 127.0.0.1:8188, not '%s'", o->listen);
     if (o->instance && !is_plain(o->instance))
         return usage_error("serve", "--instance needs fewer than 20 letters and digits, not '%s'", o->instance);
+    const char *missing = missing_folder(o);
+    if (missing) {
+        complain("%s: no such folder", missing);
+        return EXIT_FAILURE;
+    }
     if (o->models)
         search_in(o->models);
     serve_settings s = { .address = address,
