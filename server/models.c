@@ -251,8 +251,8 @@ static zn_status open_generator(sv_models *m, const sv_job *job, const char *nam
 {
     char *folder = sv_model_path(m, name, 1);
     if (!folder)
-        return ZN_FAIL(ZN_ENOTFOUND, "no generator is called '%.80s'; docs/generate.md lists the files to download",
-                       name);
+        return name && *name ? ZN_FAIL(ZN_ENOTFOUND, "no generator is called '%.80s'; " SV_GET_GENERATOR, name)
+                             : ZN_FAIL(ZN_ENOTFOUND, SV_NO_GENERATOR);
     const zn_generator_files files = { .size = sizeof files, .model = folder };
     const zn_options compute = compute_of(m, job, e);
     e->bytes = 64 << 20; /* its weights stay in the mapped files */

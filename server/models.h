@@ -11,6 +11,10 @@
 
 #include "server/server.h"
 
+/* What to do without a generator, for messages. */
+#define SV_GET_GENERATOR "'zenith pull z-image-turbo' fetches one, docs/generate.md lists others"
+#define SV_NO_GENERATOR  "no model that generates images is found; " SV_GET_GENERATOR
+
 typedef struct sv_engine {
     const zn_model *model;
     const zn_model_info *info; /* NULL: a generator */

@@ -116,9 +116,10 @@ static int open_model(work *w)
     const zn_status opened = zn_generator_open(&files, &compute, &w->generator);
     if (opened != ZN_OK) {
         static const char advice[] = "docs/generate.md lists the files to download";
+        static const char pull[] = "'zenith pull z-image-turbo' fetches it, ";
         const int nothing_named = opened == ZN_ENOTFOUND && !w->o->model && !w->o->from && !p->transformer;
         const int advise = nothing_named && !strstr(zn_error_text(), advice);
-        complain("%s%s%s", zn_error_text(), advise ? "; " : "", advise ? advice : "");
+        complain("%s%s%s%s", zn_error_text(), advise ? "; " : "", advise ? pull : "", advise ? advice : "");
         return EXIT_FAILURE;
     }
     int status = 0;

@@ -49,7 +49,9 @@ void complain_of_missing_model(const char *name)
     static const char advice[] = "'zenith models' lists those found, 'zenith help models' tells where to get weights";
     name_list found = { 0 };
     const char *near = zn_models_visit(visit, &found) == ZN_OK ? nearest_word(name, found.items, found.count) : NULL;
-    if (is_architecture(name))
+    if (zn_published_find(name))
+        complain("no weights of %s are found; 'zenith pull %s' fetches them", name, name);
+    else if (is_architecture(name))
         complain("no weights of %s are found; %s", name, advice);
     else if (near)
         complain("no file or model is called '%s', did you mean '%s'? %s", name, near, advice);

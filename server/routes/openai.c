@@ -188,7 +188,7 @@ static zn_status set_model(const sv_request *r, sv_job *job, const sv_form *form
     if (!model || !*model)
         model = name;
     if (!*model)
-        return ZN_FAIL(ZN_ENOTFOUND, "no model that generates images is found; docs/generate.md lists the files");
+        return ZN_FAIL(ZN_ENOTFOUND, SV_NO_GENERATOR);
     job->model = must_copy(model);
     return ZN_OK;
 }

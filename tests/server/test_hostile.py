@@ -42,6 +42,23 @@ def test_guard():
     same((refused.returncode, b"--api-key" in refused.stderr), (1, True), "0.0.0.0 without a key")
 
 
+def test_refused_options():
+    for words, status, sentence in ((["--listen", "8188"], 2, "--listen needs an address such as 127.0.0.1:8188, not '8188'"),
+                                    (["--listen", f"127.0.0.1:{server.port}"], 1, "give another port with --listen"),
+                                    (["--listen", "127.0.0.1:0", "--data", "nosuch"], 1, "nosuch: no such folder"),
+                                    (["--listen", "127.0.0.1:0", "--models", "nosuch"], 1, "nosuch: no such folder")):
+        refused = subprocess.run([PROGRAM, "serve", *words], env=environment, stderr=subprocess.PIPE, text=True, timeout=SLOW)
+        assert refused.returncode == status and sentence in refused.stderr, f"{words}: {refused.returncode} {refused.stderr}"
+
+
+def test_no_generator():
+    """The bundled weights generate nothing: each API says what to do."""
+    job = server.json("POST", "/api/jobs?wait=1", {"task": "generate", "prompt": "a fox"})
+    for said in (job["error"], server.json("POST", "/v1/images/generations", {"prompt": "a fox"}, expect=404)["error"]["message"],
+                 server.json("POST", "/sdapi/v1/txt2img", {"prompt": "a fox"}, expect=404)["error"]["message"]):
+        assert "zenith pull z-image-turbo" in said and "''" not in said, said
+
+
 def test_paths():
     for address in ("/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/api/runs/..%2f..%2fetc/samples/passwd", "/api/runs/../metrics",
                     "/api/jobs/..", "/api/models/..%2fx/attributes", "//etc/passwd", "/" + "a" * 5000, "/\x01"):
@@ -147,4 +164,4 @@ def test_end():
     server.stop()
 
 
-main(test_guard, test_paths, test_limits, test_damaged, test_raw, test_slow_clients, test_idle_streams, test_queue_is_bounded, test_end)
+main(test_guard, test_refused_options, test_no_generator, test_paths, test_limits, test_damaged, test_raw, test_slow_clients, test_idle_streams, test_queue_is_bounded, test_end)

@@ -10,7 +10,7 @@ export const hint = "Move an attribute of an image, go from one image to another
 
 export async function show(models) {
   const able = models.filter((model) => model.tasks?.includes("edit") || model.tasks?.includes("sample"));
-  if (!able.length) return el("p", {}, "No DiffAE model was found. The Models tool says what is missing.");
+  if (!able.length) return el("p", {}, "No DiffAE model was found. docs/models/diffae.md tells how to train one, or use a published one. Reload this page when it is there.");
   return el("div", {}, await attributes(models, able), strip(models), samples(models));
 }
 

@@ -11,7 +11,7 @@ const SIZES = ["128x128", "256x256", "512x512", "768x768", "1024x1024", "1024x76
 
 export function show(models) {
   if (!models.some((model) => model.tasks?.includes("generate")))
-    return el("p", {}, "No generator was found. The Models tool says which files one needs and where to put them.");
+    return el("p", {}, "No generator was found. zenith pull z-image-turbo fetches one (6 GB); docs/generate.md lists others. Reload this page when it is there.");
 
   const start = dropZone({ label: "An image to start from (may be left out)" });
   const mask = dropZone({ label: "A mask: white is changed (may be left out)" });

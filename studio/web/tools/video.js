@@ -17,6 +17,9 @@ function sideBySide(before, after) {
 }
 
 export function show(models) {
+  if (!models.some((model) => model.tasks?.includes("clip")))
+    return el("p", {}, "No video autoencoder was found. zenith pull taew2_1 fetches one (22 MB); docs/models/wan.md lists others. Reload this page when it is there.");
+
   const zone = dropZone({ label: "A clip (MP4, WebM, GIF)", accept: "video/*,image/gif,image/webp" });
   return panel({
     controls: [zone, el("div", { class: "fields" }, modelChoice(models, "clip"))],
