@@ -5,6 +5,7 @@
 #include "ui/wrap.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define AT(member) offsetof(options, member)
 enum {
@@ -299,11 +300,20 @@ const option option_table[] = {
 /* clang-format on */
 const int option_count = sizeof option_table / sizeof *option_table;
 
+/* Whether an earlier entry has this name: options that mean something else in some commands have several. */
+static int is_repeated(int index)
+{
+    for (int i = 0; i < index; i++)
+        if (option_table[i].common && !strcmp(option_table[i].name, option_table[index].name))
+            return 1;
+    return 0;
+}
+
 void options_help(unsigned commands, int common_only)
 {
     for (int i = 0; i < option_count; i++) {
         const option *t = &option_table[i];
-        if (!(t->commands & commands) || (common_only && !t->common))
+        if (!(t->commands & commands) || (common_only && (!t->common || is_repeated(i))))
             continue;
         char left[64];
         snprintf(left, sizeof left, "%c%c%c --%s%s%s", t->letter ? '-' : ' ', t->letter ? t->letter : ' ',

@@ -1,7 +1,8 @@
 # Help in all its spellings, wrapped to the terminal; each command's two spellings agree and go to stdout.
 zenith help >all || exit 1
+grep -oE '^ +(-[a-z], )?--[a-z-]+' all | sort | uniq -d | sed 's/.*--/zenith help lists an option twice: --/'
 for word in --help -h "help --help" "help help"; do zenith $word | cmp - all || exit 1; done
-for command in encode decode reconstruct restore edit interpolate sample generate compare info convert models pull bench train dataset distill eval serve; do
+for command in encode decode reconstruct restore upscale edit interpolate sample generate compare info convert models pull bench train dataset distill eval serve; do
     grep -q "^  $command " all || echo "zenith help does not list $command"
     zenith help $command >one || exit 1
     zenith $command --help | cmp - one || exit 1
