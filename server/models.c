@@ -429,9 +429,15 @@ static void visit_model(void *user, const char *path, const zn_model_info *info,
     free(name);
 }
 
+typedef struct part_list {
+    json *out;
+    double bytes; /* of all files */
+} part_list;
+
 static void visit_part(void *user, const zn_generator_part_info *p)
 {
-    json *j = user;
+    part_list *parts = user;
+    json *j = parts->out;
     json_open(j, NULL, '{');
     json_text(j, "name", p->name);
     json_bool(j, "present", p->path != NULL);
@@ -440,6 +446,7 @@ static void visit_part(void *user, const zn_generator_part_info *p)
     json_text(j, "dtype", p->dtype ? p->dtype : "");
     json_real(j, "bytes", p->bytes);
     json_close(j, '}');
+    parts->bytes += p->bytes;
 }
 
 static void visit_generator(void *user, const char *folder)
@@ -453,8 +460,10 @@ static void visit_generator(void *user, const char *folder)
     json_text(j, "name", last_part(folder));
     json_text(j, "architecture", "z-image");
     json_open(j, "parts", '[');
-    const zn_status status = zn_generator_parts(&files, visit_part, j);
+    part_list parts = { .out = j };
+    const zn_status status = zn_generator_parts(&files, visit_part, &parts);
     json_close(j, ']');
+    json_integer(j, "bytes", (int64_t)parts.bytes);
     json_text(j, "kind", status == ZN_OK ? "generator" : "unusable");
     json_open(j, "tasks", '[');
     if (status == ZN_OK)

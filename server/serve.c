@@ -107,6 +107,8 @@ static void pause_ms(long ms)
     nanosleep(&t, NULL);
 }
 
+static int is_busy(sv_server *s) { return sv_jobs_busy(s->jobs) || sv_runs_busy(s->runs); }
+
 /* Runs save their state; jobs may end, and their results be fetched, until the time is up. A second signal ends the
  * wait. */
 static void wind_down(sv_server *s)
@@ -115,7 +117,10 @@ static void wind_down(sv_server *s)
     stop = 0;
     sv_jobs_close(s->jobs);
     sv_runs_close(s->runs);
-    while (!stop && sv_now() < until && (sv_jobs_busy(s->jobs) || sv_runs_busy(s->runs)))
+    if (is_busy(s) && isatty(STDERR_FILENO))
+        note(&(options){ .quiet = s->settings->quiet }, "jobs may end within %d s; Ctrl-C again cancels them",
+             s->settings->grace_seconds);
+    while (!stop && sv_now() < until && is_busy(s))
         pause_ms(20);
 }
 

@@ -64,11 +64,11 @@ def same(got, expected, what):
 class Server:
     all = []
 
-    def __init__(self, *options, env=None):
+    def __init__(self, *options, env=None, stderr=None):
         self.log = open(path("log"), "w+b")
         leaks = {"ASAN_OPTIONS": environment["ASAN_OPTIONS"].replace("detect_leaks=0", "detect_leaks=1")}
         self.process = subprocess.Popen([PROGRAM, "serve", "--listen", "127.0.0.1:0", *options], cwd=work,
-                                        env=dict(environment, **leaks, **(env or {})), stdout=subprocess.PIPE, stderr=self.log)
+                                        env=dict(environment, **leaks, **(env or {})), stdout=subprocess.PIPE, stderr=stderr or self.log)
         Server.all.append(self)
         line = self.process.stdout.readline().decode()
         found = re.search(r":(\d+)/$", line.strip())

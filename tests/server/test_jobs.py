@@ -1,4 +1,6 @@
 """Jobs: every task's bytes are the program's, events, cancellation, dropped connections, limits, the end."""
+import select
+
 from serving import *
 
 weights = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../weights")
@@ -170,6 +172,8 @@ def test_system():
     models = {m["name"]: m for m in server.json("GET", "/api/models")["models"]}
     same((models["tiny"]["kind"], models["zenith-restore"]["loaded"], models["zenith-r"]["tasks"]),
          ("generator", True, ["encode", "decode", "reconstruct"]), "models")
+    tiny = models["tiny"]
+    assert tiny["bytes"] == sum(part["bytes"] for part in tiny["parts"]) > 0, tiny
     metrics = server.ask("GET", "/metrics")[1].decode()
     assert re.search(r'^zenith_jobs_total\{state="done"\} [1-9]', metrics, re.M), metrics
     for line in metrics.splitlines():
@@ -205,6 +209,21 @@ def test_first_event_is_quick():
     wait_for("the cancellation", lambda: state(job) == "cancelled")
 
 
+def test_second_interrupt():
+    """On a terminal the first Ctrl-C says how long jobs may take; the second one cancels them."""
+    terminal, side = os.openpty()
+    other = Server("--grace", "600", stderr=side)
+    job = other.json("POST", "/api/jobs", {"task": "generate", "prompt": "fox", "options": dict(TINY, steps=1000, size=256)}, expect=202)
+    wait_for("the start", lambda: other.json("GET", f"/api/jobs/{job['id']}")["state"] == "running")
+    other.process.send_signal(signal.SIGINT)
+    assert select.select([terminal], [], [], SLOW)[0], "no remark"
+    same(os.read(terminal, 1000), b"zenith: jobs may end within 600 s; Ctrl-C again cancels them\r\n", "the remark")
+    other.process.send_signal(signal.SIGINT)
+    same(other.process.wait(SLOW), 0, "the end")
+    os.close(terminal)
+    os.close(side)
+
+
 def test_end():
     """Finishes what was promised: a job that was queued before the signal is answered."""
     answers = []
@@ -221,4 +240,4 @@ def test_end():
 
 
 main(test_bytes, test_diffusion_and_video, test_json_inputs, test_upscale, test_events, test_cancel_and_turns, test_dropped_connection, test_errors,
-     test_system, test_first_event_is_quick, test_end)
+     test_system, test_first_event_is_quick, test_second_interrupt, test_end)
