@@ -157,7 +157,8 @@ static void forget_locked(sv_runs *r)
     free(r->error);
     *q = (sv_run_request){ 0 };
     r->name = r->error = NULL;
-    r->remark_count = r->cancelled = r->halts = 0;
+    r->remark_count = r->cancelled = 0;
+    r->halts = 0;
     r->progress = (zn_train_progress){ .loss = NAN, .eval_psnr = NAN };
 }
 
@@ -242,7 +243,8 @@ zn_status sv_run_halt(sv_runs *r, const char *name)
 void sv_runs_close(sv_runs *r)
 {
     lock(r);
-    r->closed = r->halts = 1;
+    r->closed = 1;
+    r->halts = 1;
     unlock(r);
 }
 
