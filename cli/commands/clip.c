@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "commands/latents.h"
 #include "ui/compute.h"
+#include "ui/encoded.h"
 #include "ui/report.h"
 #include "ui/show.h"
 #include "ui/standard.h"
@@ -29,36 +30,10 @@ static void explain(const session *s, zn_video *v, zn_part part)
 
 /* ---- encode ---- */
 
-/* A source of frames: a video file, or an image, which may be animated. One of the two is open. */
-typedef struct frames {
-    zn_film *film;
-    zn_animation *images;
-} frames;
-
-static zn_status next_frame(const frames *f, zn_image **out)
-{
-    return f->film ? zn_film_next(f->film, out) : zn_animation_next(f->images, out);
-}
-
 static zn_status encode_item(const options *o, zn_video *v, const char *path, zn_latent **clip, int *pictures)
 {
     const zn_image_read_options reading = { .background = { o->background[0], o->background[1], o->background[2] } };
-    frames f = { 0 };
-    zn_image *image = NULL;
-    zn_status status = is_video_file(path) ? zn_film_open(path, &f.film) : zn_animation_open(path, &reading, &f.images);
-    if (status == ZN_OK)
-        status = next_frame(&f, &image);
-    while (status == ZN_OK && image) {
-        status = zn_video_encode(v, image, clip);
-        zn_image_free(image);
-        image = NULL;
-        *pictures += status == ZN_OK;
-        if (status == ZN_OK)
-            status = next_frame(&f, &image);
-    }
-    zn_film_close(f.film);
-    zn_animation_close(f.images);
-    return status;
+    return encode_frames(v, path, &reading, clip, pictures);
 }
 
 /* If videos cannot be read, fails before the images before them are encoded. */
@@ -103,13 +78,8 @@ static const char *plural(int count) { return count == 1 ? "" : "s"; }
 static void encode_facts(const zn_latent *clip, int pictures, double ms, json *j)
 {
     json_integer(j, "images", pictures);
-    json_integer(j, "width", clip->image_width);
-    json_integer(j, "height", clip->image_height);
     json_integer(j, "latent_frames", clip->frames);
-    json_integer(j, "latent_width", clip->width);
-    json_integer(j, "latent_height", clip->height);
-    json_integer(j, "latent_channels", clip->channels);
-    json_real(j, "encode_ms", ms);
+    json_encoded(j, clip, ms);
 }
 
 /* A decoder of TAEHV makes one image of the first latent frame, whose encoder takes several. */

@@ -3,6 +3,7 @@
 #include "commands/batch.h"
 #include "commands/clip.h"
 #include "commands/latents.h"
+#include "ui/encoded.h"
 #include "ui/report.h"
 #include "ui/show.h"
 
@@ -35,14 +36,8 @@ static zn_status work(session *s, const job *item, json *j, char *summary, size_
         goto done;
     }
     session_explain(s);
-    if (o->json) {
-        json_integer(j, "width", image->width);
-        json_integer(j, "height", image->height);
-        json_integer(j, "latent_width", latent->width);
-        json_integer(j, "latent_height", latent->height);
-        json_integer(j, "latent_channels", latent->channels);
-        json_real(j, "encode_ms", ms);
-    }
+    if (o->json)
+        json_encoded(j, latent, ms);
     snprintf(summary, size, "%dx%d -> %dx%dx%d  %.1f ms", image->width, image->height, latent->width, latent->height,
              latent->channels, ms);
     if (o->show)

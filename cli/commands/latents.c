@@ -2,6 +2,7 @@
 #include "commands/latents.h"
 
 #include "commands.h"
+#include "ui/encoded.h"
 #include "ui/report.h"
 #include "ui/standard.h"
 
@@ -167,12 +168,7 @@ static zn_status batch_work(session *s, const job *item, json *j, char *summary,
         const zn_latent *z = latents[0];
         if (s->o->json) {
             json_integer(j, "images", list.count);
-            json_integer(j, "width", z->image_width);
-            json_integer(j, "height", z->image_height);
-            json_integer(j, "latent_width", z->width);
-            json_integer(j, "latent_height", z->height);
-            json_integer(j, "latent_channels", z->channels);
-            json_real(j, "encode_ms", ms);
+            json_encoded(j, z, ms);
         }
         snprintf(summary, size, "%d images of %dx%d -> %d latents of %dx%dx%d  %.1f ms", list.count, z->image_width,
                  z->image_height, list.count, z->width, z->height, z->channels, ms);

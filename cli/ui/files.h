@@ -2,6 +2,7 @@
 #ifndef ZN_CLI_FILES_H
 #define ZN_CLI_FILES_H
 
+#include "ui/extensions.h"
 #include "ui/options.h"
 
 /* One file to read and one to write. kind: a name whose extension is the format of the result; this is output itself
@@ -36,10 +37,6 @@ int file_exists(const char *path);
 int is_folder(const char *path);
 int is_pipe(const char *path);               /* or a device, such as /dev/null */
 int same_file(const char *a, const char *b); /* both exist and are the same file; follows links */
-/* True if the name ends with "." and one of these space-separated extensions, in upper or lower case. */
-int has_extension(const char *path, const char *extensions);
-int is_image_file(const char *path); /* true if the extension is that of a readable image format */
-int is_video_file(const char *path);
 const char *base_name(const char *path);
 
 /* Like zn_image_read, but prints a remark if an animated image has more frames than the first, which are not used. */

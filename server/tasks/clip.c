@@ -1,6 +1,8 @@
 /* Videos: frames or a video file to a latent, and a latent of several frames to a video file or images. */
 #include "base/fail.h"
 #include "server/tasks/tasks.h"
+#include "ui/encoded.h"
+#include "ui/extensions.h"
 #include "ui/report.h"
 
 #include <stdio.h>
@@ -10,26 +12,7 @@
 
 enum { RATE = 24 };
 
-static int has_one_of(const char *name, const char *const *extensions)
-{
-    const char *dot = strrchr(name, '.');
-    for (int i = 0; dot && extensions[i]; i++)
-        if (!strcasecmp(dot + 1, extensions[i]))
-            return 1;
-    return 0;
-}
-
-static int is_video(const char *name)
-{
-    static const char *const videos[] = { "mp4", "m4v", "mkv", "webm", "mov", "avi", NULL };
-    return has_one_of(name, videos);
-}
-
-static int is_latent(const char *name)
-{
-    static const char *const latents[] = { "safetensors", "npy", "latent", NULL };
-    return has_one_of(name, latents);
-}
+static int is_latent(const char *name) { return has_extension(name, "safetensors npy latent"); }
 
 static int tick(void *user, double fraction) { return sv_job_tick(user, fraction); }
 
@@ -47,49 +30,19 @@ static zn_status open_video(sv_job *job, const sv_engine *e, zn_video **out)
 
 /* ---- to a latent ---- */
 
-typedef struct frames {
-    zn_film *film;
-    zn_animation *images;
-} frames;
-
-static zn_status next_frame(const frames *f, zn_image **out)
-{
-    return f->film ? zn_film_next(f->film, out) : zn_animation_next(f->images, out);
-}
-
 static zn_status encode_file(sv_job *job, zn_video *v, const char *path, zn_latent **clip, int *count)
 {
     const uint8_t *b = job->o.background;
     const zn_image_read_options reading = { .background = { b[0], b[1], b[2] },
                                             .max_pixels = job->server->settings->most_pixels };
-    frames f = { 0 };
-    zn_image *image = NULL;
-    zn_status status = is_video(path) ? zn_film_open(path, &f.film) : zn_animation_open(path, &reading, &f.images);
-    if (status == ZN_OK)
-        status = next_frame(&f, &image);
-    while (status == ZN_OK && image) {
-        status = zn_video_encode(v, image, clip);
-        zn_image_free(image);
-        image = NULL;
-        *count += status == ZN_OK;
-        if (status == ZN_OK)
-            status = next_frame(&f, &image);
-    }
-    zn_film_close(f.film);
-    zn_animation_close(f.images);
-    return status;
+    return encode_frames(v, path, &reading, clip, count);
 }
 
 static void encode_facts(json *j, const zn_latent *clip, int count, double ms)
 {
     json_integer(j, "images", count);
-    json_integer(j, "width", clip->image_width);
-    json_integer(j, "height", clip->image_height);
     json_integer(j, "latent_frames", clip->frames);
-    json_integer(j, "latent_width", clip->width);
-    json_integer(j, "latent_height", clip->height);
-    json_integer(j, "latent_channels", clip->channels);
-    json_real(j, "encode_ms", ms);
+    json_encoded(j, clip, ms);
 }
 
 static zn_status encode(sv_job *job, sv_engine *e, zn_latent **clip)

@@ -3,6 +3,7 @@
 #include "server/tasks/tasks.h"
 
 #include "base/fail.h"
+#include "ui/encoded.h"
 #include "ui/report.h"
 #include "ui/scores.h"
 
@@ -115,13 +116,7 @@ static zn_status encode_one(sv_job *job, sv_engine *e, int i)
     if (status == ZN_OK)
         status = sv_write_latent(job, e->info, stem, latent);
     if (status == ZN_OK && i == 0) {
-        json *j = &job->facts;
-        json_integer(j, "width", image->width);
-        json_integer(j, "height", image->height);
-        json_integer(j, "latent_width", latent->width);
-        json_integer(j, "latent_height", latent->height);
-        json_integer(j, "latent_channels", latent->channels);
-        json_real(j, "encode_ms", ms);
+        json_encoded(&job->facts, latent, ms);
     }
     free(stem);
     zn_image_free(image);
