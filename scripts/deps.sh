@@ -57,7 +57,6 @@ test_group() {
     need libheif-examples command -v heif-enc
     need g++ command -v g++
     need chromium command -v chromium
-    need python3-venv python3 -c "import venv, ensurepip"
     need clang command -v clang
     need clang-format command -v clang-format
     need libclang-rt-14-dev clang_has "libclang_rt.fuzzer-$(uname -m).a"

@@ -3,6 +3,7 @@
 #
 #     scripts/test.sh              all stages
 #     scripts/test.sh asan fuzz    only these
+#     ZENITH_OFFLINE=1 scripts/test.sh    without the stages that fetch Python packages
 #
 # A stage writes its log under build/test-logs. A failed stage shows the end of its log, the others still run. The last
 # line is always "N passed, N failed, N skipped", counted over all stages.
@@ -150,31 +151,26 @@ cross_checks() {
         run_ctest "$folder" 1800 -R '^(kernels|ops)' -E amx_emulated
 }
 
-# The page of zenith serve in a real browser. Its driver is a Python package: where none can be fetched, the stage is
-# skipped.
-stage_studio() {
-    local python=build/venv/bin/python3 log=$logs/studio-cases.log
+# python_with PACKAGE...: builds the program, and an environment of Python with these packages in build/venv. They are
+# fetched; where nothing can be, ZENITH_OFFLINE=1 skips the stages that need them.
+python_with() {
     TARGET=zenith configure_and_build build -DZENITH_TESTS=ON || return
-    [ -x $python ] || python3 -m venv build/venv || return
-    if ! $python -m pip install -q playwright pillow; then
-        echo "playwright could not be installed: the studio was not tried in a browser"
-        result skipped 1
-        return 0
-    fi
-    $python tests/studio/studio.py build/cli/zenith | tee "$log" && result passed "$(grep -c ': passed in' "$log")"
+    [ -x build/venv/bin/python3 ] || python3 -m venv build/venv || return
+    build/venv/bin/python3 -m pip install -q "$@"
+}
+
+# The page of zenith serve in a real browser.
+stage_studio() {
+    local log=$logs/studio-cases.log
+    [ -z "${ZENITH_OFFLINE-}" ] || { echo "offline: the studio was not tried in a browser" && result skipped 1 && return; }
+    python_with playwright pillow && build/venv/bin/python3 tests/studio/studio.py build/cli/zenith | tee "$log" &&
+        result passed "$(grep -c ': passed in' "$log")"
 }
 
 # The API of zenith serve against its own description, by schemathesis: a Python package, as above.
 stage_api() {
-    local python=build/venv/bin/python3
-    TARGET=zenith configure_and_build build -DZENITH_TESTS=ON || return
-    [ -x $python ] || python3 -m venv build/venv || return
-    if ! $python -m pip install -q schemathesis; then
-        echo "schemathesis could not be installed: the API was not compared with its description"
-        result skipped 1
-        return 0
-    fi
-    tests/server/conforms.sh build/cli/zenith build/venv/bin/schemathesis && result passed 1
+    [ -z "${ZENITH_OFFLINE-}" ] || { echo "offline: the API was not compared with its description" && result skipped 1 && return; }
+    python_with schemathesis && tests/server/conforms.sh build/cli/zenith build/venv/bin/schemathesis && result passed 1
 }
 
 # The kernels of the other of the two instruction sets: the release stage ran those of this machine.
