@@ -1,4 +1,4 @@
-/* zenith serve: what the program may be told, and the call that runs until it is told to stop. */
+/* zenith serve: its settings, and the call that serves until the process is asked to stop. */
 #ifndef ZN_SERVER_SERVE_H
 #define ZN_SERVER_SERVE_H
 

@@ -51,7 +51,7 @@ static zn_status set_count(sv_job *job, const sv_form *form)
     return sv_job_set_option(job, "count", text);
 }
 
-/* A scale of 1 is no guidance; the library counts from 0. */
+/* A scale of 1 turns guidance off here; in the library 0 does. */
 static zn_status set_guidance(sv_job *job, const sv_form *form, wish *w)
 {
     char text[40];
