@@ -214,12 +214,16 @@ void sv_a1111_extra(const sv_request *r, sv_answer *a)
     const int enlarges = upscaler && strcmp(upscaler, "None") && scale > 1;
     sv_field *image = sv_form_field(&form, "image", 0);
     sv_job *job = sv_begin_job(r, a, sv_task_find(enlarges ? "upscale" : "restore"));
-    zn_status status = !image ? ZN_FAIL(ZN_EINVALID, "image is missing") : ZN_OK;
-    if (job && image)
+    zn_status status = ZN_OK;
+    if (!image)
+        status = ZN_FAIL(ZN_EINVALID, "image is missing");
+    else if (enlarges && scale != 2 && scale != 4)
+        status = ZN_FAIL(ZN_EINVALID, "upscaling_resize must be 2 or 4, not %g", scale);
+    else if (job)
         status = sv_job_add_file(job, image, NULL);
     if (job && enlarges) {
         job->model = must_copy(upscaler);
-        status = sv_option(status, job, "scale", scale > 2 ? "4" : "2");
+        status = sv_option(status, job, "scale", scale == 4 ? "4" : "2");
     }
     sv_form_free(&form);
     if (job && sv_submit_or_answer(a, job, status))

@@ -160,6 +160,8 @@ def test_extras():
     program("restore", "photo.png", "-o", "restored.png")
     same(image(post("/sdapi/v1/extra-single-image", {"image": photo, "upscaler_1": "None"})["image"]), content("restored.png"), "restore")
     image(post("/sdapi/v1/extra-single-image", {"image": photo, "upscaler_1": "zenith-restore", "upscaling_resize": 2})["image"])
+    refused = post("/sdapi/v1/extra-single-image", {"image": photo, "upscaler_1": "zenith-restore", "upscaling_resize": 3}, expect=400)
+    assert "2 or 4, not 3" in str(refused), refused
 
 
 def test_end():
