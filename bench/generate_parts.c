@@ -1,13 +1,14 @@
 /* Times the networks of Z-Image one by one, on files of any form. Our side of bench/generate.
  *
- *     generate-parts text FILE TOKENS THREADS RUNS [profile]
- *     generate-parts step FILE PIXELS THREADS RUNS [profile] [LAYERS]
- *     generate-parts decode FILE PIXELS THREADS RUNS [profile]
+ *     generate-parts text FILE TOKENS THREADS RUNS [cuda] [profile]
+ *     generate-parts step FILE PIXELS THREADS RUNS [cuda] [profile] [LAYERS]
+ *     generate-parts decode FILE PIXELS THREADS RUNS [cuda] [profile]
  *
  * PIXELS is the side of a square image; a step is one evaluation of the transformer with a caption of 32 tokens,
  * without what is computed once for all steps. LAYERS leaves out main blocks after the first LAYERS. Prints a JSON
  * object with the CPU seconds and the seconds of each run, the operations and the peak memory. With `profile`, prints
- * what the last run spent where instead; it is wall time, so nothing else should run. */
+ * what the last run spent where instead; it is wall time, so nothing else should run. With `cuda`, bf16 from device
+ * memory to device memory, after three runs that are not counted: the second is recorded as a CUDA graph. */
 #define _DEFAULT_SOURCE
 #include "profile.h"
 
@@ -26,13 +27,13 @@
 #include <string.h>
 #include <sys/resource.h>
 
-enum { CAPTION = 32, MAX_RUNS = 64 };
+enum { CAPTION = 32, MAX_RUNS = 64, WARM_UPS = 3 };
 
 typedef struct job {
     const char *part, *file;
     int size; /* tokens or pixels */
     int threads, runs, layers;
-    bool profile;
+    bool cuda, profile;
 } job;
 
 /* ---- the networks ---- */
@@ -98,16 +99,26 @@ static void print_numbers(const char *name, const double *x, int count)
 {
     printf(", \"%s\": [", name);
     for (int i = 0; i < count; i++)
-        printf("%s%.3f", i ? ", " : "", x[i]);
+        printf("%s%.4f", i ? ", " : "", x[i]);
     printf("]");
 }
 
-static zn_status measure(const job *j, zn_exec *e)
+static zn_status run_once(zn_exec *e, zn_device *device)
+{
+    ZN_TRY(zn_exec_run(e));
+    return device ? zn_device_wait(device) : ZN_OK;
+}
+
+static zn_status measure(const job *j, zn_exec *e, zn_device *device)
 {
     double cpu[MAX_RUNS], wall[MAX_RUNS], flops = 0;
+    if (device)
+        zn_exec_send(e);
+    for (int i = 0; i < WARM_UPS && device; i++)
+        ZN_TRY(run_once(e, device));
     for (int i = 0; i < j->runs; i++) {
         const double start = zn_clock_ms(), start_cpu = cpu_seconds();
-        ZN_TRY(zn_exec_run(e));
+        ZN_TRY(run_once(e, device));
         wall[i] = 1e-3 * (zn_clock_ms() - start);
         cpu[i] = cpu_seconds() - start_cpu;
     }
@@ -131,6 +142,7 @@ static zn_status run(const job *j, const struct part *p)
 {
     zn_weights *file = NULL;
     zn_pool *pool = NULL;
+    zn_device *device = NULL;
     zn_exec *e = NULL;
     zn_node *out;
     zn_graph *g = zn_graph_new();
@@ -140,16 +152,25 @@ static zn_status run(const job *j, const struct part *p)
     ZN_TRY_DONE(zn_weights_open(j->file, &file));
     const zn_weights *const files[] = { file };
     ZN_TRY_DONE(zn_pool_new(j->threads, &pool));
+    if (j->cuda)
+        ZN_TRY_DONE(zn_device_open("cuda", &device));
     ZN_TRY_DONE(p->build(j, files, g, &out));
     zn_graph_fuse(g, &out, 1);
-    ZN_TRY_DONE(zn_exec_new(g, &out, 1, &(zn_exec_options){ .pool = pool, .math = ZN_MATH_I8, .profile = true }, &e));
+    const zn_exec_options options = { .pool = pool,
+                                      .device = device,
+                                      .math = j->cuda ? ZN_MATH_BF16 : ZN_MATH_I8,
+                                      .whole = j->cuda,
+                                      .resident = j->cuda,
+                                      .profile = j->profile || !j->cuda };
+    ZN_TRY_DONE(zn_exec_new(g, &out, 1, &options, &e));
     for (int i = 0; i < zn_graph_count(g) && p->floats; i++)
         if (zn_graph_at(g, i)->op == &zn_op_input)
             fill(zn_graph_at(g, i));
-    status = measure(j, e);
+    status = measure(j, e, device);
 done:
     zn_exec_free(e);
     zn_graph_free(g);
+    zn_device_close(device);
     zn_pool_free(pool);
     zn_weights_close(file);
     return status;
@@ -158,16 +179,19 @@ done:
 int main(int argc, char **argv)
 {
     if (argc < 6) {
-        fprintf(stderr, "usage: generate-parts text|step|decode FILE SIZE THREADS RUNS [profile] [LAYERS]\n");
+        fprintf(stderr, "usage: generate-parts text|step|decode FILE SIZE THREADS RUNS [cuda] [profile] [LAYERS]\n");
         return 2;
     }
-    const bool profile = argc > 6 && strcmp(argv[6], "profile") == 0;
+    const bool cuda = argc > 6 && strcmp(argv[6], "cuda") == 0;
+    const int next = 6 + cuda;
+    const bool profile = argc > next && strcmp(argv[next], "profile") == 0;
     const job j = { .part = argv[1],
                     .file = argv[2],
                     .size = atoi(argv[3]),
                     .threads = atoi(argv[4]),
                     .runs = atoi(argv[5]),
-                    .layers = argc > 6 + profile ? atoi(argv[6 + profile]) : 0,
+                    .layers = argc > next + profile ? atoi(argv[next + profile]) : 0,
+                    .cuda = cuda,
                     .profile = profile };
     const struct part *p = NULL;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
