@@ -2,8 +2,6 @@
 #include "base/fail.h"
 #include "ops/ops.h"
 
-#include <stdlib.h>
-#include <string.h>
 
 zn_status zn_same_shape(zn_node *n)
 {
@@ -72,16 +70,10 @@ zn_node_types zn_types_alike(const zn_node *n, const zn_prepare *p)
     return (zn_node_types){ .result = true, .sources = ~0u, .alike = true };
 }
 
-zn_node_types zn_types_unchecked(zn_node_types types)
-{
-    const char *asked = getenv("ZENITH_CUDA_NARROW");
-    return asked && strcmp(asked, "1") == 0 ? types : (zn_node_types){ 0 };
-}
-
 zn_node_types zn_types_of_map(const zn_node *n, const zn_prepare *p)
 {
     (void)n, (void)p;
-    return zn_types_unchecked((zn_node_types){ .result = true, .sources = 1 });
+    return (zn_node_types){ .result = true, .sources = 1 };
 }
 
 void *zn_values_at(const zn_node *n, int64_t index) { return (char *)n->data + index * (int64_t)zn_type_size(n->type); }

@@ -263,10 +263,7 @@ double zn_one_slot(const zn_node *n, const zn_prepare *p);
 
 /* For zn_op.types: all sources and the result have one type, F32 or of 16 bits. */
 zn_node_types zn_types_alike(const zn_node *n, const zn_prepare *p);
-/* 16-bit forms that have been checked by the emulation only: the types if ZENITH_CUDA_NARROW=1 is in the environment,
- * otherwise none (docs/cuda.md). */
-zn_node_types zn_types_unchecked(zn_node_types types);
-/* The result and the first source, each in any type; other sources are F32. Unchecked. */
+/* The result and the first source, each in any type; other sources are F32. */
 zn_node_types zn_types_of_map(const zn_node *n, const zn_prepare *p);
 /* Address of element `index` of a node's values. */
 void *zn_values_at(const zn_node *n, int64_t index);

@@ -90,7 +90,6 @@ static void devices_agree(void **state)
         zn_precision precision;
         double allowed;
     } cases[] = { { ZN_PRECISION_F32, 0.1 }, { ZN_PRECISION_DEFAULT, 6 } };
-    setenv("ZENITH_CUDA_NARROW", "1", 1);
     zn_context *context;
     zn_device *device = NULL;
     assert_int_equal(zn_context_new(1, &context), ZN_OK);

@@ -33,7 +33,6 @@ static void check_failures(void)
 int main(int argc, char **argv)
 {
     cuda_filter = argc > 1 ? argv[1] : cuda_filter;
-    setenv("ZENITH_CUBLASLT", "1", 1);
     if (zn_device_open("cuda", &cuda_device) != ZN_OK) {
         printf("%s\n", zn_error_text());
         return 77;

@@ -156,7 +156,6 @@ int main(int argc, char **argv)
     static const op_case *const lists[] = { op_cases, op_cases_sequence };
     whole = argc > 1 && !strcmp(argv[1], "--whole");
     const char *only = argc > 1 + whole ? argv[1 + whole] : "";
-    setenv("ZENITH_CUDA_NARROW", "1", 1);
     if (zn_device_open("cuda", &device) != ZN_OK) {
         printf("%s\n", zn_error_text());
         return 77;

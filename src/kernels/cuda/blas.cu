@@ -197,9 +197,6 @@ static const choice *choose(zn_cuda_blas *b, const shape &s)
 /* Few rows are limited by reading the weights, which our kernels do as well. A bias must have the type of y. */
 static bool may_take(const half_product &p)
 {
-    const char *asked = getenv("ZENITH_CUBLASLT"); /* not yet checked on a GPU (docs/cuda.md) */
-    if (!asked || strcmp(asked, "1") != 0)
-        return false;
     const uintptr_t addresses = (uintptr_t)p.x | (uintptr_t)p.w | (uintptr_t)p.y;
     return p.rows >= 64 && addresses % ALIGNED == 0 && p.columns % 8 == 0 && (!p.bias || p.y_type == ZN_TYPE_F32);
 }

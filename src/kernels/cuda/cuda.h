@@ -46,7 +46,7 @@ struct zn_device {
     int number;
     int processors; /* streaming multiprocessors */
     int shared;     /* bytes of shared memory that a thread block may have */
-    bool hopper;    /* this build has its instructions, and $ZENITH_CUDA_WGMMA asks for them (docs/cuda.md) */
+    bool hopper;    /* the GPU is one, and this build has its instructions */
     zn_twin *twins; /* sorted by address */
     size_t count, room;
     bool rehearsing, lacking;

@@ -57,7 +57,7 @@ static zn_status open_stream(zn_device *d, int number)
     zn_cuda_check(d, cudaDeviceGetAttribute(&d->shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, number), "the GPU");
     if (d->status == ZN_OK && major < 8)
         return ZN_FAIL(ZN_EUNSUPPORTED, "the GPU has compute capability %d: 8.0 is the least", major);
-    d->hopper = ZN_CUDA_HOPPER && major == 9 && getenv("ZENITH_CUDA_WGMMA");
+    d->hopper = ZN_CUDA_HOPPER && major == 9;
     zn_cuda_check(d, cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "a stream");
     return d->status == ZN_OK ? ZN_OK : ZN_FAIL(d->status, "%s", d->text);
 }

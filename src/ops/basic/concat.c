@@ -18,7 +18,7 @@ static zn_node_types types(const zn_node *n, bool even, const zn_prepare *p)
 {
     for (int i = 0; i < n->source_count; i++)
         even &= zn_channels(n->source[i]) % 2 == 0;
-    return even ? zn_types_unchecked(zn_types_alike(n, p)) : (zn_node_types){ 0 };
+    return even ? zn_types_alike(n, p) : (zn_node_types){ 0 };
 }
 
 /* ---- concat ---- */

@@ -154,7 +154,7 @@ static const char *kernel(const zn_node *n, const zn_prepare *p)
 static zn_node_types types(const zn_node *n, const zn_prepare *p)
 {
     const bool narrow = choose(n, p).type != ZN_TYPE_F32;
-    return zn_types_unchecked((zn_node_types){ .result = narrow, .sources = narrow });
+    return (zn_node_types){ .result = narrow, .sources = narrow };
 }
 
 const zn_op zn_op_matrix = { .name = "matrix",

@@ -87,8 +87,7 @@ static double flops_done(const zn_node *n, const zn_prepare *p)
 static zn_node_types types(const zn_node *n, const zn_prepare *p)
 {
     const zn_attend_spec *s = n->attribute;
-    return zn_attention_narrow(zn_channels(n->source[0]) / s->heads) ? zn_types_unchecked(zn_types_alike(n, p))
-                                                                     : (zn_node_types){ 0 };
+    return zn_attention_narrow(zn_channels(n->source[0]) / s->heads) ? zn_types_alike(n, p) : (zn_node_types){ 0 };
 }
 
 const zn_op zn_op_attend = { .name = "attend",

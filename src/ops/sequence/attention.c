@@ -113,7 +113,7 @@ static double flops(const zn_node *n)
 static zn_node_types types(const zn_node *n, const zn_prepare *p)
 {
     const int width = (int)(n->shape.dim[3] / spec_of(n)->heads);
-    return zn_attention_narrow(width) ? zn_types_unchecked(zn_types_alike(n, p)) : (zn_node_types){ 0 };
+    return zn_attention_narrow(width) ? zn_types_alike(n, p) : (zn_node_types){ 0 };
 }
 
 const zn_op zn_op_attention = { .name = "attention",

@@ -64,7 +64,7 @@ static double slots(const zn_node *n, const zn_prepare *p)
 static zn_node_types types(const zn_node *n, const zn_prepare *p)
 {
     (void)n, (void)p;
-    return zn_types_unchecked((zn_node_types){ .result = true, .sources = 1, .alike = true });
+    return (zn_node_types){ .result = true, .sources = 1, .alike = true };
 }
 
 const zn_op zn_op_rope = { .name = "rope",
