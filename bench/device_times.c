@@ -25,7 +25,7 @@ typedef struct job {
     const char *model;
     zn_part part;
     int size, batch, runs;
-    zn_math math;
+    zn_precision math;
     bool profile;
 } job;
 
@@ -135,7 +135,7 @@ int main(int argc, char **argv)
               .profile = argc > 7 };
     for (int i = 0; i < 3; i++)
         if (!strcmp(argv[5], names[i]))
-            j.math = zn_math_of((zn_precision)(ZN_PRECISION_F32 + i));
+            j.math = zn_precision_or_f32((zn_precision)(ZN_PRECISION_F32 + i));
     if (j.size < 8 || j.size > 16384 || j.batch < 1 || j.batch > 4096 || j.runs < 1 || j.runs > 100000) {
         fprintf(stderr, "device-times: a size, batch or number of runs is out of range\n");
         return 2;

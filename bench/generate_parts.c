@@ -158,7 +158,7 @@ static zn_status run(const job *j, const struct part *p)
     zn_graph_fuse(g, &out, 1);
     const zn_exec_options options = { .pool = pool,
                                       .device = device,
-                                      .math = j->cuda ? ZN_MATH_BF16 : ZN_MATH_I8,
+                                      .math = j->cuda ? ZN_PRECISION_BF16 : ZN_PRECISION_INT8,
                                       .whole = j->cuda,
                                       .resident = j->cuda,
                                       .profile = j->profile || !j->cuda };

@@ -127,7 +127,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < most / 4; i++)
         m.scales[i] = i % 2 ? 0x2c : 0;
     const bool tiles = cpu & ZN_CPU_AMX_I8, dots = cpu & (ZN_CPU_AVX512VNNI | ZN_CPU_AVXVNNI | ZN_CPU_DOTPROD);
-    const zn_peak loop = zn_peak_choose(ZN_MATH_F32, cpu);
+    const zn_peak loop = zn_peak_choose(ZN_PRECISION_F32, cpu);
     const double peak = rate(loop.body, NULL, 10, 10 * loop.flops_per_unit, NULL), peak_i8 = peak * (tiles  ? 32
                                                                                                      : dots ? 4
                                                                                                             : 2);

@@ -103,7 +103,7 @@ static zn_status fill(zn_graph *g)
 }
 
 /* Runs the network; out: its result. */
-static zn_status result(zn_graph *g, zn_node *y, zn_pool *pool, zn_math math, float *out)
+static zn_status result(zn_graph *g, zn_node *y, zn_pool *pool, zn_precision math, float *out)
 {
     zn_exec *e;
     ZN_TRY(zn_exec_new(g, &y, 1, &(zn_exec_options){ .pool = pool, .math = math }, &e));
@@ -144,8 +144,8 @@ static zn_status compare(const struct format *f, zn_graph *g, zn_node *y, zn_poo
         ZN_TRY(encode(f, n, m));
         n->packed = m;
     }
-    ZN_TRY(result(g, y, pool, ZN_MATH_F32, out[1]));
-    ZN_TRY(result(g, y, pool, ZN_MATH_I8, out[2]));
+    ZN_TRY(result(g, y, pool, ZN_PRECISION_F32, out[1]));
+    ZN_TRY(result(g, y, pool, ZN_PRECISION_INT8, out[2]));
     printf("| %s | %.2e | %.2e | %.2e |\n", f->name, distance(out[1], out[0], count), distance(out[2], out[1], count),
            distance(out[2], out[0], count));
     fflush(stdout);
@@ -183,7 +183,7 @@ static zn_status run(int dim, int layers, int pixels)
     float *out[3];
     for (int i = 0; i < 3; i++)
         ZN_TRY(zn_alloc_for("results", sizeof(float) * (size_t)zn_shape_count(y->shape), (void **)&out[i]));
-    ZN_TRY(result(g, y, pool, ZN_MATH_F32, out[0]));
+    ZN_TRY(result(g, y, pool, ZN_PRECISION_F32, out[0]));
     printf("| weights | format, against f32 weights | int8 products, against the same weights | both, against f32 |\n");
     printf("|---|---|---|---|\n");
     for (size_t f = 0; f < sizeof formats / sizeof *formats; f++)

@@ -20,6 +20,7 @@
 #include <zenith/latent.h>
 #include <zenith/model.h>
 #include <zenith/options.h>
+#include <zenith/precision.h>
 #include <zenith/pull.h>
 #include <zenith/ranks.h>
 #include <zenith/restore.h>

@@ -49,14 +49,6 @@ zn_status zn_options_read(const zn_options *given, zn_options *out)
     return ZN_OK;
 }
 
-zn_math zn_math_of(zn_precision precision)
-{
-    static const zn_math math[PRECISIONS] = {
-        [ZN_PRECISION_BF16] = ZN_MATH_BF16, [ZN_PRECISION_F16] = ZN_MATH_F16, [ZN_PRECISION_INT8] = ZN_MATH_I8
-    };
-    return math[precision];
-}
-
 zn_status zn_compute_begin(const zn_options *given, zn_compute *c)
 {
     *c = (zn_compute){ 0 };
@@ -67,7 +59,7 @@ zn_status zn_compute_begin(const zn_options *given, zn_compute *c)
     ZN_TRY_DONE(zn_context_device(c->context, c->options.device, &c->device));
     c->options.device = NULL;
     c->pool = zn_context_pool(c->context);
-    c->math = zn_math_of(c->options.precision);
+    c->math = zn_precision_or_f32(c->options.precision);
     return ZN_OK;
 done:
     zn_compute_end(c);

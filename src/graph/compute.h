@@ -19,15 +19,12 @@ typedef struct zn_compute {
     zn_pool *pool;     /* the context's */
     zn_device *device; /* the context's; NULL: the CPU */
     zn_packs *packs;   /* packed weights that this handle uses */
-    zn_math math;
+    zn_precision math; /* of graphs: options.precision, or what the handle prefers */
 } zn_compute;
 
 /* Copies the options of a caller compiled against an older or newer version. Bytes after the fields of this version
  * must be zero. Checks every value except the device. */
 ZN_MUST_USE zn_status zn_options_read(const zn_options *given, zn_options *out);
-
-/* The precision that kernels use; DEFAULT is fp32. */
-zn_math zn_math_of(zn_precision precision);
 
 /* After a failure, zn_compute_end need not be called. */
 ZN_MUST_USE zn_status zn_compute_begin(const zn_options *given, zn_compute *out);

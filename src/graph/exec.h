@@ -36,10 +36,10 @@ typedef struct zn_exec_options {
     zn_pool *pool;     /* borrowed */
     zn_device *device; /* borrowed; NULL: the pool runs the kernels */
     zn_packs *packs;   /* borrowed; shared packed weights; NULL: the executor packs its own */
-    zn_math math;
-    bool whole;    /* the graph is never divided into tiles, so results need not match those of tiles bit by bit */
-    bool training; /* parameters change between runs: pack weights in every run */
-    bool resident; /* a run neither sends inputs (and when training, parameters) nor fetches outputs */
+    zn_precision math; /* DEFAULT: fp32 */
+    bool whole;        /* the graph is never divided into tiles, so results need not match those of tiles bit by bit */
+    bool training;     /* parameters change between runs: pack weights in every run */
+    bool resident;     /* a run neither sends inputs (and when training, parameters) nor fetches outputs */
     bool profile;
     const zn_exec_bands *bands; /* borrowed; NULL: every run computes all rows */
     zn_progress_fn progress;    /* called after each node; may be NULL */

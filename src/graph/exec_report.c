@@ -20,7 +20,7 @@ double zn_exec_coarse(const zn_exec *e)
         const zn_node *n = e->plan.steps[i];
         const double flops = n->op->flops ? n->op->flops(n) : 0;
         all += flops;
-        if (n->op->math && n->op->math(n, &e->prepare) != ZN_MATH_F32)
+        if (n->op->math && n->op->math(n, &e->prepare) != ZN_PRECISION_F32)
             coarse += flops;
     }
     return all > 0 ? coarse / all : 0;

@@ -94,10 +94,16 @@ typedef struct zn_launch_context {
     void *refreshed;    /* output of zn_op.refresh */
 } zn_launch_context;
 
+/* Graphs compute in fp32 by default; handles that prefer another precision ask for it. */
+static inline zn_precision zn_precision_or_f32(zn_precision p)
+{
+    return p == ZN_PRECISION_DEFAULT ? ZN_PRECISION_F32 : p;
+}
+
 /* Settings for preparing a graph. */
 typedef struct zn_prepare {
-    zn_math math;
-    uint32_t cpu; /* features of the CPU, or of the device that runs the graph (zn_device_flags) */
+    zn_precision math; /* not DEFAULT */
+    uint32_t cpu;      /* features of the CPU, or of the device that runs the graph (zn_device_flags) */
     bool
         constant_parameters; /* weights may be packed once; nodes computed from parameters alone run once, on the CPU */
     bool whole;              /* the graph is complete, not one tile of a larger graph */
@@ -152,7 +158,7 @@ struct zn_op {
     double (*slots)(const zn_node *n, const zn_prepare *p);
     const char *(*kernel)(const zn_node *n, const zn_prepare *p);
     /* Optional: the precision that its multiplications actually use. NULL: fp32. */
-    zn_math (*math)(const zn_node *n, const zn_prepare *p);
+    zn_precision (*math)(const zn_node *n, const zn_prepare *p);
     /* Optional: replaces output positions [*lo,*hi) along H or W with the positions [*lo,*hi) of the first source that
      * they depend on, exact to the last bit. NULL: the same positions. */
     void (*reach)(const zn_node *n, const zn_prepare *p, int64_t *lo, int64_t *hi);

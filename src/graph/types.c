@@ -15,9 +15,9 @@ size_t zn_node_bytes(const zn_node *n)
 static zn_type type_for(const zn_prepare *p)
 {
     const bool device = (p->cpu & ZN_CPU_CUDA) != 0;
-    return device && p->math == ZN_MATH_BF16  ? ZN_TYPE_BF16
-           : device && p->math == ZN_MATH_F16 ? ZN_TYPE_F16
-                                              : ZN_TYPE_F32;
+    return device && p->math == ZN_PRECISION_BF16  ? ZN_TYPE_BF16
+           : device && p->math == ZN_PRECISION_F16 ? ZN_TYPE_F16
+                                                   : ZN_TYPE_F32;
 }
 
 static zn_node_types types_of(const zn_node *n, const zn_prepare *p)

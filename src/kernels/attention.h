@@ -20,13 +20,13 @@ typedef struct zn_attention_args {
     zn_rows q, k, v, y; /* gradient: y is dy */
     zn_rows dq, dk, dv; /* gradient */
     int64_t queries, keys;
-    int heads, width; /* width: floats of a row */
-    int share;        /* consecutive heads that share one k and v; 0: every head has its own */
-    bool causal;      /* query i attends to keys up to i + keys - queries */
-    float scale;      /* above 0 */
-    zn_math math;     /* of products; read by GPUs only */
-    float *stats;     /* gradient on GPUs: zn_attention_stats floats of scratch */
-    zn_type type;     /* of q, k, v and y; F32 for the gradient and on the CPU */
+    int heads, width;  /* width: floats of a row */
+    int share;         /* consecutive heads that share one k and v; 0: every head has its own */
+    bool causal;       /* query i attends to keys up to i + keys - queries */
+    float scale;       /* above 0 */
+    zn_precision math; /* of products; read by GPUs only */
+    float *stats;      /* gradient on GPUs: zn_attention_stats floats of scratch */
+    zn_type type;      /* of q, k, v and y; F32 for the gradient and on the CPU */
 } zn_attention_args;
 
 /* Whether a GPU has a kernel for 16-bit rows of so many numbers. Rows begin at multiples of 16 bytes. */

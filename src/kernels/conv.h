@@ -16,6 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <zenith/precision.h>
+
 typedef struct zn_conv_shape {
     int n, h, w, cin; /* input [n][h][w][cin] */
     int cout, kh, kw; /* weights [kh][kw][cin][cout] */
@@ -49,12 +51,9 @@ typedef struct zn_conv_pack_args {
     bool flipped;
 } zn_conv_pack_args;
 
-/* Precision of the multiplications; sums are always fp32 or better than the stated tolerance. */
-typedef enum zn_math { ZN_MATH_F32, ZN_MATH_BF16, ZN_MATH_F16, ZN_MATH_I8 } zn_math;
-
 /* What a convolution is used for: the input of zn_conv_choose. */
 typedef struct zn_conv_wish {
-    zn_math math;
+    zn_precision math; /* DEFAULT: fp32 */
     uint32_t cpu;
     bool changing;   /* weights are packed again for every run: exclude kernels whose packing takes longer than it
                       * saves */
@@ -66,10 +65,10 @@ typedef struct zn_conv_wish {
 enum { ZN_CONV_NARROW_X = 1, ZN_CONV_NARROW_Y = 2 /* y and the residual */ };
 
 typedef struct zn_conv_kernel {
-    const char *name; /* "winograd6-f32-neon" */
-    zn_math math;
-    uint32_t cpu;    /* ZN_CPU_ flags that the kernel needs */
-    float tolerance; /* relative RMS error against ref on normal random data */
+    const char *name;  /* "winograd6-f32-neon" */
+    zn_precision math; /* of the multiplications, not DEFAULT; sums are fp32 or better than the tolerance */
+    uint32_t cpu;      /* ZN_CPU_ flags that the kernel needs */
+    float tolerance;   /* relative RMS error against ref on normal random data */
     /* Optional: which maps may be of the type of `math` instead of F32. NULL: none. */
     unsigned (*narrow)(const zn_conv_shape *s);
     bool (*supports)(const zn_conv_shape *s);

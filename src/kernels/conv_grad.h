@@ -21,11 +21,11 @@ typedef struct zn_conv_grad_args {
 } zn_conv_grad_args;
 
 typedef struct zn_conv_grad_kernel {
-    const char *name; /* "winograd-grad-f32-neon" */
-    zn_math math;     /* of the multiplications; fp32 on CPUs */
-    uint32_t cpu;     /* ZN_CPU_ flags that the kernel needs */
-    float tolerance;  /* relative RMS error against ref on normal random data */
-    bool narrow;      /* x and dy may each be of the type of `math` instead of F32 */
+    const char *name;  /* "winograd-grad-f32-neon" */
+    zn_precision math; /* of the multiplications; fp32 on CPUs */
+    uint32_t cpu;      /* ZN_CPU_ flags that the kernel needs */
+    float tolerance;   /* relative RMS error against ref on normal random data */
+    bool narrow;       /* x and dy may each be of the type of `math` instead of F32 */
     bool (*supports)(const zn_conv_shape *s);
     size_t (*shared_bytes)(const zn_conv_shape *s);
     size_t (*scratch_bytes)(const zn_conv_shape *s); /* per thread */
@@ -40,7 +40,7 @@ extern const zn_conv_grad_kernel *const zn_conv_grad_kernels[];
 
 /* Returns the first kernel that this CPU can run, that supports the shape, and whose math is the requested one or F32.
  * Never NULL. */
-const zn_conv_grad_kernel *zn_conv_grad_choose(const zn_conv_shape *s, zn_math math, uint32_t cpu);
+const zn_conv_grad_kernel *zn_conv_grad_choose(const zn_conv_shape *s, zn_precision math, uint32_t cpu);
 
 /* The kernels compute partial sums over blocks of output rows: at most ZN_GRAD_BLOCKS blocks of equal height. This
  * gives work to many threads and a fixed order of summation. */

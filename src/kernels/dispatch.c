@@ -63,7 +63,7 @@ const zn_conv_kernel *const zn_conv_kernels[] = {
 const zn_conv_kernel *zn_conv_choose(const zn_conv_shape *s, zn_conv_wish wish)
 {
     for (const zn_conv_kernel *const *k = zn_conv_kernels; *k; k++)
-        if (((*k)->cpu & ~wish.cpu) == 0 && ((*k)->math == wish.math || (*k)->math == ZN_MATH_F32) &&
+        if (((*k)->cpu & ~wish.cpu) == 0 && ((*k)->math == wish.math || (*k)->math == ZN_PRECISION_F32) &&
             (*k)->supports(s) && (!(*k)->pays || (*k)->pays(s, &wish)))
             return *k;
     return &zn_conv_ref;

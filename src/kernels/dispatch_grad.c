@@ -50,10 +50,10 @@ const zn_conv_grad_kernel *const zn_conv_grad_kernels[] = {
     NULL,
 };
 
-const zn_conv_grad_kernel *zn_conv_grad_choose(const zn_conv_shape *s, zn_math math, uint32_t cpu)
+const zn_conv_grad_kernel *zn_conv_grad_choose(const zn_conv_shape *s, zn_precision math, uint32_t cpu)
 {
     for (const zn_conv_grad_kernel *const *k = zn_conv_grad_kernels; *k; k++)
-        if (((*k)->cpu & ~cpu) == 0 && ((*k)->math == math || (*k)->math == ZN_MATH_F32) && (*k)->supports(s))
+        if (((*k)->cpu & ~cpu) == 0 && ((*k)->math == math || (*k)->math == ZN_PRECISION_F32) && (*k)->supports(s))
             return *k;
     return &zn_conv_grad_ref;
 }

@@ -11,6 +11,6 @@ typedef struct zn_peak {
 } zn_peak;
 
 /* Returns the fastest loop of this CPU for a precision, or the fp32 loop if it has none. */
-zn_peak zn_peak_choose(zn_math math, uint32_t cpu);
+zn_peak zn_peak_choose(zn_precision math, uint32_t cpu);
 
 #endif

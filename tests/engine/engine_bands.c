@@ -62,20 +62,20 @@ void bands_equal_the_whole(void **state)
         const char *model;
         zn_part part;
         int width, height;
-        zn_math math;
+        zn_precision math;
         bool bands; /* false: norms over the whole map cut it into segments, of which few can have bands */
     } cases[] = {
-        { "taesd", ZN_DECODER, 104, 328, ZN_MATH_F32, true },
-        { "taesd", ZN_ENCODER, 72, 360, ZN_MATH_F32, true },
-        { "taesd3", ZN_DECODER, 72, 264, ZN_MATH_BF16, true },
-        { "taesana", ZN_ENCODER, 64, 1216, ZN_MATH_F32, true },
-        { "taesana", ZN_DECODER, 64, 608, ZN_MATH_F16, true },
-        { "taef2", ZN_DECODER, 136, 328, ZN_MATH_F32, false },
-        { "zenith-r", ZN_ENCODER, 72, 1608, ZN_MATH_F32, true },
-        { "zenith-r", ZN_DECODER, 72, 1608, ZN_MATH_F32, true },
-        { "zenith-restore", ZN_ENCODER, 260, 804, ZN_MATH_F32, true },
-        { "zenith-restore", ZN_ENCODER, 804, 404, ZN_MATH_BF16, true },
-        { "zenith-restore-spectral", ZN_ENCODER, 100, 1604, ZN_MATH_F32, true },
+        { "taesd", ZN_DECODER, 104, 328, ZN_PRECISION_F32, true },
+        { "taesd", ZN_ENCODER, 72, 360, ZN_PRECISION_F32, true },
+        { "taesd3", ZN_DECODER, 72, 264, ZN_PRECISION_BF16, true },
+        { "taesana", ZN_ENCODER, 64, 1216, ZN_PRECISION_F32, true },
+        { "taesana", ZN_DECODER, 64, 608, ZN_PRECISION_F16, true },
+        { "taef2", ZN_DECODER, 136, 328, ZN_PRECISION_F32, false },
+        { "zenith-r", ZN_ENCODER, 72, 1608, ZN_PRECISION_F32, true },
+        { "zenith-r", ZN_DECODER, 72, 1608, ZN_PRECISION_F32, true },
+        { "zenith-restore", ZN_ENCODER, 260, 804, ZN_PRECISION_F32, true },
+        { "zenith-restore", ZN_ENCODER, 804, 404, ZN_PRECISION_BF16, true },
+        { "zenith-restore-spectral", ZN_ENCODER, 100, 1604, ZN_PRECISION_F32, true },
     };
     zn_pool *pool = pool_of(2);
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {

@@ -118,9 +118,9 @@ static zn_status compare_i8(golden *g, const zimage_net *n, int run, zn_shape pl
     char name[NAME];
     float *out = NULL;
     zimage_run r;
-    g->math = ZN_MATH_I8;
+    g->math = ZN_PRECISION_INT8;
     zn_status status = zimage_run_new(&r, g, n, h, w, caption, false);
-    g->math = ZN_MATH_F32;
+    g->math = ZN_PRECISION_F32;
     if (status != ZN_OK)
         return status;
     if (zn_exec_coarse(r.exec) > 0) {

@@ -19,7 +19,7 @@ typedef struct golden {
     bool nhwc;                  /* feature maps in the file have the layout of the engine */
     zn_pool *pool;
     zn_device *device; /* NULL: the CPU */
-    zn_math math;      /* of the graphs that graph_start runs */
+    zn_precision math; /* of the graphs that graph_start runs */
     bool *compared;    /* by tensor */
     int passed, failed, skipped;
 } golden;

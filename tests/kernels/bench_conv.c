@@ -19,7 +19,7 @@ typedef struct setup {
 } setup;
 
 /* GFLOP/s of plain multiply-adds in registers, all threads, now. */
-static double peak(zn_math math, uint32_t cpu, zn_pool *pool)
+static double peak(zn_precision math, uint32_t cpu, zn_pool *pool)
 {
     const zn_peak p = zn_peak_choose(math, cpu);
     const int64_t units = zn_pool_threads(pool);

@@ -28,9 +28,9 @@ static void must(zn_status status)
 }
 
 /* The type of a map that a kernel can read or write in 16 bits. */
-static zn_type type_of(zn_math math, bool narrow)
+static zn_type type_of(zn_precision math, bool narrow)
 {
-    return !narrow || math == ZN_MATH_F32 ? ZN_TYPE_F32 : math == ZN_MATH_BF16 ? ZN_TYPE_BF16 : ZN_TYPE_F16;
+    return !narrow || math == ZN_PRECISION_F32 ? ZN_TYPE_F32 : math == ZN_PRECISION_BF16 ? ZN_TYPE_BF16 : ZN_TYPE_F16;
 }
 
 /* Numbers between -0.5 and 0.5 on the device. */
@@ -126,7 +126,7 @@ static bool is_wanted(const char *what, const char *kernel, const zn_conv_shape 
     return strstr(line, filter) != NULL;
 }
 
-static void time_conv(const char *what, zn_conv_shape s, zn_math math, bool changing)
+static void time_conv(const char *what, zn_conv_shape s, zn_precision math, bool changing)
 {
     const zn_conv_kernel *k =
         zn_conv_choose(&s, (zn_conv_wish){ .math = math, .cpu = zn_device_flags(device), .changing = changing });
@@ -155,7 +155,7 @@ static void time_conv(const char *what, zn_conv_shape s, zn_math math, bool chan
         release(all[i]);
 }
 
-static void time_weight_grad(zn_conv_shape s, zn_math math)
+static void time_weight_grad(zn_conv_shape s, zn_precision math)
 {
     const zn_conv_grad_kernel *k = zn_conv_grad_choose(&s, math, zn_device_flags(device));
     if (!(k->cpu & ZN_CPU_CUDA) || !is_wanted("weights", k->name, &s))
@@ -183,7 +183,7 @@ static zn_conv_shape input_grad(const zn_conv_shape *s)
 
 static void time_shape(zn_conv_shape s)
 {
-    static const zn_math maths[] = { ZN_MATH_F32, ZN_MATH_BF16, ZN_MATH_F16 };
+    static const zn_precision maths[] = { ZN_PRECISION_F32, ZN_PRECISION_BF16, ZN_PRECISION_F16 };
     for (int i = 0; i < 3; i++) {
         time_conv("forward", s, maths[i], false);
         if (s.up2 || s.n == 1) /* gradients read the upsampled map; inference has none */

@@ -11,7 +11,7 @@
 typedef struct sizes {
     int samples, heads, share, queries, keys, width;
     bool causal;
-    zn_math math;
+    zn_precision math;
 } sizes;
 
 static int64_t row_count(const zn_attention_args *a, bool keys)
@@ -48,9 +48,9 @@ static void name_of(const char *kernel, const sizes *z, char *text, size_t size)
 {
     snprintf(text, size, "%s of %d queries to %d keys, %d heads by %d of %d%s%s", kernel, z->queries, z->keys, z->heads,
              z->share, z->width, z->causal ? ", causal" : "",
-             z->math == ZN_MATH_F32   ? ""
-             : z->math == ZN_MATH_F16 ? ", f16"
-                                      : ", bf16");
+             z->math == ZN_PRECISION_F32   ? ""
+             : z->math == ZN_PRECISION_F16 ? ", f16"
+                                           : ", bf16");
 }
 
 static void check_forward(const sizes *z, zn_attention_args a, int64_t count)
@@ -64,7 +64,7 @@ static void check_forward(const sizes *z, zn_attention_args a, int64_t count)
     a.y.data = y;
     cuda_start(zn_k_attention, units, &a);
     name_of("attention", z, name, sizeof name);
-    cuda_compare(name, y, want, count, z->math == ZN_MATH_F32 ? 2e-6 : 1e-2);
+    cuda_compare(name, y, want, count, z->math == ZN_PRECISION_F32 ? 2e-6 : 1e-2);
     cuda_result_free(y);
     fenced_free(want);
     fenced_free(scratch);
@@ -77,7 +77,7 @@ static void check_narrow(const sizes *z, zn_attention_args a, int64_t count, int
     const int64_t units = z->samples * (int64_t)z->heads * zn_attention_blocks(&a);
     float *scratch = fenced_new((int64_t)(zn_attention_scratch(&a) / sizeof(float)) + 1, true);
     float *y = cuda_result_new(count), *want = fenced_new(count, false);
-    a.type = z->math == ZN_MATH_F16 ? ZN_TYPE_F16 : ZN_TYPE_BF16;
+    a.type = z->math == ZN_PRECISION_F16 ? ZN_TYPE_F16 : ZN_TYPE_BF16;
     float *const q = cuda_map_new(a.q.data, count, a.type), *const k = cuda_map_new(a.k.data, shared, a.type),
                  *const v = cuda_map_new(a.v.data, shared, a.type);
     a.y = rows_at(&a, want, false, 0);
@@ -119,7 +119,7 @@ static void check_gradient(const sizes *z, zn_attention_args a, float *dy, int64
     }
     name_of("attention_grad", z, name, sizeof name);
     for (int i = 0; i < 3; i++) {
-        cuda_compare(name, got[i], want[i], i ? shared : count, z->math == ZN_MATH_F32 ? 3e-6 : 2e-2);
+        cuda_compare(name, got[i], want[i], i ? shared : count, z->math == ZN_PRECISION_F32 ? 3e-6 : 2e-2);
         cuda_result_free(got[i]);
         fenced_free(want[i]);
     }
@@ -139,7 +139,7 @@ static void check(const sizes *z, int64_t skip)
     a.k = rows_at(&a, k, true, skip);
     a.v = rows_at(&a, v, true, skip);
     check_forward(z, a, count);
-    if (z->math != ZN_MATH_F32 && zn_attention_narrow(z->width) && !skip)
+    if (z->math != ZN_PRECISION_F32 && zn_attention_narrow(z->width) && !skip)
         check_narrow(z, a, count, shared);
     check_gradient(z, a, dy, count, shared);
     float *const all[] = { q, k, v, dy };
@@ -150,22 +150,22 @@ static void check(const sizes *z, int64_t skip)
 void cuda_check_attention(void)
 {
     static const sizes list[] = {
-        { 1, 1, 1, 40, 70, 128, false, ZN_MATH_F32 },
-        { 1, 1, 1, 33, 33, 130, true, ZN_MATH_F32 },
-        { 1, 1, 1, 5, 40, 300, false, ZN_MATH_F32 },
-        { 1, 1, 1, 3, 9, 520, true, ZN_MATH_F32 },
-        { 1, 4, 2, 20, 33, 64, true, ZN_MATH_BF16 },
-        { 1, 1, 1, 17, 40, 100, false, ZN_MATH_F16 },
-        { 1, 2, 1, 140, 150, 72, true, ZN_MATH_F16 }, /* two blocks of queries and three tiles of keys */
-        { 3, 2, 1, 130, 140, 16, true, ZN_MATH_F32 }, /* many queries, where the GPU is small */
-        { 2, 1, 1, 3, 70, 128, false, ZN_MATH_BF16 },
+        { 1, 1, 1, 40, 70, 128, false, ZN_PRECISION_F32 },
+        { 1, 1, 1, 33, 33, 130, true, ZN_PRECISION_F32 },
+        { 1, 1, 1, 5, 40, 300, false, ZN_PRECISION_F32 },
+        { 1, 1, 1, 3, 9, 520, true, ZN_PRECISION_F32 },
+        { 1, 4, 2, 20, 33, 64, true, ZN_PRECISION_BF16 },
+        { 1, 1, 1, 17, 40, 100, false, ZN_PRECISION_F16 },
+        { 1, 2, 1, 140, 150, 72, true, ZN_PRECISION_F16 }, /* two blocks of queries and three tiles of keys */
+        { 3, 2, 1, 130, 140, 16, true, ZN_PRECISION_F32 }, /* many queries, where the GPU is small */
+        { 2, 1, 1, 3, 70, 128, false, ZN_PRECISION_BF16 },
         /* not emulated */
-        { 2, 16, 4, 1030, 1100, 64, true, ZN_MATH_F32 },
-        { 4, 8, 1, 1000, 77, 32, false, ZN_MATH_F32 },
-        { 2, 16, 2, 700, 900, 128, true, ZN_MATH_BF16 },
-        { 1, 30, 1, 1024, 1024, 128, false, ZN_MATH_F32 },
-        { 1, 1, 1, 1100, 1100, 512, false, ZN_MATH_F32 },
-        { 1, 2, 1, 600, 600, 256, true, ZN_MATH_F32 },
+        { 2, 16, 4, 1030, 1100, 64, true, ZN_PRECISION_F32 },
+        { 4, 8, 1, 1000, 77, 32, false, ZN_PRECISION_F32 },
+        { 2, 16, 2, 700, 900, 128, true, ZN_PRECISION_BF16 },
+        { 1, 30, 1, 1024, 1024, 128, false, ZN_PRECISION_F32 },
+        { 1, 1, 1, 1100, 1100, 512, false, ZN_PRECISION_F32 },
+        { 1, 2, 1, 600, 600, 256, true, ZN_PRECISION_F32 },
     };
     for (size_t i = 0; i < sizeof list / sizeof *list && strstr("attention attention_grad", cuda_filter); i++)
         if (i < 9 || !cuda_is_emulated)

@@ -54,13 +54,13 @@ static void check_conv(const zn_conv_kernel *k, const conv_data *d, conv_options
 }
 
 /* A copy on the device in 16 bits; x is rounded in place. */
-static float *shared_narrow(float *x, int64_t count, zn_math math)
+static float *shared_narrow(float *x, int64_t count, zn_precision math)
 {
     float *narrow = cuda_shared_new((count + 1) / 2, 0);
     for (int64_t i = 0; i < count; i++) {
-        const uint16_t bits = math == ZN_MATH_BF16 ? zn_f32_to_bf16(x[i]) : zn_f32_to_f16(x[i]);
+        const uint16_t bits = math == ZN_PRECISION_BF16 ? zn_f32_to_bf16(x[i]) : zn_f32_to_f16(x[i]);
         memcpy((char *)narrow + 2 * i, &bits, sizeof bits);
-        x[i] = math == ZN_MATH_BF16 ? zn_bf16_to_f32(bits) : zn_f16_to_f32(bits);
+        x[i] = math == ZN_PRECISION_BF16 ? zn_bf16_to_f32(bits) : zn_f16_to_f32(bits);
     }
     zn_device_send(cuda_device, narrow, sizeof(uint16_t) * (size_t)count);
     cuda_must(zn_device_wait(cuda_device));
@@ -73,7 +73,7 @@ static void check_narrow(const zn_conv_kernel *k, conv_data *d, conv_options o)
     char name[160], text[96];
     conv_shape_text(&d->s, text, sizeof text);
     snprintf(name, sizeof name, "%s %s, maps of 16 bits", k->name, text);
-    const zn_type type = k->math == ZN_MATH_BF16 ? ZN_TYPE_BF16 : ZN_TYPE_F16;
+    const zn_type type = k->math == ZN_PRECISION_BF16 ? ZN_TYPE_BF16 : ZN_TYPE_F16;
     float *packed = cuda_shared_new((int64_t)(k->packed_bytes(&d->s) / sizeof(float)), NAN);
     float *x = shared_narrow(d->x, d->x_count, k->math), *residual = shared_narrow(d->residual, d->y_count, k->math);
     float *y = cuda_result_new(d->y_count), *bias = cuda_shared_copy(d->bias, d->s.cout);

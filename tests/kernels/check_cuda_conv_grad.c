@@ -56,7 +56,7 @@ static float *shared_bf16(float *x, int64_t count)
 /* Maps of 16 bits. */
 static void check_narrow(zn_conv_shape s, uint64_t seed)
 {
-    const zn_conv_grad_kernel *k = zn_conv_grad_choose(&s, ZN_MATH_BF16, zn_device_flags(cuda_device));
+    const zn_conv_grad_kernel *k = zn_conv_grad_choose(&s, ZN_PRECISION_BF16, zn_device_flags(cuda_device));
     const int64_t x_count = (int64_t)s.n * s.h * s.w * s.cin, dy_count = (int64_t)s.n * s.oh * s.ow * s.cout;
     zn_rng rng = zn_rng_new(seed);
     float *x = cuda_shared_normal(&rng, x_count, 1), *dy = cuda_shared_normal(&rng, dy_count, 1);

@@ -74,9 +74,9 @@ static zn_status build_narrow(const op_case *c, zn_device *on, built *b)
         given[b->input_count] = b->inputs[b->input_count] = zn_graph_input(b->graph, "x", c->shapes[b->input_count]);
     given[0] = narrowed(b, given[0]);
     b->outputs[0] = narrowed(b, c->build(given));
-    ZN_TRY(zn_exec_new(b->graph, b->outputs, 1,
-                       &(zn_exec_options){ .pool = pool, .device = on, .math = on ? ZN_MATH_BF16 : ZN_MATH_F32 },
-                       &b->exec));
+    ZN_TRY(zn_exec_new(
+        b->graph, b->outputs, 1,
+        &(zn_exec_options){ .pool = pool, .device = on, .math = on ? ZN_PRECISION_BF16 : ZN_PRECISION_F32 }, &b->exec));
     fill(b);
     return zn_exec_run(b->exec);
 }

@@ -25,7 +25,7 @@ static void expect_of(const zn_node *n, const zn_op *op, bool constant_parameter
 {
     assert_int_equal(zn_graph_status(n->graph), ZN_OK);
     assert_string_equal(n->op->name, op->name);
-    const zn_prepare p = { .math = ZN_MATH_F32, .constant_parameters = constant_parameters };
+    const zn_prepare p = { .math = ZN_PRECISION_F32, .constant_parameters = constant_parameters };
     const double found = n->op->slots ? n->op->slots(n, &p) : 0.5 * n->op->flops(n);
     if (found != slots)
         fail_msg("%s takes %.3f slots an element, not %.3f", n->op->name, found / (double)zn_shape_count(n->shape),

@@ -103,7 +103,7 @@ void zn_k_conv_pack(const void *conv_pack_args, zn_range unit) { (void)conv_pack
 
 /* Each number is the sum of two 11-bit numbers; three products make it as accurate as fp32. */
 const zn_conv_kernel zn_conv_cuda_tf32x3 = { .name = "implicit-tf32x3-cuda",
-                                             .math = ZN_MATH_F32,
+                                             .math = ZN_PRECISION_F32,
                                              .cpu = ZN_CPU_CUDA,
                                              .tolerance = 2e-6f,
                                              .supports = supports,
@@ -116,7 +116,7 @@ const zn_conv_kernel zn_conv_cuda_tf32x3 = { .name = "implicit-tf32x3-cuda",
                                              .flops = three_flops };
 
 const zn_conv_kernel zn_conv_cuda_bf16 = { .name = "halo-bf16-cuda",
-                                           .math = ZN_MATH_BF16,
+                                           .math = ZN_PRECISION_BF16,
                                            .cpu = ZN_CPU_CUDA,
                                            .tolerance = 5e-3f,
                                            .supports = supports_half,
@@ -130,7 +130,7 @@ const zn_conv_kernel zn_conv_cuda_bf16 = { .name = "halo-bf16-cuda",
                                            .flops = half_flops };
 
 const zn_conv_kernel zn_conv_cuda_f16 = { .name = "halo-f16-cuda",
-                                          .math = ZN_MATH_F16,
+                                          .math = ZN_PRECISION_F16,
                                           .cpu = ZN_CPU_CUDA,
                                           .tolerance = 6e-4f,
                                           .supports = supports_half,
@@ -152,9 +152,9 @@ const zn_conv_kernel zn_conv_cuda_f16 = { .name = "halo-f16-cuda",
         .pack = (packs), .pack_there = (packs_there), .scratch_bytes = scratch_bytes, .units = units, .run = (body),   \
         .flops = half_flops                                                                                            \
     }
-const zn_conv_kernel zn_conv_hopper_bf16 =
-    ZN_CONV_HOPPER("wgmma-bf16-cuda", ZN_MATH_BF16, 5e-3f, pack_bf16, zn_k_conv_pack_bf16, NULL, zn_k_conv_wgmma_bf16);
-const zn_conv_kernel zn_conv_hopper_f16 = ZN_CONV_HOPPER("wgmma-f16-cuda", ZN_MATH_F16, 6e-4f, pack_f16,
+const zn_conv_kernel zn_conv_hopper_bf16 = ZN_CONV_HOPPER("wgmma-bf16-cuda", ZN_PRECISION_BF16, 5e-3f, pack_bf16,
+                                                          zn_k_conv_pack_bf16, NULL, zn_k_conv_wgmma_bf16);
+const zn_conv_kernel zn_conv_hopper_f16 = ZN_CONV_HOPPER("wgmma-f16-cuda", ZN_PRECISION_F16, 6e-4f, pack_f16,
                                                          zn_k_conv_pack_f16, never_changes, zn_k_conv_wgmma_f16);
 
 /* One product of 11-bit numbers: the precision of f16 with the range of fp32. It serves both 16-bit types where the
@@ -165,5 +165,5 @@ const zn_conv_kernel zn_conv_hopper_f16 = ZN_CONV_HOPPER("wgmma-f16-cuda", ZN_MA
         .narrow = narrow_result, .packed_bytes = packed_bytes, .pack = pack, .pack_there = zn_k_conv_pack,             \
         .scratch_bytes = scratch_bytes, .units = units, .run = zn_k_conv_tf32, .flops = padded_flops                   \
     }
-const zn_conv_kernel zn_conv_cuda_tf32_as_f16 = ZN_CONV_CUDA_TF32(ZN_MATH_F16);
-const zn_conv_kernel zn_conv_cuda_tf32_as_bf16 = ZN_CONV_CUDA_TF32(ZN_MATH_BF16);
+const zn_conv_kernel zn_conv_cuda_tf32_as_f16 = ZN_CONV_CUDA_TF32(ZN_PRECISION_F16);
+const zn_conv_kernel zn_conv_cuda_tf32_as_bf16 = ZN_CONV_CUDA_TF32(ZN_PRECISION_BF16);

@@ -48,17 +48,17 @@ void zn_k_conv_grad_tf32(const void *conv_grad_args, zn_range unit) { (void)conv
         .flops = (operations)                                                                                          \
     }
 const zn_conv_grad_kernel zn_conv_grad_cuda_f32 =
-    ZN_CONV_GRAD_CUDA("grad-tf32x3-cuda", ZN_MATH_F32, 2e-6f, supports, zn_k_conv_grad_tf32x3, three_flops);
-const zn_conv_grad_kernel zn_conv_grad_cuda_bf16 =
-    ZN_CONV_GRAD_CUDA("grad-bf16-cuda", ZN_MATH_BF16, 5e-3f, supports_half, zn_k_conv_grad_bf16, zn_conv_direct_flops);
+    ZN_CONV_GRAD_CUDA("grad-tf32x3-cuda", ZN_PRECISION_F32, 2e-6f, supports, zn_k_conv_grad_tf32x3, three_flops);
+const zn_conv_grad_kernel zn_conv_grad_cuda_bf16 = ZN_CONV_GRAD_CUDA(
+    "grad-bf16-cuda", ZN_PRECISION_BF16, 5e-3f, supports_half, zn_k_conv_grad_bf16, zn_conv_direct_flops);
 /* Gradients may be too small for f16; TF32 has its precision. */
 const zn_conv_grad_kernel zn_conv_grad_cuda_tf32_as_f16 =
-    ZN_CONV_GRAD_CUDA("grad-tf32-cuda", ZN_MATH_F16, 6e-4f, supports, zn_k_conv_grad_tf32, zn_conv_direct_flops);
+    ZN_CONV_GRAD_CUDA("grad-tf32-cuda", ZN_PRECISION_F16, 6e-4f, supports, zn_k_conv_grad_tf32, zn_conv_direct_flops);
 const zn_conv_grad_kernel zn_conv_grad_cuda_tf32_as_bf16 =
-    ZN_CONV_GRAD_CUDA("grad-tf32-cuda", ZN_MATH_BF16, 6e-4f, supports, zn_k_conv_grad_tf32, zn_conv_direct_flops);
+    ZN_CONV_GRAD_CUDA("grad-tf32-cuda", ZN_PRECISION_BF16, 6e-4f, supports, zn_k_conv_grad_tf32, zn_conv_direct_flops);
 
 const zn_conv_grad_kernel zn_conv_grad_hopper_bf16 = { .name = "grad-wgmma-bf16-cuda",
-                                                       .math = ZN_MATH_BF16,
+                                                       .math = ZN_PRECISION_BF16,
                                                        .cpu = ZN_CPU_CUDA | ZN_CPU_HOPPER,
                                                        .tolerance = 5e-3f,
                                                        .supports = supports_lines,

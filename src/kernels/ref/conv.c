@@ -66,7 +66,7 @@ static void run(const void *args, zn_range r)
 
 const zn_conv_kernel zn_conv_ref = {
     .name = "direct-f32-ref",
-    .math = ZN_MATH_F32,
+    .math = ZN_PRECISION_F32,
     .tolerance = 0,
     .supports = supports,
     .packed_bytes = packed_bytes,

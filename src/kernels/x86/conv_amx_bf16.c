@@ -445,7 +445,7 @@ static double flops(const zn_conv_shape *s)
 
 const zn_conv_kernel zn_conv_amx_bf16 = {
     .name = "direct-bf16-amx",
-    .math = ZN_MATH_BF16,
+    .math = ZN_PRECISION_BF16,
     .cpu = ZN_CPU_AMX_BF16 | ZN_CPU_AVX512BF16 | ZN_CPU_AVX512,
     .tolerance = 4e-3f,
     .supports = supports,

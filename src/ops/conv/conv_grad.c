@@ -124,7 +124,7 @@ static double weight_flops_done(const zn_node *n, const zn_prepare *p)
 }
 
 static const char *weight_kernel_name(const zn_node *n, const zn_prepare *p) { return weight_kernel(n, p)->name; }
-static zn_math weight_math(const zn_node *n, const zn_prepare *p) { return weight_kernel(n, p)->math; }
+static zn_precision weight_math(const zn_node *n, const zn_prepare *p) { return weight_kernel(n, p)->math; }
 
 const zn_op zn_op_conv_weight_grad = { .name = "conv_weight_grad",
                                        .shape = weight_shape,

@@ -1,8 +1,8 @@
 /* The product with weights in their file format (kernels/matrix.h). With float weights its gradients are
  * convolutions: w is [1,1,out,in], which are the convolution weights that map dy to dx.
  *
- * With ZN_MATH_I8, products with quantised weights are computed in 8-bit integers (kernels/matrix_i8.h). Layers with a
- * bias are not: in transformers they embed, modulate and finish, which is little work and needs the precision. A
+ * With ZN_PRECISION_INT8, products with quantised weights are computed in 8-bit integers (kernels/matrix_i8.h). Layers
+ * with a bias are not: in transformers they embed, modulate and finish, which is little work and needs the precision. A
  * device multiplies in bf16 instead. */
 #include "kernels/matrix.h"
 
@@ -37,15 +37,15 @@ static int64_t row_count(const zn_node *n) { return zn_shape_count(n->shape) / n
 
 static bool may_use_i8(const zn_node *n, const zn_prepare *p)
 {
-    return p->math == ZN_MATH_I8 && n->source_count == 2 && n->source[0]->shape.dim[3] % ZN_I8_GROUP == 0;
+    return p->math == ZN_PRECISION_INT8 && n->source_count == 2 && n->source[0]->shape.dim[3] % ZN_I8_GROUP == 0;
 }
 
 /* The type of the numbers that a device multiplies. */
 static zn_type type_on_device(const zn_prepare *p)
 {
-    return p->math == ZN_MATH_BF16 || p->math == ZN_MATH_I8 ? ZN_TYPE_BF16
-           : p->math == ZN_MATH_F16                         ? ZN_TYPE_F16
-                                                            : ZN_TYPE_F32;
+    return p->math == ZN_PRECISION_BF16 || p->math == ZN_PRECISION_INT8 ? ZN_TYPE_BF16
+           : p->math == ZN_PRECISION_F16                                ? ZN_TYPE_F16
+                                                                        : ZN_TYPE_F32;
 }
 
 static zn_matrix_args arguments(const zn_node *n, const choice *k)
@@ -137,18 +137,18 @@ static double flops(const zn_node *n)
     return 2.0 * (double)zn_shape_count(n->shape) * (double)n->source[0]->shape.dim[3];
 }
 
-static zn_math math(const zn_node *n, const zn_prepare *p)
+static zn_precision math(const zn_node *n, const zn_prepare *p)
 {
     const choice k = choose(n, p);
-    return k.type == ZN_TYPE_BF16  ? ZN_MATH_BF16
-           : k.type == ZN_TYPE_F16 ? ZN_MATH_F16
-           : uses_i8(n, &k)        ? ZN_MATH_I8
-                                   : ZN_MATH_F32;
+    return k.type == ZN_TYPE_BF16  ? ZN_PRECISION_BF16
+           : k.type == ZN_TYPE_F16 ? ZN_PRECISION_F16
+           : uses_i8(n, &k)        ? ZN_PRECISION_INT8
+                                   : ZN_PRECISION_F32;
 }
 
 static const char *kernel(const zn_node *n, const zn_prepare *p)
 {
-    return math(n, p) == ZN_MATH_I8 ? "matrix-i8" : "matrix";
+    return math(n, p) == ZN_PRECISION_INT8 ? "matrix-i8" : "matrix";
 }
 
 static zn_node_types types(const zn_node *n, const zn_prepare *p)

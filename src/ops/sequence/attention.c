@@ -12,26 +12,26 @@
 zn_needs zn_attention_needs(const zn_attention_args *a, const zn_prepare *p)
 {
     return (zn_needs){ .thread_scratch = p->cpu & ZN_CPU_CUDA ? 0 : zn_attention_scratch(a),
-                       .prepared = sizeof(zn_math) };
+                       .prepared = sizeof(zn_precision) };
 }
 
 zn_needs zn_attention_grad_needs(const zn_attention_args *a, int64_t samples, const zn_prepare *p)
 {
     if (p->cpu & ZN_CPU_CUDA)
         return (zn_needs){ .shared_scratch = sizeof(float) * (size_t)zn_attention_stats(a, samples),
-                           .prepared = sizeof(zn_math) };
-    return (zn_needs){ .thread_scratch = zn_attention_grad_scratch(a), .prepared = sizeof(zn_math) };
+                           .prepared = sizeof(zn_precision) };
+    return (zn_needs){ .thread_scratch = zn_attention_grad_scratch(a), .prepared = sizeof(zn_precision) };
 }
 
-zn_math zn_attention_math(const zn_node *n, const zn_prepare *p)
+zn_precision zn_attention_math(const zn_node *n, const zn_prepare *p)
 {
     (void)n;
-    return !(p->cpu & ZN_CPU_CUDA) ? ZN_MATH_F32 : p->math == ZN_MATH_I8 ? ZN_MATH_BF16 : p->math;
+    return !(p->cpu & ZN_CPU_CUDA) ? ZN_PRECISION_F32 : p->math == ZN_PRECISION_INT8 ? ZN_PRECISION_BF16 : p->math;
 }
 
 void zn_attention_prepare(const zn_node *n, const zn_prepare *p, void *prepared)
 {
-    *(zn_math *)prepared = zn_attention_math(n, p);
+    *(zn_precision *)prepared = zn_attention_math(n, p);
 }
 
 /* ---- q, k and v in one map ---- */

@@ -10,7 +10,10 @@ zn_needs zn_attention_grad_needs(const zn_attention_args *a, int64_t samples, co
 
 /* For zn_op.prepare and .math: a GPU multiplies in the graph's precision, the CPU in fp32. */
 void zn_attention_prepare(const zn_node *n, const zn_prepare *p, void *prepared);
-zn_math zn_attention_math(const zn_node *n, const zn_prepare *p);
-static inline zn_math zn_attention_prepared(const zn_launch_context *c) { return *(const zn_math *)c->prepared; }
+zn_precision zn_attention_math(const zn_node *n, const zn_prepare *p);
+static inline zn_precision zn_attention_prepared(const zn_launch_context *c)
+{
+    return *(const zn_precision *)c->prepared;
+}
 
 #endif

@@ -63,7 +63,7 @@ static const zn_conv_kernel *dense_kernel(const zn_node *n, const zn_prepare *p)
     if (!p->constant_parameters || (s.unshuffle && !zn_conv_can_shuffle(s.cin)) ||
         (s.shuffle && !zn_conv_can_shuffle(s.cout)) || (double)s.cin * s.cout > stages_slots(n))
         return NULL;
-    return zn_conv_choose(&s, (zn_conv_wish){ .math = ZN_MATH_F32, .cpu = p->cpu });
+    return zn_conv_choose(&s, (zn_conv_wish){ .math = ZN_PRECISION_F32, .cpu = p->cpu });
 }
 
 /* What prepare stores: the choice. */

@@ -12,7 +12,7 @@
 
 enum { MEGABYTES = 256, TRIES = 5, MAX_KEPT = 16 };
 
-static double peak_gflops(zn_pool *pool, zn_math math)
+static double peak_gflops(zn_pool *pool, zn_precision math)
 {
     const zn_peak peak = zn_peak_choose(math, zn_cpu_flags());
     const int64_t units = 64LL * zn_pool_threads(pool); /* long enough to forget the start of the threads */
@@ -72,7 +72,7 @@ static zn_status measure(int threads, zn_precision precision, zn_machine *m)
     ZN_TRY(zn_pool_new(threads, &pool));
     zn_cpu_text(zn_cpu_flags(), m->isa, sizeof m->isa);
     m->cpus = zn_cpu_count();
-    m->peak_gflops = peak_gflops(pool, zn_math_of(precision));
+    m->peak_gflops = peak_gflops(pool, zn_precision_or_f32(precision));
     const zn_status status = bandwidth(pool, &m->bandwidth_gbs);
     zn_pool_free(pool);
     return status;

@@ -32,7 +32,7 @@ typedef struct zn_runner_options {
     zn_pool *pool;     /* borrowed */
     zn_device *device; /* borrowed; NULL: the CPU */
     zn_packs *packs;   /* borrowed; NULL: every stage packs its weights whenever it starts */
-    zn_math math;
+    zn_precision math;
     int tile;      /* as in zn_options */
     size_t memory; /* budget in bytes for what a run needs and `held`, kept or refused; 0: half of what is free */
     size_t held;   /* bytes that the caller uses beside it: images, weights */

@@ -32,7 +32,7 @@ static int64_t positions(const zn_runner *r, const zn_node *n, int64_t pixels)
 
 static zn_prepare prepare_of(const zn_runner *r)
 {
-    return (zn_prepare){ .math = r->options.math,
+    return (zn_prepare){ .math = zn_precision_or_f32(r->options.math),
                          .cpu = zn_device_flags(r->options.device),
                          .constant_parameters = true,
                          .threads = zn_pool_threads(r->options.pool) };
@@ -222,7 +222,7 @@ static double coarse_share(const zn_stage *st)
         const zn_node *n = zn_graph_at(st->graph, k);
         const double flops = n->op->flops ? n->op->flops(n) : 0;
         all += flops;
-        coarse += n->op->math && n->op->math(n, &st->prepare) != ZN_MATH_F32 ? flops : 0;
+        coarse += n->op->math && n->op->math(n, &st->prepare) != ZN_PRECISION_F32 ? flops : 0;
     }
     return all > 0 ? coarse / all : 0;
 }

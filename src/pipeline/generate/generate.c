@@ -66,7 +66,7 @@ static zn_status start(zn_generator *g, const zn_generator_files *given, const z
         snprintf(g->device, sizeof g->device, "%s", options->device);
     if (!g->compute.options.precision)
         g->compute.options.precision = g->compute.device ? ZN_PRECISION_BF16 : ZN_PRECISION_INT8;
-    g->compute.math = zn_math_of(g->compute.options.precision);
+    g->compute.math = zn_precision_or_f32(g->compute.options.precision);
     ZN_TRY(zn_generator_paths_find(&files, &g->paths));
     for (int part = ZN_GENERATOR_TRANSFORMER; part <= ZN_GENERATOR_VAE; part++)
         ZN_TRY(check_part(g->paths.part[part], part, g->identity[part]));

@@ -103,8 +103,8 @@ static void key_of(const zn_generator *g, const zn_tokens *ids, int tokens, char
     char about[128];
     zn_sha256 h;
     zn_sha256_start(&h);
-    const int n = snprintf(about, sizeof about, "zenith prompt 1, %s, %d%s, %d tokens:", g->identity[ZN_GENERATOR_TEXT],
-                           (int)g->compute.math, g->compute.device ? " on a device" : "", tokens);
+    const int n = snprintf(about, sizeof about, "zenith prompt 1, %s, %s%s, %d tokens:", g->identity[ZN_GENERATOR_TEXT],
+                           zn_precision_name(g->compute.math), g->compute.device ? " on a device" : "", tokens);
     zn_sha256_add(&h, about, (size_t)n);
     zn_sha256_add(&h, ids->ids, sizeof *ids->ids * (size_t)tokens);
     zn_sha256_finish_hex(&h, key);

@@ -75,7 +75,8 @@ static size_t machine_memory(void)
 static zn_status check_memory(const zn_clip *c, zn_node *const *outputs, int count)
 {
     size_t activations, prepared;
-    const zn_prepare p = { c->options.math, zn_device_flags(NULL), true, false, zn_pool_threads(c->options.pool) };
+    const zn_prepare p = { zn_precision_or_f32(c->options.math), zn_device_flags(NULL), true, false,
+                           zn_pool_threads(c->options.pool) };
     ZN_TRY(zn_exec_estimate(c->graph, outputs, count, &p, &activations, &prepared));
     for (int i = 1; i < count; i++)
         activations += (size_t)bytes_of(outputs[i]->shape);

@@ -21,7 +21,7 @@ typedef struct zn_clip_options {
     zn_pool *pool;     /* borrowed */
     zn_device *device; /* borrowed; NULL: the CPU */
     zn_packs *packs;   /* borrowed; NULL: every piece of another kind packs its weights */
-    zn_math math;
+    zn_precision math;
     size_t memory;           /* most bytes of a piece; 0: what the machine has */
     zn_progress_fn progress; /* within a piece; may be NULL */
     void *user;

@@ -94,7 +94,7 @@ static zn_status differentiate(zn_trainer *t, zn_node **wrt, zn_node **gradients
     zn_graph_fuse(o->graph, outputs, count);
     const zn_exec_options options = { .pool = t->options.pool,
                                       .device = t->options.device,
-                                      .math = zn_math_of(t->recipe->precision),
+                                      .math = zn_precision_or_f32(t->recipe->precision),
                                       .whole = o->diffusion || o->flow.form,
                                       .training = true,
                                       .resident = true,

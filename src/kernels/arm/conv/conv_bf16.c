@@ -149,7 +149,7 @@ static bool pays(const zn_conv_shape *s, const zn_conv_wish *wish)
 
 const zn_conv_kernel zn_conv_bf16 = {
     .name = "winograd4-bf16-bfmmla",
-    .math = ZN_MATH_BF16,
+    .math = ZN_PRECISION_BF16,
     .cpu = ZN_CPU_NEON | ZN_CPU_BF16,
     .tolerance = 1.5e-2f,
     .supports = supports,

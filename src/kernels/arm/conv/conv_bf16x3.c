@@ -20,7 +20,7 @@ static double slots(const zn_conv_shape *s) { return (double)pixels_of(s) * s->c
 
 const zn_conv_kernel zn_conv_bf16x3 = {
     .name = "pointwise-bf16x3",
-    .math = ZN_MATH_F32,
+    .math = ZN_PRECISION_F32,
     .cpu = ZN_CPU_NEON | ZN_CPU_BF16,
     .tolerance = 5e-6f,
     .supports = supports,

@@ -130,7 +130,7 @@ static double flops(const zn_conv_shape *s) { return 2.0 * s->n * s->oh * s->ow 
 
 const zn_conv_kernel zn_conv_from_few_neon = {
     .name = "from-few-f32-neon",
-    .math = ZN_MATH_F32,
+    .math = ZN_PRECISION_F32,
     .cpu = ZN_CPU_NEON,
     .tolerance = 5e-6f,
     .supports = supports,

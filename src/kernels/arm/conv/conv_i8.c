@@ -254,5 +254,5 @@ static bool pays(const zn_conv_shape *s, const zn_conv_wish *wish)
         .scratch_bytes = scratch_bytes, .units = units, .run = run, .flops = flops, .block = block_side,               \
     }
 
-const zn_conv_kernel zn_conv_i8_as_f16 = DESCRIBE(ZN_MATH_F16);
-const zn_conv_kernel zn_conv_i8_as_bf16 = DESCRIBE(ZN_MATH_BF16);
+const zn_conv_kernel zn_conv_i8_as_f16 = DESCRIBE(ZN_PRECISION_F16);
+const zn_conv_kernel zn_conv_i8_as_bf16 = DESCRIBE(ZN_PRECISION_BF16);

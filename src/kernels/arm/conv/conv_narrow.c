@@ -122,7 +122,7 @@ static void run(const void *args, zn_range r) { narrow_run(args, r, spread_four_
 
 const zn_conv_kernel zn_conv_narrow_arm = {
     .name = "narrow-f32-arm",
-    .math = ZN_MATH_F32,
+    .math = ZN_PRECISION_F32,
     .cpu = VEC_CPU,
     .tolerance = 5e-6f,
     .supports = supports,

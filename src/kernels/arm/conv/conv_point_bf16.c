@@ -9,7 +9,7 @@ extern const zn_conv_kernel zn_conv_point_bf16;
 
 const zn_conv_kernel zn_conv_point_bf16 = {
     .name = "pointwise-bf16",
-    .math = ZN_MATH_BF16,
+    .math = ZN_PRECISION_BF16,
     .cpu = ZN_CPU_NEON | ZN_CPU_BF16,
     .tolerance = 2.7e-3f,
     .supports = supports,

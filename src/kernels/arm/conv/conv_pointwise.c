@@ -105,7 +105,7 @@ static double flops(const zn_conv_shape *s) { return zn_conv_direct_flops(s); }
 
 const zn_conv_kernel zn_conv_pointwise_neon = {
     .name = "pointwise-f32-neon",
-    .math = ZN_MATH_F32,
+    .math = ZN_PRECISION_F32,
     .cpu = ZN_CPU_NEON,
     .tolerance = 5e-6f,
     .supports = supports,

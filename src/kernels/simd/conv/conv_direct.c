@@ -284,7 +284,7 @@ static void pack(const zn_conv_shape *s, const float *w, void *packed)
 
 const zn_conv_kernel ZN_KERNEL(conv_direct) = {
     .name = "direct-f32-" ZN_ISA_NAME,
-    .math = ZN_MATH_F32,
+    .math = ZN_PRECISION_F32,
     .cpu = VEC_CPU,
     .tolerance = 5e-6f,
     .supports = supports,

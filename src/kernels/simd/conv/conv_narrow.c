@@ -7,7 +7,7 @@ static void run(const void *args, zn_range r) { narrow_run(args, r, spread_four,
 
 const zn_conv_kernel ZN_KERNEL(conv_narrow) = {
     .name = "narrow-f32-" ZN_ISA_NAME,
-    .math = ZN_MATH_F32,
+    .math = ZN_PRECISION_F32,
     .cpu = VEC_CPU,
     .tolerance = 5e-6f,
     .supports = supports,

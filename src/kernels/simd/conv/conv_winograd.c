@@ -386,7 +386,7 @@ static bool pays(const zn_conv_shape *s, const zn_conv_wish *wish) { return !zn_
 
 const zn_conv_kernel ZN_KERNEL(conv_winograd) = {
     .name = "winograd-f32-" ZN_ISA_NAME,
-    .math = ZN_MATH_F32,
+    .math = ZN_PRECISION_F32,
     .cpu = VEC_CPU,
     .tolerance = 1.5e-5f,
     .supports = supports,
