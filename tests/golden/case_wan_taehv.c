@@ -11,7 +11,7 @@
 static bool matches(const golden *g)
 {
     const char *own = zn_weights_metadata(g->file, "case");
-    return own && (strcmp(own, "taew2_1") == 0 || strcmp(own, "taew2_2") == 0);
+    return own && (!strcmp(own, "taew2_1") || !strcmp(own, "taew2_2") || !strcmp(own, "taew2_2_super"));
 }
 
 enum { MOST = 1024 }; /* frames of a clip */
@@ -23,7 +23,8 @@ static void form_of(const golden *g, zn_taehv_form *k)
 {
     *k = (zn_taehv_form){ .patch = (int)golden_int(g, "patch_size", 1),
                           .latent = (int)golden_int(g, "latent_channels", 0),
-                          .width = (int)golden_int(g, "n_enc", 64) };
+                          .width = (int)golden_int(g, "n_enc", 64),
+                          .large = golden_int(g, "super", 0) != 0 };
     int count = 0;
     ZN_JSON_EACH(n, zn_json_get(g->config, "n_f"))
     {

@@ -6,16 +6,21 @@
  *       conv 3x3 with stride 2; three blocks with memory      frames split by 1, 2, 2; twice the sides, conv 3x3
  *     conv 3x3                                              ReLU, conv 3x3
  *
- * All convolutions are of single frames; a block with memory also sees its input of the frame before. */
+ * All convolutions are of single frames; a block with memory also sees its input of the frame before. The larger
+ * decoder
+ * ("super") has blocks in the manner of ConvNeXt, and doubles the sides by pixel shuffles. */
 #include "models/taehv/taehv.h"
 
 #include <stdio.h>
 
 #define CLAMP 3.0f
-enum { BLOCKS = 3 };
+enum { BLOCKS = 3, WIDE = 7 /* side of the larger decoder's kernels */ };
 
 const zn_taehv_form zn_taew21 = { .patch = 1, .latent = 16, .width = 64, .back_width = { 256, 128, 64, 64 } };
 const zn_taehv_form zn_taew22 = { .patch = 2, .latent = 48, .width = 64, .back_width = { 256, 128, 64, 64 } };
+const zn_taehv_form zn_taew22_super = {
+    .patch = 2, .latent = 48, .width = 64, .back_width = { 512, 256, 128, 64 }, .large = true
+};
 
 static int frames_of(const zn_node *x) { return (int)x->shape.dim[0]; }
 
@@ -90,22 +95,60 @@ zn_node *zn_taehv_encoder(zn_scope s, zn_node *clip, const zn_taehv_form *k, zn_
     return zn_conv3x3(zn_at(s, "17"), x, k->latent);
 }
 
+/* Without the frames before the first that the latent stands for: of the first latent frame only the last is left. */
+static zn_node *trim(zn_node *x, const zn_stream *m)
+{
+    if (m && m->apart)
+        return zn_take_frames(x, ZN_TAEHV_EACH - 1, ZN_TAEHV_EACH, m->apart);
+    return !m || m->first ? zn_take_frames(x, ZN_TAEHV_EACH - 1, 1, frames_of(x) - ZN_TAEHV_EACH + 1) : x;
+}
+
+static const int growth[ZN_TAEHV_GROUPS] = { 1, 2, 2 }; /* frames that one becomes, by group */
+
 /* The original doubles the sides before it splits frames; a 1x1 gives the same in either order, and is a quarter of the
  * work this way. */
-zn_node *zn_taehv_decoder(zn_scope s, zn_node *latent, const zn_taehv_form *k, zn_stream *m)
+static zn_node *base_decoder(zn_scope s, zn_node *latent, const zn_taehv_form *k, zn_stream *m)
 {
-    static const int by[ZN_TAEHV_GROUPS] = { 1, 2, 2 };
     zn_node *x = zn_relu(zn_conv3x3(zn_at(s, "1"), zn_soft_clamp(latent, CLAMP), k->back_width[0]));
     for (int i = 0; i < ZN_TAEHV_GROUPS; i++) {
         const int first = 3 + i * (BLOCKS + 3);
         x = blocks(s, first, x, m);
-        x = zn_upsample2(split(zn_at(s, "%d", first + BLOCKS + 1), x, by[i]));
+        x = zn_upsample2(split(zn_at(s, "%d", first + BLOCKS + 1), x, growth[i]));
         x = zn_conv3x3_no_bias(zn_at(s, "%d", first + BLOCKS + 2), x, k->back_width[i + 1]);
     }
-    if (m && m->apart)
-        x = zn_take_frames(x, ZN_TAEHV_EACH - 1, ZN_TAEHV_EACH, m->apart);
-    else if (!m || m->first)
-        x = zn_take_frames(x, ZN_TAEHV_EACH - 1, 1, frames_of(x) - ZN_TAEHV_EACH + 1);
-    x = zn_conv3x3(zn_at(s, "22"), zn_relu(x), 3 * k->patch * k->patch);
+    return zn_relu(trim(x, m));
+}
+
+/* x + 1x1(relu(1x1(7x7 of each channel of x and of the x before it))). */
+static zn_node *wide_block(zn_scope s, zn_node *x, zn_stream *m)
+{
+    const int c = zn_channels(x);
+    const zn_scope own = zn_at(s, "conv.0");
+    zn_node *h = zn_concat(x, zn_frames_before(m, x));
+    zn_graph_name_layer(s.graph, own.prefix);
+    h = zn_channel_conv(h, zn_parameter(own, "weight", ZN_SHAPE(WIDE, WIDE, 1, 2 * c), ZN_LAYOUT_CONV, ZN_ROLE_WEIGHT),
+                        1, WIDE / 2);
+    h = zn_relu(zn_conv1x1(zn_at(s, "conv.1"), h, 4 * c));
+    h = zn_layer_starts(zn_conv1x1_no_bias(zn_at(s, "conv.3"), h, c), ZN_START(zn_start_he, 0.1f), ZN_START_USUAL);
+    return zn_add(h, x);
+}
+
+static zn_node *super_decoder(zn_scope s, zn_node *latent, const zn_taehv_form *k, zn_stream *m)
+{
+    zn_node *x = zn_conv1x1_no_bias(zn_at(s, "0"), latent, k->back_width[0]);
+    for (int i = 0; i < ZN_TAEHV_GROUPS; i++) {
+        const int first = 1 + i * (BLOCKS + 4);
+        for (int j = 0; j < BLOCKS; j++)
+            x = wide_block(zn_at(s, "%d", first + j), x, m);
+        x = zn_relu(zn_conv3x3(zn_at(s, "%d", first + BLOCKS), x, 4 * k->back_width[i + 1]));
+        x = split(zn_at(s, "%d", first + BLOCKS + 3), zn_pixel_shuffle(x, 2), growth[i]);
+    }
+    return trim(x, m);
+}
+
+zn_node *zn_taehv_decoder(zn_scope s, zn_node *latent, const zn_taehv_form *k, zn_stream *m)
+{
+    zn_node *x = k->large ? super_decoder(s, latent, k, m) : base_decoder(s, latent, k, m);
+    x = zn_conv3x3(zn_at(s, "22"), x, 3 * k->patch * k->patch);
     return k->patch > 1 ? zn_pixel_shuffle(x, k->patch) : x;
 }

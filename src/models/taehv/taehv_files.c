@@ -27,6 +27,14 @@ static const zn_config configs[] = {
       .frames = ZN_TAEHV_EACH,
       .first_frames = ZN_TAEHV_EACH,
       .preset_form = &zn_taew22 },
+    { .name = "taew2_2_super",
+      .aliases = "taew22_super taew2_2-super",
+      .description = "tiny video autoencoder for Wan 2.2's latents with a larger decoder, 48 channels at 1/16",
+      .latent = 48,
+      .downscale = 16,
+      .frames = ZN_TAEHV_EACH,
+      .first_frames = ZN_TAEHV_EACH,
+      .preset_form = &zn_taew22_super },
     { .name = NULL },
 };
 
@@ -70,27 +78,32 @@ static bool read_encoder(const zn_weights *w, const char *prefix, zn_taehv_form 
            maps(zn_find_after(w, prefix, "encoder.4.conv.0.weight"), 3, 2 * width, width);
 }
 
-static bool read_decoder(const zn_weights *w, const char *prefix, zn_taehv_form *k)
+/* Of both decoders: convolutions lead from group to group, of the larger one to the four pixels of a shuffle. */
+static bool read_groups(const zn_weights *w, const char *prefix, const zn_weight *first, zn_taehv_form *k)
 {
-    const zn_weight *first = zn_find_after(w, prefix, "decoder.1.weight"),
-                    *last = zn_find_after(w, prefix, "decoder.22.weight");
-    if (!maps(first, 3, 0, 0) || !maps(last, 3, 0, 0))
-        return false;
-    *k = (zn_taehv_form){ .patch = patch_of(last->shape[0]), .latent = (int)first->shape[1] };
-    for (int i = 0; i <= ZN_TAEHV_GROUPS; i++) {
-        const zn_weight *t = i ? zn_find_after(w, prefix, "decoder.%d.weight", 2 + 6 * i) : first;
-        if (!maps(t, 3, i ? k->back_width[i - 1] : 0, 0))
+    k->back_width[0] = (int)first->shape[0];
+    for (int i = 1; i <= ZN_TAEHV_GROUPS; i++) {
+        const int index = k->large ? 4 + 7 * (i - 1) : 2 + 6 * i, share = k->large ? 4 : 1;
+        const zn_weight *t = zn_find_after(w, prefix, "decoder.%d.weight", index);
+        if (!maps(t, 3, k->back_width[i - 1], 0) || t->shape[0] % share)
             return false;
-        k->back_width[i] = (int)t->shape[0];
+        k->back_width[i] = (int)t->shape[0] / share;
     }
-    return k->patch &&
-           maps(zn_find_after(w, prefix, "decoder.3.conv.0.weight"), 3, 2 * first->shape[0], first->shape[0]);
+    return true;
 }
 
-static bool is_super(const zn_weights *w, const char *prefix)
+static bool read_decoder(const zn_weights *w, const char *prefix, zn_taehv_form *k)
 {
-    return maps(zn_find_after(w, prefix, "decoder.0.weight"), 1, 0, 0) &&
-           zn_find_after(w, prefix, "encoder.2.conv.weight");
+    const zn_weight *point = zn_find_after(w, prefix, "decoder.0.weight"),
+                    *first = point ? point : zn_find_after(w, prefix, "decoder.1.weight"),
+                    *last = zn_find_after(w, prefix, "decoder.22.weight");
+    if (!maps(first, point ? 1 : 3, 0, 0) || !maps(last, 3, 0, 0))
+        return false;
+    *k = (zn_taehv_form){ .patch = patch_of(last->shape[0]), .latent = (int)first->shape[1], .large = point != NULL };
+    const int64_t wide = first->shape[0];
+    return k->patch && read_groups(w, prefix, first, k) &&
+           (k->large ? maps(zn_find_after(w, prefix, "decoder.1.conv.0.weight"), 7, 1, 2 * wide)
+                     : maps(zn_find_after(w, prefix, "decoder.3.conv.0.weight"), 3, 2 * wide, wide));
 }
 
 static void name_config(zn_config *k, const zn_taehv_form *form, const bool *present)
@@ -101,7 +114,7 @@ static void name_config(zn_config *k, const zn_taehv_form *form, const bool *pre
     *(zn_taehv_form *)zn_form_own(k, sizeof *form) = *form;
     for (const zn_config *known = configs; known->name; known++) {
         const zn_taehv_form *other = zn_form_of(known);
-        if (other->patch == form->patch && other->latent == form->latent &&
+        if (other->patch == form->patch && other->latent == form->latent && other->large == form->large &&
             (!present[0] || other->width == form->width) &&
             (!present[1] || memcmp(other->back_width, form->back_width, sizeof form->back_width) == 0))
             *k = *known;
@@ -127,8 +140,6 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[Z
     *is_it = present[0] || present[1];
     if (!*is_it)
         return ZN_OK;
-    if (!present[1] && is_super(w, naming[0].prefix))
-        return ZN_FAIL(ZN_EUNSUPPORTED, "its decoder is the larger form of TAEHV, which is not supported");
     if (present[0] && present[1] && (part[0].latent != part[1].latent || part[0].patch != part[1].patch))
         return ZN_FAIL(ZN_EFORMAT, "encoder (%d latent channels) and decoder (%d) do not belong together",
                        part[0].latent, part[1].latent);
