@@ -26,19 +26,21 @@ const command command_table[] = {
       "if -o names one (.mp4, .mkv, .webm; with FFmpeg).",
       CMD_DECODE, 1, -1, decode_run },
     { "reconstruct", "IN... [-o OUT|DIR] [--compare]", "encode and decode images; report PSNR, SSIM and times",
-      "Encodes and decodes images and reports how much is lost. IN may be a folder: all its images, sorted by name. A "
-      "diffusion autoencoder takes the centre of an image, scaled to the model's size, to its condition and noise and "
+      "Encodes and decodes images and reports how much is lost. IN may be a folder: all its images, sorted by name; or one "
+      "video (.mp4, .mov, .mkv, .webm; with FFmpeg), whose result is a video with the audio, times and colours of the "
+      "original. A diffusion autoencoder takes the centre of an image, scaled to the model's size, to its condition and noise and "
       "back.",
       CMD_RECONSTRUCT, 1, -1, reconstruct_run },
     { "restore", "IN... -o OUT|DIR [--task TASK]", "remove noise, impulse noise, JPEG artefacts or blur from photos",
       "Restores photos with the model zenith-restore, or the one given with --model. Detects the damage automatically; "
-      "--task overrides. IN may be a folder: all its images, sorted by name. PNG keeps alpha and 16 bits, WebP keeps "
+      "--task overrides. IN may be a folder: all its images, sorted by name; or one video, whose audio is kept. PNG keeps alpha and 16 bits, WebP keeps "
       "alpha. mpirun -np N zenith restore ... divides the images among N processes, as it does for encode, decode and "
       "reconstruct.",
       CMD_RESTORE, 1, -1, restore_run },
     { "upscale", "IN... -o OUT|DIR [--scale 2|4]", "enlarge photos to two or four times their width and height",
       "Enlarges photos with the model zenith-upscale, or the one given with --model: by two with a bicubic filter, then the "
-      "network sharpens them; --scale 4 does it twice. IN may be a folder: all its images, sorted by name. PNG keeps alpha and "
+      "network sharpens them; --scale 4 does it twice. IN may be a folder: all its images, sorted by name; or one video, whose "
+      "audio is kept. PNG keeps alpha and "
       "16 bits, WebP keeps alpha.",
       CMD_UPSCALE, 1, -1, upscale_run },
     { "edit", "IN -o OUT|DIR --model NAME --attribute NAME [--amount A]", "strengthen or weaken an attribute of an image",

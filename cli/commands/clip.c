@@ -30,10 +30,33 @@ static void explain(const session *s, zn_video *v, zn_part part)
 
 /* ---- encode ---- */
 
-static zn_status encode_item(const options *o, zn_video *v, const char *path, zn_latent **clip, int *pictures)
+/* A file of several frames, and its part of the progress bar. */
+typedef struct frame_bar {
+    progress *bar;
+    const char *path;
+    int64_t total;
+    double base, scale;
+} frame_bar;
+
+static void show_frame(void *user, int number)
 {
+    const frame_bar *b = user;
+    const int64_t total = b->total > number ? b->total : number + 1;
+    char *label = must_print("encode %s: frame %d of %lld", b->path, number + 1, (long long)total);
+    progress_begin(b->bar, label, b->base + b->scale * number / (double)total, b->scale / (double)total);
+    free(label);
+}
+
+static zn_status encode_item(session *s, zn_video *v, const char *path, zn_latent **clip, int *pictures)
+{
+    const options *o = s->o;
     const zn_image_read_options reading = { .background = { o->background[0], o->background[1], o->background[2] } };
-    return encode_frames(v, path, &reading, clip, pictures);
+    zn_film_info film = { 0 };
+    if (!is_video_file(path))
+        return encode_frames(v, path, &reading, clip, pictures, NULL, NULL);
+    const zn_status status = zn_film_describe(path, &film);
+    frame_bar bar = { &s->bar, path, film.frames, s->bar.base, s->bar.scale };
+    return status == ZN_OK ? encode_frames(v, path, &reading, clip, pictures, show_frame, &bar) : status;
 }
 
 /* If videos cannot be read, fails before the images before them are encoded. */
@@ -60,7 +83,7 @@ static zn_status encode_items(session *s, zn_video *v, const job_list *list, zn_
             complain_of(item->input, item->problem);
             return ZN_EINVALID;
         }
-        status = encode_item(s->o, v, item->input, clip, pictures);
+        status = encode_item(s, v, item->input, clip, pictures);
         if (status == ZN_OK && i + 1 == list->count)
             status = zn_video_encode_end(v, clip);
         if (status != ZN_OK)

@@ -138,6 +138,10 @@ static int film_info(const options *o, const char *path)
     fact_integer(&f, "height", film.height);
     fact_integer(&f, "frames", film.frames);
     fact_real(&f, "rate", film.rate, 3, " frames/s");
+    fact_integer(&f, "bits", film.bits);
+    if (film.rotation)
+        fact_integer(&f, "rotation", film.rotation);
+    fact_integer(&f, "audio_streams", film.audio);
     facts_end(&f);
     return 0;
 }

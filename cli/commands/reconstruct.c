@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "commands/batch.h"
 #include "commands/diffusion.h"
+#include "commands/film.h"
 #include "ui/ranks.h"
 #include "ui/report.h"
 #include "ui/show.h"
@@ -266,5 +267,7 @@ int reconstruct_run(const options *o)
     const int status = diffusion_check(o);
     if (status)
         return status;
+    if (names_video(o))
+        return film_reconstruct(o);
     return o->file_count > 1 || is_folder(o->files[0]) || folder ? run_several(o) : on_ranks(o, run_one_on);
 }

@@ -2,6 +2,7 @@
  * Alpha is unchanged, or enlarged. 16-bit images stay 16-bit if the format of the result supports it. */
 #include "commands.h"
 #include "commands/batch.h"
+#include "commands/film.h"
 #include "ui/report.h"
 #include "ui/show.h"
 #include "ui/standard.h"
@@ -167,6 +168,8 @@ static int run_batch(options mine, const char *model)
     if (!mine.output)
         return usage_error(verb, "-o is needed: a file or a folder for the results");
     mine.model = mine.model ? mine.model : model;
+    if (names_video(&mine))
+        return film_restore(&mine);
     const batch b = {
         .rules = { "images", is_image_file, "png", zn_image_can_write, ".png, .jpg or .webp" },
         .verb = verb,

@@ -14,14 +14,19 @@ static zn_status next_frame(const frames *f, zn_image **out)
 }
 
 zn_status encode_frames(zn_video *v, const char *path, const zn_image_read_options *reading, zn_latent **clip,
-                        int *count)
+                        int *count, frame_fn tell, void *user)
 {
     frames f = { 0 };
+    const int before = *count;
     zn_image *image = NULL;
     zn_status status = is_video_file(path) ? zn_film_open(path, &f.film) : zn_animation_open(path, reading, &f.images);
+    if (f.film)
+        zn_film_keep_bits(f.film);
     if (status == ZN_OK)
         status = next_frame(&f, &image);
     while (status == ZN_OK && image) {
+        if (tell)
+            tell(user, *count - before);
         status = zn_video_encode(v, image, clip);
         zn_image_free(image);
         image = NULL;

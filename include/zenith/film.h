@@ -9,7 +9,7 @@
  *     }
  *     zn_film_close(f);
  *
- * Audio is neither read nor written. */
+ * Audio and subtitles are not decoded; zn_film_create_from copies them from one file to another. */
 #ifndef ZN_FILM_H
 #define ZN_FILM_H
 
@@ -26,25 +26,43 @@ typedef struct zn_film zn_film;
 ZN_API ZN_MUST_USE zn_status zn_film_check(const char *path);
 
 typedef struct zn_film_info {
-    char codec[32]; /* "h264" */
-    int width, height;
+    char codec[32];    /* "h264" */
+    int width, height; /* upright: after the rotation that the file asks for */
     int64_t frames;
-    double rate; /* frames per second; 0 if unknown */
+    double rate;  /* frames per second, on average; 0 if unknown */
+    int bits;     /* per sample: 8, 10, 12 */
+    int rotation; /* degrees clockwise that the file asks for: 0, 90, 180, 270 */
+    int audio;    /* number of audio streams */
 } zn_film_info;
 
 /* Describes a video. Frames are counted, without decoding, if the file does not state their number. */
 ZN_API ZN_MUST_USE zn_status zn_film_describe(const char *path, zn_film_info *out);
 
 ZN_API ZN_MUST_USE zn_status zn_film_open(const char *path, zn_film **out);
-/* The next image, 8 bits, owned by the caller; NULL after the last. */
+/* Images of videos with more than 8 bits per sample will have 16; without this call they have 8. */
+ZN_API void zn_film_keep_bits(zn_film *film);
+/* The next image, upright, owned by the caller; NULL after the last. */
 ZN_API ZN_MUST_USE zn_status zn_film_next(zn_film *film, zn_image **out);
+/* Shortest and longest time in seconds between two images, of those read so far; both 0 before the second. A steady
+ * rate differs by the rounding of the file's clock at most. */
+ZN_API void zn_film_intervals(const zn_film *film, double *shortest, double *longest);
 ZN_API void zn_film_close(zn_film *film);
 
 typedef struct zn_film_writer zn_film_writer;
 
-/* The extension selects the container; the codec is H.264 at high quality where possible. Images have 8 bits and this
- * size; odd sides are padded by one line. rate: images per second. */
+/* The extension selects the container; the codec is H.264 at high quality where possible. Images have this size; odd
+ * sides are padded by one line. rate: images per second. */
 ZN_API ZN_MUST_USE zn_status zn_film_create(const char *path, int width, int height, double rate, zn_film_writer **out);
+/* Creates a video of processed images of `source`, which stays open until the writer is freed: image i is shown at the
+ * time of image i of the source. Colour matrix, range, primaries and transfer curve, the shape of pixels, and more than
+ * 8 bits per sample where the encoder supports them, are those of the source. Audio and subtitles are copied as they
+ * are. metadata: copy title, date and the like. */
+ZN_API ZN_MUST_USE zn_status zn_film_create_from(const char *path, const zn_film *source, int width, int height,
+                                                 int metadata, zn_film_writer **out);
+/* What zn_film_create_from could not copy because the container does not support it: "audio (pcm_s16le)", or "". Valid
+ * until the writer is freed. */
+ZN_API const char *zn_film_left_out(const zn_film_writer *writer);
+/* Adds an image of 8 or 16 bits. */
 ZN_API ZN_MUST_USE zn_status zn_film_write(zn_film_writer *writer, const zn_image *picture);
 /* Completes the file, which appears under its name now. Frees the writer, also on failure. */
 ZN_API ZN_MUST_USE zn_status zn_film_finish(zn_film_writer *writer);

@@ -697,12 +697,18 @@ class zn_film_info(Structure):
     height: int
     frames: int
     rate: float
+    bits: int
+    rotation: int
+    audio: int
     _fields_ = [
         ("codec", c_char * 32),
         ("width", c_int),
         ("height", c_int),
         ("frames", c_int64),
         ("rate", c_double),
+        ("bits", c_int),
+        ("rotation", c_int),
+        ("audio", c_int),
     ]
 
 
@@ -1101,7 +1107,6 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_image_free": (None, [POINTER(zn_image)]),
     "zn_image_make_grey": (None, [POINTER(zn_image)]),
     "zn_image_fit": (c_int, [POINTER(zn_image), c_int, c_int, POINTER(POINTER(zn_image))]),
-    "zn_image_blend": (c_int, [POINTER(zn_image), POINTER(zn_image), c_double]),
     "zn_image_enlarge": (c_int, [POINTER(zn_image), POINTER(POINTER(zn_image))]),
     "zn_image_read": (c_int, [c_char_p, POINTER(zn_image_read_options), POINTER(POINTER(zn_image))]),
     "zn_image_read_memory": (c_int, [c_void_p, c_size_t, POINTER(zn_image_read_options), POINTER(POINTER(zn_image))]),
@@ -1206,9 +1211,13 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_film_check": (c_int, [c_char_p]),
     "zn_film_describe": (c_int, [c_char_p, POINTER(zn_film_info)]),
     "zn_film_open": (c_int, [c_char_p, POINTER(POINTER(zn_film))]),
+    "zn_film_keep_bits": (None, [POINTER(zn_film)]),
     "zn_film_next": (c_int, [POINTER(zn_film), POINTER(POINTER(zn_image))]),
+    "zn_film_intervals": (None, [POINTER(zn_film), POINTER(c_double), POINTER(c_double)]),
     "zn_film_close": (None, [POINTER(zn_film)]),
     "zn_film_create": (c_int, [c_char_p, c_int, c_int, c_double, POINTER(POINTER(zn_film_writer))]),
+    "zn_film_create_from": (c_int, [c_char_p, POINTER(zn_film), c_int, c_int, c_int, POINTER(POINTER(zn_film_writer))]),
+    "zn_film_left_out": (c_char_p, [POINTER(zn_film_writer)]),
     "zn_film_write": (c_int, [POINTER(zn_film_writer), POINTER(zn_image)]),
     "zn_film_finish": (c_int, [POINTER(zn_film_writer)]),
     "zn_film_drop": (None, [POINTER(zn_film_writer)]),

@@ -35,7 +35,7 @@ static zn_status encode_file(sv_job *job, zn_video *v, const char *path, zn_late
     const uint8_t *b = job->o.background;
     const zn_image_read_options reading = { .background = { b[0], b[1], b[2] },
                                             .max_pixels = job->server->settings->most_pixels };
-    return encode_frames(v, path, &reading, clip, count);
+    return encode_frames(v, path, &reading, clip, count, NULL, NULL);
 }
 
 static void encode_facts(json *j, const zn_latent *clip, int count, double ms)

@@ -75,9 +75,40 @@ zn_status zn_ffmpeg_fail(const char *path, const char *what, int code)
                    "%s: cannot %s: %s", path, what, text);
 }
 
+zn_status zn_ffmpeg_open_file(const char *path, AVFormatContext **out)
+{
+    AVDictionary *options = NULL;
+    char *name;
+    ZN_TRY(zn_ffmpeg_address(path, &name));
+    zn_ff.av_dict_set(&options, "protocol_whitelist", "file", 0);
+    int code = zn_ff.avformat_open_input(out, name, NULL, &options);
+    zn_ff.av_dict_free(&options);
+    zn_free(name);
+    if (code >= 0)
+        code = zn_ff.avformat_find_stream_info(*out, NULL);
+    return code < 0 ? zn_ffmpeg_fail(path, "read the video", code) : ZN_OK;
+}
+
+/* What the scaler calls a matrix; SWS_CS_DEFAULT, which is that of BT.601, if it does not know it. */
+static int matrix_of(enum AVColorSpace colours)
+{
+    switch (colours) {
+    case AVCOL_SPC_BT709:
+        return SWS_CS_ITU709;
+    case AVCOL_SPC_BT2020_NCL:
+        return SWS_CS_BT2020;
+    case AVCOL_SPC_SMPTE240M:
+        return SWS_CS_SMPTE240M;
+    case AVCOL_SPC_FCC:
+        return SWS_CS_FCC;
+    default:
+        return SWS_CS_DEFAULT;
+    }
+}
+
 enum AVColorSpace zn_ffmpeg_colours(enum AVColorSpace told, int height)
 {
-    if (told != AVCOL_SPC_UNSPECIFIED && told != AVCOL_SPC_RESERVED)
+    if (told == AVCOL_SPC_BT470BG || told == AVCOL_SPC_SMPTE170M || matrix_of(told) != SWS_CS_DEFAULT)
         return told;
     return height >= 720 ? AVCOL_SPC_BT709 : AVCOL_SPC_SMPTE170M;
 }
@@ -85,9 +116,7 @@ enum AVColorSpace zn_ffmpeg_colours(enum AVColorSpace told, int height)
 void zn_ffmpeg_use_colours(struct SwsContext *scaler, enum AVColorSpace colours, int full, int to_rgb)
 {
     const int one = 1 << 16;
-    const int *film = zn_ff.sws_getCoefficients(colours == AVCOL_SPC_BT709        ? SWS_CS_ITU709
-                                                : colours == AVCOL_SPC_BT2020_NCL ? SWS_CS_BT2020
-                                                                                  : SWS_CS_ITU601);
+    const int *film = zn_ff.sws_getCoefficients(matrix_of(colours));
     const int *rgb = zn_ff.sws_getCoefficients(SWS_CS_DEFAULT);
     if (to_rgb)
         zn_ff.sws_setColorspaceDetails(scaler, film, full, rgb, 1, 0, one, one);

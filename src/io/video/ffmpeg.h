@@ -3,19 +3,22 @@
 #ifndef ZN_FFMPEG_H
 #define ZN_FFMPEG_H
 
-#include <zenith/status.h>
+#include <zenith/film.h>
 
 #include <libavcodec/avcodec.h>
 #include <libavformat/avformat.h>
 #include <libavutil/frame.h>
 #include <libavutil/opt.h>
+#include <libavutil/pixdesc.h>
 #include <libswscale/swscale.h>
+#include <stdbool.h>
 
 enum { ZN_FILM_MAX_PIXELS = 1 << 28 };
 
 /* What is called, by library. */
 #define ZN_FFMPEG_AVUTIL(CALL)                                                                                         \
     CALL(av_d2q)                                                                                                       \
+    CALL(av_dict_copy)                                                                                                 \
     CALL(av_dict_free)                                                                                                 \
     CALL(av_dict_set)                                                                                                  \
     CALL(av_frame_alloc)                                                                                               \
@@ -27,6 +30,8 @@ enum { ZN_FILM_MAX_PIXELS = 1 << 28 };
     CALL(av_log_set_level)                                                                                             \
     CALL(av_malloc)                                                                                                    \
     CALL(av_opt_set)                                                                                                   \
+    CALL(av_pix_fmt_desc_get)                                                                                          \
+    CALL(av_rescale_q)                                                                                                 \
     CALL(av_strerror)
 #define ZN_FFMPEG_AVCODEC(CALL)                                                                                        \
     CALL(av_packet_alloc)                                                                                              \
@@ -38,6 +43,7 @@ enum { ZN_FILM_MAX_PIXELS = 1 << 28 };
     CALL(avcodec_free_context)                                                                                         \
     CALL(avcodec_get_name)                                                                                             \
     CALL(avcodec_open2)                                                                                                \
+    CALL(avcodec_parameters_copy)                                                                                      \
     CALL(avcodec_parameters_from_context)                                                                              \
     CALL(avcodec_parameters_to_context)                                                                                \
     CALL(avcodec_receive_frame)                                                                                        \
@@ -88,10 +94,36 @@ ZN_MUST_USE zn_status zn_ffmpeg_address(const char *path, char **out);
 /* "PATH: cannot WHAT: FFmpeg's reason". */
 zn_status zn_ffmpeg_fail(const char *path, const char *what, int code);
 
-/* The colours that YUV images of a video stand for: what it says, or else what is usual for their height. */
+/* Opens a file for reading its packets: this file alone, though it may name other places. */
+ZN_MUST_USE zn_status zn_ffmpeg_open_file(const char *path, AVFormatContext **out);
+
+/* The matrix that turns YUV images of a video into RGB: the one it names, or else what is usual for their height. */
 enum AVColorSpace zn_ffmpeg_colours(enum AVColorSpace told, int height);
 /* Tells the scaler, which makes RGB of YUV (or the other way round), the video's colours. full: its values use all of
  * 0..255. */
 void zn_ffmpeg_use_colours(struct SwsContext *scaler, enum AVColorSpace colours, int full, int to_rgb);
+
+struct zn_film {
+    char *path;
+    AVFormatContext *format;
+    AVCodecContext *decoder;
+    AVPacket *packet;
+    AVFrame *frame;
+    struct SwsContext *scaler;
+    uint8_t *rows; /* RGB with rows as long as the scaler likes them */
+    int row_bytes, width, height, bits;
+    int stream;
+    int orientation; /* as EXIF counts, 1..8 */
+    bool keeps_bits; /* more than 8 bits become 16 */
+    bool ended;      /* the decoder knows that no more comes */
+    /* Times of the images given out, in units of the stream: each later than the one before it. */
+    int64_t *times, shortest, longest;
+    int64_t count, capacity;
+};
+
+/* Bits per sample of the film's images as they are stored. */
+int zn_film_bits(const zn_film *film);
+/* Do the images lie on their side, so that width and height change places? */
+bool zn_film_is_turned(const zn_film *film);
 
 #endif

@@ -30,6 +30,14 @@ zn_status zn_film_open(const char *path, zn_film **out)
     return missing(path);
 }
 
+void zn_film_keep_bits(zn_film *film) { (void)film; }
+
+void zn_film_intervals(const zn_film *film, double *shortest, double *longest)
+{
+    (void)film;
+    *shortest = *longest = 0;
+}
+
 zn_status zn_film_next(zn_film *film, zn_image **out)
 {
     (void)film;
@@ -46,6 +54,23 @@ zn_status zn_film_create(const char *path, int width, int height, double rate, z
     (void)rate;
     *out = NULL;
     return missing(path);
+}
+
+zn_status zn_film_create_from(const char *path, const zn_film *source, int width, int height, int metadata,
+                              zn_film_writer **out)
+{
+    (void)source;
+    (void)width;
+    (void)height;
+    (void)metadata;
+    *out = NULL;
+    return missing(path);
+}
+
+const char *zn_film_left_out(const zn_film_writer *writer)
+{
+    (void)writer;
+    return "";
 }
 
 zn_status zn_film_write(zn_film_writer *writer, const zn_image *picture)

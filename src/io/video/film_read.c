@@ -5,24 +5,13 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "io/image/metadata/exif.h"
 #include "io/image/pixels/pixels.h"
 #include "io/video/ffmpeg.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-
-struct zn_film {
-    char *path;
-    AVFormatContext *format;
-    AVCodecContext *decoder;
-    AVPacket *packet;
-    AVFrame *frame;
-    struct SwsContext *scaler;
-    uint8_t *rows; /* RGB with rows as long as the scaler likes them */
-    int row_bytes, width, height;
-    int stream;
-    bool ended; /* the decoder knows that no more comes */
-};
 
 void zn_film_close(zn_film *f)
 {
@@ -34,23 +23,40 @@ void zn_film_close(zn_film *f)
     zn_ff.av_packet_free(&f->packet);
     zn_ff.avcodec_free_context(&f->decoder);
     zn_ff.avformat_close_input(&f->format);
+    zn_free(f->times);
     zn_free(f->path);
     zn_free(f);
 }
 
-static zn_status open_file(zn_film *f)
+/* The matrix by which a player turns the images; NULL if there is none. */
+static const int32_t *display_matrix(const AVStream *s)
 {
-    AVDictionary *options = NULL;
-    char *name;
-    ZN_TRY(zn_ffmpeg_address(f->path, &name));
-    zn_ff.av_dict_set(&options, "protocol_whitelist", "file", 0);
-    int code = zn_ff.avformat_open_input(&f->format, name, NULL, &options);
-    zn_ff.av_dict_free(&options);
-    zn_free(name);
-    if (code >= 0)
-        code = zn_ff.avformat_find_stream_info(f->format, NULL);
-    return code < 0 ? zn_ffmpeg_fail(f->path, "read the video", code) : ZN_OK;
+#if LIBAVCODEC_VERSION_INT >= AV_VERSION_INT(60, 31, 102)
+    const AVPacketSideData *data = s->codecpar->coded_side_data;
+    const int count = s->codecpar->nb_coded_side_data;
+#else
+    const AVPacketSideData *data = s->side_data;
+    const int count = s->nb_side_data;
+#endif
+    for (int i = 0; i < count; i++)
+        if (data[i].type == AV_PKT_DATA_DISPLAYMATRIX && data[i].size >= 9 * sizeof(int32_t))
+            return (const int32_t *)data[i].data;
+    return NULL;
 }
+
+/* The EXIF orientation nearest to a display matrix, which takes (x, y) to (m0 x + m3 y, m1 x + m4 y). */
+static int orientation_of(const int32_t *m)
+{
+    if (!m)
+        return 1;
+    const int64_t straight = llabs((int64_t)m[0]) + llabs((int64_t)m[4]);
+    const int64_t crossed = llabs((int64_t)m[1]) + llabs((int64_t)m[3]);
+    if (straight >= crossed)
+        return m[0] >= 0 ? (m[4] >= 0 ? 1 : 4) : (m[4] >= 0 ? 2 : 3);
+    return m[1] >= 0 ? (m[3] >= 0 ? 5 : 6) : (m[3] >= 0 ? 8 : 7);
+}
+
+bool zn_film_is_turned(const zn_film *f) { return f->orientation >= 5; }
 
 static zn_status open_decoder(zn_film *f)
 {
@@ -63,6 +69,7 @@ static zn_status open_decoder(zn_film *f)
     f->frame = zn_ff.av_frame_alloc();
     if (!f->decoder || !f->packet || !f->frame)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a video");
+    f->orientation = orientation_of(display_matrix(f->format->streams[f->stream]));
     int code = zn_ff.avcodec_parameters_to_context(f->decoder, f->format->streams[f->stream]->codecpar);
     f->decoder->max_pixels = ZN_FILM_MAX_PIXELS;
     if (code >= 0)
@@ -77,7 +84,7 @@ zn_status zn_film_open(const char *path, zn_film **out)
     zn_film *f = zn_calloc(1, sizeof *f);
     zn_status status = f && (f->path = zn_strdup(path)) ? ZN_OK : ZN_FAIL(ZN_ENOMEM, "out of memory for a video");
     if (status == ZN_OK)
-        status = open_file(f);
+        status = zn_ffmpeg_open_file(path, &f->format);
     if (status == ZN_OK)
         status = open_decoder(f);
     if (status == ZN_OK)
@@ -85,6 +92,27 @@ zn_status zn_film_open(const char *path, zn_film **out)
     else
         zn_film_close(f);
     return status;
+}
+
+void zn_film_keep_bits(zn_film *f) { f->keeps_bits = true; }
+
+static int bits_of(enum AVPixelFormat format)
+{
+    const AVPixFmtDescriptor *d = format == AV_PIX_FMT_NONE ? NULL : zn_ff.av_pix_fmt_desc_get(format);
+    return d ? d->comp[0].depth : 8;
+}
+
+int zn_film_bits(const zn_film *f)
+{
+    return bits_of((enum AVPixelFormat)f->format->streams[f->stream]->codecpar->format);
+}
+
+static int count_audio(const AVFormatContext *format)
+{
+    int count = 0;
+    for (unsigned i = 0; i < format->nb_streams; i++)
+        count += format->streams[i]->codecpar->codec_type == AVMEDIA_TYPE_AUDIO;
+    return count;
 }
 
 /* Frames of the video by its packets: each holds one. The film is at its end then. */
@@ -103,8 +131,12 @@ zn_status zn_film_describe(const char *path, zn_film_info *out)
     ZN_TRY(zn_film_open(path, &f));
     const AVStream *s = f->format->streams[f->stream];
     snprintf(out->codec, sizeof out->codec, "%s", zn_ff.avcodec_get_name(s->codecpar->codec_id));
-    out->width = s->codecpar->width;
-    out->height = s->codecpar->height;
+    static const int rotations[] = { 0, 0, 180, 180, 90, 90, 270, 270 };
+    out->width = zn_film_is_turned(f) ? s->codecpar->height : s->codecpar->width;
+    out->height = zn_film_is_turned(f) ? s->codecpar->width : s->codecpar->height;
+    out->bits = zn_film_bits(f);
+    out->rotation = rotations[f->orientation - 1];
+    out->audio = count_audio(f->format);
     out->rate = s->avg_frame_rate.den ? av_q2d(s->avg_frame_rate) : 0;
     out->frames = s->nb_frames;
     const zn_status status = out->frames > 0 ? ZN_OK : count_frames(f, &out->frames);
@@ -135,12 +167,14 @@ static int feed(zn_film *f)
 /* Room for RGB of the frame's size. */
 static zn_status make_rows(zn_film *f)
 {
-    if (f->rows && f->width == f->frame->width && f->height == f->frame->height)
+    const int bits = f->keeps_bits && bits_of((enum AVPixelFormat)f->frame->format) > 8 ? 16 : 8;
+    if (f->rows && f->width == f->frame->width && f->height == f->frame->height && f->bits == bits)
         return ZN_OK;
     zn_ff.av_freep(&f->rows);
     f->width = f->frame->width;
     f->height = f->frame->height;
-    f->row_bytes = (3 * f->width + 63) / 64 * 64;
+    f->bits = bits;
+    f->row_bytes = (3 * bits / 8 * f->width + 63) / 64 * 64;
     f->rows = zn_ff.av_malloc((size_t)f->row_bytes * (size_t)f->height + 64);
     return f->rows ? ZN_OK : ZN_FAIL(ZN_ENOMEM, "out of memory for a frame of a video");
 }
@@ -148,9 +182,8 @@ static zn_status make_rows(zn_film *f)
 static zn_status convert(zn_film *f, zn_image *image)
 {
     const AVFrame *in = f->frame;
-    ZN_TRY(make_rows(f));
     f->scaler = zn_ff.sws_getCachedContext(f->scaler, in->width, in->height, (enum AVPixelFormat)in->format, in->width,
-                                           in->height, AV_PIX_FMT_RGB24,
+                                           in->height, f->bits > 8 ? AV_PIX_FMT_RGB48 : AV_PIX_FMT_RGB24,
                                            SWS_BICUBIC | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INT, NULL, NULL, NULL);
     if (!f->scaler)
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s: its colours cannot be turned into RGB", f->path);
@@ -162,16 +195,50 @@ static zn_status convert(zn_film *f, zn_image *image)
         zn_ff.sws_scale(f->scaler, (const uint8_t *const *)in->data, in->linesize, 0, in->height, rows, strides);
     if (code < 0)
         return zn_ffmpeg_fail(f->path, "convert a frame to RGB", code);
+    const size_t bytes = 3 * (size_t)in->width * (size_t)f->bits / 8;
     for (int y = 0; y < in->height; y++)
-        memcpy((uint8_t *)image->pixels + (size_t)y * 3 * (size_t)in->width, f->rows + (size_t)y * (size_t)f->row_bytes,
-               3 * (size_t)in->width);
+        memcpy((uint8_t *)image->pixels + (size_t)y * bytes, f->rows + (size_t)y * (size_t)f->row_bytes, bytes);
     return ZN_OK;
 }
 
-zn_status zn_film_next(zn_film *f, zn_image **out)
+/* Records when the frame is shown. A frame without a time, or with one not after the last, is shown a moment later. */
+static zn_status note_time(zn_film *f)
 {
-    *out = NULL;
+    if (f->count == f->capacity) {
+        const int64_t capacity = f->capacity ? 2 * f->capacity : 256;
+        int64_t *more = zn_realloc(f->times, sizeof *more * (size_t)capacity);
+        if (!more)
+            return ZN_FAIL(ZN_ENOMEM, "out of memory for the times of a video's frames");
+        f->times = more;
+        f->capacity = capacity;
+    }
+    const AVStream *s = f->format->streams[f->stream];
+    const AVRational rate = s->avg_frame_rate.num > 0 ? s->avg_frame_rate : (AVRational){ 25, 1 };
+    const int64_t usual = zn_ff.av_rescale_q(1, av_inv_q(rate), s->time_base), told = f->frame->best_effort_timestamp;
+    const int64_t last = f->count ? f->times[f->count - 1] : 0;
+    int64_t now = told != AV_NOPTS_VALUE ? told : f->count ? last + usual : 0;
+    if (f->count && now <= last)
+        now = last + 1;
+    if (f->count == 1 || (f->count > 1 && now - last < f->shortest))
+        f->shortest = now - last;
+    if (f->count && now - last > f->longest)
+        f->longest = now - last;
+    f->times[f->count++] = now;
+    return ZN_OK;
+}
+
+void zn_film_intervals(const zn_film *f, double *shortest, double *longest)
+{
+    const double tick = av_q2d(f->format->streams[f->stream]->time_base);
+    *shortest = (double)f->shortest * tick;
+    *longest = (double)f->longest * tick;
+}
+
+/* The next frame of the decoder into f->frame. *found: there was one. */
+static zn_status next_frame(zn_film *f, bool *found)
+{
     int code;
+    *found = false;
     while ((code = zn_ff.avcodec_receive_frame(f->decoder, f->frame)) == AVERROR(EAGAIN) && !f->ended) {
         code = feed(f);
         if (code < 0 && code != AVERROR_EOF)
@@ -179,13 +246,28 @@ zn_status zn_film_next(zn_film *f, zn_image **out)
     }
     if (code == AVERROR_EOF || code == AVERROR(EAGAIN))
         return ZN_OK;
-    if (code < 0)
-        return zn_ffmpeg_fail(f->path, "decode a frame of the video", code);
-    zn_image *image;
-    zn_status status = zn_image_new(f->frame->width, f->frame->height, 8, &image);
+    *found = code >= 0;
+    return *found ? ZN_OK : zn_ffmpeg_fail(f->path, "decode a frame of the video", code);
+}
+
+zn_status zn_film_next(zn_film *f, zn_image **out)
+{
+    bool found;
+    *out = NULL;
+    ZN_TRY(next_frame(f, &found));
+    if (!found)
+        return ZN_OK;
+    zn_image *image = NULL;
+    zn_status status = make_rows(f);
+    if (status == ZN_OK)
+        status = zn_image_new(f->frame->width, f->frame->height, f->bits, &image);
     if (status == ZN_OK)
         status = convert(f, image);
+    if (status == ZN_OK)
+        status = note_time(f);
     zn_ff.av_frame_unref(f->frame);
+    if (status == ZN_OK && f->orientation != 1)
+        status = zn_exif_apply(f->orientation, &image);
     if (status == ZN_OK) {
         image->grey = zn_pixels_are_grey(image, 0);
         *out = image;

@@ -4,14 +4,14 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
-#include "io/video/ffmpeg.h"
+#include "io/video/film_copy.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_RATE = 1000, RATE_PARTS = 60000 };
+enum { MOST_RATE = 1000, RATE_PARTS = 60000, MOST_PARTS = 65535 /* of a second, in MPEG-4 */ };
 
 struct zn_film_writer {
     char *path, *growing;
@@ -21,15 +21,18 @@ struct zn_film_writer {
     AVPacket *packet;
     AVFrame *rgb, *yuv; /* of even sides */
     struct SwsContext *scaler;
+    const zn_film *source; /* whose times and colours are kept; NULL: a steady rate */
+    zn_film_copy copy;     /* of its audio */
     int width, height;
-    int64_t count;
-    bool begun; /* the file is there */
+    int64_t count, last; /* last: the time of the last image, in units of the encoder */
+    bool begun;          /* the file is there */
 };
 
 void zn_film_drop(zn_film_writer *w)
 {
     if (!w)
         return;
+    zn_film_copy_end(&w->copy);
     zn_ff.sws_freeContext(w->scaler);
     zn_ff.av_frame_free(&w->rgb);
     zn_ff.av_frame_free(&w->yuv);
@@ -84,39 +87,90 @@ static AVFrame *frame_of(enum AVPixelFormat pixels, int width, int height)
     return f;
 }
 
-static zn_status open_encoder(zn_film_writer *w, const AVCodec *codec, double rate)
+static const AVStream *source_stream(const zn_film_writer *w) { return w->source->format->streams[w->source->stream]; }
+
+/* The times and colours of the source. */
+static void take_after(AVCodecContext *e, const zn_film_writer *w)
+{
+    const AVStream *s = source_stream(w);
+    const AVCodecParameters *p = s->codecpar;
+    e->framerate = s->avg_frame_rate.num > 0 ? s->avg_frame_rate : (AVRational){ 25, 1 };
+    e->time_base = s->time_base;
+    if (e->codec_id == AV_CODEC_ID_MPEG4 && (e->time_base.num != 1 || e->time_base.den > MOST_PARTS))
+        e->time_base = (AVRational){ 1, RATE_PARTS };
+    e->color_range = p->color_range == AVCOL_RANGE_JPEG ? AVCOL_RANGE_JPEG : AVCOL_RANGE_MPEG;
+    e->colorspace = zn_ffmpeg_colours(p->color_space, p->height);
+    e->color_primaries = p->color_primaries;
+    e->color_trc = p->color_trc;
+    e->sample_aspect_ratio = s->sample_aspect_ratio.num ? s->sample_aspect_ratio : p->sample_aspect_ratio;
+    if (zn_film_is_turned(w->source) && e->sample_aspect_ratio.num)
+        e->sample_aspect_ratio = av_inv_q(e->sample_aspect_ratio);
+}
+
+/* An encoder for images of 8 or 10 bits. Returns FFmpeg's code. */
+static int try_encoder(zn_film_writer *w, const AVCodec *codec, double rate, int bits)
 {
     AVCodecContext *e = w->encoder = zn_ff.avcodec_alloc_context3(codec);
-    w->packet = zn_ff.av_packet_alloc();
-    w->stream = zn_ff.avformat_new_stream(w->format, codec);
-    if (!e || !w->packet || !w->stream)
-        return ZN_FAIL(ZN_ENOMEM, "out of memory for a video");
+    if (!e)
+        return AVERROR(ENOMEM);
     e->width = (w->width + 1) & ~1;
     e->height = (w->height + 1) & ~1;
-    e->framerate = zn_ff.av_d2q(rate, RATE_PARTS);
-    e->time_base = av_inv_q(e->framerate);
-    e->pix_fmt = AV_PIX_FMT_YUV420P;
-    e->color_range = AVCOL_RANGE_MPEG;
-    e->colorspace = zn_ffmpeg_colours(AVCOL_SPC_UNSPECIFIED, w->height);
+    e->pix_fmt = bits > 8 ? AV_PIX_FMT_YUV420P10 : AV_PIX_FMT_YUV420P;
+    if (w->source) {
+        take_after(e, w);
+    } else {
+        e->framerate = zn_ff.av_d2q(rate, RATE_PARTS);
+        e->time_base = av_inv_q(e->framerate);
+        e->color_range = AVCOL_RANGE_MPEG;
+        e->colorspace = zn_ffmpeg_colours(AVCOL_SPC_UNSPECIFIED, w->height);
+    }
     e->flags |=
         AV_CODEC_FLAG_QSCALE | (w->format->oformat->flags & AVFMT_GLOBALHEADER ? AV_CODEC_FLAG_GLOBAL_HEADER : 0);
     e->global_quality = 3 * FF_QP2LAMBDA; /* of encoders that know no crf */
     if (e->priv_data)
         zn_ff.av_opt_set(e->priv_data, "crf", "16", 0);
-    int code = zn_ff.avcodec_open2(e, codec, NULL);
+    const int code = zn_ff.avcodec_open2(e, codec, NULL);
+    if (code < 0)
+        zn_ff.avcodec_free_context(&w->encoder);
+    return code;
+}
+
+static zn_status open_encoder(zn_film_writer *w, const AVCodec *codec, double rate)
+{
+    w->packet = zn_ff.av_packet_alloc();
+    w->stream = zn_ff.avformat_new_stream(w->format, codec);
+    if (!w->packet || !w->stream)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a video");
+    int code = w->source && zn_film_bits(w->source) > 8 ? try_encoder(w, codec, rate, 10) : AVERROR(EINVAL);
+    if (code < 0)
+        code = try_encoder(w, codec, rate, 8);
     if (code >= 0)
-        code = zn_ff.avcodec_parameters_from_context(w->stream->codecpar, e);
-    w->stream->time_base = e->time_base;
-    w->stream->avg_frame_rate = e->framerate;
+        code = zn_ff.avcodec_parameters_from_context(w->stream->codecpar, w->encoder);
     if (code < 0)
         return zn_ffmpeg_fail(w->path, "encode such a video", code);
-    w->rgb = frame_of(AV_PIX_FMT_RGB24, e->width, e->height);
+    const AVCodecContext *e = w->encoder;
+    w->stream->time_base = e->time_base;
+    w->stream->avg_frame_rate = e->framerate;
+    w->stream->sample_aspect_ratio = e->sample_aspect_ratio;
     w->yuv = frame_of(e->pix_fmt, e->width, e->height);
-    w->scaler = zn_ff.sws_getContext(e->width, e->height, AV_PIX_FMT_RGB24, e->width, e->height, e->pix_fmt,
+    return w->yuv ? ZN_OK : ZN_FAIL(ZN_ENOMEM, "out of memory for a video");
+}
+
+/* What turns images of so many bits into the encoder's: made for the first image, and again if the bits change. */
+static zn_status make_scaler(zn_film_writer *w, int bits)
+{
+    const enum AVPixelFormat pixels = bits > 8 ? AV_PIX_FMT_RGB48 : AV_PIX_FMT_RGB24;
+    const AVCodecContext *e = w->encoder;
+    if (w->rgb && w->rgb->format == pixels)
+        return ZN_OK;
+    zn_ff.sws_freeContext(w->scaler);
+    zn_ff.av_frame_free(&w->rgb);
+    w->rgb = frame_of(pixels, e->width, e->height);
+    w->scaler = zn_ff.sws_getContext(e->width, e->height, pixels, e->width, e->height, e->pix_fmt,
                                      SWS_BICUBIC | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INP, NULL, NULL, NULL);
-    if (!w->rgb || !w->yuv || !w->scaler)
+    if (!w->rgb || !w->scaler)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a video");
-    zn_ffmpeg_use_colours(w->scaler, e->colorspace, 0, 0);
+    zn_ffmpeg_use_colours(w->scaler, e->colorspace, e->color_range == AVCOL_RANGE_JPEG, 0);
     return ZN_OK;
 }
 
@@ -143,19 +197,27 @@ static zn_status name_files(zn_film_writer *w, const char *path)
     return ZN_OK;
 }
 
-zn_status zn_film_create(const char *path, int width, int height, double rate, zn_film_writer **out)
+/* Audio, and with metadata what the file says of itself. */
+static zn_status copy_rest(zn_film_writer *w, int metadata)
+{
+    if (metadata && zn_ff.av_dict_copy(&w->format->metadata, w->source->format->metadata, 0) < 0)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a video");
+    return zn_film_copy_begin(&w->copy, w->source->path, w->format);
+}
+
+static zn_status create(const char *path, const zn_film *source, int width, int height, double rate, int metadata,
+                        zn_film_writer **out)
 {
     const AVOutputFormat *kind = NULL;
     const AVCodec *codec = NULL;
-    *out = NULL;
-    if (width < 1 || height < 1 || (int64_t)width * height > ZN_FILM_MAX_PIXELS || !(rate > 0 && rate <= MOST_RATE))
-        return ZN_FAIL(ZN_EINVALID, "%s: a video of %dx%d with %g frames per second", path, width, height, rate);
-    ZN_TRY(zn_ffmpeg_open());
+    if (width < 1 || height < 1 || (int64_t)width * height > ZN_FILM_MAX_PIXELS)
+        return ZN_FAIL(ZN_EINVALID, "%s: a video of %dx%d", path, width, height);
     zn_film_writer *w = zn_calloc(1, sizeof *w);
     if (!w)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a video");
     w->width = width;
     w->height = height;
+    w->source = source;
     zn_status status = name_files(w, path);
     if (status == ZN_OK)
         status = choose(path, &kind, &codec);
@@ -163,6 +225,8 @@ zn_status zn_film_create(const char *path, int width, int height, double rate, z
         status = make_format(w, kind);
     if (status == ZN_OK)
         status = open_encoder(w, codec, rate);
+    if (status == ZN_OK && source)
+        status = copy_rest(w, metadata);
     if (status == ZN_OK)
         status = begin(w);
     if (status == ZN_OK)
@@ -171,6 +235,24 @@ zn_status zn_film_create(const char *path, int width, int height, double rate, z
         zn_film_drop(w);
     return status;
 }
+
+zn_status zn_film_create(const char *path, int width, int height, double rate, zn_film_writer **out)
+{
+    *out = NULL;
+    if (!(rate > 0 && rate <= MOST_RATE))
+        return ZN_FAIL(ZN_EINVALID, "%s: a video with %g frames per second", path, rate);
+    ZN_TRY(zn_ffmpeg_open());
+    return create(path, NULL, width, height, rate, 0, out);
+}
+
+zn_status zn_film_create_from(const char *path, const zn_film *source, int width, int height, int metadata,
+                              zn_film_writer **out)
+{
+    *out = NULL;
+    return create(path, source, width, height, 0, metadata, out);
+}
+
+const char *zn_film_left_out(const zn_film_writer *w) { return w->copy.left_out; }
 
 /* A frame to the encoder (NULL: the end), and what it has ready to the file. */
 static zn_status encode(zn_film_writer *w, const AVFrame *frame)
@@ -189,31 +271,56 @@ static zn_status encode(zn_film_writer *w, const AVFrame *frame)
     return zn_ffmpeg_fail(w->path, "write the video", code);
 }
 
-zn_status zn_film_write(zn_film_writer *w, const zn_image *picture)
+/* The image with its last row and column repeated up to even sides. */
+static void fill_rgb(zn_film_writer *w, const zn_image *picture)
 {
-    if (picture->width != w->width || picture->height != w->height || picture->bits != 8)
-        return ZN_FAIL(ZN_ESHAPE, "%s: an image of %dx%d with %d bits in a video of %dx%d with 8", w->path,
-                       picture->width, picture->height, picture->bits, w->width, w->height);
-    const size_t bytes = 3 * (size_t)w->width;
+    const size_t pixel = 3 * (size_t)picture->bits / 8, bytes = pixel * (size_t)w->width;
     for (int y = 0; y < w->rgb->height; y++) {
         uint8_t *row = w->rgb->data[0] + (ptrdiff_t)y * w->rgb->linesize[0];
         memcpy(row, (const uint8_t *)picture->pixels + (size_t)(y < w->height ? y : w->height - 1) * bytes, bytes);
         if (w->rgb->width > w->width)
-            memcpy(row + bytes, row + bytes - 3, 3);
+            memcpy(row + bytes, row + bytes - pixel, pixel);
     }
+}
+
+/* When the next image is shown, in units of the encoder. */
+static int64_t next_time(zn_film_writer *w)
+{
+    const zn_film *f = w->source;
+    int64_t now = w->count;
+    if (f)
+        now = w->count < f->count
+                  ? zn_ff.av_rescale_q(f->times[w->count], source_stream(w)->time_base, w->encoder->time_base)
+                  : w->last + zn_ff.av_rescale_q(1, av_inv_q(w->encoder->framerate), w->encoder->time_base);
+    if (w->count && now <= w->last)
+        now = w->last + 1;
+    w->count++;
+    return w->last = now;
+}
+
+zn_status zn_film_write(zn_film_writer *w, const zn_image *picture)
+{
+    if (picture->width != w->width || picture->height != w->height)
+        return ZN_FAIL(ZN_ESHAPE, "%s: an image of %dx%d in a video of %dx%d", w->path, picture->width, picture->height,
+                       w->width, w->height);
+    ZN_TRY(make_scaler(w, picture->bits));
+    fill_rgb(w, picture);
     int code = zn_ff.av_frame_make_writable(w->yuv); /* the encoder may still look at the last one */
     if (code >= 0)
         code = zn_ff.sws_scale(w->scaler, (const uint8_t *const *)w->rgb->data, w->rgb->linesize, 0, w->rgb->height,
                                w->yuv->data, w->yuv->linesize);
     if (code < 0)
         return zn_ffmpeg_fail(w->path, "convert an image to the colours of the video", code);
-    w->yuv->pts = w->count++;
+    w->yuv->pts = next_time(w);
+    ZN_TRY(zn_film_copy_until(&w->copy, zn_ff.av_rescale_q(w->last, w->encoder->time_base, AV_TIME_BASE_Q), w->format));
     return encode(w, w->yuv);
 }
 
 zn_status zn_film_finish(zn_film_writer *w)
 {
     zn_status status = encode(w, NULL);
+    if (status == ZN_OK)
+        status = zn_film_copy_until(&w->copy, INT64_MAX, w->format);
     int code = status == ZN_OK ? zn_ff.av_write_trailer(w->format) : 0;
     if (code >= 0 && status == ZN_OK)
         code = zn_ff.avio_closep(&w->format->pb);

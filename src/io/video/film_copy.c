@@ -1,0 +1,107 @@
+#include "io/video/film_copy.h"
+
+#include "base/alloc.h"
+#include "base/fail.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool is_copied(const AVStream *s)
+{
+    return s->codecpar->codec_type == AVMEDIA_TYPE_AUDIO || s->codecpar->codec_type == AVMEDIA_TYPE_SUBTITLE;
+}
+
+/* "audio (pcm_s16le), subtitles (subrip)" */
+static void leave_out(zn_film_copy *c, const AVStream *s)
+{
+    const size_t length = strlen(c->left_out);
+    snprintf(c->left_out + length, sizeof c->left_out - length, "%s%s (%s)", length ? ", " : "",
+             s->codecpar->codec_type == AVMEDIA_TYPE_AUDIO ? "audio" : "subtitles",
+             zn_ff.avcodec_get_name(s->codecpar->codec_id));
+}
+
+static zn_status add_stream(const AVStream *from, AVFormatContext *out)
+{
+    AVStream *s = zn_ff.avformat_new_stream(out, NULL);
+    if (!s || zn_ff.avcodec_parameters_copy(s->codecpar, from->codecpar) < 0 ||
+        zn_ff.av_dict_copy(&s->metadata, from->metadata, 0) < 0)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for the audio of a video");
+    s->codecpar->codec_tag = 0; /* each container has its own */
+    s->time_base = from->time_base;
+    s->disposition = from->disposition;
+    return ZN_OK;
+}
+
+zn_status zn_film_copy_begin(zn_film_copy *c, const char *path, AVFormatContext *out)
+{
+    c->path = path;
+    ZN_TRY(zn_ffmpeg_open_file(path, &c->source));
+    ZN_TRY(zn_alloc_for("the audio of a video", sizeof *c->to * (c->source->nb_streams + 1), (void **)&c->to));
+    c->streams = (int)c->source->nb_streams;
+    c->packet = zn_ff.av_packet_alloc();
+    if (!c->packet)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for the audio of a video");
+    for (int i = 0; i < c->streams; i++) {
+        AVStream *s = c->source->streams[i];
+        const bool fits =
+            is_copied(s) && zn_ff.avformat_query_codec(out->oformat, s->codecpar->codec_id, FF_COMPLIANCE_NORMAL) == 1;
+        c->to[i] = fits ? (int)out->nb_streams : -1;
+        if (fits)
+            ZN_TRY(add_stream(s, out));
+        else if (is_copied(s))
+            leave_out(c, s);
+        if (!fits)
+            s->discard = AVDISCARD_ALL;
+    }
+    return ZN_OK;
+}
+
+/* The time at which a packet is decoded, in microseconds. */
+static int64_t time_of(const AVPacket *p, const AVStream *s)
+{
+    const int64_t told = p->dts != AV_NOPTS_VALUE ? p->dts : p->pts;
+    return told == AV_NOPTS_VALUE ? INT64_MIN : zn_ff.av_rescale_q(told, s->time_base, AV_TIME_BASE_Q);
+}
+
+static int write_packet(zn_film_copy *c, AVFormatContext *out)
+{
+    const int from = c->packet->stream_index, to = c->to[from];
+    zn_ff.av_packet_rescale_ts(c->packet, c->source->streams[from]->time_base, out->streams[to]->time_base);
+    c->packet->stream_index = to;
+    c->packet->pos = -1;
+    return zn_ff.av_interleaved_write_frame(out, c->packet); /* takes what the packet holds */
+}
+
+/* The next packet of a copied stream. false: there is none; *code tells why. */
+static bool find_packet(zn_film_copy *c, int *code)
+{
+    while (!c->waiting && (*code = zn_ff.av_read_frame(c->source, c->packet)) >= 0) {
+        c->waiting = c->packet->stream_index < c->streams && c->to[c->packet->stream_index] >= 0;
+        if (!c->waiting)
+            zn_ff.av_packet_unref(c->packet);
+    }
+    return c->waiting;
+}
+
+zn_status zn_film_copy_until(zn_film_copy *c, int64_t time, AVFormatContext *out)
+{
+    int code = 0;
+    while (c->source && !c->ended && find_packet(c, &code)) {
+        if (time != INT64_MAX && time_of(c->packet, c->source->streams[c->packet->stream_index]) > time)
+            return ZN_OK;
+        c->waiting = false;
+        code = write_packet(c, out);
+        if (code < 0)
+            return zn_ffmpeg_fail(c->path, "copy the audio", code);
+    }
+    c->ended |= code < 0;
+    return code < 0 && code != AVERROR_EOF ? zn_ffmpeg_fail(c->path, "read the audio", code) : ZN_OK;
+}
+
+void zn_film_copy_end(zn_film_copy *c)
+{
+    zn_ff.av_packet_free(&c->packet);
+    zn_ff.avformat_close_input(&c->source);
+    zn_free(c->to);
+    c->to = NULL;
+}

@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# film.sh ZENITH SOURCE: videos as cameras and phones write them (rotated, 10 bits, with audio, at varying rates) through
+# zenith reconstruct. Made and examined with the programs ffmpeg and ffprobe; exit 77 (skipped) where these, an encoder
+# or video in this build are missing.
+set -u
+zenith=$1 source=$2
+model=$source/tests/golden/wan/taew2_1.safetensors
+export ZENITH_MODELS=/nowhere LC_ALL=C
+command -v ffmpeg >/dev/null && command -v ffprobe >/dev/null || { echo "skipped: there is no ffmpeg"; exit 77; }
+work=$(mktemp -d "${TMPDIR:-/tmp}/zenith-film.XXXXXX") || exit 99
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 99
+failures=0
+fail() { echo "FAILED: $*"; failures=1; }
+
+make_film() { ffmpeg -hide_banner -loglevel error -y "$@" </dev/null; }
+picture=(-f lavfi -i testsrc2=size=16x12:rate=25:duration=0.4,scale=64x48) # smooth: chroma has half the resolution
+sound=(-f lavfi -i sine=frequency=440:duration=0.4)
+bt709=(-colorspace bt709 -color_primaries bt709 -color_trc bt709)
+if ! make_film "${picture[@]}" "${sound[@]}" -c:v libx264 -crf 4 -pix_fmt yuv420p "${bt709[@]}" -c:a aac -metadata title=Trip plain.mp4 2>none ||
+    "$zenith" info plain.mp4 2>&1 | grep -q 'not supported in this build'; then
+    echo "skipped: there is no H.264 encoder, or no video in this build"
+    exit 77
+fi
+
+# One property of the first stream of a type: property FILE v|a NAME
+property() { ffprobe -v error -select_streams "$2:0" -show_entries "stream=$3" -of csv=p=0 "$1" | head -1 | tr -d ','; }
+times() { ffprobe -v error -select_streams v:0 -show_entries frame=best_effort_timestamp_time -of csv=p=0 "$1" | tr -d , | grep .; }
+audio_of() { ffmpeg -v error -i "$1" -map 0:a -c copy -f md5 - </dev/null; }
+# Mean PSNR of the first of the three images of a comparison, which stand 8 pixels apart, against its video, which ffmpeg
+# turns upright: tells whether reading and writing keep orientation, order and colours.
+fidelity() {
+    ffmpeg -hide_banner -i "$1" -i "$2" -lavfi '[0:v]crop=(iw-16)/3:ih:0:0,format=gbrp[a];[1:v]format=gbrp[b];[a][b]psnr' -f null - </dev/null 2>&1 |
+        sed -n 's/.*average:\([0-9.inf]*\).*/\1/p'
+}
+at_least() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a == "inf" || a + 0 >= b) }'; }
+run() { "$zenith" reconstruct -m "$model" "$@" >out.txt 2>err.txt || fail "reconstruct $*: $(cat err.txt)"; }
+
+# check NAME INPUT OUTPUT FRAMES: what every result must keep.
+check() {
+    run -q "$2" -o "$3"
+    [[ $(times "$3" | wc -l) == "$4" ]] || fail "$1: $(times "$3" | wc -l) frames instead of $4"
+    diff <(times "$2") <(times "$3") >diff.txt || fail "$1: times differ: $(cat diff.txt)"
+    [[ $(audio_of "$2" 2>&1) == "$(audio_of "$3" 2>&1)" ]] || fail "$1: the audio differs"
+    local p
+    for p in color_range color_space color_primaries color_transfer; do
+        [[ $(property "$2" v $p) == "$(property "$3" v $p)" ]] || fail "$1: $p is $(property "$3" v $p), not $(property "$2" v $p)"
+    done
+    run -q --compare "$2" -o "compare_$3"
+    at_least "$(fidelity "compare_$3" "$2")" 33 || fail "$1: the original in the comparison has $(fidelity "compare_$3" "$2") dB"
+}
+
+check plain plain.mp4 plain_out.mp4 10
+[[ $(ffprobe -v error -show_entries format_tags=title -of csv=p=0 plain_out.mp4) == Trip ]] || fail "the title is lost"
+run -q --strip plain.mp4 -o stripped.mp4
+[[ -z $(ffprobe -v error -show_entries format_tags=title -of csv=p=0 stripped.mp4) ]] || fail "--strip keeps the title"
+
+# Full range and the matrix of BT.601; PCM, which .mp4 does not hold but .mov does.
+if make_film "${picture[@]}" "${sound[@]}" -c:v libx264 -crf 4 -pix_fmt yuvj420p -color_range pc -colorspace smpte170m -c:a pcm_s16le full.mov; then
+    check full full.mov full_out.mov 10
+    run full.mov -o full_out.mp4
+    grep -q 'cannot hold the audio (pcm_s16le)' err.txt || fail "not told that audio is left out: $(cat err.txt)"
+fi
+
+# As a phone writes it: HEVC, 10 bits, on its side, AAC.
+if make_film "${picture[@]}" "${sound[@]}" -c:v libx265 -crf 4 -x265-params log-level=none -pix_fmt yuv420p10le -tag:v hvc1 \
+    -colorspace bt2020nc -color_primaries bt2020 -color_trc arib-std-b67 -c:a aac lying.mov 2>/dev/null; then
+    make_film -display_rotation -90 -i lying.mov -c copy phone.mov 2>/dev/null || make_film -i lying.mov -c copy -metadata:s:v rotate=90 phone.mov
+    check phone phone.mov phone_out.mp4 10
+    [[ $(property phone_out.mp4 v width)x$(property phone_out.mp4 v height) == 48x64 ]] || fail "phone: not upright"
+    [[ $(property phone_out.mp4 v pix_fmt) == yuv420p10le ]] || fail "phone: $(property phone_out.mp4 v pix_fmt)"
+    "$zenith" info phone.mov | grep -q -E '^rotation +(90|270)' || fail "info does not show the rotation"
+fi
+
+# A varying rate, and subtitles.
+printf '1\n00:00:00,000 --> 00:00:00,400\nhello\n' >words.srt
+make_film -i plain.mp4 -i words.srt -vf "setpts='if(lt(N,5),N*0.04,0.2+(N-5)*0.1)/TB'" -vsync vfr -c:v libx264 -crf 4 -c:a copy -c:s srt varying.mkv
+check varying varying.mkv varying_out.mkv 10
+[[ $(property varying_out.mkv s codec_name) == subrip ]] || fail "the subtitles are lost"
+run varying.mkv -o again.mkv
+grep -q 'its frame rate varies, with 40 to 120 ms between frames' err.txt || fail "not told that the rate varies: $(cat err.txt)"
+
+# Odd sides get one more line.
+if make_film -f lavfi -i testsrc=size=63x47:rate=10:duration=0.5 -c:v libvpx-vp9 -pix_fmt yuv444p odd.webm 2>/dev/null; then
+    run -q odd.webm -o odd.mkv
+    [[ $(property odd.mkv v width)x$(property odd.mkv v height) == 64x48 ]] || fail "odd: $(property odd.mkv v width)"
+fi
+
+# An image model takes the frames one by one; without -o only figures are printed.
+"$zenith" reconstruct -q --json -m random:taesd plain.mp4 >facts.json || fail "an image model"
+grep -q '"frames": *10' facts.json && grep -q '"psnr"' facts.json || fail "facts: $(cat facts.json)"
+
+# Stopped in the middle: nothing is left.
+make_film -f lavfi -i testsrc2=size=320x240:rate=25:duration=60 -c:v libx264 -preset ultrafast long.mp4
+"$zenith" reconstruct -q -m "$model" long.mp4 -o stopped.mp4 2>/dev/null &
+for ((i = 0; i < 100; i++)); do
+    compgen -G 'stopped.mp4.*.part' >/dev/null && break
+    sleep 0.1
+done
+kill -INT $! 2>/dev/null || fail "it ended before it was stopped"
+wait $!
+compgen -G 'stopped.mp4*' >/dev/null && fail "left behind: $(echo stopped.mp4*)"
+
+# Refused before the work.
+refuse() { "$zenith" reconstruct -m "$model" "${@:2}" 2>err.txt >/dev/null && fail "accepted: ${*:2}"; grep -q "$1" err.txt || fail "${*:2}: $(cat err.txt)"; }
+refuse 'so must be the result' plain.mp4 -o plain.png
+refuse 'a video is processed alone' plain.mp4 varying.mkv -o out
+refuse 'would replace the input' plain.mp4 -o ./plain.mp4
+exit $failures
