@@ -54,7 +54,7 @@ const command command_table[] = {
       CMD_INTERPOLATE, 2, 2, interpolate_run },
     { "sample", "-o OUT|DIR --model NAME [--latent FILE] [--count N]", "generate new images",
       "Generates new images with a diffusion autoencoder: its latent net samples conditions, and the autoencoder renders "
-      "them. Image i uses seed + i.",
+      "them. Plain diffusion models need no latent net. Image i uses seed + i.",
       CMD_SAMPLE, 0, 0, sample_run },
     { "generate", "\"PROMPT\" [-m NAME] -o OUT|DIR", "generate images from a prompt",
       "Generates images that show what a prompt describes, with Z-Image-Turbo. A prompt of - is read from standard input; "
@@ -108,7 +108,8 @@ const command command_table[] = {
       CMD_DATASET, 0, -1, dataset_run },
     { "eval", "--model NAME --data PATH [--task TASK] [-o SCORES.csv]", "PSNR, SSIM, LPIPS and kept detail of a model on many images",
       "Evaluates a model on a folder of images or a data set. Autoencoders encode and decode. Restorers repair synthetic "
-      "damage drawn from --seed, next to plain filters. luma% and chrom% are the finest detail that is left. --gates reports what the block gates of an encoder prune, and the "
+      "damage drawn from --seed, next to plain filters. Diffusion autoencoders are judged by round trips, attributes (--labels), edits and "
+      "samples (--count). luma% and chrom% are the finest detail that is left. --gates reports what the block gates of an encoder prune, and the "
       "time of each layer.",
       CMD_EVAL, 0, 0, eval_run },
     { "distill", "--teacher NAME --student NAME --data PATH -o RUN [--resume]", "train a small model for a large one's latents",

@@ -43,11 +43,12 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     reconstruct)
-        operands="" options="--output --steps --encode-steps --random-noise --format --quality --lossless --background --strip --compare --device --model --threads --precision --tile --memory --seed --show --json --quiet --verbose --version --help"
+        operands="" options="--output --steps --encode-steps --ddpm --eta --random-noise --format --quality --lossless --background --strip --compare --device --model --threads --precision --tile --memory --seed --show --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         --steps) compopt +o default 2>/dev/null; return ;;
         --encode-steps) compopt +o default 2>/dev/null; return ;;
+        --eta) compopt +o default 2>/dev/null; return ;;
         --format) _zenith_offer "png jpg webp"; return ;;
         --quality) compopt +o default 2>/dev/null; return ;;
         --background) compopt +o default 2>/dev/null; return ;;
@@ -94,7 +95,7 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     edit)
-        operands="" options="--output --classifier --attribute --amount --list --steps --encode-steps --random-noise --format --quality --lossless --background --device --model --threads --precision --seed --show --json --quiet --verbose --version --help"
+        operands="" options="--output --classifier --attribute --amount --list --steps --encode-steps --ddpm --eta --random-noise --format --quality --lossless --background --device --model --threads --precision --seed --show --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         --classifier) return ;;
@@ -102,6 +103,7 @@ _zenith() {
         --amount) compopt +o default 2>/dev/null; return ;;
         --steps) compopt +o default 2>/dev/null; return ;;
         --encode-steps) compopt +o default 2>/dev/null; return ;;
+        --eta) compopt +o default 2>/dev/null; return ;;
         --format) _zenith_offer "png jpg webp"; return ;;
         --quality) compopt +o default 2>/dev/null; return ;;
         --background) compopt +o default 2>/dev/null; return ;;
@@ -112,12 +114,13 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     interpolate)
-        operands="" options="--output --frames --steps --encode-steps --random-noise --format --quality --lossless --rate --background --device --model --threads --precision --seed --show --json --quiet --verbose --version --help"
+        operands="" options="--output --frames --steps --encode-steps --ddpm --eta --random-noise --format --quality --lossless --rate --background --device --model --threads --precision --seed --show --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         --frames) compopt +o default 2>/dev/null; return ;;
         --steps) compopt +o default 2>/dev/null; return ;;
         --encode-steps) compopt +o default 2>/dev/null; return ;;
+        --eta) compopt +o default 2>/dev/null; return ;;
         --format) _zenith_offer "png jpg webp"; return ;;
         --quality) compopt +o default 2>/dev/null; return ;;
         --rate) compopt +o default 2>/dev/null; return ;;
@@ -129,13 +132,15 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     sample)
-        operands="" options="--output --latent --count --steps --latent-steps --format --quality --lossless --device --model --threads --precision --seed --show --json --quiet --verbose --version --help"
+        operands="" options="--output --latent --count --steps --latent-steps --nearest --ddpm --eta --format --quality --lossless --device --model --threads --precision --seed --show --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         --latent) return ;;
         --count) compopt +o default 2>/dev/null; return ;;
         --steps) compopt +o default 2>/dev/null; return ;;
         --latent-steps) compopt +o default 2>/dev/null; return ;;
+        --nearest) return ;;
+        --eta) compopt +o default 2>/dev/null; return ;;
         --format) _zenith_offer "png jpg webp"; return ;;
         --quality) compopt +o default 2>/dev/null; return ;;
         --device) _zenith_offer "cpu cuda cuda:N"; return ;;
@@ -221,7 +226,7 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     train)
-        operands="zenith-r taesd taesd3 restore restore-small restore-photo restore-photo-fast upscale zenith-hier diffae-celeba64 diffae-small diffae-latent diffae-latent-small diffae-classifier generate" options="--output --data --steps --precision --seed --from --labels --captions --set --print --resume --device --threads --json --quiet --verbose --version --help"
+        operands="zenith-r taesd taesd3 restore restore-small restore-photo restore-photo-fast upscale zenith-hier diffae-celeba64 diffae-small diffae-compact ddim-compact diffae-latent-compact diffae-latent diffae-latent-small diffae-classifier generate" options="--output --data --steps --precision --seed --from --labels --captions --set --print --resume --device --threads --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         -d | --data) return ;;
@@ -249,7 +254,7 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     eval)
-        operands="" options="--output --data --task --damage --nlm --fid --lpips --heldout --gates --device --model --threads --precision --tile --memory --seed --json --quiet --verbose --version --help"
+        operands="" options="--output --data --task --damage --nlm --fid --lpips --heldout --steps --encode-steps --most --labels --edits --attribute --amount --count --latent-steps --gates --device --model --threads --precision --tile --memory --seed --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         -d | --data) return ;;
@@ -257,6 +262,15 @@ _zenith() {
         --damage) _zenith_offer "gaussian:25 grey:25 salt:5 random:5 blur:1.5 box:5 jpeg:25 jpeg444:25 webp:25 scale:2 gaussian:20+jpeg:90"; return ;;
         --lpips) _zenith_offer "alex squeeze none auto"; return ;;
         --heldout) compopt +o default 2>/dev/null; return ;;
+        --steps) compopt +o default 2>/dev/null; return ;;
+        --encode-steps) compopt +o default 2>/dev/null; return ;;
+        --most) compopt +o default 2>/dev/null; return ;;
+        --labels) return ;;
+        --edits) compopt +o default 2>/dev/null; return ;;
+        --attribute) compopt +o default 2>/dev/null; return ;;
+        --amount) compopt +o default 2>/dev/null; return ;;
+        --count) compopt +o default 2>/dev/null; return ;;
+        --latent-steps) compopt +o default 2>/dev/null; return ;;
         --device) _zenith_offer "cpu cuda cuda:N"; return ;;
         -m | --model) _zenith_offer "$(zenith models --names 2>/dev/null)"; return ;;
         -t | --threads) compopt +o default 2>/dev/null; return ;;

@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "commands/batch.h"
 #include "commands/clip.h"
+#include "commands/diffusion.h"
 #include "commands/latents.h"
 #include "ui/model_names.h"
 #include "ui/report.h"
@@ -103,7 +104,7 @@ static int open_for(session *s, const job *item, const zn_latent *latent)
     char asked[sizeof s->asked];
     snprintf(asked, sizeof asked, "%s %d %d %d", latent->model, latent->channels, latent->downscale,
              latent->frames > 1);
-    if (s->codec && (o->model || !strcmp(asked, s->asked)))
+    if ((s->codec || s->diffusion) && (o->model || !strcmp(asked, s->asked)))
         return 0;
     const char *name = o->model;
     zn_model *found = NULL;
@@ -112,7 +113,7 @@ static int open_for(session *s, const job *item, const zn_latent *latent)
     zn_model_free(found);
     if (!name && !(name = assume_model(o, item, &c)))
         return EXIT_FAILURE;
-    const int status = session_open(s, o, name, NEED_DECODER);
+    const int status = session_open(s, o, name, NEED_DECODER | TAKE_DIFFUSION);
     snprintf(s->asked, sizeof s->asked, "%s", asked);
     return status;
 }
@@ -142,10 +143,16 @@ static zn_status decode_latent(session *s, const job *item, const zn_latent *lat
     const options *o = s->o;
     const zn_image_write_options writing = { .quality = o->quality, .lossless = o->lossless };
     zn_image *image = NULL;
+    if (s->diffusion && (latent->frames > 1 || latent->width != 1 || latent->height != 1)) {
+        complain("%s: a condition of %s is a latent of 1x1, and this one is %dx%d", item->input, s->info->architecture,
+                 latent->width, latent->height);
+        return ZN_ESHAPE;
+    }
     if (latent->frames > 1 || is_video_file(item->kind))
         return decode_clip(s, item, latent, j, summary, size);
     double ms = now_ms();
-    zn_status status = zn_decode_bits(s->codec, latent, o->bits ? o->bits : 8, &image);
+    zn_status status = s->diffusion ? diffusion_decode(s, latent, &image)
+                                    : zn_decode_bits(s->codec, latent, o->bits ? o->bits : 8, &image);
     ms = now_ms() - ms;
     if (status == ZN_OK)
         status = write_image(item->output, item->kind, image, &writing);
@@ -176,7 +183,8 @@ static zn_status read_latent(session *s, const job *item, int64_t index, zn_late
         complain_about(item->input);
         return status;
     }
-    if (!open_for(s, item, *latent) && fits(s, item, *latent) && !scale_after_reading(s, item->input, *latent))
+    if (!open_for(s, item, *latent) && fits(s, item, *latent) &&
+        (s->diffusion || !scale_after_reading(s, item->input, *latent)))
         return ZN_OK;
     zn_latent_free(*latent);
     *latent = NULL;
@@ -276,7 +284,7 @@ int decode_run(const options *o)
         .rules = { "latents", takes, "png", can_write, ".png, .jpg or .webp" },
         .verb = "decode",
         .work = work,
-        .needs = NEED_DECODER,
+        .needs = NEED_DECODER | TAKE_DIFFUSION,
         .late = !o->model,
     };
     return batch_run(o, &b);

@@ -6,9 +6,10 @@
 #include "ui/files.h"
 #include "ui/report.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
-enum { ENCODE_STEPS = 250 }; /* the authors' value */
+enum { ENCODE_STEPS = 250, DECODE_STEPS = 20 }; /* the authors' values */
 
 /* Adds a file with more parts of the model. A folder of a training run means the model in it. */
 static zn_status extend(session *s, const char *path)
@@ -51,10 +52,13 @@ static int check(const options *o, const char *name, int64_t steps)
 
 int diffusion_check(const options *o)
 {
-    const int status = check(o, "steps", o->steps);
+    if (o->ddpm && o->eta)
+        return usage_error(o->command->name, "--eta is for DDIM, and --ddpm asks for another sampler");
+    const int status = o->ddpm ? 0 : check(o, "steps", o->steps); /* DDPM takes any number */
     if (status)
         return status;
-    return o->encode_steps ? check(o, "encode-steps", o->encode_steps) : check(o, "latent-steps", o->latent_steps);
+    const int encoding = check(o, "encode-steps", o->encode_steps);
+    return encoding ? encoding : check(o, "latent-steps", o->latent_steps);
 }
 
 diffusion diffusion_begin(session *s, int steps, int inversions, int renders, int more)
@@ -129,6 +133,43 @@ zn_status diffusion_take(diffusion *d, const char *path, parts *out)
     return status;
 }
 
+zn_status diffusion_encode(const session *s, const zn_image *photo, zn_latent **out)
+{
+    zn_diffae *net = diffusion_net(s);
+    zn_image *picture = NULL;
+    zn_status status = zn_diffae_fit(net, photo, &picture);
+    if (status == ZN_OK)
+        status = zn_latent_new(1, 1, zn_diffae_width(net), out);
+    if (status == ZN_OK) {
+        (*out)->image_width = (*out)->image_height = (*out)->downscale = s->info->image_size;
+        (*out)->grey = photo->grey;
+        snprintf((*out)->model, sizeof(*out)->model, "%s", s->info->architecture);
+        status = zn_diffae_encode(net, picture, (*out)->data);
+    }
+    zn_image_free(picture);
+    return status;
+}
+
+zn_status diffusion_decode(const session *s, const zn_latent *latent, zn_image **out)
+{
+    zn_diffae *net = diffusion_net(s);
+    float *noise = must_alloc(NULL, zn_diffae_noise_size(net, 1) * sizeof *noise);
+    zn_diffae_noise(net, 1, s->o->seed, noise);
+    const zn_status status = zn_diffae_render(net, 1, latent->data, noise, DECODE_STEPS, out);
+    if (status == ZN_OK && latent->grey)
+        zn_image_make_grey(*out);
+    free(noise);
+    return status;
+}
+
+void diffusion_sampler_facts(const options *o, facts *f)
+{
+    if (o->ddpm)
+        fact_text(f, "sampler", "ddpm");
+    if (o->eta)
+        fact_real(f, "eta", strtod(o->eta, NULL), 3, "");
+}
+
 void diffusion_noise_facts(const diffusion *d, facts *f)
 {
     fact_text(f, "noise", d->encode_steps ? "inverted" : "random");
@@ -138,10 +179,14 @@ void diffusion_noise_facts(const diffusion *d, facts *f)
         fact_integer(f, "seed", (int64_t)d->s->o->seed);
 }
 
-zn_status diffusion_render(diffusion *d, const float *cond, const float *noise, zn_image **out)
+zn_status diffusion_render(diffusion *d, const float *cond, const float *noise, int number, zn_image **out)
 {
+    const options *o = d->s->o;
+    const zn_diffae_sampling how = {
+        .steps = d->steps, .ddpm = o->ddpm, .eta = o->eta ? strtod(o->eta, NULL) : 0, .seed = o->seed + (uint64_t)number
+    };
     diffusion_stage(d, "render", d->steps);
-    return zn_diffae_render(diffusion_net(d->s), 1, cond, noise, d->steps, out);
+    return zn_diffae_render_by(diffusion_net(d->s), &how, 1, cond, noise, out);
 }
 
 static int complain_missing(const session *s, const char *what, const char *name, const char *given)
@@ -160,7 +205,8 @@ int diffusion_open(session *s, const options *o, zn_part needs)
     const int status = session_open(s, o, o->model, NEED_DIFFUSION);
     if (status)
         return status;
-    if (needs == ZN_LATENT_NET && !s->info->has_latent_net)
+    /* a plain diffusion model draws images without conditions */
+    if (needs == ZN_LATENT_NET && !s->info->has_latent_net && zn_diffae_width(diffusion_net(s)))
         return complain_missing(s, "latent net", "latent", o->latent);
     if (needs == ZN_CLASSIFIER && !s->info->has_classifier)
         return complain_missing(s, "classifier", "classifier", o->classifier);
@@ -177,6 +223,7 @@ static void report(const diffusion_command *c, const diffusion *d, const results
     if (c->inversions)
         diffusion_noise_facts(d, &f);
     fact_integer(&f, "steps", d->steps);
+    diffusion_sampler_facts(s->o, &f);
     results_facts(r, &f);
     fact_real(&f, "ms", ms, 1, "");
     facts_end(&f);

@@ -41,8 +41,16 @@ void diffusion_stage(diffusion *d, const char *label, int steps);
  * *out, even on failure. */
 zn_status diffusion_read(session *s, const char *path, parts *out);
 zn_status diffusion_take(diffusion *d, const char *path, parts *out);
-zn_status diffusion_render(diffusion *d, const float *cond, const float *noise, zn_image **out);
+/* Renders image `number` of the results: noise that --ddpm or --eta adds comes from its seed. */
+zn_status diffusion_render(diffusion *d, const float *cond, const float *noise, int number, zn_image **out);
 
+/* Conditions as latents of 1x1, with a channel for each number, for encode and decode. Decoding draws the noise from
+ * --seed. */
+zn_status diffusion_encode(const session *s, const zn_image *photo, zn_latent **out);
+zn_status diffusion_decode(const session *s, const zn_latent *latent, zn_image **out);
+
+/* Reports the sampler if it is not the default one. */
+void diffusion_sampler_facts(const options *o, facts *f);
 /* Reports where the noise of the images came from. */
 void diffusion_noise_facts(const diffusion *d, facts *f);
 

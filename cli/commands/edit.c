@@ -152,7 +152,7 @@ static zn_status render_one(const change *c, diffusion *d, const parts *p, int i
         status = zn_diffae_judge(net, moved, scores);
     if (status == ZN_OK) {
         c->scores[i] = (double)scores[c->row];
-        status = diffusion_render(d, moved, p->noise, picture);
+        status = diffusion_render(d, moved, p->noise, 0, picture);
     }
     free(moved);
     return status;

@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "commands/batch.h"
 #include "commands/clip.h"
+#include "commands/diffusion.h"
 #include "commands/latents.h"
 #include "ui/encoded.h"
 #include "ui/report.h"
@@ -22,10 +23,10 @@ static zn_status work(session *s, const job *item, json *j, char *summary, size_
     zn_status status = read_image(o, item->input, &reading, &image);
     if (status == ZN_OK) {
         ms = now_ms();
-        status = zn_encode(s->codec, image, &latent);
+        status = s->diffusion ? diffusion_encode(s, image, &latent) : zn_encode(s->codec, image, &latent);
         ms = now_ms() - ms;
     }
-    if (status == ZN_OK && scale_for_writing(s, item->kind, latent)) {
+    if (status == ZN_OK && s->codec && scale_for_writing(s, item->kind, latent)) {
         status = ZN_EINVALID;
         goto done;
     }
@@ -54,7 +55,7 @@ int encode_run(const options *o)
         .rules = { "images", is_image_file, "safetensors", can_write, ".safetensors, .npy, .latent or .png" },
         .verb = "encode",
         .work = work,
-        .needs = NEED_ENCODER,
+        .needs = NEED_ENCODER | (o->clip || o->batch ? 0 : TAKE_DIFFUSION),
     };
     if (o->clip && o->batch)
         return usage_error("encode",

@@ -1,5 +1,6 @@
 /* zenith eval: measures the quality of a model on a folder of images or a data set. --gates: what its gates prune. */
 #include "commands.h"
+#include "commands/eval_diffae.h"
 #include "commands/session.h"
 #include "ui/compute.h"
 #include "ui/facts.h"
@@ -321,7 +322,9 @@ static int run_on(const options *o, zn_ranks *ranks)
     interrupt_catch();
     e.user = &bar;
     int result = 0;
-    if (!o->gates)
+    if (zn_model_info_of(model)->diffuses && !o->gates)
+        result = zn_ranks_rank(ranks) ? 0 : eval_diffusion(o, model, &bar);
+    else if (!o->gates)
         result = run_scores(o, model, &e);
     else if (zn_ranks_rank(ranks) == 0) /* times are measured in a single process */
         result = run_gates(o, model, &e);

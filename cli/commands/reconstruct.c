@@ -73,7 +73,7 @@ static zn_status by_diffusion(session *s, const char *input, trip *t)
     t->encode_ms = now_ms() - start;
     start = now_ms();
     if (status == ZN_OK)
-        status = diffusion_render(&t->d, p.cond, p.noise, &t->result);
+        status = diffusion_render(&t->d, p.cond, p.noise, 0, &t->result);
     t->decode_ms = now_ms() - start;
     t->original = p.picture;
     if (status == ZN_OK && t->original->grey)
@@ -123,6 +123,7 @@ static void figures(const session *s, const trip *t, facts *f)
     if (s->diffusion) {
         diffusion_noise_facts(&t->d, f);
         fact_integer(f, "steps", t->d.steps);
+        diffusion_sampler_facts(s->o, f);
     }
     fact_real(f, "encode_ms", t->encode_ms, 1, "");
     fact_real(f, "decode_ms", t->decode_ms, 1, "");

@@ -41,6 +41,12 @@ int model_open(const options *o, const char *name, zn_model **out)
 static int lacks(const zn_model_info *m, unsigned needs)
 {
     const int no_encoder = (needs & NEED_ENCODER) && !m->has_encoder;
+    const unsigned both = NEED_ENCODER | NEED_DECODER, coding = needs & both;
+    if (m->diffuses && !m->latent_channels && coding && coding != both) {
+        complain("%s: the model %s has no encoder, so there are no conditions to encode or decode", m->path,
+                 m->architecture);
+        return 1;
+    }
     if (m->diffuses && (needs & (NEED_DIFFUSION | TAKE_DIFFUSION)))
         return 0;
     if (m->judges)

@@ -78,6 +78,7 @@ static int real_text(const char *text, double low, double high, void *field)
 }
 
 int value_guidance(const char *text, void *field) { return real_text(text, 0, 100, field); }
+int value_eta(const char *text, void *field) { return real_text(text, 0, 1, field); }
 int value_shift(const char *text, void *field) { return real_text(text, 0.01, 1000, field); }
 int value_strength(const char *text, void *field) { return real_text(text, 1e-6, 1, field); }
 

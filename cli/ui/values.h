@@ -9,6 +9,7 @@ int value_lora(const char *text, void *field);     /* const char *[MOST_LORAS + 
 int value_seed_text(const char *text, void *field);
 int value_guidance(const char *text, void *field);       /* 0..100 */
 int value_shift(const char *text, void *field);          /* 0.01..1000 */
+int value_eta(const char *text, void *field);            /* from 0 to 1 */
 int value_strength(const char *text, void *field);       /* above 0, up to 1 */
 int value_setting(const char *text, void *field);        /* const char *[MOST_SETTINGS + 1]; "key=value" is appended */
 int value_name(const char *text, void *field);           /* const char *[MOST_LISTED + 1]; appended */

@@ -13,6 +13,7 @@
 #include <zenith/context.h>
 #include <zenith/dataset.h>
 #include <zenith/diffae.h>
+#include <zenith/diffae_eval.h>
 #include <zenith/eval.h>
 #include <zenith/film.h>
 #include <zenith/generate.h>

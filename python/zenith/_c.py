@@ -60,6 +60,9 @@ ZN_PLAIN_MEDIAN = ZN_PLAIN_MEAN + 1
 ZN_PLAIN_NLM = ZN_PLAIN_MEDIAN + 1
 ZN_PLAIN_COUNT = ZN_PLAIN_NLM + 1
 ZN_EVAL_GROUPS = 16
+ZN_TRIP_INVERTED = 0
+ZN_TRIP_RANDOM = ZN_TRIP_INVERTED + 1
+ZN_TRIP_COUNT = ZN_TRIP_RANDOM + 1
 ZN_STAGE_TEXT = 0
 ZN_STAGE_ENCODE = ZN_STAGE_TEXT + 1
 ZN_STAGE_STEPS = ZN_STAGE_ENCODE + 1
@@ -517,6 +520,19 @@ class zn_dataset_sheet_options(Structure):
     ]
 
 
+class zn_diffae_sampling(Structure):
+    steps: int
+    ddpm: int
+    eta: float
+    seed: int
+    _fields_ = [
+        ("steps", c_int),
+        ("ddpm", c_int),
+        ("eta", c_double),
+        ("seed", c_uint64),
+    ]
+
+
 class zn_corruption(Structure):
     damage: int
     amount: float
@@ -688,6 +704,123 @@ class zn_gate_result(Structure):
         ("pictures", c_int64),
         ("failed", c_int64),
         ("ms", c_double),
+    ]
+
+
+class zn_diffae_eval_options(Structure):
+    data: Optional[Bytes]
+    compute: Any
+    held_out: int
+    most: int
+    steps: int
+    encode_steps: int
+    labels: Optional[Bytes]
+    attribute: Optional[Bytes]
+    edits: int
+    amount: float
+    samples: int
+    latent_steps: int
+    seed: int
+    lpips: int
+    skipped: Any
+    progress: Any
+    user: Any
+    _fields_ = [
+        ("data", c_char_p),
+        ("compute", POINTER(zn_options)),
+        ("held_out", c_int),
+        ("most", c_int),
+        ("steps", c_int),
+        ("encode_steps", c_int),
+        ("labels", c_char_p),
+        ("attribute", c_char_p),
+        ("edits", c_int),
+        ("amount", c_double),
+        ("samples", c_int),
+        ("latent_steps", c_int),
+        ("seed", c_uint64),
+        ("lpips", c_int),
+        ("skipped", zn_skipped_fn),
+        ("progress", zn_progress_fn),
+        ("user", c_void_p),
+    ]
+
+
+class zn_diffae_eval_trip(Structure):
+    pictures: int
+    ms: float
+    scores: zn_scores
+    fid: float
+    _fields_ = [
+        ("pictures", c_int64),
+        ("ms", c_double),
+        ("scores", zn_scores),
+        ("fid", c_double),
+    ]
+
+
+class zn_diffae_eval_attribute(Structure):
+    name: Bytes
+    with_: int
+    without: int
+    auroc: float
+    low: float
+    high: float
+    edited: int
+    before: float
+    after: float
+    likeness: float
+    recognised: float
+    _fields_ = [
+        ("name", c_char * 64),
+        ("with_", c_int64),
+        ("without", c_int64),
+        ("auroc", c_double),
+        ("low", c_double),
+        ("high", c_double),
+        ("edited", c_int64),
+        ("before", c_double),
+        ("after", c_double),
+        ("likeness", c_double),
+        ("recognised", c_double),
+    ]
+
+
+class zn_neighbour(Structure):
+    name: Bytes
+    distance: float
+    _fields_ = [
+        ("name", c_char * 256),
+        ("distance", c_double),
+    ]
+
+
+class zn_diffae_eval_result(Structure):
+    architecture: Bytes
+    trips: Any
+    attributes: Any
+    attribute_count: int
+    edited: int
+    edit_fid: float
+    sample_count: int
+    sample_fid: float
+    nearest: Any
+    held_distance: float
+    failed: int
+    seconds: float
+    _fields_ = [
+        ("architecture", c_char * 64),
+        ("trips", zn_diffae_eval_trip * ZN_TRIP_COUNT),
+        ("attributes", POINTER(zn_diffae_eval_attribute)),
+        ("attribute_count", c_int),
+        ("edited", c_int64),
+        ("edit_fid", c_double),
+        ("sample_count", c_int),
+        ("sample_fid", c_double),
+        ("nearest", POINTER(zn_neighbour)),
+        ("held_distance", c_double),
+        ("failed", c_int64),
+        ("seconds", c_double),
     ]
 
 
@@ -1180,6 +1313,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_diffae_invert": (c_int, [POINTER(zn_diffae), POINTER(zn_image), POINTER(c_float), c_int, POINTER(c_float)]),
     "zn_diffae_render": (c_int, [POINTER(zn_diffae), c_int, POINTER(c_float), POINTER(c_float), c_int, POINTER(POINTER(zn_image))]),
     "zn_diffae_check_steps": (c_int, [c_int]),
+    "zn_diffae_render_by": (c_int, [POINTER(zn_diffae), POINTER(zn_diffae_sampling), c_int, POINTER(c_float), POINTER(c_float), POINTER(POINTER(zn_image))]),
     "zn_diffae_noise": (None, [POINTER(zn_diffae), c_int, c_uint64, POINTER(c_float)]),
     "zn_diffae_imagine": (c_int, [POINTER(zn_diffae), c_int, c_uint64, c_int, POINTER(c_float)]),
     "zn_diffae_move": (c_int, [POINTER(zn_diffae), POINTER(c_float), c_char_p, c_double, POINTER(c_float)]),
@@ -1208,6 +1342,10 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_fid": (c_int, [POINTER(zn_fid_options), POINTER(zn_fid_result)]),
     "zn_eval_gates": (c_int, [POINTER(zn_model), POINTER(zn_eval_options), POINTER(zn_gate_result)]),
     "zn_gate_result_clear": (None, [POINTER(zn_gate_result)]),
+    "zn_trip_name": (c_char_p, [c_int]),
+    "zn_diffae_eval": (c_int, [POINTER(zn_model), POINTER(zn_diffae_eval_options), POINTER(zn_diffae_eval_result)]),
+    "zn_diffae_eval_clear": (None, [POINTER(zn_diffae_eval_result)]),
+    "zn_nearest": (c_int, [POINTER(zn_diffae_eval_options), c_int, POINTER(POINTER(zn_image)), POINTER(zn_neighbour), POINTER(POINTER(zn_image))]),
     "zn_film_check": (c_int, [c_char_p]),
     "zn_film_describe": (c_int, [c_char_p, POINTER(zn_film_info)]),
     "zn_film_open": (c_int, [c_char_p, POINTER(POINTER(zn_film))]),

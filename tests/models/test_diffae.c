@@ -220,8 +220,43 @@ static void plain_diffusion_models_are_told_apart(void **state)
     zn_diffae *d;
     assert_int_equal(through_file(m, folder, &back), ZN_OK);
     assert_string_equal(back->info.architecture, "ddim-custom");
-    assert_int_equal(zn_diffae_new(back, NULL, &d), ZN_EUNSUPPORTED);
+    assert_int_equal(zn_diffae_new(back, NULL, &d), ZN_OK);
+    assert_int_equal(zn_diffae_width(d), 0);
+    zn_diffae_free(d);
     zn_model_free(back);
+    zn_model_free(m);
+}
+
+/* Without conditions, and with noise added on the way: from the same seed the same image, from another another. */
+static void plain_diffusion_models_draw(void **state)
+{
+    (void)state;
+    static const zn_diffae_sampling ways[] = { { .steps = 2 }, { .steps = 3, .ddpm = 1 }, { .steps = 4, .eta = 0.5 } };
+    zn_model *m = small_diffae(false);
+    zn_diffae *d;
+    assert_int_equal(zn_diffae_new(m, NULL, &d), ZN_OK);
+    const size_t bytes = zn_diffae_noise_size(d, 1);
+    float *noise = malloc(bytes * sizeof *noise);
+    zn_diffae_noise(d, 1, 5, noise);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        zn_diffae_sampling other = ways[i];
+        zn_image *a, *b, *c;
+        other.seed = 1;
+        assert_int_equal(zn_diffae_render_by(d, &ways[i], 1, NULL, noise, &a), ZN_OK);
+        assert_int_equal(zn_diffae_render_by(d, &ways[i], 1, NULL, noise, &b), ZN_OK);
+        assert_int_equal(zn_diffae_render_by(d, &other, 1, NULL, noise, &c), ZN_OK);
+        assert_memory_equal(a->pixels, b->pixels, bytes);
+        assert_true((memcmp(a->pixels, c->pixels, bytes) == 0) == (i == 0));
+        zn_image_free(a);
+        zn_image_free(b);
+        zn_image_free(c);
+    }
+    zn_image *none;
+    assert_int_equal(zn_diffae_render_by(d, &(zn_diffae_sampling){ .steps = 2, .eta = 2 }, 1, NULL, noise, &none),
+                     ZN_EINVALID);
+    assert_null(none);
+    free(noise);
+    zn_diffae_free(d);
     zn_model_free(m);
 }
 
@@ -239,9 +274,13 @@ static void codecs_are_told_apart(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(presets_have_the_originals_sizes),          cmocka_unit_test(files_are_recognised),
-        cmocka_unit_test(averaged_weights_of_a_checkpoint_are_used), cmocka_unit_test(classifiers_come_by_themselves),
-        cmocka_unit_test(plain_diffusion_models_are_told_apart),     cmocka_unit_test(codecs_are_told_apart),
+        cmocka_unit_test(presets_have_the_originals_sizes),
+        cmocka_unit_test(files_are_recognised),
+        cmocka_unit_test(averaged_weights_of_a_checkpoint_are_used),
+        cmocka_unit_test(classifiers_come_by_themselves),
+        cmocka_unit_test(plain_diffusion_models_are_told_apart),
+        cmocka_unit_test(plain_diffusion_models_draw),
+        cmocka_unit_test(codecs_are_told_apart),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

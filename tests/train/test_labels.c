@@ -49,6 +49,32 @@ static void all_forms_are_read(void **state)
     zn_labels_free(l);
 }
 
+static void unknown_attributes_are_marked(void **state)
+{
+    (void)state;
+    static const uint8_t expected[] = { ZN_LABEL_UNKNOWN, 1, ZN_LABEL_UNKNOWN };
+    zn_labels *l = read_good("file,Bald,Smiling,Young\na.jpg,,1,\nb.jpg,0,?,1\n");
+    assert_memory_equal(zn_labels_of(l, "a.jpg"), expected, 3);
+    assert_int_equal(zn_labels_of(l, "b.jpg")[1], ZN_LABEL_UNKNOWN);
+    zn_labels_free(l);
+    l = read_good("Bald Smiling\na.jpg ? 1\n");
+    assert_int_equal(zn_labels_of(l, "a.jpg")[0], ZN_LABEL_UNKNOWN);
+    zn_labels_free(l);
+}
+
+/* Records of the original's LMDB folders have the labels of CelebA-HQ. */
+static void records_have_labels_of_files(void **state)
+{
+    (void)state;
+    zn_labels *l = read_good("1\nBald\n42.jpg 1\n7.jpg -1\n");
+    assert_int_equal(zn_labels_of(l, "256-00042")[0], 1);
+    assert_int_equal(zn_labels_of(l, "128-00007")[0], 0);
+    assert_null(zn_labels_of(l, "256-00043"));
+    assert_null(zn_labels_of(l, "256-42x"));
+    assert_null(zn_labels_of(l, "None-00042"));
+    zn_labels_free(l);
+}
+
 static void mistakes_are_said(void **state)
 {
     (void)state;
@@ -60,8 +86,7 @@ static void mistakes_are_said(void **state)
         { "Bald Smiling\n", "no images are named" },
         { "Bald Smiling\na.jpg 1 1\nb.jpg 1\n", "labels line 3: 1 values for 2 attributes" },
         { "Bald Smiling\na.jpg 1 1 1\n", "4 words, but 2 names ask for 3, or 2" },
-        { "Bald Smiling\na.jpg 1 yes\n", "labels line 2: Smiling is 'yes', not 1 or -1 or 0" },
-        { "f,Bald,Smiling\na.jpg,1,\n", "Smiling is ''" },
+        { "Bald Smiling\na.jpg 1 yes\n", "labels line 2: Smiling is 'yes', not 1, -1, 0 or ?" },
         { "f,Bald,Smiling\na.jpg,1,10\n", "Smiling is '10'" },
         { "f,Bald,Bald\na.jpg,1,1\n", "attribute 'Bald' appears twice" },
         { "f,Bald,\na.jpg,1,1\n", "attribute 2 has no name" },
@@ -118,10 +143,9 @@ static void memory_may_run_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_forms_are_read),
-        cmocka_unit_test(mistakes_are_said),
-        cmocka_unit_test(attributes_are_limited),
-        cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(all_forms_are_read),           cmocka_unit_test(unknown_attributes_are_marked),
+        cmocka_unit_test(records_have_labels_of_files), cmocka_unit_test(mistakes_are_said),
+        cmocka_unit_test(attributes_are_limited),       cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

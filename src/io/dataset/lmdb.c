@@ -1,5 +1,9 @@
 /* LMDB data sets: one file, memory-mapped, any number of readers. A record is an image file (PNG, JPEG, WebP) under a
- * key that is its name. LMDB believes what its pages say, so lmdb_check.c reads them first. */
+ * key that is its name. LMDB believes what its pages say, so lmdb_check.c reads them first.
+ *
+ * The folders of the original DiffAE (ffhq256.lmdb/data.mdb) are read as they are: keys "256-00042" with images, and
+ * "length", which is none. Those of CelebA have keys "None-0000042" and whole aligned photos, of which the original
+ * takes a square. */
 #include "io/dataset/dataset.h"
 #include "io/dataset/lmdb_use.h"
 
@@ -12,10 +16,28 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static bool is_mine(const char *path)
+enum { PATH_SIZE = 4096 };
+#define LENGTH_KEY "length"
+#define WHOLE_KEYS "None-"
+
+/* Of an aligned photo of CelebA, and of the square in it. */
+enum { CELEBA_WIDTH = 178, CELEBA_HEIGHT = 218, CELEBA_LEFT = 25, CELEBA_TOP = 57, CELEBA_SIDE = 128 };
+
+/* The file of a data set, which is the path itself or lies in the folder. */
+static bool find_file(const char *path, char file[PATH_SIZE])
 {
     struct stat s;
+    snprintf(file, PATH_SIZE, "%s/data.mdb", path);
+    if (stat(file, &s) == 0 && S_ISREG(s.st_mode))
+        return true;
+    snprintf(file, PATH_SIZE, "%s", path);
     return zn_ending(path, ".lmdb") && stat(path, &s) == 0 && S_ISREG(s.st_mode);
+}
+
+static bool is_mine(const char *path)
+{
+    char file[PATH_SIZE];
+    return find_file(path, file);
 }
 
 zn_status zn_lmdb_fail(const char *path, const char *what, int code)
@@ -45,7 +67,8 @@ static zn_status collect_names(const char *path, MDB_txn *txn, MDB_dbi db, zn_da
     while (status == ZN_OK && (code = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) == 0) {
         char name[512];
         snprintf(name, sizeof name, "%.*s", (int)key.mv_size, (const char *)key.mv_data);
-        status = zn_dataset_add(d, name);
+        if (strcmp(name, LENGTH_KEY))
+            status = zn_dataset_add(d, name);
     }
     mdb_cursor_close(cursor);
     if (status == ZN_OK && code != MDB_NOTFOUND)
@@ -53,11 +76,13 @@ static zn_status collect_names(const char *path, MDB_txn *txn, MDB_dbi db, zn_da
     return status;
 }
 
-static zn_status open_lmdb(const char *path, zn_dataset *d)
+static zn_status open_lmdb(const char *given, zn_dataset *d)
 {
+    char path[PATH_SIZE];
     MDB_env *env;
     MDB_txn *txn = NULL;
     MDB_dbi db;
+    find_file(given, path);
     ZN_TRY(check_file(path));
     int code = mdb_env_create(&env);
     if (code)
@@ -76,11 +101,29 @@ static zn_status open_lmdb(const char *path, zn_dataset *d)
     return status;
 }
 
+/* The square of a whole photo of CelebA; any other image stays as it is. */
+static zn_status cut_square(const char *name, zn_image **image)
+{
+    const zn_image *whole = *image;
+    if (strncmp(name, WHOLE_KEYS, strlen(WHOLE_KEYS)) || whole->width != CELEBA_WIDTH ||
+        whole->height != CELEBA_HEIGHT || whole->bits != 8)
+        return ZN_OK;
+    zn_image *square;
+    ZN_TRY(zn_image_new(CELEBA_SIDE, CELEBA_SIDE, 8, &square));
+    for (size_t y = 0; y < CELEBA_SIDE; y++)
+        memcpy((uint8_t *)square->pixels + y * CELEBA_SIDE * 3,
+               (const uint8_t *)whole->pixels + ((CELEBA_TOP + y) * CELEBA_WIDTH + CELEBA_LEFT) * 3, CELEBA_SIDE * 3);
+    square->grey = whole->grey;
+    zn_image_free(*image);
+    *image = square;
+    return ZN_OK;
+}
+
 static zn_status decode(const zn_dataset *d, int64_t index, const MDB_val *value, zn_image **out)
 {
     const zn_status status = zn_image_read_memory(value->mv_data, value->mv_size, NULL, out);
     if (status == ZN_OK)
-        return ZN_OK;
+        return cut_square(d->names[index], out);
     char text[512];
     snprintf(text, sizeof text, "%s", zn_error_text());
     return ZN_FAIL(status, "%s: record '%s': %s", d->path, d->names[index], text);
@@ -104,8 +147,9 @@ static zn_status read_record(const zn_dataset *d, int64_t index, zn_image **out)
 
 static int64_t bytes_of(const zn_dataset *d)
 {
+    char file[PATH_SIZE];
     struct stat s;
-    return stat(d->path, &s) == 0 ? (int64_t)s.st_size : 0;
+    return find_file(d->path, file) && stat(file, &s) == 0 ? (int64_t)s.st_size : 0;
 }
 
 static void close_lmdb(zn_dataset *d)

@@ -10,16 +10,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#define UNET(w, n, ...)                                                                                                \
+#define WALK(w, n, each, result, ...)                                                                                  \
     {                                                                                                                  \
-        .width = w, .levels = n, .blocks = 2, .mult = { __VA_ARGS__ }, .attention = { [ATTENTION_LEVEL] = true },      \
-        .heads = 1, .out = 3                                                                                           \
+        .width = w, .levels = n, .blocks = each, .mult = { __VA_ARGS__ }, .attention = { [ATTENTION_LEVEL] = true },   \
+        .heads = 1, .out = result                                                                                      \
     }
-#define ENCODER(w, n, ...)                                                                                             \
-    {                                                                                                                  \
-        .width = w, .levels = n, .blocks = 2, .mult = { __VA_ARGS__ }, .attention = { [ATTENTION_LEVEL] = true },      \
-        .heads = 1, .out = 512                                                                                         \
-    }
+#define UNET(w, n, ...)    WALK(w, n, 2, 3, __VA_ARGS__)
+#define ENCODER(w, n, ...) WALK(w, n, 2, 512, __VA_ARGS__)
 #define PRESET(text, alias, what, side, down, n, ...)                                                                  \
     {                                                                                                                  \
         .name = text, .aliases = alias, .description = what, .latent = 512, .downscale = down, .size = side,           \
@@ -44,6 +41,25 @@ const zn_config zn_diffae_configs[] = {
 #define ATTENTION_LEVEL 2
     PRESET("diffae-celeba64", "celeba64 celeba64_autoenc", "diffusion autoencoder, 64x64", 64, 16, 10,
            .unet = UNET(64, 4, 1, 2, 4, 8), .encoder = ENCODER(64, 5, 1, 2, 4, 8, 8)),
+    /* Ours: small enough to come with the program. Blocks that halve and double have two convolutions as well, so a
+     * block a level is deeper than it looks; the latent net is narrow, since a few thousand conditions are all it
+     * sees. */
+    { .name = "diffae-compact",
+      .aliases = "compact64",
+      .description = "diffusion autoencoder, 64x64, of 11.7 million parameters",
+      .latent = 192,
+      .downscale = 16,
+      .size = 64,
+      .preset_form = &(const zn_diffae_form){ .embed = 256,
+                                              .unet = WALK(64, 4, 1, 3, 1, 2, 2, 2),
+                                              .encoder = WALK(32, 5, 1, 192, 1, 2, 4, 6, 6),
+                                              .latent = { .channels = 192, .hidden = 384, .layers = 6, .time = 64 } } },
+    { .name = "ddim-compact",
+      .aliases = "",
+      .description = "diffusion model without conditions, 64x64: the U-Net of diffae-compact alone",
+      .downscale = 8,
+      .size = 64,
+      .preset_form = &(const zn_diffae_form){ .embed = 256, .unet = WALK(64, 4, 1, 3, 1, 2, 2, 2) } },
 #undef ATTENTION_LEVEL
     { .name = NULL },
 };
@@ -51,8 +67,10 @@ const zn_config zn_diffae_configs[] = {
 void zn_diffae_resize(zn_diffae_form *d, int width, int cond)
 {
     if (width)
-        d->unet.width = d->encoder.width = width;
-    if (cond) {
+        d->unet.width = width;
+    if (width && d->encoder.out)
+        d->encoder.width = width;
+    if (cond && d->encoder.out) {
         d->latent.hidden = d->latent.hidden * cond / d->latent.channels;
         d->embed = d->encoder.out = d->latent.channels = cond;
     }
@@ -129,11 +147,11 @@ static int inputs(const zn_config *k, zn_part part, int64_t n, int64_t h, int64_
 
 /* ---- proportions ---- */
 
-/* Whether both networks can be built: the groups of every norm must divide its channels, also where two maps meet. */
+/* Whether the networks can be built: the groups of every norm must divide its channels, also where two maps meet. */
 static bool is_possible(const zn_config *k)
 {
     zn_graph *g = zn_graph_new();
-    for (int part = ZN_ENCODER; part <= ZN_DECODER && g; part++) {
+    for (int part = form_of(k)->encoder.out ? ZN_ENCODER : ZN_DECODER; part <= ZN_DECODER && g; part++) {
         zn_shape shapes[ZN_NETWORK_INPUTS];
         zn_node *in[ZN_NETWORK_INPUTS] = { NULL };
         const int count = inputs(k, (zn_part)part, 1, k->downscale, k->downscale, shapes);
@@ -167,6 +185,8 @@ static void list_widths(const zn_config *preset, char *text, size_t size)
 static zn_status resize(zn_config *k, const zn_wishes *want)
 {
     const zn_config preset = *k;
+    if (want->latent && !k->latent)
+        return ZN_FAIL(ZN_EINVALID, "a %s has no conditions, so latent must stay 0", k->name);
     k->width = want->width ? want->width : k->width;
     k->latent = want->latent ? want->latent : k->latent;
     k->size = want->size;

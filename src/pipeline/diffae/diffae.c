@@ -15,9 +15,8 @@ zn_status zn_diffae_new(const zn_model *model, const zn_options *options, zn_dif
     if (!model->info.diffuses)
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s is a %s, not a diffusion autoencoder", model->info.path,
                        model->info.architecture);
-    if (!model->has[ZN_DECODER] || !model->has[ZN_ENCODER])
-        return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no %s", model->info.path,
-                       model->has[ZN_DECODER] ? "encoder, so its images have no conditions" : "decoder");
+    if (!model->has[ZN_DECODER])
+        return ZN_FAIL(ZN_EUNSUPPORTED, "%s has no decoder", model->info.path);
     zn_diffae *d = zn_calloc(1, sizeof *d);
     if (!d)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a diffusion autoencoder");
@@ -96,6 +95,8 @@ static zn_status encode(zn_diffae *d, const zn_image *picture, float *cond)
 {
     zn_diffae_kept *k;
     ZN_TRY(zn_diffae_check_picture(d, picture));
+    if (!zn_diffae_width(d))
+        return ZN_OK;
     ZN_TRY(zn_diffae_network(d, ZN_ENCODER, 1, &k));
     zn_picture_signed(picture, k->network.input[0]->data);
     ZN_TRY(zn_exec_run(k->exec));

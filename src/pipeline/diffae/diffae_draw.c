@@ -11,7 +11,7 @@ enum { STEPS = 20 };
 static zn_status draw(zn_diffae *d, const zn_sample_options *o, int count, zn_image **images)
 {
     const int steps = o->steps ? o->steps : STEPS;
-    float *cond = zn_alloc(sizeof *cond * (size_t)count * (size_t)zn_diffae_width(d));
+    float *cond = zn_alloc(sizeof *cond * ((size_t)count * (size_t)zn_diffae_width(d) + 1));
     float *noise = zn_alloc(sizeof *noise * zn_diffae_noise_size(d, count));
     zn_status status = cond && noise ? ZN_OK : ZN_FAIL(ZN_ENOMEM, "out of memory for a sample");
     if (status == ZN_OK)

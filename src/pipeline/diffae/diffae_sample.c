@@ -8,12 +8,32 @@
 #include "io/image/pixels/pixels.h"
 #include "train/data/pictures.h"
 
+#include <stdio.h>
 #include <string.h>
 
 typedef struct walk {
     zn_diffae *d;
     zn_diffae_kept *k;
+    uint64_t seed; /* of what is added on the way */
 } walk;
+
+/* `count` rows, each of a seed of its own. */
+static void fill_normal(uint64_t seed, const char *what, int count, size_t width, float *x)
+{
+    for (int row = 0; row < count; row++) {
+        zn_rng rng = zn_rng_new(zn_seed_for(seed + (uint64_t)row, what));
+        for (size_t i = 0; i < width; i++)
+            *x++ = zn_rng_normal(&rng);
+    }
+}
+
+static void add_noise(void *self, int index, float *out)
+{
+    const walk *w = self;
+    char what[32];
+    snprintf(what, sizeof what, "step %d", index);
+    fill_normal(w->seed, what, (int)w->k->n, zn_diffae_noise_size(w->d, 1), out);
+}
 
 static zn_status predict(void *self, const float *x, int step, float *noise)
 {
@@ -38,17 +58,21 @@ static zn_status report(void *self, int done, int of, const float *x)
     return ZN_OK;
 }
 
-static zn_status go(walk *w, zn_status (*sampler)(const zn_sampling *, float *), const char *betas, int steps,
-                    bool clamp, float *x)
+typedef zn_status (*sampler_fn)(const zn_sampling *, float *);
+
+static zn_status go(walk *w, sampler_fn sampler, const char *betas, const zn_diffae_sampling *how, bool clamp, float *x)
 {
     zn_diffusion *schedule;
-    ZN_TRY(zn_diffusion_new(betas, ZN_SPACING_DDIM, steps, &schedule));
+    ZN_TRY(zn_diffusion_new(betas, how->ddpm ? ZN_SPACING_DDPM : ZN_SPACING_DDIM, how->steps, &schedule));
     const zn_sampling s = { .schedule = schedule,
                             .count = zn_shape_count(w->k->network.input[0]->shape),
                             .clamp = clamp,
+                            .eta = (float)how->eta,
                             .predict = predict,
+                            .noise = add_noise,
                             .done = report,
                             .self = w };
+    w->seed = how->seed;
     const zn_status status = sampler(&s, x);
     zn_diffusion_free(schedule);
     return status;
@@ -63,13 +87,14 @@ zn_status zn_diffae_check_steps(int steps)
 }
 
 /* From noise to pictures or back, in place. */
-static zn_status travel(zn_diffae *d, int count, const float *cond, int steps,
-                        zn_status (*sampler)(const zn_sampling *, float *), float *x)
+static zn_status travel(zn_diffae *d, int count, const float *cond, const zn_diffae_sampling *how, sampler_fn sampler,
+                        float *x)
 {
     walk w = { .d = d };
     ZN_TRY(zn_diffae_network(d, ZN_DECODER, count, &w.k));
-    memcpy(w.k->network.input[2]->data, cond, sizeof *cond * (size_t)(count * zn_diffae_width(d)));
-    return go(&w, sampler, "linear", steps, true, x);
+    if (zn_diffae_width(d))
+        memcpy(w.k->network.input[2]->data, cond, sizeof *cond * (size_t)(count * zn_diffae_width(d)));
+    return go(&w, sampler, "linear", how, true, x);
 }
 
 zn_status zn_diffae_invert(zn_diffae *d, const zn_image *picture, const float *cond, int steps, float *noise)
@@ -77,7 +102,7 @@ zn_status zn_diffae_invert(zn_diffae *d, const zn_image *picture, const float *c
     ZN_TRY(zn_diffae_check_picture(d, picture));
     zn_picture_signed(picture, noise);
     pthread_mutex_lock(&d->lock);
-    const zn_status status = travel(d, 1, cond, steps, zn_ddim_invert, noise);
+    const zn_status status = travel(d, 1, cond, &(zn_diffae_sampling){ .steps = steps }, zn_ddim_invert, noise);
     pthread_mutex_unlock(&d->lock);
     return status;
 }
@@ -108,7 +133,8 @@ static zn_status pictures_of(const zn_diffae *d, int count, float *x, zn_image *
     return ZN_OK;
 }
 
-zn_status zn_diffae_render(zn_diffae *d, int count, const float *cond, const float *noise, int steps, zn_image **out)
+zn_status zn_diffae_render_by(zn_diffae *d, const zn_diffae_sampling *how, int count, const float *cond,
+                              const float *noise, zn_image **out)
 {
     float *x;
     const size_t bytes = sizeof *x * zn_diffae_noise_size(d, count);
@@ -116,10 +142,12 @@ zn_status zn_diffae_render(zn_diffae *d, int count, const float *cond, const flo
         out[i] = NULL;
     if (count < 1)
         return ZN_FAIL(ZN_EINVALID, "%d images cannot be rendered", count);
+    if (!(how->eta >= 0 && how->eta <= 1))
+        return ZN_FAIL(ZN_EINVALID, "eta must be from 0 to 1, not %g", how->eta);
     ZN_TRY(zn_alloc_for("pictures", bytes, (void **)&x));
     memcpy(x, noise, bytes);
     pthread_mutex_lock(&d->lock);
-    zn_status status = travel(d, count, cond, steps, zn_ddim, x);
+    zn_status status = travel(d, count, cond, how, how->ddpm ? zn_ddpm : zn_ddim, x);
     pthread_mutex_unlock(&d->lock);
     if (status == ZN_OK)
         status = pictures_of(d, count, x, out);
@@ -127,14 +155,9 @@ zn_status zn_diffae_render(zn_diffae *d, int count, const float *cond, const flo
     return status;
 }
 
-/* `count` rows, each of a seed of its own. */
-static void fill_normal(uint64_t seed, const char *what, int count, size_t width, float *x)
+zn_status zn_diffae_render(zn_diffae *d, int count, const float *cond, const float *noise, int steps, zn_image **out)
 {
-    for (int row = 0; row < count; row++) {
-        zn_rng rng = zn_rng_new(zn_seed_for(seed + (uint64_t)row, what));
-        for (size_t i = 0; i < width; i++)
-            *x++ = zn_rng_normal(&rng);
-    }
+    return zn_diffae_render_by(d, &(zn_diffae_sampling){ .steps = steps }, count, cond, noise, out);
 }
 
 void zn_diffae_noise(const zn_diffae *d, int count, uint64_t seed, float *noise)
@@ -149,11 +172,13 @@ zn_status zn_diffae_imagine(zn_diffae *d, int count, uint64_t seed, int steps, f
     walk w = { .d = d };
     if (count < 1)
         return ZN_FAIL(ZN_EINVALID, "%d conditions cannot be made", count);
+    if (!width)
+        return ZN_OK;
     fill_normal(seed, "conditions", count, (size_t)width, cond);
     pthread_mutex_lock(&d->lock);
     zn_status status = zn_diffae_network(d, ZN_LATENT_NET, count, &w.k);
     if (status == ZN_OK)
-        status = go(&w, zn_ddim, "const0.008", steps, false, cond);
+        status = go(&w, zn_ddim, "const0.008", &(zn_diffae_sampling){ .steps = steps }, false, cond);
     pthread_mutex_unlock(&d->lock);
     for (int64_t i = 0; status == ZN_OK && i < (int64_t)count * width; i++)
         cond[i] = cond[i] * deviation[i % width] + mean[i % width];

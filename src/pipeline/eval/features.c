@@ -10,6 +10,8 @@
 #include "models/model.h"
 #include "ops/ops.h"
 
+#include <string.h>
+
 enum { SIDE = 224 }; /* that the network was trained on */
 
 struct zn_features {
@@ -84,7 +86,7 @@ static zn_status prepare(zn_features *f, int side)
     return ZN_OK;
 }
 
-zn_status zn_features_add(zn_features *f, const zn_image *image, zn_spread *set)
+zn_status zn_features_of(zn_features *f, const zn_image *image, float out[ZN_FEATURES])
 {
     const int square = image->width < image->height ? image->width : image->height, step = f->model->config.downscale;
     const int side = square < SIDE ? square / step * step : SIDE;
@@ -98,7 +100,15 @@ zn_status zn_features_add(zn_features *f, const zn_image *image, zn_spread *set)
     zn_pixels_to_float(small, (zn_region){ 0, 0, side, side }, f->network.input[0]->data, (size_t)side * 3);
     zn_image_free(small);
     ZN_TRY(zn_exec_run(f->exec));
-    return zn_spread_add(set, f->network.output->data);
+    memcpy(out, f->network.output->data, sizeof *out * ZN_FEATURES);
+    return ZN_OK;
+}
+
+zn_status zn_features_add(zn_features *f, const zn_image *image, zn_spread *set)
+{
+    float features[ZN_FEATURES];
+    ZN_TRY(zn_features_of(f, image, features));
+    return zn_spread_add(set, features);
 }
 
 /* ---- folders ---- */

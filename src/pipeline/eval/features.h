@@ -18,6 +18,8 @@ ZN_MUST_USE zn_status zn_features_open(const zn_options *compute, zn_features **
 void zn_features_close(zn_features *f);
 
 /* The centre square of the image, scaled to 224x224, or of a smaller image to the largest multiple of 32. */
+ZN_MUST_USE zn_status zn_features_of(zn_features *f, const zn_image *image, float out[ZN_FEATURES]);
+/* The same, for a set. */
 ZN_MUST_USE zn_status zn_features_add(zn_features *f, const zn_image *image, zn_spread *set);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/file.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -147,10 +148,11 @@ static zn_status read_picture(reading *r, const char *at, const char *end)
     if (l->arena.failed)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for labels");
     for (int i = 0; next_word(r, &at, end, &w); i++) {
-        has[i] = w.size == 1 && w.at[0] == '1';
         const bool lacks = (w.size == 1 && w.at[0] == '0') || (w.size == 2 && memcmp(w.at, "-1", 2) == 0);
+        const bool unknown = !w.size || (w.size == 1 && w.at[0] == '?');
+        has[i] = unknown ? ZN_LABEL_UNKNOWN : w.size == 1 && w.at[0] == '1';
         if (!has[i] && !lacks)
-            return ZN_FAIL(ZN_EFORMAT, "%s line %lld: %s is '%.*s', not 1 or -1 or 0", r->name, (long long)r->line,
+            return ZN_FAIL(ZN_EFORMAT, "%s line %lld: %s is '%.*s', not 1, -1, 0 or ?", r->name, (long long)r->line,
                            l->names[i], w.size < SHOWN ? w.size : SHOWN, w.at);
     }
     return add_picture(r, &label);
@@ -221,14 +223,34 @@ static const uint8_t *find(const zn_labels *l, const char *file)
     return found ? found->has : NULL;
 }
 
-const uint8_t *zn_labels_of(const zn_labels *l, const char *picture)
+/* Of the image that crop "SOURCE#N" was cut from. */
+static const uint8_t *find_source(const zn_labels *l, const char *picture)
 {
-    const uint8_t *has = find(l, picture);
     const char *crop = strrchr(picture, '#');
     char source[MOST_BYTES + 1];
-    if (has || !crop || (size_t)(crop - picture) >= sizeof source)
-        return has;
+    if (!crop || (size_t)(crop - picture) >= sizeof source)
+        return NULL;
     memcpy(source, picture, (size_t)(crop - picture));
     source[crop - picture] = 0;
     return find(l, source);
+}
+
+/* Of the record "256-00042" of an LMDB folder of the original DiffAE, which CelebA-HQ's labels call 42.jpg. */
+static const uint8_t *find_record(const zn_labels *l, const char *picture)
+{
+    const size_t side = strspn(picture, "0123456789");
+    const char *digits = picture + side + (picture[side] == '-');
+    const size_t count = strspn(digits, "0123456789");
+    char file[32];
+    if (!side || picture[side] != '-' || !count || count > 9 || digits[count])
+        return NULL;
+    snprintf(file, sizeof file, "%ld.jpg", strtol(digits, NULL, 10));
+    return find(l, file);
+}
+
+const uint8_t *zn_labels_of(const zn_labels *l, const char *picture)
+{
+    const uint8_t *has = find(l, picture);
+    has = has ? has : find_source(l, picture);
+    return has ? has : find_record(l, picture);
 }

@@ -10,8 +10,9 @@
  *     zn_labels_free(l);
  *
  * A first line that is a number is skipped. Then the names of the attributes, and a line for each picture: its name,
- * then 1 for what it has, -1 or 0 for what not. Words are separated by commas if there is one in the line of names,
- * else by blanks. The line of names may begin with a name for the first column. */
+ * then 1 for what it has, -1 or 0 for what not, ? or (between commas) nothing for what is not known. Words are
+ * separated by commas if there is one in the line of names, else by blanks. The line of names may begin with a name for
+ * the first column. */
 #ifndef ZN_LABELS_H
 #define ZN_LABELS_H
 
@@ -21,9 +22,11 @@
 #include <stdint.h>
 #include <zenith/status.h>
 
+enum { ZN_LABEL_UNKNOWN = 2 };
+
 typedef struct zn_label {
     const char *file;
-    const uint8_t *has; /* 0 or 1 for each attribute */
+    const uint8_t *has; /* 0, 1 or ZN_LABEL_UNKNOWN for each attribute */
 } zn_label;
 
 typedef struct zn_labels {
@@ -40,7 +43,9 @@ ZN_MUST_USE zn_status zn_labels_read(const char *path, zn_labels **out);
 ZN_MUST_USE zn_status zn_labels_parse(const char *text, size_t size, const char *name, zn_labels **out);
 void zn_labels_free(zn_labels *l);
 
-/* Of a picture by its name in the data set; crops ("SOURCE#N") have what their source has. NULL: it is not named. */
+/* Of a picture by its name in the data set; crops ("SOURCE#N") have what their source has, and
+ * records of the original DiffAE's folders ("256-00042") what CelebA-HQ's labels say of 42.jpg. NULL: it is not named.
+ */
 const uint8_t *zn_labels_of(const zn_labels *l, const char *picture);
 
 #endif

@@ -102,13 +102,20 @@ static zn_status add_latent_net(zn_objective *o, const zn_objective_options *k)
     return ZN_OK;
 }
 
+/* Of a target of 1/2, an attribute that is not known, nothing is learned: its logit counts as 0. */
+static zn_node *known_only(zn_node *logits, zn_node *target)
+{
+    zn_node *sign = zn_sub(zn_scale(target, 2), zn_ones_like(target));
+    return zn_multiply(logits, zn_multiply(sign, sign));
+}
+
 static zn_status add_classifier(zn_objective *o, const zn_objective_options *k)
 {
     const zn_arch *arch = k->model->arch;
     const zn_scope s = { o->graph, arch->scope[ZN_CLASSIFIER] };
     zn_node *logits = arch->network(s, ZN_CLASSIFIER, &o->input, &k->model->config);
     zn_graph_name_layer(o->graph, "loss");
-    zn_objective_add(o, "attributes", zn_logistic_loss(logits, o->target), (zn_ramp){ .to = 1 });
+    zn_objective_add(o, "attributes", zn_logistic_loss(known_only(logits, o->target), o->target), (zn_ramp){ .to = 1 });
     return ZN_OK;
 }
 

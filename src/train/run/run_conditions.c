@@ -60,7 +60,7 @@ static void copy_labels(const zn_run *r, int64_t picture, float *to)
 {
     const uint8_t *has = zn_labels_of(r->on.labels, zn_dataset_name(r->set, picture));
     for (int i = 0; i < r->on.labels->count; i++)
-        to[i] = has[i];
+        to[i] = has[i] == ZN_LABEL_UNKNOWN ? 0.5f : has[i];
 }
 
 /* ---- conditions ---- */

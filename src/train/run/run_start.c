@@ -42,7 +42,8 @@ zn_status zn_run_new_model(zn_run *r, const zn_arch *arch, const zn_config *conf
     const uint64_t seed = (uint64_t)r->recipe.seed;
     ZN_TRY(zn_model_new(arch, config, &r->model));
     ZN_TRY(settle_gates(r));
-    ZN_TRY(zn_model_random_part(r->model, ZN_ENCODER, seed));
+    if (config->latent || !(arch->can & ZN_SAMPLES)) /* plain diffusion models encode nothing */
+        ZN_TRY(zn_model_random_part(r->model, ZN_ENCODER, seed));
     if (decodes)
         ZN_TRY(zn_model_random_part(r->model, ZN_DECODER, seed));
     if (!r->recipe.from[0] || r->has_checkpoint)

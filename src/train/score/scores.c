@@ -93,20 +93,13 @@ static zn_status run_rows(sheet *s)
 
 /* ---- classifiers ---- */
 
-typedef struct opinion {
-    float logit;
-    bool has;
-} opinion;
-
 static int by_logit(const void *a, const void *b)
 {
-    const float x = ((const opinion *)a)->logit, y = ((const opinion *)b)->logit;
+    const float x = ((const zn_opinion *)a)->logit, y = ((const zn_opinion *)b)->logit;
     return (x > y) - (x < y);
 }
 
-/* How often an image that has the attribute gets more than one that has not, ties counting half; NaN if there are not
- * both kinds. */
-static double area_under_curve(opinion *list, int64_t count)
+double zn_area_under_curve(zn_opinion *list, int64_t count)
 {
     double with = 0, sum = 0;
     qsort(list, (size_t)count, sizeof *list, by_logit);
@@ -129,24 +122,30 @@ static zn_status judge_logits(const sheet *s, zn_measures *out)
     const int64_t count = s->how->count;
     const int classes = zn_channels(s->output);
     double loss = 0, right = 0, area = 0;
+    int64_t all = 0;
     int both = 0;
-    opinion *list;
+    zn_opinion *list;
     ZN_TRY(zn_alloc_for("an evaluation", sizeof *list * (size_t)count, (void **)&list));
     for (int c = 0; c < classes; c++) {
+        int64_t known = 0;
         for (int64_t i = 0; i < count; i++) {
             const double x = (double)s->logits[i * classes + c];
-            const bool has = s->how->labels[i * classes + c] > 0;
-            list[i] = (opinion){ (float)x, has };
+            const float label = s->how->labels[i * classes + c];
+            const bool has = label > 0.5f;
+            if (label == 0.5f)
+                continue;
+            list[known++] = (zn_opinion){ (float)x, has };
             loss += fmax(x, 0) - (has ? x : 0) + log1p(exp(-fabs(x)));
             right += (x > 0) == has;
         }
-        const double one = area_under_curve(list, count);
+        const double one = zn_area_under_curve(list, known);
+        all += known;
         both += isfinite(one) != 0;
         area += isfinite(one) ? one : 0;
     }
     zn_free(list);
-    out->loss = loss / (double)(count * classes);
-    out->accuracy = right / (double)(count * classes);
+    out->loss = all ? loss / (double)all : NAN;
+    out->accuracy = all ? right / (double)all : NAN;
     out->auroc = both ? area / both : NAN;
     return ZN_OK;
 }

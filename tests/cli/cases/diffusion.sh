@@ -117,6 +117,11 @@ try interpolate frames/0001.png pictures/1.png -o frames --model auto
 try interpolate pictures/1.png pictures/2.png -o x.png --model auto --frames 1
 try reconstruct pictures/1.png --model auto --encode-steps 1001
 try reconstruct pictures --model auto
-try encode pictures/1.png --model auto -o x.safetensors
-try eval --model auto --data pictures
+try encode pictures/1.png --model auto --batch -o x.safetensors
+try sample --model latent -o x.png --ddpm --eta 0.5
+try sample --model latent -o x.png --eta 2
+try eval --model auto --data pictures --task denoise
+try eval --model auto --data pictures --amount 0.3
+try eval --model auto --data pictures --count 2
+try eval --model classifier --data pictures --labels auto.yaml
 ! compgen -G 'x.*'

@@ -1,0 +1,55 @@
+# Diffusion autoencoders and plain diffusion models are judged; conditions are latents of 1x1; other samplers; folders of
+# the original's data.
+mkdir pictures
+for n in 1 2 3 4; do makeimage pictures/$n.png 64 64 $n; done
+common='batch: 2
+steps: 2
+warmup: 0
+lr: 1e-2
+ema: 0
+held_out: 0'
+printf '%s\nmodel: diffae-celeba64\ntask: diffuse\nwidth: 2\nlatent: 16\nsize: 64\n' "$common" >auto.yaml
+printf '%s\nmodel: ddim-compact\ntask: diffuse\nwidth: 2\nsize: 64\n' "$common" >plain.yaml
+printf '%s\nmodel: diffae-celeba64\ntask: imagine\nwidth: 32\n' "$common" >latent.yaml
+printf '%s\nmodel: diffae-celeba64\ntask: classify\n' "$common" >classifier.yaml
+printf 'file,Smiling,Young\n1.png,1,0\n2.png,0,?\n3.png,1,1\n4.png,0,\n' >labels.csv
+train() { zenith train -q "$@" --data pictures >/dev/null || exit 1; }
+train auto.yaml -o auto
+train plain.yaml -o plain
+train latent.yaml --from auto -o latent
+train classifier.yaml --from latent --labels labels.csv -o whole
+
+# Every figure is there; Young is known of two images only.
+judge() { zenith eval -q --json --lpips none --data pictures --steps 2 --encode-steps 2 --latent-steps 2 "$@"; }
+judge -m whole --labels labels.csv --edits 1 --count 2 --most 3 >json
+jsoncheck -p samples edited failed nearest <json
+jsoncheck -p round_trips <json | grep -oE '"(noise|images)": [^,]*'
+jsoncheck -p attributes <json | grep -oE '"(attribute|with|without|edited)": [^,]*'
+jsoncheck edit_fid sample_fid held_distance seconds <json
+judge -m whole --labels labels.csv --edits 1 --attribute Young | jsoncheck -p edited
+judge -m plain --count 1 | jsoncheck -p samples model
+zenith eval -m auto --data pictures --steps 2 --encode-steps 2 --lpips none 2>/dev/null | cut -c1-24
+
+# A condition is a latent, and what is made of it is what --random-noise makes.
+zenith encode -q pictures/1.png -m whole -o cond.safetensors || exit 1
+zenith info cond.safetensors | grep -E '^(channels|width|height) '
+zenith decode -q cond.safetensors -m whole -o cond.png || exit 1
+zenith reconstruct -q pictures/1.png -m whole --random-noise -o same.png >/dev/null || exit 1
+cmp cond.png same.png && echo "the same image"
+zenith encode pictures/1.png -m plain -o none.safetensors
+echo "status $?"
+
+# Plain models need no latent net; noise that is added on the way comes from the seed.
+draw() { zenith sample -q --steps 3 --count 2 "$@" || exit 1; }
+draw -m plain --json -o a.png | jsoncheck -p model images steps
+draw -m plain --ddpm --json -o b.png | jsoncheck -p sampler
+draw -m plain --eta 1 --steps 4 --json -o c.png | jsoncheck -p eta
+draw -m plain --ddpm -o b2.png >/dev/null
+cmp b.png b2.png
+cmp -s a.png b.png && echo "DDPM is DDIM"
+
+# The original's folders: keys, a length, and whole photos of CelebA, of which the square is used.
+if zenith dataset build pictures --size 64 -q -o set.lmdb >/dev/null; then
+    mkdir ffhq.lmdb && mv set.lmdb ffhq.lmdb/data.mdb
+    zenith dataset info ffhq.lmdb | grep -E '^images '
+fi
