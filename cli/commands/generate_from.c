@@ -103,7 +103,8 @@ int generate_check_from(const options *o, const parameters *p)
         double strength;
         char *path;
         (void)split_lora(p->loras[i], &path, &strength);
-        const int status = file_exists(path) ? 0 : complain_of_stored(o, path, "--lora");
+        const int named = !strchr(path, '/') && !strchr(path, '.'); /* the library looks for names */
+        const int status = named || file_exists(path) ? 0 : complain_of_stored(o, path, "--lora");
         free(path);
         if (status)
             return status;

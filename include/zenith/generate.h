@@ -64,8 +64,13 @@ ZN_API ZN_MUST_USE zn_status zn_generator_open(const zn_generator_files *files, 
                                                zn_generator **out);
 ZN_API void zn_generator_free(zn_generator *g);
 
+/* Visits the LoRAs: files loras/NAME.safetensors in the folders in which zn_model_find searches, best first. A name may
+ * come more than once; the first counts. */
+typedef void (*zn_lora_visit_fn)(void *user, const char *name, const char *path);
+ZN_API ZN_MUST_USE zn_status zn_loras_visit(zn_lora_visit_fn visit, void *user);
+
 /* Adds a LoRA to the transformer: W + strength (alpha / rank) B A, applied at run time. Several may be added. It is an
- * error if nothing in the file fits. */
+ * error if nothing in the file fits. path: a file, or a name that zn_loras_visit finds. */
 ZN_API ZN_MUST_USE zn_status zn_generator_add_lora(zn_generator *g, const char *path, double strength);
 /* For LoRA number `index` (from 0): how many layers its file has matrices for, and how many of them the transformer
  * has. */

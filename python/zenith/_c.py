@@ -147,6 +147,7 @@ class zn_weights(Structure):
 zn_progress_fn = CFUNCTYPE(c_int, c_void_p, c_double)
 zn_skipped_fn = CFUNCTYPE(None, c_void_p, c_char_p, c_char_p)
 zn_generator_folder_fn = CFUNCTYPE(None, c_void_p, c_char_p)
+zn_lora_visit_fn = CFUNCTYPE(None, c_void_p, c_char_p, c_char_p)
 
 
 class zn_image(Structure):
@@ -1240,6 +1241,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_image_free": (None, [POINTER(zn_image)]),
     "zn_image_make_grey": (None, [POINTER(zn_image)]),
     "zn_image_fit": (c_int, [POINTER(zn_image), c_int, c_int, POINTER(POINTER(zn_image))]),
+    "zn_image_blend": (c_int, [POINTER(zn_image), POINTER(zn_image), c_double]),
     "zn_image_enlarge": (c_int, [POINTER(zn_image), POINTER(POINTER(zn_image))]),
     "zn_image_read": (c_int, [c_char_p, POINTER(zn_image_read_options), POINTER(POINTER(zn_image))]),
     "zn_image_read_memory": (c_int, [c_void_p, c_size_t, POINTER(zn_image_read_options), POINTER(POINTER(zn_image))]),
@@ -1363,6 +1365,7 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_generators_visit": (c_int, [zn_generator_folder_fn, c_void_p]),
     "zn_generator_open": (c_int, [POINTER(zn_generator_files), POINTER(zn_options), POINTER(POINTER(zn_generator))]),
     "zn_generator_free": (None, [POINTER(zn_generator)]),
+    "zn_loras_visit": (c_int, [zn_lora_visit_fn, c_void_p]),
     "zn_generator_add_lora": (c_int, [POINTER(zn_generator), c_char_p, c_double]),
     "zn_generator_lora_layers": (None, [POINTER(zn_generator), c_int, POINTER(c_int), POINTER(c_int)]),
     "zn_generation_check": (c_int, [POINTER(zn_generation)]),

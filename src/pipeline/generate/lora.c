@@ -1,10 +1,69 @@
 /* LoRAs of a generator: the files stay open, their pairs are put together into one list. */
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/file.h"
 #include "pipeline/generate/generate.h"
+#include "pipeline/model/open.h"
 
+#include <dirent.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* ---- names ---- */
+
+typedef struct visitor {
+    zn_lora_visit_fn visit;
+    void *user;
+} visitor;
+
+static void visit_file(const visitor *v, const char *folder, const char *file)
+{
+    static const char suffix[] = ".safetensors";
+    char name[256], path[ZN_MODEL_PATH + 512];
+    const size_t length = strlen(file), end = sizeof suffix - 1;
+    if (file[0] == '.' || length <= end || length - end >= sizeof name || strcmp(file + length - end, suffix) != 0)
+        return;
+    snprintf(name, sizeof name, "%.*s", (int)(length - end), file);
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    v->visit(v->user, name, path);
+}
+
+static bool visit_place(void *user, const char *place)
+{
+    char folder[ZN_MODEL_PATH + 8];
+    struct dirent **entries;
+    snprintf(folder, sizeof folder, "%s/loras", place);
+    const int count = scandir(folder, &entries, NULL, alphasort);
+    for (int i = 0; i < count; i++) {
+        visit_file(user, folder, entries[i]->d_name);
+        free(entries[i]);
+    }
+    if (count >= 0)
+        free(entries);
+    return true;
+}
+
+zn_status zn_loras_visit(zn_lora_visit_fn visit, void *user)
+{
+    visitor v = { visit, user };
+    return zn_each_place(visit_place, &v);
+}
+
+typedef struct named {
+    const char *name;
+    char path[ZN_MODEL_PATH + 512]; /* empty: not found yet */
+} named;
+
+static void match(void *user, const char *name, const char *path)
+{
+    named *n = user;
+    if (!n->path[0] && strcmp(name, n->name) == 0)
+        snprintf(n->path, sizeof n->path, "%s", path);
+}
+
+/* ---- files ---- */
 
 static zn_status read_form(const zn_generator *g, zn_zimage_form *form)
 {
@@ -34,8 +93,11 @@ static zn_status add(zn_generator *g, const char *path, double strength)
 {
     zn_zimage_form form;
     zn_lora l;
+    named n = { .name = path };
+    if (!zn_exists(path) && !strchr(path, '/'))
+        ZN_TRY(zn_loras_visit(match, &n));
     ZN_TRY(read_form(g, &form));
-    ZN_TRY(zn_lora_open(path, strength, &form, &l));
+    ZN_TRY(zn_lora_open(n.path[0] ? n.path : path, strength, &form, &l));
     return keep(g, &l);
 }
 

@@ -136,7 +136,7 @@ zn_status zn_each_place(bool (*visit)(void *user, const char *folder), void *use
     return ZN_OK;
 }
 
-/* Visits every stem in the roots and in their direct subfolders. */
+/* Visits every stem in the roots and in their direct subfolders, besides loras/, where files are no models. */
 static void each_model(const roots *r, zn_stem_visit visit, void *user)
 {
     for (int i = 0; i < r->count; i++) {
@@ -146,7 +146,7 @@ static void each_model(const roots *r, zn_stem_visit visit, void *user)
         for (int k = 0; k < count; k++) {
             char path[ZN_MODEL_PATH + 256];
             snprintf(path, sizeof path, "%s/%s", r->path[i], entries[k]->d_name);
-            if (entries[k]->d_name[0] != '.' && zn_is_folder(path))
+            if (entries[k]->d_name[0] != '.' && strcmp(entries[k]->d_name, "loras") != 0 && zn_is_folder(path))
                 zn_each_stem(path, visit, user);
             free(entries[k]);
         }
