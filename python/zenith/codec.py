@@ -54,11 +54,17 @@ class Restorer(_ImageCodec):
     def __init__(self, model: ModelLike = "zenith-restore", **compute: Any) -> None:
         super().__init__(model, **compute)
 
-    def restore(self, image: ImageLike, *, task: str = "auto") -> Image:
-        """The restored image. task: "auto", "denoise", "impulse", "deblur" or "jpeg"."""
+    def restore(self, image: ImageLike, *, task: str = "auto", strength: float = 1.0) -> Image:
+        """The restored image. task: "auto", "denoise", "impulse", "deblur" or "jpeg". strength: how much of the change
+        is kept, from 0 to 1."""
+        if not 0 <= strength <= 1:
+            raise ValueError(f"strength must be a number from 0 to 1, not {strength}")
         borrowed, out = Borrowed(image), ctypes.POINTER(_c.zn_image)()
         self._run(lib.zn_restore, borrowed.pointer, named(TASKS, task, "task"), ctypes.byref(out))
-        return Image(out)
+        restored = Image(out)
+        if strength < 1:
+            self._run(lambda handle: lib.zn_image_blend(out, borrowed.pointer, 1 - strength))
+        return restored
 
 
 class Upscaler(_ImageCodec):

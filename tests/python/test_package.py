@@ -180,6 +180,10 @@ class AgainstTheProgram(Case):
         noisy.write(self.folder / "noisy.png")
         zenith_program("restore", self.folder / "noisy.png", "--task", "denoise", "-o", self.folder / "clean.png")
         self.same(zenith.Restorer().restore(noisy, task="denoise"), zenith.Image.read(self.folder / "clean.png"))
+        zenith_program("restore", self.folder / "noisy.png", "--strength", "0.4", "-o", self.folder / "softly.png")
+        self.same(zenith.Restorer().restore(noisy, strength=0.4), zenith.Image.read(self.folder / "softly.png"))
+        with self.assertRaisesRegex(ValueError, "strength must be a number from 0 to 1"):
+            zenith.Restorer().restore(noisy, strength=2)
         with self.assertRaisesRegex(ValueError, "task must be one of auto, denoise"):
             zenith.Restorer().restore(noisy, task="sharpen")
 
