@@ -294,7 +294,7 @@ _zenith() {
         -t | --threads) compopt +o default 2>/dev/null; return ;;
         esac ;;
     serve)
-        operands="" options="--listen --api-key --insecure --cors --host --models --data --runs --workers --queue --per-client --job-time --body --pixels --connections --keep --grace --instance --device --threads --memory --json --quiet --verbose --version --help"
+        operands="" options="--listen --api-key --insecure --cors --host --models --data --runs --queue-server --worker --workers --queue --per-client --job-time --body --pixels --connections --keep --grace --instance --device --threads --memory --json --quiet --verbose --version --help"
         case $previous in
         --listen) compopt +o default 2>/dev/null; return ;;
         --api-key) compopt +o default 2>/dev/null; return ;;
@@ -303,6 +303,7 @@ _zenith() {
         --models) return ;;
         -d | --data) return ;;
         --runs) return ;;
+        --queue-server) compopt +o default 2>/dev/null; return ;;
         --workers) compopt +o default 2>/dev/null; return ;;
         --queue) compopt +o default 2>/dev/null; return ;;
         --per-client) compopt +o default 2>/dev/null; return ;;

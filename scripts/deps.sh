@@ -39,6 +39,7 @@ build() {
     need libavformat-dev library libavformat
     need libswscale-dev library libswscale
     need libmicrohttpd-dev library libmicrohttpd
+    need libhiredis-dev library hiredis
     need libcurl4-openssl-dev library libcurl
     need libopenmpi-dev command -v mpicc
     need openmpi-bin command -v mpirun
@@ -57,6 +58,8 @@ test_group() {
     need libheif-examples command -v heif-enc
     need g++ command -v g++
     need chromium command -v chromium
+    need redis-server command -v redis-server
+    need nginx test -x /usr/sbin/nginx
     need clang command -v clang
     need clang-format command -v clang-format
     need libclang-rt-14-dev clang_has "libclang_rt.fuzzer-$(uname -m).a"

@@ -62,6 +62,7 @@ struct sv_job {
     options o;
     char **texts; /* that o points to */
     int text_count;
+    json given; /* the options that were set, as members of an object */
     sv_file files[SV_MOST_FILES], mask, reference;
     int file_count;
     int previews;     /* asked for */
@@ -99,6 +100,7 @@ struct sv_job {
 /* ---- all jobs ---- */
 
 sv_jobs *sv_jobs_start(struct sv_server *server, char why[256]);
+struct sv_server *sv_jobs_server(const sv_jobs *jobs);
 /* Takes no more jobs. */
 void sv_jobs_close(sv_jobs *jobs);
 int sv_jobs_closed(sv_jobs *jobs);
@@ -137,14 +139,25 @@ ZN_MUST_USE zn_status sv_job_set_option(sv_job *job, const char *name, const cha
 /* Keeps a copy of a text as long as the job. */
 const char *sv_job_text(sv_job *job, const char *text);
 ZN_MUST_USE zn_status sv_job_submit(sv_job *job);
+/* Runs a job that was not submitted to its end, on this thread. */
+void sv_job_run(sv_job *job);
+/* It runs from now on; also again, after a worker on another machine was lost. */
+void sv_job_begin(sv_job *job);
 void sv_job_cancel(sv_job *job);
 void sv_job_release(sv_job *job);
+/* Deletes a job that nobody refers to, with its files; not under the lock. */
+void sv_job_free(sv_job *job);
 /* Takes a job that has ended off the list, with its results. */
 void sv_job_forget(sv_job *job);
 
 void sv_job_watch(sv_job *job, sv_exchange *e);
 void sv_job_unwatch(sv_job *job, sv_exchange *e);
-int sv_job_ended(const sv_job *job); /* locked by the caller */
+/* These three: locked by the caller. */
+int sv_job_ended(const sv_job *job);
+/* How many jobs leave the queue before this one; -1: it does not wait. */
+int sv_job_position(const sv_job *job);
+/* Something has changed: wakes the watchers. */
+void sv_job_tell(sv_job *job);
 /* Locked by the caller. */
 void sv_job_json(json *j, const char *key, const sv_job *job);
 void sv_job_progress_json(json *j, const char *key, const sv_job *job);
@@ -160,6 +173,8 @@ int sv_job_tick(void *user, double fraction);
 /* Also the steps of a sampler. */
 int sv_job_step(sv_job *job, int step, int steps, double fraction);
 void sv_job_preview(sv_job *job, const zn_image *image);
+/* The bytes of a JPEG, which the job takes. */
+void sv_job_set_preview(sv_job *job, char *bytes, size_t size);
 __attribute__((format(printf, 2, 3))) void sv_job_remark(sv_job *job, const char *format, ...);
 /* Path for a new result, which the job owns; the client sees NAME.extension. */
 const char *sv_job_new_result(sv_job *job, const char *name, const char *extension);

@@ -2,6 +2,7 @@
 #include "server/models.h"
 
 #include "base/fail.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "ui/model_names.h"
 #include "ui/report.h"
@@ -89,6 +90,27 @@ char *sv_model_path(sv_models *m, const char *name, int generator)
     return status == ZN_OK || s.path ? s.path : NULL;
 }
 
+/* Also files that are not models on their own. */
+static void match_any(void *user, const char *path, const zn_model_info *info, const char *error)
+{
+    (void)info, (void)error;
+    search *s = user;
+    char *name = model_name(path);
+    if (!s->path && !strcmp(name, s->name))
+        s->path = zn_exists(path) ? must_copy(path) : must_print("%s.safetensors", path);
+    free(name);
+}
+
+zn_status sv_part_path(sv_models *m, const char *name, char **path)
+{
+    search s = { .name = name };
+    s.path = path_of_run(m, name);
+    if (!s.path)
+        ZN_TRY(zn_models_visit(match_any, &s));
+    *path = s.path;
+    return s.path ? ZN_OK : ZN_FAIL(ZN_ENOTFOUND, "no weights are called '%.80s' in the folders of models", name);
+}
+
 typedef struct candidates {
     const zn_latent *latent;
     int count;
@@ -131,12 +153,31 @@ zn_status sv_model_for_latent(sv_models *m, const zn_latent *latent, char **name
 
 /* ---- weights ---- */
 
-static zn_status open_model(const sv_job *job, const char *name, const char *path, zn_model **out)
+static zn_status extend(sv_models *m, const char *name, zn_model *model)
+{
+    char *path = NULL;
+    if (!name)
+        return ZN_OK;
+    ZN_TRY(sv_part_path(m, name, &path));
+    const zn_status status = zn_model_extend(model, path);
+    free(path);
+    return status;
+}
+
+static zn_status open_model(sv_models *m, const sv_job *job, const char *name, const char *path, zn_model **out)
 {
     const size_t n = sizeof random_prefix - 1;
     if (!name)
         return zn_model_find(NULL, out);
-    return path ? zn_model_open(path, out) : zn_model_random(name + n, job->o.seed, out);
+    ZN_TRY(path ? zn_model_open(path, out) : zn_model_random(name + n, job->o.seed, out));
+    zn_status status = extend(m, job->o.classifier, *out);
+    if (status == ZN_OK)
+        status = extend(m, job->o.latent, *out);
+    if (status != ZN_OK) {
+        zn_model_free(*out);
+        *out = NULL;
+    }
+    return status;
 }
 
 /* Weights by path, shared by engines. */
@@ -146,13 +187,15 @@ static zn_status take_weights(sv_models *m, const sv_job *job, const char *name,
     char *path = name && !is_random ? sv_model_path(m, name, 0) : NULL;
     if (name && !is_random && !path)
         return ZN_FAIL(ZN_ENOTFOUND, "no model is called '%.80s'; GET /api/models lists those found", name);
-    char *key = is_random ? must_print("%s %llu", name, (unsigned long long)job->o.seed) : must_copy(path ? path : "");
+    const char *classifier = job->o.classifier ? job->o.classifier : "", *latent = job->o.latent ? job->o.latent : "";
+    char *key = is_random ? must_print("%s %llu", name, (unsigned long long)job->o.seed)
+                          : must_print("%s|%s|%s", path ? path : "", classifier, latent);
     sv_weights *w = m->weights;
     while (w && strcmp(w->path, key))
         w = w->next;
     zn_status status = ZN_OK;
     zn_model *model = NULL;
-    if (!w && (status = open_model(job, name, path, &model)) == ZN_OK) {
+    if (!w && (status = open_model(m, job, name, path, &model)) == ZN_OK) {
         w = must_alloc(NULL, sizeof *w);
         *w = (sv_weights){ .path = must_copy(key), .model = model, .next = m->weights };
         m->weights = w;
@@ -247,7 +290,52 @@ static zn_status open_engine(sv_models *m, const sv_job *job, const char *name, 
                              : zn_codec_new(e->model, &compute, &e->codec);
 }
 
-static zn_status open_generator(sv_models *m, const sv_job *job, const char *name, sv_engine *e)
+/* "NAME" or "NAME:STRENGTH" */
+static void split_lora(const char *text, char name[128], double *strength)
+{
+    const char *colon = strrchr(text, ':');
+    char *end = NULL;
+    *strength = colon ? strtod(colon + 1, &end) : 1;
+    const int has_number = colon && end != colon + 1 && !*end;
+    *strength = has_number ? *strength : 1;
+    snprintf(name, 128, "%.*s", (int)(has_number ? colon - text : (long)strlen(text)), text);
+}
+
+static void match_lora(void *user, const char *name, const char *path)
+{
+    search *s = user;
+    if (!s->path && !strcmp(name, s->name))
+        s->path = must_copy(path);
+}
+
+/* By name only. */
+static zn_status add_lora(sv_job *job, zn_generator *g, int index)
+{
+    char name[128];
+    double strength;
+    int layers, fitting;
+    split_lora(job->o.loras[index], name, &strength);
+    search s = { .name = name };
+    ZN_TRY(zn_loras_visit(match_lora, &s));
+    if (!s.path)
+        return ZN_FAIL(ZN_ENOTFOUND, "no LoRA is called '%.80s'; GET /sdapi/v1/loras lists those found", name);
+    const zn_status status = zn_generator_add_lora(g, s.path, strength);
+    const char *found = status == ZN_OK ? NULL : strstr(zn_error_text(), s.path);
+    char *why = found ? must_print("%s%s", name, found + strlen(s.path)) : NULL; /* without the server's path */
+    free(s.path);
+    if (why)
+        (void)ZN_FAIL(status, "%s", why);
+    free(why);
+    if (status != ZN_OK)
+        return status;
+    zn_generator_lora_layers(g, index, &layers, &fitting);
+    if (fitting < layers)
+        sv_job_remark(job, "%s: only %d of its %d layers fit this transformer; the others are not used", name, fitting,
+                      layers);
+    return ZN_OK;
+}
+
+static zn_status open_generator(sv_models *m, sv_job *job, const char *name, sv_engine *e)
 {
     char *folder = sv_model_path(m, name, 1);
     if (!folder)
@@ -257,17 +345,35 @@ static zn_status open_generator(sv_models *m, const sv_job *job, const char *nam
     const zn_options compute = compute_of(m, job, e);
     e->bytes = 64 << 20; /* its weights stay in the mapped files */
     make_room(m, m->budget - e->bytes);
-    const zn_status status = zn_generator_open(&files, &compute, &e->generator);
+    zn_status status = zn_generator_open(&files, &compute, &e->generator);
     free(folder);
+    for (int i = 0; status == ZN_OK && job->o.loras[i]; i++)
+        status = add_lora(job, e->generator, i);
     return status;
+}
+
+/* What an engine is opened with: jobs with the same key can share it. */
+static char *key_of(const sv_job *job, const char *name, int generator)
+{
+    char *key = must_print("%s %s %d %d %llu", generator ? "g" : "c", name ? name : "", job->o.precision,
+                           generator ? 0 : job->o.tile,
+                           (unsigned long long)(name && !strncmp(name, "random:", 7) ? job->o.seed : 0));
+    const char *parts[MOST_LORAS + 2] = { job->o.classifier, job->o.latent };
+    for (int i = 0; generator && job->o.loras[i]; i++)
+        parts[2 + i] = job->o.loras[i];
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i]) {
+            char *longer = must_print("%s %s", key, parts[i]);
+            free(key);
+            key = longer;
+        }
+    return key;
 }
 
 static zn_status take(sv_job *job, const char *name, int generator, sv_engine **out)
 {
     sv_models *m = job->server->models;
-    char *key = must_print("%s %s %d %d %llu", generator ? "g" : "c", name ? name : "", job->o.precision,
-                           generator ? 0 : job->o.tile,
-                           (unsigned long long)(name && !strncmp(name, "random:", 7) ? job->o.seed : 0));
+    char *key = key_of(job, name, generator);
     zn_status status = ZN_OK;
     pthread_mutex_lock(&m->lock);
     sv_engine *e = m->engines;
@@ -329,27 +435,7 @@ void sv_models_memory(sv_models *m, double *budget, double *loaded, int *count)
     pthread_mutex_unlock(&m->lock);
 }
 
-/* ---- lists ---- */
-
-typedef struct listing {
-    sv_models *models;
-    json *out;
-    char **names; /* listed so far: of models of one name, the first is used */
-    int count;
-} listing;
-
-/* Non-zero if the name was listed before. */
-static int was_listed(listing *l, const char *name)
-{
-    for (int i = 0; i < l->count; i++)
-        if (!strcmp(l->names[i], name))
-            return 1;
-    l->names = must_alloc(l->names, (size_t)(l->count + 1) * sizeof *l->names);
-    l->names[l->count++] = must_copy(name);
-    return 0;
-}
-
-static int is_loaded(sv_models *m, const char *name)
+int sv_model_is_loaded(sv_models *m, const char *name)
 {
     int found = 0;
     const size_t n = strlen(name);
@@ -360,160 +446,7 @@ static int is_loaded(sv_models *m, const char *name)
     return found;
 }
 
-static void tasks_json(json *j, const zn_model_info *m)
-{
-    const int codec = m->has_encoder && m->has_decoder;
-    json_open(j, "tasks", '[');
-    if (m->restores) {
-        json_text(j, NULL, "restore");
-        json_text(j, NULL, "upscale");
-    } else if (m->diffuses) {
-        json_text(j, NULL, "reconstruct");
-        json_text(j, NULL, "interpolate");
-        if (m->has_classifier)
-            json_text(j, NULL, "edit");
-        if (m->has_latent_net)
-            json_text(j, NULL, "sample");
-    } else if (!m->judges) {
-        if (m->has_encoder)
-            json_text(j, NULL, "encode");
-        if (m->has_decoder)
-            json_text(j, NULL, "decode");
-        if (codec && !m->clip_frames)
-            json_text(j, NULL, "reconstruct");
-        if (m->clip_frames)
-            json_text(j, NULL, "clip");
-    }
-    json_close(j, ']');
-}
-
-static void visit_model(void *user, const char *path, const zn_model_info *info, const char *error)
-{
-    listing *l = user;
-    json *j = l->out;
-    char *name = model_name(path);
-    if (was_listed(l, name)) {
-        free(name);
-        return;
-    }
-    json_open(j, NULL, '{');
-    json_text(j, "name", name);
-    if (!info || (error && *error)) {
-        json_text(j, "kind", "unusable");
-        json_open(j, "tasks", '[');
-        json_close(j, ']');
-        json_text(j, "error", error ? error : "");
-        json_bool(j, "loaded", 0);
-    } else {
-        json_text(j, "architecture", info->architecture);
-        json_text(j, "description", info->description);
-        json_text(j, "kind",
-                  info->judges        ? "judge"
-                  : info->restores    ? "restorer"
-                  : info->diffuses    ? "diffusion"
-                  : info->clip_frames ? "video"
-                                      : "autoencoder");
-        tasks_json(j, info);
-        json_integer(j, "latent_channels", info->latent_channels);
-        json_integer(j, "downscale", info->downscale);
-        json_integer(j, "clip_frames", info->clip_frames);
-        json_bool(j, "encoder", info->has_encoder);
-        json_bool(j, "decoder", info->has_decoder);
-        json_integer(j, "image_size", info->image_size);
-        json_bool(j, "latent_net", info->has_latent_net);
-        json_bool(j, "classifier", info->has_classifier);
-        json_integer(j, "parameters", info->parameters);
-        json_bool(j, "loaded", is_loaded(l->models, name));
-    }
-    json_close(j, '}');
-    free(name);
-}
-
-typedef struct part_list {
-    json *out;
-    double bytes; /* of all files */
-} part_list;
-
-static void visit_part(void *user, const zn_generator_part_info *p)
-{
-    part_list *parts = user;
-    json *j = parts->out;
-    json_open(j, NULL, '{');
-    json_text(j, "name", p->name);
-    json_bool(j, "present", p->path != NULL);
-    json_bool(j, "optional", p->optional);
-    json_text(j, "format", p->format ? p->format : "");
-    json_text(j, "dtype", p->dtype ? p->dtype : "");
-    json_real(j, "bytes", p->bytes);
-    json_close(j, '}');
-    parts->bytes += p->bytes;
-}
-
-static void visit_generator(void *user, const char *folder)
-{
-    listing *l = user;
-    json *j = l->out;
-    if (was_listed(l, last_part(folder)))
-        return;
-    const zn_generator_files files = { .size = sizeof files, .model = folder };
-    json_open(j, NULL, '{');
-    json_text(j, "name", last_part(folder));
-    json_text(j, "architecture", "z-image");
-    json_open(j, "parts", '[');
-    part_list parts = { .out = j };
-    const zn_status status = zn_generator_parts(&files, visit_part, &parts);
-    json_close(j, ']');
-    json_integer(j, "bytes", (int64_t)parts.bytes);
-    json_text(j, "kind", status == ZN_OK ? "generator" : "unusable");
-    json_open(j, "tasks", '[');
-    if (status == ZN_OK)
-        json_text(j, NULL, "generate");
-    json_close(j, ']');
-    if (status != ZN_OK)
-        json_text(j, "error", zn_error_text());
-    json_bool(j, "loaded", is_loaded(l->models, last_part(folder)));
-    json_close(j, '}');
-}
-
-void sv_models_json(sv_models *m, json *j)
-{
-    listing l = { .models = m, .out = j };
-    double budget, loaded;
-    int count;
-    json_open(j, "models", '[');
-    zn_status status = zn_models_visit(visit_model, &l);
-    if (status == ZN_OK)
-        status = zn_generators_visit(visit_generator, &l);
-    json_close(j, ']');
-    for (int i = 0; i < l.count; i++)
-        free(l.names[i]);
-    free(l.names);
-    if (status != ZN_OK)
-        json_text(j, "error", zn_error_text());
-    sv_models_memory(m, &budget, &loaded, &count);
-    json_open(j, "memory", '{');
-    json_real(j, "budget", budget);
-    json_real(j, "loaded", loaded);
-    json_close(j, '}');
-}
-
-typedef struct naming {
-    void (*visit)(void *user, const char *name);
-    void *user;
-} naming;
-
-static void name_generator(void *user, const char *folder)
-{
-    const naming *n = user;
-    n->visit(n->user, last_part(folder));
-}
-
-void sv_generators_visit(void (*visit)(void *user, const char *name), void *user)
-{
-    naming n = { visit, user };
-    if (zn_generators_visit(name_generator, &n) != ZN_OK)
-        return;
-}
+/* ---- the generator that requests mean ---- */
 
 static const char usual_generator[] = "z-image-turbo";
 

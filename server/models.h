@@ -42,6 +42,11 @@ char *sv_model_path(sv_models *models, const char *name, int generator);
 /* The only model found that could have made a latent; fails where there are none or several. The caller frees it. */
 ZN_MUST_USE zn_status sv_model_for_latent(sv_models *models, const zn_latent *latent, char **name);
 
+/* The file of more parts of a diffusion autoencoder: a name in the folders of models, or run:NAME; fails where there is
+ * none. The caller frees it. */
+ZN_MUST_USE zn_status sv_part_path(sv_models *models, const char *name, char **path);
+int sv_model_is_loaded(sv_models *models, const char *name);
+
 /* "models" and "memory" of GET /api/models. */
 void sv_models_json(sv_models *models, json *j);
 /* Calls visit for the name of every generator. */

@@ -48,7 +48,7 @@ static const sv_route routes[] = {
     { "GET", "/sdapi/v1/schedulers", sv_a1111_schedulers },
     { "GET", "/sdapi/v1/upscalers", sv_a1111_upscalers },
     { "GET", "/sdapi/v1/latent-upscale-modes", sv_a1111_empty },
-    { "GET", "/sdapi/v1/loras", sv_a1111_empty },
+    { "GET", "/sdapi/v1/loras", sv_a1111_loras },
     { "POST", "/sdapi/v1/refresh-checkpoints", sv_a1111_nothing },
     { "POST", "/sdapi/v1/refresh-vae", sv_a1111_nothing },
     { "POST", "/sdapi/v1/refresh-loras", sv_a1111_nothing },

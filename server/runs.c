@@ -372,7 +372,8 @@ static void training_json(const sv_runs *r, json *j)
 int sv_run_json(sv_runs *r, const char *name, json *j)
 {
     char *folder = must_print("%s/%s", r->server->settings->runs, name),
-         *model = must_print("%s/model.safetensors", folder);
+         *model = must_print("%s/model.safetensors", folder),
+         *checkpoint = must_print("%s/checkpoint.safetensors", folder);
     lock(r);
     const int mine = r->name && !strcmp(r->name, name), training = mine && r->training;
     json_open(j, NULL, '{');
@@ -382,6 +383,7 @@ int sv_run_json(sv_runs *r, const char *name, json *j)
     else
         stored_json(r, name, folder, j);
     json_text(j, "recipe", mine && r->request.recipe ? r->request.recipe : "");
+    json_bool(j, "resumable", !training && zn_exists(checkpoint));
     samples_json(folder, j);
     if (zn_exists(model)) {
         char *called = must_print("run:%s", name);
@@ -402,5 +404,6 @@ int sv_run_json(sv_runs *r, const char *name, json *j)
     unlock(r);
     free(folder);
     free(model);
+    free(checkpoint);
     return training;
 }

@@ -2,6 +2,7 @@
 #include "server/serve.h"
 
 #include "server/models.h"
+#include "server/remote.h"
 #include "server/runs.h"
 #include "server/server.h"
 #include "ui/report.h"
@@ -76,17 +77,23 @@ static int start(sv_server *s)
     const serve_settings *o = s->settings;
     char why[256] = "";
     name_instance(s);
-    if (!o->key && !o->insecure && !is_loopback(o->address))
+    if (!o->worker && !o->key && !o->insecure && !is_loopback(o->address))
         return refuse_open(o->address);
     if (!make_spool(s))
         return 0;
     if (zn_context_new(o->threads, &s->context) != ZN_OK)
         return fail(zn_error_text());
     s->models = sv_models_start(s);
-    s->runs = sv_runs_start(s);
+    if (o->queue_server && !o->worker && !(s->remote = sv_remote_open(o->queue_server)))
+        return fail(zn_error_text());
     s->jobs = sv_jobs_start(s, why);
     if (!s->jobs)
         return fail(why);
+    if (o->worker) {
+        s->worker = sv_worker_start(s);
+        return s->worker ? 1 : fail(zn_error_text());
+    }
+    s->runs = sv_runs_start(s);
     const sv_http_settings http = { .address = o->address,
                                     .port = o->port,
                                     .most_bytes = o->most_bytes,
@@ -107,7 +114,10 @@ static void pause_ms(long ms)
     nanosleep(&t, NULL);
 }
 
-static int is_busy(sv_server *s) { return sv_jobs_busy(s->jobs) || sv_runs_busy(s->runs); }
+static int is_busy(sv_server *s)
+{
+    return s->worker ? sv_worker_busy(s->worker) : sv_jobs_busy(s->jobs) || sv_runs_busy(s->runs);
+}
 
 /* Runs save their state; jobs may end, and their results be fetched, until the time is up. A second signal ends the
  * wait. */
@@ -116,7 +126,10 @@ static void wind_down(sv_server *s)
     const double until = sv_now() + s->settings->grace_seconds;
     stop = 0;
     sv_jobs_close(s->jobs);
-    sv_runs_close(s->runs);
+    if (s->worker)
+        sv_worker_close(s->worker);
+    else
+        sv_runs_close(s->runs);
     if (is_busy(s) && isatty(STDERR_FILENO))
         note(&(options){ .quiet = s->settings->quiet }, "jobs may end within %d s; Ctrl-C again cancels them",
              s->settings->grace_seconds);
@@ -132,13 +145,26 @@ static void end(sv_server *s)
     while (s->http && sv_http_busy(s->http) && sv_now() < until) /* answers that are ready now */
         pause_ms(5);
     sv_http_stop(s->http);
+    sv_worker_stop(s->worker);
     if (s->jobs)
         sv_jobs_stop(s->jobs);
+    sv_remote_close(s->remote);
     sv_runs_stop(s->runs);
     sv_models_stop(s->models);
     zn_context_free(s->context);
     if (s->spool[0])
         rmdir(s->spool);
+}
+
+static void announce(const sv_server *s)
+{
+    const char *address = s->settings->address;
+    const int v6 = strchr(address, ':') != NULL;
+    if (s->worker)
+        say("zenith serve: a worker of %s\n", sv_worker_queue(s->worker));
+    else
+        say("zenith serve: http://%s%s%s:%d/\n", v6 ? "[" : "", address, v6 ? "]" : "", sv_http_port(s->http));
+    say_flush();
 }
 
 int serve(const serve_settings *settings)
@@ -150,9 +176,7 @@ int serve(const serve_settings *settings)
     sigaction(SIGTERM, &action, NULL);
     const int started = start(&s);
     if (started) {
-        const int v6 = strchr(settings->address, ':') != NULL;
-        say("zenith serve: http://%s%s%s:%d/\n", v6 ? "[" : "", settings->address, v6 ? "]" : "", sv_http_port(s.http));
-        say_flush();
+        announce(&s);
         while (!stop) {
             pause_ms(500);
             sv_jobs_expire(s.jobs);

@@ -20,10 +20,12 @@ typedef struct serve_settings {
     const char *instance;                   /* begins the ids of jobs; NULL: random */
     const char *device;                     /* as in zn_options */
     int threads;
-    size_t memory;  /* budget of the process for models and work; 0: half of the free memory */
-    int workers;    /* jobs that run at a time */
-    int queue;      /* jobs that may wait */
-    int per_client; /* of them, of one client */
+    size_t memory;            /* budget of the process for models and work; 0: half of the free memory */
+    int workers;              /* jobs that run at a time */
+    const char *queue_server; /* redis://...: jobs run on workers, which take them from there; NULL: here */
+    int worker;               /* be such a worker, without HTTP */
+    int queue;                /* jobs that may wait */
+    int per_client;           /* of them, of one client */
     int keep_minutes, grace_seconds, job_seconds; /* job_seconds 0: no limit */
     size_t most_bytes;                            /* of a request */
     int64_t most_pixels;                          /* of an image */

@@ -11,6 +11,7 @@
 
 typedef struct sv_models sv_models;
 typedef struct sv_runs sv_runs;
+typedef struct sv_remote sv_remote;
 
 typedef struct sv_server {
     const serve_settings *settings;
@@ -21,6 +22,8 @@ typedef struct sv_server {
     sv_jobs *jobs;
     sv_models *models;
     sv_runs *runs;
+    sv_remote *remote;        /* where jobs run; NULL: here */
+    struct sv_worker *worker; /* of a queue server; NULL: this is a server */
     double started;           /* seconds since 1970 */
     atomic_llong requests[6]; /* by the first digit of the status */
     atomic_llong received;    /* bytes */

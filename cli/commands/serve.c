@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PORT = 8188 };
+enum { PORT = 8188, REMOTE = 16, LEAST_MEMORY = 128 << 20 };
 
 static int given(int value, int usual) { return value ? value : usual; }
 
@@ -74,6 +74,12 @@ int serve_run(const options *o)
         return usage_error("serve", "--listen needs an address such as 127.0.0.1:8188, not '%s'", o->listen);
     if (o->instance && !is_plain(o->instance))
         return usage_error("serve", "--instance needs fewer than 20 letters and digits, not '%s'", o->instance);
+    if (o->memory && o->memory < LEAST_MEMORY)
+        return usage_error("serve", "--memory needs at least 128M");
+    const char *queue = o->queue_server ? o->queue_server : getenv("ZENITH_QUEUE_SERVER");
+    queue = queue && *queue ? queue : NULL;
+    if (o->worker && !queue)
+        return usage_error("serve", "--worker needs --queue-server");
     const char *missing = missing_folder(o);
     if (missing) {
         complain("%s: no such folder", missing);
@@ -90,7 +96,9 @@ int serve_run(const options *o)
                          .device = o->device,
                          .threads = o->threads,
                          .memory = o->memory,
-                         .workers = given(o->workers, 2),
+                         .queue_server = queue,
+                         .worker = o->worker,
+                         .workers = given(o->workers, queue && !o->worker ? REMOTE : 2),
                          .queue = given(o->queue, 64),
                          .per_client = given(o->per_client, 32),
                          .keep_minutes = o->keep >= 0 ? o->keep : 30,

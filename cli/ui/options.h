@@ -69,9 +69,9 @@ typedef struct options {
         version, fast;
     int random_noise, ddpm, list, names, strip, print;
     /* serve */
-    const char *listen, *api_key, *models, *runs_folder, *instance;
+    const char *listen, *api_key, *models, *runs_folder, *instance, *queue_server;
     const char *cors[MOST_LISTED + 1], *hosts[MOST_LISTED + 1], *folders[MOST_LISTED + 1]; /* each ends with NULL */
-    int queue, workers, per_client, keep, grace, job_time, connections, insecure;
+    int queue, workers, per_client, keep, grace, job_time, connections, insecure, worker;
     size_t body;
     int pixels; /* millions */
 } options;

@@ -71,6 +71,26 @@ static zn_status set_image(sv_job *job, const sv_form *form)
     return sv_option(ZN_OK, job, "strength", sv_form_text(form, "denoising_strength"));
 }
 
+/* Takes <lora:NAME> and <lora:NAME:STRENGTH> out of the prompt; a second number, the text encoder's, is ignored. */
+static zn_status take_loras(sv_job *job, char *prompt)
+{
+    static const char mark[] = "<lora:";
+    char *at = prompt, *end;
+    while ((at = strstr(at, mark)) != NULL && (end = strchr(at, '>')) != NULL) {
+        char *name = must_print("%.*s", (int)(end - at) - (int)(sizeof mark - 1), at + sizeof mark - 1);
+        char *colon = strchr(name, ':'), *second = colon ? strchr(colon + 1, ':') : NULL;
+        if (second)
+            *second = 0;
+        const zn_status status = sv_job_set_option(job, "lora", name);
+        free(name);
+        ZN_TRY(status);
+        memmove(at, end + 1, strlen(end));
+    }
+    for (size_t n = strlen(prompt); n && prompt[n - 1] == ' '; n--) /* before the marks that were at the end */
+        prompt[n - 1] = 0;
+    return ZN_OK;
+}
+
 static zn_status fill(const sv_request *r, sv_job *job, const sv_form *form, wish *w)
 {
     char name[128] = "";
@@ -80,7 +100,8 @@ static zn_status fill(const sv_request *r, sv_job *job, const sv_form *form, wis
     job->prompt = must_copy(prompt ? prompt : "");
     job->model = must_copy(*name ? name : "z-image-turbo");
     job->previews = 1;
-    w->prompt = job->prompt;
+    w->prompt = (char *)sv_job_text(job, job->prompt);
+    ZN_TRY(take_loras(job, job->prompt));
     w->negative = (char *)sv_job_text(job, negative ? negative : "");
     if (!strcmp(r->path, "/sdapi/v1/img2img"))
         ZN_TRY(set_image(job, form));
@@ -421,6 +442,33 @@ void sv_a1111_schedulers(const sv_request *r, sv_answer *a)
     static const char text[] = "[{\"name\": \"simple\", \"label\": \"Simple\", \"aliases\": null, \"default_rho\": -1, "
                                "\"need_inner_model\": false}]";
     sv_answer_constant(a, "application/json", text, sizeof text - 1);
+}
+
+static void list_lora(void *user, const char *name, const char *path)
+{
+    (void)path; /* of the server, and nobody's business */
+    json *j = user;
+    json_open(j, NULL, '{');
+    json_text(j, "name", name);
+    json_text(j, "alias", name);
+    json_text(j, "path", name);
+    json_open(j, "metadata", '{');
+    json_close(j, '}');
+    json_close(j, '}');
+}
+
+void sv_a1111_loras(const sv_request *r, sv_answer *a)
+{
+    (void)r;
+    json j = { 0 };
+    json_open(&j, NULL, '[');
+    const zn_status status = zn_loras_visit(list_lora, &j);
+    json_close(&j, ']');
+    if (status == ZN_OK)
+        sv_answer_json(a, 200, &j);
+    else
+        sv_answer_error(a, 500, "%s", zn_error_text());
+    free(j.text);
 }
 
 static void list_upscaler(void *user, const char *path, const zn_model_info *info, const char *error)

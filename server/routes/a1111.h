@@ -14,6 +14,7 @@ void sv_a1111_set_options(const sv_request *r, sv_answer *a);
 void sv_a1111_models(const sv_request *r, sv_answer *a);
 void sv_a1111_samplers(const sv_request *r, sv_answer *a);
 void sv_a1111_schedulers(const sv_request *r, sv_answer *a);
+void sv_a1111_loras(const sv_request *r, sv_answer *a);
 void sv_a1111_upscalers(const sv_request *r, sv_answer *a);
 void sv_a1111_empty(const sv_request *r, sv_answer *a);   /* an empty list */
 void sv_a1111_nothing(const sv_request *r, sv_answer *a); /* {} */

@@ -67,7 +67,7 @@ void sv_post_job(const sv_request *r, sv_answer *a)
     if (!task)
         sv_answer_error(a, 400,
                         "task must be one of generate, encode, decode, reconstruct, restore, upscale, edit, "
-                        "interpolate, sample, compare and clip, not '%.60s'",
+                        "interpolate, sample, compare, clip and profile, not '%.60s'",
                         name ? name : "");
     sv_form_free(&form);
     if (!job)

@@ -16,20 +16,31 @@ void sv_get_models(const sv_request *r, sv_answer *a)
 }
 
 /* Opens the model for the list, which is quick: weights stay in the file. */
-static zn_status list(sv_models *models, const char *name, json *j)
+static zn_status open_with(sv_models *models, const char *name, const char *classifier, zn_model **model)
 {
-    char *path = sv_model_path(models, name, 0);
+    char *path = sv_model_path(models, name, 0), *more = NULL;
+    zn_status status = path ? zn_model_open(path, model) : ZN_FAIL(ZN_ENOTFOUND, "no model is called '%.80s'", name);
+    if (status == ZN_OK && classifier && *classifier)
+        status = sv_part_path(models, classifier, &more);
+    if (more)
+        status = zn_model_extend(*model, more);
+    free(path);
+    free(more);
+    return status;
+}
+
+static zn_status list(sv_models *models, const char *name, const char *classifier, json *j)
+{
     zn_model *model = NULL;
     zn_diffae *d = NULL;
     const char *attribute;
-    zn_status status = path ? zn_model_open(path, &model) : ZN_FAIL(ZN_ENOTFOUND, "no model is called '%.80s'", name);
+    zn_status status = open_with(models, name, classifier, &model);
     if (status == ZN_OK)
         status = zn_diffae_new(model, &(zn_options){ .threads = 1 }, &d);
     for (int i = 0; status == ZN_OK && (attribute = zn_diffae_attribute(d, i)); i++)
         json_text(j, NULL, attribute);
     zn_diffae_free(d);
     zn_model_free(model);
-    free(path);
     return status;
 }
 
@@ -38,7 +49,7 @@ void sv_get_attributes(const sv_request *r, sv_answer *a)
     json j = { 0 };
     json_open(&j, NULL, '{');
     json_open(&j, "attributes", '[');
-    const zn_status status = list(sv_server_of(r)->models, r->argument[0], &j);
+    const zn_status status = list(sv_server_of(r)->models, r->argument[0], sv_query(r, "classifier"), &j);
     json_close(&j, ']');
     json_close(&j, '}');
     if (status == ZN_OK)

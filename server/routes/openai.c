@@ -212,6 +212,9 @@ static zn_status set_options(sv_job *job, const sv_form *form)
     status = sv_option(status, job, "guidance", sv_form_text(form, "guidance_scale"));
     status = sv_option(status, job, "strength", sv_form_text(form, "strength"));
     status = sv_option(status, job, "format", sv_form_text(form, "output_format"));
+    const sv_field *lora;
+    for (int i = 0; status == ZN_OK && (lora = sv_form_field(form, "lora", i)) != NULL; i++)
+        status = sv_job_set_option(job, "lora", lora->bytes);
     const char *compression = sv_form_text(form, "output_compression");
     return sv_option(status, job, "quality", compression && strcmp(compression, "0") ? compression : NULL);
 }

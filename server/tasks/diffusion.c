@@ -181,7 +181,8 @@ static zn_status edit(sv_job *job, sv_engine *e)
     ZN_TRY(parse_amounts(job->o.amount ? job->o.amount : "0.3", amounts, &count));
     ZN_TRY(begin(job, e, EDIT_STEPS, 1, count, 0, &c));
     if (!e->info->has_classifier)
-        return ZN_FAIL(ZN_EINVALID, "the model %s has no classifier", e->info->architecture);
+        return ZN_FAIL(ZN_EINVALID, "the model %s has no classifier; name its weights as classifier",
+                       e->info->architecture);
     zn_status status = take_image(&c, 0, &p);
     if (status == ZN_OK)
         status = edit_images(&c, &p, amounts, count);
@@ -242,7 +243,8 @@ static zn_status sample(sv_job *job, sv_engine *e)
         return ZN_FAIL(ZN_ELIMIT, "a job makes at most %d images", MOST_IMAGES);
     ZN_TRY(begin(job, e, RENDER_STEPS, 0, count, groups * latent_steps, &c));
     if (!e->info->has_latent_net)
-        return ZN_FAIL(ZN_EINVALID, "the model %s has no latent net", e->info->architecture);
+        return ZN_FAIL(ZN_EINVALID, "the model %s has no latent net; name its weights as latent",
+                       e->info->architecture);
     float *conds = must_alloc(NULL, GROUP * (size_t)zn_diffae_width(c.net) * sizeof *conds);
     float *noise = must_alloc(NULL, zn_diffae_noise_size(c.net, 1) * sizeof *noise);
     zn_status status = ZN_OK;
@@ -259,7 +261,7 @@ static zn_status run_sample(sv_job *job) { return with_engine(job, sample); }
 #define COMMON "precision seed format quality lossless steps "
 const sv_task sv_task_edit = { .name = "edit",
                                .command = CMD_EDIT,
-                               .options = COMMON "background encode-steps random-noise attribute amount",
+                               .options = COMMON "background encode-steps random-noise attribute amount classifier",
                                .least = 1,
                                .most = 1,
                                .needs_model = 1,
@@ -273,7 +275,7 @@ const sv_task sv_task_interpolate = { .name = "interpolate",
                                       .run = run_interpolate };
 const sv_task sv_task_sample = { .name = "sample",
                                  .command = CMD_SAMPLE,
-                                 .options = COMMON "latent-steps count",
+                                 .options = COMMON "latent-steps count latent",
                                  .least = 0,
                                  .most = 0,
                                  .needs_model = 1,

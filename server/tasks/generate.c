@@ -59,6 +59,8 @@ static void settings_of(making *m)
     p->strength = o->strength ? strtod(o->strength, NULL) : usual_strength;
     p->precision = o->precision;
     p->encoder_tile = p->decoder_tile = o->tile;
+    for (int i = 0; o->loras[i]; i++)
+        parameters_add_lora(p, o->loras[i]);
     p->seed = o->noise_seed ? strtoull(o->noise_seed, NULL, 10) : random_seed();
 }
 
@@ -231,8 +233,9 @@ static zn_status run(sv_job *job)
 
 const sv_task sv_task_generate = { .name = "generate",
                                    .command = CMD_GENERATE,
-                                   .options = "size steps seed count guidance negative shift strength precision tile "
-                                              "format quality lossless background strip",
+                                   .options =
+                                       "size steps seed count guidance negative shift strength lora precision tile "
+                                       "format quality lossless background strip",
                                    .least = 0,
                                    .most = 1,
                                    .run = run };

@@ -5,7 +5,7 @@
 #include "server/models.h"
 
 extern const sv_task sv_task_generate, sv_task_encode, sv_task_decode, sv_task_reconstruct, sv_task_restore,
-    sv_task_upscale, sv_task_edit, sv_task_interpolate, sv_task_sample, sv_task_compare, sv_task_clip;
+    sv_task_upscale, sv_task_edit, sv_task_interpolate, sv_task_sample, sv_task_compare, sv_task_clip, sv_task_profile;
 
 /* Writes an image as a result of the job, in the format of its options (png). */
 ZN_MUST_USE zn_status sv_write_image(sv_job *job, const char *name, const zn_image *image, const zn_image *alpha,

@@ -1,4 +1,6 @@
 """The APIs of other programs: OpenAI's, and the calls that Open WebUI, SillyTavern, KoboldAI Lite and stable-ui make."""
+import struct
+
 from serving import *
 
 tool("makeimage", "photo.png", "48", "32")
@@ -152,6 +154,48 @@ def test_stable_ui():
     assert info["info"].startswith("a red fox\nSteps: 2"), info
 
 
+def write_lora(name, dim=32, rank=2):
+    """A LoRA for one layer of the tiny model."""
+    down = [0.2 * (i % 7 - 3) for i in range(rank * dim)]
+    up = [0.2 * (i % 5 - 2) for i in range(rank * dim)]
+    layer, size = "transformer.layers.1.attention.to_q", 4 * rank * dim
+    head = json.dumps({f"{layer}.lora_A.weight": {"dtype": "F32", "shape": [rank, dim], "data_offsets": [0, size]},
+                       f"{layer}.lora_B.weight": {"dtype": "F32", "shape": [dim, rank], "data_offsets": [size, 2 * size]}}).encode()
+    os.makedirs(os.path.dirname(path(name)), exist_ok=True)
+    with open(path(name), "wb") as f:
+        f.write(struct.pack("<Q", len(head)) + head + struct.pack(f"<{2 * rank * dim}f", *down, *up))
+
+
+def test_loras():
+    write_lora("models/loras/style.safetensors")
+    write_lora("secret.safetensors")
+    listed = get("/sdapi/v1/loras")
+    same([(lora["name"], lora["alias"]) for lora in listed], [("style", "style")], "LoRAs")
+    assert work not in str(listed), listed
+    assert "style" not in [m["name"] for m in get("/api/models")["models"]], "a LoRA is not a model"
+    few = ["a red fox", "-m", "tiny", "--size", "48x32", "--steps", "2", "--seed", "7"]
+    plain, styled = content("fox.png"), by_program("styled.png", *few, "--lora", "style:0.8")
+    assert plain != styled
+    by_path = by_program("path.png", *few, "--lora", "models/loras/style.safetensors:0.8", "--strip")
+    same(by_program("name.png", *few, "--lora", "style:0.8", "--strip"), by_path, "a LoRA by name and by path")
+    body = {"model": "tiny", "prompt": "a red fox", "size": "48x32", "steps": 2, "seed": 7}
+    for lora in ("style:0.8", ["style:0.8"]):
+        same(image(post("/v1/images/generations", dict(body, lora=lora))["data"][0]["b64_json"]), styled, "OpenAI")
+    job = post("/api/jobs?wait=1", {"task": "generate", "model": "tiny", "prompt": "a red fox",
+                                    "options": {"size": "48x32", "steps": 2, "seed": 7, "lora": ["style:0.8"]}})
+    same(server.ask("GET", job["results"][0]["url"], headers=KEY)[1], styled, "our own API")
+    a1111 = {"width": 48, "height": 32, "steps": 2, "seed": 7}
+    for prompt in ("a red fox <lora:style:0.8>", "a red fox<lora:style:0.8:1>"):
+        answer = post("/sdapi/v1/txt2img", dict(a1111, prompt=prompt))
+        same(image(answer["images"][0]), styled, "AUTOMATIC1111")
+        same(json.loads(answer["info"])["prompt"], prompt, "the prompt as it was sent")
+    same(image(post("/sdapi/v1/txt2img", dict(a1111, prompt="a red fox"))["images"][0]), plain, "without it again")
+    # Names only: no path reaches a file.
+    for name in ("none", "../secret", path("secret"), path("secret.safetensors"), "../models/loras/style", "secret.safetensors", ""):
+        error = post("/sdapi/v1/txt2img", dict(a1111, prompt=f"fox <lora:{name}:1>"), 404 if name else 400)["error"]["message"]
+        assert "no LoRA is called" in error or not name, error
+
+
 def test_extras():
     os.makedirs(path("models"), exist_ok=True)
     os.symlink(os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../weights/zenith-restore.safetensors")),
@@ -169,4 +213,4 @@ def test_end():
 
 
 main(test_openai, test_openai_stream, test_openai_edit, test_key, test_open_webui, test_silly_tavern, test_kobold_lite, test_stable_ui,
-     test_extras, test_end)
+     test_loras, test_extras, test_end)

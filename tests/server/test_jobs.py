@@ -66,6 +66,19 @@ def test_diffusion_and_video():
     for task, files, options in (("edit", ["photo.png"], {"attribute": "Smiling"}), ("sample", [], {})):
         assert "has no" in server.job(task, files, "failed", model="small", options=options)["error"]
 
+    # A classifier in a file of its own, by name.
+    with open(path("classifier.yaml"), "w") as f:
+        f.write("batch: 2\nsteps: 1\nwarmup: 0\nlr: 1e-2\nema: 0\nheld_out: 0\nmodel: diffae-celeba64\ntask: classify\n")
+    with open(path("labels.csv"), "w") as f:
+        f.write("file,Smiling,Young\n0.png,1,0\n1.png,0,1\n2.png,1,1\n3.png,0,0\n")
+    program("train", "classifier.yaml", "--from", "models/small", "--labels", "labels.csv", "--data", "pictures", "-o", "models/judge")
+    same(server.json("GET", "/api/models/small/attributes?classifier=judge")["attributes"], ["Smiling", "Young"], "attributes")
+    job = server.job("edit", ["photo.png"], model="small", options={"steps": 2, "seed": 3, "encode_steps": 2, "attribute": "Smiling", "classifier": "judge"})
+    program("edit", "photo.png", *few, "--encode-steps", "2", "--attribute", "Smiling", "--classifier", "models/judge", "-o", "smile.png")
+    same(server.result(job), content("smile.png"), "edit with a classifier of its own")
+    for name in ("none", path("models/judge"), "../models/judge", "run:../models/judge"):
+        assert "no weights are called" in server.job("edit", ["photo.png"], "failed", model="small", options={"attribute": "Smiling", "classifier": name})["error"]
+
     job = server.job("clip", ["photo.png"] * 5, model="random:taew2_1")
     program("encode", "--clip", *["photo.png"] * 5, "-m", "random:taew2_1", "-o", "clip.safetensors")
     same(server.result(job), content("clip.safetensors"), "clip to a latent")
@@ -86,6 +99,13 @@ def test_upscale():
     job = server.job("upscale", ["photo.png"], model="zenith-restore", options={"scale": 4})
     program("upscale", "photo.png", "-m", "zenith-restore", "--scale", "4", "-o", "u.png")
     same(server.result(job), content("u.png"), "upscale")
+
+
+def test_profile():
+    facts = server.job("profile", model="zenith-r", options={"part": "encode", "size": "64", "runs": 1})["facts"]
+    assert facts["part"] == "encode" and facts["peak_gflops"] > 0 and facts["bandwidth"] > 0, facts
+    assert len(facts["layers"]) > 5 and all(layer["ms"] >= 0 and layer["name"] for layer in facts["layers"]), facts
+    assert "scores images" in server.job("profile", model="lpips-squeeze", expect="failed")["error"]
 
 
 def test_events():
@@ -239,5 +259,5 @@ def test_end():
     same(os.listdir(path("tmp")), [], "files of jobs that are left")
 
 
-main(test_bytes, test_diffusion_and_video, test_json_inputs, test_upscale, test_events, test_cancel_and_turns, test_dropped_connection, test_errors,
+main(test_bytes, test_diffusion_and_video, test_json_inputs, test_upscale, test_profile, test_events, test_cancel_and_turns, test_dropped_connection, test_errors,
      test_system, test_first_event_is_quick, test_second_interrupt, test_end)
