@@ -104,7 +104,8 @@ const command command_table[] = {
       CMD_TRAIN, 0, 1, train_run },
     { "dataset", "build DIR... -o SET.lmdb | info SET|DIR | show SET|DIR -o SHEET.png", "build and inspect data sets",
       "build packs photos into one .lmdb file: the centre square of each, scaled down to --size, or --crops N random "
-      "squares. info describes a data set or a folder and finds unreadable images. show draws a contact sheet.",
+      "squares. With --clips N it packs clips of N frames from videos and folders of frames, for video autoencoders. info "
+      "describes a data set or a folder and finds unreadable images. show draws a contact sheet.",
       CMD_DATASET, 0, -1, dataset_run },
     { "eval", "--model NAME --data PATH [--task TASK] [-o SCORES.csv]", "PSNR, SSIM, LPIPS and kept detail of a model on many images",
       "Evaluates a model on a folder of images or a data set. Autoencoders encode and decode. Restorers repair synthetic "
@@ -115,7 +116,8 @@ const command command_table[] = {
     { "distill", "--teacher NAME --student NAME --data PATH -o RUN [--resume]", "train a small model for a large one's latents",
       "Trains a small model for the latents of a large one, in stages: the encoder learns the teacher's latents, the "
       "decoder the teacher's images, then both together the images themselves. A teacher with only an encoder teaches an "
-      "encoder. The run's folder is like that of train.",
+      "encoder. With --clips both learn from a data set of clips (dataset build --clips). The run's folder is like that of "
+      "train.",
       CMD_DISTILL, 0, 0, distill_run },
     { "serve", "[--listen ADDRESS:PORT] [--api-key KEY]", "serve the studio's page and an HTTP API",
       "Serves a page with tools for all of this, the API of that page, and those of OpenAI's images and of AUTOMATIC1111, until "

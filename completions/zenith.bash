@@ -226,12 +226,12 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     train)
-        operands="zenith-r taesd taesd3 restore restore-small restore-photo restore-photo-fast upscale zenith-hier diffae-celeba64 diffae-small diffae-compact ddim-compact diffae-latent-compact diffae-latent diffae-latent-small diffae-classifier generate" options="--output --data --steps --precision --seed --from --labels --captions --set --print --resume --device --threads --json --quiet --verbose --version --help"
+        operands="zenith-r taesd taesd3 restore restore-small restore-photo restore-photo-fast upscale zenith-hier diffae-celeba64 diffae-small diffae-compact ddim-compact diffae-latent-compact diffae-latent diffae-latent-small diffae-classifier wan21-vae taew2_1 wan2d generate" options="--output --data --steps --precision --seed --from --labels --captions --set --print --resume --device --threads --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         -d | --data) return ;;
         --steps) compopt +o default 2>/dev/null; return ;;
-        -p | --precision) _zenith_offer "f32 bf16"; return ;;
+        -p | --precision) _zenith_offer "f32 bf16 f16"; return ;;
         --seed) compopt +o default 2>/dev/null; return ;;
         --from) _zenith_offer "$(zenith models --names 2>/dev/null)"; return ;;
         --labels) return ;;
@@ -241,11 +241,13 @@ _zenith() {
         -t | --threads) compopt +o default 2>/dev/null; return ;;
         esac ;;
     dataset)
-        operands="build info show" options="--output --size --crops --count --heldout --format --quality --lossless --threads --seed --show --json --quiet --verbose --version --help"
+        operands="build info show" options="--output --size --crops --clips --rate --count --heldout --format --quality --lossless --threads --seed --show --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         --size) compopt +o default 2>/dev/null; return ;;
         --crops) compopt +o default 2>/dev/null; return ;;
+        --clips) compopt +o default 2>/dev/null; return ;;
+        --rate) compopt +o default 2>/dev/null; return ;;
         --count) compopt +o default 2>/dev/null; return ;;
         --heldout) compopt +o default 2>/dev/null; return ;;
         --format) _zenith_offer "jpg png webp"; return ;;
@@ -254,7 +256,7 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     eval)
-        operands="" options="--output --data --task --damage --nlm --fid --lpips --heldout --steps --encode-steps --most --labels --edits --attribute --amount --count --latent-steps --gates --device --model --threads --precision --tile --memory --seed --json --quiet --verbose --version --help"
+        operands="" options="--output --data --task --damage --nlm --fid --lpips --clips --heldout --steps --encode-steps --most --labels --edits --attribute --amount --count --latent-steps --gates --device --model --threads --precision --tile --memory --seed --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         -d | --data) return ;;
@@ -280,11 +282,11 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     distill)
-        operands="" options="--output --teacher --student --data --steps --seed --from --set --print --resume --device --threads --json --quiet --verbose --version --help"
+        operands="" options="--output --teacher --student --clips --data --steps --seed --from --set --print --resume --device --threads --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         --teacher) _zenith_offer "$(zenith models --names 2>/dev/null)"; return ;;
-        --student) _zenith_offer "zenith-r zenith-r-wide zenith-f2 taesd-half"; return ;;
+        --student) _zenith_offer "zenith-r zenith-r-wide zenith-f2 taesd-half taew2_1 taew2_2"; return ;;
         -d | --data) return ;;
         --steps) compopt +o default 2>/dev/null; return ;;
         --seed) compopt +o default 2>/dev/null; return ;;

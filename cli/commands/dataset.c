@@ -1,4 +1,5 @@
-/* zenith dataset: builds .lmdb data sets from folders of photos, describes them, and makes contact sheets. */
+/* zenith dataset: builds .lmdb data sets from folders of photos or from videos, describes them, and makes contact
+ * sheets. */
 #include "commands.h"
 #include "ui/facts.h"
 #include "ui/files.h"
@@ -36,6 +37,10 @@ static int check_build(const options *o)
     for (int i = 1; i < o->file_count; i++)
         if (same_file(o->files[i], o->output))
             return usage_error("dataset", "the result would replace the input '%s'", o->files[i]);
+    if (o->clips && o->crops)
+        return usage_error("dataset", "--crops are squares of photos: leave them out with --clips");
+    if (o->rate && !o->clips)
+        return usage_error("dataset", "--rate is for --clips");
     if (o->format && strcmp(o->format, "png") && strcmp(o->format, "jpg") && strcmp(o->format, "webp"))
         return usage_error("dataset", "cannot store '%s' images, only png, jpg or webp", o->format);
     return 0;
@@ -46,9 +51,9 @@ static void print_built(const options *o, const zn_dataset_build_result *r)
     facts f;
     facts_begin(&f, o->json);
     fact_text(&f, "output", o->output);
-    fact_integer(&f, "photos", r->photos);
+    fact_integer(&f, o->clips ? "videos" : "photos", r->photos);
     fact_integer(&f, "skipped", r->skipped);
-    fact_integer(&f, "images", r->pictures);
+    fact_integer(&f, o->clips ? "clips" : "images", r->pictures);
     fact_bytes(&f, "bytes", r->bytes);
     fact_real(&f, "seconds", r->seconds, 1, " s");
     facts_end(&f);
@@ -66,6 +71,8 @@ static int build_on(const options *o, zn_ranks *ranks)
                                          .output = o->output,
                                          .size = o->side,
                                          .crops = o->crops,
+                                         .clips = o->clips,
+                                         .rate = o->rate,
                                          .format = format,
                                          .write = { .quality = o->quality, .lossless = o->lossless },
                                          .seed = o->seed,
@@ -191,6 +198,8 @@ static int check_options(const options *o, const char *action, int bit)
         { "output", o->output != NULL, BUILD | SHOW },
         { "size", o->side != 0, BUILD | SHOW },
         { "crops", o->crops != 0, BUILD },
+        { "clips", o->clips != 0, BUILD },
+        { "rate", o->rate != 0, BUILD },
         { "count", o->count != 0, SHOW },
         { "heldout", o->heldout != 0, INFO },
         { "format", o->format != NULL, BUILD },

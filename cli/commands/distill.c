@@ -35,7 +35,9 @@ static int run_on(const options *o, zn_ranks *ranks)
     if (monitor_usage(o))
         return EXIT_USAGE;
     monitor m;
-    const zn_distill_options d = { .teacher = o->teacher, .student = o->student, .run = monitor_begin(&m, o, ranks) };
+    const zn_distill_options d = {
+        .teacher = o->teacher, .student = o->student, .run = monitor_begin(&m, o, ranks), .clips = o->on_clips
+    };
     zn_distill_result r;
     const zn_status status = zn_distill(&d, &r);
     if (monitor_end(&m, status, r.steps - r.first))

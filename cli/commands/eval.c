@@ -29,6 +29,7 @@ static const char *number(double v, int decimals, char text[32])
 
 /* A column for each network of LPIPS that some image was measured with. */
 static int has_alex(const zn_eval_result *r) { return !isnan(r->groups[0].model.lpips_alex); }
+static int has_flicker(const zn_eval_result *r) { return !isnan(r->groups[0].model.flicker); }
 static int has_squeeze(const zn_eval_result *r) { return !isnan(r->groups[0].model.lpips_squeeze); }
 
 static void scores_text(const zn_eval_result *r, const zn_scores *s)
@@ -40,6 +41,8 @@ static void scores_text(const zn_eval_result *r, const zn_scores *s)
     if (has_squeeze(r))
         say("  %8s", number(s->lpips_squeeze, 4, a));
     say("  %6s  %6s", number(100 * s->luma_kept[0], 1, a), number(100 * s->chroma_kept[0], 1, b));
+    if (has_flicker(r))
+        say("  %7s", number(s->flicker, 3, a));
 }
 
 /* Of the column of sizes or damages. */
@@ -89,12 +92,15 @@ static void print_text(const options *o, const zn_eval_result *r)
     }
     width = width > 48 ? 48 : width;
     const int kind = kind_width(r);
-    say("%-*s  %-*s  %8s  %7s  %7s", width, "image", kind, damaged ? "damage" : "size", "PSNR", "SSIM", "MS-SSIM");
+    say("%-*s  %-*s  %8s  %7s  %7s", width, o->on_clips ? "clip" : "image", kind, damaged ? "damage" : "size", "PSNR",
+        "SSIM", "MS-SSIM");
     if (has_alex(r))
         say("  %7s", "LPIPS");
     if (has_squeeze(r))
         say("  %8s", "LPIPS-sq");
     say("  %6s  %6s", "luma%", "chrom%");
+    if (has_flicker(r))
+        say("  %7s", "flicker");
     for (int p = 0; damaged && p < plain_count(o); p++)
         say("  %8s", zn_eval_plain_name(p));
     say("  %9s\n", "ms");
@@ -133,6 +139,8 @@ static void scores_json(json *j, const zn_scores *s)
     json_real(j, "ms_ssim", s->ms_ssim);
     json_integer(j, "psnr_infinite", s->psnr_infinite);
     perception_json(j, s);
+    if (!isnan(s->flicker))
+        json_real(j, "flicker", s->flicker);
 }
 
 static void figures_json(json *j, const char *damage, double ms, const zn_scores *model, const zn_scores *plain)
@@ -278,6 +286,8 @@ static int check(const options *o)
 {
     if (!o->data)
         return usage_error("eval", "--data is needed: a folder of images or an .lmdb data set");
+    if (o->gates && o->on_clips)
+        return usage_error("eval", "--gates is for images: leave out --clips");
     if (o->output && o->gates)
         return usage_error("eval", "--gates prints a table or --json and does not take -o");
     if (o->output && !has_extension(o->output, "csv json"))
@@ -295,6 +305,7 @@ static int run_on(const options *o, zn_ranks *ranks)
                           .seed = o->seed,
                           .held_out = o->heldout,
                           .nlm = o->nlm,
+                          .clips = o->on_clips,
                           .fid = o->fid,
                           .lpips = (zn_lpips)o->lpips,
                           .ranks = ranks,

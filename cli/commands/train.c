@@ -28,7 +28,7 @@ static void print_result(const options *o, const zn_train_result *r)
     else if (isfinite(r->eval_pruned))
         fact_real(&f, "pruned", 100 * r->eval_pruned, 1, " % of what the gates can prune, on held-out images");
     if (isfinite(r->bf16))
-        fact_precision(&f, "bf16", r->bf16);
+        fact_precision(&f, zn_precision_name((int)r->precision), r->bf16);
     fact_model(&f, o, r->seconds);
     if (f.json)
         json_real(&f.out, "waited", r->waited);

@@ -46,15 +46,16 @@ typedef struct options {
     const struct command *command;
     const char **files;
     int file_count;
-    const char *output, *model, *format, *data, *nearest, *reference, *teacher, *student, *from, *labels, *captions, *damage;
+    const char *output, *model, *format, *data, *nearest, *reference, *teacher, *student, *from, *labels, *captions,
+        *damage;
     const char *classifier, *latent, *attribute, *amount, *device, *scaling;
     const char *transformer, *text_encoder, *vae, *tokenizer;
     const char *negative, *prompts, *image, *mask, *preview; /* negative and preview may be "" */
     const char *token, *sha256;
     const char *noise_seed, *guidance, *shift, *strength, *eta; /* valid numbers; NULL: not given */
-    const char *loras[MOST_LORAS + 1];                    /* all --lora values; ends with NULL */
-    const char *settings[MOST_SETTINGS + 1];              /* all --set values; ends with NULL */
-    int threads, tile, runs, quality, bits, rate;
+    const char *loras[MOST_LORAS + 1];                          /* all --lora values; ends with NULL */
+    const char *settings[MOST_SETTINGS + 1];                    /* all --set values; ends with NULL */
+    int threads, tile, runs, quality, bits, rate, clips;
     int side, crops, count, heldout, frames, edits, most;
     int precision, part, dtype, task; /* zn_precision, zn_part, zn_dtype, zn_task */
     int lpips;                        /* zn_lpips */
@@ -65,8 +66,8 @@ typedef struct options {
     uint64_t seed;
     int64_t run_seed; /* replaces the seed of a recipe */
     int64_t steps, encode_steps, latent_steps;
-    int json, quiet, verbose, show, compare, profile, lossless, force, resume, gates, nlm, fid, clip, batch, help,
-        version, fast;
+    int json, quiet, verbose, show, compare, profile, lossless, force, resume, gates, nlm, fid, clip, batch, on_clips,
+        help, version, fast;
     int random_noise, ddpm, list, names, strip, print;
     /* serve */
     const char *listen, *api_key, *models, *runs_folder, *instance, *queue_server;

@@ -110,6 +110,7 @@ int value_sampling_steps(const char *text, void *field)
 
 int value_runs(const char *text, void *field) { return whole_int(text, 1, 100000, field); }
 int value_side(const char *text, void *field) { return whole_int(text, 8, 4096, field); }
+int value_clips(const char *text, void *field) { return whole_int(text, 1, 1024, field); }
 int value_rate(const char *text, void *field) { return whole_int(text, 1, 1000, field); }
 int value_count(const char *text, void *field) { return whole_int(text, 1, 10000, field); }
 int value_frames(const char *text, void *field) { return whole_int(text, 2, 10000, field); }
@@ -226,7 +227,7 @@ static int precision_up_to(zn_precision last, const char *text, void *field)
 
 int value_precision(const char *text, void *field) { return precision_up_to(ZN_PRECISION_F16, text, field); }
 int value_generating(const char *text, void *field) { return precision_up_to(ZN_PRECISION_INT8, text, field); }
-int value_learning(const char *text, void *field) { return precision_up_to(ZN_PRECISION_BF16, text, field); }
+int value_learning(const char *text, void *field) { return precision_up_to(ZN_PRECISION_F16, text, field); }
 
 int value_device(const char *text, void *field)
 {

@@ -20,19 +20,26 @@ extern "C" {
 /* Called for each image that could not be used; why is one sentence that names it. */
 typedef void (*zn_skipped_fn)(void *user, const char *name, const char *why);
 
-/* Without crops a photo gives one image: its centre square, scaled down to size x size. With crops it gives that many
+/* With clips, inputs are video files and folders of frames (each folder with images in it is a video, its frames in
+ * numeric order), and images are clips: that many successive frames, one below the other in one image, scaled down
+ * until their shorter side is size. A video is divided into clips from its beginning; what does not fill one is
+ * dropped.
+ *
+ * Without crops a photo gives one image: its centre square, scaled down to size x size. With crops it gives that many
  * squares at random positions, with sides between size and the photo's shorter side (small ones more often), scaled
  * down to size x size. Nothing is scaled up: smaller photos are cropped at their own scale, and a photo smaller than
  * size in both directions gives one image, itself. Crops depend on the seed and the photo's name alone. The result has
  * the same bytes for any number of threads and ranks. */
 typedef struct zn_dataset_build_options {
-    const char *const *inputs; /* folders and data sets */
+    const char *const *inputs; /* folders and data sets; with clips, videos and folders of frames */
     int input_count;
     const char *output;           /* NAME.lmdb; appears whole or not at all, and replaces an existing file */
     int size;                     /* side of the images; 0: 256 */
     int crops;                    /* random crops of each photo; 0: one, the centre */
     const char *format;           /* of the stored images: "jpeg", "png" or "webp"; NULL: jpeg */
     zn_image_write_options write; /* for the format; quality 0: 95 */
+    int clips;                    /* frames of each clip; 0: images, not clips */
+    double rate;                  /* with clips: frames taken of each second of a video; 0: all */
     uint64_t seed;
     int threads;             /* 0: one for each CPU */
     zn_ranks *ranks;         /* processes that share the work; rank 0 writes and gets the result. NULL: one process */
@@ -42,7 +49,7 @@ typedef struct zn_dataset_build_options {
 } zn_dataset_build_options;
 
 typedef struct zn_dataset_build_result {
-    int64_t photos;   /* used */
+    int64_t photos;   /* used; with clips, videos and folders */
     int64_t skipped;  /* unreadable */
     int64_t pictures; /* in the set */
     int64_t bytes;    /* of the file */

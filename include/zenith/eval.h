@@ -32,6 +32,9 @@ typedef struct zn_scores {
     /* Energy of detail as a share of the original's, of luma and of chroma, finest scale first: below 1 detail is lost,
      * above 1 there is noise or invented texture. NaN where the original has none. */
     double luma_kept[ZN_SCORE_BANDS], chroma_kept[ZN_SCORE_BANDS];
+    /* Of clips: mean absolute difference, in 8-bit steps, of the changes from frame to frame and those of the original;
+     * the other scores are then means over frames. NaN for images. */
+    double flicker;
     /* Pictures whose PSNR is infinite: 0 or 1 of one picture. The mean leaves them out; it is infinite if all are. */
     int64_t psnr_infinite;
 } zn_scores;
@@ -98,6 +101,7 @@ typedef struct zn_eval_options {
     int held_out;            /* percent: only images that training with this value holds out; 0: all */
     int nlm;                 /* also non-local means, which is slow */
     zn_lpips lpips;          /* of the model, and of degraded images; of plain filters it is not measured */
+    int clips;               /* the data are clips (zn_dataset_build), for a model that supports video */
     int fid;                 /* also the distance of the sets (zn_fid); only in one process */
     zn_skipped_fn skipped;   /* called for images that could not be evaluated; may be NULL */
     zn_ranks *ranks;         /* processes that share the work; rank 0 gets the result. NULL: one process */

@@ -17,7 +17,7 @@ typedef enum zn_precision {
     ZN_PRECISION_DEFAULT, /* fp32; when training, the recipe's; when generating, int8 */
     ZN_PRECISION_F32,
     ZN_PRECISION_BF16,
-    ZN_PRECISION_F16, /* not for training */
+    ZN_PRECISION_F16,
     ZN_PRECISION_INT8 /* not for training */
 } zn_precision;
 

@@ -37,7 +37,7 @@ typedef struct zn_train_progress {
 
 /* Options of zn_train and zn_distill. */
 typedef struct zn_run_options {
-    const char *data;   /* a folder of images (with subfolders) or an .lmdb data set */
+    const char *data; /* a folder of images (with subfolders) or an .lmdb data set; of recipes with frames, of clips */
     const char *folder; /* of the run; must be new or empty unless resume */
     const char *from;   /* weights to start from: name, file or folder; NULL: the recipe's, or random ones */
     /* Resume from the run's last checkpoint, or from the start if there is none. The run keeps its original options,
@@ -51,7 +51,7 @@ typedef struct zn_run_options {
     /* Settings of the recipe to change, such as "lr=1e-3" or "loss.l1=0.5"; ends with NULL. NULL: none */
     const char *const *settings;
     /* NULL: defaults. Its context, threads (of this process when there are several), device and, for zn_train,
-     * precision count; training computes in f32 or bf16. */
+     * precision count; training computes in f32, bf16 or f16. */
     const zn_options *compute;
     zn_ranks *ranks; /* processes that share the work; only rank 0 writes. NULL: alone */
     /* Called after every step, on every rank; non-zero on any of them stops the run: the state is saved and
@@ -86,9 +86,10 @@ typedef struct zn_train_result {
     /* Tasks that learn from conditions, likewise; else NaN. A classifier has accuracy and the area under the ROC curve,
      * mean over attributes. */
     double eval_loss, eval_accuracy, eval_auroc;
-    double bf16; /* share of the operations computed in bf16, if requested; else NaN */
+    double bf16; /* share of the operations computed in the precision below, if it has 16 bits; else NaN */
     double seconds;
-    double waited; /* share of the steps' time spent waiting for images */
+    double waited;          /* share of the steps' time spent waiting for images */
+    zn_precision precision; /* of the run */
 } zn_train_result;
 
 /* ZN_ENUMERIC: NaN or infinity; the message names the layer, and the state before that step is saved. */
@@ -115,6 +116,7 @@ typedef struct zn_distill_options {
     const char *teacher; /* weights by name, file or folder; with resume NULL means the run's own, as below */
     const char *student; /* a preset or a .yaml file */
     zn_run_options run;
+    int clips; /* learn from clips: of 17 frames, unless the recipe has `frames` */
 } zn_distill_options;
 
 /* On held-out images; NaN if there was nothing to measure. */

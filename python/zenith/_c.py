@@ -424,6 +424,8 @@ class zn_dataset_build_options(Structure):
     crops: int
     format: Optional[Bytes]
     write: zn_image_write_options
+    clips: int
+    rate: float
     seed: int
     threads: int
     ranks: Any
@@ -438,6 +440,8 @@ class zn_dataset_build_options(Structure):
         ("crops", c_int),
         ("format", c_char_p),
         ("write", zn_image_write_options),
+        ("clips", c_int),
+        ("rate", c_double),
         ("seed", c_uint64),
         ("threads", c_int),
         ("ranks", POINTER(zn_ranks)),
@@ -555,6 +559,7 @@ class zn_scores(Structure):
     lpips_squeeze: float
     luma_kept: Any
     chroma_kept: Any
+    flicker: float
     psnr_infinite: int
     _fields_ = [
         ("psnr", c_double),
@@ -564,6 +569,7 @@ class zn_scores(Structure):
         ("lpips_squeeze", c_double),
         ("luma_kept", c_double * ZN_SCORE_BANDS),
         ("chroma_kept", c_double * ZN_SCORE_BANDS),
+        ("flicker", c_double),
         ("psnr_infinite", c_int64),
     ]
 
@@ -613,6 +619,7 @@ class zn_eval_options(Structure):
     held_out: int
     nlm: int
     lpips: int
+    clips: int
     fid: int
     skipped: Any
     ranks: Any
@@ -627,6 +634,7 @@ class zn_eval_options(Structure):
         ("held_out", c_int),
         ("nlm", c_int),
         ("lpips", c_int),
+        ("clips", c_int),
         ("fid", c_int),
         ("skipped", zn_skipped_fn),
         ("ranks", POINTER(zn_ranks)),
@@ -1150,6 +1158,7 @@ class zn_train_result(Structure):
     bf16: float
     seconds: float
     waited: float
+    precision: int
     _fields_ = [
         ("first", c_int64),
         ("steps", c_int64),
@@ -1163,6 +1172,7 @@ class zn_train_result(Structure):
         ("bf16", c_double),
         ("seconds", c_double),
         ("waited", c_double),
+        ("precision", c_int),
     ]
 
 
@@ -1170,10 +1180,12 @@ class zn_distill_options(Structure):
     teacher: Optional[Bytes]
     student: Optional[Bytes]
     run: zn_run_options
+    clips: int
     _fields_ = [
         ("teacher", c_char_p),
         ("student", c_char_p),
         ("run", zn_run_options),
+        ("clips", c_int),
     ]
 
 

@@ -24,6 +24,7 @@ class Scores:
     luma_kept: Tuple[float, ...]
     chroma_kept: Tuple[float, ...]
     psnr_infinite: int
+    flicker: float  #: of clips; see zn_scores
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class EvalResult:
 
 def _scores(c: Any) -> Scores:
     return Scores(c.psnr, c.ssim, c.ms_ssim, c.lpips_alex, c.lpips_squeeze, tuple(c.luma_kept), tuple(c.chroma_kept),
-                  c.psnr_infinite)
+                  c.psnr_infinite, c.flicker)
 
 
 def _plain(c: Any, count: int) -> Dict[str, Scores]:
@@ -71,11 +72,12 @@ def _plain(c: Any, count: int) -> Dict[str, Scores]:
 
 def evaluate(model: ModelLike, data: PathLike, *, task: str = "auto", damage: Optional[str] = None, seed: int = 0,
              held_out: int = 0, nlm: bool = False, lpips: str = "auto", fid: bool = False,
-             output: Optional[PathLike] = None, skipped: Optional[Callable[[str, str], Any]] = None,
-             progress: Optional[Progress] = None, **compute: Any) -> EvalResult:
+             clips: bool = False, output: Optional[PathLike] = None,
+             skipped: Optional[Callable[[str, str], Any]] = None, progress: Optional[Progress] = None,
+             **compute: Any) -> EvalResult:
     """Evaluates a model on a folder of images or a data set: round trips, or restoration after degradation.
 
-    output: also write the scores of each image as .csv or .json.
+    clips: the data are clips, for a video autoencoder. output: also write the scores of each image as .csv or .json.
     """
     opened, how, call = model_of(model), Compute(**compute), Call()
     corruption = _c.zn_corruption()
@@ -92,7 +94,8 @@ def evaluate(model: ModelLike, data: PathLike, *, task: str = "auto", damage: Op
 
     options = _c.zn_eval_options(
         data=path_bytes(data), compute=how.pointer, task=named(TASKS, task, "task"), damage=corruption, seed=seed,
-        held_out=held_out, nlm=nlm, lpips=named(LPIPS, lpips, "lpips"), fid=fid, skipped=leave_out, progress=report)
+        held_out=held_out, nlm=nlm, lpips=named(LPIPS, lpips, "lpips"), clips=clips, fid=fid,
+        skipped=leave_out, progress=report)
     result = _c.zn_eval_result()
     call.run(lib.zn_eval, opened.pointer, ctypes.byref(options), ctypes.byref(result))
     try:

@@ -131,10 +131,13 @@ def distill(teacher: Optional[PathLike], student: Optional[PathLike], data: Opti
             start: Optional[PathLike] = None, resume: bool = False, seed: Optional[int] = None, steps: int = 0,
             settings: Mapping[str, Any] = {}, progress: Optional[Callable[[TrainProgress], Any]] = None,
             skipped: Optional[Callable[[str, str], Any]] = None, remark: Optional[Callable[[str], Any]] = None,
-            **compute: Any) -> DistillResult:
-    """Trains a small model for the latents of a large one; otherwise as train."""
+            clips: bool = False, **compute: Any) -> DistillResult:
+    """Trains a small model for the latents of a large one; otherwise as train.
+
+    clips: learn from a data set of clips; teacher and student are video autoencoders.
+    """
     run = _Run(data, folder, start, resume, seed, steps, settings, progress, skipped, remark, compute)
-    options = _c.zn_distill_options(path_bytes(teacher), path_bytes(student), run.struct)
+    options = _c.zn_distill_options(path_bytes(teacher), path_bytes(student), run.struct, clips)
     result = _c.zn_distill_result()
     run.call.run(lib.zn_distill, ctypes.byref(options), ctypes.byref(result))
     return values_of(DistillResult, result)  # type: ignore[no-any-return]

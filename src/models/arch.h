@@ -98,6 +98,9 @@ typedef struct zn_arch {
     zn_node *(*encode_gated)(zn_scope s, zn_node *image, const zn_config *k, struct zn_prune_run *run);
     /* Optional: the part `part`, encoder or decoder, for a clip: whole (m NULL) or a piece of it (nn/video.h). */
     zn_node *(*clip)(zn_scope s, zn_part part, zn_node *frames, const zn_config *k, zn_stream *m);
+    /* Optional: the encoder of a network whose latents are Gaussian, for training: the means, which are what `encode`
+     * and `clip` return, then as many channels of log variances. m as for clip; of images, those apart. */
+    zn_node *(*moments)(zn_scope s, zn_node *x, const zn_config *k, zn_stream *m);
     /* Instead of encode and decode, where parts have several inputs: the result of a part. See zn_model_network. */
     zn_node *(*network)(zn_scope s, zn_part part, zn_node *const *inputs, const zn_config *k);
     /* Shapes of the inputs of a part for n samples, images of h x w; returns how many. */

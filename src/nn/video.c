@@ -51,6 +51,11 @@ zn_node *zn_repeat_last(zn_node *x, int count)
     return count ? arrange(&x, 1, frames + count, held, &frames) : x;
 }
 
+zn_node *zn_join_frames(zn_node *a, zn_node *b)
+{
+    return arrange((zn_node *[]){ a, b }, 2, frames_of(a) + frames_of(b), line, (int[]){ 0, 1 });
+}
+
 /* The last n frames. If there are fewer, zero frames come first. */
 static zn_node *last_frames(zn_node *x, int n)
 {

@@ -35,6 +35,8 @@ zn_node *zn_fill_front(zn_node *x, int count);
 zn_node *zn_fill_each(zn_node *x, int count);
 zn_node *zn_repeat_last(zn_node *x, int count);
 zn_node *zn_repeat_each(zn_node *x, int times);
+/* The frames of a, then those of b. */
+zn_node *zn_join_frames(zn_node *a, zn_node *b);
 /* The first frame of a, then the frames of b[0..count-1] in turn. skip: leaves out the first `skip` frames of that
  * sequence. a may be NULL. */
 zn_node *zn_interleave_frames(zn_node *a, zn_node *const *b, int count, int skip);

@@ -5,6 +5,7 @@
 #include "base/fail.h"
 #include "base/file.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 extern const zn_dataset_kind zn_dataset_folder, zn_dataset_lmdb;
@@ -69,6 +70,18 @@ zn_status zn_dataset_read(const zn_dataset *d, int64_t index, zn_image **out)
     if (index < 0 || index >= d->count)
         return ZN_FAIL(ZN_EINVALID, "%s: image %lld of %lld", d->path, (long long)index, (long long)d->count);
     return d->kind->read(d, index, out);
+}
+
+int zn_dataset_frames(const zn_dataset *d, int64_t index)
+{
+    const char *name = d->names[index], *number = strrchr(name, '#'), *at = strrchr(name, '@');
+    if (!number || !at || at < number)
+        return 1;
+    const size_t digits = strspn(at + 1, "0123456789");
+    if (!digits || digits > 4 || at[1 + digits])
+        return 1;
+    const int frames = (int)strtol(at + 1, NULL, 10);
+    return frames > 0 ? frames : 1;
 }
 
 /* FNV-1a of the name up to '#', so that all crops of one picture fall on the same side. */

@@ -22,6 +22,10 @@ int64_t zn_dataset_count(const zn_dataset *d);
 const char *zn_dataset_name(const zn_dataset *d, int64_t index); /* path inside the folder, or the record's name */
 ZN_MUST_USE zn_status zn_dataset_read(const zn_dataset *d, int64_t index, zn_image **out);
 
+/* Frames of a record: those of a clip are stored as one image, one below the other, and its name ends in "#N@FRAMES". 1
+ * for any other image. */
+int zn_dataset_frames(const zn_dataset *d, int64_t index);
+
 int64_t zn_dataset_bytes(const zn_dataset *d); /* on the disk */
 
 /* True for about `percent` of a hundred images. */

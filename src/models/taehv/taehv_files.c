@@ -54,6 +54,26 @@ static zn_node *decode(zn_scope s, zn_node *latent, const zn_config *k)
     return clip(s, ZN_DECODER, latent, k, &(zn_stream){ .apart = (int)latent->shape.dim[0] });
 }
 
+/* The proportions of the published networks: the decoder's first groups have 4 and 2 times the width. */
+static zn_status resize(zn_config *k, const zn_wishes *want)
+{
+    static const int times[ZN_TAEHV_GROUPS + 1] = { 4, 2, 1, 1 };
+    zn_taehv_form *f = zn_form_own(k, sizeof *f);
+    if (want->width)
+        k->width = f->width = want->width;
+    for (int i = 0; want->width && i <= ZN_TAEHV_GROUPS; i++)
+        f->back_width[i] = times[i] * want->width;
+    k->latent = f->latent = want->latent ? want->latent : f->latent;
+    return ZN_OK;
+}
+
+static const zn_preset presets[] = {
+    { "taew2_1", "tiny video autoencoder on clips, 16 channels at 1/8, with a Gaussian latent",
+      "model: taew2_1\nframes: 17\nsize: 128\nbatch: 4\naccumulate: 4\nlr: 3e-4\nbeta2: 0.999\n"
+      "loss: {l1: 1, bands: 0.25, lpips: 0.1, kl: 1e-5, kl_rise: 0.1}\n" },
+    { NULL, NULL, NULL },
+};
+
 /* ---- files ---- */
 
 /* A convolution from `in` channels to `out`; either may be 0: any. */
@@ -152,9 +172,11 @@ static zn_status recognise(const zn_weights *w, zn_config *k, zn_naming naming[Z
 
 const zn_arch zn_arch_taehv = { .name = "taehv",
                                 .configs = configs,
+                                .presets = presets,
                                 .can = ZN_ENCODES | ZN_DECODES | ZN_CLIPS,
                                 .scope = { "encoder", "decoder" },
                                 .encode = encode,
                                 .decode = decode,
                                 .clip = clip,
-                                .recognise = recognise };
+                                .recognise = recognise,
+                                .resize = resize };

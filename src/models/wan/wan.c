@@ -1,8 +1,11 @@
 /* Wan's video autoencoders as an architecture: pictures and clips in [0,1], latents as generators know them, the means
  * of what the encoder says at mean 0 and deviation 1 (models/wan/wan.h). */
 #include "models/wan/wan.h"
+
+#include "base/fail.h"
 #include "models/arch.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -60,6 +63,22 @@ static zn_node *encode_clip(zn_scope s, zn_node *x, const zn_wan_form *k, zn_str
     return affine(zn_at(s, "latents"), means, factor, more);
 }
 
+/* Means as above with their log variances, of the same normalised latents: a deviation that divides values divides
+ * those of samples too. */
+static zn_node *moments(zn_scope s, zn_node *x, const zn_config *config, zn_stream *m)
+{
+    const zn_wan_form *k = form_of(config);
+    float factor[2 * ZN_WAN_LATENT], more[2 * ZN_WAN_LATENT];
+    for (int i = 0; i < k->latent; i++) {
+        factor[i] = 1 / k->deviation[i];
+        more[i] = -k->mean[i] / k->deviation[i];
+        factor[k->latent + i] = 1;
+        more[k->latent + i] = -2 * logf(k->deviation[i]);
+    }
+    x = affine(zn_at(s, "pixels"), x, (float[]){ 2, 2, 2 }, (float[]){ -1, -1, -1 });
+    return affine(zn_at(s, "moments"), zn_wan_encoder(zn_above(s), x, k, m), factor, more);
+}
+
 static zn_node *decode_clip(zn_scope s, zn_node *x, const zn_wan_form *k, zn_stream *m)
 {
     x = zn_wan_decoder(zn_above(s), affine(zn_at(s, "latents"), x, k->deviation, k->mean), k, m);
@@ -82,6 +101,31 @@ static zn_node *decode(zn_scope s, zn_node *latent, const zn_config *k)
 {
     return clip(s, ZN_DECODER, latent, k, &(zn_stream){ .apart = (int)latent->shape.dim[0] });
 }
+
+/* Latents of another number of channels are not those of the published networks, and have no statistics. */
+static zn_status resize(zn_config *k, const zn_wishes *want)
+{
+    zn_wan_form *f = zn_form_own(k, sizeof *f);
+    if (want->latent > ZN_WAN_LATENT)
+        return ZN_FAIL(ZN_EINVALID, "a %s has at most %d latent channels, not %d", k->name, ZN_WAN_LATENT,
+                       want->latent);
+    if (want->width)
+        k->width = f->width = f->back_width = want->width;
+    for (int i = 0; want->latent && want->latent != f->latent && i < ZN_WAN_LATENT; i++) {
+        f->mean[i] = 0;
+        f->deviation[i] = 1;
+    }
+    k->latent = f->latent = want->latent ? want->latent : f->latent;
+    return ZN_OK;
+}
+
+/* One clip at a time: 17 frames fill a step, and the batch is the clips whose gradients are summed. */
+static const zn_preset presets[] = {
+    { "wan21-vae", "the video autoencoder of Wan 2.1 on clips, 16 channels at 1/8, with a Gaussian latent",
+      "model: wan21-vae\nframes: 17\nsize: 128\nbatch: 4\naccumulate: 4\nrecompute: true\nlr: 1e-4\nbeta2: 0.999\n"
+      "loss: {l1: 1, bands: 0.25, lpips: 0.1, kl: 1e-5, kl_rise: 0.1}\n" },
+    { NULL, NULL, NULL },
+};
 
 /* ---- files ---- */
 
@@ -131,11 +175,14 @@ static const zn_start start[ZN_ROLES] = { [ZN_ROLE_WEIGHT] = { zn_start_he, 0.5f
 
 const zn_arch zn_arch_wan = { .name = "wan",
                               .configs = configs,
+                              .presets = presets,
                               .can = ZN_ENCODES | ZN_DECODES | ZN_CLIPS,
                               .scope = { "encoder", "decoder" },
                               .encode = encode,
                               .decode = decode,
                               .clip = clip,
+                              .moments = moments,
                               .recognise = recognise,
+                              .resize = resize,
                               .file_name = file_name,
                               .start = start };

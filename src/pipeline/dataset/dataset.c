@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "base/threads.h"
 #include "io/dataset/dataset.h"
+#include "pipeline/dataset/dataset_clips.h"
 #include "pipeline/dataset/dataset_cut.h"
 #include "pipeline/dataset/dataset_photos.h"
 #include "train/ranks/parcel.h"
@@ -16,7 +17,15 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SIZE = 256, QUALITY = 95, MAX_SIZE = 1 << 14, MAX_CROPS = 10000, AHEAD = 4, NAME_SIZE = 4096 };
+enum {
+    SIZE = 256,
+    QUALITY = 95,
+    MAX_SIZE = 1 << 14,
+    MAX_CROPS = 10000,
+    MAX_FRAMES = 1024,
+    AHEAD = 4,
+    NAME_SIZE = 4096
+};
 
 /* What became of one photo. */
 typedef struct made {
@@ -188,6 +197,8 @@ static zn_status check(builder *b)
         return ZN_FAIL(ZN_EINVALID, "a size of %d is not in 1..%d", o->size, MAX_SIZE);
     if (o->crops < 0 || o->crops > MAX_CROPS)
         return ZN_FAIL(ZN_EINVALID, "%d crops: not in 0..%d", o->crops, MAX_CROPS);
+    if (o->clips < 0 || o->clips > MAX_FRAMES || (o->clips && o->crops))
+        return ZN_FAIL(ZN_EINVALID, "clips have 1 to %d frames and are not cropped", MAX_FRAMES);
     if (o->input_count < 1)
         return ZN_FAIL(ZN_EINVALID, "a data set needs a folder of images to be built from");
     const char *end = zn_ending(o->output, ".lmdb");
@@ -238,6 +249,10 @@ zn_status zn_dataset_build(const zn_dataset_build_options *options, zn_dataset_b
     const double start = zn_clock_ms();
     *out = (zn_dataset_build_result){ 0 };
     zn_status status;
+    if (b.o.clips) {
+        ZN_TRY(zn_ranks_agree(b.o.ranks, check(&b)));
+        return zn_dataset_build_clips(&b.o, out);
+    }
     ZN_TRY_DONE(zn_ranks_agree(b.o.ranks, prepare(&b)));
     ZN_TRY_DONE(zn_ranks_agree(b.o.ranks, prepare_batch(&b)));
     ZN_TRY_DONE(build_all(&b));

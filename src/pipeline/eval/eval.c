@@ -7,6 +7,7 @@
 #include "base/rng.h"
 #include "graph/compute.h"
 #include "io/dataset/dataset.h"
+#include "pipeline/eval/eval_clips.h"
 #include "pipeline/eval/eval_score.h"
 #include "pipeline/eval/features.h"
 #include "train/ranks/parcel.h"
@@ -19,6 +20,7 @@ typedef struct judge {
     const zn_eval_options *o;
     const zn_model_info *info;
     zn_codec *codec;
+    zn_video *video; /* NULL: what is judged are images */
     zn_scorer *scorer;
     zn_features *features; /* NULL: no distance of sets is asked for */
     zn_spread truth, results[ZN_EVAL_GROUPS];
@@ -110,8 +112,11 @@ static zn_status judge_picture(judge *j, int64_t index)
         memcpy(row.damage, j->out->groups[d].damage, sizeof row.damage);
         j->scale = scale / j->damage_count;
         j->base = base + d * j->scale;
-        status = j->info->restores ? repair(j, picture, d, zn_seed_for(j->o->seed, name), &row)
-                                   : round_trip(j, picture, &row);
+        if (j->video)
+            status = zn_eval_clip(j->video, j->scorer, j->info, picture, zn_dataset_frames(j->data, index), &row);
+        else
+            status = j->info->restores ? repair(j, picture, d, zn_seed_for(j->o->seed, name), &row)
+                                       : round_trip(j, picture, &row);
         if (status == ZN_OK)
             status = add_row(j, &row);
     }
@@ -253,7 +258,9 @@ static zn_status prepare(judge *j, const zn_model *model)
     if (o->fid && zn_ranks_count(o->ranks) > 1)
         return ZN_FAIL(ZN_EUNSUPPORTED, "the distance of sets is measured in one process, and there are %d",
                        zn_ranks_count(o->ranks));
-    ZN_TRY(zn_codec_new(model, &compute, &j->codec));
+    if (o->clips && o->fid)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "the distance of sets is measured for images, not for clips");
+    ZN_TRY(o->clips ? zn_video_new(model, &compute, &j->video) : zn_codec_new(model, &compute, &j->codec));
     compute.progress = NULL;
     if (o->fid)
         ZN_TRY(zn_features_open(&compute, &j->features));
@@ -288,6 +295,7 @@ zn_status zn_eval(const zn_model *model, const zn_eval_options *options, zn_eval
     out->seconds = (zn_clock_ms() - start) * 1e-3;
     zn_parcel_free(&j.parcel);
     zn_codec_free(j.codec);
+    zn_video_free(j.video);
     zn_scorer_free(j.scorer);
     zn_features_close(j.features);
     zn_spread_free(&j.truth);

@@ -37,9 +37,9 @@ zn_status zn_eval_score_plain(const zn_eval_options *o, zn_scorer *scorer, int t
 
 /* Scores whose mean leaves out images that have none; PSNR has rules of its own. */
 #define AT(member) offsetof(zn_scores, member)
-static const size_t averaged[] = { AT(ssim),           AT(ms_ssim),       AT(lpips_alex),   AT(lpips_squeeze),
-                                   AT(luma_kept[0]),   AT(luma_kept[1]),  AT(luma_kept[2]), AT(chroma_kept[0]),
-                                   AT(chroma_kept[1]), AT(chroma_kept[2]) };
+static const size_t averaged[] = { AT(ssim),           AT(ms_ssim),        AT(lpips_alex),   AT(lpips_squeeze),
+                                   AT(luma_kept[0]),   AT(luma_kept[1]),   AT(luma_kept[2]), AT(chroma_kept[0]),
+                                   AT(chroma_kept[1]), AT(chroma_kept[2]), AT(flicker) };
 _Static_assert(ZN_SCORE_BANDS == 3, "every band is averaged");
 
 static double *score_at(zn_scores *s, size_t offset) { return (double *)((char *)s + offset); }

@@ -48,6 +48,8 @@ static void csv_figures(zn_json_out *o, const char *damage, double ms, const zn_
 {
     zn_json_out_format(o, ",%.3f", ms);
     csv_scores(o, model);
+    if (!isnan(model->flicker))
+        csv_number(o, model->flicker);
     if (damage[0])
         zn_json_out_format(o, ",%s", damage);
     for (int p = 0; damage[0] && p < ZN_PLAIN_COUNT; p++)
@@ -71,6 +73,8 @@ static void csv(zn_json_out *o, const zn_eval_result *r)
     const bool damaged = r->groups[0].damage[0];
     zn_json_out_format(o, "image,width,height,ms");
     csv_names(o, "");
+    if (!isnan(r->groups[0].model.flicker))
+        zn_json_out_format(o, ",flicker");
     if (damaged)
         zn_json_out_format(o, ",damage");
     for (int p = 0; damaged && p < ZN_PLAIN_COUNT; p++)
@@ -120,6 +124,8 @@ static void json_scores(zn_json_out *o, const char *comma, const zn_scores *s)
     json_number(o, ", ", "lpips_squeeze", s->lpips_squeeze);
     json_bands(o, "luma_kept", s->luma_kept);
     json_bands(o, "chroma_kept", s->chroma_kept);
+    if (!isnan(s->flicker))
+        json_number(o, ", ", "flicker", s->flicker);
 }
 
 /* What rows and means have in common; the object is open and has a member. */

@@ -46,7 +46,7 @@ static const struct {
 
 zn_scores zn_no_scores(void)
 {
-    zn_scores s = { .psnr = NAN, .ssim = NAN, .ms_ssim = NAN, .lpips_alex = NAN, .lpips_squeeze = NAN };
+    zn_scores s = { .psnr = NAN, .ssim = NAN, .ms_ssim = NAN, .lpips_alex = NAN, .lpips_squeeze = NAN, .flicker = NAN };
     for (int i = 0; i < ZN_SCORE_BANDS; i++)
         s.luma_kept[i] = s.chroma_kept[i] = NAN;
     return s;

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { PICTURES = 16 };
+enum { PICTURES = 16, CLIPS = 4 };
 
 /* Repeats the last image for every task, with one damage of each; an upscaler has only one. */
 static zn_status damage(zn_held_out *h, int size)
@@ -39,25 +39,35 @@ static int tasks_of(const zn_recipe *r)
     return zn_corruption_of_task(ZN_TASK_JPEG, 1, &c) ? ZN_TASKS : ZN_TASKS - 1;
 }
 
+static void take_centre(const zn_image *image, int held, int index, int size, float *out)
+{
+    const zn_image frame = zn_picture_frame(image, held, index);
+    const zn_region centre = { (frame.width - size) / 2, (frame.height - size) / 2, size, size };
+    zn_pixels_to_float(&frame, centre, out, (size_t)size * 3);
+}
+
 zn_status zn_held_out_new(zn_held_out *h, const zn_dataset *set, const zn_recipe *r, const zn_skip *skip)
 {
     const bool restores = zn_train_task_of(r)->inputs == ZN_INPUTS_DEGRADED;
     const size_t pixels = (size_t)r->size * (size_t)r->size;
     *h = (zn_held_out){ .tasks = tasks_of(r) };
-    const size_t most = (size_t)(PICTURES * h->tasks);
-    ZN_TRY(zn_alloc_for("held-out pictures", sizeof(float) * pixels * 3 * most, (void **)&h->pictures));
+    const int frames = r->frames ? r->frames : 1;
+    const size_t most = (size_t)((frames > 1 ? CLIPS : PICTURES) * h->tasks), each = pixels * 3 * (size_t)frames;
+    ZN_TRY(zn_alloc_for("held-out pictures", sizeof(float) * each * most, (void **)&h->pictures));
     if (restores)
         ZN_TRY(
             zn_alloc_for("held-out pictures", sizeof(float) * pixels * ZN_RESTORE_INPUTS * most, (void **)&h->inputs));
     for (int64_t i = 0; i < zn_dataset_count(set) && h->count < (int)most; i++) {
-        if (!zn_dataset_held_out(set, i, r->held_out))
+        const int held = zn_dataset_frames(set, i);
+        if (!zn_dataset_held_out(set, i, r->held_out) || held < frames)
             continue;
         zn_image *image;
         ZN_TRY(zn_picture_read(set, i, skip, &image));
         if (!image)
             continue;
-        const zn_region centre = { (image->width - r->size) / 2, (image->height - r->size) / 2, r->size, r->size };
-        zn_pixels_to_float(image, centre, h->pictures + pixels * 3 * (size_t)h->count++, (size_t)r->size * 3);
+        for (int t = 0; t < frames; t++)
+            take_centre(image, held, t, r->size, h->pictures + pixels * 3 * (size_t)(h->count * frames + t));
+        h->count++;
         zn_image_free(image);
         if (restores)
             ZN_TRY(damage(h, r->size));

@@ -13,14 +13,14 @@
 enum { ZN_TASKS = 4 }; /* denoise, impulse, deblur, jpeg */
 
 typedef struct zn_held_out {
-    float *pictures;
-    float *inputs; /* restoring: what the network gets for them, [count,size,size,inputs]; NULL: the pictures */
+    float *pictures; /* of videos, count times the frames of the recipe */
+    float *inputs;   /* restoring: what the network gets for them, [count,size,size,inputs]; NULL: the pictures */
     int count;
     int tasks; /* restoring: ZN_TASKS (one less without JPEG), or 1 of an upscaler, and image i is one for task i %
                   tasks; else 1 */
 } zn_held_out;
 
-/* Up to 16 pictures that can be read; restoring: each of them once for every task. */
+/* Up to 16 pictures or 4 videos that can be read; restoring: each of them once for every task. */
 ZN_MUST_USE zn_status zn_held_out_new(zn_held_out *h, const zn_dataset *set, const zn_recipe *recipe,
                                       const zn_skip *skip);
 void zn_held_out_free(zn_held_out *h);

@@ -36,6 +36,12 @@ struct zn_loader {
     double waited;
 };
 
+/* Pixels of a picture, or of all frames of a video. */
+static size_t pixels_of(const zn_loader_options *o)
+{
+    return (size_t)o->crop.size * (size_t)o->crop.size * (size_t)(o->crop.frames ? o->crop.frames : 1);
+}
+
 /* Texts of pictures that could not be read, for whoever takes the batch. */
 static void note_skipped(void *user, int64_t picture, const char *why)
 {
@@ -44,7 +50,7 @@ static void note_skipped(void *user, int64_t picture, const char *why)
 }
 
 /* Picture n, or if that cannot be read the one after it in the epoch: the same for all threads, ranks and calls. */
-static zn_status read_picture(const zn_loader *l, uint64_t n, zn_parcel *skipped, zn_image **out)
+static zn_status read_picture(const zn_loader *l, uint64_t n, zn_parcel *skipped, zn_image **out, int *frames)
 {
     const uint64_t count = (uint64_t)l->usable_count, epoch = n - n % count;
     const zn_skip skip = { note_skipped, skipped };
@@ -53,6 +59,7 @@ static zn_status read_picture(const zn_loader *l, uint64_t n, zn_parcel *skipped
     for (uint64_t k = 0; k < count && !*out; k++) {
         const int64_t index = zn_order_at(l->options.seed, epoch + (n + k) % count, count);
         ZN_TRY(zn_picture_read(l->data, l->usable[index], &skip, out));
+        *frames = zn_dataset_frames(l->data, l->usable[index]);
     }
     if (*out)
         return ZN_OK;
@@ -66,8 +73,9 @@ static zn_status make_picture(const zn_loader *l, int64_t step, int index, zn_pa
     const zn_loader_options *o = &l->options;
     const uint64_t n = (uint64_t)step * (uint64_t)o->batch + (uint64_t)(o->first + index);
     zn_image *image;
-    ZN_TRY(read_picture(l, n, skipped, &image));
-    const zn_status status = zn_picture_crop(image, &o->crop, zn_order_mix(o->seed + 1, n), out);
+    int frames;
+    ZN_TRY(read_picture(l, n, skipped, &image, &frames));
+    const zn_status status = zn_picture_crop(image, frames, &o->crop, zn_order_mix(o->seed + 1, n), out);
     zn_image_free(image);
     ZN_TRY(status);
     return o->prepare ? o->prepare(o->how, out, o->crop.size, zn_order_mix(o->seed + 2, n), input) : ZN_OK;
@@ -88,7 +96,7 @@ static slot *slot_to_fill(zn_loader *l)
 static void *work(void *arg)
 {
     zn_loader *l = arg;
-    const size_t pixels = (size_t)l->options.crop.size * (size_t)l->options.crop.size;
+    const size_t pixels = pixels_of(&l->options);
     const size_t floats = pixels * 3, inputs = pixels * (size_t)l->options.inputs;
     pthread_mutex_lock(&l->lock);
     while (!l->stop) {
@@ -124,7 +132,8 @@ static zn_status list_usable(zn_loader *l)
     const int64_t count = zn_dataset_count(l->data);
     ZN_TRY(zn_alloc_for("a list of pictures", sizeof(int64_t) * (size_t)count, (void **)&l->usable));
     for (int64_t i = 0; i < count; i++)
-        if (!zn_dataset_held_out(l->data, i, l->options.held_out))
+        if (!zn_dataset_held_out(l->data, i, l->options.held_out) &&
+            zn_dataset_frames(l->data, i) >= l->options.crop.frames)
             l->usable[l->usable_count++] = i;
     if (!l->usable_count)
         return ZN_FAIL(ZN_EINVALID, "all images are held out: nothing to train on");
@@ -156,7 +165,7 @@ zn_status zn_loader_new(const zn_dataset *data, const zn_loader_options *options
         goto done;
     for (int i = 0; i < o->ahead; i++) {
         l->slots[i].step = -1;
-        const size_t pixels = (size_t)o->count * (size_t)o->crop.size * (size_t)o->crop.size;
+        const size_t pixels = (size_t)o->count * pixels_of(o);
         l->slots[i].pixels = zn_alloc(sizeof(float) * pixels * 3);
         l->slots[i].inputs = o->prepare ? zn_alloc(sizeof(float) * pixels * (size_t)o->inputs) : NULL;
         if (!l->slots[i].pixels || (o->prepare && !l->slots[i].inputs))
@@ -231,7 +240,7 @@ zn_status zn_loader_next_pair(zn_loader *l, int64_t step, float *inputs, float *
     if (status == ZN_OK && l->status != ZN_OK)
         status = ZN_FAIL(l->status, "%s", l->text);
     if (status == ZN_OK) {
-        const size_t pixels = (size_t)l->options.count * (size_t)l->options.crop.size * (size_t)l->options.crop.size;
+        const size_t pixels = (size_t)l->options.count * pixels_of(&l->options);
         memcpy(out, s->pixels, sizeof(float) * pixels * 3);
         if (s->inputs && inputs)
             memcpy(inputs, s->inputs, sizeof(float) * pixels * (size_t)l->options.inputs);

@@ -2,7 +2,7 @@
  *
  *     zn_loader *l;
  *     ZN_TRY(zn_loader_new(data, &(zn_loader_options){ .batch = 16, .crop.size = 128, .seed = 1 }, &l));
- *     ZN_TRY(zn_loader_next(l, step, batch));          // [batch][size][size][3] in [0,1]
+ *     ZN_TRY(zn_loader_next(l, step, batch));          // [batch][size][size][3] in [0,1]; videos: [batch][frames]...
  *     zn_loader_free(l);
  *
  * A batch depends on the seed and its step number alone: not on threads, not on what was read before. So a run can be

@@ -74,13 +74,38 @@ static zn_status crop_halved(const zn_image *image, int size, bool flip, uint64_
     return ZN_OK;
 }
 
+zn_image zn_picture_frame(const zn_image *image, int held, int index)
+{
+    zn_image frame = *image;
+    frame.height = image->height / held;
+    const size_t bytes =
+        (size_t)frame.height * (size_t)image->width * 3 * (image->bits == 8 ? sizeof(uint8_t) : sizeof(uint16_t));
+    frame.pixels = (uint8_t *)image->pixels + bytes * (size_t)index;
+    return frame;
+}
+
 /* Pictures that are too small for it are never halved. */
-zn_status zn_picture_crop(const zn_image *image, const zn_crop *c, uint64_t seed, float *out)
+static zn_status crop_image(const zn_image *image, const zn_crop *c, uint64_t seed, float *out)
 {
     zn_rng rng = zn_rng_new(seed ^ 0x5ca1ab1e);
     if (c->halve > 0 && image->width >= 2 * c->size && image->height >= 2 * c->size &&
         (double)zn_rng_uniform(&rng) < c->halve)
         return crop_halved(image, c->size, !c->no_flip, seed, out);
     crop_random(image, c->size, !c->no_flip, seed, out);
+    return ZN_OK;
+}
+
+/* The same seed gives the same square in every frame. */
+zn_status zn_picture_crop(const zn_image *image, int held, const zn_crop *c, uint64_t seed, float *out)
+{
+    const int frames = c->frames ? c->frames : 1;
+    zn_rng rng = zn_rng_new(seed ^ 0x71a3);
+    if (held < frames || image->height % held)
+        return ZN_FAIL(ZN_EINVALID, "a clip of %d frames, not of at least %d", held, frames);
+    const int first = (int)(zn_rng_next(&rng) % (uint64_t)(held - frames + 1));
+    for (int i = 0; i < frames; i++) {
+        const zn_image frame = zn_picture_frame(image, held, first + i);
+        ZN_TRY(crop_image(&frame, c, seed, out + (size_t)i * (size_t)c->size * (size_t)c->size * 3));
+    }
     return ZN_OK;
 }

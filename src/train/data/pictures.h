@@ -23,12 +23,17 @@ void zn_picture_plain(const zn_image *image, float *out);
 void zn_picture_signed(const zn_image *image, float *out);
 
 typedef struct zn_crop {
-    int size; /* its side */
+    int size;   /* its side */
+    int frames; /* of a video; 0: one image */
     bool no_flip;
     double halve; /* share of the crops that are taken twice as large and scaled down */
 } zn_crop;
 
-/* One crop: a square at a random position (smaller pictures are extended by reflection), perhaps mirrored. */
-ZN_MUST_USE zn_status zn_picture_crop(const zn_image *image, const zn_crop *crop, uint64_t seed, float *out);
+/* One crop: a square at a random position (smaller pictures are extended by reflection), perhaps mirrored. The image
+ * holds so many frames, one below the other: the crop is the same square of crop->frames successive ones, from a random
+ * one on. Fails if there are fewer. */
+ZN_MUST_USE zn_status zn_picture_crop(const zn_image *image, int held, const zn_crop *crop, uint64_t seed, float *out);
+/* A view of frame `index`; the pixels are those of the image. */
+zn_image zn_picture_frame(const zn_image *image, int held, int index);
 
 #endif

@@ -12,7 +12,7 @@ static const double features_end = 0.1;
 
 static zn_node *teacher_part(const zn_objective_options *k, zn_part part, zn_node *x)
 {
-    return zn_part_of(k->teacher, part, ZN_TEACHER, x);
+    return zn_part_of(k->teacher, part, ZN_TEACHER, x, zn_objective_clips(k));
 }
 
 int zn_stage_outputs(const zn_graph *g, int first, zn_node *out[ZN_MAX_STAGES])
@@ -77,13 +77,13 @@ static zn_node *decode_disturbed(zn_objective *o, const zn_objective_options *k,
 {
     o->noise = zn_graph_input(o->graph, "noise", z->shape);
     zn_node *disturbed = zn_add(z, zn_scale(o->noise, (float)k->recipe->jitter));
-    return zn_part_of(k->model, ZN_DECODER, "", disturbed);
+    return zn_part_of(k->model, ZN_DECODER, "", disturbed, zn_objective_clips(k));
 }
 
 zn_status zn_add_decoder_lesson(zn_objective *o, const zn_objective_options *k)
 {
     zn_node *z = k->teacher->info.has_encoder ? teacher_part(k, ZN_ENCODER, o->input)
-                                              : zn_part_of(k->model, ZN_ENCODER, "", o->input);
+                                              : zn_part_of(k->model, ZN_ENCODER, "", o->input, zn_objective_clips(k));
     zn_node *stages[2][ZN_MAX_STAGES];
     int first = zn_graph_count(o->graph);
     zn_node *wanted = teacher_part(k, ZN_DECODER, z);
@@ -103,7 +103,7 @@ zn_status zn_add_decoder_lesson(zn_objective *o, const zn_objective_options *k)
 zn_status zn_add_joint_lesson(zn_objective *o, const zn_objective_options *k)
 {
     zn_node *z = zn_learning_encoder(o, k);
-    o->output = zn_part_of(k->model, ZN_DECODER, "", z);
+    o->output = zn_part_of(k->model, ZN_DECODER, "", z, zn_objective_clips(k));
     o->learns[ZN_ENCODER] = o->learns[ZN_DECODER] = true;
     zn_graph_name_layer(o->graph, "loss");
     zn_add_picture_terms(o, k->recipe, o->output, o->target);

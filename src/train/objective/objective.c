@@ -39,39 +39,106 @@ zn_status zn_objective_close(zn_objective *o)
     return zn_graph_status(o->graph);
 }
 
-zn_node *zn_part_of(const zn_model *m, zn_part part, const char *prefix, zn_node *x)
+/* What is built of a model in a graph: a part, or its encoder with log variances. */
+typedef struct piece {
+    const zn_model *model;
+    zn_part part;
+    bool moments;
+    zn_scope scope;
+} piece;
+
+/* Of one video (clip), or of images. */
+static zn_node *build_piece(const piece *p, zn_node *x, bool clip)
+{
+    const zn_arch *arch = p->model->arch;
+    const zn_config *config = &p->model->config;
+    zn_stream apart = { .apart = (int)x->shape.dim[0] };
+    if (p->moments)
+        return arch->moments(p->scope, x, config, clip ? NULL : &apart);
+    if (clip)
+        return arch->clip(p->scope, p->part, x, config, NULL);
+    zn_node *(*const build)(zn_scope, zn_node *, const zn_config *) =
+        p->part == ZN_ENCODER ? arch->encode : arch->decode;
+    return build ? build(p->scope, x, config)
+                 : zn_graph_poison(x->graph, ZN_EUNSUPPORTED, "a diffusion autoencoder does not learn by this recipe");
+}
+
+/* Each video is a network of its own, with common parameters: nothing of one reaches another. */
+static zn_node *build_pieces(const piece *p, zn_node *x, int clips)
+{
+    if (clips < 2)
+        return build_piece(p, x, clips == 1);
+    const int each = (int)x->shape.dim[0] / clips;
+    zn_node *all = NULL;
+    for (int i = 0; i < clips; i++) {
+        zn_node *y = build_piece(p, zn_take_frames(x, i * each, 1, each), true);
+        all = all ? zn_join_frames(all, y) : y;
+    }
+    return all;
+}
+
+static zn_scope part_scope(const zn_model *m, zn_part part, const char *prefix, zn_graph *g)
 {
     const char *own = m->arch->scope[part];
     char name[64];
     snprintf(name, sizeof name, "%s%s", prefix, own);
     if (!own[0] && name[0]) /* scopes bring their own dot */
         name[strlen(name) - 1] = 0;
-    const zn_scope s = zn_at((zn_scope){ x->graph, "" }, "%s", name);
-    zn_node *(*const build)(zn_scope, zn_node *, const zn_config *) =
-        part == ZN_ENCODER ? m->arch->encode : m->arch->decode;
-    return build ? build(s, x, &m->config)
-                 : zn_graph_poison(x->graph, ZN_EUNSUPPORTED, "a diffusion autoencoder does not learn by this recipe");
+    return zn_at((zn_scope){ g, "" }, "%s", name);
 }
 
-/* Latents as the mean of a normal distribution whose log variance, in [-8,0], is learned beside them; the decoder sees
- * a sample. Only training knows of it: the model in use takes the mean. */
-static zn_node *sample(zn_objective *o, zn_node *mean, double weight)
+zn_node *zn_part_of(const zn_model *m, zn_part part, const char *prefix, zn_node *x, int clips)
 {
-    zn_node *v = zn_soft_clamp(zn_conv1x1_no_bias((zn_scope){ o->graph, "posterior" }, mean, zn_channels(mean)), 4);
-    v = zn_sub(v, zn_scale(zn_ones_like(v), 4));
+    const piece p = { .model = m, .part = part, .scope = part_scope(m, part, prefix, x->graph) };
+    return build_pieces(&p, x, clips);
+}
+
+zn_status zn_check_frames(const zn_model *m, int frames)
+{
+    const zn_config *c = &m->config;
+    if (frames && !c->frames)
+        return ZN_FAIL(ZN_EINVALID, "%s does not support video: set frames to 0", c->name);
+    if (frames && (frames - 1) % c->frames)
+        return ZN_FAIL(ZN_EINVALID, "%s learns from videos of 1 + %d n frames, such as %d, not of %d", c->name,
+                       c->frames, 1 + frames / c->frames * c->frames, frames);
+    return ZN_OK;
+}
+
+/* Log variances for a network that has none, in [-8,0], learned from the means. Only training knows of them. */
+static zn_node *learned_variance(zn_node *mean)
+{
+    zn_node *v = zn_soft_clamp(zn_conv1x1_no_bias((zn_scope){ mean->graph, "posterior" }, mean, zn_channels(mean)), 4);
+    return zn_sub(v, zn_scale(zn_ones_like(v), 4));
+}
+
+/* The encoder's latents as the means of normal distributions, of which the decoder sees a sample. The model in use
+ * takes the mean. */
+static zn_node *sampled_latents(zn_objective *o, const zn_objective_options *k)
+{
+    const zn_recipe *r = k->recipe;
+    const piece p = { k->model, ZN_ENCODER, true, part_scope(k->model, ZN_ENCODER, "", o->graph) };
+    zn_node *mean, *v;
+    if (k->model->arch->moments) {
+        zn_node *both = build_pieces(&p, o->input, zn_objective_clips(k));
+        const int channels = zn_is_poison(both) ? 0 : zn_channels(both) / 2;
+        mean = zn_slice_channels(both, 0, channels);
+        v = zn_slice_channels(both, channels, channels);
+    } else {
+        mean = zn_learning_encoder(o, k);
+        v = learned_variance(mean);
+    }
     o->noise = zn_graph_input(o->graph, "noise", mean->shape);
-    zn_objective_add(o, "kl", zn_kl_gaussian(mean, v), (zn_ramp){ .to = weight });
-    return zn_add(mean, zn_multiply(zn_exp(zn_scale(v, 0.5f)), o->noise));
+    zn_objective_add(o, "kl", zn_kl_gaussian(mean, v),
+                     (zn_ramp){ .to = r->kl, .end = (int64_t)(r->kl_rise * (double)r->steps) });
+    return zn_gaussian(mean, v, o->noise);
 }
 
 /* A restorer's whole network stands in the place of the encoder. */
 static zn_status add_autoencoder(zn_objective *o, const zn_objective_options *k)
 {
-    o->output = zn_learning_encoder(o, k);
-    if (!(k->model->arch->can & ZN_RESTORES)) {
-        zn_node *z = k->recipe->kl > 0 ? sample(o, o->output, k->recipe->kl) : o->output;
-        o->output = zn_part_of(k->model, ZN_DECODER, "", z);
-    }
+    o->output = k->recipe->kl > 0 ? sampled_latents(o, k) : zn_learning_encoder(o, k);
+    if (!(k->model->arch->can & ZN_RESTORES))
+        o->output = zn_part_of(k->model, ZN_DECODER, "", o->output, zn_objective_clips(k));
     o->learns[ZN_ENCODER] = o->learns[ZN_DECODER] = true;
     zn_graph_name_layer(o->graph, "loss");
     zn_add_picture_terms(o, k->recipe, o->output, o->target);
@@ -142,7 +209,8 @@ static void add_inputs(zn_objective *o, const zn_objective_options *k)
 {
     const int size = k->recipe->size, inputs = zn_model_inputs(k->model, ZN_ENCODER);
     const zn_config *c = &k->model->config;
-    zn_shape in = ZN_SHAPE(k->batch, size, size, inputs), out = ZN_SHAPE(k->batch, size, size, 3);
+    const int images = k->batch * (k->recipe->frames ? k->recipe->frames : 1);
+    zn_shape in = ZN_SHAPE(images, size, size, inputs), out = ZN_SHAPE(images, size, size, 3);
     if (zn_goal_on_conditions(k->goal)) {
         in = ZN_SHAPE(1, 1, k->batch, c->latent);
         out = zn_goal_part(k->goal) == ZN_CLASSIFIER ? ZN_SHAPE(1, 1, k->batch, c->classes) : in;
@@ -160,6 +228,9 @@ zn_status zn_objective_build(zn_objective *o, const zn_objective_options *k)
     *o = (zn_objective){ .graph = zn_graph_new() };
     if (!o->graph)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a training graph");
+    ZN_TRY(zn_check_frames(k->model, k->recipe->frames));
+    if (k->teacher)
+        ZN_TRY(zn_check_frames(k->teacher, k->recipe->frames));
     add_inputs(o, k);
     ZN_TRY(zn_open_picture_terms(o, k->recipe));
     ZN_TRY(goals[k->goal].build(o, k));

@@ -40,9 +40,9 @@ enum { ZN_MAX_TERMS = 16 };
 
 typedef struct zn_objective {
     zn_graph *graph;
-    /* What goes in, what should come out: [batch,size,size,inputs] and [..,3]; of the last two goals conditions
-     * [1,1,batch,width] and these again, or for each attribute 1 or 0; of a generator normalised latents and tokens of
-     * captions [batch,1,ZN_ZIMAGE_BLOCK,1], -1 after the last */
+    /* What goes in, what should come out: [batch,size,size,inputs] and [..,3], of videos [batch*frames,..]; of the last
+     * two goals conditions [1,1,batch,width] and these again, or for each attribute 1 or 0; of a generator normalised
+     * latents and tokens of captions [batch,1,ZN_ZIMAGE_BLOCK,1], -1 after the last */
     zn_node *input, *target;
     zn_node *noise;                      /* drawn from N(0,1) for each run; NULL: there is none */
     zn_node *gate_noise[ZN_PRUNE_GATES]; /* of soft block gates: likewise, times the temperature; NULL: there is none */
@@ -70,8 +70,10 @@ typedef struct zn_objective_options {
     const zn_model *teacher; /* NULL for ZN_GOAL_AUTOENCODER */
     zn_goal goal;
     const zn_recipe *recipe;
-    int batch; /* images */
+    int batch; /* images, or videos of recipe->frames each */
 } zn_objective_options;
+/* Videos of a batch; 0: they are images. */
+static inline int zn_objective_clips(const zn_objective_options *k) { return k->recipe->frames ? k->batch : 0; }
 
 /* The model's and the teacher's parameters are bound; what the terms add (adaptors, a discriminator) is not. The sum is
  * made by zn_objective_close, so that more terms can be added before. */
@@ -113,8 +115,11 @@ ZN_MUST_USE zn_status zn_add_joint_lesson(zn_objective *o, const zn_objective_op
 enum { ZN_MAX_STAGES = 8 };
 int zn_stage_outputs(const zn_graph *g, int first, zn_node *out[ZN_MAX_STAGES]);
 
-/* The model's part in a graph, its parameters' names after `prefix`: "" or ZN_TEACHER. */
+/* The model's part in a graph, its parameters' names after `prefix`: "" or ZN_TEACHER. x has that many videos one after
+ * the other, each of which is processed by itself, or images (clips 0). */
 #define ZN_TEACHER "teacher."
-zn_node *zn_part_of(const zn_model *m, zn_part part, const char *prefix, zn_node *x);
+zn_node *zn_part_of(const zn_model *m, zn_part part, const char *prefix, zn_node *x, int clips);
+/* ZN_EINVALID if the model cannot learn from videos of so many frames. */
+ZN_MUST_USE zn_status zn_check_frames(const zn_model *m, int frames);
 
 #endif

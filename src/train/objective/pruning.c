@@ -27,7 +27,7 @@ zn_node *zn_learning_encoder(zn_objective *o, const zn_objective_options *k)
     const zn_arch *arch = k->model->arch;
     const zn_recipe *r = k->recipe;
     if (!k->model->config.gates)
-        return zn_part_of(k->model, ZN_ENCODER, "", o->input);
+        return zn_part_of(k->model, ZN_ENCODER, "", o->input, zn_objective_clips(k));
     zn_prune_run run = { .mode = modes[r->gates] };
     if (run.mode == ZN_PRUNE_SOFT && r->gate_temperature > 0)
         add_noise(o, k, &run);

@@ -209,7 +209,7 @@ static zn_status prepare(zn_learner *l)
 zn_status zn_learner_new(zn_learner *l, const zn_model_parameter *const *parameters, int count,
                          const zn_learner_options *options)
 {
-    *l = (zn_learner){ .options = *options, .count = count };
+    *l = (zn_learner){ .options = *options, .count = count, .scale = 1 };
     l->parameters = zn_calloc((size_t)count + 1, sizeof *l->parameters);
     l->gradients = zn_calloc((size_t)count + 1, sizeof *l->gradients);
     l->counts = zn_calloc((size_t)count + 1, sizeof *l->counts);
@@ -260,7 +260,7 @@ void zn_learner_gather(zn_learner *l, int part, int of)
     for (int i = 0; i < l->count; to += l->counts[i++]) {
         zn_unary_args a = { .y = to, .a = 0 };
         if (l->gradients[i])
-            a = (zn_unary_args){ .x = l->gradients[i]->data, .y = to, .a = 1.0f / (float)of };
+            a = (zn_unary_args){ .x = l->gradients[i]->data, .y = to, .a = 1.0f / ((float)of * l->scale) };
         launch(l, l->gradients[i] ? zn_k_scale : zn_k_fill, l->counts[i], GRAIN, &a);
     }
     zn_device_group_end(l->options.device);

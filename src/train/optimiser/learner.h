@@ -54,6 +54,7 @@ typedef struct zn_learner {
     double *squares;     /* [blocks]: sums of squares of blocks of gradients; used with a device */
     float *flags;        /* [blocks]: which blocks hold extreme values */
     int64_t blocks;
+    float scale;  /* factor of the loss, by which gradients are divided when they are gathered */
     int twins;    /* number of buffers that have device copies so far */
     bool extreme; /* a gradient or a part of the state is or was so large that an update may not be finite */
     zn_optim optim;

@@ -39,6 +39,9 @@ static const zn_preset students[] = {
     { "zenith-f2", "zenith-r-wide with perceptual losses, for FLUX.2's latents: the teacher is taef2",
       "model: zenith-r\nwidth: 48\nlr: 2e-3\nloss: {lpips: 0.3, chroma: 0.3, texture: 1}\n" },
     { "taesd-half", "the teacher's network with half its channels", "model: taesd\nwidth: 32\nlr: 5e-4\n" },
+    { "taew2_1", "the tiny video autoencoder TAEHV, for latents at 1/8 of a video autoencoder, with --clips",
+      "model: taew2_1\nsize: 128\naccumulate: 4\nlr: 5e-4\n" },
+    { "taew2_2", "the same for latents at 1/16", "model: taew2_2\nsize: 128\naccumulate: 4\nlr: 5e-4\n" },
     { NULL, NULL, NULL },
 };
 

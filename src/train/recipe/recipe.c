@@ -42,11 +42,12 @@ static const key keys[] = {
     { "steps", INTEGER, FIELD(steps), 1, 1e9, NULL },
     { "batch", COUNT, FIELD(batch), 1, 4096, NULL },
     { "size", COUNT, FIELD(size), 8, 4096, NULL },
+    { "frames", COUNT, FIELD(frames), 0, 1024, NULL },
     { "halve", NUMBER, FIELD(halve), 0, 1, NULL },
     { "accumulate", COUNT, FIELD(accumulate), 1, 1024, NULL },
     { "dropout", NUMBER, FIELD(dropout), 0, 0.9, NULL },
     { "recompute", CHOICE, FIELD(recompute), 0, 0, "false true" },
-    { "precision", CHOICE, FIELD(precision), ZN_PRECISION_F32, 0, "f32 bf16" },
+    { "precision", CHOICE, FIELD(precision), ZN_PRECISION_F32, 0, "f32 bf16 f16" },
     { "optimizer", CHOICE, FIELD(optimizer), 0, 0, "adamw adam amsgrad sgd" },
     { "lr", NUMBER, FIELD(lr), 0, 10, NULL },
     { "beta1", NUMBER, FIELD(beta1), 0, BELOW_ONE, NULL },
@@ -74,6 +75,7 @@ static const key keys[] = {
     { "loss.lpips", NUMBER, FIELD(lpips), 0, 1e6, NULL },
     { "loss.lpips_model", TEXT, FIELD(lpips_model), 0, 0, NULL },
     { "loss.kl", NUMBER, FIELD(kl), 0, 1e6, NULL },
+    { "loss.kl_rise", NUMBER, FIELD(kl_rise), 0, 1, NULL },
     { "loss.discriminator", NUMBER, FIELD(discriminator), 0, 1e6, NULL },
     { "loss.discriminator_start", NUMBER, FIELD(discriminator_start), 0, 1, NULL },
     { "loss.features", NUMBER, FIELD(features), 0, 1e6, NULL },
@@ -324,6 +326,10 @@ static bool is_written(const zn_recipe *r, const char *name)
     if (strncmp(name, "gates.", 6) == 0)
         return r->gates != ZN_RECIPE_GATES_AS_USUAL;
     if (strcmp(name, "loss.lpips_model") == 0 && r->lpips == 0)
+        return false;
+    if (strcmp(name, "frames") == 0)
+        return r->frames > 0;
+    if (strcmp(name, "loss.kl_rise") == 0 && r->kl == 0)
         return false;
     if (strcmp(name, "loss.discriminator_start") == 0 && r->discriminator == 0)
         return false;

@@ -64,10 +64,11 @@ typedef struct zn_recipe {
     int width, latent; /* channels of the network's trunk and of its latents; 0: the architecture's own */
     int64_t steps;
     int batch, size, accumulate;
+    int frames;             /* of the videos that it learns from, `batch` of them; 0: images */
     double halve;           /* share of the crops taken twice as large and scaled down */
     double dropout;         /* share of a diffusion autoencoder's activations that training leaves out */
     int recompute;          /* 1: activations are computed again for the backward instead of kept, to fit memory */
-    zn_precision precision; /* ZN_PRECISION_F32 or ZN_PRECISION_BF16 */
+    zn_precision precision; /* ZN_PRECISION_F32, BF16 or F16, in which the loss is scaled */
     zn_recipe_optimizer optimizer;
     double lr, beta1, beta2, eps, weight_decay, momentum;
     zn_schedule schedule;
@@ -81,6 +82,7 @@ typedef struct zn_recipe {
     /* weights of the losses */
     double mse, l1, huber, bands, haar, chroma, texture, ssim, lpips, kl, discriminator;
     char lpips_model[64];        /* weights of lpips */
+    double kl_rise;              /* share of the run in which the weight of kl rises from 0 */
     double discriminator_start;  /* share of the run before the discriminator takes part */
     double features, latent_mse; /* with a teacher: its activations, its latents */
     bool sets_losses;            /* a text or setting has given some of these */

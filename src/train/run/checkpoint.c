@@ -184,7 +184,7 @@ zn_status zn_trainer_remember(zn_trainer *t)
 zn_status zn_trainer_go_back(zn_trainer *t)
 {
     move_state(t, t->before, true);
-    t->learner.optim.step = t->step;
+    t->learner.optim.step = t->step - t->left_out;
     if (t->discriminator)
         t->discriminator->learner.optim.step = zn_trainer_judged(t);
     return send_state(t);
@@ -194,11 +194,14 @@ zn_status zn_checkpoint_write(const char *path, const zn_trainer *t)
 {
     ZN_TRY(fetch_state(t));
     part parts[MAX_PARTS];
-    char step[32], stage[32];
+    char step[32], stage[32], scale[96];
     snprintf(step, sizeof step, "%lld", (long long)t->step);
     snprintf(stage, sizeof stage, "%d", t->options.stage);
-    const zn_metadata metadata[] = { { "format", FORMAT }, { "step", step }, { "stage", stage } };
-    return write_parts(path, parts, parts_of(t, parts), metadata, 3);
+    snprintf(scale, sizeof scale, "%a %d %lld", (double)t->scaler.scale, t->scaler.good, (long long)t->left_out);
+    const zn_metadata metadata[] = {
+        { "format", FORMAT }, { "step", step }, { "stage", stage }, { "loss_scale", scale }
+    };
+    return write_parts(path, parts, parts_of(t, parts), metadata, t->scaler.scale > 0 ? 4 : 3);
 }
 
 zn_status zn_trainer_export(const char *path, const zn_trainer *t)
@@ -314,6 +317,24 @@ static zn_status open_checkpoint(const char *path, zn_weights **w, int64_t *step
     return status;
 }
 
+/* Of a run in f16: the factor of its loss, good steps since it was changed, and steps that were left out. */
+static zn_status read_scale(const char *path, const zn_weights *w, zn_trainer *t)
+{
+    const char *text = zn_weights_metadata(w, "loss_scale");
+    char *end;
+    if (!(t->scaler.scale > 0))
+        return ZN_OK;
+    const float scale = text ? strtof(text, &end) : 0;
+    const long long good = scale > 0 ? strtoll(end, &end, 10) : -1, left_out = scale > 0 ? strtoll(end, &end, 10) : -1;
+    if (!(scale > 0 && isfinite(scale)) || good < 0 || good >= t->scaler.interval || left_out < 0 ||
+        left_out > MOST_STEPS || *end)
+        return ZN_FAIL(ZN_EFORMAT, "%s: it has no factor of the loss, which training in f16 needs", path);
+    t->scaler.scale = scale;
+    t->scaler.good = (int)good;
+    t->left_out = left_out;
+    return ZN_OK;
+}
+
 zn_status zn_checkpoint_read(const char *path, zn_trainer *t)
 {
     zn_weights *w;
@@ -325,8 +346,11 @@ zn_status zn_checkpoint_read(const char *path, zn_trainer *t)
     zn_status status = ZN_OK;
     for (int k = 0; k < count && status == ZN_OK; k++)
         status = read_part(w, &parts[k], &t->learner.extreme);
+    if (status == ZN_OK)
+        status = read_scale(path, w, t);
     if (status == ZN_OK) {
-        t->step = t->learner.optim.step = step;
+        t->step = step;
+        t->learner.optim.step = step - t->left_out;
         if (t->discriminator) /* it joins late */
             t->discriminator->learner.optim.step = zn_trainer_judged(t);
         status = send_state(t);

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { CLIP_FRAMES = 17 };
+
 const char *zn_distill_student(int index, const char **description) { return zn_recipe_student(index, description); }
 
 /* Shares `steps` out over the stages in the recipe's proportions; the first stages take what remains of the division.
@@ -43,6 +45,7 @@ static zn_status go_on(const zn_run *r, const zn_distill_options *o)
         ZN_TRY(zn_recipe_read_student(o->student, &asked));
         ZN_TRY(zn_run_set_again(r, &asked));
         strcpy(asked.teacher, own->teacher);
+        asked.frames = asked.frames ? asked.frames : own->frames; /* they may be those of `clips` */
         set_lengths(&asked, r->teacher, zn_run_may_omit(r, ZN_SAID_STEPS, true) ? own->steps : 0);
         ZN_TRY(zn_run_check_asked(r, &asked, o->student));
     }
@@ -72,7 +75,11 @@ static zn_status read_recipe(zn_run *r, const zn_distill_options *o)
         ZN_TRY(zn_recipe_read_student(o->student, k));
         ZN_TRY(zn_recipe_set_all(o->run.settings, k));
         ZN_TRY(zn_run_set_start(k, &o->run));
+        if (o->clips && !k->frames)
+            k->frames = CLIP_FRAMES;
     }
+    if (o->clips && !k->frames)
+        return ZN_FAIL(ZN_EINVALID, "%s learns from images, not from clips", o->run.folder);
     return zn_run_set_path(k->teacher, sizeof k->teacher, o->teacher, "the teacher");
 }
 
@@ -101,6 +108,9 @@ static zn_status make_student(zn_run *r)
     if (config.downscale != t->downscale)
         return ZN_FAIL(ZN_EINVALID, "%s has latents at 1/%d, but the teacher %s at 1/%d", config.name, config.downscale,
                        t->name, t->downscale);
+    if (k->frames && config.frames != t->frames)
+        return ZN_FAIL(ZN_EINVALID, "%s learns from clips, and %s does not support video of that kind",
+                       config.frames ? config.name : t->name, config.frames ? t->name : config.name);
     ZN_TRY(zn_arch_resize(arch, &config, &(zn_wishes){ .width = k->width, .latent = t->latent, .size = k->size }));
     return zn_run_new_model(r, arch, &config, r->teacher->info.has_decoder);
 }

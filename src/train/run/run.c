@@ -60,7 +60,7 @@ static zn_status enter_stage(zn_run *r, int stage)
                                    .stop = stop_within_step,
                                    .user = r };
     ZN_TRY(zn_trainer_new(&t, &r->trainer));
-    r->coarse = s->recipe.precision == ZN_PRECISION_BF16 ? zn_exec_coarse(r->trainer->exec) : NAN;
+    r->coarse = s->recipe.precision > ZN_PRECISION_F32 ? zn_exec_coarse(r->trainer->exec) : NAN;
     if (zn_goal_on_table(s->goal))
         return ZN_OK;
     const zn_yardstick_options y = { .model = r->model,
@@ -69,6 +69,7 @@ static zn_status enter_stage(zn_run *r, int stage)
                                      .goal = s->goal,
                                      .size = s->recipe.size,
                                      .batch = batch,
+                                     .frames = s->recipe.frames,
                                      .pool = r->pool,
                                      .device = r->device };
     return zn_yardstick_new(&y, &r->yardstick);
@@ -103,22 +104,38 @@ static int loader_threads(const zn_run *r)
     return r->device ? threads : 1 + threads / 8;
 }
 
+/* Videos are cut from records that have enough frames. */
+static zn_status check_clips(const zn_run *r)
+{
+    const int frames = r->recipe.frames;
+    int most = 1;
+    for (int64_t i = 0; frames && i < zn_dataset_count(r->set); i++)
+        most = zn_dataset_frames(r->set, i) > most ? zn_dataset_frames(r->set, i) : most;
+    if (!frames || most >= frames)
+        return ZN_OK;
+    return ZN_FAIL(ZN_EINVALID,
+                   "%s has no clips of %d frames, which the recipe needs: make some with zenith dataset "
+                   "build --clips %d VIDEO... -o SET.lmdb",
+                   r->options.data, frames, frames);
+}
+
 static zn_status prepare_pictures(zn_run *r)
 {
     const zn_recipe *k = &r->recipe;
     const int share = k->batch / zn_ranks_count(r->options.ranks);
-    const size_t pixels = (size_t)share * (size_t)k->size * (size_t)k->size;
+    const size_t pixels = (size_t)share * (size_t)k->size * (size_t)k->size * (size_t)(k->frames ? k->frames : 1);
     const int inputs = zn_model_inputs(r->model, ZN_ENCODER);
     if (zn_train_task_of(k)->inputs == ZN_INPUTS_DEGRADED)
         ZN_TRY(zn_alloc_for("a batch", sizeof(float) * pixels * (size_t)inputs, (void **)&r->inputs));
     ZN_TRY(zn_alloc_for("a batch", sizeof(float) * pixels * 3, (void **)&r->batch));
+    ZN_TRY(check_clips(r));
     ZN_TRY(zn_run_prepare_skips(r));
     const zn_skip skip = zn_run_skip(r);
     ZN_TRY(zn_held_out_new(&r->held, r->set, k, &skip));
     const zn_loader_options lo = { .batch = k->batch,
                                    .first = share * zn_ranks_rank(r->options.ranks),
                                    .count = share,
-                                   .crop = { .size = k->size, .halve = k->halve },
+                                   .crop = { .size = k->size, .frames = k->frames, .halve = k->halve },
                                    .skip = skip,
                                    .seed = (uint64_t)k->seed,
                                    .threads = loader_threads(r),

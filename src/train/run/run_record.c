@@ -17,25 +17,26 @@ static void keep(double *old, double new)
 }
 
 /* The colours of image i of a node into the sheet; inputs may have planes beside them. */
-static void write_picture(const zn_node *n, int i, int size, int row, zn_image *sheet)
+static void write_picture(const zn_node *n, int i, int column, int row, zn_image *sheet)
 {
-    const int channels = zn_channels(n);
+    const int channels = zn_channels(n), size = (int)n->shape.dim[1];
     const float *from = n->data + (size_t)i * (size_t)size * (size_t)size * (size_t)channels;
     for (int y = 0; y < size; y++)
         for (int x = 0; x < size; x++, from += channels)
-            zn_pixels_from_float(from, 3, sheet, (zn_region){ i * size + x, row * size + y, 1, 1 });
+            zn_pixels_from_float(from, 3, sheet, (zn_region){ column * size + x, row * size + y, 1, 1 });
 }
 
-/* Rows: held-out images, what the teacher makes of them, what the network does. */
+/* Rows: held-out images, or frames of the first video; what the teacher makes of them, what the network does. */
 static zn_status write_sample(zn_run *r)
 {
     const zn_yardstick *y = r->yardstick;
-    const int size = r->recipe.size, batch = y->options.batch, shown = batch < SAMPLES ? batch : SAMPLES;
+    const int size = r->recipe.size, frames = r->recipe.frames, images = frames ? frames : y->options.batch;
+    const int shown = images < SAMPLES ? images : SAMPLES;
     zn_image *sheet;
     ZN_TRY(zn_image_new(size * shown, size * y->shown_count, 8, &sheet));
     for (int row = 0; row < y->shown_count; row++)
         for (int i = 0; i < shown; i++)
-            write_picture(y->shown[row], i, size, row, sheet);
+            write_picture(y->shown[row], frames ? i * frames / shown : i, i, row, sheet);
     const zn_status status = zn_journal_sample(r->journal, r->done, sheet);
     zn_image_free(sheet);
     return status;
@@ -103,18 +104,20 @@ zn_train_progress zn_run_progress(const zn_run *r)
 {
     const double seconds = (zn_clock_ms() - r->started) * 1e-3;
     const int64_t done = r->done - r->first, all = zn_run_steps_before(r, r->stage_count);
-    return (zn_train_progress){ .step = r->done,
-                                .steps = all,
-                                .stage = r->stages[r->stage].name,
-                                .stage_number = r->stage + 1,
-                                .stage_count = r->stage_count,
-                                .loss = r->loss,
-                                .lr = zn_recipe_lr(r->trainer->recipe, r->trainer->step - 1),
-                                .images_per_second = (double)(done * r->recipe.batch) / seconds,
-                                .seconds_left = seconds / (double)done * (double)(all - r->done),
-                                .waited = zn_run_waited(r),
-                                .eval_psnr = r->measures.psnr,
-                                .eval_pruned = r->measures.pruned };
+    return (zn_train_progress){
+        .step = r->done,
+        .steps = all,
+        .stage = r->stages[r->stage].name,
+        .stage_number = r->stage + 1,
+        .stage_count = r->stage_count,
+        .loss = r->loss,
+        .lr = zn_recipe_lr(r->trainer->recipe, r->trainer->step - 1),
+        .images_per_second = (double)(done * r->recipe.batch * (r->recipe.frames ? r->recipe.frames : 1)) / seconds,
+        .seconds_left = seconds / (double)done * (double)(all - r->done),
+        .waited = zn_run_waited(r),
+        .eval_psnr = r->measures.psnr,
+        .eval_pruned = r->measures.pruned
+    };
 }
 
 static zn_status log_step(zn_run *r, const zn_measures *m)
@@ -134,6 +137,8 @@ static zn_status log_step(zn_run *r, const zn_measures *m)
     list[n++] = (zn_metric){ "lr", p.lr };
     list[n++] = (zn_metric){ "images_per_second", p.images_per_second };
     list[n++] = (zn_metric){ "waited", p.waited };
+    if (t->scaler.scale > 0)
+        list[n++] = (zn_metric){ "loss_scale", (double)t->scaler.scale };
     if (r->stage_count > 1)
         list[n++] = (zn_metric){ "stage", r->stage + 1 };
     list[n++] = (zn_metric){ "psnr", m->psnr };

@@ -27,8 +27,8 @@ static zn_status apply_options(zn_recipe *k, const zn_train_options *o)
     ZN_TRY(zn_run_set_path(k->captions, sizeof k->captions, o->captions, "the captions' file"));
     ZN_TRY(zn_run_set_path(k->autoencoder, sizeof k->autoencoder, NULL, "the autoencoder"));
     ZN_TRY(zn_options_read(o->run.compute, &compute));
-    if (compute.precision > ZN_PRECISION_BF16)
-        return ZN_FAIL(ZN_EUNSUPPORTED, "training computes in f32 or bf16, not in %s",
+    if (compute.precision > ZN_PRECISION_F16)
+        return ZN_FAIL(ZN_EUNSUPPORTED, "training computes in f32, bf16 or f16, not in %s",
                        zn_precision_name(compute.precision));
     if (compute.precision != ZN_PRECISION_DEFAULT)
         k->precision = compute.precision;
@@ -153,7 +153,8 @@ zn_status zn_train(const zn_train_options *o, zn_train_result *out)
                               .bf16 = r.coarse,
                               .skipped = r.skips.count,
                               .seconds = (zn_clock_ms() - start) * 1e-3,
-                              .waited = zn_run_waited(&r) };
+                              .waited = zn_run_waited(&r),
+                              .precision = r.recipe.precision };
     zn_run_free(&r);
     return status;
 }

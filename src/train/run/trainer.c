@@ -180,6 +180,8 @@ zn_status zn_trainer_new(const zn_trainer_options *options, zn_trainer **out)
     *t = (zn_trainer){
         .options = *options, .model = options->model, .recipe = options->recipe, .batch = options->batch
     };
+    if (t->recipe->precision == ZN_PRECISION_F16)
+        t->scaler = ZN_SCALER_START;
     t->parts = options->parts ? options->parts : options->recipe->accumulate;
     const zn_status status = build(t);
     if (status == ZN_OK)

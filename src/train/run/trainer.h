@@ -16,6 +16,7 @@
 #include "train/objective/discriminator.h"
 #include "train/objective/objective.h"
 #include "train/optimiser/learner.h"
+#include "train/optimiser/scaler.h"
 #include "train/ranks/ranks.h"
 
 typedef struct zn_trainer_options {
@@ -50,6 +51,8 @@ typedef struct zn_trainer {
     zn_discriminator *discriminator; /* NULL: there is none */
     double values[ZN_MAX_TERMS];     /* the terms of the last step, by themselves */
     int64_t step;                    /* steps done */
+    zn_scaler scaler;                /* of the loss, in f16; its factor is 0 otherwise */
+    int64_t left_out;                /* steps without an update, whose gradients were beyond f16 */
     int batch, parts;                /* of options */
     float *figures;                  /* [parts][ZN_FIGURES]: loss, terms, the discriminator's loss */
     float *before;                   /* the state before the step, where a step may go wrong; else NULL */
@@ -62,7 +65,8 @@ void zn_trainer_free(zn_trainer *t);
  * has the same bits on any number of ranks that gives the same parts and each rank 1, 2, 4, 8, ... of them. */
 ZN_MUST_USE zn_status zn_trainer_divide(const zn_recipe *recipe, const zn_ranks *ranks, int *parts, int *batch);
 
-/* One optimiser step. ZN_ENUMERIC names the layer whose result is not finite, or what an update would have made so; the
+/* One optimiser step; in f16 it is left out, and the loss scaled less from then on, if gradients are not finite.
+ * ZN_ENUMERIC names the layer whose result is not finite, or what an update would have made so; the
  * state is then that before the step. */
 ZN_MUST_USE zn_status zn_trainer_step(zn_trainer *t, const float *input, const float *target, double *loss);
 

@@ -2,6 +2,7 @@
 #include "base/fail.h"
 #include "train/run/trainer.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,6 +14,9 @@ int64_t zn_trainer_judged(const zn_trainer *t)
 
 /* True if the discriminator takes part in this step. */
 static bool judges(const zn_trainer *t) { return t->discriminator && t->step >= zn_trainer_opening(t->recipe); }
+
+/* In f16 the loss is multiplied by a factor, or small gradients would be lost. */
+static bool is_scaled(const zn_trainer *t) { return t->scaler.scale > 0; }
 
 /* An input that no term reads has no memory. */
 static void put(zn_node *n, const float *from)
@@ -113,8 +117,9 @@ static zn_status run_part(zn_trainer *t, int part, int own, const float *input, 
     zn_exec_send(t->exec);
     ZN_TRY(zn_exec_run(t->exec));
     ZN_TRY(fetch_results(t));
-    ZN_TRY(zn_exec_check_finite(t->exec));
-    *figures++ = o->loss->data[0];
+    if (!is_scaled(t) || !isfinite(o->loss->data[0])) /* gradients beyond f16 are no mistake: see settle_scale */
+        ZN_TRY(zn_exec_check_finite(t->exec));
+    *figures++ = o->loss->data[0] / t->learner.scale;
     for (int i = 0; i < o->count; i++)
         *figures++ = o->terms[i].value->data[0];
     zn_learner_gather(&t->learner, own, t->parts);
@@ -136,7 +141,7 @@ zn_status zn_trainer_measure(zn_trainer *t, const float *input, const float *tar
     zn_exec_send(t->exec);
     ZN_TRY(zn_exec_run(t->exec));
     ZN_TRY(fetch_results(t));
-    *loss = (double)o->loss->data[0];
+    *loss = (double)(o->loss->data[0] / t->learner.scale);
     return ZN_OK;
 }
 
@@ -205,23 +210,39 @@ static zn_status update(zn_trainer *t)
     return status;
 }
 
+/* Gradients that are not finite cost a step and half of the factor. Once the factor is small, they are not its fault.
+ */
+static zn_status settle_scale(zn_trainer *t, zn_status status, bool *skip)
+{
+    static const float least = 0x1p-14f;
+    *skip = false;
+    if (!is_scaled(t) || (status != ZN_OK && status != ZN_ENUMERIC) || (status != ZN_OK && t->scaler.scale < least))
+        return status;
+    *skip = !zn_scaler_step(&t->scaler, status == ZN_OK);
+    t->left_out += *skip;
+    return ZN_OK;
+}
+
 zn_status zn_trainer_step(zn_trainer *t, const float *input, const float *target, double *loss)
 {
+    bool skip;
     const zn_recipe *r = t->recipe;
     zn_objective *o = &t->objective;
+    t->learner.scale = is_scaled(t) ? t->scaler.scale : 1;
     for (int i = 0; i < o->count; i++)
-        o->terms[i].weight->data[0] = (float)zn_ramp_at(&o->terms[i].ramp, t->step);
+        o->terms[i].weight->data[0] = (float)zn_ramp_at(&o->terms[i].ramp, t->step) * t->learner.scale;
     ZN_TRY(zn_ranks_agree(t->options.ranks, run_parts(t, input, target)));
     ZN_TRY(join_ranks(t));
     *loss = mean_figure(t, 0);
     for (int i = 0; i < o->count; i++)
         t->values[i] = mean_figure(t, 1 + i);
-    ZN_TRY(zn_learner_clip(&t->learner, r->clip));
-    if (judges(t)) { /* nothing is changed before all is known to be finite */
+    ZN_TRY(settle_scale(t, zn_learner_clip(&t->learner, r->clip), &skip));
+    if (judges(t) && !skip) { /* nothing is changed before all is known to be finite */
         ZN_TRY(zn_learner_clip(&t->discriminator->learner, r->clip));
         t->discriminator->value = mean_figure(t, 1 + o->count);
     }
-    ZN_TRY(update(t));
+    if (!skip)
+        ZN_TRY(update(t));
     t->step++;
     return ZN_OK;
 }

@@ -21,12 +21,25 @@ static void set_noise(zn_yardstick *y)
         zn_noising_set(&y->noising, y->diffusion, i, MIDDLE_STEP);
 }
 
+/* A part of the model or of its teacher. */
+static zn_node *part_of(const zn_yardstick *y, const zn_model *m, zn_part part, zn_node *x)
+{
+    const zn_yardstick_options *k = &y->options;
+    return zn_part_of(m, part, m == k->teacher ? ZN_TEACHER : "", x, k->frames ? k->batch : 0);
+}
+
+/* Floats of a picture, or of all frames of a video. */
+static int64_t picture_floats(const zn_yardstick_options *k)
+{
+    return (int64_t)k->size * k->size * 3 * (k->frames ? k->frames : 1);
+}
+
 /* The model's encoder, there once at most, and the masks of its gates in order. */
 static zn_node *own_encoder(zn_yardstick *y, zn_node *x)
 {
     const zn_model *m = y->options.model;
     const int first = zn_graph_count(y->graph);
-    zn_node *latent = zn_part_of(m, ZN_ENCODER, "", x);
+    zn_node *latent = part_of(y, m, ZN_ENCODER, x);
     int count = 0;
     for (int i = first; i < zn_graph_count(y->graph) && count < m->config.gates; i++)
         if (zn_graph_at(y->graph, i)->op == &zn_op_gate_mask)
@@ -48,24 +61,24 @@ static void build(zn_yardstick *y)
     if (!t) {
         zn_node *out = own_encoder(y, x);
         y->latent = m->arch->can & ZN_RESTORES ? NULL : out;
-        y->output = y->latent ? zn_part_of(m, ZN_DECODER, "", out) : out;
+        y->output = y->latent ? part_of(y, m, ZN_DECODER, out) : out;
         return;
     }
     if (t->info.has_encoder)
-        y->teacher_latent = zn_part_of(t, ZN_ENCODER, ZN_TEACHER, x);
+        y->teacher_latent = part_of(y, t, ZN_ENCODER, x);
     if (k->goal != ZN_GOAL_DECODER || !t->info.has_encoder)
         y->latent = own_encoder(y, x);
     zn_node *z = y->teacher_latent ? y->teacher_latent : y->latent;
     if (t->info.has_decoder)
-        y->teacher_made = zn_part_of(t, ZN_DECODER, ZN_TEACHER, z);
+        y->teacher_made = part_of(y, t, ZN_DECODER, z);
     if (k->goal != ZN_GOAL_ENCODER)
-        y->decoded = zn_part_of(m, ZN_DECODER, "", z);
+        y->decoded = part_of(y, m, ZN_DECODER, z);
     if (k->goal == ZN_GOAL_JOINT)
-        y->output = z == y->latent ? y->decoded : zn_part_of(m, ZN_DECODER, "", y->latent);
+        y->output = z == y->latent ? y->decoded : part_of(y, m, ZN_DECODER, y->latent);
     else if (k->goal == ZN_GOAL_DECODER)
         y->output = y->decoded;
     else if (t->info.has_decoder)
-        y->output = z == y->latent ? y->teacher_made : zn_part_of(t, ZN_DECODER, ZN_TEACHER, y->latent);
+        y->output = z == y->latent ? y->teacher_made : part_of(y, t, ZN_DECODER, y->latent);
 }
 
 static zn_status prepare(zn_yardstick *y)
@@ -75,7 +88,8 @@ static zn_status prepare(zn_yardstick *y)
     if (!y->graph)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for an evaluation");
     const int inputs = zn_model_inputs(k->model, ZN_ENCODER);
-    y->input = zn_graph_input(y->graph, "input", ZN_SHAPE(k->batch, k->size, k->size, inputs));
+    y->input =
+        zn_graph_input(y->graph, "input", ZN_SHAPE(k->batch * (k->frames ? k->frames : 1), k->size, k->size, inputs));
     if (k->model->arch->can & ZN_SAMPLES)
         ZN_TRY(zn_diffusion_new("linear", ZN_SPACING_ALL, 0, &y->diffusion));
     build(y);
@@ -154,7 +168,7 @@ static void add_latents(const zn_yardstick *y, int picture, sums *s)
 {
     const zn_node *z = y->teacher_latent;
     const int channels = zn_channels(z);
-    const int64_t floats = zn_shape_count(z->shape) / z->shape.dim[0];
+    const int64_t floats = zn_shape_count(z->shape) / y->options.batch;
     const float *wanted = z->data + floats * picture, *got = y->latent->data + floats * picture;
     s->error += zn_mean_square(got, wanted, floats) * (double)floats;
     s->latents += (double)floats / channels;
@@ -183,7 +197,7 @@ static double pruned_share(const zn_yardstick *y, int picture)
 
 static void add_picture(const zn_yardstick *y, const float *target, int picture, int task, sums *s)
 {
-    const int64_t floats = (int64_t)y->options.size * y->options.size * 3;
+    const int64_t floats = picture_floats(&y->options);
     s->psnr[task] += picture_psnr(y->output, target, picture, floats);
     s->teacher += y->teacher_latent ? picture_psnr(y->teacher_made, target, picture, floats) : NAN;
     s->decoder +=
@@ -238,7 +252,7 @@ zn_status zn_yardstick_measure(zn_yardstick *y, const zn_held_out *h, zn_measure
         return ZN_OK;
     const int batch = y->options.batch;
     const size_t in = (size_t)zn_shape_count(y->input->shape) / (size_t)batch;
-    const size_t floats = (size_t)y->options.size * (size_t)y->options.size * 3;
+    const size_t floats = (size_t)picture_floats(&y->options);
     const float *inputs = h->inputs ? h->inputs : h->pictures;
     const size_t channels = y->latent ? (size_t)zn_channels(y->latent) : 1;
     sums s = { .sum = zn_calloc(2 * channels, sizeof *s.sum) };

@@ -20,11 +20,12 @@ typedef struct zn_yardstick_options {
     const zn_model *lpips;   /* measures the perceptual distance; or NULL */
     zn_goal goal;
     int size, batch;
+    int frames; /* of the videos that the pictures are; 0: images */
     zn_pool *pool;
     zn_device *device; /* NULL: the CPU */
 } zn_yardstick_options;
 
-/* NaN where there is nothing to measure. PSNR: means over images, dB. */
+/* NaN where there is nothing to measure. PSNR: means over images or videos, dB. */
 typedef struct zn_measures {
     double psnr;         /* of what should come out: with a teacher, of what is learned put in the teacher's place */
     double lpips;        /* of the same; a last batch that is not full repeats images */

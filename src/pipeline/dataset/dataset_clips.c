@@ -1,0 +1,298 @@
+/* Clips of videos and of folders of frames. */
+#include "pipeline/dataset/dataset_clips.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fail.h"
+#include "base/file.h"
+#include "base/least.h"
+#include "io/dataset/dataset.h"
+#include "io/image/pixels/resize.h"
+
+#include <zenith/film.h>
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Sides are multiples of the blocks that JPEG codes, so that no block has parts of two frames. */
+enum { BLOCK = 8, NAME_SIZE = 512 };
+
+typedef struct builder {
+    const zn_dataset_build_options *o;
+    zn_dataset_writer *writer;
+    char (*names)[NAME_SIZE];   /* of the inputs, in the set */
+    char source[2 * NAME_SIZE]; /* whose frames are being read: a video, or a folder with frames */
+    zn_image *strip;            /* frames of the clip that is being made, one below the other */
+    int width, height;          /* of a frame in it */
+    int filled;                 /* frames in it */
+    int64_t clips, taken;       /* of the source: clips written, frames taken */
+    zn_dataset_build_result result;
+} builder;
+
+static zn_status cancelled(const builder *b, int input, double part)
+{
+    const zn_dataset_build_options *o = b->o;
+    if (o->progress && o->progress(o->user, (input + part) / o->input_count))
+        return ZN_FAIL(ZN_ECANCELLED, "cancelled");
+    return ZN_OK;
+}
+
+/* ---- one clip ---- */
+
+static void drop_strip(builder *b)
+{
+    zn_image_free(b->strip);
+    b->strip = NULL;
+    b->filled = 0;
+}
+
+/* Frames are scaled down until their shorter side is the set's size, and lose what does not fill a block. */
+static zn_status begin_strip(builder *b, const zn_image *frame)
+{
+    const int side = zn_least(frame->width, frame->height);
+    const double scale = side > b->o->size ? (double)b->o->size / side : 1;
+    b->width = (int)(frame->width * scale + 0.5) / BLOCK * BLOCK;
+    b->height = (int)(frame->height * scale + 0.5) / BLOCK * BLOCK;
+    if (!b->width || !b->height)
+        return ZN_FAIL(ZN_EINVALID, "%s: frames of %dx%d are too small", b->source, frame->width, frame->height);
+    return zn_image_new(b->width, b->height * b->o->clips, 8, &b->strip);
+}
+
+static zn_status write_clip(builder *b)
+{
+    char name[3 * NAME_SIZE];
+    void *bytes = NULL;
+    size_t size;
+    snprintf(name, sizeof name, "%s/%06lld#@%d", b->source, (long long)b->clips++, b->o->clips);
+    zn_status status = zn_image_write_memory(b->o->format, b->strip, &b->o->write, &bytes, &size);
+    if (status == ZN_OK)
+        status = zn_dataset_writer_add(b->writer, name, bytes, size);
+    zn_memory_free(bytes);
+    drop_strip(b);
+    b->result.pictures += status == ZN_OK;
+    return status;
+}
+
+/* The largest part of the frame's middle that has the shape of those in the strip. */
+static zn_region middle_of(const builder *b, const zn_image *frame)
+{
+    const double across = (double)frame->width / b->width, down = (double)frame->height / b->height;
+    const double scale = across < down ? across : down;
+    const int width = zn_least((int)(b->width * scale + 0.5), frame->width),
+              height = zn_least((int)(b->height * scale + 0.5), frame->height);
+    return (zn_region){ (frame->width - width) / 2, (frame->height - height) / 2, width, height };
+}
+
+static zn_status add_frame(builder *b, const zn_image *frame)
+{
+    zn_image *small;
+    if (!b->strip)
+        ZN_TRY(begin_strip(b, frame));
+    ZN_TRY(zn_image_shrink(frame, middle_of(b, frame), b->width, b->height, &small));
+    const size_t bytes = (size_t)b->width * (size_t)b->height * 3;
+    memcpy((uint8_t *)b->strip->pixels + bytes * (size_t)b->filled, small->pixels, bytes);
+    zn_image_free(small);
+    b->taken++;
+    return ++b->filled == b->o->clips ? write_clip(b) : ZN_OK;
+}
+
+static void skip(builder *b, const char *name)
+{
+    b->result.skipped++;
+    if (b->o->skipped)
+        b->o->skipped(b->o->user, name, zn_error_text());
+}
+
+/* The end of a source; what does not fill a clip is dropped. */
+static zn_status end_source(builder *b)
+{
+    const int64_t taken = b->taken, clips = b->clips;
+    drop_strip(b);
+    b->taken = b->clips = 0;
+    b->result.photos += clips > 0;
+    if (!clips)
+        return ZN_FAIL(ZN_EINVALID, "%s: has only %lld frame%s, fewer than the %d of a clip", b->source,
+                       (long long)taken, taken == 1 ? "" : "s", b->o->clips);
+    return ZN_OK;
+}
+
+/* ---- videos ---- */
+
+/* True if frame i is taken: those nearest to the rate, counted from the first. */
+static bool is_taken(const builder *b, int64_t i, double rate)
+{
+    const double step = b->o->rate > 0 && rate > b->o->rate ? b->o->rate / rate : 1;
+    return i == 0 || (int64_t)((double)i * step) > (int64_t)((double)(i - 1) * step);
+}
+
+static zn_status read_film(builder *b, int input)
+{
+    zn_film_info info;
+    zn_film *film;
+    zn_image *frame = NULL;
+    snprintf(b->source, sizeof b->source, "%s", b->names[input]);
+    ZN_TRY(zn_film_describe(b->o->inputs[input], &info));
+    ZN_TRY(zn_film_open(b->o->inputs[input], &film));
+    zn_status status = ZN_OK;
+    for (int64_t i = 0; status == ZN_OK; i++) {
+        status = zn_film_next(film, &frame);
+        if (status != ZN_OK || !frame)
+            break;
+        if (is_taken(b, i, info.rate))
+            status = add_frame(b, frame);
+        zn_image_free(frame);
+        if (status == ZN_OK)
+            status = cancelled(b, input, info.frames > 0 ? (double)i / (double)info.frames : 0);
+    }
+    zn_film_close(film);
+    ZN_TRY(status);
+    return end_source(b);
+}
+
+/* ---- folders ---- */
+
+/* Numbers within names count as numbers: frame9 is before frame10. */
+static int by_number(const char *a, const char *b)
+{
+    while (*a && *b) {
+        if (isdigit((unsigned char)*a) && isdigit((unsigned char)*b)) {
+            char *a_end, *b_end;
+            const unsigned long long m = strtoull(a, &a_end, 10), n = strtoull(b, &b_end, 10);
+            if (m != n)
+                return m < n ? -1 : 1;
+            a = a_end;
+            b = b_end;
+        } else if (*a != *b) {
+            break;
+        } else {
+            a++;
+            b++;
+        }
+    }
+    return (unsigned char)*a - (unsigned char)*b;
+}
+
+/* An image of a folder: where it is, and its number in the data set that the folder is. */
+typedef struct entry {
+    const char *name;
+    int64_t index;
+} entry;
+
+static size_t folder_length(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    return slash ? (size_t)(slash - name) : 0;
+}
+
+static int compare_entries(const void *x, const void *y)
+{
+    const char *a = ((const entry *)x)->name, *b = ((const entry *)y)->name;
+    const size_t m = folder_length(a), n = folder_length(b);
+    const int order = strncmp(a, b, m < n ? m : n);
+    if (order || m != n)
+        return order ? order : m < n ? -1 : 1;
+    const int numbers = by_number(a + m, b + n);
+    return numbers ? numbers : strcmp(a, b);
+}
+
+/* Each folder with images in it is a video of its own. */
+static zn_status read_frames(builder *b, int input, const zn_dataset *set, const entry *list)
+{
+    const int64_t count = zn_dataset_count(set);
+    for (int64_t i = 0; i < count; i++) {
+        const char *name = list[i].name;
+        const size_t length = folder_length(name);
+        zn_image *frame;
+        snprintf(b->source, sizeof b->source, "%s%s%.*s", b->names[input], length ? "/" : "",
+                 (int)zn_least((int)length, NAME_SIZE), name);
+        ZN_TRY(zn_dataset_read(set, list[i].index, &frame));
+        const zn_status status = add_frame(b, frame);
+        zn_image_free(frame);
+        ZN_TRY(status);
+        ZN_TRY(cancelled(b, input, (double)i / (double)count));
+        if (i + 1 == count || folder_length(list[i + 1].name) != length || strncmp(list[i + 1].name, name, length))
+            if (end_source(b) != ZN_OK)
+                skip(b, b->source);
+    }
+    return ZN_OK;
+}
+
+static zn_status read_folder(builder *b, int input)
+{
+    zn_dataset *set;
+    entry *list;
+    ZN_TRY(zn_dataset_open(b->o->inputs[input], &set));
+    const int64_t count = zn_dataset_count(set);
+    zn_status status = zn_alloc_for("a list of frames", sizeof *list * (size_t)count, (void **)&list);
+    if (status == ZN_OK) {
+        for (int64_t i = 0; i < count; i++)
+            list[i] = (entry){ zn_dataset_name(set, i), i };
+        qsort(list, (size_t)count, sizeof *list, compare_entries);
+        status = read_frames(b, input, set, list);
+        zn_free(list);
+    }
+    zn_dataset_close(set);
+    return status;
+}
+
+/* ---- all of them ---- */
+
+/* The last part of the path, with a number after it where an earlier input has the same. */
+static void name_input(builder *b, int input)
+{
+    const char *path = b->o->inputs[input], *end = path + strlen(path), *begin;
+    char *name = b->names[input], base[NAME_SIZE / 2];
+    while (end > path + 1 && end[-1] == '/')
+        end--;
+    for (begin = end; begin > path && begin[-1] != '/';)
+        begin--;
+    snprintf(base, sizeof base, "%.*s", (int)(end - begin), begin);
+    snprintf(name, NAME_SIZE, "%s", base);
+    for (int i = 0, number = 2; i < input; i++)
+        if (!strcmp(b->names[i], name)) {
+            snprintf(name, NAME_SIZE, "%s~%d", base, number++);
+            i = -1; /* look again from the start */
+        }
+}
+
+/* Inputs that cannot be read, or are too short, are skipped; what was written of one before it failed stays. */
+static zn_status build(builder *b)
+{
+    for (int i = 0; i < b->o->input_count; i++) {
+        name_input(b, i);
+        const bool folder = zn_is_folder(b->o->inputs[i]);
+        const zn_status status = folder ? read_folder(b, i) : read_film(b, i);
+        drop_strip(b);
+        b->taken = b->clips = 0;
+        if (status == ZN_ENOMEM || status == ZN_ECANCELLED || status == ZN_EIO)
+            return status;
+        if (status != ZN_OK)
+            skip(b, b->o->inputs[i]);
+    }
+    if (!b->result.pictures)
+        return ZN_FAIL(ZN_ENOTFOUND, "%s: no clip of %d frames could be made", b->o->output, b->o->clips);
+    return zn_dataset_writer_commit(b->writer, &b->result.bytes);
+}
+
+zn_status zn_dataset_build_clips(const zn_dataset_build_options *o, zn_dataset_build_result *out)
+{
+    const double start = zn_clock_ms();
+    builder b = { .o = o };
+    zn_status status = ZN_OK;
+    *out = (zn_dataset_build_result){ 0 };
+    if (!zn_ranks_rank(o->ranks)) {
+        b.names = zn_calloc((size_t)o->input_count, sizeof *b.names);
+        status =
+            b.names ? zn_dataset_writer_open(o->output, &b.writer) : ZN_FAIL(ZN_ENOMEM, "out of memory for a data set");
+        if (status == ZN_OK)
+            status = build(&b);
+        zn_dataset_writer_free(b.writer);
+        zn_free(b.names);
+    }
+    ZN_TRY(zn_ranks_agree(o->ranks, status));
+    b.result.seconds = (zn_clock_ms() - start) * 1e-3;
+    *out = b.result;
+    return ZN_OK;
+}

@@ -1,0 +1,101 @@
+# Clips: data sets of them, a video autoencoder that learns from them with a Gaussian latent, its scores, a tiny student
+# of it; runs that were killed end with the same bits; and what does not go.
+[[ $(zenith dataset info none.lmdb 2>&1) != *"no LMDB"* ]] || { cat "${0%.sh}.stdout"; cat "${0%.sh}.stderr" >&2; exit; }
+export ZENITH_MODELS=$SOURCE/weights
+mkdir -p frames/a frames/b short
+for n in {1..12}; do makeimage frames/a/f$n.png 64 48 $n && makeimage frames/b/f$n.png 64 48 2$n; done
+makeimage short/1.png 64 48
+zenith dataset build --clips 5 frames short -o clips.lmdb --size 40 --format png --json | jsoncheck -p videos skipped clips
+zenith dataset build --clips 5 frames -o whole.lmdb --format png | grep -E '^(videos|clips)'
+zenith dataset info clips.lmdb --json | jsoncheck -p images least_width most_height
+# A film gives as many, at half its rate half of them.
+model=$SOURCE/tests/golden/wan/taew2_1.safetensors
+zenith encode -q -m $model --clip frames/a -o a.safetensors
+if zenith decode -q -m $model a.safetensors -o film.mkv --rate 10 2>film.txt; then
+    zenith dataset build --clips 2 film.mkv -o film.lmdb -q | grep '^clips'
+    zenith dataset build --clips 2 --rate 5 film.mkv -o film.lmdb -q | grep '^clips'
+else
+    grep -q 'not supported in this build' film.txt && printf 'clips           4\nclips           2\n'
+fi
+# Training, and again with a kill after each checkpoint.
+cat >vae.yaml <<'Y'
+model: wan21-vae
+width: 4
+latent: 3
+frames: 5
+size: 32
+batch: 2
+accumulate: 2
+steps: 4
+warmup: 1
+held_out: 40
+eval_every: 4
+checkpoint_every: 1
+loss: {l1: 1, bands: 0, lpips: 0.1, kl: 0.01, kl_rise: 0.5}
+Y
+zenith train vae.yaml --data clips.lmdb -o vae -q --json | jsoncheck run steps loss psnr
+grep -oE '"loss/[a-z0-9]*"' vae/metrics.jsonl
+for step in 1 2 3; do
+    [[ -e again/recipe.yaml ]] && set -- --resume || set -- vae.yaml
+    zenith train "$@" --data clips.lmdb -o again -q -t $step >/dev/null 2>&1 &
+    until [[ -e again/checkpoint.safetensors && $(grep -ao '"step":"[0-9]*"' again/checkpoint.safetensors) == '"step":"'[$step-9]* ]] || ! kill -0 $! 2>/dev/null; do sleep 0.05; done
+    kill -KILL $! 2>/dev/null
+    { wait $!; } 2>/dev/null
+done
+zenith train --resume --data clips.lmdb -o again -q >/dev/null
+for file in checkpoint model; do cmp vae/$file.safetensors again/$file.safetensors; done
+zenith info vae/model.safetensors | grep -E '^(architecture|latent channels|encoder|decoder)'
+zenith eval --clips -m vae/model.safetensors --data clips.lmdb --lpips none --json | jsoncheck model data mean images failed
+zenith eval --clips -m vae/model.safetensors --data clips.lmdb --lpips none -q -o scores.csv | grep -c flicker
+head -1 scores.csv | grep -o 'flicker$'
+# A student, which decodes the teacher's latents.
+cat >student.yaml <<'Y'
+model: taew2_1
+width: 4
+batch: 1
+size: 32
+frames: 5
+warmup: 1
+held_out: 40
+distill: {encoder: 1, decoder: 2, joint: 1}
+Y
+zenith distill --clips --teacher vae/model.safetensors --student student.yaml --data clips.lmdb -o tiny -q --json |
+    jsoncheck run steps latent_error decoder_psnr psnr teacher_psnr
+zenith distill --resume --clips --student student.yaml --data clips.lmdb -o tiny -q | grep '^steps'
+zenith encode -q -m vae/model.safetensors --clip frames/a -o a.safetensors
+zenith decode -q -m tiny/model.safetensors a.safetensors -o out/ && ls out | wc -l
+# The small Gaussian autoencoder for images, killed and resumed.
+wan2d="--set width=4 --set size=32 --set batch=2 --set checkpoint_every=1 --set warmup=1 --set held_out=20"
+zenith train wan2d --data frames -o one --steps 3 $wan2d -q >/dev/null
+zenith train wan2d --data frames -o two --steps 3 $wan2d -q >/dev/null 2>&1 &
+until [[ -e two/checkpoint.safetensors ]]; do sleep 0.05; done
+kill -KILL $! 2>/dev/null
+{ wait $!; } 2>/dev/null
+zenith train --resume --data frames -o two -q >/dev/null
+for file in checkpoint model; do cmp one/$file.safetensors two/$file.safetensors; done
+grep -oE '"loss/[a-z0-9]*"' one/metrics.jsonl
+zenith encode -q -m one/model.safetensors frames/a/f1.png -o f1.safetensors
+zenith decode -q -m one/model.safetensors f1.safetensors -o f1.png
+zenith reconstruct -q -m one/model.safetensors frames/a/f1.png -o back.png >/dev/null && cmp f1.png back.png
+zenith eval -m one/model.safetensors --data frames/a --lpips none -q | grep -c '^mean of'
+# In f16 the loss is scaled, and the run keeps its factor.
+zenith train wan2d --data frames -o half --steps 2 $wan2d -p f16 -q >/dev/null
+zenith train --resume --data frames -o half --steps 3 -q >/dev/null
+grep -o '"loss_scale": [0-9.e+]*' half/metrics.jsonl
+# What does not go.
+zenith train vae.yaml --data frames -o bad
+echo "no clips: $?"
+zenith train vae.yaml --set frames=4 --data clips.lmdb -o bad
+echo "no such length: $?"
+zenith train taesd --set frames=5 --data clips.lmdb -o bad
+echo "no video: $?"
+zenith distill --clips --teacher random:taesd --student student.yaml --data clips.lmdb -o bad
+echo "no video teacher: $?"
+zenith eval --clips -m one/model.safetensors --data clips.lmdb
+echo "no video model: $?"
+zenith dataset build --clips 5 --crops 2 frames -o bad.lmdb
+echo "both: $?"
+zenith dataset build --clips 50 frames -o bad.lmdb
+echo "too long: $?"
+ls -d bad* 2>/dev/null
+echo done
