@@ -11,7 +11,7 @@ _zenith() {
     case ${COMP_WORDS[1]} in
     help) operands=$commands ;;
     encode)
-        operands="" options="--output --force --clip --batch --scaling --format --background --device --model --threads --precision --tile --memory --seed --show --json --quiet --verbose --version --help"
+        operands="" options="--output --force --clip --batch --scaling --format --background --device --model --threads --precision --tile --blend --memory --seed --show --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         --scaling) _zenith_offer "diffusers raw raw:sd raw:sdxl raw:sd3 raw:flux raw:sana raw:wan2.1 raw:wan2.2 raw:none"; return ;;
@@ -26,7 +26,7 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     decode)
-        operands="" options="--output --force --scaling --format --quality --lossless --bits --rate --device --model --threads --precision --tile --memory --seed --show --json --quiet --verbose --version --help"
+        operands="" options="--output --force --scaling --format --quality --lossless --bits --rate --device --model --threads --precision --tile --blend --memory --seed --show --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         --scaling) _zenith_offer "diffusers raw raw:sd raw:sdxl raw:sd3 raw:flux raw:sana raw:wan2.1 raw:wan2.2 raw:none"; return ;;
@@ -43,7 +43,7 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     reconstruct)
-        operands="" options="--output --steps --encode-steps --ddpm --eta --random-noise --format --quality --lossless --background --strip --compare --device --model --threads --precision --tile --memory --seed --show --json --quiet --verbose --version --help"
+        operands="" options="--output --steps --encode-steps --ddpm --eta --random-noise --format --quality --lossless --background --strip --compare --device --model --threads --precision --tile --blend --memory --seed --show --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         --steps) compopt +o default 2>/dev/null; return ;;

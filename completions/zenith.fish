@@ -169,6 +169,7 @@ complete -c zenith -n '__zenith_command_is encode decode reconstruct restore ups
 complete -c zenith -n '__zenith_command_is generate' -s p -l precision -x -a 'f32 bf16 f16 int8' -d 'compute precision: f32, bf16, f16 or int8, for quantised weights (int8)'
 complete -c zenith -n '__zenith_command_is encode decode reconstruct restore upscale edit interpolate sample bench eval' -s p -l precision -x -a 'f32 bf16 f16' -d 'compute precision: f32, bf16 or f16 (f32)'
 complete -c zenith -n '__zenith_command_is encode decode reconstruct restore upscale bench eval' -l tile -x -a 'auto off' -d 'tile size in pixels, auto or off (auto)'
+complete -c zenith -n '__zenith_command_is encode decode reconstruct' -l blend -d 'with --tile, of videos: blend overlapping tiles, as diffusers does; less memory, approximate'
 complete -c zenith -n '__zenith_command_is generate' -l tile -x -a 'auto off' -d 'tile size of the autoencoder in pixels, a multiple of 8; auto or off (auto: tiles if memory is short)'
 complete -c zenith -n '__zenith_command_is encode decode reconstruct restore upscale bench eval' -l memory -x -d 'memory limit, weights and images included, such as 1G (half of the free memory)'
 complete -c zenith -n '__zenith_command_is generate' -l memory -x -d 'memory limit besides the mapped weights, such as 6G (half of the free memory)'

@@ -17,6 +17,8 @@
 static zn_status open_video(session *s, zn_video **out)
 {
     const zn_options compute = compute_options(s->o, &s->bar);
+    if (s->o->blend)
+        note(s->o, "tiles of %d pixels are blended: the result is approximate", s->o->tile);
     return zn_video_new(s->model, &compute, out);
 }
 

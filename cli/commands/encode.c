@@ -60,6 +60,8 @@ int encode_run(const options *o)
     if (o->clip && o->batch)
         return usage_error("encode",
                            "--clip encodes frames of one video and --batch separate images: give only one of them");
+    if (o->blend && !o->clip)
+        return usage_error("encode", "--blend is for videos: it needs --clip");
     if (o->clip)
         return encode_clip_run(o, &b);
     if (o->batch)

@@ -1,6 +1,7 @@
 /* Opens a model: finds the weights for a name, then opens a codec or a diffusion autoencoder. */
 #include "commands/session.h"
 
+#include "commands.h"
 #include "commands/diffusion.h"
 #include "ui/compute.h"
 #include "ui/files.h"
@@ -105,6 +106,8 @@ int session_open(session *s, const options *o, const char *name, unsigned needs)
     s->info = zn_model_info_of(s->model);
     if (lacks(s->info, needs))
         return EXIT_FAILURE;
+    if (o->blend && (o->tile <= 0 || !s->info->clip_frames))
+        return usage_error(o->command->name, "--blend needs --tile N and a video autoencoder, such as wan21-vae");
     interrupt_catch();
     if (s->info->diffuses && diffusion_attach(s) != ZN_OK) {
         complain("%s", zn_error_text());

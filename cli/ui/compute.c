@@ -11,5 +11,6 @@ zn_options compute_options(const options *o, progress *bar)
                          .tile = o->tile,
                          .profile = o->profile,
                          .progress = bar ? progress_tick : NULL,
-                         .user = bar };
+                         .user = bar,
+                         .blend = o->blend };
 }

@@ -310,6 +310,8 @@ const option option_table[] = {
       RUNS | DIFFUSES | CMD_BENCH | CMD_EVAL, COMMON, value_precision, AT(precision) },
     { "tile", 0, "N", "tile size in pixels, auto or off (auto)", "auto, off or a number of pixels, 64 or more",
       RUNS | CMD_BENCH | CMD_EVAL, HARMLESS, value_tile, AT(tile) },
+    { "blend", 0, NULL, "with --tile, of videos: blend overlapping tiles, as diffusers does; less memory, approximate", NULL,
+      CMD_ENCODE | CMD_DECODE | CMD_RECONSTRUCT, 0, NULL, AT(blend) },
     { "tile", 0, "N", "tile size of the autoencoder in pixels, a multiple of 8; auto or off (auto: tiles if memory is short)", "auto, off or a number of pixels, 64 or more",
       CMD_GENERATE, HARMLESS, value_tile, AT(tile) },
     { "memory", 0, "SIZE", "memory limit, weights and images included, such as 1G (half of the free memory)", "a size such as 512M or 1G",

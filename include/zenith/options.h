@@ -32,6 +32,8 @@ typedef struct zn_options {
     int profile;             /* non-zero: keep the time of each layer */
     zn_progress_fn progress; /* may be NULL */
     void *user;              /* for progress */
+    int blend; /* non-zero, of videos: tiles of `tile` pixels overlap by a quarter and are blended, as diffusers does.
+                  Less memory for large frames, but approximate, and all frames are kept until the end */
 } zn_options;
 
 #ifdef __cplusplus

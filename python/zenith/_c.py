@@ -320,6 +320,7 @@ class zn_options(Structure):
     profile: int
     progress: Any
     user: Any
+    blend: int
     _fields_ = [
         ("size", c_size_t),
         ("context", POINTER(zn_context)),
@@ -331,6 +332,7 @@ class zn_options(Structure):
         ("profile", c_int),
         ("progress", zn_progress_fn),
         ("user", c_void_p),
+        ("blend", c_int),
     ]
 
 

@@ -6,8 +6,10 @@
 #include "graph/compute.h"
 #include "io/image/pixels/pixels.h"
 #include "pipeline/codec/codec.h"
+#include "pipeline/video/blend.h"
 #include "pipeline/video/clip.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,6 +17,7 @@ struct zn_video {
     const zn_model *model;
     zn_compute compute;
     zn_clip *part[2]; /* for the last size used */
+    zn_blend blend;   /* with a side: instead of parts */
     /* encoder */
     int width, height; /* of the clip's pictures; 0: none yet */
     int filled;        /* pictures of the piece to come */
@@ -37,7 +40,11 @@ zn_status zn_video_new(const zn_model *model, const zn_options *options, zn_vide
     if (!v)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a video");
     v->model = model;
-    const zn_status status = zn_compute_begin(options, &v->compute);
+    zn_status status = zn_compute_begin(options, &v->compute);
+    if (status == ZN_OK && v->compute.options.blend) {
+        v->blend.side = v->compute.options.tile;
+        status = zn_blend_check(v->blend.side);
+    }
     if (status != ZN_OK)
         zn_video_free(v);
     else
@@ -51,6 +58,7 @@ void zn_video_free(zn_video *v)
         return;
     zn_clip_free(v->part[0]);
     zn_clip_free(v->part[1]);
+    zn_blend_clear(&v->blend);
     zn_compute_end(&v->compute);
     zn_free(v);
 }
@@ -63,6 +71,18 @@ const char *zn_video_plan(zn_video *v, zn_part part)
     return v->plan;
 }
 
+static zn_clip_options clip_options(const zn_video *v)
+{
+    const zn_compute *k = &v->compute;
+    return (zn_clip_options){ .pool = k->pool,
+                              .device = k->device,
+                              .packs = k->packs,
+                              .math = k->math,
+                              .memory = k->options.memory,
+                              .progress = k->options.progress,
+                              .user = k->options.user };
+}
+
 /* The part for frames of this shape; one for another size is given up. */
 static zn_status part_for(zn_video *v, zn_part part, zn_shape frame)
 {
@@ -71,14 +91,7 @@ static zn_status part_for(zn_video *v, zn_part part, zn_shape frame)
         zn_clip_free(*kept);
         *kept = NULL;
     }
-    const zn_compute *k = &v->compute;
-    const zn_clip_options options = { .pool = k->pool,
-                                      .device = k->device,
-                                      .packs = k->packs,
-                                      .math = k->math,
-                                      .memory = k->options.memory,
-                                      .progress = k->options.progress,
-                                      .user = k->options.user };
+    const zn_clip_options options = clip_options(v);
     return *kept ? ZN_OK : zn_clip_new(v->model, part, frame, &options, kept);
 }
 
@@ -88,6 +101,7 @@ static void forget_pictures(zn_video *v)
 {
     v->width = v->height = v->filled = 0;
     v->coloured = false;
+    zn_blend_clear(&v->blend);
     if (v->part[ZN_ENCODER])
         zn_clip_end(v->part[ZN_ENCODER]);
 }
@@ -131,13 +145,18 @@ static zn_status take_picture(zn_video *v, const zn_image *picture, zn_latent **
                        picture->height, v->width, v->height);
     const int64_t h = zn_round_up(picture->height, info->downscale), w = zn_round_up(picture->width, info->downscale);
     float *input;
-    int frames;
-    ZN_TRY(part_for(v, ZN_ENCODER, ZN_SHAPE(1, h, w, 3)));
-    ZN_TRY(zn_clip_begin(v->part[ZN_ENCODER], &input, &frames));
+    int frames = INT_MAX; /* of a piece */
+    if (v->blend.side) {
+        ZN_TRY(zn_blend_add(&v->blend, ZN_SHAPE(1, h, w, 3), &input));
+    } else {
+        ZN_TRY(part_for(v, ZN_ENCODER, ZN_SHAPE(1, h, w, 3)));
+        ZN_TRY(zn_clip_begin(v->part[ZN_ENCODER], &input, &frames));
+        input += v->filled * h * w * 3;
+    }
     v->width = picture->width;
     v->height = picture->height;
     v->coloured |= !picture->grey;
-    zn_pixels_to_float(picture, (zn_region){ 0, 0, (int)w, (int)h }, input + v->filled * h * w * 3, (size_t)w * 3);
+    zn_pixels_to_float(picture, (zn_region){ 0, 0, (int)w, (int)h }, input, (size_t)w * 3);
     return ++v->filled == frames ? run_piece(v, frames, clip) : ZN_OK;
 }
 
@@ -160,9 +179,20 @@ static zn_status finish_piece(zn_video *v, zn_latent **clip)
     return run_piece(v, v->filled, clip);
 }
 
+static zn_status finish_blend(zn_video *v, zn_latent **clip)
+{
+    const zn_clip_options options = clip_options(v);
+    float *data;
+    zn_shape shape;
+    ZN_TRY(zn_blend_encode(&v->blend, v->model, &options, &data, &shape));
+    const zn_status status = append(v, data, shape, v->filled, clip);
+    zn_free(data);
+    return status;
+}
+
 zn_status zn_video_encode_end(zn_video *v, zn_latent **clip)
 {
-    const zn_status status = v->filled ? finish_piece(v, clip) : ZN_OK;
+    const zn_status status = !v->filled ? ZN_OK : v->blend.side ? finish_blend(v, clip) : finish_piece(v, clip);
     forget_pictures(v);
     return status;
 }
@@ -206,38 +236,54 @@ static zn_status show(zn_video *v, const float *data, zn_shape s, zn_image *pict
     return ZN_OK;
 }
 
+static zn_status decode_pieces(zn_video *v, const zn_latent *z, zn_image *picture, zn_video_picture_fn take, void *user)
+{
+    const zn_shape frame = ZN_SHAPE(1, z->height, z->width, z->channels);
+    const size_t size = (size_t)zn_shape_count(frame);
+    const int frames = z->frames > 1 ? z->frames : 1;
+    ZN_TRY(part_for(v, ZN_DECODER, frame));
+    v->decoding = true;
+    for (int i = 0; i < frames; i++) {
+        float *input;
+        const float *data;
+        zn_shape shape;
+        int each;
+        ZN_TRY(zn_clip_begin(v->part[ZN_DECODER], &input, &each));
+        memcpy(input, z->data + (size_t)i * size, sizeof *input * size);
+        ZN_TRY(zn_clip_run(v->part[ZN_DECODER], &data, &shape));
+        ZN_TRY(show(v, data, shape, picture, take, user));
+    }
+    return ZN_OK;
+}
+
+/* The latent is a whole clip. */
+static zn_status decode_blend(zn_video *v, const zn_latent *z, zn_image *picture, zn_video_picture_fn take, void *user)
+{
+    const zn_clip_options options = clip_options(v);
+    const zn_shape in = ZN_SHAPE(z->frames > 1 ? z->frames : 1, z->height, z->width, z->channels);
+    float *data;
+    zn_shape shape;
+    ZN_TRY(zn_blend_decode(&v->blend, v->model, &options, z->data, in, &data, &shape));
+    const zn_status status = show(v, data, shape, picture, take, user);
+    zn_free(data);
+    return status;
+}
+
 static zn_status take_latent(zn_video *v, const zn_latent *z, int bits, zn_video_picture_fn take, void *user)
 {
     ZN_TRY(check_latent(v, z));
-    const zn_shape frame = ZN_SHAPE(1, z->height, z->width, z->channels);
-    const int d = zn_model_info_of(v->model)->downscale, frames = z->frames > 1 ? z->frames : 1;
-    const size_t size = (size_t)zn_shape_count(frame);
+    const int d = zn_model_info_of(v->model)->downscale;
     if (!v->decoding) {
         v->counted = true;
         v->shown = v->promised = 0;
     }
     v->counted &= z->image_frames > 0;
     v->promised += z->image_frames;
-    ZN_TRY(part_for(v, ZN_DECODER, frame));
-    v->decoding = true;
     zn_image *picture;
     ZN_TRY(zn_image_new(z->image_width ? z->image_width : z->width * d,
                         z->image_height ? z->image_height : z->height * d, bits, &picture));
     picture->grey = z->grey;
-    zn_status status = ZN_OK;
-    for (int i = 0; i < frames && status == ZN_OK; i++) {
-        float *input;
-        const float *data = NULL;
-        zn_shape shape = { 0 };
-        int each;
-        status = zn_clip_begin(v->part[ZN_DECODER], &input, &each);
-        if (status == ZN_OK) {
-            memcpy(input, z->data + (size_t)i * size, sizeof *input * size);
-            status = zn_clip_run(v->part[ZN_DECODER], &data, &shape);
-        }
-        if (status == ZN_OK)
-            status = show(v, data, shape, picture, take, user);
-    }
+    const zn_status status = (v->blend.side ? decode_blend : decode_pieces)(v, z, picture, take, user);
     zn_image_free(picture);
     return status;
 }
