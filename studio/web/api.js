@@ -46,6 +46,7 @@ export const listJobs = () => json("/api/jobs");
 export const getJob = (id) => json(`/api/jobs/${id}`);
 export const cancelJob = (id) => call(`/api/jobs/${id}`, { method: "DELETE" });
 export const fetchBlob = async (path) => (await call(path)).blob();
+export const loras = () => json("/sdapi/v1/loras");
 export const attributes = (model) => json(`/api/models/${encodeURIComponent(model)}/attributes`);
 
 export const recipes = () => json("/api/recipes");

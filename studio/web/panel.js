@@ -2,10 +2,12 @@
 import { el, field, input, select, values } from "./dom.js";
 import { download } from "./files.js";
 
+const NAMED = ["edit", "interpolate", "sample", "clip"]; // tasks without a default model
+
 /** The names of the models that can do a task, as options for a select; an empty choice takes the default. */
 export function modelChoice(models, task, label = "Model") {
   const names = models.filter((model) => model.tasks?.includes(task)).map((model) => model.name);
-  return field(label, select("model", [["", "default"], ...names]));
+  return field(label, select("model", NAMED.includes(task) ? names : [["", "default"], ...names]));
 }
 
 /**

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Drives the studio in a real browser: every tool with the bundled weights, and what goes wrong in real use.
+"""Drives the studio in a real browser: every tool, and what goes wrong in real use. Restore, Latents, Train and Models use the bundled
+weights; Generate, Edit and Video use tiny random networks, so that what they show is noise, but everything else is real.
 
     studio.py ZENITH [--pictures DIR]
 
@@ -25,7 +26,8 @@ class Server:
     """zenith serve on a free port of the loopback, with training data and runs in a folder of its own."""
 
     def __init__(self, program, folder):
-        self.command = [program, "serve", "--data", os.path.join(folder, "photos"), "--runs", os.path.join(folder, "runs")]
+        self.command = [program, "serve", "--data", os.path.join(folder, "photos"), "--runs", os.path.join(folder, "runs"),
+                        "--models", os.path.join(folder, "models")]
         self.log = os.path.join(folder, "server.log")
         self.port = 0
         self.start()
@@ -62,6 +64,27 @@ def photos(folder):
     with open(os.path.join(folder, "broken.jpg"), "wb") as broken:
         broken.write(b"\xff\xd8\xff\xe0 this is not a photo")
     return [os.path.join(folder, "photos", f"photo{i}.jpg") for i in range(8)]
+
+
+def random_models(program, folder):
+    """Small networks that were hardly trained, so that each tool runs in a second; what they make is noise. The generator and the
+    video autoencoder are those of the other tests, the diffusion autoencoder is trained for one step here."""
+    models = os.path.join(folder, "models")
+    os.makedirs(models)
+    tool = os.path.join(os.path.dirname(program), "..", "tests", "cli", "tools", "tinymodel")
+    subprocess.run([tool, os.path.join(models, "tiny")], check=True)
+    shutil.copy(os.path.join(ROOT, "tests", "golden", "wan", "taew2_1.safetensors"), os.path.join(models, "tiny-video.safetensors"))
+    names = sorted(os.listdir(os.path.join(folder, "photos")))
+    with open(os.path.join(folder, "labels.csv"), "w", encoding="utf-8") as labels:
+        labels.write("file,Smiling,Young\n" + "".join(f"{name},{i % 2},{i // 2 % 2}\n" for i, name in enumerate(names)))
+    common = "batch: 2\nsteps: 1\nwarmup: 0\nlr: 1e-2\nema: 0\nheld_out: 0\nmodel: diffae-celeba64\n"
+    stages = (("auto", "task: diffuse\nwidth: 2\nlatent: 16\nsize: 64\n", []), ("latent", "task: imagine\n", ["--from", "auto"]),
+              ("faces", "task: classify\n", ["--from", "latent", "--labels", "labels.csv"]))
+    for name, text, more in stages:
+        with open(os.path.join(folder, name + ".yaml"), "w", encoding="utf-8") as recipe:
+            recipe.write(common + text)
+        subprocess.run([program, "train", "-q", name + ".yaml", "--data", "photos", "-o", name, *more], check=True, cwd=folder, stdout=subprocess.DEVNULL)
+    shutil.copytree(os.path.join(folder, "faces"), os.path.join(models, "faces"))
 
 
 class Desk:
@@ -140,6 +163,75 @@ def latents(desk, files, pictures):
         page.screenshot(path=os.path.join(pictures, "studio-latents.png"))
 
 
+def generate(desk, files, pictures):
+    page = desk.open("generate")
+    page.get_by_label("Prompt", exact=True).fill("a red fox")
+    page.get_by_label("Size").select_option("128x128")
+    page.get_by_label("Steps").fill("4")
+    page.get_by_label("Seed").fill("7")
+    desk.press("Generate")
+    desk.results(1)
+    assert page.locator("main figure img").first.evaluate("image => image.naturalWidth") == 128
+    assert "seed 7" in page.locator("main figcaption").first.inner_text()
+    desk.press("Again")
+    desk.results(2)
+    same = page.evaluate("""() => { const [a, b] = [...document.querySelectorAll('main figure img')].map((image) => {
+        const canvas = Object.assign(document.createElement('canvas'), { width: image.naturalWidth, height: image.naturalHeight });
+        canvas.getContext('2d').drawImage(image, 0, 0);
+        return canvas.toDataURL(); });
+        return a === b; }""")
+    assert same, "Again makes the same image"
+    desk.press("Vary")
+    desk.results(3)
+    page.get_by_text("Start from an image", exact=True).click()
+    page.get_by_label("An image to start from (may be left out)").set_input_files(files[0])
+    page.get_by_label("Size").select_option("")
+    desk.press("Generate")
+    desk.results(4)
+    assert page.locator("main figure img").first.evaluate("image => image.naturalWidth") == 160
+    if pictures:
+        page.screenshot(path=os.path.join(pictures, "studio-generate.png"))
+
+
+def edit(desk, files, pictures):
+    page = desk.open("edit")
+    page.get_by_label("An image to edit").set_input_files(files[0])
+    page.locator("select[name=attribute]").select_option("Smiling")
+    page.locator("input[name=steps]").nth(0).fill("5")
+    for field in page.get_by_label("Steps to encode").all():
+        field.fill("5")
+    desk.press("Edit")
+    desk.results(1)
+    page.get_by_label("From this image").set_input_files(files[0])
+    page.get_by_label("To this image").set_input_files(files[1])
+    page.get_by_label("Images", exact=True).nth(0).fill("3")
+    page.locator("input[name=steps]").nth(1).fill("5")
+    desk.press("Interpolate")
+    desk.results(4)
+    page.get_by_label("Images", exact=True).nth(1).fill("2")
+    page.locator("input[name=steps]").nth(2).fill("5")
+    desk.press("Sample")
+    desk.results(6)
+
+
+def video(desk, files, pictures):
+    page = desk.open("video")
+    folder = os.path.join(os.path.dirname(files[0]), "..")
+    clip = os.path.join(folder, "clip.gif")
+    from PIL import Image
+
+    frames = [Image.open(name).resize((64, 48)) for name in files[:6]]
+    frames[0].save(clip, save_all=True, append_images=frames[1:], duration=100)
+    page.get_by_label("A clip (MP4, WebM, GIF)").set_input_files(clip)
+    desk.press("Encode and decode")
+    desk.results(1)
+    page.wait_for_function("() => [...document.querySelectorAll('main video')].some((video) => video.duration > 0)")
+    scrub = page.get_by_label("Position in the clip")
+    scrub.focus()
+    scrub.press("End")
+    page.wait_for_function("() => [...document.querySelectorAll('main video')].some((video) => video.currentTime > 0)")
+
+
 def bad_file(desk, files, _):
     page = desk.open("restore")
     page.get_by_label("Photos").set_input_files(os.path.join(os.path.dirname(files[0]), "..", "broken.jpg"))
@@ -202,6 +294,14 @@ def models(desk, files, pictures):
     page = desk.open("models")
     page.get_by_role("cell", name="zenith-r", exact=True).wait_for()
     page.get_by_role("cell", name="zenith-restore", exact=True).wait_for()
+    sizes = page.locator("main table").first.locator("tbody tr td:nth-child(5)").all_inner_texts()
+    assert all(sizes) and "0 B" not in sizes, f"every model has a size: {sizes}"
+    page.get_by_role("button", name="Profile zenith-restore", exact=True).click()
+    page.locator("svg.chart .dot").first.wait_for()
+    assert page.locator("svg.chart .roof").count() == 1
+    assert "GFLOP/s" in page.locator("svg.chart").first.text_content()
+    if pictures:
+        page.screenshot(path=os.path.join(pictures, "studio-models.png"))
 
 
 def every_tool_opens(desk, files, _):
@@ -237,7 +337,7 @@ def server_restart(desk, files, _):
     desk.results()
 
 
-CASES = [every_tool_opens, restore, restore_settings, latents, models, bad_file, cancel, reload_during_job, two_tabs, train, keyboard_and_phone, server_restart]
+CASES = [every_tool_opens, generate, restore, restore_settings, latents, edit, video, models, bad_file, cancel, reload_during_job, two_tabs, train, keyboard_and_phone, server_restart]
 
 
 def main():
@@ -258,6 +358,7 @@ def main():
         return SKIP
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         files = photos(folder)
+        random_models(os.path.abspath(options.program), folder)
         server = Server(os.path.abspath(options.program), folder)
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         try:

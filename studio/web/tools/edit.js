@@ -9,10 +9,13 @@ export const title = "Edit";
 export const hint = "Move an attribute of an image, go from one image to another in steps, or draw new samples.";
 
 export async function show(models) {
-  const able = models.filter((model) => model.tasks?.includes("edit") || model.tasks?.includes("sample"));
+  const able = models.filter((model) => model.kind === "diffusion");
   if (!able.length) return el("p", {}, "No DiffAE model was found. docs/models/diffae.md tells how to train one, or use a published one. Reload this page when it is there.");
-  return el("div", {}, await attributes(models, able), strip(models), samples(models));
+  return el("div", {}, await attributes(models, able), strip(models),
+    able.some((model) => model.latent_net) ? samples(models) : el("p", { class: "soft" }, "No model here has a latent net, so there are no samples."));
 }
+
+const encodeSteps = () => number("Steps to encode", "encode_steps", { min: 5, max: 1000, placeholder: "250" });
 
 async function attributes(models, able) {
   const lists = await Promise.all(able.filter((model) => model.classifier).map((model) => api.attributes(model.name)));
@@ -23,7 +26,7 @@ async function attributes(models, able) {
     controls: [zone, el("div", { class: "fields" }, modelChoice(models, "edit"),
       field("Attribute", select("attribute", names)),
       field("Amount (left: less, right: more)", input("amount", { type: "range", min: -2, max: 2, step: 0.1, value: 0.5 })),
-      number("Steps", "steps", { min: 5, max: 250, value: 50 }))],
+      number("Steps", "steps", { min: 5, max: 250, value: 50 }), encodeSteps())],
     button: "Edit",
     run: async (settings, place) => {
       if (!zone.files.length) throw new Error("Choose an image.");
@@ -36,8 +39,8 @@ async function attributes(models, able) {
 function strip(models) {
   const from = dropZone({ label: "From this image" }), to = dropZone({ label: "To this image" });
   return el("div", {}, el("h3", {}, "Between two images"), panel({
-    controls: [el("div", { class: "fields" }, from, to, modelChoice(models, "interpolate"), number("Images", "count", { min: 3, max: 16, value: 7 }),
-      number("Steps", "steps", { min: 5, max: 250, value: 50 }))],
+    controls: [el("div", { class: "fields" }, from, to, modelChoice(models, "interpolate"), number("Images", "frames", { min: 3, max: 16, value: 7 }),
+      number("Steps", "steps", { min: 5, max: 250, value: 50 }), encodeSteps())],
     button: "Interpolate",
     run: async (settings, place) => {
       if (!from.files.length || !to.files.length) throw new Error("Choose two images.");

@@ -1,4 +1,5 @@
 // From a prompt to images. Each result can be made again with the same seed, or varied with another one.
+import * as api from "../api.js";
 import { el, field, input, select } from "../dom.js";
 import { dropZone } from "../files.js";
 import { results, run } from "../job.js";
@@ -9,10 +10,11 @@ export const hint = "Describe an image. Start from an image of your own to chang
 
 const SIZES = ["128x128", "256x256", "512x512", "768x768", "1024x1024", "1024x768", "768x1024"];
 
-export function show(models) {
+export async function show(models) {
   if (!models.some((model) => model.tasks?.includes("generate")))
     return el("p", {}, "No generator was found. zenith pull z-image-turbo fetches one (6 GB); docs/generate.md lists others. Reload this page when it is there.");
 
+  const loras = [...new Set((await api.loras()).map(({ name }) => name))];
   const start = dropZone({ label: "An image to start from (may be left out)" });
   const mask = dropZone({ label: "A mask: white is changed (may be left out)" });
   const seed = input("seed", { type: "number", min: 0, placeholder: "random" });
@@ -27,11 +29,14 @@ export function show(models) {
         number("Images", "count", { min: 1, max: 16, value: 1 }),
         number("Guidance", "guidance", { min: 0, max: 20, step: 0.1, placeholder: "default" }),
         field("Negative prompt", input("negative")),
-        number("Strength (with an image)", "strength", { min: 0.05, max: 1, step: 0.05, placeholder: "0.6" })),
+        number("Strength (with an image)", "strength", { min: 0.05, max: 1, step: 0.05, placeholder: "0.6" }),
+        loras.length > 0 && field("LoRA", select("lora", [["", "none"], ...loras])),
+        loras.length > 0 && number("Strength of the LoRA", "weight", { min: -2, max: 2, step: 0.05, placeholder: "1" })),
       el("details", {}, el("summary", {}, "Start from an image"), start, mask)],
     button: "Generate",
     run: async (settings, place) => {
-      const job = await run("generate", { preview: true, ...settings }, { files: start.files, mask: mask.files[0], title: settings.prompt });
+      const { lora, weight = 1, ...rest } = settings;
+      const job = await run("generate", { preview: true, ...rest, ...(lora && { lora: `${lora}:${weight}` }) }, { files: start.files, mask: mask.files[0], title: settings.prompt });
       for (const file of await results(job)) place(card(settings, file, job.facts.seed));
     },
   });

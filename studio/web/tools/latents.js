@@ -12,7 +12,9 @@ const score = (value, digits = 2) => (Number.isFinite(value) ? value.toFixed(dig
 
 export function show(models) {
   const zone = dropZone({ label: "An image, or a latent to decode", accept: "image/*,.safetensors,.npy,.latent" });
-  const codecs = models.filter((model) => model.tasks?.includes("reconstruct")).map((model) => model.name);
+  const able = models.filter((model) => model.tasks?.includes("reconstruct"));
+  const [diffusion, plain] = [true, false].map((wanted) => able.filter((model) => (model.kind === "diffusion") === wanted).map((model) => model.name));
+  const codecs = [...plain, ...diffusion];
   const ticks = codecs.map((name, i) => check(name, `use:${name}`, i === 0));
   const table = el("tbody");
   const scores = el("div", { class: "scroll", hidden: true }, el("table", {},
@@ -28,7 +30,8 @@ export function show(models) {
   async function reconstruct(file, model, place) {
     const job = await run("reconstruct", { model }, { files: [file], title: `${file.name}, ${model}` });
     const [out] = await results(job);
-    const judged = await run("compare", {}, { files: [file, new File([out.blob], out.name)], title: `scores of ${model}` });
+    // A diffusion autoencoder has images of one size only; its scores are those against the image fitted to that size.
+    const judged = diffusion.includes(model) ? job : await run("compare", {}, { files: [file, new File([out.blob], out.name)], title: `scores of ${model}` });
     const before = URL.createObjectURL(file);
     const { psnr, ssim, lpips_alex: alex, lpips_squeeze: squeeze } = judged.facts;
     table.append(el("tr", {}, el("td", {}, model), [score(psnr), score(ssim, 4), score(alex ?? squeeze, 3), score((job.facts.encode_ms + job.facts.decode_ms) / 1000)]
@@ -36,7 +39,7 @@ export function show(models) {
     scores.hidden = false;
     place(figure(el("div", {}, slider(before, out.url), el("details", {}, el("summary", {}, "Difference, times 4"), await difference(before, out.url))),
       `${model}: ${score(psnr)} dB`, out,
-      el("button", { type: "button", onclick: async () => {
+      !diffusion.includes(model) && el("button", { type: "button", onclick: async () => {
         const [latent] = await results(await run("encode", { model }, { files: [file], title: `latent of ${file.name}` }));
         download(latent.blob, latent.name);
       } }, "Save latent")));

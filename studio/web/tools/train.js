@@ -28,7 +28,7 @@ function card(run) {
     charts.replaceChildren(...known.map(([name, log]) =>
       el("figure", {}, chart(curve.filter((line) => Number.isFinite(line[name])).map((line) => [line.step, line[name]]), { label: name, log }))));
     toggle.textContent = now.state === "running" ? "Stop" : "Resume";
-    toggle.hidden = !["running", "stopped", "failed"].includes(now.state);
+    toggle.hidden = now.state !== "running" && !(now.resumable && now.state !== "finished");
     toggle.onclick = async () => {
       try {
         await (now.state === "running" ? api.stopRun(run.name) : api.resumeRun(run.name));
