@@ -43,16 +43,16 @@ const command command_table[] = {
       "audio is kept. PNG keeps alpha and "
       "16 bits, WebP keeps alpha.",
       CMD_UPSCALE, 1, -1, upscale_run },
-    { "edit", "IN -o OUT|DIR --model NAME --attribute NAME [--amount A]", "strengthen or weaken an attribute of an image",
+    { "edit", "IN -o OUT|DIR --attribute NAME [--amount A] [--model NAME]", "strengthen or weaken an attribute of an image",
       "Changes an attribute of an image with a diffusion autoencoder and its classifier. --list prints the attributes, with "
       "an image also their probabilities. An amount of 0 leaves the image as it is, 0.3 is a clear change, and a negative "
       "amount changes it to the opposite.",
       CMD_EDIT, 0, 1, edit_run },
-    { "interpolate", "A B -o OUT|DIR --model NAME [--frames N]", "morph one image into another",
+    { "interpolate", "A B -o OUT|DIR [--model NAME] [--frames N]", "morph one image into another",
       "Generates images between two with a diffusion autoencoder: conditions are interpolated linearly, noise "
       "spherically.",
       CMD_INTERPOLATE, 2, 2, interpolate_run },
-    { "sample", "-o OUT|DIR --model NAME [--latent FILE] [--count N]", "generate new images",
+    { "sample", "-o OUT|DIR [--model NAME] [--count N]", "generate new images",
       "Generates new images with a diffusion autoencoder: its latent net samples conditions, and the autoencoder renders "
       "them. Plain diffusion models need no latent net. Image i uses seed + i.",
       CMD_SAMPLE, 0, 0, sample_run },

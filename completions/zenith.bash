@@ -226,7 +226,7 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     train)
-        operands="zenith-r taesd taesd3 restore restore-small restore-photo restore-photo-fast upscale zenith-hier diffae-celeba64 diffae-small diffae-compact ddim-compact diffae-latent-compact diffae-latent diffae-latent-small diffae-classifier wan21-vae taew2_1 wan2d generate" options="--output --data --steps --precision --seed --from --labels --captions --set --print --resume --device --threads --json --quiet --verbose --version --help"
+        operands="zenith-r taesd taesd3 restore restore-small restore-photo restore-photo-fast upscale zenith-hier diffae-celeba64 diffae-ffhq128 diffae-horse128 diffae-ffhq256 diffae-small diffae-compact ddim-compact diffae-latent-compact diffae-latent diffae-latent-ffhq diffae-latent-horse diffae-latent-small diffae-classifier wan21-vae taew2_1 wan2d generate" options="--output --data --steps --precision --seed --from --labels --captions --set --print --resume --device --threads --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         -d | --data) return ;;

@@ -198,11 +198,22 @@ static int complain_missing(const session *s, const char *what, const char *name
     return EXIT_FAILURE;
 }
 
+/* The diffusion autoencoder that comes with the program; NULL if it is not found. */
+static const char *bundled(void)
+{
+    static const char name[] = "diffae-faces";
+    zn_model *found = NULL;
+    const int there = zn_model_find(name, &found) == ZN_OK;
+    zn_model_free(found);
+    return there ? name : NULL;
+}
+
 int diffusion_open(session *s, const options *o, zn_part needs)
 {
-    if (!o->model)
+    const char *name = o->model ? o->model : bundled();
+    if (!name)
         return usage_error(o->command->name, "--model is needed: a diffusion autoencoder");
-    const int status = session_open(s, o, o->model, NEED_DIFFUSION);
+    const int status = session_open(s, o, name, NEED_DIFFUSION);
     if (status)
         return status;
     /* a plain diffusion model draws images without conditions */

@@ -188,6 +188,21 @@ zn_status zn_model_load_part(zn_model *m, zn_part part, const zn_weights *w, con
     return add_part(m, part, &(source){ .file = w, .naming = naming });
 }
 
+zn_status zn_model_load_constant(zn_model *m, zn_part part, const char *name, zn_shape shape, const zn_weight *w)
+{
+    const zn_node n = { .name = name, .shape = shape, .layout = ZN_LAYOUT_PLAIN, .role = ZN_ROLE_CONSTANT };
+    zn_model_parameter *p;
+    zn_weight row = *w;
+    if (w->rank == 1 && shape.rank == 2) { /* a row, stored without saying that it is the only one */
+        row.rank = 2;
+        row.shape[0] = 1;
+        row.shape[1] = w->shape[0];
+    }
+    ZN_TRY(zn_weight_check_shape(&row, shape, n.layout));
+    ZN_TRY(add_parameter(m, part, &n, &p));
+    return zn_weight_import(&row, p->shape, p->layout, p->data);
+}
+
 /* The tensor of a file that is a parameter of encoder or decoder by its name, which must say so: files of a single part
  * number their layers alike. */
 static const zn_weight *named_stored(const zn_model *m, zn_part part, const zn_weights *w, const zn_naming *naming,

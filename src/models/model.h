@@ -25,6 +25,9 @@ ZN_MUST_USE zn_status zn_model_new(const zn_arch *arch, const zn_config *config,
 
 /* Adds a part with its parameters from a file, under the names that `naming` gives. */
 ZN_MUST_USE zn_status zn_model_load_part(zn_model *m, zn_part part, const zn_weights *w, const zn_naming *naming);
+/* Adds a constant that belongs to a part which is not there (yet). */
+ZN_MUST_USE zn_status zn_model_load_constant(zn_model *m, zn_part part, const char *name, zn_shape shape,
+                                             const zn_weight *w);
 /* Of an encoder or decoder that was not recognised: the share of its tensors that a file has by name, and the sentence
  * about the first of a wrong shape or, if there is none, the first that is missing. */
 double zn_model_share_stored(const zn_model *m, zn_part part, const zn_weights *w, const zn_naming *naming);

@@ -8,12 +8,22 @@
     "weight_decay: 0\nwarmup: 500\nfinal_lr: 0.02\nema: 0.9995\nheld_out: 4\neval_every: 2000\n"                       \
     "checkpoint_every: 2000\n"
 
+/* The original's settings, which differ in sizes alone. */
+#define ORIGINAL                                                                                                       \
+    "task: diffuse\ndropout: 0.1\nlr: 1e-4\noptimizer: adam\nbeta2: 0.999\nweight_decay: 0\nschedule: constant\n"      \
+    "warmup: 0\nema: 0.9999\nema_warmup: false\n"
+#define ORIGINAL_LATENT                                                                                                \
+    "task: imagine\nlr: 1e-4\nbeta2: 0.999\nschedule: constant\nwarmup: 0\nema: 0.9999\nema_warmup: false\n"
+
 const zn_preset zn_diffae_presets[] = {
     { "diffae-celeba64", "a diffusion autoencoder for 64x64 images, trained as the original",
-      "model: diffae-celeba64\ntask: diffuse\nsize: 64\ndropout: 0.1\nbatch: 128\naccumulate: 16\nsteps: 562500\n"
-      "lr: 1e-4\n"
-      "optimizer: adam\nbeta2: 0.999\nweight_decay: 0\nschedule: constant\nwarmup: 0\nema: 0.9999\n"
-      "ema_warmup: false\n" },
+      "model: diffae-celeba64\nsize: 64\nbatch: 128\naccumulate: 16\nsteps: 562500\n" ORIGINAL },
+    { "diffae-ffhq128", "the original for 128x128 images: faces, 72 million of them",
+      "model: diffae-ffhq128\nsize: 128\nbatch: 128\naccumulate: 16\nsteps: 562500\n" ORIGINAL },
+    { "diffae-horse128", "the original for 128x128 images: horses, 130 million of them",
+      "model: diffae-horse128\nsize: 128\nbatch: 128\naccumulate: 16\nsteps: 1015625\n" ORIGINAL },
+    { "diffae-ffhq256", "the original for 256x256 images: faces, 100 million of them",
+      "model: diffae-ffhq256\nsize: 256\nbatch: 64\naccumulate: 16\nsteps: 1562500\n" ORIGINAL },
     { "diffae-small", "diffae-celeba64 with half the channels and 128-number conditions: an afternoon on a CPU",
       "model: diffae-celeba64\ntask: diffuse\nwidth: 32\nlatent: 128\nsize: 64\nbatch: 16\nsteps: 20000\nlr: 3e-4\n"
       "optimizer: adam\nbeta2: 0.999\nweight_decay: 0\nema: 0.999\n" },
@@ -25,8 +35,11 @@ const zn_preset zn_diffae_presets[] = {
       "model: diffae-compact\ntask: imagine\nbatch: 128\nsteps: 8000\nlr: 5e-4\nbeta2: 0.999\nema: 0.9995\n"
       "held_out: 4\neval_every: 1000\ncheckpoint_every: 2000\n" },
     { "diffae-latent", "the latent net of a diffusion autoencoder (--from), trained as the original of CelebA",
-      "model: diffae-celeba64\ntask: imagine\nbatch: 512\nsteps: 587891\nlr: 1e-4\nbeta2: 0.999\nschedule: constant\n"
-      "warmup: 0\nema: 0.9999\nema_warmup: false\n" },
+      "model: diffae-celeba64\nbatch: 512\nsteps: 587891\n" ORIGINAL_LATENT },
+    { "diffae-latent-ffhq", "the same, trained as the original of FFHQ, at 128x128 or 256x256",
+      "model: diffae-ffhq128\nbatch: 256\nsteps: 394531\n" ORIGINAL_LATENT },
+    { "diffae-latent-horse", "the same with 20 layers, trained as the original of horses and bedrooms",
+      "model: diffae-horse128\nbatch: 2048\nsteps: 977051\noptimizer: adam\nweight_decay: 0\n" ORIGINAL_LATENT },
     { "diffae-latent-small", "diffae-latent for diffae-small: an hour on a CPU",
       "model: diffae-celeba64\ntask: imagine\nbatch: 128\nsteps: 50000\nlr: 3e-4\nbeta2: 0.999\neval_every: 5000\n"
       "checkpoint_every: 5000\n" },

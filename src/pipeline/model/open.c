@@ -211,6 +211,47 @@ bool zn_stem_is_latent(const char *folder, const char *stem)
     return latent;
 }
 
+/* The original DiffAE keeps the conditions of its training images, and their statistics, beside an autoencoder. */
+static const char *const condition_files[] = { "latent.pkl", "latent.ckpt" };
+enum { CONDITION_FILES = sizeof condition_files / sizeof *condition_files };
+
+/* True for the conditions beside the original's checkpoint. */
+static bool is_of_checkpoint(const char *folder, const char *name)
+{
+    char path[ZN_MODEL_PATH];
+    snprintf(path, sizeof path, "%s/last.ckpt", folder);
+    return strcmp(name, condition_files[1]) == 0 && zn_exists(path);
+}
+
+/* Mean and deviation of conditions, for what is trained on them. */
+static zn_status add_statistics(zn_model *m, const char *path)
+{
+    static const char *const names[] = { "conds_mean", "conds_std" };
+    zn_weights *w;
+    ZN_TRY(zn_weights_open(path, &w));
+    zn_status status = ZN_OK;
+    for (int i = 0; i < 2 && status == ZN_OK; i++) {
+        const zn_weight *t = zn_weights_find(w, names[i]);
+        status = t ? zn_model_load_constant(m, ZN_LATENT_NET, names[i], ZN_SHAPE(1, m->config.latent), t)
+                   : ZN_FAIL(ZN_EFORMAT, "it has no %s", names[i]);
+    }
+    zn_weights_close(w);
+    return status == ZN_OK ? ZN_OK : zn_fail_in_file(status, path);
+}
+
+static zn_status find_statistics(zn_model *m, const char *folder)
+{
+    char path[ZN_MODEL_PATH];
+    if (!(m->arch->can & ZN_SAMPLES) || !m->has[ZN_ENCODER] || zn_model_parameter_find(m, "conds_mean"))
+        return ZN_OK;
+    for (int i = 0; i < CONDITION_FILES; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, condition_files[i]);
+        if (zn_exists(path))
+            return add_statistics(m, path);
+    }
+    return ZN_OK;
+}
+
 /* In the folder of a training run the model counts, not what the run itself needs beside it. */
 static bool is_of_run(const char *folder, const char *name)
 {
@@ -240,7 +281,8 @@ void zn_each_stem(const char *folder, zn_stem_visit visit, void *user)
     for (int i = 0; i < count && more; i++) {
         char stem[256];
         stem_of(entries[i]->d_name, stem, sizeof stem);
-        if (begins_stem(entries, i, stem) && !is_of_run(folder, entries[i]->d_name))
+        if (begins_stem(entries, i, stem) && !is_of_run(folder, entries[i]->d_name) &&
+            !is_of_checkpoint(folder, entries[i]->d_name))
             more = visit(user, folder, stem);
     }
     for (int i = 0; i < count; i++)
@@ -295,7 +337,13 @@ zn_status zn_model_open(const char *path, zn_model **out)
     if (l.count > 1)
         return ZN_FAIL(ZN_EINVALID, "%s: several files in this folder could be a model (%s); name one of them", path,
                        l.names);
-    return zn_open_stem(path, l.first, out);
+    ZN_TRY(zn_open_stem(path, l.first, out));
+    const zn_status status = find_statistics(*out, path);
+    if (status != ZN_OK) {
+        zn_model_free(*out);
+        *out = NULL;
+    }
+    return status;
 }
 
 zn_status zn_model_random(const char *architecture, uint64_t seed, zn_model **out)
@@ -308,7 +356,9 @@ zn_status zn_model_random(const char *architecture, uint64_t seed, zn_model **ou
     zn_model *m;
     ZN_TRY(zn_model_new(arch, config, &m));
     m->info.is_random = 1;
-    zn_status status = zn_model_random_part(m, ZN_ENCODER, seed);
+    zn_status status = ZN_OK;
+    if (config->latent || !(arch->can & ZN_SAMPLES)) /* plain diffusion models encode nothing */
+        status = zn_model_random_part(m, ZN_ENCODER, seed);
     if (status == ZN_OK && !(arch->can & (ZN_RESTORES | ZN_JUDGES)))
         status = zn_model_random_part(m, ZN_DECODER, seed);
     char path[64];

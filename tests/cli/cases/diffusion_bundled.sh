@@ -1,0 +1,38 @@
+# edit, interpolate and sample take diffae-faces when no model is named; what lies in weights/ of that kind is whole.
+mkdir pictures models
+for n in 1 2; do makeimage pictures/$n.png 64 64 $n; done
+common='batch: 2
+steps: 2
+warmup: 0
+lr: 1e-2
+ema: 0
+held_out: 0
+model: diffae-celeba64'
+printf '%s\ntask: diffuse\nwidth: 2\nlatent: 16\nsize: 64\n' "$common" >auto.yaml
+printf '%s\ntask: imagine\nwidth: 32\n' "$common" >latent.yaml
+printf '%s\ntask: classify\n' "$common" >classifier.yaml
+printf 'file,Smile\n1.png,1\n2.png,0\n' >labels.csv
+train() { zenith train -q "$@" --data pictures >/dev/null || exit 1; }
+train auto.yaml -o auto
+train latent.yaml --from auto -o latent
+train classifier.yaml --from latent --labels labels.csv -o whole
+zenith edit --list
+echo "status $?"
+mkdir models/diffae-faces
+zenith convert -q whole/model.safetensors models/diffae-faces/model.safetensors --dtype f16 >/dev/null || exit 1
+export ZENITH_MODELS=$PWD/models
+zenith models --json | grep -o '"diffae-faces"' | head -1
+zenith edit --list
+zenith edit -q pictures/1.png --attribute smile --random-noise --steps 2 -o edit.png >/dev/null && echo "edited"
+zenith interpolate -q pictures/*.png --random-noise --frames 2 --steps 2 -o both.png >/dev/null && echo "interpolated"
+zenith sample -q --steps 2 --latent-steps 2 -o new.png >/dev/null && echo "sampled"
+zenith reconstruct -q pictures/1.png -m diffae-faces --random-noise --steps 2 -o back.png >/dev/null && echo "reconstructed"
+
+# The bundled ones: at most 24 MB, with all parts, and attributes that the documents name.
+for name in faces:Smile pets:Cat; do
+    model=$SOURCE/weights/diffae-${name%:*}
+    [[ -e $model/model.safetensors ]] || continue
+    [[ $(stat -c %s "$model/model.safetensors") -le 24000000 ]] || echo "$name is larger than 24 MB"
+    zenith edit --list -m "$model" | grep -qw "${name#*:}" || echo "$name has no such attribute"
+    zenith sample -q -m "$model" --steps 2 --latent-steps 2 -o bundled.png >/dev/null || echo "$name draws nothing"
+done
