@@ -1,7 +1,8 @@
 /* Scores of pairs of images: kept detail, and LPIPS by the weights that come with the program. */
 #include "base/rng.h"
+#include "pipeline/eval/neighbours.h"
 #include "train/score/bands.h"
-#include "train/score/frechet.h"
+#include "train/score/scores.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -202,6 +203,40 @@ static void a_network_that_is_asked_for_must_be_there(void **state)
     zn_scorer_free(s);
 }
 
+/* ---- attributes and neighbours ---- */
+
+static void areas_are_counted_by_pairs(void **state)
+{
+    (void)state;
+    zn_opinion all[] = { { 0.9f, true }, { 0.1f, false }, { 0.4f, true }, { 0.4f, false }, { 0.6f, false } };
+    /* of six pairs 0.9 wins three, 0.4 one, and one is even */
+    assert_float_equal(zn_area_under_curve(all, 5), 4.5 / 6, 1e-12);
+    zn_opinion one_kind[] = { { 0.9f, true }, { 0.1f, true } };
+    assert_true(isnan(zn_area_under_curve(one_kind, 2)));
+    assert_true(isnan(zn_area_under_curve(all, 0)));
+}
+
+static void the_nearest_is_found(void **state)
+{
+    (void)state;
+    zn_neighbours n = { 0 };
+    float features[ZN_FEATURES] = { 0 };
+    double distance;
+    assert_int_equal(zn_neighbours_find(&n, features, &distance), -1);
+    for (int i = 0; i < 5; i++) {
+        features[0] = (float)i;
+        features[1] = 1;
+        assert_int_equal(zn_neighbours_add(&n, 10 + i, features), ZN_OK);
+    }
+    features[0] = 2.75f;
+    assert_int_equal(zn_neighbours_find(&n, features, &distance), 13);
+    assert_float_equal(distance, 0.25, 1e-12);
+    features[0] = 0;
+    assert_float_equal(zn_neighbours_cosine(&n, 0, features), 1, 1e-12);
+    assert_float_equal(zn_neighbours_cosine(&n, 1, features), sqrt(0.5), 1e-7);
+    zn_neighbours_free(&n);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +248,8 @@ int main(void)
         cmocka_unit_test(distances_follow_the_damage),
         cmocka_unit_test(large_images_are_measured_in_pieces),
         cmocka_unit_test(a_network_that_is_asked_for_must_be_there),
+        cmocka_unit_test(areas_are_counted_by_pairs),
+        cmocka_unit_test(the_nearest_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
