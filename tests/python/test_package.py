@@ -22,7 +22,7 @@ except ImportError:
     sys.exit(1 if os.environ.get("ZENITH_MUST_RUN") else 77)
 
 import zenith
-from zenith import _arrays
+from zenith import _arrays, _c
 
 PROGRAM = os.environ["ZENITH_PROGRAM"]
 ROOT = Path(__file__).resolve().parents[2]
@@ -108,18 +108,6 @@ class Arrays(Case):
         self.assertEqual(_arrays._of_dlpack(WithCpu()).shape, pixels.shape)
         with self.assertRaisesRegex(ValueError, "copy it to the CPU first"):
             _arrays.view_of(OnGpu())
-
-    def test_torch(self):
-        try:
-            import torch
-        except ImportError:
-            self.skipTest("Python has no torch")
-        codec, pixels = zenith.Codec("random:taesd"), photo()
-        latent = codec.encode(pixels)
-        self.same(codec.encode(torch.from_numpy(pixels)), latent)
-        tensor = torch.from_dlpack(latent)
-        self.assertEqual(tensor.data_ptr(), latent._address)
-        self.same(codec.decode(tensor.contiguous().requires_grad_()), codec.decode(tensor))
 
     def test_pillow_array_interface(self):
         pixels = photo()
@@ -277,30 +265,14 @@ class Examples(Case):
         self.assertGreater(zenith.compare(names["image"], names["clean"]).psnr,
                            zenith.compare(names["image"], names["noisy"]).psnr + 5)
 
-    def test_comfyui_nodes(self):
-        try:
-            import torch
-        except ImportError:
-            self.skipTest("Python has no torch")
-        sys.path.insert(0, str(ROOT / "python/examples"))
-        import comfyui_zenith
 
-        images = torch.from_numpy(np.stack([photo(48, 64), photo(48, 64, 2)]).astype(np.float32) / 255)
-        (latent,) = comfyui_zenith.ZenithEncode().run(images, "zenith-r")
-        (decoded,) = comfyui_zenith.ZenithDecode().run(latent, "zenith-r")
-        codec = zenith.Codec("zenith-r")
-        self.same((decoded[1] * 255).round().to(torch.uint8), codec.decode(codec.encode(photo(48, 64, 2))))
-        self.assertEqual(comfyui_zenith.ZenithRestore().run(images, "auto")[0].shape, (2, 48, 64, 3))
-
-    def test_types(self):
-        try:
-            import mypy.api
-        except ImportError:
-            self.skipTest("Python has no mypy")
-        python = str(ROOT / "python")
-        out, _, status = mypy.api.run(["--config-file", f"{python}/pyproject.toml", "--cache-dir", str(self.folder),
-                                       f"{python}/zenith"])
-        self.assertEqual(status, 0, out)
+class Declarations(Case):
+    def test_dataclasses_have_every_field_of_their_struct(self):
+        for own, struct in ((zenith.ModelInfo, _c.zn_model_info), (zenith.TrainProgress, _c.zn_train_progress),
+                            (zenith.TrainResult, _c.zn_train_result), (zenith.DistillResult, _c.zn_distill_result),
+                            (zenith.GenerationProgress, _c.zn_generation_progress)):
+            fields = [field[0] for field in struct._fields_ if field[0] != "size"]
+            self.assertEqual(sorted(own.__annotations__), sorted(fields), own.__name__)
 
 
 class Errors(Case):
