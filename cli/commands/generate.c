@@ -181,22 +181,11 @@ static void report_json(const work *w, const char *path, const zn_generation_rep
     else
         json_null(j, "output");
     json_text(j, "prompt", w->p.prompt);
-    json_unsigned(j, "seed", w->p.seed);
-    json_integer(j, "width", w->p.width);
-    json_integer(j, "height", w->p.height);
-    json_integer(j, "steps", w->p.steps);
-    json_real(j, "guidance", w->p.guidance);
+    parameters_facts(j, &w->p, r);
     json_real(j, "shift", w->p.shift != 0 ? w->p.shift : usual_shift);
     if (w->image)
         json_real(j, "strength", w->p.strength);
     json_text(j, "precision", zn_precision_name(precision_of(w)));
-    json_integer(j, "tokens", r->tokens);
-    json_integer(j, "tokens_cut", r->tokens_cut);
-    json_bool(j, "cached", r->text_cached);
-    json_real(j, "text_ms", 1000 * r->text_s);
-    json_real(j, "encode_ms", 1000 * r->encode_s);
-    json_real(j, "steps_ms", 1000 * r->steps_s);
-    json_real(j, "decode_ms", 1000 * r->decode_s);
     json_real(j, "peak_bytes", r->peak_bytes);
     json_integer(j, "decoder_tiles", r->decoder_tiles);
     if (r->encoder_tiles)

@@ -330,3 +330,19 @@ int parameters_parse(const char *text, parameters *out)
     }
     return 1;
 }
+
+void parameters_facts(json *j, const parameters *p, const zn_generation_report *r)
+{
+    json_unsigned(j, "seed", p->seed);
+    json_integer(j, "width", p->width);
+    json_integer(j, "height", p->height);
+    json_integer(j, "steps", p->steps);
+    json_real(j, "guidance", p->guidance);
+    json_integer(j, "tokens", r->tokens);
+    json_integer(j, "tokens_cut", r->tokens_cut);
+    json_bool(j, "cached", r->text_cached);
+    json_real(j, "text_ms", 1000 * r->text_s);
+    json_real(j, "encode_ms", 1000 * r->encode_s);
+    json_real(j, "steps_ms", 1000 * r->steps_s);
+    json_real(j, "decode_ms", 1000 * r->decode_s);
+}

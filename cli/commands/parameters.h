@@ -8,6 +8,7 @@
 #ifndef ZN_CLI_PARAMETERS_H
 #define ZN_CLI_PARAMETERS_H
 
+#include "ui/json.h"
 #include "ui/options.h"
 
 /* Zero means "not set" everywhere; strings are owned. */
@@ -31,6 +32,8 @@ char *parameters_text(const parameters *p);
 /* Returns 0 if the text has no line with settings. The caller frees *out in any case. */
 int parameters_parse(const char *text, parameters *out);
 void parameters_free(parameters *p);
+/* Adds what is reported of every generated image to an open object: size, settings, tokens and times. */
+void parameters_facts(json *j, const parameters *p, const zn_generation_report *r);
 
 /* Replaces a string by a copy of another, which may be NULL. */
 void parameters_set(char **field, const char *value);

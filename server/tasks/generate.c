@@ -136,18 +136,7 @@ static void facts_of(const making *m, const zn_generation_report *r)
 {
     json *j = &m->job->facts;
     json_open(j, NULL, '{');
-    json_unsigned(j, "seed", m->p.seed);
-    json_integer(j, "width", m->p.width);
-    json_integer(j, "height", m->p.height);
-    json_integer(j, "steps", m->p.steps);
-    json_real(j, "guidance", m->p.guidance);
-    json_integer(j, "tokens", r->tokens);
-    json_integer(j, "tokens_cut", r->tokens_cut);
-    json_bool(j, "cached", r->text_cached);
-    json_real(j, "text_ms", 1000 * r->text_s);
-    json_real(j, "encode_ms", 1000 * r->encode_s);
-    json_real(j, "steps_ms", 1000 * r->steps_s);
-    json_real(j, "decode_ms", 1000 * r->decode_s);
+    parameters_facts(j, &m->p, r);
     json_close(j, '}');
 }
 
