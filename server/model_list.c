@@ -31,15 +31,12 @@ static int was_listed(listing *l, const char *name)
     return 0;
 }
 
-/* Networks that only enlarge are those that restore, with other weights; their names tell. */
-static void tasks_json(json *j, const char *name, const zn_model_info *m)
+static void tasks_json(json *j, const zn_model_info *m)
 {
     const int codec = m->has_encoder && m->has_decoder;
     json_open(j, "tasks", '[');
     if (m->restores) {
-        if (!strstr(name, "upscale"))
-            json_text(j, NULL, "restore");
-        json_text(j, NULL, "upscale");
+        json_text(j, NULL, m->upscales ? "upscale" : "restore");
     } else if (m->diffuses) {
         json_text(j, NULL, "reconstruct");
         json_text(j, NULL, "interpolate");
@@ -109,11 +106,12 @@ static void visit_model(void *user, const char *path, const zn_model_info *info,
         json_text(j, "description", info->description);
         json_text(j, "kind",
                   info->judges        ? "judge"
+                  : info->upscales    ? "upscaler"
                   : info->restores    ? "restorer"
                   : info->diffuses    ? "diffusion"
                   : info->clip_frames ? "video"
                                       : "autoencoder");
-        tasks_json(j, name, info);
+        tasks_json(j, info);
         json_integer(j, "bytes", file_bytes(info->path));
         json_integer(j, "latent_channels", info->latent_channels);
         json_integer(j, "downscale", info->downscale);

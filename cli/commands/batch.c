@@ -2,6 +2,7 @@
 #include "commands/batch.h"
 
 #include "commands.h"
+#include "ui/model_names.h"
 #include "ui/report.h"
 #include "ui/share.h"
 #include "ui/standard.h"
@@ -75,6 +76,13 @@ static int add_own(const batch *b, zn_ranks *ranks)
     return failed;
 }
 
+static void model_fact(json *j, const zn_model_info *info)
+{
+    char *name = reported_model(info);
+    json_text(j, "model", name);
+    free(name);
+}
+
 static int run_files(session *s, const batch *b, const job_list *list, zn_ranks *ranks)
 {
     facts f;
@@ -88,7 +96,7 @@ static int run_files(session *s, const batch *b, const job_list *list, zn_ranks 
         json_close(&f.out, ']');
         json_integer(&f.out, "failed", failed);
         if (s->info)
-            json_text(&f.out, "model", s->info->architecture);
+            model_fact(&f.out, s->info);
     }
     if (b->end)
         b->end(s, &f);

@@ -88,14 +88,16 @@ static int latent_info(const options *o, const char *path, const zn_latent *z, i
     return 0;
 }
 
-/* The text that programs store in images they generate: prompt and settings, in several lines. */
-static void parameter_facts(facts *f, const char *path)
+/* Density on paper, and the text that programs store in images they generate: prompt and settings, in several lines. */
+static void metadata_facts(facts *f, const char *path)
 {
     zn_image_metadata m;
     const zn_status status = zn_image_read_metadata(path, &m);
     for (char *c = m.parameters; c && *c && !f->json; c++)
         if (((unsigned char)*c < 32 && *c != '\n') || *c == 127)
             *c = '?'; /* a file must not control the terminal */
+    if (status == ZN_OK && m.dpi_x > 0)
+        fact_integer(f, "dpi", lround(m.dpi_x));
     if (status == ZN_OK && m.parameters)
         fact_text(f, "parameters", m.parameters);
     zn_image_metadata_free(&m);
@@ -112,12 +114,12 @@ static int image_info(const options *o, const char *path, const zn_image_kind *k
     fact_text(&f, "format", kind->format);
     fact_integer(&f, "width", image->width);
     fact_integer(&f, "height", image->height);
-    fact_integer(&f, "bits", image->bits);
+    fact_integer(&f, "bits", kind->bits ? kind->bits : image->bits);
     if (kind->frames > 1)
         fact_integer(&f, strcmp(kind->format, "tiff") ? "frames" : "pages", kind->frames);
     if (image->grey)
         fact_bool(&f, "grey", 1);
-    parameter_facts(&f, path);
+    metadata_facts(&f, path);
     facts_end(&f);
     if (o->show)
         show_image(o, image);

@@ -44,7 +44,7 @@ void model_facts(facts *f, const zn_model *model, const options *o)
     fact_text(f, "architecture", m->architecture);
     fact_text(f, "description", m->description);
     if (m->restores) {
-        fact_bool(f, "restores", 1);
+        fact_bool(f, m->upscales ? "upscales" : "restores", 1);
     } else if (m->judges) {
         fact_bool(f, "judges", 1);
     } else if (m->diffuses) {

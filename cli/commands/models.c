@@ -73,6 +73,7 @@ static void visit_json(json *j, const char *path, const zn_model_info *info, con
         json_bool(j, "encoder", info->has_encoder);
         json_bool(j, "decoder", info->has_decoder);
         json_bool(j, "restores", info->restores);
+        json_bool(j, "upscales", info->upscales);
         json_bool(j, "judges", info->judges);
         json_bool(j, "diffuses", info->diffuses);
         json_integer(j, "parameters", info->parameters);
@@ -94,7 +95,8 @@ static void visit_text(const listing *l, const char *path, const zn_model_info *
 {
     char *name = model_name(path);
     say("  %-*s %-17s %6.2f M parameters  %s, %s\n", l->width, name,
-        info->restores                           ? "restores"
+        info->upscales                           ? "upscales"
+        : info->restores                         ? "restores"
         : info->judges                           ? "judges"
         : info->diffuses                         ? "diffuses"
         : info->has_encoder && info->has_decoder ? "encoder + decoder"

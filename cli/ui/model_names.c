@@ -18,6 +18,11 @@ char *model_name(const char *path)
     return must_print("%.*s", (int)(end - folder), folder);
 }
 
+char *reported_model(const zn_model_info *info)
+{
+    return info->restores && !info->is_random ? model_name(info->path) : must_copy(info->architecture);
+}
+
 typedef struct name_list {
     const char **items;
     int count;

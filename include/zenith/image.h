@@ -44,6 +44,7 @@ typedef struct zn_image_metadata {
     /* How the image was generated, in UTF-8, as most programs write it: prompt, negative prompt, "Steps: 8, Seed: 1,
      * ...". In PNG the text chunk "parameters"; elsewhere EXIF's UserComment, unless the image has EXIF already. */
     char *parameters;
+    double dpi_x, dpi_y; /* pixels per inch on paper; read from JPEG, PNG and TIFF, written to JPEG and PNG */
 } zn_image_metadata;
 
 typedef struct zn_image_write_options {
@@ -80,6 +81,7 @@ ZN_API ZN_MUST_USE zn_status zn_image_read_memory(const void *bytes, size_t size
 typedef struct zn_image_kind {
     const char *format; /* "png", "jpeg", "webp", "heic", "avif", "tiff", "gif" or "bmp"; NULL: not an image */
     int frames;         /* of an animated PNG, WebP or GIF, of which zn_image_read gives the first; else 1 */
+    int bits;           /* of a stored sample of a grey PNG or TIFF if there are fewer than 8; else 0 */
 } zn_image_kind;
 /* Fails only where the file cannot be read. */
 ZN_API ZN_MUST_USE zn_status zn_image_probe(const char *path, zn_image_kind *out);

@@ -31,6 +31,7 @@ typedef struct zn_model_info {
     int clip_frames; /* of a video autoencoder: images for each latent frame after the first; else 0 */
     int has_encoder, has_decoder;
     int restores;   /* an image-to-image network (zn_restore), without encoder and decoder */
+    int upscales;   /* one that was trained on enlarged images (zn_upscale); restores is set too */
     int judges;     /* scores images (zenith/eval.h); a codec cannot run it */
     int diffuses;   /* a diffusion autoencoder (zenith/diffae.h), which a codec cannot run */
     int image_size; /* of a diffusion autoencoder: side of its images */

@@ -185,12 +185,16 @@ class zn_image_metadata(Structure):
     xmp: Any
     xmp_size: int
     parameters: Optional[Bytes]
+    dpi_x: float
+    dpi_y: float
     _fields_ = [
         ("exif", POINTER(c_uint8)),
         ("exif_size", c_size_t),
         ("xmp", POINTER(c_uint8)),
         ("xmp_size", c_size_t),
         ("parameters", c_char_p),
+        ("dpi_x", c_double),
+        ("dpi_y", c_double),
     ]
 
 
@@ -212,9 +216,11 @@ class zn_image_write_options(Structure):
 class zn_image_kind(Structure):
     format: Optional[Bytes]
     frames: int
+    bits: int
     _fields_ = [
         ("format", c_char_p),
         ("frames", c_int),
+        ("bits", c_int),
     ]
 
 
@@ -268,6 +274,7 @@ class zn_model_info(Structure):
     has_encoder: int
     has_decoder: int
     restores: int
+    upscales: int
     judges: int
     diffuses: int
     image_size: int
@@ -285,6 +292,7 @@ class zn_model_info(Structure):
         ("has_encoder", c_int),
         ("has_decoder", c_int),
         ("restores", c_int),
+        ("upscales", c_int),
         ("judges", c_int),
         ("diffuses", c_int),
         ("image_size", c_int),

@@ -21,6 +21,7 @@ class ModelInfo:
     has_encoder: bool
     has_decoder: bool
     restores: bool
+    upscales: bool
     judges: bool
     diffuses: bool
     image_size: int

@@ -224,7 +224,7 @@ static void finish_extra(sv_job *job, sv_answer *a, void *own)
     sv_answer_json(a, 200, &j);
 }
 
-/* An upscaler is a model that restores; "None" only restores with the usual one. Scales are 2 and 4. */
+/* "None" does not enlarge but restores with the usual model. Scales are 2 and 4. */
 void sv_a1111_extra(const sv_request *r, sv_answer *a)
 {
     sv_form form;
@@ -474,7 +474,7 @@ void sv_a1111_loras(const sv_request *r, sv_answer *a)
 static void list_upscaler(void *user, const char *path, const zn_model_info *info, const char *error)
 {
     json *j = user;
-    if (!info || (error && *error) || !info->restores)
+    if (!info || (error && *error) || !info->upscales)
         return;
     char *name = model_name(path);
     json_open(j, NULL, '{');

@@ -14,6 +14,9 @@
 
 /* Metadata of files: the side of the images that a network was trained on. */
 #define ZN_MODEL_SIZE_KEY "image_size"
+/* Of a restorer: ZN_MODEL_UPSCALES if it was trained on enlarged images. */
+#define ZN_MODEL_TASK_KEY "task"
+#define ZN_MODEL_UPSCALES "upscale"
 
 enum { ZN_PARTS = ZN_CLASSIFIER + 1, ZN_FORM_BYTES = 768 };
 

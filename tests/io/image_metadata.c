@@ -108,7 +108,9 @@ static void every_format_keeps_it(void **state)
         const int format = i % FORMATS, big = i / FORMATS % 2, lossless = i / FORMATS / 2 % 2, alpha = i / FORMATS / 4;
         blob exif = full_exif(big), xmp = { 0 };
         blob_add(&xmp, packet, sizeof packet - 1);
-        const zn_image_metadata m = { exif.data, exif.size, xmp.data, xmp.size, NULL };
+        const zn_image_metadata m = {
+            .exif = exif.data, .exif_size = exif.size, .xmp = xmp.data, .xmp_size = xmp.size
+        };
         const zn_image_write_options plain = { .lossless = lossless, .alpha = alpha && format != 1 ? im : NULL };
         zn_image_write_options with = plain;
         with.metadata = &m;
@@ -164,6 +166,46 @@ static void found_in_files_of_others(void **state)
     blob_free(&exif);
 }
 
+/* In whole dpi; a WebP has no place for it, and one of nothing else stays as it is. */
+static void density_is_kept(void **state)
+{
+    (void)state;
+    zn_image *im = image();
+    for (int f = 0; f < FORMATS; f++) {
+        const zn_image_metadata m = { .dpi_x = 299.9994, .dpi_y = 150 };
+        const zn_source s = written(formats[f], im, &(zn_image_write_options){ .metadata = &m }),
+                        bare = written(formats[f], im, &(zn_image_write_options){ 0 });
+        zn_image_metadata back;
+        assert_int_equal(zn_metadata_find(&s, &back), ZN_OK);
+        assert_int_equal((int)(back.dpi_x + 0.5), f == 2 ? 0 : 300);
+        assert_int_equal((int)(back.dpi_y + 0.5), f == 2 ? 0 : 150);
+        assert_int_equal(zn_metadata_find(&bare, &back), ZN_OK);
+        assert_true(back.dpi_x == 0 && back.dpi_y == 0);
+        assert_true(f != 2 || s.size == bare.size);
+        zn_memory_free((void *)s.bytes);
+        zn_memory_free((void *)bare.bytes);
+    }
+    zn_image_free(im);
+}
+
+/* JFIF counts pixels per cm too; without a unit, or with a zero, it says nothing about paper. */
+static void density_of_jfif(void **state)
+{
+    (void)state;
+    zn_image *im = image();
+    zn_source s = written("jpeg", im, &(zn_image_write_options){ 0 });
+    const uint8_t cases[][5] = { { 2, 0, 118, 0, 59 }, { 0, 1, 44, 1, 44 }, { 1, 0, 0, 0, 72 }, { 3, 0, 72, 0, 72 } };
+    for (int i = 0; i < 4; i++) {
+        memcpy((uint8_t *)s.bytes + 13, cases[i], 5);
+        zn_image_metadata back;
+        assert_int_equal(zn_metadata_find(&s, &back), ZN_OK);
+        assert_int_equal((int)(back.dpi_x + 0.5), i ? 0 : 300);
+        assert_int_equal((int)(back.dpi_y + 0.5), i ? 0 : 150);
+    }
+    zn_memory_free((void *)s.bytes);
+    zn_image_free(im);
+}
+
 /* ---- what lies ---- */
 
 /* Cut anywhere, and with any byte changed: nothing is read beyond the end, and what is found can be written. */
@@ -172,7 +214,12 @@ static void damaged_files_are_survived(void **state)
     (void)state;
     zn_image *im = image();
     blob exif = full_exif(0);
-    const zn_image_metadata m = { exif.data, exif.size, (uint8_t *)packet, sizeof packet - 1, NULL };
+    const zn_image_metadata m = { .exif = exif.data,
+                                  .exif_size = exif.size,
+                                  .xmp = (uint8_t *)packet,
+                                  .xmp_size = sizeof packet - 1,
+                                  .dpi_x = 300,
+                                  .dpi_y = 150 };
     for (int f = 0; f < FORMATS; f++) {
         const zn_source s = written(formats[f], im, &(zn_image_write_options){ .metadata = &m });
         for (size_t i = 0; i < 2 * s.size; i++) {
@@ -221,7 +268,12 @@ static void too_large_is_left_out(void **state)
     blob exif = full_exif(0);
     uint8_t *zeros = calloc(1, SIZE);
     blob_add(&exif, zeros, SIZE);
-    const zn_image_metadata m = { exif.data, exif.size, (uint8_t *)packet, sizeof packet - 1, NULL };
+    const zn_image_metadata m = { .exif = exif.data,
+                                  .exif_size = exif.size,
+                                  .xmp = (uint8_t *)packet,
+                                  .xmp_size = sizeof packet - 1,
+                                  .dpi_x = 300,
+                                  .dpi_y = 150 };
     for (int f = 0; f < FORMATS; f++) {
         const zn_source s = written(formats[f], im, &(zn_image_write_options){ .metadata = &m });
         zn_image_metadata back;
@@ -257,9 +309,14 @@ static void read_from_a_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_format_keeps_it),      cmocka_unit_test(found_in_files_of_others),
-        cmocka_unit_test(damaged_files_are_survived), cmocka_unit_test(hostile_blocks_stay_within),
-        cmocka_unit_test(too_large_is_left_out),      cmocka_unit_test(read_from_a_file),
+        cmocka_unit_test(every_format_keeps_it),
+        cmocka_unit_test(found_in_files_of_others),
+        cmocka_unit_test(damaged_files_are_survived),
+        cmocka_unit_test(hostile_blocks_stay_within),
+        cmocka_unit_test(too_large_is_left_out),
+        cmocka_unit_test(read_from_a_file),
+        cmocka_unit_test(density_is_kept),
+        cmocka_unit_test(density_of_jfif),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

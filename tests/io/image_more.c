@@ -247,6 +247,9 @@ static blob make_tiff(const tiff_spec *s)
     TIFFSetField(t, TIFFTAG_COMPRESSION, s->compression ? s->compression : COMPRESSION_NONE);
     TIFFSetField(t, TIFFTAG_PLANARCONFIG, s->planar ? PLANARCONFIG_SEPARATE : PLANARCONFIG_CONTIG);
     TIFFSetField(t, TIFFTAG_XMLPACKET, 8, "<x:meta>");
+    TIFFSetField(t, TIFFTAG_RESOLUTIONUNIT, RESUNIT_CENTIMETER);
+    TIFFSetField(t, TIFFTAG_XRESOLUTION, 118.11);
+    TIFFSetField(t, TIFFTAG_YRESOLUTION, 59.055);
     if (s->orientation)
         TIFFSetField(t, TIFFTAG_ORIENTATION, s->orientation);
     if (s->channels == 4)
@@ -325,7 +328,24 @@ static void tiff_is_made_upright(void **state)
         }
 }
 
-static void tiff_has_xmp(void **state)
+/* A scan in black and white; libtiff makes 8 bits of its single ones. */
+static void tiff_of_one_bit(void **state)
+{
+    (void)state;
+    for (int bits = 1; bits <= 8; bits += 7) {
+        const int white = bits == 1 ? PHOTOMETRIC_MINISWHITE : PHOTOMETRIC_MINISBLACK;
+        blob b = make_tiff(&(tiff_spec){ .bits = bits, .channels = 1, .photometric = white });
+        zn_image_kind kind;
+        assert_int_equal(zn_image_probe(path, &kind), ZN_OK);
+        assert_int_equal(kind.bits, bits == 1 ? 1 : 0);
+        zn_image *im = must_read(&b, NULL);
+        assert_true(im->grey && im->bits == 8);
+        zn_image_free(im);
+        blob_free(&b);
+    }
+}
+
+static void tiff_has_xmp_and_density(void **state)
 {
     (void)state;
     blob b = make_tiff(&(tiff_spec){ 8, 3, PHOTOMETRIC_RGB, 0, 0, 0, 0 });
@@ -333,6 +353,8 @@ static void tiff_has_xmp(void **state)
     assert_int_equal(zn_image_read_metadata(path, &m), ZN_OK);
     assert_int_equal(m.xmp_size, 8);
     assert_memory_equal(m.xmp, "<x:meta>", 8);
+    assert_int_equal((int)(m.dpi_x + 0.5), 300);
+    assert_int_equal((int)(m.dpi_y + 0.5), 150);
     zn_image_metadata_free(&m);
     blob_free(&b);
 }
@@ -497,16 +519,22 @@ int main(void)
 {
     snprintf(path, sizeof path, "/tmp/zenith-more-%ld", (long)getpid());
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bmp_of_every_kind),     cmocka_unit_test(bmp_with_palette),
+        cmocka_unit_test(bmp_of_every_kind),
+        cmocka_unit_test(bmp_with_palette),
         cmocka_unit_test(bmp_that_lies),
 #ifdef TEST_TIFF
-        cmocka_unit_test(tiff_of_every_kind),    cmocka_unit_test(tiff_of_grey),
-        cmocka_unit_test(tiff_is_made_upright),  cmocka_unit_test(tiff_has_xmp),
+        cmocka_unit_test(tiff_of_every_kind),
+        cmocka_unit_test(tiff_of_grey),
+        cmocka_unit_test(tiff_is_made_upright),
+        cmocka_unit_test(tiff_of_one_bit),
+        cmocka_unit_test(tiff_has_xmp_and_density),
 #endif
 #ifdef TEST_GIF
-        cmocka_unit_test(gif_first_frame),       cmocka_unit_test(gif_frames),
+        cmocka_unit_test(gif_first_frame),
+        cmocka_unit_test(gif_frames),
 #endif
-        cmocka_unit_test(heif_through_heif_enc), cmocka_unit_test(missing_formats_are_named),
+        cmocka_unit_test(heif_through_heif_enc),
+        cmocka_unit_test(missing_formats_are_named),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(path);

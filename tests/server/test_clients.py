@@ -108,6 +108,7 @@ def test_silly_tavern():
     for name in ("upscalers", "latent-upscale-modes", "sd-vae", "samplers", "schedulers", "sd-models"):
         for item in get("/sdapi/v1/" + name):
             assert "name" in item or "title" in item, item
+    same([u["name"] for u in get("/sdapi/v1/upscalers")], ["None", "zenith-upscale"], "upscalers")
     post("/sdapi/v1/options", {"sd_model_checkpoint": "tiny"})
     progress = get("/sdapi/v1/progress")
     same((progress["progress"], progress["state"]["job_count"], progress["current_image"]), (0, 0, None), "idle")

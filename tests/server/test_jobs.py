@@ -192,6 +192,8 @@ def test_system():
     models = {m["name"]: m for m in server.json("GET", "/api/models")["models"]}
     same((models["tiny"]["kind"], models["zenith-restore"]["loaded"], models["zenith-r"]["tasks"]),
          ("generator", True, ["encode", "decode", "reconstruct"]), "models")
+    for name, kind, task in ("zenith-restore", "restorer", "restore"), ("zenith-upscale", "upscaler", "upscale"):
+        same((models[name]["kind"], models[name]["tasks"]), (kind, [task]), name)
     tiny = models["tiny"]
     assert tiny["bytes"] == sum(part["bytes"] for part in tiny["parts"]) > 0, tiny
     metrics = server.ask("GET", "/metrics")[1].decode()

@@ -25,6 +25,7 @@ typedef struct zn_image_format {
     /* Appends the encoded image, whose quality is already 1..100. */
     zn_status (*write)(const zn_image *image, const zn_image_write_options *options, zn_bytes *out);
     int (*count_frames)(const zn_source *source); /* 1 for a still image; NULL: always 1 */
+    int (*few_bits)(const zn_source *source);     /* zn_image_kind.bits; NULL: always 0 */
     zn_frames_open *frames;                       /* all frames of an animated image; NULL: only the first is read */
     /* EXIF and XMP: copies of what the bytes hold, and into the file that write has made (metadata.h). NULL: none. */
     zn_status (*find_metadata)(const zn_source *source, zn_image_metadata *out);
@@ -48,6 +49,7 @@ zn_status zn_bmp_read(const zn_source *source, int64_t max_pixels, zn_raster *ra
 zn_status zn_gif_read(const zn_source *source, int64_t max_pixels, zn_raster *raster);
 zn_status zn_heif_read(const zn_source *source, int64_t max_pixels, zn_raster *raster);
 int zn_tiff_count_pages(const zn_source *source);
+int zn_tiff_few_bits(const zn_source *source);
 zn_status zn_tiff_read(const zn_source *source, int64_t max_pixels, zn_raster *raster);
 zn_status zn_png_read(const zn_source *source, int64_t max_pixels, zn_raster *raster);
 zn_status zn_png_write(const zn_image *image, const zn_image_write_options *options, zn_bytes *out);
@@ -57,6 +59,7 @@ zn_status zn_webp_read(const zn_source *source, int64_t max_pixels, zn_raster *r
 zn_status zn_webp_write(const zn_image *image, const zn_image_write_options *options, zn_bytes *out);
 
 int zn_png_count_frames(const zn_source *source);
+int zn_png_few_bits(const zn_source *source);
 int zn_webp_count_frames(const zn_source *source);
 int zn_gif_count_frames(const zn_source *source);
 

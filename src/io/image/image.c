@@ -115,7 +115,9 @@ zn_status zn_image_probe(const char *path, zn_image_kind *out)
     const zn_source source = { map.bytes, map.size, path };
     const zn_image_format *format = zn_format_of_bytes(map.bytes, map.size);
     if (format)
-        *out = (zn_image_kind){ format->name, format->count_frames ? format->count_frames(&source) : 1 };
+        *out = (zn_image_kind){ .format = format->name,
+                                .frames = format->count_frames ? format->count_frames(&source) : 1,
+                                .bits = format->few_bits ? format->few_bits(&source) : 0 };
     zn_map_close(&map);
     return ZN_OK;
 }

@@ -128,6 +128,8 @@ static zn_status add_file(zn_model **model, const char *path)
     for (int part = 0; part < ZN_PARTS; part++)
         if (naming[part].present && !m->has[part])
             ZN_TRY_DONE(add_part(m, (zn_part)part, w, &config, &naming[part]));
+    const char *task = zn_weights_metadata(w, ZN_MODEL_TASK_KEY);
+    m->info.upscales = m->info.restores && task && !strcmp(task, ZN_MODEL_UPSCALES);
     status = check_lost_part(m, w, naming);
 done:
     zn_weights_close(w);

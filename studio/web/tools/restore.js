@@ -12,10 +12,16 @@ export function show(models) {
   const zone = dropZone({ label: "Photos", multiple: true });
   const tasks = [["restore", "Restore"]];
   if (models.some((model) => model.tasks?.includes("upscale"))) tasks.push(["upscale", "Enlarge"]);
+  let choice = modelChoice(models, "restore");
+  const what = select("task", tasks, { onchange: () => {
+    const next = modelChoice(models, what.value);
+    choice.replaceWith(next);
+    choice = next;
+  } });
   return panel({
     controls: [zone, el("div", { class: "fields" },
-      field("What to do", select("task", tasks)),
-      modelChoice(models, "restore"),
+      field("What to do", what),
+      choice,
       number("Strength", "strength", { min: 0.05, max: 1, step: 0.05, placeholder: "1" }),
       number("Scale (when enlarging)", "scale", { min: 2, max: 4, step: 2, placeholder: "2" }))],
     button: "Start",

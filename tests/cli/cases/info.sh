@@ -2,6 +2,9 @@
 makeimage a.png 40 24
 zenith encode -q --model random:taesd a.png -o z.safetensors || exit 1
 zenith info a.png
+# a scan in black and white
+printf '%s' iVBORw0KGgoAAAANSUhEUgAAAAgAAAACAQAAAABN76BAAAAADElEQVR4nGNYxRAKAAJXAQBmTxmPAAAAAElFTkSuQmCC | base64 -d >fax.png
+zenith info fax.png | grep -E '^(bits|grey)'
 zenith info z.safetensors
 zenith encode -q --model random:taesd a.png -o z.npy || exit 1
 zenith info z.npy | grep -E "^(model|image|downscale)"

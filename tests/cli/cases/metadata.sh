@@ -25,3 +25,12 @@ zenith reconstruct -q --model random:taesd photo.jpg plain.jpg -o several >/dev/
 # what does not fit into the file, or makes no sense, costs nothing but itself
 { head -c 2 plain.jpg; printf '\xff\xe1\x00\x20Exif\0\0II*\0\xff\xff\xff\xff\xff\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0'; tail -c +3 plain.jpg; } >hostile.jpg
 $restore hostile.jpg -o hostile.png && look hostile.png
+# the density stays too, from JFIF (bytes 13 to 17: unit, horizontally, vertically) to PNG and back, and when enlarged
+{ head -c 13 plain.jpg; printf '\x01\x01\x2c\x01\x2c'; tail -c +19 plain.jpg; } >scan.jpg
+dpi() { echo "$1: $(zenith info --json "$1" | grep -o '"dpi": [0-9]*')"; }
+dpi plain.jpg
+$restore scan.jpg -o scan.png && dpi scan.png
+$restore scan.png -o back.jpg && dpi back.jpg
+$restore scan.jpg -o bare.jpg --strip && dpi bare.jpg
+zenith upscale -q --model random:zenith-restore scan.jpg -o large.jpg && dpi large.jpg
+zenith reconstruct -q --model random:taesd scan.jpg -o again.jpg >/dev/null && dpi again.jpg

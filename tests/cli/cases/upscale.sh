@@ -36,3 +36,14 @@ zenith upscale -q --model random:taesd a.png -o x.png
 echo "status $?"
 zenith restore -q $model --fast a.png -o x.png
 echo "status $?"
+# a network that learns to enlarge says so, and is reported by the name of its weights
+mkdir photos
+for n in 1 2 3; do makeimage photos/$n.png 40 3$n; done
+export ZENITH_MODELS=$PWD/models
+for name in upscale restore; do
+    zenith train -q $name --data photos -o models/my-$name --set width=8 --set batch=1 --set size=16 --set steps=1 --set warmup=1 \
+        --set held_out=0 >/dev/null || exit 1
+done
+zenith models | grep -oE '^ +my-[a-z]+ +[a-z]+' | tr -s ' '
+zenith upscale -q --json --model my-upscale b.png -o c.png | jsoncheck -p model
+zenith restore -q --json --model my-restore b.png -o c.png | jsoncheck -p model

@@ -207,7 +207,29 @@ int zn_tiff_count_pages(const zn_source *source)
     return pages > 1 ? pages : 1;
 }
 
-/* XMP alone: the EXIF of a TIFF is not a block but spread over the file. */
+int zn_tiff_few_bits(const zn_source *source)
+{
+    reader r = { .source = source };
+    if (open_file(&r) != ZN_OK)
+        return 0;
+    const bool grey = tiff.TIFFGetField(r.file, TIFFTAG_PHOTOMETRIC, &r.photometric) &&
+                      (r.photometric == PHOTOMETRIC_MINISWHITE || r.photometric == PHOTOMETRIC_MINISBLACK);
+    (void)tiff.TIFFGetFieldDefaulted(r.file, TIFFTAG_BITSPERSAMPLE, &r.bits);
+    tiff.TIFFClose(r.file);
+    return grey && r.bits < 8 ? r.bits : 0;
+}
+
+static void find_density(const reader *r, zn_image_metadata *out)
+{
+    float x = 0, y = 0;
+    uint16_t unit = RESUNIT_INCH;
+    (void)tiff.TIFFGetFieldDefaulted(r->file, TIFFTAG_RESOLUTIONUNIT, &unit);
+    if (unit != RESUNIT_NONE && tiff.TIFFGetField(r->file, TIFFTAG_XRESOLUTION, &x) &&
+        tiff.TIFFGetField(r->file, TIFFTAG_YRESOLUTION, &y))
+        zn_metadata_keep_density(out, x, y, unit == RESUNIT_CENTIMETER ? 2.54 : 1);
+}
+
+/* The EXIF of a TIFF is not a block but spread over the file: only XMP and the density are taken. */
 zn_status zn_tiff_find_metadata(const zn_source *source, zn_image_metadata *out)
 {
     reader r = { .source = source };
@@ -218,6 +240,7 @@ zn_status zn_tiff_find_metadata(const zn_source *source, zn_image_metadata *out)
         return ZN_OK; /* zn_tiff_read reports it */
     if (tiff.TIFFGetField(r.file, TIFFTAG_XMLPACKET, &size, &xmp))
         status = zn_metadata_keep_xmp(out, xmp, size);
+    find_density(&r, out);
     tiff.TIFFClose(r.file);
     return status;
 }

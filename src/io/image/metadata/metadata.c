@@ -38,6 +38,14 @@ zn_status zn_metadata_keep_parameters(zn_image_metadata *m, const uint8_t *text,
     return m->parameters || size > ZN_METADATA_MAX ? ZN_OK : zn_comment_copy(text, size, &m->parameters);
 }
 
+void zn_metadata_keep_density(zn_image_metadata *m, double x, double y, double units)
+{
+    const double largest = 65535; /* that JPEG can store */
+    x *= units, y *= units;
+    if (m->dpi_x == 0 && x >= 1 && y >= 1 && x <= largest && y <= largest)
+        m->dpi_x = x, m->dpi_y = y;
+}
+
 zn_status zn_metadata_find(const zn_source *source, zn_image_metadata *out)
 {
     *out = (zn_image_metadata){ 0 };
@@ -98,6 +106,7 @@ zn_status zn_metadata_attach(const zn_image_format *format, const zn_image *imag
                              zn_bytes *file)
 {
     zn_image_metadata own = { 0 };
+    zn_metadata_keep_density(&own, m->dpi_x, m->dpi_y, 1);
     zn_status status = zn_metadata_keep_exif(&own, m->exif, m->exif ? m->exif_size : 0);
     if (status == ZN_OK)
         status = zn_metadata_keep_xmp(&own, m->xmp, m->xmp ? m->xmp_size : 0);
@@ -107,7 +116,7 @@ zn_status zn_metadata_attach(const zn_image_format *format, const zn_image *imag
         zn_xmp_make_upright(own.xmp, own.xmp_size);
     if (status == ZN_OK && m->parameters)
         status = own_parameters(format, m->parameters, &own);
-    if (status == ZN_OK && (own.exif || own.xmp || own.parameters) && format->put_metadata)
+    if (status == ZN_OK && (own.exif || own.xmp || own.parameters || own.dpi_x > 0) && format->put_metadata)
         status = format->put_metadata(&own, image, file);
     zn_image_metadata_free(&own);
     return status;

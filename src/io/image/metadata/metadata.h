@@ -1,6 +1,6 @@
-/* EXIF, XMP and the text of generated images beside the pixels. Each format finds them in a file's bytes and puts them
- * into a file that its writer has made; neither needs the format's library. What a file claims is checked against its
- * size, and a block that makes no sense is left out: it never costs the image.
+/* EXIF, XMP, density and the text of generated images beside the pixels. Each format finds them in a file's bytes and
+ * puts them into a file that its writer has made; neither needs the format's library. What a file claims is checked
+ * against its size, and a block that makes no sense is left out: it never costs the image.
  *
  *     zn_image_metadata m = { 0 };
  *     ZN_TRY(zn_metadata_find(&source, &m));
@@ -23,6 +23,9 @@ ZN_MUST_USE zn_status zn_metadata_keep_exif(zn_image_metadata *m, const uint8_t 
 ZN_MUST_USE zn_status zn_metadata_keep_xmp(zn_image_metadata *m, const uint8_t *block, size_t size);
 /* The same for a text in UTF-8 or Latin-1. EXIF is searched for one by zn_metadata_find. */
 ZN_MUST_USE zn_status zn_metadata_keep_parameters(zn_image_metadata *m, const uint8_t *text, size_t size);
+
+/* The same for pixels per unit of length, of which an inch has `units`. Densities that make no sense are left out. */
+void zn_metadata_keep_density(zn_image_metadata *m, double x, double y, double units);
 
 /* Puts the blocks into a file of this format and image, changed to say what is true of every image of ours: upright,
  * sRGB, of this size. Blocks that the format has no place for are left out. */

@@ -1,4 +1,5 @@
-/* EXIF and XMP in JPEG: markers APP1, distinguished by the words they begin with.
+/* EXIF and XMP in JPEG: markers APP1, distinguished by the words they begin with. The density is part of APP0:
+ * "JFIF\0" | version (2) | unit (1): 1 inch, 2 cm | pixels per unit, horizontally (2) and vertically (2) | thumbnail.
  *
  *     FF D8 | { FF marker (1) | length (2), itself included | data }... | FF DA, pixels */
 #include "base/fail.h"
@@ -7,6 +8,8 @@
 #include <string.h>
 
 enum { FILL = 0xff, APP0 = 0xe0, APP1 = 0xe1, SCAN = 0xda, MARKER = 4, LARGEST = 0xffff - 2 };
+enum { DENSITY = 7, DENSITY_END = 12, INCH = 1, CM = 2 }; /* in the data of APP0 */
+static const char JFIF[] = "JFIF";                        /* with its \0 */
 static const char EXIF[] = "Exif\0";                      /* and the \0 of the literal */
 static const char XMP[] = "http://ns.adobe.com/xap/1.0/"; /* with its \0 */
 
@@ -27,11 +30,19 @@ static const uint8_t *next_marker(const zn_source *s, size_t *at, int *marker, s
     return data;
 }
 
+static bool is_jfif(const uint8_t *data, size_t size)
+{
+    return size >= DENSITY_END && !memcmp(data, JFIF, sizeof JFIF);
+}
+
 zn_status zn_jpeg_find_metadata(const zn_source *s, zn_image_metadata *out)
 {
     size_t at = 2, size;
     int marker;
     for (const uint8_t *data; (data = next_marker(s, &at, &marker, &size));) {
+        if (marker == APP0 && is_jfif(data, size) && (data[DENSITY] == INCH || data[DENSITY] == CM))
+            zn_metadata_keep_density(out, data[8] << 8 | data[9], data[10] << 8 | data[11],
+                                     data[DENSITY] == CM ? 2.54 : 1);
         if (marker != APP1)
             continue;
         if (size > sizeof EXIF && !memcmp(data, EXIF, sizeof EXIF))
@@ -53,14 +64,26 @@ static bool add_marker(zn_bytes *out, const char *word, size_t word_size, const 
            zn_bytes_append(out, block, size);
 }
 
+/* data: of the marker APP0 that libjpeg has written. */
+static void put_density(const zn_image_metadata *m, uint8_t *data)
+{
+    const unsigned x = (unsigned)(m->dpi_x + 0.5), y = (unsigned)(m->dpi_y + 0.5);
+    const uint8_t density[] = { INCH, (uint8_t)(x >> 8), (uint8_t)x, (uint8_t)(y >> 8), (uint8_t)y };
+    memcpy(data + DENSITY, density, sizeof density);
+}
+
 zn_status zn_jpeg_put_metadata(const zn_image_metadata *m, const zn_image *image, zn_bytes *file)
 {
     (void)image;
     const zn_source written = { file->data, file->size, "JPEG" };
     size_t at = 2, size, after = 2;
     int marker;
-    if (next_marker(&written, &after, &marker, &size) && marker == APP0)
+    const uint8_t *first = next_marker(&written, &after, &marker, &size);
+    if (first && marker == APP0) {
         at = after; /* JFIF readers want theirs first */
+        if (m->dpi_x > 0 && is_jfif(first, size))
+            put_density(m, file->data + (first - written.bytes));
+    }
     zn_bytes markers = { 0 };
     const bool good = add_marker(&markers, EXIF, sizeof EXIF, m->exif, m->exif_size) &&
                       add_marker(&markers, XMP, sizeof XMP, m->xmp, m->xmp_size);

@@ -1,8 +1,10 @@
-/* EXIF, XMP and the text of generated images in PNG: the chunk eXIf, and text with keywords of their own.
+/* EXIF, XMP, density and the text of generated images in PNG: the chunks eXIf and pHYs, and text with keywords of their
+ * own.
  *
  *     signature (8) | { length (4) | name (4) | data | checksum (4) }...
  *     iTXt: keyword \0 | compressed (1) | method (1) | language \0 | translated keyword \0 | text in UTF-8
- *     tEXt: keyword \0 | text */
+ *     tEXt: keyword \0 | text
+ *     pHYs: pixels per unit, horizontally (4) and vertically (4) | unit (1): 1 metre */
 #include "base/fail.h"
 #include "io/image/formats/png_chunk.h"
 #include "io/image/metadata/comment.h"
@@ -11,6 +13,8 @@
 #include <string.h>
 
 enum { AFTER_IHDR = ZN_PNG_SIGNATURE + ZN_PNG_CHUNK + ZN_PNG_IHDR };
+enum { PHYS = 9, METRE = 1 };
+static const double inch = 0.0254;                                           /* metres */
 static const char XMP[] = "XML:com.adobe.xmp", PARAMETERS[] = ZN_PARAMETERS; /* with the \0 that ends them */
 
 /* The text of a tEXt or uncompressed iTXt chunk with this keyword; NULL for any other chunk. */
@@ -51,9 +55,19 @@ zn_status zn_png_find_metadata(const zn_source *s, zn_image_metadata *out)
             ZN_TRY(zn_metadata_keep_parameters(out, text, size));
         if (!memcmp(name, "eXIf", 4))
             ZN_TRY(zn_metadata_keep_exif(out, data, length));
+        if (!memcmp(name, "pHYs", 4) && length == PHYS && data[8] == METRE)
+            zn_metadata_keep_density(out, zn_big32(data), zn_big32(data + 4), inch);
         at += ZN_PNG_CHUNK + length;
     }
     return ZN_OK;
+}
+
+/* signature (8) | length (4) "IHDR" | width (4) height (4) depth (1) type (1): 0 for grey */
+int zn_png_few_bits(const zn_source *s)
+{
+    const uint8_t *head = s->bytes + ZN_PNG_SIGNATURE + 8;
+    const bool grey = s->size >= AFTER_IHDR && head[9] == 0;
+    return grey && head[8] < 8 ? head[8] : 0;
 }
 
 static uint32_t checksum(const uint8_t *bytes, size_t size)
@@ -92,11 +106,20 @@ static bool add_text(zn_bytes *out, const char *keyword, const void *text, size_
     return zn_png_add_chunk(out, ascii ? "tEXt" : "iTXt", head, ascii ? word : word + 4, text, size);
 }
 
+static bool add_density(zn_bytes *out, double x, double y)
+{
+    uint8_t data[PHYS] = { [8] = METRE };
+    zn_put_big32(data, (uint32_t)(x / inch + 0.5));
+    zn_put_big32(data + 4, (uint32_t)(y / inch + 0.5));
+    return zn_png_add_chunk(out, "pHYs", NULL, 0, data, sizeof data);
+}
+
 zn_status zn_png_put_metadata(const zn_image_metadata *m, const zn_image *image, zn_bytes *file)
 {
     (void)image;
     zn_bytes chunks = { 0 };
-    const bool good = (!m->exif || zn_png_add_chunk(&chunks, "eXIf", NULL, 0, m->exif, m->exif_size)) &&
+    const bool good = (m->dpi_x <= 0 || add_density(&chunks, m->dpi_x, m->dpi_y)) &&
+                      (!m->exif || zn_png_add_chunk(&chunks, "eXIf", NULL, 0, m->exif, m->exif_size)) &&
                       (!m->xmp || add_text(&chunks, XMP, m->xmp, m->xmp_size)) &&
                       (!m->parameters || add_text(&chunks, PARAMETERS, m->parameters, strlen(m->parameters)));
     const zn_status status = good ? zn_metadata_insert(file, AFTER_IHDR, &chunks)

@@ -57,6 +57,8 @@ static bool add_chunk(zn_bytes *file, const char *name, const uint8_t *block, si
 
 zn_status zn_webp_put_metadata(const zn_image_metadata *m, const zn_image *image, zn_bytes *file)
 {
+    if (!m->exif && !m->xmp)
+        return ZN_OK; /* WebP has no place for a density */
     ZN_TRY(extend(image, file));
     if (!add_chunk(file, "EXIF", m->exif, m->exif_size) || !add_chunk(file, "XMP ", m->xmp, m->xmp_size))
         return ZN_FAIL(ZN_ENOMEM, "out of memory for the metadata of an image");
