@@ -47,7 +47,7 @@ typedef struct zn_diffae_eval_trip {
 typedef struct zn_diffae_eval_attribute {
     char name[64];
     int64_t with, without;   /* images that are known to have it, and to lack it */
-    double auroc, low, high; /* of the classifier, and its 95 % interval (Hanley and McNeil) */
+    double auroc, low, high; /* of the classifier, and its 95 % interval (Newcombe 2006) */
     /* Images are moved towards having it if the classifier says that they lack it, and away from it otherwise. */
     int64_t edited;
     double before,

@@ -90,13 +90,19 @@ static zn_status read_fitting(const judge *j, int64_t index, zn_image **out)
     return status;
 }
 
+/* Takes the picture over, also if it fails. */
 static zn_status add_subject(judge *j, int64_t index, zn_image *picture)
 {
-    subject *s = &j->subjects[j->count];
-    *s = (subject){ .index = index, .picture = picture };
-    j->count++;
-    ZN_TRY(zn_alloc_for("a condition", sizeof *s->cond * ((size_t)width_of(j) + 1), (void **)&s->cond));
-    return zn_diffae_encode(j->net, picture, s->cond);
+    subject s = { .index = index, .picture = picture };
+    zn_status status;
+    ZN_TRY_DONE(zn_alloc_for("a condition", sizeof *s.cond * ((size_t)width_of(j) + 1), (void **)&s.cond));
+    ZN_TRY_DONE(zn_diffae_encode(j->net, picture, s.cond));
+    j->subjects[j->count++] = s;
+    return ZN_OK;
+done:
+    zn_image_free(s.picture);
+    zn_free(s.cond);
+    return status;
 }
 
 /* Every image gives its features; those that are judged are kept. */
@@ -226,12 +232,26 @@ static int row_named(const judge *j, const char *name)
     return -1;
 }
 
-/* Standard error of an area, Hanley and McNeil (1982): of exponentially distributed scores, which is cautious. */
-static double error_of(double area, double with, double without)
+/* Variance of an area under the curve, if it were the true one: Hanley and McNeil (1982) in Newcombe's form. */
+static double variance_of(double area, double with, double without)
 {
-    const double q1 = area / (2 - area), q2 = 2 * area * area / (1 + area);
-    const double v = area * (1 - area) + (with - 1) * (q1 - area * area) + (without - 1) * (q2 - area * area);
-    return sqrt(fmax(v, 0) / (with * without));
+    const double n = (with + without) / 2 - 1;
+    return area * (1 - area) * (1 + n * (1 - area) / (2 - area) + n * area / (1 + area)) / (with * without);
+}
+
+/* One end of the 95 % interval: the last true area, on the way to `end`, that the measured one is compatible with
+ * (Newcombe 2006, method 5). It is also of use where the measured area is 0 or 1. */
+static double bound_of(double area, double end, double with, double without)
+{
+    double inside = area, outside = end;
+    for (int i = 0; i < 60; i++) {
+        const double middle = 0.5 * (inside + outside);
+        if (fabs(area - middle) <= 1.96 * sqrt(variance_of(middle, with, without)))
+            inside = middle;
+        else
+            outside = middle;
+    }
+    return inside;
 }
 
 static zn_status judge_attribute(judge *j, int label, int row, zn_diffae_eval_attribute *a)
@@ -253,11 +273,9 @@ static zn_status judge_attribute(judge *j, int label, int row, zn_diffae_eval_at
         a->without += has == 0;
     }
     a->auroc = zn_area_under_curve(list, known);
-    const double error = isfinite(a->auroc) ? 1.96 * error_of(a->auroc, (double)a->with, (double)a->without) : NAN;
-    a->low = fmax(a->auroc - error, 0);
-    a->high = fmin(a->auroc + error, 1);
-    if (isnan(a->auroc))
-        a->low = a->high = NAN;
+    const bool both = isfinite(a->auroc);
+    a->low = both ? bound_of(a->auroc, 0, (double)a->with, (double)a->without) : NAN;
+    a->high = both ? bound_of(a->auroc, 1, (double)a->with, (double)a->without) : NAN;
     status = ZN_OK;
 done:
     zn_free(list);
