@@ -24,7 +24,7 @@ typedef struct zn_attention_args {
     int share;         /* consecutive heads that share one k and v; 0: every head has its own */
     bool causal;       /* query i attends to keys up to i + keys - queries */
     float scale;       /* above 0 */
-    zn_precision math; /* of products; read by GPUs only */
+    zn_precision math; /* that products may use; a kernel without it multiplies in fp32 */
     float *stats;      /* gradient on GPUs: zn_attention_stats floats of scratch */
     zn_type type;      /* of q, k, v and y; F32 for the gradient and on the CPU */
 } zn_attention_args;

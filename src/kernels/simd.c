@@ -9,6 +9,7 @@
 #include "kernels/line.h"
 #include "kernels/lite.h"
 #include "kernels/matrix.h"
+#include "kernels/matrix_bf16.h"
 #include "kernels/matrix_i8.h"
 #include "kernels/mix.h"
 #include "kernels/norm.h"
@@ -36,11 +37,10 @@ extern const zn_simd_table zn_table_neon, zn_table_arm, zn_table_dotprod;
 const zn_simd_table *const zn_simd_tables[] = { &reference, &zn_table_neon, &zn_table_arm, &zn_table_dotprod, NULL };
 #elif defined(__x86_64__)
 extern const zn_simd_table zn_table_sse2, zn_table_avx2, zn_table_avxvnni, zn_table_avx512, zn_table_avx512vnni,
-    zn_table_amx;
-const zn_simd_table *const zn_simd_tables[] = { &reference,       &zn_table_sse2,
-                                                &zn_table_avx2,   &zn_table_avxvnni,
-                                                &zn_table_avx512, &zn_table_avx512vnni,
-                                                &zn_table_amx,    NULL };
+    zn_table_amx, zn_table_amxbf16;
+const zn_simd_table *const zn_simd_tables[] = { &reference,        &zn_table_sse2,    &zn_table_avx2,
+                                                &zn_table_avxvnni, &zn_table_avx512,  &zn_table_avx512vnni,
+                                                &zn_table_amx,     &zn_table_amxbf16, NULL };
 #else
 extern const zn_simd_table zn_table_generic;
 const zn_simd_table *const zn_simd_tables[] = { &reference, &zn_table_generic, NULL };

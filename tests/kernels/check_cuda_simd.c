@@ -24,7 +24,8 @@ static const struct {
 /* Kernels whose cases have arguments that are not floats; they have cases of their own, if they have a CUDA build. */
 static bool has_other_arguments(int kernel)
 {
-    return kernel == ZN_SIMD_matrix || kernel == ZN_SIMD_matrix_codes || kernel == ZN_SIMD_matrix_i8;
+    return kernel == ZN_SIMD_matrix || kernel == ZN_SIMD_matrix_codes || kernel == ZN_SIMD_matrix_i8 ||
+           kernel == ZN_SIMD_matrix_pairs || kernel == ZN_SIMD_matrix_bf16;
 }
 
 /* The emulation skips cases that would take it many seconds. */

@@ -107,6 +107,51 @@ static void attention(simd_case *c, int size)
     simd_output(c, &a.dv.data, shared);
 }
 
+static const int bf16_sizes[][6] = { { 2, 2, 37, 64, 1, 0 }, { 1, 2, 96, 96, 2, 70 }, { 1, 1, 1030, 128, 1, 3 } };
+
+/* Rounds to bf16 towards zero. */
+static void shorten(float *x, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, x + i, sizeof bits);
+        bits &= 0xffff0000u;
+        memcpy(x + i, &bits, sizeof bits);
+    }
+}
+
+/* Inputs are numbers of bf16, so only the weights are rounded, which a build may do or not. */
+static void attention_bf16(simd_case *c, int size)
+{
+    static zn_attention_args a;
+    const int *z = bf16_sizes[size];
+    const int64_t wide = (int64_t)z[1] * z[3], narrow = wide / z[4], keys = z[2] + z[5];
+    const int64_t count = z[0] * z[2] * wide, shared = z[0] * keys * narrow;
+    const zn_rows one = { NULL, z[2] * wide, z[3], wide }, key = { NULL, keys * narrow, z[3], narrow };
+    a = (zn_attention_args){ .q = one,
+                             .k = key,
+                             .v = key,
+                             .y = one,
+                             .queries = z[2],
+                             .keys = keys,
+                             .heads = z[1],
+                             .width = z[3],
+                             .share = z[4],
+                             .scale = 0.1f,
+                             .math = ZN_PRECISION_BF16 };
+    float **const inputs[] = { &a.q.data, &a.k.data, &a.v.data };
+    for (int i = 0; i < 3; i++) {
+        *inputs[i] = (float *)simd_normal(i ? shared : count, 1);
+        shorten(*inputs[i], i ? shared : count);
+    }
+    snprintf(c->text, sizeof c->text, "%d samples, %d heads by %d, %d rows of %d, bf16", z[0], z[1], z[4], z[2], z[3]);
+    c->args = &a;
+    c->units = z[0] * z[1] * zn_attention_blocks(&a);
+    c->scratch = zn_attention_scratch(&a);
+    c->tolerance = 3e-3;
+    simd_output(c, &a.y.data, count);
+}
+
 const simd_family simd_diffusion_families[] = {
     { unary, ZN_SIMD_silu, SIZES(counts) },
     { unary, ZN_SIMD_silu_grad, SIZES(counts) },
@@ -115,6 +160,7 @@ const simd_family simd_diffusion_families[] = {
     { norm, ZN_SIMD_norm_grad_sums, SIZES(norm_sizes) },
     { norm, ZN_SIMD_norm_grad, SIZES(norm_sizes) },
     { attention, ZN_SIMD_attention, SIZES(attention_sizes) },
+    { attention_bf16, ZN_SIMD_attention, SIZES(bf16_sizes) },
     { attention, ZN_SIMD_attention_grad, SIZES(attention_sizes) },
     { NULL, 0, 0 },
 };

@@ -25,6 +25,8 @@ static inline float bf16_value(uint16_t half)
 #if defined(__AVX512BF16__) && !defined(ZN_AMX_EMULATE)
 #include <immintrin.h>
 
+static inline __m256i bf16_from_16(__m512 x) { return (__m256i)_mm512_cvtneps_pbh(x); }
+
 static inline void bf16_from(const float *x, int64_t n, uint16_t *to)
 {
     int64_t i = 0;
@@ -41,6 +43,19 @@ static inline void bf16_from(const float *x, int64_t n, uint16_t *to)
     for (int64_t i = 0; i < n; i++)
         to[i] = bf16_round(x[i]);
 }
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+
+static inline __m256i bf16_from_16(__m512 x)
+{
+    float values[16];
+    uint16_t rounded[16];
+    _mm512_storeu_ps(values, x);
+    bf16_from(values, 16, rounded);
+    return _mm256_loadu_si256((const __m256i *)(const void *)rounded);
+}
+#endif
 #endif
 
 #endif

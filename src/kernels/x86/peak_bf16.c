@@ -12,7 +12,7 @@ static void body(const void *args, zn_range r)
     uint16_t ones[TILE_ROWS * TILE_DEPTH];
     for (int i = 0; i < TILE_ROWS * TILE_DEPTH; i++)
         ones[i] = 0x3f80;
-    tile_begin(TILE_DEPTH); /* all tiles zero and of the same size */
+    tile_begin(TILE_BYTES); /* all tiles zero and of the same size */
     tile_load(4, ones, TILE_BYTES);
     tile_load(6, ones, TILE_BYTES);
     for (int64_t n = 0; n < (r.end - r.begin) * ROUNDS; n++) {

@@ -1,13 +1,15 @@
 /* The product with weights in their file format (kernels/matrix.h). With float weights its gradients are
  * convolutions: w is [1,1,out,in], which are the convolution weights that map dy to dx.
  *
- * With ZN_PRECISION_INT8, products with quantised weights are computed in 8-bit integers (kernels/matrix_i8.h). Layers
- * with a bias are not: in transformers they embed, modulate and finish, which is little work and needs the precision. A
+ * With ZN_PRECISION_INT8, products with quantised weights are computed in 8-bit integers (kernels/matrix_i8.h), or,
+ * where that is faster, in bf16 (kernels/matrix_bf16.h), which has less error; those with bf16 weights too. Layers with
+ * a bias are not: in transformers they embed, modulate and finish, which is little work and needs the precision. A
  * device multiplies in bf16 instead. */
 #include "kernels/matrix.h"
 
 #include "base/cpu.h"
 #include "base/fail.h"
+#include "kernels/matrix_bf16.h"
 #include "kernels/matrix_i8.h"
 #include "ops/ops.h"
 
@@ -28,16 +30,29 @@ static zn_status shape(zn_node *n)
 
 /* Kept between runs; the format of the weights is looked at in each run, as their owner may exchange them. */
 typedef struct choice {
-    bool i8; /* where the weights allow it */
+    zn_precision math; /* that may be used on a CPU, where the weights allow it */
     uint32_t cpu;
     zn_type type; /* of the numbers that are multiplied */
 } choice;
 
 static int64_t row_count(const zn_node *n) { return zn_shape_count(n->shape) / n->shape.dim[3]; }
 
-static bool may_use_i8(const zn_node *n, const zn_prepare *p)
+/* Of one sample: what is chosen, and so the bits of the result, does not depend on the size of a batch. */
+static int64_t sample_rows(const zn_node *n) { return n->shape.dim[1] * n->shape.dim[2]; }
+
+static zn_precision math_on_cpu(const zn_node *n, const zn_prepare *p)
 {
-    return p->math == ZN_PRECISION_INT8 && n->source_count == 2 && n->source[0]->shape.dim[3] % ZN_I8_GROUP == 0;
+    return n->source_count > 2 || p->cpu & ZN_CPU_CUDA ? ZN_PRECISION_F32 : p->math;
+}
+
+static bool may_use_i8(const zn_node *n, const choice *k)
+{
+    return k->math == ZN_PRECISION_INT8 && n->source[0]->shape.dim[3] % ZN_I8_GROUP == 0;
+}
+static bool may_use_bf16(const zn_node *n, const choice *k)
+{
+    return (k->math == ZN_PRECISION_INT8 || k->math == ZN_PRECISION_BF16) &&
+           zn_matrix_bf16_pays(sample_rows(n), k->cpu);
 }
 
 /* The type of the numbers that a device multiplies. */
@@ -72,7 +87,7 @@ static size_t device_scratch(const zn_node *n, const choice *k)
 
 static choice choose(const zn_node *n, const zn_prepare *p)
 {
-    return (choice){ may_use_i8(n, p), p->cpu, p->cpu & ZN_CPU_CUDA ? type_on_device(p) : ZN_TYPE_F32 };
+    return (choice){ math_on_cpu(n, p), p->cpu, p->cpu & ZN_CPU_CUDA ? type_on_device(p) : ZN_TYPE_F32 };
 }
 
 static zn_needs needs(const zn_node *n, const zn_prepare *p)
@@ -80,17 +95,37 @@ static zn_needs needs(const zn_node *n, const zn_prepare *p)
     const choice k = choose(n, p);
     if (p->cpu & ZN_CPU_CUDA)
         return (zn_needs){ .shared_scratch = device_scratch(n, &k), .prepared = sizeof(choice) };
-    const size_t rows = k.i8 ? zn_i8_rows_bytes(row_count(n), (int)n->source[0]->shape.dim[3]) : 0;
-    return (zn_needs){ .thread_scratch = ZN_MATRIX_SCRATCH, .shared_scratch = rows, .prepared = sizeof(choice) };
+    const int in = (int)n->source[0]->shape.dim[3];
+    const bool bf16 = may_use_bf16(n, &k);
+    const size_t codes = may_use_i8(n, &k) ? zn_i8_rows_bytes(row_count(n), in) : 0,
+                 pairs = bf16 ? zn_matrix_pairs_bytes(row_count(n), in) : 0;
+    return (zn_needs){ .thread_scratch = bf16 ? (size_t)ZN_BF16_SCRATCH : (size_t)ZN_MATRIX_SCRATCH,
+                       .shared_scratch = codes > pairs ? codes : pairs,
+                       .prepared = sizeof(choice) };
 }
-_Static_assert((int)ZN_I8_SCRATCH <= (int)ZN_MATRIX_SCRATCH, "enough for both");
+_Static_assert((int)ZN_I8_SCRATCH <= (int)ZN_MATRIX_SCRATCH && (int)ZN_MATRIX_SCRATCH <= (int)ZN_BF16_SCRATCH,
+               "enough for the others");
 
 static void prepare(const zn_node *n, const zn_prepare *p, void *prepared) { *(choice *)prepared = choose(n, p); }
 
 static bool uses_i8(const zn_node *n, const choice *k)
 {
     const zn_packed *w = n->source[1]->packed;
-    return k->i8 && w && zn_matrix_i8_pays(w, row_count(n), k->cpu);
+    return w && may_use_i8(n, k) && zn_matrix_i8_pays(w, sample_rows(n), k->cpu);
+}
+
+/* Whether the weights are no more precise than bf16. */
+static bool is_coarse(const zn_packed *w)
+{
+    const bool bf16 = w->dtype == ZN_BF16, f8 = w->dtype == ZN_F8_E4M3 || w->dtype == ZN_F8_E5M2;
+    return zn_matrix_i8_bits(w) || (!w->form.bits && (bf16 || f8));
+}
+
+/* With int8 only where the format of the weights costs more than rounding to bf16 does. */
+static bool uses_bf16(const zn_node *n, const choice *k)
+{
+    const zn_packed *w = n->source[1]->packed;
+    return w && may_use_bf16(n, k) && (k->math == ZN_PRECISION_BF16 || is_coarse(w));
 }
 
 static void run_i8(const zn_node *n, const zn_launch_context *c)
@@ -109,8 +144,27 @@ static void run_i8(const zn_node *n, const zn_launch_context *c)
     zn_launch(c, zn_k_matrix_i8, zn_matrix_i8_units(&product), 1, &product);
 }
 
+static void run_bf16(const zn_node *n, const zn_launch_context *c)
+{
+    const int64_t rows = row_count(n);
+    const int in = (int)n->source[0]->shape.dim[3];
+    const zn_packed *w = n->source[1]->packed;
+    const zn_matrix_pairs_args pairs = {
+        .x = n->source[0]->data, .pairs = c->shared, .rows = rows, .in = in, .rotated = w->rotated
+    };
+    const zn_matrix_bf16_args product = {
+        .x = c->shared, .w = *w, .y = n->data, .rows = rows, .in = in, .out = (int)n->shape.dim[3]
+    };
+    zn_launch(c, zn_k_matrix_pairs, zn_matrix_panels(rows), 1, &pairs);
+    zn_launch(c, zn_k_matrix_bf16, zn_matrix_bf16_units(&product), 1, &product);
+}
+
 static void run(const zn_node *n, const zn_launch_context *c)
 {
+    if (uses_bf16(n, c->prepared)) {
+        run_bf16(n, c);
+        return;
+    }
     if (uses_i8(n, c->prepared)) {
         run_i8(n, c);
         return;
@@ -140,15 +194,18 @@ static double flops(const zn_node *n)
 static zn_precision math(const zn_node *n, const zn_prepare *p)
 {
     const choice k = choose(n, p);
-    return k.type == ZN_TYPE_BF16  ? ZN_PRECISION_BF16
-           : k.type == ZN_TYPE_F16 ? ZN_PRECISION_F16
-           : uses_i8(n, &k)        ? ZN_PRECISION_INT8
-                                   : ZN_PRECISION_F32;
+    return k.type == ZN_TYPE_BF16 || uses_bf16(n, &k) ? ZN_PRECISION_BF16
+           : k.type == ZN_TYPE_F16                    ? ZN_PRECISION_F16
+           : uses_i8(n, &k)                           ? ZN_PRECISION_INT8
+                                                      : ZN_PRECISION_F32;
 }
 
 static const char *kernel(const zn_node *n, const zn_prepare *p)
 {
-    return math(n, p) == ZN_PRECISION_INT8 ? "matrix-i8" : "matrix";
+    const zn_precision m = math(n, p);
+    return m == ZN_PRECISION_INT8                              ? "matrix-i8"
+           : m == ZN_PRECISION_BF16 && !(p->cpu & ZN_CPU_CUDA) ? "matrix-bf16"
+                                                               : "matrix";
 }
 
 static zn_node_types types(const zn_node *n, const zn_prepare *p)

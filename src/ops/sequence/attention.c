@@ -26,7 +26,10 @@ zn_needs zn_attention_grad_needs(const zn_attention_args *a, int64_t samples, co
 zn_precision zn_attention_math(const zn_node *n, const zn_prepare *p)
 {
     (void)n;
-    return !(p->cpu & ZN_CPU_CUDA) ? ZN_PRECISION_F32 : p->math == ZN_PRECISION_INT8 ? ZN_PRECISION_BF16 : p->math;
+    const zn_precision narrow = p->math == ZN_PRECISION_INT8 ? ZN_PRECISION_BF16 : p->math;
+    if (p->cpu & ZN_CPU_CUDA)
+        return narrow;
+    return narrow == ZN_PRECISION_BF16 && p->cpu & ZN_CPU_AMX_BF16 ? ZN_PRECISION_BF16 : ZN_PRECISION_F32;
 }
 
 void zn_attention_prepare(const zn_node *n, const zn_prepare *p, void *prepared)

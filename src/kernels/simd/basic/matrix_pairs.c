@@ -1,0 +1,58 @@
+/* Rounds rows to bf16 and orders them by panels (kernels/matrix_bf16.h): a panel is converted piece by piece, and the
+ * pairs of a piece are transposed as if each were one number of four bytes. */
+#include "base/least.h"
+#include "kernels/matrix_bf16.h"
+#include "kernels/simd/spectral/turn.h"
+
+void ZN_KERNEL(matrix_pairs)(const void *args, zn_range r);
+
+enum { PIECE = ZN_PACKED_ROTATED, ROWS = ZN_BF16_PANEL };
+_Static_assert((int)PIECE % (int)ZN_BF16_STEP == 0, "only the last piece is padded");
+
+/* To nearest even; NaN stays NaN, and is quiet. A loop that compilers turn into vectors. */
+static void round_all(const float *x, int64_t count, uint16_t *to)
+{
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, x + i, sizeof bits);
+        const uint32_t up = bits + 0x7fff + (bits >> 16 & 1), quiet = bits | 0x400000;
+        to[i] = (uint16_t)(((bits & 0x7fffffff) > 0x7f800000 ? quiet : up) >> 16);
+    }
+}
+
+/* Elements [i,i+count) of row p. */
+static void round_row(const zn_matrix_pairs_args *a, int64_t p, int64_t i, int64_t count, uint16_t *to)
+{
+    float rotated[PIECE];
+    const float *x = a->x + p * a->in + i;
+    if (a->rotated) {
+        memcpy(rotated, x, sizeof *x * (size_t)count);
+        zn_packed_rotate(rotated, count, a->rotated);
+        x = rotated;
+    }
+    round_all(x, count, to);
+}
+
+static void panel(const zn_matrix_pairs_args *a, int64_t first)
+{
+    const int64_t padded = zn_matrix_padded(a->in);
+    uint16_t *to = a->pairs + first * padded;
+    float pairs[ROWS][PIECE / 2]; /* two numbers in each */
+    for (int64_t i = 0; i < padded; i += PIECE) {
+        const int64_t count = zn_least(PIECE, a->in - i), all = zn_least(PIECE, padded - i);
+        for (int64_t p = 0; p < ROWS; p++) {
+            const int64_t there = first + p < a->rows ? count : 0;
+            uint16_t line[PIECE] = { 0 };
+            if (there)
+                round_row(a, first + p, i, there, line);
+            memcpy(pairs[p], line, sizeof *line * (size_t)all);
+        }
+        turn(pairs[0], PIECE / 2, ROWS, (int)(all / 2), (float *)(void *)(to + i * ROWS), ROWS);
+    }
+}
+
+void ZN_KERNEL(matrix_pairs)(const void *args, zn_range r)
+{
+    for (int64_t p = r.begin; p < r.end; p++)
+        panel(args, p * ROWS);
+}
