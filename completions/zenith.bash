@@ -43,12 +43,14 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     reconstruct)
-        operands="" options="--output --steps --encode-steps --ddpm --eta --random-noise --format --quality --lossless --background --strip --compare --device --model --threads --precision --tile --blend --memory --seed --show --json --quiet --verbose --version --help"
+        operands="" options="--output --steps --encode-steps --ddpm --eta --random-noise --keep --scale --format --quality --lossless --background --strip --compare --device --model --threads --precision --tile --blend --memory --seed --show --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         --steps) compopt +o default 2>/dev/null; return ;;
         --encode-steps) compopt +o default 2>/dev/null; return ;;
         --eta) compopt +o default 2>/dev/null; return ;;
+        --keep) compopt +o default 2>/dev/null; return ;;
+        --scale) compopt +o default 2>/dev/null; return ;;
         --format) _zenith_offer "png jpg webp"; return ;;
         --quality) compopt +o default 2>/dev/null; return ;;
         --background) compopt +o default 2>/dev/null; return ;;
@@ -132,7 +134,7 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     sample)
-        operands="" options="--output --latent --count --steps --latent-steps --nearest --ddpm --eta --format --quality --lossless --device --model --threads --precision --seed --show --json --quiet --verbose --version --help"
+        operands="" options="--output --latent --count --steps --latent-steps --nearest --ddpm --eta --points --format --quality --lossless --device --model --threads --precision --seed --show --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         --latent) return ;;
@@ -141,6 +143,7 @@ _zenith() {
         --latent-steps) compopt +o default 2>/dev/null; return ;;
         --nearest) return ;;
         --eta) compopt +o default 2>/dev/null; return ;;
+        --points) compopt +o default 2>/dev/null; return ;;
         --format) _zenith_offer "png jpg webp"; return ;;
         --quality) compopt +o default 2>/dev/null; return ;;
         --device) _zenith_offer "cpu cuda cuda:N"; return ;;
@@ -226,7 +229,7 @@ _zenith() {
         --seed) compopt +o default 2>/dev/null; return ;;
         esac ;;
     train)
-        operands="zenith-r taesd taesd3 restore restore-small restore-photo restore-photo-fast upscale zenith-hier diffae-celeba64 diffae-ffhq128 diffae-horse128 diffae-ffhq256 diffae-small diffae-compact ddim-compact diffae-latent-compact diffae-latent diffae-latent-ffhq diffae-latent-horse diffae-latent-small diffae-classifier wan21-vae taew2_1 wan2d generate" options="--output --data --steps --precision --seed --from --labels --captions --set --print --resume --device --threads --json --quiet --verbose --version --help"
+        operands="zenith-r taesd taesd3 restore restore-small restore-photo restore-photo-fast upscale zenith-hier diffae-celeba64 diffae-ffhq128 diffae-horse128 diffae-ffhq256 diffae-small diffae-compact ddim-compact diffae-latent-compact diffae-mamba-small diffae-masked-small mamba-field mamba-field-direct mamba-coordinates diffae-latent diffae-latent-ffhq diffae-latent-horse diffae-latent-small diffae-classifier wan21-vae taew2_1 wan2d generate" options="--output --data --steps --precision --seed --from --labels --captions --set --print --resume --device --threads --json --quiet --verbose --version --help"
         case $previous in
         -o | --output) return ;;
         -d | --data) return ;;

@@ -66,9 +66,9 @@ diffusion diffusion_begin(session *s, int steps, int inversions, int renders, in
     const options *o = s->o;
     diffusion d = { .s = s,
                     .steps = o->steps ? (int)o->steps : steps,
-                    .encode_steps = o->random_noise   ? 0
-                                    : o->encode_steps ? (int)o->encode_steps
-                                                      : ENCODE_STEPS,
+                    .encode_steps = o->random_noise || !zn_diffae_inverts(diffusion_net(s)) ? 0
+                                    : o->encode_steps                                       ? (int)o->encode_steps
+                                                                                            : ENCODE_STEPS,
                     .base = s->bar.base,
                     .scale = s->bar.scale };
     d.all = (double)inversions * d.encode_steps + (double)renders * d.steps + more;
@@ -95,8 +95,7 @@ void parts_free(parts *p)
     *p = (parts){ 0 };
 }
 
-/* The centre of a file's image, scaled to the size of the model. */
-static zn_status read_fitting(const session *s, const char *path, zn_image **out)
+zn_status diffusion_fit(const session *s, const char *path, zn_image **out)
 {
     const options *o = s->o;
     const zn_image_read_options reading = { .background = { o->background[0], o->background[1], o->background[2] } };
@@ -115,7 +114,7 @@ static zn_status read_fitting(const session *s, const char *path, zn_image **out
 zn_status diffusion_read(session *s, const char *path, parts *out)
 {
     parts_alloc(diffusion_net(s), out);
-    const zn_status status = read_fitting(s, path, &out->picture);
+    const zn_status status = diffusion_fit(s, path, &out->picture);
     return status == ZN_OK ? zn_diffae_encode(diffusion_net(s), out->picture, out->cond) : status;
 }
 

@@ -37,6 +37,8 @@ diffusion diffusion_begin(session *s, int steps, int inversions, int renders, in
 /* Begins a stage of this many steps with this label. */
 void diffusion_stage(diffusion *d, const char *label, int steps);
 
+/* The centre of a file's image, scaled to the model's size. */
+zn_status diffusion_fit(const session *s, const char *path, zn_image **out);
 /* Read and encode an image: diffusion_read computes only its condition, diffusion_take also its noise. The caller frees
  * *out, even on failure. */
 zn_status diffusion_read(session *s, const char *path, parts *out);

@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "commands/batch.h"
 #include "commands/diffusion.h"
+#include "commands/field.h"
 #include "commands/film.h"
 #include "ui/ranks.h"
 #include "ui/report.h"
@@ -83,9 +84,38 @@ static zn_status by_diffusion(session *s, const char *input, trip *t)
     return status;
 }
 
+/* From some of the pixels, or to more of them. With more, the original has them too. */
+static zn_status by_field(session *s, const char *input, trip *t)
+{
+    const int side = s->info->image_size * (s->o->scale ? s->o->scale : 1);
+    zn_image *small = NULL, *photo = NULL;
+    t->d = diffusion_begin(s, STEPS, 0, 1, 0);
+    t->d.encode_steps = 0;
+    double start = now_ms();
+    float *cond = must_alloc(NULL, (size_t)zn_diffae_width(diffusion_net(s)) * sizeof *cond);
+    zn_status status = diffusion_fit(s, input, &small);
+    if (status == ZN_OK)
+        status = field_encode(s, small, cond);
+    t->encode_ms = now_ms() - start;
+    start = now_ms();
+    if (status == ZN_OK)
+        status = field_render(&t->d, cond, &t->result);
+    t->decode_ms = now_ms() - start;
+    if (status == ZN_OK)
+        status = zn_image_read(input, NULL, &photo);
+    if (status == ZN_OK)
+        status = zn_image_fit(photo, side, side, &t->original);
+    zn_image_free(photo);
+    zn_image_free(small);
+    free(cond);
+    return status;
+}
+
 static zn_status travel(session *s, const char *input, trip *t)
 {
-    zn_status status = s->diffusion ? by_diffusion(s, input, t) : by_codec(s, input, t);
+    zn_status status = !s->diffusion                    ? by_codec(s, input, t)
+                       : s->o->share > 0 || s->o->scale ? by_field(s, input, t)
+                                                        : by_diffusion(s, input, t);
     progress_erase();
     if (status == ZN_OK)
         status = zn_image_compare(t->original, t->result, &t->difference);
@@ -121,6 +151,7 @@ static void figures(const session *s, const trip *t, facts *f)
     fact_difference(f, &t->difference);
     fact_real(f, "mse", mse(t), 6, "");
     if (s->diffusion) {
+        field_facts(s->o, f);
         diffusion_noise_facts(&t->d, f);
         fact_integer(f, "steps", t->d.steps);
         diffusion_sampler_facts(s->o, f);

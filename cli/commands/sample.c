@@ -2,6 +2,7 @@
  * model. Each image has its own seed, so it does not depend on the number of images. */
 #include "commands.h"
 #include "commands/diffusion.h"
+#include "commands/field.h"
 #include "ui/compute.h"
 #include "ui/report.h"
 
@@ -124,6 +125,8 @@ static void report(const void *self, facts *f)
 
 int sample_run(const options *o)
 {
+    if (o->points)
+        return field_sample_points(o);
     sampling a = { .o = o,
                    .count = o->count ? o->count : 1,
                    .latent_steps = o->latent_steps ? (int)o->latent_steps : LATENT_STEPS };

@@ -59,7 +59,9 @@ typedef struct options {
     int side, crops, count, heldout, frames, edits, most;
     int precision, part, dtype, task; /* zn_precision, zn_part, zn_dtype, zn_task */
     int lpips;                        /* zn_lpips */
-    int scale;                        /* of upscale: 2 or 4 */
+    int scale;                        /* of upscale: 2 or 4; of reconstruct: 1 to 16 */
+    int points;                       /* of sample */
+    double share;                     /* of reconstruct: above 0, up to 1 */
     int size[2];                      /* width, height */
     uint8_t background[3];
     size_t memory;

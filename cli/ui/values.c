@@ -82,6 +82,23 @@ int value_eta(const char *text, void *field) { return real_text(text, 0, 1, fiel
 int value_shift(const char *text, void *field) { return real_text(text, 0.01, 1000, field); }
 int value_strength(const char *text, void *field) { return real_text(text, 1e-6, 1, field); }
 
+int value_share(const char *text, void *field)
+{
+    char *end;
+    double v = strtod(text, &end);
+    if (end == text || !(isdigit((unsigned char)text[0]) || text[0] == '.'))
+        return 0;
+    if (*end == '%') {
+        v /= 100;
+        end++;
+    }
+    *(double *)field = v;
+    return !*end && v > 0 && v <= 1;
+}
+
+int value_factor(const char *text, void *field) { return whole_int(text, 1, 16, field); }
+int value_points(const char *text, void *field) { return whole_int(text, 1, 1000000, field); }
+
 int value_seed_text(const char *text, void *field)
 {
     uint64_t seed;

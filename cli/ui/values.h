@@ -10,6 +10,9 @@ int value_seed_text(const char *text, void *field);
 int value_guidance(const char *text, void *field);       /* 0..100 */
 int value_shift(const char *text, void *field);          /* 0.01..1000 */
 int value_eta(const char *text, void *field);            /* from 0 to 1 */
+int value_share(const char *text, void *field);          /* double; above 0, up to 1, or "10%" */
+int value_factor(const char *text, void *field);         /* 1..16 */
+int value_points(const char *text, void *field);         /* 1..1000000 */
 int value_strength(const char *text, void *field);       /* above 0, up to 1 */
 int value_setting(const char *text, void *field);        /* const char *[MOST_SETTINGS + 1]; "key=value" is appended */
 int value_name(const char *text, void *field);           /* const char *[MOST_LISTED + 1]; appended */

@@ -15,6 +15,7 @@
 #include <zenith/diffae.h>
 #include <zenith/diffae_eval.h>
 #include <zenith/eval.h>
+#include <zenith/field.h>
 #include <zenith/film.h>
 #include <zenith/generate.h>
 #include <zenith/image.h>

@@ -52,7 +52,7 @@ ZN_MUST_USE zn_status zn_model_clip(const zn_model *m, zn_part part, zn_shape sh
  *     decoder     x, embedding of the step [1,1,n,..], condition      noise in x
  *     latent net  z [1,1,n,c], embedding of the step                  noise in z
  *     classifier  z, normalised                                       logits [1,1,n,classes] */
-enum { ZN_NETWORK_INPUTS = 4 }; /* in training a decoder may have seeds of dropout too; else there is NULL */
+enum { ZN_NETWORK_INPUTS = 5 }; /* in training a decoder may have seeds of dropout too; else there is NULL */
 typedef struct zn_network {
     zn_graph *graph; /* the caller's */
     zn_node *input[ZN_NETWORK_INPUTS], *output;

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "diffusion/schedule.h"
-#include "models/mamba/mamba_field.h"
+#include "models/mamba/mamba_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -239,17 +239,20 @@ static zn_status field_run(golden *g)
     zn_node *time = times(&b, k.width);
     zn_status status;
     ZN_TRY_DONE(zn_graph_status(b.graph));
-    zn_node *cond = zn_field_encode(enc, points, values, orders_of(&b, points, k.grid, NULL), &k);
-    const zn_field_known known = { orders_of(&b, query, k.grid, NULL), time, cond };
-    zn_node *clean = zn_field_clean_features(coord, f, &known, &k);
+    /* as the models have them: encoder and decoders over points */
+    const zn_mamba_form noise = { k, 1, ZN_FIELD_NOISE }, features = { k, 1, ZN_FIELD_FEATURES };
+    const zn_tokens_at from = { points, orders_of(&b, points, k.grid, NULL) },
+                       at = { query, orders_of(&b, query, k.grid, NULL) };
+    zn_node *cond = zn_mamba_encoder(enc, values, &from, &noise);
+    zn_node *clean = zn_mamba_decoder(coord, f, time, cond, &at, &features);
     bench_output(&b, cond, "latent", ROWS);
     bench_output(&b,
                  zn_fourier(points, zn_plain_parameter(enc, "fourier.B", ZN_SHAPE(k.features, 2), ZN_ROLE_CONSTANT)),
                  "fourier", TOKENS);
-    bench_output(&b, zn_field_denoise(dec, query, noisy, &known, &k), "eps", TOKENS);
-    bench_output(&b, zn_field_features(coord, query, &k), "coord.f0", TOKENS);
-    bench_output(&b, clean, "coord.f0_pred", TOKENS);
-    bench_output(&b, zn_field_colours(coord, clean, cond, &k), "coord.rgb", TOKENS);
+    bench_output(&b, zn_mamba_decoder(dec, noisy, time, cond, &at, &noise), "eps", TOKENS);
+    bench_output(&b, zn_mamba_features(coord, f->shape, &at, &features), "coord.f0", TOKENS);
+    bench_output(&b, zn_slice_channels(clean, 0, 2 * k.features), "coord.f0_pred", TOKENS);
+    bench_output(&b, zn_slice_channels(clean, 2 * k.features, k.colours), "coord.rgb", TOKENS);
     ZN_TRY_DONE(network_bind(g, b.graph, "w."));
     status = bench_run(&b, NULL, NULL);
 done:

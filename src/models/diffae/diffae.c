@@ -17,6 +17,22 @@
     }
 #define UNET(w, n, ...)    WALK(w, n, 2, 3, __VA_ARGS__)
 #define ENCODER(w, n, ...) WALK(w, n, 2, 512, __VA_ARGS__)
+/* The usual proportions of mamba_field.c. */
+#define MAMBA(n, side, what)                                                                                           \
+    {                                                                                                                  \
+        .net = { .width = 512,                                                                                         \
+                 .blocks = n,                                                                                          \
+                 .features = 256,                                                                                      \
+                 .spread = 10,                                                                                         \
+                 .values = 3,                                                                                          \
+                 .latent = 512,                                                                                        \
+                 .embed = 512,                                                                                         \
+                 .colours = 3,                                                                                         \
+                 .hidden = 512,                                                                                        \
+                 .grid = 64,                                                                                           \
+                 .mixer = { .states = 16, .taps = 4, .expand = 2 } },                                                  \
+        .patch = side, .kind = what                                                                                    \
+    }
 #define PRESET(text, alias, what, side, down, n, ...)                                                                  \
     {                                                                                                                  \
         .name = text, .aliases = alias, .description = what, .latent = 512, .downscale = down, .size = side,           \
@@ -60,16 +76,43 @@ const zn_config zn_diffae_configs[] = {
       .downscale = 8,
       .size = 64,
       .preset_form = &(const zn_diffae_form){ .embed = 256, .unet = WALK(64, 4, 1, 3, 1, 2, 2, 2) } },
+    PRESET("diffae-mamba64", "", "diffusion autoencoder with a Mamba encoder, 64x64", 64, 8, 10,
+           .unet = UNET(64, 4, 1, 2, 4, 8), .encoder = { .out = 512 }, .mamba = MAMBA(9, 4, ZN_FIELD_NONE)),
+    PRESET("diffae-masked64", "", "diffusion autoencoder of some of the pixels, 64x64", 64, 16, 10,
+           .unet = UNET(64, 4, 1, 2, 4, 8), .encoder = ENCODER(64, 5, 1, 2, 4, 8, 8), .masked = true),
 #undef ATTENTION_LEVEL
+    PRESET("mamba-field", "", "diffusion autoencoder over points of an image, any of them", 64, 1, 10,
+           .encoder = { .out = 512 }, .mamba = MAMBA(6, 1, ZN_FIELD_NOISE)),
+    PRESET("mamba-field-direct", "", "autoencoder over points of an image, any of them, without noise", 64, 1, 10,
+           .encoder = { .out = 512 }, .mamba = MAMBA(6, 1, ZN_FIELD_VALUES)),
+    PRESET("mamba-coordinates", "", "diffusion of the Fourier features of points, coloured by a condition", 64, 1, 10,
+           .encoder = { .out = 512 }, .mamba = MAMBA(6, 1, ZN_FIELD_FEATURES)),
     { .name = NULL },
 };
 
+/* Widths of a Mamba encoder's tokens to one of the U-Net beside it. */
+enum { TOKEN_WIDTHS = 8 };
+
+static void resize_tokens(zn_diffae_form *d, int width, int cond)
+{
+    zn_field *n = &d->mamba.net;
+    const int tokens = d->mamba.kind ? width : TOKEN_WIDTHS * width;
+    if (width) {
+        n->width = n->embed = n->hidden = tokens;
+        n->features = (tokens + 1) / 2;
+    }
+    if (cond)
+        n->latent = cond;
+}
+
 void zn_diffae_resize(zn_diffae_form *d, int width, int cond)
 {
-    if (width)
+    if (width && !d->mamba.kind)
         d->unet.width = width;
-    if (width && d->encoder.out)
+    if (width && d->encoder.out && !d->mamba.net.width)
         d->encoder.width = width;
+    if (d->mamba.net.width)
+        resize_tokens(d, width, cond);
     if (cond && d->encoder.out) {
         d->latent.hidden = d->latent.hidden * cond / d->latent.channels;
         d->embed = d->encoder.out = d->latent.channels = cond;
@@ -103,6 +146,9 @@ static void plan_part(zn_config *k, zn_part part, const zn_config *preset, int w
     own->latent = form.latent;
 }
 
+bool zn_diffae_is_masked(const zn_config *k) { return form_of(k)->masked; }
+const zn_mamba_form *zn_diffae_mamba(const zn_config *k) { return &form_of(k)->mamba; }
+
 /* ---- networks ---- */
 
 /* Statistics of conditions are constants that come with whatever was made with them. */
@@ -113,13 +159,25 @@ static void statistics(zn_graph *g, int width)
     zn_starts(zn_plain_parameter(top, "conds_std", ZN_SHAPE(1, width), ZN_ROLE_CONSTANT), ZN_START(zn_start_value, 1));
 }
 
+/* The pixels that the mask [N,H,W,1] has 1 for, then the mask; NULL: all of them. */
+static zn_node *masked(zn_node *x, zn_node *mask)
+{
+    if (!mask)
+        return zn_concat(x, zn_ones_like(zn_slice_channels(x, 0, 1)));
+    return zn_concat(zn_multiply(x, zn_concat(mask, zn_concat(mask, mask))), mask);
+}
+
 static zn_node *network(zn_scope s, zn_part part, zn_node *const *in, const zn_config *k)
 {
     const zn_diffae_form *d = form_of(k);
     switch (part) {
     case ZN_ENCODER:
-        return zn_diffae_encoder(s, in[0], &d->encoder);
+        return d->mamba.net.width ? zn_mamba_encoder(s, in[0], &(zn_tokens_at){ in[1], in[2] }, &d->mamba)
+                                  : zn_diffae_encoder(s, d->masked ? masked(in[0], in[1]) : in[0], &d->encoder);
     case ZN_DECODER:
+        if (d->mamba.kind)
+            return zn_mamba_decoder(zn_at(s, "decoder"), in[0], in[1], in[2], &(zn_tokens_at){ in[3], in[4] },
+                                    &d->mamba);
         return zn_diffae_unet(
             s, in[0], &(zn_unet_facts){ in[1], d->encoder.out ? in[2] : NULL, d->embed, in[3], k->dropout }, &d->unet);
     case ZN_LATENT_NET:
@@ -135,9 +193,12 @@ static int inputs(const zn_config *k, zn_part part, int64_t n, int64_t h, int64_
 {
     const zn_diffae_form *d = form_of(k);
     const zn_shape image = ZN_SHAPE(n, h, w, 3), cond = ZN_SHAPE(1, 1, n, d->encoder.out);
+    const int time = d->mamba.kind ? d->mamba.net.width : d->unet.width;
     shapes[0] = part <= ZN_DECODER ? image : cond;
+    if (part == ZN_DECODER && d->mamba.kind)
+        shapes[0].dim[3] = zn_field_channels(&d->mamba);
     if (part == ZN_DECODER || part == ZN_LATENT_NET)
-        shapes[1] = ZN_SHAPE(1, 1, n, part == ZN_DECODER ? d->unet.width : d->latent.time);
+        shapes[1] = ZN_SHAPE(1, 1, n, part == ZN_DECODER ? time : d->latent.time);
     if (part == ZN_DECODER && d->encoder.out) {
         shapes[2] = cond;
         return 3;
@@ -187,6 +248,8 @@ static zn_status resize(zn_config *k, const zn_wishes *want)
     const zn_config preset = *k;
     if (want->latent && !k->latent)
         return ZN_FAIL(ZN_EINVALID, "a %s has no conditions, so latent must stay 0", k->name);
+    if (want->layers && form_of(k)->mamba.net.width)
+        ((zn_diffae_form *)zn_form_own(k, sizeof(zn_diffae_form)))->mamba.net.blocks = want->layers;
     k->width = want->width ? want->width : k->width;
     k->latent = want->latent ? want->latent : k->latent;
     k->size = want->size;

@@ -3,6 +3,7 @@
 #ifndef ZN_DIFFAE_H
 #define ZN_DIFFAE_H
 
+#include "models/mamba/mamba_parts.h"
 #include "nn/nn.h"
 
 enum { ZN_UNET_LEVELS = 8 };
@@ -21,15 +22,18 @@ typedef struct zn_latent_net {
     int channels, hidden, layers, time; /* time: width of the step's embedding */
 } zn_latent_net;
 
-/* A whole diffusion autoencoder; encoder.out is the width of a condition, 0 for a plain diffusion model. */
+/* A whole diffusion autoencoder; encoder.out is the width of a condition, 0 for a plain diffusion model. With Mamba as
+ * the encoder, nothing else of `encoder` counts, and with a decoder over points nothing of `unet`. */
 typedef struct zn_diffae_form {
     int embed;
     zn_unet unet, encoder;
     zn_latent_net latent;
+    zn_mamba_form mamba;
+    int masked; /* the convolutional encoder sees some of the pixels, and a fourth channel that says which */
 } zn_diffae_form;
 
-/* Other channels: `width` of the first convolutions, `cond` of a condition, with the latent net in proportion; both 0
- * for as they are. */
+/* Other channels: `width` of the first convolutions, of a field those of its tokens, `cond` of a condition, with the
+ * latent net in proportion; both 0 for as they are. */
 void zn_diffae_resize(zn_diffae_form *d, int width, int cond);
 
 /* image [N,H,W,3] in [-1,1] to a condition [1,1,N,out]. H and W: multiples of 2^(levels-1). */

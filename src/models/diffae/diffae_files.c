@@ -6,13 +6,14 @@
 
 #include "base/fail.h"
 #include "models/diffae/diffae.h"
+#include "models/mamba/mamba_files.h"
 #include "models/stored.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_CHANNELS = 1 << 16, MAX_LAYERS = 64, MAX_BLOCKS = 8, ATTENTION_SIDE = 16, MAX_SIDE = 4096 };
+enum { MAX_CHANNELS = 1 << 16, MAX_LAYERS = 64, MAX_BLOCKS = 8, ATTENTION_SIDE = 16, MAX_SIDE = 4096, FIELD_SIDE = 64 };
 
 static bool side(const zn_weight *t, int rank, int axis, int *out)
 {
@@ -71,11 +72,31 @@ static void read_size(const zn_weights *w, const zn_diffae_form *d, zn_config *k
     const char *text = zn_weights_metadata(w, ZN_MODEL_SIZE_KEY);
     char *end = NULL;
     const long told = text ? strtol(text, &end, 10) : 0;
+    if (d->mamba.kind)
+        k->size = FIELD_SIDE;
     for (int level = 0; level < d->unet.levels; level++)
         if (d->unet.attention[level])
             k->size = ATTENTION_SIDE << level;
     if (told > 0 && told <= MAX_SIDE && !*end)
         k->size = (int)told;
+}
+
+/* An encoder and a decoder over points. */
+static bool read_field(const zn_weights *w, const char *prefix, zn_config *k, zn_naming *naming)
+{
+    zn_diffae_form *d = zn_form_own(k, sizeof *d);
+    char encoder[128], decoder[128];
+    snprintf(encoder, sizeof encoder, "%sencoder.", prefix);
+    snprintf(decoder, sizeof decoder, "%sdecoder.", prefix);
+    *d = (zn_diffae_form){ 0 };
+    if (!zn_mamba_read_encoder(w, encoder, &d->mamba) || !zn_mamba_read_decoder(w, decoder, &d->mamba)) {
+        *d = (zn_diffae_form){ 0 };
+        return false;
+    }
+    d->embed = d->encoder.out = d->mamba.net.latent;
+    read_size(w, d, k);
+    naming[ZN_ENCODER].present = naming[ZN_DECODER].present = true;
+    return true;
 }
 
 static bool read_autoencoder(const zn_weights *w, const char *prefix, zn_config *k, zn_naming *naming)
@@ -84,15 +105,23 @@ static bool read_autoencoder(const zn_weights *w, const char *prefix, zn_config 
     const int blocks = blocks_of(w, prefix);
     char encoder[128];
     snprintf(encoder, sizeof encoder, "%sencoder.", prefix);
-    const bool conditional = count_blocks(w, encoder) > 0;
+    const bool tokens = zn_mamba_read_encoder(w, encoder, &d->mamba);
+    const bool conditional = tokens || count_blocks(w, encoder) > 0;
+    if (!tokens)
+        d->mamba = (zn_mamba_form){ 0 };
     const char *time = conditional ? "time_embed.time_embed.0.weight" : "time_embed.0.weight";
     if (!blocks || !read_walk(w, prefix, blocks, &d->unet) ||
         !side(zn_find_after(w, prefix, "out.2.weight"), 4, 0, &d->unet.out) || d->unet.out != 3 ||
         !side(zn_find_after(w, prefix, "%s", time), 2, 0, &d->embed))
         return false;
-    if (conditional && (!read_walk(w, encoder, blocks, &d->encoder) ||
-                        !side(zn_find_after(w, encoder, "out.3.weight"), 4, 0, &d->encoder.out)))
+    if (tokens)
+        d->encoder.out = d->mamba.net.latent;
+    else if (conditional && (!read_walk(w, encoder, blocks, &d->encoder) ||
+                             !side(zn_find_after(w, encoder, "out.3.weight"), 4, 0, &d->encoder.out)))
         return false;
+    int channels = 0;
+    d->masked = conditional && !tokens && side(zn_find_after(w, encoder, "input_blocks.0.0.weight"), 4, 1, &channels) &&
+                channels == d->unet.out + 1;
     read_size(w, d, k);
     naming[ZN_ENCODER].present = conditional;
     naming[ZN_DECODER].present = true;
@@ -110,19 +139,30 @@ static bool read_latent(const zn_weights *w, const char *prefix, zn_config *k)
            side(zn_find_after(w, prefix, "latent_net.time_embed.0.weight"), 2, 1, &n->time);
 }
 
+/* What the sides of images must be multiples of. */
+static int downscale_of(const zn_diffae_form *d)
+{
+    const int levels = d->mamba.net.width || !d->encoder.out ? d->unet.levels : d->encoder.levels;
+    const int halved = levels ? 1 << (levels - 1) : 1;
+    return d->mamba.patch > halved ? d->mamba.patch : halved;
+}
+
 /* Presets keep their names; anything else of the family is described by what it is. */
 static void name_config(zn_config *k)
 {
     const zn_diffae_form *d = zn_form_of(k);
-    k->name = d->encoder.out ? "diffae-custom" : "ddim-custom";
+    k->name = d->mamba.kind ? "mamba-custom" : d->encoder.out ? "diffae-custom" : "ddim-custom";
     k->aliases = "";
-    k->description = d->encoder.out ? "diffusion autoencoder" : "diffusion model without conditions";
+    k->description = d->mamba.kind    ? "autoencoder over points of an image"
+                     : d->encoder.out ? "diffusion autoencoder"
+                                      : "diffusion model without conditions";
     k->latent = d->encoder.out;
-    k->downscale = 1 << ((d->encoder.out ? d->encoder.levels : d->unet.levels) - 1);
+    k->downscale = downscale_of(d);
     for (const zn_config *known = zn_diffae_configs; known->name; known++) {
         const zn_diffae_form *other = zn_form_of(known);
         if (memcmp(&other->unet, &d->unet, sizeof d->unet) == 0 &&
             memcmp(&other->encoder, &d->encoder, sizeof d->encoder) == 0 &&
+            memcmp(&other->mamba, &d->mamba, sizeof d->mamba) == 0 && other->masked == d->masked &&
             (!d->latent.layers || d->latent.layers == other->latent.layers)) {
             k->name = known->name;
             k->aliases = known->aliases;
@@ -163,7 +203,7 @@ zn_status zn_diffae_recognise(const zn_weights *w, zn_config *k, zn_naming namin
         for (size_t j = 0; j < sizeof copies / sizeof *copies && !*is_it; j++) {
             char prefix[64];
             snprintf(prefix, sizeof prefix, "%s%s", wrappers[i], copies[j]);
-            *is_it = read_autoencoder(w, prefix, k, naming);
+            *is_it = read_field(w, prefix, k, naming) || read_autoencoder(w, prefix, k, naming);
             if (!*is_it)
                 continue;
             naming[ZN_LATENT_NET].present = naming[ZN_ENCODER].present && read_latent(w, prefix, k);

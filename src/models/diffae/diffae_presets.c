@@ -7,6 +7,10 @@
     "task: diffuse\nsize: 64\ndropout: 0.1\nbatch: 64\nsteps: 24000\nlr: 4e-4\noptimizer: adam\nbeta2: 0.999\n"        \
     "weight_decay: 0\nwarmup: 500\nfinal_lr: 0.02\nema: 0.9995\nheld_out: 4\neval_every: 2000\n"                       \
     "checkpoint_every: 2000\n"
+/* Of networks over points: a quarter of the usual width, which 64x64 images do not fill. */
+#define FIELD                                                                                                          \
+    "task: diffuse\nsize: 64\nbatch: 16\nsteps: 20000\nlr: 5e-4\noptimizer: adam\nbeta2: 0.999\nweight_decay: 0\n"     \
+    "ema: 0.999\npoints: {least: 0.05, most: 0.5, asked: 0.25}\n"
 
 /* The original's settings, which differ in sizes alone. */
 #define ORIGINAL                                                                                                       \
@@ -34,6 +38,18 @@ const zn_preset zn_diffae_presets[] = {
     { "diffae-latent-compact", "the latent net of a diffae-compact (--from)",
       "model: diffae-compact\ntask: imagine\nbatch: 128\nsteps: 8000\nlr: 5e-4\nbeta2: 0.999\nema: 0.9995\n"
       "held_out: 4\neval_every: 1000\ncheckpoint_every: 2000\n" },
+    { "diffae-mamba-small", "diffae-small with a Mamba encoder of the same size, over patches of 4x4 pixels",
+      "model: diffae-mamba64\ntask: diffuse\nwidth: 32\nlatent: 128\nsize: 64\nbatch: 16\nsteps: 20000\nlr: 3e-4\n"
+      "optimizer: adam\nbeta2: 0.999\nweight_decay: 0\nema: 0.999\n" },
+    { "diffae-masked-small", "diffae-small that encodes any pixels, beside a mask of them: to compare mamba-field with",
+      "model: diffae-masked64\ntask: diffuse\nwidth: 32\nlatent: 128\nsize: 64\nbatch: 16\nsteps: 20000\nlr: 3e-4\n"
+      "optimizer: adam\nbeta2: 0.999\nweight_decay: 0\nema: 0.999\n" },
+    { "mamba-field", "a diffusion autoencoder over points: encodes any pixels, decodes at any resolution",
+      "model: mamba-field\n" FIELD "width: 128\nlatent: 128\n" },
+    { "mamba-field-direct", "mamba-field by regression: no noise, a single step, blurred detail",
+      "model: mamba-field-direct\n" FIELD "width: 128\nlatent: 128\n" },
+    { "mamba-coordinates", "diffusion of the Fourier features of points, coloured by a condition",
+      "model: mamba-coordinates\n" FIELD "width: 128\nlatent: 128\n" },
     { "diffae-latent", "the latent net of a diffusion autoencoder (--from), trained as the original of CelebA",
       "model: diffae-celeba64\nbatch: 512\nsteps: 587891\n" ORIGINAL_LATENT },
     { "diffae-latent-ffhq", "the same, trained as the original of FFHQ, at 128x128 or 256x256",

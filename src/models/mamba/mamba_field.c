@@ -90,6 +90,11 @@ zn_node *zn_field_denoise(zn_scope s, zn_node *points, zn_node *values, const zn
     return denoiser(s, zn_concat(where, values), known, k->values, k);
 }
 
+zn_node *zn_field_values(zn_scope s, zn_node *points, const zn_field_known *known, const zn_field *k)
+{
+    return denoiser(s, fourier(s, points, k), known, k->values, k);
+}
+
 zn_node *zn_field_features(zn_scope s, zn_node *points, const zn_field *k)
 {
     return zn_scale(fourier(s, points, k), sqrtf(2));

@@ -35,6 +35,9 @@ typedef struct zn_field_known {
 /* The noise in values [N,1,Q,C] at points; values NULL: none are given, as for regression. */
 zn_node *zn_field_denoise(zn_scope s, zn_node *points, zn_node *values, const zn_field_known *known, const zn_field *k);
 
+/* The values at points from the condition alone: the denoiser without noisy values among its inputs, for regression. */
+zn_node *zn_field_values(zn_scope s, zn_node *points, const zn_field_known *known, const zn_field *k);
+
 /* The coordinate network: features of points, of variance 1; the clean features predicted from noisy ones [N,1,Q,2F];
  * colours [N,1,Q,colours] for features under a condition. */
 zn_node *zn_field_features(zn_scope s, zn_node *points, const zn_field *k);

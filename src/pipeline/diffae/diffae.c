@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "io/image/pixels/resample.h"
+#include "models/diffae/diffae_files.h"
 #include "train/data/pictures.h"
 
 #include <string.h>
@@ -53,7 +54,8 @@ int zn_diffae_width(const zn_diffae *d) { return d->model->config.latent; }
 size_t zn_diffae_noise_size(const zn_diffae *d, int count)
 {
     const size_t side = (size_t)zn_diffae_side(d);
-    return (size_t)count * side * side * ZN_DIFFAE_CHANNELS;
+    const zn_mamba_form *k = zn_diffae_mamba(&d->model->config);
+    return (size_t)count * side * side * (k->kind ? (size_t)zn_field_channels(k) : ZN_DIFFAE_CHANNELS);
 }
 
 zn_status zn_diffae_network(zn_diffae *d, zn_part part, int64_t n, zn_diffae_kept **out)

@@ -7,7 +7,7 @@
 #include "models/model.h"
 
 #include <pthread.h>
-#include <zenith/diffae.h>
+#include <zenith/field.h>
 
 enum { ZN_DIFFAE_CHANNELS = 3 };
 
@@ -31,6 +31,10 @@ static inline int zn_diffae_side(const zn_diffae *d) { return d->model->config.s
 ZN_MUST_USE zn_status zn_diffae_network(zn_diffae *d, zn_part part, int64_t n, zn_diffae_kept **out);
 
 ZN_MUST_USE zn_status zn_diffae_check_picture(const zn_diffae *d, const zn_image *picture);
+
+/* zn_diffae_render for a field whose decoder does not predict noise. */
+ZN_MUST_USE zn_status zn_field_render_each(zn_diffae *d, int count, const float *cond, const float *noise, int steps,
+                                           zn_image **out);
 
 /* "conds_mean" or "conds_std", mean and deviation of conditions; NULL where there are none. */
 const float *zn_diffae_statistic(const zn_diffae *d, const char *name);

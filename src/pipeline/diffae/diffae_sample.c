@@ -100,6 +100,10 @@ static zn_status travel(zn_diffae *d, int count, const float *cond, const zn_dif
 zn_status zn_diffae_invert(zn_diffae *d, const zn_image *picture, const float *cond, int steps, float *noise)
 {
     ZN_TRY(zn_diffae_check_picture(d, picture));
+    if (!zn_diffae_inverts(d)) { /* any noise serves */
+        zn_diffae_noise(d, 1, 0, noise);
+        return ZN_OK;
+    }
     zn_picture_signed(picture, noise);
     pthread_mutex_lock(&d->lock);
     const zn_status status = travel(d, 1, cond, &(zn_diffae_sampling){ .steps = steps }, zn_ddim_invert, noise);
@@ -144,6 +148,8 @@ zn_status zn_diffae_render_by(zn_diffae *d, const zn_diffae_sampling *how, int c
         return ZN_FAIL(ZN_EINVALID, "%d images cannot be rendered", count);
     if (!(how->eta >= 0 && how->eta <= 1))
         return ZN_FAIL(ZN_EINVALID, "eta must be from 0 to 1, not %g", how->eta);
+    if (!zn_diffae_inverts(d))
+        return zn_field_render_each(d, count, cond, noise, how->steps, out);
     ZN_TRY(zn_alloc_for("pictures", bytes, (void **)&x));
     memcpy(x, noise, bytes);
     pthread_mutex_lock(&d->lock);

@@ -2,7 +2,9 @@
 #include "train/objective/objective.h"
 
 #include "base/fail.h"
+#include "models/diffae/diffae_files.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -145,17 +147,42 @@ static zn_status add_autoencoder(zn_objective *o, const zn_objective_options *k)
     return ZN_OK;
 }
 
+/* A field learns from some pixels of the images, which it is asked for others of. */
+static zn_noising learning_field(zn_objective *o, const zn_objective_options *k)
+{
+    const zn_recipe *r = k->recipe;
+    const double pixels = (double)r->size * r->size;
+    const int64_t known = (int64_t)ceil(pixels * r->points_most), asked = (int64_t)ceil(pixels * r->points_asked);
+    return zn_noising_of_points(k->model, o->graph, k->batch, known, asked);
+}
+
+/* What the network predicts, against what it should be. */
+static void add_diffusion_terms(zn_objective *o)
+{
+    const zn_noising *n = &o->noising;
+    zn_node *values = zn_noising_values(n);
+    zn_graph_name_layer(o->graph, "loss");
+    if (n->kind == ZN_FIELD_FEATURES) {
+        zn_node *features = zn_slice_channels(n->predicted, 0, zn_channels(n->clean));
+        zn_objective_add(o, "features", zn_mean_square_error(features, n->clean), (zn_ramp){ .to = 1 });
+    }
+    if (values)
+        zn_objective_add(o, "colours", zn_mean_square_error(values, n->asked.values), (zn_ramp){ .to = 1 });
+    else
+        zn_objective_add(o, "noise", zn_mean_square_error(n->predicted, n->noise), (zn_ramp){ .to = 1 });
+}
+
 /* Images at steps of their own; the encoder learns what helps the decoder to tell the noise. */
 static zn_status add_diffusion(zn_objective *o, const zn_objective_options *k)
 {
     if (!(k->model->arch->can & ZN_SAMPLES))
         return ZN_FAIL(ZN_EINVALID, "%s is not a diffusion autoencoder", k->model->config.name);
     ZN_TRY(zn_diffusion_new("linear", ZN_SPACING_ALL, 0, &o->diffusion));
-    o->noising = zn_noising_of(k->model, o->input, true);
+    o->noising =
+        zn_diffae_mamba(&k->model->config)->kind ? learning_field(o, k) : zn_noising_of(k->model, o->input, true);
     o->noise = o->noising.noise;
     o->learns[ZN_ENCODER] = o->learns[ZN_DECODER] = true;
-    zn_graph_name_layer(o->graph, "loss");
-    zn_objective_add(o, "noise", zn_mean_square_error(o->noising.predicted, o->noise), (zn_ramp){ .to = 1 });
+    add_diffusion_terms(o);
     return ZN_OK;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/fail.h"
 #include "base/numbers.h"
+#include "models/diffae/diffae_files.h"
 #include "train/recipe/tasks.h"
 #include "train/recipe/yaml.h"
 
@@ -96,6 +97,9 @@ static const key keys[] = {
     { "damage.grey", NUMBER, FIELD(damage.grey), 0, 1, NULL },
     { "damage.noise", NUMBER, FIELD(damage.noise), 0, 255, NULL },
     { "damage.quality", COUNT, FIELD(damage.quality), 1, 95, NULL },
+    { "points.least", NUMBER, FIELD(points_least), 0.001, 1, NULL },
+    { "points.most", NUMBER, FIELD(points_most), 0.001, 1, NULL },
+    { "points.asked", NUMBER, FIELD(points_asked), 0.001, 1, NULL },
     { "held_out", COUNT, FIELD(held_out), 0, 90, NULL },
     { "eval_every", INTEGER, FIELD(eval_every), 1, 1e9, NULL },
     { "checkpoint_every", INTEGER, FIELD(checkpoint_every), 1, 1e9, NULL },
@@ -136,6 +140,9 @@ static const zn_recipe defaults = { .model = "zenith-r",
                                     .block_gate_lr = 3,
                                     .joint_lr = 0.2,
                                     .damage = { .clean = 0.08, .grey = 0.05, .noise = 55, .quality = 10 },
+                                    .points_least = 0.05,
+                                    .points_most = 0.5,
+                                    .points_asked = 0.25,
                                     .held_out = 2,
                                     .eval_every = 500,
                                     .checkpoint_every = 500,
@@ -309,11 +316,24 @@ static int value_text(const zn_recipe *r, const key *k, char *text, size_t size)
     return snprintf(text, size, "%.*s", length, word);
 }
 
+/* True for a recipe of a network that sees some of the pixels. */
+static bool sees_some(const zn_recipe *r)
+{
+    const zn_config *known;
+    const zn_arch *arch = zn_arch_find(r->model, &known);
+    return arch && (arch->can & ZN_SAMPLES) &&
+           (zn_diffae_mamba(known)->kind != ZN_FIELD_NONE || zn_diffae_is_masked(known));
+}
+
 /* Sections that are about something else stay out of a recipe's text. */
 static bool is_written(const zn_recipe *r, const char *name)
 {
     static const char *const generator[] = { "captions", "autoencoder",     "vocabulary",
                                              "layers",   "caption_dropout", "shift" };
+    if (strcmp(name, "layers") == 0 && r->layers)
+        return true;
+    if (strncmp(name, "points.", 7) == 0)
+        return sees_some(r);
     for (size_t i = 0; i < sizeof generator / sizeof *generator; i++)
         if (strcmp(name, generator[i]) == 0)
             return zn_train_task_of(r)->takes & ZN_TAKES_CAPTIONS;

@@ -98,6 +98,9 @@ typedef struct zn_recipe {
     zn_damage_mix damage; /* of images that a restorer learns from */
     int held_out;         /* percent of the images kept for evaluation */
     int64_t eval_every, checkpoint_every;
+    /* of a field, or behind a mask: shares of an image's pixels that its encoder sees, drawn between these, and that it
+     * is asked for */
+    double points_least, points_most, points_asked;
     int64_t seed; /* ZN_RECIPE_SEED unless it is said */
 } zn_recipe;
 

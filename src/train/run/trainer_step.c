@@ -1,5 +1,6 @@
 /* One step of training: the parts of a batch, what other ranks found out, the update. */
 #include "base/fail.h"
+#include "models/diffae/diffae_files.h"
 #include "train/run/trainer.h"
 
 #include <math.h>
@@ -69,6 +70,28 @@ static void draw_gate_noise(zn_trainer *t, int part)
     }
 }
 
+/* The pixels of each image that an encoder sees, and of a field those that it is asked for, likewise. */
+static zn_status draw_points(zn_trainer *t, int part, const float *images)
+{
+    const zn_noising *n = &t->objective.noising;
+    const zn_recipe *r = t->recipe;
+    const int grid = n->known.values ? zn_diffae_mamba(&t->model->config)->net.grid : 0;
+    const zn_points_choice known = { r->size, r->points_least, r->points_most, grid },
+                           asked = { r->size, r->points_asked, r->points_asked, grid };
+    for (int i = 0; (n->known.values || n->mask) && i < t->batch; i++) {
+        const int64_t number = (t->step * t->parts + part) * t->batch + i;
+        const float *image = images + (int64_t)i * r->size * r->size * ZN_FIELD_COLOURS;
+        zn_rng rng = zn_rng_new(zn_seed_for((uint64_t)r->seed, "points") + (uint64_t)number);
+        if (n->mask) {
+            ZN_TRY(zn_mask_draw(n->mask, &known, i, &rng));
+            continue;
+        }
+        ZN_TRY(zn_points_draw(&n->known, &known, i, image, &rng));
+        ZN_TRY(zn_points_draw(&n->asked, &asked, i, image, &rng));
+    }
+    return ZN_OK;
+}
+
 /* The step that each image is noised to and what dropout begins with, likewise. */
 static void draw_steps(zn_trainer *t, int part)
 {
@@ -114,6 +137,7 @@ static zn_status run_part(zn_trainer *t, int part, int own, const float *input, 
     draw_flow(t, first);
     draw_gate_noise(t, part);
     draw_steps(t, part);
+    ZN_TRY(draw_points(t, part, input));
     zn_exec_send(t->exec);
     ZN_TRY(zn_exec_run(t->exec));
     ZN_TRY(fetch_results(t));

@@ -15,8 +15,9 @@ enum { MIDDLE_STEP = 250, NOISE_SEED = 77 };
 static void set_noise(zn_yardstick *y)
 {
     zn_rng rng = zn_rng_new(NOISE_SEED);
-    for (int64_t i = 0; i < zn_shape_count(y->noising.noise->shape); i++)
-        y->noising.noise->data[i] = zn_rng_normal(&rng);
+    zn_node *noise = y->noising.noise; /* regression has none */
+    for (int64_t i = 0; noise->data && i < zn_shape_count(noise->shape); i++)
+        noise->data[i] = zn_rng_normal(&rng);
     for (int i = 0; i < y->options.batch; i++)
         zn_noising_set(&y->noising, y->diffusion, i, MIDDLE_STEP);
 }
