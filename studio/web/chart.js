@@ -39,8 +39,8 @@ export function chart(points, { label, log = false, width = 560, height = 220 })
  */
 export function roofline({ layers, peak_gflops: peak, bandwidth }, { label, width = 720, height = 360 }) {
   const svg = shape("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
-  const dots = layers.filter(({ gflop, mbytes, ms }) => gflop > 0 && mbytes > 0 && ms > 0)
-    .map((layer) => ({ ...layer, x: (layer.gflop * 1e3) / layer.mbytes, y: (layer.gflop * 1e3) / layer.ms }));
+  const dots = layers.filter(({ gflop_done: done, mbytes, ms }) => done > 0 && mbytes > 0 && ms > 0)
+    .map((layer) => ({ ...layer, x: (layer.gflop_done * 1e3) / layer.mbytes, y: (layer.gflop_done * 1e3) / layer.ms }));
   svg.append(shape("text", { x: 8, y: 14 }, label));
   if (!dots.length) return svg;
   const whole = layers.reduce((sum, { ms }) => sum + ms, 0);

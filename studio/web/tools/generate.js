@@ -10,6 +10,15 @@ export const hint = "Describe an image. Start from an image of your own to chang
 
 const SIZES = ["128x128", "256x256", "512x512", "768x768", "1024x1024", "1024x768", "768x1024"];
 
+/** The size for an image to start from: its own, at most about a megapixel, with sides that generators can make. */
+async function sizeOf(file) {
+  try {
+    const { width, height } = await createImageBitmap(file);
+    const shrink = Math.min(1, Math.sqrt((1024 * 1024) / (width * height)));
+    return [width, height].map((side) => Math.max(64, 16 * Math.round((side * shrink) / 16))).join("x");
+  } catch { return undefined; } // a format that only the server reads, or damaged: it says so
+}
+
 export async function show(models) {
   if (!models.some((model) => model.tasks?.includes("generate")))
     return el("p", {}, "No generator was found. zenith pull z-image-turbo fetches one (6 GB); docs/generate.md lists others. Reload this page when it is there.");
@@ -36,6 +45,7 @@ export async function show(models) {
     button: "Generate",
     run: async (settings, place) => {
       const { lora, weight = 1, ...rest } = settings;
+      if (start.files.length && !rest.size) rest.size = await sizeOf(start.files[0]);
       const job = await run("generate", { preview: true, ...rest, ...(lora && { lora: `${lora}:${weight}` }) }, { files: start.files, mask: mask.files[0], title: settings.prompt });
       for (const file of await results(job)) place(card(settings, file, job.facts.seed));
     },

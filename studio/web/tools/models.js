@@ -42,7 +42,9 @@ export function show(models) {
       for (const part of parts) {
         const { facts } = await run("profile", { model: model.name, part }, { title: `profile of ${model.name}` });
         const label = `${model.name}, ${facts.part} of ${facts.width}x${facts.height}: ${facts.ms_median.toFixed(1)} ms with ${facts.threads} threads (${facts.isa})`;
-        shelf.prepend(figure(el("div", {}, roofline(facts, { label }), slowest(facts)), label));
+        const picture = figure(el("div", {}, roofline(facts, { label: "Layers below the machine's roofline" }), slowest(facts)), label);
+        shelf.prepend(picture);
+        picture.scrollIntoView({ block: "nearest" });
       }
     } catch (error) {
       sentence.textContent = error.message;
@@ -52,7 +54,7 @@ export function show(models) {
 
   const action = (model) => ["autoencoder", "restorer"].includes(model.kind)
     && el("button", { type: "button", "aria-label": `Profile ${model.name}`, onclick: (event) => profile(model, event.currentTarget) }, "Profile");
-  return el("div", {}, table("Models", ["Name", "Kind", "Does", "Parameters", "Size", "In memory", "Remark", "Time"],
+  return el("div", {}, table("Models", ["Name", "Kind", "Does", "Parameters", "Size", "In memory", "Remark", "Profile"],
     models.map((model) => row(model.name, model.kind, model.tasks.join(", "), model.parameters?.toLocaleString(), bytes(model.bytes),
       model.loaded ? "yes" : "no", lacks(model) || model.description, action(model) || ""))), sentence, shelf);
 }

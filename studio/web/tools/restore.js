@@ -33,7 +33,7 @@ export function show(models) {
         place(figure(slider(URL.createObjectURL(photo), file.url), photo.name, file));
       }));
       const bad = ends.filter((end) => end.status === "rejected").map((end) => end.reason.message);
-      if (bad.length) throw new Error(bad.join(" "));
+      if (bad.length) throw new Error(bad.join("\n"));
     },
   });
 }

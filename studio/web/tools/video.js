@@ -7,13 +7,17 @@ import { figure, modelChoice, panel } from "../panel.js";
 export const title = "Video";
 export const hint = "Drop a short clip. It is encoded and decoded; the scrubber moves the original and the result together.";
 
-function sideBySide(before, after) {
-  const players = [before, after].map((src) => el("video", { src, muted: true, playsinline: true, preload: "auto" }));
+/** The original is an image if it is a GIF, which plays by itself. */
+function sideBySide(clip, after) {
+  const player = (src) => el("video", { src, muted: true, playsinline: true, preload: "auto" });
+  const before = URL.createObjectURL(clip);
+  const original = clip.type.startsWith("image/") ? el("img", { src: before, alt: "Original" }) : player(before);
+  const result = player(after), players = [original, result].filter((node) => node.play);
   const scrub = el("input", { type: "range", min: 0, max: 1, step: 0.001, value: 0, "aria-label": "Position in the clip",
     oninput: () => players.forEach((player) => { player.currentTime = scrub.value * (player.duration || 0); }) });
   const play = el("button", { type: "button", onclick: () => players.forEach((player) => (player.paused ? player.play() : player.pause())) }, "Play / pause");
-  players[1].addEventListener("timeupdate", () => { scrub.value = players[1].currentTime / (players[1].duration || 1); });
-  return el("div", {}, el("div", { class: "fields" }, players), el("div", { class: "row" }, scrub, play));
+  result.addEventListener("timeupdate", () => { scrub.value = result.currentTime / (result.duration || 1); });
+  return el("div", {}, el("div", { class: "fields" }, original, result), el("div", { class: "row" }, scrub, play));
 }
 
 export function show(models) {
@@ -28,7 +32,9 @@ export function show(models) {
       const [clip] = zone.files;
       if (!clip) throw new Error("Choose a clip.");
       const [file] = await results(await run("clip", { to: "video", ...settings }, { files: [clip], title: clip.name }));
-      place(figure(sideBySide(URL.createObjectURL(clip), file.url), clip.name, file));
+      const shown = figure(sideBySide(clip, file.url), clip.name, file);
+      shown.className = "wide";
+      place(shown);
     },
   });
 }
