@@ -229,6 +229,47 @@ static zn_image *plain_image(void)
 /* 1 if the two differ. */
 static int differ(const zn_image *a, const zn_image *b) { return memcmp(a->pixels, b->pixels, BYTES) != 0; }
 
+/* Counts runs of a network by their progress, which rises from near 0 in each. */
+typedef struct runs {
+    int count;
+    double last;
+} runs;
+static int count_run(void *user, double fraction)
+{
+    runs *r = user;
+    r->count += r->count == 0 || fraction < r->last;
+    r->last = fraction;
+    return 0;
+}
+
+static void prompts_together_have_the_bits_of_each_alone(void **state)
+{
+    (void)state;
+    char words[400] = "";
+    for (int i = 0; i < 90; i++)
+        strcat(words, "fox ");
+    const char *const prompts[] = { "a red fox", words, "", "a blue fox in the deep snow", words + 4 };
+    enum { COUNT = sizeof prompts / sizeof *prompts };
+    zn_features together[COUNT];
+    runs all = { 0 };
+    zn_generator *g = open_with(2, "");
+    assert_int_equal(zn_generator_features(g, prompts, COUNT, (zn_stage_progress){ count_run, &all }, together), ZN_OK);
+    assert_int_equal(all.count, 2); /* the short ones, and the long ones */
+    for (int i = 0; i < COUNT; i++) {
+        zn_features alone;
+        runs one = { 0 };
+        assert_int_equal(zn_generator_features(g, prompts + i, 1, (zn_stage_progress){ count_run, &one }, &alone),
+                         ZN_OK);
+        assert_int_equal(one.count, 1);
+        assert_int_equal(alone.tokens, together[i].tokens);
+        assert_int_equal(alone.width, together[i].width);
+        assert_memory_equal(alone.data, together[i].data, sizeof(float) * (size_t)(alone.tokens * alone.width));
+        zn_free(alone.data);
+        zn_free(together[i].data);
+    }
+    zn_generator_free(g);
+}
+
 static void every_setting_counts(void **state)
 {
     (void)state;
@@ -662,6 +703,7 @@ int main(void)
         cmocka_unit_test(known_prompts_need_no_text_encoder),
         cmocka_unit_test(entries_used_long_ago_go_first),
         cmocka_unit_test(long_prompts_are_cut),
+        cmocka_unit_test(prompts_together_have_the_bits_of_each_alone),
         cmocka_unit_test(every_setting_counts),
         cmocka_unit_test(images_change_by_their_strength),
         cmocka_unit_test(masks_keep_what_is_black),

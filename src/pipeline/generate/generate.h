@@ -69,8 +69,10 @@ typedef struct zn_features {
     int cut;     /* tokens that were dropped */
     bool cached; /* the text encoder was not needed */
 } zn_features;
-ZN_MUST_USE zn_status zn_generator_features(zn_generator *g, const char *prompt, zn_stage_progress progress,
-                                            zn_features *out);
+/* Of `count` prompts, in as few passes of the text encoder as possible; each gets the bits it would get alone. If it
+ * fails, some of `out` may have data. */
+ZN_MUST_USE zn_status zn_generator_features(zn_generator *g, const char *const *prompts, int count,
+                                            zn_stage_progress progress, zn_features *out);
 
 /* ---- images to latents and back (vae.c) ---- */
 

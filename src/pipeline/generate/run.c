@@ -88,11 +88,14 @@ static zn_status read_prompts(run *r)
 {
     zn_generation_report *report = &r->g->report;
     const double start = zn_clock_ms();
-    enter(r, ZN_STAGE_TEXT, asked(r->request));
-    ZN_TRY(zn_generator_features(r->g, r->request->prompt, progress_of(r), &r->wanted));
-    r->part++;
-    if (r->request->guidance > 0)
-        ZN_TRY(zn_generator_features(r->g, r->request->negative, progress_of(r), &r->unwanted));
+    const char *const prompts[] = { r->request->prompt, r->request->negative };
+    zn_features features[2] = { { 0 } };
+    enter(r, ZN_STAGE_TEXT, 1);
+    const zn_status status = zn_generator_features(r->g, prompts, asked(r->request), progress_of(r), features);
+    r->wanted = features[0];
+    r->unwanted = features[1];
+    if (status != ZN_OK)
+        return status;
     report->tokens = r->wanted.tokens;
     report->tokens_cut = r->wanted.cut;
     report->text_cached = r->wanted.cached;
