@@ -175,14 +175,33 @@ static void taehv_is_found(void **state)
 
 /* ---- the published networks: names and shapes alone, in a file whose data are a hole ---- */
 
-static void write_hole(const char *arch, const zn_wan_naming *naming)
+/* Adds a tensor to the header of a .safetensors file, whose data begin at *at. */
+static size_t describe_tensor(char *header, size_t used, const char *name, const char *type, zn_shape s, size_t each,
+                              size_t *at)
 {
-    const zn_config *known;
-    zn_graph *g[2];
-    const zn_arch *own = zn_arch_find(arch, &known);
+    used += (size_t)sprintf(header + used, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", used ? "," : "{", name, type);
+    for (int d = 0; d < s.rank; d++)
+        used += (size_t)sprintf(header + used, "%s%lld", d ? "," : "", (long long)s.dim[d]);
+    used += (size_t)sprintf(header + used, "],\"data_offsets\":[%zu,", *at);
+    *at += each * (size_t)zn_shape_count(s);
+    return used + (size_t)sprintf(header + used, "%zu]}", *at);
+}
+
+static FILE *begin_file(const char *header, size_t used)
+{
     FILE *f = fopen(path, "wb");
+    for (int i = 0; i < 8; i++)
+        fputc((int)((used + 1) >> 8 * i & 255), f);
+    fwrite(header, 1, used, f);
+    fputc('}', f);
+    return f;
+}
+
+static void write_hole(const zn_arch *own, const zn_config *known, const zn_wan_naming *naming)
+{
+    zn_graph *g[2];
     char *header = zn_calloc(1, 1 << 17), name[256];
-    size_t used = 0, at = 0;
+    size_t at = 0, used = describe_tensor(header, 0, "dynamic_feature_projection_heads.0", "F32", ZN_SHAPE(3), 4, &at);
     for (int part = 0; part < 2; part++) {
         g[part] = zn_graph_new();
         zn_node *x = zn_graph_input(g[part], "x", part ? ZN_SHAPE(1, 2, 2, known->latent) : ZN_SHAPE(1, 32, 32, 3));
@@ -192,50 +211,125 @@ static void write_hole(const char *arch, const zn_wan_naming *naming)
             const zn_node *n = zn_graph_at(g[part], i);
             if (n->op != &zn_op_parameter || n->data)
                 continue;
-            const zn_shape s = zn_weight_file_shape(n->shape, n->layout);
             zn_wan_file_name(naming, &(zn_wan_form){ .staged = known->latent == 48, .blocks = 2 }, n->name, name,
                              sizeof name);
-            used +=
-                (size_t)sprintf(header + used, "%s\"%s\":{\"dtype\":\"F8_E4M3\",\"shape\":[", used ? "," : "{", name);
-            for (int d = 0; d < s.rank; d++)
-                used += (size_t)sprintf(header + used, "%s%lld", d ? "," : "", (long long)s.dim[d]);
-            used += (size_t)sprintf(header + used, "],\"data_offsets\":[%zu,", at);
-            at += (size_t)zn_shape_count(s);
-            used += (size_t)sprintf(header + used, "%zu]}", at);
+            used = describe_tensor(header, used, name, "F8_E4M3", zn_weight_file_shape(n->shape, n->layout), 1, &at);
         }
         zn_graph_free(g[part]);
     }
-    header[used++] = '}';
-    for (int i = 0; i < 8; i++)
-        fputc((int)(used >> 8 * i & 255), f);
-    fwrite(header, 1, used, f);
-    fclose(f);
-    assert_int_equal(truncate(path, (off_t)(8 + used + at)), 0);
+    fclose(begin_file(header, used));
+    assert_int_equal(truncate(path, (off_t)(8 + used + 1 + at)), 0);
     zn_free(header);
+}
+
+/* What the tensors of the file are taken for. */
+static void recognise_file(zn_config *k, zn_naming naming[ZN_PARTS])
+{
+    zn_weights *w;
+    bool is_it = false;
+    assert_int_equal(zn_weights_open(path, &w), ZN_OK);
+    for (int a = 0; zn_archs[a] && !is_it; a++)
+        assert_int_equal(zn_archs[a]->recognise(w, k, naming, &is_it), ZN_OK);
+    assert_true(is_it);
+    zn_weights_close(w);
 }
 
 static void published_networks_are_known_by_name(void **state)
 {
     (void)state;
-    static const char *const names[] = { "wan21-vae", "wan22-vae", "taew2_1", "taew2_2" };
-    for (int i = 0; i < 6; i++) {
-        const char *name = names[i < 4 ? i : i - 4];
-        zn_weights *w;
+    static const char *const names[] = { "wan21-vae", "wan22-vae", "taew2_1", "taew2_2", "taew2_2_super" };
+    for (int i = 0; i < 7; i++) {
+        const char *name = names[i < 5 ? i : i - 5];
+        const zn_config *known;
         zn_config k = { 0 };
         zn_naming naming[ZN_PARTS];
-        bool is_it = false;
-        write_hole(name, &(zn_wan_naming){ .diffusers = i >= 4 });
-        assert_int_equal(zn_weights_open(path, &w), ZN_OK);
-        for (int a = 0; zn_archs[a] && !is_it; a++)
-            assert_int_equal(zn_archs[a]->recognise(w, &k, naming, &is_it), ZN_OK);
-        assert_true(is_it);
+        const zn_arch *own = zn_arch_find(name, &known);
+        write_hole(own, known, &(zn_wan_naming){ .diffusers = i >= 5 });
+        recognise_file(&k, naming);
         assert_string_equal(k.name, name);
         assert_true(naming[0].present && naming[1].present);
         assert_int_equal(k.frames, 4);
         const zn_wan_form *form = zn_form_of(&k);
         if (i < 2)
             assert_true(form->mean[0] != 0 && form->deviation[0] != 1);
-        zn_weights_close(w);
+    }
+}
+
+/* LightVAE: Wan 2.1 with a quarter of the channels; Wan 2.2 with a narrow decoder under diffusers' names. Latents are
+ * those of the published networks, and so are their means. */
+static void pruned_networks_are_known_by_their_widths(void **state)
+{
+    (void)state;
+    for (int staged = 0; staged < 2; staged++) {
+        const zn_config *known;
+        const zn_arch *own = zn_arch_find(staged ? "wan22-vae" : "wan21-vae", &known);
+        zn_config pruned = *known, k = { 0 };
+        zn_naming naming[ZN_PARTS];
+        zn_wan_form *form = zn_form_own(&pruned, sizeof *form);
+        *form = staged ? zn_wan22 : zn_wan21;
+        form->width = staged ? 160 : 24;
+        form->back_width = staged ? 64 : 24;
+        write_hole(own, &pruned, &(zn_wan_naming){ .diffusers = staged });
+        recognise_file(&k, naming);
+        const zn_wan_form *found = zn_form_of(&k);
+        assert_string_equal(k.name, staged ? "wan22-vae-custom" : "wan21-vae-custom");
+        assert_true(naming[0].present && naming[1].present);
+        assert_int_equal(found->width, form->width);
+        assert_int_equal(found->back_width, form->back_width);
+        assert_true(found->mean[0] == form->mean[0] && found->deviation[0] == form->deviation[0]);
+    }
+}
+
+/* ---- 8 bits ---- */
+
+/* Fills the model with numbers that FP8 has, times a scale, and writes these; names: of the scales. */
+static void write_scaled(zn_model *m, const char *names)
+{
+    const float scale = 0.375f;
+    char *header = zn_calloc(1, 1 << 17), name[256];
+    uint8_t *data = zn_calloc(1, 1 << 20);
+    size_t used = 0, at = 0;
+    for (int i = 0; i < m->count; i++) {
+        zn_model_parameter *p = &m->parameters[i];
+        const zn_shape s = zn_weight_file_shape(p->shape, p->layout);
+        const int64_t count = zn_shape_count(s);
+        const bool small = p->layout == ZN_LAYOUT_CONV || p->shape.rank == 5;
+        zn_weight codes = { .name = p->name, .dtype = ZN_F8_E4M3, .rank = s.rank, .data = data + at };
+        memcpy(codes.shape, s.dim, sizeof codes.shape);
+        if (!small)
+            memcpy(data + at, p->data, sizeof(float) * (size_t)count);
+        for (int64_t n = 0; n < count && small; n++)
+            data[at + (size_t)n] = (uint8_t)(16 + n * 37 % 24 + (n % 3 ? 128 : 0));
+        if (small)
+            assert_int_equal(zn_weight_import(&codes, p->shape, p->layout, p->data), ZN_OK);
+        used = describe_tensor(header, used, p->name, small ? "F8_E4M3" : "F32", s, small ? 1 : sizeof(float), &at);
+        if (!small)
+            continue;
+        for (int64_t n = 0; n < count; n++)
+            p->data[n] *= scale;
+        snprintf(name, sizeof name, "%.*s.%s", (int)(strlen(p->name) - strlen(".weight")), p->name, names);
+        memcpy(data + at, &scale, sizeof scale);
+        used = describe_tensor(header, used, name, "F32", ZN_SHAPE(1), sizeof scale, &at);
+    }
+    FILE *f = begin_file(header, used);
+    fwrite(data, 1, at, f);
+    fclose(f);
+    zn_free(data);
+    zn_free(header);
+}
+
+static void scales_of_8_bits_are_applied(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "weight_scale", "scale_weight" };
+    for (int i = 0; i < 2; i++) {
+        zn_model *made = i ? small_taehv(1) : small_wan(0), *found;
+        write_scaled(made, names[i]);
+        if (zn_model_open(path, &found) != ZN_OK)
+            fail_msg("%s", zn_error_text());
+        check_same(made, found);
+        zn_model_free(made);
+        zn_model_free(found);
     }
 }
 
@@ -264,9 +358,14 @@ static void failing_memory_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wan_is_found_under_all_its_names),     cmocka_unit_test(parts_may_be_alone),
-        cmocka_unit_test(what_lacks_a_layer_is_refused),        cmocka_unit_test(taehv_is_found),
-        cmocka_unit_test(published_networks_are_known_by_name), cmocka_unit_test(failing_memory_is_an_error),
+        cmocka_unit_test(wan_is_found_under_all_its_names),
+        cmocka_unit_test(parts_may_be_alone),
+        cmocka_unit_test(what_lacks_a_layer_is_refused),
+        cmocka_unit_test(taehv_is_found),
+        cmocka_unit_test(published_networks_are_known_by_name),
+        cmocka_unit_test(failing_memory_is_an_error),
+        cmocka_unit_test(pruned_networks_are_known_by_their_widths),
+        cmocka_unit_test(scales_of_8_bits_are_applied),
     };
     if (!mkdtemp(folder))
         return 1;
