@@ -110,12 +110,38 @@ done:
     return status;
 }
 
+/* Pieces of both parts with bf16 products, against the exact values. */
+static zn_status check_bf16(golden *g, const zn_taehv_form *k)
+{
+    const clip_network n[2] = { { .prefix = "encoder", .build = encoder, .k = k },
+                                { .prefix = "decoder", .build = decoder, .k = k } };
+    clip x[2] = { 0 }, y[2] = { 0 };
+    zn_status status;
+    g->math = ZN_PRECISION_BF16;
+    ZN_TRY_DONE(clip_load(g, "x", FRAMES_FIRST, &x[0]));
+    ZN_TRY_DONE(fill(&x[0]));
+    ZN_TRY_DONE(clip_pieces(g, &n[0], &x[0], (int[]){ ZN_TAEHV_EACH }, 1, &y[0]));
+    ZN_TRY_DONE(clip_compare(g, "enc_stream", &y[0], 0, y[0].shape.dim[0], FRAMES_FIRST));
+    ZN_TRY_DONE(clip_load(g, "z", FRAMES_FIRST, &x[1]));
+    ZN_TRY_DONE(clip_pieces(g, &n[1], &x[1], (int[]){ 1 }, 1, &y[1]));
+    clamp(&y[1]);
+    status = clip_compare(g, "dec_stream", &y[1], 0, y[1].shape.dim[0], FRAMES_FIRST);
+done:
+    g->math = ZN_PRECISION_DEFAULT;
+    for (int i = 0; i < 2; i++) {
+        clip_free(&x[i]);
+        clip_free(&y[i]);
+    }
+    return status;
+}
+
 static zn_status run(golden *g)
 {
     zn_taehv_form k;
     form_of(g, &k);
     ZN_TRY(check_encoder(g, &k));
-    return check_decoder(g, &k);
+    ZN_TRY(check_decoder(g, &k));
+    return check_bf16(g, &k);
 }
 
 const golden_kind golden_wan_taehv = { "wan tiny autoencoder", matches, run };

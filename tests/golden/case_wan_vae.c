@@ -177,7 +177,10 @@ static zn_status run(golden *g)
         ZN_TRY(check_model(g, &k, "image", (zn_part)part));
         ZN_TRY(check_model(g, &k, "clip", (zn_part)part));
     }
-    return ZN_OK;
+    g->math = ZN_PRECISION_BF16; /* against the exact values */
+    const zn_status status = check_form(g, &k, "clip", false);
+    g->math = ZN_PRECISION_DEFAULT;
+    return status;
 }
 
 const golden_kind golden_wan_vae = { "wan autoencoder", matches, run };
