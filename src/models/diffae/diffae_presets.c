@@ -39,7 +39,8 @@ const zn_preset zn_diffae_presets[] = {
       "model: diffae-compact\ntask: imagine\nbatch: 128\nsteps: 8000\nlr: 5e-4\nbeta2: 0.999\nema: 0.9995\n"
       "held_out: 4\neval_every: 1000\ncheckpoint_every: 2000\n" },
     { "diffae-mamba-small", "diffae-small with a Mamba encoder of the same size, over patches of 4x4 pixels",
-      "model: diffae-mamba64\ntask: diffuse\nwidth: 32\nlatent: 128\nsize: 64\nbatch: 16\nsteps: 20000\nlr: 3e-4\n"
+      "model: diffae-mamba64\ntask: diffuse\nwidth: 32\nlayers: 8\nlatent: 128\nsize: 64\nbatch: 16\nsteps: 20000\nlr: "
+      "3e-4\n"
       "optimizer: adam\nbeta2: 0.999\nweight_decay: 0\nema: 0.999\n" },
     { "diffae-masked-small", "diffae-small that encodes any pixels, beside a mask of them: to compare mamba-field with",
       "model: diffae-masked64\ntask: diffuse\nwidth: 32\nlatent: 128\nsize: 64\nbatch: 16\nsteps: 20000\nlr: 3e-4\n"
