@@ -76,6 +76,7 @@ function(zenith_device_sources)
     cuda/unpack.cu
     cuda/reduce.cu)
   set(hopper_sources # not emulated
+    cuda/attention_wgmma.cu
     cuda/conv_wgmma.cu
     cuda/conv_grad_wgmma.cu)
   target_sources(zenith_objects PRIVATE cuda/conv.c cuda/conv_grad.c ${sources})

@@ -70,22 +70,6 @@ static __device__ void multiply_values(const float weights[KEYS / 8][4], const u
     }
 }
 
-/* The largest, or the sum, over the four lanes that have a row. */
-static inline __device__ float largest_of_four(float x)
-{
-    for (int mask = 1; mask < 4; mask *= 2) {
-        const float other = __shfl_xor_sync(0xffffffffu, x, mask);
-        x = other > x ? other : x;
-    }
-    return x;
-}
-static inline __device__ float sum_of_four(float x)
-{
-    for (int mask = 1; mask < 4; mask *= 2)
-        x += __shfl_xor_sync(0xffffffffu, x, mask);
-    return x;
-}
-
 /* Turns scores into weights, powers of two relative to the rows' largest scores, and rescales the results so far. scale
  * has the logarithm of e in it. seen: keys from this tile's first on that each of the two rows attends to. */
 template <int COLUMNS>
@@ -209,6 +193,10 @@ template <typename T> static void launch_half_type(zn_device *d, const attention
 
 void attention_half(zn_device *d, const attention_task &t)
 {
+#if !defined(ZN_CUDA_EMULATED)
+    if (attention_wgmma(d, t))
+        return;
+#endif
     if (t.a.type == ZN_TYPE_BF16)
         launch_half_type<bf16_pair>(d, t);
     else

@@ -8,11 +8,12 @@
 
 #include <cuda.h>
 
-/* Describes to the copy engine a map [n][h][w][c], of which tiles of `high` x `wide` pixels by 64 channels are copied.
- * What lies outside of the map is zero. Returns false if the map's address or size does not allow it. The driver's
- * function is asked for by name, so that no program needs the driver to start. */
-static inline bool bulk_map(CUtensorMap *map, const void *x, zn_type type, int64_t n, int64_t h, int64_t w, int64_t c,
-                            int high, int wide)
+/* Describes to the copy engine numbers [size 3][size 2][size 1][size 0] with `apart` numbers between neighbours of the
+ * upper three indices, of which tiles of [high][wide][64] are copied. What lies outside is zero. Returns false if the
+ * address or a size does not allow it. The driver's function is asked for by name, so that no program needs the driver
+ * to start. */
+static inline bool bulk_describe(CUtensorMap *map, const void *x, zn_type type, const int64_t size[4],
+                                 const int64_t apart[3], int high, int wide)
 {
     typedef CUresult (*encoder)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *,
                                 const cuuint64_t *, const cuuint32_t *, const cuuint32_t *, CUtensorMapInterleave,
@@ -25,15 +26,23 @@ static inline bool bulk_map(CUtensorMap *map, const void *x, zn_type type, int64
             cudaSuccess &&
         found == cudaDriverEntryPointSuccess)
         encode = reinterpret_cast<encoder>(address);
-    if (!encode || type == ZN_TYPE_F32 || c % 8 != 0 || (uintptr_t)x % 16 != 0)
+    if (!encode || type == ZN_TYPE_F32 || (apart[0] | apart[1] | apart[2]) % 8 != 0 || (uintptr_t)x % 16 != 0)
         return false;
-    const cuuint64_t size[] = { (cuuint64_t)c, (cuuint64_t)w, (cuuint64_t)h, (cuuint64_t)n };
-    const cuuint64_t bytes[] = { (cuuint64_t)(2 * c), (cuuint64_t)(2 * c * w), (cuuint64_t)(2 * c * w * h) };
+    const cuuint64_t sizes[] = { (cuuint64_t)size[0], (cuuint64_t)size[1], (cuuint64_t)size[2], (cuuint64_t)size[3] };
+    const cuuint64_t bytes[] = { (cuuint64_t)(2 * apart[0]), (cuuint64_t)(2 * apart[1]), (cuuint64_t)(2 * apart[2]) };
     const cuuint32_t box[] = { 64, (cuuint32_t)wide, (cuuint32_t)high, 1 }, step[] = { 1, 1, 1, 1 };
     return encode(map, type == ZN_TYPE_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4,
-                  const_cast<void *>(x), size, bytes, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                  const_cast<void *>(x), sizes, bytes, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
                   CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+/* The same for a map [n][h][w][c], of which tiles of `high` x `wide` pixels by 64 channels are copied. */
+static inline bool bulk_map(CUtensorMap *map, const void *x, zn_type type, int64_t n, int64_t h, int64_t w, int64_t c,
+                            int high, int wide)
+{
+    const int64_t size[] = { c, w, h, n }, apart[] = { c, c * w, c * w * h };
+    return bulk_describe(map, x, type, size, apart, high, wide);
 }
 
 /* Starts the copy of a tile from its first channel, column and row. */

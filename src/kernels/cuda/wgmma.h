@@ -93,6 +93,43 @@ struct f16_wide : f16_pair {
     ZN_WGMMA(multiply, "f16", "128", 64, "%64, %65, 1, 1, 1, 1, 0")
 };
 
+/* The same for a product of rows: a line of `a` has some of the 16, as one of b has. And with a in registers, a[64][16]
+ * as pairs [g][2 q], [g + 8][2 q], [g][2 q + 8], [g + 8][2 q + 8], which is how sums lie; b is turned. */
+#define ZN_WGMMA_HELD(type, columns, count, operands)                                                                  \
+    static __device__ void multiply_held(float(&sums)[count], const uint32_t a[4], uint64_t b)                         \
+    {                                                                                                                  \
+        asm volatile("wgmma.mma_async.sync.aligned.m64n" columns "k16.f32." type "." type " {" ZN_NAMES_##count        \
+                     "}, " operands ";\n"                                                                              \
+                     : ZN_SUMS_##count(sums, 0)                                                                        \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                                            \
+    }
+struct bf16_rows : bf16_pair {
+    ZN_WGMMA(multiply, "bf16", "128", 64, "%64, %65, 1, 1, 1, 0, 0")
+    ZN_WGMMA_HELD("bf16", "64", 32, "{%32, %33, %34, %35}, %36, 1, 1, 1, 1")
+    ZN_WGMMA_HELD("bf16", "128", 64, "{%64, %65, %66, %67}, %68, 1, 1, 1, 1")
+};
+struct f16_rows : f16_pair {
+    ZN_WGMMA(multiply, "f16", "128", 64, "%64, %65, 1, 1, 1, 0, 0")
+    ZN_WGMMA_HELD("f16", "64", 32, "{%32, %33, %34, %35}, %36, 1, 1, 1, 1")
+    ZN_WGMMA_HELD("f16", "128", 64, "{%64, %65, %66, %67}, %68, 1, 1, 1, 1")
+};
+/* Keeps the compiler from using sums before the wait for their product that stands above it. */
+template <int COUNT> static __device__ void wgmma_settle(float (&sums)[COUNT])
+{
+#pragma unroll
+    for (int i = 0; i < COUNT; i++)
+        asm volatile("" : "+f"(sums[i])::"memory");
+}
+/* Registers of each thread of this warpgroup: threads that only copy leave theirs to those that multiply. */
+template <int COUNT> static __device__ void give_registers(void)
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(COUNT));
+}
+template <int COUNT> static __device__ void take_registers(void)
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(COUNT));
+}
+
 /* Stores 8x8 matrices of 16-bit numbers, four of them: the inverse of load_four_turned. */
 static __device__ void store_four_turned(unsigned row, const uint32_t r[4])
 {
