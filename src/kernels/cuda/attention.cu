@@ -219,7 +219,7 @@ extern "C" void zn_cuda_attention(zn_device *d, const void *args, int64_t units)
     const attention_task t = attention_task_of(d, *a, units / zn_attention_blocks(a));
     if (a->type != ZN_TYPE_F32)
         attention_half(d, t);
-    else if (a->math == ZN_PRECISION_F32)
+    else if (a->math == ZN_PRECISION_F32 || a->math == ZN_PRECISION_DEFAULT)
         launch_width<full_products>(d, t);
     else if (a->math == ZN_PRECISION_F16)
         launch_width<pair_products<f16_pair>>(d, t);

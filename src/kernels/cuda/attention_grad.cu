@@ -271,7 +271,7 @@ extern "C" void zn_cuda_attention_grad(zn_device *d, const void *args, int64_t u
 {
     const zn_attention_args *a = static_cast<const zn_attention_args *>(args);
     const attention_task t = attention_task_of(d, *a, units * zn_attention_share(a));
-    if (a->math == ZN_PRECISION_F32)
+    if (a->math == ZN_PRECISION_F32 || a->math == ZN_PRECISION_DEFAULT)
         launch_width<full_products>(d, t);
     else /* also for f16, which is too narrow for small gradients */
         launch_width<pair_products<bf16_pair>>(d, t);
