@@ -6,11 +6,20 @@
 #include "base/fail.h"
 #include "graph/needs.h"
 
+/* Bytes before the tail, which begins where any kernel may read it. */
+static size_t result_bytes(const zn_node *n)
+{
+    const size_t bytes = zn_type_size(n->type) * (size_t)zn_shape_count(n->shape);
+    return n->type == ZN_TYPE_F32 ? bytes : (bytes + 15) / 16 * 16;
+}
+
 size_t zn_node_bytes(const zn_node *n)
 {
-    const int64_t tail = n->op->tail ? n->op->tail(n) : 0;
-    return zn_type_size(n->type) * (size_t)zn_shape_count(n->shape) + sizeof(float) * (size_t)tail;
+    return n->op->tail ? result_bytes(n) + sizeof(float) * (size_t)n->op->tail(n)
+                       : zn_type_size(n->type) * (size_t)zn_shape_count(n->shape);
 }
+
+float *zn_node_tail(const zn_node *n) { return (float *)((char *)n->data + result_bytes(n)); }
 
 static zn_type type_for(const zn_prepare *p)
 {
@@ -27,7 +36,7 @@ static zn_node_types types_of(const zn_node *n, const zn_prepare *p)
 
 static bool may_write(const zn_node *n, const zn_prepare *p)
 {
-    return !n->op->is_leaf && !n->placed && !n->op->tail && types_of(n, p).result;
+    return !n->op->is_leaf && !n->placed && types_of(n, p).result;
 }
 
 /* Makes F32 what a node cannot read in 16 bits, and all its values if they must have one type. Returns whether anything

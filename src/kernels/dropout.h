@@ -5,6 +5,7 @@
 #define ZN_KERNELS_DROPOUT_H
 
 #include "base/threads.h"
+#include "kernels/type.h"
 
 #include <stdint.h>
 
@@ -14,7 +15,8 @@ typedef struct zn_dropout_args {
     float *y;           /* may be x */
     int64_t each;       /* elements of a sample, fewer than 2^32 */
     uint32_t place;
-    float share; /* fraction of elements set to 0, below 1 */
+    float share;  /* fraction of elements set to 0, below 1 */
+    zn_type type; /* of x and y; F32 on the CPU */
 } zn_dropout_args;
 void zn_k_dropout(const void *dropout_args, zn_range elements);
 

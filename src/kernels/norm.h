@@ -30,7 +30,7 @@ typedef struct zn_norm_args {
     int c, groups;
     float eps;
     zn_activation act;
-    zn_type x_type, y_type; /* of the maps in the forward pass; F32 on the CPU and in the gradient */
+    zn_type x_type, dy_type, y_type; /* of the maps; F32 on the CPU */
 } zn_norm_args;
 
 /* Pixels per block: as many as stay in L1 while the block is read twice. */

@@ -15,8 +15,8 @@ typedef struct zn_sample_args {
     float *y;
     int64_t pixels;
     int c;
-    float factor;           /* factor of the sums, or of the broadcast values */
-    zn_type x_type, y_type; /* modulate on a device; else F32 */
+    float factor;                       /* factor of the sums, or of the broadcast values */
+    zn_type x_type, other_type, y_type; /* of maps on a device; F32 on the CPU */
 } zn_sample_args;
 
 enum { ZN_SAMPLE_CHANNELS = 64 }; /* channels per unit of a sum */

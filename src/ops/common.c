@@ -76,6 +76,12 @@ zn_node_types zn_types_of_map(const zn_node *n, const zn_prepare *p)
     return (zn_node_types){ .result = true, .sources = 1 };
 }
 
+zn_node_types zn_types_of_norm_grad(const zn_node *n, const zn_prepare *p)
+{
+    (void)n, (void)p;
+    return (zn_node_types){ .result = true, .sources = 1u | 1u << 2 };
+}
+
 void *zn_values_at(const zn_node *n, int64_t index) { return (char *)n->data + index * (int64_t)zn_type_size(n->type); }
 
 bool zn_launches(const zn_node *n)

@@ -215,6 +215,8 @@ void zn_graph_multiply_by_convolutions(zn_graph *g);
 
 /* Merges upsampling, residual additions and activations into convolutions; outputs[count] keep their nodes. */
 void zn_graph_fuse(zn_graph *g, zn_node *const *outputs, int count);
+/* The same for steps of transformers on GPUs, where it changes results by less than their rounding to 16 bits does. */
+void zn_graph_fuse_tokens(zn_graph *g, zn_node *const *outputs, int count);
 
 /* Declares every op by name: ops.def is the list. */
 #define ZN_OP(name) extern const zn_op zn_op_##name;
@@ -229,6 +231,7 @@ bool zn_grouped_is_interleaved(const zn_node *grouped);
 bool zn_depthwise_is_residual(const zn_node *depthwise); /* x + conv(x), and no gradient */
 bool zn_wht_is(const zn_node *wht, int axis, float scale);
 bool zn_rms_norm_has_limit(const zn_node *rms_norm);
+float zn_rms_norm_eps(const zn_node *rms_norm);
 bool zn_is_scale_channels(const zn_node *mix);
 int zn_row_index(const zn_node *row);
 int zn_permute_row(const zn_node *permute);
@@ -265,6 +268,8 @@ double zn_one_slot(const zn_node *n, const zn_prepare *p);
 zn_node_types zn_types_alike(const zn_node *n, const zn_prepare *p);
 /* The result and the first source, each in any type; other sources are F32. */
 zn_node_types zn_types_of_map(const zn_node *n, const zn_prepare *p);
+/* The result dx, and the sources x and dy, of the gradient of a norm with sources x, gains, dy. */
+zn_node_types zn_types_of_norm_grad(const zn_node *n, const zn_prepare *p);
 /* Address of element `index` of a node's values. */
 void *zn_values_at(const zn_node *n, int64_t index);
 

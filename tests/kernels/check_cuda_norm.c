@@ -88,5 +88,7 @@ void cuda_check_norms(void)
     check(1, 1000, 256, 4, ZN_ACT_RELU, false);
     check(2, 130, 640, 32, ZN_ACT_NONE, true);
     check(1, 300, 7, 1, ZN_ACT_NONE, false);
+    if (!cuda_is_emulated) /* blocks are larger than a CPU's */
+        check(1, 20000, 640, 32, ZN_ACT_SILU, false);
     check(40, 1, 48, 1, ZN_ACT_NONE, false); /* a layer norm */
 }

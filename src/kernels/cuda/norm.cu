@@ -8,7 +8,8 @@ extern "C" {
 #include "kernels/norm.h"
 }
 
-/* Values that norm.h computes on the host, for functions that run on the GPU. */
+/* Blocks are larger than on a CPU: more of them than keep the GPU busy would only have to be merged. */
+enum { MOST_BLOCKS = 512 };
 struct norm_task {
     zn_norm_args a;
     int64_t block, blocks; /* pixels per block, and blocks per map */
@@ -17,8 +18,9 @@ struct norm_task {
 static norm_task task_of(zn_device *d, const void *args)
 {
     norm_task t = { *static_cast<const zn_norm_args *>(args), 0, 0 };
-    t.block = zn_norm_block(&t.a);
-    t.blocks = zn_norm_blocks(&t.a);
+    const int64_t least = (t.a.pixels + MOST_BLOCKS - 1) / MOST_BLOCKS;
+    t.block = zn_norm_block(&t.a) > least ? zn_norm_block(&t.a) : least;
+    t.blocks = (t.a.pixels + t.block - 1) / t.block;
     to_device(d, t.a.x);
     to_device(d, t.a.dy);
     to_device(d, t.a.y);
@@ -62,28 +64,75 @@ static __device__ float sum_of_lanes(const share &s, float value, float *sums)
     return sum;
 }
 
-/* Mean and squared deviations of every channel. */
-__global__ void norm_sums(norm_task t)
+/* Mean and squared deviations of some numbers of each of N channels. */
+template <int N> struct spread {
+    float count;
+    floats<N> mean, squares;
+
+    /* Adds those of other numbers. */
+    __device__ void add(const spread &other)
+    {
+        const float all = count + other.count, share = all > 0 ? other.count / all : 0;
+        for (int k = 0; k < N; k++) {
+            const float off = other.mean.v[k] - mean.v[k];
+            mean.v[k] += off * share;
+            squares.v[k] += other.squares.v[k] + off * off * count * share;
+        }
+        count = all;
+    }
+};
+
+enum { TOGETHER = 8 }; /* pixels that a thread reads at a time */
+
+/* Of up to TOGETHER pixels from p on, `step` apart and before `end`; c: first of N channels, in vectors. */
+template <int N> static __device__ spread<N> measure(const zn_norm_args &a, int64_t p, int64_t step, int64_t end, int c)
+{
+    floats<N> x[TOGETHER] = {};
+    spread<N> s = {};
+#pragma unroll
+    for (int i = 0; i < TOGETHER; i++)
+        if (p + i * step < end) {
+            x[i] = load_as<N>(a.x, (p + i * step) * (a.c / N) + c, a.x_type);
+            s.count += 1;
+        }
+#pragma unroll
+    for (int i = 0; i < TOGETHER; i++)
+        for (int k = 0; k < N && p + i * step < end; k++)
+            s.mean.v[k] += x[i].v[k];
+    for (int k = 0; k < N; k++)
+        s.mean.v[k] /= s.count;
+#pragma unroll
+    for (int i = 0; i < TOGETHER; i++)
+        for (int k = 0; k < N && p + i * step < end; k++)
+            s.squares.v[k] += (x[i].v[k] - s.mean.v[k]) * (x[i].v[k] - s.mean.v[k]);
+    return s;
+}
+
+/* Mean and squared deviations of every channel. A thread has N channels at a time and every `lanes`-th pixel. */
+template <int N> __global__ void norm_sums(norm_task t)
 {
     extern __shared__ __align__(16) float zn_cuda_shared[];
-    const share s = share_of(t);
-    for (int first = 0; first < t.a.c; first += s.width) {
-        const int c = first + s.channel;
-        const int64_t begin = s.begin + s.lane, end = s.lane < s.lanes && c < t.a.c ? s.end : 0;
-        float sum = 0, square = 0;
-#pragma unroll 4
-        for (int64_t p = begin; p < end; p += s.lanes)
-            sum += read_number(t.a.x, p * t.a.c + c, t.a.x_type);
-        const float mean = sum_of_lanes(s, sum, zn_cuda_shared) / (float)(s.end - s.begin);
-#pragma unroll 4
-        for (int64_t p = begin; p < end; p += s.lanes) {
-            const float off = read_number(t.a.x, p * t.a.c + c, t.a.x_type) - mean;
-            square += off * off;
-        }
-        square = sum_of_lanes(s, square, zn_cuda_shared);
-        if (s.lane == 0 && c < t.a.c) {
-            t.a.partial[(int64_t)blockIdx.x * 2 * t.a.c + c] = mean;
-            t.a.partial[((int64_t)blockIdx.x * 2 + 1) * t.a.c + c] = square;
+    spread<N> *const all = reinterpret_cast<spread<N> *>(zn_cuda_shared);
+    const int64_t unit = blockIdx.x, map = unit / t.blocks, begin = map * t.a.pixels + unit % t.blocks * t.block;
+    const int64_t last = (map + 1) * t.a.pixels, end = begin + t.block < last ? begin + t.block : last;
+    const int columns = t.a.c / N, width = columns < THREADS ? columns : THREADS, lanes = THREADS / width;
+    const int column = (int)threadIdx.x % width, lane = (int)threadIdx.x / width;
+    for (int first = 0; first < columns; first += width) {
+        const int c = first + column;
+        spread<N> s = {};
+        for (int64_t p = begin + lane; p < end && lane < lanes && c < columns; p += (int64_t)TOGETHER * lanes)
+            s.add(measure<N>(t.a, p, lanes, end, c));
+        __syncthreads(); /* all threads have read the previous ones */
+        all[threadIdx.x] = s;
+        __syncthreads();
+        if (lane != 0 || c >= columns)
+            continue;
+        for (int i = 1; i < lanes; i++)
+            s.add(all[i * width + column]);
+        float *to = t.a.partial + unit * 2 * t.a.c + c * N;
+        for (int k = 0; k < N; k++) {
+            to[k] = s.mean.v[k];
+            to[t.a.c + k] = s.squares.v[k];
         }
     }
 }
@@ -101,8 +150,8 @@ __global__ void norm_grad_sums(norm_task t)
         float product = 0, sum = 0;
 #pragma unroll 4
         for (int64_t p = s.begin + s.lane; p < end; p += s.lanes) {
-            const float dy = t.a.dy[p * t.a.c + c];
-            product += dy * (t.a.x[p * t.a.c + c] * scale + shift);
+            const float dy = read_number(t.a.dy, p * t.a.c + c, t.a.dy_type);
+            product += dy * (read_number(t.a.x, p * t.a.c + c, t.a.x_type) * scale + shift);
             sum += dy;
         }
         product = sum_of_lanes(s, product, zn_cuda_shared);
@@ -223,6 +272,7 @@ struct norm_apply {
     zn_norm_args a;
     int64_t rows;
     int columns;
+    __device__ float silu(float v) const { return a.y_type == ZN_TYPE_F32 ? v / (1 + expf(-v)) : quick_silu(v); }
     template <int N> __device__ void at(int64_t pixel, int64_t c) const
     {
         const float *factors = a.table + quotient(pixel, a.pixels) * 3 * a.c + c;
@@ -231,7 +281,7 @@ struct norm_apply {
         floats<N> y;
         for (int k = 0; k < N; k++) {
             const float v = f.v[k] * x.v[k] + s.v[k];
-            y.v[k] = a.act == ZN_ACT_SILU ? v / (1 + expf(-v)) : a.act == ZN_ACT_RELU && v < 0 ? 0 : v;
+            y.v[k] = a.act == ZN_ACT_SILU ? silu(v) : a.act == ZN_ACT_RELU && v < 0 ? 0 : v;
         }
         store_as<N>(a.y, in_map, a.y_type, y);
     }
@@ -243,22 +293,27 @@ struct norm_grad {
     int columns;
     template <int N> __device__ void at(int64_t pixel, int64_t c) const
     {
-        const int64_t i = pixel * a.c + c;
+        const int64_t i = (pixel * a.c + c) / N;
         const float *by_dy = a.table + quotient(pixel, a.pixels) * 3 * a.c + c;
         const floats<N> p = load<N>(by_dy, 0), q = load<N>(by_dy + a.c, 0), r = load<N>(by_dy + 2 * a.c, 0);
-        const floats<N> x = load<N>(a.x + i, 0), dy = load<N>(a.dy + i, 0);
+        const floats<N> x = load_as<N>(a.x, i, a.x_type), dy = load_as<N>(a.dy, i, a.dy_type);
         floats<N> y;
         for (int k = 0; k < N; k++)
             y.v[k] = p.v[k] * dy.v[k] + (q.v[k] * x.v[k] + r.v[k]);
-        store(a.y + i, 0, y);
+        store_as<N>(a.y, i, a.y_type, y);
     }
 };
 
 /* ---- launching ---- */
 
-static void launch_blocks(zn_device *d, void (*kernel)(norm_task), const void *args, int64_t units)
+static void launch_sums(zn_device *d, const void *args)
 {
-    launch(d, kernel, dim3((unsigned)units), THREADS, THREADS * sizeof(float), task_of(d, args));
+    const norm_task t = task_of(d, args);
+    const dim3 grid((unsigned)(t.a.n * t.blocks));
+    if (t.a.c % 4 == 0 && is_aligned(t.a.x))
+        launch(d, norm_sums<4>, grid, THREADS, THREADS * sizeof(spread<4>), t);
+    else
+        launch(d, norm_sums<1>, grid, THREADS, THREADS * sizeof(spread<1>), t);
 }
 
 /* As many threads as have work, a power of two. */
@@ -278,13 +333,14 @@ template <typename F> static void launch_maps(zn_device *d, const void *args, in
 }
 
 extern "C" {
-void zn_cuda_norm_sums(zn_device *d, const void *args, int64_t units) { launch_blocks(d, norm_sums, args, units); }
+void zn_cuda_norm_sums(zn_device *d, const void *args, int64_t) { launch_sums(d, args); }
 void zn_cuda_norm_merge(zn_device *d, const void *args, int64_t units) { launch_groups(d, norm_merge, args, units); }
 void zn_cuda_norm_apply(zn_device *d, const void *args, int64_t units) { launch_maps<norm_apply>(d, args, units); }
 void zn_cuda_norm_stats(zn_device *d, const void *args, int64_t units) { launch_groups(d, norm_stats, args, units); }
-void zn_cuda_norm_grad_sums(zn_device *d, const void *args, int64_t units)
+void zn_cuda_norm_grad_sums(zn_device *d, const void *args, int64_t)
 {
-    launch_blocks(d, norm_grad_sums, args, units);
+    const norm_task t = task_of(d, args);
+    launch(d, norm_grad_sums, dim3((unsigned)(t.a.n * t.blocks)), THREADS, THREADS * sizeof(float), t);
 }
 void zn_cuda_norm_grad_merge(zn_device *d, const void *args, int64_t units)
 {

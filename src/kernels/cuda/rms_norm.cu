@@ -68,16 +68,19 @@ __global__ void rms_norm_grad(rms_task t)
     for (int k = lane; k < a.c; k += LANES)
         dw[k] = 0;
     for (int64_t p = begin + warp; p < end; p += warps) {
-        const float *x = a.x + p * a.c, *dy = a.dy + p * a.c;
+        const auto x_at = [&](int k) { return read_number(a.x, p * a.c + k, a.x_type); };
+        const auto dy_at = [&](int k) { return read_number(a.dy, p * a.c + k, a.dy_type); };
         float squares = 0, dot = 0;
         for (int k = lane; k < a.c; k += LANES) {
-            squares += x[k] * x[k];
-            dot += a.w[k] * dy[k] * x[k];
+            const float x = x_at(k);
+            squares += x * x;
+            dot += a.w[k] * dy_at(k) * x;
         }
         const float s = factor_of(a, squares), back = s < a.most ? sum_of_warp(dot) * s * s * s / (float)a.c : 0;
         for (int k = lane; k < a.c; k += LANES) {
-            dw[k] += dy[k] * x[k] * s;
-            a.y[p * a.c + k] = s * a.w[k] * dy[k] - x[k] * back;
+            const float x = x_at(k), dy = dy_at(k);
+            dw[k] += dy * x * s;
+            write_number(a.y, p * a.c + k, a.y_type, s * a.w[k] * dy - x * back);
         }
     }
     __syncthreads();

@@ -66,11 +66,13 @@ __global__ void sample_sum(task<zn_sample_args> t)
     const int parts = (a.c + SUM_CHANNELS - 1) / SUM_CHANNELS, lane = (int)threadIdx.x / SUM_CHANNELS;
     const int64_t sample = blockIdx.x / (unsigned)parts, first = sample * a.pixels;
     const int c = (int)(blockIdx.x % (unsigned)parts) * SUM_CHANNELS + (int)threadIdx.x % SUM_CHANNELS;
-    const float *x = a.x + first * a.c + c, *other = a.other ? a.other + first * a.c + c : nullptr;
     double sum = 0;
 #pragma unroll 4
-    for (int64_t p = lane; p < (c < a.c ? a.pixels : 0); p += SUM_LANES)
-        sum += (double)(other ? x[p * a.c] * other[p * a.c] : x[p * a.c]);
+    for (int64_t p = lane; p < (c < a.c ? a.pixels : 0); p += SUM_LANES) {
+        const int64_t at = (first + p) * a.c + c;
+        const float x = read_number(a.x, at, a.x_type);
+        sum += (double)(a.other ? x * read_number(a.other, at, a.other_type) : x);
+    }
     sums[threadIdx.x] = sum;
     __syncthreads();
     if (lane > 0 || c >= a.c)
@@ -96,10 +98,11 @@ struct dropped {
     template <int N> __device__ void at(int64_t sample, int64_t i) const
     {
         const uint32_t key = scrambled(scrambled((uint32_t)a.seeds[sample]) + a.place);
-        floats<N> x = load<N>(a.x + sample * a.each + i, 0);
+        const int64_t at = (sample * a.each + i) / N;
+        floats<N> x = load_as<N>(a.x, at, a.type);
         for (int k = 0; k < N; k++)
             x.v[k] = scrambled((uint32_t)(i + k) * 0x9e3779b1u ^ key) < limit ? 0 : factor * x.v[k];
-        store(a.y + sample * a.each + i, 0, x);
+        store_as<N>(a.y, at, a.type, x);
     }
 };
 

@@ -29,7 +29,8 @@ static void dropout_run(const zn_node *n, const zn_launch_context *c)
                                 .y = n->data,
                                 .each = count / zn_shape_count(n->source[1]->shape),
                                 .place = (uint32_t)d->place,
-                                .share = d->share };
+                                .share = d->share,
+                                .type = n->type };
     zn_launch(c, zn_k_dropout, count, GRAIN, &a);
 }
 
@@ -45,10 +46,17 @@ static double dropout_slots(const zn_node *n, const zn_prepare *p)
     return 8 * (double)zn_shape_count(n->shape);
 }
 
+static zn_node_types dropout_types(const zn_node *n, const zn_prepare *p)
+{
+    (void)n, (void)p;
+    return (zn_node_types){ .result = true, .sources = 1, .alike = true };
+}
+
 const zn_op zn_op_dropout = { .name = "dropout",
                               .shape = dropout_shape,
                               .run = dropout_run,
                               .launches = zn_launches,
+                              .types = dropout_types,
                               .gradient = dropout_gradient,
                               .flops = zn_one_flop,
                               .slots = dropout_slots,

@@ -4,6 +4,7 @@
 #include "kernels/norm.h"
 #include "base/cpu.h"
 #include "base/fail.h"
+#include "graph/types.h"
 #include "kernels/kernels.h"
 #include "ops/passes/fuse.h"
 #include "ops/slots.h"
@@ -157,14 +158,15 @@ static void grad_run(const zn_node *n, const zn_launch_context *c)
     a.gamma = n->source[1]->data;
     a.dy = n->source[2]->data;
     a.y = n->data;
+    a.x_type = n->source[0]->type;
+    a.dy_type = n->source[2]->type;
+    a.y_type = n->type;
     zn_launch(c, zn_k_norm_sums, a.n * zn_norm_blocks(&a), 1, &a);
     zn_launch(c, zn_k_norm_stats, a.n * a.groups, 1, &a);
     zn_launch(c, zn_k_norm_grad_sums, a.n * zn_norm_blocks(&a), 1, &a);
     zn_launch(c, zn_k_norm_grad_merge, a.n * a.groups, 1, &a);
     zn_launch(c, zn_k_norm_grad, a.n * a.pixels, grain_of(&a), &a);
-    const zn_reduce_args sum = {
-        .x = a.sums, .y = n->data + zn_shape_count(n->shape), .rows = 2 * (int64_t)a.c, .c = (int)a.n
-    };
+    const zn_reduce_args sum = { .x = a.sums, .y = zn_node_tail(n), .rows = 2 * (int64_t)a.c, .c = (int)a.n };
     zn_launch(c, zn_k_sum_partials, sum.rows, 1024, &sum);
 }
 
@@ -174,6 +176,7 @@ const zn_op zn_op_group_norm_grad = { .name = "group_norm_grad",
                                       .shape = zn_like_first,
                                       .run = grad_run,
                                       .launches = zn_launches,
+                                      .types = zn_types_of_norm_grad,
                                       .needs = grad_needs,
                                       .flops = grad_flops,
                                       .tail = grad_tail,

@@ -78,6 +78,8 @@ static void sum_launch(const zn_node *n, const zn_launch_context *c, const zn_no
     const zn_sample_args a = { .x = map->data,
                                .other = other ? other->data : NULL,
                                .y = n->data,
+                               .x_type = map->type,
+                               .other_type = other ? other->type : ZN_TYPE_F32,
                                .pixels = zn_positions(map) / zn_positions(n),
                                .c = zn_channels(n),
                                .factor = *(float *)n->attribute };
@@ -94,10 +96,18 @@ static double sum_flops(const zn_node *n)
     return (n->source_count - 1) * (double)zn_shape_count(n->source[1]->shape);
 }
 
+/* Maps of any type; the result is F32. */
+static zn_node_types sum_types(const zn_node *n, const zn_prepare *p)
+{
+    (void)n, (void)p;
+    return (zn_node_types){ .sources = 7 };
+}
+
 const zn_op zn_op_sample_sum = { .name = "sample_sum",
                                  .shape = zn_like_first,
                                  .run = sum_run,
                                  .launches = zn_launches,
+                                 .types = sum_types,
                                  .flops = sum_flops,
                                  .global = true };
 
@@ -125,6 +135,7 @@ const zn_op zn_op_sample_mean = { .name = "sample_mean",
                                   .shape = mean_shape,
                                   .run = mean_run,
                                   .launches = zn_launches,
+                                  .types = sum_types,
                                   .gradient = mean_gradient,
                                   .flops = mean_flops,
                                   .global = true };

@@ -3,6 +3,7 @@
 #include "ops/sequence/attention.h"
 
 #include "base/fail.h"
+#include "graph/types.h"
 #include "ops/ops.h"
 
 #include <math.h>
@@ -120,7 +121,7 @@ static void grad_run(const zn_node *n, const zn_launch_context *c)
 {
     zn_attention_args a = args_of(n);
     const zn_node *k = n->source[1];
-    float *tail = n->data + zn_shape_count(n->shape);
+    float *tail = zn_node_tail(n);
     a.y = rows_at(n->source[3], n->source[3]->data, a.width);
     a.dq = rows_at(n, n->data, a.width);
     a.dk = rows_at(k, tail, a.width);

@@ -1,6 +1,7 @@
 /* RMS norm over the channels of each pixel: y = x min(1 / sqrt(mean x^2 + eps), most) * w[k]. Both gradients read
  * the same maps, so one op computes them: dx is its result, dw is stored in its tail. */
 #include "base/fail.h"
+#include "graph/types.h"
 #include "kernels/kernels.h"
 #include "kernels/mix.h"
 #include "ops/ops.h"
@@ -83,6 +84,7 @@ zn_node *zn_unit_norm(zn_node *x, zn_node *w, float floor)
     return zn_apply(&zn_op_rms_norm, &k, sizeof k, (zn_node *[]){ x, w }, 2);
 }
 
+float zn_rms_norm_eps(const zn_node *n) { return ((norm_spec *)n->attribute)->eps; }
 bool zn_rms_norm_has_limit(const zn_node *n) { return ((norm_spec *)n->attribute)->most < INFINITY; }
 
 static zn_needs grad_needs(const zn_node *n, const zn_prepare *p)
@@ -100,10 +102,11 @@ static void grad_run(const zn_node *n, const zn_launch_context *c)
     const int64_t blocks = zn_sum_blocks(a.pixels);
     a.dy = n->source[2]->data;
     a.partial = c->shared;
+    a.x_type = n->source[0]->type;
+    a.dy_type = n->source[2]->type;
+    a.y_type = n->type;
     zn_launch(c, zn_k_rms_norm_grad, blocks, 1, &a);
-    const zn_reduce_args sum = {
-        .x = a.partial, .y = n->data + zn_shape_count(n->shape), .rows = a.c, .c = (int)blocks
-    };
+    const zn_reduce_args sum = { .x = a.partial, .y = zn_node_tail(n), .rows = a.c, .c = (int)blocks };
     zn_launch(c, zn_k_sum_partials, sum.rows, 1024, &sum);
 }
 
@@ -113,6 +116,7 @@ const zn_op zn_op_rms_norm_grad = { .name = "rms_norm_grad",
                                     .shape = shape,
                                     .run = grad_run,
                                     .launches = zn_launches,
+                                    .types = zn_types_of_norm_grad,
                                     .needs = grad_needs,
                                     .flops = grad_flops,
                                     .tail = grad_tail };

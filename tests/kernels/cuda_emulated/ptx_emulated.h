@@ -32,6 +32,8 @@ static inline void load_four_turned(uint32_t r[4], const uint16_t *row) { emulat
 static inline void load_two_turned(uint32_t r[2], const uint16_t *row) { emulated_load(r, row, 2, true); }
 float emulated_from_bf16(uint16_t x);
 float emulated_from_f16(uint16_t x);
+static inline float quick_silu(float x) { return x / (1 + expf(-x)); }
+
 struct bf16_pair {
     static float low(uint32_t pair) { return emulated_from_bf16((uint16_t)pair); }
     static float high(uint32_t pair) { return emulated_from_bf16((uint16_t)(pair >> 16)); }
