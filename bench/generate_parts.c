@@ -62,6 +62,7 @@ static zn_status step(const job *j, const zn_weights *const *file, zn_graph *g, 
     ZN_TRY(zn_zimage_recognise(file, 1, NULL, &k, &naming));
     if (j->layers > 0 && j->layers < k.layers)
         k.layers = j->layers;
+    k.piece = j->cuda ? ZN_ZIMAGE_WHOLE : 0;
     const zn_scope s = { g, "" };
     zn_node *latent = zn_graph_input(g, "latent", ZN_SHAPE(1, j->size / 8, j->size / 8, k.channels));
     zn_node *modulation = zn_graph_input(g, "modulation", ZN_SHAPE(1, 1, 1, zn_zimage_modulation_width(&k)));
@@ -156,6 +157,8 @@ static zn_status run(const job *j, const struct part *p)
         ZN_TRY_DONE(zn_device_open("cuda", &device));
     ZN_TRY_DONE(p->build(j, files, g, &out));
     zn_graph_fuse(g, &out, 1);
+    if (j->cuda)
+        zn_graph_fuse_tokens(g, &out, 1);
     const zn_exec_options options = { .pool = pool,
                                       .device = device,
                                       .math = j->cuda ? ZN_PRECISION_BF16 : ZN_PRECISION_INT8,

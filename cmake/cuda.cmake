@@ -48,6 +48,7 @@ function(zenith_device_sources)
     cuda/sample.cu
     cuda/frames.cu
     cuda/token.cu
+    cuda/token_fused.cu
     cuda/sequence.cu
     cuda/scan.cu
     cuda/scan_grad.cu

@@ -1,8 +1,10 @@
 /* CUDA: rotary position embeddings and tables of tokens. */
 #include "cuda_case.h"
 
+#include "kernels/kernels.h"
 #include "kernels/lookup.h"
 #include "kernels/rope.h"
+#include "kernels/token.h"
 
 #include <string.h>
 
@@ -48,8 +50,58 @@ static void check_lookup(int64_t rows, int64_t count, int c)
     cuda_shared_free(ids);
 }
 
+/* Several steps in one; maps of `type`. */
+static void check_gated_norm(int64_t tokens, int c, bool plus_one, bool adds, zn_type type)
+{
+    zn_rng rng = zn_rng_new(43);
+    float *x = cuda_shared_normal(&rng, tokens * c, 1), *residual = cuda_shared_normal(&rng, tokens * c, 1),
+          *w = cuda_shared_normal(&rng, c, 1), *scale = cuda_shared_normal(&rng, c, 1);
+    float *const narrow = cuda_map_new(x, tokens * c, type), *const more = cuda_map_new(residual, tokens * c, type);
+    float *want = fenced_new(tokens * c, false), *y = cuda_result_new(tokens * c);
+    zn_gated_norm_args a = { .x = x,
+                             .w = w,
+                             .scale = scale,
+                             .residual = adds ? residual : NULL,
+                             .y = want,
+                             .c = c,
+                             .eps = 1e-5f,
+                             .plus_one = plus_one };
+    zn_k_gated_norm(&a, (zn_range){ 0, tokens, NULL });
+    a.x = narrow, a.residual = adds ? more : NULL, a.y = y;
+    a.x_type = a.residual_type = a.y_type = type;
+    cuda_start(zn_k_gated_norm, tokens, &a);
+    float *result = type == ZN_TYPE_F32 ? y : cuda_map_fetch(y, tokens * c, type);
+    cuda_compare("gated_norm", result, want, tokens * c, type == ZN_TYPE_F32 ? 2e-6 : 1e-2);
+    if (result != y)
+        cuda_result_free(result);
+    cuda_result_free(y);
+    fenced_free(want);
+    float *const all[] = { x, residual, w, scale, narrow, more };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        cuda_shared_free(all[i]);
+}
+
+static void check_silu_multiply(int64_t count)
+{
+    zn_rng rng = zn_rng_new(44);
+    float *a = cuda_shared_normal(&rng, count, 2), *b = cuda_shared_normal(&rng, count, 1);
+    zn_binary_args args = { .a = a, .b = b };
+    cuda_check("silu_multiply", zn_k_silu_multiply, count, &args, &args.y, NULL, count, 1e-6);
+    cuda_shared_free(a);
+    cuda_shared_free(b);
+}
+
 void cuda_check_tokens(void)
 {
+    static const zn_type types[] = { ZN_TYPE_F32, ZN_TYPE_BF16, ZN_TYPE_F16 };
+    for (int i = 0; i < 12 && strstr("gated_norm", cuda_filter); i++) {
+        check_gated_norm(5, i % 4 < 2 ? 3840 : 70, i % 2, i / 2 % 2, types[i / 4]);
+        check_gated_norm(3, i % 4 < 2 ? 64 : 4096, i % 2, i / 2 % 2, types[i / 4]);
+    }
+    if (strstr("silu_multiply", cuda_filter)) {
+        check_silu_multiply(1000);
+        check_silu_multiply(77);
+    }
     for (int i = 0; i < 4 && strstr("rope", cuda_filter); i++) {
         check_rope(12, 4, 3, 8, i % 2, i / 2);
         check_rope(5, 5, 3, 7, i % 2, i / 2);

@@ -5,6 +5,7 @@
 
 extern "C" {
 #include "kernels/kernels.h"
+#include "kernels/token.h"
 }
 
 /* y[i] = f(p[i], q[i]); a, b: parameters of the function. */
@@ -90,6 +91,9 @@ struct gelu_grad : two {
         const float cdf = 0.5f * (1 + erff(x * 0.70710678f)), pdf = 0.39894228f * expf(-0.5f * x * x);
         return dy * (cdf + x * pdf);
     }
+};
+struct silu_multiply : two {
+    static __device__ float of(float x, float y, float, float) { return x / (1 + expf(-x)) * y; }
 };
 struct silu_grad : two {
     static __device__ float of(float x, float dy, float, float)
@@ -178,6 +182,7 @@ void zn_cuda_clamp_grad(zn_device *d, const void *args, int64_t units) { run_una
 void zn_cuda_gelu(zn_device *d, const void *args, int64_t units) { run_unary<gelu>(d, args, units); }
 void zn_cuda_gelu_grad(zn_device *d, const void *args, int64_t units) { run_unary<gelu_grad>(d, args, units); }
 void zn_cuda_silu(zn_device *d, const void *args, int64_t units) { run_unary<silu>(d, args, units); }
+void zn_cuda_silu_multiply(zn_device *d, const void *args, int64_t units) { run_binary<silu_multiply>(d, args, units); }
 void zn_cuda_silu_grad(zn_device *d, const void *args, int64_t units) { run_unary<silu_grad>(d, args, units); }
 void zn_cuda_positive(zn_device *d, const void *args, int64_t units) { run_unary<positive>(d, args, units); }
 void zn_cuda_scale(zn_device *d, const void *args, int64_t units) { run_unary<scale>(d, args, units); }

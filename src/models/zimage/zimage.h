@@ -26,6 +26,8 @@ typedef struct zn_adapter {
     float factor;
 } zn_adapter;
 
+enum { ZN_ZIMAGE_WHOLE = 1 << 20 }; /* zn_zimage_form.piece: all tokens at once, which keeps a GPU busier */
+
 typedef struct zn_zimage_form {
     int dim, heads, layers, refiners;
     int caption;    /* channels of the caption's features */
@@ -36,7 +38,8 @@ typedef struct zn_zimage_form {
     int axes[ZN_ZIMAGE_AXES];
     float eps;
     double theta, time_scale;
-    /* How to compute, not what: tokens that the feed-forward part takes at a time, 0: 1024; and LoRAs, borrowed. */
+    /* How to compute, not what: tokens that the feed-forward part takes at a time, 0: 1024, which saves memory on a CPU;
+     * and LoRAs, borrowed. */
     int piece;
     const zn_adapter *adapters;
     int adapter_count;

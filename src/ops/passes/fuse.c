@@ -6,8 +6,7 @@
 
 #include <string.h>
 
-/* Number of readers of each node; an output counts as one more reader. */
-static int *count_uses(zn_graph *g, zn_node *const *outputs, int count)
+int *zn_fuse_count_uses(zn_graph *g, zn_node *const *outputs, int count)
 {
     int *uses = zn_calloc((size_t)zn_graph_count(g) + 1, sizeof *uses);
     if (!uses)
@@ -137,7 +136,7 @@ static void fuse_relu(zn_node *n, int *uses)
 
 void zn_graph_fuse(zn_graph *g, zn_node *const *outputs, int count)
 {
-    int *uses = count_uses(g, outputs, count);
+    int *uses = zn_fuse_count_uses(g, outputs, count);
     if (!uses)
         return; /* the unfused graph computes the same */
     for (int i = 0; i < zn_graph_count(g); i++) {

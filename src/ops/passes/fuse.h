@@ -9,6 +9,16 @@
 extern const zn_op zn_op_lite_rows, zn_op_lite_columns, zn_op_lite_expand, zn_op_lite_head, zn_op_spectral_linear,
     zn_op_tile_square;
 
+/* Those of zn_graph_fuse_tokens. */
+extern const zn_op zn_op_gated_norm, zn_op_silu_multiply;
+typedef struct zn_gated_norm {
+    float eps;
+    bool plus_one; /* kernels/token.h */
+} zn_gated_norm;
+
+/* Number of readers of each node; an output counts as one more reader. NULL if there is no memory. */
+int *zn_fuse_count_uses(zn_graph *g, zn_node *const *outputs, int count);
+
 /* Each checks whether n is the last node of its pattern (uses: readers by node index), and if so changes n. */
 void zn_fuse_norm(zn_node *n, int *uses);
 void zn_fuse_lite(zn_node *n, int *uses);

@@ -41,6 +41,8 @@ typedef zn_node *(*build_fn)(zn_scope s, zn_node *x, const zn_zimage_form *k);
 static zn_status ready(const zn_denoiser_setup *s, zn_graph *g, zn_node *y, zn_ahead *ahead, zn_exec **out)
 {
     zn_exec_options o = s->exec;
+    if (o.device)
+        zn_graph_fuse_tokens(g, &y, 1);
     ZN_TRY(zn_stored_bind(s->weights, g));
     ZN_TRY(zn_ahead_start(ahead, g, s->weights, s->release, &o));
     return zn_exec_new(g, &y, 1, &o, out);

@@ -211,6 +211,7 @@ static zn_status take_steps(run *r, const zn_part_files *files)
     ZN_TRY(check_fit(r, &form));
     form.adapters = r->g->adapters;
     form.adapter_count = r->g->adapter_count;
+    form.piece = r->g->compute.device ? ZN_ZIMAGE_WHOLE : 0;
     size_t bytes;
     bool release;
     ZN_TRY(zn_generator_plan_steps(r->g, files, &form, r->request, r->wanted.tokens, &bytes, &release));

@@ -1,0 +1,30 @@
+/* Several steps of a transformer's block in one pass. */
+#include "kernels/token.h"
+
+#include "kernels/kernels.h"
+
+#include <math.h>
+
+void zn_k_gated_norm(const void *args, zn_range r)
+{
+    const zn_gated_norm_args *a = args;
+    for (int64_t t = r.begin; t < r.end; t++) {
+        const float *x = a->x + t * a->c;
+        float sum = 0;
+        for (int k = 0; k < a->c; k++)
+            sum += x[k] * x[k];
+        const float s = 1.0f / sqrtf(sum / (float)a->c + a->eps);
+        for (int k = 0; k < a->c; k++) {
+            const float factor = a->plus_one ? 1 + a->scale[k] : a->scale[k];
+            const float y = factor * (x[k] * s * a->w[k]);
+            a->y[t * a->c + k] = a->residual ? a->residual[t * a->c + k] + y : y;
+        }
+    }
+}
+
+void zn_k_silu_multiply(const void *args, zn_range r)
+{
+    const zn_binary_args *a = args;
+    for (int64_t i = r.begin; i < r.end; i++)
+        a->y[i] = a->a[i] / (1 + expf(-a->a[i])) * a->b[i];
+}

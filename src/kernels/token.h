@@ -1,0 +1,30 @@
+/* Kernels that do several steps of a transformer's block in one pass over its tokens. They are for GPUs, where the
+ * memory traffic of every pass counts; a CPU, whose caches hold a token, runs the steps one by one. */
+#ifndef ZN_KERNELS_TOKEN_H
+#define ZN_KERNELS_TOKEN_H
+
+#include "base/threads.h"
+#include "kernels/type.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { ZN_GATED_NORM_MOST = 4096 }; /* channels */
+
+/* y = residual + factor * (x / sqrt(mean over channels of x^2 + eps) * w), where factor is scale, or 1 + scale. Units
+ * are tokens. */
+typedef struct zn_gated_norm_args {
+    const float *x, *w, *scale;
+    const float *residual; /* or NULL */
+    float *y;
+    int c;
+    float eps;
+    bool plus_one;                         /* the factor is 1 + scale */
+    zn_type x_type, residual_type, y_type; /* F32 on the CPU */
+} zn_gated_norm_args;
+void zn_k_gated_norm(const void *gated_norm_args, zn_range tokens);
+
+/* y = silu(a) * b, zn_binary_args; units are elements. */
+void zn_k_silu_multiply(const void *binary_args, zn_range elements);
+
+#endif
