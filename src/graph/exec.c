@@ -167,7 +167,7 @@ static zn_status build(zn_exec *e, zn_graph *g, zn_node *const *outputs, int cou
 {
     const zn_exec_options *options = &e->options;
     ZN_TRY(zn_types_choose(g, outputs, count, &e->prepare));
-    ZN_TRY(zn_plan_make(g, outputs, count, true, &e->plan));
+    ZN_TRY(zn_plan_make(g, outputs, count, true, zn_views_parameters(&e->prepare), &e->plan));
     ZN_TRY(zn_plan_check_parameters(&e->plan));
     const size_t steps = (size_t)e->plan.step_count + 1;
     ZN_TRY(zn_alloc_for("executor", sizeof(size_t) * steps, (void **)&e->prepared_at));

@@ -170,6 +170,7 @@ zn_graph *zn_graph_extract(const zn_graph *g, const zn_node *from, const zn_node
                 continue;
             zn_graph_name_layer(copy, n->name);
             map[i] = zn_apply(n->op, n->attribute, n->attribute_size, sources, n->source_count);
+            map[i]->wide = n->wide;
         }
     }
     *output = to == from ? *input : map[to->index];

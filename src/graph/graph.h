@@ -72,6 +72,9 @@ struct zn_node {
     size_t attribute_size;
     bool constant;           /* computed from parameters alone */
     bool placed;             /* an output whose memory the owner provides: the plan does not move it */
+    bool wide;               /* F32 in any precision, because the network may be cut here (pipeline/codec/segment.h) */
+    zn_node *partner;        /* a value that stays between runs may be 16 bits: of an output, the input that reads it in
+                              * the next run, and of that the output, as both have one type; the node itself: none */
     bool on_host;            /* runs on the CPU although the executor has a device, which has no kernel for it */
     int64_t whole_rows;      /* height of the whole feature map if shape may be that of one band; else 0 */
     zn_layout layout;        /* parameters */
@@ -118,7 +121,7 @@ typedef struct zn_needs {
     size_t refreshed; /* made from constants in every run, before the node runs, because parameters change */
 } zn_needs;
 
-/* Which values of a node a device may keep in 16 bits. */
+/* Which values of a node may be kept in 16 bits. */
 typedef struct zn_node_types {
     bool result;
     unsigned sources; /* bit i: source i */
@@ -169,12 +172,16 @@ struct zn_op {
     bool cuts_rows; /* if block > 1: may run for fewer rows than its source provides; the rows keep the same bits */
     /* Optional: index of the source whose memory the output may reuse, or -1. */
     int (*in_place)(const zn_node *n);
+    /* Optional, for a constant op: where in source 0 its result is, if that is a parameter, so that no copy is needed.
+     */
+    float *(*view)(const zn_node *n);
     /* Optional: number of floats stored after the result, for ops that read more of this node than its result. */
     int64_t (*tail)(const zn_node *n);
     /* Optional: true if run does all its work with zn_launch, so that a device can execute it. NULL: false. */
     bool (*launches)(const zn_node *n);
-    /* Optional: values that the device's kernels can read or write in 16 bits. NULL: none. */
+    /* Optional: values that the device's kernels can read or write in 16 bits; and the CPU's in BF16. NULL: none. */
     zn_node_types (*types)(const zn_node *n, const zn_prepare *p);
+    zn_node_types (*host_types)(const zn_node *n, const zn_prepare *p);
     bool is_leaf;      /* input or parameter */
     bool takes_packed; /* sources may be packed instead of floats */
 };

@@ -15,6 +15,8 @@ bool zn_runs_on_host(const zn_node *n, const zn_prepare *p)
     return !(p->cpu & ZN_CPU_CUDA) || n->on_host || (n->constant && p->constant_parameters);
 }
 
+bool zn_views_parameters(const zn_prepare *p) { return p->constant_parameters && !(p->cpu & ZN_CPU_CUDA); }
+
 zn_prepare zn_prepare_of(const zn_node *n, const zn_prepare *p)
 {
     zn_prepare own = *p;
@@ -49,7 +51,7 @@ zn_status zn_exec_estimate(zn_graph *g, zn_node *const *outputs, int count, cons
     ZN_TRY(zn_graph_status(g));
     zn_plan plan;
     ZN_TRY(zn_types_choose(g, outputs, count, p));
-    ZN_TRY(zn_plan_make(g, outputs, count, true, &plan));
+    ZN_TRY(zn_plan_make(g, outputs, count, true, zn_views_parameters(p), &plan));
     const zn_needs needs = zn_needs_of_plan(&plan, p);
     *activations = plan.block + needs.shared_scratch + needs.thread_scratch * (size_t)p->threads;
     *prepared = needs.prepared + needs.packed;

@@ -9,6 +9,8 @@ size_t zn_needs_round(size_t bytes); /* rounds up to whole cache lines */
 /* True if the CPU runs the node, even in an executor with a device: it has no kernel for the node, or the node is
  * computed once from parameters that do not change. */
 bool zn_runs_on_host(const zn_node *n, const zn_prepare *p);
+/* Whether parts of parameters are used where they are (zn_plan_make): on the CPU, while the parameters stay there. */
+bool zn_views_parameters(const zn_prepare *p);
 
 /* Settings for one node: p, with the flags of the CPU if zn_runs_on_host. */
 zn_prepare zn_prepare_of(const zn_node *n, const zn_prepare *p);

@@ -73,6 +73,15 @@ static zn_node *take_over(const zn_node *n, const life *lives, const int64_t *of
     return offset[source->index] >= 0 && l->last == n->index && reads == 1 && fits ? source : NULL;
 }
 
+/* Whether n is a part of a parameter, and has been set to it. */
+static bool view(zn_node *n)
+{
+    if (!n->op->view || n->source[0]->op != &zn_op_parameter || !n->source[0]->data)
+        return false;
+    n->data = n->op->view(n);
+    return true;
+}
+
 /* Sets the offset of node i, and adds a step if the node is computed. */
 static void place(zn_graph *g, int i, life *lives, bool in_place, zn_plan *plan)
 {
@@ -93,7 +102,7 @@ static void place(zn_graph *g, int i, life *lives, bool in_place, zn_plan *plan)
         plan->steps[plan->step_count++] = n;
 }
 
-zn_status zn_plan_make(zn_graph *g, zn_node *const *outputs, int count, bool in_place, zn_plan *plan)
+zn_status zn_plan_make(zn_graph *g, zn_node *const *outputs, int count, bool in_place, bool views, zn_plan *plan)
 {
     const int nodes = zn_graph_count(g);
     *plan = (zn_plan){ .steps = zn_calloc((size_t)nodes + 1, sizeof(zn_node *)),
@@ -106,9 +115,12 @@ zn_status zn_plan_make(zn_graph *g, zn_node *const *outputs, int count, bool in_
     }
     mark(g, outputs, count, lives);
     memset(plan->offset, -1, sizeof(int64_t) * (size_t)nodes);
-    for (int i = 0; i < nodes; i++) /* nodes filled before a run */
-        if (zn_graph_at(g, i)->constant || zn_graph_at(g, i)->op == &zn_op_input)
+    for (int i = 0; i < nodes; i++) { /* nodes filled before a run */
+        zn_node *n = zn_graph_at(g, i);
+        const bool before = n->constant || n->op == &zn_op_input;
+        if (before && !(views && lives[i].used && !n->placed && view(n)))
             place(g, i, lives, in_place, plan);
+    }
     plan->constant_count = plan->step_count;
     for (int i = 0; i < nodes; i++)
         if (!zn_graph_at(g, i)->constant && zn_graph_at(g, i)->op != &zn_op_input)

@@ -11,8 +11,10 @@ typedef struct zn_plan {
     size_t block;    /* bytes */
 } zn_plan;
 
-/* in_place: results may reuse the memory of sources that are not read again. */
-ZN_MUST_USE zn_status zn_plan_make(zn_graph *g, zn_node *const *outputs, int count, bool in_place, zn_plan *plan);
+/* in_place: results may reuse the memory of sources that are not read again. views: parts of parameters (zn_op.view)
+ * are where the parameters are, and no steps. */
+ZN_MUST_USE zn_status zn_plan_make(zn_graph *g, zn_node *const *outputs, int count, bool in_place, bool views,
+                                   zn_plan *plan);
 void zn_plan_free(zn_plan *plan);
 
 /* Fails if a step reads a parameter without values, or a packed parameter although the op needs floats. */

@@ -21,22 +21,31 @@ size_t zn_node_bytes(const zn_node *n)
 
 float *zn_node_tail(const zn_node *n) { return (float *)((char *)n->data + result_bytes(n)); }
 
+static bool on_device(const zn_prepare *p) { return (p->cpu & ZN_CPU_CUDA) != 0; }
+
+/* The CPU's convolutions multiply bf16 maps as they are. */
+static bool cpu_pays(const zn_prepare *p) { return p->constant_parameters && (p->cpu & ZN_CPU_AMX_BF16); }
+
 static zn_type type_for(const zn_prepare *p)
 {
-    const bool device = (p->cpu & ZN_CPU_CUDA) != 0;
-    return device && p->math == ZN_PRECISION_BF16  ? ZN_TYPE_BF16
-           : device && p->math == ZN_PRECISION_F16 ? ZN_TYPE_F16
-                                                   : ZN_TYPE_F32;
+    return p->math == ZN_PRECISION_BF16 && (on_device(p) || cpu_pays(p)) ? ZN_TYPE_BF16
+           : p->math == ZN_PRECISION_F16 && on_device(p)                 ? ZN_TYPE_F16
+                                                                         : ZN_TYPE_F32;
 }
 
 static zn_node_types types_of(const zn_node *n, const zn_prepare *p)
 {
+    if (!on_device(p))
+        return n->op->host_types && !n->constant ? n->op->host_types(n, p) : (zn_node_types){ 0 };
     return n->op->types && !zn_runs_on_host(n, p) ? n->op->types(n, p) : (zn_node_types){ 0 };
 }
 
+static bool stays(const zn_node *n, const zn_prepare *p) { return n->partner && !on_device(p); }
+
 static bool may_write(const zn_node *n, const zn_prepare *p)
 {
-    return !n->op->is_leaf && !n->placed && types_of(n, p).result;
+    const bool cut = n->wide && !on_device(p);
+    return n->op->is_leaf ? stays(n, p) : !cut && types_of(n, p).result;
 }
 
 /* Makes F32 what a node cannot read in 16 bits, and all its values if they must have one type. Returns whether anything
@@ -44,7 +53,8 @@ static bool may_write(const zn_node *n, const zn_prepare *p)
 static bool settle(const zn_node *n, const zn_prepare *p, bool *narrow)
 {
     const zn_node_types t = types_of(n, p);
-    bool changed = false, all = narrow[n->index];
+    const bool alone = stays(n, p) && narrow[n->index] && !narrow[n->partner->index];
+    bool changed = alone, all = narrow[n->index] &= !alone;
     for (int s = 0; s < n->source_count; s++) {
         bool *source = &narrow[n->source[s]->index];
         const bool reads = t.sources >> s & 1;
@@ -88,7 +98,7 @@ zn_status zn_types_choose(zn_graph *g, zn_node *const *outputs, int count, const
     for (int i = 0; i < nodes; i++)
         narrow[i] = used[i] && may_write(zn_graph_at(g, i), p);
     for (int i = 0; i < count; i++)
-        narrow[outputs[i]->index] = false;
+        narrow[outputs[i]->index] &= stays(outputs[i], p);
     for (bool changed = true; changed;) {
         changed = false;
         for (int i = nodes - 1; i >= 0; i--)

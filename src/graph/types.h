@@ -1,9 +1,12 @@
 /* Chooses the types of the values of a planned graph: which maps are kept in 16 bits. This is the whole policy:
  *
- * - Only on a device, and only with a precision of 16 bits. The CPU's maps are F32.
+ * - Only with a precision of 16 bits: on a device; and on a CPU with matrix units for bf16 (AMX), in bf16 and not in
+ *   training. Other CPUs have no kernels for such maps, which are F32 there.
  * - A value is 16 bits if the op that computes it can write it so and every op that reads it can read it so
- *   (zn_op.types). So no conversions are needed between steps.
- * - Inputs, outputs, constants and parameters are F32, and so is what a step on the CPU reads or writes.
+ *   (zn_op.types and zn_op.host_types). So no conversions are needed between steps.
+ * - Inputs, outputs, constants and parameters are F32, and so is what a step on the CPU reads or writes in an executor
+ *   with a device. On the CPU, values that stay between runs may be 16 bits (zn_node.partner), and maps where a network
+ *   may be cut are F32 (zn_node.wide), so that pieces have the bits of the whole.
  * - Sums and statistics inside a kernel are fp32 whatever the types of its maps are. */
 #ifndef ZN_GRAPH_TYPES_H
 #define ZN_GRAPH_TYPES_H

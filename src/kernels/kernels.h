@@ -17,7 +17,7 @@ typedef struct zn_unary_args {
     const float *dy;
     float *y;
     float a, b;   /* parameters of the function */
-    zn_type type; /* of x, dy and y; the CPU's kernels know F32 only, here and below */
+    zn_type type; /* of x, dy and y; the CPU's kernels know F32 only, here and below (see narrow.h) */
 } zn_unary_args;
 void zn_k_relu(const void *unary_args, zn_range elements);
 void zn_k_relu_grad(const void *unary_args, zn_range elements);       /* x = output of the forward */

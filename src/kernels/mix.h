@@ -42,7 +42,7 @@ typedef struct zn_mix_args {
     int c;
     float eps;
     float most;                      /* RMS norm: upper limit of the factor; infinity for no limit */
-    zn_type x_type, dy_type, y_type; /* RMS norm and scale_channels on a device; else F32 */
+    zn_type x_type, dy_type, y_type; /* RMS norm; its gradient and scale_channels on a device; else F32 */
 } zn_mix_args;
 
 /* y[p][k] = x[p][k] + b[k]; units are pixels. */

@@ -30,7 +30,8 @@ typedef struct zn_norm_args {
     int c, groups;
     float eps;
     zn_activation act;
-    zn_type x_type, dy_type, y_type; /* of the maps; F32 on the CPU */
+    /* Of the maps: in the forward pass also on the CPU, for the kernels of narrow.h; else on devices. */
+    zn_type x_type, dy_type, y_type;
 } zn_norm_args;
 
 /* Pixels per block: as many as stay in L1 while the block is read twice. */

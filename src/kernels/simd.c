@@ -12,6 +12,7 @@
 #include "kernels/matrix_bf16.h"
 #include "kernels/matrix_i8.h"
 #include "kernels/mix.h"
+#include "kernels/narrow.h"
 #include "kernels/norm.h"
 #include "kernels/scan.h"
 #include "kernels/sequence.h"

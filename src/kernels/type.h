@@ -1,5 +1,5 @@
-/* Types of the numbers of a map. Sums, statistics, losses, parameters and everything on the CPU are F32; a device may
- * keep maps in 16 bits (graph/types.h). */
+/* Types of the numbers of a map. Sums, statistics, losses and parameters are F32; maps may be of 16 bits, on the CPU
+ * BF16 (graph/types.h). */
 #ifndef ZN_KERNELS_TYPE_H
 #define ZN_KERNELS_TYPE_H
 

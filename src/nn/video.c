@@ -84,6 +84,18 @@ zn_node *zn_interleave_frames(zn_node *a, zn_node *const *b, int count, int skip
     return arrange(sources, used, frames, turns, (int[]){ a ? frames_of(a) : 0, skip, count, each });
 }
 
+/* The input for the n frames that the next layer of x retained. */
+static zn_node *history(zn_stream *m, const zn_node *x, int n)
+{
+    char name[32];
+    zn_shape s = x->shape;
+    s.dim[0] = n;
+    if (m->count == ZN_KEPT)
+        return zn_graph_poison(x->graph, ZN_ELIMIT, "a network keeps the frames of too many layers");
+    snprintf(name, sizeof name, "kept.%d", m->count);
+    return m->before[m->count] = zn_graph_input(x->graph, name, s);
+}
+
 zn_node *zn_with_history(zn_stream *m, zn_node *x, int n, int *have)
 {
     *have = 0;
@@ -92,11 +104,7 @@ zn_node *zn_with_history(zn_stream *m, zn_node *x, int n, int *have)
     if (m->count == ZN_KEPT)
         return zn_graph_poison(x->graph, ZN_ELIMIT, "a network keeps the frames of too many layers");
     if (!m->first) {
-        char name[32];
-        zn_shape s = x->shape;
-        s.dim[0] = n;
-        snprintf(name, sizeof name, "kept.%d", m->count);
-        zn_node *before = m->before[m->count] = zn_graph_input(x->graph, name, s);
+        zn_node *before = history(m, x, n);
         const int all = n + frames_of(x);
         x = arrange((zn_node *[]){ before, x }, 2, all, line, (int[]){ 0, 1 });
         *have = n;
@@ -129,6 +137,31 @@ static zn_node *over_time(zn_node *x, zn_node *w, zn_node *bias, int pad, int ha
     return y;
 }
 
+/* The same for a piece of a clip, with the frames before it apart. No copy of both is made: frames that are missing in
+ * x are those of `before`, of which a result of age `age` reads the last ones. What the next piece needs is retained
+ * after all that reads `before`, since it takes the same memory. */
+static zn_node *over_pieces(zn_stream *m, zn_node *x, zn_node *w, zn_node *bias, int pad)
+{
+    const int results = frames_of(x), n = TAPS - 1;
+    zn_node *before = m->first ? NULL : history(m, x, n), *y = NULL;
+    for (int age = 0; age < TAPS; age++) {
+        zn_node *tap = zn_row(w, TAPS - 1 - age), *from[] = { age < results ? x : NULL, age ? before : NULL };
+        for (int i = 0; i < 2; i++) {
+            const zn_conv_spec k = { .stride = 1, .pad = pad, .lag = i ? age - n : age, .results = results };
+            if (!from[i])
+                continue;
+            zn_node *part = zn_conv(from[i], tap, age ? NULL : bias, k);
+            y = y ? zn_add(y, part) : part;
+        }
+    }
+    if (m->count == ZN_KEPT)
+        return zn_graph_poison(x->graph, ZN_ELIMIT, "a network keeps the frames of too many layers");
+    const bool both = before && results < n;
+    m->after[m->count++] =
+        both ? arrange((zn_node *[]){ before, x }, 2, n, line, (int[]){ results, 1 }) : last_frames(x, n);
+    return y;
+}
+
 static zn_node *weight(zn_scope s, int taps, int side, int in, int out)
 {
     zn_graph_name_layer(s.graph, s.prefix);
@@ -139,10 +172,10 @@ static zn_node *bias(zn_scope s, int out) { return zn_vector(s, "bias", out, ZN_
 
 zn_node *zn_conv3d(zn_scope s, zn_node *x, int out, zn_stream *m)
 {
-    int have;
     zn_node *w = weight(s, TAPS, 3, zn_channels(x), out), *b = bias(s, out);
-    x = zn_with_history(m, x, TAPS - 1, &have);
-    return over_time(x, w, b, 1, have, m && m->apart ? 1 : TAPS);
+    if (m && !m->apart)
+        return over_pieces(m, x, w, b, 1);
+    return over_time(x, w, b, 1, 0, m ? 1 : TAPS);
 }
 
 zn_node *zn_conv3d_1x1(zn_scope s, zn_node *x, int out)

@@ -1,7 +1,7 @@
 /* Shared functions of op descriptors, and the launch of a kernel on threads or on a device. */
 #include "base/fail.h"
+#include "kernels/narrow.h"
 #include "ops/ops.h"
-
 
 zn_status zn_same_shape(zn_node *n)
 {
@@ -80,6 +80,26 @@ zn_node_types zn_types_of_norm_grad(const zn_node *n, const zn_prepare *p)
 {
     (void)n, (void)p;
     return (zn_node_types){ .result = true, .sources = 1u | 1u << 2 };
+}
+
+zn_node_types zn_host_types_of_map(const zn_node *n, const zn_prepare *p)
+{
+    (void)p;
+    const bool fits = zn_channels(n) <= ZN_NARROW_PIECE;
+    return (zn_node_types){ .result = fits, .sources = fits };
+}
+
+zn_node_types zn_host_types_of_pairs(const zn_node *n, const zn_prepare *p)
+{
+    bool even = zn_channels(n) % 2 == 0;
+    for (int i = 0; i < n->source_count; i++)
+        even &= zn_channels(n->source[i]) % 2 == 0;
+    return even ? zn_types_alike(n, p) : (zn_node_types){ 0 };
+}
+
+int64_t zn_floats_of(const zn_node *n, int64_t count)
+{
+    return count * (int64_t)zn_type_size(n->type) / (int64_t)sizeof(float);
 }
 
 void *zn_values_at(const zn_node *n, int64_t index) { return (char *)n->data + index * (int64_t)zn_type_size(n->type); }

@@ -270,6 +270,12 @@ zn_node_types zn_types_alike(const zn_node *n, const zn_prepare *p);
 zn_node_types zn_types_of_map(const zn_node *n, const zn_prepare *p);
 /* The result dx, and the sources x and dy, of the gradient of a norm with sources x, gains, dy. */
 zn_node_types zn_types_of_norm_grad(const zn_node *n, const zn_prepare *p);
+/* For zn_op.host_types: as the two above; and as zn_types_alike where a pixel is a whole number of floats, for ops that
+ * copy 16-bit values in pairs. */
+zn_node_types zn_host_types_of_map(const zn_node *n, const zn_prepare *p);
+zn_node_types zn_host_types_of_pairs(const zn_node *n, const zn_prepare *p);
+/* Floats that take the memory of `count` values of a node, which is even unless they are floats. */
+int64_t zn_floats_of(const zn_node *n, int64_t count);
 /* Address of element `index` of a node's values. */
 void *zn_values_at(const zn_node *n, int64_t index);
 

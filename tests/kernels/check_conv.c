@@ -6,6 +6,7 @@
  *     check-conv --bench [filter [threads]]    times; the filter is a part of a kernel's name, or "network" */
 #include "conv_case.h"
 
+#include "base/convert.h"
 #include "base/cpu.h"
 
 #include <math.h>
@@ -97,6 +98,51 @@ static void check_splits(const zn_conv_kernel *k, const conv_data *d, conv_optio
     guarded_free(b);
 }
 
+static uint16_t *rounded(float *x, int64_t count)
+{
+    uint16_t *half = (uint16_t *)fenced_new((count + 1) / 2, true);
+    for (int64_t i = 0; i < count; i++) {
+        half[i] = zn_f32_to_bf16(x[i]);
+        x[i] = zn_bf16_to_f32(half[i]);
+    }
+    return half;
+}
+
+/* Maps of bf16 give the bits of fp32 maps with the same numbers, rounded. */
+static void check_narrow(const zn_conv_kernel *k, conv_data *d)
+{
+    const unsigned maps = k->narrow ? k->narrow(&d->s) : 0;
+    if (!maps)
+        return;
+    uint16_t *x = rounded(d->x, d->x_count), *residual = rounded(d->residual, d->y_count);
+    float *wide = guarded_new(d->y_count), *y = guarded_new((d->y_count + 1) / 2);
+    run(k, d, (conv_options){ .bias = true, .residual = true, .relu = true }, WHOLE, wide);
+    const size_t scratch = (k->scratch_bytes(&d->s) + 63) / 64 * 64;
+    float *work = fenced_new((int64_t)(scratch / sizeof(float)), true);
+    zn_conv_args a =
+        conv_args_of(d, (conv_options){ .bias = true, .residual = true, .relu = true }, packed_of(k, d), y);
+    if (maps & ZN_CONV_NARROW_X) {
+        a.x = (const float *)x;
+        a.x_type = ZN_TYPE_BF16;
+    }
+    if (maps & ZN_CONV_NARROW_Y) {
+        a.residual = (const float *)residual;
+        a.residual_type = a.y_type = ZN_TYPE_BF16;
+        run_split(&(split_run){ .body = k->run, .args = &a, .units = k->units(&d->s), .scratch = work }, WHOLE);
+        int64_t wrong = 0;
+        for (int64_t i = 0; i < d->y_count; i++)
+            wrong += ((uint16_t *)y)[i] != zn_f32_to_bf16(wide[i]);
+        if (wrong || !guards_whole(y, (d->y_count + 1) / 2))
+            conv_fail(k->name, &d->s, wrong ? "maps of bf16 give other results" : "wrote outside a map of bf16");
+    }
+    fenced_free(work);
+    fenced_free((float *)x);
+    fenced_free((float *)residual);
+    guarded_free(wide);
+    guarded_free(y);
+    compared++;
+}
+
 /* Packed weights are those of the layer, whatever the size of its maps: executors of all sizes share them. */
 static void check_packing(const zn_conv_kernel *k, const conv_data *d)
 {
@@ -175,6 +221,9 @@ static void check_shape(const zn_conv_shape *s, uint32_t cpu, int index)
             check_splits(*k, &d, conv_option_list[5]);
             check_packing(*k, &d);
         }
+    for (const zn_conv_kernel *const *k = zn_conv_kernels; *k; k++)
+        if (applies(*k, s, cpu))
+            check_narrow(*k, &d);
     float *const spoilt = index % 2 ? &d.x[d.x_count / 2] : &d.w[d.w_count / 2];
     *spoilt = NAN;
     forget_packed();

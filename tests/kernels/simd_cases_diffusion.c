@@ -2,7 +2,7 @@
 #include "simd_case.h"
 
 #include "kernels/attention.h"
-#include "kernels/kernels.h"
+#include "kernels/narrow.h"
 #include "kernels/norm.h"
 #include "kernels/simd.h"
 
@@ -22,6 +22,31 @@ static void unary(simd_case *c, int size)
     c->args = &a;
     c->units = n;
     simd_output(c, &a.y, n);
+}
+
+/* Exact: every pair of results as the bits of a float. */
+static void widen(simd_case *c, int size)
+{
+    static zn_widen_args a;
+    const int64_t n = counts[size];
+    a = (zn_widen_args){ .x = (const uint16_t *)simd_normal((n + 1) / 2, 8) };
+    snprintf(c->text, sizeof c->text, "%lld values", (long long)n);
+    c->args = &a;
+    c->units = n;
+    c->tolerance = 0;
+    simd_output(c, &a.y, n);
+}
+
+static void round_to(simd_case *c, int size)
+{
+    static zn_round_args a;
+    const int64_t n = 2 * (int64_t)counts[size];
+    a = (zn_round_args){ .x = simd_normal(n, 8) };
+    snprintf(c->text, sizeof c->text, "%lld values", (long long)n);
+    c->args = &a;
+    c->units = n;
+    c->tolerance = 0;
+    simd_output(c, (float **)&a.y, n / 2);
 }
 
 static const int norm_sizes[][3] = { /* maps, pixels, channels */
@@ -153,6 +178,8 @@ static void attention_bf16(simd_case *c, int size)
 }
 
 const simd_family simd_diffusion_families[] = {
+    { widen, ZN_SIMD_widen, SIZES(counts) },
+    { round_to, ZN_SIMD_round, SIZES(counts) },
     { unary, ZN_SIMD_silu, SIZES(counts) },
     { unary, ZN_SIMD_silu_grad, SIZES(counts) },
     { norm, ZN_SIMD_norm_sums, SIZES(norm_sizes) },

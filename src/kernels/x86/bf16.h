@@ -1,6 +1,8 @@
-/* Converts fp32 to bf16, rounding to nearest even; NaN stays NaN. */
+/* Converts fp32 to bf16, rounding to nearest even, and back; NaN stays NaN. */
 #ifndef ZN_KERNELS_X86_BF16_H
 #define ZN_KERNELS_X86_BF16_H
+
+#include "kernels/simd/vec.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -37,6 +39,19 @@ static inline void bf16_from(const float *x, int64_t n, uint16_t *to)
         _mm256_mask_storeu_epi16(to + i, mask, (__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(mask, x + i)));
     }
 }
+
+/* A vector of n numbers, the others 0; and back. */
+static inline vec bf16_load(const uint16_t *x, int n)
+{
+    const __mmask16 mask = n >= 16 ? 0xffff : (__mmask16)((1u << n) - 1);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, x)), 16));
+}
+
+static inline void bf16_store(uint16_t *y, vec v, int n)
+{
+    const __mmask16 mask = n >= 16 ? 0xffff : (__mmask16)((1u << n) - 1);
+    _mm256_mask_storeu_epi16(y, mask, (__m256i)_mm512_cvtneps_pbh(v));
+}
 #else
 static inline void bf16_from(const float *x, int64_t n, uint16_t *to)
 {
@@ -56,6 +71,20 @@ static inline __m256i bf16_from_16(__m512 x)
     return _mm256_loadu_si256((const __m256i *)(const void *)rounded);
 }
 #endif
+static inline vec bf16_load(const uint16_t *x, int n)
+{
+    float wide[VEC_LANES] = { 0 };
+    for (int i = 0; i < n; i++)
+        wide[i] = bf16_value(x[i]);
+    return vec_load(wide);
+}
+
+static inline void bf16_store(uint16_t *y, vec v, int n)
+{
+    float wide[VEC_LANES];
+    vec_store(wide, v);
+    bf16_from(wide, n, y);
+}
 #endif
 
 #endif

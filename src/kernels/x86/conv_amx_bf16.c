@@ -1,7 +1,12 @@
-/* Direct convolution on AMX tiles. Activations and sums are fp32; the operands of multiplications are rounded to
- * bf16. The error of a whole decoder is about one percent. `plan` says how the work is split.
+/* Direct convolution on AMX tiles. Sums are fp32; the operands of multiplications are rounded to bf16. Maps are fp32 or
+ * bf16, each by itself. `plan` says how the work is split.
  *
- * A unit is processed in bands of four rows. The input of a band is converted to bf16. Then, for 16
+ * The errors of some layers pass through everything after them. The first one has few channels and hardly any work:
+ * there the operands are sums of two bf16 numbers, high and low, and the channels of a patch pixel are high, low and
+ * high inputs, to be multiplied with high, high and low weights; the error is 2^-16 instead of 2^-8. With a stride, the
+ * weights are such sums, multiplied with the same inputs.
+ *
+ * A unit is processed in bands of four rows. The input of a band is copied as bf16. Then, for 16
  * outputs at a time, groups of four tiles of 16 positions are summed over the whole kernel. Four sums hide the
  * latency of the tile product. The weights of 16 outputs (18 KiB for 3x3x64) stay in L1 for a band. */
 #include "base/cpu.h"
@@ -31,11 +36,15 @@ enum {
     LEAST_UNITS = 32, /* minimum to share among threads, if the map is large enough */
     PATCH_BYTES = 512 << 10,
     LARGEST_PATCH = 8 << 20, /* for the smallest unit */
+    FEW = 4,                 /* input channels of a layer whose operands have two parts */
+    PARTS = 3,
 };
 
 typedef struct plan {
     int up;                     /* 2: up2; else 1 */
     int kh, kw;                 /* kernel of one phase */
+    int parts;                  /* 1, or PARTS */
+    int addends;                /* bf16 numbers of a weight, each in its own tile: 2 with a stride, else 1 */
     int cin, steps, depth;      /* channels of a patch pixel; kw * cin = steps * depth */
     int couts;                  /* tiles of 16 outputs */
     int high, wide;             /* positions of the map */
@@ -53,7 +62,8 @@ static inline int origin(const zn_conv_shape *s, int phase) { return s->up2 ? (p
 /* Finds the fewest steps; this may pad a patch pixel with zero channels. */
 static inline void plan_depth(const zn_conv_shape *s, plan *p)
 {
-    for (int c = (s->cin + 1) / 2 * 2; c <= pieces(s->cin, TILE_DEPTH) * TILE_DEPTH; c += 2) {
+    const int all = s->cin * p->parts;
+    for (int c = (all + 1) / 2 * 2; c <= pieces(all, TILE_DEPTH) * TILE_DEPTH; c += 2) {
         const int k = p->kw * c;
         int steps = pieces(k, TILE_DEPTH);
         while (k % (2 * steps))
@@ -82,7 +92,12 @@ static inline size_t patch_bytes(const plan *p)
 
 static inline plan plan_of(const zn_conv_shape *s)
 {
-    plan p = { .up = s->up2 ? 2 : 1, .kh = s->kh, .kw = s->kw, .couts = pieces(s->cout, TILE_ROWS) };
+    plan p = { .up = s->up2 ? 2 : 1,
+               .kh = s->kh,
+               .kw = s->kw,
+               .parts = s->cin <= FEW ? PARTS : 1,
+               .addends = s->stride > 1 && s->cin > FEW ? 2 : 1,
+               .couts = pieces(s->cout, TILE_ROWS) };
     if (s->up2) {
         p.kh = s->kh / 2 + 1;
         p.kw = s->kw / 2 + 1;
@@ -103,8 +118,9 @@ static inline plan plan_of(const zn_conv_shape *s)
     return p;
 }
 
-/* Bytes of packed weights for one product (an operand tile), and for 16 outputs of one phase. */
-static inline int64_t step_bytes(const plan *p) { return (int64_t)(p->depth / 2) * TILE_BYTES; }
+/* Bytes of packed weights: an operand tile, those of one product, and those for 16 outputs of one phase. */
+static inline int64_t tile_bytes(const plan *p) { return (int64_t)(p->depth / 2) * TILE_BYTES; }
+static inline int64_t step_bytes(const plan *p) { return p->addends * tile_bytes(p); }
 static inline int64_t slice_bytes(const plan *p) { return p->kh * p->steps * step_bytes(p); }
 
 /* The weight of phase (py,px) at row dy and column dx of its kernel: the sum of the weights that read the same input
@@ -122,21 +138,32 @@ static inline float phase_weight(const zn_conv_shape *s, const float *w, const i
     return (float)sum;
 }
 
-/* One operand tile: pairs of consecutive values of the kernel row for 16 outputs, [depth / 2][16][2]. */
+/* The bf16 number that is left of a weight after `taken` numbers. */
+static inline uint16_t part_of(float v, int taken)
+{
+    const uint16_t high = bf16_round(v);
+    const float rest = v - bf16_value(high);
+    return !taken ? high : isfinite(rest) ? bf16_round(rest) : 0; /* else the first number says it */
+}
+
+/* Operand tiles: pairs of consecutive values of the kernel row for 16 outputs, [addend][depth / 2][16][2]. */
 static inline void pack_step(const zn_conv_shape *s, const plan *p, const float *w, const int phase[2],
                              const int dy_step[2], int cout, uint16_t *to)
 {
     for (int i = 0; i < p->depth; i++) {
         const int k = dy_step[1] * p->depth + i, at[2] = { dy_step[0], k / p->cin }, ci = k % p->cin;
         for (int j = 0; j < TILE_ROWS; j++) {
-            const bool real = ci < s->cin && cout + j < s->cout;
-            const float v = real ? phase_weight(s, w, phase, at, ci, cout + j) : 0;
-            to[(i / 2 * TILE_ROWS + j) * 2 + i % 2] = bf16_round(v);
+            const bool real = ci < s->cin * p->parts && cout + j < s->cout;
+            const float v = real ? phase_weight(s, w, phase, at, ci % s->cin, cout + j) : 0;
+            const int at_tile = (i / 2 * TILE_ROWS + j) * 2 + i % 2, low = p->parts > 1 && ci >= 2 * s->cin;
+            to[at_tile] = part_of(v, low);
+            if (p->addends > 1)
+                to[p->depth * TILE_ROWS + at_tile] = part_of(v, 1);
         }
     }
 }
 
-/* [phase row][phase column][cout / 16][kernel row][step][depth / 2][16][2] */
+/* [phase row][phase column][cout / 16][kernel row][step][addend][depth / 2][16][2] */
 static inline void plan_pack(const zn_conv_shape *s, const plan *p, const float *w, void *packed)
 {
     char *to = packed;
@@ -165,16 +192,46 @@ static inline spot spot_of(const plan *p, int64_t unit)
     return u;
 }
 
-/* Converts `count` input pixels to p->cin channels. */
-static inline void convert(const zn_conv_shape *s, const plan *p, const float *x, int count, uint16_t *to)
+/* `count` values of a map as bf16. */
+static inline void copy_values(const void *x, zn_type type, int64_t count, uint16_t *to)
 {
-    if (p->cin == s->cin) {
-        bf16_from(x, (int64_t)count * p->cin, to);
+    if (type == ZN_TYPE_BF16)
+        memcpy(to, x, sizeof *to * (size_t)count);
+    else
+        bf16_from(x, count, to);
+}
+
+/* `count` input pixels as p->cin channels each, high, low and high parts. */
+static inline void split_pixels(const zn_conv_args *a, const plan *p, const float *x, int count, uint16_t *to)
+{
+    const int cin = a->s.cin;
+    for (int i = 0; i < count; i++, x += cin, to += p->cin) {
+        for (int c = 0; c < cin; c++) {
+            const uint16_t high = bf16_round(x[c]);
+            const float rest = x[c] - bf16_value(high);
+            to[c] = to[2 * cin + c] = high;
+            to[cin + c] = isfinite(rest) ? bf16_round(rest) : 0; /* the high part says it */
+        }
+        for (int c = PARTS * cin; c < p->cin; c++)
+            to[c] = 0;
+    }
+}
+
+/* Copies `count` input pixels as p->cin channels each. */
+static inline void copy_pixels(const zn_conv_args *a, const plan *p, const char *x, int count, uint16_t *to)
+{
+    const int cin = a->s.cin;
+    if (p->parts > 1) {
+        split_pixels(a, p, (const float *)x, count, to);
         return;
     }
-    for (int i = 0; i < count; i++, x += s->cin, to += p->cin) {
-        bf16_from(x, s->cin, to);
-        for (int c = s->cin; c < p->cin; c++)
+    if (p->cin == cin) {
+        copy_values(x, a->x_type, (int64_t)count * cin, to);
+        return;
+    }
+    for (int i = 0; i < count; i++, x += zn_type_size(a->x_type) * (size_t)cin, to += p->cin) {
+        copy_values(x, a->x_type, cin, to);
+        for (int c = cin; c < p->cin; c++)
             to[c] = 0;
     }
 }
@@ -200,13 +257,14 @@ static inline columns columns_of(const zn_conv_shape *s, const plan *p, const sp
 }
 
 /* The input of patch row r, starting at its first column inside the map; NULL above and below the map. */
-static inline const float *input_row(const zn_conv_args *a, const spot *u, const columns *c, int r)
+static inline const char *input_row(const zn_conv_args *a, const spot *u, const columns *c, int r)
 {
     const zn_conv_shape *s = &a->s;
     const int y = u->row * s->stride + origin(s, 0) + r;
     if (y < 0 || y >= s->h)
         return NULL;
-    return a->x + (((int64_t)u->n * s->h + y) * s->w + c->x + c->begin) * s->cin;
+    const int64_t at = (((int64_t)u->n * s->h + y) * s->w + c->x + c->begin) * s->cin;
+    return (const char *)a->x + at * (int64_t)zn_type_size(a->x_type);
 }
 
 /* Fills rows [first,end) of the patch. */
@@ -217,13 +275,13 @@ static inline void gather(const zn_conv_args *a, const plan *p, const spot *u, i
     const int64_t begin = (int64_t)c.begin * p->cin, after = (int64_t)c.end * p->cin;
     for (int r = first; r < end; r++) {
         uint16_t *to = patch + r * line;
-        const float *x = input_row(a, u, &c, r);
+        const char *x = input_row(a, u, &c, r);
         if (!x) {
             clear(p, c.all, to);
             continue;
         }
         clear(p, c.begin, to);
-        convert(&a->s, p, x, c.end - c.begin, to + begin);
+        copy_pixels(a, p, x, c.end - c.begin, to + begin);
         clear(p, c.all - c.end, to + after);
     }
 }
@@ -250,20 +308,24 @@ static ahead ahead_of(const zn_conv_args *a, const plan *p, const band *b, int g
     const columns c = columns_of(&a->s, p, b->unit);
     const int shares = b->next_rows ? groups / b->next_rows : 0; /* groups per row */
     const bool any = shares && g / shares < b->next_rows;
-    const float *x = any ? input_row(a, b->unit, &c, b->next + g / shares) : NULL;
+    const char *x = any ? input_row(a, b->unit, &c, b->next + g / shares) : NULL;
     if (!x)
         return (ahead){ 0 };
-    const int64_t share = pieces((int64_t)sizeof(float) * (c.end - c.begin) * a->s.cin, shares);
-    return (ahead){ (const char *)x + g % shares * share, (int64_t)pieces(share, p->kh * p->steps * 64) * 64 };
+    const int64_t share = pieces((int64_t)zn_type_size(a->x_type) * (c.end - c.begin) * a->s.cin, shares);
+    return (ahead){ x + g % shares * share, (int64_t)pieces(share, p->kh * p->steps * 64) * 64 };
 }
 
-/* Multiplies two tiles of positions with the weights in tile 6. */
+/* Multiplies two tiles of positions with the weights in tile 6, and the second addends in tile 7. */
 #define PAIR(c0, c1, a0, a1)                                                                                           \
     do {                                                                                                               \
         tile_load(4, a0, stride);                                                                                      \
         tile_load(5, a1, stride);                                                                                      \
         tile_dp(c0, 4, 6);                                                                                             \
         tile_dp(c1, 5, 6);                                                                                             \
+        if (fine) {                                                                                                    \
+            tile_dp(c0, 4, 7);                                                                                         \
+            tile_dp(c1, 5, 7);                                                                                         \
+        }                                                                                                              \
     } while (0)
 
 /* c[4][16][16] = the sums of four tiles of positions over the weights of 16 outputs. Their patch values begin at
@@ -273,6 +335,7 @@ static void product(const zn_conv_shape *s, const plan *p, const char *const at[
 {
     const int64_t pixel = (int64_t)sizeof(uint16_t) * p->cin, line = pixel * p->patch_cols, stride = pixel * s->stride;
     const int64_t run = (int64_t)sizeof(uint16_t) * p->depth;
+    const bool fine = p->addends > 1;
     tile_zero(0);
     tile_zero(1);
     tile_zero(2);
@@ -280,6 +343,8 @@ static void product(const zn_conv_shape *s, const plan *p, const char *const at[
     for (int ky = 0; ky < p->kh; ky++)
         for (int64_t i = 0, k = ky * line; i < p->steps; i++, k += run, weights += step_bytes(p)) {
             tile_load(6, weights, TILE_BYTES);
+            if (fine)
+                tile_load(7, weights + tile_bytes(p), TILE_BYTES);
             PAIR(0, 1, at[0] + k, at[1] + k);
             if (!half)
                 PAIR(2, 3, at[2] + k, at[3] + k);
@@ -312,15 +377,41 @@ static target target_of(const zn_conv_shape *s, const plan *p, const band *b, in
     return t;
 }
 
-/* The residual of a tile is spread out, one cache line per pixel: prefetch it before computing the sums. */
+/* Value `at` of a map. */
+static inline char *value_at(const void *map, zn_type type, int64_t at)
+{
+    return (char *)(uintptr_t)map + at * (int64_t)zn_type_size(type);
+}
+
+/* The residual of a tile is spread out, a cache line or half of one per pixel: prefetch it before computing the sums.
+ */
 static void prefetch(const zn_conv_args *a, const target *t)
 {
     for (int i = 0; a->residual && i < t->count; i++)
-        __builtin_prefetch(a->residual + t->at + i * t->step);
+        __builtin_prefetch(value_at(a->residual, a->residual_type, t->at + i * t->step));
+}
+
+/* Up to a vector of values of a map. */
+VEC_INLINE vec load_values(const void *x, zn_type type, int lanes)
+{
+    if (type != ZN_TYPE_F32)
+        return bf16_load(x, lanes);
+    return lanes == VEC_LANES ? vec_load(x) : vec_load_part(x, lanes);
+}
+
+VEC_INLINE void store_values(void *y, zn_type type, vec v, int lanes)
+{
+    if (type != ZN_TYPE_F32)
+        bf16_store(y, v, lanes);
+    else if (lanes == VEC_LANES)
+        vec_store(y, v);
+    else
+        vec_store_part(y, v, lanes);
 }
 
 /* Adds bias and residual to one tile of sums and applies the activation. */
-static void finish(const zn_conv_args *a, const target *t, int cout, const float *c)
+VEC_INLINE void finish_as(const zn_conv_args *a, zn_type y_type, zn_type residual_type, const target *t, int cout,
+                          const float *c)
 {
     const vec floor = vec_splat(a->relu ? 0 : -INFINITY);
     for (int j = 0; j < t->lanes; j += VEC_LANES) {
@@ -329,17 +420,25 @@ static void finish(const zn_conv_args *a, const target *t, int cout, const float
         for (int i = 0; i < t->count; i++) {
             const int64_t at = t->at + i * t->step + j;
             vec v = vec_load(c + i * TILE_ROWS + j) + bias;
-            if (lanes == VEC_LANES) {
-                if (a->residual)
-                    v = v + vec_load(a->residual + at);
-                vec_store(a->y + at, vec_max(v, floor));
-            } else {
-                if (a->residual)
-                    v = v + vec_load_part(a->residual + at, lanes);
-                vec_store_part(a->y + at, vec_max(v, floor), lanes);
-            }
+            if (a->residual)
+                v = v + load_values(value_at(a->residual, residual_type, at), residual_type, lanes);
+            store_values(value_at(a->y, y_type, at), y_type, vec_max(v, floor), lanes);
         }
     }
+}
+
+/* The types are constants in each loop. */
+static void finish(const zn_conv_args *a, const target *t, int cout, const float *c)
+{
+    const bool wide = a->y_type == ZN_TYPE_F32, added = !a->residual || a->residual_type == ZN_TYPE_F32;
+    if (wide && added)
+        finish_as(a, ZN_TYPE_F32, ZN_TYPE_F32, t, cout, c);
+    else if (wide)
+        finish_as(a, ZN_TYPE_F32, ZN_TYPE_BF16, t, cout, c);
+    else if (added)
+        finish_as(a, ZN_TYPE_BF16, ZN_TYPE_F32, t, cout, c);
+    else
+        finish_as(a, ZN_TYPE_BF16, ZN_TYPE_BF16, t, cout, c);
 }
 
 /* Computes a band for one phase and 16 outputs. */
@@ -433,14 +532,28 @@ static bool supports(const zn_conv_shape *s)
     if (s->unshuffle || s->shuffle || (s->up2 && (s->stride != 1 || s->kh % 2 == 0 || s->kw % 2 == 0)))
         return false;
     const plan p = plan_of(s);
-    return p.kw * s->cin >= 8 * p.steps && patch_bytes(&p) <= LARGEST_PATCH;
+    return p.kw * s->cin >= 8 * (p.parts > 1 ? 1 : p.steps) && patch_bytes(&p) <= LARGEST_PATCH;
+}
+
+/* The errors of all layers add up. Where a network has few channels, layers with small maps are little of the work, so
+ * they are left to fp32 kernels. Training keeps the same precision everywhere. */
+static bool pays(const zn_conv_shape *s, const zn_conv_wish *wish)
+{
+    enum { COARSE_SHARE = 4, FEW_WEIGHTS = 128 * 128 };
+    return wish->changing || s->cin * s->cout > FEW_WEIGHTS || (int64_t)s->oh * s->ow * COARSE_SHARE >= wish->largest;
 }
 
 static double flops(const zn_conv_shape *s)
 {
     const plan p = plan_of(s);
     const double tiles = (double)s->n * p.high * pieces(p.wide, TILE_ROWS) * p.up * p.up * p.couts;
-    return 2.0 * tiles * TILE_ROWS * TILE_ROWS * p.kh * p.steps * p.depth;
+    return 2.0 * tiles * TILE_ROWS * TILE_ROWS * p.kh * p.steps * p.depth * p.addends;
+}
+
+static unsigned narrow(const zn_conv_shape *s)
+{
+    const plan p = plan_of(s);
+    return ZN_CONV_NARROW_Y | (p.parts > 1 ? 0 : ZN_CONV_NARROW_X);
 }
 
 const zn_conv_kernel zn_conv_amx_bf16 = {
@@ -448,7 +561,9 @@ const zn_conv_kernel zn_conv_amx_bf16 = {
     .math = ZN_PRECISION_BF16,
     .cpu = ZN_CPU_AMX_BF16 | ZN_CPU_AVX512BF16 | ZN_CPU_AVX512,
     .tolerance = 4e-3f,
+    .narrow = narrow,
     .supports = supports,
+    .pays = pays,
     .packed_bytes = packed_bytes,
     .pack = pack,
     .scratch_bytes = scratch_bytes,

@@ -63,11 +63,15 @@ static zn_status row_shape(zn_node *n)
     return ZN_OK;
 }
 
+static float *row_view(const zn_node *n)
+{
+    return n->source[0]->data + ((row_spec *)n->attribute)->row * zn_shape_count(n->shape);
+}
+
 static void row_run(const zn_node *n, const zn_launch_context *c)
 {
-    const int64_t length = zn_shape_count(n->shape);
-    const zn_unary_args a = { .x = n->source[0]->data + ((row_spec *)n->attribute)->row * length, .y = n->data };
-    zn_launch(c, zn_k_copy, length, GRAIN, &a);
+    const zn_unary_args a = { .x = row_view(n), .y = n->data };
+    zn_launch(c, zn_k_copy, zn_shape_count(n->shape), GRAIN, &a);
 }
 
 static void row_gradient(zn_node *n, zn_node *dy)
@@ -78,9 +82,13 @@ static void row_gradient(zn_node *n, zn_node *dy)
 
 /* Rows and tables are parameters, not feature maps. They are marked global so that their dimensions are not treated
  * as positions. */
-const zn_op zn_op_row = {
-    .name = "row", .shape = row_shape, .run = row_run, .launches = zn_launches, .gradient = row_gradient, .global = true
-};
+const zn_op zn_op_row = { .name = "row",
+                          .shape = row_shape,
+                          .run = row_run,
+                          .view = row_view,
+                          .launches = zn_launches,
+                          .gradient = row_gradient,
+                          .global = true };
 
 int zn_row_index(const zn_node *n) { return (int)((row_spec *)n->attribute)->row; }
 

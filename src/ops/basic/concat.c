@@ -71,6 +71,7 @@ const zn_op zn_op_concat = { .name = "concat",
                              .shape = concat_shape,
                              .run = concat_run,
                              .types = concat_types,
+                             .host_types = zn_host_types_of_pairs,
                              .launches = zn_launches,
                              .gradient = concat_gradient };
 
@@ -112,6 +113,11 @@ static zn_node_types slice_types(const zn_node *n, const zn_prepare *p)
     return types(n, (k->first | k->count) % 2 == 0, p);
 }
 
+static zn_node_types slice_host_types(const zn_node *n, const zn_prepare *p)
+{
+    return ((slice_spec *)n->attribute)->first % 2 ? (zn_node_types){ 0 } : zn_host_types_of_pairs(n, p);
+}
+
 static void slice_gradient(zn_node *n, zn_node *dy)
 {
     slice_spec k = *(slice_spec *)n->attribute;
@@ -123,6 +129,7 @@ const zn_op zn_op_slice = { .name = "slice",
                             .shape = slice_shape,
                             .run = slice_run,
                             .types = slice_types,
+                            .host_types = slice_host_types,
                             .launches = zn_launches,
                             .gradient = slice_gradient };
 

@@ -1,5 +1,5 @@
 /* Elementwise ops: activations, sums, scales. */
-#include "kernels/kernels.h"
+#include "kernels/narrow.h"
 #include "ops/ops.h"
 #include "ops/slots.h"
 
@@ -31,13 +31,21 @@ static void run_unary(const zn_node *n, const zn_launch_context *c, zn_body body
                               .a = n->attribute ? *(float *)n->attribute : 0,
                               .b = n->attribute_size > sizeof(float) ? ((float *)n->attribute)[1] : 0,
                               .type = n->type };
-    zn_launch(c, body, zn_shape_count(n->shape), GRAIN, &a);
+    const zn_narrow_unary_args narrow = { a, body };
+    if (c->device || n->type == ZN_TYPE_F32)
+        zn_launch(c, body, zn_shape_count(n->shape), GRAIN, &a);
+    else
+        zn_launch(c, zn_k_narrow_unary, zn_shape_count(n->shape), GRAIN, &narrow);
 }
 
 static void run_binary(const zn_node *n, const zn_launch_context *c, zn_body body)
 {
     const zn_binary_args a = { .a = n->source[0]->data, .b = n->source[1]->data, .y = n->data, .type = n->type };
-    zn_launch(c, body, zn_shape_count(n->shape), GRAIN, &a);
+    const zn_narrow_binary_args narrow = { a, body };
+    if (c->device || n->type == ZN_TYPE_F32)
+        zn_launch(c, body, zn_shape_count(n->shape), GRAIN, &a);
+    else
+        zn_launch(c, zn_k_narrow_binary, zn_shape_count(n->shape), GRAIN, &narrow);
 }
 
 /* relu(x) = max(x, 0); the gradient needs only the sign of the output. */
@@ -47,6 +55,7 @@ const zn_op zn_op_relu = { .name = "relu",
                            .shape = zn_same_shape,
                            .run = relu_run,
                            .types = zn_types_alike,
+                           .host_types = zn_types_alike,
                            .launches = zn_launches,
                            .gradient = relu_gradient,
                            .flops = zn_one_flop,
@@ -101,6 +110,7 @@ const zn_op zn_op_clamp = { .name = "clamp",
                             .shape = zn_same_shape,
                             .run = clamp_run,
                             .types = zn_types_alike,
+                            .host_types = zn_types_alike,
                             .launches = zn_launches,
                             .gradient = clamp_gradient,
                             .flops = zn_one_flop,
@@ -132,6 +142,7 @@ const zn_op zn_op_gelu = { .name = "gelu",
                            .shape = zn_same_shape,
                            .run = gelu_run,
                            .types = zn_types_alike,
+                           .host_types = zn_types_alike,
                            .launches = zn_launches,
                            .gradient = gelu_gradient,
                            .flops = zn_one_flop,
@@ -163,6 +174,7 @@ const zn_op zn_op_silu = { .name = "silu",
                            .shape = zn_same_shape,
                            .run = silu_run,
                            .types = zn_types_alike,
+                           .host_types = zn_types_alike,
                            .launches = zn_launches,
                            .gradient = silu_gradient,
                            .flops = zn_one_flop,
@@ -205,6 +217,7 @@ const zn_op zn_op_scale = { .name = "scale",
                             .shape = zn_same_shape,
                             .run = scale_run,
                             .types = zn_types_alike,
+                            .host_types = zn_types_alike,
                             .launches = zn_launches,
                             .gradient = scale_gradient,
                             .flops = zn_one_flop,
@@ -222,6 +235,7 @@ const zn_op zn_op_add = { .name = "add",
                           .shape = zn_same_shape,
                           .run = add_run,
                           .types = zn_types_alike,
+                          .host_types = zn_types_alike,
                           .launches = zn_launches,
                           .gradient = add_gradient,
                           .flops = zn_one_flop,
@@ -240,6 +254,7 @@ const zn_op zn_op_sub = { .name = "sub",
                           .shape = zn_same_shape,
                           .run = sub_run,
                           .types = zn_types_alike,
+                          .host_types = zn_types_alike,
                           .launches = zn_launches,
                           .gradient = sub_gradient,
                           .flops = zn_one_flop,
@@ -260,6 +275,7 @@ const zn_op zn_op_multiply = { .name = "multiply",
                                .shape = zn_same_shape,
                                .run = multiply_run,
                                .types = zn_types_alike,
+                               .host_types = zn_types_alike,
                                .launches = zn_launches,
                                .gradient = multiply_gradient,
                                .flops = zn_one_flop,

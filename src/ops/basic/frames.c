@@ -47,7 +47,7 @@ static void frames_run(const zn_node *n, const zn_launch_context *c)
                                    .frames = k->frames,
                                    .first = first,
                                    .count = (int)n->source[i]->shape.dim[0],
-                                   .size = size_of(n),
+                                   .size = zn_floats_of(n, size_of(n)),
                                    .clear = i == 0 };
         zn_launch(c, zn_k_frames, a.frames * zn_frame_pieces(a.size), 1, &a);
         first += a.count;
@@ -71,9 +71,12 @@ static void frames_gradient(zn_node *n, zn_node *dy)
     }
 }
 
-const zn_op zn_op_frames = {
-    .name = "frames", .shape = frames_shape, .run = frames_run, .launches = zn_launches, .gradient = frames_gradient
-};
+const zn_op zn_op_frames = { .name = "frames",
+                             .shape = frames_shape,
+                             .run = frames_run,
+                             .host_types = zn_host_types_of_pairs,
+                             .launches = zn_launches,
+                             .gradient = frames_gradient };
 
 zn_node *zn_frames(zn_node *const *sources, int count, const int32_t *from, int frames)
 {

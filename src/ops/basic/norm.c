@@ -6,6 +6,7 @@
 #include "base/fail.h"
 #include "graph/types.h"
 #include "kernels/kernels.h"
+#include "kernels/narrow.h"
 #include "ops/passes/fuse.h"
 #include "ops/slots.h"
 
@@ -53,7 +54,9 @@ static zn_needs needs_for(const zn_node *n, int64_t maps)
 {
     zn_norm_args a = args_of(n->source[0], n->attribute);
     a.n = maps;
-    return (zn_needs){ .shared_scratch = sizeof(float) * (size_t)zn_norm_scratch(&a) };
+    const bool narrow = n->source[0]->type != ZN_TYPE_F32;
+    return (zn_needs){ .shared_scratch = sizeof(float) * (size_t)zn_norm_scratch(&a),
+                       .thread_scratch = narrow ? sizeof(float) * (size_t)(zn_norm_block(&a) * a.c) : 0 };
 }
 
 static zn_needs needs(const zn_node *n, const zn_prepare *p)
@@ -85,14 +88,15 @@ static void run(const zn_node *n, const zn_launch_context *c)
     a.scale = k->scale ? n->source[next++]->data : NULL;
     a.shift = k->shift ? n->source[next++]->data : NULL;
     a.gain = k->gain ? n->source[next++]->data : NULL;
+    const bool narrow = !c->device && (a.x_type != ZN_TYPE_F32 || a.y_type != ZN_TYPE_F32);
     for (int64_t first = 0; first < all; first += step) {
         const int64_t skip = first * a.pixels * a.c;
         a.x = zn_values_at(n->source[0], skip);
         a.y = zn_values_at(n, skip);
         a.n = all - first < step ? all - first : step;
-        zn_launch(c, zn_k_norm_sums, a.n * zn_norm_blocks(&a), 1, &a);
+        zn_launch(c, narrow ? zn_k_narrow_norm_sums : zn_k_norm_sums, a.n * zn_norm_blocks(&a), 1, &a);
         zn_launch(c, zn_k_norm_merge, a.n * a.groups, 1, &a);
-        zn_launch(c, zn_k_norm_apply, a.n * a.pixels, grain_of(&a), &a);
+        zn_launch(c, narrow ? zn_k_narrow_norm_apply : zn_k_norm_apply, a.n * a.pixels, grain_of(&a), &a);
     }
 }
 
@@ -121,6 +125,7 @@ const zn_op zn_op_group_norm = { .name = "group_norm",
                                  .run = run,
                                  .launches = zn_launches,
                                  .types = zn_types_of_map,
+                                 .host_types = zn_host_types_of_map,
                                  .gradient = gradient,
                                  .needs = needs,
                                  .flops = flops,

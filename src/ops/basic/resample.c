@@ -36,7 +36,18 @@ static void launch(const zn_node *n, const zn_node *small, zn_body body, const z
 
 static zn_node *apply1(const zn_op *op, zn_node *x) { return zn_apply(op, NULL, 0, (zn_node *[]){ x }, 1); }
 
-static void upsample2_run(const zn_node *n, const zn_launch_context *c) { launch(n, n->source[0], zn_k_upsample2, c); }
+/* The CPU copies 16-bit values in pairs. */
+static void upsample2_run(const zn_node *n, const zn_launch_context *c)
+{
+    const int64_t *d = n->source[0]->shape.dim;
+    const zn_resample_args pairs = {
+        .x = n->source[0]->data, .y = n->data, .h = (int)d[1], .w = (int)d[2], .c = (int)d[3] / 2
+    };
+    if (c->device || n->type == ZN_TYPE_F32)
+        launch(n, n->source[0], zn_k_upsample2, c);
+    else
+        zn_launch(c, zn_k_upsample2, n->shape.dim[0] * n->shape.dim[1], 4, &pairs);
+}
 static void upsample2_gradient(zn_node *n, zn_node *dy)
 {
     zn_accumulate(n->source[0], apply1(&zn_op_upsample2_grad, dy));
@@ -52,6 +63,7 @@ const zn_op zn_op_upsample2 = { .name = "upsample2",
                                 .shape = double_shape,
                                 .run = upsample2_run,
                                 .types = zn_types_alike,
+                                .host_types = zn_host_types_of_pairs,
                                 .launches = zn_launches,
                                 .gradient = upsample2_gradient,
                                 .reach = halve_reach };

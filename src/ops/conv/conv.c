@@ -2,7 +2,7 @@
  * packs the weights for it: once if they are constant, otherwise in every run, several convolutions at once. A device
  * packs changing weights itself, just before it multiplies with them. */
 #include "base/fail.h"
-#include "kernels/kernels.h"
+#include "kernels/narrow.h"
 #include "ops/ops.h"
 
 static const zn_conv_spec *spec_of(const zn_node *n) { return n->attribute; }
@@ -173,13 +173,20 @@ static void pack_now(const zn_node *n, const prepared *q, const zn_launch_contex
         pack_for(n, q->kernel, c->shared, c->scratch);
 }
 
-/* Results without a sample: only the residual, or 0. */
-static void fill(const zn_node *n, const zn_launch_context *c, const float *residual, int64_t begin, int64_t end)
+/* Results without a sample: only the residual (NULL: 0). */
+static void fill(const zn_node *n, const zn_launch_context *c, const zn_node *residual, int64_t begin, int64_t end)
 {
-    const int64_t size = zn_shape_count(n->shape) / n->shape.dim[0];
-    const zn_unary_args a = { .x = residual ? residual + begin * size : NULL, .y = n->data + begin * size };
-    if (begin < end && residual != n->data)
-        zn_launch(c, residual ? zn_k_copy : zn_k_fill, (end - begin) * size, 1 << 16, &a);
+    const int64_t size = zn_shape_count(n->shape) / n->shape.dim[0], count = (end - begin) * size;
+    if (begin >= end || (residual && residual->data == n->data))
+        return;
+    float *y = zn_values_at(n, begin * size);
+    const float *x = residual ? zn_values_at(residual, begin * size) : NULL;
+    if (!x || residual->type == n->type)
+        zn_launch(c, x ? zn_k_copy : zn_k_fill, zn_floats_of(n, count), 1 << 16, &(zn_unary_args){ .x = x, .y = y });
+    else if (n->type == ZN_TYPE_F32)
+        zn_launch(c, zn_k_widen, count, 1 << 16, &(zn_widen_args){ (const uint16_t *)x, y });
+    else
+        zn_launch(c, zn_k_round, count, 1 << 16, &(zn_round_args){ x, (uint16_t *)y });
 }
 
 /* Minimum number of tasks per thread. If there are more units, a thread gets several consecutive ones, so that it
@@ -190,7 +197,7 @@ static void run(const zn_node *n, const zn_launch_context *c)
 {
     const prepared *q = c->prepared;
     const zn_conv_spec *k = spec_of(n);
-    const float *residual = k->residual ? n->source[2 + k->bias]->data : NULL;
+    const zn_node *residual = k->residual ? n->source[2 + k->bias] : NULL;
     const zn_overlap o = overlap_of(n, n->shape.dim[0]);
     const int64_t from = o.first * (zn_shape_count(n->source[0]->shape) / n->source[0]->shape.dim[0]);
     const int64_t to = o.to * (zn_shape_count(n->shape) / n->shape.dim[0]);
@@ -200,11 +207,11 @@ static void run(const zn_node *n, const zn_launch_context *c)
                                  : q->weights == REFRESHED ? c->refreshed
                                                            : c->shared,
                        .bias = k->bias ? n->source[2]->data : NULL,
-                       .residual = residual ? zn_values_at(n->source[2 + k->bias], to) : NULL,
+                       .residual = residual ? zn_values_at(residual, to) : NULL,
                        .y = zn_values_at(n, to),
                        .relu = k->relu,
                        .x_type = n->source[0]->type,
-                       .residual_type = residual ? n->source[2 + k->bias]->type : ZN_TYPE_F32,
+                       .residual_type = residual ? residual->type : ZN_TYPE_F32,
                        .y_type = n->type };
     a.s.threads = zn_pool_threads(c->pool);
     pack_now(n, q, c);
@@ -214,18 +221,38 @@ static void run(const zn_node *n, const zn_launch_context *c)
     zn_launch(c, q->kernel->run, units, grain < 1 ? 1 : grain, &a);
 }
 
-/* Results without a sample are copied or zeroed as floats. */
-static zn_node_types types(const zn_node *n, const zn_prepare *p)
+static zn_node_types types_of_kernel(const zn_node *n, const zn_prepare *p)
 {
     const zn_conv_spec *k = spec_of(n);
     const zn_conv_kernel *kernel = kernel_of(n, p);
     const zn_conv_shape s = shape_of(n);
-    if (!kernel->narrow || overlap_of(n, n->shape.dim[0]).count < n->shape.dim[0])
+    if (!kernel->narrow)
         return (zn_node_types){ 0 };
     const unsigned narrow = kernel->narrow(&s), residual = k->residual ? 1u << (2 + k->bias) : 0;
     return (zn_node_types){ .result = narrow & ZN_CONV_NARROW_Y,
                             .sources =
                                 (narrow & ZN_CONV_NARROW_X ? 1u : 0) | (narrow & ZN_CONV_NARROW_Y ? residual : 0) };
+}
+
+static bool has_lone_results(const zn_node *n) { return overlap_of(n, n->shape.dim[0]).count < n->shape.dim[0]; }
+
+/* Results without a sample are copied or zeroed as floats. */
+static zn_node_types types(const zn_node *n, const zn_prepare *p)
+{
+    return has_lone_results(n) ? (zn_node_types){ 0 } : types_of_kernel(n, p);
+}
+
+/* The CPU copies them two at a time, or converts them. A map that is read as a residual is rounded once more for it, so
+ * it is 16 bits only where that saves memory: in the largest maps of the network. */
+static zn_node_types host_types(const zn_node *n, const zn_prepare *p)
+{
+    enum { LARGE_SHARE = 2 };
+    zn_node_types t = types_of_kernel(n, p);
+    if (has_lone_results(n) && n->shape.dim[3] % 2)
+        return (zn_node_types){ 0 };
+    if (zn_whole_rows(n) * n->shape.dim[2] * LARGE_SHARE < zn_graph_largest_map(n->graph))
+        t.sources &= 1;
+    return t;
 }
 
 static double flops(const zn_node *n)
@@ -307,6 +334,7 @@ const zn_op zn_op_conv = { .name = "conv",
                            .shape = shape,
                            .run = run,
                            .types = types,
+                           .host_types = host_types,
                            .launches = zn_launches,
                            .gradient = gradient,
                            .needs = needs,

@@ -4,6 +4,7 @@
 #include "graph/types.h"
 #include "kernels/kernels.h"
 #include "kernels/mix.h"
+#include "kernels/narrow.h"
 #include "ops/ops.h"
 
 #include <math.h>
@@ -40,7 +41,8 @@ static void run(const zn_node *n, const zn_launch_context *c)
     zn_mix_args a = args_of(n);
     a.x_type = n->source[0]->type;
     a.y_type = n->type;
-    zn_launch(c, zn_k_rms_norm, a.pixels, 1 + (1 << 14) / a.c, &a);
+    const bool narrow = !c->device && (a.x_type != ZN_TYPE_F32 || a.y_type != ZN_TYPE_F32);
+    zn_launch(c, narrow ? zn_k_narrow_rms_norm : zn_k_rms_norm, a.pixels, 1 + (1 << 14) / a.c, &a);
 }
 
 static void gradient(zn_node *n, zn_node *dy)
@@ -66,6 +68,7 @@ const zn_op zn_op_rms_norm = { .name = "rms_norm",
                                .run = run,
                                .launches = zn_launches,
                                .types = zn_types_of_map,
+                               .host_types = zn_host_types_of_map,
                                .gradient = gradient,
                                .flops = flops,
                                .slots = slots,

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "graph/needs.h"
+#include "graph/types.h"
 
 #include <string.h>
 
@@ -116,6 +117,7 @@ zn_status zn_bands_new(zn_graph *g, zn_node *input, zn_node *output, const zn_pr
     b->hooks = (zn_exec_bands){ .before = before, .after = after, .user = b };
     zn_status status;
     ZN_TRY_DONE(allocate_plan(b));
+    ZN_TRY_DONE(zn_types_choose(g, &output, 1, p));
     ZN_TRY_DONE(zn_bands_plan(b, possible));
 done:
     if (status == ZN_OK && *possible)

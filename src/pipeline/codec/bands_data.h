@@ -49,7 +49,7 @@ static inline step *step_of(const zn_bands *b, int band, const zn_node *n)
 static inline bool is_live(const zn_bands *b, const zn_node *n) { return b->live[n->index]; }
 static inline size_t row_bytes(const zn_node *n)
 {
-    return sizeof(float) * (size_t)(n->shape.dim[0] * n->shape.dim[2] * n->shape.dim[3]);
+    return zn_type_size(n->type) * (size_t)(n->shape.dim[0] * n->shape.dim[2] * n->shape.dim[3]);
 }
 
 /* Fills in steps, lag and offsets. *possible: see zn_bands_new. */

@@ -374,7 +374,7 @@ static zn_status place(zn_bands *b)
         n->shape.dim[1] = held;
     }
     zn_plan plan;
-    ZN_TRY(zn_plan_make(b->graph, &b->output, 1, false, &plan));
+    ZN_TRY(zn_plan_make(b->graph, &b->output, 1, false, zn_views_parameters(&b->prepare), &plan));
     for (int i = 0; i < b->nodes; i++)
         if (b->live[i])
             b->window_at[i] = (size_t)plan.offset[i];

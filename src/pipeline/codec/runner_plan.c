@@ -51,6 +51,17 @@ static size_t packed_of(const zn_runner *r) { return r->options.packs ? r->packe
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
+/* Maps where some plan cuts the network are F32 in every plan. */
+static zn_status mark_cuts(zn_runner *r)
+{
+    zn_segment segments[ZN_MAX_SEGMENTS];
+    int count;
+    ZN_TRY(zn_segments_find(r->whole, r->input_node, r->output_node, segments, &count));
+    for (int i = 0; i < count; i++)
+        zn_graph_at(r->whole, segments[i].to->index)->wide = true;
+    return ZN_OK;
+}
+
 /* ---- whole ---- */
 
 static zn_status plan_whole(zn_runner *r)
@@ -298,6 +309,7 @@ static size_t budget_of(const zn_runner *r)
 zn_status zn_runner_plan_stages(zn_runner *r)
 {
     r->budget = budget_of(r);
+    ZN_TRY(mark_cuts(r));
     ZN_TRY(plan_whole(r));
     const bool automatic = r->options.tile == ZN_TILE_AUTO;
     const size_t whole = r->needed;

@@ -3,8 +3,10 @@
 #include "pipeline/video/clip.h"
 
 #include "base/alloc.h"
+#include "base/convert.h"
 #include "base/fail.h"
 #include "graph/exec.h"
+#include "graph/types.h"
 #include "ops/ops.h"
 
 #include <assert.h>
@@ -23,7 +25,8 @@ struct zn_clip {
     zn_exec *exec;
     zn_node *x, *y;
     zn_stream stream;
-    float *kept[ZN_KEPT]; /* what layers keep: outputs of a piece, and inputs of the next */
+    void *kept[ZN_KEPT]; /* what layers keep: outputs of a piece, and inputs of the next */
+    zn_type kept_type[ZN_KEPT];
     int kept_count;
 };
 
@@ -39,6 +42,7 @@ static void drop_kept(zn_clip *c)
 {
     for (int i = 0; i < c->kept_count; i++)
         zn_free(c->kept[i]);
+    memset(c->kept, 0, sizeof c->kept);
     c->kept_count = 0;
 }
 
@@ -63,8 +67,6 @@ zn_status zn_clip_new(const zn_model *model, zn_part part, zn_shape frame, const
 
 zn_shape zn_clip_frame(const zn_clip *c) { return c->frame; }
 
-static int64_t bytes_of(zn_shape s) { return (int64_t)sizeof(float) * zn_shape_count(s); }
-
 static size_t machine_memory(void)
 {
     const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
@@ -79,7 +81,7 @@ static zn_status check_memory(const zn_clip *c, zn_node *const *outputs, int cou
                            zn_pool_threads(c->options.pool) };
     ZN_TRY(zn_exec_estimate(c->graph, outputs, count, &p, &activations, &prepared));
     for (int i = 1; i < count; i++)
-        activations += (size_t)bytes_of(outputs[i]->shape);
+        activations += zn_node_bytes(outputs[i]);
     const size_t capacity = c->options.memory ? c->options.memory : machine_memory();
     const size_t need = activations + (c->options.memory ? 0 : prepared);
     const int scale = c->part == ZN_ENCODER ? 1 : c->model->config.downscale;
@@ -92,27 +94,49 @@ static zn_status check_memory(const zn_clip *c, zn_node *const *outputs, int cou
 }
 
 /* What a layer keeps lies in one place: a piece reads what the one before has left before it leaves its own there,
- * since nodes run in the order in which they were made (zn_with_history). */
+ * since nodes run in the order in which they were made (nn/video.c). */
 static void place_kept(zn_clip *c)
 {
     assert(!c->later || c->stream.count == c->kept_count);
     for (int i = 0; i < c->stream.count; i++) {
-        c->stream.after[i]->placed = true;
+        zn_node *after = c->stream.after[i], *before = c->later ? c->stream.before[i] : after;
+        after->placed = true;
+        after->partner = before;
+        before->partner = after;
         if (c->later)
-            c->stream.before[i]->data = c->kept[i];
+            before->data = c->kept[i]; /* until its type is known */
     }
+}
+
+/* Memory for what a layer keeps, of the type that the graph has chosen. A piece after the first may have chosen another
+ * one: what the first has left is converted. */
+static zn_status give_memory_to(zn_clip *c, int i)
+{
+    zn_node *after = c->stream.after[i];
+    const size_t count = (size_t)zn_shape_count(after->shape);
+    if (i == c->kept_count || c->kept_type[i] != after->type) {
+        void *room;
+        ZN_TRY(zn_alloc_for("frames that a layer keeps", zn_node_bytes(after), &room));
+        if (i == c->kept_count)
+            c->kept_count++;
+        else if (after->type == ZN_TYPE_F32)
+            zn_to_f32(room, c->kept[i], ZN_BF16, count);
+        else
+            zn_from_f32(room, ZN_BF16, c->kept[i], count);
+        zn_free(c->kept[i]);
+        c->kept[i] = room;
+        c->kept_type[i] = after->type;
+    }
+    after->data = c->kept[i];
+    if (c->later)
+        c->stream.before[i]->data = c->kept[i];
+    return ZN_OK;
 }
 
 static zn_status give_memory(zn_clip *c)
 {
-    for (int i = 0; i < c->stream.count; i++) {
-        zn_node *after = c->stream.after[i];
-        if (i == c->kept_count) {
-            ZN_TRY(zn_alloc_for("frames that a layer keeps", (size_t)bytes_of(after->shape), (void **)&c->kept[i]));
-            c->kept_count++;
-        }
-        after->data = c->kept[i];
-    }
+    for (int i = 0; i < c->stream.count; i++)
+        ZN_TRY(give_memory_to(c, i));
     return ZN_OK;
 }
 
@@ -131,6 +155,9 @@ static zn_status build(zn_clip *c, int frames)
     zn_graph_fuse(c->graph, outputs, count);
     place_kept(c);
     ZN_TRY(check_memory(c, outputs, count));
+    const zn_prepare own = { c->options.math, zn_device_flags(c->options.device), true, false,
+                             zn_pool_threads(c->options.pool) };
+    ZN_TRY(zn_types_choose(c->graph, outputs, count, &own));
     ZN_TRY(give_memory(c));
     const zn_exec_options options = { .pool = c->options.pool,
                                       .device = c->options.device,
@@ -174,7 +201,7 @@ void zn_clip_describe(const zn_clip *c, char *text, size_t size)
     if (!c->exec)
         return;
     for (int i = 0; i < c->stream.count; i++)
-        kept += (double)bytes_of(c->stream.after[i]->shape) / unit;
+        kept += (double)zn_node_bytes(c->stream.after[i]) / unit;
     snprintf(text, size,
              "%s: pieces of %lldx%lldx%lldx%lld, %.1f MiB, %.1f MiB of weights, %.1f MiB kept between pieces",
              zn_part_name(c->part), (long long)c->x->shape.dim[0], (long long)c->frame.dim[2],
