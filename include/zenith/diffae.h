@@ -27,8 +27,8 @@ typedef struct zn_diffae zn_diffae;
 ZN_API ZN_MUST_USE zn_status zn_diffae_new(const zn_model *model, const zn_options *options, zn_diffae **out);
 ZN_API void zn_diffae_free(zn_diffae *d);
 
-/* Number of values of a condition (0 for a plain diffusion model, which has no encoder and whose conditions may be NULL),
- * and of the noise of `count` images. */
+/* Number of values of a condition (0 for a plain diffusion model, which has no encoder and whose conditions may be
+ * NULL), and of the noise of `count` images. */
 ZN_API int zn_diffae_width(const zn_diffae *d);
 ZN_API size_t zn_diffae_noise_size(const zn_diffae *d, int count);
 
@@ -48,8 +48,8 @@ ZN_API ZN_MUST_USE zn_status zn_diffae_render(zn_diffae *d, int count, const flo
 /* Fails if this number of steps is not possible; the message names the nearest ones that are. */
 ZN_API ZN_MUST_USE zn_status zn_diffae_check_steps(int steps);
 
-/* How noise becomes an image. DDIM with eta 0, as zn_diffae_render uses it, adds no noise on the way; with eta 1 it adds
- * as much as DDPM, whose steps may be any number from 2 to 1000. Noise for image i comes from seed + i. */
+/* How noise becomes an image. DDIM with eta 0, as zn_diffae_render uses it, adds no noise on the way; with eta 1 it
+ * adds as much as DDPM, whose steps may be any number from 2 to 1000. Noise for image i comes from seed + i. */
 typedef struct zn_diffae_sampling {
     int steps;
     int ddpm;   /* non-zero: DDPM instead of DDIM */

@@ -38,8 +38,8 @@ typedef struct zn_zimage_form {
     int axes[ZN_ZIMAGE_AXES];
     float eps;
     double theta, time_scale;
-    /* How to compute, not what: tokens that the feed-forward part takes at a time, 0: 1024, which saves memory on a CPU;
-     * and LoRAs, borrowed. */
+    /* How to compute, not what: tokens that the feed-forward part takes at a time, 0: 1024, which saves memory on a
+     * CPU; and LoRAs, borrowed. */
     int piece;
     const zn_adapter *adapters;
     int adapter_count;
