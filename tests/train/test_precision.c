@@ -59,7 +59,7 @@ static int train(const char *name, const char *precision, double losses[STEPS])
     assert_int_equal(zn_pool_new(2, &pool), ZN_OK);
     assert_int_equal(zn_model_random(name, 5, &model), ZN_OK);
     calm(model);
-    const zn_trainer_options o = { .model = model, .recipe = &recipe, .pool = pool, .batch = BATCH };
+    const zn_trainer_options o = { .model = model, .recipe = &recipe, .pool = pool, .batch = BATCH, .profile = true };
     assert_int_equal(zn_trainer_new(&o, &t), ZN_OK);
     for (int i = 0; i < STEPS; i++)
         assert_int_equal(zn_trainer_step(t, pictures, pictures, &losses[i]), ZN_OK);
