@@ -45,6 +45,7 @@ class TrainResult:
     bf16: float
     seconds: float
     waited: float
+    precision: int
 
 
 @dataclass(frozen=True)
