@@ -280,9 +280,9 @@ def train(desk, files, pictures):
     page = desk.open("train")
     page.get_by_label("Preset").select_option("zenith-r")
     page.get_by_label("Name of the run").fill("first")
-    page.get_by_label("Steps").fill("400")
-    page.get_by_label("Batch").fill("1")
-    page.get_by_label("Size").fill("32")
+    page.get_by_role("spinbutton", name="Steps").fill("400")
+    page.get_by_role("spinbutton", name="Batch").fill("1")
+    page.get_by_role("spinbutton", name="Size").fill("32")
     desk.press("Start training")
     page.locator("svg.chart .curve").first.wait_for()
     if pictures:
