@@ -52,6 +52,13 @@ static inline int64_t zn_attention_blocks(const zn_attention_args *a)
 }
 static inline int zn_attention_share(const zn_attention_args *a) { return a->share ? a->share : 1; }
 static inline int64_t zn_attention_groups(const zn_attention_args *a) { return a->heads / zn_attention_share(a); }
+/* Rows of head `unit`, counted over all samples; share: heads that share them. */
+static inline zn_rows zn_attention_head(const zn_attention_args *a, const zn_rows *m, int64_t unit, int share)
+{
+    zn_rows head = *m;
+    head.data += unit / a->heads * m->sample + unit % a->heads / share * m->head;
+    return head;
+}
 /* Number of keys that a query attends to. */
 static inline int64_t zn_attention_seen(const zn_attention_args *a, int64_t query)
 {

@@ -70,6 +70,12 @@ zn_node_types zn_types_alike(const zn_node *n, const zn_prepare *p)
     return (zn_node_types){ .result = true, .sources = ~0u, .alike = true };
 }
 
+zn_node_types zn_types_like_first(const zn_node *n, const zn_prepare *p)
+{
+    (void)n, (void)p;
+    return (zn_node_types){ .result = true, .sources = 1, .alike = true };
+}
+
 zn_node_types zn_types_of_map(const zn_node *n, const zn_prepare *p)
 {
     (void)n, (void)p;

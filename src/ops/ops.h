@@ -266,6 +266,8 @@ double zn_one_slot(const zn_node *n, const zn_prepare *p);
 
 /* For zn_op.types: all sources and the result have one type, F32 or of 16 bits. */
 zn_node_types zn_types_alike(const zn_node *n, const zn_prepare *p);
+/* The result and the first source have one type; other sources are F32. */
+zn_node_types zn_types_like_first(const zn_node *n, const zn_prepare *p);
 /* The result and the first source, each in any type; other sources are F32. */
 zn_node_types zn_types_of_map(const zn_node *n, const zn_prepare *p);
 /* The result dx, and the sources x and dy, of the gradient of a norm with sources x, gains, dy. */

@@ -89,28 +89,36 @@ static const int attention_sizes[][6] = { /* samples, heads, rows, width, heads 
                                           { 1, 2, 1030, 6, 2, 130 }, { 1, 1, 1100, 56, 1, 5 }
 };
 
+/* Arguments for one of the sizes above, without data, and how many numbers queries and keys have. */
+static zn_attention_args attention_of(const int *z, int64_t *count, int64_t *shared)
+{
+    const int64_t wide = (int64_t)z[1] * z[3], narrow = wide / z[4], keys = z[2] + z[5];
+    const zn_rows one = { NULL, z[2] * wide, z[3], wide }, key = { NULL, keys * narrow, z[3], narrow };
+    *count = z[0] * z[2] * wide;
+    *shared = z[0] * keys * narrow;
+    return (zn_attention_args){ .q = one,
+                                .k = key,
+                                .v = key,
+                                .y = one,
+                                .dq = one,
+                                .dk = key,
+                                .dv = key,
+                                .queries = z[2],
+                                .keys = keys,
+                                .heads = z[1],
+                                .width = z[3],
+                                .share = z[4] };
+}
+
 /* Every second size is causal. */
 static void attention(simd_case *c, int size)
 {
     static zn_attention_args a;
     const int *z = attention_sizes[size];
-    const int64_t wide = (int64_t)z[1] * z[3], narrow = wide / z[4], keys = z[2] + z[5];
-    const int64_t count = z[0] * z[2] * wide, shared = z[0] * keys * narrow;
-    const zn_rows one = { NULL, z[2] * wide, z[3], wide }, key = { NULL, keys * narrow, z[3], narrow };
-    a = (zn_attention_args){ .q = one,
-                             .k = key,
-                             .v = key,
-                             .y = one,
-                             .dq = one,
-                             .dk = key,
-                             .dv = key,
-                             .queries = z[2],
-                             .keys = keys,
-                             .heads = z[1],
-                             .width = z[3],
-                             .share = z[4],
-                             .causal = size % 2,
-                             .scale = z[3] < 50 ? 0.5f : 0.1f };
+    int64_t count, shared;
+    a = attention_of(z, &count, &shared);
+    a.causal = size % 2;
+    a.scale = z[3] < 50 ? 0.5f : 0.1f;
     a.q.data = (float *)simd_normal(count, 1);
     a.k.data = (float *)simd_normal(shared, 1);
     a.v.data = (float *)simd_normal(shared, 1);
@@ -150,20 +158,10 @@ static void attention_bf16(simd_case *c, int size)
 {
     static zn_attention_args a;
     const int *z = bf16_sizes[size];
-    const int64_t wide = (int64_t)z[1] * z[3], narrow = wide / z[4], keys = z[2] + z[5];
-    const int64_t count = z[0] * z[2] * wide, shared = z[0] * keys * narrow;
-    const zn_rows one = { NULL, z[2] * wide, z[3], wide }, key = { NULL, keys * narrow, z[3], narrow };
-    a = (zn_attention_args){ .q = one,
-                             .k = key,
-                             .v = key,
-                             .y = one,
-                             .queries = z[2],
-                             .keys = keys,
-                             .heads = z[1],
-                             .width = z[3],
-                             .share = z[4],
-                             .scale = 0.1f,
-                             .math = ZN_PRECISION_BF16 };
+    int64_t count, shared;
+    a = attention_of(z, &count, &shared);
+    a.scale = 0.1f;
+    a.math = ZN_PRECISION_BF16;
     float **const inputs[] = { &a.q.data, &a.k.data, &a.v.data };
     for (int i = 0; i < 3; i++) {
         *inputs[i] = (float *)simd_normal(i ? shared : count, 1);

@@ -4,7 +4,6 @@
 #include "kernels/cuda/attention_half.h"
 
 #include "kernels/cuda/half.h"
-#include "kernels/cuda/vector.h"
 
 enum { WARP = 32, QUERIES = THREADS / WARP * 16, KEYS = 64, EIGHT = 8 };
 
@@ -107,25 +106,6 @@ static __device__ void weigh(float scale, const int64_t seen[2], float scores[KE
             y[n][i] *= factor[i / 2];
 }
 
-template <int WIDTH>
-static __device__ void write_rows(const attention_task &t, int64_t unit, int64_t query, const softmax rows[2],
-                                  const float y[WIDTH / 8][4])
-{
-    const int64_t base = unit / t.a.heads * t.a.y.sample + unit % t.a.heads * t.a.y.head;
-    const int q = (int)threadIdx.x % 4;
-    for (int i = 0; i < 2; i++) {
-        const float sum = sum_of_four(rows[i].sum), factor = sum == 0 ? 0 : 1 / sum; /* 0: it attends to nothing */
-        if (query + 8 * i >= t.a.queries)
-            continue;
-        const int64_t row = base + (query + 8 * i) * t.a.y.step;
-#pragma unroll
-        for (int n = 0; n < WIDTH / 8; n++)
-            if (n * 8 < t.a.width)
-                write_pair(t.a.y.data, row + n * 8 + 2 * q, t.a.type,
-                           make_float2(factor * y[n][2 * i], factor * y[n][2 * i + 1]));
-    }
-}
-
 template <typename T, int WIDTH> __global__ void __launch_bounds__(THREADS, 1) attention_half_kernel(attention_task t)
 {
     typedef half_layout<WIDTH> layout;
@@ -171,7 +151,7 @@ template <typename T, int WIDTH> __global__ void __launch_bounds__(THREADS, 1) a
         __syncthreads(); /* all have read this tile before the one after the next is copied to its place */
     }
     copy_wait<0>();
-    write_rows<WIDTH>(t, unit, query, rows, y);
+    write_rows<WIDTH>(t, unit / t.a.heads * t.a.y.sample + unit % t.a.heads * t.a.y.head, query, rows, &y[0][0]);
 }
 
 /* ---- launching ---- */

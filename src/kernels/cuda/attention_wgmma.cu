@@ -173,23 +173,6 @@ template <typename T> static __device__ void round_weights(const float (&scores)
         w[i / 4][i % 4] = T::of(scores[2 * i], scores[2 * i + 1]);
 }
 
-template <int WIDTH>
-static __device__ void write_rows(const attention_task &t, const assignment &at, int64_t query, const softmax rows[2],
-                                  const float (&y)[WIDTH / 2])
-{
-    const int q = (int)threadIdx.x % 4;
-    for (int i = 0; i < 2; i++) {
-        const float sum = sum_of_four(rows[i].sum), factor = sum == 0 ? 0 : 1 / sum; /* 0: it attends to nothing */
-        if (query + 8 * i >= t.a.queries)
-            continue;
-        const int64_t row = at.sample * t.a.y.sample + at.head * t.a.y.head + (query + 8 * i) * t.a.y.step;
-#pragma unroll
-        for (int n = 0; n < WIDTH / 8; n++)
-            write_pair(t.a.y.data, row + n * 8 + 2 * q, t.a.type,
-                       make_float2(factor * y[4 * n + 2 * i], factor * y[4 * n + 2 * i + 1]));
-    }
-}
-
 template <typename T, int WIDTH>
 static __device__ void multiply_all(const wide_attention &w, const attention_memory<WIDTH> &m, const assignment &at)
 {
@@ -240,7 +223,7 @@ static __device__ void multiply_all(const wide_attention &w, const attention_mem
         wgmma_wait<0>();
         wgmma_settle(y);
     }
-    write_rows<WIDTH>(t, at, query, rows, y);
+    write_rows<WIDTH>(t, at.sample * t.a.y.sample + at.head * t.a.y.head, query, rows, y);
 }
 
 template <typename T, int WIDTH>

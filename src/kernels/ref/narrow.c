@@ -21,7 +21,7 @@ void zn_ref_round(const void *args, zn_range r)
 }
 
 /* Values [at, at + count) of a map as floats: the map's own, or widened into `piece`. */
-static const float *read(const float *map, zn_type type, int64_t at, int64_t count, float *piece)
+static const float *load_piece(const float *map, zn_type type, int64_t at, int64_t count, float *piece)
 {
     if (type == ZN_TYPE_F32)
         return map + at;
@@ -29,14 +29,13 @@ static const float *read(const float *map, zn_type type, int64_t at, int64_t cou
     return piece;
 }
 
-/* Where to compute values of a map that begin at `at`. */
-static float *room(float *map, zn_type type, int64_t at, float *piece)
+/* Where to compute values [at, ...) of a map: in the map, or in `piece`, which store_piece then rounds. */
+static float *buffer_for(float *map, zn_type type, int64_t at, float *piece)
 {
     return type == ZN_TYPE_F32 ? map + at : piece;
 }
 
-/* Stores what was computed in room(). */
-static void leave(float *map, zn_type type, int64_t at, int64_t count, const float *piece)
+static void store_piece(float *map, zn_type type, int64_t at, int64_t count, const float *piece)
 {
     if (type != ZN_TYPE_F32)
         zn_k_round(&(zn_round_args){ piece, (uint16_t *)map + at }, (zn_range){ 0, count, NULL });
@@ -49,10 +48,10 @@ void zn_k_narrow_unary(const void *args, zn_range r)
     for (int64_t i = r.begin; i < r.end; i += ZN_NARROW_PIECE) {
         const int64_t count = zn_least(ZN_NARROW_PIECE, r.end - i);
         zn_unary_args piece = a->a;
-        piece.x = read(a->a.x, ZN_TYPE_BF16, i, count, x);
+        piece.x = load_piece(a->a.x, ZN_TYPE_BF16, i, count, x);
         piece.y = x;
         a->body(&piece, (zn_range){ 0, count, r.scratch });
-        leave(a->a.y, ZN_TYPE_BF16, i, count, x);
+        store_piece(a->a.y, ZN_TYPE_BF16, i, count, x);
     }
 }
 
@@ -62,11 +61,11 @@ void zn_k_narrow_binary(const void *args, zn_range r)
     float left[ZN_NARROW_PIECE], right[ZN_NARROW_PIECE];
     for (int64_t i = r.begin; i < r.end; i += ZN_NARROW_PIECE) {
         const int64_t count = zn_least(ZN_NARROW_PIECE, r.end - i);
-        const zn_binary_args piece = { .a = read(a->a.a, ZN_TYPE_BF16, i, count, left),
-                                       .b = read(a->a.b, ZN_TYPE_BF16, i, count, right),
+        const zn_binary_args piece = { .a = load_piece(a->a.a, ZN_TYPE_BF16, i, count, left),
+                                       .b = load_piece(a->a.b, ZN_TYPE_BF16, i, count, right),
                                        .y = left };
         a->body(&piece, (zn_range){ 0, count, r.scratch });
-        leave(a->a.y, ZN_TYPE_BF16, i, count, left);
+        store_piece(a->a.y, ZN_TYPE_BF16, i, count, left);
     }
 }
 
@@ -80,11 +79,11 @@ void zn_k_narrow_rms_norm(const void *args, zn_range r)
     for (int64_t p = r.begin, count; p < r.end; p += count) {
         count = zn_least(pixels_of(a->c), r.end - p);
         zn_mix_args piece = *a;
-        piece.x = read(a->x, a->x_type, p * a->c, count * a->c, x);
-        piece.y = room(a->y, a->y_type, p * a->c, y);
+        piece.x = load_piece(a->x, a->x_type, p * a->c, count * a->c, x);
+        piece.y = buffer_for(a->y, a->y_type, p * a->c, y);
         piece.pixels = count;
         zn_k_rms_norm(&piece, (zn_range){ 0, count, r.scratch });
-        leave(a->y, a->y_type, p * a->c, count * a->c, y);
+        store_piece(a->y, a->y_type, p * a->c, count * a->c, y);
     }
 }
 
@@ -98,7 +97,7 @@ void zn_k_narrow_norm_sums(const void *args, zn_range r)
         zn_norm_args block = *a;
         block.n = 1;
         block.pixels = end - begin;
-        block.x = read(a->x, a->x_type, begin * a->c, (end - begin) * a->c, r.scratch);
+        block.x = load_piece(a->x, a->x_type, begin * a->c, (end - begin) * a->c, r.scratch);
         block.partial = a->partial + unit * 2 * a->c;
         zn_k_norm_sums(&block, (zn_range){ 0, 1, NULL });
     }
@@ -115,9 +114,9 @@ void zn_k_narrow_norm_apply(const void *args, zn_range r)
         piece.n = 1;
         piece.pixels = count;
         piece.table = a->table + map * 3 * a->c;
-        piece.x = read(a->x, a->x_type, p * a->c, count * a->c, x);
-        piece.y = room(a->y, a->y_type, p * a->c, y);
+        piece.x = load_piece(a->x, a->x_type, p * a->c, count * a->c, x);
+        piece.y = buffer_for(a->y, a->y_type, p * a->c, y);
         zn_k_norm_apply(&piece, (zn_range){ 0, count, r.scratch });
-        leave(a->y, a->y_type, p * a->c, count * a->c, y);
+        store_piece(a->y, a->y_type, p * a->c, count * a->c, y);
     }
 }

@@ -42,22 +42,15 @@ typedef struct group {
 
 static int whole(int n, int to) { return (n + to - 1) / to * to; }
 
-static zn_rows head_of(const zn_rows *m, const zn_attention_args *a, int64_t unit, int share)
-{
-    zn_rows head = *m;
-    head.data += unit / a->heads * m->sample + unit % a->heads / share * m->head;
-    return head;
-}
-
 static group group_of(const zn_attention_args *a, int64_t unit, void *memory)
 {
     const int64_t groups = zn_attention_blocks(a), rows = zn_attention_rows(a), head = unit / groups;
     group g = { .a = a,
                 .t = memory,
                 .first = unit % groups * rows,
-                .q = head_of(&a->q, a, head, 1),
-                .k = head_of(&a->k, a, head, zn_attention_share(a)),
-                .v = head_of(&a->v, a, head, zn_attention_share(a)) };
+                .q = zn_attention_head(a, &a->q, head, 1),
+                .k = zn_attention_head(a, &a->k, head, zn_attention_share(a)),
+                .v = zn_attention_head(a, &a->v, head, zn_attention_share(a)) };
     g.count = (int)zn_least(rows, a->queries - g.first);
     const int padded = whole(g.count, QUERIES);
     g.y = (float *)(g.t + 1);
@@ -251,7 +244,7 @@ void zn_attention_amx(const void *args, zn_range r)
     tile_begin(TILE_BYTES);
     for (int64_t unit = r.begin; unit < r.end; unit++) {
         const group g = group_of(a, unit, r.scratch);
-        const zn_rows y = head_of(&a->y, a, unit / zn_attention_blocks(a), 1);
+        const zn_rows y = zn_attention_head(a, &a->y, unit / zn_attention_blocks(a), 1);
         for (int64_t key = 0; key < a->keys; key += KEYS)
             tile_of_keys(&g, key, (int)zn_least(KEYS, a->keys - key));
         put(&g, &y);

@@ -46,17 +46,11 @@ static double dropout_slots(const zn_node *n, const zn_prepare *p)
     return 8 * (double)zn_shape_count(n->shape);
 }
 
-static zn_node_types dropout_types(const zn_node *n, const zn_prepare *p)
-{
-    (void)n, (void)p;
-    return (zn_node_types){ .result = true, .sources = 1, .alike = true };
-}
-
 const zn_op zn_op_dropout = { .name = "dropout",
                               .shape = dropout_shape,
                               .run = dropout_run,
                               .launches = zn_launches,
-                              .types = dropout_types,
+                              .types = zn_types_like_first,
                               .gradient = dropout_gradient,
                               .flops = zn_one_flop,
                               .slots = dropout_slots,

@@ -23,13 +23,11 @@ static void run(const zn_node *n, const zn_launch_context *c)
 
 static void gradient(zn_node *n, zn_node *dy) { zn_accumulate(n->source[0], zn_reshape(dy, n->source[0]->shape)); }
 
-static zn_node_types types(const zn_node *n, const zn_prepare *p) { return zn_types_alike(n, p); }
-
 const zn_op zn_op_reshape = { .name = "reshape",
                               .shape = shape,
                               .run = run,
                               .launches = zn_launches,
-                              .types = types,
+                              .types = zn_types_alike,
                               .gradient = gradient,
                               .global = true,
                               .in_place = zn_first_source };

@@ -60,18 +60,11 @@ static double slots(const zn_node *n, const zn_prepare *p)
     return 2.0 * (double)zn_shape_count(n->shape);
 }
 
-/* The angles stay F32. */
-static zn_node_types types(const zn_node *n, const zn_prepare *p)
-{
-    (void)n, (void)p;
-    return (zn_node_types){ .result = true, .sources = 1, .alike = true };
-}
-
 const zn_op zn_op_rope = { .name = "rope",
                            .shape = shape,
                            .run = run,
                            .launches = zn_launches,
-                           .types = types,
+                           .types = zn_types_like_first,
                            .gradient = gradient,
                            .flops = flops,
                            .slots = slots,

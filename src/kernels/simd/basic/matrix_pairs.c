@@ -2,23 +2,13 @@
  * pairs of a piece are transposed as if each were one number of four bytes. */
 #include "base/least.h"
 #include "kernels/matrix_bf16.h"
+#include "kernels/narrow.h"
 #include "kernels/simd/spectral/turn.h"
 
 void ZN_KERNEL(matrix_pairs)(const void *args, zn_range r);
 
 enum { PIECE = ZN_PACKED_ROTATED, ROWS = ZN_BF16_PANEL };
 _Static_assert((int)PIECE % (int)ZN_BF16_STEP == 0, "only the last piece is padded");
-
-/* To nearest even; NaN stays NaN, and is quiet. A loop that compilers turn into vectors. */
-static void round_all(const float *x, int64_t count, uint16_t *to)
-{
-    for (int64_t i = 0; i < count; i++) {
-        uint32_t bits;
-        memcpy(&bits, x + i, sizeof bits);
-        const uint32_t up = bits + 0x7fff + (bits >> 16 & 1), quiet = bits | 0x400000;
-        to[i] = (uint16_t)(((bits & 0x7fffffff) > 0x7f800000 ? quiet : up) >> 16);
-    }
-}
 
 /* Elements [i,i+count) of row p. */
 static void round_row(const zn_matrix_pairs_args *a, int64_t p, int64_t i, int64_t count, uint16_t *to)
@@ -30,7 +20,7 @@ static void round_row(const zn_matrix_pairs_args *a, int64_t p, int64_t i, int64
         zn_packed_rotate(rotated, count, a->rotated);
         x = rotated;
     }
-    round_all(x, count, to);
+    zn_k_round(&(zn_round_args){ x, to }, (zn_range){ 0, count, NULL });
 }
 
 static void panel(const zn_matrix_pairs_args *a, int64_t first)

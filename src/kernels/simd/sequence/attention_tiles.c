@@ -31,13 +31,6 @@ typedef struct group {
 
 static int whole(int n, int to) { return (n + to - 1) / to * to; }
 
-static zn_rows head_of(const zn_rows *m, const zn_attention_args *a, int64_t unit, int share)
-{
-    zn_rows head = *m;
-    head.data += unit / a->heads * m->sample + unit % a->heads / share * m->head;
-    return head;
-}
-
 static group group_of(const zn_attention_args *a, int64_t unit, float *scratch)
 {
     const int64_t groups = zn_attention_blocks(a), rows = zn_attention_rows(a);
@@ -46,9 +39,9 @@ static group group_of(const zn_attention_args *a, int64_t unit, float *scratch)
                 .first = first,
                 .count = zn_least(rows, a->queries - first),
                 .wide = whole(a->width, VEC_LANES),
-                .q = head_of(&a->q, a, head, 1),
-                .k = head_of(&a->k, a, head, zn_attention_share(a)),
-                .v = head_of(&a->v, a, head, zn_attention_share(a)) };
+                .q = zn_attention_head(a, &a->q, head, 1),
+                .k = zn_attention_head(a, &a->k, head, zn_attention_share(a)),
+                .v = zn_attention_head(a, &a->v, head, zn_attention_share(a)) };
     b.keys = scratch;
     b.values = b.keys + zn_attention_panels(a->width);
     b.p = b.values + zn_attention_panels(a->width);
@@ -192,7 +185,7 @@ void ZN_KERNEL(attention)(const void *args, zn_range r)
         const int64_t seen = zn_attention_seen(a, b.first + b.count - 1);
         for (int64_t key = 0; key < seen; key += KEYS)
             tile(&b, key, zn_least(KEYS, seen - key));
-        const zn_rows y = head_of(&a->y, a, unit / groups, 1);
+        const zn_rows y = zn_attention_head(a, &a->y, unit / groups, 1);
         for (int i = 0; i < b.count; i++) {
             const float factor = 1 / b.sum[i];
             for (int j = 0; j < a->width; j++)
