@@ -9,7 +9,7 @@ extern "C" {
 }
 
 /* Blocks are larger than on a CPU: more of them than keep the GPU busy would only have to be merged. */
-enum { MOST_BLOCKS = 512 };
+enum : int64_t { MOST_BLOCKS = 512, ENOUGH_BLOCKS = 2048 /* of all maps */ };
 struct norm_task {
     zn_norm_args a;
     int64_t block, blocks; /* pixels per block, and blocks per map */
@@ -18,7 +18,10 @@ struct norm_task {
 static norm_task task_of(zn_device *d, const void *args)
 {
     norm_task t = { *static_cast<const zn_norm_args *>(args), 0, 0 };
-    const int64_t least = (t.a.pixels + MOST_BLOCKS - 1) / MOST_BLOCKS;
+    const int64_t wanted = ENOUGH_BLOCKS / t.a.n, most = wanted < 1             ? 1
+                                                         : wanted < MOST_BLOCKS ? wanted
+                                                                                : (int64_t)MOST_BLOCKS;
+    const int64_t least = (t.a.pixels + most - 1) / most;
     t.block = zn_norm_block(&t.a) > least ? zn_norm_block(&t.a) : least;
     t.blocks = (t.a.pixels + t.block - 1) / t.block;
     to_device(d, t.a.x);
@@ -37,31 +40,16 @@ static norm_task task_of(zn_device *d, const void *args)
 
 /* ---- sums over a block of pixels ---- */
 
-/* How the threads of a block share its pixels: each has one channel at a time and every `lanes`-th pixel. */
-struct share {
-    int64_t begin, end; /* pixels */
-    int width, lanes;   /* channels at a time, and threads for each of them */
-    int channel, lane;  /* of this thread; it has no work if lane >= lanes */
+/* Pixels [begin, end) of this thread block. */
+struct pixels {
+    int64_t begin, end;
 };
 
-static __device__ share share_of(const norm_task &t)
+static __device__ pixels pixels_of(const norm_task &t)
 {
     const int64_t unit = blockIdx.x, map = unit / t.blocks, begin = map * t.a.pixels + unit % t.blocks * t.block;
-    const int64_t last = (map + 1) * t.a.pixels, end = begin + t.block < last ? begin + t.block : last;
-    const int width = t.a.c < THREADS ? t.a.c : THREADS, thread = (int)threadIdx.x;
-    return share{ begin, end, width, THREADS / width, thread % width, thread / width };
-}
-
-/* The sum of the values of all threads that have this thread's channel. All threads must call it. */
-static __device__ float sum_of_lanes(const share &s, float value, float *sums)
-{
-    float sum = 0;
-    __syncthreads(); /* all threads have read the previous sums */
-    sums[threadIdx.x] = value;
-    __syncthreads();
-    for (int i = 0; i < s.lanes; i++)
-        sum += sums[i * s.width + s.channel];
-    return sum;
+    const int64_t last = (map + 1) * t.a.pixels;
+    return pixels{ begin, begin + t.block < last ? begin + t.block : last };
 }
 
 /* Mean and squared deviations of some numbers of each of N channels. */
@@ -85,14 +73,15 @@ template <int N> struct spread {
 enum { TOGETHER = 8 }; /* pixels that a thread reads at a time */
 
 /* Of up to TOGETHER pixels from p on, `step` apart and before `end`; c: first of N channels, in vectors. */
-template <int N> static __device__ spread<N> measure(const zn_norm_args &a, int64_t p, int64_t step, int64_t end, int c)
+template <int N, int X>
+static __device__ spread<N> measure(const zn_norm_args &a, int64_t p, int64_t step, int64_t end, int c)
 {
     floats<N> x[TOGETHER] = {};
     spread<N> s = {};
 #pragma unroll
     for (int i = 0; i < TOGETHER; i++)
         if (p + i * step < end) {
-            x[i] = load_as<N>(a.x, (p + i * step) * (a.c / N) + c, a.x_type);
+            x[i] = load_as<N>(a.x, (p + i * step) * (a.c / N) + c, type_or<X>(a.x_type));
             s.count += 1;
         }
 #pragma unroll
@@ -108,57 +97,60 @@ template <int N> static __device__ spread<N> measure(const zn_norm_args &a, int6
     return s;
 }
 
-/* Mean and squared deviations of every channel. A thread has N channels at a time and every `lanes`-th pixel. */
-template <int N> __global__ void norm_sums(norm_task t)
+/* Mean and squared deviations of every channel. X, here and below: the type of x, or ANY_TYPE. */
+template <int N, int X> __global__ void norm_sums(norm_task t)
 {
     extern __shared__ __align__(16) float zn_cuda_shared[];
-    spread<N> *const all = reinterpret_cast<spread<N> *>(zn_cuda_shared);
-    const int64_t unit = blockIdx.x, map = unit / t.blocks, begin = map * t.a.pixels + unit % t.blocks * t.block;
-    const int64_t last = (map + 1) * t.a.pixels, end = begin + t.block < last ? begin + t.block : last;
-    const int columns = t.a.c / N, width = columns < THREADS ? columns : THREADS, lanes = THREADS / width;
-    const int column = (int)threadIdx.x % width, lane = (int)threadIdx.x / width;
-    for (int first = 0; first < columns; first += width) {
-        const int c = first + column;
-        spread<N> s = {};
-        for (int64_t p = begin + lane; p < end && lane < lanes && c < columns; p += (int64_t)TOGETHER * lanes)
-            s.add(measure<N>(t.a, p, lanes, end, c));
-        __syncthreads(); /* all threads have read the previous ones */
-        all[threadIdx.x] = s;
-        __syncthreads();
-        if (lane != 0 || c >= columns)
-            continue;
-        for (int i = 1; i < lanes; i++)
-            s.add(all[i * width + column]);
-        float *to = t.a.partial + unit * 2 * t.a.c + c * N;
-        for (int k = 0; k < N; k++) {
-            to[k] = s.mean.v[k];
-            to[t.a.c + k] = s.squares.v[k];
+    const pixels part = pixels_of(t);
+    const int columns = t.a.c / N;
+    const row_share s = row_share_of(columns);
+    for (int first = 0; first < columns; first += s.width) {
+        const int c = first + s.column;
+        const int64_t end = s.lane < s.lanes && c < columns ? part.end : 0;
+        spread<N> sum = {};
+        for (int64_t p = part.begin + s.lane; p < end; p += (int64_t)TOGETHER * s.lanes)
+            sum.add(measure<N, X>(t.a, p, s.lanes, end, c));
+        sum = merged(s, sum, reinterpret_cast<spread<N> *>(zn_cuda_shared));
+        float *to = t.a.partial + (int64_t)blockIdx.x * 2 * t.a.c + c * N;
+        for (int k = 0; k < N && s.lane == 0 && c < columns; k++) {
+            to[k] = sum.mean.v[k];
+            to[t.a.c + k] = sum.squares.v[k];
         }
     }
 }
 
 /* Sums of dy times the normalised x, and of dy. */
-__global__ void norm_grad_sums(norm_task t)
+template <int N, int X, int DY> __global__ void norm_grad_sums(norm_task t)
 {
     extern __shared__ __align__(16) float zn_cuda_shared[];
-    const share s = share_of(t);
-    const float *scales = t.a.table + s.begin / t.a.pixels * 3 * t.a.c, *shifts = scales + t.a.c;
-    for (int first = 0; first < t.a.c; first += s.width) {
-        const int c = first + s.channel;
-        const int64_t end = s.lane < s.lanes && c < t.a.c ? s.end : 0;
-        const float scale = c < t.a.c ? scales[c] : 0, shift = c < t.a.c ? shifts[c] : 0;
-        float product = 0, sum = 0;
-#pragma unroll 4
-        for (int64_t p = s.begin + s.lane; p < end; p += s.lanes) {
-            const float dy = read_number(t.a.dy, p * t.a.c + c, t.a.dy_type);
-            product += dy * (read_number(t.a.x, p * t.a.c + c, t.a.x_type) * scale + shift);
-            sum += dy;
+    typedef sums_of<float, 2, N> sums;
+    const pixels part = pixels_of(t);
+    const int columns = t.a.c / N;
+    const row_share s = row_share_of(columns);
+    const float *scales = t.a.table + part.begin / t.a.pixels * 3 * t.a.c, *shifts = scales + t.a.c;
+    for (int first = 0; first < columns; first += s.width) {
+        const int c = first + s.column;
+        const int64_t end = s.lane < s.lanes && c < columns ? part.end : 0;
+        floats<N> scale = {}, shift = {};
+        if (end) {
+            scale = load<N>(scales, c);
+            shift = load<N>(shifts, c);
         }
-        product = sum_of_lanes(s, product, zn_cuda_shared);
-        sum = sum_of_lanes(s, sum, zn_cuda_shared);
-        if (s.lane == 0 && c < t.a.c) {
-            t.a.partial[(int64_t)blockIdx.x * 2 * t.a.c + c] = product;
-            t.a.partial[((int64_t)blockIdx.x * 2 + 1) * t.a.c + c] = sum;
+        sums sum = {};
+#pragma unroll 4
+        for (int64_t p = part.begin + s.lane; p < end; p += s.lanes) {
+            const floats<N> dy = load_as<N>(t.a.dy, p * columns + c, type_or<DY>(t.a.dy_type));
+            const floats<N> x = load_as<N>(t.a.x, p * columns + c, type_or<X>(t.a.x_type));
+            for (int k = 0; k < N; k++) {
+                sum.v[0][k] += dy.v[k] * (x.v[k] * scale.v[k] + shift.v[k]);
+                sum.v[1][k] += dy.v[k];
+            }
+        }
+        sum = merged(s, sum, reinterpret_cast<sums *>(zn_cuda_shared));
+        float *to = t.a.partial + (int64_t)blockIdx.x * 2 * t.a.c + c * N;
+        for (int k = 0; k < N && s.lane == 0 && c < columns; k++) {
+            to[k] = sum.v[0][k];
+            to[t.a.c + k] = sum.v[1][k];
         }
     }
 }
@@ -306,18 +298,29 @@ struct norm_grad {
 
 /* ---- launching ---- */
 
+typedef void (*norm_kernel)(norm_task);
+
 static void launch_sums(zn_device *d, const void *args)
 {
+    static const norm_kernel vectors[] = { norm_sums<4, ZN_TYPE_F32>, norm_sums<4, ZN_TYPE_BF16>,
+                                           norm_sums<4, ZN_TYPE_F16> };
     const norm_task t = task_of(d, args);
-    const dim3 grid((unsigned)(t.a.n * t.blocks));
-    if (t.a.c % 4 == 0 && is_aligned(t.a.x))
-        launch(d, norm_sums<4>, grid, THREADS, THREADS * sizeof(spread<4>), t);
-    else
-        launch(d, norm_sums<1>, grid, THREADS, THREADS * sizeof(spread<1>), t);
+    const norm_kernel kernel = t.a.c % 4 == 0 && is_aligned(t.a.x) ? vectors[t.a.x_type] : norm_sums<1, ANY_TYPE>;
+    launch(d, kernel, dim3((unsigned)(t.a.n * t.blocks)), THREADS, THREADS * sizeof(spread<4>), t);
+}
+
+static norm_kernel grad_sums_of(const zn_norm_args &a)
+{
+    constexpr zn_type F = ZN_TYPE_F32, B = ZN_TYPE_BF16;
+    if (a.c % 4 || !is_aligned(a.x) || !is_aligned(a.dy) || !is_aligned(a.table))
+        return norm_grad_sums<1, ANY_TYPE, ANY_TYPE>;
+    if (a.x_type == a.dy_type && a.x_type != ZN_TYPE_F16)
+        return a.x_type == F ? norm_grad_sums<4, F, F> : norm_grad_sums<4, B, B>;
+    return norm_grad_sums<4, ANY_TYPE, ANY_TYPE>;
 }
 
 /* As many threads as have work, a power of two. */
-static void launch_groups(zn_device *d, void (*kernel)(norm_task), const void *args, int64_t units)
+static void launch_groups(zn_device *d, norm_kernel kernel, const void *args, int64_t units)
 {
     const norm_task t = task_of(d, args);
     unsigned threads = 32;
@@ -340,7 +343,8 @@ void zn_cuda_norm_stats(zn_device *d, const void *args, int64_t units) { launch_
 void zn_cuda_norm_grad_sums(zn_device *d, const void *args, int64_t)
 {
     const norm_task t = task_of(d, args);
-    launch(d, norm_grad_sums, dim3((unsigned)(t.a.n * t.blocks)), THREADS, THREADS * sizeof(float), t);
+    launch(d, grad_sums_of(t.a), dim3((unsigned)(t.a.n * t.blocks)), THREADS, THREADS * sizeof(sums_of<float, 2, 4>),
+           t);
 }
 void zn_cuda_norm_grad_merge(zn_device *d, const void *args, int64_t units)
 {

@@ -1,5 +1,6 @@
 /* Factors, shifts and sums per sample, and dropout; ref/sample.c and ref/dropout.c are the reference. */
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/reduce.h"
 #include "kernels/cuda/rows.h"
 
 extern "C" {
@@ -55,31 +56,55 @@ struct broadcast {
 
 /* ---- sums over a sample ---- */
 
-/* One thread block per sample and 32 channels; each warp sums every eighth pixel. */
-enum { SUM_CHANNELS = 32, SUM_LANES = THREADS / SUM_CHANNELS };
+/* One thread block per sample and `columns` columns of N channels. */
+struct sum_task {
+    zn_sample_args a;
+    int columns;
+};
 
-__global__ void sample_sum(task<zn_sample_args> t)
+enum { SUM_THREADS = 512, MOST_COLUMNS = 16, LEAST_COLUMNS = 4, BUSY = 264 /* thread blocks that keep a GPU busy */ };
+
+/* X, OTHER: types, or ANY_TYPE. */
+template <int N, int X, int OTHER> __global__ void sample_sum(sum_task t)
 {
     extern __shared__ __align__(16) float zn_cuda_shared[];
-    double *sums = reinterpret_cast<double *>(zn_cuda_shared);
+    typedef sums_of<double, 1, N> sums;
     const zn_sample_args &a = t.a;
-    const int parts = (a.c + SUM_CHANNELS - 1) / SUM_CHANNELS, lane = (int)threadIdx.x / SUM_CHANNELS;
+    const int columns = a.c / N, parts = (columns + t.columns - 1) / t.columns;
     const int64_t sample = blockIdx.x / (unsigned)parts, first = sample * a.pixels;
-    const int c = (int)(blockIdx.x % (unsigned)parts) * SUM_CHANNELS + (int)threadIdx.x % SUM_CHANNELS;
-    double sum = 0;
-#pragma unroll 4
-    for (int64_t p = lane; p < (c < a.c ? a.pixels : 0); p += SUM_LANES) {
-        const int64_t at = (first + p) * a.c + c;
-        const float x = read_number(a.x, at, a.x_type);
-        sum += (double)(a.other ? x * read_number(a.other, at, a.other_type) : x);
+    const row_share s = row_share_of(t.columns);
+    const int c = (int)(blockIdx.x % (unsigned)parts) * t.columns + s.column;
+    const int64_t end = first + (s.lane < s.lanes && c < columns ? a.pixels : 0);
+    sums sum = {};
+#pragma unroll 8
+    for (int64_t p = first + s.lane; p < end; p += s.lanes) {
+        floats<N> x = load_as<N>(a.x, p * columns + c, type_or<X>(a.x_type));
+        if (a.other) {
+            const floats<N> other = load_as<N>(a.other, p * columns + c, type_or<OTHER>(a.other_type));
+            for (int k = 0; k < N; k++)
+                x.v[k] *= other.v[k];
+        }
+        for (int k = 0; k < N; k++)
+            sum.v[0][k] += (double)x.v[k];
     }
-    sums[threadIdx.x] = sum;
-    __syncthreads();
-    if (lane > 0 || c >= a.c)
-        return;
-    for (int i = 1; i < SUM_LANES; i++)
-        sum += sums[i * SUM_CHANNELS + threadIdx.x];
-    a.y[sample * a.c + c] = (float)(sum * (double)a.factor);
+    sum = merged(s, sum, reinterpret_cast<sums *>(zn_cuda_shared));
+    if (s.lane == 0 && c < columns)
+        for (int k = 0; k < N; k++)
+            a.y[sample * a.c + c * N + k] = (float)(sum.v[0][k] * (double)a.factor);
+}
+
+typedef void (*sum_kernel)(sum_task);
+
+/* For maps whose channels are read four at a time, by the types of both. */
+static sum_kernel sum_kernel_of(const zn_sample_args &a)
+{
+    constexpr zn_type F = ZN_TYPE_F32, B = ZN_TYPE_BF16;
+    const zn_type other = a.other ? a.other_type : a.x_type;
+    if (a.x_type == F && other == F)
+        return sample_sum<4, F, F>;
+    if (a.x_type == B && other == B)
+        return sample_sum<4, B, B>;
+    return sample_sum<4, ANY_TYPE, ANY_TYPE>;
 }
 
 /* ---- dropout ---- */
@@ -122,9 +147,16 @@ void zn_cuda_spread(zn_device *d, const void *args, int64_t pixels)
 
 void zn_cuda_sample_sum(zn_device *d, const void *args, int64_t units)
 {
-    const task<zn_sample_args> t = { args_of(d, args), 0 };
-    const int64_t samples = units / zn_sample_parts(t.a.c), parts = (t.a.c + SUM_CHANNELS - 1) / SUM_CHANNELS;
-    launch(d, sample_sum, dim3((unsigned)(samples * parts)), THREADS, THREADS * sizeof(double), t);
+    sum_task t = { args_of(d, args), MOST_COLUMNS };
+    const bool vectors = t.a.c % 4 == 0 && is_aligned(t.a.x) && is_aligned(t.a.other);
+    const int64_t samples = units / zn_sample_parts(t.a.c), columns = vectors ? t.a.c / 4 : t.a.c;
+    while (t.columns > LEAST_COLUMNS && samples * ((columns + t.columns - 1) / t.columns) < BUSY)
+        t.columns /= 2;
+    const dim3 grid((unsigned)(samples * ((columns + t.columns - 1) / t.columns)));
+    if (vectors)
+        launch(d, sum_kernel_of(t.a), grid, SUM_THREADS, SUM_THREADS * sizeof(sums_of<double, 1, 4>), t);
+    else
+        launch(d, sample_sum<1, ANY_TYPE, ANY_TYPE>, grid, SUM_THREADS, SUM_THREADS * sizeof(double), t);
 }
 
 void zn_cuda_dropout(zn_device *d, const void *args, int64_t elements)

@@ -15,7 +15,7 @@ extern "C" {
 #include <sys/mman.h>
 #include <ucontext.h>
 
-enum { MAX_THREADS = 256, WARP = 32, STACK = 1 << 16, SHARED_FLOATS = 227 * 256, MAX_COPIES = 512, MAX_GRANTS = 256 };
+enum { MAX_THREADS = 1024, WARP = 32, STACK = 1 << 16, SHARED_FLOATS = 227 * 256, MAX_COPIES = 512, MAX_GRANTS = 256 };
 
 dim3 threadIdx, blockIdx, blockDim, gridDim;
 float zn_cuda_shared[SHARED_FLOATS];
