@@ -1,27 +1,9 @@
 /* Where the time of a model goes: what `zenith bench --profile` measures, as facts. */
 #include "base/fail.h"
 #include "server/tasks/tasks.h"
-#include "ui/report.h"
+#include "ui/layers.h"
 
 enum { SIDE = 256, RUNS = 3 };
-
-static void rows_facts(json *j, const zn_bench_result *r)
-{
-    json_open(j, "layers", '[');
-    for (int i = 0; i < r->row_count; i++) {
-        const zn_profile_row *row = &r->rows[i];
-        json_open(j, NULL, '{');
-        json_text(j, "name", row->name);
-        json_text(j, "kernel", row->kernel);
-        json_real(j, "ms", row->ms);
-        json_real(j, "gflop", row->gflop);
-        json_real(j, "gflop_done", row->gflop_done);
-        json_real(j, "mbytes", row->mbytes);
-        json_real(j, "roofline", row->roofline);
-        json_close(j, '}');
-    }
-    json_close(j, ']');
-}
 
 static void facts(sv_job *job, const char *part, const zn_bench_options *b, const zn_bench_result *r)
 {
@@ -35,7 +17,7 @@ static void facts(sv_job *job, const char *part, const zn_bench_options *b, cons
     json_real(j, "gflops", r->gflops);
     json_real(j, "peak_gflops", r->machine.peak_gflops);
     json_real(j, "bandwidth", r->machine.bandwidth_gbs);
-    rows_facts(j, r);
+    layers_json(j, r);
 }
 
 static zn_status measure(sv_job *job, const sv_engine *e)
