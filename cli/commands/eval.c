@@ -18,15 +18,6 @@
 
 /* ---- text ---- */
 
-static const char *number(double v, int decimals, char text[32])
-{
-    if (isnan(v))
-        snprintf(text, 32, "-");
-    else
-        snprintf(text, 32, "%.*f", decimals, v);
-    return text;
-}
-
 /* A column for each network of LPIPS that some image was measured with. */
 static int has_alex(const zn_eval_result *r) { return !isnan(r->groups[0].model.lpips_alex); }
 static int has_flicker(const zn_eval_result *r) { return !isnan(r->groups[0].model.flicker); }
@@ -35,14 +26,14 @@ static int has_squeeze(const zn_eval_result *r) { return !isnan(r->groups[0].mod
 static void scores_text(const zn_eval_result *r, const zn_scores *s)
 {
     char a[32], b[32], c[32];
-    say("  %8s  %7s  %7s", number(s->psnr, 2, a), number(s->ssim, 4, b), number(s->ms_ssim, 4, c));
+    say("  %8s  %7s  %7s", measured(s->psnr, 2, a), measured(s->ssim, 4, b), measured(s->ms_ssim, 4, c));
     if (has_alex(r))
-        say("  %7s", number(s->lpips_alex, 4, a));
+        say("  %7s", measured(s->lpips_alex, 4, a));
     if (has_squeeze(r))
-        say("  %8s", number(s->lpips_squeeze, 4, a));
-    say("  %6s  %6s", number(100 * s->luma_kept[0], 1, a), number(100 * s->chroma_kept[0], 1, b));
+        say("  %8s", measured(s->lpips_squeeze, 4, a));
+    say("  %6s  %6s", measured(100 * s->luma_kept[0], 1, a), measured(100 * s->chroma_kept[0], 1, b));
     if (has_flicker(r))
-        say("  %7s", number(s->flicker, 3, a));
+        say("  %7s", measured(s->flicker, 3, a));
 }
 
 /* Of the column of sizes or damages. */
@@ -63,7 +54,7 @@ static void plain_text(const options *o, const zn_scores *plain)
 {
     char text[32];
     for (int p = 0; p < plain_count(o); p++)
-        say("  %8s", number(plain[p].psnr, 2, text));
+        say("  %8s", measured(plain[p].psnr, 2, text));
 }
 
 /* Prints below each mean PSNR how many images with infinite PSNR it leaves out; nothing if there are none. */
@@ -210,7 +201,7 @@ static void print_gates(const options *o, const zn_model_info *model, const zn_g
         char pruned[32];
         if (!f.json) {
             say("%-24s  %9.3f  %5.1f%%  %6s%s\n", row->layer, row->ms, 100 * row->share,
-                number(100 * row->pruned, 1, pruned), isnan(row->pruned) ? "" : "%");
+                measured(100 * row->pruned, 1, pruned), isnan(row->pruned) ? "" : "%");
             continue;
         }
         json_open(&f.out, NULL, '{');

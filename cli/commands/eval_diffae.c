@@ -7,19 +7,9 @@
 #include "ui/scores.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 enum { EDITS = 8, SHOWN = 16 };
-
-static const char *number(double v, int decimals, char text[32])
-{
-    if (isnan(v))
-        snprintf(text, 32, "-");
-    else
-        snprintf(text, 32, "%.*f", decimals, v);
-    return text;
-}
 
 /* ---- text ---- */
 
@@ -33,8 +23,9 @@ static void trips_text(const zn_diffae_eval_result *r)
         if (!t->pictures)
             continue;
         say("%-8s noise    %6lld  %7s  %7s  %7s  %7s  %8s  %8s  %9.1f\n", zn_trip_name(i), (long long)t->pictures,
-            number(t->scores.psnr, 2, a), number(t->scores.ssim, 4, b), number(t->scores.ms_ssim, 4, c),
-            number(t->scores.lpips_alex, 4, d), number(t->scores.lpips_squeeze, 4, e), number(t->fid, 3, f), t->ms);
+            measured(t->scores.psnr, 2, a), measured(t->scores.ssim, 4, b), measured(t->scores.ms_ssim, 4, c),
+            measured(t->scores.lpips_alex, 4, d), measured(t->scores.lpips_squeeze, 4, e), measured(t->fid, 3, f),
+            t->ms);
     }
 }
 
@@ -48,12 +39,12 @@ static void attributes_text(const zn_diffae_eval_result *r)
     for (int i = 0; i < r->attribute_count; i++) {
         const zn_diffae_eval_attribute *t = &r->attributes[i];
         say("%-28s  %5lld  %7lld  %6s  %6s  %6s  %6lld  %6s  %6s  %8s  %10s\n", t->name, (long long)t->with,
-            (long long)t->without, number(t->auroc, 3, a), number(t->low, 3, b), number(t->high, 3, c),
-            (long long)t->edited, number(t->before, 3, d), number(t->after, 3, e), number(t->likeness, 3, f),
-            number(t->recognised, 2, g));
+            (long long)t->without, measured(t->auroc, 3, a), measured(t->low, 3, b), measured(t->high, 3, c),
+            (long long)t->edited, measured(t->before, 3, d), measured(t->after, 3, e), measured(t->likeness, 3, f),
+            measured(t->recognised, 2, g));
     }
     if (r->edited)
-        say("%-28s  %lld images, FID-like %s\n", "edits", (long long)r->edited, number(r->edit_fid, 3, a));
+        say("%-28s  %lld images, FID-like %s\n", "edits", (long long)r->edited, measured(r->edit_fid, 3, a));
 }
 
 static void samples_text(const zn_diffae_eval_result *r)
@@ -61,7 +52,7 @@ static void samples_text(const zn_diffae_eval_result *r)
     char a[32];
     if (!r->sample_count)
         return;
-    say("\n%-28s  %d images, FID-like %s\n", "samples", r->sample_count, number(r->sample_fid, 3, a));
+    say("\n%-28s  %d images, FID-like %s\n", "samples", r->sample_count, measured(r->sample_fid, 3, a));
     for (int i = 0; r->nearest && i < r->sample_count && i < SHOWN; i++)
         say("%-28s  %8.3f  %s\n", i ? "" : "nearest image", r->nearest[i].distance, r->nearest[i].name);
     if (!isnan(r->held_distance))

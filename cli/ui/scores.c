@@ -7,6 +7,15 @@
 #include <stdio.h>
 #include <string.h>
 
+const char *measured(double v, int decimals, char text[32])
+{
+    if (isnan(v))
+        snprintf(text, 32, "-");
+    else
+        snprintf(text, 32, "%.*f", decimals, v);
+    return text;
+}
+
 static void shares_json(json *j, const char *key, const double *kept)
 {
     json_open(j, key, '[');
