@@ -1,17 +1,12 @@
 /* Lists of models for clients: what was found, what each can do, and what of it is loaded. */
 #include "server/models.h"
+#include "ui/extensions.h"
 #include "ui/model_names.h"
 #include "ui/report.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-static const char *last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
 
 typedef struct listing {
     sv_models *models;
@@ -152,11 +147,11 @@ static void visit_generator(void *user, const char *folder)
 {
     listing *l = user;
     json *j = l->out;
-    if (was_listed(l, last_part(folder)))
+    if (was_listed(l, base_name(folder)))
         return;
     const zn_generator_files files = { .size = sizeof files, .model = folder };
     json_open(j, NULL, '{');
-    json_text(j, "name", last_part(folder));
+    json_text(j, "name", base_name(folder));
     json_text(j, "architecture", "z-image");
     json_open(j, "parts", '[');
     part_list parts = { .out = j };
@@ -170,7 +165,7 @@ static void visit_generator(void *user, const char *folder)
     json_close(j, ']');
     if (status != ZN_OK)
         json_text(j, "error", zn_error_text());
-    json_bool(j, "loaded", sv_model_is_loaded(l->models, last_part(folder)));
+    json_bool(j, "loaded", sv_model_is_loaded(l->models, base_name(folder)));
     json_close(j, '}');
 }
 
@@ -204,12 +199,11 @@ typedef struct naming {
 static void name_generator(void *user, const char *folder)
 {
     const naming *n = user;
-    n->visit(n->user, last_part(folder));
+    n->visit(n->user, base_name(folder));
 }
 
-void sv_generators_visit(void (*visit)(void *user, const char *name), void *user)
+zn_status sv_generators_visit(void (*visit)(void *user, const char *name), void *user)
 {
     naming n = { visit, user };
-    if (zn_generators_visit(name_generator, &n) != ZN_OK)
-        return;
+    return zn_generators_visit(name_generator, &n);
 }

@@ -4,6 +4,7 @@
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "ui/extensions.h"
 #include "ui/model_names.h"
 #include "ui/report.h"
 
@@ -58,16 +59,10 @@ static void match(void *user, const char *path, const zn_model_info *info, const
     free(name);
 }
 
-static const char *last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static void match_folder(void *user, const char *folder)
 {
     search *s = user;
-    if (!s->path && !strcmp(last_part(folder), s->name))
+    if (!s->path && !strcmp(base_name(folder), s->name))
         s->path = must_copy(folder);
 }
 
@@ -463,7 +458,7 @@ void sv_default_generator(sv_server *s, char name[128])
     snprintf(name, 128, "%s", s->models->chosen);
     pthread_mutex_unlock(&s->models->lock);
     if (!*name)
-        sv_generators_visit(prefer, name);
+        (void)!sv_generators_visit(prefer, name); /* an empty name: there is none */
 }
 
 void sv_choose_generator(sv_server *s, const char *name)

@@ -50,7 +50,7 @@ int sv_model_is_loaded(sv_models *models, const char *name);
 /* "models" and "memory" of GET /api/models. */
 void sv_models_json(sv_models *models, json *j);
 /* Calls visit for the name of every generator. */
-void sv_generators_visit(void (*visit)(void *user, const char *name), void *user);
+ZN_MUST_USE zn_status sv_generators_visit(void (*visit)(void *user, const char *name), void *user);
 /* The generator where a request names none: the one chosen last, else z-image-turbo, else the first found. Empty: there
  * is none. */
 void sv_default_generator(sv_server *s, char name[128]);

@@ -36,7 +36,7 @@ static int number_until(const char *text, const char *stop, int most)
     return text < stop && end == stop && *text >= '0' && *text <= '9' && value <= most ? (int)value : -1;
 }
 
-/* "[[USER]:PASSWORD@]" at the beginning of *at, which moves behind it. */
+/* "[[USER]:PASSWORD@]" at the beginning of *at, which moves after it. */
 static void take_password(sv_redis *r, const char **at, const char *sign)
 {
     if (!sign)

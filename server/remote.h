@@ -1,11 +1,12 @@
-/* Jobs that run on other machines: a queue in Redis, from which workers (zenith serve --worker) take them.
+/* Jobs that run on other machines: a queue in Redis, from which workers (zenith serve --worker) take them. Its keys:
  *
- * zenith:jobs        stream of {id}, with the consumer group "workers". An entry stays pending until its job has ended;
- *                    the worker that runs it renews it, and one that was not renewed for a while goes to another
- * worker. zenith:job:ID      hash: request (JSON), files. It is there as long as somebody waits for the job: the server
- * that took the job renews it, and deletes it to cancel. zenith:events:ID   stream of what workers report, with the
- * number of the attempt. Reports of earlier attempts are ignored, so a worker that was only slow cannot spoil the
- * result of the next. zenith:results:ID  hash: bytes of the results. */
+ * - zenith:jobs, a stream of {id} with the consumer group "workers". An entry stays pending until its job ends; the
+ *   worker that runs it renews it, and one that was not renewed for a while goes to another worker.
+ * - zenith:job:ID, a hash: request (JSON) and files. It exists as long as somebody waits for the job: the server that
+ *   took the job renews it, and deletes it to cancel.
+ * - zenith:events:ID, a stream of what workers report, with the number of the attempt. Reports of earlier attempts are
+ *   ignored, so a worker that was only slow cannot spoil the result of the next.
+ * - zenith:results:ID, a hash: bytes of the results. */
 #ifndef ZN_SERVER_REMOTE_H
 #define ZN_SERVER_REMOTE_H
 

@@ -37,7 +37,6 @@ int file_exists(const char *path);
 int is_folder(const char *path);
 int is_pipe(const char *path);               /* or a device, such as /dev/null */
 int same_file(const char *a, const char *b); /* both exist and are the same file; follows links */
-const char *base_name(const char *path);
 
 /* Like zn_image_read, but prints a remark if an animated image has more frames than the first, which are not used. */
 zn_status read_image(const options *o, const char *path, const zn_image_read_options *reading, zn_image **out);

@@ -406,6 +406,17 @@ void sv_a1111_set_options(const sv_request *r, sv_answer *a)
     sv_form_free(&form);
 }
 
+/* Closes a list and answers with it, or with the error of the visit that filled it. Takes the text. */
+static void answer_list(sv_answer *a, json *j, zn_status status)
+{
+    json_close(j, ']');
+    if (status == ZN_OK)
+        sv_answer_json(a, 200, j);
+    else
+        sv_answer_error(a, 500, "%s", zn_error_text());
+    free(j->text);
+}
+
 static void list_model(void *user, const char *name)
 {
     json *j = user;
@@ -424,9 +435,7 @@ void sv_a1111_models(const sv_request *r, sv_answer *a)
     (void)r;
     json j = { 0 };
     json_open(&j, NULL, '[');
-    sv_generators_visit(list_model, &j);
-    json_close(&j, ']');
-    sv_answer_json(a, 200, &j);
+    answer_list(a, &j, sv_generators_visit(list_model, &j));
 }
 
 void sv_a1111_samplers(const sv_request *r, sv_answer *a)
@@ -446,7 +455,7 @@ void sv_a1111_schedulers(const sv_request *r, sv_answer *a)
 
 static void list_lora(void *user, const char *name, const char *path)
 {
-    (void)path; /* of the server, and nobody's business */
+    (void)path; /* clients do not learn the paths of the server */
     json *j = user;
     json_open(j, NULL, '{');
     json_text(j, "name", name);
@@ -462,13 +471,7 @@ void sv_a1111_loras(const sv_request *r, sv_answer *a)
     (void)r;
     json j = { 0 };
     json_open(&j, NULL, '[');
-    const zn_status status = zn_loras_visit(list_lora, &j);
-    json_close(&j, ']');
-    if (status == ZN_OK)
-        sv_answer_json(a, 200, &j);
-    else
-        sv_answer_error(a, 500, "%s", zn_error_text());
-    free(j.text);
+    answer_list(a, &j, zn_loras_visit(list_lora, &j));
 }
 
 static void list_upscaler(void *user, const char *path, const zn_model_info *info, const char *error)
@@ -495,11 +498,5 @@ void sv_a1111_upscalers(const sv_request *r, sv_answer *a)
     json j = { 0 };
     json_open(&j, NULL, '[');
     json_raw(&j, none, sizeof none - 1);
-    const zn_status status = zn_models_visit(list_upscaler, &j);
-    json_close(&j, ']');
-    if (status == ZN_OK)
-        sv_answer_json(a, 200, &j);
-    else
-        sv_answer_error(a, 500, "%s", zn_error_text());
-    free(j.text);
+    answer_list(a, &j, zn_models_visit(list_upscaler, &j));
 }

@@ -41,10 +41,14 @@ void sv_openai_models(const sv_request *r, sv_answer *a)
     json_open(&j, NULL, '{');
     json_text(&j, "object", "list");
     json_open(&j, "data", '[');
-    sv_generators_visit(list_model, &j);
+    const zn_status status = sv_generators_visit(list_model, &j);
     json_close(&j, ']');
     json_close(&j, '}');
-    sv_answer_json(a, 200, &j);
+    if (status == ZN_OK)
+        sv_answer_json(a, 200, &j);
+    else
+        sv_answer_error(a, 500, "%s", zn_error_text());
+    free(j.text);
 }
 
 /* ---- answers ---- */
