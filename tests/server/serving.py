@@ -26,6 +26,13 @@ environment.pop("ZENITH_MODELS", None)
 environment.pop("ZENITH_API_KEY", None)
 
 
+def skip(why):
+    """Of a program or library that scripts/deps.sh installs: with ZENITH_MUST_RUN, skipping is a failure (tests/skip.h)."""
+    print("skipped: " + why)
+    shutil.rmtree(work, ignore_errors=True)
+    sys.exit(1 if os.environ.get("ZENITH_MUST_RUN") else 77)
+
+
 def run(*words, **options):
     return subprocess.run(list(words), cwd=work, env=environment, check=True, stdout=subprocess.PIPE, **options).stdout
 

@@ -1,13 +1,6 @@
 """Two instances behind a real nginx, with the configuration that docs/server.md shows: requests about a job reach its instance."""
 from serving import *
 
-
-def skip(why):
-    print("skipped: " + why)
-    shutil.rmtree(work, ignore_errors=True)
-    sys.exit(1 if os.environ.get("ZENITH_MUST_RUN") else 77)
-
-
 nginx = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
 if not nginx:
     skip("nginx is not installed")

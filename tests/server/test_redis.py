@@ -1,18 +1,10 @@
 """Jobs through Redis: three workers, one killed in the middle of a job, one stopped; cancellation; the program's bytes."""
-import shutil as shell
-
 from serving import *
 
 weights = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../weights")
 
 
-def skip(why):
-    print("skipped: " + why)
-    shutil.rmtree(work, ignore_errors=True)
-    sys.exit(1 if os.environ.get("ZENITH_MUST_RUN") else 77)
-
-
-if not shell.which("redis-server"):
+if not shutil.which("redis-server"):
     skip("redis-server is not installed")
 tool("makeimage", "photo.png", "96", "64")
 tool("tinymodel", "models/tiny")

@@ -1,19 +1,9 @@
 # Diffusion autoencoders: three small networks are trained, then pictures go through them in every way there is.
-mkdir pictures
-for n in 1 2 3 4; do makeimage pictures/$n.png 64 64 $n; done
+source "$SOURCE/tests/cli/tiny_diffae.sh"
+photos 4
+recipes 3
 makeimage photo.jpg 90 70
-common='batch: 2
-steps: 3
-warmup: 0
-lr: 1e-2
-ema: 0
-held_out: 0
-model: diffae-celeba64'
-printf '%s\ntask: diffuse\nwidth: 2\nlatent: 16\nsize: 64\n' "$common" >auto.yaml
-printf '%s\ntask: imagine\n' "$common" >latent.yaml
-printf '%s\ntask: classify\n' "$common" >classifier.yaml
 printf 'file,Smiling,Young\n1.png,1,0\n2.png,0,1\n3.png,1,1\n4.png,0,0\n' >labels.csv
-train() { zenith train -q "$@" --data pictures >/dev/null || exit 1; }
 train auto.yaml -o auto
 train latent.yaml --from auto -o latent
 train classifier.yaml --from auto --labels labels.csv -o classifier

@@ -1,24 +1,14 @@
 # edit, interpolate and sample take diffae-faces when no model is named; what lies in weights/ of that kind is whole.
-mkdir pictures models
-for n in 1 2; do makeimage pictures/$n.png 64 64 $n; done
-common='batch: 2
-steps: 2
-warmup: 0
-lr: 1e-2
-ema: 0
-held_out: 0
-model: diffae-celeba64'
-printf '%s\ntask: diffuse\nwidth: 2\nlatent: 16\nsize: 64\n' "$common" >auto.yaml
-printf '%s\ntask: imagine\nwidth: 32\n' "$common" >latent.yaml
-printf '%s\ntask: classify\n' "$common" >classifier.yaml
+source "$SOURCE/tests/cli/tiny_diffae.sh"
+photos 2
+recipes 2
 printf 'file,Smile\n1.png,1\n2.png,0\n' >labels.csv
-train() { zenith train -q "$@" --data pictures >/dev/null || exit 1; }
 train auto.yaml -o auto
 train latent.yaml --from auto -o latent
 train classifier.yaml --from latent --labels labels.csv -o whole
 zenith edit --list
 echo "status $?"
-mkdir models/diffae-faces
+mkdir -p models/diffae-faces
 zenith convert -q whole/model.safetensors models/diffae-faces/model.safetensors --dtype f16 >/dev/null || exit 1
 export ZENITH_MODELS=$PWD/models
 zenith models --json | grep -o '"diffae-faces"' | head -1

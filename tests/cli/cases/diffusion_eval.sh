@@ -1,19 +1,10 @@
 # Diffusion autoencoders and plain diffusion models are judged; conditions are latents of 1x1; other samplers; folders of
 # the original's data.
-mkdir pictures
-for n in 1 2 3 4; do makeimage pictures/$n.png 64 64 $n; done
-common='batch: 2
-steps: 2
-warmup: 0
-lr: 1e-2
-ema: 0
-held_out: 0'
-printf '%s\nmodel: diffae-celeba64\ntask: diffuse\nwidth: 2\nlatent: 16\nsize: 64\n' "$common" >auto.yaml
-printf '%s\nmodel: ddim-compact\ntask: diffuse\nwidth: 2\nsize: 64\n' "$common" >plain.yaml
-printf '%s\nmodel: diffae-celeba64\ntask: imagine\nwidth: 32\n' "$common" >latent.yaml
-printf '%s\nmodel: diffae-celeba64\ntask: classify\n' "$common" >classifier.yaml
+source "$SOURCE/tests/cli/tiny_diffae.sh"
+photos 4
+recipes 2
+sed '/^latent/d; s/^model: .*/model: ddim-compact/' auto.yaml >plain.yaml
 printf 'file,Smiling,Young\n1.png,1,0\n2.png,0,?\n3.png,1,1\n4.png,0,\n' >labels.csv
-train() { zenith train -q "$@" --data pictures >/dev/null || exit 1; }
 train auto.yaml -o auto
 train plain.yaml -o plain
 train latent.yaml --from auto -o latent
