@@ -1,8 +1,10 @@
 /* Clips: the means of their frames' scores, and flicker. */
 #include "pipeline/eval/eval_clips.h"
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fail.h"
+#include "pipeline/eval/eval_score.h"
 #include "train/data/pictures.h"
 
 #include <math.h>
@@ -16,7 +18,7 @@ typedef struct comparing {
     int frames, done;
     zn_image *before; /* the result's last frame */
     double flicker, scoring_ms;
-    zn_scores sum; /* over frames; PSNR over those that differ */
+    zn_scores *scores; /* [frames] */
 } comparing;
 
 /* Mean absolute difference, in 8-bit steps, of how the result changes from one frame to the next and how the original
@@ -31,30 +33,14 @@ static double change_error(const zn_image *x0, const zn_image *x1, const zn_imag
     return (double)sum / (double)count;
 }
 
-static void add_scores(comparing *c, const zn_scores *s)
-{
-    c->sum.psnr += s->psnr_infinite ? 0 : s->psnr;
-    c->sum.psnr_infinite += s->psnr_infinite;
-    c->sum.ssim += s->ssim;
-    c->sum.ms_ssim += s->ms_ssim;
-    c->sum.lpips_alex += s->lpips_alex;
-    c->sum.lpips_squeeze += s->lpips_squeeze;
-    for (int i = 0; i < ZN_SCORE_BANDS; i++) {
-        c->sum.luma_kept[i] += s->luma_kept[i];
-        c->sum.chroma_kept[i] += s->chroma_kept[i];
-    }
-}
-
 static zn_status take_frame(void *user, const zn_image *made)
 {
     comparing *c = user;
     const double start = zn_clock_ms();
-    zn_scores s;
     if (c->done == c->frames)
         return ZN_OK;
     const zn_image frame = zn_picture_frame(c->strip, c->frames, c->done);
-    ZN_TRY(zn_scorer_compare(c->scorer, &frame, made, &s));
-    add_scores(c, &s);
+    ZN_TRY(zn_scorer_compare(c->scorer, &frame, made, &c->scores[c->done]));
     if (c->done) {
         const zn_image last = zn_picture_frame(c->strip, c->frames, c->done - 1);
         c->flicker += change_error(&last, &frame, c->before, made);
@@ -69,19 +55,9 @@ static zn_status take_frame(void *user, const zn_image *made)
 
 static zn_scores mean_scores(const comparing *c)
 {
-    const double n = c->done, differ = n - (double)c->sum.psnr_infinite;
-    zn_scores s = c->sum;
-    s.psnr = differ > 0 ? s.psnr / differ : INFINITY;
-    s.psnr_infinite = differ <= 0;
-    s.ssim /= n;
-    s.ms_ssim /= n;
-    s.lpips_alex /= n;
-    s.lpips_squeeze /= n;
-    for (int i = 0; i < ZN_SCORE_BANDS; i++) {
-        s.luma_kept[i] /= n;
-        s.chroma_kept[i] /= n;
-    }
-    s.flicker = n > 1 ? c->flicker / (n - 1) : NAN;
+    zn_scores s = zn_mean_scores(c->scores, sizeof *c->scores, c->done);
+    s.psnr_infinite = isinf(s.psnr);
+    s.flicker = c->done > 1 ? c->flicker / (c->done - 1) : NAN;
     return s;
 }
 
@@ -102,8 +78,9 @@ zn_status zn_eval_clip(zn_video *video, zn_scorer *scorer, const zn_model_info *
     zn_latent *latent = NULL;
     ZN_TRY(check(model, strip, frames));
     row->height = strip->height / frames;
+    ZN_TRY(zn_alloc_for("scores", sizeof *c.scores * (size_t)frames, (void **)&c.scores));
     const double start = zn_clock_ms();
-    zn_status status = ZN_OK;
+    zn_status status;
     for (int i = 0; i < frames; i++) {
         const zn_image frame = zn_picture_frame(strip, frames, i);
         ZN_TRY_DONE(zn_video_encode(video, &frame, &latent));
@@ -117,5 +94,6 @@ zn_status zn_eval_clip(zn_video *video, zn_scorer *scorer, const zn_model_info *
 done:
     zn_latent_free(latent);
     zn_image_free(c.before);
+    zn_free(c.scores);
     return status;
 }

@@ -7,8 +7,8 @@
 #include "base/fail.h"
 #include "io/dataset/dataset.h"
 #include "pipeline/diffae/diffae.h"
+#include "pipeline/eval/eval_score.h"
 #include "pipeline/eval/neighbours.h"
-#include "pipeline/eval/scorer.h"
 #include "train/data/labels.h"
 #include "train/score/scores.h"
 
@@ -153,26 +153,12 @@ static zn_status invert(const judge *j, subject *s)
 
 static void add_score(double *sum, double value, int64_t count) { *sum += value / (double)count; }
 
-static void add_scores(zn_scores *sum, const zn_scores *s, int64_t count)
-{
-    add_score(&sum->psnr, s->psnr, count);
-    add_score(&sum->ssim, s->ssim, count);
-    add_score(&sum->ms_ssim, s->ms_ssim, count);
-    add_score(&sum->lpips_alex, s->lpips_alex, count);
-    add_score(&sum->lpips_squeeze, s->lpips_squeeze, count);
-    for (int i = 0; i < ZN_SCORE_BANDS; i++) {
-        add_score(&sum->luma_kept[i], s->luma_kept[i], count);
-        add_score(&sum->chroma_kept[i], s->chroma_kept[i], count);
-    }
-}
-
-static zn_status trip_once(judge *j, zn_trip kind, subject *s, zn_spread *set)
+static zn_status trip_once(judge *j, zn_trip kind, subject *s, zn_spread *set, zn_scores *scores)
 {
     zn_diffae_eval_trip *t = &j->out->trips[kind];
     const double start = zn_clock_ms();
     float *noise = NULL;
     zn_image *back = NULL;
-    zn_scores scores;
     zn_status status;
     if (kind == ZN_TRIP_INVERTED)
         ZN_TRY(invert(j, s));
@@ -181,8 +167,7 @@ static zn_status trip_once(judge *j, zn_trip kind, subject *s, zn_spread *set)
         zn_diffae_noise(j->net, 1, j->o->seed + (uint64_t)s->index, noise);
     ZN_TRY_DONE(zn_diffae_render(j->net, 1, s->cond, kind == ZN_TRIP_RANDOM ? noise : s->noise, j->steps, &back));
     add_score(&t->ms, zn_clock_ms() - start, round_trips(j));
-    ZN_TRY_DONE(zn_scorer_compare(j->scorer, s->picture, back, &scores));
-    add_scores(&t->scores, &scores, round_trips(j));
+    ZN_TRY_DONE(zn_scorer_compare(j->scorer, s->picture, back, scores));
     t->pictures++;
     status = j->features ? zn_features_add(j->features, back, set) : ZN_OK;
 done:
@@ -201,15 +186,18 @@ static zn_status trip_all(judge *j, zn_trip kind)
 {
     zn_diffae_eval_trip *t = &j->out->trips[kind];
     zn_spread set = { .width = ZN_FEATURES };
-    zn_status status = ZN_OK;
-    t->scores = (zn_scores){ 0 };
-    for (int64_t i = 0; i < round_trips(j) && status == ZN_OK; i++) {
-        status = trip_once(j, kind, &j->subjects[i], &set);
-        if (status == ZN_OK)
-            status = tell(j, (double)(i + 1) / (double)round_trips(j));
+    const int64_t count = round_trips(j);
+    zn_scores *scores;
+    zn_status status;
+    ZN_TRY(zn_alloc_for("scores", sizeof *scores * (size_t)count, (void **)&scores));
+    for (int64_t i = 0; i < count; i++) {
+        ZN_TRY_DONE(trip_once(j, kind, &j->subjects[i], &set, &scores[i]));
+        ZN_TRY_DONE(tell(j, (double)(i + 1) / (double)count));
     }
-    if (status == ZN_OK)
-        status = distance(j, &set, &t->fid);
+    t->scores = zn_mean_scores(scores, sizeof *scores, count);
+    status = distance(j, &set, &t->fid);
+done:
+    zn_free(scores);
     zn_spread_free(&set);
     return status;
 }

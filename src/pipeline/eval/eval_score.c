@@ -35,43 +35,46 @@ zn_status zn_eval_score_plain(const zn_eval_options *o, zn_scorer *scorer, int t
     return ZN_OK;
 }
 
-/* Scores whose mean leaves out images that have none; PSNR has rules of its own. */
+/* Scores whose mean leaves out images that have none; of PSNR it leaves out what is infinite. */
 #define AT(member) offsetof(zn_scores, member)
 static const size_t averaged[] = { AT(ssim),           AT(ms_ssim),        AT(lpips_alex),   AT(lpips_squeeze),
                                    AT(luma_kept[0]),   AT(luma_kept[1]),   AT(luma_kept[2]), AT(chroma_kept[0]),
                                    AT(chroma_kept[1]), AT(chroma_kept[2]), AT(flicker) };
 _Static_assert(ZN_SCORE_BANDS == 3, "every band is averaged");
 
-static double *score_at(zn_scores *s, size_t offset) { return (double *)((char *)s + offset); }
-
-/* Scores of the model (p < 0) or of a plain filter in row or group. */
-#define SCORES_OF(owner, p) ((p) < 0 ? &(owner)->model : &(owner)->plain[p])
-
-static void average_score(const zn_eval_result *r, int group, int p, size_t offset, double *out)
+/* Of scores i of a list, see zn_mean_scores, the one at this offset. */
+static double score_at(const zn_scores *first, size_t stride, int64_t i, size_t offset)
 {
-    int64_t count = 0;
-    for (int64_t i = group; i < r->row_count; i += r->group_count)
-        count += !isnan(*score_at(SCORES_OF(&r->rows[i], p), offset));
-    *out = count ? 0 : NAN;
-    const double weight = 1.0 / (double)count;
-    for (int64_t i = group; i < r->row_count; i += r->group_count) {
-        const double v = *score_at(SCORES_OF(&r->rows[i], p), offset);
-        *out += isnan(v) ? 0 : weight * v;
-    }
+    return *(const double *)((const char *)first + stride * (size_t)i + offset);
 }
 
-/* The mean of the finite ones. */
-static void average_psnr(const zn_eval_result *r, int group, int p, zn_scores *out)
+static double mean_score(const zn_scores *first, size_t stride, int64_t count, size_t offset)
 {
-    double sum = 0;
-    out->psnr_infinite = 0;
-    for (int64_t i = group; i < r->row_count; i += r->group_count) {
-        const zn_scores *s = SCORES_OF(&r->rows[i], p);
-        out->psnr_infinite += s->psnr_infinite;
-        sum += s->psnr_infinite ? 0 : s->psnr;
+    int64_t known = 0;
+    for (int64_t i = 0; i < count; i++)
+        known += !isnan(score_at(first, stride, i, offset));
+    double mean = known ? 0 : NAN;
+    const double weight = 1.0 / (double)known;
+    for (int64_t i = 0; i < count; i++) {
+        const double v = score_at(first, stride, i, offset);
+        mean += isnan(v) ? 0 : weight * v;
     }
-    const int64_t finite = r->groups[group].pictures - out->psnr_infinite;
-    out->psnr = finite ? sum / (double)finite : INFINITY;
+    return mean;
+}
+
+zn_scores zn_mean_scores(const zn_scores *first, size_t stride, int64_t count)
+{
+    zn_scores mean = { 0 };
+    for (int64_t i = 0; i < count; i++) {
+        const zn_scores *s = (const zn_scores *)((const char *)first + stride * (size_t)i);
+        mean.psnr_infinite += s->psnr_infinite;
+        mean.psnr += s->psnr_infinite ? 0 : s->psnr;
+    }
+    const int64_t finite = count - mean.psnr_infinite;
+    mean.psnr = finite ? mean.psnr / (double)finite : INFINITY;
+    for (size_t k = 0; k < sizeof averaged / sizeof *averaged; k++)
+        *(double *)((char *)&mean + averaged[k]) = mean_score(first, stride, count, averaged[k]);
+    return mean;
 }
 
 void zn_eval_average(zn_eval_result *r)
@@ -82,11 +85,11 @@ void zn_eval_average(zn_eval_result *r)
         zn_eval_group *g = &r->groups[i % r->group_count];
         g->ms += 1.0 / (double)g->pictures * r->rows[i].ms;
     }
-    for (int g = 0; g < r->group_count; g++)
-        for (int p = -1; p < ZN_PLAIN_COUNT; p++) {
-            zn_scores *s = SCORES_OF(&r->groups[g], p);
-            average_psnr(r, g, p, s);
-            for (size_t k = 0; k < sizeof averaged / sizeof *averaged; k++)
-                average_score(r, g, p, averaged[k], score_at(s, averaged[k]));
-        }
+    const size_t stride = sizeof *r->rows * (size_t)r->group_count;
+    for (int i = 0; i < r->group_count; i++) {
+        zn_eval_group *g = &r->groups[i];
+        g->model = zn_mean_scores(&r->rows[i].model, stride, g->pictures);
+        for (int p = 0; p < ZN_PLAIN_COUNT; p++)
+            g->plain[p] = zn_mean_scores(&r->rows[i].plain[p], stride, g->pictures);
+    }
 }
