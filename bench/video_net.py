@@ -95,7 +95,7 @@ class Up(nn.Module):
         return each_frame(self.space, x)
 
     def twice(self, x):
-        if self.kept is None:  # the first latent frame stays one frame, and is no history for the others
+        if self.kept is None:  # the first latent frame stays one frame; the others see zeros before them
             self.kept = x.new_zeros(*x.shape[:2], 2, *x.shape[3:])
             return x
         x = torch.cat([self.kept, x], 2)

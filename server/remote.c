@@ -299,7 +299,7 @@ static zn_status follow(following *f)
     return status == ZN_OK ? f->status : status;
 }
 
-/* Without its request the job is nobody's: a worker that runs it stops. */
+/* Without its request nobody waits for the job: a worker that runs it stops. */
 static void clean(following *f)
 {
     char why[512];

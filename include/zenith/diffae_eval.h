@@ -84,8 +84,8 @@ ZN_API ZN_MUST_USE zn_status zn_diffae_eval(const zn_model *model, const zn_diff
 ZN_API void zn_diffae_eval_clear(zn_diffae_eval_result *result);
 
 /* The image of a data set nearest to each of `count` images, by features of EfficientNet-Lite0, to see whether they are
- * copies. found[i].name is its name; pictures (NULL, or room for count) get the images themselves, to be freed. Of the
- * options data, compute, skipped, progress and user count. */
+ * copies. found[i].name is its name; pictures, an array of `count` or NULL, receives the images themselves, which the
+ * caller frees. Only data, compute, skipped, progress and user of the options are used. */
 ZN_API ZN_MUST_USE zn_status zn_nearest(const zn_diffae_eval_options *options, int count, zn_image *const *images,
                                         zn_neighbour *found, zn_image **pictures);
 

@@ -37,7 +37,7 @@ bool zn_find_prefix(const zn_weights *const *files, int count, const char *endin
 __attribute__((format(printf, 3, 4))) const zn_weight *zn_find_after(const zn_weights *w, const char *prefix,
                                                                      const char *format, ...);
 
-/* Gives every parameter of the graph that has no values its own. Sides of 1 are nobody's business: [1,C] is as good as
+/* Gives every parameter of the graph that has no values its own. Sides of 1 do not matter: [1,C] is as good as
  * [C], a convolution of 1x1 as good as a matrix. */
 ZN_MUST_USE zn_status zn_stored_bind(const zn_stored *s, zn_graph *g);
 
