@@ -1,6 +1,6 @@
 /* zenith eval: measures the quality of a model on a folder of images or a data set. --gates: what its gates prune. */
 #include "commands.h"
-#include "commands/eval_diffae.h"
+#include "commands/eval_diffusion.h"
 #include "commands/session.h"
 #include "ui/compute.h"
 #include "ui/facts.h"

@@ -1,5 +1,5 @@
 /* zenith eval with a diffusion autoencoder or a plain diffusion model: round trips, attributes, edits and samples. */
-#include "commands/eval_diffae.h"
+#include "commands/eval_diffusion.h"
 #include "commands.h"
 #include "commands/diffusion.h"
 #include "ui/compute.h"

@@ -1,6 +1,6 @@
 /* zenith eval for models that draw images from noise. */
-#ifndef ZN_CLI_EVAL_DIFFAE_H
-#define ZN_CLI_EVAL_DIFFAE_H
+#ifndef ZN_CLI_EVAL_DIFFUSION_H
+#define ZN_CLI_EVAL_DIFFUSION_H
 
 #include "ui/options.h"
 #include "ui/progress.h"
