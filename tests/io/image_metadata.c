@@ -77,6 +77,33 @@ static zn_source written(const char *format, const zn_image *im, const zn_image_
     return s;
 }
 
+/* All that an image may carry; the packet stays the caller's. */
+static zn_image_metadata everything(const blob *exif)
+{
+    return (zn_image_metadata){ .exif = exif->data,
+                                .exif_size = exif->size,
+                                .xmp = (uint8_t *)packet,
+                                .xmp_size = sizeof packet - 1,
+                                .dpi_x = 300,
+                                .dpi_y = 150 };
+}
+
+static zn_image_metadata found_in(const void *bytes, size_t size)
+{
+    zn_image_metadata m;
+    assert_int_equal(zn_metadata_find(&(zn_source){ bytes, size, "file" }, &m), ZN_OK);
+    return m;
+}
+
+/* In whole dpi; 0: none. */
+static void check_density(const zn_source *s, int x, int y)
+{
+    zn_image_metadata m = found_in(s->bytes, s->size);
+    assert_int_equal((int)(m.dpi_x + 0.5), x);
+    assert_int_equal((int)(m.dpi_y + 0.5), y);
+    zn_image_metadata_free(&m);
+}
+
 static void check_exif(const zn_image_metadata *m, int big)
 {
     assert_int_equal(m->exif_size, 82);
@@ -106,21 +133,17 @@ static void every_format_keeps_it(void **state)
     zn_image *im = image();
     for (int i = 0; i < FORMATS * 2 * 2 * 2; i++) {
         const int format = i % FORMATS, big = i / FORMATS % 2, lossless = i / FORMATS / 2 % 2, alpha = i / FORMATS / 4;
-        blob exif = full_exif(big), xmp = { 0 };
-        blob_add(&xmp, packet, sizeof packet - 1);
-        const zn_image_metadata m = {
-            .exif = exif.data, .exif_size = exif.size, .xmp = xmp.data, .xmp_size = xmp.size
-        };
+        blob exif = full_exif(big);
+        const zn_image_metadata m = everything(&exif);
         const zn_image_write_options plain = { .lossless = lossless, .alpha = alpha && format != 1 ? im : NULL };
         zn_image_write_options with = plain;
         with.metadata = &m;
         const zn_source s = written(formats[format], im, &with), bare = written(formats[format], im, &plain);
-        zn_image_metadata back;
-        assert_int_equal(zn_metadata_find(&s, &back), ZN_OK);
+        zn_image_metadata back = found_in(s.bytes, s.size);
         check_exif(&back, big);
         check_xmp(&back);
         zn_image_metadata_free(&back);
-        assert_int_equal(zn_metadata_find(&bare, &back), ZN_OK);
+        back = found_in(bare.bytes, bare.size);
         assert_true(!back.exif && !back.xmp);
         zn_image *a = must_read(&(blob){ (uint8_t *)s.bytes, s.size }, NULL),
                  *b = must_read(&(blob){ (uint8_t *)bare.bytes, bare.size }, NULL);
@@ -130,7 +153,6 @@ static void every_format_keeps_it(void **state)
         zn_memory_free((void *)s.bytes);
         zn_memory_free((void *)bare.bytes);
         blob_free(&exif);
-        blob_free(&xmp);
     }
     zn_image_free(im);
 }
@@ -155,8 +177,7 @@ static void found_in_files_of_others(void **state)
         extend_webp(&plain, W, H, 0, NULL, &exif, 0),
     };
     for (int i = 0; i < FORMATS; i++) {
-        zn_image_metadata m;
-        assert_int_equal(zn_metadata_find(&(zn_source){ files[i].data, files[i].size, "file" }, &m), ZN_OK);
+        zn_image_metadata m = found_in(files[i].data, files[i].size);
         assert_int_equal(m.exif_size, exif.size);
         assert_memory_equal(m.exif, exif.data, exif.size);
         zn_image_metadata_free(&m);
@@ -175,12 +196,8 @@ static void density_is_kept(void **state)
         const zn_image_metadata m = { .dpi_x = 299.9994, .dpi_y = 150 };
         const zn_source s = written(formats[f], im, &(zn_image_write_options){ .metadata = &m }),
                         bare = written(formats[f], im, &(zn_image_write_options){ 0 });
-        zn_image_metadata back;
-        assert_int_equal(zn_metadata_find(&s, &back), ZN_OK);
-        assert_int_equal((int)(back.dpi_x + 0.5), f == 2 ? 0 : 300);
-        assert_int_equal((int)(back.dpi_y + 0.5), f == 2 ? 0 : 150);
-        assert_int_equal(zn_metadata_find(&bare, &back), ZN_OK);
-        assert_true(back.dpi_x == 0 && back.dpi_y == 0);
+        check_density(&s, f == 2 ? 0 : 300, f == 2 ? 0 : 150);
+        check_density(&bare, 0, 0);
         assert_true(f != 2 || s.size == bare.size);
         zn_memory_free((void *)s.bytes);
         zn_memory_free((void *)bare.bytes);
@@ -197,10 +214,7 @@ static void density_of_jfif(void **state)
     const uint8_t cases[][5] = { { 2, 0, 118, 0, 59 }, { 0, 1, 44, 1, 44 }, { 1, 0, 0, 0, 72 }, { 3, 0, 72, 0, 72 } };
     for (int i = 0; i < 4; i++) {
         memcpy((uint8_t *)s.bytes + 13, cases[i], 5);
-        zn_image_metadata back;
-        assert_int_equal(zn_metadata_find(&s, &back), ZN_OK);
-        assert_int_equal((int)(back.dpi_x + 0.5), i ? 0 : 300);
-        assert_int_equal((int)(back.dpi_y + 0.5), i ? 0 : 150);
+        check_density(&s, i ? 0 : 300, i ? 0 : 150);
     }
     zn_memory_free((void *)s.bytes);
     zn_image_free(im);
@@ -214,12 +228,7 @@ static void damaged_files_are_survived(void **state)
     (void)state;
     zn_image *im = image();
     blob exif = full_exif(0);
-    const zn_image_metadata m = { .exif = exif.data,
-                                  .exif_size = exif.size,
-                                  .xmp = (uint8_t *)packet,
-                                  .xmp_size = sizeof packet - 1,
-                                  .dpi_x = 300,
-                                  .dpi_y = 150 };
+    const zn_image_metadata m = everything(&exif);
     for (int f = 0; f < FORMATS; f++) {
         const zn_source s = written(formats[f], im, &(zn_image_write_options){ .metadata = &m });
         for (size_t i = 0; i < 2 * s.size; i++) {
@@ -228,8 +237,7 @@ static void damaged_files_are_survived(void **state)
             memcpy(copy, s.bytes, size);
             if (i >= s.size)
                 copy[i - s.size] ^= 0xff;
-            zn_image_metadata found;
-            assert_int_equal(zn_metadata_find(&(zn_source){ copy, size, "damaged" }, &found), ZN_OK);
+            zn_image_metadata found = found_in(copy, size);
             const zn_source again = written(formats[f], im, &(zn_image_write_options){ .metadata = &found });
             zn_memory_free((void *)again.bytes);
             zn_image_metadata_free(&found);
@@ -268,16 +276,10 @@ static void too_large_is_left_out(void **state)
     blob exif = full_exif(0);
     uint8_t *zeros = calloc(1, SIZE);
     blob_add(&exif, zeros, SIZE);
-    const zn_image_metadata m = { .exif = exif.data,
-                                  .exif_size = exif.size,
-                                  .xmp = (uint8_t *)packet,
-                                  .xmp_size = sizeof packet - 1,
-                                  .dpi_x = 300,
-                                  .dpi_y = 150 };
+    const zn_image_metadata m = everything(&exif);
     for (int f = 0; f < FORMATS; f++) {
         const zn_source s = written(formats[f], im, &(zn_image_write_options){ .metadata = &m });
-        zn_image_metadata back;
-        assert_int_equal(zn_metadata_find(&s, &back), ZN_OK);
+        zn_image_metadata back = found_in(s.bytes, s.size);
         assert_int_equal(back.exif_size, f == 1 ? 0 : exif.size);
         check_xmp(&back);
         zn_image_free(must_read(&(blob){ (uint8_t *)s.bytes, s.size }, NULL));
