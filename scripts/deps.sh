@@ -56,6 +56,8 @@ check() {
 test_group() {
     check
     need libheif-examples command -v heif-enc
+    need ffmpeg command -v ffmpeg
+    need mypy command -v mypy
     need g++ command -v g++
     need chromium command -v chromium
     need redis-server command -v redis-server

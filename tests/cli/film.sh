@@ -6,7 +6,8 @@ set -u
 zenith=$1 source=$2
 model=$source/tests/golden/wan/taew2_1.safetensors
 export ZENITH_MODELS=/nowhere LC_ALL=C
-command -v ffmpeg >/dev/null && command -v ffprobe >/dev/null || { echo "skipped: there is no ffmpeg"; exit 77; }
+source "$source/tests/skip.sh"
+command -v ffmpeg >/dev/null && command -v ffprobe >/dev/null || skip "there is no ffmpeg"
 work=$(mktemp -d "${TMPDIR:-/tmp}/zenith-film.XXXXXX") || exit 99
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 99
@@ -19,8 +20,7 @@ sound=(-f lavfi -i sine=frequency=440:duration=0.4)
 bt709=(-colorspace bt709 -color_primaries bt709 -color_trc bt709)
 if ! make_film "${picture[@]}" "${sound[@]}" -c:v libx264 -crf 4 -pix_fmt yuv420p "${bt709[@]}" -c:a aac -metadata title=Trip plain.mp4 2>none ||
     "$zenith" info plain.mp4 2>&1 | grep -q 'not supported in this build'; then
-    echo "skipped: there is no H.264 encoder, or no video in this build"
-    exit 77
+    skip "there is no H.264 encoder, or no video in this build"
 fi
 
 # One property of the first stream of a type: property FILE v|a NAME

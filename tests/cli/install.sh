@@ -4,7 +4,8 @@
 # missing.
 set -u
 build=$1 source=$2 cc=$3 tools=$4
-command -v pkg-config >/dev/null || exit 77
+source "$source/tests/skip.sh"
+command -v pkg-config >/dev/null || skip "there is no pkg-config"
 work=$(mktemp -d "${TMPDIR:-/tmp}/zenith-install.XXXXXX") || exit 99
 trap 'rm -rf "$work"' EXIT
 fail() { echo "$*"; exit 1; }

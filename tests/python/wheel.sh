@@ -4,7 +4,7 @@
 # Exit 77 (skipped) where Python has no venv.
 set -u
 root=$1 build=$2 python=$3 program=$4
-skip() { echo "skipped: $*"; [[ -z ${ZENITH_MUST_RUN-} ]] && exit 77; exit 1; }
+source "$root/tests/skip.sh"
 fail() { echo "$*"; exit 1; }
 work=$(mktemp -d "${TMPDIR:-/tmp}/zenith-wheel.XXXXXX") || exit 99
 trap 'rm -rf "$work"' EXIT

@@ -1,7 +1,8 @@
 #!/bin/sh
-# A tiny video decoder for a teacher's latents, on real films and real latents: clips.sh ZENITH SHARED
+# A tiny video decoder for a teacher's latents, on real videos and real latents: clips.sh ZENITH SHARED
 # Without the data it is skipped (77).
 zenith=$1 shared=${ZENITH_SHARED:-$2}
+. "$(dirname "$0")/../skip.sh"
 films=$shared/data/video latents=$shared/data/weights/taehv_latents/test_latents_wan.safetensors
 if [ ! -e "$films/bbb_a_480x270_24fps.mp4" ] || [ ! -e "$latents" ]; then
     echo "skipped: there are no films and latents under $shared/data"
@@ -11,7 +12,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/zenith-clips.XXXXXX") || exit 99
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 99
 if ! "$zenith" dataset build --clips 9 --rate 8 "$films"/*.mp4 -o clips.lmdb --size 64 -q --json >built 2>problem; then
-    grep -qE 'not supported in this build|no LMDB' problem && { cat problem; echo skipped; exit 77; }
+    grep -qE 'not supported in this build|no LMDB' problem && skip "$(cat problem)"
     cat problem
     exit 1
 fi

@@ -6,10 +6,8 @@
 set -eu
 zenith=$1
 shift
-if ! command -v mpirun >/dev/null; then
-    echo "skipped: there is no mpirun on this machine"
-    exit 77
-fi
+. "$(dirname "$0")/../skip.sh"
+command -v mpirun >/dev/null || skip "there is no mpirun on this machine"
 # Open MPI: root may run it, ranks may outnumber CPUs, and they need no CPU of their own. Its own leaks are not ours.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_mpi_yield_when_idle=1
@@ -38,8 +36,7 @@ for test; do
         status=0
         timeout 300 mpirun -np $n "$test" >"$folder/log" 2>&1 || status=$?
         if grep -q '^skipped:' "$folder/log"; then
-            grep -m 1 '^skipped:' "$folder/log"
-            exit 77
+            skip "$(sed -n 's/^skipped: //p' "$folder/log" | head -1)"
         fi
         [ $status = 0 ] || { cat "$folder/log" && fail "$test on $n ranks"; }
     done

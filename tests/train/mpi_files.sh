@@ -4,10 +4,8 @@
 #     mpi_files.sh ZENITH TINYMODEL
 set -eu
 zenith=$1
-if ! command -v mpirun >/dev/null; then
-    echo "skipped: there is no mpirun on this machine"
-    exit 77
-fi
+. "$(dirname "$0")/../skip.sh"
+command -v mpirun >/dev/null || skip "there is no mpirun on this machine"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_mpi_yield_when_idle=1
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0"
@@ -27,7 +25,7 @@ plain() { sed 's/-[13]\//\//g; s/  [0-9.]* ms//; s/  [0-9.]* + [0-9.]* ms//; s/_
 mkdir photos
 for i in 1 2 3 4 5; do cp "$root/tests/broken/images/good.jpg" photos/$i.jpg; done
 if ! on 2 restore photos/1.jpg -o probe.png >log 2>&1; then
-    grep -q 'has no MPI' log && echo "skipped: this build has no MPI" && exit 77
+    grep -q 'has no MPI' log && skip "this build has no MPI"
     cat log && fail "restore on 2 ranks"
 fi
 
