@@ -88,26 +88,26 @@ static zn_status by_diffusion(session *s, const char *input, trip *t)
 static zn_status by_field(session *s, const char *input, trip *t)
 {
     const int side = s->info->image_size * (s->o->scale ? s->o->scale : 1);
-    zn_image *small = NULL, *photo = NULL;
+    parts p;
+    zn_image *photo = NULL;
     t->d = diffusion_begin(s, STEPS, 0, 1, 0);
     t->d.encode_steps = 0;
     double start = now_ms();
-    float *cond = must_alloc(NULL, (size_t)zn_diffae_width(diffusion_net(s)) * sizeof *cond);
-    zn_status status = diffusion_fit(s, input, &small);
+    parts_alloc(diffusion_net(s), &p);
+    zn_status status = diffusion_fit(s, input, &p.picture);
     if (status == ZN_OK)
-        status = field_encode(s, small, cond);
+        status = field_encode(s, p.picture, p.cond);
     t->encode_ms = now_ms() - start;
     start = now_ms();
     if (status == ZN_OK)
-        status = field_render(&t->d, cond, &t->result);
+        status = field_render(&t->d, p.cond, &t->result);
     t->decode_ms = now_ms() - start;
     if (status == ZN_OK)
         status = zn_image_read(input, NULL, &photo);
     if (status == ZN_OK)
         status = zn_image_fit(photo, side, side, &t->original);
     zn_image_free(photo);
-    zn_image_free(small);
-    free(cond);
+    parts_free(&p);
     return status;
 }
 

@@ -48,11 +48,11 @@ static zn_status make_group(sampling *a, diffusion *d, int first, float *conds, 
 static int add_pairs(sampling *a, diffusion *d, results *r)
 {
     const zn_options compute = compute_options(a->o, NULL);
-    const zn_diffae_eval_options e = { .data = a->o->nearest,
-                                       .compute = &compute,
-                                       .skipped = progress_skipped,
-                                       .progress = progress_tick,
-                                       .user = &d->s->bar };
+    const zn_nearest_options e = { .data = a->o->nearest,
+                                   .compute = &compute,
+                                   .skipped = progress_skipped,
+                                   .progress = progress_tick,
+                                   .user = &d->s->bar };
     zn_image **beside = must_alloc(NULL, (size_t)a->count * sizeof(zn_image *));
     int status = 0, i = 0;
     a->found = must_alloc(NULL, (size_t)a->count * sizeof *a->found);

@@ -56,12 +56,6 @@ typedef struct zn_diffae_eval_attribute {
     double recognised; /* share of results whose nearest of the images, by features, is the one they were made of */
 } zn_diffae_eval_attribute;
 
-/* What zn_nearest found: an image of the data, and the distance of its features. */
-typedef struct zn_neighbour {
-    char name[256];
-    double distance;
-} zn_neighbour;
-
 /* NaN where there is nothing to measure: without labels or samples, and all that needs features without the weights of
  * efficientnet-lite0 (docs/scores.md). */
 typedef struct zn_diffae_eval_result {
@@ -82,12 +76,6 @@ typedef struct zn_diffae_eval_result {
 ZN_API ZN_MUST_USE zn_status zn_diffae_eval(const zn_model *model, const zn_diffae_eval_options *options,
                                             zn_diffae_eval_result *out);
 ZN_API void zn_diffae_eval_clear(zn_diffae_eval_result *result);
-
-/* The image of a data set nearest to each of `count` images, by features of EfficientNet-Lite0, to see whether they are
- * copies. found[i].name is its name; pictures, an array of `count` or NULL, receives the images themselves, which the
- * caller frees. Only data, compute, skipped, progress and user of the options are used. */
-ZN_API ZN_MUST_USE zn_status zn_nearest(const zn_diffae_eval_options *options, int count, zn_image *const *images,
-                                        zn_neighbour *found, zn_image **pictures);
 
 #ifdef __cplusplus
 }

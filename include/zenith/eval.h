@@ -164,6 +164,28 @@ typedef struct zn_gate_result {
 ZN_API ZN_MUST_USE zn_status zn_eval_gates(const zn_model *model, const zn_eval_options *options, zn_gate_result *out);
 ZN_API void zn_gate_result_clear(zn_gate_result *result);
 
+/* ---- nearest images ---- */
+
+typedef struct zn_nearest_options {
+    const char *data;          /* a folder of images or an .lmdb data set */
+    const zn_options *compute; /* NULL: defaults; its progress and user are not looked at */
+    zn_skipped_fn skipped;     /* called for images that could not be used; may be NULL */
+    zn_progress_fn progress;   /* may be NULL */
+    void *user;
+} zn_nearest_options;
+
+/* An image of the data, and the distance of its features. */
+typedef struct zn_neighbour {
+    char name[256];
+    double distance;
+} zn_neighbour;
+
+/* The image of a data set nearest to each of `count` images, by features of EfficientNet-Lite0, to see whether they are
+ * copies. found: an array of `count`. pictures, an array of `count` or NULL, receives the images found, which the
+ * caller frees. */
+ZN_API ZN_MUST_USE zn_status zn_nearest(const zn_nearest_options *options, int count, zn_image *const *images,
+                                        zn_neighbour *found, zn_image **pictures);
+
 #ifdef __cplusplus
 }
 #endif

@@ -726,6 +726,30 @@ class zn_gate_result(Structure):
     ]
 
 
+class zn_nearest_options(Structure):
+    data: Optional[Bytes]
+    compute: Any
+    skipped: Any
+    progress: Any
+    user: Any
+    _fields_ = [
+        ("data", c_char_p),
+        ("compute", POINTER(zn_options)),
+        ("skipped", zn_skipped_fn),
+        ("progress", zn_progress_fn),
+        ("user", c_void_p),
+    ]
+
+
+class zn_neighbour(Structure):
+    name: Bytes
+    distance: float
+    _fields_ = [
+        ("name", c_char * 256),
+        ("distance", c_double),
+    ]
+
+
 class zn_diffae_eval_options(Structure):
     data: Optional[Bytes]
     compute: Any
@@ -802,15 +826,6 @@ class zn_diffae_eval_attribute(Structure):
         ("after", c_double),
         ("likeness", c_double),
         ("recognised", c_double),
-    ]
-
-
-class zn_neighbour(Structure):
-    name: Bytes
-    distance: float
-    _fields_ = [
-        ("name", c_char * 256),
-        ("distance", c_double),
     ]
 
 
@@ -1366,10 +1381,10 @@ FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "zn_fid": (c_int, [POINTER(zn_fid_options), POINTER(zn_fid_result)]),
     "zn_eval_gates": (c_int, [POINTER(zn_model), POINTER(zn_eval_options), POINTER(zn_gate_result)]),
     "zn_gate_result_clear": (None, [POINTER(zn_gate_result)]),
+    "zn_nearest": (c_int, [POINTER(zn_nearest_options), c_int, POINTER(POINTER(zn_image)), POINTER(zn_neighbour), POINTER(POINTER(zn_image))]),
     "zn_trip_name": (c_char_p, [c_int]),
     "zn_diffae_eval": (c_int, [POINTER(zn_model), POINTER(zn_diffae_eval_options), POINTER(zn_diffae_eval_result)]),
     "zn_diffae_eval_clear": (None, [POINTER(zn_diffae_eval_result)]),
-    "zn_nearest": (c_int, [POINTER(zn_diffae_eval_options), c_int, POINTER(POINTER(zn_image)), POINTER(zn_neighbour), POINTER(POINTER(zn_image))]),
     "zn_diffae_is_field": (c_int, [POINTER(zn_diffae)]),
     "zn_diffae_inverts": (c_int, [POINTER(zn_diffae)]),
     "zn_field_encode_some": (c_int, [POINTER(zn_diffae), POINTER(zn_image), c_double, c_uint64, POINTER(c_float)]),

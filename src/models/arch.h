@@ -75,6 +75,7 @@ typedef enum zn_ability {
 } zn_ability;
 
 struct zn_prune_run;
+struct zn_mamba_form;
 
 /* How a weights file names the parameters of one part. */
 typedef struct zn_naming {
@@ -121,6 +122,10 @@ typedef struct zn_arch {
     void (*plan_part)(zn_config *k, zn_part part, const zn_config *preset, int width);
     /* Optional: the file's name of our parameter `name`. NULL: naming->prefix + name. */
     void (*file_name)(const char *name, const zn_naming *naming, char *out, size_t size);
+    /* Of architectures that sample: their Mamba networks (models/mamba/mamba_parts.h), of a decoder over points what it
+     * predicts; and whether the encoder has a second input, which pixels it sees: [N,H,W,1] of 1 and 0 (NULL: all). */
+    const struct zn_mamba_form *(*mamba)(const zn_config *k);
+    bool (*is_masked)(const zn_config *k);
     /* Optional: [ZN_ROLES] how parameters start for which the network says nothing else. NULL: He normal, biases 0. */
     const zn_start *start;
 } zn_arch;

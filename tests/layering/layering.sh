@@ -4,7 +4,8 @@
 #
 #   0 base   1 kernels   2 tensor   3 io, text, diffusion, graph   4 ops   5 nn   6 models   7 train   8 pipeline
 #
-# Within kernels/, ref/ and simd/ include nothing of an instruction set's folder (arm/ x86/ cuda/). cli/, examples/ and
+# Within kernels/, ref/ and simd/ include nothing of an instruction set's folder (arm/ x86/ cuda/). train/ and the shared
+# rooms of pipeline/ include nothing of models/diffae/. cli/, examples/ and
 # tests/cli/ use the public headers only, but cli/ calls server/serve.h; server/ is a part of the program and also uses
 # cli/ and src/base/; the public headers use libc and each other; tests and benchmarks may use all
 # of src/ and server/. Each third-party library is included in one folder alone (see `places`), and in tests.
@@ -88,6 +89,8 @@ BEGIN {
         else if (from[2] != to[2] && b >= a) fail("src/" from[2] " (layer " a ") includes " $3 " (layer " b ")")
         else if (from[2] == "kernels" && from[3] ~ /^(ref|simd)$/ && to[2] == "kernels" && to[3] ~ /^(arm|x86|cuda)$/)
             fail("src/kernels/" from[3] " includes " $3)
+        else if ($3 ~ /^src\/models\/diffae\// && $1 ~ /^src\/(train|pipeline)\// && $1 !~ /^src\/pipeline\/diffae\//)
+            fail("a room that all families share includes " $3 "; ask the descriptor (models/arch.h)")
     } else if (to[1] != "include") fail("src includes " $3)
 }
 END {

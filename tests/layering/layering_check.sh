@@ -9,9 +9,10 @@ failed=0
 # plant FILE INCLUDE: a good tree plus one line
 plant() {
     rm -rf "$work/tree"
-    mkdir -p "$work"/tree/{src/{base,kernels/{ref,simd,arm,cuda},tensor,io/{image,dataset,video},text,graph,ops,nn,models,train/ranks,pipeline},cli,bench,tests/{cli,ops},include/zenith,examples}
+    mkdir -p "$work"/tree/{src/{base,kernels/{ref,simd,arm,cuda},tensor,io/{image,dataset,video},text,graph,ops,nn,models/diffae,train/ranks,pipeline/diffae},cli,bench,tests/{cli,ops},include/zenith,examples}
     cd "$work/tree" || exit 99
     for f in base kernels tensor io text graph ops nn models train pipeline; do : >src/$f/$f.h; done
+    : >src/models/diffae/form.h
     : >include/zenith/zenith.h
     : >cli/cli.h
     echo '#include "cli.h"' >cli/main.c
@@ -69,6 +70,9 @@ expect 1 tests/ops/x.c '#include "../../bench/bench.h"'
 expect 1 src/kernels/simd/x.c '#include "kernels/arm/arm.h"'
 expect 1 src/kernels/ref/x.c '#include "../arm/arm.h"'
 expect 0 src/kernels/arm/x.c '#include "kernels/kernels.h"'
+expect 1 src/train/x.c '#include "models/diffae/form.h"'
+expect 1 src/pipeline/x.c '#include "models/diffae/form.h"'
+expect 0 src/pipeline/diffae/x.c '#include "models/diffae/form.h"'
 expect 1 src/base/x.c '#include "../../cli/cli.h"'
 expect 1 cli/x.c '#include "../src/base/base.h"'
 expect 1 cli/x.c '#include "base/base.h"'

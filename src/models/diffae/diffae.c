@@ -280,4 +280,6 @@ const zn_arch zn_arch_diffae = { .name = "diffae",
                                  .inputs = inputs,
                                  .recognise = zn_diffae_recognise,
                                  .file_name = zn_diffae_file_name,
+                                 .mamba = zn_diffae_mamba,
+                                 .is_masked = zn_diffae_is_masked,
                                  .start = start };

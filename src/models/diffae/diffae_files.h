@@ -5,9 +5,8 @@
 #include "models/arch.h"
 #include "models/mamba/mamba_parts.h"
 
-/* Its Mamba networks: of a decoder over points, what it predicts. k: of this architecture. */
+/* As zn_arch has them. k: of this architecture. */
 const zn_mamba_form *zn_diffae_mamba(const zn_config *k);
-/* True if the encoder has a second input: which pixels it sees, [N,H,W,1] of 1 and 0 (NULL: all). */
 bool zn_diffae_is_masked(const zn_config *k);
 
 extern const zn_config zn_diffae_configs[]; /* both end with a NULL name */

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <zenith/diffae_eval.h>
+#include <zenith/eval.h>
 
 zn_status zn_neighbours_add(zn_neighbours *n, int64_t number, const float features[ZN_FEATURES])
 {
@@ -64,7 +64,7 @@ double zn_neighbours_cosine(const zn_neighbours *n, int64_t at, const float feat
 /* ---- a data set ---- */
 
 typedef struct search {
-    const zn_diffae_eval_options *o;
+    const zn_nearest_options *o;
     zn_features *features;
     zn_dataset *data;
     zn_neighbours wanted; /* the images that neighbours are looked for */
@@ -125,7 +125,7 @@ static zn_status name_found(const search *s, int side, zn_image **pictures)
     return ZN_OK;
 }
 
-zn_status zn_nearest(const zn_diffae_eval_options *o, int count, zn_image *const *images, zn_neighbour *found,
+zn_status zn_nearest(const zn_nearest_options *o, int count, zn_image *const *images, zn_neighbour *found,
                      zn_image **pictures)
 {
     search s = { .o = o, .found = found };

@@ -1,8 +1,6 @@
 /* Diffusion in a training graph. */
 #include "train/objective/noising.h"
 
-#include "models/diffae/diffae_files.h"
-
 #include <math.h>
 
 static zn_node *part(const zn_model *m, zn_part which, zn_node *const *inputs)
@@ -36,7 +34,7 @@ zn_noising zn_noising_of_conditions(const zn_model *m, zn_node *z)
 /* Of a decoder over points: the features that are noised, else the values. */
 static zn_node *clean_of(const zn_model *m, zn_node *values, const zn_tokens_at *at)
 {
-    const zn_mamba_form *k = zn_diffae_mamba(&m->config);
+    const zn_mamba_form *k = m->arch->mamba(&m->config);
     const zn_scope s = zn_at((zn_scope){ values->graph, m->arch->scope[ZN_DECODER] }, "decoder");
     return k->kind == ZN_FIELD_FEATURES ? zn_mamba_features(s, values->shape, at, k) : values;
 }
@@ -44,10 +42,10 @@ static zn_node *clean_of(const zn_model *m, zn_node *values, const zn_tokens_at 
 zn_noising zn_noising_of(const zn_model *m, zn_node *picture, bool learning)
 {
     zn_node *x = zn_sub(zn_scale(picture, 2), zn_ones_like(picture));
-    const zn_field_kind kind = zn_diffae_mamba(&m->config)->kind;
+    const zn_field_kind kind = m->arch->mamba(&m->config)->kind;
     zn_noising n = noised(m, ZN_DECODER, clean_of(m, x, NULL), picture->shape.dim[0]);
     n.kind = kind;
-    if (learning && zn_diffae_is_masked(&m->config))
+    if (learning && m->arch->is_masked(&m->config))
         n.mask = zn_graph_input(x->graph, "mask", ZN_SHAPE(x->shape.dim[0], x->shape.dim[1], x->shape.dim[2], 1));
     zn_node *cond = m->config.latent ? part(m, ZN_ENCODER, (zn_node *[ZN_NETWORK_INPUTS]){ x, n.mask }) : NULL;
     if (learning && m->config.dropout > 0 && !kind)
@@ -67,7 +65,7 @@ zn_noising zn_noising_of_points(const zn_model *m, zn_graph *g, int64_t samples,
 {
     const zn_points from = points_of(g, samples, known), to = points_of(g, samples, asked);
     zn_noising n = noised(m, ZN_DECODER, clean_of(m, to.values, &to.at), samples);
-    n.kind = zn_diffae_mamba(&m->config)->kind;
+    n.kind = m->arch->mamba(&m->config)->kind;
     n.known = from;
     n.asked = to;
     zn_node *cond = part(m, ZN_ENCODER, (zn_node *[ZN_NETWORK_INPUTS]){ from.values, from.at.points, from.at.orders });

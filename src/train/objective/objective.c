@@ -2,7 +2,6 @@
 #include "train/objective/objective.h"
 
 #include "base/fail.h"
-#include "models/diffae/diffae_files.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -179,7 +178,7 @@ static zn_status add_diffusion(zn_objective *o, const zn_objective_options *k)
         return ZN_FAIL(ZN_EINVALID, "%s is not a diffusion autoencoder", k->model->config.name);
     ZN_TRY(zn_diffusion_new("linear", ZN_SPACING_ALL, 0, &o->diffusion));
     o->noising =
-        zn_diffae_mamba(&k->model->config)->kind ? learning_field(o, k) : zn_noising_of(k->model, o->input, true);
+        k->model->arch->mamba(&k->model->config)->kind ? learning_field(o, k) : zn_noising_of(k->model, o->input, true);
     o->noise = o->noising.noise;
     o->learns[ZN_ENCODER] = o->learns[ZN_DECODER] = true;
     add_diffusion_terms(o);

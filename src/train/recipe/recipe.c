@@ -3,7 +3,8 @@
 
 #include "base/fail.h"
 #include "base/numbers.h"
-#include "models/diffae/diffae_files.h"
+#include "models/arch.h"
+#include "models/mamba/mamba_parts.h"
 #include "train/recipe/tasks.h"
 #include "train/recipe/yaml.h"
 
@@ -321,8 +322,7 @@ static bool sees_some(const zn_recipe *r)
 {
     const zn_config *known;
     const zn_arch *arch = zn_arch_find(r->model, &known);
-    return arch && (arch->can & ZN_SAMPLES) &&
-           (zn_diffae_mamba(known)->kind != ZN_FIELD_NONE || zn_diffae_is_masked(known));
+    return arch && (arch->can & ZN_SAMPLES) && (arch->mamba(known)->kind != ZN_FIELD_NONE || arch->is_masked(known));
 }
 
 /* Sections that are about something else stay out of a recipe's text. */

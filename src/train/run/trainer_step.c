@@ -1,6 +1,6 @@
 /* One step of training: the parts of a batch, what other ranks found out, the update. */
 #include "base/fail.h"
-#include "models/diffae/diffae_files.h"
+#include "models/mamba/mamba_parts.h"
 #include "train/run/trainer.h"
 
 #include <math.h>
@@ -75,7 +75,7 @@ static zn_status draw_points(zn_trainer *t, int part, const float *images)
 {
     const zn_noising *n = &t->objective.noising;
     const zn_recipe *r = t->recipe;
-    const int grid = n->known.values ? zn_diffae_mamba(&t->model->config)->net.grid : 0;
+    const int grid = n->known.values ? t->model->arch->mamba(&t->model->config)->net.grid : 0;
     const zn_points_choice known = { r->size, r->points_least, r->points_most, grid },
                            asked = { r->size, r->points_asked, r->points_asked, grid };
     for (int i = 0; (n->known.values || n->mask) && i < t->batch; i++) {
