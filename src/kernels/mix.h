@@ -23,7 +23,7 @@ static inline int64_t zn_sum_blocks(int64_t units)
 
 /* The same where a GPU may run the sum, which needs more blocks to be busy. Kernels take the number of blocks from the
  * launch; a block has (units + blocks - 1) / blocks units. */
-enum { ZN_SUM_BLOCKS_GPU = 256 };
+enum { ZN_SUM_BLOCKS_GPU = 512 };
 static inline int64_t zn_sum_parts(int64_t units, bool gpu)
 {
     const int64_t size = (units + ZN_SUM_BLOCKS_GPU - 1) / ZN_SUM_BLOCKS_GPU;
@@ -37,7 +37,7 @@ typedef struct zn_mix_args {
     const float *x, *dy;
     const float *w, *b; /* parameters */
     float *y;
-    float *partial; /* [blocks][parameters], zn_sum_blocks(pixels) blocks */
+    float *partial; /* [blocks][parameters], zn_sum_blocks(pixels) blocks; RMS norm: zn_sum_parts */
     int64_t pixels;
     int c;
     float eps;

@@ -17,7 +17,6 @@ struct rms_task {
 static rms_task task_of(zn_device *d, const void *args)
 {
     rms_task t = { *static_cast<const zn_mix_args *>(args), 0 };
-    t.block = zn_sum_block(t.a.pixels);
     to_device(d, t.a.x);
     to_device(d, t.a.dy);
     to_device(d, t.a.w);
@@ -26,12 +25,15 @@ static rms_task task_of(zn_device *d, const void *args)
     return t;
 }
 
-/* 1 / sqrt(mean of squares + eps), at most `most`; NaN passes through. All lanes get it. */
-static __device__ float factor_of(const zn_mix_args &a, float squares)
+/* 1 / sqrt(mean of squares + eps), at most `most`; NaN passes through. squares: the sum of a pixel. */
+static __device__ float limited(const zn_mix_args &a, float squares)
 {
-    const float s = 1 / sqrtf(sum_of_warp(squares) / (float)a.c + a.eps);
+    const float s = 1 / sqrtf(squares / (float)a.c + a.eps);
     return s > a.most ? a.most : s;
 }
+
+/* The same where a warp has a pixel. All lanes get it. */
+static __device__ float factor_of(const zn_mix_args &a, float squares) { return limited(a, sum_of_warp(squares)); }
 
 /* N channels per lane at a time. */
 template <int N> __global__ void rms_norm(rms_task t)
@@ -57,8 +59,59 @@ template <int N> __global__ void rms_norm(rms_task t)
     }
 }
 
-/* One thread block per block of pixels. Each warp sums dw of its pixels in shared memory, [warps][c]. */
-__global__ void rms_norm_grad(rms_task t)
+/* G lanes share a pixel; each keeps up to K vectors of its channels, and their sums of dw over its pixels. One thread
+ * block per block of pixels. */
+template <int G, int K> __global__ void rms_norm_grad(rms_task t)
+{
+    extern __shared__ __align__(16) float zn_cuda_shared[];
+    typedef sums_of<float, K, 4> sums;
+    const zn_mix_args &a = t.a;
+    const int vectors = a.c / 4;
+    const row_share s = row_share_of(G);
+    const int64_t begin = blockIdx.x * t.block, end = begin + t.block < a.pixels ? begin + t.block : a.pixels;
+    sums dw = {};
+    for (int64_t first = begin; first < end; first += s.lanes) { /* all lanes of a warp take part in its sums */
+        const int64_t p = first + s.lane;
+        floats<4> x[K] = {}, dy[K] = {}, w[K] = {};
+        float squares = 0, dot = 0;
+#pragma unroll
+        for (int j = 0; j < K; j++)
+            if (p < end && s.column + j * G < vectors) {
+                x[j] = load_as<4>(a.x, p * vectors + s.column + j * G, a.x_type);
+                dy[j] = load_as<4>(a.dy, p * vectors + s.column + j * G, a.dy_type);
+                w[j] = load<4>(a.w, s.column + j * G);
+            }
+#pragma unroll
+        for (int j = 0; j < K; j++)
+            for (int k = 0; k < 4; k++) {
+                squares += x[j].v[k] * x[j].v[k];
+                dot += w[j].v[k] * dy[j].v[k] * x[j].v[k];
+            }
+        for (int mask = G / 2; mask > 0; mask /= 2) {
+            squares += __shfl_xor_sync(0xffffffffu, squares, mask);
+            dot += __shfl_xor_sync(0xffffffffu, dot, mask);
+        }
+        const float factor = limited(a, squares),
+                    back = factor < a.most ? dot * factor * factor * factor / (float)a.c : 0;
+#pragma unroll
+        for (int j = 0; j < K; j++) {
+            floats<4> y;
+            for (int k = 0; k < 4; k++) {
+                dw.v[j][k] += p < end ? dy[j].v[k] * x[j].v[k] * factor : 0;
+                y.v[k] = factor * w[j].v[k] * dy[j].v[k] - x[j].v[k] * back;
+            }
+            if (p < end && s.column + j * G < vectors)
+                store_as<4>(a.y, p * vectors + s.column + j * G, a.y_type, y);
+        }
+    }
+    dw = merged(s, dw, reinterpret_cast<sums *>(zn_cuda_shared));
+    for (int j = 0; j < K && s.lane == 0; j++)
+        for (int k = 0; k < 4 && s.column + j * G < vectors; k++)
+            a.partial[(int64_t)blockIdx.x * a.c + (s.column + j * G) * 4 + k] = dw.v[j][k];
+}
+
+/* For any number of channels. Each warp sums dw of its pixels in shared memory, [warps][c]. */
+__global__ void rms_norm_grad_any(rms_task t)
 {
     extern __shared__ __align__(16) float zn_cuda_shared[];
     const zn_mix_args &a = t.a;
@@ -92,8 +145,7 @@ __global__ void rms_norm_grad(rms_task t)
     }
 }
 
-extern "C" {
-void zn_cuda_rms_norm(zn_device *d, const void *args, int64_t pixels)
+extern "C" void zn_cuda_rms_norm(zn_device *d, const void *args, int64_t pixels)
 {
     const rms_task t = task_of(d, args);
     const dim3 grid(grid_of(pixels * LANES));
@@ -103,16 +155,37 @@ void zn_cuda_rms_norm(zn_device *d, const void *args, int64_t pixels)
         launch(d, rms_norm<1>, grid, THREADS, 0, t);
 }
 
-/* As many warps as shared memory has room for. */
-void zn_cuda_rms_norm_grad(zn_device *d, const void *args, int64_t blocks)
+template <int G, int K> static void launch_grad(zn_device *d, const rms_task &t, int64_t blocks)
 {
-    const rms_task t = task_of(d, args);
+    launch(d, rms_norm_grad<G, K>, dim3((unsigned)blocks), THREADS, THREADS * sizeof(sums_of<float, K, 4>), t);
+}
+
+/* As many warps as shared memory can hold. */
+static void launch_grad_any(zn_device *d, const rms_task &t, int64_t blocks)
+{
     unsigned warps = THREADS / LANES;
     while (warps > 1 && warps * t.a.c * sizeof(float) > 48 << 10)
         warps /= 2;
     const size_t bytes = warps * t.a.c * sizeof(float);
-    zn_cuda_check(d, cudaFuncSetAttribute(rms_norm_grad, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes),
+    zn_cuda_check(d, cudaFuncSetAttribute(rms_norm_grad_any, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes),
                   "shared memory");
-    launch(d, rms_norm_grad, dim3((unsigned)blocks), warps * LANES, bytes, t);
+    launch(d, rms_norm_grad_any, dim3((unsigned)blocks), warps * LANES, bytes, t);
 }
+
+extern "C" void zn_cuda_rms_norm_grad(zn_device *d, const void *args, int64_t blocks)
+{
+    rms_task t = task_of(d, args);
+    t.block = blocks ? (t.a.pixels + blocks - 1) / blocks : 0;
+    const bool vectors =
+        t.a.c % 4 == 0 && is_aligned(t.a.x) && is_aligned(t.a.dy) && is_aligned(t.a.w) && is_aligned(t.a.y);
+    if (!vectors || t.a.c > 4 * 32 * 4)
+        launch_grad_any(d, t, blocks);
+    else if (t.a.c <= 4 * 4 * 4)
+        launch_grad<4, 4>(d, t, blocks);
+    else if (t.a.c <= 4 * 8 * 4)
+        launch_grad<8, 4>(d, t, blocks);
+    else if (t.a.c <= 4 * 16 * 4)
+        launch_grad<16, 4>(d, t, blocks);
+    else
+        launch_grad<32, 4>(d, t, blocks);
 }

@@ -1,5 +1,6 @@
 /* RMS norm over the channels of each pixel: y = x min(1 / sqrt(mean x^2 + eps), most) * w[k]. Both gradients read
  * the same maps, so one op computes them: dx is its result, dw is stored in its tail. */
+#include "base/cpu.h"
 #include "base/fail.h"
 #include "graph/types.h"
 #include "kernels/kernels.h"
@@ -92,9 +93,9 @@ bool zn_rms_norm_has_limit(const zn_node *n) { return ((norm_spec *)n->attribute
 
 static zn_needs grad_needs(const zn_node *n, const zn_prepare *p)
 {
-    (void)p;
     const zn_mix_args a = args_of(n);
-    return (zn_needs){ .shared_scratch = sizeof(float) * (size_t)(zn_sum_blocks(a.pixels) * a.c) };
+    const int64_t blocks = zn_sum_parts(a.pixels, p->cpu & ZN_CPU_CUDA);
+    return (zn_needs){ .shared_scratch = sizeof(float) * (size_t)(blocks * a.c) };
 }
 
 static int64_t grad_tail(const zn_node *n) { return zn_shape_count(n->source[1]->shape); }
@@ -102,7 +103,7 @@ static int64_t grad_tail(const zn_node *n) { return zn_shape_count(n->source[1]-
 static void grad_run(const zn_node *n, const zn_launch_context *c)
 {
     zn_mix_args a = args_of(n);
-    const int64_t blocks = zn_sum_blocks(a.pixels);
+    const int64_t blocks = zn_sum_parts(a.pixels, c->device);
     a.dy = n->source[2]->data;
     a.partial = c->shared;
     a.x_type = n->source[0]->type;
