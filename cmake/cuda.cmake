@@ -68,6 +68,7 @@ function(zenith_device_sources)
     cuda/conv.cu
     cuda/conv_half.cu
     cuda/conv_parts.cu
+    cuda/conv_product.cu
     cuda/conv_grad.cu
     cuda/conv_grad_half.cu
     cuda/dense.cu

@@ -3,7 +3,7 @@
 
 extern const zn_conv_grad_kernel zn_conv_grad_ref;
 #if defined(ZN_CUDA_BUILT)
-extern const zn_conv_grad_kernel zn_conv_grad_hopper_bf16;
+extern const zn_conv_grad_kernel zn_conv_grad_hopper_bf16, zn_conv_grad_cuda_product;
 extern const zn_conv_grad_kernel zn_conv_grad_cuda_f32, zn_conv_grad_cuda_bf16, zn_conv_grad_cuda_tf32_as_f16,
     zn_conv_grad_cuda_tf32_as_bf16;
 #endif
@@ -22,6 +22,7 @@ extern const zn_conv_grad_kernel zn_conv_grad_winograd_generic, zn_conv_grad_poi
 const zn_conv_grad_kernel *const zn_conv_grad_kernels[] = {
 #if defined(ZN_CUDA_BUILT)
     &zn_conv_grad_hopper_bf16,
+    &zn_conv_grad_cuda_product,
     &zn_conv_grad_cuda_bf16,
     &zn_conv_grad_cuda_tf32_as_f16,
     &zn_conv_grad_cuda_tf32_as_bf16,

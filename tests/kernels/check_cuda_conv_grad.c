@@ -32,8 +32,11 @@ static void check_kernel(const zn_conv_grad_kernel *k, const zn_conv_grad_args *
     zn_conv_grad_args a = *given;
     a.dw = cuda_result_new(count);
     a.shared = cuda_shared_new((int64_t)(k->shared_bytes(&a.s) / sizeof(float)), NAN);
+    a.room = cuda_shared_new(
+        (int64_t)((k->room_bytes ? k->room_bytes(&a.s, a.x_type, a.dy_type) : 0) / sizeof(float)) + 1, NAN);
     for (; a.stage < k->stages(&a.s); a.stage++)
         cuda_start(k->run, k->units(&a.s, a.stage), &a);
+    cuda_shared_free(a.room);
     cuda_compare(name, a.dw, want, count, (double)k->tolerance * (count < 256 ? 4 : 1));
     cuda_result_free(a.dw);
     cuda_shared_free(a.shared);
@@ -140,8 +143,10 @@ void cuda_check_conv_grads(void)
     if (!cuda_is_emulated) {
         check_shape(conv_shape(4, 131, 250, 64, 64, 3, 1, 1, false), 2300);
         check_shape(conv_shape(2, 257, 301, 64, 64, 3, 2, 1, false), 2301);
+        check_shape(conv_shape(4, 64, 250, 64, 192, 1, 1, 0, false), 2302);
     }
     check_narrow(conv_shape(2, 5, 19, 64, 72, 3, 1, 1, false), 2400);
+    check_narrow(conv_shape(2, 5, 19, 64, 72, 1, 1, 0, false), 2404);
     check_narrow(conv_shape(1, 30, 40, 8, 16, 5, 1, 2, false), 2401); /* four tiles per block */
     check_narrow(conv_shape(1, 7, 9, 72, 8, 3, 1, 0, false), 2402);
     check_narrow(conv_shape(1, 7, 9, 20, 12, 3, 2, 1, false), 2403); /* converted */

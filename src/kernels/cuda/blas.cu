@@ -5,6 +5,7 @@
 #if defined(ZN_CUDA_EMULATED) || !__has_include(<cublasLt.h>)
 
 bool zn_cuda_blas_product(zn_device *, const half_product &) { return false; }
+bool zn_cuda_blas_is_there(zn_device *) { return false; }
 bool zn_cuda_blas_is_loaded(const zn_device *) { return false; }
 void zn_cuda_blas_close(zn_device *) {}
 
@@ -43,8 +44,8 @@ typedef struct functions {
 
 /* What a choice depends on; compared byte by byte. */
 typedef struct shape {
-    int64_t rows, depth, columns, x_stride, w_stride;
-    int32_t turned, bias, type, y_type;
+    int64_t rows, depth, columns, x_stride, w_stride, y_stride;
+    int32_t turned, x_turned, bias, residual, type, y_type;
 } shape;
 
 /* How a product of one shape is computed. */
@@ -136,19 +137,20 @@ static bool describe(const functions &call, const shape &s, choice *c)
 {
     const cublasOperation_t turn = CUBLAS_OP_T, keep = CUBLAS_OP_N;
     const cublasLtEpilogue_t with_bias = CUBLASLT_EPILOGUE_BIAS;
-    const cublasOperation_t w = s.turned ? keep : turn;
+    const cublasOperation_t w = s.turned ? keep : turn, x = s.x_turned ? turn : keep;
     const cudaDataType_t type = blas_type(s.type);
-    const uint64_t width = (uint64_t)s.columns, depth = (uint64_t)s.depth;
+    const uint64_t width = (uint64_t)s.columns, depth = (uint64_t)s.depth, rows = (uint64_t)s.rows;
     bool good = call.MatmulDescCreate(&c->how, CUBLAS_COMPUTE_32F, CUDA_R_32F) == CUBLAS_STATUS_SUCCESS;
     good = good && !call.MatmulDescSetAttribute(c->how, CUBLASLT_MATMUL_DESC_TRANSA, &w, sizeof w);
-    good = good && !call.MatmulDescSetAttribute(c->how, CUBLASLT_MATMUL_DESC_TRANSB, &keep, sizeof keep);
+    good = good && !call.MatmulDescSetAttribute(c->how, CUBLASLT_MATMUL_DESC_TRANSB, &x, sizeof x);
     if (s.bias)
         good =
             good && !call.MatmulDescSetAttribute(c->how, CUBLASLT_MATMUL_DESC_EPILOGUE, &with_bias, sizeof with_bias);
     good =
         good && !call.MatrixLayoutCreate(&c->w, type, s.turned ? width : depth, s.turned ? depth : width, s.w_stride);
-    good = good && !call.MatrixLayoutCreate(&c->x, type, depth, (uint64_t)s.rows, s.x_stride);
-    return good && !call.MatrixLayoutCreate(&c->y, blas_type(s.y_type), width, (uint64_t)s.rows, s.columns);
+    good =
+        good && !call.MatrixLayoutCreate(&c->x, type, s.x_turned ? rows : depth, s.x_turned ? depth : rows, s.x_stride);
+    return good && !call.MatrixLayoutCreate(&c->y, blas_type(s.y_type), width, rows, s.y_stride);
 }
 
 /* The library's first proposal, which is the same every time. Sums of parts of the depth are added in order. */
@@ -194,33 +196,50 @@ static const choice *choose(zn_cuda_blas *b, const shape &s)
 
 /* ---- products ---- */
 
-/* Few rows are limited by reading the weights, which our kernels do as well. A bias must have the type of y. */
+static const void *bias_of(const half_product &p) { return p.y_type == ZN_TYPE_F32 ? p.bias : p.narrow_bias; }
+
+/* Few rows are limited by reading the weights, which our kernels do as well. Bias and residual must have the type of y.
+ * Its ReLU may lose values that are not numbers. */
 static bool may_take(const half_product &p)
 {
-    const uintptr_t addresses = (uintptr_t)p.x | (uintptr_t)p.w | (uintptr_t)p.y;
-    return p.rows >= 64 && addresses % ALIGNED == 0 && p.columns % 8 == 0 && (!p.bias || p.y_type == ZN_TYPE_F32);
+    const uintptr_t addresses = (uintptr_t)p.x | (uintptr_t)p.w | (uintptr_t)p.y | (uintptr_t)p.residual;
+    return (p.rows >= 64 || p.x_turned) && addresses % ALIGNED == 0 && p.columns % 8 == 0 && (!p.bias || bias_of(p)) &&
+           (!p.residual || p.residual_type == p.y_type) && !p.relu;
+}
+
+bool zn_cuda_blas_is_there(zn_device *d)
+{
+    if (!d->blas && !d->blas_missing)
+        d->blas = open_blas();
+    d->blas_missing = !d->blas;
+    return d->blas != nullptr;
 }
 
 bool zn_cuda_blas_product(zn_device *d, const half_product &p)
 {
-    if (d->status != ZN_OK || !may_take(p))
-        return false;
-    if (!d->blas && !d->blas_missing)
-        d->blas = open_blas();
-    d->blas_missing = !d->blas;
-    if (!d->blas)
+    if (d->status != ZN_OK || !may_take(p) || !zn_cuda_blas_is_there(d))
         return false;
     zn_cuda_blas *b = d->blas;
-    const shape s = {
-        p.rows, p.depth, p.columns, p.x_stride, p.w_stride, p.turned, p.bias != nullptr, p.type, p.y_type
-    };
+    const shape s = { p.rows,
+                      p.depth,
+                      p.columns,
+                      p.x_stride,
+                      p.w_stride,
+                      p.y_stride ? p.y_stride : p.columns,
+                      p.turned,
+                      p.x_turned,
+                      p.bias != nullptr,
+                      p.residual != nullptr,
+                      p.type,
+                      p.y_type };
     const choice *c = choose(b, s);
     if (!c || !c->known)
         return false;
-    const float one = 1, zero = 0;
-    if (p.bias && b->call.MatmulDescSetAttribute(c->how, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p.bias, sizeof p.bias))
+    const float one = 1, more = p.residual ? 1 : 0;
+    const void *bias = bias_of(p), *added = p.residual ? p.residual : p.y;
+    if (p.bias && b->call.MatmulDescSetAttribute(c->how, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias))
         return false;
-    return b->call.Matmul(b->handle, c->how, &one, p.w, c->w, p.x, c->x, &zero, p.y, c->y, p.y, c->y, &c->algorithm,
+    return b->call.Matmul(b->handle, c->how, &one, p.w, c->w, p.x, c->x, &more, added, c->y, p.y, c->y, &c->algorithm,
                           b->workspace, WORKSPACE, d->stream) == CUBLAS_STATUS_SUCCESS;
 }
 

@@ -8,6 +8,8 @@
 /* Launches the product and returns true, or returns false if the library is not there or has no way to compute it.
  * The same shape is always computed in the same way, but an element's bits depend on the number of rows. */
 bool zn_cuda_blas_product(zn_device *d, const half_product &p);
+/* Whether the library is there; loads it. */
+bool zn_cuda_blas_is_there(zn_device *d);
 /* Whether it has been loaded. */
 bool zn_cuda_blas_is_loaded(const zn_device *d);
 void zn_cuda_blas_close(zn_device *d);

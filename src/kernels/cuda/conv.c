@@ -38,12 +38,14 @@ static bool supports_half(const zn_conv_shape *s)
     return supports(s) && seen.cin >= LEAST && part + 3 * pixel * (ZN_CUDA_CONV_COLUMNS + 8) <= SHARED;
 }
 
-/* Hopper: x is read in pieces of eight channels; if it is fp32, the kernel above runs. */
+static bool supports_product(const zn_conv_shape *s) { return supports(s) && zn_cuda_conv_is_product(s); }
+
+/* Hopper: x is read in pieces of eight channels, and rounded before if it is fp32. */
 static bool supports_wide(const zn_conv_shape *s)
 {
-    enum { MOST = 512 };
+    enum { MOST = 31 }; /* chunks: fewer than steps of the ring (lines.h) */
     return supports_half(s) && s->kh == ZN_CUDA_WIDE_SIDE && s->kw == ZN_CUDA_WIDE_SIDE && s->stride <= 2 &&
-           s->cin <= MOST && s->cin % 8 == 0 && s->cout > ZN_CUDA_CONV_FEW;
+           s->cin <= MOST * zn_cuda_half_weights(s).chunk && s->cin % 8 == 0 && s->cout > ZN_CUDA_CONV_FEW;
 }
 
 /* Channels of x are copied in groups of eight. */
@@ -59,9 +61,8 @@ static size_t half_bytes(const zn_conv_shape *s)
     return sizeof(uint16_t) * (size_t)p.rows * (size_t)p.columns;
 }
 
-static void pack_half(const zn_conv_shape *s, const float *w, void *packed, uint16_t (*round)(float))
+static void pack_half(const zn_conv_shape *s, zn_cuda_weights p, const float *w, void *packed, uint16_t (*round)(float))
 {
-    const zn_cuda_weights p = zn_cuda_half_weights(s);
     uint16_t *to = packed;
     for (int row = 0; row < p.rows; row++)
         for (int column = 0; column < p.columns; column++) {
@@ -69,8 +70,36 @@ static void pack_half(const zn_conv_shape *s, const float *w, void *packed, uint
             *to++ = from < 0 ? 0 : round(w[from]);
         }
 }
-static void pack_bf16(const zn_conv_shape *s, const float *w, void *to) { pack_half(s, w, to, zn_f32_to_bf16); }
-static void pack_f16(const zn_conv_shape *s, const float *w, void *to) { pack_half(s, w, to, zn_f32_to_f16); }
+static void pack_bf16(const zn_conv_shape *s, const float *w, void *to)
+{
+    pack_half(s, zn_cuda_half_weights(s), w, to, zn_f32_to_bf16);
+}
+static void pack_f16(const zn_conv_shape *s, const float *w, void *to)
+{
+    pack_half(s, zn_cuda_half_weights(s), w, to, zn_f32_to_f16);
+}
+static void pack_product(const zn_conv_shape *s, const float *w, void *to)
+{
+    pack_half(s, zn_cuda_product_weights(s), w, to, zn_f32_to_bf16);
+}
+
+static size_t product_bytes(const zn_conv_shape *s) { return sizeof(uint16_t) * (size_t)s->cin * (size_t)s->cout; }
+static size_t rounded_x(const zn_conv_shape *s, zn_type x)
+{
+    return zn_cuda_rounded_bytes(x, (int64_t)s->n * s->h * s->w * s->cin);
+}
+/* The bias too. */
+static size_t product_room(const zn_conv_shape *s, zn_type x)
+{
+    return rounded_x(s, x) + zn_cuda_rounded_bytes(ZN_TYPE_F32, s->cout);
+}
+static unsigned narrow_both(const zn_conv_shape *s) { return (void)s, ZN_CONV_NARROW_X | ZN_CONV_NARROW_Y; }
+
+/* The order of its sums may depend on the number of pixels, which tiles must not. */
+static bool has_no_tiles(const zn_conv_shape *s, const zn_conv_wish *wish)
+{
+    return (void)s, wish->whole || wish->changing;
+}
 
 /* Gradients may be too small for f16. */
 static bool never_changes(const zn_conv_shape *s, const zn_conv_wish *wish) { return (void)s, !wish->changing; }
@@ -100,6 +129,8 @@ void zn_k_conv_f16(const void *conv_args, zn_range rows) { (void)conv_args, (voi
 void zn_k_conv_pack_bf16(const void *conv_pack_args, zn_range unit) { (void)conv_pack_args, (void)unit; }
 void zn_k_conv_pack_f16(const void *conv_pack_args, zn_range unit) { (void)conv_pack_args, (void)unit; }
 void zn_k_conv_pack(const void *conv_pack_args, zn_range unit) { (void)conv_pack_args, (void)unit; }
+void zn_k_conv_pack_product(const void *conv_pack_args, zn_range unit) { (void)conv_pack_args, (void)unit; }
+void zn_k_conv_product(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 
 /* Each number is the sum of two 11-bit numbers; three products make it as accurate as fp32. */
 const zn_conv_kernel zn_conv_cuda_tf32x3 = { .name = "implicit-tf32x3-cuda",
@@ -114,6 +145,22 @@ const zn_conv_kernel zn_conv_cuda_tf32x3 = { .name = "implicit-tf32x3-cuda",
                                              .units = units,
                                              .run = zn_k_conv_tf32x3,
                                              .flops = three_flops };
+
+const zn_conv_kernel zn_conv_cuda_product = { .name = "product-bf16-cuda",
+                                              .math = ZN_PRECISION_BF16,
+                                              .cpu = ZN_CPU_CUDA,
+                                              .tolerance = 5e-3f,
+                                              .supports = supports_product,
+                                              .narrow = narrow_both,
+                                              .pays = has_no_tiles,
+                                              .packed_bytes = product_bytes,
+                                              .pack = pack_product,
+                                              .pack_there = zn_k_conv_pack_product,
+                                              .scratch_bytes = scratch_bytes,
+                                              .room_bytes = product_room,
+                                              .units = units,
+                                              .run = zn_k_conv_product,
+                                              .flops = zn_conv_direct_flops };
 
 const zn_conv_kernel zn_conv_cuda_bf16 = { .name = "halo-bf16-cuda",
                                            .math = ZN_PRECISION_BF16,
@@ -149,8 +196,8 @@ const zn_conv_kernel zn_conv_cuda_f16 = { .name = "halo-f16-cuda",
     {                                                                                                                  \
         .name = (title), .math = (type), .cpu = ZN_CPU_CUDA | ZN_CPU_HOPPER, .tolerance = (error),                     \
         .supports = supports_wide, .narrow = narrow_half, .pays = (worth), .packed_bytes = half_bytes,                 \
-        .pack = (packs), .pack_there = (packs_there), .scratch_bytes = scratch_bytes, .units = units, .run = (body),   \
-        .flops = half_flops                                                                                            \
+        .pack = (packs), .pack_there = (packs_there), .scratch_bytes = scratch_bytes, .room_bytes = rounded_x,         \
+        .units = units, .run = (body), .flops = half_flops                                                             \
     }
 const zn_conv_kernel zn_conv_hopper_bf16 = ZN_CONV_HOPPER("wgmma-bf16-cuda", ZN_PRECISION_BF16, 5e-3f, pack_bf16,
                                                           zn_k_conv_pack_bf16, NULL, zn_k_conv_wgmma_bf16);

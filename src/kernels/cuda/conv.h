@@ -81,6 +81,27 @@ static inline zn_cuda_weights zn_cuda_half_weights(const zn_conv_shape *s)
     return p;
 }
 
+/* For products of matrices: [cin][cout], as they are. */
+static inline zn_cuda_weights zn_cuda_product_weights(const zn_conv_shape *s)
+{
+    const zn_cuda_weights p = { s->cin, s->cout, 0 };
+    return p;
+}
+
+/* Whether it is a product of matrices whose rows are whole pieces of 16 bytes. */
+static inline bool zn_cuda_conv_is_product(const zn_conv_shape *s)
+{
+    enum { LEAST = 16 };
+    return s->kh * s->kw == 1 && s->stride == 1 && !s->pad && !s->up2 && !s->unshuffle && !s->shuffle &&
+           s->h == s->oh && s->w == s->ow && s->cin % 8 == 0 && s->cout % 8 == 0 && s->cin >= LEAST && s->cout >= LEAST;
+}
+
+/* Room for a map of `count` numbers in 16 bits if it has others. */
+static inline size_t zn_cuda_rounded_bytes(zn_type type, int64_t count)
+{
+    return type == ZN_TYPE_F32 ? ((size_t)count * sizeof(uint16_t) + 63) / 64 * 64 : 0;
+}
+
 /* The index in w of an element of the packed weights; -1: zero. flipped: see zn_conv_pack_args. */
 static inline ZN_ON_BOTH int64_t zn_cuda_weight_at(const zn_conv_shape *s, const zn_cuda_weights *p, bool flipped,
                                                    int row, int column)

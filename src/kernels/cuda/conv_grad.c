@@ -12,6 +12,8 @@ static bool supports_half(const zn_conv_shape *s)
     return supports(s) && !(zn_cuda_grad_plan_of(s).nine && s->stride > 1);
 }
 
+static bool supports_product(const zn_conv_shape *s) { return supports(s) && zn_cuda_conv_is_product(s); }
+
 static size_t shared_bytes(const zn_conv_shape *s)
 {
     const zn_cuda_grad_plan p = zn_cuda_grad_plan_of(s);
@@ -30,6 +32,14 @@ static size_t lines_bytes(const zn_conv_shape *s)
     return sizeof(float) * (size_t)(zn_cuda_grad_lines_plan(s).parts * s->kh * s->kw * s->cin * s->cout);
 }
 
+/* x and dy, if they are rounded first. */
+static size_t rounded(const zn_conv_shape *s, zn_type x, zn_type dy)
+{
+    return zn_cuda_rounded_bytes(x, (int64_t)s->n * s->h * s->w * s->cin) +
+           zn_cuda_rounded_bytes(dy, (int64_t)s->n * s->oh * s->ow * s->cout);
+}
+
+static int one_stage(const zn_conv_shape *s) { return (void)s, 1; }
 static size_t scratch_bytes(const zn_conv_shape *s) { return (void)s, 0; }
 static int stages(const zn_conv_shape *s) { return (void)s, 2; }
 static int64_t units(const zn_conv_shape *s, int stage) { return (void)s, (void)stage, 1; }
@@ -40,6 +50,7 @@ void zn_k_conv_grad_tf32x3(const void *conv_grad_args, zn_range unit) { (void)co
 void zn_k_conv_grad_wgmma(const void *conv_grad_args, zn_range unit) { (void)conv_grad_args, (void)unit; }
 void zn_k_conv_grad_bf16(const void *conv_grad_args, zn_range unit) { (void)conv_grad_args, (void)unit; }
 void zn_k_conv_grad_tf32(const void *conv_grad_args, zn_range unit) { (void)conv_grad_args, (void)unit; }
+void zn_k_conv_grad_product(const void *conv_grad_args, zn_range unit) { (void)conv_grad_args, (void)unit; }
 
 #define ZN_CONV_GRAD_CUDA(title, type, error, can, body, operations)                                                   \
     {                                                                                                                  \
@@ -64,8 +75,24 @@ const zn_conv_grad_kernel zn_conv_grad_hopper_bf16 = { .name = "grad-wgmma-bf16-
                                                        .supports = supports_lines,
                                                        .narrow = true,
                                                        .shared_bytes = lines_bytes,
+                                                       .room_bytes = rounded,
                                                        .scratch_bytes = scratch_bytes,
                                                        .stages = stages,
                                                        .units = units,
                                                        .run = zn_k_conv_grad_wgmma,
                                                        .flops = zn_conv_direct_flops };
+
+/* With the room of the kernel above that takes its place where there is no library. */
+const zn_conv_grad_kernel zn_conv_grad_cuda_product = { .name = "grad-product-bf16-cuda",
+                                                        .math = ZN_PRECISION_BF16,
+                                                        .cpu = ZN_CPU_CUDA,
+                                                        .tolerance = 5e-3f,
+                                                        .supports = supports_product,
+                                                        .narrow = true,
+                                                        .shared_bytes = shared_bytes,
+                                                        .room_bytes = rounded,
+                                                        .scratch_bytes = scratch_bytes,
+                                                        .stages = one_stage,
+                                                        .units = units,
+                                                        .run = zn_k_conv_grad_product,
+                                                        .flops = zn_conv_direct_flops };

@@ -4,6 +4,7 @@
  * their sums in registers until the block has seen its part of the pixels; four warps copy tiles of pixels for them. */
 #include "kernels/cuda/conv_grad_tile.h"
 #include "kernels/cuda/lines.h"
+#include "kernels/cuda/unpack.h"
 
 enum {
     TAPS = 3, /* in a row of the kernel, and rows */
@@ -150,9 +151,23 @@ static void launch_lines(zn_device *d, const grad_task &t)
            (size_t)(STAGES * STAGE + RING_BYTES), l);
 }
 
+/* Maps of fp32 are rounded first: the threads that copy are not fast enough for it. */
+static void launch_rounded(zn_device *d, const grad_task &given)
+{
+    grad_task t = given;
+    const zn_conv_shape &s = t.a.s;
+    const int64_t x = (int64_t)s.n * s.h * s.w * s.cin, dy = (int64_t)s.n * s.oh * s.ow * s.cout;
+    to_device(d, t.a.room);
+    char *const room = static_cast<char *>(t.a.room), *const more = room + zn_cuda_rounded_bytes(t.a.x_type, x);
+    t.a.x = static_cast<const float *>(zn_cuda_rounded(d, t.a.x, t.a.x_type, x, ZN_TYPE_BF16, room));
+    t.a.dy = static_cast<const float *>(zn_cuda_rounded(d, t.a.dy, t.a.dy_type, dy, ZN_TYPE_BF16, more));
+    t.a.x_type = t.a.dy_type = ZN_TYPE_BF16;
+    launch_lines(d, t);
+}
+
 extern "C" {
 void zn_cuda_conv_grad_wgmma(zn_device *d, const void *args, int64_t)
 {
-    run_grad(d, args, zn_cuda_grad_lines_plan, launch_lines);
+    run_grad(d, args, zn_cuda_grad_lines_plan, launch_rounded);
 }
 }

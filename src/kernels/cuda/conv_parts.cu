@@ -60,6 +60,10 @@ void zn_cuda_conv_pack_bf16(zn_device *d, const void *args, int64_t)
 {
     pack<half_number<bf16_pair>>(d, args, zn_cuda_half_weights);
 }
+void zn_cuda_conv_pack_product(zn_device *d, const void *args, int64_t)
+{
+    pack<half_number<bf16_pair>>(d, args, zn_cuda_product_weights);
+}
 void zn_cuda_conv_pack_f16(zn_device *d, const void *args, int64_t)
 {
     pack<half_number<f16_pair>>(d, args, zn_cuda_half_weights);

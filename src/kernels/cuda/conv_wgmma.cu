@@ -11,6 +11,7 @@
  * As in conv.cu, every sum has the same order for any position of its pixel and any tile. */
 #include "kernels/cuda/conv_tile.h"
 #include "kernels/cuda/lines.h"
+#include "kernels/cuda/unpack.h"
 
 enum { TURNS = 2, MOST_STAGES = 8, BLOCK = (TURNS + 1) * WARPGROUP, TILE_WIDE = 8 };
 
@@ -303,18 +304,16 @@ template <typename T, int CHUNK> static void launch_size(zn_device *d, wide_task
             launch_plan<wide_plan<T, CHUNK, 1, 4>>(d, w, false);
 }
 
-/* other: the launcher for maps of fp32, with the same packed weights: rounding x here would take longer than the
- * faster products save. */
-template <typename T>
-static void run(zn_device *d, const void *args, int64_t units, void (*other)(zn_device *, const void *, int64_t))
+/* Rounds maps of fp32 first: in the threads that copy it would take longer than the multiplications. */
+template <typename T> static void run(zn_device *d, const void *args, zn_type type)
 {
-    if (static_cast<const zn_conv_args *>(args)->x_type == ZN_TYPE_F32) {
-        other(d, args, units);
-        return;
-    }
     wide_task w = {};
     w.t = conv_task_of(d, args, zn_cuda_half_weights);
-    const zn_conv_args &a = w.t.a;
+    zn_conv_args &a = w.t.a;
+    to_device(d, a.room);
+    a.x = static_cast<const float *>(
+        zn_cuda_rounded(d, a.x, a.x_type, (int64_t)a.s.n * a.s.h * a.s.w * a.s.cin, type, a.room));
+    a.x_type = type;
     w.chunks = w.t.w.rows / (w.t.w.chunk * a.s.kh * a.s.kw);
     w.quick = a.y_type != ZN_TYPE_F32 && (!a.residual || a.residual_type == a.y_type) && a.s.cout % 8 == 0 &&
               ((uintptr_t)a.y | (uintptr_t)a.residual) % 16 == 0;
@@ -325,15 +324,6 @@ static void run(zn_device *d, const void *args, int64_t units, void (*other)(zn_
 }
 
 extern "C" {
-void zn_cuda_conv_bf16(zn_device *d, const void *args, int64_t units);
-void zn_cuda_conv_f16(zn_device *d, const void *args, int64_t units);
-
-void zn_cuda_conv_wgmma_bf16(zn_device *d, const void *args, int64_t units)
-{
-    run<bf16_wide>(d, args, units, zn_cuda_conv_bf16);
-}
-void zn_cuda_conv_wgmma_f16(zn_device *d, const void *args, int64_t units)
-{
-    run<f16_wide>(d, args, units, zn_cuda_conv_f16);
-}
+void zn_cuda_conv_wgmma_bf16(zn_device *d, const void *args, int64_t) { run<bf16_wide>(d, args, ZN_TYPE_BF16); }
+void zn_cuda_conv_wgmma_f16(zn_device *d, const void *args, int64_t) { run<f16_wide>(d, args, ZN_TYPE_F16); }
 }

@@ -29,23 +29,24 @@ static inline __device__ void copy_eight(uint16_t *to, const void *from, int64_t
     copy_async<16>(reinterpret_cast<float *>(to), reinterpret_cast<const float *>(numbers), is_there);
 }
 
-/* COUNT rows from `first`, DEPTH numbers of each from k. */
+/* COUNT rows from `first`, DEPTH numbers of each from k, of which there are `depth`. */
 template <int COUNT>
-static __device__ void copy_rows(const void *from, int64_t stride, int64_t rows, int64_t first, int64_t k, uint16_t *to)
+static __device__ void copy_rows(const void *from, int64_t stride, int64_t depth, int64_t rows, int64_t first,
+                                 int64_t k, uint16_t *to)
 {
     for (int i = (int)threadIdx.x; i < COUNT * (DEPTH / EIGHT); i += THREADS) {
         const int row = i / (DEPTH / EIGHT), at = i % (DEPTH / EIGHT) * EIGHT;
         copy_eight(to + row * DEPTH_ROW + at, from, (first + row) * stride + k + at,
-                   first + row < rows && k + at < stride);
+                   first + row < rows && k + at < depth);
     }
 }
 
 template <typename P>
 static __device__ void copy_stage(const half_product &t, int64_t row, int64_t column, int64_t k, uint16_t *to)
 {
-    copy_rows<P::ROWS>(t.x, t.x_stride, t.rows, row, k, to);
+    copy_rows<P::ROWS>(t.x, t.x_stride, t.depth, t.rows, row, k, to);
     if constexpr (!P::TURNED) {
-        copy_rows<P::COLUMNS>(t.w, t.w_stride, t.columns, column, k, to + P::LEFT);
+        copy_rows<P::COLUMNS>(t.w, t.w_stride, t.depth, t.columns, column, k, to + P::LEFT);
     } else {
         for (int i = (int)threadIdx.x; i < DEPTH * (P::COLUMNS / EIGHT); i += THREADS) {
             const int inner = i / (P::COLUMNS / EIGHT), at = i % (P::COLUMNS / EIGHT) * EIGHT;
@@ -99,7 +100,8 @@ template <typename P>
 static __device__ void write_tile(const half_product &t, int64_t row, int64_t column, const float sums[P::MF][P::NF][4])
 {
     const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP, g = lane / 4, q = lane % 4;
-    const bool by_two = t.columns % 2 == 0;
+    const int64_t stride = t.y_stride ? t.y_stride : t.columns;
+    const bool by_two = stride % 2 == 0 && t.columns % 2 == 0;
 #pragma unroll
     for (int i = 0; i < P::MF * P::NF * 2; i++) {
         const int m = i / 2 / P::NF, n = i / 2 % P::NF;
@@ -108,9 +110,15 @@ static __device__ void write_tile(const half_product &t, int64_t row, int64_t co
         if (p >= t.rows || j >= t.columns)
             continue;
         const bool second = j + 1 < t.columns;
-        const float2 v = make_float2(sums[m][n][i % 2 * 2] + (t.bias ? t.bias[j] : 0),
-                                     sums[m][n][i % 2 * 2 + 1] + (t.bias && second ? t.bias[j + 1] : 0));
-        const int64_t at = p * t.columns + j;
+        float2 v = make_float2(sums[m][n][i % 2 * 2] + (t.bias ? t.bias[j] : 0),
+                               sums[m][n][i % 2 * 2 + 1] + (t.bias && second ? t.bias[j + 1] : 0));
+        const int64_t at = p * stride + j;
+        if (t.residual) {
+            v.x += read_number(t.residual, at, t.residual_type);
+            v.y += second ? read_number(t.residual, at + 1, t.residual_type) : 0;
+        }
+        if (t.relu) /* NaN passes */
+            v = make_float2(v.x < 0 ? 0 : v.x, v.y < 0 ? 0 : v.y);
         if (by_two) {
             write_pair(t.y, at, t.y_type, v);
         } else {

@@ -67,7 +67,13 @@ extern "C" void zn_cuda_matrix(zn_device *d, const void *args, int64_t)
     to_device(d, a.shared);
     int64_t x_stride, w_stride;
     const void *w = weights_of(d, a, &w_stride), *x = inputs_of(d, a, &x_stride);
-    const half_product p = { x, w, x_stride, w_stride, a.rows, a.in, a.out, false, a.type, a.bias, a.y, a.y_type };
+    half_product p = {};
+    p.x = x, p.x_stride = x_stride;
+    p.w = w, p.w_stride = w_stride;
+    p.rows = a.rows, p.depth = a.in, p.columns = a.out;
+    p.type = a.type;
+    p.bias = a.bias;
+    p.y = a.y, p.y_type = a.y_type;
     if (a.type == ZN_TYPE_F32)
         launch_product(d,
                        product<rows_of, rows_of>{ factor(x, x_stride, a.rows, a.in), factor(w, w_stride, a.out, a.in),

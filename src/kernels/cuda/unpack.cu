@@ -2,6 +2,7 @@
  * thread makes eight neighbours of a row, which always belong to one block and one scale. */
 #include "kernels/cuda/unpack.h"
 
+#include "kernels/cuda/index.h"
 #include "kernels/cuda/vector.h"
 
 enum { EIGHT = 8 };
@@ -273,4 +274,28 @@ void zn_cuda_convert_rows(zn_device *d, const void *from, zn_type from_type, int
     m.row_bytes = (size_t)columns * zn_type_size(from_type);
     m.dtype = from_type == ZN_TYPE_F32 ? ZN_F32 : from_type == ZN_TYPE_BF16 ? ZN_BF16 : ZN_F16;
     zn_cuda_unpack(d, m, rows, columns, stride, type, to);
+}
+
+struct rounding {
+    const float *from;
+    uint4 *to;
+    int64_t pieces; /* of eight numbers */
+};
+
+template <typename T> __global__ void round_pieces(rounding r)
+{
+    for (int64_t i = first_unit(); i < r.pieces; i += unit_step()) {
+        const floats<4> a = load<4>(r.from, 2 * i), b = load<4>(r.from, 2 * i + 1);
+        r.to[i] = uint4{ T::of(a.v[0], a.v[1]), T::of(a.v[2], a.v[3]), T::of(b.v[0], b.v[1]), T::of(b.v[2], b.v[3]) };
+    }
+}
+
+const void *zn_cuda_rounded(zn_device *d, const void *map, zn_type from, int64_t count, zn_type type, void *room)
+{
+    if (from == type)
+        return map;
+    const rounding r = { static_cast<const float *>(map), static_cast<uint4 *>(room), count / EIGHT };
+    void (*const kernel)(rounding) = type == ZN_TYPE_BF16 ? round_pieces<bf16_pair> : round_pieces<f16_pair>;
+    launch(d, kernel, dim3(grid_of(r.pieces)), THREADS, 0, r);
+    return room;
 }

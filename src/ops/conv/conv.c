@@ -106,6 +106,18 @@ static size_t flipped_bytes(const zn_node *n)
 
 static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
+/* Bytes of shared scratch that hold weights packed in the same run; the kernel's room follows. */
+static size_t packed_now(const zn_conv_kernel *k, const zn_conv_shape *s, int weights)
+{
+    return weights == COMPUTED || weights == THERE ? aligned(k->packed_bytes(s)) : 0;
+}
+
+static size_t room_of(const zn_node *n, const zn_conv_kernel *k)
+{
+    const zn_conv_shape s = shape_of(n);
+    return k->room_bytes ? k->room_bytes(&s, n->source[0]->type) : 0;
+}
+
 static zn_needs needs(const zn_node *n, const zn_prepare *p)
 {
     zn_conv_shape s = shape_of(n);
@@ -115,7 +127,7 @@ static zn_needs needs(const zn_node *n, const zn_prepare *p)
     const size_t packed = k->packed_bytes(&s), scratch = k->scratch_bytes(&s);
     const size_t flipped = weights == THERE ? 0 : flipped_bytes(n);
     return (zn_needs){ .thread_scratch = scratch > flipped ? scratch : flipped,
-                       .shared_scratch = weights == COMPUTED || weights == THERE ? packed : 0,
+                       .shared_scratch = packed_now(k, &s, weights) + room_of(n, k),
                        .refreshed = weights == REFRESHED ? packed : 0,
                        .packed = weights == PACKED ? aligned(packed) + flipped : 0,
                        .prepared = sizeof(prepared) };
@@ -214,6 +226,8 @@ static void run(const zn_node *n, const zn_launch_context *c)
                        .residual_type = residual ? residual->type : ZN_TYPE_F32,
                        .y_type = n->type };
     a.s.threads = zn_pool_threads(c->pool);
+    if (room_of(n, q->kernel))
+        a.room = (char *)c->shared + packed_now(q->kernel, &a.s, q->weights);
     pack_now(n, q, c);
     fill(n, c, residual, 0, o.to);
     fill(n, c, residual, o.to + o.count, n->shape.dim[0]);

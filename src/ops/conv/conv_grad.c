@@ -74,12 +74,20 @@ static const zn_conv_grad_kernel *weight_kernel(const zn_node *n, const zn_prepa
     return zn_conv_grad_choose(&s, p->math, p->cpu);
 }
 
+static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+static size_t room_of(const zn_node *n, const zn_conv_grad_kernel *k)
+{
+    const zn_conv_shape s = forward_of(n);
+    return k->room_bytes ? k->room_bytes(&s, n->source[0]->type, n->source[1]->type) : 0;
+}
+
 static zn_needs weight_needs(const zn_node *n, const zn_prepare *p)
 {
     zn_conv_shape s = forward_of(n);
     s.threads = p->threads;
     const zn_conv_grad_kernel *k = weight_kernel(n, p);
-    return (zn_needs){ .shared_scratch = k->shared_bytes(&s),
+    return (zn_needs){ .shared_scratch = aligned(k->shared_bytes(&s)) + room_of(n, k),
                        .thread_scratch = k->scratch_bytes(&s),
                        .prepared = sizeof k };
 }
@@ -102,6 +110,8 @@ static void weight_run(const zn_node *n, const zn_launch_context *c)
                             .x_type = x->type,
                             .dy_type = dy->type };
     a.s.threads = zn_pool_threads(c->pool);
+    if (room_of(n, k))
+        a.room = (char *)c->shared + aligned(k->shared_bytes(&a.s));
     for (; a.stage < k->stages(&a.s); a.stage++)
         zn_launch(c, k->run, k->units(&a.s, a.stage), 1, &a);
 }
