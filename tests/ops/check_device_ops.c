@@ -37,7 +37,7 @@ static void fill(const built *b)
             b->inputs[i]->data[k] = zn_rng_normal(&rng);
 }
 
-static zn_status build(const op_case *c, zn_device *on, built *b)
+static zn_status build(const op_case *c, zn_device *on, zn_precision math, built *b)
 {
     int count = 0;
     *b = (built){ .graph = zn_graph_new() };
@@ -48,8 +48,9 @@ static zn_status build(const op_case *c, zn_device *on, built *b)
     b->inputs[count] = seed;
     b->input_count = b->output_count = count + 1;
     if (status == ZN_OK)
-        status = zn_exec_new(b->graph, b->outputs, count + 1,
-                             &(zn_exec_options){ .pool = pool, .device = on, .training = true }, &b->exec);
+        status =
+            zn_exec_new(b->graph, b->outputs, count + 1,
+                        &(zn_exec_options){ .pool = pool, .device = on, .training = true, .math = math }, &b->exec);
     if (status != ZN_OK)
         return status;
     fill(b);
@@ -109,21 +110,23 @@ static void describe_places(const built *b, char *text, size_t size)
     }
 }
 
-static void check(const op_case *c)
+/* math: of the device. */
+static void check(const op_case *c, zn_precision math)
 {
     built cpu, gpu;
     char text[400] = "";
-    zn_status status = build(c, NULL, &cpu);
-    const zn_status there = build(c, device, &gpu);
+    zn_status status = build(c, NULL, ZN_PRECISION_F32, &cpu);
+    const zn_status there = build(c, device, math, &gpu);
+    const double allowed = math == ZN_PRECISION_F32 ? TOLERANCE : ROUGH;
     status = status == ZN_OK ? there : status;
     double worst = 0;
     for (int i = 0; i < cpu.output_count && status == ZN_OK; i++)
         worst = fmax(worst, difference(gpu.outputs[i], cpu.outputs[i]));
     if (status == ZN_OK)
         describe_places(&gpu, text, sizeof text);
-    const bool good = status == ZN_OK && worst <= TOLERANCE && !(whole && text[0]);
-    printf("%-20s differs by %.1e%s%s%s\n", c->op, worst, text, status == ZN_OK ? "" : zn_error_text(),
-           good ? "" : "  FAIL");
+    const bool good = status == ZN_OK && worst <= allowed && !(whole && text[0]);
+    printf("%-20s differs by %.1e%s%s%s%s\n", c->op, worst, math == ZN_PRECISION_F32 ? "" : " in bf16", text,
+           status == ZN_OK ? "" : zn_error_text(), good ? "" : "  FAIL");
     failures += !good;
     checks++;
     drop(&cpu);
@@ -165,7 +168,9 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         for (const op_case *c = lists[i]; c->op; c++)
             if (strstr(c->op, only)) {
-                check(c);
+                check(c, ZN_PRECISION_F32);
+                if (!strcmp(c->op, "conv") || !strcmp(c->op, "matrix")) /* they train with products of their own */
+                    check(c, ZN_PRECISION_BF16);
                 check_narrow(c);
             }
     zn_pool_free(pool);

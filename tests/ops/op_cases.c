@@ -153,6 +153,7 @@ const op_case op_cases[] = {
     { "conv", { MAP(2, 6, 8, 5), MAP(3, 3, 5, 6) }, conv_s2, false },
     { "conv", { MAP(2, 12, 12, 2), MAP(7, 7, 2, 4), ROW(4) }, conv_s4, false },
     { "conv", { MAP(1, 4, 3, 8), MAP(1, 1, 8, 12), ROW(12) }, conv_1x1, false },
+    { "conv", { MAP(2, 3, 3, 16), MAP(1, 1, 16, 24), ROW(24) }, conv_1x1, false },
     { "conv", { MAP(2, 6, 8, 5), MAP(3, 3, 5, 6), ROW(6) }, conv_down, false },
     { "conv", { MAP(4, 5, 6, 3), MAP(3, 3, 3, 4) }, conv_late, false },
     { "conv", { MAP(4, 5, 6, 3), MAP(3, 3, 3, 4), MAP(3, 3, 3, 4), ROW(4) }, conv_causal, false },
