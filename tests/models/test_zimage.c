@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "graph_file.h"
 #include "models/zimage/zimage.h"
+#include "ops/ops.h"
 #include "setting.h"
 
 #include "base/cpu.h"
@@ -48,6 +49,39 @@ static void large_pictures_fit_into_memory(void **state)
     assert_true(activations < (size_t)450 << 20);
     assert_true(prepared < (size_t)1 << 20); /* tables, no weights */
     zn_graph_free(g);
+}
+
+/* How attention multiplies on a CPU with matrix instructions if all matrices have this type. */
+static zn_precision attention_with(zn_dtype weights, zn_precision asked)
+{
+    zn_graph *g = zn_graph_new();
+    zn_node *y = transformer(g, &zn_zimage_turbo, 32, 32);
+    const zn_packed stored = { .dtype = weights };
+    const zn_prepare p = { .math = asked, .cpu = ZN_CPU_AMX_BF16 | ZN_CPU_AVX512BF16, .threads = 1 };
+    zn_precision math = ZN_PRECISION_DEFAULT;
+    assert_non_null(y);
+    for (int i = 0; i < zn_graph_count(g); i++) {
+        zn_node *n = zn_graph_at(g, i);
+        if (n->op == &zn_op_matrix)
+            n->source[1]->packed = &stored;
+        if (n->op == &zn_op_attend)
+            math = n->op->math(n, &p);
+    }
+    zn_graph_free(g);
+    return math;
+}
+
+/* int8 stands for "as precise as the weights": docs/results/quantised.md. */
+static void attention_is_as_precise_as_the_weights(void **state)
+{
+    (void)state;
+    assert_int_equal(attention_with(ZN_Q4_0, ZN_PRECISION_INT8), ZN_PRECISION_BF16);
+    assert_int_equal(attention_with(ZN_Q8_0, ZN_PRECISION_INT8), ZN_PRECISION_BF16);
+    assert_int_equal(attention_with(ZN_F8_E4M3, ZN_PRECISION_INT8), ZN_PRECISION_BF16);
+    assert_int_equal(attention_with(ZN_BF16, ZN_PRECISION_INT8), ZN_PRECISION_F32);
+    assert_int_equal(attention_with(ZN_F32, ZN_PRECISION_INT8), ZN_PRECISION_F32);
+    assert_int_equal(attention_with(ZN_BF16, ZN_PRECISION_BF16), ZN_PRECISION_BF16);
+    assert_int_equal(attention_with(ZN_Q4_0, ZN_PRECISION_F32), ZN_PRECISION_F32);
 }
 
 /* ---- files ---- */
@@ -345,6 +379,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_published_network_has_its_size),
         cmocka_unit_test(large_pictures_fit_into_memory),
+        cmocka_unit_test(attention_is_as_precise_as_the_weights),
         cmocka_unit_test(every_naming_gives_the_same_bits),
         cmocka_unit_test(threads_change_no_bit),
         cmocka_unit_test(pieces_change_no_bit),

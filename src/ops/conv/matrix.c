@@ -11,6 +11,7 @@
 #include "base/fail.h"
 #include "kernels/matrix_bf16.h"
 #include "kernels/matrix_i8.h"
+#include "ops/conv/matrix.h"
 #include "ops/ops.h"
 
 static zn_status shape(zn_node *n)
@@ -114,18 +115,23 @@ static bool uses_i8(const zn_node *n, const choice *k)
     return w && may_use_i8(n, k) && zn_matrix_i8_pays(w, sample_rows(n), k->cpu);
 }
 
-/* Whether the weights are no more precise than bf16. */
-static bool is_coarse(const zn_packed *w)
+bool zn_matrix_is_quantised(const zn_node *n)
 {
-    const bool bf16 = w->dtype == ZN_BF16, f8 = w->dtype == ZN_F8_E4M3 || w->dtype == ZN_F8_E5M2;
-    return zn_matrix_i8_bits(w) || (!w->form.bits && (bf16 || f8));
+    const zn_packed *w = n->source[1]->packed;
+    return w && (zn_matrix_i8_bits(w) || w->dtype == ZN_F8_E4M3 || w->dtype == ZN_F8_E5M2);
+}
+
+/* Whether the weights are no more precise than bf16. */
+static bool is_coarse(const zn_node *n)
+{
+    const zn_packed *w = n->source[1]->packed;
+    return zn_matrix_is_quantised(n) || (w && !w->form.bits && w->dtype == ZN_BF16);
 }
 
 /* With int8 only where the format of the weights costs more than rounding to bf16 does. */
 static bool uses_bf16(const zn_node *n, const choice *k)
 {
-    const zn_packed *w = n->source[1]->packed;
-    return w && may_use_bf16(n, k) && (k->math == ZN_PRECISION_BF16 || is_coarse(w));
+    return n->source[1]->packed && may_use_bf16(n, k) && (k->math == ZN_PRECISION_BF16 || is_coarse(n));
 }
 
 static void run_i8(const zn_node *n, const zn_launch_context *c)

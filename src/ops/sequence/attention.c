@@ -3,6 +3,7 @@
 
 #include "base/cpu.h"
 #include "base/fail.h"
+#include "ops/conv/matrix.h"
 #include "ops/ops.h"
 
 #include <math.h>
@@ -23,12 +24,23 @@ zn_needs zn_attention_grad_needs(const zn_attention_args *a, int64_t samples, co
     return (zn_needs){ .thread_scratch = zn_attention_grad_scratch(a), .prepared = sizeof(zn_precision) };
 }
 
+/* Whether the last source of an attention, its values, comes from a product with quantised weights. What is between
+ * them has it as its first source. */
+static bool has_quantised_values(const zn_node *n)
+{
+    const zn_node *v = n->source[n->source_count - 1];
+    while (v->op != &zn_op_matrix && v->source_count > 0)
+        v = v->source[0];
+    return v->op == &zn_op_matrix && zn_matrix_is_quantised(v);
+}
+
 zn_precision zn_attention_math(const zn_node *n, const zn_prepare *p)
 {
-    (void)n;
     const zn_precision narrow = p->math == ZN_PRECISION_INT8 ? ZN_PRECISION_BF16 : p->math;
     if (p->cpu & ZN_CPU_CUDA)
         return narrow;
+    if (p->math == ZN_PRECISION_INT8 && !has_quantised_values(n))
+        return ZN_PRECISION_F32;
     return narrow == ZN_PRECISION_BF16 && p->cpu & ZN_CPU_AMX_BF16 ? ZN_PRECISION_BF16 : ZN_PRECISION_F32;
 }
 
