@@ -28,6 +28,14 @@ static stride stride_of(const zn_diffusion *t, int i)
     return (stride){ .a = (float)sqrt(1 / t->kept[i]), .b = (float)sqrt(1 / t->kept[i] - 1) };
 }
 
+/* The noise that a velocity amounts to, in its place. */
+static void noise_of_velocity(const zn_sampling *s, int i, const float *x, float *velocity)
+{
+    const float rest = (float)sqrt(1 - s->schedule->kept[i]), signal = (float)sqrt(s->schedule->kept[i]);
+    for (int64_t j = 0; j < s->count; j++)
+        velocity[j] = rest * x[j] + signal * velocity[j];
+}
+
 /* One step from x and the noise in it; fresh: room for as much. */
 typedef void (*step_fn)(const zn_sampling *s, int i, float *x, float *eps, float *fresh);
 
@@ -41,6 +49,8 @@ static zn_status walk(const zn_sampling *s, bool forwards, step_fn step, float *
         const int i = forwards ? done : t->count - 1 - done;
         status = s->predict(s->self, x, t->step[i], eps);
         if (status == ZN_OK) {
+            if (s->velocity)
+                noise_of_velocity(s, i, x, eps);
             step(s, i, x, eps, eps + s->count);
             status = s->done ? s->done(s->self, done + 1, t->count, x) : ZN_OK;
         }

@@ -15,6 +15,7 @@ typedef struct zn_sampling {
     const zn_diffusion *schedule;
     int64_t count; /* floats of x */
     bool clamp;    /* the estimate of the image is kept in [-1,1] */
+    bool velocity; /* predict tells sqrt(kept) noise - sqrt(1 - kept) image, not the noise */
     float eta;     /* DDIM: 0 adds no noise, 1 as much as DDPM */
     zn_status (*predict)(void *self, const float *x, int step, float *noise);
     void (*noise)(void *self, int index, float *out); /* fresh normal noise for step `index`; only if any is needed */

@@ -17,6 +17,9 @@
 /* Of a restorer: ZN_MODEL_UPSCALES if it was trained on enlarged images. */
 #define ZN_MODEL_TASK_KEY "task"
 #define ZN_MODEL_UPSCALES "upscale"
+/* Of a diffusion model: ZN_MODEL_VELOCITY if it does not predict noise. */
+#define ZN_MODEL_PREDICTION_KEY "prediction"
+#define ZN_MODEL_VELOCITY       "velocity"
 
 enum { ZN_PARTS = ZN_CLASSIFIER + 1, ZN_FORM_BYTES = 768 };
 
@@ -50,6 +53,7 @@ typedef struct zn_wishes {
     int width, latent, size;
     int layers, vocabulary; /* of a generator */
     float dropout;
+    bool velocity; /* of a diffusion model: what it predicts */
 } zn_wishes;
 
 /* A parameter of a model, in our layout. */
@@ -126,6 +130,8 @@ typedef struct zn_arch {
      * predicts; and whether the encoder has a second input, which pixels it sees: [N,H,W,1] of 1 and 0 (NULL: all). */
     const struct zn_mamba_form *(*mamba)(const zn_config *k);
     bool (*is_masked)(const zn_config *k);
+    /* Likewise: whether they predict velocities, not noise (prediction in recipes). */
+    bool (*tells_velocity)(const zn_config *k);
     /* Optional: [ZN_ROLES] how parameters start for which the network says nothing else. NULL: He normal, biases 0. */
     const zn_start *start;
 } zn_arch;

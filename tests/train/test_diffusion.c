@@ -2,6 +2,7 @@
  */
 #include "base/alloc.h"
 #include "base/rng.h"
+#include "diffusion/sampler.h"
 #include "models/diffae/diffae.h"
 #include "train/run/trainer.h"
 #include "train/score/yardstick.h"
@@ -29,7 +30,14 @@ static void draw(float *pictures)
     }
 }
 
-static zn_model *small(float dropout)
+/* What a lesson has beyond the usual. */
+typedef struct more {
+    float dropout;
+    bool velocity;
+    double min_snr;
+} more;
+
+static zn_model *small(const more *with)
 {
     const zn_config *preset;
     zn_model *m;
@@ -40,7 +48,8 @@ static zn_model *small(float dropout)
     form->unet.attention[1] = form->encoder.attention[1] = true;
     zn_diffae_resize(form, 8, 16);
     k.latent = 16;
-    k.dropout = dropout;
+    k.dropout = with->dropout;
+    form->velocity = with->velocity;
     k.downscale = 2;
     assert_int_equal(zn_model_new(arch, &k, &m), ZN_OK);
     assert_int_equal(zn_model_random_part(m, ZN_ENCODER, 1), ZN_OK);
@@ -55,7 +64,7 @@ typedef struct lesson {
     zn_trainer *trainer;
 } lesson;
 
-static void begin_with(lesson *l, int threads, int accumulate, float dropout)
+static void begin_with(lesson *l, int threads, int accumulate, const more *with)
 {
     char text[256];
     snprintf(text, sizeof text,
@@ -64,14 +73,15 @@ static void begin_with(lesson *l, int threads, int accumulate, float dropout)
              SIZE, BATCH, accumulate, STEPS);
     assert_int_equal(zn_recipe_parse(text, strlen(text), "test", &l->recipe), ZN_OK);
     assert_int_equal(zn_pool_new(threads, &l->pool), ZN_OK);
-    l->model = small(dropout);
+    l->recipe.min_snr = with->min_snr;
+    l->model = small(with);
     const zn_trainer_options o = {
         .model = l->model, .recipe = &l->recipe, .pool = l->pool, .goal = ZN_GOAL_DIFFUSION, .batch = BATCH / accumulate
     };
     assert_int_equal(zn_trainer_new(&o, &l->trainer), ZN_OK);
 }
 
-static void begin(lesson *l, int threads, int accumulate) { begin_with(l, threads, accumulate, 0); }
+static void begin(lesson *l, int threads, int accumulate) { begin_with(l, threads, accumulate, &(more){ 0 }); }
 
 static void end(lesson *l)
 {
@@ -94,14 +104,14 @@ static double psnr(lesson *l, float *pictures)
     return measures.psnr;
 }
 
-static void it_learns(void **state)
+/* Returns the PSNR of one step from noise. */
+static double learn(const more *with)
 {
-    (void)state;
     static float pictures[FLOATS];
     lesson l;
     double loss = 0, first = 0, last = 0;
     draw(pictures);
-    begin(&l, 2, 1);
+    begin_with(&l, 2, 1, with);
     const double before = psnr(&l, pictures);
     for (int i = 0; i < STEPS; i++) {
         assert_int_equal(zn_trainer_step(l.trainer, pictures, pictures, &loss), ZN_OK);
@@ -110,28 +120,40 @@ static void it_learns(void **state)
     }
     const double after = psnr(&l, pictures);
     printf("loss %.3f to %.3f, one step %.1f to %.1f dB\n", first, last, before, after);
-    assert_true(first > 0.6 && last < 0.4 * first); /* a fresh one predicts nothing: loss 1 */
+    if (!with->velocity) /* a fresh one predicts nothing: loss 1; of velocities, which include the image, less */
+        assert_true(first > 0.6 && last < 0.4 * first);
+    assert_true(last < 0.95 * first);
     assert_true(after > before + 3);
     end(&l);
+    return after;
+}
+
+static void it_learns(void **state)
+{
+    (void)state;
+    const double noise = learn(&(more){ 0 }), velocity = learn(&(more){ .velocity = true });
+    learn(&(more){ .min_snr = 5 });
+    learn(&(more){ .velocity = true, .min_snr = 5 });
+    assert_true(velocity > noise + 0.5); /* what it is there for: more in as many steps */
 }
 
 /* Six steps of one run, or three and three through a checkpoint; with other threads. */
-static void repeat_steps(float dropout)
+static void repeat_steps(const more *with)
 {
     static float pictures[FLOATS];
     static const char path[] = "test-diffusion-checkpoint.safetensors";
     lesson a, b;
     double loss;
     draw(pictures);
-    begin_with(&a, 1, 2, dropout);
+    begin_with(&a, 1, 2, with);
     for (int i = 0; i < 6; i++)
         assert_int_equal(zn_trainer_step(a.trainer, pictures, pictures, &loss), ZN_OK);
-    begin_with(&b, 3, 2, dropout);
+    begin_with(&b, 3, 2, with);
     for (int i = 0; i < 3; i++)
         assert_int_equal(zn_trainer_step(b.trainer, pictures, pictures, &loss), ZN_OK);
     assert_int_equal(zn_checkpoint_write(path, b.trainer), ZN_OK);
     end(&b);
-    begin_with(&b, 2, 2, dropout);
+    begin_with(&b, 2, 2, with);
     assert_int_equal(zn_checkpoint_read(path, b.trainer), ZN_OK);
     remove(path);
     for (int i = 0; i < 3; i++)
@@ -146,8 +168,9 @@ static void repeat_steps(float dropout)
 static void steps_depend_on_nothing_else(void **state)
 {
     (void)state;
-    repeat_steps(0);
-    repeat_steps(0.3f);
+    repeat_steps(&(more){ 0 });
+    repeat_steps(&(more){ .dropout = 0.3f });
+    repeat_steps(&(more){ .velocity = true, .min_snr = 5 });
 }
 
 /* Conditions, each at a step of its own: sqrt(kept) z + sqrt(1 - kept) noise. */
@@ -155,7 +178,7 @@ static void conditions_are_noised(void **state)
 {
     (void)state;
     enum { ROWS = 3, WIDTH = 16 };
-    zn_model *m = small(0);
+    zn_model *m = small(&(more){ 0 });
     zn_graph *g = zn_graph_new();
     zn_diffusion *d;
     zn_pool *pool;
@@ -188,6 +211,118 @@ static void conditions_are_noised(void **state)
     zn_model_free(m);
 }
 
+/* The weights of a step's square error (docs/training.md). */
+static double weight_at(double kept, bool velocity, double min_snr)
+{
+    const double snr = kept / (1 - kept);
+    const double most = velocity ? (min_snr + 1) / (snr + 1) : min_snr / snr;
+    return most < 1 ? most : 1;
+}
+
+/* What is predicted, what it is compared with and how much each step counts, against the formulas. */
+static void check_terms(bool velocity)
+{
+    enum { ROWS = 3, EACH = 8 * 8 * 3 };
+    static const int steps[ROWS] = { 3, 250, 990 };
+    zn_model *m = small(&(more){ .velocity = velocity });
+    zn_graph *g = zn_graph_new();
+    zn_diffusion *d;
+    zn_pool *pool;
+    zn_exec *e;
+    zn_rng rng = zn_rng_new(5);
+    for (int i = 0; i < m->count; i++) /* a fresh one predicts nothing */
+        for (int64_t k = 0; k < zn_shape_count(m->parameters[i].shape); k++)
+            m->parameters[i].data[k] += 0.05f * zn_rng_normal(&rng);
+    assert_int_equal(zn_diffusion_new("linear", ZN_SPACING_ALL, 0, &d), ZN_OK);
+    assert_int_equal(zn_pool_new(1, &pool), ZN_OK);
+    zn_node *x = zn_graph_input(g, "x", ZN_SHAPE(ROWS, 8, 8, 3));
+    zn_noising n = zn_noising_of(m, x, true);
+    zn_noising_weigh(&n, 5);
+    zn_node *error = zn_noising_error(&n);
+    zn_model_bind(m, g, "");
+    zn_node *outputs[] = { error, n.predicted, n.noisy, velocity ? n.velocity : n.predicted };
+    assert_int_equal(zn_exec_new(g, outputs, 4, &(zn_exec_options){ .pool = pool }, &e), ZN_OK);
+    for (int i = 0; i < ROWS * EACH; i++) {
+        x->data[i] = zn_rng_uniform(&rng);
+        n.noise->data[i] = zn_rng_normal(&rng);
+    }
+    for (int i = 0; i < ROWS; i++)
+        zn_noising_set(&n, d, i, steps[i]);
+    assert_int_equal(zn_exec_run(e), ZN_OK);
+    double sum = 0, size = 0;
+    for (int i = 0; i < ROWS * EACH; i++) {
+        const double kept = d->kept[steps[i / EACH]], signal = sqrt(kept), rest = sqrt(1 - kept);
+        const double image = 2 * (double)x->data[i] - 1, noise = (double)n.noise->data[i];
+        const double told = (double)outputs[3]->data[i], wanted = velocity ? signal * noise - rest * image : noise;
+        const double amounts = velocity ? rest * (double)n.noisy->data[i] + signal * told : told;
+        assert_true(fabs((double)n.predicted->data[i] - amounts) < 1e-4);
+        sum += weight_at(kept, velocity, 5) * (told - wanted) * (told - wanted);
+        size += told * told;
+    }
+    assert_true(size > 1e-3); /* it does predict something */
+    assert_true(fabs((double)error->data[0] - sum / (ROWS * EACH)) < 1e-4 * sum / (ROWS * EACH));
+    zn_exec_free(e);
+    zn_graph_free(g);
+    zn_diffusion_free(d);
+    zn_pool_free(pool);
+    zn_model_free(m);
+}
+
+static void steps_count_as_they_should(void **state)
+{
+    (void)state;
+    check_terms(false);
+    check_terms(true);
+}
+
+/* A network that knows the image, all of 0.3: it tells the noise or the velocity. */
+typedef struct oracle {
+    const zn_diffusion *all;
+    bool velocity;
+    int count;
+} oracle;
+
+static zn_status tell(void *self, const float *x, int step, float *out)
+{
+    const oracle *o = self;
+    const double signal = sqrt(o->all->kept[step]), rest = sqrt(1 - o->all->kept[step]);
+    for (int i = 0; i < o->count; i++) {
+        const double noise = ((double)x[i] - signal * 0.3) / rest;
+        out[i] = (float)(o->velocity ? signal * noise - rest * 0.3 : noise);
+    }
+    return ZN_OK;
+}
+
+/* By noise or by velocity, there or back, a sampler goes the same way. */
+static void velocities_lead_where_noise_does(void **state)
+{
+    (void)state;
+    enum { COUNT = 32 };
+    static zn_status (*const samplers[])(const zn_sampling *, float *) = { zn_ddim, zn_ddim_invert };
+    zn_diffusion *all, *few;
+    assert_int_equal(zn_diffusion_new("linear", ZN_SPACING_ALL, 0, &all), ZN_OK);
+    assert_int_equal(zn_diffusion_new("linear", ZN_SPACING_DDIM, 20, &few), ZN_OK);
+    for (int way = 0; way < 2; way++) {
+        float x[2][COUNT];
+        for (int velocity = 0; velocity < 2; velocity++) {
+            oracle o = { all, velocity, COUNT };
+            zn_rng rng = zn_rng_new(9);
+            for (int i = 0; i < COUNT; i++)
+                x[velocity][i] = way ? 0.3f + 0.01f * zn_rng_normal(&rng) : zn_rng_normal(&rng);
+            const zn_sampling s = {
+                .schedule = few, .count = COUNT, .velocity = velocity, .predict = tell, .self = &o
+            };
+            assert_int_equal(samplers[way](&s, x[velocity]), ZN_OK);
+        }
+        for (int i = 0; i < COUNT; i++) {
+            assert_true(fabsf(x[0][i] - x[1][i]) < 2e-3f);
+            assert_true(way || fabsf(x[1][i] - 0.3f) < 1e-3f);
+        }
+    }
+    zn_diffusion_free(all);
+    zn_diffusion_free(few);
+}
+
 /* It changes what is learned, but not what is measured. */
 static void dropout_is_for_learning_alone(void **state)
 {
@@ -197,7 +332,7 @@ static void dropout_is_for_learning_alone(void **state)
     double loss, other;
     draw(pictures);
     begin(&plain, 1, 1);
-    begin_with(&dropped, 1, 1, 0.3f);
+    begin_with(&dropped, 1, 1, &(more){ .dropout = 0.3f });
     for (int i = 0; i < 4; i++) { /* what ends the network is zero in the first step, what ends branches in two */
         assert_int_equal(zn_trainer_step(plain.trainer, pictures, pictures, &loss), ZN_OK);
         assert_int_equal(zn_trainer_step(dropped.trainer, pictures, pictures, &other), ZN_OK);
@@ -274,6 +409,8 @@ int main(void)
         cmocka_unit_test(it_learns),
         cmocka_unit_test(steps_depend_on_nothing_else),
         cmocka_unit_test(conditions_are_noised),
+        cmocka_unit_test(steps_count_as_they_should),
+        cmocka_unit_test(velocities_lead_where_noise_does),
         cmocka_unit_test(dropout_is_for_learning_alone),
         cmocka_unit_test(dropout_drops_its_share),
         cmocka_unit_test(memory_may_run_out),

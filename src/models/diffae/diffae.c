@@ -147,6 +147,7 @@ static void plan_part(zn_config *k, zn_part part, const zn_config *preset, int w
 }
 
 bool zn_diffae_is_masked(const zn_config *k) { return form_of(k)->masked; }
+static bool tells_velocity(const zn_config *k) { return form_of(k)->velocity; }
 const zn_mamba_form *zn_diffae_mamba(const zn_config *k) { return &form_of(k)->mamba; }
 
 /* ---- networks ---- */
@@ -248,6 +249,10 @@ static zn_status resize(zn_config *k, const zn_wishes *want)
     const zn_config preset = *k;
     if (want->latent && !k->latent)
         return ZN_FAIL(ZN_EINVALID, "a %s has no conditions, so latent must stay 0", k->name);
+    if (want->velocity && form_of(k)->mamba.kind)
+        return ZN_FAIL(ZN_EINVALID, "prediction: velocity is for U-Nets, and a %s has none", k->name);
+    if (want->velocity)
+        ((zn_diffae_form *)zn_form_own(k, sizeof(zn_diffae_form)))->velocity = true;
     if (want->layers && form_of(k)->mamba.net.width)
         ((zn_diffae_form *)zn_form_own(k, sizeof(zn_diffae_form)))->mamba.net.blocks = want->layers;
     k->width = want->width ? want->width : k->width;
@@ -282,4 +287,5 @@ const zn_arch zn_arch_diffae = { .name = "diffae",
                                  .file_name = zn_diffae_file_name,
                                  .mamba = zn_diffae_mamba,
                                  .is_masked = zn_diffae_is_masked,
+                                 .tells_velocity = tells_velocity,
                                  .start = start };

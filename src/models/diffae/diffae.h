@@ -29,7 +29,8 @@ typedef struct zn_diffae_form {
     zn_unet unet, encoder;
     zn_latent_net latent;
     zn_mamba_form mamba;
-    int masked; /* the convolutional encoder sees some of the pixels, and a fourth channel that says which */
+    int velocity; /* the U-Net predicts sqrt(kept) noise - sqrt(1 - kept) image; 0: the noise */
+    int masked;   /* the convolutional encoder sees some of the pixels, and a fourth channel that says which */
 } zn_diffae_form;
 
 /* Other channels: `width` of the first convolutions, of a field those of its tokens, `cond` of a condition, with the

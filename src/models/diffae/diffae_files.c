@@ -122,6 +122,8 @@ static bool read_autoencoder(const zn_weights *w, const char *prefix, zn_config 
     int channels = 0;
     d->masked = conditional && !tokens && side(zn_find_after(w, encoder, "input_blocks.0.0.weight"), 4, 1, &channels) &&
                 channels == d->unet.out + 1;
+    const char *prediction = zn_weights_metadata(w, ZN_MODEL_PREDICTION_KEY);
+    d->velocity = prediction && strcmp(prediction, ZN_MODEL_VELOCITY) == 0;
     read_size(w, d, k);
     naming[ZN_ENCODER].present = conditional;
     naming[ZN_DECODER].present = true;

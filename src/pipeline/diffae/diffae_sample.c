@@ -14,6 +14,7 @@
 typedef struct walk {
     zn_diffae *d;
     zn_diffae_kept *k;
+    bool velocity; /* what the network predicts */
     uint64_t seed; /* of what is added on the way */
 } walk;
 
@@ -67,6 +68,7 @@ static zn_status go(walk *w, sampler_fn sampler, const char *betas, const zn_dif
     const zn_sampling s = { .schedule = schedule,
                             .count = zn_shape_count(w->k->network.input[0]->shape),
                             .clamp = clamp,
+                            .velocity = w->velocity,
                             .eta = (float)how->eta,
                             .predict = predict,
                             .noise = add_noise,
@@ -90,7 +92,7 @@ zn_status zn_diffae_check_steps(int steps)
 static zn_status travel(zn_diffae *d, int count, const float *cond, const zn_diffae_sampling *how, sampler_fn sampler,
                         float *x)
 {
-    walk w = { .d = d };
+    walk w = { .d = d, .velocity = d->model->arch->tells_velocity(&d->model->config) };
     ZN_TRY(zn_diffae_network(d, ZN_DECODER, count, &w.k));
     if (zn_diffae_width(d))
         memcpy(w.k->network.input[2]->data, cond, sizeof *cond * (size_t)(count * zn_diffae_width(d)));

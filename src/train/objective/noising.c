@@ -39,6 +39,14 @@ static zn_node *clean_of(const zn_model *m, zn_node *values, const zn_tokens_at 
     return k->kind == ZN_FIELD_FEATURES ? zn_mamba_features(s, values->shape, at, k) : values;
 }
 
+/* The velocity that the U-Net tells, and the noise that it amounts to. */
+static void tell_velocity(zn_noising *n)
+{
+    n->velocity = n->predicted;
+    n->true_velocity = zn_sub(zn_modulate(n->noise, n->signal, NULL), zn_modulate(n->clean, n->rest, NULL));
+    n->predicted = zn_add(zn_modulate(n->noisy, n->rest, NULL), zn_modulate(n->velocity, n->signal, NULL));
+}
+
 zn_noising zn_noising_of(const zn_model *m, zn_node *picture, bool learning)
 {
     zn_node *x = zn_sub(zn_scale(picture, 2), zn_ones_like(picture));
@@ -51,6 +59,8 @@ zn_noising zn_noising_of(const zn_model *m, zn_node *picture, bool learning)
     if (learning && m->config.dropout > 0 && !kind)
         n.seeds = zn_graph_input(x->graph, "seeds", ZN_SHAPE(1, 1, picture->shape.dim[0], 1));
     n.predicted = part(m, ZN_DECODER, (zn_node *[ZN_NETWORK_INPUTS]){ n.noisy, n.time, cond, n.seeds });
+    if (m->arch->tells_velocity(&m->config))
+        tell_velocity(&n);
     return n;
 }
 
@@ -84,6 +94,29 @@ zn_node *zn_noising_values(const zn_noising *n)
     return NULL;
 }
 
+void zn_noising_weigh(zn_noising *n, double min_snr)
+{
+    n->min_snr = min_snr;
+    n->emphasis = min_snr > 0 ? zn_graph_input(n->noisy->graph, "emphasis", n->signal->shape) : NULL;
+}
+
+zn_node *zn_noising_error(const zn_noising *n)
+{
+    zn_node *told = n->velocity ? n->velocity : n->predicted, *wanted = n->velocity ? n->true_velocity : n->noise;
+    if (n->emphasis) {
+        told = zn_modulate(told, n->emphasis, NULL);
+        wanted = zn_modulate(wanted, n->emphasis, NULL);
+    }
+    return zn_mean_square_error(told, wanted);
+}
+
+/* Of the square error at a step that keeps so much. */
+static double weight_of(const zn_noising *n, double kept)
+{
+    const double more = n->velocity ? 1 : 0, snr = kept / (1 - kept);
+    return fmin(1, (n->min_snr + more) / (snr + more));
+}
+
 void zn_noising_set(const zn_noising *n, const zn_diffusion *all, int picture, int step)
 {
     const int width = zn_channels(n->time), channels = zn_channels(n->signal);
@@ -92,6 +125,8 @@ void zn_noising_set(const zn_noising *n, const zn_diffusion *all, int picture, i
     for (int c = 0; c < channels && !regression; c++) {
         n->signal->data[picture * channels + c] = (float)(sqrt(all->kept[step]) - 1);
         n->rest->data[picture * channels + c] = (float)(sqrt(1 - all->kept[step]) - 1);
+        if (n->emphasis)
+            n->emphasis->data[picture * channels + c] = (float)(sqrt(weight_of(n, all->kept[step])) - 1);
     }
 }
 

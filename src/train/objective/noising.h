@@ -27,7 +27,11 @@ typedef struct zn_noising {
     zn_node *time;          /* inputs, a row for each picture: the step's embedding, */
     zn_node *signal, *rest; /* and what the step leaves of the picture and adds of the noise, each less 1 */
     zn_node *seeds;         /* likewise, where there is dropout: a whole number below 2^24; else NULL */
-    zn_node *noisy, *predicted;
+    zn_node *noisy, *predicted; /* predicted: the noise, or what `kind` says */
+    zn_node *velocity;          /* of a U-Net that tells it, and what it should be; else NULL */
+    zn_node *true_velocity;
+    double min_snr;    /* see zn_noising_weigh */
+    zn_node *emphasis; /* likewise: an input, a row for each picture, less 1; NULL: all steps count alike */
 } zn_noising;
 
 /* Regression knows no steps: whatever a schedule has, this is what the network is told. */
@@ -37,6 +41,12 @@ enum { ZN_REGRESSION_STEP = 0 };
 zn_noising zn_noising_of(const zn_model *m, zn_node *picture, bool learning);
 /* The same for normalised conditions [1,1,N,width] and the model's latent net. */
 zn_noising zn_noising_of_conditions(const zn_model *m, zn_node *z);
+/* Steps with more signal than `min_snr` times the noise shall count no more than one with that much: what they tell of
+ * the image is little, and most steps are such. Min-SNR weights (Hang and others 2023) for noise; for velocities, whose
+ * error is in proportion to SNR + 1, the same with 1 added. 0: nothing changes. */
+void zn_noising_weigh(zn_noising *n, double min_snr);
+/* The mean square error of what the network tells, weighed. Not for regression. */
+zn_node *zn_noising_error(const zn_noising *n);
 void zn_noising_set(const zn_noising *n, const zn_diffusion *all, int picture, int step);
 
 /* The same for a field and points of `samples` images: it sees up to `known` of an image's pixels, and values are asked

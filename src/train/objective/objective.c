@@ -156,10 +156,13 @@ static zn_noising learning_field(zn_objective *o, const zn_objective_options *k)
 }
 
 /* What the network predicts, against what it should be. */
-static void add_diffusion_terms(zn_objective *o)
+static zn_status add_diffusion_terms(zn_objective *o, double min_snr)
 {
-    const zn_noising *n = &o->noising;
+    zn_noising *n = &o->noising;
     zn_node *values = zn_noising_values(n);
+    if (values && min_snr > 0)
+        return ZN_FAIL(ZN_EINVALID, "min_snr is for networks that predict noise or velocity");
+    zn_noising_weigh(n, min_snr);
     zn_graph_name_layer(o->graph, "loss");
     if (n->kind == ZN_FIELD_FEATURES) {
         zn_node *features = zn_slice_channels(n->predicted, 0, zn_channels(n->clean));
@@ -168,7 +171,8 @@ static void add_diffusion_terms(zn_objective *o)
     if (values)
         zn_objective_add(o, "colours", zn_mean_square_error(values, n->asked.values), (zn_ramp){ .to = 1 });
     else
-        zn_objective_add(o, "noise", zn_mean_square_error(n->predicted, n->noise), (zn_ramp){ .to = 1 });
+        zn_objective_add(o, n->velocity ? "velocity" : "noise", zn_noising_error(n), (zn_ramp){ .to = 1 });
+    return ZN_OK;
 }
 
 /* Images at steps of their own; the encoder learns what helps the decoder to tell the noise. */
@@ -181,8 +185,7 @@ static zn_status add_diffusion(zn_objective *o, const zn_objective_options *k)
         k->model->arch->mamba(&k->model->config)->kind ? learning_field(o, k) : zn_noising_of(k->model, o->input, true);
     o->noise = o->noising.noise;
     o->learns[ZN_ENCODER] = o->learns[ZN_DECODER] = true;
-    add_diffusion_terms(o);
-    return ZN_OK;
+    return add_diffusion_terms(o, k->recipe->min_snr);
 }
 
 static zn_status add_latent_net(zn_objective *o, const zn_objective_options *k)

@@ -48,6 +48,8 @@ static const key keys[] = {
     { "halve", NUMBER, FIELD(halve), 0, 1, NULL },
     { "accumulate", COUNT, FIELD(accumulate), 1, 1024, NULL },
     { "dropout", NUMBER, FIELD(dropout), 0, 0.9, NULL },
+    { "prediction", CHOICE, FIELD(prediction), 0, 0, "noise velocity" },
+    { "min_snr", NUMBER, FIELD(min_snr), 0, 1e6, NULL },
     { "recompute", CHOICE, FIELD(recompute), 0, 0, "false true" },
     { "precision", CHOICE, FIELD(precision), ZN_PRECISION_F32, 0, "f32 bf16 f16" },
     { "optimizer", CHOICE, FIELD(optimizer), 0, 0, "adamw adam amsgrad sgd" },
@@ -337,6 +339,8 @@ static bool is_written(const zn_recipe *r, const char *name)
     for (size_t i = 0; i < sizeof generator / sizeof *generator; i++)
         if (strcmp(name, generator[i]) == 0)
             return zn_train_task_of(r)->takes & ZN_TAKES_CAPTIONS;
+    if (strcmp(name, "prediction") == 0 || strcmp(name, "min_snr") == 0)
+        return r->task == ZN_RECIPE_DIFFUSE;
     if (strcmp(name, "distill.teacher") == 0)
         return r->teacher[0];
     if (strncmp(name, "distill.", 8) == 0)

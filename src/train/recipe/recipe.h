@@ -36,6 +36,10 @@ typedef enum zn_recipe_gates {
     ZN_RECIPE_GATES_HARD /* the gates do not learn */
 } zn_recipe_gates;
 
+/* What a diffusion model tells of a noisy image: the noise, or sqrt(kept) noise - sqrt(1 - kept) image, of which the
+ * image can be had where almost all is noise. */
+typedef enum zn_recipe_prediction { ZN_RECIPE_NOISE, ZN_RECIPE_VELOCITY } zn_recipe_prediction;
+
 /* What the network learns: to give back what it gets, what a damaged image was before, the noise in an image; or of
  * a diffusion autoencoder that knows this already, its latent net the noise in conditions, its classifier attributes;
  * or the way from noise to the image of a caption. */
@@ -64,10 +68,13 @@ typedef struct zn_recipe {
     int width, latent; /* channels of the network's trunk and of its latents; 0: the architecture's own */
     int64_t steps;
     int batch, size, accumulate;
-    int frames;             /* of the videos that it learns from, `batch` of them; 0: images */
-    double halve;           /* share of the crops taken twice as large and scaled down */
-    double dropout;         /* share of a diffusion autoencoder's activations that training leaves out */
-    int recompute;          /* 1: activations are computed again for the backward instead of kept, to fit memory */
+    int frames;                      /* of the videos that it learns from, `batch` of them; 0: images */
+    double halve;                    /* share of the crops taken twice as large and scaled down */
+    double dropout;                  /* share of a diffusion autoencoder's activations that training leaves out */
+    zn_recipe_prediction prediction; /* of a diffusion autoencoder */
+    double
+        min_snr;   /* of its loss: steps with a larger ratio of signal to noise count no more than this; 0: all alike */
+    int recompute; /* 1: activations are computed again for the backward instead of kept, to fit memory */
     zn_precision precision; /* ZN_PRECISION_F32, BF16 or F16, in which the loss is scaled */
     zn_recipe_optimizer optimizer;
     double lr, beta1, beta2, eps, weight_decay, momentum;

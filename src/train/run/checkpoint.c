@@ -215,7 +215,7 @@ zn_status zn_trainer_export(const char *path, const zn_trainer *t)
           .split = t->learner.ema },
     };
     zn_arena arena = { 0 };
-    zn_metadata metadata[4] = { { "format", "zenith-model" } };
+    zn_metadata metadata[5] = { { "format", "zenith-model" } };
     int count = 1;
     char side[16];
     snprintf(side, sizeof side, "%d", t->model->config.size);
@@ -223,6 +223,8 @@ zn_status zn_trainer_export(const char *path, const zn_trainer *t)
         metadata[count++] = (zn_metadata){ ZN_MODEL_SIZE_KEY, side };
     if (t->model->info.restores && t->recipe->damage.kind == ZN_DAMAGE_MIX_UPSCALE)
         metadata[count++] = (zn_metadata){ ZN_MODEL_TASK_KEY, ZN_MODEL_UPSCALES };
+    if ((t->model->arch->can & ZN_SAMPLES) && t->model->arch->tells_velocity(&t->model->config))
+        metadata[count++] = (zn_metadata){ ZN_MODEL_PREDICTION_KEY, ZN_MODEL_VELOCITY };
     zn_status status = ZN_OK;
     if (t->model->attributes)
         status = zn_model_attribute_metadata(t->model, &arena, &metadata[count++]);

@@ -101,6 +101,8 @@ static zn_status read_recipe(zn_run *r, const zn_train_options *o)
                        zn_train_task_of(&r->recipe)->name);
     if (r->recipe.dropout > 0 && !(takes & ZN_TAKES_DROPOUT))
         return ZN_FAIL(ZN_EINVALID, "dropout is for task: diffuse alone");
+    if ((r->recipe.prediction || r->recipe.min_snr > 0) && r->recipe.task != ZN_RECIPE_DIFFUSE)
+        return ZN_FAIL(ZN_EINVALID, "prediction and min_snr are for task: diffuse alone");
     return ZN_OK;
 }
 
@@ -124,7 +126,8 @@ static zn_status make_model(zn_run *r)
                              .size = k->size,
                              .layers = k->layers,
                              .vocabulary = k->vocabulary,
-                             .dropout = (float)k->dropout };
+                             .dropout = (float)k->dropout,
+                             .velocity = k->prediction == ZN_RECIPE_VELOCITY };
     ZN_TRY(zn_arch_resize(arch, &config, &want));
     return zn_run_new_model(r, arch, &config, !(arch->can & ZN_RESTORES));
 }
