@@ -19,7 +19,7 @@ fail() {
     echo "FAILED: $*"
     exit 1
 }
-on() { n=$1 && shift && timeout 300 mpirun -np "$n" "$zenith" "$@"; }
+on() { n=$1 && shift && timeout 900 mpirun -np "$n" "$zenith" "$@"; }
 plain() { sed 's/-[13]\//\//g; s/  [0-9.]* ms//; s/  [0-9.]* + [0-9.]* ms//; s/_ms": [0-9.e+-]*/_ms": T/g'; }
 
 mkdir photos
