@@ -6,6 +6,8 @@ from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_ssiz
 from ctypes import c_uint8, c_uint16, c_uint64
 from typing import Any, Dict, List, Optional, Tuple
 
+from . import _cuda
+
 # ---- what CPython and DLPack define ----
 
 
@@ -43,7 +45,7 @@ class _DLManagedTensor(Structure):
 _Deleter = ctypes.CFUNCTYPE(None, POINTER(_DLManagedTensor))
 _DLManagedTensor._fields_ = [("tensor", _DLTensor), ("context", c_void_p), ("deleter", _Deleter)]
 _NAME = b"dltensor"
-_CPU, _CUDA, _CUDA_HOST = 1, 2, 3
+_CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED = 1, 2, 3, 13
 _DLPACK_FORMATS = {(0, 8): "b", (0, 16): "h", (0, 32): "i", (0, 64): "q", (1, 8): "B", (1, 16): "H", (1, 32): "I",
                    (1, 64): "Q", (2, 16): "e", (2, 32): "f", (2, 64): "d", (4, 16): "bfloat16", (6, 8): "?"}
 _DLPACK_TYPES = {"f": (2, 32), "B": (1, 8), "H": (1, 16)}
@@ -128,22 +130,37 @@ def _of_buffer(source: Any) -> View:
     return View(b.buf or 0, kind, shape, strides, held)
 
 
+def _capsule_of(source: Any, device: int) -> Any:
+    """The tensor as a capsule. That of a GPU is complete as far as the legacy default stream can see, on which it is read."""
+    if device in (_CPU, _CUDA_HOST):
+        return source.__dlpack__()
+    try:
+        return source.__dlpack__(stream=1)
+    except TypeError:  # from before DLPack had streams
+        return source.__dlpack__()
+
+
 def _of_dlpack(source: Any) -> View:
     device = int(source.__dlpack_device__()[0])
-    if device == _CUDA and hasattr(source, "cpu"):
-        source, device = source.cpu(), _CPU
-    if device not in (_CPU, _CUDA_HOST):
-        raise ValueError("the tensor lies on a device whose memory cannot be read here; copy it to the CPU first")
     if getattr(source, "requires_grad", False):
         source = source.detach()
-    capsule = source.__dlpack__()
+    if device not in (_CPU, _CUDA_HOST) and hasattr(source, "cpu"):  # PyTorch's own copy, on the stream of its work
+        source, device = source.cpu(), _CPU
+    if device not in (_CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED):
+        raise ValueError("the tensor lies on a device whose memory cannot be read here; copy it to the CPU first")
+    capsule = _capsule_of(source, device)
     t = ctypes.cast(_api.PyCapsule_GetPointer(capsule, _NAME), POINTER(_DLManagedTensor)).contents.tensor
     kind = _DLPACK_FORMATS.get((t.code, t.bits), f"of DLPack code {t.code}, {t.bits} bits")
     shape = tuple(t.shape[i] for i in range(t.ndim))
     size = t.bits // 8
     strides = tuple(t.strides[i] * size for i in range(t.ndim)) if t.strides else _strides_of(shape, size)
+    address = (t.data or 0) + t.byte_offset
+    if device in (_CUDA, _CUDA_MANAGED):
+        extent = 0 if 0 in shape else size + sum((n - 1) * stride for n, stride in zip(shape, strides))
+        copy = _cuda.read(address, extent, t.device_id)
+        return View(ctypes.addressof(copy), kind, shape, strides, copy)
     # The capsule is not consumed: it frees the tensor when it goes.
-    return View((t.data or 0) + t.byte_offset, kind, shape, strides, (capsule, source))
+    return View(address, kind, shape, strides, (capsule, source))
 
 
 _TYPESTRINGS = {"u1": "B", "u2": "H", "f4": "f", "f2": "e", "f8": "d", "b1": "?"}
@@ -245,6 +262,8 @@ class Memory:
 
     def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
                    copy: Any = None) -> Any:
+        if dl_device is not None and int(dl_device[0]) != _CPU:
+            raise BufferError("results lie in the CPU's memory; take them there, then copy them to the device")
         n, size = len(self._shape), _SIZES[self._kind]
         code, bits = _DLPACK_TYPES[self._kind]
         shape, strides = (c_int64 * n)(*self._shape), (c_int64 * n)(*(s // size for s in self._strides))

@@ -3,6 +3,7 @@
 $ZENITH_LIBRARY, $ZENITH_PROGRAM and $ZENITH_TINYMODEL name what was built. Without NumPy all is skipped (exit 77).
 """
 
+import ctypes
 import gc
 import json
 import os
@@ -13,6 +14,7 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 from pathlib import Path
 
 try:
@@ -45,6 +47,23 @@ class Case(unittest.TestCase):
 
     def same(self, a, b):
         np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+
+
+class OnCuda:
+    """A NumPy array that says it lies on a CUDA device, as objects do that speak nothing but DLPack."""
+
+    def __init__(self, array, device, streams):
+        self.array, self.device, self.streams = array, device, streams
+
+    def __dlpack_device__(self):
+        return (2, self.device)
+
+    def __dlpack__(self, *, stream=None):
+        self.streams.append(stream)
+        capsule = self.array.__dlpack__()
+        managed = ctypes.cast(_arrays._api.PyCapsule_GetPointer(capsule, b"dltensor"), ctypes.POINTER(_arrays._DLManagedTensor))
+        managed.contents.tensor.device_type, managed.contents.tensor.device_id = 2, self.device
+        return capsule
 
 
 class Arrays(Case):
@@ -91,23 +110,65 @@ class Arrays(Case):
         self.assertEqual(_arrays.view_of(OnlyDLPack(pixels)).address, pixels.ctypes.data)
         self.same(zenith.Codec("random:taesd").encode(OnlyDLPack(pixels)), latent)
 
-    def test_a_tensor_on_a_gpu_is_copied_or_refused_with_a_sentence(self):
+    def test_a_tensor_with_its_own_copy_to_the_cpu(self):
         pixels = photo()
 
-        class OnGpu:
+        class WithCpu:
             def __dlpack__(self):
                 raise AssertionError
 
             def __dlpack_device__(self):
-                return (2, 0)
+                return (10, 0)
 
-        class WithCpu(OnGpu):
             def cpu(self):
                 return pixels
 
-        self.assertEqual(_arrays._of_dlpack(WithCpu()).shape, pixels.shape)
-        with self.assertRaisesRegex(ValueError, "copy it to the CPU first"):
-            _arrays.view_of(OnGpu())
+        self.assertEqual(_arrays._of_dlpack(WithCpu()).address, pixels.ctypes.data)
+
+    def test_a_tensor_of_cuda_is_read_by_one_copy(self):
+        calls = []
+
+        class Driver:
+            """Memory of the CPU in the place of a device's; cuMemcpyDtoH is the real work."""
+
+            def __getattr__(self, name):
+                def call(*arguments):
+                    calls.append((name, arguments))
+                    if name == "cuMemcpyDtoH_v2":
+                        ctypes.memmove(*arguments)
+                    return 0
+                return call
+
+        pixels, streams = photo(40, 56), []
+        expected = zenith.Codec("random:taesd", threads=1).encode(np.ascontiguousarray(pixels[::2, 1::3]))
+        with unittest.mock.patch.object(_arrays._cuda, "_libcuda", Driver()):
+            tensor = OnCuda(pixels[::2, 1::3], 3, streams)
+            self.same(zenith.Codec("random:taesd", threads=1).encode(tensor), expected)
+            with self.assertRaises(TypeError):  # the sentence about the numbers, not one about the device
+                zenith.Codec("random:taesd").decode(OnCuda(np.zeros((1, 4, 8, 8)), 0, []))
+        self.assertEqual(streams, [1])  # the legacy default stream, on which the copy is made
+        copies = [arguments for name, arguments in calls if name == "cuMemcpyDtoH_v2"]
+        self.assertEqual(copies[0][1:], (pixels[::2, 1::3].ctypes.data, pixels.nbytes - pixels.strides[0] - 3))  # from the first number to the last
+        self.assertEqual([arguments[1] for name, arguments in calls if name == "cuDeviceGet"][0], 3)
+        names = [name for name, _ in calls]
+        self.assertEqual(names.count("cuDevicePrimaryCtxRetain"), names.count("cuDevicePrimaryCtxRelease_v2"))
+        self.assertEqual(names.count("cuCtxPushCurrent_v2"), names.count("cuCtxPopCurrent_v2"))
+
+    def test_a_tensor_of_cuda_that_cannot_be_read(self):
+        class Broken:
+            def __getattr__(self, name):
+                return lambda *arguments: 700 if name == "cuMemcpyDtoH_v2" else 0
+
+        with unittest.mock.patch.object(_arrays._cuda, "_libcuda", Broken()):
+            with self.assertRaisesRegex(RuntimeError, "cannot be read: .* bytes: error 700"):
+                _arrays.view_of(OnCuda(photo(), 0, []))
+        with unittest.mock.patch.object(_arrays._cuda, "_driver", side_effect=OSError("no libcuda")):
+            with self.assertRaisesRegex(ValueError, "no libcuda.*copy it to the CPU first"):
+                _arrays.view_of(OnCuda(photo(), 0, []))
+
+    def test_results_are_not_on_another_device(self):
+        with self.assertRaisesRegex(BufferError, "CPU's memory"):
+            zenith.Codec("random:taesd", threads=1).encode(photo()).__dlpack__(dl_device=(2, 0))
 
     def test_pillow_array_interface(self):
         pixels = photo()
