@@ -18,7 +18,7 @@
 
 /* ---- folders ---- */
 
-static void remove_folder(const char *path)
+void sv_folder_remove(const char *path)
 {
     DIR *folder = opendir(path);
     const struct dirent *entry;
@@ -43,7 +43,7 @@ static void file_free(sv_file *f)
 
 void sv_job_free(sv_job *job)
 {
-    remove_folder(job->folder);
+    sv_folder_remove(job->folder);
     free(job->folder);
     free(job->model);
     free(job->prompt);

@@ -16,6 +16,8 @@ enum { TELL_MS = 100 };
 
 /* ---- what tasks report ---- */
 
+double sv_job_seconds(const sv_job *job) { return job->began > 0 ? (now_ms() - job->began) / 1000 : 0; }
+
 void sv_job_stage(sv_job *job, const char *stage, double base, double share)
 {
     sv_jobs_lock(job->jobs);
@@ -44,7 +46,7 @@ int sv_job_step(sv_job *job, int step, int steps, double fraction)
     job->steps = steps;
     if (news || now_ms() - job->told > TELL_MS)
         sv_job_tell(job);
-    const int late = limit && sv_now() - job->started > limit;
+    const int late = limit && sv_job_seconds(job) > limit;
     sv_jobs_unlock(job->jobs);
     return job->cancelled || late;
 }
@@ -148,11 +150,27 @@ zn_status sv_job_read_image(sv_job *job, const sv_file *file, int ignore_alpha, 
     return zn_image_read(file->path, &reading, out);
 }
 
+char *sv_job_sentence(const sv_job *job, const char *text)
+{
+    char *out = must_copy(text);
+    for (int i = -2; i < job->file_count; i++) {
+        const sv_file *f = i == -2 ? &job->mask : i == -1 ? &job->reference : &job->files[i];
+        char *at = f->path ? strstr(out, f->path) : NULL;
+        while (at) {
+            char *next = must_print("%.*s%s%s", (int)(at - out), out, f->name, at + strlen(f->path));
+            const size_t done = (size_t)(at - out) + strlen(f->name);
+            free(out);
+            out = next;
+            at = strstr(out + done, f->path);
+        }
+    }
+    return out;
+}
+
 /* ---- JSON ---- */
 
 void sv_job_progress_json(json *j, const char *key, const sv_job *job)
 {
-    const double spent = job->started > 0 ? sv_now() - job->started : 0;
     json_open(j, key, '{');
     json_real(j, "fraction", job->fraction);
     json_integer(j, "step", job->step);
@@ -163,7 +181,7 @@ void sv_job_progress_json(json *j, const char *key, const sv_job *job)
         json_integer(j, "images", job->images);
     }
     if (job->state == SV_RUNNING && job->fraction > 0.01)
-        json_real(j, "seconds_left", spent * (1 - job->fraction) / job->fraction);
+        json_real(j, "seconds_left", sv_job_seconds(job) * (1 - job->fraction) / job->fraction);
     else
         json_null(j, "seconds_left");
     json_close(j, '}');
@@ -205,6 +223,7 @@ void sv_job_json(json *j, const char *key, const sv_job *job)
     json_text(j, "id", job->id);
     json_text(j, "task", job->task->name);
     json_text(j, "model", job->model ? job->model : "");
+    json_text(j, "title", job->prompt ? job->prompt : job->file_count ? job->files[0].name : "");
     json_text(j, "state", sv_state_names[job->state]);
     json_integer(j, "position", position > 0 ? position : 0);
     time_json(j, "created", job->created);

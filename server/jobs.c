@@ -129,43 +129,50 @@ static zn_status check_files(const sv_job *job)
     return ZN_OK;
 }
 
+static zn_status enqueue_locked(sv_job *job)
+{
+    sv_jobs *jobs = job->jobs;
+    if (jobs->closed)
+        return ZN_FAIL(ZN_ELIMIT, "the server is stopping and takes no new jobs");
+    switch (sv_queue_push(&jobs->queue, job, job->client)) {
+    case SV_CLIENT_FULL:
+        return ZN_FAIL(ZN_ELIMIT, "this client has %d jobs in the queue already", jobs->queue.per_client);
+    case SV_QUEUE_FULL:
+        return ZN_FAIL(ZN_ELIMIT, "the queue is full: %d jobs wait", jobs->queue.most);
+    case SV_QUEUED:
+        break;
+    }
+    job->created = sv_now();
+    job->references++; /* of the list */
+    job->next = jobs->first;
+    jobs->first = job;
+    tell_waiting_locked(jobs);
+    pthread_cond_signal(&jobs->work);
+    return ZN_OK;
+}
+
 zn_status sv_job_submit(sv_job *job)
 {
     sv_jobs *jobs = job->jobs;
     ZN_TRY(check_files(job));
     sv_jobs_lock(jobs);
-    job->created = sv_now();
-    const sv_queued queued = jobs->closed ? SV_QUEUE_FULL : sv_queue_push(&jobs->queue, job, job->client);
-    const int closed = jobs->closed;
-    if (queued == SV_QUEUED) {
-        job->references++; /* of the list */
-        job->next = jobs->first;
-        jobs->first = job;
-        tell_waiting_locked(jobs);
-        pthread_cond_signal(&jobs->work);
-    } else {
-        jobs->totals.refused++;
-    }
+    const zn_status status = enqueue_locked(job);
+    jobs->totals.refused += status != ZN_OK;
     sv_jobs_unlock(jobs);
-    if (queued == SV_QUEUED)
-        return ZN_OK;
-    if (closed)
-        return ZN_FAIL(ZN_ELIMIT, "the server is stopping and takes no new jobs");
-    if (queued == SV_CLIENT_FULL)
-        return ZN_FAIL(ZN_ELIMIT, "this client has %d jobs in the queue already", jobs->queue.per_client);
-    return ZN_FAIL(ZN_ELIMIT, "the queue is full: %d jobs wait", jobs->queue.most);
+    return status;
 }
 
-static void end_locked(sv_job *job, sv_state state, const char *error)
+/* error: the sentence for clients, NULL with ZN_OK. */
+static void end_locked(sv_job *job, zn_status status, const char *error)
 {
-    sv_jobs *jobs = job->jobs;
-    job->state = state;
+    sv_totals *totals = &job->jobs->totals;
+    job->status = status;
+    job->state = status == ZN_OK ? SV_DONE : status == ZN_ECANCELLED ? SV_CANCELLED : SV_FAILED;
     job->finished = sv_now();
-    job->fraction = state == SV_DONE ? 1 : job->fraction;
+    job->fraction = status == ZN_OK ? 1 : job->fraction;
     job->error = error ? must_copy(error) : NULL;
-    jobs->totals.ended[state]++;
-    if (job->started > 0)
-        jobs->totals.seconds += job->finished - job->started;
+    totals->ended[job->state]++;
+    totals->seconds += sv_job_seconds(job);
     sv_job_tell(job);
 }
 
@@ -174,12 +181,19 @@ void sv_job_cancel(sv_job *job)
     sv_jobs *jobs = job->jobs;
     sv_jobs_lock(jobs);
     job->cancelled = 1;
-    if (job->state == SV_WAITING && sv_queue_remove(&jobs->queue, job)) {
-        job->status = ZN_ECANCELLED;
-        end_locked(job, SV_CANCELLED, "cancelled");
+    if (sv_queue_remove(&jobs->queue, job)) {
+        end_locked(job, ZN_ECANCELLED, "cancelled");
         tell_waiting_locked(jobs);
     }
     sv_jobs_unlock(jobs);
+}
+
+/* Takes the job at *at off the list. */
+static void forget_locked(sv_job **at, sv_job **dead)
+{
+    sv_job *job = *at;
+    *at = job->next;
+    release_locked(job, dead);
 }
 
 void sv_job_forget(sv_job *job)
@@ -189,10 +203,8 @@ void sv_job_forget(sv_job *job)
     sv_job **at = &job->jobs->first;
     while (*at && *at != job)
         at = &(*at)->next;
-    if (*at && sv_job_ended(job)) {
-        *at = job->next;
-        release_locked(job, &dead);
-    }
+    if (*at && sv_job_ended(job))
+        forget_locked(at, &dead);
     sv_jobs_unlock(job->jobs);
     bury(dead);
 }
@@ -244,45 +256,28 @@ sv_totals sv_jobs_totals(sv_jobs *jobs)
 
 /* ---- workers ---- */
 
-/* The library's sentence with the client's names in place of our paths. */
-static char *clients_words(const sv_job *job, const char *text)
+static zn_status run_task(sv_job *job)
 {
-    char *out = must_copy(text);
-    for (int i = -2; i < job->file_count; i++) {
-        const sv_file *f = i == -2 ? &job->mask : i == -1 ? &job->reference : &job->files[i];
-        char *at = f->path ? strstr(out, f->path) : NULL;
-        while (at) {
-            char *next = must_print("%.*s%s%s", (int)(at - out), out, f->name, at + strlen(f->path));
-            const size_t done = (size_t)(at - out) + strlen(f->name);
-            free(out);
-            out = next;
-            at = strstr(out + done, f->path);
-        }
-    }
-    return out;
+    sv_remote *remote = job->server->remote;
+    if (job->cancelled)
+        return ZN_ECANCELLED;
+    return remote ? sv_remote_run(remote, job) : job->task->run(job);
 }
 
+/* A job that is running already, to its end. */
 static void run_job(sv_job *job)
 {
-    const int limit = job->server->settings->job_seconds;
-    sv_remote *remote = job->server->remote;
-    const zn_status status = job->cancelled ? ZN_ECANCELLED : remote ? sv_remote_run(remote, job) : job->task->run(job);
-    char *why = clients_words(job, status == ZN_OK ? "" : zn_error_text());
+    const zn_status status = run_task(job);
+    char *why = status == ZN_OK || status == ZN_ECANCELLED ? NULL : sv_job_sentence(job, zn_error_text()), late[96];
+    snprintf(late, sizeof late, "took longer than the limit of %d seconds", job->server->settings->job_seconds);
     sv_jobs_lock(job->jobs);
-    job->status = status;
     job->jobs->running--;
-    if (status == ZN_OK) {
-        end_locked(job, SV_DONE, NULL);
-    } else if (status == ZN_ECANCELLED && job->cancelled) {
-        end_locked(job, SV_CANCELLED, "cancelled");
-    } else if (status == ZN_ECANCELLED) {
-        char text[96];
-        snprintf(text, sizeof text, "took longer than the limit of %d seconds", limit);
-        job->status = ZN_ELIMIT;
-        end_locked(job, SV_FAILED, text);
-    } else {
-        end_locked(job, SV_FAILED, why);
-    }
+    if (status != ZN_ECANCELLED)
+        end_locked(job, status, why);
+    else if (job->cancelled)
+        end_locked(job, ZN_ECANCELLED, "cancelled");
+    else
+        end_locked(job, ZN_ELIMIT, late);
     sv_jobs_unlock(job->jobs);
     free(why);
 }
@@ -291,6 +286,7 @@ static void begin_locked(sv_job *job)
 {
     job->state = SV_RUNNING;
     job->started = sv_now();
+    job->began = now_ms();
     job->fraction = 0;
     job->step = job->steps = 0;
     sv_job_tell(job);
@@ -387,10 +383,8 @@ void sv_jobs_stop(sv_jobs *jobs)
     sv_job *dead = NULL;
     sv_jobs_lock(jobs);
     jobs->closed = jobs->ending = 1;
-    for (sv_job *job; (job = sv_queue_next(&jobs->queue)) != NULL;) {
-        job->status = ZN_ECANCELLED;
-        end_locked(job, SV_CANCELLED, "cancelled: the server has stopped");
-    }
+    for (sv_job *job; (job = sv_queue_next(&jobs->queue)) != NULL;)
+        end_locked(job, ZN_ECANCELLED, "cancelled: the server has stopped");
     for (sv_job *job = jobs->first; job; job = job->next)
         job->cancelled = 1;
     pthread_cond_broadcast(&jobs->work);
@@ -398,11 +392,8 @@ void sv_jobs_stop(sv_jobs *jobs)
     for (int i = 0; i < jobs->worker_count; i++)
         pthread_join(jobs->workers[i], NULL);
     sv_jobs_lock(jobs);
-    for (sv_job *job = jobs->first, *next; job; job = next) {
-        next = job->next;
-        release_locked(job, &dead);
-    }
-    jobs->first = NULL;
+    while (jobs->first)
+        forget_locked(&jobs->first, &dead);
     sv_jobs_unlock(jobs);
     bury(dead);
     sv_queue_free(&jobs->queue);
@@ -419,13 +410,10 @@ void sv_jobs_expire(sv_jobs *jobs)
     int kept = 0;
     sv_jobs_lock(jobs);
     for (sv_job **at = &jobs->first; *at;) {
-        sv_job *job = *at;
-        if (sv_job_ended(job) && (job->finished < before || ++kept > MOST_KEPT)) {
-            *at = job->next;
-            release_locked(job, &dead);
-        } else {
-            at = &job->next;
-        }
+        if (sv_job_ended(*at) && ((*at)->finished < before || ++kept > MOST_KEPT))
+            forget_locked(at, &dead);
+        else
+            at = &(*at)->next;
     }
     sv_jobs_unlock(jobs);
     bury(dead);

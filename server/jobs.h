@@ -72,8 +72,9 @@ struct sv_job {
     /* Guarded by the lock of the jobs. */
     sv_state state;
     zn_status status;
-    double created, started, finished;
-    double fraction, base, share; /* share: of the whole, of what is being computed, which begins at base */
+    double created, started, finished; /* seconds since 1970; 0: not yet */
+    double began;                      /* ms, of a clock that nobody sets: when it was started */
+    double fraction, base, share;      /* share: of the whole, of what is being computed, which begins at base */
     int step, steps, image, images;
     char stage[32];
     char *preview; /* JPEG */
@@ -147,20 +148,26 @@ void sv_job_cancel(sv_job *job);
 void sv_job_release(sv_job *job);
 /* Deletes a job that nobody refers to, with its files; not under the lock. */
 void sv_job_free(sv_job *job);
+/* Deletes a folder and the files in it. */
+void sv_folder_remove(const char *path);
 /* Takes a job that has ended off the list, with its results. */
 void sv_job_forget(sv_job *job);
 
 void sv_job_watch(sv_job *job, sv_exchange *e);
 void sv_job_unwatch(sv_job *job, sv_exchange *e);
-/* These three: locked by the caller. */
+/* These: locked by the caller. */
 int sv_job_ended(const sv_job *job);
 /* How many jobs leave the queue before this one; -1: it does not wait. */
 int sv_job_position(const sv_job *job);
 /* Something has changed: wakes the watchers. */
 void sv_job_tell(sv_job *job);
-/* Locked by the caller. */
+/* How long it has been running; 0 while it waits. */
+double sv_job_seconds(const sv_job *job);
 void sv_job_json(json *j, const char *key, const sv_job *job);
 void sv_job_progress_json(json *j, const char *key, const sv_job *job);
+
+/* The library's sentence with the client's names of files in place of the server's paths; freed by the caller. */
+char *sv_job_sentence(const sv_job *job, const char *text);
 
 /* ---- for tasks, on a worker ---- */
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <zenith/pull.h>
 
 typedef struct listing {
     sv_models *models;
@@ -98,7 +99,7 @@ static void visit_model(void *user, const char *path, const zn_model_info *info,
         json_bool(j, "loaded", 0);
     } else {
         json_text(j, "architecture", info->architecture);
-        json_text(j, "description", info->description);
+        json_text(j, "description", info->upscales ? "enlarges photos 2 or 4 times; any size" : info->description);
         json_text(j, "kind",
                   info->judges        ? "judge"
                   : info->upscales    ? "upscaler"
@@ -169,6 +170,37 @@ static void visit_generator(void *user, const char *folder)
     json_close(j, '}');
 }
 
+/* ---- published models ---- */
+
+/* Models that zenith pull fetches, with the address of each file, and which of them are here under their own names. */
+static void published_json(const listing *l)
+{
+    json *j = l->out;
+    const zn_published *p;
+    json_open(j, "published", '[');
+    for (int i = 0; (p = zn_published_at(i)) != NULL; i++) {
+        int64_t bytes = 0;
+        int found = 0;
+        for (int k = 0; k < l->count; k++)
+            found |= !strcmp(l->names[k], p->name);
+        json_open(j, NULL, '{');
+        json_text(j, "name", p->name);
+        json_text(j, "description", p->description);
+        json_text(j, "licence", p->licence);
+        json_text(j, "used_by", p->used_by);
+        json_bool(j, "present", found);
+        json_open(j, "files", '[');
+        for (int k = 0; k < p->file_count; k++) {
+            json_text(j, NULL, p->files[k].url);
+            bytes += p->files[k].bytes;
+        }
+        json_close(j, ']');
+        json_integer(j, "bytes", bytes);
+        json_close(j, '}');
+    }
+    json_close(j, ']');
+}
+
 void sv_models_json(sv_models *m, json *j)
 {
     listing l = { .models = m, .out = j };
@@ -179,6 +211,7 @@ void sv_models_json(sv_models *m, json *j)
     if (status == ZN_OK)
         status = zn_generators_visit(visit_generator, &l);
     json_close(j, ']');
+    published_json(&l);
     for (int i = 0; i < l.count; i++)
         free(l.names[i]);
     free(l.names);

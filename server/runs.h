@@ -14,6 +14,7 @@ void sv_runs_stop(sv_runs *runs);
 typedef struct sv_run_request {
     const char *name, *recipe, *from;
     char *data;          /* a path */
+    int sent;            /* data are images that came with the request */
     int64_t steps, seed; /* steps 0, seed -1: the recipe's */
     int precision;       /* zn_precision */
     const char *settings[MOST_SETTINGS + 1];

@@ -303,7 +303,7 @@ void sv_a1111_png_info(const sv_request *r, sv_answer *a)
 
 static void progress_json(json *j, const sv_job *job, int waiting)
 {
-    const double spent = job ? sv_now() - job->started : 0;
+    const double spent = job ? sv_job_seconds(job) : 0;
     json_real(j, "progress", job ? fmax(job->fraction, 0.001) : 0);
     json_real(j, "eta_relative", job && job->fraction > 0.01 ? spent * (1 - job->fraction) / job->fraction : 0);
     json_open(j, "state", '{');

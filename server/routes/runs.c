@@ -154,6 +154,7 @@ static zn_status find_data(const sv_request *r, const sv_form *form, sv_run_requ
         return ZN_FAIL(ZN_ENOTFOUND, "no folder of images is called '%.80s'; GET /api/data lists them", name);
     if (!sv_form_field(form, "file", 0) && !sv_form_field(form, "files", 0))
         return ZN_FAIL(ZN_EINVALID, "data is missing: a folder from GET /api/data, or images as files");
+    q->sent = 1;
     return keep_images(r, q->name, form, &q->data);
 }
 
@@ -230,6 +231,8 @@ void sv_post_run(const sv_request *r, sv_answer *a)
             answer_run(r, a, 201, name);
         else
             sv_answer_error(a, status == ZN_ELIMIT ? 409 : sv_status_of(status), "%s", zn_error_text());
+        if (status != ZN_OK && q.sent)
+            sv_folder_remove(q.data);
         free(q.data);
         free(from);
     }

@@ -64,8 +64,14 @@ def test_uploaded_images():
     same(sorted(r["name"] for r in server.json("GET", "/api/runs")["runs"]), ["first", "mine"], "runs")
 
 
+def test_a_bad_image_leaves_nothing():
+    broken = server.form("/api/runs", [("name", "bad"), ("recipe", "taesd"), ("file", ("0.png", content("photos/0.png"))), ("file", ("1.png", b"not an image"))], 400)
+    assert broken["error"]["message"], broken
+    assert not os.path.exists(path("runs/bad.images")) and not os.path.exists(path("runs/bad"))
+
+
 def test_end():
     server.stop()
 
 
-main(test_start, test_stop_and_resume, test_survives, test_uploaded_images, test_end)
+main(test_start, test_stop_and_resume, test_survives, test_uploaded_images, test_a_bad_image_leaves_nothing, test_end)
