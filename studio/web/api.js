@@ -54,7 +54,14 @@ export const folders = () => json("/api/data");
 export const listRuns = () => json("/api/runs");
 export const getRun = (name) => json(`/api/runs/${name}`);
 export const metrics = (name, after) => json(`/api/runs/${name}/metrics?after=${after}`);
-export const startRun = (settings) => post("/api/runs", settings);
+/** Starts a run: on the folder that the settings name, or on these images. */
+export function startRun(settings, files = []) {
+  if (!files.length) return post("/api/runs", settings);
+  const form = new FormData();
+  for (const [name, value] of Object.entries(settings)) for (const one of [value].flat()) form.append(name, one);
+  for (const file of files) form.append("file", file, file.name);
+  return json("/api/runs", { method: "POST", body: form });
+}
 export const stopRun = (name) => post(`/api/runs/${name}/stop`, {});
 export const resumeRun = (name) => post(`/api/runs/${name}/resume`, {});
 export const sampleOf = (name, file) => fetchBlob(`/api/runs/${name}/samples/${encodeURIComponent(file)}`);

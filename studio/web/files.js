@@ -1,30 +1,83 @@
 // A place to drop files on, to choose them by keyboard, or to paste an image into.
-import { el } from "./dom.js";
+import { el, icon } from "./dom.js";
+
+const MOST_SHOWN = 24;
+
+/** A small picture of a file, or its name where the browser cannot show it. */
+function thumbnail(file, remove) {
+  const drop = el("button", { type: "button", class: "remove", "aria-label": `Remove ${file.name}`, onclick: remove }, icon("close"));
+  const item = el("li", { title: file.name }, drop);
+  if (!file.type.startsWith("image/")) item.prepend(el("span", {}, file.name));
+  else {
+    const url = URL.createObjectURL(file);
+    item.prepend(el("img", { src: url, alt: file.name, decoding: "async", onload: () => URL.revokeObjectURL(url),
+      onerror: (event) => event.target.replaceWith(el("span", {}, file.name)) }));
+  }
+  return item;
+}
 
 /**
- * dropZone({label, accept, multiple, onfiles}) returns a node with `.files` (the files chosen so far) and `.clear()`.
- * The input inside it is a real file input: it works with the keyboard and with screen readers.
+ * dropZone({label, accept, multiple, folder, example}) returns a node with `.files`, the files chosen so far. The input
+ * inside it is a real file input that covers the zone: it works with the mouse, the keyboard and screen readers. folder: whole
+ * folders may be chosen too. example: a function that gives a file to try things with.
  */
-export function dropZone({ label, accept = "image/*", multiple = false, onfiles = () => {} }) {
-  const list = el("ul", { "aria-label": "Files" });
-  const chooser = el("input", { type: "file", accept, multiple, "aria-label": label, onchange: () => take(chooser.files) });
+export function dropZone({ label, accept = "image/*", multiple = false, folder = false, example }) {
+  const list = el("ul", { "aria-label": `${label}: files` });
+  const chooser = el("input", { type: "file", accept, multiple, "aria-label": label, onchange: () => { take(chooser.files); chooser.value = ""; } });
+  const whole = folder && el("input", { type: "file", class: "unseen", webkitdirectory: "", tabindex: -1, "aria-label": `${label}: a folder`,
+    onchange: () => take([...whole.files].filter((file) => file.type.startsWith("image/"))) });
   const zone = el("div", {
     class: "drop",
-    ondragover: (event) => { event.preventDefault(); zone.classList.add("over"); },
+    ondragover: () => zone.classList.add("over"),
     ondragleave: () => zone.classList.remove("over"),
-    ondrop: (event) => { event.preventDefault(); zone.classList.remove("over"); take(event.dataTransfer.files); },
-    onpaste: (event) => take(event.clipboardData.files),
-  }, el("p", {}, label), chooser, list);
+    ondrop: () => zone.classList.remove("over"),
+  }, chooser, whole, icon("upload"), el("p", {}, el("strong", {}, label)), el("p", { class: "soft" }, "Drop, paste, or click to choose"),
+    (folder || example) && el("div", { class: "row" },
+      folder && el("button", { type: "button", class: "plain", onclick: () => whole.click() }, "Choose a folder"),
+      example && el("button", { type: "button", class: "plain", onclick: async () => take([await example()]) }, "Try an example")), list);
   zone.files = [];
-  zone.clear = () => { zone.files = []; chooser.value = ""; list.replaceChildren(); };
+  zone.take = take;
 
   function take(files) {
     if (!files.length) return;
-    zone.files = multiple ? [...files] : [files[0]];
-    list.replaceChildren(...zone.files.map((file) => el("li", {}, file.name)));
-    onfiles(zone.files);
+    zone.files = multiple ? [...zone.files, ...files] : [files[0]];
+    draw();
+  }
+
+  function draw() {
+    const shown = zone.files.slice(0, MOST_SHOWN), more = zone.files.length - shown.length;
+    list.replaceChildren(...shown.map((file) => thumbnail(file, () => {
+      zone.files = zone.files.filter((other) => other !== file);
+      draw();
+      chooser.focus();
+    })), ...(more ? [el("li", {}, el("span", {}, `and ${more} more`))] : []));
+    zone.classList.toggle("filled", zone.files.length > 0);
   }
   return zone;
+}
+
+/** Files that are dropped beside a zone, or pasted anywhere, go to the zone under the pointer or to the first that is shown. */
+export function catchFiles(page) {
+  const visible = () => [...document.querySelectorAll("main .drop")].find((zone) => zone.offsetParent);
+  page.addEventListener("dragover", (event) => event.preventDefault());
+  page.addEventListener("drop", (event) => {
+    event.preventDefault();
+    (event.target.closest?.(".drop") ?? visible())?.take(event.dataTransfer.files);
+  });
+  page.addEventListener("paste", (event) => { if (event.clipboardData.files.length) visible()?.take(event.clipboardData.files); });
+}
+
+/** The image that comes with the program, as a file. noise: with noise and JPEG artefacts, for tools that remove them. */
+export async function exampleImage(noise = false) {
+  const blob = await (await fetch("demo.png")).blob();
+  if (!noise) return new File([blob], "lighthouse.png", { type: "image/png" });
+  const image = await createImageBitmap(blob), canvas = el("canvas", { width: image.width, height: image.height }), context = canvas.getContext("2d");
+  context.drawImage(image, 0, 0);
+  const pixels = context.getImageData(0, 0, image.width, image.height);
+  const normal = () => Math.sqrt(-2 * Math.log(1 - Math.random())) * Math.cos(2 * Math.PI * Math.random());
+  for (let i = 0; i < pixels.data.length; i++) if (i % 4 !== 3) pixels.data[i] += 22 * normal();
+  context.putImageData(pixels, 0, 0);
+  return new Promise((resolve) => canvas.toBlob((bytes) => resolve(new File([bytes], "noisy-lighthouse.jpg", { type: "image/jpeg" })), "image/jpeg", 0.85));
 }
 
 /** Saves a blob or an address under a name. */

@@ -25,10 +25,10 @@ LIMIT = 120_000  # a busy machine; in milliseconds, as playwright counts
 class Server:
     """zenith serve on a free port of the loopback, with training data and runs in a folder of its own."""
 
-    def __init__(self, program, folder):
+    def __init__(self, program, folder, *options):
         self.command = [program, "serve", "--data", os.path.join(folder, "photos"), "--runs", os.path.join(folder, "runs"),
-                        "--models", os.path.join(folder, "models")]
-        self.log = os.path.join(folder, "server.log")
+                        "--models", os.path.join(folder, "models"), *options]
+        self.log = os.path.join(folder, f"server{len(options)}.log")
         self.port = 0
         self.start()
 
@@ -109,36 +109,61 @@ class Desk:
         self.page.get_by_role("button", name=name, exact=True).first.click()
 
     def results(self, count=1):
-        self.page.wait_for_function("n => document.querySelectorAll('main .gallery > figure').length >= n", arg=count)
+        self.page.wait_for_function("n => document.querySelectorAll('main .gallery > figure:not(.pending)').length >= n", arg=count)
         return self.page.locator("main .gallery > figure")
 
+    def picture(self, folder, name):
+        """A screenshot for the documentation, where one is asked for."""
+        if folder:
+            self.page.evaluate("() => { document.activeElement.blur(); document.getElementById('clear').click(); scrollTo(0, 0); }")
+            self.page.wait_for_timeout(300)
+            self.page.screenshot(path=os.path.join(folder, name))
+
     def sentence(self):
-        self.page.wait_for_function("() => document.querySelector('main [role=alert]')?.textContent")
-        return self.page.locator("main [role=alert]").inner_text()
+        self.page.wait_for_function("() => document.querySelector('main [role=alert]:not(:empty)')")
+        return self.page.locator("main [role=alert]:not(:empty)").inner_text()
 
 
 def restore(desk, files, pictures):
     page = desk.open("restore")
-    page.get_by_label("Photos").set_input_files(files[:2])
+    desk.press("Try an example")
+    page.locator(".drop li").wait_for()
+    page.get_by_label("Photos", exact=True).set_input_files(files[0])
     desk.press("Start")
     desk.results(2)
+    page.get_by_text("2 of 2 photos").wait_for()
     slider = page.get_by_label("Share of the image before").first
     slider.focus()
     slider.press("ArrowRight")
     assert slider.input_value() == "51", "the slider follows the keyboard"
-    assert page.locator(".pair img").first.evaluate("image => image.naturalWidth") == 160
-    if pictures:
-        page.screenshot(path=os.path.join(pictures, "studio-restore.png"))
+    assert page.locator(".pair img").first.evaluate("image => image.naturalWidth") == 512
+    desk.picture(pictures, "studio-restore.png")
+
+
+def full_size(desk, files, _):
+    page = desk.open("restore")
+    page.get_by_label("Photos", exact=True).set_input_files(files[:2])
+    page.get_by_role("button", name="Remove photo1.jpg").click()
+    desk.press("Start")
+    desk.results(1)
+    desk.press("Full size")
+    page.get_by_role("radio", name="200 %").focus()
+    page.keyboard.press("Space")
+    box = page.locator("dialog .pair").bounding_box()
+    assert box["width"] == 320, f"200 % of 160 pixels, not {box['width']}"
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    page.keyboard.press("Escape")
+    page.locator("dialog").wait_for(state="detached")
 
 
 def restore_settings(desk, files, _):
     page = desk.open("restore")
-    page.get_by_label("Photos").set_input_files(files[0])
-    page.get_by_label("Strength").fill("0.5")
+    page.get_by_label("Photos", exact=True).set_input_files(files[0])
+    page.locator("input[name=strength]").fill("0.5")
     desk.press("Start")
     desk.results(1)
-    page.get_by_label("What to do").select_option("upscale")
-    page.get_by_label("Scale (when enlarging)").fill("4")
+    page.get_by_role("radio", name="Enlarge").check(force=True)  # the text lies over the button
+    page.locator("select[name=scale]").select_option("4")
     desk.press("Start")
     desk.results(2)
     page.wait_for_function("() => [...document.querySelectorAll('.pair img')].some((image) => image.naturalWidth === 640)")
@@ -146,7 +171,7 @@ def restore_settings(desk, files, _):
 
 def latents(desk, files, pictures):
     page = desk.open("latents")
-    page.get_by_label("An image, or a latent to decode").set_input_files(files[0])
+    page.get_by_label("An image, or a latent to decode", exact=True).set_input_files(files[0])
     desk.press("Encode and decode")
     desk.results()
     psnr = float(page.locator("main tbody td.number").first.inner_text())
@@ -156,17 +181,17 @@ def latents(desk, files, pictures):
     latent = saved.value.path()
     name = os.path.join(os.path.dirname(files[0]), "..", saved.value.suggested_filename)
     shutil.copy(latent, name)
-    page.get_by_label("An image, or a latent to decode").set_input_files(name)
+    page.get_by_label("An image, or a latent to decode", exact=True).set_input_files(name)
     desk.press("Encode and decode")
     desk.results(2)
-    if pictures:
-        page.screenshot(path=os.path.join(pictures, "studio-latents.png"))
+    desk.picture(pictures, "studio-latents.png")
 
 
 def generate(desk, files, pictures):
     page = desk.open("generate")
     page.get_by_label("Prompt", exact=True).fill("a red fox")
     page.get_by_label("Size").select_option("128x128")
+    page.get_by_text("More settings").click()
     page.get_by_label("Steps").fill("4")
     page.get_by_label("Seed").fill("7")
     desk.press("Generate")
@@ -188,32 +213,43 @@ def generate(desk, files, pictures):
 
     odd = os.path.join(os.path.dirname(files[0]), "..", "odd.jpg")  # sides that no generator makes, as phones have them
     Image.open(files[0]).resize((150, 101)).save(odd)
-    page.get_by_label("An image to start from (may be left out)").set_input_files(odd)
+    page.get_by_label("An image to start from", exact=True).set_input_files(odd)
     page.get_by_label("Size").select_option("")
     desk.press("Generate")
     desk.results(4)
     assert page.locator("main figure img").first.evaluate("image => [image.naturalWidth, image.naturalHeight].join()") == "144,96"
-    if pictures:
-        page.screenshot(path=os.path.join(pictures, "studio-generate.png"))
+    desk.picture(pictures, "studio-generate.png")
 
 
 def edit(desk, files, pictures):
     page = desk.open("edit")
-    page.get_by_label("An image to edit").set_input_files(files[0])
-    page.locator("select[name=attribute]").select_option("Smiling")
-    page.locator("input[name=steps]").nth(0).fill("5")
-    for field in page.get_by_label("Steps to encode").all():
-        field.fill("5")
+
+    def steps():
+        page.locator("summary:visible", has_text="More settings").click()
+        page.locator("input[name=steps]:visible").fill("5")
+        page.locator("input[name=encode_steps]:visible").fill("5")
+
+    page.get_by_label("An image to edit", exact=True).set_input_files(files[0])
+    steps()
+    desk.press("Edit")
+    assert "slider" in desk.sentence()
+    page.locator("input[name=Young]").fill("1")
+    page.locator("input[name=Smiling]").fill("0.5")
+    assert page.locator("input[name=Young]").input_value() == "0", "one attribute at a time"
     desk.press("Edit")
     desk.results(1)
-    page.get_by_label("From this image").set_input_files(files[0])
-    page.get_by_label("To this image").set_input_files(files[1])
-    page.get_by_label("Images", exact=True).nth(0).fill("3")
-    page.locator("input[name=steps]").nth(1).fill("5")
+    assert "Smiling +0.5" in page.locator("main figcaption").first.inner_text()
+    desk.picture(pictures, "studio-edit.png")
+    page.get_by_role("radio", name="Between two").check(force=True)
+    page.get_by_label("From this image", exact=True).set_input_files(files[0])
+    page.get_by_label("To this image", exact=True).set_input_files(files[1])
+    page.locator("input[name=frames]").fill("3")
+    steps()
     desk.press("Interpolate")
     desk.results(4)
-    page.get_by_label("Images", exact=True).nth(1).fill("2")
-    page.locator("input[name=steps]").nth(2).fill("5")
+    page.get_by_role("radio", name="Samples").check(force=True)
+    page.locator("input[name=count]:visible").fill("2")
+    page.locator("input[name=steps]:visible").fill("5")
     desk.press("Sample")
     desk.results(6)
 
@@ -226,7 +262,7 @@ def video(desk, files, pictures):
 
     frames = [Image.open(name).resize((64, 48)) for name in files[:6]]
     frames[0].save(clip, save_all=True, append_images=frames[1:], duration=100)
-    page.get_by_label("A clip (MP4, WebM, GIF)").set_input_files(clip)
+    page.get_by_label("A clip (MP4, WebM, GIF)", exact=True).set_input_files(clip)
     desk.press("Encode and decode")
     desk.results(1)
     page.wait_for_function("() => document.querySelector('main video').duration > 0 && document.querySelector('main figure img').naturalWidth === 64")
@@ -234,30 +270,30 @@ def video(desk, files, pictures):
     scrub.focus()
     scrub.press("End")
     page.wait_for_function("() => document.querySelector('main video').currentTime > 0")
-    if pictures:
-        page.screenshot(path=os.path.join(pictures, "studio-video.png"))
+    desk.picture(pictures, "studio-video.png")
 
 
 def bad_file(desk, files, _):
     page = desk.open("restore")
-    page.get_by_label("Photos").set_input_files(os.path.join(os.path.dirname(files[0]), "..", "broken.jpg"))
+    page.get_by_label("Photos", exact=True).set_input_files(os.path.join(os.path.dirname(files[0]), "..", "broken.jpg"))
     desk.press("Start")
     assert "broken.jpg" in desk.sentence() or "JPEG" in desk.sentence(), desk.sentence()
 
 
 def cancel(desk, files, _):
     page = desk.open("restore")
-    page.get_by_label("Photos").set_input_files(os.path.join(os.path.dirname(files[0]), "..", "large.png"))
+    page.get_by_label("Photos", exact=True).set_input_files(os.path.join(os.path.dirname(files[0]), "..", "large.png"))
     desk.press("Start")
     page.locator(".job").first.wait_for()
     page.locator(".job").get_by_role("button", name="Cancel").first.click()
     page.wait_for_function("() => /cancelled/.test(document.querySelector('.job').innerText)")
+    assert not page.locator("main [role=alert]").first.inner_text(), "nothing went wrong"
     assert page.locator("main .gallery > figure").count() == 0
 
 
 def reload_during_job(desk, files, _):
     page = desk.open("restore")
-    page.get_by_label("Photos").set_input_files(os.path.join(os.path.dirname(files[0]), "..", "large.png"))
+    page.get_by_label("Photos", exact=True).set_input_files(os.path.join(os.path.dirname(files[0]), "..", "large.png"))
     desk.press("Start")
     page.locator(".job").first.wait_for()
     page.reload()
@@ -268,7 +304,7 @@ def reload_during_job(desk, files, _):
 def two_tabs(desk, files, _):
     other = Desk(desk.page.context.browser, desk.server)
     for tab in (desk, other):
-        tab.open("restore").get_by_label("Photos").set_input_files(files[0])
+        tab.open("restore").get_by_label("Photos", exact=True).set_input_files(files[0])
         tab.press("Start")
     for tab in (desk, other):
         tab.results()
@@ -280,14 +316,14 @@ def train(desk, files, pictures):
     page = desk.open("train")
     page.get_by_label("Preset").select_option("zenith-r")
     page.get_by_label("Name of the run").fill("first")
-    page.get_by_role("spinbutton", name="Steps").fill("400")
+    page.get_by_role("spinbutton", name="Steps").fill("2000")
     page.get_by_role("spinbutton", name="Batch").fill("1")
     page.get_by_role("spinbutton", name="Size").fill("32")
     desk.press("Start training")
     page.locator("svg.chart .curve").first.wait_for()
     if pictures:
-        page.wait_for_timeout(4000)
-        page.screenshot(path=os.path.join(pictures, "studio-train.png"))
+        page.wait_for_timeout(30000)
+    desk.picture(pictures, "studio-train.png")
     page.get_by_role("button", name="Stop", exact=True).click()
     page.get_by_role("button", name="Resume", exact=True).wait_for()
     page.get_by_role("button", name="Resume", exact=True).click()
@@ -296,41 +332,103 @@ def train(desk, files, pictures):
     page.get_by_role("button", name="Resume", exact=True).wait_for()
 
 
+def train_on_own_photos(desk, files, _):
+    page = desk.open("train")
+    page.get_by_role("radio", name="My photos").check(force=True)
+    page.get_by_label("Name of the run").fill("own")
+    page.get_by_role("spinbutton", name="Steps").fill("4")
+    page.get_by_role("spinbutton", name="Batch").fill("1")
+    page.get_by_role("spinbutton", name="Size").fill("32")
+    desk.press("Start training")
+    assert "photos" in desk.sentence()
+    page.get_by_label("Photos to train on", exact=True).set_input_files(files[:3])
+    desk.press("Start training")
+    page.locator("details.run", has_text="own").get_by_text("finished").wait_for()
+
+
 def models(desk, files, pictures):
     page = desk.open("models")
-    page.get_by_role("cell", name="zenith-r", exact=True).wait_for()
-    page.get_by_role("cell", name="zenith-restore", exact=True).wait_for()
-    sizes = page.locator("main table").first.locator("tbody tr td:nth-child(5)").all_inner_texts()
-    assert all(sizes) and "0 B" not in sizes, f"every model has a size: {sizes}"
+    page.get_by_role("article", name="zenith-r", exact=True).wait_for()
+    page.get_by_role("article", name="zenith-restore", exact=True).wait_for()
+    facts = page.locator("main .model .facts").all_inner_texts()
+    assert len(facts) > 6 and all("iB" in text or " B" in text for text in facts), f"every model has a size: {facts}"
+    offer = page.get_by_role("article", name="taesd, published", exact=True)
+    assert "zenith pull taesd" in offer.inner_text()
+    assert offer.get_by_role("link").get_attribute("href") == "https://github.com/madebyollin/taesd"
+    assert page.get_by_role("article", name="zenith-r, published", exact=True).count() == 0
     page.get_by_role("button", name="Profile zenith-restore", exact=True).click()
     page.locator("svg.chart .dot").first.wait_for()
     assert page.locator("svg.chart .roof").count() == 1
     assert "GFLOP/s" in page.locator("svg.chart").first.text_content()
-    if pictures:
-        page.screenshot(path=os.path.join(pictures, "studio-models.png"))
+    desk.picture(pictures, "studio-models.png")
+
+
+TOOLS = ("generate", "restore", "latents", "edit", "video", "train", "models")
+
+# Elements with text of their own whose contrast with the first opaque background behind them is below 4.5.
+FAINT = """() => {
+  const parse = (text) => text.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = (node) => { for (; node; node = node.parentElement) {
+    const colour = parse(getComputedStyle(node).backgroundColor);
+    if (colour.length < 4 || colour[3] === 1) return colour; }
+    return parse(getComputedStyle(document.documentElement).backgroundColor); };
+  return [...document.querySelectorAll('body *')].filter((node) => node.checkVisibility() && !node.disabled
+      && [...node.childNodes].some((child) => child.nodeType === 3 && child.data.trim())).map((node) => {
+    const [a, b] = [light(parse(getComputedStyle(node).color)), light(behind(node))];
+    return [node.textContent.slice(0, 40), (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05)];
+  }).filter(([, ratio]) => ratio < 4.5); }"""
+
+
+UNNAMED = """() => [...document.querySelectorAll('input, select, textarea, button')]
+  .filter((c) => !c.labels?.length && !c.getAttribute('aria-label') && !c.textContent).map((c) => c.outerHTML)"""
 
 
 def every_tool_opens(desk, files, _):
-    for tool in ("generate", "restore", "latents", "edit", "video", "train", "models"):
-        desk.open(tool)
-        assert desk.page.locator("main .bad:not(:empty)").count() == 0, desk.page.locator("main").inner_text()
+    """Without an error; readable in light and dark (WCAG: 4.5), no wider than a phone, and every control has a name."""
+    page = desk.open("restore")
+    for tool in TOOLS:
+        page.get_by_role("link", name=tool.capitalize(), exact=True).click()
+        page.locator("main h2", has_text=tool.capitalize()).wait_for()
+        assert page.locator("main .bad:not(:empty)").count() == 0, page.locator("main").inner_text()
+        for scheme in ("dark", "light"):
+            page.emulate_media(color_scheme=scheme)
+            assert not page.evaluate(FAINT), f"{tool}, {scheme}: {page.evaluate(FAINT)}"
+        assert not page.evaluate(UNNAMED), f"{tool}: controls without a name: {page.evaluate(UNNAMED)}"
+        page.set_viewport_size({"width": 390, "height": 800})
+        assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth"), f"{tool}: nothing is wider than a phone"
+        page.set_viewport_size({"width": 1280, "height": 860})
 
 
-def keyboard_and_phone(desk, files, _):
+def keyboard(desk, files, _):
     page = desk.open("restore")
     page.keyboard.press("Tab")
     assert page.evaluate("() => document.activeElement.textContent") == "Skip to the tool"
-    page.set_viewport_size({"width": 390, "height": 800})
-    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth"), "nothing is wider than a phone"
-    unnamed = page.evaluate("""() => [...document.querySelectorAll('input, select, textarea')]
-        .filter((c) => !c.labels?.length && !c.getAttribute('aria-label')).map((c) => c.outerHTML)""")
-    assert not unnamed, f"controls without a name: {unnamed}"
-    page.set_viewport_size({"width": 1280, "height": 860})
+    page.get_by_label("Photos", exact=True).focus()
+    page.keyboard.press("Tab")
+    assert page.evaluate("() => document.activeElement.textContent") == "Try an example"
+    page.keyboard.press("Enter")
+    page.locator(".drop li").wait_for()
+
+
+def needs_a_key(desk, files, _):
+    locked = Server(desk.server.command[0], os.path.dirname(os.path.dirname(files[0])), "--api-key", "secret")
+    try:
+        desk.page.goto(locked.address)
+        desk.page.get_by_label("Key").fill("wrong")
+        desk.press("Open")
+        desk.page.locator("main .bad").wait_for()
+        desk.page.get_by_label("Key").fill("secret")
+        desk.press("Open")
+        desk.page.get_by_role("heading", name="Restore").wait_for()
+    finally:
+        locked.stop()
 
 
 def server_restart(desk, files, _):
     page = desk.open("restore")
-    page.get_by_label("Photos").set_input_files(os.path.join(os.path.dirname(files[0]), "..", "large.png"))
+    page.get_by_label("Photos", exact=True).set_input_files(os.path.join(os.path.dirname(files[0]), "..", "large.png"))
     desk.press("Start")
     page.locator(".job").first.wait_for()
     desk.server.process.kill()
@@ -338,19 +436,19 @@ def server_restart(desk, files, _):
     page.wait_for_function("() => /server/.test(document.querySelector('.job').innerText)")
     desk.server.start()
     page.wait_for_function("() => /no longer knows/.test(document.querySelector('.job').innerText)")
-    page.get_by_label("Photos").set_input_files(files[0])
+    page.get_by_label("Photos", exact=True).set_input_files(files[0])
     desk.press("Start")
     desk.results()
 
 
-CASES = [every_tool_opens, generate, restore, restore_settings, latents, edit, video, models, bad_file, cancel, reload_during_job, two_tabs, train, keyboard_and_phone, server_restart]
+CASES = [every_tool_opens, generate, restore, restore_settings, latents, edit, video, models, full_size, bad_file, cancel, reload_during_job, two_tabs, train, train_on_own_photos, needs_a_key, keyboard, server_restart]
 
 
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("program")
     arguments.add_argument("--pictures")
-    arguments.add_argument("--only", help="the case of this name")
+    arguments.add_argument("--only", help="the cases of these names, separated by commas")
     options = arguments.parse_args()
     chromium = shutil.which("chromium")
     try:
@@ -369,7 +467,7 @@ def main():
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         try:
             for case in CASES:
-                if options.only and case.__name__ != options.only:
+                if options.only and case.__name__ not in options.only.split(","):
                     continue
                 began = time.time()
                 desk = Desk(browser, server)

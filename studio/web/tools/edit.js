@@ -1,62 +1,84 @@
 // DiffAE: attributes as sliders, a strip between two images, samples.
 import * as api from "../api.js";
-import { el, field, input, select } from "../dom.js";
+import { enlarge } from "../compare.js";
+import { choice, el, range } from "../dom.js";
 import { dropZone } from "../files.js";
 import { results, run } from "../job.js";
 import { figure, image, modelChoice, number, panel } from "../panel.js";
 
 export const title = "Edit";
-export const hint = "Move an attribute of an image, go from one image to another in steps, or draw new samples.";
+export const hint = "Move an attribute of a face, go from one image to another in steps, or draw new samples.";
 
 export async function show(models) {
   const able = models.filter((model) => model.kind === "diffusion");
-  if (!able.length) return el("p", {}, "No DiffAE model was found. docs/models/diffae.md tells how to train one, or use a published one. Reload this page when it is there.");
-  return el("div", {}, await attributes(models, able), strip(models),
-    able.some((model) => model.latent_net) ? samples(models) : el("p", { class: "soft" }, "No model here has a latent net, so there are no samples."));
+  if (!able.length)
+    return el("div", { class: "empty card" }, el("p", {}, el("strong", {}, "Editing needs a diffusion autoencoder, and none is here yet.")),
+      el("p", { class: "soft" }, "Train one in Train with a preset whose name begins with diffae, or see docs/models/diffae.md for published ones."),
+      el("p", {}, el("button", { type: "button", onclick: () => dispatchEvent(new Event("zenith-models")) }, "Check again")));
+  const ways = { attributes: await attributes(models, able), strip: strip(models), samples: able.some((model) => model.latent_net) && samples(models) };
+  const names = [["attributes", "Attributes"], ["strip", "Between two"], ["samples", "Samples"]].filter(([name]) => ways[name]);
+  const turn = (name) => names.forEach(([other]) => { ways[other].hidden = other !== name; });
+  turn(names[0][0]);
+  return el("div", {}, choice("What to do", "way", names, turn), names.map(([name]) => ways[name]));
 }
 
-const encodeSteps = () => number("Steps to encode", "encode_steps", { min: 5, max: 1000, placeholder: "250" });
+const stepFields = (value) => el("details", {}, el("summary", {}, "More settings"), el("div", { class: "fields" },
+  number("Steps", "steps", { min: 5, max: 250, value }), number("Steps to encode", "encode_steps", { min: 5, max: 1000, placeholder: "250" })));
 
+const result = (file, caption) => figure(image(file, caption), caption, file, enlarge(null, file.url, file.name, file.blob));
+
+/** A slider for each attribute; one is moved at a time, so the others go back to the middle. */
 async function attributes(models, able) {
   const lists = await Promise.all(able.filter((model) => model.classifier).map((model) => api.attributes(model.name)));
   const names = [...new Set(lists.flatMap((list) => list.attributes))];
-  if (!names.length) return el("p", { class: "soft" }, "No model here has a classifier of attributes, so none can be moved.");
+  if (!names.length) return null;
   const zone = dropZone({ label: "An image to edit" });
-  return el("div", {}, el("h3", {}, "Attributes"), panel({
-    controls: [zone, el("div", { class: "fields" }, modelChoice(models, "edit"),
-      field("Attribute", select("attribute", names)),
-      field("Amount (left: less, right: more)", input("amount", { type: "range", min: -2, max: 2, step: 0.1, value: 0.5 })),
-      number("Steps", "steps", { min: 5, max: 250, value: 50 }), encodeSteps())],
+  const sliders = names.map((name) => range(name, name, { min: -2, max: 2, step: 0.1, value: 0 }));
+  const inputs = sliders.map((label) => label.querySelector("input"));
+  const list = el("div", { class: "sliders", oninput: ({ target }) => {
+    for (const other of inputs) if (other !== target && other.value !== "0") { other.value = 0; other.dispatchEvent(new Event("input")); }
+  } }, sliders);
+  return panel({
+    controls: [zone, modelChoice(models, "edit"), el("h3", {}, "Attributes"), el("p", { class: "soft" }, "Right: more of it, left: less. One at a time."), list, stepFields(50)],
     button: "Edit",
-    run: async (settings, place) => {
+    empty: "Edited images appear here.",
+    run: async ({ model, steps, encode_steps, ...moved }, place) => {
+      const attribute = names.find((name) => moved[name]);
       if (!zone.files.length) throw new Error("Choose an image.");
-      const [file] = await results(await run("edit", settings, { files: zone.files, title: `${settings.attribute} ${settings.amount}` }));
-      place(figure(image(file, `Edited: ${settings.attribute}`), `${settings.attribute} ${settings.amount}`, file));
+      if (!attribute) throw new Error("Move the slider of an attribute.");
+      const amount = moved[attribute], name = `${attribute} ${amount > 0 ? "+" : ""}${amount}`;
+      const wait = place.pending(name, URL.createObjectURL(zone.files[0]));
+      const [file] = await results(await run("edit", { model, steps, encode_steps, attribute, amount }, { files: zone.files, title: name, onprogress: wait.progress }));
+      wait.replaceWith(result(file, name));
     },
-  }));
+  });
 }
 
 function strip(models) {
   const from = dropZone({ label: "From this image" }), to = dropZone({ label: "To this image" });
-  return el("div", {}, el("h3", {}, "Between two images"), panel({
-    controls: [el("div", { class: "fields" }, from, to, modelChoice(models, "interpolate"), number("Images", "frames", { min: 3, max: 16, value: 7 }),
-      number("Steps", "steps", { min: 5, max: 250, value: 50 }), encodeSteps())],
+  return panel({
+    controls: [from, to, el("div", { class: "fields" }, modelChoice(models, "interpolate"), number("Images", "frames", { min: 3, max: 16, value: 7 })), stepFields(50)],
     button: "Interpolate",
+    empty: "The images between the two appear here.",
     run: async (settings, place) => {
       if (!from.files.length || !to.files.length) throw new Error("Choose two images.");
-      for (const file of await results(await run("interpolate", settings, { files: [...from.files, ...to.files], title: "interpolation" })))
-        place(figure(image(file, "Interpolation"), file.name, file));
+      const wait = place.pending("Interpolation");
+      const files = await results(await run("interpolate", settings, { files: [...from.files, ...to.files], title: "interpolation", onprogress: wait.progress }));
+      wait.replaceWith(...files.map((file, i) => result(file, `${i + 1} of ${files.length}`)));
     },
-  }));
+  });
 }
 
 function samples(models) {
-  return el("div", {}, el("h3", {}, "Samples"), panel({
+  return panel({
     controls: [el("div", { class: "fields" }, modelChoice(models, "sample"), number("Images", "count", { min: 1, max: 64, value: 4 }),
       number("Seed", "seed", { min: 0, placeholder: "random" }), number("Steps", "steps", { min: 5, max: 250, value: 20 }))],
     button: "Sample",
-    run: async (settings, place) => {
-      for (const file of await results(await run("sample", settings, { title: "samples" }))) place(figure(image(file, "Sample"), file.name, file));
+    empty: "New images that the model draws by itself appear here.",
+    run: async ({ seed = Math.floor(Math.random() * 2 ** 31), ...settings }, place) => {
+      const wait = place.pending("Samples");
+      const files = await results(await run("sample", { seed, ...settings }, { title: "samples", onprogress: wait.progress }));
+      wait.replaceWith(...files.map((file, i) => result(file, `seed ${seed + i}`)));
     },
-  }));
+  });
 }

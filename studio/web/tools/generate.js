@@ -1,9 +1,10 @@
 // From a prompt to images. Each result can be made again with the same seed, or varied with another one.
 import * as api from "../api.js";
+import { enlarge } from "../compare.js";
 import { el, field, input, select } from "../dom.js";
 import { dropZone } from "../files.js";
 import { results, run } from "../job.js";
-import { figure, image, modelChoice, number, panel } from "../panel.js";
+import { figure, image, missing, modelChoice, number, panel } from "../panel.js";
 
 export const title = "Generate";
 export const hint = "Describe an image. Start from an image of your own to change it; a mask limits the change to its white part.";
@@ -19,35 +20,40 @@ async function sizeOf(file) {
   } catch { return undefined; } // a format that only the server reads, or damaged: it says so
 }
 
-export async function show(models) {
+export async function show(models, { published }) {
   if (!models.some((model) => model.tasks?.includes("generate")))
-    return el("p", {}, "No generator was found. zenith pull z-image-turbo fetches one (6 GB); docs/generate.md lists others. Reload this page when it is there.");
+    return missing("Images from prompts need a generator, and none is here yet.", "z-image-turbo", published);
 
   const loras = [...new Set((await api.loras()).map(({ name }) => name))];
-  const start = dropZone({ label: "An image to start from (may be left out)" });
-  const mask = dropZone({ label: "A mask: white is changed (may be left out)" });
+  const start = dropZone({ label: "An image to start from" });
+  const mask = dropZone({ label: "A mask: white is changed" });
   const seed = input("seed", { type: "number", min: 0, placeholder: "random" });
   const desk = panel({
     controls: [
+      field("Prompt", el("textarea", { name: "prompt", required: true, placeholder: "a red fox in the snow, morning light" })),
       el("div", { class: "fields" },
-        field("Prompt", el("textarea", { name: "prompt", required: true }), true),
         modelChoice(models, "generate"),
         field("Size", select("size", [["", "default"], ...SIZES])),
         field("Seed", seed),
+        number("Images", "count", { min: 1, max: 16, value: 1 })),
+      el("details", {}, el("summary", {}, "More settings"), el("div", { class: "fields" },
         number("Steps", "steps", { min: 1, max: 100, placeholder: "default" }),
-        number("Images", "count", { min: 1, max: 16, value: 1 }),
         number("Guidance", "guidance", { min: 0, max: 20, step: 0.1, placeholder: "default" }),
-        field("Negative prompt", input("negative")),
-        number("Strength (with an image)", "strength", { min: 0.05, max: 1, step: 0.05, placeholder: "0.6" }),
+        field("Negative prompt", input("negative"), true),
         loras.length > 0 && field("LoRA", select("lora", [["", "none"], ...loras])),
-        loras.length > 0 && number("Strength of the LoRA", "weight", { min: -2, max: 2, step: 0.05, placeholder: "1" })),
-      el("details", {}, el("summary", {}, "Start from an image"), start, mask)],
+        loras.length > 0 && number("Its strength", "weight", { min: -2, max: 2, step: 0.05, placeholder: "1" }))),
+      el("details", {}, el("summary", {}, "Start from an image"), start, mask,
+        number("Strength: 1 ignores the image", "strength", { min: 0.05, max: 1, step: 0.05, placeholder: "0.6" }))],
     button: "Generate",
+    empty: "Images appear here while they are made. Again repeats one, Vary makes it with another seed.",
     run: async (settings, place) => {
-      const { lora, weight = 1, ...rest } = settings;
+      const { lora, weight = 1, strength, ...rest } = settings;
+      const wait = place.pending(settings.prompt);
       if (start.files.length && !rest.size) rest.size = await sizeOf(start.files[0]);
-      const job = await run("generate", { preview: true, ...rest, ...(lora && { lora: `${lora}:${weight}` }) }, { files: start.files, mask: mask.files[0], title: settings.prompt });
-      for (const file of await results(job)) place(card(settings, file, job.facts.seed));
+      if (start.files.length && strength) rest.strength = strength;
+      const job = await run("generate", { preview: true, ...rest, ...(lora && { lora: `${lora}:${weight}` }) },
+        { files: start.files, mask: mask.files[0], title: settings.prompt, onprogress: wait.progress, onpreview: wait.preview });
+      wait.replaceWith(...(await results(job)).map((file, i) => card(settings, file, job.facts.seed + i)));
     },
   });
 
@@ -57,9 +63,10 @@ export async function show(models) {
       seed.value = value;
       desk.form.requestSubmit();
     };
-    return figure(image(file, settings.prompt), `${settings.prompt} — seed ${used}`, file,
+    return figure(image(file, settings.prompt), el("span", {}, settings.prompt, el("br"), el("span", { class: "soft" }, `seed ${used}, ${file.width}×${file.height}`)), file,
       el("button", { type: "button", onclick: again(used) }, "Again"),
-      el("button", { type: "button", onclick: again(Math.floor(Math.random() * 2 ** 31)) }, "Vary"));
+      el("button", { type: "button", onclick: again(Math.floor(Math.random() * 2 ** 31)) }, "Vary"),
+      enlarge(null, file.url, file.name, file.blob));
   }
   return desk;
 }
