@@ -2,7 +2,9 @@
  * Prints a JSON object: wall and CPU seconds of each run, frames, peak memory in MiB, and the plan. The first run, of
  * at most five frames, is not timed: it packs weights.
  *
- *     clip-times MODEL encode|decode WxH FRAMES [PRECISION [THREADS [RUNS]]] */
+ *     clip-times MODEL encode|decode WxH FRAMES [PRECISION [THREADS [RUNS [MIB]]]]
+ *
+ * MIB: budget of memory. RUNS 0: nothing is timed, so that only the first run takes memory. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,7 +109,8 @@ static zn_status run_all(job *j, int frames, int runs)
     }
     struct rusage use;
     getrusage(RUSAGE_SELF, &use);
-    printf("], \"frames\": %d, \"peak_mib\": %ld}\n", j->made, use.ru_maxrss / 1024);
+    printf("], \"frames\": %d, \"peak_mib\": %ld, \"plan\": \"%s\"}\n", j->made, use.ru_maxrss / 1024,
+           zn_video_plan(j->video, j->decode ? ZN_DECODER : ZN_ENCODER));
     return status;
 }
 
@@ -116,7 +119,7 @@ int main(int count_of, char **arguments)
     int width = 0, height = 0;
     if (count_of < 5 || sscanf(arguments[3], "%dx%d", &width, &height) != 2 || width < 16 || height < 16 ||
         atoi(arguments[4]) < 1) {
-        fprintf(stderr, "usage: clip-times MODEL encode|decode WxH FRAMES [f32|bf16|f16 [THREADS [RUNS]]]\n");
+        fprintf(stderr, "usage: clip-times MODEL encode|decode WxH FRAMES [f32|bf16|f16 [THREADS [RUNS [MIB]]]]\n");
         return 2;
     }
     const char *precision = count_of > 5 ? arguments[5] : "f32";
@@ -124,7 +127,8 @@ int main(int count_of, char **arguments)
                                  .precision = !strcmp(precision, "bf16")  ? ZN_PRECISION_BF16
                                               : !strcmp(precision, "f16") ? ZN_PRECISION_F16
                                                                           : ZN_PRECISION_F32,
-                                 .threads = count_of > 6 ? atoi(arguments[6]) : 0 };
+                                 .threads = count_of > 6 ? atoi(arguments[6]) : 0,
+                                 .memory = count_of > 8 ? (size_t)atoll(arguments[8]) << 20 : 0 };
     zn_model *model = NULL;
     job j = { .decode = !strcmp(arguments[2], "decode") };
     if (open_model(arguments[1], &model) != ZN_OK)

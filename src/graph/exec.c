@@ -204,8 +204,12 @@ static zn_exec *new_exec(const zn_exec_options *options)
     if (!e)
         return NULL;
     e->options = *options;
-    e->prepare = (zn_prepare){ zn_precision_or_f32(options->math), zn_device_flags(options->device), !options->training,
-                               options->whole, zn_pool_threads(options->pool) };
+    e->prepare = (zn_prepare){ zn_precision_or_f32(options->math),
+                               zn_device_flags(options->device),
+                               !options->training,
+                               options->whole,
+                               zn_pool_threads(options->pool),
+                               options->lean };
     return e;
 }
 

@@ -38,6 +38,7 @@ typedef struct zn_exec_options {
     zn_packs *packs;   /* borrowed; shared packed weights; NULL: the executor packs its own */
     zn_precision math; /* DEFAULT: fp32 */
     bool whole;        /* the graph is never divided into tiles, so results need not match those of tiles bit by bit */
+    bool lean;         /* packed weights take hardly more memory than the weights */
     bool training;     /* parameters change between runs: pack weights in every run */
     bool resident;     /* a run neither sends inputs (and when training, parameters) nor fetches outputs */
     bool profile;
@@ -84,7 +85,7 @@ zn_exec_places zn_exec_count_places(const zn_exec *e);
 void zn_exec_describe(const zn_exec *e, char *text, size_t size);
 
 /* Memory that zn_exec_new would need, without allocating it: activations + scratch for a pool of p->threads threads,
- * and prepared data + packed weights. */
+ * and prepared data + packed weights, those that steps have in common once, as in a cache (packs.h). */
 ZN_MUST_USE zn_status zn_exec_estimate(zn_graph *g, zn_node *const *outputs, int count, const zn_prepare *p,
                                        size_t *activations, size_t *prepared);
 

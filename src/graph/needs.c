@@ -6,6 +6,8 @@
 #include "graph/exec.h"
 #include "graph/types.h"
 
+#include <string.h>
+
 enum { ALIGN = 64 };
 
 size_t zn_needs_round(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
@@ -45,6 +47,35 @@ zn_needs zn_needs_of_plan(const zn_plan *plan, const zn_prepare *p)
     return all;
 }
 
+/* Whether an earlier step has the same packed weights: a cache holds them once. */
+static bool packs_again(const zn_plan *plan, int step, const zn_prepare *p, size_t bytes)
+{
+    const zn_node *n = plan->steps[step];
+    const zn_packing own = n->op->packing(n, p);
+    for (int i = 0; i < step; i++) {
+        const zn_node *m = plan->steps[i];
+        if (m->op != n->op || m->source_count < 2 || m->source[1] != n->source[1] || own.sources != 1u << 1)
+            continue;
+        const zn_packing other = m->op->packing(m, p);
+        if (other.kernel == own.kernel && !memcmp(other.geometry, own.geometry, sizeof own.geometry) &&
+            zn_needs_of(m, p).packed == bytes)
+            return true;
+    }
+    return false;
+}
+
+/* Packed weights of a plan in a cache. */
+static size_t packed_once(const zn_plan *plan, const zn_prepare *p)
+{
+    size_t all = 0;
+    for (int i = 0; i < plan->step_count; i++) {
+        const size_t bytes = zn_needs_of(plan->steps[i], p).packed;
+        if (bytes && !packs_again(plan, i, p, bytes))
+            all += zn_needs_round(bytes);
+    }
+    return all;
+}
+
 zn_status zn_exec_estimate(zn_graph *g, zn_node *const *outputs, int count, const zn_prepare *p, size_t *activations,
                            size_t *prepared)
 {
@@ -54,7 +85,7 @@ zn_status zn_exec_estimate(zn_graph *g, zn_node *const *outputs, int count, cons
     ZN_TRY(zn_plan_make(g, outputs, count, true, zn_views_parameters(p), &plan));
     const zn_needs needs = zn_needs_of_plan(&plan, p);
     *activations = plan.block + needs.shared_scratch + needs.thread_scratch * (size_t)p->threads;
-    *prepared = needs.prepared + needs.packed;
+    *prepared = needs.prepared + packed_once(&plan, p);
     zn_plan_free(&plan);
     return ZN_OK;
 }

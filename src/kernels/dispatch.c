@@ -61,11 +61,17 @@ const zn_conv_kernel *const zn_conv_kernels[] = {
     NULL,
 };
 
+/* Rows and columns that are filled up may double the weights of small layers, which do not matter. */
+static bool is_lean(const zn_conv_kernel *k, const zn_conv_shape *s)
+{
+    return k->packed_bytes(s) / 2 <= sizeof(float) * (size_t)s->kh * (size_t)s->kw * (size_t)s->cin * (size_t)s->cout;
+}
+
 const zn_conv_kernel *zn_conv_choose(const zn_conv_shape *s, zn_conv_wish wish)
 {
     for (const zn_conv_kernel *const *k = zn_conv_kernels; *k; k++)
         if (((*k)->cpu & ~wish.cpu) == 0 && ((*k)->math == wish.math || (*k)->math == ZN_PRECISION_F32) &&
-            (*k)->supports(s) && (!(*k)->pays || (*k)->pays(s, &wish)))
+            (*k)->supports(s) && (!(*k)->pays || (*k)->pays(s, &wish)) && (!wish.lean || is_lean(*k, s)))
             return *k;
     return &zn_conv_ref;
 }

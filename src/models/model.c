@@ -335,7 +335,12 @@ zn_status zn_model_clip(const zn_model *m, zn_part part, zn_shape shape, zn_stre
     *graph = NULL;
     if (part > ZN_DECODER || !(m->arch->can & ZN_CLIPS) || !m->config.frames)
         return ZN_FAIL(ZN_EUNSUPPORTED, "%s is for single images, not for videos", m->config.name);
-    return make_graph(m, part, shape, NULL, stream, graph, input, output);
+    ZN_TRY(make_graph(m, part, shape, NULL, stream, graph, input, output));
+    if (stream && stream->begin)
+        *input = stream->begin;
+    if (stream && stream->end)
+        *output = stream->end;
+    return ZN_OK;
 }
 
 zn_status zn_model_network(const zn_model *m, zn_part part, int64_t n, int64_t h, int64_t w, zn_network *out)

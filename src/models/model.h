@@ -40,8 +40,8 @@ ZN_MUST_USE zn_status zn_model_random_part(zn_model *m, zn_part part, uint64_t s
 ZN_MUST_USE zn_status zn_model_graph(const zn_model *m, zn_part part, zn_shape shape, zn_graph **graph, zn_node **input,
                                      zn_node **output);
 
-/* A graph of one part for a video of shape [T,H,W,C], whole (m NULL) or a piece of it. The graph belongs to the caller.
- */
+/* A graph of one part for a video of shape [T,H,W,C], whole (stream NULL), a piece of it, or a stage of such a piece,
+ * with the stage's own input and output. The graph belongs to the caller. */
 ZN_MUST_USE zn_status zn_model_clip(const zn_model *m, zn_part part, zn_shape shape, zn_stream *stream,
                                     zn_graph **graph, zn_node **input, zn_node **output);
 

@@ -84,32 +84,62 @@ zn_node *zn_interleave_frames(zn_node *a, zn_node *const *b, int count, int skip
     return arrange(sources, used, frames, turns, (int[]){ a ? frames_of(a) : 0, skip, count, each });
 }
 
-/* The input for the n frames that the next layer of x retained. */
-static zn_node *history(zn_stream *m, const zn_node *x, int n)
+static zn_node *frames_like(const zn_node *x, const char *what, int number, int frames)
 {
     char name[32];
     zn_shape s = x->shape;
-    s.dim[0] = n;
-    if (m->count == ZN_KEPT)
-        return zn_graph_poison(x->graph, ZN_ELIMIT, "a network keeps the frames of too many layers");
-    snprintf(name, sizeof name, "kept.%d", m->count);
-    return m->before[m->count] = zn_graph_input(x->graph, name, s);
+    s.dim[0] = frames;
+    snprintf(name, sizeof name, "%s.%d", what, number);
+    return zn_graph_input(x->graph, name, s);
+}
+
+zn_node *zn_cut(zn_stream *m, zn_node *x)
+{
+    if (!m || m->apart || zn_is_poison(x))
+        return x;
+    if (m->cuts == ZN_CUTS)
+        return zn_graph_poison(x->graph, ZN_ELIMIT, "a network has too many stages");
+    const int passed = ++m->cuts;
+    x->wide = true;
+    m->cut[passed - 1] = x;
+    if (m->stage == passed) {
+        m->end = x;
+        return frames_like(x, "rest", passed, frames_of(x) * m->parts);
+    }
+    if (m->stage == passed + 1)
+        return m->begin = frames_like(x, "stage", passed + 1, frames_of(x) / m->parts);
+    return x;
+}
+
+/* The input for the n frames that the next layer of x retained. */
+static zn_node *history(const zn_stream *m, const zn_node *x, int n) { return frames_like(x, "kept", m->count, n); }
+
+/* Retains frames for the next piece; before: those of the piece before, NULL in the first one. */
+static void retain(zn_stream *m, zn_node *before, zn_node *after)
+{
+    if (m->stage && m->stage != m->cuts + 1)
+        return;
+    if (m->count == ZN_KEPT) {
+        zn_graph_poison(after->graph, ZN_ELIMIT, "a network keeps the frames of too many layers");
+        return;
+    }
+    m->before[m->count] = before;
+    m->after[m->count++] = after;
 }
 
 zn_node *zn_with_history(zn_stream *m, zn_node *x, int n, int *have)
 {
     *have = 0;
+    zn_node *before = NULL;
     if (!m || m->apart)
         return x;
-    if (m->count == ZN_KEPT)
-        return zn_graph_poison(x->graph, ZN_ELIMIT, "a network keeps the frames of too many layers");
     if (!m->first) {
-        zn_node *before = history(m, x, n);
+        before = history(m, x, n);
         const int all = n + frames_of(x);
         x = arrange((zn_node *[]){ before, x }, 2, all, line, (int[]){ 0, 1 });
         *have = n;
     }
-    m->after[m->count++] = last_frames(x, n);
+    retain(m, before, last_frames(x, n));
     return x;
 }
 
@@ -154,11 +184,9 @@ static zn_node *over_pieces(zn_stream *m, zn_node *x, zn_node *w, zn_node *bias,
             y = y ? zn_add(y, part) : part;
         }
     }
-    if (m->count == ZN_KEPT)
-        return zn_graph_poison(x->graph, ZN_ELIMIT, "a network keeps the frames of too many layers");
     const bool both = before && results < n;
-    m->after[m->count++] =
-        both ? arrange((zn_node *[]){ before, x }, 2, n, line, (int[]){ results, 1 }) : last_frames(x, n);
+    retain(m, before,
+           both ? arrange((zn_node *[]){ before, x }, 2, n, line, (int[]){ results, 1 }) : last_frames(x, n));
     return y;
 }
 

@@ -10,15 +10,27 @@
 #include "nn/nn.h"
 
 /* What the layers of a network retain between pieces: after each run, after[i] is copied to before[i] of the next
- * graph. The graphs of all pieces except the first are identical. */
-enum { ZN_KEPT = 64 };
+ * graph. The graphs of all pieces except the first are identical.
+ *
+ * A network may name maps where it can be cut into stages (zn_cut). The whole graph of a piece notes them; with `stage`
+ * set, everything outside of that stage is there but of no use, so that only its own layers retain frames. */
+enum { ZN_KEPT = 64, ZN_CUTS = 4 };
 typedef struct zn_stream {
     int apart; /* number of independent images, stored consecutively; 0: a video. No state is retained. */
     bool first;
+    int stage; /* 0: the whole network; else the stage to build, counted from 1 */
+    int parts; /* into which the frames of that stage are divided */
     int count;
     zn_node *before[ZN_KEPT]; /* inputs; none in the first piece */
     zn_node *after[ZN_KEPT];  /* outputs of the graph, in addition to those of the network */
+    int cuts;                 /* passed */
+    zn_node *cut[ZN_CUTS];    /* maps where the whole network can be cut */
+    zn_node *begin, *end;     /* of a stage: the input of all but the first, the result of all but the last */
 } zn_stream;
+
+/* Names x as a map on which alone all later layers depend, apart from what they retain. Returns x; in a graph of one
+ * stage where that begins or ends, the input of what follows. Without a video, does nothing. */
+zn_node *zn_cut(zn_stream *m, zn_node *x);
 
 /* Prepends the n frames that a layer retained to x and sets *have to n. In the first piece the history would be zeros:
  * it is left out, and *have is 0. Without a stream, returns x itself. */

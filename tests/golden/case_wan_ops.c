@@ -40,12 +40,12 @@ static zn_node *attention(zn_scope s, zn_node *x, const void *k, zn_stream *m)
 static zn_node *down(zn_scope s, zn_node *x, const void *k, zn_stream *m)
 {
     (void)k;
-    return zn_wan_down(s, x, strncmp(s.prefix, "down3d", 6) == 0, m);
+    return zn_wan_down(s, x, strncmp(s.prefix, "down3d", 6) == 0, false, m);
 }
 
 static zn_node *up(zn_scope s, zn_node *x, const void *k, zn_stream *m)
 {
-    return zn_wan_up(s, x, out_of(k), strncmp(s.prefix, "up3d", 4) == 0, m);
+    return zn_wan_up(s, x, out_of(k), strncmp(s.prefix, "up3d", 4) == 0, false, m);
 }
 
 static zn_node *average(zn_scope s, zn_node *x, const void *k, zn_stream *m)

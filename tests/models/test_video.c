@@ -123,7 +123,7 @@ static void a_picture_is_a_clip(void **state)
         assert_int_equal(zn_decode(c, z, &back), ZN_OK);
         assert_int_equal(round_trip(v, 1, false, &clip, &a), ZN_OK);
         assert_string_equal(clip->model, z->model);
-        assert_non_null(strstr(zn_video_plan(v, ZN_ENCODER), "encoder: pieces of"));
+        assert_non_null(strstr(zn_video_plan(v, ZN_ENCODER), "encoder: clip of"));
         assert_non_null(strstr(zn_video_plan(v, ZN_DECODER), "MiB kept between pieces"));
         assert_memory_equal(z->data, clip->data, sizeof(float) * (size_t)(z->width * z->height * z->channels));
         assert_memory_equal(back->pixels, a.pictures[0]->pixels, 3 * 30 * 15);
@@ -247,13 +247,10 @@ static void failing_memory_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_have_the_bits_of_the_whole),
-        cmocka_unit_test(any_number_of_pictures_comes_back),
-        cmocka_unit_test(a_picture_is_a_clip),
-        cmocka_unit_test(pictures_may_come_together),
-        cmocka_unit_test(misfits_are_refused),
-        cmocka_unit_test(too_little_memory_is_said),
-        cmocka_unit_test(failing_memory_is_an_error),
+        cmocka_unit_test(pieces_have_the_bits_of_the_whole), cmocka_unit_test(stages_have_the_bits_of_the_whole),
+        cmocka_unit_test(any_number_of_pictures_comes_back), cmocka_unit_test(a_picture_is_a_clip),
+        cmocka_unit_test(pictures_may_come_together),        cmocka_unit_test(misfits_are_refused),
+        cmocka_unit_test(too_little_memory_is_said),         cmocka_unit_test(failing_memory_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

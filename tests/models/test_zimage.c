@@ -44,7 +44,7 @@ static void large_pictures_fit_into_memory(void **state)
     size_t activations, prepared;
     zn_graph *g = zn_graph_new();
     zn_node *y = transformer(g, &zn_zimage_turbo, 128, 128);
-    const zn_prepare p = { ZN_PRECISION_F32, zn_cpu_flags(), true, false, 4 };
+    const zn_prepare p = { .math = ZN_PRECISION_F32, .cpu = zn_cpu_flags(), .constant_parameters = true, .threads = 4 };
     assert_int_equal(zn_exec_estimate(g, &y, 1, &p, &activations, &prepared), ZN_OK);
     assert_true(activations < (size_t)450 << 20);
     assert_true(prepared < (size_t)1 << 20); /* tables, no weights */

@@ -17,14 +17,17 @@ static const zn_wan_form forms[2] = {
       .latent = 3 },
 };
 
-zn_model *small_wan(int which)
+zn_model *small_wan(int which) { return wider_wan(which, forms[which].width); }
+
+zn_model *wider_wan(int which, int width)
 {
     const zn_config *known;
     const zn_arch *arch = zn_arch_find(which ? "wan22-vae" : "wan21-vae", &known);
     zn_config k = *known;
     zn_wan_form *form = zn_form_own(&k, sizeof *form);
     *form = forms[which];
-    form->back_width = which ? 8 : 4;
+    form->width = width;
+    form->back_width = which ? 2 * width : width;
     k.latent = 3;
     k.downscale = which ? 16 : 8;
     for (int i = 0; i < 3; i++)

@@ -10,6 +10,8 @@
 
 /* which: 0 is built like Wan 2.1, at 1/8; 1 like Wan 2.2, at 1/16. Three latent channels. */
 zn_model *small_wan(int which);
+/* The same with `width` channels in the first layer. */
+zn_model *wider_wan(int which, int width);
 /* patch: 1 or 2, at 1/8 or 1/16. Five latent channels. */
 zn_model *small_taehv(int patch);
 

@@ -79,6 +79,85 @@ void pieces_have_the_bits_of_the_whole(void **state)
     }
 }
 
+/* ---- stages ---- */
+
+enum { PIECES = 3, MOST_FRAMES = 16 };
+
+typedef struct clip_run {
+    zn_shape frame;                  /* of the result */
+    int frames;                      /* of it */
+    size_t bytes;                    /* that the clip takes */
+    float values[MOST_FRAMES << 13]; /* the result */
+} clip_run;
+
+static zn_status run_clip(const zn_model *m, zn_part part, zn_precision math, size_t memory, clip_run *out)
+{
+    const int d = part == ZN_ENCODER ? 1 : m->config.downscale;
+    const zn_shape frame = ZN_SHAPE(1, 32 / d, 48 / d, zn_model_inputs(m, part));
+    zn_pool *pool;
+    zn_clip *clip;
+    int64_t number_of = 0;
+    assert_int_equal(zn_pool_new(2, &pool), ZN_OK);
+    assert_int_equal(
+        zn_clip_new(m, part, frame, &(zn_clip_options){ .pool = pool, .math = math, .memory = memory }, &clip), ZN_OK);
+    out->frames = 0;
+    zn_status status = ZN_OK;
+    for (int piece = 0; piece < PIECES && status == ZN_OK; piece++) {
+        float *input;
+        const float *output;
+        int frames;
+        zn_shape shape;
+        status = zn_clip_begin(clip, &input, &frames);
+        for (int64_t i = 0; i < frames * zn_shape_count(frame) && status == ZN_OK; i++)
+            input[i] = number(number_of++);
+        if (status != ZN_OK || (status = zn_clip_run(clip, &output, &shape)) != ZN_OK)
+            break;
+        const int64_t each = zn_shape_count(shape) / shape.dim[0];
+        assert_true(out->frames + shape.dim[0] <= MOST_FRAMES && each <= 1 << 13);
+        memcpy(out->values + out->frames * each, output, sizeof(float) * (size_t)zn_shape_count(shape));
+        out->frames += (int)shape.dim[0];
+        out->frame = shape;
+    }
+    out->bytes = zn_clip_bytes_of(clip);
+    zn_clip_free(clip);
+    zn_pool_free(pool);
+    return status;
+}
+
+static void check_stages(const zn_model *m, zn_part part, zn_precision math)
+{
+    clip_run *whole = zn_calloc(2, sizeof *whole), *divided = whole + 1;
+    assert_non_null(whole);
+    assert_int_equal(run_clip(m, part, math, (size_t)1 << 40, whole), ZN_OK);
+    assert_int_equal(run_clip(m, part, math, whole->bytes - 1, divided), ZN_OK);
+    assert_true(divided->bytes < whole->bytes);
+    assert_int_equal(divided->frames, whole->frames);
+    const int64_t count = zn_shape_count(whole->frame) / whole->frame.dim[0] * whole->frames;
+    assert_memory_equal(divided->values, whole->values, sizeof(float) * (size_t)count);
+    /* the least is what it says: a byte less may still fit with other weights, whose last digits differ */
+    size_t least = divided->bytes;
+    while (run_clip(m, part, math, least - 1, divided) == ZN_OK) {
+        assert_true(divided->bytes < least);
+        least = divided->bytes;
+        for (int64_t i = 0; i < count; i++)
+            assert_float_equal(divided->values[i], whole->values[i], math == ZN_PRECISION_F32 ? 1e-4f : 0.1f);
+    }
+    zn_free(whole);
+}
+
+/* Where memory is short, a few frames go through one part of the network after the other. */
+void stages_have_the_bits_of_the_whole(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        zn_model *m = wider_wan(i % 2, 32);
+        const zn_precision math = i < 2 ? ZN_PRECISION_F32 : ZN_PRECISION_BF16;
+        check_stages(m, ZN_ENCODER, math);
+        check_stages(m, ZN_DECODER, math);
+        zn_model_free(m);
+    }
+}
+
 /* Several pictures at once, as training takes them, know nothing of each other. */
 void pictures_may_come_together(void **state)
 {

@@ -3,6 +3,7 @@
 #define ZN_TESTS_VIDEO_PIECES_H
 
 void pieces_have_the_bits_of_the_whole(void **state);
+void stages_have_the_bits_of_the_whole(void **state);
 void pictures_may_come_together(void **state);
 
 #endif

@@ -62,9 +62,9 @@ zn_node *zn_wan_norm(zn_scope s, zn_node *x);
 zn_node *zn_wan_residual(zn_scope s, zn_node *x, int out, zn_stream *m);
 /* Of each frame by itself, one head. */
 zn_node *zn_wan_attention(zn_scope s, zn_node *x);
-/* Half and twice the sides, with `time` the frames too. */
-zn_node *zn_wan_down(zn_scope s, zn_node *x, bool time, zn_stream *m);
-zn_node *zn_wan_up(zn_scope s, zn_node *x, int out, bool time, zn_stream *m);
+/* Half and twice the sides, with `time` the frames too; cut: where frames change, the network may be cut (zn_cut). */
+zn_node *zn_wan_down(zn_scope s, zn_node *x, bool time, bool cut, zn_stream *m);
+zn_node *zn_wan_up(zn_scope s, zn_node *x, int out, bool time, bool cut, zn_stream *m);
 
 /* Shortcuts without parameters: sub-positions of `frames` x side x side, as channels, averaged; channels repeated over
  * sub-positions. Of m only counts whether something came before. */

@@ -33,7 +33,7 @@ zn_node *zn_wan_attention(zn_scope s, zn_node *x)
     return zn_add(x, zn_conv1x1(zn_at(s, "proj"), zn_attention(qkv, 1), c));
 }
 
-zn_node *zn_wan_down(zn_scope s, zn_node *x, bool time, zn_stream *m)
+zn_node *zn_wan_down(zn_scope s, zn_node *x, bool time, bool cut, zn_stream *m)
 {
     const int c = zn_channels(x);
     const zn_scope own = zn_at(s, "resample.1");
@@ -41,13 +41,15 @@ zn_node *zn_wan_down(zn_scope s, zn_node *x, bool time, zn_stream *m)
     zn_node *w = zn_parameter(own, "weight", ZN_SHAPE(3, 3, c, c), ZN_LAYOUT_CONV, ZN_ROLE_WEIGHT);
     zn_node *b = zn_vector(own, "bias", c, ZN_ROLE_BIAS);
     x = zn_conv(x, w, b, (zn_conv_spec){ .stride = 2, .beyond = 1 });
-    return time ? zn_halve_frames(zn_at(s, "time_conv"), x, m) : x;
+    return time ? zn_halve_frames(zn_at(s, "time_conv"), cut ? zn_cut(m, x) : x, m) : x;
 }
 
-zn_node *zn_wan_up(zn_scope s, zn_node *x, int out, bool time, zn_stream *m)
+zn_node *zn_wan_up(zn_scope s, zn_node *x, int out, bool time, bool cut, zn_stream *m)
 {
     if (time)
         x = zn_double_frames(zn_at(s, "time_conv"), x, m);
+    if (time && cut)
+        x = zn_cut(m, x);
     return zn_conv3x3(zn_at(s, "resample.1"), zn_upsample2(x), out);
 }
 

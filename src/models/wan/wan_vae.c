@@ -86,11 +86,14 @@ static zn_node *down(zn_scope s, zn_node *x, const zn_wan_form *k, zn_stream *m)
     for (int level = 0; level < k->levels; level++) {
         const int out = k->width * k->mult[level];
         const bool halve = level + 1 < k->levels, time = halve && k->time[level];
+        if (time && k->staged) /* further down, the shortcut goes round a cut */
+            x = zn_cut(m, x);
         zn_node *in = x;
         for (int i = 0; i < k->blocks; i++)
             x = zn_wan_residual(layer_at(s, "downsamples", k, level, i, layers), x, out, m);
         if (halve)
-            x = zn_wan_down(layer_at(s, "downsamples", k, level, k->blocks, layers), x, time && !k->flat, m);
+            x = zn_wan_down(layer_at(s, "downsamples", k, level, k->blocks, layers), x, time && !k->flat, !k->staged,
+                            m);
         if (k->staged)
             x = zn_add(x, zn_wan_average(in, out, time ? 2 : 1, halve ? 2 : 1, m));
     }
@@ -109,9 +112,11 @@ static zn_node *up(zn_scope s, zn_node *x, const zn_wan_form *k, zn_stream *m)
             x = zn_wan_residual(layer_at(s, "upsamples", k, level, i, layers), x, out, m);
         if (twice)
             x = zn_wan_up(layer_at(s, "upsamples", k, level, k->blocks + 1, layers), x, k->staged ? out : out / 2,
-                          time && !k->flat, m);
+                          time && !k->flat, !k->staged, m);
         if (twice && k->staged)
             x = zn_add(x, zn_wan_repeat(in, out, time ? 2 : 1, 2, m));
+        if (time && k->staged)
+            x = zn_cut(m, x);
     }
     return x;
 }
@@ -129,13 +134,14 @@ static zn_node *divisible(zn_node *x, const zn_wan_form *k, zn_stream *m)
 {
     const int64_t step = (int64_t)1 << (k->levels - 1 + k->staged), *d = x->shape.dim;
     const int each = zn_wan_frames(k), more = x->shape.rank == 4 ? (int)(d[0] - 1) % each : 0;
+    const int parts = m && m->stage == 1 ? m->parts : 1;
     char text[96];
     if (x->shape.rank != 4 || d[1] % step || d[2] % step)
         snprintf(text, sizeof text, "frames of %lldx%lld do not divide by %lld", (long long)d[2], (long long)d[1],
                  (long long)step);
     else if (m && m->apart)
         return x;
-    else if (m && !m->first && d[0] % each)
+    else if (m && !m->first && d[0] * parts % each)
         snprintf(text, sizeof text, "a later piece of a clip needs frames by %d, not %lld", each, (long long)d[0]);
     else
         return more && (!m || m->first) ? zn_take_frames(x, 0, 1, (int)d[0] - more) : x;

@@ -82,6 +82,7 @@ static const zn_conv_kernel *kernel_of(const zn_node *n, const zn_prepare *p)
                             .whole = p->whole,
                             .cpu = p->cpu,
                             .changing = !p->constant_parameters,
+                            .lean = p->lean,
                             .largest = p->math == ZN_PRECISION_F32 ? 0 : zn_graph_largest_map(n->graph) });
 }
 
@@ -256,14 +257,15 @@ static zn_node_types types(const zn_node *n, const zn_prepare *p)
     return has_lone_results(n) ? (zn_node_types){ 0 } : types_of_kernel(n, p);
 }
 
-/* The CPU copies them two at a time, or converts them. A map that is read as a residual is rounded once more for it, so
- * it is 16 bits only where that saves memory: in the largest maps of the network. */
+/* The CPU copies them two at a time, or converts them; whether there are any depends on the number of frames, on which
+ * the rounding must not. A map that is read as a residual is rounded once more for it, so it is 16 bits only where that
+ * saves memory: in the largest maps of the network. */
 static zn_node_types host_types(const zn_node *n, const zn_prepare *p)
 {
     enum { LARGE_SHARE = 2 };
     zn_node_types t = types_of_kernel(n, p);
-    if (has_lone_results(n) && n->shape.dim[3] % 2)
-        return (zn_node_types){ 0 };
+    if (spec_of(n)->results && n->shape.dim[3] % 2)
+        t = (zn_node_types){ .sources = t.sources & 1 };
     if (zn_whole_rows(n) * n->shape.dim[2] * LARGE_SHARE < zn_graph_largest_map(n->graph))
         t.sources &= 1;
     return t;

@@ -25,7 +25,9 @@ zn_status zn_model_cost(const zn_model *m, zn_part part, int width, int height, 
     zn_graph_fuse(g, &output, 1);
     out->gflop = zn_graph_flops(g, output) * 1e-9;
     size_t activations, prepared;
-    const zn_prepare p = { ZN_PRECISION_F32, zn_cpu_flags(), true, false, zn_cpu_count() };
+    const zn_prepare p = {
+        .math = ZN_PRECISION_F32, .cpu = zn_cpu_flags(), .constant_parameters = true, .threads = zn_cpu_count()
+    };
     const zn_status status = zn_exec_estimate(g, &output, 1, &p, &activations, &prepared);
     out->activations = (int64_t)activations;
     out->weights = (int64_t)prepared;

@@ -31,8 +31,11 @@ double zn_part_bytes(const zn_part_files *f)
 zn_status zn_generator_plan_steps(const zn_generator *g, const zn_part_files *files, const zn_zimage_form *form,
                                   const zn_generation *q, int tokens, size_t *bytes, bool *release)
 {
-    const zn_prepare p = { g->compute.math, zn_device_flags(g->compute.device), true, true,
-                           zn_pool_threads(g->compute.pool) };
+    const zn_prepare p = { .math = g->compute.math,
+                           .cpu = zn_device_flags(g->compute.device),
+                           .constant_parameters = true,
+                           .whole = true,
+                           .threads = zn_pool_threads(g->compute.pool) };
     const double budget = (double)zn_generator_budget(g);
     ZN_TRY(zn_denoiser_estimate(form, q->height / SCALE, q->width / SCALE, tokens, &p, bytes));
     *bytes *= q->guidance > 0 ? 2 : 1; /* captions of two lengths have a graph each */

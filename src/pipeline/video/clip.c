@@ -1,212 +1,213 @@
-/* Clips piece by piece. The first piece and the later ones are different graphs, of which one exists at a time; their
- * packed weights are the same and stay. */
+/* Clips piece by piece, see clip.h: all layers at once, or stage by stage. The first piece and the later ones are
+ * different graphs, of which one exists at a time; their packed weights are the same and stay. */
 #include "pipeline/video/clip.h"
 
 #include "base/alloc.h"
-#include "base/convert.h"
 #include "base/fail.h"
-#include "graph/exec.h"
-#include "graph/types.h"
-#include "ops/ops.h"
+#include "base/least.h"
+#include "pipeline/video/clip_plan.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 struct zn_clip {
-    const zn_model *model;
-    zn_part part;
-    zn_shape frame;
+    zn_clip_work work;
     zn_clip_options options;
-    bool later;       /* what is to come is not the first piece */
-    bool built_later; /* nor is what the graph is for */
-    zn_graph *graph;
-    zn_exec *exec;
-    zn_node *x, *y;
-    zn_stream stream;
-    void *kept[ZN_KEPT]; /* what layers keep: outputs of a piece, and inputs of the next */
-    zn_type kept_type[ZN_KEPT];
-    int kept_count;
+    zn_clip_plan plan;
+    bool planned;
+    bool later;                        /* what is to come is not the first piece */
+    zn_clip_stage stages[ZN_CUTS + 1]; /* the first one is the whole network if there are no others */
+    float *input, *output;             /* of stages: a piece's */
+    int filled;                        /* frames of the result */
+    zn_shape made;                     /* of the result, [T,H,W,C] */
+    double done, share;                /* of stages: operations of a piece that are done, and those of the run */
 };
-
-static void drop_graph(zn_clip *c)
-{
-    zn_exec_free(c->exec);
-    zn_graph_free(c->graph);
-    c->exec = NULL;
-    c->graph = NULL;
-}
-
-static void drop_kept(zn_clip *c)
-{
-    for (int i = 0; i < c->kept_count; i++)
-        zn_free(c->kept[i]);
-    memset(c->kept, 0, sizeof c->kept);
-    c->kept_count = 0;
-}
 
 void zn_clip_free(zn_clip *c)
 {
     if (!c)
         return;
-    drop_graph(c);
-    drop_kept(c);
+    for (int i = 0; i <= ZN_CUTS; i++)
+        zn_clip_stage_clear(&c->stages[i]);
+    zn_free(c->input);
+    zn_free(c->output);
     zn_free(c);
 }
 
 zn_status zn_clip_new(const zn_model *model, zn_part part, zn_shape frame, const zn_clip_options *options,
                       zn_clip **out)
 {
-    *out = zn_calloc(1, sizeof **out);
-    if (!*out)
+    zn_clip *c = *out = zn_calloc(1, sizeof **out);
+    if (!c)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a clip");
-    **out = (zn_clip){ .model = model, .part = part, .frame = frame, .options = *options };
+    c->options = *options;
+    c->work = (zn_clip_work){ .model = model, .part = part, .frame = frame, .options = &c->options };
     return ZN_OK;
 }
 
-zn_shape zn_clip_frame(const zn_clip *c) { return c->frame; }
+zn_shape zn_clip_frame(const zn_clip *c) { return c->work.frame; }
 
-static size_t machine_memory(void)
+static size_t frame_bytes(zn_shape s) { return sizeof(float) * (size_t)(zn_shape_count(s) / s.dim[0]); }
+
+static int frames_of(const zn_clip *c)
 {
-    const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    return pages > 0 && size > 0 ? (size_t)pages * (size_t)size : SIZE_MAX;
+    const zn_config *k = &c->work.model->config;
+    return c->work.part == ZN_DECODER ? 1 : c->later ? k->frames : k->first_frames;
 }
 
-/* Refuses what would not fit, before it is tried. */
-static zn_status check_memory(const zn_clip *c, zn_node *const *outputs, int count)
+static zn_status plan(zn_clip *c)
 {
-    size_t activations, prepared;
-    const zn_prepare p = { zn_precision_or_f32(c->options.math), zn_device_flags(NULL), true, false,
-                           zn_pool_threads(c->options.pool) };
-    ZN_TRY(zn_exec_estimate(c->graph, outputs, count, &p, &activations, &prepared));
-    for (int i = 1; i < count; i++)
-        activations += zn_node_bytes(outputs[i]);
-    const size_t capacity = c->options.memory ? c->options.memory : machine_memory();
-    const size_t need = activations + (c->options.memory ? 0 : prepared);
-    const int scale = c->part == ZN_ENCODER ? 1 : c->model->config.downscale;
-    if (need > capacity)
-        return ZN_FAIL(ZN_ELIMIT, "a piece of a clip of %lldx%lld takes %.1f MiB of memory, more than %.1f MiB%s",
-                       (long long)c->frame.dim[2] * scale, (long long)c->frame.dim[1] * scale,
-                       (double)need / (double)(1 << 20), (double)capacity / (double)(1 << 20),
-                       c->options.memory ? "" : ", which is all there is");
-    return ZN_OK;
-}
-
-/* What a layer keeps lies in one place: a piece reads what the one before has left before it leaves its own there,
- * since nodes run in the order in which they were made (nn/video.c). */
-static void place_kept(zn_clip *c)
-{
-    assert(!c->later || c->stream.count == c->kept_count);
-    for (int i = 0; i < c->stream.count; i++) {
-        zn_node *after = c->stream.after[i], *before = c->later ? c->stream.before[i] : after;
-        after->placed = true;
-        after->partner = before;
-        before->partner = after;
-        if (c->later)
-            before->data = c->kept[i]; /* until its type is known */
+    const zn_config *k = &c->work.model->config;
+    const bool decodes = c->work.part == ZN_DECODER;
+    ZN_TRY(zn_clip_plan_make(&c->work, decodes ? 1 : k->first_frames, decodes ? 1 : k->frames, &c->plan));
+    for (int i = 0; i < c->plan.stages; i++) {
+        c->stages[i].number = i + 1;
+        c->stages[i].parts = c->plan.parts[i];
     }
-}
-
-/* Memory for what a layer keeps, of the type that the graph has chosen. A piece after the first may have chosen another
- * one: what the first has left is converted. */
-static zn_status give_memory_to(zn_clip *c, int i)
-{
-    zn_node *after = c->stream.after[i];
-    const size_t count = (size_t)zn_shape_count(after->shape);
-    if (i == c->kept_count || c->kept_type[i] != after->type) {
-        void *room;
-        ZN_TRY(zn_alloc_for("frames that a layer keeps", zn_node_bytes(after), &room));
-        if (i == c->kept_count)
-            c->kept_count++;
-        else if (after->type == ZN_TYPE_F32)
-            zn_to_f32(room, c->kept[i], ZN_BF16, count);
-        else
-            zn_from_f32(room, ZN_BF16, c->kept[i], count);
-        zn_free(c->kept[i]);
-        c->kept[i] = room;
-        c->kept_type[i] = after->type;
-    }
-    after->data = c->kept[i];
-    if (c->later)
-        c->stream.before[i]->data = c->kept[i];
+    c->planned = true;
     return ZN_OK;
 }
 
-static zn_status give_memory(zn_clip *c)
+/* Room for a piece's frames and results, of which the first piece has no more than others. */
+static zn_status make_room(zn_clip *c)
 {
-    for (int i = 0; i < c->stream.count; i++)
-        ZN_TRY(give_memory_to(c, i));
+    const zn_config *k = &c->work.model->config;
+    const int most = k->frames > k->first_frames ? k->frames : k->first_frames;
+    const size_t frames = c->work.part == ZN_DECODER ? 1 : (size_t)most;
+    if (!c->input)
+        ZN_TRY(zn_alloc_for("frames of a clip", frames * frame_bytes(c->work.frame), (void **)&c->input));
     return ZN_OK;
-}
-
-static zn_status build(zn_clip *c, int frames)
-{
-    zn_node *outputs[ZN_KEPT + 1];
-    zn_shape shape = c->frame;
-    shape.dim[0] = frames;
-    drop_graph(c);
-    c->stream = (zn_stream){ .first = !c->later };
-    c->built_later = c->later;
-    ZN_TRY(zn_model_clip(c->model, c->part, shape, &c->stream, &c->graph, &c->x, &c->y));
-    outputs[0] = c->y;
-    memcpy(outputs + 1, c->stream.after, sizeof *outputs * (size_t)c->stream.count);
-    const int count = c->stream.count + 1;
-    zn_graph_fuse(c->graph, outputs, count);
-    place_kept(c);
-    ZN_TRY(check_memory(c, outputs, count));
-    const zn_prepare own = { c->options.math, zn_device_flags(c->options.device), true, false,
-                             zn_pool_threads(c->options.pool) };
-    ZN_TRY(zn_types_choose(c->graph, outputs, count, &own));
-    ZN_TRY(give_memory(c));
-    const zn_exec_options options = { .pool = c->options.pool,
-                                      .device = c->options.device,
-                                      .packs = c->options.packs,
-                                      .math = c->options.math,
-                                      .progress = c->options.progress,
-                                      .user = c->options.user };
-    return zn_exec_new(c->graph, outputs, count, &options, &c->exec);
 }
 
 zn_status zn_clip_begin(zn_clip *c, float **input, int *frames)
 {
-    const zn_config *k = &c->model->config;
-    *frames = c->part == ZN_DECODER ? 1 : c->later ? k->frames : k->first_frames;
-    if (!c->exec || c->built_later != c->later) {
-        const zn_status status = build(c, *frames);
-        if (status != ZN_OK) {
-            drop_graph(c);
-            return status;
-        }
+    *frames = frames_of(c);
+    if (!c->planned)
+        ZN_TRY(plan(c));
+    if (c->plan.stages)
+        ZN_TRY(make_room(c));
+    else
+        ZN_TRY(zn_clip_stage_start(&c->stages[0], &c->work, *frames, c->later, c->options.progress, c->options.user));
+    *input = c->plan.stages ? c->input : c->stages[0].x->data;
+    return ZN_OK;
+}
+
+/* ---- stages ---- */
+
+/* Progress of a run as progress of the piece. */
+static int stage_progress(void *user, double fraction)
+{
+    const zn_clip *c = user;
+    const double all = c->later ? c->plan.later : c->plan.first;
+    return c->options.progress(c->options.user, all > 0 ? (c->done + fraction * c->share) / all : 0);
+}
+
+/* Only one stage has memory for its maps. */
+static zn_status start(zn_clip *c, int stage)
+{
+    for (int i = 0; i < c->plan.stages; i++)
+        if (i != stage)
+            zn_clip_stage_stop(&c->stages[i]);
+    return zn_clip_stage_start(&c->stages[stage], &c->work, frames_of(c), c->later,
+                               c->options.progress ? stage_progress : NULL, c);
+}
+
+static zn_status feed(zn_clip *c, int stage, float *frames, int64_t count);
+
+/* The results of the last stage are the piece's. */
+static zn_status take_result(zn_clip *c, const zn_clip_stage *s)
+{
+    const size_t bytes = frame_bytes(s->y->shape);
+    const int count = (int)s->y->shape.dim[0], all = count * (c->later ? s->parts : 1);
+    if (!c->filled) {
+        zn_free(c->output);
+        c->output = NULL;
+        ZN_TRY(zn_alloc_for("frames of a clip", bytes * (size_t)all, (void **)&c->output));
     }
-    *input = c->x->data;
+    memcpy((char *)c->output + bytes * (size_t)c->filled, s->made, bytes * (size_t)count);
+    c->filled += count;
+    c->made = s->y->shape;
+    c->made.dim[0] = c->filled;
+    return ZN_OK;
+}
+
+static zn_status run_stage(zn_clip *c, int stage, float *frames)
+{
+    zn_clip_stage *s = &c->stages[stage];
+    s->x->data = frames;
+    c->share = s->flops;
+    ZN_TRY(zn_clip_stage_run(s));
+    c->done += c->share;
+    return stage + 1 < c->plan.stages ? feed(c, stage + 1, s->made, s->y->shape.dim[0]) : take_result(c, s);
+}
+
+/* Frames for a stage, which runs whenever it has enough of them. Where one result of the stage before is not enough,
+ * they are collected. */
+static zn_status feed(zn_clip *c, int stage, float *frames, int64_t count)
+{
+    zn_clip_stage *s = &c->stages[stage];
+    while (count) {
+        ZN_TRY(start(c, stage));
+        const int64_t each = s->x->shape.dim[0], taken = zn_least(count, each - s->filled);
+        const size_t bytes = frame_bytes(s->x->shape);
+        float *from = frames;
+        if (taken < each) {
+            if (!s->given)
+                ZN_TRY(zn_alloc_for("frames of a clip", bytes * (size_t)each, (void **)&s->given));
+            memcpy((char *)s->given + bytes * (size_t)s->filled, frames, bytes * (size_t)taken);
+            from = s->given;
+        }
+        s->filled += (int)taken;
+        frames += bytes / sizeof *frames * (size_t)taken;
+        count -= taken;
+        if (s->filled < each)
+            continue;
+        s->filled = 0;
+        ZN_TRY(run_stage(c, stage, from));
+    }
+    return ZN_OK;
+}
+
+static zn_status run_stages(zn_clip *c)
+{
+    c->filled = 0;
+    c->done = 0;
+    for (int i = 0; i < c->plan.stages; i++)
+        c->stages[i].filled = 0;
+    ZN_TRY(feed(c, 0, c->input, frames_of(c)));
     return ZN_OK;
 }
 
 zn_status zn_clip_run(zn_clip *c, const float **output, zn_shape *shape)
 {
-    ZN_TRY(zn_exec_run(c->exec));
-    ZN_TRY(zn_exec_check_finite(c->exec));
+    if (c->plan.stages)
+        ZN_TRY(run_stages(c));
+    else
+        ZN_TRY(zn_clip_stage_run(&c->stages[0]));
     c->later = true;
-    *output = c->y->data;
-    *shape = c->y->shape;
+    *output = c->plan.stages ? c->output : c->stages[0].y->data;
+    *shape = c->plan.stages ? c->made : c->stages[0].y->shape;
     return ZN_OK;
 }
+
+size_t zn_clip_bytes_of(const zn_clip *c) { return c->plan.run + c->plan.kept + c->plan.packed; }
 
 void zn_clip_describe(const zn_clip *c, char *text, size_t size)
 {
     const double unit = 1 << 20;
-    double kept = 0;
+    const zn_clip_plan *p = &c->plan;
+    char how[64] = "at once";
     *text = 0;
-    if (!c->exec)
+    if (!c->planned)
         return;
-    for (int i = 0; i < c->stream.count; i++)
-        kept += (double)zn_node_bytes(c->stream.after[i]) / unit;
-    snprintf(text, size,
-             "%s: pieces of %lldx%lldx%lldx%lld, %.1f MiB, %.1f MiB of weights, %.1f MiB kept between pieces",
-             zn_part_name(c->part), (long long)c->x->shape.dim[0], (long long)c->frame.dim[2],
-             (long long)c->frame.dim[1], (long long)c->frame.dim[3], (double)zn_exec_activation_bytes(c->exec) / unit,
-             (double)zn_exec_prepared_bytes(c->exec) / unit, kept);
+    if (p->stages)
+        snprintf(how, sizeof how, "in %d stages%s", p->stages, p->lean ? " with lean weights" : "");
+    snprintf(
+        text, size,
+        "%s: clip of %lldx%lldx%lld %s, %.1f MiB, %.1f MiB of weights, %.1f MiB kept between pieces, %.1f MiB in all",
+        zn_part_name(c->work.part), (long long)c->work.frame.dim[2], (long long)c->work.frame.dim[1],
+        (long long)c->work.frame.dim[3], how, (double)p->run / unit, (double)p->packed / unit, (double)p->kept / unit,
+        (double)(zn_clip_bytes_of(c) + c->options.held) / unit);
 }
 
 void zn_clip_end(zn_clip *c) { c->later = false; }

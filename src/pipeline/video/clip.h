@@ -2,6 +2,10 @@
  * only what layers keep of the last frames stays, so memory does not grow with the clip. The results have the bits of
  * the whole clip at once.
  *
+ * Where a piece does not fit the memory, the network runs in stages, of which only one has memory for its maps, and
+ * which take as few frames at a time as they can. If that does not suffice, weights are packed in a form that is slower
+ * and takes less memory; then the last bits of results in f32 are others.
+ *
  *     zn_clip *c;
  *     ZN_TRY(zn_clip_new(model, ZN_ENCODER, ZN_SHAPE(1, h, w, 3), &options, &c));
  *     ZN_TRY(zn_clip_begin(c, &input, &frames));       // fill so many frames at input
@@ -22,12 +26,13 @@ typedef struct zn_clip_options {
     zn_device *device; /* borrowed; NULL: the CPU */
     zn_packs *packs;   /* borrowed; NULL: every piece of another kind packs its weights */
     zn_precision math;
-    size_t memory;           /* most bytes of a piece; 0: what the machine has */
+    size_t memory;           /* most bytes, with `held`; 0: half of what is available, if the network can be divided */
+    size_t held;             /* bytes that are in use anyway: the model's own, images */
     zn_progress_fn progress; /* within a piece; may be NULL */
     void *user;
 } zn_clip_options;
 
-/* frame: shape of one frame, [1,H,W,C]. ZN_ELIMIT when a piece takes more memory than there is. */
+/* frame: shape of one frame, [1,H,W,C]. */
 ZN_MUST_USE zn_status zn_clip_new(const zn_model *model, zn_part part, zn_shape frame, const zn_clip_options *options,
                                   zn_clip **out);
 void zn_clip_free(zn_clip *c);
@@ -35,11 +40,13 @@ void zn_clip_free(zn_clip *c);
 zn_shape zn_clip_frame(const zn_clip *c);
 
 /* Makes ready for the next piece: where its frames go and how many it must have. Again before the run: the same place.
- */
+ * ZN_ELIMIT when a piece takes more memory than there is; the text says how much it takes. */
 ZN_MUST_USE zn_status zn_clip_begin(zn_clip *c, float **input, int *frames);
 /* The piece's results, [T,H,W,C], checked to be finite. */
 ZN_MUST_USE zn_status zn_clip_run(zn_clip *c, const float **output, zn_shape *shape);
-/* For people: the last piece's size and memory. */
+/* Bytes that the clip takes or will take, without `held`; 0 before the first call of zn_clip_begin. */
+size_t zn_clip_bytes_of(const zn_clip *c);
+/* For people: how it is run, and its memory. */
 void zn_clip_describe(const zn_clip *c, char *text, size_t size);
 /* The next piece is the first of another clip. */
 void zn_clip_end(zn_clip *c);

@@ -74,11 +74,15 @@ const char *zn_video_plan(zn_video *v, zn_part part)
 static zn_clip_options clip_options(const zn_video *v)
 {
     const zn_compute *k = &v->compute;
+    size_t held = sizeof(float) * (size_t)zn_model_info_of(v->model)->parameters;
+    for (int i = 0; i < 2; i++)
+        held += v->part[i] ? zn_clip_bytes_of(v->part[i]) : 0;
     return (zn_clip_options){ .pool = k->pool,
                               .device = k->device,
                               .packs = k->packs,
                               .math = k->math,
                               .memory = k->options.memory,
+                              .held = k->device ? 0 : held,
                               .progress = k->options.progress,
                               .user = k->options.user };
 }

@@ -1,0 +1,108 @@
+/* Plans of clips; see clip_plan.h. */
+#include "pipeline/video/clip_plan.h"
+
+#include "base/fail.h"
+#include "base/memory.h"
+
+#include <stdint.h>
+#include <unistd.h>
+
+enum { MIB = 1 << 20 };
+
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
+static int greatest_common_divisor(int a, int b) { return b ? greatest_common_divisor(b, a % b) : a; }
+
+static size_t machine_memory(void)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    return pages > 0 && size > 0 ? (size_t)pages * (size_t)size : SIZE_MAX;
+}
+
+static size_t total(const zn_clip_work *w, const zn_clip_plan *p)
+{
+    return w->options->held + p->run + p->kept + p->packed;
+}
+
+/* What pieces of one kind take: of stages, one runs at a time, while results of those before it wait. */
+static zn_status measure_pieces(const zn_clip_work *w, int frames, bool later, zn_clip_plan *p)
+{
+    zn_clip_plan own = { 0 };
+    size_t waiting = 0; /* a piece's frames too */
+    double flops = 0;
+    for (int i = 0; i < (p->stages ? p->stages : 1); i++) {
+        const int parts = p->stages ? p->parts[i] : 1;
+        zn_clip_bytes b;
+        ZN_TRY(zn_clip_stage_measure(w, p->stages ? i + 1 : 0, parts, frames, later, &b));
+        waiting += p->stages ? b.made + (i ? 0 : b.given * (size_t)(later ? parts : 1)) : 0;
+        if (i + 1 == p->stages) /* all results of the piece */
+            waiting += b.made * (size_t)(later ? parts : 1);
+        own.run = larger(own.run, b.run + waiting);
+        own.kept += b.kept;
+        own.packed += b.prepared;
+        flops += b.flops * (later ? parts : 1);
+    }
+    *(later ? &p->later : &p->first) = flops;
+    if (total(w, &own) > total(w, p)) {
+        p->run = own.run;
+        p->kept = own.kept;
+        p->packed = own.packed;
+    }
+    return ZN_OK;
+}
+
+static zn_status measure(const zn_clip_work *w, int first_frames, int later_frames, zn_clip_plan *p)
+{
+    ZN_TRY(measure_pieces(w, first_frames, false, p));
+    return measure_pieces(w, later_frames, true, p);
+}
+
+/* A stage takes as few frames at a time as make whole results. */
+static zn_status divide(const zn_clip_work *w, int later_frames, zn_clip_plan *p)
+{
+    int counts[ZN_CUTS + 2], cuts;
+    ZN_TRY(zn_clip_count_frames(w, later_frames, true, counts, &cuts));
+    p->stages = cuts + 1;
+    for (int i = 0; i < p->stages; i++)
+        p->parts[i] = greatest_common_divisor(counts[i], counts[i + 1]);
+    return ZN_OK;
+}
+
+static zn_status refuse(const zn_clip_work *w, size_t need, size_t capacity)
+{
+    const int scale = w->part == ZN_ENCODER ? 1 : w->model->config.downscale;
+    const long long width = (long long)w->frame.dim[2] * scale, height = (long long)w->frame.dim[1] * scale;
+    const unsigned long long least = (need + MIB - 1) / MIB;
+    if (w->options->memory)
+        return ZN_FAIL(ZN_ELIMIT,
+                       "a memory budget of %.3g MiB is too small for a clip of %lldx%lld: the least is %llu MiB",
+                       (double)capacity / MIB, width, height, least);
+    return ZN_FAIL(ZN_ELIMIT, "a clip of %lldx%lld takes %llu MiB of memory, more than the machine has (%.0f MiB)",
+                   width, height, least, (double)capacity / MIB);
+}
+
+zn_status zn_clip_plan_make(zn_clip_work *w, int first_frames, int later_frames, zn_clip_plan *out)
+{
+    enum { WHOLE, STAGES, LEAN, WAYS };
+    const zn_clip_options *o = w->options;
+    const size_t wanted = o->memory ? o->memory : zn_memory_available(ZN_MEMINFO) / 2;
+    const size_t capacity = o->memory ? o->memory : machine_memory();
+    zn_clip_plan best = { 0 };
+    for (int way = WHOLE; way < WAYS; way++) {
+        zn_clip_plan p = { .lean = w->lean = way == LEAN };
+        if (way != WHOLE && o->device)
+            break;
+        if (way != WHOLE)
+            ZN_TRY(divide(w, later_frames, &p));
+        ZN_TRY(measure(w, first_frames, later_frames, &p));
+        if (way == WHOLE || total(w, &p) < total(w, &best))
+            best = p;
+        if (total(w, &best) <= wanted)
+            break;
+    }
+    if (total(w, &best) > capacity)
+        return refuse(w, total(w, &best), capacity);
+    w->lean = best.lean;
+    *out = best;
+    return ZN_OK;
+}

@@ -1,0 +1,204 @@
+/* Stages of clips; see clip_stage.h. */
+#include "pipeline/video/clip_stage.h"
+
+#include "base/alloc.h"
+#include "base/convert.h"
+#include "base/fail.h"
+#include "graph/types.h"
+#include "ops/ops.h"
+
+#include <assert.h>
+#include <string.h>
+
+static zn_prepare prepare_of(const zn_clip_work *w)
+{
+    return (zn_prepare){ .math = zn_precision_or_f32(w->options->math),
+                         .cpu = zn_device_flags(w->options->device),
+                         .constant_parameters = true,
+                         .threads = zn_pool_threads(w->options->pool),
+                         .lean = w->lean };
+}
+
+/* The graph of a stage for a piece of so many frames, fused; outputs[0] is its result. */
+static zn_status make_graph(zn_clip_stage *s, const zn_clip_work *w, int frames, bool later,
+                            zn_node *outputs[ZN_KEPT + 1], int *count)
+{
+    zn_shape shape = w->frame;
+    s->later = later;
+    s->stream = (zn_stream){ .first = !later, .stage = s->number, .parts = later ? s->parts : 1 };
+    shape.dim[0] = s->number == 1 ? frames / s->stream.parts : frames;
+    ZN_TRY(zn_model_clip(w->model, w->part, shape, &s->stream, &s->graph, &s->x, &s->y));
+    outputs[0] = s->y;
+    memcpy(outputs + 1, s->stream.after, sizeof *outputs * (size_t)s->stream.count);
+    *count = s->stream.count + 1;
+    zn_graph_fuse(s->graph, outputs, *count);
+    return ZN_OK;
+}
+
+/* What a layer keeps lies in one place: a piece reads what the one before has left before it leaves its own there,
+ * since nodes run in the order in which they were made (nn/video.c). nowhere: an address until the type is known. */
+static void place_kept(zn_clip_stage *s, void *nowhere)
+{
+    for (int i = 0; i < s->stream.count; i++) {
+        zn_node *after = s->stream.after[i], *before = s->later ? s->stream.before[i] : after;
+        after->placed = true;
+        after->partner = before;
+        before->partner = after;
+        if (s->later)
+            before->data = nowhere;
+    }
+}
+
+/* Frames and results of a stage are no memory of its executor. */
+static void place_ends(zn_clip_stage *s, float *given, float *made)
+{
+    s->x->data = given;
+    s->y->placed = true;
+    s->y->data = made;
+}
+
+zn_status zn_clip_count_frames(const zn_clip_work *w, int frames, bool later, int counts[ZN_CUTS + 2], int *cuts)
+{
+    zn_clip_stage s = { 0 };
+    zn_node *outputs[ZN_KEPT + 1];
+    int count;
+    ZN_TRY(make_graph(&s, w, frames, later, outputs, &count));
+    *cuts = s.stream.cuts;
+    counts[0] = frames;
+    for (int i = 0; i < *cuts; i++)
+        counts[i + 1] = (int)s.stream.cut[i]->shape.dim[0];
+    counts[*cuts + 1] = (int)s.y->shape.dim[0];
+    zn_graph_free(s.graph);
+    return ZN_OK;
+}
+
+static zn_status measure(zn_clip_stage *s, const zn_clip_work *w, zn_node *const *outputs, int count,
+                         zn_clip_bytes *out)
+{
+    const zn_prepare p = prepare_of(w);
+    place_kept(s, s);
+    if (s->number)
+        place_ends(s, (float *)s, (float *)s);
+    ZN_TRY(zn_exec_estimate(s->graph, outputs, count, &p, &out->run, &out->prepared));
+    for (int i = 1; i < count; i++)
+        out->kept += zn_node_bytes(outputs[i]);
+    out->given = zn_node_bytes(s->x);
+    out->made = zn_node_bytes(s->y);
+    out->flops = zn_graph_flops(s->graph, s->y);
+    return ZN_OK;
+}
+
+zn_status zn_clip_stage_measure(const zn_clip_work *w, int number, int parts, int frames, bool later,
+                                zn_clip_bytes *out)
+{
+    zn_clip_stage s = { .number = number, .parts = parts };
+    zn_node *outputs[ZN_KEPT + 1];
+    int count;
+    *out = (zn_clip_bytes){ 0 };
+    zn_status status = make_graph(&s, w, frames, later, outputs, &count);
+    if (status == ZN_OK)
+        status = measure(&s, w, outputs, count, out);
+    zn_graph_free(s.graph);
+    return status;
+}
+
+/* Memory for what a layer keeps, of the type that the graph has chosen. A piece after the first may have chosen another
+ * one: what the first has left is converted. */
+static zn_status give_memory_to(zn_clip_stage *s, int i)
+{
+    zn_node *after = s->stream.after[i];
+    const size_t count = (size_t)zn_shape_count(after->shape);
+    if (i == s->kept_count || s->kept_type[i] != after->type) {
+        void *room;
+        ZN_TRY(zn_alloc_for("frames that a layer keeps", zn_node_bytes(after), &room));
+        if (i == s->kept_count)
+            s->kept_count++;
+        else if (after->type == ZN_TYPE_F32)
+            zn_to_f32(room, s->kept[i], ZN_BF16, count);
+        else
+            zn_from_f32(room, ZN_BF16, s->kept[i], count);
+        zn_free(s->kept[i]);
+        s->kept[i] = room;
+        s->kept_type[i] = after->type;
+    }
+    after->data = s->kept[i];
+    if (s->later)
+        s->stream.before[i]->data = s->kept[i];
+    return ZN_OK;
+}
+
+static zn_status give_memory(zn_clip_stage *s)
+{
+    assert(!s->later || s->stream.count == s->kept_count);
+    for (int i = 0; i < s->stream.count; i++)
+        ZN_TRY(give_memory_to(s, i));
+    return ZN_OK;
+}
+
+static zn_status build(zn_clip_stage *s, const zn_clip_work *w, int frames, bool later, zn_progress_fn progress,
+                       void *user)
+{
+    zn_node *outputs[ZN_KEPT + 1];
+    int count;
+    ZN_TRY(make_graph(s, w, frames, later, outputs, &count));
+    place_kept(s, s);
+    const zn_prepare own = prepare_of(w);
+    ZN_TRY(zn_types_choose(s->graph, outputs, count, &own));
+    ZN_TRY(give_memory(s));
+    if (s->number) {
+        if (!s->made)
+            ZN_TRY(zn_alloc_for("frames of a clip", zn_node_bytes(s->y), (void **)&s->made));
+        place_ends(s, (float *)s, s->made); /* an address until there are frames */
+    }
+    s->flops = zn_graph_flops(s->graph, s->y);
+    const zn_clip_options *o = w->options;
+    const zn_exec_options options = { .pool = o->pool,
+                                      .device = o->device,
+                                      .packs = o->packs,
+                                      .math = o->math,
+                                      .lean = w->lean,
+                                      .progress = progress,
+                                      .user = user };
+    return zn_exec_new(s->graph, outputs, count, &options, &s->exec);
+}
+
+void zn_clip_stage_stop(zn_clip_stage *s)
+{
+    zn_exec_free(s->exec);
+    zn_graph_free(s->graph);
+    s->exec = NULL;
+    s->graph = NULL;
+}
+
+zn_status zn_clip_stage_start(zn_clip_stage *s, const zn_clip_work *w, int frames, bool later, zn_progress_fn progress,
+                              void *user)
+{
+    if (s->exec && s->later == later)
+        return ZN_OK;
+    zn_clip_stage_stop(s);
+    if (s->later != later) { /* frames of another number */
+        zn_free(s->made);
+        zn_free(s->given);
+        s->made = s->given = NULL;
+    }
+    const zn_status status = build(s, w, frames, later, progress, user);
+    if (status != ZN_OK)
+        zn_clip_stage_stop(s);
+    return status;
+}
+
+zn_status zn_clip_stage_run(zn_clip_stage *s)
+{
+    ZN_TRY(zn_exec_run(s->exec));
+    return zn_exec_check_finite(s->exec);
+}
+
+void zn_clip_stage_clear(zn_clip_stage *s)
+{
+    zn_clip_stage_stop(s);
+    for (int i = 0; i < s->kept_count; i++)
+        zn_free(s->kept[i]);
+    zn_free(s->made);
+    zn_free(s->given);
+    *s = (zn_clip_stage){ 0 };
+}

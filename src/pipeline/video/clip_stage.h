@@ -1,0 +1,68 @@
+/* One stage of a clip: a part of the network between two cuts (nn/video.h), or all of it, with what its layers retain.
+ * It takes a few frames at a time. Graph and executor exist while it runs; what layers retain stays.
+ *
+ *     zn_clip_stage s = { .number = 2, .parts = 4 };
+ *     ZN_TRY(zn_clip_stage_start(&s, &work, frame, frames, later));
+ *     ...s.x is filled...
+ *     ZN_TRY(zn_clip_stage_run(&s));                   // s.y
+ *     zn_clip_stage_stop(&s);
+ *     zn_clip_stage_clear(&s); */
+#ifndef ZN_PIPELINE_CLIP_STAGE_H
+#define ZN_PIPELINE_CLIP_STAGE_H
+
+#include "graph/exec.h"
+#include "pipeline/video/clip.h"
+
+/* What is to be run, and how. */
+typedef struct zn_clip_work {
+    const zn_model *model;
+    zn_part part;
+    zn_shape frame; /* of the part's input */
+    const zn_clip_options *options;
+    bool lean; /* packed weights take no more memory than the weights */
+} zn_clip_work;
+
+typedef struct zn_clip_stage {
+    int number; /* counted from 1; 0: the whole network */
+    int parts;  /* of a piece's frames that it takes one at a time; of later pieces */
+    bool later; /* what the graph is for: not the first piece */
+    zn_graph *graph;
+    zn_exec *exec;
+    zn_node *x, *y;
+    zn_stream stream;
+    double flops;        /* of a run */
+    void *kept[ZN_KEPT]; /* what layers retain: outputs of a run, and inputs of the next */
+    zn_type kept_type[ZN_KEPT];
+    int kept_count;
+    float *made;  /* of a stage with a number, all but the last: its results, until the next stage has taken them */
+    float *given; /* frames for the next run, if they come from several runs of the stage before */
+    int filled;   /* frames of these */
+} zn_clip_stage;
+
+/* Memory of a stage. */
+typedef struct zn_clip_bytes {
+    size_t run;         /* maps and scratch; of the whole network with its input and result */
+    size_t kept;        /* between runs */
+    size_t prepared;    /* packed weights */
+    size_t given, made; /* frames and results of a run */
+    double flops;       /* of a run */
+} zn_clip_bytes;
+
+/* The number of frames that go in and come out of a piece at every cut: counts[0] = frames, then at each cut, then the
+ * result. *cuts: their number. */
+ZN_MUST_USE zn_status zn_clip_count_frames(const zn_clip_work *w, int frames, bool later, int counts[ZN_CUTS + 2],
+                                           int *cuts);
+/* Without allocating it. frames: of the whole piece. */
+ZN_MUST_USE zn_status zn_clip_stage_measure(const zn_clip_work *w, int number, int parts, int frames, bool later,
+                                            zn_clip_bytes *out);
+
+/* Makes a stage ready to run for a piece of so many frames; does nothing where it is. */
+ZN_MUST_USE zn_status zn_clip_stage_start(zn_clip_stage *s, const zn_clip_work *w, int frames, bool later,
+                                          zn_progress_fn progress, void *user);
+/* Checks that the results are finite. */
+ZN_MUST_USE zn_status zn_clip_stage_run(zn_clip_stage *s);
+/* Gives up the executor's memory. */
+void zn_clip_stage_stop(zn_clip_stage *s);
+void zn_clip_stage_clear(zn_clip_stage *s);
+
+#endif
