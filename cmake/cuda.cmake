@@ -55,6 +55,7 @@ function(zenith_device_sources)
     cuda/attention.cu
     cuda/attention_any.cu
     cuda/attention_half.cu
+    cuda/attention_products.cu
     cuda/attention_grad.cu
     cuda/gates.cu
     cuda/grouped.cu

@@ -25,12 +25,30 @@ typedef struct zn_attention_args {
     bool causal;       /* query i attends to keys up to i + keys - queries */
     float scale;       /* above 0 */
     zn_precision math; /* that products may use; a kernel without it multiplies in fp32 */
-    float *stats;      /* gradient on GPUs: zn_attention_stats floats of scratch */
+    float *stats;      /* on GPUs: scratch; gradient: zn_attention_stats floats, else zn_attention_wide_bytes */
     zn_type type;      /* of q, k, v and y; F32 for the gradient and on the CPU */
 } zn_attention_args;
 
-/* Whether a GPU has a kernel for 16-bit rows of so many numbers. Rows begin at multiples of 16 bytes. */
-static inline bool zn_attention_narrow(int width) { return width % 8 == 0 && width <= 128; }
+/* Whether a GPU has a kernel for 16-bit rows of so many numbers that pays for so many queries. Rows begin at multiples
+ * of 16 bytes. */
+static inline bool zn_attention_narrow(int width, int64_t queries)
+{
+    return width % 8 == 0 && (width <= 128 || (width <= 512 && queries >= 1024));
+}
+/* Whether it needs scratch: for scores of some queries, in fp32, and as many weights of 16 bits. */
+static inline bool zn_attention_is_wide(const zn_attention_args *a) { return a->type != ZN_TYPE_F32 && a->width > 128; }
+static inline int64_t zn_attention_wide_stride(const zn_attention_args *a) { return (a->keys + 31) / 32 * 32; }
+static inline int64_t zn_attention_wide_rows(const zn_attention_args *a)
+{
+    enum { SCORES = 1 << 25 };
+    const int64_t step = 128, rows = SCORES / zn_attention_wide_stride(a) / step * step,
+                  most = rows < step ? step : rows;
+    return a->queries < most ? a->queries : most;
+}
+static inline size_t zn_attention_wide_bytes(const zn_attention_args *a)
+{
+    return zn_attention_is_wide(a) ? 6 * (size_t)(zn_attention_wide_rows(a) * zn_attention_wide_stride(a)) : 0;
+}
 
 /* In the forward pass a unit is a group of queries: their tiles of keys and values are packed once, and the queries are
  * multiplied with them in blocks of ZN_ATTENTION_ROWS. Groups are as large as the cache allows (their sums have

@@ -80,13 +80,16 @@ static void check_narrow(const sizes *z, zn_attention_args a, int64_t count, int
     a.type = z->math == ZN_PRECISION_F16 ? ZN_TYPE_F16 : ZN_TYPE_BF16;
     float *const q = cuda_map_new(a.q.data, count, a.type), *const k = cuda_map_new(a.k.data, shared, a.type),
                  *const v = cuda_map_new(a.v.data, shared, a.type);
+    float *const stats = cuda_shared_new((int64_t)(zn_attention_wide_bytes(&a) / sizeof(float)) + 1, NAN);
     a.y = rows_at(&a, want, false, 0);
     zn_k_attention(&a, (zn_range){ 0, units, scratch });
+    a.stats = stats;
     a.q.data = q, a.k.data = k, a.v.data = v, a.y.data = y;
     cuda_start(zn_k_attention, units, &a);
     name_of("attention of 16-bit maps", z, name, sizeof name);
     float *result = cuda_map_fetch(y, count, a.type);
     cuda_compare(name, result, want, count, 1e-2);
+    cuda_shared_free(stats);
     cuda_shared_free(q);
     cuda_shared_free(k);
     cuda_shared_free(v);
@@ -139,7 +142,7 @@ static void check(const sizes *z, int64_t skip)
     a.k = rows_at(&a, k, true, skip);
     a.v = rows_at(&a, v, true, skip);
     check_forward(z, a, count);
-    if (z->math != ZN_PRECISION_F32 && zn_attention_narrow(z->width) && !skip)
+    if (z->math != ZN_PRECISION_F32 && zn_attention_narrow(z->width, 1024) && !skip)
         check_narrow(z, a, count, shared);
     check_gradient(z, a, dy, count, shared);
     float *const all[] = { q, k, v, dy };
@@ -159,15 +162,22 @@ void cuda_check_attention(void)
         { 1, 2, 1, 140, 150, 72, true, ZN_PRECISION_F16 }, /* two blocks of queries and three tiles of keys */
         { 3, 2, 1, 130, 140, 16, true, ZN_PRECISION_F32 }, /* many queries, where the GPU is small */
         { 2, 1, 1, 3, 70, 128, false, ZN_PRECISION_BF16 },
+        { 2, 2, 2, 33, 70, 136, true, ZN_PRECISION_BF16 }, /* wide rows */
+        { 1, 1, 1, 9, 40, 264, false, ZN_PRECISION_F16 },
+        { 1, 1, 1, 40, 67, 264, false, ZN_PRECISION_F16 },
+        { 1, 1, 1, 20, 64, 512, false, ZN_PRECISION_BF16 },
         /* not emulated */
         { 2, 16, 4, 1030, 1100, 64, true, ZN_PRECISION_F32 },
         { 4, 8, 1, 1000, 77, 32, false, ZN_PRECISION_F32 },
         { 2, 16, 2, 700, 900, 128, true, ZN_PRECISION_BF16 },
         { 1, 30, 1, 1024, 1024, 128, false, ZN_PRECISION_F32 },
         { 1, 1, 1, 1100, 1100, 512, false, ZN_PRECISION_F32 },
+        { 1, 1, 1, 300, 2048, 512, false, ZN_PRECISION_BF16 },
         { 1, 2, 1, 600, 600, 256, true, ZN_PRECISION_F32 },
+        { 2, 2, 1, 700, 1024, 256, true, ZN_PRECISION_F16 },
+        { 1, 1, 1, 130, 25000, 136, false, ZN_PRECISION_BF16 }, /* rows of scores that shared memory does not hold */
     };
     for (size_t i = 0; i < sizeof list / sizeof *list && strstr("attention attention_grad", cuda_filter); i++)
-        if (i < 9 || !cuda_is_emulated)
+        if (i < 13 || !cuda_is_emulated)
             check(&list[i], i % 3 == 1 ? 3 : 0); /* every third has rows that are not aligned */
 }

@@ -296,6 +296,104 @@ struct norm_grad {
     }
 };
 
+/* ---- maps of 16 bits: eight channels at a time ---- */
+
+enum { EIGHT = 8, FLIGHT = 4 /* pixels whose loads are in flight */ };
+
+/* Eight numbers of a map, or of a table. */
+struct eight {
+    float v[EIGHT];
+};
+
+template <typename T> static __device__ eight widened(const uint4 &p)
+{
+    return eight{ { T::low(p.x), T::high(p.x), T::low(p.y), T::high(p.y), T::low(p.z), T::high(p.z), T::low(p.w),
+                    T::high(p.w) } };
+}
+template <typename T> static __device__ uint4 narrowed(const eight &e)
+{
+    return uint4{ T::of(e.v[0], e.v[1]), T::of(e.v[2], e.v[3]), T::of(e.v[4], e.v[5]), T::of(e.v[6], e.v[7]) };
+}
+static __device__ eight table_at(const float *table)
+{
+    const floats<4> a = load<4>(table, 0), b = load<4>(table, 1);
+    return eight{ { a.v[0], a.v[1], a.v[2], a.v[3], b.v[0], b.v[1], b.v[2], b.v[3] } };
+}
+static __device__ const uint4 *pieces_of(const float *map) { return reinterpret_cast<const uint4 *>(map); }
+
+/* norm_apply */
+template <typename T> struct apply_pieces {
+    typedef uint4 taken;
+    const zn_norm_args &a;
+    eight factor, shift;
+    __device__ apply_pieces(const zn_norm_args &args, const float *table)
+        : a(args), factor(table_at(table)), shift(table_at(table + args.c))
+    {
+    }
+    __device__ uint4 take(int64_t piece) const { return pieces_of(a.x)[piece]; }
+    __device__ void give(int64_t piece, const uint4 &x) const
+    {
+        eight y = widened<T>(x);
+#pragma unroll
+        for (int k = 0; k < EIGHT; k++) {
+            const float v = factor.v[k] * y.v[k] + shift.v[k];
+            y.v[k] = a.act == ZN_ACT_SILU ? quick_silu(v) : a.act == ZN_ACT_RELU && v < 0 ? 0 : v;
+        }
+        reinterpret_cast<uint4 *>(a.y)[piece] = narrowed<T>(y);
+    }
+};
+
+/* norm_grad */
+struct two_pieces {
+    uint4 x, dy;
+};
+template <typename T> struct grad_pieces {
+    typedef two_pieces taken;
+    const zn_norm_args &a;
+    eight by_dy, by_x, rest;
+    __device__ grad_pieces(const zn_norm_args &args, const float *table)
+        : a(args), by_dy(table_at(table)), by_x(table_at(table + args.c)), rest(table_at(table + 2 * args.c))
+    {
+    }
+    __device__ two_pieces take(int64_t piece) const
+    {
+        return two_pieces{ pieces_of(a.x)[piece], pieces_of(a.dy)[piece] };
+    }
+    __device__ void give(int64_t piece, const two_pieces &v) const
+    {
+        const eight x = widened<T>(v.x), dy = widened<T>(v.dy);
+        eight y;
+#pragma unroll
+        for (int k = 0; k < EIGHT; k++)
+            y.v[k] = by_dy.v[k] * dy.v[k] + (by_x.v[k] * x.v[k] + rest.v[k]);
+        reinterpret_cast<uint4 *>(a.y)[piece] = narrowed<T>(y);
+    }
+};
+
+/* A thread has eight channels at a time, whose numbers of the table it reads once, and every `lanes`-th pixel. */
+template <typename F> __global__ void over_pieces(norm_task t)
+{
+    const pixels part = pixels_of(t);
+    const int columns = t.a.c / EIGHT;
+    const row_share s = row_share_of(columns);
+    if (s.lane >= s.lanes)
+        return;
+    for (int column = s.column; column < columns; column += s.width) {
+        const F f(t.a, t.a.table + part.begin / t.a.pixels * 3 * t.a.c + column * EIGHT);
+        for (int64_t p = part.begin + s.lane; p < part.end; p += (int64_t)FLIGHT * s.lanes) {
+            typename F::taken v[FLIGHT];
+#pragma unroll
+            for (int i = 0; i < FLIGHT; i++)
+                if (p + (int64_t)i * s.lanes < part.end)
+                    v[i] = f.take((p + (int64_t)i * s.lanes) * columns + column);
+#pragma unroll
+            for (int i = 0; i < FLIGHT; i++)
+                if (p + (int64_t)i * s.lanes < part.end)
+                    f.give((p + (int64_t)i * s.lanes) * columns + column, v[i]);
+        }
+    }
+}
+
 /* ---- launching ---- */
 
 typedef void (*norm_kernel)(norm_task);
@@ -335,10 +433,31 @@ template <typename F> static void launch_maps(zn_device *d, const void *args, in
     launch_rows(d, F{ a, pixels, a.c }, is_aligned(a.x) && is_aligned(a.dy) && is_aligned(a.y) && is_aligned(a.table));
 }
 
+/* Whether x and y, and dy if it is read, are 16 bits of one type in whole pieces. */
+static bool has_pieces(const zn_norm_args &a, bool reads_dy)
+{
+    const uintptr_t addresses = (uintptr_t)a.x | (uintptr_t)a.y | (reads_dy ? (uintptr_t)a.dy : 0);
+    return a.x_type != ZN_TYPE_F32 && a.y_type == a.x_type && (!reads_dy || a.dy_type == a.x_type) &&
+           a.c % EIGHT == 0 && addresses % sizeof(uint4) == 0 && is_aligned(a.table);
+}
+
+template <template <typename> class F> static void launch_pieces(zn_device *d, const norm_task &t)
+{
+    const norm_kernel kernel = t.a.x_type == ZN_TYPE_BF16 ? over_pieces<F<bf16_pair>> : over_pieces<F<f16_pair>>;
+    launch(d, kernel, dim3((unsigned)(t.a.n * t.blocks)), THREADS, 0, t);
+}
+
 extern "C" {
 void zn_cuda_norm_sums(zn_device *d, const void *args, int64_t) { launch_sums(d, args); }
 void zn_cuda_norm_merge(zn_device *d, const void *args, int64_t units) { launch_groups(d, norm_merge, args, units); }
-void zn_cuda_norm_apply(zn_device *d, const void *args, int64_t units) { launch_maps<norm_apply>(d, args, units); }
+void zn_cuda_norm_apply(zn_device *d, const void *args, int64_t units)
+{
+    const norm_task t = task_of(d, args);
+    if (has_pieces(t.a, false))
+        launch_pieces<apply_pieces>(d, t);
+    else
+        launch_maps<norm_apply>(d, args, units);
+}
 void zn_cuda_norm_stats(zn_device *d, const void *args, int64_t units) { launch_groups(d, norm_stats, args, units); }
 void zn_cuda_norm_grad_sums(zn_device *d, const void *args, int64_t)
 {
@@ -350,5 +469,12 @@ void zn_cuda_norm_grad_merge(zn_device *d, const void *args, int64_t units)
 {
     launch_groups(d, norm_grad_merge, args, units);
 }
-void zn_cuda_norm_grad(zn_device *d, const void *args, int64_t units) { launch_maps<norm_grad>(d, args, units); }
+void zn_cuda_norm_grad(zn_device *d, const void *args, int64_t units)
+{
+    const norm_task t = task_of(d, args);
+    if (has_pieces(t.a, true))
+        launch_pieces<grad_pieces>(d, t);
+    else
+        launch_maps<norm_grad>(d, args, units);
+}
 }

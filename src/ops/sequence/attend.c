@@ -50,7 +50,8 @@ static zn_status shape(zn_node *n)
 
 static zn_needs needs(const zn_node *n, const zn_prepare *p)
 {
-    const zn_attention_args a = args_of(n);
+    zn_attention_args a = args_of(n);
+    a.type = n->type;
     return zn_attention_needs(&a, p);
 }
 
@@ -60,6 +61,7 @@ static void run(const zn_node *n, const zn_launch_context *c)
     a.y = rows_at(n, n->data, a.width);
     a.math = zn_attention_prepared(c);
     a.type = n->type;
+    a.stats = zn_attention_is_wide(&a) ? c->shared : NULL;
     zn_launch(c, zn_k_attention, n->shape.dim[0] * a.heads * zn_attention_blocks(&a), 1, &a);
 }
 
@@ -88,7 +90,8 @@ static double flops_done(const zn_node *n, const zn_prepare *p)
 static zn_node_types types(const zn_node *n, const zn_prepare *p)
 {
     const zn_attend_spec *s = n->attribute;
-    return zn_attention_narrow(zn_channels(n->source[0]) / s->heads) ? zn_types_alike(n, p) : (zn_node_types){ 0 };
+    const int width = zn_channels(n->source[0]) / s->heads;
+    return zn_attention_narrow(width, rows_of(n->source[0])) ? zn_types_alike(n, p) : (zn_node_types){ 0 };
 }
 
 const zn_op zn_op_attend = { .name = "attend",

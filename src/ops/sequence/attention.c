@@ -12,7 +12,9 @@
 
 zn_needs zn_attention_needs(const zn_attention_args *a, const zn_prepare *p)
 {
-    return (zn_needs){ .thread_scratch = p->cpu & ZN_CPU_CUDA ? 0 : zn_attention_scratch(a),
+    const bool gpu = p->cpu & ZN_CPU_CUDA;
+    return (zn_needs){ .thread_scratch = gpu ? 0 : zn_attention_scratch(a),
+                       .shared_scratch = gpu ? zn_attention_wide_bytes(a) : 0,
                        .prepared = sizeof(zn_precision) };
 }
 
@@ -100,7 +102,8 @@ static zn_status shape(zn_node *n)
 
 static zn_needs needs(const zn_node *n, const zn_prepare *p)
 {
-    const zn_attention_args a = args_of(n->source[0], spec_of(n));
+    zn_attention_args a = args_of(n->source[0], spec_of(n));
+    a.type = n->type;
     return zn_attention_needs(&a, p);
 }
 
@@ -110,6 +113,7 @@ static void run(const zn_node *n, const zn_launch_context *c)
     a.y = rows_of(n, a.heads);
     a.math = zn_attention_prepared(c);
     a.type = n->type;
+    a.stats = zn_attention_is_wide(&a) ? c->shared : NULL;
     zn_launch(c, zn_k_attention, n->shape.dim[0] * a.heads * zn_attention_blocks(&a), 1, &a);
 }
 
@@ -128,7 +132,7 @@ static double flops(const zn_node *n)
 static zn_node_types types(const zn_node *n, const zn_prepare *p)
 {
     const int width = (int)(n->shape.dim[3] / spec_of(n)->heads);
-    return zn_attention_narrow(width) ? zn_types_alike(n, p) : (zn_node_types){ 0 };
+    return zn_attention_narrow(width, n->shape.dim[1] * n->shape.dim[2]) ? zn_types_alike(n, p) : (zn_node_types){ 0 };
 }
 
 const zn_op zn_op_attention = { .name = "attention",
