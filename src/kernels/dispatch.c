@@ -3,7 +3,8 @@
 
 extern const zn_conv_kernel zn_conv_ref;
 #if defined(ZN_CUDA_BUILT)
-extern const zn_conv_kernel zn_conv_hopper_f16, zn_conv_hopper_bf16, zn_conv_cuda_product;
+extern const zn_conv_kernel zn_conv_hopper_up_f16, zn_conv_hopper_up_bf16;
+extern const zn_conv_kernel zn_conv_hopper_f16, zn_conv_hopper_bf16, zn_conv_cuda_product, zn_conv_cuda_rows;
 extern const zn_conv_kernel zn_conv_cuda_tf32x3, zn_conv_cuda_f16, zn_conv_cuda_bf16;
 extern const zn_conv_kernel zn_conv_cuda_tf32_as_f16, zn_conv_cuda_tf32_as_bf16;
 #endif
@@ -24,9 +25,12 @@ extern const zn_conv_kernel zn_conv_winograd_generic, zn_conv_narrow_generic, zn
 
 const zn_conv_kernel *const zn_conv_kernels[] = {
 #if defined(ZN_CUDA_BUILT)
+    &zn_conv_hopper_up_f16,
+    &zn_conv_hopper_up_bf16,
     &zn_conv_hopper_f16,
     &zn_conv_hopper_bf16,
     &zn_conv_cuda_product,
+    &zn_conv_cuda_rows,
     &zn_conv_cuda_f16,
     &zn_conv_cuda_bf16,
     &zn_conv_cuda_tf32_as_f16,

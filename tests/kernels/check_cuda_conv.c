@@ -4,6 +4,7 @@
 
 #include "base/convert.h"
 #include "base/cpu.h"
+#include "kernels/cuda/conv.h"
 #include "kernels/kernels.h"
 
 #include <math.h>
@@ -136,6 +137,31 @@ static void check_pack(const zn_conv_kernel *k, const conv_data *d, bool flipped
     fenced_free(turned);
 }
 
+/* A convolution through an up-sampling as four of 2x2: pixels of the result by the packed weights, before rounding. */
+static void check_phases(const conv_data *d)
+{
+    const zn_conv_shape *s = &d->s;
+    const zn_cuda_weights p = zn_cuda_up_weights(s);
+    double off = 0, all = 1e-30;
+    for (int64_t i = 0; i < d->y_count; i++) {
+        const int o = (int)(i % s->cout), ox = (int)(i / s->cout % s->ow), oy = (int)(i / s->cout / s->ow % s->oh);
+        const int64_t image = i / s->cout / s->ow / s->oh;
+        const int phase = oy % 2 * 2 + ox % 2, column = phase * (p.columns / 4) + o;
+        double sum = 0;
+        for (int row = 0; row < p.rows; row++) {
+            const int tap = row % (4 * p.chunk) / p.chunk, c = row / (4 * p.chunk) * p.chunk + row % p.chunk;
+            const int y = oy / 2 + oy % 2 - 1 + tap / 2, x = ox / 2 + ox % 2 - 1 + tap % 2;
+            if (c < s->cin && y >= 0 && x >= 0 && y < s->h && x < s->w)
+                sum += (double)d->x[((image * s->h + y) * s->w + x) * s->cin + c] *
+                       (double)zn_cuda_up_weight(s, &p, d->w, false, row, column);
+        }
+        off += (sum - (double)d->want[i]) * (sum - (double)d->want[i]);
+        all += (double)d->want[i] * (double)d->want[i];
+    }
+    if (!(sqrt(off / all) < 1e-5))
+        cuda_fail("wgmma-up", "the four phases are not the convolution");
+}
+
 static void check_flip(void)
 {
     enum { TAPS = 6, IN = 5, OUT = 37, COUNT = TAPS * IN * OUT };
@@ -194,26 +220,41 @@ static int shapes(zn_conv_shape *list)
     return count;
 }
 
+/* Where the kernel itself does not run, its weights are packed. */
+static void check_packs(const zn_conv_kernel *k, const conv_data *d)
+{
+    if (!k->pack_there || !k->supports(&d->s) || !strstr(k->name, cuda_filter))
+        return;
+    check_pack(k, d, false);
+    check_pack(k, d, true);
+}
+
 void cuda_check_convs(void)
 {
     if (strstr("flip_weights", cuda_filter))
         check_flip();
+    if (strstr("wgmma-up", cuda_filter)) {
+        conv_data d = conv_data_new(conv_shape(2, 3, 4, 24, 20, 3, 1, 1, true), 900);
+        run_reference(&d, conv_option_list[0]);
+        check_phases(&d);
+        conv_data_free(&d);
+    }
     static zn_conv_shape list[128];
     const int count = shapes(list);
     for (int i = 0; i < count; i++) {
         conv_data d = conv_data_new(list[i], 1000 + (uint64_t)i);
         const conv_options o = conv_option_list[i % CONV_OPTIONS];
         run_reference(&d, o);
-        for (const zn_conv_kernel *const *k = zn_conv_kernels; *k; k++)
+        for (const zn_conv_kernel *const *k = zn_conv_kernels; *k; k++) {
+            check_packs(*k, &d);
             if (cuda_runs((*k)->cpu) && (*k)->supports(&d.s) && strstr((*k)->name, cuda_filter) &&
                 (*k)->run != k[1]->run) { /* once if it serves two types */
                 check_conv(*k, &d, o);
-                check_pack(*k, &d, false);
-                check_pack(*k, &d, true);
                 const unsigned narrow = (*k)->narrow ? (*k)->narrow(&d.s) : 0;
                 if (narrow & ZN_CONV_NARROW_X)
                     check_narrow(*k, &d, o);
             }
+        }
         conv_data_free(&d);
     }
 }

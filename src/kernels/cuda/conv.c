@@ -48,6 +48,12 @@ static bool supports_wide(const zn_conv_shape *s)
            s->cin <= MOST * zn_cuda_half_weights(s).chunk && s->cin % 8 == 0 && s->cout > ZN_CUDA_CONV_FEW;
 }
 
+/* The same through an up-sampling. */
+static bool supports_up(const zn_conv_shape *s)
+{
+    return s->up2 && s->pad == 1 && s->stride == 1 && s->oh == 2 * s->h && s->ow == 2 * s->w && supports_wide(s);
+}
+
 /* Channels of x are copied in groups of eight. */
 static unsigned narrow_half(const zn_conv_shape *s)
 {
@@ -83,6 +89,23 @@ static void pack_product(const zn_conv_shape *s, const float *w, void *to)
     pack_half(s, zn_cuda_product_weights(s), w, to, zn_f32_to_bf16);
 }
 
+static size_t up_bytes(const zn_conv_shape *s)
+{
+    const zn_cuda_weights p = zn_cuda_up_weights(s);
+    return sizeof(uint16_t) * (size_t)p.rows * (size_t)p.columns;
+}
+
+static void pack_up(const zn_conv_shape *s, const float *w, void *packed, uint16_t (*round)(float))
+{
+    const zn_cuda_weights p = zn_cuda_up_weights(s);
+    uint16_t *to = packed;
+    for (int row = 0; row < p.rows; row++)
+        for (int column = 0; column < p.columns; column++)
+            *to++ = round(zn_cuda_up_weight(s, &p, w, false, row, column));
+}
+static void pack_up_bf16(const zn_conv_shape *s, const float *w, void *to) { pack_up(s, w, to, zn_f32_to_bf16); }
+static void pack_up_f16(const zn_conv_shape *s, const float *w, void *to) { pack_up(s, w, to, zn_f32_to_f16); }
+
 static size_t product_bytes(const zn_conv_shape *s) { return sizeof(uint16_t) * (size_t)s->cin * (size_t)s->cout; }
 static size_t rounded_x(const zn_conv_shape *s, zn_type x)
 {
@@ -117,6 +140,11 @@ static double half_flops(const zn_conv_shape *s)
     const zn_cuda_weights p = zn_cuda_half_weights(s);
     return 2.0 * s->n * s->oh * s->ow * (double)p.rows * p.columns;
 }
+static double up_flops(const zn_conv_shape *s)
+{
+    const zn_cuda_weights p = zn_cuda_up_weights(s);
+    return 2.0 * s->n * s->h * s->w * (double)p.rows * p.columns;
+}
 static double three_flops(const zn_conv_shape *s) { return 3 * padded_flops(s); }
 
 /* Keys of the launchers in the device's table. No CPU has ZN_CPU_CUDA, so these functions never run. */
@@ -124,6 +152,10 @@ void zn_k_conv_tf32x3(const void *conv_args, zn_range rows) { (void)conv_args, (
 void zn_k_conv_tf32(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_wgmma_bf16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_wgmma_f16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
+void zn_k_conv_up_bf16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
+void zn_k_conv_up_f16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
+void zn_k_conv_pack_up_bf16(const void *conv_pack_args, zn_range unit) { (void)conv_pack_args, (void)unit; }
+void zn_k_conv_pack_up_f16(const void *conv_pack_args, zn_range unit) { (void)conv_pack_args, (void)unit; }
 void zn_k_conv_bf16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_f16(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 void zn_k_conv_pack_bf16(const void *conv_pack_args, zn_range unit) { (void)conv_pack_args, (void)unit; }
@@ -131,6 +163,7 @@ void zn_k_conv_pack_f16(const void *conv_pack_args, zn_range unit) { (void)conv_
 void zn_k_conv_pack(const void *conv_pack_args, zn_range unit) { (void)conv_pack_args, (void)unit; }
 void zn_k_conv_pack_product(const void *conv_pack_args, zn_range unit) { (void)conv_pack_args, (void)unit; }
 void zn_k_conv_product(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
+void zn_k_conv_rows(const void *conv_args, zn_range rows) { (void)conv_args, (void)rows; }
 
 /* Each number is the sum of two 11-bit numbers; three products make it as accurate as fp32. */
 const zn_conv_kernel zn_conv_cuda_tf32x3 = { .name = "implicit-tf32x3-cuda",
@@ -146,21 +179,16 @@ const zn_conv_kernel zn_conv_cuda_tf32x3 = { .name = "implicit-tf32x3-cuda",
                                              .run = zn_k_conv_tf32x3,
                                              .flops = three_flops };
 
-const zn_conv_kernel zn_conv_cuda_product = { .name = "product-bf16-cuda",
-                                              .math = ZN_PRECISION_BF16,
-                                              .cpu = ZN_CPU_CUDA,
-                                              .tolerance = 5e-3f,
-                                              .supports = supports_product,
-                                              .narrow = narrow_both,
-                                              .pays = has_no_tiles,
-                                              .packed_bytes = product_bytes,
-                                              .pack = pack_product,
-                                              .pack_there = zn_k_conv_pack_product,
-                                              .scratch_bytes = scratch_bytes,
-                                              .room_bytes = product_room,
-                                              .units = units,
-                                              .run = zn_k_conv_product,
-                                              .flops = zn_conv_direct_flops };
+/* 1x1 convolutions: by a library, or where tiles need the same bits for any number of pixels by a kernel of ours. */
+#define ZN_CONV_PRODUCT(title, worth, body)                                                                            \
+    {                                                                                                                  \
+        .name = (title), .math = ZN_PRECISION_BF16, .cpu = ZN_CPU_CUDA, .tolerance = 5e-3f,                            \
+        .supports = supports_product, .narrow = narrow_both, .pays = (worth), .packed_bytes = product_bytes,           \
+        .pack = pack_product, .pack_there = zn_k_conv_pack_product, .scratch_bytes = scratch_bytes,                    \
+        .room_bytes = product_room, .units = units, .run = (body), .flops = zn_conv_direct_flops                       \
+    }
+const zn_conv_kernel zn_conv_cuda_product = ZN_CONV_PRODUCT("product-bf16-cuda", has_no_tiles, zn_k_conv_product);
+const zn_conv_kernel zn_conv_cuda_rows = ZN_CONV_PRODUCT("rows-bf16-cuda", NULL, zn_k_conv_rows);
 
 const zn_conv_kernel zn_conv_cuda_bf16 = { .name = "halo-bf16-cuda",
                                            .math = ZN_PRECISION_BF16,
@@ -203,6 +231,18 @@ const zn_conv_kernel zn_conv_hopper_bf16 = ZN_CONV_HOPPER("wgmma-bf16-cuda", ZN_
                                                           zn_k_conv_pack_bf16, NULL, zn_k_conv_wgmma_bf16);
 const zn_conv_kernel zn_conv_hopper_f16 = ZN_CONV_HOPPER("wgmma-f16-cuda", ZN_PRECISION_F16, 6e-4f, pack_f16,
                                                          zn_k_conv_pack_f16, never_changes, zn_k_conv_wgmma_f16);
+
+#define ZN_CONV_UP(title, type, error, packs, packs_there, worth, body)                                                \
+    {                                                                                                                  \
+        .name = (title), .math = (type), .cpu = ZN_CPU_CUDA | ZN_CPU_HOPPER, .tolerance = (error),                     \
+        .supports = supports_up, .narrow = narrow_half, .pays = (worth), .packed_bytes = up_bytes, .pack = (packs),    \
+        .pack_there = (packs_there), .scratch_bytes = scratch_bytes, .room_bytes = rounded_x, .units = units,          \
+        .run = (body), .flops = up_flops                                                                               \
+    }
+const zn_conv_kernel zn_conv_hopper_up_bf16 = ZN_CONV_UP("wgmma-up-bf16-cuda", ZN_PRECISION_BF16, 5e-3f, pack_up_bf16,
+                                                         zn_k_conv_pack_up_bf16, NULL, zn_k_conv_up_bf16);
+const zn_conv_kernel zn_conv_hopper_up_f16 = ZN_CONV_UP("wgmma-up-f16-cuda", ZN_PRECISION_F16, 6e-4f, pack_up_f16,
+                                                        zn_k_conv_pack_up_f16, never_changes, zn_k_conv_up_f16);
 
 /* One product of 11-bit numbers: the precision of f16 with the range of fp32. It serves both 16-bit types where the
  * kernels above do not. */

@@ -81,6 +81,39 @@ static inline zn_cuda_weights zn_cuda_half_weights(const zn_conv_shape *s)
     return p;
 }
 
+/* A 3x3 convolution of a map that is up-sampled by 2 reads each of its pixels several times. It is the same as four
+ * convolutions of 2x2 of the small map, one for each phase of the result, whose weights are sums: 4 products instead of
+ * 9. Rows are [chunk of cin][tap of 2x2][channel of the chunk], columns are [phase][cout]. */
+static inline zn_cuda_weights zn_cuda_up_weights(const zn_conv_shape *s)
+{
+    zn_cuda_weights p = zn_cuda_half_weights(s);
+    p.rows = p.rows / (s->kh * s->kw) * 4;
+    p.columns *= 4;
+    return p;
+}
+
+/* The taps of 3 that fall on tap 0 or 1 of a phase, in a row or a column. */
+static inline ZN_ON_BOTH int zn_cuda_up_first(int phase, int tap) { return tap == 0 ? 0 : 1 + phase; }
+static inline ZN_ON_BOTH int zn_cuda_up_count(int phase, int tap) { return phase == tap ? 1 : 2; }
+
+static inline ZN_ON_BOTH float zn_cuda_up_weight(const zn_conv_shape *s, const zn_cuda_weights *p, const float *w,
+                                                 bool flipped, int row, int column)
+{
+    const int block = 4 * p->chunk, tap = row % block / p->chunk, i = row / block * p->chunk + row % p->chunk;
+    const int each = p->columns / 4, phase = column / each, o = column % each;
+    const int y = zn_cuda_up_first(phase / 2, tap / 2), x = zn_cuda_up_first(phase % 2, tap % 2);
+    float sum = 0;
+    if (i >= s->cin || o >= s->cout)
+        return 0;
+    for (int ky = y; ky < y + zn_cuda_up_count(phase / 2, tap / 2); ky++)
+        for (int kx = x; kx < x + zn_cuda_up_count(phase % 2, tap % 2); kx++) {
+            const int k = ky * s->kw + kx;
+            sum += flipped ? w[((int64_t)(s->kh * s->kw - 1 - k) * s->cout + o) * s->cin + i]
+                           : w[((int64_t)k * s->cin + i) * s->cout + o];
+        }
+    return sum;
+}
+
 /* For products of matrices: [cin][cout], as they are. */
 static inline zn_cuda_weights zn_cuda_product_weights(const zn_conv_shape *s)
 {

@@ -35,6 +35,14 @@ template <typename N> __global__ void conv_pack(pack_task t)
     }
 }
 
+template <typename N> __global__ void conv_pack_up(pack_task t)
+{
+    typename N::stored *packed = static_cast<typename N::stored *>(t.a.packed);
+    for (int64_t i = first_unit(); i < t.units; i += unit_step())
+        packed[i] =
+            N::of(zn_cuda_up_weight(&t.a.s, &t.p, t.a.w, t.a.flipped, (int)(i / t.p.columns), (int)(i % t.p.columns)));
+}
+
 __global__ void flip_weights(task<zn_flip_args> t)
 {
     const int64_t size = (int64_t)t.a.cin * t.a.cout;
@@ -44,14 +52,20 @@ __global__ void flip_weights(task<zn_flip_args> t)
     }
 }
 
-template <typename N> static void pack(zn_device *d, const void *args, zn_cuda_weights (*layout)(const zn_conv_shape *))
+static void pack_with(zn_device *d, const void *args, zn_cuda_weights (*layout)(const zn_conv_shape *),
+                      void (*kernel)(pack_task))
 {
     pack_task t = { *static_cast<const zn_conv_pack_args *>(args), zn_cuda_weights(), 0 };
     t.p = layout(&t.a.s);
     t.units = (int64_t)t.p.rows * t.p.columns;
     to_device(d, t.a.w);
     to_device(d, t.a.packed);
-    launch(d, conv_pack<N>, dim3(grid_of(t.units)), THREADS, 0, t);
+    launch(d, kernel, dim3(grid_of(t.units)), THREADS, 0, t);
+}
+
+template <typename N> static void pack(zn_device *d, const void *args, zn_cuda_weights (*layout)(const zn_conv_shape *))
+{
+    pack_with(d, args, layout, conv_pack<N>);
 }
 
 extern "C" {
@@ -63,6 +77,14 @@ void zn_cuda_conv_pack_bf16(zn_device *d, const void *args, int64_t)
 void zn_cuda_conv_pack_product(zn_device *d, const void *args, int64_t)
 {
     pack<half_number<bf16_pair>>(d, args, zn_cuda_product_weights);
+}
+void zn_cuda_conv_pack_up_bf16(zn_device *d, const void *args, int64_t)
+{
+    pack_with(d, args, zn_cuda_up_weights, conv_pack_up<half_number<bf16_pair>>);
+}
+void zn_cuda_conv_pack_up_f16(zn_device *d, const void *args, int64_t)
+{
+    pack_with(d, args, zn_cuda_up_weights, conv_pack_up<half_number<f16_pair>>);
 }
 void zn_cuda_conv_pack_f16(zn_device *d, const void *args, int64_t)
 {

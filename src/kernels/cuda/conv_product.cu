@@ -17,7 +17,8 @@ static char *after(void *room, zn_type type, int64_t count)
     return static_cast<char *>(room) + zn_cuda_rounded_bytes(type, count);
 }
 
-extern "C" void zn_cuda_conv_product(zn_device *d, const void *args, int64_t)
+/* library: whether it may compute the product. */
+static void multiply(zn_device *d, const void *args, bool library)
 {
     zn_conv_args a = *static_cast<const zn_conv_args *>(args);
     to_device(d, a.x);
@@ -37,10 +38,15 @@ extern "C" void zn_cuda_conv_product(zn_device *d, const void *args, int64_t)
     p.residual = a.residual, p.residual_type = a.residual_type;
     p.relu = a.relu;
     p.y = a.y, p.y_type = a.y_type;
-    if (a.bias && a.y_type != ZN_TYPE_F32 && zn_cuda_blas_is_there(d))
+    if (library && a.bias && a.y_type != ZN_TYPE_F32 && zn_cuda_blas_is_there(d))
         p.narrow_bias = zn_cuda_rounded(d, a.bias, ZN_TYPE_F32, a.s.cout, ZN_TYPE_BF16, after(a.room, a.x_type, count));
-    if (!zn_cuda_blas_product(d, p))
+    if (!library || !zn_cuda_blas_product(d, p))
         zn_cuda_half_product(d, p);
+}
+
+extern "C" {
+void zn_cuda_conv_product(zn_device *d, const void *args, int64_t) { multiply(d, args, true); }
+void zn_cuda_conv_rows(zn_device *d, const void *args, int64_t) { multiply(d, args, false); }
 }
 
 /* dw = x turned by dy. */

@@ -15,14 +15,17 @@
 
 enum { TURNS = 2, MOST_STAGES = 8, BLOCK = (TURNS + 1) * WARPGROUP, TILE_WIDE = 8 };
 
-/* T: bf16_wide or f16_wide. CHUNK: input channels at a time. HIGH: rows of a tile. */
-template <typename T_, int CHUNK_, int STRIDE_, int HIGH_> struct wide_plan {
+/* T: bf16_wide or f16_wide. CHUNK: input channels at a time. HIGH: rows of a tile. UP: through an up-sampling, as four
+ * convolutions of 2x2 (zn_cuda_up_weights): a block has one of the phases, and its tile is of the small map. */
+template <typename T_, int CHUNK_, int STRIDE_, int HIGH_, bool UP_ = false> struct wide_plan {
     typedef T_ T;
     enum {
         CHUNK = CHUNK_,
         STRIDE = STRIDE_,
+        UP = UP_,
         SIDE = ZN_CUDA_WIDE_SIDE,
-        ROWS = CHUNK * SIDE * SIDE, /* of the weights of a chunk */
+        TAPS = UP ? 2 : SIDE,       /* of a side of the kernel */
+        ROWS = CHUNK * TAPS * TAPS, /* of the weights of a chunk */
         TILE_ROWS = HIGH_,
         PIXELS = TILE_ROWS * TILE_WIDE,
         SUMS = PIXELS / 2,
@@ -30,7 +33,8 @@ template <typename T_, int CHUNK_, int STRIDE_, int HIGH_> struct wide_plan {
         X_WIDE = (TILE_WIDE - 1) * STRIDE + SIDE,
         X_HIGH = (TILE_ROWS - 1) * STRIDE + SIDE,
         EVEN = (X_WIDE + STRIDE - 1) / STRIDE,
-        X_BYTES = (X_WIDE * X_HIGH * LINE + 1023) / 1024 * 1024
+        X_BYTES = (X_WIDE * X_HIGH * LINE + 1023) / 1024 * 1024,
+        BOX = ROWS / TAPS /* rows of weights that a bulk copy brings */
     };
     /* Line of a stage for a pixel. */
     static __device__ int line_of(int y, int x) { return y * X_WIDE + x % STRIDE * EVEN + x / STRIDE; }
@@ -42,8 +46,9 @@ struct wide_task {
     int stages, bytes; /* number and size of stages */
     int kept;          /* rows of weights that stay: all or none; otherwise those of a chunk follow its pixels */
     int chunks;        /* of input channels */
-    CUtensorMap x_map; /* x, if bulk copies bring it */
-    bool bulk;
+    CUtensorMap x_map; /* x, if bulk copies bring it, */
+    CUtensorMap w_map; /* and the weights of chunks */
+    bool bulk, bulk_weights;
     bool quick; /* y and the residual have 16 bits and whole pieces */
 };
 
@@ -60,11 +65,30 @@ template <typename P> struct wide_memory {
     }
 };
 
+/* First column of the packed weights that this block multiplies with, and its phase: which of the 2x2 results of a
+ * pixel of the small map it computes. */
+static __device__ int first_column(void) { return (int)blockIdx.y * ZN_CUDA_CONV_COLUMNS; }
+template <typename P> static __device__ int phase_of(const wide_task &w)
+{
+    return P::UP ? first_column() / (w.t.w.columns / 4) : 0;
+}
+
+/* The pixels of a tile are those of the small map if UP. */
 template <typename P> static __device__ place place_of_tile(const wide_task &w, int tile)
 {
     const int map = w.t.across * w.t.down, in_map = tile % map;
     return place{ tile / map, in_map / w.t.across * P::TILE_ROWS, in_map % w.t.across * TILE_WIDE,
-                  (int)blockIdx.y * ZN_CUDA_CONV_COLUMNS };
+                  P::UP ? first_column() % (w.t.w.columns / 4) : first_column() };
+}
+
+/* Where a pixel of a tile lies in the result. */
+struct spot {
+    int y, x;
+};
+template <typename P> static __device__ spot spot_of(const wide_task &w, const place &at, int row, int column)
+{
+    const int y = at.y + row, x = at.x + column, phase = phase_of<P>(w);
+    return P::UP ? spot{ 2 * y + phase / 2, 2 * x + phase % 2 } : spot{ y, x };
 }
 
 /* ---- copying ---- */
@@ -75,7 +99,7 @@ static __device__ void copy_stage(const wide_task &w, const place &at, int chunk
 {
     enum { PIECES = P::CHUNK / 8, STEP = WARPGROUP / PIECES };
     const zn_conv_shape &s = w.t.a.s;
-    const int piece = thread % PIECES, channel = chunk * P::CHUNK + piece * 8, up = s.up2 ? 1 : 0;
+    const int piece = thread % PIECES, channel = chunk * P::CHUNK + piece * 8, up = s.up2 && !P::UP ? 1 : 0;
     const int top = at.y * P::STRIDE - s.pad, left = at.x * P::STRIDE - s.pad;
     const int64_t image = (int64_t)at.image * s.h;
     const uint16_t *map = reinterpret_cast<const uint16_t *>(w.t.a.x);
@@ -93,8 +117,8 @@ static __device__ void copy_stage(const wide_task &w, const place &at, int chunk
 [[maybe_unused]] static __device__ void copy_weights(const wide_task &w, int first, int rows, char *to, int thread,
                                                      int threads)
 {
-    const uint16_t *from = static_cast<const uint16_t *>(w.t.a.packed) + (int64_t)first * w.t.w.columns +
-                           blockIdx.y * ZN_CUDA_CONV_COLUMNS + thread % 8 * 8;
+    const uint16_t *from =
+        static_cast<const uint16_t *>(w.t.a.packed) + (int64_t)first * w.t.w.columns + first_column() + thread % 8 * 8;
     const unsigned start = shared_address(to);
     for (int row = thread / 8; row < rows; row += threads / 8)
         copy_piece(start + piece_at(row, thread % 8), from + (int64_t)row * w.t.w.columns, true);
@@ -104,6 +128,8 @@ static __device__ void copy_stage(const wide_task &w, const place &at, int chunk
 template <typename P> static __device__ void copy_all(const wide_task &w, const wide_memory<P> &m)
 {
     const int thread = (int)threadIdx.x % WARPGROUP;
+    const unsigned bytes =
+        (w.bulk ? (unsigned)(P::X_WIDE * P::X_HIGH * LINE) : 0) + (w.bulk_weights ? (unsigned)(P::ROWS * LINE) : 0);
     int step = 0;
     for (int tile = (int)blockIdx.x; tile < w.tiles; tile += (int)gridDim.x) {
         const place at = place_of_tile<P>(w, tile);
@@ -112,12 +138,15 @@ template <typename P> static __device__ void copy_all(const wide_task &w, const 
             char *stage = m.stages + step % w.stages * w.bytes;
             if (!w.bulk)
                 copy_stage<P>(w, at, chunk, stage, thread);
-            if (!w.kept)
+            if (!w.kept && !w.bulk_weights)
                 copy_weights(w, chunk * P::ROWS, P::ROWS, stage + P::X_BYTES, thread, WARPGROUP);
-            m.r.publish(step, w.bulk && thread == 0 ? (unsigned)(P::X_WIDE * P::X_HIGH * LINE) : 0u);
+            m.r.publish(step, thread == 0 ? bytes : 0);
             if (w.bulk && thread == 0)
                 bulk_copy(stage, &w.x_map, chunk * P::CHUNK, at.x - w.t.a.s.pad, at.y - w.t.a.s.pad, at.image,
                           m.r.full_of(step));
+            for (int i = 0; i < P::TAPS && w.bulk_weights && thread == 0; i++)
+                bulk_copy(stage + P::X_BYTES + i * P::BOX * LINE, &w.w_map, first_column(),
+                          chunk * P::ROWS + i * P::BOX, 0, 0, m.r.full_of(step));
         }
     }
 }
@@ -133,9 +162,9 @@ static __device__ void each_piece(const wide_task &w, const place &at, int threa
 #pragma unroll
     for (int i = 0; i < P::PIXELS * 8 / WARPGROUP; i++) {
         const int pixel = i * (WARPGROUP / 8) + thread / 8;
-        const int oy = at.y + pixel / TILE_WIDE, ox = at.x + pixel % TILE_WIDE;
-        if (oy < s.oh && ox < s.ow && column < s.cout)
-            f(piece_at(pixel, thread % 8), (((int64_t)at.image * s.oh + oy) * s.ow + ox) * s.cout + column);
+        const spot to = spot_of<P>(w, at, pixel / TILE_WIDE, pixel % TILE_WIDE);
+        if (to.y < s.oh && to.x < s.ow && column < s.cout)
+            f(piece_at(pixel, thread % 8), (((int64_t)at.image * s.oh + to.y) * s.ow + to.x) * s.cout + column);
     }
 }
 
@@ -192,9 +221,9 @@ static __device__ void write_slow(const wide_task &w, const place &at, const flo
     const int warp = thread / WARP, lane = thread % WARP;
 #pragma unroll
     for (int i = 0; i < P::SUMS; i++) {
-        const int oy = at.y + i / 4, ox = at.x + lane % 4 * 2 + i % 2;
-        if (oy < s.oh && ox < s.ow)
-            write_one(w.t.a, (int64_t)at.image * s.oh + oy, ox, at.channel + warp * 16 + lane / 4 + i % 4 / 2 * 8,
+        const spot to = spot_of<P>(w, at, i / 4, lane % 4 * 2 + i % 2);
+        if (to.y < s.oh && to.x < s.ow)
+            write_one(w.t.a, (int64_t)at.image * s.oh + to.y, to.x, at.channel + warp * 16 + lane / 4 + i % 4 / 2 * 8,
                       sums[i]);
     }
 }
@@ -207,8 +236,8 @@ template <typename P> static __device__ void multiply_stage(unsigned weights, un
     const unsigned group = P::STRIDE * P::X_WIDE * LINE;
     wgmma_begin();
 #pragma unroll
-    for (int tap = 0; tap < P::SIDE * P::SIDE; tap++) {
-        const unsigned from = stage + (unsigned)P::line_of(tap / P::SIDE, tap % P::SIDE) * LINE;
+    for (int tap = 0; tap < P::TAPS * P::TAPS; tap++) {
+        const unsigned from = stage + (unsigned)P::line_of(tap / P::TAPS, tap % P::TAPS) * LINE;
 #pragma unroll
         for (int k = 0; k < P::CHUNK / 16; k++, weights += 16 * LINE)
             P::T::multiply(sums, matrix_at(weights, 16, 8 * LINE), matrix_at(from + (unsigned)k * 32, 16, group));
@@ -221,6 +250,7 @@ template <typename P> static __device__ void multiply_all(const wide_task &w, co
 {
     const int thread = (int)threadIdx.x % WARPGROUP, turn = (int)threadIdx.x / WARPGROUP;
     const unsigned weights = shared_address(m.weights), stages = shared_address(m.stages);
+    const unsigned skip = (unsigned)P::line_of(phase_of<P>(w) / 2, phase_of<P>(w) % 2) * LINE; /* to the first tap */
     char *tile_memory = m.results + turn * P::PIXELS * LINE;
     copy_weights(w, 0, w.kept, m.weights, (int)threadIdx.x, TURNS * WARPGROUP);
     copy_commit();
@@ -236,7 +266,8 @@ template <typename P> static __device__ void multiply_all(const wide_task &w, co
         for (int chunk = 0; chunk < w.chunks; chunk++, step++) {
             m.r.wait_full(step);
             const unsigned stage = stages + (unsigned)(step % w.stages * w.bytes);
-            multiply_stage<P>(w.kept ? weights + (unsigned)(chunk * P::ROWS * LINE) : stage + P::X_BYTES, stage, sums);
+            multiply_stage<P>(w.kept ? weights + (unsigned)(chunk * P::ROWS * LINE) : stage + P::X_BYTES, stage + skip,
+                              sums);
             if (thread % WARP == 0)
                 m.r.release(step);
         }
@@ -284,13 +315,16 @@ template <typename P> static bool launch_plan(zn_device *d, wide_task &w, bool m
     const zn_conv_shape &s = w.t.a.s;
     /* All blocks run at once: one more than there are multiprocessors would double the time. */
     const int blocks = w.t.w.columns / ZN_CUDA_CONV_COLUMNS, most = d->processors > blocks ? d->processors / blocks : 1;
-    w.t.across = parts(s.ow, TILE_WIDE);
-    w.t.down = parts(s.oh, P::TILE_ROWS);
+    w.t.across = parts(P::UP ? s.w : s.ow, TILE_WIDE);
+    w.t.down = parts(P::UP ? s.h : s.oh, P::TILE_ROWS);
     w.tiles = w.t.across * w.t.down * s.n;
     if (!plan_memory<P>(d, w) || (must_fill && w.tiles * 10 < most * 9))
         return false;
-    w.bulk = s.stride == 1 && !s.up2 &&
+    w.bulk = s.stride == 1 && (P::UP || !s.up2) &&
              bulk_map(&w.x_map, w.t.a.x, w.t.a.x_type, s.n, s.h, s.w, s.cin, P::X_HIGH, P::X_WIDE);
+    const int64_t columns = w.t.w.columns, all = columns * w.t.w.rows;
+    const int64_t weights[] = { columns, w.t.w.rows, 1, 1 }, apart[] = { columns, all, all };
+    w.bulk_weights = !w.kept && bulk_describe(&w.w_map, w.t.a.packed, w.t.a.x_type, weights, apart, 1, P::BOX);
     const size_t shared = (size_t)((w.kept + TURNS * P::PIXELS) * LINE + w.stages * w.bytes + RING_BYTES);
     launch(d, conv_wgmma<P>, dim3((unsigned)(w.tiles < most ? w.tiles : most), (unsigned)blocks), BLOCK, shared, w);
     return true;
@@ -305,26 +339,36 @@ template <typename T, int CHUNK> static void launch_size(zn_device *d, wide_task
             launch_plan<wide_plan<T, CHUNK, 1, 4>>(d, w, false);
 }
 
+template <typename T, int CHUNK> static void launch_up(zn_device *d, wide_task &w)
+{
+    launch_plan<wide_plan<T, CHUNK, 1, 16, true>>(d, w, true) ||
+        launch_plan<wide_plan<T, CHUNK, 1, 8, true>>(d, w, true) ||
+        launch_plan<wide_plan<T, CHUNK, 1, 4, true>>(d, w, false);
+}
+
 /* Rounds maps of fp32 first: in the threads that copy it would take longer than the multiplications. */
-template <typename T> static void run(zn_device *d, const void *args, zn_type type)
+template <typename T> static void run(zn_device *d, const void *args, zn_type type, bool up)
 {
     wide_task w = {};
-    w.t = conv_task_of(d, args, zn_cuda_half_weights);
+    w.t = conv_task_of(d, args, up ? zn_cuda_up_weights : zn_cuda_half_weights);
     zn_conv_args &a = w.t.a;
     to_device(d, a.room);
     a.x = static_cast<const float *>(
         zn_cuda_rounded(d, a.x, a.x_type, (int64_t)a.s.n * a.s.h * a.s.w * a.s.cin, type, a.room));
     a.x_type = type;
-    w.chunks = w.t.w.rows / (w.t.w.chunk * a.s.kh * a.s.kw);
+    w.chunks = (a.s.cin + w.t.w.chunk - 1) / w.t.w.chunk;
     w.quick = a.y_type != ZN_TYPE_F32 && (!a.residual || a.residual_type == a.y_type) && a.s.cout % 8 == 0 &&
               ((uintptr_t)a.y | (uintptr_t)a.residual) % 16 == 0;
-    if (w.t.w.chunk == 64)
-        launch_size<T, 64>(d, w);
+    const bool large = w.t.w.chunk == 64;
+    if (up)
+        large ? launch_up<T, 64>(d, w) : launch_up<T, 32>(d, w);
     else
-        launch_size<T, 32>(d, w);
+        large ? launch_size<T, 64>(d, w) : launch_size<T, 32>(d, w);
 }
 
 extern "C" {
-void zn_cuda_conv_wgmma_bf16(zn_device *d, const void *args, int64_t) { run<bf16_wide>(d, args, ZN_TYPE_BF16); }
-void zn_cuda_conv_wgmma_f16(zn_device *d, const void *args, int64_t) { run<f16_wide>(d, args, ZN_TYPE_F16); }
+void zn_cuda_conv_wgmma_bf16(zn_device *d, const void *args, int64_t) { run<bf16_wide>(d, args, ZN_TYPE_BF16, false); }
+void zn_cuda_conv_wgmma_f16(zn_device *d, const void *args, int64_t) { run<f16_wide>(d, args, ZN_TYPE_F16, false); }
+void zn_cuda_conv_up_bf16(zn_device *d, const void *args, int64_t) { run<bf16_wide>(d, args, ZN_TYPE_BF16, true); }
+void zn_cuda_conv_up_f16(zn_device *d, const void *args, int64_t) { run<f16_wide>(d, args, ZN_TYPE_F16, true); }
 }
