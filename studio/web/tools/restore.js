@@ -24,7 +24,7 @@ export function show(models) {
   const zone = dropZone({ label: "Photos", multiple: true, example: () => exampleImage(true) });
   const tasks = [["restore", "Restore"]];
   if (models.some((model) => model.tasks?.includes("upscale"))) tasks.push(["upscale", "Enlarge"]);
-  const restoring = el("div", { class: "fields" }, modelChoice(models, "restore"), range("Strength", "strength", { min: 0.05, max: 1, step: 0.05, value: 1 }));
+  const restoring = el("div", { class: "stack" }, modelChoice(models, "restore"), range("Strength", "strength", { min: 0.05, max: 1, step: 0.05, value: 1 }));
   const enlarging = el("div", { class: "fields", hidden: true }, modelChoice(models, "upscale"), field("Scale", select("scale", [["2", "2 times"], ["4", "4 times"]])));
   const count = el("p", { class: "soft", role: "status" });
   const desk = panel({
