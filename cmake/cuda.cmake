@@ -33,6 +33,8 @@ function(zenith_device_sources)
   endif()
   set(sources
     cuda/device.cu
+    cuda/window.cu
+    cuda/nccl.cu
     cuda/elementwise.cu
     cuda/resample.cu
     cuda/channels.cu

@@ -206,6 +206,16 @@ static void explain_tiles(const work *w, const char *done, int tiles, int asked)
              tiles);
 }
 
+/* whole_s: prompt to file. */
+static void explain_times(const work *w, const zn_generation_report *r, double whole_s)
+{
+    const double rest = whole_s - r->text_s - r->encode_s - r->steps_s - r->decode_s;
+    note(w->o, "prompt %.3f s, image %.3f s, steps %.3f s, decode %.3f s, file and other %.3f s", r->text_s,
+         r->encode_s, r->steps_s, r->decode_s, rest);
+    if (r->sent_bytes > 0)
+        note(w->o, "%.1f MiB copied to the GPU", r->sent_bytes / 1048576);
+}
+
 static void report(const work *w, const char *path, double ms, json *object)
 {
     zn_generation_report r = { .size = sizeof r };
@@ -228,8 +238,7 @@ static void report(const work *w, const char *path, double ms, json *object)
     else if (!w->o->quiet)
         say("%s\n", line);
     if (w->o->verbose)
-        note(w->o, "prompt %.2f s, image %.2f s, steps %.2f s, decode %.2f s", r.text_s, r.encode_s, r.steps_s,
-             r.decode_s);
+        explain_times(w, &r, ms / 1000);
     free(line);
 }
 

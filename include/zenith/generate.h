@@ -133,6 +133,7 @@ typedef struct zn_generation_report {
     int decoder_tiles;                          /* 1: decoded whole; more: in tiles, slightly other colours */
     int encoder_tiles;                          /* the same for the image to start from; 0: there was none */
     int encoder_tile, decoder_tile;             /* what zn_generation needs for the same result; ZN_TILE_OFF: whole */
+    double sent_bytes;                          /* copied to the GPU; weights that are still there are not */
 } zn_generation_report;
 ZN_API void zn_generator_report(const zn_generator *g, zn_generation_report *out);
 

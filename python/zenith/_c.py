@@ -997,6 +997,7 @@ class zn_generation_report(Structure):
     encoder_tiles: int
     encoder_tile: int
     decoder_tile: int
+    sent_bytes: float
     _fields_ = [
         ("size", c_size_t),
         ("tokens", c_int),
@@ -1011,6 +1012,7 @@ class zn_generation_report(Structure):
         ("encoder_tiles", c_int),
         ("encoder_tile", c_int),
         ("decoder_tile", c_int),
+        ("sent_bytes", c_double),
     ]
 
 

@@ -128,13 +128,18 @@ static zn_status place(zn_exec *e, zn_graph *g)
 static zn_status move_to_device(zn_exec *e)
 {
     zn_device *d = e->options.device;
-    ZN_TRY(zn_mirror_make(&e->mirror, d, &e->plan, e->first, e->options.training && !e->options.resident, e->outputs,
-                          e->output_count));
+    ZN_TRY(zn_turns_make(&e->turns, d, &e->plan, e->first, e->options.weights));
+    ZN_TRY(zn_mirror_make(&e->mirror, d, &e->turns, &e->plan, e->first, e->options.training && !e->options.resident,
+                          e->outputs, e->output_count));
     ZN_TRY(zn_mirror_block(&e->mirror, e->block, zn_exec_activation_bytes(e), false));
     ZN_TRY(zn_mirror_block(&e->mirror, e->prepared, e->needs.prepared, true));
-    for (int i = 0; i < e->plan.step_count; i++)
-        if (e->packed[i] && !zn_exec_on_host(e, i))
-            ZN_TRY(zn_mirror_block(&e->mirror, e->packed[i], zn_needs_of(e->plan.steps[i], &e->prepare).packed, true));
+    for (int i = 0; i < e->plan.step_count; i++) {
+        const size_t packed = zn_needs_of(e->plan.steps[i], &e->prepare).packed;
+        if (e->packed[i] && !zn_exec_on_host(e, i) && e->options.packs)
+            ZN_TRY(zn_mirror_weights(&e->mirror, e->packed[i], packed));
+        else if (e->packed[i] && !zn_exec_on_host(e, i))
+            ZN_TRY(zn_mirror_block(&e->mirror, e->packed[i], packed, true));
+    }
     return zn_mirror_constants(&e->mirror, &e->plan);
 }
 
@@ -265,6 +270,7 @@ void zn_exec_free(zn_exec *e)
         return;
     zn_device_lock(e->options.device);
     zn_device_discard(e->options.device, e->recording);
+    zn_turns_free(&e->turns);
     zn_mirror_free(&e->mirror);
     zn_device_unlock(e->options.device);
     zn_plan_free(&e->plan);
@@ -338,7 +344,9 @@ static zn_status run_step(zn_exec *e, int step)
     const zn_launch_context c = context_of(e, step);
     if (e->group_end[step] && !e->options.device)
         refresh_group(e, step);
+    zn_turns_enter(&e->turns, step);
     n->op->run(n, &c);
+    zn_turns_leave(&e->turns, step);
     return ZN_OK;
 }
 
@@ -371,7 +379,7 @@ static zn_status run_steps(zn_exec *e, bool look)
 /* Whether all runs launch the same kernels with the same arguments, and nothing has to happen in between. */
 static bool can_record(const zn_exec *e)
 {
-    return e->options.device && !e->ms && !e->options.bands && !e->options.enter &&
+    return e->options.device && !e->ms && !e->options.bands && !e->options.enter && !e->turns.count &&
            zn_exec_count_places(e).on_host == 0;
 }
 
@@ -397,7 +405,10 @@ static zn_status run_between_copies(zn_exec *e, bool look)
     const bool copies = e->options.device && !e->options.resident;
     if (copies)
         zn_mirror_send(&e->mirror);
-    ZN_TRY(!look && can_record(e) ? run_recorded(e) : run_steps(e, look));
+    zn_turns_begin(&e->turns);
+    const zn_status status = !look && can_record(e) ? run_recorded(e) : run_steps(e, look);
+    zn_turns_end(&e->turns);
+    ZN_TRY(status);
     memset(e->arrived, copies || !e->options.device, (size_t)e->output_count);
     return copies ? zn_mirror_fetch(&e->mirror) : ZN_OK;
 }
@@ -411,6 +422,33 @@ static zn_status run(zn_exec *e, bool look)
 }
 
 zn_status zn_exec_run(zn_exec *e) { return run(e, false); }
+
+zn_status zn_exec_hold_weights(const zn_exec *e, zn_held_weights *out)
+{
+    const zn_mirror *m = &e->mirror;
+    *out = (zn_held_weights){ .device = m->device };
+    for (size_t i = 0; i < m->block_count; i++) {
+        if (!m->blocks[i].weights)
+            continue;
+        if (!ZN_GROW(out->blocks, out->capacity, out->count + 1))
+            return ZN_FAIL(ZN_ENOMEM, "out of memory for a list of weights");
+        zn_device_lock(m->device);
+        zn_device_keep(m->device, m->blocks[i].host);
+        zn_device_unlock(m->device);
+        out->blocks[out->count++] = m->blocks[i].host;
+    }
+    return ZN_OK;
+}
+
+void zn_held_weights_free(zn_held_weights *h)
+{
+    zn_device_lock(h->device);
+    for (size_t i = 0; i < h->count; i++)
+        zn_device_drop(h->device, h->blocks[i]);
+    zn_device_unlock(h->device);
+    zn_free(h->blocks);
+    *h = (zn_held_weights){ 0 };
+}
 
 void zn_exec_send(zn_exec *e)
 {

@@ -40,6 +40,7 @@ typedef struct zn_exec_options {
     bool whole;        /* the graph is never divided into tiles, so results need not match those of tiles bit by bit */
     bool lean;         /* packed weights take hardly more memory than the weights */
     bool training;     /* parameters change between runs: pack weights in every run */
+    size_t weights;    /* bytes of the device for weights in files: others take turns there (turns.h); 0: no limit */
     bool resident;     /* a run neither sends inputs (and when training, parameters) nor fetches outputs */
     bool profile;
     const zn_exec_bands *bands; /* borrowed; NULL: every run computes all rows */
@@ -58,6 +59,15 @@ void zn_exec_free(zn_exec *e);
 /* Returns ZN_OK, ZN_ECANCELLED or an error of the device. */
 ZN_MUST_USE zn_status zn_exec_run(zn_exec *e);
 
+/* Keeps the weights of an executor on its device after the executor is freed, for the next one that reads them. */
+typedef struct zn_held_weights {
+    zn_device *device;
+    const void **blocks;
+    size_t count, capacity;
+} zn_held_weights;
+ZN_MUST_USE zn_status zn_exec_hold_weights(const zn_exec *e, zn_held_weights *out);
+void zn_held_weights_free(zn_held_weights *h); /* harmless on a zeroed one */
+
 /* For executors with `resident`: copies all inputs to the device; copies nodes that are outputs from the device to
  * their host memory. Neither does anything without a device. */
 void zn_exec_send(zn_exec *e);
@@ -70,6 +80,16 @@ ZN_MUST_USE zn_status zn_exec_check_finite(zn_exec *e);
 /* Bytes of activations and scratch; bytes of prepared data and packed weights, shared or not. */
 size_t zn_exec_activation_bytes(const zn_exec *e);
 size_t zn_exec_prepared_bytes(const zn_exec *e);
+
+/* On a device: bytes of weights in files that stay there, and of those that take turns in every run, in a window of so
+ * many bytes. */
+typedef struct zn_exec_weights {
+    size_t resident, streamed, window;
+} zn_exec_weights;
+zn_exec_weights zn_exec_count_weights(const zn_exec *e);
+/* Bytes of weights that the steps on a device would read, and the least value of `weights`, without an executor. */
+ZN_MUST_USE zn_status zn_exec_estimate_weights(zn_graph *g, zn_node *const *outputs, int count, const zn_prepare *p,
+                                               size_t *all, size_t *least);
 
 /* Share of the operations that use less precision than fp32, 0 to 1. Counts operations of the direct algorithm.
  */

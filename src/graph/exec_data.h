@@ -6,6 +6,7 @@
 #include "graph/mirror.h"
 #include "graph/needs.h"
 #include "graph/plan.h"
+#include "graph/turns.h"
 
 struct zn_exec {
     zn_exec_options options;
@@ -25,6 +26,7 @@ struct zn_exec {
     const void **packed; /* by step: packed weights, either shared or in own_packed */
     char *own_packed;
     zn_mirror mirror;        /* copies of this memory on the device; empty without a device */
+    zn_turns turns;          /* weights that take turns on the device; empty if there is room for all */
     zn_recording *recording; /* of a run's launches; NULL: there is none yet */
     int plain_runs;          /* runs without a recording so far */
     double *ms;              /* time by step, when profiling */

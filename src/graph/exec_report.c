@@ -13,6 +13,12 @@ zn_exec_places zn_exec_count_places(const zn_exec *e)
     return places;
 }
 
+zn_exec_weights zn_exec_count_weights(const zn_exec *e)
+{
+    const zn_turns *s = &e->turns;
+    return (zn_exec_weights){ s->resident, s->bytes, s->window_bytes };
+}
+
 double zn_exec_coarse(const zn_exec *e)
 {
     double all = 0, coarse = 0;

@@ -7,11 +7,11 @@
 
 #include <string.h>
 
-static zn_status keep_block(zn_mirror *m, const void *host)
+static zn_status keep_block(zn_mirror *m, const void *host, bool weights)
 {
     if (!ZN_GROW(m->blocks, m->block_room, m->block_count + 1))
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a list of the device's blocks");
-    m->blocks[m->block_count++] = host;
+    m->blocks[m->block_count++] = (struct zn_mirror_block){ host, weights };
     return ZN_OK;
 }
 
@@ -20,7 +20,7 @@ zn_status zn_mirror_block(zn_mirror *m, const void *host, size_t bytes, bool sen
     if (!bytes)
         return ZN_OK;
     ZN_TRY(zn_device_twin(m->device, host, bytes));
-    const zn_status status = keep_block(m, host);
+    const zn_status status = keep_block(m, host, false);
     if (status != ZN_OK)
         zn_device_drop(m->device, host);
     else if (send)
@@ -28,11 +28,20 @@ zn_status zn_mirror_block(zn_mirror *m, const void *host, size_t bytes, bool sen
     return status;
 }
 
+zn_status zn_mirror_weights(zn_mirror *m, const void *host, size_t bytes)
+{
+    const bool is_there = zn_device_has(m->device, host, bytes);
+    ZN_TRY(zn_mirror_block(m, host, bytes, !is_there));
+    if (bytes)
+        m->blocks[m->block_count - 1].weights = true;
+    return ZN_OK;
+}
+
 static zn_status give_room(zn_mirror *m, zn_node *n)
 {
     void *host;
     ZN_TRY(zn_device_room(m->device, zn_node_bytes(n), &host));
-    const zn_status status = keep_block(m, host);
+    const zn_status status = keep_block(m, host, false);
     if (status != ZN_OK) {
         zn_device_drop(m->device, host);
         return status;
@@ -69,15 +78,13 @@ static zn_status add_output(zn_mirror *m, zn_node *n)
     return n->placed ? zn_mirror_block(m, n->data, zn_node_bytes(n), false) : give_room(m, n);
 }
 
-/* Weights in their file format; they do not change. */
+/* Weights in their file format. */
 static zn_status add_packed(zn_mirror *m, const zn_packed *w, int64_t rows)
 {
-    const size_t scales = w->groups ? (size_t)rows * w->groups : 1;
-    ZN_TRY(zn_mirror_block(m, w->data, (size_t)rows * w->row_bytes, true));
-    if (w->scales)
-        ZN_TRY(zn_mirror_block(m, w->scales, scales * zn_dtype_size(w->scale_dtype), true));
-    if (w->biases)
-        ZN_TRY(zn_mirror_block(m, w->biases, scales * zn_dtype_size(w->bias_dtype), true));
+    zn_window_buffer buffers[3];
+    const int count = zn_packed_buffers(w, rows, buffers);
+    for (int i = 0; i < count; i++)
+        ZN_TRY(zn_mirror_weights(m, buffers[i].host, buffers[i].bytes));
     return ZN_OK;
 }
 
@@ -91,16 +98,16 @@ static zn_status add_sources(zn_mirror *m, const zn_plan *plan, bool changing, c
             ZN_TRY(add_input(m, plan, source));
         else if (source->op == &zn_op_parameter && source->data)
             ZN_TRY(zn_mirror_block(m, source->data, zn_node_bytes(source), true));
-        else if (source->packed && !n->on_host)
+        else if (source->packed && !n->on_host && !zn_turns_has(m->turns, source->packed))
             ZN_TRY(add_packed(m, source->packed, source->shape.dim[2]));
     }
     return ZN_OK;
 }
 
-zn_status zn_mirror_make(zn_mirror *m, zn_device *d, const zn_plan *plan, int first, bool changing,
-                         zn_node *const *outputs, int count)
+zn_status zn_mirror_make(zn_mirror *m, zn_device *d, const zn_turns *turns, const zn_plan *plan, int first,
+                         bool changing, zn_node *const *outputs, int count)
 {
-    *m = (zn_mirror){ .device = d };
+    *m = (zn_mirror){ .device = d, .turns = turns };
     for (int i = first; i < plan->step_count; i++)
         ZN_TRY(add_sources(m, plan, changing, plan->steps[i]));
     for (int i = 0; i < count; i++)
@@ -118,7 +125,7 @@ zn_status zn_mirror_constants(zn_mirror *m, const zn_plan *plan)
 void zn_mirror_free(zn_mirror *m)
 {
     for (size_t i = 0; i < m->block_count; i++)
-        zn_device_drop(m->device, m->blocks[i]);
+        zn_device_drop(m->device, m->blocks[i].host);
     zn_free(m->blocks);
     zn_free(m->inputs);
     zn_free(m->outputs);

@@ -66,8 +66,11 @@ uint32_t zn_device_flags(const zn_device *d);
 /* Allocates a twin of a host buffer, with undefined content. Repeated calls for the same buffer increase its
  * reference count. */
 ZN_MUST_USE zn_status zn_device_twin(zn_device *d, const void *host, size_t bytes);
+void zn_device_keep(zn_device *d, const void *host); /* increases the reference count of a buffer that has a twin */
 /* Decreases the reference count and frees the twin when it reaches zero. Buffers without a twin are ignored. */
 void zn_device_drop(zn_device *d, const void *host);
+/* Whether this very buffer has a twin. */
+bool zn_device_has(const zn_device *d, const void *host, size_t bytes);
 /* Allocates host memory with the fastest transfers to the device, and its twin. zn_device_drop frees both. */
 ZN_MUST_USE zn_status zn_device_room(zn_device *d, size_t bytes, void **host);
 
@@ -76,6 +79,39 @@ void zn_device_fetch(zn_device *d, void *host, size_t bytes);
 void zn_device_launch(zn_device *d, zn_body body, int64_t units, const void *args);
 /* Returns the first failure since the last call, from any caller. */
 ZN_MUST_USE zn_status zn_device_wait(zn_device *d);
+
+/* Bytes sent since the device was opened, windows included. */
+size_t zn_device_sent(const zn_device *d);
+
+/* A window: device memory in which buffers take turns, so that a device can run a network that it cannot hold. Its
+ * copies run beside the launches.
+ *
+ *     ZN_TRY(zn_device_window(d, 3, bytes, &w));
+ *     zn_window_load(w, slot, &buffer, 1);   // the slot's buffers now; copies start when launches that used it are
+ * done zn_window_use(w, slot);                // launches from here on wait until these buffers have arrived
+ *     zn_device_launch(...);
+ *     zn_window_done(w, slot);               // no later launch reads them
+ *     zn_window_clear(w);                    // no buffer has a twin in the window any more
+ *     zn_window_free(w);
+ *
+ * Nothing here fails by itself: zn_device_wait does. */
+typedef struct zn_window zn_window;
+typedef struct zn_window_buffer {
+    const void *host; /* the address that launches name; it must have no other twin, or one that stays */
+    const void *from; /* the bytes: at `host`, or a copy of them from zn_device_pinned, which is faster */
+    size_t bytes;
+} zn_window_buffer;
+ZN_MUST_USE zn_status zn_device_window(zn_device *d, int slots, size_t slot_bytes, zn_window **out);
+void zn_window_free(zn_window *w); /* NULL is fine */
+void zn_window_load(zn_window *w, int slot, const zn_window_buffer *buffers, int count);
+void zn_window_use(zn_window *w, int slot);
+void zn_window_done(zn_window *w, int slot);
+void zn_window_clear(zn_window *w);
+/* Bytes that a buffer takes in a slot. */
+static inline size_t zn_window_round(size_t bytes) { return (bytes + 255) / 256 * 256; }
+/* Host memory that the device copies from while others work; NULL if there is not enough. */
+void *zn_device_pinned(zn_device *d, size_t bytes);
+void zn_device_unpin(zn_device *d, void *host); /* NULL is fine */
 
 /* A recording of launches, which the device runs again with one call, in less time than it takes to launch each.
  * Between zn_device_record and zn_device_recorded nothing runs, and only launches are allowed. The recording refers to

@@ -1,5 +1,5 @@
 /* A build without devices: only the CPU is available. A request for a device fails with a message. */
-#include "kernels/device.h"
+#include "kernels/device_group.h"
 
 #include "base/cpu.h"
 #include "base/fail.h"
@@ -36,7 +36,27 @@ zn_status zn_device_twin(zn_device *d, const void *host, size_t bytes)
 {
     return (void)d, (void)host, (void)bytes, ZN_EUNSUPPORTED;
 }
+void zn_device_keep(zn_device *d, const void *host) { (void)d, (void)host; }
 void zn_device_drop(zn_device *d, const void *host) { (void)d, (void)host; }
+bool zn_device_has(const zn_device *d, const void *host, size_t bytes)
+{
+    return (void)d, (void)host, (void)bytes, false;
+}
+size_t zn_device_sent(const zn_device *d) { return (void)d, 0; }
+zn_status zn_device_window(zn_device *d, int slots, size_t slot_bytes, zn_window **out)
+{
+    return (void)d, (void)slots, (void)slot_bytes, (void)out, ZN_EUNSUPPORTED;
+}
+void zn_window_free(zn_window *w) { (void)w; }
+void zn_window_load(zn_window *w, int slot, const zn_window_buffer *buffers, int count)
+{
+    (void)w, (void)slot, (void)buffers, (void)count;
+}
+void zn_window_use(zn_window *w, int slot) { (void)w, (void)slot; }
+void zn_window_done(zn_window *w, int slot) { (void)w, (void)slot; }
+void zn_window_clear(zn_window *w) { (void)w; }
+void *zn_device_pinned(zn_device *d, size_t bytes) { return (void)d, (void)bytes, NULL; }
+void zn_device_unpin(zn_device *d, void *host) { (void)d, (void)host; }
 zn_status zn_device_room(zn_device *d, size_t bytes, void **host)
 {
     return (void)d, (void)bytes, (void)host, ZN_EUNSUPPORTED;
@@ -56,3 +76,12 @@ void zn_device_replay(zn_device *d, zn_recording *r) { (void)d, (void)r; }
 void zn_device_discard(zn_device *d, zn_recording *r) { (void)d, (void)r; }
 void zn_device_rehearse(zn_device *d) { (void)d; }
 bool zn_device_rehearsed(zn_device *d) { return (void)d, false; }
+
+int zn_device_count(void) { return 0; }
+bool zn_device_group_make(zn_device_group_id *out) { return (void)out, false; }
+zn_status zn_device_group_join(zn_device *d, const zn_device_group_id *id, int rank, int count, zn_device_group **out)
+{
+    return (void)d, (void)id, (void)rank, (void)count, (void)out, ZN_EUNSUPPORTED;
+}
+void zn_device_group_leave(zn_device_group *g) { (void)g; }
+void zn_device_group_sum(zn_device_group *g, float *values, int64_t count) { (void)g, (void)values, (void)count; }

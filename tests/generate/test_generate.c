@@ -402,17 +402,14 @@ static void ask(bool release, int first, int last, float *out)
     assert_int_equal(zn_part_open(g->paths.part[ZN_GENERATOR_TRANSFORMER], ZN_GENERATOR_TRANSFORMER, &files), ZN_OK);
     assert_int_equal(zn_zimage_recognise(files.files, files.count, files.config.root, &form, &naming), ZN_OK);
     const zn_stored weights = { files.files, files.count, zn_zimage_place, &naming };
-    const zn_denoiser_setup setup = { .weights = &weights,
-                                      .form = &form,
-                                      .exec = { .pool = g->compute.pool, .whole = true },
-                                      .release = release,
-                                      .height = H,
-                                      .width = W,
-                                      .wanted = { features, TOKENS },
-                                      .sigma = sigma,
-                                      .steps = STEPS,
-                                      .first = first };
+    const zn_denoiser_setup setup = {
+        .weights = &weights, .form = &form, .exec = { .pool = g->compute.pool, .whole = true }, .release = release
+    };
+    const zn_denoiser_image image = {
+        .height = H, .width = W, .wanted = { features, TOKENS }, .sigma = sigma, .steps = STEPS, .first = first
+    };
     assert_int_equal(zn_denoiser_new(&setup, &d), ZN_OK);
+    assert_int_equal(zn_denoiser_begin(d, &image), ZN_OK);
     for (int i = first; i <= last; i++)
         assert_int_equal(zn_denoiser_predict(d, x, i, false, out), ZN_OK);
     zn_denoiser_free(d);

@@ -91,10 +91,8 @@ static zn_status walk(loop *l, const zn_json_node *run, const float *sigma)
                            .done = keep,
                            .self = l };
     const zn_stored from = { l->net.files, 1, zn_zimage_place, &l->net.naming };
-    const zn_denoiser_setup setup = { .weights = &from,
-                                      .form = &l->net.form,
-                                      .exec = { .pool = l->g->pool },
-                                      .height = l->image.dim[1],
+    const zn_denoiser_setup setup = { .weights = &from, .form = &l->net.form, .exec = { .pool = l->g->pool } };
+    const zn_denoiser_image image = { .height = l->image.dim[1],
                                       .width = l->image.dim[2],
                                       .wanted = l->wanted,
                                       .unwanted = s.guidance > 0 ? l->unwanted : (zn_caption){ 0 },
@@ -109,6 +107,8 @@ static zn_status walk(loop *l, const zn_json_node *run, const float *sigma)
     zn_status status = from_image ? compare(l, "start_latent", -1, x) : ZN_OK;
     if (status == ZN_OK)
         status = zn_denoiser_new(&setup, &l->denoiser);
+    if (status == ZN_OK)
+        status = zn_denoiser_begin(l->denoiser, &image);
     for (l->number = 0; l->number < l->images && status == ZN_OK; l->number++)
         status = zn_flow_sample(&s, x + l->number * count);
     zn_free(x);

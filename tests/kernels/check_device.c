@@ -1,7 +1,7 @@
 /* Models on the device against the same models on the CPU: latents and pictures of the TAESD family, in full precision
  * and in less, and tiles that have the bits of the whole. Exit status 77 where there is no device. */
 #include "base/rng.h"
-#include "kernels/device.h"
+#include "kernels/device_group.h"
 #include "models/model.h"
 
 #include <math.h>
@@ -182,6 +182,37 @@ static void check_shared(const zn_image *image)
     zn_model_free(m);
 }
 
+/* A group of one: the sums are what they were. */
+static void check_group(zn_device *d)
+{
+    enum { COUNT = 1000 };
+    static float x[COUNT];
+    zn_device_group_id id;
+    zn_device_group *g;
+    if (!zn_device_group_make(&id)) {
+        printf("sums over devices: this build or this machine has no NCCL\n");
+        return;
+    }
+    must(zn_device_group_join(d, &id, 0, 1, &g));
+    zn_device_lock(d);
+    must(zn_device_twin(d, x, sizeof x));
+    for (int i = 0; i < COUNT; i++)
+        x[i] = (float)i;
+    zn_device_send(d, x, sizeof x);
+    zn_device_group_sum(g, x, COUNT);
+    must(zn_device_wait(d));
+    memset(x, 0, sizeof x);
+    zn_device_fetch(d, x, sizeof x);
+    must(zn_device_wait(d));
+    zn_device_drop(d, x);
+    zn_device_unlock(d);
+    zn_device_group_leave(g);
+    double off = 0;
+    for (int i = 0; i < COUNT; i++)
+        off += fabs((double)x[i] - i);
+    expect("sums over a group of one device", off, 0);
+}
+
 int main(int argc, char **argv)
 {
     static const char *const names[] = { "taesd", "taef2", "taesana", "zenith-r" };
@@ -193,6 +224,7 @@ int main(int argc, char **argv)
     char text[64];
     double gflops, bandwidth;
     zn_device_describe(device, text, sizeof text, &gflops, &bandwidth);
+    check_group(device);
     zn_device_close(device);
     if (strstr(text, "emulated"))
         width = 72, height = 16, tile = 64;

@@ -29,7 +29,8 @@ typedef struct zn_twin {
     char *device;
     size_t bytes;
     int users;
-    void *room; /* the host buffer if it came from zn_device_room */
+    void *room;    /* the host buffer if it came from zn_device_room */
+    bool borrowed; /* the device memory is that of a window */
 } zn_twin;
 
 /* Launches of one kernel that wait for others of their group (group.h). They become the parameters of one launch, which
@@ -49,6 +50,7 @@ struct zn_device {
     bool hopper;    /* the GPU is one, and this build has its instructions */
     zn_twin *twins; /* sorted by address */
     size_t count, room;
+    size_t sent; /* bytes so far */
     bool rehearsing, lacking;
     bool grouping;
     struct zn_cuda_blas *blas; /* blas.cu; NULL until it is used */
@@ -63,6 +65,10 @@ struct zn_device {
 extern "C" void *zn_cuda_address(zn_device *d, const void *host);
 /* Records the first failure. */
 extern "C" void zn_cuda_check(zn_device *d, cudaError_t error, const char *what);
+
+/* A twin in memory that somebody else frees; false if there is one already. Its end. */
+extern "C" bool zn_cuda_twin_lend(zn_device *d, const void *host, size_t bytes, void *memory);
+extern "C" void zn_cuda_twin_take_back(zn_device *d, const void *host);
 
 /* The queue that this function flushes, or an empty one. */
 extern "C" zn_cuda_queue *zn_cuda_queue_for(zn_device *d, void (*flush)(zn_device *, zn_cuda_queue *));

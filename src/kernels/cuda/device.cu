@@ -84,7 +84,8 @@ zn_status zn_device_open(const char *name, zn_device **out)
 
 static void twin_free(const zn_twin *t)
 {
-    cudaFree(t->device);
+    if (!t->borrowed)
+        cudaFree(t->device);
     if (t->room)
         cudaFreeHost(t->room);
 }
@@ -177,29 +178,71 @@ static zn_twin *twin_of(const zn_device *d, const void *host)
     return at < d->count && (uintptr_t)d->twins[at].host <= (uintptr_t)host ? &d->twins[at] : NULL;
 }
 
+bool zn_device_has(const zn_device *d, const void *host, size_t bytes)
+{
+    const zn_twin *t = twin_of(d, host);
+    return t && t->host == host && t->bytes == bytes;
+}
+
+/* Finds the place in the list for the twin of a buffer that has none, and makes room for one more. */
+static zn_status place_for(zn_device *d, const void *host, size_t bytes, size_t *at)
+{
+    *at = position_of(d, host);
+    if (*at < d->count && (uintptr_t)d->twins[*at].host < (uintptr_t)host + bytes)
+        return ZN_FAIL(ZN_EINVALID, "a block of %zu bytes overlaps another that has a twin on the device", bytes);
+    if (!ZN_GROW(d->twins, d->room, d->count + 1))
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a list of the device's blocks");
+    return ZN_OK;
+}
+
+static void insert(zn_device *d, size_t at, const void *host, size_t bytes, void *memory, bool borrowed)
+{
+    memmove(d->twins + at + 1, d->twins + at, sizeof *d->twins * (d->count++ - at));
+    d->twins[at] = (zn_twin){ static_cast<const char *>(host), static_cast<char *>(memory), bytes, 1, NULL, borrowed };
+}
+
+bool zn_cuda_twin_lend(zn_device *d, const void *host, size_t bytes, void *memory)
+{
+    size_t at;
+    if (zn_device_has(d, host, bytes))
+        return false;
+    const zn_status status = place_for(d, host, bytes, &at);
+    if (status == ZN_OK) {
+        insert(d, at, host, bytes, memory, true);
+    } else if (d->status == ZN_OK) {
+        d->status = status;
+        snprintf(d->text, sizeof d->text, "%s", zn_error_text());
+    }
+    return status == ZN_OK;
+}
+
+void zn_cuda_twin_take_back(zn_device *d, const void *host)
+{
+    zn_twin *twin = twin_of(d, host);
+    if (twin && twin->host == host && twin->borrowed)
+        memmove(twin, twin + 1, sizeof *twin * (size_t)(d->twins + --d->count - twin));
+}
+
 zn_status zn_device_twin(zn_device *d, const void *host, size_t bytes)
 {
     if (!bytes)
         return ZN_OK;
-    zn_twin *known = twin_of(d, host);
-    if (known && known->host == host && known->bytes == bytes) {
-        known->users++;
+    if (zn_device_has(d, host, bytes)) {
+        twin_of(d, host)->users++;
         return ZN_OK;
     }
-    const size_t at = position_of(d, host);
-    if (known || (at < d->count && (uintptr_t)d->twins[at].host < (uintptr_t)host + bytes))
-        return ZN_FAIL(ZN_EINVALID, "a block of %zu bytes overlaps another that has a twin on the device", bytes);
-    if (!ZN_GROW(d->twins, d->room, d->count + 1))
-        return ZN_FAIL(ZN_ENOMEM, "out of memory for a list of the device's blocks");
+    size_t at;
+    ZN_TRY(place_for(d, host, bytes, &at));
     void *memory = NULL;
     if (cudaMalloc(&memory, bytes) != cudaSuccess) {
         cudaGetLastError(); /* clears the error: it is reported here */
         return ZN_FAIL(ZN_ENOMEM, "the GPU has no %.0f MiB left", (double)bytes / 1048576.0);
     }
-    memmove(d->twins + at + 1, d->twins + at, sizeof *d->twins * (d->count++ - at));
-    d->twins[at] = (zn_twin){ static_cast<const char *>(host), static_cast<char *>(memory), bytes, 1, NULL };
+    insert(d, at, host, bytes, memory, false);
     return ZN_OK;
 }
+
+void zn_device_keep(zn_device *d, const void *host) { twin_of(d, host)->users++; }
 
 void zn_device_drop(zn_device *d, const void *host)
 {
@@ -239,9 +282,12 @@ void *zn_cuda_address(zn_device *d, const void *host)
 void zn_device_send(zn_device *d, const void *host, size_t bytes)
 {
     void *to = zn_cuda_address(d, host);
+    d->sent += bytes;
     if (d->status == ZN_OK)
         zn_cuda_check(d, cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, d->stream), "a copy to the GPU");
 }
+
+size_t zn_device_sent(const zn_device *d) { return d->sent; }
 
 void zn_device_fetch(zn_device *d, void *host, size_t bytes)
 {

@@ -12,13 +12,14 @@
 /* Steps whose modulations are kept: 2 MB each for the published network. */
 enum { ROWS = 32 };
 
-/* A step for captions of one length. */
-typedef struct step_run {
-    zn_graph *graph;
+/* A graph from one input to one output, ready to run. */
+typedef struct graph_run {
+    zn_graph *graph; /* NULL: there is none */
     zn_exec *exec;
     zn_ahead ahead;
-    zn_node *latent, *modulation, *caption, *out;
-} step_run;
+    zn_node *in, *out;
+    zn_node *modulation, *caption; /* of a step: its other inputs */
+} graph_run;
 
 typedef struct caption_tokens {
     float *data; /* [count][dim] */
@@ -27,129 +28,190 @@ typedef struct caption_tokens {
 
 struct zn_denoiser {
     zn_denoiser_setup setup;
-    caption_tokens caption[2]; /* wanted, unwanted */
-    step_run step[2];          /* captions of the same length share the first */
-    float *rows;               /* modulations of steps [first,first+count) */
-    int first, count;
+    zn_denoiser_image image;
+    graph_run refiner[2]; /* of the captions: wanted, unwanted */
+    graph_run modulator;
+    graph_run step[2]; /* captions of the same length share the first */
+    caption_tokens caption[2];
+    float *rows; /* modulations of steps [first,first+count), which have these sigmas */
+    float row_sigma[ROWS];
+    int first, count, row_capacity;
 };
 
-/* ---- a graph that runs once ---- */
+static void end_run(graph_run *r)
+{
+    zn_exec_free(r->exec);
+    zn_ahead_end(&r->ahead);
+    zn_graph_free(r->graph);
+    *r = (graph_run){ 0 };
+}
+
+static int tell(void *self, double fraction)
+{
+    const zn_denoiser *d = self;
+    return d->image.progress ? d->image.progress(d->image.user, fraction) : 0;
+}
+
+/* Binds the graph to the weights, and makes it ready to run. */
+static zn_status ready(zn_denoiser *d, size_t weights, graph_run *r)
+{
+    const zn_denoiser_setup *s = &d->setup;
+    zn_exec_options o = s->exec;
+    o.progress = tell;
+    o.user = d;
+    o.weights = weights;
+    if (o.device)
+        zn_graph_fuse_tokens(r->graph, &r->out, 1);
+    ZN_TRY(zn_stored_bind(s->weights, r->graph)); /* and the graph is whole */
+    ZN_TRY(zn_ahead_start(&r->ahead, r->graph, s->weights, s->release, &o));
+    return zn_exec_new(r->graph, &r->out, 1, &o, &r->exec);
+}
+
+/* Ends a run, and puts another of the same network in its place, of which only the graph exists. A device keeps the
+ * weights that both read. */
+static zn_status replace(zn_denoiser *d, size_t weights, graph_run *r, const graph_run *next)
+{
+    zn_held_weights held = { 0 };
+    zn_status status = ZN_OK;
+    if (r->exec && d->setup.exec.device && !d->setup.release)
+        status = zn_exec_hold_weights(r->exec, &held);
+    end_run(r);
+    *r = *next;
+    if (status == ZN_OK)
+        status = ready(d, weights, r);
+    zn_held_weights_free(&held);
+    if (status != ZN_OK)
+        end_run(r);
+    return status;
+}
+
+/* ---- what is computed once ---- */
 
 typedef zn_node *(*build_fn)(zn_scope s, zn_node *x, const zn_zimage_form *k);
 
-/* Binds the graph to the weights, and makes it ready to run. */
-static zn_status ready(const zn_denoiser_setup *s, zn_graph *g, zn_node *y, zn_ahead *ahead, zn_exec **out)
+static zn_status start_once(zn_denoiser *d, build_fn build, int rows, int width, graph_run *r)
 {
-    zn_exec_options o = s->exec;
-    if (o.device)
-        zn_graph_fuse_tokens(g, &y, 1);
-    ZN_TRY(zn_stored_bind(s->weights, g));
-    ZN_TRY(zn_ahead_start(ahead, g, s->weights, s->release, &o));
-    return zn_exec_new(g, &y, 1, &o, out);
-}
-
-static zn_status run_graph(const zn_denoiser_setup *s, zn_graph *g, zn_node *x, const float *input, zn_node *y,
-                           zn_ahead *ahead, float *output)
-{
-    zn_exec *e;
-    ZN_TRY(ready(s, g, y, ahead, &e));
-    memcpy(x->data, input, sizeof *input * (size_t)zn_shape_count(x->shape));
-    zn_status status = zn_exec_run(e);
-    if (status == ZN_OK)
-        status = zn_exec_check_finite(e);
-    if (status == ZN_OK)
-        memcpy(output, y->data, sizeof *output * (size_t)zn_shape_count(y->shape));
-    zn_exec_free(e);
-    return status;
-}
-
-/* build(input [1,1,rows,width]) into output, which has room for it. */
-static zn_status run_once(const zn_denoiser_setup *s, build_fn build, int rows, int width, const float *input,
-                          float *output)
-{
-    zn_graph *g = zn_graph_new();
-    if (!g)
+    if (r->graph && r->in->shape.dim[2] == rows)
+        return ZN_OK;
+    graph_run next = { .graph = zn_graph_new() };
+    if (!next.graph)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a graph");
-    zn_node *x = zn_graph_input(g, "input", ZN_SHAPE(1, 1, rows, width));
-    zn_node *y = build((zn_scope){ g, "" }, x, s->form);
-    zn_ahead ahead = { 0 };
-    const zn_status status = run_graph(s, g, x, input, y, &ahead, output);
-    zn_ahead_end(&ahead);
-    zn_graph_free(g);
+    next.in = zn_graph_input(next.graph, "input", ZN_SHAPE(1, 1, rows, width));
+    next.out = build((zn_scope){ next.graph, "" }, next.in, d->setup.form);
+    return replace(d, d->setup.once_weights, r, &next);
+}
+
+/* build(input [1,1,rows,width]) into output, which has room for it. On a device with room for it, the run stays for the
+ * next image. */
+static zn_status run_once(zn_denoiser *d, build_fn build, int rows, int width, const float *input, float *output,
+                          graph_run *r)
+{
+    ZN_TRY(start_once(d, build, rows, width, r));
+    memcpy(r->in->data, input, sizeof *input * (size_t)zn_shape_count(r->in->shape));
+    zn_status status = zn_exec_run(r->exec);
+    if (status == ZN_OK)
+        status = zn_exec_check_finite(r->exec);
+    if (status == ZN_OK)
+        memcpy(output, r->out->data, sizeof *output * (size_t)zn_shape_count(r->out->shape));
+    if (status != ZN_OK || !d->setup.exec.device || d->setup.release)
+        end_run(r);
     return status;
 }
 
-static zn_status refine(const zn_denoiser_setup *s, const zn_caption *c, caption_tokens *out)
+static zn_status refine(zn_denoiser *d, const zn_caption *c, int which)
 {
-    out->count = zn_zimage_filled(c->tokens);
-    const size_t bytes = sizeof(float) * (size_t)out->count * (size_t)s->form->dim;
+    caption_tokens *out = &d->caption[which];
+    const zn_zimage_form *k = d->setup.form;
+    zn_free(out->data);
+    *out = (caption_tokens){ .count = zn_zimage_filled(c->tokens) };
+    const size_t bytes = sizeof(float) * (size_t)out->count * (size_t)k->dim;
     ZN_TRY(zn_alloc_for("a caption", bytes, (void **)&out->data));
-    return run_once(s, zn_zimage_caption, c->tokens, s->form->caption, c->features, out->data);
+    return run_once(d, zn_zimage_caption, c->tokens, k->caption, c->features, out->data, &d->refiner[which]);
 }
 
+static zn_status make_row_room(zn_denoiser *d, int count)
+{
+    if (count <= d->row_capacity)
+        return ZN_OK;
+    zn_free(d->rows);
+    d->rows = NULL;
+    d->row_capacity = 0;
+    const size_t bytes = sizeof(float) * (size_t)count * (size_t)zn_zimage_modulation_width(d->setup.form);
+    ZN_TRY(zn_alloc_for("modulations", bytes, (void **)&d->rows));
+    d->row_capacity = count;
+    return ZN_OK;
+}
+
+/* Modulations of the steps from `first` on, unless those of the last image are the same. */
 static zn_status modulate(zn_denoiser *d, int first)
 {
-    const zn_denoiser_setup *s = &d->setup;
-    const int count = (int)zn_least(ROWS, s->steps - first);
+    const zn_denoiser_image *image = &d->image;
+    const int count = (int)zn_least(ROWS, image->steps - first);
+    const float *sigma = image->sigma + first;
     float times[ROWS * ZN_ZIMAGE_TIME];
-    for (int i = 0; i < count; i++)
-        zn_zimage_time(s->form, zn_flow_time(s->sigma[first + i]), times + i * ZN_ZIMAGE_TIME);
-    d->count = 0;
-    ZN_TRY(run_once(s, zn_zimage_modulation, count, ZN_ZIMAGE_TIME, times, d->rows));
     d->first = first;
+    if (d->count == count && memcmp(d->row_sigma, sigma, sizeof *sigma * (size_t)count) == 0)
+        return ZN_OK;
+    for (int i = 0; i < count; i++)
+        zn_zimage_time(d->setup.form, zn_flow_time(sigma[i]), times + i * ZN_ZIMAGE_TIME);
+    d->count = 0;
+    ZN_TRY(make_row_room(d, count));
+    ZN_TRY(run_once(d, zn_zimage_modulation, count, ZN_ZIMAGE_TIME, times, d->rows, &d->modulator));
+    memcpy(d->row_sigma, sigma, sizeof *sigma * (size_t)count);
     d->count = count;
     return ZN_OK;
 }
 
 /* ---- steps ---- */
 
-static zn_status build_step(const zn_zimage_form *k, int64_t height, int64_t width, int tokens, step_run *r)
+static zn_status build_step(const zn_zimage_form *k, int64_t height, int64_t width, int tokens, graph_run *r)
 {
     r->graph = zn_graph_new();
     if (!r->graph)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a graph");
-    r->latent = zn_graph_input(r->graph, "latent", ZN_SHAPE(1, height, width, k->channels));
+    r->in = zn_graph_input(r->graph, "latent", ZN_SHAPE(1, height, width, k->channels));
     r->modulation = zn_graph_input(r->graph, "modulation", ZN_SHAPE(1, 1, 1, zn_zimage_modulation_width(k)));
     r->caption = zn_graph_input(r->graph, "caption", ZN_SHAPE(1, 1, tokens, k->dim));
-    r->out = zn_zimage((zn_scope){ r->graph, "" }, r->latent, r->modulation, r->caption, k);
-    return zn_graph_status(r->graph);
+    r->out = zn_zimage((zn_scope){ r->graph, "" }, r->in, r->modulation, r->caption, k);
+    return ZN_OK;
 }
 
-static zn_status prepare_step(const zn_denoiser_setup *s, int tokens, step_run *r)
+static zn_status start_step(zn_denoiser *d, int tokens, graph_run *r)
 {
-    ZN_TRY(build_step(s->form, s->height, s->width, tokens, r));
-    return ready(s, r->graph, r->out, &r->ahead, &r->exec);
+    const zn_denoiser_image *i = &d->image;
+    if (r->graph && r->in->shape.dim[1] == i->height && r->in->shape.dim[2] == i->width &&
+        r->caption->shape.dim[2] == tokens)
+        return ZN_OK;
+    graph_run next = { 0 };
+    ZN_TRY(build_step(d->setup.form, i->height, i->width, tokens, &next));
+    return replace(d, d->setup.exec.weights, r, &next);
 }
 
-static bool shares_graph(const zn_denoiser *d) { return d->caption[1].count == d->caption[0].count; }
-
-static zn_status prepare(zn_denoiser *d)
+static bool shares_graph(const zn_denoiser *d)
 {
-    const zn_denoiser_setup *s = &d->setup;
-    const int rows = (int)zn_least(ROWS, s->steps - s->first);
-    const size_t bytes = sizeof(float) * (size_t)rows * (size_t)zn_zimage_modulation_width(s->form);
-    ZN_TRY(zn_alloc_for("modulations", bytes, (void **)&d->rows));
-    ZN_TRY(refine(s, &s->wanted, &d->caption[0]));
-    if (s->unwanted.tokens)
-        ZN_TRY(refine(s, &s->unwanted, &d->caption[1]));
-    ZN_TRY(modulate(d, s->first));
-    ZN_TRY(prepare_step(s, d->caption[0].count, &d->step[0]));
-    return s->unwanted.tokens && !shares_graph(d) ? prepare_step(s, d->caption[1].count, &d->step[1]) : ZN_OK;
+    return !d->image.unwanted.tokens || d->caption[1].count == d->caption[0].count;
+}
+
+zn_status zn_denoiser_begin(zn_denoiser *d, const zn_denoiser_image *image)
+{
+    d->image = *image;
+    ZN_TRY(refine(d, &image->wanted, 0));
+    if (image->unwanted.tokens)
+        ZN_TRY(refine(d, &image->unwanted, 1));
+    ZN_TRY(modulate(d, image->first));
+    if (shares_graph(d))
+        end_run(&d->step[1]);
+    ZN_TRY(start_step(d, d->caption[0].count, &d->step[0]));
+    return shares_graph(d) ? ZN_OK : start_step(d, d->caption[1].count, &d->step[1]);
 }
 
 zn_status zn_denoiser_new(const zn_denoiser_setup *setup, zn_denoiser **out)
 {
-    *out = NULL;
-    zn_denoiser *d = zn_calloc(1, sizeof *d);
-    if (!d)
+    *out = zn_calloc(1, sizeof **out);
+    if (!*out)
         return ZN_FAIL(ZN_ENOMEM, "out of memory for a denoiser");
-    d->setup = *setup;
-    const zn_status status = prepare(d);
-    if (status != ZN_OK)
-        zn_denoiser_free(d);
-    else
-        *out = d;
-    return status;
+    (*out)->setup = *setup;
+    return ZN_OK;
 }
 
 void zn_denoiser_free(zn_denoiser *d)
@@ -157,25 +219,27 @@ void zn_denoiser_free(zn_denoiser *d)
     if (!d)
         return;
     for (int i = 0; i < 2; i++) {
-        zn_exec_free(d->step[i].exec);
-        zn_ahead_end(&d->step[i].ahead);
-        zn_graph_free(d->step[i].graph);
+        end_run(&d->refiner[i]);
+        end_run(&d->step[i]);
         zn_free(d->caption[i].data);
     }
+    end_run(&d->modulator);
     zn_free(d->rows);
     zn_free(d);
 }
+
+zn_exec_weights zn_denoiser_weights(const zn_denoiser *d) { return zn_exec_count_weights(d->step[0].exec); }
 
 zn_status zn_denoiser_predict(void *denoiser, const float *x, int step, bool unwanted, float *out)
 {
     zn_denoiser *d = denoiser;
     const caption_tokens *c = &d->caption[unwanted];
-    const step_run *r = &d->step[unwanted && !shares_graph(d)];
-    const size_t count = (size_t)zn_shape_count(r->latent->shape);
+    const graph_run *r = &d->step[unwanted && !shares_graph(d)];
+    const size_t count = (size_t)zn_shape_count(r->in->shape);
     const size_t width = (size_t)zn_channels(r->modulation);
     if (step < d->first || step >= d->first + d->count)
         ZN_TRY(modulate(d, step));
-    memcpy(r->latent->data, x, sizeof *x * count);
+    memcpy(r->in->data, x, sizeof *x * count);
     memcpy(r->modulation->data, d->rows + (size_t)(step - d->first) * width, sizeof *x * width);
     memcpy(r->caption->data, c->data, sizeof *x * (size_t)zn_shape_count(r->caption->shape));
     ZN_TRY(zn_exec_run(r->exec));
@@ -184,16 +248,30 @@ zn_status zn_denoiser_predict(void *denoiser, const float *x, int step, bool unw
     return ZN_OK;
 }
 
-zn_status zn_denoiser_estimate(const zn_zimage_form *k, int64_t height, int64_t width, int tokens, const zn_prepare *p,
-                               size_t *bytes)
+/* ---- needs ---- */
+
+static zn_status estimate(const zn_stored *weights, graph_run *r, const zn_prepare *p, zn_denoiser_needs *out)
 {
     size_t prepared = 0;
-    step_run r = { 0 };
-    *bytes = 0;
+    if (weights) {
+        zn_graph_fuse_tokens(r->graph, &r->out, 1);
+        ZN_TRY(zn_stored_bind(weights, r->graph));
+        ZN_TRY(zn_exec_estimate_weights(r->graph, &r->out, 1, p, &out->weights, &out->least_weights));
+    }
+    ZN_TRY(zn_exec_estimate(r->graph, &r->out, 1, p, &out->bytes, &prepared));
+    out->bytes += prepared;
+    return ZN_OK;
+}
+
+zn_status zn_denoiser_estimate(const zn_zimage_form *k, const zn_stored *weights, int64_t height, int64_t width,
+                               int tokens, const zn_prepare *p, zn_denoiser_needs *out)
+{
+    graph_run r = { 0 };
+    *out = (zn_denoiser_needs){ 0 };
     zn_status status = build_step(k, height, width, zn_zimage_filled(tokens), &r);
     if (status == ZN_OK)
-        status = zn_exec_estimate(r.graph, &r.out, 1, p, bytes, &prepared);
-    *bytes += prepared + sizeof(float) * ROWS * (size_t)zn_zimage_modulation_width(k);
+        status = estimate(weights, &r, p, out);
+    out->bytes += sizeof(float) * ROWS * (size_t)zn_zimage_modulation_width(k);
     zn_graph_free(r.graph);
     return status;
 }

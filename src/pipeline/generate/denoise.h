@@ -1,10 +1,13 @@
-/* Z-Image's transformer at work on one image: tokens of the captions once, modulations of many steps at once, then an
- * answer for each step.
+/* Z-Image's transformer at work on images, one after the other: tokens of the captions once, modulations of many steps
+ * at once, then an answer for each step.
  *
  *     zn_denoiser *d;
  *     ZN_TRY(zn_denoiser_new(&setup, &d));
+ *     ZN_TRY(zn_denoiser_begin(d, &image));
  *     ZN_TRY(zn_denoiser_predict(d, x, step, false, out));       // fits zn_flow_sampling.predict
- *     zn_denoiser_free(d); */
+ *     zn_denoiser_free(d);
+ *
+ * The next image uses what it can of the last one: all of it if size and caption have the same lengths. */
 #ifndef ZN_GENERATE_DENOISE_H
 #define ZN_GENERATE_DENOISE_H
 
@@ -23,23 +26,39 @@ typedef struct zn_caption {
 typedef struct zn_denoiser_setup {
     const zn_stored *weights;
     const zn_zimage_form *form;
-    zn_exec_options exec;        /* without enter and owner */
-    bool release;                /* memory is short: weights do not stay in it */
+    zn_exec_options exec; /* without enter, owner, progress and user; weights: for the steps */
+    bool release;         /* memory is short: weights do not stay in it */
+    size_t once_weights;  /* as exec.weights, for captions and modulations */
+} zn_denoiser_setup;
+
+/* Borrowed until the next image begins or the denoiser is freed. */
+typedef struct zn_denoiser_image {
     int64_t height, width;       /* of the latent, even */
     zn_caption wanted, unwanted; /* unwanted: only for guidance */
     const float *sigma;          /* of each step (diffusion/flow.h) */
     int steps, first;            /* steps [first,steps) are asked for */
-} zn_denoiser_setup;
+    zn_progress_fn progress;     /* of each graph that runs; may be NULL */
+    void *user;
+} zn_denoiser_image;
 
 ZN_MUST_USE zn_status zn_denoiser_new(const zn_denoiser_setup *setup, zn_denoiser **out);
-void zn_denoiser_free(zn_denoiser *d);
+void zn_denoiser_free(zn_denoiser *d); /* NULL is fine */
+
+ZN_MUST_USE zn_status zn_denoiser_begin(zn_denoiser *d, const zn_denoiser_image *image);
+/* Of the steps of the image that was begun. */
+zn_exec_weights zn_denoiser_weights(const zn_denoiser *d);
 
 /* x and out: [height][width][channels]. */
 ZN_MUST_USE zn_status zn_denoiser_predict(void *denoiser, const float *x, int step, bool unwanted, float *out);
 
-/* Bytes that a denoiser for latents of this size and a caption of so many tokens keeps, beside the weights in their
- * files. */
-ZN_MUST_USE zn_status zn_denoiser_estimate(const zn_zimage_form *k, int64_t height, int64_t width, int tokens,
-                                           const zn_prepare *p, size_t *bytes);
+/* What a denoiser for latents of this size and a caption of so many tokens needs. */
+typedef struct zn_denoiser_needs {
+    size_t bytes;         /* beside the weights in their files */
+    size_t weights;       /* on a device: of the steps' weights */
+    size_t least_weights; /* least value of exec.weights, and enough for once_weights */
+} zn_denoiser_needs;
+/* weights: NULL if the values of a device do not matter. */
+ZN_MUST_USE zn_status zn_denoiser_estimate(const zn_zimage_form *k, const zn_stored *weights, int64_t height,
+                                           int64_t width, int tokens, const zn_prepare *p, zn_denoiser_needs *out);
 
 #endif

@@ -96,6 +96,7 @@ void zn_generator_free(zn_generator *g)
 {
     if (!g)
         return;
+    zn_generator_forget_all(g);
     zn_tokenizer_free(g->tokenizer);
     zn_generator_close_loras(g);
     zn_compute_end(&g->compute);

@@ -14,6 +14,11 @@
 
 enum { ZN_PROMPT_TOKENS = 512 }; /* more are cut off, as the original does */
 
+/* Networks that stay for the next image, opaque to all but their files. */
+typedef struct zn_text_encoder zn_text_encoder; /* text.c */
+typedef struct zn_transformer zn_transformer;   /* transformer.h */
+typedef struct zn_autoencoder zn_autoencoder;   /* vae.c */
+
 struct zn_generator {
     zn_compute compute;
     char device[16]; /* name of compute.device; "": the CPU */
@@ -28,6 +33,12 @@ struct zn_generator {
     zn_adapter *adapters; /* those of all LoRAs */
     size_t adapter_capacity;
     int adapter_count;
+    /* on a device, what is still there from the last image; NULL: nothing */
+    zn_text_encoder *text;
+    zn_transformer *transformer;
+    zn_autoencoder *vae[ZN_PARTS];
+    size_t held[ZN_GENERATOR_PARTS]; /* bytes of the device that they take */
+    int checked[3];                  /* width, height and tile that the decoder has enough memory for; 0: none yet */
     zn_generation_report report;
     char plan[4096]; /* text of zn_generator_plan */
 };
@@ -42,14 +53,37 @@ void zn_generator_close_loras(zn_generator *g); /* lora.c */
 
 /* ---- memory (plan.c) ---- */
 
+/* On a device, including what kept networks take of it. */
 size_t zn_generator_budget(const zn_generator *g);
 /* Bytes of the tensors of a part. */
 double zn_part_bytes(const zn_part_files *f);
-/* Bytes that the steps of an image take beside the weights; ZN_ENOMEM, with a sentence, if that is more than the
- * budget. release: the weights do not fit into it beside them. */
+
+/* How the steps of an image use memory. */
+typedef struct zn_step_plan {
+    size_t bytes; /* beside the weights */
+    bool release; /* the weights do not fit beside that: they are read again, or copied to the device, in every step */
+    size_t weights, once_weights; /* then, on a device: see zn_denoiser_setup */
+    size_t device_bytes;          /* on a device: all together */
+} zn_step_plan;
+/* ZN_ENOMEM, with a sentence, if the budget is too small. weights: of these files. */
 ZN_MUST_USE zn_status zn_generator_plan_steps(const zn_generator *g, const zn_part_files *files,
-                                              const zn_zimage_form *form, const zn_generation *request, int tokens,
-                                              size_t *bytes, bool *release);
+                                              const zn_stored *weights, const zn_zimage_form *form,
+                                              const zn_generation *request, int tokens, zn_step_plan *out);
+
+/* ---- networks that stay on a device (warm.c) ---- */
+
+/* Frees kept networks until `bytes` more fit into the budget beside those of the other parts, which are freed in the
+ * order in which they are needed again, the last one first. Then they are counted as those of `part`. */
+void zn_generator_make_room(zn_generator *g, zn_generator_part part, size_t bytes);
+void zn_generator_free_others(zn_generator *g, zn_generator_part part);
+/* After a stage: frees its network, unless it may stay. */
+void zn_generator_end_stage(zn_generator *g, zn_generator_part part, zn_status status);
+void zn_generator_forget(zn_generator *g, zn_generator_part part); /* frees it; harmless if there is none */
+void zn_generator_forget_all(zn_generator *g);
+
+void zn_text_encoder_free(zn_text_encoder *t); /* these three: NULL is fine */
+void zn_transformer_free(zn_transformer *t);
+void zn_autoencoder_free(zn_autoencoder *a);
 
 /* ---- the request (request.c) ---- */
 

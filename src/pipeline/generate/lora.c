@@ -97,6 +97,7 @@ static zn_status add(zn_generator *g, const char *path, double strength)
     if (!zn_exists(path) && !strchr(path, '/'))
         ZN_TRY(zn_loras_visit(match, &n));
     ZN_TRY(read_form(g, &form));
+    zn_generator_forget(g, ZN_GENERATOR_TRANSFORMER);
     ZN_TRY(zn_lora_open(n.path[0] ? n.path : path, strength, &form, &l));
     return keep(g, &l);
 }

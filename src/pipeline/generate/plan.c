@@ -14,9 +14,14 @@ static const double mib = 1024.0 * 1024;
 
 size_t zn_generator_budget(const zn_generator *g)
 {
-    return g->compute.options.memory ? g->compute.options.memory
-           : g->compute.device       ? zn_device_free_memory(g->compute.device)
-                                     : zn_memory_available(ZN_MEMINFO) / 2;
+    if (g->compute.options.memory)
+        return g->compute.options.memory;
+    if (!g->compute.device)
+        return zn_memory_available(ZN_MEMINFO) / 2;
+    size_t bytes = zn_device_free_memory(g->compute.device);
+    for (int part = 0; part < ZN_GENERATOR_PARTS; part++)
+        bytes += g->held[part];
+    return bytes;
 }
 
 double zn_part_bytes(const zn_part_files *f)
@@ -28,8 +33,29 @@ double zn_part_bytes(const zn_part_files *f)
     return bytes;
 }
 
-zn_status zn_generator_plan_steps(const zn_generator *g, const zn_part_files *files, const zn_zimage_form *form,
-                                  const zn_generation *q, int tokens, size_t *bytes, bool *release)
+/* On a device: all weights stay there, or as many as fit, and the others take turns. */
+static zn_status plan_on_device(const zn_generator *g, const zn_part_files *files, const zn_generation *q,
+                                const zn_denoiser_needs *needs, zn_step_plan *out)
+{
+    const double budget = (double)zn_generator_budget(g), all = zn_part_bytes(files);
+    /* the window of captions and modulations, beside the one of the steps */
+    const double least = (double)out->bytes + 2 * (double)needs->least_weights;
+    out->release = (double)out->bytes + all > budget;
+    out->device_bytes = out->release ? (size_t)budget : out->bytes + (size_t)all;
+    if (!out->release)
+        return ZN_OK;
+    if (least > budget)
+        return ZN_FAIL(ZN_ENOMEM,
+                       "%dx%d pixels need %.0f MiB of the GPU at least, with weights that take turns there, and the "
+                       "budget is %.0f MiB: raise it or ask for a smaller image",
+                       q->width, q->height, least / mib, budget / mib);
+    out->once_weights = needs->least_weights;
+    out->weights = (size_t)budget - out->bytes - out->once_weights;
+    return ZN_OK;
+}
+
+zn_status zn_generator_plan_steps(const zn_generator *g, const zn_part_files *files, const zn_stored *weights,
+                                  const zn_zimage_form *form, const zn_generation *q, int tokens, zn_step_plan *out)
 {
     const zn_prepare p = { .math = g->compute.math,
                            .cpu = zn_device_flags(g->compute.device),
@@ -37,14 +63,19 @@ zn_status zn_generator_plan_steps(const zn_generator *g, const zn_part_files *fi
                            .whole = true,
                            .threads = zn_pool_threads(g->compute.pool) };
     const double budget = (double)zn_generator_budget(g);
-    ZN_TRY(zn_denoiser_estimate(form, q->height / SCALE, q->width / SCALE, tokens, &p, bytes));
-    *bytes *= q->guidance > 0 ? 2 : 1; /* captions of two lengths have a graph each */
-    if ((double)*bytes > budget)
+    zn_denoiser_needs needs;
+    *out = (zn_step_plan){ 0 };
+    ZN_TRY(zn_denoiser_estimate(form, g->compute.device ? weights : NULL, q->height / SCALE, q->width / SCALE, tokens,
+                                &p, &needs));
+    out->bytes = needs.bytes * (q->guidance > 0 ? 2 : 1); /* captions of two lengths have a graph each */
+    if ((double)out->bytes > budget)
         return ZN_FAIL(ZN_ENOMEM,
                        "%dx%d pixels need %.1f MiB of memory beside the weights, and the budget is %.1f MiB: "
                        "raise it or ask for a smaller image",
-                       q->width, q->height, (double)*bytes / mib, budget / mib);
-    *release = (double)*bytes + zn_part_bytes(files) > budget;
+                       q->width, q->height, (double)out->bytes / mib, budget / mib);
+    if (g->compute.device)
+        return plan_on_device(g, files, q, &needs, out);
+    out->release = (double)out->bytes + zn_part_bytes(files) > budget;
     return ZN_OK;
 }
 
@@ -63,9 +94,11 @@ __attribute__((format(printf, 2, 3))) static void say(zn_generator *g, const cha
 static void say_weights(zn_generator *g, const char *part, const zn_part_files *files, bool release)
 {
     say(g, "%s: %.1f MiB of weights in their files, %s", part, zn_part_bytes(files) / mib,
-        g->compute.device ? "copied to the GPU"
-        : release         ? "read again whenever they are used, since they exceed the budget"
-                          : "mapped");
+        g->compute.device && release
+            ? "which exceed the budget: some stay on the GPU, others are copied there in every step"
+        : g->compute.device ? "copied to the GPU"
+        : release           ? "read again whenever they are used, since they exceed the budget"
+                            : "mapped");
 }
 
 static zn_status say_text(zn_generator *g, const zn_part_files *files, const zn_generation *q)
@@ -80,13 +113,16 @@ static zn_status say_steps(zn_generator *g, const zn_part_files *files, const zn
 {
     zn_zimage_form form;
     zn_zimage_naming naming;
-    size_t bytes;
-    bool release;
+    zn_step_plan plan;
     ZN_TRY(zn_zimage_recognise(files->files, files->count, files->config.root, &form, &naming));
-    ZN_TRY(zn_generator_plan_steps(g, files, &form, q, USUAL_TOKENS, &bytes, &release));
-    say_weights(g, "transformer", files, release);
+    form.piece = g->compute.device ? ZN_ZIMAGE_WHOLE : 0;
+    const zn_stored weights = { files->files, files->count, zn_zimage_place, &naming };
+    ZN_TRY(zn_generator_plan_steps(g, files, &weights, &form, q, USUAL_TOKENS, &plan));
+    say_weights(g, "transformer", files, plan.release);
+    if (plan.release && g->compute.device)
+        say(g, " (%.1f MiB of the GPU are for weights)", (double)plan.weights / mib);
     say(g, "; %d image tokens, %.1f MiB of activations\n",
-        q->width / SCALE / ZN_ZIMAGE_PATCH * (q->height / SCALE / ZN_ZIMAGE_PATCH), (double)bytes / mib);
+        q->width / SCALE / ZN_ZIMAGE_PATCH * (q->height / SCALE / ZN_ZIMAGE_PATCH), (double)plan.bytes / mib);
     return ZN_OK;
 }
 

@@ -1,6 +1,6 @@
 /* One image, stage by stage: prompt to features, image to latent, steps of the transformer, latent to image. Each stage
- * opens its network and releases it. */
-#include "pipeline/generate/generate.h"
+ * opens its network and releases it, unless it stays on a device for the next image. */
+#include "pipeline/generate/transformer.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -22,10 +22,10 @@ typedef struct run {
     zn_latent *clean; /* of the image to start from, or NULL */
     zn_latent *x;     /* noise, then the image */
     float *noise, *sigma, *mask;
-    zn_denoiser *denoiser;
-    zn_preview *preview; /* NULL: none are asked for */
-    zn_latent *seen;     /* for it: the image as it is expected now */
-    int first;           /* step to begin with */
+    zn_denoiser *denoiser; /* the generator's */
+    zn_preview *preview;   /* NULL: none are asked for */
+    zn_latent *seen;       /* for it: the image as it is expected now */
+    int first;             /* step to begin with */
     /* progress: the stage, where it begins and how much it takes of the whole; its equal parts, and those that are
      * finished; what was told last, since it never falls */
     zn_generation_stage stage;
@@ -203,56 +203,37 @@ static zn_status check_fit(const run *r, const zn_zimage_form *k)
     return ZN_OK;
 }
 
-static zn_status take_steps(run *r, const zn_part_files *files)
+static zn_status take_steps(run *r)
 {
-    zn_zimage_form form;
-    zn_zimage_naming naming;
-    ZN_TRY(zn_zimage_recognise(files->files, files->count, files->config.root, &form, &naming));
-    ZN_TRY(check_fit(r, &form));
-    form.adapters = r->g->adapters;
-    form.adapter_count = r->g->adapter_count;
-    form.piece = r->g->compute.device ? ZN_ZIMAGE_WHOLE : 0;
-    size_t bytes;
-    bool release;
-    ZN_TRY(zn_generator_plan_steps(r->g, files, &form, r->request, r->wanted.tokens, &bytes, &release));
-    ZN_TRY(place_start(r, form.channels));
+    zn_transformer *t;
+    ZN_TRY(zn_generator_transformer(r->g, &t));
+    ZN_TRY(check_fit(r, &t->form));
+    ZN_TRY(place_start(r, t->form.channels));
     ZN_TRY(start_preview(r));
-    const zn_stored weights = { files->files, files->count, zn_zimage_place, &naming };
-    const zn_compute *c = &r->g->compute;
-    const zn_denoiser_setup setup = { .weights = &weights,
-                                      .form = &form,
-                                      .release = release,
-                                      .exec = { .pool = c->pool,
-                                                .device = c->device,
-                                                .math = c->math,
-                                                .whole = true,
-                                                .progress = tell_part,
-                                                .user = r },
-                                      .height = r->x->height,
+    ZN_TRY(zn_generator_transformer(r->g, &t)); /* the decoder may have taken the place of the first */
+    ZN_TRY(zn_generator_denoiser(r->g, t, r->request, r->wanted.tokens, &r->denoiser));
+    const zn_denoiser_image image = { .height = r->x->height,
                                       .width = r->x->width,
                                       .wanted = { r->wanted.data, r->wanted.tokens },
                                       .unwanted = { r->unwanted.data, r->unwanted.tokens },
                                       .sigma = r->sigma,
                                       .steps = r->request->steps,
-                                      .first = r->first };
+                                      .first = r->first,
+                                      .progress = tell_part,
+                                      .user = r };
     r->preparing = true;
-    ZN_TRY(zn_denoiser_new(&setup, &r->denoiser));
+    ZN_TRY(zn_denoiser_begin(r->denoiser, &image));
     r->preparing = false;
-    const zn_status status = sample(r);
-    r->g->report.peak_bytes = (double)bytes;
-    zn_denoiser_free(r->denoiser);
-    return status;
+    r->g->report.peak_bytes = (double)t->plan.bytes;
+    return sample(r);
 }
 
 static zn_status denoise(run *r)
 {
-    const char *path = r->g->paths.part[ZN_GENERATOR_TRANSFORMER];
     const double start = zn_clock_ms();
-    zn_part_files files;
     enter(r, ZN_STAGE_STEPS, asked(r->request) * (r->request->steps - r->first));
-    ZN_TRY(zn_part_open(path, ZN_GENERATOR_TRANSFORMER, &files));
-    const zn_status status = take_steps(r, &files);
-    zn_part_close(&files);
+    const zn_status status = take_steps(r);
+    zn_generator_end_stage(r->g, ZN_GENERATOR_TRANSFORMER, status);
     r->g->report.steps_s = (zn_clock_ms() - start) / 1000;
     return status;
 }
@@ -273,12 +254,17 @@ static zn_status show(run *r, zn_image **out)
 static zn_status check_memory(const run *r)
 {
     const zn_generation *q = r->request;
+    const int now[3] = { q->width, q->height, q->decoder_tile };
     char text[1024];
     if (!r->g->compute.options.memory && !q->decoder_tile)
         return ZN_OK;
+    if (r->g->compute.device && memcmp(r->g->checked, now, sizeof now) == 0 && !q->image)
+        return ZN_OK;
     if (q->image)
         ZN_TRY(zn_generator_plan_vae(r->g, q, ZN_ENCODER, text, sizeof text));
-    return zn_generator_plan_vae(r->g, q, ZN_DECODER, text, sizeof text);
+    ZN_TRY(zn_generator_plan_vae(r->g, q, ZN_DECODER, text, sizeof text));
+    memcpy(r->g->checked, now, sizeof now);
+    return ZN_OK;
 }
 
 static zn_status stages(run *r, zn_image **out)
@@ -298,7 +284,10 @@ zn_status zn_generator_run(zn_generator *g, const zn_generation *request, zn_ima
 {
     run r = { .g = g, .request = request };
     g->report = (zn_generation_report){ .size = sizeof g->report };
+    const size_t sent = g->compute.device ? zn_device_sent(g->compute.device) : 0;
     const zn_status status = stages(&r, out);
+    if (g->compute.device)
+        g->report.sent_bytes = (double)(zn_device_sent(g->compute.device) - sent);
     zn_free(r.wanted.data);
     zn_free(r.unwanted.data);
     zn_latent_free(r.clean);

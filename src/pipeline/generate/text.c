@@ -31,11 +31,18 @@ typedef struct batch {
     int count, tokens;
 } batch;
 
-typedef struct encoder {
+/* The open files, and a run for the last batch. */
+struct zn_text_encoder {
     zn_part_files files;
     zn_qwen3_form form;
     zn_qwen3_naming naming;
-} encoder;
+    zn_stored weights;
+    zn_graph *graph; /* NULL: there is no run */
+    zn_exec *exec;
+    zn_ahead ahead;
+    zn_node *ids, *states;
+    zn_stage_progress progress;
+};
 
 static zn_status tokenise(zn_generator *g, const char *text, prompt *p)
 {
@@ -79,43 +86,97 @@ static zn_status read_features(const batch *b, const float *y, int width)
     return ZN_OK;
 }
 
-static zn_status run(zn_generator *g, const encoder *e, zn_graph *graph, const batch *b, zn_stage_progress progress)
+/* ---- a run ---- */
+
+static void end_run(zn_text_encoder *e)
 {
-    const zn_stored from = { e->files.files, e->files.count, zn_qwen3_place, &e->naming };
-    zn_node *x = zn_graph_input(graph, "ids", ZN_SHAPE(b->count, 1, b->tokens, 1));
-    zn_node *y = zn_qwen3((zn_scope){ graph, "" }, x, &e->form, e->form.layers - 1, NULL);
-    zn_ahead ahead = { 0 };
+    zn_exec_free(e->exec);
+    zn_ahead_end(&e->ahead);
+    zn_graph_free(e->graph);
+    e->exec = NULL;
+    e->graph = NULL;
+}
+
+static int tell(void *self, double fraction)
+{
+    const zn_text_encoder *e = self;
+    return e->progress.call ? e->progress.call(e->progress.user, fraction) : 0;
+}
+
+/* How a run uses a device. weights: as in zn_exec_options. */
+static zn_status plan_on_device(zn_generator *g, zn_text_encoder *e, size_t *weights)
+{
+    const zn_prepare p = { .math = g->compute.math,
+                           .cpu = zn_device_flags(g->compute.device),
+                           .constant_parameters = true,
+                           .whole = true,
+                           .threads = zn_pool_threads(g->compute.pool) };
+    const size_t budget = zn_generator_budget(g);
+    size_t bytes, prepared, all, least;
+    ZN_TRY(zn_exec_estimate_weights(e->graph, &e->states, 1, &p, &all, &least));
+    ZN_TRY(zn_exec_estimate(e->graph, &e->states, 1, &p, &bytes, &prepared));
+    bytes += prepared;
+    if (bytes + least > budget)
+        return ZN_FAIL(ZN_ENOMEM, "the prompt needs %.0f MiB of the GPU at least, and the budget is %.0f MiB",
+                       (double)(bytes + least) / 1048576, (double)budget / 1048576);
+    *weights = bytes + all > budget ? budget - bytes : 0;
+    zn_generator_make_room(g, ZN_GENERATOR_TEXT, *weights ? budget : bytes + all);
+    return ZN_OK;
+}
+
+static zn_status make_exec(zn_generator *g, zn_text_encoder *e)
+{
     zn_exec_options options = { .pool = g->compute.pool,
                                 .device = g->compute.device,
                                 .math = g->compute.math,
                                 .whole = true,
-                                .progress = progress.call,
-                                .user = progress.user };
-    zn_exec *exec = NULL;
-    zn_status status;
-    ZN_TRY_DONE(zn_stored_bind(&from, graph));
-    ZN_TRY_DONE(
-        zn_ahead_start(&ahead, graph, &from, zn_part_bytes(&e->files) > (double)zn_generator_budget(g), &options));
-    ZN_TRY_DONE(zn_exec_new(graph, &y, 1, &options, &exec));
-    write_ids(b, x->data);
-    ZN_TRY_DONE(zn_exec_run(exec));
-    ZN_TRY_DONE(zn_exec_check_finite(exec));
-    ZN_TRY_DONE(read_features(b, y->data, e->form.hidden));
-done:
-    zn_exec_free(exec);
-    zn_ahead_end(&ahead);
+                                .progress = tell,
+                                .user = e };
+    ZN_TRY(zn_stored_bind(&e->weights, e->graph));
+    if (g->compute.device)
+        ZN_TRY(plan_on_device(g, e, &options.weights));
+    const bool release = zn_part_bytes(&e->files) > (double)zn_generator_budget(g);
+    ZN_TRY(zn_ahead_start(&e->ahead, e->graph, &e->weights, release, &options));
+    return zn_exec_new(e->graph, &e->states, 1, &options, &e->exec);
+}
+
+/* A run for batches of this form, unless the last one fits. */
+static zn_status start_run(zn_generator *g, zn_text_encoder *e, const batch *b)
+{
+    const zn_shape shape = ZN_SHAPE(b->count, 1, b->tokens, 1);
+    zn_held_weights held = { 0 };
+    if (e->graph && zn_shape_equal(e->ids->shape, shape))
+        return ZN_OK;
+    zn_status status = e->exec && g->compute.device ? zn_exec_hold_weights(e->exec, &held) : ZN_OK;
+    end_run(e);
+    e->graph = status == ZN_OK ? zn_graph_new() : NULL;
+    if (status == ZN_OK && !e->graph)
+        status = ZN_FAIL(ZN_ENOMEM, "out of memory for a graph");
+    if (status == ZN_OK) {
+        e->ids = zn_graph_input(e->graph, "ids", shape);
+        e->states = zn_qwen3((zn_scope){ e->graph, "" }, e->ids, &e->form, e->form.layers - 1, NULL);
+        status = make_exec(g, e);
+    }
+    zn_held_weights_free(&held);
+    if (status != ZN_OK)
+        end_run(e);
     return status;
 }
 
-static zn_status encode_batch(zn_generator *g, const encoder *e, const batch *b, zn_stage_progress progress)
+static zn_status encode_batch(zn_generator *g, zn_text_encoder *e, const batch *b, zn_stage_progress progress)
 {
-    zn_graph *graph = zn_graph_new();
-    if (!graph)
-        return ZN_FAIL(ZN_ENOMEM, "out of memory for a graph");
-    const zn_status status = run(g, e, graph, b, progress);
-    zn_graph_free(graph);
-    return status;
+    e->progress = progress;
+    ZN_TRY(start_run(g, e, b));
+    write_ids(b, e->ids->data);
+    ZN_TRY(zn_exec_run(e->exec));
+    ZN_TRY(zn_exec_check_finite(e->exec));
+    ZN_TRY(read_features(b, e->states->data, e->form.hidden));
+    if (!g->compute.device)
+        end_run(e);
+    return ZN_OK;
 }
+
+/* ---- all prompts ---- */
 
 /* The prompts from the first without features on that may run with it. */
 static batch next_batch(const prompt *all, int count, const prompt **room)
@@ -134,7 +195,7 @@ static batch next_batch(const prompt *all, int count, const prompt **room)
     return b;
 }
 
-static zn_status encode(zn_generator *g, const encoder *e, const prompt *all, int count, zn_stage_progress progress)
+static zn_status encode(zn_generator *g, zn_text_encoder *e, const prompt *all, int count, zn_stage_progress progress)
 {
     const prompt **room;
     for (int i = 0; i < count; i++)
@@ -147,16 +208,48 @@ static zn_status encode(zn_generator *g, const encoder *e, const prompt *all, in
     return status;
 }
 
+void zn_text_encoder_free(zn_text_encoder *e)
+{
+    if (!e)
+        return;
+    end_run(e);
+    zn_part_close(&e->files);
+    zn_free(e);
+}
+
+static zn_status open_files(const char *path, zn_text_encoder *e)
+{
+    const zn_part_files *f = &e->files;
+    ZN_TRY(zn_part_open(path, ZN_GENERATOR_TEXT, &e->files));
+    ZN_TRY(zn_qwen3_recognise(f->files, f->count, f->config.root, &e->form, &e->naming));
+    e->weights = (zn_stored){ f->files, f->count, zn_qwen3_place, &e->naming };
+    return ZN_OK;
+}
+
+/* Opens the encoder, unless that of the last image is there. */
+static zn_status open_encoder(zn_generator *g)
+{
+    if (g->text)
+        return ZN_OK;
+    zn_text_encoder *e = zn_calloc(1, sizeof *e);
+    if (!e)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for a text encoder");
+    const zn_status status = open_files(g->paths.part[ZN_GENERATOR_TEXT], e);
+    if (status != ZN_OK)
+        zn_text_encoder_free(e);
+    else
+        g->text = e;
+    return status;
+}
+
 static zn_status open_and_encode(zn_generator *g, const prompt *all, int count, zn_stage_progress progress)
 {
-    const char *path = g->paths.part[ZN_GENERATOR_TEXT];
-    encoder e;
-    ZN_TRY(zn_part_open(path, ZN_GENERATOR_TEXT, &e.files));
-    zn_status status = zn_qwen3_recognise(e.files.files, e.files.count, e.files.config.root, &e.form, &e.naming);
+    zn_status status = open_encoder(g);
     if (status == ZN_OK)
-        status = encode(g, &e, all, count, progress);
-    zn_part_close(&e.files);
-    return status == ZN_OK || status == ZN_ECANCELLED ? status : zn_fail_in_file(status, path);
+        status = encode(g, g->text, all, count, progress);
+    zn_generator_end_stage(g, ZN_GENERATOR_TEXT, status);
+    return status == ZN_OK || status == ZN_ECANCELLED ? status
+                                                      : zn_fail_in_file(status, g->paths.part[ZN_GENERATOR_TEXT]);
 }
 
 /* Everything that the features depend on: the encoder's files, how they are computed, and the tokens, which hold

@@ -1,6 +1,7 @@
 /* The autoencoder: a codec (pipeline/codec) for as long as it is needed, so that large images keep to the budget. */
 #include "pipeline/generate/generate.h"
 
+#include "base/alloc.h"
 #include "base/fail.h"
 #include "models/flux/flux_vae.h"
 #include "pipeline/codec/codec.h"
@@ -24,8 +25,10 @@ static zn_status load_part(const zn_arch *arch, const zn_config *config, const z
         return ZN_FAIL(ZN_ENOTFOUND, "there is no %s in this autoencoder", zn_part_name(part));
     ZN_TRY(zn_model_new(arch, config, out));
     const zn_status status = zn_model_load_part(*out, part, w, &naming[part]);
-    if (status != ZN_OK)
+    if (status != ZN_OK) {
         zn_model_free(*out);
+        *out = NULL;
+    }
     return status;
 }
 
@@ -132,9 +135,20 @@ static zn_status restore(const norm *n, const zn_latent *z, zn_latent **out)
 
 /* ---- a codec for one call ---- */
 
+/* An autoencoder's part, ready to work. */
+typedef struct call call;
+struct zn_autoencoder {
+    zn_model *model;
+    zn_codec *codec;
+    norm norm;
+    const call *now; /* the call that it works for */
+    size_t bytes;    /* of the device */
+};
+
 /* What a call on the codec needs: progress is reported as that of one of several tiles. */
-typedef struct call {
-    zn_status (*run)(struct call *c, zn_codec *codec);
+struct call {
+    zn_generator *generator;
+    zn_status (*run)(call *c, zn_codec *codec);
     zn_stage_progress progress;
     int tile, tiles;
     int side; /* of tiles in pixels: as in zn_generation; result: as in zn_generation_report */
@@ -144,11 +158,11 @@ typedef struct call {
     size_t size;  /* of text in `to` */
     double bytes; /* result: memory that it takes */
     norm norm;
-} call;
+};
 
 static int tell(void *self, double fraction)
 {
-    const call *c = self;
+    const call *c = ((const zn_autoencoder *)self)->now;
     return c->progress.call ? c->progress.call(c->progress.user, (c->tile + fraction) / c->tiles) : 0;
 }
 
@@ -164,59 +178,109 @@ zn_options zn_generator_codec_options(const zn_generator *g)
     return o;
 }
 
-static zn_status run_codec(zn_generator *g, const zn_model *model, call *c)
+void zn_autoencoder_free(zn_autoencoder *a)
 {
+    if (!a)
+        return;
+    zn_codec_free(a->codec);
+    zn_model_free(a->model);
+    zn_free(a);
+}
+
+static zn_status fill(zn_generator *g, zn_part part, zn_autoencoder *a)
+{
+    const char *path = g->paths.part[ZN_GENERATOR_VAE];
+    zn_part_files files;
+    ZN_TRY(zn_part_open(path, ZN_GENERATOR_VAE, &files));
+    const zn_status status = load(&files, part, &a->norm, &a->model);
+    zn_part_close(&files); /* the model has floats of its own */
+    if (status != ZN_OK)
+        return zn_fail_in_file(status, path);
     zn_options options = zn_generator_codec_options(g);
-    zn_codec *codec;
     options.progress = tell;
-    options.user = c;
-    c->tiles = 1;
-    ZN_TRY(zn_codec_new(model, &options, &codec));
-    const zn_status status = c->run(c, codec);
-    zn_codec_free(codec);
+    options.user = a;
+    if (g->compute.device && !options.memory)
+        options.memory = zn_generator_budget(g); /* other networks are freed where it is needed */
+    return zn_codec_new(a->model, &options, &a->codec);
+}
+
+/* Opens the part, unless that of the last image is there. */
+static zn_status open_part(zn_generator *g, zn_part part)
+{
+    if (g->vae[part])
+        return ZN_OK;
+    zn_autoencoder *a = zn_calloc(1, sizeof *a);
+    if (!a)
+        return ZN_FAIL(ZN_ENOMEM, "out of memory for an autoencoder");
+    const zn_status status = fill(g, part, a);
+    if (status != ZN_OK)
+        zn_autoencoder_free(a);
+    else
+        g->vae[part] = a;
     return status;
 }
 
 static zn_status run_part(zn_generator *g, zn_part part, call *c)
 {
-    const char *path = g->paths.part[ZN_GENERATOR_VAE];
-    zn_part_files files;
-    zn_model *model = NULL;
-    ZN_TRY(zn_part_open(path, ZN_GENERATOR_VAE, &files));
-    zn_status status = load(&files, part, &c->norm, &model);
-    zn_part_close(&files); /* the model has floats of its own */
-    if (status != ZN_OK)
-        return zn_fail_in_file(status, path);
-    status = run_codec(g, model, c);
-    zn_model_free(model);
+    zn_status status = open_part(g, part);
+    if (status == ZN_OK) {
+        c->generator = g;
+        c->norm = g->vae[part]->norm;
+        c->tiles = 1;
+        g->vae[part]->now = c;
+        status = c->run(c, g->vae[part]->codec);
+    }
+    zn_generator_end_stage(g, ZN_GENERATOR_VAE, status);
     return status;
 }
 
 /* ---- whole if the budget allows it, else in the largest tiles that it allows ---- */
 
-static zn_status prepare(zn_codec *codec, zn_part part, int width, int height, zn_runner **out)
+/* How much a new runner takes is known when it exists, so the networks of other parts are freed before it is made where
+ * the budget is not simply all that there is, and otherwise if it cannot be made. They stay when it runs again. */
+static zn_status make_runner(zn_generator *g, zn_codec *codec, zn_part part, zn_shape input, size_t held,
+                             zn_runner **out)
+{
+    const zn_runner *last = codec->runner[part];
+    const bool is_new = !last || !zn_shape_equal(zn_runner_input_shape(last), input);
+    const bool others = g->compute.device && (g->text || g->transformer);
+    if (is_new && others && g->compute.options.memory)
+        zn_generator_free_others(g, ZN_GENERATOR_VAE);
+    zn_status status = zn_codec_runner(codec, part, input, held, out);
+    if (status == ZN_ENOMEM && others) {
+        zn_generator_free_others(g, ZN_GENERATOR_VAE);
+        status = zn_codec_runner(codec, part, input, held, out);
+    }
+    return status;
+}
+
+static zn_status prepare(zn_generator *g, zn_codec *codec, zn_part part, int width, int height, zn_runner **out)
 {
     const int channels = zn_model_info_of(codec->model)->latent_channels;
     const zn_shape latent = ZN_SHAPE(1, height, width, channels);
     const size_t held =
         zn_image_bytes(width * SCALE, height * SCALE, 8) + sizeof(float) * (size_t)zn_shape_count(latent);
-    return zn_codec_runner(codec, part, part == ZN_DECODER ? latent : ZN_SHAPE(1, height * SCALE, width * SCALE, 3),
-                           held, out);
+    ZN_TRY(make_runner(g, codec, part, part == ZN_DECODER ? latent : ZN_SHAPE(1, height * SCALE, width * SCALE, 3),
+                       held, out));
+    g->vae[part]->bytes = zn_runner_bytes(*out);
+    const zn_autoencoder *other = g->vae[part == ZN_DECODER ? ZN_ENCODER : ZN_DECODER];
+    zn_generator_make_room(g, ZN_GENERATOR_VAE, g->vae[part]->bytes + (other ? other->bytes : 0));
+    return ZN_OK;
 }
 
 /* width, height: of the latent; tile: as in zn_generation. */
-static zn_status choose(zn_codec *codec, zn_part part, int width, int height, int tile, zn_tiling *out,
+static zn_status choose(zn_generator *g, zn_codec *codec, zn_part part, int width, int height, int tile, zn_tiling *out,
                         zn_runner **runner)
 {
     static const int whole = 1 << 20, sides[] = { 1 << 20, 64, 48, 32, 16 };
     if (tile != ZN_TILE_AUTO) {
         *out = zn_tiling_of(width, height, tile == ZN_TILE_OFF ? whole : tile / SCALE);
-        return prepare(codec, part, out->width, out->height, runner);
+        return prepare(g, codec, part, out->width, out->height, runner);
     }
     zn_status status = ZN_ENOMEM;
     for (size_t i = 0; i < sizeof sides / sizeof *sides && status == ZN_ENOMEM; i++) {
         *out = zn_tiling_of(width, height, sides[i]);
-        status = prepare(codec, part, out->width, out->height, runner);
+        status = prepare(g, codec, part, out->width, out->height, runner);
     }
     if (status == ZN_ENOMEM && out->columns * out->rows > 1) {
         char why[1024];
@@ -231,7 +295,7 @@ static zn_status choose(zn_codec *codec, zn_part part, int width, int height, in
 static zn_status choose_for(call *c, zn_codec *codec, zn_part part, int width, int height, zn_tiling *t)
 {
     zn_runner *r;
-    ZN_TRY(choose(codec, part, width, height, c->side, t, &r));
+    ZN_TRY(choose(c->generator, codec, part, width, height, c->side, t, &r));
     c->tiles = t->columns * t->rows;
     c->side = c->tiles == 1 ? ZN_TILE_OFF : (t->width > t->height ? t->width : t->height) * SCALE;
     c->bytes = (double)zn_runner_bytes(r) + (double)sizeof(float) * (double)zn_model_info_of(codec->model)->parameters +
@@ -327,7 +391,7 @@ static zn_status plan(call *c, zn_codec *codec)
     const zn_generation *q = c->from;
     zn_tiling t;
     zn_runner *r;
-    ZN_TRY(choose(codec, c->part, q->width / SCALE, q->height / SCALE, c->side, &t, &r));
+    ZN_TRY(choose(c->generator, codec, c->part, q->width / SCALE, q->height / SCALE, c->side, &t, &r));
     if (t.columns * t.rows > 1)
         snprintf(c->to, c->size,
                  "%d tiles of %dx%d, mixed where they overlap%s: colours may differ a little from those of the whole "

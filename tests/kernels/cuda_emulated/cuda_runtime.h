@@ -58,6 +58,14 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int dev
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
+/* Launches run at once, and so do copies on their streams. Copies on streams that only copy, and whose events others
+ * wait for, run at once or when they are waited for, alternately. */
+typedef struct emulated_event *cudaEvent_t;
+enum { cudaEventDisableTiming = 2 };
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
 /* The emulator cannot record: launches stay separate. */
 typedef struct emulated_graph *cudaGraph_t, *cudaGraphExec_t;
 enum { cudaStreamCaptureModeThreadLocal };
@@ -78,6 +86,7 @@ cudaError_t cudaMemGetInfo(size_t *unused, size_t *all);
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
 /* Sets the shared memory that a kernel may use at launch. Fails if it is more than the emulated device has. */
 cudaError_t emulated_shared(const void *kernel, size_t bytes);
+void emulated_launches_on(cudaStream_t stream);
 cudaError_t emulated_launch(dim3 grid, dim3 block, size_t shared, const void *kernel, void (*body)(void *), void *user);
 
 template <typename T> cudaError_t cudaFuncSetAttribute(void (*kernel)(T), int, int bytes)
@@ -96,8 +105,10 @@ template <typename T> struct emulated_call {
 };
 
 template <typename T>
-cudaError_t cudaLaunchKernel(void (*kernel)(T), dim3 grid, dim3 block, void **arguments, size_t shared, cudaStream_t)
+cudaError_t cudaLaunchKernel(void (*kernel)(T), dim3 grid, dim3 block, void **arguments, size_t shared,
+                             cudaStream_t stream)
 {
+    emulated_launches_on(stream);
     emulated_call<T> call = { kernel, static_cast<const T *>(arguments[0]) };
     return emulated_launch(grid, block, shared, reinterpret_cast<const void *>(kernel), emulated_call<T>::run, &call);
 }

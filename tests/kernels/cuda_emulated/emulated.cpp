@@ -399,13 +399,74 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int)
                                                                     : 4;
     return cudaSuccess;
 }
+/* ---- streams: copies that wait ---- */
+
+enum { MAX_WAITING = 64 };
+struct transfer {
+    void *to;
+    const void *from;
+    size_t bytes;
+};
+struct emulated_stream {
+    transfer waiting[MAX_WAITING];
+    int count;
+    long done, number; /* copies that were made, and that were asked for */
+    bool late, launches, is_waited_for;
+};
+struct emulated_event {
+    emulated_stream *stream; /* NULL: not recorded */
+    long number;             /* copies that came before it */
+};
+
+void emulated_launches_on(cudaStream_t s) { s->launches = true; }
+
+/* Makes all copies up to that number. */
+static void make_transfers(emulated_stream *s, long number)
+{
+    int made = 0;
+    for (; made < s->count && s->done < number; made++, s->done++)
+        memcpy(s->waiting[made].to, s->waiting[made].from, s->waiting[made].bytes);
+    s->count -= made;
+    memmove(s->waiting, s->waiting + made, sizeof *s->waiting * (size_t)s->count);
+}
+
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
 {
-    *stream = NULL;
+    *stream = static_cast<emulated_stream *>(calloc(1, sizeof **stream));
+    return *stream ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t s)
+{
+    make_transfers(s, s->number);
     return cudaSuccess;
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaStreamDestroy(cudaStream_t s)
+{
+    free(s);
+    return cudaSuccess;
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned)
+{
+    *event = static_cast<emulated_event *>(calloc(1, sizeof **event));
+    return *event ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t s)
+{
+    *event = emulated_event{ s, s->number };
+    s->is_waited_for = true;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t event, unsigned)
+{
+    if (event->stream)
+        make_transfers(event->stream, event->number);
+    return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    free(event);
+    return cudaSuccess;
+}
 
 /* Memory of the device begins behind a page and ends before one that nobody may touch, and is full of NaN. */
 static const size_t page = 1 << 16, grain = 16;
@@ -450,8 +511,20 @@ cudaError_t cudaMemGetInfo(size_t *unused, size_t *all)
     *unused = *all = (size_t)1 << 32;
     return cudaSuccess;
 }
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t)
+/* What a late copy replaces becomes NaN at once. */
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t s)
 {
-    memcpy(to, from, bytes);
+    const bool alone = s->is_waited_for && !s->launches;
+    const bool waits = alone && (s->count > 0 || (s->late = !s->late));
+    s->number++;
+    if (waits && s->count == MAX_WAITING)
+        fatal("too many copies wait");
+    if (waits) {
+        memset(to, 0xff, bytes);
+        s->waiting[s->count++] = transfer{ to, from, bytes };
+    } else {
+        memcpy(to, from, bytes);
+        s->done++;
+    }
     return cudaSuccess;
 }

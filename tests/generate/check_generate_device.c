@@ -1,0 +1,172 @@
+/* Generation on a device: an image has the same bits whether its networks were there already or not, and whether their
+ * weights stay there or take turns. Exit status 77 where there is no device. */
+#include "tiny.h"
+
+#include "base/alloc.h"
+#include "pipeline/generate/transformer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    WIDTH = 48,
+    HEIGHT = 32,
+    BYTES = WIDTH * HEIGHT * 3,
+    STEPS = 3,
+    LATENT = WIDTH / 8 * HEIGHT / 8 * 16,
+    TOKENS = 5
+};
+
+static int compared, failures;
+
+static void must(zn_status status)
+{
+    if (status == ZN_OK)
+        return;
+    printf("FAIL %s\n", zn_error_text());
+    exit(1);
+}
+
+static void expect(const char *what, bool good)
+{
+    printf("%-70s%s\n", what, good ? "" : "  FAIL");
+    failures += !good;
+    compared++;
+}
+
+static zn_generator *open_on_device(size_t memory)
+{
+    const zn_generator_files files = { .size = sizeof files, .model = tiny_folder, .cache = "" };
+    const zn_options options = { .size = sizeof options, .threads = 1, .device = "cuda", .memory = memory };
+    zn_generator *g;
+    must(zn_generator_open(&files, &options, &g));
+    return g;
+}
+
+/* The image of a prompt, and the bytes that were copied to the device for it. */
+static zn_image *make(zn_generator *g, const char *prompt, double *sent)
+{
+    const zn_generation r = {
+        .size = sizeof r, .prompt = prompt, .width = WIDTH, .height = HEIGHT, .steps = STEPS, .seed = 7
+    };
+    zn_generation_report report = { .size = sizeof report };
+    zn_image *image;
+    must(zn_generate(g, &r, &image));
+    zn_generator_report(g, &report);
+    *sent = report.sent_bytes;
+    return image;
+}
+
+static bool same(const zn_image *a, const zn_image *b) { return memcmp(a->pixels, b->pixels, BYTES) == 0; }
+
+/* ---- networks that stay ---- */
+
+/* A second generator has none of the first one's memory. */
+static void check_warm(void)
+{
+    double cold, other, warm, alone;
+    zn_generator *g = open_on_device(0), *fresh = open_on_device(0);
+    zn_image *first = make(g, "a red fox", &cold), *longer = make(g, "a red fox in the snow, at night", &other);
+    zn_image *again = make(g, "a red fox", &warm), *single = make(fresh, "a red fox in the snow, at night", &alone);
+    printf("bytes sent: %.0f, other prompt %.0f, the first again %.0f\n", cold, other, warm);
+    expect("the same image from networks that stayed", same(first, again));
+    expect("another prompt in networks that stayed", same(longer, single));
+    expect("weights that stayed are not sent again", warm < cold / 2 && other < alone / 2);
+    zn_image_free(first);
+    zn_image_free(longer);
+    zn_image_free(again);
+    zn_image_free(single);
+    zn_generator_free(g);
+    zn_generator_free(fresh);
+}
+
+/* ---- weights that take turns ---- */
+
+typedef struct network {
+    zn_generator *generator;
+    zn_transformer *transformer;
+    zn_compute *compute;
+    float features[TOKENS * 4096];
+    float sigma[STEPS + 1];
+} network;
+
+/* Steps of the tiny transformer with so much memory for weights; NULL if the device refuses it. */
+static float *steps(const network *n, size_t weights, zn_exec_weights *count)
+{
+    const zn_denoiser_setup setup = { .weights = &n->transformer->weights,
+                                      .form = &n->transformer->form,
+                                      .release = weights > 0,
+                                      .once_weights = weights,
+                                      .exec = { .pool = n->compute->pool,
+                                                .device = n->compute->device,
+                                                .math = n->compute->math,
+                                                .whole = true,
+                                                .weights = weights } };
+    const zn_denoiser_image image = {
+        .height = HEIGHT / 8, .width = WIDTH / 8, .wanted = { n->features, TOKENS }, .sigma = n->sigma, .steps = STEPS
+    };
+    float *out = zn_calloc(STEPS * LATENT, sizeof *out), x[LATENT];
+    zn_denoiser *d;
+    for (int i = 0; i < LATENT; i++)
+        x[i] = (float)(i % 17 - 8) / 8;
+    must(zn_denoiser_new(&setup, &d));
+    const zn_status begun = zn_denoiser_begin(d, &image);
+    for (int i = 0; i < STEPS && begun == ZN_OK; i++)
+        must(zn_denoiser_predict(d, x, i, false, out + i * LATENT));
+    if (begun == ZN_OK)
+        *count = zn_denoiser_weights(d);
+    zn_denoiser_free(d);
+    if (begun == ZN_OK)
+        return out;
+    zn_free(out);
+    expect("too little memory is refused with a sentence", begun == ZN_ENOMEM && strstr(zn_error_text(), "at least"));
+    return NULL;
+}
+
+static void check_streaming(void)
+{
+    network *n = zn_calloc(1, sizeof *n);
+    zn_exec_weights all, part = { 0 };
+    n->generator = open_on_device(0);
+    n->compute = &n->generator->compute;
+    must(zn_generator_transformer(n->generator, &n->transformer));
+    for (int i = 0; i < TOKENS * n->transformer->form.caption; i++)
+        n->features[i] = (float)(i % 13 - 6) / 6;
+    for (int i = 0; i <= STEPS; i++)
+        n->sigma[i] = 1 - (float)i / STEPS;
+    float *whole = steps(n, 0, &all), *streamed;
+    expect("without a limit all weights stay", all.streamed == 0 && all.resident > 0);
+    int limits = 0;
+    for (size_t limit = all.resident * 9 / 10; (streamed = steps(n, limit, &part)) != NULL; limit = limit * 7 / 10) {
+        char what[128];
+        snprintf(what, sizeof what, "%zu of %zu bytes stay, a window of %zu: the same bits", part.resident,
+                 part.resident + part.streamed, part.window);
+        expect(what, memcmp(streamed, whole, sizeof *whole * STEPS * LATENT) == 0 && part.streamed > 0 &&
+                         part.resident + part.window <= limit && part.resident + part.streamed == all.resident);
+        zn_free(streamed);
+        limits++;
+    }
+    expect("several limits work", limits > 2);
+    zn_free(whole);
+    zn_generator_free(n->generator);
+    zn_free(n);
+}
+
+int main(void)
+{
+    zn_device *d;
+    if (zn_device_open("cuda", &d) != ZN_OK) {
+        printf("%s\n", zn_error_text());
+        return 77;
+    }
+    zn_device_close(d);
+    void *state = NULL;
+    if (tiny_setup(&state))
+        return 1;
+    check_warm();
+    check_streaming();
+    tiny_teardown(&state);
+    printf("%d comparisons, %d failed\n", compared, failures);
+    return failures > 0;
+}
