@@ -56,6 +56,7 @@ static zn_status enter_stage(zn_run *r, int stage)
                                    .batch = batch,
                                    .parts = parts,
                                    .ranks = r->options.ranks,
+                                   .group = r->group,
                                    .stage = stage,
                                    .stop = stop_within_step,
                                    .user = r };
@@ -146,6 +147,17 @@ static zn_status prepare_pictures(zn_run *r)
     return zn_loader_new(r->set, &lo, &r->loader);
 }
 
+/* The device of this rank: rank r takes GPU r, if no number is given. */
+static const char *own_device(const zn_run *r, const char *asked, char *name, size_t size)
+{
+    const int gpus =
+        asked && strcmp(asked, "cuda") == 0 && zn_ranks_count(r->options.ranks) > 1 ? zn_device_count() : 0;
+    if (gpus < 1)
+        return asked;
+    snprintf(name, size, "cuda:%d", zn_ranks_rank(r->options.ranks) % gpus);
+    return name;
+}
+
 static zn_status borrow_context(zn_run *r)
 {
     zn_options o;
@@ -154,7 +166,8 @@ static zn_status borrow_context(zn_run *r)
         o.threads = zn_ranks_threads(r->options.ranks);
     ZN_TRY(zn_context_borrow(o.context, o.threads, &r->context));
     r->pool = zn_context_pool(r->context);
-    return zn_context_device(r->context, o.device, &r->device);
+    char name[16];
+    return zn_context_device(r->context, own_device(r, o.device, name, sizeof name), &r->device);
 }
 
 static zn_status prepare(zn_run *r)
@@ -228,12 +241,36 @@ static zn_status open_folder(zn_run *r)
     return ZN_OK;
 }
 
+/* Lets the devices of all ranks add up gradients by themselves, where each rank has its own and the library for it. Who
+ * joins waits for all others, so all of them must be able to. */
+static zn_status join_devices(zn_run *r)
+{
+    zn_ranks *ranks = r->options.ranks;
+    zn_device_group_id id;
+    if (zn_ranks_count(ranks) == 1)
+        return ZN_OK;
+    bool missing = !r->device || !zn_device_group_make(&id);
+    ZN_TRY(zn_ranks_any(ranks, &missing));
+    if (missing)
+        return ZN_OK;
+    ZN_TRY(zn_ranks_share(ranks, &id, sizeof id));
+    bool failed = zn_device_group_join(r->device, &id, zn_ranks_rank(ranks), zn_ranks_count(ranks), &r->group) != ZN_OK;
+    ZN_TRY(zn_ranks_any(ranks, &failed));
+    if (failed) { /* such as two ranks on one GPU */
+        zn_device_group_leave(r->group);
+        r->group = NULL;
+    }
+    r->trainer->options.group = r->group;
+    return ZN_OK;
+}
+
 static zn_status begin(zn_run *r, zn_status status)
 {
     if (status == ZN_OK)
         status = prepare(r);
     ZN_TRY(zn_ranks_agree(r->options.ranks, status));
     ZN_TRY(zn_ranks_agree(r->options.ranks, check_alike(r)));
+    ZN_TRY(join_devices(r));
     ZN_TRY(zn_ranks_agree(r->options.ranks, zn_run_keeps(r) ? open_folder(r) : ZN_OK));
     if (r->said_of.captions)
         return zn_run_encode_latents(r);
@@ -317,6 +354,7 @@ void zn_run_free(zn_run *r)
     zn_loader_free(r->loader);
     zn_journal_close(r->journal);
     zn_trainer_free(r->trainer);
+    zn_device_group_leave(r->group);
     zn_yardstick_free(r->yardstick);
     zn_model_free(r->model);
     zn_model_free(r->teacher);

@@ -99,8 +99,9 @@ typedef struct zn_run {
 
     /* inside */
     zn_context *context;
-    zn_pool *pool;     /* the context's */
-    zn_device *device; /* the context's; NULL: the CPU */
+    zn_pool *pool;          /* the context's */
+    zn_device *device;      /* the context's; NULL: the CPU */
+    zn_device_group *group; /* of the ranks' devices; NULL: there is none */
     zn_dataset *set;
     zn_loader *loader;
     zn_journal *journal;

@@ -13,6 +13,7 @@
 #define ZN_TRAINER_H
 
 #include "graph/exec.h"
+#include "kernels/device_group.h"
 #include "train/objective/discriminator.h"
 #include "train/objective/objective.h"
 #include "train/optimiser/learner.h"
@@ -26,11 +27,12 @@ typedef struct zn_trainer_options {
     zn_pool *pool;           /* borrowed */
     zn_device *device;       /* borrowed; NULL: the CPU */
     zn_goal goal;
-    int batch;       /* images of one part, `parts` of which make a step */
-    int parts;       /* over all ranks; 0: accumulate of the recipe. A multiple of the ranks */
-    zn_ranks *ranks; /* borrowed; NULL: alone. Rank r has the r-th share of the parts */
-    bool profile;    /* keep times of the last step by node; a device then waits after every node */
-    int stage;       /* which stage of its run this is, for the checkpoint */
+    int batch;              /* images of one part, `parts` of which make a step */
+    int parts;              /* over all ranks; 0: accumulate of the recipe. A multiple of the ranks */
+    zn_ranks *ranks;        /* borrowed; NULL: alone. Rank r has the r-th share of the parts */
+    zn_device_group *group; /* borrowed: adds up the ranks' gradients; NULL: they pass through host memory */
+    bool profile;           /* keep times of the last step by node; a device then waits after every node */
+    int stage;              /* which stage of its run this is, for the checkpoint */
     /* Asked often while a step runs; non-zero abandons it with ZN_ECANCELLED. May be NULL. */
     zn_progress_fn stop;
     void *user;

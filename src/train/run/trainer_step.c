@@ -180,10 +180,21 @@ static zn_status run_parts(zn_trainer *t, const float *input, const float *targe
     return ZN_OK;
 }
 
-static zn_status join_sums(zn_learner *l, zn_ranks *ranks)
+static zn_status join_on_devices(const zn_learner *l, zn_device_group *group)
+{
+    zn_device_lock(l->options.device);
+    zn_device_group_sum(group, l->tree, l->total);
+    const zn_status status = zn_device_wait(l->options.device);
+    zn_device_unlock(l->options.device);
+    return status;
+}
+
+static zn_status join_sums(zn_learner *l, zn_ranks *ranks, zn_device_group *group)
 {
     if (zn_ranks_count(ranks) == 1)
         return ZN_OK;
+    if (group)
+        return join_on_devices(l, group);
     ZN_TRY(zn_learner_fetch_sums(l));
     ZN_TRY(zn_ranks_sum(ranks, l->tree, l->total));
     return zn_learner_send_sums(l);
@@ -193,9 +204,9 @@ static zn_status join_sums(zn_learner *l, zn_ranks *ranks)
 static zn_status join_ranks(zn_trainer *t)
 {
     zn_ranks *ranks = t->options.ranks;
-    ZN_TRY(join_sums(&t->learner, ranks));
+    ZN_TRY(join_sums(&t->learner, ranks, t->options.group));
     if (judges(t))
-        ZN_TRY(join_sums(&t->discriminator->learner, ranks));
+        ZN_TRY(join_sums(&t->discriminator->learner, ranks, t->options.group));
     return zn_ranks_sum(ranks, t->figures, (int64_t)t->parts * ZN_FIGURES);
 }
 
