@@ -2,9 +2,10 @@
  * Prints a JSON object: wall and CPU seconds of each run, frames, peak memory in MiB, and the plan. The first run, of
  * at most five frames, is not timed: it packs weights.
  *
- *     clip-times MODEL encode|decode WxH FRAMES [PRECISION [THREADS [RUNS [MIB]]]]
+ *     clip-times MODEL encode|decode WxH FRAMES [PRECISION [THREADS [RUNS [MIB [DEVICE]]]]]
  *
- * MIB: budget of memory. RUNS 0: nothing is timed, so that only the first run takes memory. */
+ * MODEL: a name, or random:ARCHITECTURE. MIB: budget of memory; 0: none. RUNS 0: nothing is timed, so that only the
+ * first run takes memory. On a device the times include the copies of images and latents. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,7 +120,8 @@ int main(int count_of, char **arguments)
     int width = 0, height = 0;
     if (count_of < 5 || sscanf(arguments[3], "%dx%d", &width, &height) != 2 || width < 16 || height < 16 ||
         atoi(arguments[4]) < 1) {
-        fprintf(stderr, "usage: clip-times MODEL encode|decode WxH FRAMES [f32|bf16|f16 [THREADS [RUNS [MIB]]]]\n");
+        fprintf(stderr, "usage: clip-times MODEL encode|decode WxH FRAMES [f32|bf16|f16 [THREADS [RUNS [MIB "
+                        "[DEVICE]]]]]\n");
         return 2;
     }
     const char *precision = count_of > 5 ? arguments[5] : "f32";
@@ -128,7 +130,8 @@ int main(int count_of, char **arguments)
                                               : !strcmp(precision, "f16") ? ZN_PRECISION_F16
                                                                           : ZN_PRECISION_F32,
                                  .threads = count_of > 6 ? atoi(arguments[6]) : 0,
-                                 .memory = count_of > 8 ? (size_t)atoll(arguments[8]) << 20 : 0 };
+                                 .memory = count_of > 8 ? (size_t)atoll(arguments[8]) << 20 : 0,
+                                 .device = count_of > 9 ? arguments[9] : NULL };
     zn_model *model = NULL;
     job j = { .decode = !strcmp(arguments[2], "decode") };
     if (open_model(arguments[1], &model) != ZN_OK)

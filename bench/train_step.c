@@ -2,9 +2,10 @@
  *
  *     train-step MODEL SIZE BATCH THREADS RUNS PICTURES [profile] [cuda] ["KEY: VALUE"...]
  *
- * PICTURES holds BATCH pictures of SIZE x SIZE as 32-bit floats, [height][width][3]. Prints a JSON object: the loss and
- * the norm of all gradients at the first step, the loss at the last, and the time of each timed step. With `profile`,
- * prints a table of what the last step spent where instead. Further words are lines of a recipe. */
+ * MODEL: a file, or random:ARCHITECTURE. PICTURES holds BATCH pictures of SIZE x SIZE as 32-bit floats,
+ * [height][width][3]. Prints a JSON object: the loss and the norm of all gradients at the first step, the loss at the
+ * last, and the time of each timed step. With `profile`, prints a table of what the last step spent where instead.
+ * Further words are lines of a recipe. */
 #include "profile.h"
 
 #include "base/alloc.h"
@@ -110,7 +111,8 @@ static zn_status run(const job *j)
     if (status == ZN_OK)
         status = zn_device_open(j->device, &device);
     if (status == ZN_OK)
-        status = zn_model_open(j->model, &model);
+        status = strncmp(j->model, "random:", 7) ? zn_model_open(j->model, &model)
+                                                 : zn_model_random(j->model + 7, 1, &model);
     if (status == ZN_OK)
         status = zn_trainer_new(&(zn_trainer_options){ .model = model,
                                                        .recipe = &recipe,
